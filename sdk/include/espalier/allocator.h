@@ -1,0 +1,158 @@
+/* espalier SDK: allocator.h - how many GPUs each trial gets, and how big the cluster is.
+ *
+ * One instance per run.  An answer is a transaction of changes: an item that is not mentioned
+ * keeps its grant, an offer that is not mentioned keeps its target.  The host checks the sum
+ * after the call returns; an answer that does not fit is refused whole and the last one stands.
+ */
+#ifndef ESPALIER_ALLOCATOR_H
+#define ESPALIER_ALLOCATOR_H
+#include <espalier/abi.h>
+#include <espalier/fleet.h>
+#include <espalier/host.h>
+#include <espalier/model.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- offline ------------------------------------------------------------------------------ */
+
+struct espl_plan_view {
+	uint32_t size;
+	uint32_t gpus_max;		/* of the whole cluster                              */
+	const struct espl_experiment *experiment;	/* spec is not NULL                  */
+	const struct espl_offer *const *offers;		/* [number]                          */
+	uint32_t offer_count;
+	uint32_t outcome_count;		/* of computations this instance submitted           */
+	const struct espl_outcome *const *outcomes;
+};
+struct espl_plan_sink {
+	uint32_t size, zero;
+	/* The last one accepted counts; the host predicts it again and refuses what does not
+	 * meet deadline and budget. */
+	espl_status (*plan)(struct espl_plan_sink *, const struct espl_plan *);
+	/* Before returning ESPL_E_INFEASIBLE: the least that would do; NaN unknown. */
+	espl_status (*least)(struct espl_plan_sink *, double deadline_s, double budget_usd);
+};
+
+/* ---- online ------------------------------------------------------------------------------- */
+
+#define ESPL_ITEM_OPEN       0x001u	/* its group will grow                               */
+#define ESPL_ITEM_RUNNING    0x002u	/* training now; else queued, starting or preempted  */
+#define ESPL_ITEM_CHANGING   0x004u	/* between an old grant and `granted`                */
+#define ESPL_ITEM_ALONE      0x008u	/* packed, but nobody else is on its GPU             */
+#define ESPL_ITEM_INPLACE    0x010u	/* resizes without losing its processes              */
+#define ESPL_ITEM_EVICTED    0x020u	/* some of its GPUs are lost or under notice         */
+#define ESPL_ITEM_NO_SAVE    0x040u	/* cannot checkpoint: preempting loses all its work  */
+#define ESPL_ITEM_EXPERIMENT 0x080u	/* stands for a whole experiment (two-level pools)   */
+#define ESPL_ITEM_COLOCATE   0x100u	/* grants must fit one node, or be whole nodes       */
+#define ESPL_ITEM_OWN_NODES  0x200u	/* holds nodes of its own (ESPL_GRANT_OWN_NODES)     */
+
+/* Anything with work left: a trial of any experiment, a plain job, an experiment.  An item
+ * lives from the trial's start to its budget; a promoted trial comes back as a new item. */
+struct espl_item {
+	uint32_t    size;
+	uint32_t    flags;
+	uint64_t    id;			/* unique in the run, rising by arrival              */
+	uint64_t    experiment;		/* NONE: plain job                                   */
+	uint64_t    trial, group;
+	uint32_t    bracket, stage;	/* ESPL_ANY: not declared                            */
+	espl_time   arrived;
+	espl_time   started;		/* first time on GPUs; NEVER                         */
+	double      elapsed_s;		/* time on GPUs so far (ModelArts' elapsed time)     */
+	double      work_s;		/* left, seconds on `unit` GPUs; NaN unknown         */
+	double      work_total_s;	/* as estimated at arrival; overrun floors need it   */
+	uint64_t    iterations_left;
+	uint32_t    gpus_min, gpus_max;
+	uint32_t    unit;		/* grants of whole GPUs come in multiples of it      */
+	uint32_t    packing_max;	/* 1: never shares                                   */
+	/* On the profile's hardware (elsewhere: model->speed), x from unit / 1 upwards. */
+	const struct espl_point *scaling;	/* x GPUs, y throughput, `unit` GPUs = 1     */
+	const struct espl_point *packing;	/* x trials on a GPU, y total throughput     */
+	uint32_t    scaling_count, packing_count;	/* 0: not measured                   */
+	struct espl_share granted;	/* the grant in force                                */
+	uint32_t    offer;		/* it is bound to, or ANY                            */
+	uint32_t    node_count;
+	const uint64_t *nodes;		/* where it stands now                               */
+	double      weight;		/* user's and algorithm's, multiplied                */
+	double      resize_s;		/* pause of one change, measured                     */
+	double      boundary_s;		/* expected time to its next iteration boundary      */
+	double      start_s;		/* a start elsewhere: save, start, restore           */
+	uint64_t    gpu_memory_bytes;	/* seen in use per GPU; 0 unknown                    */
+};
+
+struct espl_alloc_view {
+	uint32_t  size;
+	uint32_t  why;			/* all that happened in this round                   */
+	espl_time now;
+	const struct espl_item *const *items;	/* all, by (arrived, id)                     */
+	const struct espl_item *const *changed;	/* new or altered since the last call        */
+	const struct espl_experiment *const *experiments;
+	const struct espl_offer *const *offers;	/* [number]                                  */
+	const struct espl_node *const *nodes;	/* by id                                     */
+	const uint32_t *targets;		/* nodes wanted, [offer number]              */
+	const struct espl_outcome *const *outcomes;
+	uint32_t  item_count, changed_count, experiment_count, offer_count, node_count, outcome_count;
+	uint32_t  gpus;			/* usable: READY and not retiring                    */
+	uint32_t  gpus_idle;		/* of these, whole and free                          */
+	const uint64_t *gone;		/* items that left since the last call, by id: with `changed`
+					 * an allocator can keep its own books in O(changes)  */
+	uint32_t  gone_count;
+	uint32_t  gpus_granted;		/* GPUs that grants in force take: whole ones, and for
+					 * each packing degree c the number of 1/c / c, rounded up */
+};
+
+/* The item's own nodes: leased for it at max_price_hour, released when it leaves them;
+ * outside the targets.  SpotTune's one machine per trial. */
+#define ESPL_GRANT_OWN_NODES 0x1u
+#define ESPL_GRANT_RENEW     0x2u	/* own nodes: a fresh lease, even on the same offer  */
+#define ESPL_GRANT_AT_ONCE   0x4u	/* do not wait for the iteration boundary            */
+struct espl_grant {
+	uint32_t   size;
+	uint32_t   flags;
+	uint64_t   item;
+	struct espl_share share;	/* gpus 0: preempt, or keep queued                   */
+	uint32_t   offer;		/* must run on this one; ANY                         */
+	uint32_t   zero;
+	espl_money max_price_hour;	/* OWN_NODES on a MARKET offer; 0: none              */
+};
+struct espl_target {
+	uint32_t   size;
+	uint32_t   offer;
+	uint32_t   nodes;		/* to hold, starting and idle ones included          */
+	uint32_t   zero;
+	espl_money max_price_hour;	/* of nodes yet to be leased; 0: none                */
+};
+struct espl_alloc_sink {
+	uint32_t size, zero;
+	/* Grants may exceed what is READY up to the targets: they are then kept and served as
+	 * nodes come.  Shrinking is done before growing, whatever the order of calls. */
+	espl_status (*grant)(struct espl_alloc_sink *, const struct espl_grant *);
+	espl_status (*target)(struct espl_alloc_sink *, const struct espl_target *);
+	/* Drain and release this very node; the placer chooses where a target only shrinks. */
+	espl_status (*retire)(struct espl_alloc_sink *, uint64_t node);
+	/* Replace the plan in force (re-planning; checked like plan's). */
+	espl_status (*plan)(struct espl_alloc_sink *, uint64_t experiment, const struct espl_plan *);
+	espl_status (*wake_at)(struct espl_alloc_sink *, espl_time);
+	espl_status (*watch_prices)(struct espl_alloc_sink *, uint32_t offer, uint32_t on);
+	/* For reports: value and proven bound of the policy's own objective, NaN none; status
+	 * is one word ("optimal", "bounded", "heuristic"). */
+	espl_status (*objective)(struct espl_alloc_sink *, double value, double bound,
+	                         const char *status);
+	/* For reports: GPUs a rolling horizon means to give the item, [0] being now. */
+	espl_status (*horizon)(struct espl_alloc_sink *, uint64_t item, const uint32_t *gpus,
+	                       uint32_t steps);
+};
+
+struct espl_allocator_ops {
+	struct espl_ops head;
+	espl_status (*allocate)(void *self, const struct espl_alloc_view *,
+	                        struct espl_alloc_sink *, struct espl_error *);
+	/* Optional.  ESPL_E_BUSY after submitting a computation: called again with it. */
+	espl_status (*plan)(void *self, const struct espl_plan_view *, struct espl_plan_sink *,
+	                    struct espl_error *);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,439 @@
+/* espalier SDK: floor.h - the nodes' GPUs as a placer's working copy, as static inline functions.
+ *
+ * Nodes are kept in lists by their number of idle GPUs, so that the best or the worst fit is
+ * found in O(GPUs of a node); the GPUs of a node are looked at when it is first touched; every
+ * change can be undone, so that a placer may try.  Nothing here crosses the boundary.
+ *
+ * Use: espl_floor_load at the beginning of a call; espl_floor_drop the slots of gangs that may
+ * move; espl_floor_seat where they go; look at `failed` (out of memory) before telling the
+ * sink; espl_floor_free in destroy.
+ */
+#ifndef ESPALIER_FLOOR_H
+#define ESPALIER_FLOOR_H
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/placer.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct espl_cell { uint32_t residents, packing, blocked; };	/* one GPU, as in espl_gpu */
+struct espl_stand {			/* one node */
+	const struct espl_node *node;
+	uint32_t cells;			/* index of its first cell; ESPL_ANY: not looked at yet   */
+	uint32_t idle;			/* whole GPUs that are free                               */
+	uint32_t usable;		/* takes gangs: READY, not retiring, not closed by us     */
+	uint32_t prev, next;		/* of the same idle number; ESPL_ANY none                 */
+};
+struct espl_step { uint32_t stand, gpu, packing; int32_t sign; };	/* a change, for undoing */
+struct espl_floor {			/* all zero to begin with */
+	struct espl_stand *stands;	/* as the view's nodes, by id                             */
+	struct espl_cell  *cells;
+	struct espl_step  *steps;
+	uint32_t *heads;		/* first stand with that many idle GPUs                   */
+	uint32_t  count, stand_room, cell_count, cell_room, step_count, step_room, head_room;
+	uint32_t  widest;		/* most GPUs of one node                                  */
+	uint32_t  failed;		/* 1: out of memory: the working copy is worthless        */
+};
+
+static inline void
+espl_floor_free(struct espl_floor *floor)
+{
+	free(floor->stands);
+	free(floor->cells);
+	free(floor->steps);
+	free(floor->heads);
+	memset(floor, 0, sizeof *floor);
+}
+
+/* Makes room for `count` elements of `size` bytes; NULL: out of memory, the old one stands. */
+static inline void *
+espl_floor_grow(void *at, uint32_t *room, uint32_t count, size_t size)
+{
+	uint32_t more = *room > 0 ? *room : 16;
+	void    *bigger;
+
+	if (count <= *room)
+		return at;
+	while (more < count)
+		more = more > UINT32_MAX / 2 ? count : more * 2;
+	bigger = realloc(at, more * size);
+	if (bigger != NULL)
+		*room = more;
+	return bigger;
+}
+
+static inline void
+espl_floor_link(struct espl_floor *floor, uint32_t i)
+{
+	struct espl_stand *stand = &floor->stands[i];
+
+	stand->prev = ESPL_ANY;
+	stand->next = floor->heads[stand->idle];
+	if (stand->next != ESPL_ANY)
+		floor->stands[stand->next].prev = i;
+	floor->heads[stand->idle] = i;
+}
+
+static inline void
+espl_floor_unlink(struct espl_floor *floor, uint32_t i)
+{
+	struct espl_stand *stand = &floor->stands[i];
+
+	if (stand->prev != ESPL_ANY)
+		floor->stands[stand->prev].next = stand->next;
+	else
+		floor->heads[stand->idle] = stand->next;
+	if (stand->next != ESPL_ANY)
+		floor->stands[stand->next].prev = stand->prev;
+}
+
+/* Begins a call: nodes are the view's, by id.  ESPL_E_NOMEM. */
+static inline espl_status
+espl_floor_load(struct espl_floor *floor, const struct espl_node *const *nodes, uint32_t count)
+{
+	uint32_t i, widest = 0;
+	void    *at;
+
+	floor->count = floor->cell_count = floor->step_count = floor->failed = 0;
+	for (i = 0; i < count; i++)
+		if (nodes[i]->gpu_count > widest)
+			widest = nodes[i]->gpu_count;
+	at = espl_floor_grow(floor->stands, &floor->stand_room, count, sizeof *floor->stands);
+	if (at == NULL && count > 0)
+		return ESPL_E_NOMEM;
+	floor->stands = (struct espl_stand *)at;
+	at = espl_floor_grow(floor->heads, &floor->head_room, widest + 1, sizeof *floor->heads);
+	if (at == NULL)
+		return ESPL_E_NOMEM;
+	floor->heads = (uint32_t *)at;
+	floor->widest = widest;
+	floor->count = count;
+	for (i = 0; i <= widest; i++)
+		floor->heads[i] = ESPL_ANY;
+	for (i = count; i-- > 0; ) {	/* backwards, so that lists begin with the lowest id */
+		struct espl_stand *stand = &floor->stands[i];
+
+		stand->node = nodes[i];
+		stand->cells = ESPL_ANY;
+		stand->usable = nodes[i]->state == ESPL_NODE_READY && (nodes[i]->flags &
+			(ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+		stand->idle = nodes[i]->gpus_idle <= nodes[i]->gpu_count ? nodes[i]->gpus_idle : 0;
+		espl_floor_link(floor, i);
+	}
+	return ESPL_OK;
+}
+
+/* Index of a node, or ESPL_ANY (it is lost). */
+static inline uint32_t
+espl_floor_find(const struct espl_floor *floor, uint64_t node)
+{
+	uint32_t low = 0, high = floor->count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (floor->stands[middle].node->id < node)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < floor->count && floor->stands[low].node->id == node ? low : ESPL_ANY;
+}
+
+/* One GPU; NULL when out of memory (sets failed).  Valid until the next call of it. */
+static inline struct espl_cell *
+espl_floor_cell(struct espl_floor *floor, uint32_t i, uint32_t gpu)
+{
+	struct espl_stand *stand = &floor->stands[i];
+	uint32_t k, count = stand->node->gpu_count, idle = 0;
+
+	if (stand->cells == ESPL_ANY) {
+		struct espl_cell *cells = (struct espl_cell *)espl_floor_grow(floor->cells,
+			&floor->cell_room, floor->cell_count + count, sizeof *cells);
+
+		if (cells == NULL) {
+			floor->failed = 1;
+			return NULL;
+		}
+		floor->cells = cells;
+		stand->cells = floor->cell_count;
+		floor->cell_count += count;
+		for (k = 0, cells += stand->cells; k < count; k++) {
+			cells[k].residents = stand->node->gpus[k]->residents;
+			cells[k].packing = stand->node->gpus[k]->packing;
+			cells[k].blocked = stand->node->gpus[k]->blocked;
+			idle += cells[k].residents == 0 && cells[k].blocked == 0;
+		}
+		espl_floor_unlink(floor, i);
+		stand->idle = idle;
+		espl_floor_link(floor, i);
+	}
+	return &floor->cells[stand->cells + gpu];
+}
+
+/* Adds (sign 1) or takes away (-1) one resident.  Not logged: see the two below. */
+static inline void
+espl_floor_change(struct espl_floor *floor, const struct espl_step *step)
+{
+	struct espl_cell *cell = espl_floor_cell(floor, step->stand, step->gpu);
+	uint32_t idle;
+
+	if (cell == NULL)
+		return;
+	idle = floor->stands[step->stand].idle;
+	if (step->sign > 0) {
+		if (cell->residents++ == 0 && cell->blocked == 0)
+			idle--;
+		cell->packing = step->packing;
+	} else if (cell->residents > 0 && --cell->residents == 0) {
+		cell->packing = 0;
+		idle += cell->blocked == 0;
+	}
+	if (idle != floor->stands[step->stand].idle) {
+		espl_floor_unlink(floor, step->stand);
+		floor->stands[step->stand].idle = idle;
+		espl_floor_link(floor, step->stand);
+	}
+}
+
+static inline void
+espl_floor_do(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t packing, int32_t sign)
+{
+	struct espl_step *steps = (struct espl_step *)espl_floor_grow(floor->steps,
+		&floor->step_room, floor->step_count + 1, sizeof *steps);
+
+	if (steps == NULL) {
+		floor->failed = 1;
+		return;
+	}
+	floor->steps = steps;
+	steps += floor->step_count++;
+	steps->stand = i;
+	steps->gpu = gpu;
+	steps->packing = packing;
+	steps->sign = sign;
+	espl_floor_change(floor, steps);
+}
+
+/* Takes the slots of a gang away, or puts it back (sign 1); lost nodes are passed over. */
+static inline void
+espl_floor_drop(struct espl_floor *floor, const struct espl_slot *slots, uint32_t count,
+                int32_t sign)
+{
+	uint32_t k, i = ESPL_ANY;
+
+	for (k = 0; k < count; k++) {
+		if (i == ESPL_ANY || floor->stands[i].node->id != slots[k].node)
+			i = espl_floor_find(floor, slots[k].node);
+		if (i != ESPL_ANY && slots[k].gpu < floor->stands[i].node->gpu_count)
+			espl_floor_do(floor, i, slots[k].gpu, slots[k].packing, sign);
+	}
+}
+
+/* Undoes everything since step_count was `mark`. */
+static inline void
+espl_floor_undo(struct espl_floor *floor, uint32_t mark)
+{
+	while (floor->step_count > mark) {
+		struct espl_step step = floor->steps[--floor->step_count];
+
+		step.sign = -step.sign;
+		espl_floor_change(floor, &step);
+	}
+}
+
+/* May the gang stand on this node, if there is room?  offer: ESPL_ANY, or only this one's. */
+static inline int
+espl_floor_admits(const struct espl_floor *floor, uint32_t i, const struct espl_gang *gang,
+                  uint32_t offer)
+{
+	const struct espl_stand *stand = &floor->stands[i];
+
+	return stand->usable && stand->node->owner == gang->owner &&
+		(gang->offer == ESPL_ANY || gang->offer == stand->node->offer) &&
+		(offer == ESPL_ANY || offer == stand->node->offer);
+}
+
+/* The node with the fewest idle GPUs that still has `gpus` of them (best fit); `worst`: with the
+ * most.  ESPL_ANY: none. */
+static inline uint32_t
+espl_floor_fit(const struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
+               uint32_t gpus, int worst)
+{
+	uint32_t step, i;
+
+	for (step = gpus; step <= floor->widest; step++) {
+		uint32_t idle = worst ? floor->widest - (step - gpus) : step;
+
+		for (i = floor->heads[idle]; i != ESPL_ANY; i = floor->stands[i].next)
+			if (espl_floor_admits(floor, i, gang, offer))
+				return i;
+	}
+	return ESPL_ANY;
+}
+
+/* Seats `gpus` workers on idle GPUs of one node, lowest first; slots receives them.  The node
+ * must have as many idle ones: returns how many it had. */
+static inline uint32_t
+espl_floor_seat(struct espl_floor *floor, uint32_t i, uint32_t gpus, uint32_t packing,
+                struct espl_slot *slots)
+{
+	uint32_t gpu, done = 0;
+
+	for (gpu = 0; gpu < floor->stands[i].node->gpu_count && done < gpus; gpu++) {
+		struct espl_cell *cell = espl_floor_cell(floor, i, gpu);
+
+		if (cell == NULL)
+			break;
+		if (cell->residents > 0 || cell->blocked != 0)
+			continue;
+		slots[done].node = floor->stands[i].node->id;
+		slots[done].gpu = gpu;
+		slots[done].packing = packing;
+		done++;
+		espl_floor_do(floor, i, gpu, packing, 1);
+	}
+	return done;
+}
+
+/* A GPU of node i that is shared in this degree and has room, or ESPL_ANY. */
+static inline uint32_t
+espl_floor_hole(struct espl_floor *floor, uint32_t i, uint32_t packing)
+{
+	uint32_t gpu;
+
+	for (gpu = 0; gpu < floor->stands[i].node->gpu_count; gpu++) {
+		struct espl_cell *cell = espl_floor_cell(floor, i, gpu);
+
+		if (cell == NULL)
+			break;
+		if (cell->residents > 0 && cell->packing == packing && cell->blocked == 0 &&
+		    cell->residents < packing)
+			return gpu;
+	}
+	return ESPL_ANY;
+}
+
+/* Puts one worker onto a GPU that is idle, or shared in this degree and with room.  0: it is not. */
+static inline uint32_t
+espl_floor_join(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t packing,
+                struct espl_slot *slot)
+{
+	const struct espl_cell *cell = espl_floor_cell(floor, i, gpu);
+
+	if (cell == NULL || cell->blocked != 0 ||
+	    (cell->residents > 0 && (packing == 1 || cell->packing != packing ||
+	                             cell->residents >= packing)))
+		return 0;
+	slot->node = floor->stands[i].node->id;
+	slot->gpu = gpu;
+	slot->packing = packing;
+	espl_floor_do(floor, i, gpu, packing, 1);
+	return 1;
+}
+
+/* Seats the gang on whole idle nodes of one offer and size; 0: there are not enough. */
+static inline uint32_t
+espl_floor_seat_nodes(struct espl_floor *floor, const struct espl_gang *gang,
+                      struct espl_slot *slots)
+{
+	uint32_t size, first, i, next, done = 0;
+
+	for (size = floor->widest; size > 0; size--) {
+		if (gang->share.gpus % size != 0)
+			continue;
+		for (first = floor->heads[size]; first != ESPL_ANY;
+		     first = floor->stands[first].next) {
+			uint32_t offer = floor->stands[first].node->offer, found = 0;
+
+			for (i = first; i != ESPL_ANY; i = floor->stands[i].next)
+				found += espl_floor_admits(floor, i, gang, offer) &&
+					floor->stands[i].node->gpu_count == size;
+			if (found < gang->share.gpus / size)
+				continue;
+			for (i = first; i != ESPL_ANY && done < gang->share.gpus; i = next) {
+				next = floor->stands[i].next;
+				if (espl_floor_admits(floor, i, gang, offer) &&
+				    floor->stands[i].node->gpu_count == size)
+					done += espl_floor_seat(floor, i, size, 1, slots + done);
+			}
+			return done;
+		}
+	}
+	return 0;
+}
+
+/* The part of espl_floor_stay that adds GPUs: on the same node, or whole nodes to whole nodes. */
+static inline uint32_t
+espl_floor_extend(struct espl_floor *floor, const struct espl_gang *gang, uint32_t i,
+                  uint32_t kept, struct espl_slot *slots)
+{
+	uint32_t size = floor->stands[i].node->gpu_count, done = kept;
+
+	if (slots[0].node == slots[kept - 1].node && gang->share.gpus <= size)
+		return kept + espl_floor_seat(floor, i, gang->share.gpus - kept, 1, slots + kept);
+	if (kept % size != 0 || gang->share.gpus % size != 0)
+		return kept;
+	while (done < gang->share.gpus) {
+		uint32_t next = espl_floor_fit(floor, gang, floor->stands[i].node->offer, size, 0);
+
+		if (next == ESPL_ANY || floor->stands[next].node->gpu_count != size)
+			break;
+		done += espl_floor_seat(floor, next, size, 1, slots + done);
+	}
+	return done;
+}
+
+/* Does nobody sit on this node? */
+static inline int
+espl_floor_empty(struct espl_floor *floor, uint32_t i)
+{
+	uint32_t gpu;
+
+	if (floor->stands[i].idle == floor->stands[i].node->gpu_count)
+		return 1;
+	for (gpu = 0; gpu < floor->stands[i].node->gpu_count; gpu++) {
+		const struct espl_cell *cell = espl_floor_cell(floor, i, gpu);
+
+		if (cell == NULL || cell->residents > 0)
+			return 0;
+	}
+	return 1;
+}
+
+/* Gives a gang whose old slots have been dropped its new share without moving it: a part of what
+ * it had, or that and more beside it.  Fills share.gpus slots; 0: it has to move. */
+static inline uint32_t
+espl_floor_stay(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+{
+	uint32_t k, i = ESPL_ANY, mark = floor->step_count, want = gang->share.gpus;
+	uint32_t keep = gang->slot_count < want ? gang->slot_count : want;
+
+	if (keep == 0 || (gang->flags & (ESPL_GANG_MUST | ESPL_GANG_UNPLACED)) != 0)
+		return 0;
+	for (k = 0; k < keep; k++) {
+		if (i == ESPL_ANY || floor->stands[i].node->id != gang->slots[k].node)
+			i = espl_floor_find(floor, gang->slots[k].node);
+		if (i == ESPL_ANY || !espl_floor_admits(floor, i, gang, ESPL_ANY) ||
+		    gang->slots[k].gpu >= floor->stands[i].node->gpu_count ||
+		    espl_floor_join(floor, i, gang->slots[k].gpu, gang->share.packing,
+		                    &slots[k]) == 0)
+			break;
+	}
+	if (k == keep && k < want)
+		k = espl_floor_extend(floor, gang, i, keep, slots);
+	else if (k == want && (gang->flags & ESPL_GANG_COLOCATE) != 0 &&
+	         slots[0].node != slots[want - 1].node &&
+	         want % floor->stands[i].node->gpu_count != 0)
+		k = 0;			/* would straddle nodes */
+	if (k == want)
+		return want;
+	espl_floor_undo(floor, mark);
+	return 0;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,263 @@
+/* espalier SDK: ladder.h - a synchronous ladder of rungs, as static inline functions.
+ *
+ * Successive halving, Hyperband's brackets and any other search "train n trials to iteration u,
+ * keep the best m, train those to v, ..." differ only in their table of rungs.  The walk is
+ * here: closed groups, ranking by (loss, id) whatever the order of arrival, dropping, failures.
+ * Nothing in this header crosses the boundary between host and plugin.
+ *
+ * Use: espl_ladder_init in create, espl_ladder_rung for each rung, espl_ladder_begin at
+ * ESPL_ASK_START, espl_ladder_ended in on_trial_end, espl_ladder_climb at ESPL_ASK_GROUP of
+ * ladder.group until ladder.over, espl_ladder_free in destroy.
+ */
+#ifndef ESPALIER_LADDER_H
+#define ESPALIER_LADDER_H
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/algorithm.h>
+#include <espalier/util.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct espl_rung {
+	uint64_t until;		/* trials of this rung train up to this iteration (cumulative)  */
+	uint32_t trials;	/* how many enter it                                            */
+	uint32_t zero;
+};
+struct espl_score {
+	double   loss;		/* at the end of the rung; NaN: none, ranks last                */
+	uint64_t trial;
+};
+struct espl_ladder {		/* the plugin's; fields may be read, the functions write them   */
+	const struct espl_host  *host;
+	const struct espl_space *space;
+	const struct espl_first *first;	/* the user's points, or NULL                       */
+	struct espl_rung  *rungs;
+	struct espl_score *scores;	/* trials that wait at the end of the running rung  */
+	double   *unit, *values;	/* room for one configuration                       */
+	uint64_t  group;		/* of the running rung; ESPL_NONE before the first  */
+	uint32_t  rung_count;
+	uint32_t  bracket;		/* its number in the spec; 0 unless set             */
+	uint32_t  stage;		/* the running rung                                 */
+	uint32_t  waiting;		/* scores gathered                                  */
+	uint32_t  begun;		/* trials in the running rung                       */
+	uint32_t  over;			/* 1: the last rung has ended, or nothing is left   */
+};
+
+/* Best first: less loss, then NaN, ties by id.  A total order, so arrival plays no part. */
+static inline int
+espl_score_order(const void *a, const void *b)
+{
+	const struct espl_score *x = (const struct espl_score *)a;
+	const struct espl_score *y = (const struct espl_score *)b;
+	int bad_x = isnan(x->loss) ? 1 : 0, bad_y = isnan(y->loss) ? 1 : 0;
+
+	if (bad_x != bad_y)
+		return bad_x - bad_y;
+	if (!bad_x && x->loss < y->loss)
+		return -1;
+	if (!bad_x && x->loss > y->loss)
+		return 1;
+	return x->trial < y->trial ? -1 : x->trial > y->trial ? 1 : 0;
+}
+
+/* Asks the host for what it needs.  Call espl_ladder_free also after a failure. */
+static inline espl_status
+espl_ladder_init(struct espl_ladder *ladder, const struct espl_host *host,
+                 struct espl_error *error)
+{
+	uint64_t room;
+
+	memset(ladder, 0, sizeof *ladder);
+	ladder->group = ESPL_NONE;
+	ladder->host = host;
+	ladder->space = (const struct espl_space *)host->service(host, ESPL_SPACE);
+	ladder->first = (const struct espl_first *)host->service(host, ESPL_FIRST);
+	if (ladder->space == NULL)
+		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+	room = (uint64_t)ladder->space->param_count + 1;
+	ladder->unit = (double *)calloc((size_t)room, sizeof *ladder->unit);
+	ladder->values = (double *)calloc((size_t)room, sizeof *ladder->values);
+	if (ladder->unit == NULL || ladder->values == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	return ESPL_OK;
+}
+
+static inline void
+espl_ladder_free(struct espl_ladder *ladder)
+{
+	free(ladder->rungs);
+	free(ladder->scores);
+	free(ladder->unit);
+	free(ladder->values);
+	ladder->rungs = NULL;
+	ladder->scores = NULL;
+	ladder->unit = ladder->values = NULL;
+}
+
+/* Appends a rung.  until must rise, trials must not, and both be positive: ESPL_E_BUG else. */
+static inline espl_status
+espl_ladder_rung(struct espl_ladder *ladder, uint32_t trials, uint64_t until,
+                 struct espl_error *error)
+{
+	uint32_t n = ladder->rung_count;
+	struct espl_rung *rungs;
+
+	if (trials == 0 || until == 0 || (n > 0 && (until <= ladder->rungs[n - 1].until ||
+	                                            trials > ladder->rungs[n - 1].trials)))
+		return espl_fail(error, ESPL_E_BUG, "rung %u does not follow from the last", n);
+	rungs = (struct espl_rung *)realloc(ladder->rungs, ((size_t)n + 1) * sizeof *rungs);
+	if (rungs == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	rungs[n].until = until;
+	rungs[n].trials = trials;
+	rungs[n].zero = 0;
+	ladder->rungs = rungs;
+	ladder->rung_count = n + 1;
+	return ESPL_OK;
+}
+
+/* Tells a spec of one bracket: the rungs, with increments in place of cumulative iterations. */
+static inline espl_status
+espl_ladder_spec(const struct espl_ladder *ladder, struct espl_spec_sink *sink,
+                 struct espl_error *error)
+{
+	uint32_t i, n = ladder->rung_count;
+	struct espl_stage *stages = (struct espl_stage *)calloc((size_t)n + 1, sizeof *stages);
+	const struct espl_stage **list =
+		(const struct espl_stage **)calloc((size_t)n + 1, sizeof *list);
+	struct espl_bracket bracket;
+	const struct espl_bracket *brackets = &bracket;
+	struct espl_spec spec;
+	espl_status status = ESPL_E_NOMEM;
+
+	if (stages != NULL && list != NULL) {
+		for (i = 0; i < n; i++) {
+			stages[i].size = (uint32_t)sizeof stages[i];
+			stages[i].trials = ladder->rungs[i].trials;
+			stages[i].iterations = ladder->rungs[i].until -
+				(i > 0 ? ladder->rungs[i - 1].until : 0);
+			list[i] = &stages[i];
+		}
+		memset(&bracket, 0, sizeof bracket);
+		bracket.size = (uint32_t)sizeof bracket;
+		bracket.stage_count = n;
+		bracket.stages = list;
+		memset(&spec, 0, sizeof spec);
+		spec.size = (uint32_t)sizeof spec;
+		spec.bracket_count = 1;
+		spec.brackets = &brackets;
+		status = sink->spec(sink, &spec);
+	}
+	free(stages);
+	free(list);
+	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was not taken");
+}
+
+/* Opens the group of ladder->stage. */
+static inline espl_status
+espl_ladder_group(struct espl_ladder *ladder, struct espl_search_sink *sink)
+{
+	struct espl_group group;
+
+	memset(&group, 0, sizeof group);
+	group.size = (uint32_t)sizeof group;
+	group.bracket = ladder->bracket;
+	group.stage = ladder->stage;
+	ladder->begun = 0;
+	return sink->begin(sink, &group, &ladder->group);
+}
+
+static inline espl_status
+espl_ladder_start(struct espl_ladder *ladder, struct espl_search_sink *sink, espl_how how,
+                  uint64_t trial, const double *values)
+{
+	struct espl_start start;
+	espl_status status;
+
+	memset(&start, 0, sizeof start);
+	start.size = (uint32_t)sizeof start;
+	start.how = how;
+	start.trial = trial;
+	start.values = values;
+	start.budget = ladder->rungs[ladder->stage].until;
+	start.tag = ladder->stage;
+	status = sink->add(sink, ladder->group, &start, &trial);
+	if (status == ESPL_OK)
+		ladder->begun++;
+	return status;
+}
+
+/* The first rung: the user's points, then random ones.  At ESPL_ASK_START. */
+static inline espl_status
+espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
+                  struct espl_error *error)
+{
+	uint32_t i, n = ladder->rungs[0].trials;
+	espl_status status;
+
+	ladder->scores = (struct espl_score *)calloc(n, sizeof *ladder->scores);
+	if (ladder->scores == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials", n);
+	status = espl_ladder_group(ladder, sink);
+	for (i = 0; i < n && status == ESPL_OK; i++) {
+		const double *values = ladder->values;
+
+		if (ladder->first != NULL && i < ladder->first->count)
+			values = ladder->first->at(ladder->first, i);
+		else
+			status = espl_draw(ladder->host, ladder->space, ladder->unit,
+			                   ladder->values);
+		if (status == ESPL_OK)
+			status = espl_ladder_start(ladder, sink, ESPL_FRESH, ESPL_NONE, values);
+	}
+	return status == ESPL_OK ? status :
+		espl_fail(error, status, "the first rung was refused at trial %u", i);
+}
+
+/* In on_trial_end.  Only a trial that reached its budget can go on: one that failed or said it
+ * is complete leaves the ladder. */
+static inline void
+espl_ladder_ended(struct espl_ladder *ladder, const struct espl_trial *trial, espl_end how)
+{
+	if (how == ESPL_END_BUDGET && trial->group == ladder->group && ladder->scores != NULL &&
+	    ladder->waiting < ladder->rungs[0].trials) {
+		ladder->scores[ladder->waiting].loss = trial->loss;
+		ladder->scores[ladder->waiting].trial = trial->id;
+		ladder->waiting++;
+	}
+}
+
+/* The running rung's group has ended: the best go on, the others are dropped.  Sets over when
+ * this was the last rung or nobody is left to go on; finish is the caller's to call. */
+static inline espl_status
+espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
+                  struct espl_error *error)
+{
+	uint32_t i, keep, count = ladder->waiting;
+	espl_status status;
+
+	ladder->over = 1;
+	ladder->waiting = 0;
+	if (ladder->stage + 1 >= ladder->rung_count || count == 0)
+		return ESPL_OK;
+	ladder->over = 0;
+	ladder->stage++;
+	keep = ladder->rungs[ladder->stage].trials;
+	if (keep > count)
+		keep = count;		/* some failed: on with what is left */
+	qsort(ladder->scores, count, sizeof *ladder->scores, espl_score_order);
+	status = espl_ladder_group(ladder, sink);
+	for (i = 0; i < count && status == ESPL_OK; i++)
+		status = i < keep ? espl_ladder_start(ladder, sink, ESPL_CONTINUE,
+		                                      ladder->scores[i].trial, NULL)
+		                  : sink->drop(sink, ladder->scores[i].trial);
+	return status == ESPL_OK ? status :
+		espl_fail(error, status, "rung %u was refused", ladder->stage);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,170 @@
+/* espalier SDK: model.h - experiments, specs, plans, and the execution model.
+ *
+ * The model predicts for everybody (RubberBand 4.2): a planner of anybody's gets it for
+ * nothing, and all plans are compared by the same ruler.  Its answers depend only on the
+ * profile, the offers and journaled measurements: pure within a call, repeatable at replay.
+ */
+#ifndef ESPALIER_MODEL_H
+#define ESPALIER_MODEL_H
+#include <espalier/abi.h>
+#include <espalier/fleet.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- spec: the declared shape (RubberBand fig. 6); written by algorithms --------------- */
+
+struct espl_stage {
+	uint32_t size;
+	uint32_t trials;
+	uint64_t iterations;		/* each trial's increment in this stage, not cumulative */
+};
+struct espl_bracket {			/* one SHA; its stages are separated by barriers */
+	uint32_t size;
+	uint32_t stage_count;
+	const struct espl_stage *const *stages;
+};
+#define ESPL_SPEC_PARALLEL 0x1u		/* brackets side by side; else one after the other */
+struct espl_spec {
+	uint32_t size;
+	uint32_t flags;
+	uint32_t bracket_count;
+	uint32_t zero;
+	const struct espl_bracket *const *brackets;
+};
+
+/* ---- plan: GPUs of the whole experiment per stage; written by allocators ---------------- */
+
+struct espl_plan_stage {
+	uint32_t   size;
+	uint32_t   bracket, stage;
+	uint32_t   offer;
+	uint32_t   gpus;		/* of the whole stage                                  */
+	uint32_t   gpus_per_trial;	/* 0: the model's choice (largest placeable <= gpus/n) */
+	uint32_t   nodes;		/* 0: ceil(gpus / offer's gpus)                        */
+	uint32_t   zero;
+	espl_money max_price_hour;	/* 0: none                                             */
+};
+#define ESPL_PLAN_OPTIMAL 0x1u		/* proven; else gap says how far off at most */
+struct espl_plan {
+	uint32_t size;
+	uint32_t flags;
+	uint32_t stage_count;
+	uint32_t zero;
+	const struct espl_plan_stage *const *stages;
+	double   gap;			/* relative to a proven bound; NaN unknown */
+	uint64_t searched;		/* plans looked at, for `plan --json`       */
+};
+
+/* ---- experiment: what policies know of it ----------------------------------------------- */
+
+struct espl_standing {			/* where a bracket of a spec stands */
+	uint32_t  size;
+	uint32_t  bracket, stage;
+	uint32_t  trials_left;		/* of this stage, not yet at its end  */
+	espl_time stage_started;
+};
+#define ESPL_EXPERIMENT_MAXIMIZE 0x1u	/* the user's goal; espl losses are always minimised */
+#define ESPL_EXPERIMENT_WARM     0x2u	/* planning.warm: promoted trials keep their gang       */
+#define ESPL_EXPERIMENT_AHEAD    0x4u	/* planning.acquire_ahead: targets may rise early       */
+struct espl_experiment {
+	uint32_t    size;
+	uint32_t    flags;
+	uint64_t    id;
+	const char *name;
+	const char *const *metrics;	/* [0] is the objective; others as first reported       */
+	uint32_t    metric_count;
+	uint32_t    gpus_limit;		/* at most this many at once; ESPL_ANY: no limit        */
+	espl_time   arrived;
+	espl_time   deadline;		/* NEVER: none                                          */
+	espl_money  budget;		/* INT64_MAX: none                                      */
+	espl_money  spent;		/* so far, its share of the ledger                      */
+	double      risk;		/* meet the deadline with this probability (cli.md)    */
+	double      weight;		/* priority among experiments, 1 normal                 */
+	double      data_gb;		/* that each new node downloads                         */
+	const struct espl_spec *spec;	/* NULL: the algorithm declares none                    */
+	const struct espl_plan *plan;	/* the accepted one; NULL none                          */
+	const struct espl_standing *const *standing;	/* one per bracket that runs            */
+	uint32_t    standing_count;
+	uint32_t    zero;
+};
+
+/* ---- predictions ------------------------------------------------------------------------- */
+
+typedef uint32_t espl_evidence;
+enum { ESPL_GUESSED = 1, ESPL_PROFILED, ESPL_MEASURED_LIKE, ESPL_MEASURED };	/* rising */
+
+struct espl_speed_query {
+	uint32_t size;
+	uint32_t offer;			/* ESPL_ANY: the profile's own hardware              */
+	uint64_t experiment;
+	uint64_t trial;			/* ESPL_NONE: a typical trial of it                  */
+	struct espl_share share;	/* frozen */
+};
+struct espl_speed {			/* caller-owned, size set by the caller */
+	uint32_t      size;
+	espl_evidence evidence;		/* MEASURED: this trial here; LIKE: other trials here */
+	double        iteration_s, sd_s;
+	uint64_t      samples;
+};
+struct espl_overheads {			/* caller-owned; means, seconds */
+	uint32_t size, zero;
+	double   start_s, save_s, restore_s, resize_s, sync_s, boundary_s;
+};
+
+#define ESPL_FROM_NOW 0x1u	/* only what is left: nodes held, work done, money spent count */
+struct espl_stage_query {
+	uint32_t size;
+	uint32_t flags;
+	uint64_t experiment;
+	uint32_t bracket, stage;
+	uint32_t offer;
+	uint32_t gpus_from, gpus_to;	/* inclusive; one cell each */
+	uint32_t zero;
+};
+#define ESPL_CELL_INVALID 0x1u	/* not placeable on this offer */
+struct espl_cell {			/* frozen, 40 bytes */
+	double   mean_s, sd_s;		/* starts + training + queueing + sync; no scaling-up  */
+	double   busy_gpu_s;		/* for billing by function                             */
+	uint32_t nodes, gpus_per_trial, slots, flags;
+};
+struct espl_predict {			/* how to predict */
+	uint32_t size;
+	uint32_t flags;
+	uint64_t experiment;
+	double   quantile;		/* 0: means only                                       */
+	uint32_t samples;		/* 0: the stage sum, exact in the mean; else Monte Carlo */
+	uint32_t zero;
+	double  *stage_ends_s;		/* plan's stage_count elements, or NULL                */
+};
+struct espl_prediction {		/* caller-owned */
+	uint32_t size;
+	uint32_t meets;			/* 1: deadline and budget hold at the experiment's risk */
+	double   jct_s, jct_sd_s, jct_at_quantile_s;
+	double   cost_usd, cost_sd_usd, cost_at_quantile_usd;
+};
+
+struct espl_model {			/* service ESPL_MODEL */
+	uint32_t size, zero;
+	void    *ctx;
+	/* SpotTune's M[inst][hp], HyperSched's resize test, PBT's nothing.  E_UNKNOWN: neither
+	 * measured nor profiled (Fluid: then neither pack nor scale). */
+	espl_status (*speed)(const struct espl_model *, const struct espl_speed_query *,
+	                     struct espl_speed *);
+	espl_status (*overheads)(const struct espl_model *, uint64_t experiment, uint32_t offer,
+	                         struct espl_overheads *);
+	/* Cells for gpus_from..gpus_to at once: the table on which a dynamic program runs
+	 * (design/rubberband.md A24).  Scaling-up (provision, init, data) between stages is the
+	 * planner's to add, from the offer. */
+	espl_status (*stage)(const struct espl_model *, const struct espl_stage_query *,
+	                     struct espl_cell *cells);
+	/* Whole plan with scaling-up, minimum charges, data, refunds: the truth plans are held to. */
+	espl_status (*predict)(const struct espl_model *, const struct espl_plan *,
+	                       const struct espl_predict *, struct espl_prediction *,
+	                       struct espl_error *);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

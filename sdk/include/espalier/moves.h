@@ -1,0 +1,296 @@
+/* espalier SDK: moves.h - a placer's answer while it is being made, as static inline functions.
+ *
+ * Who has to be placed in this call (changed gangs, and those that found no room in earlier
+ * ones), where each is to go, and the order in which the sink is told: first who leaves, then
+ * who shrinks and grows in place, then who comes.  Nothing here crosses the boundary.
+ *
+ * Use: espl_moves_gather, then for each open move find slots and espl_moves_settle it, then
+ * espl_moves_tell; espl_moves_free in destroy.
+ */
+#ifndef ESPALIER_MOVES_H
+#define ESPALIER_MOVES_H
+#include <espalier/floor.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {	ESPL_MOVE_OPEN = 1,		/* has no place yet                                  */
+	ESPL_MOVE_STAYS,		/* resized where it is                               */
+	ESPL_MOVE_GOES };		/* has a new place                                   */
+struct espl_move {
+	const struct espl_gang *gang;
+	uint32_t at, count;		/* its slots: moves->slots[at .. at + count)         */
+	uint32_t state, zero;
+};
+struct espl_moves {			/* all zero to begin with */
+	struct espl_move *list;
+	struct espl_slot *slots;
+	uint64_t *pending;		/* items to look at again in the next call           */
+	uint64_t *work;			/* scratch                                           */
+	uint32_t  count, room, slot_count, slot_room;
+	uint32_t  pending_count, pending_room, work_room;
+	uint32_t  broken;		/* 1: a call failed half way: look at everybody next */
+};
+
+static inline void
+espl_moves_free(struct espl_moves *moves)
+{
+	free(moves->list);
+	free(moves->slots);
+	free(moves->pending);
+	free(moves->work);
+	memset(moves, 0, sizeof *moves);
+}
+
+/* Index in view->gangs, or ESPL_ANY. */
+static inline uint32_t
+espl_gang_find(const struct espl_place_view *view, uint64_t item)
+{
+	uint32_t low = 0, high = view->gang_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (view->gangs[middle]->item < item)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < view->gang_count && view->gangs[low]->item == item ? low : ESPL_ANY;
+}
+
+/* Has it what it was granted, where it may stay? */
+static inline int
+espl_gang_stands(const struct espl_gang *gang)
+{
+	uint32_t i;
+
+	if ((gang->flags & (ESPL_GANG_UNPLACED | ESPL_GANG_MUST)) != 0 ||
+	    gang->slot_count != gang->share.gpus)
+		return 0;
+	for (i = 0; i < gang->slot_count; i++)
+		if (gang->slots[i].packing != gang->share.packing)
+			return 0;
+	return 1;
+}
+
+/* Does it hold slots now? */
+static inline int
+espl_gang_holds(const struct espl_gang *gang)
+{
+	return (gang->flags & ESPL_GANG_UNPLACED) == 0 && gang->slot_count > 0;
+}
+
+static inline espl_status
+espl_moves_wait(struct espl_moves *moves, uint64_t item)
+{
+	uint64_t *pending = (uint64_t *)espl_floor_grow(moves->pending, &moves->pending_room,
+		moves->pending_count + 1, sizeof *pending);
+
+	if (pending == NULL)
+		return ESPL_E_NOMEM;
+	moves->pending = pending;
+	pending[moves->pending_count++] = item;
+	return ESPL_OK;
+}
+
+/* Appends an open move and takes the gang's slots off the floor. */
+static inline espl_status
+espl_moves_add(struct espl_moves *moves, struct espl_floor *floor, const struct espl_gang *gang)
+{
+	struct espl_move *list = (struct espl_move *)espl_floor_grow(moves->list, &moves->room,
+		moves->count + 1, sizeof *list);
+
+	if (list == NULL)
+		return ESPL_E_NOMEM;
+	moves->list = list;
+	list += moves->count++;
+	memset(list, 0, sizeof *list);
+	list->gang = gang;
+	list->state = ESPL_MOVE_OPEN;
+	if (espl_gang_holds(gang))
+		espl_floor_drop(floor, gang->slots, gang->slot_count, -1);
+	return ESPL_OK;
+}
+
+static inline int
+espl_moves_by_item(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y ? 1 : 0;
+}
+
+/* Larger gangs first, shares of a GPU last, ties by item (RubberBand, algorithm 3). */
+static inline int
+espl_moves_by_size(const void *a, const void *b)
+{
+	const struct espl_gang *x = ((const struct espl_move *)a)->gang;
+	const struct espl_gang *y = ((const struct espl_move *)b)->gang;
+
+	if (x->share.gpus != y->share.gpus)
+		return x->share.gpus > y->share.gpus ? -1 : 1;
+	if (x->share.packing != y->share.packing)
+		return x->share.packing < y->share.packing ? -1 : 1;
+	return x->item < y->item ? -1 : x->item > y->item ? 1 : 0;
+}
+
+/* Begins a call: the floor is loaded, and the gangs that need a place become open moves, largest
+ * first.  A locked one that does not fit its share is looked at again in later calls.
+ * ESPL_E_NOMEM. */
+static inline espl_status
+espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor,
+                  const struct espl_place_view *view)
+{
+	const struct espl_gang *const *list = moves->broken ? view->gangs : view->changed;
+	uint32_t i, some = moves->broken ? view->gang_count : view->changed_count;
+	uint32_t all = some + moves->pending_count;
+	uint64_t *work = (uint64_t *)espl_floor_grow(moves->work, &moves->work_room, all + 1,
+	                                             sizeof *work);
+	espl_status status;
+
+	moves->broken = 1;		/* until the sink has been told */
+	moves->count = 0;
+	if (work == NULL)
+		return ESPL_E_NOMEM;
+	moves->work = work;
+	for (i = 0; i < some; i++)
+		work[i] = list[i]->item;
+	if (moves->pending_count > 0)
+		memcpy(work + i, moves->pending, moves->pending_count * sizeof *work);
+	qsort(work, all, sizeof *work, espl_moves_by_item);
+	moves->slot_count = moves->pending_count = 0;
+	status = espl_floor_load(floor, view->nodes, view->node_count);
+	for (i = 0; i < all && status == ESPL_OK; i++) {
+		uint32_t at = i > 0 && work[i] == work[i - 1] ? ESPL_ANY :
+			espl_gang_find(view, work[i]);
+
+		if (at == ESPL_ANY || view->gangs[at]->share.gpus == 0 ||
+		    espl_gang_stands(view->gangs[at]))
+			continue;
+		if ((view->gangs[at]->flags & ESPL_GANG_LOCKED) != 0)
+			status = espl_moves_wait(moves, work[i]);
+		else
+			status = espl_moves_add(moves, floor, view->gangs[at]);
+	}
+	if (status == ESPL_OK && moves->count > 1)
+		qsort(moves->list, moves->count, sizeof *moves->list, espl_moves_by_size);
+	return status;
+}
+
+/* Room for the slots of a gang, to be filled and then settled; NULL: out of memory. */
+static inline struct espl_slot *
+espl_moves_room(struct espl_moves *moves, const struct espl_gang *gang)
+{
+	struct espl_slot *slots = (struct espl_slot *)espl_floor_grow(moves->slots,
+		&moves->slot_room, moves->slot_count + gang->share.gpus + 1, sizeof *slots);
+
+	if (slots == NULL)
+		return NULL;
+	moves->slots = slots;
+	return slots + moves->slot_count;
+}
+
+/* The move takes the `count` slots just filled. */
+static inline void
+espl_moves_settle(struct espl_moves *moves, uint32_t index, uint32_t count, uint32_t state)
+{
+	struct espl_move *move = &moves->list[index];
+
+	move->at = moves->slot_count;
+	move->count = count;
+	move->state = state;
+	moves->slot_count += count;
+}
+
+/* Every open move whose gang can have its share where it is, has it. */
+static inline espl_status
+espl_moves_stay(struct espl_moves *moves, struct espl_floor *floor)
+{
+	uint32_t i;
+
+	for (i = 0; i < moves->count; i++) {
+		const struct espl_gang *gang = moves->list[i].gang;
+		struct espl_slot *slots;
+		uint32_t count;
+
+		if (moves->list[i].state != ESPL_MOVE_OPEN || !espl_gang_holds(gang))
+			continue;
+		slots = espl_moves_room(moves, gang);
+		if (slots == NULL)
+			return ESPL_E_NOMEM;
+		count = espl_floor_stay(floor, gang, slots);
+		if (count > 0)
+			espl_moves_settle(moves, i, count, ESPL_MOVE_STAYS);
+	}
+	return floor->failed ? ESPL_E_NOMEM : ESPL_OK;
+}
+
+/* Nothing changed for it after all (displaced, and back again). */
+static inline int
+espl_moves_idle(const struct espl_moves *moves, const struct espl_move *move)
+{
+	const struct espl_gang *gang = move->gang;
+	uint32_t i;
+
+	if (move->state != ESPL_MOVE_GOES || !espl_gang_holds(gang) ||
+	    gang->slot_count != move->count)
+		return 0;
+	for (i = 0; i < move->count; i++) {
+		const struct espl_slot *slot = &moves->slots[move->at + i];
+
+		if (slot->node != gang->slots[i].node || slot->gpu != gang->slots[i].gpu ||
+		    slot->packing != gang->slots[i].packing)
+			return 0;
+	}
+	return 1;
+}
+
+static inline espl_status
+espl_moves_tell_one(struct espl_moves *moves, const struct espl_move *move,
+                    struct espl_place_sink *sink)
+{
+	espl_status status = sink->place(sink, move->gang->item, moves->slots + move->at,
+	                                 move->count);
+
+	return status == ESPL_E_REJECTED ? ESPL_OK : status;	/* it is tried again */
+}
+
+/* Tells the sink.  All of them are looked at again in the next call: those without a place, and
+ * those whose new one the host may have refused. */
+static inline espl_status
+espl_moves_tell(struct espl_moves *moves, struct espl_place_sink *sink)
+{
+	espl_status status = ESPL_OK;
+	uint32_t i, pass;
+
+	for (i = 0; i < moves->count && status == ESPL_OK; i++) {
+		const struct espl_move *move = &moves->list[i];
+
+		if (move->state != ESPL_MOVE_STAYS && espl_gang_holds(move->gang) &&
+		    !espl_moves_idle(moves, move))
+			status = sink->place(sink, move->gang->item, NULL, 0);
+		if (status == ESPL_E_REJECTED)
+			status = ESPL_OK;
+		if (status == ESPL_OK)
+			status = espl_moves_wait(moves, move->gang->item);
+	}
+	for (pass = 0; pass < 3; pass++)	/* shrink, grow, come */
+		for (i = 0; i < moves->count && status == ESPL_OK; i++) {
+			const struct espl_move *move = &moves->list[i];
+			uint32_t when = move->state == ESPL_MOVE_GOES ? 2 :
+				move->count > move->gang->slot_count ? 1 : 0;
+
+			if (move->state != ESPL_MOVE_OPEN && when == pass &&
+			    !espl_moves_idle(moves, move))
+				status = espl_moves_tell_one(moves, move, sink);
+		}
+	if (status == ESPL_OK)
+		moves->broken = 0;
+	return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

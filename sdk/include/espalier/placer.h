@@ -1,0 +1,68 @@
+/* espalier SDK: placer.h - which worker sits on which GPU of which machine.
+ *
+ * Called after each accepted allocation and each change of nodes.  Like the allocator's, an
+ * answer is a transaction of changes: a gang that is not mentioned stays where it is.  The
+ * host checks the whole: no GPU beyond its share, no blocked GPU, bindings and owners kept.
+ */
+#ifndef ESPALIER_PLACER_H
+#define ESPALIER_PLACER_H
+#include <espalier/abi.h>
+#include <espalier/fleet.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One GPU (or 1/packing of it) of one node: where one worker sits. */
+struct espl_slot { uint64_t node; uint32_t gpu, packing; };	/* frozen, 16 bytes */
+
+#define ESPL_GANG_LOCKED   0x1u	/* placed, but its processes are still coming or going:
+				 * its slots are reserved and may not be given to others
+				 * (RubberBand's `reserved`)                             */
+#define ESPL_GANG_UNPLACED 0x2u	/* holds nothing now                                     */
+#define ESPL_GANG_MUST     0x4u	/* stands on a node that is lost, under notice, retiring */
+#define ESPL_GANG_COLOCATE 0x8u	/* one node, or whole nodes (RubberBand 4.4.1)           */
+
+struct espl_gang {
+	uint32_t  size;
+	uint32_t  flags;
+	uint64_t  item;
+	struct espl_share share;	/* to be satisfied                                    */
+	uint32_t  offer;		/* ESPL_ANY, or only nodes of it                      */
+	uint32_t  slot_count;		/* of the placement in force: may differ from share   */
+	const struct espl_slot *slots;	/* in order of rank                                   */
+	uint64_t  owner;		/* item whose own nodes it must use; NONE: shared ones */
+	double    move_s;		/* what moving it costs; in-place resize excluded     */
+	uint64_t  gpu_memory_bytes;	/* per GPU, 0 unknown                                 */
+};
+struct espl_give_up { uint32_t offer, nodes; };		/* frozen, 8 bytes */
+
+struct espl_place_view {
+	uint32_t  size;
+	uint32_t  why;			/* ESPL_WHY_* of fleet.h                              */
+	espl_time now;
+	const struct espl_gang *const *gangs;	/* all with a grant, by item                  */
+	const struct espl_gang *const *changed;	/* of these: new, altered, displaced or MUST since
+						 * the last call; the others may stay as they are */
+	const struct espl_node *const *nodes;	/* READY and NOTICE, by id                    */
+	const struct espl_give_up *give_up;	/* nodes above target, per offer              */
+	uint32_t  gang_count, changed_count, node_count, give_up_count;
+};
+struct espl_place_sink {
+	uint32_t size, zero;
+	/* Replaces the gang's placement: one slot per GPU, in order of rank (slots of one node
+	 * together).  count 0: not placed now, waits; a displaced gang is told so first. */
+	espl_status (*place)(struct espl_place_sink *, uint64_t item, const struct espl_slot *,
+	                     uint32_t count);
+	/* This node is (after the moves) empty and may be released: best give_up of them. */
+	espl_status (*give_up)(struct espl_place_sink *, uint64_t node);
+};
+struct espl_placer_ops {
+	struct espl_ops head;
+	espl_status (*place)(void *self, const struct espl_place_view *, struct espl_place_sink *,
+	                     struct espl_error *);
+};
+
+#ifdef __cplusplus
+}
+#endif
+#endif

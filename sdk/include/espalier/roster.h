@@ -1,0 +1,437 @@
+/* espalier SDK: roster.h - the items of an allocator's view kept in step, as static inline
+ * functions.
+ *
+ * A view tells what is new or altered, not what has left.  The roster finds departures by
+ * comparing its own list with the view's, in O(log items) each, and keeps the sums that a
+ * decision needs, so that a call costs O(changes) with 100,000 items queued.  It also knows
+ * which grants are legal for an item.  Nothing here crosses the boundary.
+ *
+ * Use: espl_roster_sync first thing in allocate; then entry i of the roster is view->items[i];
+ * espl_roster_grant to change a grant; espl_roster_free in destroy.
+ */
+#ifndef ESPALIER_ROSTER_H
+#define ESPALIER_ROSTER_H
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/allocator.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ESPL_ROSTER_PACKING 64u	/* degrees of sharing that are told apart; more count as this */
+
+struct espl_entry {		/* one item, as known at its last change */
+	uint64_t  id;
+	espl_time arrived;
+	uint32_t  gpus, packing;	/* its grant in force: gpus 0 waits                  */
+	uint32_t  least;		/* smallest legal grant; 0: none is legal, ever      */
+	uint32_t  most;			/* largest useful one; ESPL_ANY no limit             */
+	uint32_t  fixed;		/* 1: a resize would lose its work (ITEM_NO_SAVE)    */
+	uint32_t  want;			/* the plugin's own; 0 at arrival                    */
+};
+struct espl_touch { uint64_t id; espl_time arrived; };
+struct espl_roster {		/* all zero to begin with; fields may be read */
+	struct espl_entry *room;
+	uint32_t head, count, size;	/* entries are room[head .. head + count)            */
+	uint32_t fresh;			/* entries from this index on arrived in this call   */
+	uint32_t gone;			/* items that left since the last call               */
+	uint32_t cursor;		/* nobody before this index waits                    */
+	uint32_t granted;		/* items with a grant                                */
+	uint32_t wholes;		/* of these, with exactly one whole GPU              */
+	uint32_t packed;		/* of these, with a share of one                     */
+	uint32_t per_node;		/* GPUs a node                                       */
+	uint64_t whole;			/* whole GPUs granted                                */
+	uint64_t excess;		/* of these, beyond `least` of items not fixed       */
+	uint64_t least, most;		/* sums over all items; an unlimited most counts 2^32 */
+	uint32_t sharers[ESPL_ROSTER_PACKING + 1];	/* items granted 1/c, [c]            */
+	struct espl_touch *touched;	/* grants changed in the last call                   */
+	uint32_t touched_count, touched_size;
+};
+
+/* ---- which grants are legal ---------------------------------------------------------------- */
+
+static inline uint32_t
+espl_common_multiple(uint32_t a, uint32_t b)
+{
+	uint32_t x = a, y = b;
+
+	while (y != 0) {
+		uint32_t rest = x % y;
+
+		x = y;
+		y = rest;
+	}
+	return a / x * b;
+}
+
+/* The largest grant of whole GPUs of at most `most` that the item can take on nodes of per_node
+ * GPUs: a multiple of its unit, within its limits, on one node or on whole nodes if it is to be
+ * colocated.  0: none. */
+static inline uint32_t
+espl_fit(const struct espl_item *item, uint32_t per_node, uint32_t most)
+{
+	uint32_t unit = item->unit > 0 ? item->unit : 1, fit;
+
+	if (most > item->gpus_max)
+		most = item->gpus_max;
+	fit = most - most % unit;
+	if ((item->flags & ESPL_ITEM_COLOCATE) != 0 && per_node > 0 && fit > per_node) {
+		fit = most - most % espl_common_multiple(unit, per_node);
+		if (fit == 0)
+			fit = per_node - per_node % unit;
+	}
+	return fit >= item->gpus_min ? fit : 0;
+}
+
+/* The smallest legal grant; 0: none. */
+static inline uint32_t
+espl_least(const struct espl_item *item, uint32_t per_node)
+{
+	uint32_t unit = item->unit > 0 ? item->unit : 1;
+	uint32_t min = item->gpus_min > 0 ? item->gpus_min : 1;
+	uint64_t least = ((uint64_t)min + unit - 1) / unit * unit;
+
+	if ((item->flags & ESPL_ITEM_COLOCATE) != 0 && per_node > 0 && least > per_node) {
+		uint32_t step = espl_common_multiple(unit, per_node);
+
+		least = ((uint64_t)min + step - 1) / step * step;
+	}
+	return least <= item->gpus_max ? (uint32_t)least : 0;
+}
+
+/* How many gangs of `gpus` GPUs stand side by side on so many nodes, each on one node or on
+ * whole ones. */
+static inline uint64_t
+espl_side_by_side(uint32_t gpus, uint32_t nodes, uint32_t per_node)
+{
+	if (gpus == 0 || per_node == 0)
+		return 0;
+	if (gpus <= per_node)
+		return (uint64_t)(per_node / gpus) * nodes;
+	return nodes / ((gpus + per_node - 1) / per_node);
+}
+
+/* Number of the offer of this name, or of the first one still sold (name NULL or "").
+ * ESPL_ANY: there is none. */
+static inline uint32_t
+espl_find_offer(const struct espl_offer *const *offers, uint32_t count, const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		if (offers[i] != NULL && (offers[i]->flags & ESPL_OFFER_GONE) == 0 &&
+		    offers[i]->gpus > 0 &&
+		    (name == NULL || name[0] == '\0' || strcmp(offers[i]->name, name) == 0))
+			return i;
+	return ESPL_ANY;
+}
+
+/* Throughput on that many whole GPUs, `unit` GPUs being 1: linear between measured points,
+ * constant behind the last (RubberBand 4.1); proportional where nothing was measured. */
+static inline double
+espl_throughput(const struct espl_item *item, uint32_t gpus)
+{
+	const struct espl_point *p = item->scaling;
+	double   x = gpus;
+	uint32_t i;
+
+	if (item->scaling_count == 0)
+		return x / (item->unit > 0 ? item->unit : 1);
+	if (x <= p[0].x)
+		return p[0].y * x / p[0].x;
+	for (i = 1; i < item->scaling_count; i++)
+		if (x <= p[i].x)
+			return p[i - 1].y + (p[i].y - p[i - 1].y) * (x - p[i - 1].x) /
+				(p[i].x - p[i - 1].x);
+	return p[item->scaling_count - 1].y;
+}
+
+/* ---- the list -------------------------------------------------------------------------------- */
+
+static inline struct espl_entry *
+espl_roster_at(const struct espl_roster *roster, uint32_t index)
+{
+	return roster->room + roster->head + index;
+}
+
+static inline void
+espl_roster_free(struct espl_roster *roster)
+{
+	free(roster->room);
+	free(roster->touched);
+	memset(roster, 0, sizeof *roster);
+}
+
+/* Adds an entry to the sums, or takes it out (sign -1). */
+static inline void
+espl_roster_count(struct espl_roster *roster, const struct espl_entry *entry, int sign)
+{
+	uint32_t one = sign < 0 ? UINT32_MAX : 1;	/* modulo 2^32: adds or subtracts */
+	uint64_t wide = sign < 0 ? UINT64_MAX : 1;
+	uint64_t most = entry->most == ESPL_ANY ? UINT64_C(1) << 32 : entry->most;
+
+	roster->least += wide * entry->least;
+	roster->most += wide * most;
+	if (entry->gpus == 0)
+		return;
+	roster->granted += one;
+	if (entry->packing > 1) {
+		roster->packed += one;
+		roster->sharers[entry->packing < ESPL_ROSTER_PACKING ? entry->packing
+		                                                     : ESPL_ROSTER_PACKING] += one;
+		return;
+	}
+	roster->whole += wide * entry->gpus;
+	if (entry->gpus == 1)
+		roster->wholes += one;
+	if (!entry->fixed && entry->gpus > entry->least)
+		roster->excess += wide * (entry->gpus - entry->least);
+}
+
+/* Reads an item into its entry (whose sums are taken out); `want` stays. */
+static inline void
+espl_roster_read(struct espl_roster *roster, struct espl_entry *entry,
+                 const struct espl_item *item)
+{
+	entry->id = item->id;
+	entry->arrived = item->arrived;
+	entry->gpus = item->granted.gpus;
+	entry->packing = item->granted.packing > 0 ? item->granted.packing : 1;
+	entry->least = espl_least(item, roster->per_node);
+	entry->most = item->gpus_max;
+	if (item->scaling_count > 0) {
+		double last = item->scaling[item->scaling_count - 1].x;
+
+		if (last < (double)entry->most)
+			entry->most = last > (double)entry->least ? (uint32_t)last : entry->least;
+	}
+	entry->fixed = (item->flags & ESPL_ITEM_NO_SAVE) != 0 ? 1 : 0;
+}
+
+/* Index of the entry, or ESPL_ANY. */
+static inline uint32_t
+espl_roster_find(const struct espl_roster *roster, uint64_t id, espl_time arrived)
+{
+	uint32_t low = 0, high = roster->count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		const struct espl_entry *entry = espl_roster_at(roster, middle);
+
+		if (entry->arrived < arrived || (entry->arrived == arrived && entry->id < id))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < roster->count && espl_roster_at(roster, low)->id == id ? low : ESPL_ANY;
+}
+
+static inline void
+espl_roster_remove(struct espl_roster *roster, uint32_t index)
+{
+	struct espl_entry *at = espl_roster_at(roster, 0);
+
+	espl_roster_count(roster, &at[index], -1);
+	if (index < roster->count / 2) {	/* the running ones are in front: move those */
+		memmove(at + 1, at, (size_t)index * sizeof *at);
+		roster->head++;
+	} else {
+		memmove(at + index, at + index + 1,
+		        (size_t)(roster->count - index - 1) * sizeof *at);
+	}
+	roster->count--;
+	roster->gone++;
+	if (index < roster->cursor)
+		roster->cursor--;
+}
+
+static inline espl_status
+espl_roster_append(struct espl_roster *roster, const struct espl_item *item)
+{
+	struct espl_entry *entry;
+
+	if (roster->head + roster->count == roster->size) {
+		if (roster->head > roster->size / 2) {
+			memmove(roster->room, espl_roster_at(roster, 0),
+			        roster->count * sizeof *roster->room);
+			roster->head = 0;
+		} else {
+			uint32_t size = roster->size > 0 ? roster->size * 2 : 64;
+
+			entry = (struct espl_entry *)realloc(roster->room, size * sizeof *entry);
+			if (entry == NULL)
+				return ESPL_E_NOMEM;
+			roster->room = entry;
+			roster->size = size;
+		}
+	}
+	entry = espl_roster_at(roster, roster->count);
+	entry->want = 0;
+	espl_roster_read(roster, entry, item);
+	espl_roster_count(roster, entry, 1);
+	roster->count++;
+	return ESPL_OK;
+}
+
+/* First index at which list and view differ, up to the shorter one's end. */
+static inline uint32_t
+espl_roster_differ(const struct espl_roster *roster, const struct espl_alloc_view *view,
+                   uint32_t low)
+{
+	uint32_t high = roster->count < view->item_count ? roster->count : view->item_count;
+
+	/* Both are in the same order and newcomers are last, so up to the first departure
+	 * all agree and behind it none does. */
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (espl_roster_at(roster, middle)->id == view->items[middle]->id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+static inline void
+espl_roster_refresh(struct espl_roster *roster, const struct espl_alloc_view *view,
+                    uint32_t index)
+{
+	struct espl_entry *entry = espl_roster_at(roster, index);
+
+	espl_roster_count(roster, entry, -1);
+	espl_roster_read(roster, entry, view->items[index]);
+	espl_roster_count(roster, entry, 1);
+	if (entry->gpus == 0 && index < roster->cursor)
+		roster->cursor = index;
+}
+
+/* Brings the roster up to the view.  per_node: GPUs of the nodes that will carry the items.
+ * ESPL_E_NOMEM. */
+static inline espl_status
+espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view,
+                 uint32_t per_node)
+{
+	uint32_t i, at = 0;
+	espl_status status = ESPL_OK;
+
+	roster->gone = 0;
+	if (roster->per_node != per_node) {	/* limits depend on it: from the beginning */
+		while (roster->count > 0)
+			espl_roster_remove(roster, roster->count - 1);
+		roster->per_node = per_node;
+	}
+	for (;;) {
+		at = espl_roster_differ(roster, view, at);
+		if (at >= roster->count)
+			break;
+		espl_roster_remove(roster, at);
+	}
+	roster->fresh = roster->count;
+	for (i = roster->count; i < view->item_count && status == ESPL_OK; i++)
+		status = espl_roster_append(roster, view->items[i]);
+	/* What the host says counts, also of grants it may have refused since. */
+	for (i = 0; i < roster->touched_count && status == ESPL_OK; i++) {
+		at = espl_roster_find(roster, roster->touched[i].id, roster->touched[i].arrived);
+		if (at < roster->fresh)
+			espl_roster_refresh(roster, view, at);
+	}
+	roster->touched_count = 0;
+	for (i = 0; i < view->changed_count && status == ESPL_OK; i++) {
+		at = espl_roster_find(roster, view->changed[i]->id, view->changed[i]->arrived);
+		if (at < roster->fresh)
+			espl_roster_refresh(roster, view, at);
+	}
+	return status;
+}
+
+/* Whole GPUs that all grants take together, sharers packed as close as they go. */
+static inline uint64_t
+espl_roster_used(const struct espl_roster *roster)
+{
+	uint64_t used = roster->whole;
+	uint32_t c;
+
+	for (c = 2; roster->packed > 0 && c <= ESPL_ROSTER_PACKING; c++)
+		used += (roster->sharers[c] + c - 1) / c;
+	return used;
+}
+
+/* What espl_roster_used would be, had entry `index` this grant. */
+static inline uint64_t
+espl_roster_used_with(struct espl_roster *roster, uint32_t index, uint32_t gpus,
+                      uint32_t packing)
+{
+	struct espl_entry *entry = espl_roster_at(roster, index), was = *entry;
+	uint64_t used;
+
+	espl_roster_count(roster, entry, -1);
+	entry->gpus = gpus;
+	entry->packing = packing;
+	espl_roster_count(roster, entry, 1);
+	used = espl_roster_used(roster);
+	espl_roster_count(roster, entry, -1);
+	*entry = was;
+	espl_roster_count(roster, entry, 1);
+	return used;
+}
+
+/* Index of the first item at or behind `from` that waits; the roster's count if none does. */
+static inline uint32_t
+espl_roster_waiting(struct espl_roster *roster, uint32_t from)
+{
+	uint32_t i = from < roster->cursor ? roster->cursor : from;
+	int      all = i == roster->cursor;
+
+	while (i < roster->count && espl_roster_at(roster, i)->gpus > 0)
+		i++;
+	if (all)
+		roster->cursor = i;
+	return i;
+}
+
+/* Grants through the sink and keeps the books.  gpus 0 preempts.  ESPL_E_REJECTED: the host
+ * refused and nothing changed. */
+static inline espl_status
+espl_roster_grant(struct espl_roster *roster, struct espl_alloc_sink *sink, uint32_t index,
+                  uint32_t gpus, uint32_t packing)
+{
+	struct espl_entry *entry = espl_roster_at(roster, index);
+	struct espl_grant grant;
+	espl_status status;
+
+	if (roster->touched_count == roster->touched_size) {
+		uint32_t size = roster->touched_size > 0 ? roster->touched_size * 2 : 64;
+		struct espl_touch *more =
+			(struct espl_touch *)realloc(roster->touched, size * sizeof *more);
+
+		if (more == NULL)
+			return ESPL_E_NOMEM;
+		roster->touched = more;
+		roster->touched_size = size;
+	}
+	memset(&grant, 0, sizeof grant);
+	grant.size = (uint32_t)sizeof grant;
+	grant.item = entry->id;
+	grant.share.gpus = gpus;
+	grant.share.packing = packing;
+	grant.offer = ESPL_ANY;
+	status = sink->grant(sink, &grant);
+	if (status != ESPL_OK)
+		return status;
+	roster->touched[roster->touched_count].id = entry->id;
+	roster->touched[roster->touched_count].arrived = entry->arrived;
+	roster->touched_count++;
+	espl_roster_count(roster, entry, -1);
+	entry->gpus = gpus;
+	entry->packing = packing;
+	espl_roster_count(roster, entry, 1);
+	if (gpus == 0 && index < roster->cursor)
+		roster->cursor = index;
+	return ESPL_OK;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,220 @@
+/* espalier SDK: sitters.h - who sits on which node, and taking back what was tried, as static
+ * inline functions.
+ *
+ * For placers that move gangs to make room or to empty nodes: the index is built only when it is
+ * asked for, in O(gangs), and a whole attempt (several gangs taken off, others put down) can be
+ * undone.  Nothing here crosses the boundary.
+ *
+ * Use: espl_sitters_begin in each call after espl_moves_gather; espl_sitters_index before the
+ * fields from, who and move_of are looked at; espl_sitters_free in destroy.
+ */
+#ifndef ESPALIER_SITTERS_H
+#define ESPALIER_SITTERS_H
+#include <espalier/moves.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct espl_undo { uint32_t index, zero; struct espl_move was; };
+struct espl_mark { uint32_t steps, moves, slots, undos; };	/* a point to go back to */
+struct espl_sitters {			/* all zero to begin with */
+	const struct espl_place_view *view;	/* of the running call                     */
+	struct espl_floor *floor;
+	struct espl_moves *moves;
+	struct espl_undo  *undos;
+	/* who[from[i] .. from[i + 1]): indices into view->gangs of those on floor node i;
+	 * move_of[gang]: its move, or ESPL_ANY. */
+	uint32_t *from, *who, *move_of;
+	uint32_t  undo_count, undo_room, from_room, who_room, move_of_room;
+	uint32_t  indexed;		/* 0: the index is out of date                       */
+};
+
+static inline void
+espl_sitters_free(struct espl_sitters *sitters)
+{
+	free(sitters->undos);
+	free(sitters->from);
+	free(sitters->who);
+	free(sitters->move_of);
+	memset(sitters, 0, sizeof *sitters);
+}
+
+static inline void
+espl_sitters_begin(struct espl_sitters *sitters, const struct espl_place_view *view,
+                   struct espl_floor *floor, struct espl_moves *moves)
+{
+	sitters->view = view;
+	sitters->floor = floor;
+	sitters->moves = moves;
+	sitters->undo_count = sitters->indexed = 0;
+}
+
+/* ---- trying and taking back ------------------------------------------------------------------ */
+
+static inline struct espl_mark
+espl_sitters_mark(const struct espl_sitters *sitters)
+{
+	struct espl_mark mark;
+
+	mark.steps = sitters->floor->step_count;
+	mark.moves = sitters->moves->count;
+	mark.slots = sitters->moves->slot_count;
+	mark.undos = sitters->undo_count;
+	return mark;
+}
+
+/* Floor and moves are as they were at the mark.  The index is out of date then. */
+static inline void
+espl_sitters_back(struct espl_sitters *sitters, struct espl_mark mark)
+{
+	struct espl_moves *moves = sitters->moves;
+
+	espl_floor_undo(sitters->floor, mark.steps);
+	while (sitters->undo_count > mark.undos) {
+		const struct espl_undo *undo = &sitters->undos[--sitters->undo_count];
+
+		moves->list[undo->index] = undo->was;
+	}
+	moves->count = mark.moves;
+	moves->slot_count = mark.slots;
+	sitters->indexed = 0;
+}
+
+/* To be called before a move is altered, so that it can be taken back. */
+static inline void
+espl_sitters_remember(struct espl_sitters *sitters, uint32_t index)
+{
+	struct espl_undo *undos = (struct espl_undo *)espl_floor_grow(sitters->undos,
+		&sitters->undo_room, sitters->undo_count + 1, sizeof *undos);
+
+	if (undos == NULL) {
+		sitters->floor->failed = 1;
+		return;
+	}
+	sitters->undos = undos;
+	undos += sitters->undo_count++;
+	undos->index = index;
+	undos->zero = 0;
+	undos->was = sitters->moves->list[index];
+}
+
+/* ---- who sits where --------------------------------------------------------------------------- */
+
+/* Where a gang (index into view->gangs) is in the working copy.  Valid until the next change. */
+static inline const struct espl_slot *
+espl_sitters_slots(const struct espl_sitters *sitters, uint32_t gang, uint32_t *count)
+{
+	const struct espl_gang *g = sitters->view->gangs[gang];
+	uint32_t index = sitters->move_of[gang];
+
+	if (index == ESPL_ANY) {
+		*count = espl_gang_holds(g) ? g->slot_count : 0;
+		return g->slots;
+	}
+	*count = sitters->moves->list[index].state == ESPL_MOVE_OPEN ? 0 :
+		sitters->moves->list[index].count;
+	return sitters->moves->slots + sitters->moves->list[index].at;
+}
+
+/* Counts each gang once for each node it is on; with `fill` also writes it down. */
+static inline void
+espl_sitters_walk(struct espl_sitters *sitters, int fill)
+{
+	uint32_t g, k, count, i;
+
+	for (g = 0; g < sitters->view->gang_count; g++) {
+		const struct espl_slot *slots = espl_sitters_slots(sitters, g, &count);
+
+		for (k = 0; k < count; k++) {
+			if (k > 0 && slots[k].node == slots[k - 1].node)
+				continue;
+			i = espl_floor_find(sitters->floor, slots[k].node);
+			if (i == ESPL_ANY)
+				continue;
+			if (fill)
+				sitters->who[sitters->from[i]] = g;
+			sitters->from[i]++;
+		}
+	}
+}
+
+/* Room for the index's arrays; 0: out of memory. */
+static inline int
+espl_sitters_room(struct espl_sitters *sitters, uint32_t nodes, uint32_t gangs)
+{
+	uint32_t *from = (uint32_t *)espl_floor_grow(sitters->from, &sitters->from_room, nodes + 1,
+	                                             sizeof *from);
+	uint32_t *move_of = (uint32_t *)espl_floor_grow(sitters->move_of, &sitters->move_of_room,
+	                                                gangs + 1, sizeof *move_of);
+
+	if (from != NULL)
+		sitters->from = from;
+	if (move_of != NULL)
+		sitters->move_of = move_of;
+	return from != NULL && move_of != NULL;
+}
+
+/* Brings the index up to date.  1: it is; 0: out of memory (the floor's failed is set). */
+static inline int
+espl_sitters_index(struct espl_sitters *sitters)
+{
+	uint32_t i, total = 0, nodes = sitters->floor->count, *who;
+
+	if (sitters->indexed || sitters->floor->failed)
+		return !sitters->floor->failed;
+	sitters->floor->failed = 1;
+	if (!espl_sitters_room(sitters, nodes, sitters->view->gang_count))
+		return 0;
+	for (i = 0; i < sitters->view->gang_count; i++)
+		sitters->move_of[i] = ESPL_ANY;
+	for (i = 0; i < sitters->moves->count; i++) {
+		uint32_t gang = espl_gang_find(sitters->view, sitters->moves->list[i].gang->item);
+
+		if (gang != ESPL_ANY)
+			sitters->move_of[gang] = i;
+	}
+	memset(sitters->from, 0, ((size_t)nodes + 1) * sizeof *sitters->from);
+	espl_sitters_walk(sitters, 0);
+	for (i = 0; i <= nodes; i++) {
+		uint32_t count = sitters->from[i];
+
+		sitters->from[i] = total;
+		total += i < nodes ? count : 0;
+	}
+	who = (uint32_t *)espl_floor_grow(sitters->who, &sitters->who_room, total + 1, sizeof *who);
+	if (who == NULL)
+		return 0;
+	sitters->who = who;
+	espl_sitters_walk(sitters, 1);
+	for (i = nodes; i > 0; i--)		/* filling moved each start to the next one's */
+		sitters->from[i] = sitters->from[i - 1];
+	sitters->from[0] = 0;
+	sitters->floor->failed = 0;
+	sitters->indexed = 1;
+	return 1;
+}
+
+/* Takes a gang off the floor; its move becomes open.  from and who keep naming it. */
+static inline void
+espl_sitters_vacate(struct espl_sitters *sitters, uint32_t gang)
+{
+	struct espl_moves *moves = sitters->moves;
+	uint32_t index = sitters->move_of[gang];
+
+	if (index == ESPL_ANY) {
+		if (espl_moves_add(moves, sitters->floor, sitters->view->gangs[gang]) == ESPL_OK)
+			sitters->move_of[gang] = moves->count - 1;
+		else
+			sitters->floor->failed = 1;
+		return;
+	}
+	espl_sitters_remember(sitters, index);
+	espl_floor_drop(sitters->floor, moves->slots + moves->list[index].at,
+	                moves->list[index].count, -1);
+	moves->list[index].state = ESPL_MOVE_OPEN;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

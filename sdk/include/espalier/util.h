@@ -1,0 +1,73 @@
+/* espalier SDK: util.h - small static inline functions; nothing here crosses the boundary. */
+#ifndef ESPALIER_UTIL_H
+#define ESPALIER_UTIL_H
+#include <stdarg.h>
+#include <stdio.h>
+#include <espalier/host.h>
+#include <espalier/space.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Fills *error (unless NULL or already filled) and returns status: return espl_fail(...). */
+static inline espl_status ESPL_PRINTF(3, 4)
+espl_fail(struct espl_error *error, espl_status status, const char *format, ...)
+{
+	if (error != NULL && error->status == ESPL_OK) {
+		va_list list;
+		error->status = status;
+		va_start(list, format);
+		(void)vsnprintf(error->text, sizeof error->text, format, list);
+		va_end(list);
+	}
+	return status;
+}
+
+/* As espl_fail, blaming an option, so that the host can print FILE:LINE. */
+static inline espl_status
+espl_blame(struct espl_error *error, uint32_t option, const char *text)
+{
+	if (error != NULL && error->status == ESPL_OK)
+		error->option = option;
+	return espl_fail(error, ESPL_E_CONFIG, "%s", text);
+}
+
+static inline void ESPL_PRINTF(3, 4)
+espl_logf(const struct espl_host *host, espl_level level, const char *format, ...)
+{
+	char    text[512];
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	host->log(host, level, text);
+}
+
+/* Uniform in [0, 1), 53 bits: the same on every platform. */
+static inline double
+espl_uniform(const struct espl_host *host)
+{
+	return (double)(host->random(host) >> 11) * 0x1.0p-53;
+}
+
+/* A random configuration: uniform over the unit cube.  unit and values are the caller's, each of
+ * param_count elements; unit is left holding the draw.  Always takes param_count numbers. */
+static inline espl_status
+espl_draw(const struct espl_host *host, const struct espl_space *space, double *unit,
+          double *values)
+{
+	uint32_t i;
+
+	for (i = 0; i < space->param_count; i++)
+		unit[i] = espl_uniform(host);
+	return space->from_unit(space, unit, values);
+}
+
+/* ns -> seconds, for estimates. */
+static inline double espl_seconds(espl_span span) { return (double)span / 1e9; }
+
+#ifdef __cplusplus
+}
+#endif
+#endif
