@@ -1,0 +1,27 @@
+/* assert.c - the end of a process that met a programmer's error, with what helps to find it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/assert.h"
+
+void (*espl__panic_context)(void *ctx, int fd);
+void  *espl__panic_context_arg;
+
+_Noreturn void
+espl__panic(const char *file, int line, const char *what)
+{
+	static volatile int panicking;
+	char text[512];
+	int length;
+
+	length = snprintf(text, sizeof text, "espalier: panic: %s:%d: %.300s\n", file, line, what);
+	if (length > 0 && write(STDERR_FILENO, text, strlen(text)) < 0)
+		abort();
+	if (!panicking) {
+		panicking = 1;
+		if (espl__panic_context != NULL)
+			espl__panic_context(espl__panic_context_arg, STDERR_FILENO);
+	}
+	abort();
+}

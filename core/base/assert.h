@@ -1,0 +1,17 @@
+/* assert.h - assertions that stay on: for the programmer's errors, never for data.
+ *
+ * A failure prints the expression, the place and what espl__panic_context says (seed, virtual
+ * time, last decisions), then aborts.
+ */
+#ifndef ESPL__ASSERT_H
+#define ESPL__ASSERT_H
+#include <espalier/abi.h>
+
+_Noreturn void espl__panic(const char *file, int line, const char *what);
+/* Called by espl__panic to tell more; must not allocate.  NULL: nothing. */
+extern void (*espl__panic_context)(void *ctx, int fd);
+extern void  *espl__panic_context_arg;
+
+#define ESPL__ASSERT(c_)   do { if (!(c_)) espl__panic(__FILE__, __LINE__, #c_); } while (0)
+#define ESPL__WRONG(text_) espl__panic(__FILE__, __LINE__, text_)
+#endif

@@ -1,0 +1,44 @@
+/* buf.h - growing bytes and a reader over bytes: journal, wire and text are made of these.
+ *
+ * All integers are little-endian; v64 is LEB128 (7 bits a byte).  A reader never reads beyond
+ * its end: the first attempt sets `bad`, and every later get returns 0.
+ */
+#ifndef ESPL__BUF_H
+#define ESPL__BUF_H
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct espl__buf { uint8_t *data; size_t size, cap; };
+void espl__buf_free(struct espl__buf *);		/* and zeroes it                      */
+static inline void espl__buf_clear(struct espl__buf *b) { b->size = 0; }
+void espl__buf_reserve(struct espl__buf *, size_t more);
+void espl__put(struct espl__buf *, const void *, size_t);
+void espl__put_u8(struct espl__buf *, uint8_t);
+void espl__put_u32(struct espl__buf *, uint32_t);
+void espl__put_u64(struct espl__buf *, uint64_t);
+void espl__put_v64(struct espl__buf *, uint64_t);	/* unsigned LEB128                    */
+void espl__put_z64(struct espl__buf *, int64_t);	/* zig-zag LEB128                     */
+void espl__put_f64(struct espl__buf *, double);		/* bits; NaN made canonical           */
+void espl__put_str(struct espl__buf *, const char *);	/* v64 length, bytes; NULL as ""      */
+void espl__put_bytes(struct espl__buf *, const void *, size_t);	/* v64 length, bytes          */
+/* Text: appended without a NUL; espl__buf_text adds one that is not counted. */
+void espl__print(struct espl__buf *, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void espl__vprint(struct espl__buf *, const char *format, va_list) __attribute__((format(printf, 2, 0)));
+void espl__print_json(struct espl__buf *, const char *text);	/* quoted and escaped         */
+void espl__print_number(struct espl__buf *, double);	/* JSON: 15 digits; not finite: null  */
+const char *espl__buf_text(struct espl__buf *);
+
+struct espl__reader { const uint8_t *at, *end; int bad; };
+static inline struct espl__reader espl__reader(const void *p, size_t n)
+{ struct espl__reader r = { (const uint8_t *)p, (const uint8_t *)p + n, 0 }; return r; }
+uint8_t     espl__get_u8(struct espl__reader *);
+uint32_t    espl__get_u32(struct espl__reader *);
+uint64_t    espl__get_u64(struct espl__reader *);
+uint64_t    espl__get_v64(struct espl__reader *);	/* over 64 bits: bad                  */
+int64_t     espl__get_z64(struct espl__reader *);
+double      espl__get_f64(struct espl__reader *);
+const void *espl__get_bytes(struct espl__reader *, size_t *size);	/* points into the input; NULL if bad */
+/* Copies at most room-1 bytes and a NUL; longer or with a NUL inside: bad. */
+void        espl__get_str(struct espl__reader *, char *to, size_t room);
+#endif

@@ -1,0 +1,263 @@
+/* file.c - files as wholes: a crash at any point leaves the old content or the new one. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/mem.h"
+
+enum { READ_STEP = 64 * 1024, TREE_DEPTH = 256 };
+
+espl_status
+espl__file_read(const char *path, size_t limit, struct espl__buf *to, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	espl__buf_clear(to);
+	if (fd < 0)
+		return espl__fail_errno(diag, "cannot open '%s'", path);
+	for (;;) {
+		ssize_t got;
+
+		espl__buf_reserve(to, READ_STEP);
+		got = read(fd, to->data + to->size, READ_STEP);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			status = espl__fail_errno(diag, "cannot read '%s'", path);
+		if (got <= 0)
+			break;
+		to->size += (size_t)got;
+		if (to->size > limit) {
+			status = espl__fail(diag, ESPL_E_LIMIT, "'%s' is larger than %zu bytes",
+			    path, limit);
+			break;
+		}
+	}
+	close(fd);
+	return status;
+}
+
+int
+espl__write_all(int fd, const void *bytes, size_t size)
+{
+	const char *p = bytes;
+
+	while (size > 0) {
+		ssize_t done = write(fd, p, size);
+
+		if (done >= 0) {
+			p += done;
+			size -= (size_t)done;
+		} else if (errno == EAGAIN) {
+			struct pollfd wait = { .fd = fd, .events = POLLOUT };
+
+			if (poll(&wait, 1, -1) < 0 && errno != EINTR)
+				return -1;
+		} else if (errno != EINTR) {
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/* The folder of path, so that the rename itself survives a power cut. */
+static int
+sync_folder(const char *path)
+{
+	char *folder = espl__strdup(path), *slash = strrchr(folder, '/');
+	int fd, rc, code;
+
+	if (slash == NULL)
+		fd = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	else {
+		slash[slash == folder ? 1 : 0] = '\0';
+		fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	free(folder);
+	if (fd < 0)
+		return -1;
+	rc = fsync(fd);
+	code = errno;
+	close(fd);
+	errno = code;
+	/* Some file systems have nothing to do for a folder and say so. */
+	return rc != 0 && code != EINVAL && code != ENOTSUP ? -1 : 0;
+}
+
+static int
+write_new(const char *name, const void *bytes, size_t size)
+{
+	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), rc, code;
+
+	if (fd < 0 && errno == EEXIST && unlink(name) == 0)
+		fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return -1;
+	rc = espl__write_all(fd, bytes, size);
+	if (rc == 0)
+		rc = fsync(fd);
+	code = errno;
+	if (close(fd) != 0 && rc == 0) {
+		rc = -1;
+		code = errno;
+	}
+	errno = code;
+	return rc;
+}
+
+espl_status
+espl__file_write(const char *path, const void *bytes, size_t size, struct espl__diag *diag)
+{
+	char *name = espl__format("%s.tmp-%ld", path, (long)getpid());
+	espl_status status = ESPL_OK;
+
+	if (write_new(name, bytes, size) != 0 || rename(name, path) != 0) {
+		status = espl__fail_errno(diag, "cannot write '%s'", path);
+		unlink(name);		/* may never have been made */
+	} else if (sync_folder(path) != 0) {
+		status = espl__fail_errno(diag, "cannot make '%s' durable", path);
+	}
+	free(name);
+	return status;
+}
+
+espl_status
+espl__dir_make(const char *path, struct espl__diag *diag)
+{
+	char *name = espl__strdup(path);
+	espl_status status = ESPL_OK;
+	struct stat st;
+
+	for (char *p = name;; p++) {
+		char end = *p;
+
+		if (p == name || (end != '/' && end != '\0')) {
+			if (end == '\0')
+				break;
+			continue;
+		}
+		*p = '\0';
+		if (mkdir(name, 0777) != 0 && errno != EEXIST) {
+			int code = errno;
+
+			/* On a read-only disk a folder that is there is still good. */
+			if (stat(name, &st) != 0 || !S_ISDIR(st.st_mode)) {
+				errno = code;
+				status = espl__fail_errno(diag, "cannot make the folder '%s'", name);
+			}
+		} else if (stat(name, &st) != 0) {
+			status = espl__fail_errno(diag, "cannot make the folder '%s'", name);
+		} else if (!S_ISDIR(st.st_mode)) {
+			errno = ENOTDIR;
+			status = espl__fail_errno(diag, "cannot make the folder '%s'", name);
+		}
+		*p = end;
+		if (status != ESPL_OK || end == '\0')
+			break;
+	}
+	free(name);
+	return status;
+}
+
+static int remove_at(int parent, const char *name, unsigned depth);
+
+static int
+remove_entries(DIR *dir, unsigned depth)
+{
+	int failed = 0;
+
+	for (;;) {
+		struct dirent *entry;
+
+		errno = 0;
+		entry = readdir(dir);
+		if (entry == NULL)
+			break;
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		if (remove_at(dirfd(dir), entry->d_name, depth) != 0 && failed == 0)
+			failed = errno;
+	}
+	if (failed == 0)
+		failed = errno;
+	errno = failed;
+	return failed == 0 ? 0 : -1;
+}
+
+/* Goes on after a failure, so that as much as can be is gone; errno is the first one's. */
+static int
+remove_at(int parent, const char *name, unsigned depth)
+{
+	struct stat st;
+	int fd, rc, code;
+	DIR *dir;
+
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return errno == ENOENT ? 0 : -1;
+	if (!S_ISDIR(st.st_mode))
+		return unlinkat(parent, name, 0) == 0 || errno == ENOENT ? 0 : -1;
+	if (depth >= TREE_DEPTH) {
+		errno = ELOOP;
+		return -1;
+	}
+	if ((st.st_mode & S_IRWXU) != S_IRWXU)
+		(void)fchmodat(parent, name, (st.st_mode & 07777) | S_IRWXU, 0);
+	fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	dir = fdopendir(fd);
+	if (dir == NULL) {
+		code = errno;
+		close(fd);
+		errno = code;
+		return -1;
+	}
+	rc = remove_entries(dir, depth + 1);
+	code = errno;
+	closedir(dir);
+	if (rc == 0 && unlinkat(parent, name, AT_REMOVEDIR) != 0 && errno != ENOENT)
+		return -1;
+	errno = code;
+	return rc;
+}
+
+espl_status
+espl__tree_remove(const char *path, struct espl__diag *diag)
+{
+	if (remove_at(AT_FDCWD, path, 0) != 0)
+		return espl__fail_errno(diag, "cannot remove '%s'", path);
+	return ESPL_OK;
+}
+
+espl_status
+espl__lock(const char *path, int *to, struct espl__diag *diag)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666), rc;
+
+	*to = -1;
+	if (fd < 0)
+		return espl__fail_errno(diag, "cannot open the lock '%s'", path);
+	do
+		rc = flock(fd, LOCK_EX | LOCK_NB);
+	while (rc != 0 && errno == EINTR);
+	if (rc != 0) {
+		espl_status status;
+
+		if (errno == EWOULDBLOCK)
+			status = espl__fail(diag, ESPL_E_BUSY, "'%s' is held by another process",
+			    path);
+		else
+			status = espl__fail_errno(diag, "cannot lock '%s'", path);
+		close(fd);
+		return status;
+	}
+	*to = fd;
+	return ESPL_OK;
+}
