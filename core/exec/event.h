@@ -1,0 +1,76 @@
+/* event.h - what the executor is told: everything that enters a run from outside, as values.
+ *
+ * Events of one instant form a round.  They are journaled before the executor sees them, in
+ * this encoding; replay is nothing but feeding them again.  No paths, host names or pids.
+ */
+#ifndef ESPL__EVENT_H
+#define ESPL__EVENT_H
+#include <espalier/cloud.h>
+#include <espalier/host.h>
+#include "base/buf.h"
+#include "base/mem.h"
+
+enum espl__event_type {
+	ESPL__EV_START = 1,	/* a fresh run begins (first event, time 0)                      */
+	ESPL__EV_RESUME,	/* the driver came back: all gangs are gone, nodes must be told again */
+	ESPL__EV_OFFER,		/* a cloud sells this (new, changed or GONE)                     */
+	ESPL__EV_PRICE,		/* market price record                                          */
+	ESPL__EV_CLOUD,		/* the cloud's start is done: status OK, else why not            */
+	ESPL__EV_NODE,		/* a lease changed state                                        */
+	ESPL__EV_METRIC,	/* a metric's name, before the first report that has it: number = order */
+	ESPL__EV_STARTED,	/* all ranks of the gang run                                    */
+	ESPL__EV_REPORT,	/* rank 0 reported an iteration, and waits for a reply           */
+	ESPL__EV_SAVED,		/* a checkpoint is complete on disk                             */
+	ESPL__EV_ENDED,		/* all ranks are gone, their slots proven clean                  */
+	ESPL__EV_TIMER,		/* the instant asked for has come                               */
+	ESPL__EV_OUTCOME,	/* of a computation                                             */
+	ESPL__EV_STOP		/* the user asked to stop cleanly                               */
+};
+
+/* How a gang ended. */
+enum espl__gang_end {
+	ESPL__END_DONE = 1,	/* all ranks exit 0 after pause or stop, or after `finished`      */
+	ESPL__END_FINISHED,	/* said {"finished": true}: complete before its budget           */
+	ESPL__END_FAILED,	/* a rank failed, or broke the protocol: counts as a failure      */
+	ESPL__END_LOST,		/* its node or agent went away, or the driver killed it: no fault of its own */
+	ESPL__END_NO_CHECKPOINT	/* what it should restore is missing or damaged                  */
+};
+
+struct espl__metric { uint32_t metric; uint32_t zero; double value; };
+
+struct espl__event {
+	enum espl__event_type type;
+	union {
+		struct { const struct espl_offer *offer; } offer;	/* strings and latencies live in the arena */
+		struct { uint32_t offer; struct espl_price price; } price;
+		struct { espl_status status; const char *text; } cloud;
+		struct {
+			uint64_t        lease;
+			espl_node_state state;
+			espl_reason     reason;		/* ENDED */
+			uint32_t        gpus;		/* READY: as found; ESPL_ANY as offered       */
+			espl_time       ends_at;	/* NOTICE; else NEVER                         */
+			espl_money      charged;	/* ENDED: provider's figure, -1 unknown       */
+		} node;
+		struct { const char *name; } metric;
+		struct { uint64_t gang; } started;
+		struct {
+			uint64_t gang, iteration;
+			uint32_t count;
+			const struct espl__metric *metrics;
+		} report;
+		struct { uint64_t gang, iteration, bytes; } saved;
+		struct {
+			uint64_t gang;
+			enum espl__gang_end how;
+			uint64_t node;		/* FAILED: lease number of the failing rank's node, or NONE */
+			const char *text;	/* composed by us: "rank 1: exit status 3"; "" none    */
+		} ended;
+		struct { const struct espl_outcome *outcome; } outcome;
+	} as;
+};
+
+void espl__event_put(const struct espl__event *, struct espl__buf *);
+/* Decodes one; memory from the arena.  0, or -1 if the bytes are no event. */
+int  espl__event_get(struct espl__reader *, struct espl__arena *, struct espl__event *);
+#endif

@@ -1,0 +1,185 @@
+/* exec_alloc.c - asking the allocator, and taking its answer as one transaction.
+ *
+ * Grants may not exceed what the targets would hold; an answer that does is refused whole.
+ */
+#include <string.h>
+
+#include "base/log.h"
+#include "exec/state.h"
+
+static void
+clear_changes(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->changed_count; i++)
+		((struct espl__item *)(uintptr_t)x->changed[i])->alloc_changed = 0;
+	x->changed_count = 0;
+	x->gone_count = 0;
+	x->alloc_why = 0;
+}
+
+static void
+fill_view(struct espl__exec *x, struct espl_alloc_view *v, const struct espl_experiment **experiments)
+{
+	memset(v, 0, sizeof *v);
+	v->size = (uint32_t)sizeof *v;
+	v->why = x->alloc_why;
+	v->now = x->now;
+	v->items = x->items + x->items_from;
+	v->item_count = (uint32_t)x->items_count;
+	v->changed = x->changed;
+	v->changed_count = x->changed_count;
+	experiments[0] = &x->experiment;
+	v->experiments = experiments;
+	v->experiment_count = 1;
+	v->offers = (const struct espl_offer *const *)x->fleet.offers;
+	v->offer_count = x->fleet.offer_count;
+	v->nodes = x->fleet.live;
+	v->node_count = x->fleet.live_count;
+	v->targets = x->fleet.targets;
+	v->outcomes = x->outcomes[1].list;
+	v->outcome_count = x->outcomes[1].count;
+	v->gpus = x->fleet.gpus;
+	v->gpus_idle = x->fleet.gpus_idle;
+	v->gone = x->gone;
+	v->gone_count = x->gone_count;
+	v->gpus_granted = (uint32_t)espl__items_gpus(x);
+}
+
+/* GPUs that the grants in force and those of the answer take together, and what the targets
+ * give: the answer is good if the first is not above the second. */
+static int
+fits(struct espl__exec *x, struct espl__reader r, uint64_t *asked, uint64_t *there)
+{
+	uint64_t whole = x->granted_whole, capacity = 0;
+	uint32_t parts[65];
+	uint32_t *targets = espl__arena_alloc(&x->ops_arena, (x->fleet.offer_count + 1) * sizeof *targets);
+	struct espl__op op;
+
+	x->stamp++;
+	*asked = *there = 0;
+	memcpy(parts, x->granted_parts, sizeof parts);
+	memcpy(targets, x->fleet.targets, x->fleet.offer_count * sizeof *targets);
+	while (espl__op_get(&r, x->trials.params, &x->ops_arena, &op) == 1) {
+		if (op.type == ESPL__OP_TARGET)
+			targets[op.as.target.offer] = op.as.target.nodes;
+		if (op.type != ESPL__OP_GRANT)
+			continue;
+		struct espl__item *item = espl__item_at(x, op.as.grant.item);
+		if (item == NULL)
+			continue;
+		if (item->stamp == x->stamp)
+			return 0;	/* twice in one answer */
+		item->stamp = x->stamp;
+		if (item->pub.granted.gpus > 0 && item->pub.granted.packing == 1)
+			whole -= item->pub.granted.gpus;
+		else if (item->pub.granted.gpus > 0)
+			parts[item->pub.granted.packing]--;
+		if (op.as.grant.share.packing == 1)
+			whole += op.as.grant.share.gpus;
+		else
+			parts[op.as.grant.share.packing]++;
+	}
+	*asked = whole;
+	for (uint32_t c = 2; c <= 64; c++)
+		*asked += (parts[c] + c - 1) / c;
+	for (uint32_t o = 0; o < x->fleet.offer_count; o++)
+		capacity += (uint64_t)targets[o] * x->fleet.offers[o]->gpus;
+	if (x->config->gpus_limit < capacity)
+		capacity = x->config->gpus_limit;
+	*there = capacity;
+	return *asked <= capacity;
+}
+
+static void
+apply_grant(struct espl__exec *x, const struct espl_grant *g)
+{
+	struct espl__item *item = espl__item_at(x, g->item);
+
+	if (item == NULL)
+		return;
+	if (g->share.gpus != item->pub.granted.gpus || g->share.packing != item->pub.granted.packing)
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, item->trial->pub.id, "is granted %u%s GPU%s by %s",
+		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
+		    x->allocator->who);
+	espl__item_grant(x, item, g->share, g->offer);
+	if ((g->flags & ESPL_GRANT_AT_ONCE) != 0 && item->trial->gang != NULL && !espl__gang_matches(item->trial->gang, item))
+		espl__gang_kill(x, item->trial->gang, x->config->trial.grace, NULL);
+}
+
+static void
+apply_target(struct espl__exec *x, const struct espl_target *t)
+{
+	uint32_t most = x->fleet.offers[t->offer]->nodes_max;
+	uint32_t nodes = most != ESPL_ANY && t->nodes > most ? most : t->nodes;
+
+	if (nodes != x->fleet.targets[t->offer])
+		espl__exec_note(x, ESPL_ABOUT_OFFER, t->offer, "%s wants %u nodes of '%s' (%u before)", x->allocator->who,
+		    (unsigned)nodes, x->fleet.offers[t->offer]->name, (unsigned)x->fleet.targets[t->offer]);
+	x->fleet.targets[t->offer] = nodes;
+	x->fleet.target_price[t->offer] = t->max_price_hour;
+	x->search_why |= x->search_finished ? 0 : ESPL_ASK_CAPACITY;
+	x->cluster_dirty = 1;
+}
+
+static void
+apply(struct espl__exec *x, struct espl__reader *r)
+{
+	struct espl__op op;
+
+	while (espl__exec_next_op(x, r, &op)) {
+		struct espl__machine *n;
+		switch (op.type) {
+		case ESPL__OP_GRANT:
+			apply_grant(x, &op.as.grant);
+			break;
+		case ESPL__OP_TARGET:
+			if (op.as.target.offer < x->fleet.offer_count)
+				apply_target(x, &op.as.target);
+			break;
+		case ESPL__OP_RETIRE:
+			n = espl__machine_at(&x->fleet, op.as.id);
+			if (n != NULL && n->live) {
+				espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
+				x->place_why |= ESPL_WHY_NODES;
+				x->cluster_dirty = 1;
+			}
+			break;
+		case ESPL__OP_WAKE:
+			if (op.as.at < x->wake_alloc)
+				x->wake_alloc = op.as.at;
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+espl_status
+espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
+{
+	const struct espl_experiment *experiments[1];
+	struct espl_alloc_view view;
+	struct espl__diag   why = ESPL__DIAG_INIT;
+	struct espl__reader answer;
+	uint64_t asked, there;
+	espl_status status;
+
+	if (x->alloc_why == 0 || !x->cloud_ready || (x->items_count == 0 && x->gone_count == 0 && x->outcomes[1].count == 0))
+		return ESPL_OK;
+	fill_view(x, &view, experiments);
+	x->caller.offer_count = x->fleet.offer_count;
+	status = espl__call_allocate(&x->caller, x->allocator, &view, &why);
+	if (status == ESPL_OK &&
+	    !fits(x, espl__reader(x->caller.ops.data, x->caller.ops.size), &asked, &there)) {
+		status = espl__fail(&why, ESPL_E_REJECTED, "%s grants %llu GPUs where its targets hold %llu, or one item twice",
+		    x->allocator->who, (unsigned long long)asked, (unsigned long long)there);
+		espl__buf_clear(&x->caller.ops);
+	}
+	clear_changes(x);
+	x->outcomes[1].count = 0;
+	status = espl__exec_answer(x, x->allocator, status, &why, &answer, diag);
+	espl__arena_free(&x->outcome_arena[1]);
+	if (status == ESPL_OK)
+		apply(x, &answer);
+	return status;
+}

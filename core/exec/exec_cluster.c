@@ -1,0 +1,468 @@
+/* exec_cluster.c - the cluster: leasing up to the targets, letting go above them, machines' states.
+ *
+ * Never hold what nobody wants: a node above target drains and is released as soon as its last
+ * seat is empty; when the search is over everything goes.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/text.h"
+#include "exec/state.h"
+
+#define RETRY_AFTER (30 * ESPL_SECOND)	/* after a refused acquire */
+
+void
+espl__exec_gpu_time(struct espl__exec *x)
+{
+	x->gpu_s += (double)(x->now - x->gpu_since) / 1e9 * x->fleet.gpus_held;
+	x->gpu_since = x->now;
+}
+
+/* GPUs that could ever be held at once. */
+uint64_t
+espl__exec_potential(const struct espl__exec *x)
+{
+	uint64_t gpus = 0;
+
+	for (uint32_t i = 0; i < x->fleet.offer_count; i++) {
+		const struct espl_offer *o = x->fleet.offers[i];
+		if ((o->flags & ESPL_OFFER_GONE) != 0)
+			continue;
+		gpus += o->nodes_max == ESPL_ANY ? UINT32_MAX / 2 : (uint64_t)o->nodes_max * o->gpus;
+	}
+	return gpus < x->config->gpus_limit ? gpus : x->config->gpus_limit;
+}
+
+void
+espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *why)
+{
+	n->pub.billed_from = espl__ledger_billed_from(x->ledger, n->pub.id);
+	n->pub.charged = espl__ledger_lease(x->ledger, n->pub.id, x->now);
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->node != NULL)
+			o->node(o->ctx, x->now, &n->pub, x->fleet.offers[n->pub.offer], n->pub.charged, why);
+}
+
+/* ---- states of nodes ------------------------------------------------------------------------------ */
+
+/* Whoever has a place on the node must go elsewhere. */
+static void
+evict(struct espl__exec *x, const struct espl__machine *n, int lost)
+{
+	for (uint32_t i = 0; i < x->gangs_count; i++) {
+		struct espl__item *item = espl__item_at(x, x->gangs_view[i]->item);
+		uint32_t k;
+
+		for (k = 0; k < item->target_count && item->target[k].node != n->pub.id; k++)
+			;
+		if (k == item->target_count)
+			continue;
+		item->pub.flags |= ESPL_ITEM_EVICTED;
+		espl__item_changed(x, item, lost ? ESPL_WHY_NODES : ESPL_WHY_NOTICE);
+		if (lost)
+			espl__item_target(x, item, NULL, 0);
+		espl__item_look(x, item);
+	}
+}
+
+static void
+kill_gangs(struct espl__exec *x, const struct espl__machine *n)
+{
+	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		for (uint32_t i = 0; i < g->share.gpus; i++)
+			if (g->slots[i].node == n->pub.id) {
+				espl__gang_kill(x, g, 0, NULL);
+				break;
+			}
+}
+
+static void
+node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__event *e)
+{
+	static const char *const why[] = { "ended", "released", "revoked by the provider", "failed", "no capacity",
+	                                   "over the quota", "at its time limit" };
+	espl_reason reason = e->as.node.reason <= ESPL_BY_EXPIRY ? e->as.node.reason : 0;
+
+	evict(x, n, 1);
+	kill_gangs(x, n);
+	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
+	espl__machine_state(&x->fleet, n, ESPL_NODE_ENDED, ESPL_ANY);
+	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA)
+		x->retry_at = x->now + RETRY_AFTER;
+	if (reason != ESPL_BY_USER)
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu: %s", (unsigned long long)n->pub.id, why[reason]);
+	espl__exec_show_node(x, n, why[reason]);
+}
+
+void
+espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+{
+	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node.lease);
+	espl_node_state state = e->as.node.state;
+
+	(void)diag;
+	if (n == NULL || !n->live || (state < n->pub.state && state != ESPL_NODE_ENDED))
+		return;
+	espl__exec_gpu_time(x);
+	x->alloc_why |= ESPL_WHY_NODES;
+	x->place_why |= ESPL_WHY_NODES;
+	x->cluster_dirty = 1;
+	if (state == ESPL_NODE_ENDED) {
+		node_ended(x, n, e);
+		return;
+	}
+	if (e->as.node.ends_at != ESPL_NEVER)
+		n->pub.ends_at = e->as.node.ends_at;
+	if (state == n->pub.state)
+		return;
+	espl__ledger_state(x->ledger, n->pub.id, state, x->now);
+	if (state == ESPL_NODE_READY)
+		n->pub.ready_at = x->now;
+	espl__machine_state(&x->fleet, n, state, e->as.node.gpus);
+	if (state == ESPL_NODE_NOTICE) {
+		x->alloc_why |= ESPL_WHY_NOTICE;
+		x->place_why |= ESPL_WHY_NOTICE;
+		evict(x, n, 0);
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu has notice", (unsigned long long)n->pub.id);
+	}
+	if (x->fleet.placeable_count > x->nodes_peak)
+		x->nodes_peak = x->fleet.placeable_count;
+	x->seats_freed = 1;
+	espl__exec_show_node(x, n, state == ESPL_NODE_READY ? "ready" : state == ESPL_NODE_NOTICE ? "notice" : "booting");
+}
+
+/* The driver comes back: processes are gone, nodes must be told again. */
+static void
+reset_nodes(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		n->releasing = 0;
+		if (n->pub.state == ESPL_NODE_READY || n->pub.state == ESPL_NODE_NOTICE)
+			espl__machine_state(&x->fleet, n, ESPL_NODE_BOOTING, ESPL_ANY);
+	}
+}
+
+static void
+reset_trial(struct espl__exec *x, struct espl__trial *t)
+{
+	if (t->item == NULL) {
+		espl__exec_mark_unsaved(x, t);
+		espl__exec_collect_later(x, t);
+		return;
+	}
+	if (t->pub.state == ESPL_TRIAL_RUNNING)
+		espl__trial_state(&x->trials, t, ESPL_TRIAL_WAITING);
+	t->item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
+	espl__item_progress(x, t->item, t->pub.checkpoint);
+	espl__item_changed(x, t->item, ESPL_WHY_NODES);
+	espl__exec_show(x, t);
+}
+
+void
+espl__exec_resume(struct espl__exec *x)
+{
+	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gangs are gone", (unsigned)x->gang_count);
+	x->awaiting_count = 0;
+	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		g->awaiting = 0;
+	for (uint32_t i = x->gangs_count; i > 0; i--) {
+		struct espl__item *item = espl__item_at(x, x->gangs_view[i - 1]->item);
+		espl__item_target(x, item, NULL, 0);
+	}
+	while (x->gang_first != NULL) {
+		struct espl__gang  *g = x->gang_first;
+		struct espl__trial *t = g->trial;
+		for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+			if (o->gang != NULL)
+				o->gang(o->ctx, x->now, g->id, t->pub.id, "ended", g->share, g->slots, "lost with the driver");
+		espl__gang_free(x, g);
+		reset_trial(x, t);
+	}
+	reset_nodes(x);
+	for (uint32_t i = 0; i < x->computing_count; i++) {
+		struct espl_outcome lost = ESPL_INIT(struct espl_outcome);
+		struct espl__event  e = { .type = ESPL__EV_OUTCOME };
+		lost.status = ESPL_E_REMOTE;
+		lost.token = x->computing[i].token;
+		e.as.outcome.outcome = &lost;
+		(void)espl__exec_event(x, &e, NULL);
+		i--;
+	}
+	x->timer = ESPL_NEVER;
+	x->cluster_dirty = 1;
+	x->cloud_waits = 1;
+	x->cloud_ready = 0;
+	x->alloc_why |= ESPL_WHY_NODES;
+	x->place_why |= ESPL_WHY_NODES;
+	x->search_why |= ESPL_ASK_CAPACITY;
+	if (x->ending == ESPL__RUN_INTERRUPTED) {
+		x->ending = 0;
+		x->ended = 0;
+	}
+}
+
+/* ---- up to the targets, down to the targets ------------------------------------------------------------ */
+
+static int
+nobody_needs_nodes(const struct espl__exec *x)
+{
+	return x->ending != 0 || (x->search_finished && x->items_count == 0);
+}
+
+/* Nodes above target, by offer: not yet ready ones are let go first, the placer chooses the rest. */
+void
+espl__exec_give_ups(struct espl__exec *x)
+{
+	x->give_up_count = 0;
+	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
+		uint32_t target = nobody_needs_nodes(x) ? 0 : x->fleet.targets[o];
+		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0);
+
+		for (uint32_t i = x->fleet.live_count; i > 0 && held > target; i--) {
+			struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
+			if (n->pub.offer != o || (n->pub.flags & ESPL_NODE_RETIRING) != 0 ||
+			    (n->pub.state != ESPL_NODE_REQUESTED && n->pub.state != ESPL_NODE_BOOTING) || x->cloud_waits)
+				continue;
+			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
+			held--;
+		}
+		if (held <= target)
+			continue;
+		ESPL__GROW(x->give_up, x->give_up_cap, x->give_up_count + 1);
+		x->give_up[x->give_up_count].offer = o;
+		x->give_up[x->give_up_count++].nodes = held - target;
+	}
+}
+
+/* What the placer left: idle nodes above target go without being asked. */
+static void
+retire_rest(struct espl__exec *x)
+{
+	for (uint32_t k = 0; k < x->give_up_count; k++) {
+		uint32_t left = x->give_up[k].nodes;
+
+		for (uint32_t i = x->fleet.live_count; i > 0 && left > 0; i--) {
+			struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
+			if (n->pub.offer != x->give_up[k].offer || (n->pub.flags & ESPL_NODE_RETIRING) != 0 || n->releasing ||
+			    (n->seats > 0 && !nobody_needs_nodes(x)))
+				continue;
+			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
+			left--;
+		}
+	}
+	x->give_up_count = 0;
+}
+
+static void
+release_empty(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		if ((n->pub.flags & ESPL_NODE_RETIRING) == 0 || n->seats > 0 || n->releasing || x->cloud_waits)
+			continue;
+		n->releasing = 1;
+		espl__exec_effect(x, ESPL__FX_RELEASE)->as.release.lease = n->pub.id;
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is released", (unsigned long long)n->pub.id);
+	}
+}
+
+static void
+acquire(struct espl__exec *x)
+{
+	if (x->cloud_waits || (x->retry_at != ESPL_NEVER && x->now < x->retry_at))
+		return;
+	x->retry_at = ESPL_NEVER;
+	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
+		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0), all = espl__fleet_nodes(&x->fleet, o, 1);
+		uint32_t most = x->fleet.offers[o]->nodes_max;
+
+		/* nodes on their way out still count against the provider's limit */
+		while (held < x->fleet.targets[o] && (most == ESPL_ANY || all < most)) {
+			struct espl__machine *n = espl__machine_lease(&x->fleet, o, x->fleet.target_price[o]);
+			struct espl__effect  *e = espl__exec_effect(x, ESPL__FX_ACQUIRE);
+			e->as.acquire.lease = n->pub.id;
+			e->as.acquire.offer = o;
+			e->as.acquire.max_price_hour = x->fleet.target_price[o];
+			espl__ledger_open(x->ledger, n->pub.id, x->fleet.offers[o], x->config->data_gb, x->now);
+			espl__exec_show_node(x, n, "requested");
+			held++;
+			all++;
+		}
+	}
+}
+
+/* Quarantined nodes hold money and give nothing: they are let go, and new ones come in their place
+ * (up to the target), unless the cloud has no others to give. */
+static void
+let_go_quarantined(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		uint32_t most = x->fleet.offers[n->pub.offer]->nodes_max;
+		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0 && (n->pub.flags & ESPL_NODE_RETIRING) == 0 && most == ESPL_ANY)
+			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
+	}
+}
+
+/* ---- when nothing can happen any more --------------------------------------------------------------------- */
+
+static int
+something_is_coming(const struct espl__exec *x)
+{
+	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits || x->wake_search != ESPL_NEVER ||
+	    x->wake_alloc != ESPL_NEVER || x->retry_at != ESPL_NEVER)
+		return 1;
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		if (n->pub.state != ESPL_NODE_READY || n->releasing)
+			return 1;
+	}
+	return 0;
+}
+
+static void
+find_stall(struct espl__exec *x)
+{
+	uint32_t quarantined = 0;
+
+	if (x->ending != 0 || something_is_coming(x))
+		return;
+	for (uint32_t i = 0; i < x->fleet.live_count; i++)
+		quarantined += (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) != 0;
+	if (quarantined > 0 && quarantined == x->fleet.live_count)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "every node is set aside because all trials fail there; the last failure: %s",
+		    x->last_failure != NULL ? x->last_failure : "unknown");
+	else if (x->items_count > 0 && x->unplaced == 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trials wait and %s grants them nothing",
+		    (unsigned long long)x->items_count, x->allocator->who);
+	else if (x->items_count > 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u trials have GPUs granted, and %s finds them no place", x->unplaced, x->placer->who);
+	else if (!x->search_finished)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s neither asks for trials nor finishes the search", x->algorithm->who);
+}
+
+static void
+wind_down(struct espl__exec *x)
+{
+	struct espl__effect *e;
+
+	if (x->ending == 0 && x->search_finished && x->items_count == 0 && x->gang_count == 0 && !espl__exec_salvage(x)) {
+		if (x->best == ESPL_NONE)
+			espl__exec_wind_up(x, ESPL__RUN_FAILED, "no trial reported a number; the last failure: %s",
+			    x->last_failure != NULL ? x->last_failure : "none");
+		else
+			espl__exec_wind_up(x, ESPL__RUN_DONE, "the search is complete");
+	}
+	if (x->ending == 0)
+		return;
+	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		if (g->state != ESPL__GANG_LEAVING)
+			espl__gang_kill(x, g, x->config->trial.grace, NULL);
+	if (x->gang_count > 0 || x->fleet.live_count > 0 || x->ended)
+		return;
+	x->ended = 1;
+	e = espl__exec_effect(x, ESPL__FX_END);
+	e->as.end.how = x->ending;
+	e->as.end.text = x->end_text;
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->end != NULL)
+			o->end(o->ctx, x->now, x->ending, x->end_text);
+}
+
+void
+espl__exec_cluster(struct espl__exec *x)
+{
+	enum espl__run_end before;
+
+	wind_down(x);
+	do {
+		before = x->ending;
+		if (x->cluster_dirty || nobody_needs_nodes(x) || (x->seats_freed && x->fleet.retiring > 0) || x->retry_at <= x->now) {
+			x->cluster_dirty = 0;
+			espl__exec_give_ups(x);
+			let_go_quarantined(x);
+			retire_rest(x);
+			release_empty(x);
+			if (!nobody_needs_nodes(x))
+				acquire(x);
+		}
+		find_stall(x);
+		wind_down(x);
+	} while (x->ending != before);
+}
+
+/* ---- time ------------------------------------------------------------------------------------------------------ */
+
+/* The instant at which the money runs out at present prices. */
+static espl_time
+broke_at(const struct espl__exec *x)
+{
+	double rate = espl__ledger_rate(x->ledger);
+	espl_money left;
+
+	if (x->config->budget == INT64_MAX)
+		return ESPL_NEVER;
+	left = x->config->budget - espl__ledger_total(x->ledger, x->now);
+	if (left <= 0)
+		return x->now;
+	if (rate <= 0 || (double)left / rate > 1e9)
+		return ESPL_NEVER;
+	return x->now + (espl_time)((double)left / rate * 1e9) + 1;
+}
+
+void
+espl__exec_alarms(struct espl__exec *x)
+{
+	espl_span limit = x->config->trial.report_limit;
+
+	if (x->ending == 0 && x->config->deadline != ESPL_NEVER && x->now >= x->config->deadline &&
+	    !(x->search_finished && x->items_count == 0))
+		espl__exec_wind_up(x, ESPL__RUN_DEADLINE, "the deadline is reached");
+	if (x->ending == 0 && x->config->budget != INT64_MAX && !(x->search_finished && x->items_count == 0) &&
+	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
+		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget is spent");
+	while (limit > 0 && x->oldest != NULL && x->now - x->oldest->heard >= limit) {
+		struct espl__gang *g = x->oldest;
+		char span[32], *fault = espl__format("no report within %s", espl__format_short(limit, span));
+		espl__gang_kill(x, g, x->config->trial.grace, fault);
+		free(fault);
+		espl__gang_heard(x, g);
+	}
+	if (x->wake_search <= x->now) {
+		x->wake_search = ESPL_NEVER;
+		x->search_why |= ESPL_ASK_TIME;
+	}
+	if (x->wake_alloc <= x->now) {
+		x->wake_alloc = ESPL_NEVER;
+		x->alloc_why |= ESPL_WHY_TIME;
+	}
+}
+
+void
+espl__exec_timer(struct espl__exec *x)
+{
+	espl_time next = x->wake_search < x->wake_alloc ? x->wake_search : x->wake_alloc, t;
+
+	if (x->retry_at < next)
+		next = x->retry_at;
+	if (x->config->trial.report_limit > 0 && x->oldest != NULL) {
+		t = x->oldest->heard + x->config->trial.report_limit;
+		if (t < next)
+			next = t;
+	}
+	if (x->ending == 0) {
+		if (x->config->deadline < next)
+			next = x->config->deadline;
+		t = broke_at(x);
+		if (t < next)
+			next = t;
+	}
+	if (x->ended)
+		next = ESPL_NEVER;
+	/* An alarm that is too early does no harm, and moving it with every report would cost more. */
+	if (next >= x->timer)
+		return;
+	x->timer = next;
+	espl__exec_effect(x, ESPL__FX_TIMER)->as.timer.at = next;
+}

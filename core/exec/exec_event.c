@@ -1,0 +1,399 @@
+/* exec_event.c - what each event does to the run's state; the algorithm hears of it in order. */
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "exec/state.h"
+
+static void
+tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__event *e, double loss,
+    struct espl_share share)
+{
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->report != NULL)
+			o->report(o->ctx, x->now, &t->pub, e->as.report.iteration, loss, e->as.report.metrics,
+			    e->as.report.count, share);
+}
+
+/* The report as the algorithm sees it; metrics in the experiment's order. */
+static espl_status
+observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const struct espl__event *e,
+    double loss, uint64_t since, struct espl__diag *diag)
+{
+	struct espl_observation o = ESPL_INIT(struct espl_observation);
+	struct espl__diag   why = ESPL__DIAG_INIT;
+	struct espl__reader answer;
+	uint32_t count = x->metrics.count;
+	double   room[16], *metrics = count <= 16 ? room : espl__arena_alloc(&x->ops_arena, count * sizeof *metrics);
+	espl_status status;
+
+	for (uint32_t i = 0; i < count; i++)
+		metrics[i] = NAN;
+	for (uint32_t i = 0; i < e->as.report.count; i++)
+		if (e->as.report.metrics[i].metric < count)
+			metrics[e->as.report.metrics[i].metric] = e->as.report.metrics[i].value;
+	o.trial = t->pub.id;
+	o.iteration = e->as.report.iteration;
+	o.loss = loss;
+	o.metrics = metrics;
+	o.metric_count = count;
+	o.values = t->pub.values;
+	o.at = x->now;
+	o.iteration_s = (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
+	o.share = g->share;
+	if (x->history != NULL)
+		espl__history_add(x->history, &o);
+	status = espl__call_report(&x->caller, x->algorithm, &t->pub, &o, &why);
+	status = espl__exec_answer(x, x->algorithm, status, &why, &answer, diag);
+	if (status == ESPL_OK)
+		status = espl__exec_apply_search(x, &answer, diag);
+	return status;
+}
+
+static int
+objective(const struct espl__exec *x, const struct espl__event *e, double *loss)
+{
+	for (uint32_t i = 0; i < e->as.report.count; i++)
+		if (e->as.report.metrics[i].metric == 0) {
+			double value = e->as.report.metrics[i].value;
+			*loss = x->config->maximize ? -value : value;
+			return 1;
+		}
+	return 0;
+}
+
+/* The trial stands at an iteration boundary: a verdict passed earlier is carried out, then the
+ * budget is looked at. */
+static espl_status
+boundary(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	if (t->verdict != 0 && t->pub.state == ESPL_TRIAL_RUNNING) {
+		espl_verdict verdict = t->verdict;
+		t->verdict = 0;
+		status = espl__exec_verdict(x, t, verdict, 1, diag);
+	}
+	if (status == ESPL_OK && t->pub.state == ESPL_TRIAL_RUNNING && g->iteration >= t->pub.budget)
+		status = espl__exec_trial_over(x, t, ESPL_END_BUDGET, diag);
+	return status;
+}
+
+static espl_status
+on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+{
+	struct espl__gang  *g = espl__gang_find(x, e->as.report.gang);
+	struct espl__trial *t;
+	uint64_t iteration = e->as.report.iteration, since;
+	espl_status status = ESPL_OK;
+	double loss;
+
+	if (g == NULL || g->killed)
+		return ESPL_OK;
+	t = g->trial;
+	ESPL__GROW(x->awaiting, x->awaiting_cap, x->awaiting_count + 1);
+	x->awaiting[x->awaiting_count++] = g;
+	g->awaiting = 1;
+	since = g->iteration;
+	if (iteration <= since || g->state == ESPL__GANG_LEAVING)
+		return ESPL_OK;	/* settled with a plain reply */
+	if (!objective(x, e, &loss)) {
+		char *fault = espl__format("a report lacks the metric '%s'", x->config->metric);
+		espl__gang_kill(x, g, x->config->trial.grace, fault);
+		free(fault);
+		return ESPL_OK;
+	}
+	g->iteration = iteration;
+	g->reported = 1;
+	espl__exec_gpu_time(x);
+	if (t->item != NULL)
+		espl__item_progress(x, t->item, iteration);
+	if (iteration > t->pub.iteration) {
+		x->reports++;
+		t->pub.iteration = iteration;
+		t->pub.loss = loss;
+		espl__exec_best(x, t, iteration, loss);
+		tell_report(x, t, e, loss, g->share);
+		x->search_why |= ESPL_ASK_RESULT;
+		if (x->ending == 0 && t->pub.state == ESPL_TRIAL_RUNNING)
+			status = observe(x, t, g, e, loss, since, diag);
+	}
+	espl__gang_heard(x, g);
+	if (status == ESPL_OK && x->ending == 0)
+		status = boundary(x, t, g, diag);
+	return status;
+}
+
+static void
+on_started(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__gang *g = espl__gang_find(x, e->as.started.gang);
+
+	if (g == NULL || g->state != ESPL__GANG_STARTING)
+		return;
+	g->state = ESPL__GANG_RUNNING;
+	espl__gang_heard(x, g);
+	if (g->trial->pub.state == ESPL_TRIAL_WAITING && g->trial->item != NULL) {
+		struct espl__item *item = g->trial->item;
+		espl__trial_state(&x->trials, g->trial, ESPL_TRIAL_RUNNING);
+		if (item->pub.started == ESPL_NEVER)
+			item->pub.started = x->now;
+		item->pub.flags |= ESPL_ITEM_RUNNING;
+		item->pub.flags &= ~(ESPL_ITEM_CHANGING | ESPL_ITEM_EVICTED);
+		espl__item_changed(x, item, 0);
+		item->view.flags &= ~ESPL_GANG_LOCKED;
+		espl__exec_show(x, g->trial);
+	}
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->gang != NULL)
+			o->gang(o->ctx, x->now, g->id, g->trial->pub.id, "running", g->share, g->slots, "");
+}
+
+static void
+on_saved(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__gang *g = espl__gang_find(x, e->as.saved.gang);
+
+	if (g == NULL)
+		return;
+	g->saved_at = x->now;
+	espl__gang_heard(x, g);
+	espl__exec_saved(x, g->trial, e->as.saved.iteration);
+}
+
+/* A failing node is told from a failing trial by several different trials failing there quickly. */
+static void
+blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
+{
+	struct espl__machine *n = espl__machine_at(&x->fleet, lease);
+
+	if (n == NULL || !n->live || n->failed_trial == g->trial->pub.id)
+		return;
+	n->failed_trial = g->trial->pub.id;
+	n->failures++;
+	if (n->failures < 3 || (n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
+		return;
+	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
+	espl__exec_note(x, ESPL_ABOUT_NODE, lease, "node %llu is set aside: 3 different trials failed there at once, none succeeded between",
+	    (unsigned long long)lease);
+	espl__exec_show_node(x, n, "quarantined");
+	x->cluster_dirty = 1;
+	x->alloc_why |= ESPL_WHY_NODES;
+	x->place_why |= ESPL_WHY_NODES;
+}
+
+static void
+praise_nodes(struct espl__exec *x, const struct espl__gang *g)
+{
+	for (uint32_t i = 0; i < g->share.gpus; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
+		n->failures = 0;
+		n->failed_trial = ESPL_NONE;
+	}
+}
+
+static espl_status
+gang_failed(struct espl__exec *x, struct espl__trial *t, const char *text, struct espl__diag *diag)
+{
+	free(x->last_failure);
+	x->last_failure = espl__strdup(text);
+	t->failures++;
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "failed (%u of %u allowed): %s", (unsigned)t->failures,
+	    (unsigned)x->config->trial.retries, text);
+	if (t->failures > x->config->trial.retries && t->item != NULL)
+		return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
+	return ESPL_OK;
+}
+
+/* The trial still has work to do: it waits for a new gang. */
+static void
+wait_again(struct espl__exec *x, struct espl__trial *t)
+{
+	struct espl__item *item = t->item;
+
+	if (t->pub.state == ESPL_TRIAL_RUNNING)
+		espl__trial_state(&x->trials, t, ESPL_TRIAL_WAITING);
+	item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
+	item->view.flags &= ~ESPL_GANG_LOCKED;
+	espl__item_progress(x, item, t->pub.checkpoint);
+	espl__item_changed(x, item, 0);
+	if (item->target_count > 0)
+		espl__item_pending(x, item);
+	espl__exec_show(x, t);
+}
+
+/* How the end of a gang is to be read: faults that we found count as failures. */
+static enum espl__gang_end
+reading(const struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
+{
+	if (g->fault != NULL)
+		return ESPL__END_FAILED;
+	if (e->as.ended.how == ESPL__END_DONE && g->trial->item != NULL && g->state != ESPL__GANG_LEAVING &&
+	    !g->killed && x->ending == 0)
+		return ESPL__END_FAILED;	/* left without being told to */
+	return e->as.ended.how;
+}
+
+static espl_status
+after_end(struct espl__exec *x, struct espl__trial *t, enum espl__gang_end how, const char *text, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	if (how == ESPL__END_NO_CHECKPOINT) {
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "its checkpoint of iteration %llu is missing or damaged; it begins anew",
+		    (unsigned long long)t->pub.checkpoint);
+		t->pub.checkpoint = 0;
+		if (t->source != ESPL_NONE && t->item != NULL)
+			return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
+	}
+	if (t->item == NULL) {
+		if (how != ESPL__END_DONE && how != ESPL__END_FINISHED)
+			espl__exec_mark_unsaved(x, t);
+		espl__exec_collect_later(x, t);
+		return ESPL_OK;
+	}
+	if (how == ESPL__END_FINISHED)
+		return espl__exec_trial_over(x, t, ESPL_END_ITSELF, diag);
+	if (how == ESPL__END_FAILED)
+		status = gang_failed(x, t, text, diag);
+	if (status == ESPL_OK && t->item != NULL)
+		wait_again(x, t);
+	return status;
+}
+
+static espl_status
+on_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+{
+	struct espl__gang  *g = espl__gang_find(x, e->as.ended.gang);
+	enum espl__gang_end how;
+	struct espl__trial *t;
+	espl_status status;
+	char *text;
+
+	if (g == NULL)
+		return ESPL_OK;
+	t = g->trial;
+	how = reading(x, g, e);
+	text = espl__strdup(g->fault != NULL ? g->fault : e->as.ended.text[0] != '\0' ? e->as.ended.text :
+	    how == ESPL__END_FAILED ? "it left without being told to" : "");
+	if (how == ESPL__END_FAILED && !g->reported)
+		blame_node(x, g, e->as.ended.node);
+	else if (g->reported && how != ESPL__END_LOST)
+		praise_nodes(x, g);
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->gang != NULL)
+			o->gang(o->ctx, x->now, g->id, t->pub.id, "ended", g->share, g->slots, text);
+	espl__gang_free(x, g);
+	x->search_why |= ESPL_ASK_CAPACITY;
+	status = after_end(x, t, how, text, diag);
+	free(text);
+	return status;
+}
+
+static void
+on_outcome(struct espl__exec *x, const struct espl__event *e)
+{
+	const struct espl_outcome *in = e->as.outcome.outcome;
+
+	for (uint32_t i = 0; i < x->computing_count; i++) {
+		int k;
+		struct espl_outcome *o;
+
+		if (x->computing[i].token != in->token)
+			continue;
+		k = x->computing[i].kind == ESPL_ALGORITHM ? 0 : 1;
+		x->computing[i] = x->computing[--x->computing_count];
+		o = espl__arena_alloc(&x->outcome_arena[k], sizeof *o);
+		*o = *in;
+		if (in->output_size > 0) {
+			void *copy = espl__arena_alloc(&x->outcome_arena[k], (size_t)in->output_size);
+			memcpy(copy, in->output, (size_t)in->output_size);
+			o->output = copy;
+		}
+		ESPL__GROW(x->outcomes[k].list, x->outcomes[k].cap, x->outcomes[k].count + 1);
+		x->outcomes[k].list[x->outcomes[k].count++] = o;
+		if (k == 0)
+			x->search_why |= ESPL_ASK_OUTCOME;
+		else
+			x->alloc_why |= ESPL_WHY_OUTCOME;
+		return;
+	}
+}
+
+/* The offers are known: can a trial of this search ever run? */
+static espl_status
+on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+{
+	const struct espl__section *s = &x->config->cloud;
+	uint64_t potential;
+
+	x->cloud_waits = 0;
+	if (e->as.cloud.status != ESPL_OK)
+		return espl__fail_at(diag, e->as.cloud.status == ESPL_E_CONFIG || e->as.cloud.status == ESPL_E_UNSUPPORTED ?
+		    ESPL_E_CONFIG : e->as.cloud.status, s->group != NULL ? s->group->file : NULL,
+		    s->group != NULL ? s->group->line : 0, "cloud '%s': %s", s->use, e->as.cloud.text);
+	x->cloud_ready = 1;
+	x->cluster_dirty = 1;
+	potential = espl__exec_potential(x);
+	if (potential < x->config->trial.gpus_min) {
+		espl_status status = espl__fail_at(diag, ESPL_E_CONFIG, x->config->path, 0,
+		    "a trial needs %u GPUs (trial.gpus_min), but cloud '%s' can never give more than %llu",
+		    (unsigned)x->config->trial.gpus_min, s->use, (unsigned long long)potential);
+		espl__hint(diag, "lower trial.gpus_min, or let the cloud hold more nodes or larger ones");
+		return status;
+	}
+	x->alloc_why |= ESPL_WHY_NODES;
+	return ESPL_OK;
+}
+
+espl_status
+espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+{
+	switch (e->type) {
+	case ESPL__EV_START:
+		x->search_why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
+		return ESPL_OK;
+	case ESPL__EV_RESUME:
+		espl__exec_resume(x);
+		return ESPL_OK;
+	case ESPL__EV_OFFER:
+		(void)espl__fleet_offer(&x->fleet, e->as.offer.offer);
+		return ESPL_OK;
+	case ESPL__EV_PRICE:
+		if (e->as.price.offer < x->fleet.offer_count) {
+			x->fleet.offers[e->as.price.offer]->price_hour = e->as.price.price.usd_hour;
+			espl__ledger_price(x->ledger, e->as.price.offer, e->as.price.price.from, e->as.price.price.usd_hour);
+		}
+		return ESPL_OK;
+	case ESPL__EV_CLOUD:
+		return on_cloud(x, e, diag);
+	case ESPL__EV_NODE:
+		espl__exec_node(x, e, diag);
+		return ESPL_OK;
+	case ESPL__EV_METRIC:
+		(void)espl__names_add(&x->metrics, e->as.metric.name);
+		x->experiment.metrics = (const char *const *)x->metrics.names;
+		x->experiment.metric_count = x->metrics.count;
+		return ESPL_OK;
+	case ESPL__EV_STARTED:
+		on_started(x, e);
+		return ESPL_OK;
+	case ESPL__EV_REPORT:
+		return on_report(x, e, diag);
+	case ESPL__EV_SAVED:
+		on_saved(x, e);
+		return ESPL_OK;
+	case ESPL__EV_ENDED:
+		return on_ended(x, e, diag);
+	case ESPL__EV_OUTCOME:
+		on_outcome(x, e);
+		return ESPL_OK;
+	case ESPL__EV_TIMER:
+		x->timer = ESPL_NEVER;
+		return ESPL_OK;
+	case ESPL__EV_STOP:
+		espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "interrupted by the user");
+		return ESPL_OK;
+	}
+	return ESPL_OK;
+}

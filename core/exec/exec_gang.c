@@ -1,0 +1,313 @@
+/* exec_gang.c - gangs: starting them on their seats, answering their reports, ending them.
+ *
+ * Donors before receivers: a gang whose place changed leaves at its boundary when its new seats
+ * are free, or when somebody wants a seat that it gives up; else it goes on training.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "exec/state.h"
+
+struct espl__gang *
+espl__gang_find(const struct espl__exec *x, uint64_t id)
+{
+	return espl__map_get(&x->gang_map, id + 1);
+}
+
+int
+espl__gang_matches(const struct espl__gang *g, const struct espl__item *item)
+{
+	return item->target_count == g->share.gpus &&
+	    memcmp(item->target, g->slots, g->share.gpus * sizeof *g->slots) == 0;
+}
+
+/* ---- who was heard of last ------------------------------------------------------------------------ */
+
+static void
+unlink_heard(struct espl__exec *x, struct espl__gang *g)
+{
+	if (g->older != NULL)
+		g->older->newer = g->newer;
+	else
+		x->oldest = g->newer;
+	if (g->newer != NULL)
+		g->newer->older = g->older;
+	else
+		x->newest = g->older;
+	g->older = g->newer = NULL;
+}
+
+static void
+link_heard(struct espl__exec *x, struct espl__gang *g)
+{
+	g->heard = x->now;
+	g->older = x->newest;
+	g->newer = NULL;
+	if (x->newest != NULL)
+		x->newest->newer = g;
+	else
+		x->oldest = g;
+	x->newest = g;
+}
+
+void
+espl__gang_heard(struct espl__exec *x, struct espl__gang *g)
+{
+	unlink_heard(x, g);
+	link_heard(x, g);
+}
+
+/* ---- coming and going -------------------------------------------------------------------------------- */
+
+static void
+show(struct espl__exec *x, const struct espl__gang *g, const char *state, const char *text)
+{
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->gang != NULL)
+			o->gang(o->ctx, x->now, g->id, g->trial->pub.id, state, g->share, g->slots, text);
+}
+
+static void
+start(struct espl__exec *x, struct espl__item *item)
+{
+	struct espl__trial  *t = item->trial;
+	struct espl__gang   *g = espl__alloc(sizeof *g);
+	struct espl__effect *e;
+	int from_source = t->source != ESPL_NONE && t->pub.checkpoint == 0;
+
+	g->id = x->gang_next++;
+	g->trial = t;
+	g->state = ESPL__GANG_STARTING;
+	/* what is in place, should a wider grant still wait for its own */
+	g->share.gpus = item->target_count;
+	g->share.packing = item->target[0].packing;
+	g->slots = espl__alloc(g->share.gpus * sizeof *g->slots);
+	memcpy(g->slots, item->target, g->share.gpus * sizeof *g->slots);
+	g->iteration = from_source ? t->source_checkpoint : t->pub.checkpoint;
+	g->budget = t->pub.budget;
+	g->began = g->saved_at = x->now;
+	for (uint32_t i = 0; i < g->share.gpus; i++)
+		espl__seat_set(&x->fleet, &g->slots[i], t, 1, 1);
+	g->prev = x->gang_last;
+	if (x->gang_last != NULL)
+		x->gang_last->next = g;
+	else
+		x->gang_first = g;
+	x->gang_last = g;
+	link_heard(x, g);
+	x->gang_count++;
+	x->gpus_busy += g->share.packing == 1 ? g->share.gpus : 1;
+	espl__map_set(&x->gang_map, g->id + 1, g);
+	t->gang = g;
+	item->pub.flags |= ESPL_ITEM_CHANGING;
+	e = espl__exec_effect(x, ESPL__FX_START);
+	e->as.start.gang = g->id;
+	e->as.start.trial = t->pub.id;
+	e->as.start.attempt = t->attempts++;
+	e->as.start.iteration = g->iteration;
+	e->as.start.budget = g->budget;
+	e->as.start.source = from_source ? t->source : t->pub.id;
+	e->as.start.checkpoint = g->iteration;
+	e->as.start.share = g->share;
+	e->as.start.slots = g->slots;
+	e->as.start.values = t->pub.values;
+	if (x->setup.verbose)
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "gang %llu starts on %u GPU%s (node %llu%s), from iteration %llu to %llu",
+		    (unsigned long long)g->id, (unsigned)g->share.gpus, g->share.gpus == 1 ? "" : "s",
+		    (unsigned long long)g->slots[0].node, item->pub.node_count > 1 ? " and others" : "",
+		    (unsigned long long)g->iteration, (unsigned long long)g->budget);
+	show(x, g, "starting", "");
+}
+
+static void
+account(struct espl__exec *x, struct espl__gang *g)
+{
+	double  gpu_s = (double)(x->now - g->began) / 1e9 * (double)g->share.gpus / (double)g->share.packing;
+	int64_t each = (x->now - g->began) / g->share.packing;
+
+	g->trial->pub.gpu_s += gpu_s;
+	x->busy_gpu_s += gpu_s;
+	for (uint32_t i = 0; i < g->share.gpus; i++) {
+		const struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
+		const struct espl_offer    *o = x->fleet.offers[n->pub.offer];
+		espl__ledger_busy(x->ledger, g->slots[i].node, each);
+		if (o->gpus > 0)
+			g->trial->pub.spent += (espl_money)((double)o->price_hour / o->gpus * ((double)each / 3.6e12));
+	}
+}
+
+void
+espl__gang_free(struct espl__exec *x, struct espl__gang *g)
+{
+	ESPL__ASSERT(g->trial->gang == g);
+	espl__exec_gpu_time(x);
+	account(x, g);
+	for (uint32_t i = 0; i < g->share.gpus; i++)
+		espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
+	x->seats_freed = 1;
+	if (g->awaiting)
+		for (uint32_t i = 0; i < x->awaiting_count; i++)
+			if (x->awaiting[i] == g)
+				x->awaiting[i--] = x->awaiting[--x->awaiting_count];
+	unlink_heard(x, g);
+	if (g->prev != NULL)
+		g->prev->next = g->next;
+	else
+		x->gang_first = g->next;
+	if (g->next != NULL)
+		g->next->prev = g->prev;
+	else
+		x->gang_last = g->prev;
+	(void)espl__map_remove(&x->gang_map, g->id + 1);
+	x->gang_count--;
+	x->gpus_busy -= g->share.packing == 1 ? g->share.gpus : 1;
+	g->trial->gang = NULL;
+	free(g->slots);
+	free(g->fault);
+	free(g);
+}
+
+void
+espl__gang_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace, const char *fault)
+{
+	struct espl__effect *e;
+
+	if (fault != NULL && g->fault == NULL)
+		g->fault = espl__strdup(fault);
+	if (g->killed)
+		return;
+	g->killed = 1;
+	e = espl__exec_effect(x, ESPL__FX_KILL);
+	e->as.kill.gang = g->id;
+	e->as.kill.grace = grace;
+}
+
+/* ---- answering reports ---------------------------------------------------------------------------------- */
+
+static int
+seats_clear(const struct espl__exec *x, const struct espl__item *item)
+{
+	for (uint32_t i = 0; i < item->target_count; i++) {
+		struct espl__machine *n;
+		const struct espl__gpu *gpu = espl__gpu_at(&x->fleet, &item->target[i], &n);
+		if (gpu == NULL || n->pub.state != ESPL_NODE_READY || !espl__seat_clear(gpu, item->trial, item->target[i].packing))
+			return 0;
+	}
+	return item->target_count > 0;
+}
+
+static int
+gives_up_a_wanted_seat(const struct espl__exec *x, const struct espl__gang *g)
+{
+	for (uint32_t i = 0; i < g->share.gpus; i++) {
+		const struct espl__gpu *gpu = espl__gpu_at(&x->fleet, &g->slots[i], NULL);
+		if (gpu != NULL && espl__seat_wanted(gpu, g->trial))
+			return 1;
+	}
+	return 0;
+}
+
+static enum espl__directive
+leave(struct espl__exec *x, struct espl__gang *g)
+{
+	const struct espl__trial *t = g->trial;
+
+	if (!x->config->trial.checkpoint || t->dropped || t->pub.state == ESPL_TRIAL_ENDED || t->pub.state == ESPL_TRIAL_FAILED)
+		return ESPL__STOP;
+	return ESPL__PAUSE;
+}
+
+static enum espl__directive
+directive(struct espl__exec *x, struct espl__gang *g)
+{
+	struct espl__trial *t = g->trial;
+	struct espl__item  *item = t->item;
+	espl_span every = x->config->trial.checkpoint_every;
+
+	if (x->ending != 0)
+		return x->config->trial.checkpoint ? ESPL__PAUSE : ESPL__STOP;
+	if (item == NULL || g->over)
+		return leave(x, g);
+	if (!espl__gang_matches(g, item)) {
+		if (item->target_count == 0 || seats_clear(x, item) || gives_up_a_wanted_seat(x, g)) {
+			x->resizes++;
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "leaves its GPUs at iteration %llu: %s",
+			    (unsigned long long)g->iteration, item->target_count == 0 ? "it has no place now" : "its place changes");
+			return leave(x, g);
+		}
+		item->pub.flags |= ESPL_ITEM_CHANGING;
+	}
+	if (x->config->trial.checkpoint && (t->save_asked || (every > 0 && x->now - g->saved_at >= every)))
+		return ESPL__CHECKPOINT;
+	return ESPL__CONTINUE;
+}
+
+static void
+reply(struct espl__exec *x, struct espl__gang *g)
+{
+	struct espl__effect *e;
+	enum espl__directive d;
+
+	g->awaiting = 0;
+	if (g->killed && x->ending == 0)
+		return;
+	d = g->state == ESPL__GANG_LEAVING ? leave(x, g) : directive(x, g);
+	e = espl__exec_effect(x, ESPL__FX_REPLY);
+	e->as.reply.gang = g->id;
+	e->as.reply.trial = g->trial->pub.id;
+	e->as.reply.directive = d;
+	if (d == ESPL__PAUSE || d == ESPL__STOP) {
+		g->state = ESPL__GANG_LEAVING;
+		if (g->trial->item != NULL)
+			g->trial->item->view.flags |= ESPL_GANG_LOCKED;
+	} else if (g->trial->pub.budget != g->budget) {
+		g->budget = g->trial->pub.budget;
+		e->as.reply.budget = g->budget;
+	}
+	if (d == ESPL__CHECKPOINT)
+		g->saved_at = x->now;
+}
+
+/* A clone waits until its source has saved. */
+static int
+can_load(struct espl__exec *x, struct espl__trial *t)
+{
+	const struct espl__trial *source;
+
+	if (t->source == ESPL_NONE || t->pub.checkpoint > 0 || t->source_checkpoint > 0)
+		return 1;
+	source = espl__trial_at(&x->trials, t->source);
+	if (source->pub.checkpoint == 0)
+		return 0;
+	t->source_checkpoint = source->pub.checkpoint;
+	t->pub.iteration = t->source_checkpoint;
+	espl__item_progress(x, t->item, t->source_checkpoint);
+	return 1;
+}
+
+/* Replies first (they free and claim), then everything that can start now starts. */
+void
+espl__exec_settle(struct espl__exec *x)
+{
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < x->awaiting_count; i++)
+		if (x->awaiting[i]->awaiting)
+			reply(x, x->awaiting[i]);
+	x->awaiting_count = 0;
+	if (x->ending != 0)
+		return;
+	for (uint32_t i = 0; i < x->pending_count; i++) {
+		struct espl__item *item = x->pending[i];
+		const struct espl__gang *g = item->trial->gang;
+
+		if (g == NULL && seats_clear(x, item) && can_load(x, item->trial))
+			start(x, item);
+		g = item->trial->gang;
+		if (item->target_count > 0 && (g == NULL || !espl__gang_matches(g, item)))
+			x->pending[left++] = item;
+		else
+			item->pending = 0;
+	}
+	x->pending_count = left;
+}

@@ -1,0 +1,367 @@
+/* exec_items.c - items: what is demanded (by trials), granted (by the allocator) and placed.
+ *
+ * The lists the policies see are kept up to date change by change; nothing here scans trials.
+ * Items are in order of id, which is the order of arrival; most of those that leave stand near
+ * the front, so taking one out moves the shorter side.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "exec/state.h"
+
+static uint64_t
+find(const struct espl__exec *x, uint64_t id)
+{
+	uint64_t low = x->items_from, high = x->items_from + x->items_count;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+		if (x->items[middle]->id < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+struct espl__item *
+espl__item_at(const struct espl__exec *x, uint64_t id)
+{
+	uint64_t at = find(x, id);
+
+	if (at == x->items_from + x->items_count || x->items[at]->id != id)
+		return NULL;
+	return (struct espl__item *)(uintptr_t)x->items[at];
+}
+
+const struct espl_item *
+espl__item_lookup(void *ctx, uint64_t id)
+{
+	struct espl__item *item = espl__item_at(ctx, id);
+
+	return item != NULL ? &item->pub : NULL;
+}
+
+static void
+append(struct espl__exec *x, struct espl__item *item)
+{
+	if (x->items_from > 0 && x->items_from + x->items_count == x->items_cap) {
+		memmove(x->items, x->items + x->items_from, x->items_count * sizeof *x->items);
+		x->items_from = 0;
+	}
+	ESPL__GROW(x->items, x->items_cap, x->items_from + x->items_count + 1);
+	x->items[x->items_from + x->items_count++] = &item->pub;
+}
+
+static void
+take_out(struct espl__exec *x, const struct espl__item *item)
+{
+	uint64_t at = find(x, item->pub.id), left = at - x->items_from;
+	uint64_t right = x->items_count - left - 1;
+
+	ESPL__ASSERT(x->items[at] == &item->pub);
+	if (left < right) {
+		memmove(x->items + x->items_from + 1, x->items + x->items_from, left * sizeof *x->items);
+		x->items_from++;
+	} else {
+		memmove(x->items + at, x->items + at + 1, right * sizeof *x->items);
+	}
+	x->items_count--;
+}
+
+void
+espl__item_changed(struct espl__exec *x, struct espl__item *item, uint32_t why)
+{
+	x->alloc_why |= why;
+	if (item->alloc_changed)
+		return;
+	item->alloc_changed = 1;
+	ESPL__GROW(x->changed, x->changed_cap, x->changed_count + 1);
+	x->changed[x->changed_count++] = &item->pub;
+}
+
+void
+espl__item_look(struct espl__exec *x, struct espl__item *item)
+{
+	if (item->place_changed)
+		return;
+	item->place_changed = 1;
+	ESPL__GROW(x->place_list, x->place_cap, x->place_count + 1);
+	x->place_list[x->place_count++] = item;
+}
+
+void
+espl__item_pending(struct espl__exec *x, struct espl__item *item)
+{
+	if (item->pending)
+		return;
+	item->pending = 1;
+	ESPL__GROW(x->pending, x->pending_cap, x->pending_count + 1);
+	x->pending[x->pending_count++] = item;
+}
+
+static void
+forget(void *list, uint32_t *count, const void *what)
+{
+	void   **at = list;
+	uint32_t to = 0;
+
+	for (uint32_t i = 0; i < *count; i++)
+		if (at[i] != what)
+			at[to++] = at[i];
+	*count = to;
+}
+
+/* ---- making, freeing ----------------------------------------------------------------------------- */
+
+static void
+fill_model(struct espl__exec *x, struct espl_item *i)
+{
+	const struct espl__profile *p = x->setup.profile;
+
+	i->work_s = NAN;
+	i->resize_s = i->start_s = i->boundary_s = NAN;
+	if (p == NULL || p->guessed)
+		return;
+	i->scaling = p->scaling;
+	i->scaling_count = p->scaling_count;
+	i->packing = p->packing;
+	i->packing_count = p->packing_count;
+	i->start_s = espl__latency_mean(&p->start) + espl__latency_mean(&p->checkpoint) + espl__latency_mean(&p->restore);
+	i->resize_s = i->start_s;
+	i->boundary_s = espl__latency_mean(&p->iteration) / 2;
+}
+
+static struct espl__item *
+new_record(struct espl__exec *x)
+{
+	struct espl__item *item;
+	struct espl_slot  *target = NULL;
+	uint64_t *nodes = NULL;
+	uint32_t  target_cap = 0, node_cap = 0;
+
+	if (x->items_free_count == 0)
+		return espl__pool_add(&x->items_pool);
+	item = x->items_free[--x->items_free_count];
+	target = item->target;
+	target_cap = item->target_cap;
+	nodes = item->nodes;
+	node_cap = item->node_cap;
+	memset(item, 0, sizeof *item);
+	item->target = target;
+	item->target_cap = target_cap;
+	item->nodes = nodes;
+	item->node_cap = node_cap;
+	return item;
+}
+
+static void
+fill_limits(const struct espl__exec *x, struct espl_item *i, uint32_t gpus_min, uint32_t gpus_max)
+{
+	const struct espl__trial_config *c = &x->config->trial;
+	uint64_t potential = espl__exec_potential(x);
+
+	i->gpus_min = gpus_min > c->gpus_min && gpus_min <= c->gpus_max ? gpus_min : c->gpus_min;
+	i->gpus_max = gpus_max > 0 && gpus_max < c->gpus_max && gpus_max >= i->gpus_min ? gpus_max : c->gpus_max;
+	if (i->gpus_max > potential)
+		i->gpus_max = (uint32_t)potential;
+	if (i->gpus_max < i->gpus_min)
+		i->gpus_max = i->gpus_min;
+	i->unit = 1;
+	i->packing_max = c->packing_max > 64 ? 64 : c->packing_max;
+}
+
+struct espl__item *
+espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint32_t gpus_min, uint32_t gpus_max)
+{
+	struct espl__item *item = new_record(x);
+	const struct espl__trial_group *g = espl__group_at(&x->trials, t->pub.group);
+	struct espl_item  *i = &item->pub;
+
+	item->trial = t;
+	i->size = (uint32_t)sizeof *i;
+	i->id = x->item_next++;
+	i->trial = t->pub.id;
+	i->group = t->pub.group;
+	i->bracket = g->bracket;
+	i->stage = g->stage;
+	i->arrived = x->now;
+	i->started = ESPL_NEVER;
+	i->granted.packing = 1;
+	i->offer = ESPL_ANY;
+	i->weight = x->config->weight * (weight > 0 ? weight : 1.0);
+	i->flags = ((g->flags & ESPL_GROUP_OPEN) && !g->will_close ? ESPL_ITEM_OPEN : 0) |
+	           (x->config->trial.colocate ? ESPL_ITEM_COLOCATE : 0) |
+	           (x->config->trial.checkpoint ? 0 : ESPL_ITEM_NO_SAVE);
+	fill_limits(x, i, gpus_min, gpus_max);
+	fill_model(x, i);
+	espl__item_progress(x, item, t->pub.checkpoint > 0 ? t->pub.checkpoint : t->source != ESPL_NONE ? t->source_checkpoint : 0);
+	i->work_total_s = i->work_s;
+	item->view.size = (uint32_t)sizeof item->view;
+	item->view.item = i->id;
+	item->view.offer = ESPL_ANY;
+	item->view.owner = ESPL_NONE;
+	item->view.flags = ESPL_GANG_UNPLACED | (x->config->trial.colocate ? ESPL_GANG_COLOCATE : 0);
+	item->view.move_s = i->start_s;
+	append(x, item);
+	espl__item_changed(x, item, ESPL_WHY_ARRIVAL);
+	return item;
+}
+
+/* Iterations and work left, counted from where the trial stands now. */
+void
+espl__item_progress(struct espl__exec *x, struct espl__item *item, uint64_t iteration)
+{
+	const struct espl__profile *p = x->setup.profile;
+	const struct espl_share one = { 1, 1 };
+	uint64_t budget = item->trial->pub.budget;
+
+	item->pub.iterations_left = budget > iteration ? budget - iteration : 0;
+	if (p != NULL && !p->guessed)
+		item->pub.work_s = (double)item->pub.iterations_left * espl__profile_iteration_s(p, one);
+	if (item->trial->gang != NULL)
+		item->pub.elapsed_s = item->pub.started == ESPL_NEVER ? 0 : (double)(x->now - item->pub.started) / 1e9;
+}
+
+static void
+gangs_remove(struct espl__exec *x, struct espl__item *item)
+{
+	if (!item->in_gangs)
+		return;
+	item->in_gangs = 0;
+	forget(x->gangs_view, &x->gangs_count, &item->view);
+}
+
+static void
+gangs_add(struct espl__exec *x, struct espl__item *item)
+{
+	uint32_t at;
+
+	if (item->in_gangs)
+		return;
+	item->in_gangs = 1;
+	ESPL__GROW(x->gangs_view, x->gangs_cap, x->gangs_count + 1);
+	for (at = x->gangs_count; at > 0 && x->gangs_view[at - 1]->item > item->pub.id; at--)
+		x->gangs_view[at] = x->gangs_view[at - 1];
+	x->gangs_view[at] = &item->view;
+	x->gangs_count++;
+}
+
+void
+espl__item_free(struct espl__exec *x, struct espl__item *item)
+{
+	const struct espl_share nothing = { 0, 1 };
+
+	espl__item_grant(x, item, nothing, ESPL_ANY);
+	take_out(x, item);
+	if (item->alloc_changed)
+		forget(x->changed, &x->changed_count, &item->pub);
+	if (item->place_changed)
+		forget(x->place_list, &x->place_count, item);
+	if (item->pending)
+		forget(x->pending, &x->pending_count, item);
+	ESPL__GROW(x->gone, x->gone_cap, x->gone_count + 1);
+	x->gone[x->gone_count++] = item->pub.id;
+	x->alloc_why |= ESPL_WHY_DEPARTURE;
+	ESPL__GROW(x->items_free, x->items_free_cap, x->items_free_count + 1);
+	x->items_free[x->items_free_count++] = item;
+}
+
+/* ---- grants and places ------------------------------------------------------------------------------ */
+
+static void
+count_grant(struct espl__exec *x, struct espl_share s, int sign)
+{
+	if (s.gpus == 0)
+		return;
+	if (s.packing == 1)
+		x->granted_whole += (uint64_t)(int64_t)(sign * (int64_t)s.gpus);
+	else
+		x->granted_parts[s.packing] += (uint32_t)sign;
+}
+
+uint64_t
+espl__items_gpus(const struct espl__exec *x)
+{
+	uint64_t gpus = x->granted_whole;
+
+	for (uint32_t c = 2; c <= 64; c++)
+		gpus += (x->granted_parts[c] + c - 1) / c;
+	return gpus;
+}
+
+void
+espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_share share, uint32_t offer)
+{
+	int had = item->pub.granted.gpus > 0;
+
+	item->pub.offer = offer;
+	item->view.offer = offer;
+	if (share.gpus == item->pub.granted.gpus && share.packing == item->pub.granted.packing)
+		return;
+	count_grant(x, item->pub.granted, -1);
+	count_grant(x, share, 1);
+	if (had && item->target_count == 0)
+		x->unplaced--;
+	item->pub.granted = share;
+	item->view.share = share;
+	if (share.gpus > 0 && item->target_count == 0)
+		x->unplaced++;
+	if (share.gpus == 0) {
+		espl__item_target(x, item, NULL, 0);
+		gangs_remove(x, item);
+	} else {
+		gangs_add(x, item);
+		espl__item_look(x, item);
+	}
+	x->place_why |= ESPL_WHY_ARRIVAL;
+}
+
+static void
+list_nodes(struct espl__item *item)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < item->target_count; i++) {
+		if (n > 0 && item->nodes[n - 1] == item->target[i].node)
+			continue;
+		ESPL__GROW(item->nodes, item->node_cap, n + 1);
+		item->nodes[n++] = item->target[i].node;
+	}
+	item->pub.nodes = item->nodes;
+	item->pub.node_count = n;
+}
+
+/* Sets the placement in force: gives the old reservations back, takes the new ones (which the
+ * caller has found to fit). */
+void
+espl__item_target(struct espl__exec *x, struct espl__item *item, const struct espl_slot *slots, uint32_t count)
+{
+	int was_unplaced = item->pub.granted.gpus > 0 && item->target_count == 0;
+
+	for (uint32_t i = 0; i < item->target_count; i++)
+		espl__seat_unset(&x->fleet, &item->target[i], item->trial, 0, 1);
+	if (item->target_count > 0)
+		x->seats_freed = 1;
+	ESPL__GROW(item->target, item->target_cap, count);
+	if (count > 0)
+		memcpy(item->target, slots, count * sizeof *slots);
+	item->target_count = count;
+	for (uint32_t i = 0; i < count; i++)
+		espl__seat_set(&x->fleet, &item->target[i], item->trial, 0, 1);
+	list_nodes(item);
+	item->view.slots = item->target;
+	item->view.slot_count = count;
+	if (count == 0)
+		item->view.flags |= ESPL_GANG_UNPLACED;
+	else
+		item->view.flags &= ~(ESPL_GANG_UNPLACED | ESPL_GANG_MUST);
+	if (item->pub.granted.gpus > 0) {
+		x->unplaced += count == 0;
+		x->unplaced -= (uint32_t)was_unplaced;
+		if (count == 0)
+			espl__item_look(x, item);
+	}
+	espl__item_pending(x, item);
+}

@@ -1,0 +1,186 @@
+/* exec_place.c - asking the placer, and taking its answer as one transaction.
+ *
+ * All reservations that the answer replaces are given back first, then the new ones are taken in
+ * order; if one does not fit, everything is put back and the answer is refused.
+ */
+#include <string.h>
+
+#include "exec/state.h"
+
+static int
+must_move(const struct espl__exec *x, const struct espl__item *item)
+{
+	for (uint32_t i = 0; i < item->target_count; i++) {
+		const struct espl__machine *n = espl__machine_at(&x->fleet, item->target[i].node);
+		if (n->pub.state != ESPL_NODE_READY || (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
+			return 1;
+	}
+	return 0;
+}
+
+static void
+fill_changed(struct espl__exec *x)
+{
+	ESPL__GROW(x->place_view, x->place_view_cap, x->place_count);
+	for (uint32_t i = 0; i < x->place_count; i++) {
+		struct espl__item *item = x->place_list[i];
+		const struct espl__gang *g = item->trial->gang;
+
+		item->view.flags &= ~(ESPL_GANG_MUST | ESPL_GANG_LOCKED);
+		if (must_move(x, item))
+			item->view.flags |= ESPL_GANG_MUST;
+		else if (g != NULL && g->state != ESPL__GANG_RUNNING && item->target_count > 0)
+			item->view.flags |= ESPL_GANG_LOCKED;
+		x->place_view[i] = &item->view;
+	}
+}
+
+/* Gangs on nodes that are going away are looked at whenever nodes changed. */
+static void
+look_at_movers(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->gangs_count; i++) {
+		struct espl__item *item = espl__item_at(x, x->gangs_view[i]->item);
+		if (must_move(x, item))
+			espl__item_look(x, item);
+	}
+}
+
+/* The places that an answer replaces, to put them back if it does not hold. */
+struct undo { struct espl__item *item; struct espl_slot *slots; uint32_t count; };
+
+static int
+fits_all(const struct espl__exec *x, const struct espl__item *item, const struct espl_slot *slots, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		struct espl__machine *n;
+		struct espl__gpu     *g = espl__gpu_at(&x->fleet, &slots[i], &n);
+		if (g == NULL || !n->live || !espl__seat_fits(g, item->trial, slots[i].packing))
+			return 0;
+	}
+	return count == 0 || count == item->pub.granted.gpus;
+}
+
+static int
+transact(struct espl__exec *x, struct espl__reader first, struct espl__diag *why)
+{
+	struct espl__reader r = first;
+	struct undo  *undo = NULL;
+	uint32_t      undo_count = 0, undo_cap = 0;
+	struct espl__op op;
+	int good = 1;
+
+	x->stamp++;
+	while (espl__op_get(&r, x->trials.params, &x->ops_arena, &op) == 1) {
+		struct espl__item *item = op.type == ESPL__OP_PLACE ? espl__item_at(x, op.as.place.item) : NULL;
+		if (item == NULL || item->stamp == x->stamp)
+			continue;
+		item->stamp = x->stamp;
+		ESPL__GROW(undo, undo_cap, undo_count + 1);
+		undo[undo_count].item = item;
+		undo[undo_count].count = item->target_count;
+		undo[undo_count].slots = espl__arena_alloc(&x->ops_arena, (item->target_count + 1) * sizeof(struct espl_slot));
+		if (item->target_count > 0)
+			memcpy(undo[undo_count].slots, item->target, item->target_count * sizeof(struct espl_slot));
+		undo_count++;
+		espl__item_target(x, item, NULL, 0);
+	}
+	r = first;
+	while (good && espl__op_get(&r, x->trials.params, &x->ops_arena, &op) == 1) {
+		struct espl__item *item = op.type == ESPL__OP_PLACE ? espl__item_at(x, op.as.place.item) : NULL;
+		if (item == NULL)
+			continue;
+		espl__item_target(x, item, NULL, 0);
+		good = fits_all(x, item, op.as.place.slots, op.as.place.count);
+		if (good)
+			espl__item_target(x, item, op.as.place.slots, op.as.place.count);
+		else
+			(void)espl__fail(why, ESPL_E_REJECTED, "%s places trial %llu where others sit", x->placer->who,
+			    (unsigned long long)item->trial->pub.id);
+	}
+	for (uint32_t i = 0; !good && i < undo_count; i++)
+		espl__item_target(x, undo[i].item, NULL, 0);
+	for (uint32_t i = 0; !good && i < undo_count; i++)
+		espl__item_target(x, undo[i].item, undo[i].slots, undo[i].count);
+	free(undo);
+	return good;
+}
+
+static void
+apply_give_ups(struct espl__exec *x, struct espl__reader r)
+{
+	struct espl__op op;
+
+	while (espl__op_get(&r, x->trials.params, &x->ops_arena, &op) == 1) {
+		struct espl__machine *n = op.type == ESPL__OP_GIVE_UP ? espl__machine_at(&x->fleet, op.as.id) : NULL;
+		if (n == NULL || !n->live || (n->pub.flags & ESPL_NODE_RETIRING) != 0)
+			continue;
+		for (uint32_t i = 0; i < x->give_up_count; i++)
+			if (x->give_up[i].offer == n->pub.offer && x->give_up[i].nodes > 0) {
+				x->give_up[i].nodes--;
+				espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
+				x->cluster_dirty = 1;
+				espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "is given up by %s: above target", x->placer->who);
+			}
+	}
+}
+
+static void
+clear_list(struct espl__exec *x)
+{
+	uint32_t left = 0;
+
+	/* what found no place is looked at again when a seat or a node comes free */
+	for (uint32_t i = 0; i < x->place_count; i++) {
+		struct espl__item *item = x->place_list[i];
+		if (item->pub.granted.gpus > 0 && (item->target_count != item->pub.granted.gpus || must_move(x, item)))
+			x->place_list[left++] = item;
+		else
+			item->place_changed = 0;
+	}
+	x->place_count = left;
+	x->place_why = 0;
+}
+
+espl_status
+espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
+{
+	struct espl_place_view view = ESPL_INIT(struct espl_place_view);
+	struct espl__diag   why = ESPL__DIAG_INIT;
+	struct espl__reader answer;
+	espl_status status;
+
+	if ((x->place_why & (ESPL_WHY_NODES | ESPL_WHY_NOTICE)) != 0)
+		look_at_movers(x);
+	if (x->place_why == 0 && !(x->seats_freed && x->place_count > 0) && x->give_up_count == 0)
+		return ESPL_OK;
+	if (x->place_count == 0 && x->give_up_count == 0) {
+		x->place_why = 0;
+		return ESPL_OK;
+	}
+	fill_changed(x);
+	view.why = x->place_why;
+	view.now = x->now;
+	view.gangs = x->gangs_view;
+	view.gang_count = x->gangs_count;
+	view.changed = x->place_view;
+	view.changed_count = x->place_count;
+	view.nodes = x->fleet.placeable;
+	view.node_count = x->fleet.placeable_count;
+	view.give_up = x->give_up;
+	view.give_up_count = x->give_up_count;
+	status = espl__call_place(&x->caller, x->placer, &view, &why);
+	if (status == ESPL_OK && x->caller.ops.size > 0 &&
+	    !transact(x, espl__reader(x->caller.ops.data, x->caller.ops.size), &why)) {
+		status = why.status;
+		espl__buf_clear(&x->caller.ops);
+	}
+	status = espl__exec_answer(x, x->placer, status, &why, &answer, diag);
+	if (status != ESPL_OK)
+		return status;
+	if (x->accept && x->replaying)
+		(void)transact(x, answer, &why);
+	apply_give_ups(x, answer);
+	clear_list(x);
+	return ESPL_OK;
+}

@@ -1,0 +1,251 @@
+/* exec_trial.c - the ends of trials, verdicts, checkpoints, and which trial is best.
+ *
+ * A trial's last checkpoint is kept until nobody can need it: the trial is dropped or final, no
+ * clone waits for it, and it is not the best so far.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "exec/state.h"
+
+void
+espl__exec_show(struct espl__exec *x, struct espl__trial *t)
+{
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->trial != NULL)
+			o->trial(o->ctx, x->now, &t->pub);
+}
+
+/* Best: the lowest loss among reports at the largest iteration reached; ties to the lower id.
+ * Independent of the order in which reports arrive. */
+void
+espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration, double loss)
+{
+	struct espl__trial *before = espl__trial_at(&x->trials, x->best);
+
+	if (isnan(loss))
+		return;
+	if (x->best != ESPL_NONE) {
+		if (iteration < x->best_iteration)
+			return;
+		if (iteration == x->best_iteration &&
+		    (loss > x->best_loss || (!(loss < x->best_loss) && t->pub.id > x->best)))
+			return;
+	}
+	x->best = t->pub.id;
+	x->best_iteration = iteration;
+	x->best_loss = loss;
+	if (before != NULL && before != t)
+		espl__exec_collect_later(x, before);
+}
+
+static espl_status
+tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
+{
+	struct espl__diag   why = ESPL__DIAG_INIT;
+	struct espl__reader answer;
+	espl_status status;
+
+	x->search_why |= ESPL_ASK_RESULT | ESPL_ASK_CAPACITY;
+	if (x->ending != 0)
+		return ESPL_OK;
+	status = espl__call_trial_end(&x->caller, x->algorithm, &t->pub, how, &why);
+	status = espl__exec_answer(x, x->algorithm, status, &why, &answer, diag);
+	if (status == ESPL_OK)
+		status = espl__exec_apply_search(x, &answer, diag);
+	return status;
+}
+
+/* The trial has no more to train for now: its item goes; the algorithm hears why.  Its gang, if
+ * there is one, is told when the round is settled. */
+espl_status
+espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
+{
+	static const char *const words[] = { "", "reached its budget", "says that it is complete", "is paused",
+	                                     "is stopped", "failed for good" };
+	int silent = t->unsaved;	/* it only made its last checkpoint again */
+
+	ESPL__ASSERT(t->item != NULL);
+	espl__item_free(x, t->item);
+	t->item = NULL;
+	t->verdict = 0;
+	if (t->gang != NULL)
+		t->gang->over = 1;
+	t->unsaved = 0;
+	if (t->pub.group != ESPL_NONE && x->experiment.spec != NULL) {
+		const struct espl__trial_group *g = espl__group_at(&x->trials, t->pub.group);
+		if (g->bracket < x->experiment.standing_count && x->standing[g->bracket].trials_left > 0)
+			x->standing[g->bracket].trials_left--;
+	}
+	espl__trial_state(&x->trials, t, how == ESPL_END_BUDGET || how == ESPL_END_PAUSED ? ESPL_TRIAL_RESTING :
+	    how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED : ESPL_TRIAL_ENDED);
+	if (how == ESPL_END_FAILED)
+		x->failed++;
+	if (how == ESPL_END_BUDGET || how == ESPL_END_ITSELF)
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "%s at iteration %llu with loss %.9g", words[how],
+		    (unsigned long long)t->pub.iteration, t->pub.loss);
+	else
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "%s at iteration %llu", words[how],
+		    (unsigned long long)t->pub.iteration);
+	espl__exec_collect_later(x, t);
+	espl__exec_show(x, t);
+	return silent ? ESPL_OK : tell_end(x, t, how, diag);
+}
+
+espl_status
+espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict verdict, int at_boundary,
+    struct espl__diag *diag)
+{
+	int awaiting = t->gang != NULL && t->gang->awaiting && t->gang->state != ESPL__GANG_LEAVING;
+
+	if (verdict == ESPL_SAVE) {
+		t->save_asked = 1;
+		return ESPL_OK;
+	}
+	if (t->pub.state == ESPL_TRIAL_RESTING) {
+		if (verdict == ESPL_STOP) {
+			espl__trial_state(&x->trials, t, ESPL_TRIAL_ENDED);
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "is stopped while it rests");
+			espl__exec_collect_later(x, t);
+			espl__exec_show(x, t);
+			return tell_end(x, t, ESPL_END_STOPPED, diag);
+		}
+		return ESPL_OK;
+	}
+	if (t->item == NULL)
+		return ESPL_OK;
+	if (t->gang != NULL && !awaiting && !at_boundary) {
+		t->verdict = (uint8_t)verdict;	/* at its next boundary */
+		return ESPL_OK;
+	}
+	return espl__exec_trial_over(x, t, verdict == ESPL_STOP ? ESPL_END_STOPPED : ESPL_END_PAUSED, diag);
+}
+
+/* ---- checkpoints -------------------------------------------------------------------------------- */
+
+void
+espl__exec_collect_later(struct espl__exec *x, struct espl__trial *t)
+{
+	ESPL__GROW(x->collect, x->collect_cap, x->collect_count + 1);
+	x->collect[x->collect_count++] = t;
+}
+
+static int
+needed(const struct espl__exec *x, const struct espl__trial *t)
+{
+	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL || t->pub.id == x->best)
+		return 1;
+	if (t->dropped || t->pub.state == ESPL_TRIAL_FAILED)
+		return 0;
+	/* Stopped: never continued, and clones ask in the round of its end.  Complete by itself:
+	 * its result stays. */
+	if (t->pub.state == ESPL_TRIAL_ENDED)
+		return !isnan(t->pub.loss) && t->pub.iteration >= t->pub.budget;
+	return 1;
+}
+
+static void
+release_source(struct espl__exec *x, struct espl__trial *t)
+{
+	struct espl__trial *source = espl__trial_at(&x->trials, t->source);
+
+	t->source = ESPL_NONE;
+	if (source == NULL)
+		return;
+	ESPL__ASSERT(source->clones_waiting > 0);
+	source->clones_waiting--;
+	espl__exec_collect_later(x, source);
+}
+
+void
+espl__exec_collect(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->collect_count; i++) {
+		struct espl__trial *t = x->collect[i];
+
+		if (t->source != ESPL_NONE && t->item == NULL && t->gang == NULL)
+			release_source(x, t);
+		if (t->pub.checkpoint == 0 || needed(x, t))
+			continue;
+		struct espl__effect *e = espl__exec_effect(x, ESPL__FX_COLLECT);
+		e->as.collect.trial = t->pub.id;
+		e->as.collect.keep = 0;
+		t->pub.checkpoint = 0;
+		espl__exec_show(x, t);
+	}
+	x->collect_count = 0;
+}
+
+void
+espl__exec_drop(struct espl__exec *x, struct espl__trial *t)
+{
+	if (t->dropped)
+		return;
+	t->dropped = 1;
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "is dropped: it will not be continued");
+	espl__exec_collect_later(x, t);
+}
+
+void
+espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration)
+{
+	if (iteration < t->pub.checkpoint || iteration == 0)
+		return;
+	t->pub.checkpoint = iteration;
+	t->save_asked = 0;
+	if (t->unsaved && t->item == NULL)
+		t->unsaved = 0;
+	if (t->source != ESPL_NONE)
+		release_source(x, t);
+	if (t->clones_waiting == 0) {
+		struct espl__effect *e = espl__exec_effect(x, ESPL__FX_COLLECT);
+		e->as.collect.trial = t->pub.id;
+		e->as.collect.keep = iteration;
+	} else {
+		x->place_why |= ESPL_WHY_TIME;	/* clones that waited for it may start */
+	}
+	espl__exec_show(x, t);
+}
+
+void
+espl__exec_mark_unsaved(struct espl__exec *x, struct espl__trial *t)
+{
+	if (!x->config->trial.checkpoint || t->dropped || t->unsaved || t->pub.checkpoint >= t->pub.iteration ||
+	    t->pub.state != ESPL_TRIAL_RESTING)
+		return;
+	t->unsaved = 1;
+	ESPL__GROW(x->unsaved, x->unsaved_cap, x->unsaved_count + 1);
+	x->unsaved[x->unsaved_count++] = t;
+}
+
+/* When the search is over: results whose last checkpoint was lost with the driver are trained
+ * again from the checkpoint before it, so that every result has its model. */
+int
+espl__exec_salvage(struct espl__exec *x)
+{
+	struct espl_group group = ESPL_INIT(struct espl_group);
+	struct espl__trial_group *g = NULL;
+
+	group.bracket = ESPL_ANY;
+	group.stage = ESPL_ANY;
+	for (uint32_t i = 0; i < x->unsaved_count; i++) {
+		struct espl__trial *t = x->unsaved[i];
+
+		if (!t->unsaved || t->dropped || t->item != NULL || t->pub.checkpoint >= t->pub.iteration ||
+		    t->pub.state != ESPL_TRIAL_RESTING || t->failures > x->config->trial.retries)
+			continue;
+		if (g == NULL)
+			g = espl__group_new(&x->trials, &group);
+		espl__trial_continue(&x->trials, t, g);
+		t->item = espl__item_new(x, t, 1.0, 0, 0);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "its last checkpoint was lost; it is trained again from iteration %llu",
+		    (unsigned long long)t->pub.checkpoint);
+	}
+	x->unsaved_count = 0;
+	if (g != NULL) {
+		g->asked = 1;
+		espl__group_close(&x->trials, g);
+	}
+	return g != NULL;
+}

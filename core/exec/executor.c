@@ -1,0 +1,531 @@
+/* executor.c - one round of a run: events, decisions, what follows.
+ *
+ * The order is fixed (see sdk algorithm.h): events, algorithm, allocator, placer, effects.  What
+ * the policies answer is compared with the journal's record while a run is replayed.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "exec/state.h"
+
+struct espl__effect *
+espl__exec_effect(struct espl__exec *x, enum espl__effect_type type)
+{
+	struct espl__effect *e;
+
+	ESPL__GROW(x->effects, x->effect_cap, x->effect_count + 1);
+	e = &x->effects[x->effect_count++];
+	memset(e, 0, sizeof *e);
+	e->type = type;
+	return e;
+}
+
+void
+espl__exec_note(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
+{
+	char    text[400];
+	va_list list;
+
+	if (!x->setup.verbose)
+		return;
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->note != NULL)
+			o->note(o->ctx, x->now, "executor", about, id, text);
+}
+
+static void
+plugin_note(void *ctx, struct espl__instance *i, espl_subject about, uint64_t id, const char *text)
+{
+	struct espl__exec *x = ctx;
+
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->note != NULL)
+			o->note(o->ctx, x->now, i->who, about, id, text);
+}
+
+void
+espl__exec_wind_up(struct espl__exec *x, enum espl__run_end how, const char *format, ...)
+{
+	va_list list;
+	char    text[512];
+
+	if (x->ending != 0)
+		return;
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	x->ending = how;
+	free(x->end_text);
+	x->end_text = espl__strdup(text);
+	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the run ends: %s", text);
+}
+
+/* ---- making and freeing --------------------------------------------------------------------- */
+
+static espl_status
+make_instances(struct espl__exec *x, struct espl__diag *diag)
+{
+	const struct espl__run_config *c = x->config;
+	espl_status status;
+
+	status = espl__instance_create(ESPL_ALGORITHM, c->algorithm.use, c->algorithm.group, &x->env, &x->algorithm, diag);
+	if (status == ESPL_OK)
+		status = espl__instance_create(ESPL_ALLOCATOR, c->allocator.use, c->allocator.group, &x->env, &x->allocator, diag);
+	if (status == ESPL_OK)
+		status = espl__instance_create(ESPL_PLACER, c->placer.use, c->placer.group, &x->env, &x->placer, diag);
+	return status;
+}
+
+static void
+make_standing(struct espl__exec *x)
+{
+	const struct espl_spec *spec = x->experiment.spec;
+
+	if (spec == NULL)
+		return;
+	x->standing = espl__arena_alloc(&x->arena, spec->bracket_count * sizeof *x->standing);
+	x->standing_list = espl__arena_alloc(&x->arena, spec->bracket_count * sizeof *x->standing_list);
+	for (uint32_t b = 0; b < spec->bracket_count; b++) {
+		x->standing[b].size = (uint32_t)sizeof x->standing[b];
+		x->standing[b].bracket = b;
+		x->standing[b].trials_left = spec->brackets[b]->stages[0]->trials;
+		x->standing_list[b] = &x->standing[b];
+	}
+	x->experiment.standing = x->standing_list;
+	x->experiment.standing_count = spec->bracket_count;
+}
+
+static void
+make_experiment(struct espl__exec *x)
+{
+	const struct espl__run_config *c = x->config;
+	struct espl_experiment *e = &x->experiment;
+
+	(void)espl__names_add(&x->metrics, c->metric);
+	e->size = (uint32_t)sizeof *e;
+	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) | (c->warm ? ESPL_EXPERIMENT_WARM : 0) |
+	           (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0);
+	e->name = c->name;
+	e->metrics = (const char *const *)x->metrics.names;
+	e->metric_count = 1;
+	e->gpus_limit = c->gpus_limit;
+	e->deadline = c->deadline;
+	e->budget = c->budget;
+	e->risk = c->risk;
+	e->weight = c->weight;
+	e->data_gb = c->data_gb;
+}
+
+espl_status
+espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, struct espl__diag *diag)
+{
+	struct espl__exec *x = espl__alloc(sizeof *x);
+	espl_status status;
+
+	x->setup = *setup;
+	x->config = setup->config;
+	x->timer = x->wake_search = x->wake_alloc = x->retry_at = ESPL_NEVER;
+	x->best = ESPL_NONE;
+	x->best_loss = NAN;
+	x->cloud_waits = 1;
+	espl__trials_init(&x->trials, espl__space_count(setup->space));
+	espl__fleet_init(&x->fleet);
+	espl__pool_init(&x->items_pool, sizeof(struct espl__item));
+	x->ledger = espl__ledger_new();
+	x->caller.params = x->trials.params;
+	x->caller.space = espl__space_view(setup->space);
+	x->caller.trials = &x->trials;
+	x->caller.fleet = &x->fleet;
+	x->caller.items_ctx = x;
+	x->caller.item = espl__item_lookup;
+	x->caller.tick = setup->tick;
+	x->env.seed = x->config->seed;
+	x->env.utc_start_s = setup->utc_start_s;
+	x->env.verbose = setup->verbose;
+	x->env.simulated = setup->simulated;
+	x->env.now = &x->now;
+	x->env.directory = x->config->directory;
+	x->env.ctx = x;
+	x->env.service = espl__exec_service;
+	x->env.note = plugin_note;
+	make_experiment(x);
+	status = espl__exec_first_points(x, diag);
+	if (status == ESPL_OK)
+		status = make_instances(x, diag);
+	if (status == ESPL_OK)
+		status = espl__call_spec(&x->caller, x->algorithm, &x->arena, &x->experiment.spec, diag);
+	if (status != ESPL_OK) {
+		espl__exec_free(x);
+		return status;
+	}
+	make_standing(x);
+	*out = x;
+	return ESPL_OK;
+}
+
+static void
+free_lists(struct espl__exec *x)
+{
+	free(x->items_free);
+	free(x->items);
+	free(x->changed);
+	free(x->gone);
+	free(x->gangs_view);
+	free(x->place_list);
+	free(x->place_view);
+	free(x->pending);
+	free(x->awaiting);
+	free(x->give_up);
+	free(x->collect);
+	free(x->unsaved);
+	free(x->effects);
+	free(x->computing);
+	free(x->end_text);
+	free(x->last_failure);
+}
+
+void
+espl__exec_free(struct espl__exec *x)
+{
+	if (x == NULL)
+		return;
+	espl__instance_destroy(x->algorithm);
+	espl__instance_destroy(x->allocator);
+	espl__instance_destroy(x->placer);
+	while (x->gang_first != NULL) {
+		struct espl__gang *g = x->gang_first;
+		x->gang_first = g->next;
+		free(g->slots);
+		free(g->fault);
+		free(g);
+	}
+	espl__map_free(&x->gang_map);
+	for (uint64_t i = 0; i < x->items_pool.count; i++) {
+		struct espl__item *item = espl__pool_at(&x->items_pool, i);
+		free(item->target);
+		free(item->nodes);
+	}
+	espl__pool_free(&x->items_pool);
+	free_lists(x);
+	for (int k = 0; k < 2; k++) {
+		free(x->outcomes[k].list);
+		espl__arena_free(&x->outcome_arena[k]);
+	}
+	espl__history_free(x->history);
+	espl__ledger_free(x->ledger);
+	espl__fleet_free(&x->fleet);
+	espl__trials_free(&x->trials);
+	espl__names_free(&x->metrics);
+	espl__caller_free(&x->caller);
+	espl__buf_free(&x->decisions);
+	espl__buf_free(&x->ops);
+	espl__arena_free(&x->ops_arena);
+	espl__arena_free(&x->arena);
+	free(x);
+}
+
+/* ---- answers ---------------------------------------------------------------------------------- */
+
+static void
+next_recorded(struct espl__exec *x)
+{
+	x->recorded_seq = UINT64_MAX;
+	if (x->replaying && x->recorded.at < x->recorded.end) {
+		x->recorded_seq = espl__get_v64(&x->recorded);
+		x->recorded_ops = espl__get_bytes(&x->recorded, &x->recorded_size);
+		if (x->recorded.bad)
+			x->recorded_seq = UINT64_MAX;
+	}
+}
+
+static void
+describe_first(struct espl__exec *x, const void *ops, size_t size, struct espl__buf *text)
+{
+	struct espl__reader r = espl__reader(ops, size);
+	struct espl__op     op;
+
+	if (size == 0 || espl__op_get(&r, x->trials.params, &x->ops_arena, &op) != 1)
+		espl__print(text, "nothing");
+	else
+		espl__op_print(&op, text);
+}
+
+/* The first op in which two answers differ, told in words. */
+static espl_status
+differs(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
+{
+	const uint8_t *a = x->recorded_seq == x->call_seq ? x->recorded_ops : NULL, *b = x->caller.ops.data;
+	size_t na = a != NULL ? x->recorded_size : 0, nb = x->caller.ops.size;
+	struct espl__reader ra = espl__reader(a, na), rb = espl__reader(b, nb);
+	struct espl__buf before = { 0 }, after = { 0 };
+	espl_status status;
+
+	for (;;) {
+		struct espl__reader sa = ra, sb = rb;
+		struct espl__op     op;
+		if (espl__op_get(&ra, x->trials.params, &x->ops_arena, &op) != 1 ||
+		    espl__op_get(&rb, x->trials.params, &x->ops_arena, &op) != 1 ||
+		    ra.at - sa.at != rb.at - sb.at || memcmp(sa.at, sb.at, (size_t)(ra.at - sa.at)) != 0) {
+			describe_first(x, sa.at, (size_t)(sa.end - sa.at), &before);
+			describe_first(x, sb.at, (size_t)(sb.end - sb.at), &after);
+			break;
+		}
+	}
+	status = espl__fail(diag, ESPL_E_BUG, "%s decides otherwise than the journal says, at %.3f s: "
+	    "then it chose to %s, now to %s", i->who, (double)x->now / 1e9,
+	    espl__buf_text(&before), espl__buf_text(&after));
+	espl__hint(diag, "the plugin, its options or a library changed since; `espalier resume --accept` goes on from the recorded decisions");
+	espl__buf_free(&before);
+	espl__buf_free(&after);
+	return status;
+}
+
+static int
+failed_for_good(struct espl__exec *x, struct espl__instance *i, espl_status status)
+{
+	int k = i == x->algorithm ? 0 : i == x->allocator ? 1 : 2;
+
+	if (status == ESPL_OK || status == ESPL_E_BUSY) {
+		if (status == ESPL_OK)
+			x->failures[k] = 0;
+		return 0;
+	}
+	x->failures[k]++;
+	return x->setup.simulated || x->failures[k] >= 2;
+}
+
+espl_status
+espl__exec_answer(struct espl__exec *x, struct espl__instance *i, espl_status status, struct espl__diag *why,
+    struct espl__reader *r, struct espl__diag *diag)
+{
+	int same = 1;
+
+	if (failed_for_good(x, i, status)) {
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s", why->text[0] != '\0' ? why->text : i->who);
+	} else if (status != ESPL_OK && status != ESPL_E_BUSY) {
+		espl__log(ESPL_WARN, "%s; its answer is thrown away, the last one stands", why->text);
+	}
+	espl__buf_clear(&x->ops);
+	if (x->replaying) {
+		if (x->recorded_seq == x->call_seq)
+			same = x->recorded_size == x->caller.ops.size &&
+			    memcmp(x->recorded_ops, x->caller.ops.data, x->recorded_size) == 0;
+		else
+			same = x->caller.ops.size == 0;
+		if (!same && !x->accept)
+			return differs(x, i, diag);
+		x->diverged |= (uint8_t)!same;
+	}
+	if (same)
+		espl__put(&x->ops, x->caller.ops.data, x->caller.ops.size);
+	else if (x->recorded_seq == x->call_seq)
+		espl__put(&x->ops, x->recorded_ops, x->recorded_size);
+	if (x->replaying && x->recorded_seq == x->call_seq)
+		next_recorded(x);
+	if (x->ops.size > 0) {
+		espl__put_v64(&x->decisions, x->call_seq);
+		espl__put_bytes(&x->decisions, x->ops.data, x->ops.size);
+	}
+	x->call_seq++;
+	*r = espl__reader(x->ops.data, x->ops.size);
+	return ESPL_OK;
+}
+
+int
+espl__exec_next_op(struct espl__exec *x, struct espl__reader *r, struct espl__op *op)
+{
+	int got = espl__op_get(r, x->trials.params, &x->ops_arena, op);
+
+	if (got < 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "the journal's record of a decision is damaged");
+	return got == 1;
+}
+
+/* ---- a round ------------------------------------------------------------------------------------ */
+
+static void
+round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorded, int accept)
+{
+	ESPL__ASSERT(now >= x->now);
+	espl__exec_gpu_time(x);
+	x->now = now;
+	espl__exec_gpu_time(x);
+	x->effect_count = 0;
+	espl__buf_clear(&x->decisions);
+	espl__arena_free(&x->ops_arena);
+	x->call_seq = 0;
+	x->seats_freed = 0;
+	x->replaying = recorded != NULL;
+	x->accept = accept != 0;
+	x->recorded = espl__reader(recorded != NULL ? recorded->data : NULL, recorded != NULL ? recorded->size : 0);
+	next_recorded(x);
+	x->experiment.spent = espl__ledger_total(x->ledger, now);
+}
+
+espl_status
+espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *events, uint32_t count,
+    const struct espl__buf *recorded, int accept, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	round_begin(x, now, recorded, accept);
+	for (uint32_t i = 0; i < count && status == ESPL_OK; i++)
+		status = espl__exec_event(x, &events[i], diag);
+	espl__exec_alarms(x);
+	if (status == ESPL_OK && x->ending == 0)
+		status = espl__exec_search(x, diag);
+	if (status == ESPL_OK && x->ending == 0)
+		status = espl__exec_allocate(x, diag);
+	if (x->cluster_dirty)
+		espl__exec_give_ups(x);
+	if (status == ESPL_OK && x->ending == 0)
+		status = espl__exec_place(x, diag);
+	if (status != ESPL_OK)
+		return status;
+	espl__exec_settle(x);
+	espl__exec_collect(x);
+	espl__exec_cluster(x);
+	espl__exec_timer(x);
+	if (x->replaying && x->recorded_seq != UINT64_MAX && !x->accept)
+		return espl__fail(diag, ESPL_E_BUG, "the journal holds decisions at %.3f s that nobody makes now", (double)now / 1e9);
+	return ESPL_OK;
+}
+
+const struct espl__effect *
+espl__exec_effects(const struct espl__exec *x, uint32_t *count)
+{
+	*count = x->effect_count;
+	return x->effects;
+}
+
+const struct espl__buf *
+espl__exec_decisions(const struct espl__exec *x)
+{
+	return &x->decisions;
+}
+
+/* ---- questions ------------------------------------------------------------------------------------ */
+
+static uint64_t
+digest_text(uint64_t d, const char *text)
+{
+	return espl__digest(d, text, strlen(text) + 1);
+}
+
+/* The plugin's identity and its options as resolved, secrets apart. */
+static uint64_t
+digest_instance(uint64_t d, const struct espl__instance *i)
+{
+	struct espl__buf text = { 0 };
+
+	d = digest_text(digest_text(d, i->who), i->plugin->desc->version != NULL ? i->plugin->desc->version : "");
+	for (uint32_t k = 0; k < i->values->config.count; k++)
+		(void)espl__values_print(i->values, k, &text);
+	d = espl__digest(d, text.data, text.size);
+	espl__buf_free(&text);
+	return espl__digest(d, &i->files_digest, sizeof i->files_digest);
+}
+
+uint64_t
+espl__exec_digest(const struct espl__exec *x)
+{
+	struct espl__buf text = { 0 };
+	uint64_t d = digest_instance(digest_instance(digest_instance(0, x->algorithm), x->allocator), x->placer);
+
+	if (x->config->space != NULL)
+		espl__node_print(x->config->space, 0, &text);
+	espl__print(&text, "%s %d %u %u %u %llu", x->config->metric, x->config->maximize,
+	    (unsigned)x->config->trial.gpus_min, (unsigned)x->config->trial.gpus_max,
+	    (unsigned)x->config->trial.packing_max, (unsigned long long)x->config->seed);
+	d = espl__digest(d, text.data, text.size);
+	espl__buf_free(&text);
+	return d;
+}
+
+espl_time espl__exec_now(const struct espl__exec *x) { return x->now; }
+int       espl__exec_ended(const struct espl__exec *x) { return x->ended; }
+
+uint32_t
+espl__exec_metric(const struct espl__exec *x, const char *name)
+{
+	return espl__names_find(&x->metrics, name);
+}
+
+const char *
+espl__exec_metric_name(const struct espl__exec *x, uint32_t metric)
+{
+	return metric < x->metrics.count ? x->metrics.names[metric] : NULL;
+}
+
+uint32_t espl__exec_metric_count(const struct espl__exec *x) { return x->metrics.count; }
+
+const struct espl_offer *
+espl__exec_offer(const struct espl__exec *x, uint32_t number)
+{
+	return number < x->fleet.offer_count ? x->fleet.offers[number] : NULL;
+}
+
+uint32_t
+espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uint32_t room)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < x->fleet.live_count; i++, n++) {
+		if (n < room) {
+			list[n].lease = x->fleet.live[i]->id;
+			list[n].offer = x->fleet.live[i]->offer;
+			list[n].state = x->fleet.live[i]->state;
+			list[n].max_price_hour = x->fleet.live[i]->max_price_hour;
+		}
+	}
+	return n;
+}
+
+const struct espl_trial *
+espl__exec_trial(const struct espl__exec *x, uint64_t trial)
+{
+	const struct espl__trial *t = espl__trial_at(&x->trials, trial);
+
+	return t != NULL ? &t->pub : NULL;
+}
+
+void
+espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
+{
+	const struct espl__trial *best = espl__trial_at(&x->trials, x->best);
+
+	memset(s, 0, sizeof *s);
+	s->how = x->ended ? x->ending : 0;
+	s->text = x->end_text;
+	s->trials = x->trials.trials.count;
+	s->completed = x->trials.resting + x->trials.ended;
+	s->failed = x->failed;
+	s->running = x->trials.running;
+	s->waiting = x->trials.waiting;
+	s->best = x->best;
+	s->best_loss = x->best_loss;
+	s->best_iteration = x->best_iteration;
+	s->best_checkpoint = best != NULL ? best->pub.checkpoint : 0;
+	s->now = x->now;
+	s->cost = espl__ledger_total(x->ledger, x->now);
+	s->budget = x->config->budget;
+	s->gpu_s = x->gpu_s;
+	s->busy_gpu_s = x->busy_gpu_s;
+	s->resizes = x->resizes;
+	s->nodes = x->fleet.placeable_count;
+	s->nodes_peak = x->nodes_peak;
+	s->nodes_leaked = x->ended ? x->fleet.live_count : 0;
+	s->gpus = x->fleet.gpus_held;
+	s->gpus_busy = x->gpus_busy;
+	s->reports = x->reports;
+	s->decisions = x->caller.calls;
+	s->decision_times = x->caller.times;
+}

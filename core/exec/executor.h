@@ -1,0 +1,79 @@
+/* executor.h - the deterministic heart: events in, decisions and effects out.
+ *
+ * One round: all events of an instant; then the algorithm's next_group once (and once for each
+ * group that ended), the allocator once, the placer once; then what follows from it as effects.
+ * No I/O, no clock, no randomness of its own.  The world pumps it; replay pumps it too.
+ */
+#ifndef ESPL__EXECUTOR_H
+#define ESPL__EXECUTOR_H
+#include "base/tick.h"
+#include "config/run.h"
+#include "exec/effect.h"
+#include "exec/event.h"
+#include "exec/observer.h"
+#include "model/profile.h"
+#include "model/space.h"
+#include "plugin/instance.h"
+
+struct espl__exec;
+
+struct espl__exec_setup {
+	const struct espl__run_config *config;	/* outlives the executor                      */
+	const struct espl__space   *space;
+	const struct espl__profile *profile;
+	int64_t    utc_start_s;		/* calendar of time 0, journaled                              */
+	int        simulated, verbose;	/* verbose: notes are wanted                                  */
+	struct espl__observer *observers;	/* list, may be NULL                                  */
+	int64_t  (*tick)(void);		/* for statistics of decisions; NULL: none are kept           */
+};
+/* Loads and creates algorithm, allocator and placer and asks for the spec.  Messages of bad
+ * options with FILE:LINE. */
+espl_status espl__exec_new(const struct espl__exec_setup *, struct espl__exec **, struct espl__diag *);
+void        espl__exec_free(struct espl__exec *);
+
+/* One round at `now` (never earlier than the last).  `recorded`: during replay the journaled
+ * decisions of this round (see espl__exec_decisions), else NULL.  With `accept` the recorded
+ * ones are applied whatever the plugins say now.
+ * ESPL_E_BUG: the plugins' answers differ from the recorded ones (diag names plugin and
+ * decision), or a policy failed for good.  */
+espl_status espl__exec_round(struct espl__exec *, espl_time now, const struct espl__event *, uint32_t count,
+                             const struct espl__buf *recorded, int accept, struct espl__diag *);
+/* Of the last round; valid until the next. */
+const struct espl__effect *espl__exec_effects(const struct espl__exec *, uint32_t *count);
+/* All answers of the policies in the last round, encoded; empty if none decided anything. */
+const struct espl__buf    *espl__exec_decisions(const struct espl__exec *);
+
+/* What must hold between runs of one folder: digest of space, options, files, plugin versions. */
+uint64_t    espl__exec_digest(const struct espl__exec *);
+espl_time   espl__exec_now(const struct espl__exec *);
+int         espl__exec_ended(const struct espl__exec *);	/* FX_END was given           */
+/* Name -> number of metrics known so far (EV_METRIC); ESPL_ANY unknown. */
+uint32_t    espl__exec_metric(const struct espl__exec *, const char *name);
+const char *espl__exec_metric_name(const struct espl__exec *, uint32_t metric);
+uint32_t    espl__exec_metric_count(const struct espl__exec *);
+/* Offers by number, NULL beyond the last; leases that have not ended (for the world at resume). */
+const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t number);
+struct espl__lease_info { uint64_t lease; uint32_t offer; espl_node_state state; espl_money max_price_hour; };
+uint32_t    espl__exec_leases(const struct espl__exec *, struct espl__lease_info *, uint32_t room);
+const struct espl_trial *espl__exec_trial(const struct espl__exec *, uint64_t trial);	/* NULL unknown */
+
+struct espl__exec_summary {
+	enum espl__run_end how;		/* 0 while it runs */
+	const char *text;		/* of RUN_FAILED   */
+	uint64_t  trials, completed, failed, running, waiting;
+	uint64_t  best;			/* trial, ESPL_NONE none */
+	double    best_loss;		/* turned: less is better */
+	uint64_t  best_iteration;	/* at which best_loss was reported */
+	uint64_t  best_checkpoint;	/* of the best trial, 0 none */
+	espl_time now;
+	espl_money cost, budget;
+	double    gpu_s, busy_gpu_s;	/* held by nodes; used by gangs */
+	uint64_t  resizes;
+	uint32_t  nodes, nodes_peak, nodes_leaked;	/* held now; leases not ended at the end */
+	uint32_t  gpus, gpus_busy;
+	uint64_t  reports, decisions;
+	struct espl__quantiles decision_times;
+};
+void espl__exec_summary(const struct espl__exec *, struct espl__exec_summary *);
+/* One online decision of the allocator on a given view (espalier allocate) is in policy/. */
+#endif

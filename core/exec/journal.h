@@ -1,0 +1,54 @@
+/* journal.h - the write-ahead journal: every round's events, then the decisions they led to.
+ *
+ * File: a header record, then records.  A record: u32 payload size, u8 type, payload, u32 CRC-32C
+ * over size, type, payload and the CRC of the record before (a chain: a record cannot be moved,
+ * dropped or repeated unnoticed).  A torn tail is cut off at reading and said.
+ *   HEADER     format version, espalier version, seed, utc_start_s, simulated, run token, digest
+ *   ROUND      v64 time delta, v64 count, events
+ *   DECISIONS  answers of the round before it
+ *   CLOSED     the run stopped cleanly at this time (its clock stood still until RESUME)
+ * Group commit: records gather in memory and go out with one write; `sync` decides about
+ * fdatasync.
+ */
+#ifndef ESPL__JOURNAL_H
+#define ESPL__JOURNAL_H
+#include "base/buf.h"
+#include "base/diag.h"
+
+struct espl__journal_header {
+	uint32_t format;		/* 1 */
+	char     version[32];		/* espalier's */
+	uint64_t seed, token, digest;	/* token: names leases; digest: espl__exec_digest */
+	int64_t  utc_start_s;		/* 0 in simulation */
+	int      simulated;
+};
+enum espl__record { ESPL__REC_HEADER = 1, ESPL__REC_ROUND, ESPL__REC_DECISIONS, ESPL__REC_CLOSED };
+
+struct espl__journal;			/* a writer */
+/* Makes PATH (must not exist) and writes the header. */
+espl_status espl__journal_create(const char *path, const struct espl__journal_header *,
+                                 struct espl__journal **, struct espl__diag *);
+/* Appends after `valid` bytes with that chain (from a reader that reached the end), cutting
+ * off what lies behind. */
+espl_status espl__journal_append_to(const char *path, uint64_t valid, uint32_t chain,
+                                    struct espl__journal **, struct espl__diag *);
+/* Into memory; nothing is written yet. */
+void        espl__journal_add(struct espl__journal *, enum espl__record, const void *, size_t);
+/* Writes what has gathered; with sync also fdatasync.  Failure (full disk) leaves the file cut
+ * back to its last whole record. */
+espl_status espl__journal_commit(struct espl__journal *, int sync, struct espl__diag *);
+size_t      espl__journal_pending(const struct espl__journal *);
+uint64_t    espl__journal_size(const struct espl__journal *);
+espl_status espl__journal_close(struct espl__journal *, struct espl__diag *);	/* commits first */
+
+struct espl__journal_reader;
+/* E_CONFIG: not a journal, another format; the header is damaged. */
+espl_status espl__journal_open(const char *path, struct espl__journal_reader **,
+                               struct espl__journal_header *, struct espl__diag *);
+/* 1: a record (payload valid until the next call); 0: end; *lost then says how many bytes behind
+ * the last whole record are unusable (0: none).  -1: reading failed (diag). */
+int         espl__journal_next(struct espl__journal_reader *, enum espl__record *, struct espl__reader *,
+                               uint64_t *lost, struct espl__diag *);
+void        espl__journal_where(const struct espl__journal_reader *, uint64_t *valid, uint32_t *chain);
+void        espl__journal_reader_free(struct espl__journal_reader *);
+#endif

@@ -1,0 +1,30 @@
+/* observer.h - who wants to see what the executor does: results.db, the live view, --json.
+ *
+ * Called from within the executor's step, in order, also during replay (replaying says so).
+ * An observer must not fail and may not call back.  Every entry may be NULL.
+ */
+#ifndef ESPL__OBSERVER_H
+#define ESPL__OBSERVER_H
+#include <espalier/algorithm.h>
+#include "exec/effect.h"
+#include "exec/event.h"
+
+struct espl__observer {
+	void *ctx;
+	struct espl__observer *next;
+	/* A trial was made or changed state, budget, iteration, checkpoint or rung. */
+	void (*trial)(void *ctx, espl_time now, const struct espl_trial *);
+	void (*report)(void *ctx, espl_time now, const struct espl_trial *, uint64_t iteration,
+	               double loss, const struct espl__metric *, uint32_t count, struct espl_share);
+	/* A gang came, ran or ended (state: "starting" "running" "ended"), on these slots. */
+	void (*gang)(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+	             struct espl_share, const struct espl_slot *, const char *text);
+	void (*node)(void *ctx, espl_time now, const struct espl_node *, const struct espl_offer *,
+	             espl_money charged, const char *why);
+	/* A group was begun or ended. */
+	void (*group)(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage, int ended);
+	/* Reasons, by policies (note) and by the executor, for `explain`. */
+	void (*note)(void *ctx, espl_time now, const char *who, espl_subject, uint64_t id, const char *text);
+	void (*end)(void *ctx, espl_time now, enum espl__run_end, const char *text);
+};
+#endif

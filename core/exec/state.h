@@ -1,0 +1,215 @@
+/* state.h - the executor's own state, shared by its files and nobody else.
+ *
+ * Ownership: everything hangs on struct espl__exec and is freed by espl__exec_free.  Items live
+ * while a trial has a budget to train; gangs while processes exist, from START to ENDED.
+ */
+#ifndef ESPL__EXEC_STATE_H
+#define ESPL__EXEC_STATE_H
+#include "base/map.h"
+#include "exec/executor.h"
+#include "model/fleet.h"
+#include "model/history.h"
+#include "model/ledger.h"
+#include "model/trials.h"
+#include "policy/call.h"
+
+struct espl__item {
+	struct espl_item    pub;	/* first: the allocator sees it                        */
+	struct espl_gang    view;	/* the placer sees it                                  */
+	struct espl__trial *trial;
+	struct espl_slot   *target;	/* the placement in force (= view.slots)               */
+	uint32_t target_count, target_cap;
+	uint64_t *nodes;		/* of the target, distinct (= pub.nodes)               */
+	uint32_t node_cap;
+	uint32_t stamp;			/* of the answer that mentioned it last                */
+	uint8_t  alloc_changed;		/* stands in exec->changed                             */
+	uint8_t  place_changed;		/* stands in exec->place_changed                       */
+	uint8_t  pending;		/* stands in exec->pending                             */
+	uint8_t  in_gangs;		/* stands in exec->gangs_view                          */
+};
+
+enum espl__gang_state { ESPL__GANG_STARTING = 1, ESPL__GANG_RUNNING, ESPL__GANG_LEAVING };
+struct espl__gang {
+	uint64_t  id;
+	struct espl__trial *trial;
+	enum espl__gang_state state;
+	struct espl_share share;
+	struct espl_slot *slots;	/* share.gpus of them: the seats held                  */
+	uint64_t  iteration;		/* last reported by this gang; what it began from      */
+	uint64_t  budget;		/* as told                                             */
+	espl_time began, heard, saved_at;	/* start; last sign of life; last checkpoint    */
+	uint8_t   awaiting;		/* a report wants its reply                            */
+	uint8_t   killed;
+	uint8_t   reported;		/* any report came                                     */
+	uint8_t   over;			/* its trial's budget is reached: it leaves, unless kept warm */
+	char     *fault;		/* why the executor ends it as failed, or NULL         */
+	struct espl__gang *prev, *next;	/* all gangs, by id                                    */
+	struct espl__gang *older, *newer;	/* by last sign of life                         */
+};
+
+struct espl__pending_compute { uint64_t token; espl_kind kind; };
+struct espl__outcomes {			/* for the next view of one kind */
+	const struct espl_outcome **list;
+	uint32_t count, cap;
+};
+
+struct espl__exec {
+	struct espl__exec_setup      setup;
+	const struct espl__run_config *config;
+	struct espl__arena   arena;	/* lives as long as the executor                       */
+	struct espl__host_env env;
+	struct espl__instance *algorithm, *allocator, *placer;
+	struct espl__caller  caller;
+	struct espl__trials  trials;
+	struct espl__fleet   fleet;
+	struct espl__ledger *ledger;
+	struct espl__history *history;	/* NULL until asked for                                */
+	struct espl__names   metrics;	/* [0] the objective                                   */
+	struct espl_experiment experiment;
+	struct espl_standing *standing;
+	const struct espl_standing **standing_list;
+	const double **first;		/* the user's first points                             */
+	uint32_t  first_count;
+	struct espl_first first_service;
+	struct espl_compute compute;
+	struct espl__pending_compute *computing;
+	uint32_t  computing_count, computing_cap;
+	struct espl__outcomes outcomes[2];	/* algorithm, allocator                        */
+	struct espl__arena outcome_arena[2];
+
+	espl_time now, timer;
+	espl_time wake_search, wake_alloc, retry_at;
+
+	/* items */
+	struct espl__pool items_pool;
+	struct espl__item **items_free;
+	uint32_t  items_free_count, items_free_cap;
+	const struct espl_item **items;	/* live ones by id, from items_from on                 */
+	uint64_t  items_from, items_count, items_cap, item_next;
+	const struct espl_item **changed;
+	uint32_t  changed_count, changed_cap;
+	uint64_t *gone;
+	uint32_t  gone_count, gone_cap;
+	const struct espl_gang **gangs_view;	/* all with a grant, by item                   */
+	uint32_t  gangs_count, gangs_cap;
+	struct espl__item **place_list;	/* whose place the placer must look at                 */
+	uint32_t  place_count, place_cap;
+	const struct espl_gang **place_view;
+	uint32_t  place_view_cap;
+	uint32_t  unplaced;		/* items with a grant and no target                    */
+	struct espl__item **pending;	/* to be started, or to be moved by their gang         */
+	uint32_t  pending_count, pending_cap;
+	uint64_t  granted_whole;	/* GPUs of grants in force                             */
+	uint32_t  stamp;		/* rises with every answer of allocator and placer      */
+	uint32_t  granted_parts[65];	/* grants of 1/c, by c                                 */
+
+	/* gangs */
+	struct espl__map  gang_map;
+	struct espl__gang *gang_first, *gang_last, *oldest, *newest;
+	uint64_t  gang_next;
+	uint32_t  gang_count;
+	struct espl__gang **awaiting;
+	uint32_t  awaiting_count, awaiting_cap;
+
+	/* what the next calls are for */
+	uint32_t  search_why, alloc_why, place_why;
+	uint8_t   search_finished;	/* the algorithm said so                               */
+	uint8_t   cloud_ready;		/* EV_CLOUD came                                       */
+	uint8_t   cloud_waits;		/* it is still to come                                 */
+	uint8_t   seats_freed;		/* in this round: the placer may look again            */
+	uint8_t   ended;
+	uint8_t   cluster_dirty;	/* targets, nodes or what they are for changed         */
+	uint8_t   failures[3];		/* in a row, of algorithm, allocator, placer            */
+	enum espl__run_end ending;	/* being wound up; 0: no                               */
+	char     *end_text;
+	struct espl_give_up *give_up;
+	uint32_t  give_up_count, give_up_cap;
+
+	struct espl__trial **collect;	/* checkpoints to look at when the round is over        */
+	uint32_t  collect_count, collect_cap;
+	struct espl__trial **unsaved;
+	uint32_t  unsaved_count, unsaved_cap;
+
+	/* the round's answers and effects */
+	struct espl__buf   decisions, ops;
+	struct espl__arena ops_arena;
+	struct espl__reader recorded;
+	uint8_t   replaying, accept, diverged;
+	uint64_t  recorded_seq;		/* of the frame ahead; UINT64_MAX none                 */
+	const void *recorded_ops;
+	size_t    recorded_size;
+	uint64_t  call_seq;
+	struct espl__effect *effects;
+	uint32_t  effect_count, effect_cap;
+	char     *last_failure;		/* text of the last failed gang                        */
+
+	/* statistics */
+	uint64_t  best, best_iteration, failed, resizes, reports;
+	double    best_loss, gpu_s, busy_gpu_s;
+	espl_time gpu_since;
+	uint32_t  nodes_peak, gpus_busy;
+};
+
+/* executor.c */
+struct espl__effect *espl__exec_effect(struct espl__exec *, enum espl__effect_type);
+void espl__exec_note(struct espl__exec *, espl_subject, uint64_t id, const char *format, ...) ESPL_PRINTF(4, 5);
+/* Ends the run: how, and for RUN_FAILED why (the first reason stands). */
+void espl__exec_wind_up(struct espl__exec *, enum espl__run_end, const char *format, ...) ESPL_PRINTF(3, 4);
+/* Takes the answer of the call just made: compares or replaces it by the recorded one, journals
+ * it, and sets the reader.  kind for messages.  `status` of the call; BUSY and failures leave an
+ * empty answer.  Not OK: the run cannot go on. */
+espl_status espl__exec_answer(struct espl__exec *, struct espl__instance *, espl_status, struct espl__diag *why,
+                              struct espl__reader *, struct espl__diag *);
+int  espl__exec_next_op(struct espl__exec *, struct espl__reader *, struct espl__op *);
+
+/* exec_event.c */
+espl_status espl__exec_event(struct espl__exec *, const struct espl__event *, struct espl__diag *);
+/* exec_search.c */
+espl_status espl__exec_search(struct espl__exec *, struct espl__diag *);
+espl_status espl__exec_apply_search(struct espl__exec *, struct espl__reader *, struct espl__diag *);
+const void *espl__exec_service(void *ctx, struct espl__instance *, const char *id);
+espl_status espl__exec_first_points(struct espl__exec *, struct espl__diag *);
+/* exec_trial.c */
+espl_status espl__exec_trial_over(struct espl__exec *, struct espl__trial *, espl_end, struct espl__diag *);
+espl_status espl__exec_verdict(struct espl__exec *, struct espl__trial *, espl_verdict, int at_boundary, struct espl__diag *);
+void espl__exec_drop(struct espl__exec *, struct espl__trial *);
+void espl__exec_saved(struct espl__exec *, struct espl__trial *, uint64_t iteration);
+void espl__exec_collect_later(struct espl__exec *, struct espl__trial *);
+void espl__exec_collect(struct espl__exec *);
+void espl__exec_mark_unsaved(struct espl__exec *, struct espl__trial *);
+int  espl__exec_salvage(struct espl__exec *);		/* trains lost last checkpoints again: 1 if any */
+void espl__exec_show(struct espl__exec *, struct espl__trial *);
+void espl__exec_best(struct espl__exec *, struct espl__trial *, uint64_t iteration, double loss);
+/* exec_items.c */
+struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, double weight, uint32_t gpus_min, uint32_t gpus_max);
+void espl__item_free(struct espl__exec *, struct espl__item *);
+struct espl__item *espl__item_at(const struct espl__exec *, uint64_t id);
+const struct espl_item *espl__item_lookup(void *ctx, uint64_t id);
+void espl__item_changed(struct espl__exec *, struct espl__item *, uint32_t why);
+void espl__item_progress(struct espl__exec *, struct espl__item *, uint64_t iteration);
+void espl__item_grant(struct espl__exec *, struct espl__item *, struct espl_share, uint32_t offer);
+void espl__item_target(struct espl__exec *, struct espl__item *, const struct espl_slot *, uint32_t count);
+void espl__item_look(struct espl__exec *, struct espl__item *);		/* the placer must */
+void espl__item_pending(struct espl__exec *, struct espl__item *);
+uint64_t espl__items_gpus(const struct espl__exec *);
+/* exec_alloc.c, exec_place.c */
+espl_status espl__exec_allocate(struct espl__exec *, struct espl__diag *);
+espl_status espl__exec_place(struct espl__exec *, struct espl__diag *);
+/* exec_gang.c */
+void espl__exec_settle(struct espl__exec *);
+struct espl__gang *espl__gang_find(const struct espl__exec *, uint64_t id);
+void espl__gang_heard(struct espl__exec *, struct espl__gang *);
+void espl__gang_kill(struct espl__exec *, struct espl__gang *, espl_span grace, const char *fault);
+void espl__gang_free(struct espl__exec *, struct espl__gang *);	/* seats, lists, accounts */
+int  espl__gang_matches(const struct espl__gang *, const struct espl__item *);
+/* exec_cluster.c */
+void espl__exec_cluster(struct espl__exec *);
+void espl__exec_give_ups(struct espl__exec *);
+void espl__exec_alarms(struct espl__exec *);		/* what is due at x->now */
+void espl__exec_timer(struct espl__exec *);		/* when to be woken next */
+void espl__exec_node(struct espl__exec *, const struct espl__event *, struct espl__diag *);
+void espl__exec_resume(struct espl__exec *);
+void espl__exec_gpu_time(struct espl__exec *);		/* accounts up to now */
+uint64_t espl__exec_potential(const struct espl__exec *);	/* GPUs that could ever be held */
+void espl__exec_show_node(struct espl__exec *, struct espl__machine *, const char *why);
+#endif

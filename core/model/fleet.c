@@ -1,0 +1,353 @@
+/* fleet.c - nodes and seats; every public number is recomputed where a seat changes.
+ *
+ * Cost: O(packing) per seat change, O(GPUs of the node) per state change, O(nodes) to list anew.
+ */
+#include "model/fleet.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+void
+espl__fleet_init(struct espl__fleet *f)
+{
+	memset(f, 0, sizeof *f);
+	espl__pool_init(&f->nodes, sizeof(struct espl__machine *));
+}
+
+static void
+node_free(struct espl__machine *n)
+{
+	for (uint32_t i = 0; i < n->seen; i++)
+		free(n->gpus[i].seats);
+	free(n->gpus);
+	free(n->gpu_list);
+	free(n);
+}
+
+void
+espl__fleet_free(struct espl__fleet *f)
+{
+	for (uint64_t i = 0; i < f->nodes.count; i++)
+		node_free(*(struct espl__machine **)espl__pool_at(&f->nodes, i));
+	espl__pool_free(&f->nodes);
+	espl__arena_free(&f->arena);
+	free(f->offers);
+	free(f->targets);
+	free(f->target_price);
+	free(f->live);
+	free(f->placeable);
+}
+
+static const struct espl_latency *
+keep_latency(struct espl__fleet *f, const struct espl_latency *latency)
+{
+	struct espl_latency *copy;
+
+	if (latency == NULL)
+		return NULL;
+	copy = espl__arena_alloc(&f->arena, sizeof *copy);
+	*copy = *latency;
+	if (latency->sample_count > 0) {
+		double *samples = espl__arena_alloc(&f->arena, latency->sample_count * sizeof *samples);
+		memcpy(samples, latency->samples_s, latency->sample_count * sizeof *samples);
+		copy->samples_s = samples;
+	}
+	return copy;
+}
+
+uint32_t
+espl__fleet_offer(struct espl__fleet *f, const struct espl_offer *offer)
+{
+	const char *name = offer->name != NULL ? offer->name : "";
+	const char *market = offer->market != NULL ? offer->market : "";
+	struct espl_offer *kept = NULL;
+	uint32_t number;
+
+	for (number = 0; number < f->offer_count; number++)
+		if (strcmp(f->offers[number]->name, name) == 0 && strcmp(f->offers[number]->market, market) == 0) {
+			kept = f->offers[number];
+			break;
+		}
+	if (kept == NULL) {
+		ESPL__GROW(f->offers, f->offer_cap, f->offer_count + 1);
+		ESPL__GROW(f->targets, f->target_cap, f->offer_count + 1);
+		ESPL__GROW(f->target_price, f->price_cap, f->offer_count + 1);
+		kept = espl__arena_alloc(&f->arena, sizeof *kept);
+		f->targets[f->offer_count] = 0;
+		f->target_price[f->offer_count] = 0;
+		f->offers[f->offer_count++] = kept;
+	}
+	*kept = *offer;
+	kept->number = number;
+	kept->name = espl__arena_strdup(&f->arena, name);
+	kept->market = espl__arena_strdup(&f->arena, market);
+	kept->gpu_type = espl__arena_strdup(&f->arena, offer->gpu_type != NULL ? offer->gpu_type : "");
+	kept->zone = espl__arena_strdup(&f->arena, offer->zone != NULL ? offer->zone : "");
+	kept->provision = keep_latency(f, offer->provision);
+	kept->init = keep_latency(f, offer->init);
+	return number;
+}
+
+static int
+placeable(const struct espl__machine *n)
+{
+	return n->pub.state == ESPL_NODE_READY || n->pub.state == ESPL_NODE_NOTICE;
+}
+
+static int
+usable(const struct espl__machine *n)
+{
+	return n->pub.state == ESPL_NODE_READY && (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+}
+
+/* Takes the node's part out of the totals (sign -1) or puts it in (+1). */
+static void
+totals(struct espl__fleet *f, struct espl__machine *n, int sign)
+{
+	uint32_t idle = 0;
+
+	for (uint32_t i = 0; i < n->pub.gpu_count; i++)
+		idle += n->gpus[i].seat_count == 0 && !n->gpus[i].pub.blocked;
+	n->pub.gpus_idle = usable(n) ? idle : 0;
+	if (usable(n)) {
+		f->gpus += (uint32_t)sign * n->pub.gpu_count;
+		f->gpus_idle += (uint32_t)sign * idle;
+	}
+	if (placeable(n))
+		f->gpus_held += (uint32_t)sign * n->pub.gpu_count;
+	if (n->live && (n->pub.flags & ESPL_NODE_RETIRING) != 0)
+		f->retiring += (uint32_t)sign;
+}
+
+static void
+list_anew(struct espl__fleet *f)
+{
+	uint32_t live = 0, ready = 0;
+
+	for (uint32_t i = 0; i < f->live_count; i++) {
+		struct espl__machine *n = espl__machine_at(f, f->live[i]->id);
+		if (!n->live)
+			continue;
+		f->live[live++] = &n->pub;
+		if (placeable(n)) {
+			ESPL__GROW(f->placeable, f->placeable_cap, ready + 1);
+			f->placeable[ready++] = &n->pub;
+		}
+	}
+	f->live_count = live;
+	f->placeable_count = ready;
+}
+
+static void
+make_gpus(struct espl__machine *n, uint32_t count)
+{
+	if (count > n->seen) {
+		n->gpus = espl__realloc(n->gpus, count, sizeof *n->gpus);
+		n->gpu_list = espl__realloc(n->gpu_list, count, sizeof *n->gpu_list);
+		memset(n->gpus + n->seen, 0, (count - n->seen) * sizeof *n->gpus);
+		n->seen = count;
+	}
+	for (uint32_t i = 0; i < n->seen; i++) {
+		n->gpus[i].pub.size = (uint32_t)sizeof n->gpus[i].pub;
+		n->gpu_list[i] = &n->gpus[i].pub;
+	}
+	n->pub.gpu_count = count;
+	n->pub.gpus = n->gpu_list;
+}
+
+struct espl__machine *
+espl__machine_lease(struct espl__fleet *f, uint32_t offer, espl_money max_price_hour)
+{
+	struct espl__machine **place = espl__pool_add(&f->nodes);
+	struct espl__machine  *n = espl__alloc(sizeof *n);
+
+	ESPL__ASSERT(offer < f->offer_count);
+	*place = n;
+	n->live = 1;
+	n->failed_trial = ESPL_NONE;
+	n->pub.size = (uint32_t)sizeof n->pub;
+	n->pub.state = ESPL_NODE_REQUESTED;
+	n->pub.id = f->nodes.count - 1;
+	n->pub.offer = offer;
+	n->pub.owner = ESPL_NONE;
+	n->pub.ready_at = ESPL_NEVER;
+	n->pub.billed_from = ESPL_NEVER;
+	n->pub.ends_at = ESPL_NEVER;
+	n->pub.max_price_hour = max_price_hour;
+	make_gpus(n, f->offers[offer]->gpus);
+	ESPL__GROW(f->live, f->live_cap, f->live_count + 1);
+	f->live[f->live_count++] = &n->pub;
+	return n;
+}
+
+struct espl__machine *
+espl__machine_at(const struct espl__fleet *f, uint64_t lease)
+{
+	return lease < f->nodes.count ? *(struct espl__machine **)espl__pool_at(&f->nodes, lease) : NULL;
+}
+
+void
+espl__machine_state(struct espl__fleet *f, struct espl__machine *n, espl_node_state state, uint32_t gpus)
+{
+	ESPL__ASSERT(n->live);
+	totals(f, n, -1);
+	if (state == ESPL_NODE_READY && gpus != ESPL_ANY && gpus != n->pub.gpu_count) {
+		ESPL__ASSERT(n->seats == 0);
+		make_gpus(n, gpus);
+	}
+	if (state == ESPL_NODE_BOOTING || state == ESPL_NODE_REQUESTED)
+		ESPL__ASSERT(n->seats == 0);
+	n->pub.state = state;
+	if (state == ESPL_NODE_ENDED)
+		n->live = 0;
+	totals(f, n, 1);
+	list_anew(f);
+}
+
+void
+espl__machine_flag(struct espl__fleet *f, struct espl__machine *n, uint32_t set, uint32_t clear)
+{
+	totals(f, n, -1);
+	n->pub.flags = (n->pub.flags & ~clear) | set;
+	totals(f, n, 1);
+}
+
+uint32_t
+espl__fleet_nodes(const struct espl__fleet *f, uint32_t offer, int retiring_too)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < f->live_count; i++) {
+		const struct espl__machine *node = espl__machine_at(f, f->live[i]->id);
+		if (node->pub.offer == offer && node->pub.owner == ESPL_NONE &&
+		    (retiring_too || (!node->releasing && (node->pub.flags & ESPL_NODE_RETIRING) == 0)))
+			n++;
+	}
+	return n;
+}
+
+struct espl__gpu *
+espl__gpu_at(const struct espl__fleet *f, const struct espl_slot *slot, struct espl__machine **node)
+{
+	struct espl__machine *n = espl__machine_at(f, slot->node);
+
+	if (node != NULL)
+		*node = n;
+	return n != NULL && slot->gpu < n->pub.gpu_count ? &n->gpus[slot->gpu] : NULL;
+}
+
+int
+espl__seat_fits(const struct espl__gpu *g, const void *who, uint32_t packing)
+{
+	uint32_t others = 0;
+
+	if (g->pub.blocked)
+		return 0;
+	for (uint32_t i = 0; i < g->seat_count; i++) {
+		if (g->seats[i].who == who || !g->seats[i].reserved)
+			continue;
+		if (g->seats[i].packing != packing)
+			return 0;
+		others++;
+	}
+	return others < packing;
+}
+
+int
+espl__seat_clear(const struct espl__gpu *g, const void *who, uint32_t packing)
+{
+	uint32_t others = 0;
+
+	if (g->pub.blocked)
+		return 0;
+	for (uint32_t i = 0; i < g->seat_count; i++) {
+		if (g->seats[i].who == who || !g->seats[i].held)
+			continue;
+		if (g->seats[i].packing != packing)
+			return 0;
+		others++;
+	}
+	return others < packing;
+}
+
+int
+espl__seat_wanted(const struct espl__gpu *g, const void *who)
+{
+	for (uint32_t i = 0; i < g->seat_count; i++)
+		if (g->seats[i].who != who && g->seats[i].reserved)
+			return 1;
+	return 0;
+}
+
+static void
+gpu_public(struct espl__gpu *g)
+{
+	uint32_t held = 0;
+
+	g->pub.residents = g->seat_count;
+	g->pub.packing = g->seat_count > 0 ? g->seats[0].packing : 0;
+	for (uint32_t i = 0; i < g->seat_count; i++) {
+		held += g->seats[i].held;
+		if (g->seats[i].reserved)
+			g->pub.packing = g->seats[i].packing;
+	}
+	for (uint32_t i = 0; i < g->seat_count; i++)
+		if (g->seats[i].held)
+			ESPL__ASSERT(held <= g->seats[i].packing);
+}
+
+void
+espl__seat_set(struct espl__fleet *f, const struct espl_slot *slot, const void *who, int held, int reserved)
+{
+	struct espl__machine *n;
+	struct espl__gpu  *g = espl__gpu_at(f, slot, &n);
+	struct espl__seat *seat = NULL;
+
+	ESPL__ASSERT(g != NULL && n->live);
+	totals(f, n, -1);
+	for (uint32_t i = 0; i < g->seat_count; i++)
+		if (g->seats[i].who == who)
+			seat = &g->seats[i];
+	if (seat == NULL) {
+		ESPL__GROW(g->seats, g->seat_cap, g->seat_count + 1);
+		seat = &g->seats[g->seat_count++];
+		memset(seat, 0, sizeof *seat);
+		seat->who = who;
+		n->seats++;
+	}
+	seat->packing = slot->packing;
+	seat->held |= (uint8_t)(held != 0);
+	seat->reserved |= (uint8_t)(reserved != 0);
+	gpu_public(g);
+	totals(f, n, 1);
+}
+
+void
+espl__seat_unset(struct espl__fleet *f, const struct espl_slot *slot, const void *who, int held, int reserved)
+{
+	struct espl__machine *n;
+	struct espl__gpu  *g = espl__gpu_at(f, slot, &n);
+
+	ESPL__ASSERT(g != NULL);
+	for (uint32_t i = 0; i < g->seat_count; i++) {
+		struct espl__seat *seat = &g->seats[i];
+		if (seat->who != who)
+			continue;
+		if (n->live)
+			totals(f, n, -1);
+		if (held)
+			seat->held = 0;
+		if (reserved)
+			seat->reserved = 0;
+		if (!seat->held && !seat->reserved) {
+			*seat = g->seats[--g->seat_count];
+			n->seats--;
+		}
+		gpu_public(g);
+		if (n->live)
+			totals(f, n, 1);
+		return;
+	}
+}

@@ -1,0 +1,169 @@
+/* trials.c - the trial state machine, checked at every step.
+ *
+ * Counts by state and by group are kept here so that nobody ever scans a million trials.
+ */
+#include "model/trials.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+
+void
+espl__trials_init(struct espl__trials *t, uint32_t params)
+{
+	memset(t, 0, sizeof *t);
+	espl__pool_init(&t->trials, sizeof(struct espl__trial));
+	espl__pool_init(&t->groups, sizeof(struct espl__trial_group));
+	t->params = params;
+}
+
+void
+espl__trials_free(struct espl__trials *t)
+{
+	espl__pool_free(&t->trials);
+	espl__pool_free(&t->groups);
+	espl__arena_free(&t->values);
+	free(t->open_ended);
+}
+
+struct espl__trial *
+espl__trial_at(const struct espl__trials *t, uint64_t id)
+{
+	return id < t->trials.count ? espl__pool_at(&t->trials, id) : NULL;
+}
+
+struct espl__trial_group *
+espl__group_at(const struct espl__trials *t, uint64_t id)
+{
+	return id < t->groups.count ? espl__pool_at(&t->groups, id) : NULL;
+}
+
+struct espl__trial_group *
+espl__group_new(struct espl__trials *t, const struct espl_group *wanted)
+{
+	struct espl__trial_group *g = espl__pool_add(&t->groups);
+
+	g->id = t->groups.count - 1;
+	g->flags = ESPL_GROUP_OPEN;	/* until the call that began it is over, see espl__group_close */
+	g->will_close = (wanted->flags & ESPL_GROUP_OPEN) == 0;
+	g->bracket = wanted->bracket;
+	g->stage = wanted->stage;
+	g->concurrency = wanted->concurrency;
+	return g;
+}
+
+static uint64_t *
+count_of(struct espl__trials *t, espl_trial_state state)
+{
+	switch (state) {
+	case ESPL_TRIAL_WAITING: return &t->waiting;
+	case ESPL_TRIAL_RUNNING: return &t->running;
+	case ESPL_TRIAL_RESTING: return &t->resting;
+	case ESPL_TRIAL_ENDED:   return &t->ended;
+	default:                 return &t->failed;
+	}
+}
+
+static void
+note_ended(struct espl__trials *t, struct espl__trial_group *g)
+{
+	if ((g->flags & ESPL_GROUP_OPEN) != 0 || g->active > 0 || g->asked)
+		return;
+	for (uint32_t i = 0; i < t->ended_count; i++)
+		if (t->open_ended[i] == g)
+			return;
+	ESPL__GROW(t->open_ended, t->ended_cap, t->ended_count + 1);
+	t->open_ended[t->ended_count++] = g;
+}
+
+static void
+enter(struct espl__trials *t, struct espl__trial *trial, struct espl__trial_group *g)
+{
+	trial->pub.group = g->id;
+	trial->pub.state = ESPL_TRIAL_WAITING;
+	t->waiting++;
+	g->trials++;
+	g->active++;
+}
+
+struct espl__trial *
+espl__trial_new(struct espl__trials *t, struct espl__trial_group *g, const double *values,
+    struct espl__trial *parent)
+{
+	struct espl__trial *trial = espl__pool_add(&t->trials);
+
+	trial->pub.size = (uint32_t)sizeof trial->pub;
+	trial->pub.id = t->trials.count - 1;
+	trial->pub.parent = parent != NULL ? parent->pub.id : ESPL_NONE;
+	trial->pub.loss = NAN;
+	trial->source = ESPL_NONE;
+	if (values != NULL) {
+		double *copy = espl__arena_alloc(&t->values, t->params * sizeof *copy);
+		memcpy(copy, values, t->params * sizeof *copy);
+		trial->pub.values = copy;
+	} else {
+		ESPL__ASSERT(parent != NULL);
+		trial->pub.values = parent->pub.values;
+	}
+	enter(t, trial, g);
+	return trial;
+}
+
+void
+espl__trial_continue(struct espl__trials *t, struct espl__trial *trial, struct espl__trial_group *g)
+{
+	ESPL__ASSERT(trial->pub.state == ESPL_TRIAL_RESTING);
+	t->resting--;
+	enter(t, trial, g);
+}
+
+void
+espl__trial_state(struct espl__trials *t, struct espl__trial *trial, espl_trial_state to)
+{
+	espl_trial_state from = trial->pub.state;
+	int was_active = from == ESPL_TRIAL_WAITING || from == ESPL_TRIAL_RUNNING;
+	int is_active = to == ESPL_TRIAL_WAITING || to == ESPL_TRIAL_RUNNING;
+
+	if (from == to)
+		return;
+	ESPL__ASSERT(from != ESPL_TRIAL_ENDED && from != ESPL_TRIAL_FAILED);
+	ESPL__ASSERT(was_active || to == ESPL_TRIAL_ENDED);	/* RESTING comes back by continue */
+	--*count_of(t, from);
+	++*count_of(t, to);
+	trial->pub.state = to;
+	if (was_active && !is_active) {
+		struct espl__trial_group *g = espl__group_at(t, trial->pub.group);
+		ESPL__ASSERT(g->active > 0);
+		g->active--;
+		note_ended(t, g);
+	}
+	ESPL__ASSERT(t->running + t->waiting + t->resting + t->ended + t->failed == t->trials.count);
+}
+
+void
+espl__group_close(struct espl__trials *t, struct espl__trial_group *g)
+{
+	g->flags &= ~ESPL_GROUP_OPEN;
+	note_ended(t, g);
+}
+
+struct espl__trial_group *
+espl__group_next_ended(struct espl__trials *t)
+{
+	while (t->ended_count > 0) {
+		uint32_t least = 0;
+		struct espl__trial_group *g;
+
+		for (uint32_t i = 1; i < t->ended_count; i++)
+			if (t->open_ended[i]->id < t->open_ended[least]->id)
+				least = i;
+		g = t->open_ended[least];
+		t->open_ended[least] = t->open_ended[--t->ended_count];
+		if (g->active > 0)
+			continue;	/* cannot be: closed groups take no more trials */
+		g->asked = 1;
+		return g;
+	}
+	return NULL;
+}

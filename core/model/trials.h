@@ -1,0 +1,60 @@
+/* trials.h - trials and trial groups of one experiment, and the only place their states change.
+ *
+ *   WAITING <-> RUNNING -> RESTING -> WAITING (continued)      RESTING, RUNNING -> ENDED
+ *   WAITING, RUNNING -> FAILED.  ENDED and FAILED are final.
+ * Records keep their addresses; a trial costs sizeof(struct espl__trial) + 8 bytes a parameter.
+ */
+#ifndef ESPL__TRIALS_H
+#define ESPL__TRIALS_H
+#include <espalier/algorithm.h>
+#include "base/mem.h"
+
+struct espl__item;			/* exec/state.h: what the allocator sees of an active trial */
+struct espl__gang;			/* exec/state.h: its processes */
+
+struct espl__trial {
+	struct espl_trial  pub;		/* what plugins see                                   */
+	struct espl__item *item;	/* while it has a budget to train; else NULL          */
+	struct espl__gang *gang;	/* its processes, perhaps on their way out; else NULL  */
+	uint64_t source;		/* clone without a checkpoint of its own: whose to load; NONE */
+	uint64_t source_checkpoint;	/* of the source                                      */
+	uint32_t clones_waiting;	/* clones that still need a checkpoint of this one     */
+	uint32_t attempts, failures;
+	uint32_t stamp;			/* of the policy call that continued it last           */
+	uint8_t  dropped;		/* will never be continued or cloned                   */
+	uint8_t  unsaved;		/* ended at its budget, but its last checkpoint was lost */
+	uint8_t  save_asked;		/* a clone or the algorithm wants a checkpoint         */
+	uint8_t  verdict;		/* espl_verdict to carry out at the next boundary, 0 none */
+};
+struct espl__trial_group {
+	uint64_t id;
+	uint32_t flags;			/* ESPL_GROUP_OPEN while more may come                 */
+	uint32_t bracket, stage, concurrency;
+	uint64_t trials, active;	/* added; of these waiting or running                  */
+	uint8_t  asked;			/* its end was told to the algorithm                   */
+	uint8_t  will_close;		/* begun closed: closes when the answer that began it is done */
+};
+struct espl__trials {
+	struct espl__pool  trials, groups;
+	struct espl__arena values;
+	uint32_t params;		/* doubles per configuration                           */
+	uint64_t running, waiting, resting, ended, failed;
+	struct espl__trial_group **open_ended;	/* closed groups whose end is not yet told     */
+	uint32_t ended_count, ended_cap;
+};
+void espl__trials_init(struct espl__trials *, uint32_t params);
+void espl__trials_free(struct espl__trials *);
+struct espl__trial       *espl__trial_at(const struct espl__trials *, uint64_t id);	/* NULL unknown */
+struct espl__trial_group *espl__group_at(const struct espl__trials *, uint64_t id);	/* NULL unknown */
+struct espl__trial_group *espl__group_new(struct espl__trials *, const struct espl_group *);
+/* values are copied; NULL: shares those of `parent`.  WAITING, in the group. */
+struct espl__trial *espl__trial_new(struct espl__trials *, struct espl__trial_group *, const double *values,
+                                    struct espl__trial *parent);
+/* RESTING -> WAITING in (perhaps another) group with a new budget. */
+void espl__trial_continue(struct espl__trials *, struct espl__trial *, struct espl__trial_group *);
+/* Any legal change; asserts legality, keeps the counts, and notes ended groups. */
+void espl__trial_state(struct espl__trials *, struct espl__trial *, espl_trial_state);
+void espl__group_close(struct espl__trials *, struct espl__trial_group *);
+/* A closed group of which no trial is active and whose end was not told: oldest first; marks it. */
+struct espl__trial_group *espl__group_next_ended(struct espl__trials *);
+#endif

@@ -1,0 +1,317 @@
+/* call.c - calling the allocator and the placer, and what all calls share.
+ *
+ * Sinks refuse what cannot be (unknown ids, shares outside an item's limits, slots that do not
+ * exist) at once, with a warning in the plugin's name; sums are checked by the executor.
+ */
+#include "policy/call.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "policy/call_private.h"
+
+void
+espl__caller_free(struct espl__caller *c)
+{
+	espl__buf_free(&c->ops);
+	for (uint32_t i = 0; i < c->submitted_count; i++)
+		free((void *)(uintptr_t)c->submitted[i].request.input);
+	free(c->submitted);
+}
+
+espl_status
+espl__call_refuse(struct espl__call *call, const char *what)
+{
+	call->caller->rejected++;
+	if (call->caller->rejected <= 20)
+		espl__log(ESPL_WARN, "%s misbehaves: %s", call->instance->who, what);
+	return ESPL_E_REJECTED;
+}
+
+void
+espl__call_record(struct espl__call *call, const struct espl__op *op)
+{
+	espl__op_put(op, call->caller->params, &call->caller->ops);
+}
+
+int64_t
+espl__call_begin(struct espl__caller *c, struct espl__instance *i, struct espl__call *call)
+{
+	memset(call, 0, sizeof *call);
+	call->caller = c;
+	call->instance = i;
+	espl__buf_clear(&c->ops);
+	for (uint32_t k = 0; k < c->submitted_count; k++)
+		free((void *)(uintptr_t)c->submitted[k].request.input);
+	c->submitted_count = 0;
+	c->calls++;
+	c->stamp++;
+	return c->tick != NULL ? c->tick() : 0;
+}
+
+espl_status
+espl__call_end(struct espl__call *call, int64_t began, espl_status status, const struct espl_error *error,
+    struct espl__diag *diag)
+{
+	struct espl__caller *c = call->caller;
+
+	if (c->tick != NULL)
+		espl__quantiles_add(&c->times, c->tick() - began);
+	if (status != ESPL_OK) {
+		espl__buf_clear(&c->ops);
+		if (status != ESPL_E_BUSY)
+			return espl__diag_plugin(diag, call->instance->who, status, error);
+	}
+	return status;
+}
+
+espl_status
+espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *request, uint64_t *token,
+    struct espl__diag *diag)
+{
+	struct espl__submission *s;
+	struct espl__op op = { .type = ESPL__OP_SUBMIT };
+	void *copy;
+
+	if (request->limit <= 0 || request->assumed < 0 || (request->input == NULL && request->input_size > 0))
+		return espl__fail(diag, ESPL_E_REJECTED, "a computation needs a limit above 0 and its input");
+	ESPL__GROW(c->submitted, c->submitted_cap, c->submitted_count + 1);
+	s = &c->submitted[c->submitted_count++];
+	s->token = c->compute_next++;
+	s->request = *request;
+	copy = espl__alloc((size_t)request->input_size + 1);
+	if (request->input_size > 0)
+		memcpy(copy, request->input, (size_t)request->input_size);
+	s->request.input = copy;
+	s->request.what = "computation";
+	op.as.id = s->token;
+	espl__op_put(&op, c->params, &c->ops);
+	*token = s->token;
+	return ESPL_OK;
+}
+
+/* ---- allocator ---------------------------------------------------------------------------- */
+
+struct alloc_call {
+	struct espl_alloc_sink sink;
+	struct espl__call      call;
+};
+
+static espl_status
+alloc_grant(struct espl_alloc_sink *sink, const struct espl_grant *g)
+{
+	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_GRANT };
+	const struct espl_item *item = a->call.caller->item(a->call.caller->items_ctx, g->item);
+
+	if (item == NULL)
+		return espl__call_refuse(&a->call, "a grant for an item that does not exist");
+	if (g->share.packing == 0 || (g->share.packing > 1 && g->share.gpus != 1))
+		return espl__call_refuse(&a->call, "a grant is N whole GPUs, or 1 GPU divided by its packing");
+	if (g->share.packing > 1 && g->share.packing > item->packing_max)
+		return espl__call_refuse(&a->call, "a grant packs more trials on a GPU than the item allows");
+	if (g->share.packing == 1 && g->share.gpus != 0 &&
+	    (g->share.gpus < item->gpus_min || g->share.gpus > item->gpus_max || g->share.gpus % item->unit != 0))
+		return espl__call_refuse(&a->call, "a grant outside the item's gpus_min and gpus_max");
+	if (g->offer != ESPL_ANY && g->offer >= a->call.caller->offer_count)
+		return espl__call_refuse(&a->call, "a grant bound to an offer that does not exist");
+	if ((g->flags & (ESPL_GRANT_OWN_NODES | ESPL_GRANT_RENEW)) != 0)
+		return espl__call_refuse(&a->call, "a grant of own nodes, which this version does not lease");
+	op.as.grant = *g;
+	espl__call_record(&a->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+alloc_target(struct espl_alloc_sink *sink, const struct espl_target *t)
+{
+	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_TARGET };
+
+	if (t->offer >= a->call.caller->offer_count)
+		return espl__call_refuse(&a->call, "a target for an offer that does not exist");
+	op.as.target = *t;
+	espl__call_record(&a->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+alloc_retire(struct espl_alloc_sink *sink, uint64_t node)
+{
+	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_RETIRE };
+	const struct espl__machine *n = a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
+
+	if (n == NULL || !n->live)
+		return espl__call_refuse(&a->call, "a node to retire that does not exist");
+	op.as.id = node;
+	espl__call_record(&a->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+alloc_plan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_plan *plan)
+{
+	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_PLAN };
+
+	if (plan == NULL || plan->stage_count == 0)
+		return espl__call_refuse(&a->call, "a plan without stages");
+	op.as.plan.experiment = experiment;
+	op.as.plan.plan = *plan;
+	espl__call_record(&a->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+alloc_wake(struct espl_alloc_sink *sink, espl_time at)
+{
+	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_WAKE, .as.at = at };
+
+	espl__call_record(&a->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+alloc_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
+{
+	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_WATCH };
+
+	if (offer >= a->call.caller->offer_count)
+		return espl__call_refuse(&a->call, "prices to watch of an offer that does not exist");
+	op.as.watch.offer = offer;
+	op.as.watch.on = on;
+	espl__call_record(&a->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+alloc_objective(struct espl_alloc_sink *sink, double value, double bound, const char *status)
+{
+	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_OBJECTIVE };
+
+	op.as.objective.value = value;
+	op.as.objective.bound = bound;
+	op.as.objective.status = status != NULL && strlen(status) < 64 ? status : "";
+	espl__call_record(&a->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+alloc_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, uint32_t steps)
+{
+	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_HORIZON };
+
+	if (a->call.caller->item(a->call.caller->items_ctx, item) == NULL || steps > 10000)
+		return espl__call_refuse(&a->call, "a horizon for an item that does not exist");
+	op.as.horizon.item = item;
+	op.as.horizon.steps = steps;
+	op.as.horizon.gpus = gpus;
+	espl__call_record(&a->call, &op);
+	return ESPL_OK;
+}
+
+espl_status
+espl__call_allocate(struct espl__caller *c, struct espl__instance *i, const struct espl_alloc_view *view,
+    struct espl__diag *diag)
+{
+	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)i->ops;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	struct alloc_call a;
+	int64_t began;
+
+	error.option = ESPL_ANY;
+	error.row = ESPL_ANY;
+	memset(&a, 0, sizeof a);
+	a.sink.size = (uint32_t)sizeof a.sink;
+	a.sink.grant = alloc_grant;
+	a.sink.target = alloc_target;
+	a.sink.retire = alloc_retire;
+	a.sink.plan = alloc_plan;
+	a.sink.wake_at = alloc_wake;
+	a.sink.watch_prices = alloc_watch;
+	a.sink.objective = alloc_objective;
+	a.sink.horizon = alloc_horizon;
+	began = espl__call_begin(c, i, &a.call);
+	return espl__call_end(&a.call, began, ops->allocate(i->self, view, &a.sink, &error), &error, diag);
+}
+
+/* ---- placer ------------------------------------------------------------------------------- */
+
+struct place_call {
+	struct espl_place_sink sink;
+	struct espl__call      call;
+};
+
+static int
+slots_good(const struct espl__fleet *fleet, const struct espl_item *item, const struct espl_slot *slots, uint32_t count)
+{
+	for (uint32_t k = 0; k < count; k++) {
+		struct espl__machine *n;
+		if (espl__gpu_at(fleet, &slots[k], &n) == NULL || slots[k].packing != item->granted.packing ||
+		    (n->pub.state != ESPL_NODE_READY && n->pub.state != ESPL_NODE_NOTICE) ||
+		    (item->offer != ESPL_ANY && n->pub.offer != item->offer))
+			return 0;
+		for (uint32_t j = 0; j < k; j++)
+			if (slots[j].node == slots[k].node && slots[j].gpu == slots[k].gpu)
+				return 0;
+	}
+	return 1;
+}
+
+static espl_status
+place_place(struct espl_place_sink *sink, uint64_t item_id, const struct espl_slot *slots, uint32_t count)
+{
+	struct place_call *p = (struct place_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_PLACE };
+	const struct espl_item *item = p->call.caller->item(p->call.caller->items_ctx, item_id);
+
+	if (item == NULL || item->granted.gpus == 0)
+		return espl__call_refuse(&p->call, "a place for an item without a grant");
+	if (count != 0 && count != item->granted.gpus)
+		return espl__call_refuse(&p->call, "a place with more or fewer slots than the grant has GPUs");
+	if (!slots_good(p->call.caller->fleet, item, slots, count))
+		return espl__call_refuse(&p->call, "a place on a GPU or node that is not there, twice, or of another packing");
+	op.as.place.item = item_id;
+	op.as.place.count = count;
+	op.as.place.slots = slots;
+	espl__call_record(&p->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+place_give_up(struct espl_place_sink *sink, uint64_t node)
+{
+	struct place_call *p = (struct place_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_GIVE_UP };
+	const struct espl__machine *n = espl__machine_at(p->call.caller->fleet, node);
+
+	if (n == NULL || !n->live)
+		return espl__call_refuse(&p->call, "a node to give up that does not exist");
+	op.as.id = node;
+	espl__call_record(&p->call, &op);
+	return ESPL_OK;
+}
+
+espl_status
+espl__call_place(struct espl__caller *c, struct espl__instance *i, const struct espl_place_view *view,
+    struct espl__diag *diag)
+{
+	const struct espl_placer_ops *ops = (const struct espl_placer_ops *)i->ops;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	struct place_call p;
+	int64_t began;
+
+	error.option = ESPL_ANY;
+	error.row = ESPL_ANY;
+	memset(&p, 0, sizeof p);
+	p.sink.size = (uint32_t)sizeof p.sink;
+	p.sink.place = place_place;
+	p.sink.give_up = place_give_up;
+	began = espl__call_begin(c, i, &p.call);
+	return espl__call_end(&p.call, began, ops->place(i->self, view, &p.sink, &error), &error, diag);
+}

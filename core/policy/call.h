@@ -1,0 +1,55 @@
+/* call.h - the host's half of the policy kinds: makes a call, checks every sink call, times it.
+ *
+ * The answer is left as ops (ops.h) in caller->ops; nothing is applied here.  A plugin's failure
+ * throws the answer away.  Only these functions touch the plugins' tables.
+ */
+#ifndef ESPL__CALL_H
+#define ESPL__CALL_H
+#include "base/tick.h"
+#include "model/fleet.h"
+#include "model/trials.h"
+#include "plugin/instance.h"
+#include "policy/ops.h"
+
+struct espl__caller {			/* zero, then set the first block */
+	uint32_t params;		/* doubles of a configuration                          */
+	const struct espl_space *space;	/* to check configurations; NULL: they are not         */
+	struct espl__trials *trials;	/* search calls                                        */
+	void *items_ctx;		/* allocator and placer calls: item by id, NULL unknown */
+	const struct espl_item *(*item)(void *ctx, uint64_t id);
+	const struct espl__fleet *fleet;	/* placer calls                                */
+	uint32_t offer_count;		/* allocator calls                                     */
+	int64_t (*tick)(void);		/* NULL: no statistics                                 */
+
+	struct espl__quantiles times;	/* of calls, ns                                        */
+	uint64_t calls;
+	uint64_t rejected;		/* sink calls refused so far                           */
+	struct espl__buf ops;		/* the last call's answer                              */
+	uint32_t stamp;			/* rises with every call                               */
+	uint64_t compute_next;		/* next token of a computation                         */
+	struct espl__submission {	/* of the last call: requests, copied; freed by the caller of the call */
+		uint64_t token;
+		struct espl_compute_request request;
+	} *submitted;
+	uint32_t submitted_count, submitted_cap;
+};
+void espl__caller_free(struct espl__caller *);
+
+/* Each returns the plugin's status (ESPL_OK: ops count).  diag: a failure's message, made of
+ * the plugin's error; filled only when the status is not OK. */
+espl_status espl__call_spec(struct espl__caller *, struct espl__instance *, struct espl__arena *,
+                            const struct espl_spec **, struct espl__diag *);
+espl_status espl__call_next_group(struct espl__caller *, struct espl__instance *,
+                                  const struct espl_search_view *, struct espl__diag *);
+espl_status espl__call_report(struct espl__caller *, struct espl__instance *, const struct espl_trial *,
+                              const struct espl_observation *, struct espl__diag *);
+espl_status espl__call_trial_end(struct espl__caller *, struct espl__instance *, const struct espl_trial *,
+                                 espl_end, struct espl__diag *);
+espl_status espl__call_allocate(struct espl__caller *, struct espl__instance *, const struct espl_alloc_view *,
+                                struct espl__diag *);
+espl_status espl__call_place(struct espl__caller *, struct espl__instance *, const struct espl_place_view *,
+                             struct espl__diag *);
+/* Service ESPL_COMPUTE for an instance: requests of a call become SUBMIT ops and `submitted`. */
+espl_status espl__caller_submit(struct espl__caller *, const struct espl_compute_request *, uint64_t *token,
+                                struct espl__diag *);
+#endif

@@ -1,0 +1,12 @@
+/* call_private.h - what the files of policy/ share about a call that is under way. */
+#ifndef ESPL__CALL_PRIVATE_H
+#define ESPL__CALL_PRIVATE_H
+#include "policy/call.h"
+
+struct espl__call { struct espl__caller *caller; struct espl__instance *instance; };
+int64_t     espl__call_begin(struct espl__caller *, struct espl__instance *, struct espl__call *);
+espl_status espl__call_end(struct espl__call *, int64_t began, espl_status, const struct espl_error *,
+                           struct espl__diag *);
+espl_status espl__call_refuse(struct espl__call *, const char *what);	/* ESPL_E_REJECTED, with a warning */
+void        espl__call_record(struct espl__call *, const struct espl__op *);
+#endif

@@ -1,0 +1,369 @@
+/* call_search.c - calling the algorithm: its spec, its next groups, reports and ends.
+ *
+ * Ids are known before anything is applied: the k-th new trial of a call gets the next id but
+ * k, so a sink can answer with it and the applied op will agree.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "policy/call_private.h"
+
+struct search_call {
+	struct espl_search_sink sink;
+	struct espl__call       call;
+	uint64_t groups, trials;	/* next ids, counting what this call made */
+	uint64_t groups_before;
+	int      building;		/* begin, add, close, finish are allowed */
+	int      finished;
+};
+
+static struct espl__trial *
+known(struct search_call *s, uint64_t id)
+{
+	return espl__trial_at(s->call.caller->trials, id);
+}
+
+static int
+is_final(const struct espl__trial *t)
+{
+	return t->pub.state == ESPL_TRIAL_ENDED || t->pub.state == ESPL_TRIAL_FAILED;
+}
+
+static espl_status
+sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64_t *id)
+{
+	struct search_call *s = (struct search_call *)sink;
+	struct espl__op op = { .type = ESPL__OP_BEGIN };
+
+	if (!s->building || s->finished)
+		return espl__call_refuse(&s->call, "a group begun outside next_group or after finish");
+	op.as.group = *group;
+	espl__call_record(&s->call, &op);
+	if (id != NULL)
+		*id = s->groups;
+	s->groups++;
+	return ESPL_OK;
+}
+
+static int
+group_takes(const struct search_call *s, uint64_t id)
+{
+	const struct espl__trial_group *g;
+
+	if (id >= s->groups_before)
+		return id < s->groups;
+	g = espl__group_at(s->call.caller->trials, id);
+	return g != NULL && (g->flags & ESPL_GROUP_OPEN) != 0;
+}
+
+/* A configuration must be what the space makes of it: within bounds, on its steps, NaN exactly
+ * where inactive. */
+static int
+values_good(const struct espl__caller *c, const double *values)
+{
+	double   room[64], *copy = room;
+	uint32_t missing;
+	int      good;
+
+	if (c->space == NULL)
+		return 1;
+	if (c->params > 64)
+		copy = espl__alloc(c->params * sizeof *copy);
+	memcpy(copy, values, c->params * sizeof *copy);
+	good = c->space->snap(c->space, copy, &missing) == ESPL_OK;
+	for (uint32_t i = 0; good && i < c->params; i++)
+		good = isnan(copy[i]) ? isnan(values[i]) : fabs(copy[i] - values[i]) <= 1e-9 * (fabs(copy[i]) + 1e-300);
+	if (copy != room)
+		free(copy);
+	return good;
+}
+
+static const char *
+start_wrong(struct search_call *s, const struct espl_start *start)
+{
+	struct espl__trial *t = NULL;
+
+	if (start->how < ESPL_FRESH || start->how > ESPL_CLONE)
+		return "a start that is neither fresh, nor continued, nor cloned";
+	if (start->budget == 0)
+		return "a start with a budget of 0 iterations";
+	if (start->how == ESPL_FRESH && start->values == NULL)
+		return "a fresh start without a configuration";
+	if (start->how != ESPL_CONTINUE && start->values != NULL && !values_good(s->call.caller, start->values))
+		return "a configuration outside the space";
+	if (start->how == ESPL_FRESH)
+		return NULL;
+	t = known(s, start->trial);
+	if (t == NULL)
+		return "a start from a trial that does not exist";
+	if (start->how == ESPL_CONTINUE) {
+		if (t->pub.state != ESPL_TRIAL_RESTING)
+			return "a trial continued that is not resting";
+		if (t->stamp == s->call.caller->stamp)
+			return "a trial continued twice";
+		if (t->dropped)
+			return "a trial continued that was dropped";
+		if (start->budget <= t->pub.iteration)
+			return "a trial continued to a budget that it has reached";
+		t->stamp = s->call.caller->stamp;
+	} else if (t->dropped && t->pub.checkpoint == 0) {
+		return "a clone of a trial that was dropped";
+	}
+	return NULL;
+}
+
+static espl_status
+sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start *start, uint64_t *id)
+{
+	struct search_call *s = (struct search_call *)sink;
+	struct espl__op op = { .type = ESPL__OP_ADD };
+	const char *wrong;
+
+	if (!s->building || s->finished || !group_takes(s, group))
+		return espl__call_refuse(&s->call, "a trial added outside next_group, after finish, or to a group that is closed");
+	wrong = start_wrong(s, start);
+	if (wrong != NULL)
+		return espl__call_refuse(&s->call, wrong);
+	if (start->how == ESPL_CLONE && start->checkpoint != 0 &&
+	    known(s, start->trial)->pub.checkpoint != start->checkpoint)
+		return ESPL_E_UNKNOWN;
+	op.as.add.group = group;
+	op.as.add.start = *start;
+	if (start->how == ESPL_CONTINUE)
+		op.as.add.start.values = NULL;
+	if (start->how == ESPL_FRESH)
+		op.as.add.start.trial = ESPL_NONE;
+	espl__call_record(&s->call, &op);
+	if (id != NULL)
+		*id = start->how == ESPL_CONTINUE ? start->trial : s->trials;
+	if (start->how != ESPL_CONTINUE)
+		s->trials++;
+	return ESPL_OK;
+}
+
+static espl_status
+sink_close(struct espl_search_sink *sink, uint64_t group)
+{
+	struct search_call *s = (struct search_call *)sink;
+	struct espl__op op = { .type = ESPL__OP_CLOSE, .as.id = group };
+
+	if (!s->building || !group_takes(s, group))
+		return espl__call_refuse(&s->call, "a group closed that is not open");
+	espl__call_record(&s->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+sink_finish(struct espl_search_sink *sink)
+{
+	struct search_call *s = (struct search_call *)sink;
+	struct espl__op op = { .type = ESPL__OP_FINISH };
+
+	if (!s->building)
+		return espl__call_refuse(&s->call, "finish outside next_group");
+	s->finished = 1;
+	espl__call_record(&s->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+sink_verdict(struct espl_search_sink *sink, uint64_t trial, espl_verdict verdict)
+{
+	struct search_call *s = (struct search_call *)sink;
+	struct espl__op op = { .type = ESPL__OP_VERDICT };
+	struct espl__trial *t = known(s, trial);
+
+	if (t == NULL || is_final(t) || verdict < ESPL_SAVE || verdict > ESPL_STOP)
+		return espl__call_refuse(&s->call, "a verdict on a trial that has ended or does not exist");
+	op.as.verdict.trial = trial;
+	op.as.verdict.verdict = verdict;
+	espl__call_record(&s->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+sink_drop(struct espl_search_sink *sink, uint64_t trial)
+{
+	struct search_call *s = (struct search_call *)sink;
+	struct espl__op op = { .type = ESPL__OP_DROP, .as.id = trial };
+	struct espl__trial *t = known(s, trial);
+
+	if (t == NULL)
+		return espl__call_refuse(&s->call, "a drop of a trial that does not exist");
+	if (t->pub.state == ESPL_TRIAL_WAITING || t->pub.state == ESPL_TRIAL_RUNNING)
+		return espl__call_refuse(&s->call, "a drop of a trial that still trains (stop it first)");
+	espl__call_record(&s->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+sink_hint(struct espl_search_sink *sink, uint64_t trial, double weight, uint32_t gpus_min, uint32_t gpus_max)
+{
+	struct search_call *s = (struct search_call *)sink;
+	struct espl__op op = { .type = ESPL__OP_HINT };
+
+	if (known(s, trial) == NULL || !(weight >= 0) || isinf(weight) || (gpus_max != 0 && gpus_min > gpus_max))
+		return espl__call_refuse(&s->call, "a hint for no trial, or with impossible numbers");
+	op.as.hint.trial = trial;
+	op.as.hint.weight = weight;
+	op.as.hint.gpus_min = gpus_min;
+	op.as.hint.gpus_max = gpus_max;
+	espl__call_record(&s->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+sink_wake(struct espl_search_sink *sink, espl_time at)
+{
+	struct search_call *s = (struct search_call *)sink;
+	struct espl__op op = { .type = ESPL__OP_WAKE, .as.at = at };
+
+	espl__call_record(&s->call, &op);
+	return ESPL_OK;
+}
+
+static int64_t
+begin(struct espl__caller *c, struct espl__instance *i, struct search_call *s, int building)
+{
+	int64_t began;
+
+	memset(s, 0, sizeof *s);
+	s->sink.size = (uint32_t)sizeof s->sink;
+	s->sink.begin = sink_begin;
+	s->sink.add = sink_add;
+	s->sink.close = sink_close;
+	s->sink.finish = sink_finish;
+	s->sink.verdict = sink_verdict;
+	s->sink.drop = sink_drop;
+	s->sink.hint = sink_hint;
+	s->sink.wake_at = sink_wake;
+	began = espl__call_begin(c, i, &s->call);
+	s->groups = s->groups_before = c->trials->groups.count;
+	s->trials = c->trials->trials.count;
+	s->building = building;
+	return began;
+}
+
+static struct espl_error
+no_error(void)
+{
+	struct espl_error error = ESPL_INIT(struct espl_error);
+
+	error.option = ESPL_ANY;
+	error.row = ESPL_ANY;
+	return error;
+}
+
+espl_status
+espl__call_next_group(struct espl__caller *c, struct espl__instance *i, const struct espl_search_view *view,
+    struct espl__diag *diag)
+{
+	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
+	struct espl_error error = no_error();
+	struct search_call s;
+	int64_t began = begin(c, i, &s, 1);
+
+	return espl__call_end(&s.call, began, ops->next_group(i->self, view, &s.sink, &error), &error, diag);
+}
+
+espl_status
+espl__call_report(struct espl__caller *c, struct espl__instance *i, const struct espl_trial *trial,
+    const struct espl_observation *observation, struct espl__diag *diag)
+{
+	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
+	struct espl_error error = no_error();
+	struct search_call s;
+	int64_t began;
+
+	if (!ESPL_HAS(struct espl_algorithm_ops, ops, on_report)) {
+		espl__buf_clear(&c->ops);
+		return ESPL_OK;
+	}
+	began = begin(c, i, &s, 0);
+	return espl__call_end(&s.call, began, ops->on_report(i->self, trial, observation, &s.sink, &error),
+	    &error, diag);
+}
+
+espl_status
+espl__call_trial_end(struct espl__caller *c, struct espl__instance *i, const struct espl_trial *trial,
+    espl_end how, struct espl__diag *diag)
+{
+	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
+	struct espl_error error = no_error();
+	struct search_call s;
+	int64_t began;
+
+	if (!ESPL_HAS(struct espl_algorithm_ops, ops, on_trial_end)) {
+		espl__buf_clear(&c->ops);
+		return ESPL_OK;
+	}
+	began = begin(c, i, &s, 0);
+	return espl__call_end(&s.call, began, ops->on_trial_end(i->self, trial, how, &s.sink, &error), &error, diag);
+}
+
+/* ---- spec ---------------------------------------------------------------------------------- */
+
+struct spec_call {
+	struct espl_spec_sink sink;
+	struct espl__call     call;
+	struct espl__arena   *arena;
+	struct espl_spec     *kept;
+};
+
+static espl_status
+sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
+{
+	struct spec_call *s = (struct spec_call *)sink;
+	const struct espl_bracket **brackets;
+
+	if (spec->bracket_count == 0 || spec->bracket_count > 100000)
+		return espl__call_refuse(&s->call, "a spec without brackets");
+	brackets = espl__arena_alloc(s->arena, spec->bracket_count * sizeof *brackets);
+	for (uint32_t b = 0; b < spec->bracket_count; b++) {
+		struct espl_bracket *copy = espl__arena_alloc(s->arena, sizeof *copy);
+		const struct espl_stage **stages;
+
+		if (spec->brackets[b]->stage_count == 0)
+			return espl__call_refuse(&s->call, "a bracket without stages");
+		*copy = *spec->brackets[b];
+		stages = espl__arena_alloc(s->arena, copy->stage_count * sizeof *stages);
+		for (uint32_t k = 0; k < copy->stage_count; k++) {
+			struct espl_stage *stage = espl__arena_alloc(s->arena, sizeof *stage);
+			*stage = *spec->brackets[b]->stages[k];
+			if (stage->trials == 0 || stage->iterations == 0)
+				return espl__call_refuse(&s->call, "a stage without trials or iterations");
+			stages[k] = stage;
+		}
+		copy->stages = stages;
+		brackets[b] = copy;
+	}
+	s->kept = espl__arena_alloc(s->arena, sizeof *s->kept);
+	*s->kept = *spec;
+	s->kept->brackets = brackets;
+	return ESPL_OK;
+}
+
+espl_status
+espl__call_spec(struct espl__caller *c, struct espl__instance *i, struct espl__arena *arena,
+    const struct espl_spec **spec, struct espl__diag *diag)
+{
+	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
+	struct espl_error error = no_error();
+	struct spec_call  s;
+	espl_status status;
+	int64_t began;
+
+	*spec = NULL;
+	if (!ESPL_HAS(struct espl_algorithm_ops, ops, spec))
+		return ESPL_OK;
+	memset(&s, 0, sizeof s);
+	s.sink.size = (uint32_t)sizeof s.sink;
+	s.sink.spec = sink_spec;
+	s.arena = arena;
+	began = espl__call_begin(c, i, &s.call);
+	status = espl__call_end(&s.call, began, ops->spec(i->self, &s.sink, &error), &error, diag);
+	if (status == ESPL_OK)
+		*spec = s.kept;
+	return status;
+}
