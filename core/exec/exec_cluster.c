@@ -356,6 +356,11 @@ wind_down(struct espl__exec *x)
 	}
 	if (x->ending == 0)
 		return;
+	for (uint32_t i = 0; i < x->gangs_count; i++) {
+		struct espl__item *item = espl__item_at(x, x->gangs_view[i]->item);
+		if (item->target_count > 0)
+			espl__item_target(x, item, NULL, 0);
+	}
 	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
 		if (g->state != ESPL__GANG_LEAVING)
 			espl__gang_kill(x, g, x->config->trial.grace, NULL);

@@ -1,0 +1,329 @@
+/* test_exec.c - whole searches through the executor on the simulated world: what is decided, that
+ * it repeats, and that a run cut anywhere comes to the same end.
+ */
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "world/world.h"
+
+struct run {
+	struct espl__run_config *config;
+	struct espl__space      *space;
+	struct espl__profile    *profile;
+	struct espl__world      *world;
+	struct espl__exec       *exec;
+	struct espl__exec_summary summary;
+	struct espl__diag diag;
+};
+struct record { espl_time now; struct espl__buf events, decisions; uint32_t count; };
+struct tape { struct record *list; uint32_t count, cap; };
+
+static const char *const head =
+    "experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = 3; %s };\n"
+    "trial = { trainable = \"hartmann6\"; options = { bias = 2.5; noise = 2.0; }; %s\n"
+    "  profile = { iteration = { mean = \"4s\"; sd = \"1s\"; }; scaling = ((1, 1.0), (2, 1.9), (4, 3.4)); start = \"2s\"; checkpoint = \"1s\"; }; };\n"
+    "space = { x0 = { type = \"real\"; low = 0.0; high = 1.0; }; x1 = { type = \"real\"; low = 0.0; high = 1.0; };\n"
+    "  x2 = { type = \"real\"; low = 0.0; high = 1.0; }; x3 = { type = \"real\"; low = 0.0; high = 1.0; };\n"
+    "  x4 = { type = \"real\"; low = 0.0; high = 1.0; }; x5 = { type = \"real\"; low = 0.0; high = 1.0; }; };\n"
+    "cloud = { use = \"sim\"; offers = ( { name = \"n\"; gpus = 2; price = 3.6; market = \"on-demand\"; provision = \"15s\"; } ); nodes_max = 4; };\n"
+    "%s\n";
+static const char *const sha =
+    "algorithm = { use = \"sha\"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };\n"
+    "allocator = { use = \"static\"; gpus = 4; }; placer = { use = \"colocate\"; };";
+
+static void
+quiet(void *ctx, espl_level level, const char *text)
+{
+	(void)ctx; (void)level; (void)text;
+}
+
+static void
+make(struct run *r, const char *experiment, const char *trial, const char *rest, const char *faults)
+{
+	char name[] = "/tmp/espl-exec-XXXXXX", fault_name[] = "/tmp/espl-fault-XXXXXX";
+	struct espl__exec_setup setup = { .simulated = 1, .verbose = 1 };
+	int   fd = mkstemp(name), ff = mkstemp(fault_name);
+	FILE *f = fdopen(fd, "w"), *g = fdopen(ff, "w");
+
+	memset(r, 0, sizeof *r);
+	espl__log_to(quiet, NULL, ESPL_ERROR);
+	fprintf(f, head, experiment, trial, rest);
+	fclose(f);
+	fprintf(g, "%s", faults != NULL ? faults : "");
+	fclose(g);
+	cr_assert_eq(espl__plugins_init(NULL, &r->diag), ESPL_OK, "%s", r->diag.text);
+	cr_assert_eq(espl__run_load(name, NULL, 0, 1, &r->config, &r->diag), ESPL_OK, "%s", r->diag.text);
+	cr_assert_eq(espl__space_parse(r->config->space, &r->space, &r->diag), ESPL_OK, "%s", r->diag.text);
+	cr_assert_eq(espl__profile_load(r->config->trial.profile, r->config->directory, &r->profile, &r->diag), ESPL_OK,
+	    "%s", r->diag.text);
+	setup.config = r->config;
+	setup.space = r->space;
+	setup.profile = r->profile;
+	cr_assert_eq(espl__exec_new(&setup, &r->exec, &r->diag), ESPL_OK, "%s", r->diag.text);
+	cr_assert_eq(espl__world_sim(r->config, r->space, r->profile, r->config->seed, faults != NULL ? fault_name : NULL,
+	    &r->world, &r->diag), ESPL_OK, "%s", r->diag.text);
+	r->world->exec = r->exec;
+	unlink(name);
+	unlink(fault_name);
+}
+
+static void
+unmake(struct run *r)
+{
+	r->world->ops->close(r->world, 0);
+	espl__exec_free(r->exec);
+	espl__profile_free(r->profile);
+	espl__space_free(r->space);
+	espl__run_free(r->config);
+}
+
+static void
+keep(struct tape *tape, const struct espl__round *round, const struct espl__buf *decisions)
+{
+	struct record *k;
+
+	ESPL__GROW(tape->list, tape->cap, tape->count + 1);
+	k = &tape->list[tape->count++];
+	memset(k, 0, sizeof *k);
+	k->now = round->now;
+	k->count = round->count;
+	for (uint32_t i = 0; i < round->count; i++)
+		espl__event_put(&round->events[i], &k->events);
+	espl__put(&k->decisions, decisions->data, decisions->size);
+}
+
+/* Pumps to the end (or `most` rounds); OK or what stopped it. */
+static espl_status
+pump(struct run *r, struct tape *tape, uint32_t most)
+{
+	for (uint32_t n = 0; n < most && !espl__exec_ended(r->exec); n++) {
+		struct espl__round round;
+		const struct espl__effect *effects;
+		uint32_t    count;
+		espl_status status = r->world->ops->next(r->world, &round, &r->diag);
+
+		if (status != ESPL_OK)
+			return status;
+		cr_assert_gt(round.count, 0, "the world has nothing to tell and the run has not ended");
+		status = espl__exec_round(r->exec, round.now, round.events, round.count, NULL, 0, &r->diag);
+		if (status != ESPL_OK)
+			return status;
+		if (tape != NULL)
+			keep(tape, &round, espl__exec_decisions(r->exec));
+		effects = espl__exec_effects(r->exec, &count);
+		status = r->world->ops->apply(r->world, effects, count, &r->diag);
+		if (status != ESPL_OK)
+			return status;
+	}
+	espl__exec_summary(r->exec, &r->summary);
+	return ESPL_OK;
+}
+
+static espl_status
+replay(struct run *r, const struct tape *tape, uint32_t upto)
+{
+	for (uint32_t i = 0; i < upto; i++) {
+		struct espl__arena  arena = { 0 };
+		struct espl__event  events[64];
+		struct espl__reader reader = espl__reader(tape->list[i].events.data, tape->list[i].events.size);
+		espl_status status;
+
+		cr_assert_leq(tape->list[i].count, 64);
+		for (uint32_t k = 0; k < tape->list[i].count; k++)
+			cr_assert_eq(espl__event_get(&reader, &arena, &events[k]), 0);
+		status = espl__exec_round(r->exec, tape->list[i].now, events, tape->list[i].count, &tape->list[i].decisions, 0, &r->diag);
+		espl__arena_free(&arena);
+		if (status != ESPL_OK)
+			return status;
+	}
+	return ESPL_OK;
+}
+
+static void
+free_tape(struct tape *tape)
+{
+	for (uint32_t i = 0; i < tape->count; i++) {
+		espl__buf_free(&tape->list[i].events);
+		espl__buf_free(&tape->list[i].decisions);
+	}
+	free(tape->list);
+}
+
+static espl_status
+whole(struct run *r, const char *experiment, const char *trial, const char *rest, const char *faults)
+{
+	make(r, experiment, trial, rest, faults);
+	cr_assert_eq(r->world->ops->begin(r->world, 0, 0, &r->diag), ESPL_OK, "%s", r->diag.text);
+	return pump(r, NULL, 1000000);
+}
+
+Test(exec, sha_trains_what_it_declares_and_leaves_nothing)
+{
+	struct run r;
+	uint32_t at[10] = { 0 };
+
+	cr_assert_eq(whole(&r, "", "", sha, NULL), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(r.summary.how, ESPL__RUN_DONE);
+	cr_assert_eq(r.summary.trials, 9);
+	cr_assert_eq(r.summary.completed, 9);
+	for (uint64_t i = 0; i < 9; i++)
+		at[espl__exec_trial(r.exec, i)->iteration]++;
+	cr_assert(at[1] == 6 && at[3] == 2 && at[9] == 1);
+	cr_assert_eq(r.summary.best_iteration, 9);
+	cr_assert_eq(r.summary.best_checkpoint, 9, "the best trial's model is kept");
+	cr_assert_eq(r.summary.nodes_peak, 2);
+	cr_assert_eq(r.summary.nodes_leaked, 0);
+	cr_assert_eq(espl__exec_leases(r.exec, NULL, 0), 0);
+	cr_assert_eq(r.summary.gpus_busy, 0);
+	/* two nodes at 3.6 dollars an hour = 0.001 a second each, from boot (15 s) to the end */
+	cr_assert_float_eq((double)r.summary.cost / 1e6, 2 * 0.001 * ((double)r.summary.now / 1e9 - 15), 0.003);
+	unmake(&r);
+}
+
+Test(exec, same_seed_same_decisions_and_replay_agrees, .timeout = 60)
+{
+	struct run a, b, c;
+	struct tape one = { 0 }, two = { 0 };
+
+	make(&a, "", "", sha, NULL);
+	cr_assert_eq(a.world->ops->begin(a.world, 0, 0, &a.diag), ESPL_OK);
+	cr_assert_eq(pump(&a, &one, 100000), ESPL_OK);
+	make(&b, "", "", sha, NULL);
+	cr_assert_eq(b.world->ops->begin(b.world, 0, 0, &b.diag), ESPL_OK);
+	cr_assert_eq(pump(&b, &two, 100000), ESPL_OK);
+	cr_assert_eq(one.count, two.count);
+	for (uint32_t i = 0; i < one.count; i++) {
+		cr_assert_eq(one.list[i].decisions.size, two.list[i].decisions.size);
+		if (one.list[i].decisions.size > 0)
+			cr_assert_arr_eq(one.list[i].decisions.data, two.list[i].decisions.data, one.list[i].decisions.size);
+	}
+	make(&c, "", "", sha, NULL);
+	cr_assert_eq(replay(&c, &one, one.count), ESPL_OK, "%s", c.diag.text);
+	cr_assert(espl__exec_ended(c.exec));
+	unmake(&c);
+	/* another seed decides otherwise, and is found out, by name */
+	make(&c, "", "", "algorithm = { use = \"random\"; trials = 9; iterations_max = 9; }; allocator = { use = \"static\"; gpus = 4; };"
+	    " placer = { use = \"colocate\"; };", NULL);
+	cr_assert_eq(replay(&c, &one, one.count), ESPL_E_BUG);
+	cr_assert(strstr(c.diag.text, "algorithm 'random'") != NULL, "%s", c.diag.text);
+	unmake(&c);
+	unmake(&a);
+	unmake(&b);
+	free_tape(&one);
+	free_tape(&two);
+}
+
+/* Cut after every single round: the same trials, the same losses, the same best, its model kept. */
+Test(exec, a_run_cut_after_any_round_comes_to_the_same_end, .timeout = 120)
+{
+	struct run a;
+	struct tape tape = { 0 };
+
+	make(&a, "", "checkpoint_every = \"3s\";", sha, NULL);
+	cr_assert_eq(a.world->ops->begin(a.world, 0, 0, &a.diag), ESPL_OK);
+	cr_assert_eq(pump(&a, &tape, 100000), ESPL_OK);
+	for (uint32_t cut = 1; cut + 1 < tape.count; cut++) {
+		struct run b;
+
+		make(&b, "", "checkpoint_every = \"3s\";", sha, NULL);
+		cr_assert_eq(replay(&b, &tape, cut), ESPL_OK, "cut %u: %s", (unsigned)cut, b.diag.text);
+		if (!espl__exec_ended(b.exec)) {
+			cr_assert_eq(b.world->ops->begin(b.world, 1, tape.list[cut - 1].now, &b.diag), ESPL_OK);
+			cr_assert_eq(pump(&b, NULL, 100000), ESPL_OK, "cut %u: %s", (unsigned)cut, b.diag.text);
+		}
+		espl__exec_summary(b.exec, &b.summary);
+		cr_assert_eq(b.summary.how, ESPL__RUN_DONE, "cut %u: %s", (unsigned)cut, b.summary.text);
+		cr_assert_eq(b.summary.trials, a.summary.trials);
+		cr_assert_eq(b.summary.best, a.summary.best, "cut %u", (unsigned)cut);
+		cr_assert_eq(b.summary.best_checkpoint, a.summary.best_checkpoint, "cut %u", (unsigned)cut);
+		cr_assert_eq(b.summary.nodes_leaked, 0);
+		for (uint64_t i = 0; i < a.summary.trials; i++) {
+			const struct espl_trial *p = espl__exec_trial(a.exec, i), *q = espl__exec_trial(b.exec, i);
+			cr_assert_eq(p->iteration, q->iteration);
+			cr_assert_eq(memcmp(&p->loss, &q->loss, sizeof p->loss), 0, "cut %u trial %u", (unsigned)cut, (unsigned)i);
+			cr_assert_eq(p->state, q->state);
+			cr_assert_eq(p->checkpoint, q->checkpoint, "cut %u trial %u: %u and %u", (unsigned)cut, (unsigned)i,
+			    (unsigned)p->checkpoint, (unsigned)q->checkpoint);
+		}
+		unmake(&b);
+	}
+	free_tape(&tape);
+	unmake(&a);
+}
+
+Test(exec, failures_are_retried_and_then_final)
+{
+	struct run r;
+
+	cr_assert_eq(whole(&r, "", "", sha, "faults = ( { kind = \"trial-fails\"; trial = 2; iteration = 1; times = 2; },"
+	    " { kind = \"trial-fails\"; trial = 5; iteration = 1; times = 9; } );"), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", r.summary.text);
+	cr_assert_eq(r.summary.failed, 1);
+	cr_assert_eq(espl__exec_trial(r.exec, 5)->state, ESPL_TRIAL_FAILED);
+	cr_assert_neq(espl__exec_trial(r.exec, 2)->state, ESPL_TRIAL_FAILED);
+	unmake(&r);
+}
+
+Test(exec, lost_nodes_are_replaced_and_the_search_goes_on)
+{
+	struct run r;
+
+	cr_assert_eq(whole(&r, "", "", sha, "faults = ( { kind = \"node-lost\"; node = 0; at = \"20s\"; },"
+	    " { kind = \"node-lost\"; node = 1; at = \"40s\"; } );"), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", r.summary.text);
+	cr_assert_eq(r.summary.completed, 9);
+	cr_assert_eq(r.summary.failed, 0, "a lost node is no trial's fault");
+	cr_assert_eq(r.summary.nodes_leaked, 0);
+	unmake(&r);
+}
+
+Test(exec, deadline_and_budget_end_in_good_order)
+{
+	struct run r;
+
+	cr_assert_eq(whole(&r, "deadline = \"40s\";", "", sha, NULL), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(r.summary.how, ESPL__RUN_DEADLINE);
+	cr_assert_neq(r.summary.best, ESPL_NONE);
+	cr_assert_leq(r.summary.now, 45 * ESPL_SECOND);
+	cr_assert_eq(r.summary.nodes_leaked, 0);
+	unmake(&r);
+	cr_assert_eq(whole(&r, "budget = 0.05;", "", sha, NULL), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(r.summary.how, ESPL__RUN_BUDGET);
+	cr_assert_leq(r.summary.cost, 55000);
+	unmake(&r);
+}
+
+Test(exec, what_can_never_run_is_refused_at_once)
+{
+	struct run r;
+
+	cr_assert_eq(whole(&r, "", "gpus_min = 100;", sha, NULL), ESPL_E_CONFIG);
+	cr_assert(strstr(r.diag.text, "100 GPUs") != NULL, "%s", r.diag.text);
+	unmake(&r);
+}
+
+/* Three allocations a second apart: resizes go by checkpoint, losses do not depend on them. */
+Test(exec, elastic_resizing_changes_no_result)
+{
+	struct run a, b;
+	const char *fair = "algorithm = { use = \"random\"; trials = 5; iterations_max = 12; };"
+	    " allocator = { use = \"fair\"; resize = \"always\"; }; placer = { use = \"%s\"; };";
+	char one[300], two[300];
+
+	snprintf(one, sizeof one, fair, "colocate");
+	snprintf(two, sizeof two, fair, "scatter");
+	cr_assert_eq(whole(&a, "", "", one, NULL), ESPL_OK, "%s", a.diag.text);
+	cr_assert_eq(whole(&b, "", "", two, NULL), ESPL_OK, "%s", b.diag.text);
+	cr_assert_gt(a.summary.resizes + b.summary.resizes, 0);
+	for (uint64_t i = 0; i < 5; i++) {
+		cr_assert_eq(espl__exec_trial(a.exec, i)->iteration, 12);
+		cr_assert_float_eq(espl__exec_trial(a.exec, i)->loss, espl__exec_trial(b.exec, i)->loss, 0);
+	}
+	unmake(&a);
+	unmake(&b);
+}
