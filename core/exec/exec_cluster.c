@@ -421,10 +421,9 @@ espl__exec_alarms(struct espl__exec *x)
 {
 	espl_span limit = x->config->trial.report_limit;
 
-	if (x->ending == 0 && x->config->deadline != ESPL_NEVER && x->now >= x->config->deadline &&
-	    !(x->search_finished && x->items_count == 0))
+	if (!nobody_needs_nodes(x) && x->config->deadline != ESPL_NEVER && x->now >= x->config->deadline)
 		espl__exec_wind_up(x, ESPL__RUN_DEADLINE, "the deadline is reached");
-	if (x->ending == 0 && x->config->budget != INT64_MAX && !(x->search_finished && x->items_count == 0) &&
+	if (!nobody_needs_nodes(x) && x->config->budget != INT64_MAX &&
 	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
 		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget is spent");
 	while (limit > 0 && x->oldest != NULL && x->now - x->oldest->heard >= limit) {
@@ -456,7 +455,7 @@ espl__exec_timer(struct espl__exec *x)
 		if (t < next)
 			next = t;
 	}
-	if (x->ending == 0) {
+	if (x->ending == 0 && !nobody_needs_nodes(x)) {
 		if (x->config->deadline < next)
 			next = x->config->deadline;
 		t = broke_at(x);

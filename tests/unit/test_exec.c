@@ -327,3 +327,77 @@ Test(exec, elastic_resizing_changes_no_result)
 	unmake(&a);
 	unmake(&b);
 }
+
+/* ---- many searches under many faults ------------------------------------------------------------- */
+
+#define ROOM 1500
+
+static uint64_t dice_state;
+
+static uint32_t
+dice(uint32_t sides)
+{
+	dice_state = dice_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(dice_state >> 33) % sides;
+}
+
+static void
+scenario(uint32_t seed, char *experiment, char *trial, char *rest, char *faults)
+{
+	static const char *const policies[] = { "use = \"static\"; gpus = 4;", "use = \"static\"; gpus = 7;",
+	    "use = \"fair\";", "use = \"fair\"; resize = \"always\";", "use = \"fair\"; packing = 3;" };
+	uint32_t n, at;
+	size_t   used;
+
+	dice_state = seed * UINT64_C(2654435761) + 1;
+	n = 3 + dice(25);
+	(void)snprintf(experiment, ROOM, "%s", dice(6) == 0 ? "deadline = \"90s\";" : dice(6) == 0 ? "budget = 0.3;" : "");
+	(void)snprintf(trial, ROOM, "gpus_max = %u; packing_max = %u; checkpoint_every = \"%us\"; checkpoint = %s; retries = %u;",
+	    1 + dice(5), 1 + dice(4), 1 + dice(20), dice(8) == 0 ? "false" : "true", dice(4));
+	(void)snprintf(rest, ROOM, "algorithm = { %s trials = %u; iterations_max = %u; }; allocator = { %s }; placer = { use = \"%s\"; };"
+	    " planning = { warm = %s; };", dice(2) ? "use = \"sha\"; eta = 3;" : "use = \"random\";", n, 1 + dice(14),
+	    policies[dice(5)], dice(2) ? "colocate" : "scatter", dice(2) ? "true" : "false");
+	used = (size_t)snprintf(faults, ROOM, "faults = ( { kind = \"slow-boot\"; factor = 2.0; from = \"0s\"; to = \"1m\"; }");
+	for (uint32_t i = dice(5); i > 0; i--) {
+		at = 1 + dice(120);
+		switch (dice(5)) {
+		case 0: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"node-lost\"; node = %u; at = \"%us\"; }", dice(4), at); break;
+		case 1: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"trial-fails\"; trial = %u; iteration = %u; times = %u; }",
+		    dice(n), 1 + dice(4), 1 + dice(3)); break;
+		case 2: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"nan\"; trial = %u; iteration = 1; }", dice(n)); break;
+		case 3: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"no-capacity\"; from = \"%us\"; to = \"%us\"; }", at, at + 30); break;
+		default: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"crash-rate\"; probability = 0.02; }"); break;
+		}
+	}
+	(void)snprintf(faults + used, ROOM - used, " );");
+}
+
+/* Whatever happens: the run ends, every trial is accounted for, no node is left, no GPU is sat on,
+ * and no more was held than the cloud sells.  (Seats are checked by the fleet at every step.) */
+Test(exec, two_hundred_searches_under_faults, .timeout = 300)
+{
+	uint32_t done = 0, from = getenv("SEED") != NULL ? (uint32_t)strtoul(getenv("SEED"), NULL, 10) : 0;
+	uint32_t to = getenv("SEED") != NULL ? from + 1 : 200;
+
+	for (uint32_t seed = from; seed < to; seed++) {
+		char experiment[ROOM], trial[ROOM], rest[ROOM], faults[ROOM];
+		struct run r;
+
+		scenario(seed, experiment, trial, rest, faults);
+		cr_assert_eq(whole(&r, experiment, trial, rest, faults), ESPL_OK, "seed %u: %s", (unsigned)seed, r.diag.text);
+		cr_assert(espl__exec_ended(r.exec), "seed %u does not end", (unsigned)seed);
+		cr_assert_eq(r.summary.nodes_leaked, 0);
+		cr_assert_eq(r.summary.gpus_busy, 0, "seed %u", (unsigned)seed);
+		cr_assert_leq(r.summary.nodes_peak, 4);
+		cr_assert_leq(r.summary.busy_gpu_s, r.summary.gpu_s + 1e-6, "seed %u: used %f of %f GPU seconds", (unsigned)seed,
+		    r.summary.busy_gpu_s, r.summary.gpu_s);
+		if (r.summary.how == ESPL__RUN_DONE) {
+			cr_assert_eq(r.summary.completed + r.summary.failed, r.summary.trials, "seed %u", (unsigned)seed);
+			done++;
+		}
+		if (r.summary.how == ESPL__RUN_FAILED)
+			cr_assert(r.summary.text[0] != '\0');
+		unmake(&r);
+	}
+	cr_assert(from > 0 || done > 100, "%u of 200 came to their end", (unsigned)done);
+}
