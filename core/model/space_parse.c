@@ -1,0 +1,480 @@
+/* space_parse.c - the `space` group of a configuration file becomes a search space.
+ *
+ * Everything a user can get wrong is found here and told with its line, so that the rest of the
+ * program can take a space as sound.
+ */
+#include <math.h>
+#include <string.h>
+#include <inttypes.h>
+#include "base/map.h"
+#include "base/text.h"
+#include "model/space_impl.h"
+
+#define BOUND_MAX 9007199254740992.0	/* 2^53: integers are exact in a double up to here */
+#define LABEL_MAX 65536u
+
+static const char *const type_names[] = { "real", "int", "choice", "ordinal" };
+static const char *const scale_names[] = { "linear", "log", "reverse-log" };
+
+struct parse {
+	struct espl__space *s;
+	struct espl__diag  *diag;
+	struct espl__names  off;	/* parameters that a constant switched off for good */
+};
+
+#define FAIL(p_, node_, ...)                                                             \
+	espl__fail_at((p_)->diag, ESPL_E_CONFIG, (node_)->file, (node_)->line, __VA_ARGS__)
+
+/* Index of text in a list of names, or -1 after a message with the nearest one. */
+static int
+one_of(struct parse *p, const struct espl__node *n, const char *of, const char *key,
+       const char *const *names, size_t count)
+{
+	const char *near;
+
+	if (n->type != ESPL__STRING) {
+		FAIL(p, n, "'%s' of '%s' is %s, not a string", key, of, espl__node_kind(n));
+		return -1;
+	}
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(names[i], n->text) == 0)
+			return (int)i;
+	FAIL(p, n, "'%s' is no %s of a parameter", n->text, key);
+	near = espl__nearest(n->text, names, count);
+	if (near != NULL)
+		espl__hint(p->diag, "did you mean '%s'?", near);
+	else if (names == type_names)
+		espl__hint(p->diag, "one of: real, int, choice, ordinal");
+	else
+		espl__hint(p->diag, "one of: linear, log, reverse-log");
+	return -1;
+}
+
+/* A scalar as trials will see it. */
+static struct espl__label
+label_of(struct espl__space *s, const struct espl__node *n)
+{
+	struct espl__label l = { NULL, NAN, ESPL__LABEL_TEXT };
+	char room[32];
+
+	switch (n->type) {
+	case ESPL__INT:
+		snprintf(room, sizeof room, "%" PRId64, n->i);
+		l = (struct espl__label){ room, (double)n->i, ESPL__LABEL_NUMBER };
+		break;
+	case ESPL__REAL:
+		l = (struct espl__label){ espl__format_real(n->r, room), n->r, ESPL__LABEL_NUMBER };
+		break;
+	case ESPL__BOOL:
+		l = (struct espl__label){ n->i ? "true" : "false", n->i ? 1.0 : 0.0,
+		                          ESPL__LABEL_BOOL };
+		break;
+	default:
+		l.text = n->text;
+	}
+	l.text = espl__arena_strdup(&s->arena, l.text);
+	return l;
+}
+
+static espl_status
+check_name(struct parse *p, const struct espl__node *n)
+{
+	const char *c = n->name;
+	int ok = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_';
+
+	for (; *c != '\0'; c++)
+		ok &= (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_' ||
+		      (*c >= '0' && *c <= '9');
+	if (!ok || strlen(n->name) > 63) {
+		FAIL(p, n, "'%s' cannot be the name of a parameter", n->name);
+		espl__hint(p->diag, "use letters, digits and '_', not a digit first, at most 63: "
+		           "programs read it as a variable");
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
+}
+
+/* Only keys that mean something for the type. */
+static espl_status
+check_keys(struct parse *p, const struct espl__node *n, int numeric)
+{
+	static const char *const all[] = { "type", "default", "when", "low", "high", "scale",
+	                                   "quantum", "values" };
+
+	for (uint32_t i = 0; i < n->child_count; i++) {
+		const struct espl__node *c = n->children[i];
+		const char *near;
+		size_t k = 0;
+
+		while (k < 8 && strcmp(all[k], c->name) != 0)
+			k++;
+		if (k == 8) {
+			FAIL(p, c, "parameter '%s' has no key '%s'", n->name, c->name);
+			near = espl__nearest(c->name, all, 8);
+			if (near != NULL)
+				espl__hint(p->diag, "did you mean '%s'?", near);
+			else
+				espl__hint(p->diag,
+					   "keys: type, low, high, scale, quantum, values, "
+				           "default, when");
+			return ESPL_E_CONFIG;
+		}
+		if (numeric && k == 7) {
+			FAIL(p, c, "'values' has no meaning for the %s parameter '%s'",
+			     espl__node_get(n, "type")->text, n->name);
+			espl__hint(p->diag,
+				   "give low and high, or type = \"choice\" or \"ordinal\"");
+			return ESPL_E_CONFIG;
+		}
+		if (!numeric && k >= 3 && k <= 6) {
+			FAIL(p, c, "'%s' has no meaning for the %s parameter '%s'", c->name,
+			     espl__node_get(n, "type")->text, n->name);
+			espl__hint(p->diag, "give its values: values = [ ... ]");
+			return ESPL_E_CONFIG;
+		}
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+read_bound(struct parse *p, const struct espl__node *n, const char *key, int integer, double *to)
+{
+	const struct espl__node *b = espl__node_get(n, key);
+
+	if (b == NULL) {
+		FAIL(p, n, "parameter '%s' has no '%s'", n->name, key);
+		espl__hint(p->diag, "a %s parameter needs low and high",
+		           espl__node_get(n, "type")->text);
+		return ESPL_E_CONFIG;
+	}
+	if (!is_number(b))
+		return FAIL(p, b, "'%s' of '%s' is %s, not a number", key, n->name,
+		            espl__node_kind(b));
+	if (!isfinite(b->r))
+		return FAIL(p, b, "'%s' of '%s' is not finite", key, n->name);
+	if (integer && b->r != floor(b->r)) {
+		FAIL(p, b, "'%s' of the int parameter '%s' is no whole number", key, n->name);
+		espl__hint(p->diag, "use type = \"real\" for fractions");
+		return ESPL_E_CONFIG;
+	}
+	/* The double of an integer beyond 2^53 is already rounded: look at the integer. */
+	if (integer && (fabs(b->r) > BOUND_MAX || (b->type == ESPL__INT &&
+	    (b->i > (INT64_C(1) << 53) || b->i < -(INT64_C(1) << 53)))))
+		return FAIL(p, b, "'%s' of the int parameter '%s' is beyond +-2^53", key, n->name);
+	if (fabs(b->r) > 1e300)
+		return FAIL(p, b, "'%s' of '%s' is too large", key, n->name);
+	*to = b->r;
+	return ESPL_OK;
+}
+
+static espl_status
+read_range(struct parse *p, const struct espl__node *n, struct espl__param *q)
+{
+	int integer = q->pub.type == ESPL_INT;
+	espl_status st = read_bound(p, n, "low", integer, &q->pub.low);
+	const struct espl__node *scale = espl__node_get(n, "scale");
+
+	if (st == ESPL_OK)
+		st = read_bound(p, n, "high", integer, &q->pub.high);
+	if (st != ESPL_OK)
+		return st;
+	if (!(q->pub.low < q->pub.high)) {
+		FAIL(p, espl__node_get(n, "low"), "low of '%s' is not below its high", n->name);
+		if (q->pub.low == q->pub.high)
+			espl__hint(p->diag, "a constant is written  %s = %s;", n->name,
+			           espl__node_get(n, "low")->text);
+		return ESPL_E_CONFIG;
+	}
+	q->pub.scale = ESPL_LINEAR;
+	if (scale != NULL) {
+		int k = one_of(p, scale, n->name, "scale", scale_names, 3);
+
+		if (k < 0)
+			return ESPL_E_CONFIG;
+		q->pub.scale = ESPL_LINEAR + (espl_scale)k;
+	}
+	if (q->pub.scale != ESPL_LINEAR && q->pub.low <= 0) {
+		FAIL(p, espl__node_get(n, "low"), "low of '%s' must be above 0 on a %s scale",
+		     n->name, scale->text);
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+read_quantum(struct parse *p, const struct espl__node *n, struct espl__param *q)
+{
+	const struct espl__node *quantum = espl__node_get(n, "quantum");
+	double span = q->pub.high - q->pub.low;
+
+	if (quantum == NULL)
+		return ESPL_OK;
+	if (!is_number(quantum))
+		return FAIL(p, quantum, "'quantum' of '%s' is %s, not a number", n->name,
+		            espl__node_kind(quantum));
+	if (!(quantum->r > 0) || !isfinite(quantum->r))
+		return FAIL(p, quantum, "quantum of '%s' must be above 0", n->name);
+	if (quantum->r > span)
+		return FAIL(p, quantum, "quantum of '%s' is larger than its range", n->name);
+	if (span / quantum->r > 1e9 && q->pub.type == ESPL_REAL) {
+		FAIL(p, quantum, "quantum of '%s' makes more than 10^9 levels", n->name);
+		espl__hint(p->diag, "leave it out for a continuum");
+		return ESPL_E_CONFIG;
+	}
+	if (q->pub.type == ESPL_INT && quantum->r != floor(quantum->r))
+		return FAIL(p, quantum, "quantum of the int parameter '%s' is no whole number",
+		            n->name);
+	q->pub.quantum = quantum->r;
+	return ESPL_OK;
+}
+
+static espl_status
+read_labels(struct parse *p, const struct espl__node *n, struct espl__param *q)
+{
+	const struct espl__node *v = espl__node_get(n, "values");
+	const char **texts;
+
+	if (v == NULL) {
+		FAIL(p, n, "parameter '%s' has no 'values'", n->name);
+		espl__hint(p->diag, "values = [ \"a\", \"b\" ];");
+		return ESPL_E_CONFIG;
+	}
+	if (v->type != ESPL__LIST && v->type != ESPL__ARRAY)
+		return FAIL(p, v, "'values' of '%s' is %s, not a list", n->name,
+			    espl__node_kind(v));
+	if (v->child_count == 0)
+		return FAIL(p, v, "'values' of '%s' is empty", n->name);
+	if (v->child_count > LABEL_MAX)
+		return FAIL(p, v, "'values' of '%s' has more than %u values", n->name, LABEL_MAX);
+	q->labels = espl__arena_alloc(&p->s->arena, v->child_count * sizeof *q->labels);
+	texts = espl__arena_alloc(&p->s->arena, v->child_count * sizeof *texts);
+	for (uint32_t i = 0; i < v->child_count; i++) {
+		const struct espl__node *c = v->children[i];
+		struct espl__label l;
+
+		if (!is_scalar(c))
+			return FAIL(p, c, "value %u of '%s' is %s", i + 1, n->name,
+				    espl__node_kind(c));
+		if (c->type == ESPL__REAL && !isfinite(c->r))
+			return FAIL(p, c, "value %u of '%s' is not finite", i + 1, n->name);
+		l = label_of(p->s, c);
+		if (espl__param_label(q, l.text, l.number) != ESPL_ANY)
+			return FAIL(p, c, "value '%s' of '%s' is there twice", l.text, n->name);
+		q->labels[i] = l;
+		texts[i] = l.text;
+		q->pub.label_count = i + 1;
+	}
+	q->pub.labels = texts;
+	return ESPL_OK;
+}
+
+/* One value of a condition on parameter `of`. */
+static espl_status
+read_when_value(struct parse *p, const struct espl__node *n, uint32_t of, struct espl_when *w)
+{
+	const struct espl__param *q = &p->s->params[of];
+
+	if (q->pub.type == ESPL_REAL) {
+		FAIL(p, n, "a condition cannot depend on the real parameter '%s'", q->pub.name);
+		espl__hint(p->diag, "only on int, choice and ordinal ones");
+		return ESPL_E_CONFIG;
+	}
+	*w = (struct espl_when){ .param = of };
+	return espl__param_read(q, n, "condition on", &w->value, p->diag);
+}
+
+/* One member of `when`.  *never is set if a constant, or a parameter that is never active,
+ * makes it false for good. */
+static espl_status
+read_condition(struct parse *p, const struct espl__node *n, const struct espl__node *c,
+               struct espl_when *list, uint32_t *count, int *never)
+{
+	const struct espl__item *item = espl__space_item(p->s, c->name);
+	int many = c->type == ESPL__LIST || c->type == ESPL__ARRAY, met = 0;
+	const struct espl__node *const one[] = { c };
+	const struct espl__node *const *values =
+		many ? (const struct espl__node *const *)c->children : one;
+	uint32_t value_count = many ? c->child_count : 1;
+
+	if (value_count == 0)
+		return FAIL(p, c, "the condition of '%s' on '%s' names no value", n->name, c->name);
+	if (item == NULL && espl__names_find(&p->off, c->name) != ESPL_ANY) {
+		*never = 1;
+		return ESPL_OK;
+	}
+	if (item == NULL) {
+		FAIL(p, c, "the condition of '%s' names '%s', which is no parameter before it",
+		     n->name, c->name);
+		espl__hint(p->diag, "write '%s' above '%s', or look at its spelling", c->name,
+			   n->name);
+		return ESPL_E_CONFIG;
+	}
+	for (uint32_t i = 0; i < value_count; i++) {
+		espl_status st = ESPL_OK;
+
+		if (!is_scalar(values[i]))
+			return FAIL(p, values[i],
+				    "the condition of '%s' on '%s' is %s, not a value",
+			            n->name, c->name, espl__node_kind(values[i]));
+		if (item->param == ESPL_ANY)
+			met |= espl__constant_is(&item->constant, values[i]);
+		else
+			st = read_when_value(p, values[i], item->param, &list[(*count)++]);
+		if (st != ESPL_OK)
+			return st;
+	}
+	if (item->param == ESPL_ANY && !met)
+		*never = 1;
+	return ESPL_OK;
+}
+
+static espl_status
+read_when(struct parse *p, const struct espl__node *n, struct espl__param *q, int *never)
+{
+	const struct espl__node *when = espl__node_get(n, "when");
+	struct espl_when *list;
+	uint32_t room = 0;
+
+	if (when == NULL)
+		return ESPL_OK;
+	if (when->type != ESPL__GROUP) {
+		FAIL(p, when, "'when' of '%s' is %s, not a group", n->name, espl__node_kind(when));
+		espl__hint(p->diag, "when = { optimizer = \"sgd\"; };");
+		return ESPL_E_CONFIG;
+	}
+	for (uint32_t i = 0; i < when->child_count; i++)
+		room += when->children[i]->child_count + 1;
+	list = espl__arena_alloc(&p->s->arena, (room + 1) * sizeof *list);
+	for (uint32_t i = 0; i < when->child_count; i++) {
+		espl_status st = read_condition(p, n, when->children[i], list, &q->pub.when_count,
+		                                never);
+		if (st != ESPL_OK)
+			return st;
+	}
+	q->pub.when = list;
+	return ESPL_OK;
+}
+
+static espl_status
+read_type(struct parse *p, const struct espl__node *n, espl_param_type *type)
+{
+	const struct espl__node *t = espl__node_get(n, "type");
+	int k;
+
+	if (n->type != ESPL__GROUP) {
+		FAIL(p, n, "parameter '%s' is %s", n->name, espl__node_kind(n));
+		espl__hint(p->diag, "write  %s = { type = \"choice\"; values = [ ... ]; };",
+			   n->name);
+		return ESPL_E_CONFIG;
+	}
+	if (t == NULL) {
+		FAIL(p, n, "parameter '%s' has no 'type'", n->name);
+		espl__hint(p->diag, "one of: real, int, choice, ordinal");
+		return ESPL_E_CONFIG;
+	}
+	k = one_of(p, t, n->name, "type", type_names, 4);
+	if (k < 0)
+		return ESPL_E_CONFIG;
+	*type = ESPL_REAL + (espl_param_type)k;
+	return ESPL_OK;
+}
+
+/* Reads into the next free parameter.  *never: it can never be active; it is left out then. */
+static espl_status
+read_param(struct parse *p, const struct espl__node *n, int *never)
+{
+	struct espl__param *q = &p->s->params[p->s->count];
+	const struct espl__node *fallback = espl__node_get(n, "default");
+	espl_status st;
+	int numeric;
+
+	*q = (struct espl__param){ .pub = { .size = sizeof q->pub, .scale = ESPL_LINEAR },
+	                           .file = n->file, .line = n->line };
+	q->pub.fallback = NAN;
+	q->pub.name = espl__arena_strdup(&p->s->arena, n->name);
+	st = read_type(p, n, &q->pub.type);
+	if (st != ESPL_OK)
+		return st;
+	numeric = q->pub.type == ESPL_REAL || q->pub.type == ESPL_INT;
+	st = check_keys(p, n, numeric);
+	if (st == ESPL_OK && numeric)
+		st = read_range(p, n, q);
+	if (st == ESPL_OK && numeric)
+		st = read_quantum(p, n, q);
+	if (st == ESPL_OK && !numeric)
+		st = read_labels(p, n, q);
+	if (st == ESPL_OK) {
+		espl__param_prepare(q);
+		if (fallback != NULL)
+			st = espl__param_read(q, fallback, "the default of", &q->pub.fallback,
+					      p->diag);
+	}
+	if (st == ESPL_OK)
+		st = read_when(p, n, q, never);
+	return st;
+}
+
+static espl_status
+read_all(struct parse *p, const struct espl__node *group)
+{
+	struct espl__space *s = p->s;
+
+	for (uint32_t i = 0; i < group->child_count; i++) {
+		const struct espl__node *n = group->children[i];
+		struct espl__item *item = &s->items[s->item_count];
+		espl_status st = check_name(p, n);
+		int never = 0;
+
+		if (st != ESPL_OK)
+			return st;
+		if (is_scalar(n)) {
+			if (n->type == ESPL__REAL && !isfinite(n->r))
+				return FAIL(p, n, "the constant '%s' is not finite", n->name);
+			item->name = espl__arena_strdup(&s->arena, n->name);
+			item->param = ESPL_ANY;
+			item->constant = label_of(s, n);
+			s->item_count++;
+			continue;
+		}
+		st = read_param(p, n, &never);
+		if (st != ESPL_OK)
+			return st;
+		if (never) {
+			espl__names_add(&p->off, n->name);
+			continue;
+		}
+		item->name = s->params[s->count].pub.name;
+		item->param = s->count++;
+		s->item_count++;
+	}
+	return ESPL_OK;
+}
+
+espl_status
+espl__space_parse(const struct espl__node *group, struct espl__space **out, struct espl__diag *diag)
+{
+	struct espl__space *s = espl__alloc(sizeof *s);
+	struct parse p = { s, diag, { NULL, 0, 0 } };
+	espl_status st = ESPL_OK;
+
+	*out = NULL;
+	if (group != NULL && group->type != ESPL__GROUP) {
+		st = FAIL(&p, group, "'space' is %s, not a group", espl__node_kind(group));
+	} else if (group != NULL && group->child_count == 0) {
+		st = FAIL(&p, group, "the search space has no parameters");
+		espl__hint(diag, "space = { lr = { type = \"real\"; low = 1e-4; high = 1e-1; "
+		           "scale = \"log\"; }; };");
+	} else if (group != NULL) {
+		s->params = espl__arena_alloc(&s->arena, group->child_count * sizeof *s->params);
+		s->items = espl__arena_alloc(&s->arena, group->child_count * sizeof *s->items);
+		st = read_all(&p, group);
+	}
+	espl__names_free(&p.off);
+	if (st != ESPL_OK) {
+		espl__space_free(s);
+		return st;
+	}
+	espl__space_ready(s);
+	*out = s;
+	return ESPL_OK;
+}

@@ -1,0 +1,115 @@
+/* space_point.c - values a user writes: of one parameter, and of a whole configuration. */
+#include <math.h>
+#include <string.h>
+#include "base/text.h"
+#include "model/space_impl.h"
+
+#define FAIL(node_, ...)                                                                 \
+	espl__fail_at(diag, ESPL_E_CONFIG, (node_)->file, (node_)->line, __VA_ARGS__)
+
+int
+espl__constant_is(const struct espl__label *l, const struct espl__node *n)
+{
+	if (is_number(n))
+		return l->kind == ESPL__LABEL_NUMBER && l->number == n->r;
+	if (n->type == ESPL__BOOL)
+		return l->kind == ESPL__LABEL_BOOL && l->number == (n->i ? 1.0 : 0.0);
+	return n->type == ESPL__STRING && strcmp(l->text, n->text) == 0;
+}
+
+espl_status
+espl__param_read(const struct espl__param *q, const struct espl__node *n, const char *what,
+                 double *value, struct espl__diag *diag)
+{
+	const char *name = q->pub.name;
+	char   low[32], high[32];
+	double near;
+
+	if (q->labels != NULL) {
+		char room[32];
+		const char *text = n->text;
+		uint32_t k;
+
+		if (!is_scalar(n))
+			return FAIL(n, "%s '%s' is %s, not a value", what, name,
+				    espl__node_kind(n));
+		if (n->type == ESPL__BOOL)
+			text = n->i ? "true" : "false";
+		else if (is_number(n))
+			text = espl__format_real(n->r, room);
+		k = espl__param_label(q, text, is_number(n) ? n->r : NAN);
+		if (k == ESPL_ANY) {
+			FAIL(n, "%s '%s': '%s' is none of its values", what, name, text);
+			text = espl__nearest(text, q->pub.labels, q->pub.label_count);
+			if (text != NULL)
+				espl__hint(diag, "did you mean '%s'?", text);
+			return ESPL_E_CONFIG;
+		}
+		*value = k;
+		return ESPL_OK;
+	}
+	if (!is_number(n))
+		return FAIL(n, "%s '%s' is %s, not a number", what, name, espl__node_kind(n));
+	if (!(n->r >= q->pub.low && n->r <= q->pub.high))
+		return FAIL(n, "%s '%s' is outside of its bounds %s to %s", what, name,
+			    espl__format_real(q->pub.low, low), espl__format_real(q->pub.high,
+										  high));
+	near = espl__param_snap(q, n->r);
+	if (q->step > 0 && fabs(near - n->r) > 1e-9 * q->step) {
+		FAIL(n, "%s '%s' is none of its levels", what, name);
+		espl__hint(diag, "the nearest is %s", espl__format_real(near, low));
+		return ESPL_E_CONFIG;
+	}
+	*value = near;
+	return ESPL_OK;
+}
+
+espl_status
+espl__space_point(const struct espl__space *s, const struct espl__node *group, double *values,
+                  struct espl__diag *diag)
+{
+
+	if (group->type != ESPL__GROUP)
+		return FAIL(group, "a configuration is %s, not a group",
+			    espl__node_kind(group));
+	for (uint32_t i = 0; i < group->child_count; i++) {
+		const struct espl__node *n = group->children[i];
+		const struct espl__item *item = espl__space_item(s, n->name);
+
+		if (item == NULL) {
+			FAIL(n, "'%s' is no parameter of the space", n->name);
+			for (uint32_t k = 0; k < s->item_count; k++)
+				if (espl__nearest(n->name, &s->items[k].name, 1) != NULL)
+					espl__hint(diag, "did you mean '%s'?", s->items[k].name);
+			return ESPL_E_CONFIG;
+		}
+		if (item->param == ESPL_ANY && !espl__constant_is(&item->constant, n))
+			return FAIL(n,
+				    "'%s' is a constant of the space and has another value there",
+			            n->name);
+	}
+	for (uint32_t i = 0; i < s->count; i++) {
+		const struct espl__param *q = &s->params[i];
+		const struct espl__node  *n = espl__node_get(group, q->pub.name);
+		espl_status st = ESPL_OK;
+
+		values[i] = NAN;
+		if (!espl__param_active(s, i, values)) {
+			if (n != NULL)
+				return FAIL(n, "'%s' is not active in this configuration",
+					    n->name);
+			continue;
+		}
+		if (n != NULL)
+			st = espl__param_read(q, n, "parameter", &values[i], diag);
+		else if (!isnan(q->pub.fallback))
+			values[i] = q->pub.fallback;
+		else
+			st = FAIL(group,
+				  "the configuration leaves out '%s', which has no default",
+			          q->pub.name);
+		if (st != ESPL_OK)
+			return st;
+	}
+	return ESPL_OK;
+}
