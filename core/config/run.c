@@ -1,0 +1,533 @@
+/* run.c - the configuration of a run: the core's groups checked one by one and against each other,
+ * the plugins' groups handed on as they are.
+ */
+#include "config/run.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "config/run_groups.h"
+
+/* ---- small things ------------------------------------------------------------------ */
+
+static const struct espl_value *
+value_of(const struct espl__values *values, uint32_t option)
+{
+	return &values->config.values[option];
+}
+
+static int
+is_set(const struct espl__values *values, uint32_t option)
+{
+	return value_of(values, option)->source != ESPL_UNSET;
+}
+
+static uint32_t
+number_of(const struct espl__values *values, uint32_t option)
+{
+	return is_set(values, option) ? (uint32_t)value_of(values, option)->as.i : ESPL_ANY;
+}
+
+/* A contradiction, told at the place of an option. */
+static espl_status
+refuse(const struct espl__values *values, uint32_t option, struct espl__diag *diag, const char *text)
+{
+	return espl__fail_at(diag, ESPL_E_CONFIG, values->files[option], value_of(values, option)->line,
+	                     "%s", text);
+}
+
+static espl_status
+refuse_node(const struct espl__node *node, struct espl__diag *diag, const char *text)
+{
+	return espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "%s", text);
+}
+
+char *
+espl__run_path(const struct espl__run_config *config, const char *path)
+{
+	if (path[0] == '/')
+		return espl__strdup(path);
+	return espl__format("%s/%s", config->directory, path);
+}
+
+/* ---- the top level ----------------------------------------------------------------- */
+
+static const char *const top_names[] = {
+	"experiment", "trial", "space", "algorithm", "allocator", "cloud", "placer", "planning",
+};
+#define TOP_COUNT (sizeof top_names / sizeof top_names[0])
+
+static espl_status
+check_top(const struct espl__node *root, struct espl__diag *diag)
+{
+	for (uint32_t i = 0; i < root->child_count; i++) {
+		const struct espl__node *node = root->children[i];
+		const char *near;
+		size_t      k;
+
+		for (k = 0; k < TOP_COUNT && strcmp(top_names[k], node->name) != 0; k++)
+			;
+		if (k < TOP_COUNT)
+			continue;
+		if (strcmp(node->name, "experiments") == 0 || strcmp(node->name, "workload") == 0) {
+			refuse_node(node, diag, "several experiments on one cluster are not supported by this "
+			            "version");
+			espl__hint(diag, "write one 'experiment' group");
+			return ESPL_E_CONFIG;
+		}
+		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "there is no section '%s'",
+		              node->name);
+		near = espl__nearest(node->name, top_names, TOP_COUNT);
+		if (near != NULL)
+			espl__hint(diag, "did you mean '%s'?", near);
+		else
+			espl__hint(diag, "sections are experiment, trial, space, algorithm, allocator, cloud, "
+			           "placer and planning");
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+find_directory(struct espl__run_config *config, struct espl__diag *diag)
+{
+	const char *slash = strrchr(config->path, '/');
+	char       *folder, full[PATH_MAX];
+
+	if (slash == NULL)
+		folder = espl__strdup(".");
+	else
+		folder = espl__format("%.*s", (int)(slash - config->path) + 1, config->path);
+	if (realpath(folder, full) == NULL) {
+		espl__fail_errno(diag, "cannot resolve the folder '%s'", folder);
+		free(folder);
+		return ESPL_E_CONFIG;
+	}
+	free(folder);
+	config->directory = espl__strdup(full);
+	return ESPL_OK;
+}
+
+static espl_status
+resolve_group(const struct espl__run_config *config, int group, const char *const *known,
+              struct espl__values **values, struct espl__diag *diag)
+{
+	const struct espl__core_group *core = &espl__core_groups()[group];
+
+	return espl__schema_resolve(core->options, core->count, (uint32_t)sizeof(struct espl_option),
+	                            espl__node_get(espl__tree_root(config->tree), core->name), known,
+	                            core->name, core->name, values, diag);
+}
+
+/* ---- experiment -------------------------------------------------------------------- */
+
+static espl_status
+read_first(struct espl__run_config *config, const struct espl__node *group, struct espl__diag *diag)
+{
+	const struct espl__node *first = espl__node_get(group, "first");
+
+	config->first = first;
+	if (first == NULL)
+		return ESPL_OK;
+	if (first->type != ESPL__LIST) {
+		refuse_node(first, diag, "experiment: 'first' must be a list of configurations");
+		espl__hint(diag, "for example first = ( { learning_rate = 0.1; } );");
+		return ESPL_E_CONFIG;
+	}
+	for (uint32_t i = 0; i < first->child_count; i++)
+		if (first->children[i]->type != ESPL__GROUP)
+			return refuse_node(first->children[i], diag,
+			                   "experiment: each configuration of 'first' must be a group");
+	return ESPL_OK;
+}
+
+static espl_status
+check_names(const struct espl__values *values, struct espl__diag *diag)
+{
+	const char *name = value_of(values, EXPERIMENT_NAME)->as.s;
+
+	if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL || strlen(name) > 128) {
+		refuse(values, EXPERIMENT_NAME, diag, "experiment: 'name' must be able to name a folder");
+		espl__hint(diag, "at most 128 bytes, no '/', and it does not begin with a dot");
+		return ESPL_E_CONFIG;
+	}
+	for (const char *c = name; *c != '\0'; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			return refuse(values, EXPERIMENT_NAME, diag,
+			              "experiment: 'name' holds a control character");
+	if (value_of(values, EXPERIMENT_METRIC)->as.s[0] == '\0')
+		return refuse(values, EXPERIMENT_METRIC, diag, "experiment: 'metric' is empty");
+	return ESPL_OK;
+}
+
+static espl_status
+read_experiment(struct espl__run_config *config, struct espl__diag *diag)
+{
+	static const char *const known[] = { "first", NULL };
+	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "experiment");
+	struct espl__values     *values;
+	espl_status              status;
+
+	if (group == NULL) {
+		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section 'experiment' is missing");
+		espl__hint(diag, "experiment = { name = \"...\"; metric = \"...\"; goal = \"minimize\"; };");
+		return ESPL_E_CONFIG;
+	}
+	status = resolve_group(config, GROUP_EXPERIMENT, known, &config->experiment_values, diag);
+	if (status != ESPL_OK)
+		return status;
+	values = config->experiment_values;
+	config->name = value_of(values, EXPERIMENT_NAME)->as.s;
+	config->metric = value_of(values, EXPERIMENT_METRIC)->as.s;
+	config->maximize = value_of(values, EXPERIMENT_GOAL)->as.i == 1;
+	config->deadline = is_set(values, EXPERIMENT_DEADLINE) ? value_of(values, EXPERIMENT_DEADLINE)->as.i
+	                                                       : ESPL_NEVER;
+	config->budget = is_set(values, EXPERIMENT_BUDGET) ? value_of(values, EXPERIMENT_BUDGET)->as.i
+	                                                   : INT64_MAX;
+	config->seed = (uint64_t)value_of(values, EXPERIMENT_SEED)->as.i;
+	config->data_gb = value_of(values, EXPERIMENT_DATA_GB)->as.r;
+	config->weight = value_of(values, EXPERIMENT_WEIGHT)->as.r;
+	config->gpus_limit = number_of(values, EXPERIMENT_GPUS_MAX);
+	config->sync = value_of(values, EXPERIMENT_SYNC)->as.latency;
+	status = check_names(values, diag);
+	if (status != ESPL_OK)
+		return status;
+	if (config->deadline <= 0)
+		return refuse(values, EXPERIMENT_DEADLINE, diag, "experiment: the deadline must be above 0");
+	if (config->budget <= 0)
+		return refuse(values, EXPERIMENT_BUDGET, diag, "experiment: the budget must be above 0");
+	if (config->weight <= 0)
+		return refuse(values, EXPERIMENT_WEIGHT, diag, "experiment: the weight must be above 0");
+	return read_first(config, group, diag);
+}
+
+/* ---- trial ------------------------------------------------------------------------- */
+
+static espl_status
+read_command(struct espl__trial_config *trial, const struct espl__node *node, struct espl__diag *diag)
+{
+	const char **argv;
+
+	if (node == NULL)
+		return ESPL_OK;
+	if ((node->type != ESPL__ARRAY && node->type != ESPL__LIST) || node->child_count == 0
+	    || (node->children[0]->type == ESPL__STRING && node->children[0]->text[0] == '\0')) {
+		refuse_node(node, diag, node->type == ESPL__ARRAY || node->type == ESPL__LIST
+		                        ? "trial: 'command' is empty"
+		                        : "trial: 'command' must be an array of strings");
+		espl__hint(diag, "for example command = [ \"python3\", \"train.py\" ];");
+		return ESPL_E_CONFIG;
+	}
+	argv = espl__alloc((node->child_count + 1) * sizeof *argv);
+	trial->command = argv;
+	trial->command_count = node->child_count;
+	for (uint32_t i = 0; i < node->child_count; i++) {
+		if (node->children[i]->type != ESPL__STRING) {
+			refuse_node(node->children[i], diag, "trial: every word of 'command' must be a string");
+			espl__hint(diag, "put numbers in quotes too");
+			return ESPL_E_CONFIG;
+		}
+		argv[i] = node->children[i]->text;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+read_nodes(struct espl__trial_config *trial, const struct espl__node *group, struct espl__diag *diag)
+{
+	trial->options = espl__node_get(group, "options");
+	trial->profile = espl__node_get(group, "profile");
+	trial->env = espl__node_get(group, "env");
+	if (trial->options != NULL && trial->options->type != ESPL__GROUP)
+		return refuse_node(trial->options, diag, "trial: 'options' must be a group");
+	if (trial->options != NULL && trial->trainable == NULL) {
+		refuse_node(trial->options, diag, "trial: 'options' are for a trainable, but none is named");
+		espl__hint(diag, "a command takes its options as words of its own");
+		return ESPL_E_CONFIG;
+	}
+	if (trial->profile != NULL && trial->profile->type != ESPL__GROUP
+	    && (trial->profile->type != ESPL__STRING || trial->profile->text[0] == '\0')) {
+		refuse_node(trial->profile, diag, "trial: 'profile' must be \"auto\", a file or a group");
+		return ESPL_E_CONFIG;
+	}
+	if (trial->env == NULL)
+		return ESPL_OK;
+	if (trial->env->type != ESPL__GROUP)
+		return refuse_node(trial->env, diag, "trial: 'env' must be a group of strings");
+	for (uint32_t i = 0; i < trial->env->child_count; i++)
+		if (trial->env->children[i]->type != ESPL__STRING) {
+			espl__fail_at(diag, ESPL_E_CONFIG, trial->env->children[i]->file,
+			              trial->env->children[i]->line, "trial.env: '%s' must be a string, not %s",
+			              trial->env->children[i]->name, espl__node_kind(trial->env->children[i]));
+			espl__hint(diag, "put the value in quotes");
+			return ESPL_E_CONFIG;
+		}
+	return ESPL_OK;
+}
+
+/* A file or folder named by the user: it must be there and of the kind wanted. */
+static espl_status
+check_file(const char *path, int folder, const char *what, const char *file, uint32_t line,
+           struct espl__diag *diag)
+{
+	struct stat st;
+	struct espl__diag inner = ESPL__DIAG_INIT;
+
+	if (stat(path, &st) != 0 || access(path, folder ? X_OK : R_OK) != 0) {
+		espl__fail_errno(&inner, "%s: '%s'", what, path);
+		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s", inner.text);
+		espl__hint(diag, "relative paths begin at the folder of the configuration");
+		return ESPL_E_CONFIG;
+	}
+	if (folder ? !S_ISDIR(st.st_mode) : S_ISDIR(st.st_mode))
+		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is %s folder", what, path,
+		                     folder ? "no" : "a");
+	return ESPL_OK;
+}
+
+static espl_status
+read_paths(struct espl__run_config *config, struct espl__diag *diag)
+{
+	struct espl__trial_config *trial = &config->trial;
+	struct espl__values       *values = config->trial_values;
+	espl_status                status = ESPL_OK;
+
+	if (is_set(values, TRIAL_CURVES)) {
+		trial->curves = espl__run_path(config, value_of(values, TRIAL_CURVES)->as.s);
+		status = check_file(trial->curves, 0, "trial.curves", values->files[TRIAL_CURVES],
+		                    value_of(values, TRIAL_CURVES)->line, diag);
+	}
+	if (is_set(values, TRIAL_DIRECTORY)) {
+		trial->directory = espl__run_path(config, value_of(values, TRIAL_DIRECTORY)->as.s);
+		if (status == ESPL_OK)
+			status = check_file(trial->directory, 1, "trial.directory",
+			                    values->files[TRIAL_DIRECTORY],
+			                    value_of(values, TRIAL_DIRECTORY)->line, diag);
+	} else {
+		trial->directory = espl__strdup(config->directory);
+	}
+	if (status == ESPL_OK && trial->profile != NULL && trial->profile->type == ESPL__STRING
+	    && strcmp(trial->profile->text, "auto") != 0) {
+		char *path = espl__run_path(config, trial->profile->text);
+
+		status = check_file(path, 0, "trial.profile", trial->profile->file, trial->profile->line, diag);
+		free(path);
+	}
+	return status;
+}
+
+static espl_status
+check_trial(struct espl__run_config *config, const struct espl__node *group, int need_trial,
+            struct espl__diag *diag)
+{
+	struct espl__trial_config *trial = &config->trial;
+	int kinds = (trial->trainable != NULL) + (trial->command != NULL) + (trial->curves != NULL);
+
+	if (kinds > 1) {
+		refuse_node(group, diag, "trial: only one of 'trainable', 'command' and 'curves' can be given");
+		espl__hint(diag, "a trainable is a C plugin, a command any program, curves are recorded ones");
+		return ESPL_E_CONFIG;
+	}
+	if (kinds == 0 && need_trial) {
+		espl__fail_at(diag, ESPL_E_CONFIG, group != NULL ? group->file : config->path,
+		              group != NULL ? group->line : 0, "nothing says how a trial is trained");
+		espl__hint(diag, "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
+		return ESPL_E_CONFIG;
+	}
+	if (trial->gpus_min > trial->gpus_max)
+		return espl__fail_at(diag, ESPL_E_CONFIG, config->trial_values->files[TRIAL_GPUS_MAX],
+		                     value_of(config->trial_values, TRIAL_GPUS_MAX)->line,
+		                     "trial: gpus_min = %u is more than gpus_max = %u", trial->gpus_min,
+		                     trial->gpus_max);
+	if (trial->gpus_min > config->gpus_limit) {
+		espl__fail_at(diag, ESPL_E_CONFIG, config->experiment_values->files[EXPERIMENT_GPUS_MAX],
+		              value_of(config->experiment_values, EXPERIMENT_GPUS_MAX)->line,
+		              "a trial needs %u GPUs, but the experiment may hold %u only", trial->gpus_min,
+		              config->gpus_limit);
+		espl__hint(diag, "lower trial.gpus_min or raise experiment.gpus_max");
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+read_trial(struct espl__run_config *config, int need_trial, struct espl__diag *diag)
+{
+	static const char *const known[] = { "command", "options", "profile", "env", NULL };
+	const struct espl__node   *group = espl__node_get(espl__tree_root(config->tree), "trial");
+	struct espl__trial_config *trial = &config->trial;
+	struct espl__values       *values;
+	espl_status status = resolve_group(config, GROUP_TRIAL, known, &config->trial_values, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	values = config->trial_values;
+	if (is_set(values, TRIAL_TRAINABLE)) {
+		trial->trainable = value_of(values, TRIAL_TRAINABLE)->as.s;
+		if (trial->trainable[0] == '\0')
+			return refuse(values, TRIAL_TRAINABLE, diag, "trial: 'trainable' is empty");
+	}
+	trial->gpus_min = number_of(values, TRIAL_GPUS_MIN);
+	trial->gpus_max = number_of(values, TRIAL_GPUS_MAX);
+	trial->packing_max = number_of(values, TRIAL_PACKING_MAX);
+	trial->retries = number_of(values, TRIAL_RETRIES);
+	trial->checkpoint = (int)value_of(values, TRIAL_CHECKPOINT)->as.i;
+	trial->colocate = (int)value_of(values, TRIAL_COLOCATE)->as.i;
+	trial->checkpoint_every = value_of(values, TRIAL_CHECKPOINT_EVERY)->as.i;
+	trial->report_limit = value_of(values, TRIAL_REPORT_LIMIT)->as.i;
+	trial->grace = value_of(values, TRIAL_GRACE)->as.i;
+	trial->file_max = value_of(values, TRIAL_FILE_MAX)->as.i;
+	status = read_command(trial, espl__node_get(group, "command"), diag);
+	if (status == ESPL_OK)
+		status = read_nodes(trial, group, diag);
+	if (status == ESPL_OK)
+		status = read_paths(config, diag);
+	if (status == ESPL_OK)
+		status = check_trial(config, group, need_trial, diag);
+	return status;
+}
+
+/* ---- space, planning, plugins ------------------------------------------------------ */
+
+static espl_status
+read_space(struct espl__run_config *config, struct espl__diag *diag)
+{
+	const struct espl__node *space = espl__node_get(espl__tree_root(config->tree), "space");
+
+	if (space == NULL) {
+		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section 'space' is missing");
+		espl__hint(diag, "space = { lr = { type = \"real\"; low = 1e-4; high = 0.1; scale = \"log\"; }; };");
+		return ESPL_E_CONFIG;
+	}
+	if (space->type != ESPL__GROUP)
+		return refuse_node(space, diag, "'space' must be a group of parameters");
+	if (space->child_count == 0)
+		return refuse_node(space, diag, "the space is empty: there is nothing to search");
+	config->space = space;
+	return ESPL_OK;
+}
+
+static espl_status
+read_planning(struct espl__run_config *config, struct espl__diag *diag)
+{
+	struct espl__values *values;
+	espl_status status = resolve_group(config, GROUP_PLANNING, NULL, &config->planning_values, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	values = config->planning_values;
+	config->queue_chain = value_of(values, PLANNING_QUEUE)->as.i == 1;
+	config->warm = (int)value_of(values, PLANNING_WARM)->as.i;
+	config->acquire_ahead = (int)value_of(values, PLANNING_ACQUIRE_AHEAD)->as.i;
+	config->samples = number_of(values, PLANNING_SAMPLES);
+	config->risk = value_of(values, PLANNING_RISK)->as.r;
+	if (config->risk <= 0 || config->risk >= 1)
+		return refuse(values, PLANNING_RISK, diag, "planning: 'risk' lies above 0 and below 1");
+	return ESPL_OK;
+}
+
+static espl_status
+read_section(struct espl__run_config *config, const char *name, const char *use, int required,
+             struct espl__section *section, struct espl__diag *diag)
+{
+	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), name);
+	const struct espl__node *node;
+
+	section->group = group;
+	section->use = use;
+	if (group == NULL) {
+		if (!required)
+			return ESPL_OK;
+		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section '%s' is missing", name);
+		espl__hint(diag, "%s = { use = \"%s\"; ... };", name, use);
+		return ESPL_E_CONFIG;
+	}
+	if (group->type != ESPL__GROUP) {
+		espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line, "'%s' must be a group, not %s",
+		              name, espl__node_kind(group));
+		espl__hint(diag, "%s = { use = \"%s\"; ... };", name, use);
+		return ESPL_E_CONFIG;
+	}
+	node = espl__node_get(group, "use");
+	if (node == NULL || node->type != ESPL__STRING || node->text[0] == '\0') {
+		const struct espl__node *at = node != NULL ? node : group;
+
+		espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line,
+		              node == NULL ? "%s: 'use' is missing: which plugin?"
+		                           : "%s: 'use' must be the name of a plugin", name);
+		espl__hint(diag, "for example use = \"%s\"; `espalier plugins` lists them", use);
+		return ESPL_E_CONFIG;
+	}
+	section->use = node->text;
+	return ESPL_OK;
+}
+
+static espl_status
+read_all(struct espl__run_config *config, int need_trial, struct espl__diag *diag)
+{
+	espl_status status = check_top(espl__tree_root(config->tree), diag);
+
+	if (status == ESPL_OK)
+		status = find_directory(config, diag);
+	if (status == ESPL_OK)
+		status = read_experiment(config, diag);
+	if (status == ESPL_OK)
+		status = read_trial(config, need_trial, diag);
+	if (status == ESPL_OK)
+		status = read_space(config, diag);
+	if (status == ESPL_OK)
+		status = read_section(config, "algorithm", "random", 1, &config->algorithm, diag);
+	if (status == ESPL_OK)
+		status = read_section(config, "allocator", "static", 0, &config->allocator, diag);
+	if (status == ESPL_OK)
+		status = read_section(config, "cloud", "local", 0, &config->cloud, diag);
+	if (status == ESPL_OK)
+		status = read_section(config, "placer", "colocate", 0, &config->placer, diag);
+	if (status == ESPL_OK)
+		status = read_planning(config, diag);
+	return status;
+}
+
+espl_status
+espl__run_load(const char *path, const char *const *sets, uint32_t set_count, int need_trial,
+               struct espl__run_config **to, struct espl__diag *diag)
+{
+	struct espl__run_config *config = espl__alloc(sizeof *config);
+	espl_status              status;
+
+	*to = NULL;
+	config->path = espl__strdup(path);
+	status = espl__tree_load(path, &config->tree, diag);
+	for (uint32_t i = 0; status == ESPL_OK && i < set_count; i++)
+		status = espl__tree_set(config->tree, sets[i], diag);
+	if (status == ESPL_OK)
+		status = read_all(config, need_trial, diag);
+	if (status != ESPL_OK) {
+		espl__run_free(config);
+		return status;
+	}
+	*to = config;
+	return ESPL_OK;
+}
+
+void
+espl__run_free(struct espl__run_config *config)
+{
+	if (config == NULL)
+		return;
+	espl__values_free(config->experiment_values);
+	espl__values_free(config->trial_values);
+	espl__values_free(config->planning_values);
+	free((void *)config->trial.command);
+	free((void *)config->trial.curves);
+	free((void *)config->trial.directory);
+	free((void *)config->directory);
+	free((void *)config->path);
+	espl__tree_free(config->tree);
+	free(config);
+}

@@ -1,0 +1,95 @@
+/* run.h - the configuration of a run: the core's own groups, checked; plugin groups as nodes.
+ *
+ * Core groups go through schema.h like a plugin's, so help, docs and messages are made alike.
+ * Which plugin options are right is checked later, when the plugins are known (registry.h).
+ */
+#ifndef ESPL__RUN_H
+#define ESPL__RUN_H
+#include "config/schema.h"
+
+struct espl__section {			/* algorithm, allocator, cloud, placer */
+	const char *use;		/* plugin's name; defaults: "random" "static" "local" "colocate" */
+	const struct espl__node *group;	/* NULL: the section is absent                        */
+};
+struct espl__trial_config {
+	const char *trainable;		/* exactly one of trainable, command, curves; or none */
+	const char *const *command;	/* argv, argv[0] looked up in PATH                    */
+	uint32_t    command_count;
+	const char *curves;		/* CSV of recorded curves (simulate), absolute path; there
+					 * and readable when the configuration was loaded      */
+	const struct espl__node *options;	/* trial.options: for the trainable; NULL none */
+	const struct espl__node *profile;	/* STRING "auto" or path; GROUP; NULL          */
+	const struct espl__node *env;	/* GROUP of strings added to the environment, or NULL */
+	const char *directory;		/* working folder of commands, absolute               */
+	uint32_t    gpus_min, gpus_max;	/* gpus_max ESPL_ANY: no limit                        */
+	uint32_t    packing_max;
+	uint32_t    retries;		/* failures a trial may have and go on                */
+	int         checkpoint;		/* can save and restore                               */
+	int         colocate;
+	espl_span   checkpoint_every;	/* ask for one when the last is older; 0 never         */
+	espl_span   report_limit;	/* no report within it: the gang is ended as hung; 0 none */
+	espl_span   grace;		/* between asking to end and SIGKILL                  */
+	int64_t     file_max;		/* RLIMIT_FSIZE of ranks, bytes; 0 none               */
+};
+struct espl__run_config {
+	struct espl__tree *tree;	/* owns all nodes                                     */
+	const char *path;		/* as given                                           */
+	const char *directory;		/* absolute folder of the file: base of relative paths */
+	/* experiment */
+	const char *name;
+	const char *metric;
+	int         maximize;
+	espl_span   deadline;		/* ESPL_NEVER none                                    */
+	espl_money  budget;		/* INT64_MAX none                                     */
+	uint64_t    seed;
+	double      data_gb;
+	double      weight;
+	uint32_t    gpus_limit;		/* experiment.gpus_max; ESPL_ANY none                 */
+	const struct espl_latency *sync;
+	const struct espl__node *first;	/* experiment.first: list of groups, or NULL          */
+	struct espl__trial_config trial;
+	const struct espl__node *space;	/* GROUP */
+	struct espl__section algorithm, allocator, cloud, placer;
+	/* planning */
+	int         queue_chain;	/* planning.queue = "chain"                            */
+	int         warm, acquire_ahead;
+	uint32_t    samples;
+	double      risk;
+	struct espl__values *experiment_values, *trial_values, *planning_values;
+};
+/* sets: --set assignments.  Checks all core groups, unknown top-level names, and that what is
+ * needed is there (experiment, space, algorithm).  `need_trial`: 1 where something must train. */
+espl_status espl__run_load(const char *path, const char *const *sets, uint32_t set_count,
+                           int need_trial, struct espl__run_config **, struct espl__diag *);
+void        espl__run_free(struct espl__run_config *);
+/* The resolved configuration as a file that loads back to the same run: all paths in it
+ * absolute, secrets left out. */
+void        espl__run_print(const struct espl__run_config *, struct espl__buf *);
+/* The same; `map` is called for each input file (trial.curves, a profile's file, PATH options of
+ * plugins; not trial.directory) and returns the path to write in its place (borrowed until the
+ * next call; relative: to the folder of the file that is printed), or NULL for `absolute`.  So a
+ * run's folder can hold copies of its inputs and be moved. */
+typedef const char *espl__run_map_fn(void *ctx, const struct espl__node *, const char *absolute);
+void        espl__run_print_mapped(const struct espl__run_config *, espl__run_map_fn *, void *ctx,
+                                   struct espl__buf *);
+/* How this layer learns what a plugin's option is (secret, a path): espl__plugins_init sets it.
+ * Returns NULL when plugin or option are unknown; *stride is that of its columns.  While none is
+ * set, options whose names speak of secrets, tokens or passwords are taken as secret. */
+typedef const struct espl_option *espl__option_finder(espl_kind, const char *use, const char *option,
+                                                      uint32_t *stride);
+void        espl__run_option_finder(espl__option_finder *);
+/* Path as the user wrote it -> absolute by config->directory.  Malloc'd. */
+char       *espl__run_path(const struct espl__run_config *, const char *path);
+/* The core's groups for help and docs; name NULL at the end of the list.  `members` are those
+ * that no option type can express (trial.command); each has a name, a type and help. */
+struct espl__core_member { const char *name, *type, *help; };
+struct espl__core_group {
+	const char *name, *summary;
+	const struct espl_option *options;
+	uint32_t count, member_count;
+	const struct espl__core_member *members;
+};
+const struct espl__core_group *espl__core_groups(void);
+void        espl__core_group_help(const struct espl__core_group *, enum espl__help_form,
+                                  struct espl__buf *);
+#endif

@@ -1,0 +1,146 @@
+/* run_groups.c - the core's own groups as option tables: what a configuration may say besides
+ * its plugins.  Parser, help and docs/config.md all come from here.
+ */
+#include "config/run_groups.h"
+
+static const struct espl_option experiment_options[] = {
+	[EXPERIMENT_NAME] = { .name = "name", .type = ESPL_OPT_STRING, .flags = ESPL_OPT_REQUIRED,
+		.help = "What the experiment is called, in reports and in the name of its folder." },
+	[EXPERIMENT_METRIC] = { .name = "metric", .type = ESPL_OPT_STRING, .flags = ESPL_OPT_REQUIRED,
+		.help = "The metric that decides, as the trials report it." },
+	[EXPERIMENT_GOAL] = { .name = "goal", .type = ESPL_OPT_CHOICE, .flags = ESPL_OPT_REQUIRED,
+		.choices = "minimize|maximize", .help = "Is less of the metric better, or more?" },
+	[EXPERIMENT_DEADLINE] = { .name = "deadline", .type = ESPL_OPT_SPAN,
+		.help = "The experiment is to be done within this time; it ends in good order then. "
+		        "Absent: no deadline." },
+	[EXPERIMENT_BUDGET] = { .name = "budget", .type = ESPL_OPT_MONEY,
+		.help = "US dollars that machines may cost. Absent: no limit." },
+	[EXPERIMENT_SEED] = { .name = "seed", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",
+		.help = "All random numbers follow from it." },
+	[EXPERIMENT_DATA_GB] = { .name = "data_gb", .type = ESPL_OPT_REAL, .fallback = "0", .min = "0",
+		.help = "Gigabytes that each new node downloads; the offer's data price applies." },
+	[EXPERIMENT_SYNC] = { .name = "sync", .type = ESPL_OPT_LATENCY, .fallback = "0s",
+		.help = "What the barrier at the end of a stage costs in the model." },
+	[EXPERIMENT_WEIGHT] = { .name = "weight", .type = ESPL_OPT_REAL, .fallback = "1", .min = "0",
+		.help = "Priority where several experiments share machines; above 0." },
+	[EXPERIMENT_GPUS_MAX] = { .name = "gpus_max", .type = ESPL_OPT_INT, .min = "1",
+		.max = "4294967294",
+		.help = "GPUs the whole experiment may hold at once. Absent: no limit." },
+};
+static const struct espl__core_member experiment_members[] = {
+	{ "first", "list of groups", "Configurations to try first, each a group of parameters: "
+	  "( { learning_rate = 0.1; }, ... ). Parameters left out take their default." },
+};
+
+static const struct espl_option trial_options[] = {
+	[TRIAL_TRAINABLE] = { .name = "trainable", .type = ESPL_OPT_STRING,
+		.help = "A trainable plugin that trains. One of trainable, command and curves." },
+	[TRIAL_CURVES] = { .name = "curves", .type = ESPL_OPT_PATH,
+		.help = "Recorded learning curves (CSV) in place of training; simulate only." },
+	[TRIAL_DIRECTORY] = { .name = "directory", .type = ESPL_OPT_PATH,
+		.help = "Folder in which commands run. Absent: the configuration's own." },
+	[TRIAL_GPUS_MIN] = { .name = "gpus_min", .type = ESPL_OPT_INT, .fallback = "1", .min = "1",
+		.max = "4294967294", .help = "Fewest GPUs a trial can run on." },
+	[TRIAL_GPUS_MAX] = { .name = "gpus_max", .type = ESPL_OPT_INT, .min = "1", .max = "4294967294",
+		.help = "Most GPUs a trial can use. Absent: no limit." },
+	[TRIAL_PACKING_MAX] = { .name = "packing_max", .type = ESPL_OPT_INT, .fallback = "1",
+		.min = "1", .max = "256", .help = "Trials that may share one GPU." },
+	[TRIAL_CHECKPOINT] = { .name = "checkpoint", .type = ESPL_OPT_BOOL, .fallback = "true",
+		.help = "Can trials save their state and go on from it?" },
+	[TRIAL_CHECKPOINT_EVERY] = { .name = "checkpoint_every", .type = ESPL_OPT_SPAN,
+		.fallback = "60s", .min = "0s",
+		.help = "A running trial is asked for a checkpoint when its last one is older; 0s: never." },
+	[TRIAL_RETRIES] = { .name = "retries", .type = ESPL_OPT_INT, .fallback = "2", .min = "0",
+		.max = "1000000", .help = "Failures a trial may have and still go on." },
+	[TRIAL_COLOCATE] = { .name = "colocate", .type = ESPL_OPT_BOOL, .fallback = "true",
+		.help = "Grants fit one node or are whole nodes; false: any number of GPUs anywhere." },
+	[TRIAL_REPORT_LIMIT] = { .name = "report_limit", .type = ESPL_OPT_SPAN, .fallback = "1h",
+		.min = "0s", .help = "A trial that reports nothing for so long has hung and is ended; "
+		                     "0s: never." },
+	[TRIAL_GRACE] = { .name = "grace", .type = ESPL_OPT_SPAN, .fallback = "10s", .min = "0s",
+		.help = "Time between asking a trial to end and killing it." },
+	[TRIAL_FILE_MAX] = { .name = "file_max", .type = ESPL_OPT_BYTES, .fallback = "0",
+		.help = "Largest file a trial may write; 0: no limit." },
+};
+static const struct espl__core_member trial_members[] = {
+	{ "command", "array of strings", "A program in any language that trains: "
+	  "[ \"python3\", \"train.py\" ]. The first is looked up in PATH; no shell is between." },
+	{ "options", "group", "Options of the trainable." },
+	{ "profile", "string or group", "What training takes: \"auto\" (measured while it runs), a file "
+	  "made by `espalier profile`, or a group { iteration; scaling; packing; latency; start; "
+	  "checkpoint; restore; }." },
+	{ "env", "group of strings", "Added to the environment of every rank." },
+};
+
+static const struct espl__core_member space_members[] = {
+	{ "NAME.type", "\"real\", \"int\", \"choice\" or \"ordinal\"",
+	  "Kind of parameter. A bare value in place of the group is a constant." },
+	{ "NAME.low, NAME.high", "number", "Bounds of a real or int, both included." },
+	{ "NAME.scale", "\"linear\", \"log\" or \"reverse-log\"", "How it is sampled; default linear." },
+	{ "NAME.quantum", "number", "Values are multiples of it from low on." },
+	{ "NAME.values", "array", "Labels of a choice or ordinal." },
+	{ "NAME.default", "value", "Where a configuration of the user's leaves it out." },
+	{ "NAME.when", "group", "Active only if other parameters, written before it, have these values: "
+	  "{ optimizer = \"sgd\"; } or { layers = [ 2, 3 ]; }." },
+};
+
+static const struct espl_option planning_options[] = {
+	[PLANNING_QUEUE] = { .name = "queue", .type = ESPL_OPT_CHOICE, .choices = "list|chain",
+		.fallback = "list", .help = "How queued trials follow: on the GPUs that come free first "
+		                            "(list), or serially one after another (chain)." },
+	[PLANNING_WARM] = { .name = "warm", .type = ESPL_OPT_BOOL, .fallback = "false",
+		.help = "A trial promoted at its budget goes on in its gang, without a checkpoint." },
+	[PLANNING_ACQUIRE_AHEAD] = { .name = "acquire_ahead", .type = ESPL_OPT_BOOL,
+		.fallback = "false", .help = "Nodes of the next stage are asked for before it begins." },
+	[PLANNING_SAMPLES] = { .name = "samples", .type = ESPL_OPT_INT, .fallback = "128", .min = "1",
+		.max = "1000000", .help = "Monte Carlo runs of a prediction." },
+	[PLANNING_RISK] = { .name = "risk", .type = ESPL_OPT_REAL, .fallback = "0.5", .min = "0",
+		.max = "1", .help = "Probability with which deadline and budget must hold; above 0 and "
+		                    "below 1." },
+};
+
+#define COUNT(array_) ((uint32_t)(sizeof(array_) / sizeof((array_)[0])))
+
+const struct espl__core_group *
+espl__core_groups(void)
+{
+	static const struct espl__core_group groups[] = {
+		[GROUP_EXPERIMENT] = { "experiment", "What is searched for, and within which limits.",
+			experiment_options, COUNT(experiment_options), COUNT(experiment_members),
+			experiment_members },
+		[GROUP_TRIAL] = { "trial", "How one configuration is trained.", trial_options,
+			COUNT(trial_options), COUNT(trial_members), trial_members },
+		[GROUP_SPACE] = { "space", "The parameters; NAME is one of them.", NULL, 0,
+			COUNT(space_members), space_members },
+		[GROUP_PLANNING] = { "planning", "Switches of the execution model; prediction, simulation "
+			"and run take the same.", planning_options, COUNT(planning_options), 0, NULL },
+		{ NULL, NULL, NULL, 0, 0, NULL },
+	};
+
+	return groups;
+}
+
+void
+espl__core_group_help(const struct espl__core_group *group, enum espl__help_form form,
+                      struct espl__buf *buf)
+{
+	if (form == ESPL__HELP_MARKDOWN)
+		espl__print(buf, "### %s\n\n%s\n\n| option | value | meaning |\n| --- | --- | --- |\n",
+		            group->name, group->summary);
+	else if (form == ESPL__HELP_MAN)
+		espl__print(buf, ".SS %s\n%s\n", group->name, group->summary);
+	else
+		espl__print(buf, "%s: %s\n", group->name, group->summary);
+	espl__schema_help(group->options, group->count, (uint32_t)sizeof(struct espl_option), form, buf);
+	for (uint32_t i = 0; i < group->member_count; i++) {
+		/* An option without defaults and limits is printed the same way. */
+		const struct espl__core_member *member = &group->members[i];
+
+		if (form == ESPL__HELP_MARKDOWN)
+			espl__print(buf, "| `%s` | %s | %s |\n", member->name, member->type, member->help);
+		else if (form == ESPL__HELP_MAN)
+			espl__print(buf, ".TP\n.B %s\n(%s)\n.br\n%s\n", member->name, member->type, member->help);
+		else
+			espl__print(buf, "  %-18s %s\n      %s\n", member->name, member->type, member->help);
+	}
+}

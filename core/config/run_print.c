@@ -1,0 +1,222 @@
+/* run_print.c - the resolved configuration as a file: run.cfg of a run's folder.
+ *
+ * The core's groups are printed with all their values, defaults included, so that a later version
+ * with other defaults resumes the same run; the plugins' groups as the user wrote them, paths made
+ * absolute (or mapped to copies) and secrets left out.
+ */
+#include <string.h>
+
+#include "base/mem.h"
+#include "config/run_groups.h"
+
+static espl__option_finder *option_finder;
+
+struct printer {
+	const struct espl__run_config *config;
+	espl__run_map_fn   *map;
+	void               *ctx;
+	struct espl__buf   *buf;
+	struct espl__arena  arena;
+};
+
+void
+espl__run_option_finder(espl__option_finder *finder)
+{
+	option_finder = finder;
+}
+
+/* The path to print for one the user wrote; in the arena. */
+static const char *
+path_of(struct printer *p, const struct espl__node *node, const char *text)
+{
+	char       *absolute = espl__run_path(p->config, text);
+	const char *mapped = p->map != NULL ? p->map(p->ctx, node, absolute) : NULL;
+	const char *result = espl__arena_strdup(&p->arena, mapped != NULL ? mapped : absolute);
+
+	free(absolute);
+	return result;
+}
+
+static struct espl__node *
+copy_of(struct printer *p, const struct espl__node *node)
+{
+	struct espl__node *copy = espl__arena_alloc(&p->arena, sizeof *copy);
+
+	*copy = *node;
+	return copy;
+}
+
+/* ---- the core's groups ------------------------------------------------------------- */
+
+static void
+print_values(struct printer *p, const struct espl__values *values, const struct espl__node *group)
+{
+	for (uint32_t i = 0; i < values->config.count; i++) {
+		const struct espl_option *option = espl__option_at(values->options, values->option_size, i);
+		struct espl__buf          text = { NULL, 0, 0 };
+
+		if (option->type == ESPL_OPT_PATH) {
+			if (values->config.values[i].source != ESPL_UNSET
+			    && strcmp(option->name, "directory") != 0) {
+				espl__print(p->buf, "\t%s = ", option->name);
+				espl__print_quoted(p->buf, path_of(p, espl__node_get(group, option->name),
+				                                   values->config.values[i].as.s));
+				espl__print(p->buf, ";\n");
+			}
+		} else if (espl__values_print(values, i, &text)) {
+			espl__print(p->buf, "\t%s = %s;\n", option->name, espl__buf_text(&text));
+		}
+		espl__buf_free(&text);
+	}
+}
+
+/* ---- the plugins' groups ----------------------------------------------------------- */
+
+static int
+sounds_secret(const char *name)
+{
+	return strcasestr(name, "secret") != NULL || strcasestr(name, "password") != NULL
+	       || strcasestr(name, "token") != NULL;
+}
+
+/* A table with columns of paths: the same table with those made absolute. */
+static const struct espl__node *
+map_table(struct printer *p, const struct espl__node *node, const struct espl_option *option,
+          uint32_t stride)
+{
+	struct espl__node  *table = copy_of(p, node);
+	struct espl__node **rows = espl__arena_alloc(&p->arena, (node->child_count + 1) * sizeof *rows);
+
+	table->children = rows;
+	for (uint32_t r = 0; r < node->child_count; r++) {
+		const struct espl__node *row = node->children[r];
+		struct espl__node      **cells;
+		int                      group = row->type == ESPL__GROUP;
+
+		rows[r] = copy_of(p, row);
+		cells = espl__arena_alloc(&p->arena, (row->child_count + 1) * sizeof *cells);
+		for (uint32_t c = 0; c < row->child_count; c++) {
+			const struct espl_option *column = NULL;
+
+			cells[c] = row->children[c];
+			for (uint32_t k = 0; k < option->column_count; k++) {
+				column = espl__option_at(option->columns, stride, k);
+				if (group ? strcmp(column->name, cells[c]->name) == 0 : k == c)
+					break;
+				column = NULL;
+			}
+			if (column == NULL || column->type != ESPL_OPT_PATH || cells[c]->type != ESPL__STRING)
+				continue;
+			cells[c] = copy_of(p, cells[c]);
+			cells[c]->text = path_of(p, row->children[c], row->children[c]->text);
+		}
+		if (row->child_count > 0)
+			rows[r]->children = cells;
+		else if (row->type == ESPL__STRING && option->column_count == 1
+		         && option->columns->type == ESPL_OPT_PATH)
+			rows[r]->text = path_of(p, row, row->text);
+	}
+	return table;
+}
+
+static void
+print_member(struct printer *p, espl_kind kind, const char *use, const struct espl__node *node,
+             int indent)
+{
+	uint32_t stride = 0;
+	const struct espl_option *option = option_finder != NULL
+	                                   ? option_finder(kind, use, node->name, &stride) : NULL;
+
+	if (option != NULL ? (option->flags & ESPL_OPT_SECRET) != 0 : sounds_secret(node->name))
+		return;
+	if (option != NULL && option->type == ESPL_OPT_PATH && node->type == ESPL__STRING) {
+		struct espl__node *copy = copy_of(p, node);
+
+		copy->text = path_of(p, node, node->text);
+		node = copy;
+	} else if (option != NULL && option->type == ESPL_OPT_TABLE
+	           && (node->type == ESPL__LIST || node->type == ESPL__ARRAY)) {
+		node = map_table(p, node, option, stride);
+	}
+	espl__node_print(node, indent, p->buf);
+}
+
+static void
+print_section(struct printer *p, const char *name, espl_kind kind, const struct espl__section *section)
+{
+	espl__print(p->buf, "%s = {\n\tuse = ", name);
+	espl__print_quoted(p->buf, section->use);
+	espl__print(p->buf, ";\n");
+	for (uint32_t i = 0; section->group != NULL && i < section->group->child_count; i++)
+		if (strcmp(section->group->children[i]->name, "use") != 0)
+			print_member(p, kind, section->use, section->group->children[i], 1);
+	espl__print(p->buf, "};\n");
+}
+
+static void
+print_profile(struct printer *p, const struct espl__node *profile)
+{
+	if (profile->type == ESPL__STRING && strcmp(profile->text, "auto") != 0) {
+		struct espl__node *copy = copy_of(p, profile);
+
+		copy->text = path_of(p, profile, profile->text);
+		profile = copy;
+	}
+	espl__node_print(profile, 1, p->buf);
+}
+
+static void
+print_trial(struct printer *p, const struct espl__node *group)
+{
+	const struct espl__trial_config *trial = &p->config->trial;
+	const struct espl__node         *command = espl__node_get(group, "command");
+
+	espl__print(p->buf, "trial = {\n");
+	print_values(p, p->config->trial_values, group);
+	espl__print(p->buf, "\tdirectory = ");
+	espl__print_quoted(p->buf, trial->directory);
+	espl__print(p->buf, ";\n");
+	if (command != NULL)
+		espl__node_print(command, 1, p->buf);
+	if (trial->options != NULL) {
+		espl__print(p->buf, "\toptions = {\n");
+		for (uint32_t i = 0; i < trial->options->child_count; i++)
+			print_member(p, ESPL_TRAINABLE, trial->trainable, trial->options->children[i], 2);
+		espl__print(p->buf, "\t};\n");
+	}
+	if (trial->profile != NULL)
+		print_profile(p, trial->profile);
+	if (trial->env != NULL)
+		espl__node_print(trial->env, 1, p->buf);
+	espl__print(p->buf, "};\n");
+}
+
+void
+espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *map, void *ctx,
+                       struct espl__buf *buf)
+{
+	const struct espl__node *root = espl__tree_root(config->tree);
+	struct printer p = { .config = config, .map = map, .ctx = ctx, .buf = buf };
+
+	espl__print(buf, "experiment = {\n");
+	print_values(&p, config->experiment_values, espl__node_get(root, "experiment"));
+	if (config->first != NULL)
+		espl__node_print(config->first, 1, buf);
+	espl__print(buf, "};\n");
+	print_trial(&p, espl__node_get(root, "trial"));
+	espl__node_print(config->space, 0, buf);
+	print_section(&p, "algorithm", ESPL_ALGORITHM, &config->algorithm);
+	print_section(&p, "allocator", ESPL_ALLOCATOR, &config->allocator);
+	print_section(&p, "cloud", ESPL_CLOUD, &config->cloud);
+	print_section(&p, "placer", ESPL_PLACER, &config->placer);
+	espl__print(buf, "planning = {\n");
+	print_values(&p, config->planning_values, espl__node_get(root, "planning"));
+	espl__print(buf, "};\n");
+	espl__arena_free(&p.arena);
+}
+
+void
+espl__run_print(const struct espl__run_config *config, struct espl__buf *buf)
+{
+	espl__run_print_mapped(config, NULL, NULL, buf);
+}

@@ -1,0 +1,71 @@
+/* check_kit.h - what the parts of check-plugin share: findings, a made-up world, recording sinks. */
+#ifndef ESPL__CHECK_KIT_H
+#define ESPL__CHECK_KIT_H
+#include <stdio.h>
+
+#include <espalier/algorithm.h>
+#include <espalier/allocator.h>
+#include <espalier/util.h>
+
+#include "plugin/instance.h"
+
+#define ESPL__CHECK_CALLS 1000000u	/* sink calls of one entry beyond which it is looping */
+
+struct espl__check_shared {		/* between the child that checks and its parent */
+	char step[200];			/* what is being tried now */
+	int  finished;
+	int  errors;
+};
+struct espl__check {
+	FILE                      *out;
+	const struct espl__plugin *plugin;
+	struct espl__tree         *tree;	/* made-up values of required options, or NULL */
+	const struct espl__node   *group;
+	struct espl__check_shared *shared;
+	/* Services; made by espl__check_world_init */
+	struct espl__host_env      env;
+	espl_time                  now;
+	struct espl_experiment     experiment;
+	struct espl_space          space;
+	struct espl_model          model;
+	struct espl_history        history;
+	struct espl_first          first;
+	struct espl_market         market;
+	const struct espl_offer *const *offers;
+	uint32_t                   offer_count;
+	/* Recording */
+	uint64_t                   digest;	/* of all sink calls since espl__check_begin     */
+	uint64_t                   calls;
+	int                        refuse;	/* sinks refuse everything                    */
+	/* History, by check_search.c */
+	const struct espl_observation *const *observations;
+	uint64_t                   observation_count;
+	const struct espl_trial   *(*trial)(struct espl__check *, uint64_t);
+	void                      *search;
+};
+
+void espl__check_ok(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
+void espl__check_error(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
+void espl__check_step(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
+/* Fills env and services. */
+void espl__check_world_init(struct espl__check *);
+const void *espl__check_service(void *ctx, struct espl__instance *, const char *id);
+/* An instance on the made-up options; NULL: it refuses (told as a finding, `error` or not). */
+struct espl__instance *espl__check_create(struct espl__check *, uint64_t seed);
+/* Recording: `name` and its arguments go into the digest.  Returns ESPL_OK, or REJECTED when all
+ * is refused.  Ends the check when an entry has called too often. */
+void        espl__check_begin(struct espl__check *, int refuse);
+espl_status espl__check_call(struct espl__check *, const char *name, const void *data, size_t size);
+/* An entry came back: OK, BUSY and INFEASIBLE are answers, all else is told as an error.
+ * Returns 1 if the answer counts (OK). */
+int         espl__check_returned(struct espl__check *, const char *what, espl_status,
+                                 const struct espl_error *);
+
+/* The kinds. */
+void espl__check_search(struct espl__check *);
+void espl__check_alloc(struct espl__check *);
+void espl__check_place(struct espl__check *);
+void espl__check_cloud(struct espl__check *);
+void espl__check_trainable(struct espl__check *);
+void espl__check_symbols(struct espl__check *, const char *path);
+#endif

@@ -1,0 +1,297 @@
+/* check_place.c - check-plugin for placers and for what a cloud tells without I/O.  Placements are
+ * held against the nodes: right number of slots, no GPU twice.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <espalier/cloud.h>
+#include <espalier/placer.h>
+
+#include "base/mem.h"
+#include "plugin/check_kit.h"
+
+#define GPUS 4u			/* of every node */
+
+struct place {
+	struct espl__check    *check;
+	struct espl__instance *instance;
+	const struct espl_placer_ops *ops;
+	struct espl_place_sink sink;
+	struct espl_place_view view;
+	struct espl_gang      *gangs;
+	const struct espl_gang **gang_list;
+	struct espl_node      *nodes;
+	const struct espl_node **node_list;
+	struct espl_gpu       *gpus;
+	const struct espl_gpu **gpu_list;
+	struct espl_slot     **slots;		/* the answer, by gang */
+	uint32_t              *slot_counts;
+	uint64_t               placed;
+};
+
+static struct place *
+of(struct espl_place_sink *sink)
+{
+	return (struct place *)(void *)((char *)sink - offsetof(struct place, sink));
+}
+
+static espl_status
+sink_place(struct espl_place_sink *sink, uint64_t item, const struct espl_slot *slots, uint32_t count)
+{
+	struct place *p = of(sink);
+	espl_status   status = espl__check_call(p->check, "place", &item, sizeof item);
+	const struct espl_gang *gang;
+
+	if (count > 0 && slots != NULL)
+		status = espl__check_call(p->check, "slots", slots, count * sizeof *slots);
+	if (status != ESPL_OK)
+		return status;
+	if (item < 1 || item > p->view.gang_count || (count > 0 && slots == NULL))
+		return ESPL_E_REJECTED;
+	gang = &p->gangs[item - 1];
+	if (count != 0 && count != gang->share.gpus)
+		return ESPL_E_REJECTED;
+	for (uint32_t i = 0; i < count; i++)
+		if (slots[i].node >= p->view.node_count || slots[i].gpu >= GPUS
+		    || slots[i].packing != gang->share.packing)
+			return ESPL_E_REJECTED;
+	free(p->slots[item - 1]);
+	p->slots[item - 1] = espl__alloc((count + 1) * sizeof *slots);
+	if (count > 0)
+		memcpy(p->slots[item - 1], slots, count * sizeof *slots);
+	p->slot_counts[item - 1] = count;
+	return ESPL_OK;
+}
+
+static espl_status
+sink_give_up(struct espl_place_sink *sink, uint64_t node)
+{
+	return espl__check_call(of(sink)->check, "give_up", &node, sizeof node);
+}
+
+static void
+forget_view(struct place *p)
+{
+	for (uint32_t i = 0; i < p->view.gang_count; i++)
+		free(p->slots[i]);
+	free(p->slots);
+	free(p->slot_counts);
+	free(p->gangs);
+	free(p->gang_list);
+	free(p->nodes);
+	free(p->node_list);
+	free(p->gpus);
+	free(p->gpu_list);
+	memset(&p->view, 0, sizeof p->view);
+	p->slots = NULL;
+	p->slot_counts = NULL;
+	p->gangs = NULL;
+	p->gang_list = NULL;
+	p->nodes = NULL;
+	p->node_list = NULL;
+	p->gpus = NULL;
+	p->gpu_list = NULL;
+}
+
+static void
+make_view(struct place *p, uint32_t gangs, uint32_t nodes)
+{
+	/* Sums to less than there is: 1, 2, 4 GPUs and quarters of one in turn. */
+	static const struct espl_share shares[] = { { 1, 1 }, { 2, 1 }, { 4, 1 }, { 1, 4 } };
+
+	p->gangs = espl__alloc((gangs + 1) * sizeof *p->gangs);
+	p->gang_list = espl__alloc((gangs + 1) * sizeof *p->gang_list);
+	p->slots = espl__alloc((gangs + 1) * sizeof *p->slots);
+	p->slot_counts = espl__alloc((gangs + 1) * sizeof *p->slot_counts);
+	for (uint32_t i = 0; i < gangs; i++) {
+		p->gangs[i] = (struct espl_gang){ .size = (uint32_t)sizeof *p->gangs,
+			.flags = ESPL_GANG_UNPLACED | ESPL_GANG_COLOCATE, .item = i + 1,
+			.share = shares[i % 4], .offer = ESPL_ANY, .owner = ESPL_NONE, .move_s = 3 };
+		p->gang_list[i] = &p->gangs[i];
+	}
+	p->nodes = espl__alloc((nodes + 1) * sizeof *p->nodes);
+	p->node_list = espl__alloc((nodes + 1) * sizeof *p->node_list);
+	p->gpus = espl__alloc((nodes * GPUS + 1) * sizeof *p->gpus);
+	p->gpu_list = espl__alloc((nodes * GPUS + 1) * sizeof *p->gpu_list);
+	for (uint32_t i = 0; i < nodes * GPUS; i++) {
+		p->gpus[i].size = (uint32_t)sizeof *p->gpus;
+		p->gpu_list[i] = &p->gpus[i];
+	}
+	for (uint32_t i = 0; i < nodes; i++) {
+		p->nodes[i] = (struct espl_node){ .size = (uint32_t)sizeof *p->nodes,
+			.state = ESPL_NODE_READY, .id = i, .gpus_idle = GPUS, .gpu_count = GPUS,
+			.gpus = &p->gpu_list[(size_t)i * GPUS], .owner = ESPL_NONE, .ends_at = ESPL_NEVER };
+		p->node_list[i] = &p->nodes[i];
+	}
+	p->view = (struct espl_place_view){ .size = (uint32_t)sizeof p->view, .why = ESPL_WHY_ARRIVAL,
+		.now = p->check->now, .gangs = p->gang_list, .changed = p->gang_list,
+		.nodes = p->node_list, .gang_count = gangs, .changed_count = gangs, .node_count = nodes };
+}
+
+static void
+check_slots(struct place *p, const char *what)
+{
+	uint32_t *used = espl__alloc((p->view.node_count * GPUS + 1) * sizeof *used);
+	int       twice = 0;
+
+	for (uint32_t g = 0; g < p->view.gang_count; g++)
+		for (uint32_t i = 0; i < p->slot_counts[g]; i++) {
+			const struct espl_slot *slot = &p->slots[g][i];
+			uint32_t               *use = &used[slot->node * GPUS + slot->gpu];
+
+			/* In parts of 256, so that unlike shares of one GPU are found too. */
+			*use += 256 / (slot->packing > 0 ? slot->packing : 1);
+			twice |= *use > 256;
+		}
+	if (twice)
+		espl__check_error(p->check, "place, %s: a GPU is given to more gangs than it holds", what);
+	p->placed = 0;
+	for (uint32_t g = 0; g < p->view.gang_count; g++)
+		p->placed += p->slot_counts[g] > 0;
+	free(used);
+}
+
+static void
+decide(struct place *p, const char *what, uint32_t gangs, uint32_t nodes)
+{
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	espl_status       status;
+
+	espl__check_step(p->check, "place, %s", what);
+	forget_view(p);
+	make_view(p, gangs, nodes);
+	error.option = error.row = ESPL_ANY;
+	status = p->ops->place(p->instance->self, &p->view, &p->sink, &error);
+	if (!espl__check_returned(p->check, "place", status, &error) || p->check->refuse)
+		return;
+	check_slots(p, what);
+	if (gangs > 0 && nodes >= gangs && p->placed == 0)
+		espl__check_error(p->check, "place, %s: nothing was placed though all is free", what);
+	p->check->now += 10 * ESPL_SECOND;
+}
+
+static int
+script(struct espl__check *check, int refuse, uint64_t *digest)
+{
+	struct place p;
+	int          made;
+
+	memset(&p, 0, sizeof p);
+	p.check = check;
+	p.ops = (const struct espl_placer_ops *)(const void *)check->plugin->desc->ops;
+	p.sink = (struct espl_place_sink){ .size = (uint32_t)sizeof p.sink, .place = sink_place,
+		.give_up = sink_give_up };
+	check->now = 0;
+	espl__check_begin(check, refuse);
+	p.instance = espl__check_create(check, 7);
+	made = p.instance != NULL;
+	if (made) {
+		decide(&p, "nothing there", 0, 0);
+		decide(&p, "gangs without nodes", 5, 0);
+		decide(&p, "4 gangs, 4 nodes", 4, 4);
+		decide(&p, "12 gangs, 2 nodes", 12, 2);
+		decide(&p, "1000 gangs, 1000 nodes", 1000, 1000);
+	}
+	*digest = check->digest;
+	espl__check_step(check, "destroy");
+	espl__instance_destroy(p.instance);
+	forget_view(&p);
+	return made;
+}
+
+void
+espl__check_place(struct espl__check *check)
+{
+	uint64_t one, two;
+	int      before = check->shared->errors;
+
+	if (!script(check, 0, &one))
+		return;
+	if (check->shared->errors == before)
+		espl__check_ok(check, "place: answers fit, for no gangs, a few and 1000");
+	(void)script(check, 0, &two);
+	if (one != two)
+		espl__check_error(check, "the same views led to other placements: it is not deterministic");
+	else
+		espl__check_ok(check, "the same views lead to the same placements");
+	(void)script(check, 1, &two);
+	espl__check_ok(check, "place: returns when every call is refused");
+}
+
+/* ---- clouds ------------------------------------------------------------------------ */
+
+static espl_status
+cloud_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
+{
+	struct espl__check *check = events->ctx;
+
+	if (offer->size < sizeof *offer || offer->name == NULL || offer->market == NULL
+	    || offer->gpus == 0) {
+		espl__check_error(check, "describe: an offer without size, name, market or GPUs");
+		return ESPL_E_REJECTED;
+	}
+	return espl__check_call(check, "offer", offer->name, strlen(offer->name));
+}
+
+static espl_status
+cloud_prices(const struct espl_cloud_events *events, const char *offer, const char *market,
+             const struct espl_price *prices, uint32_t count)
+{
+	(void)offer;
+	(void)market;
+	for (uint32_t i = 1; i < count; i++)
+		if (prices[i].from < prices[i - 1].from)
+			espl__check_error(events->ctx, "describe: prices are not told oldest first");
+	return espl__check_call(events->ctx, "prices", prices, count * sizeof *prices);
+}
+
+static espl_status
+cloud_node(const struct espl_cloud_events *events, const struct espl_node_event *event)
+{
+	(void)event;
+	espl__check_error(events->ctx, "describe: it tells of a machine, but must know none");
+	return ESPL_E_REJECTED;
+}
+
+static void
+cloud_done(const struct espl_cloud_events *events, uint64_t what, espl_status status, const char *text)
+{
+	(void)events;
+	(void)what;
+	(void)status;
+	(void)text;
+}
+
+void
+espl__check_cloud(struct espl__check *check)
+{
+	struct espl_cloud_events events = { .size = (uint32_t)sizeof events, .ctx = check,
+		.offer = cloud_offer, .prices = cloud_prices, .node = cloud_node, .done = cloud_done };
+	const struct espl_cloud_ops *ops = (const void *)check->plugin->desc->ops;
+	uint64_t                     digests[2] = { 0, 0 }, calls = 0;
+
+	for (int i = 0; i < 2; i++) {
+		struct espl_error      error = ESPL_INIT(struct espl_error);
+		struct espl__instance *instance;
+		espl_status            status;
+
+		espl__check_begin(check, 0);
+		instance = espl__check_create(check, 7);
+		if (instance == NULL)
+			return;
+		error.option = error.row = ESPL_ANY;
+		espl__check_step(check, "describe");
+		status = ops->describe(instance->self, &events, &error);
+		if (status != ESPL_E_UNKNOWN)
+			(void)espl__check_returned(check, "describe", status, &error);
+		digests[i] = check->digest;
+		calls = check->calls;
+		espl__check_step(check, "destroy");
+		espl__instance_destroy(instance);
+	}
+	if (digests[0] != digests[1])
+		espl__check_error(check, "describe: the same options tell different offers");
+	else
+		espl__check_ok(check, "describe: %s", calls > 0 ? "offers are told, the same twice"
+		                                               : "nothing is known beforehand");
+}

@@ -1,0 +1,51 @@
+/* instance.h - a plugin at work: its checked options, its host table, its random stream.
+ *
+ * The only way into a plugin is through policy/ (policies), world/ (clouds) and the hosts of
+ * trainables; they all begin with an instance.
+ */
+#ifndef ESPL__INSTANCE_H
+#define ESPL__INSTANCE_H
+#include <espalier/host.h>
+#include "base/rng.h"
+#include "config/schema.h"
+#include "plugin/registry.h"
+
+struct espl__instance;
+
+/* What surrounds the instances of a run; outlives them. */
+struct espl__host_env {
+	uint64_t   seed;
+	int64_t    utc_start_s;
+	int        verbose, simulated;
+	const espl_time *now;		/* read by host->now; written by the executor         */
+	const char *directory;		/* base of relative PATH options; "" the current one  */
+	void      *ctx;			/* for the two below                                  */
+	/* Service id for this instance, or NULL. */
+	const void *(*service)(void *ctx, struct espl__instance *, const char *id);
+	void       (*note)(void *ctx, struct espl__instance *, espl_subject, uint64_t id, const char *text);
+};
+struct espl__instance {
+	const struct espl__plugin   *plugin;
+	const struct espl__host_env *env;
+	struct espl__values *values;
+	struct espl_host     host;	/* host.ctx is the instance                            */
+	struct espl__rng     rng;
+	void                *self;
+	const struct espl_ops *ops;
+	char                 who[80];	/* "algorithm 'sha'"                                  */
+	uint64_t             files_digest;	/* of all PATH options, for the journal        */
+	int                  wants_history;	/* set when ESPL_HISTORY was asked for         */
+	void                *files;	/* private: the bytes of PATH options */
+	uint32_t             file_count;
+};
+/* Loads the plugin, resolves `group` by its schema ("use" passed over), reads PATH files, makes
+ * the host table and calls create.  Message with FILE:LINE of the blamed option. */
+espl_status espl__instance_create(espl_kind, const char *name, const struct espl__node *group,
+                                  const struct espl__host_env *, struct espl__instance **,
+                                  struct espl__diag *);
+/* The same on an already found plugin (check-plugin, trainables in process). */
+espl_status espl__instance_of(const struct espl__plugin *, const struct espl__node *group,
+                              const struct espl__host_env *, struct espl__instance **,
+                              struct espl__diag *);
+void        espl__instance_destroy(struct espl__instance *);	/* NULL is fine */
+#endif

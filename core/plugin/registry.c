@@ -1,0 +1,506 @@
+/* registry.c - finds plugins by kind and name, keeps those that were loaded. */
+#include "plugin/registry.h"
+
+#include <dirent.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "config/run.h"
+#include "plugin/loader.h"
+
+#ifndef PKGLIBDIR
+# define PKGLIBDIR "/usr/local/lib/espalier"
+#endif
+#ifndef PKGLIBEXECDIR
+# define PKGLIBEXECDIR "/usr/local/libexec/espalier"
+#endif
+
+struct loaded {
+	struct espl__plugin  plugin;
+	struct espl__module *module;	/* NULL: builtin */
+	dev_t                device;	/* of the file: the same one under two names is one plugin */
+	ino_t                inode;
+	struct loaded       *next;
+};
+static struct loaded *all_loaded;
+static char         **folders;
+static uint32_t       folder_count, folder_cap;
+static int            started;
+static char          *libexec;
+
+/* ---- where plugins are ------------------------------------------------------------- */
+
+static int
+is_folder(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+static void
+add_folder(const char *path)
+{
+	char full[PATH_MAX];
+
+	if (realpath(path, full) == NULL || !is_folder(full))
+		return;
+	for (uint32_t i = 0; i < folder_count; i++)
+		if (strcmp(folders[i], full) == 0)
+			return;
+	ESPL__GROW(folders, folder_cap, folder_count + 1);
+	folders[folder_count++] = espl__strdup(full);
+}
+
+/* The parts of a ':'-separated list; `strict`: each must be there. */
+static espl_status
+add_list(const char *list, int strict, struct espl__diag *diag)
+{
+	char *copy = espl__strdup(list), *rest = copy, *part;
+	espl_status status = ESPL_OK;
+
+	while (status == ESPL_OK && (part = strsep(&rest, ":")) != NULL) {
+		if (part[0] == '\0')
+			continue;
+		if (strict && !is_folder(part)) {
+			status = espl__fail(diag, ESPL_E_CONFIG, "there is no folder '%s' of plugins", part);
+			espl__hint(diag, "-P takes folders, with ':' between them");
+		} else {
+			add_folder(part);
+		}
+	}
+	free(copy);
+	return status;
+}
+
+/* Top of the build tree that this program runs from, or NULL: it is marked by config.status, and
+ * has the program, or a test three folders down at most.  Malloc'd. */
+static char *
+build_tree(void)
+{
+	char    path[PATH_MAX];
+	ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
+
+	if (size <= 0)
+		return NULL;
+	path[size] = '\0';
+	for (int up = 0; up < 4; up++) {
+		char *slash = strrchr(path, '/'), *mark;
+		int   found;
+
+		if (slash == NULL || slash == path)
+			return NULL;
+		*slash = '\0';
+		mark = espl__format("%s/config.status", path);
+		found = access(mark, F_OK) == 0;
+		free(mark);
+		mark = espl__format("%s/plugins", path);
+		found = found && is_folder(mark);
+		free(mark);
+		if (found)
+			return espl__strdup(path);
+	}
+	return NULL;
+}
+
+static const struct espl_option *find_option(espl_kind, const char *, const char *, uint32_t *);
+
+static void
+forget_folders(void)
+{
+	for (uint32_t i = 0; i < folder_count; i++)
+		free(folders[i]);
+	free(folders);
+	folders = NULL;
+	folder_count = folder_cap = 0;
+}
+
+espl_status
+espl__plugins_init(const char *extra_path, struct espl__diag *diag)
+{
+	const char *path = secure_getenv("ESPALIER_PLUGIN_PATH");
+	char       *tree;
+	espl_status status = ESPL_OK;
+
+	if (!started)
+		status = espl__modules_init(diag);
+	if (status != ESPL_OK)
+		return status;
+	started = 1;
+	forget_folders();
+	if (extra_path != NULL)
+		status = add_list(extra_path, 1, diag);
+	if (status != ESPL_OK)
+		return status;
+	if (path != NULL)
+		(void)add_list(path, 0, NULL);
+	tree = build_tree();
+	if (tree != NULL) {
+		char *plugins = espl__format("%s/plugins", tree);
+
+		add_folder(plugins);
+		free(plugins);
+		free(tree);
+	}
+	add_folder(PKGLIBDIR "/plugins");
+	espl__run_option_finder(find_option);
+	return ESPL_OK;
+}
+
+void
+espl__plugins_exit(void)
+{
+	struct loaded *next;
+
+	for (struct loaded *l = all_loaded; l != NULL; l = next) {
+		next = l->next;
+		espl__module_close(l->module);
+		free((void *)l->plugin.path);
+		free(l);
+	}
+	all_loaded = NULL;
+	forget_folders();
+	free(libexec);
+	libexec = NULL;
+	espl__run_option_finder(NULL);
+	if (started)
+		espl__modules_exit();
+	started = 0;
+}
+
+static espl_status
+need_start(struct espl__diag *diag)
+{
+	return started ? ESPL_OK : espl__plugins_init(NULL, diag);
+}
+
+const char *
+espl__plugins_folder(uint32_t i)
+{
+	return i < folder_count ? folders[i] : NULL;
+}
+
+const char *
+espl__libexec(void)
+{
+	const char *set = secure_getenv("ESPALIER_LIBEXEC");
+	char       *tree;
+
+	if (set != NULL && set[0] != '\0')
+		return set;
+	if (libexec != NULL)
+		return libexec;
+	tree = build_tree();
+	if (tree != NULL) {
+		char *agent = espl__format("%s/espalier-agent", tree);
+
+		if (access(agent, X_OK) == 0)
+			libexec = espl__strdup(tree);
+		free(agent);
+		free(tree);
+	}
+	if (libexec == NULL)
+		libexec = espl__strdup(PKGLIBEXECDIR);
+	return libexec;
+}
+
+/* ---- loading ----------------------------------------------------------------------- */
+
+static const struct espl__plugin *
+keep(const struct espl_plugin *desc, const char *path, struct espl__module *module,
+     const struct stat *st)
+{
+	struct loaded *l = espl__alloc(sizeof *l);
+
+	l->plugin.desc = desc;
+	l->plugin.path = espl__strdup(path);
+	l->module = module;
+	if (st != NULL) {
+		l->device = st->st_dev;
+		l->inode = st->st_ino;
+	}
+	l->next = all_loaded;
+	all_loaded = l;
+	return &l->plugin;
+}
+
+static espl_status
+open_file(const char *path, const struct espl__plugin **plugin, struct espl__diag *diag)
+{
+	const struct espl_plugin *desc;
+	struct espl__module      *module;
+	struct stat st;
+	char        here[PATH_MAX], *full;
+	espl_status status;
+
+	if (stat(path, &st) != 0 || getcwd(here, sizeof here) == NULL) {
+		espl__fail_errno(diag, "cannot open the plugin '%s'", path);
+		return ESPL_E_CONFIG;
+	}
+	for (struct loaded *l = all_loaded; l != NULL; l = l->next)
+		if (l->module != NULL && l->device == st.st_dev && l->inode == st.st_ino) {
+			*plugin = &l->plugin;
+			return ESPL_OK;
+		}
+	full = path[0] == '/' ? espl__strdup(path) : espl__format("%s/%s", here, path);
+	status = espl__module_open(full, &module, &desc, diag);
+	if (status == ESPL_OK)
+		*plugin = keep(desc, full, module, &st);
+	free(full);
+	return status;
+}
+
+static const struct espl__plugin *
+find_loaded(const struct espl_plugin *desc)
+{
+	for (struct loaded *l = all_loaded; l != NULL; l = l->next)
+		if (l->plugin.desc == desc)
+			return &l->plugin;
+	return NULL;
+}
+
+static espl_status
+open_builtin(const struct espl_plugin *desc, const struct espl__plugin **plugin,
+             struct espl__diag *diag)
+{
+	espl_status status;
+
+	*plugin = find_loaded(desc);
+	if (*plugin != NULL)
+		return ESPL_OK;
+	status = espl__abi_check(desc, 0, NULL, "(builtin)", diag);
+	if (status == ESPL_OK)
+		*plugin = keep(desc, "(builtin)", NULL, NULL);
+	return status;
+}
+
+espl_status
+espl__plugin_open(const char *path, const struct espl__plugin **plugin, struct espl__diag *diag)
+{
+	espl_status status = need_start(diag);
+	size_t      size = strlen(path);
+	const char *slash = strrchr(path, '/');
+	int         folder = slash != NULL ? (int)(slash - path) + 1 : 0;
+	char       *beside, *hidden;
+
+	*plugin = NULL;
+	if (status != ESPL_OK)
+		return status;
+	if (size < 4 || strcmp(path + size - 3, ".la") != 0)
+		return open_file(path, plugin, diag);
+	beside = espl__format("%.*sso", (int)size - 2, path);
+	hidden = espl__format("%.*s.libs/%.*sso", folder, path, (int)size - 2 - folder, path + folder);
+	status = open_file(access(beside, F_OK) == 0 ? beside : hidden, plugin, diag);
+	free(beside);
+	free(hidden);
+	return status;
+}
+
+/* ---- looking ----------------------------------------------------------------------- */
+
+struct found {				/* a plugin that is there, perhaps not loadable */
+	espl_kind kind;
+	char      name[128];
+	char     *path;			/* NULL: builtin */
+	const struct espl_plugin *builtin;
+	uint32_t  order;		/* earlier folders come first */
+};
+struct catalogue { struct found *list; uint32_t count, cap; };
+
+static void
+add_found(struct catalogue *c, espl_kind kind, const char *name, const char *path,
+          const struct espl_plugin *builtin)
+{
+	struct found *f;
+
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->list[i].kind == kind && espl__plugin_name_equal(c->list[i].name, name))
+			return;
+	ESPL__GROW(c->list, c->cap, c->count + 1);
+	f = &c->list[c->count];
+	memset(f, 0, sizeof *f);
+	f->kind = kind;
+	snprintf(f->name, sizeof f->name, "%s", name);
+	f->path = espl__strdup(path);
+	f->builtin = builtin;
+	f->order = c->count++;
+}
+
+static int
+by_text(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The folder's files in the order of their names: what readdir says first is an accident. */
+static void
+look_in(struct catalogue *c, const char *folder)
+{
+	DIR           *dir = opendir(folder);
+	struct dirent *entry;
+	char         **names = NULL;
+	size_t         count = 0, cap = 0;
+
+	if (dir == NULL)
+		return;
+	while ((entry = readdir(dir)) != NULL) {
+		size_t size = strlen(entry->d_name);
+
+		if (size < 4 || strcmp(entry->d_name + size - 3, ".so") != 0)
+			continue;
+		ESPL__GROW(names, cap, count + 1);
+		names[count++] = espl__strdup(entry->d_name);
+	}
+	(void)closedir(dir);
+	if (count > 0)
+		qsort(names, count, sizeof *names, by_text);
+	for (size_t i = 0; i < count; i++) {
+		char     *path = espl__format("%s/%s", folder, names[i]);
+		char      name[128];
+		espl_kind kind;
+
+		if (espl__module_name(path, &kind, name, sizeof name) == 0)
+			add_found(c, kind, name, path, NULL);
+		free(path);
+		free(names[i]);
+	}
+	free(names);
+}
+
+static int
+by_kind_and_name(const void *a, const void *b)
+{
+	const struct found *x = a, *y = b;
+	int order;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	order = strcmp(x->name, y->name);
+	return order != 0 ? order : x->order < y->order ? -1 : x->order > y->order;
+}
+
+static void
+look(struct catalogue *c)
+{
+	memset(c, 0, sizeof *c);
+	for (const struct espl_plugin *const *b = espl__builtin_plugins; *b != NULL; b++)
+		add_found(c, (*b)->kind, (*b)->name, NULL, *b);
+	for (uint32_t i = 0; i < folder_count; i++) {
+		char *hidden = espl__format("%s/.libs", folders[i]);
+
+		look_in(c, folders[i]);
+		look_in(c, hidden);
+		free(hidden);
+	}
+	if (c->count > 0)
+		qsort(c->list, c->count, sizeof *c->list, by_kind_and_name);
+}
+
+static void
+catalogue_free(struct catalogue *c)
+{
+	for (uint32_t i = 0; i < c->count; i++)
+		free(c->list[i].path);
+	free(c->list);
+}
+
+static espl_status
+open_found(const struct found *f, const struct espl__plugin **plugin, struct espl__diag *diag)
+{
+	return f->builtin != NULL ? open_builtin(f->builtin, plugin, diag)
+	                          : open_file(f->path, plugin, diag);
+}
+
+static espl_status
+not_found(const struct catalogue *c, espl_kind kind, const char *name, struct espl__diag *diag)
+{
+	const char **names = espl__alloc((c->count + 1) * sizeof *names);
+	const char  *near;
+	uint32_t     count = 0;
+	char         searched[400] = "";
+
+	for (uint32_t i = 0; i < c->count; i++)
+		if (c->list[i].kind == kind)
+			names[count++] = c->list[i].name;
+	for (uint32_t i = 0; i < folder_count; i++) {
+		size_t used = strlen(searched);
+
+		snprintf(searched + used, sizeof searched - used, "%s%s", i > 0 ? ", " : "", folders[i]);
+	}
+	near = espl__nearest(name, names, count);
+	espl__fail(diag, ESPL_E_CONFIG, "there is no %s '%.100s' (searched: %s)", espl__kind_name(kind), name,
+	           folder_count > 0 ? searched : "builtin plugins only");
+	if (near != NULL)
+		espl__hint(diag, "did you mean '%s'?", near);
+	else
+		espl__hint(diag, "`espalier plugins` lists what there is; -P FOLDER adds a folder");
+	free(names);
+	return ESPL_E_CONFIG;
+}
+
+espl_status
+espl__plugin_find(espl_kind kind, const char *name, const struct espl__plugin **plugin,
+                  struct espl__diag *diag)
+{
+	struct catalogue c;
+	espl_status      status = need_start(diag);
+
+	*plugin = NULL;
+	if (status != ESPL_OK)
+		return status;
+	look(&c);
+	status = ESPL_E_UNKNOWN;
+	for (uint32_t i = 0; i < c.count; i++)
+		if (c.list[i].kind == kind && espl__plugin_name_equal(c.list[i].name, name)) {
+			status = open_found(&c.list[i], plugin, diag);
+			break;
+		}
+	if (status == ESPL_E_UNKNOWN)
+		status = not_found(&c, kind, name, diag);
+	catalogue_free(&c);
+	return status;
+}
+
+void
+espl__plugins_each(void (*each)(void *, const struct espl__plugin *),
+                   void (*broken)(void *, const char *, const struct espl__diag *), void *ctx)
+{
+	struct catalogue c;
+
+	if (need_start(NULL) != ESPL_OK)
+		return;
+	look(&c);
+	for (uint32_t i = 0; i < c.count; i++) {
+		struct espl__diag          diag = ESPL__DIAG_INIT;
+		const struct espl__plugin *plugin = NULL;
+
+		if (open_found(&c.list[i], &plugin, &diag) == ESPL_OK)
+			each(ctx, plugin);
+		else if (broken != NULL)
+			broken(ctx, c.list[i].path != NULL ? c.list[i].path : "(builtin)", &diag);
+	}
+	catalogue_free(&c);
+}
+
+/* For config/run.h: which option of which plugin is this? */
+static const struct espl_option *
+find_option(espl_kind kind, const char *use, const char *name, uint32_t *stride)
+{
+	const struct espl__plugin *plugin;
+
+	if (use == NULL || espl__plugin_find(kind, use, &plugin, NULL) != ESPL_OK)
+		return NULL;
+	*stride = plugin->desc->option_size;
+	for (uint32_t i = 0; i < plugin->desc->option_count; i++) {
+		const struct espl_option *option = espl__option_at(plugin->desc->options, *stride, i);
+
+		if (strcmp(option->name, name) == 0)
+			return option;
+	}
+	return NULL;
+}
