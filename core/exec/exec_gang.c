@@ -98,6 +98,9 @@ start(struct espl__exec *x, struct espl__item *item)
 	x->gang_count++;
 	x->gpus_busy += g->share.packing == 1 ? g->share.gpus : 1;
 	espl__map_set(&x->gang_map, g->id + 1, g);
+	if (t->attempts > 0 && (t->last.gpus != g->share.gpus || t->last.packing != g->share.packing))
+		x->resizes++;
+	t->last = g->share;
 	t->gang = g;
 	item->pub.flags |= ESPL_ITEM_CHANGING;
 	e = espl__exec_effect(x, ESPL__FX_START);
@@ -230,7 +233,6 @@ directive(struct espl__exec *x, struct espl__gang *g)
 		return leave(x, g);
 	if (!espl__gang_matches(g, item)) {
 		if (item->target_count == 0 || seats_clear(x, item) || gives_up_a_wanted_seat(x, g)) {
-			x->resizes++;
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "leaves its GPUs at iteration %llu: %s",
 			    (unsigned long long)g->iteration, item->target_count == 0 ? "it has no place now" : "its place changes");
 			return leave(x, g);

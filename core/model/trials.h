@@ -19,6 +19,7 @@ struct espl__trial {
 	uint64_t source;		/* clone without a checkpoint of its own: whose to load; NONE */
 	uint64_t source_checkpoint;	/* of the source                                      */
 	uint32_t clones_waiting;	/* clones that still need a checkpoint of this one     */
+	struct espl_share last;		/* on what it started last                             */
 	uint32_t attempts, failures;
 	uint32_t stamp;			/* of the policy call that continued it last           */
 	uint8_t  dropped;		/* will never be continued or cloned                   */
