@@ -286,6 +286,7 @@ on_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 	espl__gang_free(x, g);
 	x->search_why |= ESPL_ASK_CAPACITY;
 	status = after_end(x, t, how, text, diag);
+	espl__exec_show(x, t);
 	free(text);
 	return status;
 }
@@ -320,6 +321,21 @@ on_outcome(struct espl__exec *x, const struct espl__event *e)
 	}
 }
 
+/* Where the user wrote trial.gpus_min. */
+static const char *
+gpus_min_written(const struct espl__exec *x, uint32_t *line)
+{
+	const struct espl__values *v = x->config->trial_values;
+
+	for (uint32_t i = 0; v != NULL && i < v->config.count; i++)
+		if (strcmp(espl__option_at(v->options, v->option_size, i)->name, "gpus_min") == 0 && v->files[i] != NULL) {
+			*line = v->config.values[i].line;
+			return v->files[i];
+		}
+	*line = 0;
+	return x->config->path;
+}
+
 /* The offers are known: can a trial of this search ever run? */
 static espl_status
 on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
@@ -336,7 +352,9 @@ on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 	x->cluster_dirty = 1;
 	potential = espl__exec_potential(x);
 	if (potential < x->config->trial.gpus_min) {
-		espl_status status = espl__fail_at(diag, ESPL_E_CONFIG, x->config->path, 0,
+		uint32_t    line;
+		const char *file = gpus_min_written(x, &line);
+		espl_status status = espl__fail_at(diag, ESPL_E_CONFIG, file, line,
 		    "a trial needs %u GPUs (trial.gpus_min), but cloud '%s' can never give more than %llu",
 		    (unsigned)x->config->trial.gpus_min, s->use, (unsigned long long)potential);
 		espl__hint(diag, "lower trial.gpus_min, or let the cloud hold more nodes or larger ones");

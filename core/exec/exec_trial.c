@@ -83,8 +83,8 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 	if (how == ESPL_END_FAILED)
 		x->failed++;
 	if (how == ESPL_END_BUDGET || how == ESPL_END_ITSELF)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "%s at iteration %llu with loss %.9g", words[how],
-		    (unsigned long long)t->pub.iteration, t->pub.loss);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "%s at iteration %llu with %s %.9g", words[how],
+		    (unsigned long long)t->pub.iteration, x->config->metric, x->config->maximize ? -t->pub.loss : t->pub.loss);
 	else
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "%s at iteration %llu", words[how],
 		    (unsigned long long)t->pub.iteration);

@@ -1,0 +1,191 @@
+/* args.c - the words of a command line against the flags that a verb knows. */
+#include "cli/cli.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+
+/* Every verb has these. */
+static const struct espl__flag common[] = {
+	{ "help", 'h', NULL, "say what the verb does" },
+	{ "plugins", 'P', "FOLDER", "look for plugins there first" },
+	{ NULL, 0, NULL, NULL }
+};
+
+static const struct espl__flag *
+find_in(const struct espl__flag *list, const char *name, size_t length, char letter)
+{
+	for (; list != NULL && list->name != NULL; list++) {
+		if (letter != 0 ? list->letter == letter
+		                : strlen(list->name) == length && strncmp(list->name, name, length) == 0)
+			return list;
+	}
+	return NULL;
+}
+
+static const struct espl__flag *
+find(const struct espl__verb *verb, const char *name, size_t length, char letter)
+{
+	const struct espl__flag *flag = find_in(verb->flags, name, length, letter);
+
+	return flag != NULL ? flag : find_in(common, name, length, letter);
+}
+
+static espl_status
+unknown(const struct espl__verb *verb, const char *word, struct espl__diag *diag)
+{
+	const struct espl__flag *lists[2] = { verb->flags, common }, *flag;
+	const char *names[32], *near;
+	char        name[64];
+	size_t      count = 0, i;
+
+	for (i = 0; i < 2; i++) {
+		for (flag = lists[i]; flag != NULL && flag->name != NULL && count < 32; flag++)
+			names[count++] = flag->name;
+	}
+	(void)snprintf(name, sizeof name, "%s", word + strspn(word, "-"));
+	name[strcspn(name, "=")] = '\0';
+	near = espl__nearest(name, names, count);
+	(void)espl__fail(diag, ESPL_E_CONFIG, "`espalier %s` has no option '%.*s'", verb->name,
+	                 (int)strcspn(word, "="), word);
+	if (near != NULL)
+		espl__hint(diag, "did you mean '--%s'?", near);
+	else
+		espl__hint(diag, "see `espalier help %s`", verb->name);
+	return ESPL_E_CONFIG;
+}
+
+static void
+keep(struct espl__args *args, const struct espl__flag *flag, const char *value)
+{
+	char *joined;
+
+	if (flag == &common[0]) {
+		args->help = 1;
+	} else if (flag == &common[1]) {
+		joined = args->plugin_path == NULL ? espl__strdup(value)
+		         : espl__format("%s:%s", args->plugin_path, value);
+		free(args->plugin_path);
+		args->plugin_path = joined;
+	} else {
+		ESPL__GROW(args->given, args->given_cap, args->given_count + 1);
+		args->given[args->given_count++] = (struct espl__given){ flag, value };
+	}
+}
+
+/* One word that begins with a dash; *at moves on where the value is the next word. */
+static espl_status
+take_flag(struct espl__args *args, int argc, const char *const *argv, int *at, struct espl__diag *diag)
+{
+	const char *word = argv[*at], *value = NULL, *name = word + 2;
+	const struct espl__flag *flag;
+
+	if (word[1] == '-') {
+		flag = find(args->verb, name, strcspn(name, "="), 0);
+		if (strchr(name, '=') != NULL)
+			value = strchr(name, '=') + 1;
+	} else {
+		flag = find(args->verb, NULL, 0, word[1]);
+		if (word[2] != '\0')
+			value = word + 2;
+	}
+	if (flag == NULL)
+		return unknown(args->verb, word, diag);
+	if (flag->value == NULL && value != NULL)
+		return espl__fail(diag, ESPL_E_CONFIG, "option '--%s' takes no value", flag->name);
+	if (flag->value != NULL && value == NULL) {
+		if (*at + 1 >= argc)
+			return espl__fail(diag, ESPL_E_CONFIG, "option '--%s' needs a value: --%s %s",
+			                  flag->name, flag->name, flag->value);
+		value = argv[++*at];
+	}
+	keep(args, flag, value != NULL ? value : "");
+	return ESPL_OK;
+}
+
+espl_status
+espl__args_parse(const struct espl__verb *verb, int argc, const char *const *argv, struct espl__args *args,
+                 struct espl__diag *diag)
+{
+	int         i, plain = 0;
+	espl_status status;
+
+	memset(args, 0, sizeof *args);
+	args->verb = verb;
+	for (i = 0; i < argc; i++) {
+		if (!plain && strcmp(argv[i], "--") == 0) {
+			plain = 1;
+		} else if (!plain && argv[i][0] == '-' && argv[i][1] != '\0') {
+			status = take_flag(args, argc, argv, &i, diag);
+			if (status != ESPL_OK)
+				return status;
+		} else if (args->count < verb->most) {
+			args->positional[args->count++] = argv[i];
+		} else {
+			(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is one argument too many", argv[i]);
+			espl__hint(diag, "usage: espalier %s %s", verb->name, verb->usage);
+			return ESPL_E_CONFIG;
+		}
+	}
+	if (args->count < verb->least && !args->help) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "`espalier %s` needs %s", verb->name,
+		                 verb->least - args->count == 1 ? "one argument more" : "more arguments");
+		espl__hint(diag, "usage: espalier %s %s", verb->name, verb->usage);
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
+}
+
+void
+espl__args_free(struct espl__args *args)
+{
+	free(args->given);
+	free(args->plugin_path);
+	memset(args, 0, sizeof *args);
+}
+
+const char *
+espl__arg(const struct espl__args *args, const char *name)
+{
+	uint32_t i;
+
+	for (i = args->given_count; i > 0; i--) {
+		if (strcmp(args->given[i - 1].flag->name, name) == 0)
+			return args->given[i - 1].value;
+	}
+	return NULL;
+}
+
+uint32_t
+espl__arg_all(const struct espl__args *args, const char *name, const char ***values)
+{
+	uint32_t i, count = 0;
+
+	*values = espl__alloc((args->given_count + 1) * sizeof **values);
+	for (i = 0; i < args->given_count; i++) {
+		if (strcmp(args->given[i].flag->name, name) == 0)
+			(*values)[count++] = args->given[i].value;
+	}
+	return count;
+}
+
+espl_status
+espl__arg_number(const struct espl__args *args, const char *name, int64_t least, int64_t most,
+                 int64_t otherwise, int64_t *to, struct espl__diag *diag)
+{
+	const char *text = espl__arg(args, name);
+	int64_t     value;
+
+	*to = otherwise;
+	if (text == NULL)
+		return ESPL_OK;
+	if (espl__parse_int(text, &value) < 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "--%s: '%s' is no whole number", name, text);
+	if (value < least || value > most)
+		return espl__fail(diag, ESPL_E_CONFIG, "--%s: %lld is not from %lld to %lld", name,
+		                  (long long)value, (long long)least, (long long)most);
+	*to = value;
+	return ESPL_OK;
+}

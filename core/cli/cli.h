@@ -1,0 +1,87 @@
+/* cli.h - what the verbs of the command line share: arguments, messages, exit status. */
+#ifndef ESPL__CLI_H
+#define ESPL__CLI_H
+#include <stdint.h>
+#include <stdio.h>
+#include "base/buf.h"
+#include "base/diag.h"
+
+enum espl__exit {			/* docs/cli.md */
+	ESPL__EXIT_DONE = 0,
+	ESPL__EXIT_FAILED = 1,		/* the run failed                                       */
+	ESPL__EXIT_USAGE = 2,		/* usage or configuration error                         */
+	ESPL__EXIT_INFEASIBLE = 3,
+	ESPL__EXIT_INTERRUPTED = 4	/* can be resumed                                       */
+};
+
+struct espl__flag {
+	const char *name;		/* without dashes                                       */
+	char        letter;		/* 0: none                                              */
+	const char *value;		/* "DIR"; NULL: takes none                              */
+	const char *help;
+};
+
+#define ESPL__POSITIONAL_MAX 4u
+struct espl__args;
+struct espl__verb {
+	const char *name;
+	const char *usage;		/* what follows the name                                */
+	const char *summary;		/* one line, no full stop                               */
+	const char *text;		/* paragraphs for `help VERB`                           */
+	const struct espl__flag *flags;	/* ended by a NULL name; NULL: none                     */
+	uint32_t    least, most;	/* positional arguments                                 */
+	int       (*run)(const struct espl__args *);
+};
+struct espl__given { const struct espl__flag *flag; const char *value; };
+struct espl__args {
+	const struct espl__verb *verb;
+	const char *positional[ESPL__POSITIONAL_MAX];
+	uint32_t    count;
+	struct espl__given *given;
+	uint32_t    given_count, given_cap;
+	int         help;		/* --help was asked for                                 */
+	char       *plugin_path;	/* of -P, ':'-separated; NULL none                      */
+};
+
+/* args.c.  Understands --name VALUE, --name=VALUE, -l VALUE, flags after positionals, --. */
+espl_status espl__args_parse(const struct espl__verb *, int argc, const char *const *argv, struct espl__args *,
+                             struct espl__diag *);
+void        espl__args_free(struct espl__args *);
+/* The last value given, or NULL; for a flag without a value: "" if it was given. */
+const char *espl__arg(const struct espl__args *, const char *name);
+/* All values of a repeatable flag, in order; free() the array. */
+uint32_t    espl__arg_all(const struct espl__args *, const char *name, const char ***values);
+/* A whole number within limits; `otherwise` where the flag is absent. */
+espl_status espl__arg_number(const struct espl__args *, const char *name, int64_t least, int64_t most,
+                             int64_t otherwise, int64_t *, struct espl__diag *);
+
+/* main.c: the verbs, ended by a NULL name. */
+extern const struct espl__verb espl__verbs[];
+const struct espl__verb *espl__verb_find(const char *name);
+int  espl__main(int argc, char **argv);
+
+/* Prints the failure to standard error and gives the exit status that belongs to it. */
+int  espl__cli_fail(const struct espl__diag *);
+/* The same for a command line that makes no sense; names `espalier help VERB`. */
+int  espl__cli_usage(const struct espl__args *, const char *format, ...) ESPL_PRINTF(2, 3);
+int  espl__cli_exit(espl_status);
+/* Hands text to standard output; 0, or 1 with a message when it cannot be written. */
+int  espl__cli_print(struct espl__buf *);
+
+/* verb_help.c */
+void espl__help_verb(const struct espl__verb *, struct espl__buf *);
+void espl__help_overview(struct espl__buf *);
+
+int espl__verb_run(const struct espl__args *);
+int espl__verb_resume(const struct espl__args *);
+int espl__verb_simulate(const struct espl__args *);
+int espl__verb_status(const struct espl__args *);
+int espl__verb_best(const struct espl__args *);
+int espl__verb_explain(const struct espl__args *);
+int espl__verb_export(const struct espl__args *);
+int espl__verb_allocate(const struct espl__args *);
+int espl__verb_check(const struct espl__args *);
+int espl__verb_plugins(const struct espl__args *);
+int espl__verb_check_plugin(const struct espl__args *);
+int espl__verb_help(const struct espl__args *);
+#endif

@@ -1,0 +1,277 @@
+/* folder.c - a run's folder: its name, the copies of all input files, run.cfg.
+ *
+ * run.cfg appears last and by one atomic, exclusive step, so that two drivers cannot begin in
+ * one folder and a driver killed before that leaves nothing that looks like a run.
+ */
+#include "cli/folder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+
+#define INPUT_MAX ((size_t)1 << 30)
+
+int
+espl__folder_has(const char *dir, const char *name)
+{
+	char       *path = espl__format("%s/%s", dir, name);
+	struct stat st;
+	int         there = lstat(path, &st) == 0;
+
+	free(path);
+	return there;
+}
+
+espl_status
+espl__folder_find(const char *given, char **dir, struct espl__diag *diag)
+{
+	char full[PATH_MAX];
+
+	*dir = NULL;
+	if (realpath(given, full) == NULL)
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", given, strerror(errno));
+	if (!espl__folder_has(full, "run.cfg")) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is no run's folder: it has no run.cfg", given);
+		espl__hint(diag, "give the folder that `espalier run` made");
+		return ESPL_E_CONFIG;
+	}
+	*dir = espl__strdup(full);
+	return ESPL_OK;
+}
+
+/* ---- inputs --------------------------------------------------------------------------------- */
+
+struct inputs {
+	const char *dir;
+	char       *names[256];		/* "inputs/NAME", borrowed by the printer till the end   */
+	char       *sources[256];
+	uint32_t    count;
+	espl_status status;
+	struct espl__diag *diag;
+};
+
+static espl_status
+copy_file(const char *from, const char *to, struct espl__diag *diag)
+{
+	struct espl__buf bytes = { NULL, 0, 0 };
+	espl_status status = espl__file_read(from, INPUT_MAX, &bytes, diag);
+
+	if (status == ESPL_OK)
+		status = espl__file_write(to, bytes.data, bytes.size, diag);
+	espl__buf_free(&bytes);
+	return status;
+}
+
+static int
+taken(const struct inputs *in, const char *name)
+{
+	uint32_t i;
+
+	for (i = 0; i < in->count; i++) {
+		if (strcmp(in->names[i], name) == 0)
+			return 1;
+	}
+	return 0;
+}
+
+/* Called for each input file of the configuration: copies it, says where the copy is. */
+static const char *
+map_input(void *ctx, const struct espl__node *node, const char *absolute)
+{
+	struct inputs *in = ctx;
+	const char    *base = strrchr(absolute, '/');
+	struct stat    st;
+	char          *name, *to;
+	uint32_t       i;
+
+	(void)node;
+	for (i = 0; i < in->count; i++) {
+		if (strcmp(in->sources[i], absolute) == 0)
+			return in->names[i];
+	}
+	/* What is no file (a folder of data, a device) stays where it is. */
+	if (in->status != ESPL_OK || in->count == 256 || stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))
+		return NULL;
+	base = base != NULL ? base + 1 : absolute;
+	name = espl__format("inputs/%s", base);
+	for (i = 2; taken(in, name); i++) {
+		free(name);
+		name = espl__format("inputs/%u-%s", i, base);
+	}
+	to = espl__format("%s/inputs", in->dir);
+	in->status = espl__dir_make(to, in->diag);
+	free(to);
+	to = espl__format("%s/%s", in->dir, name);
+	if (in->status == ESPL_OK)
+		in->status = copy_file(absolute, to, in->diag);
+	free(to);
+	in->sources[in->count] = espl__strdup(absolute);
+	in->names[in->count] = name;
+	return in->names[in->count++];
+}
+
+static espl_status
+write_exclusively(const char *dir, const struct espl__buf *text, struct espl__diag *diag)
+{
+	char       *path = espl__format("%s/run.cfg", dir);
+	char       *temporary = espl__format("%s/run.cfg.%ld", dir, (long)getpid());
+	espl_status status = espl__file_write(temporary, text->data, text->size, diag);
+	int         rc;
+
+	if (status == ESPL_OK) {
+		rc = link(temporary, path);
+		/* Some filesystems know no links. */
+		if (rc < 0 && errno != EEXIST && !espl__folder_has(dir, "run.cfg"))
+			rc = rename(temporary, path);
+		if (rc < 0 && errno == EEXIST)
+			status = espl__fail(diag, ESPL_E_BUSY, "another driver has just begun in '%s'", dir);
+		else if (rc < 0)
+			status = espl__fail_errno(diag, "cannot make '%s'", path);
+		(void)unlink(temporary);
+	}
+	free(path);
+	free(temporary);
+	return status;
+}
+
+static espl_status
+write_config(const struct espl__session *s, const char *dir, struct espl__diag *diag)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	struct inputs    in;
+	espl_status      status;
+	uint32_t         i;
+
+	memset(&in, 0, sizeof in);
+	in.dir = dir;
+	in.diag = diag;
+	espl__run_print_mapped(s->config, map_input, &in, &text);
+	status = in.status;
+	if (status == ESPL_OK)
+		status = write_exclusively(dir, &text, diag);
+	for (i = 0; i < in.count; i++) {
+		free(in.names[i]);
+		free(in.sources[i]);
+	}
+	espl__buf_free(&text);
+	return status;
+}
+
+/* ---- the folder ----------------------------------------------------------------------------- */
+
+/* What a run makes, and a run that is taken back removes. */
+static const char *const own_names[] = { "run.cfg", "journal", "results.db", "results.db-wal",
+	"results.db-shm", "trials", "inputs", "faults", "lock" };
+#define OWN_NAMES (sizeof own_names / sizeof own_names[0])
+
+static espl_status
+refuse(const char *dir, struct espl__diag *diag)
+{
+	(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' holds a run already", dir);
+	espl__hint(diag, "`espalier resume %s` goes on with it; or give another --dir", dir);
+	return ESPL_E_CONFIG;
+}
+
+/* NAME-YYYYMMDD-HHMMSS, made by mkdir: the one step that cannot succeed twice. */
+static espl_status
+make_named(const struct espl__session *s, char **path, struct espl__diag *diag)
+{
+	time_t    now = time(NULL);
+	struct tm local;
+	char      stamp[32];
+	int       i;
+
+	if (localtime_r(&now, &local) == NULL || strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local) == 0)
+		return espl__fail(diag, ESPL_E_REMOTE, "the system's clock gives no date");
+	*path = espl__format("%s-%s", s->config->name, stamp);
+	for (i = 2; mkdir(*path, 0777) < 0; i++) {
+		if (errno != EEXIST || i > 99)
+			return espl__fail(diag, ESPL_E_CONFIG, "cannot make the folder '%s': %s", *path,
+			                  strerror(errno));
+		free(*path);
+		*path = espl__format("%s-%s-%d", s->config->name, stamp, i);
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+make_given(const char *given, int *made, struct espl__diag *diag)
+{
+	struct stat st;
+	size_t      i;
+
+	*made = stat(given, &st) < 0;
+	if (!*made && !S_ISDIR(st.st_mode))
+		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is no folder", given);
+	if (!*made && (espl__folder_has(given, "run.cfg") || espl__folder_has(given, "journal")))
+		return refuse(given, diag);
+	/* Files of these names are somebody else's: neither overwrite nor remove them. */
+	for (i = 0; !*made && i < OWN_NAMES; i++) {
+		if (strcmp(own_names[i], "lock") == 0 || !espl__folder_has(given, own_names[i]))
+			continue;
+		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' already has a '%s', which a run would make",
+		                 given, own_names[i]);
+		espl__hint(diag, "give a new folder");
+		return ESPL_E_CONFIG;
+	}
+	if (*made && espl__dir_make(given, diag) != ESPL_OK)
+		return ESPL_E_CONFIG;
+	if (access(given, W_OK | X_OK) < 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot write in '%s': %s", given, strerror(errno));
+	return ESPL_OK;
+}
+
+espl_status
+espl__folder_make(const struct espl__session *s, const char *given, const char *faults, char **dir,
+                  int *made, struct espl__diag *diag)
+{
+	char       *path = espl__strdup(given), *to, full[PATH_MAX];
+	espl_status status;
+
+	*dir = NULL;
+	*made = 1;
+	status = given == NULL ? make_named(s, &path, diag) : make_given(given, made, diag);
+	if (status == ESPL_OK && realpath(path, full) == NULL)
+		status = espl__fail_errno(diag, "cannot resolve '%s'", path);
+	free(path);
+	if (status != ESPL_OK)
+		return status;
+	*dir = espl__strdup(full);
+	if (faults != NULL) {
+		to = espl__format("%s/faults", *dir);
+		status = copy_file(faults, to, diag);
+		free(to);
+	}
+	if (status == ESPL_OK)
+		status = write_config(s, *dir, diag);
+	if (status != ESPL_OK) {
+		/* BUSY: what is there now belongs to the other driver. */
+		if (status != ESPL_E_BUSY)
+			espl__folder_undo(*dir, *made);
+		free(*dir);
+		*dir = NULL;
+	}
+	return status;
+}
+
+void
+espl__folder_undo(const char *dir, int made)
+{
+	size_t i;
+	char  *path;
+
+	for (i = 0; i < OWN_NAMES; i++) {
+		path = espl__format("%s/%s", dir, own_names[i]);
+		(void)espl__tree_remove(path, NULL);
+		free(path);
+	}
+	if (made)
+		(void)rmdir(dir);
+}

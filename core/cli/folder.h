@@ -1,0 +1,17 @@
+/* folder.h - making and recognising a run's folder. */
+#ifndef ESPL__FOLDER_H
+#define ESPL__FOLDER_H
+#include "cli/session.h"
+
+/* The folder of a new run: `given`, or NAME-YYYYMMDD-HHMMSS here where it is NULL.  Refuses one
+ * that holds a run (E_CONFIG).  Copies the input files, writes run.cfg; nothing else is begun.
+ * *dir: absolute, malloc'd; *made: it did not exist before. */
+espl_status espl__folder_make(const struct espl__session *, const char *given, const char *faults,
+                              char **dir, int *made, struct espl__diag *);
+/* Takes back what espl__folder_make and a driver that never began left there. */
+void        espl__folder_undo(const char *dir, int made);
+/* An existing run's folder, absolute; E_CONFIG with a hint where it is none. */
+espl_status espl__folder_find(const char *given, char **dir, struct espl__diag *);
+/* DIR/NAME exists. */
+int         espl__folder_has(const char *dir, const char *name);
+#endif

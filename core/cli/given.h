@@ -1,0 +1,24 @@
+/* given.h - VIEW.json of `espalier allocate`: a cluster and the items on it, as an allocator sees
+ * them. */
+#ifndef ESPL__GIVEN_H
+#define ESPL__GIVEN_H
+#include <espalier/allocator.h>
+#include "cli/session.h"
+#include "model/fleet.h"
+
+struct espl__given_view {
+	struct espl_alloc_view    view;
+	struct espl__fleet        fleet;
+	struct espl_experiment    experiment;
+	const struct espl_experiment *experiments[1];
+	const char               *metrics[1];
+	uint32_t                 targets[1];
+	struct espl_item         *items;	/* [view.item_count], by (arrived, id)           */
+	const struct espl_item  **list;
+	uint8_t                  *mentioned;	/* [item] by an answer */
+};
+/* E_CONFIG with FILE, and with the line where the file is no JSON. */
+espl_status espl__given_load(const char *path, const struct espl__session *,
+                             struct espl__given_view *, struct espl__diag *);
+void        espl__given_free(struct espl__given_view *);
+#endif

@@ -1,0 +1,295 @@
+/* session.c - loads a configuration and holds it against the plugins that it names. */
+#include "cli/session.h"
+
+#include <string.h>
+#include <espalier/cloud.h>
+
+#include "base/mem.h"
+#include "exec/executor.h"
+#include "model/curves.h"
+#include "policy/call.h"
+
+espl_status
+espl__session_load(const char *path, const char *const *sets, uint32_t set_count, int need_trial,
+                   struct espl__session *s, struct espl__diag *diag)
+{
+	espl_status status;
+
+	memset(s, 0, sizeof *s);
+	status = espl__run_load(path, sets, set_count, need_trial, &s->config, diag);
+	if (status == ESPL_OK)
+		status = espl__space_parse(s->config->space, &s->space, diag);
+	if (status == ESPL_OK)
+		status = espl__profile_load(s->config->trial.profile, s->config->directory, &s->profile,
+		                            diag);
+	/* A file that cannot be read is the user's to mend, whatever the system calls it. */
+	if (status == ESPL_E_REMOTE || status == ESPL_E_LIMIT) {
+		status = ESPL_E_CONFIG;
+		if (diag != NULL)
+			diag->status = status;
+	}
+	if (status != ESPL_OK)
+		espl__session_free(s);
+	return status;
+}
+
+void
+espl__session_free(struct espl__session *s)
+{
+	espl__profile_free(s->profile);
+	espl__space_free(s->space);
+	espl__run_free(s->config);
+	memset(s, 0, sizeof *s);
+}
+
+/* Where a failure names no place, the line that named the plugin is it. */
+static espl_status
+at_use(struct espl__diag *diag, espl_status status, const struct espl__node *group, const char *name)
+{
+	const struct espl__node *node = espl__node_get(group, name);
+
+	if (status != ESPL_OK && diag != NULL && diag->file[0] == '\0' && node != NULL
+	    && node->file != NULL) {
+		(void)snprintf(diag->file, sizeof diag->file, "%s", node->file);
+		diag->line = node->line;
+	}
+	return status;
+}
+
+static espl_status
+check_trainable(const struct espl__session *s, struct espl__diag *diag)
+{
+	const struct espl__trial_config *trial = &s->config->trial;
+	const struct espl__node   *group = espl__node_get(espl__tree_root(s->config->tree), "trial");
+	const struct espl__plugin *plugin;
+	struct espl__values *values = NULL;
+	espl_status status;
+	char       *who;
+
+	status = espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, diag);
+	if (status != ESPL_OK)
+		return at_use(diag, status, group, "trainable");
+	who = espl__format("trainable '%s'", trial->trainable);
+	status = espl__schema_resolve(plugin->desc->options, plugin->desc->option_count,
+	                              plugin->desc->option_size, trial->options, NULL, who,
+	                              trial->trainable, &values, diag);
+	espl__values_free(values);
+	free(who);
+	return status;
+}
+
+espl_status
+espl__session_check(const struct espl__session *s, int simulated, struct espl__diag *diag)
+{
+	const struct espl__run_config *c = s->config;
+	struct espl__exec_setup setup = { .config = c, .space = s->space, .profile = s->profile,
+	                                  .simulated = simulated };
+	const struct espl__section *sections[] = { &c->algorithm, &c->allocator, &c->cloud, &c->placer };
+	struct espl__curves *curves = NULL;
+	struct espl__exec   *exec = NULL;
+	const struct espl__plugin *plugin;
+	espl_status status = ESPL_OK;
+	espl_kind   kind;
+
+	for (kind = ESPL_ALGORITHM; kind <= ESPL_PLACER && status == ESPL_OK; kind++) {
+		const struct espl__section *section = sections[kind - ESPL_ALGORITHM];
+
+		status = espl__plugin_find(kind, section->use, &plugin, diag);
+		(void)at_use(diag, status, section->group, "use");
+	}
+	if (status == ESPL_OK && c->trial.trainable != NULL)
+		status = check_trainable(s, diag);
+	if (status == ESPL_OK && c->trial.curves != NULL) {
+		status = espl__curves_load(c->trial.curves, s->space, &curves, diag);
+		espl__curves_free(curves);
+	}
+	if (status == ESPL_OK)
+		status = espl__exec_new(&setup, &exec, diag);
+	if (status == ESPL_OK)
+		espl__exec_free(exec);
+	if (status == ESPL_OK) {
+		uint32_t count;
+
+		status = espl__session_offers(s, NULL, NULL, &count, diag);
+	}
+	return status;
+}
+
+espl_status
+espl__session_real(const struct espl__session *s, struct espl__diag *diag)
+{
+	const struct espl__plugin *plugin;
+	espl_status status = espl__plugin_find(ESPL_CLOUD, s->config->cloud.use, &plugin, diag);
+
+	if (status != ESPL_OK)
+		return at_use(diag, status, s->config->cloud.group, "use");
+	if (s->config->trial.curves != NULL) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "recorded curves can be simulated, not run");
+		(void)at_use(diag, ESPL_E_CONFIG, espl__node_get(espl__tree_root(s->config->tree), "trial"),
+		             "curves");
+	} else if ((plugin->desc->caps & ESPL_CAP_SIMULATED) != 0) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "cloud '%s' has no machines to run on",
+		                 s->config->cloud.use);
+		(void)at_use(diag, ESPL_E_CONFIG, s->config->cloud.group, "use");
+	} else {
+		return ESPL_OK;
+	}
+	espl__hint(diag, "use `espalier simulate %s`", s->config->path);
+	return ESPL_E_CONFIG;
+}
+
+/* ---- what can be known without starting anything --------------------------------------------- */
+
+struct offers { espl__offer_fn *each; void *ctx; uint32_t count; };
+
+static espl_status
+take_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
+{
+	struct offers *o = events->ctx;
+
+	o->count++;
+	if (o->each != NULL)
+		o->each(o->ctx, offer);
+	return ESPL_OK;
+}
+
+static espl_status
+take_prices(const struct espl_cloud_events *events, const char *offer, const char *market,
+            const struct espl_price *prices, uint32_t count)
+{
+	(void)events, (void)offer, (void)market, (void)prices, (void)count;
+	return ESPL_OK;
+}
+
+static espl_status
+take_node(const struct espl_cloud_events *events, const struct espl_node_event *event)
+{
+	(void)events, (void)event;
+	return ESPL_OK;
+}
+
+static void
+take_done(const struct espl_cloud_events *events, uint64_t what, espl_status status, const char *text)
+{
+	(void)events, (void)what, (void)status, (void)text;
+}
+
+/* io: requests are refused; describe makes none. */
+static espl_status
+no_http(const struct espl_io *io, const struct espl_http *request, struct espl_error *error)
+{
+	(void)io, (void)request, (void)error;
+	return ESPL_E_UNSUPPORTED;
+}
+
+static espl_status
+no_spawn(const struct espl_io *io, const struct espl_spawn *request, struct espl_error *error)
+{
+	(void)io, (void)request, (void)error;
+	return ESPL_E_UNSUPPORTED;
+}
+
+static espl_status
+no_timer(const struct espl_io *io, espl_span after, uint64_t cookie)
+{
+	(void)io, (void)after, (void)cookie;
+	return ESPL_E_UNSUPPORTED;
+}
+
+static void
+no_cancel(const struct espl_io *io, uint64_t cookie)
+{
+	(void)io, (void)cookie;
+}
+
+static int64_t
+no_clock(const struct espl_io *io)
+{
+	(void)io;
+	return 0;
+}
+
+static espl_status
+no_secret(const struct espl_io *io, const char *name, const char **value)
+{
+	(void)io, (void)name, (void)value;
+	return ESPL_E_UNKNOWN;
+}
+
+static const struct espl_io idle_io = { .size = (uint32_t)sizeof(struct espl_io), .http = no_http,
+	.spawn = no_spawn, .timer = no_timer, .cancel = no_cancel, .utc_ns = no_clock,
+	.secret = no_secret };
+
+static const void *
+cloud_service(void *ctx, struct espl__instance *instance, const char *id)
+{
+	(void)ctx, (void)instance;
+	return strcmp(id, ESPL_IO) == 0 ? &idle_io : NULL;
+}
+
+espl_status
+espl__session_offers(const struct espl__session *s, espl__offer_fn *each, void *ctx,
+                     uint32_t *count, struct espl__diag *diag)
+{
+	static const espl_time zero = 0;
+	struct espl__host_env env = { .seed = s->config->seed, .now = &zero,
+		.directory = s->config->directory, .service = cloud_service };
+	struct offers offers = { each, ctx, 0 };
+	struct espl_cloud_events events = { .size = (uint32_t)sizeof events, .ctx = &offers,
+		.offer = take_offer, .prices = take_prices, .node = take_node, .done = take_done };
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	const struct espl_cloud_ops *ops;
+	struct espl__instance *cloud;
+	espl_status status;
+
+	*count = 0;
+	status = espl__instance_create(ESPL_CLOUD, s->config->cloud.use, s->config->cloud.group, &env,
+	                               &cloud, diag);
+	if (status != ESPL_OK)
+		return status;
+	ops = (const struct espl_cloud_ops *)cloud->ops;
+	error.option = error.row = ESPL_ANY;
+	status = ops->describe(cloud->self, &events, &error);
+	*count = offers.count;
+	if (status == ESPL_E_UNKNOWN)
+		status = ESPL_OK;
+	else if (status != ESPL_OK) {
+		(void)espl__diag_plugin(diag, cloud->who, status, &error);
+		espl__values_blame(cloud->values, &error, diag);
+	}
+	espl__instance_destroy(cloud);
+	return status;
+}
+
+static const void *
+algorithm_service(void *ctx, struct espl__instance *instance, const char *id)
+{
+	const struct espl__session *s = ctx;
+
+	(void)instance;
+	return strcmp(id, ESPL_SPACE) == 0 ? espl__space_view(s->space) : NULL;
+}
+
+const struct espl_spec *
+espl__session_spec(const struct espl__session *s, struct espl__arena *arena)
+{
+	static const espl_time zero = 0;
+	struct espl__session  copy = *s;
+	struct espl__host_env env = { .seed = s->config->seed, .now = &zero, .ctx = &copy,
+		.directory = s->config->directory, .service = algorithm_service };
+	struct espl__caller    caller;
+	struct espl__instance *algorithm;
+	const struct espl_spec *spec = NULL;
+
+	if (espl__instance_create(ESPL_ALGORITHM, s->config->algorithm.use, s->config->algorithm.group,
+	                          &env, &algorithm, NULL) != ESPL_OK)
+		return NULL;
+	memset(&caller, 0, sizeof caller);
+	caller.space = espl__space_view(s->space);
+	caller.params = espl__space_count(s->space);
+	if (espl__call_spec(&caller, algorithm, arena, &spec, NULL) != ESPL_OK)
+		spec = NULL;
+	espl__caller_free(&caller);
+	espl__instance_destroy(algorithm);
+	return spec;
+}

@@ -1,0 +1,34 @@
+/* session.h - a configuration with all it names, loaded and checked: what run, simulate, check
+ * and allocate begin with. */
+#ifndef ESPL__SESSION_H
+#define ESPL__SESSION_H
+#include "cli/cli.h"
+#include "config/run.h"
+#include "model/profile.h"
+#include "model/space.h"
+
+struct espl__session {
+	struct espl__run_config *config;
+	struct espl__space      *space;
+	struct espl__profile    *profile;
+};
+/* File, core groups, space, profile.  need_trial: something must be able to train. */
+espl_status espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
+                               int need_trial, struct espl__session *, struct espl__diag *);
+void        espl__session_free(struct espl__session *);
+
+/* All plugins that are named, their options and files; starts nothing. */
+espl_status espl__session_check(const struct espl__session *, int simulated, struct espl__diag *);
+/* E_CONFIG where the cloud exists in simulation only. */
+espl_status espl__session_real(const struct espl__session *, struct espl__diag *);
+
+/* What the configuration alone tells about machines: the cloud's offers, one by one.  *count:
+ * how many there were; a cloud that knows none before it starts gives 0 and no error. */
+typedef void espl__offer_fn(void *ctx, const struct espl_offer *);
+espl_status espl__session_offers(const struct espl__session *, espl__offer_fn *, void *ctx,
+                                 uint32_t *count, struct espl__diag *);
+/* The algorithm's declared shape into the arena; NULL where it declares none (or needs more than
+ * a configuration to say). */
+struct espl__arena;
+const struct espl_spec *espl__session_spec(const struct espl__session *, struct espl__arena *);
+#endif

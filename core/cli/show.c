@@ -1,0 +1,106 @@
+/* show.c - hooks those who watch a run into the drive. */
+#include "cli/show.h"
+
+#include "base/log.h"
+
+static void
+on_tick(void *ctx, struct espl__exec *exec)
+{
+	struct espl__show *show = ctx;
+
+	show->view.exec = exec;
+	if (show->interrupt != NULL && *show->interrupt > show->told) {
+		show->told = *show->interrupt;
+		espl__log(ESPL_INFO, show->told == 1 ? "stopping cleanly; interrupt again to stop at once"
+		                                     : "stopping at once");
+	}
+	if (show->results != NULL)
+		espl__results_tick(show->results, exec);
+	if (show->live != NULL)
+		espl__live_tick(show->live, exec);
+	if (show->lines != NULL)
+		espl__lines_tick(show->lines, exec);
+	if (show->events != NULL)
+		espl__events_tick(show->events);
+	/* The last word of the executor, while it is there to be asked. */
+	if (espl__exec_ended(exec))
+		espl__view_refresh(&show->view, exec);
+}
+
+static void
+on_replayed(void *ctx, struct espl__exec *exec, uint64_t lost)
+{
+	struct espl__show *show = ctx;
+
+	espl__view_refresh(&show->view, exec);
+	show->view.replaying = 0;
+	if (show->results != NULL)
+		espl__results_live(show->results, exec);
+	if (lost > 0)
+		espl__log(ESPL_WARN, "the last %llu bytes of the journal were not written whole and are "
+		          "left out", (unsigned long long)lost);
+}
+
+static void
+hook(struct espl__show *show, struct espl__drive *drive)
+{
+	struct espl__observer **tail = &drive->observers;
+
+	*tail = &show->view.observer;
+	tail = &(*tail)->next;
+	if (show->results != NULL) {
+		*tail = espl__results_observer(show->results);
+		tail = &(*tail)->next;
+	}
+	if (show->lines != NULL)
+		*tail = espl__lines_observer(show->lines);
+	else if (show->events != NULL)
+		*tail = espl__events_observer(show->events);
+	else
+		*tail = NULL;
+}
+
+void
+espl__show_begin(struct espl__show *show, const struct espl__session *s, enum espl__show_as as,
+                 struct espl__drive *drive)
+{
+	struct espl__results_setup setup = { .dir = drive->dir, .config = s->config, .space = s->space,
+		.simulated = drive->simulated, .replaying = drive->resume };
+
+	memset(show, 0, sizeof *show);
+	espl__view_init(&show->view, s->config, s->space, drive->simulated, drive->resume);
+	show->interrupt = drive->interrupt;
+	if (drive->dir != NULL)
+		show->results = espl__results_open(&setup);
+	if (as == ESPL__SHOW_JSON)
+		show->events = espl__events_new(&show->view, stdout);
+	else if (as == ESPL__SHOW_PROGRESS && espl__live_possible())
+		show->live = espl__live_new(&show->view);
+	else if (as == ESPL__SHOW_PROGRESS)
+		show->lines = espl__lines_new(&show->view, stdout);
+	hook(show, drive);
+	drive->verbose = drive->dir != NULL;
+	drive->tick = on_tick;
+	drive->replayed = on_replayed;
+	drive->ctx = show;
+}
+
+void
+espl__show_end(struct espl__show *show, const struct espl__exec_summary *summary)
+{
+	espl__view_finish(&show->view, summary);
+	espl__results_close(show->results, &show->view.totals);
+	espl__live_free(show->live);
+	espl__lines_free(show->lines);
+	espl__events_free(show->events);
+	show->results = NULL;
+	show->live = NULL;
+	show->lines = NULL;
+	show->events = NULL;
+}
+
+void
+espl__show_free(struct espl__show *show)
+{
+	espl__view_free(&show->view);
+}

@@ -1,0 +1,270 @@
+/* verb_help.c - help: about verbs, plugins and the groups of a configuration file, as text,
+ * Markdown (docs/config.md is made here) or the source of a manual page. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "config/run.h"
+#include "plugin/help.h"
+#include "plugin/registry.h"
+
+void
+espl__help_overview(struct espl__buf *b)
+{
+	const struct espl__verb *verb;
+
+	espl__print(b, "espalier - elastic hyperparameter tuning\n\n"
+	            "usage: espalier VERB [ARGUMENTS]\n\n");
+	for (verb = espl__verbs; verb->name != NULL; verb++)
+		espl__print(b, "  %-14s %s\n", verb->name, verb->summary);
+	espl__print(b, "\n`espalier help VERB` says more; `espalier help config` explains the configuration file.\n"
+	            "Exit status: 0 done, 1 the run failed, 2 usage or configuration error,\n"
+	            "3 infeasible, 4 interrupted and can be resumed.\n");
+}
+
+static void
+flags_text(const struct espl__flag *flag, struct espl__buf *b)
+{
+	char left[64];
+
+	for (; flag != NULL && flag->name != NULL; flag++) {
+		if (flag->letter != 0)
+			(void)snprintf(left, sizeof left, "-%c, --%s%s%s", flag->letter, flag->name,
+			               flag->value != NULL ? " " : "", flag->value != NULL ? flag->value : "");
+		else
+			(void)snprintf(left, sizeof left, "    --%s%s%s", flag->name,
+			               flag->value != NULL ? " " : "", flag->value != NULL ? flag->value : "");
+		espl__print(b, "  %-24s %s\n", left, flag->help);
+	}
+}
+
+void
+espl__help_verb(const struct espl__verb *verb, struct espl__buf *b)
+{
+	espl__print(b, "espalier %s: %s\n\nusage: espalier %s %s\n", verb->name, verb->summary,
+	            verb->name, verb->usage);
+	if (verb->text[0] != '\0')
+		espl__print(b, "\n%s", verb->text);
+	espl__print(b, "\n");
+	flags_text(verb->flags, b);
+	espl__print(b, "  %-24s %s\n  %-24s %s\n", "-P, --plugins FOLDER", "look for plugins there first",
+	            "-h, --help", "this text");
+}
+
+/* ---- configuration --------------------------------------------------------------------------- */
+
+static const struct espl__core_group *
+core_group(const char *name)
+{
+	const struct espl__core_group *group;
+
+	for (group = espl__core_groups(); group->name != NULL; group++) {
+		if (strcmp(group->name, name) == 0)
+			return group;
+	}
+	return NULL;
+}
+
+struct listing { struct espl__buf *b; enum espl__help_form form; espl_kind kind, only; };
+
+static void
+list_plugin(void *ctx, const struct espl__plugin *plugin)
+{
+	struct listing *l = ctx;
+
+	if (l->only != 0 && plugin->desc->kind != l->only)
+		return;
+	if (l->form == ESPL__HELP_TEXT) {
+		if (plugin->desc->kind != l->kind)
+			espl__print(l->b, "%s%s\n", l->kind != 0 ? "\n" : "", espl__kind_name(plugin->desc->kind));
+		espl__print(l->b, "  %-20s %s\n", plugin->desc->name, plugin->desc->summary);
+	} else {
+		espl__plugin_help(plugin->desc, l->form, l->b);
+	}
+	l->kind = plugin->desc->kind;
+}
+
+static void
+config_text(struct espl__buf *b)
+{
+	const struct espl__core_group *group;
+	struct listing l = { b, ESPL__HELP_TEXT, 0, 0 };
+
+	espl__print(b, "The configuration file is read by libconfig: groups of name = value;.  These belong to\n"
+	            "espalier itself (`espalier help GROUP` lists their options):\n\n");
+	for (group = espl__core_groups(); group->name != NULL; group++)
+		espl__print(b, "  %-20s %s\n", group->name, group->summary);
+	espl__print(b, "\nThese belong to the plugin that is chosen with `use` (`espalier help KIND/NAME`):\n\n");
+	espl__plugins_each(list_plugin, NULL, &l);
+}
+
+static void
+config_markdown(struct espl__buf *b)
+{
+	const struct espl__core_group *group;
+	struct listing l = { b, ESPL__HELP_MARKDOWN, 0, 0 };
+
+	espl__print(b, "# The configuration file, option by option\n\n"
+	    "This page is made by `espalier help --markdown config` from the tables that the program\n"
+	    "itself reads files with. The file's syntax is libconfig's: groups of `name = value;`, `#`\n"
+	    "begins a comment, lists are written `( ... )`, arrays of one type `[ ... ]`. Spans are\n"
+	    "written `\"90s\"`, `\"1h30m\"`, `\"250ms\"` (or a number of seconds), sizes `\"64KiB\"`, `\"1.5GB\"`,\n"
+	    "money as a number of US dollars. Latencies are a span, or\n"
+	    "`{ dist = \"normal\"; mean = \"15s\"; sd = \"2s\"; }` with `normal`, `lognormal` or `empirical`\n"
+	    "(`samples = [ ... ]`). Relative paths begin at the folder of the file.\n"
+	    "`--set PATH=VALUE` overrides any one value, as in `--set algorithm.eta=4`.\n\n"
+	    "## Groups of espalier itself\n\n");
+	for (group = espl__core_groups(); group->name != NULL; group++) {
+		espl__core_group_help(group, ESPL__HELP_MARKDOWN, b);
+		espl__print(b, "\n");
+	}
+	espl__print(b, "## Groups of the plugins\n\n"
+	    "`algorithm`, `allocator`, `cloud` and `placer` each choose a plugin with `use`; all other\n"
+	    "values of the group are the plugin's. A trainable's are written in `trial.options`.\n\n");
+	espl__plugins_each(list_plugin, NULL, &l);
+	/* One newline at the end. */
+	while (b->size > 1 && b->data[b->size - 1] == '\n' && b->data[b->size - 2] == '\n')
+		b->size--;
+}
+
+static void
+config_man(struct espl__buf *b)
+{
+	const struct espl__core_group *group;
+	struct listing l = { b, ESPL__HELP_MAN, 0, 0 };
+
+	espl__print(b, ".\\\" Made by `espalier help --man config`.\n"
+	    ".TH ESPALIER\\-CONFIG 5 \"\" espalier \"File formats\"\n"
+	    ".SH NAME\nespalier\\-config \\- the configuration file of espalier\n"
+	    ".SH DESCRIPTION\nThe file's syntax is that of libconfig: groups of\n.IR name = value ;\n"
+	    "a\n.B #\nbegins a comment, lists are written ( ... ), arrays of one type [ ... ].\n.PP\n"
+	    "Spans of time are written \"90s\", \"1h30m\" or \"250ms\", sizes \"64KiB\" or \"1.5GB\", money as a\n"
+	    "number of US dollars. A latency is a span, or { dist = \"normal\"; mean = \"15s\"; sd = \"2s\"; }\n"
+	    "with normal, lognormal or empirical (samples = [ ... ]). Relative paths begin at the folder of\n"
+	    "the file. The option\n.B \\-\\-set\n.IR PATH = VALUE\noverrides any one value.\n"
+	    ".SH EXAMPLE\n.nf\n"
+	    "experiment = { name = \"digits\"; metric = \"val_accuracy\"; goal = \"maximize\"; deadline = \"20m\"; };\n"
+	    "trial = { command = [ \"python3\", \"train.py\" ]; gpus_max = 4; };\n"
+	    "space = {\n"
+	    "  learning_rate = { type = \"real\"; low = 1e\\-4; high = 1e\\-1; scale = \"log\"; };\n"
+	    "  optimizer     = { type = \"choice\"; values = [ \"sgd\", \"adam\" ]; };\n"
+	    "  momentum      = { type = \"real\"; low = 0.0; high = 0.99; when = { optimizer = \"sgd\"; }; };\n"
+	    "};\n"
+	    "algorithm = { use = \"sha\"; trials = 27; iterations_max = 27; };\n"
+	    "allocator = { use = \"fair\"; };\n"
+	    "cloud     = { use = \"local\"; };\n.fi\n"
+	    ".SH GROUPS OF ESPALIER ITSELF\n");
+	for (group = espl__core_groups(); group->name != NULL; group++)
+		espl__core_group_help(group, ESPL__HELP_MAN, b);
+	espl__print(b, ".SH GROUPS OF THE PLUGINS\n"
+	    "The groups algorithm, allocator, cloud and placer each choose a plugin with\n.BR use ;\n"
+	    "all other values of the group are the plugin's. Those of a trainable are written in\n"
+	    ".BR trial.options .\n");
+	espl__plugins_each(list_plugin, NULL, &l);
+	espl__print(b, ".SH SEE ALSO\n.BR espalier (1),\n.BR espalier\\-plugin (7)\n");
+}
+
+static void
+kind_list(espl_kind kind, enum espl__help_form form, struct espl__buf *b)
+{
+	struct listing l = { b, form, 0, kind };
+
+	espl__plugins_each(list_plugin, NULL, &l);
+	if (l.kind == 0)
+		espl__print(b, "There is no %s plugin.\n", espl__kind_name(kind));
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+static espl_status
+plugin_topic(const char *topic, enum espl__help_form form, struct espl__buf *b, struct espl__diag *diag)
+{
+	const char *slash = strchr(topic, '/');
+	char        name[32];
+	espl_kind   kind;
+	const struct espl__plugin *plugin;
+	espl_status status;
+
+	(void)snprintf(name, sizeof name, "%.*s", (int)(slash - topic), topic);
+	kind = espl__kind_find(name);
+	if (kind == 0) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "there is no kind of plugin '%s'", name);
+		espl__hint(diag, "kinds are algorithm, allocator, cloud, placer and trainable");
+		return ESPL_E_CONFIG;
+	}
+	status = espl__plugin_find(kind, slash + 1, &plugin, diag);
+	if (status == ESPL_OK)
+		espl__plugin_help(plugin->desc, form, b);
+	return status;
+}
+
+struct wanted { const char *name, *kind; };
+
+static void
+same_name(void *ctx, const struct espl__plugin *plugin)
+{
+	struct wanted *w = ctx;
+
+	if (w->kind == NULL && espl__plugin_name_equal(plugin->desc->name, w->name))
+		w->kind = espl__kind_name(plugin->desc->kind);
+}
+
+static espl_status
+unknown_topic(const char *topic, struct espl__diag *diag)
+{
+	const struct espl__core_group *group;
+	struct wanted wanted = { topic, NULL };
+	const char *names[48], *near;
+	size_t      count = 0;
+	espl_kind   kind;
+
+	espl__plugins_each(same_name, NULL, &wanted);
+	for (; espl__verbs[count].name != NULL; count++)
+		names[count] = espl__verbs[count].name;
+	for (group = espl__core_groups(); group->name != NULL && count < 40; group++)
+		names[count++] = group->name;
+	for (kind = ESPL_ALGORITHM; kind <= ESPL_TRAINABLE; kind++)
+		names[count++] = espl__kind_name(kind);
+	near = espl__nearest(topic, names, count);
+	(void)espl__fail(diag, ESPL_E_CONFIG, "there is no help about '%s'", topic);
+	if (wanted.kind != NULL)
+		espl__hint(diag, "did you mean '%s/%s'?", wanted.kind, topic);
+	else if (near != NULL)
+		espl__hint(diag, "did you mean '%s'?", near);
+	else
+		espl__hint(diag, "a verb, a KIND/NAME of `espalier plugins`, or config");
+	return ESPL_E_CONFIG;
+}
+
+int
+espl__verb_help(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__buf  b = { NULL, 0, 0 };
+	const char *topic = args->positional[0];
+	int         markdown = espl__arg(args, "markdown") != NULL, man = espl__arg(args, "man") != NULL;
+	enum espl__help_form form = markdown ? ESPL__HELP_MARKDOWN : man ? ESPL__HELP_MAN : ESPL__HELP_TEXT;
+	espl_status status = ESPL_OK;
+	int         result;
+
+	if (topic == NULL && (markdown || man))
+		topic = "config";
+	if (topic == NULL)
+		espl__help_overview(&b);
+	else if (espl__verb_find(topic) != NULL)
+		espl__help_verb(espl__verb_find(topic), &b);
+	else if (strcmp(topic, "config") == 0)
+		(markdown ? config_markdown : man ? config_man : config_text)(&b);
+	else if (strchr(topic, '/') != NULL)
+		status = plugin_topic(topic, form, &b, &diag);
+	else if (core_group(topic) != NULL)
+		espl__core_group_help(core_group(topic), form, &b);
+	else if (espl__kind_find(topic) != 0)
+		kind_list(espl__kind_find(topic), form, &b);
+	else
+		status = unknown_topic(topic, &diag);
+	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
+	espl__buf_free(&b);
+	return result;
+}

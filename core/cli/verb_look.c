@@ -1,0 +1,143 @@
+/* verb_look.c - status, best, explain, export: what results.db tells. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/cli.h"
+#include "report/reading.h"
+
+static int
+finish(struct espl__reading *r, struct espl__buf *text)
+{
+	int status = espl__cli_print(text);
+
+	espl__buf_free(text);
+	espl__reading_free(r);
+	return status;
+}
+
+int
+espl__verb_status(const struct espl__args *args)
+{
+	struct espl__diag     diag = ESPL__DIAG_INIT;
+	struct espl__buf      text = { NULL, 0, 0 };
+	struct espl__reading *r;
+	char left[32];
+
+	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
+		return espl__cli_fail(&diag);
+	if (espl__arg(args, "json") != NULL) {
+		espl__totals_json(&r->totals, "status", 1, &text);
+		espl__print(&text, "\n");
+		return finish(r, &text);
+	}
+	espl__totals_text(&r->totals, &text);
+	if (r->running && r->totals.deadline_s > r->totals.jct_s)
+		espl__print(&text, "  left    %s to the deadline\n",
+		            espl__format_seconds(r->totals.deadline_s - r->totals.jct_s, left));
+	if (espl__reading_groups(r, &text, &diag) != ESPL_OK) {
+		espl__buf_free(&text);
+		espl__reading_free(r);
+		return espl__cli_fail(&diag);
+	}
+	if (!r->running && strcmp(r->totals.status, "interrupted") == 0 && !r->totals.simulated)
+		espl__print(&text, "\n  go on with: espalier resume %s\n", args->positional[0]);
+	return finish(r, &text);
+}
+
+int
+espl__verb_best(const struct espl__args *args)
+{
+	struct espl__diag     diag = ESPL__DIAG_INIT;
+	struct espl__buf      text = { NULL, 0, 0 };
+	struct espl__reading *r;
+
+	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
+		return espl__cli_fail(&diag);
+	if (espl__arg(args, "json") != NULL) {
+		espl__totals_json(&r->totals, "best", 0, &text);
+		espl__print(&text, "\n");
+	} else {
+		espl__totals_best_text(&r->totals, 0, &text);
+	}
+	return finish(r, &text);
+}
+
+int
+espl__verb_explain(const struct espl__args *args)
+{
+	struct espl__diag     diag = ESPL__DIAG_INIT;
+	struct espl__buf      text = { NULL, 0, 0 };
+	struct espl__reading *r;
+	int64_t trial;
+	int     status;
+
+	if (espl__parse_int(args->positional[1], &trial) < 0 || trial < 0)
+		return espl__cli_usage(args, "'%s' is no trial's number", args->positional[1]);
+	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
+		return espl__cli_fail(&diag);
+	if (espl__explain(r, (uint64_t)trial, &text, &diag) == ESPL_OK)
+		return finish(r, &text);
+	status = espl__cli_fail(&diag);
+	espl__buf_free(&text);
+	espl__reading_free(r);
+	return status;
+}
+
+/* ---- export --------------------------------------------------------------------------------- */
+
+/* Written beside OUT and renamed, so that OUT is never half a file. */
+static int
+export_to(struct espl__reading *r, const char *format, const char *table, const char *out)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	char       *temporary = out != NULL ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
+	FILE       *to = out != NULL ? fopen(temporary, "we") : stdout;
+	espl_status status;
+	int         broken;
+
+	if (to == NULL) {
+		status = espl__fail(&diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
+	} else {
+		status = strcmp(format, "json") == 0 ? espl__export_json(r, to, &diag)
+		                                     : espl__export_csv(r, table, to, &diag);
+		broken = fflush(to) != 0 || ferror(to);
+		if (out != NULL)
+			broken |= fclose(to) != 0;
+		if (status == ESPL_OK && broken)
+			status = espl__fail_errno(&diag, "cannot write %s", out != NULL ? out : "the output");
+		if (status == ESPL_OK && out != NULL && rename(temporary, out) < 0)
+			status = espl__fail_errno(&diag, "cannot make '%s'", out);
+		if (status != ESPL_OK && out != NULL)
+			(void)unlink(temporary);
+	}
+	free(temporary);
+	return status == ESPL_OK ? ESPL__EXIT_DONE : espl__cli_fail(&diag);
+}
+
+int
+espl__verb_export(const struct espl__args *args)
+{
+	struct espl__diag     diag = ESPL__DIAG_INIT;
+	struct espl__reading *r;
+	const char *format = espl__arg(args, "format"), *out = espl__arg(args, "output");
+	const char *table = espl__arg(args, "table");
+	int         status;
+
+	if (format == NULL)
+		return espl__cli_usage(args, "--format is missing: csv or json");
+	if (strcmp(format, "csv") != 0 && strcmp(format, "json") != 0)
+		return espl__cli_usage(args, "there is no format '%s': csv or json", format);
+	if (table != NULL && strcmp(format, "csv") != 0)
+		return espl__cli_usage(args, "--table is for csv; json holds all tables");
+	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
+		return espl__cli_fail(&diag);
+	if (out != NULL && strcmp(out, "-") == 0)
+		out = NULL;
+	status = export_to(r, format, table != NULL ? table : "trials", out);
+	espl__reading_free(r);
+	return status;
+}

@@ -1,0 +1,286 @@
+/* verb_plugins.c - plugins, check-plugin, check: what is there, and would it work? */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/session.h"
+#include "plugin/registry.h"
+
+#include <espalier/model.h>
+
+struct list { struct espl__buf *b; int json; uint32_t count; espl_kind kind; };
+
+static void
+json_or_null(struct espl__buf *b, const char *name, const char *text)
+{
+	espl__print(b, ", \"%s\": ", name);
+	if (text == NULL)
+		espl__print(b, "null");
+	else
+		espl__print_json(b, text);
+}
+
+static void
+option_json(const struct espl_option *o, struct espl__buf *b)
+{
+	static const char *const types[] = { "?", "boolean", "integer", "real", "string", "choice",
+		"span", "bytes", "money", "path", "latency", "table" };
+	const char *type = types[o->type < sizeof types / sizeof types[0] ? o->type : 0];
+
+	espl__print(b, "{\"name\": ");
+	espl__print_json(b, o->name);
+	json_or_null(b, "type", type);
+	json_or_null(b, "default", o->fallback);
+	json_or_null(b, "min", o->min);
+	json_or_null(b, "max", o->max);
+	json_or_null(b, "help", o->help);
+	if (o->choices != NULL)
+		json_or_null(b, "choices", o->choices);
+	espl__print(b, ", \"required\": %s}", o->flags & ESPL_OPT_REQUIRED ? "true" : "false");
+}
+
+static void
+plugin_json(const struct espl__plugin *plugin, struct espl__buf *b)
+{
+	const struct espl_plugin *d = plugin->desc;
+	uint32_t i;
+
+	espl__print(b, "{\"kind\": \"%s\"", espl__kind_name(d->kind));
+	json_or_null(b, "name", d->name);
+	json_or_null(b, "version", d->version);
+	json_or_null(b, "summary", d->summary);
+	espl__print(b, ", \"abi\": \"%u.%u\"", d->abi >> 16, d->abi & 0xffff);
+	json_or_null(b, "path", plugin->path);
+	espl__print(b, ", \"options\": [");
+	for (i = 0; i < d->option_count; i++) {
+		espl__print(b, i > 0 ? ", " : "");
+		option_json(espl__option_at(d->options, d->option_size, i), b);
+	}
+	espl__print(b, "]}");
+}
+
+static void
+each(void *ctx, const struct espl__plugin *plugin)
+{
+	struct list *l = ctx;
+
+	if (l->json) {
+		espl__print(l->b, l->count > 0 ? ", " : "");
+		plugin_json(plugin, l->b);
+	} else {
+		espl__print(l->b, "%-11s %-20s %-9s %s\n", espl__kind_name(plugin->desc->kind),
+		            plugin->desc->name, plugin->desc->version, plugin->desc->summary);
+	}
+	l->count++;
+}
+
+static void
+broken(void *ctx, const char *path, const struct espl__diag *diag)
+{
+	(void)ctx;
+	fprintf(stderr, "espalier: warning: %s is passed over: %s\n", path, diag->text);
+}
+
+int
+espl__verb_plugins(const struct espl__args *args)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+	struct list      l = { &b, espl__arg(args, "json") != NULL, 0, 0 };
+	int status;
+
+	espl__print(&b, l.json ? "[" : "%-11s %-20s %-9s %s\n", "KIND", "NAME", "VERSION", "SUMMARY");
+	espl__plugins_each(each, broken, &l);
+	if (l.json)
+		espl__print(&b, "]\n");
+	status = espl__cli_print(&b);
+	espl__buf_free(&b);
+	return status;
+}
+
+int
+espl__verb_check_plugin(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__buf  b = { NULL, 0, 0 };
+	const struct espl__plugin *plugin;
+	const struct espl_plugin  *d;
+	espl_status status = espl__plugin_open(args->positional[0], &plugin, &diag);
+	int         result;
+
+	if (status != ESPL_OK)
+		return espl__cli_fail(&diag) == ESPL__EXIT_DONE ? ESPL__EXIT_FAILED : ESPL__EXIT_USAGE;
+	d = plugin->desc;
+	status = espl__schema_check(d->options, d->option_count, d->option_size, d->name, &diag);
+	if (status != ESPL_OK) {
+		(void)espl__cli_fail(&diag);
+		return ESPL__EXIT_USAGE;
+	}
+	espl__print(&b, "%s: ok\n  %s '%s' %s, ABI %u.%u, %u option%s\n  %s\n", args->positional[0],
+	            espl__kind_name(d->kind), d->name, d->version, d->abi >> 16, d->abi & 0xffff,
+	            d->option_count, d->option_count == 1 ? "" : "s", d->summary);
+	result = espl__cli_print(&b);
+	espl__buf_free(&b);
+	return result;
+}
+
+/* ---- check ----------------------------------------------------------------------------------- */
+
+static void
+say_experiment(const struct espl__run_config *c, struct espl__buf *b)
+{
+	char text[32];
+
+	espl__print(b, "  experiment  %s: %s %s", c->name, c->maximize ? "maximize" : "minimize", c->metric);
+	if (c->deadline != ESPL_NEVER)
+		espl__print(b, ", deadline %s", espl__format_span(c->deadline, text));
+	if (c->budget != INT64_MAX)
+		espl__print(b, ", budget $%s", espl__format_money(c->budget, text));
+	espl__print(b, "\n");
+}
+
+static void
+say_trial(const struct espl__session *s, struct espl__buf *b)
+{
+	const struct espl__trial_config *t = &s->config->trial;
+	uint32_t i;
+
+	espl__print(b, "  trial       ");
+	if (t->trainable != NULL)
+		espl__print(b, "trainable %s", t->trainable);
+	else if (t->curves != NULL)
+		espl__print(b, "recorded curves");
+	else if (t->command_count == 0)
+		espl__print(b, "nothing that could train");
+	for (i = 0; i < t->command_count; i++)
+		espl__print(b, "%s%s", i > 0 ? " " : "", t->command[i]);
+	if (t->gpus_max == t->gpus_min)
+		espl__print(b, ", %u GPU%s", t->gpus_min, t->gpus_min == 1 ? "" : "s");
+	else if (t->gpus_max == ESPL_ANY)
+		espl__print(b, ", %u GPU%s or more", t->gpus_min, t->gpus_min == 1 ? "" : "s");
+	else
+		espl__print(b, ", %u to %u GPUs", t->gpus_min, t->gpus_max);
+	if (t->packing_max > 1)
+		espl__print(b, ", up to %u on one GPU", t->packing_max);
+	espl__print(b, "\n  profile     ");
+	if (s->profile->guessed)
+		espl__print(b, "none: 1 s an iteration, no gain from GPUs (predictions are guesses)\n");
+	else
+		espl__print(b, "%.6g s an iteration on one GPU, throughput known up to %.6g GPUs\n",
+		            espl__latency_mean(&s->profile->iteration),
+		            s->profile->scaling[s->profile->scaling_count - 1].x);
+}
+
+/* Not an error: what runs a command is a node, and that need not be this machine. */
+static void
+warn_of_command(const struct espl__trial_config *t)
+{
+	const char *path = getenv("PATH"), *end;
+	char       *file = NULL;
+	int         found = 0;
+
+	if (t->command_count == 0)
+		return;
+	if (strchr(t->command[0], '/') != NULL) {
+		file = t->command[0][0] == '/' ? espl__strdup(t->command[0])
+		       : espl__format("%s/%s", t->directory, t->command[0]);
+		found = access(file, X_OK) == 0;
+		free(file);
+	}
+	for (; !found && path != NULL && strchr(t->command[0], '/') == NULL; path = end) {
+		end = strchr(path, ':');
+		file = espl__format("%.*s/%s", (int)(end != NULL ? end - path : (long)strlen(path)), path,
+		                    t->command[0]);
+		found = access(file, X_OK) == 0;
+		free(file);
+		end = end != NULL ? end + 1 : NULL;
+	}
+	if (!found)
+		fprintf(stderr, "espalier: warning: the program '%s' is not found on this machine\n",
+		        t->command[0]);
+}
+
+static void
+say_space(const struct espl__session *s, struct espl__buf *b)
+{
+	const struct espl_space *space = espl__space_view(s->space);
+	uint32_t i;
+
+	espl__print(b, "  space       ");
+	for (i = 0; i < space->param_count; i++)
+		espl__print(b, "%s%s%s", i > 0 ? ", " : "", space->params[i]->name,
+		            space->params[i]->when_count > 0 ? " (conditional)" : "");
+	espl__print(b, space->param_count == 0 ? "constants only\n" : "\n");
+}
+
+static void
+say_spec(const struct espl__session *s, struct espl__buf *b)
+{
+	struct espl__arena      arena = { NULL };
+	const struct espl_spec *spec = espl__session_spec(s, &arena);
+	uint32_t i, k;
+
+	espl__print(b, "  algorithm   %s\n", s->config->algorithm.use);
+	for (i = 0; spec != NULL && i < spec->bracket_count; i++) {
+		const struct espl_bracket *bracket = spec->brackets[i];
+
+		espl__print(b, "              ");
+		if (spec->bracket_count > 1)
+			espl__print(b, "bracket %u: ", i);
+		for (k = 0; k < bracket->stage_count; k++)
+			espl__print(b, "%s%u trial%s x %llu", k > 0 ? ", then " : "",
+			            bracket->stages[k]->trials, bracket->stages[k]->trials == 1 ? "" : "s",
+			            (unsigned long long)bracket->stages[k]->iterations);
+		espl__print(b, " iterations\n");
+	}
+	espl__arena_free(&arena);
+}
+
+static void
+say_offer(void *ctx, const struct espl_offer *offer)
+{
+	struct espl__buf *b = ctx;
+	char text[32];
+
+	espl__print(b, "              %s", offer->name);
+	if (offer->market != NULL && offer->market[0] != '\0')
+		espl__print(b, " (%s)", offer->market);
+	espl__print(b, ": %u GPU%s, $%s an hour", offer->gpus, offer->gpus == 1 ? "" : "s",
+	            espl__format_money(offer->price_hour, text));
+	if (offer->nodes_max != ESPL_ANY)
+		espl__print(b, ", at most %u node%s", offer->nodes_max, offer->nodes_max == 1 ? "" : "s");
+	espl__print(b, "\n");
+}
+
+int
+espl__verb_check(const struct espl__args *args)
+{
+	struct espl__diag    diag = ESPL__DIAG_INIT;
+	struct espl__buf     b = { NULL, 0, 0 };
+	struct espl__session s;
+	const char **sets;
+	uint32_t     count = espl__arg_all(args, "set", &sets), offers;
+	espl_status  status = espl__session_load(args->positional[0], sets, count, 0, &s, &diag);
+	int          result;
+
+	free(sets);
+	if (status == ESPL_OK)
+		status = espl__session_check(&s, 0, &diag);
+	if (status == ESPL_OK) {
+		warn_of_command(&s.config->trial);
+		espl__print(&b, "%s: ok\n", args->positional[0]);
+		say_experiment(s.config, &b);
+		say_trial(&s, &b);
+		say_space(&s, &b);
+		say_spec(&s, &b);
+		espl__print(&b, "  allocator   %s\n  cloud       %s\n", s.config->allocator.use,
+		            s.config->cloud.use);
+		status = espl__session_offers(&s, say_offer, &b, &offers, &diag);
+		espl__print(&b, "  placer      %s\n", s.config->placer.use);
+	}
+	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
+	espl__session_free(&s);
+	espl__buf_free(&b);
+	return result;
+}

@@ -1,0 +1,442 @@
+/* verb_run.c - run, resume, simulate: loads, makes the folder, drives, says how it ended. */
+#include <math.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/folder.h"
+#include "cli/show.h"
+#include "exec/journal.h"
+#include "report/reading.h"
+
+struct job {				/* one run from folder to exit status */
+	const struct espl__args *args;
+	struct espl__session session;
+	struct espl__drive   drive;
+	enum espl__show_as   as;
+	char *dir;			/* NULL: nothing is kept                                */
+	const char *shown;		/* the folder as the user would write it                */
+	int   made, json, quiet;
+	int   many;			/* --runs: no events, numbers gather in `spread`        */
+	struct spread { uint64_t count; double sum, squares, least, most; } spread[3];
+};
+
+/* ---- signals -------------------------------------------------------------------------------- */
+
+static volatile int interrupts;
+
+static void
+on_signal(int number)
+{
+	(void)number;
+	if (interrupts < 2)
+		interrupts++;
+}
+
+static void
+catch_signals(void)
+{
+	struct sigaction action;
+	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
+	size_t i;
+
+	memset(&action, 0, sizeof action);
+	(void)sigemptyset(&action.sa_mask);
+	action.sa_handler = on_signal;
+	action.sa_flags = SA_RESTART;
+	for (i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+		struct sigaction before;
+
+		/* What nohup, or a shell's background job, has chosen to ignore stays ignored. */
+		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
+			(void)sigaction(numbers[i], &action, NULL);
+	}
+	/* These come back as errors of write, which are handled. */
+	action.sa_handler = SIG_IGN;
+	(void)sigaction(SIGPIPE, &action, NULL);
+	(void)sigaction(SIGXFSZ, &action, NULL);
+}
+
+/* ---- how it ended --------------------------------------------------------------------------- */
+
+static void
+print_summary(struct job *job, const struct espl__totals *totals)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+
+	if (job->json) {
+		espl__totals_json(totals, "summary", 0, &text);
+		espl__print(&text, "\n");
+	} else {
+		espl__totals_text(totals, &text);
+		if (job->dir != NULL)
+			espl__print(&text, "  folder  %s\n", job->shown);
+	}
+	(void)espl__cli_print(&text);
+	espl__buf_free(&text);
+}
+
+static void
+say_resume(const struct job *job)
+{
+	if (job->dir != NULL && !job->drive.simulated)
+		fprintf(stderr, "espalier: interrupted; go on with: espalier resume %s\n", job->shown);
+	else
+		fprintf(stderr, "espalier: interrupted\n");
+}
+
+/* The numbers as far as the run came, with the word for how it ended. */
+static void
+print_broken(struct job *job, struct espl__totals *totals, const char *word, const struct espl__diag *diag)
+{
+	espl__totals_set(&totals->status, word);
+	espl__totals_set(&totals->text, diag->text);
+	if (job->json)
+		print_summary(job, totals);
+}
+
+/* drive could not go on: message and exit status. */
+static int
+report_failure(struct job *job, espl_status status, const struct espl__exec_summary *summary,
+               struct espl__totals *totals, const struct espl__diag *diag)
+{
+	int resumable = job->dir != NULL && !job->drive.simulated && espl__folder_has(job->dir, "journal");
+
+	if (status == ESPL_E_INFEASIBLE && job->json) {
+		printf("{\"feasible\": false, \"least\": {\"jct_s\": null, \"cost_usd\": null}}\n");
+		(void)fflush(stdout);
+	}
+	espl__diag_print(stderr, diag);
+	if (!job->drive.resume && job->dir != NULL && summary->running == 0 && summary->reports == 0
+	    && (status == ESPL_E_CONFIG || status == ESPL_E_INFEASIBLE || status == ESPL_E_UNSUPPORTED)) {
+		espl__folder_undo(job->dir, job->made);		/* nothing was begun */
+		return espl__cli_exit(status);
+	}
+	if (espl__cli_exit(status) != ESPL__EXIT_FAILED)
+		return espl__cli_exit(status);
+	if (interrupts > 0) {
+		print_broken(job, totals, "interrupted", diag);
+		say_resume(job);
+		return ESPL__EXIT_INTERRUPTED;
+	}
+	/* Trouble of the machine's, not of the search: a full disk, a lost file. */
+	if (resumable && (status == ESPL_E_LIMIT || status == ESPL_E_REMOTE || status == ESPL_E_NOMEM)) {
+		print_broken(job, totals, "interrupted", diag);
+		fprintf(stderr, "hint: when that is mended, `espalier resume %s` goes on\n", job->shown);
+		return ESPL__EXIT_INTERRUPTED;
+	}
+	print_broken(job, totals, "failed", diag);
+	return ESPL__EXIT_FAILED;
+}
+
+static void
+spread_add(struct spread *s, double value)
+{
+	if (isnan(value))
+		return;
+	s->least = s->count == 0 || value < s->least ? value : s->least;
+	s->most = s->count == 0 || value > s->most ? value : s->most;
+	s->count++;
+	s->sum += value;
+	s->squares += value * value;
+}
+
+/* Drives the job once, shows it, prints its summary.  Returns the exit status. */
+static int
+drive_once(struct job *job)
+{
+	struct espl__exec_summary summary;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__show show;
+	espl_status status;
+	int         result = ESPL__EXIT_DONE;
+
+	memset(&summary, 0, sizeof summary);
+	summary.best = ESPL_NONE;
+	job->drive.config = job->session.config;
+	job->drive.space = job->session.space;
+	job->drive.profile = job->session.profile;
+	job->drive.seed = job->session.config->seed;
+	job->drive.dir = job->dir;
+	job->drive.interrupt = &interrupts;
+	espl__show_begin(&show, &job->session, job->as, &job->drive);
+	status = espl__drive(&job->drive, &summary, &diag);
+	espl__show_end(&show, &summary);
+	if (status != ESPL_OK) {
+		result = report_failure(job, status, &summary, &show.view.totals, &diag);
+	} else {
+		print_summary(job, &show.view.totals);
+		spread_add(&job->spread[0], show.view.totals.jct_s);
+		spread_add(&job->spread[1], show.view.totals.cost_usd);
+		spread_add(&job->spread[2], show.view.totals.best_metric);
+		if (summary.how == ESPL__RUN_FAILED) {
+			result = ESPL__EXIT_FAILED;
+			if (show.view.totals.text != NULL)
+				fprintf(stderr, "espalier: error: %s\n", show.view.totals.text);
+		} else if (summary.how == ESPL__RUN_INTERRUPTED) {
+			say_resume(job);
+			result = ESPL__EXIT_INTERRUPTED;
+		}
+	}
+	espl__show_free(&show);
+	return result;
+}
+
+/* ---- the verbs ------------------------------------------------------------------------------ */
+
+static int
+job_begin(struct job *job, const struct espl__args *args)
+{
+	memset(job, 0, sizeof *job);
+	job->args = args;
+	job->json = espl__arg(args, "json") != NULL;
+	job->quiet = espl__arg(args, "quiet") != NULL;
+	job->as = job->json ? ESPL__SHOW_JSON : job->quiet ? ESPL__SHOW_NOTHING : ESPL__SHOW_PROGRESS;
+	if (job->json && job->quiet)
+		return espl__cli_usage(args, "--quiet and --json exclude each other");
+	return ESPL__EXIT_DONE;
+}
+
+static void
+job_end(struct job *job)
+{
+	espl__session_free(&job->session);
+	free(job->dir);
+}
+
+static espl_status
+load(struct job *job, const char *extra_set, struct espl__diag *diag)
+{
+	const char **sets;
+	uint32_t     count = espl__arg_all(job->args, "set", &sets);
+	espl_status  status;
+
+	if (extra_set != NULL) {
+		sets = espl__realloc(sets, count + 1, sizeof *sets);
+		sets[count++] = extra_set;
+	}
+	status = espl__session_load(job->args->positional[0], sets, count, 1, &job->session, diag);
+	free(sets);
+	return status;
+}
+
+/* Makes the folder, and tells where it is unless that was said by the user. */
+static espl_status
+make_folder(struct job *job, const char *given, const char *faults, struct espl__diag *diag)
+{
+	espl_status status = espl__folder_make(&job->session, given, faults, &job->dir, &job->made, diag);
+
+	if (status != ESPL_OK) {
+		/* Nothing was begun: whatever the system says, another --dir mends it. */
+		diag->status = ESPL_E_CONFIG;
+		return ESPL_E_CONFIG;
+	}
+	job->shown = given != NULL ? given : strrchr(job->dir, '/') + 1;
+	return ESPL_OK;
+}
+
+int
+espl__verb_run(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct job  job;
+	espl_status status;
+	int         result = job_begin(&job, args);
+
+	if (result != ESPL__EXIT_DONE)
+		return result;
+	status = load(&job, NULL, &diag);
+	if (status == ESPL_OK)
+		status = espl__session_real(&job.session, &diag);
+	if (status == ESPL_OK)
+		status = espl__session_check(&job.session, 0, &diag);
+	if (status == ESPL_OK)
+		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
+	if (status == ESPL_OK) {
+		if (job.as == ESPL__SHOW_PROGRESS && !espl__live_possible())
+			printf("espalier: run's folder: %s\n", job.shown);
+		catch_signals();
+		result = drive_once(&job);
+	} else {
+		result = espl__cli_fail(&diag);
+	}
+	job_end(&job);
+	return result;
+}
+
+/* What kind of run the folder holds; a driver killed before it wrote a journal left none. */
+static espl_status
+look_at_journal(struct job *job, struct espl__diag *diag)
+{
+	struct espl__journal_reader *reader = NULL;
+	struct espl__journal_header  header;
+	char       *path = espl__format("%s/journal", job->dir);
+	espl_status status = ESPL_OK;
+
+	job->drive.resume = espl__folder_has(job->dir, "journal");
+	/* The driver locks the folder itself; this is to say so before anything is touched. */
+	if (espl__run_held(job->dir)) {
+		status = espl__fail(diag, ESPL_E_BUSY, "another espalier is at work in '%s'", job->shown);
+		espl__hint(diag, "`espalier status %s` shows what it does", job->shown);
+	} else if (job->drive.resume) {
+		status = espl__journal_open(path, &reader, &header, diag);
+		if (status == ESPL_OK) {
+			job->drive.simulated = header.simulated;
+			espl__journal_reader_free(reader);
+		}
+	}
+	free(path);
+	return status;
+}
+
+int
+espl__verb_resume(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct job  job;
+	char       *config = NULL, *faults = NULL;
+	espl_status status;
+	int         result = job_begin(&job, args);
+
+	if (result != ESPL__EXIT_DONE)
+		return result;
+	job.shown = args->positional[0];
+	job.drive.accept = espl__arg(args, "accept") != NULL;
+	status = espl__folder_find(args->positional[0], &job.dir, &diag);
+	if (status == ESPL_OK)
+		status = look_at_journal(&job, &diag);
+	if (status == ESPL_OK) {
+		config = espl__format("%s/run.cfg", job.dir);
+		status = espl__session_load(config, NULL, 0, 1, &job.session, &diag);
+	}
+	/* Without a journal nothing tells whether it was simulated, but the cloud. */
+	if (status == ESPL_OK && !job.drive.resume)
+		status = espl__session_real(&job.session, &diag);
+	if (status == ESPL_OK && espl__folder_has(job.dir, "faults"))
+		faults = espl__format("%s/faults", job.dir);
+	job.drive.faults = faults;
+	if (status == ESPL_OK) {
+		catch_signals();
+		result = drive_once(&job);
+	} else {
+		result = espl__cli_fail(&diag);
+	}
+	free(config);
+	free(faults);
+	job_end(&job);
+	return result;
+}
+
+static void
+put_spread(struct espl__buf *b, const char *name, const struct spread *s)
+{
+	double mean = s->count > 0 ? s->sum / (double)s->count : NAN;
+	double variance = s->count > 1 ? (s->squares - s->sum * mean) / (double)(s->count - 1) : 0;
+
+	espl__print(b, ", \"%s\": {\"mean\": ", name);
+	espl__print_number(b, mean);
+	espl__print(b, ", \"sd\": ");
+	espl__print_number(b, s->count == 0 ? NAN : variance > 0 ? sqrt(variance) : 0);
+	espl__print(b, ", \"min\": ");
+	espl__print_number(b, s->count > 0 ? s->least : NAN);
+	espl__print(b, ", \"max\": ");
+	espl__print_number(b, s->count > 0 ? s->most : NAN);
+	espl__print(b, "}");
+}
+
+static void
+text_spread(struct espl__buf *b, const char *name, const struct spread *s)
+{
+	double mean = s->count > 0 ? s->sum / (double)s->count : NAN;
+	double variance = s->count > 1 ? (s->squares - s->sum * mean) / (double)(s->count - 1) : 0;
+
+	if (s->count > 0)
+		espl__print(b, "  %-12s mean %.6g, sd %.6g, from %.6g to %.6g\n", name, mean,
+		            variance > 0 ? sqrt(variance) : 0, s->least, s->most);
+}
+
+static void
+print_runs(struct job *job, int64_t runs)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+
+	if (job->json) {
+		espl__print(&b, "{\"event\": \"runs\", \"experiment\": ");
+		espl__print_json(&b, job->session.config->name);
+		espl__print(&b, ", \"runs\": %lld", (long long)runs);
+		put_spread(&b, "jct_s", &job->spread[0]);
+		put_spread(&b, "cost_usd", &job->spread[1]);
+		put_spread(&b, "metric", &job->spread[2]);
+		espl__print(&b, "}\n");
+	} else {
+		espl__print(&b, "%lld runs of %s\n", (long long)runs, job->session.config->name);
+		text_spread(&b, "time (s)", &job->spread[0]);
+		text_spread(&b, "cost ($)", &job->spread[1]);
+		text_spread(&b, "best metric", &job->spread[2]);
+	}
+	(void)espl__cli_print(&b);
+	espl__buf_free(&b);
+}
+
+static int
+simulate_runs(struct job *job, int64_t runs)
+{
+	uint64_t first = job->session.config->seed;
+	int      result = ESPL__EXIT_DONE, one;
+	int64_t  i;
+
+	if (job->many)
+		job->as = ESPL__SHOW_NOTHING;
+	for (i = 0; i < runs && interrupts == 0; i++) {
+		job->session.config->seed = first + (uint64_t)i;
+		one = drive_once(job);
+		result = one > result ? one : result;
+		if (one == ESPL__EXIT_USAGE || one == ESPL__EXIT_INFEASIBLE)
+			return one;		/* no seed will mend that */
+	}
+	if (job->many && i > 0)
+		print_runs(job, i);
+	return result;
+}
+
+int
+espl__verb_simulate(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct job  job;
+	int64_t     runs = 1, seed = -1;
+	char       *set = NULL;
+	const char *dir = espl__arg(args, "dir");
+	espl_status status;
+	int         result = job_begin(&job, args);
+
+	if (result != ESPL__EXIT_DONE)
+		return result;
+	job.many = espl__arg(args, "runs") != NULL;
+	if (job.many && dir != NULL)
+		return espl__cli_usage(args, "--dir keeps one run; it cannot go with --runs");
+	status = espl__arg_number(args, "runs", 1, 1000000, 1, &runs, &diag);
+	if (status == ESPL_OK)
+		status = espl__arg_number(args, "seed", 0, INT64_MAX, -1, &seed, &diag);
+	if (status == ESPL_OK && seed >= 0)
+		set = espl__format("experiment.seed=%lld%s", (long long)seed, seed > INT32_MAX ? "L" : "");
+	if (status == ESPL_OK)
+		status = load(&job, set, &diag);
+	job.drive.simulated = 1;
+	job.drive.faults = espl__arg(args, "faults");
+	if (status == ESPL_OK)
+		status = espl__session_check(&job.session, 1, &diag);
+	if (status == ESPL_OK && dir != NULL)
+		status = make_folder(&job, dir, job.drive.faults, &diag);
+	if (status == ESPL_OK) {
+		catch_signals();
+		result = simulate_runs(&job, runs);
+	} else {
+		result = espl__cli_fail(&diag);
+	}
+	free(set);
+	job_end(&job);
+	return result;
+}

@@ -1,0 +1,267 @@
+/* verbs.c - the table of verbs, and how a command line finds its verb. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "config.h"
+#include "plugin/registry.h"
+
+#define SET_FLAG   { "set", 's', "PATH=VALUE", "override one value of the file; repeatable" }
+#define JSON_FLAG  { "json", 'j', NULL, "print JSON, and nothing else, on standard output" }
+#define QUIET_FLAG { "quiet", 'q', NULL, "no progress, only how it ended" }
+#define END_FLAGS  { NULL, 0, NULL, NULL }
+
+static const struct espl__flag run_flags[] = {
+	{ "dir", 'd', "DIR", "folder of the run; default NAME-YYYYMMDD-HHMMSS here" },
+	SET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
+};
+static const struct espl__flag resume_flags[] = {
+	{ "accept", 0, NULL, "go on from the recorded decisions where plugins decide otherwise now" },
+	QUIET_FLAG, JSON_FLAG, END_FLAGS
+};
+static const struct espl__flag simulate_flags[] = {
+	{ "seed", 0, "N", "seed of everything random; default experiment.seed" },
+	{ "runs", 'n', "N", "simulate N times, with seeds that count up from the first" },
+	{ "faults", 0, "FILE", "script of faults: lost nodes, failing trials" },
+	{ "dir", 'd', "DIR", "keep journal and results there; default: keep nothing" },
+	SET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
+};
+static const struct espl__flag json_flags[] = { JSON_FLAG, END_FLAGS };
+static const struct espl__flag set_json_flags[] = { SET_FLAG, JSON_FLAG, END_FLAGS };
+static const struct espl__flag set_flags[] = { SET_FLAG, END_FLAGS };
+static const struct espl__flag export_flags[] = {
+	{ "format", 'f', "csv|json", "csv: one table; json: everything" },
+	{ "table", 't', "NAME", "csv: trials (default), reports, gangs, nodes, charges, groups, "
+	                        "decisions or notes" },
+	{ "output", 'o', "OUT", "write there; default standard output" }, END_FLAGS
+};
+static const struct espl__flag help_flags[] = {
+	{ "markdown", 0, NULL, "print Markdown" },
+	{ "man", 0, NULL, "print the source of a manual page" }, END_FLAGS
+};
+
+const struct espl__verb espl__verbs[] = {
+	{ "run", "FILE [--dir DIR] [--set PATH=VALUE]... [--quiet|--json]",
+	  "run the experiment of FILE",
+	  "Everything about the run is kept in DIR; a folder that holds a run already is refused.\n"
+	  "On a terminal the run is shown live, elsewhere as log lines.  The first Ctrl-C stops it\n"
+	  "cleanly (then `espalier resume DIR` goes on), a second one ends it at once.\n",
+	  run_flags, 1, 1, espl__verb_run },
+	{ "resume", "DIR [--accept] [--quiet|--json]", "continue an interrupted run",
+	  "The journal in DIR is replayed, then the run goes on where it was.  A finished run prints\n"
+	  "its summary.  DIR may have been moved.\n",
+	  resume_flags, 1, 1, espl__verb_resume },
+	{ "simulate", "FILE [--seed N] [--runs N] [--faults FILE] [--dir DIR] [--set PATH=VALUE]... "
+	  "[--quiet|--json]", "the same run on a virtual clock",
+	  "The policies and the executor are those of `run`; machines and trials are simulated from\n"
+	  "the cloud's terms, the profile, and a trainable or a table of recorded curves.\n",
+	  simulate_flags, 1, 1, espl__verb_simulate },
+	{ "status", "DIR [--json]", "how far a run is, also while it goes on", "",
+	  json_flags, 1, 1, espl__verb_status },
+	{ "best", "DIR [--json]", "the best trial of a run and its parameters", "",
+	  json_flags, 1, 1, espl__verb_best },
+	{ "explain", "DIR TRIAL", "what was decided for a trial, when and why", "",
+	  NULL, 2, 2, espl__verb_explain },
+	{ "export", "DIR --format csv|json [--table NAME] [-o OUT]",
+	  "results for other programs",
+	  "DIR/results.db can also be queried directly: it is an SQLite file.\n",
+	  export_flags, 1, 1, espl__verb_export },
+	{ "allocate", "FILE VIEW.json [--set PATH=VALUE]... [--json]",
+	  "one online decision of FILE's allocator on a given view",
+	  "For authors of allocators, and for tests.  VIEW.json holds now_s, event (arrival,\n"
+	  "departure, nodes or period), nodes, gpus_per_node and items; each item has id, work_s\n"
+	  "(what is left, in seconds on one GPU), and where they matter arrived_s, started_s,\n"
+	  "gpus_min, gpus_max, granted and open.\n",
+	  set_json_flags, 2, 2, espl__verb_allocate },
+	{ "check", "FILE [--set PATH=VALUE]...", "validate a configuration, start nothing",
+	  "Reads FILE and every file it names, loads the plugins and checks their options.\n",
+	  set_flags, 1, 1, espl__verb_check },
+	{ "plugins", "[--json]", "the plugins that are found", "", json_flags, 0, 0,
+	  espl__verb_plugins },
+	{ "help", "[VERB|KIND/PLUGIN|GROUP|config] [--markdown|--man]",
+	  "about a verb, a plugin's options, or the configuration file",
+	  "KIND is algorithm, allocator, cloud, placer or trainable; GROUP one of the groups that\n"
+	  "belong to espalier itself, such as experiment, trial or planning; config means them all.\n",
+	  help_flags, 0, 1, espl__verb_help },
+	{ "check-plugin", "FILE.so", "can this plugin be loaded, and are its options sound?", "",
+	  NULL, 1, 1, espl__verb_check_plugin },
+	{ NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }
+};
+
+const struct espl__verb *
+espl__verb_find(const char *name)
+{
+	const struct espl__verb *verb;
+
+	for (verb = espl__verbs; verb->name != NULL; verb++) {
+		if (strcmp(verb->name, name) == 0)
+			return verb;
+	}
+	return NULL;
+}
+
+int
+espl__cli_exit(espl_status status)
+{
+	switch (status) {
+	case ESPL_OK:            return ESPL__EXIT_DONE;
+	case ESPL_E_CONFIG:
+	case ESPL_E_BUSY:
+	case ESPL_E_UNSUPPORTED:
+	case ESPL_E_UNKNOWN:     return ESPL__EXIT_USAGE;
+	case ESPL_E_INFEASIBLE:  return ESPL__EXIT_INFEASIBLE;
+	default:                 return ESPL__EXIT_FAILED;
+	}
+}
+
+int
+espl__cli_fail(const struct espl__diag *diag)
+{
+	espl__diag_print(stderr, diag);
+	return espl__cli_exit(diag->status);
+}
+
+int
+espl__cli_usage(const struct espl__args *args, const char *format, ...)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	char    text[256];
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	(void)espl__fail(&diag, ESPL_E_CONFIG, "%s", text);
+	espl__hint(&diag, "usage: espalier %s %s", args->verb->name, args->verb->usage);
+	return espl__cli_fail(&diag);
+}
+
+int
+espl__cli_print(struct espl__buf *b)
+{
+	if (fwrite(b->data, 1, b->size, stdout) != b->size || fflush(stdout) != 0) {
+		if (errno != EPIPE)
+			fprintf(stderr, "espalier: error: cannot write the output: %s\n", strerror(errno));
+		return ESPL__EXIT_FAILED;
+	}
+	return ESPL__EXIT_DONE;
+}
+
+/* espalier-WORD from the libexec folder or PATH; returns where there is none. */
+static void
+try_external(char **argv)
+{
+	char       *program = espl__format("espalier-%s", argv[0]);
+	const char *libexec = espl__libexec();
+	char       *path = espl__format("%s/%s", libexec != NULL ? libexec : ".", program);
+	char       *name = argv[0];
+
+	if (name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-_")] == '\0' && name[0] != '-') {
+		argv[0] = program;
+		if (libexec != NULL && access(path, X_OK) == 0)
+			(void)execv(path, argv);
+		(void)execvp(program, argv);
+		argv[0] = name;
+	}
+	free(program);
+	free(path);
+}
+
+static int
+unknown_verb(const char *word)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__buf  list = { NULL, 0, 0 };
+	const char *names[32], *near;
+	size_t      count = 0;
+	int         status;
+
+	for (; espl__verbs[count].name != NULL; count++) {
+		names[count] = espl__verbs[count].name;
+		espl__print(&list, "%s%s", count > 0 ? ", " : "", names[count]);
+	}
+	near = espl__nearest(word, names, count);
+	(void)espl__fail(&diag, ESPL_E_CONFIG, "there is no verb '%s', and no program 'espalier-%s'",
+	                 word, word);
+	if (near != NULL)
+		espl__hint(&diag, "did you mean '%s'? (the verbs: %s)", near, espl__buf_text(&list));
+	else
+		espl__hint(&diag, "the verbs: %s", espl__buf_text(&list));
+	status = espl__cli_fail(&diag);
+	espl__buf_free(&list);
+	return status;
+}
+
+static int
+run_verb(const struct espl__verb *verb, int argc, char **argv, const char *plugin_path)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__args args;
+	struct espl__buf  text = { NULL, 0, 0 };
+	char *path = NULL;
+	int   status;
+
+	if (espl__args_parse(verb, argc, (const char *const *)argv, &args, &diag) != ESPL_OK) {
+		status = espl__cli_fail(&diag);
+	} else if (args.help) {
+		espl__help_verb(verb, &text);
+		status = espl__cli_print(&text);
+	} else {
+		if (plugin_path != NULL && args.plugin_path != NULL)
+			path = espl__format("%s:%s", plugin_path, args.plugin_path);
+		else
+			path = espl__strdup(plugin_path != NULL ? plugin_path : args.plugin_path);
+		status = espl__plugins_init(path, &diag) == ESPL_OK ? verb->run(&args)
+		                                                    : espl__cli_fail(&diag);
+		espl__plugins_exit();
+	}
+	espl__args_free(&args);
+	espl__buf_free(&text);
+	free(path);
+	return status;
+}
+
+int
+espl__main(int argc, char **argv)
+{
+	const struct espl__verb *verb;
+	struct espl__buf text = { NULL, 0, 0 };
+	char *plugin_path = NULL, *longer;
+	int   i = 1, status;
+
+	(void)setlocale(LC_CTYPE, "");
+	for (; i + 1 < argc && (strcmp(argv[i], "-P") == 0 || strcmp(argv[i], "--plugins") == 0); i += 2) {
+		longer = plugin_path == NULL ? espl__strdup(argv[i + 1])
+		         : espl__format("%s:%s", plugin_path, argv[i + 1]);
+		free(plugin_path);
+		plugin_path = longer;
+	}
+	verb = i < argc ? espl__verb_find(argv[i]) : NULL;
+	if (verb != NULL) {
+		status = run_verb(verb, argc - i - 1, argv + i + 1, plugin_path);
+	} else if (i < argc && strcmp(argv[i], "--version") == 0) {
+		espl__print(&text, "espalier %s\n", PACKAGE_VERSION);
+		status = espl__cli_print(&text);
+	} else if (i < argc && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
+		espl__help_overview(&text);
+		status = espl__cli_print(&text);
+	} else if (i >= argc) {
+		espl__help_overview(&text);
+		(void)fwrite(text.data, 1, text.size, stderr);
+		status = ESPL__EXIT_USAGE;
+	} else {
+		if (argv[i][0] != '-')
+			try_external(argv + i);
+		status = unknown_verb(argv[i]);
+	}
+	espl__buf_free(&text);
+	free(plugin_path);
+	return status;
+}

@@ -1,0 +1,274 @@
+/* explain.c - the life of one trial from results.db: what was decided, when, and why. */
+#include "report/reading.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rows of all tables that know the trial, by time; within an instant in the order of `rank`: a
+ * report comes before what it led to.  What the executor notes beside a decision or a start in
+ * other words is left out.  kind: 0 report, 1 gang ended, 2 decision, 3 note, 4 gang starts. */
+static const char life_sql[] =
+"SELECT at_s, 0 AS kind, iteration AS n, metric AS x, '' AS who, '' AS text, gpus AS a, packing AS b,"
+"  0 AS rank FROM reports WHERE trial = ?1"
+" UNION ALL SELECT ended_s, 1, id, NULL, '', text, NULL, NULL, 1 FROM gangs"
+"  WHERE trial = ?1 AND ended_s IS NOT NULL AND text IS NOT NULL AND NOT EXISTS"
+"  (SELECT 1 FROM notes WHERE subject = 'trial' AND subject_id = ?1 AND at_s = ended_s"
+"   AND instr(notes.text, gangs.text) > 0)"
+" UNION ALL SELECT at_s, 2, id, NULL, what, '', group_id, NULL,"
+"  CASE WHEN what IN ('displaced', 'failed') THEN 4 ELSE 2 END FROM decisions"
+"  WHERE trial = ?1 AND what IN ('created', 'promoted', 'budget', 'displaced', 'failed')"
+" UNION ALL SELECT at_s, 3, id, NULL, who, text, NULL, NULL, 3 FROM notes"
+"  WHERE subject = 'trial' AND subject_id = ?1 AND NOT (who = 'executor' AND (text LIKE 'is made, %'"
+"   OR text LIKE 'is cloned, %' OR text LIKE 'is continued %' OR text LIKE 'gang % starts on %'))"
+" UNION ALL SELECT starting_s, 4, id, running_s, '', slots, gpus, packing, 5 FROM gangs"
+"  WHERE trial = ?1"
+" ORDER BY 1, rank, 3";
+
+struct spell {				/* reports in a row */
+	uint32_t count;
+	double   first_s, last_s, first, last, best;
+	int64_t  from, to;
+};
+
+struct story {
+	struct espl__reading *r;
+	struct espl__buf *b;
+	uint64_t trial;
+	struct spell spell;
+};
+
+static void
+when(struct story *s, double at)
+{
+	char time[32];
+
+	espl__print(s->b, "  %8s  ", espl__format_seconds(at, time));
+}
+
+static void
+end_spell(struct story *s)
+{
+	struct spell *w = &s->spell;
+	const char   *metric = s->r->totals.metric;
+	char          first[32], last[32], best[32];
+
+	if (w->count == 0)
+		return;
+	when(s, w->last_s);
+	if (w->count == 1) {
+		espl__print(s->b, "iteration %lld: ", (long long)w->to);
+		espl__print_clean(s->b, metric);
+		espl__print(s->b, " %s\n", espl__format_metric(w->last, last));
+	} else {
+		espl__print(s->b, "iterations %lld to %lld: ", (long long)w->from, (long long)w->to);
+		espl__print_clean(s->b, metric);
+		espl__print(s->b, " from %s to %s", espl__format_metric(w->first, first),
+		            espl__format_metric(w->last, last));
+		if (!isnan(w->best) && w->best != w->last)
+			espl__print(s->b, ", at best %s", espl__format_metric(w->best, best));
+		espl__print(s->b, "\n");
+	}
+	memset(w, 0, sizeof *w);
+}
+
+static void
+add_report(struct story *s, sqlite3_stmt *st)
+{
+	struct spell *w = &s->spell;
+	double metric = espl__reading_real(st, 3);
+
+	w->last_s = sqlite3_column_double(st, 0);
+	w->to = sqlite3_column_int64(st, 2);
+	w->last = metric;
+	if (w->count++ == 0) {
+		w->first_s = w->last_s;
+		w->from = w->to;
+		w->first = w->best = metric;
+	}
+	if (isnan(w->best) || (s->r->totals.maximize ? metric > w->best : metric < w->best))
+		w->best = metric;
+}
+
+/* Where it stands among those that had reached the iteration by then. */
+static void
+rank(struct story *s, int64_t iteration, double at)
+{
+	static const char better_sql[] =
+	    "SELECT count(*), sum(metric IS NOT NULL AND (own IS NULL OR"
+	    " CASE WHEN ?2 THEN metric > own ELSE metric < own END)) FROM reports,"
+	    " (SELECT metric AS own FROM reports WHERE trial = ?1 AND iteration = ?3)"
+	    " WHERE iteration = ?3 AND at_s <= ?4";
+	sqlite3_stmt *st = espl__reading_query(s->r, better_sql, (int64_t)s->trial,
+	                                       s->r->totals.maximize, NULL);
+	int64_t all;
+
+	if (st == NULL)
+		return;
+	(void)sqlite3_bind_int64(st, 3, iteration);
+	(void)sqlite3_bind_double(st, 4, at);
+	if (espl__reading_next(s->r, st, NULL) == 1 && (all = sqlite3_column_int64(st, 0)) > 1)
+		espl__print(s->b, "number %lld of the %lld that had reached iteration %lld",
+		            sqlite3_column_int64(st, 1) + 1, (long long)all, (long long)iteration);
+	else
+		espl__print(s->b, "the only one that had reached iteration %lld", (long long)iteration);
+	(void)sqlite3_finalize(st);
+}
+
+static void
+tell_decision(struct story *s, sqlite3_stmt *row)
+{
+	sqlite3_stmt *st = espl__reading_query(s->r, "SELECT d.iteration, d.budget, t.parent"
+	    " FROM decisions d JOIN trials t ON t.id = d.trial WHERE d.id = ?1",
+	    sqlite3_column_int64(row, 2), -1, NULL);
+	const char *what = (const char *)sqlite3_column_text(row, 4);
+	double      at = sqlite3_column_double(row, 0);
+	long long   iteration, budget;
+	char        group[48];
+
+	if (st == NULL || espl__reading_next(s->r, st, NULL) != 1) {
+		(void)sqlite3_finalize(st);
+		return;
+	}
+	iteration = sqlite3_column_int64(st, 0);
+	budget = sqlite3_column_int64(st, 1);
+	espl__reading_group_name(s->r, sqlite3_column_int64(row, 6), group);
+	when(s, at);
+	if (strcmp(what, "created") == 0) {
+		espl__print(s->b, "created by algorithm '%s' in %s, to train up to iteration %lld",
+		            s->r->algorithm != NULL ? s->r->algorithm : "?", group, budget);
+		if (sqlite3_column_type(st, 2) != SQLITE_NULL)
+			espl__print(s->b, ", cloned from trial %lld at iteration %lld",
+			            sqlite3_column_int64(st, 2), iteration);
+	} else if (strcmp(what, "promoted") == 0) {
+		espl__print(s->b, "promoted to %s, to train up to iteration %lld: ", group, budget);
+		rank(s, iteration, at);
+	} else if (strcmp(what, "budget") == 0) {
+		espl__print(s->b, "may go on up to iteration %lld", budget);
+	} else if (strcmp(what, "displaced") == 0) {
+		espl__print(s->b, "waits for GPUs at iteration %lld", iteration);
+	} else {
+		espl__print(s->b, "is given up at iteration %lld", iteration);
+	}
+	espl__print(s->b, "\n");
+	(void)sqlite3_finalize(st);
+}
+
+static void
+tell_start(struct story *s, sqlite3_stmt *row)
+{
+	double at = sqlite3_column_double(row, 0), running = espl__reading_real(row, 3);
+	int    gpus = sqlite3_column_int(row, 6), packing = sqlite3_column_int(row, 7);
+	char   time[32];
+
+	when(s, at);
+	espl__print(s->b, "starts as gang %lld on ", sqlite3_column_int64(row, 2));
+	if (packing > 1)
+		espl__print(s->b, "1/%d of a GPU", packing);
+	else
+		espl__print(s->b, "%d GPU%s", gpus, gpus == 1 ? "" : "s");
+	espl__print(s->b, ", [node, GPU] %s", (const char *)sqlite3_column_text(row, 5));
+	if (running - at > 0.0005)
+		espl__print(s->b, ", running %s later", espl__format_seconds(running - at, time));
+	espl__print(s->b, "\n");
+}
+
+/* The executor speaks of losses, which a user who maximizes never gave it; the reports say more. */
+static void
+tell_text(struct story *s, const char *who, const char *text)
+{
+	const char *loss = strcmp(who, "executor") == 0 ? strstr(text, " with loss ") : NULL;
+	char       *part = loss != NULL ? espl__format("%.*s", (int)(loss - text), text) : NULL;
+
+	espl__print_clean(s->b, part != NULL ? part : text);
+	free(part);
+}
+
+static void
+tell(struct story *s, sqlite3_stmt *st)
+{
+	const char *who = (const char *)sqlite3_column_text(st, 4);
+	const char *text = (const char *)sqlite3_column_text(st, 5);
+	int         kind = sqlite3_column_int(st, 1);
+
+	if (kind == 0) {
+		add_report(s, st);
+		return;
+	}
+	end_spell(s);
+	if (kind == 2) {
+		tell_decision(s, st);
+	} else if (kind == 4) {
+		tell_start(s, st);
+	} else {
+		when(s, sqlite3_column_double(st, 0));
+		if (kind == 1)
+			espl__print(s->b, "gang %lld ended: ", sqlite3_column_int64(st, 2));
+		else if (who[0] != '\0' && strcmp(who, "executor") != 0)
+			espl__print(s->b, "%s: ", who);
+		tell_text(s, who, text);
+		espl__print(s->b, "\n");
+	}
+}
+
+static espl_status
+tell_head(struct story *s, struct espl__diag *diag)
+{
+	struct espl__reading *r = s->r;
+	sqlite3_stmt *st = espl__reading_query(r, "SELECT state, iteration, budget, metric, params,"
+	    " group_id, gpu_s, cost_usd FROM trials WHERE id = ?1", (int64_t)s->trial, -1, diag);
+	char number[32], group[48];
+
+	if (st == NULL)
+		return ESPL_E_REMOTE;
+	if (espl__reading_next(r, st, diag) != 1) {
+		(void)sqlite3_finalize(st);
+		(void)espl__fail(diag, ESPL_E_UNKNOWN, "the run has no trial %llu",
+		                 (unsigned long long)s->trial);
+		if (r->totals.trials > 0)
+			espl__hint(diag, "there are trials 0 to %lld", (long long)r->totals.trials - 1);
+		return ESPL_E_UNKNOWN;
+	}
+	espl__reading_group_name(r, sqlite3_column_int64(st, 5), group);
+	espl__print(s->b, "trial %llu of ", (unsigned long long)s->trial);
+	espl__print_clean(s->b, r->totals.experiment);
+	espl__print(s->b, ": %s in %s at iteration %lld of %lld, ",
+	            (const char *)sqlite3_column_text(st, 0), group, sqlite3_column_int64(st, 1),
+	            sqlite3_column_int64(st, 2));
+	espl__print_clean(s->b, r->totals.metric);
+	espl__print(s->b, " %s", espl__format_metric(espl__reading_real(st, 3), number));
+	if (r->totals.best == (int64_t)s->trial)
+		espl__print(s->b, "; the best of the run");
+	espl__print(s->b, "\n  ");
+	espl__print_params(s->b, (const char *)sqlite3_column_text(st, 4));
+	espl__print(s->b, "\n  ");
+	if (sqlite3_column_int64(st, 1) > 0) {
+		rank(s, sqlite3_column_int64(st, 1), 1e300);
+		espl__print(s->b, "\n  ");
+	}
+	espl__print(s->b, "%s of GPU time", espl__format_seconds(sqlite3_column_double(st, 6), number));
+	if (sqlite3_column_double(st, 7) > 0)
+		espl__print(s->b, ", $%.4f", sqlite3_column_double(st, 7));
+	espl__print(s->b, "\n\n");
+	(void)sqlite3_finalize(st);
+	return ESPL_OK;
+}
+
+espl_status
+espl__explain(struct espl__reading *r, uint64_t trial, struct espl__buf *b, struct espl__diag *diag)
+{
+	struct story  s = { .r = r, .b = b, .trial = trial };
+	sqlite3_stmt *st;
+	espl_status   status = tell_head(&s, diag);
+	int           more;
+
+	if (status != ESPL_OK)
+		return status;
+	st = espl__reading_query(r, life_sql, (int64_t)trial, -1, diag);
+	if (st == NULL)
+		return ESPL_E_REMOTE;
+	while ((more = espl__reading_next(r, st, diag)) == 1)
+		tell(&s, st);
+	end_spell(&s);
+	(void)sqlite3_finalize(st);
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}

@@ -1,0 +1,352 @@
+/* export.c - a run's results as CSV (one table) or JSON (everything), streamed from SQLite. */
+#include "report/reading.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/map.h"
+
+static const char *const tables[] = { "trials", "reports", "gangs", "nodes", "charges", "groups",
+                                      "decisions", "notes" };
+
+/* ---- CSV ------------------------------------------------------------------------------------ */
+
+static void
+csv_text(struct espl__buf *b, const char *text)
+{
+	if (text == NULL || strpbrk(text, ",\"\r\n") == NULL) {
+		espl__print(b, "%s", text != NULL ? text : "");
+		return;
+	}
+	espl__put_u8(b, '"');
+	for (; *text != '\0'; text++) {
+		if (*text == '"')
+			espl__put_u8(b, '"');
+		espl__put_u8(b, (uint8_t)*text);
+	}
+	espl__put_u8(b, '"');
+}
+
+static void
+csv_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
+{
+	switch (sqlite3_column_type(st, column)) {
+	case SQLITE_NULL:
+		return;
+	case SQLITE_INTEGER:
+		espl__print(b, "%lld", sqlite3_column_int64(st, column));
+		return;
+	case SQLITE_FLOAT:
+		espl__print_number(b, sqlite3_column_double(st, column));
+		return;
+	default:
+		csv_text(b, (const char *)sqlite3_column_text(st, column));
+	}
+}
+
+static void
+csv_value(struct espl__buf *b, const json_t *value)
+{
+	if (json_is_string(value))
+		csv_text(b, json_string_value(value));
+	else if (json_is_boolean(value))
+		espl__print(b, json_is_true(value) ? "true" : "false");
+	else if (json_is_integer(value))
+		espl__print(b, "%lld", (long long)json_integer_value(value));
+	else if (json_is_number(value))
+		espl__print_number(b, json_number_value(value));
+}
+
+/* Sends a line on its way; the caller looks at ferror once at the end. */
+static void
+send(struct espl__buf *b, FILE *to)
+{
+	espl__print(b, "\n");
+	(void)fwrite(b->data, 1, b->size, to);
+	espl__buf_clear(b);
+}
+
+static espl_status
+param_names(struct espl__reading *r, struct espl__names *names, struct espl__diag *diag)
+{
+	sqlite3_stmt *st = espl__reading_query(r, "SELECT params FROM trials ORDER BY id", -1, -1, diag);
+	const char   *name;
+	json_t       *params, *value;
+	int           more;
+
+	if (st == NULL)
+		return ESPL_E_REMOTE;
+	while ((more = espl__reading_next(r, st, diag)) == 1) {
+		params = json_loads((const char *)sqlite3_column_text(st, 0), 0, NULL);
+		json_object_foreach(params, name, value)
+			(void)espl__names_add(names, name);
+		json_decref(params);
+	}
+	(void)sqlite3_finalize(st);
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
+
+static const char trials_sql[] =
+"SELECT id AS trial, state, iteration, budget, group_id, parent, tag, metric, best_metric,"
+" gpu_s, cost_usd, created_s, changed_s, checkpoint, params FROM trials LEFT JOIN"
+" (SELECT trial AS of, CASE WHEN ?1 THEN max(metric) ELSE min(metric) END AS best_metric"
+"  FROM reports GROUP BY trial) ON of = id ORDER BY id";
+
+static espl_status
+csv_trials(struct espl__reading *r, FILE *to, struct espl__diag *diag)
+{
+	struct espl__names names = { NULL, 0, 0 };
+	struct espl__buf   b = { NULL, 0, 0 };
+	sqlite3_stmt *st = NULL;
+	espl_status   status = param_names(r, &names, diag);
+	json_t       *params;
+	int           i, last, more = -1;
+	uint32_t      n;
+
+	if (status == ESPL_OK)
+		st = espl__reading_query(r, trials_sql, r->totals.maximize, -1, diag);
+	if (st != NULL) {
+		last = sqlite3_column_count(st) - 1;
+		for (i = 0; i < last; i++)
+			espl__print(&b, "%s%s", i > 0 ? "," : "", sqlite3_column_name(st, i));
+		for (n = 0; n < names.count; n++) {
+			espl__print(&b, ",");
+			csv_text(&b, names.names[n]);
+		}
+		send(&b, to);
+		while ((more = espl__reading_next(r, st, diag)) == 1) {
+			for (i = 0; i < last; i++) {
+				espl__print(&b, i > 0 ? "," : "");
+				csv_cell(&b, st, i);
+			}
+			params = json_loads((const char *)sqlite3_column_text(st, last), 0, NULL);
+			for (n = 0; n < names.count; n++) {
+				espl__print(&b, ",");
+				csv_value(&b, json_object_get(params, names.names[n]));
+			}
+			json_decref(params);
+			send(&b, to);
+		}
+	}
+	(void)sqlite3_finalize(st);
+	espl__buf_free(&b);
+	espl__names_free(&names);
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
+
+/* SELECT with a column for each metric that the run reported. */
+static char *
+reports_sql(struct espl__reading *r, struct espl__diag *diag)
+{
+	sqlite3_stmt *st = espl__reading_query(r, "SELECT id, name FROM metric_names ORDER BY id",
+	                                       -1, -1, diag);
+	struct espl__buf b = { NULL, 0, 0 };
+	const char *p;
+	char       *sql;
+
+	if (st == NULL)
+		return NULL;
+	espl__print(&b, "SELECT trial, iteration, at_s, gpus, packing");
+	while (espl__reading_next(r, st, diag) == 1) {
+		if (sqlite3_column_int64(st, 0) == 0)
+			espl__print(&b, ", metric AS \"");
+		else
+			espl__print(&b, ", (SELECT value FROM metrics m WHERE m.trial = r.trial AND"
+			            " m.iteration = r.iteration AND name_id = %lld) AS \"",
+			            sqlite3_column_int64(st, 0));
+		for (p = (const char *)sqlite3_column_text(st, 1); *p != '\0'; p++)
+			espl__print(&b, *p == '"' ? "\"\"" : "%c", *p);
+		espl__print(&b, "\"");
+	}
+	(void)sqlite3_finalize(st);
+	espl__print(&b, " FROM reports r ORDER BY trial, iteration");
+	sql = espl__strdup(espl__buf_text(&b));
+	espl__buf_free(&b);
+	return sql;
+}
+
+static espl_status
+csv_plain(struct espl__reading *r, const char *sql, FILE *to, struct espl__diag *diag)
+{
+	sqlite3_stmt    *st = espl__reading_query(r, sql, -1, -1, diag);
+	struct espl__buf b = { NULL, 0, 0 };
+	int i, more;
+
+	if (st == NULL)
+		return ESPL_E_REMOTE;
+	for (i = 0; i < sqlite3_column_count(st); i++) {
+		espl__print(&b, i > 0 ? "," : "");
+		csv_text(&b, sqlite3_column_name(st, i));
+	}
+	send(&b, to);
+	while ((more = espl__reading_next(r, st, diag)) == 1) {
+		for (i = 0; i < sqlite3_column_count(st); i++) {
+			espl__print(&b, i > 0 ? "," : "");
+			csv_cell(&b, st, i);
+		}
+		send(&b, to);
+	}
+	(void)sqlite3_finalize(st);
+	espl__buf_free(&b);
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
+
+espl_status
+espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct espl__diag *diag)
+{
+	char       *sql;
+	espl_status status;
+	size_t      i, count = sizeof tables / sizeof tables[0];
+
+	for (i = 0; i < count && strcmp(tables[i], table) != 0; i++)
+		continue;
+	if (i == count) {
+		struct espl__buf b = { NULL, 0, 0 };
+
+		for (i = 0; i < count; i++)
+			espl__print(&b, "%s%s", i > 0 ? ", " : "", tables[i]);
+		status = espl__fail(diag, ESPL_E_CONFIG, "there is no table '%s'", table);
+		espl__hint(diag, "one of %s", espl__buf_text(&b));
+		espl__buf_free(&b);
+		return status;
+	}
+	if (strcmp(table, "trials") == 0)
+		return csv_trials(r, to, diag);
+	sql = strcmp(table, "reports") == 0 ? reports_sql(r, diag)
+	      : strcmp(table, "charges") == 0 ? espl__format("SELECT * FROM charges ORDER BY rowid")
+	      : espl__format("SELECT * FROM \"%s\" ORDER BY id", table);
+	if (sql == NULL)
+		return ESPL_E_REMOTE;
+	status = csv_plain(r, sql, to, diag);
+	free(sql);
+	return status;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------- */
+
+static void
+json_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
+{
+	const char *name = sqlite3_column_name(st, column);
+
+	espl__print_json(b, name);
+	espl__print(b, ": ");
+	switch (sqlite3_column_type(st, column)) {
+	case SQLITE_NULL:
+		espl__print(b, "null");
+		return;
+	case SQLITE_INTEGER:
+		espl__print(b, "%lld", sqlite3_column_int64(st, column));
+		return;
+	case SQLITE_FLOAT:
+		espl__print_number(b, sqlite3_column_double(st, column));
+		return;
+	default:
+		break;
+	}
+	/* These two are JSON already. */
+	if (strcmp(name, "params") == 0 || strcmp(name, "slots") == 0)
+		espl__print(b, "%s", (const char *)sqlite3_column_text(st, column));
+	else
+		espl__print_json(b, (const char *)sqlite3_column_text(st, column));
+}
+
+static void
+json_row(struct espl__buf *b, sqlite3_stmt *st, int from)
+{
+	int i;
+
+	for (i = from; i < sqlite3_column_count(st); i++) {
+		espl__print(b, i > from ? ", " : "{");
+		json_cell(b, st, i);
+	}
+}
+
+/* Both statements run in order of trials: each trial takes its own reports from the second. */
+static espl_status
+json_trials(struct espl__reading *r, FILE *to, struct espl__diag *diag)
+{
+	sqlite3_stmt *st = espl__reading_query(r, trials_sql, r->totals.maximize, -1, diag), *reports;
+	char         *sql = reports_sql(r, diag);
+	struct espl__buf b = { NULL, 0, 0 };
+	int           more = -1, report, first = 1;
+	int64_t       trial;
+
+	reports = sql != NULL ? espl__reading_query(r, sql, -1, -1, diag) : NULL;
+	free(sql);
+	if (st != NULL && reports != NULL) {
+		report = espl__reading_next(r, reports, diag);
+		while ((more = espl__reading_next(r, st, diag)) == 1) {
+			const char *gap = "";
+
+			trial = sqlite3_column_int64(st, 0);
+			espl__print(&b, first ? "" : ", ");
+			json_row(&b, st, 0);
+			espl__print(&b, ", \"reports\": [");
+			while (report == 1 && sqlite3_column_int64(reports, 0) <= trial) {
+				espl__print(&b, "%s", gap);
+				json_row(&b, reports, 1);
+				espl__print(&b, "}");
+				gap = ", ";
+				report = espl__reading_next(r, reports, diag);
+			}
+			espl__print(&b, "]}");
+			(void)fwrite(b.data, 1, b.size, to);
+			espl__buf_clear(&b);
+			first = 0;
+		}
+		more = report < 0 ? -1 : more;
+	}
+	(void)sqlite3_finalize(st);
+	(void)sqlite3_finalize(reports);
+	espl__buf_free(&b);
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
+
+static espl_status
+json_plain(struct espl__reading *r, const char *table, FILE *to, struct espl__diag *diag)
+{
+	char *sql = espl__format("SELECT * FROM \"%s\" ORDER BY %s", table,
+	                         strcmp(table, "charges") == 0 ? "rowid" : "id");
+	sqlite3_stmt    *st = espl__reading_query(r, sql, -1, -1, diag);
+	struct espl__buf b = { NULL, 0, 0 };
+	int more, first = 1;
+
+	free(sql);
+	if (st == NULL)
+		return ESPL_E_REMOTE;
+	(void)fprintf(to, ", \"%s\": [", table);
+	while ((more = espl__reading_next(r, st, diag)) == 1) {
+		espl__print(&b, first ? "" : ", ");
+		json_row(&b, st, 0);
+		espl__print(&b, "}");
+		(void)fwrite(b.data, 1, b.size, to);
+		espl__buf_clear(&b);
+		first = 0;
+	}
+	(void)fputs("]", to);
+	(void)sqlite3_finalize(st);
+	espl__buf_free(&b);
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
+
+espl_status
+espl__export_json(struct espl__reading *r, FILE *to, struct espl__diag *diag)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+	espl_status status;
+	size_t      i;
+
+	espl__print(&b, "{\"summary\": ");
+	espl__totals_json(&r->totals, "summary", 1, &b);
+	espl__print(&b, ", \"trials\": [");
+	(void)fwrite(b.data, 1, b.size, to);
+	espl__buf_free(&b);
+	status = json_trials(r, to, diag);
+	(void)fputs("]", to);
+	for (i = 2; i < sizeof tables / sizeof tables[0] && status == ESPL_OK; i++)
+		status = json_plain(r, tables[i], to, diag);
+	(void)fputs("}\n", to);
+	return status;
+}

@@ -1,0 +1,214 @@
+/* json.c - events of a run as lines of JSON.
+ *
+ * Lines gather in memory and leave at the end of a round.  A reader that went away silences
+ * this; the run goes on.
+ */
+#include "report/json.h"
+
+#include "base/tick.h"
+
+struct espl__events {
+	struct espl__observer observer;
+	struct espl__view *view;
+	FILE      *to;
+	struct espl__buf line;
+	int64_t    flushed;
+};
+
+#define FULL (1u << 16)
+
+static void
+flush(struct espl__events *e)
+{
+	if (e->line.size > 0) {
+		(void)fwrite(e->line.data, 1, e->line.size, e->to);
+		(void)fflush(e->to);
+	}
+	espl__buf_clear(&e->line);
+	e->flushed = espl__tick();
+}
+
+static int
+begin(struct espl__events *e, const char *event, espl_time now)
+{
+	if (e->view->replaying)
+		return 0;
+	if (e->line.size > FULL)
+		flush(e);
+	espl__print(&e->line, "{\"event\": \"%s\", \"at_s\": ", event);
+	espl__print_number(&e->line, (double)now / 1e9);
+	return 1;
+}
+
+static void
+number(struct espl__events *e, const char *name, uint64_t value)
+{
+	if (value == ESPL_NONE)
+		espl__print(&e->line, ", \"%s\": null", name);
+	else
+		espl__print(&e->line, ", \"%s\": %llu", name, (unsigned long long)value);
+}
+
+static void
+text(struct espl__events *e, const char *name, const char *value)
+{
+	espl__print(&e->line, ", \"%s\": ", name);
+	espl__print_json(&e->line, value != NULL ? value : "");
+}
+
+static void
+real(struct espl__events *e, const char *name, double value)
+{
+	espl__print(&e->line, ", \"%s\": ", name);
+	espl__print_number(&e->line, value);
+}
+
+static void
+share_of(struct espl__events *e, struct espl_share share)
+{
+	espl__print(&e->line, ", \"gpus\": %u, \"packing\": %u", share.gpus, share.packing);
+}
+
+static void
+on_trial(void *ctx, espl_time now, const struct espl_trial *t)
+{
+	struct espl__events *e = ctx;
+
+	if (e->view->what == NULL || !begin(e, "trial", now))
+		return;
+	number(e, "trial", t->id);
+	text(e, "what", e->view->what);
+	text(e, "state", espl__trial_state_name(t->state));
+	number(e, "group", t->group);
+	number(e, "iteration", t->iteration);
+	number(e, "budget", t->budget);
+	if (strcmp(e->view->what, "created") == 0) {
+		if (t->parent != ESPL_NONE)
+			number(e, "parent", t->parent);
+		espl__print(&e->line, ", \"params\": ");
+		espl__space_json(e->view->space, t->values, &e->line);
+	}
+	espl__print(&e->line, "}\n");
+}
+
+static void
+on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
+          const struct espl__metric *metrics, uint32_t count, struct espl_share share)
+{
+	struct espl__events *e = ctx;
+	const char *name;
+	uint32_t    i;
+
+	if (!begin(e, "report", now))
+		return;
+	number(e, "trial", t->id);
+	number(e, "iteration", iteration);
+	real(e, "metric", espl__view_raw(e->view, loss));
+	espl__print(&e->line, ", \"metrics\": {");
+	for (i = 0; i < count; i++) {
+		name = e->view->exec != NULL
+		       ? espl__exec_metric_name(e->view->exec, metrics[i].metric) : NULL;
+		espl__print(&e->line, i > 0 ? ", " : "");
+		espl__print_json(&e->line, name != NULL ? name : "?");
+		espl__print(&e->line, ": ");
+		espl__print_number(&e->line, metrics[i].value);
+	}
+	espl__print(&e->line, "}");
+	share_of(e, share);
+	espl__print(&e->line, ", \"best\": %s}\n", e->view->better ? "true" : "false");
+}
+
+static void
+on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+        struct espl_share share, const struct espl_slot *slots, const char *why)
+{
+	struct espl__events *e = ctx;
+	uint32_t i;
+
+	if (!begin(e, "gang", now))
+		return;
+	number(e, "gang", gang);
+	number(e, "trial", trial);
+	text(e, "state", state);
+	share_of(e, share);
+	if (slots != NULL && strcmp(state, "starting") == 0) {
+		espl__print(&e->line, ", \"slots\": [");
+		for (i = 0; i < share.gpus; i++)
+			espl__print(&e->line, "%s[%llu, %u]", i > 0 ? ", " : "",
+			            (unsigned long long)slots[i].node, slots[i].gpu);
+		espl__print(&e->line, "]");
+	}
+	if (why != NULL && why[0] != '\0')
+		text(e, "text", why);
+	espl__print(&e->line, "}\n");
+}
+
+static void
+on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
+        espl_money charged, const char *why)
+{
+	static const char *const names[] = { "?", "requested", "booting", "ready", "notice", "ended" };
+	struct espl__events *e = ctx;
+
+	if (!begin(e, "node", now))
+		return;
+	number(e, "node", node->id);
+	text(e, "state", names[node->state <= ESPL_NODE_ENDED ? node->state : 0]);
+	if (offer != NULL) {
+		text(e, "offer", offer->name);
+		text(e, "market", offer->market);
+	}
+	number(e, "gpus", node->gpu_count != 0 || offer == NULL ? node->gpu_count : offer->gpus);
+	real(e, "charged_usd", (double)charged / 1e6);
+	if (why != NULL && why[0] != '\0')
+		text(e, "text", why);
+	espl__print(&e->line, "}\n");
+}
+
+static void
+on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage, int ended)
+{
+	struct espl__events *e = ctx;
+
+	if (!begin(e, "group", now))
+		return;
+	number(e, "group", group);
+	number(e, "bracket", bracket == ESPL_ANY ? ESPL_NONE : bracket);
+	number(e, "stage", stage == ESPL_ANY ? ESPL_NONE : stage);
+	espl__print(&e->line, ", \"ended\": %s}\n", ended ? "true" : "false");
+}
+
+struct espl__events *
+espl__events_new(struct espl__view *view, FILE *to)
+{
+	struct espl__events *e = espl__alloc(sizeof *e);
+
+	e->view = view;
+	e->to = to;
+	e->observer = (struct espl__observer){ .ctx = e, .trial = on_trial, .report = on_report,
+		.gang = on_gang, .node = on_node, .group = on_group };
+	return e;
+}
+
+struct espl__observer *
+espl__events_observer(struct espl__events *e)
+{
+	return &e->observer;
+}
+
+void
+espl__events_tick(struct espl__events *e)
+{
+	if (e->line.size > 0 && (e->line.size > FULL || espl__tick() - e->flushed > INT64_C(100000000)))
+		flush(e);
+}
+
+void
+espl__events_free(struct espl__events *e)
+{
+	if (e == NULL)
+		return;
+	flush(e);
+	espl__buf_free(&e->line);
+	free(e);
+}

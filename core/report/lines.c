@@ -1,0 +1,209 @@
+/* lines.c - log lines of a run: nodes, groups, trials that end or fail, each new best.
+ *
+ * A simulated run passes in moments and may have a million trials: there only groups, bests and
+ * failures are told.
+ */
+#include "report/lines.h"
+
+#include <math.h>
+
+#include "base/tick.h"
+
+#define PROGRESS_NS INT64_C(10000000000)
+
+struct espl__lines {
+	struct espl__observer observer;
+	struct espl__view *view;
+	FILE    *to;
+	struct espl__buf line;
+	int64_t  told;			/* tick of the last line of any kind */
+	uint64_t best;			/* trial last told as the best */
+	double   best_loss;
+};
+
+static int
+begin(struct espl__lines *l, espl_time now)
+{
+	int64_t tenths = now / (ESPL_SECOND / 10);
+
+	if (l->view->replaying)
+		return 0;
+	espl__buf_clear(&l->line);
+	espl__print(&l->line, "%3d:%02d:%02d.%d  ", (int)(tenths / 36000), (int)(tenths / 600 % 60),
+	            (int)(tenths / 10 % 60), (int)(tenths % 10));
+	return 1;
+}
+
+static void
+end(struct espl__lines *l)
+{
+	espl__print(&l->line, "\n");
+	(void)fwrite(l->line.data, 1, l->line.size, l->to);
+	l->told = espl__tick();
+}
+
+static void
+metric(struct espl__lines *l, double loss)
+{
+	char number[32];
+
+	if (isnan(loss))
+		return;
+	espl__print(&l->line, ", ");
+	espl__print_clean(&l->line, l->view->config->metric);
+	espl__print(&l->line, " %s", espl__format_metric(espl__view_raw(l->view, loss), number));
+}
+
+static void
+on_trial(void *ctx, espl_time now, const struct espl_trial *t)
+{
+	struct espl__lines *l = ctx;
+	const char *what = l->view->what;
+	int         quiet = l->view->totals.simulated && t->state != ESPL_TRIAL_FAILED;
+
+	if (what == NULL || quiet || strcmp(what, "created") == 0 || strcmp(what, "budget") == 0
+	    || strcmp(what, "queued") == 0 || !begin(l, now))
+		return;
+	espl__print(&l->line, "trial %llu ", (unsigned long long)t->id);
+	if (strcmp(what, "started") == 0)
+		espl__print(&l->line, "trains from iteration %llu to %llu",
+		            (unsigned long long)t->iteration, (unsigned long long)t->budget);
+	else if (strcmp(what, "promoted") == 0)
+		espl__print(&l->line, "goes on to iteration %llu", (unsigned long long)t->budget);
+	else
+		espl__print(&l->line, "%s at iteration %llu of %llu", what,
+		            (unsigned long long)t->iteration, (unsigned long long)t->budget);
+	if (strcmp(what, "started") != 0)
+		metric(l, t->loss);
+	end(l);
+}
+
+static void
+on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
+          const struct espl__metric *metrics, uint32_t count, struct espl_share share)
+{
+	struct espl__lines *l = ctx;
+
+	(void)metrics, (void)count, (void)share;
+	/* The same trial going on is news only where it got better. */
+	if (!l->view->better || (l->best == t->id && !(loss < l->best_loss)) || !begin(l, now))
+		return;
+	l->best = t->id;
+	l->best_loss = loss;
+	espl__print(&l->line, "trial %llu at iteration %llu", (unsigned long long)t->id,
+	            (unsigned long long)iteration);
+	metric(l, loss);
+	espl__print(&l->line, ": the best so far");
+	end(l);
+}
+
+static void
+on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+        struct espl_share share, const struct espl_slot *slots, const char *text)
+{
+	struct espl__lines *l = ctx;
+
+	(void)gang, (void)share, (void)slots;
+	if (strcmp(state, "ended") != 0 || text == NULL || text[0] == '\0' || !begin(l, now))
+		return;
+	espl__print(&l->line, "trial %llu: ", (unsigned long long)trial);
+	espl__print_clean(&l->line, text);
+	end(l);
+}
+
+static void
+on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
+        espl_money charged, const char *why)
+{
+	static const char *const words[] = { NULL, NULL, NULL, "is ready", "is under notice", "ended" };
+	struct espl__lines *l = ctx;
+	const char *word = words[node->state <= ESPL_NODE_ENDED ? node->state : 0];
+
+	if (word == NULL || l->view->totals.simulated || !begin(l, now))
+		return;
+	espl__print(&l->line, "node %llu (", (unsigned long long)node->id);
+	espl__print_clean(&l->line, offer != NULL ? offer->name : "?");
+	espl__print(&l->line, ") %s", word);
+	if (node->state == ESPL_NODE_READY)
+		espl__print(&l->line, ": %u GPU%s", node->gpu_count, node->gpu_count == 1 ? "" : "s");
+	if (node->state == ESPL_NODE_ENDED && charged > 0)
+		espl__print(&l->line, ", $%.4f", (double)charged / 1e6);
+	if (node->state == ESPL_NODE_ENDED && why != NULL && why[0] != '\0') {
+		espl__print(&l->line, ": ");
+		espl__print_clean(&l->line, why);
+	}
+	end(l);
+}
+
+static void
+on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage, int ended)
+{
+	struct espl__lines *l = ctx;
+	const struct espl__view_group *g = espl__view_group_of(l->view, group);
+	char name[48];
+
+	(void)bracket, (void)stage;
+	if (g == NULL || !begin(l, now))
+		return;
+	espl__view_group_name(g, name);
+	espl__print(&l->line, "%s %s", name, ended ? "is done" : "begins");
+	if (ended) {
+		espl__print(&l->line, ": %llu trial%s", (unsigned long long)(g->done + g->failed),
+		            g->done + g->failed == 1 ? "" : "s");
+		if (g->failed > 0)
+			espl__print(&l->line, ", %llu failed", (unsigned long long)g->failed);
+	}
+	end(l);
+}
+
+struct espl__lines *
+espl__lines_new(struct espl__view *view, FILE *to)
+{
+	struct espl__lines *l = espl__alloc(sizeof *l);
+
+	l->view = view;
+	l->to = to;
+	l->told = espl__tick();
+	l->best = ESPL_NONE;
+	l->observer = (struct espl__observer){ .ctx = l, .trial = on_trial, .report = on_report,
+		.gang = on_gang, .node = on_node, .group = on_group };
+	return l;
+}
+
+struct espl__observer *
+espl__lines_observer(struct espl__lines *l)
+{
+	return &l->observer;
+}
+
+void
+espl__lines_tick(struct espl__lines *l, const struct espl__exec *exec)
+{
+	const struct espl__totals *t = &l->view->totals;
+
+	if (espl__tick() - l->told > PROGRESS_NS) {
+		espl__view_refresh(l->view, exec);
+		if (begin(l, l->view->now)) {
+			espl__print(&l->line, "%lld trials: %lld running, %lld waiting, %lld completed",
+			            (long long)t->trials, (long long)t->running,
+			            (long long)t->waiting, (long long)t->completed);
+			if (t->failed > 0)
+				espl__print(&l->line, ", %lld failed", (long long)t->failed);
+			espl__print(&l->line, "; %lld of %lld GPUs in use, $%.2f",
+			            (long long)t->gpus_busy, (long long)t->gpus, t->cost_usd);
+			end(l);
+		}
+	}
+	if (!t->simulated)
+		(void)fflush(l->to);
+}
+
+void
+espl__lines_free(struct espl__lines *l)
+{
+	if (l == NULL)
+		return;
+	(void)fflush(l->to);
+	espl__buf_free(&l->line);
+	free(l);
+}

@@ -1,0 +1,189 @@
+/* live.c - puts frames on the terminal: sizes, cursor moves, the log above the picture. */
+#include "report/live.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/tick.h"
+#include "report/frame.h"
+
+#define FRAME_NS INT64_C(100000000)
+
+struct espl__live {
+	struct espl__view *view;
+	struct espl__frame_style style;
+	struct espl__buf out;
+	uint16_t *widths;		/* of the frame on screen */
+	uint32_t  lines, width_cap;
+	int64_t   drawn;
+	int       owns_log;
+	pthread_mutex_t lock;		/* of `log`: lines may come from any thread */
+	struct espl__buf log;
+};
+
+int
+espl__live_possible(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
+}
+
+static void
+take_log(void *ctx, espl_level level, const char *text)
+{
+	struct espl__live *live = ctx;
+
+	(void)pthread_mutex_lock(&live->lock);
+	espl__print(&live->log, "%s", level >= ESPL_ERROR ? "error: " : level == ESPL_WARN
+	                              ? "warning: " : level == ESPL_DEBUG ? "debug: " : "");
+	espl__print_clean(&live->log, text);
+	espl__print(&live->log, "\n");
+	(void)pthread_mutex_unlock(&live->lock);
+}
+
+struct espl__live *
+espl__live_new(struct espl__view *view)
+{
+	struct espl__live *live = espl__alloc(sizeof *live);
+	const char        *plain = getenv("NO_COLOR");
+
+	live->view = view;
+	live->style.colour = plain == NULL || plain[0] == '\0';
+	live->style.unicode = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+	(void)pthread_mutex_init(&live->lock, NULL);
+	if (isatty(STDERR_FILENO)) {
+		live->owns_log = 1;
+		espl__log_to(take_log, live, ESPL_INFO);
+	}
+	return live;
+}
+
+/* Writes all of it; the terminal may have been made non-blocking by somebody else. */
+static void
+show(const struct espl__buf *b)
+{
+	const uint8_t *p = b->data;
+	size_t  left = b->size;
+	ssize_t n;
+
+	while (left > 0) {
+		n = write(STDOUT_FILENO, p, left);
+		if (n > 0) {
+			p += n;
+			left -= (size_t)n;
+		} else if (n < 0 && errno == EAGAIN) {
+			struct pollfd fd = { .fd = STDOUT_FILENO, .events = POLLOUT };
+
+			if (poll(&fd, 1, 1000) <= 0)
+				return;
+		} else if (n == 0 || errno != EINTR) {
+			return;		/* the terminal is gone; the run is not */
+		}
+	}
+}
+
+/* To the first column of the frame's first line.  A window that was narrowed has broken the old
+ * lines into more rows. */
+static void
+go_up(struct espl__live *live)
+{
+	uint32_t i, rows = 0;
+
+	for (i = 0; i < live->lines; i++)
+		rows += live->widths[i] == 0 ? 1
+		        : (live->widths[i] + live->style.width - 1u) / live->style.width;
+	if (rows >= live->style.height)
+		rows = live->style.height - 1;
+	espl__print(&live->out, "\r");
+	if (rows > 0)
+		espl__print(&live->out, "\033[%uA", rows);
+}
+
+static void
+measure(struct espl__live *live)
+{
+	struct winsize size;
+
+	live->style.width = 80;
+	live->style.height = 24;
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 0) {
+		live->style.width = size.ws_col;
+		live->style.height = size.ws_row;
+	}
+}
+
+static void
+put_log(struct espl__live *live)
+{
+	(void)pthread_mutex_lock(&live->lock);
+	if (live->log.size > 0) {
+		espl__print(&live->out, "\033[J%s", espl__buf_text(&live->log));
+		espl__buf_clear(&live->log);
+	}
+	(void)pthread_mutex_unlock(&live->lock);
+}
+
+static void
+draw(struct espl__live *live)
+{
+	struct espl__buf frame = { NULL, 0, 0 };
+	struct espl__frame_style style;
+	const char *at, *end;
+
+	measure(live);
+	espl__buf_clear(&live->out);
+	espl__print(&live->out, "\033[?25l");
+	go_up(live);
+	put_log(live);
+	ESPL__GROW(live->widths, live->width_cap, live->style.height + 1);
+	/* The last column stays free: clearing the rest of a full line would eat its end. */
+	style = live->style;
+	style.width -= style.width > 1;
+	live->lines = espl__frame_draw(live->view, &style, &frame, live->widths);
+	for (at = espl__buf_text(&frame); *at != '\0'; at = end + 1) {
+		end = strchr(at, '\n');
+		espl__put(&live->out, at, (size_t)(end - at));
+		espl__print(&live->out, "\033[K\n");
+	}
+	espl__print(&live->out, "\033[J\033[?25h");
+	show(&live->out);
+	espl__buf_free(&frame);
+}
+
+void
+espl__live_tick(struct espl__live *live, const struct espl__exec *exec)
+{
+	int64_t now = espl__tick();
+
+	if (live->drawn != 0 && now - live->drawn < FRAME_NS)
+		return;
+	live->drawn = now;
+	espl__view_refresh(live->view, exec);
+	draw(live);
+}
+
+void
+espl__live_free(struct espl__live *live)
+{
+	if (live == NULL)
+		return;
+	if (live->owns_log)
+		espl__log_to(NULL, NULL, ESPL_INFO);
+	measure(live);
+	espl__buf_clear(&live->out);
+	go_up(live);
+	espl__print(&live->out, "\033[J");
+	put_log(live);
+	show(&live->out);
+	(void)pthread_mutex_destroy(&live->lock);
+	espl__buf_free(&live->out);
+	espl__buf_free(&live->log);
+	free(live->widths);
+	free(live);
+}

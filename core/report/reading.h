@@ -1,0 +1,37 @@
+/* reading.h - results.db as status, best, explain and export read it, also while it grows. */
+#ifndef ESPL__READING_H
+#define ESPL__READING_H
+#include <sqlite3.h>
+#include "report/totals.h"
+
+struct espl__reading {
+	sqlite3 *db;
+	char    *dir;
+	char    *algorithm;		/* its name, or NULL                                    */
+	int      running;		/* a driver holds the folder                            */
+	struct espl__totals totals;	/* status "interrupted" where the driver is gone        */
+};
+/* Does a driver hold this folder now? */
+int         espl__run_held(const char *dir);
+/* E_CONFIG with a hint: no run's folder, no results, results of another version. */
+espl_status espl__reading_open(const char *dir, struct espl__reading **, struct espl__diag *);
+void        espl__reading_free(struct espl__reading *);
+
+/* A statement with up to two numbers bound (-1: none); NULL and diag on failure. */
+sqlite3_stmt *espl__reading_query(struct espl__reading *, const char *sql, int64_t first,
+                                  int64_t second, struct espl__diag *);
+/* 1 a row, 0 the end, -1 failed (diag). */
+int           espl__reading_next(struct espl__reading *, sqlite3_stmt *, struct espl__diag *);
+double        espl__reading_real(sqlite3_stmt *, int column);	/* NULL: NaN */
+
+/* The table of groups for `status`; nothing where there are none. */
+espl_status espl__reading_groups(struct espl__reading *, struct espl__buf *, struct espl__diag *);
+/* "stage 1", ...: the group's name; "group N" where none is declared. */
+void        espl__reading_group_name(struct espl__reading *, int64_t group, char to[48]);
+
+/* explain.c: what was decided for a trial and why, in order of time. E_UNKNOWN: no such trial. */
+espl_status espl__explain(struct espl__reading *, uint64_t trial, struct espl__buf *, struct espl__diag *);
+/* export.c */
+espl_status espl__export_csv(struct espl__reading *, const char *table, FILE *, struct espl__diag *);
+espl_status espl__export_json(struct espl__reading *, FILE *, struct espl__diag *);
+#endif

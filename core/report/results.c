@@ -1,0 +1,539 @@
+/* results.c - writes results.db as the executor tells what happens.
+ *
+ * Rows go in through prepared statements inside one transaction that is committed every
+ * 200 ms or 10,000 rows.  Nothing is ever flushed to the platter: the journal is.
+ */
+#include "report/results.h"
+
+#include <errno.h>
+#include <math.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/tick.h"
+#include "report/past.h"
+
+#define COMMIT_NS   INT64_C(200000000)
+#define COMMIT_ROWS 10000u
+
+enum statement {
+	PUT_META, PUT_TRIAL, SET_TRIAL, SET_USAGE, PUT_REPORT, PUT_NAME, PUT_METRIC, PUT_GANG,
+	SET_GANG, PUT_NODE, PUT_CHARGE, PUT_GROUP, END_GROUP, PUT_DECISION, PUT_NOTE, BEGIN, COMMIT,
+	STATEMENT_COUNT
+};
+
+static const char *const statement_sql[STATEMENT_COUNT] = {
+	[PUT_META] = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
+	[PUT_TRIAL] = "INSERT OR REPLACE INTO trials VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+	              " ?11, ?12, ?12, ?13)",
+	[SET_TRIAL] = "UPDATE trials SET tag = ?2, group_id = ?3, state = ?4, iteration = ?5,"
+	              " budget = ?6, checkpoint = ?7, metric = ?8, gpu_s = ?9, cost_usd = ?10,"
+	              " changed_s = ?11 WHERE id = ?1",
+	[SET_USAGE] = "UPDATE trials SET gpu_s = ?2, cost_usd = ?3 WHERE id = ?1",
+	[PUT_REPORT] = "INSERT OR REPLACE INTO reports VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+	[PUT_NAME] = "INSERT OR REPLACE INTO metric_names VALUES (?1, ?2)",
+	[PUT_METRIC] = "INSERT OR REPLACE INTO metrics VALUES (?1, ?2, ?3, ?4)",
+	[PUT_GANG] = "INSERT OR REPLACE INTO gangs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, NULL)",
+	[SET_GANG] = "UPDATE gangs SET state = ?2, running_s = coalesce(?3, running_s),"
+	             " ended_s = ?4, text = ?5 WHERE id = ?1",
+	[PUT_NODE] = "INSERT INTO nodes VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
+	             " ON CONFLICT (id) DO UPDATE SET state = ?5, gpus = ?4,"
+	             " ready_s = coalesce(ready_s, ?7), ended_s = ?8, billed_from_s = ?9,"
+	             " price_hour = ?10, charged_usd = ?11, why = coalesce(?12, why)",
+	[PUT_CHARGE] = "INSERT INTO charges VALUES (?1, ?2, ?3)",
+	[PUT_GROUP] = "INSERT OR REPLACE INTO groups VALUES (?1, ?2, ?3, ?4, NULL)",
+	[END_GROUP] = "UPDATE groups SET ended_s = ?2 WHERE id = ?1",
+	[PUT_DECISION] = "INSERT INTO decisions VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6)",
+	[PUT_NOTE] = "INSERT INTO notes VALUES (NULL, ?1, ?2, ?3, ?4, ?5)",
+	[BEGIN] = "BEGIN",
+	[COMMIT] = "COMMIT"
+};
+
+struct espl__results {
+	struct espl__observer observer;
+	struct espl__results_setup setup;
+	struct espl__totals totals;
+	char         *path, *fresh;	/* results.db, results.db.new                          */
+	sqlite3      *db;		/* NULL: given up                                      */
+	sqlite3_stmt *statements[STATEMENT_COUNT];
+	int           open;		/* a transaction is                                    */
+	uint32_t      rows;
+	int64_t       begun;		/* tick at BEGIN, or of the last look                  */
+	uint32_t      names;		/* metric names written                                */
+	struct espl__pasts pasts;
+	uint64_t     *used;		/* trials whose gangs ended since the last tick         */
+	uint32_t      used_count, used_cap;
+	espl_money   *charged;		/* [node]                                              */
+	uint64_t      charged_count, charged_cap;
+	struct espl__buf text;
+};
+
+static void
+shut(struct espl__results *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < STATEMENT_COUNT; i++) {
+		(void)sqlite3_finalize(r->statements[i]);
+		r->statements[i] = NULL;
+	}
+	(void)sqlite3_close(r->db);
+	r->db = NULL;
+	r->open = 0;
+}
+
+static void
+give_up(struct espl__results *r, const char *what)
+{
+	if (r->db == NULL)
+		return;
+	espl__log(ESPL_WARN, "results.db is no longer written: %s; the run goes on, and `espalier "
+	          "resume` makes it anew", what);
+	shut(r);
+}
+
+/* One row: types i (int64), n (uint64, NONE is NULL), r (double, NaN is NULL), t (text). */
+static void
+put(struct espl__results *r, enum statement which, const char *types, ...)
+{
+	sqlite3_stmt *st = r->statements[which];
+	va_list       list;
+	int           i, status = SQLITE_OK;
+	uint64_t      n;
+
+	if (r->db == NULL)
+		return;
+	va_start(list, types);
+	for (i = 0; types[i] != '\0' && status == SQLITE_OK; i++) {
+		switch (types[i]) {
+		case 'i':
+			status = sqlite3_bind_int64(st, i + 1, va_arg(list, int64_t));
+			break;
+		case 'n':
+			n = va_arg(list, uint64_t);
+			status = n == ESPL_NONE ? sqlite3_bind_null(st, i + 1)
+			                        : sqlite3_bind_int64(st, i + 1, (int64_t)n);
+			break;
+		case 'r':
+			status = sqlite3_bind_double(st, i + 1, va_arg(list, double));
+			break;
+		default:
+			status = sqlite3_bind_text(st, i + 1, va_arg(list, const char *), -1,
+			                           SQLITE_TRANSIENT);
+		}
+	}
+	va_end(list);
+	if (status == SQLITE_OK)
+		status = sqlite3_step(st);
+	if (status != SQLITE_DONE) {
+		give_up(r, sqlite3_errmsg(r->db));
+		return;
+	}
+	(void)sqlite3_reset(st);
+	r->rows++;
+}
+
+static void
+begin(struct espl__results *r)
+{
+	if (r->db == NULL || r->open)
+		return;
+	put(r, BEGIN, "");
+	r->open = r->db != NULL;
+	r->begun = espl__tick();
+	r->rows = 0;
+}
+
+static void
+write_totals(struct espl__results *r)
+{
+	const struct espl__total_field *f;
+	const char *at;
+	uint32_t    i;
+
+	for (i = 0; i < espl__total_field_count; i++) {
+		f = &espl__total_fields[i];
+		at = (const char *)&r->totals + f->offset;
+		if (f->type == ESPL__TOTAL_TEXT)
+			put(r, PUT_META, "tt", f->name, *(char *const *)(const void *)at);
+		else if (f->type == ESPL__TOTAL_INT)
+			put(r, PUT_META, "ti", f->name, *(const int64_t *)(const void *)at);
+		else
+			put(r, PUT_META, "tr", f->name, *(const double *)(const void *)at);
+	}
+}
+
+static void
+commit(struct espl__results *r)
+{
+	if (r->db == NULL || !r->open)
+		return;
+	put(r, COMMIT, "");
+	r->open = 0;
+}
+
+static void
+refresh_totals(struct espl__results *r, const struct espl__exec *exec)
+{
+	struct espl__exec_summary summary;
+	const struct espl_trial  *best;
+	int64_t before = r->totals.best;
+
+	espl__exec_summary(exec, &summary);
+	espl__totals_take(&r->totals, &summary);
+	if (r->totals.best < 0) {
+		espl__totals_set(&r->totals.best_params, NULL);
+	} else if (r->totals.best != before) {
+		best = espl__exec_trial(exec, (uint64_t)r->totals.best);
+		espl__buf_clear(&r->text);
+		if (best != NULL)
+			espl__space_json(r->setup.space, best->values, &r->text);
+		espl__totals_set(&r->totals.best_params, best != NULL ? espl__buf_text(&r->text) : NULL);
+	}
+}
+
+/* ---- what the executor tells ---------------------------------------------------------------- */
+
+static double
+seconds(espl_time t)
+{
+	return t == ESPL_NEVER ? NAN : (double)t / 1e9;
+}
+
+static double
+raw(const struct espl__results *r, double loss)
+{
+	return r->setup.config->maximize ? 0.0 - loss : loss;
+}
+
+static void
+on_trial(void *ctx, espl_time now, const struct espl_trial *t)
+{
+	struct espl__results *r = ctx;
+	const char  *what, *state = espl__trial_state_name(t->state);
+	uint64_t     checkpoint = t->checkpoint != 0 ? t->checkpoint : ESPL_NONE;
+	double       metric = raw(r, t->loss), cost = (double)t->spent / 1e6;
+	struct espl__past *past;
+
+	if (r->db == NULL)
+		return;
+	begin(r);
+	past = espl__past_of(&r->pasts, t->id);
+	what = espl__past_what(past, t);
+	if (past->state == 0) {
+		espl__buf_clear(&r->text);
+		espl__space_json(r->setup.space, t->values, &r->text);
+		put(r, PUT_TRIAL, "nnnntiinrrrrt", t->id, t->parent, t->tag, t->group, state,
+		    (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s, cost,
+		    seconds(now), espl__buf_text(&r->text));
+	} else {
+		put(r, SET_TRIAL, "nnntiinrrrr", t->id, t->tag, t->group, state,
+		    (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s, cost,
+		    seconds(now));
+	}
+	if (what != NULL)
+		put(r, PUT_DECISION, "rntnii", seconds(now), t->id, what, t->group,
+		    (int64_t)t->iteration, (int64_t)t->budget);
+	espl__past_set(past, t);
+}
+
+static void
+on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
+          const struct espl__metric *metrics, uint32_t count, struct espl_share share)
+{
+	struct espl__results *r = ctx;
+	uint32_t i;
+
+	begin(r);
+	put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, seconds(now), raw(r, loss),
+	    (int64_t)share.gpus, (int64_t)share.packing);
+	for (i = 0; i < count; i++) {
+		if (metrics[i].metric == 0)
+			continue;	/* the objective: reports.metric */
+		put(r, PUT_METRIC, "niir", t->id, (int64_t)iteration, (int64_t)metrics[i].metric,
+		    metrics[i].value);
+	}
+}
+
+static void
+on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+        struct espl_share share, const struct espl_slot *slots, const char *text)
+{
+	struct espl__results *r = ctx;
+	uint32_t i;
+
+	begin(r);
+	if (r->db == NULL)
+		return;
+	if (strcmp(state, "starting") == 0) {
+		espl__buf_clear(&r->text);
+		for (i = 0; slots != NULL && i < share.gpus; i++)
+			espl__print(&r->text, "%s[%llu, %u]", i == 0 ? "[" : ", ",
+			            (unsigned long long)slots[i].node, slots[i].gpu);
+		espl__print(&r->text, i == 0 ? "[]" : "]");
+		put(r, PUT_GANG, "nniittr", gang, trial, (int64_t)share.gpus, (int64_t)share.packing,
+		    espl__buf_text(&r->text), state, seconds(now));
+		return;
+	}
+	if (strcmp(state, "ended") == 0) {
+		ESPL__GROW(r->used, r->used_cap, r->used_count + 1);
+		r->used[r->used_count++] = trial;
+	}
+	put(r, SET_GANG, "ntrrt", gang, state, strcmp(state, "running") == 0 ? seconds(now) : NAN,
+	    strcmp(state, "ended") == 0 ? seconds(now) : NAN,
+	    text != NULL && text[0] != '\0' ? text : NULL);
+}
+
+static void
+on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
+        espl_money charged, const char *why)
+{
+	static const char *const names[] = { "?", "requested", "booting", "ready", "notice", "ended" };
+	struct espl__results *r = ctx;
+
+	begin(r);
+	if (node->id >= r->charged_count) {
+		ESPL__GROW(r->charged, r->charged_cap, node->id + 1);
+		memset(r->charged + r->charged_count, 0,
+		       (node->id + 1 - r->charged_count) * sizeof *r->charged);
+		r->charged_count = node->id + 1;
+	}
+	put(r, PUT_NODE, "nttitrrrrrrt", node->id, offer != NULL ? offer->name : NULL,
+	    offer != NULL ? offer->market : NULL,
+	    (int64_t)(node->gpu_count != 0 || offer == NULL ? node->gpu_count : offer->gpus),
+	    names[node->state <= ESPL_NODE_ENDED ? node->state : 0], seconds(now),
+	    node->state == ESPL_NODE_READY ? seconds(now) : NAN,
+	    node->state == ESPL_NODE_ENDED ? seconds(now) : NAN, seconds(node->billed_from),
+	    offer != NULL ? (double)offer->price_hour / 1e6 : NAN, (double)charged / 1e6,
+	    why != NULL && why[0] != '\0' ? why : NULL);
+	if (charged != r->charged[node->id])
+		put(r, PUT_CHARGE, "nrr", node->id, seconds(now),
+		    (double)(charged - r->charged[node->id]) / 1e6);
+	r->charged[node->id] = charged;
+}
+
+static void
+on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage, int ended)
+{
+	struct espl__results *r = ctx;
+
+	begin(r);
+	if (ended)
+		put(r, END_GROUP, "nr", group, seconds(now));
+	else
+		put(r, PUT_GROUP, "nnnr", group, bracket == ESPL_ANY ? ESPL_NONE : (uint64_t)bracket,
+		    stage == ESPL_ANY ? ESPL_NONE : (uint64_t)stage, seconds(now));
+}
+
+static void
+on_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint64_t id,
+        const char *text)
+{
+	static const char *const names[] = { "?", "run", "trial", "item", "group", "node", "offer" };
+	struct espl__results *r = ctx;
+
+	begin(r);
+	put(r, PUT_NOTE, "rttnt", seconds(now), who != NULL ? who : "",
+	    names[subject <= ESPL_ABOUT_OFFER ? subject : 0],
+	    subject == ESPL_ABOUT_RUN ? ESPL_NONE : id, text != NULL ? text : "");
+}
+
+/* ---- life ----------------------------------------------------------------------------------- */
+
+static int
+prepare(struct espl__results *r)
+{
+	uint32_t i;
+
+	for (i = 0; i < STATEMENT_COUNT; i++) {
+		if (sqlite3_prepare_v3(r->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+		                       &r->statements[i], NULL) != SQLITE_OK)
+			return -1;
+	}
+	return 0;
+}
+
+static int
+execute(struct espl__results *r, const char *sql)
+{
+	return sqlite3_exec(r->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -1;
+}
+
+static int
+open_file(struct espl__results *r, const char *path, int make)
+{
+	int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | (make ? SQLITE_OPEN_CREATE : 0);
+	int bad = sqlite3_open_v2(path, &r->db, flags, NULL) != SQLITE_OK;
+
+	if (r->db == NULL)
+		return -1;
+	(void)sqlite3_busy_timeout(r->db, 2000);
+	bad = bad || execute(r, "PRAGMA synchronous = OFF") < 0
+	      || execute(r, path == r->fresh ? "PRAGMA journal_mode = OFF"
+	                                     : "PRAGMA journal_mode = WAL") < 0;
+	if (!bad && make) {
+		char *version = espl__format("PRAGMA user_version = %d", ESPL__RESULTS_VERSION);
+
+		bad = execute(r, espl__results_schema) < 0 || execute(r, version) < 0;
+		free(version);
+	}
+	return bad || prepare(r) < 0 ? -1 : 0;
+}
+
+/* A file of an earlier driver and what SQLite left beside it: a stale log must never meet a
+ * new file. */
+static void
+remove_beside(const char *path, int itself)
+{
+	char *wal = espl__format("%s-wal", path), *shm = espl__format("%s-shm", path);
+	char *journal = espl__format("%s-journal", path);
+
+	(void)unlink(wal);
+	(void)unlink(shm);
+	(void)unlink(journal);
+	if (itself)
+		(void)unlink(path);
+	free(wal);
+	free(shm);
+	free(journal);
+}
+
+struct espl__results *
+espl__results_open(const struct espl__results_setup *setup)
+{
+	struct espl__results *r = espl__alloc(sizeof *r);
+	const char *path;
+
+	r->setup = *setup;
+	r->observer = (struct espl__observer){ .ctx = r, .trial = on_trial, .report = on_report,
+		.gang = on_gang, .node = on_node, .group = on_group, .note = on_note };
+	espl__totals_init(&r->totals, setup->config, setup->simulated);
+	r->path = espl__format("%s/results.db", setup->dir);
+	r->fresh = espl__format("%s/results.db.new", setup->dir);
+	path = setup->replaying ? r->fresh : r->path;
+	remove_beside(path, 1);
+	if (open_file(r, path, 1) < 0) {
+		give_up(r, r->db != NULL ? sqlite3_errmsg(r->db) : "out of memory");
+	} else {
+		begin(r);
+		write_totals(r);
+		put(r, PUT_META, "tt", "goal", setup->config->maximize ? "maximize" : "minimize");
+		put(r, PUT_META, "tt", "algorithm", setup->config->algorithm.use);
+		put(r, PUT_META, "tt", "allocator", setup->config->allocator.use);
+		put(r, PUT_META, "tt", "cloud", setup->config->cloud.use);
+		put(r, PUT_META, "tt", "placer", setup->config->placer.use);
+		put(r, PUT_META, "ti", "seed", (int64_t)setup->config->seed);
+		if (!setup->replaying)
+			commit(r);
+	}
+	return r;
+}
+
+struct espl__observer *
+espl__results_observer(struct espl__results *r)
+{
+	return &r->observer;
+}
+
+static void
+learn_names(struct espl__results *r, const struct espl__exec *exec)
+{
+	uint32_t count = espl__exec_metric_count(exec);
+
+	if (r->names < count)
+		begin(r);
+	for (; r->names < count; r->names++)
+		put(r, PUT_NAME, "it", (int64_t)r->names, espl__exec_metric_name(exec, r->names));
+}
+
+/* What a gang used is added up when it has ended, after the trial was told about last. */
+static void
+learn_usage(struct espl__results *r, const struct espl__exec *exec)
+{
+	const struct espl_trial *t;
+	uint32_t i;
+
+	for (i = 0; i < r->used_count; i++) {
+		t = espl__exec_trial(exec, r->used[i]);
+		if (t != NULL)
+			put(r, SET_USAGE, "nrr", t->id, t->gpu_s, (double)t->spent / 1e6);
+	}
+	r->used_count = 0;
+}
+
+void
+espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
+{
+	if (r->db == NULL)
+		return;
+	learn_names(r, exec);
+	learn_usage(r, exec);
+	if (r->open && (r->rows >= COMMIT_ROWS || espl__tick() - r->begun >= COMMIT_NS)) {
+		refresh_totals(r, exec);
+		write_totals(r);
+		commit(r);
+	}
+}
+
+void
+espl__results_live(struct espl__results *r, const struct espl__exec *exec)
+{
+	if (!r->setup.replaying)
+		return;
+	r->setup.replaying = 0;
+	if (r->db == NULL)
+		return;
+	begin(r);
+	learn_names(r, exec);
+	learn_usage(r, exec);
+	refresh_totals(r, exec);
+	write_totals(r);
+	commit(r);
+	if (r->db == NULL)
+		return;
+	shut(r);
+	remove_beside(r->path, 0);
+	if (rename(r->fresh, r->path) < 0) {
+		espl__log(ESPL_WARN, "results.db cannot be renewed: %s", strerror(errno));
+		(void)unlink(r->fresh);
+	} else if (open_file(r, r->path, 0) < 0) {
+		give_up(r, r->db != NULL ? sqlite3_errmsg(r->db) : "out of memory");
+	}
+}
+
+void
+espl__results_close(struct espl__results *r, const struct espl__totals *last)
+{
+	if (r == NULL)
+		return;
+	if (r->setup.replaying && r->db != NULL) {
+		/* The replay failed, or somebody else drives the run: the old file stays. */
+		shut(r);
+		(void)unlink(r->fresh);
+	}
+	if (r->db != NULL && last != NULL) {
+		struct espl__totals own = r->totals;
+
+		r->totals = *last;	/* lent for the moment */
+		begin(r);
+		write_totals(r);
+		r->totals = own;
+	}
+	commit(r);
+	/* One plain file again, which can be read from a read-only place too; refused while
+	 * somebody reads, which does no harm. */
+	if (r->db != NULL)
+		(void)execute(r, "PRAGMA journal_mode = DELETE");
+	shut(r);
+	espl__totals_free(&r->totals);
+	espl__buf_free(&r->text);
+	free(r->pasts.list);
+	free(r->charged);
+	free(r->used);
+	free(r->path);
+	free(r->fresh);
+	free(r);
+}

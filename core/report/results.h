@@ -1,0 +1,35 @@
+/* results.h - DIR/results.db: a run as SQLite tables for users to query, and for status, best,
+ * explain and export to read while it is written.
+ *
+ * It is a projection of the journal: lost or stale, `espalier resume` makes it anew.  Trouble
+ * with it (a full disk, a read-only folder) is said once and never disturbs the run.
+ * Tables: docs/results.md.
+ */
+#ifndef ESPL__RESULTS_H
+#define ESPL__RESULTS_H
+#include "report/totals.h"
+
+struct espl__results;
+
+struct espl__results_setup {		/* borrowed until close */
+	const char *dir;		/* the run's folder                                     */
+	const struct espl__run_config *config;
+	const struct espl__space *space;
+	int simulated;
+	int replaying;			/* built beside the old one until espl__results_live    */
+};
+/* Never NULL; where the file cannot be made it has warned and swallows everything. */
+struct espl__results  *espl__results_open(const struct espl__results_setup *);
+struct espl__observer *espl__results_observer(struct espl__results *);
+/* After each round: names of metrics, and now and then the totals and a commit. */
+void espl__results_tick(struct espl__results *, const struct espl__exec *);
+/* Replay is done: puts the new file in the old one's place. */
+void espl__results_live(struct espl__results *, const struct espl__exec *);
+/* Last totals (NULL: keep those of the last tick), commit, close, free. */
+void espl__results_close(struct espl__results *, const struct espl__totals *);
+
+#define ESPL__RESULTS_VERSION 1		/* PRAGMA user_version */
+
+/* The schema, for the reader and its tests. */
+extern const char espl__results_schema[];
+#endif

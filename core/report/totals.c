@@ -1,0 +1,329 @@
+/* totals.c - the numbers of a run: taken from the executor, printed for people and programs. */
+#include "report/totals.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+
+#define FIELD(name_, type_) { #name_, type_, offsetof(struct espl__totals, name_) }
+const struct espl__total_field espl__total_fields[] = {
+	FIELD(status, ESPL__TOTAL_TEXT), FIELD(text, ESPL__TOTAL_TEXT),
+	FIELD(experiment, ESPL__TOTAL_TEXT), FIELD(metric, ESPL__TOTAL_TEXT),
+	FIELD(best_params, ESPL__TOTAL_TEXT),
+	FIELD(maximize, ESPL__TOTAL_INT), FIELD(simulated, ESPL__TOTAL_INT),
+	FIELD(trials, ESPL__TOTAL_INT), FIELD(completed, ESPL__TOTAL_INT),
+	FIELD(failed, ESPL__TOTAL_INT), FIELD(running, ESPL__TOTAL_INT),
+	FIELD(waiting, ESPL__TOTAL_INT), FIELD(best, ESPL__TOTAL_INT),
+	FIELD(best_iteration, ESPL__TOTAL_INT), FIELD(best_checkpoint, ESPL__TOTAL_INT),
+	FIELD(resizes, ESPL__TOTAL_INT), FIELD(nodes, ESPL__TOTAL_INT),
+	FIELD(nodes_peak, ESPL__TOTAL_INT), FIELD(nodes_leaked, ESPL__TOTAL_INT),
+	FIELD(gpus, ESPL__TOTAL_INT), FIELD(gpus_busy, ESPL__TOTAL_INT),
+	FIELD(reports, ESPL__TOTAL_INT), FIELD(decisions, ESPL__TOTAL_INT),
+	FIELD(best_metric, ESPL__TOTAL_REAL), FIELD(deadline_s, ESPL__TOTAL_REAL),
+	FIELD(budget_usd, ESPL__TOTAL_REAL), FIELD(jct_s, ESPL__TOTAL_REAL),
+	FIELD(cost_usd, ESPL__TOTAL_REAL), FIELD(gpu_s, ESPL__TOTAL_REAL),
+	FIELD(busy_gpu_s, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
+	FIELD(decision_p95_us, ESPL__TOTAL_REAL), FIELD(decision_max_us, ESPL__TOTAL_REAL)
+};
+const uint32_t espl__total_field_count = sizeof espl__total_fields / sizeof espl__total_fields[0];
+
+void
+espl__totals_set(char **field, const char *text)
+{
+	char *copy = espl__strdup(text);
+
+	free(*field);
+	*field = copy;
+}
+
+void
+espl__totals_init(struct espl__totals *t, const struct espl__run_config *config, int simulated)
+{
+	memset(t, 0, sizeof *t);
+	t->best = -1;
+	t->best_metric = t->deadline_s = t->budget_usd = NAN;
+	t->simulated = simulated;
+	t->status = espl__strdup("running");
+	if (config == NULL)
+		return;
+	t->experiment = espl__strdup(config->name);
+	t->metric = espl__strdup(config->metric);
+	t->maximize = config->maximize;
+	if (config->deadline != ESPL_NEVER)
+		t->deadline_s = (double)config->deadline / 1e9;
+	if (config->budget != INT64_MAX)
+		t->budget_usd = (double)config->budget / 1e6;
+}
+
+void
+espl__totals_free(struct espl__totals *t)
+{
+	uint32_t i;
+
+	for (i = 0; i < espl__total_field_count; i++) {
+		if (espl__total_fields[i].type == ESPL__TOTAL_TEXT)
+			espl__totals_set((char **)(void *)((char *)t + espl__total_fields[i].offset), NULL);
+	}
+}
+
+const char *
+espl__run_end_name(enum espl__run_end how)
+{
+	switch (how) {
+	case ESPL__RUN_DONE:        return "done";
+	case ESPL__RUN_DEADLINE:    return "deadline";
+	case ESPL__RUN_BUDGET:      return "budget";
+	case ESPL__RUN_INTERRUPTED: return "interrupted";
+	case ESPL__RUN_FAILED:      return "failed";
+	}
+	return "running";
+}
+
+void
+espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
+{
+	espl__totals_set(&t->status, espl__run_end_name(s->how));
+	espl__totals_set(&t->text, s->how == ESPL__RUN_FAILED ? s->text : NULL);
+	t->trials = (int64_t)s->trials;
+	t->completed = (int64_t)s->completed;
+	t->failed = (int64_t)s->failed;
+	t->running = (int64_t)s->running;
+	t->waiting = (int64_t)s->waiting;
+	t->best = s->best == ESPL_NONE ? -1 : (int64_t)s->best;
+	t->best_metric = s->best == ESPL_NONE ? NAN : t->maximize ? 0.0 - s->best_loss : s->best_loss;
+	t->best_iteration = (int64_t)s->best_iteration;
+	t->best_checkpoint = (int64_t)s->best_checkpoint;
+	t->jct_s = (double)s->now / 1e9;
+	t->cost_usd = (double)s->cost / 1e6;
+	t->gpu_s = s->gpu_s;
+	t->busy_gpu_s = s->busy_gpu_s;
+	t->resizes = (int64_t)s->resizes;
+	t->nodes = s->nodes;
+	t->nodes_peak = s->nodes_peak;
+	t->nodes_leaked = s->nodes_leaked;
+	t->gpus = s->gpus;
+	t->gpus_busy = s->gpus_busy;
+	t->reports = (int64_t)s->reports;
+	t->decisions = (int64_t)s->decisions;
+	t->decision_median_us = espl__quantiles_at(&s->decision_times, 0.5) / 1e3;
+	t->decision_p95_us = espl__quantiles_at(&s->decision_times, 0.95) / 1e3;
+	t->decision_max_us = (double)s->decision_times.max / 1e3;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------- */
+
+static void
+put_text(struct espl__buf *b, const char *name, const char *text)
+{
+	espl__print(b, ", \"%s\": ", name);
+	if (text == NULL)
+		espl__print(b, "null");
+	else
+		espl__print_json(b, text);
+}
+
+static void
+put_int(struct espl__buf *b, const char *name, int64_t value)
+{
+	espl__print(b, ", \"%s\": %lld", name, (long long)value);
+}
+
+static void
+put_real(struct espl__buf *b, const char *name, double value)
+{
+	espl__print(b, ", \"%s\": ", name);
+	espl__print_number(b, value);
+}
+
+static void
+put_best(const struct espl__totals *t, struct espl__buf *b)
+{
+	if (t->best < 0) {
+		espl__print(b, ", \"best\": null");
+		return;
+	}
+	espl__print(b, ", \"best\": {\"trial\": %lld", (long long)t->best);
+	put_real(b, "metric", t->best_metric);
+	put_int(b, "iteration", t->best_iteration);
+	espl__print(b, ", \"params\": %s, \"checkpoint\": ",
+	            t->best_params != NULL ? t->best_params : "{}");
+	if (t->best_checkpoint > 0 && !t->simulated)
+		espl__print(b, "\"trials/%lld/checkpoint-%lld\"}", (long long)t->best,
+		            (long long)t->best_checkpoint);
+	else
+		espl__print(b, "null}");
+}
+
+void
+espl__totals_json(const struct espl__totals *t, const char *event, int more, struct espl__buf *b)
+{
+	espl__print(b, "{\"event\": ");
+	espl__print_json(b, event);
+	put_text(b, "status", t->status);
+	put_text(b, "experiment", t->experiment);
+	put_int(b, "trials", t->trials);
+	put_int(b, "completed", t->completed);
+	put_int(b, "failed", t->failed);
+	put_best(t, b);
+	put_real(b, "jct_s", t->jct_s);
+	put_real(b, "cost_usd", t->cost_usd);
+	put_real(b, "gpu_s", t->gpu_s);
+	put_real(b, "busy_gpu_s", t->busy_gpu_s);
+	put_int(b, "resizes", t->resizes);
+	put_int(b, "nodes_peak", t->nodes_peak);
+	put_int(b, "nodes_leaked", t->nodes_leaked);
+	put_int(b, "decisions", t->decisions);
+	espl__print(b, ", \"decision_us\": {\"median\": ");
+	espl__print_number(b, t->decision_median_us);
+	put_real(b, "p95", t->decision_p95_us);
+	put_real(b, "max", t->decision_max_us);
+	espl__print(b, "}");
+	if (t->text != NULL)
+		put_text(b, "error", t->text);
+	if (more) {
+		put_text(b, "metric", t->metric);
+		put_text(b, "goal", t->maximize ? "maximize" : "minimize");
+		put_int(b, "running", t->running);
+		put_int(b, "waiting", t->waiting);
+		put_int(b, "reports", t->reports);
+		put_int(b, "nodes", t->nodes);
+		put_int(b, "gpus", t->gpus);
+		put_int(b, "gpus_busy", t->gpus_busy);
+		put_real(b, "deadline_s", t->deadline_s);
+		put_real(b, "budget_usd", t->budget_usd);
+	}
+	espl__print(b, "}");
+}
+
+/* ---- text ---------------------------------------------------------------------------------- */
+
+void
+espl__print_clean(struct espl__buf *b, const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+
+	for (; p != NULL && *p != 0; p++) {
+		/* C1 controls arrive as the two bytes c2 80..9f. */
+		if (*p < 0x20 || *p == 0x7f) {
+			espl__put_u8(b, '?');
+		} else if (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0) {
+			espl__put_u8(b, '?');
+			p++;
+		} else {
+			espl__put_u8(b, *p);
+		}
+	}
+}
+
+void
+espl__print_params(struct espl__buf *b, const char *json)
+{
+	json_t     *root = json == NULL ? NULL : json_loads(json, 0, NULL), *value;
+	const char *name, *gap = "";
+	char        number[32];
+
+	json_object_foreach(root, name, value) {
+		espl__print(b, "%s", gap);
+		espl__print_clean(b, name);
+		espl__print(b, "=");
+		if (json_is_string(value))
+			espl__print_clean(b, json_string_value(value));
+		else if (json_is_integer(value))
+			espl__print(b, "%lld", (long long)json_integer_value(value));
+		else if (json_is_boolean(value))
+			espl__print(b, json_is_true(value) ? "true" : "false");
+		else
+			espl__print(b, "%s", espl__format_metric(json_number_value(value), number));
+		gap = "  ";
+	}
+	json_decref(root);
+}
+
+char *
+espl__format_metric(double value, char to[32])
+{
+	if (isnan(value))
+		(void)snprintf(to, 32, "-");
+	else
+		(void)snprintf(to, 32, "%.6g", value);
+	return to;
+}
+
+char *
+espl__format_seconds(double s, char to[32])
+{
+	if (!(s >= 0.0005))
+		s = 0;
+	if (s > 9e9)
+		s = 9e9;
+	return espl__format_short((espl_span)(s * 1e9), to);
+}
+
+void
+espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__buf *b)
+{
+	char number[32];
+
+	if (t->best < 0) {
+		espl__print(b, "%*sbest    none yet\n", indent, "");
+		return;
+	}
+	espl__print(b, "%*sbest    trial %lld: ", indent, "", (long long)t->best);
+	espl__print_clean(b, t->metric);
+	espl__print(b, " %s at iteration %lld\n", espl__format_metric(t->best_metric, number),
+	            (long long)t->best_iteration);
+	espl__print(b, "%*s        ", indent, "");
+	espl__print_params(b, t->best_params);
+	espl__print(b, "\n");
+	if (t->best_checkpoint > 0 && !t->simulated)
+		espl__print(b, "%*s        trials/%lld/checkpoint-%lld\n", indent, "",
+		            (long long)t->best, (long long)t->best_checkpoint);
+}
+
+static const char *
+status_words(const struct espl__totals *t)
+{
+	if (strcmp(t->status, "deadline") == 0)
+		return "ended at the deadline";
+	if (strcmp(t->status, "budget") == 0)
+		return "ended as the budget was spent";
+	return t->status;
+}
+
+void
+espl__totals_text(const struct espl__totals *t, struct espl__buf *b)
+{
+	char time[32], busy[32], held[32];
+
+	espl__print_clean(b, t->experiment);
+	espl__print(b, ": %s after %s%s\n", status_words(t), espl__format_seconds(t->jct_s, time),
+	            t->simulated ? " (simulated)" : "");
+	if (t->text != NULL && t->text[0] != '\0') {
+		espl__print(b, "  reason  ");
+		espl__print_clean(b, t->text);
+		espl__print(b, "\n");
+	}
+	espl__print(b, "  trials  %lld", (long long)t->trials);
+	if (t->completed > 0)
+		espl__print(b, ", %lld completed", (long long)t->completed);
+	if (t->failed > 0)
+		espl__print(b, ", %lld failed", (long long)t->failed);
+	if (t->running > 0)
+		espl__print(b, ", %lld running", (long long)t->running);
+	if (t->waiting > 0)
+		espl__print(b, ", %lld waiting", (long long)t->waiting);
+	espl__print(b, "\n");
+	espl__totals_best_text(t, 2, b);
+	espl__print(b, "  cost    $%.2f", t->cost_usd);
+	if (!isnan(t->budget_usd))
+		espl__print(b, " of $%.2f", t->budget_usd);
+	espl__print(b, "\n  GPUs    %s of GPU time used, %s held; %lld resize%s; at most %lld node%s\n",
+	            espl__format_seconds(t->busy_gpu_s, busy), espl__format_seconds(t->gpu_s, held),
+	            (long long)t->resizes, t->resizes == 1 ? "" : "s",
+	            (long long)t->nodes_peak, t->nodes_peak == 1 ? "" : "s");
+	if (t->nodes_leaked > 0)
+		espl__print(b, "  leaked  %lld node%s could not be proven ended: look at your provider's list\n",
+		            (long long)t->nodes_leaked, t->nodes_leaked == 1 ? "" : "s");
+}

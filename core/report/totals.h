@@ -1,0 +1,58 @@
+/* totals.h - a run in numbers: what the summary, `status`, `best` and the live view's foot say.
+ *
+ * One struct and one list of its fields, so that what a run prints at its end and what
+ * results.db tells later cannot differ.
+ */
+#ifndef ESPL__TOTALS_H
+#define ESPL__TOTALS_H
+#include <stdio.h>
+#include "exec/executor.h"
+
+struct espl__totals {
+	/* Owned strings; NULL where not known. */
+	char    *status;		/* running done deadline budget interrupted failed      */
+	char    *text;			/* why it failed                                        */
+	char    *experiment, *metric;
+	char    *best_params;		/* a JSON object */
+	int64_t  maximize, simulated;
+	int64_t  trials, completed, failed, running, waiting;
+	int64_t  best;			/* -1: none */
+	int64_t  best_iteration, best_checkpoint;
+	int64_t  resizes, nodes, nodes_peak, nodes_leaked, gpus, gpus_busy, reports, decisions;
+	double   best_metric;		/* as the trial reported it */
+	double   deadline_s, budget_usd;	/* NaN: none */
+	double   jct_s, cost_usd, gpu_s, busy_gpu_s;
+	double   decision_median_us, decision_p95_us, decision_max_us;
+};
+
+/* Nothing known yet but what the configuration says (NULL: not even that). */
+void espl__totals_init(struct espl__totals *, const struct espl__run_config *, int simulated);
+void espl__totals_free(struct espl__totals *);
+/* best_params stays as it is: the caller knows the space. */
+void espl__totals_take(struct espl__totals *, const struct espl__exec_summary *);
+const char *espl__run_end_name(enum espl__run_end);	/* "done", ...; 0: "running" */
+void espl__totals_set(char **field, const char *text);	/* owned copy; NULL clears */
+
+/* {"event": EVENT, "status": ..., ...}, cli.md's fields in its order, no newline.  `more`: also
+ * what is running and held now (status). */
+void espl__totals_json(const struct espl__totals *, const char *event, int more, struct espl__buf *);
+/* For people: a few aligned lines. */
+void espl__totals_text(const struct espl__totals *, struct espl__buf *);
+/* The line of the best trial and its configuration, each beginning with `indent` blanks. */
+void espl__totals_best_text(const struct espl__totals *, int indent, struct espl__buf *);
+
+/* Fields by name, for storing. */
+enum espl__total_type { ESPL__TOTAL_TEXT = 1, ESPL__TOTAL_INT, ESPL__TOTAL_REAL };
+struct espl__total_field { const char *name; enum espl__total_type type; size_t offset; };
+extern const struct espl__total_field espl__total_fields[];
+extern const uint32_t espl__total_field_count;
+
+/* Text that came from a file or a trial, safe for a terminal: control characters become '?'. */
+void espl__print_clean(struct espl__buf *, const char *text);
+/* "name=value  name=value" from a JSON object of parameters. */
+void espl__print_params(struct espl__buf *, const char *json);
+/* A metric for people: 6 significant digits; "-" where it is not a number. */
+char *espl__format_metric(double, char to[32]);
+/* Seconds for people. */
+char *espl__format_seconds(double s, char to[32]);
+#endif

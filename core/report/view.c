@@ -1,0 +1,231 @@
+/* view.c - keeps the counts of a running search for those who show it. */
+#include "report/view.h"
+
+#include <math.h>
+
+double
+espl__view_raw(const struct espl__view *v, double loss)
+{
+	return v->config->maximize ? 0.0 - loss : loss;
+}
+
+struct espl__view_group *
+espl__view_group_of(struct espl__view *v, uint64_t group)
+{
+	return espl__map_get(&v->group_map, group);
+}
+
+static struct espl__view_group *
+group_made(struct espl__view *v, uint64_t id)
+{
+	struct espl__view_group *g = espl__view_group_of(v, id);
+
+	if (g == NULL) {
+		g = espl__alloc(sizeof *g);
+		g->id = id;
+		g->bracket = g->stage = ESPL_ANY;
+		ESPL__GROW(v->groups, v->group_cap, v->group_count + 1);
+		v->groups[v->group_count++] = g;
+		espl__map_set(&v->group_map, id, g);
+	}
+	return g;
+}
+
+void
+espl__view_group_name(const struct espl__view_group *g, char to[48])
+{
+	if (g->stage == ESPL_ANY)
+		(void)snprintf(to, 48, "group %llu", (unsigned long long)g->id);
+	else if (g->bracket == ESPL_ANY || g->bracket == 0)
+		(void)snprintf(to, 48, "stage %u", g->stage);
+	else
+		(void)snprintf(to, 48, "bracket %u, stage %u", g->bracket, g->stage);
+}
+
+static uint64_t *
+counter(struct espl__view_group *g, espl_trial_state state)
+{
+	switch (state) {
+	case ESPL_TRIAL_WAITING: return &g->waiting;
+	case ESPL_TRIAL_RUNNING: return &g->running;
+	case ESPL_TRIAL_FAILED:  return &g->failed;
+	default:                 return &g->done;
+	}
+}
+
+static void
+on_trial(void *ctx, espl_time now, const struct espl_trial *t)
+{
+	struct espl__view       *v = ctx;
+	struct espl__past       *past = espl__past_of(&v->pasts, t->id);
+	struct espl__view_group *g = group_made(v, t->group);
+	struct espl__view_gang  *gang = espl__map_get(&v->gangs, t->id);
+
+	v->now = now;
+	v->what = espl__past_what(past, t);
+	/* A promoted trial stays counted as done where it came from. */
+	if (past->state != 0 && past->group == t->group)
+		(*counter(g, past->state))--;
+	(*counter(g, t->state))++;
+	if (t->budget > g->budget)
+		g->budget = t->budget;
+	if (gang != NULL) {
+		gang->iteration = t->iteration;
+		gang->budget = t->budget;
+	}
+	espl__past_set(past, t);
+}
+
+static void
+on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
+          const struct espl__metric *metrics, uint32_t count, struct espl_share share)
+{
+	struct espl__view      *v = ctx;
+	struct espl__view_gang *gang = espl__map_get(&v->gangs, t->id);
+
+	(void)metrics, (void)count, (void)share;
+	v->now = now;
+	if (gang != NULL) {
+		gang->iteration = iteration;
+		gang->metric = espl__view_raw(v, loss);
+	}
+	/* As the executor counts: who came further; of those, the better; of those, the first. */
+	v->better = !isnan(loss) && (v->best == ESPL_NONE || iteration > v->best_iteration
+	            || (iteration == v->best_iteration && (loss < v->best_loss
+	                || (loss == v->best_loss && t->id < v->best))));
+	if (!v->better)
+		return;
+	if (v->best != t->id) {
+		espl__buf_clear(&v->scratch);
+		espl__space_json(v->space, t->values, &v->scratch);
+		espl__totals_set(&v->best_params, espl__buf_text(&v->scratch));
+	}
+	v->best = t->id;
+	v->best_loss = loss;
+	v->best_iteration = iteration;
+}
+
+static void
+on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+        struct espl_share share, const struct espl_slot *slots, const char *text)
+{
+	struct espl__view      *v = ctx;
+	struct espl__view_gang *g = espl__map_get(&v->gangs, trial);
+
+	(void)slots, (void)text;
+	v->now = now;
+	if (g == NULL && strcmp(state, "ended") != 0) {
+		g = espl__alloc(sizeof *g);
+		g->trial = trial;
+		g->metric = NAN;
+		g->previous = v->last;
+		*(v->last != NULL ? &v->last->next : &v->first) = g;
+		v->last = g;
+		v->gang_count++;
+		espl__map_set(&v->gangs, trial, g);
+	}
+	if (g == NULL || (strcmp(state, "ended") == 0 && g->gang != gang))
+		return;		/* the end of a gang that another one has followed already */
+	if (strcmp(state, "ended") != 0) {
+		if (g->gang != gang || g->budget == 0) {
+			g->iteration = g->from = espl__past_of(&v->pasts, trial)->iteration;
+			g->budget = espl__past_of(&v->pasts, trial)->budget;
+		}
+		g->gang = gang;
+		g->share = share;
+		g->running = strcmp(state, "running") == 0;
+		return;
+	}
+	*(g->previous != NULL ? &g->previous->next : &v->first) = g->next;
+	*(g->next != NULL ? &g->next->previous : &v->last) = g->previous;
+	v->gang_count--;
+	(void)espl__map_remove(&v->gangs, trial);
+	free(g);
+}
+
+static void
+on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage, int ended)
+{
+	struct espl__view       *v = ctx;
+	struct espl__view_group *g = group_made(v, group);
+
+	v->now = now;
+	g->bracket = bracket;
+	g->stage = stage;
+	g->ended = ended;
+}
+
+void
+espl__view_init(struct espl__view *v, const struct espl__run_config *config,
+                const struct espl__space *space, int simulated, int replaying)
+{
+	memset(v, 0, sizeof *v);
+	v->config = config;
+	v->space = space;
+	v->replaying = replaying;
+	v->best = ESPL_NONE;
+	v->best_loss = NAN;
+	v->observer = (struct espl__observer){ .ctx = v, .trial = on_trial, .report = on_report,
+		.gang = on_gang, .group = on_group };
+	espl__totals_init(&v->totals, config, simulated);
+}
+
+void
+espl__view_free(struct espl__view *v)
+{
+	struct espl__view_gang *g, *next;
+	uint32_t i;
+
+	for (g = v->first; g != NULL; g = next) {
+		next = g->next;
+		free(g);
+	}
+	for (i = 0; i < v->group_count; i++)
+		free(v->groups[i]);
+	free(v->groups);
+	espl__map_free(&v->gangs);
+	espl__map_free(&v->group_map);
+	free(v->pasts.list);
+	free(v->best_params);
+	espl__totals_free(&v->totals);
+	espl__buf_free(&v->scratch);
+}
+
+void
+espl__view_refresh(struct espl__view *v, const struct espl__exec *exec)
+{
+	struct espl__exec_summary summary;
+	const struct espl_trial  *best;
+
+	v->exec = exec;
+	espl__exec_summary(exec, &summary);
+	espl__totals_take(&v->totals, &summary);
+	v->now = summary.now;
+	if (summary.best == ESPL_NONE) {
+		espl__totals_set(&v->totals.best_params, NULL);
+		return;
+	}
+	best = espl__exec_trial(exec, summary.best);
+	espl__buf_clear(&v->scratch);
+	if (best != NULL)
+		espl__space_json(v->space, best->values, &v->scratch);
+	espl__totals_set(&v->totals.best_params, best != NULL ? espl__buf_text(&v->scratch) : NULL);
+}
+
+void
+espl__view_finish(struct espl__view *v, const struct espl__exec_summary *summary)
+{
+	int64_t before = v->totals.best;
+	struct espl__exec_summary copy = *summary;
+	char   *text = espl__strdup(v->totals.text);
+
+	copy.text = text;	/* its own went with the executor */
+	espl__totals_take(&v->totals, &copy);
+	free(text);
+	if (v->totals.best < 0)
+		espl__totals_set(&v->totals.best_params, NULL);
+	else if (v->totals.best != before || v->totals.best_params == NULL)
+		espl__totals_set(&v->totals.best_params,
+		                 summary->best == v->best ? v->best_params : NULL);
+	v->now = summary->now;
+}

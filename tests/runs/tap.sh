@@ -1,0 +1,104 @@
+# tap.sh - what the scripts beside it share: TAP lines, a folder to work in, the program under test.
+#
+#   check NAME COMMAND...    one test: passes if the command succeeds
+#   run COMMAND...           keeps $rc, $out (standard output) and $err
+#   says TEXT / complains TEXT      is TEXT in $out / $err?
+# A script calls `done_testing` at its end.
+top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
+build=${abs_top_builddir:-$top}
+: "${ESPALIER:=$build/espalier}" "${ESPALIER_PLUGIN_PATH:=$build/plugins}" "${ESPALIER_LIBEXEC:=$build}"
+: "${PYTHON3=$(command -v python3)}"
+export ESPALIER_PLUGIN_PATH ESPALIER_LIBEXEC
+unset NO_COLOR
+export TERM=dumb
+work=$(mktemp -d) || exit 99
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 99
+count=0 failed=0
+
+check() {
+	local name=$1
+	shift
+	count=$((count + 1))
+	if "$@"; then
+		echo "ok $count - $name"
+	else
+		echo "not ok $count - $name"
+		{ echo "failed: $*"; echo "exit status: ${rc-}"; echo "out: ${out-}"; echo "err: ${err-}"; } |
+			head -40 | sed 's/^/# /'
+		failed=$((failed + 1))
+	fi
+}
+skip() {
+	count=$((count + 1))
+	echo "ok $count - $1 # SKIP $2"
+}
+done_testing() {
+	echo "1..$count"
+	exit $((failed > 0))
+}
+run() {
+	"$@" >"$work/.out" 2>"$work/.err"
+	rc=$?
+	out=$(cat "$work/.out") err=$(cat "$work/.err")
+	return 0
+}
+espalier() { run "$ESPALIER" "$@"; }
+exits() { [ "$rc" -eq "$1" ]; }
+says() { case $out in *"$1"*) ;; *) return 1 ;; esac; }
+complains() { case $err in *"$1"*) ;; *) return 1 ;; esac; }
+silent() { [ -z "$out" ]; }
+# Every line of $out is a JSON value, and the expression holds; `all` are the values, `last` the last.
+json() {
+	printf '%s\n' "$out" | "$PYTHON3" -c '
+import json, sys
+all = [json.loads(line) for line in sys.stdin]
+last = all[-1]
+sys.exit(0 if eval(sys.argv[1]) else 1)' "$1"
+}
+check_json() {
+	if [ -n "$PYTHON3" ]; then check "$1" json "$2"; else skip "$1" "no python3"; fi
+}
+# A simulated search that takes no time; its lines are numbered from 1.
+write_sim() {
+	cat >sim.cfg <<-'END'
+	experiment = { name = "pear"; metric = "loss"; goal = "minimize"; seed = 3; };
+	trial = { trainable = "branin"; gpus_max = 4;
+	  profile = { iteration = { mean = "4s"; }; scaling = ( (1, 1.0), (2, 1.9), (4, 3.4) ); start = "2s"; }; };
+	space = { x1 = { type = "real"; low = -5.0; high = 10.0; }; x2 = { type = "real"; low = 0.0; high = 15.0; }; };
+	algorithm = { use = "sha"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };
+	allocator = { use = "static"; gpus = 8; };
+	cloud = { use = "sim"; offers = ( { name = "big"; gpus = 4; price = 12.24; provision = "15s"; } ); nodes_max = 4; };
+	END
+}
+# A real search: trials are a shell script that takes $STEP seconds an iteration.
+write_real() {
+	cat >train.sh <<-'END'
+	i=$ESPALIER_ITERATION
+	x=$(sed 's/.*"x": *\([0-9]*\).*/\1/' "$ESPALIER_PARAMS")
+	[ "${FAIL-}" = "$x" ] && { echo "no good" >&2; exit 3; }
+	while :; do
+		i=$((i + 1))
+		sleep "${STEP:-0.02}"
+		echo "{\"iteration\": $i, \"metrics\": {\"score\": $((x * 10 + i)), \"more\": $i}}" >&$ESPALIER_REPORT_FD
+		while read -r word rest <&$ESPALIER_REPORT_FD || exit 1; do
+			case $word in
+			stop) exit 0 ;;
+			checkpoint|pause)
+				mkdir -p "$ESPALIER_SAVE" && echo $i >"$ESPALIER_SAVE/state"
+				echo "{\"saved\": $i}" >&$ESPALIER_REPORT_FD
+				[ "$word" = pause ] && exit 0 ;;
+			*) break ;;
+			esac
+		done
+	done
+	END
+	cat >real.cfg <<-'END'
+	experiment = { name = "plum"; metric = "score"; goal = "maximize"; seed = 5; };
+	trial = { command = [ "bash", "train.sh" ]; gpus_max = 1; grace = "2s"; retries = 0; };
+	space = { x = { type = "int"; low = 0; high = 99; }; };
+	algorithm = { use = "sha"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };
+	allocator = { use = "static"; gpus = 4; };
+	cloud = { use = "local"; nodes = 2; gpus = 2; device = "cpu"; };
+	END
+}
