@@ -31,7 +31,12 @@ const char *espl__buf_text(struct espl__buf *);
 
 struct espl__reader { const uint8_t *at, *end; int bad; };
 static inline struct espl__reader espl__reader(const void *p, size_t n)
-{ struct espl__reader r = { (const uint8_t *)p, (const uint8_t *)p + n, 0 }; return r; }
+{	/* Nothing to read may be NULL, to which not even 0 is added. */
+	const uint8_t *at = p != NULL ? (const uint8_t *)p : (const uint8_t *)"";
+	struct espl__reader r = { at, at + n, 0 };
+
+	return r;
+}
 uint8_t     espl__get_u8(struct espl__reader *);
 uint32_t    espl__get_u32(struct espl__reader *);
 uint64_t    espl__get_u64(struct espl__reader *);

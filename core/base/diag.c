@@ -56,7 +56,7 @@ fill(struct espl__diag *diag, espl_status status, const char *file, uint32_t lin
 }
 
 espl_status
-espl__fail(struct espl__diag *diag, espl_status status, const char *format, ...)
+(espl__fail)(struct espl__diag *diag, espl_status status, const char *format, ...)
 {
 	va_list args;
 
@@ -67,7 +67,7 @@ espl__fail(struct espl__diag *diag, espl_status status, const char *format, ...)
 }
 
 espl_status
-espl__fail_at(struct espl__diag *diag, espl_status status, const char *file, uint32_t line,
+(espl__fail_at)(struct espl__diag *diag, espl_status status, const char *file, uint32_t line,
     const char *format, ...)
 {
 	va_list args;
@@ -107,7 +107,7 @@ status_of_errno(int code)
 }
 
 espl_status
-espl__fail_errno(struct espl__diag *diag, const char *format, ...)
+(espl__fail_errno)(struct espl__diag *diag, const char *format, ...)
 {
 	int code = errno;
 	espl_status status = status_of_errno(code);

@@ -33,4 +33,18 @@ void        espl__diag_print(FILE *, const struct espl__diag *);
 /* From a plugin's error (text and hint), prefixed by `who` ("algorithm 'sha'"). */
 espl_status espl__diag_plugin(struct espl__diag *, const char *who, espl_status,
                               const struct espl_error *);
+
+/* What each returns is known to the compiler to be its argument, or a failure: after
+ * `return espl__fail(...)` it does not take a caller's result for possibly unset. */
+#define espl__fail(diag_, status_, ...) __extension__ ({                                 \
+	espl_status espl__failed = (status_);                                            \
+	(espl__fail)((diag_), espl__failed, __VA_ARGS__); espl__failed; })
+#define espl__fail_at(diag_, status_, file_, line_, ...) __extension__ ({                \
+	espl_status espl__failed = (status_);                                            \
+	(espl__fail_at)((diag_), espl__failed, (file_), (line_), __VA_ARGS__); espl__failed; })
+#define espl__fail_errno(diag_, ...) __extension__ ({                                    \
+	espl_status espl__failed = (espl__fail_errno)((diag_), __VA_ARGS__);             \
+	if (espl__failed == ESPL_OK)                                                     \
+		__builtin_unreachable();                                                 \
+	espl__failed; })
 #endif

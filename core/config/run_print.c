@@ -173,9 +173,12 @@ print_trial(struct printer *p, const struct espl__node *group)
 
 	espl__print(p->buf, "trial = {\n");
 	print_values(p, p->config->trial_values, group);
-	espl__print(p->buf, "\tdirectory = ");
-	espl__print_quoted(p->buf, trial->directory);
-	espl__print(p->buf, ";\n");
+	/* A C trainable works anywhere: its run needs no other folder than its own. */
+	if (command != NULL || espl__node_get(group, "directory") != NULL) {
+		espl__print(p->buf, "\tdirectory = ");
+		espl__print_quoted(p->buf, trial->directory);
+		espl__print(p->buf, ";\n");
+	}
 	if (command != NULL)
 		espl__node_print(command, 1, p->buf);
 	if (trial->options != NULL) {

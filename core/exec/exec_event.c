@@ -88,7 +88,7 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 	espl_status status = ESPL_OK;
 	double loss;
 
-	if (g == NULL || g->killed)
+	if (g == NULL || g->fault != NULL)
 		return ESPL_OK;
 	t = g->trial;
 	ESPL__GROW(x->awaiting, x->awaiting_cap, x->awaiting_count + 1);
@@ -158,7 +158,9 @@ on_saved(struct espl__exec *x, const struct espl__event *e)
 		return;
 	g->saved_at = x->now;
 	espl__gang_heard(x, g);
-	espl__exec_saved(x, g->trial, e->as.saved.iteration);
+	/* A checkpoint of what nobody reported would hide that iteration from the algorithm. */
+	if (e->as.saved.iteration <= g->trial->pub.iteration)
+		espl__exec_saved(x, g->trial, e->as.saved.iteration);
 }
 
 /* A failing node is told from a failing trial by several different trials failing there quickly. */

@@ -251,9 +251,9 @@ reply(struct espl__exec *x, struct espl__gang *g)
 	enum espl__directive d;
 
 	g->awaiting = 0;
-	if (g->killed && x->ending == 0)
+	if (g->fault != NULL)
 		return;
-	d = g->state == ESPL__GANG_LEAVING ? leave(x, g) : directive(x, g);
+	d = g->state == ESPL__GANG_LEAVING || g->killed ? leave(x, g) : directive(x, g);
 	e = espl__exec_effect(x, ESPL__FX_REPLY);
 	e->as.reply.gang = g->id;
 	e->as.reply.trial = g->trial->pub.id;

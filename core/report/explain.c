@@ -172,17 +172,6 @@ tell_start(struct story *s, sqlite3_stmt *row)
 	espl__print(s->b, "\n");
 }
 
-/* The executor speaks of losses, which a user who maximizes never gave it; the reports say more. */
-static void
-tell_text(struct story *s, const char *who, const char *text)
-{
-	const char *loss = strcmp(who, "executor") == 0 ? strstr(text, " with loss ") : NULL;
-	char       *part = loss != NULL ? espl__format("%.*s", (int)(loss - text), text) : NULL;
-
-	espl__print_clean(s->b, part != NULL ? part : text);
-	free(part);
-}
-
 static void
 tell(struct story *s, sqlite3_stmt *st)
 {
@@ -205,7 +194,7 @@ tell(struct story *s, sqlite3_stmt *st)
 			espl__print(s->b, "gang %lld ended: ", sqlite3_column_int64(st, 2));
 		else if (who[0] != '\0' && strcmp(who, "executor") != 0)
 			espl__print(s->b, "%s: ", who);
-		tell_text(s, who, text);
+		espl__print_clean(s->b, text);
 		espl__print(s->b, "\n");
 	}
 }

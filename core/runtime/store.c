@@ -1,0 +1,468 @@
+/* store.c - checkpoints that are either whole or not there.
+ *
+ * A rank writes files into a saving folder; the agent seals it (check sums, fsync of every file
+ * and folder, MANIFEST last) and renames it.  Before a restore every byte is read again: a
+ * damaged file is found here and not by the trial.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "runtime/store.h"
+
+#define HEADER  "espalier-manifest 1\n"
+#define DEEPEST 32
+#define LIMIT   ((size_t)64 << 20)	/* bytes of a MANIFEST */
+
+struct seal {
+	struct espl__buf   text;	/* of the MANIFEST                       */
+	struct espl__diag *diag;
+	uint64_t bytes, entries, files;
+	uint8_t *block;			/* for reading                           */
+};
+#define BLOCK ((size_t)1 << 18)
+
+static void
+put_name(struct espl__buf *b, const char *name)
+{
+	for (const unsigned char *c = (const unsigned char *)name; *c != '\0'; c++)
+		if (*c <= 0x20 || *c == 0x7f || *c == '%')
+			espl__print(b, "%%%02x", *c);
+		else
+			espl__put_u8(b, *c);
+}
+
+static int
+hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Undoes put_name in place; -1 if it is none. */
+static int
+get_name(char *text)
+{
+	char *to = text;
+
+	for (const char *c = text; *c != '\0'; c++) {
+		if (*c != '%') {
+			*to++ = *c;
+			continue;
+		}
+		if (hex_digit(c[1]) < 0 || hex_digit(c[2]) < 0)
+			return -1;
+		*to = (char)(hex_digit(c[1]) * 16 + hex_digit(c[2]));
+		if (*to++ == '\0')
+			return -1;
+		c += 2;
+	}
+	*to = '\0';
+	return text[0] != '\0' ? 0 : -1;
+}
+
+/* Reads the open file to its end.  0, or -1 with errno. */
+static int
+sum_file(int fd, uint8_t *block, uint32_t *crc, uint64_t *size)
+{
+	*crc = 0;
+	*size = 0;
+	for (;;) {
+		ssize_t got = read(fd, block, BLOCK);
+
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return -1;
+		if (got == 0)
+			return 0;
+		*crc = espl__crc32c(*crc, block, (size_t)got);
+		*size += (uint64_t)got;
+	}
+}
+
+/* A file system that cannot sync a folder says EINVAL: there is nothing more to do then. */
+static int
+sync_fd(int fd)
+{
+	return fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : -1;
+}
+
+static espl_status
+seal_file(struct seal *s, int folder, const char *name, const char *path)
+{
+	int         fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	espl_status status = ESPL_OK;
+	struct stat st;
+	uint32_t    crc;
+	uint64_t    size;
+
+	if (fd < 0)
+		return espl__fail_errno(s->diag, "cannot open '%s' of the checkpoint", path);
+	if (sum_file(fd, s->block, &crc, &size) != 0 || sync_fd(fd) != 0 || fstat(fd, &st) != 0)
+		status = espl__fail_errno(s->diag, "cannot keep '%s' of the checkpoint", path);
+	else if ((uint64_t)st.st_size != size)
+		status = espl__fail(s->diag, ESPL_E_CONFIG,
+		    "'%s' changed after the trial had said that it was saved", path);
+	close(fd);
+	if (status != ESPL_OK)
+		return status;
+	espl__print(&s->text, "f %08" PRIx32 " %" PRIu64 " ", crc, size);
+	put_name(&s->text, path);
+	espl__put_u8(&s->text, '\n');
+	s->bytes += size;
+	s->files++;
+	return ESPL_OK;
+}
+
+static espl_status
+seal_link(struct seal *s, int folder, const char *name, const char *path)
+{
+	char    target[4096];
+	ssize_t size = readlinkat(folder, name, target, sizeof target - 1);
+
+	if (size <= 0)
+		return espl__fail_errno(s->diag, "cannot read the link '%s' of the checkpoint",
+		    path);
+	target[size] = '\0';
+	espl__print(&s->text, "l ");
+	put_name(&s->text, target);
+	espl__put_u8(&s->text, ' ');
+	put_name(&s->text, path);
+	espl__put_u8(&s->text, '\n');
+	return ESPL_OK;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void
+free_names(char **names, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		free(names[i]);
+	free(names);
+}
+
+/* The names in a folder, sorted, "." and ".." left out.  -1 with errno. */
+static int
+list_folder(int fd, char ***names, size_t *count)
+{
+	int            copy = fcntl(fd, F_DUPFD_CLOEXEC, 3), failed;
+	DIR           *dir = copy < 0 ? NULL : fdopendir(copy);
+	struct dirent *e;
+	size_t         cap = 0;
+
+	*names = NULL;
+	*count = 0;
+	if (dir == NULL) {
+		if (copy >= 0)
+			close(copy);
+		return -1;
+	}
+	while (errno = 0, (e = readdir(dir)) != NULL) {
+		if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+			continue;
+		ESPL__GROW(*names, cap, *count + 1);
+		(*names)[(*count)++] = espl__strdup(e->d_name);
+	}
+	failed = errno;
+	closedir(dir);
+	errno = failed;
+	if (failed != 0) {
+		free_names(*names, *count);
+		return -1;
+	}
+	if (*count > 0)
+		qsort(*names, *count, sizeof **names, by_name);
+	return 0;
+}
+
+static espl_status seal_folder(struct seal *, int fd, const char *path, unsigned depth);
+
+static espl_status
+seal_entry(struct seal *s, int folder, const char *name, const char *path, unsigned depth)
+{
+	espl_status status;
+	struct stat st;
+	int         fd;
+
+	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return espl__fail_errno(s->diag, "cannot look at '%s' of the checkpoint", path);
+	s->entries++;
+	if (S_ISREG(st.st_mode))
+		return seal_file(s, folder, name, path);
+	if (S_ISLNK(st.st_mode))
+		return seal_link(s, folder, name, path);
+	if (!S_ISDIR(st.st_mode))
+		return espl__fail(s->diag, ESPL_E_CONFIG,
+		    "a checkpoint holds files, folders and links: '%s' is something else", path);
+	if (depth >= DEEPEST)
+		return espl__fail(s->diag, ESPL_E_CONFIG,
+		    "the checkpoint's folders are nested more than %d deep", DEEPEST);
+	espl__print(&s->text, "d ");
+	put_name(&s->text, path);
+	espl__put_u8(&s->text, '\n');
+	fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return espl__fail_errno(s->diag, "cannot open '%s' of the checkpoint", path);
+	status = seal_folder(s, fd, path, depth + 1);
+	close(fd);
+	return status;
+}
+
+static espl_status
+seal_folder(struct seal *s, int fd, const char *path, unsigned depth)
+{
+	espl_status status = ESPL_OK;
+	char      **names;
+	size_t      count;
+
+	if (list_folder(fd, &names, &count) != 0)
+		return espl__fail_errno(s->diag, "cannot list the checkpoint's folder '%s'", path);
+	for (size_t i = 0; i < count && status == ESPL_OK; i++) {
+		char *inner = path[0] == '\0' ? espl__strdup(names[i])
+		    : espl__format("%s/%s", path, names[i]);
+
+		if (strcmp(inner, ESPL__MANIFEST) == 0)
+			status = espl__fail(s->diag, ESPL_E_CONFIG,
+			    "a checkpoint may hold no file named "
+			    ESPL__MANIFEST ": the name is espalier's");
+		else
+			status = seal_entry(s, fd, names[i], inner, depth);
+		free(inner);
+	}
+	free_names(names, count);
+	if (status == ESPL_OK && sync_fd(fd) != 0)
+		status = espl__fail_errno(s->diag, "cannot make the checkpoint's folder durable");
+	return status;
+}
+
+espl_status
+espl__store_seal(const char *folder, uint64_t *bytes, struct espl__diag *diag)
+{
+	struct seal s = { .diag = diag };
+	espl_status status;
+	char       *path;
+	int         fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	*bytes = 0;
+	if (fd < 0)
+		return espl__fail_errno(diag, "cannot open the folder it was saved into");
+	s.block = espl__alloc(BLOCK);
+	espl__print(&s.text, HEADER);
+	status = seal_folder(&s, fd, "", 0);
+	if (status == ESPL_OK && s.files == 0)
+		status = espl__fail(diag, ESPL_E_CONFIG,
+		    "there is no file in the folder ESPALIER_SAVE");
+	if (status == ESPL_OK) {
+		uint32_t crc = espl__crc32c(0, s.text.data, s.text.size);
+
+		espl__print(&s.text, "end %" PRIu64 " %08" PRIx32 "\n", s.entries, crc);
+		path = espl__format("%s/" ESPL__MANIFEST, folder);
+		status = espl__file_write(path, s.text.data, s.text.size, diag);
+		free(path);
+	}
+	close(fd);
+	free(s.block);
+	espl__buf_free(&s.text);
+	*bytes = s.bytes;
+	return status;
+}
+
+/* `place` is taken by an older one of the same iteration.  The new one leaves `saving` first:
+ * nothing but an empty folder may ever be seen there again. */
+static espl_status
+replace(const char *saving, const char *place, struct espl__diag *diag)
+{
+	char       *ready = espl__format("%s.ready", saving);
+	espl_status status = ESPL_OK;
+
+	if (rename(saving, ready) != 0)
+		status = espl__fail_errno(diag, "cannot put the checkpoint in its place");
+	else if (renameat2(AT_FDCWD, ready, AT_FDCWD, place, RENAME_EXCHANGE) == 0)
+		(void)espl__tree_remove(ready, NULL);	/* collected later if it stays */
+	else if (espl__tree_remove(place, diag) != ESPL_OK || rename(ready, place) != 0)
+		status = espl__fail_errno(diag, "cannot put the checkpoint in its place");
+	free(ready);
+	return status;
+}
+
+static espl_status
+sync_parent(const char *path, struct espl__diag *diag)
+{
+	char       *parent = espl__strdup(path), *slash = strrchr(parent, '/');
+	espl_status status = ESPL_OK;
+	int         fd;
+
+	if (slash != NULL)
+		*slash = '\0';
+	fd = open(slash != NULL ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || sync_fd(fd) != 0)
+		status = espl__fail_errno(diag, "cannot make the checkpoint durable");
+	if (fd >= 0)
+		close(fd);
+	free(parent);
+	return status;
+}
+
+espl_status
+espl__store_publish(const char *saving, const char *place, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	if (renameat2(AT_FDCWD, saving, AT_FDCWD, place, RENAME_NOREPLACE) != 0) {
+		if (errno == EEXIST || access(place, F_OK) == 0)
+			status = replace(saving, place, diag);
+		else if (rename(saving, place) != 0)	/* a file system without NOREPLACE */
+			status = espl__fail_errno(diag, "cannot put the checkpoint in its place");
+	}
+	return status == ESPL_OK ? sync_parent(place, diag) : status;
+}
+
+/* ---- check ------------------------------------------------------------------------------- */
+
+static espl_status
+check_file(int folder, char *line, uint8_t *block, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+	uint32_t    want_crc, crc;
+	uint64_t    want_size, size;
+	int         fd, at = 0;
+
+	if (sscanf(line, "f %8" SCNx32 " %20" SCNu64 " %n", &want_crc, &want_size, &at) != 2
+	    || at == 0
+	    || get_name(line + at) != 0)
+		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
+	line += at;
+	fd = openat(folder, line, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return espl__fail_errno(diag, "'%s' cannot be opened", line);
+	if (sum_file(fd, block, &crc, &size) != 0)
+		status = espl__fail_errno(diag, "'%s' cannot be read", line);
+	else if (size != want_size)
+		status = espl__fail(diag, ESPL_E_CONFIG,
+		    "'%s' is damaged: %" PRIu64 " bytes, not %" PRIu64,
+		    line, size, want_size);
+	else if (crc != want_crc)
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged: its check sum is wrong",
+		    line);
+	close(fd);
+	return status;
+}
+
+static espl_status
+check_other(int folder, char *line, struct espl__diag *diag)
+{
+	char        target[4096], *name = line + 2, *want = NULL;
+	struct stat st;
+	ssize_t     size;
+
+	if (line[0] == 'l') {
+		want = name;
+		name = strchr(want, ' ');
+		if (name == NULL)
+			return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
+		*name++ = '\0';
+	}
+	if (get_name(name) != 0 || (want != NULL && get_name(want) != 0))
+		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
+	if (want == NULL) {
+		if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
+			return espl__fail(diag, ESPL_E_CONFIG, "the folder '%s' is missing", name);
+		return ESPL_OK;
+	}
+	size = readlinkat(folder, name, target, sizeof target - 1);
+	if (size < 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' is missing", name);
+	target[size] = '\0';
+	if (strcmp(target, want) != 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' leads elsewhere", name);
+	return ESPL_OK;
+}
+
+/* Cuts the MANIFEST's last line off, if it belongs to the rest. */
+static int
+check_end(char *text, size_t size, uint64_t *entries)
+{
+	uint32_t crc;
+	char    *end = size > 0 ? text + size - 1 : text;
+	int      at = 0;
+
+	while (end > text && end[-1] != '\n')
+		end--;
+	if (size < sizeof HEADER || memcmp(text, HEADER, sizeof HEADER - 1) != 0
+	    || text[size - 1] != '\n'
+	    || strlen(text) != size || sscanf(end, "end %20" SCNu64 " %8" SCNx32 "%n", entries,
+	    &crc, &at) != 2
+	    || end[at] != '\n' || crc != espl__crc32c(0, text, (size_t)(end - text)))
+		return -1;
+	*end = '\0';
+	return 0;
+}
+
+static espl_status
+check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
+{
+	uint8_t    *block;
+	uint64_t    entries, seen = 0;
+	espl_status status = ESPL_OK;
+	char       *line, *next;
+
+	(void)espl__buf_text(text);
+	if (check_end((char *)text->data, text->size, &entries) != 0)
+		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
+	block = espl__alloc(BLOCK);
+	line = (char *)text->data + sizeof HEADER - 1;
+	for (; *line != '\0' && status == ESPL_OK; line = next, seen++) {
+		next = strchr(line, '\n');
+		if (next != NULL)
+			*next++ = '\0';
+		if (next == NULL || line[0] == '\0' || line[1] != ' ' || strchr("fdl",
+		    line[0]) == NULL)
+			status = espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
+		else if (line[0] == 'f')
+			status = check_file(folder, line, block, diag);
+		else
+			status = check_other(folder, line, diag);
+	}
+	free(block);
+	if (status == ESPL_OK && seen != entries)
+		status = espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
+	return status;
+}
+
+espl_status
+espl__store_check(const char *folder, struct espl__diag *diag)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	espl_status      status;
+	char            *path;
+	int              fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (fd < 0)
+		return espl__fail_errno(diag, "its folder cannot be opened");
+	path = espl__format("%s/" ESPL__MANIFEST, folder);
+	if (access(path, R_OK) != 0)
+		status = espl__fail_errno(diag, "its " ESPL__MANIFEST " cannot be opened");
+	else
+		status = espl__file_read(path, LIMIT, &text, diag);
+	if (status == ESPL_OK)
+		status = check_entries(fd, &text, diag);
+	free(path);
+	close(fd);
+	espl__buf_free(&text);
+	return status;
+}

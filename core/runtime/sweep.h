@@ -1,0 +1,14 @@
+/* sweep.h - ends whatever descends from a process, wherever it has hidden itself. */
+#ifndef ESPL__SWEEP_H
+#define ESPL__SWEEP_H
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Sends `sig` to every process that descends from `root` (never to root), but not to those in
+ * `spare` nor to what descends from them.  Returns how many there are that are no zombies; 0 as
+ * well if /proc cannot be read.  One look: what is forked meanwhile is found by the next.
+ * Uses no lock and no heap: fit for a child of a process with threads. */
+size_t espl__sweep(pid_t root, const pid_t *spare, size_t spares, int sig);
+/* Closes every descriptor from 3 on but those in `keep` (sorted, ascending). */
+void   espl__close_others(const int *keep, size_t count);
+#endif

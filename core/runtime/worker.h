@@ -1,0 +1,61 @@
+/* worker.h - the parts of espalier-worker, which hosts a C trainable for one rank.
+ *
+ *   worker_main.c    the process: signals, exit status
+ *   worker.c         from the environment to an open trial, and back
+ *   worker_env.c     reads the environment and the parameters
+ *   worker_loop.c    step, report, obey
+ *   worker_state.c   the trial's state into files and out of them, and to the other ranks
+ */
+#ifndef ESPL__WORKER_H
+#define ESPL__WORKER_H
+#include <signal.h>
+
+#include <espalier/trainable.h>
+#include "base/buf.h"
+#include "base/diag.h"
+#include "runtime/comm.h"
+#include "runtime/device.h"
+
+struct espl__instance;
+
+struct espl__worker_env {		/* what docs/trial-protocol.md promises; strings are getenv's */
+	uint64_t trial, gang, iteration, budget, iterations_max, seed, key;
+	uint32_t attempt, threads, packing;
+	uint32_t rank, world, local_rank, local_world, node;
+	uint32_t port;
+	int      report_fd, listen_fd;		/* -1 none */
+	const char *master, *params, *options, *checkpoint, *save, *scratch, *device;
+	struct espl_setting *settings;		/* freed, with what they point to, by ..._free */
+	uint32_t setting_count;
+	char   **texts;
+};
+espl_status espl__worker_env_read(struct espl__worker_env *, struct espl__diag *);
+void        espl__worker_env_free(struct espl__worker_env *);
+
+struct espl__worker {
+	struct espl__worker_env env;
+	struct espl__instance  *instance;
+	const struct espl_trainable_ops *ops;
+	struct espl__device device;
+	struct espl__comm  *comm;
+	struct espl_trial_context context;
+	void    *trial;			/* as opened, NULL before */
+	uint64_t iteration, budget;
+	struct espl__buf line, inbox;
+	const char *who;		/* for messages: "trainable 'x'" */
+	/* Set by SIGTERM: pause at the next boundary. */
+	const volatile sig_atomic_t *wish;
+};
+
+/* Hosts the trainable `name` until it is done.  E_PEER: another rank was lost.  The message is
+ * for the trial's log. */
+espl_status espl__worker_run(const char *name, const volatile sig_atomic_t *wish,
+           struct espl__diag *);
+
+/* worker_loop.c */
+espl_status espl__worker_loop(struct espl__worker *, struct espl__diag *);
+/* worker_state.c */
+espl_status espl__worker_save(struct espl__worker *, struct espl__diag *);	/* rank 0 */
+espl_status espl__worker_restore(struct espl__worker *,
+           struct espl__diag *);	/* all ranks; sets iteration */
+#endif

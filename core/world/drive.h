@@ -1,0 +1,30 @@
+/* drive.h - a whole run: folder, lock, journal, replay, the loop over a world. */
+#ifndef ESPL__DRIVE_H
+#define ESPL__DRIVE_H
+#include "world/world.h"
+
+struct espl__drive {			/* caller fills, all borrowed */
+	const struct espl__run_config *config;
+	const struct espl__space   *space;
+	const struct espl__profile *profile;
+	const char *dir;		/* run's folder, absolute and existing; NULL: none (simulate)  */
+	const char *faults;		/* simulate: fault script, NULL none                           */
+	int         simulated;
+	int         resume;		/* the folder has a journal: replay it first                  */
+	int         accept;		/* go on from recorded decisions where plugins differ now     */
+	uint64_t    seed;		/* of the simulated world and of all instances                */
+	int         verbose;		/* notes to the observers                                     */
+	struct espl__observer *observers;
+	/* After every round and at least 10 times a second in the real world. */
+	void      (*tick)(void *ctx, struct espl__exec *);
+	/* During replay: rounds done. */
+	void      (*replayed)(void *ctx, struct espl__exec *, uint64_t lost_bytes);
+	void       *ctx;
+	/* Set from a signal handler: 1 stop cleanly, 2 kill. */
+	const volatile int *interrupt;
+};
+/* Runs to the end.  *summary is filled whenever the executor came to life.  OK: see summary.how;
+ * E_CONFIG: bad configuration or plugin options (exit 2); E_INFEASIBLE (exit 3); other: the run
+ * failed or could not go on (message; resumable when the folder has a journal). */
+espl_status espl__drive(const struct espl__drive *, struct espl__exec_summary *, struct espl__diag *);
+#endif

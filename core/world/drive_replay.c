@@ -1,0 +1,250 @@
+/* drive_replay.c - resume: the journal is fed to a fresh executor, decision by decision compared.
+ *
+ * Effects of replayed rounds are never applied: what of them must be done again follows from
+ * EV_RESUME.  A last round whose decisions were not written is decided now and they are added.
+ *
+ * The clock after a stop in good order goes on where it stood.  After a crash the time since
+ * counts as spent (leases ran on): it goes on from the later of the last round and the wall clock.
+ */
+#include "world/drive_private.h"
+#include <string.h>
+#include <time.h>
+#include "base/log.h"
+#include "base/mem.h"
+#include "config.h"
+
+struct replay {
+	struct espl__run_state      *run;
+	struct espl__journal_reader *reader;
+	enum espl__record   type;	/* of the record at hand                    */
+	struct espl__reader payload;
+	uint64_t lost;
+	uint64_t rounds;
+	int64_t  origin_s;		/* UTC second of the run's time 0, shifted by its stops */
+	struct espl__arena  arena;
+	struct espl__event *events;
+	uint32_t count, cap;
+	struct espl__buf    tail;	/* decisions of the last round, to be added */
+};
+
+static espl_status
+damaged(const struct replay *replay, const char *what, struct espl__diag *diag)
+{
+	(void)espl__fail(diag, ESPL_E_CONFIG, "the journal's round %llu %s",
+		(unsigned long long)replay->rounds, what);
+	espl__hint(diag, "it was written by espalier %s, this is %s", replay->run->header.version,
+		PACKAGE_VERSION);
+	return ESPL_E_CONFIG;
+}
+
+static espl_status
+take_round(struct replay *replay, struct espl__diag *diag)
+{
+	uint64_t delta = espl__get_v64(&replay->payload), count = espl__get_v64(&replay->payload),
+		 i;
+
+	if (replay->payload.bad || delta > (uint64_t)(INT64_MAX - replay->run->last) ||
+		count > UINT32_MAX)
+		return damaged(replay, "cannot be read", diag);
+	replay->run->last += (espl_time)delta;
+	replay->count = 0;
+	for (i = 0; i < count; i++) {
+		ESPL__GROW(replay->events, replay->cap, replay->count + 1);
+		memset(&replay->events[replay->count], 0, sizeof replay->events[0]);
+		if (espl__event_get(
+			    &replay->payload, &replay->arena, &replay->events[replay->count]) != 0)
+			return damaged(replay, "holds an event that cannot be read", diag);
+		replay->count++;
+	}
+	if (replay->payload.at != replay->payload.end)
+		return damaged(replay, "is longer than its events", diag);
+	return ESPL_OK;
+}
+
+static void
+take_closed(struct replay *replay)
+{
+	uint64_t at = espl__get_v64(&replay->payload);
+	int64_t  utc_s = espl__get_z64(&replay->payload);
+
+	if (replay->payload.bad || at > (uint64_t)INT64_MAX || (espl_time)at < replay->run->last)
+		return;
+	replay->run->begin = (espl_time)at;
+	replay->run->stopped = utc_s == 0;
+	if (utc_s != 0)
+		replay->origin_s = utc_s - (int64_t)(at / UINT64_C(1000000000));
+}
+
+/* One round; then `type` and `payload` are at the next record that is not its own.  Returns 1, 0 at
+ * the end, -1 failed. */
+static int
+replay_round(struct replay *replay, struct espl__diag *diag)
+{
+	struct espl__run_state *run = replay->run;
+	struct espl__buf        recorded = { NULL, 0, 0 };
+	const struct espl__buf *made;
+	espl_status             status;
+	int                     got, own;
+
+	if (take_round(replay, diag) != ESPL_OK)
+		return -1;
+	run->stopped = 0;
+	got = espl__journal_next(
+		replay->reader, &replay->type, &replay->payload, &replay->lost, diag);
+	if (got < 0)
+		return -1;
+	own = got == 1 && replay->type == ESPL__REC_DECISIONS;
+	if (own) {
+		recorded.data = (uint8_t *)(uintptr_t)replay->payload.at;
+		recorded.size = (size_t)(replay->payload.end - replay->payload.at);
+	}
+	/* At the very end nobody knows what was decided: decided now. */
+	status = espl__exec_round(run->exec, run->last, replay->events, replay->count,
+	                          got == 1 ? &recorded : NULL, run->drive->accept, diag);
+	espl__arena_free(&replay->arena);
+	memset(&replay->arena, 0, sizeof replay->arena);
+	if (status != ESPL_OK) {
+		if (diag != NULL && status == ESPL_E_BUG && got == 1)
+			diag->status = ESPL_E_CONFIG;
+		return -1;
+	}
+	replay->rounds++;
+	if (got == 0) {
+		made = espl__exec_decisions(run->exec);
+		espl__put(&replay->tail, made->data, made->size);
+		return 0;
+	}
+	return own ? espl__journal_next(
+			     replay->reader, &replay->type, &replay->payload, &replay->lost, diag)
+		   : 1;
+}
+
+static espl_status
+replay_all(struct replay *replay, struct espl__diag *diag)
+{
+	int got = espl__journal_next(
+		replay->reader, &replay->type, &replay->payload, &replay->lost, diag);
+
+	while (got == 1) {
+		switch (replay->type) {
+		case ESPL__REC_ROUND:
+			got = replay_round(replay, diag);
+			break;
+		case ESPL__REC_CLOSED:
+			take_closed(replay);
+			got = espl__journal_next(replay->reader, &replay->type, &replay->payload,
+				&replay->lost, diag);
+			break;
+		default:
+			return damaged(
+				replay, "is followed by a record that does not belong there", diag);
+		}
+	}
+	if (got == 0)
+		return ESPL_OK;
+	return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
+}
+
+/* Is this the run that the journal tells of? */
+static espl_status
+check_header(const struct espl__run_state *run, struct espl__diag *diag)
+{
+	const struct espl__journal_header *header = &run->header;
+	int other = strcmp(header->version, PACKAGE_VERSION) != 0;
+
+	if (header->simulated != run->drive->simulated)
+		return espl__fail(diag, ESPL_E_CONFIG, "the journal is of a %s run",
+			header->simulated ? "simulated" : "real");
+	if (header->seed != run->drive->seed) {
+		(void)espl__fail(diag, ESPL_E_CONFIG,
+			"the run began with seed %llu, now it is %llu",
+			(unsigned long long)header->seed, (unsigned long long)run->drive->seed);
+		espl__hint(diag, "run.cfg in the run's folder must stay as it was written");
+		return ESPL_E_CONFIG;
+	}
+	if (header->digest == espl__exec_digest(run->exec))
+		return ESPL_OK;
+	if (other || run->drive->accept) {	/* decisions are compared one by one */
+		espl__log(ESPL_WARN,
+			"the journal was written by espalier %s with other plugins or options than "
+			"now (%s)",
+			header->version, PACKAGE_VERSION);
+		return ESPL_OK;
+	}
+	(void)espl__fail(diag, ESPL_E_CONFIG,
+		"the configuration, an input file or a plugin has changed since the run began");
+	espl__hint(diag, "undo the change, or use `espalier resume --accept` to go on from the "
+			 "recorded decisions");
+	return ESPL_E_CONFIG;
+}
+
+static void
+set_clock(struct replay *replay)
+{
+	struct espl__run_state *run = replay->run;
+	struct timespec         now;
+	espl_time               since;
+
+	if (run->begin < run->last)
+		run->begin = run->last;
+	if (run->stopped || run->header.simulated)
+		return;
+	if (clock_gettime(CLOCK_REALTIME, &now) != 0 || (int64_t)now.tv_sec < replay->origin_s ||
+	    (int64_t)now.tv_sec - replay->origin_s > INT64_C(3000000000))
+		return;
+	since = ((int64_t)now.tv_sec - replay->origin_s) * ESPL_SECOND;
+	if (since > run->begin)
+		run->begin = since;
+}
+
+static espl_status
+replay_file(struct replay *replay, const char *path, struct espl__diag *diag)
+{
+	struct espl__run_state     *run = replay->run;
+	struct espl__exec_summary   summary;
+	uint64_t                    valid;
+	uint32_t                    chain;
+	espl_status                 status;
+
+	replay->origin_s = run->header.utc_start_s;
+	status = check_header(run, diag);
+	if (status == ESPL_OK)
+		status = replay_all(replay, diag);
+	if (status != ESPL_OK)
+		return status;
+	set_clock(replay);
+	espl__exec_summary(run->exec, &summary);
+	run->finished = espl__exec_ended(run->exec) && summary.how != ESPL__RUN_INTERRUPTED;
+	if (run->drive->replayed != NULL)
+		run->drive->replayed(run->drive->ctx, run->exec, replay->lost);
+	if (run->finished)
+		return ESPL_OK;
+	espl__journal_where(replay->reader, &valid, &chain);
+	status = espl__journal_append_to(path, valid, chain, &run->journal, diag);
+	if (status == ESPL_OK && replay->tail.size > 0)
+		espl__journal_add(
+			run->journal, ESPL__REC_DECISIONS, replay->tail.data, replay->tail.size);
+	return status;
+}
+
+espl_status
+espl__drive_replay(struct espl__run_state *run, const char *path, struct espl__diag *diag)
+{
+	struct replay replay;
+	espl_status   status;
+
+	memset(&replay, 0, sizeof replay);
+	replay.run = run;
+	run->resumed = 1;
+	status = espl__journal_open(path, &replay.reader, &run->header, diag);
+	if (status != ESPL_OK)
+		return status;
+	status = espl__drive_exec(run, diag);
+	if (status == ESPL_OK)
+		status = replay_file(&replay, path, diag);
+	espl__journal_reader_free(replay.reader);
+	espl__arena_free(&replay.arena);
+	espl__buf_free(&replay.tail);
+	free(replay.events);
+	return status;
+}

@@ -1,0 +1,123 @@
+/* real_ends.c - how a gang ended, and why in words that are the same on every machine.
+ *
+ * No path, host or process id is in the text: it goes into the journal.
+ */
+#include "world/real.h"
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/mem.h"
+
+/* How likely this rank is the cause: what could not start, then what failed by itself, then what
+ * may only have been ended because another one failed. */
+static int
+blame(const struct espl__rank_end *end)
+{
+	if (end->text[0] != '\0')
+		return 4;
+	if (end->code > 0)
+		return 3;
+	if (end->code == -SIGTERM || end->code == -SIGKILL)
+		return 1;
+	return end->code < 0 ? 2 : 0;
+}
+
+static const struct espl__rank_end *
+culprit(const struct espl__rgang *gang)
+{
+	const struct espl__rank_end *worst = NULL;
+	uint32_t                     i;
+
+	for (i = 0; i < gang->end_count; i++) {
+		const struct espl__rank_end *end = &gang->ends[i];
+
+		if (blame(end) == 0)
+			continue;
+		if (worst == NULL || blame(end) > blame(worst) ||
+			(blame(end) == blame(worst) && end->rank < worst->rank))
+			worst = end;
+	}
+	return worst;
+}
+
+static void
+fail(struct espl__event *event, enum espl__gang_end how, uint64_t node, const char *text,
+	struct espl__arena *arena)
+{
+	event->as.ended.how = how;
+	event->as.ended.node = node;
+	event->as.ended.text = espl__arena_strdup(arena, text);
+}
+
+static int
+says_no_checkpoint(const struct espl__rank_end *end)
+{
+	return strncmp(end->text, "no checkpoint", 13) == 0;
+}
+
+/* Every rank ended with status 0: was it asked to? */
+static void
+clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct espl__event *event)
+{
+	struct espl__arena *arena = espl__real_arena(real);
+	char                text[200];
+
+	event->as.ended.how = ESPL__END_DONE;
+	if (gang->finished) {
+		event->as.ended.how = ESPL__END_FINISHED;
+	} else if (gang->told == ESPL__PAUSE) {
+		if (real->config->trial.checkpoint && gang->saved < gang->last)
+			fail(event, ESPL__END_FAILED, gang->parts[0].lease,
+				gang->saved == 0 ? "exited without saving"
+						 : "exited without saving its last iteration",
+				arena);
+	} else if (gang->told != ESPL__STOP && gang->killed) {
+		event->as.ended.how = ESPL__END_LOST;
+	} else if (gang->told != ESPL__STOP && gang->last < gang->budget) {
+		(void)snprintf(text, sizeof text,
+			"exited with status 0 at iteration %llu of %llu without being told to",
+			(unsigned long long)gang->last, (unsigned long long)gang->budget);
+		fail(event, ESPL__END_FAILED, gang->parts[0].lease, text, arena);
+	}
+}
+
+void
+espl__real_gang_verdict(
+	struct espl__real *real, const struct espl__rgang *gang, struct espl__event *event)
+{
+	const struct espl__rank_end *end = culprit(gang);
+	struct espl__arena          *arena = espl__real_arena(real);
+	char                         text[500];
+
+	event->as.ended.gang = gang->id;
+	event->as.ended.how = ESPL__END_LOST;
+	event->as.ended.node = ESPL_NONE;
+	event->as.ended.text = "";
+	if (gang->broken != NULL) {
+		fail(event, ESPL__END_FAILED, gang->parts[0].lease, gang->broken, arena);
+		return;
+	}
+	if (gang->lost)
+		return;
+	if (end == NULL) {
+		clean_verdict(real, gang, event);
+		return;
+	}
+	if (says_no_checkpoint(end)) {	/* its text may name a file */
+		espl__log(ESPL_WARN, "trial %llu: %s", (unsigned long long)gang->trial, end->text);
+		fail(event, ESPL__END_NO_CHECKPOINT, end->lease,
+			"the checkpoint to begin from is missing or damaged", arena);
+		return;
+	}
+	if (gang->killed)
+		return;		/* it did not end as asked, but ended by us */
+	if (end->text[0] != '\0')
+		(void)snprintf(text, sizeof text, "rank %u: %s", end->rank, end->text);
+	else if (end->code > 0)
+		(void)snprintf(text, sizeof text, "rank %u: exit status %d", end->rank, end->code);
+	else
+		(void)snprintf(
+			text, sizeof text, "rank %u: killed by signal %d", end->rank, -end->code);
+	fail(event, ESPL__END_FAILED, end->lease, text, arena);
+}

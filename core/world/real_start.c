@@ -1,0 +1,260 @@
+/* real_start.c - starting gangs: what an agent is told, and when.
+ *
+ * A gang of several nodes begins with a port for its rendezvous on rank 0's node; one whose node
+ * has lost its agent waits for the next.
+ */
+#include "world/real.h"
+#include <string.h>
+#include "base/hash.h"
+#include "base/mem.h"
+
+struct espl__start_plan {
+	struct espl__start       start;	/* what all parts have in common  */
+	struct espl__start_rank *ranks;	/* of all parts, part after part  */
+	struct espl__buf         params;
+	int                      begun;	/* a port was asked for           */
+};
+
+static int
+set_environment(struct espl__real *real, const struct espl__node *env, struct espl__diag *diag)
+{
+	uint32_t i;
+
+	if (env == NULL)
+		return 0;
+	real->environment = espl__alloc((env->child_count + 1) * sizeof *real->environment);
+	for (i = 0; i < env->child_count; i++) {
+		const struct espl__node *node = env->children[i];
+		const char              *text = node->text;
+
+		if (node->type == ESPL__BOOL)
+			text = node->i ? "true" : "false";
+		if (text == NULL) {
+			(void)espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
+				"trial.env.%s is %s, not a string", node->name,
+				espl__node_kind(node));
+			return -1;
+		}
+		real->environment[real->environment_count++] =
+			espl__format("%s=%s", node->name, text);
+	}
+	return 0;
+}
+
+espl_status
+espl__real_gangs_new(struct espl__real *real, struct espl__diag *diag)
+{
+	const struct espl__trial_config *trial = &real->config->trial;
+	const struct espl__node *node =
+		espl__node_get(real->config->algorithm.group, "iterations_max");
+	struct espl__buf                 text = { NULL, 0, 0 };
+	uint32_t                         i;
+
+	if (trial->trainable == NULL && trial->command_count == 0) {
+		(void)espl__fail_at(
+			diag, ESPL_E_CONFIG, real->config->path, 0, "there is nothing to train");
+		espl__hint(diag,
+			"trial = { trainable = \"...\"; } or trial = { command = [ \"...\" ]; }");
+		return ESPL_E_CONFIG;
+	}
+	if (node != NULL && node->type == ESPL__INT && node->i > 0)
+		real->iterations_max = (uint64_t)node->i;
+	for (i = 0; trial->options != NULL && i < trial->options->child_count; i++)
+		espl__node_print(trial->options->children[i], 0, &text);
+	real->options = espl__strdup(espl__buf_text(&text));
+	espl__buf_free(&text);
+	return set_environment(real, trial->env, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
+}
+
+void
+espl__real_plan_free(struct espl__rgang *gang)
+{
+	if (gang->plan == NULL)
+		return;
+	espl__buf_free(&gang->plan->params);
+	free(gang->plan->ranks);
+	free(gang->plan);
+	gang->plan = NULL;
+}
+
+/* ---- the start ---- */
+
+static void
+make_parts(struct espl__rgang *gang, struct espl__start_plan *plan, const struct espl__effect *fx)
+{
+	uint32_t i, p, at = 0, count = fx->as.start.share.gpus;
+
+	gang->parts = espl__alloc((count + 1) * sizeof *gang->parts);
+	plan->ranks = espl__alloc((count + 1) * sizeof *plan->ranks);
+	for (i = 0; i < count; i++) {
+		for (p = 0; p < gang->part_count; p++)
+			if (gang->parts[p].lease == fx->as.start.slots[i].node)
+				break;
+		if (p == gang->part_count)
+			gang->parts[gang->part_count++].lease = fx->as.start.slots[i].node;
+		gang->parts[p].count++;
+	}
+	for (p = 0; p < gang->part_count; p++) {
+		uint32_t local = 0;
+
+		gang->parts[p].first = at;
+		for (i = 0; i < count; i++) {
+			if (fx->as.start.slots[i].node != gang->parts[p].lease)
+				continue;
+			plan->ranks[at].rank = i;
+			plan->ranks[at].local_rank = local++;
+			plan->ranks[at++].gpu = fx->as.start.slots[i].gpu;
+		}
+	}
+}
+
+static uint64_t
+trial_seed(const struct espl__real *real, uint64_t trial)
+{
+	uint8_t bytes[8];
+	int     i;
+
+	for (i = 0; i < 8; i++)
+		bytes[i] = (uint8_t)(trial >> (8 * i));
+	return espl__digest(real->config->seed, bytes, sizeof bytes);
+}
+
+/* CPU threads for one rank on a node of this offer, and whether its slots are GPUs. */
+static uint32_t
+threads_of(const struct espl__real *real, const struct espl__rlease *lease, uint32_t packing,
+	int *device_gpu)
+{
+	const struct espl_offer *offer = espl__exec_offer(real->world.exec, lease->offer);
+	uint32_t                 threads = 0;
+
+	*device_gpu = 0;
+	if (offer != NULL) {
+		*device_gpu = offer->gpu_type != NULL && offer->gpu_type[0] != '\0' &&
+			      strcmp(offer->gpu_type, "cpu") != 0;
+		threads = offer->gpus > 0 ? offer->cpus / offer->gpus : 0;
+	}
+	threads /= packing > 0 ? packing : 1;
+	return threads > 0 ? threads : 1;
+}
+
+static void
+fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__effect *fx)
+{
+	const struct espl__trial_config *trial = &real->config->trial;
+	struct espl__start_plan         *plan = gang->plan;
+	struct espl__start              *start = &plan->start;
+	const struct espl__rlease       *lease = espl__real_lease(real, gang->parts[0].lease);
+
+	espl__space_json(real->space, fx->as.start.values, &plan->params);
+	start->gang = gang->id;
+	start->trial = gang->trial;
+	start->world = fx->as.start.share.gpus;
+	start->nodes = gang->part_count;
+	start->packing = fx->as.start.share.packing;
+	start->attempt = fx->as.start.attempt;
+	start->master =
+		lease->address != NULL && lease->address[0] != '\0' ? lease->address : "127.0.0.1";
+	start->threads = threads_of(real, lease, start->packing, &start->device_gpu);
+	start->argv = trial->trainable == NULL ? trial->command : NULL;
+	start->argc = trial->trainable == NULL ? trial->command_count : 0;
+	start->trainable = trial->trainable;
+	start->options = real->options;
+	start->params = espl__buf_text(&plan->params);
+	start->directory = trial->directory != NULL ? trial->directory : real->config->directory;
+	start->env = (const char *const *)real->environment;
+	start->env_count = real->environment_count;
+	start->iteration = fx->as.start.iteration;
+	start->budget = fx->as.start.budget;
+	start->iterations_max =
+		real->iterations_max > 0 ? real->iterations_max : fx->as.start.budget;
+	start->seed = trial_seed(real, gang->trial);
+	start->source = fx->as.start.source;
+	start->checkpoint = fx->as.start.checkpoint;
+	start->file_max = trial->file_max;
+	start->grace_ms = (uint64_t)(trial->grace / 1000000);
+}
+
+void
+espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
+{
+	struct espl__buf payload = { NULL, 0, 0 };
+	uint32_t         p;
+
+	for (p = 0; p < gang->part_count; p++) {
+		struct espl__agent *agent = espl__real_part_agent(real, &gang->parts[p]);
+
+		gang->plan->start.port = port;
+		gang->plan->start.node_rank = p;
+		gang->plan->start.ranks = gang->plan->ranks + gang->parts[p].first;
+		gang->plan->start.rank_count = gang->parts[p].count;
+		espl__buf_clear(&payload);
+		espl__start_put(&gang->plan->start, &payload);
+		if (agent != NULL)	/* else: the end of that agent ends the gang */
+			espl__agent_send(agent, ESPL__MSG_START, &payload);
+	}
+	espl__buf_free(&payload);
+	espl__real_plan_free(gang);
+}
+
+/* Begins if all its nodes have an agent; else it waits for the one that is being started anew. */
+static void
+begin_gang(struct espl__real *real, struct espl__rgang *gang)
+{
+	struct espl__buf payload = { NULL, 0, 0 };
+	uint32_t         p;
+
+	for (p = 0; p < gang->part_count; p++)
+		if (espl__real_part_agent(real, &gang->parts[p]) == NULL)
+			return;
+	if (gang->part_count == 1) {
+		espl__real_send_starts(real, gang, 0);
+		return;
+	}
+	if (gang->plan->begun)
+		return;
+	gang->plan->begun = 1;
+	espl__put_v64(&payload, gang->id);
+	espl__agent_send(espl__real_part_agent(real, &gang->parts[0]), ESPL__MSG_RESERVE, &payload);
+	espl__buf_free(&payload);
+}
+
+void
+espl__real_gangs_agent(struct espl__real *real)
+{
+	struct espl__rgang *gang;
+
+	for (gang = real->gangs; gang != NULL; gang = gang->next)
+		if (gang->plan != NULL)
+			begin_gang(real, gang);
+}
+
+void
+espl__real_start(struct espl__real *real, const struct espl__effect *fx)
+{
+	struct espl__rgang *gang = espl__alloc(sizeof *gang);
+	uint32_t            p;
+
+	gang->id = fx->as.start.gang;
+	gang->trial = fx->as.start.trial;
+	gang->begun = gang->last = fx->as.start.iteration;
+	gang->budget = fx->as.start.budget;
+	gang->plan = espl__alloc(sizeof *gang->plan);
+	make_parts(gang, gang->plan, fx);
+	gang->next = real->gangs;
+	if (gang->next != NULL)
+		gang->next->prev = gang;
+	real->gangs = gang;
+	espl__map_set(&real->gang_map, gang->id, gang);
+	for (p = 0; p < gang->part_count; p++) {
+		struct espl__rlease *lease = espl__real_lease(real, gang->parts[p].lease);
+
+		gang->lost |= lease == NULL || lease->ended || lease->releasing;
+	}
+	if (gang->lost || gang->part_count == 0) { /* a machine went away in this very moment */
+		gang->lost = 1;
+		espl__real_gang_finish(real, gang);
+		return;
+	}
+	fill_plan(real, gang, fx);
+	begin_gang(real, gang);
+}

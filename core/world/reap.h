@@ -1,0 +1,20 @@
+/* reap.h - the driver as the last parent: whatever an agent left behind is found and ended.
+ *
+ * The driver is a "child subreaper": when an agent dies, its orphans become the driver's
+ * children.  A child that the driver did not start itself is such an orphan.
+ */
+#ifndef ESPL__REAP_H
+#define ESPL__REAP_H
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+struct espl__pids { pid_t *list; uint32_t count, cap; };	/* children we started (or had before) */
+void espl__pids_add(struct espl__pids *, pid_t);
+void espl__pids_remove(struct espl__pids *, pid_t);
+void espl__pids_free(struct espl__pids *);
+/* Makes this process a subreaper; its present children are added to *known. */
+int  espl__reap_init(struct espl__pids *known);		/* 0, or -1 with errno               */
+/* SIGKILL for all children that are not known, and theirs, until none is left or `limit_ms` have
+ * passed.  Returns how many were ended; *left: those that would not go. */
+uint32_t espl__reap_orphans(const struct espl__pids *known, uint32_t limit_ms, uint32_t *left);
+#endif

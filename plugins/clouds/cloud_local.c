@@ -1,0 +1,577 @@
+/* cloud_local - this machine as a cloud: its GPUs, or slots made of its cores, as one node or many.
+ *
+ * `nodes = N` cuts it into N nodes with agents of their own and devices that do not overlap, so
+ * that what works on several machines can be tried on one.  GPUs are found through NVIDIA's
+ * management library, opened at run time; ESPALIER_NVML names another one.
+ */
+#include <dlfcn.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <espalier/cloud.h>
+#include <espalier/host.h>
+#include <espalier/util.h>
+
+enum { OPT_NODES = 0, OPT_GPUS, OPT_DEVICE, OPT_PRICE, OPT_MINIMUM, OPT_DATA };
+enum { DEVICE_AUTO = 0, DEVICE_CPU, DEVICE_GPU };
+
+#define UUID_ROOM 96
+#define FREE ESPL_NONE
+
+static const struct espl_option options[] = {
+	[OPT_NODES] = { .name = "nodes",
+		.help = "nodes that this machine is cut into",
+		.type = ESPL_OPT_INT,
+		.fallback = "1",
+		.min = "1",
+		.max = "4096" },
+	[OPT_GPUS] = { .name = "gpus",
+		.help = "GPUs (without a GPU: slots, which may exceed the cores) of a node; "
+			"default: all there are, divided by nodes",
+		.type = ESPL_OPT_INT,
+		.min = "1",
+		.max = "4096" },
+	[OPT_DEVICE] = { .name = "device",
+		.help = "what a \"GPU\" is: auto takes GPUs if there are any",
+		.type = ESPL_OPT_CHOICE,
+		.fallback = "auto",
+		.choices = "auto|cpu|gpu" },
+	[OPT_PRICE] = { .name = "price",
+		.help = "dollars per node-hour",
+		.type = ESPL_OPT_MONEY,
+		.fallback = "0",
+		.min = "0" },
+	[OPT_MINIMUM] = { .name = "minimum_charge",
+		.help = "least time charged for a lease",
+		.type = ESPL_OPT_SPAN,
+		.fallback = "0s" },
+	[OPT_DATA] = { .name = "data_price_gb",
+		.help = "dollars per GB that a new node downloads",
+		.type = ESPL_OPT_MONEY,
+		.fallback = "0",
+		.min = "0" },
+};
+
+struct gpu { char uuid[UUID_ROOM]; char type[96]; uint64_t memory; };
+
+struct pending { uint64_t lease; uint32_t node; };	/* node ESPL_ANY: there was none left */
+
+struct local {
+	const struct espl_host         *host;
+	const struct espl_config       *config;
+	const struct espl_io           *io;
+	const struct espl_cloud_events *events;
+	uint32_t    nodes, gpus;	/* gpus: of a node                      */
+	int         found, on_gpus;	/* found: looked for devices already    */
+	struct gpu *list;
+	uint32_t    count, cores;
+	uint64_t   *held;		/* [nodes] lease on it, or FREE         */
+	struct pending *pending;
+	uint32_t    pending_count, pending_cap;
+};
+
+/* ---- GPUs, by NVML's own prototypes ---- */
+
+typedef struct local_nvml_device *nvml_device;
+struct nvml_memory { unsigned long long total, free, used; };
+struct nvml {
+	void *library;
+	int (*init)(void);
+	int (*shutdown)(void);
+	int (*count)(unsigned *);
+	int (*handle)(unsigned, nvml_device *);
+	int (*uuid)(nvml_device, char *, unsigned);
+	int (*memory)(nvml_device, struct nvml_memory *);
+	int (*name)(nvml_device, char *, unsigned);
+};
+
+static int
+nvml_symbol(void *library, const char *name, void *to)
+{
+	void *symbol = dlsym(library, name);
+
+	memcpy(to, &symbol, sizeof symbol);
+	return symbol != NULL ? 0 : -1;
+}
+
+/* 0, or -1 with *why. */
+static int
+nvml_open(struct nvml *nvml, const char **why)
+{
+	const char *name = getenv("ESPALIER_NVML");
+	int         given = name != NULL && name[0] != '\0';
+
+	nvml->library = dlopen(given ? name : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (nvml->library == NULL) {
+		*why = given ? "the library that ESPALIER_NVML names cannot be opened"
+			     : "NVIDIA's driver is not installed";
+		return -1;
+	}
+	if (nvml_symbol(nvml->library, "nvmlInit_v2", &nvml->init) != 0 ||
+	    nvml_symbol(nvml->library, "nvmlShutdown", &nvml->shutdown) != 0 ||
+	    nvml_symbol(nvml->library, "nvmlDeviceGetCount_v2", &nvml->count) != 0 ||
+	    nvml_symbol(nvml->library, "nvmlDeviceGetHandleByIndex_v2", &nvml->handle) != 0 ||
+	    nvml_symbol(nvml->library, "nvmlDeviceGetUUID", &nvml->uuid) != 0)
+		*why = "NVIDIA's management library lacks a function that is needed";
+	else if (nvml->init() != 0)
+		*why = "NVIDIA's management library does not start: is the driver loaded?";
+	else
+		*why = NULL;
+	(void)nvml_symbol(nvml->library, "nvmlDeviceGetMemoryInfo", &nvml->memory);
+	(void)nvml_symbol(nvml->library, "nvmlDeviceGetName", &nvml->name);
+	if (*why == NULL)
+		return 0;
+	(void)dlclose(nvml->library);
+	return -1;
+}
+
+/* CUDA_VISIBLE_DEVICES of the user's shell holds for espalier too: numbers or UUIDs. */
+static int
+visible(const char *uuid, unsigned index)
+{
+	const char *list = getenv("CUDA_VISIBLE_DEVICES");
+	char        number[16];
+
+	if (list == NULL)
+		return 1;
+	(void)snprintf(number, sizeof number, "%u", index);
+	while (*list != '\0') {
+		size_t length = strcspn(list, ",");
+
+		if ((length == strlen(number) && strncmp(list, number, length) == 0) ||
+		    (length >= 8 && strncmp(list, uuid, length) == 0))
+			return 1;
+		list += length;
+		list += *list == ',';
+	}
+	return 0;
+}
+
+static espl_status
+list_gpus(struct local *l, const char **why)
+{
+	struct nvml nvml;
+	unsigned    i, count = 0;
+
+	memset(&nvml, 0, sizeof nvml);
+	if (nvml_open(&nvml, why) != 0)
+		return ESPL_OK;
+	if (nvml.count(&count) != 0 || count > 4096)
+		count = 0;
+	l->list = calloc(count + 1, sizeof *l->list);
+	for (i = 0; i < count && l->list != NULL; i++) {
+		struct gpu        *gpu = &l->list[l->count];
+		struct nvml_memory memory = { 0, 0, 0 };
+		nvml_device        device;
+
+		memset(gpu, 0, sizeof *gpu);
+		if (nvml.handle(i, &device) != 0 ||
+			nvml.uuid(device, gpu->uuid, UUID_ROOM - 1) != 0 || gpu->uuid[0] == '\0' ||
+			strchr(gpu->uuid, ',') != NULL || !visible(gpu->uuid, i))
+			continue;
+		if (nvml.memory != NULL && nvml.memory(device, &memory) == 0)
+			gpu->memory = memory.total;
+		if (nvml.name == NULL || nvml.name(device, gpu->type, sizeof gpu->type - 1) != 0 ||
+			gpu->type[0] == '\0')
+			(void)snprintf(gpu->type, sizeof gpu->type, "gpu");
+		l->count++;
+	}
+	(void)nvml.shutdown();
+	(void)dlclose(nvml.library);
+	*why = "NVIDIA's management library finds none";
+	return l->list != NULL ? ESPL_OK : ESPL_E_NOMEM;
+}
+
+static uint32_t
+count_cores(void)
+{
+	cpu_set_t *set = CPU_ALLOC(4096);
+	size_t     size = CPU_ALLOC_SIZE(4096);
+	int        count = 0;
+	long       online = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (set != NULL && sched_getaffinity(0, size, set) == 0)
+		count = CPU_COUNT_S(size, set);
+	CPU_FREE(set);
+	if (count <= 0)
+		count = online > 0 ? (int)online : 1;
+	return (uint32_t)count;
+}
+
+static int64_t
+option(const struct local *l, uint32_t index)
+{
+	return l->config->values[index].as.i;
+}
+
+static int
+is_set(const struct local *l, uint32_t index)
+{
+	return l->config->values[index].source != ESPL_UNSET;
+}
+
+/* What this machine has, and what of it one node gets. */
+static espl_status
+discover(struct local *l, struct espl_error *error)
+{
+	const char *why = "";
+	char        text[240];
+	int64_t     device = option(l, OPT_DEVICE);
+	espl_status status;
+
+	if (l->found)
+		return ESPL_OK;
+	l->cores = count_cores();
+	if (device != DEVICE_CPU) {
+		status = list_gpus(l, &why);
+		if (status != ESPL_OK)
+			return espl_fail(error, status, "out of memory");
+	}
+	if (device == DEVICE_GPU && l->count == 0) {
+		(void)snprintf(text, sizeof text, "this machine has no usable GPU: %s", why);
+		if (error != NULL && error->status == ESPL_OK)
+			(void)snprintf(error->hint, sizeof error->hint,
+				"device = \"cpu\" makes slots of its cores");
+		return espl_blame(error, OPT_DEVICE, text);
+	}
+	l->on_gpus = l->count > 0;
+	l->gpus = is_set(l, OPT_GPUS) ? (uint32_t)option(l, OPT_GPUS) :
+	          (l->on_gpus ? l->count : l->cores) / l->nodes;
+	if (l->gpus == 0 && !l->on_gpus)
+		l->gpus = 1;
+	if (l->on_gpus && (l->gpus == 0 || (uint64_t)l->gpus * l->nodes > l->count)) {
+		(void)snprintf(text, sizeof text,
+			"%u nodes of %u GPUs are more than the %u GPUs of this machine", l->nodes,
+			l->gpus > 0 ? l->gpus : 1, l->count);
+		if (error != NULL && error->status == ESPL_OK)
+			(void)snprintf(error->hint, sizeof error->hint,
+				"lower nodes or gpus, or let slots stand for GPUs with device = "
+				"\"cpu\"");
+		return espl_blame(error, is_set(l, OPT_GPUS) ? OPT_GPUS : OPT_NODES, text);
+	}
+	l->found = 1;
+	return ESPL_OK;
+}
+
+/* ---- offers ---- */
+
+static espl_status
+tell_offer(const struct local *l, const struct espl_cloud_events *events)
+{
+	static const struct espl_latency none = { .size = sizeof none, .kind = ESPL_CONSTANT };
+	static const struct espl_latency init = {
+		.size = sizeof init, .kind = ESPL_CONSTANT, .mean_s = 0.02
+	};
+	struct espl_offer offer = ESPL_INIT(struct espl_offer);
+	long              pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+
+	offer.number = ESPL_ANY;
+	offer.gpus = l->gpus;
+	offer.cpus = l->cores / l->nodes > 0 ? l->cores / l->nodes : 1;
+	offer.nodes_max = l->nodes;
+	offer.name = "local";
+	offer.market = "on-demand";
+	offer.gpu_type = l->on_gpus ? l->list[0].type : "cpu";
+	offer.zone = "";
+	if (pages > 0 && page > 0)
+		offer.memory_bytes = (uint64_t)pages * (uint64_t)page / l->nodes;
+	offer.gpu_memory_bytes = l->on_gpus ? l->list[0].memory : 0;
+	offer.price_hour = option(l, OPT_PRICE);
+	offer.fixed_price_hour = offer.price_hour;
+	offer.data_gb = option(l, OPT_DATA);
+	offer.billing = ESPL_BILL_NODE;
+	offer.billed_from = ESPL_BILL_FROM_REQUEST;
+	offer.billing_step = ESPL_SECOND;
+	offer.minimum_charge = option(l, OPT_MINIMUM);
+	offer.provision = &none;
+	offer.init = &init;
+	offer.hazard_hour = 0.0;
+	offer.hazard_hours = 0.0;
+	return events->offer(events, &offer);
+}
+
+static espl_status
+local_describe(void *self, const struct espl_cloud_events *events, struct espl_error *error)
+{
+	struct local *l = self;
+	espl_status   status = discover(l, error);
+
+	return status == ESPL_OK ? tell_offer(l, events) : status;
+}
+
+static espl_status
+local_start(void *self, const struct espl_cloud_events *events, struct espl_error *error)
+{
+	struct local *l = self;
+	espl_status   status = discover(l, error);
+
+	l->events = events;
+	if (status == ESPL_OK)
+		status = tell_offer(l, events);
+	if (status == ESPL_OK)
+		events->done(events, 0, ESPL_OK, "");
+	return status;
+}
+
+/* ---- leases ---- */
+
+static uint32_t
+node_of(const struct local *l, uint64_t lease)
+{
+	uint32_t i;
+
+	for (i = 0; i < l->nodes; i++)
+		if (l->held[i] == lease)
+			return i;
+	return ESPL_ANY;
+}
+
+static void
+tell_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state state, espl_reason reason)
+{
+	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
+	char                   id[32], detail[16];
+
+	event.lease = lease;
+	event.state = state;
+	event.reason = reason;
+	event.at = event.ends_at = ESPL_NEVER;
+	event.gpus = state == ESPL_NODE_READY ? l->gpus : ESPL_ANY;
+	event.charged = -1;
+	if (state == ESPL_NODE_READY) {
+		(void)snprintf(id, sizeof id, "local-%u", node);
+		(void)snprintf(detail, sizeof detail, "%u", node);
+		event.provider_id = id;
+		event.detail = detail;
+		event.address = "127.0.0.1";
+	}
+	(void)l->events->node(l->events, &event);
+}
+
+/* Answers come from the event loop, as another cloud's would. */
+static espl_status
+answer_later(struct local *l, uint64_t lease, uint32_t node)
+{
+	if (l->pending_count == l->pending_cap) {
+		uint32_t        cap = l->pending_cap > 0 ? l->pending_cap * 2 : 16;
+		struct pending *more = realloc(l->pending, cap * sizeof *more);
+
+		if (more == NULL)
+			return ESPL_E_NOMEM;
+		l->pending = more;
+		l->pending_cap = cap;
+	}
+	l->pending[l->pending_count].lease = lease;
+	l->pending[l->pending_count++].node = node;
+	return l->io->timer(l->io, 0, lease);
+}
+
+static uint32_t
+take_node(struct local *l, uint64_t lease, uint32_t wanted)
+{
+	uint32_t node = node_of(l, lease);
+
+	if (node != ESPL_ANY)
+		return node;
+	node = wanted < l->nodes && l->held[wanted] == FREE ? wanted : node_of(l, FREE);
+	if (node != ESPL_ANY)
+		l->held[node] = lease;
+	return node;
+}
+
+static espl_status
+local_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
+	struct espl_error *error)
+{
+	struct local *l = self;
+	uint32_t      i;
+
+	for (i = 0; i < count; i++) {
+		uint32_t node = take_node(l, list[i]->lease, ESPL_ANY);
+
+		if (answer_later(l, list[i]->lease, node) != ESPL_OK)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	}
+	return ESPL_OK;
+}
+
+static void
+local_on_timer(void *self, uint64_t lease)
+{
+	struct local *l = self;
+	uint32_t      i, node;
+
+	for (i = 0; i < l->pending_count && l->pending[i].lease != lease; i++)
+		continue;
+	if (i == l->pending_count)
+		return;			/* released meanwhile */
+	node = l->pending[i].node;
+	l->pending[i] = l->pending[--l->pending_count];
+	if (node == ESPL_ANY)
+		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
+	else
+		tell_node(l, lease, node, ESPL_NODE_READY, 0);
+}
+
+static espl_status
+local_release(
+	void *self, const struct espl_lease *const *list, uint32_t count, struct espl_error *error)
+{
+	struct local *l = self;
+	uint32_t      i, k;
+
+	(void)error;
+	for (i = 0; i < count; i++) {
+		uint64_t lease = list[i]->lease;
+		uint32_t node = node_of(l, lease);
+
+		for (k = 0; k < l->pending_count; k++)
+			if (l->pending[k].lease == lease)
+				l->pending[k] = l->pending[--l->pending_count];
+		if (node != ESPL_ANY)
+			l->held[node] = FREE;
+		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_USER);
+	}
+	return ESPL_OK;
+}
+
+/* The number in a lease's detail; ESPL_ANY if it has none. */
+static uint32_t
+number_in(const char *detail)
+{
+	char         *end;
+	unsigned long number;
+
+	if (detail == NULL || detail[0] < '0' || detail[0] > '9')
+		return ESPL_ANY;
+	number = strtoul(detail, &end, 10);
+	return *end == '\0' && number < 4096 ? (uint32_t)number : ESPL_ANY;
+}
+
+static espl_status
+local_adopt(
+	void *self, const struct espl_lease *const *list, uint32_t count, struct espl_error *error)
+{
+	struct local *l = self;
+	uint32_t      i;
+
+	(void)error;
+	for (i = 0; i < count; i++) {
+		uint32_t node = take_node(l, list[i]->lease, number_in(list[i]->detail));
+
+		if (node == ESPL_ANY)
+			tell_node(l, list[i]->lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
+		else
+			tell_node(l, list[i]->lease, node, ESPL_NODE_READY, 0);
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+local_owned(void *self, const char *run, uint64_t what, struct espl_error *error)
+{
+	struct local *l = self;
+
+	(void)run;
+	(void)error;
+	if (l->events != NULL)		/* nothing of it outlives the driver */
+		l->events->done(l->events, what, ESPL_OK, "");
+	return ESPL_OK;
+}
+
+/* env ESPALIER_AGENT_DEVICES=...: the node's own devices, which are nobody else's. */
+static espl_status
+local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
+	struct espl_error *error)
+{
+	struct local *l = self;
+	uint32_t      node = number_in(lease->detail), i;
+	size_t        room, at;
+	const char   *argv[2];
+	char         *devices;
+	espl_status   status = discover(l, error);
+
+	if (status != ESPL_OK)
+		return status;
+	if (node == ESPL_ANY || node >= l->nodes)
+		return espl_fail(
+			error, ESPL_E_UNKNOWN, "this lease is none of this machine's nodes");
+	room = 64 + (size_t)l->gpus * (UUID_ROOM + 1);
+	devices = malloc(room);
+	if (devices == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	at = (size_t)snprintf(devices, room, "ESPALIER_AGENT_DEVICES=");
+	if (!l->on_gpus)
+		(void)snprintf(devices + at, room - at, "cpu:%u", l->gpus);
+	for (i = 0; l->on_gpus && i < l->gpus; i++)
+		at += (size_t)snprintf(devices + at, room - at, "%s%s", i > 0 ? "," : "",
+		                       l->list[node * l->gpus + i].uuid);
+	argv[0] = "env";
+	argv[1] = devices;
+	status = sink->argv(sink, argv, 2);
+	free(devices);
+	return status;
+}
+
+/* ---- the instance ---- */
+
+static void
+local_destroy(void *self)
+{
+	struct local *l = self;
+
+	free(l->list);
+	free(l->held);
+	free(l->pending);
+	free(l);
+}
+
+static espl_status
+local_create(const struct espl_host *host, const struct espl_config *config, void **self,
+	struct espl_error *error)
+{
+	struct local *l = calloc(1, sizeof *l);
+	uint32_t      i;
+
+	if (l == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	l->host = host;
+	l->config = config;
+	l->io = host->service(
+		host, ESPL_IO); /* not there in simulations: describe is all they call */
+	l->nodes = (uint32_t)config->values[OPT_NODES].as.i;
+	l->held = malloc(l->nodes * sizeof *l->held);
+	if (l->held == NULL) {
+		local_destroy(l);
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	}
+	for (i = 0; i < l->nodes; i++)
+		l->held[i] = FREE;
+	*self = l;
+	return ESPL_OK;
+}
+
+static const struct espl_cloud_ops ops = {
+	ESPL_TABLE(struct espl_cloud_ops),
+	.start = local_start,
+	.acquire = local_acquire,
+	.release = local_release,
+	.adopt = local_adopt,
+	.owned = local_owned,
+	.reach = local_reach,
+	.describe = local_describe,
+	.on_timer = local_on_timer,
+};
+
+ESPL_PLUGIN(cloud, local) = {
+	ESPL_HEAD(ESPL_CLOUD, "local"),
+	.version = "1",
+	.summary = "this machine: its GPUs, or slots made of its cores",
+	.caps = ESPL_NEED_IO,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = local_create,
+	.destroy = local_destroy,
+};

@@ -1,0 +1,429 @@
+/* test_cloudio.c - what the host does for cloud plugins: HTTP, children, timers, secrets; and the
+ * local cloud itself, called as the host calls it.
+ */
+#include <criterion/criterion.h>
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "base/mem.h"
+#include "config/tree.h"
+#include "world/cloudio.h"
+
+/* A plugin that only writes down what it is told. */
+struct seen {
+	struct espl_http_reply  http;
+	char     body[256], header[256], text[256];
+	struct espl_child       child;
+	char     out[256], err[256];
+	uint64_t timers[8];
+	unsigned timer_count, http_count, child_count;
+};
+
+static void
+saw_http(void *self, const struct espl_http_reply *reply)
+{
+	struct seen *seen = self;
+
+	seen->http = *reply;
+	seen->http_count++;
+	snprintf(seen->body, sizeof seen->body, "%s", (const char *)reply->body);
+	snprintf(seen->text, sizeof seen->text, "%s", reply->text);
+	for (uint32_t i = 0; i < reply->header_count; i++)
+		if (strncmp(reply->headers[i], "X-Seen:", 7) == 0)
+			snprintf(seen->header, sizeof seen->header, "%s", reply->headers[i]);
+}
+
+static void
+saw_child(void *self, const struct espl_child *child)
+{
+	struct seen *seen = self;
+
+	seen->child = *child;
+	seen->child_count++;
+	snprintf(seen->out, sizeof seen->out, "%s", (const char *)child->out);
+	snprintf(seen->err, sizeof seen->err, "%s", (const char *)child->err);
+}
+
+static void
+saw_timer(void *self, uint64_t cookie)
+{
+	struct seen *seen = self;
+
+	seen->timers[seen->timer_count++ % 8] = cookie;
+}
+
+static const struct espl_cloud_ops ops = { ESPL_TABLE(struct espl_cloud_ops), .on_http = saw_http,
+	.on_child = saw_child, .on_timer = saw_timer };
+
+struct bench {
+	uv_loop_t loop;
+	struct espl__cloudio *io;
+	const struct espl_io *use;
+	struct espl__instance instance;
+	struct espl__values   values;
+	struct espl_value     options[2];
+	struct espl__tree    *tree;
+	struct espl__pids     pids;
+	struct seen           seen;
+};
+
+static void
+nothing(void *ctx)
+{
+	(void)ctx;
+}
+
+static void
+begin(struct bench *b, const char *group)
+{
+	struct espl__cloudio_setup setup;
+
+	memset(b, 0, sizeof *b);
+	cr_assert_eq(uv_loop_init(&b->loop), 0);
+	cr_assert_eq(espl__tree_parse(group, "x.cfg", &b->tree, NULL), ESPL_OK);
+	memset(&setup, 0, sizeof setup);
+	setup.loop = &b->loop;
+	setup.pids = &b->pids;
+	setup.group = espl__tree_root(b->tree);
+	setup.enter = nothing;
+	cr_assert_eq(espl__cloudio_new(&setup, &b->io, NULL), ESPL_OK);
+	b->use = espl__cloudio_service(b->io);
+	b->instance.ops = &ops.head;
+	b->instance.self = &b->seen;
+	b->instance.values = &b->values;
+	b->values.config.count = 2;
+	b->values.config.values = b->options;
+	b->options[1].source = ESPL_FILE;
+	b->options[1].as.s = "s3cret";
+	espl__cloudio_bind(b->io, &b->instance);
+}
+
+static void
+finish(struct bench *b)
+{
+	espl__cloudio_cancel_all(b->io);
+	while (espl__cloudio_busy(b->io))
+		uv_run(&b->loop, UV_RUN_ONCE);
+	while (uv_loop_close(&b->loop) == UV_EBUSY)
+		uv_run(&b->loop, UV_RUN_NOWAIT);
+	espl__cloudio_free(b->io);
+	cr_assert_eq(b->pids.count, 0);
+	cr_assert(waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD, "a child is left");
+	espl__pids_free(&b->pids);
+	espl__tree_free(b->tree);
+}
+
+/* Answers each connection on a port of its own with what it was asked, until it is killed. */
+static pid_t
+serve(int *port)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t          size = sizeof at;
+	int                listener = socket(AF_INET, SOCK_STREAM, 0), fd;
+	char               in[4096], out[8192];
+	pid_t              pid;
+
+	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	cr_assert_eq(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
+	cr_assert_eq(listen(listener, 8), 0);
+	cr_assert_eq(getsockname(listener, (struct sockaddr *)&at, &size), 0);
+	*port = ntohs(at.sin_port);
+	pid = fork();
+	if (pid != 0) {
+		close(listener);
+		return pid;
+	}
+	for (;;) {
+		size_t have = 0;
+		char  *body = NULL, *bearer;
+
+		fd = accept(listener, NULL, NULL);
+		while (body == NULL && have < sizeof in - 1) {
+			ssize_t got = recv(fd, in + have, sizeof in - 1 - have, 0);
+
+			if (got <= 0)
+				break;
+			have += (size_t)got;
+			in[have] = '\0';
+			body = strstr(in, "\r\n\r\n");
+			if (body != NULL && strstr(in, "ask") == NULL &&
+				strncmp(in, "POST", 4) == 0)
+				body = NULL;	/* what is posted ends in "ask" */
+		}
+		if (strstr(in, "/never") != NULL)
+			pause();
+		bearer = strstr(in, "Authorization: ");
+		if (bearer != NULL)
+			bearer[strcspn(bearer, "\r")] = '\0';
+		snprintf(out, sizeof out,
+			"HTTP/1.1 201 Made\r\nX-Seen: %s\r\nContent-Length: 5\r\nConnection: "
+			"close\r\n\r\nhello",
+			bearer != NULL ? bearer : "nothing");
+		(void)!write(fd, out, strlen(out));
+		close(fd);
+	}
+}
+
+static void
+ask(struct bench *b, int port, const char *path, const char *method, const char *body,
+	const char *sign)
+{
+	struct espl_http  request = ESPL_INIT(struct espl_http);
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	unsigned          before = b->seen.http_count;
+	char              url[100];
+
+	snprintf(url, sizeof url, "http://127.0.0.1:%d%s", port, path);
+	request.method = method;
+	request.url = url;
+	request.body = body;
+	request.body_size = body != NULL ? strlen(body) : 0;
+	request.sign = sign;
+	request.sign_user = 0;
+	request.sign_secret = 1;
+	request.limit = strcmp(path, "/never") == 0 ? ESPL_SECOND / 10 : 20 * ESPL_SECOND;
+	request.cookie = 77;
+	cr_assert_eq(b->use->http(b->use, &request, &error), ESPL_OK, "%s", error.text);
+	cr_assert_eq(b->seen.http_count, before, "answered from within");
+	while (b->seen.http_count == before)
+		uv_run(&b->loop, UV_RUN_ONCE);
+}
+
+Test(cloudio, http)
+{
+	struct bench      b;
+	struct espl_http  request = ESPL_INIT(struct espl_http);
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	int               port, status;
+	pid_t             server;
+
+	server = serve(&port);
+	begin(&b, "");
+	ask(&b, port, "/", "GET", NULL, NULL);
+	cr_assert_eq(b.seen.http.status, ESPL_OK, "%s", b.seen.text);
+	cr_assert_eq(b.seen.http.code, 201);
+	cr_assert_eq(b.seen.http.cookie, 77);
+	cr_assert_str_eq(b.seen.body, "hello");
+	cr_assert_str_eq(b.seen.header, "X-Seen: nothing");
+	ask(&b, port, "/", "POST", "please ask", "bearer");
+	cr_assert_str_eq(b.seen.header, "X-Seen: Authorization: Bearer s3cret");
+	ask(&b, 1, "/", "GET", NULL, NULL);
+	cr_assert_eq(b.seen.http.status, ESPL_E_REMOTE);
+	cr_assert_neq(b.seen.text[0], '\0');
+	ask(&b, port, "/never", "GET", NULL, NULL);
+	cr_assert_eq(b.seen.http.status, ESPL_E_LIMIT);
+	request.url = "http://127.0.0.1:1/";
+	request.sign = "aws:amz:eu-west-1:ec2";
+	cr_assert_eq(b.use->http(b.use, &request, &error), ESPL_E_UNSUPPORTED);
+	cr_assert_not_null(strstr(error.text, "AWS"));
+	kill(server, SIGKILL);
+	waitpid(server, &status, 0);
+	finish(&b);
+}
+
+static void
+spawn(struct bench *b, const char *script, const char *input, espl_span limit)
+{
+	const char       *argv[] = { "/bin/sh", "-c", script }, *env[] = { "GREETING=hi" };
+	struct espl_spawn request = ESPL_INIT(struct espl_spawn);
+	unsigned          before = b->seen.child_count;
+
+	request.argc = script != NULL ? 3 : 1;
+	request.argv = argv;
+	if (script == NULL)
+		argv[0] = "no-such-program-at-all";
+	request.env = env;
+	request.env_count = 1;
+	request.input = input;
+	request.input_size = input != NULL ? strlen(input) : 0;
+	request.limit = limit;
+	request.cookie = 5;
+	cr_assert_eq(b->use->spawn(b->use, &request, NULL), ESPL_OK);
+	cr_assert_eq(b->seen.child_count, before, "answered from within");
+	while (b->seen.child_count == before)
+		uv_run(&b->loop, UV_RUN_ONCE);
+}
+
+Test(cloudio, children_timers_and_secrets)
+{
+	struct bench b;
+	const char  *value;
+
+	begin(&b, "key_file = \"file:/proc/self/comm\";");
+	spawn(&b, "read x; echo $GREETING $x; echo oops >&2; exit 3", "there\n", 0);
+	cr_assert_eq(b.seen.child.status, ESPL_OK);
+	cr_assert_eq(b.seen.child.exit_code, 3);
+	cr_assert_eq(b.seen.child.cookie, 5);
+	cr_assert_str_eq(b.seen.out, "hi there\n");
+	cr_assert_str_eq(b.seen.err, "oops\n");
+	spawn(&b, NULL, NULL, 0);
+	cr_assert_eq(b.seen.child.status, ESPL_E_REMOTE);
+	cr_assert_not_null(strstr(b.seen.err, "no-such-program-at-all"));
+	spawn(&b, "sleep 1000 & sleep 1000", NULL, ESPL_SECOND / 20); /* the whole group is ended */
+	cr_assert_eq(b.seen.child.status, ESPL_E_LIMIT);
+	spawn(&b, "head -c 3000000 /dev/zero | tr '\\0' x", NULL, 0);
+	cr_assert_eq(b.seen.child.out_size, 1u << 20);
+	cr_assert_eq(b.use->timer(b.use, 0, 1), ESPL_OK);
+	cr_assert_eq(b.use->timer(b.use, ESPL_SECOND * 1000, 2), ESPL_OK);
+	cr_assert_eq(b.use->timer(b.use, 1000, 3), ESPL_OK);
+	b.use->cancel(b.use, 3);
+	while (b.seen.timer_count == 0)
+		uv_run(&b.loop, UV_RUN_ONCE);
+	cr_assert_eq(b.seen.timers[0], 1);
+	cr_assert_eq(b.seen.timer_count, 1);
+	setenv("ESPL_TEST_KEY", "k", 1);
+	cr_assert_eq(b.use->secret(b.use, "env:ESPL_TEST_KEY", &value), ESPL_OK);
+	cr_assert_str_eq(value, "k");
+	cr_assert_eq(b.use->secret(b.use, "env:ESPL_NO_SUCH_KEY", &value), ESPL_E_UNKNOWN);
+	cr_assert_eq(b.use->secret(b.use, "file:/proc/self/comm", &value), ESPL_OK);
+	cr_assert_neq(strlen(value), 0);
+	cr_assert_eq(b.use->secret(b.use, "file:/etc/hostname", &value), ESPL_E_UNKNOWN,
+		"the user named no such file");
+	cr_assert(b.use->utc_ns(b.use) > 0);
+	finish(&b);
+}
+
+/* ---- cloud_local ---- */
+
+struct fake {
+	struct espl_offer offer;
+	char     name[32], gpu_type[64];
+	struct espl_node_event node[16];
+	char     detail[16][16];
+	unsigned node_count, done;
+	espl_status status;
+	char     argv[4][256];
+	uint32_t argc;
+};
+
+static espl_status
+told_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
+{
+	struct fake *fake = events->ctx;
+
+	fake->offer = *offer;
+	snprintf(fake->name, sizeof fake->name, "%s", offer->name);
+	snprintf(fake->gpu_type, sizeof fake->gpu_type, "%s", offer->gpu_type);
+	return ESPL_OK;
+}
+
+static espl_status
+told_node(const struct espl_cloud_events *events, const struct espl_node_event *event)
+{
+	struct fake *fake = events->ctx;
+
+	fake->node[fake->node_count] = *event;
+	snprintf(fake->detail[fake->node_count++], 16, "%s",
+		event->detail != NULL ? event->detail : "");
+	return ESPL_OK;
+}
+
+static void
+told_done(
+	const struct espl_cloud_events *events, uint64_t what, espl_status status, const char *text)
+{
+	struct fake *fake = events->ctx;
+
+	(void)what, (void)text;
+	fake->done++;
+	fake->status = status;
+}
+
+struct argv_sink { struct espl_argv_sink head; struct fake *fake; };
+
+static espl_status
+told_argv(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
+{
+	struct fake *fake = ((struct argv_sink *)(void *)sink)->fake;
+
+	for (uint32_t i = 0; i < argc; i++)
+		snprintf(fake->argv[i], sizeof fake->argv[i], "%s", argv[i]);
+	fake->argc = argc;
+	return ESPL_OK;
+}
+
+static const void *
+service(void *ctx, struct espl__instance *instance, const char *id)
+{
+	struct bench *b = ctx;
+
+	(void)instance;
+	return strcmp(id, ESPL_IO) == 0 ? b->use : NULL;
+}
+
+static void
+note(void *ctx, struct espl__instance *instance, espl_subject about, uint64_t id, const char *text)
+{
+	(void)ctx, (void)instance, (void)about, (void)id, (void)text;
+}
+
+Test(cloud_local, cuts_the_machine_into_nodes_that_share_nothing)
+{
+	static const espl_time    now;
+	struct bench              b;
+	struct fake               fake;
+	struct espl_cloud_events events = { sizeof events, 0, &fake, told_offer, NULL, told_node,
+		told_done };
+	struct espl__host_env env = {
+		.now = &now, .directory = "", .ctx = &b, .service = service, .note = note
+	};
+	struct espl__instance    *cloud = NULL;
+	struct espl__diag         diag = ESPL__DIAG_INIT;
+	const struct espl_cloud_ops *local;
+	struct espl_acquire       acquire[3];
+	const struct espl_acquire *requests[3] = { &acquire[0], &acquire[1], &acquire[2] };
+	struct espl_lease         lease = ESPL_INIT(struct espl_lease);
+	const struct espl_lease  *leases[1] = { &lease };
+	struct argv_sink          sink = { { sizeof sink.head, 0, told_argv }, &fake };
+
+	memset(&fake, 0, sizeof fake);
+	begin(&b, "nodes = 2; gpus = 3; device = \"cpu\"; price = 1.5; minimum_charge = \"60s\";");
+	cr_assert_eq(espl__instance_create(
+			     ESPL_CLOUD, "local", espl__tree_root(b.tree), &env, &cloud, &diag),
+		ESPL_OK, "%s", diag.text);
+	local = (const struct espl_cloud_ops *)(const void *)cloud->ops;
+	espl__cloudio_bind(b.io, cloud);
+	cr_assert_eq(local->start(cloud->self, &events, NULL), ESPL_OK);
+	cr_assert(fake.done == 1 && fake.status == ESPL_OK);
+	cr_assert_eq(fake.offer.gpus, 3);
+	cr_assert_eq(fake.offer.nodes_max, 2);
+	cr_assert_eq(fake.offer.price_hour, 1500000);
+	cr_assert_eq(fake.offer.minimum_charge, 60 * ESPL_SECOND);
+	memset(acquire, 0, sizeof acquire);
+	for (uint64_t i = 0; i < 3; i++)
+		acquire[i] = (struct espl_acquire){ .size = sizeof acquire[i],
+			.lease = 10 + i,
+			.token = "t",
+			.run = "r",
+			.offer = "local",
+			.market = "on-demand" };
+	cr_assert_eq(local->acquire(cloud->self, requests, 3, NULL), ESPL_OK);
+	cr_assert_eq(fake.node_count, 0, "answered from within");
+	while (fake.node_count < 3)
+		uv_run(&b.loop, UV_RUN_ONCE);
+	cr_assert(fake.node[0].state == ESPL_NODE_READY && fake.node[1].state == ESPL_NODE_READY);
+	cr_assert_str_neq(fake.detail[0], fake.detail[1]);
+	cr_assert(fake.node[2].state == ESPL_NODE_ENDED && fake.node[2].reason == ESPL_BY_CAPACITY);
+	lease.lease = 10;
+	lease.detail = fake.detail[0];
+	cr_assert_eq(local->reach(cloud->self, &lease, &sink.head, NULL), ESPL_OK);
+	cr_assert_eq(fake.argc, 2);
+	cr_assert_str_eq(fake.argv[1], "ESPALIER_AGENT_DEVICES=cpu:3");
+	cr_assert_eq(local->release(cloud->self, leases, 1, NULL), ESPL_OK);
+	cr_assert(fake.node[3].state == ESPL_NODE_ENDED && fake.node[3].reason == ESPL_BY_USER);
+	lease.lease = 20;			/* taken back after a crash: on the node it had */
+	cr_assert_eq(local->adopt(cloud->self, leases, 1, NULL), ESPL_OK);
+	cr_assert_eq(fake.node[4].state, ESPL_NODE_READY);
+	cr_assert_str_eq(fake.detail[4], fake.detail[0]);
+	espl__cloudio_cancel_all(b.io);
+	espl__instance_destroy(cloud);
+	finish(&b);
+}
