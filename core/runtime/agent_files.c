@@ -280,7 +280,8 @@ end_saving(struct espl__agent *a, struct espl__job *job)
 	if (s->diag.status == ESPL_OK) {
 		tell_saved(g, s);
 		let_go(&g->saving);
-		(void)hold_new(&g->saving, &s->diag);
+		if (hold_new(&g->saving, &s->diag) != ESPL_OK)
+			espl__report_garbage(g, "no new folder to save into: %s", espl__reason(&s->diag));
 	}
 	if (s->diag.status != ESPL_OK)
 		espl__report_garbage(g, "{\"saved\": %" PRIu64 "}: %s", s->iteration, s->diag.text);

@@ -260,6 +260,8 @@ rank_gone(struct espl__agent_rank *r)
 		espl__gang_kill(g, r->text != NULL ? 0 : g->start.grace_ms);
 }
 
+/* The text goes into the driver's journal, where no path of this machine belongs: that is said
+ * in a log line. */
 static void
 could_not(struct espl__agent_rank *r, const struct espl__sup_note *note)
 {
@@ -271,8 +273,9 @@ could_not(struct espl__agent_rank *r, const struct espl__sup_note *note)
 		espl__rank_fail(r, "cannot run '%s': %s", program, strerror(note->value));
 		break;
 	case ESPL__SUP_NO_FOLDER:
-		espl__rank_fail(r, "cannot enter the folder '%s': %s", t->directory,
-		    strerror(note->value));
+		espl__rank_fail(r, "cannot enter the working folder: %s", strerror(note->value));
+		espl__agent_log(r->gang->agent, ESPL_WARN, "trial %" PRIu64 ": cannot enter '%s': %s",
+		    t->trial, t->directory, strerror(note->value));
 		break;
 	case ESPL__SUP_NO_LIMIT:
 		espl__rank_fail(r, "cannot limit the size of its files to %" PRId64 " bytes: %s",

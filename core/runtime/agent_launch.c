@@ -14,6 +14,7 @@
 #include "base/mem.h"
 #include "runtime/agent.h"
 #include "runtime/agent_sup.h"
+#include "runtime/store.h"
 
 /* ---- ports ------------------------------------------------------------------------------- */
 
@@ -253,8 +254,7 @@ launch_ranks(struct espl__agent_gang *g, int listen_fd)
 
 	s.log = espl__files_log(g);
 	if (s.log < 0)
-		espl__rank_fail(&g->ranks[0], "cannot open '%s/log': %s", g->folder,
-		    strerror(errno));
+		espl__rank_fail(&g->ranks[0], "cannot open the trial's log: %s", strerror(errno));
 	else if (g->leads && report_socket(g, &report) != 0)
 		espl__rank_fail(&g->ranks[0], "no socket for its reports: %s", strerror(errno));
 	for (uint32_t i = 0; i < g->start.rank_count && g->culprit < 0; i++) {
@@ -284,10 +284,12 @@ espl__gang_launch(struct espl__agent_gang *g)
 	g->key = gang_key(g);
 	if (!gpus_exist(g) || meeting_point(g, &listen_fd) != 0)
 		return -1;
-	if (espl__files_make(g, &diag) != ESPL_OK)
-		espl__rank_fail(&g->ranks[0], "%s", diag.text);
-	else
+	if (espl__files_make(g, &diag) != ESPL_OK) {
+		espl__rank_fail(&g->ranks[0], "cannot make the trial's files: %s", espl__reason(&diag));
+		espl__agent_log(g->agent, ESPL_ERROR, "trial %" PRIu64 ": %s", g->start.trial, diag.text);
+	} else {
 		launch_ranks(g, listen_fd);
+	}
 	if (listen_fd >= 0)
 		close(listen_fd);
 	return g->culprit < 0 ? 0 : -1;

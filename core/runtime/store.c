@@ -253,6 +253,7 @@ seal_folder(struct seal *s, int fd, const char *path, unsigned depth)
 espl_status
 espl__store_seal(const char *folder, uint64_t *bytes, struct espl__diag *diag)
 {
+	struct espl__diag inner = ESPL__DIAG_INIT;
 	struct seal s = { .diag = diag };
 	espl_status status;
 	char       *path;
@@ -272,7 +273,10 @@ espl__store_seal(const char *folder, uint64_t *bytes, struct espl__diag *diag)
 
 		espl__print(&s.text, "end %" PRIu64 " %08" PRIx32 "\n", s.entries, crc);
 		path = espl__format("%s/" ESPL__MANIFEST, folder);
-		status = espl__file_write(path, s.text.data, s.text.size, diag);
+		status = espl__file_write(path, s.text.data, s.text.size, &inner);
+		if (status != ESPL_OK)
+			(void)espl__fail(diag, status, "cannot write the checkpoint's " ESPL__MANIFEST ": %s",
+			    espl__reason(&inner));
 		free(path);
 	}
 	close(fd);
@@ -294,7 +298,7 @@ replace(const char *saving, const char *place, struct espl__diag *diag)
 		status = espl__fail_errno(diag, "cannot put the checkpoint in its place");
 	else if (renameat2(AT_FDCWD, ready, AT_FDCWD, place, RENAME_EXCHANGE) == 0)
 		(void)espl__tree_remove(ready, NULL);	/* collected later if it stays */
-	else if (espl__tree_remove(place, diag) != ESPL_OK || rename(ready, place) != 0)
+	else if (espl__tree_remove(place, NULL) != ESPL_OK || rename(ready, place) != 0)
 		status = espl__fail_errno(diag, "cannot put the checkpoint in its place");
 	free(ready);
 	return status;
@@ -330,6 +334,16 @@ espl__store_publish(const char *saving, const char *place, struct espl__diag *di
 			status = espl__fail_errno(diag, "cannot put the checkpoint in its place");
 	}
 	return status == ESPL_OK ? sync_parent(place, diag) : status;
+}
+
+const char *
+espl__reason(const struct espl__diag *diag)
+{
+	const char *at = diag->text, *next;
+
+	while ((next = strstr(at, ": ")) != NULL)
+		at = next + 2;
+	return at;
 }
 
 /* ---- check ------------------------------------------------------------------------------- */
@@ -447,10 +461,11 @@ check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
 espl_status
 espl__store_check(const char *folder, struct espl__diag *diag)
 {
-	struct espl__buf text = { NULL, 0, 0 };
-	espl_status      status;
-	char            *path;
-	int              fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct espl__diag inner = ESPL__DIAG_INIT;
+	struct espl__buf  text = { NULL, 0, 0 };
+	espl_status       status;
+	char             *path;
+	int               fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (fd < 0)
 		return espl__fail_errno(diag, "its folder cannot be opened");
@@ -458,7 +473,10 @@ espl__store_check(const char *folder, struct espl__diag *diag)
 	if (access(path, R_OK) != 0)
 		status = espl__fail_errno(diag, "its " ESPL__MANIFEST " cannot be opened");
 	else
-		status = espl__file_read(path, LIMIT, &text, diag);
+		status = espl__file_read(path, LIMIT, &text, &inner);
+	if (inner.status != ESPL_OK)
+		(void)espl__fail(diag, status, "its " ESPL__MANIFEST " cannot be read: %s",
+		    espl__reason(&inner));
 	if (status == ESPL_OK)
 		status = check_entries(fd, &text, diag);
 	free(path);

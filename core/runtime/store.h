@@ -18,4 +18,7 @@ espl_status espl__store_publish(const char *saving, const char *place, struct es
 /* Every entry of MANIFEST is there, with its size and check sum.  Anything else beside them is
  * not looked at.  The message begins with what is missing or damaged. */
 espl_status espl__store_check(const char *folder, struct espl__diag *);
+/* All messages above name files as the checkpoint knows them.  For others: what the system said
+ * ("No space left on device"), without the path before it; points into the diag. */
+const char *espl__reason(const struct espl__diag *);
 #endif

@@ -1,0 +1,411 @@
+/* espalier_trial.h - the trial protocol of espalier for programs in C or C++, in one header.
+ *
+ *	struct espalier_trial t;
+ *
+ *	if (espalier_start(&t, 10) != 0)		// 10 iterations when run by hand
+ *		return 1;
+ *	double lr = espalier_number(&t, "lr", 0.1);
+ *	for (uint64_t i = t.iteration + 1; i <= t.budget && !t.ended; i++) {
+ *		double loss = train(i);
+ *		int    verdict = espalier_report(&t, i, "loss", loss);
+ *
+ *		if (verdict < 0)
+ *			return 1;
+ *		if ((verdict & ESPALIER_SAVE) != 0) {
+ *			write_model(espalier_save_folder(&t));
+ *			espalier_saved(&t, i);
+ *		}
+ *	}
+ *	espalier_finish(&t);
+ *
+ * Outside espalier the reports are printed.  Include it in one source file: the functions are
+ * static, and SIGTERM is caught here.  The protocol itself: trial-protocol.md.
+ */
+#ifndef ESPALIER_TRIAL_H
+#define ESPALIER_TRIAL_H
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <unistd.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define ESPALIER_SAVE 1		/* write a checkpoint, then call espalier_saved              */
+#define ESPALIER_END  2		/* leave the loop and exit with status 0                     */
+
+struct espalier_trial {
+	uint64_t trial, seed;		/* seed: the same at every start of this trial        */
+	uint64_t iteration;		/* done so far                                        */
+	uint64_t budget;		/* train up to this one; may rise with a report       */
+	uint64_t iterations_max;
+	unsigned rank, world, local_rank, attempt;
+	const char *checkpoint;		/* folder to restore from, "" fresh                   */
+	const char *scratch;
+	int      inside;		/* 0: run by hand                                     */
+	int      ended;
+	/* private */
+	int      fd, sealing;
+	const char *save;
+	char    *params;		/* text of the JSON object                            */
+	char     inbox[256];
+	size_t   inbox_size;
+};
+
+static volatile sig_atomic_t espalier_terminated_;
+
+static inline void
+espalier_on_term_(int sig)
+{
+	(void)sig;
+	espalier_terminated_ = 1;
+}
+
+static inline uint64_t
+espalier_env_(const char *name, uint64_t fallback)
+{
+	const char *text = getenv(name);
+
+	return text != NULL && text[0] != '\0' ? strtoull(text, NULL, 10) : fallback;
+}
+
+static inline const char *
+espalier_env_text_(const char *name)
+{
+	const char *text = getenv(name);
+
+	return text != NULL ? text : "";
+}
+
+static inline char *
+espalier_slurp_(const char *path)
+{
+	FILE  *f = fopen(path, "rb");
+	char  *text = NULL;
+	size_t size = 0, room = 0, got;
+
+	if (f == NULL)
+		return NULL;
+	do {
+		if (room - size < 2) {
+			char *more = (char *)realloc(text, room = room == 0 ? 4096 : room * 2);
+
+			if (more == NULL)
+				break;
+			text = more;
+		}
+		got = fread(text + size, 1, room - size - 1, f);
+		size += got;
+	} while (got > 0);
+	fclose(f);
+	if (text != NULL)
+		text[size] = '\0';
+	return text;
+}
+
+/* Reads the environment.  `iterations` is the budget outside espalier.  0, or -1 with a message
+ * on standard error. */
+static inline int
+espalier_start(struct espalier_trial *t, uint64_t iterations)
+{
+	const char *params = espalier_env_text_("ESPALIER_PARAMS");
+
+	memset(t, 0, sizeof *t);
+	t->inside = getenv("ESPALIER_TRIAL") != NULL;
+	t->trial = espalier_env_("ESPALIER_TRIAL", 0);
+	t->seed = espalier_env_("ESPALIER_SEED", 0);
+	t->iteration = espalier_env_("ESPALIER_ITERATION", 0);
+	t->budget = espalier_env_("ESPALIER_BUDGET", iterations);
+	t->iterations_max = espalier_env_("ESPALIER_ITERATIONS_MAX", iterations);
+	t->rank = (unsigned)espalier_env_("RANK", 0);
+	t->world = (unsigned)espalier_env_("WORLD_SIZE", 1);
+	t->local_rank = (unsigned)espalier_env_("LOCAL_RANK", 0);
+	t->attempt = (unsigned)espalier_env_("ESPALIER_ATTEMPT", 0);
+	t->checkpoint = espalier_env_text_("ESPALIER_CHECKPOINT");
+	t->scratch = espalier_env_text_("ESPALIER_SCRATCH");
+	t->save = espalier_env_text_("ESPALIER_SAVE");
+	t->fd = getenv("ESPALIER_REPORT_FD") != NULL ? atoi(getenv("ESPALIER_REPORT_FD")) : -1;
+	if (t->fd >= 0 && fcntl(t->fd, F_SETFD, FD_CLOEXEC) != 0) {
+		perror("espalier_trial: ESPALIER_REPORT_FD");
+		return -1;
+	}
+	if (params[0] != '\0' && (t->params = espalier_slurp_(params)) == NULL) {
+		fprintf(stderr, "espalier_trial: cannot read '%s': %s\n", params, strerror(errno));
+		return -1;
+	}
+	if (t->inside) {
+		struct sigaction action;
+
+		memset(&action, 0, sizeof action);
+		sigemptyset(&action.sa_mask);
+		action.sa_handler = espalier_on_term_;
+		if (sigaction(SIGTERM, &action, NULL) != 0) {
+			perror("espalier_trial: SIGTERM");
+			return -1;
+		}
+	}
+	return 0;
+}
+
+static inline void
+espalier_finish(struct espalier_trial *t)
+{
+	free(t->params);
+	t->params = NULL;
+	if (t->fd >= 0)
+		close(t->fd);
+	t->fd = -1;
+}
+
+/* ---- parameters: one flat object of numbers and words ------------------------------------- */
+
+/* Where the value of `name` begins, or NULL. */
+static inline const char *
+espalier_find_(const struct espalier_trial *t, const char *name)
+{
+	const char *at = t->params;
+	size_t      length = strlen(name);
+
+	while (at != NULL && (at = strchr(at, '"')) != NULL) {
+		const char *begin = ++at;
+		int         key;
+
+		for (; *at != '\0' && *at != '"'; at++)
+			if (*at == '\\' && at[1] != '\0')
+				at++;
+		if (*at == '\0')
+			return NULL;
+		key = (size_t)(at - begin) == length && memcmp(begin, name, length) == 0;
+		at++;
+		at += strspn(at, " \t\r\n");
+		if (*at != ':')
+			continue;	/* it was a value */
+		at++;
+		at += strspn(at, " \t\r\n");
+		if (key)
+			return at;
+		if (*at == '"') {	/* past a word, so that it is not taken for a name */
+			for (at++; *at != '\0' && *at != '"'; at++)
+				if (*at == '\\' && at[1] != '\0')
+					at++;
+			if (*at == '"')
+				at++;
+		}
+	}
+	return NULL;
+}
+
+/* A parameter that is a number (true is 1, false 0); `fallback` if there is none of this name. */
+static inline double
+espalier_number(const struct espalier_trial *t, const char *name, double fallback)
+{
+	const char *at = espalier_find_(t, name);
+	char       *end;
+	double      value;
+
+	if (at == NULL)
+		return fallback;
+	if (strncmp(at, "true", 4) == 0 || strncmp(at, "false", 5) == 0)
+		return at[0] == 't' ? 1.0 : 0.0;
+	value = strtod(at, &end);
+	return end != at ? value : fallback;
+}
+
+/* A parameter that is a word, as it is written in the JSON (nothing unescaped), into `room`.
+ * Returns room, or `fallback` if there is none of this name or it does not fit. */
+static inline const char *
+espalier_word(const struct espalier_trial *t, const char *name, const char *fallback, char *room,
+           size_t size)
+{
+	const char *at = espalier_find_(t, name);
+	size_t      length = 0;
+
+	if (at == NULL || *at++ != '"')
+		return fallback;
+	while (at[length] != '\0' && at[length] != '"')
+		length += at[length] == '\\' && at[length + 1] != '\0' ? 2 : 1;
+	if (length >= size)
+		return fallback;
+	memcpy(room, at, length);
+	room[length] = '\0';
+	return room;
+}
+
+/* ---- reports ------------------------------------------------------------------------------- */
+
+static inline int
+espalier_send_(struct espalier_trial *t, const char *text, size_t size)
+{
+	while (size > 0) {
+		ssize_t sent = send(t->fd, text, size, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0) {
+			perror("espalier_trial: report");
+			return -1;
+		}
+		text += sent;
+		size -= (size_t)sent;
+	}
+	return 0;
+}
+
+static inline int
+espalier_verdict_(struct espalier_trial *t, const char *answer)
+{
+	int verdict;
+
+	if (strncmp(answer, "continue", 8) == 0) {
+		if (answer[8] == ' ')
+			t->budget = strtoull(answer + 9, NULL, 10);
+		return 0;
+	}
+	if (strcmp(answer, "checkpoint") == 0)
+		verdict = ESPALIER_SAVE;
+	else if (strcmp(answer, "pause") == 0)
+		verdict = ESPALIER_SAVE | ESPALIER_END;
+	else if (strcmp(answer, "stop") == 0)
+		verdict = ESPALIER_END;
+	else {
+		fprintf(stderr, "espalier_trial: the answer '%s' is unknown\n", answer);
+		return -1;
+	}
+	t->ended = t->ended || (verdict & ESPALIER_END) != 0;
+	return verdict;
+}
+
+/* Waits for a line.  SIGTERM is blocked but while it waits, so that none is missed. */
+static inline int
+espalier_answer_(struct espalier_trial *t)
+{
+	for (;;) {
+		char         *end = (char *)memchr(t->inbox, '\n', t->inbox_size);
+		sigset_t      term, before;
+		ssize_t       got = 0;
+		int           ready = 0;
+
+		if (end != NULL) {
+			char   line[sizeof t->inbox];
+			size_t size = (size_t)(end - t->inbox);
+
+			memcpy(line, t->inbox, size);
+			line[size] = '\0';
+			t->inbox_size -= size + 1;
+			memmove(t->inbox, end + 1, t->inbox_size);
+			return espalier_verdict_(t, line);
+		}
+		sigemptyset(&term);
+		sigaddset(&term, SIGTERM);
+		sigprocmask(SIG_BLOCK, &term, &before);
+		while (!espalier_terminated_ && ready <= 0) {
+			fd_set set;
+
+			FD_ZERO(&set);
+			FD_SET(t->fd, &set);
+			ready = pselect(t->fd + 1, &set, NULL, NULL, NULL, &before);
+		}
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		if (espalier_terminated_)
+			return espalier_verdict_(t, "pause");
+		if (t->inbox_size < sizeof t->inbox)
+			got = recv(t->fd, t->inbox + t->inbox_size, sizeof t->inbox - t->inbox_size,
+			    0);
+		if (got == 0 || (got < 0 && errno != EINTR)) {
+			fprintf(stderr, "espalier_trial: espalier has gone away\n");
+			return -1;
+		}
+		t->inbox_size += got > 0 ? (size_t)got : 0;
+	}
+}
+
+/* Several metrics at once.  Returns ESPALIER_SAVE and ESPALIER_END as they apply, 0 to go on, -1
+ * on failure (said on standard error).  Ranks other than 0 report nothing and are told nothing:
+ * send them rank 0's verdict and budget by your own means. */
+static inline int
+espalier_report_all(struct espalier_trial *t, uint64_t iteration, const char *const *names,
+                    const double *values, unsigned count)
+{
+	char   line[16384];
+	size_t size = (size_t)snprintf(line, sizeof line, "{\"iteration\": %llu, \"metrics\": {",
+	    (unsigned long long)iteration);
+
+	for (unsigned i = 0; i < count; i++) {
+		if (isfinite(values[i]))
+			size += (size_t)snprintf(line + size, sizeof line - size, "%s\"%s\": %.17g",
+			    i > 0 ? ", " : "", names[i], values[i]);
+		else
+			size += (size_t)snprintf(line + size, sizeof line - size,
+			    "%s\"%s\": \"%s\"",
+			    i > 0 ? ", " : "", names[i], isnan(values[i]) ? "nan" : values[i] > 0
+			    ? "inf" : "-inf");
+		if (size > sizeof line - 64) {
+			fprintf(stderr, "espalier_trial: too many metrics for a line\n");
+			return -1;
+		}
+	}
+	t->iteration = iteration;
+	size += (size_t)snprintf(line + size, sizeof line - size, "}}\n");
+	if (t->fd < 0) {
+		if (!t->inside && t->rank == 0)
+			fputs(line, stdout);
+		t->ended = t->ended || (!t->inside && iteration >= t->budget);
+		return t->ended ? ESPALIER_END : 0;
+	}
+	if (espalier_send_(t, line, size) != 0)
+		return -1;
+	return espalier_terminated_ ? espalier_verdict_(t, "pause") : espalier_answer_(t);
+}
+
+static inline int
+espalier_report(struct espalier_trial *t, uint64_t iteration, const char *name, double value)
+{
+	return espalier_report_all(t, iteration, &name, &value, 1);
+}
+
+/* The folder to write the checkpoint into; empty when it is given out. */
+static inline const char *
+espalier_save_folder(struct espalier_trial *t)
+{
+	while (t->sealing) {		/* the last checkpoint is being put away */
+		DIR *folder = opendir(t->save);
+		int  entries = 0;
+
+		while (folder != NULL && readdir(folder) != NULL)
+			entries++;
+		t->sealing = folder == NULL || entries > 2;
+		if (folder != NULL)
+			closedir(folder);
+		if (t->sealing)
+			(void)poll(NULL, 0, 2);
+	}
+	return t->save[0] != '\0' ? t->save : ".";
+}
+
+/* The folder holds the whole checkpoint of this iteration (rank 0). */
+static inline int
+espalier_saved(struct espalier_trial *t, uint64_t iteration)
+{
+	char line[64];
+	int  size = snprintf(line, sizeof line, "{\"saved\": %llu}\n",
+	    (unsigned long long)iteration);
+
+	if (t->fd < 0)
+		return 0;
+	t->sealing = 1;
+	return espalier_send_(t, line, (size_t)size);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

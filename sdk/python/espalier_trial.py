@@ -1,0 +1,197 @@
+"""espalier_trial - the trial protocol of espalier for Python programs, in one file.
+
+    import espalier_trial as et
+
+    run = et.start(params={"lr": 0.1}, iterations=10)   # defaults, for running it by hand
+    model = load(run.checkpoint) if run.checkpoint else make(run.params, seed=run.seed)
+    for i in run.iterations():
+        accuracy = train_one_epoch(model)
+        verdict = run.report(i, {"val_accuracy": accuracy})
+        if verdict.save:
+            model.write(os.path.join(run.save, "model"))
+            run.saved(i)
+
+The loop ends by itself when the trial is paused, stopped or at its budget; then exit normally.
+Outside espalier the reports are printed and the program runs to its own number of iterations.
+Only the standard library is used; Python 3.6 or later.  The protocol itself is described in
+trial-protocol.md.  Copy this file beside your program if you like: it is made for that.
+"""
+
+import collections
+import json
+import math
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+
+__all__ = ["start", "Run", "Verdict"]
+
+#: What to do after a report.  save: write a checkpoint into run.save, then call run.saved(i).
+#: end: leave the loop (after saving, if that is asked too) and exit with status 0.
+#: budget: train up to this iteration.  A tuple, so that it can be sent to the other ranks.
+Verdict = collections.namedtuple("Verdict", ["save", "end", "budget"])
+
+
+def _number(name, default):
+    text = os.environ.get(name, "")
+    return int(text) if text else default
+
+
+class Run:
+    """One start of a trial on this rank; made by start()."""
+
+    def __init__(self, params, iterations):
+        path = os.environ.get("ESPALIER_PARAMS")
+        self.params = dict(params or {})       #: the configuration: name -> number or word
+        if path:
+            with open(path, encoding="utf-8") as f:
+                self.params = json.load(f)
+        self.trial = _number("ESPALIER_TRIAL", 0)
+        self.rank = _number("RANK", 0)
+        self.world = _number("WORLD_SIZE", 1)
+        self.local_rank = _number("LOCAL_RANK", 0)
+        self.attempt = _number("ESPALIER_ATTEMPT", 0)
+        self.seed = _number("ESPALIER_SEED", 0)    #: the same at every start of this trial
+        self.iteration = _number("ESPALIER_ITERATION", 0)  #: done so far
+        self.budget = _number("ESPALIER_BUDGET", iterations)  #: train up to this one
+        self.iterations_max = _number("ESPALIER_ITERATIONS_MAX", iterations)
+        self.checkpoint = os.environ.get("ESPALIER_CHECKPOINT", "")  #: folder; '' fresh
+        self.scratch = os.environ.get("ESPALIER_SCRATCH", "")
+        self.ended = False
+        self._save = os.environ.get("ESPALIER_SAVE", "")
+        self._sealing = False
+        self._inbox = b""
+        self._terminated = False
+        self._wake = None
+        self._socket = None
+        if "ESPALIER_REPORT_FD" in os.environ:
+            fd = int(os.environ["ESPALIER_REPORT_FD"])
+            os.set_inheritable(fd, False)      # children must not hold it
+            self._socket = socket.socket(fileno=fd)
+            self._socket.setblocking(True)
+        if self.inside and threading.current_thread() is threading.main_thread():
+            self._wake = socket.socketpair()
+            for end in self._wake:
+                end.setblocking(False)
+            signal.signal(signal.SIGTERM, self._on_term)
+
+    @property
+    def inside(self):
+        """True under espalier, False when run by hand."""
+        return "ESPALIER_TRIAL" in os.environ
+
+    @property
+    def save(self):
+        """The folder to write a checkpoint into; empty when it is given out."""
+        if not self.inside and not self._save:
+            self._save = os.path.join(os.getcwd(), "checkpoint")
+            os.makedirs(self._save, exist_ok=True)
+        while self._sealing and not self._empty():
+            time.sleep(0.002)                  # the last checkpoint is being put away
+        self._sealing = False
+        return self._save
+
+    def _empty(self):
+        try:
+            return not os.listdir(self._save)
+        except FileNotFoundError:
+            return False
+
+    def _on_term(self, _number, _frame):
+        """A notice to leave soon: on rank 0 the next verdict is to save and to end."""
+        self._terminated = True
+        try:
+            self._wake[1].send(b"x")
+        except OSError:
+            pass
+
+    def iterations(self):
+        """The iterations to train, as far as the budget goes, also when it grows."""
+        while not self.ended and self.iteration < self.budget:
+            before = self.iteration
+            yield before + 1
+            if self.iteration == before:       # not reported (another rank than 0)
+                self.iteration += 1
+
+    def report(self, iteration, metrics, finished=False):
+        """Reports what came out of an iteration and returns what to do now.
+
+        Waits for the answer.  finished=True: the trial is complete before its budget.
+        Ranks other than 0 report nothing and are told nothing: send them rank 0's verdict
+        by your own means (torch.distributed.broadcast_object_list, MPI) and call follow().
+        """
+        self.iteration = iteration
+        if self._socket is None:
+            if not self.inside:
+                print("iteration %d: %s" % (iteration, ", ".join(
+                    "%s %.6g" % (k, v) for k, v in metrics.items())), flush=True)
+            return Verdict(False, finished or (not self.inside and iteration >= self.budget),
+                           self.budget)
+        line = {"iteration": int(iteration), "metrics": {str(k): _plain(v) for k, v in metrics.items()}}
+        if finished:
+            line["finished"] = True
+        self._send(line)
+        answer = "pause" if self._terminated else self._answer()
+        return self.follow(self._verdict(answer, finished))
+
+    def follow(self, verdict):
+        """Takes over a verdict that another rank got; returns it."""
+        self.budget = verdict.budget
+        self.ended = self.ended or verdict.end
+        return verdict
+
+    def saved(self, iteration):
+        """Says that run.save holds the whole checkpoint of this iteration (rank 0)."""
+        if self._socket is not None:
+            self._send({"saved": int(iteration)})
+            self._sealing = True
+        elif not self.inside:
+            print("saved iteration %d in %s" % (iteration, self._save), flush=True)
+
+    def _verdict(self, answer, finished):
+        words = answer.split()
+        word = words[0] if words else ""
+        budget = self.budget
+        if word == "continue" and len(words) == 2:
+            budget = int(words[1])
+        elif len(words) != 1 or word not in ("continue", "checkpoint", "pause", "stop"):
+            raise RuntimeError("espalier answered %r" % answer)
+        return Verdict(word in ("checkpoint", "pause"), word in ("pause", "stop") or finished, budget)
+
+    def _send(self, what):
+        self._socket.sendall(json.dumps(what, allow_nan=False).encode() + b"\n")
+
+    def _answer(self):
+        watched = [self._socket] + ([self._wake[0]] if self._wake else [])
+        while b"\n" not in self._inbox:
+            ready, _, _ = select.select(watched, [], [])
+            if self._terminated:
+                return "pause"
+            if self._socket in ready:
+                got = self._socket.recv(4096)
+                if not got:
+                    raise EOFError("espalier has gone away")
+                self._inbox += got
+        line, self._inbox = self._inbox.split(b"\n", 1)
+        return line.decode()
+
+
+def _plain(value):
+    """A number as strict JSON has it: what is not finite becomes a word."""
+    value = float(value)
+    if math.isfinite(value):
+        return value
+    return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+
+
+def start(params=None, iterations=10):
+    """Begins: reads the environment.  The arguments are for runs by hand, outside espalier."""
+    return Run(params, iterations)
+
+
+if __name__ == "__main__":
+    sys.exit("espalier_trial is a module: import it in your training program")

@@ -1,0 +1,408 @@
+/* test_runtime.c - espalier-agent as a driver sees it, and the frames between the two.
+ *
+ * Each test starts a real agent on two pipes and lets it run real processes (mostly /bin/sh).
+ */
+#include "agent_peer.h"
+#include "runtime/nvml.h"
+
+/* ---- wire -------------------------------------------------------------------------------- */
+
+Test(wire, start_survives_and_damage_is_seen)
+{
+	static const char *argv[] = { "prog", "", "x y" }, *env[] = { "A=1", "B=" };
+	struct espl__start_rank ranks[2] = { { 3, 0, 7 }, { 5, 1, 2 } };
+	struct espl__start s = { .gang = 1ull << 40, .trial = 9, .world = 8, .nodes = 3,
+	    .node_rank = 1,
+		.rank_count = 2, .ranks = ranks, .packing = 1, .attempt = 4, .master = "10.0.0.1",
+		.port = 65535, .device_gpu = 1, .threads = 3, .argv = argv, .argc = 3,
+		    .options = "a = 1;",
+		.params = "{}", .directory = "/", .env = env, .env_count = 2, .iteration = 5,
+		    .budget = 6,
+		.iterations_max = 7, .seed = UINT64_MAX, .source = 8, .checkpoint = 5,
+		    .file_max = 1,
+		.grace_ms = 10 }, t;
+	struct espl__buf    b = { NULL, 0, 0 }, f = { NULL, 0, 0 };
+	struct espl__reader r;
+	uint8_t             type;
+	size_t              used;
+	void               *memory;
+
+	espl__start_put(&s, &b);
+	r = espl__reader(b.data, b.size);
+	cr_assert_eq(espl__start_get(&r, &t, &memory), 0);
+	cr_assert(t.gang == s.gang && t.seed == s.seed && t.port == 65535 && t.grace_ms == 10
+	    && t.argc == 3);
+	cr_assert(t.ranks[1].rank == 5 && t.ranks[1].gpu == 2 && t.argv[3] == NULL
+	    && t.trainable == NULL);
+	cr_assert_str_eq(t.argv[2], "x y");
+	cr_assert_str_eq(t.env[1], "B=");
+	free(memory);
+	for (size_t n = 0; n < b.size; n++) {	/* cut anywhere it is refused */
+		r = espl__reader(b.data, n);
+		cr_assert_eq(espl__start_get(&r, &t, &memory), -1);
+	}
+	espl__frame_put(&f, ESPL__MSG_START, b.data, b.size);
+	cr_assert_eq(espl__frame_get(&f, 0, &type, &r, &used), 1);
+	cr_assert(type == ESPL__MSG_START && used == f.size && (size_t)(r.end - r.at) == b.size);
+	for (size_t n = 0; n < f.size; n++) {	/* a flipped bit never passes */
+		int got;
+
+		f.data[n] ^= 0x10;
+		got = espl__frame_get(&f, 0, &type, &r, &used);
+		cr_assert(got != 1, "byte %zu", n);
+		f.data[n] ^= 0x10;
+		f.size--;
+		cr_assert_eq(espl__frame_get(&f, 0, &type, &r, &used), 0);
+		f.size++;
+	}
+	ranks[1].rank = 3;			/* twice the same rank */
+	espl__buf_clear(&b);
+	espl__start_put(&s, &b);
+	r = espl__reader(b.data, b.size);
+	cr_assert_eq(espl__start_get(&r, &t, &memory), -1);
+	espl__buf_free(&b);
+	espl__buf_free(&f);
+}
+
+Test(nvml, lists_gpus_by_place_or_says_why_not)
+{
+	struct espl__gpu gpus[4];
+	const char      *why, *folder = getenv("abs_top_builddir");
+	char             path[4096];
+
+	setenv("ESPALIER_NVML", "/nowhere/libnvml.so", 1);
+	cr_assert_eq(espl__nvml_list(gpus, 4, &why), 0);
+	cr_assert(has(why, "ESPALIER_NVML"));
+	setenv("ESPALIER_NVML", "libm.so.6", 1);
+	cr_assert_eq(espl__nvml_list(gpus, 4, &why), 0);
+	cr_assert(has(why, "lacks"));
+	if (folder == NULL)
+		cr_skip("made for `make check`: abs_top_builddir is not set");
+	snprintf(path, sizeof path, "%s/tests/unit/.libs/two_gpus.so", folder);
+	setenv("ESPALIER_NVML", path, 1);
+	cr_assert_eq(espl__nvml_list(gpus, 4, &why), 2, "%s", why);
+	cr_assert_str_eq(gpus[0].uuid, "GPU-2");
+	cr_assert_str_eq(gpus[1].uuid, "GPU-0");
+	cr_assert_eq(gpus[0].memory_bytes, 80ull << 30);
+	cr_assert_eq(espl__nvml_list(gpus, 1, &why), 1);
+}
+
+/* ---- a trial's life ---------------------------------------------------------------------- */
+
+Test(agent, a_trial_reports_saves_and_pauses)
+{
+	struct peer p;
+	struct end  e;
+	char       *text;
+	struct script s = { .gang = 7, .trial = 3, .env = "OMP_NUM_THREADS=9", .text =
+		"env > env; echo to the log; cat \"$ESPALIER_PARAMS\" > seen; "
+		"echo '{\"iteration\": 1, \"metrics\": {\"a\": 1}}' >&3; read r <&3; echo $r >> replies; "
+		"mkdir $ESPALIER_SAVE/sub; echo model > \"$ESPALIER_SAVE/sub/m odel\"; ln -s sub $ESPALIER_SAVE/last; "
+		"echo '{\"saved\": 1}' >&3; "
+		"echo '{\"iteration\": 2, \"metrics\": {\"saved\": 1}}' >&3; read r <&3; echo $r >> replies; "
+		"echo two > $ESPALIER_SAVE/x; echo '{\"saved\": 2}' >&3; exit 0" };
+
+	open_agent(&p, "cpu:4", 0);
+	start(&p, &s);
+	expect(&p, ESPL__MSG_STARTED, 7);
+	expect_line(&p, 7, "{\"iteration\": 1, \"metrics\": {\"a\": 1}}");
+	reply(&p, 7, "checkpoint");
+	expect(&p, ESPL__MSG_SAVED, 7);
+	cr_assert_eq(espl__get_v64(&p.r), 1);
+	cr_assert_eq(espl__get_v64(&p.r), 6);
+	expect_line(&p, 7, "{\"iteration\": 2, \"metrics\": {\"saved\": 1}}");
+	reply(&p, 7, "pause");
+	expect(&p, ESPL__MSG_SAVED, 7);
+	e = ended(&p, 7);
+	cr_assert(e.ranks == 1 && e.code[0] == 0);
+	text = slurp(&p, "replies");
+	cr_assert_str_eq(text, "checkpoint\npause\n");
+	free(text);
+	text = slurp(&p, "seen");
+	cr_assert_str_eq(text, "{\"lr\": 0.5}\n");
+	free(text);
+	text = slurp(&p, "trials/3/log");
+	cr_assert_str_eq(text, "to the log\n");
+	free(text);
+	text = slurp(&p, "env");
+	cr_assert(has(text, "ESPALIER_TRIAL=3\n") && has(text, "ESPALIER_SEED=4242\n"));
+	cr_assert(has(text, "\nWORLD_SIZE=1\n") && has(text, "\nLOCAL_RANK=0\n") && has(text,
+	    "\nMASTER_PORT="));
+	cr_assert(has(text, "TORCHELASTIC_USE_AGENT_STORE=False") && has(text,
+	    "ESPALIER_ATTEMPT=2\n"));
+	cr_assert(has(text, "OMP_NUM_THREADS=9\n") && has(text, "OPENBLAS_NUM_THREADS=2\n"));
+	cr_assert(has(text, "CUDA_VISIBLE_DEVICES=\n") && has(text, "ESPALIER_CHECKPOINT=\n"));
+	cr_assert(!has(text, "SLURM_") && !has(text, "PMIX_") && !has(text,
+	    "ESPALIER_AGENT_DEVICES"));
+	free(text);
+	cr_assert(exists(&p, "trials/3/checkpoint-1/MANIFEST") && exists(&p,
+	    "trials/3/checkpoint-2/x"));
+	cr_assert(!exists(&p, "trials/3/saving-7") && !exists(&p, "trials/3/scratch-7.0"));
+
+	/* Another gang goes on from there; then all but one checkpoint is collected. */
+	s = (struct script){ .gang = 8, .trial = 4, .source = 3, .checkpoint = 1, .iteration = 1,
+	    .text =
+		"cat \"$ESPALIER_CHECKPOINT/last/m odel\"; echo restored >&3; read r <&3" };
+	start(&p, &s);
+	expect(&p, ESPL__MSG_STARTED, 8);
+	expect_line(&p, 8, "restored");
+	two(&p, ESPL__MSG_COLLECT, 3, 2);
+	two(&p, ESPL__MSG_COLLECT, 4, 0);	/* nothing a living gang uses goes */
+	reply(&p, 8, "stop");
+	(void)ended(&p, 8);
+	text = slurp(&p, "trials/4/log");
+	cr_assert_str_eq(text, "model\n");
+	free(text);
+	cr_assert(!exists(&p, "trials/3/checkpoint-1") && exists(&p, "trials/3/checkpoint-2"));
+	cr_assert_eq(close_agent(&p), 0);
+}
+
+Test(agent, says_why_a_rank_cannot_start)
+{
+	struct peer p;
+	struct end  e;
+
+	open_agent(&p, "GPU-aaa,GPU-bbb", 0);
+	start(&p, &(struct script){ .gang = 1, .program = "no-such-program-here" });
+	e = ended(&p, 1);
+	cr_assert(e.code[0] == 127 && has(e.text[0], "'no-such-program-here'") && has(e.text[0],
+	    "PATH"));
+	start(&p, &(struct script){ .gang = 2, .program = "./env" });
+	e = ended(&p, 2);
+	cr_assert(has(e.text[0], "cannot run './env': No such file"), "%s", e.text[0]);
+	start(&p, &(struct script){ .gang = 3, .text = "true", .directory = "/nowhere/at/all" });
+	e = ended(&p, 3);
+	cr_assert(has(e.text[0], "cannot enter the working folder: No such"), "%s", e.text[0]);
+	start(&p, &(struct script){ .gang = 4, .trial = 4, .source = 2, .checkpoint = 5,
+	    .text = "true" });
+	e = ended(&p, 4);
+	cr_assert_eq(strncmp(e.text[0], "no checkpoint: ", 15), 0, "%s", e.text[0]);
+	start(&p, &(struct script){ .gang = 5, .trial = 5,
+	    .text = "echo abc > $ESPALIER_SAVE/f; echo '{\"saved\": 5}' >&3; "
+		"read r <&3" });
+	expect(&p, ESPL__MSG_STARTED, 5);
+	expect(&p, ESPL__MSG_SAVED, 5);
+	reply(&p, 5, "stop");
+	(void)ended(&p, 5);
+	{
+		char path[300];
+		int  fd;
+
+		snprintf(path, sizeof path, "%s/trials/5/checkpoint-5/f", p.dir);
+		fd = open(path, O_WRONLY);
+		cr_assert(pwrite(fd, "b", 1, 0) == 1);
+		close(fd);
+	}
+	start(&p, &(struct script){ .gang = 6, .trial = 6, .source = 5, .checkpoint = 5,
+	    .text = "true" });
+	e = ended(&p, 6);
+	cr_assert(has(e.text[0], "no checkpoint: ") && has(e.text[0], "'f' is damaged"), "%s",
+	    e.text[0]);
+	/* A full disk, as far as one file can be: SIGXFSZ. */
+	start(&p, &(struct script){ .gang = 9, .trial = 9, .file_max = 4096,
+	    .text = "exec cat /dev/zero" });
+	expect(&p, ESPL__MSG_STARTED, 9);
+	e = ended(&p, 9);
+	cr_assert_eq(e.code[0], -SIGXFSZ);
+	cr_assert_eq(close_agent(&p), 0);
+}
+
+#define ESCAPE "env -i /bin/sh -c 'trap \"\" TERM HUP INT; echo $$ > escaped; setsid sh -c \"trap \\\"\\\" TERM; " \
+	"echo \\$\\$ > deeper; while :; do sleep 1; done\" & while :; do sleep 1; done' & "
+
+Test(agent, kill_leaves_nothing)
+{
+	struct peer p;
+	struct end  e;
+
+	open_agent(&p, "cpu:2", 0);
+	/* The rank ignores SIGTERM and has children that hide: forked twice, own sessions. */
+	start(&p, &(struct script){ .gang = 1, .text = "trap '' TERM; ( " ESCAPE " ) ; "
+		"while [ ! -s deeper ]; do sleep 0.01; done; echo ready >&3; while :; do sleep 1; done" });
+	start(&p, &(struct script){ .gang = 2, .trial = 2, .text = "read r <&3" });
+	for (int i = 0; i < 3; i++)
+		(void)hear(&p);			/* two STARTED, one LINE */
+	two(&p, ESPL__MSG_KILL, 1, 30);
+	e = ended(&p, 1);
+	cr_assert_eq(e.code[0], -SIGKILL);
+	cr_assert(is_gone(&p, "escaped") && is_gone(&p, "deeper"));
+	/* The other gang is as well as before. */
+	reply(&p, 2, "stop");
+	e = ended(&p, 2);
+	cr_assert_eq(e.code[0], 0);
+	/* SIGTERM is a wish that is granted: saves, says so, exits 0 within the grace. */
+	start(&p, &(struct script){ .gang = 3, .trial = 3,
+	    .text = "trap 'echo t > $ESPALIER_SAVE/f; "
+		"echo \"{\\\"saved\\\": 4}\" >&3; exit 0' TERM; echo ready >&3; while :; do sleep 0.01; done" });
+	expect(&p, ESPL__MSG_STARTED, 3);
+	expect_line(&p, 3, "ready");
+	two(&p, ESPL__MSG_KILL, 3, 60000);
+	expect(&p, ESPL__MSG_SAVED, 3);
+	e = ended(&p, 3);
+	cr_assert_eq(e.code[0], 0);
+	/* Rank 0 is done; what it left behind goes with it. */
+	start(&p, &(struct script){ .gang = 4, .trial = 4, .text = "rm -f deeper; ( " ESCAPE " ) ; "
+		"while [ ! -s deeper ]; do sleep 0.01; done; exit 0" });
+	expect(&p, ESPL__MSG_STARTED, 4);
+	e = ended(&p, 4);
+	cr_assert_eq(e.code[0], 0);
+	cr_assert(is_gone(&p, "escaped") && is_gone(&p, "deeper"));
+	cr_assert_eq(close_agent(&p), 0);
+}
+
+static void
+run_hidden(struct peer *p)
+{
+	start(p, &(struct script){ .gang = 1, .world = 2,
+	    .text = "[ $RANK = 0 ] || { trap '' TERM; "
+		"while :; do sleep 1; done; }; trap '' TERM; ( " ESCAPE " ) ; echo $$ > rank; echo $PPID > above; "
+		"while [ ! -s deeper ]; do sleep 0.01; done; echo ready >&3; while :; do sleep 1; done" });
+	expect(p, ESPL__MSG_STARTED, 1);
+	expect_line(p, 1, "ready");
+}
+
+static void
+forget_agent(struct peer *p)
+{
+	close(p->to);
+	close(p->from);
+	cr_assert_eq(espl__tree_remove(p->dir, NULL), ESPL_OK);
+	espl__buf_free(&p->in);
+}
+
+Test(agent, its_end_is_the_end_of_all)
+{
+	struct peer p;
+	int         status;
+
+	open_agent(&p, "cpu:2", 0);		/* the driver is gone */
+	run_hidden(&p);
+	close(p.to);
+	p.to = -1;
+	cr_assert_eq(waitpid(p.pid, &status, 0), p.pid);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	cr_assert(is_gone(&p, "rank") && is_gone(&p, "escaped") && is_gone(&p, "deeper"));
+	close(p.from);
+	cr_assert_eq(espl__tree_remove(p.dir, NULL), ESPL_OK);
+	espl__buf_free(&p.in);
+
+	open_agent(&p, "cpu:2", 0);		/* the agent is killed */
+	run_hidden(&p);
+	kill(p.pid, SIGKILL);
+	cr_assert_eq(waitpid(p.pid, &status, 0), p.pid);
+	cr_assert(is_gone(&p, "rank") && is_gone(&p, "escaped") && is_gone(&p, "deeper"));
+	forget_agent(&p);
+
+	open_agent(&p, "cpu:2", 50);		/* the driver hangs */
+	run_hidden(&p);
+	cr_assert_eq(waitpid(p.pid, &status, 0), p.pid);
+	cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+	cr_assert(is_gone(&p, "rank") && is_gone(&p, "escaped") && is_gone(&p, "deeper"));
+	forget_agent(&p);
+
+	open_agent(&p, "cpu:2", 0);		/* somebody kills the process above a rank */
+	run_hidden(&p);
+	{
+		char      *text = slurp(&p, "above");
+		struct end e;
+
+		kill((pid_t)strtol(text, NULL, 10), SIGKILL);
+		free(text);
+		two(&p, ESPL__MSG_KILL, 1, 20);	/* rank 1 ignores SIGTERM */
+		e = ended(&p, 1);
+		cr_assert(e.rank[0] == 0 && e.code[0] == -SIGKILL && e.code[1] == -SIGKILL);
+	}
+	cr_assert(is_gone(&p, "rank") && is_gone(&p, "escaped") && is_gone(&p, "deeper"));
+	cr_assert_eq(close_agent(&p), 0);
+}
+
+Test(agent, garbage_ends_its_gang_only)
+{
+	static const struct { const char *text, *why; } bad[] = {
+		{ "head -c 70000 /dev/zero | tr '\\0' x >&3", "longer than" },
+		{ "printf 'a\\0b\\n' >&3", "binary" },
+		{ "echo '{\"saved\": 1}' >&3", "no file in the folder" },
+		{ "echo '{\"saved\": \"x\"}' >&3", "should be" },
+		{ "echo '{\"saved\": 0}' >&3", "should be" },
+		{ "mkfifo $ESPALIER_SAVE/p; echo '{\"saved\": 1}' >&3", "something else" },
+		{ "echo x > $ESPALIER_SAVE/MANIFEST; echo '{\"saved\": 1}' >&3", "MANIFEST" },
+	};
+	struct peer p;
+	char        why[600], script[200];
+
+	open_agent(&p, "cpu:2", 0);
+	start(&p, &(struct script){ .gang = 99, .trial = 99,
+	    .text = "echo up >&3; read r <&3; exit 0" });
+	expect(&p, ESPL__MSG_STARTED, 99);
+	expect_line(&p, 99, "up");
+	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+		uint64_t gang = 1 + i;
+
+		snprintf(script, sizeof script, "%s; sleep 100", bad[i].text);
+		start(&p, &(struct script){ .gang = gang, .trial = gang, .text = script,
+		    .grace_ms = 1 });
+		expect(&p, ESPL__MSG_STARTED, gang);
+		expect(&p, ESPL__MSG_GARBAGE, gang);
+		espl__get_str(&p.r, why, sizeof why);
+		cr_assert(has(why, bad[i].why), "%s", why);
+		cr_assert(ended(&p, gang).code[0] != 0);
+	}
+	/* Lines are passed on whatever they say; an unfinished one at the end is none. */
+	start(&p, &(struct script){ .gang = 50, .trial = 50,
+	    .text = "printf 'not json\\n\\n\\nlast\\nunfinished' >&3" });
+	expect(&p, ESPL__MSG_STARTED, 50);
+	expect_line(&p, 50, "not json");
+	expect_line(&p, 50, "last");
+	cr_assert_eq(ended(&p, 50).code[0], 0);
+	reply(&p, 99, "stop");
+	cr_assert_eq(ended(&p, 99).code[0], 0);
+	/* Garbage from the driver ends the agent, and what it runs. */
+	start(&p, &(struct script){ .gang = 60, .trial = 60, .text = "sleep 1000" });
+	expect(&p, ESPL__MSG_STARTED, 60);
+	cr_assert_eq(espl__write_all(p.to, "\xff\xff\xff\xff\xff\xff\xff\xff\xff", 9), 0);
+	cr_assert_eq(close_agent(&p), 2);
+}
+
+Test(agent, a_gang_lives_and_dies_together)
+{
+	struct peer p;
+	struct end  e;
+	char       *text;
+
+	open_agent(&p, "GPU-aaa,GPU-bbb,GPU-ccc", 0);
+	start(&p, &(struct script){ .gang = 1, .world = 3,
+	    .text = "echo $RANK/$WORLD_SIZE >> ranks; "
+		"[ -z \"$ESPALIER_REPORT_FD\" ] || echo up >&3; [ $RANK = 2 ] && exit 3; "
+		"while [ ! -e never ]; do sleep 0.01; done" });
+	do
+		cr_assert((hear(&p), p.type == ESPL__MSG_STARTED || p.type == ESPL__MSG_LINE
+		    || p.type == ESPL__MSG_ENDED));
+	while (p.type != ESPL__MSG_ENDED);
+	(void)espl__get_v64(&p.r);
+	(void)espl__get_u8(&p.r);
+	cr_assert_eq(espl__get_u32(&p.r), 3);
+	cr_assert_eq(espl__get_v64(&p.r), 2, "the rank that failed comes first");
+	cr_assert_eq(espl__get_z64(&p.r), 3);
+	text = slurp(&p, "ranks");
+	cr_assert(has(text, "2/3"));
+	free(text);
+	/* Rank 0 is done; the other lingers, is ended after the grace, and is forgiven. */
+	start(&p, &(struct script){ .gang = 2, .world = 2, .grace_ms = 40, .text =
+		"trap '' TERM; [ $RANK = 0 ] && exit 0; while :; do sleep 1; done" });
+	expect(&p, ESPL__MSG_STARTED, 2);
+	e = ended(&p, 2);
+	cr_assert(e.code[0] == 0 && e.code[1] == 0);
+	/* A port for a gang of several nodes. */
+	{
+		struct espl__buf b = { NULL, 0, 0 };
+
+		espl__put_v64(&b, 3);
+		say(&p, ESPL__MSG_RESERVE, &b);
+		espl__buf_free(&b);
+		expect(&p, ESPL__MSG_PORT, 3);
+		cr_assert(espl__get_u32(&p.r) > 0);
+	}
+	say(&p, ESPL__MSG_PING, NULL);
+	cr_assert_eq(hear(&p), ESPL__MSG_PONG);
+	cr_assert_eq(close_agent(&p), 0);
+}
