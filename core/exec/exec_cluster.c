@@ -403,11 +403,12 @@ espl__exec_cluster(struct espl__exec *x)
 static espl_time
 broke_at(const struct espl__exec *x)
 {
-	double rate = espl__ledger_rate(x->ledger);
 	espl_money left;
+	double rate;
 
 	if (x->config->budget == INT64_MAX)
 		return ESPL_NEVER;
+	rate = espl__ledger_rate(x->ledger);
 	left = x->config->budget - espl__ledger_total(x->ledger, x->now);
 	if (left <= 0)
 		return x->now;

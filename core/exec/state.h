@@ -79,6 +79,7 @@ struct espl__exec {
 
 	espl_time now, timer;
 	espl_time wake_search, wake_alloc, retry_at;
+	espl_time spent_at;		/* when experiment.spent was summed last               */
 
 	/* items */
 	struct espl__pool items_pool;

@@ -15,12 +15,14 @@ static int
 blame(const struct espl__rank_end *end)
 {
 	if (end->text[0] != '\0')
-		return 4;
+		return 5;
+	if (end->code == ESPL__EXIT_PEER)
+		return 1;	/* it only tells that another rank was lost */
 	if (end->code > 0)
-		return 3;
+		return 4;
 	if (end->code == -SIGTERM || end->code == -SIGKILL)
-		return 1;
-	return end->code < 0 ? 2 : 0;
+		return 2;
+	return end->code < 0 ? 3 : 0;
 }
 
 static const struct espl__rank_end *

@@ -16,30 +16,30 @@ extern "C" {
 
 struct espl_stage {
 	uint32_t size;
-	uint32_t trials;
+	uint32_t trials;		/* that take part, at least 1                           */
 	uint64_t iterations;		/* each trial's increment in this stage, not cumulative */
 };
 struct espl_bracket {			/* one SHA; its stages are separated by barriers */
 	uint32_t size;
-	uint32_t stage_count;
-	const struct espl_stage *const *stages;
+	uint32_t stage_count;		/* at least 1                                           */
+	const struct espl_stage *const *stages;	/* [stage_count], in order of time              */
 };
 #define ESPL_SPEC_PARALLEL 0x1u		/* brackets side by side; else one after the other */
 struct espl_spec {
 	uint32_t size;
-	uint32_t flags;
-	uint32_t bracket_count;
+	uint32_t flags;			/* ESPL_SPEC_*                                          */
+	uint32_t bracket_count;		/* at least 1                                           */
 	uint32_t zero;
-	const struct espl_bracket *const *brackets;
+	const struct espl_bracket *const *brackets;	/* [bracket_count]                      */
 };
 
 /* ---- plan: GPUs of the whole experiment per stage; written by allocators ---------------- */
 
 struct espl_plan_stage {
 	uint32_t   size;
-	uint32_t   bracket, stage;
-	uint32_t   offer;
-	uint32_t   gpus;		/* of the whole stage                                  */
+	uint32_t   bracket, stage;	/* of the spec                                         */
+	uint32_t   offer;		/* number of the one the stage runs on                 */
+	uint32_t   gpus;		/* of the whole stage, at least 1 (RubberBand 4.3)     */
 	uint32_t   gpus_per_trial;	/* 0: the model's choice (largest placeable <= gpus/n) */
 	uint32_t   nodes;		/* 0: ceil(gpus / offer's gpus)                        */
 	uint32_t   zero;
@@ -48,10 +48,10 @@ struct espl_plan_stage {
 #define ESPL_PLAN_OPTIMAL 0x1u		/* proven; else gap says how far off at most */
 struct espl_plan {
 	uint32_t size;
-	uint32_t flags;
-	uint32_t stage_count;
+	uint32_t flags;			/* ESPL_PLAN_*                                          */
+	uint32_t stage_count;		/* every stage of every bracket, once                   */
 	uint32_t zero;
-	const struct espl_plan_stage *const *stages;
+	const struct espl_plan_stage *const *stages;	/* [stage_count]                        */
 	double   gap;			/* relative to a proven bound; NaN unknown */
 	uint64_t searched;		/* plans looked at, for `plan --json`       */
 };
@@ -60,25 +60,25 @@ struct espl_plan {
 
 struct espl_standing {			/* where a bracket of a spec stands */
 	uint32_t  size;
-	uint32_t  bracket, stage;
+	uint32_t  bracket, stage;	/* of the spec: the stage that runs   */
 	uint32_t  trials_left;		/* of this stage, not yet at its end  */
-	espl_time stage_started;
+	espl_time stage_started;	/* when its first trial was added     */
 };
 #define ESPL_EXPERIMENT_MAXIMIZE 0x1u	/* the user's goal; espl losses are always minimised */
 #define ESPL_EXPERIMENT_WARM     0x2u	/* planning.warm: promoted trials keep their gang       */
 #define ESPL_EXPERIMENT_AHEAD    0x4u	/* planning.acquire_ahead: targets may rise early       */
 struct espl_experiment {
 	uint32_t    size;
-	uint32_t    flags;
-	uint64_t    id;
-	const char *name;
+	uint32_t    flags;		/* ESPL_EXPERIMENT_*                                    */
+	uint64_t    id;			/* unique in the run                                    */
+	const char *name;		/* the user's                                           */
 	const char *const *metrics;	/* [0] is the objective; others as first reported       */
-	uint32_t    metric_count;
+	uint32_t    metric_count;	/* may grow                                             */
 	uint32_t    gpus_limit;		/* at most this many at once; ESPL_ANY: no limit        */
-	espl_time   arrived;
-	espl_time   deadline;		/* NEVER: none                                          */
+	espl_time   arrived;		/* when it was submitted                                */
+	espl_time   deadline;		/* an instant; NEVER: none                              */
 	espl_money  budget;		/* INT64_MAX: none                                      */
-	espl_money  spent;		/* so far, its share of the ledger                      */
+	espl_money  spent;		/* so far, its share of the ledger; at most 1 s old     */
 	double      risk;		/* meet the deadline with this probability (cli.md)    */
 	double      weight;		/* priority among experiments, 1 normal                 */
 	double      data_gb;		/* that each new node downloads                         */
@@ -97,28 +97,33 @@ enum { ESPL_GUESSED = 1, ESPL_PROFILED, ESPL_MEASURED_LIKE, ESPL_MEASURED };	/* 
 struct espl_speed_query {
 	uint32_t size;
 	uint32_t offer;			/* ESPL_ANY: the profile's own hardware              */
-	uint64_t experiment;
+	uint64_t experiment;		/* its id                                            */
 	uint64_t trial;			/* ESPL_NONE: a typical trial of it                  */
-	struct espl_share share;	/* frozen */
+	struct espl_share share;	/* on which it would run                             */
 };
 struct espl_speed {			/* caller-owned, size set by the caller */
 	uint32_t      size;
 	espl_evidence evidence;		/* MEASURED: this trial here; LIKE: other trials here */
-	double        iteration_s, sd_s;
-	uint64_t      samples;
+	double        iteration_s;	/* mean seconds of one iteration                     */
+	double        sd_s;		/* of one iteration; 0 if it is not known            */
+	uint64_t      samples;		/* iterations that were measured for it              */
 };
-struct espl_overheads {			/* caller-owned; means, seconds */
+struct espl_overheads {			/* caller-owned, size set by the caller; means, seconds */
 	uint32_t size, zero;
-	double   start_s, save_s, restore_s, resize_s, sync_s, boundary_s;
+	double   start_s;		/* from the decision until a trial trains            */
+	double   save_s, restore_s;	/* of a checkpoint                                   */
+	double   resize_s;		/* pause of a change of width (Fluid 4.3: epsilon)   */
+	double   sync_s;		/* a stage's barrier (RubberBand 4.2: SYNC)          */
+	double   boundary_s;		/* expected wait for the next iteration boundary     */
 };
 
 #define ESPL_FROM_NOW 0x1u	/* only what is left: nodes held, work done, money spent count */
 struct espl_stage_query {
 	uint32_t size;
-	uint32_t flags;
-	uint64_t experiment;
-	uint32_t bracket, stage;
-	uint32_t offer;
+	uint32_t flags;			/* ESPL_FROM_NOW or 0       */
+	uint64_t experiment;		/* its id                   */
+	uint32_t bracket, stage;	/* of its spec              */
+	uint32_t offer;			/* number; ESPL_ANY: the profile's own hardware */
 	uint32_t gpus_from, gpus_to;	/* inclusive; one cell each */
 	uint32_t zero;
 };
@@ -126,13 +131,16 @@ struct espl_stage_query {
 struct espl_cell {			/* frozen, 40 bytes */
 	double   mean_s, sd_s;		/* starts + training + queueing + sync; no scaling-up  */
 	double   busy_gpu_s;		/* for billing by function                             */
-	uint32_t nodes, gpus_per_trial, slots, flags;
+	uint32_t nodes;			/* that the stage holds                                */
+	uint32_t gpus_per_trial;	/* the largest placeable share                         */
+	uint32_t slots;			/* trials that train at once                           */
+	uint32_t flags;			/* ESPL_CELL_*                                         */
 };
 struct espl_predict {			/* how to predict */
 	uint32_t size;
-	uint32_t flags;
-	uint64_t experiment;
-	double   quantile;		/* 0: means only                                       */
+	uint32_t flags;			/* ESPL_FROM_NOW or 0                                  */
+	uint64_t experiment;		/* its id                                              */
+	double   quantile;		/* in (0, 1): of the at_quantile fields; 0: means only */
 	uint32_t samples;		/* 0: the stage sum, exact in the mean; else Monte Carlo */
 	uint32_t zero;
 	double  *stage_ends_s;		/* plan's stage_count elements, or NULL                */
@@ -140,25 +148,31 @@ struct espl_predict {			/* how to predict */
 struct espl_prediction {		/* caller-owned */
 	uint32_t size;
 	uint32_t meets;			/* 1: deadline and budget hold at the experiment's risk */
-	double   jct_s, jct_sd_s, jct_at_quantile_s;
-	double   cost_usd, cost_sd_usd, cost_at_quantile_usd;
+	double   jct_s, jct_sd_s;	/* job completion time: from the start to the last end */
+	double   jct_at_quantile_s;	/* NaN unless asked for                                */
+	double   cost_usd, cost_sd_usd;	/* whole bill: leases, minimum charges, data           */
+	double   cost_at_quantile_usd;	/* NaN unless asked for                                */
 };
 
-struct espl_model {			/* service ESPL_MODEL */
+struct espl_model {			/* service ESPL_MODEL (RubberBand 4.2) */
 	uint32_t size, zero;
-	void    *ctx;
+	void    *ctx;			/* the host's */
 	/* SpotTune's M[inst][hp], HyperSched's resize test, PBT's nothing.  E_UNKNOWN: neither
 	 * measured nor profiled (Fluid: then neither pack nor scale). */
 	espl_status (*speed)(const struct espl_model *, const struct espl_speed_query *,
 	                     struct espl_speed *);
+	/* E_UNKNOWN: no such experiment or offer. */
 	espl_status (*overheads)(const struct espl_model *, uint64_t experiment, uint32_t offer,
 	                         struct espl_overheads *);
 	/* Cells for gpus_from..gpus_to at once: the table on which a dynamic program runs
 	 * (design/rubberband.md A24).  Scaling-up (provision, init, data) between stages is the
-	 * planner's to add, from the offer. */
+	 * planner's to add, from the offer.  cells: the caller's, gpus_to - gpus_from + 1 of
+	 * them.  E_UNKNOWN: no such stage; E_UNSUPPORTED: this host has no stage tables. */
 	espl_status (*stage)(const struct espl_model *, const struct espl_stage_query *,
 	                     struct espl_cell *cells);
-	/* Whole plan with scaling-up, minimum charges, data, refunds: the truth plans are held to. */
+	/* Whole plan with scaling-up, minimum charges, data, refunds: the truth plans are held to.
+	 * error may be NULL.  E_CONFIG: the plan leaves out a stage or names what is not there;
+	 * E_INFEASIBLE: a stage cannot be placed; E_UNSUPPORTED: this host predicts nothing. */
 	espl_status (*predict)(const struct espl_model *, const struct espl_plan *,
 	                       const struct espl_predict *, struct espl_prediction *,
 	                       struct espl_error *);
