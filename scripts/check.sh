@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds and runs the tests; the last line counts them.  Arguments go to
+# configure; BUILD names the build folder (default build/).
+set -u
+top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+build=${BUILD:-$top/build}
+"$top/scripts/install-packages.sh" check || exit 1
+"$top/scripts/build.sh" "$build" "$@" || exit 1
+# Results of tests that are gone must not be counted.
+find "$build/tests" \( -name '*.trs' -o -name '*.log' \) -exec rm -f {} + 2>/dev/null
+make -C "$build" -j"$(nproc)" --no-print-directory check
+status=$?
+
+# Of a program with failed tests its exit status is no further failure.
+read -r passed failed skipped < <(find "$build/tests" -name '*.trs' -exec awk '
+	FNR == 1 { failed += fails ? fails : errors; fails = errors = 0 }
+	/^:test-result: (PASS|XFAIL)/ { passed++ }
+	/^:test-result: (FAIL|XPASS)/ { fails++ }
+	/^:test-result: ERROR/ { errors++ }
+	/^:test-result: SKIP/ { skipped++ }
+	END { print passed + 0, failed + (fails ? fails : errors), skipped + 0 }' {} +)
+passed=${passed:-0} failed=${failed:-0} skipped=${skipped:-0}
+if [ "$status" -ne 0 ] && [ "$failed" -eq 0 ]; then
+	echo "error: make check did not get as far as running every test" >&2
+	failed=1
+fi
+if [ "$passed" -eq 0 ] && [ "$failed" -eq 0 ]; then
+	echo "error: no test ran" >&2
+	failed=1
+fi
+echo "$passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

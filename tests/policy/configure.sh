@@ -1,0 +1,36 @@
+#!/bin/sh
+# TAP: configure's three states of CUDA and NCCL, and names of plugins that do not exist.
+top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
+t=$(mktemp -d) || exit 99
+trap 'rm -rf "$t"' EXIT
+cd "$t" || exit 99
+failed=0
+check() {	# number, name, wanted exit status (0 or 1), wanted text, arguments of configure
+	number=$1 name=$2 status=$3 text=$4
+	shift 4
+	"$top/configure" --cache-file="$t/cache" --disable-tests "$@" >out 2>&1
+	rc=$?
+	[ "$rc" -eq 0 ] || rc=1
+	if [ "$rc" -eq "$status" ] && grep -q -e "$text" out; then
+		echo "ok $number - $name"
+	else
+		echo "not ok $number - $name"
+		tail -n 5 out | sed 's/^/# /'
+		failed=1
+	fi
+}
+if [ ! -x "$top/configure" ]; then
+	echo '1..0 # SKIP there is no configure here'
+	exit 0
+fi
+if [ -f "$top/config.status" ]; then
+	echo '1..0 # SKIP the source tree itself is configured, which forbids other build folders'
+	exit 0
+fi
+echo 1..4
+check 1 '--without-cuda is obeyed and said' 0 'CUDA  *no: not asked for' --without-cuda
+check 2 '--with-cuda=PATH fails where there is none' 1 'with-cuda=/nonexistent: no complete CUDA' --with-cuda=/nonexistent
+check 3 '--with-nccl needs CUDA' 1 'NCCL needs the CUDA toolkit' --without-cuda --with-nccl
+check 4 'an unknown builtin plugin is an error' 1 "no plugin 'algorithm_nonesuch'" --without-cuda \
+	--enable-builtin-plugins=algorithm/nonesuch
+exit $failed

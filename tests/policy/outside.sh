@@ -1,0 +1,50 @@
+#!/bin/sh
+# TAP: plugins build outside the tree with the installed headers and pkg-config alone, and pass the
+# installed `espalier check-plugin`.  Run by make installcheck, which sets DESTDIR, bindir,
+# pkgconfigdir, CC, CFLAGS and PKG_CONFIG.  Argument: the folder of the templates.
+from=${1:?usage: outside.sh FOLDER}
+: "${bindir:?}" "${pkgconfigdir:?}"
+DESTDIR=${DESTDIR-} CC=${CC:-cc} PKG_CONFIG=${PKG_CONFIG:-pkg-config}
+t=$(mktemp -d) || exit 99
+trap 'rm -rf "$t"' EXIT
+PKG_CONFIG_PATH=$DESTDIR$pkgconfigdir${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+export PKG_CONFIG_PATH
+if [ -n "$DESTDIR" ]; then
+	PKG_CONFIG_SYSROOT_DIR=$DESTDIR
+	export PKG_CONFIG_SYSROOT_DIR
+fi
+failed=0
+number=0
+report() {	# status, name, file of the output
+	number=$((number + 1))
+	if [ "$1" -eq 0 ]; then
+		echo "ok $number - $2"
+	else
+		echo "not ok $number - $2"
+		sed 's/^/# /' "$3"
+		failed=1
+	fi
+}
+set --
+for f in "$from"/*_*.c; do
+	case $(basename "$f") in
+	algorithm_* | allocator_* | cloud_* | placer_* | trainable_*) [ -f "$f" ] && set -- "$@" "$f" ;;
+	esac
+done
+echo "1..$((1 + 2 * $#))"
+flags=$("$PKG_CONFIG" --cflags espalier 2>"$t/out")
+report $? 'pkg-config knows espalier' "$t/out"
+for f; do
+	name=$(basename "$f" .c)
+	# Not quoted: a compiler may carry arguments, flags are several words.
+	# shellcheck disable=SC2086
+	$CC ${CFLAGS-} -Wall -Wextra -Werror -shared -fPIC $flags -o "$t/$name.so" "$f" >"$t/out" 2>&1
+	report $? "$name builds alone" "$t/out"
+	"$DESTDIR$bindir/espalier" check-plugin "$t/$name.so" >"$t/out" 2>&1
+	report $? "$name passes check-plugin" "$t/out"
+done
+if [ $# -eq 0 ]; then
+	echo "# no template in $from"
+	failed=1
+fi
+exit $failed

@@ -1,0 +1,17 @@
+#!/bin/sh
+# Runs a Criterion program: TAP on standard output.  Criterion passes a test whose worker leaks or
+# meets undefined behaviour, since its result was sent before; so what a sanitizer wrote counts too.
+t=$(mktemp -d) || exit 99
+trap 'rm -rf "$t"' EXIT
+ASAN_OPTIONS="log_path=$t/san:${ASAN_OPTIONS-}" \
+UBSAN_OPTIONS="log_path=$t/san:halt_on_error=1:print_stacktrace=1:${UBSAN_OPTIONS-}" \
+LSAN_OPTIONS="suppressions=${CRITERION_SUPP:-/dev/null}:print_suppressions=0:${LSAN_OPTIONS-}" \
+	"$@" --tap=-
+rc=$?
+set -- "$t"/san.*
+if [ -e "$1" ]; then
+	cat "$@" >&2
+	echo "Bail out! sanitizer report"
+	rc=1
+fi
+exit $rc
