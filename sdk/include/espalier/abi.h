@@ -40,23 +40,23 @@ extern "C" {
 #endif
 
 typedef int64_t espl_time;	/* instant; 0 = the run began; may be negative (price history) */
-typedef int64_t espl_span;
-typedef int64_t espl_money;
-#define ESPL_NEVER  INT64_MAX
-#define ESPL_NONE   UINT64_MAX
-#define ESPL_ANY    UINT32_MAX
-#define ESPL_SECOND INT64_C(1000000000)
-#define ESPL_USD    INT64_C(1000000)
+typedef int64_t espl_span;	/* length of time, ns */
+typedef int64_t espl_money;	/* micro-dollars */
+#define ESPL_NEVER  INT64_MAX	/* an instant that does not come, or is not known */
+#define ESPL_NONE   UINT64_MAX	/* no such id */
+#define ESPL_ANY    UINT32_MAX	/* no such number; no limit; whichever: as the field says */
+#define ESPL_SECOND INT64_C(1000000000)	/* espl_span of one second */
+#define ESPL_USD    INT64_C(1000000)	/* espl_money of one dollar */
 
-typedef uint32_t espl_kind;
+typedef uint32_t espl_kind;	/* what a plugin is; its file is named KIND_NAME.so */
 enum {	ESPL_ALGORITHM = 1, ESPL_ALLOCATOR = 2, ESPL_CLOUD = 3, ESPL_PLACER = 4,
 	ESPL_TRAINABLE = 5 };	/* same descriptor, same loader, loaded by workers */
 
-typedef int32_t espl_status;
+typedef int32_t espl_status;	/* what most functions return; failures are negative */
 enum {
 	ESPL_OK            =  0,
 	ESPL_E_CONFIG      = -1,	/* an option is unusable; the user can fix it   */
-	ESPL_E_NOMEM       = -2,
+	ESPL_E_NOMEM       = -2,	/* out of memory                                */
 	ESPL_E_BUSY        = -3,	/* not now: asked again when something changes  */
 	ESPL_E_INFEASIBLE  = -4,	/* nothing satisfies the constraints            */
 	ESPL_E_REMOTE      = -5,	/* something outside this process failed        */
@@ -71,7 +71,7 @@ enum {
 /* Owned by the caller, written by the callee, may be NULL.  First failure wins. */
 struct espl_error {
 	uint32_t    size;
-	espl_status status;
+	espl_status status;	/* ESPL_OK: empty; espl_fail fills it once               */
 	uint32_t    option;	/* index of the option to blame, else ESPL_ANY: gives FILE:LINE */
 	uint32_t    row;	/* of a TABLE option, else ESPL_ANY                              */
 	char        text[240];	/* what is wrong, one line                                      */
@@ -89,44 +89,51 @@ struct espl_error {
 
 typedef uint32_t espl_option_type;
 enum {
-	ESPL_OPT_BOOL = 1, ESPL_OPT_INT, ESPL_OPT_REAL, ESPL_OPT_STRING,
+	ESPL_OPT_BOOL = 1,	/* true, false; value 1, 0                                 */
+	ESPL_OPT_INT,		/* 64 bits                                                 */
+	ESPL_OPT_REAL,		/* never NaN                                               */
+	ESPL_OPT_STRING,
 	ESPL_OPT_CHOICE,	/* one of choices; value is its index                      */
-	ESPL_OPT_SPAN,		/* "90s", "1h30m"                                          */
-	ESPL_OPT_BYTES, ESPL_OPT_MONEY,
+	ESPL_OPT_SPAN,		/* "90s", "1h30m"; a bare number is seconds                */
+	ESPL_OPT_BYTES,		/* "512MiB"; a bare number is bytes                        */
+	ESPL_OPT_MONEY,		/* dollars                                                 */
 	ESPL_OPT_PATH,		/* the host reads the file; bytes through host->file       */
 	ESPL_OPT_LATENCY,	/* "15s" or { dist; mean; sd; }                            */
 	ESPL_OPT_TABLE		/* ( (32, 1), ... ) or ( { name = ...; }, ... ): see columns */
 };
-#define ESPL_OPT_REQUIRED     0x1u
+#define ESPL_OPT_REQUIRED     0x1u	/* the user must give it; fallback is not used  */
 #define ESPL_OPT_SECRET       0x2u	/* never printed, logged or written to run.cfg  */
-#define ESPL_OPT_EXPERIMENTAL 0x4u
-#define ESPL_OPT_DEPRECATED   0x8u
+#define ESPL_OPT_EXPERIMENTAL 0x4u	/* help says so                                 */
+#define ESPL_OPT_DEPRECATED   0x8u	/* a warning where it is used                   */
 
 struct espl_option {			/* read with the descriptor's option_size as stride */
-	const char      *name, *help;
+	const char      *name;		/* as in the configuration file; unique in the table */
+	const char      *help;		/* one sentence without a full stop                  */
 	const char      *fallback;	/* text, parsed like user input; NULL: absent        */
 	const char      *min, *max;	/* text; NULL: no limit                              */
 	const char      *choices;	/* "first|best", CHOICE only                         */
 	const struct espl_option *columns;	/* TABLE only, same stride; no TABLE inside  */
-	uint32_t         column_count;
+	uint32_t         column_count;	/* TABLE only                                        */
 	espl_option_type type;
-	uint32_t         flags;
-	uint32_t         zero;
+	uint32_t         flags;		/* ESPL_OPT_*                                        */
+	uint32_t         zero;		/* fields of this name are 0: room for later         */
 };
 
-typedef uint32_t espl_distribution;
+typedef uint32_t espl_distribution;	/* which of the fields below count */
 enum { ESPL_CONSTANT = 1, ESPL_NORMAL, ESPL_LOGNORMAL, ESPL_EMPIRICAL };
 
 struct espl_latency {			/* truncated at 0 */
 	uint32_t          size;
 	espl_distribution kind;
-	double            mean_s, sd_s;
-	const double     *samples_s;	/* EMPIRICAL only */
-	uint32_t          sample_count;
+	double            mean_s;	/* of the distribution itself, not of its logarithm  */
+	double            sd_s;		/* NORMAL and LOGNORMAL                              */
+	const double     *samples_s;	/* EMPIRICAL only: drawn from evenly                 */
+	uint32_t          sample_count;	/* EMPIRICAL only                                    */
 	uint32_t          zero;
 };
 
-typedef uint32_t espl_source;
+typedef uint32_t espl_source;		/* where a value came from: nowhere, the fallback, the
+					 * configuration file, --set on the command line     */
 enum { ESPL_UNSET = 0, ESPL_FALLBACK, ESPL_FILE, ESPL_COMMAND };
 
 struct espl_table;
@@ -139,10 +146,13 @@ struct espl_value {			/* frozen, 16 bytes; lives as long as the instance */
 		const struct espl_table   *table;
 	} as;
 	espl_source source;		/* UNSET: no value, as is all zero */
-	uint32_t    line;
+	uint32_t    line;		/* of the file; 0 unless source is FILE */
 };
 struct espl_table {
-	uint32_t size, row_count, column_count, zero;
+	uint32_t size;
+	uint32_t row_count;
+	uint32_t column_count;		/* equals the option's                                 */
+	uint32_t zero;
 	const struct espl_value *cells;		/* row-major */
 };
 struct espl_config {
@@ -159,20 +169,24 @@ struct espl_ops { uint32_t size; uint32_t zero; };	/* frozen head of every table
 
 struct espl_plugin {
 	uint32_t    magic, abi, size;	/* frozen up to name: read before anything is believed */
-	espl_kind   kind;
-	const char *name;
-	const char *version, *summary;
-	uint64_t    caps;
-	const struct espl_option *options;
+	espl_kind   kind;		/* the same as in the file's name                      */
+	const char *name;		/* likewise                                            */
+	const char *version;		/* the plugin's own                                    */
+	const char *summary;		/* one line, for lists                                 */
+	uint64_t    caps;		/* ESPL_CAP_*, ESPL_NEED_*                             */
+	const struct espl_option *options;	/* NULL: none                                  */
 	uint32_t    option_count;
-	uint32_t    option_size;	/* stride */
+	uint32_t    option_size;	/* stride: sizeof(struct espl_option), also without any */
 	const struct espl_ops *ops;	/* the kind's table: espl_algorithm_ops, ... */
 	/* One instance per experiment (algorithm), run or level of a pool (allocator), run
 	 * (placer), cloud of the configuration, worker process (trainable).  host and config
-	 * stay valid until destroy.  No I/O and no decisions in create. */
+	 * stay valid until destroy.  No I/O and no decisions in create.  *self is the plugin's
+	 * own state, handed to every entry; it is not touched when create fails.
+	 * ESPL_E_CONFIG: an option is unusable (espl_blame); ESPL_E_UNSUPPORTED: a service it
+	 * cannot do without is not offered; ESPL_E_NOMEM. */
 	espl_status (*create)(const struct espl_host *, const struct espl_config *,
 	                      void **self, struct espl_error *);
-	void        (*destroy)(void *self);
+	void        (*destroy)(void *self);	/* called once for each create that succeeded */
 	/* Optional parts by id ("espl.compute/0"); NULL when unknown.  May be NULL itself. */
 	const void *(*extension)(void *self, const char *id);
 };

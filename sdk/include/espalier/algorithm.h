@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-typedef uint32_t espl_trial_state;
+typedef uint32_t espl_trial_state;	/* ENDED and FAILED are for good */
 enum {	ESPL_TRIAL_WAITING = 1,	/* has a budget, no GPUs yet (or lost them)            */
 	ESPL_TRIAL_RUNNING,
 	ESPL_TRIAL_RESTING,	/* at its budget, or paused: a checkpoint and nothing else */
@@ -29,15 +29,15 @@ struct espl_trial {
 	espl_trial_state state;
 	uint64_t         id;		/* dense from 0 in order of creation, per experiment */
 	uint64_t         tag;		/* the algorithm's own mark, as given last           */
-	uint64_t         group;
+	uint64_t         group;		/* it was added to last                              */
 	uint64_t         parent;	/* trial it was cloned from, or NONE                 */
 	uint64_t         iteration;	/* done, the parent's included                       */
 	uint64_t         budget;	/* train up to this iteration                        */
 	uint64_t         checkpoint;	/* iteration of the newest complete one; 0 none      */
 	double           loss;		/* last reported; NaN none                           */
-	double           gpu_s;
-	espl_money       spent;
-	const double    *values;	/* its configuration                                 */
+	double           gpu_s;		/* GPU-seconds held so far                           */
+	espl_money       spent;		/* its share of the bill so far                      */
+	const double    *values;	/* its configuration, in the space's order           */
 };
 
 /* loss: the objective so turned that less is better; NaN if the trial said NaN.  Each
@@ -45,15 +45,15 @@ struct espl_trial {
 #define ESPL_OBSERVED_EARLIER 0x1u	/* from an earlier run's results (warm start)        */
 struct espl_observation {
 	uint32_t      size;
-	uint32_t      flags;
+	uint32_t      flags;		/* ESPL_OBSERVED_*                                   */
 	uint64_t      trial;		/* NONE with OBSERVED_EARLIER                        */
-	uint64_t      iteration;
-	double        loss;
+	uint64_t      iteration;	/* from 1; rises from report to report of a trial    */
+	double        loss;		/* the objective, less is better; NaN not a number   */
 	const double *metrics;		/* raw, experiment's order; NaN if not reported      */
 	uint32_t      metric_count;
 	uint32_t      zero;
-	const double *values;
-	espl_time     at;
+	const double *values;		/* the trial's configuration                         */
+	espl_time     at;		/* when it was reported                              */
 	double        iteration_s;	/* measured length of this iteration                 */
 	struct espl_share share;	/* on what it ran */
 };
@@ -62,12 +62,15 @@ struct espl_observation {
  * create: observations are kept (40 bytes and 8 a metric) only for instances that did. */
 struct espl_history {
 	uint32_t size, zero;
-	void    *ctx;
+	void    *ctx;			/* the host's */
 	/* Observations in order of delivery, the earlier run's first; a model keeps a cursor. */
 	uint64_t (*count)(const struct espl_history *);
+	/* NULL from count on. */
 	const struct espl_observation *(*at)(const struct espl_history *, uint64_t index);
+	/* A trial by id, as it stands now; NULL: there is none. */
 	const struct espl_trial *(*trial)(const struct espl_history *, uint64_t trial);
-	/* (iteration, raw value) of one metric of a trial, ancestors' part included. */
+	/* (iteration, raw value) of one metric of a trial, ancestors' part included, iterations
+	 * rising.  Returns how many; *points is valid until the entry returns. */
 	uint32_t (*curve)(const struct espl_history *, uint64_t trial, uint32_t metric,
 	                  const struct espl_point **points);
 	/* Configurations the user wants tried first; NULL beyond the last. */
@@ -85,7 +88,7 @@ struct espl_first {
 	const double *(*at)(const struct espl_first *, uint32_t index);
 };
 
-typedef uint32_t espl_how;
+typedef uint32_t espl_how;	/* how a trial starts */
 enum {	ESPL_FRESH = 1,		/* a new trial from nothing                                  */
 	ESPL_CONTINUE,		/* promoted: its own checkpoint, same id and configuration   */
 	ESPL_CLONE };		/* a new trial from another one's checkpoint (PBT's exploit) */
@@ -98,15 +101,15 @@ struct espl_start {
 					 * source is asked to save and the clone waits.
 					 * Iterations are counted on from there.             */
 	const double *values;		/* FRESH; CLONE: NULL keeps the source's             */
-	uint64_t      budget;		/* train up to this iteration                        */
-	uint64_t      tag;
+	uint64_t      budget;		/* train up to this iteration; cumulative, >= 1      */
+	uint64_t      tag;		/* the algorithm's own mark, kept with the trial     */
 	double        weight;		/* hint to the allocator; 0: 1                       */
 	uint32_t      gpus_min, gpus_max;	/* hint, within the trial's; 0: the trial's  */
 };
 #define ESPL_GROUP_OPEN 0x1u		/* more trials will be added (Fluid 3.2; async)      */
-struct espl_group {
+struct espl_group {			/* a TrialGroup (Fluid 3.2) */
 	uint32_t size;
-	uint32_t flags;
+	uint32_t flags;			/* ESPL_GROUP_*                                      */
 	uint32_t bracket, stage;	/* of the spec; ESPL_ANY: none declared              */
 	uint32_t concurrency;		/* trials at once, 0: as many as fit                 */
 	uint32_t zero;
@@ -121,17 +124,25 @@ enum {	ESPL_SAVE = 1,		/* go on, but make a checkpoint (PBT at its interval)    
 struct espl_search_sink {
 	uint32_t size, zero;
 	/* -- in next_group only -- */
+	/* A new trial group; *group gets its id, rising.  A group without ESPL_GROUP_OPEN takes
+	 * trials until this call returns.  E_REJECTED: after finish. */
 	espl_status (*begin)(struct espl_search_sink *, const struct espl_group *, uint64_t *group);
+	/* *trial gets the trial's id (CONTINUE: its own).  E_REJECTED: the group takes none, the
+	 * configuration is not the space's, the trial to continue does not rest or has reached
+	 * the budget; E_UNKNOWN: the checkpoint to clone is not kept. */
 	espl_status (*add)(struct espl_search_sink *, uint64_t group, const struct espl_start *,
 	                   uint64_t *trial);
+	/* An open group takes no more: it ends when its trials have. */
 	espl_status (*close)(struct espl_search_sink *, uint64_t group);
 	/* The search is over once everything added has ended; closes open groups.
 	 * If nothing at all is called: wait for results. */
 	espl_status (*finish)(struct espl_search_sink *);
 	/* -- in every entry; no verdict means go on -- */
+	/* E_REJECTED: the trial has ended, or there is none.  The last one counts. */
 	espl_status (*verdict)(struct espl_search_sink *, uint64_t trial, espl_verdict);
 	/* Will never be continued or cloned again: its checkpoints may be collected. */
 	espl_status (*drop)(struct espl_search_sink *, uint64_t trial);
+	/* Weight (>= 0, 1 normal) and limits of GPUs for the allocator; 0: the trial's own. */
 	espl_status (*hint)(struct espl_search_sink *, uint64_t trial, double weight,
 	                    uint32_t gpus_min, uint32_t gpus_max);
 	/* Be asked (ESPL_ASK_TIME) at this instant; the earliest one wins, once. */
@@ -149,34 +160,39 @@ struct espl_search_view {
 	uint32_t  size;
 	uint32_t  why;			/* ESPL_ASK_*                                        */
 	espl_time now;
-	uint64_t  group;		/* with ASK_GROUP                                    */
+	uint64_t  group;		/* with ASK_GROUP; else NONE                         */
 	uint64_t  trials;		/* created so far                                    */
 	uint32_t  want;			/* that could be started at once, 0 when full        */
-	uint32_t  running, waiting;
+	uint32_t  running, waiting;	/* trials in these states                            */
 	uint32_t  gpus, gpus_max;	/* held; most the experiment could ever hold         */
 	uint32_t  outcome_count;
-	const struct espl_outcome *const *outcomes;
+	const struct espl_outcome *const *outcomes;	/* of computations, with ASK_OUTCOME */
 };
 
 typedef uint32_t espl_end;
 enum {	ESPL_END_BUDGET = 1,	/* reached its budget: RESTING, as soon as that is reported */
 	ESPL_END_ITSELF,	/* said it is complete: ENDED                                */
-	ESPL_END_PAUSED, ESPL_END_STOPPED, ESPL_END_FAILED };
+	ESPL_END_PAUSED,	/* by the verdict: RESTING                                   */
+	ESPL_END_STOPPED,	/* by the verdict, or by the user: ENDED                     */
+	ESPL_END_FAILED };	/* for good, after its retries: FAILED                       */
 
 struct espl_spec_sink {
 	uint32_t size, zero;
+	/* Once.  E_REJECTED: an empty bracket or stage. */
 	espl_status (*spec)(struct espl_spec_sink *, const struct espl_spec *);
 };
 
 struct espl_algorithm_ops {
 	struct espl_ops head;
-	/* Mandatory. */
+	/* Mandatory.  Not asked any more once the search is finished. */
 	espl_status (*next_group)(void *self, const struct espl_search_view *,
 	                          struct espl_search_sink *, struct espl_error *);
-	/* Optional: NULL if nothing is to be learned there. */
+	/* Optional: NULL if nothing is to be learned there.  The trial as it stands after the
+	 * report; verdicts are taken before its next iteration. */
 	espl_status (*on_report)(void *self, const struct espl_trial *,
 	                         const struct espl_observation *, struct espl_search_sink *,
 	                         struct espl_error *);
+	/* Optional.  Once for each start: a continued trial ends again. */
 	espl_status (*on_trial_end)(void *self, const struct espl_trial *, espl_end,
 	                            struct espl_search_sink *, struct espl_error *);
 	/* Optional: called once, after create, before anything runs; also by `plan`. */

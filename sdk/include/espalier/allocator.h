@@ -18,17 +18,17 @@ extern "C" {
 
 struct espl_plan_view {
 	uint32_t size;
-	uint32_t gpus_max;		/* of the whole cluster                              */
+	uint32_t gpus_max;		/* of the whole cluster; ESPL_ANY: no limit          */
 	const struct espl_experiment *experiment;	/* spec is not NULL                  */
 	const struct espl_offer *const *offers;		/* [number]                          */
-	uint32_t offer_count;
+	uint32_t offer_count;		/* at least 1                                        */
 	uint32_t outcome_count;		/* of computations this instance submitted           */
 	const struct espl_outcome *const *outcomes;
 };
 struct espl_plan_sink {
 	uint32_t size, zero;
 	/* The last one accepted counts; the host predicts it again and refuses what does not
-	 * meet deadline and budget. */
+	 * meet deadline and budget (E_REJECTED). */
 	espl_status (*plan)(struct espl_plan_sink *, const struct espl_plan *);
 	/* Before returning ESPL_E_INFEASIBLE: the least that would do; NaN unknown. */
 	espl_status (*least)(struct espl_plan_sink *, double deadline_s, double budget_usd);
@@ -53,16 +53,16 @@ struct espl_item {
 	uint32_t    size;
 	uint32_t    flags;
 	uint64_t    id;			/* unique in the run, rising by arrival              */
-	uint64_t    experiment;		/* NONE: plain job                                   */
-	uint64_t    trial, group;
+	uint64_t    experiment;		/* its id; NONE: plain job                           */
+	uint64_t    trial, group;	/* of the experiment; NONE: it is no trial           */
 	uint32_t    bracket, stage;	/* ESPL_ANY: not declared                            */
-	espl_time   arrived;
+	espl_time   arrived;		/* when its trial was started or continued           */
 	espl_time   started;		/* first time on GPUs; NEVER                         */
 	double      elapsed_s;		/* time on GPUs so far (ModelArts' elapsed time)     */
 	double      work_s;		/* left, seconds on `unit` GPUs; NaN unknown         */
 	double      work_total_s;	/* as estimated at arrival; overrun floors need it   */
-	uint64_t    iterations_left;
-	uint32_t    gpus_min, gpus_max;
+	uint64_t    iterations_left;	/* to its budget                                     */
+	uint32_t    gpus_min, gpus_max;	/* of a grant; gpus_max ESPL_ANY: no limit           */
 	uint32_t    unit;		/* grants of whole GPUs come in multiples of it      */
 	uint32_t    packing_max;	/* 1: never shares                                   */
 	/* On the profile's hardware (elsewhere: model->speed), x from unit / 1 upwards. */
@@ -72,7 +72,7 @@ struct espl_item {
 	struct espl_share granted;	/* the grant in force                                */
 	uint32_t    offer;		/* it is bound to, or ANY                            */
 	uint32_t    node_count;
-	const uint64_t *nodes;		/* where it stands now                               */
+	const uint64_t *nodes;		/* ids of those it stands on now, [node_count]       */
 	double      weight;		/* user's and algorithm's, multiplied                */
 	double      resize_s;		/* pause of one change, measured                     */
 	double      boundary_s;		/* expected time to its next iteration boundary      */
@@ -84,13 +84,14 @@ struct espl_alloc_view {
 	uint32_t  size;
 	uint32_t  why;			/* all that happened in this round                   */
 	espl_time now;
+	/* Lists have item_count, changed_count, ... elements. */
 	const struct espl_item *const *items;	/* all, by (arrived, id)                     */
 	const struct espl_item *const *changed;	/* new or altered since the last call        */
-	const struct espl_experiment *const *experiments;
+	const struct espl_experiment *const *experiments;	/* that run, by id           */
 	const struct espl_offer *const *offers;	/* [number]                                  */
-	const struct espl_node *const *nodes;	/* by id                                     */
+	const struct espl_node *const *nodes;	/* by id, in whatever state                  */
 	const uint32_t *targets;		/* nodes wanted, [offer number]              */
-	const struct espl_outcome *const *outcomes;
+	const struct espl_outcome *const *outcomes;	/* with ESPL_WHY_OUTCOME             */
 	uint32_t  item_count, changed_count, experiment_count, offer_count, node_count, outcome_count;
 	uint32_t  gpus;			/* usable: READY and not retiring                    */
 	uint32_t  gpus_idle;		/* of these, whole and free                          */
@@ -108,31 +109,35 @@ struct espl_alloc_view {
 #define ESPL_GRANT_AT_ONCE   0x4u	/* do not wait for the iteration boundary            */
 struct espl_grant {
 	uint32_t   size;
-	uint32_t   flags;
-	uint64_t   item;
+	uint32_t   flags;		/* ESPL_GRANT_*                                      */
+	uint64_t   item;		/* its id                                            */
 	struct espl_share share;	/* gpus 0: preempt, or keep queued                   */
-	uint32_t   offer;		/* must run on this one; ANY                         */
+	uint32_t   offer;		/* must run on this one; ANY: on whichever           */
 	uint32_t   zero;
 	espl_money max_price_hour;	/* OWN_NODES on a MARKET offer; 0: none              */
 };
 struct espl_target {
 	uint32_t   size;
-	uint32_t   offer;
+	uint32_t   offer;		/* its number                                        */
 	uint32_t   nodes;		/* to hold, starting and idle ones included          */
 	uint32_t   zero;
 	espl_money max_price_hour;	/* of nodes yet to be leased; 0: none                */
 };
 struct espl_alloc_sink {
 	uint32_t size, zero;
+	/* E_REJECTED everywhere: no such item, offer or node, or numbers outside their limits. */
 	/* Grants may exceed what is READY up to the targets: they are then kept and served as
 	 * nodes come.  Shrinking is done before growing, whatever the order of calls. */
 	espl_status (*grant)(struct espl_alloc_sink *, const struct espl_grant *);
+	/* How many nodes of an offer to hold from now on: at most its nodes_max. */
 	espl_status (*target)(struct espl_alloc_sink *, const struct espl_target *);
 	/* Drain and release this very node; the placer chooses where a target only shrinks. */
 	espl_status (*retire)(struct espl_alloc_sink *, uint64_t node);
 	/* Replace the plan in force (re-planning; checked like plan's). */
 	espl_status (*plan)(struct espl_alloc_sink *, uint64_t experiment, const struct espl_plan *);
+	/* Be called (ESPL_WHY_TIME) at this instant; the earliest one wins, once. */
 	espl_status (*wake_at)(struct espl_alloc_sink *, espl_time);
+	/* on 1: be called (ESPL_WHY_PRICE) whenever the offer's price changes; 0: no more. */
 	espl_status (*watch_prices)(struct espl_alloc_sink *, uint32_t offer, uint32_t on);
 	/* For reports: value and proven bound of the policy's own objective, NaN none; status
 	 * is one word ("optimal", "bounded", "heuristic"). */
@@ -145,9 +150,12 @@ struct espl_alloc_sink {
 
 struct espl_allocator_ops {
 	struct espl_ops head;
+	/* Mandatory.  Once a round, if one of ESPL_WHY_* happened. */
 	espl_status (*allocate)(void *self, const struct espl_alloc_view *,
 	                        struct espl_alloc_sink *, struct espl_error *);
-	/* Optional.  ESPL_E_BUSY after submitting a computation: called again with it. */
+	/* Optional.  Before the run, for an experiment with a spec.  ESPL_E_INFEASIBLE: nothing
+	 * meets deadline and budget; ESPL_E_BUSY after submitting a computation: called again
+	 * with it. */
 	espl_status (*plan)(void *self, const struct espl_plan_view *, struct espl_plan_sink *,
 	                    struct espl_error *);
 };

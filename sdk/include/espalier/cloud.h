@@ -20,26 +20,26 @@ extern "C" {
 struct espl_http {
 	uint32_t    size;
 	uint32_t    header_count;
-	const char *method, *url;
+	const char *method, *url;	/* "GET"; https:// or http://                        */
 	const char *const *headers;	/* "Name: value"                                     */
-	const void *body;
-	uint64_t    body_size;
+	const void *body;		/* NULL: none                                        */
+	uint64_t    body_size;		/* bytes                                             */
 	espl_span   limit;		/* of the whole exchange; 0: 60 s                    */
 	/* Signed by the host, so that secrets stay out of requests: "aws:amz:REGION:SERVICE"
 	 * with these two SECRET options; or "bearer" with the second.  NULL: unsigned. */
 	const char *sign;
 	uint32_t    sign_user, sign_secret;	/* option index, or ESPL_ANY                 */
-	uint64_t    cookie;
+	uint64_t    cookie;		/* the plugin's, handed back                         */
 };
 struct espl_http_reply {
 	uint32_t    size;
-	espl_status status;		/* REMOTE: no answer; see text                       */
-	uint64_t    cookie;
-	uint32_t    code;		/* HTTP                                              */
+	espl_status status;		/* REMOTE: no answer; LIMIT: too late; see text      */
+	uint64_t    cookie;		/* the request's                                     */
+	uint32_t    code;		/* HTTP's, 100 to 599; 0 without an answer           */
 	uint32_t    header_count;
-	const char *const *headers;
+	const char *const *headers;	/* "Name: value", as received                        */
 	const void *body;		/* followed by a NUL that is not counted             */
-	uint64_t    body_size;
+	uint64_t    body_size;		/* bytes                                             */
 	const char *text;		/* of the failure, or ""                             */
 };
 struct espl_spawn {
@@ -49,26 +49,30 @@ struct espl_spawn {
 	const char *const *env;		/* "NAME=value", added; or NULL                      */
 	uint32_t    env_count;
 	uint32_t    zero;
-	const void *input;		/* its standard input                                */
-	uint64_t    input_size;
+	const void *input;		/* its standard input; NULL: empty                   */
+	uint64_t    input_size;		/* bytes                                             */
 	espl_span   limit;		/* then its process group is killed; 0: none         */
-	uint64_t    cookie;
+	uint64_t    cookie;		/* the plugin's, handed back                         */
 };
 struct espl_child {			/* when it ended */
 	uint32_t    size;
 	espl_status status;		/* LIMIT, REMOTE (could not start), OK               */
-	uint64_t    cookie;
+	uint64_t    cookie;		/* the request's                                     */
 	int32_t     exit_code;		/* or -signal                                        */
 	uint32_t    zero;
 	const void *out, *err;		/* NUL after them; at most 1 MiB each is kept        */
-	uint64_t    out_size, err_size;
+	uint64_t    out_size, err_size;	/* bytes, without that NUL                           */
 };
 struct espl_io {
 	uint32_t size, zero;
-	void    *ctx;
+	void    *ctx;			/* the host's */
+	/* Answered by on_http.  E_CONFIG: no such address or signature; E_LIMIT: too many. */
 	espl_status (*http)(const struct espl_io *, const struct espl_http *, struct espl_error *);
+	/* Answered by on_child. */
 	espl_status (*spawn)(const struct espl_io *, const struct espl_spawn *, struct espl_error *);
+	/* Answered by on_timer, once, `after` (>= 0) from now. */
 	espl_status (*timer)(const struct espl_io *, espl_span after, uint64_t cookie);
+	/* Whatever was asked with this cookie is not answered any more; unknown ones are ignored. */
 	void        (*cancel)(const struct espl_io *, uint64_t cookie);
 	int64_t     (*utc_ns)(const struct espl_io *);	/* the wall clock, for protocols only */
 	/* Credentials that are not options: "env:NAME" or "file:PATH" if the user's file allows
@@ -91,13 +95,13 @@ struct espl_lease {			/* what the host remembers of one */
 	uint32_t    size;
 	uint32_t    state;		/* espl_node_state as last told                      */
 	uint64_t    lease;
-	const char *token, *offer, *market;
+	const char *token, *offer, *market;	/* as in its espl_acquire                    */
 	const char *provider_id;	/* NULL until told                                   */
 	const char *address;		/* NULL until told                                   */
 	const char *detail;		/* what the plugin told for its own use, or NULL     */
 };
 
-typedef uint32_t espl_reason;
+typedef uint32_t espl_reason;	/* why a lease ended */
 enum {	ESPL_BY_USER = 1,	/* release was asked for           */
 	ESPL_BY_PROVIDER,	/* revoked: refund rule applies    */
 	ESPL_BY_FAULT,		/* hardware, health check          */
@@ -107,7 +111,7 @@ enum {	ESPL_BY_USER = 1,	/* release was asked for           */
 
 struct espl_node_event {
 	uint32_t        size;
-	espl_node_state state;
+	espl_node_state state;		/* that it has now                                   */
 	uint64_t        lease;		/* NONE: the host finds it by its token, or (answers
 					 * of `owned`) it is none of this run's              */
 	const char     *token;		/* as tagged; NULL if not known                      */
@@ -123,7 +127,7 @@ struct espl_node_event {
 
 struct espl_cloud_events {		/* host-owned, valid from start to destroy */
 	uint32_t size, zero;
-	void    *ctx;
+	void    *ctx;			/* the host's */
 	/* New or changed offer; again with ESPL_OFFER_GONE to withdraw it. */
 	espl_status (*offer)(const struct espl_cloud_events *, const struct espl_offer *);
 	/* Records oldest first, also for the past; they may overlap what is known. */
@@ -138,6 +142,7 @@ struct espl_cloud_events {		/* host-owned, valid from start to destroy */
 
 struct espl_argv_sink {
 	uint32_t size, zero;
+	/* The words of a command, without a shell; argc 0: none is needed, the node is here. */
 	espl_status (*argv)(struct espl_argv_sink *, const char *const *argv, uint32_t argc);
 };
 
@@ -171,7 +176,8 @@ struct espl_cloud_ops {
 	 * `plan`, `simulate` and `check` live on it and never call another entry.  A cloud that
 	 * must ask its provider reports what its own tables hold.  E_UNKNOWN: nothing is known. */
 	espl_status (*describe)(void *self, const struct espl_cloud_events *, struct espl_error *);
-	/* Answers of espl_io; NULL where the plugin never asks. */
+	/* Answers of espl_io, one for each request, never within the entry that asked; NULL where
+	 * the plugin never asks. */
 	void (*on_http)(void *self, const struct espl_http_reply *);
 	void (*on_child)(void *self, const struct espl_child *);
 	void (*on_timer)(void *self, uint64_t cookie);

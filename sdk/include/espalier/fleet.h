@@ -16,9 +16,9 @@ struct espl_share { uint32_t gpus, packing; };			/* frozen, 8 bytes  */
 struct espl_point { double x, y; };				/* frozen, 16 bytes */
 struct espl_price { espl_time from; espl_money usd_hour; };	/* frozen; held until the next */
 
-typedef uint32_t espl_billing;
+typedef uint32_t espl_billing;		/* RubberBand 4.1: by instance or by function          */
 enum { ESPL_BILL_NODE = 1, ESPL_BILL_FUNCTION };	/* per lease | per busy GPU-second */
-typedef uint32_t espl_bill_start;
+typedef uint32_t espl_bill_start;	/* which instant of a lease its bill begins with        */
 enum { ESPL_BILL_FROM_REQUEST = 1, ESPL_BILL_FROM_BOOT, ESPL_BILL_FROM_READY };
 
 #define ESPL_OFFER_MARKET    0x1u	/* price varies, see espl_market; takes a maximum price */
@@ -29,23 +29,24 @@ enum { ESPL_BILL_FROM_REQUEST = 1, ESPL_BILL_FROM_BOOT, ESPL_BILL_FROM_READY };
 struct espl_offer {
 	uint32_t     size;
 	uint32_t     flags;
-	uint32_t     number;
+	uint32_t     number;		/* index in every list of offers of this run           */
 	uint32_t     gpus;		/* per node                                            */
-	uint32_t     cpus;
+	uint32_t     cpus;		/* per node; 0 unknown                                 */
 	uint32_t     nodes_max;		/* quota; ESPL_ANY: unknown                            */
 	const char  *name;		/* the cloud's own key, unique per cloud and market    */
 	const char  *market;		/* "on-demand", "spot", ...                            */
 	const char  *gpu_type;		/* profiles are kept by this; "" none                  */
-	const char  *zone;
+	const char  *zone;		/* where the machines stand; "" none                   */
 	uint64_t     memory_bytes, gpu_memory_bytes;	/* per node, per GPU; 0 unknown        */
 	espl_money   price_hour;	/* present price of a node-hour (FUNCTION: of all its GPUs) */
 	espl_money   fixed_price_hour;	/* the same machine on demand; 0 unknown               */
-	espl_money   data_gb;		/* per GB that a new node downloads                    */
+	espl_money   data_gb;		/* per GB that a new node downloads (RubberBand 6.1.2)  */
 	espl_billing    billing;
-	espl_bill_start billed_from;
+	espl_bill_start billed_from;	/* INIT billed or not: RubberBand 6.1.4                */
 	espl_span    billing_step;	/* lease rounded up to it; 1 s mostly                  */
-	espl_span    minimum_charge;	/* if the user ends the lease earlier                  */
-	espl_span    refund_before;	/* provider ends it earlier: whole lease free; 0 never */
+	espl_span    minimum_charge;	/* if the user ends the lease earlier (RubberBand 4.1)  */
+	espl_span    refund_before;	/* provider ends it earlier: whole lease free; 0 never
+					 * (SpotTune 3.2: the first hour)                      */
 	espl_span    notice;		/* between the notice and the end; 0 none              */
 	espl_span    lease_max;		/* wall-time limit (Slurm); 0 none                     */
 	const struct espl_latency *provision;	/* request to boot, seconds                    */
@@ -57,7 +58,7 @@ struct espl_offer {
 /* Price service (ESPL_MARKET).  In simulation it answers from the trace, never beyond now. */
 struct espl_market {
 	uint32_t size, zero;
-	void    *ctx;
+	void    *ctx;			/* the host's */
 	/* Records covering [from, to), oldest first, the first one in force at `from` if known.
 	 * *prices is valid until the entry returns.  E_UNKNOWN: none. */
 	espl_status (*history)(const struct espl_market *, uint32_t offer, espl_time from,
@@ -66,7 +67,7 @@ struct espl_market {
 	double      (*mean)(const struct espl_market *, uint32_t offer, espl_time from, espl_time to);
 };
 
-typedef uint32_t espl_node_state;
+typedef uint32_t espl_node_state;	/* of a lease; they only advance                     */
 enum {	ESPL_NODE_REQUESTED = 1, ESPL_NODE_BOOTING, ESPL_NODE_READY, ESPL_NODE_NOTICE,
 	ESPL_NODE_ENDED };		/* ENDED: in cloud events only, views do not list it   */
 
@@ -82,12 +83,12 @@ struct espl_gpu {
 struct espl_node {
 	uint32_t        size;
 	espl_node_state state;
-	uint64_t        id;
-	uint32_t        offer;
-	uint32_t        flags;
+	uint64_t        id;		/* the lease's number, unique in the run, rising       */
+	uint32_t        offer;		/* its number                                          */
+	uint32_t        flags;		/* ESPL_NODE_*                                         */
 	uint32_t        gpus_idle;	/* READY, whole, usable now                            */
 	uint32_t        gpu_count;
-	const struct espl_gpu *const *gpus;
+	const struct espl_gpu *const *gpus;	/* [gpu_count]                                 */
 	uint64_t        owner;		/* item whose own node it is (allocator.h), else NONE  */
 	espl_time       ready_at;	/* measured, or expected while it is not READY         */
 	espl_time       billed_from;	/* start of the lease; NEVER before it                 */

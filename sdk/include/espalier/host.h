@@ -20,13 +20,14 @@ enum { ESPL_ABOUT_RUN = 1, ESPL_ABOUT_TRIAL, ESPL_ABOUT_ITEM, ESPL_ABOUT_GROUP,
 
 struct espl_host {
 	uint32_t size;
-	uint32_t abi;
-	void    *ctx;
+	uint32_t abi;			/* the host's ESPL_ABI */
+	void    *ctx;			/* the host's */
 	/* The instant of the event being handled: constant within one call into the plugin. */
 	espl_time   (*now)(const struct espl_host *);
 	/* 64 uniform bits.  One stream per instance, derived from (seed, instance name), so that
 	 * adding a plugin shifts no other's numbers.  Not available in compute children. */
 	uint64_t    (*random)(const struct espl_host *);
+	/* One line without its end, for the run's log; from any thread. */
 	void        (*log)(const struct espl_host *, espl_level, const char *text);
 	/* The reason of a decision, shown by `espalier explain`.  Cheap to call: when verbose is
 	 * 0 the host keeps nothing, and a plugin should not even format the text. */
@@ -36,7 +37,7 @@ struct espl_host {
 	const void *(*service)(const struct espl_host *, const char *id);
 	/* The bytes of a PATH option (row ESPL_ANY) or of a PATH cell of a TABLE option.  Read
 	 * once before create, digest journaled; valid until destroy.  A changed file is
-	 * refused at resume. */
+	 * refused at resume.  E_UNKNOWN: the option is no PATH, or has no value. */
 	espl_status (*file)(const struct espl_host *, uint32_t option, uint32_t row, uint32_t column,
 	                    const void **bytes, uint64_t *size, struct espl_error *);
 	/* Calendar of the run: UTC second of time 0, journaled; in simulation from the scenario.
@@ -60,13 +61,14 @@ struct espl_host {
 
 struct espl_byte_sink {
 	uint32_t size, zero;
+	/* Takes all of them, copied, or fails for good: E_LIMIT (too many), E_REMOTE (disk). */
 	espl_status (*write)(struct espl_byte_sink *, const void *bytes, uint64_t count);
 };
 struct espl_byte_source {
 	uint32_t size, zero;
 	/* Fills exactly count bytes or fails with ESPL_E_LIMIT. */
 	espl_status (*read)(struct espl_byte_source *, void *bytes, uint64_t count);
-	uint64_t left;
+	uint64_t left;			/* bytes not read yet */
 };
 
 /* ---- computations outside the pure call ------------------------------------------------ */
@@ -81,14 +83,16 @@ struct espl_compute_request {
 	uint32_t    zero;
 	const char *what;		/* one word, for logs and errors                     */
 	const void *input;		/* copied, aligned to 16; ids in it, never pointers  */
-	uint64_t    input_size;
+	uint64_t    input_size;		/* bytes                                             */
 	espl_span   limit;		/* wall clock; then the child is killed: E_LIMIT     */
 	espl_span   assumed;		/* duration in simulation                            */
 	uint64_t    memory_limit;	/* bytes, 0: the host's default                      */
 };
 struct espl_compute {
 	uint32_t size, zero;
-	void    *ctx;
+	void    *ctx;			/* the host's */
+	/* *token names it in the outcome.  E_LIMIT: too many are under way; E_UNSUPPORTED: the
+	 * plugin has no compute half. */
 	espl_status (*submit)(const struct espl_compute *, const struct espl_compute_request *,
 	                      uint64_t *token, struct espl_error *);
 	/* The outcome will not be delivered.  Unknown tokens are ignored. */
@@ -97,9 +101,9 @@ struct espl_compute {
 struct espl_outcome {			/* in a view */
 	uint32_t    size;
 	espl_status status;		/* LIMIT, REMOTE (child died), or what run returned  */
-	uint64_t    token;
+	uint64_t    token;		/* as submit gave it                                 */
 	const void *output;		/* what run wrote, aligned to 16; NULL unless OK     */
-	uint64_t    output_size;
+	uint64_t    output_size;	/* bytes                                             */
 	espl_span   took;		/* measured, journaled; in simulation: assumed       */
 };
 

@@ -135,6 +135,14 @@ espl_moves_by_size(const void *a, const void *b)
 	return x->item < y->item ? -1 : x->item > y->item ? 1 : 0;
 }
 
+/* Is there anything to do in this call?  If not, nothing need be gathered. */
+static inline int
+espl_moves_any(const struct espl_moves *moves, const struct espl_place_view *view)
+{
+	return view->changed_count > 0 || view->give_up_count > 0 || moves->pending_count > 0 ||
+		moves->broken;
+}
+
 /* Begins a call: the floor is loaded, and the gangs that need a place become open moves, largest
  * first.  A locked one that does not fit its share is looked at again in later calls.
  * ESPL_E_NOMEM. */

@@ -46,6 +46,8 @@ struct espl_roster {		/* all zero to begin with; fields may be read */
 	uint32_t sharers[ESPL_ROSTER_PACKING + 1];	/* items granted 1/c, [c]            */
 	struct espl_touch *touched;	/* grants changed in the last call                   */
 	uint32_t touched_count, touched_size;
+	uint32_t broken;		/* 1: the last sync ran out of memory                */
+	uint32_t zero;
 };
 
 /* ---- which grants are legal ---------------------------------------------------------------- */
@@ -109,6 +111,19 @@ espl_side_by_side(uint32_t gpus, uint32_t nodes, uint32_t per_node)
 	if (gpus <= per_node)
 		return (uint64_t)(per_node / gpus) * nodes;
 	return nodes / ((gpus + per_node - 1) / per_node);
+}
+
+/* GPUs of whole nodes on which `count` such gangs stand side by side, where a node's rest is too
+ * small for one more; `gpus` if they leave no rest. */
+static inline uint64_t
+espl_room_for(uint32_t count, uint32_t each, uint64_t gpus, uint32_t per_node)
+{
+	uint64_t nodes;
+
+	if (each == 0 || each > per_node || per_node % each == 0)
+		return gpus;
+	nodes = ((uint64_t)count + per_node / each - 1) / (per_node / each);
+	return nodes * per_node > gpus ? nodes * per_node : gpus;
 }
 
 /* Number of the offer of this name, or of the first one still sold (name NULL or "").
@@ -316,11 +331,12 @@ espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view,
 	espl_status status = ESPL_OK;
 
 	roster->gone = 0;
-	if (roster->per_node != per_node) {	/* limits depend on it: from the beginning */
+	if (roster->per_node != per_node || roster->broken) {	/* from the beginning */
 		while (roster->count > 0)
 			espl_roster_remove(roster, roster->count - 1);
 		roster->per_node = per_node;
 	}
+	roster->broken = 1;
 	for (;;) {
 		at = espl_roster_differ(roster, view, at);
 		if (at >= roster->count)
@@ -342,6 +358,7 @@ espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view,
 		if (at < roster->fresh)
 			espl_roster_refresh(roster, view, at);
 	}
+	roster->broken = status != ESPL_OK;
 	return status;
 }
 

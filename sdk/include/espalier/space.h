@@ -15,7 +15,8 @@ extern "C" {
 
 typedef uint32_t espl_param_type;
 enum { ESPL_REAL = 1, ESPL_INT, ESPL_CHOICE, ESPL_ORDINAL };	/* constants are not listed */
-typedef uint32_t espl_scale;
+typedef uint32_t espl_scale;	/* how [low, high] lies on the unit interval; REVERSE_LOG is fine near
+				 * high as LOG is near low                                     */
 enum { ESPL_LINEAR = 1, ESPL_LOG, ESPL_REVERSE_LOG };
 
 struct espl_when {			/* frozen, 16 bytes: parameter has one of its values */
@@ -27,14 +28,14 @@ struct espl_when {			/* frozen, 16 bytes: parameter has one of its values */
 struct espl_param {
 	uint32_t        size;
 	espl_param_type type;
-	espl_scale      scale;
+	espl_scale      scale;		/* REAL, INT; LINEAR otherwise                       */
 	uint32_t        label_count;	/* CHOICE, ORDINAL                                   */
-	const char     *name;
-	double          low, high;	/* REAL, INT                                         */
-	double          quantum;	/* 0: none                                           */
+	const char     *name;		/* as in the configuration file, unique              */
+	double          low, high;	/* REAL, INT: both included                          */
+	double          quantum;	/* values are low + k * quantum; 0: no steps         */
 	double          fallback;	/* the user's default; NaN: none given               */
 	uint64_t        levels;		/* distinct values; 0: a continuum (grid, duplicates) */
-	const char *const      *labels;
+	const char *const      *labels;	/* CHOICE, ORDINAL, [label_count]; ORDINAL in order  */
 	const struct espl_when *when;	/* AND over different params, OR over one's values   */
 	uint32_t        when_count;	/* 0: always active                                  */
 	uint32_t        zero;
@@ -44,17 +45,20 @@ struct espl_param {
  * overlap.  Nothing is allocated. */
 struct espl_space {
 	uint32_t size;
-	uint32_t param_count;
-	void    *ctx;
-	const struct espl_param *const *params;
+	uint32_t param_count;		/* may be 0: a space of constants                    */
+	void    *ctx;			/* the host's                                        */
+	const struct espl_param *const *params;	/* [param_count], valid until destroy        */
 	/* Index of a name, or ESPL_ANY. */
 	uint32_t    (*find)(const struct espl_space *, const char *name);
-	/* Native value of one parameter at u in [0, 1]; for grids, and for new draws. */
+	/* Native value of one parameter at u in [0, 1], whatever its conditions; for grids, and
+	 * for new draws.  NaN: no such parameter, or u outside. */
 	double      (*value)(const struct espl_space *, uint32_t param, double u);
 	/* unit -> configuration.  Every coordinate must be in [0, 1] (give inactive ones any);
-	 * what the conditions switch off becomes NaN.  A random configuration = uniform units. */
+	 * what the conditions switch off becomes NaN.  A random configuration = uniform units.
+	 * ESPL_E_BUG: a coordinate outside. */
 	espl_status (*from_unit)(const struct espl_space *, const double *unit, double *values);
-	/* configuration -> unit, NaN where inactive (imputing is the algorithm's affair). */
+	/* configuration -> unit, NaN where inactive (imputing is the algorithm's affair).
+	 * ESPL_E_BUG: no valid configuration. */
 	espl_status (*to_unit)(const struct espl_space *, const double *values, double *unit);
 	/* Makes a valid configuration of a nearly valid one: clamps, rounds to the quantum,
 	 * makes inactive ones NaN.  ESPL_E_UNKNOWN: *missing is active but NaN (a condition

@@ -13,9 +13,9 @@
 extern "C" {
 #endif
 
-typedef uint32_t espl_device_kind;
+typedef uint32_t espl_device_kind;	/* where memory is, and where a rank computes */
 enum { ESPL_CPU = 1, ESPL_CUDA = 2 };
-typedef uint32_t espl_dtype;
+typedef uint32_t espl_dtype;		/* of elements in collective calls */
 enum { ESPL_F32 = 1, ESPL_F64, ESPL_F16, ESPL_BF16, ESPL_I32, ESPL_I64, ESPL_U8 };
 typedef uint32_t espl_reduce;
 enum { ESPL_SUM = 1, ESPL_MEAN, ESPL_MIN, ESPL_MAX };
@@ -29,7 +29,7 @@ struct espl_device {
 	uint32_t         zero;
 	void            *stream;	/* cudaStream_t, non-default; NULL on CPU               */
 	uint64_t         memory_limit;	/* bytes of device memory, 0: all                       */
-	const char      *uuid;
+	const char      *uuid;		/* the vendor's name of the very device; "" none        */
 };
 
 /* The communicator of one generation of the gang.  All ranks make the same calls in the same
@@ -40,19 +40,21 @@ struct espl_comm {
 	uint32_t size;
 	uint32_t rank, world;		/* world 1: all calls succeed and do nothing (or copy)  */
 	uint32_t node_rank;		/* rank among those on this node                        */
-	uint32_t node_world;
+	uint32_t node_world;		/* how many those are                                   */
 	uint32_t generation;		/* rises with every resize                              */
-	void    *ctx;
+	void    *ctx;			/* the host's                                           */
 	void    *native;		/* ncclComm_t, for CUDA graphs and own kernels; else NULL */
 	/* Data is in the memory of the device.  in == out allowed.  Bitwise repeatable for a
-	 * given world on CPU. */
+	 * given world on CPU.  count elements; MEAN of integers: E_UNSUPPORTED. */
 	espl_status (*allreduce)(const struct espl_comm *, const void *in, void *out,
 	                         uint64_t count, espl_dtype, espl_reduce);
+	/* data of rank `root` comes to all. */
 	espl_status (*broadcast)(const struct espl_comm *, void *data, uint64_t count, espl_dtype,
 	                         uint32_t root);
-	/* out has world * count elements. */
+	/* out has world * count elements, those of rank 0 first. */
 	espl_status (*allgather)(const struct espl_comm *, const void *in, void *out,
 	                         uint64_t count, espl_dtype);
+	/* Returns when every rank has called it. */
 	espl_status (*barrier)(const struct espl_comm *);
 	/* out = shard 0 + shard 1 + ... in this order, wherever they are: bitwise the same for
 	 * every world.  This rank holds `mine` vectors of count elements from number `first`
@@ -75,17 +77,19 @@ struct espl_trial_context {		/* host-owned, valid from open to close; comm and d
 	uint32_t    size;
 	uint32_t    setting_count;
 	const struct espl_setting *settings;	/* active parameters and constants              */
-	uint64_t    trial;
+	uint64_t    trial;		/* its id in the experiment                             */
 	uint64_t    seed;		/* the trial's; the same on all ranks and at every start */
 	uint64_t    budget;		/* iteration this start trains up to (may rise)         */
 	uint64_t    iterations_max;	/* the search's last iteration (schedules, fidelity)    */
-	const struct espl_device *device;
-	const struct espl_comm   *comm;
+	const struct espl_device *device;	/* this rank's                                  */
+	const struct espl_comm   *comm;		/* of the gang, world 1 for one rank            */
 	const char *scratch;		/* folder private to this rank; "" in simulation        */
 };
 
 struct espl_report_sink {		/* heard on rank 0 only, harmless elsewhere */
 	uint32_t size, zero;
+	/* One value of this iteration; the experiment's own metric must be among them.  The last
+	 * value of a name counts; names may differ between iterations. */
 	espl_status (*metric)(struct espl_report_sink *, const char *name, double value);
 	/* The trial is complete before its budget (converged). */
 	espl_status (*finished)(struct espl_report_sink *);
@@ -95,6 +99,8 @@ struct espl_report_sink {		/* heard on rank 0 only, harmless elsewhere */
  * host copies it for checkpoints and broadcasts it from rank 0 at a resize. */
 struct espl_region_sink {
 	uint32_t size, zero;
+	/* bytes of memory at data, on the host or the device, valid until the next resize or
+	 * close; names are unique, at most 63 bytes. */
 	espl_status (*region)(struct espl_region_sink *, const char *name, void *data, uint64_t bytes,
 	                      espl_device_kind where);
 };
@@ -104,6 +110,7 @@ struct espl_trainable_ops {
 	/* A fresh trial on this rank.  The same seed must give the same start on every rank. */
 	espl_status (*open)(void *self, const struct espl_trial_context *, void **trial,
 	                    struct espl_error *);
+	/* Frees everything of open, also after a failed step. */
 	void        (*close)(void *trial);
 	/* One iteration (number `iteration`, from 1).  All ranks of the gang are in it together.
 	 * Verdicts, saving and resizing happen between two steps, so a step longer than a
@@ -113,6 +120,7 @@ struct espl_trainable_ops {
 	/* State: either regions (same names, order and sizes on every rank and at every world),
 	 * or save and load, or both (save and load then make the files). */
 	espl_status (*regions)(void *trial, struct espl_region_sink *, struct espl_error *);
+	/* The whole state as bytes; load gets the same ones, on a trial freshly opened. */
 	espl_status (*save)(void *trial, struct espl_byte_sink *, struct espl_error *);
 	espl_status (*load)(void *trial, struct espl_byte_source *, struct espl_error *);
 	/* Optional: grow, shrink, move in place.  Between two steps, on every rank that stays

@@ -1,0 +1,153 @@
+/* algorithm_sha.c - successive halving: train many a little, keep the best 1/eta, train on.
+ *
+ * Two readings of the rungs are in use: the textbook's, where rung k ends at r*eta^k iterations,
+ * and RubberBand's (EuroSys'21, fig. 6 and table 3), where stage k adds r*eta^k iterations.
+ * The walk up the rungs is espalier/ladder.h; here is only the table.
+ */
+#include <espalier/ladder.h>
+
+enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, RUNGS };
+enum { CUMULATIVE, INCREMENTAL };
+
+static const struct espl_option options[] = {
+	{ .name = "trials", .help = "configurations that start", .type = ESPL_OPT_INT,
+	  .min = "1", .max = "1000000000", .flags = ESPL_OPT_REQUIRED },
+	{ .name = "iterations_min", .help = "iterations before the first cut",
+	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
+	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
+	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",
+	  .flags = ESPL_OPT_REQUIRED },
+	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,
+	  .fallback = "3", .min = "2", .max = "1000000" },
+	{ .name = "rungs", .help = "rung k ends at iterations_min * eta^k (cumulative), or "
+	  "adds that many (incremental, as RubberBand's)", .type = ESPL_OPT_CHOICE,
+	  .choices = "cumulative|incremental", .fallback = "cumulative" },
+};
+
+struct sha {
+	struct espl_ladder ladder;
+};
+
+/* a * b, or `most` if that is less: both at least 1, so no overflow goes unseen. */
+static uint64_t
+times(uint64_t a, uint64_t b, uint64_t most)
+{
+	return a > most / b ? most : a * b;
+}
+
+/* The last rung is the one with a single trial, or that reaches iterations_max; it runs to
+ * iterations_max whatever the rule says. */
+static espl_status
+lay_rungs(struct sha *sha, const struct espl_config *config, struct espl_error *error)
+{
+	uint64_t first = (uint64_t)config->values[ITERATIONS_MIN].as.i;
+	uint64_t last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
+	uint64_t eta = (uint64_t)config->values[ETA].as.i;
+	uint64_t trials = (uint64_t)config->values[TRIALS].as.i;
+	uint64_t done = 0, power = first;	/* power = first * eta^k, at most last */
+	int      cumulative = config->values[RUNGS].as.i == CUMULATIVE;
+
+	if (first > last)
+		return espl_blame(error, ITERATIONS_MIN,
+		                  "'iterations_min' is greater than 'iterations_max'");
+	for (;;) {
+		uint64_t until = cumulative ? power : power > last - done ? last : done + power;
+		espl_status status;
+
+		if (trials == 1 || until > last)
+			until = last;
+		status = espl_ladder_rung(&sha->ladder, (uint32_t)trials, until, error);
+		if (status != ESPL_OK || until == last)
+			return status;
+		done = until;
+		power = times(power, eta, last);
+		trials = trials / eta > 1 ? trials / eta : 1;
+	}
+}
+
+static void
+destroy(void *self)
+{
+	struct sha *sha = self;
+
+	espl_ladder_free(&sha->ladder);
+	free(sha);
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+       struct espl_error *error)
+{
+	struct sha *sha = calloc(1, sizeof *sha);
+	espl_status status;
+
+	if (sha == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	status = espl_ladder_init(&sha->ladder, host, error);
+	if (status == ESPL_OK)
+		status = lay_rungs(sha, config, error);
+	if (status != ESPL_OK) {
+		destroy(sha);
+		return status;
+	}
+	*self = sha;
+	return ESPL_OK;
+}
+
+static espl_status
+spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
+{
+	struct sha *sha = self;
+
+	return espl_ladder_spec(&sha->ladder, sink, error);
+}
+
+static espl_status
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+             struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct sha *sha = self;
+
+	(void)sink;
+	(void)error;
+	espl_ladder_ended(&sha->ladder, trial, how);
+	return ESPL_OK;
+}
+
+static espl_status
+next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
+           struct espl_error *error)
+{
+	struct sha *sha = self;
+	struct espl_ladder *ladder = &sha->ladder;
+	espl_status status;
+
+	if (ladder->over)
+		return ESPL_OK;
+	if (ladder->group == ESPL_NONE)
+		return espl_ladder_begin(ladder, sink, error);
+	if ((view->why & ESPL_ASK_GROUP) == 0 || view->group != ladder->group)
+		return ESPL_OK;		/* the rung goes on */
+	status = espl_ladder_climb(ladder, sink, error);
+	if (status == ESPL_OK && ladder->over)
+		status = sink->finish(sink);
+	return status;
+}
+
+static const struct espl_algorithm_ops ops = {
+	ESPL_TABLE(struct espl_algorithm_ops),
+	.next_group = next_group,
+	.on_trial_end = on_trial_end,
+	.spec = spec,
+};
+
+ESPL_PLUGIN(algorithm, sha) = {
+	ESPL_HEAD(ESPL_ALGORITHM, "sha"),
+	.version = "0.1",
+	.summary = "successive halving: the best one in eta of each rung trains on",
+	.caps = ESPL_CAP_PURE,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};

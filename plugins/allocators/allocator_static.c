@@ -1,0 +1,444 @@
+/* allocator_static.c - one cluster size for the whole run, divided evenly stage by stage.
+ *
+ * The baseline of RubberBand (EuroSys'21, 3.2): nodes are leased once; when a stage's trials
+ * arrive they share the GPUs evenly, and a trial keeps its share until the stage's end.  What
+ * a trial leaves goes to those that wait.  A call costs O(what changed), however many wait.
+ */
+#include <math.h>
+#include <espalier/roster.h>
+#include <espalier/util.h>
+
+enum { GPUS, OFFER };
+#define GPUS_MAX 1024u		/* where neither the cloud nor the search sets a limit */
+
+static const struct espl_option options[] = {
+	{ .name = "gpus", .help = "GPUs of the cluster; 0: the cheapest size that meets deadline "
+	  "and budget, or what the widest stage can use", .type = ESPL_OPT_INT,
+	  .fallback = "0", .min = "0", .max = "1000000" },
+	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the first",
+	  .type = ESPL_OPT_STRING },
+};
+
+struct fixed {
+	const struct espl_host *host;
+	const char *offer_name;
+	uint32_t    option;		/* gpus as the user wants it, 0 choose */
+	uint32_t    offer;		/* ESPL_ANY: not chosen yet            */
+	uint32_t    gpus;		/* chosen; 0 not yet                   */
+	struct espl_roster roster;
+};
+
+static void
+destroy(void *self)
+{
+	struct fixed *fixed = self;
+
+	espl_roster_free(&fixed->roster);
+	free(fixed);
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+       struct espl_error *error)
+{
+	struct fixed *fixed = calloc(1, sizeof *fixed);
+
+	if (fixed == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	fixed->host = host;
+	fixed->option = (uint32_t)config->values[GPUS].as.i;
+	if (config->values[OFFER].source != ESPL_UNSET)
+		fixed->offer_name = config->values[OFFER].as.s;
+	fixed->offer = ESPL_ANY;
+	*self = fixed;
+	return ESPL_OK;
+}
+
+/* ---- the size ------------------------------------------------------------------------------ */
+
+static uint32_t
+least_of(uint64_t a, uint64_t b)
+{
+	uint64_t least = a < b ? a : b;
+
+	return least > UINT32_MAX ? UINT32_MAX : (uint32_t)least;
+}
+
+/* The most that the cloud sells of this offer and the experiments may hold; ESPL_ANY: no limit. */
+static uint32_t
+ceiling(const struct espl_offer *offer, const struct espl_experiment *const *experiments,
+        uint32_t count)
+{
+	uint64_t limit = 0;
+	uint32_t i, most = ESPL_ANY;
+
+	if (offer->nodes_max != ESPL_ANY)
+		most = least_of((uint64_t)offer->nodes_max * offer->gpus, ESPL_ANY);
+	for (i = 0; i < count; i++)
+		limit += experiments[i]->gpus_limit;
+	return count > 0 ? least_of(limit, most) : most;
+}
+
+/* Trials of the widest moment of a spec; 0: nothing declared. */
+static uint64_t
+widest(const struct espl_spec *spec)
+{
+	uint64_t all = 0, most = 0;
+	uint32_t i, k;
+
+	for (i = 0; spec != NULL && i < spec->bracket_count; i++) {
+		uint64_t width = 0;
+
+		for (k = 0; k < spec->brackets[i]->stage_count; k++)
+			if (spec->brackets[i]->stages[k]->trials > width)
+				width = spec->brackets[i]->stages[k]->trials;
+		all += width;
+		most = width > most ? width : most;
+	}
+	return spec != NULL && (spec->flags & ESPL_SPEC_PARALLEL) != 0 ? all : most;
+}
+
+/* Without a price to go by: room for the widest stage, or all there is if it is free or nobody
+ * knows how wide the search will be. */
+static uint32_t
+useful(const struct espl_offer *offer, uint64_t trials, uint32_t each, uint32_t limit)
+{
+	if (limit != ESPL_ANY && (offer->price_hour == 0 || trials == 0))
+		return limit;
+	trials = trials > 0 ? trials : 1;
+	return least_of(limit, espl_room_for(least_of(trials, UINT32_MAX), each, trials * each,
+	                                     offer->gpus));
+}
+
+/* GPUs of an accepted plan: the same in all stages; brackets side by side have each their own. */
+static uint64_t
+planned(const struct espl_experiment *experiment)
+{
+	const struct espl_plan *plan = experiment->plan;
+	uint64_t gpus = 0;
+	uint32_t i;
+
+	if (plan == NULL || plan->stage_count == 0)
+		return 0;
+	if (experiment->spec == NULL || (experiment->spec->flags & ESPL_SPEC_PARALLEL) == 0)
+		return plan->stages[0]->gpus;
+	for (i = 0; i < plan->stage_count; i++)
+		if (plan->stages[i]->stage == 0)
+			gpus += plan->stages[i]->gpus;
+	return gpus;
+}
+
+static void
+choose_size(struct fixed *fixed, const struct espl_alloc_view *view)
+{
+	const struct espl_offer *offer = view->offers[fixed->offer];
+	uint32_t limit = ceiling(offer, view->experiments, view->experiment_count);
+	uint32_t i, each = espl_roster_at(&fixed->roster, 0)->least;
+	uint64_t trials = 0, plans = 0;
+
+	for (i = 0; i < view->experiment_count; i++) {
+		plans += planned(view->experiments[i]);
+		trials += widest(view->experiments[i]->spec);
+	}
+	if (trials == 0 && limit == ESPL_ANY)
+		trials = fixed->roster.count;
+	if (fixed->option > 0)
+		fixed->gpus = least_of(fixed->option, limit);
+	else if (plans > 0)
+		fixed->gpus = least_of(plans, limit);
+	else
+		fixed->gpus = useful(offer, trials, each > 0 ? each : 1, limit);
+	if (fixed->gpus == 0)
+		fixed->gpus = 1;
+}
+
+/* ---- online ---------------------------------------------------------------------------------- */
+
+/* What each of `count` trials like this one gets of `pool` GPUs, so that all stand side by side
+ * on the nodes; the least if they cannot. */
+static uint32_t
+divide(const struct fixed *fixed, const struct espl_item *item, uint32_t least, uint64_t pool,
+       uint32_t count, uint32_t nodes)
+{
+	uint32_t per_node = fixed->roster.per_node;
+	uint32_t share = espl_fit(item, per_node, least_of(pool / count, UINT32_MAX));
+
+	if ((item->flags & ESPL_ITEM_COLOCATE) == 0)
+		return share > least ? share : least;
+	while (share > least && espl_side_by_side(share, nodes, per_node) < count)
+		share = espl_fit(item, per_node, share - 1);
+	return share > least ? share : least;
+}
+
+/* Those that have just arrived: what each will get when its turn comes.  A group that goes on
+ * growing starts each of its trials on the least, so that the next ones find room. */
+static void
+give_shares(struct fixed *fixed, const struct espl_alloc_view *view, uint64_t total,
+            uint32_t nodes)
+{
+	struct espl_roster *roster = &fixed->roster;
+	uint64_t pool = total;
+	uint32_t i, count = roster->count - roster->fresh;
+
+	if (roster->fresh > 0) {	/* others are at work: only what they leave */
+		uint64_t used = espl_roster_used(roster);
+
+		pool = used < total && espl_roster_waiting(roster, 0) >= roster->fresh ?
+			total - used : 0;
+		nodes = (uint32_t)((pool + roster->per_node - 1) / roster->per_node);
+	}
+	for (i = roster->fresh; i < roster->count; i++) {
+		struct espl_entry *entry = espl_roster_at(roster, i);
+		const struct espl_item *item = view->items[i];
+
+		entry->want = entry->least;
+		if ((item->flags & ESPL_ITEM_OPEN) == 0 && entry->least > 0)
+			entry->want = divide(fixed, item, entry->least, pool, count, nodes);
+	}
+}
+
+/* A promoted trial may arrive with the GPUs it had: to its new share at once. */
+static espl_status
+adjust_warm(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
+{
+	struct espl_roster *roster = &fixed->roster;
+	espl_status status = ESPL_OK;
+	uint32_t i, pass;
+
+	for (pass = 0; pass < 2 && roster->granted > 0; pass++)	/* shrink first, then grow */
+		for (i = roster->fresh; i < roster->count && status != ESPL_E_NOMEM; i++) {
+			struct espl_entry *entry = espl_roster_at(roster, i);
+
+			if (entry->gpus == 0 || entry->want == 0 ||
+			    (entry->gpus == entry->want && entry->packing == 1) ||
+			    (pass == 0 && entry->want > entry->gpus))
+				continue;
+			if (espl_roster_used_with(roster, i, entry->want, 1) <= total)
+				status = espl_roster_grant(roster, sink, i, entry->want, 1);
+		}
+	return status == ESPL_E_NOMEM ? status : ESPL_OK;
+}
+
+/* The queue, in order of arrival: nobody overtakes. */
+static espl_status
+serve(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
+{
+	struct espl_roster *roster = &fixed->roster;
+	espl_status status = ESPL_OK;
+	uint32_t i;
+
+	for (i = espl_roster_waiting(roster, 0); i < roster->count && status != ESPL_E_NOMEM;
+	     i = espl_roster_waiting(roster, i + 1)) {
+		struct espl_entry *entry = espl_roster_at(roster, i);
+		uint32_t want = entry->want > 0 ? entry->want : entry->least;
+
+		if (want == 0 || entry->least > total)
+			continue;		/* can never run here */
+		if (want > total)
+			want = entry->least;
+		if (espl_roster_used_with(roster, i, want, 1) > total)
+			break;
+		status = espl_roster_grant(roster, sink, i, want, 1);
+	}
+	return status == ESPL_E_NOMEM ? status : ESPL_OK;
+}
+
+static espl_status
+allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+         struct espl_error *error)
+{
+	struct fixed *fixed = self;
+	const struct espl_offer *offer;
+	espl_status status;
+	uint64_t total;
+	uint32_t nodes;
+
+	if (fixed->offer == ESPL_ANY)
+		fixed->offer = espl_find_offer(view->offers, view->offer_count, fixed->offer_name);
+	if (fixed->offer == ESPL_ANY)
+		return ESPL_OK;			/* nothing is sold yet */
+	offer = view->offers[fixed->offer];
+	status = espl_roster_sync(&fixed->roster, view, offer->gpus);
+	if (status != ESPL_OK)
+		return espl_fail(error, status, "out of memory");
+	if (fixed->roster.count == 0)
+		return ESPL_OK;
+	if (fixed->gpus == 0)
+		choose_size(fixed, view);
+	total = fixed->gpus;
+	nodes = (uint32_t)((total + offer->gpus - 1) / offer->gpus);
+	if (view->targets[fixed->offer] != nodes) {
+		struct espl_target target = ESPL_INIT(struct espl_target);
+
+		target.offer = fixed->offer;
+		target.nodes = nodes;
+		status = sink->target(sink, &target);
+		if (status != ESPL_OK)
+			return espl_fail(error, status, "%u nodes of '%s' were refused", nodes,
+			                 offer->name);
+	}
+	if (fixed->roster.fresh < fixed->roster.count) {
+		give_shares(fixed, view, total, nodes);
+		status = adjust_warm(fixed, sink, total);
+	}
+	if (status == ESPL_OK)
+		status = serve(fixed, sink, total);
+	return status == ESPL_OK ? status : espl_fail(error, status, "out of memory");
+}
+
+/* ---- offline --------------------------------------------------------------------------------- */
+
+struct draft {				/* the same GPUs in every stage */
+	struct espl_plan plan;
+	struct espl_plan_stage *stages;
+	const struct espl_plan_stage **list;
+	uint32_t brackets;		/* side by side; 1 otherwise */
+};
+
+static void
+draft_free(struct draft *draft)
+{
+	free(draft->stages);
+	free(draft->list);
+}
+
+static espl_status
+draft_make(struct draft *draft, const struct espl_spec *spec, uint32_t offer)
+{
+	uint32_t i, k, count = 0;
+
+	memset(draft, 0, sizeof *draft);
+	draft->brackets = (spec->flags & ESPL_SPEC_PARALLEL) != 0 && spec->bracket_count > 0 ?
+		spec->bracket_count : 1;
+	for (i = 0; i < spec->bracket_count; i++)
+		count += spec->brackets[i]->stage_count;
+	draft->stages = calloc((size_t)count + 1, sizeof *draft->stages);
+	draft->list = calloc((size_t)count + 1, sizeof *draft->list);
+	if (draft->stages == NULL || draft->list == NULL)
+		return ESPL_E_NOMEM;
+	for (count = 0, i = 0; i < spec->bracket_count; i++)
+		for (k = 0; k < spec->brackets[i]->stage_count; k++, count++) {
+			struct espl_plan_stage *stage = &draft->stages[count];
+
+			stage->size = (uint32_t)sizeof *stage;
+			stage->bracket = i;
+			stage->stage = k;
+			stage->offer = offer;
+			draft->list[count] = stage;
+		}
+	draft->plan.size = (uint32_t)sizeof draft->plan;
+	draft->plan.stage_count = count;
+	draft->plan.stages = draft->list;
+	draft->plan.gap = NAN;
+	return ESPL_OK;
+}
+
+static void
+draft_size(struct draft *draft, uint32_t gpus)
+{
+	uint32_t i, each = gpus / draft->brackets;
+
+	for (i = 0; i < draft->plan.stage_count; i++)
+		draft->stages[i].gpus = each > 0 ? each : 1;
+}
+
+struct search {				/* over cluster sizes */
+	double   cost_usd, jct_s;	/* of the best so far                        */
+	double   least_s, least_usd;	/* over all sizes, for the message           */
+	uint32_t best, failed;		/* best: 0 none; failed: the model cannot    */
+	uint64_t looked;
+};
+
+/* Every whole number of nodes (every number of GPUs where these are billed one by one); the
+ * cheapest that holds deadline and budget, ties to the faster (design notes, A21). */
+static void
+try_sizes(const struct espl_model *model, struct draft *draft, uint64_t experiment,
+          uint32_t step, uint32_t most, struct search *search)
+{
+	struct espl_predict how = ESPL_INIT(struct espl_predict);
+	uint64_t gpus;
+
+	how.experiment = experiment;
+	search->least_s = search->least_usd = INFINITY;
+	for (gpus = step < most ? step : most; gpus <= most; gpus += step) {
+		struct espl_prediction result = ESPL_INIT(struct espl_prediction);
+
+		draft_size(draft, (uint32_t)gpus);
+		if (model->predict(model, &draft->plan, &how, &result, NULL) != ESPL_OK) {
+			search->failed = 1;
+			return;
+		}
+		search->looked++;
+		search->least_s = fmin(search->least_s, result.jct_s);
+		search->least_usd = fmin(search->least_usd, result.cost_usd);
+		if (result.meets && (search->best == 0 || result.cost_usd < search->cost_usd ||
+		                     (result.cost_usd <= search->cost_usd &&
+		                      result.jct_s < search->jct_s))) {
+			search->best = (uint32_t)gpus;
+			search->cost_usd = result.cost_usd;
+			search->jct_s = result.jct_s;
+		}
+	}
+}
+
+static espl_status
+plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
+     struct espl_error *error)
+{
+	struct fixed *fixed = self;
+	const struct espl_spec *spec = view->experiment->spec;
+	const struct espl_model *model = fixed->host->service(fixed->host, ESPL_MODEL);
+	uint32_t number = espl_find_offer(view->offers, view->offer_count, fixed->offer_name);
+	const struct espl_offer *offer;
+	struct search search = { 0 };
+	struct draft draft;
+	espl_status status;
+	uint32_t limit;
+
+	if (number == ESPL_ANY)
+		return espl_blame(error, OFFER, "the cloud has no such offer");
+	offer = view->offers[number];
+	limit = least_of(view->gpus_max, ceiling(offer, &view->experiment, 1));
+	status = draft_make(&draft, spec, number);
+	if (status != ESPL_OK) {
+		draft_free(&draft);
+		return espl_fail(error, status, "out of memory");
+	}
+	search.best = least_of(fixed->option, limit);
+	if (fixed->option == 0) {
+		if (model != NULL)
+			try_sizes(model, &draft, view->experiment->id,
+			          offer->billing == ESPL_BILL_FUNCTION ? 1 : offer->gpus,
+			          limit != ESPL_ANY ? limit : GPUS_MAX, &search);
+		if (model == NULL || search.failed)
+			search.best = useful(offer, widest(spec), 1, limit);
+	}
+	if (search.best == 0) {
+		(void)sink->least(sink, search.least_s, search.least_usd);
+		status = espl_fail(error, ESPL_E_INFEASIBLE,
+		                   "no cluster size meets the deadline and the budget");
+	} else {
+		draft_size(&draft, search.best);
+		draft.plan.searched = search.looked;
+		status = sink->plan(sink, &draft.plan);
+	}
+	draft_free(&draft);
+	return status;
+}
+
+static const struct espl_allocator_ops ops = {
+	ESPL_TABLE(struct espl_allocator_ops),
+	.allocate = allocate,
+	.plan = plan,
+};
+
+ESPL_PLUGIN(allocator, static) = {
+	ESPL_HEAD(ESPL_ALLOCATOR, "static"),
+	.version = "0.1",
+	.summary = "one cluster size for the whole run, divided evenly stage by stage",
+	.caps = ESPL_CAP_PURE,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};

@@ -1,0 +1,584 @@
+/* placer_colocate.c - each gang on one node, or on nodes of its own, moving as few as possible.
+ *
+ * RubberBand's placement controller (EuroSys'21, 4.4, algorithm 3): gangs whose share did not
+ * change stay; the others are placed largest first, best fit; where GPUs are idle in the wrong
+ * places smaller gangs are displaced and placed again.  What the paper leaves open is settled
+ * so: a displacement is done only if everybody displaced finds another place, and of the
+ * possible ones that with the fewest moves, then the fewest GPUs.  Without displacement a call
+ * costs O(changed + nodes).
+ */
+#include <espalier/sitters.h>
+#include <espalier/util.h>
+
+#define DEPTH_MAX 3u		/* a displaced gang may displace in turn, so far     */
+#define TRIES_MAX 8u		/* nodes that are tried for one gang                 */
+#define SITTERS_MAX 64u		/* gangs of one node that are looked at              */
+
+struct cost { uint32_t stand, moves, gpus; };	/* of emptying a node, or a part of it */
+
+struct colocate {
+	struct espl_floor floor;
+	struct espl_moves moves;
+	struct espl_sitters sitters;
+	struct cost *costs;
+	uint32_t  cost_room;
+	uint32_t  shared;		/* a GPU was shared once: sharers may need joining */
+	uint32_t  hole_stand, hole_packing;	/* no hole of this degree before this node */
+};
+
+static void
+destroy(void *self)
+{
+	struct colocate *colocate = self;
+
+	espl_floor_free(&colocate->floor);
+	espl_moves_free(&colocate->moves);
+	espl_sitters_free(&colocate->sitters);
+	free(colocate->costs);
+	free(colocate);
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+       struct espl_error *error)
+{
+	struct colocate *colocate = calloc(1, sizeof *colocate);
+
+	(void)host;
+	(void)config;
+	if (colocate == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	*self = colocate;
+	return ESPL_OK;
+}
+
+/* ---- best fit ----------------------------------------------------------------------------------- */
+
+/* A share of a GPU: where the same share is taken already, else an idle GPU of the fullest node. */
+static uint32_t
+seat_share(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
+{
+	struct espl_floor *floor = &colocate->floor;
+	uint32_t c = gang->share.packing, i, gpu = 0;
+	int      common = gang->offer == ESPL_ANY && gang->owner == ESPL_NONE;
+
+	if (!common || colocate->hole_packing != c)
+		colocate->hole_stand = 0;
+	colocate->hole_packing = common ? c : 0;
+	for (i = colocate->hole_stand; i < floor->count; i++) {
+		if (floor->stands[i].idle == floor->stands[i].node->gpu_count ||
+		    !espl_floor_admits(floor, i, gang, ESPL_ANY))
+			continue;
+		gpu = espl_floor_hole(floor, i, c);
+		if (gpu != ESPL_ANY)
+			break;
+	}
+	colocate->hole_stand = i;
+	if (i < floor->count)
+		return espl_floor_join(floor, i, gpu, c, slots);
+	i = espl_floor_fit(floor, gang, ESPL_ANY, 1, 0);
+	if (i == ESPL_ANY)
+		return 0;
+	colocate->hole_stand = i;	/* the only place with room now */
+	return espl_floor_seat(floor, i, 1, c, slots);
+}
+
+/* A gang that may straddle nodes, on as few as possible, all of one offer. */
+static uint32_t
+seat_over(struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
+          struct espl_slot *slots)
+{
+	uint32_t mark = floor->step_count, done = 0;
+
+	while (done < gang->share.gpus) {
+		uint32_t left = gang->share.gpus - done;
+		uint32_t i = espl_floor_fit(floor, gang, offer, left, 0);
+
+		if (i == ESPL_ANY)
+			i = espl_floor_fit(floor, gang, offer, 1, 1);
+		if (i == ESPL_ANY) {
+			espl_floor_undo(floor, mark);
+			return 0;
+		}
+		if (left > floor->stands[i].idle)
+			left = floor->stands[i].idle;
+		left = espl_floor_seat(floor, i, left, 1, slots + done);
+		if (left == 0) {
+			espl_floor_undo(floor, mark);
+			return 0;
+		}
+		done += left;
+	}
+	return done;
+}
+
+static uint32_t
+seat(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
+{
+	struct espl_floor *floor = &colocate->floor;
+	uint32_t i, count, gpus = gang->share.gpus;
+
+	if (gang->share.packing > 1)
+		return seat_share(colocate, gang, slots);
+	i = espl_floor_fit(floor, gang, ESPL_ANY, gpus, 0);
+	if (i != ESPL_ANY)
+		return espl_floor_seat(floor, i, gpus, 1, slots);
+	count = espl_floor_seat_nodes(floor, gang, slots);
+	if (count > 0 || (gang->flags & ESPL_GANG_COLOCATE) != 0)
+		return count;
+	for (i = 0; i < floor->count && count == 0; i++)	/* offers, as they are met */
+		if (espl_floor_admits(floor, i, gang, ESPL_ANY) &&
+		    (i == 0 || floor->stands[i].node->offer != floor->stands[i - 1].node->offer))
+			count = seat_over(floor, gang, floor->stands[i].node->offer, slots);
+	return count;
+}
+
+/* ---- displacement ------------------------------------------------------------------------------- */
+
+/* GPUs of its node that become idle if the gang leaves; 0: it may not be moved for one of `below`
+ * GPUs.  Only the last sharer of a GPU frees it, and counts as smaller than any whole one. */
+static uint32_t
+movable(struct colocate *colocate, uint32_t gang, uint32_t below)
+{
+	const struct espl_gang *g = colocate->sitters.view->gangs[gang];
+	uint32_t count, i;
+	const struct espl_slot *slots = espl_sitters_slots(&colocate->sitters, gang, &count);
+	const struct espl_cell *cell;
+
+	if ((g->flags & ESPL_GANG_LOCKED) != 0 || count == 0 ||
+	    slots[0].node != slots[count - 1].node ||
+	    colocate->sitters.move_of[gang] != ESPL_ANY)	/* placed in this very call */
+		return 0;
+	if (slots[0].packing == 1)
+		return count < below ? count : 0;
+	i = espl_floor_find(&colocate->floor, slots[0].node);
+	cell = i == ESPL_ANY ? NULL : espl_floor_cell(&colocate->floor, i, slots[0].gpu);
+	return cell != NULL && cell->residents == 1 ? 1 : 0;
+}
+
+/* Takes back an attempt that failed. */
+static void
+take_back(struct colocate *colocate, struct espl_mark mark)
+{
+	espl_sitters_back(&colocate->sitters, mark);
+	colocate->hole_stand = 0;
+}
+
+static void
+vacate(struct colocate *colocate, uint32_t gang)
+{
+	espl_sitters_vacate(&colocate->sitters, gang);
+	colocate->hole_stand = 0;
+}
+
+static int
+cost_order(const void *a, const void *b)
+{
+	const struct cost *x = a, *y = b;
+
+	if (x->moves != y->moves)
+		return x->moves < y->moves ? -1 : 1;
+	if (x->gpus != y->gpus)
+		return x->gpus < y->gpus ? -1 : 1;
+	return x->stand < y->stand ? -1 : x->stand > y->stand;
+}
+
+/* Chooses gangs of fewer than `below` GPUs that leave node i so that `need` GPUs become idle: the
+ * smallest single one that suffices, else the largest and so on.  0: impossible. */
+static uint32_t
+choose(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t below, uint32_t *chosen)
+{
+	uint32_t sizes[SITTERS_MAX], gangs[SITTERS_MAX];
+	uint32_t k, at, best, n = 0, count = 0;
+
+	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1] && n < SITTERS_MAX; k++) {
+		uint32_t size = movable(colocate, colocate->sitters.who[k], below);
+
+		if (size > 0) {
+			sizes[n] = size;
+			gangs[n++] = colocate->sitters.who[k];
+		}
+	}
+	while (need > 0) {
+		for (best = ESPL_ANY, at = 0; at < n; at++) {
+			if (sizes[at] == 0)
+				continue;
+			if (best == ESPL_ANY || (sizes[best] < need ? sizes[at] > sizes[best]
+			                         : sizes[at] >= need && sizes[at] < sizes[best]))
+				best = at;
+		}
+		if (best == ESPL_ANY)
+			return 0;
+		chosen[count++] = gangs[best];
+		need -= sizes[best] < need ? sizes[best] : need;
+		sizes[best] = 0;
+	}
+	return count;
+}
+
+static int reseat(struct colocate *, uint32_t index, uint32_t depth);
+
+/* Everybody who was vacated since `mark` sits again? */
+static int
+reseat_since(struct colocate *colocate, uint32_t first, uint32_t depth)
+{
+	uint32_t i, last = colocate->moves.count;
+
+	if (last - first > 1)
+		qsort(colocate->moves.list + first, last - first, sizeof *colocate->moves.list,
+		      espl_moves_by_size);
+	colocate->sitters.indexed = 0;
+	for (i = first; i < last; i++)
+		if (!reseat(colocate, i, depth))
+			return 0;
+	return 1;
+}
+
+/* Makes room for the move's gang on node i at the cost of smaller ones. */
+static int
+try_node(struct colocate *colocate, uint32_t index, uint32_t i, uint32_t depth)
+{
+	struct espl_mark mark = espl_sitters_mark(&colocate->sitters);
+	const struct espl_gang *gang = colocate->moves.list[index].gang;
+	uint32_t chosen[SITTERS_MAX], k, count, gpus = gang->share.gpus;
+	struct espl_slot *slots;
+
+	if (!espl_sitters_index(&colocate->sitters))
+		return 0;
+	count = choose(colocate, i, gpus - colocate->floor.stands[i].idle, gpus, chosen);
+	for (k = 0; k < count; k++)
+		vacate(colocate, chosen[k]);
+	slots = espl_moves_room(&colocate->moves, gang);
+	if (slots == NULL)
+		colocate->floor.failed = 1;
+	if (count > 0 && slots != NULL && colocate->floor.stands[i].idle >= gpus &&
+	    espl_floor_seat(&colocate->floor, i, gpus, 1, slots) == gpus) {
+		espl_sitters_remember(&colocate->sitters, index);
+		espl_moves_settle(&colocate->moves, index, gpus, ESPL_MOVE_GOES);
+		if (reseat_since(colocate, mark.moves, depth + 1) && !colocate->floor.failed)
+			return 1;
+	}
+	take_back(colocate, mark);
+	return 0;
+}
+
+static struct cost *
+cost_room(struct colocate *colocate, uint32_t count)
+{
+	struct cost *costs = espl_floor_grow(colocate->costs, &colocate->cost_room, count,
+	                                     sizeof *costs);
+
+	if (costs == NULL)
+		colocate->floor.failed = 1;
+	else
+		colocate->costs = costs;
+	return costs;
+}
+
+static int
+displace_on_one(struct colocate *colocate, uint32_t index, uint32_t depth)
+{
+	struct espl_floor *floor = &colocate->floor;
+	const struct espl_gang *gang = colocate->moves.list[index].gang;
+	uint32_t gpus = gang->share.gpus, i, k, n = 0, chosen[SITTERS_MAX];
+	struct cost tries[TRIES_MAX], *costs = cost_room(colocate, floor->count + 1);
+
+	for (i = 0; i < floor->count && costs != NULL; i++) {
+		struct cost cost = { i, 0, 0 };
+		uint32_t count;
+
+		if (!espl_floor_admits(floor, i, gang, ESPL_ANY) ||
+		    floor->stands[i].node->gpu_count < gpus)
+			continue;
+		cost.moves = choose(colocate, i, gpus - floor->stands[i].idle, gpus, chosen);
+		for (k = 0; k < cost.moves; k++) {
+			(void)espl_sitters_slots(&colocate->sitters, chosen[k], &count);
+			cost.gpus += count;
+		}
+		if (cost.moves > 0)
+			costs[n++] = cost;
+	}
+	if (n == 0)
+		return 0;
+	qsort(costs, n, sizeof *costs, cost_order);
+	n = n < TRIES_MAX ? n : TRIES_MAX;
+	memcpy(tries, costs, n * sizeof *costs);	/* trying reuses the array */
+	for (k = 0; k < n && !floor->failed; k++)
+		if (try_node(colocate, index, tries[k].stand, depth))
+			return 1;
+	return 0;
+}
+
+/* What emptying a whole node takes; moves ESPL_ANY: it cannot be emptied.  again: gangs placed in
+ * this very call may be moved, too. */
+static struct cost
+cost_of_emptying(struct colocate *colocate, uint32_t i, int again)
+{
+	struct cost cost = { i, 0, 0 };
+	uint32_t k;
+
+	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1]; k++) {
+		uint32_t gang = colocate->sitters.who[k], count;
+		const struct espl_slot *slots = espl_sitters_slots(&colocate->sitters, gang, &count);
+		const struct espl_gang *g = colocate->sitters.view->gangs[gang];
+
+		if ((g->flags & ESPL_GANG_LOCKED) != 0 || slots[0].node != slots[count - 1].node ||
+		    (!again && colocate->sitters.move_of[gang] != ESPL_ANY)) {
+			cost.moves = ESPL_ANY;
+			break;
+		}
+		cost.moves++;
+		cost.gpus += count;
+	}
+	return cost;
+}
+
+/* Empties whole nodes of one offer and size for a gang larger than a node. */
+static int
+displace_nodes(struct colocate *colocate, uint32_t index, uint32_t offer, uint32_t size,
+               uint32_t depth)
+{
+	struct espl_floor *floor = &colocate->floor;
+	const struct espl_gang *gang = colocate->moves.list[index].gang;
+	uint32_t i, k, n = 0, need = gang->share.gpus / size, done = 0;
+	struct cost *costs = cost_room(colocate, floor->count + 1);
+	struct espl_mark mark = espl_sitters_mark(&colocate->sitters);
+	struct espl_slot *slots;
+
+	for (i = 0; i < floor->count && costs != NULL; i++) {
+		if (!espl_floor_admits(floor, i, gang, offer) ||
+		    floor->stands[i].node->gpu_count != size)
+			continue;
+		costs[n] = cost_of_emptying(colocate, i, 0);
+		if (costs[n].moves != ESPL_ANY && (costs[n].moves > 0 ||
+		                                   floor->stands[i].idle == size))
+			n++;
+	}
+	if (costs == NULL || n < need)
+		return 0;
+	qsort(costs, n, sizeof *costs, cost_order);
+	for (i = 0; i < need; i++)
+		for (k = colocate->sitters.from[costs[i].stand]; k < colocate->sitters.from[costs[i].stand + 1]; k++)
+			vacate(colocate, colocate->sitters.who[k]);
+	slots = espl_moves_room(&colocate->moves, gang);
+	if (slots == NULL)
+		floor->failed = 1;
+	for (i = 0; i < need && slots != NULL; i++)
+		done += espl_floor_seat(floor, costs[i].stand, size, 1, slots + done);
+	if (done == gang->share.gpus) {
+		espl_sitters_remember(&colocate->sitters, index);
+		espl_moves_settle(&colocate->moves, index, done, ESPL_MOVE_GOES);
+		if (reseat_since(colocate, mark.moves, depth + 1) && !floor->failed)
+			return 1;
+	}
+	take_back(colocate, mark);
+	return 0;
+}
+
+/* Fragmentation: GPUs enough are idle, but not together. */
+static int
+displace(struct colocate *colocate, uint32_t index, uint32_t depth)
+{
+	struct espl_floor *floor = &colocate->floor;
+	const struct espl_gang *gang = colocate->moves.list[index].gang;
+	uint32_t gpus = gang->share.gpus, i, size, offer, widest = 0, tried = ESPL_ANY;
+	uint64_t idle = 0;
+
+	if (gang->share.packing > 1 || depth >= DEPTH_MAX || (gpus == 1 && !colocate->shared))
+		return 0;
+	for (i = 0; i < floor->count; i++)
+		if (espl_floor_admits(floor, i, gang, ESPL_ANY)) {
+			idle += floor->stands[i].idle;
+			if (floor->stands[i].node->gpu_count > widest)
+				widest = floor->stands[i].node->gpu_count;
+		}
+	/* Sharers can be brought together, which frees GPUs that are not idle now. */
+	if ((idle < gpus && !colocate->shared) || !espl_sitters_index(&colocate->sitters))
+		return 0;
+	if (gpus <= widest)
+		return displace_on_one(colocate, index, depth);
+	for (i = 0; i < floor->count; i++) {
+		size = floor->stands[i].node->gpu_count;
+		offer = floor->stands[i].node->offer;
+		if (size == 0 || gpus % size != 0 || offer == tried ||
+		    !espl_floor_admits(floor, i, gang, ESPL_ANY))
+			continue;
+		tried = offer;
+		if (espl_sitters_index(&colocate->sitters) &&
+		    displace_nodes(colocate, index, offer, size, depth))
+			return 1;
+	}
+	return 0;
+}
+
+static int
+reseat(struct colocate *colocate, uint32_t index, uint32_t depth)
+{
+	const struct espl_gang *gang = colocate->moves.list[index].gang;
+	struct espl_slot *slots = espl_moves_room(&colocate->moves, gang);
+	uint32_t count;
+
+	if (slots == NULL || colocate->floor.failed) {
+		colocate->floor.failed = 1;
+		return 0;
+	}
+	count = seat(colocate, gang, slots);
+	if (count == 0)
+		return displace(colocate, index, depth);
+	espl_sitters_remember(&colocate->sitters, index);
+	espl_moves_settle(&colocate->moves, index, count, ESPL_MOVE_GOES);
+	colocate->sitters.indexed = 0;
+	return 1;
+}
+
+/* ---- giving up ------------------------------------------------------------------------------------ */
+
+/* Moves everybody off node i, to places that are free. */
+static int
+empty_node(struct colocate *colocate, uint32_t i)
+{
+	struct espl_mark mark = espl_sitters_mark(&colocate->sitters);
+	uint32_t k, n = 0, open[SITTERS_MAX], first = colocate->sitters.from[i];
+	uint32_t last = colocate->sitters.from[i + 1];
+
+	if (last - first > SITTERS_MAX)
+		return 0;
+	colocate->floor.stands[i].usable = 0;
+	for (k = first; k < last; k++) {
+		vacate(colocate, colocate->sitters.who[k]);
+		open[n++] = colocate->sitters.move_of[colocate->sitters.who[k]];
+	}
+	for (k = 0; k < n && !colocate->floor.failed; k++)
+		if (!reseat(colocate, open[k], DEPTH_MAX))
+			break;
+	if (k == n && !colocate->floor.failed)
+		return 1;
+	take_back(colocate, mark);
+	colocate->floor.stands[i].usable = 1;
+	return 0;
+}
+
+/* Chooses up to `want` nodes of an offer: the empty ones, oldest first, then those that are emptied
+ * with the fewest moves.  They are closed; nodes receives them. */
+static uint32_t
+choose_nodes(struct colocate *colocate, uint32_t offer, uint32_t want, uint64_t *nodes)
+{
+	struct espl_floor *floor = &colocate->floor;
+	struct cost *costs = cost_room(colocate, floor->count + 1);
+	uint32_t i, n = 0, done = 0;
+
+	for (i = 0; i < floor->count && costs != NULL; i++) {
+		struct espl_stand *stand = &floor->stands[i];
+
+		if (!stand->usable || stand->node->offer != offer ||
+		    stand->node->owner != ESPL_NONE || done == want)
+			continue;
+		if (espl_floor_empty(floor, i)) {
+			stand->usable = 0;
+			nodes[done++] = stand->node->id;
+		} else {
+			costs[n++].stand = i;
+		}
+	}
+	if (costs == NULL || done == want)
+		return done;
+	if (!espl_sitters_index(&colocate->sitters))
+		return done;
+	for (i = 0; i < n; i++)
+		costs[i] = cost_of_emptying(colocate, costs[i].stand, 1);
+	qsort(costs, n, sizeof *costs, cost_order);
+	for (i = 0; i < n && done < want && costs[i].moves != ESPL_ANY && !floor->failed; i++) {
+		uint32_t stand = costs[i].stand;
+
+		if (espl_sitters_index(&colocate->sitters) && empty_node(colocate, stand))
+			nodes[done++] = floor->stands[stand].node->id;
+	}
+	return done;
+}
+
+/* ---- the entry ------------------------------------------------------------------------------------ */
+
+static espl_status
+answer(struct colocate *colocate, struct espl_place_sink *sink)
+{
+	const struct espl_place_view *view = colocate->sitters.view;
+	uint64_t *nodes = NULL;
+	uint32_t i, total = 0;
+	espl_status status;
+
+	if (view->give_up_count > 0) {
+		nodes = calloc((size_t)view->node_count + 1, sizeof *nodes);
+		if (nodes == NULL)
+			return ESPL_E_NOMEM;
+		for (i = 0; i < view->give_up_count; i++)
+			total += choose_nodes(colocate, view->give_up[i].offer,
+			                      view->give_up[i].nodes, nodes + total);
+	}
+	status = colocate->floor.failed ? ESPL_E_NOMEM : espl_moves_tell(&colocate->moves, sink);
+	for (i = 0; i < total && status == ESPL_OK; i++) {
+		status = sink->give_up(sink, nodes[i]);
+		if (status == ESPL_E_REJECTED)
+			status = ESPL_OK;
+	}
+	free(nodes);
+	return status;
+}
+
+/* Would the second find no place where the first found none? */
+static int
+alike(const struct espl_gang *a, const struct espl_gang *b)
+{
+	return a != NULL && a->share.gpus == b->share.gpus &&
+		a->share.packing == b->share.packing && a->offer == b->offer &&
+		a->owner == b->owner && ((a->flags ^ b->flags) & ESPL_GANG_COLOCATE) == 0;
+}
+
+static espl_status
+place(void *self, const struct espl_place_view *view, struct espl_place_sink *sink,
+      struct espl_error *error)
+{
+	struct colocate *colocate = self;
+	struct espl_moves *moves = &colocate->moves;
+	const struct espl_gang *homeless = NULL;
+	espl_status status;
+	uint32_t i, count;
+
+	if (!espl_moves_any(moves, view))
+		return ESPL_OK;
+	status = espl_moves_gather(moves, &colocate->floor, view);
+	if (status == ESPL_OK)
+		status = espl_moves_stay(moves, &colocate->floor);
+	espl_sitters_begin(&colocate->sitters, view, &colocate->floor, moves);
+	colocate->hole_stand = 0;
+	for (i = 0; i < view->changed_count; i++)
+		colocate->shared |= view->changed[i]->share.packing > 1;
+	count = moves->count;			/* displacement appends more */
+	for (i = 0; i < count && status == ESPL_OK; i++) {
+		const struct espl_gang *gang = moves->list[i].gang;
+
+		if (moves->list[i].state == ESPL_MOVE_OPEN && !alike(homeless, gang) &&
+		    !reseat(colocate, i, 0))
+			homeless = gang;
+		if (colocate->floor.failed)
+			status = ESPL_E_NOMEM;
+	}
+	if (status == ESPL_OK)
+		status = answer(colocate, sink);
+	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");
+}
+
+static const struct espl_placer_ops ops = {
+	ESPL_TABLE(struct espl_placer_ops),
+	.place = place,
+};
+
+ESPL_PLUGIN(placer, colocate) = {
+	ESPL_HEAD(ESPL_PLACER, "colocate"),
+	.version = "0.1",
+	.summary = "a gang stays on one node or on nodes of its own; few are moved",
+	.caps = ESPL_CAP_PURE,
+	.option_size = (uint32_t)sizeof(struct espl_option),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};

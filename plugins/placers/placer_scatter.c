@@ -1,0 +1,185 @@
+/* placer_scatter.c - every gang where the most GPUs are idle: the baseline.
+ *
+ * What a placement without a controller comes to (RubberBand, EuroSys'21, 6.2): workers land on
+ * the emptiest nodes, gangs that need not stay together one worker at a time.  Nobody is ever
+ * moved for somebody else; a node is given up when it is empty.
+ */
+#include <espalier/moves.h>
+#include <espalier/util.h>
+
+struct scatter {
+	struct espl_floor floor;
+	struct espl_moves moves;
+};
+
+static void
+destroy(void *self)
+{
+	struct scatter *scatter = self;
+
+	espl_floor_free(&scatter->floor);
+	espl_moves_free(&scatter->moves);
+	free(scatter);
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+       struct espl_error *error)
+{
+	struct scatter *scatter = calloc(1, sizeof *scatter);
+
+	(void)host;
+	(void)config;
+	if (scatter == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	*self = scatter;
+	return ESPL_OK;
+}
+
+/* A share of a GPU: an idle one if there is, else the one with the fewest sharers. */
+static uint32_t
+seat_share(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+{
+	uint32_t c = gang->share.packing, best = ESPL_ANY, best_gpu = 0, least = UINT32_MAX, i, k;
+
+	i = espl_floor_fit(floor, gang, ESPL_ANY, 1, 1);
+	if (i != ESPL_ANY)
+		return espl_floor_seat(floor, i, 1, c, slots);
+	for (i = 0; i < floor->count; i++) {
+		if (!espl_floor_admits(floor, i, gang, ESPL_ANY))
+			continue;
+		for (k = 0; k < floor->stands[i].node->gpu_count; k++) {
+			const struct espl_cell *cell = espl_floor_cell(floor, i, k);
+
+			if (cell == NULL)
+				return 0;
+			if (cell->blocked == 0 && cell->packing == c && cell->residents < c &&
+			    cell->residents > 0 && cell->residents < least) {
+				least = cell->residents;
+				best = i;
+				best_gpu = k;
+			}
+		}
+	}
+	return best == ESPL_ANY ? 0 : espl_floor_join(floor, best, best_gpu, c, slots);
+}
+
+static int
+slot_order(const void *a, const void *b)
+{
+	const struct espl_slot *x = a, *y = b;
+
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
+}
+
+/* One worker after the other on the emptiest node, all on machines of one offer. */
+static uint32_t
+seat_apart(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+{
+	uint32_t i = espl_floor_fit(floor, gang, ESPL_ANY, 1, 1), done = 0;
+	uint32_t mark = floor->step_count, offer;
+
+	if (i == ESPL_ANY)
+		return 0;
+	offer = floor->stands[i].node->offer;
+	while (done < gang->share.gpus) {
+		i = espl_floor_fit(floor, gang, offer, 1, 1);
+		if (i == ESPL_ANY || espl_floor_seat(floor, i, 1, 1, slots + done) == 0) {
+			espl_floor_undo(floor, mark);
+			return 0;
+		}
+		done++;
+	}
+	qsort(slots, done, sizeof *slots, slot_order);
+	return done;
+}
+
+static uint32_t
+seat(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+{
+	uint32_t i;
+
+	if (gang->share.packing > 1)
+		return seat_share(floor, gang, slots);
+	if ((gang->flags & ESPL_GANG_COLOCATE) == 0)
+		return seat_apart(floor, gang, slots);
+	i = espl_floor_fit(floor, gang, ESPL_ANY, gang->share.gpus, 1);
+	return i != ESPL_ANY ? espl_floor_seat(floor, i, gang->share.gpus, 1, slots)
+	                     : espl_floor_seat_nodes(floor, gang, slots);
+}
+
+static void
+give_up(struct espl_floor *floor, const struct espl_place_view *view,
+        struct espl_place_sink *sink)
+{
+	uint32_t i, k, left;
+
+	for (k = 0; k < view->give_up_count; k++)
+		for (i = 0, left = view->give_up[k].nodes; i < floor->count && left > 0; i++) {
+			struct espl_stand *stand = &floor->stands[i];
+
+			if (stand->usable && stand->node->offer == view->give_up[k].offer &&
+			    stand->node->owner == ESPL_NONE &&
+			    espl_floor_empty(floor, i) &&
+			    sink->give_up(sink, stand->node->id) == ESPL_OK) {
+				stand->usable = 0;
+				left--;
+			}
+		}
+}
+
+static espl_status
+place(void *self, const struct espl_place_view *view, struct espl_place_sink *sink,
+      struct espl_error *error)
+{
+	struct scatter *scatter = self;
+	struct espl_moves *moves = &scatter->moves;
+	espl_status status;
+	uint32_t i;
+
+	if (!espl_moves_any(moves, view))
+		return ESPL_OK;
+	status = espl_moves_gather(moves, &scatter->floor, view);
+	if (status == ESPL_OK)
+		status = espl_moves_stay(moves, &scatter->floor);
+	for (i = 0; i < moves->count && status == ESPL_OK; i++) {
+		const struct espl_gang *gang = moves->list[i].gang;
+		struct espl_slot *slots = espl_moves_room(moves, gang);
+		uint32_t count;
+
+		if (slots == NULL)
+			status = ESPL_E_NOMEM;
+		if (slots == NULL || moves->list[i].state != ESPL_MOVE_OPEN)
+			continue;
+		count = seat(&scatter->floor, gang, slots);
+		if (count > 0)
+			espl_moves_settle(moves, i, count, ESPL_MOVE_GOES);
+	}
+	if (status == ESPL_OK && scatter->floor.failed)
+		status = ESPL_E_NOMEM;
+	if (status == ESPL_OK)
+		status = espl_moves_tell(moves, sink);
+	if (status == ESPL_OK)
+		give_up(&scatter->floor, view, sink);
+	if (status == ESPL_OK && scatter->floor.failed)
+		status = ESPL_E_NOMEM;
+	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");
+}
+
+static const struct espl_placer_ops ops = {
+	ESPL_TABLE(struct espl_placer_ops),
+	.place = place,
+};
+
+ESPL_PLUGIN(placer, scatter) = {
+	ESPL_HEAD(ESPL_PLACER, "scatter"),
+	.version = "0.1",
+	.summary = "gangs go where the most GPUs are idle; nobody is moved (the baseline)",
+	.caps = ESPL_CAP_PURE,
+	.option_size = (uint32_t)sizeof(struct espl_option),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};

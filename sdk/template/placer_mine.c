@@ -1,0 +1,118 @@
+/* placer_mine.c - a placer to begin with: the first node that has room.
+ *
+ * Two helpers of the SDK do most of the work: espalier/moves.h knows who needs a place (also those
+ * who found none before) and tells the answer in the right order; espalier/floor.h is the working
+ * copy of the nodes' GPUs.
+ *
+ *	cc -shared -fPIC $(pkg-config --cflags espalier) -o placer_mine.so placer_mine.c
+ */
+#include <stdlib.h>
+#include <espalier/moves.h>
+#include <espalier/util.h>
+
+struct mine {
+	struct espl_floor floor;
+	struct espl_moves moves;
+};
+
+static void
+destroy(void *self)
+{
+	struct mine *mine = self;
+
+	espl_floor_free(&mine->floor);
+	espl_moves_free(&mine->moves);
+	free(mine);
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+       struct espl_error *error)
+{
+	struct mine *mine = calloc(1, sizeof *mine);
+
+	(void)host;
+	(void)config;
+	if (mine == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	*self = mine;
+	return ESPL_OK;
+}
+
+/* Fills slots, one for each GPU of the gang's share.  0: there is no room. */
+static uint32_t
+seat(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+{
+	uint32_t i, gpu, gpus = gang->share.gpus, packing = gang->share.packing;
+
+	for (i = 0; i < floor->count; i++) {
+		if (!espl_floor_admits(floor, i, gang, ESPL_ANY))
+			continue;	/* not READY, somebody's own, or of another offer */
+		if (packing > 1) {	/* beside others with the same share of a GPU */
+			gpu = espl_floor_hole(floor, i, packing);
+			if (gpu != ESPL_ANY)
+				return espl_floor_join(floor, i, gpu, packing, slots);
+		}
+		if (floor->stands[i].idle >= gpus)
+			return espl_floor_seat(floor, i, gpus, packing, slots);
+	}
+	return espl_floor_seat_nodes(floor, gang, slots);	/* more than a node: whole ones */
+}
+
+static espl_status
+place(void *self, const struct espl_place_view *view, struct espl_place_sink *sink,
+      struct espl_error *error)
+{
+	struct mine *mine = self;
+	espl_status  status;
+	uint32_t     i, k, left;
+
+	if (!espl_moves_any(&mine->moves, view))
+		return ESPL_OK;
+	status = espl_moves_gather(&mine->moves, &mine->floor, view);
+	if (status == ESPL_OK)
+		status = espl_moves_stay(&mine->moves, &mine->floor);	/* resized where they are */
+	for (i = 0; i < mine->moves.count && status == ESPL_OK; i++) {
+		const struct espl_gang *gang = mine->moves.list[i].gang;
+		struct espl_slot *slots = espl_moves_room(&mine->moves, gang);
+		uint32_t count;
+
+		if (slots == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		if (mine->moves.list[i].state != ESPL_MOVE_OPEN)
+			continue;
+		count = seat(&mine->floor, gang, slots);
+		if (count > 0)
+			espl_moves_settle(&mine->moves, i, count, ESPL_MOVE_GOES);
+	}
+	if (status == ESPL_OK && mine->floor.failed)
+		status = ESPL_E_NOMEM;
+	if (status == ESPL_OK)
+		status = espl_moves_tell(&mine->moves, sink);
+	/* Where there are more nodes than wanted, empty ones go. */
+	for (k = 0; k < view->give_up_count && status == ESPL_OK; k++)
+		for (i = 0, left = view->give_up[k].nodes; i < mine->floor.count && left > 0; i++)
+			if (mine->floor.stands[i].usable &&
+			    mine->floor.stands[i].node->offer == view->give_up[k].offer &&
+			    mine->floor.stands[i].node->owner == ESPL_NONE &&
+			    espl_floor_empty(&mine->floor, i) &&
+			    sink->give_up(sink, mine->floor.stands[i].node->id) == ESPL_OK)
+				left--;
+	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");
+}
+
+static const struct espl_placer_ops ops = {
+	ESPL_TABLE(struct espl_placer_ops),
+	.place = place,
+};
+
+ESPL_PLUGIN(placer, mine) = {
+	ESPL_HEAD(ESPL_PLACER, "mine"),
+	.version = "0.1",
+	.summary = "the first node that has room",
+	.caps = ESPL_CAP_PURE,
+	.option_size = (uint32_t)sizeof(struct espl_option),	/* no options: only their size */
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};

@@ -1,0 +1,95 @@
+/* kit.h - the inside of a kit, shared by the test kit's own files. */
+#ifndef ESPALIER_KIT_H
+#define ESPALIER_KIT_H
+#include "testkit.h"
+
+struct kit_block { struct kit_block *next; };	/* memory that lives as long as the kit */
+struct kit_service { struct kit_service *next; const char *id; const void *service; };
+struct kit_file {
+	struct kit_file *next;
+	uint32_t    option, row, column, zero;
+	const void *bytes;
+	uint64_t    size;
+};
+struct kit_trial {
+	struct espl_trial pub;
+	int dropped, asked;		/* asked: continued in the running call */
+};
+struct kit_group { uint32_t flags, left, told; };
+struct kit_node {
+	struct espl_node pub;
+	struct espl_gpu **gpus;
+	int gone;
+};
+struct kit_item {
+	struct espl_item pub;
+	struct espl_gang gang;
+	struct espl_slot *slots;	/* in force; gang.slots points at it                 */
+	struct espl_slot *next;		/* as answered by the running call                   */
+	struct espl_share granted;	/* likewise: the grant as answered                   */
+	uint32_t next_count;
+	int placed, asked;		/* the running call told something about it          */
+	int gone, changed, gang_changed;
+};
+
+struct espl_kit {
+	struct espl_host host;
+	espl_time now;
+	uint64_t  state;		/* of the random stream */
+	struct kit_block   *blocks;
+	struct kit_service *services;
+	struct kit_file    *files;
+	const struct espl_plugin *plugin;
+	void     *self;
+	struct espl_config config;
+
+	char     *log;
+	size_t    log_used, log_room;
+	uint32_t  calls, refused;
+
+	struct espl_space space;
+	struct espl_param **params;
+	struct espl_first first;
+	const double **points;
+	struct espl_experiment experiment;
+	const struct espl_experiment *experiments[1];
+
+	struct kit_trial **trials;
+	struct kit_group  *groups;
+	uint64_t  trial_count, group_count, trial_room, group_room;
+	int       finished, asking;	/* asking: next_group runs */
+
+	struct espl_offer **offers;
+	uint32_t *targets, *new_targets;
+	struct espl_give_up *surplus;
+	uint32_t  offer_count, surplus_count;
+	struct kit_node **nodes;
+	uint32_t  node_count, why, moved;
+	struct kit_item **items;
+	uint64_t  next_item;
+	uint32_t  item_count;
+	uint64_t *given_up;
+	uint32_t  given_up_count;
+	int       wrong;		/* the answer is not to be taken */
+};
+
+/* Zeroed memory of the kit; ends the program when there is none. */
+void *espl__kit_alloc(struct espl_kit *, size_t);
+char *espl__kit_text(struct espl_kit *, const char *, size_t length);
+/* An array with one element more, old ones kept (the kit's memory). */
+void *espl__kit_more(struct espl_kit *, const void *, uint64_t count, size_t size);
+void  espl__kit_say(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
+/* A sink call: counts it and writes a line.  why NULL: taken, OK; else refused. */
+espl_status espl__kit_told(struct espl_kit *, const char *why, const char *format, ...)
+	ESPL_PRINTF(3, 4);
+/* The test did something impossible. */
+void  espl__kit_stop(const char *what) __attribute__((noreturn));
+void  espl__kit_space_init(struct espl_kit *);
+struct kit_item *espl__kit_find(const struct espl_kit *, uint64_t item);
+struct kit_node *espl__kit_find_node(const struct espl_kit *, uint64_t node);
+/* GPUs' residents and idle numbers, counted anew from the items' slots. */
+void  espl__kit_count(struct espl_kit *);
+/* Reads "key=value ..." by the descriptor's options. */
+espl_status espl__kit_options(struct espl_kit *, const struct espl_plugin *, const char *text,
+                              struct espl_error *);
+#endif

@@ -1,0 +1,540 @@
+/* record_fleet.c - allocators and placers under test: views, sinks that check, answers that are
+ * taken whole or not at all.
+ */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "kit.h"
+
+struct alloc_sink { struct espl_alloc_sink pub; struct espl_kit *kit; };
+struct plan_sink { struct espl_plan_sink pub; struct espl_kit *kit; };
+struct place_sink { struct espl_place_sink pub; struct espl_kit *kit; };
+
+static struct espl_kit *
+kit_of(struct espl_alloc_sink *sink)
+{
+	return ((struct alloc_sink *)(void *)sink)->kit;
+}
+
+static const struct espl_ops *
+ops_of(const struct espl_kit *kit, espl_kind kind, struct espl_error *error)
+{
+	if (kit->plugin == NULL || kit->plugin->kind != kind)
+		espl__kit_stop("no plugin of this kind is open");
+	memset(error, 0, sizeof *error);
+	error->size = (uint32_t)sizeof *error;
+	error->option = error->row = ESPL_ANY;
+	return kit->plugin->ops;
+}
+
+/* The whole answer is not taken. */
+static void ESPL_PRINTF(2, 3)
+wrong(struct espl_kit *kit, const char *format, ...)
+{
+	char    text[256];
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	if (!kit->wrong)
+		espl__kit_say(kit, "!! %s", text);
+	kit->wrong = 1;
+}
+
+/* ---- allocation ---------------------------------------------------------------------------------- */
+
+static const char *
+grant_wrong(const struct kit_item *item, const struct espl_grant *grant)
+{
+	const struct espl_item *i;
+
+	if (item == NULL)
+		return "there is no such item";
+	i = &item->pub;
+	if (grant->share.packing == 0 || (grant->share.packing > 1 && grant->share.gpus != 1))
+		return "no such share";
+	if (grant->share.gpus == 0)
+		return NULL;
+	if (grant->share.packing > i->packing_max)
+		return "it does not share with so many";
+	if (grant->share.gpus < i->gpus_min || grant->share.gpus > i->gpus_max)
+		return "outside the item's limits";
+	return i->unit > 1 && grant->share.packing == 1 && grant->share.gpus % i->unit != 0 ?
+		"not a multiple of the item's unit" : NULL;
+}
+
+static espl_status
+sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
+{
+	struct espl_kit *kit = kit_of(sink);
+	struct kit_item *item = espl__kit_find(kit, grant->item);
+	const char *why = grant_wrong(item, grant);
+	char offer[24] = "";
+
+	if (why == NULL) {
+		item->granted = grant->share;
+		item->asked = 1;
+	}
+	if (grant->offer != ESPL_ANY)
+		(void)snprintf(offer, sizeof offer, " offer=%u", grant->offer);
+	if (grant->share.packing > 1)
+		return espl__kit_told(kit, why, "grant item=%" PRIu64 " gpus=1/%u%s", grant->item,
+		                      grant->share.packing, offer);
+	return espl__kit_told(kit, why, "grant item=%" PRIu64 " gpus=%u%s%s", grant->item,
+	                      grant->share.gpus, offer,
+	                      grant->flags & ESPL_GRANT_OWN_NODES ? " own" : "");
+}
+
+static espl_status
+sink_target(struct espl_alloc_sink *sink, const struct espl_target *target)
+{
+	struct espl_kit *kit = kit_of(sink);
+	const char *why = target->offer >= kit->offer_count ? "there is no such offer" :
+		kit->offers[target->offer]->nodes_max != ESPL_ANY &&
+		target->nodes > kit->offers[target->offer]->nodes_max ?
+		"more than the cloud sells" : NULL;
+
+	if (why == NULL)
+		kit->new_targets[target->offer] = target->nodes;
+	return espl__kit_told(kit, why, "target offer=%u nodes=%u", target->offer, target->nodes);
+}
+
+static espl_status
+sink_retire(struct espl_alloc_sink *sink, uint64_t node)
+{
+	struct espl_kit *kit = kit_of(sink);
+
+	return espl__kit_told(kit, espl__kit_find_node(kit, node) == NULL ?
+	                      "there is no such node" : NULL, "retire node=%" PRIu64, node);
+}
+
+static void
+log_plan(struct espl_kit *kit, const struct espl_plan *plan)
+{
+	uint32_t i;
+
+	for (i = 0; i < plan->stage_count; i++) {
+		const struct espl_plan_stage *stage = plan->stages[i];
+
+		(void)espl__kit_told(kit, stage->gpus == 0 || stage->offer >= kit->offer_count ?
+		                     "no GPUs, or no such offer" : NULL,
+		                     "plan bracket=%u stage=%u offer=%u gpus=%u", stage->bracket,
+		                     stage->stage, stage->offer, stage->gpus);
+	}
+}
+
+static espl_status
+sink_replan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_plan *plan)
+{
+	(void)experiment;
+	log_plan(kit_of(sink), plan);
+	return ESPL_OK;
+}
+
+static espl_status
+sink_wake(struct espl_alloc_sink *sink, espl_time at)
+{
+	return espl__kit_told(kit_of(sink), NULL, "wake_at %.9g s", (double)at / 1e9);
+}
+
+static espl_status
+sink_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
+{
+	struct espl_kit *kit = kit_of(sink);
+
+	return espl__kit_told(kit, offer >= kit->offer_count ? "there is no such offer" : NULL,
+	                      "watch_prices offer=%u %s", offer, on ? "on" : "off");
+}
+
+static espl_status
+sink_objective(struct espl_alloc_sink *sink, double value, double bound, const char *status)
+{
+	return espl__kit_told(kit_of(sink), NULL, "objective %.9g bound %.9g %s", value, bound,
+	                      status);
+}
+
+static espl_status
+sink_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, uint32_t steps)
+{
+	struct espl_kit *kit = kit_of(sink);
+
+	(void)gpus;
+	return espl__kit_told(kit, espl__kit_find(kit, item) == NULL ? "there is no such item" :
+	                      NULL, "horizon item=%" PRIu64 " steps=%u", item, steps);
+}
+
+/* The sum of all grants against the targets. */
+static void
+check_allocation(struct espl_kit *kit)
+{
+	uint32_t sharers[65] = { 0 }, i;
+	uint64_t held = 0, granted = 0;
+
+	for (i = 0; i < kit->offer_count; i++)
+		held += (uint64_t)kit->new_targets[i] * kit->offers[i]->gpus;
+	for (i = 0; i < kit->item_count; i++) {
+		const struct espl_share *share = &kit->items[i]->granted;
+
+		if (share->packing > 1)
+			sharers[share->packing < 64 ? share->packing : 64]++;
+		else
+			granted += share->gpus;
+	}
+	for (i = 2; i <= 64; i++)
+		granted += (sharers[i] + i - 1) / i;
+	if (granted > held)
+		wrong(kit, "%" PRIu64 " GPUs granted of %" PRIu64, granted, held);
+	if (kit->experiment.gpus_limit != ESPL_ANY && granted > kit->experiment.gpus_limit)
+		wrong(kit, "%" PRIu64 " GPUs granted, the experiment may hold %u", granted,
+		      kit->experiment.gpus_limit);
+}
+
+static void
+take_allocation(struct espl_kit *kit)
+{
+	uint32_t i;
+
+	for (i = 0; i < kit->offer_count; i++)
+		kit->targets[i] = kit->new_targets[i];
+	for (i = 0; i < kit->item_count; i++) {
+		struct kit_item *item = kit->items[i];
+
+		if (item->asked) {
+			item->pub.granted = item->granted;
+			item->gang_changed = 1;
+		}
+	}
+}
+
+/* Lists of what the view points at; the caller frees them. */
+struct lists {
+	const struct espl_item **items, **changed;
+	const struct espl_node **nodes;
+};
+
+static void *
+list_of(uint32_t count)
+{
+	void *list = calloc((size_t)count + 1, sizeof(void *));
+
+	if (list == NULL)
+		espl__kit_stop("out of memory");
+	return list;
+}
+
+static void
+fill_view(struct espl_kit *kit, struct espl_alloc_view *view, struct lists *lists)
+{
+	uint32_t i;
+
+	lists->items = list_of(kit->item_count);
+	lists->changed = list_of(kit->item_count);
+	lists->nodes = list_of(kit->node_count);
+	memset(view, 0, sizeof *view);
+	view->size = (uint32_t)sizeof *view;
+	view->why = kit->why;
+	view->now = kit->now;
+	view->items = lists->items;
+	view->changed = lists->changed;
+	view->nodes = lists->nodes;
+	view->experiments = kit->experiments;
+	view->experiment_count = 1;
+	view->offers = (const struct espl_offer *const *)kit->offers;
+	view->offer_count = kit->offer_count;
+	view->targets = kit->targets;
+	view->item_count = kit->item_count;
+	for (i = 0; i < kit->item_count; i++) {
+		lists->items[i] = &kit->items[i]->pub;
+		if (kit->items[i]->changed)
+			lists->changed[view->changed_count++] = &kit->items[i]->pub;
+	}
+	for (i = 0; i < kit->node_count; i++) {
+		const struct espl_node *node = &kit->nodes[i]->pub;
+
+		if (kit->nodes[i]->gone)
+			continue;
+		lists->nodes[view->node_count++] = node;
+		view->gpus += node->state == ESPL_NODE_READY &&
+			(node->flags & ESPL_NODE_RETIRING) == 0 ? node->gpu_count : 0;
+		view->gpus_idle += node->gpus_idle;
+	}
+}
+
+espl_status
+espl_kit_allocate(struct espl_kit *kit)
+{
+	struct espl_error error;
+	const struct espl_allocator_ops *ops = (const void *)ops_of(kit, ESPL_ALLOCATOR, &error);
+	struct alloc_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_grant, sink_target,
+		sink_retire, sink_replan, sink_wake, sink_watch, sink_objective, sink_horizon },
+		kit };
+	struct espl_alloc_view view;
+	struct lists lists;
+	espl_status status;
+	uint32_t i;
+
+	espl__kit_count(kit);
+	fill_view(kit, &view, &lists);
+	for (i = 0; i < kit->item_count; i++) {
+		kit->items[i]->granted = kit->items[i]->pub.granted;
+		kit->items[i]->asked = kit->items[i]->changed = 0;
+	}
+	for (i = 0; i < kit->offer_count; i++)
+		kit->new_targets[i] = kit->targets[i];
+	kit->why = 0;
+	kit->wrong = 0;
+	status = ops->allocate(kit->self, &view, &sink.pub, &error);
+	free(lists.items);
+	free(lists.changed);
+	free(lists.nodes);
+	if (status != ESPL_OK) {
+		espl__kit_say(kit, "!! status %d: %s", status, error.text);
+		return status;
+	}
+	check_allocation(kit);
+	if (kit->wrong)
+		return ESPL_E_REJECTED;
+	take_allocation(kit);
+	return ESPL_OK;
+}
+
+static espl_status
+sink_plan(struct espl_plan_sink *sink, const struct espl_plan *plan)
+{
+	log_plan(((struct plan_sink *)(void *)sink)->kit, plan);
+	return ESPL_OK;
+}
+
+static espl_status
+sink_least(struct espl_plan_sink *sink, double deadline_s, double budget_usd)
+{
+	return espl__kit_told(((struct plan_sink *)(void *)sink)->kit, NULL,
+	                      "least deadline=%.9g budget=%.9g", deadline_s, budget_usd);
+}
+
+espl_status
+espl_kit_plan(struct espl_kit *kit, uint32_t gpus_max)
+{
+	struct espl_error error;
+	const struct espl_allocator_ops *ops = (const void *)ops_of(kit, ESPL_ALLOCATOR, &error);
+	struct plan_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_plan, sink_least }, kit };
+	struct espl_plan_view view = ESPL_INIT(struct espl_plan_view);
+	espl_status status;
+
+	if (!ESPL_HAS(struct espl_allocator_ops, ops, plan) || kit->experiment.spec == NULL)
+		espl__kit_stop("the allocator plans nothing, or the experiment has no spec");
+	view.gpus_max = gpus_max;
+	view.experiment = &kit->experiment;
+	view.offers = (const struct espl_offer *const *)kit->offers;
+	view.offer_count = kit->offer_count;
+	status = ops->plan(kit->self, &view, &sink.pub, &error);
+	if (status != ESPL_OK)
+		espl__kit_say(kit, "!! status %d: %s", status, error.text);
+	return status;
+}
+
+/* ---- placement ----------------------------------------------------------------------------------- */
+
+static espl_status
+sink_place(struct espl_place_sink *sink, uint64_t id, const struct espl_slot *slots,
+           uint32_t count)
+{
+	struct espl_kit *kit = ((struct place_sink *)(void *)sink)->kit;
+	struct kit_item *item = espl__kit_find(kit, id);
+	const char *why = item == NULL || item->pub.granted.gpus == 0 ? "there is no such gang" :
+		(item->gang.flags & ESPL_GANG_LOCKED) != 0 ? "it is locked" :
+		count > 0 && count != item->pub.granted.gpus ? "not as many slots as granted" : NULL;
+	char     text[512] = " nowhere";
+	size_t   used = 0;
+	uint32_t i;
+
+	for (i = 0; i < count && used + 48 < sizeof text; i++)
+		used += (size_t)snprintf(text + used, sizeof text - used, " %" PRIu64 ".%u",
+		                         slots[i].node, slots[i].gpu);
+	for (i = 0; i < count && why == NULL; i++)
+		if (slots[i].packing != item->pub.granted.packing)
+			why = "not packed as granted";
+	if (why == NULL) {
+		item->next = espl__kit_alloc(kit, (count + 1) * sizeof *slots);
+		if (count > 0)
+			memcpy(item->next, slots, count * sizeof *slots);
+		item->next_count = count;
+		item->placed = 1;
+	}
+	return espl__kit_told(kit, why, "place item=%" PRIu64 "%s", id, text);
+}
+
+static espl_status
+sink_give_up(struct espl_place_sink *sink, uint64_t node)
+{
+	struct espl_kit *kit = ((struct place_sink *)(void *)sink)->kit;
+	const char *why = espl__kit_find_node(kit, node) == NULL ? "there is no such node" : NULL;
+
+	if (why == NULL) {
+		kit->given_up = espl__kit_more(kit, kit->given_up, kit->given_up_count,
+		                               sizeof *kit->given_up);
+		kit->given_up[kit->given_up_count++] = node;
+	}
+	return espl__kit_told(kit, why, "give_up node=%" PRIu64, node);
+}
+
+/* A gang's new slots: nodes it may use, together if it must be. */
+static void
+check_gang(struct espl_kit *kit, const struct kit_item *item)
+{
+	const struct kit_node *node = NULL;
+	uint32_t i, k, on_node = 0, size = 0;
+	int      whole = 1;
+
+	for (i = 0; i < item->next_count; i++) {
+		const struct espl_slot *slot = &item->next[i];
+
+		if (i == 0 || slot->node != item->next[i - 1].node) {
+			whole &= i == 0 || on_node == size;
+			on_node = 0;
+			node = espl__kit_find_node(kit, slot->node);
+			size = node != NULL ? node->pub.gpu_count : 0;
+		}
+		on_node++;
+		if (node == NULL || node->pub.state != ESPL_NODE_READY || slot->gpu >= size ||
+		    (node->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 ||
+		    node->gpus[slot->gpu]->blocked != 0 || node->pub.owner != item->gang.owner ||
+		    (item->gang.offer != ESPL_ANY && item->gang.offer != node->pub.offer)) {
+			wrong(kit, "item %" PRIu64 " may not use %" PRIu64 ".%u", item->pub.id,
+			      slot->node, slot->gpu);
+			return;
+		}
+		for (k = 0; k < i; k++)
+			if (item->next[k].node == slot->node && item->next[k].gpu == slot->gpu)
+				wrong(kit, "item %" PRIu64 " has a GPU twice", item->pub.id);
+	}
+	whole &= on_node == size;
+	if ((item->gang.flags & ESPL_GANG_COLOCATE) != 0 && item->next_count > 0 && !whole &&
+	    item->next[0].node != item->next[item->next_count - 1].node)
+		wrong(kit, "item %" PRIu64 " straddles nodes", item->pub.id);
+}
+
+/* The slots in force after the call, all together. */
+static void
+check_placement(struct espl_kit *kit)
+{
+	uint32_t i, k;
+
+	for (i = 0; i < kit->item_count; i++)
+		if (kit->items[i]->placed)
+			check_gang(kit, kit->items[i]);
+	if (kit->wrong)
+		return;
+	for (i = 0; i < kit->item_count; i++)
+		if (kit->items[i]->placed) {
+			struct kit_item *item = kit->items[i];
+			int same = item->next_count == item->gang.slot_count &&
+				(item->next_count == 0 || memcmp(item->next, item->slots,
+				 item->next_count * sizeof *item->next) == 0);
+
+			/* A gang that keeps some of its slots was resized, not moved. */
+			kit->moved += !same && item->gang.slot_count > 0 && item->next_count > 0 &&
+				(item->next[0].node != item->slots[0].node ||
+				 item->next[0].gpu != item->slots[0].gpu);
+			item->slots = item->next;
+			item->gang.slots = item->slots;
+			item->gang.slot_count = item->next_count;
+			item->gang_changed = 0;
+		}
+	espl__kit_count(kit);
+	for (i = 0; i < kit->node_count; i++)
+		for (k = 0; k < kit->nodes[i]->pub.gpu_count && !kit->nodes[i]->gone; k++) {
+			const struct espl_gpu *gpu = kit->nodes[i]->gpus[k];
+
+			if (gpu->residents > (gpu->packing > 1 ? gpu->packing : 1))
+				wrong(kit, "%u trials on %u.%u", gpu->residents, i, k);
+		}
+	for (i = 0; i < kit->given_up_count; i++) {
+		struct kit_node *node = espl__kit_find_node(kit, kit->given_up[i]);
+
+		for (k = 0; node != NULL && k < node->pub.gpu_count; k++)
+			if (node->gpus[k]->residents > 0)
+				wrong(kit, "node %" PRIu64 " is given up, but not empty",
+				      kit->given_up[i]);
+		if (node != NULL && !kit->wrong)
+			node->gone = 1;
+	}
+}
+
+/* Flags of a gang as they follow from its slots. */
+static void
+set_flags(const struct espl_kit *kit, struct kit_item *item)
+{
+	uint32_t i, flags = item->gang.flags & ESPL_GANG_LOCKED;
+
+	if (item->gang.slot_count == 0)
+		flags |= ESPL_GANG_UNPLACED;
+	if ((item->pub.flags & ESPL_ITEM_COLOCATE) != 0)
+		flags |= ESPL_GANG_COLOCATE;
+	for (i = 0; i < item->gang.slot_count; i++) {
+		const struct kit_node *node = espl__kit_find_node(kit, item->slots[i].node);
+
+		if (node == NULL || node->pub.state == ESPL_NODE_NOTICE ||
+		    (node->pub.flags & ESPL_NODE_RETIRING) != 0)
+			flags |= ESPL_GANG_MUST;
+	}
+	item->gang.flags = flags;
+	item->gang.share = item->pub.granted;
+	item->gang.slots = item->slots;
+}
+
+espl_status
+espl_kit_place(struct espl_kit *kit)
+{
+	struct espl_error error;
+	const struct espl_placer_ops *ops = (const void *)ops_of(kit, ESPL_PLACER, &error);
+	struct place_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_place, sink_give_up }, kit };
+	struct espl_place_view view = ESPL_INIT(struct espl_place_view);
+	const struct espl_gang **gangs = list_of(kit->item_count);
+	const struct espl_gang **changed = list_of(kit->item_count);
+	const struct espl_node **nodes = list_of(kit->node_count);
+	espl_status status;
+	uint32_t i;
+
+	espl__kit_count(kit);
+	for (i = 0; i < kit->item_count; i++) {
+		struct kit_item *item = kit->items[i];
+
+		item->placed = 0;
+		if (item->pub.granted.gpus == 0) {	/* preempted: it has left its place */
+			item->gang.slot_count = 0;
+			continue;
+		}
+		set_flags(kit, item);
+		gangs[view.gang_count++] = &item->gang;
+		if (item->gang_changed)
+			changed[view.changed_count++] = &item->gang;
+		item->gang_changed = 0;
+	}
+	espl__kit_count(kit);
+	for (i = 0; i < kit->node_count; i++)
+		if (!kit->nodes[i]->gone && kit->nodes[i]->pub.state >= ESPL_NODE_READY)
+			nodes[view.node_count++] = &kit->nodes[i]->pub;
+	view.now = kit->now;
+	view.gangs = gangs;
+	view.changed = changed;
+	view.nodes = nodes;
+	view.give_up = kit->surplus;
+	view.give_up_count = kit->surplus_count;
+	kit->wrong = 0;
+	kit->moved = kit->given_up_count = 0;
+	status = ops->place(kit->self, &view, &sink.pub, &error);
+	kit->surplus_count = 0;
+	free(gangs);
+	free(changed);
+	free(nodes);
+	if (status != ESPL_OK) {
+		espl__kit_say(kit, "!! status %d: %s", status, error.text);
+		return status;
+	}
+	check_placement(kit);
+	return kit->wrong ? ESPL_E_REJECTED : ESPL_OK;
+}
