@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds espalier in a folder of its own.  Arguments: the folder, then arguments of configure.
-# A folder that is already configured is only brought up to date.
+# A folder that is already configured is brought up to date: configured anew if arguments are given,
+# or if packages came or went since (what was missing may be there now).
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 build=${1:?usage: build.sh FOLDER [CONFIGURE-ARGUMENT]...}
@@ -17,5 +18,8 @@ fi
 mkdir -p "$build" && cd "$build" || exit 1
 if [ ! -f config.status ]; then
 	"$top/configure" --quiet "$@" || exit 1
+elif grep -Eqx "HAVE_CRITERION_TRUE='#'|PYTHON3=''" config.log; then
+	# What was missing when it was configured may have been installed since.
+	./config.status --recheck >/dev/null && ./config.status >/dev/null || exit 1
 fi
 exec make -j"$(nproc)" --no-print-directory

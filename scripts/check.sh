@@ -6,6 +6,10 @@ top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 build=${BUILD:-$top/build}
 "$top/scripts/install-packages.sh" check || exit 1
 "$top/scripts/build.sh" "$build" "$@" || exit 1
+if grep -qx "HAVE_CRITERION_TRUE='#'" "$build/config.log"; then
+	echo "error: Criterion is not there, so the unit tests are not built" >&2
+	exit 1
+fi
 # Results of tests that are gone must not be counted.
 find "$build/tests" \( -name '*.trs' -o -name '*.log' \) -exec rm -f {} + 2>/dev/null
 make -C "$build" -j"$(nproc)" --no-print-directory check

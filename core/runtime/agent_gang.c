@@ -216,7 +216,8 @@ blame(struct espl__agent_rank *r)
 	struct espl__agent_gang *g = r->gang;
 	int missed = g->culprit >= 0 && g->ranks[g->culprit].code == ESPL__EXIT_PEER;
 
-	if (r->code == 0 || (r->by_us && (!missed || r->code == -SIGTERM || r->code == -SIGKILL)))
+	/* a SIGKILL before we sent any is somebody else's */
+	if (r->code == 0 || (r->by_us && (!missed || r->code == -SIGTERM || (r->code == -SIGKILL && g->killing))))
 		return;
 	if (g->culprit < 0 || (missed && r->code != ESPL__EXIT_PEER))
 		g->culprit = (int)r->index;

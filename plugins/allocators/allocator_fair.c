@@ -67,7 +67,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	return ESPL_OK;
 }
 
-/* ---- the cluster ------------------------------------------------------------------------------ */
+/* ---- the cluster ------------------------------------------------------------------------- */
 
 /* GPUs to hold: all that the items can use, within the limits of cloud, experiment and user. */
 static uint64_t
@@ -97,7 +97,7 @@ cluster(const struct fair *fair, const struct espl_alloc_view *view)
 	return use < limit ? use : limit;
 }
 
-/* ---- more trials than GPUs -------------------------------------------------------------------- */
+/* ---- more trials than GPUs --------------------------------------------------------------- */
 
 /* How many may share a GPU, by the profile: as long as each one more adds throughput, at most
  * `most` and no more than it takes to reach `need`. */
@@ -186,7 +186,7 @@ queue(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_s
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
 
-/* ---- GPUs for everybody ----------------------------------------------------------------------- */
+/* ---- GPUs for everybody ------------------------------------------------------------------ */
 
 static int
 larger_first(const void *a, const void *b)
@@ -338,7 +338,7 @@ spread(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
 
-/* ---- the entry -------------------------------------------------------------------------------- */
+/* ---- the entry --------------------------------------------------------------------------- */
 
 /* Can all items have their least side by side? */
 static int

@@ -54,7 +54,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	return ESPL_OK;
 }
 
-/* ---- the size ------------------------------------------------------------------------------ */
+/* ---- the size ---------------------------------------------------------------------------- */
 
 static uint32_t
 least_of(uint64_t a, uint64_t b)
@@ -152,7 +152,7 @@ choose_size(struct fixed *fixed, const struct espl_alloc_view *view)
 		fixed->gpus = 1;
 }
 
-/* ---- online ---------------------------------------------------------------------------------- */
+/* ---- online ------------------------------------------------------------------------------ */
 
 /* What each of `count` trials like this one gets of `pool` GPUs, so that all stand side by side
  * on the nodes; the least if they cannot. */
@@ -286,7 +286,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	return status == ESPL_OK ? status : espl_fail(error, status, "out of memory");
 }
 
-/* ---- offline --------------------------------------------------------------------------------- */
+/* ---- offline ----------------------------------------------------------------------------- */
 
 struct draft {				/* the same GPUs in every stage */
 	struct espl_plan plan;

@@ -52,7 +52,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	return ESPL_OK;
 }
 
-/* ---- best fit ----------------------------------------------------------------------------------- */
+/* ---- best fit ---------------------------------------------------------------------------- */
 
 /* A share of a GPU: where the same share is taken already, else an idle GPU of the fullest node. */
 static uint32_t
@@ -133,7 +133,7 @@ seat(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *
 	return count;
 }
 
-/* ---- displacement ------------------------------------------------------------------------------- */
+/* ---- displacement ------------------------------------------------------------------------ */
 
 /* GPUs of its node that become idle if the gang leaves; 0: it may not be moved for one of `below`
  * GPUs.  Only the last sharer of a GPU frees it, and counts as smaller than any whole one. */
@@ -191,8 +191,9 @@ choose(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t below, uin
 	uint32_t sizes[SITTERS_MAX], gangs[SITTERS_MAX];
 	uint32_t k, at, best, n = 0, count = 0;
 
-	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1] && n < SITTERS_MAX; k++) {
-		uint32_t size = movable(colocate, colocate->sitters.who[k], below);
+	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1]; k++) {
+		uint32_t size = n == SITTERS_MAX ? 0 :
+			movable(colocate, colocate->sitters.who[k], below);
 
 		if (size > 0) {
 			sizes[n] = size;
@@ -319,7 +320,8 @@ cost_of_emptying(struct colocate *colocate, uint32_t i, int again)
 
 	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1]; k++) {
 		uint32_t gang = colocate->sitters.who[k], count;
-		const struct espl_slot *slots = espl_sitters_slots(&colocate->sitters, gang, &count);
+		const struct espl_slot *slots =
+			espl_sitters_slots(&colocate->sitters, gang, &count);
 		const struct espl_gang *g = colocate->sitters.view->gangs[gang];
 
 		if ((g->flags & ESPL_GANG_LOCKED) != 0 || slots[0].node != slots[count - 1].node ||
@@ -357,9 +359,12 @@ displace_nodes(struct colocate *colocate, uint32_t index, uint32_t offer, uint32
 	if (costs == NULL || n < need)
 		return 0;
 	qsort(costs, n, sizeof *costs, cost_order);
-	for (i = 0; i < need; i++)
-		for (k = colocate->sitters.from[costs[i].stand]; k < colocate->sitters.from[costs[i].stand + 1]; k++)
+	for (i = 0; i < need; i++) {
+		uint32_t last = colocate->sitters.from[costs[i].stand + 1];
+
+		for (k = colocate->sitters.from[costs[i].stand]; k < last; k++)
 			vacate(colocate, colocate->sitters.who[k]);
+	}
 	slots = espl_moves_room(&colocate->moves, gang);
 	if (slots == NULL)
 		floor->failed = 1;
@@ -431,7 +436,7 @@ reseat(struct colocate *colocate, uint32_t index, uint32_t depth)
 	return 1;
 }
 
-/* ---- giving up ------------------------------------------------------------------------------------ */
+/* ---- giving up --------------------------------------------------------------------------- */
 
 /* Moves everybody off node i, to places that are free. */
 static int
@@ -496,7 +501,7 @@ choose_nodes(struct colocate *colocate, uint32_t offer, uint32_t want, uint64_t 
 	return done;
 }
 
-/* ---- the entry ------------------------------------------------------------------------------------ */
+/* ---- the entry --------------------------------------------------------------------------- */
 
 static espl_status
 answer(struct colocate *colocate, struct espl_place_sink *sink)

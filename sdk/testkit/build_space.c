@@ -168,7 +168,7 @@ espl__kit_space_init(struct espl_kit *kit)
 	kit->first.at = first_at;
 }
 
-/* ---- making parameters ----------------------------------------------------------------------- */
+/* ---- making parameters ------------------------------------------------------------------- */
 
 static struct espl_param *
 add(struct espl_kit *kit, const char *name, espl_param_type type)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include "kit.h"
 
-/* ---- offers ---------------------------------------------------------------------------------- */
+/* ---- offers ------------------------------------------------------------------------------ */
 
 uint32_t
 espl_kit_offer(struct espl_kit *kit, const char *name, uint32_t gpus, uint32_t nodes_max,
@@ -60,7 +60,7 @@ espl_kit_target(const struct espl_kit *kit, uint32_t offer)
 	return offer < kit->offer_count ? kit->targets[offer] : 0;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------- */
+/* ---- nodes ------------------------------------------------------------------------------- */
 
 uint64_t
 espl_kit_node(struct espl_kit *kit, uint32_t offer, espl_node_state state)
@@ -197,13 +197,15 @@ espl__kit_count(struct espl_kit *kit)
 
 		node->pub.gpus_idle = 0;
 		for (k = 0; k < node->pub.gpu_count; k++)
-			node->pub.gpus_idle += node->pub.state == ESPL_NODE_READY &&
-				(node->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0 &&
-				node->gpus[k]->residents == 0 && node->gpus[k]->blocked == 0;
+			node->pub.gpus_idle += node->gpus[k]->residents == 0 &&
+				node->gpus[k]->blocked == 0;
+		if (node->pub.state != ESPL_NODE_READY ||
+		    (node->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
+			node->pub.gpus_idle = 0;
 	}
 }
 
-/* ---- items ------------------------------------------------------------------------------------- */
+/* ---- items ------------------------------------------------------------------------------- */
 
 uint64_t
 espl_kit_item(struct espl_kit *kit, uint32_t gpus_min, uint32_t gpus_max)
@@ -283,6 +285,12 @@ espl_kit_leave(struct espl_kit *kit, uint64_t id)
 	memmove(&kit->items[i], &kit->items[i + 1],
 	        (kit->item_count - i - 1) * sizeof(struct kit_item *));
 	kit->item_count--;
+	for (i = kit->gone_count; i > 0 && kit->gone[i - 1] > id; i--)
+		;
+	kit->gone = espl__kit_more(kit, kit->gone, kit->gone_count, sizeof *kit->gone);
+	memmove(&kit->gone[i + 1], &kit->gone[i], (kit->gone_count - i) * sizeof *kit->gone);
+	kit->gone[i] = id;
+	kit->gone_count++;
 	kit->why |= ESPL_WHY_DEPARTURE;
 }
 

@@ -49,7 +49,7 @@ espl__kit_more(struct espl_kit *kit, const void *at, uint64_t count, size_t size
 	return copy;
 }
 
-/* ---- the log ------------------------------------------------------------------------------- */
+/* ---- the log ----------------------------------------------------------------------------- */
 
 static void
 append(struct espl_kit *kit, const char *text, size_t length)
@@ -137,7 +137,7 @@ espl_kit_refused(const struct espl_kit *kit)
 	return kit->refused;
 }
 
-/* ---- the table ----------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------- */
 
 static espl_time
 host_now(const struct espl_host *host)
@@ -212,7 +212,7 @@ host_file(const struct espl_host *host, uint32_t option, uint32_t row, uint32_t 
 	return ESPL_E_UNKNOWN;
 }
 
-/* ---- making and setting -------------------------------------------------------------------- */
+/* ---- making and setting ------------------------------------------------------------------ */
 
 struct espl_kit *
 espl_kit_new(uint64_t seed)
@@ -324,7 +324,7 @@ espl_kit_self(struct espl_kit *kit)
 	return kit->self;
 }
 
-/* ---- the plugin ----------------------------------------------------------------------------- */
+/* ---- the plugin -------------------------------------------------------------------------- */
 
 const struct espl_plugin *
 espl_kit_load(struct espl_kit *kit, const char *path)

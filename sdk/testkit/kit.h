@@ -66,8 +66,8 @@ struct espl_kit {
 	struct kit_node **nodes;
 	uint32_t  node_count, why, moved;
 	struct kit_item **items;
-	uint64_t  next_item;
-	uint32_t  item_count;
+	uint64_t  next_item, *gone;	/* gone: ids that left since the last allocate      */
+	uint32_t  item_count, gone_count;
 	uint64_t *given_up;
 	uint32_t  given_up_count;
 	int       wrong;		/* the answer is not to be taken */

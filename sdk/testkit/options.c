@@ -182,7 +182,8 @@ read_table(struct espl_kit *kit, const struct espl_option *option, uint32_t stri
 
 	for (at = text; *at != '\0'; at++)
 		rows += *at == '(';
-	cells = espl__kit_alloc(kit, (size_t)(rows + 1) * (option->column_count + 1) * sizeof *cells);
+	cells = espl__kit_alloc(kit, (size_t)(rows + 1) * (option->column_count + 1) *
+	                             sizeof *cells);
 	table->size = (uint32_t)sizeof *table;
 	table->column_count = option->column_count;
 	table->cells = cells;
@@ -262,11 +263,13 @@ espl__kit_options(struct espl_kit *kit, const struct espl_plugin *plugin, const 
 		if (equals == NULL || i == plugin->option_count)
 			return bad(error, ESPL_ANY, "'%s' is no option", word);
 		status = option->type == ESPL_OPT_TABLE ?
-			read_table(kit, option, plugin->option_size, i, equals + 1, &values[i], error) :
+			read_table(kit, option, plugin->option_size, i, equals + 1, &values[i],
+			           error) :
 			take(kit, option, i, equals + 1, ESPL_FILE, &values[i], error);
 	}
 	for (i = 0; i < plugin->option_count && status == ESPL_OK; i++) {
-		const struct espl_option *option = option_at(plugin->options, plugin->option_size, i);
+		const struct espl_option *option =
+			option_at(plugin->options, plugin->option_size, i);
 
 		if (values[i].source != ESPL_UNSET)
 			continue;

@@ -44,7 +44,7 @@ wrong(struct espl_kit *kit, const char *format, ...)
 	kit->wrong = 1;
 }
 
-/* ---- allocation ---------------------------------------------------------------------------------- */
+/* ---- allocation -------------------------------------------------------------------------- */
 
 static const char *
 grant_wrong(const struct kit_item *item, const struct espl_grant *grant)
@@ -166,17 +166,17 @@ sink_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, 
 	                      NULL, "horizon item=%" PRIu64 " steps=%u", item, steps);
 }
 
-/* The sum of all grants against the targets. */
-static void
-check_allocation(struct espl_kit *kit)
+/* GPUs that all grants take, sharers of a degree packed as close as they go.  next: as answered
+ * by the running call, else those in force. */
+static uint64_t
+sum_of_grants(const struct espl_kit *kit, int next)
 {
 	uint32_t sharers[65] = { 0 }, i;
-	uint64_t held = 0, granted = 0;
+	uint64_t granted = 0;
 
-	for (i = 0; i < kit->offer_count; i++)
-		held += (uint64_t)kit->new_targets[i] * kit->offers[i]->gpus;
 	for (i = 0; i < kit->item_count; i++) {
-		const struct espl_share *share = &kit->items[i]->granted;
+		const struct espl_share *share = next ? &kit->items[i]->granted
+		                                      : &kit->items[i]->pub.granted;
 
 		if (share->packing > 1)
 			sharers[share->packing < 64 ? share->packing : 64]++;
@@ -185,6 +185,18 @@ check_allocation(struct espl_kit *kit)
 	}
 	for (i = 2; i <= 64; i++)
 		granted += (sharers[i] + i - 1) / i;
+	return granted;
+}
+
+/* The sum of all grants against the targets. */
+static void
+check_allocation(struct espl_kit *kit)
+{
+	uint64_t held = 0, granted = sum_of_grants(kit, 1);
+	uint32_t i;
+
+	for (i = 0; i < kit->offer_count; i++)
+		held += (uint64_t)kit->new_targets[i] * kit->offers[i]->gpus;
 	if (granted > held)
 		wrong(kit, "%" PRIu64 " GPUs granted of %" PRIu64, granted, held);
 	if (kit->experiment.gpus_limit != ESPL_ANY && granted > kit->experiment.gpus_limit)
@@ -246,6 +258,9 @@ fill_view(struct espl_kit *kit, struct espl_alloc_view *view, struct lists *list
 	view->offer_count = kit->offer_count;
 	view->targets = kit->targets;
 	view->item_count = kit->item_count;
+	view->gone = kit->gone;
+	view->gone_count = kit->gone_count;
+	view->gpus_granted = (uint32_t)sum_of_grants(kit, 0);
 	for (i = 0; i < kit->item_count; i++) {
 		lists->items[i] = &kit->items[i]->pub;
 		if (kit->items[i]->changed)
@@ -284,7 +299,7 @@ espl_kit_allocate(struct espl_kit *kit)
 	}
 	for (i = 0; i < kit->offer_count; i++)
 		kit->new_targets[i] = kit->targets[i];
-	kit->why = 0;
+	kit->why = kit->gone_count = 0;
 	kit->wrong = 0;
 	status = ops->allocate(kit->self, &view, &sink.pub, &error);
 	free(lists.items);
@@ -336,7 +351,7 @@ espl_kit_plan(struct espl_kit *kit, uint32_t gpus_max)
 	return status;
 }
 
-/* ---- placement ----------------------------------------------------------------------------------- */
+/* ---- placement --------------------------------------------------------------------------- */
 
 static espl_status
 sink_place(struct espl_place_sink *sink, uint64_t id, const struct espl_slot *slots,
@@ -346,7 +361,8 @@ sink_place(struct espl_place_sink *sink, uint64_t id, const struct espl_slot *sl
 	struct kit_item *item = espl__kit_find(kit, id);
 	const char *why = item == NULL || item->pub.granted.gpus == 0 ? "there is no such gang" :
 		(item->gang.flags & ESPL_GANG_LOCKED) != 0 ? "it is locked" :
-		count > 0 && count != item->pub.granted.gpus ? "not as many slots as granted" : NULL;
+		count > 0 && count != item->pub.granted.gpus ?
+		"not as many slots as granted" : NULL;
 	char     text[512] = " nowhere";
 	size_t   used = 0;
 	uint32_t i;
@@ -491,7 +507,8 @@ espl_kit_place(struct espl_kit *kit)
 {
 	struct espl_error error;
 	const struct espl_placer_ops *ops = (const void *)ops_of(kit, ESPL_PLACER, &error);
-	struct place_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_place, sink_give_up }, kit };
+	struct place_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_place, sink_give_up },
+	                           kit };
 	struct espl_place_view view = ESPL_INIT(struct espl_place_view);
 	const struct espl_gang **gangs = list_of(kit->item_count);
 	const struct espl_gang **changed = list_of(kit->item_count);

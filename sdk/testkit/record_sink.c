@@ -300,8 +300,8 @@ sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
 
 			(void)espl__kit_told(kit, stage->trials == 0 || stage->iterations == 0 ?
 			                     "an empty stage" : NULL,
-			                     "spec bracket=%u stage=%u trials=%u iterations=%" PRIu64,
-			                     b, s, stage->trials, stage->iterations);
+			                     "spec bracket=%u stage=%u trials=%u iterations=%"
+			                     PRIu64, b, s, stage->trials, stage->iterations);
 		}
 	return ESPL_OK;
 }

@@ -26,7 +26,7 @@ extern "C" {
 
 struct espl_kit;
 
-/* ---- the host ------------------------------------------------------------------------------ */
+/* ---- the host ---------------------------------------------------------------------------- */
 
 /* The seed begins the random stream.  Time stands at 0. */
 ESPL_EXPORT struct espl_kit *espl_kit_new(uint64_t seed);
@@ -57,7 +57,7 @@ ESPL_EXPORT espl_status espl_kit_open(struct espl_kit *, const struct espl_plugi
 ESPL_EXPORT void espl_kit_close(struct espl_kit *);
 ESPL_EXPORT void *espl_kit_self(struct espl_kit *);	/* what create made */
 
-/* ---- what was said ------------------------------------------------------------------------- */
+/* ---- what was said ----------------------------------------------------------------------- */
 
 /* Every sink call, log line and note since the last clear, one line each; refused calls begin
  * with '!', and an answer that was thrown away as a whole ends with "!! why".  Valid until the
@@ -67,7 +67,7 @@ ESPL_EXPORT void espl_kit_clear(struct espl_kit *);		/* log and both counters */
 ESPL_EXPORT uint32_t espl_kit_calls(const struct espl_kit *);	/* sink calls            */
 ESPL_EXPORT uint32_t espl_kit_refused(const struct espl_kit *);	/* of them, refused      */
 
-/* ---- the search space (before espl_kit_open) ------------------------------------------------- */
+/* ---- the search space (before espl_kit_open) --------------------------------------------- */
 
 ESPL_EXPORT void espl_kit_real(struct espl_kit *, const char *name, double low, double high,
                                espl_scale, double quantum);
@@ -82,7 +82,7 @@ ESPL_EXPORT void espl_kit_when(struct espl_kit *, const char *parent, double val
 ESPL_EXPORT void espl_kit_first(struct espl_kit *, const double *values);
 ESPL_EXPORT const struct espl_space *espl_kit_space(struct espl_kit *);
 
-/* ---- algorithms ------------------------------------------------------------------------------ */
+/* ---- algorithms -------------------------------------------------------------------------- */
 
 /* Logs "spec bracket=B stage=S trials=N iterations=I" for each stage. */
 ESPL_EXPORT espl_status espl_kit_spec(struct espl_kit *);
@@ -108,7 +108,7 @@ ESPL_EXPORT espl_status espl_kit_search(struct espl_kit *, uint32_t slots, uint6
                                         double (*loss)(void *ctx, const struct espl_trial *,
                                                        uint64_t iteration), void *ctx);
 
-/* ---- machines and trials for allocators and placers --------------------------------------------- */
+/* ---- machines and trials for allocators and placers -------------------------------------- */
 
 /* Something the cloud sells; the number it got.  nodes_max ESPL_ANY: no limit. */
 ESPL_EXPORT uint32_t espl_kit_offer(struct espl_kit *, const char *name, uint32_t gpus,
@@ -145,8 +145,8 @@ ESPL_EXPORT uint32_t espl_kit_target(const struct espl_kit *, uint32_t offer);
 
 /* place, with one gang for each item that has a grant.  The answer is checked as a whole: slots
  * as granted, nodes READY and the gang's to use, no GPU beyond its share or blocked, gangs that
- * are to be colocated on one node or on whole nodes, nodes given up empty.  ESPL_E_REJECTED: it does
- * not fit, and this kit is of no further use for placing. */
+ * are to be colocated on one node or on whole nodes, nodes given up empty.  ESPL_E_REJECTED: it
+ * does not fit, and this kit is of no further use for placing. */
 ESPL_EXPORT espl_status espl_kit_place(struct espl_kit *);
 /* A locked gang may not be moved. */
 ESPL_EXPORT void espl_kit_lock(struct espl_kit *, uint64_t item, int locked);

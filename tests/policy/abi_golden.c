@@ -1,8 +1,8 @@
-/* abi_golden.c - offset and size of every field of the ABI, and every number in it, against the list
- * in abi_golden.txt, so that nobody changes the ABI without meaning to.
+/* abi_golden.c - offset and size of every field of the ABI, and every number in it, against the
+ * list in abi_golden.txt, so that nobody changes the ABI without meaning to.
  *
- * `abi_golden --print` prints the list.  A field appended, or a constant added, is a new line (and a
- * new minor); a line that changes breaks every plugin (and is a new major).
+ * `abi_golden --print` prints the list.  A field appended, or a constant added, is a new line (and
+ * a new minor); a line that changes breaks every plugin (and is a new major).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -366,7 +366,8 @@ main(int argc, char **argv)
 		}
 		return 0;
 	}
-	(void)snprintf(path, sizeof path, "%s/tests/policy/abi_golden.txt", top != NULL ? top : ".");
+	(void)snprintf(path, sizeof path, "%s/tests/policy/abi_golden.txt",
+	               top != NULL ? top : ".");
 	printf("1..1\n");
 	if (sizeof(void *) != 8) {
 		printf("ok 1 # SKIP the list is for 64-bit machines\n");

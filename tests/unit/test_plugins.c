@@ -48,8 +48,8 @@ spec_is(const struct espl_plugin *plugin, const char *options, const char *stage
 	int   used;
 
 	for (; sscanf(stages, " (%u,%llu)%n", &trials, &iterations, &used) == 2; stages += used) {
-		(void)snprintf(line, sizeof line, "spec bracket=0 stage=%u trials=%u iterations=%llu\n",
-		               n++, trials, iterations);
+		(void)snprintf(line, sizeof line, "spec bracket=0 stage=%u trials=%u "
+		               "iterations=%llu\n", n++, trials, iterations);
 		strncat(wanted, line, sizeof wanted - strlen(wanted) - 1);
 	}
 	cr_assert_eq(espl_kit_spec(kit), ESPL_OK);

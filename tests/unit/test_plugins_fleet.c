@@ -46,7 +46,7 @@ says(struct espl_kit *kit, espl_status (*call)(struct espl_kit *), const char *t
 	cr_assert_eq(espl_kit_refused(kit), 0);
 }
 
-/* ---- static ------------------------------------------------------------------------------------ */
+/* ---- static ------------------------------------------------------------------------------ */
 
 /* RubberBand's table 3, third row (design notes, A6): 15 GPUs are 4 nodes, 3 trials, 4 each. */
 Test(alloc_static, divides_by_stage)
@@ -182,12 +182,12 @@ Test(alloc_fair, many_queued)
 	many_queued(&allocator_fair_LTX_espalier_plugin, "");
 }
 
-/* ---- static's plans ------------------------------------------------------------------------------ */
+/* ---- static's plans ---------------------------------------------------------------------- */
 
 /* A made-up ruler: 600 GPU-seconds of perfectly divisible work, and a second a node to start. */
 static espl_status
-predict(const struct espl_model *model, const struct espl_plan *plan, const struct espl_predict *how,
-        struct espl_prediction *result, struct espl_error *error)
+predict(const struct espl_model *model, const struct espl_plan *plan,
+        const struct espl_predict *how, struct espl_prediction *result, struct espl_error *error)
 {
 	double gpus = plan->stages[0]->gpus, nodes = ceil(gpus / 4);
 
@@ -238,7 +238,7 @@ Test(alloc_static, plans_the_cheapest_size)
 	}
 }
 
-/* ---- fair ------------------------------------------------------------------------------------------ */
+/* ---- fair -------------------------------------------------------------------------------- */
 
 Test(alloc_fair, equal_shares_the_rest_to_the_earliest)
 {
@@ -332,7 +332,7 @@ Test(alloc_fair, a_crowd_shares_gpus)
 	espl_kit_free(sad);
 }
 
-/* ---- placing by hand --------------------------------------------------------------------------------- */
+/* ---- placing by hand --------------------------------------------------------------------- */
 
 static void
 granted(struct espl_kit *kit, uint64_t id, uint32_t gpus, uint32_t packing)

@@ -116,7 +116,8 @@ play(const struct setting *setting)
 	size_t   a, b;
 	char    *said;
 
-	cr_assert_eq(espl_kit_open(pair.alloc, setting->allocator, setting->options, NULL), ESPL_OK);
+	cr_assert_eq(espl_kit_open(pair.alloc, setting->allocator, setting->options, NULL),
+	             ESPL_OK);
 	cr_assert_eq(espl_kit_open(pair.place, setting->placer, "", NULL), ESPL_OK);
 	(void)espl_kit_offer(pair.alloc, "node", setting->gpus, setting->nodes, 1.0);
 	(void)espl_kit_offer(pair.place, "node", setting->gpus, setting->nodes, 1.0);

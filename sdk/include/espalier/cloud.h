@@ -72,7 +72,7 @@ struct espl_io {
 	espl_status (*spawn)(const struct espl_io *, const struct espl_spawn *, struct espl_error *);
 	/* Answered by on_timer, once, `after` (>= 0) from now. */
 	espl_status (*timer)(const struct espl_io *, espl_span after, uint64_t cookie);
-	/* Whatever was asked with this cookie is not answered any more; unknown ones are ignored. */
+	/* What was asked with this cookie is not answered any more; unknown ones are ignored. */
 	void        (*cancel)(const struct espl_io *, uint64_t cookie);
 	int64_t     (*utc_ns)(const struct espl_io *);	/* the wall clock, for protocols only */
 	/* Credentials that are not options: "env:NAME" or "file:PATH" if the user's file allows

@@ -315,7 +315,7 @@ espl_floor_hole(struct espl_floor *floor, uint32_t i, uint32_t packing)
 	return ESPL_ANY;
 }
 
-/* Puts one worker onto a GPU that is idle, or shared in this degree and with room.  0: it is not. */
+/* Puts one worker onto a GPU that is idle, or shared in this degree and with room; 0: neither. */
 static inline uint32_t
 espl_floor_join(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t packing,
                 struct espl_slot *slot)

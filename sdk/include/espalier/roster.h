@@ -1,10 +1,10 @@
 /* espalier SDK: roster.h - the items of an allocator's view kept in step, as static inline
  * functions.
  *
- * A view tells what is new or altered, not what has left.  The roster finds departures by
- * comparing its own list with the view's, in O(log items) each, and keeps the sums that a
- * decision needs, so that a call costs O(changes) with 100,000 items queued.  It also knows
- * which grants are legal for an item.  Nothing here crosses the boundary.
+ * The roster holds an entry for each item, at the item's own index in the view, and the sums that
+ * a decision needs, so that a call costs O(changes) with 100,000 items queued.  Departures are
+ * found by comparing the two lists, in O(log items) each.  It also knows which grants are legal
+ * for an item.  Nothing here crosses the boundary.
  *
  * Use: espl_roster_sync first thing in allocate; then entry i of the roster is view->items[i];
  * espl_roster_grant to change a grant; espl_roster_free in destroy.
@@ -50,7 +50,7 @@ struct espl_roster {		/* all zero to begin with; fields may be read */
 	uint32_t zero;
 };
 
-/* ---- which grants are legal ---------------------------------------------------------------- */
+/* ---- which grants are legal -------------------------------------------------------------- */
 
 static inline uint32_t
 espl_common_multiple(uint32_t a, uint32_t b)
@@ -161,7 +161,7 @@ espl_throughput(const struct espl_item *item, uint32_t gpus)
 	return p[item->scaling_count - 1].y;
 }
 
-/* ---- the list -------------------------------------------------------------------------------- */
+/* ---- the list ---------------------------------------------------------------------------- */
 
 static inline struct espl_entry *
 espl_roster_at(const struct espl_roster *roster, uint32_t index)

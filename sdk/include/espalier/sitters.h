@@ -49,7 +49,7 @@ espl_sitters_begin(struct espl_sitters *sitters, const struct espl_place_view *v
 	sitters->undo_count = sitters->indexed = 0;
 }
 
-/* ---- trying and taking back ------------------------------------------------------------------ */
+/* ---- trying and taking back -------------------------------------------------------------- */
 
 static inline struct espl_mark
 espl_sitters_mark(const struct espl_sitters *sitters)
@@ -98,7 +98,7 @@ espl_sitters_remember(struct espl_sitters *sitters, uint32_t index)
 	undos->was = sitters->moves->list[index];
 }
 
-/* ---- who sits where --------------------------------------------------------------------------- */
+/* ---- who sits where ---------------------------------------------------------------------- */
 
 /* Where a gang (index into view->gangs) is in the working copy.  Valid until the next change. */
 static inline const struct espl_slot *

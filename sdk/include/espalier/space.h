@@ -15,8 +15,8 @@ extern "C" {
 
 typedef uint32_t espl_param_type;
 enum { ESPL_REAL = 1, ESPL_INT, ESPL_CHOICE, ESPL_ORDINAL };	/* constants are not listed */
-typedef uint32_t espl_scale;	/* how [low, high] lies on the unit interval; REVERSE_LOG is fine near
-				 * high as LOG is near low                                     */
+typedef uint32_t espl_scale;		/* of [low, high] on the unit interval; REVERSE_LOG is as
+					 * fine near high as LOG is near low                 */
 enum { ESPL_LINEAR = 1, ESPL_LOG, ESPL_REVERSE_LOG };
 
 struct espl_when {			/* frozen, 16 bytes: parameter has one of its values */
