@@ -9,6 +9,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 
@@ -421,6 +422,7 @@ include(struct input *in, const char *name, size_t size)
 	char       *path;
 	espl_status status;
 	struct espl__diag inner = ESPL__DIAG_INIT;
+	struct stat st;
 
 	if (!in->may_include)
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
@@ -438,7 +440,10 @@ include(struct input *in, const char *name, size_t size)
 		path = espl__format("%.*s", (int)size, name);
 	else
 		path = espl__format("%.*s/%.*s", (int)(slash - in->file), in->file, (int)size, name);
-	status = scan_path(in->scan, path, in->depth + 1, &inner);
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))	/* a pipe could block for ever */
+		status = espl__fail(&inner, ESPL_E_CONFIG, "'%.*s' is no regular file", (int)size, name);
+	else
+		status = scan_path(in->scan, path, in->depth + 1, &inner);
 	if (status != ESPL_OK) {
 		if (inner.line == 0)	/* the file itself cannot be read: blame this line */
 			espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "@include: %s", inner.text);

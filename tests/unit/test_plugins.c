@@ -42,15 +42,17 @@ static void
 spec_is(const struct espl_plugin *plugin, const char *options, const char *stages)
 {
 	struct espl_kit *kit = opened(plugin, options);
-	char  line[128], wanted[2048] = "";
+	char   wanted[2048] = "";
+	size_t length = 0;
 	unsigned trials, n = 0;
 	unsigned long long iterations;
 	int   used;
 
 	for (; sscanf(stages, " (%u,%llu)%n", &trials, &iterations, &used) == 2; stages += used) {
-		(void)snprintf(line, sizeof line, "spec bracket=0 stage=%u trials=%u "
-		               "iterations=%llu\n", n++, trials, iterations);
-		strncat(wanted, line, sizeof wanted - strlen(wanted) - 1);
+		length += (size_t)snprintf(wanted + length, sizeof wanted - length,
+		                           "spec bracket=0 stage=%u trials=%u iterations=%llu\n",
+		                           n++, trials, iterations);
+		cr_assert_lt(length, sizeof wanted);
 	}
 	cr_assert_eq(espl_kit_spec(kit), ESPL_OK);
 	cr_assert_str_eq(espl_kit_log(kit), wanted, "%s", options);
