@@ -265,7 +265,7 @@ espl__seat_clear(const struct espl__gpu *g, const void *who, uint32_t packing)
 	for (uint32_t i = 0; i < g->seat_count; i++) {
 		if (g->seats[i].who == who || !g->seats[i].held)
 			continue;
-		if (g->seats[i].packing != packing)
+		if (g->seats[i].held_packing != packing)
 			return 0;
 		others++;
 	}
@@ -287,7 +287,7 @@ gpu_public(struct espl__gpu *g)
 	uint32_t held = 0;
 
 	g->pub.residents = g->seat_count;
-	g->pub.packing = g->seat_count > 0 ? g->seats[0].packing : 0;
+	g->pub.packing = g->seat_count > 0 ? g->seats[0].held ? g->seats[0].held_packing : g->seats[0].packing : 0;
 	for (uint32_t i = 0; i < g->seat_count; i++) {
 		held += g->seats[i].held;
 		if (g->seats[i].reserved)
@@ -295,7 +295,7 @@ gpu_public(struct espl__gpu *g)
 	}
 	for (uint32_t i = 0; i < g->seat_count; i++)
 		if (g->seats[i].held)
-			ESPL__ASSERT(held <= g->seats[i].packing);
+			ESPL__ASSERT(held <= g->seats[i].held_packing);
 }
 
 void
@@ -317,7 +317,10 @@ espl__seat_set(struct espl__fleet *f, const struct espl_slot *slot, const void *
 		seat->who = who;
 		n->seats++;
 	}
-	seat->packing = slot->packing;
+	if (held)
+		seat->held_packing = slot->packing;
+	if (reserved)
+		seat->packing = slot->packing;
 	seat->held |= (uint8_t)(held != 0);
 	seat->reserved |= (uint8_t)(reserved != 0);
 	gpu_public(g);

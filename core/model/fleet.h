@@ -9,7 +9,11 @@
 #include <espalier/placer.h>
 #include "base/mem.h"
 
-struct espl__seat { const void *who; uint32_t packing; uint8_t held, reserved, zero[2]; };
+struct espl__seat {
+	const void *who;
+	uint32_t packing, held_packing;	/* as reserved; as its processes have it           */
+	uint8_t  held, reserved, zero[6];
+};
 struct espl__gpu {
 	struct espl_gpu    pub;
 	struct espl__seat *seats;

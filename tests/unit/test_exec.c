@@ -26,7 +26,7 @@ struct tape { struct record *list; uint32_t count, cap; };
 static const char *const head =
     "experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = 3; %s };\n"
     "trial = { trainable = \"hartmann6\"; options = { bias = 2.5; noise = 2.0; }; %s\n"
-    "  profile = { iteration = { mean = \"4s\"; sd = \"1s\"; }; scaling = ((1, 1.0), (2, 1.9), (4, 3.4)); start = \"2s\"; checkpoint = \"1s\"; }; };\n"
+    "  profile = { iteration = { mean = \"4s\"; sd = \"1s\"; }; scaling = ((1, 1.0), (2, 1.9), (4, 3.4)); packing = ((1, 1.0), (2, 1.6), (3, 2.0), (4, 2.2)); start = \"2s\"; checkpoint = \"1s\"; }; };\n"
     "space = { x0 = { type = \"real\"; low = 0.0; high = 1.0; }; x1 = { type = \"real\"; low = 0.0; high = 1.0; };\n"
     "  x2 = { type = \"real\"; low = 0.0; high = 1.0; }; x3 = { type = \"real\"; low = 0.0; high = 1.0; };\n"
     "  x4 = { type = \"real\"; low = 0.0; high = 1.0; }; x5 = { type = \"real\"; low = 0.0; high = 1.0; }; };\n"
@@ -374,10 +374,10 @@ scenario(uint32_t seed, char *experiment, char *trial, char *rest, char *faults)
 
 /* Whatever happens: the run ends, every trial is accounted for, no node is left, no GPU is sat on,
  * and no more was held than the cloud sells.  (Seats are checked by the fleet at every step.) */
-Test(exec, two_hundred_searches_under_faults, .timeout = 300)
+Test(exec, a_thousand_searches_under_faults, .timeout = 300)
 {
 	uint32_t done = 0, from = getenv("SEED") != NULL ? (uint32_t)strtoul(getenv("SEED"), NULL, 10) : 0;
-	uint32_t to = getenv("SEED") != NULL ? from + 1 : 200;
+	uint32_t to = getenv("SEED") != NULL ? from + 1 : 1000;
 
 	for (uint32_t seed = from; seed < to; seed++) {
 		char experiment[ROOM], trial[ROOM], rest[ROOM], faults[ROOM];
@@ -399,5 +399,5 @@ Test(exec, two_hundred_searches_under_faults, .timeout = 300)
 			cr_assert(r.summary.text[0] != '\0');
 		unmake(&r);
 	}
-	cr_assert(from > 0 || done > 100, "%u of 200 came to their end", (unsigned)done);
+	cr_assert(from > 0 || done > 500, "%u of 1000 came to their end", (unsigned)done);
 }
