@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/file.h"
@@ -239,18 +238,21 @@ espl__tree_remove(const char *path, struct espl__diag *diag)
 espl_status
 espl__lock(const char *path, int *to, struct espl__diag *diag)
 {
+	/* A lock of the process, not of the open file: a child that a killed driver has forked and that
+	 * is not yet another program does not hold it. */
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666), rc;
 
 	*to = -1;
 	if (fd < 0)
 		return espl__fail_errno(diag, "cannot open the lock '%s'", path);
 	do
-		rc = flock(fd, LOCK_EX | LOCK_NB);
+		rc = fcntl(fd, F_SETLK, &lock);
 	while (rc != 0 && errno == EINTR);
 	if (rc != 0) {
 		espl_status status;
 
-		if (errno == EWOULDBLOCK)
+		if (errno == EACCES || errno == EAGAIN)
 			status = espl__fail(diag, ESPL_E_BUSY, "'%s' is held by another process",
 			    path);
 		else

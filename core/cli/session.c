@@ -78,6 +78,34 @@ check_trainable(const struct espl__session *s, struct espl__diag *diag)
 	return status;
 }
 
+static void
+add_potential(void *ctx, const struct espl_offer *offer)
+{
+	uint64_t *gpus = ctx;
+
+	if ((offer->flags & ESPL_OFFER_GONE) == 0)
+		*gpus += offer->nodes_max == ESPL_ANY ? ESPL_ANY : (uint64_t)offer->nodes_max * offer->gpus;
+}
+
+/* What the cloud sells: can a trial ever run on it? */
+static espl_status
+check_offers(const struct espl__session *s, struct espl__diag *diag)
+{
+	const struct espl__run_config *c = s->config;
+	uint64_t    gpus = 0;
+	uint32_t    count;
+	espl_status status = espl__session_offers(s, add_potential, &gpus, &count, diag);
+
+	if (status != ESPL_OK || count == 0 || gpus >= c->trial.gpus_min)
+		return status;
+	(void)espl__fail(diag, ESPL_E_CONFIG, "a trial needs %u GPUs (trial.gpus_min), but cloud '%s' can "
+	                 "never give more than %llu", (unsigned)c->trial.gpus_min, c->cloud.use,
+	                 (unsigned long long)gpus);
+	(void)at_use(diag, ESPL_E_CONFIG, espl__node_get(espl__tree_root(c->tree), "trial"), "gpus_min");
+	espl__hint(diag, "lower trial.gpus_min, or let the cloud hold more nodes or larger ones");
+	return ESPL_E_CONFIG;
+}
+
 espl_status
 espl__session_check(const struct espl__session *s, int simulated, struct espl__diag *diag)
 {
@@ -107,12 +135,7 @@ espl__session_check(const struct espl__session *s, int simulated, struct espl__d
 		status = espl__exec_new(&setup, &exec, diag);
 	if (status == ESPL_OK)
 		espl__exec_free(exec);
-	if (status == ESPL_OK) {
-		uint32_t count;
-
-		status = espl__session_offers(s, NULL, NULL, &count, diag);
-	}
-	return status;
+	return status == ESPL_OK ? check_offers(s, diag) : status;
 }
 
 espl_status

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/session.h"
+#include "plugin/check.h"
 #include "plugin/registry.h"
 
 #include <espalier/model.h>
@@ -99,29 +100,44 @@ espl__verb_plugins(const struct espl__args *args)
 	return status;
 }
 
+/* The report, line by line: to standard error if there is an error in it. */
+static int
+tell_check(const char *file, FILE *report, int bad)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+	char  *line = NULL;
+	size_t room = 0;
+	int    result = ESPL__EXIT_USAGE;
+
+	rewind(report);
+	while (getline(&line, &room, report) >= 0) {
+		if (strncmp(line, "error ", 6) == 0)
+			espl__print(&b, "%s: error: %s", file, line + 6);
+		else
+			espl__print(&b, "%s", line);
+	}
+	free(line);
+	if (bad)
+		fputs(espl__buf_text(&b), stderr);
+	else
+		result = espl__cli_print(&b);
+	espl__buf_free(&b);
+	return result;
+}
+
 int
 espl__verb_check_plugin(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	struct espl__buf  b = { NULL, 0, 0 };
-	const struct espl__plugin *plugin;
-	const struct espl_plugin  *d;
-	espl_status status = espl__plugin_open(args->positional[0], &plugin, &diag);
-	int         result;
+	FILE *report = tmpfile();	/* written by the process that tries the plugin */
+	int   result;
 
-	if (status != ESPL_OK)
-		return espl__cli_fail(&diag) == ESPL__EXIT_DONE ? ESPL__EXIT_FAILED : ESPL__EXIT_USAGE;
-	d = plugin->desc;
-	status = espl__schema_check(d->options, d->option_count, d->option_size, d->name, &diag);
-	if (status != ESPL_OK) {
-		(void)espl__cli_fail(&diag);
-		return ESPL__EXIT_USAGE;
+	if (report == NULL) {
+		(void)espl__fail_errno(&diag, "cannot make a temporary file");
+		return espl__cli_fail(&diag);
 	}
-	espl__print(&b, "%s: ok\n  %s '%s' %s, ABI %u.%u, %u option%s\n  %s\n", args->positional[0],
-	            espl__kind_name(d->kind), d->name, d->version, d->abi >> 16, d->abi & 0xffff,
-	            d->option_count, d->option_count == 1 ? "" : "s", d->summary);
-	result = espl__cli_print(&b);
-	espl__buf_free(&b);
+	result = tell_check(args->positional[0], report, espl__check_plugin(args->positional[0], report));
+	(void)fclose(report);
 	return result;
 }
 

@@ -102,7 +102,7 @@ static int
 report_failure(struct job *job, espl_status status, const struct espl__exec_summary *summary,
                struct espl__totals *totals, const struct espl__diag *diag)
 {
-	int resumable = job->dir != NULL && !job->drive.simulated && espl__folder_has(job->dir, "journal");
+	int resumable = job->dir != NULL && !job->drive.simulated && espl__folder_has(job->dir, "run.cfg");
 
 	if (status == ESPL_E_INFEASIBLE && job->json) {
 		printf("{\"feasible\": false, \"least\": {\"jct_s\": null, \"cost_usd\": null}}\n");
@@ -124,7 +124,8 @@ report_failure(struct job *job, espl_status status, const struct espl__exec_summ
 	/* Trouble of the machine's, not of the search: a full disk, a lost file. */
 	if (resumable && (status == ESPL_E_LIMIT || status == ESPL_E_REMOTE || status == ESPL_E_NOMEM)) {
 		print_broken(job, totals, "interrupted", diag);
-		fprintf(stderr, "hint: when that is mended, `espalier resume %s` goes on\n", job->shown);
+		if (diag->hint[0] == '\0')
+			fprintf(stderr, "hint: when that is mended, `espalier resume %s` goes on\n", job->shown);
 		return ESPL__EXIT_INTERRUPTED;
 	}
 	print_broken(job, totals, "failed", diag);
@@ -252,12 +253,13 @@ espl__verb_run(const struct espl__args *args)
 		status = espl__session_real(&job.session, &diag);
 	if (status == ESPL_OK)
 		status = espl__session_check(&job.session, 0, &diag);
-	if (status == ESPL_OK)
+	if (status == ESPL_OK) {
+		catch_signals();	/* from here on something is left behind */
 		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
+	}
 	if (status == ESPL_OK) {
 		if (job.as == ESPL__SHOW_PROGRESS && !espl__live_possible())
 			printf("espalier: run's folder: %s\n", job.shown);
-		catch_signals();
 		result = drive_once(&job);
 	} else {
 		result = espl__cli_fail(&diag);
@@ -286,6 +288,8 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 			job->drive.simulated = header.simulated;
 			espl__journal_reader_free(reader);
 		}
+	} else if (espl__folder_has(job->dir, "trials")) {
+		espl__log(ESPL_WARN, "the journal in '%s' is gone: the run begins anew", job->shown);
 	}
 	free(path);
 	return status;

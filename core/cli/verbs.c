@@ -90,7 +90,7 @@ const struct espl__verb espl__verbs[] = {
 	  "KIND is algorithm, allocator, cloud, placer or trainable; GROUP one of the groups that\n"
 	  "belong to espalier itself, such as experiment, trial or planning; config means them all.\n",
 	  help_flags, 0, 1, espl__verb_help },
-	{ "check-plugin", "FILE.so", "can this plugin be loaded, and are its options sound?", "",
+	{ "check-plugin", "FILE.so", "does this plugin load, and does it keep the rules?", "",
 	  NULL, 1, 1, espl__verb_check_plugin },
 	{ NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }
 };

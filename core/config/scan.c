@@ -425,8 +425,7 @@ include(struct input *in, const char *name, size_t size)
 	struct stat st;
 
 	if (!in->may_include)
-		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		                     "@include is for files only");
+		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "@include is for files only");
 	if (in->depth + 1 > INCLUDE_DEPTH || ++in->scan->include_count > INCLUDE_COUNT) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
 		              "too many files are included (%d deep or %d in all)", INCLUDE_DEPTH, INCLUDE_COUNT);
@@ -434,8 +433,7 @@ include(struct input *in, const char *name, size_t size)
 		return ESPL_E_CONFIG;
 	}
 	if (size == 0 || size > 4000)
-		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		                     "@include needs the name of a file");
+		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "@include needs the name of a file");
 	if (name[0] == '/' || slash == NULL)
 		path = espl__format("%.*s", (int)size, name);
 	else

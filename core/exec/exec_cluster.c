@@ -138,6 +138,11 @@ reset_nodes(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		n->releasing = 0;
+		/* Whoever resumes has looked at what was wrong: every node gets another chance. */
+		n->failures = 0;
+		n->failed_trial = ESPL_NONE;
+		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
+			espl__machine_flag(&x->fleet, n, 0, ESPL_NODE_QUARANTINED);
 		if (n->pub.state == ESPL_NODE_READY || n->pub.state == ESPL_NODE_NOTICE)
 			espl__machine_state(&x->fleet, n, ESPL_NODE_BOOTING, ESPL_ANY);
 	}
@@ -196,9 +201,11 @@ espl__exec_resume(struct espl__exec *x)
 	x->alloc_why |= ESPL_WHY_NODES;
 	x->place_why |= ESPL_WHY_NODES;
 	x->search_why |= ESPL_ASK_CAPACITY;
-	if (x->ending == ESPL__RUN_INTERRUPTED) {
+	/* What made it fail may have been mended; a deadline or a budget stays what it was. */
+	if (x->ending == ESPL__RUN_INTERRUPTED || x->ending == ESPL__RUN_FAILED) {
 		x->ending = 0;
 		x->ended = 0;
+		memset(x->failures, 0, sizeof x->failures);
 	}
 }
 
@@ -349,8 +356,8 @@ wind_down(struct espl__exec *x)
 
 	if (x->ending == 0 && x->search_finished && x->items_count == 0 && x->gang_count == 0 && !espl__exec_salvage(x)) {
 		if (x->best == ESPL_NONE)
-			espl__exec_wind_up(x, ESPL__RUN_FAILED, "no trial reported a number; the last failure: %s",
-			    x->last_failure != NULL ? x->last_failure : "none");
+			espl__exec_wind_up(x, ESPL__RUN_FAILED, "no trial reported a number as its '%s'%s%s", x->config->metric,
+			    x->last_failure != NULL ? "; the last failure: " : "", x->last_failure != NULL ? x->last_failure : "");
 		else
 			espl__exec_wind_up(x, ESPL__RUN_DONE, "the search is complete");
 	}

@@ -115,11 +115,11 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 		espl__exec_best(x, t, iteration, loss);
 		tell_report(x, t, e, loss, g->share);
 		x->search_why |= ESPL_ASK_RESULT;
-		if (x->ending == 0 && t->pub.state == ESPL_TRIAL_RUNNING)
+		if (espl__exec_hears(x) && t->pub.state == ESPL_TRIAL_RUNNING)
 			status = observe(x, t, g, e, loss, since, diag);
 	}
 	espl__gang_heard(x, g);
-	if (status == ESPL_OK && x->ending == 0)
+	if (status == ESPL_OK && espl__exec_hears(x))
 		status = boundary(x, t, g, diag);
 	return status;
 }
@@ -197,6 +197,8 @@ praise_nodes(struct espl__exec *x, const struct espl__gang *g)
 static espl_status
 gang_failed(struct espl__exec *x, struct espl__trial *t, const char *text, struct espl__diag *diag)
 {
+	if (t->item == NULL && !espl__exec_unsaved(x, t))
+		return ESPL_OK;		/* nothing is lost */
 	free(x->last_failure);
 	x->last_failure = espl__strdup(text);
 	t->failures++;
@@ -249,10 +251,13 @@ after_end(struct espl__exec *x, struct espl__trial *t, enum espl__gang_end how, 
 			return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
 	}
 	if (t->item == NULL) {
+		/* Its result stands, but its last checkpoint failed: that counts, or it would for ever. */
+		if (how == ESPL__END_FAILED)
+			status = gang_failed(x, t, text, diag);
 		if (how != ESPL__END_DONE && how != ESPL__END_FINISHED)
 			espl__exec_mark_unsaved(x, t);
 		espl__exec_collect_later(x, t);
-		return ESPL_OK;
+		return status;
 	}
 	if (how == ESPL__END_FINISHED)
 		return espl__exec_trial_over(x, t, ESPL_END_ITSELF, diag);

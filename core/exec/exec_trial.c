@@ -48,7 +48,7 @@ tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl_
 	espl_status status;
 
 	x->search_why |= ESPL_ASK_RESULT | ESPL_ASK_CAPACITY;
-	if (x->ending != 0)
+	if (!espl__exec_hears(x))
 		return ESPL_OK;
 	status = espl__call_trial_end(&x->caller, x->algorithm, &t->pub, how, &why);
 	status = espl__exec_answer(x, x->algorithm, status, &why, &answer, diag);
@@ -208,11 +208,18 @@ espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 	espl__exec_show(x, t);
 }
 
+/* Is a result here whose checkpoint is wanted and not there? */
+int
+espl__exec_unsaved(const struct espl__exec *x, const struct espl__trial *t)
+{
+	return x->config->trial.checkpoint && !t->dropped && t->pub.checkpoint < t->pub.iteration &&
+	    t->pub.state == ESPL_TRIAL_RESTING;
+}
+
 void
 espl__exec_mark_unsaved(struct espl__exec *x, struct espl__trial *t)
 {
-	if (!x->config->trial.checkpoint || t->dropped || t->unsaved || t->pub.checkpoint >= t->pub.iteration ||
-	    t->pub.state != ESPL_TRIAL_RESTING)
+	if (t->unsaved || !espl__exec_unsaved(x, t))
 		return;
 	t->unsaved = 1;
 	ESPL__GROW(x->unsaved, x->unsaved_cap, x->unsaved_count + 1);
@@ -220,32 +227,28 @@ espl__exec_mark_unsaved(struct espl__exec *x, struct espl__trial *t)
 }
 
 /* When the search is over: results whose last checkpoint was lost with the driver are trained
- * again from the checkpoint before it, so that every result has its model. */
+ * again from the checkpoint before it, so that every result has its model.  They stay in the
+ * group they ended in. */
 int
 espl__exec_salvage(struct espl__exec *x)
 {
-	struct espl_group group = ESPL_INIT(struct espl_group);
-	struct espl__trial_group *g = NULL;
+	int any = 0;
 
-	group.bracket = ESPL_ANY;
-	group.stage = ESPL_ANY;
 	for (uint32_t i = 0; i < x->unsaved_count; i++) {
 		struct espl__trial *t = x->unsaved[i];
 
-		if (!t->unsaved || t->dropped || t->item != NULL || t->pub.checkpoint >= t->pub.iteration ||
-		    t->pub.state != ESPL_TRIAL_RESTING || t->failures > x->config->trial.retries)
+		if (!t->unsaved || t->item != NULL || !espl__exec_unsaved(x, t))
 			continue;
-		if (g == NULL)
-			g = espl__group_new(&x->trials, &group);
-		espl__trial_continue(&x->trials, t, g);
+		if (t->failures > x->config->trial.retries) {
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "its last checkpoint cannot be made; its result stands");
+			continue;
+		}
+		espl__trial_again(&x->trials, t);
 		t->item = espl__item_new(x, t, 1.0, 0, 0);
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "its last checkpoint was lost; it is trained again from iteration %llu",
 		    (unsigned long long)t->pub.checkpoint);
+		any = 1;
 	}
 	x->unsaved_count = 0;
-	if (g != NULL) {
-		g->asked = 1;
-		espl__group_close(&x->trials, g);
-	}
-	return g != NULL;
+	return any;
 }

@@ -68,6 +68,12 @@ espl__exec_wind_up(struct espl__exec *x, enum espl__run_end how, const char *for
 	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the run ends: %s", text);
 }
 
+int
+espl__exec_hears(const struct espl__exec *x)
+{
+	return x->ending == 0 || x->ending == ESPL__RUN_INTERRUPTED;
+}
+
 /* ---- making and freeing --------------------------------------------------------------------- */
 
 static espl_status

@@ -156,6 +156,8 @@ struct espl__effect *espl__exec_effect(struct espl__exec *, enum espl__effect_ty
 void espl__exec_note(struct espl__exec *, espl_subject, uint64_t id, const char *format, ...) ESPL_PRINTF(4, 5);
 /* Ends the run: how, and for RUN_FAILED why (the first reason stands). */
 void espl__exec_wind_up(struct espl__exec *, enum espl__run_end, const char *format, ...) ESPL_PRINTF(3, 4);
+/* Does the algorithm hear of results?  What comes while an interrupted run stops, too: it is resumed. */
+int  espl__exec_hears(const struct espl__exec *);
 /* Takes the answer of the call just made: compares or replaces it by the recorded one, journals
  * it, and sets the reader.  kind for messages.  `status` of the call; BUSY and failures leave an
  * empty answer.  Not OK: the run cannot go on. */
@@ -177,6 +179,7 @@ void espl__exec_drop(struct espl__exec *, struct espl__trial *);
 void espl__exec_saved(struct espl__exec *, struct espl__trial *, uint64_t iteration);
 void espl__exec_collect_later(struct espl__exec *, struct espl__trial *);
 void espl__exec_collect(struct espl__exec *);
+int  espl__exec_unsaved(const struct espl__exec *, const struct espl__trial *);
 void espl__exec_mark_unsaved(struct espl__exec *, struct espl__trial *);
 int  espl__exec_salvage(struct espl__exec *);		/* trains lost last checkpoints again: 1 if any */
 void espl__exec_show(struct espl__exec *, struct espl__trial *);

@@ -8,6 +8,19 @@
 #include <string.h>
 
 #include "base/assert.h"
+#include "base/hash.h"
+
+uint64_t
+espl__trial_seed(uint64_t run_seed, uint64_t trial)
+{
+	uint8_t bytes[16];
+
+	for (int i = 0; i < 8; i++) {
+		bytes[i] = (uint8_t)(run_seed >> (8 * i));
+		bytes[8 + i] = (uint8_t)(trial >> (8 * i));
+	}
+	return espl__digest(0, bytes, sizeof bytes);
+}
 
 void
 espl__trials_init(struct espl__trials *t, uint32_t params)
@@ -116,6 +129,16 @@ espl__trial_continue(struct espl__trials *t, struct espl__trial *trial, struct e
 	ESPL__ASSERT(trial->pub.state == ESPL_TRIAL_RESTING);
 	t->resting--;
 	enter(t, trial, g);
+}
+
+void
+espl__trial_again(struct espl__trials *t, struct espl__trial *trial)
+{
+	struct espl__trial_group *g = espl__group_at(t, trial->pub.group);
+
+	espl__trial_continue(t, trial, g);
+	g->trials--;
+	g->asked = 1;
 }
 
 void

@@ -43,6 +43,8 @@ struct espl__trials {
 	struct espl__trial_group **open_ended;	/* closed groups whose end is not yet told     */
 	uint32_t ended_count, ended_cap;
 };
+/* What a trial draws its own randomness from: the same in every world. */
+uint64_t espl__trial_seed(uint64_t run_seed, uint64_t trial);
 void espl__trials_init(struct espl__trials *, uint32_t params);
 void espl__trials_free(struct espl__trials *);
 struct espl__trial       *espl__trial_at(const struct espl__trials *, uint64_t id);	/* NULL unknown */
@@ -53,6 +55,8 @@ struct espl__trial *espl__trial_new(struct espl__trials *, struct espl__trial_gr
                                     struct espl__trial *parent);
 /* RESTING -> WAITING in (perhaps another) group with a new budget. */
 void espl__trial_continue(struct espl__trials *, struct espl__trial *, struct espl__trial_group *);
+/* RESTING -> WAITING where it is: its group has ended and does not hear of it again. */
+void espl__trial_again(struct espl__trials *, struct espl__trial *);
 /* Any legal change; asserts legality, keeps the counts, and notes ended groups. */
 void espl__trial_state(struct espl__trials *, struct espl__trial *, espl_trial_state);
 void espl__group_close(struct espl__trials *, struct espl__trial_group *);

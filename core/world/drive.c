@@ -234,7 +234,7 @@ work(struct espl__run_state *run, struct espl__diag *diag)
 		status = loop(run, diag);
 	if (status == ESPL_OK) {
 		espl__exec_summary(run->exec, &summary);
-		if (summary.how == ESPL__RUN_INTERRUPTED)
+		if (summary.how == ESPL__RUN_INTERRUPTED || summary.how == ESPL__RUN_FAILED)
 			espl__drive_closed(run, run->last, 0);
 		if (run->journal != NULL)
 			status = espl__journal_commit(run->journal, !run->drive->simulated, diag);

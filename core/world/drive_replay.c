@@ -214,7 +214,8 @@ replay_file(struct replay *replay, const char *path, struct espl__diag *diag)
 		return status;
 	set_clock(replay);
 	espl__exec_summary(run->exec, &summary);
-	run->finished = espl__exec_ended(run->exec) && summary.how != ESPL__RUN_INTERRUPTED;
+	run->finished = espl__exec_ended(run->exec) && summary.how != ESPL__RUN_INTERRUPTED &&
+		summary.how != ESPL__RUN_FAILED;
 	if (run->drive->replayed != NULL)
 		run->drive->replayed(run->drive->ctx, run->exec, replay->lost);
 	if (run->finished)

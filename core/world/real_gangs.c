@@ -294,8 +294,16 @@ on_started(struct espl__real *real, struct espl__rgang *gang, struct espl__part 
 static void
 on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, uint64_t bytes)
 {
-	struct espl__event *event = espl__real_event(real, ESPL__EV_SAVED);
+	struct espl__event *event;
 
+	/* What was never reported cannot be gone on from; held lines may still report it. */
+	if (iteration > gang->last && gang->held_count == 0) {
+		espl__real_gang_break(real, gang,
+			"rank 0 saved iteration %llu, but reported none after %llu",
+			(unsigned long long)iteration, (unsigned long long)gang->last);
+		return;
+	}
+	event = espl__real_event(real, ESPL__EV_SAVED);
 	event->as.saved.gang = gang->id;
 	event->as.saved.iteration = iteration;
 	event->as.saved.bytes = bytes;

@@ -178,6 +178,12 @@ take_report(struct espl__real *real, struct espl__rgang *gang, const struct repo
 		espl__real_say(real, gang, gang->told, 0);
 		return;
 	}
+	if (report->iteration > gang->budget) {	/* the search asked for nothing there */
+		espl__real_gang_break(real, gang,
+			"rank 0 reported iteration %llu, beyond its budget of %llu",
+			(unsigned long long)report->iteration, (unsigned long long)gang->budget);
+		return;
+	}
 	gang->last = report->iteration;
 	event = espl__real_event(real, ESPL__EV_REPORT);
 	event->as.report.gang = gang->id;

@@ -5,8 +5,8 @@
  */
 #include "world/real.h"
 #include <string.h>
-#include "base/hash.h"
 #include "base/mem.h"
+#include "model/trials.h"
 
 struct espl__start_plan {
 	struct espl__start       start;	/* what all parts have in common  */
@@ -108,17 +108,6 @@ make_parts(struct espl__rgang *gang, struct espl__start_plan *plan, const struct
 	}
 }
 
-static uint64_t
-trial_seed(const struct espl__real *real, uint64_t trial)
-{
-	uint8_t bytes[8];
-	int     i;
-
-	for (i = 0; i < 8; i++)
-		bytes[i] = (uint8_t)(trial >> (8 * i));
-	return espl__digest(real->config->seed, bytes, sizeof bytes);
-}
-
 /* CPU threads for one rank on a node of this offer, and whether its slots are GPUs. */
 static uint32_t
 threads_of(const struct espl__real *real, const struct espl__rlease *lease, uint32_t packing,
@@ -167,7 +156,7 @@ fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__
 	start->budget = fx->as.start.budget;
 	start->iterations_max =
 		real->iterations_max > 0 ? real->iterations_max : fx->as.start.budget;
-	start->seed = trial_seed(real, gang->trial);
+	start->seed = espl__trial_seed(real->config->seed, gang->trial);
 	start->source = fx->as.start.source;
 	start->checkpoint = fx->as.start.checkpoint;
 	start->file_max = trial->file_max;

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/assert.h"
-#include "base/hash.h"
+#include "model/trials.h"
 #include "plugin/instance.h"
 #include "world/sim_impl.h"
 
@@ -313,8 +313,7 @@ open_body(struct espl__sim *sim, struct espl__sim_gang *gang, const double *valu
 	espl_status status;
 	uint64_t seed;
 
-	seed = espl__digest(espl__digest(0, &sim->seed, sizeof sim->seed), &gang->trial,
-	                    sizeof gang->trial);
+	seed = espl__trial_seed(sim->seed, gang->trial);
 	espl__space_settings(sim->space, values, &gang->settings);
 	gang->context = (struct espl_trial_context){
 		.size = (uint32_t)sizeof gang->context, .setting_count = gang->settings.count,

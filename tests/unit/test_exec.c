@@ -247,6 +247,7 @@ Test(exec, a_run_cut_after_any_round_comes_to_the_same_end, .timeout = 120)
 			cr_assert_eq(p->iteration, q->iteration);
 			cr_assert_eq(memcmp(&p->loss, &q->loss, sizeof p->loss), 0, "cut %u trial %u", (unsigned)cut, (unsigned)i);
 			cr_assert_eq(p->state, q->state);
+			cr_assert_eq(p->group, q->group, "cut %u trial %u", (unsigned)cut, (unsigned)i);
 			cr_assert_eq(p->checkpoint, q->checkpoint, "cut %u trial %u: %u and %u", (unsigned)cut, (unsigned)i,
 			    (unsigned)p->checkpoint, (unsigned)q->checkpoint);
 		}
