@@ -226,6 +226,9 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 	case ESPL__EV_OUTCOME:
 		put_outcome(b, e->as.outcome.outcome);
 		break;
+	case ESPL__EV_TROUBLE:
+		espl__put_str(b, e->as.trouble.text);
+		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
 	case ESPL__EV_TIMER:
@@ -315,6 +318,9 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 		break;
 	case ESPL__EV_OUTCOME:
 		e->as.outcome.outcome = get_outcome(r, arena);
+		break;
+	case ESPL__EV_TROUBLE:
+		e->as.trouble.text = get_text(r, arena);
 		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:

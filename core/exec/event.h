@@ -24,7 +24,8 @@ enum espl__event_type {
 	ESPL__EV_ENDED,		/* all ranks are gone, their slots proven clean                  */
 	ESPL__EV_TIMER,		/* the instant asked for has come                               */
 	ESPL__EV_OUTCOME,	/* of a computation                                             */
-	ESPL__EV_STOP		/* the user asked to stop cleanly                               */
+	ESPL__EV_STOP,		/* the user asked to stop cleanly                               */
+	ESPL__EV_TROUBLE	/* the world cannot go on, and the search is not at fault       */
 };
 
 /* How a gang ended. */
@@ -67,6 +68,7 @@ struct espl__event {
 			const char *text;	/* composed by us: "rank 1: exit status 3"; "" none    */
 		} ended;
 		struct { const struct espl_outcome *outcome; } outcome;
+		struct { const char *text; } trouble;	/* to be mended before the run is resumed */
 	} as;
 };
 

@@ -148,6 +148,12 @@ apply(struct espl__exec *x, struct espl__reader *r)
 			if (op.as.at < x->wake_alloc)
 				x->wake_alloc = op.as.at;
 			break;
+		case ESPL__OP_PLAN:
+			espl__exec_take_plan(x, &op.as.plan.plan, 1);
+			break;
+		case ESPL__OP_SUBMIT:
+			espl__exec_submit(x, op.as.id, ESPL_ALLOCATOR);
+			break;
 		default:
 			break;
 		}
@@ -166,6 +172,7 @@ espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
 
 	if (x->alloc_why == 0 || !x->cloud_ready || (x->items_count == 0 && x->gone_count == 0 && x->outcomes[1].count == 0))
 		return ESPL_OK;
+	espl__model_service_stale(&x->model, 0);
 	fill_view(x, &view, experiments);
 	x->caller.offer_count = x->fleet.offer_count;
 	status = espl__call_allocate(&x->caller, x->allocator, &view, &why);

@@ -8,6 +8,7 @@
 #include "base/assert.h"
 #include "base/text.h"
 #include "exec/state.h"
+#include "model/sold.h"
 
 #define RETRY_AFTER (30 * ESPL_SECOND)	/* after a refused acquire */
 
@@ -22,15 +23,7 @@ espl__exec_gpu_time(struct espl__exec *x)
 uint64_t
 espl__exec_potential(const struct espl__exec *x)
 {
-	uint64_t gpus = 0;
-
-	for (uint32_t i = 0; i < x->fleet.offer_count; i++) {
-		const struct espl_offer *o = x->fleet.offers[i];
-		if ((o->flags & ESPL_OFFER_GONE) != 0)
-			continue;
-		gpus += o->nodes_max == ESPL_ANY ? UINT32_MAX / 2 : (uint64_t)o->nodes_max * o->gpus;
-	}
-	return gpus < x->config->gpus_limit ? gpus : x->config->gpus_limit;
+	return espl__sold_gpus(&x->fleet, x->config->gpus_limit);
 }
 
 void
@@ -318,7 +311,7 @@ static int
 something_is_coming(const struct espl__exec *x)
 {
 	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits || x->wake_search != ESPL_NEVER ||
-	    x->wake_alloc != ESPL_NEVER || x->retry_at != ESPL_NEVER)
+	    x->barrier_at != ESPL_NEVER || x->wake_alloc != ESPL_NEVER || x->retry_at != ESPL_NEVER)
 		return 1;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
@@ -326,6 +319,28 @@ something_is_coming(const struct espl__exec *x)
 			return 1;
 	}
 	return 0;
+}
+
+static void
+wind_up_failed(struct espl__exec *x, const char *what)
+{
+	espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s%s%s", what, x->last_failure != NULL ? "; the last failure: " : "",
+	    x->last_failure != NULL ? x->last_failure : "");
+}
+
+/* The algorithm has finished and nothing trains any more: did anything come of it? */
+static void
+search_over(struct espl__exec *x)
+{
+	char what[200];
+
+	if (x->best != ESPL_NONE && (x->trials.completed > 0 || x->failed == 0)) {
+		espl__exec_wind_up(x, ESPL__RUN_DONE, "the search is complete");
+		return;
+	}
+	(void)snprintf(what, sizeof what, x->best != ESPL_NONE ? "no trial completed" :
+	    "no trial reported a number as its '%.100s'", x->config->metric);
+	wind_up_failed(x, what);
 }
 
 static void
@@ -338,13 +353,14 @@ find_stall(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->fleet.live_count; i++)
 		quarantined += (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) != 0;
 	if (quarantined > 0 && quarantined == x->fleet.live_count)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "every node is set aside because all trials fail there; the last failure: %s",
-		    x->last_failure != NULL ? x->last_failure : "unknown");
+		wind_up_failed(x, x->reports == 0 ? "trials fail before their first report, wherever they run" :
+		    "every node is set aside because all trials fail there");
 	else if (x->items_count > 0 && x->unplaced == 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trials wait and %s grants them nothing",
-		    (unsigned long long)x->items_count, x->allocator->who);
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s and %s grants %s nothing", (unsigned long long)x->items_count,
+		    x->items_count == 1 ? " waits" : "s wait", x->allocator->who, x->items_count == 1 ? "it" : "them");
 	else if (x->items_count > 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u trials have GPUs granted, and %s finds them no place", x->unplaced, x->placer->who);
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u trial%s GPUs granted, and %s finds %s no place", x->unplaced,
+		    x->unplaced == 1 ? " has" : "s have", x->placer->who, x->unplaced == 1 ? "it" : "them");
 	else if (!x->search_finished)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s neither asks for trials nor finishes the search", x->algorithm->who);
 }
@@ -354,13 +370,8 @@ wind_down(struct espl__exec *x)
 {
 	struct espl__effect *e;
 
-	if (x->ending == 0 && x->search_finished && x->items_count == 0 && x->gang_count == 0 && !espl__exec_salvage(x)) {
-		if (x->best == ESPL_NONE)
-			espl__exec_wind_up(x, ESPL__RUN_FAILED, "no trial reported a number as its '%s'%s%s", x->config->metric,
-			    x->last_failure != NULL ? "; the last failure: " : "", x->last_failure != NULL ? x->last_failure : "");
-		else
-			espl__exec_wind_up(x, ESPL__RUN_DONE, "the search is complete");
-	}
+	if (x->ending == 0 && x->search_finished && x->items_count == 0 && x->gang_count == 0 && !espl__exec_salvage(x))
+		search_over(x);
 	if (x->ending == 0)
 		return;
 	for (uint32_t i = 0; i < x->gangs_count; i++) {
@@ -368,9 +379,9 @@ wind_down(struct espl__exec *x)
 		if (item->target_count > 0)
 			espl__item_target(x, item, NULL, 0);
 	}
+	/* Those that leave already, too: they might never be done. */
 	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
-		if (g->state != ESPL__GANG_LEAVING)
-			espl__gang_kill(x, g, x->config->trial.grace, NULL);
+		espl__gang_kill(x, g, x->config->trial.grace, NULL);
 	if (x->gang_count > 0 || x->fleet.live_count > 0 || x->ended)
 		return;
 	x->ended = 1;
@@ -429,14 +440,21 @@ espl__exec_alarms(struct espl__exec *x)
 {
 	espl_span limit = x->config->trial.report_limit;
 
-	if (!nobody_needs_nodes(x) && x->config->deadline != ESPL_NEVER && x->now >= x->config->deadline)
+	if (!nobody_needs_nodes(x) && x->config->deadline != ESPL_NEVER && x->now > x->config->deadline)
 		espl__exec_wind_up(x, ESPL__RUN_DEADLINE, "the deadline is reached");
 	if (!nobody_needs_nodes(x) && x->config->budget != INT64_MAX &&
 	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
 		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget is spent");
 	while (limit > 0 && x->oldest != NULL && x->now - x->oldest->heard >= limit) {
 		struct espl__gang *g = x->oldest;
-		char span[32], *fault = espl__format("no report within %s", espl__format_short(limit, span));
+		char span[32], *fault;
+		/* It is we who let it wait, at a barrier; or it has nothing more to report: the world sees
+		 * to it that one told to leave does. */
+		if (g->awaiting || g->state == ESPL__GANG_LEAVING) {
+			espl__gang_heard(x, g);
+			continue;
+		}
+		fault = espl__format("no report within %s", espl__format_short(limit, span));
 		espl__gang_kill(x, g, x->config->trial.grace, fault);
 		free(fault);
 		espl__gang_heard(x, g);
@@ -458,14 +476,16 @@ espl__exec_timer(struct espl__exec *x)
 
 	if (x->retry_at < next)
 		next = x->retry_at;
+	if (x->barrier_at < next)
+		next = x->barrier_at;
 	if (x->config->trial.report_limit > 0 && x->oldest != NULL) {
 		t = x->oldest->heard + x->config->trial.report_limit;
 		if (t < next)
 			next = t;
 	}
 	if (x->ending == 0 && !nobody_needs_nodes(x)) {
-		if (x->config->deadline < next)
-			next = x->config->deadline;
+		if (x->config->deadline != ESPL_NEVER && x->config->deadline + 1 < next)
+			next = x->config->deadline + 1;	/* it is kept by whoever is done at the very instant */
 		t = broke_at(x);
 		if (t < next)
 			next = t;

@@ -4,6 +4,7 @@
 
 #include "base/assert.h"
 #include "exec/state.h"
+#include "model/sold.h"
 
 static void
 tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__event *e, double loss,
@@ -40,6 +41,9 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const
 	o.values = t->pub.values;
 	o.at = x->now;
 	o.iteration_s = (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
+	if (g->warmed)			/* the first one holds the start, too */
+		espl__model_service_measure(&x->model, g->share, o.iteration_s);
+	g->warmed = 1;
 	o.share = g->share;
 	if (x->history != NULL)
 		espl__history_add(x->history, &o);
@@ -200,8 +204,13 @@ gang_failed(struct espl__exec *x, struct espl__trial *t, const char *text, struc
 	if (t->item == NULL && !espl__exec_unsaved(x, t))
 		return ESPL_OK;		/* nothing is lost */
 	free(x->last_failure);
-	x->last_failure = espl__strdup(text);
+	x->last_failure = x->setup.simulated ? espl__format("trial %llu: %s", (unsigned long long)t->pub.id, text) :
+	    espl__format("trial %llu: %s (see trials/%llu/log)", (unsigned long long)t->pub.id, text,
+	    (unsigned long long)t->pub.id);
 	t->failures++;
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->failure != NULL)
+			o->failure(o->ctx, x->now, &t->pub);
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "failed (%u of %u allowed): %s", (unsigned)t->failures,
 	    (unsigned)x->config->trial.retries, text);
 	if (t->failures > x->config->trial.retries && t->item != NULL)
@@ -328,27 +337,12 @@ on_outcome(struct espl__exec *x, const struct espl__event *e)
 	}
 }
 
-/* Where the user wrote trial.gpus_min. */
-static const char *
-gpus_min_written(const struct espl__exec *x, uint32_t *line)
-{
-	const struct espl__values *v = x->config->trial_values;
-
-	for (uint32_t i = 0; v != NULL && i < v->config.count; i++)
-		if (strcmp(espl__option_at(v->options, v->option_size, i)->name, "gpus_min") == 0 && v->files[i] != NULL) {
-			*line = v->config.values[i].line;
-			return v->files[i];
-		}
-	*line = 0;
-	return x->config->path;
-}
-
 /* The offers are known: can a trial of this search ever run? */
 static espl_status
 on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
 	const struct espl__section *s = &x->config->cloud;
-	uint64_t potential;
+	espl_status status;
 
 	x->cloud_waits = 0;
 	if (e->as.cloud.status != ESPL_OK)
@@ -357,18 +351,10 @@ on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 		    s->group != NULL ? s->group->line : 0, "cloud '%s': %s", s->use, e->as.cloud.text);
 	x->cloud_ready = 1;
 	x->cluster_dirty = 1;
-	potential = espl__exec_potential(x);
-	if (potential < x->config->trial.gpus_min) {
-		uint32_t    line;
-		const char *file = gpus_min_written(x, &line);
-		espl_status status = espl__fail_at(diag, ESPL_E_CONFIG, file, line,
-		    "a trial needs %u GPUs (trial.gpus_min), but cloud '%s' can never give more than %llu",
-		    (unsigned)x->config->trial.gpus_min, s->use, (unsigned long long)potential);
-		espl__hint(diag, "lower trial.gpus_min, or let the cloud hold more nodes or larger ones");
-		return status;
-	}
-	x->alloc_why |= ESPL_WHY_NODES;
-	return ESPL_OK;
+	status = espl__sold_suits(&x->fleet, x->config, diag);
+	if (status == ESPL_OK)
+		x->alloc_why |= ESPL_WHY_NODES;
+	return status;
 }
 
 espl_status
@@ -382,11 +368,13 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		espl__exec_resume(x);
 		return ESPL_OK;
 	case ESPL__EV_OFFER:
+		espl__model_service_stale(&x->model, 1);
 		(void)espl__fleet_offer(&x->fleet, e->as.offer.offer);
 		return ESPL_OK;
 	case ESPL__EV_PRICE:
 		if (e->as.price.offer < x->fleet.offer_count) {
 			x->fleet.offers[e->as.price.offer]->price_hour = e->as.price.price.usd_hour;
+			espl__model_service_stale(&x->model, 1);
 			espl__ledger_price(x->ledger, e->as.price.offer, e->as.price.price.from, e->as.price.price.usd_hour);
 		}
 		return ESPL_OK;
@@ -418,6 +406,9 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		return ESPL_OK;
 	case ESPL__EV_STOP:
 		espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "interrupted by the user");
+		return ESPL_OK;
+	case ESPL__EV_TROUBLE:
+		espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "%s", e->as.trouble.text);
 		return ESPL_OK;
 	}
 	return ESPL_OK;

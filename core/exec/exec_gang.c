@@ -76,6 +76,7 @@ start(struct espl__exec *x, struct espl__item *item)
 	int from_source = t->source != ESPL_NONE && t->pub.checkpoint == 0;
 
 	g->id = x->gang_next++;
+	g->leaves = ESPL_NONE;
 	g->trial = t;
 	g->state = ESPL__GANG_STARTING;
 	/* what is in place, should a wider grant still wait for its own */
@@ -148,6 +149,8 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g)
 	for (uint32_t i = 0; i < g->share.gpus; i++)
 		espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
 	x->seats_freed = 1;
+	if (g->leaves != ESPL_NONE)
+		espl__item_gone(x, g->leaves);
 	if (g->awaiting)
 		for (uint32_t i = 0; i < x->awaiting_count; i++)
 			if (x->awaiting[i] == g)
@@ -291,12 +294,16 @@ can_load(struct espl__exec *x, struct espl__trial *t)
 void
 espl__exec_settle(struct espl__exec *x)
 {
-	uint32_t left = 0;
+	uint32_t left = 0, held = 0;
 
-	for (uint32_t i = 0; i < x->awaiting_count; i++)
-		if (x->awaiting[i]->awaiting)
-			reply(x, x->awaiting[i]);
-	x->awaiting_count = 0;
+	for (uint32_t i = 0; i < x->awaiting_count; i++) {
+		struct espl__gang *g = x->awaiting[i];
+		if (g->awaiting && g->over && g->state == ESPL__GANG_RUNNING && !g->killed && espl__exec_waits_warm(x, g->trial))
+			x->awaiting[held++] = g;	/* its reply comes when the barrier has passed */
+		else if (g->awaiting)
+			reply(x, g);
+	}
+	x->awaiting_count = held;
 	if (x->ending != 0)
 		return;
 	for (uint32_t i = 0; i < x->pending_count; i++) {

@@ -169,7 +169,7 @@ fill_limits(const struct espl__exec *x, struct espl_item *i, uint32_t gpus_min, 
 	if (i->gpus_max < i->gpus_min)
 		i->gpus_max = i->gpus_min;
 	i->unit = 1;
-	i->packing_max = c->packing_max > 64 ? 64 : c->packing_max;
+	i->packing_max = c->packing_max;
 }
 
 struct espl__item *
@@ -249,6 +249,14 @@ gangs_add(struct espl__exec *x, struct espl__item *item)
 }
 
 void
+espl__item_gone(struct espl__exec *x, uint64_t id)
+{
+	ESPL__GROW(x->gone, x->gone_cap, x->gone_count + 1);
+	x->gone[x->gone_count++] = id;
+	x->alloc_why |= ESPL_WHY_DEPARTURE;
+}
+
+void
 espl__item_free(struct espl__exec *x, struct espl__item *item)
 {
 	const struct espl_share nothing = { 0, 1 };
@@ -261,9 +269,10 @@ espl__item_free(struct espl__exec *x, struct espl__item *item)
 		forget(x->place_list, &x->place_count, item);
 	if (item->pending)
 		forget(x->pending, &x->pending_count, item);
-	ESPL__GROW(x->gone, x->gone_cap, x->gone_count + 1);
-	x->gone[x->gone_count++] = item->pub.id;
-	x->alloc_why |= ESPL_WHY_DEPARTURE;
+	if (x->experiment.plan != NULL && item->trial->gang != NULL)
+		item->trial->gang->leaves = item->pub.id;
+	else
+		espl__item_gone(x, item->pub.id);
 	ESPL__GROW(x->items_free, x->items_free_cap, x->items_free_count + 1);
 	x->items_free[x->items_free_count++] = item;
 }

@@ -66,6 +66,8 @@ espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
 	}
 	if ((kind == ESPL_ALGORITHM || kind == ESPL_ALLOCATOR) && strcmp(id, ESPL_COMPUTE) == 0)
 		return &x->compute;
+	if ((kind == ESPL_ALGORITHM || kind == ESPL_ALLOCATOR) && strcmp(id, ESPL_MODEL) == 0)
+		return &x->model.pub;
 	return NULL;
 }
 
@@ -106,6 +108,7 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 
 	if (!x->config->warm || g == NULL || !g->awaiting || g->state != ESPL__GANG_RUNNING || g->killed)
 		return;
+	espl__gang_heard(x, g);		/* the time at the barrier is no training */
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		struct espl__machine *n;
 		if (espl__gpu_at(&x->fleet, &g->slots[i], &n) == NULL || n->pub.state != ESPL_NODE_READY ||
@@ -113,6 +116,11 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 			return;
 	}
 	g->over = 0;
+	if (x->experiment.plan != NULL)
+		g->saved_at = x->now;	/* trial.checkpoint_every counts from the barrier on */
+	if (g->leaves != ESPL_NONE)
+		espl__item_gone(x, g->leaves);
+	g->leaves = ESPL_NONE;
 	espl__item_grant(x, t->item, g->share, ESPL_ANY);
 	espl__item_target(x, t->item, g->slots, g->share.gpus);
 	espl__trial_state(&x->trials, t, ESPL_TRIAL_RUNNING);
@@ -209,8 +217,8 @@ apply_hint(struct espl__exec *x, const struct espl__op *op)
 	espl__item_changed(x, t->item, ESPL_WHY_HINT);
 }
 
-static void
-apply_submit(struct espl__exec *x, uint64_t token, espl_kind kind)
+void
+espl__exec_submit(struct espl__exec *x, uint64_t token, espl_kind kind)
 {
 	for (uint32_t i = 0; i < x->caller.submitted_count; i++) {
 		struct espl__submission *s = &x->caller.submitted[i];
@@ -274,7 +282,7 @@ apply_one(struct espl__exec *x, const struct espl__op *op, struct espl__diag *di
 			x->wake_search = op->as.at;
 		break;
 	case ESPL__OP_SUBMIT:
-		apply_submit(x, op->as.id, ESPL_ALGORITHM);
+		espl__exec_submit(x, op->as.id, ESPL_ALGORITHM);
 		break;
 	default:
 		break;
@@ -362,10 +370,10 @@ espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
 	espl_status status = ESPL_OK;
 	uint32_t asks = 0;
 
-	if (!x->cloud_ready || x->search_finished)
+	if (!x->cloud_ready || !x->planned || x->search_finished)
 		return ESPL_OK;
 	while (status == ESPL_OK && x->ending == 0 && !x->search_finished) {
-		struct espl__trial_group *g = espl__group_next_ended(&x->trials);
+		struct espl__trial_group *g = espl__exec_group_over(x);
 		uint32_t why = x->search_why;
 
 		if (g == NULL && why == 0)
@@ -376,6 +384,7 @@ espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
 		}
 		x->search_why = 0;
 		if (g != NULL) {
+			g->told = 1;
 			for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 				if (o->group != NULL)
 					o->group(o->ctx, x->now, g->id, g->bracket, g->stage, 1);

@@ -118,7 +118,7 @@ make_experiment(struct espl__exec *x)
 	(void)espl__names_add(&x->metrics, c->metric);
 	e->size = (uint32_t)sizeof *e;
 	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) | (c->warm ? ESPL_EXPERIMENT_WARM : 0) |
-	           (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0);
+	           (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) | (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0);
 	e->name = c->name;
 	e->metrics = (const char *const *)x->metrics.names;
 	e->metric_count = 1;
@@ -138,7 +138,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 
 	x->setup = *setup;
 	x->config = setup->config;
-	x->timer = x->wake_search = x->wake_alloc = x->retry_at = ESPL_NEVER;
+	x->timer = x->wake_search = x->wake_alloc = x->retry_at = x->barrier_at = ESPL_NEVER;
 	x->best = ESPL_NONE;
 	x->best_loss = NAN;
 	x->cloud_waits = 1;
@@ -163,6 +163,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 	x->env.service = espl__exec_service;
 	x->env.note = plugin_note;
 	make_experiment(x);
+	espl__exec_plan_init(x);
 	status = espl__exec_first_points(x, diag);
 	if (status == ESPL_OK)
 		status = make_instances(x, diag);
@@ -221,6 +222,7 @@ espl__exec_free(struct espl__exec *x)
 	}
 	espl__pool_free(&x->items_pool);
 	free_lists(x);
+	espl__exec_plan_free(x);
 	for (int k = 0; k < 2; k++) {
 		free(x->outcomes[k].list);
 		espl__arena_free(&x->outcome_arena[k]);
@@ -305,7 +307,7 @@ failed_for_good(struct espl__exec *x, struct espl__instance *i, espl_status stat
 		return 0;
 	}
 	x->failures[k]++;
-	return x->setup.simulated || x->failures[k] >= 2;
+	return x->setup.simulated || x->failures[k] >= 2 || status == ESPL_E_CONFIG;
 }
 
 espl_status
@@ -314,6 +316,12 @@ espl__exec_answer(struct espl__exec *x, struct espl__instance *i, espl_status st
 {
 	int same = 1;
 
+	/* What only the offers show, before anything was begun: the user's to mend, as any option. */
+	if (status == ESPL_E_CONFIG && !x->replaying && x->fleet.nodes.count == 0) {
+		if (diag != NULL)
+			*diag = *why;
+		return status;
+	}
 	if (failed_for_good(x, i, status)) {
 		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s", why->text[0] != '\0' ? why->text : i->who);
 	} else if (status != ESPL_OK && status != ESPL_E_BUSY) {
@@ -391,6 +399,8 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 		status = espl__exec_event(x, &events[i], diag);
 	espl__exec_alarms(x);
 	if (status == ESPL_OK && x->ending == 0)
+		status = espl__exec_plan(x, diag);
+	if (status == ESPL_OK && x->ending == 0)
 		status = espl__exec_search(x, diag);
 	if (status == ESPL_OK && x->ending == 0)
 		status = espl__exec_allocate(x, diag);
@@ -460,6 +470,17 @@ espl__exec_digest(const struct espl__exec *x)
 	return d;
 }
 
+void
+espl__exec_plan_info(const struct espl__exec *x, struct espl__exec_plan_info *info)
+{
+	info->plan = x->experiment.plan;
+	info->rows = x->plan_rows;
+	info->result = &x->plan_result;
+	info->spec = x->experiment.spec;
+	info->least_s = x->caller.least_s;
+	info->least_usd = x->caller.least_usd;
+}
+
 espl_time espl__exec_now(const struct espl__exec *x) { return x->now; }
 int       espl__exec_ended(const struct espl__exec *x) { return x->ended; }
 
@@ -515,8 +536,9 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	memset(s, 0, sizeof *s);
 	s->how = x->ended ? x->ending : 0;
 	s->text = x->end_text;
+	s->over = x->search_finished && x->items_count == 0;
 	s->trials = x->trials.trials.count;
-	s->completed = x->trials.resting + x->trials.ended;
+	s->completed = x->trials.completed;
 	s->failed = x->failed;
 	s->running = x->trials.running;
 	s->waiting = x->trials.waiting;
@@ -536,6 +558,10 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->gpus = x->fleet.gpus_held;
 	s->gpus_busy = x->gpus_busy;
 	s->reports = x->reports;
-	s->decisions = x->caller.calls;
+	s->decisions = x->caller.decisions;
+	s->calls = x->caller.calls;
+	s->least_s = x->caller.least_s;
+	s->least_usd = x->caller.least_usd;
 	s->decision_times = x->caller.times;
+	s->call_times = x->caller.call_times;
 }

@@ -11,6 +11,7 @@
 #include "exec/effect.h"
 #include "exec/event.h"
 #include "exec/observer.h"
+#include "model/forecast.h"
 #include "model/profile.h"
 #include "model/space.h"
 #include "plugin/instance.h"
@@ -25,6 +26,9 @@ struct espl__exec_setup {
 	int        simulated, verbose;	/* verbose: notes are wanted                                  */
 	struct espl__observer *observers;	/* list, may be NULL                                  */
 	int64_t  (*tick)(void);		/* for statistics of decisions; NULL: none are kept           */
+	int        plan_only;		/* ends as soon as the plan is made                           */
+	const uint32_t *plan_gpus;	/* plan_only: GPUs per stage, or one number for all; searches nothing */
+	uint32_t   plan_gpus_count;
 };
 /* Loads and creates algorithm, allocator and placer and asks for the spec.  Messages of bad
  * options with FILE:LINE. */
@@ -60,7 +64,9 @@ const struct espl_trial *espl__exec_trial(const struct espl__exec *, uint64_t tr
 struct espl__exec_summary {
 	enum espl__run_end how;		/* 0 while it runs */
 	const char *text;		/* of RUN_FAILED   */
-	uint64_t  trials, completed, failed, running, waiting;
+	int       over;			/* the search came to its end: there is nothing to go on with */
+	uint64_t  trials, failed, running, waiting;
+	uint64_t  completed;		/* came to the end of a budget, and did not fail later */
 	uint64_t  best;			/* trial, ESPL_NONE none */
 	double    best_loss;		/* turned: less is better */
 	uint64_t  best_iteration;	/* at which best_loss was reported */
@@ -71,9 +77,20 @@ struct espl__exec_summary {
 	uint64_t  resizes;
 	uint32_t  nodes, nodes_peak, nodes_leaked;	/* held now; leases not ended at the end */
 	uint32_t  gpus, gpus_busy;
-	uint64_t  reports, decisions;
-	struct espl__quantiles decision_times;
+	uint64_t  reports, decisions, calls;	/* calls of policies, and what they answered */
+	double    least_s, least_usd;	/* after ESPL_E_INFEASIBLE: what would do; NaN unknown */
+	struct espl__quantiles decision_times, call_times;
 };
+/* The plan in force with its prediction; NULL: none.  After a failed search for one (ESPL_E_INFEASIBLE)
+ * `least_*` say what would do, NaN where it is not known. */
+struct espl__exec_plan_info {
+	const struct espl_plan *plan;
+	const struct espl__forecast_stage *rows;	/* [plan->stage_count]                        */
+	const struct espl__forecast_result *result;
+	const struct espl_spec *spec;
+	double   least_s, least_usd;
+};
+void espl__exec_plan_info(const struct espl__exec *, struct espl__exec_plan_info *);
 void espl__exec_summary(const struct espl__exec *, struct espl__exec_summary *);
 /* One online decision of the allocator on a given view (espalier allocate) is in policy/. */
 #endif

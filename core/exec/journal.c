@@ -16,14 +16,16 @@
 #include "base/hash.h"
 #include "base/mem.h"
 
-#define HEAD 5u				/* u32 size, u8 type */
-#define FRAME (HEAD + 4u)
+#define HEAD ESPL__JOURNAL_HEAD
+#define FRAME ESPL__JOURNAL_FRAME
 #define WINDOW (1u << 20)
 
 struct espl__journal {
 	int              fd;
 	uint32_t         chain;
 	uint64_t         size;		/* bytes in the file, all whole records */
+	uint64_t         mark_size;	/* in the file and gathered, see espl__journal_mark */
+	uint32_t         mark_chain;
 	struct espl__buf gathered;
 	char            *path;
 };
@@ -127,6 +129,28 @@ void
 espl__journal_add(struct espl__journal *j, enum espl__record type, const void *payload, size_t size)
 {
 	frame(&j->gathered, &j->chain, type, payload, size);
+}
+
+void
+espl__journal_mark(struct espl__journal *j)
+{
+	j->mark_size = j->size + j->gathered.size;
+	j->mark_chain = j->chain;
+}
+
+espl_status
+espl__journal_take_back(struct espl__journal *j, struct espl__diag *diag)
+{
+	j->chain = j->mark_chain;
+	if (j->mark_size >= j->size) {
+		j->gathered.size = (size_t)(j->mark_size - j->size);
+		return ESPL_OK;
+	}
+	j->gathered.size = 0;
+	if (ftruncate(j->fd, (off_t)j->mark_size) != 0 || lseek(j->fd, (off_t)j->mark_size, SEEK_SET) < 0)
+		return espl__fail_errno(diag, "cannot take the last record of the journal '%s' back", j->path);
+	j->size = j->mark_size;
+	return ESPL_OK;
 }
 
 espl_status
@@ -281,9 +305,12 @@ espl__journal_open(const char *path, struct espl__journal_reader **out,
 	espl_status status;
 
 	r->path = espl__strdup(path);
-	r->fd = open(path, O_RDONLY | O_CLOEXEC);
+	r->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (r->fd < 0 || fstat(r->fd, &st) != 0) {
 		status = espl__fail_errno(diag, "cannot open the journal '%s'", path);
+	} else if (!S_ISREG(st.st_mode)) {
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is %s, not a journal", path,
+		    S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
 	} else {
 		r->file_size = (uint64_t)st.st_size;
 		status = read_header(r, header, diag);

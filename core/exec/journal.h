@@ -2,7 +2,7 @@
  *
  * File: a header record, then records.  A record: u32 payload size, u8 type, payload, u32 CRC-32C
  * over size, type, payload and the CRC of the record before (a chain: a record cannot be moved,
- * dropped or repeated unnoticed).  A torn tail is cut off at reading and said.
+ * dropped or repeated unnoticed).  What lies behind the last whole record is for world/mend.h.
  *   HEADER     format version, espalier version, seed, utc_start_s, simulated, run token, digest
  *   ROUND      v64 time delta, v64 count, events
  *   DECISIONS  answers of the round before it
@@ -22,6 +22,8 @@ struct espl__journal_header {
 	int64_t  utc_start_s;		/* 0 in simulation */
 	int      simulated;
 };
+#define ESPL__JOURNAL_HEAD  5u		/* bytes of a record before its payload */
+#define ESPL__JOURNAL_FRAME 9u		/* and with the checksum behind it      */
 enum espl__record { ESPL__REC_HEADER = 1, ESPL__REC_ROUND, ESPL__REC_DECISIONS, ESPL__REC_CLOSED };
 
 struct espl__journal;			/* a writer */
@@ -34,6 +36,9 @@ espl_status espl__journal_append_to(const char *path, uint64_t valid, uint32_t c
                                     struct espl__journal **, struct espl__diag *);
 /* Into memory; nothing is written yet. */
 void        espl__journal_add(struct espl__journal *, enum espl__record, const void *, size_t);
+/* What was added since the mark is taken back, written or not. */
+void        espl__journal_mark(struct espl__journal *);
+espl_status espl__journal_take_back(struct espl__journal *, struct espl__diag *);
 /* Writes what has gathered; with sync also fdatasync.  Failure (full disk) leaves the file cut
  * back to its last whole record. */
 espl_status espl__journal_commit(struct espl__journal *, int sync, struct espl__diag *);
@@ -42,7 +47,7 @@ uint64_t    espl__journal_size(const struct espl__journal *);
 espl_status espl__journal_close(struct espl__journal *, struct espl__diag *);	/* commits first */
 
 struct espl__journal_reader;
-/* E_CONFIG: not a journal, another format; the header is damaged. */
+/* E_CONFIG: no file, not a journal, another format; the header is damaged. */
 espl_status espl__journal_open(const char *path, struct espl__journal_reader **,
                                struct espl__journal_header *, struct espl__diag *);
 /* 1: a record (payload valid until the next call); 0: end; *lost then says how many bytes behind

@@ -8,6 +8,7 @@
 #include <espalier/algorithm.h>
 #include "exec/effect.h"
 #include "exec/event.h"
+#include "model/forecast.h"
 
 struct espl__observer {
 	void *ctx;
@@ -19,10 +20,15 @@ struct espl__observer {
 	/* A gang came, ran or ended (state: "starting" "running" "ended"), on these slots. */
 	void (*gang)(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
 	             struct espl_share, const struct espl_slot *, const char *text);
+	/* A gang's end counts against its trial's retries; what becomes of the trial is told next. */
+	void (*failure)(void *ctx, espl_time now, const struct espl_trial *);
 	void (*node)(void *ctx, espl_time now, const struct espl_node *, const struct espl_offer *,
 	             espl_money charged, const char *why);
 	/* A group was begun or ended. */
 	void (*group)(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage, int ended);
+	/* A plan is in force, with its prediction, from the start of the run or from now on. */
+	void (*plan)(void *ctx, espl_time now, const struct espl__forecast_stage *, uint32_t count,
+	             const struct espl__forecast_result *, const struct espl_plan *);
 	/* Reasons, by policies (note) and by the executor, for `explain`. */
 	void (*note)(void *ctx, espl_time now, const char *who, espl_subject, uint64_t id, const char *text);
 	void (*end)(void *ctx, espl_time now, enum espl__run_end, const char *text);

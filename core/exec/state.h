@@ -12,6 +12,7 @@
 #include "model/ledger.h"
 #include "model/trials.h"
 #include "policy/call.h"
+#include "policy/model_service.h"
 
 struct espl__item {
 	struct espl_item    pub;	/* first: the allocator sees it                        */
@@ -41,6 +42,8 @@ struct espl__gang {
 	uint8_t   awaiting;		/* a report wants its reply                            */
 	uint8_t   killed;
 	uint8_t   reported;		/* any report came                                     */
+	uint64_t  leaves;		/* with a plan: its item's id, told as gone when the GPUs are free; else NONE */
+	uint8_t   warmed;		/* a report was heard: the next one tells how long an iteration takes */
 	uint8_t   over;			/* its trial's budget is reached: it leaves, unless kept warm */
 	char     *fault;		/* why the executor ends it as failed, or NULL         */
 	struct espl__gang *prev, *next;	/* all gangs, by id                                    */
@@ -112,11 +115,24 @@ struct espl__exec {
 	struct espl__gang **awaiting;
 	uint32_t  awaiting_count, awaiting_cap;
 
+	/* the plan (exec_plan.c) */
+	struct espl__model_service model;
+	struct espl__forecast_stage *plan_rows;	/* as laid out and predicted, in the arena      */
+	struct espl__forecast_result plan_result;
+	uint32_t  plan_count;
+	uint32_t *stand_next, stand_next_cap;	/* lent to the model's forecasts from now on    */
+	struct espl__forecast_node *stand_held;
+	uint32_t  stand_held_cap;
+	struct espl__trial_group **barred;	/* ended, but their barrier has not passed      */
+	uint32_t  barred_count, barred_cap;
+	espl_time barrier_at;		/* when the next one will; NEVER                       */
+
 	/* what the next calls are for */
 	uint32_t  search_why, alloc_why, place_why;
 	uint8_t   search_finished;	/* the algorithm said so                               */
 	uint8_t   cloud_ready;		/* EV_CLOUD came                                       */
 	uint8_t   cloud_waits;		/* it is still to come                                 */
+	uint8_t   planned;		/* the allocator was asked for a plan, if it makes any  */
 	uint8_t   seats_freed;		/* in this round: the placer may look again            */
 	uint8_t   ended;
 	uint8_t   cluster_dirty;	/* targets, nodes or what they are for changed         */
@@ -172,6 +188,15 @@ espl_status espl__exec_search(struct espl__exec *, struct espl__diag *);
 espl_status espl__exec_apply_search(struct espl__exec *, struct espl__reader *, struct espl__diag *);
 const void *espl__exec_service(void *ctx, struct espl__instance *, const char *id);
 espl_status espl__exec_first_points(struct espl__exec *, struct espl__diag *);
+void espl__exec_submit(struct espl__exec *, uint64_t token, espl_kind);	/* a computation of the call just made */
+/* exec_plan.c */
+void espl__exec_plan_init(struct espl__exec *);
+void espl__exec_plan_free(struct espl__exec *);
+espl_status espl__exec_plan(struct espl__exec *, struct espl__diag *);
+void espl__exec_take_plan(struct espl__exec *, const struct espl_plan *, int from_now);
+const struct espl__forecast_stage *espl__exec_planned(const struct espl__exec *, uint32_t bracket, uint32_t stage);	/* NULL none */
+int  espl__exec_waits_warm(const struct espl__exec *, const struct espl__trial *);	/* in its processes, at the barrier */
+struct espl__trial_group *espl__exec_group_over(struct espl__exec *);	/* NULL none */
 /* exec_trial.c */
 espl_status espl__exec_trial_over(struct espl__exec *, struct espl__trial *, espl_end, struct espl__diag *);
 espl_status espl__exec_verdict(struct espl__exec *, struct espl__trial *, espl_verdict, int at_boundary, struct espl__diag *);
@@ -187,6 +212,7 @@ void espl__exec_best(struct espl__exec *, struct espl__trial *, uint64_t iterati
 /* exec_items.c */
 struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, double weight, uint32_t gpus_min, uint32_t gpus_max);
 void espl__item_free(struct espl__exec *, struct espl__item *);
+void espl__item_gone(struct espl__exec *, uint64_t id);	/* the allocator is told */
 struct espl__item *espl__item_at(const struct espl__exec *, uint64_t id);
 const struct espl_item *espl__item_lookup(void *ctx, uint64_t id);
 void espl__item_changed(struct espl__exec *, struct espl__item *, uint32_t why);

@@ -32,6 +32,7 @@ void
 espl__call_record(struct espl__call *call, const struct espl__op *op)
 {
 	espl__op_put(op, call->caller->params, &call->caller->ops);
+	call->caller->answered++;
 }
 
 int64_t
@@ -44,6 +45,7 @@ espl__call_begin(struct espl__caller *c, struct espl__instance *i, struct espl__
 	for (uint32_t k = 0; k < c->submitted_count; k++)
 		free((void *)(uintptr_t)c->submitted[k].request.input);
 	c->submitted_count = 0;
+	c->answered = 0;
 	c->calls++;
 	c->stamp++;
 	return c->tick != NULL ? c->tick() : 0;
@@ -54,13 +56,20 @@ espl__call_end(struct espl__call *call, int64_t began, espl_status status, const
     struct espl__diag *diag)
 {
 	struct espl__caller *c = call->caller;
+	uint64_t decided = c->answered > 0 && status == ESPL_OK ? c->answered : 1;
 
-	if (c->tick != NULL)
-		espl__quantiles_add(&c->times, c->tick() - began);
+	c->decisions += decided;
+	if (c->tick != NULL) {
+		int64_t took = c->tick() - began;
+		espl__quantiles_add(&c->call_times, took);
+		espl__quantiles_add_many(&c->times, took / (int64_t)decided, decided);
+	}
 	if (status != ESPL_OK) {
 		espl__buf_clear(&c->ops);
-		if (status != ESPL_E_BUSY)
-			return espl__diag_plugin(diag, call->instance->who, status, error);
+		if (status != ESPL_E_BUSY) {
+			(void)espl__diag_plugin(diag, call->instance->who, status, error);
+			espl__values_blame(call->instance->values, error, diag);
+		}
 	}
 	return status;
 }
@@ -86,6 +95,7 @@ espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *r
 	s->request.what = "computation";
 	op.as.id = s->token;
 	espl__op_put(&op, c->params, &c->ops);
+	c->answered++;
 	*token = s->token;
 	return ESPL_OK;
 }
@@ -152,15 +162,7 @@ alloc_retire(struct espl_alloc_sink *sink, uint64_t node)
 static espl_status
 alloc_plan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_plan *plan)
 {
-	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_PLAN };
-
-	if (plan == NULL || plan->stage_count == 0)
-		return espl__call_refuse(&a->call, "a plan without stages");
-	op.as.plan.experiment = experiment;
-	op.as.plan.plan = *plan;
-	espl__call_record(&a->call, &op);
-	return ESPL_OK;
+	return espl__call_take_plan(&((struct alloc_call *)sink)->call, experiment, plan, 1);
 }
 
 static espl_status

@@ -20,12 +20,18 @@ struct espl__caller {			/* zero, then set the first block */
 	const struct espl__fleet *fleet;	/* placer calls                                */
 	uint32_t offer_count;		/* allocator calls                                     */
 	int64_t (*tick)(void);		/* NULL: no statistics                                 */
+	/* Plans are held to the model: OK, or ESPL_E_REJECTED with the reason.  NULL: any is taken. */
+	espl_status (*judge)(void *ctx, const struct espl_plan *, int from_now, struct espl__diag *why);
+	void *judge_ctx;
 
-	struct espl__quantiles times;	/* of calls, ns                                        */
-	uint64_t calls;
+	struct espl__quantiles times;	/* of decisions, ns: a call's time is shared among what it answered */
+	struct espl__quantiles call_times;
+	uint64_t calls, decisions;	/* a call that answers nothing has decided that nothing changes */
+	uint64_t answered;		/* operations in the last call's answer                 */
 	uint64_t rejected;		/* sink calls refused so far                           */
 	struct espl__buf ops;		/* the last call's answer                              */
 	uint32_t stamp;			/* rises with every call                               */
+	double   least_s, least_usd;	/* of a plan call that found nothing: what would do; NaN unknown */
 	uint64_t compute_next;		/* next token of a computation                         */
 	struct espl__submission {	/* of the last call: requests, copied; freed by the caller of the call */
 		uint64_t token;
@@ -45,6 +51,9 @@ espl_status espl__call_report(struct espl__caller *, struct espl__instance *, co
                               const struct espl_observation *, struct espl__diag *);
 espl_status espl__call_trial_end(struct espl__caller *, struct espl__instance *, const struct espl_trial *,
                                  espl_end, struct espl__diag *);
+/* Before the run.  ESPL_E_INFEASIBLE: see least_s, least_usd; ESPL_E_BUSY: a computation was submitted. */
+espl_status espl__call_plan(struct espl__caller *, struct espl__instance *, const struct espl_plan_view *,
+                            struct espl__diag *);
 espl_status espl__call_allocate(struct espl__caller *, struct espl__instance *, const struct espl_alloc_view *,
                                 struct espl__diag *);
 espl_status espl__call_place(struct espl__caller *, struct espl__instance *, const struct espl_place_view *,

@@ -8,5 +8,7 @@ int64_t     espl__call_begin(struct espl__caller *, struct espl__instance *, str
 espl_status espl__call_end(struct espl__call *, int64_t began, espl_status, const struct espl_error *,
                            struct espl__diag *);
 espl_status espl__call_refuse(struct espl__call *, const char *what);	/* ESPL_E_REJECTED, with a warning */
+/* A plan handed to a sink: held to the model, then recorded. */
+espl_status espl__call_take_plan(struct espl__call *, uint64_t experiment, const struct espl_plan *, int from_now);
 void        espl__call_record(struct espl__call *, const struct espl__op *);
 #endif

@@ -324,6 +324,15 @@ espl__op_get(struct espl__reader *r, uint32_t params, struct espl__arena *arena,
 	return r->bad ? -1 : 1;
 }
 
+static void
+print_plan(const struct espl_plan *plan, struct espl__buf *b)
+{
+	espl__print(b, "plan");
+	for (uint32_t i = 0; i < plan->stage_count && i < 12; i++)
+		espl__print(b, "%s %u", i > 0 ? "," : "", (unsigned)plan->stages[i]->gpus);
+	espl__print(b, "%s GPUs", plan->stage_count > 12 ? ", ..." : "");
+}
+
 void
 espl__op_print(const struct espl__op *op, struct espl__buf *b)
 {
@@ -358,7 +367,7 @@ espl__op_print(const struct espl__op *op, struct espl__buf *b)
 		espl__print(b, "hold %u nodes of offer %u", (unsigned)op->as.target.nodes, (unsigned)op->as.target.offer);
 		break;
 	case ESPL__OP_RETIRE:  espl__print(b, "retire node %llu", (unsigned long long)op->as.id); break;
-	case ESPL__OP_PLAN:    espl__print(b, "take a new plan"); break;
+	case ESPL__OP_PLAN:    print_plan(&op->as.plan.plan, b); break;
 	case ESPL__OP_WATCH:   espl__print(b, "watch prices of offer %u", (unsigned)op->as.watch.offer); break;
 	case ESPL__OP_OBJECTIVE: espl__print(b, "objective %.9g", op->as.objective.value); break;
 	case ESPL__OP_HORIZON: espl__print(b, "horizon of item %llu", (unsigned long long)op->as.horizon.item); break;

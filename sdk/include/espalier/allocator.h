@@ -95,8 +95,9 @@ struct espl_alloc_view {
 	uint32_t  item_count, changed_count, experiment_count, offer_count, node_count, outcome_count;
 	uint32_t  gpus;			/* usable: READY and not retiring                    */
 	uint32_t  gpus_idle;		/* of these, whole and free                          */
-	const uint64_t *gone;		/* items that left since the last call, by id: with `changed`
-					 * an allocator can keep its own books in O(changes)  */
+	const uint64_t *gone;		/* items that left since the last call: with `changed` an
+					 * allocator can keep its own books in O(changes).  With a plan in
+					 * force an item is told as gone when its GPUs are free, too */
 	uint32_t  gone_count;
 	uint32_t  gpus_granted;		/* GPUs that grants in force take: whole ones, and for
 					 * each packing degree c the number of 1/c / c, rounded up */

@@ -67,6 +67,7 @@ struct espl_standing {			/* where a bracket of a spec stands */
 #define ESPL_EXPERIMENT_MAXIMIZE 0x1u	/* the user's goal; espl losses are always minimised */
 #define ESPL_EXPERIMENT_WARM     0x2u	/* planning.warm: promoted trials keep their gang       */
 #define ESPL_EXPERIMENT_AHEAD    0x4u	/* planning.acquire_ahead: targets may rise early       */
+#define ESPL_EXPERIMENT_CHAIN    0x8u	/* planning.queue = "chain": trial k follows k - slots  */
 struct espl_experiment {
 	uint32_t    size;
 	uint32_t    flags;		/* ESPL_EXPERIMENT_*                                    */

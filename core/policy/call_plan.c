@@ -1,0 +1,92 @@
+/* call_plan.c - asking an allocator for its plan, and holding every plan to the model.
+ *
+ * The host does not believe what a planner says of its plan: it predicts it again, and refuses
+ * one that leaves out a stage, cannot be placed, or does not meet deadline and budget.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "policy/call.h"
+#include "policy/call_private.h"
+
+struct plan_call {
+	struct espl_plan_sink sink;
+	struct espl__call     call;
+	uint64_t experiment;
+};
+
+static int
+well_formed(const struct espl_plan *plan)
+{
+	if (plan == NULL || plan->stage_count == 0 || plan->stage_count > 1000000 || plan->stages == NULL)
+		return 0;
+	for (uint32_t i = 0; i < plan->stage_count; i++)
+		if (plan->stages[i] == NULL || plan->stages[i]->gpus == 0)
+			return 0;
+	return 1;
+}
+
+espl_status
+espl__call_take_plan(struct espl__call *call, uint64_t experiment, const struct espl_plan *plan, int from_now)
+{
+	struct espl__caller *c = call->caller;
+	struct espl__diag    why = ESPL__DIAG_INIT;
+	struct espl__op      op = { .type = ESPL__OP_PLAN };
+	espl_status status;
+
+	if (!well_formed(plan))
+		return espl__call_refuse(call, "a plan without stages, or a stage without GPUs");
+	status = c->judge != NULL ? c->judge(c->judge_ctx, plan, from_now, &why) : ESPL_OK;
+	if (status != ESPL_OK) {
+		(void)espl__call_refuse(call, why.text);
+		return ESPL_E_REJECTED;
+	}
+	op.as.plan.experiment = experiment;
+	op.as.plan.plan = *plan;
+	espl__call_record(call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
+sink_plan(struct espl_plan_sink *sink, const struct espl_plan *plan)
+{
+	struct plan_call *p = (struct plan_call *)sink;
+
+	return espl__call_take_plan(&p->call, p->experiment, plan, 0);
+}
+
+static espl_status
+sink_least(struct espl_plan_sink *sink, double deadline_s, double budget_usd)
+{
+	struct plan_call *p = (struct plan_call *)sink;
+
+	p->call.caller->least_s = deadline_s;
+	p->call.caller->least_usd = budget_usd;
+	return ESPL_OK;
+}
+
+espl_status
+espl__call_plan(struct espl__caller *c, struct espl__instance *i, const struct espl_plan_view *view,
+    struct espl__diag *diag)
+{
+	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)i->ops;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	struct plan_call p;
+	espl_status status;
+	int64_t began;
+
+	error.option = ESPL_ANY;
+	error.row = ESPL_ANY;
+	memset(&p, 0, sizeof p);
+	p.sink.size = (uint32_t)sizeof p.sink;
+	p.sink.plan = sink_plan;
+	p.sink.least = sink_least;
+	p.experiment = view->experiment->id;
+	c->least_s = c->least_usd = NAN;
+	began = espl__call_begin(c, i, &p.call);
+	status = ops->plan(i->self, view, &p.sink, &error);
+	if (status != ESPL_E_BUSY)
+		return espl__call_end(&p.call, began, status, &error, diag);
+	(void)espl__call_end(&p.call, began, ESPL_OK, &error, diag);	/* what it submitted counts */
+	return status;
+}

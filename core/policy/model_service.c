@@ -1,0 +1,243 @@
+/* model_service.c - answers of the execution model to policies; see model_service.h. */
+#include "policy/model_service.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define RATIO_AFTER 8u		/* iterations seen before their latency counts in forecasts */
+
+/* ---- what was measured ------------------------------------------------------------------------ */
+
+static struct espl__model_measure *
+measure_of(const struct espl__model_service *s, struct espl_share share)
+{
+	for (uint32_t i = 0; i < s->measured_count; i++)
+		if (s->measured[i].share.gpus == share.gpus && s->measured[i].share.packing == share.packing)
+			return &s->measured[i];
+	return NULL;
+}
+
+void
+espl__model_service_measure(struct espl__model_service *s, struct espl_share share, double seconds)
+{
+	struct espl__model_measure *m = measure_of(s, share);
+	double off;
+
+	if (!(seconds >= 0))
+		return;
+	if (m == NULL) {
+		ESPL__GROW(s->measured, s->measured_cap, s->measured_count + 1);
+		m = &s->measured[s->measured_count++];
+		memset(m, 0, sizeof *m);
+		m->share = share;
+	}
+	m->count++;
+	off = seconds - m->mean_s;
+	m->mean_s += off / (double)m->count;
+	m->square_s += off * (seconds - m->mean_s);
+	if (!s->profile->guessed) {
+		s->took_s += seconds;
+		s->told_s += espl__profile_iteration_s(s->profile, share);
+	}
+}
+
+double
+espl__model_service_ratio(const struct espl__model_service *s)
+{
+	uint64_t seen = 0;
+
+	for (uint32_t i = 0; i < s->measured_count; i++)
+		seen += s->measured[i].count;
+	return seen >= RATIO_AFTER && s->told_s > 0 && s->took_s > 0 ? s->took_s / s->told_s : 1.0;
+}
+
+/* ---- forecasts --------------------------------------------------------------------------------- */
+
+int
+espl__model_service_can(const struct espl__model_service *s)
+{
+	return s->experiment->spec != NULL && s->profile != NULL && !s->profile->guessed;
+}
+
+struct espl__forecast *
+espl__model_service_forecast(struct espl__model_service *s, int from_now, struct espl__diag *diag)
+{
+	struct espl__forecast **at = from_now ? &s->rest : &s->fresh;
+	struct espl__forecast_setup setup = s->setup;
+
+	if (*at != NULL || !espl__model_service_can(s))
+		return *at;
+	setup.spec = s->experiment->spec;
+	setup.profile = s->profile;
+	setup.offers = (const struct espl_offer *const *)s->fleet->offers;
+	setup.offer_count = s->fleet->offer_count;
+	if (from_now && s->stand != NULL) {
+		setup.speed = espl__model_service_ratio(s);
+		s->stand(s->ctx, &setup);
+	}
+	if (espl__forecast_new(&setup, at, diag) != ESPL_OK)
+		*at = NULL;
+	return *at;
+}
+
+void
+espl__model_service_stale(struct espl__model_service *s, int offers_too)
+{
+	espl__forecast_free(s->rest);
+	s->rest = NULL;
+	if (!offers_too)
+		return;
+	espl__forecast_free(s->fresh);
+	s->fresh = NULL;
+}
+
+/* ---- the service's entries ----------------------------------------------------------------------- */
+
+static espl_status
+pass(espl_status status, const struct espl__diag *diag, struct espl_error *error)
+{
+	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
+		error->status = status;
+		(void)snprintf(error->text, sizeof error->text, "%.200s", diag->text);
+	}
+	return status;
+}
+
+static espl_status
+speed(const struct espl_model *model, const struct espl_speed_query *q, struct espl_speed *out)
+{
+	const struct espl__model_service *s = model->ctx;
+	const struct espl__model_measure *m = measure_of(s, q->share);
+
+	if (q->share.gpus == 0 || q->share.packing == 0)
+		return ESPL_E_UNKNOWN;
+	out->evidence = ESPL_PROFILED;
+	out->sd_s = 0;
+	out->samples = 0;
+	if (m != NULL) {
+		out->evidence = ESPL_MEASURED_LIKE;
+		out->iteration_s = m->mean_s;
+		out->sd_s = m->count > 1 ? sqrt(m->square_s / (double)(m->count - 1)) : 0;
+		out->samples = m->count;
+		return ESPL_OK;
+	}
+	if (s->profile == NULL || s->profile->guessed)
+		return ESPL_E_UNKNOWN;
+	out->iteration_s = espl__profile_iteration_s(s->profile, q->share) * espl__model_service_ratio(s);
+	return ESPL_OK;
+}
+
+static espl_status
+overheads(const struct espl_model *model, uint64_t experiment, uint32_t offer, struct espl_overheads *out)
+{
+	const struct espl__model_service *s = model->ctx;
+	const struct espl__profile *p = s->profile;
+
+	if (experiment != s->experiment->id || (offer != ESPL_ANY && offer >= s->fleet->offer_count) || p == NULL)
+		return ESPL_E_UNKNOWN;
+	out->start_s = espl__latency_mean(&p->start);
+	out->save_s = s->setup.checkpoint ? espl__latency_mean(&p->checkpoint) : 0;
+	out->restore_s = s->setup.checkpoint ? espl__latency_mean(&p->restore) : 0;
+	out->resize_s = out->save_s + out->start_s + out->restore_s;
+	out->sync_s = s->setup.sync != NULL ? espl__latency_mean(s->setup.sync) : 0;
+	out->boundary_s = espl__latency_mean(&p->iteration) / 2;
+	return ESPL_OK;
+}
+
+static espl_status
+stage(const struct espl_model *model, const struct espl_stage_query *q, struct espl_cell *cells)
+{
+	struct espl__model_service *s = model->ctx;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__forecast *f;
+
+	if (!espl__model_service_can(s))
+		return ESPL_E_UNSUPPORTED;
+	if (q->experiment != s->experiment->id)
+		return ESPL_E_UNKNOWN;
+	f = espl__model_service_forecast(s, (q->flags & ESPL_FROM_NOW) != 0, &diag);
+	if (f == NULL)
+		return ESPL_E_UNSUPPORTED;
+	return espl__forecast_cells(f, q->bracket, q->stage, q->offer, q->gpus_from, q->gpus_to, cells);
+}
+
+static void
+fill_ends(const struct espl__forecast_stage *rows, uint32_t count, double *ends_s)
+{
+	for (uint32_t i = 0; ends_s != NULL && i < count; i++)
+		ends_s[i] = rows[i].ends_s;
+}
+
+static espl_status
+predict(const struct espl_model *model, const struct espl_plan *plan, const struct espl_predict *how,
+    struct espl_prediction *out, struct espl_error *error)
+{
+	struct espl__model_service *s = model->ctx;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__forecast_result result;
+	struct espl__forecast_stage *rows = NULL;
+	struct espl__forecast *f;
+	espl_status status;
+
+	if (!espl__model_service_can(s))
+		return pass(espl__fail(&diag, ESPL_E_UNSUPPORTED, "there is no profile to predict from"), &diag, error);
+	f = espl__model_service_forecast(s, (how->flags & ESPL_FROM_NOW) != 0, &diag);
+	if (f == NULL || how->experiment != s->experiment->id)
+		return pass(ESPL_E_UNSUPPORTED, &diag, error);
+	if (how->stage_ends_s != NULL)
+		rows = espl__alloc((plan->stage_count + (size_t)1) * sizeof *rows);
+	status = espl__forecast_plan(f, plan, how->quantile, how->samples, &result, rows, error != NULL ? &diag : NULL);
+	if (status == ESPL_OK) {
+		fill_ends(rows, plan->stage_count, how->stage_ends_s);
+		out->meets = (uint32_t)result.meets;
+		out->jct_s = result.jct_s.mean;
+		out->jct_sd_s = result.jct_s.sd;
+		out->jct_at_quantile_s = result.jct_at_quantile_s;
+		out->cost_usd = result.cost_usd.mean;
+		out->cost_sd_usd = result.cost_usd.sd;
+		out->cost_at_quantile_usd = result.cost_at_quantile_usd;
+	}
+	free(rows);
+	return pass(status, &diag, error);
+}
+
+void
+espl__model_service_init(struct espl__model_service *s, const struct espl__run_config *config,
+    const struct espl__profile *profile, const struct espl_experiment *experiment,
+    const struct espl__fleet *fleet)
+{
+	memset(s, 0, sizeof *s);
+	s->pub.size = (uint32_t)sizeof s->pub;
+	s->pub.ctx = s;
+	s->pub.speed = speed;
+	s->pub.overheads = overheads;
+	s->pub.stage = stage;
+	s->pub.predict = predict;
+	s->experiment = experiment;
+	s->profile = profile;
+	s->fleet = fleet;
+	s->setup.gpus_min = config->trial.gpus_min;
+	s->setup.gpus_max = config->trial.gpus_max;
+	s->setup.sync = config->sync;
+	s->setup.data_gb = config->data_gb;
+	s->setup.speed = 1.0;
+	s->setup.deadline_s = config->deadline == ESPL_NEVER ? INFINITY : (double)config->deadline / 1e9;
+	s->setup.budget_usd = config->budget == INT64_MAX ? INFINITY : (double)config->budget / 1e6;
+	s->setup.risk = config->risk;
+	s->setup.seed = config->seed;
+	s->setup.samples = config->samples;
+	s->setup.colocate = config->trial.colocate != 0;
+	s->setup.checkpoint = config->trial.checkpoint != 0;
+	s->setup.save_every_s = (double)config->trial.checkpoint_every / 1e9;
+	s->setup.chain = config->queue_chain != 0;
+	s->setup.warm = config->warm != 0;
+	s->setup.ahead = config->acquire_ahead != 0;
+}
+
+void
+espl__model_service_free(struct espl__model_service *s)
+{
+	espl__model_service_stale(s, 1);
+	free(s->measured);
+}

@@ -1,0 +1,560 @@
+/* espalier SDK: follow.h - doing what a plan says, as static inline functions.
+ *
+ * A planner answers before the run how many GPUs each stage gets; while it runs somebody must
+ * hold the nodes and hand out the grants.  This is that somebody, for any plan (RubberBand 4.4):
+ * nodes are asked for when a stage begins (or ahead of it, planning.acquire_ahead), its trials
+ * start when all of them are there, and what the next stage does not need is given back at once,
+ * the oldest first.  A call costs O(changes + nodes).
+ *
+ * Without a plan (the algorithm declares no stages, or nobody knows how long a trial takes) each
+ * trial gets the least it can run on, and the cluster is as large as there are trials.
+ *
+ * Use: a struct espl_follow, all zero but `model`, in the instance; call espl_follow in allocate,
+ * espl_follow_free in destroy.  A planner that plans the rest anew when a run leaves its plan asks
+ * espl_follow_strays first, hands a better plan to the sink, and calls espl_follow_again in place
+ * of espl_follow.  Nothing here crosses the boundary.
+ */
+#ifndef ESPALIER_FOLLOW_H
+#define ESPALIER_FOLLOW_H
+#include <espalier/roster.h>
+#include <espalier/util.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct espl_followed { uint64_t id; uint32_t gone, granted; };	/* an item of the running stage */
+struct espl_follow_at {			/* a bracket */
+	struct espl_followed *items;	/* of the running stage, in order of arrival            */
+	const struct espl_plan_stage *row;	/* of the running stage; NULL before the first  */
+	uint32_t  count, size;		/* items                                                */
+	uint32_t  next;			/* all before it had a grant                            */
+	uint32_t  busy;			/* with a grant, not gone                               */
+	uint32_t  stage;
+	uint32_t  begun;		/* 1: its trials may start                              */
+	uint32_t  active;		/* 1: its stage has work                                */
+	uint32_t  ahead;		/* nodes held for the stage after it                    */
+	uint32_t  zero;
+	espl_time ask_at;		/* when to ask for the next stage's nodes; NEVER        */
+};
+struct espl_follow {			/* all zero to begin with */
+	struct espl_follow_at *at;	/* [count], by bracket */
+	uint32_t count;
+	uint32_t zero;
+	uint64_t seen;			/* items below this id are known                        */
+	const struct espl_model *model;	/* for acquire_ahead and espl_follow_strays; may be NULL */
+	const struct espl_plan *plan;	/* that `ends` belongs to                               */
+	double   *ends;			/* [plan->stage_count] seconds from `from`, as predicted; NULL unknown */
+	double    sd_s;			/* of the whole job's time                              */
+	espl_time from;			/* when that plan came in force                         */
+	uint64_t  strays_seen;		/* items below this id were looked at by espl_follow_strays */
+	struct espl_roster roster;	/* without a plan                                       */
+};
+
+static inline void
+espl_follow_free(struct espl_follow *f)
+{
+	uint32_t i;
+
+	for (i = 0; i < f->count; i++)
+		free(f->at[i].items);
+	free(f->at);
+	free(f->ends);
+	espl_roster_free(&f->roster);
+	memset(f, 0, sizeof *f);
+}
+
+/* ---- without a plan --------------------------------------------------------------------------- */
+
+static inline espl_status
+espl_follow_freely(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+                   uint32_t number)
+{
+	const struct espl_offer *offer = view->offers[number];
+	struct espl_roster *r = &f->roster;
+	uint64_t room, limit = 0, gpus;
+	espl_status status = espl_roster_sync(r, view, offer->gpus);
+	uint32_t i, nodes;
+
+	if (status != ESPL_OK || offer->gpus == 0)
+		return status;
+	for (i = 0; i < view->experiment_count; i++)
+		limit += view->experiments[i]->gpus_limit;
+	if (offer->nodes_max != ESPL_ANY && (uint64_t)offer->nodes_max * offer->gpus < limit)
+		limit = (uint64_t)offer->nodes_max * offer->gpus;
+	gpus = r->least < limit ? r->least : limit;
+	nodes = (uint32_t)((gpus + offer->gpus - 1) / offer->gpus);
+	room = (uint64_t)nodes * offer->gpus < limit ? (uint64_t)nodes * offer->gpus : limit;
+	if (view->targets[number] != nodes && r->count > 0) {
+		struct espl_target target = ESPL_INIT(struct espl_target);
+
+		target.offer = number;
+		target.nodes = nodes;
+		status = sink->target(sink, &target);
+	}
+	for (i = espl_roster_waiting(r, 0); i < r->count && status == ESPL_OK; i = espl_roster_waiting(r, i + 1)) {
+		struct espl_entry *entry = espl_roster_at(r, i);
+
+		if (entry->least == 0)
+			continue;
+		if (espl_roster_used_with(r, i, entry->least, 1) > room)
+			break;
+		status = espl_roster_grant(r, sink, i, entry->least, 1);
+	}
+	return status;
+}
+
+/* ---- items ---------------------------------------------------------------------------------------- */
+
+static inline const struct espl_plan_stage *
+espl_follow_row(const struct espl_plan *plan, uint32_t bracket, uint32_t stage)
+{
+	uint32_t i;
+
+	for (i = 0; plan != NULL && i < plan->stage_count; i++)
+		if (plan->stages[i]->bracket == bracket && plan->stages[i]->stage == stage)
+			return plan->stages[i];
+	return NULL;
+}
+
+static inline espl_status
+espl_follow_room(struct espl_follow *f, uint32_t brackets)
+{
+	struct espl_follow_at *at;
+
+	if (brackets <= f->count)
+		return ESPL_OK;
+	at = (struct espl_follow_at *)realloc(f->at, brackets * sizeof *at);
+	if (at == NULL)
+		return ESPL_E_NOMEM;
+	memset(at + f->count, 0, (brackets - f->count) * sizeof *at);
+	f->at = at;
+	for (; f->count < brackets; f->count++) {
+		at[f->count].ask_at = ESPL_NEVER;
+		at[f->count].stage = ESPL_ANY;
+	}
+	return ESPL_OK;
+}
+
+static inline espl_status
+espl_follow_item(struct espl_follow *f, const struct espl_item *item)
+{
+	struct espl_follow_at *at = &f->at[item->bracket];
+
+	if (at->stage != item->stage) {	/* a stage begins: the one before is over */
+		at->stage = item->stage;
+		at->count = at->next = at->busy = at->begun = 0;
+		at->row = NULL;
+		at->ask_at = ESPL_NEVER;
+	}
+	if (at->count == at->size) {
+		uint32_t size = at->size > 0 ? at->size * 2 : 64;
+		struct espl_followed *items = (struct espl_followed *)realloc(at->items, size * sizeof *items);
+
+		if (items == NULL)
+			return ESPL_E_NOMEM;
+		at->items = items;
+		at->size = size;
+	}
+	at->items[at->count].id = item->id;
+	at->items[at->count].gone = 0;
+	at->items[at->count].granted = item->granted.gpus > 0;
+	at->count++;
+	at->active = 1;
+	at->busy += at->items[at->count - 1].granted;	/* it goes on in its gang */
+	return ESPL_OK;
+}
+
+static inline void
+espl_follow_gone(struct espl_follow *f, uint64_t id)
+{
+	uint32_t b;
+
+	for (b = 0; b < f->count; b++) {
+		struct espl_follow_at *at = &f->at[b];
+		uint32_t low = 0, high = at->count;
+
+		while (low < high) {
+			uint32_t mid = low + (high - low) / 2;
+
+			if (at->items[mid].id < id)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		if (low == at->count || at->items[low].id != id || at->items[low].gone)
+			continue;
+		at->items[low].gone = 1;
+		at->busy -= at->items[low].granted;
+		return;
+	}
+}
+
+static inline espl_status
+espl_follow_changes(struct espl_follow *f, const struct espl_alloc_view *view, const struct espl_experiment *e)
+{
+	espl_status status = espl_follow_room(f, e->spec->bracket_count);
+	uint64_t seen = f->seen;
+	uint32_t i;
+
+	for (i = 0; i < view->gone_count; i++)
+		espl_follow_gone(f, view->gone[i]);
+	/* new ones stand at the end of the list */
+	for (i = view->item_count; i > 0 && view->items[i - 1]->id >= seen; i--)
+		;
+	for (; i < view->item_count && status == ESPL_OK; i++) {
+		if (view->items[i]->bracket < f->count)
+			status = espl_follow_item(f, view->items[i]);
+		f->seen = view->items[i]->id + 1;
+	}
+	return status;
+}
+
+/* ---- nodes ------------------------------------------------------------------------------------------ */
+
+static inline uint32_t
+espl_follow_ready(const struct espl_alloc_view *view, uint32_t offer)
+{
+	uint32_t i, ready = 0;
+
+	for (i = 0; i < view->node_count; i++)
+		ready += view->nodes[i]->offer == offer && view->nodes[i]->state == ESPL_NODE_READY &&
+			(view->nodes[i]->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+	return ready;
+}
+
+/* Nodes that the running stages need of an offer, those asked for ahead included. */
+static inline uint64_t
+espl_follow_need(const struct espl_follow *f, uint32_t offer)
+{
+	uint64_t need = 0;
+	uint32_t b;
+
+	for (b = 0; b < f->count; b++) {
+		const struct espl_follow_at *at = &f->at[b];
+
+		if (at->row != NULL && at->active && at->row->offer == offer)
+			need += at->ahead > at->row->nodes ? at->ahead : at->row->nodes;
+	}
+	return need;
+}
+
+/* The nodes whose bill began first have paid most of their minimum charge: they go first. */
+static inline espl_status
+espl_follow_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer, uint32_t count)
+{
+	uint64_t last = 0;
+	espl_time from = INT64_MIN;
+	espl_status status = ESPL_OK;
+
+	for (; count > 0 && status == ESPL_OK; count--) {
+		const struct espl_node *oldest = NULL;
+		uint32_t i;
+
+		for (i = 0; i < view->node_count; i++) {
+			const struct espl_node *n = view->nodes[i];
+
+			if (n->offer != offer || (n->flags & ESPL_NODE_RETIRING) != 0 ||
+			    n->billed_from < from || (n->billed_from == from && n->id <= last))
+				continue;
+			if (oldest == NULL || n->billed_from < oldest->billed_from)
+				oldest = n;
+		}
+		if (oldest == NULL)
+			break;
+		from = oldest->billed_from;
+		last = oldest->id;
+		status = sink->retire(sink, oldest->id);
+	}
+	return status;
+}
+
+static inline espl_status
+espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink)
+{
+	espl_status status = ESPL_OK;
+	uint32_t o, i;
+
+	for (o = 0; o < view->offer_count && status == ESPL_OK; o++) {
+		struct espl_target target = ESPL_INIT(struct espl_target);
+		uint64_t need = espl_follow_need(f, o);
+		uint32_t held = 0;
+
+		target.offer = o;
+		target.nodes = need > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t)need;
+		if (target.nodes == view->targets[o])
+			continue;
+		for (i = 0; i < view->node_count; i++)
+			held += view->nodes[i]->offer == o && (view->nodes[i]->flags & ESPL_NODE_RETIRING) == 0;
+		status = sink->target(sink, &target);
+		if (status == ESPL_OK && held > target.nodes)
+			status = espl_follow_retire(view, sink, o, held - target.nodes);
+	}
+	return status;
+}
+
+/* ---- grants ------------------------------------------------------------------------------------------ */
+
+/* Trials of a stage that train at once on so many of its nodes. */
+static inline uint32_t
+espl_follow_slots(const struct espl_plan_stage *row, const struct espl_item *item, uint32_t ready, uint32_t per_node)
+{
+	uint32_t each = row->gpus_per_trial > 0 ? row->gpus_per_trial : 1;
+	uint64_t slots = row->gpus / each, room;
+
+	room = (item->flags & ESPL_ITEM_COLOCATE) != 0 ? espl_side_by_side(each, ready, per_node) :
+		(uint64_t)ready * per_node / each;
+	return (uint32_t)(slots < room ? slots : room);
+}
+
+static inline espl_status
+espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_sink *sink)
+{
+	struct espl_grant grant = ESPL_INIT(struct espl_grant);
+
+	grant.item = at->items[index].id;
+	grant.share.gpus = at->row->gpus_per_trial;
+	grant.share.packing = 1;
+	grant.offer = at->row->offer;
+	at->items[index].granted = 1;
+	at->busy++;
+	return sink->grant(sink, &grant);
+}
+
+/* In order of arrival; in a chain, trial k when trial k - slots is gone. */
+static inline espl_status
+espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
+                  struct espl_alloc_sink *sink, uint32_t ready, uint32_t chain)
+{
+	const struct espl_offer *offer = view->offers[at->row->offer];
+	espl_status status = ESPL_OK;
+	uint32_t i, slots;
+
+	if (at->next == at->count || view->item_count == 0)
+		return ESPL_OK;
+	slots = espl_follow_slots(at->row, view->items[view->item_count - 1], ready, offer->gpus);
+	for (i = at->next; i < at->count && at->busy < slots && status == ESPL_OK; i++) {
+		if (chain && i >= slots && i - slots >= at->next && !at->items[i - slots].granted)
+			break;			/* nor can anybody after it */
+		if (at->items[i].granted || at->items[i].gone || (chain && i >= slots && !at->items[i - slots].gone))
+			continue;
+		status = espl_follow_grant(at, i, sink);
+	}
+	while (at->next < at->count && (at->items[at->next].granted || at->items[at->next].gone))
+		at->next++;
+	return status;
+}
+
+/* ---- ahead of the next stage ---------------------------------------------------------------------------- */
+
+static inline double
+espl_follow_mean(const struct espl_latency *latency)
+{
+	double   sum = 0.0;
+	uint32_t i;
+
+	if (latency == NULL)
+		return 0.0;
+	if (latency->kind != ESPL_EMPIRICAL || latency->sample_count == 0)
+		return latency->mean_s > 0 ? latency->mean_s : 0.0;
+	for (i = 0; i < latency->sample_count; i++)
+		sum += latency->samples_s[i];
+	return sum / latency->sample_count;
+}
+
+/* The stage's trials start: when will it be over, and when must the next stage's nodes be asked
+ * for so that they are there by then? */
+static inline void
+espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at, const struct espl_alloc_view *view,
+                       const struct espl_experiment *e, uint32_t bracket)
+{
+	const struct espl_plan_stage *next = espl_follow_row(e->plan, bracket, at->stage + 1);
+	struct espl_stage_query query = ESPL_INIT(struct espl_stage_query);
+	const struct espl_offer *offer;
+	struct espl_cell cell;
+	double wait;
+
+	if (next == NULL && (e->spec->flags & ESPL_SPEC_PARALLEL) == 0)
+		next = espl_follow_row(e->plan, bracket + 1, 0);
+	if (f->model == NULL || next == NULL || next->offer != at->row->offer || next->nodes <= at->row->nodes)
+		return;
+	query.experiment = e->id;
+	query.bracket = bracket;
+	query.stage = at->stage;
+	query.offer = at->row->offer;
+	query.gpus_from = query.gpus_to = at->row->gpus;
+	if (f->model->stage(f->model, &query, &cell) != ESPL_OK)
+		return;
+	offer = view->offers[next->offer];
+	wait = cell.mean_s - espl_follow_mean(offer->provision) - espl_follow_mean(offer->init);
+	at->ask_at = view->now + (wait > 0 ? (espl_span)(wait * 1e9) : 0);
+	at->ahead = 0;
+}
+
+static inline espl_status
+espl_follow_ahead(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+                  const struct espl_experiment *e)
+{
+	espl_status status = ESPL_OK;
+	uint32_t b;
+
+	for (b = 0; b < f->count && status == ESPL_OK; b++) {
+		struct espl_follow_at *at = &f->at[b];
+		const struct espl_plan_stage *next;
+
+		if (at->ask_at == ESPL_NEVER)
+			continue;
+		if (at->ask_at > view->now) {
+			status = sink->wake_at(sink, at->ask_at);
+			continue;
+		}
+		at->ask_at = ESPL_NEVER;
+		next = espl_follow_row(e->plan, b, at->stage + 1);
+		if (next == NULL)
+			next = espl_follow_row(e->plan, b + 1, 0);
+		if (next != NULL)
+			at->ahead = next->nodes;
+	}
+	return status;
+}
+
+/* ---- leaving the plan -------------------------------------------------------------------------------------- */
+
+/* What the plan in force predicts, once. */
+static inline espl_status
+espl_follow_expect(struct espl_follow *f, const struct espl_alloc_view *view, const struct espl_experiment *e)
+{
+	struct espl_prediction result = ESPL_INIT(struct espl_prediction);
+	struct espl_predict how = ESPL_INIT(struct espl_predict);
+
+	if (f->plan == e->plan || f->model == NULL)
+		return ESPL_OK;
+	free(f->ends);
+	f->ends = (double *)calloc((size_t)e->plan->stage_count + 1, sizeof *f->ends);
+	if (f->ends == NULL)
+		return ESPL_E_NOMEM;
+	how.experiment = e->id;
+	how.flags = f->plan != NULL ? ESPL_FROM_NOW : 0;
+	how.stage_ends_s = f->ends;
+	if (f->model->predict(f->model, e->plan, &how, &result, NULL) != ESPL_OK) {
+		free(f->ends);
+		f->ends = NULL;
+	}
+	f->plan = e->plan;
+	f->sd_s = result.jct_sd_s;
+	f->from = view->now;
+	return ESPL_OK;
+}
+
+/* Does a stage begin in this very call, and is it more than 5 % (and three standard deviations) off the
+ * time at which it was predicted to?  *bracket: whose. */
+static inline int
+espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view, uint32_t *bracket)
+{
+	const struct espl_experiment *e = view->experiment_count == 1 ? view->experiments[0] : NULL;
+	const struct espl_item *last;
+	double   off, end;
+	uint32_t i;
+
+	if (e == NULL || e->plan == NULL || f->plan != e->plan || f->ends == NULL || view->item_count == 0)
+		return 0;
+	last = view->items[view->item_count - 1];
+	if (last->id < f->strays_seen || last->bracket >= f->count || last->stage == 0 ||
+	    f->at[last->bracket].row == NULL || f->at[last->bracket].stage == last->stage)
+		return 0;
+	f->strays_seen = last->id + 1;
+	for (i = 0; i < e->plan->stage_count; i++)
+		if (e->plan->stages[i]->bracket == last->bracket && e->plan->stages[i]->stage + 1 == last->stage)
+			break;
+	if (i == e->plan->stage_count)
+		return 0;
+	end = f->ends[i];
+	off = espl_seconds(view->now - f->from) - end;
+	*bracket = last->bracket;
+	off = off < 0 ? -off : off;
+	return off > 0.05 * end && off > 3 * f->sd_s;
+}
+
+/* A new plan was given to the sink: it is in force in the next call, which comes at once. */
+static inline espl_status
+espl_follow_again(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink)
+{
+	espl_status status = espl_follow_changes(f, view, view->experiments[0]);
+
+	return status == ESPL_OK ? sink->wake_at(sink, view->now) : status;
+}
+
+/* ---- all together ------------------------------------------------------------------------------------------ */
+
+static inline espl_status
+espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+                 const struct espl_experiment *e)
+{
+	espl_status status = espl_follow_changes(f, view, e);
+	uint32_t b;
+
+	if (status == ESPL_OK)
+		status = espl_follow_expect(f, view, e);
+	for (b = 0; b < f->count; b++) {
+		struct espl_follow_at *at = &f->at[b];
+
+		if (at->count > 0)
+			at->row = espl_follow_row(e->plan, b, at->stage);
+		/* In sequence a bracket is over when the next one has begun. */
+		if ((e->spec->flags & ESPL_SPEC_PARALLEL) == 0 && b > 0 && at->count > 0)
+			f->at[b - 1].active = 0;
+		if (b < e->standing_count && e->standing[b]->trials_left == 0 &&
+		    at->stage + 1 == e->spec->brackets[b]->stage_count && at->next == at->count && at->busy == 0 &&
+		    (e->spec->flags & ESPL_SPEC_PARALLEL) != 0)
+			at->active = 0;
+		if (!at->begun && at->row != NULL)
+			at->ahead = 0;
+	}
+	if (status == ESPL_OK && (e->flags & ESPL_EXPERIMENT_AHEAD) != 0)
+		status = espl_follow_ahead(f, view, sink, e);
+	if (status == ESPL_OK)
+		status = espl_follow_targets(f, view, sink);
+	for (b = 0; b < f->count && status == ESPL_OK; b++) {
+		struct espl_follow_at *at = &f->at[b];
+		uint32_t ready;
+
+		if (at->row == NULL || !at->active)
+			continue;
+		ready = espl_follow_ready(view, at->row->offer);
+		if (ready > at->row->nodes)
+			ready = at->row->nodes;
+		if (!at->begun && ready == at->row->nodes) {
+			at->begun = 1;
+			if ((e->flags & ESPL_EXPERIMENT_AHEAD) != 0) {
+				espl_follow_look_ahead(f, at, view, e, b);
+				if (at->ask_at != ESPL_NEVER)
+					status = sink->wake_at(sink, at->ask_at > view->now ? at->ask_at : view->now);
+			}
+		}
+		if (at->begun && status == ESPL_OK)
+			status = espl_follow_serve(at, view, sink, ready, e->flags & ESPL_EXPERIMENT_CHAIN);
+	}
+	return status;
+}
+
+/* offer: the one to use without a plan. */
+static inline espl_status
+espl_follow(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
+            struct espl_error *error)
+{
+	const struct espl_experiment *e = view->experiment_count == 1 ? view->experiments[0] : NULL;
+	espl_status status;
+
+	if (e != NULL && e->plan != NULL && e->spec != NULL)
+		status = espl_follow_plan(f, view, sink, e);
+	else if (offer < view->offer_count)
+		status = espl_follow_freely(f, view, sink, offer);
+	else
+		return ESPL_OK;
+	return status == ESPL_OK ? status : espl_fail(error, status, status == ESPL_E_NOMEM ? "out of memory" :
+	                                              "what the plan says was refused");
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
