@@ -5,27 +5,32 @@
  * a trial leaves goes to those that wait.  A call costs O(what changed), however many wait.
  */
 #include <math.h>
-#include <espalier/roster.h>
+#include <espalier/follow.h>
 #include <espalier/util.h>
+#include "planner_draft.h"
 
-enum { GPUS, OFFER };
+enum { GPUS, OFFER, MOST };
 #define GPUS_MAX 1024u		/* where neither the cloud nor the search sets a limit */
 
 static const struct espl_option options[] = {
 	{ .name = "gpus", .help = "GPUs of the cluster; 0: the cheapest size that meets deadline "
 	  "and budget, or what the widest stage can use", .type = ESPL_OPT_INT,
 	  .fallback = "0", .min = "0", .max = "1000000" },
-	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the first",
-	  .type = ESPL_OPT_STRING },
+	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the best, or the first "
+	  "where nothing can be predicted", .type = ESPL_OPT_STRING },
+	{ .name = "gpus_max", .help = "most GPUs that the cheapest size may have; 0: no limit but the cloud's",
+	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
 };
 
 struct fixed {
 	const struct espl_host *host;
 	const char *offer_name;
 	uint32_t    option;		/* gpus as the user wants it, 0 choose */
+	uint32_t    gpus_max;		/* of a plan; 0: no limit              */
 	uint32_t    offer;		/* ESPL_ANY: not chosen yet            */
 	uint32_t    gpus;		/* chosen; 0 not yet                   */
 	struct espl_roster roster;
+	struct espl_follow follow;	/* with a plan in force */
 };
 
 static void
@@ -34,6 +39,7 @@ destroy(void *self)
 	struct fixed *fixed = self;
 
 	espl_roster_free(&fixed->roster);
+	espl_follow_free(&fixed->follow);
 	free(fixed);
 }
 
@@ -47,6 +53,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	fixed->host = host;
 	fixed->option = (uint32_t)config->values[GPUS].as.i;
+	fixed->gpus_max = (uint32_t)config->values[MOST].as.i;
 	if (config->values[OFFER].source != ESPL_UNSET)
 		fixed->offer_name = config->values[OFFER].as.s;
 	fixed->offer = ESPL_ANY;
@@ -253,18 +260,26 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	uint64_t total;
 	uint32_t nodes;
 
-	if (fixed->offer == ESPL_ANY)
-		fixed->offer = espl_find_offer(view->offers, view->offer_count, fixed->offer_name);
-	if (fixed->offer == ESPL_ANY)
-		return ESPL_OK;			/* nothing is sold yet */
+	if (view->experiment_count == 1 && view->experiments[0]->plan != NULL)
+		return espl_follow(&fixed->follow, view, sink, ESPL_ANY, error);
+	if (fixed->offer == ESPL_ANY) {
+		status = espl_choose_offer(view->offers, view->offer_count, fixed->offer_name,
+		                           OFFER, &fixed->offer, error);
+		if (status != ESPL_OK || fixed->offer == ESPL_ANY)
+			return status;		/* or nothing is sold now */
+	}
 	offer = view->offers[fixed->offer];
 	status = espl_roster_sync(&fixed->roster, view, offer->gpus);
 	if (status != ESPL_OK)
 		return espl_fail(error, status, "out of memory");
 	if (fixed->roster.count == 0)
 		return ESPL_OK;
-	if (fixed->gpus == 0)
+	if (fixed->gpus == 0) {
+		status = espl_roster_within(&fixed->roster, fixed->option, GPUS, error);
+		if (status != ESPL_OK)
+			return status;
 		choose_size(fixed, view);
+	}
 	total = fixed->gpus;
 	nodes = (uint32_t)((total + offer->gpus - 1) / offer->gpus);
 	if (view->targets[fixed->offer] != nodes) {
@@ -288,97 +303,125 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 
 /* ---- offline ----------------------------------------------------------------------------- */
 
-struct draft {				/* the same GPUs in every stage */
-	struct espl_plan plan;
-	struct espl_plan_stage *stages;
-	const struct espl_plan_stage **list;
-	uint32_t brackets;		/* side by side; 1 otherwise */
+struct search {				/* over offers and cluster sizes */
+	const struct espl_model *model;
+	const struct espl_experiment *experiment;
+	struct planner_draft draft;
+	uint32_t beside;		/* brackets side by side; 1 otherwise */
+	int      soonest;		/* rather than the cheapest           */
+	double   cost_usd, jct_s;	/* of the best so far                 */
+	double   least_s, least_usd;	/* of any, for the message            */
+	uint32_t best, offer;		/* best: 0 none                       */
 };
 
 static void
-draft_free(struct draft *draft)
+set_size(struct search *search, uint32_t offer, uint32_t gpus)
 {
-	free(draft->stages);
-	free(draft->list);
+	uint32_t each = gpus / search->beside;
+
+	planner_draft_fill(&search->draft, offer, each > 0 ? each : 1);
 }
 
+static int
+is_better(const struct search *search, const struct espl_prediction *result)
+{
+	double a[2] = { result->cost_usd, result->jct_s }, b[2] = { search->cost_usd, search->jct_s };
+	int    first = search->soonest ? 1 : 0;
+
+	if (search->best == 0 || a[first] < b[first])
+		return 1;
+	return a[first] <= b[first] && a[1 - first] < b[1 - first];
+}
+
+/* Every whole number of nodes (every number of GPUs where these are billed one by one).
+ * ESPL_E_UNSUPPORTED: there is nothing to predict from. */
 static espl_status
-draft_make(struct draft *draft, const struct espl_spec *spec, uint32_t offer)
-{
-	uint32_t i, k, count = 0;
-
-	memset(draft, 0, sizeof *draft);
-	draft->brackets = (spec->flags & ESPL_SPEC_PARALLEL) != 0 && spec->bracket_count > 0 ?
-		spec->bracket_count : 1;
-	for (i = 0; i < spec->bracket_count; i++)
-		count += spec->brackets[i]->stage_count;
-	draft->stages = calloc((size_t)count + 1, sizeof *draft->stages);
-	draft->list = calloc((size_t)count + 1, sizeof *draft->list);
-	if (draft->stages == NULL || draft->list == NULL)
-		return ESPL_E_NOMEM;
-	for (count = 0, i = 0; i < spec->bracket_count; i++)
-		for (k = 0; k < spec->brackets[i]->stage_count; k++, count++) {
-			struct espl_plan_stage *stage = &draft->stages[count];
-
-			stage->size = (uint32_t)sizeof *stage;
-			stage->bracket = i;
-			stage->stage = k;
-			stage->offer = offer;
-			draft->list[count] = stage;
-		}
-	draft->plan.size = (uint32_t)sizeof draft->plan;
-	draft->plan.stage_count = count;
-	draft->plan.stages = draft->list;
-	draft->plan.gap = NAN;
-	return ESPL_OK;
-}
-
-static void
-draft_size(struct draft *draft, uint32_t gpus)
-{
-	uint32_t i, each = gpus / draft->brackets;
-
-	for (i = 0; i < draft->plan.stage_count; i++)
-		draft->stages[i].gpus = each > 0 ? each : 1;
-}
-
-struct search {				/* over cluster sizes */
-	double   cost_usd, jct_s;	/* of the best so far                        */
-	double   least_s, least_usd;	/* over all sizes, for the message           */
-	uint32_t best, failed;		/* best: 0 none; failed: the model cannot    */
-	uint64_t looked;
-};
-
-/* Every whole number of nodes (every number of GPUs where these are billed one by one); the
- * cheapest that holds deadline and budget, ties to the faster (design notes, A21). */
-static void
-try_sizes(const struct espl_model *model, struct draft *draft, uint64_t experiment,
-          uint32_t step, uint32_t most, struct search *search)
+try_sizes(struct search *search, const struct espl_offer *offer, uint32_t number, uint32_t most)
 {
 	struct espl_predict how = ESPL_INIT(struct espl_predict);
-	uint64_t gpus;
+	uint32_t gpus = 0, step = offer->billing == ESPL_BILL_FUNCTION ? 1 : offer->gpus;
 
-	how.experiment = experiment;
-	search->least_s = search->least_usd = INFINITY;
-	for (gpus = step < most ? step : most; gpus <= most; gpus += step) {
+	how.experiment = search->experiment->id;
+	while (gpus < most) {
 		struct espl_prediction result = ESPL_INIT(struct espl_prediction);
+		espl_status status;
 
-		draft_size(draft, (uint32_t)gpus);
-		if (model->predict(model, &draft->plan, &how, &result, NULL) != ESPL_OK) {
-			search->failed = 1;
-			return;
-		}
-		search->looked++;
+		gpus = most - gpus > step ? gpus + step : most;
+		set_size(search, number, gpus);
+		status = search->model->predict(search->model, &search->draft.plan, &how, &result, NULL);
+		if (status == ESPL_E_INFEASIBLE)
+			continue;		/* too small for a trial, or more than is sold */
+		if (status != ESPL_OK)
+			return status;
+		search->draft.plan.searched++;
 		search->least_s = fmin(search->least_s, result.jct_s);
 		search->least_usd = fmin(search->least_usd, result.cost_usd);
-		if (result.meets && (search->best == 0 || result.cost_usd < search->cost_usd ||
-		                     (result.cost_usd <= search->cost_usd &&
-		                      result.jct_s < search->jct_s))) {
-			search->best = (uint32_t)gpus;
+		if (result.meets && is_better(search, &result)) {
+			search->best = gpus;
+			search->offer = number;
 			search->cost_usd = result.cost_usd;
 			search->jct_s = result.jct_s;
 		}
 	}
+	return ESPL_OK;
+}
+
+/* The most GPUs of this offer that a plan may have. */
+static uint32_t
+plan_limit(const struct fixed *fixed, const struct espl_plan_view *view, uint32_t number)
+{
+	uint32_t limit = least_of(view->gpus_max, ceiling(view->offers[number], &view->experiment, 1));
+
+	return fixed->gpus_max > 0 ? least_of(fixed->gpus_max, limit) : limit;
+}
+
+/* The best size of the offer of this number (ESPL_ANY: of all) into search->best. */
+static espl_status
+choose_plan(const struct fixed *fixed, const struct espl_plan_view *view, uint32_t number, struct search *search)
+{
+	uint32_t i, limit, first = number != ESPL_ANY ? number :
+		espl_find_offer(view->offers, view->offer_count, NULL);
+	espl_status status = fixed->option > 0 || search->model == NULL ? ESPL_E_UNSUPPORTED : ESPL_OK;
+
+	for (i = 0; i < view->offer_count && status == ESPL_OK; i++) {
+		if (view->offers[i] == NULL || view->offers[i]->gpus == 0 || (number != ESPL_ANY && number != i))
+			continue;
+		limit = plan_limit(fixed, view, i);
+		status = try_sizes(search, view->offers[i], i, limit != ESPL_ANY ? limit : GPUS_MAX);
+	}
+	if (status == ESPL_OK || status == ESPL_E_NOMEM)
+		return status;
+	limit = plan_limit(fixed, view, first);
+	search->offer = first;
+	search->best = fixed->option > 0 ? least_of(fixed->option, limit) :
+		useful(view->offers[first], widest(view->experiment->spec), 1, limit);
+	return ESPL_OK;
+}
+
+/* A size that the user has fixed is not searched for, but is it enough? */
+static espl_status
+keeps_limits(const struct fixed *fixed, struct search *search, struct espl_plan_sink *sink, struct espl_error *error)
+{
+	struct espl_predict how = ESPL_INIT(struct espl_predict);
+	struct espl_prediction result = ESPL_INIT(struct espl_prediction);
+	espl_status status;
+
+	how.experiment = search->experiment->id;
+	if (fixed->option == 0 || search->model == NULL)
+		return ESPL_OK;
+	status = search->model->predict(search->model, &search->draft.plan, &how, &result, error);
+	if (status == ESPL_E_UNSUPPORTED && error != NULL)
+		error->status = ESPL_OK;
+	if (status == ESPL_E_UNSUPPORTED || (status == ESPL_OK && result.meets))
+		return ESPL_OK;
+	if (status != ESPL_OK)
+		return status;
+	(void)sink->least(sink, result.jct_s, result.cost_usd);
+	status = espl_fail(error, ESPL_E_INFEASIBLE, "with %u GPUs the search takes %.6g s and $%.6g: more than the "
+	                   "deadline or the budget", search->best, result.jct_s, result.cost_usd);
+	if (error != NULL)
+		(void)snprintf(error->hint, sizeof error->hint, "without 'gpus' the cheapest size that is enough is chosen");
+	return status;
 }
 
 static espl_status
@@ -386,43 +429,39 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
      struct espl_error *error)
 {
 	struct fixed *fixed = self;
-	const struct espl_spec *spec = view->experiment->spec;
-	const struct espl_model *model = fixed->host->service(fixed->host, ESPL_MODEL);
-	uint32_t number = espl_find_offer(view->offers, view->offer_count, fixed->offer_name);
-	const struct espl_offer *offer;
-	struct search search = { 0 };
-	struct draft draft;
+	const struct espl_experiment *e = view->experiment;
+	struct search search = { .experiment = e, .beside = 1, .least_s = INFINITY, .least_usd = INFINITY };
 	espl_status status;
-	uint32_t limit;
+	uint32_t number;
 
-	if (number == ESPL_ANY)
-		return espl_blame(error, OFFER, "the cloud has no such offer");
-	offer = view->offers[number];
-	limit = least_of(view->gpus_max, ceiling(offer, &view->experiment, 1));
-	status = draft_make(&draft, spec, number);
+	status = espl_choose_offer(view->offers, view->offer_count, fixed->offer_name, OFFER,
+	                           &number, error);
+	if (status != ESPL_OK)
+		return status;
+	if (number == ESPL_ANY) {
+		(void)sink->least(sink, NAN, NAN);
+		return espl_fail(error, ESPL_E_INFEASIBLE, "the cloud sells nothing that has GPUs");
+	}
+	search.model = fixed->host->service(fixed->host, ESPL_MODEL);
+	search.soonest = e->deadline == ESPL_NEVER && e->budget != INT64_MAX;
+	if ((e->spec->flags & ESPL_SPEC_PARALLEL) != 0 && e->spec->bracket_count > 0)
+		search.beside = e->spec->bracket_count;
+	status = planner_draft_make(&search.draft, e->spec, NULL, NULL);
+	if (status == ESPL_OK)
+		status = choose_plan(fixed, view, fixed->offer_name != NULL ? number : ESPL_ANY, &search);
 	if (status != ESPL_OK) {
-		draft_free(&draft);
-		return espl_fail(error, status, "out of memory");
-	}
-	search.best = least_of(fixed->option, limit);
-	if (fixed->option == 0) {
-		if (model != NULL)
-			try_sizes(model, &draft, view->experiment->id,
-			          offer->billing == ESPL_BILL_FUNCTION ? 1 : offer->gpus,
-			          limit != ESPL_ANY ? limit : GPUS_MAX, &search);
-		if (model == NULL || search.failed)
-			search.best = useful(offer, widest(spec), 1, limit);
-	}
-	if (search.best == 0) {
+		status = espl_fail(error, status, "out of memory");
+	} else if (search.best == 0) {
 		(void)sink->least(sink, search.least_s, search.least_usd);
-		status = espl_fail(error, ESPL_E_INFEASIBLE,
-		                   "no cluster size meets the deadline and the budget");
+		status = espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size meets the deadline and the "
+		                   "budget: the least are %.10g s and $%.10g", search.least_s, search.least_usd);
 	} else {
-		draft_size(&draft, search.best);
-		draft.plan.searched = search.looked;
-		status = sink->plan(sink, &draft.plan);
+		set_size(&search, search.offer, search.best);
+		status = keeps_limits(fixed, &search, sink, error);
+		if (status == ESPL_OK)
+			status = sink->plan(sink, &search.draft.plan);
 	}
-	draft_free(&draft);
+	planner_draft_free(&search.draft);
 	return status;
 }
 

@@ -1,0 +1,142 @@
+/* planner_again.c - planning the rest anew; see planner_again.h. */
+#include "planner_again.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct rest {				/* where the run stands */
+	struct planner_task task;
+	uint32_t *next_stage;
+	struct planner_held *held;
+};
+
+/* The oldest first: these go first. */
+static int
+older(const void *a, const void *b)
+{
+	const struct planner_held *x = a, *y = b;
+
+	return x->billed_s > y->billed_s ? -1 : x->billed_s < y->billed_s;
+}
+
+static void
+fill_held(struct rest *rest, const struct espl_alloc_view *view)
+{
+	uint32_t i, n = 0;
+
+	for (i = 0; i < view->node_count; i++) {
+		const struct espl_node *node = view->nodes[i];
+
+		if ((node->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 || node->state == ESPL_NODE_NOTICE)
+			continue;
+		rest->held[n].offer = node->offer;
+		if (node->billed_from != ESPL_NEVER && node->billed_from < view->now)
+			rest->held[n].billed_s = espl_seconds(view->now - node->billed_from);
+		n++;
+	}
+	qsort(rest->held, n, sizeof *rest->held, older);
+	rest->task.held = rest->held;
+	rest->task.held_count = n;
+}
+
+static espl_status
+look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus_max, const struct espl_model *model)
+{
+	const struct espl_experiment *e = view->experiments[0];
+	uint32_t b;
+
+	memset(rest, 0, sizeof *rest);
+	rest->next_stage = calloc((size_t)e->spec->bracket_count + 1, sizeof *rest->next_stage);
+	rest->held = calloc((size_t)view->node_count + 1, sizeof *rest->held);
+	if (rest->next_stage == NULL || rest->held == NULL)
+		return ESPL_E_NOMEM;
+	for (b = 0; b < e->spec->bracket_count && b < e->standing_count; b++) {
+		uint32_t stages = e->spec->brackets[b]->stage_count;
+
+		rest->next_stage[b] = e->standing[b]->stage;
+		if (e->standing[b]->trials_left == 0 && e->standing[b]->stage + 1 >= stages)
+			rest->next_stage[b] = stages;
+	}
+	rest->task.model = model;
+	rest->task.experiment = e;
+	rest->task.offers = view->offers;
+	rest->task.offer_count = view->offer_count;
+	rest->task.gpus_max = gpus_max > 0 && gpus_max < e->gpus_limit ? gpus_max : e->gpus_limit;
+	rest->task.deadline_s = e->deadline == ESPL_NEVER ? INFINITY : espl_seconds(e->deadline - view->now);
+	rest->task.budget_usd = e->budget == INT64_MAX ? INFINITY : (double)(e->budget - e->spent) / (double)ESPL_USD;
+	rest->task.flags = ESPL_FROM_NOW;
+	rest->task.next_stage = rest->next_stage;
+	rest->task.plan = e->plan;
+	fill_held(rest, view);
+	return ESPL_OK;
+}
+
+/* Is the new plan worth changing to?  A thousandth is not. */
+static int
+is_better(const struct espl_experiment *e, const struct espl_prediction *now, const struct espl_prediction *then)
+{
+	int soonest = e->deadline == ESPL_NEVER && e->budget != INT64_MAX;
+
+	if (now->meets != then->meets)
+		return now->meets > then->meets;
+	if (soonest)
+		return now->jct_s < 0.999 * then->jct_s;
+	if (now->cost_usd < 0.999 * then->cost_usd)
+		return 1;
+	return now->cost_usd <= then->cost_usd && now->jct_s < 0.999 * then->jct_s;
+}
+
+static void
+tell(const struct espl_host *host, const struct espl_prediction *now, const struct espl_prediction *then, int taken)
+{
+	char text[400];
+
+	if (!host->verbose)
+		return;
+	if (taken)
+		(void)snprintf(text, sizeof text, "the run has left its plan; the rest is planned anew: %.6g s and $%.6g from now on "
+		               "(going on as planned: %.6g s and $%.6g%s)", now->jct_s, now->cost_usd, then->jct_s,
+		               then->cost_usd, then->meets ? "" : ", too late or too dear");
+	else
+		(void)snprintf(text, sizeof text, "the run has left its plan; nothing better was found than going on as planned: "
+		               "%.6g s and $%.6g from now on%s", then->jct_s, then->cost_usd,
+		               then->meets ? "" : ", too late or too dear");
+	host->note(host, ESPL_ABOUT_RUN, 0, text);
+}
+
+espl_status
+planner_again(const struct espl_host *host, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+              uint32_t offer, uint32_t gpus_max, planner_solve solve, void *ctx, uint32_t *taken, struct espl_error *error)
+{
+	const struct espl_model *model = host->service(host, ESPL_MODEL);
+	const struct espl_experiment *e = view->experiments[0];
+	struct espl_predict how = ESPL_INIT(struct espl_predict);
+	struct espl_prediction then = ESPL_INIT(struct espl_prediction);
+	struct planner_result result;
+	struct rest rest;
+	espl_status status;
+
+	*taken = 0;
+	if (model == NULL)
+		return ESPL_OK;
+	how.experiment = e->id;
+	how.flags = ESPL_FROM_NOW;
+	if (model->predict(model, e->plan, &how, &then, NULL) != ESPL_OK)
+		return ESPL_OK;			/* nothing to compare with: it goes on */
+	status = look_around(&rest, view, gpus_max, model);
+	if (status == ESPL_OK) {
+		status = planner_find(&rest.task, offer, solve, ctx, &result, NULL);
+		if (status == ESPL_OK && is_better(e, &result.predicted, &then)) {
+			status = sink->plan(sink, e->id, &result.draft.plan);
+			*taken = status == ESPL_OK;
+		}
+		if (status != ESPL_E_NOMEM)
+			tell(host, &result.predicted, &then, (int)*taken);
+		planner_draft_free(&result.draft);
+	}
+	free(rest.next_stage);
+	free(rest.held);
+	return status == ESPL_E_NOMEM ? espl_fail(error, status, "out of memory") : ESPL_OK;
+}

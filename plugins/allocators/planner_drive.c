@@ -1,0 +1,319 @@
+/* planner_drive.c - from what is asked to a plan; see planner_drive.h. */
+#include "planner_chains.h"
+
+#define TRIES 16	/* of working limits with which a quantile may hold */
+
+struct drive {
+	const struct planner_task *task;
+	struct planner_chains chains;	/* of the offer at hand */
+	struct planner_draft  draft;
+	struct planner_result *result;
+	double   risk;			/* 0: limits hold on the mean                           */
+	int      soonest;		/* only a budget is given                               */
+	double   bound_usd;		/* over all offers: no plan costs less; NaN             */
+	int      proven;
+	double   least_in_time_usd;
+	uint32_t placeable;		/* offers that could hold the stages                    */
+};
+
+/* ---- one offer ------------------------------------------------------------------------------------------ */
+
+static double
+taken_s(const struct drive *d, const struct espl_prediction *p)
+{
+	return d->risk > 0 ? p->jct_at_quantile_s : p->jct_s;
+}
+
+static double
+taken_usd(const struct drive *d, const struct espl_prediction *p)
+{
+	return d->risk > 0 ? p->cost_at_quantile_usd : p->cost_usd;
+}
+
+/* The model's word on what the chains have found, as d->draft. */
+static espl_status
+predict(struct drive *d, struct espl_prediction *prediction)
+{
+	struct espl_predict how = ESPL_INIT(struct espl_predict);
+	uint32_t i;
+
+	for (i = 0; i < d->chains.count; i++)
+		planner_draft_put(&d->draft, &d->chains.problems[i], d->chains.answers[i].gpus);
+	memset(prediction, 0, sizeof *prediction);
+	prediction->size = (uint32_t)sizeof *prediction;
+	how.flags = d->task->flags;
+	how.experiment = d->task->experiment->id;
+	how.quantile = d->risk;
+	return d->task->model->predict(d->task->model, &d->draft.plan, &how, prediction, NULL);
+}
+
+static int
+fewer_gpus(const struct planner_draft *a, const struct planner_draft *b)
+{
+	uint32_t i;
+
+	for (i = 0; i < a->plan.stage_count; i++)
+		if (a->rows[i].gpus != b->rows[i].gpus)
+			return a->rows[i].gpus < b->rows[i].gpus;
+	return 0;
+}
+
+/* Takes it if it is better than what is known. */
+static void
+take(struct drive *d, const struct espl_prediction *prediction)
+{
+	struct planner_result *r = d->result;
+	double a[2] = { prediction->cost_usd, prediction->jct_s }, b[2] = { r->predicted.cost_usd, r->predicted.jct_s };
+	int    i, first = d->soonest, less = 0;
+
+	for (i = 0; i < 2 && r->known; i++) {
+		int    k = i == 0 ? first : 1 - first;
+		double noise = 10 * planner_noise(b[k]);
+
+		if (a[k] > b[k] + noise)
+			return;
+		if (a[k] < b[k] - noise) {
+			less = 1;
+			break;
+		}
+	}
+	if (r->known && !less && !fewer_gpus(&d->draft, &r->draft))
+		return;
+	planner_draft_copy(&r->draft, &d->draft);
+	r->predicted = *prediction;
+	r->known = 1;
+}
+
+struct limits {
+	double time_s, usd;		/* to search within                                     */
+	double good_s, bad_s;		/* times that were: plans held, or did not; 0, INFINITY */
+};
+
+/* The next limits, after a plan that held or did not; 0: no more. */
+static int
+adjust(const struct drive *d, const struct espl_prediction *p, struct limits *l)
+{
+	const struct planner_task *task = d->task;
+	double more_s = taken_s(d, p) - d->chains.value.time_s, next;
+
+	if (d->soonest) {
+		if (p->meets)
+			return 0;
+		next = task->budget_usd - (taken_usd(d, p) - d->chains.value.cost_usd);
+		l->usd = next < l->usd && next < d->chains.value.cost_usd ? next : d->chains.value.cost_usd * (1 - 1e-6);
+		return l->usd > 0;
+	}
+	if (isinf(task->deadline_s) || (p->meets && d->risk <= 0))
+		return 0;
+	if (p->meets)
+		l->good_s = fmax(l->good_s, l->time_s);
+	else
+		l->bad_s = fmin(l->bad_s, l->time_s);
+	next = task->deadline_s - more_s;
+	if (!p->meets && next >= d->chains.value.time_s)
+		next = d->chains.value.time_s * (1 - 1e-9);
+	if (next >= l->bad_s || next <= l->good_s * (1 + 1e-6)) {
+		if (isinf(l->bad_s) || l->good_s <= 0)
+			return 0;
+		next = (l->good_s + l->bad_s) / 2;
+	}
+	l->time_s = next;
+	return isinf(l->bad_s) || l->bad_s - l->good_s > 1e-3 * l->bad_s;
+}
+
+/* Searches until what is found holds by the model's word. */
+static espl_status
+search_offer(struct drive *d)
+{
+	struct planner_chains *c = &d->chains;
+	struct limits l = { d->task->deadline_s, d->task->budget_usd, 0.0, INFINITY };
+	espl_status status = ESPL_OK;
+	int tries, fastest = 0;
+
+	for (tries = 0; tries < TRIES && status == ESPL_OK; tries++) {
+		struct espl_prediction prediction;
+		int proven = 1;
+
+		status = d->soonest ? planner_chains_soonest(c, l.usd, &proven) : planner_chains_solve(c, l.time_s);
+		if (status == ESPL_E_INFEASIBLE && (tries > 0 || d->risk > 0) && l.good_s <= 0 && !d->soonest && !fastest) {
+			fastest = 1;	/* the limit was taken too low: what can be done at all? */
+			l.time_s = c->least_s * (1 + 1e-9);
+			status = ESPL_OK;
+			continue;
+		}
+		if (status != ESPL_OK)
+			break;
+		status = predict(d, &prediction);
+		if (status != ESPL_OK)
+			break;
+		if (tries == 0) {
+			d->bound_usd = fmin(d->bound_usd, c->bound_usd) + 0 * c->bound_usd;
+			d->proven &= proven && fabs(prediction.cost_usd - c->value.cost_usd) <= 1e-6 * fabs(c->value.cost_usd) + 1e-9 &&
+				fabs(prediction.jct_s - c->value.time_s) <= 1e-6 * c->value.time_s;
+		}
+		if (taken_s(d, &prediction) <= d->task->deadline_s)
+			d->least_in_time_usd = fmin(d->least_in_time_usd, taken_usd(d, &prediction));
+		if (prediction.meets)
+			take(d, &prediction);
+		if (!adjust(d, &prediction, &l))
+			break;
+	}
+	return status;
+}
+
+/* Nothing on this offer will do: what would? */
+static espl_status
+search_least(struct drive *d)
+{
+	struct planner_result *r = d->result;
+	struct espl_prediction prediction;
+	espl_status status = planner_chains_solve(&d->chains, INFINITY);
+
+	if (status == ESPL_OK)
+		status = predict(d, &prediction);
+	if (status == ESPL_OK) {
+		r->least_usd = fmin(r->least_usd, taken_usd(d, &prediction));
+		status = planner_chains_solve(&d->chains, d->chains.least_s * (1 + 1e-9));
+	}
+	if (status == ESPL_OK)
+		status = predict(d, &prediction);
+	if (status == ESPL_OK)
+		r->least_s = fmin(r->least_s, taken_s(d, &prediction));
+	return status;
+}
+
+static espl_status
+try_offer(struct drive *d, uint32_t offer, planner_solve solve, void *ctx)
+{
+	espl_status status = planner_chains_load(&d->chains, d->task, offer, solve, ctx);
+	int was_known = d->result->known;
+
+	if (status == ESPL_OK) {
+		d->placeable++;
+		planner_draft_fill(&d->draft, offer, d->chains.limit);
+		status = search_offer(d);
+		if ((status == ESPL_OK || status == ESPL_E_INFEASIBLE) && !d->result->known)
+			status = search_least(d);
+	}
+	if (status == ESPL_E_INFEASIBLE || (status == ESPL_E_UNKNOWN && was_known))
+		status = ESPL_OK;
+	d->result->looked += d->chains.looked;
+	planner_chains_free(&d->chains);
+	return status;
+}
+
+/* ---- all offers ----------------------------------------------------------------------------------------- */
+
+static espl_status
+explain(const struct drive *d, struct espl_error *error)
+{
+	const struct planner_task *task = d->task;
+	const struct planner_result *r = d->result;
+
+	if (d->placeable == 0)
+		return espl_fail(error, ESPL_E_INFEASIBLE,
+		                 "no offer has room for a trial of each stage: look at gpus_min, gpus_max and quotas");
+	if (!isfinite(r->least_s) && !isfinite(r->least_usd))
+		return espl_fail(error, ESPL_E_INFEASIBLE, "no plan of this kind fits the GPUs that there are");
+	if (isfinite(task->deadline_s) && !(r->least_s <= task->deadline_s))
+		return espl_fail(error, ESPL_E_INFEASIBLE, "no plan is done in %.10g s: the least possible is %.10g s",
+		                 task->deadline_s, r->least_s);
+	if (isfinite(task->deadline_s) && isfinite(d->least_in_time_usd))
+		return espl_fail(error, ESPL_E_INFEASIBLE, "no plan that is done in %.10g s costs $%.10g or less: the "
+		                 "least is $%.10g", task->deadline_s, task->budget_usd, d->least_in_time_usd);
+	return espl_fail(error, ESPL_E_INFEASIBLE, "no plan costs $%.10g or less: the least possible is $%.10g",
+	                 task->budget_usd, r->least_usd);
+}
+
+/* What is proven of the plan. */
+static void
+set_proof(const struct drive *d)
+{
+	struct espl_plan *plan = &d->result->draft.plan;
+	double cost = d->result->predicted.cost_usd;
+
+	plan->searched = d->result->looked;
+	plan->gap = NAN;
+	plan->flags = 0;
+	if (!d->proven || d->risk > 0 || isnan(d->bound_usd))
+		return;
+	plan->gap = d->soonest || planner_is_proven(cost, d->bound_usd) ? 0.0 :
+		d->bound_usd > 0 ? (cost - d->bound_usd) / d->bound_usd : NAN;
+	if (plan->gap <= 0)	/* not NaN */
+		plan->flags |= ESPL_PLAN_OPTIMAL;
+}
+
+espl_status
+planner_find(const struct planner_task *task, uint32_t offer, planner_solve solve, void *ctx,
+             struct planner_result *result, struct espl_error *error)
+{
+	struct drive d = { .task = task, .result = result, .bound_usd = INFINITY, .proven = 1,
+	                   .least_in_time_usd = INFINITY };
+	const struct espl_spec *spec = task->experiment->spec;
+	espl_status status;
+	uint32_t i;
+
+	memset(result, 0, sizeof *result);
+	result->least_s = result->least_usd = INFINITY;
+	d.risk = task->experiment->risk > 0 && task->experiment->risk < 1 &&
+		(task->experiment->risk < 0.5 || task->experiment->risk > 0.5) ? task->experiment->risk : 0.0;
+	d.soonest = isinf(task->deadline_s) && isfinite(task->budget_usd);
+	status = planner_draft_make(&result->draft, spec, task->next_stage, task->plan);
+	if (status == ESPL_OK)
+		status = planner_draft_make(&d.draft, spec, task->next_stage, task->plan);
+	for (i = 0; i < task->offer_count && status == ESPL_OK; i++)
+		if ((offer == ESPL_ANY || offer == i) && task->offers[i] != NULL && task->offers[i]->gpus > 0)
+			status = try_offer(&d, i, solve, ctx);
+	planner_draft_free(&d.draft);
+	if (status == ESPL_OK && result->known) {
+		set_proof(&d);
+		return ESPL_OK;
+	}
+	if (isinf(result->least_s))
+		result->least_s = NAN;
+	if (isinf(result->least_usd))
+		result->least_usd = NAN;
+	if (status == ESPL_OK)
+		return explain(&d, error);
+	return espl_fail(error, status, status == ESPL_E_NOMEM ? "out of memory" :
+	                 status == ESPL_E_UNSUPPORTED ? "there is nothing to plan with: the trial has no profile" :
+	                 "the model does not answer");
+}
+
+espl_status
+planner_offline(const struct espl_host *host, const struct espl_plan_view *view, struct espl_plan_sink *sink,
+                const char *offer_name, uint32_t offer_option, uint32_t gpus_max, planner_solve solve,
+                void *ctx, struct espl_error *error)
+{
+	const struct espl_experiment *e = view->experiment;
+	struct planner_task task = { .experiment = e, .offers = view->offers, .offer_count = view->offer_count,
+	                             .gpus_max = view->gpus_max, .deadline_s = INFINITY, .budget_usd = INFINITY };
+	struct planner_result result;
+	uint32_t offer = ESPL_ANY;
+	espl_status status = ESPL_OK;
+
+	task.model = host->service(host, ESPL_MODEL);
+	if (task.model == NULL || task.model->stage == NULL || task.model->predict == NULL)
+		return espl_fail(error, ESPL_E_UNSUPPORTED, "there is no model to plan with");
+	if (gpus_max > 0 && gpus_max < task.gpus_max)
+		task.gpus_max = gpus_max;
+	if (e->deadline != ESPL_NEVER)
+		task.deadline_s = espl_seconds(e->deadline - host->now(host));
+	if (e->budget != INT64_MAX)
+		task.budget_usd = (double)(e->budget - e->spent) / (double)ESPL_USD;
+	if (offer_name != NULL)
+		status = espl_choose_offer(view->offers, view->offer_count, offer_name, offer_option, &offer, error);
+	if (status != ESPL_OK)
+		return status;
+	if (offer_name != NULL && offer == ESPL_ANY) {
+		(void)sink->least(sink, NAN, NAN);
+		return espl_fail(error, ESPL_E_INFEASIBLE, "the offer '%.100s' is sold no longer", offer_name);
+	}
+	status = planner_find(&task, offer, solve, ctx, &result, error);
+	if (status == ESPL_OK)
+		status = sink->plan(sink, &result.draft.plan);
+	else if (status == ESPL_E_INFEASIBLE)
+		(void)sink->least(sink, result.least_s, result.least_usd);
+	planner_draft_free(&result.draft);
+	return status;
+}

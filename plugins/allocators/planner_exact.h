@@ -1,0 +1,17 @@
+/* planner_exact.h - the cheapest plan within a deadline, proven. */
+#ifndef PLANNER_EXACT_H
+#define PLANNER_EXACT_H
+#include "planner_drive.h"
+
+struct planner_exact {
+	uint32_t fair;			/* only factors and multiples of a stage's trials       */
+	uint32_t zero;
+	size_t   most;			/* labels and beginnings of plans; then the search is cut off */
+};
+
+#define planner_exact_solve PLANNER(exact_solve)
+
+/* A planner_solve; ctx: struct planner_exact. */
+espl_status planner_exact_solve(void *ctx, struct planner_problem *, double deadline_s, struct planner_answer *);
+
+#endif

@@ -1,0 +1,68 @@
+/* planner_instance.h - what all planners have in common as plugins: two options, and doing what the
+ * plan says. */
+#ifndef PLANNER_INSTANCE_H
+#define PLANNER_INSTANCE_H
+#include <espalier/follow.h>
+#include "planner_again.h"
+
+/* The first two options of every planner. */
+enum { PLANNER_GPUS_MAX, PLANNER_OFFER, PLANNER_OWN };
+#define PLANNER_OPTIONS                                                                                       \
+	{ .name = "gpus_max", .help = "most GPUs of the cluster; 0: no limit but the cloud's",                \
+	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },                              \
+	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the best of all",             \
+	  .type = ESPL_OPT_STRING }
+
+struct planner_instance {
+	const struct espl_host *host;
+	const char *offer_name;
+	uint32_t    gpus_max;
+	uint32_t    offer;		/* to run on without a plan; ESPL_ANY: not chosen yet   */
+	struct espl_follow follow;
+};
+
+static inline void
+planner_instance_init(struct planner_instance *self, const struct espl_host *host, const struct espl_config *config)
+{
+	self->host = host;
+	self->gpus_max = (uint32_t)config->values[PLANNER_GPUS_MAX].as.i;
+	if (config->values[PLANNER_OFFER].source != ESPL_UNSET)
+		self->offer_name = config->values[PLANNER_OFFER].as.s;
+	self->offer = ESPL_ANY;
+	self->follow.model = (const struct espl_model *)host->service(host, ESPL_MODEL);
+}
+
+static inline espl_status
+planner_instance_allocate(struct planner_instance *self, const struct espl_alloc_view *view,
+                          struct espl_alloc_sink *sink, planner_solve solve, void *ctx, struct espl_error *error)
+{
+	uint32_t bracket, taken = 0;
+
+	if (self->offer == ESPL_ANY) {
+		espl_status status = espl_choose_offer(view->offers, view->offer_count, self->offer_name,
+		                                       PLANNER_OFFER, &self->offer, error);
+
+		if (status != ESPL_OK)
+			return status;
+	}
+	if (espl_follow_strays(&self->follow, view, &bracket)) {
+		espl_status status = planner_again(self->host, view, sink, self->offer_name != NULL ? self->offer : ESPL_ANY,
+		                                   self->gpus_max, solve, ctx, &taken, error);
+
+		if (status != ESPL_OK)
+			return status;
+		if (taken)
+			return espl_follow_again(&self->follow, view, sink);
+	}
+	return espl_follow(&self->follow, view, sink, self->offer, error);
+}
+
+static inline espl_status
+planner_instance_plan(struct planner_instance *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
+                      planner_solve solve, void *ctx, struct espl_error *error)
+{
+	return planner_offline(self->host, view, sink, self->offer_name, PLANNER_OFFER, self->gpus_max, solve, ctx,
+	                       error);
+}
+
+#endif
