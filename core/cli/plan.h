@@ -1,0 +1,85 @@
+/* plan.h - what `espalier plan` is made of: one planner's answer, where it comes from and how it
+ * is written. */
+#ifndef ESPL__PLAN_H
+#define ESPL__PLAN_H
+#include "base/mem.h"
+#include "cli/session.h"
+#include "exec/executor.h"
+
+struct espl__plan_row {			/* a stage of a plan, in the plan's order */
+	const char *offer;
+	uint32_t bracket, stage, trials;
+	uint32_t gpus, gpus_per_trial, nodes;
+	uint64_t iterations;
+	double   starts_s, ends_s, cost_usd;
+};
+struct espl__plan_answer {
+	const char *allocator;
+	espl_status status;		/* ESPL_E_INFEASIBLE: see least_*; else why there is no plan */
+	struct espl__diag diag;
+	int      meets;			/* deadline and budget; not sure of a plan that was given */
+	int      optimal;		/* proven                                               */
+	double   gap;			/* how far from a proven bound at most; NaN unknown     */
+	uint64_t plans;			/* looked at                                            */
+	double   elapsed_ms;		/* of the planner                                       */
+	struct espl__spread jct_s, cost_usd;
+	double   least_s, least_usd;	/* that would do; NaN unknown                           */
+	struct espl__plan_row *rows;
+	uint32_t row_count, brackets;	/* brackets: how many the search has                    */
+};
+
+/* ---- plan_find.c: asking ---- */
+
+struct espl__plan_ask {			/* in place of what the configuration says */
+	const char *allocator;		/* NULL: the file's                                     */
+	const uint32_t *gpus;		/* NULL: the allocator plans; else per stage, or one for all */
+	uint32_t    gpus_count;
+	int         limits;		/* deadline and budget below count, not the file's      */
+	espl_span   deadline;
+	espl_money  budget;
+};
+/* Runs the executor up to its plan, on nothing.  All strings and rows go into the arena. */
+void espl__plan_find(struct espl__session *, const struct espl__plan_ask *, struct espl__arena *,
+                     struct espl__plan_answer *);
+/* Chooses another allocator for a session.  It gets those options of the file's allocator that
+ * it knows by the same name and type. */
+espl_status espl__plan_allocator(struct espl__session *, const char *name, struct espl__arena *,
+                                 struct espl__diag *);
+/* The allocators that can plan: `static` first, then RubberBand's, then others by name. */
+uint32_t espl__plan_allocators(struct espl__arena *, const char *const **names);
+
+/* ---- plan_frontier.c: what each deadline would cost ---- */
+
+#define ESPL__FRONTIER_POINTS 10u
+struct espl__frontier {
+	uint32_t count;			/* 0: nobody knows how soon it could be done            */
+	double   deadline_s[ESPL__FRONTIER_POINTS];
+	struct espl__plan_answer answers[ESPL__FRONTIER_POINTS];
+	struct espl__diag diag;		/* why count is 0                                       */
+};
+void espl__plan_frontier(struct espl__session *, const char *allocator, struct espl__arena *,
+                         struct espl__frontier *);
+
+/* ---- plan_json.c, plan_table.c: writing ---- */
+
+struct espl__plan_view {		/* all that one call of the verb found */
+	const struct espl__run_config   *config;
+	const struct espl__plan_answer  *answer;
+	const struct espl__plan_answer  *compare;	/* NULL: not asked for                  */
+	uint32_t compare_count;
+	const struct espl__frontier     *frontier;	/* NULL: not asked for                  */
+	int      given;			/* the plan is the user's                               */
+};
+void espl__plan_json(const struct espl__plan_view *, struct espl__buf *);
+void espl__plan_text(const struct espl__plan_view *, struct espl__buf *);
+
+/* ---- plan_words.c ---- */
+
+/* Seconds and dollars as people read them: "1h 02m", "$12.24". */
+const char *espl__plan_span(double s, char to[32]);
+const char *espl__plan_money(double usd, char to[32]);
+/* Cents, or so many digits as two of `of` take: amounts that stand in one column. */
+const char *espl__plan_part(double usd, double of, char to[32]);
+/* A hint: the least that would do, as far as it is known. */
+void espl__plan_least(struct espl__diag *, const struct espl__run_config *, double least_s, double least_usd);
+#endif

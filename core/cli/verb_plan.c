@@ -1,0 +1,189 @@
+/* verb_plan.c - what a search will take and cost, before a cent is spent. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "cli/plan.h"
+
+#define GIVEN_MAX 10000u		/* stages of a plan that is given */
+
+struct planning {
+	const struct espl__args *args;
+	struct espl__session     session;
+	struct espl__arena       arena;
+	struct espl__plan_answer answer;
+	struct espl__frontier    frontier;
+	struct espl__plan_view   view;
+	uint32_t *gpus;			/* --gpus; NULL: not given                              */
+	uint32_t  gpus_count;
+};
+
+/* "32,16,4" */
+static espl_status
+read_gpus(struct planning *p, const char *text, struct espl__diag *diag)
+{
+	const char *at = text, *end;
+	char    number[24];
+	int64_t value;
+
+	for (; at != NULL; at = *end == ',' ? end + 1 : NULL) {
+		end = at + strcspn(at, ",");
+		(void)snprintf(number, sizeof number, "%.*s", (int)(end - at < 23 ? end - at : 23), at);
+		if (espl__parse_int(number, &value) < 0 || value < 1 || value > 1000000
+		    || p->gpus_count >= GIVEN_MAX) {
+			(void)espl__fail(diag, ESPL_E_CONFIG, "--gpus: '%s' is no list of numbers from 1 to 1000000",
+			                 text);
+			espl__hint(diag, "one for each stage, as in --gpus 32,16,8, or one for all");
+			return ESPL_E_CONFIG;
+		}
+		p->gpus = espl__realloc(p->gpus, p->gpus_count + (size_t)1, sizeof *p->gpus);
+		p->gpus[p->gpus_count++] = (uint32_t)value;
+	}
+	return ESPL_OK;
+}
+
+/* Where the user would have to write something. */
+static espl_status
+fail_at(const struct espl__session *s, const char *group, const char *name, const char *text,
+        struct espl__diag *diag)
+{
+	const struct espl__node *node = espl__node_get(espl__tree_root(s->config->tree), group);
+	const struct espl__node *member = espl__node_get(node, name);
+
+	node = member != NULL ? member : node;
+	return espl__fail_at(diag, ESPL_E_CONFIG, node != NULL && node->file != NULL ? node->file : s->config->path,
+	                     node != NULL ? node->line : 0, "%s", text);
+}
+
+/* All that is named must be there, and there must be something to plan from. */
+static espl_status
+check(struct planning *p, struct espl__diag *diag)
+{
+	struct espl__session *s = &p->session;
+	espl_status status = espl__session_check(s, 1, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	if (espl__session_spec(s, &p->arena) == NULL) {
+		status = fail_at(s, "algorithm", "use", "the algorithm does not say beforehand which stages its "
+		                 "search will have, so there is nothing to plan", diag);
+		espl__hint(diag, "one that does: algorithm = { use = \"sha\"; trials = 27; iterations_max = 27; };");
+	} else if (s->profile->guessed) {
+		status = fail_at(s, "trial", "profile", "how long a trial takes is not known: it has no profile", diag);
+		espl__hint(diag, "trial.profile = { iteration = { mean = \"4s\"; }; scaling = ( (1, 1.0), (2, 1.9), "
+		           "(4, 3.4) ); start = \"2s\"; }; where scaling pairs GPUs with the throughput relative to "
+		           "one");
+	}
+	return status;
+}
+
+static espl_status
+load(struct planning *p, struct espl__diag *diag)
+{
+	const char  *allocator = espl__arg(p->args, "allocator"), *gpus = espl__arg(p->args, "gpus");
+	const char **sets;
+	uint32_t     count = espl__arg_all(p->args, "set", &sets);
+	espl_status  status = espl__session_load(p->args->positional[0], sets, count, ESPL__NEED_SEARCH, &p->session, diag);
+
+	free(sets);
+	if (status == ESPL_OK && allocator != NULL)
+		status = espl__plan_allocator(&p->session, allocator, &p->arena, diag);
+	if (status == ESPL_OK && gpus != NULL)
+		status = read_gpus(p, gpus, diag);
+	return status == ESPL_OK ? check(p, diag) : status;
+}
+
+static void
+compare(struct planning *p)
+{
+	const char *const *names;
+	uint32_t    i, count = espl__plan_allocators(&p->arena, &names);
+	struct espl__plan_answer *answers = espl__arena_alloc(&p->arena, (count + (size_t)1) * sizeof *answers);
+
+	for (i = 0; i < count; i++) {
+		struct espl__plan_ask how = { .allocator = names[i] };
+
+		if (p->gpus == NULL && espl__plugin_name_equal(names[i], p->answer.allocator))
+			answers[i] = p->answer;
+		else
+			espl__plan_find(&p->session, &how, &p->arena, &answers[i]);
+	}
+	p->view.compare = answers;
+	p->view.compare_count = count;
+}
+
+/* An allocator that cannot plan: name those that can. */
+static void
+hint_planners(struct planning *p, struct espl__diag *diag)
+{
+	struct espl__buf   list = { NULL, 0, 0 };
+	const char *const *names;
+	uint32_t i, count = espl__plan_allocators(&p->arena, &names);
+
+	for (i = 0; i < count; i++) {
+		if (espl__plugin_name_equal(names[i], p->session.config->allocator.use))
+			count = 0;
+		else
+			espl__print(&list, "%s%s", i > 0 ? ", " : "", names[i]);
+	}
+	if (count > 0)
+		espl__hint(diag, "allocators that plan: %s (--allocator NAME)", espl__buf_text(&list));
+	espl__buf_free(&list);
+}
+
+/* Failures but those of the search for a plan leave nothing to print. */
+static int
+answer(struct planning *p)
+{
+	struct espl__plan_ask how = { .gpus = p->gpus, .gpus_count = p->gpus_count };
+	struct espl__plan_answer *a = &p->answer;
+	struct espl__buf b = { NULL, 0, 0 };
+	int json = espl__arg(p->args, "json") != NULL, result = ESPL__EXIT_DONE, printed = result;
+
+	espl__plan_find(&p->session, &how, &p->arena, a);
+	if (p->gpus != NULL)
+		a->allocator = "given";
+	if (a->status == ESPL_E_INFEASIBLE)
+		espl__plan_least(&a->diag, p->session.config, a->least_s, a->least_usd);
+	else if (a->status != ESPL_OK)
+		hint_planners(p, &a->diag);
+	if (a->status != ESPL_OK)
+		result = espl__cli_fail(&a->diag);
+	if (a->status != ESPL_OK && a->status != ESPL_E_INFEASIBLE)
+		return result;
+	p->view.config = p->session.config;
+	p->view.answer = a;
+	p->view.given = p->gpus != NULL;
+	if (espl__arg(p->args, "compare") != NULL)
+		compare(p);
+	if (espl__arg(p->args, "frontier") != NULL) {
+		espl__plan_frontier(&p->session, NULL, &p->arena, &p->frontier);
+		p->view.frontier = &p->frontier;
+	}
+	(json ? espl__plan_json : espl__plan_text)(&p->view, &b);
+	if (b.size > 0)
+		printed = espl__cli_print(&b);
+	espl__buf_free(&b);
+	return result != ESPL__EXIT_DONE ? result : printed;
+}
+
+int
+espl__verb_plan(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct planning  *p;
+	int result;
+
+	if (espl__arg(args, "gpus") != NULL && (espl__arg(args, "allocator") != NULL ||
+	                                        espl__arg(args, "frontier") != NULL))
+		return espl__cli_usage(args, "--gpus gives the plan: nothing is left for --allocator or --frontier");
+	p = espl__alloc(sizeof *p);
+	p->args = args;
+	result = load(p, &diag) == ESPL_OK ? answer(p) : espl__cli_fail(&diag);
+	espl__session_free(&p->session);
+	espl__arena_free(&p->arena);
+	free(p->gpus);
+	free(p);
+	return result;
+}

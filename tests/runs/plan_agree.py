@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""Prediction against simulation: plan_agree.py ESPALIER [CASES [SEED [noise]]]
+
+Makes random searches, asks `ESPALIER plan` what each will take and cost, lets `ESPALIER simulate` run it, and compares,
+for every combination of the switches of `planning`. Without noise time and cost must be within 0.1 %; with noise the mean of
+many simulations must be within 3 standard errors (one case in a few hundred is expected beyond: 4 is what fails).
+Prints a line for each case that differs and ends with 'N agree, N differ'. Exit status 1 if any differed.
+"""
+import itertools, json, os, random, subprocess, sys, tempfile
+
+ALLOCATORS = ["static", "naive-elastic", "elastic-greedy", "elastic-exact"]
+RUNS = int(os.environ.get("RUNS", "40"))
+
+
+def latency_table(rng):
+    """Seconds an iteration against GPUs, never rising, never better than linear."""
+    seconds, table = rng.uniform(2, 60), []
+    for gpus in (1, 2, 4, 8, 16):
+        table.append((gpus, round(seconds, 3)))
+        seconds *= rng.uniform(0.5, 1.0)
+    return table
+
+
+def span(mean, noisy, rng):
+    if not noisy or mean == 0:
+        return f'"{mean}s"'
+    return f'{{ dist = "{rng.choice(["normal", "lognormal"])}"; mean = "{mean}s"; sd = "{round(mean * rng.uniform(0.05, 0.3), 4)}s"; }}'
+
+
+def case(rng, noisy):
+    """A configuration without `planning`, and a deadline to set later or None."""
+    eta = rng.choice((2, 3, 4))
+    trials = rng.randint(4, 48)
+    least = rng.randint(1, 3)
+    most = least * eta ** rng.randint(1, 4)
+    table = ", ".join(f"({g}, {s})" for g, s in latency_table(rng))
+    per_node = rng.choice((1, 2, 4, 8))
+    sd = ' iteration = { dist = "normal"; sd = "%ss"; };' % round(rng.uniform(0.1, 1.0), 3) if noisy else ""
+    billing = "function" if rng.random() < 0.25 else "instance"
+    return f'''experiment = {{ name = "case"; metric = "loss"; goal = "minimize"; seed = {rng.randint(0, 10**6)};
+  data_gb = {float(rng.choice((0, 0, 5)))}; sync = {span(rng.choice((0, 0, 1.5)), noisy, rng)}; }};
+trial = {{ trainable = "quadratic"; colocate = {rng.choice(("true", "true", "false"))};
+  profile = {{ latency = ( {table} );{sd} start = {span(rng.choice((0, 2.5)), noisy, rng)};
+    checkpoint = {span(rng.choice((0, 0.75)), noisy, rng)}; restore = {span(rng.choice((0, 1.25)), noisy, rng)}; }}; }};
+space = {{ lr = {{ type = "real"; low = 0.001; high = 1.0; scale = "log"; }}; }};
+algorithm = {{ use = "sha"; rungs = "{rng.choice(("incremental", "cumulative"))}"; trials = {trials}; iterations_min = {least};
+  iterations_max = {most}; eta = {eta}; }};
+cloud = {{ use = "sim"; offers = ( {{ name = "node"; gpus = {per_node}; price = {round(rng.uniform(0.5, 30), 2)};
+  billing = "{billing}"; minimum_charge = "{rng.choice((0, 0, 60))}s"; data_price_gb = {rng.choice((0.0, 0.02))};
+  provision = {span(rng.choice((0, 5, 20)), noisy, rng)}; init = {span(rng.choice((0, 0, 15)), noisy, rng)};
+  bill_init = {rng.choice(("true", "false"))}; }} ); }};
+placer = {{ use = "colocate"; }};
+'''
+
+
+def answer(command):
+    run = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    lines = run.stdout.strip().splitlines()
+    return run.returncode, json.loads(lines[-1]) if lines else None, run.stderr
+
+
+def spread(values):
+    mean = sum(values) / len(values)
+    return mean, (sum((v - mean) ** 2 for v in values) / max(len(values) - 1, 1)) ** 0.5
+
+
+def compare(espalier, file, seed, noisy):
+    """What differs between plan and simulation, as text; None: no such plan; '' nothing."""
+    status, plan, err = answer([espalier, "plan", file, "--json"])
+    if status == 3:
+        return None
+    if status != 0:
+        return f"plan exits {status}: {err.strip().splitlines()[-1:]}"
+    jct, cost = plan["predicted"]["jct_s"], plan["predicted"]["cost_usd"]
+    runs, found = [], []
+    for i in range(RUNS if noisy else 1):
+        status, summary, err = answer([espalier, "simulate", file, "--json", "--seed", str(seed + i)])
+        if status != 0:
+            return f"simulate exits {status}: {err.strip().splitlines()[-1:]}"
+        if summary["status"] == "deadline":
+            return None			# cut short: nothing to compare
+        runs.append(summary)
+    for name, told in (("jct_s", jct), ("cost_usd", cost)):
+        mean, sd = spread([r[name] for r in runs])
+        # the prediction is a mean of samples, too
+        error = ((sd ** 2 / len(runs)) + (told.get("sd", 0) or 0) ** 2 / 128) ** 0.5 if noisy else 0
+        if abs(mean - told["mean"]) > max(4 * error, (0.002 if noisy else 0.001) * abs(told["mean"]) + 1e-5):
+            found.append(f"{name} {mean:.6f}, predicted {told['mean']:.6f}" + (f" (se {error:.4f})" if noisy else ""))
+    return "; ".join(found)
+
+
+def main():
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
+    espalier = sys.argv[1]
+    cases = int(sys.argv[2]) if len(sys.argv) > 2 else 20
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    noisy = len(sys.argv) > 4 and sys.argv[4] == "noise"
+    agree = differ = skipped = 0
+    for number in range(cases):
+        rng = random.Random(seed * 100003 + number)
+        text, allocator = case(rng, noisy), rng.choice(ALLOCATORS)
+        slack = rng.uniform(1.2, 6)
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "case.cfg")
+            size = rng.randint(1, 40)
+            open(file, "w").write(text + f'allocator = {{ use = "static"; gpus = {size}; }};\n')
+            status, plan, err = answer([espalier, "plan", file, "--json"])
+            fixed = status == 0
+            for queue, warm, ahead in itertools.product(("list", "chain"), ("false", "true"), ("false", "true")):
+                limit = ""
+                which = f'allocator = {{ use = "static"; gpus = {size}; }};\n'
+                if fixed and (not noisy or number % 2):
+                    limit = plan["predicted"]["jct_s"]["mean"] * slack / 2
+                    which = f'allocator = {{ use = "{allocator}"; gpus_max = 64; }};\n'
+                whole = text.replace('goal = "minimize";', 'goal = "minimize"; ' + (f'deadline = "{limit}s";' if limit else ""))
+                whole += which + f'planning = {{ queue = "{queue}"; warm = {warm}; acquire_ahead = {ahead};{" risk = 0.999;" if noisy else ""} }};\n'
+                open(file, "w").write(whole)
+                try:
+                    found = compare(espalier, file, seed, noisy)
+                except (subprocess.TimeoutExpired, ValueError, KeyError, TypeError) as error:
+                    found = f"{type(error).__name__}: {error}"
+                if found is None:
+                    skipped += 1
+                elif found == "":
+                    agree += 1
+                else:
+                    differ += 1
+                    print(f"case {number} ({allocator if limit else 'static'}, queue {queue}, warm {warm}, ahead {ahead}): {found}")
+                    if os.environ.get("KEEP"):
+                        open(os.path.join(os.environ["KEEP"], f"case{number}-{queue}-{warm}-{ahead}.cfg"), "w").write(whole)
+    print(f"{agree} agree, {differ} differ, {skipped} have no plan")
+    sys.exit(1 if differ or not agree else 0)
+
+
+main()
