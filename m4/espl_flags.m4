@@ -70,6 +70,18 @@ AC_DEFUN([ESPL_COVERAGE], [
 	AC_SUBST([COVERAGE_FLAGS])
 ])
 
+dnl Paths of the builder's do not get into what is built, through __FILE__ or debugging information: the
+dnl same sources make the same programs wherever they lie.  gcov needs the true paths.
+AC_DEFUN([ESPL_PATHS], [
+	PATH_CFLAGS=
+	AS_IF([test "x$enable_coverage" != xyes], [
+		ESPL_COMPILE_FLAG([PATH_CFLAGS], [-ffile-prefix-map=/nonexistent=.])
+		AS_IF([test "x$PATH_CFLAGS" != x], [PATH_CFLAGS=m4_normalize(['
+			-ffile-prefix-map=$(abs_top_builddir)=. -ffile-prefix-map=$(abs_top_srcdir)=.
+			-ffile-prefix-map=$(top_srcdir)/= -ffile-prefix-map=$(abs_top_srcdir)/='])])])
+	AC_SUBST([PATH_CFLAGS])
+])
+
 dnl ESPL_LIBRARY(NAME, HEADER, FUNCTION, LIBRARY, PACKAGE): a library without a .pc file; required.
 dnl Sets NAME_LIBS, empty where the C library has FUNCTION.
 AC_DEFUN([ESPL_LIBRARY], [

@@ -137,9 +137,8 @@ espl__print(struct espl__buf *b, const char *format, ...)
 	va_end(args);
 }
 
-/* Bytes of the well-formed UTF-8 sequence at p (which ends with a NUL), 0 if it is none. */
-static size_t
-utf8_length(const unsigned char *p)
+size_t
+espl__utf8_length(const unsigned char *p)
 {
 	size_t length;
 	uint32_t c, least;
@@ -172,7 +171,7 @@ espl__print_json(struct espl__buf *b, const char *text)
 
 	espl__put_u8(b, '"');
 	while (*p != '\0') {
-		size_t length = utf8_length(p);
+		size_t length = espl__utf8_length(p);
 
 		if (length == 0) {
 			espl__put(b, "\\ufffd", 6);

@@ -25,6 +25,8 @@ void espl__put_bytes(struct espl__buf *, const void *, size_t);	/* v64 length, b
 /* Text: appended without a NUL; espl__buf_text adds one that is not counted. */
 void espl__print(struct espl__buf *, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void espl__vprint(struct espl__buf *, const char *format, va_list) __attribute__((format(printf, 2, 0)));
+/* Bytes of the well-formed UTF-8 sequence at p (in a text that ends with a NUL); 0: it is none. */
+size_t espl__utf8_length(const unsigned char *p);
 void espl__print_json(struct espl__buf *, const char *text);	/* quoted and escaped         */
 void espl__print_number(struct espl__buf *, double);	/* JSON: 15 digits; not finite: null  */
 const char *espl__buf_text(struct espl__buf *);

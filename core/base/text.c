@@ -408,14 +408,11 @@ distance(const char *a, size_t a_length, const char *b, size_t b_length)
 const char *
 espl__nearest(const char *text, const char *const *names, size_t count)
 {
-	size_t length = strlen(text), best_distance = length / 3 + 2;
+	size_t length = strlen(text), best_distance = length / 3 + 1;
 	const char *best = NULL;
 
 	if (length > NEAREST_LONGEST)
 		return NULL;
-	/* A name that shares no letter is not near. */
-	if (best_distance > length)
-		best_distance = length;
 	for (size_t i = 0; i < count; i++) {
 		size_t name_length = strlen(names[i]), d;
 

@@ -16,7 +16,7 @@ char *espl__format_short(espl_span, char to[32]);	/* for people: "1m32s", "450ms
 char *espl__format_money(espl_money, char to[32]);	/* "12.24": at least 2 decimals          */
 /* A double as the shortest text that reads back equal (%.15g or %.17g). */
 char *espl__format_real(double, char to[32]);
-/* Name nearest to `text` among count names by edit distance (at most 1/3 of its length + 1),
+/* Name nearest to `text` among count names by edit distance (at most 1/3 of its length),
  * NULL if none is near. */
 const char *espl__nearest(const char *text, const char *const *names, size_t count);
 #endif

@@ -21,18 +21,25 @@ espl__tick(void)
 void
 espl__quantiles_add(struct espl__quantiles *q, int64_t ns)
 {
+	espl__quantiles_add_many(q, ns, 1);
+}
+
+void
+espl__quantiles_add_many(struct espl__quantiles *q, int64_t ns, uint64_t count)
+{
 	double at;
 	int bin;
 
+	if (count == 0)
+		return;
 	if (ns < 0)
 		ns = 0;
 	at = log((double)(ns > 0 ? ns : 1) / BIN_FIRST_NS) / log(BIN_RATIO);
 	bin = at < 0 ? 0 : at >= BIN_COUNT ? BIN_COUNT - 1 : (int)at;
-	if (q->bins[bin] < UINT32_MAX)
-		q->bins[bin]++;
+	q->bins[bin] = count < UINT32_MAX - q->bins[bin] ? q->bins[bin] + (uint32_t)count : UINT32_MAX;
 	if (q->count == 0 || ns > q->max)
 		q->max = ns;
-	q->count++;
+	q->count += count;
 }
 
 double

@@ -74,11 +74,13 @@ void espl__help_overview(struct espl__buf *);
 
 int espl__verb_run(const struct espl__args *);
 int espl__verb_resume(const struct espl__args *);
+int espl__verb_plan(const struct espl__args *);
 int espl__verb_simulate(const struct espl__args *);
 int espl__verb_status(const struct espl__args *);
 int espl__verb_best(const struct espl__args *);
 int espl__verb_explain(const struct espl__args *);
 int espl__verb_export(const struct espl__args *);
+int espl__verb_report(const struct espl__args *);
 int espl__verb_allocate(const struct espl__args *);
 int espl__verb_check(const struct espl__args *);
 int espl__verb_plugins(const struct espl__args *);

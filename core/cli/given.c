@@ -141,7 +141,7 @@ read_item(struct reader *r, const json_t *object, const struct espl__session *s,
 	                       gpus_max < item->gpus_min ? item->gpus_min : gpus_max);
 	read_granted(r, object, item);
 	item->unit = 1;
-	item->packing_max = trial->packing_max > 64 ? 64 : trial->packing_max;
+	item->packing_max = trial->packing_max;
 	item->scaling = s->profile->scaling;
 	item->scaling_count = s->profile->scaling_count;
 	item->packing = s->profile->packing;
@@ -265,18 +265,17 @@ make_cluster(struct reader *r, const json_t *root, struct espl__given_view *g)
 	g->view.gpus_granted = g->fleet.gpus - g->fleet.gpus_idle;
 }
 
-static void
-make_experiment(const struct espl__session *s, struct espl__given_view *g)
+void
+espl__given_experiment(const struct espl__session *s, struct espl_experiment *e)
 {
 	const struct espl__run_config *c = s->config;
-	struct espl_experiment *e = &g->experiment;
 
+	memset(e, 0, sizeof *e);
 	e->size = (uint32_t)sizeof *e;
 	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) | (c->warm ? ESPL_EXPERIMENT_WARM : 0)
-	           | (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0);
+	           | (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) | (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0);
 	e->name = c->name;
-	g->metrics[0] = c->metric;
-	e->metrics = g->metrics;
+	e->metrics = &c->metric;
 	e->metric_count = 1;
 	e->gpus_limit = c->gpus_limit;
 	e->deadline = c->deadline;
@@ -284,9 +283,6 @@ make_experiment(const struct espl__session *s, struct espl__given_view *g)
 	e->risk = c->risk;
 	e->weight = c->weight;
 	e->data_gb = c->data_gb;
-	g->experiments[0] = e;
-	g->view.experiments = g->experiments;
-	g->view.experiment_count = 1;
 }
 
 static void
@@ -367,7 +363,10 @@ espl__given_load(const char *path, const struct espl__session *s, struct espl__g
 			refuse(&r, "items", "hold the same id twice");
 	}
 	if (r.status == ESPL_OK) {
-		make_experiment(s, g);
+		espl__given_experiment(s, &g->experiment);
+		g->experiments[0] = &g->experiment;
+		g->view.experiments = g->experiments;
+		g->view.experiment_count = 1;
 		make_cluster(&r, root, g);
 	}
 	json_decref(root);

@@ -1,22 +1,25 @@
 /* session.c - loads a configuration and holds it against the plugins that it names. */
 #include "cli/session.h"
 
+#include <math.h>
 #include <string.h>
 #include <espalier/cloud.h>
 
 #include "base/mem.h"
+#include "cli/given.h"
 #include "exec/executor.h"
 #include "model/curves.h"
+#include "model/sold.h"
 #include "policy/call.h"
 
 espl_status
-espl__session_load(const char *path, const char *const *sets, uint32_t set_count, int need_trial,
+espl__session_load(const char *path, const char *const *sets, uint32_t set_count, enum espl__need need,
                    struct espl__session *s, struct espl__diag *diag)
 {
 	espl_status status;
 
 	memset(s, 0, sizeof *s);
-	status = espl__run_load(path, sets, set_count, need_trial, &s->config, diag);
+	status = espl__run_load(path, sets, set_count, need, &s->config, diag);
 	if (status == ESPL_OK)
 		status = espl__space_parse(s->config->space, &s->space, diag);
 	if (status == ESPL_OK)
@@ -79,31 +82,103 @@ check_trainable(const struct espl__session *s, struct espl__diag *diag)
 }
 
 static void
-add_potential(void *ctx, const struct espl_offer *offer)
+add_offer(void *ctx, const struct espl_offer *offer)
 {
-	uint64_t *gpus = ctx;
+	(void)espl__fleet_offer(ctx, offer);
+}
 
-	if ((offer->flags & ESPL_OFFER_GONE) == 0)
-		*gpus += offer->nodes_max == ESPL_ANY ? ESPL_ANY : (uint64_t)offer->nodes_max * offer->gpus;
+static const struct espl_item *
+the_item(void *ctx, uint64_t id)
+{
+	const struct espl_item *item = ctx;
+
+	return id == item->id ? item : NULL;
+}
+
+/* A trial that wants to start. */
+static void
+make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
+{
+	const struct espl__trial_config *trial = &s->config->trial;
+
+	item->iterations_left = 1;
+	item->work_s = item->work_total_s =
+		s->profile->guessed ? NAN : espl__latency_mean(&s->profile->iteration);
+	item->started = ESPL_NEVER;
+	item->bracket = item->stage = item->offer = ESPL_ANY;
+	item->weight = s->config->weight;
+	item->granted.packing = 1;
+	item->unit = 1;
+	item->gpus_min = trial->gpus_min;
+	item->gpus_max = trial->gpus_max < gpus ? trial->gpus_max : (uint32_t)gpus;
+	item->packing_max = trial->packing_max;
+	item->scaling = s->profile->scaling;
+	item->scaling_count = s->profile->scaling_count;
+	item->packing = s->profile->packing;
+	item->packing_count = s->profile->packing_count;
+	item->flags = trial->colocate ? ESPL_ITEM_COLOCATE : 0;
+}
+
+/* Is the allocator content with what is sold and with what a trial needs?  It is asked as when the
+ * first trial arrives; whatever else it says then is not yet of interest. */
+static espl_status
+ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct espl__diag *diag)
+{
+	static const espl_time zero = 0;
+	struct espl__host_env  env = { .seed = s->config->seed, .now = &zero,
+		.directory = s->config->directory };
+	struct espl_alloc_view view = ESPL_INIT(struct espl_alloc_view);
+	struct espl_item       item = ESPL_INIT(struct espl_item);
+	struct espl_experiment experiment;
+	const struct espl_item       *items[] = { &item };
+	const struct espl_experiment *experiments[] = { &experiment };
+	struct espl__caller    caller;
+	struct espl__instance *allocator;
+	struct espl__diag      why = ESPL__DIAG_INIT;
+
+	if (espl__instance_create(ESPL_ALLOCATOR, s->config->allocator.use, s->config->allocator.group,
+	                          &env, &allocator, NULL) != ESPL_OK)
+		return ESPL_OK;		/* it wants more than there is here */
+	make_item(s, espl__sold_gpus(fleet, s->config->gpus_limit), &item);
+	espl__given_experiment(s, &experiment);
+	memset(&caller, 0, sizeof caller);
+	caller.fleet = fleet;
+	caller.item = the_item;
+	caller.items_ctx = &item;
+	caller.offer_count = view.offer_count = fleet->offer_count;
+	view.why = ESPL_WHY_NODES | ESPL_WHY_ARRIVAL;
+	view.items = view.changed = items;
+	view.item_count = view.changed_count = 1;
+	view.experiments = experiments;
+	view.experiment_count = 1;
+	view.offers = (const struct espl_offer *const *)fleet->offers;
+	view.targets = fleet->targets;
+	(void)espl__call_allocate(&caller, allocator, &view, &why);
+	espl__caller_free(&caller);
+	espl__instance_destroy(allocator);
+	if (why.status != ESPL_E_CONFIG)
+		return ESPL_OK;
+	if (diag != NULL)
+		*diag = why;
+	return ESPL_E_CONFIG;
 }
 
 /* What the cloud sells: can a trial ever run on it? */
 static espl_status
 check_offers(const struct espl__session *s, struct espl__diag *diag)
 {
-	const struct espl__run_config *c = s->config;
-	uint64_t    gpus = 0;
+	struct espl__fleet fleet;
 	uint32_t    count;
-	espl_status status = espl__session_offers(s, add_potential, &gpus, &count, diag);
+	espl_status status;
 
-	if (status != ESPL_OK || count == 0 || gpus >= c->trial.gpus_min)
-		return status;
-	(void)espl__fail(diag, ESPL_E_CONFIG, "a trial needs %u GPUs (trial.gpus_min), but cloud '%s' can "
-	                 "never give more than %llu", (unsigned)c->trial.gpus_min, c->cloud.use,
-	                 (unsigned long long)gpus);
-	(void)at_use(diag, ESPL_E_CONFIG, espl__node_get(espl__tree_root(c->tree), "trial"), "gpus_min");
-	espl__hint(diag, "lower trial.gpus_min, or let the cloud hold more nodes or larger ones");
-	return ESPL_E_CONFIG;
+	espl__fleet_init(&fleet);
+	status = espl__session_offers(s, add_offer, &fleet, &count, diag);
+	if (status == ESPL_OK && count > 0)
+		status = espl__sold_suits(&fleet, s->config, diag);
+	if (status == ESPL_OK && count > 0)
+		status = ask_allocator(s, &fleet, diag);
+	espl__fleet_free(&fleet);
+	return status;
 }
 
 espl_status

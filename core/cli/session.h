@@ -12,9 +12,9 @@ struct espl__session {
 	struct espl__space      *space;
 	struct espl__profile    *profile;
 };
-/* File, core groups, space, profile.  need_trial: something must be able to train. */
+/* File, core groups, space, profile. */
 espl_status espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
-                               int need_trial, struct espl__session *, struct espl__diag *);
+                               enum espl__need, struct espl__session *, struct espl__diag *);
 void        espl__session_free(struct espl__session *);
 
 /* All plugins that are named, their options and files; starts nothing. */

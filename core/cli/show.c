@@ -1,6 +1,8 @@
 /* show.c - hooks those who watch a run into the drive. */
 #include "cli/show.h"
 
+#include <unistd.h>
+
 #include "base/log.h"
 
 static void
@@ -28,17 +30,24 @@ on_tick(void *ctx, struct espl__exec *exec)
 }
 
 static void
-on_replayed(void *ctx, struct espl__exec *exec, uint64_t lost)
+on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, const char *kept)
 {
 	struct espl__show *show = ctx;
+	const char *where = kept != NULL ? "; they are kept as " : "";
+
+	kept = kept != NULL ? kept : "";
 
 	espl__view_refresh(&show->view, exec);
 	show->view.replaying = 0;
 	if (show->results != NULL)
 		espl__results_live(show->results, exec);
-	if (lost > 0)
+	if (rest->damaged)
+		espl__log(ESPL_WARN, "the journal is damaged at byte %llu: its last %llu bytes are left "
+		          "out, and what they told of is done again%s%s", (unsigned long long)rest->at,
+		          (unsigned long long)rest->size, where, kept);
+	else if (rest->size > 0)
 		espl__log(ESPL_WARN, "the last %llu bytes of the journal were not written whole and are "
-		          "left out", (unsigned long long)lost);
+		          "left out%s%s", (unsigned long long)rest->size, where, kept);
 }
 
 static void
@@ -70,7 +79,8 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 	memset(show, 0, sizeof *show);
 	espl__view_init(&show->view, s->config, s->space, drive->simulated, drive->resume);
 	show->interrupt = drive->interrupt;
-	if (drive->dir != NULL)
+	/* A finished run can be looked at where nothing can be written. */
+	if (drive->dir != NULL && (!drive->resume || access(drive->dir, W_OK) == 0))
 		show->results = espl__results_open(&setup);
 	if (as == ESPL__SHOW_JSON)
 		show->events = espl__events_new(&show->view, stdout);
@@ -86,9 +96,14 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 }
 
 void
-espl__show_end(struct espl__show *show, const struct espl__exec_summary *summary)
+espl__show_end(struct espl__show *show, const struct espl__exec_summary *summary, const char *broken,
+               const char *why)
 {
 	espl__view_finish(&show->view, summary);
+	if (broken != NULL) {
+		espl__totals_set(&show->view.totals.status, broken);
+		espl__totals_set(&show->view.totals.text, why);
+	}
 	espl__results_close(show->results, &show->view.totals);
 	espl__live_free(show->live);
 	espl__lines_free(show->lines);

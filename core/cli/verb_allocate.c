@@ -329,7 +329,7 @@ espl__verb_allocate(const struct espl__args *args)
 	memset(&d, 0, sizeof d);
 	memset(&env, 0, sizeof env);
 	d.objective = d.bound = NAN;
-	status = espl__session_load(args->positional[0], sets, count, 0, &d.session, &diag);
+	status = espl__session_load(args->positional[0], sets, count, ESPL__NEED_NOTHING, &d.session, &diag);
 	free(sets);
 	if (status == ESPL_OK)
 		status = prepare(&d, args->positional[1], &env, &diag);

@@ -34,7 +34,8 @@ espl__verb_status(const struct espl__args *args)
 		espl__print(&text, "\n");
 		return finish(r, &text);
 	}
-	espl__totals_text(&r->totals, &text);
+	espl__totals_text(&r->totals, 1, &text);
+	espl__totals_logs_text(&r->totals, args->positional[0], &text);
 	if (r->running && r->totals.deadline_s > r->totals.jct_s)
 		espl__print(&text, "  left    %s to the deadline\n",
 		            espl__format_seconds(r->totals.deadline_s - r->totals.jct_s, left));
@@ -45,6 +46,9 @@ espl__verb_status(const struct espl__args *args)
 	}
 	if (!r->running && strcmp(r->totals.status, "interrupted") == 0 && !r->totals.simulated)
 		espl__print(&text, "\n  go on with: espalier resume %s\n", args->positional[0]);
+	if (!r->running && strcmp(r->totals.status, "failed") == 0 && !r->totals.simulated && !r->totals.over)
+		espl__print(&text, "\n  when the cause is mended, go on with: espalier resume %s\n",
+		            args->positional[0]);
 	return finish(r, &text);
 }
 
@@ -72,14 +76,16 @@ espl__verb_explain(const struct espl__args *args)
 	struct espl__diag     diag = ESPL__DIAG_INIT;
 	struct espl__buf      text = { NULL, 0, 0 };
 	struct espl__reading *r;
-	int64_t trial;
+	int64_t trial = -1;
 	int     status;
 
-	if (espl__parse_int(args->positional[1], &trial) < 0 || trial < 0)
+	if (args->positional[1] != NULL && (espl__parse_int(args->positional[1], &trial) < 0 || trial < 0))
 		return espl__cli_usage(args, "'%s' is no trial's number", args->positional[1]);
 	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
-	if (espl__explain(r, (uint64_t)trial, &text, &diag) == ESPL_OK)
+	if (trial < 0)
+		espl__explain_run(r, &text);
+	if (trial < 0 || espl__explain(r, (uint64_t)trial, &text, &diag) == ESPL_OK)
 		return finish(r, &text);
 	status = espl__cli_fail(&diag);
 	espl__buf_free(&text);

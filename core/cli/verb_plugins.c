@@ -178,7 +178,7 @@ say_trial(const struct espl__session *s, struct espl__buf *b)
 	else
 		espl__print(b, ", %u to %u GPUs", t->gpus_min, t->gpus_max);
 	if (t->packing_max > 1)
-		espl__print(b, ", up to %u on one GPU", t->packing_max);
+		espl__print(b, ", up to %u on one GPU where the allocator packs", t->packing_max);
 	espl__print(b, "\n  profile     ");
 	if (s->profile->guessed)
 		espl__print(b, "none: 1 s an iteration, no gain from GPUs (predictions are guesses)\n");
@@ -188,22 +188,57 @@ say_trial(const struct espl__session *s, struct espl__buf *b)
 		            s->profile->scaling[s->profile->scaling_count - 1].x);
 }
 
+/* Is there such a file where a trial would look for it? */
+static int
+there(const struct espl__trial_config *t, const char *name, int mode)
+{
+	char *file = name[0] == '/' ? espl__strdup(name) : espl__format("%s/%s", t->directory, name);
+	int   found = access(file, mode) == 0;
+
+	free(file);
+	return found;
+}
+
+/* The argument that is a script: by its ending, or the first one of an interpreter. */
+static const char *
+script_of(const struct espl__trial_config *t)
+{
+	static const char *const endings[] = { ".py", ".sh", ".R", ".jl", ".pl", ".rb", ".js", ".lua" };
+	static const char *const interpreters[] = { "python", "sh", "bash", "dash", "zsh", "ksh",
+		"Rscript", "julia", "perl", "ruby", "node", "lua", "luajit" };
+	const char *base = strrchr(t->command[0], '/'), *ending;
+	uint32_t    i;
+	size_t      k, length;
+
+	for (i = 1; i < t->command_count; i++) {
+		ending = strrchr(t->command[i], '.');
+		for (k = 0; ending != NULL && k < sizeof endings / sizeof endings[0]; k++) {
+			if (t->command[i][0] != '-' && strcmp(ending, endings[k]) == 0)
+				return t->command[i];
+		}
+	}
+	base = base != NULL ? base + 1 : t->command[0];
+	length = strcspn(base, "0123456789.");	/* python3.12 */
+	for (k = 0; t->command_count > 1 && k < sizeof interpreters / sizeof interpreters[0]; k++) {
+		if (strlen(interpreters[k]) == length && strncmp(base, interpreters[k], length) == 0
+		    && t->command[1][0] != '-')
+			return t->command[1];
+	}
+	return NULL;
+}
+
 /* Not an error: what runs a command is a node, and that need not be this machine. */
 static void
 warn_of_command(const struct espl__trial_config *t)
 {
-	const char *path = getenv("PATH"), *end;
+	const char *path = getenv("PATH"), *end, *script;
 	char       *file = NULL;
 	int         found = 0;
 
 	if (t->command_count == 0)
 		return;
-	if (strchr(t->command[0], '/') != NULL) {
-		file = t->command[0][0] == '/' ? espl__strdup(t->command[0])
-		       : espl__format("%s/%s", t->directory, t->command[0]);
-		found = access(file, X_OK) == 0;
-		free(file);
-	}
+	if (strchr(t->command[0], '/') != NULL)
+		found = there(t, t->command[0], X_OK);
 	for (; !found && path != NULL && strchr(t->command[0], '/') == NULL; path = end) {
 		end = strchr(path, ':');
 		file = espl__format("%.*s/%s", (int)(end != NULL ? end - path : (long)strlen(path)), path,
@@ -215,6 +250,10 @@ warn_of_command(const struct espl__trial_config *t)
 	if (!found)
 		fprintf(stderr, "espalier: warning: the program '%s' is not found on this machine\n",
 		        t->command[0]);
+	script = script_of(t);
+	if (script != NULL && !there(t, script, R_OK))
+		fprintf(stderr, "espalier: warning: the script '%s' of trial.command is not found in '%s'\n",
+		        script, t->directory);
 }
 
 static void
@@ -277,7 +316,7 @@ espl__verb_check(const struct espl__args *args)
 	struct espl__session s;
 	const char **sets;
 	uint32_t     count = espl__arg_all(args, "set", &sets), offers;
-	espl_status  status = espl__session_load(args->positional[0], sets, count, 0, &s, &diag);
+	espl_status  status = espl__session_load(args->positional[0], sets, count, ESPL__NEED_SEARCH, &s, &diag);
 	int          result;
 
 	free(sets);

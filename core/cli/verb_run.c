@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/folder.h"
+#include "cli/plan.h"
 #include "cli/show.h"
 #include "exec/journal.h"
 #include "report/reading.h"
@@ -19,6 +20,7 @@ struct job {				/* one run from folder to exit status */
 	char *dir;			/* NULL: nothing is kept                                */
 	const char *shown;		/* the folder as the user would write it                */
 	int   made, json, quiet;
+	int   begun;			/* what is in the folder was put there by this command  */
 	int   many;			/* --runs: no events, numbers gather in `spread`        */
 	struct spread { uint64_t count; double sum, squares, least, most; } spread[3];
 };
@@ -70,7 +72,10 @@ print_summary(struct job *job, const struct espl__totals *totals)
 		espl__totals_json(totals, "summary", 0, &text);
 		espl__print(&text, "\n");
 	} else {
-		espl__totals_text(totals, &text);
+		/* Why it failed is said on standard error, and where to look. */
+		espl__totals_text(totals, 0, &text);
+		if (job->dir != NULL && strcmp(totals->status, "failed") != 0)
+			espl__totals_logs_text(totals, job->shown, &text);
 		if (job->dir != NULL)
 			espl__print(&text, "  folder  %s\n", job->shown);
 	}
@@ -87,49 +92,75 @@ say_resume(const struct job *job)
 		fprintf(stderr, "espalier: interrupted\n");
 }
 
-/* The numbers as far as the run came, with the word for how it ended. */
 static void
-print_broken(struct job *job, struct espl__totals *totals, const char *word, const struct espl__diag *diag)
+say_failed(const struct job *job, const struct espl__totals *totals)
 {
-	espl__totals_set(&totals->status, word);
-	espl__totals_set(&totals->text, diag->text);
-	if (job->json)
-		print_summary(job, totals);
+	if (totals->text != NULL)
+		fprintf(stderr, "espalier: error: %s\n", totals->text);
+	if (job->dir == NULL || job->drive.simulated)
+		return;
+	fprintf(stderr, "hint: ");
+	if (espl__folder_has(job->dir, "trials"))
+		fprintf(stderr, "what trials print is in %s/trials/ID/log; ", job->shown);
+	if (totals->over)
+		fprintf(stderr, "this search is over; when the cause is mended, begin another\n");
+	else
+		fprintf(stderr, "when the cause is mended, `espalier resume %s` goes on\n", job->shown);
+}
+
+/* How a run ends that drive could not go on with; NULL: there was none. */
+static const char *
+broken(const struct job *job, espl_status status)
+{
+	int resumable = job->dir != NULL && !job->drive.simulated && espl__folder_has(job->dir, "run.cfg");
+
+	if (status == ESPL_OK || espl__cli_exit(status) != ESPL__EXIT_FAILED)
+		return NULL;
+	/* Trouble of the machine's, not of the search: a full disk, a lost file. */
+	if (interrupts > 0 || (resumable && (status == ESPL_E_LIMIT || status == ESPL_E_REMOTE
+	                                     || status == ESPL_E_NOMEM)))
+		return "interrupted";
+	return "failed";
+}
+
+/* Before anything was begun, or instead of it. */
+static int
+fail(const struct job *job, const struct espl__diag *diag, double least_s, double least_usd)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+
+	if (diag->status == ESPL_E_INFEASIBLE && job->json) {
+		espl__infeasible_json(least_s, least_usd, &text);
+		(void)espl__cli_print(&text);
+		espl__buf_free(&text);
+	}
+	return espl__cli_fail(diag);
 }
 
 /* drive could not go on: message and exit status. */
 static int
 report_failure(struct job *job, espl_status status, const struct espl__exec_summary *summary,
-               struct espl__totals *totals, const struct espl__diag *diag)
+               const struct espl__totals *totals, const struct espl__diag *diag)
 {
-	int resumable = job->dir != NULL && !job->drive.simulated && espl__folder_has(job->dir, "run.cfg");
+	const char *how = broken(job, status);
 
-	if (status == ESPL_E_INFEASIBLE && job->json) {
-		printf("{\"feasible\": false, \"least\": {\"jct_s\": null, \"cost_usd\": null}}\n");
-		(void)fflush(stdout);
-	}
-	espl__diag_print(stderr, diag);
-	if (!job->drive.resume && job->dir != NULL && summary->running == 0 && summary->reports == 0
+	(void)fail(job, diag, summary->least_s, summary->least_usd);
+	if (job->begun && summary->running == 0 && summary->reports == 0
 	    && (status == ESPL_E_CONFIG || status == ESPL_E_INFEASIBLE || status == ESPL_E_UNSUPPORTED)) {
 		espl__folder_undo(job->dir, job->made);		/* nothing was begun */
 		return espl__cli_exit(status);
 	}
-	if (espl__cli_exit(status) != ESPL__EXIT_FAILED)
+	if (how == NULL)
 		return espl__cli_exit(status);
-	if (interrupts > 0) {
-		print_broken(job, totals, "interrupted", diag);
+	if (job->json)
+		print_summary(job, totals);	/* as far as it came */
+	if (strcmp(how, "failed") == 0)
+		return ESPL__EXIT_FAILED;
+	if (interrupts > 0)
 		say_resume(job);
-		return ESPL__EXIT_INTERRUPTED;
-	}
-	/* Trouble of the machine's, not of the search: a full disk, a lost file. */
-	if (resumable && (status == ESPL_E_LIMIT || status == ESPL_E_REMOTE || status == ESPL_E_NOMEM)) {
-		print_broken(job, totals, "interrupted", diag);
-		if (diag->hint[0] == '\0')
-			fprintf(stderr, "hint: when that is mended, `espalier resume %s` goes on\n", job->shown);
-		return ESPL__EXIT_INTERRUPTED;
-	}
-	print_broken(job, totals, "failed", diag);
-	return ESPL__EXIT_FAILED;
+	else if (diag->hint[0] == '\0')
+		fprintf(stderr, "hint: when that is mended, `espalier resume %s` goes on\n", job->shown);
+	return ESPL__EXIT_INTERRUPTED;
 }
 
 static void
@@ -164,7 +195,9 @@ drive_once(struct job *job)
 	job->drive.interrupt = &interrupts;
 	espl__show_begin(&show, &job->session, job->as, &job->drive);
 	status = espl__drive(&job->drive, &summary, &diag);
-	espl__show_end(&show, &summary);
+	if (status == ESPL_E_INFEASIBLE)
+		espl__plan_least(&diag, job->session.config, summary.least_s, summary.least_usd);
+	espl__show_end(&show, &summary, broken(job, status), diag.text);
 	if (status != ESPL_OK) {
 		result = report_failure(job, status, &summary, &show.view.totals, &diag);
 	} else {
@@ -174,8 +207,7 @@ drive_once(struct job *job)
 		spread_add(&job->spread[2], show.view.totals.best_metric);
 		if (summary.how == ESPL__RUN_FAILED) {
 			result = ESPL__EXIT_FAILED;
-			if (show.view.totals.text != NULL)
-				fprintf(stderr, "espalier: error: %s\n", show.view.totals.text);
+			say_failed(job, &show.view.totals);
 		} else if (summary.how == ESPL__RUN_INTERRUPTED) {
 			say_resume(job);
 			result = ESPL__EXIT_INTERRUPTED;
@@ -218,7 +250,7 @@ load(struct job *job, const char *extra_set, struct espl__diag *diag)
 		sets = espl__realloc(sets, count + 1, sizeof *sets);
 		sets[count++] = extra_set;
 	}
-	status = espl__session_load(job->args->positional[0], sets, count, 1, &job->session, diag);
+	status = espl__session_load(job->args->positional[0], sets, count, ESPL__NEED_TRIAL, &job->session, diag);
 	free(sets);
 	return status;
 }
@@ -234,6 +266,7 @@ make_folder(struct job *job, const char *given, const char *faults, struct espl_
 		diag->status = ESPL_E_CONFIG;
 		return ESPL_E_CONFIG;
 	}
+	job->begun = 1;
 	job->shown = given != NULL ? given : strrchr(job->dir, '/') + 1;
 	return ESPL_OK;
 }
@@ -262,13 +295,14 @@ espl__verb_run(const struct espl__args *args)
 			printf("espalier: run's folder: %s\n", job.shown);
 		result = drive_once(&job);
 	} else {
-		result = espl__cli_fail(&diag);
+		result = fail(&job, &diag, NAN, NAN);
 	}
 	job_end(&job);
 	return result;
 }
 
-/* What kind of run the folder holds; a driver killed before it wrote a journal left none. */
+/* What kind of run the folder holds; a driver killed before it wrote a journal left none, or an
+ * empty one. */
 static espl_status
 look_at_journal(struct job *job, struct espl__diag *diag)
 {
@@ -277,7 +311,7 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 	char       *path = espl__format("%s/journal", job->dir);
 	espl_status status = ESPL_OK;
 
-	job->drive.resume = espl__folder_has(job->dir, "journal");
+	job->drive.resume = espl__folder_has(job->dir, "journal") && !espl__mend_hollow(path);
 	/* The driver locks the folder itself; this is to say so before anything is touched. */
 	if (espl__run_held(job->dir)) {
 		status = espl__fail(diag, ESPL_E_BUSY, "another espalier is at work in '%s'", job->shown);
@@ -288,6 +322,9 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 			job->drive.simulated = header.simulated;
 			espl__journal_reader_free(reader);
 		}
+	} else if (espl__folder_has(job->dir, "journal")) {
+		espl__log(ESPL_WARN, "nothing was written yet in the journal in '%s': the run begins anew",
+		          job->shown);
 	} else if (espl__folder_has(job->dir, "trials")) {
 		espl__log(ESPL_WARN, "the journal in '%s' is gone: the run begins anew", job->shown);
 	}
@@ -313,7 +350,7 @@ espl__verb_resume(const struct espl__args *args)
 		status = look_at_journal(&job, &diag);
 	if (status == ESPL_OK) {
 		config = espl__format("%s/run.cfg", job.dir);
-		status = espl__session_load(config, NULL, 0, 1, &job.session, &diag);
+		status = espl__session_load(config, NULL, 0, ESPL__NEED_TRIAL, &job.session, &diag);
 	}
 	/* Without a journal nothing tells whether it was simulated, but the cloud. */
 	if (status == ESPL_OK && !job.drive.resume)
@@ -325,7 +362,7 @@ espl__verb_resume(const struct espl__args *args)
 		catch_signals();
 		result = drive_once(&job);
 	} else {
-		result = espl__cli_fail(&diag);
+		result = fail(&job, &diag, NAN, NAN);
 	}
 	free(config);
 	free(faults);
@@ -438,7 +475,7 @@ espl__verb_simulate(const struct espl__args *args)
 		catch_signals();
 		result = simulate_runs(&job, runs);
 	} else {
-		result = espl__cli_fail(&diag);
+		result = fail(&job, &diag, NAN, NAN);
 	}
 	free(set);
 	job_end(&job);

@@ -23,7 +23,8 @@ static const struct espl__flag run_flags[] = {
 	SET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
 static const struct espl__flag resume_flags[] = {
-	{ "accept", 0, NULL, "go on from the recorded decisions where plugins decide otherwise now" },
+	{ "accept", 0, NULL, "go on from the recorded decisions where plugins decide otherwise now, "
+	                     "and without what lies behind damage in the journal" },
 	QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
 static const struct espl__flag simulate_flags[] = {
@@ -33,14 +34,24 @@ static const struct espl__flag simulate_flags[] = {
 	{ "dir", 'd', "DIR", "keep journal and results there; default: keep nothing" },
 	SET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
+static const struct espl__flag plan_flags[] = {
+	{ "allocator", 'a', "NAME", "plan with this allocator in place of the file's" },
+	{ "compare", 'c', NULL, "all allocators that can plan, side by side" },
+	{ "frontier", 'f', NULL, "what each deadline would cost" },
+	{ "gpus", 'g', "N[,N...]", "predict this plan, GPUs per stage or one number for all" },
+	SET_FLAG, JSON_FLAG, END_FLAGS
+};
 static const struct espl__flag json_flags[] = { JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_json_flags[] = { SET_FLAG, JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_flags[] = { SET_FLAG, END_FLAGS };
 static const struct espl__flag export_flags[] = {
 	{ "format", 'f', "csv|json", "csv: one table; json: everything" },
 	{ "table", 't', "NAME", "csv: trials (default), reports, gangs, nodes, charges, groups, "
-	                        "decisions or notes" },
+	                        "predictions, plan, decisions or notes" },
 	{ "output", 'o', "OUT", "write there; default standard output" }, END_FLAGS
+};
+static const struct espl__flag report_flags[] = {
+	{ "output", 'o', "FILE.html", "write there; default DIR/report.html; - is standard output" }, END_FLAGS
 };
 static const struct espl__flag help_flags[] = {
 	{ "markdown", 0, NULL, "print Markdown" },
@@ -58,6 +69,14 @@ const struct espl__verb espl__verbs[] = {
 	  "The journal in DIR is replayed, then the run goes on where it was.  A finished run prints\n"
 	  "its summary.  DIR may have been moved.\n",
 	  resume_flags, 1, 1, espl__verb_resume },
+	{ "plan", "FILE [--allocator NAME | --gpus N[,N...]] [--compare] [--frontier] "
+	  "[--set PATH=VALUE]... [--json]", "what the search will take and cost, before a cent is spent",
+	  "The allocator plans how many GPUs each stage gets, from the algorithm's stages, the trial's\n"
+	  "profile and the cloud's terms; nothing is started, and nothing that trains is needed.  It\n"
+	  "takes the cheapest plan that meets the deadline, or the soonest that a budget allows.  Exit\n"
+	  "status 3: none does; the least that would do is said.  Another allocator gets those of the\n"
+	  "file's options that it knows too.\n",
+	  plan_flags, 1, 1, espl__verb_plan },
 	{ "simulate", "FILE [--seed N] [--runs N] [--faults FILE] [--dir DIR] [--set PATH=VALUE]... "
 	  "[--quiet|--json]", "the same run on a virtual clock",
 	  "The policies and the executor are those of `run`; machines and trials are simulated from\n"
@@ -67,12 +86,16 @@ const struct espl__verb espl__verbs[] = {
 	  json_flags, 1, 1, espl__verb_status },
 	{ "best", "DIR [--json]", "the best trial of a run and its parameters", "",
 	  json_flags, 1, 1, espl__verb_best },
-	{ "explain", "DIR TRIAL", "what was decided for a trial, when and why", "",
-	  NULL, 2, 2, espl__verb_explain },
+	{ "explain", "DIR [TRIAL]", "what was decided for the run or one trial, when and why", "",
+	  NULL, 1, 2, espl__verb_explain },
 	{ "export", "DIR --format csv|json [--table NAME] [-o OUT]",
 	  "results for other programs",
 	  "DIR/results.db can also be queried directly: it is an SQLite file.\n",
 	  export_flags, 1, 1, espl__verb_export },
+	{ "report", "DIR [-o FILE.html]", "plan and reality on one page, for a browser",
+	  "Nodes and trials over time beside the plan, GPUs and cost over time, learning curves and\n"
+	  "tables, also while the run goes on.  The page is one file that fetches nothing.\n",
+	  report_flags, 1, 1, espl__verb_report },
 	{ "allocate", "FILE VIEW.json [--set PATH=VALUE]... [--json]",
 	  "one online decision of FILE's allocator on a given view",
 	  "For authors of allocators, and for tests.  VIEW.json holds now_s, event (arrival,\n"

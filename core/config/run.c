@@ -165,14 +165,31 @@ check_names(const struct espl__values *values, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+static void
+no_experiment(struct espl__run_config *config)
+{
+	static const struct espl_latency nothing = { .kind = ESPL_CONSTANT };
+
+	config->name = config->metric = "";
+	config->deadline = ESPL_NEVER;
+	config->budget = INT64_MAX;
+	config->weight = 1.0;
+	config->gpus_limit = ESPL_ANY;
+	config->sync = &nothing;
+}
+
 static espl_status
-read_experiment(struct espl__run_config *config, struct espl__diag *diag)
+read_experiment(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
 	static const char *const known[] = { "first", NULL };
 	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "experiment");
 	struct espl__values     *values;
 	espl_status              status;
 
+	if (group == NULL && need == ESPL__NEED_NOTHING) {
+		no_experiment(config);
+		return ESPL_OK;
+	}
 	if (group == NULL) {
 		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section 'experiment' is missing");
 		espl__hint(diag, "experiment = { name = \"...\"; metric = \"...\"; goal = \"minimize\"; };");
@@ -322,7 +339,7 @@ read_paths(struct espl__run_config *config, struct espl__diag *diag)
 }
 
 static espl_status
-check_trial(struct espl__run_config *config, const struct espl__node *group, int need_trial,
+check_trial(struct espl__run_config *config, const struct espl__node *group, enum espl__need need,
             struct espl__diag *diag)
 {
 	struct espl__trial_config *trial = &config->trial;
@@ -333,7 +350,7 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, int
 		espl__hint(diag, "a trainable is a C plugin, a command any program, curves are recorded ones");
 		return ESPL_E_CONFIG;
 	}
-	if (kinds == 0 && need_trial) {
+	if (kinds == 0 && need == ESPL__NEED_TRIAL) {
 		espl__fail_at(diag, ESPL_E_CONFIG, group != NULL ? group->file : config->path,
 		              group != NULL ? group->line : 0, "nothing says how a trial is trained");
 		espl__hint(diag, "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
@@ -356,7 +373,7 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, int
 }
 
 static espl_status
-read_trial(struct espl__run_config *config, int need_trial, struct espl__diag *diag)
+read_trial(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
 	static const char *const known[] = { "command", "options", "profile", "env", NULL };
 	const struct espl__node   *group = espl__node_get(espl__tree_root(config->tree), "trial");
@@ -380,25 +397,29 @@ read_trial(struct espl__run_config *config, int need_trial, struct espl__diag *d
 	trial->colocate = (int)value_of(values, TRIAL_COLOCATE)->as.i;
 	trial->checkpoint_every = value_of(values, TRIAL_CHECKPOINT_EVERY)->as.i;
 	trial->report_limit = value_of(values, TRIAL_REPORT_LIMIT)->as.i;
+	trial->save_limit = value_of(values, TRIAL_SAVE_LIMIT)->as.i;
 	trial->grace = value_of(values, TRIAL_GRACE)->as.i;
 	trial->file_max = value_of(values, TRIAL_FILE_MAX)->as.i;
+	trial->log_limit = value_of(values, TRIAL_LOG_LIMIT)->as.i;
 	status = read_command(trial, espl__node_get(group, "command"), diag);
 	if (status == ESPL_OK)
 		status = read_nodes(trial, group, diag);
 	if (status == ESPL_OK)
 		status = read_paths(config, diag);
 	if (status == ESPL_OK)
-		status = check_trial(config, group, need_trial, diag);
+		status = check_trial(config, group, need, diag);
 	return status;
 }
 
 /* ---- space, planning, plugins ------------------------------------------------------ */
 
 static espl_status
-read_space(struct espl__run_config *config, struct espl__diag *diag)
+read_space(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
 	const struct espl__node *space = espl__node_get(espl__tree_root(config->tree), "space");
 
+	if (space == NULL && need == ESPL__NEED_NOTHING)
+		return ESPL_OK;
 	if (space == NULL) {
 		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section 'space' is missing");
 		espl__hint(diag, "space = { lr = { type = \"real\"; low = 1e-4; high = 0.1; scale = \"log\"; }; };");
@@ -468,20 +489,20 @@ read_section(struct espl__run_config *config, const char *name, const char *use,
 }
 
 static espl_status
-read_all(struct espl__run_config *config, int need_trial, struct espl__diag *diag)
+read_all(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
 	espl_status status = check_top(espl__tree_root(config->tree), diag);
 
 	if (status == ESPL_OK)
 		status = find_directory(config, diag);
 	if (status == ESPL_OK)
-		status = read_experiment(config, diag);
+		status = read_experiment(config, need, diag);
 	if (status == ESPL_OK)
-		status = read_trial(config, need_trial, diag);
+		status = read_trial(config, need, diag);
 	if (status == ESPL_OK)
-		status = read_space(config, diag);
+		status = read_space(config, need, diag);
 	if (status == ESPL_OK)
-		status = read_section(config, "algorithm", "random", 1, &config->algorithm, diag);
+		status = read_section(config, "algorithm", "random", need != ESPL__NEED_NOTHING, &config->algorithm, diag);
 	if (status == ESPL_OK)
 		status = read_section(config, "allocator", "static", 0, &config->allocator, diag);
 	if (status == ESPL_OK)
@@ -494,7 +515,7 @@ read_all(struct espl__run_config *config, int need_trial, struct espl__diag *dia
 }
 
 espl_status
-espl__run_load(const char *path, const char *const *sets, uint32_t set_count, int need_trial,
+espl__run_load(const char *path, const char *const *sets, uint32_t set_count, enum espl__need need,
                struct espl__run_config **to, struct espl__diag *diag)
 {
 	struct espl__run_config *config = espl__alloc(sizeof *config);
@@ -506,7 +527,7 @@ espl__run_load(const char *path, const char *const *sets, uint32_t set_count, in
 	for (uint32_t i = 0; status == ESPL_OK && i < set_count; i++)
 		status = espl__tree_set(config->tree, sets[i], diag);
 	if (status == ESPL_OK)
-		status = read_all(config, need_trial, diag);
+		status = read_all(config, need, diag);
 	if (status != ESPL_OK) {
 		espl__run_free(config);
 		return status;

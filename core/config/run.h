@@ -28,8 +28,10 @@ struct espl__trial_config {
 	int         colocate;
 	espl_span   checkpoint_every;	/* ask for one when the last is older; 0 never         */
 	espl_span   report_limit;	/* no report within it: the gang is ended as hung; 0 none */
+	espl_span   save_limit;		/* not saved so long after `pause`: the gang is ended; 0 none */
 	espl_span   grace;		/* between asking to end and SIGKILL                  */
 	int64_t     file_max;		/* RLIMIT_FSIZE of ranks, bytes; 0 none               */
+	int64_t     log_limit;		/* of a trial's log, bytes; 0 none                    */
 };
 struct espl__run_config {
 	struct espl__tree *tree;	/* owns all nodes                                     */
@@ -57,10 +59,13 @@ struct espl__run_config {
 	double      risk;
 	struct espl__values *experiment_values, *trial_values, *planning_values;
 };
+/* Which sections must be there: those of a search (experiment, space, algorithm); also something
+ * that trains; or none, as for one decision of an allocator. */
+enum espl__need { ESPL__NEED_SEARCH, ESPL__NEED_TRIAL, ESPL__NEED_NOTHING };
 /* sets: --set assignments.  Checks all core groups, unknown top-level names, and that what is
- * needed is there (experiment, space, algorithm).  `need_trial`: 1 where something must train. */
+ * needed is there.  Without an experiment its members are as if nothing but a name were given. */
 espl_status espl__run_load(const char *path, const char *const *sets, uint32_t set_count,
-                           int need_trial, struct espl__run_config **, struct espl__diag *);
+                           enum espl__need, struct espl__run_config **, struct espl__diag *);
 void        espl__run_free(struct espl__run_config *);
 /* The resolved configuration as a file that loads back to the same run: all paths in it
  * absolute, secrets left out. */

@@ -44,7 +44,8 @@ static const struct espl_option trial_options[] = {
 	[TRIAL_GPUS_MAX] = { .name = "gpus_max", .type = ESPL_OPT_INT, .min = "1", .max = "4294967294",
 		.help = "Most GPUs a trial can use. Absent: no limit." },
 	[TRIAL_PACKING_MAX] = { .name = "packing_max", .type = ESPL_OPT_INT, .fallback = "1",
-		.min = "1", .max = "256", .help = "Trials that may share one GPU." },
+		.min = "1", .max = "64", .help = "Trials that may share one GPU; 1: none does. Whether they do is the allocator's "
+		        "choice: 'fair' packs only with its option packing." },
 	[TRIAL_CHECKPOINT] = { .name = "checkpoint", .type = ESPL_OPT_BOOL, .fallback = "true",
 		.help = "Can trials save their state and go on from it?" },
 	[TRIAL_CHECKPOINT_EVERY] = { .name = "checkpoint_every", .type = ESPL_OPT_SPAN,
@@ -57,18 +58,25 @@ static const struct espl_option trial_options[] = {
 	[TRIAL_REPORT_LIMIT] = { .name = "report_limit", .type = ESPL_OPT_SPAN, .fallback = "1h",
 		.min = "0s", .help = "A trial that reports nothing for so long has hung and is ended; "
 		                     "0s: never." },
+	[TRIAL_SAVE_LIMIT] = { .name = "save_limit", .type = ESPL_OPT_SPAN, .fallback = "10m",
+		.min = "0s", .help = "A trial that was told to pause and has not saved within it is ended, and "
+		                     "has failed; 0s: it may take any time." },
 	[TRIAL_GRACE] = { .name = "grace", .type = ESPL_OPT_SPAN, .fallback = "10s", .min = "0s",
-		.help = "Time between asking a trial to end and killing it." },
+		.help = "Time between asking a trial to end and killing it. One that was told to pause has it "
+		        "from its checkpoint on." },
 	[TRIAL_FILE_MAX] = { .name = "file_max", .type = ESPL_OPT_BYTES, .fallback = "0",
 		.help = "Largest file a trial may write; 0: no limit." },
+	[TRIAL_LOG_LIMIT] = { .name = "log_limit", .type = ESPL_OPT_BYTES, .fallback = "64MiB",
+		.help = "Size of a trial's log. What is printed beyond it is dropped, but for the end of "
+		        "what a failing rank printed; 0: no limit." },
 };
 static const struct espl__core_member trial_members[] = {
 	{ "command", "array of strings", "A program in any language that trains: "
 	  "[ \"python3\", \"train.py\" ]. The first is looked up in PATH; no shell is between." },
 	{ "options", "group", "Options of the trainable." },
-	{ "profile", "string or group", "What training takes: \"auto\" (measured while it runs), a file "
-	  "made by `espalier profile`, or a group { iteration; scaling; packing; latency; start; "
-	  "checkpoint; restore; }." },
+	{ "profile", "string or group", "What training takes: \"auto\" (measured while it runs; simulate "
+	  "takes 1 s an iteration), a group { iteration; scaling; packing; latency; start; checkpoint; "
+	  "restore; }, or the name of a file that holds these, JSON or libconfig." },
 	{ "env", "group of strings", "Added to the environment of every rank." },
 };
 

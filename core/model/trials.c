@@ -141,6 +141,18 @@ espl__trial_again(struct espl__trials *t, struct espl__trial *trial)
 	g->asked = 1;
 }
 
+/* One that trains on has still come to the end of what it was given first. */
+static void
+count_completed(struct espl__trials *t, struct espl__trial *trial, espl_trial_state to)
+{
+	uint8_t completed = to == ESPL_TRIAL_RESTING || to == ESPL_TRIAL_ENDED ? 1
+	                    : to == ESPL_TRIAL_FAILED ? 0 : trial->completed;
+
+	t->completed += completed;
+	t->completed -= trial->completed;
+	trial->completed = completed;
+}
+
 void
 espl__trial_state(struct espl__trials *t, struct espl__trial *trial, espl_trial_state to)
 {
@@ -154,6 +166,7 @@ espl__trial_state(struct espl__trials *t, struct espl__trial *trial, espl_trial_
 	ESPL__ASSERT(was_active || to == ESPL_TRIAL_ENDED);	/* RESTING comes back by continue */
 	--*count_of(t, from);
 	++*count_of(t, to);
+	count_completed(t, trial, to);
 	trial->pub.state = to;
 	if (was_active && !is_active) {
 		struct espl__trial_group *g = espl__group_at(t, trial->pub.group);

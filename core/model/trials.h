@@ -26,13 +26,16 @@ struct espl__trial {
 	uint8_t  unsaved;		/* ended at its budget, but its last checkpoint was lost */
 	uint8_t  save_asked;		/* a clone or the algorithm wants a checkpoint         */
 	uint8_t  verdict;		/* espl_verdict to carry out at the next boundary, 0 none */
+	uint8_t  completed;		/* came to rest or ended once; counted, unless it failed */
 };
 struct espl__trial_group {
 	uint64_t id;
 	uint32_t flags;			/* ESPL_GROUP_OPEN while more may come                 */
 	uint32_t bracket, stage, concurrency;
 	uint64_t trials, active;	/* added; of these waiting or running                  */
-	uint8_t  asked;			/* its end was told to the algorithm                   */
+	espl_time over_at;		/* with a plan: when its barrier has passed; NEVER not known */
+	uint8_t  asked;			/* taken out of the list of ended ones                 */
+	uint8_t  told;			/* the algorithm hears, or heard, of its end           */
 	uint8_t  will_close;		/* begun closed: closes when the answer that began it is done */
 };
 struct espl__trials {
@@ -40,6 +43,7 @@ struct espl__trials {
 	struct espl__arena values;
 	uint32_t params;		/* doubles per configuration                           */
 	uint64_t running, waiting, resting, ended, failed;
+	uint64_t completed;		/* stays when one is continued                         */
 	struct espl__trial_group **open_ended;	/* closed groups whose end is not yet told     */
 	uint32_t ended_count, ended_cap;
 };

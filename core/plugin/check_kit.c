@@ -91,9 +91,9 @@ espl__check_returned(struct espl__check *check, const char *what, espl_status st
 
 /* ---- options and instances --------------------------------------------------------- */
 
-/* A value for a required option, from its limits where it has some. */
+/* A value for an option, from its limits where it has some. */
 static void
-print_sample(const struct espl_option *option, uint32_t stride, struct espl__buf *buf)
+print_sample(const struct espl_option *option, uint32_t stride, int level, struct espl__buf *buf)
 {
 	switch (option->type) {
 	case ESPL_OPT_BOOL:
@@ -124,10 +124,10 @@ print_sample(const struct espl_option *option, uint32_t stride, struct espl__buf
 		for (uint32_t c = 0; c < option->column_count; c++) {
 			const struct espl_option *column = espl__option_at(option->columns, stride, c);
 
-			if (!(column->flags & ESPL_OPT_REQUIRED))
+			if (!(column->flags & ESPL_OPT_REQUIRED) && (level < 1 || column->fallback != NULL))
 				continue;
 			espl__print(buf, "%s = ", column->name);
-			print_sample(column, stride, buf);
+			print_sample(column, stride, level, buf);
 			espl__print(buf, "; ");
 		}
 		espl__print(buf, "} )");
@@ -148,10 +148,11 @@ make_group(struct espl__check *check)
 	for (uint32_t i = 0; i < desc->option_count; i++) {
 		const struct espl_option *option = espl__option_at(desc->options, desc->option_size, i);
 
-		if (!(option->flags & ESPL_OPT_REQUIRED))
+		if (!(option->flags & ESPL_OPT_REQUIRED)
+		    && (check->level < 2 || option->type != ESPL_OPT_TABLE))
 			continue;
 		espl__print(&buf, "\t%s = ", option->name);
-		print_sample(option, desc->option_size, &buf);
+		print_sample(option, desc->option_size, check->level, &buf);
 		espl__print(&buf, ";\n");
 	}
 	espl__print(&buf, "};\n");
@@ -160,6 +161,19 @@ make_group(struct espl__check *check)
 	else
 		espl__check_error(check, "no values could be made up for the required options: %s", diag.text);
 	espl__buf_free(&buf);
+}
+
+int
+espl__check_level(struct espl__check *check)
+{
+	if (check->level == 2)
+		return 0;
+	check->level++;
+	espl__tree_free(check->tree);
+	check->tree = NULL;
+	check->group = NULL;
+	make_group(check);
+	return check->group != NULL;
 }
 
 struct espl__instance *
@@ -171,13 +185,18 @@ espl__check_create(struct espl__check *check, uint64_t seed)
 	if (check->tree == NULL)
 		make_group(check);
 	check->env.seed = seed;
-	espl__check_step(check, "create");
-	if (espl__instance_of(check->plugin, check->group, &check->env, &instance, &diag) == ESPL_OK)
-		return instance;
-	if (diag.status == ESPL_E_CONFIG || diag.status == ESPL_E_UNSUPPORTED)
+	do {
+		diag = (struct espl__diag)ESPL__DIAG_INIT;
+		espl__check_step(check, "create");
+		if (espl__instance_of(check->plugin, check->group, &check->env, &instance, &diag) == ESPL_OK)
+			return instance;
+	} while ((diag.status == ESPL_E_CONFIG || diag.status == ESPL_E_UNSUPPORTED)
+	         && espl__check_level(check));
+	if (diag.status != ESPL_E_CONFIG && diag.status != ESPL_E_UNSUPPORTED)
+		espl__check_error(check, "create: %s", diag.text);
+	else if (!check->refused)
 		espl__check_ok(check, "create refuses the options made up for it (%s): the entries are not "
 		               "tried", diag.text);
-	else
-		espl__check_error(check, "create: %s", diag.text);
+	check->refused = 1;
 	return NULL;
 }

@@ -19,8 +19,10 @@ struct espl__check_shared {		/* between the child that checks and its parent */
 struct espl__check {
 	FILE                      *out;
 	const struct espl__plugin *plugin;
-	struct espl__tree         *tree;	/* made-up values of required options, or NULL */
+	struct espl__tree         *tree;	/* made-up values of options, or NULL         */
 	const struct espl__node   *group;
+	int                        level;	/* how much is made up, see espl__check_level */
+	int                        refused;	/* that create refuses it was told            */
 	struct espl__check_shared *shared;
 	/* Services; made by espl__check_world_init */
 	struct espl__host_env      env;
@@ -31,6 +33,7 @@ struct espl__check {
 	struct espl_history        history;
 	struct espl_first          first;
 	struct espl_market         market;
+	const struct espl_io      *io;	/* NULL: none is offered now                          */
 	const struct espl_offer *const *offers;
 	uint32_t                   offer_count;
 	/* Recording */
@@ -50,7 +53,11 @@ void espl__check_step(struct espl__check *, const char *format, ...) ESPL_PRINTF
 /* Fills env and services. */
 void espl__check_world_init(struct espl__check *);
 const void *espl__check_service(void *ctx, struct espl__instance *, const char *id);
-/* An instance on the made-up options; NULL: it refuses (told as a finding, `error` or not). */
+/* More is made up from now on: the required options (0), in tables also the columns without a
+ * default (1), also the tables that may be left out (2).  0: that was all. */
+int         espl__check_level(struct espl__check *);
+/* An instance on the made-up options, more of them while it refuses what there is; NULL: it refuses
+ * (told as a finding, `error` or not). */
 struct espl__instance *espl__check_create(struct espl__check *, uint64_t seed);
 /* Recording: `name` and its arguments go into the digest.  Returns ESPL_OK, or REJECTED when all
  * is refused.  Ends the check when an entry has called too often. */

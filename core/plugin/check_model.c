@@ -306,7 +306,9 @@ espl__check_service(void *ctx, struct espl__instance *instance, const char *id)
 		return &check->model;
 	if (strcmp(id, ESPL_MARKET) == 0)
 		return &check->market;
-	return NULL;	/* computations and I/O are not offered here */
+	if (strcmp(id, ESPL_IO) == 0)
+		return check->io;
+	return NULL;	/* computations are not offered here */
 }
 
 static void

@@ -1,10 +1,9 @@
-/* check_place.c - check-plugin for placers and for what a cloud tells without I/O.  Placements are
- * held against the nodes: right number of slots, no GPU twice.
+/* check_place.c - check-plugin for placers: placements are held against the nodes: right number of
+ * slots, no GPU twice.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include <espalier/cloud.h>
 #include <espalier/placer.h>
 
 #include "base/mem.h"
@@ -216,82 +215,4 @@ espl__check_place(struct espl__check *check)
 		espl__check_ok(check, "the same views lead to the same placements");
 	(void)script(check, 1, &two);
 	espl__check_ok(check, "place: returns when every call is refused");
-}
-
-/* ---- clouds ------------------------------------------------------------------------ */
-
-static espl_status
-cloud_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
-{
-	struct espl__check *check = events->ctx;
-
-	if (offer->size < sizeof *offer || offer->name == NULL || offer->market == NULL
-	    || offer->gpus == 0) {
-		espl__check_error(check, "describe: an offer without size, name, market or GPUs");
-		return ESPL_E_REJECTED;
-	}
-	return espl__check_call(check, "offer", offer->name, strlen(offer->name));
-}
-
-static espl_status
-cloud_prices(const struct espl_cloud_events *events, const char *offer, const char *market,
-             const struct espl_price *prices, uint32_t count)
-{
-	(void)offer;
-	(void)market;
-	for (uint32_t i = 1; i < count; i++)
-		if (prices[i].from < prices[i - 1].from)
-			espl__check_error(events->ctx, "describe: prices are not told oldest first");
-	return espl__check_call(events->ctx, "prices", prices, count * sizeof *prices);
-}
-
-static espl_status
-cloud_node(const struct espl_cloud_events *events, const struct espl_node_event *event)
-{
-	(void)event;
-	espl__check_error(events->ctx, "describe: it tells of a machine, but must know none");
-	return ESPL_E_REJECTED;
-}
-
-static void
-cloud_done(const struct espl_cloud_events *events, uint64_t what, espl_status status, const char *text)
-{
-	(void)events;
-	(void)what;
-	(void)status;
-	(void)text;
-}
-
-void
-espl__check_cloud(struct espl__check *check)
-{
-	struct espl_cloud_events events = { .size = (uint32_t)sizeof events, .ctx = check,
-		.offer = cloud_offer, .prices = cloud_prices, .node = cloud_node, .done = cloud_done };
-	const struct espl_cloud_ops *ops = (const void *)check->plugin->desc->ops;
-	uint64_t                     digests[2] = { 0, 0 }, calls = 0;
-
-	for (int i = 0; i < 2; i++) {
-		struct espl_error      error = ESPL_INIT(struct espl_error);
-		struct espl__instance *instance;
-		espl_status            status;
-
-		espl__check_begin(check, 0);
-		instance = espl__check_create(check, 7);
-		if (instance == NULL)
-			return;
-		error.option = error.row = ESPL_ANY;
-		espl__check_step(check, "describe");
-		status = ops->describe(instance->self, &events, &error);
-		if (status != ESPL_E_UNKNOWN)
-			(void)espl__check_returned(check, "describe", status, &error);
-		digests[i] = check->digest;
-		calls = check->calls;
-		espl__check_step(check, "destroy");
-		espl__instance_destroy(instance);
-	}
-	if (digests[0] != digests[1])
-		espl__check_error(check, "describe: the same options tell different offers");
-	else
-		espl__check_ok(check, "describe: %s", calls > 0 ? "offers are told, the same twice"
-		                                               : "nothing is known beforehand");
 }

@@ -1,4 +1,4 @@
-/* explain.c - the life of one trial from results.db: what was decided, when, and why. */
+/* explain.c - the life of a trial, or of the run, from results.db: what was decided, when, and why. */
 #include "report/reading.h"
 
 #include <math.h>
@@ -15,8 +15,8 @@ static const char life_sql[] =
 "  (SELECT 1 FROM notes WHERE subject = 'trial' AND subject_id = ?1 AND at_s = ended_s"
 "   AND instr(notes.text, gangs.text) > 0)"
 " UNION ALL SELECT at_s, 2, id, NULL, what, '', group_id, NULL,"
-"  CASE WHEN what IN ('displaced', 'failed') THEN 4 ELSE 2 END FROM decisions"
-"  WHERE trial = ?1 AND what IN ('created', 'promoted', 'budget', 'displaced', 'failed')"
+"  CASE WHEN what IN ('displaced', 'retried') THEN 4 ELSE 2 END FROM decisions"
+"  WHERE trial = ?1 AND what IN ('created', 'promoted', 'budget', 'displaced', 'retried')"
 " UNION ALL SELECT at_s, 3, id, NULL, who, text, NULL, NULL, 3 FROM notes"
 "  WHERE subject = 'trial' AND subject_id = ?1 AND NOT (who = 'executor' AND (text LIKE 'is made, %'"
 "   OR text LIKE 'is cloned, %' OR text LIKE 'is continued %' OR text LIKE 'gang % starts on %'))"
@@ -147,7 +147,7 @@ tell_decision(struct story *s, sqlite3_stmt *row)
 	} else if (strcmp(what, "displaced") == 0) {
 		espl__print(s->b, "waits for GPUs at iteration %lld", iteration);
 	} else {
-		espl__print(s->b, "is given up at iteration %lld", iteration);
+		espl__print(s->b, "is tried again");
 	}
 	espl__print(s->b, "\n");
 	(void)sqlite3_finalize(st);
@@ -228,7 +228,7 @@ tell_head(struct story *s, struct espl__diag *diag)
 	if (r->totals.best == (int64_t)s->trial)
 		espl__print(s->b, "; the best of the run");
 	espl__print(s->b, "\n  ");
-	espl__print_params(s->b, (const char *)sqlite3_column_text(st, 4));
+	espl__print_params(s->b, (const char *)sqlite3_column_text(st, 4), "  ");
 	espl__print(s->b, "\n  ");
 	if (sqlite3_column_int64(st, 1) > 0) {
 		rank(s, sqlite3_column_int64(st, 1), 1e300);
@@ -240,6 +240,31 @@ tell_head(struct story *s, struct espl__diag *diag)
 	espl__print(s->b, "\n\n");
 	(void)sqlite3_finalize(st);
 	return ESPL_OK;
+}
+
+/* What was decided for the run as a whole: its plans, its nodes, the sizes asked for, its end. */
+void
+espl__explain_run(struct espl__reading *r, struct espl__buf *b)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	sqlite3_stmt *st = espl__reading_query(r, "SELECT at_s, who, text FROM notes"
+	    " WHERE subject IN ('run', 'node', 'offer', 'group') ORDER BY at_s, id", -1, -1, &diag);
+	char time[32];
+
+	espl__print_clean(b, r->totals.experiment);
+	espl__print(b, ": what was decided for the run; `espalier explain DIR TRIAL` tells of a trial\n\n");
+	while (st != NULL && espl__reading_next(r, st, &diag) == 1) {
+		const char *who = (const char *)sqlite3_column_text(st, 1);
+
+		espl__print(b, "  %8s  ", espl__format_seconds(sqlite3_column_double(st, 0), time));
+		if (strcmp(who, "executor") != 0) {
+			espl__print_clean(b, who);
+			espl__print(b, ": ");
+		}
+		espl__print_clean(b, (const char *)sqlite3_column_text(st, 2));
+		espl__print(b, "\n");
+	}
+	(void)sqlite3_finalize(st);
 }
 
 espl_status

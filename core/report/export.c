@@ -8,7 +8,33 @@
 #include "base/map.h"
 
 static const char *const tables[] = { "trials", "reports", "gangs", "nodes", "charges", "groups",
-                                      "decisions", "notes" };
+                                      "predictions", "plan", "decisions", "notes" };
+
+static const char *
+order_of(const char *table)
+{
+	return strcmp(table, "charges") == 0 ? "rowid" : strcmp(table, "predictions") == 0 ? "plan"
+	       : strcmp(table, "plan") == 0 ? "plan, bracket, stage" : "id";
+}
+
+/* A number or nothing as it stands in both formats; text is the caller's to quote: it is returned. */
+static const char *
+plain_cell(struct espl__buf *b, sqlite3_stmt *st, int column, const char *nothing)
+{
+	switch (sqlite3_column_type(st, column)) {
+	case SQLITE_NULL:
+		espl__print(b, "%s", nothing);
+		return NULL;
+	case SQLITE_INTEGER:
+		espl__print(b, "%lld", sqlite3_column_int64(st, column));
+		return NULL;
+	case SQLITE_FLOAT:
+		espl__print_number(b, sqlite3_column_double(st, column));
+		return NULL;
+	default:
+		return (const char *)sqlite3_column_text(st, column);
+	}
+}
 
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
@@ -31,18 +57,10 @@ csv_text(struct espl__buf *b, const char *text)
 static void
 csv_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
 {
-	switch (sqlite3_column_type(st, column)) {
-	case SQLITE_NULL:
-		return;
-	case SQLITE_INTEGER:
-		espl__print(b, "%lld", sqlite3_column_int64(st, column));
-		return;
-	case SQLITE_FLOAT:
-		espl__print_number(b, sqlite3_column_double(st, column));
-		return;
-	default:
-		csv_text(b, (const char *)sqlite3_column_text(st, column));
-	}
+	const char *text = plain_cell(b, st, column, "");
+
+	if (text != NULL)
+		csv_text(b, text);
 }
 
 static void
@@ -214,8 +232,7 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 	if (strcmp(table, "trials") == 0)
 		return csv_trials(r, to, diag);
 	sql = strcmp(table, "reports") == 0 ? reports_sql(r, diag)
-	      : strcmp(table, "charges") == 0 ? espl__format("SELECT * FROM charges ORDER BY rowid")
-	      : espl__format("SELECT * FROM \"%s\" ORDER BY id", table);
+	      : espl__format("SELECT * FROM \"%s\" ORDER BY %s", table, order_of(table));
 	if (sql == NULL)
 		return ESPL_E_REMOTE;
 	status = csv_plain(r, sql, to, diag);
@@ -228,28 +245,18 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 static void
 json_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
 {
-	const char *name = sqlite3_column_name(st, column);
+	const char *name = sqlite3_column_name(st, column), *text;
 
 	espl__print_json(b, name);
 	espl__print(b, ": ");
-	switch (sqlite3_column_type(st, column)) {
-	case SQLITE_NULL:
-		espl__print(b, "null");
+	text = plain_cell(b, st, column, "null");
+	if (text == NULL)
 		return;
-	case SQLITE_INTEGER:
-		espl__print(b, "%lld", sqlite3_column_int64(st, column));
-		return;
-	case SQLITE_FLOAT:
-		espl__print_number(b, sqlite3_column_double(st, column));
-		return;
-	default:
-		break;
-	}
 	/* These two are JSON already. */
 	if (strcmp(name, "params") == 0 || strcmp(name, "slots") == 0)
-		espl__print(b, "%s", (const char *)sqlite3_column_text(st, column));
+		espl__print(b, "%s", text);
 	else
-		espl__print_json(b, (const char *)sqlite3_column_text(st, column));
+		espl__print_json(b, text);
 }
 
 static void
@@ -307,8 +314,7 @@ json_trials(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 static espl_status
 json_plain(struct espl__reading *r, const char *table, FILE *to, struct espl__diag *diag)
 {
-	char *sql = espl__format("SELECT * FROM \"%s\" ORDER BY %s", table,
-	                         strcmp(table, "charges") == 0 ? "rowid" : "id");
+	char *sql = espl__format("SELECT * FROM \"%s\" ORDER BY %s", table, order_of(table));
 	sqlite3_stmt    *st = espl__reading_query(r, sql, -1, -1, diag);
 	struct espl__buf b = { NULL, 0, 0 };
 	int more, first = 1;

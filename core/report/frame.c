@@ -2,6 +2,8 @@
  *
  * Lines are composed with one-byte marks for colours, then clipped to the window and the marks
  * made escape sequences, or nothing.  User text is cleaned before, so a mark is always ours.
+ * What does not fit beside the rest goes to the next line; tables of a narrow window have
+ * narrower columns, and fewer.
  */
 #include "report/frame.h"
 
@@ -18,12 +20,13 @@
 #define PLAIN  "\006"
 
 #define GROUPS_MAX 16u
+#define TABLE_LINES 2u			/* a blank one and a heading */
 
 struct frame {
 	const struct espl__view *view;
 	struct espl__frame_style style;
 	struct espl__buf *out;
-	struct espl__buf  line;
+	struct espl__buf  line, word;
 	uint16_t *widths;
 	uint32_t  count, limit;
 };
@@ -48,6 +51,22 @@ character(const unsigned char *p, int *columns)
 	if (*columns < 0)
 		*columns = 1;
 	return n;
+}
+
+/* Columns of text in which marks may stand. */
+static uint32_t
+width_of(const char *text)
+{
+	const unsigned char *p = (const unsigned char *)text;
+	uint32_t width = 0, n;
+	int      columns;
+
+	while (*p != 0) {
+		n = *p <= 6 ? 1 : character(p, &columns);
+		width += *p <= 6 ? 0 : (uint32_t)columns;
+		p += n == 0 ? 1 : n;
+	}
+	return width;
 }
 
 static void
@@ -88,6 +107,27 @@ emit(struct frame *f)
 	espl__buf_clear(&f->line);
 }
 
+static int
+fits(struct frame *f, const char *gap)
+{
+	return width_of(espl__buf_text(&f->line)) + width_of(gap)
+	       + width_of(espl__buf_text(&f->word)) <= f->style.width;
+}
+
+/* f->word after what stands in the line, or below it and indented. */
+static void
+put_word(struct frame *f, const char *gap, uint32_t indent)
+{
+	if (f->line.size > indent && !fits(f, gap)) {
+		emit(f);
+		espl__print(&f->line, "%*s", (int)indent, "");
+	} else if (f->line.size > indent) {
+		espl__print(&f->line, "%s", gap);
+	}
+	espl__print(&f->line, "%s", espl__buf_text(&f->word));
+	espl__buf_clear(&f->word);
+}
+
 static void
 bar(struct frame *f, double part, uint32_t columns)
 {
@@ -111,46 +151,135 @@ draw_head(struct frame *f)
 	double now = (double)f->view->now / 1e9;
 	char   span[32];
 
-	espl__print(&f->line, BOLD);
-	espl__print_clean(&f->line, t->experiment);
-	espl__print(&f->line, PLAIN "   %s", espl__format_seconds(now, span));
+	espl__print(&f->word, BOLD);
+	espl__print_clean(&f->word, t->experiment);
+	espl__print(&f->word, PLAIN "   %s", espl__format_seconds(now, span));
 	if (!isnan(t->deadline_s)) {
-		espl__print(&f->line, " of %s", espl__format_seconds(t->deadline_s, span));
-		espl__print(&f->line, "   %s%s left" PLAIN,
+		espl__print(&f->word, " of %s", espl__format_seconds(t->deadline_s, span));
+		put_word(f, "   ", 0);
+		espl__print(&f->word, "%s%s left" PLAIN,
 		            t->deadline_s - now < 0.1 * t->deadline_s ? YELLOW : "",
 		            espl__format_seconds(t->deadline_s - now, span));
 	}
-	if (t->simulated)
-		espl__print(&f->line, DIM "   simulated" PLAIN);
+	put_word(f, "   ", 0);
+	if (t->simulated) {
+		espl__print(&f->word, DIM "simulated" PLAIN);
+		put_word(f, "   ", 0);
+	}
 	emit(f);
-	espl__print(&f->line, "%lld trial%s   %lld completed", (long long)t->trials,
+	espl__print(&f->word, "%lld trial%s   %lld completed", (long long)t->trials,
 	            t->trials == 1 ? "" : "s", (long long)t->completed);
-	if (t->failed > 0)
-		espl__print(&f->line, "   " RED "%lld failed" PLAIN, (long long)t->failed);
-	espl__print(&f->line, "   %lld of %lld GPUs in use on %lld node%s",
-	            (long long)t->gpus_busy, (long long)t->gpus, (long long)t->nodes,
-	            t->nodes == 1 ? "" : "s");
-	if (t->cost_usd > 0 || !isnan(t->budget_usd))
-		espl__print(&f->line, "   $%.2f", t->cost_usd);
-	if (!isnan(t->budget_usd))
-		espl__print(&f->line, " of $%.2f", t->budget_usd);
+	put_word(f, "   ", 0);
+	if (t->failed > 0) {
+		espl__print(&f->word, RED "%lld failed" PLAIN, (long long)t->failed);
+		put_word(f, "   ", 0);
+	}
+	espl__print(&f->word, "%lld of %lld GPUs in use on %lld node%s", (long long)t->gpus_busy,
+	            (long long)t->gpus, (long long)t->nodes, t->nodes == 1 ? "" : "s");
+	put_word(f, "   ", 0);
+	if (t->cost_usd > 0 || !isnan(t->budget_usd)) {
+		espl__print(&f->word, "$%.2f", t->cost_usd);
+		if (!isnan(t->budget_usd))
+			espl__print(&f->word, " of $%.2f", t->budget_usd);
+		put_word(f, "   ", 0);
+	}
 	emit(f);
 }
 
-static void
-draw_group(struct frame *f, const struct espl__view_group *g, uint32_t bar_columns)
+/* ---- the table of groups -------------------------------------------------------------------- */
+
+enum { ITERATION, TRIALS, DONE, RUNNING, WAITING, FAILED, COLUMNS };
+static const char *const column_names[COLUMNS] = { "iteration", "trials", "done", "running",
+	"waiting", "failed" };
+
+struct table { uint32_t name, columns[COLUMNS], bar; };	/* widths; a column of 0 is left out */
+
+static uint64_t
+cell(const struct espl__view_group *g, int column)
 {
-	uint64_t done = g->done + g->failed, all = done + g->running + g->waiting;
+	switch (column) {
+	case ITERATION: return g->budget;
+	case TRIALS:    return g->done + g->failed + g->running + g->waiting;
+	case DONE:      return g->done;
+	case RUNNING:   return g->running;
+	case WAITING:   return g->waiting;
+	default:        return g->failed;
+	}
+}
+
+static uint32_t
+table_width(const struct table *t)
+{
+	uint32_t width = t->name;
+
+	for (int k = 0; k < COLUMNS; k++)
+		width += t->columns[k] > 0 ? t->columns[k] + 1 : 0;
+	return width;
+}
+
+/* As narrow as names and numbers allow. */
+static void
+squeeze(struct table *t, const struct espl__view *v, const uint32_t *chosen, uint32_t count)
+{
+	char     text[48];
+	uint32_t i, width;
+
+	t->name = (uint32_t)strlen("group");
+	for (i = 0; i < count; i++) {
+		espl__view_group_name(v->groups[chosen[i]], text);
+		t->name = strlen(text) > t->name ? (uint32_t)strlen(text) : t->name;
+	}
+	for (int k = 0; k < COLUMNS; k++) {
+		if (t->columns[k] == 0)
+			continue;
+		t->columns[k] = (uint32_t)strlen(column_names[k]);
+		for (i = 0; i < count; i++) {
+			width = (uint32_t)snprintf(text, sizeof text, "%llu",
+			                           (unsigned long long)cell(v->groups[chosen[i]], k));
+			t->columns[k] = width > t->columns[k] ? width : t->columns[k];
+		}
+	}
+}
+
+static struct table
+lay_out(const struct frame *f, const uint32_t *chosen, uint32_t count)
+{
+	static const int least_wanted[] = { ITERATION, TRIALS, WAITING, RUNNING };
+	struct table t = { 22, { 9, 8, 8, 8, 8, 0 }, 0 };
+	uint32_t i, left;
+
+	for (i = 0; i < count; i++) {
+		if (f->view->groups[chosen[i]]->failed > 0)
+			t.columns[FAILED] = 8;
+	}
+	if (table_width(&t) > f->style.width)
+		squeeze(&t, f->view, chosen, count);
+	for (i = 0; i < 4 && table_width(&t) > f->style.width; i++)
+		t.columns[least_wanted[i]] = 0;
+	left = f->style.width > table_width(&t) ? f->style.width - table_width(&t) : 0;
+	if (t.name == 22 && left > 12)
+		t.bar = left - 4 < 24 ? left - 4 : 24;
+	return t;
+}
+
+static void
+draw_group(struct frame *f, const struct espl__view_group *g, const struct table *t)
+{
+	uint64_t all = cell(g, TRIALS);
 	char     name[48];
 
 	espl__view_group_name(g, name);
-	espl__print(&f->line, "%s%-22s%s %9llu %8llu %8llu %8llu %8llu", g->ended ? DIM : "", name,
-	            g->ended ? PLAIN : "", (unsigned long long)g->budget, (unsigned long long)all,
-	            (unsigned long long)done, (unsigned long long)g->running,
-	            (unsigned long long)g->waiting);
-	if (bar_columns > 0) {
+	espl__print(&f->line, "%s%-*s%s", g->ended ? DIM : "", (int)t->name, name, g->ended ? PLAIN : "");
+	for (int k = 0; k < COLUMNS; k++) {
+		if (t->columns[k] == 0)
+			continue;
+		espl__print(&f->line, " %s%*llu%s", k == FAILED && g->failed > 0 ? RED : "",
+		            (int)t->columns[k], (unsigned long long)cell(g, k),
+		            k == FAILED && g->failed > 0 ? PLAIN : "");
+	}
+	if (t->bar > 0) {
 		espl__print(&f->line, "  ");
-		bar(f, all > 0 ? (double)done / (double)all : 0, bar_columns);
+		bar(f, all > 0 ? (double)(g->done + g->failed) / (double)all : 0, t->bar);
 	}
 	emit(f);
 }
@@ -161,7 +290,7 @@ draw_groups(struct frame *f, uint32_t room)
 {
 	const struct espl__view *v = f->view;
 	uint32_t chosen[GROUPS_MAX], count = 0, i, j, swap;
-	uint32_t bar_columns = f->style.width > 80 ? f->style.width - 72 : 0;
+	struct table table;
 	int      ended;
 
 	if (room > GROUPS_MAX)
@@ -181,18 +310,40 @@ draw_groups(struct frame *f, uint32_t room)
 	}
 	if (count == 0)
 		return;
+	table = lay_out(f, chosen, count);
 	emit(f);
-	espl__print(&f->line, DIM "%-22s %9s %8s %8s %8s %8s" PLAIN, "group", "iteration", "trials",
-	            "done", "running", "waiting");
+	espl__print(&f->line, DIM "%-*s", (int)table.name, "group");
+	for (int k = 0; k < COLUMNS; k++) {
+		if (table.columns[k] > 0)
+			espl__print(&f->line, " %*s", (int)table.columns[k], column_names[k]);
+	}
+	espl__print(&f->line, PLAIN);
 	emit(f);
-	if (bar_columns > 24)
-		bar_columns = 24;
 	for (i = 0; i < count; i++)
-		draw_group(f, v->groups[chosen[i]], bar_columns);
+		draw_group(f, v->groups[chosen[i]], &table);
+}
+
+/* ---- the table of trials -------------------------------------------------------------------- */
+
+struct widths { int trial, bar, progress, metric, gpus; };
+
+static struct widths
+gang_widths(const struct frame *f)
+{
+	struct widths w = { 8, 20, 13, 14, 5 };
+	int left;
+
+	if (f->style.width >= 77)	/* with what a trial does at its end */
+		return w;
+	w = (struct widths){ 6, 0, 11, 12, 4 };
+	left = (int)f->style.width - 50;
+	if (left >= 4)
+		w.bar = left < 20 ? left : 20;
+	return w;
 }
 
 static void
-draw_gang(struct frame *f, const struct espl__view_gang *g)
+draw_gang(struct frame *f, const struct espl__view_gang *g, const struct widths *w)
 {
 	const struct espl__pasts *pasts = &f->view->pasts;
 	int  trains = g->trial < pasts->count && pasts->list[g->trial].state == ESPL_TRIAL_RUNNING;
@@ -204,11 +355,14 @@ draw_gang(struct frame *f, const struct espl__view_gang *g)
 		(void)snprintf(share, sizeof share, "%u", g->share.gpus);
 	(void)snprintf(progress, sizeof progress, "%llu/%llu", (unsigned long long)g->iteration,
 	               (unsigned long long)g->budget);
-	espl__print(&f->line, "%8llu  ", (unsigned long long)g->trial);
-	bar(f, g->budget > 0 ? (double)g->iteration / (double)g->budget : 0, 20);
-	espl__print(&f->line, " %13s  %14s  %5s%s", progress, espl__format_metric(g->metric, number),
-	            share, !g->running ? DIM "  starting" PLAIN
-	            : trains ? "" : DIM "  ending" PLAIN);
+	espl__print(&f->line, "%*llu  ", w->trial, (unsigned long long)g->trial);
+	if (w->bar > 0) {
+		bar(f, g->budget > 0 ? (double)g->iteration / (double)g->budget : 0, (uint32_t)w->bar);
+		espl__print(&f->line, " ");
+	}
+	espl__print(&f->line, "%*s  %*s  %*s%s", w->progress, progress, w->metric,
+	            espl__format_metric(g->metric, number), w->gpus, share,
+	            !g->running ? DIM "  starting" PLAIN : trains ? "" : DIM "  ending" PLAIN);
 	emit(f);
 }
 
@@ -217,24 +371,69 @@ draw_gangs(struct frame *f, uint32_t room)
 {
 	const struct espl__view_gang *g;
 	struct espl__buf metric = { NULL, 0, 0 };
+	struct widths w = gang_widths(f);
 	uint64_t shown = 0, more;
 
-	if (f->view->gang_count == 0 || room < 2)
-		return;
 	emit(f);
-	espl__print(&f->line, DIM "%8s  %-20s %13s  ", "trial", "", "iteration");
+	espl__print(&f->line, DIM "%*s  %-*s%*s  ", w.trial, "trial", w.bar > 0 ? w.bar + 1 : 0, "",
+	            w.progress, "iteration");
 	espl__print_clean(&metric, f->view->config->metric);
-	espl__print(&f->line, "%14.14s  %5s" PLAIN, espl__buf_text(&metric), "GPUs");
+	espl__print(&f->line, "%*.*s  %*s" PLAIN, w.metric, w.metric, espl__buf_text(&metric), w.gpus,
+	            "GPUs");
 	espl__buf_free(&metric);
 	emit(f);
 	room = f->view->gang_count > room ? room - 1 : room;
 	for (g = f->view->first; g != NULL && shown < room; g = g->next, shown++)
-		draw_gang(f, g);
+		draw_gang(f, g, &w);
 	more = f->view->gang_count - shown;
 	if (more > 0) {
-		espl__print(&f->line, DIM "          and %llu more" PLAIN, (unsigned long long)more);
+		espl__print(&f->line, DIM "%*s  and %llu more" PLAIN, w.trial, "", (unsigned long long)more);
 		emit(f);
 	}
+}
+
+static void
+draw_tables(struct frame *f, uint32_t room)
+{
+	const struct espl__view *v = f->view;
+	uint32_t trials = v->gang_count < 2 ? (uint32_t)v->gang_count : 2, rows, groups;
+
+	if (room <= TABLE_LINES)
+		return;
+	if (trials == 0 || room < 2 * TABLE_LINES + 1 + trials) {
+		draw_groups(f, room - TABLE_LINES);
+		return;
+	}
+	rows = room - 2 * TABLE_LINES;
+	groups = v->gang_count + v->group_count <= rows ? v->group_count : rows / 3;
+	groups = groups > 0 ? groups : 1;
+	groups = groups < v->group_count ? groups : v->group_count;
+	draw_groups(f, groups);
+	draw_gangs(f, rows - groups);
+}
+
+/* ---- the best ------------------------------------------------------------------------------- */
+
+static void
+draw_params(struct frame *f)
+{
+	struct espl__buf list = { NULL, 0, 0 };
+	const char *at, *end;
+
+	espl__print_params(&list, f->view->totals.best_params, "\n");
+	espl__print(&f->line, "%*s", 6, "");
+	for (at = espl__buf_text(&list); *at != '\0'; at = *end == '\0' ? end : end + 1) {
+		end = at + strcspn(at, "\n");
+		espl__print(&f->word, "%.*s", (int)(end - at), at);
+		if (!fits(f, "  ") && f->line.size > 6 && f->count + 1 >= f->limit) {
+			espl__buf_clear(&f->word);
+			espl__print(&f->line, " ...");
+			break;
+		}
+		put_word(f, "  ", 6);
+	}
+	emit(f);
+	espl__buf_free(&list);
 }
 
 static void
@@ -254,31 +453,34 @@ draw_best(struct frame *f)
 	espl__print(&f->line, " " GREEN "%s" PLAIN " at iteration %lld",
 	            espl__format_metric(t->best_metric, number), (long long)t->best_iteration);
 	emit(f);
-	espl__print(&f->line, "      ");
-	espl__print_params(&f->line, t->best_params);
-	emit(f);
+	draw_params(f);
 }
 
 uint32_t
 espl__frame_draw(const struct espl__view *view, const struct espl__frame_style *style,
                  struct espl__buf *out, uint16_t *widths)
 {
+	struct espl__buf foot = { NULL, 0, 0 };
 	struct frame f = { .view = view, .style = *style, .out = out, .widths = widths };
-	uint32_t rows, groups;
+	struct frame best = { .view = view, .style = *style, .out = &foot };
 
 	f.limit = style->height > 1 ? style->height - 1 : 1;
-	/* Head 2, best 3, and two tables with a blank line and a heading each. */
-	rows = f.limit > 9 ? f.limit - 9 : 0;
 	draw_head(&f);
-	if (rows >= 3) {
-		groups = view->gang_count + view->group_count <= rows ? view->group_count : rows / 3;
-		groups = groups > 0 ? groups : 1;
-		groups = groups < view->group_count ? groups : view->group_count;
-		draw_groups(&f, groups);
-		draw_gangs(&f, rows - groups);
-	}
-	if (f.limit >= 5)
-		draw_best(&f);
+	/* The foot first: how many lines it takes says what is left for the tables. */
+	best.limit = 3 + f.limit / 8;
+	if (best.limit > f.limit - f.count)
+		best.limit = f.limit - f.count;
+	best.widths = espl__alloc((best.limit + 1) * sizeof *best.widths);
+	if (best.limit >= 3)
+		draw_best(&best);
+	draw_tables(&f, f.limit - f.count - best.count);
+	espl__put(out, foot.data, foot.size);
+	memcpy(widths + f.count, best.widths, best.count * sizeof *widths);
 	espl__buf_free(&f.line);
-	return f.count;
+	espl__buf_free(&f.word);
+	espl__buf_free(&best.line);
+	espl__buf_free(&best.word);
+	espl__buf_free(&foot);
+	free(best.widths);
+	return f.count + best.count;
 }

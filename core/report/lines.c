@@ -70,10 +70,12 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		            (unsigned long long)t->iteration, (unsigned long long)t->budget);
 	else if (strcmp(what, "promoted") == 0)
 		espl__print(&l->line, "goes on to iteration %llu", (unsigned long long)t->budget);
+	else if (strcmp(what, "retried") == 0)
+		espl__print(&l->line, "is tried again from iteration %llu", (unsigned long long)t->checkpoint);
 	else
 		espl__print(&l->line, "%s at iteration %llu of %llu", what,
 		            (unsigned long long)t->iteration, (unsigned long long)t->budget);
-	if (strcmp(what, "started") != 0)
+	if (strcmp(what, "started") != 0 && strcmp(what, "retried") != 0)
 		metric(l, t->loss);
 	end(l);
 }

@@ -13,6 +13,7 @@
 #include "report/frame.h"
 
 #define FRAME_NS INT64_C(100000000)
+#define ABOVE_MAX 4096u
 
 struct espl__live {
 	struct espl__view *view;
@@ -20,6 +21,9 @@ struct espl__live {
 	struct espl__buf out;
 	uint16_t *widths;		/* of the frame on screen */
 	uint32_t  lines, width_cap;
+	uint32_t  drawn_width, drawn_height;	/* of the window it was drawn for */
+	uint16_t *above;		/* of lines of ours that a smaller window pushed off its top */
+	uint32_t  above_count, above_cap;
 	int64_t   drawn;
 	int       owns_log;
 	pthread_mutex_t lock;		/* of `log`: lines may come from any thread */
@@ -88,21 +92,63 @@ show(const struct espl__buf *b)
 	}
 }
 
-/* To the first column of the frame's first line.  A window that was narrowed has broken the old
- * lines into more rows. */
-static void
+/* A window that was narrowed has broken the old lines into more rows. */
+static uint32_t
+rows_of(const struct espl__live *live, uint16_t width)
+{
+	return width == 0 ? 1 : (width + live->style.width - 1u) / live->style.width;
+}
+
+/* Rows of ours above the cursor now that the window has another size.  What does not fit any more
+ * is remembered: a window that grows again brings it back. */
+static uint32_t
+resized_rows(struct espl__live *live)
+{
+	uint32_t i, rows = 0, room = live->style.height - 1, more;
+
+	if (live->above_count + live->lines > ABOVE_MAX)
+		live->above_count = 0;
+	ESPL__GROW(live->above, live->above_cap, live->above_count + live->lines);
+	for (i = 0; i < live->lines; i++)
+		live->above[live->above_count++] = live->widths[i];
+	while (live->above_count > 0 && rows < room) {
+		more = rows_of(live, live->above[live->above_count - 1]);
+		if (more <= room - rows) {
+			live->above_count--;
+			rows += more;
+		} else {
+			live->above[live->above_count - 1] -= (uint16_t)((room - rows) * live->style.width);
+			rows = room;
+		}
+	}
+	return rows;
+}
+
+/* To the first column of the frame's first line.  Returns by how many rows. */
+static uint32_t
 go_up(struct espl__live *live)
 {
 	uint32_t i, rows = 0;
 
-	for (i = 0; i < live->lines; i++)
-		rows += live->widths[i] == 0 ? 1
-		        : (live->widths[i] + live->style.width - 1u) / live->style.width;
-	if (rows >= live->style.height)
-		rows = live->style.height - 1;
+	if (live->drawn_width != live->style.width || live->drawn_height != live->style.height)
+		rows = resized_rows(live);
+	else
+		for (i = 0; i < live->lines; i++)
+			rows += rows_of(live, live->widths[i]);
+	live->drawn_width = live->style.width;
+	live->drawn_height = live->style.height;
 	espl__print(&live->out, "\r");
 	if (rows > 0)
 		espl__print(&live->out, "\033[%uA", rows);
+	return rows;
+}
+
+/* Clears the frame from its first line on.  Not at once: where that is all of the window, some
+ * terminals put what was there into their history. */
+static void
+wipe(struct espl__live *live, uint32_t rows)
+{
+	espl__print(&live->out, rows > 0 ? "\033[K\033[B\033[J\033[A" : "\033[J");
 }
 
 static void
@@ -119,12 +165,14 @@ measure(struct espl__live *live)
 }
 
 static void
-put_log(struct espl__live *live)
+put_log(struct espl__live *live, uint32_t rows)
 {
 	(void)pthread_mutex_lock(&live->lock);
 	if (live->log.size > 0) {
-		espl__print(&live->out, "\033[J%s", espl__buf_text(&live->log));
+		wipe(live, rows);
+		espl__print(&live->out, "%s", espl__buf_text(&live->log));
 		espl__buf_clear(&live->log);
+		live->above_count = 0;	/* no longer next to the frame: it stays where it is */
 	}
 	(void)pthread_mutex_unlock(&live->lock);
 }
@@ -139,8 +187,7 @@ draw(struct espl__live *live)
 	measure(live);
 	espl__buf_clear(&live->out);
 	espl__print(&live->out, "\033[?25l");
-	go_up(live);
-	put_log(live);
+	put_log(live, go_up(live));
 	ESPL__GROW(live->widths, live->width_cap, live->style.height + 1);
 	/* The last column stays free: clearing the rest of a full line would eat its end. */
 	style = live->style;
@@ -171,19 +218,22 @@ espl__live_tick(struct espl__live *live, const struct espl__exec *exec)
 void
 espl__live_free(struct espl__live *live)
 {
+	uint32_t rows;
+
 	if (live == NULL)
 		return;
 	if (live->owns_log)
 		espl__log_to(NULL, NULL, ESPL_INFO);
 	measure(live);
 	espl__buf_clear(&live->out);
-	go_up(live);
-	espl__print(&live->out, "\033[J");
-	put_log(live);
+	rows = go_up(live);
+	wipe(live, rows);
+	put_log(live, rows);
 	show(&live->out);
 	(void)pthread_mutex_destroy(&live->lock);
 	espl__buf_free(&live->out);
 	espl__buf_free(&live->log);
 	free(live->widths);
+	free(live->above);
 	free(live);
 }

@@ -5,7 +5,12 @@
 #include <espalier/algorithm.h>
 #include "base/mem.h"
 
-struct espl__past { uint64_t group, iteration, budget; espl_trial_state state; };
+struct espl__past {
+	uint64_t group, iteration, budget;
+	double   loss;			/* last reported; NaN none                              */
+	espl_trial_state state;
+	uint8_t  failed;		/* its gang did, and it was not told about since        */
+};
 struct espl__pasts { struct espl__past *list; uint64_t count, cap; };
 
 /* The trial as it was (state 0: not seen yet); valid until the next call. */
@@ -35,7 +40,8 @@ espl__past_what(const struct espl__past *past, const struct espl_trial *t)
 	case ESPL_TRIAL_RESTING: return t->iteration >= t->budget ? "rests" : "paused";
 	case ESPL_TRIAL_ENDED:   return "ended";
 	case ESPL_TRIAL_FAILED:  return "failed";
-	default:                 return past->state == ESPL_TRIAL_RUNNING ? "displaced" : "queued";
+	default:
+		return past->failed ? "retried" : past->state == ESPL_TRIAL_RUNNING ? "displaced" : "queued";
 	}
 }
 
@@ -46,6 +52,8 @@ espl__past_set(struct espl__past *past, const struct espl_trial *t)
 	past->group = t->group;
 	past->iteration = t->iteration;
 	past->budget = t->budget;
+	past->loss = t->loss;
+	past->failed = 0;
 }
 
 static inline const char *

@@ -141,6 +141,23 @@ set_total(struct espl__totals *t, const char *name, sqlite3_stmt *st)
 	}
 }
 
+/* The driver may have gone without writing how it ended, and another may be at work again. */
+static void
+set_status(struct espl__reading *r)
+{
+	struct espl__totals *t = &r->totals;
+
+	if (r->running) {
+		espl__totals_set(&t->status, "running");
+		espl__totals_set(&t->text, NULL);
+	} else if (t->status == NULL || strcmp(t->status, "running") == 0) {
+		espl__totals_set(&t->status, "interrupted");
+		espl__totals_set(&t->text, "its driver is gone: killed, or the machine went down");
+		t->waiting += t->running;
+		t->running = t->gpus_busy = 0;
+	}
+}
+
 static espl_status
 read_totals(struct espl__reading *r, struct espl__diag *diag)
 {
@@ -175,10 +192,7 @@ read_totals(struct espl__reading *r, struct espl__diag *diag)
 	(void)sqlite3_finalize(st);
 	if (more < 0)
 		return ESPL_E_CONFIG;
-	if (r->totals.status == NULL || (strcmp(r->totals.status, "running") == 0 && !r->running))
-		espl__totals_set(&r->totals.status, "interrupted");
-	else if (r->running)
-		espl__totals_set(&r->totals.status, "running");
+	set_status(r);
 	return ESPL_OK;
 }
 
@@ -270,8 +284,9 @@ espl__reading_groups(struct espl__reading *r, struct espl__buf *b, struct espl__
 	    " count(DISTINCT CASE WHEN t.group_id = g.id AND t.state = 'failed' THEN t.id END)"
 	    " FROM groups g JOIN decisions d ON d.group_id = g.id JOIN trials t ON t.id = d.trial"
 	    " GROUP BY g.id ORDER BY g.id", -1, -1, diag);
-	char name[48];
-	int  more, count = 0;
+	char    name[48];
+	int     more, count = 0;
+	int64_t running, waiting;
 
 	if (st == NULL)
 		return ESPL_E_REMOTE;
@@ -280,10 +295,16 @@ espl__reading_groups(struct espl__reading *r, struct espl__buf *b, struct espl__
 			espl__print(b, "\n  %-22s %9s %8s %8s %8s %8s %8s\n", "group", "iteration",
 			            "trials", "done", "running", "waiting", "failed");
 		name_group(st, 1, sqlite3_column_int64(st, 0), name);
+		running = sqlite3_column_int64(st, 6);
+		waiting = sqlite3_column_int64(st, 7);
+		if (!r->running) {	/* what ran with a driver that is gone */
+			waiting += running;
+			running = 0;
+		}
 		espl__print(b, "  %-22s %9lld %8lld %8lld %8lld %8lld %8lld\n", name,
 		            sqlite3_column_int64(st, 3), sqlite3_column_int64(st, 4),
-		            sqlite3_column_int64(st, 5), sqlite3_column_int64(st, 6),
-		            sqlite3_column_int64(st, 7), sqlite3_column_int64(st, 8));
+		            sqlite3_column_int64(st, 5), (long long)running, (long long)waiting,
+		            sqlite3_column_int64(st, 8));
 	}
 	(void)sqlite3_finalize(st);
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;

@@ -30,6 +30,7 @@ espl_status espl__reading_groups(struct espl__reading *, struct espl__buf *, str
 void        espl__reading_group_name(struct espl__reading *, int64_t group, char to[48]);
 
 /* explain.c: what was decided for a trial and why, in order of time. E_UNKNOWN: no such trial. */
+void        espl__explain_run(struct espl__reading *, struct espl__buf *);	/* plans, nodes, ends */
 espl_status espl__explain(struct espl__reading *, uint64_t trial, struct espl__buf *, struct espl__diag *);
 /* export.c */
 espl_status espl__export_csv(struct espl__reading *, const char *table, FILE *, struct espl__diag *);

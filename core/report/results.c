@@ -21,7 +21,8 @@
 
 enum statement {
 	PUT_META, PUT_TRIAL, SET_TRIAL, SET_USAGE, PUT_REPORT, PUT_NAME, PUT_METRIC, PUT_GANG,
-	SET_GANG, PUT_NODE, PUT_CHARGE, PUT_GROUP, END_GROUP, PUT_DECISION, PUT_NOTE, BEGIN, COMMIT,
+	SET_GANG, PUT_NODE, PUT_CHARGE, PUT_GROUP, END_GROUP, PUT_DECISION, PUT_NOTE, PUT_PREDICTION,
+	PUT_PLAN, BEGIN, COMMIT,
 	STATEMENT_COUNT
 };
 
@@ -39,17 +40,26 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[PUT_GANG] = "INSERT OR REPLACE INTO gangs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, NULL)",
 	[SET_GANG] = "UPDATE gangs SET state = ?2, running_s = coalesce(?3, running_s),"
 	             " ended_s = ?4, text = ?5 WHERE id = ?1",
-	[PUT_NODE] = "INSERT INTO nodes VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)"
-	             " ON CONFLICT (id) DO UPDATE SET state = ?5, gpus = ?4,"
-	             " ready_s = coalesce(ready_s, ?7), ended_s = ?8, billed_from_s = ?9,"
-	             " price_hour = ?10, charged_usd = ?11, why = coalesce(?12, why)",
+	[PUT_NODE] = "INSERT INTO nodes VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
+	             " ?14) ON CONFLICT (id) DO UPDATE SET state = ?5, gpus = ?4,"
+	             " booting_s = coalesce(booting_s, ?7), ready_s = coalesce(ready_s, ?8),"
+	             " notice_s = coalesce(notice_s, ?9), ended_s = ?10, billed_from_s = ?11,"
+	             " price_hour = ?12, charged_usd = ?13, why = coalesce(?14, why)",
 	[PUT_CHARGE] = "INSERT INTO charges VALUES (?1, ?2, ?3)",
 	[PUT_GROUP] = "INSERT OR REPLACE INTO groups VALUES (?1, ?2, ?3, ?4, NULL)",
 	[END_GROUP] = "UPDATE groups SET ended_s = ?2 WHERE id = ?1",
 	[PUT_DECISION] = "INSERT INTO decisions VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6)",
 	[PUT_NOTE] = "INSERT INTO notes VALUES (NULL, ?1, ?2, ?3, ?4, ?5)",
+	[PUT_PREDICTION] = "INSERT INTO predictions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+	[PUT_PLAN] = "INSERT INTO plan VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
 	[BEGIN] = "BEGIN",
 	[COMMIT] = "COMMIT"
+};
+
+struct planned {
+	struct espl__forecast_stage stage;
+	int64_t plan;
+	double  at_s;			/* NaN: it could not be predicted                       */
 };
 
 struct espl__results {
@@ -68,6 +78,9 @@ struct espl__results {
 	uint32_t      used_count, used_cap;
 	espl_money   *charged;		/* [node]                                              */
 	uint64_t      charged_count, charged_cap;
+	int64_t       plans;		/* that came in force                                   */
+	struct planned *planned;	/* their stages, until they are written                 */
+	uint32_t      planned_count, planned_cap;
 	struct espl__buf text;
 };
 
@@ -259,6 +272,15 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 }
 
 static void
+on_failure(void *ctx, espl_time now, const struct espl_trial *t)
+{
+	struct espl__results *r = ctx;
+
+	(void)now;
+	espl__past_of(&r->pasts, t->id)->failed = 1;
+}
+
+static void
 on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
         struct espl_share share, const struct espl_slot *slots, const char *text)
 {
@@ -301,11 +323,13 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 		       (node->id + 1 - r->charged_count) * sizeof *r->charged);
 		r->charged_count = node->id + 1;
 	}
-	put(r, PUT_NODE, "nttitrrrrrrt", node->id, offer != NULL ? offer->name : NULL,
+	put(r, PUT_NODE, "nttitrrrrrrrrt", node->id, offer != NULL ? offer->name : NULL,
 	    offer != NULL ? offer->market : NULL,
 	    (int64_t)(node->gpu_count != 0 || offer == NULL ? node->gpu_count : offer->gpus),
 	    names[node->state <= ESPL_NODE_ENDED ? node->state : 0], seconds(now),
+	    node->state == ESPL_NODE_BOOTING ? seconds(now) : NAN,
 	    node->state == ESPL_NODE_READY ? seconds(now) : NAN,
+	    node->state == ESPL_NODE_NOTICE ? seconds(now) : NAN,
 	    node->state == ESPL_NODE_ENDED ? seconds(now) : NAN, seconds(node->billed_from),
 	    offer != NULL ? (double)offer->price_hour / 1e6 : NAN, (double)charged / 1e6,
 	    why != NULL && why[0] != '\0' ? why : NULL);
@@ -326,6 +350,27 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 	else
 		put(r, PUT_GROUP, "nnnr", group, bracket == ESPL_ANY ? ESPL_NONE : (uint64_t)bracket,
 		    stage == ESPL_ANY ? ESPL_NONE : (uint64_t)stage, seconds(now));
+}
+
+/* The stages are written when there is an executor to ask what they are made of. */
+static void
+on_plan(void *ctx, espl_time now, const struct espl__forecast_stage *stages, uint32_t count,
+        const struct espl__forecast_result *result, const struct espl_plan *plan)
+{
+	struct espl__results *r = ctx;
+	double at = seconds(now);
+
+	begin(r);
+	put(r, PUT_PREDICTION, "irrrrrrrrir", r->plans, at, at + result->jct_s.mean, result->jct_s.sd,
+	    at + result->jct_s.p95, result->cost_usd.mean, result->cost_usd.sd, result->cost_usd.p95,
+	    result->data_usd, (int64_t)((plan->flags & ESPL_PLAN_OPTIMAL) != 0), plan->gap);
+	ESPL__GROW(r->planned, r->planned_cap, r->planned_count + count);
+	for (uint32_t i = 0; i < count; i++) {
+		if (stages[i].nodes > 0)	/* else it is over already */
+			r->planned[r->planned_count++] = (struct planned){ stages[i], r->plans,
+				isnan(result->jct_s.mean) ? NAN : at };
+	}
+	r->plans++;
 }
 
 static void
@@ -388,17 +433,14 @@ open_file(struct espl__results *r, const char *path, int make)
 static void
 remove_beside(const char *path, int itself)
 {
-	char *wal = espl__format("%s-wal", path), *shm = espl__format("%s-shm", path);
-	char *journal = espl__format("%s-journal", path);
+	static const char *const beside[] = { "-wal", "-shm", "-journal", "" };
 
-	(void)unlink(wal);
-	(void)unlink(shm);
-	(void)unlink(journal);
-	if (itself)
-		(void)unlink(path);
-	free(wal);
-	free(shm);
-	free(journal);
+	for (int i = 0; i < (itself ? 4 : 3); i++) {
+		char *name = espl__format("%s%s", path, beside[i]);
+
+		(void)unlink(name);
+		free(name);
+	}
 }
 
 struct espl__results *
@@ -409,7 +451,8 @@ espl__results_open(const struct espl__results_setup *setup)
 
 	r->setup = *setup;
 	r->observer = (struct espl__observer){ .ctx = r, .trial = on_trial, .report = on_report,
-		.gang = on_gang, .node = on_node, .group = on_group, .note = on_note };
+		.failure = on_failure, .gang = on_gang, .node = on_node, .group = on_group,
+		.plan = on_plan, .note = on_note };
 	espl__totals_init(&r->totals, setup->config, setup->simulated);
 	r->path = espl__format("%s/results.db", setup->dir);
 	r->fresh = espl__format("%s/results.db.new", setup->dir);
@@ -449,6 +492,30 @@ learn_names(struct espl__results *r, const struct espl__exec *exec)
 		put(r, PUT_NAME, "it", (int64_t)r->names, espl__exec_metric_name(exec, r->names));
 }
 
+static void
+learn_plan(struct espl__results *r, const struct espl__exec *exec)
+{
+	struct espl__exec_plan_info info;
+
+	if (r->planned_count == 0)
+		return;
+	begin(r);
+	espl__exec_plan_info(exec, &info);
+	for (uint32_t i = 0; i < r->planned_count; i++) {
+		const struct espl__forecast_stage *s = &r->planned[i].stage;
+		const struct espl_stage *stage = info.spec->brackets[s->bracket]->stages[s->stage];
+		const struct espl_offer *offer = espl__exec_offer(exec, s->offer);
+		double at = r->planned[i].at_s;
+
+		put(r, PUT_PLAN, "iiiiiiiitrrri", r->planned[i].plan, (int64_t)s->bracket,
+		    (int64_t)s->stage, (int64_t)stage->trials, (int64_t)stage->iterations,
+		    (int64_t)s->gpus, (int64_t)s->gpus_per_trial, (int64_t)s->nodes,
+		    offer != NULL ? offer->name : NULL, at + s->starts_s, at + s->ends_s,
+		    isnan(at) ? NAN : s->cost_usd, (int64_t)s->warm);
+	}
+	r->planned_count = 0;
+}
+
 /* What a gang used is added up when it has ended, after the trial was told about last. */
 static void
 learn_usage(struct espl__results *r, const struct espl__exec *exec)
@@ -471,6 +538,7 @@ espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 		return;
 	learn_names(r, exec);
 	learn_usage(r, exec);
+	learn_plan(r, exec);
 	if (r->open && (r->rows >= COMMIT_ROWS || espl__tick() - r->begun >= COMMIT_NS)) {
 		refresh_totals(r, exec);
 		write_totals(r);
@@ -489,6 +557,7 @@ espl__results_live(struct espl__results *r, const struct espl__exec *exec)
 	begin(r);
 	learn_names(r, exec);
 	learn_usage(r, exec);
+	learn_plan(r, exec);
 	refresh_totals(r, exec);
 	write_totals(r);
 	commit(r);
@@ -533,6 +602,7 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 	free(r->pasts.list);
 	free(r->charged);
 	free(r->used);
+	free(r->planned);
 	free(r->path);
 	free(r->fresh);
 	free(r);

@@ -41,7 +41,8 @@ const char espl__results_schema[] =
 "  id INTEGER PRIMARY KEY,"
 "  offer TEXT, market TEXT, gpus INTEGER,"
 "  state TEXT NOT NULL,"		/* requested booting ready notice ended */
-"  requested_s REAL NOT NULL, ready_s REAL, ended_s REAL, billed_from_s REAL,"
+"  requested_s REAL NOT NULL, booting_s REAL, ready_s REAL, notice_s REAL, ended_s REAL,"
+"  billed_from_s REAL,"
 "  price_hour REAL,"
 "  charged_usd REAL NOT NULL,"
 "  why TEXT);\n"
@@ -50,10 +51,24 @@ const char espl__results_schema[] =
 "CREATE TABLE groups ("
 "  id INTEGER PRIMARY KEY, bracket INTEGER, stage INTEGER,"
 "  begun_s REAL NOT NULL, ended_s REAL);\n"
+"CREATE TABLE predictions ("		/* of each plan that came in force, when it did */
+"  plan INTEGER PRIMARY KEY,"		/* 0, 1, ... */
+"  at_s REAL NOT NULL,"
+"  ends_s REAL, ends_sd_s REAL, ends_p95_s REAL,"
+"  cost_usd REAL, cost_sd_usd REAL, cost_p95_usd REAL,"	/* from at_s on */
+"  data_usd REAL,"			/* part of it */
+"  optimal INTEGER NOT NULL, gap REAL);\n"
+"CREATE TABLE plan ("			/* its stages */
+"  plan INTEGER NOT NULL, bracket INTEGER NOT NULL, stage INTEGER NOT NULL,"
+"  trials INTEGER NOT NULL, iterations INTEGER NOT NULL,"
+"  gpus INTEGER NOT NULL, gpus_per_trial INTEGER NOT NULL, nodes INTEGER NOT NULL,"
+"  offer TEXT, starts_s REAL, ends_s REAL, cost_usd REAL,"
+"  warm INTEGER NOT NULL,"		/* trials go on in their processes */
+"  PRIMARY KEY (plan, bracket, stage)) WITHOUT ROWID;\n"
 "CREATE TABLE decisions ("		/* what became of trials, in order */
 "  id INTEGER PRIMARY KEY,"
 "  at_s REAL NOT NULL, trial INTEGER NOT NULL,"
-"  what TEXT NOT NULL,"		/* created promoted budget started rests displaced ended failed */
+"  what TEXT NOT NULL,"		/* created promoted budget started rests displaced retried ... */
 "  group_id INTEGER, iteration INTEGER, budget INTEGER);\n"
 "CREATE INDEX decisions_by_trial ON decisions (trial);\n"
 "CREATE TABLE notes ("			/* reasons */

@@ -13,6 +13,7 @@ const struct espl__total_field espl__total_fields[] = {
 	FIELD(experiment, ESPL__TOTAL_TEXT), FIELD(metric, ESPL__TOTAL_TEXT),
 	FIELD(best_params, ESPL__TOTAL_TEXT),
 	FIELD(maximize, ESPL__TOTAL_INT), FIELD(simulated, ESPL__TOTAL_INT),
+	FIELD(over, ESPL__TOTAL_INT),
 	FIELD(trials, ESPL__TOTAL_INT), FIELD(completed, ESPL__TOTAL_INT),
 	FIELD(failed, ESPL__TOTAL_INT), FIELD(running, ESPL__TOTAL_INT),
 	FIELD(waiting, ESPL__TOTAL_INT), FIELD(best, ESPL__TOTAL_INT),
@@ -21,11 +22,14 @@ const struct espl__total_field espl__total_fields[] = {
 	FIELD(nodes_peak, ESPL__TOTAL_INT), FIELD(nodes_leaked, ESPL__TOTAL_INT),
 	FIELD(gpus, ESPL__TOTAL_INT), FIELD(gpus_busy, ESPL__TOTAL_INT),
 	FIELD(reports, ESPL__TOTAL_INT), FIELD(decisions, ESPL__TOTAL_INT),
+	FIELD(calls, ESPL__TOTAL_INT),
 	FIELD(best_metric, ESPL__TOTAL_REAL), FIELD(deadline_s, ESPL__TOTAL_REAL),
 	FIELD(budget_usd, ESPL__TOTAL_REAL), FIELD(jct_s, ESPL__TOTAL_REAL),
 	FIELD(cost_usd, ESPL__TOTAL_REAL), FIELD(gpu_s, ESPL__TOTAL_REAL),
 	FIELD(busy_gpu_s, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
-	FIELD(decision_p95_us, ESPL__TOTAL_REAL), FIELD(decision_max_us, ESPL__TOTAL_REAL)
+	FIELD(decision_p95_us, ESPL__TOTAL_REAL), FIELD(decision_max_us, ESPL__TOTAL_REAL),
+	FIELD(call_median_us, ESPL__TOTAL_REAL), FIELD(call_p95_us, ESPL__TOTAL_REAL),
+	FIELD(call_max_us, ESPL__TOTAL_REAL)
 };
 const uint32_t espl__total_field_count = sizeof espl__total_fields / sizeof espl__total_fields[0];
 
@@ -86,6 +90,7 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 {
 	espl__totals_set(&t->status, espl__run_end_name(s->how));
 	espl__totals_set(&t->text, s->how == ESPL__RUN_FAILED ? s->text : NULL);
+	t->over = s->over;
 	t->trials = (int64_t)s->trials;
 	t->completed = (int64_t)s->completed;
 	t->failed = (int64_t)s->failed;
@@ -110,6 +115,10 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->decision_median_us = espl__quantiles_at(&s->decision_times, 0.5) / 1e3;
 	t->decision_p95_us = espl__quantiles_at(&s->decision_times, 0.95) / 1e3;
 	t->decision_max_us = (double)s->decision_times.max / 1e3;
+	t->calls = (int64_t)s->calls;
+	t->call_median_us = espl__quantiles_at(&s->call_times, 0.5) / 1e3;
+	t->call_p95_us = espl__quantiles_at(&s->call_times, 0.95) / 1e3;
+	t->call_max_us = (double)s->call_times.max / 1e3;
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
@@ -135,6 +144,16 @@ put_real(struct espl__buf *b, const char *name, double value)
 {
 	espl__print(b, ", \"%s\": ", name);
 	espl__print_number(b, value);
+}
+
+static void
+put_times(struct espl__buf *b, const char *name, double median, double p95, double max)
+{
+	espl__print(b, ", \"%s\": {\"median\": ", name);
+	espl__print_number(b, median);
+	put_real(b, "p95", p95);
+	put_real(b, "max", max);
+	espl__print(b, "}");
 }
 
 static void
@@ -175,11 +194,9 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	put_int(b, "nodes_peak", t->nodes_peak);
 	put_int(b, "nodes_leaked", t->nodes_leaked);
 	put_int(b, "decisions", t->decisions);
-	espl__print(b, ", \"decision_us\": {\"median\": ");
-	espl__print_number(b, t->decision_median_us);
-	put_real(b, "p95", t->decision_p95_us);
-	put_real(b, "max", t->decision_max_us);
-	espl__print(b, "}");
+	put_times(b, "decision_us", t->decision_median_us, t->decision_p95_us, t->decision_max_us);
+	put_int(b, "calls", t->calls);
+	put_times(b, "call_us", t->call_median_us, t->call_p95_us, t->call_max_us);
 	if (t->text != NULL)
 		put_text(b, "error", t->text);
 	if (more) {
@@ -195,6 +212,24 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 		put_real(b, "budget_usd", t->budget_usd);
 	}
 	espl__print(b, "}");
+}
+
+void
+espl__infeasible_json(double least_s, double least_usd, struct espl__buf *b)
+{
+	const char *gap = "";
+
+	espl__print(b, "{\"feasible\": false, \"least\": {");
+	if (!isnan(least_s)) {
+		espl__print(b, "\"jct_s\": ");
+		espl__print_number(b, least_s);
+		gap = ", ";
+	}
+	if (!isnan(least_usd)) {
+		espl__print(b, "%s\"cost_usd\": ", gap);
+		espl__print_number(b, least_usd);
+	}
+	espl__print(b, "}}\n");
 }
 
 /* ---- text ---------------------------------------------------------------------------------- */
@@ -218,14 +253,14 @@ espl__print_clean(struct espl__buf *b, const char *text)
 }
 
 void
-espl__print_params(struct espl__buf *b, const char *json)
+espl__print_params(struct espl__buf *b, const char *json, const char *gap)
 {
 	json_t     *root = json == NULL ? NULL : json_loads(json, 0, NULL), *value;
-	const char *name, *gap = "";
+	const char *name, *before = "";
 	char        number[32];
 
 	json_object_foreach(root, name, value) {
-		espl__print(b, "%s", gap);
+		espl__print(b, "%s", before);
 		espl__print_clean(b, name);
 		espl__print(b, "=");
 		if (json_is_string(value))
@@ -236,7 +271,7 @@ espl__print_params(struct espl__buf *b, const char *json)
 			espl__print(b, json_is_true(value) ? "true" : "false");
 		else
 			espl__print(b, "%s", espl__format_metric(json_number_value(value), number));
-		gap = "  ";
+		before = gap;
 	}
 	json_decref(root);
 }
@@ -261,6 +296,28 @@ espl__format_seconds(double s, char to[32])
 	return espl__format_short((espl_span)(s * 1e9), to);
 }
 
+/* Broken between parameters where a line would be longer than 80. */
+static void
+params_text(const char *json, int indent, struct espl__buf *b)
+{
+	struct espl__buf list = { NULL, 0, 0 };
+	const char *at, *end;
+	size_t      used = 0;
+
+	espl__print_params(&list, json, "\n");
+	for (at = espl__buf_text(&list); *at != '\0'; at = *end == '\0' ? end : end + 1) {
+		end = at + strcspn(at, "\n");
+		if (used > 0 && (size_t)indent + used + 2 + (size_t)(end - at) > 80) {
+			espl__print(b, "\n");
+			used = 0;
+		}
+		espl__print(b, "%*s%.*s", used > 0 ? 2 : indent, "", (int)(end - at), at);
+		used += (used > 0 ? 2 : 0) + (size_t)(end - at);
+	}
+	espl__print(b, "\n");
+	espl__buf_free(&list);
+}
+
 void
 espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__buf *b)
 {
@@ -274,9 +331,7 @@ espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__bu
 	espl__print_clean(b, t->metric);
 	espl__print(b, " %s at iteration %lld\n", espl__format_metric(t->best_metric, number),
 	            (long long)t->best_iteration);
-	espl__print(b, "%*s        ", indent, "");
-	espl__print_params(b, t->best_params);
-	espl__print(b, "\n");
+	params_text(t->best_params, indent + 8, b);
 	if (t->best_checkpoint > 0 && !t->simulated)
 		espl__print(b, "%*s        trials/%lld/checkpoint-%lld\n", indent, "",
 		            (long long)t->best, (long long)t->best_checkpoint);
@@ -293,14 +348,21 @@ status_words(const struct espl__totals *t)
 }
 
 void
-espl__totals_text(const struct espl__totals *t, struct espl__buf *b)
+espl__totals_logs_text(const struct espl__totals *t, const char *dir, struct espl__buf *b)
+{
+	if ((t->failed > 0 || strcmp(t->status, "failed") == 0) && !t->simulated)
+		espl__print(b, "  logs    what trials print is in %s/trials/ID/log\n", dir);
+}
+
+void
+espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 {
 	char time[32], busy[32], held[32];
 
 	espl__print_clean(b, t->experiment);
 	espl__print(b, ": %s after %s%s\n", status_words(t), espl__format_seconds(t->jct_s, time),
 	            t->simulated ? " (simulated)" : "");
-	if (t->text != NULL && t->text[0] != '\0') {
+	if (reason && t->text != NULL && t->text[0] != '\0') {
 		espl__print(b, "  reason  ");
 		espl__print_clean(b, t->text);
 		espl__print(b, "\n");
@@ -310,10 +372,11 @@ espl__totals_text(const struct espl__totals *t, struct espl__buf *b)
 		espl__print(b, ", %lld completed", (long long)t->completed);
 	if (t->failed > 0)
 		espl__print(b, ", %lld failed", (long long)t->failed);
+	/* Not a sum: of those that are completed some train on. */
 	if (t->running > 0)
-		espl__print(b, ", %lld running", (long long)t->running);
+		espl__print(b, "; %lld running", (long long)t->running);
 	if (t->waiting > 0)
-		espl__print(b, ", %lld waiting", (long long)t->waiting);
+		espl__print(b, "%s%lld waiting", t->running > 0 ? ", " : "; ", (long long)t->waiting);
 	espl__print(b, "\n");
 	espl__totals_best_text(t, 2, b);
 	espl__print(b, "  cost    $%.2f", t->cost_usd);

@@ -15,14 +15,16 @@ struct espl__totals {
 	char    *experiment, *metric;
 	char    *best_params;		/* a JSON object */
 	int64_t  maximize, simulated;
+	int64_t  over;			/* nothing is left to go on with                        */
 	int64_t  trials, completed, failed, running, waiting;
 	int64_t  best;			/* -1: none */
 	int64_t  best_iteration, best_checkpoint;
-	int64_t  resizes, nodes, nodes_peak, nodes_leaked, gpus, gpus_busy, reports, decisions;
+	int64_t  resizes, nodes, nodes_peak, nodes_leaked, gpus, gpus_busy, reports, decisions, calls;
 	double   best_metric;		/* as the trial reported it */
 	double   deadline_s, budget_usd;	/* NaN: none */
 	double   jct_s, cost_usd, gpu_s, busy_gpu_s;
 	double   decision_median_us, decision_p95_us, decision_max_us;
+	double   call_median_us, call_p95_us, call_max_us;
 };
 
 /* Nothing known yet but what the configuration says (NULL: not even that). */
@@ -36,8 +38,13 @@ void espl__totals_set(char **field, const char *text);	/* owned copy; NULL clear
 /* {"event": EVENT, "status": ..., ...}, cli.md's fields in its order, no newline.  `more`: also
  * what is running and held now (status). */
 void espl__totals_json(const struct espl__totals *, const char *event, int more, struct espl__buf *);
-/* For people: a few aligned lines. */
-void espl__totals_text(const struct espl__totals *, struct espl__buf *);
+/* Of a search that nothing can hold to its deadline and budget: the least that would do; what is
+ * not known (NaN) is left out. */
+void espl__infeasible_json(double least_s, double least_usd, struct espl__buf *);
+/* For people: a few aligned lines.  `reason`: also why it failed. */
+void espl__totals_text(const struct espl__totals *, int reason, struct espl__buf *);
+/* Where to look when trials failed, or the run: a line, or nothing. */
+void espl__totals_logs_text(const struct espl__totals *, const char *dir, struct espl__buf *);
 /* The line of the best trial and its configuration, each beginning with `indent` blanks. */
 void espl__totals_best_text(const struct espl__totals *, int indent, struct espl__buf *);
 
@@ -49,8 +56,8 @@ extern const uint32_t espl__total_field_count;
 
 /* Text that came from a file or a trial, safe for a terminal: control characters become '?'. */
 void espl__print_clean(struct espl__buf *, const char *text);
-/* "name=value  name=value" from a JSON object of parameters. */
-void espl__print_params(struct espl__buf *, const char *json);
+/* "name=value" of each member of a JSON object of parameters, with `gap` between them. */
+void espl__print_params(struct espl__buf *, const char *json, const char *gap);
 /* A metric for people: 6 significant digits; "-" where it is not a number. */
 char *espl__format_metric(double, char to[32]);
 /* Seconds for people. */

@@ -85,6 +85,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 
 	(void)metrics, (void)count, (void)share;
 	v->now = now;
+	espl__past_of(&v->pasts, t->id)->loss = loss;
 	if (gang != NULL) {
 		gang->iteration = iteration;
 		gang->metric = espl__view_raw(v, loss);
@@ -106,6 +107,15 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 }
 
 static void
+on_failure(void *ctx, espl_time now, const struct espl_trial *t)
+{
+	struct espl__view *v = ctx;
+
+	v->now = now;
+	espl__past_of(&v->pasts, t->id)->failed = 1;
+}
+
+static void
 on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
         struct espl_share share, const struct espl_slot *slots, const char *text)
 {
@@ -117,7 +127,8 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 	if (g == NULL && strcmp(state, "ended") != 0) {
 		g = espl__alloc(sizeof *g);
 		g->trial = trial;
-		g->metric = NAN;
+		/* What it reported in an earlier rung, or before the run was taken up again. */
+		g->metric = espl__view_raw(v, espl__past_of(&v->pasts, trial)->loss);
 		g->previous = v->last;
 		*(v->last != NULL ? &v->last->next : &v->first) = g;
 		v->last = g;
@@ -166,7 +177,7 @@ espl__view_init(struct espl__view *v, const struct espl__run_config *config,
 	v->best = ESPL_NONE;
 	v->best_loss = NAN;
 	v->observer = (struct espl__observer){ .ctx = v, .trial = on_trial, .report = on_report,
-		.gang = on_gang, .group = on_group };
+		.failure = on_failure, .gang = on_gang, .group = on_group };
 	espl__totals_init(&v->totals, config, simulated);
 }
 

@@ -6,6 +6,7 @@
  *   agent_gang.c    life of a gang on this node: start, exits, end
  *   agent_launch.c  its ports, programs and processes
  *   agent_report.c  rank 0's report socket: lines out, replies in, {"saved": n}
+ *   agent_said.c    the last line of a trial's log
  *   agent_files.c   a trial's folder: working files, checkpoints, collecting
  *   agent_env.c     what a rank finds in its environment
  *   agent_sup.c     the process above each rank
@@ -67,11 +68,14 @@ struct espl__agent_gang {
 	int64_t  linger_until;		/* rank 0 is done, the others have until then; 0 none */
 	int64_t  give_up_at;		/* what does not die by then is reported              */
 	int      culprit;		/* index of the rank that failed first, -1 none       */
+	int      probed;		/* it failed, and its folder was looked at            */
 	int      lingered;		/* rank 0 was done and others had to be ended         */
 	int      jobs;			/* threads that work for it                           */
+	int64_t  log_from;		/* where in the trial's log its own part begins       */
 	/* rank 0 on this node */
 	int      leads;
 	int      report;		/* our end, -1 none                                   */
+	int64_t  mute_at;		/* it closed its end; said if it lives then; 0 none   */
 	int      saving_now;		/* no line is read meanwhile                          */
 	int      spoilt;		/* GARBAGE was said: nothing is read any more         */
 	struct espl__buf in, out;
@@ -102,12 +106,14 @@ struct espl__agent {
 	uint32_t gang_count, gang_cap;
 	struct espl__reserved *reserved;
 	uint32_t reserved_count, reserved_cap;
+	int      folder_told;		/* that the run's folder cannot be written            */
 	int      strays;		/* a supervisor was killed: look for its orphans      */
 	int      changed;		/* what is to be polled                               */
 };
 
 #define ESPL__AGENT_OUTBOX (1u << 20)	/* more than this unsent: ranks are not read          */
 #define ESPL__AGENT_LINE   (64u << 10)	/* longest line of a rank                             */
+#define ESPL__AGENT_GRACE  UINT64_C(1000)	/* ms: to leave in, however short trial.grace is */
 
 /* agent_channel.c */
 void   espl__agent_hear(struct espl__agent *);		/* reads the channel, acts on frames   */
@@ -136,6 +142,7 @@ void   espl__report_read(struct espl__agent_gang *);
 void   espl__report_take(struct espl__agent_gang *);	/* acts on lines already read          */
 void   espl__report_reply(struct espl__agent_gang *, const char *line);
 void   espl__report_write(struct espl__agent_gang *);	/* the socket can take more            */
+void   espl__report_mute(struct espl__agent_gang *);	/* mute_at has come                    */
 /* Everything a dead rank 0 had said is forwarded: nothing more can come. */
 int    espl__report_drained(struct espl__agent_gang *);
 void   espl__report_garbage(struct espl__agent_gang *, const char *format, ...) ESPL_PRINTF(2, 3);
@@ -145,7 +152,14 @@ int    espl__files_log(const struct espl__agent_gang *);	/* descriptor, -1 with 
 void   espl__files_leave(struct espl__agent_gang *);	/* removes what is of no more use     */
 void   espl__files_save(struct espl__agent_gang *, uint64_t iteration);
 void   espl__files_verify(struct espl__agent_gang *);	/* then espl__gang_prepared            */
+/* Can the run's folder be written at all?  If not, that is why the gang failed. */
+void   espl__files_probe(struct espl__agent_gang *);
 void   espl__files_collect(struct espl__agent *, uint64_t trial, uint64_t keep);
+/* agent_said.c */
+#define ESPL__SAID_MAX 201u
+/* The last line in its log that is not empty, fit to be printed; "" none. */
+void   espl__files_said(const struct espl__agent_gang *, char to[ESPL__SAID_MAX]);
+void   espl__last_line(const char *text, size_t size, char *to, size_t room);	/* text[size] is 0 */
 /* agent_env.c */
 struct espl__strings { char **list; size_t count, cap; };
 void   espl__env_make(const struct espl__agent_rank *, int reports, int listens,

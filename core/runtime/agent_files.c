@@ -348,3 +348,73 @@ espl__files_verify(struct espl__agent_gang *g)
 	g->jobs++;
 	espl__agent_job(g->agent, &v->head);
 }
+
+/* ---- is it the folder's fault? ----------------------------------------------------------- */
+
+#define PROBE_BYTES ((size_t)1 << 20)
+
+struct probe {
+	struct espl__job head;
+	struct espl__agent_gang *gang;
+	char *folder, *path;
+	struct espl__diag diag;
+};
+
+/* Writes something that nobody will see. */
+static void
+run_probe(struct espl__job *job)
+{
+	static const char block[4096];
+	struct probe *p = (struct probe *)job;
+	int           fd, bad = 0;
+
+	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST) {	/* not what is above it */
+		(void)espl__fail_errno(&p->diag, "cannot make the folder '%s'", p->folder);
+		return;
+	}
+	fd = open(p->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd >= 0 && unlink(p->path) != 0)
+		bad = 1;
+	for (size_t n = 0; fd >= 0 && !bad && n < PROBE_BYTES; n += sizeof block)
+		bad = espl__write_all(fd, block, sizeof block);
+	if (fd < 0 || bad || fsync(fd) != 0)
+		(void)espl__fail_errno(&p->diag, "cannot write in '%s'", p->folder);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void
+end_probe(struct espl__agent *a, struct espl__job *job)
+{
+	struct probe            *p = (struct probe *)job;
+	struct espl__agent_gang *g = p->gang;
+
+	g->jobs--;
+	if (p->diag.status != ESPL_OK) {
+		uint32_t i = g->culprit >= 0 ? (uint32_t)g->culprit : 0;
+
+		free(g->ranks[i].text);
+		g->ranks[i].text = NULL;
+		espl__rank_fail(&g->ranks[i], "run folder: %s", espl__reason(&p->diag));
+		if (!a->folder_told)	/* where it is, which the text above must not tell */
+			espl__agent_log(a, ESPL_ERROR, "%s", p->diag.text);
+		a->folder_told = 1;
+	}
+	free(p->folder);
+	free(p->path);
+	free(p);
+}
+
+void
+espl__files_probe(struct espl__agent_gang *g)
+{
+	struct probe *p = espl__alloc(sizeof *p);
+
+	p->head.run = run_probe;
+	p->head.done = end_probe;
+	p->gang = g;
+	p->folder = espl__format("%s/trials", g->agent->dir);
+	p->path = espl__format("%s/.probe-%ld-%" PRIu64, p->folder, (long)getpid(), g->start.gang);
+	g->jobs++;
+	espl__agent_job(g->agent, &p->head);
+}

@@ -21,7 +21,6 @@
 
 #define MS INT64_C(1000000)
 #define GIVE_UP (10000 * MS)		/* SIGKILL works at once, unless a disk or driver hangs */
-#define LAST_GRACE UINT64_C(1000)	/* ms, for ranks that outlive a finished rank 0         */
 
 struct espl__agent_gang *
 espl__gang_find(const struct espl__agent *a, uint64_t id)
@@ -329,6 +328,7 @@ tell_ended(struct espl__agent_gang *g, int clean)
 {
 	struct espl__buf *out = &g->agent->outbox;
 	size_t            mark = espl__frame_begin(out, ESPL__MSG_ENDED);
+	char              said[ESPL__SAID_MAX] = "";
 
 	espl__put_v64(out, g->start.gang);
 	espl__put_u8(out, clean ? 1 : 0);
@@ -338,6 +338,9 @@ tell_ended(struct espl__agent_gang *g, int clean)
 	for (uint32_t i = 0; i < g->start.rank_count; i++)
 		if ((int)i != g->culprit)
 			put_rank(out, g, i);
+	if (g->launched && (g->culprit >= 0 || !g->ending))
+		espl__files_said(g, said);
+	espl__put_str(out, said);
 	espl__frame_end(out, mark);
 }
 
@@ -406,14 +409,22 @@ tend_one(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t
 		    "they are ended", g->start.trial);
 		g->lingered = 1;
 		g->linger_until = 0;
-		espl__gang_kill(g, g->start.grace_ms < LAST_GRACE ? g->start.grace_ms : LAST_GRACE);
+		espl__gang_kill(g, g->start.grace_ms < ESPL__AGENT_GRACE ? g->start.grace_ms :
+		    ESPL__AGENT_GRACE);
 	}
+	if (g->mute_at != 0 && now >= g->mute_at)
+		espl__report_mute(g);
 	if (g->kill_at != 0 && now >= g->kill_at)
 		kill_now(g);
-	if (g->gone == g->start.rank_count && espl__report_drained(g) && g->jobs == 0 && !a->strays)
-		return 1;
+	if (g->gone == g->start.rank_count && espl__report_drained(g) && g->jobs == 0 && !a->strays) {
+		if ((g->culprit < 0 && !g->spoilt) || g->probed || a->ending)
+			return 1;
+		g->probed = 1;		/* the trial may have failed for want of room */
+		espl__files_probe(g);
+	}
 	if (!g->ending)
 		earlier(next, g->linger_until);
+	earlier(next, g->mute_at);
 	earlier(next, g->kill_at);
 	if (g->gone < g->start.rank_count)
 		earlier(next, g->give_up_at);

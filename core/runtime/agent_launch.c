@@ -249,13 +249,16 @@ static void
 launch_ranks(struct espl__agent_gang *g, int listen_fd)
 {
 	struct espl__sup s = { .folder = g->start.directory, .report = -1, .listen = -1,
-	                       .file_max = g->start.file_max };
+	                       .file_max = g->start.file_max,
+	                       .log_limit = g->start.log_limit };
 	int              report = -1;
 
 	s.log = espl__files_log(g);
 	if (s.log < 0)
 		espl__rank_fail(&g->ranks[0], "cannot open the trial's log: %s", strerror(errno));
-	else if (g->leads && report_socket(g, &report) != 0)
+	else if ((g->log_from = lseek(s.log, 0, SEEK_END)) < 0)
+		g->log_from = 0;
+	if (s.log >= 0 && g->leads && report_socket(g, &report) != 0)
 		espl__rank_fail(&g->ranks[0], "no socket for its reports: %s", strerror(errno));
 	for (uint32_t i = 0; i < g->start.rank_count && g->culprit < 0; i++) {
 		struct espl__strings env = { NULL, 0, 0 };

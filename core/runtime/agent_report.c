@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "base/tick.h"
 #include "runtime/agent.h"
 
 #define READ_STEP   ((size_t)64 << 10)
@@ -145,8 +146,26 @@ espl__report_read(struct espl__agent_gang *g)
 		g->in.size += (size_t)got;
 		espl__report_take(g);
 	} else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+		uint64_t grace = g->start.grace_ms > ESPL__AGENT_GRACE ? g->start.grace_ms :
+		    ESPL__AGENT_GRACE;
+
 		close_report(g);
+		g->mute_at = espl__tick() + (int64_t)grace * 1000000;	/* it may be leaving */
 	}
+}
+
+void
+espl__report_mute(struct espl__agent_gang *g)
+{
+	struct espl__buf *out = &g->agent->outbox;
+	size_t            mark;
+
+	g->mute_at = 0;
+	if (g->ending || g->ranks[0].state != ESPL__RANK_RUNS)
+		return;
+	mark = espl__frame_begin(out, ESPL__MSG_CLOSED);
+	espl__put_v64(out, g->start.gang);
+	espl__frame_end(out, mark);
 }
 
 int

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "runtime/agent_sup.h"
+#include "runtime/agent_tap.h"
 #include "runtime/sweep.h"
 
 struct exec_failure { int32_t what, code; };
@@ -61,9 +62,9 @@ plain_signals(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* In the rank's process, up to its exec. */
+/* In the rank's process, up to its exec.  `out`: where it prints. */
 static _Noreturn void
-become(const struct espl__sup *s, pid_t above, int pipe)
+become(const struct espl__sup *s, pid_t above, int out, int pipe)
 {
 	(void)setsid();
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -78,7 +79,7 @@ become(const struct espl__sup *s, pid_t above, int pipe)
 	}
 	if (s->folder[0] != '\0' && chdir(s->folder) != 0)
 		give_up(pipe, ESPL__SUP_NO_FOLDER);
-	if (dup2(s->log, 1) < 0 || dup2(s->log, 2) < 0
+	if (dup2(out, 1) < 0 || dup2(out, 2) < 0
 	    || (s->report >= 0 && dup2(s->report, ESPL__FD_REPORT) < 0)
 	    || (s->listen >= 0 && dup2(s->listen, ESPL__FD_LISTEN) < 0))
 		give_up(pipe, ESPL__SUP_NO_FORK);
@@ -125,7 +126,7 @@ keep_only(const struct espl__sup *s, int link)
 
 /* The pipe closes at exec, or brings the reason why there was none. */
 static pid_t
-start_rank(const struct espl__sup *s, int link)
+start_rank(const struct espl__sup *s, int out, int link)
 {
 	struct exec_failure failure;
 	pid_t               rank, self = getpid();
@@ -139,7 +140,7 @@ start_rank(const struct espl__sup *s, int link)
 	close(ends[1]);
 	rank = fork();
 	if (rank == 0)
-		become(s, self, high);
+		become(s, self, out, high);
 	close(high);
 	if (rank < 0) {
 		tell(link, ESPL__SUP_NO_FORK, errno);
@@ -158,9 +159,9 @@ start_rank(const struct espl__sup *s, int link)
 	return rank;
 }
 
-/* Takes all that have ended.  1: no child is left. */
+/* Takes all that have ended.  1: no child is left.  *code: the rank's, once it is gone. */
 static int
-reap(int link, pid_t rank, int *rank_gone)
+reap(int link, pid_t rank, int *rank_gone, int32_t *code)
 {
 	for (;;) {
 		int   status;
@@ -173,8 +174,8 @@ reap(int link, pid_t rank, int *rank_gone)
 		if (pid != rank || *rank_gone)
 			continue;
 		*rank_gone = 1;
-		tell(link, ESPL__SUP_EXITED,
-		    WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status));
+		*code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
+		tell(link, ESPL__SUP_EXITED, *code);
 	}
 }
 
@@ -199,33 +200,23 @@ heed(int link, pid_t rank, int rank_gone)
 	}
 }
 
-static _Noreturn void
-supervise(const struct espl__sup *s, int link)
+/* Until nothing is left of the rank and of what descends from it. */
+static void
+watch(struct espl__tap *tap, int link, pid_t rank, const sigset_t *waiting, int32_t *code)
 {
 	struct timespec soon = { 0, 2000000 };
-	sigset_t        waiting;
-	pid_t           rank;
 	int             rank_gone = 0, killing = 0;
 
-	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-	(void)prctl(PR_SET_NAME, "espalier-rank", 0, 0, 0);
-	private_signals(&waiting);
-	(void)setsid();
-	keep_only(s, link);
-	rank = start_rank(s, link);
-	if (rank < 0)
-		_exit(0);
-	if (s->report >= 0)
-		close(s->report);
-	if (s->listen >= 0)
-		close(s->listen);
-	close(s->log);
-	while (!reap(link, rank, &rank_gone)) {
-		struct pollfd p = { .fd = killing ? -1 : link, .events = POLLIN };
+	while (!reap(link, rank, &rank_gone, code)) {
+		struct pollfd p[2] = { { .fd = killing ? -1 : link, .events = POLLIN },
+		                       { .fd = tap->from, .events = POLLIN } };
 
-		if (ppoll(&p, 1, killing ? &soon : NULL, &waiting) > 0
-		    && heed(link, rank, rank_gone))
-			killing = 1;
+		if (ppoll(p, 2, killing ? &soon : NULL, waiting) > 0) {
+			if (p[1].revents != 0)
+				espl__tap_read(tap);
+			if (p[0].revents != 0 && heed(link, rank, rank_gone))
+				killing = 1;
+		}
 		if (!killing)
 			continue;
 		if (!rank_gone)
@@ -234,6 +225,38 @@ supervise(const struct espl__sup *s, int link)
 		if (soon.tv_nsec < 100000000)	/* what a disk holds up dies later */
 			soon.tv_nsec *= 2;
 	}
+}
+
+static _Noreturn void
+supervise(const struct espl__sup *s, int link)
+{
+	static struct espl__tap tap;	/* not on a stack that may be small */
+	sigset_t waiting;
+	int32_t  code = 0;
+	int      out = s->log;
+	pid_t    rank;
+
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	(void)prctl(PR_SET_NAME, "espalier-rank", 0, 0, 0);
+	private_signals(&waiting);
+	(void)setsid();
+	keep_only(s, link);
+	tap.from = tap.log = -1;
+	if (s->log_limit > 0 && espl__tap_open(&tap, s->log, s->log_limit, &out) != 0) {
+		tell(link, ESPL__SUP_NO_FORK, errno);
+		_exit(0);
+	}
+	rank = start_rank(s, out, link);
+	if (rank < 0)
+		_exit(0);
+	if (s->report >= 0)
+		close(s->report);
+	if (s->listen >= 0)
+		close(s->listen);
+	close(out);
+	watch(&tap, link, rank, &waiting, &code);
+	espl__tap_read(&tap);
+	espl__tap_close(&tap, code != 0);
 	_exit(0);
 }
 

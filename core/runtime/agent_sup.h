@@ -28,6 +28,7 @@ struct espl__sup {
 	const char *folder;		/* working folder, "" the agent's                     */
 	int      log, report, listen;	/* descriptors >= 10, CLOEXEC; -1 none                */
 	int64_t  file_max;		/* RLIMIT_FSIZE, 0 none                               */
+	int64_t  log_limit;		/* size of the log, 0 none                            */
 };
 #define ESPL__FD_REPORT 3		/* where the rank finds them                          */
 #define ESPL__FD_LISTEN 4

@@ -76,10 +76,14 @@ exchange(struct espl__comm *c, const void *out, uint64_t out_size, void *in, uin
 			got = moved(recv(r->prev, to, in_size, MSG_DONTWAIT), 1);
 		if (sent < 0 || got < 0)
 			return broken(c, ESPL_E_PEER);
-		from += sent;
-		out_size -= (uint64_t)sent;
-		to += got;
-		in_size -= (uint64_t)got;
+		if (sent > 0) {		/* a side that has nothing to do may have no memory either */
+			from += sent;
+			out_size -= (uint64_t)sent;
+		}
+		if (got > 0) {
+			to += got;
+			in_size -= (uint64_t)got;
+		}
 		if (sent > 0 || got > 0 || (out_size == 0 && in_size == 0))
 			continue;
 		if (deadline != 0) {

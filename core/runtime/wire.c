@@ -125,6 +125,7 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 	espl__put_v64(b, s->source);
 	espl__put_v64(b, s->checkpoint);
 	espl__put_z64(b, s->file_max);
+	espl__put_z64(b, s->log_limit);
 	espl__put_v64(b, s->grace_ms);
 }
 
@@ -244,6 +245,7 @@ get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 	s->source = espl__get_v64(r);
 	s->checkpoint = espl__get_v64(r);
 	s->file_max = espl__get_z64(r);
+	s->log_limit = espl__get_z64(r);
 	s->grace_ms = espl__get_v64(r);
 }
 
@@ -266,7 +268,7 @@ espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
 	get_ranks(r, &k, s);
 	if (!r->bad)
 		get_rest(r, &k, s);
-	if (!r->bad && (r->at != r->end || s->packing == 0 || s->file_max < 0
+	if (!r->bad && (r->at != r->end || s->packing == 0 || s->file_max < 0 || s->log_limit < 0
 	    || (s->argc > 0) == (s->trainable != NULL) || (s->argc > 0 && s->argv[0][0] == '\0')))
 		r->bad = 1;
 	for (uint32_t i = 0; !r->bad && i < s->env_count; i++)

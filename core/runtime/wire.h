@@ -22,11 +22,14 @@
  *   LINE     v64 gang, str text             one line of rank 0's report socket, at most 64 KiB, as written
  *   GARBAGE  v64 gang, str why              what came is no line: too long, binary; gang is being ended
  *   SAVED    v64 gang, v64 iteration, v64 bytes   {"saved": n} seen, checkpoint-n is complete
+ *   CLOSED   v64 gang                       rank 0 closed its report socket and is still there after its grace
  *   ENDED    v64 gang, u8 clean, u32 ranks, then per rank: v64 rank, z64 code (exit status, or -signal),
- *            str text (why it could not start; "")   all processes of the gang on this node are gone
+ *            str text (why it could not start; "");  at last str said, the end of what they printed
+ *            All processes of the gang on this node are gone.
  *            The rank that failed by itself comes first; the others follow in order.  clean 0: some
  *            process could not be killed.  A text that begins with "no checkpoint: " says that what
- *            START wanted restored is missing or damaged.
+ *            START wanted restored is missing or damaged; one that begins with "run folder: ", that nothing
+ *            can be written there (a full disk): the gang is not to blame.
  *   LOG      u8 level, str text
  *   PONG
  */
@@ -35,7 +38,7 @@
 #include "base/buf.h"
 #include "base/diag.h"
 
-#define ESPL__WIRE_PROTOCOL 1u
+#define ESPL__WIRE_PROTOCOL 3u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -44,7 +47,7 @@ enum espl__message {
 	ESPL__MSG_HELLO = 1, ESPL__MSG_RESERVE, ESPL__MSG_START, ESPL__MSG_REPLY, ESPL__MSG_KILL,
 	ESPL__MSG_COLLECT, ESPL__MSG_PING,
 	ESPL__MSG_HELLO_BACK = 64, ESPL__MSG_PORT, ESPL__MSG_STARTED, ESPL__MSG_LINE, ESPL__MSG_GARBAGE,
-	ESPL__MSG_SAVED, ESPL__MSG_ENDED, ESPL__MSG_LOG, ESPL__MSG_PONG
+	ESPL__MSG_SAVED, ESPL__MSG_CLOSED, ESPL__MSG_ENDED, ESPL__MSG_LOG, ESPL__MSG_PONG
 };
 
 /* What a START carries: the part of one gang that runs on this node. */
@@ -71,6 +74,7 @@ struct espl__start {
 	uint64_t iteration, budget, iterations_max, seed;
 	uint64_t source, checkpoint;		/* restore trials/SOURCE/checkpoint-CHECKPOINT; 0 none     */
 	int64_t  file_max;			/* RLIMIT_FSIZE, 0 none                                    */
+	int64_t  log_limit;			/* bytes of the trial's log, 0 none                        */
 	uint64_t grace_ms;			/* used when the agent ends a gang by itself               */
 };
 void espl__start_put(const struct espl__start *, struct espl__buf *);

@@ -49,26 +49,6 @@ take_output(struct espl_byte_sink *head, const void *bytes, uint64_t count)
 	return ESPL_OK;
 }
 
-static const void *
-no_service(void *ctx, struct espl__instance *instance, const char *id)
-{
-	(void)ctx;
-	(void)instance;
-	(void)id;
-	return NULL;
-}
-
-static void
-no_note(void *ctx, struct espl__instance *instance, espl_subject about, uint64_t id,
-        const char *text)
-{
-	(void)ctx;
-	(void)instance;
-	(void)about;
-	(void)id;
-	(void)text;
-}
-
 static espl_status
 run_plugin(const struct espl__run_config *config, espl_kind kind,
            const struct espl_compute_request *request, int simulated, struct espl__buf *out,
@@ -79,7 +59,7 @@ run_plugin(const struct espl__run_config *config, espl_kind kind,
 	    kind == ESPL_ALGORITHM ? &config->algorithm : &config->allocator;
 	struct espl__host_env env = {
 		.seed = config->seed, .simulated = simulated, .now = &zero,
-		.directory = config->directory, .service = no_service, .note = no_note
+		.directory = config->directory
 	};
 	struct out_sink sink = { { (uint32_t)sizeof(struct espl_byte_sink), 0, take_output }, out };
 	struct espl_error error = ESPL_INIT(struct espl_error);

@@ -1,9 +1,10 @@
 /* drive.c - a whole run: folder, lock, journal, and the one loop over a world.
  *
- * What happened is on its way to the disk before anything that follows from it is done; what
- * costs money (a machine asked for or given back) waits until it is on the disk.
+ * What happened is in the journal before the executor hears of it, and what was decided before it
+ * is done; what costs money (a machine asked for or given back) waits until it is on the disk.
  */
 #include "world/drive.h"
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -34,6 +35,9 @@ espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
 	setup.verbose = run->drive->verbose;
 	setup.observers = run->drive->observers;
 	setup.tick = espl__tick;
+	setup.plan_only = run->drive->plan_only;
+	setup.plan_gpus = run->drive->plan_gpus;
+	setup.plan_gpus_count = run->drive->plan_gpus_count;
 	return espl__exec_new(&setup, &run->exec, diag);
 }
 
@@ -77,6 +81,16 @@ fresh(struct espl__run_state *run, const char *path, struct espl__diag *diag)
 	if (status != ESPL_OK || path == NULL)
 		return status;
 	run->header.digest = espl__exec_digest(run->exec);
+	if (espl__mend_hollow(path)) {
+		char *kept;
+
+		status = espl__mend_keep(path, 0, &kept, diag);
+		free(kept);
+		if (status == ESPL_OK && unlink(path) != 0)
+			status = espl__fail_errno(diag, "cannot remove '%s'", path);
+		if (status != ESPL_OK)
+			return status;
+	}
 	return espl__journal_create(path, &run->header, &run->journal, diag);
 }
 
@@ -129,6 +143,31 @@ commit(struct espl__run_state *run, int must, struct espl__diag *diag)
 	return status;
 }
 
+/* What happened is in the file before anything is made of it: whatever becomes of the driver
+ * meanwhile, it can be gone through again. */
+static espl_status
+write_events(struct espl__run_state *run, const struct espl__round *round, struct espl__diag *diag)
+{
+	if (run->journal == NULL)
+		return ESPL_OK;
+	encode(run, round);
+	espl__journal_mark(run->journal);
+	espl__journal_add(run->journal, ESPL__REC_ROUND, run->round.data, run->round.size);
+	if (run->drive->simulated)
+		return ESPL_OK;
+	run->unsynced = 1;
+	return espl__journal_commit(run->journal, 0, diag);
+}
+
+static void
+take_back_events(struct espl__run_state *run)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+
+	if (run->journal != NULL && espl__journal_take_back(run->journal, &diag) != ESPL_OK)
+		espl__log(ESPL_WARN, "%s", diag.text);
+}
+
 static espl_status
 one_round(struct espl__run_state *run, const struct espl__round *round, struct espl__diag *diag)
 {
@@ -137,18 +176,18 @@ one_round(struct espl__run_state *run, const struct espl__round *round, struct e
 	uint32_t                   count;
 	espl_status                status;
 
+	status = write_events(run, round, diag);
+	if (status != ESPL_OK)
+		return status;
 	status =
 		espl__exec_round(run->exec, round->now, round->events, round->count, NULL, 0, diag);
-	if (status != ESPL_OK)
-		return status;		/* nothing followed from it: not worth a record */
-	if (run->journal != NULL) {
-		encode(run, round);
-		espl__journal_add(run->journal, ESPL__REC_ROUND, run->round.data, run->round.size);
-		decisions = espl__exec_decisions(run->exec);
-		if (decisions->size > 0)
-			espl__journal_add(run->journal, ESPL__REC_DECISIONS, decisions->data,
-				decisions->size);
+	if (status != ESPL_OK) {	/* nothing followed from it: it would only fail again */
+		take_back_events(run);
+		return status;
 	}
+	decisions = espl__exec_decisions(run->exec);
+	if (run->journal != NULL && decisions->size > 0)
+		espl__journal_add(run->journal, ESPL__REC_DECISIONS, decisions->data, decisions->size);
 	run->last = round->now;
 	effects = espl__exec_effects(run->exec, &count);
 	status = commit(run, costs_money(effects, count), diag);
@@ -205,7 +244,9 @@ make_world(struct espl__run_state *run, struct espl__diag *diag)
 	const struct espl__drive *drive = run->drive;
 	espl_status               status;
 
-	if (drive->simulated)
+	if (drive->plan_only)
+		status = espl__world_sold(drive->config, drive->seed, &run->world, diag);
+	else if (drive->simulated)
 		status = espl__world_sim(drive->config, drive->space, drive->profile, drive->seed,
 			drive->faults, &run->world, diag);
 	else
@@ -278,23 +319,35 @@ espl__drive(const struct espl__drive *drive, struct espl__exec_summary *summary,
 	struct espl__diag *diag)
 {
 	struct espl__run_state run;
+	struct espl__diag      lock_diag = ESPL__DIAG_INIT;
 	char                  *path = NULL;
 	espl_status            status = ESPL_OK;
 	int                    lock = -1;
 
 	memset(&run, 0, sizeof run);
 	memset(summary, 0, sizeof *summary);
+	summary->least_s = summary->least_usd = NAN;
 	run.drive = drive;
 	if (drive->dir != NULL) {
-		status = take_folder(drive, &lock, diag);
-		if (status != ESPL_OK)
+		status = take_folder(drive, &lock, &lock_diag);
+		/* A finished run can be read where nothing can be written. */
+		run.look_only = status != ESPL_OK && status != ESPL_E_BUSY && drive->resume;
+		if (status != ESPL_OK && !run.look_only) {
+			if (diag != NULL && diag->status == ESPL_OK)
+				*diag = lock_diag;
 			return status;
+		}
 		path = espl__format("%s/journal", drive->dir);
 	}
 	status = drive->resume && path != NULL ? espl__drive_replay(&run, path, diag)
 					       : fresh(&run, path, diag);
-	if (status == ESPL_OK && !run.finished)
+	if (status == ESPL_OK && run.look_only && !run.finished) {
+		status = lock_diag.status;
+		if (diag != NULL)
+			*diag = lock_diag;
+	} else if (status == ESPL_OK && !run.finished) {
 		status = work(&run, diag);
+	}
 	if (run.exec != NULL)
 		summarise(&run, summary);
 	if (espl__journal_close(run.journal, NULL) != ESPL_OK && status == ESPL_OK)

@@ -1,6 +1,7 @@
 /* drive.h - a whole run: folder, lock, journal, replay, the loop over a world. */
 #ifndef ESPL__DRIVE_H
 #define ESPL__DRIVE_H
+#include "world/mend.h"
 #include "world/world.h"
 
 struct espl__drive {			/* caller fills, all borrowed */
@@ -11,14 +12,19 @@ struct espl__drive {			/* caller fills, all borrowed */
 	const char *faults;		/* simulate: fault script, NULL none                           */
 	int         simulated;
 	int         resume;		/* the folder has a journal: replay it first                  */
-	int         accept;		/* go on from recorded decisions where plugins differ now     */
+	int         accept;		/* go on from recorded decisions where plugins differ now, and
+					 * without what lies behind damage in the journal             */
 	uint64_t    seed;		/* of the simulated world and of all instances                */
 	int         verbose;		/* notes to the observers                                     */
+	int         plan_only;		/* simulated, ends when the plan is made; see executor.h      */
+	const uint32_t *plan_gpus;	/* plan_only: GPUs per stage; NULL: the allocator plans       */
+	uint32_t    plan_gpus_count;
 	struct espl__observer *observers;
 	/* After every round and at least 10 times a second in the real world. */
 	void      (*tick)(void *ctx, struct espl__exec *);
-	/* During replay: rounds done. */
-	void      (*replayed)(void *ctx, struct espl__exec *, uint64_t lost_bytes);
+	/* The journal has been replayed, but for `rest`; `kept`: the file in the run's folder in which
+	 * that is now, NULL none. */
+	void      (*replayed)(void *ctx, struct espl__exec *, const struct espl__rest *, const char *kept);
 	void       *ctx;
 	/* Set from a signal handler: 1 stop cleanly, 2 kill. */
 	const volatile int *interrupt;

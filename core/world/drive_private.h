@@ -13,6 +13,7 @@ struct espl__run_state {
 	espl_time last;				/* time of the last round in the journal          */
 	espl_time begin;			/* where the run's clock goes on                  */
 	int       resumed, finished;		/* finished: the journal ends with the run's end  */
+	int       look_only;			/* the folder could not be locked: nothing is written */
 	int       stopped;			/* the journal ends with CLOSED                   */
 	int       unsynced;			/* written, but not yet brought to the disk       */
 	int64_t   synced;			/* tick of the last fdatasync                     */

@@ -19,6 +19,9 @@ struct replay {
 	enum espl__record   type;	/* of the record at hand                    */
 	struct espl__reader payload;
 	uint64_t lost;
+	uint64_t before;		/* where the record at hand begins          */
+	uint32_t before_chain;
+	int      stuck;			/* a last round without decisions fails again: it begins at `before` */
 	uint64_t rounds;
 	int64_t  origin_s;		/* UTC second of the run's time 0, shifted by its stops */
 	struct espl__arena  arena;
@@ -75,6 +78,13 @@ take_closed(struct replay *replay)
 		replay->origin_s = utc_s - (int64_t)(at / UINT64_C(1000000000));
 }
 
+static int
+next_record(struct replay *replay, struct espl__diag *diag)
+{
+	espl__journal_where(replay->reader, &replay->before, &replay->before_chain);
+	return espl__journal_next(replay->reader, &replay->type, &replay->payload, &replay->lost, diag);
+}
+
 /* One round; then `type` and `payload` are at the next record that is not its own.  Returns 1, 0 at
  * the end, -1 failed. */
 static int
@@ -83,14 +93,15 @@ replay_round(struct replay *replay, struct espl__diag *diag)
 	struct espl__run_state *run = replay->run;
 	struct espl__buf        recorded = { NULL, 0, 0 };
 	const struct espl__buf *made;
+	uint64_t                begins = replay->before;
+	uint32_t                chain = replay->before_chain;
 	espl_status             status;
 	int                     got, own;
 
 	if (take_round(replay, diag) != ESPL_OK)
 		return -1;
 	run->stopped = 0;
-	got = espl__journal_next(
-		replay->reader, &replay->type, &replay->payload, &replay->lost, diag);
+	got = next_record(replay, diag);
 	if (got < 0)
 		return -1;
 	own = got == 1 && replay->type == ESPL__REC_DECISIONS;
@@ -106,6 +117,9 @@ replay_round(struct replay *replay, struct espl__diag *diag)
 	if (status != ESPL_OK) {
 		if (diag != NULL && status == ESPL_E_BUG && got == 1)
 			diag->status = ESPL_E_CONFIG;
+		replay->stuck = got == 0;
+		replay->before = begins;
+		replay->before_chain = chain;
 		return -1;
 	}
 	replay->rounds++;
@@ -114,16 +128,13 @@ replay_round(struct replay *replay, struct espl__diag *diag)
 		espl__put(&replay->tail, made->data, made->size);
 		return 0;
 	}
-	return own ? espl__journal_next(
-			     replay->reader, &replay->type, &replay->payload, &replay->lost, diag)
-		   : 1;
+	return own ? next_record(replay, diag) : 1;
 }
 
 static espl_status
 replay_all(struct replay *replay, struct espl__diag *diag)
 {
-	int got = espl__journal_next(
-		replay->reader, &replay->type, &replay->payload, &replay->lost, diag);
+	int got = next_record(replay, diag);
 
 	while (got == 1) {
 		switch (replay->type) {
@@ -132,8 +143,7 @@ replay_all(struct replay *replay, struct espl__diag *diag)
 			break;
 		case ESPL__REC_CLOSED:
 			take_closed(replay);
-			got = espl__journal_next(replay->reader, &replay->type, &replay->payload,
-				&replay->lost, diag);
+			got = next_record(replay, diag);
 			break;
 		default:
 			return damaged(
@@ -197,34 +207,88 @@ set_clock(struct replay *replay)
 		run->begin = since;
 }
 
+/* Whole records behind damage are not thrown away unless the user says so. */
+static espl_status
+look_behind(struct replay *replay, const char *path, struct espl__rest *rest, struct espl__diag *diag)
+{
+	espl_status status;
+	uint32_t    chain;
+
+	espl__journal_where(replay->reader, &rest->at, &chain);
+	if (replay->lost == 0)
+		return ESPL_OK;
+	status = espl__mend_look(path, rest->at, rest, diag);
+	if (status != ESPL_OK || rest->records == 0 || replay->run->drive->accept)
+		return status;
+	status = espl__fail(diag, ESPL_E_CONFIG,
+		"the journal is damaged at byte %llu, and %llu record%s behind that can still be read",
+		(unsigned long long)rest->at, (unsigned long long)rest->records,
+		rest->records == 1 ? "" : "s");
+	espl__hint(diag, "put a copy of the journal back if there is one; `espalier resume --accept` keeps "
+			 "the rest in another file, and does again what it tells of");
+	return status;
+}
+
+/* A round that failed is not in the journal, but where the driver was killed in that very moment. */
+static void
+take_back(const struct replay *replay, const char *path)
+{
+	struct espl__journal *journal;
+
+	if (espl__journal_append_to(path, replay->before, replay->before_chain, &journal, NULL) == ESPL_OK)
+		(void)espl__journal_close(journal, NULL);
+}
+
+/* Cuts off what is no record, and opens the journal to go on. */
+static espl_status
+go_on(struct replay *replay, const char *path, const struct espl__rest *rest, char **kept,
+	struct espl__diag *diag)
+{
+	struct espl__run_state *run = replay->run;
+	uint64_t                valid;
+	uint32_t                chain;
+	espl_status             status = ESPL_OK;
+
+	espl__journal_where(replay->reader, &valid, &chain);
+	if (rest->size > 0)
+		status = espl__mend_keep(path, valid, kept, diag);
+	if (status == ESPL_OK)
+		status = espl__journal_append_to(path, valid, chain, &run->journal, diag);
+	if (status == ESPL_OK && replay->tail.size > 0)
+		espl__journal_add(
+			run->journal, ESPL__REC_DECISIONS, replay->tail.data, replay->tail.size);
+	return status;
+}
+
 static espl_status
 replay_file(struct replay *replay, const char *path, struct espl__diag *diag)
 {
 	struct espl__run_state     *run = replay->run;
 	struct espl__exec_summary   summary;
-	uint64_t                    valid;
-	uint32_t                    chain;
+	struct espl__rest           rest;
+	char                       *kept = NULL;
 	espl_status                 status;
 
+	memset(&rest, 0, sizeof rest);
 	replay->origin_s = run->header.utc_start_s;
 	status = check_header(run, diag);
 	if (status == ESPL_OK)
 		status = replay_all(replay, diag);
+	if (status == ESPL_OK)
+		status = look_behind(replay, path, &rest, diag);
+	else if (replay->stuck && replay->lost == 0 && !run->look_only)
+		take_back(replay, path);
 	if (status != ESPL_OK)
 		return status;
 	set_clock(replay);
 	espl__exec_summary(run->exec, &summary);
 	run->finished = espl__exec_ended(run->exec) && summary.how != ESPL__RUN_INTERRUPTED &&
 		summary.how != ESPL__RUN_FAILED;
-	if (run->drive->replayed != NULL)
-		run->drive->replayed(run->drive->ctx, run->exec, replay->lost);
-	if (run->finished)
-		return ESPL_OK;
-	espl__journal_where(replay->reader, &valid, &chain);
-	status = espl__journal_append_to(path, valid, chain, &run->journal, diag);
-	if (status == ESPL_OK && replay->tail.size > 0)
-		espl__journal_add(
-			run->journal, ESPL__REC_DECISIONS, replay->tail.data, replay->tail.size);
+	if (!run->finished && !run->look_only)
+		status = go_on(replay, path, &rest, &kept, diag);
+	if (status == ESPL_OK && run->drive->replayed != NULL && (run->finished || !run->look_only))
+		run->drive->replayed(run->drive->ctx, run->exec, &rest, kept);
+	free(kept);
 	return status;
 }
 

@@ -168,11 +168,14 @@ real_next(struct espl__world *world, struct espl__round *round, struct espl__dia
 			break;
 	}
 	if (real->leases_dirty) {
-		espl_status status = espl__store_save(real, diag);
+		struct espl__diag own = ESPL__DIAG_INIT;
 
-		if (status != ESPL_OK)
-			return status;
-		real->leases_dirty = 0;
+		if (espl__store_save(real, &own) == ESPL_OK) {
+			real->leases_dirty = 0;
+		} else if (!real->troubled) {	/* else machines are only given back now */
+			*diag = own;
+			return own.status;
+		}
 	}
 	hand_over(real, round);
 	return ESPL_OK;

@@ -69,7 +69,7 @@ struct espl__agent {
 	char         why[512];		/* of the failure                                     */
 };
 
-struct espl__rank_end { uint32_t rank; int32_t code; uint64_t lease; char *text; };
+struct espl__rank_end { uint32_t rank; int32_t code; uint64_t lease; char *text, *said; };
 struct espl__part { uint64_t lease; uint32_t first, count; int started, ended; };
 struct espl__rgang {
 	struct espl__rgang *prev, *next;
@@ -83,7 +83,7 @@ struct espl__rgang {
 	int      killed, lost, finished, warned;
 	int      over;			/* all processes are gone, but not all lines are read */
 	enum espl__directive told;	/* PAUSE or STOP, once said                           */
-	int64_t  stay_until;		/* tick at which one told to STOP is killed; 0 none   */
+	int64_t  stay_until;		/* tick at which one that was told to leave is ended; 0 none */
 	char    *broken;		/* how it broke the protocol; NULL: it did not        */
 	struct espl__buf held;		/* lines that came before the reply to the one before */
 	uint32_t held_count;
@@ -106,6 +106,7 @@ struct espl__real {
 	uv_timer_t  tick, timer;
 	uv_prepare_t prepare;
 	int       ticked, begun, closing;
+	int       troubled;		/* EV_TROUBLE was told                                */
 	volatile int stop_wanted;	/* set by stop (a signal handler may)                 */
 	int       stop_told;
 	int64_t   base_tick;		/* clock: base + tick - base_tick                     */
@@ -196,6 +197,8 @@ void        espl__real_line(struct espl__real *, struct espl__rgang *, const cha
 void        espl__real_lines_held(struct espl__real *, struct espl__rgang *);	/* the next of those held back */
 /* real_ends.c: how and why a gang ended, in words. */
 void        espl__real_gang_verdict(struct espl__real *, const struct espl__rgang *, struct espl__event *);
+/* Tells that the run's folder cannot be written, if the gang ended for that. */
+void        espl__real_gang_trouble(struct espl__real *, const struct espl__rgang *);
 
 /* store.c: DIR/leases.json and the removal of checkpoints. */
 espl_status espl__store_save(const struct espl__real *, struct espl__diag *);

@@ -1,6 +1,7 @@
 /* real_ends.c - how a gang ended, and why in words that are the same on every machine.
  *
- * No path, host or process id is in the text: it goes into the journal.
+ * No path, host or process id is in the text, but for what the trial printed last: it goes into
+ * the journal.
  */
 #include "world/real.h"
 #include <signal.h>
@@ -58,12 +59,47 @@ says_no_checkpoint(const struct espl__rank_end *end)
 	return strncmp(end->text, "no checkpoint", 13) == 0;
 }
 
+static const struct espl__rank_end *
+folder_fault(const struct espl__rgang *gang)
+{
+	for (uint32_t i = 0; i < gang->end_count; i++)
+		if (strncmp(gang->ends[i].text, "run folder: ", 12) == 0)
+			return &gang->ends[i];
+	return NULL;
+}
+
+void
+espl__real_gang_trouble(struct espl__real *real, const struct espl__rgang *gang)
+{
+	const struct espl__rank_end *end = folder_fault(gang);
+	struct espl__event          *event;
+	char                         text[500];
+
+	if (end == NULL || real->troubled)
+		return;
+	real->troubled = 1;
+	(void)snprintf(text, sizeof text, "the run's folder cannot be written on node %llu: %s",
+		(unsigned long long)end->lease, end->text + 12);
+	espl__log(ESPL_ERROR, "%s", text);
+	event = espl__real_event(real, ESPL__EV_TROUBLE);
+	event->as.trouble.text = espl__arena_strdup(espl__real_arena(real), text);
+}
+
+static void
+add_said(const struct espl__rank_end *end, char *text, size_t room)
+{
+	size_t size = strlen(text);
+
+	if (end != NULL && end->said != NULL && end->said[0] != '\0')
+		(void)snprintf(text + size, room - size, "; its log ends: %s", end->said);
+}
+
 /* Every rank ended with status 0: was it asked to? */
 static void
 clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct espl__event *event)
 {
 	struct espl__arena *arena = espl__real_arena(real);
-	char                text[200];
+	char                text[500];
 
 	event->as.ended.how = ESPL__END_DONE;
 	if (gang->finished) {
@@ -80,6 +116,7 @@ clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct es
 		(void)snprintf(text, sizeof text,
 			"exited with status 0 at iteration %llu of %llu without being told to",
 			(unsigned long long)gang->last, (unsigned long long)gang->budget);
+		add_said(gang->end_count > 0 ? &gang->ends[0] : NULL, text, sizeof text);
 		fail(event, ESPL__END_FAILED, gang->parts[0].lease, text, arena);
 	}
 }
@@ -96,6 +133,8 @@ espl__real_gang_verdict(
 	event->as.ended.how = ESPL__END_LOST;
 	event->as.ended.node = ESPL_NONE;
 	event->as.ended.text = "";
+	if (folder_fault(gang) != NULL)
+		return;		/* no fault of the trial's */
 	if (gang->broken != NULL) {
 		fail(event, ESPL__END_FAILED, gang->parts[0].lease, gang->broken, arena);
 		return;
@@ -121,5 +160,7 @@ espl__real_gang_verdict(
 	else
 		(void)snprintf(
 			text, sizeof text, "rank %u: killed by signal %d", end->rank, -end->code);
+	if (end->text[0] == '\0')
+		add_said(end, text, sizeof text);
 	fail(event, ESPL__END_FAILED, end->lease, text, arena);
 }

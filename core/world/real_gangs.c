@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/tick.h"
 
 static void
@@ -23,8 +24,10 @@ free_gang(struct espl__real *real, struct espl__rgang *gang)
 	if (gang->next != NULL)
 		gang->next->prev = gang->prev;
 	espl__real_plan_free(gang);
-	for (i = 0; i < gang->end_count; i++)
+	for (i = 0; i < gang->end_count; i++) {
 		free(gang->ends[i].text);
+		free(gang->ends[i].said);
+	}
 	free(gang->ends);
 	free(gang->parts);
 	free(gang->broken);
@@ -67,8 +70,10 @@ espl__real_part_agent(const struct espl__real *real, const struct espl__part *pa
 void
 espl__real_gang_finish(struct espl__real *real, struct espl__rgang *gang)
 {
-	struct espl__event *event = espl__real_event(real, ESPL__EV_ENDED);
+	struct espl__event *event;
 
+	espl__real_gang_trouble(real, gang);	/* before the end: nothing starts in between */
+	event = espl__real_event(real, ESPL__EV_ENDED);
 	espl__real_gang_verdict(real, gang, event);
 	free_gang(real, gang);
 }
@@ -157,10 +162,10 @@ espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 	if (gang == NULL || gang->killed || gang->broken != NULL)
 		return;
 	gang->waiting = 0;
-	if (fx->as.reply.directive ==
-		ESPL__STOP) /* nothing to save: it has the grace period to go */
-		gang->stay_until = espl__tick() +
-				   (real->config->trial.grace > 0 ? real->config->trial.grace : 0);
+	if (fx->as.reply.directive == ESPL__STOP)	/* nothing to save */
+		gang->stay_until = espl__tick() + real->config->trial.grace;
+	else if (fx->as.reply.directive == ESPL__PAUSE && real->config->trial.save_limit > 0)
+		gang->stay_until = espl__tick() + real->config->trial.save_limit;
 	if (fx->as.reply.directive == ESPL__PAUSE || fx->as.reply.directive == ESPL__STOP)
 		gang->told = fx->as.reply.directive;
 	else if (fx->as.reply.budget > 0)
@@ -186,6 +191,15 @@ espl__real_gang_kill_parts(struct espl__real *real, struct espl__rgang *gang, ui
 	espl__buf_free(&payload);
 }
 
+static void
+stay_at_most(struct espl__rgang *gang, espl_span span)
+{
+	int64_t until = espl__tick() + span;
+
+	if (gang->stay_until == 0 || until < gang->stay_until)
+		gang->stay_until = until;
+}
+
 void
 espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 {
@@ -194,6 +208,12 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 
 	if (gang == NULL)
 		return;
+	if (gang->told != 0 && grace > 0 && gang->plan == NULL && !gang->over) {
+		/* It may be saving, and would die of a signal: it has the grace to be done. */
+		stay_at_most(gang, fx->as.kill.grace);
+		gang->killed = 1;
+		return;
+	}
 	if (gang->waiting && grace > 0 &&
 		!gang->killed) { /* it sits in a read: wake it with the same wish */
 		gang->waiting = 0;
@@ -208,20 +228,32 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 	}
 }
 
+/* One that was told to leave is still there. */
+static void
+overstayed(struct espl__real *real, struct espl__rgang *gang)
+{
+	char span[32];
+
+	gang->stay_until = 0;
+	if (gang->told == ESPL__PAUSE && gang->saved < gang->last && !gang->killed) {
+		espl__real_gang_break(real, gang, "no checkpoint within %s of being told to pause",
+			espl__format_short(real->config->trial.save_limit, span));
+		return;
+	}
+	gang->killed = 1;
+	espl__log(ESPL_WARN, "trial %llu did not exit when told to %s: it is ended",
+	          (unsigned long long)gang->trial, gang->told == ESPL__PAUSE ? "pause" : "stop");
+	espl__real_gang_kill_parts(real, gang, 0);
+}
+
 void
 espl__real_gangs_tick(struct espl__real *real, int64_t tick)
 {
 	struct espl__rgang *gang;
 
-	for (gang = real->gangs; gang != NULL; gang = gang->next) {
-		if (gang->stay_until == 0 || tick < gang->stay_until)
-			continue;
-		gang->stay_until = 0;
-		gang->killed = 1;
-		espl__log(ESPL_WARN, "trial %llu did not exit when told to stop: it is ended",
-		          (unsigned long long)gang->trial);
-		espl__real_gang_kill_parts(real, gang, 0);
-	}
+	for (gang = real->gangs; gang != NULL; gang = gang->next)
+		if (gang->stay_until != 0 && tick >= gang->stay_until)
+			overstayed(real, gang);
 }
 
 void
@@ -246,7 +278,7 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 	struct espl__reader *reader)
 {
 	uint8_t  clean = espl__get_u8(reader);
-	uint32_t i, count = espl__get_u32(reader);
+	uint32_t i, count = espl__get_u32(reader), first = gang->end_count;
 	int      failed = 0;
 	char     text[512];
 
@@ -269,8 +301,14 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 		end->code = (int32_t)code;
 		end->lease = part->lease;
 		end->text = espl__strdup(text);
+		end->said = NULL;
 		failed |= code != 0 || text[0] != '\0';
 	}
+	espl__get_str(reader, text, 256);
+	if (reader->bad)
+		return -1;
+	for (i = first; i < gang->end_count; i++)
+		gang->ends[i].said = espl__strdup(text);
 	if (!clean)
 		espl__log(ESPL_WARN,
 			"trial %llu: a slot of node %llu is not clean after the trial's end",
@@ -309,6 +347,8 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 	event->as.saved.bytes = bytes;
 	if (iteration > gang->saved)
 		gang->saved = iteration;
+	if (gang->told == ESPL__PAUSE && gang->saved >= gang->last)
+		stay_at_most(gang, real->config->trial.grace);
 }
 
 int
@@ -353,9 +393,14 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 		if (type == ESPL__MSG_LINE)
 			espl__real_line(real, gang, text, size);
 		else
-			espl__real_gang_break(real, gang,
-				"rank 0 wrote garbage on its report descriptor: %.*s",
+			espl__real_gang_break(real, gang, "rank 0: %.*s",
 				(int)(size < 200 ? size : 200), text != NULL ? text : "");
+		break;
+	case ESPL__MSG_CLOSED:	/* one that has been told to leave need not say more */
+		if (gang->told == 0 && !gang->finished && !gang->killed)
+			espl__real_gang_break(real, gang,
+				"rank 0 closed its report descriptor at iteration %llu of %llu and went on without it",
+				(unsigned long long)gang->last, (unsigned long long)gang->budget);
 		break;
 	case ESPL__MSG_SAVED:
 		a = espl__get_v64(reader);

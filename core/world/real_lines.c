@@ -7,6 +7,8 @@
 #include <ctype.h>
 #include <jansson.h>
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include "base/log.h"
 #include "base/mem.h"
@@ -19,7 +21,8 @@
 #define ITERATION_MAX 9007199254740992.0
 
 static void
-garbage(struct espl__real *real, struct espl__rgang *gang, const char *text, size_t size)
+garbage(struct espl__real *real, struct espl__rgang *gang, const char *reason, const char *text,
+        size_t size)
 {
 	char     shown[64];
 	uint32_t i, count = 0;
@@ -27,8 +30,7 @@ garbage(struct espl__real *real, struct espl__rgang *gang, const char *text, siz
 	for (i = 0; i < size && count < 60; i++)
 		shown[count++] = isprint((unsigned char)text[i]) ? text[i] : '?';
 	shown[count] = '\0';
-	espl__real_gang_break(
-		real, gang, "rank 0 wrote garbage on its report descriptor: %s", shown);
+	espl__real_gang_break(real, gang, "rank 0: %s: %s", reason, shown);
 }
 
 /* Python writes NaN, Infinity and -Infinity bare: they become the strings that number_of knows. */
@@ -94,24 +96,54 @@ number_of(const json_t *value, double *number)
 	return 0;
 }
 
-static uint32_t
-metric_number(struct espl__real *real, const char *name)
-{
-	uint32_t number = espl__names_find(&real->metrics, name);
+struct report {
+	uint64_t iteration;
+	uint32_t count;
+	struct espl__metric *metrics;
+	int      finished;
+	char     wrong[NAME_LENGTH + 64];	/* why it is none */
+};
 
-	if (number != ESPL_ANY)
-		return number;
-	if (real->metrics.count >= NAMES_MAX || name[0] == '\0' || strlen(name) > NAME_LENGTH)
-		return ESPL_ANY;
-	number = espl__names_add(&real->metrics, name);
-	espl__real_event(real, ESPL__EV_METRIC)->as.metric.name =
-		espl__arena_strdup(espl__real_arena(real), name);
-	return number;
+static int ESPL_PRINTF(2, 3)
+wrong(struct report *report, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(report->wrong, sizeof report->wrong, format, args);
+	va_end(args);
+	for (char *c = report->wrong; *c != '\0'; c++)
+		if (!isprint((unsigned char)*c))
+			*c = '?';
+	return -1;
 }
 
-struct report { uint64_t iteration; uint32_t count; struct espl__metric *metrics; int finished; };
+/* One more metric of the report.  0, or -1: it is none. */
+static int
+read_metric(struct espl__real *real, const char *name, const json_t *value, struct report *report)
+{
+	struct espl__metric *metric = &report->metrics[report->count];
 
-/* 1: a report; 0: a line that is for the agent ({"saved": n}); -1: garbage. */
+	if (name[0] == '\0')
+		return wrong(report, "its report has a metric without a name");
+	if (strlen(name) > NAME_LENGTH)
+		return wrong(report, "its report has a metric whose name is longer than %u bytes", NAME_LENGTH);
+	if (number_of(value, &metric->value) != 0)
+		return wrong(report, "its report's metric '%s' is no number", name);
+	metric->metric = espl__names_find(&real->metrics, name);
+	if (metric->metric == ESPL_ANY) {
+		if (real->metrics.count >= NAMES_MAX)
+			return wrong(report, "its report has one metric more than the %u that a run may have",
+			             NAMES_MAX);
+		metric->metric = espl__names_add(&real->metrics, name);
+		espl__real_event(real, ESPL__EV_METRIC)->as.metric.name =
+			espl__arena_strdup(espl__real_arena(real), name);
+	}
+	report->count++;
+	return 0;
+}
+
+/* 1: a report; 0: a line that is for the agent ({"saved": n}); -1: none, and report->wrong says why. */
 static int
 read_report(struct espl__real *real, json_t *root, struct report *report)
 {
@@ -120,33 +152,26 @@ read_report(struct espl__real *real, json_t *root, struct report *report)
 	const char *name;
 	double      number;
 
-	memset(report, 0, sizeof *report);
 	if (!json_is_object(root))
-		return -1;
+		return wrong(report, "its report is no JSON object");
 	if (iteration == NULL)
-		return json_object_get(root, "saved") != NULL ? 0 : -1;
+		return json_object_get(root, "saved") != NULL ? 0 : wrong(report, "its report has no 'iteration'");
 	number = json_is_number(iteration) ? json_number_value(iteration) : 0.0;
 	if (!(number >= 1.0 && number <= ITERATION_MAX) || floor(number) != number)
-		return -1;
+		return wrong(report, "its report's 'iteration' is no whole number from 1 on");
 	report->iteration = (uint64_t)number;
 	report->finished = json_is_true(json_object_get(root, "finished"));
 	if (metrics == NULL)
 		return 1;
-	if (!json_is_object(metrics) || json_object_size(metrics) > METRICS_MAX)
-		return -1;
+	if (!json_is_object(metrics))
+		return wrong(report, "its report's 'metrics' are no object of names and numbers");
+	if (json_object_size(metrics) > METRICS_MAX)
+		return wrong(report, "its report has more than %u metrics", METRICS_MAX);
 	report->metrics = espl__arena_alloc(
 		espl__real_arena(real), (json_object_size(metrics) + 1) * sizeof *report->metrics);
-	json_object_foreach(metrics, name, value) {
-		uint32_t metric;
-
-		if (number_of(value, &number) != 0)
+	json_object_foreach(metrics, name, value)
+		if (read_metric(real, name, value, report) != 0)
 			return -1;
-		metric = metric_number(real, name);
-		if (metric == ESPL_ANY)
-			return -1;
-		report->metrics[report->count].metric = metric;
-		report->metrics[report->count++].value = number;
-	}
 	return 1;
 }
 
@@ -213,13 +238,18 @@ parse_line(struct espl__real *real, struct espl__rgang *gang, const char *text, 
 	struct espl__buf quoted = { NULL, 0, 0 };
 	size_t           length = size;
 	const char      *clean = quote_specials(text, &length, &quoted);
-	json_t *root =
-		json_loadb(clean, length, JSON_DECODE_INT_AS_REAL | JSON_REJECT_DUPLICATES, NULL);
 	struct report    report;
-	int              got = root != NULL ? read_report(real, root, &report) : -1;
+	json_error_t     error;
+	json_t *root =
+		json_loadb(clean, length, JSON_DECODE_INT_AS_REAL | JSON_REJECT_DUPLICATES, &error);
+	int     got;
 
+	memset(&report, 0, sizeof report);
+	got = root != NULL ? read_report(real, root, &report)
+	      : wrong(&report, json_error_code(&error) == json_error_duplicate_key
+	                       ? "its report has a name twice" : "its report is no JSON");
 	if (got < 0)
-		garbage(real, gang, text, size);
+		garbage(real, gang, report.wrong, text, size);
 	else if (got > 0)
 		take_report(real, gang, &report);
 	json_decref(root);

@@ -160,6 +160,7 @@ fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__
 	start->source = fx->as.start.source;
 	start->checkpoint = fx->as.start.checkpoint;
 	start->file_max = trial->file_max;
+	start->log_limit = trial->log_limit;
 	start->grace_ms = (uint64_t)(trial->grace / 1000000);
 }
 

@@ -328,7 +328,7 @@ sim_apply(struct espl__world *world, const struct espl__effect *effects, uint32_
 			status = espl__sim_reply(sim, effect, diag);
 			break;
 		case ESPL__FX_KILL:
-			espl__sim_kill(sim, effect->as.kill.gang);
+			espl__sim_kill(sim, effect->as.kill.gang, effect->as.kill.grace);
 			break;
 		case ESPL__FX_COLLECT:
 			espl__sim_collect(sim, effect->as.collect.experiment,
@@ -385,24 +385,33 @@ static const struct espl__world_ops sim_ops = {
 	.close = sim_close
 };
 
-static const void *
-no_service(void *ctx, struct espl__instance *instance, const char *id)
+static struct espl__sim *
+make(const struct espl__run_config *config, uint64_t seed)
 {
-	(void)ctx;
-	(void)instance;
-	(void)id;
-	return NULL;
+	struct espl__sim *sim = espl__alloc(sizeof *sim);
+
+	sim->head.ops = &sim_ops;
+	sim->config = config;
+	sim->seed = seed;
+	sim->timer = ESPL_NEVER;
+	sim->free_gang = ESPL_ANY;
+	sim->env = (struct espl__host_env){
+		.seed = seed, .simulated = 1, .now = &sim->now, .directory = config->directory
+	};
+	if (config->metric != NULL)
+		espl__names_add(&sim->names, config->metric);	/* the executor's number 0 */
+	espl__pool_init(&sim->gangs, sizeof(struct espl__sim_gang));
+	return sim;
 }
 
-static void
-no_note(void *ctx, struct espl__instance *instance, espl_subject about, uint64_t id,
-        const char *text)
+static espl_status
+made(struct espl__sim *sim, espl_status status, struct espl__world **world)
 {
-	(void)ctx;
-	(void)instance;
-	(void)about;
-	(void)id;
-	(void)text;
+	if (status != ESPL_OK)
+		sim_close(&sim->head, 1);
+	else
+		*world = &sim->head;
+	return status;
 }
 
 espl_status
@@ -410,33 +419,25 @@ espl__world_sim(const struct espl__run_config *config, const struct espl__space 
                 const struct espl__profile *profile, uint64_t seed, const char *faults,
                 struct espl__world **world, struct espl__diag *diag)
 {
-	struct espl__sim *sim = espl__alloc(sizeof *sim);
+	struct espl__sim *sim = make(config, seed);
 	espl_status status = ESPL_OK;
 
-	sim->head.ops = &sim_ops;
-	sim->config = config;
 	sim->space = space;
 	sim->profile = profile;
-	sim->seed = seed;
-	sim->timer = ESPL_NEVER;
-	sim->free_gang = ESPL_ANY;
-	sim->env = (struct espl__host_env){
-		.seed = seed, .simulated = 1, .now = &sim->now, .directory = config->directory,
-		.service = no_service, .note = no_note
-	};
-	if (config->metric != NULL)
-		espl__names_add(&sim->names, config->metric);	/* the executor's number 0 */
-	espl__pool_init(&sim->gangs, sizeof(struct espl__sim_gang));
 	if (faults != NULL)
 		status = espl__sim_faults_load(faults, &sim->faults, diag);
 	if (status == ESPL_OK)
 		status = espl__sim_train_open(sim, diag);
 	if (status == ESPL_OK)
 		status = espl__sim_describe(sim, diag);
-	if (status != ESPL_OK) {
-		sim_close(&sim->head, 1);
-		return status;
-	}
-	*world = &sim->head;
-	return ESPL_OK;
+	return made(sim, status, world);
+}
+
+espl_status
+espl__world_sold(const struct espl__run_config *config, uint64_t seed, struct espl__world **world,
+                 struct espl__diag *diag)
+{
+	struct espl__sim *sim = make(config, seed);
+
+	return made(sim, espl__sim_describe(sim, diag), world);
 }

@@ -6,9 +6,14 @@
  * SAVING     a checkpoint's time passes; SAVED, and the next iteration or the end
  * HUNG       nothing will come (fault script)
  * ENDING     ENDED is due
+ *
+ * One that is killed with a grace does what the helpers of real trials do: it finishes its
+ * iteration, reports, saves and leaves, as far as the grace allows.
  */
 #include <string.h>
 #include "base/assert.h"
+#include "base/mem.h"
+#include "base/text.h"
 #include "world/sim_impl.h"
 
 static struct espl__sim_gang *
@@ -42,6 +47,10 @@ gang_end(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_end
 {
 	struct espl__event *event = espl__sim_tell(sim, ESPL__EV_ENDED);
 
+	if (gang->killed && how == ESPL__END_FAILED) {	/* ended by us: no failure of its own */
+		how = ESPL__END_LOST;
+		text = NULL;
+	}
 	event->as.ended.gang = gang->id;
 	event->as.ended.how = how;
 	event->as.ended.node = how == ESPL__END_FAILED && gang->lease_count > 0
@@ -63,7 +72,13 @@ static void
 wait_until(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__sim_phase phase,
            espl_time when)
 {
+	if (gang->killed && when > gang->kill_at) {	/* it does not come to that */
+		phase = ESPL__SIM_ENDING;
+		gang->how = ESPL__END_LOST;
+		when = gang->kill_at;
+	}
 	gang->phase = (uint8_t)phase;
+	gang->due = when;
 	gang->epoch++;
 	espl__sim_heap_add(&sim->heap, when, ESPL__DUE_GANG, gang->slot, gang->epoch);
 }
@@ -93,6 +108,10 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 	}
 	if (espl__sim_fault_gang(&sim->faults, ESPL__FAULT_HANG, gang, iteration,
 	                         sim->now) != NULL) {
+		if (gang->killed) {
+			wait_until(sim, gang, ESPL__SIM_ENDING, ESPL_NEVER);
+			return;
+		}
 		gang->phase = ESPL__SIM_HUNG;
 		gang->epoch++;
 		return;
@@ -145,7 +164,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 	gang->iteration = effect->as.start.checkpoint;	/* what is restored is what is done */
 	gang->budget = effect->as.start.budget;
 	gang->share = effect->as.start.share;
-	gang->finished = gang->last_save = gang->how = 0;
+	gang->finished = gang->last_save = gang->how = gang->killed = 0;
 	gang->key = espl__sim_key(sim->seed, "trial", gang->experiment, gang->trial);
 	speed = espl__profile_speed(sim->profile, gang->share);
 	gang->ratio = speed > 0.0 ? 1.0 / speed : 1.0;
@@ -170,8 +189,17 @@ save(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 {
 	double seconds = espl__sim_draw(&sim->profile->checkpoint, gang->key, ESPL__SIM_SAVE,
 	                                gang->iteration);
+	espl_span limit = sim->config->trial.save_limit;
+	char span[32];
 
 	gang->last_save = (uint8_t)last;
+	if (last == 1 && limit > 0 && seconds * 1e9 > (double)limit) {
+		free(gang->text);
+		gang->text = espl__format("no checkpoint within %s of being told to pause",
+		                          espl__format_short(limit, span));
+		end_later(sim, gang, ESPL__END_FAILED, (double)limit / 1e9);
+		return;
+	}
 	wait_until(sim, gang, ESPL__SIM_SAVING, espl__sim_after(sim, seconds));
 }
 
@@ -181,7 +209,7 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 	struct espl__sim_gang *gang = espl__map_get(&sim->by_id, effect->as.reply.gang);
 	int saves = sim->config->trial.checkpoint;
 
-	if (gang == NULL || gang->phase == ESPL__SIM_ENDING)
+	if (gang == NULL || gang->phase == ESPL__SIM_ENDING || gang->killed)
 		return ESPL_OK;		/* it ended meanwhile, or is being killed */
 	if (gang->phase != ESPL__SIM_WAITING)
 		return espl__fail(diag, ESPL_E_BUG,
@@ -215,8 +243,18 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 	return ESPL_OK;
 }
 
+/* A killed gang has reported, and does not wait for the answer. */
+static void
+leave(struct espl__sim *sim, struct espl__sim_gang *gang)
+{
+	if (sim->config->trial.checkpoint)
+		save(sim, gang, 2);
+	else
+		end_later(sim, gang, gang->finished ? ESPL__END_FINISHED : ESPL__END_LOST, 0.0);
+}
+
 void
-espl__sim_kill(struct espl__sim *sim, uint64_t id)
+espl__sim_kill(struct espl__sim *sim, uint64_t id, espl_span grace)
 {
 	struct espl__sim_gang *gang = espl__map_get(&sim->by_id, id);
 
@@ -224,7 +262,17 @@ espl__sim_kill(struct espl__sim *sim, uint64_t id)
 		return;			/* it ended by itself in the same instant */
 	free(gang->text);
 	gang->text = NULL;
-	end_later(sim, gang, ESPL__END_LOST, 0.0);
+	gang->killed = 1;
+	gang->kill_at = grace > 0 ? espl__sim_after(sim, (double)grace / 1e9) : sim->now;
+	if (grace > 0 && gang->phase == ESPL__SIM_WAITING)
+		leave(sim, gang);
+	else if (grace > 0 && (gang->phase == ESPL__SIM_TRAINING || gang->phase == ESPL__SIM_SAVING
+	                       || gang->phase == ESPL__SIM_ENDING))
+		wait_until(sim, gang, (enum espl__sim_phase)gang->phase, gang->due);
+	else if (grace > 0 && gang->phase == ESPL__SIM_HUNG)
+		wait_until(sim, gang, ESPL__SIM_ENDING, ESPL_NEVER);
+	else
+		end_later(sim, gang, ESPL__END_LOST, 0.0);
 }
 
 /* ---- what becomes due ---------------------------------------------------------------- */
@@ -291,6 +339,10 @@ trained(struct espl__sim *sim, struct espl__sim_gang *gang)
 	event->as.report.gang = gang->id;
 	event->as.report.iteration = gang->iteration;
 	event->as.report.count = count;
+	if (gang->killed) {
+		leave(sim, gang);
+		return;
+	}
 	gang->phase = ESPL__SIM_WAITING;
 	gang->epoch++;
 }
@@ -310,7 +362,8 @@ saved(struct espl__sim *sim, struct espl__sim_gang *gang)
 	event->as.saved.iteration = gang->iteration;
 	event->as.saved.bytes = bytes;
 	if (gang->last_save)
-		gang_end(sim, gang, gang->finished ? ESPL__END_FINISHED : ESPL__END_DONE, NULL);
+		gang_end(sim, gang, gang->finished ? ESPL__END_FINISHED : gang->last_save == 2
+		    ? ESPL__END_LOST : ESPL__END_DONE, NULL);
 	else
 		next_iteration(sim, gang, 0.0);
 }

@@ -75,6 +75,8 @@ struct espl__sim_gang {
 	uint32_t next_free;
 	uint32_t row;			/* of the curves                                        */
 	uint8_t  phase, finished, last_save, how;
+	uint8_t  killed;		/* asked to save and to leave, until kill_at            */
+	espl_time due, kill_at;		/* due: of the pending instant                          */
 	struct espl_share share;
 	double   ratio;			/* length of an iteration against one on one GPU        */
 	uint64_t key;			/* of all draws of the trial                            */
@@ -221,7 +223,7 @@ int         espl__sim_alive(const struct espl__sim *, uint64_t lease);
 /* sim_gang.c */
 espl_status espl__sim_start(struct espl__sim *, const struct espl__effect *, struct espl__diag *);
 espl_status espl__sim_reply(struct espl__sim *, const struct espl__effect *, struct espl__diag *);
-void        espl__sim_kill(struct espl__sim *, uint64_t gang);
+void        espl__sim_kill(struct espl__sim *, uint64_t gang, espl_span grace);
 void        espl__sim_gang_due(struct espl__sim *, const struct espl__sim_due *);
 void        espl__sim_gangs_lost(struct espl__sim *, uint64_t lease);	/* ENDED(LOST) now */
 void        espl__sim_gangs_free(struct espl__sim *);

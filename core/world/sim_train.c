@@ -96,8 +96,8 @@ espl__sim_train_open(struct espl__sim *sim, struct espl__diag *diag)
 		espl__fail(diag, ESPL_E_CONFIG,
 		           "%s: nothing to simulate: neither trial.trainable nor "
 		           "trial.curves is given", sim->config->path);
-	espl__hint(diag, "give trial.trainable (evaluated in process) or trial.curves (a table of "
-	           "recorded curves), for example with --set trial.curves=FILE.csv");
+	espl__hint(diag, "trial.curves replays recorded curves, trial.trainable trains in process: "
+	           "give one in the file, or --set 'trial={ curves=\"FILE.csv\"; }'");
 	return ESPL_E_CONFIG;
 }
 

@@ -38,4 +38,8 @@ espl_status espl__world_real(const struct espl__run_config *, const struct espl_
 espl_status espl__world_sim(const struct espl__run_config *, const struct espl__space *,
                             const struct espl__profile *, uint64_t seed, const char *faults,
                             struct espl__world **, struct espl__diag *);
+/* The same where nothing is to train, and nothing that trains need be there: it tells what the
+ * cloud sells, and carries out what policies want computed. */
+espl_status espl__world_sold(const struct espl__run_config *, uint64_t seed, struct espl__world **,
+                             struct espl__diag *);
 #endif

@@ -441,9 +441,10 @@ judge(float *logits, const uint8_t *labels, uint32_t images, double *loss, doubl
 	}
 }
 
-/* Between the convolution's layout and one row per image, times the dropout mask. */
+/* Between the second convolution's layout and one row per image, times the dropout mask: into rows,
+ * or back. */
 static void
-to_features(const struct fashion_work *w, uint32_t images)
+mask_features(const struct fashion_work *w, uint32_t images, int into_rows, const float *from, float *to)
 {
 	const struct fashion_conv *c = &w->net->conv[1];
 	uint32_t each = square(c->pooled), features = feature_count(w->net);
@@ -451,27 +452,13 @@ to_features(const struct fashion_work *w, uint32_t images)
 	for (uint32_t o = 0; o < c->out; o++)
 		for (uint32_t n = 0; n < images; n++)
 			for (uint32_t i = 0; i < each; i++) {
-				size_t f = (size_t)n * features + o * each + i;
+				size_t row = (size_t)n * features + o * each + i;
+				size_t layer = ((size_t)o * images + n) * each + i;
 
-				w->features[f] = w->mask[f] *
-					w->layer[1].pooled[((size_t)o * images + n) * each + i];
-			}
-}
-
-/* The gradient back into the convolution's layout; w->features is free by then and takes it. */
-static void
-from_features(struct fashion_work *w, uint32_t images)
-{
-	const struct fashion_conv *c = &w->net->conv[1];
-	uint32_t each = square(c->pooled), features = feature_count(w->net);
-
-	for (uint32_t o = 0; o < c->out; o++)
-		for (uint32_t n = 0; n < images; n++)
-			for (uint32_t i = 0; i < each; i++) {
-				size_t f = (size_t)n * features + o * each + i;
-
-				w->features[((size_t)o * images + n) * each + i] =
-					w->mask[f] * w->grad_features[f];
+				if (into_rows)
+					to[row] = w->mask[row] * from[layer];
+				else
+					to[layer] = w->mask[row] * from[row];
 			}
 }
 
@@ -484,7 +471,7 @@ fashion_forward(struct fashion_work *w, const float *params, uint32_t images, do
 
 	conv_forward(&net->conv[0], &w->layer[0], params, w->input, images);
 	conv_forward(&net->conv[1], &w->layer[1], params, w->layer[0].pooled, images);
-	to_features(w, images);
+	mask_features(w, images, 1, w->layer[1].pooled, w->features);
 	if (net->dense[0].out > 0) {
 		size_t count = (size_t)images * net->dense[0].out;
 
@@ -520,7 +507,7 @@ fashion_backward(struct fashion_work *w, const float *params, uint32_t images, f
 		dense_backward(&net->dense[1], params, w->features, w->logits, images, gradient,
 		               w->grad_features);
 	}
-	from_features(w, images);
+	mask_features(w, images, 0, w->grad_features, w->features);	/* free by now */
 	/* The second layer's unrolled input has served once its weights' gradient is made: the
 	 * gradient of the first layer's output, which is smaller, takes its place. */
 	conv_backward(&net->conv[1], second, params, w->features, images, gradient, w->grad_columns,

@@ -3,6 +3,7 @@
 
 espalier starts it with a configuration, reads a report after every pass over the images, and
 answers each: go on, save, or end.  What it saves it can go on from, on this machine or another.
+Run by hand (python3 train.py) it trains one configuration and prints.
 """
 import gzip
 import os
@@ -74,7 +75,8 @@ def train(weights, velocity, x, y, order, params):
 
 
 def main():
-    run = et.start()
+    run = et.start(params={"learning_rate": 0.05, "momentum": 0.9, "hidden": 64,
+                           "activation": "relu"}, iterations=3)     # by hand; else not looked at
     params = run.params
     x, y, x_check, y_check = load()
     seed = int(os.environ.get("ESPALIER_TRIAL", "0"))

@@ -24,10 +24,6 @@ static const struct espl_option options[] = {
 	  .choices = "cumulative|incremental", .fallback = "cumulative" },
 };
 
-struct sha {
-	struct espl_ladder ladder;
-};
-
 /* a * b, or `most` if that is less: both at least 1, so no overflow goes unseen. */
 static uint64_t
 times(uint64_t a, uint64_t b, uint64_t most)
@@ -38,7 +34,7 @@ times(uint64_t a, uint64_t b, uint64_t most)
 /* The last rung is the one with a single trial, or that reaches iterations_max; it runs to
  * iterations_max whatever the rule says. */
 static espl_status
-lay_rungs(struct sha *sha, const struct espl_config *config, struct espl_error *error)
+lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct espl_error *error)
 {
 	uint64_t first = (uint64_t)config->values[ITERATIONS_MIN].as.i;
 	uint64_t last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
@@ -56,7 +52,7 @@ lay_rungs(struct sha *sha, const struct espl_config *config, struct espl_error *
 
 		if (trials == 1 || until > last)
 			until = last;
-		status = espl_ladder_rung(&sha->ladder, (uint32_t)trials, until, error);
+		status = espl_ladder_rung(ladder, (uint32_t)trials, until, error);
 		if (status != ESPL_OK || until == last)
 			return status;
 		done = until;
@@ -65,80 +61,18 @@ lay_rungs(struct sha *sha, const struct espl_config *config, struct espl_error *
 	}
 }
 
-static void
-destroy(void *self)
-{
-	struct sha *sha = self;
-
-	espl_ladder_free(&sha->ladder);
-	free(sha);
-}
-
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
        struct espl_error *error)
 {
-	struct sha *sha = calloc(1, sizeof *sha);
-	espl_status status;
-
-	if (sha == NULL)
-		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	status = espl_ladder_init(&sha->ladder, host, error);
-	if (status == ESPL_OK)
-		status = lay_rungs(sha, config, error);
-	if (status != ESPL_OK) {
-		destroy(sha);
-		return status;
-	}
-	*self = sha;
-	return ESPL_OK;
-}
-
-static espl_status
-spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
-{
-	struct sha *sha = self;
-
-	return espl_ladder_spec(&sha->ladder, sink, error);
-}
-
-static espl_status
-on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
-             struct espl_search_sink *sink, struct espl_error *error)
-{
-	struct sha *sha = self;
-
-	(void)sink;
-	(void)error;
-	espl_ladder_ended(&sha->ladder, trial, how);
-	return ESPL_OK;
-}
-
-static espl_status
-next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
-{
-	struct sha *sha = self;
-	struct espl_ladder *ladder = &sha->ladder;
-	espl_status status;
-
-	if (ladder->over)
-		return ESPL_OK;
-	if (ladder->group == ESPL_NONE)
-		return espl_ladder_begin(ladder, sink, error);
-	if ((view->why & ESPL_ASK_GROUP) == 0 || view->group != ladder->group)
-		return ESPL_OK;		/* the rung goes on */
-	status = espl_ladder_climb(ladder, sink, error);
-	if (status == ESPL_OK && ladder->over)
-		status = sink->finish(sink);
-	return status;
+	return espl_ladder_alone_create(host, config, lay_rungs, self, error);
 }
 
 static const struct espl_algorithm_ops ops = {
 	ESPL_TABLE(struct espl_algorithm_ops),
-	.next_group = next_group,
-	.on_trial_end = on_trial_end,
-	.spec = spec,
+	.next_group = espl_ladder_alone_next_group,
+	.on_trial_end = espl_ladder_alone_on_trial_end,
+	.spec = espl_ladder_alone_spec,
 };
 
 ESPL_PLUGIN(algorithm, sha) = {
@@ -149,5 +83,5 @@ ESPL_PLUGIN(algorithm, sha) = {
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,
 	.create = create,
-	.destroy = destroy,
+	.destroy = espl_ladder_alone_destroy,
 };

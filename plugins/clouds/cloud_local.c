@@ -427,9 +427,11 @@ local_release(
 		uint64_t lease = list[i]->lease;
 		uint32_t node = node_of(l, lease);
 
-		for (k = 0; k < l->pending_count; k++)
+		for (k = 0; k < l->pending_count; )	/* more than one, if it was asked for twice */
 			if (l->pending[k].lease == lease)
 				l->pending[k] = l->pending[--l->pending_count];
+			else
+				k++;
 		if (node != ESPL_ANY)
 			l->held[node] = FREE;
 		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_USER);

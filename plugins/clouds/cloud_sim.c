@@ -1,6 +1,6 @@
 /* cloud_sim - a cloud on paper: offers, terms and prices from the configuration, no machines.
  *
- * `plan` and `simulate` live on describe; whatever would need a machine says that there is none.
+ * Predictions live on describe; whatever would need a machine says that there is none.
  * Prices may come from a CSV file: a record holds until the next one of its market.
  */
 #include <math.h>
@@ -33,9 +33,9 @@ static const struct espl_option columns[COL_COUNT] = {
 	                  .fallback = "instance", .choices = "instance|function" },
 	[COL_MINIMUM] = { .name = "minimum_charge", .help = "least time charged for a lease",
 	                  .type = ESPL_OPT_SPAN, .fallback = "0s" },
-	[COL_STEP] = { .name = "billing_step", .help = "a lease is rounded up to it",
+	[COL_STEP] = { .name = "billing_step", .help = "a lease is rounded up to it; 0s: not at all",
 	               .type = ESPL_OPT_SPAN,
-	               .fallback = "1s" },
+	               .fallback = "0s" },
 	[COL_FROM] = { .name = "billed_from", .help = "where billing begins; overrides bill_init",
 	               .type = ESPL_OPT_CHOICE, .choices = "request|boot|ready" },
 	[COL_BILL_INIT] = { .name = "bill_init", .help = "the time of init is billed",
@@ -169,8 +169,8 @@ check(const struct cloud *cloud, uint32_t row, const struct espl_value *cell,
 				               "give one of them another name or market");
 			return ESPL_E_CONFIG;
 		}
-	if (o->billing_step <= 0)
-		return blame(error, row, "offer '%s': billing_step must be longer than 0s",
+	if (o->billing_step < 0)
+		return blame(error, row, "offer '%s': billing_step must not be negative",
 		             o->name);
 	if (cell[COL_FROM].source != ESPL_UNSET && cell[COL_BILL_INIT].source > ESPL_FALLBACK)
 		return blame(error, row, "offer '%s' gives both billed_from and bill_init",
@@ -343,15 +343,6 @@ cloud_sim_leases(void *self, const struct espl_lease *const *list, uint32_t coun
 }
 
 static espl_status
-cloud_sim_owned(void *self, const char *run, uint64_t what, struct espl_error *error)
-{
-	(void)self;
-	(void)run;
-	(void)what;
-	return espl_fail(error, ESPL_E_UNSUPPORTED, NO_MACHINES);
-}
-
-static espl_status
 cloud_sim_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
                 struct espl_error *error)
 {
@@ -364,13 +355,12 @@ cloud_sim_reach(void *self, const struct espl_lease *lease, struct espl_argv_sin
 static const struct espl_cloud_ops ops = {
 	ESPL_TABLE(struct espl_cloud_ops),
 	.start = cloud_sim_start, .acquire = cloud_sim_acquire, .release = cloud_sim_leases,
-	.adopt = cloud_sim_leases, .owned = cloud_sim_owned, .reach = cloud_sim_reach,
-	.describe = cloud_sim_describe
+	.adopt = cloud_sim_leases, .reach = cloud_sim_reach, .describe = cloud_sim_describe
 };
 
 ESPL_PLUGIN(cloud, sim) = {
 	ESPL_HEAD(ESPL_CLOUD, "sim"),
-	.version = "0.1", .summary = "offers and prices on paper, for plan and simulate",
+	.version = "0.1", .summary = "offers and prices on paper, without machines",
 	.caps = ESPL_CAP_PURE | ESPL_CAP_SIMULATED,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -23,9 +23,13 @@
  */
 #ifndef ESPALIER_TRIAL_H
 #define ESPALIER_TRIAL_H
+#if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE) && !defined(_DEFAULT_SOURCE) && !defined(_GNU_SOURCE)
+#define _DEFAULT_SOURCE 1	/* -std=c11 hides signals and sockets: include it before all others then */
+#endif
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -62,12 +66,32 @@ struct espalier_trial {
 };
 
 static volatile sig_atomic_t espalier_terminated_;
+static pid_t espalier_self_;
 
+/* What was forked from here has this handler too.  When espalier asks the whole group it stays, as
+ * its parent does; when its parent asks it to end it ends, as any process would. */
 static inline void
-espalier_on_term_(int sig)
+espalier_on_term_(int sig, siginfo_t *from, void *context)
 {
-	(void)sig;
+	(void)context;
 	espalier_terminated_ = 1;
+	if (getpid() != espalier_self_ && (from->si_pid == getppid() || from->si_pid == getpid())) {
+		(void)signal(sig, SIG_DFL);
+		(void)raise(sig);	/* comes when this returns */
+	}
+}
+
+static inline int
+espalier_catch_term_(void)
+{
+	struct sigaction action;
+
+	espalier_self_ = getpid();
+	memset(&action, 0, sizeof action);
+	sigemptyset(&action.sa_mask);
+	action.sa_sigaction = espalier_on_term_;
+	action.sa_flags = SA_SIGINFO | SA_RESTART;	/* reads of the program's own go on */
+	return sigaction(SIGTERM, &action, NULL);
 }
 
 static inline uint64_t
@@ -92,6 +116,7 @@ espalier_slurp_(const char *path)
 	FILE  *f = fopen(path, "rb");
 	char  *text = NULL;
 	size_t size = 0, room = 0, got;
+	int    code;
 
 	if (f == NULL)
 		return NULL;
@@ -100,16 +125,45 @@ espalier_slurp_(const char *path)
 			char *more = (char *)realloc(text, room = room == 0 ? 4096 : room * 2);
 
 			if (more == NULL)
-				break;
+				goto failed;
 			text = more;
 		}
 		got = fread(text + size, 1, room - size - 1, f);
 		size += got;
 	} while (got > 0);
+	if (ferror(f))
+		goto failed;
 	fclose(f);
-	if (text != NULL)
-		text[size] = '\0';
+	text[size] = '\0';
 	return text;
+failed:
+	code = errno;
+	free(text);
+	fclose(f);
+	errno = code;
+	return NULL;
+}
+
+/* Rank 0's socket, -1 on other ranks; -2 with a message: there is something else. */
+static inline int
+espalier_report_fd_(void)
+{
+	const char *text = getenv("ESPALIER_REPORT_FD");
+	char       *end;
+	long        fd;
+	int         type;
+	socklen_t   size = sizeof type;
+
+	if (text == NULL)
+		return -1;
+	fd = strtol(text, &end, 10);
+	if (end != text && *end == '\0' && fd >= 0 && fd < FD_SETSIZE
+	    && getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0
+	    && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0)
+		return (int)fd;
+	fprintf(stderr, "espalier_trial: ESPALIER_REPORT_FD=%s is no open socket here; does a program "
+	    "between espalier and this one close it?\n", text);
+	return -2;
 }
 
 /* Reads the environment.  `iterations` is the budget outside espalier.  0, or -1 with a message
@@ -133,25 +187,16 @@ espalier_start(struct espalier_trial *t, uint64_t iterations)
 	t->checkpoint = espalier_env_text_("ESPALIER_CHECKPOINT");
 	t->scratch = espalier_env_text_("ESPALIER_SCRATCH");
 	t->save = espalier_env_text_("ESPALIER_SAVE");
-	t->fd = getenv("ESPALIER_REPORT_FD") != NULL ? atoi(getenv("ESPALIER_REPORT_FD")) : -1;
-	if (t->fd >= 0 && fcntl(t->fd, F_SETFD, FD_CLOEXEC) != 0) {
-		perror("espalier_trial: ESPALIER_REPORT_FD");
+	t->fd = espalier_report_fd_();
+	if (t->fd < -1)
 		return -1;
-	}
 	if (params[0] != '\0' && (t->params = espalier_slurp_(params)) == NULL) {
 		fprintf(stderr, "espalier_trial: cannot read '%s': %s\n", params, strerror(errno));
 		return -1;
 	}
-	if (t->inside) {
-		struct sigaction action;
-
-		memset(&action, 0, sizeof action);
-		sigemptyset(&action.sa_mask);
-		action.sa_handler = espalier_on_term_;
-		if (sigaction(SIGTERM, &action, NULL) != 0) {
-			perror("espalier_trial: SIGTERM");
-			return -1;
-		}
+	if (t->inside && espalier_catch_term_() != 0) {
+		perror("espalier_trial: SIGTERM");
+		return -1;
 	}
 	return 0;
 }
@@ -167,6 +212,50 @@ espalier_finish(struct espalier_trial *t)
 }
 
 /* ---- parameters: one flat object of numbers and words ------------------------------------- */
+
+/* JSON knows one decimal point only, setlocale others.  The number at `at`; *end behind it. */
+static inline double
+espalier_read_number_(const char *at, const char **end)
+{
+	const char *point = localeconv()->decimal_point;
+	char        text[512], *stop;
+	size_t      length = strspn(at, "+-.0123456789eE"), dot = strcspn(at, "."), more = strlen(point);
+	double      value;
+
+	*end = at;
+	if (length + more >= sizeof text)
+		return 0;
+	memcpy(text, at, length);
+	text[length] = '\0';
+	if (dot < length) {
+		memmove(text + dot + more, text + dot + 1, length - dot);
+		memcpy(text + dot, point, more);
+	}
+	value = strtod(text, &stop);
+	if (stop != text)
+		*end = at + length;
+	return value;
+}
+
+/* As JSON: what is not finite becomes a word. */
+static inline void
+espalier_write_number_(char text[64], double value)
+{
+	const char *point = localeconv()->decimal_point;
+	size_t      more = strlen(point);
+	char       *at;
+
+	if (!isfinite(value)) {
+		(void)snprintf(text, 64, "\"%s\"", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+		return;
+	}
+	(void)snprintf(text, 64, "%.17g", value);
+	at = strcmp(point, ".") != 0 ? strstr(text, point) : NULL;
+	if (at != NULL) {
+		*at = '.';
+		memmove(at + 1, at + more, strlen(at + more) + 1);
+	}
+}
 
 /* Where the value of `name` begins, or NULL. */
 static inline const char *
@@ -208,20 +297,20 @@ espalier_find_(const struct espalier_trial *t, const char *name)
 static inline double
 espalier_number(const struct espalier_trial *t, const char *name, double fallback)
 {
-	const char *at = espalier_find_(t, name);
-	char       *end;
+	const char *at = espalier_find_(t, name), *end;
 	double      value;
 
 	if (at == NULL)
 		return fallback;
 	if (strncmp(at, "true", 4) == 0 || strncmp(at, "false", 5) == 0)
 		return at[0] == 't' ? 1.0 : 0.0;
-	value = strtod(at, &end);
+	value = espalier_read_number_(at, &end);
 	return end != at ? value : fallback;
 }
 
 /* A parameter that is a word, as it is written in the JSON (nothing unescaped), into `room`.
- * Returns room, or `fallback` if there is none of this name or it does not fit. */
+ * Returns room, `fallback` if there is none of this name, or NULL with a message if it does not fit:
+ * training goes on with another configuration than was asked for if that is overlooked. */
 static inline const char *
 espalier_word(const struct espalier_trial *t, const char *name, const char *fallback, char *room,
            size_t size)
@@ -233,8 +322,11 @@ espalier_word(const struct espalier_trial *t, const char *name, const char *fall
 		return fallback;
 	while (at[length] != '\0' && at[length] != '"')
 		length += at[length] == '\\' && at[length + 1] != '\0' ? 2 : 1;
-	if (length >= size)
-		return fallback;
+	if (length >= size) {
+		fprintf(stderr, "espalier_trial: '%s' is %zu bytes long, and there is room for %zu\n",
+		    name, length, size > 0 ? size - 1 : 0);
+		return NULL;
+	}
 	memcpy(room, at, length);
 	room[length] = '\0';
 	return room;
@@ -296,7 +388,7 @@ espalier_answer_(struct espalier_trial *t)
 
 		if (end != NULL) {
 			char   line[sizeof t->inbox];
-			size_t size = (size_t)(end - t->inbox);
+			size_t size = (size_t)(end - t->inbox);	/* at most one less than line holds */
 
 			memcpy(line, t->inbox, size);
 			line[size] = '\0';
@@ -313,6 +405,8 @@ espalier_answer_(struct espalier_trial *t)
 			FD_ZERO(&set);
 			FD_SET(t->fd, &set);
 			ready = pselect(t->fd + 1, &set, NULL, NULL, NULL, &before);
+			if (ready < 0 && errno != EINTR)
+				break;	/* recv says what is the matter */
 		}
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		if (espalier_terminated_)
@@ -328,6 +422,36 @@ espalier_answer_(struct espalier_trial *t)
 	}
 }
 
+static inline int
+espalier_print_metrics_(char *line, size_t room, uint64_t iteration, const char *const *names,
+                        const double *values, unsigned count)
+{
+	size_t size = (size_t)snprintf(line, room, "{\"iteration\": %llu, \"metrics\": {",
+	    (unsigned long long)iteration);
+
+	for (unsigned i = 0; i < count; i++) {
+		char number[64];
+
+		if (i > 0 && size + 2 < room)
+			size += (size_t)snprintf(line + size, room - size, ", ");
+		if (size + 8 < room)
+			line[size++] = '"';
+		for (const char *c = names[i]; *c != '\0' && size + 8 < room; c++)
+			if (*c == '"' || *c == '\\' || (unsigned char)*c < 0x20)
+				size += (size_t)snprintf(line + size, room - size, "\\u%04x",
+				    (unsigned)(unsigned char)*c);
+			else
+				line[size++] = *c;
+		espalier_write_number_(number, values[i]);
+		if (size + strlen(number) + 8 >= room) {
+			fprintf(stderr, "espalier_trial: too many metrics for a line\n");
+			return -1;
+		}
+		size += (size_t)snprintf(line + size, room - size, "\": %s", number);
+	}
+	return (int)(size + (size_t)snprintf(line + size, room - size, "}}\n"));
+}
+
 /* Several metrics at once.  Returns ESPALIER_SAVE and ESPALIER_END as they apply, 0 to go on, -1
  * on failure (said on standard error).  Ranks other than 0 report nothing and are told nothing:
  * send them rank 0's verdict and budget by your own means. */
@@ -335,33 +459,19 @@ static inline int
 espalier_report_all(struct espalier_trial *t, uint64_t iteration, const char *const *names,
                     const double *values, unsigned count)
 {
-	char   line[16384];
-	size_t size = (size_t)snprintf(line, sizeof line, "{\"iteration\": %llu, \"metrics\": {",
-	    (unsigned long long)iteration);
+	char line[16384];
+	int  size = espalier_print_metrics_(line, sizeof line, iteration, names, values, count);
 
-	for (unsigned i = 0; i < count; i++) {
-		if (isfinite(values[i]))
-			size += (size_t)snprintf(line + size, sizeof line - size, "%s\"%s\": %.17g",
-			    i > 0 ? ", " : "", names[i], values[i]);
-		else
-			size += (size_t)snprintf(line + size, sizeof line - size,
-			    "%s\"%s\": \"%s\"",
-			    i > 0 ? ", " : "", names[i], isnan(values[i]) ? "nan" : values[i] > 0
-			    ? "inf" : "-inf");
-		if (size > sizeof line - 64) {
-			fprintf(stderr, "espalier_trial: too many metrics for a line\n");
-			return -1;
-		}
-	}
+	if (size < 0)
+		return -1;
 	t->iteration = iteration;
-	size += (size_t)snprintf(line + size, sizeof line - size, "}}\n");
 	if (t->fd < 0) {
 		if (!t->inside && t->rank == 0)
 			fputs(line, stdout);
 		t->ended = t->ended || (!t->inside && iteration >= t->budget);
 		return t->ended ? ESPALIER_END : 0;
 	}
-	if (espalier_send_(t, line, size) != 0)
+	if (espalier_send_(t, line, (size_t)size) != 0)
 		return -1;
 	return espalier_terminated_ ? espalier_verdict_(t, "pause") : espalier_answer_(t);
 }

@@ -55,7 +55,8 @@ class Run:
         self.world = _number("WORLD_SIZE", 1)
         self.local_rank = _number("LOCAL_RANK", 0)
         self.attempt = _number("ESPALIER_ATTEMPT", 0)
-        self.seed = _number("ESPALIER_SEED", 0)    #: the same at every start of this trial
+        #: the same at every start of this trial; 64 bits: numpy.random.seed wants seed % 2**32
+        self.seed = _number("ESPALIER_SEED", 0)
         self.iteration = _number("ESPALIER_ITERATION", 0)  #: done so far
         self.budget = _number("ESPALIER_BUDGET", iterations)  #: train up to this one
         self.iterations_max = _number("ESPALIER_ITERATIONS_MAX", iterations)
@@ -67,12 +68,8 @@ class Run:
         self._inbox = b""
         self._terminated = False
         self._wake = None
-        self._socket = None
-        if "ESPALIER_REPORT_FD" in os.environ:
-            fd = int(os.environ["ESPALIER_REPORT_FD"])
-            os.set_inheritable(fd, False)      # children must not hold it
-            self._socket = socket.socket(fileno=fd)
-            self._socket.setblocking(True)
+        self._pid = os.getpid()
+        self._socket = _report_socket()
         if self.inside and threading.current_thread() is threading.main_thread():
             self._wake = socket.socketpair()
             for end in self._wake:
@@ -103,11 +100,28 @@ class Run:
 
     def _on_term(self, _number, _frame):
         """A notice to leave soon: on rank 0 the next verdict is to save and to end."""
+        if os.getpid() != self._pid:
+            self._on_term_forked()
+            return
         self._terminated = True
         try:
             self._wake[1].send(b"x")
         except OSError:
             pass
+
+    def _on_term_forked(self):
+        """A process forked from this one, a data loader's for example, has its handler too.  Asked
+        together with its parent it stays, as that does, which still needs it to get to the end of
+        the iteration; asked alone (Process.terminate) it ends, as any process does."""
+        try:
+            # The parent's notice to itself; only once, and not one from before the fork.
+            if not self._terminated and _ready([self._wake[0]], 0.1):
+                self._terminated = True
+                return
+        except (OSError, ValueError):          # closed here
+            pass
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def iterations(self):
         """The iterations to train, as far as the budget goes, also when it grows."""
@@ -124,14 +138,15 @@ class Run:
         Ranks other than 0 report nothing and are told nothing: send them rank 0's verdict
         by your own means (torch.distributed.broadcast_object_list, MPI) and call follow().
         """
+        iteration = _whole(iteration)
         self.iteration = iteration
         if self._socket is None:
             if not self.inside:
                 print("iteration %d: %s" % (iteration, ", ".join(
-                    "%s %.6g" % (k, v) for k, v in metrics.items())), flush=True)
+                    "%s %.6g" % (k, float(v)) for k, v in metrics.items())), flush=True)
             return Verdict(False, finished or (not self.inside and iteration >= self.budget),
                            self.budget)
-        line = {"iteration": int(iteration), "metrics": {str(k): _plain(v) for k, v in metrics.items()}}
+        line = {"iteration": iteration, "metrics": {str(k): _plain(v) for k, v in metrics.items()}}
         if finished:
             line["finished"] = True
         self._send(line)
@@ -147,7 +162,7 @@ class Run:
     def saved(self, iteration):
         """Says that run.save holds the whole checkpoint of this iteration (rank 0)."""
         if self._socket is not None:
-            self._send({"saved": int(iteration)})
+            self._send({"saved": _whole(iteration)})
             self._sealing = True
         elif not self.inside:
             print("saved iteration %d in %s" % (iteration, self._save), flush=True)
@@ -168,7 +183,7 @@ class Run:
     def _answer(self):
         watched = [self._socket] + ([self._wake[0]] if self._wake else [])
         while b"\n" not in self._inbox:
-            ready, _, _ = select.select(watched, [], [])
+            ready = _ready(watched)
             if self._terminated:
                 return "pause"
             if self._socket in ready:
@@ -180,6 +195,39 @@ class Run:
         return line.decode()
 
 
+def _report_socket():
+    """Rank 0's socket; None on other ranks, and by hand."""
+    text = os.environ.get("ESPALIER_REPORT_FD")
+    if text is None:
+        return None
+    try:
+        os.set_inheritable(int(text), False)   # children must not hold it
+        made = socket.socket(fileno=int(text))
+        made.setblocking(True)
+        return made
+    except (OSError, ValueError) as error:
+        raise RuntimeError("ESPALIER_REPORT_FD=%s is no open socket here (%s): a program between espalier "
+                           "and this one must leave it open, as with subprocess.run(..., pass_fds=(%s,))"
+                           % (text, error, text)) from None
+
+
+def _ready(sockets, seconds=None):
+    """Those of the sockets that can be read, after a wait.  Not select(): it knows no descriptor
+    beyond 1023, however few are waited for."""
+    poll = select.poll()
+    for s in sockets:
+        poll.register(s, select.POLLIN)
+    found = {fd for fd, _ in poll.poll(None if seconds is None else seconds * 1000)}
+    return [s for s in sockets if s.fileno() in found]
+
+
+def _whole(value):
+    """The number of an iteration."""
+    if int(value) != value or value < 1:
+        raise ValueError("iterations are counted 1, 2, 3: %r is none" % (value,))
+    return int(value)
+
+
 def _plain(value):
     """A number as strict JSON has it: what is not finite becomes a word."""
     value = float(value)
@@ -188,9 +236,16 @@ def _plain(value):
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
 
 
+_run = None     # keeps the socket open even if the program lets go of its Run
+
+
 def start(params=None, iterations=10):
-    """Begins: reads the environment.  The arguments are for runs by hand, outside espalier."""
-    return Run(params, iterations)
+    """Begins: reads the environment.  The arguments are for runs by hand, outside espalier.
+    Called again in a trial it returns the same Run: there is one socket."""
+    global _run
+    if _run is None or not _run.inside:
+        _run = Run(params, iterations)
+    return _run
 
 
 if __name__ == "__main__":

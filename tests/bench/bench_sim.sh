@@ -1,5 +1,6 @@
 #!/bin/sh
-# Throughput of the simulated world: 100,000 trials of random and of sha on 1,000 simulated GPUs.
+# Throughput of the simulated world: 100,000 trials of random and of sha on 1,000 simulated GPUs; and of random with
+# a profile without variance, where a thousand trials end in one instant and are answered in one call.
 # Prints one JSON object a case.  TRIALS and ESPALIER (the program) may be set.
 espalier=${ESPALIER:-${abs_top_builddir:-.}/espalier}
 trials=${TRIALS:-100000}
@@ -7,11 +8,11 @@ work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
-config() {	# algorithm group
+config() {	# algorithm group, profile
 	cat <<END
 experiment = { name = "bench"; metric = "loss"; goal = "minimize"; };
 trial = { trainable = "hartmann6"; gpus_max = 1; checkpoint = true;
-  profile = { iteration = { dist = "lognormal"; mean = "4s"; sd = "1s"; }; start = "2s"; checkpoint = "1s"; }; };
+  profile = { $2 }; };
 space = {
 $(for i in 0 1 2 3 4 5; do echo "  x$i = { type = \"real\"; low = 0.0; high = 1.0; };"; done)
 };
@@ -26,8 +27,9 @@ END
 # Seconds with a fraction.
 now() { date +%s.%N; }
 
-measure() {	# name, algorithm group
-	config "$2" >"$work/$1.cfg"
+varied='iteration = { dist = "lognormal"; mean = "4s"; sd = "1s"; }; start = "2s"; checkpoint = "1s";'
+measure() {	# name, algorithm group, profile
+	config "$2" "$3" >"$work/$1.cfg"
 	begun=$(now)
 	"$espalier" simulate "$work/$1.cfg" --seed 1 --json >"$work/$1.out" 2>"$work/$1.err" &
 	pid=$!
@@ -51,6 +53,8 @@ measure() {	# name, algorithm group
 }
 
 failed=0
-measure random "use = \"random\"; trials = $trials; iterations_max = 3;" || failed=1
-measure sha "use = \"sha\"; trials = $trials; iterations_min = 1; iterations_max = 27; eta = 3;" || failed=1
+measure random "use = \"random\"; trials = $trials; iterations_max = 3;" "$varied" || failed=1
+measure random-constant "use = \"random\"; trials = $trials; iterations_max = 3;" \
+	'iteration = "1s"; start = "1s";' || failed=1
+measure sha "use = \"sha\"; trials = $trials; iterations_min = 1; iterations_max = 27; eta = 3;" "$varied" || failed=1
 exit $failed

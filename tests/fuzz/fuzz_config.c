@@ -64,13 +64,13 @@ run_round(const char *const *sets, uint32_t set_count)
 	struct espl__buf         one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
 	struct espl__diag        diag = ESPL__DIAG_INIT;
 
-	if (espl__run_load(path, sets, set_count, 0, &config, &diag) != ESPL_OK) {
+	if (espl__run_load(path, sets, set_count, ESPL__NEED_SEARCH, &config, &diag) != ESPL_OK) {
 		CHECK(diag.status != ESPL_OK && diag.text[0] != '\0');
 		return;
 	}
 	espl__run_print(config, &one);
 	put_text(one.data, one.size);
-	CHECK(espl__run_load(path, NULL, 0, 0, &again, NULL) == ESPL_OK);
+	CHECK(espl__run_load(path, NULL, 0, ESPL__NEED_SEARCH, &again, NULL) == ESPL_OK);
 	espl__run_print(again, &two);
 	CHECK(one.size == two.size && memcmp(one.data, two.data, one.size) == 0);
 	espl__run_free(again);

@@ -3,6 +3,7 @@
 #   check NAME COMMAND...    one test: passes if the command succeeds
 #   run COMMAND...           keeps $rc, $out (standard output) and $err
 #   says TEXT / complains TEXT      is TEXT in $out / $err?
+#   needs_python3            else the whole script is skipped
 # A script calls `done_testing` at its end.
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 build=${abs_top_builddir:-$top}
@@ -32,6 +33,9 @@ check() {
 skip() {
 	count=$((count + 1))
 	echo "ok $count - $1 # SKIP $2"
+}
+needs_python3() {	# a status other than 0 would be an error to the TAP driver
+	[ -n "$PYTHON3" ] || { echo "1..0 # SKIP no python3"; exit 0; }
 }
 done_testing() {
 	echo "1..$count"

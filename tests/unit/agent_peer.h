@@ -199,7 +199,7 @@ struct script {				/* what differs from one start to another */
 	const char *directory;
 	const char *env;
 	uint32_t packing;
-	int64_t  file_max;
+	int64_t  file_max, log_limit;
 	const char *trainable, *options;	/* instead of a command */
 	const char *params;
 	uint64_t iterations_max;
@@ -252,6 +252,7 @@ start(struct peer *p, const struct script *s)
 	t.checkpoint = s->checkpoint;
 	t.grace_ms = s->grace_ms > 0 ? s->grace_ms : 60000;
 	t.file_max = s->file_max;
+	t.log_limit = s->log_limit;
 	espl__start_put(&t, &b);
 	say(p, ESPL__MSG_START, &b);
 	espl__buf_free(&b);
@@ -279,7 +280,7 @@ two(struct peer *p, enum espl__message type, uint64_t a, uint64_t b2)
 	espl__buf_free(&b);
 }
 
-struct end { uint32_t ranks; uint64_t rank[16]; int64_t code[16]; char text[16][600]; };
+struct end { char said[256]; uint32_t ranks; uint64_t rank[16]; int64_t code[16]; char text[16][600]; };
 
 static inline struct end
 ended(struct peer *p, uint64_t gang)
@@ -295,6 +296,7 @@ ended(struct peer *p, uint64_t gang)
 		e.code[i] = espl__get_z64(&p->r);
 		espl__get_str(&p->r, e.text[i], sizeof e.text[i]);
 	}
+	espl__get_str(&p->r, e.said, sizeof e.said);
 	cr_assert(!p->r.bad && p->r.at == p->r.end);
 	return e;
 }

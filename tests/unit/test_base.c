@@ -466,6 +466,8 @@ Test(base, reals_read_back_and_near_names)
 	same_text(espl__nearest("eat", names, 4), "eta");
 	same_text(espl__nearest("iteration_max", names, 4), "iterations_max");
 	same_text(espl__nearest("Trials", names, 4), "trials");
+	same_text(espl__nearest("beta", names, 4), "eta");
+	cr_assert_null(espl__nearest("seat", names, 4));	/* half of it is other letters */
 	cr_assert_null(espl__nearest("zzz", names, 4));
 	cr_assert_null(espl__nearest("x", names, 4));
 	cr_assert_null(espl__nearest("", names, 4));

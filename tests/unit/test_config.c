@@ -9,32 +9,9 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "config/run.h"
+#include "test_folder.h"
 
 /* ---- helpers ----------------------------------------------------------------------- */
-
-static char folder[64];
-
-static void
-make_folder(void)
-{
-	strncpy(folder, "/tmp/espl-config-XXXXXX", sizeof folder - 1);
-	cr_assert_not_null(mkdtemp(folder));
-}
-
-static void
-drop_folder(void)
-{
-	(void)espl__tree_remove(folder, NULL);
-}
-
-static char *
-put_file(const char *name, const char *text)
-{
-	char *path = espl__format("%s/%s", folder, name);
-
-	cr_assert_eq(espl__file_write(path, text, strlen(text), NULL), ESPL_OK);
-	return path;
-}
 
 static struct espl__tree *
 parse(const char *text)

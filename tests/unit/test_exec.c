@@ -35,6 +35,9 @@ static const char *const head =
 static const char *const sha =
     "algorithm = { use = \"sha\"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };\n"
     "allocator = { use = \"static\"; gpus = 4; }; placer = { use = \"colocate\"; };";
+static const char *const unplanned =
+    "algorithm = { use = \"sha\"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };\n"
+    "allocator = { use = \"fair\"; }; placer = { use = \"colocate\"; };";
 
 static void
 quiet(void *ctx, espl_level level, const char *text)
@@ -57,7 +60,7 @@ make(struct run *r, const char *experiment, const char *trial, const char *rest,
 	fprintf(g, "%s", faults != NULL ? faults : "");
 	fclose(g);
 	cr_assert_eq(espl__plugins_init(NULL, &r->diag), ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__run_load(name, NULL, 0, 1, &r->config, &r->diag), ESPL_OK, "%s", r->diag.text);
+	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->config, &r->diag), ESPL_OK, "%s", r->diag.text);
 	cr_assert_eq(espl__space_parse(r->config->space, &r->space, &r->diag), ESPL_OK, "%s", r->diag.text);
 	cr_assert_eq(espl__profile_load(r->config->trial.profile, r->config->directory, &r->profile, &r->diag), ESPL_OK,
 	    "%s", r->diag.text);
@@ -206,11 +209,11 @@ Test(exec, same_seed_same_decisions_and_replay_agrees, .timeout = 60)
 	cr_assert_eq(replay(&c, &one, one.count), ESPL_OK, "%s", c.diag.text);
 	cr_assert(espl__exec_ended(c.exec));
 	unmake(&c);
-	/* another seed decides otherwise, and is found out, by name */
+	/* another search decides otherwise, and is found out, by name */
 	make(&c, "", "", "algorithm = { use = \"random\"; trials = 9; iterations_max = 9; }; allocator = { use = \"static\"; gpus = 4; };"
 	    " placer = { use = \"colocate\"; };", NULL);
 	cr_assert_eq(replay(&c, &one, one.count), ESPL_E_BUG);
-	cr_assert(strstr(c.diag.text, "algorithm 'random'") != NULL, "%s", c.diag.text);
+	cr_assert(strstr(c.diag.text, "allocator 'static' decides otherwise") != NULL, "%s", c.diag.text);
 	unmake(&c);
 	unmake(&a);
 	unmake(&b);
@@ -287,13 +290,18 @@ Test(exec, deadline_and_budget_end_in_good_order)
 {
 	struct run r;
 
-	cr_assert_eq(whole(&r, "deadline = \"40s\";", "", sha, NULL), ESPL_OK, "%s", r.diag.text);
+	/* an allocator that plans says so before anything begins */
+	cr_assert_eq(whole(&r, "deadline = \"40s\";", "", sha, NULL), ESPL_E_INFEASIBLE);
+	cr_assert_eq(r.summary.cost, 0);
+	unmake(&r);
+	cr_assert_eq(whole(&r, "deadline = \"40s\";", "", unplanned, NULL), ESPL_OK, "%s", r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_DEADLINE);
 	cr_assert_neq(r.summary.best, ESPL_NONE);
 	cr_assert_leq(r.summary.now, 45 * ESPL_SECOND);
 	cr_assert_eq(r.summary.nodes_leaked, 0);
 	unmake(&r);
-	cr_assert_eq(whole(&r, "budget = 0.05;", "", sha, NULL), ESPL_OK, "%s", r.diag.text);
+	/* Trials have their grace to save and to leave in, and it is paid for. */
+	cr_assert_eq(whole(&r, "budget = 0.05;", "grace = \"1s\";", unplanned, NULL), ESPL_OK, "%s", r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_BUDGET);
 	cr_assert_leq(r.summary.cost, 55000);
 	unmake(&r);
@@ -305,6 +313,12 @@ Test(exec, what_can_never_run_is_refused_at_once)
 
 	cr_assert_eq(whole(&r, "", "gpus_min = 100;", sha, NULL), ESPL_E_CONFIG);
 	cr_assert(strstr(r.diag.text, "100 GPUs") != NULL, "%s", r.diag.text);
+	unmake(&r);
+	cr_assert_eq(whole(&r, "", "", "algorithm = { use = \"random\"; trials = 2; iterations_max = 2; };\n"
+	    "allocator = { use = \"fair\"; offer = \"nobody\"; }; placer = { use = \"colocate\"; };", NULL),
+	    ESPL_E_CONFIG);
+	cr_assert(strstr(r.diag.text, "no offer 'nobody'") != NULL, "%s", r.diag.text);
+	cr_assert(r.diag.line > 0 && strcmp(r.diag.hint, "it offers 'n'") == 0, "%s", r.diag.hint);
 	unmake(&r);
 }
 
@@ -385,7 +399,13 @@ Test(exec, a_thousand_searches_under_faults, .timeout = 300)
 		struct run r;
 
 		scenario(seed, experiment, trial, rest, faults);
-		cr_assert_eq(whole(&r, experiment, trial, rest, faults), ESPL_OK, "seed %u: %s", (unsigned)seed, r.diag.text);
+		espl_status status = whole(&r, experiment, trial, rest, faults);
+		if (status == ESPL_E_INFEASIBLE) {	/* its deadline or budget is too small: said at once */
+			cr_assert_eq(r.summary.cost, 0);
+			unmake(&r);
+			continue;
+		}
+		cr_assert_eq(status, ESPL_OK, "seed %u: %s", (unsigned)seed, r.diag.text);
 		cr_assert(espl__exec_ended(r.exec), "seed %u does not end", (unsigned)seed);
 		cr_assert_eq(r.summary.nodes_leaked, 0);
 		cr_assert_eq(r.summary.gpus_busy, 0, "seed %u", (unsigned)seed);

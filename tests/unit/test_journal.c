@@ -43,6 +43,8 @@ write_some(const char *path, int records)
 	cr_assert_eq(espl__journal_close(j, NULL), ESPL_OK);
 }
 
+static int damaged;			/* what the last reader said at its end */
+
 static int
 read_all(const char *path, uint64_t *lost)
 {
@@ -64,6 +66,7 @@ read_all(const char *path, uint64_t *lost)
 		n++;
 	}
 	cr_assert_eq(got, 0);
+	damaged = espl__journal_damaged(r);
 	espl__journal_reader_free(r);
 	return n;
 }
@@ -126,6 +129,42 @@ Test(journal, a_changed_byte_ends_it_and_appending_goes_on_from_there)
 	unlink(name);
 }
 
+/* Wherever a byte is changed, sizes included: as long as another record follows it shows. */
+Test(journal, damage_is_told_from_a_cut)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__journal_reader *r;
+	struct espl__journal_header  h;
+	char name[32], byte;
+	struct stat st;
+	uint64_t lost;
+	int fd, whole;
+
+	write_some(temporary(name), 6);
+	cr_assert_eq(stat(name, &st), 0);
+	whole = read_all(name, &lost);
+	cr_assert(whole == 6 && !damaged);
+	fd = open(name, O_RDWR);
+	for (off_t at = 100; at < st.st_size - 60; at++) {
+		cr_assert_eq(pread(fd, &byte, 1, at), 1);
+		byte ^= 0x55;
+		cr_assert_eq(pwrite(fd, &byte, 1, at), 1);
+		cr_expect(read_all(name, &lost) < whole && damaged, "byte %d", (int)at);
+		byte ^= 0x55;
+		cr_assert_eq(pwrite(fd, &byte, 1, at), 1);
+	}
+	for (off_t size = st.st_size - 1; size > 100; size--) {
+		cr_assert_eq(ftruncate(fd, size), 0);
+		cr_expect(read_all(name, &lost) < whole && !damaged, "cut to %d", (int)size);
+	}
+	close(fd);
+	unlink(name);
+	cr_assert_eq(mkdir(name, 0777), 0);
+	cr_expect_eq(espl__journal_open(name, &r, &h, &diag), ESPL_E_CONFIG);
+	cr_expect(strstr(diag.text, "is a folder, not a journal") != NULL, "%s", diag.text);
+	cr_assert_eq(rmdir(name), 0);
+}
+
 Test(journal, a_full_disk_leaves_whole_records)
 {
 	char name[32];
@@ -161,7 +200,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 		.name = "p3", .market = "spot", .gpu_type = "", .zone = "", .price_hour = 12240000, .provision = &latency,
 		.billing = ESPL_BILL_NODE, .hazard_hour = 0.5 };
 	struct espl__metric metrics[2] = { { 0, 0, 0.5 }, { 3, 0, -1e300 } };
-	struct espl__event  in[3] = { { .type = ESPL__EV_OFFER }, { .type = ESPL__EV_REPORT }, { .type = ESPL__EV_ENDED } };
+	struct espl__event  in[4] = { { .type = ESPL__EV_OFFER }, { .type = ESPL__EV_REPORT }, { .type = ESPL__EV_ENDED },
+		{ .type = ESPL__EV_TROUBLE } };
 	struct espl__arena  arena = { 0 };
 	struct espl__buf    b = { 0 };
 	struct espl__reader r;
@@ -176,7 +216,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 	in[2].as.ended.how = ESPL__END_FAILED;
 	in[2].as.ended.node = ESPL_NONE;
 	in[2].as.ended.text = "rank 1: exit status 3";
-	for (int i = 0; i < 3; i++)
+	in[3].as.trouble.text = "no room on node 1";
+	for (int i = 0; i < 4; i++)
 		espl__event_put(&in[i], &b);
 	r = espl__reader(b.data, b.size);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
@@ -190,6 +231,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
 	cr_assert_str_eq(e.as.ended.text, "rank 1: exit status 3");
 	cr_assert_eq(e.as.ended.node, ESPL_NONE);
+	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
+	cr_assert_str_eq(e.as.trouble.text, "no room on node 1");
 	cr_assert_eq(r.at, r.end);
 	/* every cut is refused, none crashes */
 	for (size_t n = 0; n < b.size; n++) {

@@ -10,6 +10,7 @@
 #include "model/ledger.h"
 #include "model/profile.h"
 #include "model/space.h"
+#include "model/trials.h"
 
 /* ---- helpers --------------------------------------------------------------------------- */
 
@@ -591,4 +592,35 @@ Test(curves, mistakes_are_told_with_their_line)
 		drop(path);
 	}
 	espl__space_free(s);
+}
+
+/* ---- trials ---------------------------------------------------------------------------------- */
+
+Test(trials, what_is_completed_stays_so_while_it_trains_on)
+{
+	static const double value[1] = { 0.5 };
+	struct espl_group wanted = ESPL_INIT(struct espl_group);
+	struct espl__trials t;
+	struct espl__trial_group *g;
+	struct espl__trial *trial[2];
+
+	espl__trials_init(&t, 1);
+	g = espl__group_new(&t, &wanted);
+	for (int i = 0; i < 2; i++) {
+		trial[i] = espl__trial_new(&t, g, value, NULL);
+		espl__trial_state(&t, trial[i], ESPL_TRIAL_RUNNING);
+		cr_expect_eq(t.completed, (uint64_t)i);
+		espl__trial_state(&t, trial[i], ESPL_TRIAL_RESTING);
+		cr_expect_eq(t.completed, (uint64_t)i + 1);
+	}
+	for (int i = 0; i < 2; i++) {
+		espl__trial_continue(&t, trial[i], espl__group_new(&t, &wanted));
+		espl__trial_state(&t, trial[i], ESPL_TRIAL_RUNNING);
+		cr_expect_eq(t.completed, 2);
+	}
+	espl__trial_state(&t, trial[0], ESPL_TRIAL_ENDED);
+	cr_expect_eq(t.completed, 2);
+	espl__trial_state(&t, trial[1], ESPL_TRIAL_FAILED);
+	cr_expect(t.completed == 1 && t.failed == 1);
+	espl__trials_free(&t);
 }

@@ -500,7 +500,7 @@ Test(instance, run_print_asks_the_plugin)
 	folder = espl__strdup(plugin->path);
 	*strrchr(folder, '/') = '\0';
 	cr_assert_eq(espl__plugins_init(folder, &diag), ESPL_OK);
-	cr_assert_eq(espl__run_load(path, NULL, 0, 1, &config, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_TRIAL, &config, &diag), ESPL_OK, "%s", diag.text);
 	espl__run_print(config, &buf);
 	printed = espl__buf_text(&buf);
 	cr_assert_null(strstr(printed, "hush"));
@@ -525,13 +525,18 @@ Test(instance, run_print_asks_the_plugin)
 
 Test(check, help_and_verdicts)
 {
-	static const struct { const char *name; int bad; const char *says[4]; } cases[] = {
+	static const struct { const char *name; int bad; const char *says[6]; } cases[] = {
 		{ "allocator_probe", 0, { "ok loads: allocator 'probe' 1.2", "ok symbols: the descriptor is the only",
 		                          "same decisions", "ok allocate: answers fit" } },
 		{ "wrong/allocator_lies", 1, { "GPUs are granted, but the targets hold", "not deterministic",
 		                               "it loops", "" } },
 		{ "wrong/allocator_bad_magic", 1, { "error this is no espalier plugin", "hint: ", "", "" } },
 		{ "wrong/allocator_create_fails", 0, { "create refuses the options", "", "", "" } },
+		{ "wrong/cloud_lies", 1, { "start: done is said 2 times", "it takes two machines",
+		                           "reach: a command is told 0 times", "present state is not told",
+		                           "owned: it never says done", "release: the lease never ends" } },
+		{ "wrong/cloud_far", 0, { "nothing is known beforehand", "start: it says 'check-plugin has no "
+		                          "network' where it has no network: leases are not tried" } },
 	};
 	struct espl__buf           buf = { NULL, 0, 0 };
 	const struct espl__plugin *plugin;
@@ -561,7 +566,7 @@ Test(check, help_and_verdicts)
 		text = espl__alloc(size + 1);
 		rewind(out);
 		cr_assert_eq(fread(text, 1, size, out), size);
-		for (int k = 0; k < 4; k++)
+		for (int k = 0; k < 6; k++)
 			if (cases[i].says[k] != NULL)
 				SAYS(text, cases[i].says[k]);
 		cr_expect((strstr(text, "error ") != NULL) == cases[i].bad, "%s", text);

@@ -172,6 +172,35 @@ many_queued(const struct espl_plugin *plugin, const char *options)
 	espl_kit_free(kit);
 }
 
+/* A name that no cloud sells is the user's mistake; a known offer that is sold out is not. */
+static void
+offer_by_name(const struct espl_plugin *plugin)
+{
+	struct espl_kit *kit = opened(plugin, "gpus=4 offer=nobody", 4, 8);
+
+	(void)item(kit, 1, 4, 0);
+	cr_assert_eq(espl_kit_allocate(kit), ESPL_E_CONFIG);
+	cr_assert_not_null(strstr(espl_kit_log(kit), "no offer 'nobody'"), "%s", espl_kit_log(kit));
+	espl_kit_free(kit);
+	kit = opened(plugin, "gpus=4 offer=big", 4, 8);
+	espl_kit_offer_at(kit, espl_kit_offer(kit, "big", 8, 9, 24))->flags |= ESPL_OFFER_GONE;
+	(void)item(kit, 1, 4, 0);
+	says(kit, espl_kit_allocate, "");
+	espl_kit_offer_at(kit, 1)->flags = 0;
+	says(kit, espl_kit_allocate, "target offer=1 nodes=1\ngrant item=0 gpus=4\n");
+	espl_kit_free(kit);
+}
+
+Test(alloc_static, offer_by_name)
+{
+	offer_by_name(&allocator_static_LTX_espalier_plugin);
+}
+
+Test(alloc_fair, offer_by_name)
+{
+	offer_by_name(&allocator_fair_LTX_espalier_plugin);
+}
+
 Test(alloc_static, many_queued)
 {
 	many_queued(&allocator_static_LTX_espalier_plugin, "gpus=1000");

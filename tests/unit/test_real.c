@@ -89,7 +89,7 @@ static void
 load(struct bench *b)
 {
 	b->diag = (struct espl__diag)ESPL__DIAG_INIT;
-	cr_assert_eq(espl__run_load(b->config, NULL, 0, 1, &b->cfg, &b->diag), ESPL_OK, "%s",
+	cr_assert_eq(espl__run_load(b->config, NULL, 0, ESPL__NEED_TRIAL, &b->cfg, &b->diag), ESPL_OK, "%s",
 		b->diag.text);
 	cr_assert_eq(
 		espl__space_parse(b->cfg->space, &b->space, &b->diag), ESPL_OK, "%s", b->diag.text);
@@ -309,15 +309,39 @@ Test(real, a_trial_that_breaks_the_rules_is_ended_with_the_reason)
 			  SAY("{\"iteration\": 2, \"metrics\": {\"loss\": 2}}"),
 		"exited with status 0 at iteration 2 of 9 without being told to");
 	ends_with("printf 'not\\tJSON\\n' >&$ESPALIER_REPORT_FD; sleep 1000",
-	          "rank 0 wrote garbage on its report descriptor: not?JSON");
+	          "rank 0: its report is no JSON: not?JSON");
+}
+
+Test(real, a_report_that_is_none_is_told_from_others)
+{
+	ends_with(SAY("[ 1, 2 ]"), "rank 0: its report is no JSON object: [ 1, 2 ]");
+	ends_with(SAY("{\"metrics\": {\"loss\": 2}}"),
+		"rank 0: its report has no 'iteration': {\"metrics\": {\"loss\": 2}}");
 	ends_with(SAY("{\"iteration\": 0, \"metrics\": {\"loss\": 2}}"),
-		"rank 0 wrote garbage on its report descriptor: {\"iteration\": 0, \"metrics\": "
-		"{\"loss\": 2}}");
+		"rank 0: its report's 'iteration' is no whole number from 1 on: "
+		"{\"iteration\": 0, \"metrics\": {\"loss\": 2}}");
 	ends_with(SAY("{\"iteration\": 1.5}"),
-		"rank 0 wrote garbage on its report descriptor: {\"iteration\": 1.5}");
+		"rank 0: its report's 'iteration' is no whole number from 1 on: {\"iteration\": 1.5}");
 	ends_with(SAY("{\"iteration\": 1, \"metrics\": {\"loss\": \"high\"}}"),
-		"rank 0 wrote garbage on its report descriptor: {\"iteration\": 1, \"metrics\": "
-		"{\"loss\": \"high\"}}");
+		"rank 0: its report's metric 'loss' is no number: "
+		"{\"iteration\": 1, \"metrics\": {\"loss\": \"high\"}}");
+	ends_with(SAY("{\"iteration\": 1, \"metrics\": {\"loss\": 1, \"loss\": 2}}"),
+		"rank 0: its report has a name twice: "
+		"{\"iteration\": 1, \"metrics\": {\"loss\": 1, \"loss\": 2}}");
+	ends_with(SAY("{\"iteration\": 1, \"metrics\": {\"\": 1}}"),
+		"rank 0: its report has a metric without a name: "
+		"{\"iteration\": 1, \"metrics\": {\"\": 1}}");
+	ends_with(SAY("{\"iteration\": 1, \"metrics\": [1]}"),
+		"rank 0: its report's 'metrics' are no object of names and numbers: "
+		"{\"iteration\": 1, \"metrics\": [1]}");
+	ends_with("n=$(printf '%0129d' 1); echo \"{\\\"iteration\\\": 1, \\\"metrics\\\": {\\\"$n\\\": 1}}\""
+	          " >&$ESPALIER_REPORT_FD; sleep 1000",
+		"rank 0: its report has a metric whose name is longer than 128 bytes: "
+		"{\"iteration\": 1, \"metrics\": {\"00000000000000000000000000000");
+	ends_with("m='\"loss\": 1'; i=0; while [ $i -lt 256 ]; do i=$((i + 1)); m=\"$m, \\\"m$i\\\": 1\"; done;"
+	          "echo \"{\\\"iteration\\\": 1, \\\"metrics\\\": {$m}}\" >&$ESPALIER_REPORT_FD; sleep 1000",
+		"rank 0: its report has more than 256 metrics: "
+		"{\"iteration\": 1, \"metrics\": {\"loss\": 1, \"m1\": 1, \"m2\": ");
 }
 
 Test(real, what_a_trial_may_say)

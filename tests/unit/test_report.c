@@ -47,7 +47,7 @@ stage_set(struct stage *s, int replaying)
 	}
 	path = espl__format("%s/x.cfg", s->dir);
 	cr_assert_eq(espl__file_write(path, config_text, strlen(config_text), &diag), ESPL_OK);
-	cr_assert_eq(espl__run_load(path, NULL, 0, 1, &s->config, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_TRIAL, &s->config, &diag), ESPL_OK, "%s", diag.text);
 	cr_assert_eq(espl__space_parse(s->config->space, &s->space, &diag), ESPL_OK, "%s", diag.text);
 	free(path);
 	s->results = espl__results_open(&(struct espl__results_setup){ .dir = s->dir,
@@ -382,6 +382,79 @@ Test(report, frame_fits_every_window)
 	stage_clear(&s, 1);
 }
 
+/* The trial failed and waits for its second try; a third one has failed for good. */
+static void
+play_failures(struct stage *s)
+{
+	struct espl_share share = { 1, 1 };
+	struct espl_slot  slots[1] = { { 0, 1, 1 } };
+
+	EACH(gang, 10 * ESPL_SECOND, 2, 1, "ended", share, slots, "rank 0: exit status 1");
+	EACH(failure, 10 * ESPL_SECOND, &s->trials[1]);
+	tell(s, 10, 1, ESPL_TRIAL_WAITING);
+	cr_expect_str_eq(s->view.what, "retried");
+	EACH(gang, 11 * ESPL_SECOND, 3, 1, "starting", share, slots, "");
+	s->trials[0].group = 1;
+	tell(s, 11, 0, ESPL_TRIAL_WAITING);
+	tell(s, 11, 0, ESPL_TRIAL_RUNNING);
+	tell(s, 11, 0, ESPL_TRIAL_WAITING);
+	cr_expect_str_eq(s->view.what, "displaced");
+	EACH(failure, 12 * ESPL_SECOND, &s->trials[0]);
+	tell(s, 12, 0, ESPL_TRIAL_FAILED);
+	cr_expect_str_eq(s->view.what, "failed");
+}
+
+#define SHOWS(part_) cr_expect(strstr(espl__buf_text(&b), (part_)) != NULL, "no '%s' in\n%s", \
+	(part_), espl__buf_text(&b))
+
+Test(report, frame_says_all_in_little_room)
+{
+	struct stage s = { .dir = "" };
+	struct espl__frame_style style = { 79, 24, 0, 0 };
+	struct espl__buf b = { NULL, 0, 0 };
+	uint16_t widths[64];
+
+	stage_set(&s, 0);
+	play(&s);
+	play_failures(&s);
+	espl__totals_free(&s.view.totals);
+	s.view.totals = totals_of(&s, 0);
+	s.view.totals.failed = 1;
+	espl__totals_set(&s.view.totals.best_params, "{\"learning_rate_of_the_head\": 0.001234567, "
+	    "\"learning_rate_of_the_body\": 0.002345678, \"optimizer\": \"with momentum\", \"z\": 1}");
+	(void)espl__frame_draw(&s.view, &style, &b, widths);
+	SHOWS("  running  waiting   failed\n");
+	SHOWS("stage 1                        5        2        0        0        1        1\n");
+	/* What it reported before it failed. */
+	SHOWS("         4/5            0.79      1  starting\n");
+	SHOWS("      learning_rate_of_the_head=0.00123457\n"
+	      "      learning_rate_of_the_body=0.00234568  optimizer=with momentum  z=1\n");
+	style = (struct espl__frame_style){ 59, 12, 0, 0 };
+	espl__buf_clear(&b);
+	(void)espl__frame_draw(&s.view, &style, &b, widths);
+	SHOWS("2 trials   2 completed   1 failed\n0 of 0 GPUs in use on 0 nodes   $1.25\n");
+	SHOWS("\ngroup   iteration trials done running waiting failed\n"
+	      "stage 0         1      2    2       0       0      0\n"
+	      "stage 1         5      2    0       0       1      1\n");
+	SHOWS("      learning_rate_of_the_head=0.00123457\n"
+	      "      learning_rate_of_the_body=0.00234568 ...\n");
+	style = (struct espl__frame_style){ 39, 30, 0, 0 };
+	espl__buf_clear(&b);
+	(void)espl__frame_draw(&s.view, &style, &b, widths);
+	SHOWS("\ngroup   done running waiting failed\n");
+	SHOWS("\n     1          4/5          0.79     1\n");
+	SHOWS("at iteration 4\n      learning_rate_of_the_head=0.00123\n");
+	espl__buf_clear(&b);
+	espl__totals_text(&s.view.totals, 0, &b);
+	SHOWS("  trials  2, 2 completed, 1 failed\n");
+	SHOWS("\n          learning_rate_of_the_head=0.00123457\n"
+	      "          learning_rate_of_the_body=0.00234568  optimizer=with momentum  z=1\n"
+	      "          trials/1/checkpoint-4\n");
+	espl__results_close(s.results, NULL);
+	espl__buf_free(&b);
+	stage_clear(&s, 1);
+}
+
 Test(report, text_of_strangers_reaches_no_terminal)
 {
 	struct espl__buf b = { NULL, 0, 0 };
@@ -389,7 +462,7 @@ Test(report, text_of_strangers_reaches_no_terminal)
 	espl__print_clean(&b, "a\033[2Jb\r\nc\xc2\x9b" "d\xc3\xa9");
 	cr_expect_str_eq(espl__buf_text(&b), "a?[2Jb??c?d\xc3\xa9");
 	espl__buf_clear(&b);
-	espl__print_params(&b, "{\"x\": 0.123456789, \"n\": 3, \"s\": \"a\\u001bb\", \"t\": true}");
+	espl__print_params(&b, "{\"x\": 0.123456789, \"n\": 3, \"s\": \"a\\u001bb\", \"t\": true}", "  ");
 	cr_expect_str_eq(espl__buf_text(&b), "x=0.123457  n=3  s=a?b  t=true");
 	espl__buf_free(&b);
 }
@@ -398,7 +471,7 @@ Test(report, summary_object_is_the_contract)
 {
 	static const char *const fields[] = { "event", "status", "experiment", "trials", "completed",
 		"failed", "best", "jct_s", "cost_usd", "gpu_s", "busy_gpu_s", "resizes", "nodes_peak",
-		"nodes_leaked", "decisions", "decision_us" };
+		"nodes_leaked", "decisions", "decision_us", "calls", "call_us" };
 	struct stage s = { .dir = "" };
 	struct espl__totals t;
 	struct espl__buf b = { NULL, 0, 0 };
@@ -423,6 +496,16 @@ Test(report, summary_object_is_the_contract)
 	root = json_loads(espl__buf_text(&b), 0, NULL);
 	cr_expect(json_is_null(json_object_get(root, "best")));
 	json_decref(root);
+	/* What is not known is left out. */
+	espl__buf_clear(&b);
+	espl__infeasible_json(NAN, NAN, &b);
+	espl__infeasible_json(90, NAN, &b);
+	espl__infeasible_json(NAN, 2.5, &b);
+	espl__infeasible_json(90, 2.5, &b);
+	cr_expect_str_eq(espl__buf_text(&b), "{\"feasible\": false, \"least\": {}}\n"
+	    "{\"feasible\": false, \"least\": {\"jct_s\": 90}}\n"
+	    "{\"feasible\": false, \"least\": {\"cost_usd\": 2.5}}\n"
+	    "{\"feasible\": false, \"least\": {\"jct_s\": 90, \"cost_usd\": 2.5}}\n");
 	espl__buf_free(&b);
 	espl__totals_free(&t);
 	espl__results_close(s.results, NULL);

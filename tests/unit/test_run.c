@@ -8,30 +8,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "config/run.h"
-
-static char folder[64];
-
-static void
-make_folder(void)
-{
-	strncpy(folder, "/tmp/espl-config-XXXXXX", sizeof folder - 1);
-	cr_assert_not_null(mkdtemp(folder));
-}
-
-static void
-drop_folder(void)
-{
-	(void)espl__tree_remove(folder, NULL);
-}
-
-static char *
-put_file(const char *name, const char *text)
-{
-	char *path = espl__format("%s/%s", folder, name);
-
-	cr_assert_eq(espl__file_write(path, text, strlen(text), NULL), ESPL_OK);
-	return path;
-}
+#include "test_folder.h"
 
 /* ---- a run's configuration --------------------------------------------------------- */
 
@@ -48,7 +25,7 @@ static espl_status
 load(const char *path, const char *set, struct espl__run_config **config, struct espl__diag *diag)
 {
 	*diag = (struct espl__diag)ESPL__DIAG_INIT;
-	return espl__run_load(path, &set, set != NULL, 1, config, diag);
+	return espl__run_load(path, &set, set != NULL, ESPL__NEED_TRIAL, config, diag);
 }
 
 Test(run, loads_and_prints_back, .init = make_folder, .fini = drop_folder)
@@ -203,9 +180,18 @@ Test(run, mistakes_are_told, .init = make_folder, .fini = drop_folder)
 	                "space = { x = 1; };\nalgorithm = { use = \"random\"; };\n");
 	cr_assert_neq(load(path, NULL, &config, &diag), ESPL_OK);
 	cr_assert(strstr(diag.text, "nothing says how a trial is trained") != NULL);
-	cr_assert_eq(espl__run_load(path, NULL, 0, 0, &config, &diag), ESPL_OK);
+	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_SEARCH, &config, &diag), ESPL_OK);
 	espl__run_free(config);
 	espl__run_free(NULL);
+	/* allocate: an allocator and what training takes. */
+	free(path);
+	path = put_file("c.cfg", "trial = { packing_max = 4; };\nallocator = { use = \"fair\"; };\n");
+	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_NOTHING, &config, &diag), ESPL_OK);
+	cr_assert_eq(config->trial.packing_max, 4);
+	cr_assert_eq(config->gpus_limit, ESPL_ANY);
+	cr_assert_null(config->space);
+	espl__run_free(config);
+	cr_assert_neq(espl__run_load(path, NULL, 0, ESPL__NEED_SEARCH, &config, &diag), ESPL_OK);
 	free(empty);
 	free(path);
 }

@@ -3,6 +3,7 @@
  * Each test starts a real agent on two pipes and lets it run real processes (mostly /bin/sh).
  */
 #include "agent_peer.h"
+#include "runtime/agent.h"
 #include "runtime/nvml.h"
 
 /* ---- wire -------------------------------------------------------------------------------- */
@@ -19,7 +20,7 @@ Test(wire, start_survives_and_damage_is_seen)
 		.params = "{}", .directory = "/", .env = env, .env_count = 2, .iteration = 5,
 		    .budget = 6,
 		.iterations_max = 7, .seed = UINT64_MAX, .source = 8, .checkpoint = 5,
-		    .file_max = 1,
+		    .file_max = 1, .log_limit = 1ll << 40,
 		.grace_ms = 10 }, t;
 	struct espl__buf    b = { NULL, 0, 0 }, f = { NULL, 0, 0 };
 	struct espl__reader r;
@@ -32,6 +33,7 @@ Test(wire, start_survives_and_damage_is_seen)
 	cr_assert_eq(espl__start_get(&r, &t, &memory), 0);
 	cr_assert(t.gang == s.gang && t.seed == s.seed && t.port == 65535 && t.grace_ms == 10
 	    && t.argc == 3);
+	cr_assert(t.file_max == 1 && t.log_limit == 1ll << 40);
 	cr_assert(t.ranks[1].rank == 5 && t.ranks[1].gpu == 2 && t.argv[3] == NULL
 	    && t.trainable == NULL);
 	cr_assert_str_eq(t.argv[2], "x y");
@@ -207,8 +209,81 @@ Test(agent, says_why_a_rank_cannot_start)
 	cr_assert_eq(close_agent(&p), 0);
 }
 
+/* A program that prints without end neither fills the disk nor waits; why it failed is still told. */
+Test(agent, log_is_limited)
+{
+	static const char said[] = "espalier: the log is at its limit (trial.log_limit)";
+	struct peer   p;
+	struct script s = { .gang = 1, .trial = 1, .log_limit = 1000,
+		.text = "yes 0123456789 | head -c 30000000; echo the end >&2" };
+	char         *text, *more;
+
+	open_agent(&p, "cpu:2", 0);
+	start(&p, &s);
+	expect(&p, ESPL__MSG_STARTED, 1);
+	cr_assert_eq(ended(&p, 1).code[0], 0);
+	text = slurp(&p, "trials/1/log");
+	cr_assert(memcmp(text, "0123456789\n0123", 15) == 0 && text[1000] == '\n');
+	cr_assert_eq(strncmp(text + 1001, said, strlen(said)), 0, "%s", text + 980);
+	cr_assert(!has(text, "the end") && strlen(text) < 1100);
+	s.gang = 2;			/* started again: nothing is added, also not the notice */
+	start(&p, &s);
+	expect(&p, ESPL__MSG_STARTED, 2);
+	cr_assert_eq(ended(&p, 2).code[0], 0);
+	more = slurp(&p, "trials/1/log");
+	cr_assert_str_eq(more, text);
+	free(more);
+	s.gang = 3;			/* it fails: the end is there, but no more */
+	s.text = "yes noise | head -c 300000; yes | head -c 20000; echo; echo why it failed; exit 4";
+	start(&p, &s);
+	expect(&p, ESPL__MSG_STARTED, 3);
+	cr_assert_eq(ended(&p, 3).code[0], 4);
+	more = slurp(&p, "trials/1/log");
+	cr_assert_eq(strncmp(more, text, strlen(text)), 0);
+	cr_assert(has(more + strlen(text), "espalier: 3") && has(more, " bytes were dropped;"));
+	cr_assert(has(more, "\nwhy it failed\n") && !has(more, "noise"));
+	cr_assert(strlen(more) < strlen(text) + 17000);
+	free(more);
+	free(text);
+	s = (struct script){ .gang = 4, .trial = 4, .text = "yes | head -c 300000" };	/* none */
+	start(&p, &s);
+	expect(&p, ESPL__MSG_STARTED, 4);
+	(void)ended(&p, 4);
+	text = slurp(&p, "trials/4/log");
+	cr_assert_eq(strlen(text), 300000);
+	free(text);
+	cr_assert_eq(close_agent(&p), 0);
+}
+
 #define ESCAPE "env -i /bin/sh -c 'trap \"\" TERM HUP INT; echo $$ > escaped; setsid sh -c \"trap \\\"\\\" TERM; " \
 	"echo \\$\\$ > deeper; while :; do sleep 1; done\" & while :; do sleep 1; done' & "
+
+Test(agent, last_line)
+{
+	static const struct { const char *text, *line; } cases[] = {
+		{ "", "" }, { "\n\n \t\n", "" }, { "one", "one" }, { "one\ntwo\n", "two" }, { "one\n  \n\r\n", "one" },
+		{ " 10%\r 20%\r 30% \n", "30%" }, { "\033[1;31mError\033[0m: x\033[K", "Error: x" },
+		{ "a\tb\001c\177", "a b c" }, { "\377\303\251\303", "?\303\251?" }, { "\302\205x", "x" },
+		{ "\033", "" }, { "\033[", "" }, { "\033[12", "" }, { "x\n\033[0m\n", "x" },
+	};
+	char to[ESPL__SAID_MAX], longer[500];
+
+	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		espl__last_line(cases[i].text, strlen(cases[i].text), to, sizeof to);
+		cr_expect_str_eq(to, cases[i].line, "%zu: '%s'", i, to);
+	}
+	memset(longer, 'x', sizeof longer);
+	for (size_t cut = 190; cut < 205; cut++) {	/* wherever a letter of two bytes falls */
+		memset(longer, 'x', sizeof longer - 1);
+		longer[sizeof longer - 1] = '\0';
+		memcpy(longer + cut, "\303\251", 2);
+		espl__last_line(longer, sizeof longer - 1, to, sizeof to);
+		cr_expect(strlen(to) <= 200 && strlen(to) > 195, "%zu: %zu", cut, strlen(to));
+		cr_expect_str_eq(to + strlen(to) - 3, "...");
+		for (const char *p = to; *p != '\0'; p += espl__utf8_length((const unsigned char *)p))
+			cr_assert_gt(espl__utf8_length((const unsigned char *)p), 0, "%zu", cut);
+	}
+}
 
 Test(agent, kill_leaves_nothing)
 {
@@ -367,12 +442,12 @@ Test(agent, a_gang_lives_and_dies_together)
 {
 	struct peer p;
 	struct end  e;
-	char       *text;
+	char       *text, said[256];
 
 	open_agent(&p, "GPU-aaa,GPU-bbb,GPU-ccc", 0);
 	start(&p, &(struct script){ .gang = 1, .world = 3,
 	    .text = "echo $RANK/$WORLD_SIZE >> ranks; "
-		"[ -z \"$ESPALIER_REPORT_FD\" ] || echo up >&3; [ $RANK = 2 ] && exit 3; "
+		"[ -z \"$ESPALIER_REPORT_FD\" ] || echo up >&3; [ $RANK = 2 ] && echo ' no apples' && exit 3; "
 		"while [ ! -e never ]; do sleep 0.01; done" });
 	do
 		cr_assert((hear(&p), p.type == ESPL__MSG_STARTED || p.type == ESPL__MSG_LINE
@@ -383,6 +458,15 @@ Test(agent, a_gang_lives_and_dies_together)
 	cr_assert_eq(espl__get_u32(&p.r), 3);
 	cr_assert_eq(espl__get_v64(&p.r), 2, "the rank that failed comes first");
 	cr_assert_eq(espl__get_z64(&p.r), 3);
+	for (int i = 0; i < 2; i++) {
+		(void)espl__get_str(&p.r, said, sizeof said);
+		(void)espl__get_v64(&p.r);
+		(void)espl__get_z64(&p.r);
+	}
+	(void)espl__get_str(&p.r, said, sizeof said);
+	espl__get_str(&p.r, said, sizeof said);
+	cr_assert(!p.r.bad && p.r.at == p.r.end);
+	cr_assert_str_eq(said, "no apples");
 	text = slurp(&p, "ranks");
 	cr_assert(has(text, "2/3"));
 	free(text);

@@ -198,7 +198,22 @@ struct espl_plugin {
 	((ops_)->head.size >= offsetof(type_, member_) + sizeof((ops_)->member_) &&      \
 	 (ops_)->member_ != NULL)
 
-#define ESPL_INIT(type_)  { .size = (uint32_t)sizeof(type_) }	/* C; the rest is zero */
+/* A struct with its size set and the rest zero: struct espl_grant grant = ESPL_INIT(struct espl_grant); */
+#ifdef __cplusplus
+}
+template <class type_> inline type_
+espl_init()
+{
+	type_ value = type_();
+
+	value.size = (uint32_t)sizeof value;
+	return value;
+}
+#define ESPL_INIT(type_)  espl_init<type_>()
+extern "C" {
+#else
+#define ESPL_INIT(type_)  { .size = (uint32_t)sizeof(type_) }
+#endif
 #define ESPL_TABLE(type_) .head = { (uint32_t)sizeof(type_), 0u }
 
 /* ESPL_PLUGIN(allocator, fair) = { ESPL_HEAD(ESPL_ALLOCATOR, "fair"), ... };  in the file that

@@ -43,7 +43,7 @@ struct espl_offer {
 	espl_money   data_gb;		/* per GB that a new node downloads (RubberBand 6.1.2)  */
 	espl_billing    billing;
 	espl_bill_start billed_from;	/* INIT billed or not: RubberBand 6.1.4                */
-	espl_span    billing_step;	/* lease rounded up to it; 1 s mostly                  */
+	espl_span    billing_step;	/* lease rounded up to it; 1 s mostly, 0: not at all   */
 	espl_span    minimum_charge;	/* if the user ends the lease earlier (RubberBand 4.1)  */
 	espl_span    refund_before;	/* provider ends it earlier: whole lease free; 0 never
 					 * (SpotTune 3.2: the first hour)                      */

@@ -5,7 +5,9 @@
  * here: closed groups, ranking by (loss, id) whatever the order of arrival, dropping, failures.
  * Nothing in this header crosses the boundary between host and plugin.
  *
- * Use: espl_ladder_init in create, espl_ladder_rung for each rung, espl_ladder_begin at
+ * Use: a plugin that is one ladder fills in the table with espl_ladder_alone_*, and writes only a
+ * function that lays the rungs, with espl_ladder_rung, and a create that names it.  One that is more:
+ * espl_ladder_init in create, espl_ladder_rung for each rung, espl_ladder_begin at
  * ESPL_ASK_START, espl_ladder_ended in on_trial_end, espl_ladder_climb at ESPL_ASK_GROUP of
  * ladder.group until ladder.over, espl_ladder_free in destroy.
  */
@@ -43,6 +45,9 @@ struct espl_ladder {		/* the plugin's; fields may be read, the functions write t
 	uint32_t  waiting;		/* scores gathered                                  */
 	uint32_t  begun;		/* trials in the running rung                       */
 	uint32_t  over;			/* 1: the last rung has ended, or nothing is left   */
+	uint32_t  widest;		/* trials of the widest rung                        */
+	uint32_t  grows;		/* 1, set by the plugin: a rung may be wider than the one before;
+					 * newcomers train that rung's iterations alone     */
 };
 
 /* Best first: less loss, then NaN, ties by id.  A total order, so arrival plays no part. */
@@ -104,8 +109,9 @@ espl_ladder_rung(struct espl_ladder *ladder, uint32_t trials, uint64_t until,
 	uint32_t n = ladder->rung_count;
 	struct espl_rung *rungs;
 
-	if (trials == 0 || until == 0 || (n > 0 && (until <= ladder->rungs[n - 1].until ||
-	                                            trials > ladder->rungs[n - 1].trials)))
+	if (trials == 0 || until == 0 ||
+	    (n > 0 && (until <= ladder->rungs[n - 1].until ||
+	               (trials > ladder->rungs[n - 1].trials && !ladder->grows))))
 		return espl_fail(error, ESPL_E_BUG, "rung %u does not follow from the last", n);
 	rungs = (struct espl_rung *)realloc(ladder->rungs, ((size_t)n + 1) * sizeof *rungs);
 	if (rungs == NULL)
@@ -115,6 +121,8 @@ espl_ladder_rung(struct espl_ladder *ladder, uint32_t trials, uint64_t until,
 	rungs[n].zero = 0;
 	ladder->rungs = rungs;
 	ladder->rung_count = n + 1;
+	if (trials > ladder->widest)
+		ladder->widest = trials;
 	return ESPL_OK;
 }
 
@@ -182,6 +190,8 @@ espl_ladder_start(struct espl_ladder *ladder, struct espl_search_sink *sink, esp
 	start.trial = trial;
 	start.values = values;
 	start.budget = ladder->rungs[ladder->stage].until;
+	if (how == ESPL_FRESH && ladder->stage > 0)
+		start.budget -= ladder->rungs[ladder->stage - 1].until;
 	start.tag = ladder->stage;
 	status = sink->add(sink, ladder->group, &start, &trial);
 	if (status == ESPL_OK)
@@ -197,9 +207,9 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	uint32_t i, n = ladder->rungs[0].trials;
 	espl_status status;
 
-	ladder->scores = (struct espl_score *)calloc(n, sizeof *ladder->scores);
+	ladder->scores = (struct espl_score *)calloc(ladder->widest, sizeof *ladder->scores);
 	if (ladder->scores == NULL)
-		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials", n);
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials", ladder->widest);
 	status = espl_ladder_group(ladder, sink);
 	for (i = 0; i < n && status == ESPL_OK; i++) {
 		const double *values = ladder->values;
@@ -222,7 +232,7 @@ static inline void
 espl_ladder_ended(struct espl_ladder *ladder, const struct espl_trial *trial, espl_end how)
 {
 	if (how == ESPL_END_BUDGET && trial->group == ladder->group && ladder->scores != NULL &&
-	    ladder->waiting < ladder->rungs[0].trials) {
+	    ladder->waiting < ladder->widest) {
 		ladder->scores[ladder->waiting].loss = trial->loss;
 		ladder->scores[ladder->waiting].trial = trial->id;
 		ladder->waiting++;
@@ -235,7 +245,7 @@ static inline espl_status
 espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
                   struct espl_error *error)
 {
-	uint32_t i, keep, count = ladder->waiting;
+	uint32_t i, keep, newcomers, count = ladder->waiting;
 	espl_status status;
 
 	ladder->over = 1;
@@ -245,6 +255,8 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	ladder->over = 0;
 	ladder->stage++;
 	keep = ladder->rungs[ladder->stage].trials;
+	newcomers = keep > ladder->rungs[ladder->stage - 1].trials ?
+		keep - ladder->rungs[ladder->stage - 1].trials : 0;
 	if (keep > count)
 		keep = count;		/* some failed: on with what is left */
 	qsort(ladder->scores, count, sizeof *ladder->scores, espl_score_order);
@@ -253,8 +265,80 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
 		status = i < keep ? espl_ladder_start(ladder, sink, ESPL_CONTINUE,
 		                                      ladder->scores[i].trial, NULL)
 		                  : sink->drop(sink, ladder->scores[i].trial);
+	for (i = 0; i < newcomers && status == ESPL_OK; i++) {
+		status = espl_draw(ladder->host, ladder->space, ladder->unit, ladder->values);
+		if (status == ESPL_OK)
+			status = espl_ladder_start(ladder, sink, ESPL_FRESH, ESPL_NONE, ladder->values);
+	}
 	return status == ESPL_OK ? status :
 		espl_fail(error, status, "rung %u was refused", ladder->stage);
+}
+
+/* ---- a plugin that is one ladder: its instance is a struct espl_ladder ------------------------- */
+
+typedef espl_status espl_ladder_lay(struct espl_ladder *, const struct espl_config *,
+                                    struct espl_error *);
+
+static inline void
+espl_ladder_alone_destroy(void *self)
+{
+	espl_ladder_free((struct espl_ladder *)self);
+	free(self);
+}
+
+static inline espl_status
+espl_ladder_alone_create(const struct espl_host *host, const struct espl_config *config,
+                         espl_ladder_lay *lay, void **self, struct espl_error *error)
+{
+	struct espl_ladder *ladder = (struct espl_ladder *)malloc(sizeof *ladder);
+	espl_status status;
+
+	if (ladder == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	status = espl_ladder_init(ladder, host, error);
+	if (status == ESPL_OK)
+		status = lay(ladder, config, error);
+	if (status != ESPL_OK) {
+		espl_ladder_alone_destroy(ladder);
+		return status;
+	}
+	*self = ladder;
+	return ESPL_OK;
+}
+
+static inline espl_status
+espl_ladder_alone_spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
+{
+	return espl_ladder_spec((const struct espl_ladder *)self, sink, error);
+}
+
+static inline espl_status
+espl_ladder_alone_on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+                               struct espl_search_sink *sink, struct espl_error *error)
+{
+	(void)sink;
+	(void)error;
+	espl_ladder_ended((struct espl_ladder *)self, trial, how);
+	return ESPL_OK;
+}
+
+static inline espl_status
+espl_ladder_alone_next_group(void *self, const struct espl_search_view *view,
+                             struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct espl_ladder *ladder = (struct espl_ladder *)self;
+	espl_status status;
+
+	if (ladder->over)
+		return ESPL_OK;
+	if (ladder->group == ESPL_NONE)
+		return espl_ladder_begin(ladder, sink, error);
+	if ((view->why & ESPL_ASK_GROUP) == 0 || view->group != ladder->group)
+		return ESPL_OK;		/* the rung goes on */
+	status = espl_ladder_climb(ladder, sink, error);
+	if (status == ESPL_OK && ladder->over)
+		status = sink->finish(sink);
+	return status;
 }
 
 #ifdef __cplusplus

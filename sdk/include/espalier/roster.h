@@ -11,9 +11,11 @@
  */
 #ifndef ESPALIER_ROSTER_H
 #define ESPALIER_ROSTER_H
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <espalier/allocator.h>
+#include <espalier/util.h>
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -139,6 +141,36 @@ espl_find_offer(const struct espl_offer *const *offers, uint32_t count, const ch
 		    (name == NULL || name[0] == '\0' || strcmp(offers[i]->name, name) == 0))
 			return i;
 	return ESPL_ANY;
+}
+
+/* The same, into *number; ESPL_E_CONFIG with the names there are, blaming `option`, if the cloud
+ * knows no such offer.  An offer that is sold out is no mistake: *number is then ESPL_ANY.  The
+ * offers are known from an allocator's first call on. */
+static inline espl_status
+espl_choose_offer(const struct espl_offer *const *offers, uint32_t count, const char *name,
+                  uint32_t option, uint32_t *number, struct espl_error *error)
+{
+	char     text[200], hint[200] = "";
+	size_t   size = 0;
+	uint32_t i;
+
+	*number = espl_find_offer(offers, count, name);
+	if (*number != ESPL_ANY || name == NULL || name[0] == '\0')
+		return ESPL_OK;
+	for (i = 0; i < count; i++) {
+		if (offers[i] == NULL)
+			continue;
+		if (strcmp(offers[i]->name, name) == 0 && offers[i]->gpus > 0)
+			return ESPL_OK;
+		if (offers[i]->gpus > 0 && size < sizeof hint)
+			size += (size_t)snprintf(hint + size, sizeof hint - size, "%s'%s'",
+			    size > 0 ? ", " : "", offers[i]->name);
+	}
+	(void)snprintf(text, sizeof text, "the cloud has no offer '%.100s' with GPUs", name);
+	if (error != NULL && error->status == ESPL_OK)
+		(void)snprintf(error->hint, sizeof error->hint, "it offers %s%s",
+		    size > 0 ? hint : "none", size >= sizeof hint ? " ..." : "");
+	return espl_blame(error, option, text);
 }
 
 /* Throughput on that many whole GPUs, `unit` GPUs being 1: linear between measured points,
@@ -360,6 +392,22 @@ espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view,
 	}
 	roster->broken = status != ESPL_OK;
 	return status;
+}
+
+/* E_CONFIG at the plugin's option of that number, the most GPUs that its user allows (0: no limit),
+ * if the first item needs more. */
+static inline espl_status
+espl_roster_within(const struct espl_roster *roster, uint32_t most, uint32_t option,
+                   struct espl_error *error)
+{
+	uint32_t least = roster->count > 0 ? espl_roster_at(roster, 0)->least : 0;
+	char     text[80];
+
+	if (most == 0 || least <= most)
+		return ESPL_OK;
+	(void)snprintf(text, sizeof text, "it may hold %u GPU%s, and a trial needs %u", most,
+	               most == 1 ? "" : "s", least);
+	return espl_blame(error, option, text);
 }
 
 /* Whole GPUs that all grants take together, sharers packed as close as they go. */

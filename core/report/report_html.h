@@ -1,0 +1,17 @@
+/* report_html.h - `espalier report`: a run as one page of HTML that needs nothing else. */
+#ifndef ESPL__REPORT_HTML_H
+#define ESPL__REPORT_HTML_H
+#include <stdio.h>
+#include "report/reading.h"
+
+struct espl__report_stage { double starts_s, ends_s, cost_usd; };
+struct espl__report_fixed {		/* the cheapest plan that keeps one size                */
+	const char *why_not;		/* there is none, and this is why; NULL: there is one   */
+	double   jct_s, cost_usd;
+	struct espl__report_stage *stages;
+	uint32_t stage_count;
+};
+/* fixed NULL: nothing is said about it.  The caller looks at ferror(to). */
+espl_status espl__report_html(struct espl__reading *, const struct espl__report_fixed *, FILE *to,
+                              struct espl__diag *);
+#endif

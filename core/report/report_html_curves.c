@@ -1,0 +1,373 @@
+/* report_html_curves.c - learning curves by rung: the furthest and best, and a sample of the rest. */
+#include "report/report_html_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+#define CURVES_MAX 240u
+#define BEST       60u			/* of them: those that came furthest                    */
+#define POINTS_MAX 160u			/* of a curve                                           */
+#define TOP        20.0
+#define HEIGHT     330.0
+
+struct point { int64_t iteration; double metric; };
+struct curve { uint32_t trial, from, count; };
+struct curves {
+	struct espl__html *h;
+	struct curve *list;
+	uint32_t      count, cap;
+	struct point *points;
+	uint32_t      point_count, point_cap;
+	struct espl__html_axis x, y;
+	uint32_t      outside;		/* points above or below the frame                      */
+};
+
+struct rank { int64_t iteration, id; double loss; uint32_t trial; int best; };
+
+static int
+by_rank(const void *a, const void *b)
+{
+	const struct rank *x = a, *y = b;
+
+	if (x->best != y->best)
+		return x->best ? -1 : 1;
+	if (x->iteration != y->iteration)
+		return x->iteration > y->iteration ? -1 : 1;
+	if (x->loss != y->loss)
+		return x->loss < y->loss ? -1 : 1;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+uint32_t *
+espl__html_ranked(const struct espl__html *h)
+{
+	struct rank *ranks = espl__alloc((h->trial_count + (size_t)1) * sizeof *ranks);
+	uint32_t    *list = espl__alloc((h->trial_count + (size_t)1) * sizeof *list), i;
+
+	for (i = 0; i < h->trial_count; i++) {
+		const struct espl__html_trial *t = &h->trials[i];
+
+		ranks[i] = (struct rank){ t->iteration, t->id, isnan(t->metric) ? INFINITY
+		    : h->r->totals.maximize ? 0 - t->metric : t->metric, i, t->id == h->r->totals.best };
+	}
+	qsort(ranks, h->trial_count, sizeof *ranks, by_rank);
+	for (i = 0; i < h->trial_count; i++)
+		list[i] = ranks[i].trial;
+	free(ranks);
+	return list;
+}
+
+/* ---- what is drawn ---------------------------------------------------------------------------- */
+
+/* Every n-th report where there are more than can be seen, and the last. */
+static espl_status
+read_curve(struct curves *c, sqlite3_stmt *st, uint32_t trial)
+{
+	struct espl__html *h = c->h;
+	struct curve curve = { trial, c->point_count, 0 };
+	int64_t count = h->trials[trial].iteration, nth = count / POINTS_MAX + 1, seen = 0;
+	int     more;
+
+	if (sqlite3_reset(st) != SQLITE_OK || sqlite3_bind_int64(st, 1, h->trials[trial].id) != SQLITE_OK)
+		return espl__fail(h->diag, ESPL_E_REMOTE, "results.db cannot be read: %s", sqlite3_errmsg(h->r->db));
+	while ((more = espl__reading_next(h->r, st, h->diag)) == 1) {
+		struct point p = { sqlite3_column_int64(st, 0), espl__reading_real(st, 1) };
+
+		if (!isfinite(p.metric) || p.iteration < 0
+		    || (seen++ % nth != 0 && p.iteration != count) || curve.count >= 2 * POINTS_MAX)
+			continue;
+		ESPL__GROW(c->points, c->point_cap, c->point_count + 1);
+		c->points[c->point_count++] = p;
+		curve.count++;
+	}
+	if (curve.count > 0) {
+		ESPL__GROW(c->list, c->cap, c->count + 1);
+		c->list[c->count++] = curve;
+	}
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
+
+/* The foremost, and of each stage as many of the rest, evenly by rank. */
+static espl_status
+read_curves(struct curves *c)
+{
+	struct espl__html *h = c->h;
+	sqlite3_stmt *st = espl__reading_query(h->r, "SELECT iteration, metric FROM reports WHERE trial = ?1"
+	                                       " ORDER BY iteration", -1, -1, h->diag);
+	uint32_t *ranked = espl__html_ranked(h), stages = h->stage_count + 1, used = 0, i, s;
+	uint64_t *count = espl__alloc(2 * stages * sizeof *count), *seen = count + stages, want;
+	espl_status status = st != NULL ? ESPL_OK : ESPL_E_REMOTE;
+
+	for (i = BEST; i < h->trial_count; i++) {
+		s = h->trials[ranked[i]].stage;
+		used += count[s < stages ? s : stages - 1]++ == 0;
+	}
+	for (i = 0; i < h->trial_count && c->count < 2 * CURVES_MAX && status == ESPL_OK; i++) {
+		if (i >= BEST && h->trial_count > CURVES_MAX) {
+			s = h->trials[ranked[i]].stage;
+			s = s < stages ? s : stages - 1;
+			want = (CURVES_MAX - BEST + used - 1) / used;
+			want = want < count[s] ? want : count[s];
+			seen[s]++;
+			if (seen[s] * want / count[s] == (seen[s] - 1) * want / count[s])
+				continue;
+		}
+		status = read_curve(c, st, ranked[i]);
+	}
+	(void)sqlite3_finalize(st);
+	free(count);
+	free(ranked);
+	return status;
+}
+
+/* ---- axes ------------------------------------------------------------------------------------- */
+
+static int
+by_value(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static double
+quantile(const double *sorted, uint32_t count, double q)
+{
+	return sorted[(uint32_t)(q * (count - 1) + 0.5)];
+}
+
+/* How much those curves differ that matter most: they must not be flattened to a line by the
+ * height of the others.  The middle of them, and their spread. */
+static double
+spread_of_best(const struct curves *c, double *v, double *middle)
+{
+	uint32_t n = 0, i, k;
+
+	for (i = 0; i < c->count && i < BEST / 2; i++)
+		for (k = 0; k < c->list[i].count; k++)
+			v[n++] = c->points[c->list[i].from + k].metric;
+	qsort(v, n, sizeof *v, by_value);
+	*middle = quantile(v, n, 0.5);
+	return quantile(v, n, 0.9) - quantile(v, n, 0.1);
+}
+
+/* From the best on; beyond the worst values of nearly all curves lies nothing of interest. */
+static void
+frame_metric(struct curves *c)
+{
+	double  *v = espl__alloc((c->point_count + (size_t)c->count + 1) * sizeof *v), low, high, sign, spread, middle;
+	uint32_t i, k;
+
+	sign = c->h->r->totals.maximize ? -1 : 1;
+	low = high = sign * c->points[0].metric;
+	for (i = 0; i < c->count; i++) {
+		v[i] = -INFINITY;
+		for (k = 0; k < c->list[i].count; k++) {
+			double loss = sign * c->points[c->list[i].from + k].metric;
+
+			v[i] = loss > v[i] ? loss : v[i];
+			low = loss < low ? loss : low;
+		}
+	}
+	qsort(v, c->count, sizeof *v, by_value);
+	high = v[c->count - 1];
+	if (c->count >= 10 && high - low > 3 * (quantile(v, c->count, 0.95) - low))
+		high = quantile(v, c->count, 0.95);
+	c->y.low = sign > 0 ? low : -high;
+	c->y.high = sign > 0 ? high : -low;
+	spread = spread_of_best(c, v, &middle);
+	free(v);
+	if (c->y.low > 0 && c->y.high / c->y.low >= 30 && high - low > 15 * spread) {
+		c->y.kind = ESPL__HTML_LOG;
+		c->y.low /= 1.15;
+		c->y.high *= 1.15;
+	} else {
+		if (spread > 0 && high - low > 15 * spread) {
+			c->y.kind = ESPL__HTML_BENT;
+			c->y.middle = middle;
+			c->y.scale = spread;
+		}
+		low = high > low ? (high - low) * 0.04 : fabs(low) > 0 ? fabs(low) * 0.1 : 1;
+		c->y.low -= c->y.kind == ESPL__HTML_BENT ? spread : low;
+		c->y.high += low;
+	}
+	if (!isfinite(c->y.low) || !isfinite(c->y.high) || !isfinite(c->y.high - c->y.low) || !(c->y.high > c->y.low))
+		c->y = (struct espl__html_axis){ .low = -1, .high = 1, .from = c->y.from, .to = c->y.to };
+}
+
+static void
+frame(struct curves *c)
+{
+	int64_t  most = 1, first = INT64_MAX;
+	uint32_t i;
+
+	for (i = 0; i < c->point_count; i++)
+		most = c->points[i].iteration > most ? c->points[i].iteration : most;
+	for (i = 0; i < c->h->stage_count; i++)
+		if (c->h->stages[i].budget > 0 && c->h->stages[i].budget < first)
+			first = c->h->stages[i].budget;
+	c->x = (struct espl__html_axis){ .high = (double)most, .from = ESPL__HTML_LEFT + 8,
+		.to = ESPL__HTML_RIGHT - 72 };
+	c->y = (struct espl__html_axis){ .high = 1, .from = TOP + HEIGHT, .to = TOP };
+	/* Where rungs are powers, each has its own room. */
+	if (first < INT64_MAX && most / first >= 8) {
+		c->x.kind = ESPL__HTML_LOG;
+		c->x.low = 1;
+	}
+	frame_metric(c);
+}
+
+/* ---- drawing ---------------------------------------------------------------------------------- */
+
+static void
+draw_rungs(struct curves *c)
+{
+	struct espl__html *h = c->h;
+	double   x, last = -100;
+	uint32_t i;
+	char     name[32];
+
+	for (i = 0; i < h->stage_count; i++) {
+		if (h->stages[i].budget <= 0 || (double)h->stages[i].budget > c->x.high
+		    || h->stages[i].bracket != h->stages[0].bracket)
+			continue;
+		x = espl__html_at(&c->x, (double)h->stages[i].budget);
+		espl__html_line(&h->b, "rg", x, TOP, x, TOP + HEIGHT);
+		if (x - last < 52 || !h->declared)
+			continue;
+		(void)snprintf(name, sizeof name, "stage %lld", (long long)h->stages[i].number);
+		espl__html_label(&h->b, "rl", x, TOP - 6, name);
+		last = x;
+	}
+}
+
+/* Did it come to the last stage of its bracket that there was? */
+static int
+survived(const struct espl__html *h, const struct espl__html_trial *t)
+{
+	uint32_t i;
+
+	if (t->stage >= h->stage_count)
+		return 0;
+	for (i = 0; i < h->stage_count; i++)
+		if (h->stages[i].trials > 0 && h->stages[i].bracket == h->stages[t->stage].bracket
+		    && h->stages[i].number > h->stages[t->stage].number)
+			return 0;
+	return 1;
+}
+
+static void
+draw_curve(struct curves *c, const struct curve *curve, const char *weight)
+{
+	struct espl__html *h = c->h;
+	const struct espl__html_trial *t = &h->trials[curve->trial];
+	struct espl__buf *b = &h->b;
+	char     text[32];
+	uint32_t i;
+	double   x, y;
+
+	espl__print(b, "<g class=\"cv %s l%u\"><title>trial %lld: ", weight,
+	            (unsigned)espl__html_colour(h, t->stage), (long long)t->id);
+	espl__html_text(b, h->r->totals.metric, 40);
+	espl__print(b, " %s at iteration %lld", espl__format_metric(t->metric, text), (long long)t->iteration);
+	if (t->stage < h->stage_count) {
+		espl__print(b, ", ");
+		espl__html_stage_name(h, t->stage, b);
+	}
+	espl__print(b, "</title>");
+	if (curve->count > 1)
+		espl__print(b, "<path d=\"");
+	for (i = 0; i < curve->count; i++) {
+		const struct point *p = &c->points[curve->from + i];
+
+		if (p->metric < c->y.low || p->metric > c->y.high)
+			c->outside++;
+		x = espl__html_at(&c->x, (double)p->iteration);
+		y = espl__html_at(&c->y, p->metric);
+		espl__print(b, curve->count == 1 ? "<circle r=\"2\" cx=\"" : i == 0 ? "M" : "L");
+		espl__html_number(b, x);
+		espl__print(b, curve->count == 1 ? "\" cy=\"" : " ");
+		espl__html_number(b, y);
+	}
+	espl__print(b, "\"/></g>\n");
+}
+
+static void
+draw_best(struct curves *c)
+{
+	const struct espl__totals *t = &c->h->r->totals;
+	double x, y;
+	char   text[48];
+
+	if (t->best < 0 || !isfinite(t->best_metric))
+		return;
+	x = espl__html_at(&c->x, (double)t->best_iteration);
+	y = espl__html_at(&c->y, t->best_metric);
+	espl__print(&c->h->b, "<circle class=\"be\" r=\"4\" cx=\"");
+	espl__html_number(&c->h->b, x);
+	espl__print(&c->h->b, "\" cy=\"");
+	espl__html_number(&c->h->b, y);
+	espl__print(&c->h->b, "\"/>");
+	(void)snprintf(text, sizeof text, "trial %lld", (long long)t->best);
+	espl__html_label(&c->h->b, "bl", x + 8, y + 4, text);
+}
+
+static void
+draw_all(struct curves *c)
+{
+	struct espl__html *h = c->h;
+	uint32_t i, pass;
+
+	/* From the back to the front: the dropped, the survivors, the best. */
+	for (pass = 0; pass < 3; pass++)
+		for (i = c->count; i > 0; i--) {
+			const struct espl__html_trial *t = &h->trials[c->list[i - 1].trial];
+			uint32_t is = t->id == h->r->totals.best ? 2 : survived(h, t) ? 1 : 0;
+
+			if (is == pass)
+				draw_curve(c, &c->list[i - 1], is == 2 ? "best" : is == 1 ? "sv" : "dr");
+		}
+	draw_best(c);
+}
+
+static void
+note(const struct curves *c)
+{
+	struct espl__buf *b = &c->h->b;
+
+	espl__print(b, "<p class=\"note\">Each curve is a trial, in the colour of the last %s it came to; thick: those "
+	            "that came to the last one; dots: a single report.", c->h->declared ? "stage" : "rung");
+	if (c->h->trial_count > CURVES_MAX)
+		espl__print(b, " Of %u trials %u are drawn, the %u that came furthest and a sample of each %s; %u are "
+		            "left out.", (unsigned)c->h->trial_count, (unsigned)c->count, BEST,
+		            c->h->declared ? "stage" : "rung", (unsigned)(c->h->trial_count - c->count));
+	if (c->outside > 0)
+		espl__print(b, " %u points lie outside the frame.", (unsigned)c->outside);
+	espl__print(b, "</p>\n");
+}
+
+espl_status
+espl__html_curves(struct espl__html *h)
+{
+	struct curves c = { .h = h };
+	espl_status status = read_curves(&c);
+
+	if (status == ESPL_OK && c.count > 0) {
+		frame(&c);
+		espl__print(&h->b, "<section><h2>Learning curves</h2>\n<p class=\"axis\">");
+		espl__html_text(&h->b, h->r->totals.metric, 60);
+		espl__print(&h->b, " (%s is better), against the iteration</p>\n",
+		            h->r->totals.maximize ? "more" : "less");
+		espl__html_open(&h->b, TOP + HEIGHT + 18, "The metric of each trial against its iterations");
+		espl__html_iteration_grid(&h->b, &c.x, TOP, TOP + HEIGHT);
+		espl__html_value_grid(&h->b, &c.y, "");
+		draw_rungs(&c);
+		draw_all(&c);
+		espl__print(&h->b, "</svg></div>\n");
+		note(&c);
+		espl__print(&h->b, "</section>\n");
+	}
+	free(c.list);
+	free(c.points);
+	return status;
+}

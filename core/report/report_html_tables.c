@@ -1,0 +1,275 @@
+/* report_html_tables.c - the tables of the page: stages, the foremost trials, what went wrong. */
+#include "report/report_html_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TRIALS_MAX  50u
+#define STAGES_MAX  100u
+#define TROUBLE_MAX 20
+
+/* ---- stages ----------------------------------------------------------------------------------- */
+
+static void
+cell(struct espl__buf *b, const char *classes, const char *text)
+{
+	if (classes != NULL)
+		espl__print(b, "<td class=\"%s\">%s</td>", classes, text);
+	else
+		espl__print(b, "<td>%s</td>", text);
+}
+
+static void
+count_cell(struct espl__buf *b, int64_t n)
+{
+	espl__print(b, "<td>%lld</td>", (long long)n);
+}
+
+/* From when, until when, how long, for how much. */
+static void
+span_cells(struct espl__buf *b, double from, double to, double usd, int shared)
+{
+	char t[32];
+
+	cell(b, NULL, espl__html_seconds(from, t));
+	cell(b, NULL, espl__html_seconds(to, t));
+	cell(b, NULL, espl__html_seconds(to - from, t));
+	espl__print(b, "<td>%s%s</td></tr>\n", espl__html_money(usd, t), shared && isfinite(usd) ? " *" : "");
+}
+
+static void
+plan_line(struct espl__html *h, const struct espl__html_row *r, const char *what)
+{
+	struct espl__buf *b = &h->b;
+
+	espl__print(b, "<tr class=\"pr\"><td></td><td class=\"w\">%s</td>", what);
+	count_cell(b, r->trials);
+	count_cell(b, r->iterations);
+	count_cell(b, r->gpus_per_trial);
+	espl__print(b, "<td>%lld</td>", (long long)r->nodes);
+	span_cells(b, r->starts_s, r->ends_s, r->cost_usd, 0);
+}
+
+static const struct espl__html_row *
+planned(const struct espl__html *h, uint32_t plan, const struct espl__html_stage *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < h->plans[plan].row_count; i++) {
+		const struct espl__html_row *r = &h->rows[h->plans[plan].row + i];
+
+		if (r->stage == s->number && r->bracket == s->bracket)
+			return r;
+	}
+	return NULL;
+}
+
+/* What a trial of this stage trains, beyond the stage before. */
+static int64_t
+iterations(const struct espl__html *h, uint32_t stage)
+{
+	int64_t  before = 0;
+	uint32_t i;
+
+	for (i = 0; i < h->stage_count; i++)
+		if (h->stages[i].bracket == h->stages[stage].bracket
+		    && h->stages[i].budget < h->stages[stage].budget && h->stages[i].budget > before)
+			before = h->stages[i].budget;
+	return h->stages[stage].budget - before;
+}
+
+static void
+gpus_cell(struct espl__buf *b, const struct espl__html_stage *s)
+{
+	if (s->gpus_least == 0)
+		cell(b, NULL, "-");
+	else if (s->packing > 1 && s->gpus_most == 1)
+		espl__print(b, "<td>1/%u</td>", (unsigned)s->packing);
+	else if (s->gpus_least == s->gpus_most)
+		count_cell(b, s->gpus_most);
+	else
+		espl__print(b, "<td>%u\xe2\x80\x93%u</td>", (unsigned)s->gpus_least, (unsigned)s->gpus_most);
+}
+
+static void
+stage_lines(struct espl__html *h, uint32_t stage)
+{
+	const struct espl__html_stage *s = &h->stages[stage];
+	const struct espl__html_row   *first, *last;
+	struct espl__buf *b = &h->b;
+
+	espl__print(b, "<tr class=\"sg\"><td class=\"w\"><i class=\"s%u\"></i>", (unsigned)espl__html_colour(h, stage));
+	espl__html_stage_name(h, stage, b);
+	espl__print(b, "</td><td class=\"w\">%s</td>", isnan(s->ended_s) ? "so far" : "as it ran");
+	count_cell(b, (int64_t)s->trials);
+	count_cell(b, iterations(h, stage));
+	gpus_cell(b, s);
+	count_cell(b, s->nodes);
+	span_cells(b, s->begun_s, isnan(s->ended_s) ? h->now_s : s->ended_s, s->cost_usd, s->shared);
+	if (h->plan_count == 0)
+		return;
+	first = planned(h, 0, s);
+	last = h->plan_count > 1 ? planned(h, h->plan_count - 1, s) : NULL;
+	if (first != NULL)
+		plan_line(h, first, h->plan_count > 1 ? "first plan" : "plan");
+	if (last != NULL)
+		plan_line(h, last, "last plan");
+}
+
+/* Stages of the plan that did not begin (the run ended before, or goes on). */
+static void
+stages_to_come(struct espl__html *h)
+{
+	uint32_t plan = h->plan_count - 1, i, k;
+	char     name[64];
+
+	for (i = 0; i < h->plans[plan].row_count; i++) {
+		const struct espl__html_row *r = &h->rows[h->plans[plan].row + i];
+
+		for (k = 0; k < h->stage_count; k++)
+			if (h->stages[k].number == r->stage && h->stages[k].bracket == r->bracket)
+				break;
+		if (k < h->stage_count || i >= STAGES_MAX)
+			continue;
+		(void)snprintf(name, sizeof name, "bracket %lld, stage %lld", (long long)r->bracket, (long long)r->stage);
+		espl__print(&h->b, "<tr class=\"sg\"><td class=\"w\">%s</td><td class=\"w\" colspan=\"9\">did not begin%s"
+		            "</td></tr>\n", r->bracket == 0 ? strchr(name, 's') : name, h->r->running ? " yet" : "");
+		plan_line(h, r, plan > 0 ? "last plan" : "plan");
+	}
+}
+
+void
+espl__html_stages(struct espl__html *h)
+{
+	struct espl__buf *b = &h->b;
+	uint32_t i;
+	int      shared = 0;
+
+	if (h->stage_count == 0)
+		return;
+	espl__print(b, "<section><h2>%s</h2>\n<div class=\"scroll\"><table class=\"stages\"><thead><tr>"
+	            "<th class=\"w\">stage</th><th></th><th>trials</th><th>iterations</th><th>GPUs a trial</th>"
+	            "<th>nodes</th><th>start</th><th>end</th><th>took</th><th>cost</th></tr></thead>\n<tbody>\n",
+	            h->plan_count > 0 ? "Stages: the plan and what came of it" : "Stages");
+	for (i = 0; i < h->stage_count && i < STAGES_MAX; i++) {
+		stage_lines(h, i);
+		shared |= h->stages[i].shared;
+	}
+	if (h->plan_count > 0)
+		stages_to_come(h);
+	espl__print(b, "</tbody></table></div>\n");
+	if (h->stage_count > STAGES_MAX)
+		espl__print(b, "<p class=\"note\">The first %u of %u stages.</p>\n", STAGES_MAX, (unsigned)h->stage_count);
+	if (shared)
+		espl__print(b, "<p class=\"note\">* Stages ran side by side: the cost of all is shared out by the GPU "
+		            "time that each used.</p>\n");
+	espl__print(b, "</section>\n");
+}
+
+/* ---- trials ----------------------------------------------------------------------------------- */
+
+static espl_status
+trial_line(struct espl__html *h, sqlite3_stmt *st, const struct espl__html_trial *t, uint32_t rank)
+{
+	struct espl__buf *b = &h->b, params = { NULL, 0, 0 };
+	char text[32];
+	int  more;
+
+	if (sqlite3_reset(st) != SQLITE_OK || sqlite3_bind_int64(st, 1, t->id) != SQLITE_OK)
+		return espl__fail(h->diag, ESPL_E_REMOTE, "results.db cannot be read: %s", sqlite3_errmsg(h->r->db));
+	more = espl__reading_next(h->r, st, h->diag);
+	espl__print(b, "<tr%s><td>%u</td><td>%lld</td><td class=\"w\">", t->id == h->r->totals.best
+	            ? " class=\"first\"" : "", (unsigned)rank, (long long)t->id);
+	espl__html_text(b, t->state, 12);
+	espl__print(b, "</td><td class=\"w\">");
+	if (t->stage < h->stage_count)
+		espl__print(b, "<i class=\"s%u\"></i>", (unsigned)espl__html_colour(h, t->stage));
+	espl__html_stage_name(h, t->stage, b);
+	espl__print(b, "</td>");
+	count_cell(b, t->iteration);
+	cell(b, NULL, espl__format_metric(t->metric, text));
+	cell(b, NULL, espl__html_seconds(t->gpu_s, text));
+	cell(b, NULL, espl__html_money(t->cost_usd, text));
+	espl__print(b, "<td class=\"w pa\">");
+	if (more == 1)
+		espl__print_params(&params, (const char *)sqlite3_column_text(st, 0), ", ");
+	espl__html_text(b, espl__buf_text(&params), 400);
+	espl__print(b, "</td></tr>\n");
+	espl__buf_free(&params);
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
+
+espl_status
+espl__html_trials(struct espl__html *h)
+{
+	sqlite3_stmt *st;
+	uint32_t     *ranked, i, n = h->trial_count < TRIALS_MAX ? h->trial_count : TRIALS_MAX;
+	struct espl__buf *b = &h->b;
+	espl_status   status = ESPL_OK;
+
+	if (n == 0)
+		return ESPL_OK;
+	st = espl__reading_query(h->r, "SELECT params FROM trials WHERE id = ?1", -1, -1, h->diag);
+	if (st == NULL)
+		return ESPL_E_REMOTE;
+	ranked = espl__html_ranked(h);
+	espl__print(b, "<section><h2>Trials</h2>\n<div class=\"scroll\"><table><thead><tr><th></th><th>trial</th>"
+	            "<th class=\"w\">state</th><th class=\"w\">%s</th><th>iterations</th><th>",
+	            h->stage_count > 0 ? "came to" : "");
+	espl__html_text(b, h->r->totals.metric, 40);
+	espl__print(b, "</th><th>GPU time</th><th>cost</th><th class=\"w\">parameters</th></tr></thead>\n<tbody>\n");
+	for (i = 0; i < n && status == ESPL_OK; i++)
+		status = trial_line(h, st, &h->trials[ranked[i]], i + 1);
+	espl__print(b, "</tbody></table></div>\n");
+	if (h->trial_count > n)
+		espl__print(b, "<p class=\"note\">The %u that came furthest, and best, of %u. "
+		            "All: espalier export DIR --format csv</p>\n", (unsigned)n, (unsigned)h->trial_count);
+	espl__print(b, "</section>\n");
+	(void)sqlite3_finalize(st);
+	free(ranked);
+	return status;
+}
+
+/* ---- what went wrong -------------------------------------------------------------------------- */
+
+/* Gangs that ended badly, by how; nodes that were lost. */
+static const char trouble_sql[] =
+"SELECT min(ended_s), max(ended_s), count(*), 'gang', text FROM gangs WHERE text IS NOT NULL AND text <> ''"
+"  GROUP BY text"
+" UNION ALL SELECT min(ended_s), max(ended_s), count(*), 'node', why FROM nodes WHERE state = 'ended'"
+"  AND why NOT IN ('released', 'ended', '') GROUP BY why"
+" UNION ALL SELECT min(notice_s), max(notice_s), count(*), 'node', 'notice of its end' FROM nodes"
+"  WHERE notice_s IS NOT NULL HAVING count(*) > 0"
+" ORDER BY 3 DESC, 1 LIMIT 21";
+
+espl_status
+espl__html_trouble(struct espl__html *h)
+{
+	sqlite3_stmt *st = espl__reading_query(h->r, trouble_sql, -1, -1, h->diag);
+	struct espl__buf *b = &h->b;
+	char t[32];
+	int  more = -1, count = 0;
+
+	while (st != NULL && (more = espl__reading_next(h->r, st, h->diag)) == 1) {
+		if (count++ == 0)
+			espl__print(b, "<section><h2>What went wrong</h2>\n<div class=\"scroll\"><table><thead><tr>"
+			            "<th>times</th><th class=\"w\">of a</th><th>first</th><th>last</th>"
+			            "<th class=\"w\">what</th></tr></thead>\n<tbody>\n");
+		if (count > TROUBLE_MAX)
+			continue;
+		espl__print(b, "<tr>");
+		count_cell(b, sqlite3_column_int64(st, 2));
+		cell(b, "w", (const char *)sqlite3_column_text(st, 3));
+		cell(b, NULL, espl__html_seconds(espl__reading_real(st, 0), t));
+		cell(b, NULL, espl__html_seconds(espl__reading_real(st, 1), t));
+		espl__print(b, "<td class=\"w pa\">");
+		espl__html_text(b, (const char *)sqlite3_column_text(st, 4), 300);
+		espl__print(b, "</td></tr>\n");
+	}
+	(void)sqlite3_finalize(st);
+	if (count > 0)
+		espl__print(b, "</tbody></table></div>\n%s</section>\n", count > TROUBLE_MAX
+		            ? "<p class=\"note\">And more, less often: espalier export DIR --format csv --table gangs"
+		              "</p>\n" : "");
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
