@@ -141,9 +141,9 @@ quantile(const double *sorted, uint32_t count, double q)
 static double
 spread_of_best(const struct curves *c, double *v, double *middle)
 {
-	uint32_t n = 0, i, k;
+	uint32_t n = 0, i, k, most = c->count / 8 + 1;
 
-	for (i = 0; i < c->count && i < BEST / 2; i++)
+	for (i = 0; i < c->count && i < most && i < BEST / 2; i++)
 		for (k = 0; k < c->list[i].count; k++)
 			v[n++] = c->points[c->list[i].from + k].metric;
 	qsort(v, n, sizeof *v, by_value);
@@ -177,7 +177,7 @@ frame_metric(struct curves *c)
 	c->y.high = sign > 0 ? high : -low;
 	spread = spread_of_best(c, v, &middle);
 	free(v);
-	if (c->y.low > 0 && c->y.high / c->y.low >= 30 && high - low > 15 * spread) {
+	if (c->y.low > 0 && c->y.high / c->y.low >= 30 && (high - low > 15 * spread || c->y.high / c->y.low >= 100)) {
 		c->y.kind = ESPL__HTML_LOG;
 		c->y.low /= 1.15;
 		c->y.high *= 1.15;
@@ -316,8 +316,11 @@ static void
 draw_all(struct curves *c)
 {
 	struct espl__html *h = c->h;
-	uint32_t i, pass;
+	uint32_t i, pass, survivors = 0;
 
+	for (i = 0; i < c->count; i++)
+		survivors += survived(h, &h->trials[c->list[i].trial]) != 0;
+	espl__print(&h->b, survivors > 20 ? "<g style=\"--w:1\">\n" : "<g>\n");
 	/* From the back to the front: the dropped, the survivors, the best. */
 	for (pass = 0; pass < 3; pass++)
 		for (i = c->count; i > 0; i--) {
@@ -327,6 +330,7 @@ draw_all(struct curves *c)
 			if (is == pass)
 				draw_curve(c, &c->list[i - 1], is == 2 ? "best" : is == 1 ? "sv" : "dr");
 		}
+	espl__print(&h->b, "</g>\n");
 	draw_best(c);
 }
 
@@ -341,6 +345,9 @@ note(const struct curves *c)
 		espl__print(b, " Of %u trials %u are drawn, the %u that came furthest and a sample of each %s; %u are "
 		            "left out.", (unsigned)c->h->trial_count, (unsigned)c->count, BEST,
 		            c->h->declared ? "stage" : "rung", (unsigned)(c->h->trial_count - c->count));
+	if (c->y.kind != ESPL__HTML_EVEN)
+		espl__print(b, c->y.kind == ESPL__HTML_LOG ? " The scale of the metric is logarithmic."
+		            : " The scale of the metric is even around the best and logarithmic beyond.");
 	if (c->outside > 0)
 		espl__print(b, " %u points lie outside the frame.", (unsigned)c->outside);
 	espl__print(b, "</p>\n");

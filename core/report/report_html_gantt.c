@@ -294,13 +294,15 @@ static void
 legend(struct espl__html *h, int density)
 {
 	struct espl__buf *b = &h->b;
-	uint32_t i;
+	uint32_t i, seen = 0, colour;
 
 	espl__print(b, "<p class=\"legend\">");
-	for (i = 0; i < h->stage_count && i < ESPL__HTML_COLOURS; i++) {
-		if (h->declared && h->stages[i].bracket != h->stages[0].bracket)
-			break;
-		espl__print(b, "<span><i class=\"s%u\"></i>", (unsigned)espl__html_colour(h, i));
+	for (i = 0; i < h->stage_count; i++) {
+		colour = espl__html_colour(h, i);
+		if ((seen >> colour & 1) != 0)
+			continue;
+		seen |= 1u << colour;
+		espl__print(b, "<span><i class=\"s%u\"></i>", (unsigned)colour);
 		if (h->declared)
 			espl__print(b, "stage %lld", (long long)h->stages[i].number);
 		else

@@ -19,9 +19,8 @@ struct strip { double ends[STRIP_ROWS]; uint32_t rows, left_out; };
 
 /* The first row that is free; all boxes of a strip come in order of their begins. */
 static int
-find_row(struct strip *s, const struct box *box)
+find_row(struct strip *s, const struct box *box, double tiny)
 {
-	double   tiny = (box->to_s - box->from_s) * 1e-6;
 	uint32_t i;
 
 	for (i = 0; i < s->rows && s->ends[i] > box->from_s + tiny; i++)
@@ -44,7 +43,7 @@ draw_box(struct espl__html *h, struct strip *s, struct box *box, double y)
 	char   classes[48];
 	int    row, i;
 
-	if (!(box->from_s <= box->to_s) || (row = find_row(s, box)) < 0) {
+	if (!(box->from_s <= box->to_s) || (row = find_row(s, box, h->end_s / 1500)) < 0) {
 		espl__buf_free(&box->title);
 		return;
 	}

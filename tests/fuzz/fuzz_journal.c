@@ -3,7 +3,7 @@
  * The checksums would stop a fuzzer at the first record, so the same bytes are also taken as the
  * payload of a ROUND and of DECISIONS.  Build and run from a configured build folder:
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -D_GNU_SOURCE -Icore -Isdk/include -I. \
- *     tests/fuzz/fuzz_journal.c core/exec/event.c core/exec/journal.c core/policy/ops.c core/base/?*.c \
+ *     tests/fuzz/fuzz_journal.c core/exec/event.c core/exec/journal.c core/policy/ops.c core/world/mend.c core/base/?*.c \
  *     -lm -o fuzz_journal && ./fuzz_journal -max_total_time=600 tests/fuzz/corpus/journal
  */
 #include <fcntl.h>
@@ -15,6 +15,7 @@
 #include "exec/event.h"
 #include "exec/journal.h"
 #include "policy/ops.h"
+#include "world/mend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -54,10 +55,17 @@ read_file(const uint8_t *data, size_t size)
 		enum espl__record   type;
 		struct espl__reader payload;
 		uint64_t lost;
+		struct espl__rest   rest;
+		uint64_t valid;
+		uint32_t chain;
 		while (espl__journal_next(reader, &type, &payload, &lost, NULL) == 1)
 			decode(payload.at, (size_t)(payload.end - payload.at));
+		espl__journal_where(reader, &valid, &chain);
+		if (espl__mend_look(path, valid, &rest, NULL) != ESPL_OK || rest.size != lost)
+			abort();
 		espl__journal_reader_free(reader);
 	}
+	(void)espl__mend_hollow(path);
 	(void)close(fd);
 }
 

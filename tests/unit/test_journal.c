@@ -12,6 +12,8 @@
 #include "base/buf.h"
 #include "exec/event.h"
 #include "exec/journal.h"
+#include "base/file.h"
+#include "world/mend.h"
 #include "policy/ops.h"
 
 static const struct espl__journal_header header = { 1, "test", 7, 99, 12345, 1000, 1 };
@@ -43,7 +45,7 @@ write_some(const char *path, int records)
 	cr_assert_eq(espl__journal_close(j, NULL), ESPL_OK);
 }
 
-static int damaged;			/* what the last reader said at its end */
+static struct espl__rest rest;		/* what lay behind what was read last */
 
 static int
 read_all(const char *path, uint64_t *lost)
@@ -52,6 +54,7 @@ read_all(const char *path, uint64_t *lost)
 	struct espl__journal_header  h;
 	struct espl__reader p;
 	enum espl__record type;
+	uint32_t chain;
 	int n = 0, got;
 
 	if (espl__journal_open(path, &r, &h, NULL) != ESPL_OK)
@@ -66,8 +69,10 @@ read_all(const char *path, uint64_t *lost)
 		n++;
 	}
 	cr_assert_eq(got, 0);
-	damaged = espl__journal_damaged(r);
+	espl__journal_where(r, &rest.at, &chain);
 	espl__journal_reader_free(r);
+	cr_assert_eq(espl__mend_look(path, rest.at, &rest, NULL), ESPL_OK);
+	cr_assert_eq(rest.size, *lost);
 	return n;
 }
 
@@ -138,24 +143,28 @@ Test(journal, damage_is_told_from_a_cut)
 	char name[32], byte;
 	struct stat st;
 	uint64_t lost;
-	int fd, whole;
+	int fd, whole, read;
 
 	write_some(temporary(name), 6);
 	cr_assert_eq(stat(name, &st), 0);
 	whole = read_all(name, &lost);
-	cr_assert(whole == 6 && !damaged);
+	cr_assert(whole == 6 && !rest.damaged);
 	fd = open(name, O_RDWR);
 	for (off_t at = 100; at < st.st_size - 60; at++) {
 		cr_assert_eq(pread(fd, &byte, 1, at), 1);
 		byte ^= 0x55;
 		cr_assert_eq(pwrite(fd, &byte, 1, at), 1);
-		cr_expect(read_all(name, &lost) < whole && damaged, "byte %d", (int)at);
+		read = read_all(name, &lost);
+		cr_expect(read < whole && rest.damaged, "byte %d", (int)at);
+		/* Where it is a checksum the record behind it cannot be told, either. */
+		cr_expect(rest.records <= (uint64_t)(whole - read - 1) && rest.records + 2 >= (uint64_t)(whole - read),
+		    "byte %d: %d records behind, of %d", (int)at, (int)rest.records, whole - read - 1);
 		byte ^= 0x55;
 		cr_assert_eq(pwrite(fd, &byte, 1, at), 1);
 	}
 	for (off_t size = st.st_size - 1; size > 100; size--) {
 		cr_assert_eq(ftruncate(fd, size), 0);
-		cr_expect(read_all(name, &lost) < whole && !damaged, "cut to %d", (int)size);
+		cr_expect(read_all(name, &lost) < whole && !rest.damaged && rest.records == 0, "cut to %d", (int)size);
 	}
 	close(fd);
 	unlink(name);
@@ -163,6 +172,104 @@ Test(journal, damage_is_told_from_a_cut)
 	cr_expect_eq(espl__journal_open(name, &r, &h, &diag), ESPL_E_CONFIG);
 	cr_expect(strstr(diag.text, "is a folder, not a journal") != NULL, "%s", diag.text);
 	cr_assert_eq(rmdir(name), 0);
+}
+
+/* Far behind, beyond what is looked at in one piece. */
+Test(journal, records_are_found_behind_any_damage)
+{
+	char name[32], path[64], *kept, *noise = malloc(9 << 20);
+	struct espl__journal *j;
+	uint64_t lost, seed = 1;
+	struct stat before, after;
+	int fd;
+
+	cr_assert_not_null(noise);
+	for (size_t i = 0; i < 9u << 20; i++) {
+		seed = seed * 6364136223846793005u + 1442695040888963407u;
+		noise[i] = (char)(seed >> 40);
+	}
+	cr_assert_eq(espl__journal_create(temporary(name), &header, &j, NULL), ESPL_OK);
+	espl__journal_add(j, ESPL__REC_ROUND, "record 0 ", 9);
+	espl__journal_add(j, ESPL__REC_ROUND, noise, 9 << 20);
+	for (int i = 2; i < 40; i++)
+		espl__journal_add(j, ESPL__REC_DECISIONS, noise, (size_t)i * 5000);
+	cr_assert_eq(espl__journal_close(j, NULL), ESPL_OK);
+	cr_assert_eq(stat(name, &before), 0);
+	fd = open(name, O_RDWR);
+	cr_assert_eq(pwrite(fd, "XXXX", 4, 200), 4);
+	close(fd);
+	cr_assert_eq(read_all(name, &lost), 1);
+	cr_assert_eq(rest.records, 38);
+	cr_assert(rest.damaged);
+	for (int i = 1; i <= 2; i++) {		/* kept, and what was kept before is not touched */
+		snprintf(path, sizeof path, "%s.damaged%s", name, i == 1 ? "" : "-2");
+		cr_assert_eq(espl__mend_keep(name, rest.at, &kept, NULL), ESPL_OK);
+		cr_assert_str_eq(kept, strrchr(path, '/') + 1);
+		cr_assert_eq(stat(path, &after), 0);
+		cr_assert_eq((uint64_t)after.st_size + rest.at, (uint64_t)before.st_size);
+		free(kept);
+	}
+	unlink(path);
+	path[strlen(path) - 2] = '\0';
+	unlink(path);
+	cr_assert_eq(espl__mend_keep(name, (uint64_t)before.st_size, &kept, NULL), ESPL_OK);
+	cr_assert_null(kept);
+	unlink(name);
+	free(noise);
+}
+
+Test(journal, what_was_added_is_taken_back)
+{
+	char name[32];
+	struct espl__journal *j;
+	uint64_t lost;
+
+	for (int written = 0; written < 2; written++) {
+		cr_assert_eq(espl__journal_create(temporary(name), &header, &j, NULL), ESPL_OK);
+		for (int i = 0; i < 3; i++) {
+			char text[32];
+			int  n = snprintf(text, sizeof text, "record %d ", i);
+			espl__journal_mark(j);
+			espl__journal_add(j, ESPL__REC_ROUND, "gone", 4);
+			if (written)
+				cr_assert_eq(espl__journal_commit(j, 0, NULL), ESPL_OK);
+			espl__journal_add(j, ESPL__REC_DECISIONS, "gone too", 8);
+			cr_assert_eq(espl__journal_take_back(j, NULL), ESPL_OK);
+			espl__journal_add(j, ESPL__REC_ROUND, text, (size_t)n);
+		}
+		cr_assert_eq(espl__journal_close(j, NULL), ESPL_OK);
+		cr_assert_eq(read_all(name, &lost), 3);
+		cr_assert_eq(lost, 0);
+		unlink(name);
+	}
+}
+
+Test(journal, one_without_a_header_is_told_from_all_else)
+{
+	char name[32];
+	struct stat st;
+	int fd;
+
+	write_some(temporary(name), 0);
+	cr_assert_eq(stat(name, &st), 0);
+	cr_expect(!espl__mend_hollow(name));
+	for (off_t size = st.st_size - 1; size >= 0; size--) {
+		cr_assert_eq(truncate(name, size), 0);
+		cr_expect(espl__mend_hollow(name), "cut to %d", (int)size);
+	}
+	unlink(name);
+	cr_expect(!espl__mend_hollow(name));
+	cr_assert_eq(espl__file_write(name, "somebody else's notes\n", 22, NULL), ESPL_OK);
+	cr_expect(!espl__mend_hollow(name));
+	cr_assert_eq(truncate(name, 0), 0);
+	cr_assert_eq(truncate(name, 77), 0);
+	cr_expect(espl__mend_hollow(name), "zeros");
+	write_some((unlink(name), name), 1);
+	fd = open(name, O_RDWR);
+	cr_assert_eq(pwrite(fd, "X", 1, 10), 1);
+	close(fd);
+	cr_expect(!espl__mend_hollow(name));
+	unlink(name);
 }
 
 Test(journal, a_full_disk_leaves_whole_records)
