@@ -76,6 +76,7 @@ int espl__verb_run(const struct espl__args *);
 int espl__verb_resume(const struct espl__args *);
 int espl__verb_plan(const struct espl__args *);
 int espl__verb_simulate(const struct espl__args *);
+int espl__verb_profile(const struct espl__args *);
 int espl__verb_status(const struct espl__args *);
 int espl__verb_best(const struct espl__args *);
 int espl__verb_explain(const struct espl__args *);

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "cli/plan.h"
+#include "cli/profile.h"
 
 #define GIVEN_MAX 10000u		/* stages of a plan that is given */
 
@@ -71,7 +72,7 @@ check(struct planning *p, struct espl__diag *diag)
 		espl__hint(diag, "one that does: algorithm = { use = \"sha\"; trials = 27; iterations_max = 27; };");
 	} else if (s->profile->guessed) {
 		status = fail_at(s, "trial", "profile", "how long a trial takes is not known: it has no profile", diag);
-		espl__hint(diag, "trial.profile = { iteration = { mean = \"4s\"; }; scaling = ( (1, 1.0), (2, 1.9), "
+		espl__hint(diag, "`espalier profile` measures it; or trial.profile = { iteration = { mean = \"4s\"; }; scaling = ( (1, 1.0), (2, 1.9), "
 		           "(4, 3.4) ); start = \"2s\"; }; where scaling pairs GPUs with the throughput relative to "
 		           "one");
 	}
@@ -84,7 +85,8 @@ load(struct planning *p, struct espl__diag *diag)
 	const char  *allocator = espl__arg(p->args, "allocator"), *gpus = espl__arg(p->args, "gpus");
 	const char **sets;
 	uint32_t     count = espl__arg_all(p->args, "set", &sets);
-	espl_status  status = espl__session_load(p->args->positional[0], sets, count, ESPL__NEED_SEARCH, &p->session, diag);
+	espl_status  status = espl__session_load_auto(p->args->positional[0], sets, count, ESPL__NEED_SEARCH,
+	                                              espl__arg(p->args, "json") == NULL, &p->session, diag);
 
 	free(sets);
 	if (status == ESPL_OK && allocator != NULL)

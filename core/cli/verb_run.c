@@ -1,13 +1,14 @@
 /* verb_run.c - run, resume, simulate: loads, makes the folder, drives, says how it ended. */
 #include <math.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/mem.h"
 #include "cli/folder.h"
+#include "cli/interrupt.h"
 #include "cli/plan.h"
+#include "cli/profile.h"
 #include "cli/show.h"
 #include "exec/journal.h"
 #include "report/reading.h"
@@ -24,42 +25,6 @@ struct job {				/* one run from folder to exit status */
 	int   many;			/* --runs: no events, numbers gather in `spread`        */
 	struct spread { uint64_t count; double sum, squares, least, most; } spread[3];
 };
-
-/* ---- signals -------------------------------------------------------------------------------- */
-
-static volatile int interrupts;
-
-static void
-on_signal(int number)
-{
-	(void)number;
-	if (interrupts < 2)
-		interrupts++;
-}
-
-static void
-catch_signals(void)
-{
-	struct sigaction action;
-	static const int numbers[] = { SIGINT, SIGTERM, SIGHUP };
-	size_t i;
-
-	memset(&action, 0, sizeof action);
-	(void)sigemptyset(&action.sa_mask);
-	action.sa_handler = on_signal;
-	action.sa_flags = SA_RESTART;
-	for (i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-		struct sigaction before;
-
-		/* What nohup, or a shell's background job, has chosen to ignore stays ignored. */
-		if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler != SIG_IGN)
-			(void)sigaction(numbers[i], &action, NULL);
-	}
-	/* These come back as errors of write, which are handled. */
-	action.sa_handler = SIG_IGN;
-	(void)sigaction(SIGPIPE, &action, NULL);
-	(void)sigaction(SIGXFSZ, &action, NULL);
-}
 
 /* ---- how it ended --------------------------------------------------------------------------- */
 
@@ -117,8 +82,8 @@ broken(const struct job *job, espl_status status)
 	if (status == ESPL_OK || espl__cli_exit(status) != ESPL__EXIT_FAILED)
 		return NULL;
 	/* Trouble of the machine's, not of the search: a full disk, a lost file. */
-	if (interrupts > 0 || (resumable && (status == ESPL_E_LIMIT || status == ESPL_E_REMOTE
-	                                     || status == ESPL_E_NOMEM)))
+	if (espl__interrupts > 0 || (resumable && (status == ESPL_E_LIMIT || status == ESPL_E_REMOTE
+	                                           || status == ESPL_E_NOMEM)))
 		return "interrupted";
 	return "failed";
 }
@@ -156,7 +121,7 @@ report_failure(struct job *job, espl_status status, const struct espl__exec_summ
 		print_summary(job, totals);	/* as far as it came */
 	if (strcmp(how, "failed") == 0)
 		return ESPL__EXIT_FAILED;
-	if (interrupts > 0)
+	if (espl__interrupts > 0)
 		say_resume(job);
 	else if (diag->hint[0] == '\0')
 		fprintf(stderr, "hint: when that is mended, `espalier resume %s` goes on\n", job->shown);
@@ -192,7 +157,7 @@ drive_once(struct job *job)
 	job->drive.profile = job->session.profile;
 	job->drive.seed = job->session.config->seed;
 	job->drive.dir = job->dir;
-	job->drive.interrupt = &interrupts;
+	job->drive.interrupt = &espl__interrupts;
 	espl__show_begin(&show, &job->session, job->as, &job->drive);
 	status = espl__drive(&job->drive, &summary, &diag);
 	if (status == ESPL_E_INFEASIBLE)
@@ -250,7 +215,8 @@ load(struct job *job, const char *extra_set, struct espl__diag *diag)
 		sets = espl__realloc(sets, count + 1, sizeof *sets);
 		sets[count++] = extra_set;
 	}
-	status = espl__session_load(job->args->positional[0], sets, count, ESPL__NEED_TRIAL, &job->session, diag);
+	status = espl__session_load_auto(job->args->positional[0], sets, count, ESPL__NEED_TRIAL,
+	                                 job->as == ESPL__SHOW_PROGRESS, &job->session, diag);
 	free(sets);
 	return status;
 }
@@ -287,7 +253,7 @@ espl__verb_run(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = espl__session_check(&job.session, 0, &diag);
 	if (status == ESPL_OK) {
-		catch_signals();	/* from here on something is left behind */
+		espl__interrupt_catch();	/* from here on something is left behind */
 		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
 	}
 	if (status == ESPL_OK) {
@@ -359,7 +325,7 @@ espl__verb_resume(const struct espl__args *args)
 		faults = espl__format("%s/faults", job.dir);
 	job.drive.faults = faults;
 	if (status == ESPL_OK) {
-		catch_signals();
+		espl__interrupt_catch();
 		result = drive_once(&job);
 	} else {
 		result = fail(&job, &diag, NAN, NAN);
@@ -430,7 +396,7 @@ simulate_runs(struct job *job, int64_t runs)
 
 	if (job->many)
 		job->as = ESPL__SHOW_NOTHING;
-	for (i = 0; i < runs && interrupts == 0; i++) {
+	for (i = 0; i < runs && espl__interrupts == 0; i++) {
 		job->session.config->seed = first + (uint64_t)i;
 		one = drive_once(job);
 		result = one > result ? one : result;
@@ -472,7 +438,7 @@ espl__verb_simulate(const struct espl__args *args)
 	if (status == ESPL_OK && dir != NULL)
 		status = make_folder(&job, dir, job.drive.faults, &diag);
 	if (status == ESPL_OK) {
-		catch_signals();
+		espl__interrupt_catch();
 		result = simulate_runs(&job, runs);
 	} else {
 		result = fail(&job, &diag, NAN, NAN);

@@ -41,6 +41,13 @@ static const struct espl__flag plan_flags[] = {
 	{ "gpus", 'g', "N[,N...]", "predict this plan, GPUs per stage or one number for all" },
 	SET_FLAG, JSON_FLAG, END_FLAGS
 };
+static const struct espl__flag profile_flags[] = {
+	{ "output", 'o', "PROFILE.json", "write the profile there too" },
+	{ "iterations", 'n', "N", "time N iterations on each number of GPUs; default 3 to 20, until the mean "
+	                          "is known to about 2 %" },
+	{ "time-limit", 't', "SPAN", "let a trial train no longer than that on each; default 10m, 0s none" },
+	SET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
+};
 static const struct espl__flag json_flags[] = { JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_json_flags[] = { SET_FLAG, JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_flags[] = { SET_FLAG, END_FLAGS };
@@ -82,6 +89,13 @@ const struct espl__verb espl__verbs[] = {
 	  "The policies and the executor are those of `run`; machines and trials are simulated from\n"
 	  "the cloud's terms, the profile, and a trainable or a table of recorded curves.\n",
 	  simulate_flags, 1, 1, espl__verb_simulate },
+	{ "profile", "FILE [-o PROFILE.json] [--iterations N] [--time-limit SPAN] [--set PATH=VALUE]... "
+	  "[--quiet|--json]", "measure the trial: scaling, sharing, start, checkpoint",
+	  "The trial of FILE is run for a few iterations on 1, 2, 4, ... GPUs, up to trial.gpus_max and\n"
+	  "what the cloud has, as long as that brings something, and 2, 3, 4, ... on one GPU, up to\n"
+	  "trial.packing_max.  The result is what trial.profile reads.  It is also kept for this trial\n"
+	  "on this hardware: profile = \"auto\" finds it there.\n",
+	  profile_flags, 1, 1, espl__verb_profile },
 	{ "status", "DIR [--json]", "how far a run is, also while it goes on", "",
 	  json_flags, 1, 1, espl__verb_status },
 	{ "best", "DIR [--json]", "the best trial of a run and its parameters", "",

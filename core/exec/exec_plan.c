@@ -40,8 +40,7 @@ stand(void *ctx, struct espl__forecast_setup *setup)
 			continue;
 		memset(&x->stand_held[n], 0, sizeof x->stand_held[n]);
 		x->stand_held[n].offer = node->offer;
-		if (from != ESPL_NEVER && from < x->now)
-			x->stand_held[n].billed_s = (double)(x->now - from) / 1e9;
+		x->stand_held[n].billed_s = from == ESPL_NEVER || from > x->now ? -1.0 : (double)(x->now - from) / 1e9;
 		n++;
 	}
 	setup->next_stage = x->stand_next;

@@ -248,11 +248,15 @@ draw_gang(struct lanes *l, const struct espl__html_gang *g)
 static double
 row_height(const struct espl__html *h)
 {
-	double   row = h->gpu_count > 0 ? 1100.0 / h->gpu_count : 13;
+	double   row = h->gpu_count > 0 ? 1100.0 / h->gpu_count : 13, most = 13;
 	uint64_t bars = 0;
 	uint32_t i;
 
-	row = row > 13 ? 13 : row < 3 ? 3 : row;
+	for (i = 0; i < h->gang_count; i++)	/* room for those that share */
+		if (h->gangs[i].packing * 9.0 > most)
+			most = h->gangs[i].packing * 9.0;
+	most = most < 60 ? most : 60;
+	row = row > most ? most : row < 3 ? 3 : row;
 	if (row * h->gpu_count + (LANE_GAP + 6) * h->node_count > HEIGHT_MAX)
 		return 0;
 	for (i = 0; i < h->gang_count; i++)

@@ -100,7 +100,7 @@ stage_lines(struct espl__html *h, uint32_t stage)
 
 	espl__print(b, "<tr class=\"sg\"><td class=\"w\"><i class=\"s%u\"></i>", (unsigned)espl__html_colour(h, stage));
 	espl__html_stage_name(h, stage, b);
-	espl__print(b, "</td><td class=\"w\">%s</td>", isnan(s->ended_s) ? "so far" : "as it ran");
+	espl__print(b, "</td><td class=\"w\">%s</td>", isnan(s->ended_s) && h->r->running ? "so far" : "as it ran");
 	count_cell(b, (int64_t)s->trials);
 	count_cell(b, iterations(h, stage));
 	gpus_cell(b, s);

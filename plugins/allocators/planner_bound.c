@@ -161,7 +161,6 @@ try_price(struct planner_bound *b, double usd, double per_s, struct planner_valu
 	if (status != ESPL_OK)
 		return status;
 	best_path(b, &b->prices[b->price_count - 1], value);
-	b->path_count++;
 	met(ctx, b->path);
 	return ESPL_OK;
 }
@@ -189,8 +188,8 @@ narrow(struct planner_bound *b, double time_s, struct planner_value cheap, struc
 		*right = per_s;
 		sum = value.cost_usd + per_s * value.time_s;
 		bound = sum - per_s * time_s;
-		if (bound > b->least_in_time_usd)
-			b->least_in_time_usd = bound;
+		if (bound > b->least_usd)
+			b->least_usd = bound;
 		if (sum >= (cheap.cost_usd + per_s * cheap.time_s) * (1 - PLANNER_NOISE))
 			break;
 		if (value.time_s <= time_s)
@@ -224,8 +223,7 @@ planner_bound_make(struct planner_bound *b, const struct planner_net *net, doubl
 		status = try_price(b, 1.0, 0.0, &cheap, met, ctx);
 	if (status != ESPL_OK)
 		return status;
-	b->least_s = fast.time_s;
-	b->least_usd = b->least_in_time_usd = cheap.cost_usd;
+	b->least_usd = cheap.cost_usd;
 	if (fast.time_s > time_s)
 		return ESPL_E_INFEASIBLE;
 	if (cheap.time_s <= time_s)

@@ -21,9 +21,8 @@ struct planner_bound {
 	const struct planner_net *net;
 	size_t  *first;			/* [row]: of its choices in `reach`                     */
 	struct planner_price prices[PLANNER_PRICES];
-	uint32_t price_count, path_count;
-	double   least_s, least_usd;	/* of any plan, each by itself                          */
-	double   least_in_time_usd;	/* proven for plans that keep the deadline              */
+	uint32_t price_count, zero;
+	double   least_usd;		/* proven of plans that end in time                     */
 	uint32_t *path;			/* scratch */
 };
 /* Told of each plan that was met on the way. */
@@ -33,7 +32,7 @@ typedef void (*planner_met)(void *ctx, const uint32_t *path);
 #define planner_bound_free   PLANNER(bound_free)
 #define planner_bound_limits PLANNER(bound_limits)
 
-/* ESPL_E_NOMEM; ESPL_E_INFEASIBLE: no plan ends in time_s (least_s and least_usd are set). */
+/* The fastest plan is met first.  ESPL_E_NOMEM; ESPL_E_INFEASIBLE: not even that ends in time_s. */
 espl_status planner_bound_make(struct planner_bound *, const struct planner_net *, double time_s,
                                planner_met, void *ctx);
 void        planner_bound_free(struct planner_bound *);

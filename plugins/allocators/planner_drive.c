@@ -1,7 +1,7 @@
 /* planner_drive.c - from what is asked to a plan; see planner_drive.h. */
 #include "planner_chains.h"
 
-#define TRIES 16	/* of working limits with which a quantile may hold */
+#define TRIES 32	/* of working limits with which a quantile may hold */
 
 struct drive {
 	const struct planner_task *task;
@@ -118,7 +118,7 @@ adjust(const struct drive *d, const struct espl_prediction *p, struct limits *l)
 		next = (l->good_s + l->bad_s) / 2;
 	}
 	l->time_s = next;
-	return isinf(l->bad_s) || l->bad_s - l->good_s > 1e-3 * l->bad_s;
+	return isinf(l->bad_s) || l->bad_s - l->good_s > 1e-4 * l->bad_s;
 }
 
 /* Searches until what is found holds by the model's word. */

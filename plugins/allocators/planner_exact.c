@@ -55,7 +55,7 @@ static espl_status
 solve_linear(struct work *w, size_t most, double *bound_usd, uint32_t *path)
 {
 	static const double parts[] = { 0.02, 0.15, 1.0 };
-	double   least = w->bound.least_in_time_usd, room = w->found.known ? w->found.value.cost_usd - least : INFINITY;
+	double   least = w->bound.least_usd, room = w->found.known ? w->found.value.cost_usd - least : INFINITY;
 	uint32_t i = isfinite(room) ? 0 : 2;
 	espl_status status = ESPL_OK;
 
@@ -94,7 +94,7 @@ solve(struct work *w, const struct planner_exact *exact, double *bound_usd, uint
 
 	if (status != ESPL_OK)
 		return status;
-	*bound_usd = w->bound.least_in_time_usd - prepaid;
+	*bound_usd = w->bound.least_usd - prepaid;
 	if (w->net.linear) {
 		status = solve_linear(w, exact->most, bound_usd, path);
 	} else {
@@ -103,8 +103,8 @@ solve(struct work *w, const struct planner_exact *exact, double *bound_usd, uint
 		status = labels_within(w, w->found.known ? w->found.value.cost_usd + prepaid : INFINITY, exact->most);
 		if (status == ESPL_OK)
 			status = planner_search(&w->found, &w->labels, w->time_s, exact->most, bound_usd);
-		if (!(*bound_usd >= w->bound.least_in_time_usd - prepaid))
-			*bound_usd = w->bound.least_in_time_usd - prepaid;
+		if (!(*bound_usd >= w->bound.least_usd - prepaid))
+			*bound_usd = w->bound.least_usd - prepaid;
 	}
 	if (status == ESPL_E_LIMIT) {	/* what is there is good, if not proven */
 		planner_improve(&w->found, &w->net, w->time_s, 1);

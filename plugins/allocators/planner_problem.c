@@ -303,10 +303,10 @@ set_gain(const struct planner_problem *p, uint32_t stage, const struct espl_cell
 	gain->usd = p->gpu_usd_s * cell->gpus_per_trial * (s->trials_before * gain->leave_s + s->trials * enter);
 }
 
-/* GPUs of the stage before whose layout is the same as with `gpus` in this one, all trials at once;
- * 0: there are none.  Of the stage before the first it is the one layout that it has. */
-static uint32_t
-twin_before(const struct planner_problem *p, uint32_t stage, uint32_t gpus)
+/* Can the stage before have the same layout as this one with `gpus`, all trials at once?  The stage before
+ * the first has one layout alone. */
+static int
+has_twin(const struct planner_problem *p, uint32_t stage, uint32_t gpus)
 {
 	const struct espl_cell *cell = planner_cell(p, stage, gpus);
 	uint32_t a = (cell->nodes - 1) * p->offer->gpus + 1, last = cell->nodes * p->offer->gpus;
@@ -318,7 +318,7 @@ twin_before(const struct planner_problem *p, uint32_t stage, uint32_t gpus)
 	for (; a <= last && a <= p->limit; a++)
 		if (stands(p, stage - 1, a) && planner_cell(p, stage - 1, a)->nodes == cell->nodes &&
 		    planner_cell(p, stage - 1, a)->gpus_per_trial == cell->gpus_per_trial)
-			return a;
+			return 1;
 	return 0;
 }
 
@@ -343,7 +343,7 @@ load_gains(struct planner_problem *p)
 			for (k = 0; k < s->gain_count; k++)
 				if (s->gains[k].gpus_per_trial == cell->gpus_per_trial)
 					break;
-			if (k < s->gain_count || twin_before(p, i, a) == 0)
+			if (k < s->gain_count || !has_twin(p, i, a))
 				continue;
 			if (s->gains == NULL)
 				s->gains = calloc(p->limit, sizeof *s->gains);

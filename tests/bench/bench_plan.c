@@ -23,7 +23,7 @@ part(double *values, uint32_t count, double at)
 	uint32_t i = (uint32_t)(at * count);
 
 	qsort(values, count, sizeof *values, by_size);
-	return count == 0 ? NAN : values[i < count ? i : count - 1];
+	return count == 0 ? 0.0 : values[i < count ? i : count - 1];
 }
 
 /* ---- gaps ---------------------------------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 #!/bin/bash
 # Measures the real world on this machine and prints one JSON object a line:
 #   reports     reports a second from 64 ranks into the journal, and whether any was lost
-#   starts      milliseconds from the decision to the running ranks
+#   starts      milliseconds from the decision to the running ranks, with 2, 4 and 8 slots
 #   prediction  a paced search on 4 nodes: what simulate said, what it took
 # bench_real.sh [reports|starts|prediction]...   from a build folder, or with ESPALIER set
 set -eu
@@ -37,11 +37,13 @@ n, a, b = db.execute('select count(*), min(at_s), max(at_s) from reports').fetch
 print(json.dumps({'bench': 'reports', 'ranks': 64, 'reports': n, 'lost': 64 * 5000 - n, 'reports_per_s': round(n / (b - a))}))"
 }
 starts() {
-	config starts 'options = { iteration_s = 0.02; };' 'use = "random"; trials = 300; iterations_max = 2;' 2 1 >starts.cfg
-	"$ESPALIER" run starts.cfg --dir starts --quiet >/dev/null
-	ask starts "
+	for slots in 2 4 8; do
+		config starts 'options = { iteration_s = 0.02; };' 'use = "random"; trials = 300; iterations_max = 2;' $slots 1 >starts.cfg
+		"$ESPALIER" run starts.cfg --dir starts$slots --quiet >/dev/null
+		ask starts$slots "
 d = sorted((b - a) * 1e3 for a, b in db.execute('select starting_s, running_s from gangs where running_s not null'))
-print(json.dumps({'bench': 'starts', 'gangs': len(d), 'median_ms': round(statistics.median(d), 3), 'p95_ms': round(d[int(.95 * len(d))], 3), 'max_ms': round(d[-1], 3)}))"
+print(json.dumps({'bench': 'starts', 'slots': $slots, 'gangs': len(d), 'median_ms': round(statistics.median(d), 3), 'p95_ms': round(d[int(.95 * len(d))], 3), 'max_ms': round(d[-1], 3)}))"
+	done
 }
 prediction() {
 	config prediction 'options = { iteration_s = 0.5; open_s = 0.05; };

@@ -329,7 +329,7 @@ Test(forecast, graph_and_tables_agree_within_three_standard_errors, .timeout = 3
 	double off_jct = 0, off_cost = 0;
 	uint32_t placed = 0;
 
-	for (uint64_t seed = 0; seed < 150; seed++) {
+	for (uint64_t seed = 0; seed < 100; seed++) {
 		struct espl__forecast_result tables, graph;
 		struct espl__forecast *f;
 		struct forecast_case c;
@@ -337,18 +337,18 @@ Test(forecast, graph_and_tables_agree_within_three_standard_errors, .timeout = 3
 		case_random(&c, seed, 1);
 		f = forecast_of(&c);
 		if (espl__forecast_plan(f, &c.plan, 0, 0, &tables, NULL, NULL) == ESPL_OK) {
-			cr_assert_eq(espl__forecast_plan(f, &c.plan, 0, 4000, &graph, NULL, NULL), ESPL_OK);
+			cr_assert_eq(espl__forecast_plan(f, &c.plan, 0, 1500, &graph, NULL, NULL), ESPL_OK);
 			placed++;
-			off_jct = worst(off_jct, graph.jct_s.mean, tables.jct_s.mean, graph.jct_s.sd, 4000,
+			off_jct = worst(off_jct, graph.jct_s.mean, tables.jct_s.mean, graph.jct_s.sd, 1500,
 			                c.setup.samples);
 			off_cost = worst(off_cost, graph.cost_usd.mean, tables.cost_usd.mean,
-			                 graph.cost_usd.sd, 4000, c.setup.samples);
+			                 graph.cost_usd.sd, 1500, c.setup.samples);
 		}
 		espl__forecast_free(f);
 		cr_assert(off_jct <= 3, "%llu: time off by %.2f", (unsigned long long)seed, off_jct);
 		cr_assert(off_cost <= 3, "%llu: cost off by %.2f", (unsigned long long)seed, off_cost);
 	}
-	cr_assert_gt(placed, 80, "%u", placed);
+	cr_assert_gt(placed, 50, "%u", placed);
 	cr_assert_gt(off_jct, 0.2, "the noise is not there");
 }
 

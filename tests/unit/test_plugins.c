@@ -208,7 +208,7 @@ Test(stages, as_written)
 
 	spec_is(stages, "stages=(32,1)(10,3)(3,9)(1,37)", "(32,1)(10,3)(3,9)(1,37)");
 	spec_is(stages, "stages=(8,2)(8,2)(1,1)", "(8,2)(8,2)(1,1)");
-	refused(stages, "stages=(4,1)(5,1)", "more trials");
+	spec_is(stages, "stages=(4,1)(5,1)", "(4,1)(5,1)");	/* a wider one: newcomers join */
 	refused(stages, "stages=", "at least one");
 	refused(stages, "", "'stages' is missing");
 	refused(stages, "stages=(4,0)", "below its minimum");

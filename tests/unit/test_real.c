@@ -576,7 +576,7 @@ Test(real, a_round_that_fails_leaves_no_record)
 Test(real, a_full_disk_ends_the_driver_but_not_the_run)
 {
 	struct bench  b;
-	struct rlimit limit = { 3000, 3000 };
+	struct rlimit limit = { 2000, 2000 };
 	int           status;
 	pid_t         pid;
 

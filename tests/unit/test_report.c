@@ -1,5 +1,5 @@
 /* test_report.c - what people and programs are told about a run: results.db and its readers, the
- * frame of the live view, summaries, and the words of a command line. */
+ * page, the frame of the live view, summaries, and the words of a command line. */
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <math.h>
@@ -14,6 +14,7 @@
 #include "cli/cli.h"
 #include "report/frame.h"
 #include "report/reading.h"
+#include "report/report_html.h"
 #include "report/results.h"
 
 /* ---- a run that never was -------------------------------------------------------------------- */
@@ -274,6 +275,84 @@ Test(report, export_gives_everything_back)
 	cr_expect_eq(espl__export_csv(r, "trails", stdout, &diag), ESPL_E_CONFIG);
 	espl__reading_free(r);
 	espl__totals_free(&t);
+	stage_clear(&s, 1);
+}
+
+/* The page, in memory; free() it. */
+static char *
+page_of(const char *dir, const struct espl__report_fixed *fixed)
+{
+	struct espl__reading *r;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	char  *text = NULL;
+	size_t size = 0;
+	FILE  *to = open_memstream(&text, &size);
+
+	cr_assert_eq(espl__reading_open(dir, &r, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__report_html(r, fixed, to, &diag), ESPL_OK, "%s", diag.text);
+	fclose(to);
+	espl__reading_free(r);
+	return text;
+}
+
+static uint32_t
+times_in(const char *text, const char *part)
+{
+	uint32_t count = 0;
+
+	for (; (text = strstr(text, part)) != NULL; text++)
+		count++;
+	return count;
+}
+
+static void
+predict(struct stage *s, espl_time now)
+{
+	struct espl__forecast_result result = { .jct_s = { 8, 1, 10 }, .cost_usd = { 1, 0.25, 1.5 } };
+	struct espl_plan plan = { .size = sizeof plan, .gap = NAN };
+
+	EACH(plan, now, NULL, 0, &result, &plan);
+}
+
+Test(report, the_page_draws_what_happened)
+{
+	struct espl__report_stage stages[1] = { { 0, 30, 0.5 } };
+	struct espl__report_fixed fixed = { .jct_s = 30, .cost_usd = 0.5, .stages = stages, .stage_count = 1 };
+	struct stage s = { .dir = "" };
+	struct espl__totals t;
+	char *page;
+
+	stage_set(&s, 0);
+	predict(&s, 0);
+	play(&s);
+	predict(&s, 3 * ESPL_SECOND);
+	t = totals_of(&s, ESPL__RUN_DONE);
+	espl__results_close(s.results, &t);
+	cr_expect_eq(ask(s.dir, "SELECT ends_s + ends_p95_s FROM predictions WHERE plan = 1"), 24);
+	page = page_of(s.dir, &fixed);
+	cr_expect_eq(times_in(page, "<g class=\"gang\">"), 3);
+	cr_expect_eq(times_in(page, "<g class=\"mk x\""), 1, "the one that failed");
+	cr_expect(strstr(page, "rank 0: exit status 3") != NULL);
+	cr_expect_eq(times_in(page, "<g class=\"cv "), 2);
+	cr_expect(strstr(page, "<b>first plan</b> 8.0s, sd 1.0s, 95 % within 10s <em>(it was +12.5 %)</em>") != NULL);
+	cr_expect(strstr(page, "<b>last plan</b> 11s") != NULL);
+	cr_expect(strstr(page, "<b>static plan</b> $0.50") != NULL);
+	cr_expect(strstr(page, "kind=with &quot;quote&quot;, comma") != NULL);
+	free(page);
+	fixed.why_not = "a < b";
+	page = page_of(s.dir, &fixed);
+	cr_expect(strstr(page, "No static plan to compare with: a &lt; b") != NULL);
+	free(page);
+	espl__totals_free(&t);
+	stage_clear(&s, 1);
+
+	/* A run of which nothing is known yet. */
+	memset(&s, 0, sizeof s);
+	stage_set(&s, 0);
+	espl__results_close(s.results, NULL);
+	page = page_of(s.dir, NULL);
+	cr_expect(strstr(page, "</html>") != NULL && strstr(page, "<svg") == NULL, "%s", page);
+	free(page);
 	stage_clear(&s, 1);
 }
 

@@ -395,15 +395,18 @@ espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view,
 }
 
 /* E_CONFIG at the plugin's option of that number, the most GPUs that its user allows (0: no limit),
- * if the first item needs more. */
+ * if every item needs more. */
 static inline espl_status
 espl_roster_within(const struct espl_roster *roster, uint32_t most, uint32_t option,
                    struct espl_error *error)
 {
-	uint32_t least = roster->count > 0 ? espl_roster_at(roster, 0)->least : 0;
+	uint32_t i, least = ESPL_ANY;
 	char     text[80];
 
-	if (most == 0 || least <= most)
+	for (i = 0; i < roster->count && least > most; i++)
+		if (espl_roster_at(roster, i)->least < least)
+			least = espl_roster_at(roster, i)->least;
+	if (most == 0 || least <= most || roster->count == 0)
 		return ESPL_OK;
 	(void)snprintf(text, sizeof text, "it may hold %u GPU%s, and a trial needs %u", most,
 	               most == 1 ? "" : "s", least);

@@ -1,0 +1,120 @@
+/* profile_cache.c - profiles that were measured on this machine, by trial and hardware: where they
+ * are kept, and how `trial.profile = "auto"` finds one.
+ *
+ * A kept profile takes the place of "auto" before anything begins, as if the user had named the
+ * file: a run copies it into its folder, and resuming looks nothing up.
+ */
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/profile.h"
+#include "report/totals.h"
+
+espl_status
+espl__profile_place(const struct espl__subject *subject, char **path, struct espl__diag *diag)
+{
+	const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *inner = "";
+	const unsigned long long digest = subject->digest;
+
+	*path = NULL;
+	/* By the XDG specification a relative one counts as none. */
+	if (cache == NULL || cache[0] != '/') {
+		cache = home;
+		inner = "/.cache";
+	}
+	if (cache == NULL || cache[0] != '/') {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "there is no place to keep the profile: neither "
+		                 "XDG_CACHE_HOME nor HOME names a folder");
+		espl__hint(diag, "-o PROFILE.json writes it where you want it");
+		return ESPL_E_CONFIG;
+	}
+	*path = espl__format("%s%s/espalier/profiles/%016llx.json", cache, inner, digest);
+	return ESPL_OK;
+}
+
+/* The kept profile of this session's trial, if there is one that can be read; free() it. */
+static char *
+look_up(const struct espl__session *s, struct stat *st)
+{
+	struct espl__subject  subject;
+	struct espl__profile *profile = NULL;
+	struct espl__diag     diag = ESPL__DIAG_INIT;
+	struct espl__node     node = { .type = ESPL__STRING };
+	char *path = NULL;
+
+	/* What is wrong with the cloud or the space is told by those who need them. */
+	if (espl__subject_find(s, &subject, NULL) != ESPL_OK)
+		return NULL;
+	if (espl__profile_place(&subject, &path, NULL) == ESPL_OK && stat(path, st) != 0) {
+		free(path);
+		path = NULL;
+	}
+	espl__subject_free(&subject);
+	if (path == NULL)
+		return NULL;
+	node.text = path;
+	if (espl__profile_load(&node, NULL, &profile, &diag) != ESPL_OK) {
+		espl__log(ESPL_WARN, "the kept profile '%s' cannot be used: %s; going on without one", path,
+		          diag.text);
+		free(path);
+		return NULL;
+	}
+	espl__profile_free(profile);
+	return path;
+}
+
+static int
+wanted(const struct espl__session *s)
+{
+	const struct espl__node *node = s->config->trial.profile;
+
+	return node != NULL && node->type == ESPL__STRING && strcmp(node->text, "auto") == 0
+	       && (s->config->trial.trainable != NULL || s->config->trial.command != NULL);
+}
+
+/* The same configuration with the file in the place of "auto". */
+static espl_status
+load_with(const char *profile, const char *path, const char *const *sets, uint32_t set_count,
+          enum espl__need need, struct espl__session *s, struct espl__diag *diag)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+	const char **all = espl__realloc(NULL, set_count + (size_t)1, sizeof *all);
+	espl_status  status;
+
+	for (uint32_t i = 0; i < set_count; i++)
+		all[i] = sets[i];
+	espl__print(&b, "trial.profile=");
+	espl__print_quoted(&b, profile);
+	all[set_count] = espl__buf_text(&b);
+	espl__session_free(s);
+	status = espl__session_load(path, all, set_count + 1, need, s, diag);
+	espl__buf_free(&b);
+	free(all);
+	return status;
+}
+
+espl_status
+espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_count,
+                        enum espl__need need, int tell, struct espl__session *s,
+                        struct espl__diag *diag)
+{
+	espl_status status = espl__session_load(path, sets, set_count, need, s, diag);
+	struct stat st;
+	char       *profile, age[32];
+
+	if (status != ESPL_OK || !wanted(s))
+		return status;
+	profile = look_up(s, &st);
+	if (profile == NULL)
+		return ESPL_OK;
+	status = load_with(profile, path, sets, set_count, need, s, diag);
+	if (status == ESPL_OK && tell)
+		espl__log(ESPL_INFO, "the trial's profile is %s, measured %s ago", profile,
+		          espl__format_seconds(difftime(time(NULL), st.st_mtime), age));
+	free(profile);
+	return status;
+}

@@ -1,0 +1,401 @@
+/* verb_profile.c - measures the trial: on more and more GPUs, and shared; ends where the answer is
+ * clear, and writes what `trial.profile` reads.
+ */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/interrupt.h"
+#include "cli/profile.h"
+#include "report/totals.h"
+
+#define LEAST 3
+#define MOST 20
+#define LIMIT (10 * INT64_C(60) * ESPL_SECOND)
+#define GAIN 1.05			/* what brings less than this is not worth going on for */
+
+struct profiling {
+	const struct espl__args *args;
+	struct espl__session  session;	/* the user's, with no profile */
+	struct espl__subject  subject;
+	struct espl__profiled all;
+	struct espl__measure_ask ask;
+	const char **sets;
+	char  *folder;			/* of all measurements; NULL: not made */
+	char  *place;			/* in the cache; NULL: none            */
+	int    quiet;
+};
+
+/* ---- before anything is started --------------------------------------------------------------- */
+
+static espl_status
+read_flags(struct profiling *p, struct espl__diag *diag)
+{
+	const char *limit = espl__arg(p->args, "time-limit");
+	int64_t     number;
+	espl_status status;
+
+	p->quiet = espl__arg(p->args, "quiet") != NULL || espl__arg(p->args, "json") != NULL;
+	p->ask.least = LEAST;
+	p->ask.most = MOST;
+	p->ask.limit = LIMIT;
+	status = espl__arg_number(p->args, "iterations", 1, 100000, 0, &number, diag);
+	if (status == ESPL_OK && number > 0)
+		p->ask.least = p->ask.most = (uint32_t)number;
+	if (status != ESPL_OK || limit == NULL)
+		return status;
+	if (espl__parse_span(limit, &p->ask.limit) < 0) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "--time-limit: '%s' is no span of time", limit);
+		espl__hint(diag, "for example --time-limit 20m; 0s sets no limit");
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
+}
+
+/* The configuration without a profile: the file that it names may be the one to be made. */
+static espl_status
+load(struct profiling *p, struct espl__diag *diag)
+{
+	uint32_t    count = espl__arg_all(p->args, "set", &p->sets);
+	espl_status status;
+
+	p->sets = espl__realloc(p->sets, count + (size_t)1, sizeof *p->sets);
+	p->sets[count++] = "trial.profile=\"auto\"";
+	status = espl__session_load(p->args->positional[0], p->sets, count, ESPL__NEED_TRIAL, &p->session, diag);
+	if (status != ESPL_OK)
+		return status;
+	p->ask.file = p->args->positional[0];
+	p->ask.sets = p->sets;
+	p->ask.set_count = count;
+	p->ask.subject = &p->subject;
+	status = espl__session_real(&p->session, diag);
+	if (status != ESPL_OK && p->session.config->trial.curves == NULL && diag->hint[0] != '\0')
+		(void)snprintf(diag->hint, sizeof diag->hint, "a trial is measured where it can run, as with "
+		               "--set 'cloud={ use=\"local\"; }'");
+	else if (status != ESPL_OK && p->session.config->trial.curves != NULL)
+		(void)snprintf(diag->hint, sizeof diag->hint, "what recorded curves take is told by "
+		               "trial.profile, or by their own column of seconds");
+	return status == ESPL_OK ? espl__subject_find(&p->session, &p->subject, diag) : status;
+}
+
+/* Where the profile goes must be writable before time and money are spent. */
+static espl_status
+find_places(struct profiling *p, struct espl__diag *diag)
+{
+	const char *out = espl__arg(p->args, "output"), *slash;
+	struct espl__diag own = ESPL__DIAG_INIT;
+	char       *folder;
+	espl_status status = ESPL_OK;
+
+	if (out != NULL) {
+		slash = strrchr(out, '/');
+		folder = slash == NULL ? espl__strdup(".") : espl__format("%.*s", (int)(slash - out) + 1, out);
+		if (out[0] == '\0' || access(folder, W_OK | X_OK) != 0)
+			status = espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out,
+			                    out[0] == '\0' ? "it has no name" : strerror(errno));
+		free(folder);
+	}
+	if (status != ESPL_OK)
+		return status;
+	status = espl__profile_place(&p->subject, &p->place, &own);
+	if (status == ESPL_OK) {
+		folder = espl__format("%.*s", (int)(strrchr(p->place, '/') - p->place), p->place);
+		status = espl__dir_make(folder, &own);
+		if (status == ESPL_OK && access(folder, W_OK | X_OK) != 0)
+			status = espl__fail(&own, ESPL_E_CONFIG, "cannot write in '%s': %s", folder, strerror(errno));
+		free(folder);
+	}
+	if (status == ESPL_OK)
+		return ESPL_OK;
+	free(p->place);
+	p->place = NULL;
+	if (out != NULL || espl__arg(p->args, "json") != NULL) {
+		espl__log(ESPL_WARN, "the profile is not kept for profile = \"auto\": %s", own.text);
+		return ESPL_OK;
+	}
+	(void)espl__fail(diag, ESPL_E_CONFIG, "%s", own.text);
+	espl__hint(diag, "-o PROFILE.json writes it where you want it");
+	return ESPL_E_CONFIG;
+}
+
+/* Here, where a run's folder would be: checkpoints are to be written to the same disk. */
+static espl_status
+make_folder(struct profiling *p, struct espl__diag *diag)
+{
+	p->folder = espl__format("%s-profile-XXXXXX", p->session.config->name);
+	if (mkdtemp(p->folder) != NULL)
+		return ESPL_OK;
+	(void)espl__fail(diag, ESPL_E_CONFIG, "cannot make a folder for the measurements here: %s",
+	                 strerror(errno));
+	espl__hint(diag, "call it from where the runs are to be, and where you may write");
+	free(p->folder);
+	p->folder = NULL;
+	return ESPL_E_CONFIG;
+}
+
+/* ---- measuring -------------------------------------------------------------------------------- */
+
+static void
+note(struct profiling *p, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	espl__vprint(&p->all.notes, format, list);
+	va_end(list);
+	espl__print(&p->all.notes, "\n");
+}
+
+static void
+tell(const struct profiling *p, const struct espl__measurement *m)
+{
+	char mean[32], sd[32], took[32], where[48];
+
+	if (p->quiet)
+		return;
+	if (m->packing > 1)
+		(void)snprintf(where, sizeof where, "%u on a GPU", m->packing);
+	else
+		(void)snprintf(where, sizeof where, "%u GPU%s", m->gpus, m->gpus == 1 ? "" : "s");
+	espl__log(ESPL_INFO, "%s: %s an iteration, sd %s (%llu timed, %s)", where,
+	          espl__format_latency(m->iteration.mean, mean),
+	          espl__format_latency(espl__tally_sd(&m->iteration), sd),
+	          (unsigned long long)m->iteration.count, espl__format_seconds(m->elapsed_s, took));
+}
+
+/* The next element of the list.  *end says what became of it. */
+static espl_status
+measure(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__measure_end *end,
+        struct espl__measurement *to, struct espl__diag *diag)
+{
+	espl_money  budget = p->session.config->budget;
+	char       *folder = espl__format("%s/%u-%u", p->folder, gpus, packing);
+	espl_status status;
+
+	p->ask.folder = folder;
+	p->ask.gpus = gpus;
+	p->ask.packing = packing;
+	p->ask.iteration_s = packing > 1 ? p->all.list[0].iteration.mean : 0;
+	p->ask.budget = budget == INT64_MAX ? budget : budget - p->all.cost;
+	if (budget != INT64_MAX && p->ask.budget <= 0) {
+		*end = ESPL__MEASURE_BROKE;
+		status = espl__fail(diag, ESPL_E_REMOTE, "the budget is used up");
+	} else {
+		status = espl__measure(&p->ask, to, diag);
+		*end = to->end;
+		p->all.cost += to->cost;
+		p->all.gpu_s += to->gpu_s;
+		p->all.elapsed_s += to->elapsed_s;
+	}
+	free(folder);
+	if (*end != ESPL__MEASURED)
+		return status;
+	ESPL__GROW(p->all.list, p->all.cap, p->all.wides + p->all.packs + 1);
+	p->all.list[p->all.wides + p->all.packs] = *to;
+	tell(p, to);
+	if (to->rough)
+		note(p, "%u GPU%s: the time limit came after the first iteration, which stands for all", gpus,
+		     gpus == 1 ? "" : "s");
+	return ESPL_OK;
+}
+
+/* The most GPUs that a trial may be measured on. */
+static uint32_t
+widest(struct profiling *p)
+{
+	const struct espl__run_config *c = p->session.config;
+	const struct espl__subject    *s = &p->subject;
+	uint32_t most = c->trial.gpus_max < c->gpus_limit ? c->trial.gpus_max : c->gpus_limit;
+
+	if (s->gpus > 0 && s->nodes_max != ESPL_ANY && (uint64_t)s->gpus * s->nodes_max < most)
+		most = s->gpus * s->nodes_max;
+	if (most != ESPL_ANY)
+		return most;
+	most = s->gpus > c->trial.gpus_min ? s->gpus : c->trial.gpus_min;
+	note(p, "nothing limits the GPUs of a trial: measured up to %u, a node's; trial.gpus_max sets "
+	     "another limit", most);
+	return most;
+}
+
+/* The largest number up to `gpus` on which a trial can be placed. */
+static uint32_t
+placeable(const struct profiling *p, uint32_t gpus)
+{
+	uint32_t node = p->subject.gpus;
+
+	return p->session.config->trial.colocate && node > 0 && gpus > node ? gpus - gpus % node : gpus;
+}
+
+static espl_status
+measure_wide(struct profiling *p, struct espl__diag *diag)
+{
+	uint32_t least = p->session.config->trial.gpus_min, most = widest(p), node = p->subject.gpus;
+	uint32_t next, gpus = least;
+	enum espl__measure_end end;
+	struct espl__measurement m;
+
+	if (placeable(p, gpus) != gpus)
+		gpus += node - gpus % node;	/* whole nodes it must be */
+	if (gpus > 1)
+		note(p, "a trial needs %u GPUs: on one it is taken for %u times as slow as on these", gpus, gpus);
+	for (;;) {
+		espl_status status = measure(p, gpus, 1, &end, &m, diag);
+		uint32_t    before = p->all.wides > 0 ? p->all.list[p->all.wides - 1].gpus : 0;
+
+		if (end == ESPL__MEASURE_BROKE && p->all.wides > 0) {
+			note(p, "%u GPUs: not measured, the budget is used up", gpus);
+			*diag = (struct espl__diag)ESPL__DIAG_INIT;
+			return ESPL_OK;
+		}
+		if (end == ESPL__MEASURE_FAILED && p->all.wides > 0)
+			espl__hint(diag, "on %u it trained; trial.gpus_max = %u keeps it there", before, before);
+		if (end == ESPL__MEASURE_FAILED && m.log[0] != '\0')
+			espl__log(ESPL_ERROR, "what the trial printed last:\n%s", m.log);
+		if (status != ESPL_OK)
+			return status;
+		p->all.wides++;
+		if (before > 0 && p->all.list[p->all.wides - 2].iteration.mean / m.iteration.mean
+		                  < pow(GAIN, log2((double)gpus / before)))
+			return ESPL_OK;		/* more would not bring more */
+		next = placeable(p, gpus <= most / 2 ? gpus * 2 : most);
+		if (next <= gpus)
+			return ESPL_OK;
+		gpus = next;
+	}
+}
+
+/* 2, 3, 4 to a GPU, then doubling. */
+static espl_status
+measure_packed(struct profiling *p, struct espl__diag *diag)
+{
+	uint32_t packing, most = p->session.config->trial.packing_max;
+	double   before = 1, speed;
+	enum espl__measure_end end;
+	struct espl__measurement m;
+
+	if (most > 1 && p->all.list[0].gpus > 1) {
+		note(p, "a trial needs more than one GPU: none is shared");
+		return ESPL_OK;
+	}
+	for (packing = 2; packing <= most; packing += packing < 4 ? 1 : packing) {
+		espl_status status = measure(p, 1, packing, &end, &m, diag);
+
+		if (end == ESPL__MEASURE_FAILED || end == ESPL__MEASURE_BROKE) {
+			note(p, "%u on a GPU: %s; trial.packing_max = %u stops before it", packing, diag->text,
+			     p->all.packs > 0 ? p->all.list[p->all.wides + p->all.packs - 1].packing : 1);
+			espl__log(ESPL_WARN, "%u on a GPU: %s", packing, diag->text);
+			*diag = (struct espl__diag)ESPL__DIAG_INIT;
+			return ESPL_OK;
+		}
+		if (status != ESPL_OK)
+			return status;
+		p->all.packs++;
+		speed = p->all.list[0].iteration.mean / m.iteration.mean * packing;
+		if (speed < before * GAIN)
+			return ESPL_OK;
+		before = speed;
+	}
+	return ESPL_OK;
+}
+
+/* ---- the result --------------------------------------------------------------------------------- */
+
+static espl_status
+keep(const char *path, const struct espl__buf *text, struct espl__diag *diag)
+{
+	espl_status status = espl__file_write(path, text->data, text->size, diag);
+
+	if (status != ESPL_OK && diag != NULL)
+		diag->status = ESPL_E_REMOTE;		/* time was spent: no usage error */
+	return status == ESPL_OK ? status : ESPL_E_REMOTE;
+}
+
+static int
+write_all(struct profiling *p, struct espl__diag *diag)
+{
+	const char *out = espl__arg(p->args, "output");
+	int         json = espl__arg(p->args, "json") != NULL, result;
+	struct espl__buf text = { NULL, 0, 0 }, file = { NULL, 0, 0 };
+	struct espl__diag own = ESPL__DIAG_INIT;
+	espl_status status = ESPL_OK;
+
+	espl__profiled_fit(&p->all);
+	espl__profiled_json(&p->all, 1, &file);
+	if (json)
+		espl__profiled_json(&p->all, 0, &text);
+	else
+		espl__profiled_text(&p->all, &text);
+	if (out != NULL)
+		status = keep(out, &file, diag);
+	if (p->place != NULL && keep(p->place, &file, &own) == ESPL_OK) {
+		if (!json)
+			espl__print(&text, "  kept as     %s\n", p->place);
+	} else if (p->place != NULL && out == NULL && !json) {
+		status = espl__fail(diag, ESPL_E_REMOTE, "%s", own.text);
+	} else if (p->place != NULL) {
+		espl__log(ESPL_WARN, "the profile is not kept for profile = \"auto\": %s", own.text);
+	}
+	if (status == ESPL_OK && out != NULL && !json)
+		espl__print(&text, "  profile     %s\n", out);
+	result = espl__cli_print(&text);
+	espl__buf_free(&text);
+	espl__buf_free(&file);
+	return status != ESPL_OK ? espl__cli_fail(diag) : result;
+}
+
+static int
+work(struct profiling *p)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	espl_status status;
+
+	status = read_flags(p, &diag);
+	if (status == ESPL_OK)
+		status = load(p, &diag);
+	if (status == ESPL_OK)
+		status = find_places(p, &diag);
+	if (status != ESPL_OK)
+		return espl__cli_fail(&diag);
+	espl__interrupt_catch();
+	p->all.session = &p->session;
+	p->all.subject = &p->subject;
+	status = make_folder(p, &diag);
+	if (status == ESPL_OK)
+		status = measure_wide(p, &diag);
+	if (status == ESPL_OK)
+		status = measure_packed(p, &diag);
+	if (p->folder != NULL)
+		(void)espl__tree_remove(p->folder, NULL);
+	if (espl__interrupts > 0) {
+		fprintf(stderr, "espalier: interrupted; no profile was written\n");
+		return ESPL__EXIT_INTERRUPTED;
+	}
+	return status == ESPL_OK ? write_all(p, &diag) : espl__cli_fail(&diag);
+}
+
+int
+espl__verb_profile(const struct espl__args *args)
+{
+	struct profiling *p;
+	int result;
+
+	if (espl__arg(args, "quiet") != NULL && espl__arg(args, "json") != NULL)
+		return espl__cli_usage(args, "--quiet and --json exclude each other");
+	p = espl__alloc(sizeof *p);
+	p->args = args;
+	result = work(p);
+	espl__subject_free(&p->subject);
+	espl__session_free(&p->session);
+	espl__buf_free(&p->all.notes);
+	free(p->all.list);
+	free(p->sets);
+	free(p->folder);
+	free(p->place);
+	free(p);
+	return result;
+}
