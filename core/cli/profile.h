@@ -30,6 +30,7 @@ struct espl__measure_ask {
 	const struct espl__subject *subject;
 	const char  *folder;		/* does not exist yet; is removed                       */
 	uint32_t     gpus, packing;	/* packing > 1: so many trials on one GPU               */
+	int          checkpoint;	/* trials can save: pause one in between                */
 	uint32_t     least, most;	/* iterations that are timed                            */
 	espl_span    limit;		/* of the time it trains; 0: none                       */
 	double       iteration_s;	/* packing: of a trial alone                            */
@@ -39,12 +40,12 @@ enum espl__measure_end {
 	ESPL__MEASURED = 1,
 	ESPL__MEASURE_FAILED,		/* a trial failed                                       */
 	ESPL__MEASURE_STOPPED,		/* by the user                                          */
-	ESPL__MEASURE_BROKE		/* the budget is used up                                */
+	ESPL__MEASURE_BROKE,		/* the budget was used up before an iteration was timed */
+	ESPL__MEASURE_LATE		/* and so was the time                                  */
 };
 struct espl__measurement {
 	enum espl__measure_end end;	/* 0: it could not be made at all                       */
 	uint32_t gpus, packing;
-	int      rough;			/* the time limit came: of the first iteration alone    */
 	/* Seconds.  An iteration; from the start of a gang to its first report, of a fresh trial
 	 * and of one that goes on from a checkpoint; from the last report to the gang's end, the
 	 * checkpoint included. */

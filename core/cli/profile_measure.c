@@ -40,8 +40,7 @@ struct measure {
 	uint32_t  count, cap;
 	uint32_t  warm;			/* gangs past their first report and not at their budget */
 	espl_time full;			/* since when all trials are                            */
-	espl_time running;		/* since when the first gang runs; NEVER                */
-	struct espl__tally first;	/* from there to its first report                       */
+	int       paused;		/* it is paused in between                              */
 	int64_t   began;		/* tick of the first start; 0: none yet                 */
 	volatile int wish;		/* what the drive is to do: 1 stop cleanly, 2 kill      */
 	int       enough, late;
@@ -107,8 +106,6 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 	(void)share, (void)slots;
 	if (strcmp(state, "starting") == 0)
 		gang_starts(m, now, gang, trial);
-	else if (strcmp(state, "running") == 0 && m->running == ESPL_NEVER)
-		m->running = now;
 	else if (strcmp(state, "ended") == 0 && (g = gang_of(m, trial)) != NULL && g->gang == gang)
 		gang_ends(m, now, g, text);
 }
@@ -137,8 +134,6 @@ on_report(void *ctx, espl_time now, const struct espl_trial *trial, uint64_t ite
 		return;
 	if (g->reports++ == 0) {
 		espl__tally_add(g->again ? &m->to->again : &m->to->begin, seconds(g->starting, now));
-		if (m->first.count == 0)
-			espl__tally_add(&m->first, seconds(m->running, now));
 		if (++m->warm == ask->packing)
 			m->full = now;
 	} else if (m->warm == ask->packing && g->last >= m->full && share.packing == ask->packing) {
@@ -149,9 +144,9 @@ on_report(void *ctx, espl_time now, const struct espl_trial *trial, uint64_t ite
 		g->over = 1;
 		m->warm--;
 	}
-	if (t->count >= (uint64_t)ask->most * ask->packing
-	    || (t->count >= (uint64_t)ask->least * ask->packing && espl__tally_error(t) <= CLEAR))
-		m->enough = 1;
+	if (!m->paused || m->to->again.count > 0)
+		m->enough = t->count >= (uint64_t)ask->most * ask->packing
+		            || (t->count >= (uint64_t)ask->least * ask->packing && espl__tally_error(t) <= CLEAR);
 }
 
 static void
@@ -170,13 +165,13 @@ on_tick(void *ctx, struct espl__exec *exec)
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
-/* One trial alone: paused once where it can be; so many of `least` fit before that. */
+/* One trial alone.  Of its timed iterations one or two are before the pause. */
 static void
-set_alone(const struct espl__measure_ask *ask, int checkpoint, struct espl__buf *b)
+set_alone(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 {
-	uint32_t before = ask->least > 3 ? 2 : ask->least - 1;
+	uint32_t before = ask->least > 2 ? 2 : 1;
 
-	if (!checkpoint)
+	if (!paused)
 		espl__print(b, "algorithm={ use=\"stages\"; stages=( (1, %u) ); }\n", ask->most + 1);
 	else
 		espl__print(b, "algorithm={ use=\"stages\"; stages=( (1, %u), (1, %u) ); }\n", before + 1,
@@ -197,7 +192,7 @@ set_packed(const struct espl__measure_ask *ask, struct espl__buf *b)
 
 /* What the measurement sets, one a line. */
 static void
-write_sets(const struct espl__measure_ask *ask, int checkpoint, struct espl__buf *b)
+write_sets(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 {
 	char money[32];
 
@@ -205,7 +200,7 @@ write_sets(const struct espl__measure_ask *ask, int checkpoint, struct espl__buf
 	if (ask->packing > 1)
 		set_packed(ask, b);
 	else
-		set_alone(ask, checkpoint, b);
+		set_alone(ask, paused, b);
 	if (ask->subject->offer != NULL) {
 		espl__print(b, " offer=");
 		espl__print_quoted(b, ask->subject->offer);
@@ -223,7 +218,7 @@ write_sets(const struct espl__measure_ask *ask, int checkpoint, struct espl__buf
 }
 
 static espl_status
-load(struct measure *m, int checkpoint, struct espl__diag *diag)
+load(struct measure *m, struct espl__diag *diag)
 {
 	const struct espl__measure_ask *ask = m->ask;
 	struct espl__buf text = { NULL, 0, 0 };
@@ -232,7 +227,7 @@ load(struct measure *m, int checkpoint, struct espl__diag *diag)
 	uint32_t     count = ask->set_count;
 	espl_status  status;
 
-	write_sets(ask, checkpoint, &text);
+	write_sets(ask, m->paused, &text);
 	sets = espl__realloc(NULL, count + 16, sizeof *sets);
 	for (uint32_t i = 0; i < count; i++)
 		sets[i] = ask->sets[i];
@@ -302,10 +297,6 @@ judge(struct measure *m, espl_status status, const struct espl__exec_summary *su
 		return trial_failed(m, diag);
 	if (status != ESPL_OK)
 		return status;
-	if (to->iteration.count == 0 && m->late && m->first.count > 0) {
-		to->iteration = m->first;
-		to->rough = 1;
-	}
 	/* Stopped, but not by us: the machine's trouble. */
 	if (summary->how == ESPL__RUN_FAILED || (summary->how == ESPL__RUN_INTERRUPTED && m->wish == 0))
 		return espl__fail(diag, ESPL_E_REMOTE, "%s", summary->text);
@@ -320,8 +311,9 @@ judge(struct measure *m, espl_status status, const struct espl__exec_summary *su
 	if (!m->late)
 		return espl__fail(diag, ESPL_E_REMOTE, "the trial was complete before an iteration could be "
 		                  "timed");
-	(void)espl__fail(diag, ESPL_E_REMOTE, "no iteration ended within %s",
-	                 espl__format_short(m->ask->limit, limit));
+	to->end = ESPL__MEASURE_LATE;
+	(void)espl__fail(diag, ESPL_E_REMOTE, "within %s no iteration could be timed beyond the first, which "
+	                 "warms up", espl__format_short(m->ask->limit, limit));
 	espl__hint(diag, "--time-limit gives it longer");
 	return ESPL_E_REMOTE;
 }
@@ -370,12 +362,8 @@ espl__measure(const struct espl__measure_ask *ask, struct espl__measurement *to,
 	m.ask = ask;
 	m.to = to;
 	m.failed = ESPL_NONE;
-	m.running = ESPL_NEVER;
-	status = load(&m, 1, diag);
-	if (status == ESPL_OK && !m.session.config->trial.checkpoint) {
-		espl__session_free(&m.session);
-		status = load(&m, 0, diag);
-	}
+	m.paused = ask->checkpoint && ask->packing == 1;
+	status = load(&m, diag);
 	if (status == ESPL_OK)
 		status = espl__session_check(&m.session, 0, diag);
 	if (status == ESPL_OK) {

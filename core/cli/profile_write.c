@@ -78,7 +78,7 @@ put_together(const struct espl__profiled *p, struct around *to)
 		const struct espl__measurement *m = &p->list[i];
 		double each = m->iteration.mean;
 
-		if (m->begin.count > 0 && !m->rough)
+		if (m->begin.count > 0)
 			espl__tally_add(&to->start, fmax(0, m->begin.mean - each));
 		if (m->begin.count > 0 && m->again.count > 0)
 			espl__tally_add(&to->restore, m->again.mean - m->begin.mean);
@@ -341,9 +341,12 @@ espl__profiled_text(const struct espl__profiled *p, struct espl__buf *b)
 	espl__print_clean(b, p->session->config->name);
 	espl__print(b, ": a trial on ");
 	espl__print_clean(b, p->subject->device);
-	espl__print(b, "\n  measured as ");
-	espl__print_params(b, p->subject->json, "  ");
 	espl__print(b, "\n");
+	if (strcmp(p->subject->json, "{}") != 0) {
+		espl__print(b, "  measured as ");
+		espl__print_params(b, p->subject->json, "  ");
+		espl__print(b, "\n");
+	}
 	text_tables(p, b);
 	espl__print(b, "\n");
 	text_latency("start", &around.start, b);

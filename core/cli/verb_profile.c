@@ -73,6 +73,7 @@ load(struct profiling *p, struct espl__diag *diag)
 	p->ask.sets = p->sets;
 	p->ask.set_count = count;
 	p->ask.subject = &p->subject;
+	p->ask.checkpoint = p->session.config->trial.checkpoint;
 	status = espl__session_real(&p->session, diag);
 	if (status != ESPL_OK && p->session.config->trial.curves == NULL && diag->hint[0] != '\0')
 		(void)snprintf(diag->hint, sizeof diag->hint, "a trial is measured where it can run, as with "
@@ -154,7 +155,7 @@ note(struct profiling *p, const char *format, ...)
 static void
 tell(const struct profiling *p, const struct espl__measurement *m)
 {
-	char mean[32], sd[32], took[32], where[48];
+	char mean[32], sd[32], took[32], where[48], spread[48] = "";
 
 	if (p->quiet)
 		return;
@@ -162,9 +163,11 @@ tell(const struct profiling *p, const struct espl__measurement *m)
 		(void)snprintf(where, sizeof where, "%u on a GPU", m->packing);
 	else
 		(void)snprintf(where, sizeof where, "%u GPU%s", m->gpus, m->gpus == 1 ? "" : "s");
-	espl__log(ESPL_INFO, "%s: %s an iteration, sd %s (%llu timed, %s)", where,
-	          espl__format_latency(m->iteration.mean, mean),
-	          espl__format_latency(espl__tally_sd(&m->iteration), sd),
+	if (m->iteration.count > 1)
+		(void)snprintf(spread, sizeof spread, ", sd %s",
+		               espl__format_latency(espl__tally_sd(&m->iteration), sd));
+	espl__log(ESPL_INFO, "%s: %s an iteration%s (%llu timed, %s)", where,
+	          espl__format_latency(m->iteration.mean, mean), spread,
 	          (unsigned long long)m->iteration.count, espl__format_seconds(m->elapsed_s, took));
 }
 
@@ -198,9 +201,6 @@ measure(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__measure
 	ESPL__GROW(p->all.list, p->all.cap, p->all.wides + p->all.packs + 1);
 	p->all.list[p->all.wides + p->all.packs] = *to;
 	tell(p, to);
-	if (to->rough)
-		note(p, "%u GPU%s: the time limit came after the first iteration, which stands for all", gpus,
-		     gpus == 1 ? "" : "s");
 	return ESPL_OK;
 }
 
@@ -231,6 +231,28 @@ placeable(const struct profiling *p, uint32_t gpus)
 	return p->session.config->trial.colocate && node > 0 && gpus > node ? gpus - gpus % node : gpus;
 }
 
+/* Its last line is a part of the failure's text already. */
+static void
+show_log(const struct espl__measurement *m)
+{
+	struct espl__buf clean = { NULL, 0, 0 };
+	const char *at = m->log;
+
+	if (strchr(at, '\n') == NULL)
+		return;
+	espl__log(ESPL_INFO, "what the trial printed last:");
+	for (size_t length; *at != '\0'; at += length + (at[length] != '\0')) {
+		char *line = espl__format("%.*s", (int)(length = strcspn(at, "\n")), at);
+
+		espl__print(&clean, "  ");
+		espl__print_clean(&clean, line);
+		espl__print(&clean, "\n");
+		free(line);
+	}
+	(void)fwrite(clean.data, 1, clean.size, stderr);
+	espl__buf_free(&clean);
+}
+
 static espl_status
 measure_wide(struct profiling *p, struct espl__diag *diag)
 {
@@ -247,15 +269,15 @@ measure_wide(struct profiling *p, struct espl__diag *diag)
 		espl_status status = measure(p, gpus, 1, &end, &m, diag);
 		uint32_t    before = p->all.wides > 0 ? p->all.list[p->all.wides - 1].gpus : 0;
 
-		if (end == ESPL__MEASURE_BROKE && p->all.wides > 0) {
-			note(p, "%u GPUs: not measured, the budget is used up", gpus);
+		if ((end == ESPL__MEASURE_BROKE || end == ESPL__MEASURE_LATE) && p->all.wides > 0) {
+			note(p, "%u GPUs: %s", gpus, diag->text);
 			*diag = (struct espl__diag)ESPL__DIAG_INIT;
 			return ESPL_OK;
 		}
 		if (end == ESPL__MEASURE_FAILED && p->all.wides > 0)
 			espl__hint(diag, "on %u it trained; trial.gpus_max = %u keeps it there", before, before);
-		if (end == ESPL__MEASURE_FAILED && m.log[0] != '\0')
-			espl__log(ESPL_ERROR, "what the trial printed last:\n%s", m.log);
+		if (end == ESPL__MEASURE_FAILED)
+			show_log(&m);
 		if (status != ESPL_OK)
 			return status;
 		p->all.wides++;
@@ -285,9 +307,11 @@ measure_packed(struct profiling *p, struct espl__diag *diag)
 	for (packing = 2; packing <= most; packing += packing < 4 ? 1 : packing) {
 		espl_status status = measure(p, 1, packing, &end, &m, diag);
 
-		if (end == ESPL__MEASURE_FAILED || end == ESPL__MEASURE_BROKE) {
-			note(p, "%u on a GPU: %s; trial.packing_max = %u stops before it", packing, diag->text,
-			     p->all.packs > 0 ? p->all.list[p->all.wides + p->all.packs - 1].packing : 1);
+		if (status != ESPL_OK && end != 0 && end != ESPL__MEASURE_STOPPED) {
+			note(p, "%u on a GPU: %s", packing, diag->text);
+			if (end == ESPL__MEASURE_FAILED)
+				note(p, "trial.packing_max = %u keeps from trying that",
+				     packing > 4 ? packing / 2 : packing - 1);
 			espl__log(ESPL_WARN, "%u on a GPU: %s", packing, diag->text);
 			*diag = (struct espl__diag)ESPL__DIAG_INIT;
 			return ESPL_OK;

@@ -43,9 +43,8 @@ static const struct espl__flag plan_flags[] = {
 };
 static const struct espl__flag profile_flags[] = {
 	{ "output", 'o', "PROFILE.json", "write the profile there too" },
-	{ "iterations", 'n', "N", "time N iterations on each number of GPUs; default 3 to 20, until the mean "
-	                          "is known to about 2 %" },
-	{ "time-limit", 't', "SPAN", "let a trial train no longer than that on each; default 10m, 0s none" },
+	{ "iterations", 'n', "N", "time N iterations on each; default 3 to 20, as many as it takes" },
+	{ "time-limit", 't', "SPAN", "train no longer than that on each; default 10m, 0s none" },
 	SET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
 static const struct espl__flag json_flags[] = { JSON_FLAG, END_FLAGS };

@@ -284,7 +284,7 @@ draw_curve(struct curves *c, const struct curve *curve, const char *weight)
 			c->outside++;
 		x = espl__html_at(&c->x, (double)p->iteration);
 		y = espl__html_at(&c->y, p->metric);
-		espl__print(b, curve->count == 1 ? "<circle r=\"2\" cx=\"" : i == 0 ? "M" : "L");
+		espl__print(b, curve->count == 1 ? "<circle r=\"2.4\" cx=\"" : i == 0 ? "M" : "L");
 		espl__html_number(b, x);
 		espl__print(b, curve->count == 1 ? "\" cy=\"" : " ");
 		espl__html_number(b, y);

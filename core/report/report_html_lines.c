@@ -39,7 +39,8 @@ level(struct steps *s)
 	double sum = 0;
 	size_t i, n = 0;
 
-	qsort(s->list, s->count, sizeof *s->list, by_time);
+	if (s->count > 0)
+		qsort(s->list, s->count, sizeof *s->list, by_time);
 	for (i = 0; i < s->count; i++) {
 		sum += s->list[i].delta;
 		if (n == 0 || s->list[n - 1].at_s < s->list[i].at_s)

@@ -55,7 +55,8 @@ sum_up(struct espl__html *h, struct changes *c)
 	double at = 0, usd = 0, rate = 0;
 	size_t i;
 
-	qsort(c->list, c->count, sizeof *c->list, by_time);
+	if (c->count > 0)
+		qsort(c->list, c->count, sizeof *c->list, by_time);
 	add_point(h, 0, 0);
 	for (i = 0; i < c->count; i++) {
 		const struct change *x = &c->list[i];

@@ -27,10 +27,10 @@ class Wrong(Exception):
 
 
 class Espalier:
-    """The program, and how often it was asked."""
+    """The program, how often it was asked, and how many of its best plans it could not prove."""
 
     def __init__(self, program):
-        self.program, self.calls = program, 0
+        self.program, self.calls, self.unproven = program, 0, 0
 
     def ask(self, *arguments):
         try:
@@ -55,15 +55,15 @@ class Espalier:
         more = ["--gpus=" + ",".join(map(str, gpus))] if gpus else []
         answer = json.loads(self._file("plan", name, sets, *more))
         if not answer["feasible"] and not gpus:
-            return None
+            raise Wrong(f"{name}.cfg: no plan of '{allocator}' keeps the deadline")
+        self.unproven += "elastic-exact" in (allocator or "") and not answer["optimal"]
         return {"jct_s": answer["predicted"]["jct_s"]["mean"],
                 "cost_usd": answer["predicted"]["cost_usd"]["mean"],
                 "gpus": [s["gpus"] for s in answer["stages"]],
                 "per_trial": [s["gpus_per_trial"] for s in answer["stages"]],
                 "nodes": [s["nodes"] for s in answer["stages"]],
                 "trials": [s["trials"] for s in answer["stages"]],
-                "iterations": [s["iterations"] for s in answer["stages"]],
-                "optimal": answer["optimal"]}
+                "iterations": [s["iterations"] for s in answer["stages"]]}
 
     def simulate(self, name, allocator=None, **sets):
         """What the executor does on a virtual clock: its events, the summary last."""
@@ -210,13 +210,11 @@ def table2(espalier):
     words["six_nodes"] = usd(6 * PRICE * seconds("19:24") / 3600)
     words["six_saving"] = f"{100 * (1 - 15.68 / (6 * PRICE * seconds('19:24') / 3600)):.0f}"
     words["naive20"] = f"{plans[20]['naive']['per_trial'][0]} GPUs a trial, {usd(plans[20]['naive']['cost_usd'])}"
-    proven = all(plans[d]["elastic"]["optimal"] for d in plans)
     ordered = list(savings.values())
     checks = {"table 2: elastic is cheaper than static at 20, 30 and 40 minutes":
               all(s["ours"] > 0 for s in ordered),
               "table 2: the saving shrinks from 20 to 40 minutes":
               ordered[0]["ours"] > ordered[-1]["ours"],
-              "table 2: the elastic plans are proven to be the cheapest": proven,
               "table 2: the executor takes and pays what the plan said, within 0.1 %":
               all(abs(done[d][n][key] / plans[d][n][key] - 1) < 1e-3
                   for d in done for n in done[d] for key in ("jct_s", "cost_usd"))}
@@ -526,6 +524,7 @@ def main():
         words.update(said)
         checks.update(held)
         sys.stderr.write(f" {espalier.calls - calls} calls, {time.monotonic() - began:.1f} s\n")
+    checks["all: every plan of `elastic-exact` is proven to be the cheapest"] = espalier.unproven == 0
     words["calls"] = f"{espalier.calls - 1:,}"
     words["checks"] = "\n".join(f"- [{'x' if held else ' '}] {what}" for what, held in checks.items())
     if arguments.only:

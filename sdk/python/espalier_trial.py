@@ -109,6 +109,13 @@ class Run:
         except OSError:
             pass
 
+    def _drain(self):
+        try:
+            while self._wake[0].recv(64):
+                pass
+        except OSError:
+            pass
+
     def _on_term_forked(self):
         """A process forked from this one, a data loader's for example, has its handler too.  Asked
         together with its parent it stays, as that does, which still needs it to get to the end of
@@ -151,6 +158,8 @@ class Run:
             line["finished"] = True
         self._send(line)
         answer = "pause" if self._terminated else self._answer()
+        if self._terminated:                   # the notice is taken: what is forked may end now
+            self._drain()
         return self.follow(self._verdict(answer, finished))
 
     def follow(self, verdict):

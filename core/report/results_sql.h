@@ -1,0 +1,41 @@
+/* results_sql.h - the statements with which results.c writes; the tables are in schema.c. */
+#ifndef ESPL__RESULTS_SQL_H
+#define ESPL__RESULTS_SQL_H
+
+enum statement {
+	PUT_META, PUT_TRIAL, SET_TRIAL, SET_USAGE, PUT_REPORT, PUT_NAME, PUT_METRIC, PUT_GANG,
+	SET_GANG, PUT_NODE, PUT_CHARGE, PUT_GROUP, END_GROUP, PUT_DECISION, PUT_NOTE, PUT_PREDICTION,
+	PUT_PLAN, BEGIN, COMMIT,
+	STATEMENT_COUNT
+};
+
+static const char *const statement_sql[STATEMENT_COUNT] = {
+	[PUT_META] = "INSERT OR REPLACE INTO meta VALUES (?1, ?2)",
+	[PUT_TRIAL] = "INSERT OR REPLACE INTO trials VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+	              " ?11, ?12, ?12, ?13)",
+	[SET_TRIAL] = "UPDATE trials SET tag = ?2, group_id = ?3, state = ?4, iteration = ?5,"
+	              " budget = ?6, checkpoint = ?7, metric = ?8, gpu_s = ?9, cost_usd = ?10,"
+	              " changed_s = ?11 WHERE id = ?1",
+	[SET_USAGE] = "UPDATE trials SET gpu_s = ?2, cost_usd = ?3 WHERE id = ?1",
+	[PUT_REPORT] = "INSERT OR REPLACE INTO reports VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+	[PUT_NAME] = "INSERT OR REPLACE INTO metric_names VALUES (?1, ?2)",
+	[PUT_METRIC] = "INSERT OR REPLACE INTO metrics VALUES (?1, ?2, ?3, ?4)",
+	[PUT_GANG] = "INSERT OR REPLACE INTO gangs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, NULL)",
+	[SET_GANG] = "UPDATE gangs SET state = ?2, running_s = coalesce(?3, running_s),"
+	             " ended_s = ?4, text = ?5 WHERE id = ?1",
+	[PUT_NODE] = "INSERT INTO nodes VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"
+	             " ?14) ON CONFLICT (id) DO UPDATE SET state = ?5, gpus = ?4,"
+	             " booting_s = coalesce(booting_s, ?7), ready_s = coalesce(ready_s, ?8),"
+	             " notice_s = coalesce(notice_s, ?9), ended_s = ?10, billed_from_s = ?11,"
+	             " price_hour = ?12, charged_usd = ?13, why = coalesce(?14, why)",
+	[PUT_CHARGE] = "INSERT INTO charges VALUES (?1, ?2, ?3)",
+	[PUT_GROUP] = "INSERT OR REPLACE INTO groups VALUES (?1, ?2, ?3, ?4, NULL)",
+	[END_GROUP] = "UPDATE groups SET ended_s = ?2 WHERE id = ?1",
+	[PUT_DECISION] = "INSERT INTO decisions VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6)",
+	[PUT_NOTE] = "INSERT INTO notes VALUES (NULL, ?1, ?2, ?3, ?4, ?5)",
+	[PUT_PREDICTION] = "INSERT INTO predictions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+	[PUT_PLAN] = "INSERT INTO plan VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+	[BEGIN] = "BEGIN",
+	[COMMIT] = "COMMIT"
+};
+#endif
