@@ -146,9 +146,10 @@ espl__plan_allocator(struct espl__session *s, const char *name, struct espl__are
 		for (uint32_t i = 0; i < group->child_count; i++) {
 			const char *option = group->children[i]->name;
 
-			/* What not even the file's allocator knows is still complained of. */
+			/* Dropped is what the file's allocator alone knows; what neither knows is complained of. */
 			if (before == after || (strcmp(option, "use") != 0 &&
-			                        shared(option_of(before, option), option_of(after, option))))
+			                        (option_of(before, option) == NULL ||
+			                         shared(option_of(before, option), option_of(after, option)))))
 				children[kept->child_count++] = group->children[i];
 		}
 		s->config->allocator.group = kept;

@@ -18,7 +18,8 @@ struct espl__subject {
 	uint32_t gpus, nodes_max;	/* of the offer; gpus 0: not known                      */
 	uint64_t digest;		/* of all that the profile depends on                   */
 };
-espl_status espl__subject_find(const struct espl__session *, struct espl__subject *, struct espl__diag *);
+espl_status espl__subject_find(const struct espl__session *, struct espl__subject *,
+                               struct espl__diag *);
 void        espl__subject_free(struct espl__subject *);
 
 /* ---- profile_measure.c: one measurement, an ordinary run in a folder of its own ---- */
@@ -57,7 +58,8 @@ struct espl__measurement {
 	char       log[2048];		/* FAILED: the end of what the trial printed            */
 };
 /* MEASURED with at least one iteration timed, or the diag says why not. */
-espl_status espl__measure(const struct espl__measure_ask *, struct espl__measurement *, struct espl__diag *);
+espl_status espl__measure(const struct espl__measure_ask *, struct espl__measurement *,
+                          struct espl__diag *);
 
 /* ---- profile_write.c: all measurements as a profile, and as a table ---- */
 

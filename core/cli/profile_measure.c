@@ -179,11 +179,13 @@ set_alone(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 	espl__print(b, "allocator={ use=\"static\"; gpus=%u;", ask->gpus);
 }
 
-/* `fair` lets trials share where the profile says that it helps: it is told so. */
+/* `fair` lets trials share where the profile says that it helps: it is told so.  Who began early
+ * must not be done before those that began late have been timed beside it. */
 static void
 set_packed(const struct espl__measure_ask *ask, struct espl__buf *b)
 {
-	espl__print(b, "algorithm={ use=\"stages\"; stages=( (%u, %u) ); }\n", ask->packing, ask->most + 1);
+	espl__print(b, "algorithm={ use=\"stages\"; stages=( (%u, %u) ); }\n", ask->packing,
+	            2 * ask->most + 2);
 	espl__print(b, "trial.profile={ iteration=\"%.9fs\"; packing=( (1, 1.0)", ask->iteration_s);
 	for (uint32_t i = 2; i <= ask->packing; i++)
 		espl__print(b, ", (%u, %u.0)", i, i);
@@ -346,7 +348,8 @@ drive(struct measure *m, struct espl__exec_summary *summary, struct espl__diag *
 }
 
 espl_status
-espl__measure(const struct espl__measure_ask *ask, struct espl__measurement *to, struct espl__diag *diag)
+espl__measure(const struct espl__measure_ask *ask, struct espl__measurement *to,
+              struct espl__diag *diag)
 {
 	struct measure m;
 	struct espl__exec_summary summary;

@@ -12,6 +12,7 @@
 #include "base/text.h"
 #include "cli/interrupt.h"
 #include "cli/profile.h"
+#include "plugin/registry.h"
 #include "report/totals.h"
 
 #define LEAST 3
@@ -57,6 +58,30 @@ read_flags(struct profiling *p, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* Only what runs can be measured. */
+static espl_status
+check_real(const struct espl__session *s, struct espl__diag *diag)
+{
+	const struct espl__node   *trial = espl__node_get(espl__tree_root(s->config->tree), "trial");
+	const struct espl__node   *use = espl__node_get(s->config->cloud.group, "use");
+	const struct espl__plugin *plugin;
+
+	if (s->config->trial.curves != NULL) {
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, trial->file, trial->line,
+		                    "recorded curves run nowhere, so there is nothing to measure");
+		espl__hint(diag, "write trial.profile by hand, or give the curves a column of seconds");
+		return ESPL_E_CONFIG;
+	}
+	if (use != NULL && espl__plugin_find(ESPL_CLOUD, s->config->cloud.use, &plugin, NULL) == ESPL_OK
+	    && (plugin->desc->caps & ESPL_CAP_SIMULATED) != 0) {
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, use->file, use->line,
+		                    "cloud '%s' has no machines to measure on", s->config->cloud.use);
+		espl__hint(diag, "measure where a trial can run: --set 'cloud={ use=\"local\"; }'");
+		return ESPL_E_CONFIG;
+	}
+	return espl__session_real(s, diag);
+}
+
 /* The configuration without a profile: the file that it names may be the one to be made. */
 static espl_status
 load(struct profiling *p, struct espl__diag *diag)
@@ -66,7 +91,8 @@ load(struct profiling *p, struct espl__diag *diag)
 
 	p->sets = espl__realloc(p->sets, count + (size_t)1, sizeof *p->sets);
 	p->sets[count++] = "trial.profile=\"auto\"";
-	status = espl__session_load(p->args->positional[0], p->sets, count, ESPL__NEED_TRIAL, &p->session, diag);
+	status = espl__session_load(p->args->positional[0], p->sets, count, ESPL__NEED_TRIAL, &p->session,
+	                            diag);
 	if (status != ESPL_OK)
 		return status;
 	p->ask.file = p->args->positional[0];
@@ -74,13 +100,7 @@ load(struct profiling *p, struct espl__diag *diag)
 	p->ask.set_count = count;
 	p->ask.subject = &p->subject;
 	p->ask.checkpoint = p->session.config->trial.checkpoint;
-	status = espl__session_real(&p->session, diag);
-	if (status != ESPL_OK && p->session.config->trial.curves == NULL && diag->hint[0] != '\0')
-		(void)snprintf(diag->hint, sizeof diag->hint, "a trial is measured where it can run, as with "
-		               "--set 'cloud={ use=\"local\"; }'");
-	else if (status != ESPL_OK && p->session.config->trial.curves != NULL)
-		(void)snprintf(diag->hint, sizeof diag->hint, "what recorded curves take is told by "
-		               "trial.profile, or by their own column of seconds");
+	status = check_real(&p->session, diag);
 	return status == ESPL_OK ? espl__subject_find(&p->session, &p->subject, diag) : status;
 }
 
@@ -217,8 +237,8 @@ widest(struct profiling *p)
 	if (most != ESPL_ANY)
 		return most;
 	most = s->gpus > c->trial.gpus_min ? s->gpus : c->trial.gpus_min;
-	note(p, "nothing limits the GPUs of a trial: measured up to %u, a node's; trial.gpus_max sets "
-	     "another limit", most);
+	note(p, "nothing limits the GPUs of a trial: measured up to %u; trial.gpus_max sets another limit",
+	     most);
 	return most;
 }
 

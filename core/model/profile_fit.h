@@ -8,7 +8,8 @@
 /* Mean and spread of what was added, in one pass (Welford). */
 struct espl__tally { uint64_t count; double mean, squares; };
 void   espl__tally_add(struct espl__tally *, double);
-void   espl__tally_merge(struct espl__tally *, const struct espl__tally *);	/* as if all had been added */
+/* As if the other's had been added, too. */
+void   espl__tally_merge(struct espl__tally *, const struct espl__tally *);
 double espl__tally_sd(const struct espl__tally *);	/* of the sample; 0 below two values       */
 /* Standard error of the mean as a part of the mean; INFINITY below two values or at mean 0. */
 double espl__tally_error(const struct espl__tally *);

@@ -155,7 +155,8 @@ spread_of_best(const struct curves *c, double *v, double *middle)
 static void
 frame_metric(struct curves *c)
 {
-	double  *v = espl__alloc((c->point_count + (size_t)c->count + 1) * sizeof *v), low, high, sign, spread, middle;
+	double  *v = espl__alloc((c->point_count + (size_t)c->count + 1) * sizeof *v);
+	double   low, high, sign, spread, middle, ratio;
 	uint32_t i, k;
 
 	sign = c->h->r->totals.maximize ? -1 : 1;
@@ -177,7 +178,8 @@ frame_metric(struct curves *c)
 	c->y.high = sign > 0 ? high : -low;
 	spread = spread_of_best(c, v, &middle);
 	free(v);
-	if (c->y.low > 0 && c->y.high / c->y.low >= 30 && (high - low > 15 * spread || c->y.high / c->y.low >= 100)) {
+	ratio = c->y.low > 0 ? c->y.high / c->y.low : 0;
+	if (ratio >= 100 || (ratio >= 30 && high - low > 15 * spread)) {
 		c->y.kind = ESPL__HTML_LOG;
 		c->y.low /= 1.15;
 		c->y.high *= 1.15;
@@ -191,7 +193,7 @@ frame_metric(struct curves *c)
 		c->y.low -= c->y.kind == ESPL__HTML_BENT ? spread : low;
 		c->y.high += low;
 	}
-	if (!isfinite(c->y.low) || !isfinite(c->y.high) || !isfinite(c->y.high - c->y.low) || !(c->y.high > c->y.low))
+	if (!isfinite(c->y.high - c->y.low) || !(c->y.high > c->y.low))
 		c->y = (struct espl__html_axis){ .low = -1, .high = 1, .from = c->y.from, .to = c->y.to };
 }
 

@@ -65,7 +65,8 @@ time_tile(struct espl__html *h)
 		(void)snprintf(long_text, sizeof long_text, "%s", espl__html_seconds(p->ends_s, text[0]));
 		if (p->ends_sd_s > 1e-3)
 			spread(long_text, sizeof long_text, espl__html_seconds(p->ends_s, text[0]),
-			       espl__html_seconds(p->ends_sd_s, text[1]), espl__html_seconds(p->ends_p95_s, text[2]));
+			       espl__html_seconds(p->ends_sd_s, text[1]),
+			       espl__html_seconds(p->ends_p95_s, text[2]));
 		beside(h, h->plan_count == 1 ? "plan" : i == 0 ? "first plan" : "last plan", long_text, t->jct_s,
 		       p->ends_s);
 	}
@@ -163,7 +164,8 @@ espl__html_head(struct espl__html *h)
 {
 	static const char *const keys[] = { "algorithm", "allocator", "placer", "cloud", "seed" };
 	const struct espl__totals *t = &h->r->totals;
-	const char *good = strcmp(t->status, "done") == 0 ? "good" : strcmp(t->status, "failed") == 0 ? "bad" : "mid";
+	const char *good = strcmp(t->status, "done") == 0 ? "good"
+	                   : strcmp(t->status, "failed") == 0 ? "bad" : "mid";
 	struct espl__buf *b = &h->b;
 	size_t i;
 

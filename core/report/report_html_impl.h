@@ -89,6 +89,11 @@ struct espl__html_trial *espl__html_trial(struct espl__html *, int64_t id);	/* o
 /* "stage 1", "bracket 0, stage 1", "up to iteration 9"; "" for ESPL__HTML_NO_STAGE. */
 void        espl__html_stage_name(const struct espl__html *, uint32_t stage, struct espl__buf *);
 uint32_t    espl__html_colour(const struct espl__html *, uint32_t stage);
+/* A stage as a plan had it; `plan` ESPL__HTML_LAST: as the last plan but the first that still had
+ * it to come.  NULL: it had none such. */
+#define ESPL__HTML_LAST UINT32_MAX
+const struct espl__html_row *espl__html_planned(const struct espl__html *, uint32_t plan, int64_t bracket,
+                                                int64_t stage);
 /* All trials, the furthest and best first; free() it. */
 uint32_t   *espl__html_ranked(const struct espl__html *);
 

@@ -289,7 +289,7 @@ draw_money(struct espl__html *h)
 		part(&parts[2], h->fixed->stages[i].starts_s, h->fixed->stages[i].ends_s,
 		     h->fixed->stages[i].cost_usd);
 	for (i = 0; i < 3; i++)
-		most = spent_by(&parts[i], end_of(&parts[i])) > most ? spent_by(&parts[i], end_of(&parts[i])) : most;
+		most = fmax(most, spent_by(&parts[i], end_of(&parts[i])));
 	if (most > 0) {
 		y.high = budget > most && budget < most * 1.5 ? budget * 1.03 : most * 1.05;
 		espl__print(&h->b, "<section><h2>Cost over time</h2>\n");

@@ -46,7 +46,7 @@ each(struct espl__html *h, const char *sql, row_fn *take)
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }
 
-/* ---- nodes, trials, plans ------------------------------------------------------------------------ */
+/* ---- nodes, trials, plans -------------------------------------------------------------------- */
 
 static void
 take_node(struct espl__html *h, sqlite3_stmt *st)
@@ -128,6 +128,22 @@ take_plan(struct espl__html *h, sqlite3_stmt *st)
 	p->row = p->row_count = 0;
 }
 
+const struct espl__html_row *
+espl__html_planned(const struct espl__html *h, uint32_t plan, int64_t bracket, int64_t stage)
+{
+	uint32_t first = plan == ESPL__HTML_LAST ? 1 : plan, at = plan == ESPL__HTML_LAST ? h->plan_count : plan + 1;
+	uint32_t i;
+
+	for (; at > first; at--)
+		for (i = 0; i < h->plans[at - 1].row_count; i++) {
+			const struct espl__html_row *r = &h->rows[h->plans[at - 1].row + i];
+
+			if (r->stage == stage && r->bracket == bracket)
+				return r;
+		}
+	return NULL;
+}
+
 /* In the order of their plans, as these are. */
 static void
 take_row(struct espl__html *h, sqlite3_stmt *st)
@@ -158,7 +174,7 @@ take_row(struct espl__html *h, sqlite3_stmt *st)
 	r->warm = sqlite3_column_int64(st, 12);
 }
 
-/* ---- stages ------------------------------------------------------------------------------------------ */
+/* ---- stages ---------------------------------------------------------------------------------- */
 
 static uint32_t
 stage_of(struct espl__html *h, int64_t bracket, int64_t number)
@@ -250,7 +266,7 @@ espl__html_colour(const struct espl__html *h, uint32_t stage)
 	       : (uint32_t)((uint64_t)h->stages[stage].number % ESPL__HTML_COLOURS);
 }
 
-/* ---- gangs, and when their trials changed stage ------------------------------------------------------- */
+/* ---- gangs, and when their trials changed stage ---------------------------------------------- */
 
 static void
 take_slots(struct espl__html *h, struct espl__html_gang *g, const char *json)
@@ -263,7 +279,8 @@ take_slots(struct espl__html *h, struct espl__html_gang *g, const char *json)
 		if (*json < '0' || *json > '9')
 			continue;
 		for (pair[have] = 0; *json >= '0' && *json <= '9'; json++)
-			pair[have] = pair[have] < UINT32_MAX ? pair[have] * 10 + (uint64_t)(*json - '0') : UINT32_MAX;
+			if (pair[have] < UINT32_MAX)
+				pair[have] = pair[have] * 10 + (uint64_t)(*json - '0');
 		json--;
 		if (++have < 2)
 			continue;
@@ -392,7 +409,7 @@ walk_decisions(struct espl__html *h)
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }
 
-/* ---- what became of the stages --------------------------------------------------------------------------- */
+/* ---- what became of the stages --------------------------------------------------------------- */
 
 /* A gang's work for one stage, from..to. */
 static void
@@ -448,7 +465,7 @@ count_gangs(struct espl__html *h)
 	}
 }
 
-/* ---- all of it ---------------------------------------------------------------------------------------------- */
+/* ---- all of it ------------------------------------------------------------------------------- */
 
 /* Up to the end of the run or of the plan; a deadline that is near is in sight. */
 static void

@@ -99,18 +99,38 @@ draw_row(struct espl__html *h, struct strip *s, const struct espl__html_row *r, 
 	draw_box(h, s, &box, y);
 }
 
-static uint32_t
-draw_plan(struct espl__html *h, uint32_t plan, const char *label, double *y)
+static int
+by_start(const void *a, const void *b)
 {
-	const struct espl__html_plan *p = &h->plans[plan];
+	const struct espl__html_row *x = *(const struct espl__html_row *const *)a;
+	const struct espl__html_row *y = *(const struct espl__html_row *const *)b;
+
+	if (x->starts_s != y->starts_s)
+		return x->starts_s < y->starts_s ? -1 : 1;
+	return x < y ? -1 : x > y;	/* one array */
+}
+
+/* The first plan; or of the others, for each stage, the last that had it still to come. */
+static uint32_t
+draw_plan(struct espl__html *h, int anew, const char *label, double *y)
+{
+	const struct espl__html_row **rows = espl__arena_alloc(&h->arena, (h->row_count + (size_t)1) * sizeof *rows);
+	uint32_t from = anew ? h->plans[0].row_count : 0, to = anew ? h->row_count : h->plans[0].row_count;
 	struct strip strip = { { 0 }, 0, 0 };
-	uint32_t i;
+	uint32_t i, count = 0;
 	int      brackets = 0;
 
-	for (i = 0; i < p->row_count; i++)
-		brackets |= h->rows[p->row + i].bracket != 0;
-	for (i = 0; i < p->row_count; i++)
-		draw_row(h, &strip, &h->rows[p->row + i], label, brackets, *y);
+	for (i = from; i < to; i++) {
+		const struct espl__html_row *r = &h->rows[i];
+
+		brackets |= r->bracket != 0;
+		if (!isnan(r->starts_s) && (!anew || espl__html_planned(h, ESPL__HTML_LAST, r->bracket, r->stage) == r))
+			rows[count++] = r;
+	}
+	if (count > 0)
+		qsort(rows, count, sizeof *rows, by_start);
+	for (i = 0; i < count; i++)
+		draw_row(h, &strip, rows[i], label, brackets, *y);
 	if (strip.rows == 0)
 		return 0;
 	espl__html_label(&h->b, "ln", ESPL__HTML_LEFT - 7, *y + 12, label);
@@ -180,7 +200,7 @@ espl__html_strips(struct espl__html *h, double *y)
 	if (h->plan_count > 0)
 		left_out += draw_plan(h, 0, h->plan_count > 1 ? "first plan" : "plan", y);
 	if (h->plan_count > 1)
-		left_out += draw_plan(h, h->plan_count - 1, "last plan", y);
+		left_out += draw_plan(h, 1, "planned anew", y);
 	left_out += draw_stages(h, y);
 	*y += 6;
 	return left_out;

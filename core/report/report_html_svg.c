@@ -275,7 +275,8 @@ next_value(const struct espl__html_axis *a, double step, double v, int i)
 		return v + step;
 	if (a->kind == ESPL__HTML_LOG)
 		return decades > 3 ? v * pow(10, ceil(decades / 6)) : espl__html_round_up(v * 1.5);
-	return round_off(a->middle + a->scale * sinh(bend(a, a->low) + (bend(a, a->high) - bend(a, a->low)) * (i + 1) / 7));
+	v = bend(a, a->low) + (bend(a, a->high) - bend(a, a->low)) * (i + 1) / 7;
+	return round_off(a->middle + a->scale * sinh(v));
 }
 
 /* Money where the unit is "$", whole numbers where it is "GPUs". */

@@ -50,20 +50,6 @@ plan_line(struct espl__html *h, const struct espl__html_row *r, const char *what
 	span_cells(b, r->starts_s, r->ends_s, r->cost_usd, 0);
 }
 
-static const struct espl__html_row *
-planned(const struct espl__html *h, uint32_t plan, const struct espl__html_stage *s)
-{
-	uint32_t i;
-
-	for (i = 0; i < h->plans[plan].row_count; i++) {
-		const struct espl__html_row *r = &h->rows[h->plans[plan].row + i];
-
-		if (r->stage == s->number && r->bracket == s->bracket)
-			return r;
-	}
-	return NULL;
-}
-
 /* What a trial of this stage trains, beyond the stage before. */
 static int64_t
 iterations(const struct espl__html *h, uint32_t stage)
@@ -98,7 +84,8 @@ stage_lines(struct espl__html *h, uint32_t stage)
 	const struct espl__html_row   *first, *last;
 	struct espl__buf *b = &h->b;
 
-	espl__print(b, "<tr class=\"sg\"><td class=\"w\"><i class=\"s%u\"></i>", (unsigned)espl__html_colour(h, stage));
+	espl__print(b, "<tr class=\"sg\"><td class=\"w\"><i class=\"s%u\"></i>",
+	            (unsigned)espl__html_colour(h, stage));
 	espl__html_stage_name(h, stage, b);
 	espl__print(b, "</td><td class=\"w\">%s</td>", isnan(s->ended_s) && h->r->running ? "so far" : "as it ran");
 	count_cell(b, (int64_t)s->trials);
@@ -108,12 +95,12 @@ stage_lines(struct espl__html *h, uint32_t stage)
 	span_cells(b, s->begun_s, isnan(s->ended_s) ? h->now_s : s->ended_s, s->cost_usd, s->shared);
 	if (h->plan_count == 0)
 		return;
-	first = planned(h, 0, s);
-	last = h->plan_count > 1 ? planned(h, h->plan_count - 1, s) : NULL;
+	first = espl__html_planned(h, 0, s->bracket, s->number);
+	last = espl__html_planned(h, ESPL__HTML_LAST, s->bracket, s->number);
 	if (first != NULL)
 		plan_line(h, first, h->plan_count > 1 ? "first plan" : "plan");
 	if (last != NULL)
-		plan_line(h, last, "last plan");
+		plan_line(h, last, "planned anew");
 }
 
 /* Stages of the plan that did not begin (the run ended before, or goes on). */
@@ -132,9 +119,9 @@ stages_to_come(struct espl__html *h)
 		if (k < h->stage_count || i >= STAGES_MAX)
 			continue;
 		(void)snprintf(name, sizeof name, "bracket %lld, stage %lld", (long long)r->bracket, (long long)r->stage);
-		espl__print(&h->b, "<tr class=\"sg\"><td class=\"w\">%s</td><td class=\"w\" colspan=\"9\">did not begin%s"
-		            "</td></tr>\n", r->bracket == 0 ? strchr(name, 's') : name, h->r->running ? " yet" : "");
-		plan_line(h, r, plan > 0 ? "last plan" : "plan");
+		espl__print(&h->b, "<tr class=\"sg\"><td class=\"w\">%s</td><td class=\"w\" colspan=\"9\">did "
+		            "not begin%s</td></tr>\n", r->bracket == 0 ? strchr(name, 's') : name, h->r->running ? " yet" : "");
+		plan_line(h, r, plan > 0 ? "planned anew" : "plan");
 	}
 }
 
@@ -159,7 +146,8 @@ espl__html_stages(struct espl__html *h)
 		stages_to_come(h);
 	espl__print(b, "</tbody></table></div>\n");
 	if (h->stage_count > STAGES_MAX)
-		espl__print(b, "<p class=\"note\">The first %u of %u stages.</p>\n", STAGES_MAX, (unsigned)h->stage_count);
+		espl__print(b, "<p class=\"note\">The first %u of %u stages.</p>\n", STAGES_MAX,
+		            (unsigned)h->stage_count);
 	if (shared)
 		espl__print(b, "<p class=\"note\">* Stages ran side by side: the cost of all is shared out by the GPU "
 		            "time that each used.</p>\n");

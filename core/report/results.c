@@ -329,11 +329,9 @@ on_plan(void *ctx, espl_time now, const struct espl__forecast_stage *stages, uin
 	    at + result->jct_s.p95, result->cost_usd.mean, result->cost_usd.sd, result->cost_usd.p95,
 	    result->data_usd, (int64_t)((plan->flags & ESPL_PLAN_OPTIMAL) != 0), plan->gap);
 	ESPL__GROW(r->planned, r->planned_cap, r->planned_count + count);
-	for (uint32_t i = 0; i < count; i++) {
-		if (stages[i].nodes > 0)	/* else it is over already */
-			r->planned[r->planned_count++] = (struct planned){ stages[i], r->plans,
-				isnan(result->jct_s.mean) ? NAN : at };
-	}
+	for (uint32_t i = 0; i < count; i++)
+		r->planned[r->planned_count++] = (struct planned){ stages[i], r->plans,
+			isnan(result->jct_s.mean) ? NAN : at };
 	r->plans++;
 }
 

@@ -34,7 +34,10 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[PUT_DECISION] = "INSERT INTO decisions VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6)",
 	[PUT_NOTE] = "INSERT INTO notes VALUES (NULL, ?1, ?2, ?3, ?4, ?5)",
 	[PUT_PREDICTION] = "INSERT INTO predictions VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-	[PUT_PLAN] = "INSERT INTO plan VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)",
+	/* Stages that are over keep their rows of the plan before. */
+	[PUT_PLAN] = "INSERT INTO plan SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13"
+	             " WHERE NOT EXISTS (SELECT 1 FROM groups WHERE bracket = ?2 AND stage = ?3 AND"
+	             " ended_s <= (SELECT at_s FROM predictions WHERE plan = ?1))",
 	[BEGIN] = "BEGIN",
 	[COMMIT] = "COMMIT"
 };

@@ -92,12 +92,13 @@ reach() {	# folder...
 report 'executor, model and policies reach nothing outside themselves' "$(
 	reach core/exec core/model core/policy plugins/algorithms plugins/allocators plugins/placers)"
 
-if grep -q 'PATH_CFLAGS.*-ffile-prefix-map' config.status 2>/dev/null; then
+# (Sanitizers tell in which file, by its true name.)
+if [ -z "${SANITIZE_FLAGS-}" ] && grep -q 'PATH_CFLAGS.*-ffile-prefix-map' config.status 2>/dev/null; then
 	report 'programs and plugins hold no path of the folders they were made in' "$(
 		grep -l -a -F -e "${abs_top_srcdir:-$build}/core/" -e "$(pwd)/core/" \
 			espalier espalier-agent espalier-worker $loadable)"
 else
 	number=$((number + 1))
-	echo "ok $number - programs and plugins hold no path of the folders they were made in # SKIP it was not asked for"
+	echo "ok $number - programs and plugins hold no path of the folders they were made in # SKIP not in this build"
 fi
 exit $failed

@@ -15,6 +15,7 @@ export TERM=dumb
 work=$(mktemp -d) || exit 99
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 99
+export XDG_CACHE_HOME=$work/.cache	# no profile that the user keeps
 count=0 failed=0
 
 check() {

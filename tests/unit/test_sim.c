@@ -329,6 +329,33 @@ Test(sim, killed_gangs_save_if_there_is_time)
 	finish(&b);
 }
 
+/* One told to pause saves within trial.save_limit, or has failed; killed while it leaves, it still does. */
+Test(sim, a_pause_has_its_limit)
+{
+	static const char slow[] = "trial = { trainable = \"quadratic\"; save_limit = \"3s\";\n"
+	    " profile = { iteration = \"4s\"; start = \"2s\"; checkpoint = \"5s\"; restore = \"0s\"; }; };\n";
+	const struct espl__event *e;
+	struct bench b;
+
+	make(&b, slow, cloud, NULL);
+	one_node(&b);
+	for (uint64_t i = 1; i <= 3; i++)
+		start(&b, i, i, 1, 1, 0, 0, 9);
+	(void)next(&b, 20, 3);
+	(void)is_report(next(&b, 26, 3), 1, 1);
+	reply(&b, 1, ESPL__PAUSE, 0);
+	reply(&b, 2, ESPL__PAUSE, 0);
+	kill_gang(&b, 2, 2);
+	reply(&b, 3, ESPL__STOP, 0);
+	kill_gang(&b, 3, 2);
+	is_ended(next(&b, 26, 1), 3, ESPL__END_DONE);
+	is_ended(next(&b, 28, 1), 2, ESPL__END_LOST);
+	e = next(&b, 29, 1);
+	is_ended(e, 1, ESPL__END_FAILED);
+	cr_assert_str_eq(e->as.ended.text, "no checkpoint within 3.0s of being told to pause");
+	finish(&b);
+}
+
 /* Every event of a busy little run as the journal would have it. */
 static void
 transcript(struct bench *b, uint64_t seed, int crowd, struct espl__buf *to, double *ends)
