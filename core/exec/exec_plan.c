@@ -311,6 +311,7 @@ espl__exec_plan(struct espl__exec *x, struct espl__diag *diag)
 	} else {
 		status = ask(x, diag);
 	}
+	espl__model_service_stale(&x->model, 1);	/* its tables are large, and seldom asked again */
 	if (status == ESPL_OK && x->planned && x->setup.plan_only)
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "the plan is made");
 	return status;
