@@ -1,7 +1,7 @@
 /* profile.h - what a trial's training takes: measured or told, seconds against GPUs.
  *
  * Throughput is linear between the points of `scaling`, constant after the last (RubberBand,
- * design A15).  All in seconds.  Formats: docs/config.md, `trial.profile`.
+ * docs/model.md).  All in seconds.  Formats: docs/config.md, `trial.profile`.
  */
 #ifndef ESPL__PROFILE_H
 #define ESPL__PROFILE_H

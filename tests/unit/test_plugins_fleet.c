@@ -48,7 +48,7 @@ says(struct espl_kit *kit, espl_status (*call)(struct espl_kit *), const char *t
 
 /* ---- static ------------------------------------------------------------------------------ */
 
-/* RubberBand's table 3, third row (design notes, A6): 15 GPUs are 4 nodes, 3 trials, 4 each. */
+/* RubberBand's table 3, third row (docs/model.md): 15 GPUs are 4 nodes, 3 trials, 4 each. */
 Test(alloc_static, divides_by_stage)
 {
 	struct espl_kit *kit = opened(&allocator_static_LTX_espalier_plugin, "gpus=15", 4, 64);

@@ -217,7 +217,7 @@ extern "C" {
 #define ESPL_TABLE(type_) .head = { (uint32_t)sizeof(type_), 0u }
 
 /* ESPL_PLUGIN(allocator, fair) = { ESPL_HEAD(ESPL_ALLOCATOR, "fair"), ... };  in the file that
- * becomes allocator_fair.so.  The infix lets libltdl link the module in (style.md, 2.4). */
+ * becomes allocator_fair.so.  The infix lets libltdl link the module in. */
 #ifdef __cplusplus
 # define ESPL_EXTERN extern "C"
 #else

@@ -2,7 +2,7 @@
  *
  * One instance per experiment.  Order of calls: the events of one instant first (on_report,
  * on_trial_end, in event order), then one next_group for all of them (a *round*).  So
- * simultaneous arrivals reach the allocator together (design/fluid.md A13), and a trial that
+ * simultaneous arrivals reach the allocator together, and a trial that
  * is continued in the round in which it reached its budget can keep its gang (planning.warm).
  * There is no save or restore: at resume the host replays the events.
  */

@@ -166,7 +166,7 @@ struct espl_model {			/* service ESPL_MODEL (RubberBand 4.2) */
 	espl_status (*overheads)(const struct espl_model *, uint64_t experiment, uint32_t offer,
 	                         struct espl_overheads *);
 	/* Cells for gpus_from..gpus_to at once: the table on which a dynamic program runs
-	 * (design/rubberband.md A24).  Scaling-up (provision, init, data) between stages is the
+	 * (docs/model.md).  Scaling-up (provision, init, data) between stages is the
 	 * planner's to add, from the offer.  cells: the caller's, gpus_to - gpus_from + 1 of
 	 * them.  E_UNKNOWN: no such stage; E_UNSUPPORTED: this host has no stage tables. */
 	espl_status (*stage)(const struct espl_model *, const struct espl_stage_query *,
