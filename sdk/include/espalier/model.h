@@ -80,7 +80,7 @@ struct espl_experiment {
 	espl_time   deadline;		/* an instant; NEVER: none                              */
 	espl_money  budget;		/* INT64_MAX: none                                      */
 	espl_money  spent;		/* so far, its share of the ledger; at most 1 s old     */
-	double      risk;		/* meet the deadline with this probability (cli.md)    */
+	double      risk;		/* meet the deadline with this probability (docs/cli.md) */
 	double      weight;		/* priority among experiments, 1 normal                 */
 	double      data_gb;		/* that each new node downloads                         */
 	const struct espl_spec *spec;	/* NULL: the algorithm declares none                    */
