@@ -1,5 +1,5 @@
-dnl espl_cuda.m4 - the optional CUDA toolkit and NCCL, each in three states.  They are looked for, and
-dnl what is found is said; no module of this version uses them.
+dnl espl_cuda.m4 - the optional CUDA toolkit and NCCL, each in three states.  With both, the module for GPUs
+dnl is built (core/runtime/cuda).
 dnl   auto (default)  looked for quietly; the summary says what was found
 dnl   yes or a path   an error if it is missing
 dnl   no              not looked for
@@ -24,7 +24,7 @@ AC_DEFUN([ESPL_TRY_LINK], [
 
 AC_DEFUN([ESPL_CUDA], [
 	AC_ARG_WITH([cuda],
-		[AS_HELP_STRING([--with-cuda@<:@=PATH@:>@], [look for the CUDA toolkit, which no module of this version uses @<:@auto@:>@])],
+		[AS_HELP_STRING([--with-cuda@<:@=PATH@:>@], [the CUDA toolkit, for the module for GPUs @<:@auto@:>@])],
 		[], [with_cuda=auto])
 	have_cuda=0
 	NVCC=
@@ -51,7 +51,7 @@ AC_DEFUN([ESPL_CUDA], [
 		done
 		AS_IF([test $have_cuda = 1], [
 			AC_MSG_RESULT([$espl_dir])
-			espl_cuda_says="found in $espl_dir; no module of this version uses it"
+			espl_cuda_says="found in $espl_dir"
 			cuda_dir=$espl_dir
 		], [
 			AC_MSG_RESULT([no])
@@ -74,7 +74,7 @@ dnl Needs CUDA: NCCL's header includes CUDA's.
 AC_DEFUN([ESPL_NCCL], [
 	AC_REQUIRE([ESPL_CUDA])
 	AC_ARG_WITH([nccl],
-		[AS_HELP_STRING([--with-nccl@<:@=PATH@:>@], [look for NCCL, which no module of this version uses @<:@auto@:>@])],
+		[AS_HELP_STRING([--with-nccl@<:@=PATH@:>@], [NCCL, for the module for GPUs @<:@auto@:>@])],
 		[], [with_nccl=auto])
 	have_nccl=0
 	NCCL_CPPFLAGS= NCCL_LDFLAGS= NCCL_LIBS=
@@ -104,7 +104,7 @@ AC_DEFUN([ESPL_NCCL], [
 		done
 		AS_IF([test $have_nccl = 1], [
 			AC_MSG_RESULT([$espl_dir])
-			espl_nccl_says="found in $espl_dir; no module of this version uses it"
+			espl_nccl_says="found in $espl_dir; the module for GPUs is built"
 		], [
 			AC_MSG_RESULT([no])
 			NCCL_CPPFLAGS= NCCL_LDFLAGS= NCCL_LIBS=

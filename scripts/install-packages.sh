@@ -6,6 +6,7 @@ set -u
 packages=(build-essential autoconf automake libtool libltdl-dev pkgconf libconfig-dev libjansson-dev
 	libcurl4-openssl-dev libuv1-dev libsqlite3-dev libopenblas-dev zlib1g-dev dataset-fashion-mnist)
 [ "${1:-build}" = check ] && packages+=(libcriterion-dev python3 python3-numpy)
+optional=(coinor-libcbc-dev)	# an engine of allocator milp; a build does without
 
 if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	echo "No apt-get here: assuming that the equivalents of these are installed:" >&2
@@ -13,16 +14,20 @@ if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
 	exit 0
 fi
 
-missing=()
+installed() { [ "$(dpkg-query -W -f='${db:Status-Status}\n' "$1" 2>/dev/null | head -n 1)" = installed ]; }
+missing=() wanted=()
 for package in "${packages[@]}"; do
-	state=$(dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | head -n 1)
-	[ "$state" = installed ] || missing+=("$package")
+	installed "$package" || missing+=("$package")
 done
-[ ${#missing[@]} -eq 0 ] && exit 0
+for package in "${optional[@]}"; do
+	installed "$package" || wanted+=("$package")
+done
+[ ${#missing[@]} -eq 0 ] && [ ${#wanted[@]} -eq 0 ] && exit 0
 
 sudo=()
 if [ "$(id -u)" -ne 0 ]; then
 	if ! command -v sudo >/dev/null; then
+		[ ${#missing[@]} -eq 0 ] && exit 0
 		echo "error: these packages are missing, and only an administrator can install them:" >&2
 		echo "    apt-get install ${missing[*]}" >&2
 		exit 1
@@ -30,10 +35,17 @@ if [ "$(id -u)" -ne 0 ]; then
 	sudo=(sudo)
 fi
 
-echo "Installing: ${missing[*]}" >&2
 apt=("${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 -q)
-"${apt[@]}" update >&2 || echo "warning: apt-get update failed; going on with what is known" >&2
-if ! "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >&2; then
-	echo "error: could not install: ${missing[*]}" >&2
-	exit 1
+if [ ${#missing[@]} -gt 0 ]; then
+	echo "Installing: ${missing[*]}" >&2
+	"${apt[@]}" update >&2 || echo "warning: apt-get update failed; going on with what is known" >&2
+	if ! "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >&2; then
+		echo "error: could not install: ${missing[*]}" >&2
+		exit 1
+	fi
 fi
+for package in "${wanted[@]}"; do
+	echo "Installing: $package (optional)" >&2
+	"${apt[@]}" install -y --no-install-recommends "$package" >&2 ||
+		echo "warning: could not install $package; going on without it" >&2
+done

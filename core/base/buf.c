@@ -47,12 +47,17 @@ espl__put_u8(struct espl__buf *b, uint8_t value)
 	b->data[b->size++] = value;
 }
 
-static void
+/* The compiler makes one store of it where it knows how many bytes there are. */
+static inline void
 put_little(struct espl__buf *b, uint64_t value, unsigned bytes)
 {
+	uint8_t *to;
+
 	espl__buf_reserve(b, bytes);
+	to = b->data + b->size;
 	for (unsigned i = 0; i < bytes; i++)
-		b->data[b->size++] = (uint8_t)(value >> (8 * i));
+		to[i] = (uint8_t)(value >> (8 * i));
+	b->size += bytes;
 }
 
 void
@@ -220,15 +225,17 @@ have(struct espl__reader *r, uint64_t bytes)
 	return !r->bad;
 }
 
-static uint64_t
+static inline uint64_t
 get_little(struct espl__reader *r, unsigned bytes)
 {
+	const uint8_t *at = r->at;
 	uint64_t value = 0;
 
 	if (!have(r, bytes))
 		return 0;
 	for (unsigned i = 0; i < bytes; i++)
-		value |= (uint64_t)*r->at++ << (8 * i);
+		value |= (uint64_t)at[i] << (8 * i);
+	r->at = at + bytes;
 	return value;
 }
 

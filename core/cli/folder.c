@@ -15,6 +15,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "model/earlier.h"
 
 #define INPUT_MAX ((size_t)1 << 30)
 
@@ -49,6 +50,7 @@ espl__folder_find(const char *given, char **dir, struct espl__diag *diag)
 /* ---- inputs --------------------------------------------------------------------------------- */
 
 struct inputs {
+	const struct espl__session *session;
 	const char *dir;
 	char       *names[256];		/* "inputs/NAME", borrowed by the printer till the end   */
 	char       *sources[256];
@@ -81,23 +83,36 @@ taken(const struct inputs *in, const char *name)
 	return 0;
 }
 
+/* What a warm start begins with is kept as it was read: it may be a folder, and of a run that goes on. */
+static espl_status
+write_warm(const struct espl__session *s, const char *to, struct espl__diag *diag)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	espl_status status;
+
+	espl__earlier_print(s->earlier, &text);
+	status = espl__file_write(to, text.data, text.size, diag);
+	espl__buf_free(&text);
+	return status;
+}
+
 /* Called for each input file of the configuration: copies it, says where the copy is. */
 static const char *
 map_input(void *ctx, const struct espl__node *node, const char *absolute)
 {
 	struct inputs *in = ctx;
-	const char    *base = strrchr(absolute, '/');
+	int            warm = node != NULL && node == in->session->config->warm_node;
+	const char    *base = warm ? "/warm-start.csv" : strrchr(absolute, '/');
 	struct stat    st;
 	char          *name, *to;
 	uint32_t       i;
 
-	(void)node;
-	for (i = 0; i < in->count; i++) {
+	for (i = 0; i < in->count && !warm; i++) {
 		if (strcmp(in->sources[i], absolute) == 0)
 			return in->names[i];
 	}
 	/* What is no file (a folder of data, a device) stays where it is. */
-	if (in->status != ESPL_OK || in->count == 256 || stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))
+	if (in->status != ESPL_OK || in->count == 256 || (!warm && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
 		return NULL;
 	base = base != NULL ? base + 1 : absolute;
 	name = espl__format("inputs/%s", base);
@@ -110,9 +125,9 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 	free(to);
 	to = espl__format("%s/%s", in->dir, name);
 	if (in->status == ESPL_OK)
-		in->status = copy_file(absolute, to, in->diag);
+		in->status = warm ? write_warm(in->session, to, in->diag) : copy_file(absolute, to, in->diag);
 	free(to);
-	in->sources[in->count] = espl__strdup(absolute);
+	in->sources[in->count] = espl__strdup(warm ? "" : absolute);
 	in->names[in->count] = name;
 	return in->names[in->count++];
 }
@@ -150,6 +165,7 @@ write_config(const struct espl__session *s, const char *dir, struct espl__diag *
 	uint32_t         i;
 
 	memset(&in, 0, sizeof in);
+	in.session = s;
 	in.dir = dir;
 	in.diag = diag;
 	espl__run_print_mapped(s->config, map_input, &in, &text);

@@ -146,7 +146,7 @@ read_item(struct reader *r, const json_t *object, const struct espl__session *s,
 	item->scaling_count = s->profile->scaling_count;
 	item->packing = s->profile->packing;
 	item->packing_count = s->profile->packing_count;
-	item->offer = ESPL_ANY;
+	item->offer = item->gpu = ESPL_ANY;
 	item->weight = 1;
 	item->start_s = espl__latency_mean(&s->profile->start);
 	item->iterations_left = (uint64_t)ceil(item->work_s / espl__latency_mean(&s->profile->iteration));

@@ -62,6 +62,7 @@ ask(struct espl__session *s, const struct espl__plan_ask *how, struct espl__aren
 	struct finding f = { a, arena };
 	struct espl__exec_summary summary;
 	struct espl__drive drive = { .config = s->config, .space = s->space, .profile = s->profile,
+		.earlier = s->earlier,
 		.simulated = 1, .seed = s->config->seed, .plan_only = 1, .plan_gpus = how->gpus,
 		.plan_gpus_count = how->gpus_count, .tick = on_tick, .ctx = &f };
 

@@ -9,6 +9,7 @@
 #include "cli/given.h"
 #include "exec/executor.h"
 #include "model/curves.h"
+#include "model/earlier.h"
 #include "model/sold.h"
 #include "policy/call.h"
 
@@ -25,6 +26,8 @@ espl__session_load(const char *path, const char *const *sets, uint32_t set_count
 	if (status == ESPL_OK)
 		status = espl__profile_load(s->config->trial.profile, s->config->directory, &s->profile,
 		                            diag);
+	if (status == ESPL_OK)
+		status = espl__session_warm(s, diag);
 	/* A file that cannot be read is the user's to mend, whatever the system calls it. */
 	if (status == ESPL_E_REMOTE || status == ESPL_E_LIMIT) {
 		status = ESPL_E_CONFIG;
@@ -39,6 +42,7 @@ espl__session_load(const char *path, const char *const *sets, uint32_t set_count
 void
 espl__session_free(struct espl__session *s)
 {
+	espl__earlier_free(s->earlier);
 	espl__profile_free(s->profile);
 	espl__space_free(s->space);
 	espl__run_free(s->config);
@@ -105,7 +109,7 @@ make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
 	item->work_s = item->work_total_s =
 		s->profile->guessed ? NAN : espl__latency_mean(&s->profile->iteration);
 	item->started = ESPL_NEVER;
-	item->bracket = item->stage = item->offer = ESPL_ANY;
+	item->bracket = item->stage = item->offer = item->gpu = ESPL_ANY;
 	item->weight = s->config->weight;
 	item->granted.packing = 1;
 	item->unit = 1;
@@ -186,7 +190,7 @@ espl__session_check(const struct espl__session *s, int simulated, struct espl__d
 {
 	const struct espl__run_config *c = s->config;
 	struct espl__exec_setup setup = { .config = c, .space = s->space, .profile = s->profile,
-	                                  .simulated = simulated };
+	                                  .earlier = s->earlier, .simulated = simulated };
 	const struct espl__section *sections[] = { &c->algorithm, &c->allocator, &c->cloud, &c->placer };
 	struct espl__curves *curves = NULL;
 	struct espl__exec   *exec = NULL;

@@ -7,15 +7,21 @@
 #include "model/profile.h"
 #include "model/space.h"
 
+struct espl__earlier;
 struct espl__session {
 	struct espl__run_config *config;
 	struct espl__space      *space;
 	struct espl__profile    *profile;
+	struct espl__earlier    *earlier;	/* of experiment.warm_start; NULL none            */
 };
-/* File, core groups, space, profile. */
+/* File, core groups, space, profile, what a warm start begins with. */
 espl_status espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
                                enum espl__need, struct espl__session *, struct espl__diag *);
 void        espl__session_free(struct espl__session *);
+
+/* warm.c: reads experiment.warm_start, once; and says, where a search begins, what of it is left out. */
+espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
+void        espl__session_warm_tell(const struct espl__session *);
 
 /* All plugins that are named, their options and files; starts nothing. */
 espl_status espl__session_check(const struct espl__session *, int simulated, struct espl__diag *);

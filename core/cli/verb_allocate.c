@@ -16,6 +16,8 @@
 
 #define ROUNDS_MAX 1000		/* of computations: beyond it the allocator goes in circles */
 
+enum { GRANTED = 1, QUEUED };	/* what is mentioned of an item */
+
 struct horizon { uint64_t item; uint32_t steps; uint32_t *gpus; };
 
 struct decision {
@@ -110,7 +112,8 @@ take_answer(struct decision *d)
 			if (item == NULL)
 				continue;
 			item->granted = op.as.grant.share;
-			d->given.mentioned[item - d->given.items] = 1;
+			d->given.mentioned[item - d->given.items] =
+				(op.as.grant.flags & ESPL_GRANT_QUEUED) != 0 ? QUEUED : GRANTED;
 		} else if (op.type == ESPL__OP_OBJECTIVE) {
 			d->objective = op.as.objective.value;
 			d->bound = op.as.objective.bound;
@@ -132,6 +135,8 @@ check_sum(const struct decision *d, struct espl__diag *diag)
 	for (i = 0; i < d->given.view.item_count; i++) {
 		const struct espl_share share = d->given.items[i].granted;
 
+		if (d->given.mentioned[i] == QUEUED)
+			continue;
 		if (share.packing > 1)
 			parts[share.packing]++;
 		else
@@ -226,6 +231,8 @@ print_json(const struct decision *d, struct espl__buf *b)
 			continue;
 		espl__print(b, "%s{\"id\": %llu, \"gpus\": %u, \"packing\": %u", gap,
 		            (unsigned long long)item->id, item->granted.gpus, item->granted.packing);
+		if (d->given.mentioned[i] == QUEUED)
+			espl__print(b, ", \"queued\": true");
 		h = horizon_of(d, item->id);
 		for (k = 0; h != NULL && k < h->steps; k++)
 			espl__print(b, "%s%u", k > 0 ? ", " : ", \"steps\": [", h->gpus[k]);
@@ -258,9 +265,10 @@ print_text(const struct decision *d, struct espl__buf *b)
 
 		espl__print(b, "%12llu %14.6g ", (unsigned long long)item->id, item->work_s);
 		if (item->granted.packing > 1)
-			espl__print(b, "%8s%u\n", "1/", item->granted.packing);
+			espl__print(b, "%8s%u", "1/", item->granted.packing);
 		else
-			espl__print(b, "%10u\n", item->granted.gpus);
+			espl__print(b, "%10u", item->granted.gpus);
+		espl__print(b, d->given.mentioned[i] == QUEUED ? ", waits\n" : "\n");
 	}
 	if (!isnan(d->objective))
 		espl__print(b, "objective %.6g%s%s\n", d->objective, d->status[0] != '\0' ? ", " : "", d->status);

@@ -155,6 +155,7 @@ drive_once(struct job *job)
 	job->drive.config = job->session.config;
 	job->drive.space = job->session.space;
 	job->drive.profile = job->session.profile;
+	job->drive.earlier = job->session.earlier;
 	job->drive.seed = job->session.config->seed;
 	job->drive.dir = job->dir;
 	job->drive.interrupt = &espl__interrupts;
@@ -253,6 +254,7 @@ espl__verb_run(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = espl__session_check(&job.session, 0, &diag);
 	if (status == ESPL_OK) {
+		espl__session_warm_tell(&job.session);
 		espl__interrupt_catch();	/* from here on something is left behind */
 		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
 	}
@@ -438,6 +440,7 @@ espl__verb_simulate(const struct espl__args *args)
 	if (status == ESPL_OK && dir != NULL)
 		status = make_folder(&job, dir, job.drive.faults, &diag);
 	if (status == ESPL_OK) {
+		espl__session_warm_tell(&job.session);
 		espl__interrupt_catch();
 		result = simulate_runs(&job, runs);
 	} else {

@@ -53,7 +53,7 @@ static const struct espl__flag set_flags[] = { SET_FLAG, END_FLAGS };
 static const struct espl__flag export_flags[] = {
 	{ "format", 'f', "csv|json", "csv: one table; json: everything" },
 	{ "table", 't', "NAME", "csv: trials (default), reports, gangs, nodes, charges, groups, "
-	                        "predictions, plan, decisions or notes" },
+	                        "predictions, plan, decisions, notes or schedule" },
 	{ "output", 'o', "OUT", "write there; default standard output" }, END_FLAGS
 };
 static const struct espl__flag report_flags[] = {
@@ -69,7 +69,8 @@ const struct espl__verb espl__verbs[] = {
 	  "run the experiment of FILE",
 	  "Everything about the run is kept in DIR; a folder that holds a run already is refused.\n"
 	  "On a terminal the run is shown live, elsewhere as log lines.  The first Ctrl-C stops it\n"
-	  "cleanly (then `espalier resume DIR` goes on), a second one ends it at once.\n",
+	  "cleanly (then `espalier resume DIR` goes on), a second one ends it at once, a third one even if\n"
+	  "a policy computes and does not come back.\n",
 	  run_flags, 1, 1, espl__verb_run },
 	{ "resume", "DIR [--accept] [--quiet|--json]", "continue an interrupted run",
 	  "The journal in DIR is replayed, then the run goes on where it was.  A finished run prints\n"
@@ -103,7 +104,9 @@ const struct espl__verb espl__verbs[] = {
 	  NULL, 1, 2, espl__verb_explain },
 	{ "export", "DIR --format csv|json [--table NAME] [-o OUT]",
 	  "results for other programs",
-	  "DIR/results.db can also be queried directly: it is an SQLite file.\n",
+	  "DIR/results.db can also be queried directly: it is an SQLite file.  The table `schedule` is how\n"
+	  "the best trial came about: its parameters and those of the trials it was cloned from, with the\n"
+	  "iterations they count for.  The algorithm `replay` trains along it.\n",
 	  export_flags, 1, 1, espl__verb_export },
 	{ "report", "DIR [-o FILE.html]", "plan and reality on one page, for a browser",
 	  "Nodes and trials over time beside the plan, GPUs and cost over time, learning curves and\n"

@@ -181,7 +181,7 @@ no_experiment(struct espl__run_config *config)
 static espl_status
 read_experiment(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
-	static const char *const known[] = { "first", NULL };
+	static const char *const known[] = { "first", "warm_start", NULL };
 	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "experiment");
 	struct espl__values     *values;
 	espl_status              status;
@@ -220,7 +220,8 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 		return refuse(values, EXPERIMENT_BUDGET, diag, "experiment: the budget must be above 0");
 	if (config->weight <= 0)
 		return refuse(values, EXPERIMENT_WEIGHT, diag, "experiment: the weight must be above 0");
-	return read_first(config, group, diag);
+	status = read_first(config, group, diag);
+	return status == ESPL_OK ? espl__run_read_warm(config, group, diag) : status;
 }
 
 /* ---- trial ------------------------------------------------------------------------- */
@@ -395,6 +396,7 @@ read_trial(struct espl__run_config *config, enum espl__need need, struct espl__d
 	trial->retries = number_of(values, TRIAL_RETRIES);
 	trial->checkpoint = (int)value_of(values, TRIAL_CHECKPOINT)->as.i;
 	trial->colocate = (int)value_of(values, TRIAL_COLOCATE)->as.i;
+	trial->in_place = (int)value_of(values, TRIAL_IN_PLACE)->as.i;
 	trial->checkpoint_every = value_of(values, TRIAL_CHECKPOINT_EVERY)->as.i;
 	trial->report_limit = value_of(values, TRIAL_REPORT_LIMIT)->as.i;
 	trial->save_limit = value_of(values, TRIAL_SAVE_LIMIT)->as.i;
@@ -544,6 +546,8 @@ espl__run_free(struct espl__run_config *config)
 	espl__values_free(config->experiment_values);
 	espl__values_free(config->trial_values);
 	espl__values_free(config->planning_values);
+	espl__values_free(config->warm_values);
+	free((void *)config->warm_from);
 	free((void *)config->trial.command);
 	free((void *)config->trial.curves);
 	free((void *)config->trial.directory);

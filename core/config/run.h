@@ -26,6 +26,7 @@ struct espl__trial_config {
 	uint32_t    retries;		/* failures a trial may have and go on                */
 	int         checkpoint;		/* can save and restore                               */
 	int         colocate;
+	int         in_place;		/* gangs of a trainable that can resize do not restart   */
 	espl_span   checkpoint_every;	/* ask for one when the last is older; 0 never         */
 	espl_span   report_limit;	/* no report within it: the gang is ended as hung; 0 none */
 	espl_span   save_limit;		/* not saved so long after `pause`: the gang is ended; 0 none */
@@ -49,6 +50,9 @@ struct espl__run_config {
 	uint32_t    gpus_limit;		/* experiment.gpus_max; ESPL_ANY none                 */
 	const struct espl_latency *sync;
 	const struct espl__node *first;	/* experiment.first: list of groups, or NULL          */
+	const char *warm_from;		/* experiment.warm_start: absolute path; NULL none     */
+	uint32_t    warm_best;
+	const struct espl__node *warm_node;	/* its `from`                                 */
 	struct espl__trial_config trial;
 	const struct espl__node *space;	/* GROUP */
 	struct espl__section algorithm, allocator, cloud, placer;
@@ -57,7 +61,7 @@ struct espl__run_config {
 	int         warm, acquire_ahead;
 	uint32_t    samples;
 	double      risk;
-	struct espl__values *experiment_values, *trial_values, *planning_values;
+	struct espl__values *experiment_values, *trial_values, *planning_values, *warm_values;
 };
 /* Which sections must be there: those of a search (experiment, space, algorithm); also something
  * that trains; or none, as for one decision of an allocator. */
@@ -70,8 +74,8 @@ void        espl__run_free(struct espl__run_config *);
 /* The resolved configuration as a file that loads back to the same run: all paths in it
  * absolute, secrets left out. */
 void        espl__run_print(const struct espl__run_config *, struct espl__buf *);
-/* The same; `map` is called for each input file (trial.curves, a profile's file, PATH options of
- * plugins; not trial.directory) and returns the path to write in its place (borrowed until the
+/* The same; `map` is called for each input file (trial.curves, a profile's file, warm_start.from,
+ * PATH options of plugins; not trial.directory) and returns the path to write in its place (borrowed until the
  * next call; relative: to the folder of the file that is printed), or NULL for `absolute`.  So a
  * run's folder can hold copies of its inputs and be moved. */
 typedef const char *espl__run_map_fn(void *ctx, const struct espl__node *, const char *absolute);

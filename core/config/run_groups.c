@@ -30,6 +30,10 @@ static const struct espl_option experiment_options[] = {
 static const struct espl__core_member experiment_members[] = {
 	{ "first", "list of groups", "Configurations to try first, each a group of parameters: "
 	  "( { learning_rate = 0.1; }, ... ). Parameters left out take their default." },
+	{ "warm_start.from", "path", "What is known before the search begins: the folder of an earlier run, or "
+	  "a CSV of curves. See docs/warm-start.md." },
+	{ "warm_start.best", "integer, default 4, from 0 to 1000000", "So many of the best configurations "
+	  "known there are tried first, after those of `first`." },
 };
 
 static const struct espl_option trial_options[] = {
@@ -51,6 +55,9 @@ static const struct espl_option trial_options[] = {
 	[TRIAL_CHECKPOINT_EVERY] = { .name = "checkpoint_every", .type = ESPL_OPT_SPAN,
 		.fallback = "60s", .min = "0s",
 		.help = "A running trial is asked for a checkpoint when its last one is older; 0s: never." },
+	[TRIAL_IN_PLACE] = { .name = "in_place", .type = ESPL_OPT_BOOL, .fallback = "true",
+		.help = "A trainable that can be resized grows, shrinks and moves while its processes live; false: "
+		        "it saves and starts anew, as commands do. Simulated where the profile has `resize`." },
 	[TRIAL_RETRIES] = { .name = "retries", .type = ESPL_OPT_INT, .fallback = "2", .min = "0",
 		.max = "1000000", .help = "Failures a trial may have and still go on." },
 	[TRIAL_COLOCATE] = { .name = "colocate", .type = ESPL_OPT_BOOL, .fallback = "true",
@@ -76,7 +83,7 @@ static const struct espl__core_member trial_members[] = {
 	{ "options", "group", "Options of the trainable." },
 	{ "profile", "string or group", "What training takes: \"auto\" (what `espalier profile` has kept "
 	  "of this trial on this hardware, if it has), a group { iteration; scaling; packing; latency; start; "
-	  "checkpoint; restore; }, or the name of a file that holds these, JSON or libconfig. Absent, or nothing "
+	  "checkpoint; restore; resize; }, or the name of a file that holds these, JSON or libconfig. Absent, or nothing "
 	  "kept: measured while it runs; simulate takes 1 s an iteration." },
 	{ "env", "group of strings", "Added to the environment of every rank." },
 };

@@ -205,6 +205,11 @@ espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *
 	print_values(&p, config->experiment_values, espl__node_get(root, "experiment"));
 	if (config->first != NULL)
 		espl__node_print(config->first, 1, buf);
+	if (config->warm_from != NULL) {
+		espl__print(buf, "\twarm_start = {\n");
+		print_values(&p, config->warm_values, espl__node_get(espl__node_get(root, "experiment"), "warm_start"));
+		espl__print(buf, "\t};\n");
+	}
 	espl__print(buf, "};\n");
 	print_trial(&p, espl__node_get(root, "trial"));
 	espl__node_print(config->space, 0, buf);

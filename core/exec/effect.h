@@ -2,7 +2,9 @@
  *
  * Every START is answered by exactly one ENDED (STARTED before it if the ranks came up); every
  * REPORT event by exactly one REPLY effect, or by KILL, or by the gang's ENDED; every ACQUIRE
- * by NODE events that end in ENDED.  Effects are done in order.
+ * by NODE events that end in ENDED; every RESIZE by one RESIZED or by the gang's ENDED.  A RESIZE
+ * does not answer a report: the gang goes on, and the world makes one of the next CONTINUEs the
+ * change.  Whoever is told to PAUSE or STOP meanwhile does that instead.  Effects are done in order.
  */
 #ifndef ESPL__EFFECT_H
 #define ESPL__EFFECT_H
@@ -18,6 +20,7 @@ enum espl__effect_type {
 	ESPL__FX_COLLECT,	/* remove checkpoints of a trial, all but one                          */
 	ESPL__FX_TIMER,		/* send EV_TIMER at this instant; replaces the last one; NEVER: none    */
 	ESPL__FX_COMPUTE,	/* run a computation                                                   */
+	ESPL__FX_RESIZE,	/* take the gang over to these slots while it lives, at its next boundary    */
 	ESPL__FX_END		/* the run is over: no event will be taken any more                    */
 };
 enum espl__directive {
@@ -43,6 +46,14 @@ struct espl__effect {
 			const struct espl_slot *slots;	/* share.gpus of them, in order of rank        */
 			const double *values;		/* configuration                              */
 		} start;
+		struct {
+			uint64_t gang, trial;
+			uint32_t attempt;
+			uint64_t iteration;		/* last reported                              */
+			struct espl_share share;
+			const struct espl_slot *slots;	/* as of start; some of them may be the gang's already */
+			const double *values;
+		} resize;
 		struct { uint64_t gang, trial; enum espl__directive directive; uint64_t budget; /* 0: unchanged */ } reply;
 		struct { uint64_t gang; espl_span grace; } kill;
 		struct { uint32_t experiment; uint64_t trial, keep; /* 0: none */ } collect;

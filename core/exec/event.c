@@ -229,6 +229,10 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 	case ESPL__EV_TROUBLE:
 		espl__put_str(b, e->as.trouble.text);
 		break;
+	case ESPL__EV_RESIZED:
+		espl__put_v64(b, e->as.resized.gang);
+		espl__put_z64(b, e->as.resized.took);
+		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
 	case ESPL__EV_TIMER:
@@ -321,6 +325,10 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 		break;
 	case ESPL__EV_TROUBLE:
 		e->as.trouble.text = get_text(r, arena);
+		break;
+	case ESPL__EV_RESIZED:
+		e->as.resized.gang = espl__get_v64(r);
+		e->as.resized.took = espl__get_z64(r);
 		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:

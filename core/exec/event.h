@@ -25,7 +25,8 @@ enum espl__event_type {
 	ESPL__EV_TIMER,		/* the instant asked for has come                               */
 	ESPL__EV_OUTCOME,	/* of a computation                                             */
 	ESPL__EV_STOP,		/* the user asked to stop cleanly                               */
-	ESPL__EV_TROUBLE	/* the world cannot go on, and the search is not at fault       */
+	ESPL__EV_TROUBLE,	/* the world cannot go on, and the search is not at fault       */
+	ESPL__EV_RESIZED	/* the gang runs on its new slots, the others are proven clean  */
 };
 
 /* How a gang ended. */
@@ -67,6 +68,7 @@ struct espl__event {
 			uint64_t node;		/* FAILED: lease number of the failing rank's node, or NONE */
 			const char *text;	/* composed by us: "rank 1: exit status 3"; "" none    */
 		} ended;
+		struct { uint64_t gang; espl_span took; } resized;	/* took: nothing was trained for so long */
 		struct { const struct espl_outcome *outcome; } outcome;
 		struct { const char *text; } trouble;	/* to be mended before the run is resumed */
 	} as;

@@ -62,7 +62,7 @@ fits(struct espl__exec *x, struct espl__reader r, uint64_t *asked, uint64_t *the
 	while (espl__op_get(&r, x->trials.params, &x->ops_arena, &op) == 1) {
 		if (op.type == ESPL__OP_TARGET)
 			targets[op.as.target.offer] = op.as.target.nodes;
-		if (op.type != ESPL__OP_GRANT)
+		if (op.type != ESPL__OP_GRANT || (op.as.grant.flags & ESPL_GRANT_QUEUED) != 0)
 			continue;
 		struct espl__item *item = espl__item_at(x, op.as.grant.item);
 		if (item == NULL)
@@ -97,11 +97,22 @@ apply_grant(struct espl__exec *x, const struct espl_grant *g)
 
 	if (item == NULL)
 		return;
+	if ((g->flags & ESPL_GRANT_QUEUED) != 0) {
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, item->trial->pub.id, "waits for %u%s GPU%s, says %s",
+		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
+		    x->allocator->who);
+		return;
+	}
 	if (g->share.gpus != item->pub.granted.gpus || g->share.packing != item->pub.granted.packing)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, item->trial->pub.id, "is granted %u%s GPU%s by %s",
 		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
 		    x->allocator->who);
 	espl__item_grant(x, item, g->share, g->offer);
+	if ((g->flags & ESPL_GRANT_YIELD) != 0 && g->share.gpus > 0) {
+		item->view.flags |= ESPL_GANG_YIELDS;
+		espl__item_look(x, item);
+		x->place_why |= ESPL_WHY_ARRIVAL;
+	}
 	if ((g->flags & ESPL_GRANT_AT_ONCE) != 0 && item->trial->gang != NULL && !espl__gang_matches(item->trial->gang, item))
 		espl__gang_kill(x, item->trial->gang, x->config->trial.grace, NULL);
 }

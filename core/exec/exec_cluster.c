@@ -61,12 +61,16 @@ evict(struct espl__exec *x, const struct espl__machine *n, int lost)
 static void
 kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 {
-	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next) {
+		int here = 0;
+
 		for (uint32_t i = 0; i < g->share.gpus; i++)
-			if (g->slots[i].node == n->pub.id) {
-				espl__gang_kill(x, g, 0, NULL);
-				break;
-			}
+			here |= g->slots[i].node == n->pub.id;
+		for (uint32_t i = 0; i < g->onto_count; i++)
+			here |= g->onto[i].node == n->pub.id;
+		if (here)
+			espl__gang_kill(x, g, 0, NULL);
+	}
 }
 
 static void
@@ -152,7 +156,7 @@ reset_trial(struct espl__exec *x, struct espl__trial *t)
 	if (t->pub.state == ESPL_TRIAL_RUNNING)
 		espl__trial_state(&x->trials, t, ESPL_TRIAL_WAITING);
 	t->item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
-	espl__item_progress(x, t->item, t->pub.checkpoint);
+	espl__item_progress(x, t->item, espl__trial_restores(t));
 	espl__item_changed(x, t->item, ESPL_WHY_NODES);
 	espl__exec_show(x, t);
 }
@@ -207,7 +211,7 @@ espl__exec_resume(struct espl__exec *x)
 static int
 nobody_needs_nodes(const struct espl__exec *x)
 {
-	return x->ending != 0 || (x->search_finished && x->items_count == 0);
+	return x->ending != 0 || (x->search_finished && x->items_count == 0 && x->waiter_count == 0);
 }
 
 /* Nodes above target, by offer: not yet ready ones are let go first, the placer chooses the rest. */
@@ -370,7 +374,8 @@ wind_down(struct espl__exec *x)
 {
 	struct espl__effect *e;
 
-	if (x->ending == 0 && x->search_finished && x->items_count == 0 && x->gang_count == 0 && !espl__exec_salvage(x))
+	if (x->ending == 0 && x->search_finished && x->items_count == 0 && x->waiter_count == 0 && x->gang_count == 0 &&
+	    !espl__exec_salvage(x))
 		search_over(x);
 	if (x->ending == 0)
 		return;

@@ -17,6 +17,38 @@ tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__even
 }
 
 /* The report as the algorithm sees it; metrics in the experiment's order. */
+/* What an iteration is timed on: a share of a GPU is a cap on neighbours, and as fast as those that
+ * are there let it be. */
+static struct espl_share
+measured_share(const struct espl__exec *x, const struct espl__gang *g)
+{
+	const struct espl__gpu *gpu = g->share.packing > 1 ? espl__gpu_at(&x->fleet, &g->slots[0], NULL) : NULL;
+	struct espl_share share = g->share;
+	uint32_t i, here = 0;
+
+	for (i = 0; gpu != NULL && i < gpu->seat_count; i++)
+		here += gpu->seats[i].held > 0;
+	if (here > 0 && here < share.packing)
+		share.packing = here;
+	return share;
+}
+
+/* How this very trial keeps to the profile: what it has left is estimated by it. */
+static void
+pace(const struct espl__exec *x, struct espl__trial *t, struct espl_share share, double iteration_s)
+{
+	const struct espl__profile *p = x->setup.profile;
+	double told;
+
+	if (p == NULL || p->guessed)
+		return;
+	told = espl__profile_iteration_s(p, share);
+	if (told > 0 && told < INFINITY && iteration_s >= 0) {
+		t->took_s += iteration_s;
+		t->told_s += told;
+	}
+}
+
 static espl_status
 observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const struct espl__event *e,
     double loss, uint64_t since, struct espl__diag *diag)
@@ -26,6 +58,7 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const
 	struct espl__reader answer;
 	uint32_t count = x->metrics.count;
 	double   room[16], *metrics = count <= 16 ? room : espl__arena_alloc(&x->ops_arena, count * sizeof *metrics);
+	struct espl_share share;
 	espl_status status;
 
 	for (uint32_t i = 0; i < count; i++)
@@ -41,9 +74,13 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const
 	o.values = t->pub.values;
 	o.at = x->now;
 	o.iteration_s = (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
-	if (g->warmed)			/* the first one holds the start, too */
-		espl__model_service_measure(&x->model, g->share, o.iteration_s);
+	share = measured_share(x, g);
+	if (g->warmed && g->sharers == share.packing) {	/* the first one holds the start, too */
+		espl__model_service_measure(&x->model, share, o.iteration_s);
+		pace(x, t, share, o.iteration_s);
+	}
 	g->warmed = 1;
+	g->sharers = (uint8_t)share.packing;
 	o.share = g->share;
 	if (x->history != NULL)
 		espl__history_add(x->history, &o);
@@ -112,6 +149,7 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 	espl__exec_gpu_time(x);
 	if (t->item != NULL)
 		espl__item_progress(x, t->item, iteration);
+	t->can_save = iteration >= t->pub.iteration;
 	if (iteration > t->pub.iteration) {
 		x->reports++;
 		t->pub.iteration = iteration;
@@ -228,7 +266,7 @@ wait_again(struct espl__exec *x, struct espl__trial *t)
 		espl__trial_state(&x->trials, t, ESPL_TRIAL_WAITING);
 	item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
 	item->view.flags &= ~ESPL_GANG_LOCKED;
-	espl__item_progress(x, item, t->pub.checkpoint);
+	espl__item_progress(x, item, espl__trial_restores(t));
 	espl__item_changed(x, item, 0);
 	if (item->target_count > 0)
 		espl__item_pending(x, item);
@@ -290,6 +328,10 @@ on_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 		return ESPL_OK;
 	t = g->trial;
 	how = reading(x, g, e);
+	if (g->onto != NULL && g->fault == NULL && how == ESPL__END_FAILED) {
+		how = ESPL__END_LOST;	/* the change may be at fault: by checkpoint from now on */
+		t->restarts = 1;
+	}
 	text = espl__strdup(g->fault != NULL ? g->fault : e->as.ended.text[0] != '\0' ? e->as.ended.text :
 	    how == ESPL__END_FAILED ? "it left without being told to" : "");
 	if (how == ESPL__END_FAILED && !g->reported)
@@ -398,6 +440,9 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		return ESPL_OK;
 	case ESPL__EV_ENDED:
 		return on_ended(x, e, diag);
+	case ESPL__EV_RESIZED:
+		espl__gang_resized(x, e);
+		return ESPL_OK;
 	case ESPL__EV_OUTCOME:
 		on_outcome(x, e);
 		return ESPL_OK;

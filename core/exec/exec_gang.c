@@ -84,7 +84,7 @@ start(struct espl__exec *x, struct espl__item *item)
 	g->share.packing = item->target[0].packing;
 	g->slots = espl__alloc(g->share.gpus * sizeof *g->slots);
 	memcpy(g->slots, item->target, g->share.gpus * sizeof *g->slots);
-	g->iteration = from_source ? t->source_checkpoint : t->pub.checkpoint;
+	g->iteration = espl__trial_restores(t);
 	g->budget = t->pub.budget;
 	g->began = g->saved_at = x->now;
 	for (uint32_t i = 0; i < g->share.gpus; i++)
@@ -123,8 +123,8 @@ start(struct espl__exec *x, struct espl__item *item)
 	show(x, g, "starting", "");
 }
 
-static void
-account(struct espl__exec *x, struct espl__gang *g)
+void
+espl__gang_account(struct espl__exec *x, struct espl__gang *g)
 {
 	double  gpu_s = (double)(x->now - g->began) / 1e9 * (double)g->share.gpus / (double)g->share.packing;
 	int64_t each = (x->now - g->began) / g->share.packing;
@@ -138,6 +138,7 @@ account(struct espl__exec *x, struct espl__gang *g)
 		if (o->gpus > 0)
 			g->trial->pub.spent += (espl_money)((double)o->price_hour / o->gpus * ((double)each / 3.6e12));
 	}
+	g->began = x->now;
 }
 
 void
@@ -145,7 +146,8 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g)
 {
 	ESPL__ASSERT(g->trial->gang == g);
 	espl__exec_gpu_time(x);
-	account(x, g);
+	espl__gang_account(x, g);
+	espl__gang_resize_off(x, g);
 	for (uint32_t i = 0; i < g->share.gpus; i++)
 		espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
 	x->seats_freed = 1;
@@ -168,6 +170,7 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g)
 	x->gang_count--;
 	x->gpus_busy -= g->share.packing == 1 ? g->share.gpus : 1;
 	g->trial->gang = NULL;
+	g->trial->can_save = 0;
 	free(g->slots);
 	free(g->fault);
 	free(g);
@@ -190,8 +193,8 @@ espl__gang_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace, con
 
 /* ---- answering reports ---------------------------------------------------------------------------------- */
 
-static int
-seats_clear(const struct espl__exec *x, const struct espl__item *item)
+int
+espl__seats_clear(const struct espl__exec *x, const struct espl__item *item)
 {
 	for (uint32_t i = 0; i < item->target_count; i++) {
 		struct espl__machine *n;
@@ -218,7 +221,10 @@ leave(struct espl__exec *x, struct espl__gang *g)
 {
 	const struct espl__trial *t = g->trial;
 
-	if (!x->config->trial.checkpoint || t->dropped || t->pub.state == ESPL_TRIAL_ENDED || t->pub.state == ESPL_TRIAL_FAILED)
+	if (!x->config->trial.checkpoint)
+		return ESPL__STOP;
+	if ((t->dropped || t->pub.state == ESPL_TRIAL_ENDED || t->pub.state == ESPL_TRIAL_FAILED) &&
+	    !espl__clone_wants(x, t, g->iteration))
 		return ESPL__STOP;
 	return ESPL__PAUSE;
 }
@@ -234,15 +240,15 @@ directive(struct espl__exec *x, struct espl__gang *g)
 		return x->config->trial.checkpoint ? ESPL__PAUSE : ESPL__STOP;
 	if (item == NULL || g->over)
 		return leave(x, g);
-	if (!espl__gang_matches(g, item)) {
-		if (item->target_count == 0 || seats_clear(x, item) || gives_up_a_wanted_seat(x, g)) {
+	if (!espl__gang_matches(g, item) && g->onto == NULL && !espl__gang_resize(x, g, item)) {
+		if (item->target_count == 0 || espl__seats_clear(x, item) || gives_up_a_wanted_seat(x, g)) {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "leaves its GPUs at iteration %llu: %s",
 			    (unsigned long long)g->iteration, item->target_count == 0 ? "it has no place now" : "its place changes");
 			return leave(x, g);
 		}
 		item->pub.flags |= ESPL_ITEM_CHANGING;
 	}
-	if (x->config->trial.checkpoint && (t->save_asked || (every > 0 && x->now - g->saved_at >= every)))
+	if (x->config->trial.checkpoint && (t->save_asked || espl__clone_wants(x, t, g->iteration) || (every > 0 && x->now - g->saved_at >= every)))
 		return ESPL__CHECKPOINT;
 	return ESPL__CONTINUE;
 }
@@ -257,10 +263,15 @@ reply(struct espl__exec *x, struct espl__gang *g)
 	if (g->fault != NULL)
 		return;
 	d = g->state == ESPL__GANG_LEAVING || g->killed ? leave(x, g) : directive(x, g);
+	/* No answer both saves and raises the budget of a gang that stays (docs/trial-protocol.md). */
+	if (d == ESPL__CHECKPOINT && g->trial->pub.budget != g->budget)
+		d = espl__clone_wants(x, g->trial, g->iteration) ? ESPL__PAUSE : ESPL__CONTINUE;
 	e = espl__exec_effect(x, ESPL__FX_REPLY);
 	e->as.reply.gang = g->id;
 	e->as.reply.trial = g->trial->pub.id;
 	e->as.reply.directive = d;
+	if (d == ESPL__CONTINUE || d == ESPL__STOP)
+		g->trial->can_save = 0;
 	if (d == ESPL__PAUSE || d == ESPL__STOP) {
 		g->state = ESPL__GANG_LEAVING;
 		if (g->trial->item != NULL)
@@ -271,23 +282,6 @@ reply(struct espl__exec *x, struct espl__gang *g)
 	}
 	if (d == ESPL__CHECKPOINT)
 		g->saved_at = x->now;
-}
-
-/* A clone waits until its source has saved. */
-static int
-can_load(struct espl__exec *x, struct espl__trial *t)
-{
-	const struct espl__trial *source;
-
-	if (t->source == ESPL_NONE || t->pub.checkpoint > 0 || t->source_checkpoint > 0)
-		return 1;
-	source = espl__trial_at(&x->trials, t->source);
-	if (source->pub.checkpoint == 0)
-		return 0;
-	t->source_checkpoint = source->pub.checkpoint;
-	t->pub.iteration = t->source_checkpoint;
-	espl__item_progress(x, t->item, t->source_checkpoint);
-	return 1;
 }
 
 /* Replies first (they free and claim), then everything that can start now starts. */
@@ -310,8 +304,11 @@ espl__exec_settle(struct espl__exec *x)
 		struct espl__item *item = x->pending[i];
 		const struct espl__gang *g = item->trial->gang;
 
-		if (g == NULL && seats_clear(x, item) && can_load(x, item->trial))
+		if (g == NULL && espl__seats_clear(x, item))
 			start(x, item);
+		/* at its next boundary; if that is the last, there is nothing to change for */
+		else if (g != NULL && !espl__gang_matches(g, item) && g->iteration + 1 < item->trial->pub.budget)
+			(void)espl__gang_resize(x, item->trial->gang, item);
 		g = item->trial->gang;
 		if (item->target_count > 0 && (g == NULL || !espl__gang_matches(g, item)))
 			x->pending[left++] = item;

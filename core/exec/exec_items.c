@@ -129,7 +129,8 @@ fill_model(struct espl__exec *x, struct espl_item *i)
 	i->packing = p->packing;
 	i->packing_count = p->packing_count;
 	i->start_s = espl__latency_mean(&p->start) + espl__latency_mean(&p->checkpoint) + espl__latency_mean(&p->restore);
-	i->resize_s = i->start_s;
+	i->resize_s = x->resized > 0 ? x->resized_s / (double)x->resized : x->in_place && p->resizes ?
+	    espl__latency_mean(&p->resize) : i->start_s;
 	i->boundary_s = espl__latency_mean(&p->iteration) / 2;
 }
 
@@ -190,13 +191,14 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 	i->started = ESPL_NEVER;
 	i->granted.packing = 1;
 	i->offer = ESPL_ANY;
+	i->gpu = ESPL_ANY;
 	i->weight = x->config->weight * (weight > 0 ? weight : 1.0);
 	i->flags = ((g->flags & ESPL_GROUP_OPEN) && !g->will_close ? ESPL_ITEM_OPEN : 0) |
 	           (x->config->trial.colocate ? ESPL_ITEM_COLOCATE : 0) |
-	           (x->config->trial.checkpoint ? 0 : ESPL_ITEM_NO_SAVE);
+	           (x->config->trial.checkpoint ? 0 : ESPL_ITEM_NO_SAVE) | (x->in_place ? ESPL_ITEM_INPLACE : 0);
 	fill_limits(x, i, gpus_min, gpus_max);
 	fill_model(x, i);
-	espl__item_progress(x, item, t->pub.checkpoint > 0 ? t->pub.checkpoint : t->source != ESPL_NONE ? t->source_checkpoint : 0);
+	espl__item_progress(x, item, espl__trial_restores(t));
 	i->work_total_s = i->work_s;
 	item->view.size = (uint32_t)sizeof item->view;
 	item->view.item = i->id;
@@ -219,7 +221,8 @@ espl__item_progress(struct espl__exec *x, struct espl__item *item, uint64_t iter
 
 	item->pub.iterations_left = budget > iteration ? budget - iteration : 0;
 	if (p != NULL && !p->guessed)
-		item->pub.work_s = (double)item->pub.iterations_left * espl__profile_iteration_s(p, one);
+		item->pub.work_s = (double)item->pub.iterations_left * espl__profile_iteration_s(p, one) *
+		    (item->trial->told_s > 0 && item->trial->took_s > 0 ? item->trial->took_s / item->trial->told_s : 1);
 	if (item->trial->gang != NULL)
 		item->pub.elapsed_s = item->pub.started == ESPL_NEVER ? 0 : (double)(x->now - item->pub.started) / 1e9;
 }
@@ -340,6 +343,7 @@ list_nodes(struct espl__item *item)
 	}
 	item->pub.nodes = item->nodes;
 	item->pub.node_count = n;
+	item->pub.gpu = item->target_count == 1 ? item->target[0].gpu : ESPL_ANY;
 }
 
 /* Sets the placement in force: gives the old reservations back, takes the new ones (which the

@@ -29,7 +29,7 @@ fill_changed(struct espl__exec *x)
 		item->view.flags &= ~(ESPL_GANG_MUST | ESPL_GANG_LOCKED);
 		if (must_move(x, item))
 			item->view.flags |= ESPL_GANG_MUST;
-		else if (g != NULL && g->state != ESPL__GANG_RUNNING && item->target_count > 0)
+		else if (g != NULL && (g->state != ESPL__GANG_RUNNING || g->onto != NULL) && item->target_count > 0)
 			item->view.flags |= ESPL_GANG_LOCKED;
 		x->place_view[i] = &item->view;
 	}
@@ -133,6 +133,7 @@ clear_list(struct espl__exec *x)
 	/* what found no place is looked at again when a seat or a node comes free */
 	for (uint32_t i = 0; i < x->place_count; i++) {
 		struct espl__item *item = x->place_list[i];
+		item->view.flags &= ~ESPL_GANG_YIELDS;	/* asked once */
 		if (item->pub.granted.gpus > 0 && (item->target_count != item->pub.granted.gpus || must_move(x, item)))
 			x->place_list[left++] = item;
 		else

@@ -243,6 +243,11 @@ given(struct espl__exec *x, struct espl__diag *diag)
 	plan.stages = list;
 	if (f == NULL)
 		return diag != NULL ? diag->status : ESPL_E_UNSUPPORTED;
+	for (n = 0; n < plan.stage_count; n++)
+		if (stages[n].gpus > x->experiment.gpus_limit)
+			return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u cannot have %u GPUs: the experiment may "
+			    "hold %u at once (experiment.gpus_max)", (unsigned)stages[n].stage, (unsigned)stages[n].bracket,
+			    (unsigned)stages[n].gpus, (unsigned)x->experiment.gpus_limit);
 	status = espl__forecast_plan(f, &plan, 0, 0, &result, NULL, diag);
 	if (status == ESPL_OK)
 		espl__exec_take_plan(x, &plan, 0);
@@ -337,6 +342,22 @@ goes_on(const struct espl__exec *x, uint32_t bracket, uint32_t stage)
 	    espl__plan_goes_on(row, b->stages[stage]->trials, next, b->stages[stage + 1]->trials);
 }
 
+/* Does a trial of the group wait for GPUs?  Those at the barrier must not keep theirs then: fewer nodes are there
+ * than were planned. */
+static int
+someone_queues(const struct espl__exec *x, uint64_t group)
+{
+	for (uint64_t id = 0; x->trials.waiting > 0; id++) {
+		const struct espl__trial *t = espl__trial_at(&x->trials, id);
+
+		if (t == NULL)
+			break;
+		if (t->pub.group == group && t->pub.state == ESPL_TRIAL_WAITING && t->gang == NULL)
+			return 1;
+	}
+	return 0;
+}
+
 int
 espl__exec_waits_warm(const struct espl__exec *x, const struct espl__trial *t)
 {
@@ -346,7 +367,7 @@ espl__exec_waits_warm(const struct espl__exec *x, const struct espl__trial *t)
 	    t->dropped || t->pub.group == ESPL_NONE)
 		return 0;
 	g = espl__group_at(&x->trials, t->pub.group);
-	return g != NULL && !g->told && goes_on(x, g->bracket, g->stage);
+	return g != NULL && !g->told && goes_on(x, g->bracket, g->stage) && !someone_queues(x, g->id);
 }
 
 static int

@@ -58,7 +58,7 @@ espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
 			return &x->first_service;
 		if (strcmp(id, ESPL_HISTORY) == 0) {
 			if (x->history == NULL)
-				x->history = espl__history_new(&x->trials);
+				x->history = espl__history_new(&x->trials, x->setup.earlier);
 			espl__history_first(x->history, x->first, x->first_count);
 			i->wants_history = 1;
 			return espl__history_view(x->history);
@@ -71,11 +71,40 @@ espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
 	return NULL;
 }
 
+static int
+is_first(const struct espl__exec *x, const double *values)
+{
+	const struct espl_space *view = espl__space_view(x->setup.space);
+	uint64_t hash = view->hash(view, values);
+
+	for (uint32_t i = 0; i < x->first_count; i++)
+		if (view->hash(view, x->first[i]) == hash)
+			return 1;
+	return 0;
+}
+
+/* The best of a warm start, behind the user's own points. */
+static void
+best_points(struct espl__exec *x)
+{
+	uint32_t own = x->first_count;
+	const double *values;
+
+	for (uint32_t rank = 0; x->first_count - own < x->config->warm_best; rank++) {
+		values = espl__earlier_best(x->setup.earlier, rank);
+		if (values == NULL)
+			return;
+		if (!is_first(x, values))
+			x->first[x->first_count++] = values;
+	}
+}
+
 /* The user's points, checked against the space before anything runs. */
 espl_status
 espl__exec_first_points(struct espl__exec *x, struct espl__diag *diag)
 {
 	const struct espl__node *list = x->config->first;
+	uint32_t count, room;
 
 	x->compute.size = (uint32_t)sizeof x->compute;
 	x->compute.ctx = x;
@@ -84,17 +113,22 @@ espl__exec_first_points(struct espl__exec *x, struct espl__diag *diag)
 	x->first_service.size = (uint32_t)sizeof x->first_service;
 	x->first_service.ctx = x;
 	x->first_service.at = first_at;
-	if (list == NULL)
-		return ESPL_OK;
-	x->first = espl__arena_alloc(&x->arena, list->child_count * sizeof *x->first);
-	for (uint32_t i = 0; i < list->child_count; i++) {
+	count = list != NULL ? list->child_count : 0;
+	room = x->setup.earlier != NULL ? x->config->warm_best : 0;
+	if (room > 0 && room > espl__earlier_configs(x->setup.earlier))
+		room = espl__earlier_configs(x->setup.earlier);
+	x->first = espl__arena_alloc(&x->arena, (count + room + (size_t)1) * sizeof *x->first);
+	for (uint32_t i = 0; i < count; i++) {
 		double *values = espl__arena_alloc(&x->arena, (x->trials.params + 1) * sizeof *values);
 		espl_status status = espl__space_point(x->setup.space, list->children[i], values, diag);
 		if (status != ESPL_OK)
 			return status;
 		x->first[i] = values;
 	}
-	x->first_count = x->first_service.count = list->child_count;
+	x->first_count = count;
+	if (x->setup.earlier != NULL)
+		best_points(x);
+	x->first_service.count = x->first_count;
 	return ESPL_OK;
 }
 
@@ -130,23 +164,10 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 }
 
 static void
-add_clone(struct espl__exec *x, struct espl__trial *t, const struct espl_start *s)
-{
-	struct espl__trial *source = espl__trial_at(&x->trials, s->trial);
-
-	t->source = source->pub.id;
-	source->clones_waiting++;
-	t->source_checkpoint = s->checkpoint != 0 ? s->checkpoint : source->pub.checkpoint;
-	t->pub.iteration = t->source_checkpoint;
-	if (t->source_checkpoint == 0)
-		source->save_asked = 1;
-}
-
-static void
 apply_add(struct espl__exec *x, uint64_t group_id, const struct espl_start *s)
 {
 	struct espl__trial_group *g = espl__group_at(&x->trials, group_id);
-	struct espl__trial *t;
+	struct espl__trial *t, *source = NULL;
 
 	if (g == NULL)
 		return;
@@ -157,16 +178,19 @@ apply_add(struct espl__exec *x, uint64_t group_id, const struct espl_start *s)
 		espl__trial_continue(&x->trials, t, g);
 		t->unsaved = 0;
 	} else {
-		struct espl__trial *source = s->how == ESPL_CLONE ? espl__trial_at(&x->trials, s->trial) : NULL;
+		source = s->how == ESPL_CLONE ? espl__trial_at(&x->trials, s->trial) : NULL;
 		if (s->how == ESPL_CLONE && source == NULL)
 			return;
 		t = espl__trial_new(&x->trials, g, s->values, source);
-		if (source != NULL)
-			add_clone(x, t, s);
 	}
 	t->pub.budget = s->budget;
 	t->pub.tag = s->tag;
-	t->item = espl__item_new(x, t, s->weight, s->gpus_min, s->gpus_max);
+	if (source != NULL)
+		espl__clone_begin(x, t, s);
+	else if (espl__clone_waits(t) && espl__trial_restores(t) == 0)	/* paused before it began */
+		espl__clone_wait(x, &(struct espl__waiter){ t, t->pub.iteration, s->weight, s->gpus_min, s->gpus_max });
+	else
+		t->item = espl__item_new(x, t, s->weight, s->gpus_min, s->gpus_max);
 	if (s->how == ESPL_CONTINUE)
 		keep_warm(x, t);
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "%s to iteration %llu in group %llu by %s",
@@ -370,8 +394,9 @@ espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
 	espl_status status = ESPL_OK;
 	uint32_t asks = 0;
 
-	if (!x->cloud_ready || !x->planned || x->search_finished)
+	if (!x->cloud_ready || !x->planned)
 		return ESPL_OK;
+	status = espl__clones_look(x, diag);
 	while (status == ESPL_OK && x->ending == 0 && !x->search_finished) {
 		struct espl__trial_group *g = espl__exec_group_over(x);
 		uint32_t why = x->search_why;
@@ -391,6 +416,8 @@ espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
 			why |= ESPL_ASK_GROUP;
 		}
 		status = ask(x, why, g != NULL ? g->id : ESPL_NONE, diag);
+		if (status == ESPL_OK)
+			status = espl__clones_look(x, diag);
 	}
 	return status;
 }

@@ -66,8 +66,10 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 	                                     "is stopped", "failed for good" };
 	int silent = t->unsaved;	/* it only made its last checkpoint again */
 
-	ESPL__ASSERT(t->item != NULL);
-	espl__item_free(x, t->item);
+	if (t->item != NULL)
+		espl__item_free(x, t->item);
+	else
+		espl__clone_gone(x, t);
 	t->item = NULL;
 	t->verdict = 0;
 	if (t->gang != NULL)
@@ -113,7 +115,7 @@ espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ver
 		}
 		return ESPL_OK;
 	}
-	if (t->item == NULL)
+	if (t->item == NULL && !espl__clone_waits(t))
 		return ESPL_OK;
 	if (t->gang != NULL && !awaiting && !at_boundary) {
 		t->verdict = (uint8_t)verdict;	/* at its next boundary */
@@ -164,7 +166,9 @@ espl__exec_collect(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->collect_count; i++) {
 		struct espl__trial *t = x->collect[i];
 
-		if (t->source != ESPL_NONE && t->item == NULL && t->gang == NULL)
+		/* one at rest may go on, and has nothing but its source's until it saves */
+		if (t->source != ESPL_NONE && t->item == NULL && t->gang == NULL && !espl__clone_waits(t) &&
+		    (t->pub.state != ESPL_TRIAL_RESTING || t->dropped))
 			release_source(x, t);
 		if (t->pub.checkpoint == 0 || needed(x, t))
 			continue;
@@ -194,6 +198,8 @@ espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 		return;
 	t->pub.checkpoint = iteration;
 	t->save_asked = 0;
+	if (iteration == t->pub.iteration)
+		t->can_save = 0;
 	if (t->unsaved && t->item == NULL)
 		t->unsaved = 0;
 	if (t->source != ESPL_NONE)
@@ -202,8 +208,6 @@ espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 		struct espl__effect *e = espl__exec_effect(x, ESPL__FX_COLLECT);
 		e->as.collect.trial = t->pub.id;
 		e->as.collect.keep = iteration;
-	} else {
-		x->place_why |= ESPL_WHY_TIME;	/* clones that waited for it may start */
 	}
 	espl__exec_show(x, t);
 }
@@ -212,7 +216,9 @@ espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 int
 espl__exec_unsaved(const struct espl__exec *x, const struct espl__trial *t)
 {
-	return x->config->trial.checkpoint && !t->dropped && t->pub.checkpoint < t->pub.iteration &&
+	if (t->source != ESPL_NONE && espl__trial_restores(t) == 0)
+		return 0;	/* a clone that never began */
+	return x->config->trial.checkpoint && (!t->dropped || t->clones_waiting > 0) && t->pub.checkpoint < t->pub.iteration &&
 	    t->pub.state == ESPL_TRIAL_RESTING;
 }
 
@@ -224,6 +230,16 @@ espl__exec_mark_unsaved(struct espl__exec *x, struct espl__trial *t)
 	t->unsaved = 1;
 	ESPL__GROW(x->unsaved, x->unsaved_cap, x->unsaved_count + 1);
 	x->unsaved[x->unsaved_count++] = t;
+}
+
+void
+espl__exec_train_again(struct espl__exec *x, struct espl__trial *t)
+{
+	t->unsaved = 1;
+	espl__trial_again(&x->trials, t);
+	t->item = espl__item_new(x, t, 1.0, 0, 0);
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "its last checkpoint was lost; it is trained again from iteration %llu",
+	    (unsigned long long)espl__trial_restores(t));
 }
 
 /* When the search is over: results whose last checkpoint was lost with the driver are trained
@@ -243,10 +259,7 @@ espl__exec_salvage(struct espl__exec *x)
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "its last checkpoint cannot be made; its result stands");
 			continue;
 		}
-		espl__trial_again(&x->trials, t);
-		t->item = espl__item_new(x, t, 1.0, 0, 0);
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "its last checkpoint was lost; it is trained again from iteration %llu",
-		    (unsigned long long)t->pub.checkpoint);
+		espl__exec_train_again(x, t);
 		any = 1;
 	}
 	x->unsaved_count = 0;

@@ -118,11 +118,15 @@ make_experiment(struct espl__exec *x)
 	(void)espl__names_add(&x->metrics, c->metric);
 	e->size = (uint32_t)sizeof *e;
 	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) | (c->warm ? ESPL_EXPERIMENT_WARM : 0) |
-	           (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) | (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0);
+	           (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) | (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
+	           (c->trial.checkpoint ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
+	           (x->setup.earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
 	e->name = c->name;
 	e->metrics = (const char *const *)x->metrics.names;
 	e->metric_count = 1;
 	e->gpus_limit = c->gpus_limit;
+	e->gpus_min = c->trial.gpus_min;
+	e->gpus_max = c->trial.gpus_max;
 	e->deadline = c->deadline;
 	e->budget = c->budget;
 	e->risk = c->risk;
@@ -150,6 +154,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 	x->caller.space = espl__space_view(setup->space);
 	x->caller.trials = &x->trials;
 	x->caller.fleet = &x->fleet;
+	x->caller.no_saves = !x->config->trial.checkpoint;
 	x->caller.items_ctx = x;
 	x->caller.item = espl__item_lookup;
 	x->caller.tick = setup->tick;
@@ -174,6 +179,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 		return status;
 	}
 	make_standing(x);
+	x->in_place = (uint8_t)espl__exec_in_place(x);
 	*out = x;
 	return ESPL_OK;
 }
@@ -193,6 +199,7 @@ free_lists(struct espl__exec *x)
 	free(x->give_up);
 	free(x->collect);
 	free(x->unsaved);
+	free(x->waiters);
 	free(x->effects);
 	free(x->computing);
 	free(x->end_text);
@@ -211,6 +218,7 @@ espl__exec_free(struct espl__exec *x)
 		struct espl__gang *g = x->gang_first;
 		x->gang_first = g->next;
 		free(g->slots);
+		free(g->onto);
 		free(g->fault);
 		free(g);
 	}
@@ -465,6 +473,9 @@ espl__exec_digest(const struct espl__exec *x)
 	espl__print(&text, "%s %d %u %u %u %llu", x->config->metric, x->config->maximize,
 	    (unsigned)x->config->trial.gpus_min, (unsigned)x->config->trial.gpus_max,
 	    (unsigned)x->config->trial.packing_max, (unsigned long long)x->config->seed);
+	if (x->setup.earlier != NULL)
+		espl__print(&text, " %u %llu", (unsigned)x->config->warm_best,
+		    (unsigned long long)espl__earlier_digest(x->setup.earlier));
 	d = espl__digest(d, text.data, text.size);
 	espl__buf_free(&text);
 	return d;
@@ -536,7 +547,7 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	memset(s, 0, sizeof *s);
 	s->how = x->ended ? x->ending : 0;
 	s->text = x->end_text;
-	s->over = x->search_finished && x->items_count == 0;
+	s->over = x->search_finished && x->items_count == 0 && x->waiter_count == 0;
 	s->trials = x->trials.trials.count;
 	s->completed = x->trials.completed;
 	s->failed = x->failed;

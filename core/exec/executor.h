@@ -17,11 +17,13 @@
 #include "plugin/instance.h"
 
 struct espl__exec;
+struct espl__earlier;
 
 struct espl__exec_setup {
 	const struct espl__run_config *config;	/* outlives the executor                      */
 	const struct espl__space   *space;
 	const struct espl__profile *profile;
+	const struct espl__earlier *earlier;	/* a warm start's observations; NULL none             */
 	int64_t    utc_start_s;		/* calendar of time 0, journaled                              */
 	int        simulated, verbose;	/* verbose: notes are wanted                                  */
 	struct espl__observer *observers;	/* list, may be NULL                                  */

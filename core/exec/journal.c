@@ -282,9 +282,12 @@ read_header(struct espl__journal_reader *r, struct espl__journal_header *h, stru
 		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is no journal of espalier, or its beginning is damaged", r->path);
 	p.at += 17;
 	h->format = espl__get_u32(&p);
-	if (h->format != 1)
-		return espl__fail(diag, ESPL_E_CONFIG, "the journal '%s' has format %u; this espalier reads format 1",
-		    r->path, (unsigned)h->format);
+	if (h->format != ESPL__JOURNAL_FORMAT) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "the journal '%s' has format %u; this espalier reads format %u",
+		    r->path, (unsigned)h->format, ESPL__JOURNAL_FORMAT);
+		espl__hint(diag, "it was written by another version of espalier, which can go on with it");
+		return ESPL_E_CONFIG;
+	}
 	espl__get_str(&p, h->version, sizeof h->version);
 	h->seed = espl__get_u64(&p);
 	h->token = espl__get_u64(&p);

@@ -15,8 +15,11 @@
 #include "base/buf.h"
 #include "base/diag.h"
 
+/* 2: gangs are resized in place, which the executor of format 1 never asked for. */
+#define ESPL__JOURNAL_FORMAT 2u
+
 struct espl__journal_header {
-	uint32_t format;		/* 1 */
+	uint32_t format;		/* ESPL__JOURNAL_FORMAT */
 	char     version[32];		/* espalier's */
 	uint64_t seed, token, digest;	/* token: names leases; digest: espl__exec_digest */
 	int64_t  utc_start_s;		/* 0 in simulation */

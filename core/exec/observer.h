@@ -17,7 +17,8 @@ struct espl__observer {
 	void (*trial)(void *ctx, espl_time now, const struct espl_trial *);
 	void (*report)(void *ctx, espl_time now, const struct espl_trial *, uint64_t iteration,
 	               double loss, const struct espl__metric *, uint32_t count, struct espl_share);
-	/* A gang came, ran or ended (state: "starting" "running" "ended"), on these slots. */
+	/* A gang came, ran, was resized in place or ended (state: "starting" "running" "resized" "ended"),
+	 * on these slots. */
 	void (*gang)(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
 	             struct espl_share, const struct espl_slot *, const char *text);
 	/* A gang's end counts against its trial's retries; what becomes of the trial is told next. */

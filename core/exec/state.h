@@ -29,6 +29,14 @@ struct espl__item {
 	uint8_t  in_gangs;		/* stands in exec->gangs_view                          */
 };
 
+/* A clone whose source's checkpoint is not kept yet, with what its item will need. */
+struct espl__waiter {
+	struct espl__trial *trial;
+	uint64_t wanted;		/* iteration of that checkpoint; 0: whichever comes first */
+	double   weight;
+	uint32_t gpus_min, gpus_max;
+};
+
 enum espl__gang_state { ESPL__GANG_STARTING = 1, ESPL__GANG_RUNNING, ESPL__GANG_LEAVING };
 struct espl__gang {
 	uint64_t  id;
@@ -36,6 +44,8 @@ struct espl__gang {
 	enum espl__gang_state state;
 	struct espl_share share;
 	struct espl_slot *slots;	/* share.gpus of them: the seats held                  */
+	struct espl_slot *onto;	/* the seats it is going over to, held as well; NULL none */
+	uint32_t  onto_count;
 	uint64_t  iteration;		/* last reported by this gang; what it began from      */
 	uint64_t  budget;		/* as told                                             */
 	espl_time began, heard, saved_at;	/* start; last sign of life; last checkpoint    */
@@ -44,6 +54,7 @@ struct espl__gang {
 	uint8_t   reported;		/* any report came                                     */
 	uint64_t  leaves;		/* with a plan: its item's id, told as gone when the GPUs are free; else NONE */
 	uint8_t   warmed;		/* a report was heard: the next one tells how long an iteration takes */
+	uint8_t   sharers;		/* trials on its GPU at its last report, itself included */
 	uint8_t   over;			/* its trial's budget is reached: it leaves, unless kept warm */
 	char     *fault;		/* why the executor ends it as failed, or NULL         */
 	struct espl__gang *prev, *next;	/* all gangs, by id                                    */
@@ -135,6 +146,7 @@ struct espl__exec {
 	uint8_t   planned;		/* the allocator was asked for a plan, if it makes any  */
 	uint8_t   seats_freed;		/* in this round: the placer may look again            */
 	uint8_t   ended;
+	uint8_t   in_place;		/* gangs are resized while they live                   */
 	uint8_t   cluster_dirty;	/* targets, nodes or what they are for changed         */
 	uint8_t   failures[3];		/* in a row, of algorithm, allocator, placer            */
 	enum espl__run_end ending;	/* being wound up; 0: no                               */
@@ -144,6 +156,8 @@ struct espl__exec {
 
 	struct espl__trial **collect;	/* checkpoints to look at when the round is over        */
 	uint32_t  collect_count, collect_cap;
+	struct espl__waiter *waiters;	/* clones that cannot begin yet                        */
+	uint32_t  waiter_count, waiter_cap;
 	struct espl__trial **unsaved;
 	uint32_t  unsaved_count, unsaved_cap;
 
@@ -162,6 +176,8 @@ struct espl__exec {
 
 	/* statistics */
 	uint64_t  best, best_iteration, failed, resizes, reports;
+	uint64_t  resized;		/* in place                                            */
+	double    resized_s;		/* and what that took together                         */
 	double    best_loss, gpu_s, busy_gpu_s;
 	espl_time gpu_since;
 	uint32_t  nodes_peak, gpus_busy;
@@ -209,6 +225,15 @@ void espl__exec_mark_unsaved(struct espl__exec *, struct espl__trial *);
 int  espl__exec_salvage(struct espl__exec *);		/* trains lost last checkpoints again: 1 if any */
 void espl__exec_show(struct espl__exec *, struct espl__trial *);
 void espl__exec_best(struct espl__exec *, struct espl__trial *, uint64_t iteration, double loss);
+void espl__exec_train_again(struct espl__exec *, struct espl__trial *);	/* one at rest whose checkpoint was lost */
+/* exec_clone.c */
+void espl__clone_begin(struct espl__exec *, struct espl__trial *, const struct espl_start *);
+void espl__clone_wait(struct espl__exec *, const struct espl__waiter *);
+void espl__clone_gone(struct espl__exec *, const struct espl__trial *);
+int  espl__clone_waits(const struct espl__trial *);
+int  espl__clone_wants(const struct espl__exec *, const struct espl__trial *source, uint64_t iteration);	/* saved there? */
+espl_status espl__clones_look(struct espl__exec *, struct espl__diag *);
+uint64_t espl__trial_restores(const struct espl__trial *);	/* the iteration a start goes on from */
 /* exec_items.c */
 struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, double weight, uint32_t gpus_min, uint32_t gpus_max);
 void espl__item_free(struct espl__exec *, struct espl__item *);
@@ -232,6 +257,13 @@ void espl__gang_heard(struct espl__exec *, struct espl__gang *);
 void espl__gang_kill(struct espl__exec *, struct espl__gang *, espl_span grace, const char *fault);
 void espl__gang_free(struct espl__exec *, struct espl__gang *);	/* seats, lists, accounts */
 int  espl__gang_matches(const struct espl__gang *, const struct espl__item *);
+void espl__gang_account(struct espl__exec *, struct espl__gang *);	/* GPU time since it was done last */
+int  espl__seats_clear(const struct espl__exec *, const struct espl__item *);	/* is its whole place free for it? */
+/* exec_resize.c */
+int  espl__exec_in_place(const struct espl__exec *);	/* can this run's gangs be resized while they live? */
+int  espl__gang_resize(struct espl__exec *, struct espl__gang *, const struct espl__item *);	/* 1: it is asked for */
+void espl__gang_resized(struct espl__exec *, const struct espl__event *);
+void espl__gang_resize_off(struct espl__exec *, struct espl__gang *);	/* gives the seats back that it did not come to */
 /* exec_cluster.c */
 void espl__exec_cluster(struct espl__exec *);
 void espl__exec_give_ups(struct espl__exec *);

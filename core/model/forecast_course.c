@@ -52,6 +52,35 @@ lay_out(const struct espl__forecast *f, const struct espl_plan_stage *p,
 	                         f->setup.gpus_min, f->setup.gpus_max, f->setup.colocate, view);
 }
 
+/* Why a stage cannot be placed, and what would do. */
+static espl_status
+cannot(const struct espl__forecast *f, const struct espl_plan_stage *p, const struct espl__stage_table *t,
+       struct espl__diag *diag)
+{
+	const struct espl_offer *offer = f->setup.offers[p->offer];
+	const char *name = offer->name != NULL ? offer->name : "";
+	struct espl__forecast_stage view;
+	struct espl_plan_stage less = *p;
+	uint64_t nodes = p->nodes > 0 || offer->gpus == 0 ? p->nodes : ((uint64_t)p->gpus + offer->gpus - 1) / offer->gpus;
+	uint64_t most = 2 * ((uint64_t)f->setup.gpus_min + offer->gpus);
+
+	if (nodes > offer->nodes_max)
+		return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u cannot have %u GPU%s of offer '%s': "
+		                  "these are %llu nodes, and there %s %u", t->number, t->bracket, p->gpus,
+		                  p->gpus == 1 ? "" : "s", name, (unsigned long long)nodes,
+		                  offer->nodes_max == 1 ? "is" : "are", offer->nodes_max);
+	less.gpus_per_trial = less.nodes = 0;
+	for (less.gpus = 1; less.gpus < most && lay_out(f, &less, t, &view) != 0; )
+		less.gpus++;
+	if (less.gpus < most && less.gpus > p->gpus)
+		return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u cannot be placed on %u GPU%s of offer '%s': "
+		                  "the least that a trial can have is %u", t->number, t->bracket, p->gpus,
+		                  p->gpus == 1 ? "" : "s", name, less.gpus);
+	return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u, %u trial%s, cannot be placed on %u GPU%s of "
+	                  "offer '%s'", t->number, t->bracket, t->stage->trials, t->stage->trials == 1 ? "" : "s",
+	                  p->gpus, p->gpus == 1 ? "" : "s", name);
+}
+
 static espl_status
 lay_steps(struct espl__forecast *f, const struct espl_plan *plan, struct espl__diag *diag)
 {
@@ -73,12 +102,7 @@ lay_steps(struct espl__forecast *f, const struct espl_plan *plan, struct espl__d
 		step->first = f->step_count == 0 ||
 		              (parallel && step[-1].view.bracket != t->bracket);
 		if (lay_out(f, p, t, &step->view) != 0)
-			return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u, %u trial%s, "
-			                  "cannot be placed on %u GPU%s of offer '%s'", t->number,
-			                  t->bracket, t->stage->trials,
-			                  t->stage->trials == 1 ? "" : "s", p->gpus,
-			                  p->gpus == 1 ? "" : "s", step->terms->offer->name != NULL
-			                  ? step->terms->offer->name : "");
+			return cannot(f, p, t, diag);
 		f->step_count++;
 	}
 	return ESPL_OK;

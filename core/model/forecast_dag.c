@@ -349,6 +349,9 @@ take_moments(const struct graph *g, uint32_t s)
 		m->train = finish(g, part->gate, s);
 		m->end = finish(g, part->sync_at, s);
 		m->busy = part->busy[s] * step->view.gpus_per_trial;
+		if ((step->warm & ESPL__WARM_AFTER) != 0)	/* all wait in their processes */
+			m->busy = (m->end - m->train) * (part->sync_at - part->first_train) *
+			          step->view.gpus_per_trial;
 		m->base = (part->ask != ESPL_ANY ? finish(g, part->ask, s) : m->begin) +
 		          step->terms->from_s;
 		m->froms = step->fresh * m->base;

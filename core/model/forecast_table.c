@@ -181,7 +181,7 @@ fill_trials(const struct parts *p, uint32_t sample, uint32_t trials, double *tri
 
 static void
 time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const struct parts *p,
-             uint32_t gpus, uint32_t slots, struct espl__timing *timing)
+             uint32_t gpus, uint32_t slots, uint32_t warm, struct espl__timing *timing)
 {
 	uint32_t trials = t->stage->trials;
 	double   rounds = (double)(((uint64_t)trials + slots - 1) / slots);
@@ -199,6 +199,8 @@ time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const 
 			seconds = espl__queue(f->trials_s, trials, slots, f->setup.chain, f->slots_s);
 		}
 		timing->seconds[s] = seconds + (t->sync_s != NULL ? t->sync_s[s] : f->sync.mean);
+		if ((warm & ESPL__WARM_AFTER) != 0)	/* all began at once, and none leaves its GPUs */
+			sum = timing->seconds[s] * trials;
 		timing->busy_s[s] = sum * gpus;
 		timing->mean += timing->seconds[s];
 		timing->busy += timing->busy_s[s];
@@ -224,7 +226,7 @@ make_timing(struct espl__forecast *f, struct espl__stage_table *t, uint32_t gpus
 	}
 	timing->busy_s = timing->seconds + t->samples;
 	p = parts_of(f, t, gpus, warm);
-	time_samples(f, t, &p, gpus, slots, timing);
+	time_samples(f, t, &p, gpus, slots, warm, timing);
 	timing->mean /= t->samples;
 	timing->busy /= t->samples;
 	for (uint32_t s = 0; s < t->samples; s++)

@@ -19,6 +19,8 @@ struct record {
 struct espl__history {
 	struct espl_history view;
 	const struct espl__trials *trials;
+	const struct espl__earlier *earlier;	/* or NULL                                    */
+	uint64_t before;		/* how many observations it holds                     */
 	struct espl__pool   records;
 	struct espl__arena  metrics;
 	uint64_t *last;			/* per trial: index + 1 of its newest record */
@@ -33,7 +35,9 @@ struct espl__history {
 static uint64_t
 count(const struct espl_history *view)
 {
-	return ((const struct espl__history *)view->ctx)->records.count;
+	const struct espl__history *h = view->ctx;
+
+	return h->before + h->records.count;
 }
 
 static const struct espl_observation *
@@ -44,6 +48,11 @@ at(const struct espl_history *view, uint64_t index)
 	struct espl_observation *o = &h->seen;
 	const struct espl__trial *trial;
 
+	if (index < h->before) {
+		espl__earlier_at(h->earlier, index, o);
+		return o;
+	}
+	index -= h->before;
 	if (index >= h->records.count)
 		return NULL;
 	r = espl__pool_at(&h->records, index);
@@ -116,11 +125,13 @@ first_point(const struct espl_history *view, uint32_t index)
 }
 
 struct espl__history *
-espl__history_new(const struct espl__trials *trials)
+espl__history_new(const struct espl__trials *trials, const struct espl__earlier *earlier)
 {
 	struct espl__history *h = espl__alloc(sizeof *h);
 
 	h->trials = trials;
+	h->earlier = earlier;
+	h->before = earlier != NULL ? espl__earlier_count(earlier) : 0;
 	espl__pool_init(&h->records, sizeof(struct record));
 	h->view.size = (uint32_t)sizeof h->view;
 	h->view.ctx = h;

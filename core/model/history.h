@@ -4,10 +4,12 @@
  */
 #ifndef ESPL__HISTORY_H
 #define ESPL__HISTORY_H
+#include "model/earlier.h"
 #include "model/trials.h"
 
 struct espl__history;
-struct espl__history *espl__history_new(const struct espl__trials *);
+/* earlier: what comes before the first own observation; NULL nothing. */
+struct espl__history *espl__history_new(const struct espl__trials *, const struct espl__earlier *earlier);
 void espl__history_free(struct espl__history *);
 const struct espl_history *espl__history_view(struct espl__history *);
 /* metrics: by metric number, NaN where not reported; [0] is the objective, raw. */

@@ -17,7 +17,7 @@
 	espl__fail_at(diag, ESPL_E_CONFIG, (node_)->file, (node_)->line, __VA_ARGS__)
 
 static const char *const keys[] = { "iteration", "latency", "scaling", "packing", "start",
-                                    "checkpoint", "restore",
+                                    "checkpoint", "restore", "resize",
                                     /* told by `espalier profile` about itself, not read: */
                                     "version", "made", "trainable", "command", "device", "gpus",
                                     "comment", "measured" };
@@ -283,7 +283,7 @@ check_keys(const struct espl__node *group, struct espl__diag *diag)
 			espl__hint(diag, "did you mean '%s'?", near);
 		else
 			espl__hint(diag, "keys: iteration, scaling or latency, packing, start, "
-			           "checkpoint, restore");
+			           "checkpoint, restore, resize");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -329,6 +329,9 @@ read_group(const struct espl__node *group, struct espl__profile *p, struct espl_
 	p->restore = p->checkpoint;
 	if (st == ESPL_OK)
 		st = read_latency(group, "restore", p, &p->restore, diag);
+	p->resizes = espl__node_get(group, "resize") != NULL;
+	if (st == ESPL_OK && p->resizes)
+		st = read_latency(group, "resize", p, &p->resize, diag);
 	return st;
 }
 
@@ -395,7 +398,7 @@ espl__profile_load(const struct espl__node *node, const char *directory, struct 
 
 	*out = NULL;
 	p->arena = espl__alloc(sizeof(struct espl__arena));
-	p->iteration = p->start = p->checkpoint = p->restore = zero;
+	p->iteration = p->start = p->checkpoint = p->restore = p->resize = zero;
 	if (node == NULL || (node->type == ESPL__STRING && strcmp(node->text, "auto") == 0)) {
 		p->guessed = 1;
 		p->iteration.mean_s = 1.0;

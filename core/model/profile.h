@@ -14,6 +14,8 @@ struct espl__profile {
 	struct espl_point  *scaling, *packing;	/* sorted by x, first x = 1, y = 1             */
 	uint32_t scaling_count, packing_count;	/* >= 1 scaling; packing 0: not known          */
 	struct espl_latency start, checkpoint, restore;
+	struct espl_latency resize;	/* nothing is trained while a gang changes in place    */
+	int      resizes;		/* that was told; else it saves, starts and restores   */
 	int      guessed;		/* nothing was told: 1 s per iteration, no scaling      */
 	void    *arena;
 };

@@ -29,6 +29,15 @@ power10(int k)
 	return result * tens[k];
 }
 
+/* floor(v) for |v| < 2^63, without a call. */
+static double
+whole(double v)
+{
+	double cut = (double)(int64_t)v;
+
+	return cut > v ? cut - 1.0 : cut;
+}
+
 /* v rounded to a multiple of 10^grid. */
 static double
 to_grid(double v, int grid)
@@ -41,7 +50,7 @@ to_grid(double v, int grid)
 		scale = power10(-grid);
 		if (fabs(v) * scale > 9e15)	/* already finer than a double can be */
 			return v;
-		return floor(v * scale + 0.5) / scale;
+		return whole(v * scale + 0.5) / scale;
 	}
 	scale = power10(grid);
 	return floor(v / scale + 0.5) * scale;
@@ -51,20 +60,12 @@ to_grid(double v, int grid)
 static int
 exponent10(double v)
 {
-	int e = (int)floor(log10(v));
+	int e, power;
 
-	/* log10 may be an ulp off next to a power of ten: settle it by comparison. */
-	if (e >= 0 && e < 300) {
-		if (v < power10(e))
-			e--;
-		else if (v >= power10(e + 1))
-			e++;
-	} else if (e < 0 && e > -300) {
-		if (v * power10(-e) < 1.0)
-			e--;
-		else if (v * power10(-e) >= 10.0)
-			e++;
-	}
+	(void)frexp(v, &power);		/* 2^(power-1) <= v: the estimate is right or one too low */
+	e = (int)floor((power - 1) * 0.30102999566398120);
+	if (e >= 0 ? e < 300 && v >= power10(e + 1) : e > -300 && v * power10(-e - 1) >= 1.0)
+		e++;
 	return e;
 }
 

@@ -20,12 +20,15 @@ struct espl__trial {
 	uint64_t source_checkpoint;	/* of the source                                      */
 	uint32_t clones_waiting;	/* clones that still need a checkpoint of this one     */
 	struct espl_share last;		/* on what it started last                             */
+	double   took_s, told_s;	/* of its iterations that were timed: by the clock, by the profile */
 	uint32_t attempts, failures;
 	uint32_t stamp;			/* of the policy call that continued it last           */
 	uint8_t  dropped;		/* will never be continued or cloned                   */
 	uint8_t  unsaved;		/* ended at its budget, but its last checkpoint was lost */
 	uint8_t  save_asked;		/* a clone or the algorithm wants a checkpoint         */
 	uint8_t  verdict;		/* espl_verdict to carry out at the next boundary, 0 none */
+	uint8_t  restarts;		/* a resize in place has failed: no other is tried     */
+	uint8_t  can_save;		/* its processes stand at pub.iteration: a checkpoint can be made, or is being made */
 	uint8_t  completed;		/* came to rest or ended once; counted, unless it failed */
 };
 struct espl__trial_group {

@@ -76,7 +76,8 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 	    : grant->share.packing > 1 ? grant->share.gpus != 1 || grant->share.packing > item->packing_max
 	                               : grant->share.gpus < item->gpus_min || grant->share.gpus > item->gpus_max)
 		return ESPL_E_REJECTED;
-	a->granted[grant->item - 1] = grant->share;
+	if ((grant->flags & ESPL_GRANT_QUEUED) == 0)
+		a->granted[grant->item - 1] = grant->share;
 	return ESPL_OK;
 }
 
@@ -208,7 +209,7 @@ make_items(struct alloc *a, uint32_t count)
 			.trial = i, .group = 0, .bracket = 0, .stage = 0, .arrived = 0, .started = ESPL_NEVER,
 			.work_s = 20 + i % 7, .work_total_s = 20 + i % 7, .iterations_left = 2, .gpus_min = 1,
 			.gpus_max = 8, .unit = 1, .packing_max = 4, .scaling = scaling, .packing = packing,
-			.scaling_count = 4, .packing_count = 3, .granted = { 0, 1 }, .offer = ESPL_ANY,
+			.scaling_count = 4, .packing_count = 3, .granted = { 0, 1 }, .offer = ESPL_ANY, .gpu = ESPL_ANY,
 			.weight = 1, .resize_s = 4, .boundary_s = 5, .start_s = 2 };
 		a->item_list[i] = &a->items[i];
 		a->granted[i] = (struct espl_share){ 0, 1 };

@@ -226,6 +226,8 @@ model_predict(const struct espl_model *model, const struct espl_plan *plan,
 		cost += (double)offers[s->offer]->price_hour / ESPL_USD / 3600 * cell.nodes * (cell.mean_s + 30);
 		if (how != NULL && how->stage_ends_s != NULL)
 			how->stage_ends_s[i] = jct;
+		if (how != NULL && how->stage_asks_s != NULL)
+			how->stage_asks_s[i] = cell.mean_s > 30 ? cell.mean_s - 30 : 0;
 	}
 	prediction->jct_s = prediction->jct_at_quantile_s = jct;
 	prediction->cost_usd = prediction->cost_at_quantile_usd = cost;

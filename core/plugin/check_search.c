@@ -91,7 +91,8 @@ begin_trial(struct search *s, uint64_t group, const struct espl_start *start, ui
 		if (start->trial >= s->trial_count)
 			return ESPL_E_UNKNOWN;
 		source = s->trials[start->trial];
-		if (start->checkpoint != 0 && start->checkpoint != source->view.checkpoint)
+		if (start->checkpoint != 0 && start->checkpoint != source->view.checkpoint &&
+		    start->checkpoint != source->view.iteration)
 			return ESPL_E_UNKNOWN;
 		values = values != NULL ? values : source->values;
 	}

@@ -17,6 +17,7 @@ struct espl__caller {			/* zero, then set the first block */
 	struct espl__trials *trials;	/* search calls                                        */
 	void *items_ctx;		/* allocator and placer calls: item by id, NULL unknown */
 	const struct espl_item *(*item)(void *ctx, uint64_t id);
+	int      no_saves;		/* trials make no checkpoints: there are no clones     */
 	const struct espl__fleet *fleet;	/* placer calls                                */
 	uint32_t offer_count;		/* allocator calls                                     */
 	int64_t (*tick)(void);		/* NULL: no statistics                                 */

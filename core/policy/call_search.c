@@ -107,10 +107,21 @@ start_wrong(struct search_call *s, const struct espl_start *start)
 		if (start->budget <= t->pub.iteration)
 			return "a trial continued to a budget that it has reached";
 		t->stamp = s->call.caller->stamp;
-	} else if (t->dropped && t->pub.checkpoint == 0) {
-		return "a clone of a trial that was dropped";
+	} else if (s->call.caller->no_saves) {
+		return "a clone, where trials make no checkpoints (trial.checkpoint)";
 	}
 	return NULL;
+}
+
+/* Is the checkpoint that a clone wants kept, or still to be had? */
+static int
+can_clone(const struct espl__trial *t, uint64_t checkpoint)
+{
+	int here = t->can_save || (t->pub.state == ESPL_TRIAL_RESTING && t->pub.iteration > 0 && !t->dropped);
+
+	if (checkpoint == 0)
+		return t->pub.checkpoint > 0 || here || t->pub.state == ESPL_TRIAL_WAITING || t->pub.state == ESPL_TRIAL_RUNNING;
+	return t->pub.checkpoint == checkpoint || (here && t->pub.iteration == checkpoint);
 }
 
 static espl_status
@@ -125,8 +136,7 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 	wrong = start_wrong(s, start);
 	if (wrong != NULL)
 		return espl__call_refuse(&s->call, wrong);
-	if (start->how == ESPL_CLONE && start->checkpoint != 0 &&
-	    known(s, start->trial)->pub.checkpoint != start->checkpoint)
+	if (start->how == ESPL_CLONE && !can_clone(known(s, start->trial), start->checkpoint))
 		return ESPL_E_UNKNOWN;
 	op.as.add.group = group;
 	op.as.add.start = *start;
@@ -245,14 +255,14 @@ begin(struct espl__caller *c, struct espl__instance *i, struct search_call *s, i
 	return began;
 }
 
-static struct espl_error
-no_error(void)
+/* Its texts are long, and these calls many: they are not cleared beyond their ends. */
+static void
+no_error(struct espl_error *error)
 {
-	struct espl_error error = ESPL_INIT(struct espl_error);
-
-	error.option = ESPL_ANY;
-	error.row = ESPL_ANY;
-	return error;
+	error->size = (uint32_t)sizeof *error;
+	error->status = ESPL_OK;
+	error->option = error->row = ESPL_ANY;
+	error->text[0] = error->hint[0] = '\0';
 }
 
 espl_status
@@ -260,10 +270,11 @@ espl__call_next_group(struct espl__caller *c, struct espl__instance *i, const st
     struct espl__diag *diag)
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
-	struct espl_error error = no_error();
+	struct espl_error error;
 	struct search_call s;
 	int64_t began = begin(c, i, &s, 1);
 
+	no_error(&error);
 	return espl__call_end(&s.call, began, ops->next_group(i->self, view, &s.sink, &error), &error, diag);
 }
 
@@ -272,7 +283,7 @@ espl__call_report(struct espl__caller *c, struct espl__instance *i, const struct
     const struct espl_observation *observation, struct espl__diag *diag)
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
-	struct espl_error error = no_error();
+	struct espl_error error;
 	struct search_call s;
 	int64_t began;
 
@@ -281,6 +292,7 @@ espl__call_report(struct espl__caller *c, struct espl__instance *i, const struct
 		return ESPL_OK;
 	}
 	began = begin(c, i, &s, 0);
+	no_error(&error);
 	return espl__call_end(&s.call, began, ops->on_report(i->self, trial, observation, &s.sink, &error),
 	    &error, diag);
 }
@@ -290,7 +302,7 @@ espl__call_trial_end(struct espl__caller *c, struct espl__instance *i, const str
     espl_end how, struct espl__diag *diag)
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
-	struct espl_error error = no_error();
+	struct espl_error error;
 	struct search_call s;
 	int64_t began;
 
@@ -299,6 +311,7 @@ espl__call_trial_end(struct espl__caller *c, struct espl__instance *i, const str
 		return ESPL_OK;
 	}
 	began = begin(c, i, &s, 0);
+	no_error(&error);
 	return espl__call_end(&s.call, began, ops->on_trial_end(i->self, trial, how, &s.sink, &error), &error, diag);
 }
 
@@ -349,7 +362,7 @@ espl__call_spec(struct espl__caller *c, struct espl__instance *i, struct espl__a
     const struct espl_spec **spec, struct espl__diag *diag)
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
-	struct espl_error error = no_error();
+	struct espl_error error;
 	struct spec_call  s;
 	espl_status status;
 	int64_t began;
@@ -361,6 +374,7 @@ espl__call_spec(struct espl__caller *c, struct espl__instance *i, struct espl__a
 	s.sink.size = (uint32_t)sizeof s.sink;
 	s.sink.spec = sink_spec;
 	s.arena = arena;
+	no_error(&error);
 	began = espl__call_begin(c, i, &s.call);
 	status = espl__call_end(&s.call, began, ops->spec(i->self, &s.sink, &error), &error, diag);
 	if (status == ESPL_OK)

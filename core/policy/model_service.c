@@ -163,10 +163,12 @@ stage(const struct espl_model *model, const struct espl_stage_query *q, struct e
 }
 
 static void
-fill_ends(const struct espl__forecast_stage *rows, uint32_t count, double *ends_s)
+fill_times(const struct espl__forecast_stage *rows, uint32_t count, const struct espl_predict *how)
 {
-	for (uint32_t i = 0; ends_s != NULL && i < count; i++)
-		ends_s[i] = rows[i].ends_s;
+	for (uint32_t i = 0; how->stage_ends_s != NULL && i < count; i++)
+		how->stage_ends_s[i] = rows[i].ends_s;
+	for (uint32_t i = 0; how->stage_asks_s != NULL && i < count; i++)
+		how->stage_asks_s[i] = rows[i].asks_s;
 }
 
 static espl_status
@@ -185,11 +187,11 @@ predict(const struct espl_model *model, const struct espl_plan *plan, const stru
 	f = espl__model_service_forecast(s, (how->flags & ESPL_FROM_NOW) != 0, &diag);
 	if (f == NULL || how->experiment != s->experiment->id)
 		return pass(ESPL_E_UNSUPPORTED, &diag, error);
-	if (how->stage_ends_s != NULL)
+	if (how->stage_ends_s != NULL || how->stage_asks_s != NULL)
 		rows = espl__alloc((plan->stage_count + (size_t)1) * sizeof *rows);
 	status = espl__forecast_plan(f, plan, how->quantile, how->samples, &result, rows, error != NULL ? &diag : NULL);
 	if (status == ESPL_OK) {
-		fill_ends(rows, plan->stage_count, how->stage_ends_s);
+		fill_times(rows, plan->stage_count, how);
 		out->meets = (uint32_t)result.meets;
 		out->jct_s = result.jct_s.mean;
 		out->jct_sd_s = result.jct_s.sd;

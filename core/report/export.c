@@ -105,14 +105,27 @@ param_names(struct espl__reading *r, struct espl__names *names, struct espl__dia
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }
 
+/* The best trial's line: itself, the trial it was cloned from, and so on, each with the iterations that count. */
+static const char schedule_sql[] =
+"WITH RECURSIVE line(id, parent, until, params) AS ("
+" SELECT id, parent, (SELECT max(iteration) FROM reports WHERE trial = id), params FROM trials"
+"  WHERE id = (SELECT value FROM meta WHERE key = 'best')"
+" UNION ALL SELECT t.id, t.parent,"
+"  coalesce((SELECT min(iteration) - 1 FROM reports WHERE trial = line.id), line.until), t.params"
+"  FROM trials t JOIN line ON t.id = line.parent),"
+" part(\"from\", until, params) AS ("
+" SELECT coalesce((SELECT min(iteration) - 1 FROM reports WHERE trial = line.id), until), until, params FROM line)"
+" SELECT \"from\", until, params FROM part WHERE \"from\" < until ORDER BY \"from\"";
+
 static const char trials_sql[] =
 "SELECT id AS trial, state, iteration, budget, group_id, parent, tag, metric, best_metric,"
 " gpu_s, cost_usd, created_s, changed_s, checkpoint, params FROM trials LEFT JOIN"
 " (SELECT trial AS of, CASE WHEN ?1 THEN max(metric) ELSE min(metric) END AS best_metric"
 "  FROM reports GROUP BY trial) ON of = id ORDER BY id";
 
+/* A query whose last column is params: a column for each parameter in its place. */
 static espl_status
-csv_trials(struct espl__reading *r, FILE *to, struct espl__diag *diag)
+csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to, struct espl__diag *diag)
 {
 	struct espl__names names = { NULL, 0, 0 };
 	struct espl__buf   b = { NULL, 0, 0 };
@@ -123,7 +136,7 @@ csv_trials(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 	uint32_t      n;
 
 	if (status == ESPL_OK)
-		st = espl__reading_query(r, trials_sql, r->totals.maximize, -1, diag);
+		st = espl__reading_query(r, sql, bound, -1, diag);
 	if (st != NULL) {
 		last = sqlite3_column_count(st) - 1;
 		for (i = 0; i < last; i++)
@@ -217,6 +230,8 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 	espl_status status;
 	size_t      i, count = sizeof tables / sizeof tables[0];
 
+	if (strcmp(table, "schedule") == 0)
+		return csv_params(r, schedule_sql, -1, to, diag);
 	for (i = 0; i < count && strcmp(tables[i], table) != 0; i++)
 		continue;
 	if (i == count) {
@@ -225,12 +240,12 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 		for (i = 0; i < count; i++)
 			espl__print(&b, "%s%s", i > 0 ? ", " : "", tables[i]);
 		status = espl__fail(diag, ESPL_E_CONFIG, "there is no table '%s'", table);
-		espl__hint(diag, "one of %s", espl__buf_text(&b));
+		espl__hint(diag, "one of %s, schedule", espl__buf_text(&b));
 		espl__buf_free(&b);
 		return status;
 	}
 	if (strcmp(table, "trials") == 0)
-		return csv_trials(r, to, diag);
+		return csv_params(r, trials_sql, r->totals.maximize, to, diag);
 	sql = strcmp(table, "reports") == 0 ? reports_sql(r, diag)
 	      : espl__format("SELECT * FROM \"%s\" ORDER BY %s", table, order_of(table));
 	if (sql == NULL)

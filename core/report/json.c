@@ -131,7 +131,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 	number(e, "trial", trial);
 	text(e, "state", state);
 	share_of(e, share);
-	if (slots != NULL && strcmp(state, "starting") == 0) {
+	if (slots != NULL && (strcmp(state, "starting") == 0 || strcmp(state, "resized") == 0)) {
 		espl__print(&e->line, ", \"slots\": [");
 		for (i = 0; i < share.gpus; i++)
 			espl__print(&e->line, "%s[%llu, %u]", i > 0 ? ", " : "",

@@ -254,14 +254,18 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 	begin(r);
 	if (r->db == NULL)
 		return;
-	if (strcmp(state, "starting") == 0) {
+	if (strcmp(state, "starting") == 0 || strcmp(state, "resized") == 0) {
 		espl__buf_clear(&r->text);
 		for (i = 0; slots != NULL && i < share.gpus; i++)
 			espl__print(&r->text, "%s[%llu, %u]", i == 0 ? "[" : ", ",
 			            (unsigned long long)slots[i].node, slots[i].gpu);
 		espl__print(&r->text, i == 0 ? "[]" : "]");
-		put(r, PUT_GANG, "nniittr", gang, trial, (int64_t)share.gpus, (int64_t)share.packing,
-		    espl__buf_text(&r->text), state, seconds(now));
+		if (state[0] == 'r')
+			put(r, MOVE_GANG, "niit", gang, (int64_t)share.gpus, (int64_t)share.packing,
+			    espl__buf_text(&r->text));
+		else
+			put(r, PUT_GANG, "nniittr", gang, trial, (int64_t)share.gpus, (int64_t)share.packing,
+			    espl__buf_text(&r->text), state, seconds(now));
 		return;
 	}
 	if (strcmp(state, "ended") == 0) {

@@ -4,7 +4,7 @@
 
 enum statement {
 	PUT_META, PUT_TRIAL, SET_TRIAL, SET_USAGE, PUT_REPORT, PUT_NAME, PUT_METRIC, PUT_GANG,
-	SET_GANG, PUT_NODE, PUT_CHARGE, PUT_GROUP, END_GROUP, PUT_DECISION, PUT_NOTE, PUT_PREDICTION,
+	SET_GANG, MOVE_GANG, PUT_NODE, PUT_CHARGE, PUT_GROUP, END_GROUP, PUT_DECISION, PUT_NOTE, PUT_PREDICTION,
 	PUT_PLAN, BEGIN, COMMIT,
 	STATEMENT_COUNT
 };
@@ -21,6 +21,7 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[PUT_NAME] = "INSERT OR REPLACE INTO metric_names VALUES (?1, ?2)",
 	[PUT_METRIC] = "INSERT OR REPLACE INTO metrics VALUES (?1, ?2, ?3, ?4)",
 	[PUT_GANG] = "INSERT OR REPLACE INTO gangs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, NULL)",
+	[MOVE_GANG] = "UPDATE gangs SET gpus = ?2, packing = ?3, slots = ?4 WHERE id = ?1",
 	[SET_GANG] = "UPDATE gangs SET state = ?2, running_s = coalesce(?3, running_s),"
 	             " ended_s = ?4, text = ?5 WHERE id = ?1",
 	[PUT_NODE] = "INSERT INTO nodes VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13,"

@@ -144,7 +144,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 		}
 		g->gang = gang;
 		g->share = share;
-		g->running = strcmp(state, "running") == 0;
+		g->running = strcmp(state, "starting") != 0;
 		return;
 	}
 	*(g->previous != NULL ? &g->previous->next : &v->first) = g->next;

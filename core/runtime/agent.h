@@ -6,6 +6,7 @@
  *   agent_gang.c    life of a gang on this node: start, exits, end
  *   agent_launch.c  its ports, programs and processes
  *   agent_report.c  rank 0's report socket: lines out, replies in, {"saved": n}
+ *   agent_seat.c    a resize in place: who sits where, who leaves, who leads
  *   agent_said.c    the last line of a trial's log
  *   agent_files.c   a trial's folder: working files, checkpoints, collecting
  *   agent_env.c     what a rank finds in its environment
@@ -47,6 +48,11 @@ struct espl__agent_rank {
 	int      by_us;			/* was asked to end before it exited                  */
 	char    *text;			/* why it could not start, or NULL                    */
 	struct espl__held scratch;
+	int      control;		/* a trainable's: our end, -1 none; the leader's is gang->report */
+	struct espl__buf words;		/* from there                                         */
+	uint32_t rank, was;		/* its number in the whole gang; before the last SEAT */
+	int      leaves;		/* the last SEAT says so                              */
+	int      left;			/* it did, and this was told                          */
 };
 
 struct espl__agent_gang {
@@ -60,6 +66,8 @@ struct espl__agent_gang {
 	uint32_t port;
 	uint64_t key;			/* what the ranks' communicator shows at its door     */
 	uint32_t running, gone;		/* ranks                                              */
+	uint32_t leader;		/* index of the rank behind `report`                  */
+	uint64_t seating;		/* generation of the last SEAT, 0 none                */
 	int      started_told;
 	int      launched;		/* the ranks have been forked                         */
 	int      ending;		/* SIGTERM was sent (or there was nothing to send it to) */
@@ -146,9 +154,17 @@ void   espl__report_mute(struct espl__agent_gang *);	/* mute_at has come        
 /* Everything a dead rank 0 had said is forwarded: nothing more can come. */
 int    espl__report_drained(struct espl__agent_gang *);
 void   espl__report_garbage(struct espl__agent_gang *, const char *format, ...) ESPL_PRINTF(2, 3);
+/* agent_seat.c */
+int    espl__gang_seat(struct espl__agent_gang *, const struct espl__seating *);	/* -1: not what it has */
+void   espl__control_read(struct espl__agent_rank *);
+/* LEFT is said when it is due. */
+void   espl__gang_tell_left(struct espl__agent_gang *);
+/* One line, as a rank understands it; `local` among the node's ranks. */
+void   espl__seat_line(const struct espl__meeting *, uint32_t rank, uint32_t local, struct espl__buf *);
 /* agent_files.c */
 espl_status espl__files_make(struct espl__agent_gang *, struct espl__diag *);
 int    espl__files_log(const struct espl__agent_gang *);	/* descriptor, -1 with errno  */
+espl_status espl__files_lead(struct espl__agent_gang *, struct espl__diag *);	/* rank 0 saves here from now on */
 void   espl__files_leave(struct espl__agent_gang *);	/* removes what is of no more use     */
 void   espl__files_save(struct espl__agent_gang *, uint64_t iteration);
 void   espl__files_verify(struct espl__agent_gang *);	/* then espl__gang_prepared            */

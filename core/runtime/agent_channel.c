@@ -165,6 +165,22 @@ reply(struct espl__agent *a, struct espl__reader *r)
 }
 
 static int
+seat(struct espl__agent *a, struct espl__reader *r)
+{
+	struct espl__seating     s;
+	struct espl__agent_gang *g;
+	void                    *memory;
+	int                      bad;
+
+	if (espl__seating_get(r, &s, &memory) != 0)
+		return -1;
+	g = espl__gang_find(a, s.gang);
+	bad = g != NULL ? espl__gang_seat(g, &s) : 0;
+	free(memory);
+	return bad;
+}
+
+static int
 obey(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 {
 	struct espl__agent_gang *g;
@@ -200,6 +216,8 @@ obey(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 		else
 			espl__agent_unreserve(a, id);
 		break;
+	case ESPL__MSG_SEAT:
+		return seat(a, r);
 	case ESPL__MSG_COLLECT:
 		id = espl__get_v64(r);
 		n = espl__get_v64(r);

@@ -17,7 +17,7 @@ static const char *const foreign[] = { "SLURM_", "PMI", "OMPI_", "HYDRA_", NULL 
 /* Those of the agent itself, and those that not every rank has. */
 static const char *const dropped[] = {
 	"ESPALIER_AGENT_DEVICES", "ESPALIER_REPORT_FD", "ESPALIER_LISTEN_FD", "ESPALIER_OPTIONS",
-	NULL
+	"ESPALIER_SEAT", NULL
 };
 
 void
@@ -98,7 +98,7 @@ own(struct espl__strings *s, const struct espl__agent_rank *rank, int reports, i
 	else
 		SET("ESPALIER_SHARE=%" PRIu32, t->world);
 	SET("ESPALIER_SEED=%" PRIu64, t->seed);
-	SET("ESPALIER_GANG=%" PRIu64, t->gang);
+	SET("ESPALIER_GANG=%" PRIu64, t->join.generation > 0 ? t->of : t->gang);
 	SET("ESPALIER_ATTEMPT=%" PRIu32, t->attempt);
 	SET("ESPALIER_SCRATCH=%s", rank->scratch.path);
 	SET("ESPALIER_THREADS=%" PRIu32, t->threads);
@@ -107,6 +107,13 @@ own(struct espl__strings *s, const struct espl__agent_rank *rank, int reports, i
 	SET("ESPALIER_KEY=%016" PRIx64, g->key);
 	if (t->trainable != NULL)
 		SET("ESPALIER_OPTIONS=%s", t->options);
+	if (t->join.generation > 0) {
+		struct espl__buf line = { NULL, 0, 0 };
+
+		espl__seat_line(&t->join, rank->rank, t->local_first + rank->index, &line);
+		SET("ESPALIER_SEAT=%s", espl__buf_text(&line));
+		espl__buf_free(&line);
+	}
 	if (reports)
 		SET("ESPALIER_REPORT_FD=%d", ESPL__FD_REPORT);
 	if (listens)
@@ -168,7 +175,8 @@ ours(const char *text)
 		"RANK=", "LOCAL_RANK=", "WORLD_SIZE=", "LOCAL_WORLD_SIZE=", "MASTER_ADDR=",
 		"MASTER_PORT=", "ESPALIER_TRIAL=", "ESPALIER_PARAMS=", "ESPALIER_ITERATION=",
 		"ESPALIER_BUDGET=", "ESPALIER_CHECKPOINT=", "ESPALIER_SAVE=", "ESPALIER_SCRATCH=",
-		"ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=", "ESPALIER_KEY=", "ESPALIER_GANG=", NULL
+		"ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=", "ESPALIER_KEY=", "ESPALIER_GANG=",
+		"ESPALIER_SEAT=", NULL
 	};
 
 	for (size_t i = 0; names[i] != NULL; i++)

@@ -99,6 +99,12 @@ espl__files_make(struct espl__agent_gang *g, struct espl__diag *diag)
 	return status;
 }
 
+espl_status
+espl__files_lead(struct espl__agent_gang *g, struct espl__diag *diag)
+{
+	return g->saving.fd >= 0 ? ESPL_OK : hold_new(&g->saving, diag);
+}
+
 int
 espl__files_log(const struct espl__agent_gang *g)
 {

@@ -55,7 +55,8 @@ make(struct espl__agent *a, const struct espl__start *start, void *memory)
 
 		r->gang = g;
 		r->index = i;
-		r->link = r->scratch.fd = -1;
+		r->link = r->scratch.fd = r->control = -1;
+		r->rank = r->was = start->ranks[i].rank;
 		r->scratch.path = espl__format("%s/scratch-%" PRIu64 ".%" PRIu32, g->folder,
 		    start->gang, start->ranks[i].rank);
 	}
@@ -147,6 +148,16 @@ order(struct espl__agent_gang *g, char what)
 	}
 }
 
+/* What a rank that has left its gang leaves behind is ended, the others go on. */
+static void
+sweep_after(const struct espl__agent_rank *r)
+{
+	char what = ESPL__SUP_KILL;
+
+	while (send(r->link, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
 static void
 kill_now(struct espl__agent_gang *g)
 {
@@ -204,6 +215,7 @@ rank_runs(struct espl__agent_rank *r)
 	g->agent->changed = 1;
 	mark = espl__frame_begin(out, ESPL__MSG_STARTED);
 	espl__put_v64(out, g->start.gang);
+	espl__put_u32(out, g->leads && g->start.trainable != NULL ? g->port : 0);
 	espl__frame_end(out, mark);
 }
 
@@ -222,6 +234,22 @@ blame(struct espl__agent_rank *r)
 		g->culprit = (int)r->index;
 }
 
+/* Ranks on other nodes may not notice before they need this one. */
+static void
+tell_failed(const struct espl__agent_rank *r)
+{
+	const struct espl__agent_gang *g = r->gang;
+	struct espl__buf              *out = &g->agent->outbox;
+	size_t                         mark;
+
+	if (g->start.nodes == 1 && g->start.join.generation == 0 && g->seating == 0)
+		return;
+	mark = espl__frame_begin(out, ESPL__MSG_FAILED);
+	espl__put_v64(out, g->start.gang);
+	espl__put_v64(out, r->rank);
+	espl__frame_end(out, mark);
+}
+
 static void
 rank_exited(struct espl__agent_rank *r, int code)
 {
@@ -230,11 +258,15 @@ rank_exited(struct espl__agent_rank *r, int code)
 	r->state = ESPL__RANK_EXITED;
 	r->code = code;
 	blame(r);
+	if (code != 0 && !r->by_us)
+		tell_failed(r);
 	if (count_in(g, ESPL__RANK_EXITED) + g->gone == g->start.rank_count) {
 		kill_now(g);		/* whatever they left behind */
+	} else if (code == 0 && r->leaves) {
+		sweep_after(r);
 	} else if (code != 0 && !r->by_us) {
 		espl__gang_kill(g, g->start.grace_ms);
-	} else if (g->start.ranks[r->index].rank == 0 && code == 0 && !g->ending) {
+	} else if (r->rank == 0 && code == 0 && !g->ending) {
 		g->linger_until = espl__tick() + (int64_t)g->start.grace_ms * MS + 1;
 	}
 }
@@ -255,6 +287,8 @@ rank_gone(struct espl__agent_rank *r)
 		g->agent->strays = 1;
 		if (!r->by_us && g->culprit < 0)
 			g->culprit = (int)r->index;
+		if (!r->by_us)
+			tell_failed(r);
 	}
 	if (g->culprit == (int)r->index && g->gone < g->start.rank_count)
 		espl__gang_kill(g, r->text != NULL ? 0 : g->start.grace_ms);
@@ -318,7 +352,7 @@ put_rank(struct espl__buf *out, const struct espl__agent_gang *g, uint32_t i)
 	const struct espl__agent_rank *r = &g->ranks[i];
 	int forgiven = g->lingered && g->culprit < 0 && r->by_us;
 
-	espl__put_v64(out, g->start.ranks[i].rank);
+	espl__put_v64(out, r->leaves ? r->was : r->rank);
 	espl__put_z64(out, forgiven ? 0 : r->code);
 	espl__put_str(out, r->text);
 }
@@ -356,6 +390,9 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 	for (uint32_t i = 0; i < g->start.rank_count; i++) {
 		if (g->ranks[i].link >= 0)	/* its supervisor goes on killing by itself */
 			close(g->ranks[i].link);
+		if (g->ranks[i].control >= 0)
+			close(g->ranks[i].control);
+		espl__buf_free(&g->ranks[i].words);
 		free(g->ranks[i].text);
 		free(g->ranks[i].scratch.path);
 	}
@@ -416,6 +453,7 @@ tend_one(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t
 		espl__report_mute(g);
 	if (g->kill_at != 0 && now >= g->kill_at)
 		kill_now(g);
+	espl__gang_tell_left(g);
 	if (g->gone == g->start.rank_count && espl__report_drained(g) && g->jobs == 0 && !a->strays) {
 		if ((g->culprit < 0 && !g->spoilt) || g->probed || a->ending)
 			return 1;

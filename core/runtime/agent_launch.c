@@ -125,8 +125,10 @@ meeting_point(struct espl__agent_gang *g, int *fd)
 	if (r != NULL) {
 		*fd = r->fd;
 		forget(g->agent, r);
-	} else if (g->leads && g->start.port == 0 && (g->start.argc > 0 || g->start.world > 1)) {
-		*fd = listen_on(g->start.nodes == 1 ? "127.0.0.1" : g->agent->address, &g->port);
+	} else if (g->leads && g->start.port == 0 && g->start.join.generation == 0) {
+		/* Those who join a trainable later may come from elsewhere. */
+		*fd = listen_on(g->start.nodes > 1 ? g->agent->address : g->start.argc > 0
+		    || strncmp(g->agent->address, "127.", 4) == 0 ? "127.0.0.1" : "", &g->port);
 		if (*fd < 0) {
 			espl__rank_fail(&g->ranks[0], "no port for the gang's rendezvous: %s",
 			    strerror(errno));
@@ -210,7 +212,7 @@ spawn(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__string
 }
 
 static int
-report_socket(struct espl__agent_gang *g, int *theirs)
+report_socket(int *ours, int *theirs)
 {
 	int ends[2];
 
@@ -218,7 +220,7 @@ report_socket(struct espl__agent_gang *g, int *theirs)
 		return -1;
 	*theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
 	close(ends[1]);
-	g->report = ends[0];
+	*ours = ends[0];
 	return *theirs < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 ? -1 : 0;
 }
 
@@ -240,7 +242,8 @@ gpus_exist(struct espl__agent_gang *g)
 static uint64_t
 gang_key(const struct espl__agent_gang *g)
 {
-	uint64_t words[2] = { g->agent->token, g->start.gang };
+	uint64_t words[2] = { g->agent->token,
+	                      g->start.join.generation > 0 ? g->start.of : g->start.gang };
 
 	return espl__digest(g->start.seed, words, sizeof words);
 }
@@ -251,27 +254,31 @@ launch_ranks(struct espl__agent_gang *g, int listen_fd)
 	struct espl__sup s = { .folder = g->start.directory, .report = -1, .listen = -1,
 	                       .file_max = g->start.file_max,
 	                       .log_limit = g->start.log_limit };
-	int              report = -1;
 
 	s.log = espl__files_log(g);
 	if (s.log < 0)
 		espl__rank_fail(&g->ranks[0], "cannot open the trial's log: %s", strerror(errno));
 	else if ((g->log_from = lseek(s.log, 0, SEEK_END)) < 0)
 		g->log_from = 0;
-	if (s.log >= 0 && g->leads && report_socket(g, &report) != 0)
-		espl__rank_fail(&g->ranks[0], "no socket for its reports: %s", strerror(errno));
 	for (uint32_t i = 0; i < g->start.rank_count && g->culprit < 0; i++) {
 		struct espl__strings env = { NULL, 0, 0 };
 		int                  first = g->leads && i == 0;
 
-		s.report = first ? report : -1;
+		s.report = -1;
 		s.listen = first ? listen_fd : -1;
-		espl__env_make(&g->ranks[i], first, s.listen >= 0, &env);
-		spawn(&g->ranks[i], &s, &env);
-		espl__strings_free(&env);
+		/* Any rank of a trainable may come to lead. */
+		if ((first || g->start.trainable != NULL)
+		    && report_socket(first ? &g->report : &g->ranks[i].control, &s.report) != 0) {
+			espl__rank_fail(&g->ranks[i], "no socket for its reports: %s",
+			    strerror(errno));
+		} else {
+			espl__env_make(&g->ranks[i], s.report >= 0, s.listen >= 0, &env);
+			spawn(&g->ranks[i], &s, &env);
+			espl__strings_free(&env);
+		}
+		if (s.report >= 0)
+			close(s.report);
 	}
-	if (report >= 0)
-		close(report);
 	if (s.log >= 0)
 		close(s.log);
 }

@@ -78,9 +78,12 @@ finish_jobs(struct espl__agent *a)
 
 /* ---- the loop ---------------------------------------------------------------------------- */
 
+#define CONTROL (1u << 30)
+
 struct polls {
 	struct pollfd *fds;
-	struct { uint64_t gang; uint32_t rank; } *what;	/* rank ESPL_ANY: the report socket */
+	struct { uint64_t gang; uint32_t rank; } *what;	/* rank ESPL_ANY: the report socket;
+							 * + CONTROL: the rank's own */
 	uint32_t count, cap, what_cap;
 	int      full;			/* built while the outbox was full */
 };
@@ -115,6 +118,9 @@ rebuild(struct espl__agent *a, struct polls *p)
 		for (uint32_t j = 0; j < g->start.rank_count; j++)
 			if (g->ranks[j].link >= 0)
 				watch(p, g->ranks[j].link, POLLIN, g->start.gang, j);
+		for (uint32_t j = 0; j < g->start.rank_count && !p->full && g->started_told; j++)
+			if (g->ranks[j].control >= 0)
+				watch(p, g->ranks[j].control, POLLIN, g->start.gang, j + CONTROL);
 	}
 }
 
@@ -125,6 +131,11 @@ look_at_gang(struct espl__agent *a, const struct pollfd *p, uint64_t gang, uint3
 
 	if (g == NULL)
 		return;
+	if (rank != ESPL_ANY && rank >= CONTROL) {
+		if (g->ranks[rank - CONTROL].control == p->fd)
+			espl__control_read(&g->ranks[rank - CONTROL]);
+		return;
+	}
 	if (rank != ESPL_ANY) {
 		if (g->ranks[rank].link == p->fd)
 			espl__gang_note(&g->ranks[rank]);

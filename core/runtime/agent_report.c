@@ -150,6 +150,8 @@ espl__report_read(struct espl__agent_gang *g)
 		    ESPL__AGENT_GRACE;
 
 		close_report(g);
+		if (g->ranks[g->leader].leaves)
+			return;
 		g->mute_at = espl__tick() + (int64_t)grace * 1000000;	/* it may be leaving */
 	}
 }
@@ -161,7 +163,7 @@ espl__report_mute(struct espl__agent_gang *g)
 	size_t            mark;
 
 	g->mute_at = 0;
-	if (g->ending || g->ranks[0].state != ESPL__RANK_RUNS)
+	if (g->ending || g->ranks[g->leader].state != ESPL__RANK_RUNS)
 		return;
 	mark = espl__frame_begin(out, ESPL__MSG_CLOSED);
 	espl__put_v64(out, g->start.gang);

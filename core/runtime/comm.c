@@ -177,6 +177,14 @@ espl__comm_tell(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 	return c->tell(c, data, bytes, root);
 }
 
+espl_status
+espl__comm_look(struct espl__comm *c)
+{
+	if (c->broken != ESPL_OK || c->view.world == 1)
+		return c->broken;
+	return c->way->look(c);
+}
+
 static espl_status
 comm_tell(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 {

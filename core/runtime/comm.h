@@ -45,8 +45,13 @@ struct espl__comm {			/* view.ctx is this struct */
 /* E_PEER: a rank said something that does not belong here; E_LIMIT: not all came in time. */
 espl_status espl__comm_init(const struct espl__comm_setup *, struct espl__comm **,
            struct espl__diag *);
+/* Listens on a port of this address that is free, for a meeting; where that is no address of this
+ * machine, on all of them.  A descriptor, or -1 with errno. */
+int         espl__comm_door(const char *address, uint32_t *port);
 /* The others see E_PEER if they still wait for this rank.  NULL is fine. */
 void        espl__comm_finish(struct espl__comm *);
+/* Without waiting: are the other ranks still there?  E_PEER (and all later calls fail) if not. */
+espl_status espl__comm_look(struct espl__comm *);
 /* A broadcast of host bytes that may have to wait for as long as rank 0 waits for its driver. */
 espl_status espl__comm_tell(struct espl__comm *, void *data, uint64_t bytes, uint32_t root);
 #endif

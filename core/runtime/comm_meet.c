@@ -450,3 +450,23 @@ espl__comm_meet(const struct espl__comm_setup *s, struct espl__met *met, struct 
 		undo(met);
 	return status;
 }
+
+int
+espl__comm_door(const char *address, uint32_t *port)
+{
+	struct addrinfo     want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+	struct addrinfo    *found = NULL;
+	struct sockaddr_in  any = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_ANY) } };
+	uint16_t            got = 0;
+	int                 fd = -1;
+
+	if (getaddrinfo(address, "0", &want, &found) == 0) {
+		for (struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next)
+			fd = espl__net_listen(a->ai_addr, a->ai_addrlen, &got);
+		freeaddrinfo(found);
+	}
+	if (fd < 0)
+		fd = espl__net_listen((struct sockaddr *)&any, sizeof any, &got);
+	*port = got;
+	return fd;
+}

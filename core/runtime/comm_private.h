@@ -15,6 +15,7 @@ struct espl__comm_way {
 	espl_status (*barrier)(struct espl__comm *);
 	espl_status (*shards)(struct espl__comm *, const void *shards, void *out, uint64_t count,
 	                      espl_dtype, uint32_t first, uint32_t mine, uint32_t total);
+	espl_status (*look)(struct espl__comm *);	/* is anybody gone?  does not wait */
 	void        (*finish)(struct espl__comm *);
 };
 extern const struct espl__comm_way espl__comm_ring, espl__comm_shm;

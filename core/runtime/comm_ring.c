@@ -290,6 +290,22 @@ ring_shards(struct espl__comm *c, const void *shards, void *out, uint64_t count,
 
 /* ---- beginning and end ------------------------------------------------------------------- */
 
+static espl_status
+ring_look(struct espl__comm *c)
+{
+	const struct ring *r = c->state;
+	const int          fds[2] = { r->next, r->prev };
+	char               byte;
+
+	for (int i = 0; i < 2; i++) {
+		ssize_t got = recv(fds[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+
+		if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+			return broken(c, ESPL_E_PEER);
+	}
+	return ESPL_OK;
+}
+
 static void
 ring_finish(struct espl__comm *c)
 {
@@ -302,7 +318,7 @@ ring_finish(struct espl__comm *c)
 }
 
 const struct espl__comm_way espl__comm_ring = {
-	ring_reduce, ring_broadcast, ring_gather, ring_barrier, ring_shards, ring_finish
+	ring_reduce, ring_broadcast, ring_gather, ring_barrier, ring_shards, ring_look, ring_finish
 };
 
 espl_status

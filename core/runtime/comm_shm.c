@@ -370,6 +370,15 @@ shm_shards(struct espl__comm *c, const void *shards, void *out, uint64_t count, 
 	return status;
 }
 
+static espl_status
+shm_look(struct espl__comm *c)
+{
+	const struct shm *s = c->state;
+
+	return atomic_load(&s->head->gone) || !all_live(s, c->view.world, c->view.rank) ? broken(c, ESPL_E_PEER) :
+	    ESPL_OK;
+}
+
 /* ---- beginning and end ------------------------------------------------------------------- */
 
 static void
@@ -389,7 +398,7 @@ shm_finish(struct espl__comm *c)
 }
 
 const struct espl__comm_way espl__comm_shm = {
-	shm_reduce, shm_broadcast, shm_gather, meet, shm_shards, shm_finish
+	shm_reduce, shm_broadcast, shm_gather, meet, shm_shards, shm_look, shm_finish
 };
 
 espl_status

@@ -31,7 +31,14 @@ struct espl__device {
 };
 extern const struct espl__device_ops espl__device_cpu;
 
-/* ordinal, packing and threads of `view` are the caller's to fill before. */
+/* What a module (espl_device_NAME.so) has as `espl__device_module`; made with this core and no other. */
+#define ESPL__DEVICE_MODULE 1u
+struct espl__device_module { uint32_t version; const struct espl__device_ops *ops; };
+extern const struct espl__device_module espl__device_module;
+
+/* Of another device than the CPU the module is loaded, from ESPALIER_LIBEXEC's folder .libs (a build tree)
+ * or where it is installed.  E_UNSUPPORTED: there is none, or it finds nothing to compute on.
+ * ordinal, packing and threads of `view` are the caller's to fill before. */
 espl_status espl__device_open(const char *name, struct espl__device *, struct espl__diag *);
 void        espl__device_close(struct espl__device *);	/* fine if it never was open */
 #endif

@@ -57,8 +57,8 @@ espl__frame_put(struct espl__buf *b, enum espl__message type, const void *payloa
 static int
 known(uint8_t type)
 {
-	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_PING)
-	    || (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_PONG);
+	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_SEAT)
+	    || (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_FAILED);
 }
 
 int
@@ -87,6 +87,21 @@ espl__frame_get(const struct espl__buf *in, size_t from, uint8_t *type,
 }
 
 /* ---- START ------------------------------------------------------------------------------- */
+
+static void
+put_meeting(struct espl__buf *b, const struct espl__meeting *m)
+{
+	espl__put_v64(b, m->generation);
+	if (m->generation == 0)
+		return;
+	espl__put_v64(b, m->moved ? 1 : 0);
+	espl__put_str(b, m->door);
+	espl__put_v64(b, m->port);
+	espl__put_str(b, m->master);
+	espl__put_v64(b, m->world);
+	espl__put_v64(b, m->node);
+	espl__put_v64(b, m->local_world);
+}
 
 void
 espl__start_put(const struct espl__start *s, struct espl__buf *b)
@@ -127,6 +142,9 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 	espl__put_z64(b, s->file_max);
 	espl__put_z64(b, s->log_limit);
 	espl__put_v64(b, s->grace_ms);
+	put_meeting(b, &s->join);
+	espl__put_v64(b, s->of);
+	espl__put_v64(b, s->local_first);
 }
 
 /* Where the decoded START lies: one block, filled from the front.  No string is longer than
@@ -220,6 +238,25 @@ get_ranks(struct espl__reader *r, struct block *k, struct espl__start *s)
 }
 
 static void
+get_meeting(struct espl__reader *r, struct block *k, struct espl__meeting *m)
+{
+	m->generation = get_small(r, UINT32_MAX / 4);
+	if (m->generation == 0)
+		return;
+	m->moved = (int)get_small(r, 1);
+	m->door = get_text(r, k);
+	m->port = get_small(r, 65535);
+	m->master = get_text(r, k);
+	m->world = get_small(r, UINT32_MAX / 4);
+	m->node = get_small(r, UINT32_MAX / 4);
+	m->local_world = get_small(r, m->world);
+	/* They are words of a line. */
+	if (m->world == 0 || m->door[0] == '\0' || m->master[0] == '\0'
+	    || strpbrk(m->door, " \n") != NULL || strpbrk(m->master, " \n") != NULL)
+		r->bad = 1;
+}
+
+static void
 get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 {
 	s->packing = get_small(r, UINT32_MAX);
@@ -247,6 +284,9 @@ get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 	s->file_max = espl__get_z64(r);
 	s->log_limit = espl__get_z64(r);
 	s->grace_ms = espl__get_v64(r);
+	get_meeting(r, k, &s->join);
+	s->of = espl__get_v64(r);
+	s->local_first = get_small(r, UINT32_MAX);
 }
 
 int
@@ -269,6 +309,7 @@ espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
 	if (!r->bad)
 		get_rest(r, &k, s);
 	if (!r->bad && (r->at != r->end || s->packing == 0 || s->file_max < 0 || s->log_limit < 0
+	    || (s->join.generation > 0 && s->trainable == NULL)
 	    || (s->argc > 0) == (s->trainable != NULL) || (s->argc > 0 && s->argv[0][0] == '\0')))
 		r->bad = 1;
 	for (uint32_t i = 0; !r->bad && i < s->env_count; i++)
@@ -281,4 +322,52 @@ espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
 		return -1;
 	}
 	return 0;
+}
+
+/* ---- SEAT -------------------------------------------------------------------------------- */
+
+void
+espl__seating_put(const struct espl__seating *s, struct espl__buf *b)
+{
+	espl__put_v64(b, s->gang);
+	put_meeting(b, &s->meet);
+	espl__put_v64(b, s->count);
+	for (uint32_t i = 0; i < s->count; i++) {
+		espl__put_v64(b, s->ranks[i].rank);
+		espl__put_v64(b, s->ranks[i].local_rank);
+		espl__put_v64(b, s->ranks[i].gpu);
+	}
+}
+
+int
+espl__seating_get(struct espl__reader *r, struct espl__seating *s, void **free_me)
+{
+	size_t       size = (size_t)(r->end - r->at) * 13 + 128;
+	struct block k;
+	struct espl__start_rank *ranks;
+
+	memset(s, 0, sizeof *s);
+	*free_me = espl__alloc(size);
+	k = (struct block){ *free_me, size };
+	s->gang = espl__get_v64(r);
+	get_meeting(r, &k, &s->meet);
+	s->count = get_small(r, UINT32_MAX);
+	if (!r->bad && s->count > 0 && (s->meet.generation == 0
+	    || s->count > (size_t)(r->end - r->at) / 3))
+		r->bad = 1;
+	ranks = r->bad ? NULL : take(&k, (s->count + 1) * sizeof *ranks, 8);
+	if (ranks == NULL)
+		r->bad = 1;
+	for (uint32_t i = 0; !r->bad && i < s->count; i++) {
+		ranks[i].rank = get_small(r, s->meet.world);
+		ranks[i].local_rank = get_small(r, UINT32_MAX);
+		ranks[i].gpu = get_small(r, UINT32_MAX);
+	}
+	s->ranks = ranks;
+	if (!r->bad && r->at == r->end)
+		return 0;
+	free(*free_me);
+	*free_me = NULL;
+	memset(s, 0, sizeof *s);
+	return -1;
 }

@@ -12,14 +12,20 @@
  *   START    see struct espl__start below
  *   REPLY    v64 gang, str line             to rank 0's report socket ("continue 27")
  *   KILL     v64 gang, v64 grace_ms         SIGTERM to all process groups, then SIGKILL; 0: at once
+ *   SEAT     see struct espl__seating below a resize in place: where each rank of this gang will sit
  *   COLLECT  v64 trial, v64 keep            remove checkpoints of the trial but `keep` (0 all), and
  *                                           left-over saving-* folders
  *   PING
  * agent -> driver
  *   HELLO    u32 protocol, str version, u32 gpus, u32 cpus, v64 memory_bytes
  *   PORT     v64 gang, u32 port
- *   STARTED  v64 gang                       all ranks of this node have been exec'ed
- *   LINE     v64 gang, str text             one line of rank 0's report socket, at most 64 KiB, as written
+ *   STARTED  v64 gang, u32 port             all ranks of this node have been exec'ed; port: the door of a
+ *                                           trainable's rank 0, where later ranks will knock; 0 none
+ *   FAILED   v64 gang, v64 rank             a rank of a gang that is elsewhere, too, has failed; what is here is
+ *                                           being ended, and ENDED will say more
+ *   LEFT     v64 gang, v64 generation       all whom the SEAT of this generation had told to leave are gone
+ *   LINE     v64 gang, str text             one line of rank 0's report socket, at most 64 KiB, as written;
+ *                                           also what another rank of a trainable says at a resize
  *   GARBAGE  v64 gang, str why              what came is no line: too long, binary; gang is being ended
  *   SAVED    v64 gang, v64 iteration, v64 bytes   {"saved": n} seen, checkpoint-n is complete
  *   CLOSED   v64 gang                       rank 0 closed its report socket and is still there after its grace
@@ -32,22 +38,37 @@
  *            can be written there (a full disk): the gang is not to blame.
  *   LOG      u8 level, str text
  *   PONG
+ *
+ * Ranks that come later (a resize in place) are another gang for the agent, with a START and a number of
+ * their own: START says that they join, and whose door they knock at.
  */
 #ifndef ESPL__WIRE_H
 #define ESPL__WIRE_H
 #include "base/buf.h"
 #include "base/diag.h"
 
-#define ESPL__WIRE_PROTOCOL 3u
+#define ESPL__WIRE_PROTOCOL 4u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
 
 enum espl__message {
 	ESPL__MSG_HELLO = 1, ESPL__MSG_RESERVE, ESPL__MSG_START, ESPL__MSG_REPLY, ESPL__MSG_KILL,
-	ESPL__MSG_COLLECT, ESPL__MSG_PING,
+	ESPL__MSG_COLLECT, ESPL__MSG_PING, ESPL__MSG_SEAT,
 	ESPL__MSG_HELLO_BACK = 64, ESPL__MSG_PORT, ESPL__MSG_STARTED, ESPL__MSG_LINE, ESPL__MSG_GARBAGE,
-	ESPL__MSG_SAVED, ESPL__MSG_CLOSED, ESPL__MSG_ENDED, ESPL__MSG_LOG, ESPL__MSG_PONG
+	ESPL__MSG_SAVED, ESPL__MSG_CLOSED, ESPL__MSG_ENDED, ESPL__MSG_LOG, ESPL__MSG_PONG,
+	ESPL__MSG_LEFT, ESPL__MSG_FAILED
+};
+
+/* The ranks meet anew: what all of a gang must know of it. */
+struct espl__meeting {
+	uint32_t generation;			/* rises with every resize; 0 none                         */
+	int      moved;				/* rank 0 leaves when it has handed its state over         */
+	const char *door;			/* address of who is rank 0 until then                     */
+	uint32_t port;				/* its door                                                */
+	const char *master;			/* address of the new rank 0's node                        */
+	uint32_t world, node;			/* new ranks; number of this node among theirs             */
+	uint32_t local_world;			/* how many of them are on this node                       */
 };
 
 /* What a START carries: the part of one gang that runs on this node. */
@@ -76,10 +97,19 @@ struct espl__start {
 	int64_t  file_max;			/* RLIMIT_FSIZE, 0 none                                    */
 	int64_t  log_limit;			/* bytes of the trial's log, 0 none                        */
 	uint64_t grace_ms;			/* used when the agent ends a gang by itself               */
+	struct espl__meeting join;		/* generation 0: they come together by themselves          */
+	uint64_t of;				/* gang that they join                                     */
+	uint32_t local_first;			/* ranks on this node before them                          */
 };
 void espl__start_put(const struct espl__start *, struct espl__buf *);
 /* Strings point into an arena-like block that *free_me frees.  0, or -1 if the payload is bad. */
 int  espl__start_get(struct espl__reader *, struct espl__start *, void **free_me);
+
+/* What a SEAT carries: for each rank of the agent's gang, in the order of its START, the new one;
+ * meet.world: it leaves.  Those that have left before are not asked.  No rank: nothing comes of it. */
+struct espl__seating { uint64_t gang; struct espl__meeting meet; uint32_t count; const struct espl__start_rank *ranks; };
+void espl__seating_put(const struct espl__seating *, struct espl__buf *);
+int  espl__seating_get(struct espl__reader *, struct espl__seating *, void **free_me);	/* as start_get */
 
 /* Appends a whole frame. */
 void espl__frame_put(struct espl__buf *, enum espl__message, const void *payload, size_t);

@@ -24,24 +24,38 @@ wait_limit(espl_span *limit, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+espl_status
+espl__worker_connect(struct espl__worker *w, const struct espl__comm_setup *setup,
+                     struct espl__comm **comm, struct espl__diag *diag)
+{
+	struct espl__comm_setup s = *setup;
+	const char             *way = getenv("ESPALIER_COMM");
+	espl_status             status = wait_limit(&s.wait_limit, diag);
+
+	s.key = w->env.key;
+	s.no_shm = way != NULL && strcmp(way, "ring") == 0;
+	if (s.init_limit == 0)
+		s.init_limit = s.wait_limit > 0 && s.wait_limit < 120 * ESPL_SECOND ? s.wait_limit :
+		    120 * ESPL_SECOND;
+	if (status == ESPL_OK)
+		status = w->device.ops->connect(&w->device, &s, comm, diag);
+	return status;
+}
+
+/* Who joins a gang that trains is alone until then. */
 static espl_status
 connect_ranks(struct espl__worker *w, struct espl__diag *diag)
 {
 	const struct espl__worker_env *e = &w->env;
-	const char                    *way = getenv("ESPALIER_COMM");
-	struct espl__comm_setup        s = {
-		.rank = e->rank, .world = e->world, .node_rank = e->local_rank,
-		    .node_world = e->local_world,
-		.node = e->node, .key = e->key, .master = e->master, .port = e->port,
-		    .listen_fd = e->listen_fd,
-		.no_shm = way != NULL && strcmp(way, "ring") == 0,
-	};
-	espl_status status = wait_limit(&s.wait_limit, diag);
+	struct espl__comm_setup        s = { .world = 1, .node_world = 1, .listen_fd = -1 };
 
-	s.init_limit = s.wait_limit < 120 * ESPL_SECOND ? s.wait_limit : 120 * ESPL_SECOND;
-	if (status == ESPL_OK)
-		status = w->device.ops->connect(&w->device, &s, &w->comm, diag);
-	return status;
+	if (w->seat.generation == 0)
+		s = (struct espl__comm_setup){
+			.rank = e->rank, .world = e->world, .node_rank = e->local_rank,
+			.node_world = e->local_world, .node = e->node, .master = e->master,
+			.port = e->port, .listen_fd = e->listen_fd
+		};
+	return espl__worker_connect(w, &s, &w->comm, diag);
 }
 
 /* A trainable that demands a GPU gets one; all others compute on the CPU. */
@@ -106,7 +120,9 @@ train(struct espl__worker *w, struct espl__diag *diag)
 	status = w->ops->open(w->instance->self, &w->context, &w->trial, &error);
 	if (status != ESPL_OK)
 		return espl__diag_plugin(diag, w->who, status, &error);
-	if (w->env.checkpoint[0] != '\0')
+	if (w->seat.generation > 0)
+		status = espl__worker_join(w, diag);
+	else if (w->env.checkpoint[0] != '\0')
 		status = espl__worker_restore(w, diag);
 	if (status == ESPL_OK)
 		status = espl__worker_loop(w, diag);
@@ -122,15 +138,15 @@ keep_private(const struct espl__worker_env *e, struct espl__diag *diag)
 	    || (e->listen_fd >= 0 && fcntl(e->listen_fd, F_SETFD, FD_CLOEXEC) != 0))
 		return espl__fail_errno(diag,
 		    "ESPALIER_REPORT_FD or ESPALIER_LISTEN_FD is not open");
-	if (e->rank == 0 && e->report_fd < 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "rank 0 has no ESPALIER_REPORT_FD");
+	if ((e->rank == 0 || e->seat[0] != '\0') && e->report_fd < 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_REPORT_FD is not in the environment");
 	return ESPL_OK;
 }
 
 espl_status
 espl__worker_run(const char *name, const volatile sig_atomic_t *wish, struct espl__diag *diag)
 {
-	struct espl__worker   w = { .wish = wish, .who = name };
+	struct espl__worker   w = { .wish = wish, .who = name, .door = -1 };
 	struct espl__tree    *options = NULL;
 	struct espl__host_env host;
 	espl_time             now = 0;
@@ -139,6 +155,9 @@ espl__worker_run(const char *name, const volatile sig_atomic_t *wish, struct esp
 	status = espl__worker_env_read(&w.env, diag);
 	if (status == ESPL_OK)
 		status = keep_private(&w.env, diag);
+	if (status == ESPL_OK && w.env.seat[0] != '\0' && espl__worker_seat(&w, w.env.seat) != 1)
+		status = espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_SEAT is no seat: '%s'", w.env.seat);
+	w.door = w.env.listen_fd;
 	host = (struct espl__host_env){ .seed = w.env.seed, .now = &now, .directory = "" };
 	if (status == ESPL_OK)
 		status = load(&w, name, &host, &options, diag);

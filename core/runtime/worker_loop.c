@@ -16,11 +16,11 @@
 #include "base/mem.h"
 #include "runtime/worker.h"
 
-#define REPLY_ROOM 256
+#define REPLY_ROOM 1024
 #define LINE_ROOM  65000		/* the agent takes 64 KiB */
 
-enum directive { GO_ON = 1, CHECKPOINT, PAUSE, STOP };
-struct order { uint32_t what, finished; uint64_t budget; };	/* budget 0: as it was */
+enum directive { GO_ON = 1, CHECKPOINT, PAUSE, STOP, RESIZE };
+struct order { uint32_t what, finished; uint64_t budget, generation; };	/* budget 0: as it was */
 
 /* ---- what a step reports ----------------------------------------------------------------- */
 
@@ -67,8 +67,8 @@ clear(struct report *r)
 
 /* ---- the socket -------------------------------------------------------------------------- */
 
-static espl_status
-send_line(struct espl__worker *w, struct espl__diag *diag)
+espl_status
+espl__worker_say(struct espl__worker *w, struct espl__diag *diag)
 {
 	const uint8_t *at = w->line.data;
 	size_t         left = w->line.size;
@@ -108,7 +108,7 @@ send_report(struct espl__worker *w, const struct report *r, struct espl__diag *d
 	if (b->size > LINE_ROOM)
 		return espl__fail(diag, ESPL_E_LIMIT,
 		    "%s reports more metrics than a line can hold", w->who);
-	return send_line(w, diag);
+	return espl__worker_say(w, diag);
 }
 
 /* The last checkpoint may still be on its way to its place: then the folder is not empty, or is
@@ -141,13 +141,13 @@ save(struct espl__worker *w, struct espl__diag *diag)
 		return status;
 	espl__buf_clear(&w->line);
 	espl__print(&w->line, "{\"saved\": %" PRIu64 "}\n", w->iteration);
-	return send_line(w, diag);
+	return espl__worker_say(w, diag);
 }
 
 /* Waits for bytes or SIGTERM.  SIGTERM is blocked but for this wait, so none is missed.
  * 1: bytes, 0: SIGTERM. */
 static int
-wait_reply(struct espl__worker *w)
+wait_reply(struct espl__worker *w, int heed)
 {
 	struct pollfd p = { .fd = w->env.report_fd, .events = POLLIN };
 	sigset_t      term, before;
@@ -156,7 +156,7 @@ wait_reply(struct espl__worker *w)
 	sigemptyset(&term);
 	sigaddset(&term, SIGTERM);
 	(void)sigprocmask(SIG_BLOCK, &term, &before);
-	while (!*w->wish && got <= 0)
+	while ((!heed || !*w->wish) && got <= 0)
 		got = ppoll(&p, 1, NULL, &before);
 	(void)sigprocmask(SIG_SETMASK, &before, NULL);
 	return got > 0;
@@ -175,6 +175,14 @@ parse_reply(const char *line, struct order *o, struct espl__diag *diag)
 		o->budget = strtoull(line + 9, &end, 10);
 		if (line[9] >= '0' && line[9] <= '9' && *end == '\0' && errno == 0)
 			return ESPL_OK;
+	} else if (strncmp(line, "resize ", 7) == 0) {
+		o->what = RESIZE;
+		errno = 0;
+		o->generation = strtoull(line + 7, &end, 10);
+		if (line[7] >= '0' && line[7] <= '9' && *end == ' ')
+			o->budget = strtoull(end + 1, &end, 10);
+		if (*end == '\0' && errno == 0 && o->generation > 0)
+			return ESPL_OK;
 	} else if (strcmp(line, "checkpoint") == 0 || strcmp(line, "pause") == 0 || strcmp(line,
 	    "stop") == 0) {
 		o->what = line[0] == 'c' ? CHECKPOINT : line[0] == 'p' ? PAUSE : STOP;
@@ -183,12 +191,13 @@ parse_reply(const char *line, struct order *o, struct espl__diag *diag)
 	return espl__fail(diag, ESPL_E_REMOTE, "'%s' is no answer to a report", line);
 }
 
-static espl_status
-read_reply(struct espl__worker *w, struct order *o, struct espl__diag *diag)
+espl_status
+espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int *heard,
+                  struct espl__diag *diag)
 {
 	struct espl__buf *b = &w->inbox;
-	char              line[REPLY_ROOM];
 
+	*heard = 1;
 	for (;;) {
 		uint8_t *end = b->size > 0 ? memchr(b->data, '\n', b->size) : NULL;
 		ssize_t  got;
@@ -196,17 +205,22 @@ read_reply(struct espl__worker *w, struct order *o, struct espl__diag *diag)
 		if (end != NULL) {
 			size_t size = (size_t)(end - b->data);
 
-			if (size >= sizeof line)
+			if (size >= room)
 				return espl__fail(diag, ESPL_E_REMOTE,
 				    "the answer to a report is too long");
 			memcpy(line, b->data, size);
 			line[size] = '\0';
 			memmove(b->data, end + 1, b->size - size - 1);
 			b->size -= size + 1;
-			return parse_reply(line, o, diag);
+			if (espl__worker_seat(w, line) != 1)
+				return ESPL_OK;
+			if (heed)
+				continue;
+			*heard = 0;
+			return ESPL_OK;
 		}
-		if (!wait_reply(w)) {
-			o->what = PAUSE;
+		if (!wait_reply(w, heed)) {
+			*heard = 0;
 			return ESPL_OK;
 		}
 		espl__buf_reserve(b, REPLY_ROOM);
@@ -217,6 +231,19 @@ read_reply(struct espl__worker *w, struct order *o, struct espl__diag *diag)
 		if (got > 0)
 			b->size += (size_t)got;
 	}
+}
+
+static espl_status
+read_reply(struct espl__worker *w, struct order *o, struct espl__diag *diag)
+{
+	char        line[REPLY_ROOM];
+	int         heard;
+	espl_status status = espl__worker_hear(w, line, sizeof line, 1, &heard, diag);
+
+	if (status == ESPL_OK && heard)
+		return parse_reply(line, o, diag);
+	o->what = PAUSE;
+	return status;
 }
 
 /* ---- the loop ---------------------------------------------------------------------------- */
@@ -258,9 +285,10 @@ espl__worker_loop(struct espl__worker *w, struct espl__diag *diag)
 	struct report r = { .sink = { sizeof r.sink, 0, report_metric, report_finished } };
 	struct order  o = { .what = GO_ON };
 	espl_status   status = ESPL_OK;
+	int           left = 0;
 
 	while (status == ESPL_OK && w->iteration < w->budget && !o.finished && o.what != PAUSE
-	       && o.what != STOP) {
+	       && o.what != STOP && !left) {
 		status = step(w, &r, diag);
 		if (status == ESPL_OK && w->env.rank == 0)
 			status = consult(w, &r, &o, diag);
@@ -271,6 +299,8 @@ espl__worker_loop(struct espl__worker *w, struct espl__diag *diag)
 		}
 		if (o.budget != 0)
 			w->context.budget = w->budget = o.budget;
+		if (status == ESPL_OK && o.what == RESIZE)
+			status = espl__worker_move(w, (uint32_t)o.generation, &left, diag);
 	}
 	clear(&r);
 	free(r.list);

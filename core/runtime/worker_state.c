@@ -17,6 +17,7 @@
 #include <espalier/host.h>
 #include "base/hash.h"
 #include "base/mem.h"
+#include "base/tick.h"
 #include "runtime/worker.h"
 
 #define REGIONS "ESPLREG1"
@@ -315,13 +316,13 @@ shape_of(const struct regions *r)
 	return digest;
 }
 
-/* From rank 0's memory to that of all, as at a resize. */
+/* From rank 0's memory to that of all. */
 static espl_status
-share_regions(struct espl__worker *w, const struct regions *r, uint64_t *iteration,
-           struct espl__diag *diag)
+share_regions(struct espl__worker *w, struct espl__comm *comm, const struct regions *r,
+           uint64_t *iteration, struct espl__diag *diag)
 {
 	uint64_t    words[2] = { shape_of(r), *iteration };
-	espl_status status = espl__comm_tell(w->comm, words, sizeof words, 0);
+	espl_status status = espl__comm_tell(comm, words, sizeof words, 0);
 
 	if (status == ESPL_OK && words[0] != shape_of(r))
 		return espl__fail(diag, ESPL_E_BUG,
@@ -332,13 +333,13 @@ share_regions(struct espl__worker *w, const struct regions *r, uint64_t *iterati
 		const struct region *one = &r->list[i];
 
 		if (one->where == w->device.view.kind)
-			status = w->comm->view.broadcast(&w->comm->view, one->data, one->bytes,
+			status = comm->view.broadcast(&comm->view, one->data, one->bytes,
 			    ESPL_U8, 0);
 		else
-			status = espl__comm_tell(w->comm, one->data, one->bytes, 0);
+			status = espl__comm_tell(comm, one->data, one->bytes, 0);
 	}
 	if (status == ESPL_OK)
-		status = w->comm->view.wait(&w->comm->view);
+		status = comm->view.wait(&comm->view);
 	return status == ESPL_OK ? ESPL_OK : espl__fail(diag, status,
 	    "a rank was lost while restoring");
 }
@@ -380,32 +381,45 @@ read_state(struct espl__worker *w, uint8_t **bytes, uint64_t words[2], struct es
 }
 
 static espl_status
-restore_state(struct espl__worker *w, uint64_t *iteration, struct espl__diag *diag)
+load_state(struct espl__worker *w, const uint8_t *bytes, uint64_t count, struct espl__diag *diag)
 {
 	struct espl_error    error = ESPL_INIT(struct espl_error);
-	struct memory_source m = { { sizeof m.source, 0, source_read, 0 }, NULL };
-	uint64_t             words[2] = { 0, 0 };
-	uint8_t             *bytes = NULL;
-	espl_status          status = ESPL_OK;
+	struct memory_source m = { { sizeof m.source, 0, source_read, count }, bytes };
+	espl_status          status;
 
 	error.option = error.row = ESPL_ANY;
+	status = w->ops->load(w->trial, &m.source, &error);
+	return status == ESPL_OK ? ESPL_OK : espl__diag_plugin(diag, w->who, status, &error);
+}
+
+/* From rank 0, where *bytes is not NULL, to all; words as of read_state. */
+static espl_status
+tell_state(struct espl__comm *comm, uint8_t **bytes, uint64_t words[2], struct espl__diag *diag)
+{
+	espl_status status = espl__comm_tell(comm, words, 2 * sizeof words[0], 0);
+
+	if (status == ESPL_OK && *bytes == NULL)
+		*bytes = espl__alloc(words[1] + 1);
+	if (status == ESPL_OK)
+		status = espl__comm_tell(comm, *bytes, words[1], 0);
+	return status == ESPL_OK ? ESPL_OK : espl__fail(diag, status,
+	    "a rank was lost while restoring");
+}
+
+static espl_status
+restore_state(struct espl__worker *w, uint64_t *iteration, struct espl__diag *diag)
+{
+	uint64_t    words[2] = { 0, 0 };
+	uint8_t    *bytes = NULL;
+	espl_status status = ESPL_OK;
+
 	if (w->env.rank == 0)
 		status = read_state(w, &bytes, words, diag);
 	if (status == ESPL_OK)
-		status = espl__comm_tell(w->comm, words, sizeof words, 0);
-	if (status == ESPL_OK && bytes == NULL)
-		bytes = espl__alloc(words[1] + 1);
-	if (status == ESPL_OK)
-		status = espl__comm_tell(w->comm, bytes, words[1], 0);
+		status = tell_state(w->comm, &bytes, words, diag);
 	if (status == ESPL_OK) {
-		m.at = bytes;
-		m.source.left = words[1];
 		*iteration = words[0];
-		status = w->ops->load(w->trial, &m.source, &error);
-		if (status != ESPL_OK)
-			status = espl__diag_plugin(diag, w->who, status, &error);
-	} else {
-		(void)espl__fail(diag, status, "a rank was lost while restoring");
+		status = load_state(w, bytes, words[1], diag);
 	}
 	free(bytes);
 	return status;
@@ -423,7 +437,66 @@ espl__worker_restore(struct espl__worker *w, struct espl__diag *diag)
 	if (status == ESPL_OK && w->env.rank == 0)
 		status = read_regions(w, &r, &w->iteration, diag);
 	if (status == ESPL_OK)
-		status = share_regions(w, &r, &w->iteration, diag);
+		status = share_regions(w, w->comm, &r, &w->iteration, diag);
+	free(r.list);
+	return status;
+}
+
+/* ---- from memory to memory --------------------------------------------------------------- */
+
+struct buffer_sink { struct espl_byte_sink sink; struct espl__buf bytes; };
+
+static espl_status
+buffer_write(struct espl_byte_sink *sink, const void *bytes, uint64_t count)
+{
+	espl__put(&((struct buffer_sink *)sink)->bytes, bytes, count);
+	return ESPL_OK;
+}
+
+static espl_status
+share_state(struct espl__worker *w, struct espl__comm *comm, struct espl__diag *diag)
+{
+	struct espl_error  error = ESPL_INIT(struct espl_error);
+	struct buffer_sink s = { { sizeof s.sink, 0, buffer_write }, { NULL, 0, 0 } };
+	uint64_t           words[2] = { w->iteration, 0 };
+	uint8_t           *bytes;
+	espl_status        status = ESPL_OK;
+
+	error.option = error.row = ESPL_ANY;
+	if (comm->view.rank == 0) {
+		espl__buf_reserve(&s.bytes, 1);
+		status = w->ops->save(w->trial, &s.sink, &error);
+		if (status != ESPL_OK)
+			status = espl__diag_plugin(diag, w->who, status, &error);
+	}
+	bytes = s.bytes.data;
+	words[1] = s.bytes.size;
+	if (status == ESPL_OK)
+		status = tell_state(comm, &bytes, words, diag);
+	if (status == ESPL_OK && comm->view.rank > 0) {
+		w->iteration = words[0];
+		status = load_state(w, bytes, words[1], diag);
+	}
+	free(bytes);
+	return status;
+}
+
+espl_status
+espl__worker_share(struct espl__worker *w, struct espl__comm *comm, struct espl__diag *diag)
+{
+	uint64_t       words[2] = { w->budget, (uint64_t)(espl__tick() - w->moved_at) };
+	struct regions r;
+	espl_status    status = espl__comm_tell(comm, words, sizeof words, 0);
+
+	if (status != ESPL_OK)
+		return espl__fail(diag, status, "a rank was lost in a resize");
+	w->context.budget = w->budget = words[0];
+	w->moved_at = espl__tick() - (int64_t)words[1];
+	if (saves_itself(w))
+		return share_state(w, comm, diag);
+	status = list_regions(w, &r, diag);
+	if (status == ESPL_OK)
+		status = share_regions(w, comm, &r, &w->iteration, diag);
 	free(r.list);
 	return status;
 }

@@ -30,6 +30,7 @@ espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
 	setup.config = run->drive->config;
 	setup.space = run->drive->space;
 	setup.profile = run->drive->profile;
+	setup.earlier = run->drive->earlier;
 	setup.utc_start_s = run->header.utc_start_s;
 	setup.simulated = run->drive->simulated;
 	setup.verbose = run->drive->verbose;
@@ -65,7 +66,7 @@ fresh(struct espl__run_state *run, const char *path, struct espl__diag *diag)
 {
 	espl_status status;
 
-	run->header.format = 1;
+	run->header.format = ESPL__JOURNAL_FORMAT;
 	run->header.seed = run->drive->seed;
 	(void)snprintf(run->header.version, sizeof run->header.version, "%s", PACKAGE_VERSION);
 	run->header.simulated = run->drive->simulated;

@@ -8,6 +8,7 @@ struct espl__drive {			/* caller fills, all borrowed */
 	const struct espl__run_config *config;
 	const struct espl__space   *space;
 	const struct espl__profile *profile;
+	const struct espl__earlier *earlier;	/* of a warm start; NULL none                          */
 	const char *dir;		/* run's folder, absolute and existing; NULL: none (simulate)  */
 	const char *faults;		/* simulate: fault script, NULL none                           */
 	int         simulated;

@@ -211,6 +211,9 @@ real_apply(struct espl__world *world, const struct espl__effect *effects, uint32
 		case ESPL__FX_REPLY:
 			espl__real_reply(real, fx);
 			break;
+		case ESPL__FX_RESIZE:
+			espl__real_resize(real, fx);
+			break;
 		case ESPL__FX_KILL:
 			espl__real_kill(real, fx);
 			break;

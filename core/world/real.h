@@ -70,12 +70,20 @@ struct espl__agent {
 };
 
 struct espl__rank_end { uint32_t rank; int32_t code; uint64_t lease; char *text, *said; };
-struct espl__part { uint64_t lease; uint32_t first, count; int started, ended; };
+/* The ranks of a gang that were started on one node together: a gang of its own for the agent. */
+struct espl__part {
+	uint64_t lease, wing;		/* wing: its number with the agent                    */
+	uint32_t first, count;
+	uint32_t live, leaves;		/* ranks that have not left; that will in the resize  */
+	int      started, ended, joins, off;	/* off: it was to join, and is ended in place of that */
+};
+struct espl__rmember { uint32_t part, index; struct espl_slot slot; };	/* index: in its part  */
+enum espl__rresize { ESPL__STEADY = 0, ESPL__PREPARING, ESPL__CHANGING };
 struct espl__rgang {
 	struct espl__rgang *prev, *next;
 	uint64_t id, trial;
 	struct espl__part *parts;
-	uint32_t part_count, started, ended;
+	uint32_t part_count, part_cap, started, ended;
 	uint64_t begun;			/* iteration it started from                          */
 	uint64_t last;			/* iteration last reported (at first: begun)          */
 	uint64_t budget, saved;		/* saved: newest seen of this gang, 0 none            */
@@ -89,6 +97,13 @@ struct espl__rgang {
 	uint32_t held_count;
 	struct espl__rank_end *ends;
 	uint32_t end_count, end_cap;
+	struct espl__rmember *members, *coming;	/* by rank; coming: in the resize under way     */
+	uint32_t world, coming_world;
+	uint32_t generation, port;	/* resizes so far; the door of rank 0                 */
+	enum espl__rresize resize;
+	uint32_t expected;		/* ranks that are not ready yet to join               */
+	int      changed, failing;	/* the new ranks go on; a rank has failed             */
+	int64_t  took;
 	struct espl__start_plan *plan;	/* what to start, until it was sent (waits for a port) */
 };
 
@@ -182,6 +197,9 @@ void        espl__real_reply(struct espl__real *, const struct espl__effect *);
 void        espl__real_kill(struct espl__real *, const struct espl__effect *);
 void        espl__real_gangs_tick(struct espl__real *, int64_t tick);
 void        espl__real_gangs_agent(struct espl__real *);	/* a new agent: gangs that wait for it begin */
+/* What all parts of a gang are told, but for who and where; `params` is to live as long. */
+void        espl__real_start_fill(struct espl__real *, const struct espl__rgang *, const struct espl__rlease *first,
+                                  const double *values, struct espl__start *, struct espl__buf *params);
 void        espl__real_send_starts(struct espl__real *, struct espl__rgang *, uint32_t port);
 void        espl__real_plan_free(struct espl__rgang *);
 struct espl__agent *espl__real_part_agent(const struct espl__real *, const struct espl__part *);	/* NULL: none that works */
@@ -193,8 +211,15 @@ void        espl__real_gang_finish(struct espl__real *, struct espl__rgang *);	/
 void        espl__real_gang_kill_parts(struct espl__real *, struct espl__rgang *, uint64_t grace_ms);
 void        espl__real_gang_break(struct espl__real *, struct espl__rgang *, const char *format, ...) ESPL_PRINTF(3, 4);
 void        espl__real_say(struct espl__real *, struct espl__rgang *, enum espl__directive, uint64_t budget);
+void        espl__real_tell(struct espl__real *, const struct espl__rgang *, const char *text);
 void        espl__real_line(struct espl__real *, struct espl__rgang *, const char *text, size_t);
 void        espl__real_lines_held(struct espl__real *, struct espl__rgang *);	/* the next of those held back */
+/* real_resize.c: gangs that change while they live. */
+void        espl__real_resize(struct espl__real *, const struct espl__effect *);
+int         espl__real_resize_now(struct espl__real *, struct espl__rgang *, uint64_t budget);	/* 1: in place of CONTINUE */
+void        espl__real_resize_off(struct espl__real *, struct espl__rgang *);	/* it is told to leave instead */
+int         espl__real_resize_line(struct espl__real *, struct espl__rgang *, const char *text, size_t);	/* 1: it was one */
+void        espl__real_resize_left(struct espl__real *, struct espl__rgang *, struct espl__part *);
 /* real_ends.c: how and why a gang ended, in words. */
 void        espl__real_gang_verdict(struct espl__real *, const struct espl__rgang *, struct espl__event *);
 /* Tells that the run's folder cannot be written, if the gang ended for that. */

@@ -17,6 +17,8 @@ free_gang(struct espl__real *real, struct espl__rgang *gang)
 	uint32_t i;
 
 	(void)espl__map_remove(&real->gang_map, gang->id);
+	for (i = 0; i < gang->part_count; i++)
+		(void)espl__map_remove(&real->gang_map, gang->parts[i].wing);
 	if (gang->prev != NULL)
 		gang->prev->next = gang->next;
 	else
@@ -30,6 +32,8 @@ free_gang(struct espl__real *real, struct espl__rgang *gang)
 	}
 	free(gang->ends);
 	free(gang->parts);
+	free(gang->members);
+	free(gang->coming);
 	free(gang->broken);
 	espl__buf_free(&gang->held);
 	free(gang);
@@ -120,16 +124,28 @@ espl__real_gangs_lost(struct espl__real *real, uint64_t lease)
 
 /* ---- orders ---- */
 
+/* A line for rank 0, wherever it is. */
+void
+espl__real_tell(struct espl__real *real, const struct espl__rgang *gang, const char *text)
+{
+	const struct espl__part *part = &gang->parts[gang->members[0].part];
+	struct espl__agent      *agent = espl__real_part_agent(real, part);
+	struct espl__buf         payload = { NULL, 0, 0 };
+
+	if (agent == NULL || part->ended)
+		return;
+	espl__put_v64(&payload, part->wing);
+	espl__put_str(&payload, text);
+	espl__agent_send(agent, ESPL__MSG_REPLY, &payload);
+	espl__buf_free(&payload);
+}
+
 void
 espl__real_say(struct espl__real *real, struct espl__rgang *gang, enum espl__directive directive,
 	uint64_t budget)
 {
-	struct espl__agent *agent = espl__real_part_agent(real, &gang->parts[0]);
-	struct espl__buf    payload = { NULL, 0, 0 };
-	char                text[40];
+	char text[40];
 
-	if (agent == NULL || gang->parts[0].ended)
-		return;
 	switch (directive) {
 	case ESPL__CHECKPOINT:
 		(void)snprintf(text, sizeof text, "checkpoint");
@@ -148,10 +164,7 @@ espl__real_say(struct espl__real *real, struct espl__rgang *gang, enum espl__dir
 			(void)snprintf(text, sizeof text, "continue");
 		break;
 	}
-	espl__put_v64(&payload, gang->id);
-	espl__put_str(&payload, text);
-	espl__agent_send(agent, ESPL__MSG_REPLY, &payload);
-	espl__buf_free(&payload);
+	espl__real_tell(real, gang, text);
 }
 
 void
@@ -170,7 +183,11 @@ espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 		gang->told = fx->as.reply.directive;
 	else if (fx->as.reply.budget > 0)
 		gang->budget = fx->as.reply.budget;
-	espl__real_say(real, gang, fx->as.reply.directive, fx->as.reply.budget);
+	if (gang->told != 0)
+		espl__real_resize_off(real, gang);
+	if (fx->as.reply.directive != ESPL__CONTINUE ||
+		!espl__real_resize_now(real, gang, fx->as.reply.budget))
+		espl__real_say(real, gang, fx->as.reply.directive, fx->as.reply.budget);
 	espl__real_lines_held(real, gang);
 }
 
@@ -180,11 +197,12 @@ espl__real_gang_kill_parts(struct espl__real *real, struct espl__rgang *gang, ui
 	struct espl__buf payload = { NULL, 0, 0 };
 	uint32_t         p;
 
-	espl__put_v64(&payload, gang->id);
-	espl__put_v64(&payload, grace_ms);
 	for (p = 0; p < gang->part_count; p++) {
 		struct espl__agent *agent = espl__real_part_agent(real, &gang->parts[p]);
 
+		espl__buf_clear(&payload);
+		espl__put_v64(&payload, gang->parts[p].wing);
+		espl__put_v64(&payload, grace_ms);
 		if (!gang->parts[p].ended && agent != NULL)
 			espl__agent_send(agent, ESPL__MSG_KILL, &payload);
 	}
@@ -208,6 +226,7 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 
 	if (gang == NULL)
 		return;
+	espl__real_resize_off(real, gang);
 	if (gang->told != 0 && grace > 0 && gang->plan == NULL && !gang->over) {
 		/* It may be saving, and would die of a signal: it has the grace to be done. */
 		stay_at_most(gang, fx->as.kill.grace);
@@ -293,6 +312,8 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 
 		if (reader->bad)
 			return -1;
+		if (part->off)
+			continue;
 		(void)snprintf(text, sizeof text, "%.*s", (int)(size < 400 ? size : 400),
 			why != NULL ? why : "");
 		ESPL__GROW(gang->ends, gang->end_cap, gang->end_count + 1);
@@ -313,13 +334,17 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 		espl__log(ESPL_WARN,
 			"trial %llu: a slot of node %llu is not clean after the trial's end",
 			(unsigned long long)gang->trial, (unsigned long long)part->lease);
+	if (!failed && gang->resize == ESPL__CHANGING && part->leaves > 0)
+		espl__real_resize_left(real, gang, part);
 	part_gone(real, gang, part, failed, (uint64_t)(real->config->trial.grace / 1000000));
 	return 0;
 }
 
 static void
-on_started(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part)
+on_started(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part, uint32_t port)
 {
+	if (port > 0)
+		gang->port = port;
 	if (part->started)
 		return;
 	part->started = 1;
@@ -351,45 +376,65 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 		stay_at_most(gang, real->config->trial.grace);
 }
 
+static void
+on_port(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
+{
+	if (gang->plan == NULL)
+		return;
+	if (port > 0) {
+		espl__real_send_starts(real, gang, port);
+		return;
+	}
+	gang->broken = espl__strdup("rank 0: no port is free for the gang's rendezvous");
+	espl__real_gang_finish(real, gang);	/* nothing was started */
+}
+
+/* Ranks on other nodes may not notice for long. */
+static void
+on_failed(struct espl__real *real, struct espl__rgang *gang)
+{
+	if (!gang->failing)
+		espl__real_gang_kill_parts(real, gang, (uint64_t)(real->config->trial.grace / 1000000));
+	gang->failing = 1;
+}
+
 int
 espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uint8_t type,
 	struct espl__reader *reader)
 {
-	struct espl__rgang *gang = espl__real_gang(real, espl__get_v64(reader));
+	uint64_t            id = espl__get_v64(reader);
+	struct espl__rgang *gang = espl__real_gang(real, id);
 	struct espl__part  *part = NULL;
 	const char         *text;
 	size_t              size;
 	uint64_t            a, b;
 	uint32_t            p;
 
-	if (reader->bad || type < ESPL__MSG_PORT || type > ESPL__MSG_ENDED)
+	if (reader->bad || type < ESPL__MSG_PORT || (type > ESPL__MSG_ENDED && type != ESPL__MSG_LEFT && type != ESPL__MSG_FAILED))
 		return -1;
 	for (p = 0; gang != NULL && p < gang->part_count; p++)
-		if (gang->parts[p].lease == lease->id && !gang->parts[p].ended)
+		if (gang->parts[p].lease == lease->id && gang->parts[p].wing == id && !gang->parts[p].ended)
 			part = &gang->parts[p];
 	if (part == NULL)	/* about a gang that has ended for us already */
 		return 0;
 	switch (type) {
 	case ESPL__MSG_PORT:
 		a = espl__get_u32(reader);
-		if (reader->bad || gang->plan == NULL)
-			break;
-		if (a > 0) {
-			espl__real_send_starts(real, gang, (uint32_t)a);
-			break;
-		}
-		gang->broken = espl__strdup("rank 0: no port is free for the gang's rendezvous");
-		espl__real_gang_finish(real, gang);	/* nothing was started */
-		return 0;
+		if (!reader->bad)
+			on_port(real, gang, (uint32_t)a);
 		break;
 	case ESPL__MSG_STARTED:
-		on_started(real, gang, part);
+		a = espl__get_u32(reader);
+		if (!reader->bad)
+			on_started(real, gang, part, (uint32_t)a);
 		break;
 	case ESPL__MSG_LINE:
 	case ESPL__MSG_GARBAGE:
 		text = espl__get_bytes(reader, &size);
 		if (reader->bad)
 			return -1;
+		if (type == ESPL__MSG_LINE && espl__real_resize_line(real, gang, text, size))
+			break;
 		if (type == ESPL__MSG_LINE)
 			espl__real_line(real, gang, text, size);
 		else
@@ -407,6 +452,16 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 		b = espl__get_v64(reader);
 		if (!reader->bad)
 			on_saved(real, gang, a, b);
+		break;
+	case ESPL__MSG_LEFT:
+		a = espl__get_v64(reader);
+		if (!reader->bad && a == gang->generation)
+			espl__real_resize_left(real, gang, part);
+		break;
+	case ESPL__MSG_FAILED:
+		(void)espl__get_v64(reader);
+		if (!reader->bad)
+			on_failed(real, gang);
 		break;
 	default:
 		return on_ended(real, gang, part, reader);

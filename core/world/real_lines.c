@@ -263,7 +263,8 @@ espl__real_line(struct espl__real *real, struct espl__rgang *gang, const char *t
 		size--;
 	if (gang->broken != NULL || size == 0)
 		return;
-	if (gang->waiting || gang->held_count > 0 || gang->started < gang->part_count)
+	if (gang->waiting || gang->held_count > 0 || gang->started < gang->part_count ||
+		gang->resize == ESPL__CHANGING)
 		hold(real, gang, text, size);
 	else
 		parse_line(real, gang, text, size);

@@ -85,6 +85,9 @@ make_parts(struct espl__rgang *gang, struct espl__start_plan *plan, const struct
 	uint32_t i, p, at = 0, count = fx->as.start.share.gpus;
 
 	gang->parts = espl__alloc((count + 1) * sizeof *gang->parts);
+	gang->part_cap = count + 1;
+	gang->members = espl__alloc((count + 1) * sizeof *gang->members);
+	gang->world = count;
 	plan->ranks = espl__alloc((count + 1) * sizeof *plan->ranks);
 	for (i = 0; i < count; i++) {
 		for (p = 0; p < gang->part_count; p++)
@@ -97,10 +100,13 @@ make_parts(struct espl__rgang *gang, struct espl__start_plan *plan, const struct
 	for (p = 0; p < gang->part_count; p++) {
 		uint32_t local = 0;
 
+		gang->parts[p].wing = gang->id;
+		gang->parts[p].live = gang->parts[p].count;
 		gang->parts[p].first = at;
 		for (i = 0; i < count; i++) {
 			if (fx->as.start.slots[i].node != gang->parts[p].lease)
 				continue;
+			gang->members[i] = (struct espl__rmember){ p, local, fx->as.start.slots[i] };
 			plan->ranks[at].rank = i;
 			plan->ranks[at].local_rank = local++;
 			plan->ranks[at++].gpu = fx->as.start.slots[i].gpu;
@@ -126,21 +132,15 @@ threads_of(const struct espl__real *real, const struct espl__rlease *lease, uint
 	return threads > 0 ? threads : 1;
 }
 
-static void
-fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__effect *fx)
+void
+espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang, const struct espl__rlease *lease,
+	const double *values, struct espl__start *start, struct espl__buf *params)
 {
 	const struct espl__trial_config *trial = &real->config->trial;
-	struct espl__start_plan         *plan = gang->plan;
-	struct espl__start              *start = &plan->start;
-	const struct espl__rlease       *lease = espl__real_lease(real, gang->parts[0].lease);
 
-	espl__space_json(real->space, fx->as.start.values, &plan->params);
+	espl__space_json(real->space, values, params);
 	start->gang = gang->id;
 	start->trial = gang->trial;
-	start->world = fx->as.start.share.gpus;
-	start->nodes = gang->part_count;
-	start->packing = fx->as.start.share.packing;
-	start->attempt = fx->as.start.attempt;
 	start->master =
 		lease->address != NULL && lease->address[0] != '\0' ? lease->address : "127.0.0.1";
 	start->threads = threads_of(real, lease, start->packing, &start->device_gpu);
@@ -148,20 +148,32 @@ fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__
 	start->argc = trial->trainable == NULL ? trial->command_count : 0;
 	start->trainable = trial->trainable;
 	start->options = real->options;
-	start->params = espl__buf_text(&plan->params);
+	start->params = espl__buf_text(params);
 	start->directory = trial->directory != NULL ? trial->directory : real->config->directory;
 	start->env = (const char *const *)real->environment;
 	start->env_count = real->environment_count;
-	start->iteration = fx->as.start.iteration;
-	start->budget = fx->as.start.budget;
-	start->iterations_max =
-		real->iterations_max > 0 ? real->iterations_max : fx->as.start.budget;
+	start->budget = gang->budget;
+	start->iterations_max = real->iterations_max > 0 ? real->iterations_max : gang->budget;
 	start->seed = espl__trial_seed(real->config->seed, gang->trial);
-	start->source = fx->as.start.source;
-	start->checkpoint = fx->as.start.checkpoint;
 	start->file_max = trial->file_max;
 	start->log_limit = trial->log_limit;
 	start->grace_ms = (uint64_t)(trial->grace / 1000000);
+}
+
+static void
+fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__effect *fx)
+{
+	struct espl__start *start = &gang->plan->start;
+
+	start->packing = fx->as.start.share.packing;
+	espl__real_start_fill(real, gang, espl__real_lease(real, gang->parts[0].lease), fx->as.start.values, start,
+		&gang->plan->params);
+	start->world = fx->as.start.share.gpus;
+	start->nodes = gang->part_count;
+	start->attempt = fx->as.start.attempt;
+	start->iteration = fx->as.start.iteration;
+	start->source = fx->as.start.source;
+	start->checkpoint = fx->as.start.checkpoint;
 }
 
 void

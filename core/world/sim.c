@@ -11,6 +11,7 @@
 #include "world/sim_impl.h"
 
 enum { TURNS_MAX = 4000000 };
+#define BARREN_MAX (30 * 86400 * ESPL_SECOND)	/* a search that has stood so long stands for good */
 
 /* ---- used by all parts --------------------------------------------------------------- */
 
@@ -190,6 +191,13 @@ next_instant(struct espl__sim *sim, struct espl__diag *diag)
 		           "without trial.report_limit? see what the policies decided with --verbose");
 		return ESPL_E_BUG;
 	}
+	if (top == NULL && at - sim->barren_from > BARREN_MAX) {
+		espl__fail(diag, ESPL_E_BUG, "no trial has trained and no node has come for %d days",
+		           (int)(BARREN_MAX / ESPL_SECOND / 86400));
+		espl__hint(diag, "does a fault of the kind no-capacity have no end? is every price above "
+		           "the maximum?");
+		return ESPL_E_BUG;
+	}
 	if (at > sim->now)
 		sim->turns = 0;
 	else if (++sim->turns > TURNS_MAX)
@@ -201,6 +209,8 @@ next_instant(struct espl__sim *sim, struct espl__diag *diag)
 	while ((top = espl__sim_heap_top(&sim->heap)) != NULL && top->at <= sim->now) {
 		struct espl__sim_due due = espl__sim_heap_take(&sim->heap);
 
+		if (due.type != ESPL__DUE_ENDED || due.mark != ESPL_BY_CAPACITY)
+			sim->barren_from = sim->now;
 		handle(sim, &due);
 	}
 	if (sim->timer <= sim->now) {
@@ -267,7 +277,7 @@ sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__di
 	struct espl__sim *sim = (struct espl__sim *)world;
 
 	(void)diag;
-	sim->now = now;
+	sim->now = sim->barren_from = now;
 	sim->opening = resumed ? 2 : 1;
 	if (sim->head.exec != NULL) {
 		uint32_t known = espl__exec_metric_count(sim->head.exec);
@@ -326,6 +336,9 @@ sim_apply(struct espl__world *world, const struct espl__effect *effects, uint32_
 			break;
 		case ESPL__FX_REPLY:
 			status = espl__sim_reply(sim, effect, diag);
+			break;
+		case ESPL__FX_RESIZE:
+			espl__sim_resize(sim, effect);
 			break;
 		case ESPL__FX_KILL:
 			espl__sim_kill(sim, effect->as.kill.gang, effect->as.kill.grace);

@@ -3,6 +3,7 @@
  * STARTING   STARTED is due; then the start's and the restore's time pass
  * TRAINING   the end of an iteration is due: its metrics are made then, and REPORT
  * WAITING    for the reply
+ * RESIZING   the profile's `resize` passes; RESIZED, and the next iteration on the new slots
  * SAVING     a checkpoint's time passes; SAVED, and the next iteration or the end
  * HUNG       nothing will come (fault script)
  * ENDING     ENDED is due
@@ -41,6 +42,36 @@ forget_leases(struct espl__sim *sim, struct espl__sim_gang *gang)
 	gang->lease_count = 0;
 }
 
+/* ---- GPUs that are shared ------------------------------------------------------------ */
+
+static void
+count_sharer(struct espl__sim *sim, const struct espl__sim_gang *gang, int sign)
+{
+	uintptr_t count = (uintptr_t)espl__map_get(&sim->sharers, gang->gpu);
+
+	if (gang->share.packing <= 1)
+		return;
+	count += (uintptr_t)(intptr_t)sign;
+	if (count > 0)
+		espl__map_set(&sim->sharers, gang->gpu, (void *)count);
+	else
+		espl__map_remove(&sim->sharers, gang->gpu);
+}
+
+/* A share is a cap on neighbours: a trial is as slow as those that are there make it. */
+static void
+look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
+{
+	struct espl_share share = gang->share;
+	uintptr_t here = (uintptr_t)espl__map_get(&sim->sharers, gang->gpu);
+	double    speed;
+
+	if (share.packing > 1 && here < share.packing)
+		share.packing = here > 0 ? (uint32_t)here : 1;
+	speed = espl__profile_speed(sim->profile, share);
+	gang->ratio = speed > 0.0 ? 1.0 / speed : 1.0;
+}
+
 static void
 gang_end(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_end how,
          const char *text)
@@ -58,9 +89,12 @@ gang_end(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_end
 	event->as.ended.text = espl__sim_text(sim, text);
 	espl__sim_body_close(sim, gang);
 	forget_leases(sim, gang);
+	count_sharer(sim, gang, -1);
 	espl__map_remove(&sim->by_id, gang->id);
 	free(gang->text);
 	gang->text = NULL;
+	free(gang->next);
+	gang->next = NULL;
 	gang->phase = ESPL__SIM_FREE;
 	gang->epoch++;
 	gang->next_free = sim->free_gang;
@@ -116,6 +150,7 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 		gang->epoch++;
 		return;
 	}
+	look_around(sim, gang);
 	seconds = espl__sim_iteration_s(sim, gang, iteration) * gang->ratio
 	    * espl__sim_fault_slow(&sim->faults, gang, sim->now);
 	wait_until(sim, gang, ESPL__SIM_TRAINING, espl__sim_after(sim, delay + seconds));
@@ -123,11 +158,11 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 
 /* ---- what the executor orders -------------------------------------------------------- */
 
+/* Also on these. */
 static void
 stand_on(struct espl__sim *sim, struct espl__sim_gang *gang, const struct espl_slot *slots,
          uint32_t count)
 {
-	gang->lease_count = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t lease = slots[i].node;
 		uint32_t j = 0;
@@ -150,7 +185,6 @@ espl_status
 espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct espl__diag *diag)
 {
 	struct espl__sim_gang *gang;
-	double speed;
 	int how = 0;
 
 	if (espl__map_get(&sim->by_id, effect->as.start.gang) != NULL)
@@ -166,8 +200,8 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 	gang->share = effect->as.start.share;
 	gang->finished = gang->last_save = gang->how = gang->killed = 0;
 	gang->key = espl__sim_key(sim->seed, "trial", gang->experiment, gang->trial);
-	speed = espl__profile_speed(sim->profile, gang->share);
-	gang->ratio = speed > 0.0 ? 1.0 / speed : 1.0;
+	gang->gpu = effect->as.start.slots[0].node << 12 | effect->as.start.slots[0].gpu;
+	count_sharer(sim, gang, 1);
 	espl__map_set(&sim->by_id, gang->id, gang);
 	stand_on(sim, gang, effect->as.start.slots, gang->share.gpus);
 	for (uint32_t i = 0; i < gang->lease_count; i++)
@@ -203,6 +237,51 @@ save(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 	wait_until(sim, gang, ESPL__SIM_SAVING, espl__sim_after(sim, seconds));
 }
 
+/* ---- in place ------------------------------------------------------------------------ */
+
+void
+espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
+{
+	struct espl__sim_gang *gang = espl__map_get(&sim->by_id, effect->as.resize.gang);
+
+	if (gang == NULL || gang->phase == ESPL__SIM_ENDING || gang->killed)
+		return;			/* it has ended meanwhile */
+	free(gang->next);
+	gang->next_count = effect->as.resize.share.gpus;
+	gang->next = espl__alloc(gang->next_count * sizeof *gang->next);
+	memcpy(gang->next, effect->as.resize.slots, gang->next_count * sizeof *gang->next);
+	stand_on(sim, gang, gang->next, gang->next_count);
+	for (uint32_t i = 0; i < gang->lease_count; i++)
+		if (sim->lease_count > 0 && !espl__sim_alive(sim, gang->leases[i])) {
+			end_later(sim, gang, ESPL__END_LOST, 0.0);
+			return;
+		}
+}
+
+static double
+resize_s(const struct espl__sim *sim, const struct espl__sim_gang *gang)
+{
+	return espl__sim_draw(&sim->profile->resize, gang->key, ESPL__SIM_RESIZE, gang->iteration);
+}
+
+static void
+resized(struct espl__sim *sim, struct espl__sim_gang *gang)
+{
+	struct espl__event *event = espl__sim_tell(sim, ESPL__EV_RESIZED);
+
+	event->as.resized.gang = gang->id;
+	event->as.resized.took = (espl_span)(resize_s(sim, gang) * 1e9);
+	count_sharer(sim, gang, -1);
+	gang->share.gpus = gang->next_count;
+	gang->gpu = gang->next[0].node << 12 | gang->next[0].gpu;
+	count_sharer(sim, gang, 1);
+	forget_leases(sim, gang);
+	stand_on(sim, gang, gang->next, gang->next_count);
+	free(gang->next);
+	gang->next = NULL;
+	next_iteration(sim, gang, 0.0);
+}
+
 espl_status
 espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct espl__diag *diag)
 {
@@ -221,7 +300,11 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 	}
 	switch (effect->as.reply.directive) {
 	case ESPL__CONTINUE:
-		next_iteration(sim, gang, 0.0);
+		if (gang->next != NULL)
+			wait_until(sim, gang, ESPL__SIM_RESIZING,
+			           espl__sim_after(sim, resize_s(sim, gang)));
+		else
+			next_iteration(sim, gang, 0.0);
 		break;
 	case ESPL__CHECKPOINT:
 		if (saves)
@@ -385,6 +468,9 @@ espl__sim_gang_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__SIM_SAVING:
 		saved(sim, gang);
 		break;
+	case ESPL__SIM_RESIZING:
+		resized(sim, gang);
+		break;
 	case ESPL__SIM_ENDING:
 		gang_end(sim, gang, gang->how, gang->text);
 		break;
@@ -432,8 +518,10 @@ espl__sim_gangs_free(struct espl__sim *sim)
 
 		espl__sim_body_close(sim, gang);
 		free(gang->leases);
+		free(gang->next);
 		free(gang->text);
 	}
 	espl__pool_free(&sim->gangs);
 	espl__map_free(&sim->by_id);
+	espl__map_free(&sim->sharers);
 }

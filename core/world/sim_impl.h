@@ -67,7 +67,7 @@ struct espl__sim_lease {
 
 enum espl__sim_phase {
 	ESPL__SIM_FREE = 0, ESPL__SIM_STARTING, ESPL__SIM_TRAINING, ESPL__SIM_WAITING,
-	ESPL__SIM_SAVING, ESPL__SIM_HUNG, ESPL__SIM_ENDING
+	ESPL__SIM_SAVING, ESPL__SIM_HUNG, ESPL__SIM_ENDING, ESPL__SIM_RESIZING
 };
 struct espl__sim_gang {
 	uint64_t id, trial, iteration, budget;
@@ -79,9 +79,12 @@ struct espl__sim_gang {
 	espl_time due, kill_at;		/* due: of the pending instant                          */
 	struct espl_share share;
 	double   ratio;			/* length of an iteration against one on one GPU        */
+	uint64_t gpu;			/* the one it shares, as a key of `sharers`             */
 	uint64_t key;			/* of all draws of the trial                            */
 	uint64_t *leases;		/* that it stands on, each once                         */
 	uint32_t lease_count, lease_cap;
+	struct espl_slot *next;		/* where it goes at its next boundary, NULL none        */
+	uint32_t next_count;
 	char    *text;			/* why it fails, or NULL                                */
 	void    *body;			/* the trainable's trial, NULL: none open               */
 	struct espl_trial_context context;
@@ -145,6 +148,7 @@ struct espl__sim {
 	int       stop_told;
 	volatile int stop;		/* set by a signal handler                              */
 	uint32_t  turns;		/* rounds at this very instant                          */
+	espl_time barren_from;		/* last instant of anything but a request refused        */
 
 	/* The round being made; metrics by index until it is complete. */
 	struct espl__event *events;
@@ -165,6 +169,7 @@ struct espl__sim {
 
 	struct espl__pool gangs;
 	struct espl__map  by_id;	/* gang id -> struct espl__sim_gang                      */
+	struct espl__map  sharers;	/* GPU -> how many gangs share it, as a pointer          */
 	uint32_t  free_gang;		/* ESPL_ANY: none                                       */
 	uint32_t  live_gangs;
 
@@ -195,7 +200,7 @@ const char *espl__sim_text(struct espl__sim *, const char *);	/* copy that lives
 espl_time   espl__sim_after(const struct espl__sim *, double seconds);
 /* The random stream for one purpose: `key` says whose, `what` which quantity, `n` which one. */
 enum { ESPL__SIM_START = 1, ESPL__SIM_RESTORE, ESPL__SIM_ITERATION, ESPL__SIM_SAVE, ESPL__SIM_CRASH,
-       ESPL__SIM_PROVISION, ESPL__SIM_INIT, ESPL__SIM_HAZARD };
+       ESPL__SIM_PROVISION, ESPL__SIM_INIT, ESPL__SIM_HAZARD, ESPL__SIM_RESIZE };
 void        espl__sim_stream(struct espl__rng *, uint64_t key, uint32_t what, uint64_t n);
 double      espl__sim_draw(const struct espl_latency *, uint64_t key, uint32_t what, uint64_t n);
 uint64_t    espl__sim_key(uint64_t seed, const char *kind, uint32_t experiment, uint64_t id);
@@ -223,6 +228,7 @@ int         espl__sim_alive(const struct espl__sim *, uint64_t lease);
 /* sim_gang.c */
 espl_status espl__sim_start(struct espl__sim *, const struct espl__effect *, struct espl__diag *);
 espl_status espl__sim_reply(struct espl__sim *, const struct espl__effect *, struct espl__diag *);
+void        espl__sim_resize(struct espl__sim *, const struct espl__effect *);
 void        espl__sim_kill(struct espl__sim *, uint64_t gang, espl_span grace);
 void        espl__sim_gang_due(struct espl__sim *, const struct espl__sim_due *);
 void        espl__sim_gangs_lost(struct espl__sim *, uint64_t lease);	/* ENDED(LOST) now */

@@ -223,7 +223,7 @@ espl_kit_item(struct espl_kit *kit, uint32_t gpus_min, uint32_t gpus_max)
 	item->pub.gpus_max = gpus_max;
 	item->pub.unit = item->pub.packing_max = 1;
 	item->pub.granted.packing = 1;
-	item->pub.offer = ESPL_ANY;
+	item->pub.offer = item->pub.gpu = ESPL_ANY;
 	item->pub.weight = 1.0;
 	item->pub.resize_s = item->pub.boundary_s = item->pub.start_s = NAN;
 	item->gang.size = (uint32_t)sizeof item->gang;

@@ -13,7 +13,7 @@ struct kit_file {
 };
 struct kit_trial {
 	struct espl_trial pub;
-	int dropped, asked;		/* asked: continued in the running call */
+	int dropped, untold;		/* untold: stopped or paused by a verdict, on_trial_end not called */
 };
 struct kit_group { uint32_t flags, left, told; };
 struct kit_node {
@@ -28,6 +28,8 @@ struct kit_item {
 	struct espl_slot *next;		/* as answered by the running call                   */
 	struct espl_share granted;	/* likewise: the grant as answered                   */
 	uint32_t next_count;
+	uint64_t *nodes;		/* pub.nodes                                         */
+	uint32_t  node_room;
 	int placed, asked;		/* the running call told something about it          */
 	int gone, changed, gang_changed;
 };

@@ -74,10 +74,13 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 	const char *why = grant_wrong(item, grant);
 	char offer[24] = "";
 
-	if (why == NULL) {
+	if (why == NULL && (grant->flags & ESPL_GRANT_QUEUED) == 0) {
 		item->granted = grant->share;
 		item->asked = 1;
 	}
+	if (grant->flags & ESPL_GRANT_QUEUED)
+		return espl__kit_told(kit, why, "queued item=%" PRIu64 " gpus=%u/%u", grant->item,
+		                      grant->share.gpus, grant->share.packing);
 	if (grant->offer != ESPL_ANY)
 		(void)snprintf(offer, sizeof offer, " offer=%u", grant->offer);
 	if (grant->share.packing > 1)
@@ -237,6 +240,24 @@ list_of(uint32_t count)
 	return list;
 }
 
+/* The nodes an item stands on, and its GPU, from its gang's slots. */
+static void
+tell_place(struct espl_kit *kit, struct kit_item *item)
+{
+	uint32_t i, n = 0, count = item->gang.slot_count;
+
+	if (count > item->node_room) {
+		item->nodes = espl__kit_alloc(kit, 2 * count * sizeof *item->nodes);
+		item->node_room = 2 * count;
+	}
+	for (i = 0; i < count; i++)
+		if (n == 0 || item->nodes[n - 1] != item->slots[i].node)
+			item->nodes[n++] = item->slots[i].node;
+	item->pub.nodes = item->nodes;
+	item->pub.node_count = n;
+	item->pub.gpu = count == 1 ? item->slots[0].gpu : ESPL_ANY;
+}
+
 static void
 fill_view(struct espl_kit *kit, struct espl_alloc_view *view, struct lists *lists)
 {
@@ -262,6 +283,7 @@ fill_view(struct espl_kit *kit, struct espl_alloc_view *view, struct lists *list
 	view->gone_count = kit->gone_count;
 	view->gpus_granted = (uint32_t)sum_of_grants(kit, 0);
 	for (i = 0; i < kit->item_count; i++) {
+		tell_place(kit, kit->items[i]);
 		lists->items[i] = &kit->items[i]->pub;
 		if (kit->items[i]->changed)
 			lists->changed[view->changed_count++] = &kit->items[i]->pub;

@@ -150,6 +150,7 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 	if (why == NULL) {
 		trial = start->how == ESPL_CONTINUE ? trial_at(kit, start->trial)
 		                                    : new_trial(kit, start);
+		trial->untold = 0;
 		trial->pub.state = ESPL_TRIAL_WAITING;
 		trial->pub.group = group;
 		trial->pub.tag = start->tag;
@@ -213,9 +214,13 @@ sink_verdict(struct espl_search_sink *sink, uint64_t id, espl_verdict verdict)
 
 	if (why == NULL && verdict == ESPL_SAVE)
 		trial->pub.checkpoint = trial->pub.iteration;
-	else if (why == NULL)
+	else if (why == NULL) {
 		leave_group(kit, trial, verdict == ESPL_STOP ? ESPL_TRIAL_ENDED
 		                                             : ESPL_TRIAL_RESTING);
+		trial->untold = 1;
+		trial->pub.checkpoint = verdict == ESPL_PAUSE ? trial->pub.iteration
+		                                              : trial->pub.checkpoint;
+	}
 	return espl__kit_told(kit, why, "verdict trial=%" PRIu64 " %s", id,
 	                      names[verdict <= ESPL_STOP ? verdict : 0]);
 }
@@ -384,19 +389,32 @@ espl_kit_report(struct espl_kit *kit, uint64_t id, uint64_t iteration, double lo
 	                &error);
 }
 
+/* A trial that a verdict has stopped or paused: only the algorithm does not know yet. */
+static struct kit_trial *
+stopped(struct espl_kit *kit, uint64_t id, espl_end how)
+{
+	struct kit_trial *trial = trial_at(kit, id);
+
+	return trial != NULL && trial->untold && !trains(trial) &&
+		how == (trial->pub.state == ESPL_TRIAL_ENDED ? ESPL_END_STOPPED : ESPL_END_PAUSED) ?
+		trial : NULL;
+}
+
 espl_status
 espl_kit_end(struct espl_kit *kit, uint64_t id, espl_end how, double loss)
 {
-	struct kit_trial *trial = training(kit, id);
+	int told = stopped(kit, id, how) != NULL;
+	struct kit_trial *trial = told ? trial_at(kit, id) : training(kit, id);
 	struct search_sink sink;
 	struct espl_error error;
 	const struct espl_algorithm_ops *ops = algorithm(kit, &error);
 
+	trial->untold = 0;
 	trial->pub.loss = loss;
 	if (how == ESPL_END_BUDGET)
 		trial->pub.iteration = trial->pub.budget;
-	trial->pub.checkpoint = how == ESPL_END_FAILED ? trial->pub.checkpoint
-	                                               : trial->pub.iteration;
+	if (how != ESPL_END_FAILED && !told)
+		trial->pub.checkpoint = trial->pub.iteration;
 	leave_group(kit, trial, how == ESPL_END_BUDGET || how == ESPL_END_PAUSED ?
 	            ESPL_TRIAL_RESTING : how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED
 	                                                        : ESPL_TRIAL_ENDED);

@@ -90,10 +90,11 @@ ESPL_EXPORT espl_status espl_kit_spec(struct espl_kit *);
 ESPL_EXPORT espl_status espl_kit_ask(struct espl_kit *, uint32_t why, uint64_t group,
                                      uint32_t want);
 /* on_report of one iteration: the trial is RUNNING and gets the loss; verdicts are logged and
- * kept (STOP and PAUSE take effect at once, without on_trial_end). */
+ * kept (STOP and PAUSE take effect at once, without on_trial_end: call espl_kit_end for that). */
 ESPL_EXPORT espl_status espl_kit_report(struct espl_kit *, uint64_t trial, uint64_t iteration,
                                         double loss);
-/* on_trial_end.  BUDGET: the trial is at its budget with this loss, and RESTING. */
+/* on_trial_end.  BUDGET: the trial is at its budget with this loss, and RESTING.  STOPPED and PAUSED
+ * also of a trial to which a verdict has done that already, once. */
 ESPL_EXPORT espl_status espl_kit_end(struct espl_kit *, uint64_t trial, espl_end how,
                                      double loss);
 ESPL_EXPORT uint64_t espl_kit_trials(const struct espl_kit *);	/* made so far */

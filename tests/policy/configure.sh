@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: configure's three states of CUDA and NCCL, and names of plugins that do not exist.
+# TAP: configure's three states of CUDA, NCCL and CBC, and names of plugins that do not exist.
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 t=$(mktemp -d) || exit 99
 trap 'rm -rf "$t"' EXIT
@@ -27,10 +27,11 @@ if [ -f "$top/config.status" ]; then
 	echo '1..0 # SKIP the source tree itself is configured, which forbids other build folders'
 	exit 0
 fi
-echo 1..4
+echo 1..5
 check 1 '--without-cuda is obeyed and said' 0 'CUDA  *no: not asked for' --without-cuda
 check 2 '--with-cuda=PATH fails where there is none' 1 'with-cuda=/nonexistent: no complete CUDA' --with-cuda=/nonexistent
 check 3 '--with-nccl needs CUDA' 1 'NCCL needs the CUDA toolkit' --without-cuda --with-nccl
 check 4 'an unknown builtin plugin is an error' 1 "no plugin 'algorithm_nonesuch'" --without-cuda \
 	--enable-builtin-plugins=algorithm/nonesuch
+check 5 '--without-cbc is obeyed and said' 0 'CBC  *no: not asked for' --without-cuda --without-cbc
 exit $failed

@@ -64,6 +64,7 @@ listed='
 exec/.*journal	__errno_location|open|read|close|lseek|fstat|ftruncate|fdatasync|unlink|espl__write_all
 exec/.*executor	espl__log
 policy/.*call	espl__log|espl__quantiles_add(_many)?
+allocators/.*milp_cbc	dlopen|dlsym|dlerror
 model/.*curves	espl__file_read
 model/.*profile	espl__file_read|espl__tree_load|json_(loadb|delete|[a-z]+_(value|size|get)|object_iter[a-z_]*)'
 # Of the core's own functions: those that touch files, the clock or the terminal.

@@ -42,7 +42,8 @@ struct espl_trial {
 
 /* loss: the objective so turned that less is better; NaN if the trial said NaN.  Each
  * iteration of a trial is delivered once: what a retry repeats is filtered by the host. */
-#define ESPL_OBSERVED_EARLIER 0x1u	/* from an earlier run's results (warm start)        */
+#define ESPL_OBSERVED_EARLIER 0x1u	/* from an earlier run's results (warm start): the
+					 * objective is its one metric, at is 0, iteration_s NaN */
 struct espl_observation {
 	uint32_t      size;
 	uint32_t      flags;		/* ESPL_OBSERVED_*                                   */
@@ -59,7 +60,8 @@ struct espl_observation {
 };
 
 /* Service ESPL_HISTORY.  Contents grow; pointers valid until the entry returns.  Ask for it in
- * create: observations are kept (40 bytes and 8 a metric) only for instances that did. */
+ * create: observations are kept (40 bytes and 8 a metric) only for instances that did.  Who wants
+ * an earlier run's alone asks if there is one: ESPL_EXPERIMENT_EARLIER. */
 struct espl_history {
 	uint32_t size, zero;
 	void    *ctx;			/* the host's */
@@ -73,12 +75,13 @@ struct espl_history {
 	 * rising.  Returns how many; *points is valid until the entry returns. */
 	uint32_t (*curve)(const struct espl_history *, uint64_t trial, uint32_t metric,
 	                  const struct espl_point **points);
-	/* Configurations the user wants tried first; NULL beyond the last. */
+	/* Configurations to be tried first, as ESPL_FIRST has them; NULL beyond the last. */
 	const double *(*first)(const struct espl_history *, uint32_t index);
 };
 
-/* Service ESPL_FIRST: the configurations the user wants tried first (experiment.first), without
- * asking for the history and so without its memory.  The same points as espl_history's first. */
+/* Service ESPL_FIRST: the configurations the user wants tried first (experiment.first), then the
+ * best ones of a warm start, no two of these equal; without asking for the history and so without
+ * its memory.  The same points as espl_history's first. */
 struct espl_first {
 	uint32_t size;
 	uint32_t count;			/* how many points there are                         */
@@ -96,9 +99,10 @@ struct espl_start {
 	uint32_t      size;
 	espl_how      how;
 	uint64_t      trial;		/* CONTINUE: which; CLONE: the source                */
-	uint64_t      checkpoint;	/* CLONE: exactly this iteration's (E_UNKNOWN: not
-					 * kept); 0: the newest, and if there is none the
-					 * source is asked to save and the clone waits.
+	uint64_t      checkpoint;	/* CLONE: exactly this iteration's, kept, or where the
+					 * source rests or has just reported: then it saves
+					 * there and the clone waits (E_UNKNOWN: neither).
+					 * 0: the newest, or if there is none the next one.
 					 * Iterations are counted on from there.             */
 	const double *values;		/* FRESH; CLONE: NULL keeps the source's             */
 	uint64_t      budget;		/* train up to this iteration; cumulative, >= 1      */

@@ -78,6 +78,9 @@ struct espl_item {
 	double      boundary_s;		/* expected time to its next iteration boundary      */
 	double      start_s;		/* a start elsewhere: save, start, restore           */
 	uint64_t    gpu_memory_bytes;	/* seen in use per GPU; 0 unknown                    */
+	uint32_t    gpu;		/* of nodes[0], if it stands on one GPU or a part of it:
+					 * who has the same two shares it; else ESPL_ANY     */
+	uint32_t    zero;
 };
 
 struct espl_alloc_view {
@@ -108,6 +111,10 @@ struct espl_alloc_view {
 #define ESPL_GRANT_OWN_NODES 0x1u
 #define ESPL_GRANT_RENEW     0x2u	/* own nodes: a fresh lease, even on the same offer  */
 #define ESPL_GRANT_AT_ONCE   0x4u	/* do not wait for the iteration boundary            */
+#define ESPL_GRANT_QUEUED    0x8u	/* for reports: it waits, and this share is meant for
+					 * it.  No grant, and not counted as one             */
+#define ESPL_GRANT_YIELD     0x10u	/* it is to make room: its part of a GPU is to be one of
+					 * another, if there is one (ESPL_GANG_YIELDS)       */
 struct espl_grant {
 	uint32_t   size;
 	uint32_t   flags;		/* ESPL_GRANT_*                                      */

@@ -364,6 +364,35 @@ espl_floor_seat_nodes(struct espl_floor *floor, const struct espl_gang *gang,
 	return 0;
 }
 
+/* A gang that may straddle nodes, on as few as possible, all of one offer. */
+static inline uint32_t
+espl_floor_seat_over(struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
+                     struct espl_slot *slots)
+{
+	uint32_t mark = floor->step_count, done = 0;
+
+	while (done < gang->share.gpus) {
+		uint32_t left = gang->share.gpus - done;
+		uint32_t i = espl_floor_fit(floor, gang, offer, left, 0);
+
+		if (i == ESPL_ANY)
+			i = espl_floor_fit(floor, gang, offer, 1, 1);
+		if (i == ESPL_ANY) {
+			espl_floor_undo(floor, mark);
+			return 0;
+		}
+		if (left > floor->stands[i].idle)
+			left = floor->stands[i].idle;
+		left = espl_floor_seat(floor, i, left, 1, slots + done);
+		if (left == 0) {
+			espl_floor_undo(floor, mark);
+			return 0;
+		}
+		done += left;
+	}
+	return done;
+}
+
 /* The part of espl_floor_stay that adds GPUs: on the same node, or whole nodes to whole nodes. */
 static inline uint32_t
 espl_floor_extend(struct espl_floor *floor, const struct espl_gang *gang, uint32_t i,

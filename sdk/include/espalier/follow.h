@@ -4,19 +4,21 @@
  * hold the nodes and hand out the grants.  This is that somebody, for any plan (RubberBand 4.4):
  * nodes are asked for when a stage begins (or ahead of it, planning.acquire_ahead), its trials
  * start when all of them are there, and what the next stage does not need is given back at once,
- * the oldest first.  A call costs O(changes + nodes).
+ * the oldest first.  Nodes that do not come are waited for as long as could be expected, twice over;
+ * then the stage begins on those that are there, on fewer GPUs a trial if it must, and takes the
+ * others in when they come.  A call costs O(changes + nodes).
  *
  * Without a plan (the algorithm declares no stages, or nobody knows how long a trial takes) each
  * trial gets the least it can run on, and the cluster is as large as there are trials.
  *
  * Use: a struct espl_follow, all zero but `model`, in the instance; call espl_follow in allocate,
  * espl_follow_free in destroy.  A planner that plans the rest anew when a run leaves its plan asks
- * espl_follow_strays first, hands a better plan to the sink, and calls espl_follow_again in place
- * of espl_follow.  Nothing here crosses the boundary.
+ * espl_follow_strays and espl_follow_waits first, hands a better plan to the sink, and calls
+ * espl_follow_again in place of espl_follow.  Nothing here crosses the boundary.
  */
 #ifndef ESPALIER_FOLLOW_H
 #define ESPALIER_FOLLOW_H
-#include <espalier/roster.h>
+#include <espalier/hold.h>
 #include <espalier/util.h>
 #ifdef __cplusplus
 extern "C" {
@@ -33,8 +35,9 @@ struct espl_follow_at {			/* a bracket */
 	uint32_t  begun;		/* 1: its trials may start                              */
 	uint32_t  active;		/* 1: its stage has work                                */
 	uint32_t  ahead;		/* nodes held for the stage after it                    */
-	uint32_t  zero;
+	uint32_t  each;			/* GPUs of a trial: the plan's, or fewer                */
 	espl_time ask_at;		/* when to ask for the next stage's nodes; NEVER        */
+	espl_time wait_until;		/* for the stage's nodes; NEVER: not waiting            */
 };
 struct espl_follow {			/* all zero to begin with */
 	struct espl_follow_at *at;	/* [count], by bracket */
@@ -44,6 +47,7 @@ struct espl_follow {			/* all zero to begin with */
 	const struct espl_model *model;	/* for acquire_ahead and espl_follow_strays; may be NULL */
 	const struct espl_plan *plan;	/* that `ends` belongs to                               */
 	double   *ends;			/* [plan->stage_count] seconds from `from`, as predicted; NULL unknown */
+	double   *asks;			/* likewise: from a stage's begin until the next one's nodes are asked for */
 	double    sd_s;			/* of the whole job's time                              */
 	espl_time from;			/* when that plan came in force                         */
 	uint64_t  strays_seen;		/* items below this id were looked at by espl_follow_strays */
@@ -61,46 +65,6 @@ espl_follow_free(struct espl_follow *f)
 	free(f->ends);
 	espl_roster_free(&f->roster);
 	memset(f, 0, sizeof *f);
-}
-
-/* ---- without a plan --------------------------------------------------------------------------- */
-
-static inline espl_status
-espl_follow_freely(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-                   uint32_t number)
-{
-	const struct espl_offer *offer = view->offers[number];
-	struct espl_roster *r = &f->roster;
-	uint64_t room, limit = 0, gpus;
-	espl_status status = espl_roster_sync(r, view, offer->gpus);
-	uint32_t i, nodes;
-
-	if (status != ESPL_OK || offer->gpus == 0)
-		return status;
-	for (i = 0; i < view->experiment_count; i++)
-		limit += view->experiments[i]->gpus_limit;
-	if (offer->nodes_max != ESPL_ANY && (uint64_t)offer->nodes_max * offer->gpus < limit)
-		limit = (uint64_t)offer->nodes_max * offer->gpus;
-	gpus = r->least < limit ? r->least : limit;
-	nodes = (uint32_t)((gpus + offer->gpus - 1) / offer->gpus);
-	room = (uint64_t)nodes * offer->gpus < limit ? (uint64_t)nodes * offer->gpus : limit;
-	if (view->targets[number] != nodes && r->count > 0) {
-		struct espl_target target = ESPL_INIT(struct espl_target);
-
-		target.offer = number;
-		target.nodes = nodes;
-		status = sink->target(sink, &target);
-	}
-	for (i = espl_roster_waiting(r, 0); i < r->count && status == ESPL_OK; i = espl_roster_waiting(r, i + 1)) {
-		struct espl_entry *entry = espl_roster_at(r, i);
-
-		if (entry->least == 0)
-			continue;
-		if (espl_roster_used_with(r, i, entry->least, 1) > room)
-			break;
-		status = espl_roster_grant(r, sink, i, entry->least, 1);
-	}
-	return status;
 }
 
 /* ---- items ---------------------------------------------------------------------------------------- */
@@ -129,7 +93,7 @@ espl_follow_room(struct espl_follow *f, uint32_t brackets)
 	memset(at + f->count, 0, (brackets - f->count) * sizeof *at);
 	f->at = at;
 	for (; f->count < brackets; f->count++) {
-		at[f->count].ask_at = ESPL_NEVER;
+		at[f->count].ask_at = at[f->count].wait_until = ESPL_NEVER;
 		at[f->count].stage = ESPL_ANY;
 	}
 	return ESPL_OK;
@@ -144,7 +108,7 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 		at->stage = item->stage;
 		at->count = at->next = at->busy = at->begun = 0;
 		at->row = NULL;
-		at->ask_at = ESPL_NEVER;
+		at->ask_at = at->wait_until = ESPL_NEVER;
 	}
 	if (at->count == at->size) {
 		uint32_t size = at->size > 0 ? at->size * 2 : 64;
@@ -211,15 +175,22 @@ espl_follow_changes(struct espl_follow *f, const struct espl_alloc_view *view, c
 
 /* ---- nodes ------------------------------------------------------------------------------------------ */
 
+/* Ready nodes that the running stage of bracket b can have: each bracket has nodes of its own, those first that
+ * train. */
 static inline uint32_t
-espl_follow_ready(const struct espl_alloc_view *view, uint32_t offer)
+espl_follow_share(const struct espl_follow *f, const struct espl_alloc_view *view, uint32_t b)
 {
-	uint32_t i, ready = 0;
+	const struct espl_plan_stage *row = f->at[b].row;
+	uint32_t k, ready = espl_hold_ready(view, row->offer);
 
-	for (i = 0; i < view->node_count; i++)
-		ready += view->nodes[i]->offer == offer && view->nodes[i]->state == ESPL_NODE_READY &&
-			(view->nodes[i]->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
-	return ready;
+	for (k = 0; k < f->count; k++) {
+		const struct espl_follow_at *at = &f->at[k];
+
+		if (k != b && at->row != NULL && at->active && at->row->offer == row->offer &&
+		    (at->begun || (!f->at[b].begun && k < b)))
+			ready -= at->row->nodes < ready ? at->row->nodes : ready;
+	}
+	return ready < row->nodes ? ready : row->nodes;
 }
 
 /* Nodes that the running stages need of an offer, those asked for ahead included. */
@@ -236,36 +207,6 @@ espl_follow_need(const struct espl_follow *f, uint32_t offer)
 			need += at->ahead > at->row->nodes ? at->ahead : at->row->nodes;
 	}
 	return need;
-}
-
-/* The nodes whose bill began first have paid most of their minimum charge: they go first. */
-static inline espl_status
-espl_follow_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer, uint32_t count)
-{
-	uint64_t last = 0;
-	espl_time from = INT64_MIN;
-	espl_status status = ESPL_OK;
-
-	for (; count > 0 && status == ESPL_OK; count--) {
-		const struct espl_node *oldest = NULL;
-		uint32_t i;
-
-		for (i = 0; i < view->node_count; i++) {
-			const struct espl_node *n = view->nodes[i];
-
-			if (n->offer != offer || (n->flags & ESPL_NODE_RETIRING) != 0 ||
-			    n->billed_from < from || (n->billed_from == from && n->id <= last))
-				continue;
-			if (oldest == NULL || n->billed_from < oldest->billed_from)
-				oldest = n;
-		}
-		if (oldest == NULL)
-			break;
-		from = oldest->billed_from;
-		last = oldest->id;
-		status = sink->retire(sink, oldest->id);
-	}
-	return status;
 }
 
 static inline espl_status
@@ -287,7 +228,7 @@ espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view, s
 			held += view->nodes[i]->offer == o && (view->nodes[i]->flags & ESPL_NODE_RETIRING) == 0;
 		status = sink->target(sink, &target);
 		if (status == ESPL_OK && held > target.nodes)
-			status = espl_follow_retire(view, sink, o, held - target.nodes);
+			status = espl_hold_retire(view, sink, o, held - target.nodes);
 	}
 	return status;
 }
@@ -296,9 +237,9 @@ espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view, s
 
 /* Trials of a stage that train at once on so many of its nodes. */
 static inline uint32_t
-espl_follow_slots(const struct espl_plan_stage *row, const struct espl_item *item, uint32_t ready, uint32_t per_node)
+espl_follow_slots(const struct espl_plan_stage *row, uint32_t each, const struct espl_item *item, uint32_t ready,
+                  uint32_t per_node)
 {
-	uint32_t each = row->gpus_per_trial > 0 ? row->gpus_per_trial : 1;
 	uint64_t slots = row->gpus / each, room;
 
 	room = (item->flags & ESPL_ITEM_COLOCATE) != 0 ? espl_side_by_side(each, ready, per_node) :
@@ -312,7 +253,7 @@ espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_s
 	struct espl_grant grant = ESPL_INIT(struct espl_grant);
 
 	grant.item = at->items[index].id;
-	grant.share.gpus = at->row->gpus_per_trial;
+	grant.share.gpus = at->each;
 	grant.share.packing = 1;
 	grant.offer = at->row->offer;
 	at->items[index].granted = 1;
@@ -331,7 +272,7 @@ espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
 
 	if (at->next == at->count || view->item_count == 0)
 		return ESPL_OK;
-	slots = espl_follow_slots(at->row, view->items[view->item_count - 1], ready, offer->gpus);
+	slots = espl_follow_slots(at->row, at->each, view->items[view->item_count - 1], ready, offer->gpus);
 	for (i = at->next; i < at->count && at->busy < slots && status == ESPL_OK; i++) {
 		if (chain && i >= slots && i - slots >= at->next && !at->items[i - slots].granted)
 			break;			/* nor can anybody after it */
@@ -344,48 +285,90 @@ espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
 	return status;
 }
 
-/* ---- ahead of the next stage ---------------------------------------------------------------------------- */
+/* ---- beginning ------------------------------------------------------------------------------------------- */
 
-static inline double
-espl_follow_mean(const struct espl_latency *latency)
+/* A stage's nodes are waited for: until when? */
+static inline void
+espl_follow_await(struct espl_follow_at *at, const struct espl_alloc_view *view)
 {
-	double   sum = 0.0;
-	uint32_t i;
+	const struct espl_offer *offer = view->offers[at->row->offer];
+	double wait = 2 * (espl_hold_longest(offer->provision) + espl_hold_longest(offer->init));
 
-	if (latency == NULL)
-		return 0.0;
-	if (latency->kind != ESPL_EMPIRICAL || latency->sample_count == 0)
-		return latency->mean_s > 0 ? latency->mean_s : 0.0;
-	for (i = 0; i < latency->sample_count; i++)
-		sum += latency->samples_s[i];
-	return sum / latency->sample_count;
+	at->wait_until = view->now + (espl_span)((wait > 10 ? wait : 10) * 1e9);
 }
 
-/* The stage's trials start: when will it be over, and when must the next stage's nodes be asked
- * for so that they are there by then? */
+/* GPUs of a trial on the nodes that are there: the plan's, or as many as fit; 0: not even the least. */
+static inline uint32_t
+espl_follow_each(const struct espl_follow_at *at, const struct espl_alloc_view *view, uint32_t ready)
+{
+	const struct espl_item *item = view->items[view->item_count - 1];
+	uint32_t per_node = view->offers[at->row->offer]->gpus, each = at->row->gpus_per_trial;
+
+	if (each == 0)
+		each = 1;
+	if ((uint64_t)ready * per_node < each) {
+		each = ready * per_node;	/* whole nodes, or one */
+		if (each < item->gpus_min)
+			each = 0;
+	}
+	return each;
+}
+
+/* Does a stage wait for nodes for longer than could be expected?  *offer: whose. */
+static inline int
+espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *view, uint32_t *offer)
+{
+	const struct espl_experiment *e = view->experiment_count == 1 ? view->experiments[0] : NULL;
+	uint32_t b;
+
+	for (b = 0; e != NULL && e->plan != NULL && f->plan == e->plan && b < f->count; b++) {
+		const struct espl_follow_at *at = &f->at[b];
+
+		if (at->active && !at->begun && at->row != NULL && at->wait_until <= view->now) {
+			*offer = at->row->offer;
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* May the trials of a stage start on the `ready` nodes it can have?  Else there is a call when to see. */
+static inline espl_status
+espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+                  uint32_t ready)
+{
+	int late = view->now >= at->wait_until;
+
+	at->each = espl_follow_each(at, view, ready);
+	if (at->each > 0 && (late || ready == at->row->nodes)) {
+		at->begun = 1;
+		at->wait_until = ESPL_NEVER;
+		return ESPL_OK;
+	}
+	if (late || at->wait_until == ESPL_NEVER)	/* nothing to begin with yet */
+		espl_follow_await(at, view);
+	return sink->wake_at(sink, at->wait_until);
+}
+
+/* ---- ahead of the next stage ---------------------------------------------------------------------------- */
+
+/* The stage's trials start: when must the next stage's nodes be asked for so that they are there when it
+ * ends? */
 static inline void
 espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at, const struct espl_alloc_view *view,
                        const struct espl_experiment *e, uint32_t bracket)
 {
 	const struct espl_plan_stage *next = espl_follow_row(e->plan, bracket, at->stage + 1);
-	struct espl_stage_query query = ESPL_INIT(struct espl_stage_query);
-	const struct espl_offer *offer;
-	struct espl_cell cell;
-	double wait;
+	double   wait;
+	uint32_t i;
 
 	if (next == NULL && (e->spec->flags & ESPL_SPEC_PARALLEL) == 0)
 		next = espl_follow_row(e->plan, bracket + 1, 0);
-	if (f->model == NULL || next == NULL || next->offer != at->row->offer || next->nodes <= at->row->nodes)
+	if (f->asks == NULL || next == NULL || next->offer != at->row->offer || next->nodes <= at->row->nodes)
 		return;
-	query.experiment = e->id;
-	query.bracket = bracket;
-	query.stage = at->stage;
-	query.offer = at->row->offer;
-	query.gpus_from = query.gpus_to = at->row->gpus;
-	if (f->model->stage(f->model, &query, &cell) != ESPL_OK)
-		return;
-	offer = view->offers[next->offer];
-	wait = cell.mean_s - espl_follow_mean(offer->provision) - espl_follow_mean(offer->init);
+	for (i = 0; e->plan->stages[i] != at->row; i++)
+		;
+	wait = f->asks[i];
 	at->ask_at = view->now + (wait > 0 ? (espl_span)(wait * 1e9) : 0);
 	at->ahead = 0;
 }
@@ -429,15 +412,18 @@ espl_follow_expect(struct espl_follow *f, const struct espl_alloc_view *view, co
 	if (f->plan == e->plan || f->model == NULL)
 		return ESPL_OK;
 	free(f->ends);
-	f->ends = (double *)calloc((size_t)e->plan->stage_count + 1, sizeof *f->ends);
+	f->asks = NULL;
+	f->ends = (double *)calloc(2 * ((size_t)e->plan->stage_count + 1), sizeof *f->ends);
 	if (f->ends == NULL)
 		return ESPL_E_NOMEM;
+	f->asks = f->ends + e->plan->stage_count + 1;
 	how.experiment = e->id;
 	how.flags = f->plan != NULL ? ESPL_FROM_NOW : 0;
 	how.stage_ends_s = f->ends;
+	how.stage_asks_s = f->asks;
 	if (f->model->predict(f->model, e->plan, &how, &result, NULL) != ESPL_OK) {
 		free(f->ends);
-		f->ends = NULL;
+		f->ends = f->asks = NULL;
 	}
 	f->plan = e->plan;
 	f->sd_s = result.jct_sd_s;
@@ -519,12 +505,10 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view, stru
 
 		if (at->row == NULL || !at->active)
 			continue;
-		ready = espl_follow_ready(view, at->row->offer);
-		if (ready > at->row->nodes)
-			ready = at->row->nodes;
-		if (!at->begun && ready == at->row->nodes) {
-			at->begun = 1;
-			if ((e->flags & ESPL_EXPERIMENT_AHEAD) != 0) {
+		ready = espl_follow_share(f, view, b);
+		if (!at->begun && view->item_count > 0) {
+			status = espl_follow_begin(at, view, sink, ready);
+			if (at->begun && (e->flags & ESPL_EXPERIMENT_AHEAD) != 0) {
 				espl_follow_look_ahead(f, at, view, e, b);
 				if (at->ask_at != ESPL_NEVER)
 					status = sink->wake_at(sink, at->ask_at > view->now ? at->ask_at : view->now);
@@ -547,7 +531,7 @@ espl_follow(struct espl_follow *f, const struct espl_alloc_view *view, struct es
 	if (e != NULL && e->plan != NULL && e->spec != NULL)
 		status = espl_follow_plan(f, view, sink, e);
 	else if (offer < view->offer_count)
-		status = espl_follow_freely(f, view, sink, offer);
+		status = espl_hold_least(&f->roster, view, sink, offer);
 	else
 		return ESPL_OK;
 	return status == ESPL_OK ? status : espl_fail(error, status, status == ESPL_E_NOMEM ? "out of memory" :

@@ -68,6 +68,8 @@ struct espl_standing {			/* where a bracket of a spec stands */
 #define ESPL_EXPERIMENT_WARM     0x2u	/* planning.warm: promoted trials keep their gang       */
 #define ESPL_EXPERIMENT_AHEAD    0x4u	/* planning.acquire_ahead: targets may rise early       */
 #define ESPL_EXPERIMENT_CHAIN    0x8u	/* planning.queue = "chain": trial k follows k - slots  */
+#define ESPL_EXPERIMENT_NO_SAVE  0x10u	/* trial.checkpoint = false: no trial can be cloned     */
+#define ESPL_EXPERIMENT_EARLIER  0x20u	/* ESPL_HISTORY begins with what an earlier run observed */
 struct espl_experiment {
 	uint32_t    size;
 	uint32_t    flags;		/* ESPL_EXPERIMENT_*                                    */
@@ -88,6 +90,7 @@ struct espl_experiment {
 	const struct espl_standing *const *standing;	/* one per bracket that runs            */
 	uint32_t    standing_count;
 	uint32_t    zero;
+	uint32_t    gpus_min, gpus_max;	/* of one trial (trial.gpus_min, trial.gpus_max)        */
 };
 
 /* ---- predictions ------------------------------------------------------------------------- */
@@ -145,6 +148,8 @@ struct espl_predict {			/* how to predict */
 	uint32_t samples;		/* 0: the stage sum, exact in the mean; else Monte Carlo */
 	uint32_t zero;
 	double  *stage_ends_s;		/* plan's stage_count elements, or NULL                */
+	double  *stage_asks_s;		/* likewise: seconds after a stage's trials start, when
+					 * the next one's nodes are asked for                  */
 };
 struct espl_prediction {		/* caller-owned */
 	uint32_t size;

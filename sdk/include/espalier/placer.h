@@ -22,6 +22,8 @@ struct espl_slot { uint64_t node; uint32_t gpu, packing; };	/* frozen, 16 bytes 
 #define ESPL_GANG_UNPLACED 0x2u	/* holds nothing now                                     */
 #define ESPL_GANG_MUST     0x4u	/* stands on a node that is lost, under notice, retiring */
 #define ESPL_GANG_COLOCATE 0x8u	/* one node, or whole nodes (RubberBand 4.4.1)           */
+#define ESPL_GANG_YIELDS   0x10u	/* the allocator means it to make room where it shares a
+				 * GPU: it should move before others do                  */
 
 struct espl_gang {
 	uint32_t  size;

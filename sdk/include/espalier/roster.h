@@ -458,11 +458,10 @@ espl_roster_waiting(struct espl_roster *roster, uint32_t from)
 	return i;
 }
 
-/* Grants through the sink and keeps the books.  gpus 0 preempts.  ESPL_E_REJECTED: the host
- * refused and nothing changed. */
+/* As espl_roster_grant, with ESPL_GRANT_* flags. */
 static inline espl_status
-espl_roster_grant(struct espl_roster *roster, struct espl_alloc_sink *sink, uint32_t index,
-                  uint32_t gpus, uint32_t packing)
+espl_roster_grant_as(struct espl_roster *roster, struct espl_alloc_sink *sink, uint32_t index,
+                     uint32_t gpus, uint32_t packing, uint32_t flags)
 {
 	struct espl_entry *entry = espl_roster_at(roster, index);
 	struct espl_grant grant;
@@ -480,6 +479,7 @@ espl_roster_grant(struct espl_roster *roster, struct espl_alloc_sink *sink, uint
 	}
 	memset(&grant, 0, sizeof grant);
 	grant.size = (uint32_t)sizeof grant;
+	grant.flags = flags;
 	grant.item = entry->id;
 	grant.share.gpus = gpus;
 	grant.share.packing = packing;
@@ -497,6 +497,15 @@ espl_roster_grant(struct espl_roster *roster, struct espl_alloc_sink *sink, uint
 	if (gpus == 0 && index < roster->cursor)
 		roster->cursor = index;
 	return ESPL_OK;
+}
+
+/* Grants through the sink and keeps the books.  gpus 0 preempts.  ESPL_E_REJECTED: the host
+ * refused and nothing changed. */
+static inline espl_status
+espl_roster_grant(struct espl_roster *roster, struct espl_alloc_sink *sink, uint32_t index,
+                  uint32_t gpus, uint32_t packing)
+{
+	return espl_roster_grant_as(roster, sink, index, gpus, packing, 0);
 }
 
 #ifdef __cplusplus

@@ -124,9 +124,9 @@ struct espl_trainable_ops {
 	espl_status (*save)(void *trial, struct espl_byte_sink *, struct espl_error *);
 	espl_status (*load)(void *trial, struct espl_byte_source *, struct espl_error *);
 	/* Optional: grow, shrink, move in place.  Between two steps, on every rank that stays
-	 * (old communicator gone: destroy graphs that captured it; new one in the context); new
-	 * ranks get open instead.  Then the state comes from rank 0 by regions or load, and
-	 * `resized` is called on all.  NULL: the gang is restarted from a checkpoint. */
+	 * (old communicator gone: destroy graphs that captured it; new one in the context), and on
+	 * new ranks, which opened the trial alone.  Then the state comes from rank 0 by regions or
+	 * load, and `resized` is called on all.  NULL: the gang restarts from a checkpoint. */
 	espl_status (*resize)(void *trial, const struct espl_trial_context *, struct espl_error *);
 	espl_status (*resized)(void *trial, struct espl_error *);
 };

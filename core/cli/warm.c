@@ -1,0 +1,68 @@
+/* warm.c - what a warm start begins with, from where the configuration says: an earlier run's
+ * folder or a CSV of curves. */
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/session.h"
+#include "model/earlier.h"
+#include "report/past_curves.h"
+
+#define WARM_MAX ((size_t)1 << 30)
+
+/* All that is wrong there is the user's to mend, at the line that names it. */
+static espl_status
+blame(const struct espl__run_config *c, const struct espl__diag *why, struct espl__diag *diag)
+{
+	const struct espl__node *from = c->warm_node;
+
+	if (why->file[0] != '\0' && why->line != 0)
+		espl__fail_at(diag, ESPL_E_CONFIG, why->file, why->line, "%s", why->text);
+	else if (strstr(why->text, c->warm_from) != NULL)
+		espl__fail_at(diag, ESPL_E_CONFIG, from->file, from->line, "experiment.warm_start: %s", why->text);
+	else
+		espl__fail_at(diag, ESPL_E_CONFIG, from->file, from->line, "experiment.warm_start: '%s': %s",
+		              c->warm_from, why->text);
+	if (why->hint[0] != '\0')
+		espl__hint(diag, "%s", why->hint);
+	return ESPL_E_CONFIG;
+}
+
+espl_status
+espl__session_warm(struct espl__session *s, struct espl__diag *diag)
+{
+	const struct espl__run_config *c = s->config;
+	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__buf  text = { NULL, 0, 0 };
+	struct stat st;
+	espl_status status;
+
+	if (c->warm_from == NULL || s->space == NULL)
+		return ESPL_OK;
+	if (stat(c->warm_from, &st) == 0 && S_ISDIR(st.st_mode))
+		status = espl__past_curves(c->warm_from, c->metric, &text, &why);
+	else
+		status = espl__file_read(c->warm_from, WARM_MAX, &text, &why);
+	if (status == ESPL_OK)
+		status = espl__earlier_parse(c->warm_from, &text, s->space, c->metric, c->maximize,
+		                             &s->earlier, &why);
+	espl__buf_free(&text);
+	return status == ESPL_OK ? ESPL_OK : blame(c, &why, diag);
+}
+
+void
+espl__session_warm_tell(const struct espl__session *s)
+{
+	const char *why;
+	uint32_t    skipped;
+
+	if (s->earlier == NULL)
+		return;
+	skipped = espl__earlier_skipped(s->earlier, &why);
+	if (skipped > 0)
+		espl__log(ESPL_WARN, "warm start: %u of the %u configurations in '%s' do not fit the space and "
+		          "are left out; of the first: %s", skipped, espl__earlier_configs(s->earlier),
+		          s->config->warm_from, why);
+}

@@ -1,0 +1,207 @@
+/* past_curves.c - see past_curves.h. */
+#include "report/past_curves.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "model/earlier.h"
+#include "report/reading.h"
+
+struct writer {
+	struct espl__reading *r;
+	struct espl__buf   *to;
+	struct espl__diag  *diag;
+	struct espl__names  names;	/* of parameters, in order of appearance                */
+	struct espl__map    rows;	/* trial + 1 -> its fields, "ID,VALUE,VALUE"            */
+	struct espl__arena  arena;
+	int64_t metric;			/* number of its name                                   */
+};
+
+/* ---- which metric ------------------------------------------------------------------------------ */
+
+static espl_status
+no_metric(struct writer *w, const char *metric, struct espl__names *known)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+
+	(void)espl__fail(w->diag, ESPL_E_CONFIG, "its trials reported no metric '%s'", metric);
+	for (uint32_t i = 0; i < known->count && i < 12; i++)
+		espl__print(&b, "%s'%s'", i > 0 ? ", " : "", known->names[i]);
+	if (known->count > 0)
+		espl__hint(w->diag, "they reported %s%s", espl__buf_text(&b), known->count > 12 ? " and others" : "");
+	else
+		espl__hint(w->diag, "nothing was reported there at all");
+	espl__buf_free(&b);
+	return ESPL_E_CONFIG;
+}
+
+static espl_status
+find_metric(struct writer *w, const char *metric)
+{
+	sqlite3_stmt *st = espl__reading_query(w->r, "SELECT id, name FROM metric_names ORDER BY id", -1, -1,
+	                                       w->diag);
+	struct espl__names known = { NULL, 0, 0 };
+	espl_status status = ESPL_OK;
+	int more = -1;
+
+	w->metric = -1;
+	while (st != NULL && (more = espl__reading_next(w->r, st, w->diag)) == 1) {
+		const char *name = (const char *)sqlite3_column_text(st, 1);
+
+		if (name == NULL)
+			continue;
+		(void)espl__names_add(&known, name);
+		if (strcmp(name, metric) == 0)
+			w->metric = sqlite3_column_int64(st, 0);
+	}
+	(void)sqlite3_finalize(st);
+	if (more < 0)
+		status = ESPL_E_CONFIG;
+	else if (w->metric < 0)
+		status = no_metric(w, metric, &known);
+	espl__names_free(&known);
+	return status;
+}
+
+/* ---- configurations ---------------------------------------------------------------------------- */
+
+static void
+put_value(struct espl__buf *b, const json_t *value)
+{
+	char room[32];
+
+	if (json_is_string(value))
+		espl__earlier_field(b, json_string_value(value));
+	else if (json_is_integer(value))
+		espl__print(b, "%lld", (long long)json_integer_value(value));
+	else if (json_is_real(value))
+		espl__print(b, "%s", espl__format_real(json_real_value(value), room));
+	else if (json_is_boolean(value))
+		espl__print(b, "%s", json_is_true(value) ? "true" : "false");
+}
+
+/* What is done with the parameters of each trial. */
+typedef void take_fn(struct writer *, int64_t trial, json_t *params);
+
+static void
+take_names(struct writer *w, int64_t trial, json_t *params)
+{
+	const char *name;
+	json_t     *value;
+
+	(void)trial;
+	json_object_foreach(params, name, value)
+		(void)espl__names_add(&w->names, name);
+}
+
+static void
+take_values(struct writer *w, int64_t trial, json_t *params)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+
+	espl__print(&b, "%lld", (long long)trial);
+	for (uint32_t i = 0; i < w->names.count; i++) {
+		const json_t *value = json_object_get(params, w->names.names[i]);
+
+		espl__put_u8(&b, ',');
+		if (value != NULL)
+			put_value(&b, value);
+	}
+	espl__map_set(&w->rows, (uint64_t)trial + 1, espl__arena_strdup(&w->arena, espl__buf_text(&b)));
+	espl__buf_free(&b);
+}
+
+static espl_status
+each_trial(struct writer *w, take_fn *take)
+{
+	sqlite3_stmt *st = espl__reading_query(w->r, "SELECT id, params FROM trials ORDER BY id", -1, -1, w->diag);
+	int more = -1;
+
+	while (st != NULL && (more = espl__reading_next(w->r, st, w->diag)) == 1) {
+		const char *text = (const char *)sqlite3_column_text(st, 1);
+		json_t     *params = text != NULL ? json_loads(text, 0, NULL) : NULL;
+
+		if (!json_is_object(params)) {
+			json_decref(params);
+			(void)espl__fail(w->diag, ESPL_E_CONFIG, "results.db is damaged: trial %lld has no "
+			                 "parameters", (long long)sqlite3_column_int64(st, 0));
+			more = -1;
+			break;
+		}
+		take(w, sqlite3_column_int64(st, 0), params);
+		json_decref(params);
+	}
+	(void)sqlite3_finalize(st);
+	return more < 0 ? ESPL_E_CONFIG : ESPL_OK;
+}
+
+/* ---- reports ------------------------------------------------------------------------------------ */
+
+static void
+write_header(struct writer *w, const char *metric)
+{
+	espl__print(w->to, "config");
+	for (uint32_t i = 0; i < w->names.count; i++) {
+		espl__put_u8(w->to, ',');
+		espl__earlier_field(w->to, w->names.names[i]);
+	}
+	espl__print(w->to, ",iteration,");
+	espl__earlier_field(w->to, metric);
+	espl__put_u8(w->to, '\n');
+}
+
+static espl_status
+write_reports(struct writer *w)
+{
+	static const char objective[] = "SELECT trial, iteration, metric FROM reports"
+		" ORDER BY at_s, trial, iteration";
+	static const char other[] = "SELECT m.trial, m.iteration, m.value FROM metrics m JOIN reports r"
+		" ON r.trial = m.trial AND r.iteration = m.iteration WHERE m.name_id = ?1"
+		" ORDER BY r.at_s, m.trial, m.iteration";
+	sqlite3_stmt *st = w->metric == 0 ? espl__reading_query(w->r, objective, -1, -1, w->diag)
+	                                  : espl__reading_query(w->r, other, w->metric, -1, w->diag);
+	char room[32];
+	int  more = -1;
+
+	while (st != NULL && (more = espl__reading_next(w->r, st, w->diag)) == 1) {
+		const char *row = espl__map_get(&w->rows, (uint64_t)sqlite3_column_int64(st, 0) + 1);
+		double value = espl__reading_real(st, 2);
+
+		if (row != NULL)
+			espl__print(w->to, "%s,%lld,%s\n", row, (long long)sqlite3_column_int64(st, 1),
+			            isnan(value) ? "nan" : espl__format_real(value, room));
+	}
+	(void)sqlite3_finalize(st);
+	return more < 0 ? ESPL_E_CONFIG : ESPL_OK;
+}
+
+espl_status
+espl__past_curves(const char *dir, const char *metric, struct espl__buf *to, struct espl__diag *diag)
+{
+	struct writer w = { .to = to, .diag = diag };
+	espl_status   status = espl__reading_open(dir, &w.r, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	status = find_metric(&w, metric);
+	if (status == ESPL_OK)
+		status = each_trial(&w, take_names);
+	if (status == ESPL_OK && espl__names_find(&w.names, "iteration") != ESPL_ANY)
+		status = espl__fail(diag, ESPL_E_CONFIG, "it has a parameter called 'iteration', which a file of "
+		                    "curves cannot tell from the column of that name");
+	if (status == ESPL_OK)
+		status = each_trial(&w, take_values);
+	if (status == ESPL_OK) {
+		write_header(&w, metric);
+		status = write_reports(&w);
+	}
+	espl__names_free(&w.names);
+	espl__map_free(&w.rows);
+	espl__arena_free(&w.arena);
+	espl__reading_free(w.r);
+	return status;
+}

@@ -1,0 +1,125 @@
+/* espalier SDK: hold.h - holding nodes, as static inline functions: which of them are ready, which go first when there
+ * are too many, and how many are held where there is no plan.
+ */
+#ifndef ESPALIER_HOLD_H
+#define ESPALIER_HOLD_H
+#include <espalier/roster.h>
+#include <espalier/util.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Nodes of an offer that can be used now. */
+static inline uint32_t
+espl_hold_ready(const struct espl_alloc_view *view, uint32_t offer)
+{
+	uint32_t i, ready = 0;
+
+	for (i = 0; i < view->node_count; i++)
+		ready += view->nodes[i]->offer == offer && view->nodes[i]->state == ESPL_NODE_READY &&
+			(view->nodes[i]->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+	return ready;
+}
+
+static inline int
+espl_hold_awaits(const struct espl_node *n)
+{
+	return n->state == ESPL_NODE_REQUESTED || n->state == ESPL_NODE_BOOTING;
+}
+
+/* First nodes that are not there yet.  Then those whose bill began first, which have paid most of their
+ * minimum charge. */
+static inline espl_status
+espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer, uint32_t count)
+{
+	uint64_t last = 0;
+	espl_time from = INT64_MIN;
+	espl_status status = ESPL_OK;
+	uint32_t k;
+
+	for (k = view->node_count; k > 0 && count > 0 && status == ESPL_OK; k--) {
+		const struct espl_node *n = view->nodes[k - 1];
+
+		if (n->offer != offer || (n->flags & ESPL_NODE_RETIRING) != 0 || !espl_hold_awaits(n))
+			continue;
+		status = sink->retire(sink, n->id);
+		count--;
+	}
+	for (; count > 0 && status == ESPL_OK; count--) {
+		const struct espl_node *oldest = NULL;
+		uint32_t i;
+
+		for (i = 0; i < view->node_count; i++) {
+			const struct espl_node *n = view->nodes[i];
+
+			if (n->offer != offer || (n->flags & ESPL_NODE_RETIRING) != 0 || espl_hold_awaits(n) ||
+			    n->billed_from < from || (n->billed_from == from && n->id <= last))
+				continue;
+			if (oldest == NULL || n->billed_from < oldest->billed_from)
+				oldest = n;
+		}
+		if (oldest == NULL)
+			break;
+		from = oldest->billed_from;
+		last = oldest->id;
+		status = sink->retire(sink, oldest->id);
+	}
+	return status;
+}
+
+/* The longest that a latency can be expected to take. */
+static inline double
+espl_hold_longest(const struct espl_latency *latency)
+{
+	double   longest = 0.0;
+	uint32_t i;
+
+	if (latency == NULL)
+		return 0.0;
+	for (i = 0; latency->kind == ESPL_EMPIRICAL && i < latency->sample_count; i++)
+		longest = latency->samples_s[i] > longest ? latency->samples_s[i] : longest;
+	return longest > 0 ? longest : latency->mean_s + 4 * latency->sd_s;
+}
+
+/* Without a plan: the least that each trial can run on, in order of arrival. */
+static inline espl_status
+espl_hold_least(struct espl_roster *r, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+                uint32_t number)
+{
+	const struct espl_offer *offer = view->offers[number];
+	uint64_t room, limit = 0, gpus;
+	espl_status status = espl_roster_sync(r, view, offer->gpus);
+	uint32_t i, nodes;
+
+	if (status != ESPL_OK || offer->gpus == 0)
+		return status;
+	for (i = 0; i < view->experiment_count; i++)
+		limit += view->experiments[i]->gpus_limit;
+	if (offer->nodes_max != ESPL_ANY && (uint64_t)offer->nodes_max * offer->gpus < limit)
+		limit = (uint64_t)offer->nodes_max * offer->gpus;
+	gpus = r->least < limit ? r->least : limit;
+	nodes = (uint32_t)((gpus + offer->gpus - 1) / offer->gpus);
+	room = (uint64_t)nodes * offer->gpus < limit ? (uint64_t)nodes * offer->gpus : limit;
+	if (view->targets[number] != nodes && r->count > 0) {
+		struct espl_target target = ESPL_INIT(struct espl_target);
+
+		target.offer = number;
+		target.nodes = nodes;
+		status = sink->target(sink, &target);
+	}
+	for (i = espl_roster_waiting(r, 0); i < r->count && status == ESPL_OK; i = espl_roster_waiting(r, i + 1)) {
+		struct espl_entry *entry = espl_roster_at(r, i);
+
+		if (entry->least == 0)
+			continue;
+		if (espl_roster_used_with(r, i, entry->least, 1) > room)
+			break;
+		status = espl_roster_grant(r, sink, i, entry->least, 1);
+	}
+	return status;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
