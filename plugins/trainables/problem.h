@@ -102,11 +102,12 @@ problem_settings(const struct espl_trial_context *context, const char *const *na
 	return ESPL_OK;
 }
 
-/* ---- an instance with the options bias, noise, z_max -------------------------------------- */
+/* ---- an instance with the options bias, noise, z_max, and perhaps regret ------------------- */
 
 struct problem {
 	double  bias, noise;
 	int64_t z_max;
+	int     regret;			/* is it reported?                                    */
 };
 
 #define PROBLEM_OPTIONS(bias_, bias_help_, noise_, noise_help_)                              \
@@ -115,6 +116,22 @@ struct problem {
 	  .help = noise_help_ },                                                               \
 	{ .name = "z_max", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",                    \
 	  .help = "iteration at which the value is exact; 0: the search's last" }
+
+/* Behind PROBLEM_OPTIONS, for problems whose least value is known. */
+#define PROBLEM_REGRET                                                                       \
+	{ .name = "regret", .type = ESPL_OPT_BOOL, .fallback = "false",                          \
+	  .help = "report 'regret', too: what the configuration's exact value is above the "   \
+	          "least there is (counting_ones: divided by the number of variables)" }
+#define PROBLEM_REGRET_AT 3u
+
+static PROBLEM_UNUSED void
+problem_read(struct problem *p, const struct espl_config *config)
+{
+	p->bias = config->values[0].as.r;
+	p->noise = config->values[1].as.r;
+	p->z_max = config->values[2].as.i;
+	p->regret = config->count > PROBLEM_REGRET_AT && config->values[PROBLEM_REGRET_AT].as.i != 0;
+}
 
 static PROBLEM_UNUSED espl_status
 problem_create(const struct espl_host *host, const struct espl_config *config, void **self,
@@ -125,9 +142,7 @@ problem_create(const struct espl_host *host, const struct espl_config *config, v
 	(void)host;
 	if (p == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	p->bias = config->values[0].as.r;
-	p->noise = config->values[1].as.r;
-	p->z_max = config->values[2].as.i;
+	problem_read(p, config);
 	*self = p;
 	return ESPL_OK;
 }
@@ -172,6 +187,15 @@ problem_open(void *self, const struct espl_trial_context *context, struct espl_e
 	t->context = context;
 	t->z_max = problem_z_max(self, context);
 	return t;
+}
+
+/* What a problem tells of an iteration. */
+static PROBLEM_UNUSED espl_status
+problem_tell(const struct problem_trial *t, struct espl_report_sink *sink, double loss, double regret)
+{
+	espl_status st = sink->metric(sink, "loss", loss);
+
+	return st == ESPL_OK && t->problem->regret ? sink->metric(sink, "regret", regret) : st;
 }
 
 static PROBLEM_UNUSED void

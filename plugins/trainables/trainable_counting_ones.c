@@ -1,13 +1,36 @@
 /* trainable_counting_ones.c - count the ones: variables c0, c1, ... of 0 or 1 and variables
  * x0, x1, ... in [0, 1], of which iteration z shows the mean of z coin throws (the BOHB paper's
- * problem).  As many of each as the search space names, from 0 on without a gap.
+ * problem; or, with the option throws, of so many times z).  As many of each as the search space names, from 0 on without a gap.
  */
 #include "problem.h"
 
 static const struct espl_option options[] = {
 	PROBLEM_OPTIONS("0.0", "added to the loss at iteration 0, fading to nothing at the last",
-	                "1.0", "share of the coins' deviation from their mean; 0: none")
+	                "1.0", "share of the coins' deviation from their mean; 0: none"),
+	PROBLEM_REGRET,
+	{ .name = "throws", .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000",
+	  .help = "throws of each coin that an iteration adds" }
 };
+
+struct counting {
+	struct problem problem;		/* first: what the trials see                         */
+	int64_t throws;
+};
+
+static espl_status
+counting_ones_create(const struct espl_host *host, const struct espl_config *config, void **self,
+                     struct espl_error *error)
+{
+	struct counting *c = calloc(1, sizeof *c);
+
+	(void)host;
+	if (c == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	problem_read(&c->problem, config);
+	c->throws = config->values[PROBLEM_REGRET_AT + 1].as.i;
+	*self = c;
+	return ESPL_OK;
+}
 
 /* Reads PREFIX0, PREFIX1, ... into x; how many there are. */
 static espl_status
@@ -73,8 +96,8 @@ counting_ones_step(void *trial, uint64_t iteration, struct espl_report_sink *sin
 {
 	struct ones *o = trial;
 	struct problem_trial *t = &o->base;
-	double z = fmin((double)iteration, t->z_max), sum = 0.0;
-	uint64_t throws = (uint64_t)z;
+	double z = fmin((double)iteration, t->z_max), sum = 0.0, exact = 0.0;
+	uint64_t throws = (uint64_t)z * (uint64_t)((const struct counting *)t->problem)->throws;
 
 	(void)error;
 	for (uint32_t i = 0; i < t->count; i++) {
@@ -86,12 +109,14 @@ counting_ones_step(void *trial, uint64_t iteration, struct espl_report_sink *sin
 			for (uint64_t k = 0; k < throws; k++)
 				heads += problem_uniform(t->context->seed, iteration,
 				                         (uint64_t)i << 32 | k) < t->x[i];
-			mean += t->problem->noise * ((double)heads / z - t->x[i]);
+			mean += t->problem->noise * ((double)heads / (double)throws - t->x[i]);
 		}
 		sum += mean;
+		exact += t->x[i];
 	}
 	t->done = iteration;
-	return sink->metric(sink, "loss", -sum + t->problem->bias * (1.0 - z / t->z_max));
+	return problem_tell(t, sink, -sum + t->problem->bias * (1.0 - z / t->z_max),
+	                    1.0 - exact / t->count);
 }
 
 static const struct espl_trainable_ops ops = PROBLEM_OPS(counting_ones_open, counting_ones_step);
@@ -100,5 +125,5 @@ ESPL_PLUGIN(trainable, counting_ones) = {
 	ESPL_HEAD(ESPL_TRAINABLE, "counting_ones"), .version = "0.1",
 	.summary = "test problem: count the ones among c0.. (0 or 1) and x0.. (coins)",
 	.caps = ESPL_CAP_PURE, ESPL_OPTIONS(options), .ops = &ops.head,
-	.create = problem_create, .destroy = problem_destroy
+	.create = counting_ones_create, .destroy = problem_destroy
 };

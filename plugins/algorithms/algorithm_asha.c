@@ -1,0 +1,346 @@
+/* algorithm_asha.c - ASHA: asynchronous successive halving (Li et al., MLSys 2020).
+ *
+ * Promotion, the paper's Algorithm 2: whenever a trial more could run, the best trial that is in the best
+ * 1/eta of its rung and was not promoted yet goes on, from the highest rung down; if there is none, a
+ * new configuration starts at the bottom.  Trials rest at their rungs.
+ * Stopping, the form that other tuners call ASHA: trials start with the whole budget, and one that is not
+ * in the best 1/eta of those that passed a rung before it stops there.  No trial ever waits, but none
+ * that was stopped comes back.
+ *
+ * Beyond the paper: the last rung is at iterations_max, whatever powers of eta say; a trial that failed
+ * counts in the rung it was bound for as the last one, and NaN is never promoted; with several
+ * brackets (the paper runs one or loops over them) a new configuration goes to that which is
+ * furthest behind Hyperband's proportions.  Stopping keeps the best ceil(n / eta), so the first always
+ * goes on; promotion floor(n / eta), as in the paper.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "rungs.h"
+
+enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, BRACKETS, MODE };
+enum { PROMOTION, STOPPING };
+
+static const struct espl_option options[] = {
+	{ .name = "trials", .help = "how many configurations to try; 0: as many as the deadline "
+	  "or the budget allows", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",
+	  .max = "1000000000" },
+	{ .name = "iterations_min", .help = "iterations before the first cut",
+	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
+	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
+	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",
+	  .flags = ESPL_OPT_REQUIRED },
+	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,
+	  .fallback = "3", .min = "2", .max = "1000000" },
+	{ .name = "brackets", .help = "ladders side by side, each without the lowest rung of the "
+	  "one before (Hyperband's way to hedge against early losses that mislead)",
+	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "64" },
+	{ .name = "mode", .help = "promotion: trials rest at a rung until they are among its best "
+	  "(the paper); stopping: they go on unless they are not", .type = ESPL_OPT_CHOICE,
+	  .choices = "promotion|stopping", .fallback = "promotion" },
+};
+
+struct bracket {
+	struct rungs rungs;
+	double   weight;		/* its part of the new configurations               */
+	uint64_t made;
+};
+struct asha {
+	const struct espl_host  *host;
+	const struct espl_space *space;
+	const struct espl_first *first;	/* NULL: the user has none */
+	double   *unit, *values;
+	struct bracket *brackets;
+	uint32_t  bracket_count;
+	uint32_t  stopping;
+	uint64_t  trials;		/* 0 no limit */
+	uint64_t  added, group;
+	uint8_t  *next;			/* stopping: by trial, the rung it will pass next   */
+	uint64_t  next_room;
+};
+
+/* A trial's tag: its bracket, and (promotion) the rung for which it trains. */
+static uint64_t tag_of(uint32_t bracket, uint32_t rung) { return (uint64_t)bracket << 8 | rung; }
+static uint32_t tag_bracket(uint64_t tag) { return (uint32_t)(tag >> 8); }
+static uint32_t tag_rung(uint64_t tag) { return (uint32_t)(tag & 0xff); }
+
+static void
+destroy(void *self)
+{
+	struct asha *asha = self;
+	uint32_t i;
+
+	for (i = 0; i < asha->bracket_count; i++)
+		rungs_free(&asha->brackets[i].rungs);
+	free(asha->brackets);
+	free(asha->unit);
+	free(asha->values);
+	free(asha->next);
+	free(asha);
+}
+
+/* Bracket i begins at the i-th rung of the first one.  Weights are Hyperband's numbers of
+ * configurations, (S + 1) / (s + 1) * eta^s with s = S - i. */
+static espl_status
+make_brackets(struct asha *asha, const struct espl_config *config, struct espl_error *error)
+{
+	uint64_t first = (uint64_t)config->values[ITERATIONS_MIN].as.i;
+	uint64_t last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
+	uint64_t eta = (uint64_t)config->values[ETA].as.i;
+	uint32_t i, k, wanted = (uint32_t)config->values[BRACKETS].as.i, all = 1;
+	uint64_t until = first;
+
+	if (first > last)
+		return espl_blame(error, ITERATIONS_MIN,
+		                  "'iterations_min' is greater than 'iterations_max'");
+	for (; until <= last / eta; until *= eta)
+		all++;
+	if (wanted > all)
+		return espl_blame(error, BRACKETS, "there are not as many rungs as 'brackets'");
+	asha->brackets = calloc(wanted, sizeof *asha->brackets);
+	if (asha->brackets == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	for (i = 0; i < wanted; i++, first *= eta) {
+		struct bracket *bracket = &asha->brackets[asha->bracket_count++];
+		espl_status status = rungs_init(&bracket->rungs, first, last, eta, asha->stopping,
+		                                error);
+
+		if (status != ESPL_OK)
+			return status;
+		bracket->weight = (double)all / (double)(all - i);
+		for (k = i + 1; k < all; k++)
+			bracket->weight *= (double)eta;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+       struct espl_error *error)
+{
+	struct asha *asha = calloc(1, sizeof *asha);
+	espl_status status = ESPL_OK;
+
+	if (asha == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	asha->host = host;
+	asha->space = host->service(host, ESPL_SPACE);
+	asha->first = host->service(host, ESPL_FIRST);
+	asha->trials = (uint64_t)config->values[TRIALS].as.i;
+	asha->stopping = config->values[MODE].as.i == STOPPING;
+	asha->group = ESPL_NONE;
+	if (asha->space == NULL)
+		status = espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+	else if (asha->trials == 0 && !shared_has_end(host))
+		status = espl_blame(error, TRIALS, "the search would never end: give 'trials', or "
+		                    "the experiment a deadline or a budget");
+	if (status == ESPL_OK) {
+		size_t count = (size_t)asha->space->param_count + 1;
+
+		asha->unit = calloc(count, sizeof *asha->unit);
+		asha->values = calloc(count, sizeof *asha->values);
+		if (asha->unit == NULL || asha->values == NULL)
+			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	}
+	if (status == ESPL_OK)
+		status = make_brackets(asha, config, error);
+	if (status != ESPL_OK) {
+		destroy(asha);
+		return status;
+	}
+	*self = asha;
+	return ESPL_OK;
+}
+
+/* ---- results --------------------------------------------------------------------------------- */
+
+/* Room for the trials made so far.  Ids are dense. */
+static espl_status
+know_trial(struct asha *asha, uint64_t trial, struct espl_error *error)
+{
+	uint64_t room = trial + trial / 2 + 64;
+	uint8_t *next;
+
+	if (trial < asha->next_room)
+		return ESPL_OK;
+	next = realloc(asha->next, (size_t)room);
+	if (next == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %llu trials",
+		                 (unsigned long long)room);
+	memset(next + asha->next_room, 0, (size_t)(room - asha->next_room));
+	asha->next = next;
+	asha->next_room = room;
+	return ESPL_OK;
+}
+
+/* Stopping: every rung that the trial has passed since its last report.  The last one is its end. */
+static espl_status
+on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
+          struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct asha  *asha = self;
+	struct rungs *rungs = &asha->brackets[tag_bracket(trial->tag)].rungs;
+	espl_status   status;
+	uint8_t      *next;
+
+	if (!asha->stopping)
+		return ESPL_OK;
+	status = know_trial(asha, trial->id, error);
+	if (status != ESPL_OK)
+		return status;
+	next = &asha->next[trial->id];
+	while (*next + 1u < rungs->count && seen->iteration >= rungs->rungs[*next].until) {
+		int top;
+
+		status = rungs_record(rungs, *next, trial->id, seen->loss, 0, &top, error);
+		if (status != ESPL_OK)
+			return status;
+		*next = top ? (uint8_t)(*next + 1) : UINT8_MAX;
+		if (!top)
+			return sink->verdict(sink, trial->id, ESPL_STOP);
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+             struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct asha  *asha = self;
+	struct rungs *rungs = &asha->brackets[tag_bracket(trial->tag)].rungs;
+	uint32_t      rung = tag_rung(trial->tag);
+	double        loss = how == ESPL_END_FAILED ? NAN : trial->loss;
+	espl_status   status;
+
+	if (how != ESPL_END_BUDGET && how != ESPL_END_ITSELF && how != ESPL_END_FAILED)
+		return ESPL_OK;		/* it has reached no rung */
+	if (asha->stopping) {
+		status = know_trial(asha, trial->id, error);
+		if (status != ESPL_OK || how == ESPL_END_BUDGET ||
+		    asha->next[trial->id] + 1u >= rungs->count)
+			return status;
+		rung = asha->next[trial->id];
+		asha->next[trial->id] = UINT8_MAX;
+	}
+	status = rungs_record(rungs, rung, trial->id, loss, how == ESPL_END_BUDGET, NULL, error);
+	if (status == ESPL_OK && how == ESPL_END_BUDGET && isnan(loss))
+		status = sink->drop(sink, trial->id);	/* no rank brings it back */
+	return status;
+}
+
+/* ---- work ------------------------------------------------------------------------------------ */
+
+/* The best of those that may go on. */
+static espl_status
+promote(struct asha *asha, struct espl_search_sink *sink, int *done)
+{
+	struct espl_start start = ESPL_INIT(struct espl_start);
+	uint32_t i, rung;
+	uint64_t trial;
+
+	*done = 0;
+	for (i = 0; i < asha->bracket_count && !*done; i++) {
+		struct rungs *rungs = &asha->brackets[i].rungs;
+
+		if (!rungs_promote(rungs, &trial, &rung))
+			continue;
+		*done = 1;
+		start.how = ESPL_CONTINUE;
+		start.trial = trial;
+		start.budget = rungs->rungs[rung + 1].until;
+		start.tag = tag_of(i, rung + 1);
+	}
+	return *done ? sink->add(sink, asha->group, &start, &trial) : ESPL_OK;
+}
+
+/* The bracket that is furthest behind its part; the first of equals. */
+static uint32_t
+choose_bracket(const struct asha *asha)
+{
+	uint32_t i, least = 0;
+
+	for (i = 1; i < asha->bracket_count; i++) {
+		const struct bracket *a = &asha->brackets[i], *b = &asha->brackets[least];
+
+		if ((double)(a->made + 1) / a->weight < (double)(b->made + 1) / b->weight)
+			least = i;
+	}
+	return least;
+}
+
+static espl_status
+add_one(struct asha *asha, struct espl_search_sink *sink)
+{
+	struct espl_start start = ESPL_INIT(struct espl_start);
+	uint32_t i = choose_bracket(asha);
+	const struct rungs *rungs = &asha->brackets[i].rungs;
+	espl_status status = ESPL_OK;
+	uint64_t    trial;
+
+	start.how = ESPL_FRESH;
+	start.budget = rungs->rungs[asha->stopping ? rungs->count - 1 : 0].until;
+	start.tag = tag_of(i, 0);
+	start.values = asha->values;
+	if (asha->first != NULL && asha->added < asha->first->count)
+		start.values = asha->first->at(asha->first, (uint32_t)asha->added);
+	else
+		status = espl_draw(asha->host, asha->space, asha->unit, asha->values);
+	if (status == ESPL_OK)
+		status = sink->add(sink, asha->group, &start, &trial);
+	if (status == ESPL_OK) {
+		asha->added++;
+		asha->brackets[i].made++;
+	}
+	return status;
+}
+
+static espl_status
+next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
+           struct espl_error *error)
+{
+	struct asha *asha = self;
+	uint64_t     want = view->want, active = (uint64_t)view->running + view->waiting;
+	espl_status  status = ESPL_OK;
+
+	if (asha->group == ESPL_NONE) {
+		struct espl_group group = ESPL_INIT(struct espl_group);
+
+		group.flags = ESPL_GROUP_OPEN;
+		group.bracket = group.stage = ESPL_ANY;
+		status = sink->begin(sink, &group, &asha->group);
+	}
+	/* Something must ask for GPUs, or there will never be any. */
+	if (want == 0 && active == 0)
+		want = 1;
+	for (; want > 0 && status == ESPL_OK; want--, active++) {
+		int done;
+
+		status = promote(asha, sink, &done);
+		if (done || status != ESPL_OK)
+			continue;
+		if (asha->trials > 0 && asha->added == asha->trials)
+			return active > 0 ? ESPL_OK : sink->finish(sink);
+		status = add_one(asha, sink);
+	}
+	return status == ESPL_OK ? status :
+		espl_fail(error, status, "trial %llu was refused",
+		          (unsigned long long)asha->added);
+}
+
+static const struct espl_algorithm_ops ops = {
+	ESPL_TABLE(struct espl_algorithm_ops),
+	.next_group = next_group,
+	.on_report = on_report,
+	.on_trial_end = on_trial_end,
+};
+
+ESPL_PLUGIN(algorithm, asha) = {
+	ESPL_HEAD(ESPL_ALGORITHM, "asha"),
+	.version = "0.1",
+	.summary = "ASHA: asynchronous successive halving, promoting or stopping",
+	.caps = ESPL_CAP_PURE,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};

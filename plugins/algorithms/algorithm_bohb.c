@@ -1,0 +1,175 @@
+/* algorithm_bohb.c - BOHB: Hyperband's brackets, with configurations from a model.
+ *
+ * Falkner, Klein, Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale" (ICML 2018).
+ * The model is kde.h, the walk brackets.h.  Asynchronous: a configuration is drawn when it could train
+ * at once, from all results until then, and the next bracket begins while GPUs are free; synchronous
+ * (the SyncBOHB of Fluid, MLSys 2021): brackets follow one another, each drawn as a whole when it
+ * begins.  Departures are told in docs/algorithms.md.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include "brackets.h"
+#include "kde.h"
+
+enum { TRIALS, PASSES, ITERATIONS_MIN, ITERATIONS_MAX, ETA, MODE, KDE };
+enum { ASYNC, SYNC };
+
+static const struct espl_option options[] = {
+	{ .name = "trials", .help = "how many configurations to try in all; 0: as many as the "
+	  "passes take", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },
+	{ .name = "passes", .help = "times through all brackets, unless 'trials' says when to end; "
+	  "0: until the deadline or the budget is reached", .type = ESPL_OPT_INT,
+	  .fallback = "1", .min = "0", .max = "1000000000" },
+	{ .name = "iterations_min", .help = "iterations before the first cut, at least",
+	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
+	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
+	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",
+	  .flags = ESPL_OPT_REQUIRED },
+	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,
+	  .fallback = "3", .min = "2", .max = "1000000" },
+	{ .name = "mode", .help = "async: a configuration is drawn when it could train at once, and the "
+	  "next bracket begins as soon as GPUs are free; sync: brackets one after the other, drawn "
+	  "when they begin", .type = ESPL_OPT_CHOICE, .choices = "async|sync", .fallback = "async" },
+	KDE_OPTIONS("0.3333333333333333", "0", "64"),
+};
+
+struct bohb {
+	struct brackets brackets;
+	struct kde kde;
+	double   *values;
+	uint64_t *budgets;		/* [budget_count]: where rungs end                           */
+	uint32_t  budget_count;
+};
+
+static void
+destroy(void *self)
+{
+	struct bohb *bohb = self;
+
+	brackets_free(&bohb->brackets);
+	kde_free(&bohb->kde);
+	free(bohb->values);
+	free(bohb->budgets);
+	free(bohb);
+}
+
+static espl_status
+source(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
+{
+	struct bohb *bohb = ctx;
+
+	(void)kind;
+	*values = bohb->values;
+	return kde_suggest(&bohb->kde, bohb->values, error);
+}
+
+static espl_status
+list_budgets(struct bohb *bohb, struct espl_error *error)
+{
+	const struct brackets *b = &bohb->brackets;
+	uint32_t i, k, count = 0;
+
+	for (i = 0; i < b->kind_count; i++)
+		count += b->kinds[i].rung_count;
+	bohb->budgets = calloc(count, sizeof *bohb->budgets);
+	bohb->values = calloc((size_t)bohb->kde.axis_count + 1, sizeof *bohb->values);
+	if (bohb->budgets == NULL || bohb->values == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	for (i = 0; i < b->kind_count; i++)
+		for (k = 0; k < b->kinds[i].rung_count; k++)
+			bohb->budgets[bohb->budget_count++] = b->kinds[i].rungs[k].until;
+	return ESPL_OK;
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+       struct espl_error *error)
+{
+	const struct espl_value *values = config->values;
+	int sync = values[MODE].as.i == SYNC;
+	struct brackets_setup setup = {
+		.iterations_min = (uint64_t)values[ITERATIONS_MIN].as.i,
+		.iterations_max = (uint64_t)values[ITERATIONS_MAX].as.i,
+		.eta = (uint64_t)values[ETA].as.i,
+		.trials = (uint64_t)values[TRIALS].as.i,
+		.passes = (uint64_t)values[PASSES].as.i,
+		.rule = BRACKETS_WHOLE,
+		.order = sync ? BRACKETS_SEQUENCE : BRACKETS_OVERLAP,
+		.lazy = !sync,
+	};
+	struct kde_setup model;
+	struct bohb *bohb;
+	espl_status status;
+
+	if (setup.iterations_min > setup.iterations_max)
+		return espl_blame(error, ITERATIONS_MIN,
+		                  "'iterations_min' is greater than 'iterations_max'");
+	bohb = calloc(1, sizeof *bohb);
+	if (bohb == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	kde_read(&values[KDE], &model);
+	status = kde_init(&bohb->kde, host, &model, error);
+	if (status == ESPL_OK)
+		status = brackets_init(&bohb->brackets, host, &setup, source, bohb, error);
+	if (status == ESPL_OK)
+		status = list_budgets(bohb, error);
+	if (status == ESPL_E_CONFIG && error != NULL && error->option == ESPL_ANY)
+		error->option = setup.trials > 0 || setup.passes > 0 ? ITERATIONS_MIN : PASSES;
+	if (status != ESPL_OK) {
+		destroy(bohb);
+		return status;
+	}
+	*self = bohb;
+	return ESPL_OK;
+}
+
+static espl_status
+spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
+{
+	const struct bohb *bohb = self;
+
+	return brackets_spec(&bohb->brackets, sink, error);
+}
+
+/* A trial that says itself that it is complete would not get any better with more iterations. */
+static espl_status
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+             struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct bohb *bohb = self;
+
+	(void)sink;
+	brackets_ended(&bohb->brackets, trial, how);
+	if (how != ESPL_END_BUDGET && how != ESPL_END_ITSELF && how != ESPL_END_FAILED)
+		return ESPL_OK;
+	return kde_observe(&bohb->kde, trial->budget, trial->id,
+	                   how == ESPL_END_FAILED ? (double)NAN : trial->loss, trial->values, error);
+}
+
+static espl_status
+next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
+           struct espl_error *error)
+{
+	struct bohb *bohb = self;
+	espl_status  status = kde_earlier(&bohb->kde, bohb->budgets, bohb->budget_count, error);
+
+	return status == ESPL_OK ? brackets_next(&bohb->brackets, view, sink, error) : status;
+}
+
+static const struct espl_algorithm_ops ops = {
+	ESPL_TABLE(struct espl_algorithm_ops),
+	.next_group = next_group,
+	.on_trial_end = on_trial_end,
+	.spec = spec,
+};
+
+ESPL_PLUGIN(algorithm, bohb) = {
+	ESPL_HEAD(ESPL_ALGORITHM, "bohb"),
+	.version = "0.1",
+	.summary = "BOHB: Hyperband with a model of good and bad configurations",
+	.caps = ESPL_CAP_PURE,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};

@@ -1,0 +1,129 @@
+/* algorithm_hyperband.c - Hyperband (Li, Jamieson, DeSalvo, Rostamizadeh, Talwalkar, JMLR 2018).
+ *
+ * Successive halving with several trades between many configurations and long training: bracket s
+ * begins with about eta^s (S + 1) / (s + 1) configurations at iterations_max / eta^s iterations each,
+ * s = S .. 0.  The table and the walk are brackets.h; here are the options.
+ *
+ * Beyond the paper: iterations are whole numbers, rounded down; brackets may run side by side, or
+ * overlap as in HpBandSter; `trials` ends the search after exactly so many configurations, the last
+ * bracket being a smaller one.  Of a rung in which trials failed, as many as planned go on while there are any.
+ */
+#include <stdlib.h>
+#include "brackets.h"
+
+enum { TRIALS, PASSES, ITERATIONS_MIN, ITERATIONS_MAX, ETA, BRACKETS, ORDER, ROUNDING };
+
+static const struct espl_option options[] = {
+	{ .name = "trials", .help = "how many configurations to try in all; 0: as many as the "
+	  "passes take", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },
+	{ .name = "passes", .help = "times through all brackets, unless 'trials' says when to end; "
+	  "0: until the deadline or the budget is reached", .type = ESPL_OPT_INT,
+	  .fallback = "1", .min = "0", .max = "1000000000" },
+	{ .name = "iterations_min", .help = "iterations before the first cut, at least",
+	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
+	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
+	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",
+	  .flags = ESPL_OPT_REQUIRED },
+	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,
+	  .fallback = "3", .min = "2", .max = "1000000" },
+	{ .name = "brackets", .help = "only the first so many kinds of brackets, those with the most "
+	  "configurations; 0: all", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",
+	  .max = "64" },
+	{ .name = "order", .help = "sequence: one bracket after the other; side-by-side: all at "
+	  "once; overlap: the next one begins as soon as GPUs are free", .type = ESPL_OPT_CHOICE,
+	  .choices = "sequence|side-by-side|overlap", .fallback = "sequence" },
+	{ .name = "rounding", .help = "configurations of bracket s of S: (S+1) eta^s / (s+1), "
+	  "rounded up (paper), or with (S+1) / (s+1) rounded down or up before", .type =
+	  ESPL_OPT_CHOICE, .choices = "paper|down|up", .fallback = "paper" },
+};
+
+static void
+destroy(void *self)
+{
+	brackets_free(self);
+	free(self);
+}
+
+/* Which option is to blame for what brackets_init refused? */
+static void
+blame(const struct brackets_setup *setup, struct espl_error *error)
+{
+	if (error == NULL || error->status != ESPL_E_CONFIG || error->option != ESPL_ANY)
+		return;
+	error->option = setup->trials > 0 || setup->passes > 0 ? ITERATIONS_MIN :
+		setup->order == BRACKETS_BESIDE ? ORDER : PASSES;
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+       struct espl_error *error)
+{
+	struct brackets_setup setup = {
+		.iterations_min = (uint64_t)config->values[ITERATIONS_MIN].as.i,
+		.iterations_max = (uint64_t)config->values[ITERATIONS_MAX].as.i,
+		.eta = (uint64_t)config->values[ETA].as.i,
+		.trials = (uint64_t)config->values[TRIALS].as.i,
+		.passes = (uint64_t)config->values[PASSES].as.i,
+		.kinds = (uint32_t)config->values[BRACKETS].as.i,
+		.rule = (uint32_t)config->values[ROUNDING].as.i,
+		.order = (uint32_t)config->values[ORDER].as.i,
+	};
+	struct brackets *b;
+	espl_status status;
+
+	if (setup.iterations_min > setup.iterations_max)
+		return espl_blame(error, ITERATIONS_MIN,
+		                  "'iterations_min' is greater than 'iterations_max'");
+	b = calloc(1, sizeof *b);
+	if (b == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	status = brackets_init(b, host, &setup, NULL, NULL, error);
+	if (status != ESPL_OK) {
+		blame(&setup, error);
+		destroy(b);
+		return status;
+	}
+	*self = b;
+	return ESPL_OK;
+}
+
+static espl_status
+spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
+{
+	return brackets_spec(self, sink, error);
+}
+
+static espl_status
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+             struct espl_search_sink *sink, struct espl_error *error)
+{
+	(void)sink;
+	(void)error;
+	brackets_ended(self, trial, how);
+	return ESPL_OK;
+}
+
+static espl_status
+next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
+           struct espl_error *error)
+{
+	return brackets_next(self, view, sink, error);
+}
+
+static const struct espl_algorithm_ops ops = {
+	ESPL_TABLE(struct espl_algorithm_ops),
+	.next_group = next_group,
+	.on_trial_end = on_trial_end,
+	.spec = spec,
+};
+
+ESPL_PLUGIN(algorithm, hyperband) = {
+	ESPL_HEAD(ESPL_ALGORITHM, "hyperband"),
+	.version = "0.1",
+	.summary = "Hyperband: successive halving in brackets, from many and short to few and long",
+	.caps = ESPL_CAP_PURE,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};

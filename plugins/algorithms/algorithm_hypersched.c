@@ -1,0 +1,580 @@
+/* algorithm_hypersched.c - HyperSched (Liaw et al., SoCC 2019): ASHA that knows its deadline.
+ *
+ * While there is time, configurations are explored as by ASHA's promotion (rungs.h), each on as few GPUs as a
+ * trial may have.  As the deadline nears no new one starts, and the GPUs that come free go to the best
+ * trials that train.  A trial is widened only if it gets further so: if the iterations it could do in the time that
+ * is left on more GPUs, less the pause of the change, are more than it will do where it is.
+ *
+ * What the paper leaves to a policy is decided so.  A new configuration starts if it could train as far as
+ * the furthest rung anybody has reached before the deadline; once it could not, none starts any more.  For the
+ * leader (the least loss), trials that cannot reach their next rung in time are stopped, the worst first, if
+ * widening it with their GPUs is worth it.  When nobody trains or is to be promoted, and there is time, the best of
+ * the highest rung goes on all the same.  How long iterations and changes take is asked of the execution model; what
+ * that does not know is taken from the search's own reports, and where nothing is known yet, all is explored and
+ * nothing widened.
+ *
+ * Memory: that of the rungs, and 56 bytes a trial that trains.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "rungs.h"
+
+enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA };
+#define MOST_AT_ONCE 1000000u		/* trials in one answer */
+
+static const struct espl_option options[] = {
+	{ .name = "trials", .help = "how many configurations to try at most; 0: as many as there is time for",
+	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },
+	{ .name = "iterations_min", .help = "iterations before the first cut",
+	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
+	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
+	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000", .flags = ESPL_OPT_REQUIRED },
+	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,
+	  .fallback = "4", .min = "2", .max = "1000000" },
+};
+
+struct runner {			/* a trial that trains; its place is the trial's tag         */
+	uint64_t trial;		/* ESPL_NONE: the place is free                              */
+	uint64_t iteration;
+	double   loss;
+	uint32_t rung;		/* for which it trains                                       */
+	uint32_t width;		/* GPUs that it may have                                     */
+	uint32_t next_free;
+	uint8_t  heard;		/* it has reported since it started or went on               */
+	uint8_t  stopped;	/* it was told to, and is still there                        */
+	uint16_t zero;
+};
+struct rank { double loss; uint64_t trial; uint32_t place, zero; };
+
+struct hypersched {
+	const struct espl_host  *host;
+	const struct espl_space *space;
+	const struct espl_first *first;	/* NULL: the user has none */
+	const struct espl_model *model;	/* NULL: this host has none */
+	const struct espl_experiment *experiment;
+	struct rungs rungs;
+	double   *unit, *values;
+	struct runner *runners;
+	struct rank   *ranks;		/* [runner_room] */
+	uint32_t  runner_count, runner_room, free_runner, active;
+	struct rank    best;		/* at rest in the highest rung: place is the rung    */
+	struct rank   *forced;		/* went on without being promoted: place as above    */
+	uint32_t  forced_count, forced_room;
+	uint32_t  furthest;		/* rung that somebody has reached                    */
+	uint32_t  narrow, wide;		/* GPUs of a trial: least, most                      */
+	int       closed;		/* no new configuration starts any more              */
+	uint64_t  trials, added, group;
+	uint64_t  newest;		/* the first trial that this answer makes; ESPL_NONE: none so far */
+	double    seconds;		/* of iterations on `narrow` GPUs, as reported       */
+	uint64_t  reports;
+};
+
+/* ---- making -------------------------------------------------------------------------------------- */
+
+static void
+destroy(void *self)
+{
+	struct hypersched *h = self;
+
+	rungs_free(&h->rungs);
+	free(h->runners);
+	free(h->ranks);
+	free(h->forced);
+	free(h->unit);
+	free(h->values);
+	free(h);
+}
+
+static espl_status
+ask_host(struct hypersched *h, struct espl_error *error)
+{
+	const struct espl_host *host = h->host;
+
+	h->space = host->service(host, ESPL_SPACE);
+	h->first = host->service(host, ESPL_FIRST);
+	h->model = host->service(host, ESPL_MODEL);
+	h->experiment = host->service(host, ESPL_EXPERIMENT);
+	if (h->space == NULL || h->experiment == NULL)
+		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space or no experiment");
+	if (h->experiment->deadline == ESPL_NEVER)
+		return espl_fail(error, ESPL_E_CONFIG, "hypersched works towards a deadline: give experiment.deadline");
+	h->narrow = h->experiment->gpus_min > 0 ? h->experiment->gpus_min : 1;
+	h->wide = h->experiment->gpus_max > h->narrow ? h->experiment->gpus_max : h->narrow;
+	return ESPL_OK;
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+{
+	struct hypersched *h = calloc(1, sizeof *h);
+	uint64_t first = (uint64_t)config->values[ITERATIONS_MIN].as.i;
+	uint64_t last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
+	espl_status status;
+
+	if (h == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	h->host = host;
+	h->trials = (uint64_t)config->values[TRIALS].as.i;
+	h->free_runner = ESPL_ANY;
+	h->group = h->best.trial = h->newest = ESPL_NONE;
+	status = first > last ? espl_blame(error, ITERATIONS_MIN, "'iterations_min' is greater than 'iterations_max'")
+	                      : ask_host(h, error);
+	if (status == ESPL_OK)
+		status = rungs_init(&h->rungs, first, last, (uint64_t)config->values[ETA].as.i, 0, error);
+	if (status == ESPL_OK) {
+		size_t count = (size_t)h->space->param_count + 1;
+
+		h->unit = calloc(count, sizeof *h->unit);
+		h->values = calloc(count, sizeof *h->values);
+		if (h->unit == NULL || h->values == NULL)
+			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	}
+	if (status != ESPL_OK) {
+		destroy(h);
+		return status;
+	}
+	*self = h;
+	return ESPL_OK;
+}
+
+/* ---- time ---------------------------------------------------------------------------------------- */
+
+/* Seconds of an iteration of a trial (ESPL_NONE: a typical one) on so many GPUs; NaN: not known. */
+static double
+iteration_s(const struct hypersched *h, uint64_t trial, uint32_t gpus)
+{
+	struct espl_speed_query query = ESPL_INIT(struct espl_speed_query);
+	struct espl_speed speed = ESPL_INIT(struct espl_speed);
+
+	query.offer = ESPL_ANY;
+	query.experiment = h->experiment->id;
+	query.trial = trial;
+	query.share.gpus = gpus;
+	query.share.packing = 1;
+	if (h->model != NULL && h->model->speed(h->model, &query, &speed) == ESPL_OK && speed.iteration_s > 0)
+		return speed.iteration_s;
+	return gpus == h->narrow && h->reports > 0 ? h->seconds / (double)h->reports : NAN;
+}
+
+static struct espl_overheads
+overheads(const struct hypersched *h)
+{
+	static const struct espl_overheads none = ESPL_INIT(struct espl_overheads);
+	struct espl_overheads o = none;
+
+	if (h->model == NULL || h->model->overheads(h->model, h->experiment->id, ESPL_ANY, &o) != ESPL_OK)
+		return none;
+	return o;
+}
+
+static double
+left_s(const struct hypersched *h, espl_time now)
+{
+	return now < h->experiment->deadline ? espl_seconds(h->experiment->deadline - now) : 0.0;
+}
+
+/* Time for a trial at `from` iterations, on so many GPUs, to get to `until`, a start included; 0: not known. */
+static double
+time_to(const struct hypersched *h, uint64_t trial, uint64_t from, uint64_t until, uint32_t gpus)
+{
+	double seconds = iteration_s(h, trial, gpus);
+
+	return isnan(seconds) || until <= from ? 0.0 : overheads(h).start_s + (double)(until - from) * seconds;
+}
+
+/* ---- runners ------------------------------------------------------------------------------------- */
+
+/* Room for so many trials more, before any of them is added: half an answer cannot be taken back. */
+static espl_status
+reserve(struct hypersched *h, uint64_t more, struct espl_error *error)
+{
+	uint64_t room = h->runner_count + more;
+	struct runner *runners;
+	struct rank *ranks;
+
+	if (h->forced_count == h->forced_room) {
+		uint32_t wider = h->forced_room + h->forced_room / 2 + 8;
+		struct rank *forced = realloc(h->forced, wider * sizeof *forced);
+
+		if (forced == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		h->forced = forced;
+		h->forced_room = wider;
+	}
+	if (room <= h->runner_room)
+		return ESPL_OK;
+	room += room / 2;
+	runners = room < UINT32_MAX ? realloc(h->runners, (size_t)room * sizeof *runners) : NULL;
+	if (runners != NULL)
+		h->runners = runners;
+	ranks = runners != NULL ? realloc(h->ranks, (size_t)room * sizeof *ranks) : NULL;
+	if (ranks == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %llu trials", (unsigned long long)room);
+	h->ranks = ranks;
+	h->runner_room = (uint32_t)room;
+	return ESPL_OK;
+}
+
+static uint32_t
+take_place(struct hypersched *h)
+{
+	uint32_t place = h->free_runner;
+
+	if (place != ESPL_ANY) {
+		h->free_runner = h->runners[place].next_free;
+		return place;
+	}
+	h->runners[h->runner_count].trial = ESPL_NONE;
+	return h->runner_count++;
+}
+
+static void
+give_back(struct hypersched *h, uint32_t place)
+{
+	h->runners[place].trial = ESPL_NONE;
+	h->runners[place].next_free = h->free_runner;
+	h->free_runner = place;
+}
+
+static struct runner *
+runner_of(struct hypersched *h, const struct espl_trial *trial)
+{
+	struct runner *r = trial->tag < h->runner_count ? &h->runners[trial->tag] : NULL;
+
+	return r != NULL && r->trial == trial->id ? r : NULL;
+}
+
+static espl_status
+on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
+          struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct hypersched *h = self;
+	struct runner     *r = runner_of(h, trial);
+
+	(void)sink;
+	(void)error;
+	if (r == NULL)
+		return ESPL_OK;
+	r->loss = seen->loss;
+	r->iteration = seen->iteration;
+	r->heard = 1;
+	if (seen->share.gpus == h->narrow && seen->share.packing <= 1 && seen->iteration_s > 0) {
+		h->seconds += seen->iteration_s;
+		h->reports++;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct espl_search_sink *sink,
+             struct espl_error *error)
+{
+	struct hypersched *h = self;
+	struct runner     *r = runner_of(h, trial);
+	double   loss = how == ESPL_END_FAILED ? NAN : trial->loss;
+	uint32_t rung;
+	espl_status status = ESPL_OK;
+
+	if (r == NULL)
+		return ESPL_OK;
+	rung = r->rung;
+	give_back(h, (uint32_t)trial->tag);
+	h->active--;
+	if (how == ESPL_END_STOPPED || how == ESPL_END_PAUSED)
+		return ESPL_OK;		/* it has reached no rung */
+	if (how != ESPL_END_FAILED && rung > h->furthest)
+		h->furthest = rung;
+	status = rungs_record(&h->rungs, rung, trial->id, loss, how == ESPL_END_BUDGET, NULL, error);
+	if (how == ESPL_END_BUDGET && !isnan(loss) && rung + 1 < h->rungs.count &&
+	    (h->best.trial == ESPL_NONE || rung > h->best.place || (rung == h->best.place && loss < h->best.loss)))
+		h->best = (struct rank){ loss, trial->id, rung, 0 };
+	if (status == ESPL_OK && how == ESPL_END_BUDGET && isnan(loss))
+		status = sink->drop(sink, trial->id);	/* no rank brings it back */
+	return status;
+}
+
+/* ---- work ---------------------------------------------------------------------------------------- */
+
+static espl_status
+add(struct hypersched *h, struct espl_start *start, uint32_t rung, struct espl_search_sink *sink)
+{
+	uint64_t trial = ESPL_NONE, from = 0;
+	uint32_t place = take_place(h);
+	espl_status status;
+
+	if (start->how == ESPL_CONTINUE && rung > 0)
+		from = h->rungs.rungs[rung - 1].until;
+	start->budget = h->rungs.rungs[rung].until;
+	start->tag = place;
+	start->gpus_min = start->gpus_max = h->narrow;
+	status = sink->add(sink, h->group, start, &trial);
+	if (status != ESPL_OK) {
+		give_back(h, place);
+		return status;
+	}
+	h->runners[place] = (struct runner){ .trial = trial, .iteration = from, .loss = NAN, .rung = rung,
+	                                     .width = h->narrow };
+	h->active++;
+	if (start->how == ESPL_FRESH && h->newest == ESPL_NONE)
+		h->newest = trial;
+	return ESPL_OK;
+}
+
+static int
+was_forced(const struct hypersched *h, uint64_t trial, uint32_t rung)
+{
+	uint32_t i;
+
+	for (i = 0; i < h->forced_count; i++)
+		if (h->forced[i].trial == trial && h->forced[i].place == rung)
+			return 1;
+	return 0;
+}
+
+/* Is there time for a start and an iteration? */
+static int
+has_time(const struct hypersched *h, uint64_t trial, double left)
+{
+	return left > 0 && time_to(h, trial, 0, 1, h->wide) <= left;
+}
+
+/* ASHA's promotion.  *done: one went on. */
+static espl_status
+promote(struct hypersched *h, double left, struct espl_search_sink *sink, int *done)
+{
+	struct espl_start start = ESPL_INIT(struct espl_start);
+	uint32_t rung;
+
+	*done = 0;
+	start.how = ESPL_CONTINUE;
+	do {
+		if (!rungs_peek(&h->rungs, &start.trial, &rung) || !has_time(h, start.trial, left) ||
+		    !rungs_promote(&h->rungs, &start.trial, &rung))
+			return ESPL_OK;
+	} while (was_forced(h, start.trial, rung));
+	*done = 1;
+	if (start.trial == h->best.trial)
+		h->best.trial = ESPL_NONE;
+	return add(h, &start, rung + 1, sink);
+}
+
+/* Nobody trains, and nobody is in the best 1/eta: the best of the highest rung goes on, as there is time. */
+static espl_status
+force_best(struct hypersched *h, double left, struct espl_search_sink *sink)
+{
+	struct espl_start start = ESPL_INIT(struct espl_start);
+	struct rank best = h->best;
+
+	if (best.trial == ESPL_NONE || !has_time(h, best.trial, left))
+		return ESPL_OK;
+	h->forced[h->forced_count++] = best;
+	h->best.trial = ESPL_NONE;
+	start.how = ESPL_CONTINUE;
+	start.trial = best.trial;
+	return add(h, &start, best.place + 1, sink);
+}
+
+/* Could a configuration that starts now get as far as anybody has?  Asks to be woken when it no longer could. */
+static espl_status
+look_at_time(struct hypersched *h, const struct espl_search_view *view, struct espl_search_sink *sink)
+{
+	double need = time_to(h, ESPL_NONE, 0, h->rungs.rungs[h->furthest].until, h->narrow);
+	double left = left_s(h, view->now);
+
+	if (h->closed || (h->trials > 0 && h->added == h->trials) || left < need || left <= 0) {
+		h->closed = 1;
+		return ESPL_OK;
+	}
+	return sink->wake_at(sink, view->now + (espl_span)((left - need) * 1e9) + 1);
+}
+
+static espl_status
+add_new(struct hypersched *h, struct espl_search_sink *sink)
+{
+	struct espl_start start = ESPL_INIT(struct espl_start);
+	espl_status status = ESPL_OK;
+
+	start.how = ESPL_FRESH;
+	start.values = h->values;
+	if (h->first != NULL && h->added < h->first->count)
+		start.values = h->first->at(h->first, (uint32_t)h->added);
+	else
+		status = espl_draw(h->host, h->space, h->unit, h->values);
+	if (status == ESPL_OK)
+		status = add(h, &start, 0, sink);
+	if (status == ESPL_OK)
+		h->added++;
+	if (h->trials > 0 && h->added == h->trials)
+		h->closed = 1;
+	return status;
+}
+
+/* ---- the last stretch ---------------------------------------------------------------------------- */
+
+static int
+rank_order(const void *a, const void *b)
+{
+	const struct rank *x = a, *y = b;
+	int bad_x = isnan(x->loss) ? 1 : 0, bad_y = isnan(y->loss) ? 1 : 0;
+
+	if (bad_x != bad_y)
+		return bad_x - bad_y;
+	if (!bad_x && x->loss != y->loss)
+		return x->loss < y->loss ? -1 : 1;
+	return x->trial < y->trial ? -1 : x->trial > y->trial;
+}
+
+/* The width, of up to `room` GPUs more, on which a trial gets furthest in the time left: its own unless another
+ * makes good the pause of the change. */
+static uint32_t
+best_width(const struct hypersched *h, const struct runner *r, uint32_t room, double left)
+{
+	struct espl_overheads o = overheads(h);
+	double   usable = left - o.resize_s - o.boundary_s, most, now = iteration_s(h, r->trial, r->width);
+	uint32_t width, best = r->width;
+
+	if (isnan(now))
+		return best;
+	most = left / now;
+	for (width = r->width + 1; width <= h->wide && width - r->width <= room; width++) {
+		double seconds = iteration_s(h, r->trial, width);
+
+		if (!isnan(seconds) && usable / seconds > most) {
+			most = usable / seconds;
+			best = width;
+		}
+	}
+	return best;
+}
+
+/* Will it not reach its rung in time?  One that has not reported yet is given that chance. */
+static int
+is_lost(const struct hypersched *h, const struct runner *r, double left)
+{
+	double seconds = iteration_s(h, r->trial, r->width);
+
+	return r->heard && !isnan(seconds) && (double)(h->rungs.rungs[r->rung].until - r->iteration) * seconds > left;
+}
+
+/* GPUs for the leader beyond those that are free: of trials that will not reach their rung, the worst first. */
+static espl_status
+free_for_leader(struct hypersched *h, uint32_t count, uint32_t wanted, uint32_t *room, double left,
+                struct espl_search_sink *sink)
+{
+	espl_status status = ESPL_OK;
+	uint32_t i;
+
+	for (i = count; i-- > 1 && *room < wanted && status == ESPL_OK;) {
+		struct runner *r = &h->runners[h->ranks[i].place];
+
+		if (!is_lost(h, r, left))
+			continue;
+		status = sink->verdict(sink, r->trial, ESPL_STOP);
+		r->stopped = 1;
+		*room += r->width;
+	}
+	return status;
+}
+
+static espl_status
+concentrate(struct hypersched *h, const struct espl_search_view *view, struct espl_search_sink *sink)
+{
+	double   left = left_s(h, view->now);
+	uint32_t i, count = 0, used = 0, lost = 0, room, width;
+	espl_status status = ESPL_OK;
+
+	for (i = 0; i < h->runner_count; i++) {
+		const struct runner *r = &h->runners[i];
+
+		if (r->trial == ESPL_NONE || r->stopped)
+			continue;
+		h->ranks[count++] = (struct rank){ r->loss, r->trial, i, 0 };
+		used += r->width;
+	}
+	if (count == 0)
+		return ESPL_OK;
+	qsort(h->ranks, count, sizeof *h->ranks, rank_order);
+	for (i = 1; i < count; i++)
+		lost += is_lost(h, &h->runners[h->ranks[i].place], left) ? h->runners[h->ranks[i].place].width : 0;
+	room = view->gpus > used ? view->gpus - used : 0;
+	for (i = 0; i < count && status == ESPL_OK; i++) {
+		struct runner *r = &h->runners[h->ranks[i].place];
+
+		if (r->stopped || r->trial >= h->newest)
+			continue;	/* one that is not there yet takes no hint: it has its turn when it reports */
+		width = best_width(h, r, i == 0 ? room + lost : room, left);
+		if (width == r->width)
+			continue;
+		if (width - r->width > room)
+			status = free_for_leader(h, count, width - r->width, &room, left, sink);
+		room -= width - r->width;
+		r->width = width;
+		if (status == ESPL_OK)
+			status = sink->hint(sink, r->trial, 1.0, 0, width);
+	}
+	return status;
+}
+
+static espl_status
+next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
+           struct espl_error *error)
+{
+	struct hypersched *h = self;
+	uint64_t    want = view->want;
+	double      left = left_s(h, view->now);
+	espl_status status = ESPL_OK;
+	int         done = 0;
+
+	h->newest = ESPL_NONE;
+	/* Something must ask for GPUs, or there will never be any. */
+	if (want == 0 && h->active == 0)
+		want = 1;
+	status = reserve(h, want < MOST_AT_ONCE ? want + 1 : MOST_AT_ONCE, error);
+	if (want >= MOST_AT_ONCE)
+		want = MOST_AT_ONCE - 1;
+	if (status == ESPL_OK && h->group == ESPL_NONE) {
+		struct espl_group group = ESPL_INIT(struct espl_group);
+
+		group.flags = ESPL_GROUP_OPEN;
+		group.bracket = group.stage = ESPL_ANY;
+		status = sink->begin(sink, &group, &h->group);
+	}
+	if (status == ESPL_OK)
+		status = look_at_time(h, view, sink);
+	for (; want > 0 && status == ESPL_OK; want--) {
+		status = promote(h, left, sink, &done);
+		if (status == ESPL_OK && !done && !h->closed) {
+			status = add_new(h, sink);
+			done = 1;
+		}
+		if (!done)
+			break;
+	}
+	if (status == ESPL_OK && h->closed && h->active == 0)
+		status = force_best(h, left, sink);
+	if (status == ESPL_OK && h->closed && h->active == 0)
+		return sink->finish(sink);
+	if (status == ESPL_OK && h->closed)
+		status = concentrate(h, view, sink);
+	return status == ESPL_OK ? status :
+		espl_fail(error, status, "trial %llu was refused", (unsigned long long)h->added);
+}
+
+static const struct espl_algorithm_ops ops = {
+	ESPL_TABLE(struct espl_algorithm_ops),
+	.next_group = next_group,
+	.on_report = on_report,
+	.on_trial_end = on_trial_end,
+};
+
+ESPL_PLUGIN(algorithm, hypersched) = {
+	ESPL_HEAD(ESPL_ALGORITHM, "hypersched"),
+	.version = "0.1",
+	.summary = "ASHA with a deadline: stops exploring, and widens the best, as it nears",
+	.caps = ESPL_CAP_PURE,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};

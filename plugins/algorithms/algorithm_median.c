@@ -1,0 +1,423 @@
+/* algorithm_median.c - random search with the median stopping rule, as Vizier's paper gives it (Golovin et al.,
+ * KDD 2017, section 3.2.1): a trial stops at step s if its best loss by then is worse than the median of the
+ * running averages, up to step s, of the losses of all completed trials.
+ *
+ * Completed are trials that came to their end; those stopped on the way, or failed, are not.  A running average
+ * in which a NaN took part counts as infinite, NaN is nobody's best.  Beyond the paper: nothing is stopped before
+ * `trials_min` completed trials got as far, nor within `grace` iterations, and the rule may be applied every few
+ * iterations only.
+ *
+ * Each step has the averages in two heaps with the median between them: O(log n) a completed trial and step, O(1)
+ * a question.  Memory: 8 bytes a completed trial and step at which the rule is applied.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/algorithm.h>
+#include <espalier/util.h>
+#include "shared.h"
+
+enum { TRIALS, ITERATIONS_MAX, TRIALS_MIN, GRACE, INTERVAL };
+
+static const struct espl_option options[] = {
+	{ .name = "trials", .help = "how many configurations to try; 0: as many as the deadline or the budget "
+	  "allows", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },
+	{ .name = "iterations_max", .help = "iterations of those that are not stopped", .type = ESPL_OPT_INT,
+	  .min = "1", .max = "1000000000000", .flags = ESPL_OPT_REQUIRED },
+	{ .name = "trials_min", .help = "completed trials before any is stopped", .type = ESPL_OPT_INT,
+	  .fallback = "5", .min = "1", .max = "1000000000" },
+	{ .name = "grace", .help = "iterations before a trial may be stopped", .type = ESPL_OPT_INT,
+	  .fallback = "1", .min = "0", .max = "1000000000000" },
+	{ .name = "interval", .help = "the rule is applied every so many iterations", .type = ESPL_OPT_INT,
+	  .fallback = "1", .min = "1", .max = "1000000000000" },
+};
+
+/* One step: the lower half with its greatest in front, the upper half with its least in front. */
+struct half { double *items; uint32_t count, room; };
+struct step { struct half low, high; };
+
+struct course {			/* of a trial that trains; its place is the trial's tag      */
+	uint64_t trial;		/* ESPL_NONE: the place is free                              */
+	double   best, sum;
+	uint64_t reports;
+	double  *averages;	/* [count] at the steps passed                               */
+	uint32_t count, room;
+	uint32_t next_free, zero;
+};
+struct median {
+	const struct espl_host  *host;
+	const struct espl_space *space;
+	const struct espl_first *first;	/* NULL: the user has none */
+	double   *unit, *values;
+	struct course *courses;
+	struct step   *steps;
+	uint32_t  course_count, course_room, free_course;	/* ESPL_ANY: none is free    */
+	uint32_t  step_count;
+	uint64_t  trials, trials_min, iterations, grace, interval, added, group;
+};
+
+/* ---- the median of a step ------------------------------------------------------------------------ */
+
+/* sign 1: the least in front; -1: the greatest. */
+static void
+sift_up(struct half *half, double value, double sign)
+{
+	uint32_t at = half->count++;
+
+	for (; at > 0 && sign * value < sign * half->items[(at - 1) / 2]; at = (at - 1) / 2)
+		half->items[at] = half->items[(at - 1) / 2];
+	half->items[at] = value;
+}
+
+static double
+take_front(struct half *half, double sign)
+{
+	double   front = half->items[0], last = half->items[--half->count];
+	uint32_t at = 0;
+
+	for (;;) {
+		uint32_t child = 2 * at + 1;
+
+		if (child >= half->count)
+			break;
+		if (child + 1 < half->count && sign * half->items[child + 1] < sign * half->items[child])
+			child++;
+		if (sign * last <= sign * half->items[child])
+			break;
+		half->items[at] = half->items[child];
+		at = child;
+	}
+	half->items[at] = last;
+	return front;
+}
+
+static espl_status
+reserve(struct half *half, struct espl_error *error)
+{
+	uint32_t room = half->room == 0 ? 4 : half->room + half->room / 2;
+	double  *items;
+
+	if (half->count < half->room)
+		return ESPL_OK;
+	items = realloc(half->items, room * sizeof *items);
+	if (items == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u averages", room);
+	half->items = items;
+	half->room = room;
+	return ESPL_OK;
+}
+
+/* The lower half has as many as the upper one, or one more. */
+static espl_status
+insert(struct step *step, double value, struct espl_error *error)
+{
+	espl_status status = reserve(&step->low, error);
+
+	if (status == ESPL_OK)
+		status = reserve(&step->high, error);
+	if (status != ESPL_OK)
+		return status;
+	if (step->low.count > step->high.count) {
+		sift_up(&step->low, value, -1);
+		sift_up(&step->high, take_front(&step->low, -1), 1);
+	} else {
+		sift_up(&step->high, value, 1);
+		sift_up(&step->low, take_front(&step->high, 1), -1);
+	}
+	return ESPL_OK;
+}
+
+static double
+median_of(const struct step *step)
+{
+	if (step->low.count > step->high.count)
+		return step->low.items[0];
+	return isinf(step->high.items[0]) ? step->high.items[0]
+	                                  : step->low.items[0] / 2 + step->high.items[0] / 2;
+}
+
+/* ---- making -------------------------------------------------------------------------------------- */
+
+static void
+destroy(void *self)
+{
+	struct median *search = self;
+	uint32_t i;
+
+	for (i = 0; i < search->course_count; i++)
+		free(search->courses[i].averages);
+	for (i = 0; i < search->step_count; i++) {
+		free(search->steps[i].low.items);
+		free(search->steps[i].high.items);
+	}
+	free(search->courses);
+	free(search->steps);
+	free(search->unit);
+	free(search->values);
+	free(search);
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+{
+	struct median *search = calloc(1, sizeof *search);
+	espl_status status = ESPL_OK;
+
+	if (search == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	search->host = host;
+	search->space = host->service(host, ESPL_SPACE);
+	search->first = host->service(host, ESPL_FIRST);
+	search->trials = (uint64_t)config->values[TRIALS].as.i;
+	search->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
+	search->trials_min = (uint64_t)config->values[TRIALS_MIN].as.i;
+	search->grace = (uint64_t)config->values[GRACE].as.i;
+	search->interval = (uint64_t)config->values[INTERVAL].as.i;
+	search->free_course = ESPL_ANY;
+	search->group = ESPL_NONE;
+	if (search->space == NULL)
+		status = espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+	else if (search->trials == 0 && !shared_has_end(host))
+		status = espl_blame(error, TRIALS, "the search would never end: give 'trials', or the experiment "
+		                    "a deadline or a budget");
+	if (status == ESPL_OK) {
+		size_t count = (size_t)search->space->param_count + 1;
+
+		search->unit = calloc(count, sizeof *search->unit);
+		search->values = calloc(count, sizeof *search->values);
+		if (search->unit == NULL || search->values == NULL)
+			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	}
+	if (status != ESPL_OK) {
+		destroy(search);
+		return status;
+	}
+	*self = search;
+	return ESPL_OK;
+}
+
+/* ---- courses ------------------------------------------------------------------------------------- */
+
+/* Room for so many trials more, before any of them is added: half an answer cannot be taken back. */
+static espl_status
+reserve_courses(struct median *search, uint64_t more, struct espl_error *error)
+{
+	uint64_t room = search->course_count + more;
+	struct course *courses;
+
+	if (room <= search->course_room)
+		return ESPL_OK;
+	room += room / 2;
+	courses = room < UINT32_MAX ? realloc(search->courses, (size_t)room * sizeof *courses) : NULL;
+	if (courses == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %llu trials", (unsigned long long)room);
+	search->courses = courses;
+	search->course_room = (uint32_t)room;
+	return ESPL_OK;
+}
+
+static uint32_t
+take_course(struct median *search)
+{
+	uint32_t place = search->free_course;
+
+	if (place != ESPL_ANY) {
+		search->free_course = search->courses[place].next_free;
+		return place;
+	}
+	place = search->course_count++;
+	memset(&search->courses[place], 0, sizeof search->courses[place]);
+	return place;
+}
+
+static void
+give_back(struct median *search, uint32_t place)
+{
+	search->courses[place].trial = ESPL_NONE;
+	search->courses[place].next_free = search->free_course;
+	search->free_course = place;
+}
+
+static struct course *
+course_of(struct median *search, const struct espl_trial *trial)
+{
+	struct course *course = trial->tag < search->course_count ? &search->courses[trial->tag] : NULL;
+
+	return course != NULL && course->trial == trial->id ? course : NULL;
+}
+
+/* The average as it stands is that of every step passed since the last report. */
+static espl_status
+pass_steps(struct course *course, uint64_t steps, struct espl_error *error)
+{
+	double average = course->sum / (double)course->reports;
+
+	if (isnan(average))
+		average = INFINITY;
+	if (steps > UINT32_MAX / 2)
+		return espl_fail(error, ESPL_E_LIMIT, "the rule was applied more than %u times to one trial: "
+		                 "raise 'interval'", UINT32_MAX / 2);
+	if (steps > course->room) {
+		uint32_t room = (uint32_t)steps + (uint32_t)steps / 2 + 4;
+		double  *averages = realloc(course->averages, room * sizeof *averages);
+
+		if (averages == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u averages", room);
+		course->averages = averages;
+		course->room = room;
+	}
+	while (course->count < steps)
+		course->averages[course->count++] = average;
+	return ESPL_OK;
+}
+
+static espl_status
+on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
+          struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct median *search = self;
+	struct course *course = course_of(search, trial);
+	const struct step *step;
+	espl_status status;
+	uint32_t before;
+
+	if (course == NULL)
+		return ESPL_OK;
+	before = course->count;
+	course->reports++;
+	course->sum += seen->loss;
+	if (seen->loss < course->best)
+		course->best = seen->loss;
+	status = pass_steps(course, seen->iteration / search->interval, error);
+	if (status != ESPL_OK || course->count == before || seen->iteration < search->grace ||
+	    seen->iteration >= search->iterations || course->count > search->step_count)
+		return status;
+	step = &search->steps[course->count - 1];
+	if ((uint64_t)step->low.count + step->high.count < search->trials_min ||
+	    !(course->best > median_of(step)))
+		return ESPL_OK;
+	return sink->verdict(sink, trial->id, ESPL_STOP);
+}
+
+/* A completed trial's averages are from now on what others are held to. */
+static espl_status
+complete(struct median *search, const struct course *course, struct espl_error *error)
+{
+	espl_status status = ESPL_OK;
+	uint32_t i;
+
+	if (course->count > search->step_count) {
+		struct step *steps = realloc(search->steps, course->count * sizeof *steps);
+
+		if (steps == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u steps", course->count);
+		memset(steps + search->step_count, 0, (course->count - search->step_count) * sizeof *steps);
+		search->steps = steps;
+		search->step_count = course->count;
+	}
+	for (i = 0; i < course->count && status == ESPL_OK; i++)
+		status = insert(&search->steps[i], course->averages[i], error);
+	return status;
+}
+
+static espl_status
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct espl_search_sink *sink,
+             struct espl_error *error)
+{
+	struct median *search = self;
+	struct course *course = course_of(search, trial);
+	espl_status status = ESPL_OK;
+
+	(void)sink;
+	if (course == NULL)
+		return ESPL_OK;
+	if (how == ESPL_END_BUDGET || how == ESPL_END_ITSELF)
+		status = complete(search, course, error);
+	give_back(search, (uint32_t)trial->tag);
+	return status;
+}
+
+/* ---- new trials ---------------------------------------------------------------------------------- */
+
+static espl_status
+add_one(struct median *search, struct espl_search_sink *sink)
+{
+	struct espl_start start = ESPL_INIT(struct espl_start);
+	struct course *course;
+	uint32_t place = take_course(search);
+	uint64_t trial;
+	espl_status status = ESPL_OK;
+
+	start.how = ESPL_FRESH;
+	start.budget = search->iterations;
+	start.tag = place;
+	start.values = search->values;
+	if (search->first != NULL && search->added < search->first->count)
+		start.values = search->first->at(search->first, (uint32_t)search->added);
+	else
+		status = espl_draw(search->host, search->space, search->unit, search->values);
+	if (status == ESPL_OK)
+		status = sink->add(sink, search->group, &start, &trial);
+	if (status != ESPL_OK) {
+		give_back(search, place);
+		return status;
+	}
+	course = &search->courses[place];
+	course->trial = trial;
+	course->best = INFINITY;
+	course->sum = 0;
+	course->reports = 0;
+	course->count = 0;
+	search->added++;
+	return ESPL_OK;
+}
+
+static espl_status
+next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
+           struct espl_error *error)
+{
+	struct median *search = self;
+	uint64_t    want = view->want;
+	espl_status status = ESPL_OK;
+
+	if (search->trials > 0 && search->added == search->trials)
+		return ESPL_OK;
+	/* Something must ask for GPUs, or there will never be any. */
+	if (want == 0 && view->running == 0 && view->waiting == 0)
+		want = 1;
+	if (search->trials > 0 && want > search->trials - search->added)
+		want = search->trials - search->added;
+	status = reserve_courses(search, want, error);
+	if (status == ESPL_OK && search->group == ESPL_NONE) {
+		struct espl_group group = ESPL_INIT(struct espl_group);
+
+		group.flags = ESPL_GROUP_OPEN;
+		group.bracket = group.stage = ESPL_ANY;
+		status = sink->begin(sink, &group, &search->group);
+	}
+	for (; want > 0 && status == ESPL_OK; want--) {
+		status = add_one(search, sink);
+		if (status == ESPL_OK && search->added == search->trials)
+			return sink->finish(sink);
+	}
+	return status == ESPL_OK ? status :
+		espl_fail(error, status, "trial %llu was refused", (unsigned long long)search->added);
+}
+
+static const struct espl_algorithm_ops ops = {
+	ESPL_TABLE(struct espl_algorithm_ops),
+	.next_group = next_group,
+	.on_report = on_report,
+	.on_trial_end = on_trial_end,
+};
+
+ESPL_PLUGIN(algorithm, median) = {
+	ESPL_HEAD(ESPL_ALGORITHM, "median"),
+	.version = "0.1",
+	.summary = "random search that stops trials worse than the median of those before",
+	.caps = ESPL_CAP_PURE,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};

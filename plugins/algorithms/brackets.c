@@ -1,0 +1,525 @@
+/* brackets.c - the table of brackets, and the walk up each of them.
+ *
+ * Brackets begin and are filled in order of their numbers, so only one of them can be part filled.
+ * A trial's tag is the number of its bracket; a group is one rung of one bracket.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "brackets.h"
+
+#define WIDEST 1000000u			/* configurations in one bracket                            */
+#define DECLARED_MAX 300u		/* brackets: planners take their time squared                       */
+
+struct brackets_score { double loss; uint64_t trial; };
+struct brackets_bracket {
+	const struct brackets_kind *kind;
+	struct brackets_score *scores;	/* of those that may go on: [trials of the first rung]      */
+	uint64_t group;			/* of the running rung                                      */
+	uint32_t stage;			/* the running rung                                         */
+	uint32_t added, ended, waiting;	/* trials of this rung; waiting: that have a score          */
+	uint32_t due;			/* 1: the rung is over, its group's end is not told yet     */
+	uint32_t zero;
+};
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+/* base^power, or UINT64_MAX if that is too much. */
+static uint64_t
+power_of(uint64_t base, uint32_t power)
+{
+	uint64_t result = 1;
+
+	for (; power > 0; power--) {
+		if (result > UINT64_MAX / base)
+			return UINT64_MAX;
+		result *= base;
+	}
+	return result;
+}
+
+/* Configurations that start in bracket s of 0..most; more than WIDEST if there are too many. */
+static uint64_t
+configurations(const struct brackets_setup *setup, uint32_t most, uint32_t s)
+{
+	uint64_t power = power_of(setup->eta, s), rungs = (uint64_t)most + 1, parts = (uint64_t)s + 1;
+
+	if (power > WIDEST)
+		return power;
+	if (setup->rule == BRACKETS_PAPER)
+		return (rungs * power + parts - 1) / parts;
+	return (rungs + (setup->rule == BRACKETS_ROUNDED_UP ? parts - 1 : 0)) / parts * power;
+}
+
+/* One row: n configurations train iterations_max / eta^s, one in eta of them eta times as long, ...
+ * A rung for one trial is the last. */
+static espl_status
+make_kind(const struct brackets_setup *setup, struct brackets_kind *kind, uint32_t s, uint64_t n,
+          struct espl_error *error)
+{
+	uint32_t i;
+
+	kind->s = s;
+	kind->rungs = calloc((size_t)s + 1, sizeof *kind->rungs);
+	if (kind->rungs == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	for (i = 0; i <= s; i++, n = n / setup->eta > 1 ? n / setup->eta : 1) {
+		struct brackets_rung *rung = &kind->rungs[kind->rung_count++];
+
+		rung->trials = (uint32_t)n;
+		rung->until = setup->iterations_max / power_of(setup->eta, n == 1 ? 0 : s - i);
+		if (rung->until == setup->iterations_max)
+			break;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+too_wide(struct espl_error *error)
+{
+	if (error != NULL && error->status == ESPL_OK)
+		(void)snprintf(error->hint, sizeof error->hint, "raise 'iterations_min' or 'eta', or "
+		               "say with 'trials' how many there are to be");
+	return espl_fail(error, ESPL_E_CONFIG, "a bracket would begin with more than %u configurations",
+	                 WIDEST);
+}
+
+static espl_status
+make_kinds(struct brackets *b, struct espl_error *error)
+{
+	const struct brackets_setup *setup = &b->setup;
+	uint64_t    most_times = setup->iterations_max / setup->iterations_min;
+	uint32_t    most = 0, count;
+	espl_status status = ESPL_OK;
+
+	for (; most_times >= setup->eta; most_times /= setup->eta)
+		most++;
+	count = setup->kinds > 0 && setup->kinds <= most ? setup->kinds : most + 1;
+	b->kinds = calloc(count, sizeof *b->kinds);
+	if (b->kinds == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	while (b->kind_count < count && status == ESPL_OK) {
+		uint32_t s = most - b->kind_count;
+		uint64_t n = configurations(setup, most, s);
+
+		if (n > WIDEST && (setup->trials == 0 || setup->trials > WIDEST))
+			return too_wide(error);
+		if (n > WIDEST)
+			n = WIDEST + 1;	/* it will never be whole */
+		status = make_kind(setup, &b->kinds[b->kind_count++], s, n, error);
+	}
+	return status;
+}
+
+/* How many brackets there are, and what is left for the last one. */
+static espl_status
+count_brackets(struct brackets *b, struct espl_error *error)
+{
+	uint64_t pass = 0, left = b->setup.trials;
+	uint32_t i;
+
+	if (b->setup.trials == 0) {
+		b->total = b->setup.passes == 0 || b->setup.passes > UINT64_MAX / b->kind_count - 1 ?
+			UINT64_MAX : b->setup.passes * b->kind_count;
+		return ESPL_OK;
+	}
+	for (i = 0; i < b->kind_count; i++)
+		pass += b->kinds[i].rungs[0].trials;
+	b->total = left / pass * b->kind_count;
+	left %= pass;
+	for (i = 0; left > 0 && left >= b->kinds[i].rungs[0].trials; i++, b->total++)
+		left -= b->kinds[i].rungs[0].trials;
+	if (left == 0)
+		return ESPL_OK;
+	b->shorter = 1;
+	b->total++;
+	return make_kind(&b->setup, &b->rest, b->kinds[i].s, left, error);
+}
+
+static const struct brackets_kind *
+kind_of(const struct brackets *b, uint64_t bracket)
+{
+	return b->shorter && bracket + 1 == b->total ? &b->rest : &b->kinds[bracket % b->kind_count];
+}
+
+static int
+is_declared(const struct brackets *b)
+{
+	return b->setup.order != BRACKETS_OVERLAP && b->total <= DECLARED_MAX;
+}
+
+/* ---- the instance ---------------------------------------------------------------------------- */
+
+static espl_status
+draw(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
+{
+	struct brackets *b = ctx;
+
+	(void)kind;
+	(void)error;
+	*values = b->values;
+	return espl_draw(b->host, b->space, b->unit, b->values);
+}
+
+espl_status
+brackets_init(struct brackets *b, const struct espl_host *host, const struct brackets_setup *setup,
+              brackets_source *source, void *ctx, struct espl_error *error)
+{
+	espl_status status;
+	size_t      count;
+
+	memset(b, 0, sizeof *b);
+	b->host = host;
+	b->setup = *setup;
+	b->source = source != NULL ? source : draw;
+	b->ctx = source != NULL ? ctx : b;
+	b->space = host->service(host, ESPL_SPACE);
+	b->first = host->service(host, ESPL_FIRST);
+	if (b->space == NULL)
+		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+	count = (size_t)b->space->param_count + 1;
+	b->unit = calloc(count, sizeof *b->unit);
+	b->values = calloc(count, sizeof *b->values);
+	if (b->unit == NULL || b->values == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	status = make_kinds(b, error);
+	if (status == ESPL_OK)
+		status = count_brackets(b, error);
+	if (status != ESPL_OK || b->total != UINT64_MAX)
+		return status;
+	if (setup->order == BRACKETS_BESIDE)
+		return espl_fail(error, ESPL_E_CONFIG, "brackets without end cannot run side by side");
+	return shared_has_end(host) ? ESPL_OK :
+		espl_fail(error, ESPL_E_CONFIG, "the search would never end: give 'trials' or "
+		          "'passes', or the experiment a deadline or a budget");
+}
+
+static void
+free_bracket(struct brackets_bracket *bracket)
+{
+	if (bracket != NULL)
+		free(bracket->scores);
+	free(bracket);
+}
+
+void
+brackets_free(struct brackets *b)
+{
+	uint64_t i;
+
+	for (i = 0; i < b->begun; i++)
+		free_bracket(b->live[i]);
+	for (i = 0; i < b->kind_count; i++)
+		free(b->kinds[i].rungs);
+	free(b->rest.rungs);
+	free(b->kinds);
+	free(b->live);
+	free(b->homes);
+	free(b->unit);
+	free(b->values);
+	memset(b, 0, sizeof *b);
+}
+
+espl_status
+brackets_spec(const struct brackets *b, struct espl_spec_sink *sink, struct espl_error *error)
+{
+	struct espl_stage   *stages;
+	const struct espl_stage **stage_list;
+	struct espl_bracket *list;
+	const struct espl_bracket **bracket_list;
+	struct espl_spec spec = ESPL_INIT(struct espl_spec);
+	espl_status status = ESPL_E_NOMEM;
+	size_t      i, n = 0, room = b->kinds[0].s + (size_t)1;
+	uint32_t    k;
+
+	if (!is_declared(b))
+		return ESPL_OK;
+	stages = calloc((size_t)b->total * room, sizeof *stages);
+	stage_list = calloc((size_t)b->total * room, sizeof *stage_list);
+	list = calloc((size_t)b->total, sizeof *list);
+	bracket_list = calloc((size_t)b->total, sizeof *bracket_list);
+	if (stages != NULL && stage_list != NULL && list != NULL && bracket_list != NULL) {
+		for (i = 0; i < b->total; i++) {
+			const struct brackets_kind *kind = kind_of(b, i);
+
+			list[i].size = (uint32_t)sizeof list[i];
+			list[i].stage_count = kind->rung_count;
+			list[i].stages = &stage_list[n];
+			bracket_list[i] = &list[i];
+			for (k = 0; k < kind->rung_count; k++, n++) {
+				stages[n].size = (uint32_t)sizeof stages[n];
+				stages[n].trials = kind->rungs[k].trials;
+				stages[n].iterations = kind->rungs[k].until -
+					(k > 0 ? kind->rungs[k - 1].until : 0);
+				stage_list[n] = &stages[n];
+			}
+		}
+		spec.flags = b->setup.order == BRACKETS_BESIDE ? ESPL_SPEC_PARALLEL : 0;
+		spec.bracket_count = (uint32_t)b->total;
+		spec.brackets = bracket_list;
+		status = sink->spec(sink, &spec);
+	}
+	free(stages);
+	free(stage_list);
+	free(list);
+	free(bracket_list);
+	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was not taken");
+}
+
+uint32_t
+brackets_of(const struct brackets *b, const struct espl_trial *trial)
+{
+	return (uint32_t)(trial->tag % b->kind_count);
+}
+
+/* ---- rungs ----------------------------------------------------------------------------------- */
+
+/* Room for one bracket and one group more. */
+static espl_status
+make_room(struct brackets *b, struct espl_error *error)
+{
+	uint64_t lives = b->begun + b->begun / 2 + 8, homes = b->home_count + b->home_count / 2 + 16;
+	void    *more;
+
+	if (b->begun == b->live_room) {
+		more = realloc(b->live, (size_t)lives * sizeof *b->live);
+		if (more == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		b->live = more;
+		b->live_room = lives;
+	}
+	if (b->home_count == b->home_room) {
+		more = realloc(b->homes, (size_t)homes * sizeof *b->homes);
+		if (more == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		b->homes = more;
+		b->home_room = homes;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+begin_rung(struct brackets *b, uint64_t number, uint32_t flags, struct espl_search_sink *sink)
+{
+	struct brackets_bracket *bracket = b->live[number];
+	struct espl_group group = ESPL_INIT(struct espl_group);
+	espl_status status;
+
+	group.flags = flags;
+	group.bracket = is_declared(b) ? (uint32_t)number : ESPL_ANY;
+	group.stage = is_declared(b) ? bracket->stage : ESPL_ANY;
+	status = sink->begin(sink, &group, &bracket->group);
+	if (status != ESPL_OK)
+		return status;
+	bracket->added = bracket->ended = bracket->waiting = bracket->due = 0;
+	b->homes[b->home_count].group = bracket->group;
+	b->homes[b->home_count++].bracket = number;
+	return ESPL_OK;
+}
+
+static espl_status
+add(struct brackets *b, uint64_t number, struct espl_search_sink *sink, espl_how how, uint64_t trial,
+    const double *values)
+{
+	struct brackets_bracket *bracket = b->live[number];
+	struct espl_start start = ESPL_INIT(struct espl_start);
+	espl_status status;
+
+	start.how = how;
+	start.trial = trial;
+	start.values = values;
+	start.budget = bracket->kind->rungs[bracket->stage].until;
+	start.tag = number;
+	status = sink->add(sink, bracket->group, &start, &trial);
+	if (status == ESPL_OK) {
+		bracket->added++;
+		b->starts++;
+	}
+	return status;
+}
+
+/* One configuration more for the bracket that is being filled. */
+static espl_status
+add_new(struct brackets *b, struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct brackets_bracket *bracket = b->live[b->filled];
+	const double *values = NULL;
+	espl_status   status = ESPL_OK;
+
+	if (b->first != NULL && b->made < b->first->count)
+		values = b->first->at(b->first, (uint32_t)b->made);
+	else
+		status = b->source(b->ctx, (uint32_t)(b->filled % b->kind_count), &values, error);
+	if (status == ESPL_OK)
+		status = add(b, b->filled, sink, ESPL_FRESH, ESPL_NONE, values);
+	if (status != ESPL_OK)
+		return status;
+	b->made++;
+	if (bracket->added < bracket->kind->rungs[0].trials)
+		return ESPL_OK;
+	if (b->setup.lazy)
+		status = sink->close(sink, bracket->group);
+	b->filled++;
+	return status;
+}
+
+/* The next bracket, and its configurations unless they are drawn one by one. */
+static espl_status
+begin_bracket(struct brackets *b, struct espl_search_sink *sink, struct espl_error *error)
+{
+	const struct brackets_kind *kind = kind_of(b, b->begun);
+	struct brackets_bracket *bracket;
+	espl_status status = make_room(b, error);
+
+	if (status != ESPL_OK)
+		return status;
+	bracket = calloc(1, sizeof *bracket);
+	if (bracket != NULL)
+		bracket->scores = calloc(kind->rungs[0].trials, sizeof *bracket->scores);
+	if (bracket == NULL || bracket->scores == NULL) {
+		free_bracket(bracket);
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials",
+		                 kind->rungs[0].trials);
+	}
+	bracket->kind = kind;
+	b->live[b->begun++] = bracket;
+	status = begin_rung(b, b->begun - 1, b->setup.lazy ? ESPL_GROUP_OPEN : 0, sink);
+	while (status == ESPL_OK && !b->setup.lazy && b->filled < b->begun)
+		status = add_new(b, sink, error);
+	return status;
+}
+
+/* Best first: less loss, then NaN, ties by id. */
+static int
+score_order(const void *a, const void *b)
+{
+	const struct brackets_score *x = a, *y = b;
+	int bad_x = isnan(x->loss) ? 1 : 0, bad_y = isnan(y->loss) ? 1 : 0;
+
+	if (bad_x != bad_y)
+		return bad_x - bad_y;
+	if (!bad_x && x->loss != y->loss)
+		return x->loss < y->loss ? -1 : 1;
+	return x->trial < y->trial ? -1 : x->trial > y->trial;
+}
+
+/* The rung is over: its best go on, the others are dropped; or the bracket is over. */
+static espl_status
+climb(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct brackets_bracket *bracket = b->live[number];
+	uint32_t i, keep, count = bracket->waiting;
+	espl_status status;
+
+	b->due -= bracket->due;
+	bracket->due = 0;
+	if (bracket->stage + 1 >= bracket->kind->rung_count || count == 0) {
+		free_bracket(bracket);
+		b->live[number] = NULL;
+		b->over++;
+		return ESPL_OK;
+	}
+	qsort(bracket->scores, count, sizeof *bracket->scores, score_order);
+	bracket->stage++;
+	keep = bracket->kind->rungs[bracket->stage].trials;
+	if (keep > count)
+		keep = count;		/* some failed: on with what is left */
+	status = make_room(b, error);
+	if (status == ESPL_OK)
+		status = begin_rung(b, number, 0, sink);
+	for (i = 0; i < count && status == ESPL_OK; i++)
+		status = i < keep ?
+			add(b, number, sink, ESPL_CONTINUE, bracket->scores[i].trial, NULL) :
+			sink->drop(sink, bracket->scores[i].trial);
+	return status;
+}
+
+void
+brackets_ended(struct brackets *b, const struct espl_trial *trial, espl_end how)
+{
+	struct brackets_bracket *bracket = trial->tag < b->begun ? b->live[trial->tag] : NULL;
+
+	if (bracket == NULL || trial->group != bracket->group)
+		return;
+	bracket->ended++;
+	if (how == ESPL_END_BUDGET) {
+		bracket->scores[bracket->waiting].loss = trial->loss;
+		bracket->scores[bracket->waiting].trial = trial->id;
+		bracket->waiting++;
+	}
+	if (bracket->ended == bracket->added && (bracket->stage > 0 || trial->tag < b->filled)) {
+		bracket->due = 1;
+		b->due++;
+	}
+}
+
+/* ---- the walk -------------------------------------------------------------------------------- */
+
+static espl_status
+group_ended(struct brackets *b, uint64_t group, struct espl_search_sink *sink,
+            struct espl_error *error)
+{
+	uint64_t low = 0, high = b->home_count;
+
+	while (low < high) {
+		uint64_t middle = low + (high - low) / 2;
+
+		if (b->homes[middle].group < group)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == b->home_count || b->homes[low].group != group ||
+	    b->live[b->homes[low].bracket] == NULL ||
+	    b->live[b->homes[low].bracket]->group != group)
+		return ESPL_OK;
+	return climb(b, b->homes[low].bracket, sink, error);
+}
+
+/* May another bracket begin now? */
+static int
+begins(const struct brackets *b, uint64_t want)
+{
+	if (b->begun == b->total)
+		return 0;
+	switch (b->setup.order) {
+	case BRACKETS_SEQUENCE:
+		return b->over == b->begun;
+	case BRACKETS_BESIDE:
+		return 1;
+	default:
+		return want > 0 && b->filled == b->begun && b->due == 0;
+	}
+}
+
+espl_status
+brackets_next(struct brackets *b, const struct espl_search_view *view, struct espl_search_sink *sink,
+              struct espl_error *error)
+{
+	uint64_t    want = view->want, before = b->starts;
+	espl_status status = ESPL_OK;
+
+	if (b->finished)
+		return ESPL_OK;
+	if ((view->why & ESPL_ASK_GROUP) != 0)
+		status = group_ended(b, view->group, sink, error);
+	/* Something must ask for GPUs, or there will never be any. */
+	if (want == 0 && view->running == 0 && view->waiting == 0 && b->due == 0)
+		want = 1;
+	while (status == ESPL_OK) {
+		uint64_t left = want > b->starts - before ? want - (b->starts - before) : 0;
+
+		if (b->filled < b->begun && b->setup.lazy && left > 0)
+			status = add_new(b, sink, error);
+		else if (begins(b, left))
+			status = begin_bracket(b, sink, error);
+		else
+			break;
+	}
+	if (status == ESPL_OK && b->over == b->total) {
+		b->finished = 1;
+		status = sink->finish(sink);
+	}
+	return status == ESPL_OK ? status :
+		espl_fail(error, status, "trial %llu was refused", (unsigned long long)b->made);
+}

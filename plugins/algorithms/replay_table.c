@@ -1,0 +1,284 @@
+/* replay_table.c - reads a schedule: one pass over the text, cell by cell.
+ *
+ * A column that is no parameter of the space must not change: it is one of the search's constants.
+ * Cells are separated by commas, may stand in double quotes ("" within is one quote), and numbers are as
+ * C writes them.  A parameter that a row switches off has an empty cell.
+ */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/util.h>
+#include "replay_table.h"
+
+#define CELL_MAX      256u
+#define CONSTANTS_MAX 1024u
+
+struct column {
+	uint32_t param;			/* ESPL_ANY: a constant                              */
+	uint32_t zero;
+	uint64_t hash;			/* of a constant, as the first line has it            */
+};
+
+struct reading {
+	const char *at, *end;
+	uint32_t    line;
+	char        cell[CELL_MAX];
+	int         last;		/* the cell is its line's last */
+	struct espl_error *error;
+};
+
+static espl_status
+wrong(const struct reading *r, const char *what)
+{
+	return espl_fail(r->error, ESPL_E_CONFIG, "the schedule's line %u: %s", r->line, what);
+}
+
+static espl_status
+next_cell(struct reading *r)
+{
+	size_t used = 0;
+	int    quoted = 0;
+
+	for (;; r->at++) {
+		char c = r->at < r->end ? *r->at : '\n';
+
+		if (c == '"' && quoted && r->at + 1 < r->end && r->at[1] == '"') {
+			r->at++;
+		} else if (c == '"' && (quoted || used == 0)) {
+			quoted = !quoted;
+			continue;
+		} else if ((c == ',' || c == '\n') && (!quoted || r->at >= r->end)) {
+			break;
+		} else if (c == '\r' && !quoted) {
+			continue;
+		}
+		if (c == '\0' || used + 1 == sizeof r->cell)
+			return wrong(r, "a cell that is too long, or no text");
+		r->cell[used++] = c;
+	}
+	if (quoted)
+		return wrong(r, "a quote is never closed");
+	r->cell[used] = '\0';
+	r->last = r->at >= r->end || *r->at == '\n';
+	r->at += r->at < r->end;
+	return ESPL_OK;
+}
+
+static espl_status
+count_cell(struct reading *r, uint64_t *value)
+{
+	const char *at = r->cell;
+
+	for (*value = 0; *at >= '0' && *at <= '9' && at - r->cell < 18; at++)
+		*value = *value * 10 + (uint64_t)(*at - '0');
+	if (at == r->cell || *at != '\0')
+		return wrong(r, "'from' and 'until' must be numbers of iterations");
+	return ESPL_OK;
+}
+
+/* Digits into *value (as many as it holds; the rest counts in *exponent only).  Returns how many there were. */
+static int
+digits(const char **at, uint64_t *value, int *exponent, int fraction)
+{
+	int count = 0;
+
+	for (; **at >= '0' && **at <= '9'; (*at)++, count++) {
+		int fits = *value < UINT64_C(900000000000000000);
+
+		if (fits)
+			*value = *value * 10 + (uint64_t)(**at - '0');
+		*exponent += (fits ? 0 : 1) - fraction;
+	}
+	return count;
+}
+
+/* A number as C writes it, whatever the user's locale; NaN: it is none.  Up to 15 digits and 22 places are read
+ * exactly, which is more than the space keeps. */
+static double
+number(const char *at)
+{
+	int      negative = *at == '-', exponent = 0, count, sign;
+	uint64_t value = 0, power = 0;
+	double   result, ten = 10;
+
+	at += *at == '-' || *at == '+';
+	count = digits(&at, &value, &exponent, 0);
+	if (*at == '.') {
+		at++;
+		count += digits(&at, &value, &exponent, 1);
+	}
+	if (count > 0 && (*at == 'e' || *at == 'E')) {
+		at++;
+		sign = *at == '-' ? -1 : 1;
+		at += *at == '-' || *at == '+';
+		if (digits(&at, &power, &count, 0) == 0 || power > 400)
+			return NAN;
+		exponent += sign * (int)power;
+	}
+	if (count == 0 || *at != '\0')
+		return NAN;
+	result = 1;
+	for (power = (uint64_t)(exponent < 0 ? -exponent : exponent); power > 0; power >>= 1, ten *= ten)
+		if ((power & 1) != 0)
+			result *= ten;
+	result = exponent < 0 ? (double)value / result : (double)value * result;
+	return negative ? -result : result;
+}
+
+/* A label, a number, or nothing: what the parameter has in this row. */
+static espl_status
+value_cell(struct reading *r, const struct espl_param *p, double *value)
+{
+	char  text[CELL_MAX + 160];
+	uint32_t i;
+
+	*value = NAN;
+	if (r->cell[0] == '\0')
+		return ESPL_OK;
+	for (i = 0; i < p->label_count; i++)
+		if (strcmp(p->labels[i], r->cell) == 0)
+			*value = i;
+	if (p->label_count == 0)
+		*value = number(r->cell);
+	if (!isnan(*value))
+		return ESPL_OK;
+	(void)snprintf(text, sizeof text, "'%s' is no value of the parameter '%.60s'", r->cell, p->name);
+	return wrong(r, text);
+}
+
+/* The first line: from, until, and every parameter of the space, with constants among them. */
+static espl_status
+head(struct reading *r, const struct espl_space *space, struct column *columns, uint32_t *count)
+{
+	uint32_t found = 0;
+	espl_status status;
+	char text[CELL_MAX + 160];
+
+	for (*count = 0, r->last = 0; !r->last; ++*count) {
+		uint32_t i;
+
+		status = next_cell(r);
+		if (status != ESPL_OK)
+			return status;
+		if (*count < 2) {
+			if (strcmp(r->cell, *count == 0 ? "from" : "until") != 0)
+				return wrong(r, "it must begin with the columns 'from' and 'until'");
+			continue;
+		}
+		if (*count == space->param_count + CONSTANTS_MAX)
+			return wrong(r, "too many columns");
+		i = space->find(space, r->cell);
+		(void)snprintf(text, sizeof text, "the parameter '%s' comes twice", r->cell);
+		for (uint32_t k = 2; i != ESPL_ANY && k < *count; k++)
+			if (columns[k].param == i)
+				return wrong(r, text);
+		columns[*count].param = i;
+		found += i != ESPL_ANY;
+	}
+	if (*count < 2)
+		return wrong(r, "it must begin with the columns 'from' and 'until'");
+	return found == space->param_count ? ESPL_OK : wrong(r, "it lacks a parameter of the search space");
+}
+
+/* What is no parameter here must be the same in all lines. */
+static espl_status
+constant_cell(struct reading *r, struct column *column, int first)
+{
+	uint64_t hash = UINT64_C(0xcbf29ce484222325);
+	const char *c;
+
+	for (c = r->cell; *c != '\0'; c++)
+		hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
+	if (first)
+		column->hash = hash;
+	return hash == column->hash ? ESPL_OK :
+		wrong(r, "a column changes that is no parameter of the search space");
+}
+
+/* A valid configuration stays what it is; the space rounds others. */
+static espl_status
+check_row(struct reading *r, const struct espl_space *space, double *values, double *copy)
+{
+	uint32_t i, missing;
+	espl_status status;
+
+	memcpy(copy, values, space->param_count * sizeof *copy);
+	status = space->snap(space, copy, &missing);
+	for (i = 0; i < space->param_count; i++)
+		if (status != ESPL_OK || (isnan(copy[i]) ? !isnan(values[i])
+		                                         : fabs(copy[i] - values[i]) > 1e-9 * fabs(values[i])))
+			return wrong(r, "these parameters are no configuration of the search space");
+	memcpy(values, copy, space->param_count * sizeof *copy);
+	return ESPL_OK;
+}
+
+static espl_status
+row(struct reading *r, struct replay_table *table, const struct espl_space *space, struct column *columns,
+    uint32_t count, double *copy)
+{
+	uint64_t before = table->rows > 0 ? table->until[table->rows - 1] : 0, from = 0, until = 0;
+	double  *values = table->values + (size_t)table->rows * space->param_count;
+	espl_status status = ESPL_OK;
+	uint32_t column;
+
+	for (column = 0, r->last = 0; !r->last && status == ESPL_OK; column++) {
+		status = next_cell(r);
+		if (status == ESPL_OK && column >= count)
+			status = wrong(r, "it has more cells than the first line");
+		if (status == ESPL_OK)
+			status = column == 0 ? count_cell(r, &from) : column == 1 ? count_cell(r, &until)
+				: columns[column].param == ESPL_ANY
+				? constant_cell(r, &columns[column], table->rows == 0)
+				: value_cell(r, space->params[columns[column].param], &values[columns[column].param]);
+	}
+	if (status == ESPL_OK && column != count)
+		status = wrong(r, "it has fewer cells than the first line");
+	if (status == ESPL_OK && (from != before || until <= from))
+		status = wrong(r, "it must begin where the line before it ends, and end later");
+	if (status == ESPL_OK)
+		status = check_row(r, space, values, copy);
+	if (status == ESPL_OK)
+		table->until[table->rows++] = until;
+	return status;
+}
+
+espl_status
+algorithm_replay_read(struct replay_table *table, const char *text, uint64_t size, const struct espl_space *space,
+                      struct espl_error *error)
+{
+	struct reading r = { .at = text, .end = text + size, .line = 1, .error = error };
+	size_t    params = (size_t)space->param_count + 1, lines = 1;
+	struct column *columns = calloc(params + CONSTANTS_MAX, sizeof *columns);
+	double   *copy = calloc(params, sizeof *copy);
+	espl_status status;
+	uint32_t  count = 0;
+	uint64_t  i;
+
+	memset(table, 0, sizeof *table);
+	for (i = 0; i < size; i++)
+		lines += text[i] == '\n';
+	table->until = calloc(lines, sizeof *table->until);
+	table->values = calloc(lines * params, sizeof *table->values);
+	if (columns == NULL || copy == NULL || table->until == NULL || table->values == NULL)
+		status = espl_fail(error, ESPL_E_NOMEM, "out of memory for a schedule of %zu lines", lines);
+	else
+		status = head(&r, space, columns, &count);
+	for (; status == ESPL_OK && r.at < r.end; r.line++) {
+		if (r.line == 1)
+			continue;
+		status = row(&r, table, space, columns, count, copy);
+	}
+	if (status == ESPL_OK && table->rows == 0)
+		status = wrong(&r, "there is nothing to replay");
+	free(columns);
+	free(copy);
+	return status;
+}
+
+void
+algorithm_replay_free(struct replay_table *table)
+{
+	free(table->until);
+	free(table->values);
+}

@@ -1,0 +1,272 @@
+/* rungs.c - ASHA's rungs as heaps: who is in the best 1/eta, without ever sorting a rung.
+ *
+ * A rung is cut in two: `top`, a heap with its worst in front, and `others`, with its best in front.
+ * A result goes to its side of the cut; then the cut is moved by at most one.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "rungs.h"
+
+#define RUNGS_MOST 64u			/* 2^63 iterations are more than there are */
+
+/* The trial's id above three flags. */
+struct rungs_result { double loss; uint64_t mark; };
+#define IN_TOP   UINT64_C(1)
+#define IN_READY UINT64_C(2)		/* has a place in the heap `ready`, perhaps an outdated one */
+#define SETTLED  UINT64_C(4)		/* promoted, or never to go on */
+#define ID_SHIFT 3
+
+/* ---- heaps ----------------------------------------------------------------------------------- */
+
+/* The first 32 bits of a number that is ordered as the loss is, NaN last: most comparisons need no more,
+ * and so no look at results that are far apart in memory. */
+static uint32_t
+key_of(double loss)
+{
+	uint64_t bits;
+
+	if (isnan(loss))
+		return UINT32_MAX;
+	if (loss == 0)
+		loss = 0;		/* -0 equals 0 */
+	memcpy(&bits, &loss, sizeof bits);
+	bits = (bits & UINT64_C(1) << 63) != 0 ? ~bits : bits | UINT64_C(1) << 63;
+	return (uint32_t)(bits >> 32);
+}
+
+/* Is a ahead of b?  Less loss, then NaN, ties by id. */
+static int
+ahead(const struct rungs_rung *rung, struct rungs_place a, struct rungs_place b)
+{
+	const struct rungs_result *x, *y;
+
+	if (a.key != b.key)
+		return a.key < b.key;
+	x = &rung->results[a.item];
+	y = &rung->results[b.item];
+	if (!isnan(x->loss) && !isnan(y->loss) && x->loss != y->loss)
+		return x->loss < y->loss;
+	return x->mark >> ID_SHIFT < y->mark >> ID_SHIFT;
+}
+
+/* Does a come out of the heap before b?  worst: 1 if the worst is to be in front. */
+static int
+before(const struct rungs_rung *rung, int worst, struct rungs_place a, struct rungs_place b)
+{
+	return worst ? ahead(rung, b, a) : ahead(rung, a, b);
+}
+
+static void
+push(const struct rungs_rung *rung, struct rungs_heap *heap, int worst, struct rungs_place place)
+{
+	uint32_t at = heap->count++;
+
+	while (at > 0 && before(rung, worst, place, heap->places[(at - 1) / 2])) {
+		heap->places[at] = heap->places[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	heap->places[at] = place;
+}
+
+static struct rungs_place
+pop(const struct rungs_rung *rung, struct rungs_heap *heap, int worst)
+{
+	struct rungs_place first = heap->places[0], last = heap->places[--heap->count];
+	uint32_t at = 0;
+
+	for (;;) {
+		uint32_t child = 2 * at + 1;
+
+		if (child >= heap->count)
+			break;
+		if (child + 1 < heap->count &&
+		    before(rung, worst, heap->places[child + 1], heap->places[child]))
+			child++;
+		if (!before(rung, worst, heap->places[child], last))
+			break;
+		heap->places[at] = heap->places[child];
+		at = child;
+	}
+	heap->places[at] = last;	/* the heap has room for it even when it is empty now */
+	return first;
+}
+
+/* Room for `more` places beyond those there are. */
+static espl_status
+reserve(struct rungs_heap *heap, uint32_t more)
+{
+	uint64_t room = (uint64_t)heap->count + more;
+	struct rungs_place *places;
+
+	if (room <= heap->room)
+		return ESPL_OK;
+	room += room / 2 + 8;
+	places = realloc(heap->places, (size_t)room * sizeof *places);
+	if (places == NULL)
+		return ESPL_E_NOMEM;
+	heap->places = places;
+	heap->room = (uint32_t)room;
+	return ESPL_OK;
+}
+
+/* ---- rungs ----------------------------------------------------------------------------------- */
+
+espl_status
+rungs_init(struct rungs *rungs, uint64_t first, uint64_t last, uint64_t eta, uint32_t round_up,
+           struct espl_error *error)
+{
+	uint64_t until = first;
+
+	memset(rungs, 0, sizeof *rungs);
+	rungs->eta = eta;
+	rungs->round_up = round_up;
+	rungs->rungs = calloc(RUNGS_MOST + 1, sizeof *rungs->rungs);
+	if (rungs->rungs == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	while (until < last && rungs->count < RUNGS_MOST) {
+		rungs->rungs[rungs->count++].until = until;
+		until = until > last / eta ? last : until * eta;
+	}
+	rungs->rungs[rungs->count++].until = last;
+	return ESPL_OK;
+}
+
+void
+rungs_free(struct rungs *rungs)
+{
+	uint32_t i;
+
+	for (i = 0; i < rungs->count; i++) {
+		free(rungs->rungs[i].results);
+		free(rungs->rungs[i].top.places);
+		free(rungs->rungs[i].others.places);
+		free(rungs->rungs[i].ready.places);
+	}
+	free(rungs->rungs);
+	memset(rungs, 0, sizeof *rungs);
+}
+
+/* Room for one result, so that nothing can fail half way. */
+static espl_status
+make_room(struct rungs_rung *rung, struct espl_error *error)
+{
+	struct rungs_result *results;
+	uint64_t room = (uint64_t)rung->count + rung->count / 2 + 8;
+
+	if (rung->count >= UINT32_MAX / 4)
+		return espl_fail(error, ESPL_E_LIMIT, "a rung holds %u results at most", UINT32_MAX / 4);
+	if (rung->count == rung->room) {
+		results = realloc(rung->results, (size_t)room * sizeof *results);
+		if (results == NULL)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+		rung->results = results;
+		rung->room = (uint32_t)room;
+	}
+	if (reserve(&rung->top, 1) != ESPL_OK || reserve(&rung->others, 1) != ESPL_OK ||
+	    reserve(&rung->ready, 2) != ESPL_OK)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	return ESPL_OK;
+}
+
+static void
+to_top(struct rungs_rung *rung, struct rungs_place place)
+{
+	struct rungs_result *result = &rung->results[place.item];
+
+	push(rung, &rung->top, 1, place);
+	result->mark |= IN_TOP;
+	if ((result->mark & (SETTLED | IN_READY)) == 0) {
+		result->mark |= IN_READY;
+		push(rung, &rung->ready, 0, place);
+	}
+}
+
+/* The result just added goes to its side; then the cut moves to where it belongs. */
+static void
+cut(const struct rungs *rungs, struct rungs_rung *rung, struct rungs_place place)
+{
+	uint64_t wanted = ((uint64_t)rung->count + (rungs->round_up ? rungs->eta - 1 : 0)) / rungs->eta;
+
+	if (rung->top.count > 0 && ahead(rung, place, rung->top.places[0]))
+		to_top(rung, place);
+	else
+		push(rung, &rung->others, 0, place);
+	if (rung->top.count > wanted) {
+		struct rungs_place worst = pop(rung, &rung->top, 1);
+
+		rung->results[worst.item].mark &= ~IN_TOP;
+		push(rung, &rung->others, 0, worst);
+	} else if (rung->top.count < wanted) {
+		to_top(rung, pop(rung, &rung->others, 0));
+	}
+}
+
+espl_status
+rungs_record(struct rungs *rungs, uint32_t number, uint64_t trial, double loss, int may_go_on,
+             int *top, struct espl_error *error)
+{
+	struct rungs_rung *rung = &rungs->rungs[number];
+	espl_status status = make_room(rung, error);
+	struct rungs_place place = { key_of(loss), rung->count };
+	uint32_t item = rung->count;
+
+	if (status != ESPL_OK)
+		return status;
+	rung->results[item].loss = loss;
+	rung->results[item].mark = trial << ID_SHIFT | (may_go_on && !isnan(loss) ? 0 : SETTLED);
+	rung->count++;
+	cut(rungs, rung, place);
+	if (top != NULL)
+		*top = (rung->results[item].mark & IN_TOP) != 0 && !isnan(loss);
+	return ESPL_OK;
+}
+
+/* The best of the top that may still go on; UINT32_MAX: none.  Places that are outdated go. */
+static uint32_t
+best_ready(struct rungs_rung *rung)
+{
+	while (rung->ready.count > 0) {
+		uint32_t item = rung->ready.places[0].item;
+
+		if ((rung->results[item].mark & (IN_TOP | SETTLED)) == IN_TOP)
+			return item;
+		(void)pop(rung, &rung->ready, 0);
+		rung->results[item].mark &= ~IN_READY;
+	}
+	return UINT32_MAX;
+}
+
+static struct rungs_result *
+find(struct rungs *rungs, uint64_t *trial, uint32_t *number)
+{
+	uint32_t i;
+
+	for (i = rungs->count - 1; i-- > 0;) {
+		uint32_t item = best_ready(&rungs->rungs[i]);
+
+		if (item != UINT32_MAX) {
+			*number = i;
+			*trial = rungs->rungs[i].results[item].mark >> ID_SHIFT;
+			return &rungs->rungs[i].results[item];
+		}
+	}
+	return NULL;
+}
+
+int
+rungs_peek(struct rungs *rungs, uint64_t *trial, uint32_t *number)
+{
+	return find(rungs, trial, number) != NULL;
+}
+
+int
+rungs_promote(struct rungs *rungs, uint64_t *trial, uint32_t *number)
+{
+	struct rungs_result *result = find(rungs, trial, number);
+
+	if (result == NULL)
+		return 0;
+	result->mark |= SETTLED;
+	return 1;
+}
