@@ -83,35 +83,6 @@ seat_share(struct colocate *colocate, const struct espl_gang *gang, struct espl_
 	return espl_floor_seat(floor, i, 1, c, slots);
 }
 
-/* A gang that may straddle nodes, on as few as possible, all of one offer. */
-static uint32_t
-seat_over(struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
-          struct espl_slot *slots)
-{
-	uint32_t mark = floor->step_count, done = 0;
-
-	while (done < gang->share.gpus) {
-		uint32_t left = gang->share.gpus - done;
-		uint32_t i = espl_floor_fit(floor, gang, offer, left, 0);
-
-		if (i == ESPL_ANY)
-			i = espl_floor_fit(floor, gang, offer, 1, 1);
-		if (i == ESPL_ANY) {
-			espl_floor_undo(floor, mark);
-			return 0;
-		}
-		if (left > floor->stands[i].idle)
-			left = floor->stands[i].idle;
-		left = espl_floor_seat(floor, i, left, 1, slots + done);
-		if (left == 0) {
-			espl_floor_undo(floor, mark);
-			return 0;
-		}
-		done += left;
-	}
-	return done;
-}
-
 static uint32_t
 seat(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
 {
@@ -129,7 +100,7 @@ seat(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *
 	for (i = 0; i < floor->count && count == 0; i++)	/* offers, as they are met */
 		if (espl_floor_admits(floor, i, gang, ESPL_ANY) &&
 		    (i == 0 || floor->stands[i].node->offer != floor->stands[i - 1].node->offer))
-			count = seat_over(floor, gang, floor->stands[i].node->offer, slots);
+			count = espl_floor_seat_over(floor, gang, floor->stands[i].node->offer, slots);
 	return count;
 }
 
@@ -276,6 +247,31 @@ cost_room(struct colocate *colocate, uint32_t count)
 	return costs;
 }
 
+/* Of these nodes, in order of the gangs that must leave, the one with the fewest moves in all: those who leave may
+ * displace others in turn. */
+static int
+try_nodes(struct colocate *colocate, uint32_t index, const struct cost *tries, uint32_t count, uint32_t depth)
+{
+	struct espl_mark mark = espl_sitters_mark(&colocate->sitters);
+	uint32_t k, best = ESPL_ANY, fewest = ESPL_ANY;
+
+	for (k = 0; k < count && tries[k].moves < fewest && !colocate->floor.failed; k++) {
+		uint32_t moves;
+
+		if (!try_node(colocate, index, tries[k].stand, depth))
+			continue;
+		moves = colocate->moves.count - mark.moves;
+		if (depth > 0 || moves == tries[k].moves)	/* the least there can be from here on */
+			return 1;
+		if (moves < fewest) {
+			fewest = moves;
+			best = k;
+		}
+		take_back(colocate, mark);
+	}
+	return best != ESPL_ANY && !colocate->floor.failed && try_node(colocate, index, tries[best].stand, depth);
+}
+
 static int
 displace_on_one(struct colocate *colocate, uint32_t index, uint32_t depth)
 {
@@ -304,10 +300,7 @@ displace_on_one(struct colocate *colocate, uint32_t index, uint32_t depth)
 	qsort(costs, n, sizeof *costs, cost_order);
 	n = n < TRIES_MAX ? n : TRIES_MAX;
 	memcpy(tries, costs, n * sizeof *costs);	/* trying reuses the array */
-	for (k = 0; k < n && !floor->failed; k++)
-		if (try_node(colocate, index, tries[k].stand, depth))
-			return 1;
-	return 0;
+	return try_nodes(colocate, index, tries, n, depth);
 }
 
 /* What emptying a whole node takes; moves ESPL_ANY: it cannot be emptied.  again: gangs placed in

@@ -1,0 +1,421 @@
+/* fluid_balance.c - what mode = "improved" does beyond the paper: GPUs go to whoever ends last.
+ *
+ * A group is over when its last trial is.  So the one that would end last gets what is idle, and
+ * when nothing is, what others can do without: a GPU of a wider trial, the GPU of trials that can
+ * move in with others, or its own neighbours' places.  Whoever gives must then still end before
+ * the receiver would have.  Every step makes the latest end of those it touches earlier, so it
+ * comes to an end.  Trials that are on no GPU yet pay nothing for a change.
+ */
+#include "fluid_pool.h"
+
+#include <math.h>
+
+#define MARGIN 0.002		/* of the last end: what it takes to be worth a change   */
+#define TRIES  3u		/* shelves that are looked at for one GPU                */
+
+struct offer {			/* a way to make the last trial end sooner */
+	enum { NOTHING, SHRINK, CLEAR, ALONE, MOVE } how;
+	uint32_t who;		/* SHRINK: the donor; CLEAR, MOVE: the shelf              */
+	uint32_t gpus;		/* SHRINK: what the donor keeps                           */
+	double   end;		/* latest end of all that it touches                      */
+};
+struct leaver { uint32_t trial, from, had_packing, moved, yields; };
+struct moves { struct leaver list[FLUID_PACKING_MAX * 2]; uint32_t count; };
+
+static double
+pays_below(double end)
+{
+	return end * (1 - MARGIN);
+}
+
+static void
+resize(struct fluid_pool *pool, uint32_t i, uint32_t gpus)
+{
+	struct fluid_trial *t = &pool->trials[i];
+	uint32_t shelf = t->shelf, freed = t->gpus;
+
+	if (shelf != FLUID_NONE) {
+		allocator_fluid_shelf_take(pool, i);
+		freed = pool->shelves[shelf].count == 0;
+		allocator_fluid_shelf_ends(pool, shelf);
+	}
+	pool->idle += freed;
+	pool->idle -= gpus;
+	t->gpus = gpus;
+	t->packing = 1;
+	t->moved = 1;
+	t->yields = 0;
+	allocator_fluid_end(pool, i);
+}
+
+/* ---- idle GPUs --------------------------------------------------------------------------- */
+
+static double
+end_on(const struct fluid_trial *t, uint32_t gpus)
+{
+	return t->late + t->eps + allocator_fluid_h(t, gpus, 1);
+}
+
+/* GPUs that the trial gives back when it changes. */
+static uint32_t
+own(const struct fluid_pool *pool, const struct fluid_trial *t)
+{
+	return t->shelf == FLUID_NONE ? t->gpus : pool->shelves[t->shelf].count == 1 ? 1 : 0;
+}
+
+/* The least width with which another one is the last, else the best one.  1: it got it. */
+static int
+widen(struct fluid_pool *pool, uint32_t i, double next)
+{
+	const struct fluid_trial *t = &pool->trials[i];
+	uint32_t most = own(pool, t) + pool->idle, best = 0;
+	uint32_t now = t->packing == 1 ? t->gpus : own(pool, t), w;
+	double   end = pays_below(t->end);
+
+	if (pool->idle == 0 || t->fixed)
+		return 0;
+	for (w = allocator_fluid_wider(t, now); w > 0 && w <= most; w = allocator_fluid_wider(t, w)) {
+		double then = end_on(t, w);
+
+		if (then < end) {
+			end = then;
+			best = w;
+		}
+		if (best > 0 && end <= next)
+			break;
+	}
+	if (best == 0)
+		return 0;
+	resize(pool, i, best);
+	return 1;
+}
+
+/* ---- what others can do without ---------------------------------------------------------- */
+
+static void
+seek_donor(const struct fluid_pool *pool, uint32_t i, struct offer *best)
+{
+	uint32_t k;
+
+	for (k = 0; k < pool->count; k++) {
+		const struct fluid_trial *t = &pool->trials[k];
+		uint32_t less = t->gpus > t->least && t->packing == 1 && !t->fixed && k != i ?
+			allocator_fluid_fit(t, t->gpus - 1) : 0;
+
+		if (less > 0 && end_on(t, less) < best->end)
+			*best = (struct offer){ SHRINK, k, less, end_on(t, less) };
+	}
+}
+
+/* Where a trial would disturb least: the shelf with the fewest, then the earliest end. */
+static uint32_t
+refuge(const struct fluid_pool *pool, uint32_t trial, uint32_t not_this, uint32_t nor_this)
+{
+	const struct fluid_trial *t = &pool->trials[trial];
+	uint32_t k, best = FLUID_NONE;
+	double   end, best_end = INFINITY;
+
+	for (k = 0; k < pool->shelf_count; k++) {
+		const struct fluid_shelf *s = &pool->shelves[k];
+		const struct fluid_trial *head;
+
+		if (k == not_this || k == nor_this || k == t->shelf || s->count == 0 ||
+		    s->count >= s->cap || s->cap != t->c)
+			continue;
+		head = &pool->trials[s->head];
+		if (head->packing == 1 && head->fixed)
+			continue;
+		end = head->end;
+		if (best == FLUID_NONE || s->count < pool->shelves[best].count ||
+		    (s->count == pool->shelves[best].count && end < best_end)) {
+			best = k;
+			best_end = end;
+		}
+	}
+	return best;
+}
+
+static void
+note_move(struct fluid_pool *pool, struct moves *moves, uint32_t trial)
+{
+	struct fluid_trial *t = &pool->trials[trial];
+
+	moves->list[moves->count++] = (struct leaver){ trial, t->shelf, t->packing, t->moved, t->yields };
+	t->packing = t->c;
+	t->moved = 1;
+}
+
+/* Moves a trial to another shelf; whoever had that GPU for itself must open it, at a price, too. */
+static void
+move_in(struct fluid_pool *pool, struct moves *moves, uint32_t trial, uint32_t to)
+{
+	uint32_t from = pool->trials[trial].shelf, head = pool->shelves[to].head;
+
+	if (pool->shelves[to].count == 1 && pool->trials[head].packing == 1)
+		note_move(pool, moves, head);
+	note_move(pool, moves, trial);
+	pool->trials[trial].yields = 1;
+	allocator_fluid_shelf_take(pool, trial);
+	allocator_fluid_shelf_add(pool, to, trial);
+	allocator_fluid_shelf_ends(pool, from);
+	allocator_fluid_shelf_ends(pool, to);
+}
+
+static void
+undo(struct fluid_pool *pool, struct moves *moves)
+{
+	while (moves->count > 0) {
+		const struct leaver *was = &moves->list[--moves->count];
+		struct fluid_trial  *t = &pool->trials[was->trial];
+		uint32_t now = t->shelf;
+
+		t->packing = was->had_packing;
+		t->moved = was->moved;
+		t->yields = was->yields;
+		if (now != was->from) {
+			allocator_fluid_shelf_take(pool, was->trial);
+			allocator_fluid_shelf_add(pool, was->from, was->trial);
+			allocator_fluid_shelf_ends(pool, now);
+		}
+		allocator_fluid_shelf_ends(pool, was->from);
+	}
+}
+
+/* Seconds until the trial's end if from now on it had as many GPUs as it can use. */
+static double
+soonest(const struct fluid_trial *t)
+{
+	uint32_t now = t->packing > 1 ? t->least : t->gpus;
+	double   gain = allocator_fluid_h(t, now, 1) - allocator_fluid_h(t, t->most, 1) - t->eps;
+
+	return gain > 0 ? t->end - gain : t->end;
+}
+
+/* Latest end of those who moved and of those they moved in with.  Infinite if one of them could then
+ * not end before `ceiling` whatever it got: time it loses now it could not make up for. */
+static double
+latest(const struct fluid_pool *pool, const struct moves *moves, double ceiling)
+{
+	double   end = 0;
+	uint32_t k, i;
+
+	for (k = 0; k < moves->count; k++) {
+		uint32_t shelf = pool->trials[moves->list[k].trial].shelf;
+
+		for (i = pool->shelves[shelf].head; i != FLUID_NONE; i = pool->trials[i].next) {
+			end = pool->trials[i].end > end ? pool->trials[i].end : end;
+			if (soonest(&pool->trials[i]) > ceiling)
+				return INFINITY;
+		}
+	}
+	return end;
+}
+
+/* Everybody on the shelf but `stays` moves in with others (not with the trial `apart`).  The latest
+ * end that comes of it; infinite: they cannot, or somebody would end after `limit`. */
+static double
+disperse(struct fluid_pool *pool, struct moves *moves, uint32_t shelf, uint32_t stays, uint32_t apart,
+         double limit)
+{
+	double   end;
+	uint32_t i, next, home = apart != FLUID_NONE ? pool->trials[apart].shelf : FLUID_NONE;
+
+	moves->count = 0;
+	for (i = pool->shelves[shelf].head; i != FLUID_NONE; i = next) {
+		uint32_t to = i == stays ? FLUID_NONE : refuge(pool, i, shelf, home);
+
+		next = pool->trials[i].next;
+		if (i == stays)
+			continue;
+		if (to == FLUID_NONE || pool->trials[i].fixed ||
+		    moves->count + 2 > FLUID_PACKING_MAX * 2) {
+			undo(pool, moves);
+			return INFINITY;
+		}
+		move_in(pool, moves, i, to);
+	}
+	end = latest(pool, moves, pool->ceiling);
+	if (end < limit)
+		return end;
+	undo(pool, moves);
+	return INFINITY;
+}
+
+/* The shelves that are cheapest to clear: few trials, soon over. */
+static uint32_t
+cheapest(const struct fluid_pool *pool, uint32_t not_this, uint32_t *list)
+{
+	uint32_t k, n = 0, at;
+
+	for (k = 0; k < pool->shelf_count; k++) {
+		const struct fluid_shelf *s = &pool->shelves[k], *other;
+
+		if (s->count == 0 || k == not_this)
+			continue;
+		for (at = n < TRIES ? n++ : TRIES; at > 0; at--) {
+			other = &pool->shelves[list[at - 1]];
+			if (other->count < s->count || (other->count == s->count &&
+			    pool->trials[other->head].work <= pool->trials[s->head].work))
+				break;
+			if (at < TRIES)
+				list[at] = list[at - 1];
+		}
+		if (at < TRIES)
+			list[at] = k;
+	}
+	return n;
+}
+
+static void
+seek_shelf(struct fluid_pool *pool, uint32_t i, struct offer *best)
+{
+	uint32_t list[TRIES], n = cheapest(pool, pool->trials[i].shelf, list), k;
+	struct moves moves;
+
+	for (k = 0; k < n; k++) {
+		double end = disperse(pool, &moves, list[k], FLUID_NONE, i, best->end);
+
+		if (end < best->end)
+			*best = (struct offer){ CLEAR, list[k], 0, end };
+		if (end < INFINITY)
+			undo(pool, &moves);
+	}
+}
+
+/* The trial's neighbours leave it the GPU; or it moves to where fewer are. */
+static void
+seek_peace(struct fluid_pool *pool, uint32_t i, struct offer *best)
+{
+	struct fluid_trial *t = &pool->trials[i];
+	struct moves moves = { .count = 0 };
+	uint32_t to;
+	double   end;
+
+	if (t->shelf == FLUID_NONE || pool->shelves[t->shelf].count < 2)
+		return;
+	end = disperse(pool, &moves, t->shelf, i, FLUID_NONE, best->end);
+	if (end < INFINITY) {
+		end = t->end > end ? t->end : end;
+		if (end < best->end)
+			*best = (struct offer){ ALONE, t->shelf, 0, end };
+		undo(pool, &moves);
+	}
+	to = t->fixed ? FLUID_NONE : refuge(pool, i, t->shelf, FLUID_NONE);
+	if (to == FLUID_NONE || pool->shelves[to].count + 1 >= pool->shelves[t->shelf].count)
+		return;
+	moves.count = 0;
+	move_in(pool, &moves, i, to);
+	end = latest(pool, &moves, pool->ceiling);
+	if (end < best->end)
+		*best = (struct offer){ MOVE, to, 0, end };
+	undo(pool, &moves);
+}
+
+static int
+take(struct fluid_pool *pool, uint32_t i, const struct offer *offer, uint32_t wide)
+{
+	struct moves moves = { .count = 0 };
+
+	switch (offer->how) {
+	case SHRINK:
+		resize(pool, offer->who, offer->gpus);
+		break;
+	case CLEAR:
+		(void)disperse(pool, &moves, offer->who, FLUID_NONE, i, offer->end * 2 + 1);
+		pool->idle++;
+		break;
+	case ALONE:
+		(void)disperse(pool, &moves, offer->who, i, FLUID_NONE, offer->end * 2 + 1);
+		return 1;
+	case MOVE:
+		move_in(pool, &moves, i, offer->who);
+		return 1;
+	default:
+		return 0;
+	}
+	resize(pool, i, wide);
+	return 1;
+}
+
+/* One more GPU for the trial, or fewer neighbours, at the expense of who can afford it. */
+static int
+collect(struct fluid_pool *pool, uint32_t i)
+{
+	const struct fluid_trial *t = &pool->trials[i];
+	uint32_t wide = allocator_fluid_wider(t, t->packing == 1 ? t->gpus : own(pool, t));
+	uint32_t need = wide > own(pool, t) + pool->idle ? wide - own(pool, t) - pool->idle : 0;
+	double   limit = pays_below(t->end), mine = wide > 0 ? end_on(t, wide) : INFINITY;
+	struct offer best = { NOTHING, 0, 0, limit };
+
+	if (!t->fixed && need == 1 && mine < limit) {
+		seek_donor(pool, i, &best);
+		seek_shelf(pool, i, &best);
+		if (best.how != NOTHING && best.end < mine)
+			best.end = mine;
+	}
+	seek_peace(pool, i, &best);
+	return take(pool, i, &best, wide);
+}
+
+/* ---- all together ------------------------------------------------------------------------ */
+
+/* The trial that ends last before `below`; *next: the end of the one before it. */
+static uint32_t
+last(const struct fluid_pool *pool, double below, double *next)
+{
+	uint32_t i, found = FLUID_NONE;
+
+	*next = 0;
+	for (i = 0; i < pool->count; i++) {
+		double end = pool->trials[i].end;
+
+		if (end >= below || pool->trials[i].gpus == 0)
+			continue;
+		if (found == FLUID_NONE || end > pool->trials[found].end) {
+			*next = found == FLUID_NONE ? 0 : pool->trials[found].end;
+			found = i;
+		} else if (end > *next) {
+			*next = end;
+		}
+	}
+	return found;
+}
+
+/* When the whole may be over: no trial can end sooner than this one, or that much there is to do. */
+static double
+ceiling(const struct fluid_pool *pool)
+{
+	double   sum = 0, longest = 0;
+	uint32_t i;
+
+	for (i = 0; i < pool->count; i++) {
+		const struct fluid_trial *t = &pool->trials[i];
+		double soon = t->gpus > 0 ? soonest(t) : 0;
+
+		sum += t->gpus > 0 ? t->work * t->least : 0;
+		longest = soon > longest ? soon : longest;
+	}
+	sum /= pool->total > 0 ? pool->total : 1;
+	return sum > longest ? sum : longest;
+}
+
+void
+allocator_fluid_balance(struct fluid_pool *pool, int open)
+{
+	uint32_t steps = 4 * (pool->total + pool->count) + 16, i;
+	double   below = INFINITY, next;
+
+	pool->ceiling = ceiling(pool);
+	while (steps-- > 0) {
+		i = last(pool, below, &next);
+		if (i == FLUID_NONE || (open && pool->idle == 0))
+			return;
+		if (widen(pool, i, next) || (!open && collect(pool, i))) {
+			below = INFINITY;
+			continue;
+		}
+		if (!open)
+			return;		/* the group cannot end sooner */
+		below = pool->trials[i].end;
+	}
+}

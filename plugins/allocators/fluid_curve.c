@@ -1,0 +1,147 @@
+/* fluid_curve.c - measured tables as curves, and the limits c and d; see fluid_curve.h. */
+#include "fluid_curve.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NOISE 1e-12		/* a difference of doubles below this part is none */
+
+void
+allocator_fluid_benefits(const double *times, uint32_t count, double *benefit)
+{
+	uint32_t p;
+
+	for (p = 2; p <= count; p++)
+		benefit[p] = 1 - (p - 1.0) / p * (times[p] / times[p - 1]);
+}
+
+uint32_t
+allocator_fluid_choose_c(const double *times, uint32_t count, double benefit)
+{
+	double   saved[FLUID_PACKING_MAX + 1];
+	uint32_t c = 1;
+
+	if (count > FLUID_PACKING_MAX)
+		count = FLUID_PACKING_MAX;
+	allocator_fluid_benefits(times, count, saved);
+	while (c < count && saved[c + 1] > benefit + NOISE)
+		c++;
+	return c;
+}
+
+uint32_t
+allocator_fluid_choose_d(const double *times, uint32_t first, uint32_t last, double gain)
+{
+	uint32_t d = first;
+
+	while (d < last && times[d + 1] < times[d] * (1 - gain) * (1 - NOISE))
+		d++;
+	return d;
+}
+
+uint32_t
+allocator_fluid_d_by_beta(double beta, uint32_t most)
+{
+	double d;
+
+	if (!(beta > 1))
+		return most > 0 ? most : 1;
+	d = ceil(1 / (beta - 1) * (1 - NOISE)) - 1;
+	return d < 1 || most < 1 ? 1 : d < most ? (uint32_t)d : most;
+}
+
+/* Sharing: T^p = p / (throughput of p together); between two points as a power of alpha. */
+static void
+fill_packed(struct fluid_curve *curve, const struct espl_point *at, uint32_t count,
+            const struct fluid_rules *rules)
+{
+	uint32_t i, p, last = 1;
+
+	curve->packed[1] = 1;
+	for (i = 0; i < count; i++) {
+		uint32_t x = (uint32_t)at[i].x;
+		double   base, step;
+
+		if (at[i].x <= 1)
+			continue;
+		if (x > FLUID_PACKING_MAX || !(at[i].y > 0))
+			break;
+		base = curve->packed[last];
+		step = pow(x / at[i].y / base, 1.0 / (x - last));
+		for (p = last + 1; p < x; p++)
+			curve->packed[p] = curve->packed[p - 1] * step;
+		curve->packed[x] = x / at[i].y;
+		last = x;
+	}
+	curve->c = allocator_fluid_choose_c(curve->packed, last, rules->benefit);
+	curve->alpha = curve->c > 1 ? pow(curve->packed[curve->c], 1.0 / (curve->c - 1)) : 1;
+	for (p = last + 1; p <= FLUID_PACKING_MAX; p++)
+		curve->packed[p] = INFINITY;
+}
+
+/* Scaling: GPU time w * t_w between two points as a power of beta. */
+static espl_status
+fill_whole(struct fluid_curve *curve, const struct espl_point *at, uint32_t count)
+{
+	uint32_t first = curve->unit, wide = first, i, w, from = first;
+	double   area = first, beta = 1;
+
+	for (i = 0; i < count; i++)
+		if (at[i].x > wide && at[i].x < 1e6 && at[i].y > 0)
+			wide = (uint32_t)at[i].x;
+	if (wide + 1 > curve->room) {
+		double *more = realloc(curve->whole, (wide + 1) * sizeof *more);
+
+		if (more == NULL)
+			return ESPL_E_NOMEM;
+		curve->whole = more;
+		curve->room = wide + 1;
+	}
+	curve->wide = wide;
+	for (w = 0; w < first; w++)
+		curve->whole[w] = INFINITY;
+	curve->whole[first] = 1;
+	for (i = 0; i < count; i++) {
+		uint32_t x = (uint32_t)at[i].x;
+		double   step;
+
+		if (x <= from || x > wide || !(at[i].y > 0))
+			continue;
+		step = pow(x / at[i].y / area, 1.0 / (x - from));
+		for (w = from + 1; w < x; w++)
+			curve->whole[w] = area * pow(step, w - from) / w;
+		area = x / at[i].y;
+		curve->whole[x] = 1 / at[i].y;
+		from = x;
+	}
+	if (from > first)
+		beta = pow(area / first, 1.0 / (from - first));
+	curve->beta = beta;
+	return ESPL_OK;
+}
+
+espl_status
+allocator_fluid_curve_fill(struct fluid_curve *curve, const struct fluid_rules *rules, uint32_t unit,
+                           const struct espl_point *scaling, uint32_t scaling_count,
+                           const struct espl_point *packing, uint32_t packing_count)
+{
+	espl_status status;
+
+	curve->scaling = scaling;
+	curve->scaling_count = scaling_count;
+	curve->packing = packing;
+	curve->packing_count = packing_count;
+	curve->unit = unit > 0 ? unit : 1;
+	fill_packed(curve, packing, packing_count, rules);
+	status = fill_whole(curve, scaling, scaling_count);
+	if (status != ESPL_OK)
+		return status;
+	curve->d = allocator_fluid_choose_d(curve->whole, curve->unit, curve->wide, rules->gain);
+	if (rules->by_beta) {
+		uint32_t d = allocator_fluid_d_by_beta(curve->beta, curve->wide);
+
+		curve->d = d > curve->unit ? d : curve->unit;
+	}
+	return ESPL_OK;
+}
