@@ -1,0 +1,416 @@
+/* allocator_milp.c - Hu et al.'s optimal allocator: the greatest progress of all jobs over a horizon of
+ * steps, of which the first is carried out.
+ *
+ * policy = "paper" decides every period, between which idle GPUs go to those that wait, and takes the
+ * printed objective; "improved" adds what turned out better, each part with a switch of its own
+ * (docs/milp.md).  The plan is made here, exactly or by the heuristic, or by CBC in a child process; until
+ * its answer is there nobody who runs is touched.
+ */
+#include <math.h>
+#include <string.h>
+#include "milp_after.h"
+#include "milp_ask.h"
+#include "milp_exact.h"
+#include "milp_marginal.h"
+#include "pool.h"
+
+enum { GPUS, OFFER, ENGINE, POLICY, PERIOD, STEPS, EVENTS, FILL, FLOOR, BETA, DELAY, SLOWDOWN, POOR,
+       DOUBLING, EFFORT, GAP, LIMIT, ASSUMED, FORMULATION, BIG_M };
+enum { EXACT, CBC, MARGINAL };
+
+static const struct espl_option options[] = {
+	{ .name = "gpus", .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
+	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
+	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the first",
+	  .type = ESPL_OPT_STRING },
+	{ .name = "engine", .help = "exact: the best plan, proven; cbc: by the solver CBC in a child process; "
+	  "marginal: the heuristic", .type = ESPL_OPT_CHOICE, .choices = "exact|cbc|marginal",
+	  .fallback = "exact" },
+	{ .name = "policy", .help = "paper: as published; improved: with the parts below, as far as they are "
+	  "not set otherwise", .type = ESPL_OPT_CHOICE, .choices = "improved|paper", .fallback = "improved" },
+	{ .name = "period", .help = "length of a step, and time between decisions", .type = ESPL_OPT_SPAN,
+	  .fallback = "5m", .min = "1s", .max = "7d" },
+	{ .name = "steps", .help = "of the horizon", .type = ESPL_OPT_INT, .fallback = "5", .min = "1",
+	  .max = "8" },
+	{ .name = "events", .help = "decide again whenever a job arrives or leaves, or nodes do; improved: true, "
+	  "paper: false", .type = ESPL_OPT_BOOL },
+	{ .name = "fill", .help = "give idle GPUs to those who gain most by them; improved: true, paper: false",
+	  .type = ESPL_OPT_BOOL },
+	{ .name = "floor", .help = "the work left of a job that runs is never taken for less than this part of "
+	  "its estimate; improved: 0.1, paper: 0", .type = ESPL_OPT_REAL, .min = "0", .max = "1" },
+	{ .name = "beta", .help = "progress is served work over demand to this power; improved: 0.5, paper: 1",
+	  .type = ESPL_OPT_REAL, .min = "0", .max = "1" },
+	{ .name = "delay", .help = "count the pause of a change of width in the first step; improved: true, "
+	  "paper: false", .type = ESPL_OPT_BOOL },
+	{ .name = "slowdown", .help = "jobs that take more than this many times as long as they would alone weigh "
+	  "more by as much; 0: never; improved: 10, paper: 0", .type = ESPL_OPT_REAL, .min = "0", .max = "1e9" },
+	{ .name = "poor", .help = "equal shares where more than this part of the jobs has no estimate or outlived "
+	  "it; 0: never; improved: 0.3, paper: 0", .type = ESPL_OPT_REAL, .min = "0", .max = "1" },
+	{ .name = "doubling", .help = "part of its speed that a GPU keeps when a job's GPUs are doubled, where no "
+	  "profile tells", .type = ESPL_OPT_REAL, .fallback = "0.8", .min = "0.51", .max = "1" },
+	{ .name = "effort", .help = "states that the exact engine keeps at a time, and nodes that cbc may branch "
+	  "on", .type = ESPL_OPT_INT, .fallback = "200000", .min = "1", .max = "10000000" },
+	{ .name = "gap", .help = "a plan that may be short of the best by this part is good enough",
+	  .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "1" },
+	{ .name = "limit", .help = "time for cbc; then the heuristic's plan is taken", .type = ESPL_OPT_SPAN,
+	  .fallback = "2s", .min = "1ms", .max = "1h" },
+	{ .name = "assumed", .help = "time that cbc is taken to need in a simulation", .type = ESPL_OPT_SPAN,
+	  .fallback = "400ms", .min = "0s", .max = "1h" },
+	{ .name = "formulation", .help = "for cbc: one binary for each width, or the paper's",
+	  .type = ESPL_OPT_CHOICE, .choices = "binaries|paper", .fallback = "binaries" },
+	{ .name = "big_m", .help = "M of the paper's formulation; where the widths need more, that counts",
+	  .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "1e9" },
+};
+
+struct milp {
+	const struct espl_host    *host;
+	const struct espl_compute *compute;
+	const char *offer_name;
+	uint32_t    gpus_max, offer;	/* offer: ESPL_ANY: not chosen yet        */
+	uint32_t    engine, events, effort, failures;
+	uint32_t    again;		/* 1: something happened while CBC worked */
+	double      gap;
+	espl_span   period, limit, assumed;
+	espl_time   next;		/* decision by the clock                  */
+	struct milp_cbc    cbc;
+	struct milp_rules  rules;
+	struct milp_case   now;
+	struct milp_ask    ask;
+	struct espl_roster roster;
+};
+
+static void
+destroy(void *self)
+{
+	struct milp *milp = self;
+
+	allocator_milp_case_free(&milp->now);
+	allocator_milp_ask_free(&milp->ask);
+	espl_roster_free(&milp->roster);
+	free(milp);
+}
+
+/* A part of the policy: as given, else by the policy. */
+static double
+part(const struct espl_config *config, uint32_t option, double improved)
+{
+	const struct espl_value *value = &config->values[option];
+
+	if (value->source == ESPL_UNSET)
+		return config->values[POLICY].as.i == 1 ? option == BETA : improved;
+	return option == EVENTS || option == FILL || option == DELAY ? (double)value->as.i : value->as.r;
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+       struct espl_error *error)
+{
+	const struct espl_value *v = config->values;
+	struct milp *milp;
+
+	if (v[ENGINE].as.i == CBC && !allocator_milp_cbc_there()) {
+		if (error != NULL && error->status == ESPL_OK)
+			(void)snprintf(error->hint, sizeof error->hint, "%s", "use engine = \"exact\", or install "
+			               "the solver (Debian: coinor-libcbc-dev) and run configure again");
+		return espl_blame(error, ENGINE, "this espalier was built without the solver CBC");
+	}
+	milp = calloc(1, sizeof *milp);
+	if (milp == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	milp->host = host;
+	milp->compute = host->service(host, ESPL_COMPUTE);
+	milp->gpus_max = (uint32_t)v[GPUS].as.i;
+	if (v[OFFER].source != ESPL_UNSET)
+		milp->offer_name = v[OFFER].as.s;
+	milp->offer = ESPL_ANY;
+	milp->engine = (uint32_t)v[ENGINE].as.i;
+	milp->events = part(config, EVENTS, 1) > 0;
+	milp->effort = (uint32_t)v[EFFORT].as.i;
+	milp->gap = v[GAP].as.r;
+	milp->period = v[PERIOD].as.i;
+	milp->limit = v[LIMIT].as.i;
+	milp->assumed = v[ASSUMED].as.i;
+	milp->cbc = (struct milp_cbc){ .formulation = v[FORMULATION].as.i == 1 ? MILP_PAPER : MILP_BINARIES,
+		.nodes = milp->effort, .big_m = v[BIG_M].as.r, .gap = milp->gap,
+		.limit_s = 0.8 * espl_seconds(milp->limit) };	/* what it has by then it still tells */
+	milp->rules = (struct milp_rules){ .period_s = espl_seconds(milp->period),
+		.steps = (uint32_t)v[STEPS].as.i, .delay = part(config, DELAY, 1) > 0,
+		.fill = part(config, FILL, 1) > 0, .floor = part(config, FLOOR, 0.1),
+		.beta = part(config, BETA, 0.5), .slowdown = part(config, SLOWDOWN, 10),
+		.doubling = v[DOUBLING].as.r, .poor = part(config, POOR, 0.3) };
+	*self = milp;
+	return ESPL_OK;
+}
+
+/* ---- the answer ------------------------------------------------------------------------------------- */
+
+static espl_status
+grant_jobs(struct milp *milp, const struct milp_plan *plan, const uint8_t *seated,
+           struct espl_alloc_sink *sink)
+{
+	const struct milp_case *c = &milp->now;
+	uint32_t i, t, steps = c->problem.steps, horizon[MILP_STEPS];
+	espl_status status = ESPL_OK;
+
+	for (i = 0; i < c->dropped_count && status != ESPL_E_NOMEM; i++)
+		status = espl_roster_grant(&milp->roster, sink, c->dropped[i], 0, 1);
+	for (i = 0; i < c->problem.job_count && status != ESPL_E_NOMEM; i++) {
+		const uint8_t *choice = plan->choice + (size_t)i * steps;
+		const struct espl_entry *entry = espl_roster_at(&milp->roster, c->subjects[i].index);
+
+		for (t = 0; t < steps; t++)
+			horizon[t] = c->problem.jobs[i].width[choice[t]];
+		horizon[0] = seated[i] ? horizon[0] : 0;
+		if (entry->gpus != horizon[0] || entry->packing != 1)
+			status = espl_roster_grant(&milp->roster, sink, c->subjects[i].index, horizon[0], 1);
+		if (status != ESPL_E_NOMEM)
+			status = sink->horizon(sink, entry->id, horizon, steps);
+	}
+	return status == ESPL_E_NOMEM ? status : ESPL_OK;
+}
+
+static int
+side_by_side(const struct milp_case *c, const struct espl_alloc_view *view)
+{
+	uint32_t i;
+
+	for (i = 0; i < c->problem.job_count; i++)
+		if ((view->items[c->subjects[i].index]->flags & ESPL_ITEM_COLOCATE) != 0)
+			return 1;
+	return 0;
+}
+
+static espl_status
+apply(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+      struct milp_plan *plan, const char *word)
+{
+	static const char *const words[] = { "heuristic", "bounded", "optimal" };
+	struct milp_case *c = &milp->now;
+	uint8_t *seated = malloc(c->problem.job_count + 1u);
+	espl_status status;
+
+	if (seated == NULL)
+		return ESPL_E_NOMEM;
+	memset(seated, 1, c->problem.job_count);
+	allocator_milp_keep(c, plan);
+	if (milp->rules.fill)
+		allocator_milp_fill(c, plan);
+	if (milp->roster.per_node > 1 && side_by_side(c, view))
+		allocator_milp_seat(c, plan, milp->roster.per_node, seated);
+	plan->value = allocator_milp_value(&c->problem, plan->choice);
+	if (plan->bound < plan->value)
+		plan->bound = plan->value;
+	status = grant_jobs(milp, plan, seated, sink);
+	free(seated);
+	if (status != ESPL_OK)
+		return status;
+	if (milp->host->verbose && c->dropped_count > 0)
+		milp->host->note(milp->host, ESPL_ABOUT_RUN, 0,
+		                 "those that started last are preempted: there are too few GPUs for all that run");
+	(void)sink->objective(sink, plan->value, isinf(plan->bound) ? NAN : plan->bound,
+	                      word != NULL ? word : words[plan->status]);
+	return ESPL_OK;
+}
+
+/* Between decisions: idle GPUs to those that wait, in order of arrival, as many as they can take. */
+static espl_status
+serve(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t total)
+{
+	struct espl_roster *roster = &milp->roster;
+	uint64_t used = espl_roster_used(roster);
+	uint32_t i = espl_roster_waiting(roster, 0), width[POOL_WIDTHS], count;
+	espl_status status = ESPL_OK;
+
+	for (; i < roster->count && used < total && status != ESPL_E_NOMEM;
+	     i = espl_roster_waiting(roster, i + 1)) {
+		count = pool_widths(view->items[i], roster->per_node, total - (uint32_t)used, width);
+		if (count > 0) {
+			status = espl_roster_grant(roster, sink, i, width[count - 1], 1);
+			used = espl_roster_used(roster);
+		} else if (pool_widths(view->items[i], roster->per_node, total, width) > 0) {
+			break;			/* its turn comes: nobody overtakes it */
+		}
+	}
+	return status == ESPL_E_NOMEM ? status : ESPL_OK;
+}
+
+/* ---- decisions -------------------------------------------------------------------------------------- */
+
+static void
+tell_failure(struct milp *milp, const char *why)
+{
+	if (milp->failures++ < 5)
+		espl_logf(milp->host, ESPL_WARN, "%s: the heuristic's plan is taken%s", why,
+		          milp->failures == 5 ? "; this is not said again" : "");
+}
+
+/* The case of now and the heuristic's plan for it, bounded. */
+static espl_status
+prepare(struct milp *milp, const struct espl_alloc_view *view, uint32_t total, struct milp_plan *plan)
+{
+	espl_status status = allocator_milp_case(&milp->now, view, &milp->roster, &milp->rules, total);
+
+	plan->choice = NULL;
+	if (status != ESPL_OK || !allocator_milp_plan_init(plan, &milp->now.problem))
+		return ESPL_E_NOMEM;
+	if (!allocator_milp_marginal(&milp->now.problem, plan) ||
+	    (milp->engine != EXACT && !allocator_milp_exact(&milp->now.problem, 0, milp->gap, plan)))
+		return ESPL_E_NOMEM;
+	return ESPL_OK;
+}
+
+static espl_status
+ask(struct milp *milp, const struct espl_alloc_view *view, const struct milp_plan *plan)
+{
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	espl_status status;
+
+	if (milp->compute == NULL)	/* a host that only tries the policy out */
+		return ESPL_E_UNSUPPORTED;
+	status = allocator_milp_ask(&milp->ask, milp->compute, &milp->now, view, plan, &milp->cbc,
+	                            milp->limit, milp->assumed, &error);
+	if (status != ESPL_OK && status != ESPL_E_NOMEM)
+		tell_failure(milp, error.text);
+	return status;
+}
+
+/* at_once 1: there is no time to ask anybody. */
+static espl_status
+decide(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t total,
+       int at_once)
+{
+	const struct milp_case *c = &milp->now;
+	struct milp_plan plan;
+	espl_status status = prepare(milp, view, total, &plan);
+	const char *word = NULL;
+
+	if (status == ESPL_OK && milp->rules.poor > 0 &&
+	    c->without > milp->rules.poor * c->problem.job_count) {
+		allocator_milp_equal(c, &plan);
+		word = "equal";
+	} else if (status == ESPL_OK && milp->engine == EXACT) {
+		status = allocator_milp_exact(&c->problem, milp->effort, milp->gap, &plan) ? ESPL_OK
+		                                                                          : ESPL_E_NOMEM;
+	} else if (status == ESPL_OK && milp->engine == CBC && !at_once && c->problem.job_count > 0) {
+		status = ask(milp, view, &plan);
+		if (status == ESPL_OK) {
+			allocator_milp_plan_free(&plan);
+			return serve(milp, view, sink, total);
+		}
+		status = status == ESPL_E_NOMEM ? status : ESPL_OK;
+	}
+	if (status == ESPL_OK)
+		status = apply(milp, view, sink, &plan, word);
+	allocator_milp_plan_free(&plan);
+	return status;
+}
+
+static espl_status
+take_outcome(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+             uint32_t total, const struct espl_outcome *outcome)
+{
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	struct milp_plan plan;
+	espl_status status = prepare(milp, view, total, &plan);
+
+	if (status == ESPL_OK)
+		status = allocator_milp_take(&milp->ask, outcome, &milp->now, view, &plan, &error);
+	if (status != ESPL_OK && status != ESPL_E_NOMEM) {
+		tell_failure(milp, error.text);
+		status = ESPL_OK;
+	}
+	allocator_milp_ask_free(&milp->ask);
+	if (status == ESPL_OK)
+		status = apply(milp, view, sink, &plan, NULL);
+	allocator_milp_plan_free(&plan);
+	return status;
+}
+
+/* What is to be done in this round. */
+static espl_status
+act(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t total)
+{
+	const uint32_t changes = ESPL_WHY_ARRIVAL | ESPL_WHY_DEPARTURE | ESPL_WHY_NODES | ESPL_WHY_NOTICE;
+	const struct espl_outcome *outcome = allocator_milp_answered(&milp->ask, view);
+	int over = espl_roster_used(&milp->roster) > total;
+	int due = view->now >= milp->next || over || (milp->events && (view->why & changes) != 0);
+
+	if (view->now >= milp->next)
+		milp->next = (view->now / milp->period + 1) * milp->period;
+	if (milp->ask.pending && outcome == NULL && !over) {
+		milp->again |= due;
+		return serve(milp, view, sink, total);
+	}
+	if (outcome != NULL && !over) {
+		if (milp->again)		/* much has happened since it was asked: ask again */
+			milp->next = view->now + 1;
+		milp->again = 0;
+		return take_outcome(milp, view, sink, total, outcome);
+	}
+	if (milp->ask.pending && outcome == NULL)
+		milp->compute->cancel(milp->compute, milp->ask.token);
+	allocator_milp_ask_free(&milp->ask);
+	milp->again = 0;
+	return due ? decide(milp, view, sink, total, over) : serve(milp, view, sink, total);
+}
+
+static espl_status
+allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+         struct espl_error *error)
+{
+	struct milp *milp = self;
+	espl_status status;
+	uint64_t aimed;
+
+	if (milp->offer == ESPL_ANY) {
+		status = espl_choose_offer(view->offers, view->offer_count, milp->offer_name, OFFER,
+		                           &milp->offer, error);
+		if (status != ESPL_OK || milp->offer == ESPL_ANY)
+			return status;		/* or nothing is sold now */
+	}
+	status = espl_roster_sync(&milp->roster, view, view->offers[milp->offer]->gpus);
+	if (status != ESPL_OK)
+		return espl_fail(error, status, "out of memory");
+	if (milp->roster.count == 0)
+		return ESPL_OK;
+	status = view->node_count > 0 ? ESPL_OK :
+		espl_roster_within(&milp->roster, milp->gpus_max, GPUS, error);
+	if (status != ESPL_OK)
+		return status;
+	aimed = pool_useful(&milp->roster, pool_allowed(view, view->offers[milp->offer], milp->gpus_max));
+	status = pool_aim(view, sink, milp->offer, aimed, error);
+	if (status == ESPL_OK)
+		status = act(milp, view, sink, pool_total(view, milp->offer, aimed));
+	if (status == ESPL_OK && milp->roster.granted > 0)
+		status = sink->wake_at(sink, milp->next);
+	return status == ESPL_E_NOMEM ? espl_fail(error, status, "out of memory") : status;
+}
+
+static const struct espl_allocator_ops ops = {
+	ESPL_TABLE(struct espl_allocator_ops),
+	.allocate = allocate,
+};
+
+static const struct espl_compute_ops compute_ops = {
+	ESPL_TABLE(struct espl_compute_ops),
+	.run = allocator_milp_run,
+};
+
+static const void *
+extension(void *self, const char *id)
+{
+	(void)self;
+	return strcmp(id, ESPL_COMPUTE) == 0 ? &compute_ops : NULL;
+}
+
+ESPL_PLUGIN(allocator, milp) = {
+	ESPL_HEAD(ESPL_ALLOCATOR, "milp"),
+	.version = "0.1",
+	.summary = "the most progress of all jobs over a horizon, by a proven plan (Hu et al.)",
+	.caps = ESPL_CAP_PURE,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+	.extension = extension,
+};

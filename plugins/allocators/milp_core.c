@@ -1,0 +1,471 @@
+/* milp_core.c - dynamic programming over sequences of little loss (milp_core.h).
+ *
+ * Jobs that may be done within the horizon are taken one after the other; a state is what they took in
+ * each step so far and the least loss with which that can be had.  The others are knapsacks
+ * (milp_steps.h), which also tell how much a state must lose yet: given the least and the most that the
+ * jobs still to come can take in a step, the smallest loss in that window of the step's table.
+ */
+#include "milp_core.h"
+#include <math.h>
+#include <string.h>
+#include "milp_price.h"
+#include "milp_steps.h"
+
+#define NO_STATE UINT32_MAX
+#define FEW      64u		/* states and sequences that go on when there were too many looks */
+
+struct option { uint8_t choice[MILP_STEPS]; double loss; };
+struct member {			/* a job that may be done, with its sequences */
+	uint32_t job, count, room, zero;
+	struct option *options;		/* by rising loss                        */
+	uint32_t least[MILP_STEPS], most[MILP_STEPS];
+};
+struct origin { uint32_t state, option; };	/* of a state: in the level before, and by what */
+struct level { struct origin *origins; uint32_t count; };
+struct states {			/* of one level */
+	uint32_t  count, room;
+	uint32_t *used;			/* [state * steps + step] */
+	double   *loss, *score;		/* score: what it must lose at least in the end */
+	struct origin *origins;
+};
+struct search {
+	struct milp_core *core;
+	const struct milp_problem *problem;
+	uint32_t steps, count, room, nomem;
+	double   top;			/* profit of the job whose sequences are listed */
+	uint64_t looks, looks_max;	/* at states, so far and at most                */
+	struct member *members;
+	struct level  *levels;		/* [count + 1] */
+	struct milp_steps rest;
+	double   *window;		/* [step * (total + 1) + used] */
+	uint32_t *queue;		/* [total + 1] */
+	struct states now, next;
+	uint32_t *hash;
+	uint32_t  hash_size, hash_zero;
+};
+
+/* ---- the sequences ------------------------------------------------------------------------------ */
+
+static double
+take(void *ctx, const uint8_t *choice, double profit, double least)
+{
+	struct search *s = ctx;
+	struct member *m = &s->members[s->count];
+
+	if (m->count >= s->core->states) {
+		s->core->cut = 1;
+		return INFINITY;
+	}
+	if (m->count == m->room) {
+		uint32_t room = m->room > 0 ? 2 * m->room : 16;
+		struct option *more = realloc(m->options, room * sizeof *more);
+
+		if (more == NULL) {
+			s->nomem = 1;
+			return INFINITY;
+		}
+		m->options = more;
+		m->room = room;
+	}
+	memcpy(m->options[m->count].choice, choice, s->steps);
+	m->options[m->count++].loss = s->top > profit ? s->top - profit : 0;
+	return least;
+}
+
+static int
+by_loss(const void *a, const void *b)
+{
+	const struct option *x = a, *y = b;
+
+	return x->loss != y->loss ? (x->loss > y->loss) - (x->loss < y->loss)
+	                          : memcmp(x->choice, y->choice, sizeof x->choice);
+}
+
+static int
+by_count(const void *a, const void *b)
+{
+	const struct member *x = a, *y = b;
+
+	return x->count != y->count ? (x->count > y->count) - (x->count < y->count)
+	                            : (x->job > y->job) - (x->job < y->job);
+}
+
+static void
+limits(const struct search *s, struct member *m)
+{
+	const struct milp_job *job = &s->problem->jobs[m->job];
+	uint32_t i, t;
+
+	for (t = 0; t < s->steps; t++) {
+		m->least[t] = UINT32_MAX;
+		m->most[t] = 0;
+		for (i = 0; i < m->count; i++) {
+			uint32_t width = job->width[m->options[i].choice[t]];
+
+			m->least[t] = width < m->least[t] ? width : m->least[t];
+			m->most[t] = width > m->most[t] ? width : m->most[t];
+		}
+	}
+}
+
+/* Every job becomes a member or goes to the knapsacks.  0: out of memory. */
+static int
+list_sequences(struct search *s)
+{
+	const struct milp_problem *problem = s->problem;
+	uint32_t i;
+
+	s->members = calloc(problem->job_count + 1u, sizeof *s->members);
+	if (s->members == NULL)
+		return 0;
+	s->room = problem->job_count + 1;
+	for (i = 0; i < problem->job_count; i++) {
+		const struct milp_job *job = &problem->jobs[i];
+		struct milp_seq best;
+		double missed;
+
+		if (allocator_milp_steps_fits(problem, job, s->core->price, s->core->radius)) {
+			if (!allocator_milp_steps_add(&s->rest, i))
+				return 0;
+			continue;
+		}
+		(void)allocator_milp_best(problem, job, s->core->price, -INFINITY, &best, &missed);
+		s->top = best.profit;
+		s->members[s->count].job = i;
+		if (allocator_milp_sequences(problem, job, s->core->price, best.profit - s->core->radius,
+		                             take, s) > -INFINITY || missed > best.profit)
+			s->core->cut = 1;
+		if (s->nomem)
+			return 0;
+		qsort(s->members[s->count].options, s->members[s->count].count, sizeof(struct option),
+		      by_loss);
+		limits(s, &s->members[s->count]);
+		s->count++;
+	}
+	qsort(s->members, s->count, sizeof *s->members, by_count);
+	return allocator_milp_steps_fill(&s->rest, problem, s->core->price, s->core->radius);
+}
+
+/* ---- what a state must lose yet ------------------------------------------------------------------- */
+
+/* For every used[t]: the least of the step's table over what can be left when the members from `from`
+ * on have taken theirs. */
+static void
+look_ahead(struct search *s, uint32_t from)
+{
+	uint32_t total = s->problem->total, t, i, u;
+
+	for (t = 0; t < s->steps; t++) {
+		const double *table = s->rest.step[t].table;
+		double  *window = s->window + (size_t)t * (total + 1u);
+		uint64_t least = 0, most = 0;
+		uint32_t head = 0, tail = 0, next = 0;
+
+		for (i = from; i < s->count; i++) {
+			least += s->members[i].least[t];
+			most += s->members[i].most[t];
+		}
+		/* The window is [left - most, left - least]; it slides up as `left` does. */
+		for (u = 0; u <= total; u++) {
+			while (next + least <= u) {
+				while (tail > head && table[s->queue[tail - 1]] >= table[next])
+					tail--;
+				s->queue[tail++] = next++;
+			}
+			while (head < tail && s->queue[head] + most < u)
+				head++;
+			window[total - u] = head < tail ? table[s->queue[head]] : INFINITY;
+		}
+	}
+}
+
+static double
+must_lose(const struct search *s, const uint32_t *used)
+{
+	double   sum = 0;
+	uint32_t t;
+
+	for (t = 0; t < s->steps; t++)
+		sum += s->window[(size_t)t * (s->problem->total + 1u) + used[t]];
+	return sum;
+}
+
+/* ---- states --------------------------------------------------------------------------------------- */
+
+static int
+states_room(struct states *states, uint32_t steps, uint32_t count)
+{
+	uint32_t room = states->room > 0 ? states->room : 64;
+	void    *more;
+
+	if (count <= states->room)
+		return 1;
+	while (room < count)
+		room *= 2;
+	if ((more = realloc(states->used, (size_t)room * steps * sizeof *states->used)) == NULL)
+		return 0;
+	states->used = more;
+	if ((more = realloc(states->loss, room * sizeof *states->loss)) == NULL)
+		return 0;
+	states->loss = more;
+	if ((more = realloc(states->score, room * sizeof *states->score)) == NULL)
+		return 0;
+	states->score = more;
+	if ((more = realloc(states->origins, room * sizeof *states->origins)) == NULL)
+		return 0;
+	states->origins = more;
+	states->room = room;
+	return 1;
+}
+
+static uint32_t
+hash_of(const uint32_t *used, uint32_t steps)
+{
+	uint64_t h = 0;
+	uint32_t t;
+
+	for (t = 0; t < steps; t++)
+		h = (h + used[t] + 1) * UINT64_C(0x9e3779b97f4a7c15);
+	return (uint32_t)(h >> 32);
+}
+
+static int
+rehash(struct search *s)
+{
+	uint32_t size = s->hash_size > 0 ? 2 * s->hash_size : 1024, i, at;
+	uint32_t *more = realloc(s->hash, size * sizeof *more);
+
+	if (more == NULL)
+		return 0;
+	s->hash = more;
+	s->hash_size = size;
+	memset(more, 255, size * sizeof *more);
+	for (i = 0; i < s->next.count; i++) {
+		at = hash_of(s->next.used + (size_t)i * s->steps, s->steps) & (size - 1);
+		while (more[at] != NO_STATE)
+			at = (at + 1) & (size - 1);
+		more[at] = i;
+	}
+	return 1;
+}
+
+/* Adds a state to the next level, or improves it.  0: out of memory. */
+static int
+reach(struct search *s, const uint32_t *used, double loss, double score, struct origin origin)
+{
+	struct states *next = &s->next;
+	size_t   size = s->steps * sizeof *used;
+	uint32_t at, i;
+
+	if (2 * (next->count + 1) > s->hash_size && !rehash(s))
+		return 0;
+	at = hash_of(used, s->steps) & (s->hash_size - 1);
+	while ((i = s->hash[at]) != NO_STATE && memcmp(next->used + (size_t)i * s->steps, used, size) != 0)
+		at = (at + 1) & (s->hash_size - 1);
+	if (i != NO_STATE && next->loss[i] <= loss)
+		return 1;
+	if (i == NO_STATE) {
+		if (!states_room(next, s->steps, next->count + 1))
+			return 0;
+		i = s->hash[at] = next->count++;
+		memcpy(next->used + (size_t)i * s->steps, used, size);
+	}
+	next->loss[i] = loss;
+	next->score[i] = score;
+	next->origins[i] = origin;
+	return 1;
+}
+
+static int
+by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Drops the worst of too many states.  0: out of memory. */
+static int
+cut(struct search *s)
+{
+	struct states *next = &s->next;
+	uint32_t i, to = 0, most = s->looks < s->looks_max ? s->core->states : FEW;
+	double  *sorted, limit;
+
+	if (next->count <= most)
+		return 1;
+	sorted = malloc(next->count * sizeof *sorted);
+	if (sorted == NULL)
+		return 0;
+	memcpy(sorted, next->score, next->count * sizeof *sorted);
+	qsort(sorted, next->count, sizeof *sorted, by_value);
+	limit = sorted[most];
+	free(sorted);
+	for (i = 0; i < next->count; i++) {
+		if (next->score[i] >= limit)
+			continue;
+		memmove(next->used + (size_t)to * s->steps, next->used + (size_t)i * s->steps,
+		        s->steps * sizeof *next->used);
+		next->loss[to] = next->loss[i];
+		next->score[to] = next->score[i];
+		next->origins[to++] = next->origins[i];
+	}
+	next->count = to;
+	s->core->cut = 1;
+	return 1;
+}
+
+/* ---- levels --------------------------------------------------------------------------------------- */
+
+/* All that a state can become with one more member. */
+static int
+extend(struct search *s, const struct member *m, uint32_t state)
+{
+	const struct milp_job *job = &s->problem->jobs[m->job];
+	uint32_t i, t, used[MILP_STEPS], count = m->count;
+
+	if (s->looks >= s->looks_max && count > FEW) {
+		count = FEW;
+		s->core->cut = 1;
+	}
+	for (i = 0; i < count; i++) {
+		const uint32_t *from = s->now.used + (size_t)state * s->steps;
+		double loss = s->now.loss[state] + m->options[i].loss, score;
+
+		if (loss > s->core->radius)
+			break;
+		s->looks++;
+		for (t = 0; t < s->steps; t++) {
+			used[t] = from[t] + job->width[m->options[i].choice[t]];
+			if (used[t] > s->problem->total)
+				break;
+		}
+		if (t < s->steps)
+			continue;
+		score = loss + must_lose(s, used);
+		if (score <= s->core->radius &&
+		    !reach(s, used, loss, score, (struct origin){ state, i }))
+			return 0;
+	}
+	return 1;
+}
+
+/* 0: out of memory.  Where nothing is left the last level is empty. */
+static int
+run(struct search *s)
+{
+	uint32_t level, i;
+	uint64_t before;
+
+	if (!states_room(&s->now, s->steps, 1))
+		return 0;
+	memset(s->now.used, 0, s->steps * sizeof *s->now.used);
+	s->now.loss[0] = 0;
+	s->now.count = 1;
+	for (level = 0; level < s->count && s->now.count > 0; level++) {
+		struct states was = s->now;
+
+		look_ahead(s, level + 1);
+		s->next.count = 0;
+		if (s->hash != NULL)
+			memset(s->hash, 255, s->hash_size * sizeof *s->hash);
+		before = s->looks;
+		for (i = 0; i < s->now.count && s->looks - before < s->looks_max; i++)
+			if (!extend(s, &s->members[level], i))
+				return 0;
+		s->core->cut |= i < s->now.count;
+		if (!cut(s))
+			return 0;
+		s->levels[level].origins = malloc((s->next.count + 1u) * sizeof *s->next.origins);
+		if (s->levels[level].origins == NULL)
+			return 0;
+		if (s->next.count > 0)
+			memcpy(s->levels[level].origins, s->next.origins,
+			       s->next.count * sizeof *s->next.origins);
+		s->now = s->next;
+		s->next = was;
+	}
+	return 1;
+}
+
+/* The best of the last states, written down.  0: there is none within the radius. */
+static int
+choose(struct search *s)
+{
+	uint32_t i, t, level, best = NO_STATE, left;
+	double   least = s->core->radius;
+
+	look_ahead(s, s->count);
+	for (i = 0; i < s->now.count; i++) {
+		double loss = s->now.loss[i] + must_lose(s, s->now.used + (size_t)i * s->steps);
+
+		if (loss <= least && (best == NO_STATE || loss < least)) {
+			least = loss;
+			best = i;
+		}
+	}
+	if (best == NO_STATE)
+		return 0;
+	for (t = 0; t < s->steps; t++) {
+		left = s->problem->total - s->now.used[(size_t)best * s->steps + t];
+		allocator_milp_steps_choose(&s->rest, s->problem, t, left, s->core->choice);
+	}
+	for (level = s->count; level-- > 0;) {
+		const struct member *m = &s->members[level];
+		struct origin origin = s->levels[level].origins[best];
+
+		memcpy(s->core->choice + (size_t)m->job * s->steps, m->options[origin.option].choice,
+		       s->steps);
+		best = origin.state;
+	}
+	return 1;
+}
+
+static void
+search_free(struct search *s)
+{
+	uint32_t i;
+
+	for (i = 0; i < s->room; i++)
+		free(s->members[i].options);
+	for (i = 0; s->levels != NULL && i < s->count; i++)
+		free(s->levels[i].origins);
+	free(s->members);
+	free(s->levels);
+	free(s->window);
+	free(s->queue);
+	free(s->hash);
+	for (i = 0; i < 2; i++) {
+		struct states *states = i == 0 ? &s->now : &s->next;
+
+		free(states->used);
+		free(states->loss);
+		free(states->score);
+		free(states->origins);
+	}
+	allocator_milp_steps_free(&s->rest);
+}
+
+enum milp_core_result
+allocator_milp_core(struct milp_core *core)
+{
+	struct search s;
+	size_t   size = (size_t)core->problem->total + 1;
+	enum milp_core_result result = MILP_CORE_NOMEM;
+
+	memset(&s, 0, sizeof s);
+	s.core = core;
+	s.problem = core->problem;
+	s.steps = core->problem->steps;
+	s.looks_max = core->looks;
+	core->cut = 0;
+	s.window = malloc(size * s.steps * sizeof *s.window);
+	s.queue = malloc(size * sizeof *s.queue);
+	if (s.window != NULL && s.queue != NULL && list_sequences(&s)) {
+		s.levels = calloc(s.count + 1u, sizeof *s.levels);
+		if (s.levels != NULL && run(&s))
+			result = choose(&s) ? MILP_CORE_FOUND : MILP_CORE_NONE;
+	}
+	search_free(&s);
+	return result;
+}

@@ -1,0 +1,117 @@
+/* pool.h - what the allocators of many jobs on one cluster (greedy, milp) have in common: how many GPUs
+ * there are, and which widths a job may have.
+ *
+ * Widths are the item's unit times powers of two, within its limits.  An item for which there is none
+ * has one width, the least that is legal for it.
+ */
+#ifndef POOL_H
+#define POOL_H
+#include <math.h>
+#include <espalier/roster.h>
+#include <espalier/util.h>
+
+#define POOL_WIDTHS 20u
+
+/* GPUs that may be held, by the limits of cloud, experiments and user (gpus_max, 0: none). */
+static inline uint64_t
+pool_allowed(const struct espl_alloc_view *view, const struct espl_offer *offer, uint32_t gpus_max)
+{
+	uint64_t limit = UINT64_MAX, experiments = 0;
+	uint32_t i;
+
+	if (gpus_max > 0)
+		limit = gpus_max;
+	if (offer->nodes_max != ESPL_ANY && (uint64_t)offer->nodes_max * offer->gpus < limit)
+		limit = (uint64_t)offer->nodes_max * offer->gpus;
+	for (i = 0; i < view->experiment_count; i++) {
+		uint32_t most = view->experiments[i]->gpus_limit;
+
+		experiments += most == ESPL_ANY ? UINT64_C(1) << 32 : most;
+	}
+	if (view->experiment_count > 0 && experiments < UINT64_C(1) << 32 && experiments < limit)
+		limit = experiments;
+	return limit;
+}
+
+/* GPUs to hold: all that the items can use, within the limit; where there is no limit at all, no more
+ * than they need. */
+static inline uint64_t
+pool_useful(const struct espl_roster *roster, uint64_t limit)
+{
+	uint64_t use = roster->most;
+
+	if (limit == UINT64_MAX && use >= UINT64_C(1) << 32)
+		use = roster->least;
+	return use < limit ? use : limit;
+}
+
+/* GPUs to divide: those there are and those to come, nodes that are asked for in this very call included;
+ * where there is no node at all, all that is aimed at. */
+static inline uint32_t
+pool_total(const struct espl_alloc_view *view, uint32_t number, uint64_t aimed)
+{
+	uint64_t gpus = view->gpus, asked = (uint64_t)view->targets[number] * view->offers[number]->gpus;
+	uint32_t i;
+
+	if (aimed > asked)
+		gpus += aimed - asked;
+	for (i = 0; i < view->node_count; i++)
+		if (view->nodes[i]->state < ESPL_NODE_READY &&
+		    (view->nodes[i]->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0)
+			gpus += view->offers[view->nodes[i]->offer]->gpus;
+	if (view->node_count == 0 || gpus > aimed)
+		gpus = aimed;
+	return gpus < UINT32_MAX ? (uint32_t)gpus : UINT32_MAX - 1;
+}
+
+/* Asks for nodes enough for so many GPUs. */
+static inline espl_status
+pool_aim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t number, uint64_t gpus,
+         struct espl_error *error)
+{
+	const struct espl_offer *offer = view->offers[number];
+	struct espl_target target = ESPL_INIT(struct espl_target);
+	espl_status status;
+
+	target.offer = number;
+	target.nodes = (uint32_t)((gpus + offer->gpus - 1) / offer->gpus);
+	if (view->targets[number] == target.nodes)
+		return ESPL_OK;
+	status = sink->target(sink, &target);
+	return status == ESPL_OK ? status :
+		espl_fail(error, status, "%u nodes of '%s' were refused", target.nodes, offer->name);
+}
+
+/* The item's widths of at most `most`, rising; returns how many.  0: it has none. */
+static inline uint32_t
+pool_widths(const struct espl_item *item, uint32_t per_node, uint32_t most, uint32_t *width)
+{
+	uint64_t k = item->unit > 0 ? item->unit : 1;
+	uint32_t count = 0, least;
+
+	for (; k <= item->gpus_max && k <= most && count < POOL_WIDTHS; k *= 2)
+		if (k >= item->gpus_min && espl_fit(item, per_node, (uint32_t)k) == k)
+			width[count++] = (uint32_t)k;
+	if (count > 0)
+		return count;
+	for (k = item->unit > 0 ? item->unit : 1; k <= item->gpus_max && k <= UINT32_MAX; k *= 2)
+		if (k >= item->gpus_min && espl_fit(item, per_node, (uint32_t)k) == k)
+			return 0;		/* there is one, but it is too wide for this cluster */
+	least = espl_least(item, per_node);
+	if (least == 0 || least > most)
+		return 0;
+	width[0] = least;
+	return 1;
+}
+
+/* Throughput on that many GPUs, unit GPUs being 1: of the profile, or, where there is none, a doubling
+ * keeps that part of the speed per GPU. */
+static inline double
+pool_speed(const struct espl_item *item, uint32_t gpus, double doubling)
+{
+	double x = (double)gpus / (item->unit > 0 ? item->unit : 1);
+
+	return item->scaling_count > 0 ? espl_throughput(item, gpus) : x * pow(doubling, log2(x));
+}
+
+#endif

@@ -1,0 +1,565 @@
+/* test_milp_pool.c - allocators greedy and milp as policies: who begins, who waits, who is resized. */
+#include <criterion/criterion.h>
+#include <espalier/util.h>
+#include <math.h>
+#include <string.h>
+#include "testkit.h"
+
+extern const struct espl_plugin allocator_greedy_LTX_espalier_plugin;
+extern const struct espl_plugin allocator_milp_LTX_espalier_plugin;
+#define GREEDY &allocator_greedy_LTX_espalier_plugin
+#define MILP   &allocator_milp_LTX_espalier_plugin
+
+/* The paper's law: a doubling keeps 0.8 of a GPU's speed. */
+static const struct espl_point law[] = { { 1, 1 }, { 2, 1.6 }, { 4, 2.56 }, { 8, 4.096 }, { 16, 6.5536 } };
+
+static struct espl_kit *
+pool(const struct espl_plugin *plugin, const char *options, uint32_t gpus, uint32_t nodes)
+{
+	struct espl_kit *kit = espl_kit_new(1);
+
+	cr_assert_eq(espl_kit_open(kit, plugin, options, NULL), ESPL_OK);
+	(void)espl_kit_offer(kit, "node", gpus, nodes, 1.0);
+	return kit;
+}
+
+static uint64_t
+job(struct espl_kit *kit, double minutes)
+{
+	uint64_t id = espl_kit_item(kit, 1, 16);
+	struct espl_item *item = espl_kit_item_at(kit, id);
+
+	item->work_s = item->work_total_s = 60 * minutes;
+	item->scaling = law;
+	item->scaling_count = 5;
+	item->resize_s = item->start_s = 0;
+	return id;
+}
+
+/* One that runs, since that many minutes. */
+static uint64_t
+running(struct espl_kit *kit, double minutes, uint32_t gpus, double since)
+{
+	uint64_t id = job(kit, minutes);
+	struct espl_item *item = espl_kit_item_at(kit, id);
+
+	espl_kit_grant(kit, id, gpus, 1);
+	item->started = (espl_time)(-since * 60e9);
+	item->flags |= ESPL_ITEM_RUNNING;
+	return id;
+}
+
+static uint32_t
+gpus(struct espl_kit *kit, uint64_t id)
+{
+	return espl_kit_item_at(kit, id)->granted.gpus;
+}
+
+static void
+decide(struct espl_kit *kit)
+{
+	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK, "%s", espl_kit_log(kit));
+	cr_assert_eq(espl_kit_refused(kit), 0, "%s", espl_kit_log(kit));
+	espl_kit_provision(kit);
+}
+
+/* ---- greedy: the paper's examples ------------------------------------------------------------------- */
+
+Test(greedy, idle_ones_go_to_the_shortest)
+{
+	struct espl_kit *kit = pool(GREEDY, "", 1, 10);
+	uint64_t ids[4];
+	static const double since[] = { 15, 12, 5, 1 };
+
+	espl_kit_set_target(kit, 0, 10);
+	espl_kit_provision(kit);
+	for (int i = 0; i < 4; i++)
+		ids[i] = running(kit, 100, 2, since[i]);
+	decide(kit);
+	cr_assert_eq(gpus(kit, ids[3]), 4);
+	for (int i = 0; i < 3; i++)
+		cr_assert_eq(gpus(kit, ids[i]), 2);
+	espl_kit_free(kit);
+}
+
+Test(greedy, the_longest_is_halved_for_the_queue)
+{
+	struct espl_kit *kit = pool(GREEDY, "", 1, 10);
+	uint64_t five, six, seven, eight;
+
+	espl_kit_set_target(kit, 0, 10);
+	espl_kit_provision(kit);
+	five = running(kit, 100, 4, 15);
+	six = running(kit, 100, 4, 12);
+	seven = running(kit, 100, 2, 5);
+	eight = job(kit, 100);
+	decide(kit);
+	cr_assert_eq(gpus(kit, five), 2);
+	cr_assert_eq(gpus(kit, six), 4);
+	cr_assert_eq(gpus(kit, seven), 2);
+	cr_assert_eq(gpus(kit, eight), 2);
+	espl_kit_free(kit);
+}
+
+Test(greedy, one_halving_or_all_that_it_takes)
+{
+	for (int one = 0; one < 2; one++) {
+		struct espl_kit *kit = pool(GREEDY, one ? "halvings=one" : "", 1, 8);
+		uint64_t old, ids[5];
+		uint32_t begun = 0;
+
+		espl_kit_set_target(kit, 0, 8);
+		espl_kit_provision(kit);
+		old = running(kit, 100, 8, 15);
+		for (int i = 0; i < 5; i++)
+			ids[i] = job(kit, 100);
+		decide(kit);
+		for (int i = 0; i < 5; i++)
+			begun += gpus(kit, ids[i]) > 0;
+		cr_assert_eq(begun, one ? 1 : 5, "%u\n%s", begun, espl_kit_log(kit));
+		cr_assert_eq(gpus(kit, old), one ? 4 : 1);
+		espl_kit_free(kit);
+	}
+}
+
+Test(greedy, first_come_first_served_between_decisions)
+{
+	struct espl_kit *kit = pool(GREEDY, "", 1, 4);
+	uint64_t a = job(kit, 100), b, c;
+
+	decide(kit);
+	cr_assert_eq(gpus(kit, a), 4);
+	espl_kit_set_time(kit, 60 * ESPL_SECOND);
+	b = job(kit, 10);
+	c = job(kit, 10);
+	decide(kit);			/* no decision yet: nobody is halved */
+	cr_assert(gpus(kit, a) == 4 && gpus(kit, b) == 0);
+	espl_kit_leave(kit, a);
+	decide(kit);			/* but idle GPUs do not wait */
+	cr_assert(gpus(kit, b) == 4 && gpus(kit, c) == 0);
+	espl_kit_set_time(kit, 300 * ESPL_SECOND);
+	decide(kit);
+	cr_assert(gpus(kit, b) == 2 && gpus(kit, c) == 2);
+	espl_kit_free(kit);
+}
+
+/* ---- milp ------------------------------------------------------------------------------------------- */
+
+Test(milp_pool, paper_decides_by_the_clock)
+{
+	struct espl_kit *kit = pool(MILP, "policy=paper", 1, 16);
+	uint64_t a = job(kit, 200), b, c;
+
+	decide(kit);
+	cr_assert_eq(gpus(kit, a), 16);
+	cr_assert(strstr(espl_kit_log(kit), "optimal") != NULL, "%s", espl_kit_log(kit));
+	espl_kit_set_time(kit, 100 * ESPL_SECOND);
+	b = job(kit, 20);
+	c = job(kit, 20);
+	decide(kit);
+	cr_assert(gpus(kit, a) == 16 && gpus(kit, b) == 0 && gpus(kit, c) == 0);
+	espl_kit_set_time(kit, 300 * ESPL_SECOND);
+	decide(kit);
+	cr_assert(gpus(kit, a) > 0 && gpus(kit, b) + gpus(kit, c) > gpus(kit, a), "%s", espl_kit_log(kit));
+	espl_kit_free(kit);
+}
+
+Test(milp_pool, improved_decides_when_something_happens)
+{
+	struct espl_kit *kit = pool(MILP, "", 1, 16);
+	uint64_t a = job(kit, 200), b;
+
+	decide(kit);
+	espl_kit_set_time(kit, 100 * ESPL_SECOND);
+	b = job(kit, 20);
+	decide(kit);
+	cr_assert(gpus(kit, a) > 0 && gpus(kit, b) > 0);
+	espl_kit_leave(kit, a);
+	decide(kit);
+	cr_assert_eq(gpus(kit, b), 16, "idle GPUs are filled: %u", gpus(kit, b));
+	espl_kit_free(kit);
+}
+
+Test(milp_pool, paper_gives_no_more_than_it_takes)
+{
+	struct espl_kit *kit = pool(MILP, "policy=paper", 1, 16);
+	uint64_t a = job(kit, 5);
+
+	decide(kit);
+	cr_assert_eq(gpus(kit, a), 1);	/* done within the step on one */
+	espl_kit_free(kit);
+	kit = pool(MILP, "policy=paper fill=true", 1, 16);
+	a = job(kit, 5);
+	decide(kit);
+	cr_assert_eq(gpus(kit, a), 16);
+	espl_kit_free(kit);
+}
+
+Test(milp_pool, more_jobs_than_nodes_queue_in_order)
+{
+	struct espl_kit *kit = pool(MILP, "", 1, 4);
+	uint64_t ids[7];
+
+	for (int i = 0; i < 7; i++)
+		ids[i] = job(kit, i == 6 ? 1 : 100);
+	decide(kit);
+	for (int i = 0; i < 7; i++)
+		cr_assert_eq(gpus(kit, ids[i]), i < 4 ? 1 : 0);
+	espl_kit_leave(kit, ids[1]);
+	decide(kit);
+	cr_assert(gpus(kit, ids[4]) == 1 && gpus(kit, ids[5]) == 0 && gpus(kit, ids[6]) == 0);
+	espl_kit_free(kit);
+}
+
+Test(milp_pool, lost_nodes_preempt_who_started_last)
+{
+	struct espl_kit *kit = pool(MILP, "policy=paper", 1, 3);
+	uint64_t ids[3];
+
+	for (int i = 0; i < 3; i++)
+		ids[i] = job(kit, 100);
+	decide(kit);
+	for (int i = 0; i < 3; i++)
+		espl_kit_item_at(kit, ids[i])->started = (i == 1 ? 90 : 10) * ESPL_SECOND;
+	espl_kit_set_time(kit, 100 * ESPL_SECOND);
+	espl_kit_offer_at(kit, 0)->nodes_max = 2;
+	espl_kit_node_state(kit, 0, ESPL_NODE_ENDED);
+	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK);
+	cr_assert(gpus(kit, ids[0]) == 1 && gpus(kit, ids[1]) == 0 && gpus(kit, ids[2]) == 1, "%s", espl_kit_log(kit));
+	espl_kit_free(kit);
+}
+
+Test(milp_pool, what_cannot_be_saved_is_not_resized)
+{
+	struct espl_kit *kit = pool(MILP, "", 1, 16);
+	uint64_t a = job(kit, 2000), b;
+
+	espl_kit_item_at(kit, a)->flags |= ESPL_ITEM_NO_SAVE;
+	decide(kit);
+	cr_assert_eq(gpus(kit, a), 16);
+	b = job(kit, 1);
+	decide(kit);
+	cr_assert(gpus(kit, a) == 16 && gpus(kit, b) == 0);
+	espl_kit_free(kit);
+}
+
+Test(milp_pool, widths_within_the_limits)
+{
+	struct espl_kit *kit = pool(MILP, "", 1, 40);
+	uint64_t a = espl_kit_item(kit, 3, 13), b = espl_kit_item(kit, 6, 7), c = espl_kit_item(kit, 2, 64);
+
+	espl_kit_item_at(kit, c)->unit = 2;
+	for (uint64_t id = a; id <= c; id++)
+		espl_kit_item_at(kit, id)->work_s = espl_kit_item_at(kit, id)->work_total_s = 1e5;
+	decide(kit);
+	cr_assert(gpus(kit, a) == 4 || gpus(kit, a) == 8, "%u", gpus(kit, a));
+	cr_assert_eq(gpus(kit, b), 6);		/* there is no power of two: the least it takes */
+	cr_assert(gpus(kit, c) >= 2 && (gpus(kit, c) & (gpus(kit, c) - 1)) == 0);
+	espl_kit_free(kit);
+}
+
+Test(milp_pool, equal_shares_without_estimates)
+{
+	struct espl_kit *kit = pool(MILP, "", 1, 16);
+	uint64_t ids[4];
+
+	for (int i = 0; i < 4; i++) {
+		ids[i] = job(kit, i == 0 ? 1000 : 10);
+		if (i >= 2)
+			espl_kit_item_at(kit, ids[i])->work_s = espl_kit_item_at(kit, ids[i])->work_total_s = NAN;
+	}
+	decide(kit);
+	for (int i = 0; i < 4; i++)
+		cr_assert_eq(gpus(kit, ids[i]), 4);
+	cr_assert(strstr(espl_kit_log(kit), "equal") != NULL);
+	espl_kit_free(kit);
+}
+
+Test(milp_pool, the_floor_keeps_late_jobs_alive)
+{
+	/* Both outlived their estimates; the paper takes them for done and gives them one GPU. */
+	for (int paper = 0; paper < 2; paper++) {
+		struct espl_kit *kit = pool(MILP, paper ? "policy=paper poor=0" : "fill=false poor=0", 1, 8);
+		uint64_t a = job(kit, 1000), b = job(kit, 1000);
+
+		espl_kit_item_at(kit, a)->work_s = espl_kit_item_at(kit, b)->work_s = 0;
+		decide(kit);
+		cr_assert_eq(gpus(kit, a) + gpus(kit, b), paper ? 2 : 8);
+		espl_kit_free(kit);
+	}
+}
+
+Test(milp_pool, a_pause_that_does_not_pay_is_not_made)
+{
+	for (int delay = 0; delay < 2; delay++) {
+		struct espl_kit *kit = pool(MILP, delay ? "policy=paper delay=true" : "policy=paper", 1, 8);
+		uint64_t a;
+
+		espl_kit_set_target(kit, 0, 8);
+		espl_kit_provision(kit);
+		a = running(kit, 30, 4, 1);
+		espl_kit_item_at(kit, a)->resize_s = 290;
+		decide(kit);
+		cr_assert_eq(gpus(kit, a), delay ? 4 : 8);
+		espl_kit_free(kit);
+	}
+}
+
+Test(milp_pool, gangs_stand_side_by_side)
+{
+	struct espl_kit *kit = pool(MILP, "", 6, 4);
+	uint32_t wide = 0, narrow = 0;
+
+	for (int i = 0; i < 5; i++)
+		espl_kit_item_at(kit, job(kit, 500))->flags |= ESPL_ITEM_COLOCATE;
+	decide(kit);
+	for (uint64_t id = 0; id < 5; id++) {
+		wide += gpus(kit, id) == 4;
+		narrow += gpus(kit, id) == 2 || gpus(kit, id) == 1;
+	}
+	cr_assert(wide <= 4 && wide + narrow == 5, "%s", espl_kit_log(kit));
+	espl_kit_free(kit);
+}
+
+/* ---- come and go ----------------------------------------------------------------------------------- */
+
+static uint32_t
+draw(uint64_t *state, uint32_t below)
+{
+	*state = *state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+	return (uint32_t)(*state >> 33) % below;
+}
+
+/* Jobs arrive, run down, leave; whatever happens grants are legal, fit (the kit refuses others), and
+ * GPUs do not idle while somebody waits who could take them. */
+static void
+come_and_go(const struct espl_plugin *plugin, const char *options, uint32_t per_node)
+{
+	struct espl_kit *kit = pool(plugin, options, per_node, 24 / per_node);
+	uint64_t state = 8, ids[60];
+	uint32_t count = 0, round, i;
+
+	for (round = 0; round < 400; round++) {
+		uint32_t used = 0, waiting = 0;
+
+		espl_kit_set_time(kit, (espl_time)round * 50 * ESPL_SECOND);
+		for (i = 0; i < count; i++) {
+			struct espl_item *item = espl_kit_item_at(kit, ids[i]);
+
+			item->work_s -= 50.0 * item->granted.gpus;
+			item->work_s = item->work_s > 0 ? item->work_s : 0;
+			if (item->started == ESPL_NEVER && item->granted.gpus > 0)
+				item->started = (espl_time)round * 50 * ESPL_SECOND;
+		}
+		if (count > 0 && draw(&state, 3) == 0) {
+			i = draw(&state, count);
+			espl_kit_leave(kit, ids[i]);
+			ids[i] = ids[--count];
+		}
+		if (count < 60 && draw(&state, 5) < 2) {
+			ids[count] = job(kit, 1 + draw(&state, 300));
+			if (draw(&state, 4) == 0)
+				espl_kit_item_at(kit, ids[count])->flags |= ESPL_ITEM_NO_SAVE;
+			count++;
+		}
+		espl_kit_clear(kit);
+		decide(kit);
+		for (i = 0; i < count; i++) {
+			uint32_t g = gpus(kit, ids[i]);
+
+			cr_assert((g & (g - 1)) == 0 && g <= 16, "%u", g);
+			used += g;
+			waiting += g == 0;
+		}
+		cr_assert(used <= 24 && (used == 24 || waiting == 0), "round %u: %u used, %u wait", round, used, waiting);
+	}
+	espl_kit_free(kit);
+}
+
+Test(milp_pool, come_and_go)
+{
+	come_and_go(MILP, "", 1);
+	come_and_go(MILP, "policy=paper", 4);
+	come_and_go(MILP, "engine=marginal period=1m", 4);
+	come_and_go(MILP, "effort=1 beta=0 slowdown=2 steps=3", 1);
+	come_and_go(GREEDY, "", 1);
+	come_and_go(GREEDY, "halvings=one events=true", 4);
+}
+
+/* ---- cbc: what comes back ------------------------------------------------------------------------------ */
+
+/* A host of the test's: computations are kept, and answered as the test likes. */
+struct given {
+	struct espl_compute compute;
+	unsigned char input[4096];
+	uint64_t size;
+	uint32_t asked;
+	struct espl_byte_sink sink;
+	unsigned char output[4096];
+	uint64_t output_size;
+};
+
+static espl_status
+submit(const struct espl_compute *compute, const struct espl_compute_request *request, uint64_t *token,
+       struct espl_error *error)
+{
+	struct given *given = compute->ctx;
+
+	(void)error;
+	cr_assert(request->input_size <= sizeof given->input);
+	memcpy(given->input, request->input, request->input_size);
+	given->size = request->input_size;
+	*token = 40u + given->asked++;
+	return ESPL_OK;
+}
+
+static void
+cancel(const struct espl_compute *compute, uint64_t token)
+{
+	(void)compute, (void)token;
+}
+
+static espl_status
+write_bytes(struct espl_byte_sink *sink, const void *bytes, uint64_t count)
+{
+	struct given *given = (struct given *)(void *)((char *)sink - offsetof(struct given, sink));
+
+	memcpy(given->output + given->output_size, bytes, count);
+	given->output_size += count;
+	return ESPL_OK;
+}
+
+/* Two jobs on four GPUs as the plugin sees them, and what it answers. */
+struct answer { struct espl_alloc_sink sink; uint32_t gpus[2]; double value, bound; char status[16]; uint32_t told; };
+
+static espl_status
+on_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
+{
+	((struct answer *)(void *)sink)->gpus[grant->item] = grant->share.gpus;
+	return ESPL_OK;
+}
+
+static espl_status
+on_target(struct espl_alloc_sink *sink, const struct espl_target *target)
+{
+	(void)sink, (void)target;
+	return ESPL_OK;
+}
+
+static espl_status
+on_wake(struct espl_alloc_sink *sink, espl_time at)
+{
+	(void)sink, (void)at;
+	return ESPL_OK;
+}
+
+static espl_status
+on_objective(struct espl_alloc_sink *sink, double value, double bound, const char *status)
+{
+	struct answer *answer = (struct answer *)(void *)sink;
+
+	answer->value = value;
+	answer->bound = bound;
+	answer->told++;
+	(void)snprintf(answer->status, sizeof answer->status, "%s", status);
+	return ESPL_OK;
+}
+
+static espl_status
+on_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *steps, uint32_t count)
+{
+	(void)sink, (void)item, (void)steps, (void)count;
+	return ESPL_OK;
+}
+
+enum lie { TRUE_ANSWER, ABORTED, LATE, CUT_OFF, TOO_WIDE, TOO_POOR };
+
+/* Asks, answers with that lie, and returns what the policy made of it. */
+static struct answer
+after(enum lie lie)
+{
+	struct given given = { .compute = { (uint32_t)sizeof(struct espl_compute), 0, NULL, submit, cancel },
+		.sink = { (uint32_t)sizeof(struct espl_byte_sink), 0, write_bytes } };
+	struct answer answer = { .sink = { .size = (uint32_t)sizeof answer.sink, .grant = on_grant,
+		.target = on_target, .wake_at = on_wake, .objective = on_objective, .horizon = on_horizon } };
+	struct espl_kit *kit = espl_kit_new(1);
+	struct espl_offer offer = ESPL_INIT(struct espl_offer);
+	struct espl_item items[2];
+	const struct espl_item *list[2] = { &items[0], &items[1] };
+	const struct espl_offer *offers[1] = { &offer };
+	uint32_t targets[1] = { 4 };
+	struct espl_alloc_view view = ESPL_INIT(struct espl_alloc_view);
+	struct espl_outcome outcome = ESPL_INIT(struct espl_outcome);
+	const struct espl_outcome *outcomes[1] = { &outcome };
+	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)(const void *)(MILP)->ops;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	const struct espl_compute_ops *half;
+	void *self;
+
+	given.compute.ctx = &given;
+	espl_kit_set_service(kit, ESPL_COMPUTE, &given.compute);
+	cr_assert_eq(espl_kit_open(kit, MILP, "policy=paper engine=cbc", NULL), ESPL_OK);
+	self = espl_kit_self(kit);
+	offer.name = "node";
+	offer.gpus = 1;
+	offer.nodes_max = 4;
+	memset(items, 0, sizeof items);
+	for (uint64_t i = 0; i < 2; i++)
+		items[i] = (struct espl_item){ .size = (uint32_t)sizeof items[i], .id = i, .started = ESPL_NEVER,
+			.work_s = i == 0 ? 9.22 * 60 : 444.86 * 60, .work_total_s = i == 0 ? 9.22 * 60 : 444.86 * 60,
+			.gpus_min = 1, .gpus_max = 16, .unit = 1, .packing_max = 1, .scaling = law,
+			.scaling_count = 5, .granted = { 0, 1 }, .offer = ESPL_ANY, .weight = 1, .gpu = ESPL_ANY };
+	view.why = ESPL_WHY_ARRIVAL;
+	view.items = view.changed = list;
+	view.item_count = view.changed_count = 2;
+	view.offers = offers;
+	view.offer_count = 1;
+	view.targets = targets;
+	cr_assert_eq(ops->allocate(self, &view, &answer.sink, &error), ESPL_OK);
+	cr_assert_eq(given.asked, 1);
+	cr_assert_eq(answer.told, 0, "no objective before there is a plan");
+	half = (MILP)->extension(self, ESPL_COMPUTE);
+	cr_assert_eq(half->run(self, given.input, given.size, &given.sink, &error), ESPL_OK, "%s", error.text);
+	cr_assert_neq(half->run(self, given.input, given.size - 1, &given.sink, &error), ESPL_OK);
+	outcome.token = 40;
+	outcome.status = lie == ABORTED ? ESPL_E_REMOTE : lie == LATE ? ESPL_E_LIMIT : ESPL_OK;
+	outcome.output = outcome.status == ESPL_OK ? given.output : NULL;
+	outcome.output_size = outcome.status == ESPL_OK ? given.output_size - (lie == CUT_OFF) : 0;
+	if (lie == TOO_WIDE || lie == TOO_POOR)
+		memset(given.output + given.output_size - 10, lie == TOO_WIDE ? 4 : 0, 10);
+	view.why = ESPL_WHY_OUTCOME;
+	view.outcomes = outcomes;
+	view.outcome_count = 1;
+	view.changed_count = 0;
+	for (int i = 0; i < 2; i++)
+		items[i].granted.gpus = answer.gpus[i];
+	view.changed = list;
+	view.changed_count = 2;
+	cr_assert_eq(ops->allocate(self, &view, &answer.sink, &error), ESPL_OK);
+	espl_kit_free(kit);
+	return answer;
+}
+
+Test(milp_pool, a_solver_that_fails_or_lies_costs_the_fall_back_alone)
+{
+	if (strstr((MILP)->options[2].choices, "cbc") == NULL)
+		cr_skip_test("no such engine");
+	for (int lie = TRUE_ANSWER; lie <= TOO_POOR; lie++) {
+		struct answer answer;
+		struct espl_kit *kit = espl_kit_new(1);
+		struct espl_error error = ESPL_INIT(struct espl_error);
+
+		if (espl_kit_open(kit, MILP, "engine=cbc", &error) == ESPL_E_CONFIG) {
+			cr_assert(strstr(error.text, "CBC") != NULL && strstr(error.hint, "exact") != NULL);
+			espl_kit_free(kit);
+			cr_skip_test("built without CBC");
+		}
+		espl_kit_free(kit);
+		answer = after((enum lie)lie);
+		cr_assert_eq(answer.told, 1, "%d", lie);
+		cr_assert_str_eq(answer.status, lie == TRUE_ANSWER ? "optimal" : "heuristic", "%d: %s", lie, answer.status);
+		cr_assert(fabs(answer.value - 5.137426745) < 1e-8, "%d: %.12g", lie, answer.value);
+		cr_assert(answer.gpus[0] == 2 && answer.gpus[1] == 2, "%d", lie);
+		cr_assert(answer.bound >= answer.value);
+	}
+}
