@@ -425,6 +425,21 @@ keeps_limits(const struct fixed *fixed, struct search *search, struct espl_plan_
 }
 
 static espl_status
+explain(const struct espl_experiment *e, const struct search *search, struct espl_error *error)
+{
+	if (!isfinite(search->least_s))
+		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size has room for a trial of each stage");
+	if (e->budget == INT64_MAX)
+		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size is done in time: the least possible is %.10g s",
+		                 search->least_s);
+	if (e->deadline == ESPL_NEVER)
+		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size keeps the budget: the least possible is $%.10g",
+		                 search->least_usd);
+	return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size keeps the deadline and the budget: the least are "
+	                 "%.10g s and $%.10g", search->least_s, search->least_usd);
+}
+
+static espl_status
 plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
      struct espl_error *error)
 {
@@ -453,8 +468,7 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
 		status = espl_fail(error, status, "out of memory");
 	} else if (search.best == 0) {
 		(void)sink->least(sink, search.least_s, search.least_usd);
-		status = espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size meets the deadline and the "
-		                   "budget: the least are %.10g s and $%.10g", search.least_s, search.least_usd);
+		status = explain(e, &search, error);
 	} else {
 		set_size(&search, search.offer, search.best);
 		status = keeps_limits(fixed, &search, sink, error);

@@ -22,14 +22,15 @@ older(const void *a, const void *b)
 }
 
 static void
-fill_held(struct rest *rest, const struct espl_alloc_view *view)
+fill_held(struct rest *rest, const struct espl_alloc_view *view, uint32_t dry)
 {
 	uint32_t i, n = 0;
 
 	for (i = 0; i < view->node_count; i++) {
 		const struct espl_node *node = view->nodes[i];
 
-		if ((node->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 || node->state == ESPL_NODE_NOTICE)
+		if ((node->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 || node->state == ESPL_NODE_NOTICE ||
+		    (node->offer == dry && node->state != ESPL_NODE_READY))
 			continue;
 		rest->held[n].offer = node->offer;
 		if (node->billed_from != ESPL_NEVER && node->billed_from < view->now)
@@ -42,7 +43,8 @@ fill_held(struct rest *rest, const struct espl_alloc_view *view)
 }
 
 static espl_status
-look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus_max, const struct espl_model *model)
+look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus_max, uint32_t dry,
+            const struct espl_model *model)
 {
 	const struct espl_experiment *e = view->experiments[0];
 	uint32_t b;
@@ -69,7 +71,7 @@ look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus
 	rest->task.flags = ESPL_FROM_NOW;
 	rest->task.next_stage = rest->next_stage;
 	rest->task.plan = e->plan;
-	fill_held(rest, view);
+	fill_held(rest, view, dry);
 	return ESPL_OK;
 }
 
@@ -125,7 +127,7 @@ planner_again(const struct espl_host *host, const struct espl_alloc_view *view, 
 	how.flags = ESPL_FROM_NOW;
 	if (model->predict(model, e->plan, &how, &then, NULL) != ESPL_OK)
 		return ESPL_OK;			/* nothing to compare with: it goes on */
-	status = look_around(&rest, view, gpus_max, model);
+	status = look_around(&rest, view, gpus_max, ESPL_ANY, model);
 	if (status == ESPL_OK) {
 		status = planner_find(&rest.task, offer, solve, ctx, &result, NULL);
 		if (status == ESPL_OK && is_better(e, &result.predicted, &then)) {
@@ -138,5 +140,59 @@ planner_again(const struct espl_host *host, const struct espl_alloc_view *view, 
 	}
 	free(rest.next_stage);
 	free(rest.held);
+	return status == ESPL_E_NOMEM ? espl_fail(error, status, "out of memory") : ESPL_OK;
+}
+
+/* ---- nodes that do not come -------------------------------------------------------------------------- */
+
+static void
+tell_dry(const struct espl_host *host, const char *name, const struct espl_prediction *now, int taken, uint32_t held)
+{
+	char text[400];
+
+	if (!host->verbose)
+		return;
+	if (taken)
+		(void)snprintf(text, sizeof text, "nodes of '%.100s' do not come; the rest is planned anew without more of them: "
+		               "%.6g s and $%.6g from now on", name, now->jct_s, now->cost_usd);
+	else
+		(void)snprintf(text, sizeof text, "nodes of '%.100s' do not come, and no plan without them keeps the limits: %s",
+		               name, held > 0 ? "the stage begins on those that are there, and takes in what comes" :
+		               "there is none to begin on, so the stage waits");
+	host->note(host, ESPL_ABOUT_RUN, 0, text);
+}
+
+espl_status
+planner_without(const struct espl_host *host, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+                uint32_t offer, uint32_t gpus_max, uint32_t dry, planner_solve solve, void *ctx, uint32_t *taken,
+                struct espl_error *error)
+{
+	const struct espl_model *model = host->service(host, ESPL_MODEL);
+	const struct espl_offer **offers = calloc((size_t)view->offer_count + 1, sizeof *offers);
+	struct espl_offer gone = *view->offers[dry];
+	struct planner_result result = { 0 };
+	struct rest rest = { 0 };
+	espl_status status = offers != NULL ? ESPL_OK : ESPL_E_NOMEM;
+
+	*taken = 0;
+	if (status == ESPL_OK && model != NULL)
+		status = look_around(&rest, view, gpus_max, dry, model);
+	if (status == ESPL_OK && model != NULL) {
+		memcpy(offers, view->offers, view->offer_count * sizeof *offers);
+		gone.flags |= ESPL_OFFER_GONE;
+		offers[dry] = &gone;
+		rest.task.offers = offers;
+		status = planner_find(&rest.task, offer, solve, ctx, &result, NULL);
+		if (status == ESPL_OK && result.predicted.meets) {
+			status = sink->plan(sink, view->experiments[0]->id, &result.draft.plan);
+			*taken = status == ESPL_OK;
+		}
+		if (status != ESPL_E_NOMEM)
+			tell_dry(host, gone.name, &result.predicted, (int)*taken, rest.task.held_count);
+		planner_draft_free(&result.draft);
+	}
+	free(rest.next_stage);
+	free(rest.held);
+	free(offers);
 	return status == ESPL_E_NOMEM ? espl_fail(error, status, "out of memory") : ESPL_OK;
 }

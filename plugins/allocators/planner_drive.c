@@ -168,12 +168,15 @@ search_least(struct drive *d)
 	struct planner_result *r = d->result;
 	struct espl_prediction prediction;
 	espl_status status = planner_chains_solve(&d->chains, INFINITY);
+	int proven;
 
 	if (status == ESPL_OK)
 		status = predict(d, &prediction);
 	if (status == ESPL_OK) {
 		r->least_usd = fmin(r->least_usd, taken_usd(d, &prediction));
 		status = planner_chains_solve(&d->chains, d->chains.least_s * (1 + 1e-9));
+		if (status == ESPL_E_INFEASIBLE)	/* brackets side by side cannot all be at their fastest */
+			status = planner_chains_soonest(&d->chains, INFINITY, &proven);
 	}
 	if (status == ESPL_OK)
 		status = predict(d, &prediction);

@@ -36,24 +36,23 @@ static inline espl_status
 planner_instance_allocate(struct planner_instance *self, const struct espl_alloc_view *view,
                           struct espl_alloc_sink *sink, planner_solve solve, void *ctx, struct espl_error *error)
 {
-	uint32_t bracket, taken = 0;
+	uint32_t bracket, dry, taken = 0, offer;
+	espl_status status = ESPL_OK;
 
-	if (self->offer == ESPL_ANY) {
-		espl_status status = espl_choose_offer(view->offers, view->offer_count, self->offer_name,
-		                                       PLANNER_OFFER, &self->offer, error);
-
-		if (status != ESPL_OK)
-			return status;
-	}
-	if (espl_follow_strays(&self->follow, view, &bracket)) {
-		espl_status status = planner_again(self->host, view, sink, self->offer_name != NULL ? self->offer : ESPL_ANY,
-		                                   self->gpus_max, solve, ctx, &taken, error);
-
-		if (status != ESPL_OK)
-			return status;
-		if (taken)
-			return espl_follow_again(&self->follow, view, sink);
-	}
+	if (self->offer == ESPL_ANY)
+		status = espl_choose_offer(view->offers, view->offer_count, self->offer_name, PLANNER_OFFER,
+		                           &self->offer, error);
+	if (status != ESPL_OK)
+		return status;
+	offer = self->offer_name != NULL ? self->offer : ESPL_ANY;
+	if (espl_follow_strays(&self->follow, view, &bracket))
+		status = planner_again(self->host, view, sink, offer, self->gpus_max, solve, ctx, &taken, error);
+	else if (espl_follow_waits(&self->follow, view, &dry))
+		status = planner_without(self->host, view, sink, offer, self->gpus_max, dry, solve, ctx, &taken, error);
+	if (status != ESPL_OK)
+		return status;
+	if (taken)
+		return espl_follow_again(&self->follow, view, sink);
 	return espl_follow(&self->follow, view, sink, self->offer, error);
 }
 

@@ -39,10 +39,10 @@ gangs(const struct planner_problem *p, uint32_t stage, const struct espl_cell *c
 
 /* Is there no reason to take `a` where `by` can be had, on as many nodes? */
 static int
-needless(const struct planner_choice *a, const struct planner_choice *by)
+needless(const struct planner_net *net, const struct planner_choice *a, const struct planner_choice *by)
 {
-	return by->time_s <= a->time_s * (1 + PLANNER_NOISE) &&
-	       by->cost_usd <= a->cost_usd * (1 + PLANNER_NOISE) && (a->gangs == 0 || a->gangs == by->gangs);
+	return by->time_s <= a->time_s * (1 + PLANNER_NOISE) && by->cost_usd <= a->cost_usd * (1 + PLANNER_NOISE) &&
+	       (a->gangs == by->gangs || (a->gangs == 0 && !net->problem->losses));
 }
 
 static espl_status
@@ -65,7 +65,7 @@ room_for(struct planner_row *row, uint32_t count)
 
 /* Adds it unless one with as many nodes does as well; takes out those that it outdoes. */
 static espl_status
-add_choice(struct planner_row *row, const struct planner_choice *choice)
+add_choice(const struct planner_net *net, struct planner_row *row, const struct planner_choice *choice)
 {
 	uint32_t i, kept, first = row->count;
 	espl_status status;
@@ -73,10 +73,10 @@ add_choice(struct planner_row *row, const struct planner_choice *choice)
 	while (first > 0 && row->choices[first - 1].nodes == choice->nodes)
 		first--;
 	for (i = first; i < row->count; i++)
-		if (needless(choice, &row->choices[i]))
+		if (needless(net, choice, &row->choices[i]))
 			return ESPL_OK;
 	for (kept = i = first; i < row->count; i++)
-		if (!needless(&row->choices[i], choice))
+		if (!needless(net, &row->choices[i], choice))
 			row->choices[kept++] = row->choices[i];
 	row->count = kept;
 	status = room_for(row, kept + 1);
@@ -112,7 +112,7 @@ fill_row(struct planner_net *net, uint32_t stage)
 		choice.onward = PLANNER_NONE;
 		choice.time_s = cell->mean_s;
 		choice.cost_usd = price(p, cell);
-		status = add_choice(row, &choice);
+		status = add_choice(net, row, &choice);
 	}
 	return status == ESPL_OK && row->count == 0 ? ESPL_E_INFEASIBLE : status;
 }
@@ -288,7 +288,7 @@ planner_net_make(struct planner_net *net, struct planner_problem *p, int fair)
 	memset(net, 0, sizeof *net);
 	net->problem = p;
 	net->fair = fair != 0;
-	net->linear = p->by_function ? p->lead_count == 1 :
+	net->linear = p->by_function ? p->lead_count == 1 && !p->losses :
 		p->lead_count == 1 && p->minimum_s <= 0 && p->step_ns <= 0;
 	net->rows = calloc((size_t)p->stage_count + 1, sizeof *net->rows);
 	if (net->rows == NULL)

@@ -31,7 +31,7 @@ struct planner_net {
 	struct planner_row *rows;	/* [stage_count]                                       */
 	uint32_t row_count, widest;	/* widest: choices of a row                            */
 	uint32_t fair;			/* only factors and multiples of the stage's trials    */
-	uint32_t linear;		/* a path costs the sum of its parts, no more          */
+	uint32_t linear;		/* the best path costs the sum of its parts, no more   */
 	struct planner_choice start;	/* of what is held before the first stage              */
 };
 

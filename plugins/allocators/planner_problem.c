@@ -288,10 +288,11 @@ trained_again(const struct planner_problem *p, uint32_t stage, const struct espl
 		work_s * earlier / all : 0.0;
 }
 
-/* What it saves that `stage` goes on in the gangs of the stage before. */
+/* What it saves that `stage` goes on in the gangs of the stage before.  Billed by GPU-seconds, those of
+ * that stage are charged until its barrier is over, which may cost more than is saved. */
 static void
-set_gain(const struct planner_problem *p, uint32_t stage, const struct espl_cell *cell,
-         const struct espl_overheads *o, struct planner_gain *gain)
+set_gain(const struct planner_problem *p, uint32_t stage, const struct espl_cell *before,
+         const struct espl_cell *cell, const struct espl_overheads *o, struct planner_gain *gain)
 {
 	const struct planner_stage *s = &p->stages[stage];
 	double enter = o->start_s + o->restore_s;
@@ -301,24 +302,30 @@ set_gain(const struct planner_problem *p, uint32_t stage, const struct espl_cell
 	gain->leave_s = stage > 0 ? o->save_s : 0.0;
 	gain->enter_s = enter;
 	gain->usd = p->gpu_usd_s * cell->gpus_per_trial * (s->trials_before * gain->leave_s + s->trials * enter);
+	if (before != NULL)
+		gain->usd -= p->gpu_usd_s * (s->trials_before * (double)cell->gpus_per_trial * before->mean_s -
+		                             before->busy_gpu_s);
 }
 
 /* Can the stage before have the same layout as this one with `gpus`, all trials at once?  The stage before
- * the first has one layout alone. */
+ * the first has one layout alone, and what it costs is spent: *twin is NULL then. */
 static int
-has_twin(const struct planner_problem *p, uint32_t stage, uint32_t gpus)
+has_twin(const struct planner_problem *p, uint32_t stage, uint32_t gpus, const struct espl_cell **twin)
 {
 	const struct espl_cell *cell = planner_cell(p, stage, gpus);
 	uint32_t a = (cell->nodes - 1) * p->offer->gpus + 1, last = cell->nodes * p->offer->gpus;
 
+	*twin = NULL;
 	if (stage == 0)
 		return (p->before.flags & ESPL_CELL_INVALID) == 0 && p->before.nodes == cell->nodes &&
 			p->before.gpus_per_trial == cell->gpus_per_trial && cell->nodes <= p->held_count &&
 			p->before.slots == p->stages[0].trials_before;
-	for (; a <= last && a <= p->limit; a++)
-		if (stands(p, stage - 1, a) && planner_cell(p, stage - 1, a)->nodes == cell->nodes &&
-		    planner_cell(p, stage - 1, a)->gpus_per_trial == cell->gpus_per_trial)
+	for (; a <= last && a <= p->limit; a++) {
+		*twin = planner_cell(p, stage - 1, a);
+		if (stands(p, stage - 1, a) && (*twin)->nodes == cell->nodes &&
+		    (*twin)->gpus_per_trial == cell->gpus_per_trial)
 			return 1;
+	}
 	return 0;
 }
 
@@ -336,20 +343,21 @@ load_gains(struct planner_problem *p)
 		struct planner_stage *s = &p->stages[i];
 
 		for (a = 1; a <= p->limit && s->trials_before >= s->trials; a++) {
-			const struct espl_cell *cell = planner_cell(p, i, a);
+			const struct espl_cell *cell = planner_cell(p, i, a), *twin;
 
 			if (!stands(p, i, a))
 				continue;
 			for (k = 0; k < s->gain_count; k++)
 				if (s->gains[k].gpus_per_trial == cell->gpus_per_trial)
 					break;
-			if (k < s->gain_count || !has_twin(p, i, a))
+			if (k < s->gain_count || !has_twin(p, i, a, &twin))
 				continue;
 			if (s->gains == NULL)
 				s->gains = calloc(p->limit, sizeof *s->gains);
 			if (s->gains == NULL)
 				return ESPL_E_NOMEM;
-			set_gain(p, i, cell, &overheads, &s->gains[s->gain_count++]);
+			set_gain(p, i, twin, cell, &overheads, &s->gains[s->gain_count++]);
+			p->losses |= s->gains[s->gain_count - 1].usd < 0;
 		}
 	}
 	return ESPL_OK;

@@ -35,7 +35,7 @@ struct planner_task {			/* what is asked of a planner; all outlives the search *
 struct planner_gain {			/* of going on in the gangs of the stage before        */
 	uint32_t gpus_per_trial, zero;
 	double   leave_s, enter_s;	/* that the stage before and this one save             */
-	double   usd;			/* likewise, if GPU-seconds are billed                 */
+	double   usd;			/* likewise, if GPU-seconds are billed; may be a loss   */
 };
 struct planner_stage {
 	uint32_t bracket, stage, trials;
@@ -63,7 +63,7 @@ struct planner_problem {
 	double  *lead_s, *billed_s;	/* [new - 1]; one element where the number does not matter */
 	uint32_t lead_count;
 	struct espl_cell before;	/* layout of the stage before the first; INVALID: none */
-	uint32_t held_count, zero;
+	uint32_t held_count, losses;	/* losses: going on in gangs may cost more than it saves  */
 	double  *held;			/* seconds they are billed for, those of this offer, oldest first */
 	struct planner_lease *leases;	/* scratch: [stage_count + held_count + 1]             */
 };

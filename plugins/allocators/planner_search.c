@@ -159,8 +159,6 @@ go_on(struct search *s, size_t from, double end_s, uint32_t nodes, uint32_t row,
 	uint32_t first = 0;
 	espl_status status;
 
-	if (p->by_function)
-		b.paid_usd += c->cost_usd;
 	if (c->nodes > nodes) {
 		double billed, wait = planner_lead(p, c->nodes - nodes, &billed);
 
@@ -222,13 +220,13 @@ is_outdone(const struct search *s, const struct beginning *b)
 }
 
 static espl_status
-end(struct search *s, size_t from, double end_s, uint32_t nodes, struct planner_lease *leases, uint32_t count)
+end(struct search *s, size_t from, double end_s, uint32_t nodes, struct planner_lease *leases, uint32_t count,
+    double paid_usd)
 {
-	struct beginning b = { .before = from, .row = s->net->row_count, .begin_s = end_s };
+	struct beginning b = { .before = from, .row = s->net->row_count, .begin_s = end_s, .paid_usd = paid_usd };
 	uint32_t first = 0;
 	espl_status status = room_for(s, 0);
 
-	b.paid_usd = s->all[from].paid_usd;
 	if (!s->problem->by_function && count > 0)
 		b.paid_usd += planner_release(s->problem, leases, &first, nodes, end_s);
 	b.spent_usd = b.bound_usd = b.paid_usd;
@@ -254,7 +252,7 @@ prolong(struct search *s, size_t which, struct planner_lease *scratch)
 	const struct beginning b = s->all[which];
 	const struct planner_choice *c = &s->net->rows[b.row].choices[b.choice];
 	size_t   place = s->labels->bound->first[b.row] + b.choice, bytes = b.lease_count * sizeof *scratch;
-	double   end_s = b.begin_s + c->time_s;
+	double   end_s = b.begin_s + c->time_s, paid_usd = b.paid_usd + (s->problem->by_function ? c->cost_usd : 0.0);
 	espl_status status = ESPL_OK;
 	uint32_t k;
 
@@ -264,7 +262,7 @@ prolong(struct search *s, size_t which, struct planner_lease *scratch)
 	s->last[place] = which;
 	if (b.row + 1 == s->net->row_count) {
 		memcpy(scratch, s->leases + b.lease_at, bytes);
-		return end(s, which, end_s, c->nodes, scratch, b.lease_count);
+		return end(s, which, end_s, c->nodes, scratch, b.lease_count, paid_usd);
 	}
 	for (k = 0; k < s->net->rows[b.row + 1].count && status == ESPL_OK; k++) {
 		int on = k == c->onward;
@@ -274,7 +272,7 @@ prolong(struct search *s, size_t which, struct planner_lease *scratch)
 			continue;
 		memcpy(scratch, s->leases + b.lease_at, bytes);
 		status = go_on(s, which, on ? end_s - c->onward_s : end_s, c->nodes, b.row + 1, k, scratch, b.lease_count,
-		               b.paid_usd - (on && s->problem->by_function ? c->onward_usd : 0.0));
+		               paid_usd - (on && s->problem->by_function ? c->onward_usd : 0.0));
 	}
 	return status;
 }

@@ -4,7 +4,9 @@
  */
 #ifndef TEST_AGENT_PEER_H
 #define TEST_AGENT_PEER_H
+#ifndef PEER_PLAIN		/* a program that is no test brings its own cr_assert...   */
 #include <criterion/criterion.h>
+#endif
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>

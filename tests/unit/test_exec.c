@@ -26,12 +26,13 @@ struct tape { struct record *list; uint32_t count, cap; };
 static const char *const head =
     "experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = 3; %s };\n"
     "trial = { trainable = \"hartmann6\"; options = { bias = 2.5; noise = 2.0; }; %s\n"
-    "  profile = { iteration = { mean = \"4s\"; sd = \"1s\"; }; scaling = ((1, 1.0), (2, 1.9), (4, 3.4)); packing = ((1, 1.0), (2, 1.6), (3, 2.0), (4, 2.2)); start = \"2s\"; checkpoint = \"1s\"; }; };\n"
+    "  profile = { iteration = { mean = \"4s\"; sd = \"1s\"; }; scaling = ((1, 1.0), (2, 1.9), (4, 3.4)); packing = ((1, 1.0), (2, 1.6), (3, 2.0), (4, 2.2)); start = \"2s\"; checkpoint = \"1s\"; %s }; };\n"
     "space = { x0 = { type = \"real\"; low = 0.0; high = 1.0; }; x1 = { type = \"real\"; low = 0.0; high = 1.0; };\n"
     "  x2 = { type = \"real\"; low = 0.0; high = 1.0; }; x3 = { type = \"real\"; low = 0.0; high = 1.0; };\n"
     "  x4 = { type = \"real\"; low = 0.0; high = 1.0; }; x5 = { type = \"real\"; low = 0.0; high = 1.0; }; };\n"
     "cloud = { use = \"sim\"; offers = ( { name = \"n\"; gpus = 2; price = 3.6; market = \"on-demand\"; provision = \"15s\"; } ); nodes_max = 4; };\n"
     "%s\n";
+static const char *in_place = "";	/* in the profile: what a resize takes, if gangs live through it */
 static const char *const sha =
     "algorithm = { use = \"sha\"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };\n"
     "allocator = { use = \"static\"; gpus = 4; }; placer = { use = \"colocate\"; };";
@@ -55,7 +56,7 @@ make(struct run *r, const char *experiment, const char *trial, const char *rest,
 
 	memset(r, 0, sizeof *r);
 	espl__log_to(quiet, NULL, ESPL_ERROR);
-	fprintf(f, head, experiment, trial, rest);
+	fprintf(f, head, experiment, trial, in_place, rest);
 	fclose(f);
 	fprintf(g, "%s", faults != NULL ? faults : "");
 	fclose(g);
@@ -343,6 +344,51 @@ Test(exec, elastic_resizing_changes_no_result)
 	unmake(&b);
 }
 
+/* The same where gangs live through it: nothing is saved or started for it, and a run that is cut
+ * anywhere comes to the same end. */
+Test(exec, resizing_in_place_changes_no_result, .timeout = 120)
+{
+	static const char *const fair = "algorithm = { use = \"random\"; trials = 5; iterations_max = 12; };"
+	    " allocator = { use = \"fair\"; resize = \"always\"; }; placer = { use = \"colocate\"; };";
+	static const char *const every = "checkpoint_every = \"9s\";";
+	struct run  a, b;
+	struct tape tape = { 0 };
+	uint32_t    resized = 0;
+
+	cr_assert_eq(whole(&a, "", every, fair, NULL), ESPL_OK, "%s", a.diag.text);
+	in_place = "resize = \"500ms\";";
+	make(&b, "", every, fair, NULL);
+	cr_assert_eq(b.world->ops->begin(b.world, 0, 0, &b.diag), ESPL_OK);
+	cr_assert_eq(pump(&b, &tape, 100000), ESPL_OK, "%s", b.diag.text);
+	for (uint32_t i = 0; i < tape.count; i++)
+		resized += tape.list[i].events.data[0] == ESPL__EV_RESIZED;
+	cr_assert_gt(resized, 0);
+	cr_assert_gt(b.summary.resizes, 0);
+	cr_assert_lt(b.summary.now, a.summary.now, "it costs less than saving and starting");
+	for (uint64_t i = 0; i < 5; i++)
+		cr_assert_float_eq(espl__exec_trial(a.exec, i)->loss, espl__exec_trial(b.exec, i)->loss, 0);
+	for (uint32_t cut = 1; cut + 1 < tape.count; cut += 3) {
+		struct run c;
+
+		make(&c, "", every, fair, NULL);
+		cr_assert_eq(replay(&c, &tape, cut), ESPL_OK, "cut %u: %s", (unsigned)cut, c.diag.text);
+		if (!espl__exec_ended(c.exec)) {
+			cr_assert_eq(c.world->ops->begin(c.world, 1, tape.list[cut - 1].now, &c.diag), ESPL_OK);
+			cr_assert_eq(pump(&c, NULL, 100000), ESPL_OK, "cut %u: %s", (unsigned)cut, c.diag.text);
+		}
+		espl__exec_summary(c.exec, &c.summary);
+		cr_assert_eq(c.summary.how, ESPL__RUN_DONE);
+		cr_assert_eq(c.summary.gpus_busy, 0);
+		for (uint64_t i = 0; i < 5; i++)
+			cr_assert_float_eq(espl__exec_trial(c.exec, i)->loss, espl__exec_trial(b.exec, i)->loss, 0);
+		unmake(&c);
+	}
+	in_place = "";
+	free_tape(&tape);
+	unmake(&a);
+	unmake(&b);
+}
+
 /* ---- many searches under many faults ------------------------------------------------------------- */
 
 #define ROOM 1500
@@ -399,6 +445,7 @@ Test(exec, a_thousand_searches_under_faults, .timeout = 300)
 		struct run r;
 
 		scenario(seed, experiment, trial, rest, faults);
+		in_place = seed % 2 == 0 ? "" : seed % 4 == 1 ? "resize = \"300ms\";" : "resize = \"7s\";";
 		espl_status status = whole(&r, experiment, trial, rest, faults);
 		if (status == ESPL_E_INFEASIBLE) {	/* its deadline or budget is too small: said at once */
 			cr_assert_eq(r.summary.cost, 0);

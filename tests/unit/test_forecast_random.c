@@ -542,8 +542,8 @@ Test(forecast, plans_that_cannot_be)
 	FAILS(c.entries[1].bracket = 1, ESPL_E_CONFIG, "bracket 1, which");
 	FAILS(c.entries[1].offer = 1, ESPL_E_CONFIG, "offer 1");
 	FAILS(c.offer_list[0] = NULL, ESPL_E_CONFIG, "offer 0");
-	FAILS(c.entries[1].gpus = 0, ESPL_E_INFEASIBLE, "stage 1 of bracket 0, 2 trials");
-	FAILS(c.offers[0].nodes_max = 0, ESPL_E_INFEASIBLE, "4 trials, cannot be placed on 4 GPUs");
+	FAILS(c.entries[1].gpus = 0, ESPL_E_INFEASIBLE, "stage 1 of bracket 0 cannot be placed on 0 GPUs");
+	FAILS(c.offers[0].nodes_max = 0, ESPL_E_INFEASIBLE, "cannot have 4 GPUs");
 	FAILS(c.offers[0].flags = ESPL_OFFER_GONE, ESPL_E_INFEASIBLE, "sold no longer");
 #undef FAILS
 }

@@ -16,7 +16,7 @@
 #include "world/mend.h"
 #include "policy/ops.h"
 
-static const struct espl__journal_header header = { 1, "test", 7, 99, 12345, 1000, 1 };
+static const struct espl__journal_header header = { ESPL__JOURNAL_FORMAT, "test", 7, 99, 12345, 1000, 1 };
 
 static char *
 temporary(char name[32])

@@ -175,6 +175,38 @@ Test(planners, without_limits_the_cheapest_and_for_nothing_the_soonest)
 	plan_case_free(&c);
 }
 
+/* Billed by GPU-seconds, trials that wait at a barrier for the next stage are charged for the wait: better
+ * that they leave, which they do where the next stage has other nodes. */
+Test(planners, going_on_in_gangs_may_cost_more_than_it_saves)
+{
+	struct plan_found found;
+	struct plan_case c;
+	double train = (4 + 4 + 2) * 10 / 4.0;
+
+	plan_case_init(&c);
+	plan_case_stage(&c, 4, 1);
+	plan_case_stage(&c, 4, 1);
+	plan_case_stage(&c, 2, 1);
+	c.offers[0].billing = ESPL_BILL_FUNCTION;
+	c.setup.warm = 1;
+	c.sync = plan_seconds(25, 0);
+	plan_case_limits(&c, INFINITY, INFINITY);
+	cr_assert(plan_case_predict(&c, (const uint32_t []){ 4, 4, 2 }, 0, &found));
+	cr_assert_float_eq(found.cost_usd, train + (4 + 4) * 25 / 4.0, 1e-9, "$%g", found.cost_usd);
+	found = plan_case_plan(&c, EXACT, "");
+	cr_assert_eq(found.status, ESPL_OK);
+	cr_assert_float_eq(found.cost_usd, train, 1e-9, "$%g", found.cost_usd);
+	cr_assert_float_eq(found.jct_s, 3 * (10 + 25), 1e-9, "%g s", found.jct_s);
+	cr_assert(found.optimal);
+	/* In a hurry for a start of 20 s they go on all the same. */
+	c.profile.start = plan_seconds(20, 0);
+	plan_case_limits(&c, 20 + 3 * (10 + 25), INFINITY);
+	found = plan_case_plan(&c, EXACT, "");
+	cr_assert_eq(found.status, ESPL_OK, "%s", found.text);
+	cr_assert(found.meets && found.optimal);
+	plan_case_free(&c);
+}
+
 Test(planners, a_budget_buys_the_soonest_plan)
 {
 	static const struct { const struct espl_plugin *planner; const char *options; } all[] = {

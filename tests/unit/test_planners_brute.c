@@ -49,8 +49,8 @@ small_case(struct plan_case *c, uint64_t seed)
 		c->profile.checkpoint = plan_seconds(plan_uniform(&s, 0, 10), 0);
 		c->profile.restore = plan_seconds(plan_uniform(&s, 0, 10), 0);
 	}
-	if (plan_pick(&s, 4) == 0)
-		c->sync = plan_seconds(plan_uniform(&s, 0, 5), 0);
+	if (plan_pick(&s, 3) == 0)
+		c->sync = plan_seconds(plan_uniform(&s, 0, 1) < 0.5 ? plan_uniform(&s, 0, 5) : plan_uniform(&s, 5, 60), 0);
 	c->setup.colocate = plan_pick(&s, 4) > 0;
 	c->setup.checkpoint = plan_pick(&s, 4) > 0;
 	c->setup.warm = plan_pick(&s, 2) == 0;

@@ -54,6 +54,8 @@ predict(const struct espl_model *model, const struct espl_plan *plan, const stru
 		return status;
 	for (uint32_t i = 0; i < plan->stage_count && how->stage_ends_s != NULL; i++)
 		how->stage_ends_s[i] = rows[i].ends_s;
+	for (uint32_t i = 0; i < plan->stage_count && how->stage_asks_s != NULL; i++)
+		how->stage_asks_s[i] = rows[i].asks_s;
 	out->meets = (uint32_t)r.meets;
 	out->jct_s = r.jct_s.mean;
 	out->jct_sd_s = r.jct_s.sd;

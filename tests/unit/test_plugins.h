@@ -3,9 +3,16 @@
 #define TEST_PLUGINS_H
 #include <espalier/abi.h>
 
+extern const struct espl_plugin algorithm_asha_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_grid_LTX_espalier_plugin;
+extern const struct espl_plugin algorithm_hyperband_LTX_espalier_plugin;
+extern const struct espl_plugin algorithm_hypersched_LTX_espalier_plugin;
+extern const struct espl_plugin algorithm_median_LTX_espalier_plugin;
+extern const struct espl_plugin algorithm_pbt_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_random_LTX_espalier_plugin;
+extern const struct espl_plugin algorithm_replay_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_sha_LTX_espalier_plugin;
+extern const struct espl_plugin algorithm_sobol_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_stages_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_fair_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_static_LTX_espalier_plugin;

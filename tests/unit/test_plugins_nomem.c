@@ -72,6 +72,13 @@ Test(nomem, algorithms)
 		{ &algorithm_grid_LTX_espalier_plugin, "points=2" },
 		{ &algorithm_stages_LTX_espalier_plugin, "stages=(2,1)(1,1)" },
 		{ &algorithm_sha_LTX_espalier_plugin, "trials=3 iterations_max=3" },
+		{ &algorithm_sobol_LTX_espalier_plugin, "trials=2" },
+		{ &algorithm_asha_LTX_espalier_plugin, "trials=2 iterations_max=3 brackets=2" },
+		{ &algorithm_hyperband_LTX_espalier_plugin, "trials=5 iterations_max=3" },
+		{ &algorithm_hyperband_LTX_espalier_plugin, "iterations_max=3 order=side-by-side" },
+		{ &algorithm_hypersched_LTX_espalier_plugin, "trials=2 iterations_max=3" },
+		{ &algorithm_median_LTX_espalier_plugin, "trials=2 iterations_max=3" },
+		{ &algorithm_pbt_LTX_espalier_plugin, "population=2 iterations_max=3 interval=1" },
 	};
 	static const double mine[] = { 0.5 };
 	size_t i;
@@ -81,6 +88,7 @@ Test(nomem, algorithms)
 
 		espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
 		espl_kit_first(kit, mine);
+		espl_kit_experiment(kit)->deadline = 1000 * ESPL_SECOND;
 		opening = all[i].plugin;
 		opening_with = all[i].options;
 		cr_assert_gt(fail_each(kit, open_it), 3);
@@ -88,6 +96,20 @@ Test(nomem, algorithms)
 		cr_assert_gt(espl_kit_trials(kit), 1);
 		espl_kit_free(kit);
 	}
+}
+
+Test(nomem, replay)
+{
+	static const char table[] = "from,until,x\n0,3,0.5\n3,4,0.25\n";
+	struct espl_kit *kit = espl_kit_new(1);
+
+	espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
+	espl_kit_set_file(kit, 0, ESPL_ANY, ESPL_ANY, table, sizeof table - 1);
+	opening = &algorithm_replay_LTX_espalier_plugin;
+	opening_with = "schedule=table";
+	cr_assert_gt(fail_each(kit, open_it), 4);
+	cr_assert_gt(fail_each(kit, espl_kit_spec), 2);
+	espl_kit_free(kit);
 }
 
 static void

@@ -66,6 +66,36 @@ Test(wire, start_survives_and_damage_is_seen)
 	espl__buf_free(&f);
 }
 
+Test(wire, seats_survive_and_damage_is_seen)
+{
+	static const struct espl__start_rank ranks[] = { { 2, 0, 7 }, { 9, 0, 3 } };
+	struct espl__seating s = { .gang = 3, .count = 2, .ranks = ranks, .meet = { .generation = 4, .moved = 1,
+	    .door = "10.0.0.1", .port = 999, .master = "node-2", .world = 9, .node = 1, .local_world = 3 } }, t;
+	struct espl__buf     b = { NULL, 0, 0 };
+	struct espl__reader  r;
+	void                *memory;
+
+	espl__seating_put(&s, &b);
+	r = espl__reader(b.data, b.size);
+	cr_assert_eq(espl__seating_get(&r, &t, &memory), 0);
+	cr_assert(t.gang == 3 && t.count == 2 && t.meet.generation == 4 && t.meet.moved && t.meet.port == 999);
+	cr_assert(t.meet.world == 9 && t.meet.node == 1 && t.meet.local_world == 3);
+	cr_assert(t.ranks[0].rank == 2 && t.ranks[0].gpu == 7 && t.ranks[1].rank == 9);
+	cr_assert_str_eq(t.meet.door, "10.0.0.1");
+	cr_assert_str_eq(t.meet.master, "node-2");
+	free(memory);
+	for (size_t n = 0; n < b.size; n++) {
+		r = espl__reader(b.data, n);
+		cr_assert_eq(espl__seating_get(&r, &t, &memory), -1);
+	}
+	s.meet.door = "two words";		/* it is one of a line */
+	espl__buf_clear(&b);
+	espl__seating_put(&s, &b);
+	r = espl__reader(b.data, b.size);
+	cr_assert_eq(espl__seating_get(&r, &t, &memory), -1);
+	espl__buf_free(&b);
+}
+
 Test(nvml, lists_gpus_by_place_or_says_why_not)
 {
 	struct espl__gpu gpus[4];

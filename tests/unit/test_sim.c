@@ -268,8 +268,12 @@ Test(sim, gangs_train_save_pause_and_go_on)
 	is_ended(next(&b, 42, 2) + 1, 11, ESPL__END_DONE);
 	cr_assert_eq(b.round.events[0].type, ESPL__EV_SAVED);
 
-	start(&b, 12, 7, 1, 2, 0, 2, 3); /* half a GPU: 4 s / 0.8; start 2 s, restore 0.5 s */
-	cr_assert_eq(next(&b, 42, 1)->type, ESPL__EV_STARTED);
+	start(&b, 12, 7, 1, 2, 0, 2, 3); /* half a GPU, start 2 s, restore 0.5 s */
+	start(&b, 14, 8, 1, 2, 0, 0, 1); /* and the other half: 4 s / 0.8 each while both are there */
+	cr_assert_eq(next(&b, 42, 2)->type, ESPL__EV_STARTED);
+	(void)is_report(next(&b, 49, 1), 14, 1);
+	reply(&b, 14, ESPL__STOP, 0);
+	is_ended(next(&b, 49, 1), 14, ESPL__END_DONE);
 	value = is_report(next(&b, 49.5, 1), 12, 3);
 	cr_assert_eq(value, plain[3]);
 	reply(&b, 12, ESPL__CONTINUE, 4);

@@ -249,6 +249,59 @@ Test(problems, optima_and_noise)
 	end(&g, values, tree);
 }
 
+/* The metric behind the loss: the distance to the least value there is, without noise. */
+static double
+regret_at(struct gang *g, uint64_t z)
+{
+	struct espl_error error = ESPL_INIT(struct espl_error);
+
+	free(g->state);
+	g->state = NULL;
+	cr_assert_eq(train(g, 1, z, z, &error), ESPL_OK, "%s", error.text);
+	cr_assert_eq(g->reported, 2u);
+	return g->metrics[1];
+}
+
+Test(problems, regret_is_that_of_the_exact_value)
+{
+	struct espl_setting hartmann[] = { { "x0", "", 0.20168952 }, { "x1", "", 0.15001069 },
+		{ "x2", "", 0.47687398 }, { "x3", "", 0.27533243 }, { "x4", "", 0.31165162 },
+		{ "x5", "", 0.65730054 } };
+	struct espl_setting branin[] = { { "x1", "", 0.0 }, { "x2", "", 0.0 } };
+	struct espl_setting ones[] = { { "c0", "", 1 }, { "c1", "", 0 }, { "x0", "", 0.25 }, { "x1", "", 1 } };
+	struct espl__tree *tree;
+	struct gang g;
+	struct espl__values *values = begin(&g, "hartmann6", "regret = true; noise = 5.0; bias = 4.0;", &tree);
+	double whole, loss;
+
+	g.settings = hartmann;
+	g.setting_count = 6;
+	cr_assert_float_eq(regret_at(&g, 1), 0.0, 1e-9);
+	cr_assert_float_eq(regret_at(&g, 81), 0.0, 1e-9);
+	end(&g, values, tree);
+
+	values = begin(&g, "branin", "regret = true;", &tree);
+	g.settings = branin;
+	g.setting_count = 2;
+	cr_assert_float_eq(regret_at(&g, 3), regret_at(&g, 81), 1e-12);
+	cr_assert_float_eq(regret_at(&g, 81), 55.602112642270264 - 0.39788735772973816, 1e-9);
+	end(&g, values, tree);
+
+	/* Nine throws an iteration: ninths at the first one, and less noise than with one. */
+	values = begin(&g, "counting_ones", "regret = true; throws = 9;", &tree);
+	g.settings = ones;
+	g.setting_count = 4;
+	cr_assert_float_eq(regret_at(&g, 1), 1 - 2.25 / 4, 1e-12);
+	loss = g.metrics[0];
+	cr_assert_float_eq(loss * 9, round(loss * 9), 1e-9);
+	for (whole = 0, g.seed = 1; g.seed <= 2000; g.seed++) {
+		(void)regret_at(&g, 1);
+		whole += (g.metrics[0] + 2.25) * (g.metrics[0] + 2.25);
+	}
+	cr_assert_float_eq(whole / 2000, 0.25 * 0.75 / 9, 0.003);
+	end(&g, values, tree);
+}
+
 Test(problems, counting_ones_takes_labels_and_throws_coins)
 {
 	struct espl_setting set[] = { { "c0", "1", NAN }, { "c1", "0", NAN }, { "c2", "1", 1 },
