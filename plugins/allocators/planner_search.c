@@ -261,7 +261,8 @@ prolong(struct search *s, size_t which, struct planner_lease *scratch)
 	s->all[which].alike = s->last[place];
 	s->last[place] = which;
 	if (b.row + 1 == s->net->row_count) {
-		memcpy(scratch, s->leases + b.lease_at, bytes);
+		if (bytes > 0)
+			memcpy(scratch, s->leases + b.lease_at, bytes);
 		return end(s, which, end_s, c->nodes, scratch, b.lease_count, paid_usd);
 	}
 	for (k = 0; k < s->net->rows[b.row + 1].count && status == ESPL_OK; k++) {
@@ -270,7 +271,8 @@ prolong(struct search *s, size_t which, struct planner_lease *scratch)
 		if (s->labels->fronts[s->labels->bound->first[b.row + 1] + k].count == 0 ||
 		    !may_follow(s->net, c, b.row + 1, k))
 			continue;
-		memcpy(scratch, s->leases + b.lease_at, bytes);
+		if (bytes > 0)
+			memcpy(scratch, s->leases + b.lease_at, bytes);
 		status = go_on(s, which, on ? end_s - c->onward_s : end_s, c->nodes, b.row + 1, k, scratch, b.lease_count,
 		               paid_usd - (on && s->problem->by_function ? c->onward_usd : 0.0));
 	}
