@@ -47,16 +47,29 @@ espl__put_u8(struct espl__buf *b, uint8_t value)
 	b->data[b->size++] = value;
 }
 
-/* The compiler makes one store of it where it knows how many bytes there are. */
+/* Numbers are written with their lowest byte first, which on most machines is how they are kept. */
+static inline uint64_t
+little(uint64_t value)
+{
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+	return value;
+#else
+	return __builtin_bswap64(value);
+#endif
+}
+
+static inline void
+to_little(uint8_t *to, uint64_t value, unsigned bytes)
+{
+	value = little(value);
+	memcpy(to, &value, bytes);
+}
+
 static inline void
 put_little(struct espl__buf *b, uint64_t value, unsigned bytes)
 {
-	uint8_t *to;
-
 	espl__buf_reserve(b, bytes);
-	to = b->data + b->size;
-	for (unsigned i = 0; i < bytes; i++)
-		to[i] = (uint8_t)(value >> (8 * i));
+	to_little(b->data + b->size, value, bytes);
 	b->size += bytes;
 }
 
@@ -89,14 +102,35 @@ espl__put_z64(struct espl__buf *b, int64_t value)
 	espl__put_v64(b, ((uint64_t)value << 1) ^ (value < 0 ? UINT64_MAX : 0));
 }
 
-void
-espl__put_f64(struct espl__buf *b, double value)
+static inline uint64_t
+bits_of(double value)
 {
 	uint64_t bits = UINT64_C(0x7ff8000000000000);
 
 	if (!isnan(value))
 		memcpy(&bits, &value, sizeof bits);
-	espl__put_u64(b, bits);
+	return bits;
+}
+
+void
+espl__put_f64(struct espl__buf *b, double value)
+{
+	espl__put_u64(b, bits_of(value));
+}
+
+void
+espl__put_f64s(struct espl__buf *b, const double *values, size_t count)
+{
+	uint8_t *to;
+
+	espl__buf_reserve(b, count * 8);
+	to = b->data + b->size;
+	for (size_t i = 0; i < count; i++, to += 8) {
+		uint64_t bits = bits_of(values[i]);
+
+		to_little(to, bits, 8);
+	}
+	b->size += count * 8;
 }
 
 void
@@ -226,17 +260,23 @@ have(struct espl__reader *r, uint64_t bytes)
 }
 
 static inline uint64_t
+from_little(const uint8_t *at, unsigned bytes)
+{
+	uint64_t value = 0;
+
+	memcpy(&value, at, bytes);
+	return little(value);
+}
+
+static inline uint64_t
 get_little(struct espl__reader *r, unsigned bytes)
 {
 	const uint8_t *at = r->at;
-	uint64_t value = 0;
 
 	if (!have(r, bytes))
 		return 0;
-	for (unsigned i = 0; i < bytes; i++)
-		value |= (uint64_t)at[i] << (8 * i);
 	r->at = at + bytes;
-	return value;
+	return from_little(at, bytes);
 }
 
 uint8_t
@@ -262,6 +302,8 @@ espl__get_v64(struct espl__reader *r)
 {
 	uint64_t value = 0;
 
+	if (!r->bad && r->at < r->end && *r->at < 0x80)	/* most are small */
+		return *r->at++;
 	for (unsigned shift = 0; shift < 70; shift += 7) {
 		uint8_t byte = espl__get_u8(r);
 
@@ -293,6 +335,25 @@ espl__get_f64(struct espl__reader *r)
 
 	memcpy(&value, &bits, sizeof value);
 	return value;
+}
+
+void
+espl__get_f64s(struct espl__reader *r, double *values, size_t count)
+{
+	const uint8_t *at = r->at;
+
+	if (count > SIZE_MAX / 8 || !have(r, count * 8)) {
+		r->bad = 1;
+		for (size_t i = 0; i < count; i++)
+			values[i] = 0.0;
+		return;
+	}
+	for (size_t i = 0; i < count; i++, at += 8) {
+		uint64_t bits = from_little(at, 8);
+
+		memcpy(&values[i], &bits, sizeof bits);
+	}
+	r->at = at;
 }
 
 const void *

@@ -20,6 +20,7 @@ void espl__put_u64(struct espl__buf *, uint64_t);
 void espl__put_v64(struct espl__buf *, uint64_t);	/* unsigned LEB128                    */
 void espl__put_z64(struct espl__buf *, int64_t);	/* zig-zag LEB128                     */
 void espl__put_f64(struct espl__buf *, double);		/* bits; NaN made canonical           */
+void espl__put_f64s(struct espl__buf *, const double *, size_t);	/* one after another          */
 void espl__put_str(struct espl__buf *, const char *);	/* v64 length, bytes; NULL as ""      */
 void espl__put_bytes(struct espl__buf *, const void *, size_t);	/* v64 length, bytes          */
 /* Text: appended without a NUL; espl__buf_text adds one that is not counted. */
@@ -45,6 +46,7 @@ uint64_t    espl__get_u64(struct espl__reader *);
 uint64_t    espl__get_v64(struct espl__reader *);	/* over 64 bits: bad                  */
 int64_t     espl__get_z64(struct espl__reader *);
 double      espl__get_f64(struct espl__reader *);
+void        espl__get_f64s(struct espl__reader *, double *, size_t count);	/* zeros if bad */
 const void *espl__get_bytes(struct espl__reader *, size_t *size);	/* points into the input; NULL if bad */
 /* Copies at most room-1 bytes and a NUL; longer or with a NUL inside: bad. */
 void        espl__get_str(struct espl__reader *, char *to, size_t room);

@@ -15,8 +15,8 @@ put_start(const struct espl_start *s, uint32_t params, struct espl__buf *b)
 	espl__put_v64(b, s->gpus_min);
 	espl__put_v64(b, s->gpus_max);
 	espl__put_u8(b, s->values != NULL);
-	for (uint32_t i = 0; s->values != NULL && i < params; i++)
-		espl__put_f64(b, s->values[i]);
+	if (s->values != NULL)
+		espl__put_f64s(b, s->values, params);
 }
 
 static void
@@ -162,8 +162,7 @@ get_start(struct espl__reader *r, uint32_t params, struct espl__arena *arena, st
 	s->gpus_max = get_u32(r);
 	if (espl__get_u8(r) != 0) {
 		double *values = espl__arena_alloc(arena, (params + 1) * sizeof *values);
-		for (uint32_t i = 0; i < params; i++)
-			values[i] = espl__get_f64(r);
+		espl__get_f64s(r, values, params);
 		s->values = values;
 	}
 }
