@@ -213,7 +213,7 @@ sink_hint(struct espl_search_sink *sink, uint64_t trial, double weight, uint32_t
 	struct search_call *s = (struct search_call *)sink;
 	struct espl__op op = { .type = ESPL__OP_HINT };
 
-	if (known(s, trial) == NULL || !(weight >= 0) || isinf(weight) || (gpus_max != 0 && gpus_min > gpus_max))
+	if (trial >= s->trials || !(weight >= 0) || isinf(weight) || (gpus_max != 0 && gpus_min > gpus_max))
 		return espl__call_refuse(&s->call, "a hint for no trial, or with impossible numbers");
 	op.as.hint.trial = trial;
 	op.as.hint.weight = weight;

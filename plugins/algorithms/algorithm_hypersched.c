@@ -65,7 +65,6 @@ struct hypersched {
 	uint32_t  narrow, wide;		/* GPUs of a trial: least, most                      */
 	int       closed;		/* no new configuration starts any more              */
 	uint64_t  trials, added, group;
-	uint64_t  newest;		/* the first trial that this answer makes; ESPL_NONE: none so far */
 	double    seconds;		/* of iterations on `narrow` GPUs, as reported       */
 	uint64_t  reports;
 };
@@ -98,7 +97,8 @@ ask_host(struct hypersched *h, struct espl_error *error)
 	if (h->space == NULL || h->experiment == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space or no experiment");
 	if (h->experiment->deadline == ESPL_NEVER)
-		return espl_fail(error, ESPL_E_CONFIG, "hypersched works towards a deadline: give experiment.deadline");
+		return espl_fail(error, ESPL_E_CONFIG, "hypersched works towards a deadline: give one, as in "
+		                 "experiment = { ...; deadline = \"1h\"; }");
 	h->narrow = h->experiment->gpus_min > 0 ? h->experiment->gpus_min : 1;
 	h->wide = h->experiment->gpus_max > h->narrow ? h->experiment->gpus_max : h->narrow;
 	return ESPL_OK;
@@ -117,7 +117,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	h->host = host;
 	h->trials = (uint64_t)config->values[TRIALS].as.i;
 	h->free_runner = ESPL_ANY;
-	h->group = h->best.trial = h->newest = ESPL_NONE;
+	h->group = h->best.trial = ESPL_NONE;
 	status = first > last ? espl_blame(error, ITERATIONS_MIN, "'iterations_min' is greater than 'iterations_max'")
 	                      : ask_host(h, error);
 	if (status == ESPL_OK)
@@ -316,8 +316,6 @@ add(struct hypersched *h, struct espl_start *start, uint32_t rung, struct espl_s
 	h->runners[place] = (struct runner){ .trial = trial, .iteration = from, .loss = NAN, .rung = rung,
 	                                     .width = h->narrow };
 	h->active++;
-	if (start->how == ESPL_FRESH && h->newest == ESPL_NONE)
-		h->newest = trial;
 	return ESPL_OK;
 }
 
@@ -501,8 +499,8 @@ concentrate(struct hypersched *h, const struct espl_search_view *view, struct es
 	for (i = 0; i < count && status == ESPL_OK; i++) {
 		struct runner *r = &h->runners[h->ranks[i].place];
 
-		if (r->stopped || r->trial >= h->newest)
-			continue;	/* one that is not there yet takes no hint: it has its turn when it reports */
+		if (r->stopped)
+			continue;
 		width = best_width(h, r, i == 0 ? room + lost : room, left);
 		if (width == r->width)
 			continue;
@@ -526,7 +524,6 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	espl_status status = ESPL_OK;
 	int         done = 0;
 
-	h->newest = ESPL_NONE;
 	/* Something must ask for GPUs, or there will never be any. */
 	if (want == 0 && h->active == 0)
 		want = 1;

@@ -11,7 +11,7 @@ enum { CUMULATIVE, INCREMENTAL };
 
 static const struct espl_option options[] = {
 	{ .name = "trials", .help = "configurations that start", .type = ESPL_OPT_INT,
-	  .min = "1", .max = "1000000000", .flags = ESPL_OPT_REQUIRED },
+	  .min = "1", .max = "1000000", .flags = ESPL_OPT_REQUIRED },
 	{ .name = "iterations_min", .help = "iterations before the first cut",
 	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
 	{ .name = "iterations_max", .help = "iterations of those that survive every cut",

@@ -11,7 +11,7 @@ enum { TRIALS, ITERATIONS, COLUMNS };
 
 static const struct espl_option columns[] = {
 	{ .name = "trials", .help = "trials of the stage: the best of the stage before, and new ones if that had fewer",
-	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000", .flags = ESPL_OPT_REQUIRED },
+	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000", .flags = ESPL_OPT_REQUIRED },
 	{ .name = "iterations", .help = "iterations that each of them trains in this stage",
 	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",
 	  .flags = ESPL_OPT_REQUIRED },

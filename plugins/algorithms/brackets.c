@@ -185,10 +185,10 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 	status = make_kinds(b, error);
 	if (status == ESPL_OK)
 		status = count_brackets(b, error);
+	if (status == ESPL_OK && setup->order == BRACKETS_BESIDE && b->total > DECLARED_MAX)
+		return espl_fail(error, ESPL_E_CONFIG, "at most %u brackets can run side by side", DECLARED_MAX);
 	if (status != ESPL_OK || b->total != UINT64_MAX)
 		return status;
-	if (setup->order == BRACKETS_BESIDE)
-		return espl_fail(error, ESPL_E_CONFIG, "brackets without end cannot run side by side");
 	return shared_has_end(host) ? ESPL_OK :
 		espl_fail(error, ESPL_E_CONFIG, "the search would never end: give 'trials' or "
 		          "'passes', or the experiment a deadline or a budget");

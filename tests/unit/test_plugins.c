@@ -79,8 +79,8 @@ Test(sha, rungs)
 	        "(5,10)");
 	spec_is(sha, "trials=512 iterations_min=4 iterations_max=4096 eta=2 rungs=incremental",
 	        "(512,4)(256,8)(128,16)(64,32)(32,64)(16,128)(8,256)(4,512)(2,1024)(1,2052)");
-	spec_is(sha, "trials=1000000000 iterations_min=1000000000000 "
-	        "iterations_max=1000000000000 eta=1000000", "(1000000000,1000000000000)");
+	spec_is(sha, "trials=1000000 iterations_min=1000000000000 "
+	        "iterations_max=1000000000000 eta=1000000", "(1000000,1000000000000)");
 	refused(sha, "trials=9 iterations_max=9 iterations_min=10", "iterations_min");
 	refused(sha, "iterations_max=9", "'trials' is missing");
 	refused(sha, "trials=9 iterations_max=9 eta=1", "below its minimum");
