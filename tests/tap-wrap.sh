@@ -10,7 +10,8 @@ LSAN_OPTIONS="suppressions=$t/suppressions:print_suppressions=0:${LSAN_OPTIONS-}
 	"$@" --tap=-
 rc=$?
 set -- "$t"/san.*
-if [ -e "$1" ]; then
+# A thread that was just ending when leaks were looked for is said, and is none.
+if [ -e "$1" ] && cat "$@" | grep -v 'Unable to get registers from thread' | grep -q .; then
 	cat "$@" >&2
 	echo "Bail out! sanitizer report"
 	rc=1
