@@ -14,7 +14,7 @@ espl__buf_free(struct espl__buf *b)
 }
 
 void
-espl__buf_reserve(struct espl__buf *b, size_t more)
+espl__buf_grow(struct espl__buf *b, size_t more)
 {
 	size_t need;
 
@@ -38,13 +38,6 @@ espl__put(struct espl__buf *b, const void *bytes, size_t size)
 	espl__buf_reserve(b, size);
 	memcpy(b->data + b->size, bytes, size);
 	b->size += size;
-}
-
-void
-espl__put_u8(struct espl__buf *b, uint8_t value)
-{
-	espl__buf_reserve(b, 1);
-	b->data[b->size++] = value;
 }
 
 /* Numbers are written with their lowest byte first, which on most machines is how they are kept. */
@@ -86,7 +79,7 @@ espl__put_u64(struct espl__buf *b, uint64_t value)
 }
 
 void
-espl__put_v64(struct espl__buf *b, uint64_t value)
+espl__put_long(struct espl__buf *b, uint64_t value)
 {
 	espl__buf_reserve(b, 10);
 	while (value >= 0x80) {
@@ -298,12 +291,10 @@ espl__get_u64(struct espl__reader *r)
 }
 
 uint64_t
-espl__get_v64(struct espl__reader *r)
+espl__get_long(struct espl__reader *r)
 {
 	uint64_t value = 0;
 
-	if (!r->bad && r->at < r->end && *r->at < 0x80)	/* most are small */
-		return *r->at++;
 	for (unsigned shift = 0; shift < 70; shift += 7) {
 		uint8_t byte = espl__get_u8(r);
 

@@ -12,12 +12,31 @@
 struct espl__buf { uint8_t *data; size_t size, cap; };
 void espl__buf_free(struct espl__buf *);		/* and zeroes it                      */
 static inline void espl__buf_clear(struct espl__buf *b) { b->size = 0; }
-void espl__buf_reserve(struct espl__buf *, size_t more);
+void espl__buf_grow(struct espl__buf *, size_t more);
+static inline void
+espl__buf_reserve(struct espl__buf *b, size_t more)
+{
+	if (b->cap - b->size < more)
+		espl__buf_grow(b, more);
+}
 void espl__put(struct espl__buf *, const void *, size_t);
-void espl__put_u8(struct espl__buf *, uint8_t);
+static inline void
+espl__put_u8(struct espl__buf *b, uint8_t value)
+{
+	espl__buf_reserve(b, 1);
+	b->data[b->size++] = value;
+}
 void espl__put_u32(struct espl__buf *, uint32_t);
 void espl__put_u64(struct espl__buf *, uint64_t);
-void espl__put_v64(struct espl__buf *, uint64_t);	/* unsigned LEB128                    */
+void espl__put_long(struct espl__buf *, uint64_t);
+static inline void
+espl__put_v64(struct espl__buf *b, uint64_t value)	/* unsigned LEB128; most are small    */
+{
+	if (value < 0x80)
+		espl__put_u8(b, (uint8_t)value);
+	else
+		espl__put_long(b, value);
+}
 void espl__put_z64(struct espl__buf *, int64_t);	/* zig-zag LEB128                     */
 void espl__put_f64(struct espl__buf *, double);		/* bits; NaN made canonical           */
 void espl__put_f64s(struct espl__buf *, const double *, size_t);	/* one after another          */
@@ -43,7 +62,12 @@ static inline struct espl__reader espl__reader(const void *p, size_t n)
 uint8_t     espl__get_u8(struct espl__reader *);
 uint32_t    espl__get_u32(struct espl__reader *);
 uint64_t    espl__get_u64(struct espl__reader *);
-uint64_t    espl__get_v64(struct espl__reader *);	/* over 64 bits: bad                  */
+uint64_t    espl__get_long(struct espl__reader *);
+static inline uint64_t
+espl__get_v64(struct espl__reader *r)			/* over 64 bits: bad                  */
+{
+	return !r->bad && r->at < r->end && *r->at < 0x80 ? *r->at++ : espl__get_long(r);
+}
 int64_t     espl__get_z64(struct espl__reader *);
 double      espl__get_f64(struct espl__reader *);
 void        espl__get_f64s(struct espl__reader *, double *, size_t count);	/* zeros if bad */
