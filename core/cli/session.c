@@ -10,6 +10,7 @@
 #include "exec/executor.h"
 #include "model/curves.h"
 #include "model/earlier.h"
+#include "model/jobs.h"
 #include "model/sold.h"
 #include "policy/call.h"
 
@@ -21,8 +22,11 @@ espl__session_load(const char *path, const char *const *sets, uint32_t set_count
 
 	memset(s, 0, sizeof *s);
 	status = espl__run_load(path, sets, set_count, need, &s->config, diag);
+	if (status == ESPL_OK && s->config->workload != NULL)
+		status = espl__jobs_load(s->config, &s->jobs, diag);
 	if (status == ESPL_OK)
-		status = espl__space_parse(s->config->space, &s->space, diag);
+		status = s->jobs != NULL ? espl__jobs_space(s->jobs, &s->space, diag)
+		                         : espl__space_parse(s->config->space, &s->space, diag);
 	if (status == ESPL_OK)
 		status = espl__profile_load(s->config->trial.profile, s->config->directory, &s->profile,
 		                            diag);
@@ -45,6 +49,7 @@ espl__session_free(struct espl__session *s)
 	espl__earlier_free(s->earlier);
 	espl__profile_free(s->profile);
 	espl__space_free(s->space);
+	espl__jobs_free(s->jobs);
 	espl__run_free(s->config);
 	memset(s, 0, sizeof *s);
 }
@@ -177,7 +182,7 @@ check_offers(const struct espl__session *s, struct espl__diag *diag)
 
 	espl__fleet_init(&fleet);
 	status = espl__session_offers(s, add_offer, &fleet, &count, diag);
-	if (status == ESPL_OK && count > 0)
+	if (status == ESPL_OK && count > 0 && s->jobs == NULL)
 		status = espl__sold_suits(&fleet, s->config, diag);
 	if (status == ESPL_OK && count > 0)
 		status = ask_allocator(s, &fleet, diag);
@@ -190,7 +195,7 @@ espl__session_check(const struct espl__session *s, int simulated, struct espl__d
 {
 	const struct espl__run_config *c = s->config;
 	struct espl__exec_setup setup = { .config = c, .space = s->space, .profile = s->profile,
-	                                  .earlier = s->earlier, .simulated = simulated };
+	                                  .earlier = s->earlier, .jobs = s->jobs, .simulated = simulated };
 	const struct espl__section *sections[] = { &c->algorithm, &c->allocator, &c->cloud, &c->placer };
 	struct espl__curves *curves = NULL;
 	struct espl__exec   *exec = NULL;
@@ -198,7 +203,7 @@ espl__session_check(const struct espl__session *s, int simulated, struct espl__d
 	espl_status status = ESPL_OK;
 	espl_kind   kind;
 
-	for (kind = ESPL_ALGORITHM; kind <= ESPL_PLACER && status == ESPL_OK; kind++) {
+	for (kind = s->jobs != NULL ? ESPL_ALLOCATOR : ESPL_ALGORITHM; kind <= ESPL_PLACER && status == ESPL_OK; kind++) {
 		const struct espl__section *section = sections[kind - ESPL_ALGORITHM];
 
 		status = espl__plugin_find(kind, section->use, &plugin, diag);

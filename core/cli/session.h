@@ -8,11 +8,13 @@
 #include "model/space.h"
 
 struct espl__earlier;
+struct espl__jobs;
 struct espl__session {
 	struct espl__run_config *config;
 	struct espl__space      *space;
 	struct espl__profile    *profile;
 	struct espl__earlier    *earlier;	/* of experiment.warm_start; NULL none            */
+	struct espl__jobs       *jobs;		/* of a workload; NULL none                       */
 };
 /* File, core groups, space, profile, what a warm start begins with. */
 espl_status espl__session_load(const char *path, const char *const *sets, uint32_t set_count,

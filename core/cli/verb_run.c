@@ -156,6 +156,7 @@ drive_once(struct job *job)
 	job->drive.space = job->session.space;
 	job->drive.profile = job->session.profile;
 	job->drive.earlier = job->session.earlier;
+	job->drive.jobs = job->session.jobs;
 	job->drive.seed = job->session.config->seed;
 	job->drive.dir = job->dir;
 	job->drive.interrupt = &espl__interrupts;

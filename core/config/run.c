@@ -58,7 +58,8 @@ espl__run_path(const struct espl__run_config *config, const char *path)
 /* ---- the top level ----------------------------------------------------------------- */
 
 static const char *const top_names[] = {
-	"experiment", "trial", "space", "algorithm", "allocator", "cloud", "placer", "planning",
+	"experiment", "trial", "space", "algorithm", "allocator", "cloud", "placer", "planning", "workload",
+	"experiments",
 };
 #define TOP_COUNT (sizeof top_names / sizeof top_names[0])
 
@@ -74,12 +75,6 @@ check_top(const struct espl__node *root, struct espl__diag *diag)
 			;
 		if (k < TOP_COUNT)
 			continue;
-		if (strcmp(node->name, "experiments") == 0 || strcmp(node->name, "workload") == 0) {
-			refuse_node(node, diag, "several experiments on one cluster are not supported by this "
-			            "version");
-			espl__hint(diag, "write one 'experiment' group");
-			return ESPL_E_CONFIG;
-		}
 		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "there is no section '%s'",
 		              node->name);
 		near = espl__nearest(node->name, top_names, TOP_COUNT);
@@ -87,7 +82,7 @@ check_top(const struct espl__node *root, struct espl__diag *diag)
 			espl__hint(diag, "did you mean '%s'?", near);
 		else
 			espl__hint(diag, "sections are experiment, trial, space, algorithm, allocator, cloud, "
-			           "placer and planning");
+			           "placer and planning; of a pool also experiments and workload");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -119,7 +114,10 @@ resolve_group(const struct espl__run_config *config, int group, const char *cons
 {
 	const struct espl__core_group *core = &espl__core_groups()[group];
 
-	return espl__schema_resolve(core->options, core->count, (uint32_t)sizeof(struct espl_option),
+	const struct espl_option *options = group == GROUP_EXPERIMENT && config->pool
+	                                    ? espl__pool_experiment() : core->options;
+
+	return espl__schema_resolve(options, core->count, (uint32_t)sizeof(struct espl_option),
 	                            espl__node_get(espl__tree_root(config->tree), core->name), known,
 	                            core->name, core->name, values, diag);
 }
@@ -149,7 +147,7 @@ read_first(struct espl__run_config *config, const struct espl__node *group, stru
 static espl_status
 check_names(const struct espl__values *values, struct espl__diag *diag)
 {
-	const char *name = value_of(values, EXPERIMENT_NAME)->as.s;
+	const char *name = is_set(values, EXPERIMENT_NAME) ? value_of(values, EXPERIMENT_NAME)->as.s : "pool";
 
 	if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL || strlen(name) > 128) {
 		refuse(values, EXPERIMENT_NAME, diag, "experiment: 'name' must be able to name a folder");
@@ -160,7 +158,7 @@ check_names(const struct espl__values *values, struct espl__diag *diag)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			return refuse(values, EXPERIMENT_NAME, diag,
 			              "experiment: 'name' holds a control character");
-	if (value_of(values, EXPERIMENT_METRIC)->as.s[0] == '\0')
+	if (is_set(values, EXPERIMENT_METRIC) && value_of(values, EXPERIMENT_METRIC)->as.s[0] == '\0')
 		return refuse(values, EXPERIMENT_METRIC, diag, "experiment: 'metric' is empty");
 	return ESPL_OK;
 }
@@ -186,11 +184,11 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 	struct espl__values     *values;
 	espl_status              status;
 
-	if (group == NULL && need == ESPL__NEED_NOTHING) {
+	if (group == NULL && (need == ESPL__NEED_NOTHING && !config->pool)) {
 		no_experiment(config);
 		return ESPL_OK;
 	}
-	if (group == NULL) {
+	if (group == NULL && !config->pool) {
 		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section 'experiment' is missing");
 		espl__hint(diag, "experiment = { name = \"...\"; metric = \"...\"; goal = \"minimize\"; };");
 		return ESPL_E_CONFIG;
@@ -199,9 +197,9 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 	if (status != ESPL_OK)
 		return status;
 	values = config->experiment_values;
-	config->name = value_of(values, EXPERIMENT_NAME)->as.s;
-	config->metric = value_of(values, EXPERIMENT_METRIC)->as.s;
-	config->maximize = value_of(values, EXPERIMENT_GOAL)->as.i == 1;
+	config->name = is_set(values, EXPERIMENT_NAME) ? value_of(values, EXPERIMENT_NAME)->as.s : "pool";
+	config->metric = is_set(values, EXPERIMENT_METRIC) ? value_of(values, EXPERIMENT_METRIC)->as.s : "";
+	config->maximize = is_set(values, EXPERIMENT_GOAL) && value_of(values, EXPERIMENT_GOAL)->as.i == 1;
 	config->deadline = is_set(values, EXPERIMENT_DEADLINE) ? value_of(values, EXPERIMENT_DEADLINE)->as.i
 	                                                       : ESPL_NEVER;
 	config->budget = is_set(values, EXPERIMENT_BUDGET) ? value_of(values, EXPERIMENT_BUDGET)->as.i
@@ -351,7 +349,7 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, enu
 		espl__hint(diag, "a trainable is a C plugin, a command any program, curves are recorded ones");
 		return ESPL_E_CONFIG;
 	}
-	if (kinds == 0 && need == ESPL__NEED_TRIAL) {
+	if (kinds == 0 && need == ESPL__NEED_TRIAL && !config->pool) {
 		espl__fail_at(diag, ESPL_E_CONFIG, group != NULL ? group->file : config->path,
 		              group != NULL ? group->line : 0, "nothing says how a trial is trained");
 		espl__hint(diag, "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
@@ -420,7 +418,7 @@ read_space(struct espl__run_config *config, enum espl__need need, struct espl__d
 {
 	const struct espl__node *space = espl__node_get(espl__tree_root(config->tree), "space");
 
-	if (space == NULL && need == ESPL__NEED_NOTHING)
+	if (space == NULL && (need == ESPL__NEED_NOTHING || config->pool))
 		return ESPL_OK;
 	if (space == NULL) {
 		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section 'space' is missing");
@@ -498,13 +496,16 @@ read_all(struct espl__run_config *config, enum espl__need need, struct espl__dia
 	if (status == ESPL_OK)
 		status = find_directory(config, diag);
 	if (status == ESPL_OK)
+		status = espl__run_read_pool(config, diag);
+	if (status == ESPL_OK)
 		status = read_experiment(config, need, diag);
 	if (status == ESPL_OK)
 		status = read_trial(config, need, diag);
 	if (status == ESPL_OK)
 		status = read_space(config, need, diag);
 	if (status == ESPL_OK)
-		status = read_section(config, "algorithm", "random", need != ESPL__NEED_NOTHING, &config->algorithm, diag);
+		status = read_section(config, "algorithm", "random", need != ESPL__NEED_NOTHING && !config->pool,
+		                      &config->algorithm, diag);
 	if (status == ESPL_OK)
 		status = read_section(config, "allocator", "static", 0, &config->allocator, diag);
 	if (status == ESPL_OK)
@@ -547,6 +548,7 @@ espl__run_free(struct espl__run_config *config)
 	espl__values_free(config->trial_values);
 	espl__values_free(config->planning_values);
 	espl__values_free(config->warm_values);
+	espl__run_free_pool(config);
 	free((void *)config->warm_from);
 	free((void *)config->trial.command);
 	free((void *)config->trial.curves);

@@ -1,4 +1,4 @@
-/* run.h - the configuration of a run: the core's own groups, checked; plugin groups as nodes.
+/* run.h - the configuration of a run, or of a pool: the core's own groups, checked; plugin groups as nodes.
  *
  * Core groups go through schema.h like a plugin's, so help, docs and messages are made alike.
  * Which plugin options are right is checked later, when the plugins are known (registry.h).
@@ -34,6 +34,15 @@ struct espl__trial_config {
 	int64_t     file_max;		/* RLIMIT_FSIZE of ranks, bytes; 0 none               */
 	int64_t     log_limit;		/* of a trial's log, bytes; 0 none                    */
 };
+struct espl__entry {			/* an experiment of a pool */
+	const struct espl__node *node;
+	struct espl__values *values;
+	const char *path;		/* of its file, absolute                              */
+	espl_span   arrives;
+	const char *name;		/* NULL: as its file says                             */
+	double      weight;		/* 0: as its file says                                */
+	uint32_t    gpus_max;		/* 0: as its file says                                */
+};
 struct espl__run_config {
 	struct espl__tree *tree;	/* owns all nodes                                     */
 	const char *path;		/* as given                                           */
@@ -61,6 +70,12 @@ struct espl__run_config {
 	int         warm, acquire_ahead;
 	uint32_t    samples;
 	double      risk;
+	int         pool;		/* several experiments, or plain jobs, on one cluster  */
+	struct espl__entry *entries;	/* its experiments                                    */
+	uint32_t    entry_count;
+	const struct espl__node *workload;	/* plain jobs: its group, NULL none            */
+	const char *trace;		/* workload.trace: absolute path; NULL: they are drawn */
+	struct espl__values *workload_values;
 	struct espl__values *experiment_values, *trial_values, *planning_values, *warm_values;
 };
 /* Which sections must be there: those of a search (experiment, space, algorithm); also something

@@ -3,6 +3,8 @@
  */
 #include "config/run_groups.h"
 
+#include <string.h>
+
 static const struct espl_option experiment_options[] = {
 	[EXPERIMENT_NAME] = { .name = "name", .type = ESPL_OPT_STRING, .flags = ESPL_OPT_REQUIRED,
 		.help = "What the experiment is called, in reports and in the name of its folder." },
@@ -115,6 +117,47 @@ static const struct espl_option planning_options[] = {
 		                    "below 1." },
 };
 
+static const struct espl_option workload_options[] = {
+	[WORKLOAD_TRACE] = { .name = "trace", .type = ESPL_OPT_PATH,
+		.help = "The jobs, a CSV file with the columns job, arrives_s, work_s, nodes_min and nodes_max; "
+		        "docs/pool.md tells of others. Absent: they are drawn, as the options from `jobs` on say." },
+	[WORKLOAD_UNIT] = { .name = "unit", .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "65536",
+		.help = "GPUs that a node of the trace stands for; grants are multiples of it." },
+	[WORKLOAD_ITERATION] = { .name = "iteration", .type = ESPL_OPT_SPAN, .min = "0s", .fallback = "0s",
+		.help = "Work of an iteration on one node: a job reports, and may be resized, at its end. "
+		        "0s: a two-hundredth of the job's work, from 1 s to 60 s." },
+	[WORKLOAD_DOUBLING] = { .name = "doubling", .type = ESPL_OPT_REAL, .fallback = "0.8", .min = "0.5", .max = "1",
+		.help = "What a doubling of a job's nodes keeps of the speed of each; where the trace has no table." },
+	[WORKLOAD_ELASTIC] = { .name = "elastic", .type = ESPL_OPT_BOOL, .fallback = "true",
+		.help = "false: every job runs on just the nodes its user asked for." },
+	[WORKLOAD_NOISE] = { .name = "noise", .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "1",
+		.help = "Estimates of a job's work are off by up to this part of it: in drawn jobs, and with `redraw`." },
+	[WORKLOAD_REDRAW] = { .name = "redraw", .type = ESPL_OPT_BOOL, .fallback = "false",
+		.help = "The allocator is told the true work left, off by up to `noise`, drawn anew at each decision." },
+	[WORKLOAD_JOBS] = { .name = "jobs", .type = ESPL_OPT_INT, .fallback = "447", .min = "0", .max = "1000000",
+		.help = "Drawn: how many jobs of at least `least`." },
+	[WORKLOAD_SMALL] = { .name = "small", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000",
+		.help = "Drawn: shorter ones besides." },
+	[WORKLOAD_SPAN] = { .name = "span", .type = ESPL_OPT_SPAN, .fallback = "178896s", .min = "1s",
+		.help = "Drawn: they arrive within." },
+	[WORKLOAD_MEAN] = { .name = "mean", .type = ESPL_OPT_SPAN, .fallback = "13956s", .min = "1s",
+		.help = "Drawn: mean training time." },
+	[WORKLOAD_M] = { .name = "m", .type = ESPL_OPT_REAL, .fallback = "2", .min = "0",
+		.help = "Drawn: nodes it was measured on; the work is so many times as much." },
+	[WORKLOAD_SIGMA] = { .name = "sigma", .type = ESPL_OPT_REAL, .fallback = "1.5", .min = "0",
+		.help = "Drawn: standard deviation of the training time's logarithm." },
+	[WORKLOAD_LEAST] = { .name = "least", .type = ESPL_OPT_SPAN, .fallback = "300s", .min = "1s",
+		.help = "Drawn: the least work on one node." },
+	[WORKLOAD_ARRIVALS] = { .name = "arrivals", .type = ESPL_OPT_CHOICE, .choices = "uniform|diurnal|batches",
+		.fallback = "uniform", .help = "Drawn: evenly, with quiet nights, or four at a time besides." },
+	[WORKLOAD_NODES_MAX] = { .name = "nodes_max", .type = ESPL_OPT_INT, .fallback = "16", .min = "1", .max = "65536",
+		.help = "Drawn: most nodes of a job." },
+	[WORKLOAD_BUGS] = { .name = "bugs", .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "1",
+		.help = "Drawn: part of the jobs that end within 5 minutes of training; simulated." },
+	[WORKLOAD_TERMINATED] = { .name = "terminated", .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "1",
+		.help = "Drawn: part of the jobs that are ended by their users at any time; simulated." },
+};
+
 #define COUNT(array_) ((uint32_t)(sizeof(array_) / sizeof((array_)[0])))
 
 const struct espl__core_group *
@@ -130,10 +173,24 @@ espl__core_groups(void)
 			COUNT(space_members), space_members },
 		[GROUP_PLANNING] = { "planning", "Switches of the execution model; prediction, simulation "
 			"and run take the same.", planning_options, COUNT(planning_options), 0, NULL },
+		[GROUP_WORKLOAD] = { "workload", "Plain training jobs that arrive over time, in place of a search: "
+			"see docs/pool.md.", workload_options, COUNT(workload_options), 0, NULL },
 		{ NULL, NULL, NULL, 0, 0, NULL },
 	};
 
 	return groups;
+}
+
+const struct espl_option *
+espl__pool_experiment(void)
+{
+	static struct espl_option options[COUNT(experiment_options)];
+
+	memcpy(options, experiment_options, sizeof options);
+	options[EXPERIMENT_NAME].flags &= ~ESPL_OPT_REQUIRED;
+	options[EXPERIMENT_METRIC].flags &= ~ESPL_OPT_REQUIRED;
+	options[EXPERIMENT_GOAL].flags &= ~ESPL_OPT_REQUIRED;
+	return options;
 }
 
 void

@@ -11,10 +11,21 @@ enum {	TRIAL_TRAINABLE, TRIAL_CURVES, TRIAL_DIRECTORY, TRIAL_GPUS_MIN, TRIAL_GPU
 	TRIAL_REPORT_LIMIT, TRIAL_SAVE_LIMIT, TRIAL_GRACE, TRIAL_FILE_MAX, TRIAL_LOG_LIMIT };
 enum {	WARM_FROM, WARM_BEST, WARM_COUNT };
 enum {	PLANNING_QUEUE, PLANNING_WARM, PLANNING_ACQUIRE_AHEAD, PLANNING_SAMPLES, PLANNING_RISK };
+enum {	WORKLOAD_TRACE, WORKLOAD_UNIT, WORKLOAD_ITERATION, WORKLOAD_DOUBLING, WORKLOAD_ELASTIC, WORKLOAD_NOISE,
+	WORKLOAD_REDRAW, WORKLOAD_JOBS, WORKLOAD_SMALL, WORKLOAD_SPAN, WORKLOAD_MEAN, WORKLOAD_M, WORKLOAD_SIGMA,
+	WORKLOAD_LEAST, WORKLOAD_ARRIVALS, WORKLOAD_NODES_MAX, WORKLOAD_BUGS, WORKLOAD_TERMINATED };
+
+enum {	ENTRY_FILE, ENTRY_ARRIVES, ENTRY_NAME, ENTRY_WEIGHT, ENTRY_GPUS_MAX, ENTRY_COUNT };
 
 /* Places in espl__core_groups(). */
-enum { GROUP_EXPERIMENT, GROUP_TRIAL, GROUP_SPACE, GROUP_PLANNING };
+enum { GROUP_EXPERIMENT, GROUP_TRIAL, GROUP_SPACE, GROUP_PLANNING, GROUP_WORKLOAD };
 
+/* The experiment group of a pool, which has a name and limits but no metric of its own. */
+const struct espl_option *espl__pool_experiment(void);
+
+/* run_pool.c: workload and experiments. */
+espl_status espl__run_read_pool(struct espl__run_config *, struct espl__diag *);
+void        espl__run_free_pool(struct espl__run_config *);
 /* run_warm.c: experiment.warm_start. */
 extern const struct espl_option espl__warm_options[WARM_COUNT];
 espl_status espl__run_read_warm(struct espl__run_config *, const struct espl__node *experiment,

@@ -194,6 +194,23 @@ print_trial(struct printer *p, const struct espl__node *group)
 	espl__print(p->buf, "};\n");
 }
 
+static void
+print_pool(struct printer *p)
+{
+	const struct espl__run_config *config = p->config;
+
+	for (uint32_t i = 0; i < config->entry_count; i++) {
+		espl__print(p->buf, i == 0 ? "experiments = ( {\n" : ", {\n");
+		print_values(p, config->entries[i].values, config->entries[i].node);
+		espl__print(p->buf, i + 1 < config->entry_count ? "}" : "} );\n");
+	}
+	if (config->workload == NULL)
+		return;
+	espl__print(p->buf, "workload = {\n");
+	print_values(p, config->workload_values, config->workload);
+	espl__print(p->buf, "};\n");
+}
+
 void
 espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *map, void *ctx,
                        struct espl__buf *buf)
@@ -212,8 +229,12 @@ espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *
 	}
 	espl__print(buf, "};\n");
 	print_trial(&p, espl__node_get(root, "trial"));
-	espl__node_print(config->space, 0, buf);
-	print_section(&p, "algorithm", ESPL_ALGORITHM, &config->algorithm);
+	if (config->pool) {
+		print_pool(&p);
+	} else {
+		espl__node_print(config->space, 0, buf);
+		print_section(&p, "algorithm", ESPL_ALGORITHM, &config->algorithm);
+	}
 	print_section(&p, "allocator", ESPL_ALLOCATOR, &config->allocator);
 	print_section(&p, "cloud", ESPL_CLOUD, &config->cloud);
 	print_section(&p, "placer", ESPL_PLACER, &config->placer);

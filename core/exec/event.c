@@ -233,6 +233,9 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 		espl__put_v64(b, e->as.resized.gang);
 		espl__put_z64(b, e->as.resized.took);
 		break;
+	case ESPL__EV_JOB:
+		espl__put_v64(b, e->as.job.number);
+		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
 	case ESPL__EV_TIMER:
@@ -329,6 +332,9 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 	case ESPL__EV_RESIZED:
 		e->as.resized.gang = espl__get_v64(r);
 		e->as.resized.took = espl__get_z64(r);
+		break;
+	case ESPL__EV_JOB:
+		e->as.job.number = espl__get_v64(r);
 		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:

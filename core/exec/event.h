@@ -26,7 +26,8 @@ enum espl__event_type {
 	ESPL__EV_OUTCOME,	/* of a computation                                             */
 	ESPL__EV_STOP,		/* the user asked to stop cleanly                               */
 	ESPL__EV_TROUBLE,	/* the world cannot go on, and the search is not at fault       */
-	ESPL__EV_RESIZED	/* the gang runs on its new slots, the others are proven clean  */
+	ESPL__EV_RESIZED,	/* the gang runs on its new slots, the others are proven clean  */
+	ESPL__EV_JOB		/* the next of the workload's jobs has come                      */
 };
 
 /* How a gang ended. */
@@ -69,6 +70,7 @@ struct espl__event {
 			const char *text;	/* composed by us: "rank 1: exit status 3"; "" none    */
 		} ended;
 		struct { uint64_t gang; espl_span took; } resized;	/* took: nothing was trained for so long */
+		struct { uint64_t number; } job;
 		struct { const struct espl_outcome *outcome; } outcome;
 		struct { const char *text; } trouble;	/* to be mended before the run is resumed */
 	} as;

@@ -18,8 +18,10 @@ clear_changes(struct espl__exec *x)
 }
 
 static void
-fill_view(struct espl__exec *x, struct espl_alloc_view *v, const struct espl_experiment **experiments)
+fill_view(struct espl__exec *x, struct espl_alloc_view *v)
 {
+	uint32_t experiments = 0;
+
 	memset(v, 0, sizeof *v);
 	v->size = (uint32_t)sizeof *v;
 	v->why = x->alloc_why;
@@ -28,16 +30,19 @@ fill_view(struct espl__exec *x, struct espl_alloc_view *v, const struct espl_exp
 	v->item_count = (uint32_t)x->items_count;
 	v->changed = x->changed;
 	v->changed_count = x->changed_count;
-	experiments[0] = &x->experiment;
-	v->experiments = experiments;
-	v->experiment_count = 1;
+	ESPL__GROW(x->experiments, x->experiments_cap, x->search_count);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (x->searches[i]->algorithm != NULL)
+			x->experiments[experiments++] = &x->searches[i]->experiment;
+	v->experiments = x->experiments;
+	v->experiment_count = experiments;
 	v->offers = (const struct espl_offer *const *)x->fleet.offers;
 	v->offer_count = x->fleet.offer_count;
 	v->nodes = x->fleet.live;
 	v->node_count = x->fleet.live_count;
 	v->targets = x->fleet.targets;
-	v->outcomes = x->outcomes[1].list;
-	v->outcome_count = x->outcomes[1].count;
+	v->outcomes = x->outcomes.list;
+	v->outcome_count = x->outcomes.count;
 	v->gpus = x->fleet.gpus;
 	v->gpus_idle = x->fleet.gpus_idle;
 	v->gone = x->gone;
@@ -59,7 +64,7 @@ fits(struct espl__exec *x, struct espl__reader r, uint64_t *asked, uint64_t *the
 	*asked = *there = 0;
 	memcpy(parts, x->granted_parts, sizeof parts);
 	memcpy(targets, x->fleet.targets, x->fleet.offer_count * sizeof *targets);
-	while (espl__op_get(&r, x->trials.params, &x->ops_arena, &op) == 1) {
+	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
 		if (op.type == ESPL__OP_TARGET)
 			targets[op.as.target.offer] = op.as.target.nodes;
 		if (op.type != ESPL__OP_GRANT || (op.as.grant.flags & ESPL_GRANT_QUEUED) != 0)
@@ -98,13 +103,13 @@ apply_grant(struct espl__exec *x, const struct espl_grant *g)
 	if (item == NULL)
 		return;
 	if ((g->flags & ESPL_GRANT_QUEUED) != 0) {
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, item->trial->pub.id, "waits for %u%s GPU%s, says %s",
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "waits for %u%s GPU%s, says %s",
 		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
 		    x->allocator->who);
 		return;
 	}
 	if (g->share.gpus != item->pub.granted.gpus || g->share.packing != item->pub.granted.packing)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, item->trial->pub.id, "is granted %u%s GPU%s by %s",
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u%s GPU%s by %s",
 		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
 		    x->allocator->who);
 	espl__item_grant(x, item, g->share, g->offer);
@@ -114,7 +119,7 @@ apply_grant(struct espl__exec *x, const struct espl_grant *g)
 		x->place_why |= ESPL_WHY_ARRIVAL;
 	}
 	if ((g->flags & ESPL_GRANT_AT_ONCE) != 0 && item->trial->gang != NULL && !espl__gang_matches(item->trial->gang, item))
-		espl__gang_kill(x, item->trial->gang, x->config->trial.grace, NULL);
+		espl__gang_kill(x, item->trial->gang, item->trial->search->config->trial.grace, NULL);
 }
 
 static void
@@ -128,7 +133,7 @@ apply_target(struct espl__exec *x, const struct espl_target *t)
 		    (unsigned)nodes, x->fleet.offers[t->offer]->name, (unsigned)x->fleet.targets[t->offer]);
 	x->fleet.targets[t->offer] = nodes;
 	x->fleet.target_price[t->offer] = t->max_price_hour;
-	x->search_why |= x->search_finished ? 0 : ESPL_ASK_CAPACITY;
+	espl__exec_capacity(x);
 	x->cluster_dirty = 1;
 }
 
@@ -160,10 +165,10 @@ apply(struct espl__exec *x, struct espl__reader *r)
 				x->wake_alloc = op.as.at;
 			break;
 		case ESPL__OP_PLAN:
-			espl__exec_take_plan(x, &op.as.plan.plan, 1);
+			espl__exec_take_plan(x->searches[0], &op.as.plan.plan, 1);
 			break;
 		case ESPL__OP_SUBMIT:
-			espl__exec_submit(x, op.as.id, ESPL_ALLOCATOR);
+			espl__exec_submit(x, NULL, op.as.id);
 			break;
 		default:
 			break;
@@ -174,17 +179,18 @@ apply(struct espl__exec *x, struct espl__reader *r)
 espl_status
 espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
 {
-	const struct espl_experiment *experiments[1];
 	struct espl_alloc_view view;
 	struct espl__diag   why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
 	uint64_t asked, there;
 	espl_status status;
 
-	if (x->alloc_why == 0 || !x->cloud_ready || (x->items_count == 0 && x->gone_count == 0 && x->outcomes[1].count == 0))
+	if (x->alloc_why == 0 || !x->cloud_ready || (x->items_count == 0 && x->gone_count == 0 && x->outcomes.count == 0))
 		return ESPL_OK;
-	espl__model_service_stale(&x->model, 0);
-	fill_view(x, &view, experiments);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		espl__model_service_stale(&x->searches[i]->model, 0);
+	espl__jobs_look(x);
+	fill_view(x, &view);
 	x->caller.offer_count = x->fleet.offer_count;
 	status = espl__call_allocate(&x->caller, x->allocator, &view, &why);
 	if (status == ESPL_OK &&
@@ -194,9 +200,9 @@ espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
 		espl__buf_clear(&x->caller.ops);
 	}
 	clear_changes(x);
-	x->outcomes[1].count = 0;
-	status = espl__exec_answer(x, x->allocator, status, &why, &answer, diag);
-	espl__arena_free(&x->outcome_arena[1]);
+	x->outcomes.count = 0;
+	status = espl__exec_answer(x, NULL, x->allocator, status, &why, &answer, diag);
+	espl__arena_free(&x->outcomes.arena);
 	if (status == ESPL_OK)
 		apply(x, &answer);
 	return status;

@@ -19,7 +19,7 @@ let_in(struct espl__exec *x, struct espl__trial *t, uint64_t checkpoint, const s
 void
 espl__clone_begin(struct espl__exec *x, struct espl__trial *t, const struct espl_start *s)
 {
-	struct espl__trial *source = espl__trial_at(&x->trials, s->trial);
+	struct espl__trial *source = espl__trial_at(&t->search->trials, s->trial);
 	struct espl__waiter w = { .trial = t, .wanted = s->checkpoint, .weight = s->weight,
 	                          .gpus_min = s->gpus_min, .gpus_max = s->gpus_max };
 
@@ -35,25 +35,28 @@ espl__clone_begin(struct espl__exec *x, struct espl__trial *t, const struct espl
 void
 espl__clone_wait(struct espl__exec *x, const struct espl__waiter *w)
 {
+	struct espl__search *s = w->trial->search;
+
 	w->trial->source_checkpoint = 0;
 	w->trial->pub.iteration = w->wanted;
-	ESPL__GROW(x->waiters, x->waiter_cap, x->waiter_count + 1);
-	x->waiters[x->waiter_count++] = *w;
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, w->trial->pub.id, "waits until trial %llu has saved",
+	ESPL__GROW(s->waiters, s->waiter_cap, s->waiter_count + 1);
+	s->waiters[s->waiter_count++] = *w;
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w->trial), "waits until trial %llu has saved",
 	    (unsigned long long)w->trial->source);
 }
 
 /* The clone does not wait any more: it was stopped, or cannot begin. */
 void
-espl__clone_gone(struct espl__exec *x, const struct espl__trial *t)
+espl__clone_gone(const struct espl__trial *t)
 {
+	struct espl__search *s = t->search;
 	uint32_t left = 0;
 
-	for (uint32_t i = 0; i < x->waiter_count; i++)
-		if (x->waiters[i].trial != t)
-			x->waiters[left++] = x->waiters[i];
-	ESPL__ASSERT(left + 1 == x->waiter_count);
-	x->waiter_count = left;
+	for (uint32_t i = 0; i < s->waiter_count; i++)
+		if (s->waiters[i].trial != t)
+			s->waiters[left++] = s->waiters[i];
+	ESPL__ASSERT(left + 1 == s->waiter_count);
+	s->waiter_count = left;
 }
 
 int
@@ -63,12 +66,14 @@ espl__clone_waits(const struct espl__trial *t)
 }
 
 int
-espl__clone_wants(const struct espl__exec *x, const struct espl__trial *source, uint64_t iteration)
+espl__clone_wants(const struct espl__trial *source, uint64_t iteration)
 {
+	const struct espl__search *s = source->search;
+
 	if (source->clones_waiting == 0 || source->pub.checkpoint >= iteration)
 		return 0;
-	for (uint32_t i = 0; i < x->waiter_count; i++)
-		if (x->waiters[i].trial->source == source->pub.id && x->waiters[i].wanted <= iteration)
+	for (uint32_t i = 0; i < s->waiter_count; i++)
+		if (s->waiters[i].trial->source == source->pub.id && s->waiters[i].wanted <= iteration)
 			return 1;
 	return 0;
 }
@@ -85,7 +90,7 @@ will_save(struct espl__exec *x, struct espl__trial *source)
 {
 	if (source->gang != NULL || source->item != NULL || espl__clone_waits(source))
 		return 1;
-	if (!espl__exec_unsaved(x, source) || source->failures > x->config->trial.retries)
+	if (!espl__exec_unsaved(source) || source->failures > source->search->config->trial.retries)
 		return 0;
 	espl__exec_train_again(x, source);
 	return 1;
@@ -95,13 +100,14 @@ will_save(struct espl__exec *x, struct espl__trial *source)
  * The end of one that cannot begin is told to the algorithm, which may stop others: so from the
  * start again after each. */
 espl_status
-espl__clones_look(struct espl__exec *x, struct espl__diag *diag)
+espl__clones_look(struct espl__search *s, struct espl__diag *diag)
 {
+	struct espl__exec *x = s->exec;
 	espl_status status = ESPL_OK;
 
-	for (uint32_t i = 0; i < x->waiter_count && status == ESPL_OK && x->ending == 0;) {
-		struct espl__waiter w = x->waiters[i];
-		struct espl__trial *source = espl__trial_at(&x->trials, w.trial->source);
+	for (uint32_t i = 0; i < s->waiter_count && status == ESPL_OK && x->ending == 0;) {
+		struct espl__waiter w = s->waiters[i];
+		struct espl__trial *source = espl__trial_at(&s->trials, w.trial->source);
 		uint64_t kept = source->pub.checkpoint;
 
 		if ((kept == 0 || kept < w.wanted) && will_save(x, source)) {
@@ -109,14 +115,14 @@ espl__clones_look(struct espl__exec *x, struct espl__diag *diag)
 			continue;
 		}
 		if (kept == 0 || kept >= w.trial->pub.budget) {
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, w.trial->pub.id,
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w.trial),
 			    "cannot begin: nothing of trial %llu that it could train on from is kept",
 			    (unsigned long long)source->pub.id);
 			status = espl__exec_trial_over(x, w.trial, ESPL_END_FAILED, diag);
 			i = 0;
 			continue;
 		}
-		espl__clone_gone(x, w.trial);
+		espl__clone_gone(w.trial);
 		let_in(x, w.trial, kept, &w);
 		espl__exec_show(x, w.trial);
 	}

@@ -149,12 +149,12 @@ static void
 reset_trial(struct espl__exec *x, struct espl__trial *t)
 {
 	if (t->item == NULL) {
-		espl__exec_mark_unsaved(x, t);
+		espl__exec_mark_unsaved(t);
 		espl__exec_collect_later(x, t);
 		return;
 	}
 	if (t->pub.state == ESPL_TRIAL_RUNNING)
-		espl__trial_state(&x->trials, t, ESPL_TRIAL_WAITING);
+		espl__trial_state(&t->search->trials, t, ESPL_TRIAL_WAITING);
 	t->item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
 	espl__item_progress(x, t->item, espl__trial_restores(t));
 	espl__item_changed(x, t->item, ESPL_WHY_NODES);
@@ -177,7 +177,7 @@ espl__exec_resume(struct espl__exec *x)
 		struct espl__trial *t = g->trial;
 		for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 			if (o->gang != NULL)
-				o->gang(o->ctx, x->now, g->id, t->pub.id, "ended", g->share, g->slots, "lost with the driver");
+				o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), "ended", g->share, g->slots, "lost with the driver");
 		espl__gang_free(x, g);
 		reset_trial(x, t);
 	}
@@ -197,11 +197,13 @@ espl__exec_resume(struct espl__exec *x)
 	x->cloud_ready = 0;
 	x->alloc_why |= ESPL_WHY_NODES;
 	x->place_why |= ESPL_WHY_NODES;
-	x->search_why |= ESPL_ASK_CAPACITY;
+	espl__exec_capacity(x);
 	/* What made it fail may have been mended; a deadline or a budget stays what it was. */
 	if (x->ending == ESPL__RUN_INTERRUPTED || x->ending == ESPL__RUN_FAILED) {
 		x->ending = 0;
 		x->ended = 0;
+		for (uint32_t i = 0; i < x->search_count; i++)
+			x->searches[i]->failures = 0;
 		memset(x->failures, 0, sizeof x->failures);
 	}
 }
@@ -211,7 +213,7 @@ espl__exec_resume(struct espl__exec *x)
 static int
 nobody_needs_nodes(const struct espl__exec *x)
 {
-	return x->ending != 0 || (x->search_finished && x->items_count == 0 && x->waiter_count == 0);
+	return x->ending != 0 || espl__exec_idle(x);
 }
 
 /* Nodes above target, by offer: not yet ready ones are let go first, the placer chooses the rest. */
@@ -314,8 +316,8 @@ let_go_quarantined(struct espl__exec *x)
 static int
 something_is_coming(const struct espl__exec *x)
 {
-	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits || x->wake_search != ESPL_NEVER ||
-	    x->barrier_at != ESPL_NEVER || x->wake_alloc != ESPL_NEVER || x->retry_at != ESPL_NEVER)
+	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits || espl__search_next(x) != ESPL_NEVER ||
+	    espl__exec_to_come(x) || x->wake_alloc != ESPL_NEVER || x->retry_at != ESPL_NEVER)
 		return 1;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
@@ -336,14 +338,19 @@ wind_up_failed(struct espl__exec *x, const char *what)
 static void
 search_over(struct espl__exec *x)
 {
+	const struct espl__search *s = x->searches[0];
 	char what[200];
 
-	if (x->best != ESPL_NONE && (x->trials.completed > 0 || x->failed == 0)) {
+	if (s->jobs != NULL) {
+		espl__exec_wind_up(x, ESPL__RUN_DONE, "all jobs have ended");
+		return;
+	}
+	if (s->best != ESPL_NONE && (s->trials.completed > 0 || s->failed == 0)) {
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "the search is complete");
 		return;
 	}
-	(void)snprintf(what, sizeof what, x->best != ESPL_NONE ? "no trial completed" :
-	    "no trial reported a number as its '%.100s'", x->config->metric);
+	(void)snprintf(what, sizeof what, s->best != ESPL_NONE ? "no trial completed" :
+	    "no trial reported a number as its '%.100s'", s->config->metric);
 	wind_up_failed(x, what);
 }
 
@@ -365,8 +372,19 @@ find_stall(struct espl__exec *x)
 	else if (x->items_count > 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u trial%s GPUs granted, and %s finds %s no place", x->unplaced,
 		    x->unplaced == 1 ? " has" : "s have", x->placer->who, x->unplaced == 1 ? "it" : "them");
-	else if (!x->search_finished)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s neither asks for trials nor finishes the search", x->algorithm->who);
+	else if (!espl__exec_idle(x))
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s neither asks for trials nor finishes the search",
+		    x->searches[0]->algorithm->who);
+}
+
+static int
+salvage(struct espl__exec *x)
+{
+	int any = 0;
+
+	for (uint32_t i = 0; i < x->search_count; i++)
+		any |= espl__exec_salvage(x->searches[i]);
+	return any;
 }
 
 static void
@@ -374,8 +392,7 @@ wind_down(struct espl__exec *x)
 {
 	struct espl__effect *e;
 
-	if (x->ending == 0 && x->search_finished && x->items_count == 0 && x->waiter_count == 0 && x->gang_count == 0 &&
-	    !espl__exec_salvage(x))
+	if (x->ending == 0 && x->gang_count == 0 && espl__exec_idle(x) && !salvage(x))
 		search_over(x);
 	if (x->ending == 0)
 		return;
@@ -386,7 +403,7 @@ wind_down(struct espl__exec *x)
 	}
 	/* Those that leave already, too: they might never be done. */
 	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
-		espl__gang_kill(x, g, x->config->trial.grace, NULL);
+		espl__gang_kill(x, g, g->trial->search->config->trial.grace, NULL);
 	if (x->gang_count > 0 || x->fleet.live_count > 0 || x->ended)
 		return;
 	x->ended = 1;
@@ -440,34 +457,68 @@ broke_at(const struct espl__exec *x)
 	return x->now + (espl_time)((double)left / rate * 1e9) + 1;
 }
 
+static espl_time
+silent_until(const struct espl__gang *g)
+{
+	espl_span limit = g->trial->search->config->trial.report_limit;
+
+	return limit > 0 ? g->heard + limit : ESPL_NEVER;
+}
+
+static void
+end_hung(struct espl__exec *x)
+{
+	struct espl__gang *g, *newer;
+
+	for (g = x->oldest; g != NULL; g = newer) {
+		const struct espl__trial_config *c = &g->trial->search->config->trial;
+		char span[32], *fault;
+
+		newer = g->newer;
+		if (x->now < silent_until(g)) {
+			if (x->search_count == 1)
+				return;		/* the others were heard of later */
+			continue;
+		}
+		espl__gang_heard(x, g);
+		/* It is we who let it wait, at a barrier; or it has nothing more to report: the world sees
+		 * to it that one told to leave does. */
+		if (g->awaiting || g->state == ESPL__GANG_LEAVING)
+			continue;
+		fault = espl__format("no report within %s", espl__format_short(c->report_limit, span));
+		espl__gang_kill(x, g, c->grace, fault);
+		free(fault);
+	}
+}
+
+/* When the first gang will have been silent for too long. */
+static espl_time
+hung_at(const struct espl__exec *x)
+{
+	espl_time at = ESPL_NEVER;
+
+	for (const struct espl__gang *g = x->oldest; g != NULL; g = g->newer) {
+		at = silent_until(g) < at ? silent_until(g) : at;
+		if (x->search_count == 1)
+			break;
+	}
+	return at;
+}
+
 void
 espl__exec_alarms(struct espl__exec *x)
 {
-	espl_span limit = x->config->trial.report_limit;
-
 	if (!nobody_needs_nodes(x) && x->config->deadline != ESPL_NEVER && x->now > x->config->deadline)
 		espl__exec_wind_up(x, ESPL__RUN_DEADLINE, "the deadline is reached");
 	if (!nobody_needs_nodes(x) && x->config->budget != INT64_MAX &&
 	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
 		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget is spent");
-	while (limit > 0 && x->oldest != NULL && x->now - x->oldest->heard >= limit) {
-		struct espl__gang *g = x->oldest;
-		char span[32], *fault;
-		/* It is we who let it wait, at a barrier; or it has nothing more to report: the world sees
-		 * to it that one told to leave does. */
-		if (g->awaiting || g->state == ESPL__GANG_LEAVING) {
-			espl__gang_heard(x, g);
-			continue;
+	end_hung(x);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (x->searches[i]->wake_at <= x->now) {
+			x->searches[i]->wake_at = ESPL_NEVER;
+			x->searches[i]->why |= ESPL_ASK_TIME;
 		}
-		fault = espl__format("no report within %s", espl__format_short(limit, span));
-		espl__gang_kill(x, g, x->config->trial.grace, fault);
-		free(fault);
-		espl__gang_heard(x, g);
-	}
-	if (x->wake_search <= x->now) {
-		x->wake_search = ESPL_NEVER;
-		x->search_why |= ESPL_ASK_TIME;
-	}
 	if (x->wake_alloc <= x->now) {
 		x->wake_alloc = ESPL_NEVER;
 		x->alloc_why |= ESPL_WHY_TIME;
@@ -477,17 +528,14 @@ espl__exec_alarms(struct espl__exec *x)
 void
 espl__exec_timer(struct espl__exec *x)
 {
-	espl_time next = x->wake_search < x->wake_alloc ? x->wake_search : x->wake_alloc, t;
-
+	espl_time next = espl__search_next(x), t;
+	if (x->wake_alloc < next)
+		next = x->wake_alloc;
 	if (x->retry_at < next)
 		next = x->retry_at;
-	if (x->barrier_at < next)
-		next = x->barrier_at;
-	if (x->config->trial.report_limit > 0 && x->oldest != NULL) {
-		t = x->oldest->heard + x->config->trial.report_limit;
-		if (t < next)
-			next = t;
-	}
+	t = hung_at(x);
+	if (t < next)
+		next = t;
 	if (x->ending == 0 && !nobody_needs_nodes(x)) {
 		if (x->config->deadline != ESPL_NEVER && x->config->deadline + 1 < next)
 			next = x->config->deadline + 1;	/* it is kept by whoever is done at the very instant */

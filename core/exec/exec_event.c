@@ -4,19 +4,19 @@
 
 #include "base/assert.h"
 #include "exec/state.h"
-#include "model/sold.h"
 
 static void
 tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__event *e, double loss,
     struct espl_share share)
 {
+	struct espl_trial room;
+
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->report != NULL)
-			o->report(o->ctx, x->now, &t->pub, e->as.report.iteration, loss, e->as.report.metrics,
+			o->report(o->ctx, x->now, espl__exec_shown(t, &room), e->as.report.iteration, loss, e->as.report.metrics,
 			    e->as.report.count, share);
 }
 
-/* The report as the algorithm sees it; metrics in the experiment's order. */
 /* What an iteration is timed on: a share of a GPU is a cap on neighbours, and as fast as those that
  * are there let it be. */
 static struct espl_share
@@ -35,9 +35,9 @@ measured_share(const struct espl__exec *x, const struct espl__gang *g)
 
 /* How this very trial keeps to the profile: what it has left is estimated by it. */
 static void
-pace(const struct espl__exec *x, struct espl__trial *t, struct espl_share share, double iteration_s)
+pace(struct espl__trial *t, struct espl_share share, double iteration_s)
 {
-	const struct espl__profile *p = x->setup.profile;
+	const struct espl__profile *p = t->search->profile;
 	double told;
 
 	if (p == NULL || p->guessed)
@@ -49,10 +49,19 @@ pace(const struct espl__exec *x, struct espl__trial *t, struct espl_share share,
 	}
 }
 
+/* The executor's number of a metric -> the search's: see espl__search_metric. */
+static uint32_t
+number_of(const struct espl__search *s, uint32_t metric)
+{
+	return metric == s->objective ? 0 : metric < s->objective ? metric + 1 : metric;
+}
+
+/* The report as the algorithm sees it; metrics in the experiment's order. */
 static espl_status
 observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const struct espl__event *e,
     double loss, uint64_t since, struct espl__diag *diag)
 {
+	struct espl__search *s = t->search;
 	struct espl_observation o = ESPL_INIT(struct espl_observation);
 	struct espl__diag   why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
@@ -65,7 +74,7 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const
 		metrics[i] = NAN;
 	for (uint32_t i = 0; i < e->as.report.count; i++)
 		if (e->as.report.metrics[i].metric < count)
-			metrics[e->as.report.metrics[i].metric] = e->as.report.metrics[i].value;
+			metrics[number_of(s, e->as.report.metrics[i].metric)] = e->as.report.metrics[i].value;
 	o.trial = t->pub.id;
 	o.iteration = e->as.report.iteration;
 	o.loss = loss;
@@ -76,31 +85,34 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const
 	o.iteration_s = (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
 	share = measured_share(x, g);
 	if (g->warmed && g->sharers == share.packing) {	/* the first one holds the start, too */
-		espl__model_service_measure(&x->model, share, o.iteration_s);
-		pace(x, t, share, o.iteration_s);
+		espl__model_service_measure(&s->model, share, o.iteration_s);
+		pace(t, share, o.iteration_s);
 	}
 	g->warmed = 1;
 	g->sharers = (uint8_t)share.packing;
 	o.share = g->share;
-	if (x->history != NULL)
-		espl__history_add(x->history, &o);
-	status = espl__call_report(&x->caller, x->algorithm, &t->pub, &o, &why);
-	status = espl__exec_answer(x, x->algorithm, status, &why, &answer, diag);
+	if (s->history != NULL)
+		espl__history_add(s->history, &o);
+	espl__exec_turn(x, s);
+	status = espl__call_report(&x->caller, s->algorithm, &t->pub, &o, &why);
+	status = espl__exec_answer(x, s, s->algorithm, status, &why, &answer, diag);
 	if (status == ESPL_OK)
-		status = espl__exec_apply_search(x, &answer, diag);
+		status = espl__exec_apply_search(x, s, &answer, diag);
 	return status;
 }
 
+/* Nothing is compared among plain jobs: they need not report any metric. */
 static int
-objective(const struct espl__exec *x, const struct espl__event *e, double *loss)
+objective(const struct espl__search *s, const struct espl__event *e, double *loss)
 {
-	for (uint32_t i = 0; i < e->as.report.count; i++)
-		if (e->as.report.metrics[i].metric == 0) {
+	*loss = NAN;
+	for (uint32_t i = 0; i < e->as.report.count && s->algorithm != NULL; i++)
+		if (e->as.report.metrics[i].metric == s->objective) {
 			double value = e->as.report.metrics[i].value;
-			*loss = x->config->maximize ? -value : value;
+			*loss = s->config->maximize ? -value : value;
 			return 1;
 		}
-	return 0;
+	return s->algorithm == NULL;
 }
 
 /* The trial stands at an iteration boundary: a verdict passed earlier is carried out, then the
@@ -138,9 +150,9 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 	since = g->iteration;
 	if (iteration <= since || g->state == ESPL__GANG_LEAVING)
 		return ESPL_OK;	/* settled with a plain reply */
-	if (!objective(x, e, &loss)) {
-		char *fault = espl__format("a report lacks the metric '%s'", x->config->metric);
-		espl__gang_kill(x, g, x->config->trial.grace, fault);
+	if (!objective(t->search, e, &loss)) {
+		char *fault = espl__format("a report lacks the metric '%s'", t->search->config->metric);
+		espl__gang_kill(x, g, t->search->config->trial.grace, fault);
 		free(fault);
 		return ESPL_OK;
 	}
@@ -156,8 +168,8 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 		t->pub.loss = loss;
 		espl__exec_best(x, t, iteration, loss);
 		tell_report(x, t, e, loss, g->share);
-		x->search_why |= ESPL_ASK_RESULT;
-		if (espl__exec_hears(x) && t->pub.state == ESPL_TRIAL_RUNNING)
+		t->search->why |= ESPL_ASK_RESULT;
+		if (t->search->algorithm != NULL && espl__exec_hears(x) && t->pub.state == ESPL_TRIAL_RUNNING)
 			status = observe(x, t, g, e, loss, since, diag);
 	}
 	espl__gang_heard(x, g);
@@ -177,7 +189,7 @@ on_started(struct espl__exec *x, const struct espl__event *e)
 	espl__gang_heard(x, g);
 	if (g->trial->pub.state == ESPL_TRIAL_WAITING && g->trial->item != NULL) {
 		struct espl__item *item = g->trial->item;
-		espl__trial_state(&x->trials, g->trial, ESPL_TRIAL_RUNNING);
+		espl__trial_state(&g->trial->search->trials, g->trial, ESPL_TRIAL_RUNNING);
 		if (item->pub.started == ESPL_NEVER)
 			item->pub.started = x->now;
 		item->pub.flags |= ESPL_ITEM_RUNNING;
@@ -188,7 +200,7 @@ on_started(struct espl__exec *x, const struct espl__event *e)
 	}
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, g->trial->pub.id, "running", g->share, g->slots, "");
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), "running", g->share, g->slots, "");
 }
 
 static void
@@ -211,9 +223,9 @@ blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 {
 	struct espl__machine *n = espl__machine_at(&x->fleet, lease);
 
-	if (n == NULL || !n->live || n->failed_trial == g->trial->pub.id)
+	if (n == NULL || !n->live || n->failed_trial == espl__trial_uid(g->trial))
 		return;
-	n->failed_trial = g->trial->pub.id;
+	n->failed_trial = espl__trial_uid(g->trial);
 	n->failures++;
 	if (n->failures < 3 || (n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
 		return;
@@ -239,19 +251,21 @@ praise_nodes(struct espl__exec *x, const struct espl__gang *g)
 static espl_status
 gang_failed(struct espl__exec *x, struct espl__trial *t, const char *text, struct espl__diag *diag)
 {
-	if (t->item == NULL && !espl__exec_unsaved(x, t))
+	struct espl_trial room;
+
+	if (t->item == NULL && !espl__exec_unsaved(t))
 		return ESPL_OK;		/* nothing is lost */
 	free(x->last_failure);
-	x->last_failure = x->setup.simulated ? espl__format("trial %llu: %s", (unsigned long long)t->pub.id, text) :
+	x->last_failure = x->setup.simulated ? espl__format("trial %llu: %s", (unsigned long long)espl__trial_uid(t), text) :
 	    espl__format("trial %llu: %s (see trials/%llu/log)", (unsigned long long)t->pub.id, text,
 	    (unsigned long long)t->pub.id);
 	t->failures++;
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->failure != NULL)
-			o->failure(o->ctx, x->now, &t->pub);
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "failed (%u of %u allowed): %s", (unsigned)t->failures,
-	    (unsigned)x->config->trial.retries, text);
-	if (t->failures > x->config->trial.retries && t->item != NULL)
+			o->failure(o->ctx, x->now, espl__exec_shown(t, &room));
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "failed (%u of %u allowed): %s", (unsigned)t->failures,
+	    (unsigned)t->search->config->trial.retries, text);
+	if (t->failures > t->search->config->trial.retries && t->item != NULL)
 		return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
 	return ESPL_OK;
 }
@@ -263,7 +277,7 @@ wait_again(struct espl__exec *x, struct espl__trial *t)
 	struct espl__item *item = t->item;
 
 	if (t->pub.state == ESPL_TRIAL_RUNNING)
-		espl__trial_state(&x->trials, t, ESPL_TRIAL_WAITING);
+		espl__trial_state(&t->search->trials, t, ESPL_TRIAL_WAITING);
 	item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
 	item->view.flags &= ~ESPL_GANG_LOCKED;
 	espl__item_progress(x, item, espl__trial_restores(t));
@@ -291,7 +305,7 @@ after_end(struct espl__exec *x, struct espl__trial *t, enum espl__gang_end how, 
 	espl_status status = ESPL_OK;
 
 	if (how == ESPL__END_NO_CHECKPOINT) {
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "its checkpoint of iteration %llu is missing or damaged; it begins anew",
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "its checkpoint of iteration %llu is missing or damaged; it begins anew",
 		    (unsigned long long)t->pub.checkpoint);
 		t->pub.checkpoint = 0;
 		if (t->source != ESPL_NONE && t->item != NULL)
@@ -302,7 +316,7 @@ after_end(struct espl__exec *x, struct espl__trial *t, enum espl__gang_end how, 
 		if (how == ESPL__END_FAILED)
 			status = gang_failed(x, t, text, diag);
 		if (how != ESPL__END_DONE && how != ESPL__END_FINISHED)
-			espl__exec_mark_unsaved(x, t);
+			espl__exec_mark_unsaved(t);
 		espl__exec_collect_later(x, t);
 		return status;
 	}
@@ -340,9 +354,9 @@ on_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 		praise_nodes(x, g);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, t->pub.id, "ended", g->share, g->slots, text);
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), "ended", g->share, g->slots, text);
 	espl__gang_free(x, g);
-	x->search_why |= ESPL_ASK_CAPACITY;
+	espl__exec_capacity(x);
 	status = after_end(x, t, how, text, diag);
 	espl__exec_show(x, t);
 	free(text);
@@ -355,24 +369,24 @@ on_outcome(struct espl__exec *x, const struct espl__event *e)
 	const struct espl_outcome *in = e->as.outcome.outcome;
 
 	for (uint32_t i = 0; i < x->computing_count; i++) {
-		int k;
+		struct espl__search   *s = x->computing[i].search;
+		struct espl__outcomes *to = s != NULL ? &s->outcomes : &x->outcomes;
 		struct espl_outcome *o;
 
 		if (x->computing[i].token != in->token)
 			continue;
-		k = x->computing[i].kind == ESPL_ALGORITHM ? 0 : 1;
 		x->computing[i] = x->computing[--x->computing_count];
-		o = espl__arena_alloc(&x->outcome_arena[k], sizeof *o);
+		o = espl__arena_alloc(&to->arena, sizeof *o);
 		*o = *in;
 		if (in->output_size > 0) {
-			void *copy = espl__arena_alloc(&x->outcome_arena[k], (size_t)in->output_size);
+			void *copy = espl__arena_alloc(&to->arena, (size_t)in->output_size);
 			memcpy(copy, in->output, (size_t)in->output_size);
 			o->output = copy;
 		}
-		ESPL__GROW(x->outcomes[k].list, x->outcomes[k].cap, x->outcomes[k].count + 1);
-		x->outcomes[k].list[x->outcomes[k].count++] = o;
-		if (k == 0)
-			x->search_why |= ESPL_ASK_OUTCOME;
+		ESPL__GROW(to->list, to->cap, to->count + 1);
+		to->list[to->count++] = o;
+		if (s != NULL)
+			s->why |= ESPL_ASK_OUTCOME;
 		else
 			x->alloc_why |= ESPL_WHY_OUTCOME;
 		return;
@@ -384,7 +398,7 @@ static espl_status
 on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
 	const struct espl__section *s = &x->config->cloud;
-	espl_status status;
+	espl_status status = ESPL_OK;
 
 	x->cloud_waits = 0;
 	if (e->as.cloud.status != ESPL_OK)
@@ -393,10 +407,18 @@ on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 		    s->group != NULL ? s->group->line : 0, "cloud '%s': %s", s->use, e->as.cloud.text);
 	x->cloud_ready = 1;
 	x->cluster_dirty = 1;
-	status = espl__sold_suits(&x->fleet, x->config, diag);
+	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK; i++)
+		status = espl__search_suits(x->searches[i], diag);
 	if (status == ESPL_OK)
 		x->alloc_why |= ESPL_WHY_NODES;
 	return status;
+}
+
+static void
+stale(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++)
+		espl__model_service_stale(&x->searches[i]->model, 1);
 }
 
 espl_status
@@ -404,19 +426,20 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 {
 	switch (e->type) {
 	case ESPL__EV_START:
-		x->search_why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
+		for (uint32_t i = 0; i < x->search_count; i++)
+			x->searches[i]->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
 		return ESPL_OK;
 	case ESPL__EV_RESUME:
 		espl__exec_resume(x);
 		return ESPL_OK;
 	case ESPL__EV_OFFER:
-		espl__model_service_stale(&x->model, 1);
+		stale(x);
 		(void)espl__fleet_offer(&x->fleet, e->as.offer.offer);
 		return ESPL_OK;
 	case ESPL__EV_PRICE:
 		if (e->as.price.offer < x->fleet.offer_count) {
 			x->fleet.offers[e->as.price.offer]->price_hour = e->as.price.price.usd_hour;
-			espl__model_service_stale(&x->model, 1);
+			stale(x);
 			espl__ledger_price(x->ledger, e->as.price.offer, e->as.price.price.from, e->as.price.price.usd_hour);
 		}
 		return ESPL_OK;
@@ -427,8 +450,8 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		return ESPL_OK;
 	case ESPL__EV_METRIC:
 		(void)espl__names_add(&x->metrics, e->as.metric.name);
-		x->experiment.metrics = (const char *const *)x->metrics.names;
-		x->experiment.metric_count = x->metrics.count;
+		for (uint32_t i = 0; i < x->search_count; i++)
+			espl__search_metric(x->searches[i]);
 		return ESPL_OK;
 	case ESPL__EV_STARTED:
 		on_started(x, e);
@@ -442,6 +465,9 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		return on_ended(x, e, diag);
 	case ESPL__EV_RESIZED:
 		espl__gang_resized(x, e);
+		return ESPL_OK;
+	case ESPL__EV_JOB:
+		espl__job_arrive(x, e);
 		return ESPL_OK;
 	case ESPL__EV_OUTCOME:
 		on_outcome(x, e);

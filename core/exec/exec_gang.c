@@ -64,7 +64,7 @@ show(struct espl__exec *x, const struct espl__gang *g, const char *state, const 
 {
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, g->trial->pub.id, state, g->share, g->slots, text);
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), state, g->share, g->slots, text);
 }
 
 static void
@@ -103,9 +103,12 @@ start(struct espl__exec *x, struct espl__item *item)
 		x->resizes++;
 	t->last = g->share;
 	t->gang = g;
+	if (t->search->jobs != NULL)
+		espl__job_started(t);
 	item->pub.flags |= ESPL_ITEM_CHANGING;
 	e = espl__exec_effect(x, ESPL__FX_START);
 	e->as.start.gang = g->id;
+	e->as.start.experiment = t->search->number;
 	e->as.start.trial = t->pub.id;
 	e->as.start.attempt = t->attempts++;
 	e->as.start.iteration = g->iteration;
@@ -116,7 +119,7 @@ start(struct espl__exec *x, struct espl__item *item)
 	e->as.start.slots = g->slots;
 	e->as.start.values = t->pub.values;
 	if (x->setup.verbose)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "gang %llu starts on %u GPU%s (node %llu%s), from iteration %llu to %llu",
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "gang %llu starts on %u GPU%s (node %llu%s), from iteration %llu to %llu",
 		    (unsigned long long)g->id, (unsigned)g->share.gpus, g->share.gpus == 1 ? "" : "s",
 		    (unsigned long long)g->slots[0].node, item->pub.node_count > 1 ? " and others" : "",
 		    (unsigned long long)g->iteration, (unsigned long long)g->budget);
@@ -131,6 +134,7 @@ espl__gang_account(struct espl__exec *x, struct espl__gang *g)
 
 	g->trial->pub.gpu_s += gpu_s;
 	x->busy_gpu_s += gpu_s;
+	g->trial->search->busy_gpu_s += gpu_s;
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
 		const struct espl_offer    *o = x->fleet.offers[n->pub.offer];
@@ -216,15 +220,18 @@ gives_up_a_wanted_seat(const struct espl__exec *x, const struct espl__gang *g)
 	return 0;
 }
 
+/* A job that is done saves what it came to; an ended trial was not wanted any more. */
 static enum espl__directive
-leave(struct espl__exec *x, struct espl__gang *g)
+leave(struct espl__gang *g)
 {
 	const struct espl__trial *t = g->trial;
 
-	if (!x->config->trial.checkpoint)
+	if (!t->search->config->trial.checkpoint)
 		return ESPL__STOP;
+	if (t->search->algorithm == NULL && t->pub.state == ESPL_TRIAL_ENDED && t->pub.iteration >= t->pub.budget)
+		return ESPL__PAUSE;
 	if ((t->dropped || t->pub.state == ESPL_TRIAL_ENDED || t->pub.state == ESPL_TRIAL_FAILED) &&
-	    !espl__clone_wants(x, t, g->iteration))
+	    !espl__clone_wants(t, g->iteration))
 		return ESPL__STOP;
 	return ESPL__PAUSE;
 }
@@ -234,21 +241,22 @@ directive(struct espl__exec *x, struct espl__gang *g)
 {
 	struct espl__trial *t = g->trial;
 	struct espl__item  *item = t->item;
-	espl_span every = x->config->trial.checkpoint_every;
+	const struct espl__trial_config *c = &t->search->config->trial;
+	espl_span every = c->checkpoint_every;
 
 	if (x->ending != 0)
-		return x->config->trial.checkpoint ? ESPL__PAUSE : ESPL__STOP;
+		return c->checkpoint ? ESPL__PAUSE : ESPL__STOP;
 	if (item == NULL || g->over)
-		return leave(x, g);
+		return leave(g);
 	if (!espl__gang_matches(g, item) && g->onto == NULL && !espl__gang_resize(x, g, item)) {
 		if (item->target_count == 0 || espl__seats_clear(x, item) || gives_up_a_wanted_seat(x, g)) {
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "leaves its GPUs at iteration %llu: %s",
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "leaves its GPUs at iteration %llu: %s",
 			    (unsigned long long)g->iteration, item->target_count == 0 ? "it has no place now" : "its place changes");
-			return leave(x, g);
+			return leave(g);
 		}
 		item->pub.flags |= ESPL_ITEM_CHANGING;
 	}
-	if (x->config->trial.checkpoint && (t->save_asked || espl__clone_wants(x, t, g->iteration) || (every > 0 && x->now - g->saved_at >= every)))
+	if (c->checkpoint && (t->save_asked || espl__clone_wants(t, g->iteration) || (every > 0 && x->now - g->saved_at >= every)))
 		return ESPL__CHECKPOINT;
 	return ESPL__CONTINUE;
 }
@@ -262,10 +270,10 @@ reply(struct espl__exec *x, struct espl__gang *g)
 	g->awaiting = 0;
 	if (g->fault != NULL)
 		return;
-	d = g->state == ESPL__GANG_LEAVING || g->killed ? leave(x, g) : directive(x, g);
+	d = g->state == ESPL__GANG_LEAVING || g->killed ? leave(g) : directive(x, g);
 	/* No answer both saves and raises the budget of a gang that stays (docs/trial-protocol.md). */
 	if (d == ESPL__CHECKPOINT && g->trial->pub.budget != g->budget)
-		d = espl__clone_wants(x, g->trial, g->iteration) ? ESPL__PAUSE : ESPL__CONTINUE;
+		d = espl__clone_wants(g->trial, g->iteration) ? ESPL__PAUSE : ESPL__CONTINUE;
 	e = espl__exec_effect(x, ESPL__FX_REPLY);
 	e->as.reply.gang = g->id;
 	e->as.reply.trial = g->trial->pub.id;

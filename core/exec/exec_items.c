@@ -116,9 +116,9 @@ forget(void *list, uint32_t *count, const void *what)
 /* ---- making, freeing ----------------------------------------------------------------------------- */
 
 static void
-fill_model(struct espl__exec *x, struct espl_item *i)
+fill_model(const struct espl__search *s, struct espl_item *i)
 {
-	const struct espl__profile *p = x->setup.profile;
+	const struct espl__profile *p = s->profile;
 
 	i->work_s = NAN;
 	i->resize_s = i->start_s = i->boundary_s = NAN;
@@ -129,7 +129,7 @@ fill_model(struct espl__exec *x, struct espl_item *i)
 	i->packing = p->packing;
 	i->packing_count = p->packing_count;
 	i->start_s = espl__latency_mean(&p->start) + espl__latency_mean(&p->checkpoint) + espl__latency_mean(&p->restore);
-	i->resize_s = x->resized > 0 ? x->resized_s / (double)x->resized : x->in_place && p->resizes ?
+	i->resize_s = s->resized > 0 ? s->resized_s / (double)s->resized : s->in_place && p->resizes ?
 	    espl__latency_mean(&p->resize) : i->start_s;
 	i->boundary_s = espl__latency_mean(&p->iteration) / 2;
 }
@@ -158,10 +158,10 @@ new_record(struct espl__exec *x)
 }
 
 static void
-fill_limits(const struct espl__exec *x, struct espl_item *i, uint32_t gpus_min, uint32_t gpus_max)
+fill_limits(const struct espl__search *s, struct espl_item *i, uint32_t gpus_min, uint32_t gpus_max)
 {
-	const struct espl__trial_config *c = &x->config->trial;
-	uint64_t potential = espl__exec_potential(x);
+	const struct espl__trial_config *c = &s->config->trial;
+	uint64_t potential = espl__exec_potential(s->exec);
 
 	i->gpus_min = gpus_min > c->gpus_min && gpus_min <= c->gpus_max ? gpus_min : c->gpus_min;
 	i->gpus_max = gpus_max > 0 && gpus_max < c->gpus_max && gpus_max >= i->gpus_min ? gpus_max : c->gpus_max;
@@ -177,14 +177,16 @@ struct espl__item *
 espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint32_t gpus_min, uint32_t gpus_max)
 {
 	struct espl__item *item = new_record(x);
-	const struct espl__trial_group *g = espl__group_at(&x->trials, t->pub.group);
+	const struct espl__search *s = t->search;
+	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
 	struct espl_item  *i = &item->pub;
 
 	item->trial = t;
 	i->size = (uint32_t)sizeof *i;
 	i->id = x->item_next++;
-	i->trial = t->pub.id;
-	i->group = t->pub.group;
+	i->experiment = s->algorithm != NULL ? s->number : ESPL_NONE;
+	i->trial = s->algorithm != NULL ? t->pub.id : ESPL_NONE;
+	i->group = s->algorithm != NULL ? t->pub.group : ESPL_NONE;
 	i->bracket = g->bracket;
 	i->stage = g->stage;
 	i->arrived = x->now;
@@ -192,19 +194,22 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 	i->granted.packing = 1;
 	i->offer = ESPL_ANY;
 	i->gpu = ESPL_ANY;
-	i->weight = x->config->weight * (weight > 0 ? weight : 1.0);
+	i->weight = s->config->weight * (weight > 0 ? weight : 1.0);
 	i->flags = ((g->flags & ESPL_GROUP_OPEN) && !g->will_close ? ESPL_ITEM_OPEN : 0) |
-	           (x->config->trial.colocate ? ESPL_ITEM_COLOCATE : 0) |
-	           (x->config->trial.checkpoint ? 0 : ESPL_ITEM_NO_SAVE) | (x->in_place ? ESPL_ITEM_INPLACE : 0);
-	fill_limits(x, i, gpus_min, gpus_max);
-	fill_model(x, i);
+	           (s->config->trial.colocate ? ESPL_ITEM_COLOCATE : 0) |
+	           (s->config->trial.checkpoint ? 0 : ESPL_ITEM_NO_SAVE) | (s->in_place ? ESPL_ITEM_INPLACE : 0);
+	fill_limits(s, i, gpus_min, gpus_max);
+	fill_model(s, i);
+	if (s->jobs != NULL)
+		espl__job_item(t, i);
 	espl__item_progress(x, item, espl__trial_restores(t));
-	i->work_total_s = i->work_s;
+	if (s->jobs == NULL)
+		i->work_total_s = i->work_s;
 	item->view.size = (uint32_t)sizeof item->view;
 	item->view.item = i->id;
 	item->view.offer = ESPL_ANY;
 	item->view.owner = ESPL_NONE;
-	item->view.flags = ESPL_GANG_UNPLACED | (x->config->trial.colocate ? ESPL_GANG_COLOCATE : 0);
+	item->view.flags = ESPL_GANG_UNPLACED | (s->config->trial.colocate ? ESPL_GANG_COLOCATE : 0);
 	item->view.move_s = i->start_s;
 	append(x, item);
 	espl__item_changed(x, item, ESPL_WHY_ARRIVAL);
@@ -215,12 +220,14 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 void
 espl__item_progress(struct espl__exec *x, struct espl__item *item, uint64_t iteration)
 {
-	const struct espl__profile *p = x->setup.profile;
+	const struct espl__profile *p = item->trial->search->profile;
 	const struct espl_share one = { 1, 1 };
 	uint64_t budget = item->trial->pub.budget;
 
 	item->pub.iterations_left = budget > iteration ? budget - iteration : 0;
-	if (p != NULL && !p->guessed)
+	if (item->trial->search->jobs != NULL)
+		item->pub.work_s = espl__job_left(item->trial, iteration);
+	else if (p != NULL && !p->guessed)
 		item->pub.work_s = (double)item->pub.iterations_left * espl__profile_iteration_s(p, one) *
 		    (item->trial->told_s > 0 && item->trial->took_s > 0 ? item->trial->took_s / item->trial->told_s : 1);
 	if (item->trial->gang != NULL)
@@ -272,7 +279,7 @@ espl__item_free(struct espl__exec *x, struct espl__item *item)
 		forget(x->place_list, &x->place_count, item);
 	if (item->pending)
 		forget(x->pending, &x->pending_count, item);
-	if (x->experiment.plan != NULL && item->trial->gang != NULL)
+	if (item->trial->search->experiment.plan != NULL && item->trial->gang != NULL)
 		item->trial->gang->leaves = item->pub.id;
 	else
 		espl__item_gone(x, item->pub.id);

@@ -71,7 +71,7 @@ transact(struct espl__exec *x, struct espl__reader first, struct espl__diag *why
 	int good = 1;
 
 	x->stamp++;
-	while (espl__op_get(&r, x->trials.params, &x->ops_arena, &op) == 1) {
+	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
 		struct espl__item *item = op.type == ESPL__OP_PLACE ? espl__item_at(x, op.as.place.item) : NULL;
 		if (item == NULL || item->stamp == x->stamp)
 			continue;
@@ -86,7 +86,7 @@ transact(struct espl__exec *x, struct espl__reader first, struct espl__diag *why
 		espl__item_target(x, item, NULL, 0);
 	}
 	r = first;
-	while (good && espl__op_get(&r, x->trials.params, &x->ops_arena, &op) == 1) {
+	while (good && espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
 		struct espl__item *item = op.type == ESPL__OP_PLACE ? espl__item_at(x, op.as.place.item) : NULL;
 		if (item == NULL)
 			continue;
@@ -96,7 +96,7 @@ transact(struct espl__exec *x, struct espl__reader first, struct espl__diag *why
 			espl__item_target(x, item, op.as.place.slots, op.as.place.count);
 		else
 			(void)espl__fail(why, ESPL_E_REJECTED, "%s places trial %llu where others sit", x->placer->who,
-			    (unsigned long long)item->trial->pub.id);
+			    (unsigned long long)espl__trial_uid(item->trial));
 	}
 	for (uint32_t i = 0; !good && i < undo_count; i++)
 		espl__item_target(x, undo[i].item, NULL, 0);
@@ -111,7 +111,7 @@ apply_give_ups(struct espl__exec *x, struct espl__reader r)
 {
 	struct espl__op op;
 
-	while (espl__op_get(&r, x->trials.params, &x->ops_arena, &op) == 1) {
+	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
 		struct espl__machine *n = op.type == ESPL__OP_GIVE_UP ? espl__machine_at(&x->fleet, op.as.id) : NULL;
 		if (n == NULL || !n->live || (n->pub.flags & ESPL_NODE_RETIRING) != 0)
 			continue;
@@ -176,7 +176,7 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 		status = why.status;
 		espl__buf_clear(&x->caller.ops);
 	}
-	status = espl__exec_answer(x, x->placer, status, &why, &answer, diag);
+	status = espl__exec_answer(x, NULL, x->placer, status, &why, &answer, diag);
 	if (status != ESPL_OK)
 		return status;
 	if (x->accept && x->replaying)

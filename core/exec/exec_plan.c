@@ -14,10 +14,10 @@
 /* ---- where the run stands, for the model ---------------------------------------------------------- */
 
 static uint32_t
-first_to_come(const struct espl__exec *x, uint32_t bracket)
+first_to_come(const struct espl__search *of, uint32_t bracket)
 {
-	const struct espl_standing *s = &x->standing[bracket];
-	uint32_t count = x->experiment.spec->brackets[bracket]->stage_count;
+	const struct espl_standing *s = &of->standing[bracket];
+	uint32_t count = of->experiment.spec->brackets[bracket]->stage_count;
 
 	return s->trials_left == 0 && s->stage + 1 >= count ? count : s->stage;
 }
@@ -25,31 +25,32 @@ first_to_come(const struct espl__exec *x, uint32_t bracket)
 static void
 stand(void *ctx, struct espl__forecast_setup *setup)
 {
-	struct espl__exec *x = ctx;
+	struct espl__search *s = ctx;
+	struct espl__exec   *x = s->exec;
 	uint32_t n = 0;
 
-	ESPL__GROW(x->stand_next, x->stand_next_cap, x->experiment.standing_count + 1);
-	for (uint32_t b = 0; b < x->experiment.standing_count; b++)
-		x->stand_next[b] = first_to_come(x, b);
-	ESPL__GROW(x->stand_held, x->stand_held_cap, x->fleet.live_count + 1);
+	ESPL__GROW(s->stand_next, s->stand_next_cap, s->experiment.standing_count + 1);
+	for (uint32_t b = 0; b < s->experiment.standing_count; b++)
+		s->stand_next[b] = first_to_come(s, b);
+	ESPL__GROW(s->stand_held, s->stand_held_cap, x->fleet.live_count + 1);
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		const struct espl_node *node = x->fleet.live[i];
 		espl_time from = espl__ledger_billed_from(x->ledger, node->id);
 
 		if ((node->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 || node->state == ESPL_NODE_NOTICE)
 			continue;
-		memset(&x->stand_held[n], 0, sizeof x->stand_held[n]);
-		x->stand_held[n].offer = node->offer;
-		x->stand_held[n].billed_s = from == ESPL_NEVER || from > x->now ? -1.0 : (double)(x->now - from) / 1e9;
+		memset(&s->stand_held[n], 0, sizeof s->stand_held[n]);
+		s->stand_held[n].offer = node->offer;
+		s->stand_held[n].billed_s = from == ESPL_NEVER || from > x->now ? -1.0 : (double)(x->now - from) / 1e9;
 		n++;
 	}
-	setup->next_stage = x->stand_next;
-	setup->held = x->stand_held;
+	setup->next_stage = s->stand_next;
+	setup->held = s->stand_held;
 	setup->held_count = n;
-	if (x->config->deadline != ESPL_NEVER)
-		setup->deadline_s = (double)(x->config->deadline - x->now) / 1e9;
-	if (x->config->budget != INT64_MAX)
-		setup->budget_usd = (double)(x->config->budget - espl__ledger_total(x->ledger, x->now)) / 1e6;
+	if (s->config->deadline != ESPL_NEVER)
+		setup->deadline_s = (double)(s->config->deadline - x->now) / 1e9;
+	if (s->config->budget != INT64_MAX)
+		setup->budget_usd = (double)(s->config->budget - espl__ledger_total(x->ledger, x->now)) / 1e6;
 }
 
 /* A plan for the whole run must hold deadline and budget; one for the rest of it at least not be
@@ -57,9 +58,9 @@ stand(void *ctx, struct espl__forecast_setup *setup)
 static espl_status
 judge(void *ctx, const struct espl_plan *plan, int from_now, struct espl__diag *why)
 {
-	struct espl__exec *x = ctx;
+	struct espl__search *s = ctx;
 	struct espl__forecast_result result, before;
-	struct espl__forecast *f = espl__model_service_forecast(&x->model, from_now, why);
+	struct espl__forecast *f = espl__model_service_forecast(&s->model, from_now, why);
 	espl_status status;
 
 	if (f == NULL)
@@ -69,8 +70,8 @@ judge(void *ctx, const struct espl_plan *plan, int from_now, struct espl__diag *
 		return ESPL_E_REJECTED;
 	if (result.meets)
 		return ESPL_OK;
-	if (from_now && x->experiment.plan != NULL &&
-	    espl__forecast_plan(f, x->experiment.plan, 0, 0, &before, NULL, NULL) == ESPL_OK &&
+	if (from_now && s->experiment.plan != NULL &&
+	    espl__forecast_plan(f, s->experiment.plan, 0, 0, &before, NULL, NULL) == ESPL_OK &&
 	    result.jct_s.mean <= before.jct_s.mean)
 		return ESPL_OK;
 	return espl__fail(why, ESPL_E_REJECTED, "a plan of %.6g s and %.6g dollars, which does not keep the deadline and the budget",
@@ -78,50 +79,50 @@ judge(void *ctx, const struct espl_plan *plan, int from_now, struct espl__diag *
 }
 
 void
-espl__exec_plan_init(struct espl__exec *x)
+espl__exec_plan_init(struct espl__search *s)
 {
-	espl__model_service_init(&x->model, x->config, x->setup.profile, &x->experiment, &x->fleet);
-	x->model.stand = stand;
-	x->model.ctx = x;
-	x->caller.judge = judge;
-	x->caller.judge_ctx = x;
-	x->caller.least_s = x->caller.least_usd = NAN;
+	espl__model_service_init(&s->model, s->config, s->profile, &s->experiment, &s->exec->fleet);
+	s->model.stand = stand;
+	s->model.ctx = s;
+	s->exec->caller.judge = judge;
+	s->exec->caller.judge_ctx = s->exec->searches[0];
 }
 
 void
-espl__exec_plan_free(struct espl__exec *x)
+espl__exec_plan_free(struct espl__search *s)
 {
-	espl__model_service_free(&x->model);
-	free(x->stand_next);
-	free(x->stand_held);
-	free(x->barred);
+	espl__model_service_free(&s->model);
+	free(s->stand_next);
+	free(s->stand_held);
+	free(s->barred);
 }
 
 /* ---- taking a plan ----------------------------------------------------------------------------------- */
 
 static void
-lay_out(struct espl__exec *x, const struct espl_plan *plan, struct espl__forecast_stage *rows)
+lay_out(struct espl__search *s, const struct espl_plan *plan, struct espl__forecast_stage *rows)
 {
-	const struct espl__trial_config *t = &x->config->trial;
+	const struct espl__trial_config *t = &s->config->trial;
 
 	for (uint32_t i = 0; i < plan->stage_count; i++) {
-		const struct espl_plan_stage *s = plan->stages[i];
-		rows[i].bracket = s->bracket;
-		rows[i].stage = s->stage;
-		rows[i].offer = s->offer;
-		rows[i].gpus = s->gpus;
-		rows[i].gpus_per_trial = s->gpus_per_trial;
-		rows[i].nodes = s->nodes;
-		(void)espl__plan_layout(x->fleet.offers[s->offer],
-		    x->experiment.spec->brackets[s->bracket]->stages[s->stage]->trials, s->gpus, t->gpus_min, t->gpus_max,
+		const struct espl_plan_stage *p = plan->stages[i];
+		rows[i].bracket = p->bracket;
+		rows[i].stage = p->stage;
+		rows[i].offer = p->offer;
+		rows[i].gpus = p->gpus;
+		rows[i].gpus_per_trial = p->gpus_per_trial;
+		rows[i].nodes = p->nodes;
+		(void)espl__plan_layout(s->exec->fleet.offers[p->offer],
+		    s->experiment.spec->brackets[p->bracket]->stages[p->stage]->trials, p->gpus, t->gpus_min, t->gpus_max,
 		    t->colocate, &rows[i]);
 	}
 }
 
 /* Makes the experiment's plan of the rows: what policies and the barriers go by. */
 static void
-publish(struct espl__exec *x, const struct espl_plan *given, const struct espl__forecast_stage *rows)
+publish(struct espl__search *s, const struct espl_plan *given, const struct espl__forecast_stage *rows)
 {
+	struct espl__exec *x = s->exec;
 	struct espl_plan *plan = espl__arena_alloc(&x->arena, sizeof *plan);
 	struct espl_plan_stage *stages = espl__arena_alloc(&x->arena, given->stage_count * sizeof *stages);
 	const struct espl_plan_stage **list = espl__arena_alloc(&x->arena, given->stage_count * sizeof *list);
@@ -137,18 +138,18 @@ publish(struct espl__exec *x, const struct espl_plan *given, const struct espl__
 		    (unsigned)rows[i].gpus_per_trial, (unsigned)rows[i].nodes, x->fleet.offers[rows[i].offer]->name);
 	}
 	plan->stages = list;
-	x->experiment.plan = plan;
+	s->experiment.plan = plan;
 }
 
 static int
-names_what_is(const struct espl__exec *x, const struct espl_plan *plan)
+names_what_is(const struct espl__search *s, const struct espl_plan *plan)
 {
-	const struct espl_spec *spec = x->experiment.spec;
+	const struct espl_spec *spec = s->experiment.spec;
 
 	for (uint32_t i = 0; spec != NULL && i < plan->stage_count; i++) {
-		const struct espl_plan_stage *s = plan->stages[i];
-		if (s->bracket >= spec->bracket_count || s->stage >= spec->brackets[s->bracket]->stage_count ||
-		    s->offer >= x->fleet.offer_count)
+		const struct espl_plan_stage *p = plan->stages[i];
+		if (p->bracket >= spec->bracket_count || p->stage >= spec->brackets[p->bracket]->stage_count ||
+		    p->offer >= s->exec->fleet.offer_count)
 			return 0;
 	}
 	return spec != NULL;
@@ -156,39 +157,40 @@ names_what_is(const struct espl__exec *x, const struct espl_plan *plan)
 
 /* Puts a plan in force; what it predicts is kept for whoever reports. */
 void
-espl__exec_take_plan(struct espl__exec *x, const struct espl_plan *plan, int from_now)
+espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int from_now)
 {
+	struct espl__exec *x = s->exec;
 	struct espl__forecast_stage *rows;
 	struct espl__forecast *f;
 
-	if (!names_what_is(x, plan))
+	if (!names_what_is(s, plan))
 		return;			/* only a recorded decision of another version comes here */
 	rows = espl__arena_alloc(&x->arena, (plan->stage_count + (size_t)1) * sizeof *rows);
 	memset(rows, 0, plan->stage_count * sizeof *rows);
-	memset(&x->plan_result, 0, sizeof x->plan_result);
-	x->plan_result.jct_s.mean = x->plan_result.cost_usd.mean = NAN;
-	f = espl__model_service_forecast(&x->model, from_now, NULL);
-	if (f == NULL || espl__forecast_plan(f, plan, 0, 0, &x->plan_result, rows, NULL) != ESPL_OK)
-		lay_out(x, plan, rows);
+	memset(&s->plan_result, 0, sizeof s->plan_result);
+	s->plan_result.jct_s.mean = s->plan_result.cost_usd.mean = NAN;
+	f = espl__model_service_forecast(&s->model, from_now, NULL);
+	if (f == NULL || espl__forecast_plan(f, plan, 0, 0, &s->plan_result, rows, NULL) != ESPL_OK)
+		lay_out(s, plan, rows);
 	for (uint32_t i = 0; i < plan->stage_count; i++) {	/* what is over stays what it was */
-		const struct espl__forecast_stage *before = espl__exec_planned(x, plan->stages[i]->bracket, plan->stages[i]->stage);
+		const struct espl__forecast_stage *before = espl__exec_planned(s, plan->stages[i]->bracket, plan->stages[i]->stage);
 		if (from_now && before != NULL && rows[i].nodes == 0)
 			rows[i] = *before;
 	}
-	x->plan_rows = rows;
-	x->plan_count = plan->stage_count;
-	publish(x, plan, rows);
+	s->plan_rows = rows;
+	s->plan_count = plan->stage_count;
+	publish(s, plan, rows);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->plan != NULL)
-			o->plan(o->ctx, x->now, x->plan_rows, x->plan_count, &x->plan_result, x->experiment.plan);
+			o->plan(o->ctx, x->now, s->plan_rows, s->plan_count, &s->plan_result, s->experiment.plan);
 }
 
 const struct espl__forecast_stage *
-espl__exec_planned(const struct espl__exec *x, uint32_t bracket, uint32_t stage)
+espl__exec_planned(const struct espl__search *s, uint32_t bracket, uint32_t stage)
 {
-	for (uint32_t i = 0; i < x->plan_count; i++)
-		if (x->plan_rows[i].bracket == bracket && x->plan_rows[i].stage == stage)
-			return &x->plan_rows[i];
+	for (uint32_t i = 0; i < s->plan_count; i++)
+		if (s->plan_rows[i].bracket == bracket && s->plan_rows[i].stage == stage)
+			return &s->plan_rows[i];
 	return NULL;
 }
 
@@ -211,15 +213,16 @@ chosen_offer(const struct espl__exec *x)
 
 /* GPUs of each stage as the user gave them (espalier plan --gpus): one number for all, or one each. */
 static espl_status
-given(struct espl__exec *x, struct espl__diag *diag)
+given(struct espl__search *s, struct espl__diag *diag)
 {
-	const struct espl_spec *spec = x->experiment.spec;
+	struct espl__exec *x = s->exec;
+	const struct espl_spec *spec = s->experiment.spec;
 	const uint32_t *gpus = x->setup.plan_gpus;
 	struct espl_plan plan = { .size = (uint32_t)sizeof plan, .gap = NAN };
 	struct espl_plan_stage *stages;
 	const struct espl_plan_stage **list;
 	struct espl__forecast_result result;
-	struct espl__forecast *f = espl__model_service_forecast(&x->model, 0, diag);
+	struct espl__forecast *f = espl__model_service_forecast(&s->model, 0, diag);
 	espl_status status;
 	uint32_t n = 0, offer = chosen_offer(x);
 
@@ -244,19 +247,20 @@ given(struct espl__exec *x, struct espl__diag *diag)
 	if (f == NULL)
 		return diag != NULL ? diag->status : ESPL_E_UNSUPPORTED;
 	for (n = 0; n < plan.stage_count; n++)
-		if (stages[n].gpus > x->experiment.gpus_limit)
+		if (stages[n].gpus > s->experiment.gpus_limit)
 			return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u cannot have %u GPUs: the experiment may "
 			    "hold %u at once (experiment.gpus_max)", (unsigned)stages[n].stage, (unsigned)stages[n].bracket,
-			    (unsigned)stages[n].gpus, (unsigned)x->experiment.gpus_limit);
+			    (unsigned)stages[n].gpus, (unsigned)s->experiment.gpus_limit);
 	status = espl__forecast_plan(f, &plan, 0, 0, &result, NULL, diag);
 	if (status == ESPL_OK)
-		espl__exec_take_plan(x, &plan, 0);
+		espl__exec_take_plan(s, &plan, 0);
 	return status;
 }
 
 static espl_status
-ask(struct espl__exec *x, struct espl__diag *diag)
+ask(struct espl__search *s, struct espl__diag *diag)
 {
+	struct espl__exec *x = s->exec;
 	struct espl_plan_view view = ESPL_INIT(struct espl_plan_view);
 	struct espl__diag   why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
@@ -265,11 +269,11 @@ ask(struct espl__exec *x, struct espl__diag *diag)
 	espl_status status;
 
 	view.gpus_max = potential >= UINT32_MAX / 2 ? ESPL_ANY : (uint32_t)potential;
-	view.experiment = &x->experiment;
+	view.experiment = &s->experiment;
 	view.offers = (const struct espl_offer *const *)x->fleet.offers;
 	view.offer_count = x->fleet.offer_count;
-	view.outcomes = x->outcomes[1].list;
-	view.outcome_count = x->outcomes[1].count;
+	view.outcomes = x->outcomes.list;
+	view.outcome_count = x->outcomes.count;
 	x->caller.offer_count = x->fleet.offer_count;
 	status = espl__call_plan(&x->caller, x->allocator, &view, &why);
 	if (status != ESPL_OK && status != ESPL_E_BUSY) {
@@ -277,15 +281,15 @@ ask(struct espl__exec *x, struct espl__diag *diag)
 			*diag = why;
 		return status;		/* nothing has begun: the run is refused */
 	}
-	x->planned = status == ESPL_OK;
-	x->outcomes[1].count = 0;
-	status = espl__exec_answer(x, x->allocator, status, &why, &answer, diag);
-	espl__arena_free(&x->outcome_arena[1]);
+	s->planned = status == ESPL_OK;
+	x->outcomes.count = 0;
+	status = espl__exec_answer(x, NULL, x->allocator, status, &why, &answer, diag);
+	espl__arena_free(&x->outcomes.arena);
 	while (status == ESPL_OK && espl__exec_next_op(x, &answer, &op)) {
 		if (op.type == ESPL__OP_PLAN)
-			espl__exec_take_plan(x, &op.as.plan.plan, 0);
+			espl__exec_take_plan(s, &op.as.plan.plan, 0);
 		else if (op.type == ESPL__OP_SUBMIT)
-			espl__exec_submit(x, op.as.id, ESPL_ALLOCATOR);
+			espl__exec_submit(x, NULL, op.as.id);
 	}
 	return status;
 }
@@ -293,31 +297,32 @@ ask(struct espl__exec *x, struct espl__diag *diag)
 /* Once, before anything is leased.  An allocator without a plan, an algorithm that declares no
  * stages and a search without a profile go on without. */
 espl_status
-espl__exec_plan(struct espl__exec *x, struct espl__diag *diag)
+espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 {
+	struct espl__exec *x = s->exec;
 	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)x->allocator->ops;
 	espl_status status = ESPL_OK;
 
-	if (x->planned || !x->cloud_ready || (x->computing_count > 0 && x->outcomes[1].count == 0))
+	if (s->planned || !x->cloud_ready || (x->computing_count > 0 && x->outcomes.count == 0))
 		return ESPL_OK;
-	if (x->setup.plan_only && !espl__model_service_can(&x->model))
-		return espl__fail(diag, ESPL_E_CONFIG, x->experiment.spec == NULL ?
+	if (x->setup.plan_only && !espl__model_service_can(&s->model))
+		return espl__fail(diag, ESPL_E_CONFIG, s->experiment.spec == NULL ?
 		    "%s does not declare its stages, so nothing can be planned" :
-		    "there is no profile of the trial (trial.profile), so nothing can be planned for %s", x->algorithm->who);
+		    "there is no profile of the trial (trial.profile), so nothing can be planned for %s", s->algorithm->who);
 	if (x->setup.plan_gpus_count > 0) {
-		x->planned = 1;
-		status = given(x, diag);
+		s->planned = 1;
+		status = given(s, diag);
 	} else if (!ESPL_HAS(struct espl_allocator_ops, ops, plan)) {
-		x->planned = 1;
+		s->planned = 1;
 		if (x->setup.plan_only)
 			return espl__fail(diag, ESPL_E_CONFIG, "%s makes no plans", x->allocator->who);
-	} else if (!espl__model_service_can(&x->model)) {
-		x->planned = 1;
+	} else if (!espl__model_service_can(&s->model)) {
+		s->planned = 1;
 	} else {
-		status = ask(x, diag);
+		status = ask(s, diag);
 	}
-	espl__model_service_stale(&x->model, 1);	/* its tables are large, and seldom asked again */
-	if (status == ESPL_OK && x->planned && x->setup.plan_only)
+	espl__model_service_stale(&s->model, 1);	/* its tables are large, and seldom asked again */
+	if (status == ESPL_OK && s->planned && x->setup.plan_only)
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "the plan is made");
 	return status;
 }
@@ -326,18 +331,18 @@ espl__exec_plan(struct espl__exec *x, struct espl__diag *diag)
 
 /* Do the trials of this stage wait at its end, in their processes, for what becomes of them? */
 static int
-goes_on(const struct espl__exec *x, uint32_t bracket, uint32_t stage)
+goes_on(const struct espl__search *s, uint32_t bracket, uint32_t stage)
 {
 	const struct espl__forecast_stage *row, *next;
 	const struct espl_bracket *b;
 
-	if (!x->config->warm || x->experiment.plan == NULL || bracket >= x->experiment.spec->bracket_count)
+	if (!s->config->warm || s->experiment.plan == NULL || bracket >= s->experiment.spec->bracket_count)
 		return 0;
-	b = x->experiment.spec->brackets[bracket];
+	b = s->experiment.spec->brackets[bracket];
 	if (stage + 1 >= b->stage_count)
 		return 0;
-	row = espl__exec_planned(x, bracket, stage);
-	next = espl__exec_planned(x, bracket, stage + 1);
+	row = espl__exec_planned(s, bracket, stage);
+	next = espl__exec_planned(s, bracket, stage + 1);
 	return row != NULL && next != NULL &&
 	    espl__plan_goes_on(row, b->stages[stage]->trials, next, b->stages[stage + 1]->trials);
 }
@@ -345,10 +350,10 @@ goes_on(const struct espl__exec *x, uint32_t bracket, uint32_t stage)
 /* Does a trial of the group wait for GPUs?  Those at the barrier must not keep theirs then: fewer nodes are there
  * than were planned. */
 static int
-someone_queues(const struct espl__exec *x, uint64_t group)
+someone_queues(const struct espl__search *s, uint64_t group)
 {
-	for (uint64_t id = 0; x->trials.waiting > 0; id++) {
-		const struct espl__trial *t = espl__trial_at(&x->trials, id);
+	for (uint64_t id = 0; s->trials.waiting > 0; id++) {
+		const struct espl__trial *t = espl__trial_at(&s->trials, id);
 
 		if (t == NULL)
 			break;
@@ -361,62 +366,66 @@ someone_queues(const struct espl__exec *x, uint64_t group)
 int
 espl__exec_waits_warm(const struct espl__exec *x, const struct espl__trial *t)
 {
+	const struct espl__search *s = t->search;
 	const struct espl__trial_group *g;
 
-	if (!x->config->warm || x->experiment.plan == NULL || x->ending != 0 || t->pub.state != ESPL_TRIAL_RESTING ||
+	if (!s->config->warm || s->experiment.plan == NULL || x->ending != 0 || t->pub.state != ESPL_TRIAL_RESTING ||
 	    t->dropped || t->pub.group == ESPL_NONE)
 		return 0;
-	g = espl__group_at(&x->trials, t->pub.group);
-	return g != NULL && !g->told && goes_on(x, g->bracket, g->stage) && !someone_queues(x, g->id);
+	g = espl__group_at(&s->trials, t->pub.group);
+	return g != NULL && !g->told && goes_on(s, g->bracket, g->stage) && !someone_queues(s, g->id);
 }
 
 static int
-has_processes(const struct espl__exec *x, const struct espl__trial_group *group)
+has_processes(const struct espl__search *s, const struct espl__trial_group *group)
 {
+	const struct espl__exec *x = s->exec;
+
 	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
-		if (g->trial->pub.group == group->id && !(g->awaiting && espl__exec_waits_warm(x, g->trial)))
+		if (g->trial->search == s && g->trial->pub.group == group->id && !(g->awaiting && espl__exec_waits_warm(x, g->trial)))
 			return 1;
 	return 0;
 }
 
 /* A real stage ends when it ends; a simulated one takes what the user says it takes. */
 static espl_time
-barrier_over(const struct espl__exec *x, const struct espl__trial_group *group)
+barrier_over(const struct espl__search *s, const struct espl__trial_group *group)
 {
+	const struct espl__exec *x = s->exec;
 	struct espl__rng rng;
 	char name[48];
 
-	if (!x->setup.simulated || x->config->sync == NULL)
+	if (!x->setup.simulated || s->config->sync == NULL)
 		return x->now;
 	(void)snprintf(name, sizeof name, "barrier of group %llu", (unsigned long long)group->id);
-	espl__rng_seed(&rng, x->config->seed, name);
-	return x->now + (espl_span)(espl__latency_draw(x->config->sync, &rng) * 1e9 + 0.5);
+	espl__rng_seed(&rng, s->config->seed, name);
+	return x->now + (espl_span)(espl__latency_draw(s->config->sync, &rng) * 1e9 + 0.5);
 }
 
 /* The next group whose end the algorithm is to hear of. */
 struct espl__trial_group *
-espl__exec_group_over(struct espl__exec *x)
+espl__exec_group_over(struct espl__search *s)
 {
 	struct espl__trial_group *g;
 
-	while ((g = espl__group_next_ended(&x->trials)) != NULL) {
-		if (x->experiment.plan == NULL || g->bracket >= x->experiment.spec->bracket_count)
+	while ((g = espl__group_next_ended(&s->trials)) != NULL) {
+		if (s->experiment.plan == NULL || g->bracket >= s->experiment.spec->bracket_count)
 			return g;
-		ESPL__GROW(x->barred, x->barred_cap, x->barred_count + 1);
+		ESPL__GROW(s->barred, s->barred_cap, s->barred_count + 1);
 		g->over_at = ESPL_NEVER;
-		x->barred[x->barred_count++] = g;
+		s->barred[s->barred_count++] = g;
 	}
-	x->barrier_at = ESPL_NEVER;
-	for (uint32_t i = 0; i < x->barred_count; i++) {
-		g = x->barred[i];
-		if (g->over_at == ESPL_NEVER && !has_processes(x, g))
-			g->over_at = barrier_over(x, g);
-		if (g->over_at <= x->now) {
-			memmove(x->barred + i, x->barred + i + 1, (--x->barred_count - i) * sizeof *x->barred);
+	s->barrier_at = ESPL_NEVER;
+	for (uint32_t i = 0; i < s->barred_count; i++) {
+		g = s->barred[i];
+		if (g->over_at == ESPL_NEVER && !has_processes(s, g))
+			g->over_at = barrier_over(s, g);
+		if (g->over_at <= s->exec->now) {
+			memmove(s->barred + i, s->barred + i + 1, (--s->barred_count - i) * sizeof *s->barred);
 			return g;
 		}
-		if (g->over_at < x->barrier_at)
-			x->barrier_at = g->over_at;
+		if (g->over_at < s->barrier_at)
+			s->barrier_at = g->over_at;
 	}
 	return NULL;
 }

@@ -12,16 +12,19 @@
 
 /* A simulation knows what it takes from the profile alone. */
 int
-espl__exec_in_place(const struct espl__exec *x)
+espl__exec_in_place(const struct espl__search *s)
 {
-	const struct espl__trial_config *trial = &x->config->trial;
+	const struct espl__trial_config *trial = &s->config->trial;
+	int simulated = s->exec->setup.simulated;
 	const struct espl__plugin       *plugin;
 	const struct espl_trainable_ops *ops;
 
-	if (!trial->in_place || (x->setup.simulated && (x->setup.profile == NULL || !x->setup.profile->resizes)))
+	if (!trial->in_place || (simulated && (s->profile == NULL || !s->profile->resizes)))
 		return 0;
+	if (simulated && s->jobs != NULL)
+		return 1;
 	if (trial->trainable == NULL)
-		return x->setup.simulated && trial->curves != NULL;
+		return simulated && trial->curves != NULL;
 	if (espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) != ESPL_OK)
 		return 0;		/* who starts it will say why */
 	ops = (const struct espl_trainable_ops *)(const void *)plugin->desc->ops;
@@ -43,7 +46,7 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	struct espl__trial  *t = g->trial;
 	struct espl__effect *e;
 
-	if (!x->in_place || t->restarts || g->state != ESPL__GANG_RUNNING || g->killed || g->fault != NULL ||
+	if (!t->search->in_place || t->restarts || g->state != ESPL__GANG_RUNNING || g->killed || g->fault != NULL ||
 	    g->over || g->onto != NULL || x->ending != 0 || item->target_count == 0 ||
 	    item->target[0].packing != g->share.packing || !espl__seats_clear(x, item))
 		return 0;
@@ -63,7 +66,7 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	e->as.resize.share = (struct espl_share){ g->onto_count, g->share.packing };
 	e->as.resize.slots = g->onto;
 	e->as.resize.values = t->pub.values;
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "goes from %u to %u GPU%s in place, after iteration %llu",
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "goes from %u to %u GPU%s in place, after iteration %llu",
 	    (unsigned)g->share.gpus, (unsigned)g->onto_count, g->onto_count == 1 ? "" : "s",
 	    (unsigned long long)g->iteration);
 	return 1;
@@ -103,6 +106,7 @@ void
 espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 {
 	struct espl__gang *g = espl__gang_find(x, e->as.resized.gang);
+	struct espl__search *s;
 	struct espl__item *item;
 	double             took_s = (double)e->as.resized.took / 1e9;
 
@@ -112,18 +116,19 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 	espl__gang_account(x, g);
 	take_seats(x, g);
 	espl__gang_heard(x, g);
-	x->resized++;
-	x->resized_s += took_s;
-	x->search_why |= ESPL_ASK_CAPACITY;
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, g->trial->pub.id, "is on %u GPU%s now: nothing was trained for %.3f s",
+	s = g->trial->search;
+	s->resized++;
+	s->resized_s += took_s;
+	espl__exec_capacity(x);
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial), "is on %u GPU%s now: nothing was trained for %.3f s",
 	    (unsigned)g->share.gpus, g->share.gpus == 1 ? "" : "s", took_s);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, g->trial->pub.id, "resized", g->share, g->slots, "");
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), "resized", g->share, g->slots, "");
 	item = g->trial->item;
 	if (item == NULL)
 		return;
-	item->pub.resize_s = x->resized_s / (double)x->resized;
+	item->pub.resize_s = s->resized_s / (double)s->resized;
 	item->pub.flags &= ~ESPL_ITEM_CHANGING;
 	item->view.flags &= ~ESPL_GANG_LOCKED;
 	espl__item_changed(x, item, 0);

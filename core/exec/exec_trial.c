@@ -9,12 +9,31 @@
 #include "base/assert.h"
 #include "exec/state.h"
 
+/* As observers see it: with the ids that it has outside. */
+const struct espl_trial *
+espl__exec_shown(const struct espl__trial *t, struct espl_trial *room)
+{
+	uint64_t upper = (uint64_t)t->search->number << ESPL__TRIAL_BITS;
+
+	if (upper == 0)
+		return &t->pub;
+	*room = t->pub;
+	room->id |= upper;
+	if (room->parent != ESPL_NONE)
+		room->parent |= upper;
+	if (room->group != ESPL_NONE)
+		room->group |= upper;
+	return room;
+}
+
 void
 espl__exec_show(struct espl__exec *x, struct espl__trial *t)
 {
+	struct espl_trial room;
+
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->trial != NULL)
-			o->trial(o->ctx, x->now, &t->pub);
+			o->trial(o->ctx, x->now, espl__exec_shown(t, &room));
 }
 
 /* Best: the lowest loss among reports at the largest iteration reached; ties to the lower id.
@@ -22,20 +41,21 @@ espl__exec_show(struct espl__exec *x, struct espl__trial *t)
 void
 espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration, double loss)
 {
-	struct espl__trial *before = espl__trial_at(&x->trials, x->best);
+	struct espl__search *s = t->search;
+	struct espl__trial  *before = espl__trial_at(&s->trials, s->best);
 
 	if (isnan(loss))
 		return;
-	if (x->best != ESPL_NONE) {
-		if (iteration < x->best_iteration)
+	if (s->best != ESPL_NONE) {
+		if (iteration < s->best_iteration)
 			return;
-		if (iteration == x->best_iteration &&
-		    (loss > x->best_loss || (!(loss < x->best_loss) && t->pub.id > x->best)))
+		if (iteration == s->best_iteration &&
+		    (loss > s->best_loss || (!(loss < s->best_loss) && t->pub.id > s->best)))
 			return;
 	}
-	x->best = t->pub.id;
-	x->best_iteration = iteration;
-	x->best_loss = loss;
+	s->best = t->pub.id;
+	s->best_iteration = iteration;
+	s->best_loss = loss;
 	if (before != NULL && before != t)
 		espl__exec_collect_later(x, before);
 }
@@ -43,17 +63,20 @@ espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration,
 static espl_status
 tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
 {
+	struct espl__search *s = t->search;
 	struct espl__diag   why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
 	espl_status status;
 
-	x->search_why |= ESPL_ASK_RESULT | ESPL_ASK_CAPACITY;
-	if (!espl__exec_hears(x))
+	s->why |= ESPL_ASK_RESULT;
+	espl__exec_capacity(x);
+	if (!espl__exec_hears(x) || s->algorithm == NULL)
 		return ESPL_OK;
-	status = espl__call_trial_end(&x->caller, x->algorithm, &t->pub, how, &why);
-	status = espl__exec_answer(x, x->algorithm, status, &why, &answer, diag);
+	espl__exec_turn(x, s);
+	status = espl__call_trial_end(&x->caller, s->algorithm, &t->pub, how, &why);
+	status = espl__exec_answer(x, s, s->algorithm, status, &why, &answer, diag);
 	if (status == ESPL_OK)
-		status = espl__exec_apply_search(x, &answer, diag);
+		status = espl__exec_apply_search(x, s, &answer, diag);
 	return status;
 }
 
@@ -64,31 +87,35 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 {
 	static const char *const words[] = { "", "reached its budget", "says that it is complete", "is paused",
 	                                     "is stopped", "failed for good" };
+	struct espl__search *s = t->search;
 	int silent = t->unsaved;	/* it only made its last checkpoint again */
+	int rests = s->algorithm != NULL && (how == ESPL_END_BUDGET || how == ESPL_END_PAUSED);
 
 	if (t->item != NULL)
 		espl__item_free(x, t->item);
 	else
-		espl__clone_gone(x, t);
+		espl__clone_gone(t);
 	t->item = NULL;
 	t->verdict = 0;
 	if (t->gang != NULL)
 		t->gang->over = 1;
 	t->unsaved = 0;
-	if (t->pub.group != ESPL_NONE && x->experiment.spec != NULL) {
-		const struct espl__trial_group *g = espl__group_at(&x->trials, t->pub.group);
-		if (g->bracket < x->experiment.standing_count && x->standing[g->bracket].trials_left > 0)
-			x->standing[g->bracket].trials_left--;
+	if (t->pub.group != ESPL_NONE && s->experiment.spec != NULL) {
+		const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
+		if (g->bracket < s->experiment.standing_count && s->standing[g->bracket].trials_left > 0)
+			s->standing[g->bracket].trials_left--;
 	}
-	espl__trial_state(&x->trials, t, how == ESPL_END_BUDGET || how == ESPL_END_PAUSED ? ESPL_TRIAL_RESTING :
+	espl__trial_state(&s->trials, t, rests ? ESPL_TRIAL_RESTING :
 	    how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED)
-		x->failed++;
+		s->failed++;
+	if (s->jobs != NULL)
+		espl__job_ended(t);
 	if (how == ESPL_END_BUDGET || how == ESPL_END_ITSELF)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "%s at iteration %llu with %s %.9g", words[how],
-		    (unsigned long long)t->pub.iteration, x->config->metric, x->config->maximize ? -t->pub.loss : t->pub.loss);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s at iteration %llu with %s %.9g", words[how],
+		    (unsigned long long)t->pub.iteration, s->config->metric, s->config->maximize ? -t->pub.loss : t->pub.loss);
 	else
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "%s at iteration %llu", words[how],
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s at iteration %llu", words[how],
 		    (unsigned long long)t->pub.iteration);
 	espl__exec_collect_later(x, t);
 	espl__exec_show(x, t);
@@ -107,8 +134,8 @@ espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ver
 	}
 	if (t->pub.state == ESPL_TRIAL_RESTING) {
 		if (verdict == ESPL_STOP) {
-			espl__trial_state(&x->trials, t, ESPL_TRIAL_ENDED);
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "is stopped while it rests");
+			espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "is stopped while it rests");
 			espl__exec_collect_later(x, t);
 			espl__exec_show(x, t);
 			return tell_end(x, t, ESPL_END_STOPPED, diag);
@@ -134,23 +161,23 @@ espl__exec_collect_later(struct espl__exec *x, struct espl__trial *t)
 }
 
 static int
-needed(const struct espl__exec *x, const struct espl__trial *t)
+needed(const struct espl__trial *t)
 {
-	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL || t->pub.id == x->best)
+	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL || t->pub.id == t->search->best)
 		return 1;
 	if (t->dropped || t->pub.state == ESPL_TRIAL_FAILED)
 		return 0;
 	/* Stopped: never continued, and clones ask in the round of its end.  Complete by itself:
 	 * its result stays. */
 	if (t->pub.state == ESPL_TRIAL_ENDED)
-		return !isnan(t->pub.loss) && t->pub.iteration >= t->pub.budget;
+		return (!isnan(t->pub.loss) || t->search->algorithm == NULL) && t->pub.iteration >= t->pub.budget;
 	return 1;
 }
 
 static void
 release_source(struct espl__exec *x, struct espl__trial *t)
 {
-	struct espl__trial *source = espl__trial_at(&x->trials, t->source);
+	struct espl__trial *source = espl__trial_at(&t->search->trials, t->source);
 
 	t->source = ESPL_NONE;
 	if (source == NULL)
@@ -170,9 +197,10 @@ espl__exec_collect(struct espl__exec *x)
 		if (t->source != ESPL_NONE && t->item == NULL && t->gang == NULL && !espl__clone_waits(t) &&
 		    (t->pub.state != ESPL_TRIAL_RESTING || t->dropped))
 			release_source(x, t);
-		if (t->pub.checkpoint == 0 || needed(x, t))
+		if (t->pub.checkpoint == 0 || needed(t))
 			continue;
 		struct espl__effect *e = espl__exec_effect(x, ESPL__FX_COLLECT);
+		e->as.collect.experiment = t->search->number;
 		e->as.collect.trial = t->pub.id;
 		e->as.collect.keep = 0;
 		t->pub.checkpoint = 0;
@@ -187,7 +215,7 @@ espl__exec_drop(struct espl__exec *x, struct espl__trial *t)
 	if (t->dropped)
 		return;
 	t->dropped = 1;
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "is dropped: it will not be continued");
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "is dropped: it will not be continued");
 	espl__exec_collect_later(x, t);
 }
 
@@ -206,6 +234,7 @@ espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 		release_source(x, t);
 	if (t->clones_waiting == 0) {
 		struct espl__effect *e = espl__exec_effect(x, ESPL__FX_COLLECT);
+		e->as.collect.experiment = t->search->number;
 		e->as.collect.trial = t->pub.id;
 		e->as.collect.keep = iteration;
 	}
@@ -214,31 +243,33 @@ espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 
 /* Is a result here whose checkpoint is wanted and not there? */
 int
-espl__exec_unsaved(const struct espl__exec *x, const struct espl__trial *t)
+espl__exec_unsaved(const struct espl__trial *t)
 {
 	if (t->source != ESPL_NONE && espl__trial_restores(t) == 0)
 		return 0;	/* a clone that never began */
-	return x->config->trial.checkpoint && (!t->dropped || t->clones_waiting > 0) && t->pub.checkpoint < t->pub.iteration &&
+	return t->search->config->trial.checkpoint && (!t->dropped || t->clones_waiting > 0) && t->pub.checkpoint < t->pub.iteration &&
 	    t->pub.state == ESPL_TRIAL_RESTING;
 }
 
 void
-espl__exec_mark_unsaved(struct espl__exec *x, struct espl__trial *t)
+espl__exec_mark_unsaved(struct espl__trial *t)
 {
-	if (t->unsaved || !espl__exec_unsaved(x, t))
+	struct espl__search *s = t->search;
+
+	if (t->unsaved || !espl__exec_unsaved(t))
 		return;
 	t->unsaved = 1;
-	ESPL__GROW(x->unsaved, x->unsaved_cap, x->unsaved_count + 1);
-	x->unsaved[x->unsaved_count++] = t;
+	ESPL__GROW(s->unsaved, s->unsaved_cap, s->unsaved_count + 1);
+	s->unsaved[s->unsaved_count++] = t;
 }
 
 void
 espl__exec_train_again(struct espl__exec *x, struct espl__trial *t)
 {
 	t->unsaved = 1;
-	espl__trial_again(&x->trials, t);
+	espl__trial_again(&t->search->trials, t);
 	t->item = espl__item_new(x, t, 1.0, 0, 0);
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "its last checkpoint was lost; it is trained again from iteration %llu",
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "its last checkpoint was lost; it is trained again from iteration %llu",
 	    (unsigned long long)espl__trial_restores(t));
 }
 
@@ -246,22 +277,23 @@ espl__exec_train_again(struct espl__exec *x, struct espl__trial *t)
  * again from the checkpoint before it, so that every result has its model.  They stay in the
  * group they ended in. */
 int
-espl__exec_salvage(struct espl__exec *x)
+espl__exec_salvage(struct espl__search *s)
 {
+	struct espl__exec *x = s->exec;
 	int any = 0;
 
-	for (uint32_t i = 0; i < x->unsaved_count; i++) {
-		struct espl__trial *t = x->unsaved[i];
+	for (uint32_t i = 0; i < s->unsaved_count; i++) {
+		struct espl__trial *t = s->unsaved[i];
 
-		if (!t->unsaved || t->item != NULL || !espl__exec_unsaved(x, t))
+		if (!t->unsaved || t->item != NULL || !espl__exec_unsaved(t))
 			continue;
-		if (t->failures > x->config->trial.retries) {
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, t->pub.id, "its last checkpoint cannot be made; its result stands");
+		if (t->failures > s->config->trial.retries) {
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "its last checkpoint cannot be made; its result stands");
 			continue;
 		}
 		espl__exec_train_again(x, t);
 		any = 1;
 	}
-	x->unsaved_count = 0;
+	s->unsaved_count = 0;
 	return any;
 }

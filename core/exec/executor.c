@@ -82,79 +82,66 @@ make_instances(struct espl__exec *x, struct espl__diag *diag)
 	const struct espl__run_config *c = x->config;
 	espl_status status;
 
-	status = espl__instance_create(ESPL_ALGORITHM, c->algorithm.use, c->algorithm.group, &x->env, &x->algorithm, diag);
-	if (status == ESPL_OK)
-		status = espl__instance_create(ESPL_ALLOCATOR, c->allocator.use, c->allocator.group, &x->env, &x->allocator, diag);
+	status = espl__instance_create(ESPL_ALLOCATOR, c->allocator.use, c->allocator.group, &x->env, &x->allocator, diag);
 	if (status == ESPL_OK)
 		status = espl__instance_create(ESPL_PLACER, c->placer.use, c->placer.group, &x->env, &x->placer, diag);
 	return status;
 }
 
-static void
-make_standing(struct espl__exec *x)
+void
+espl__exec_turn(struct espl__exec *x, struct espl__search *s)
 {
-	const struct espl_spec *spec = x->experiment.spec;
+	x->caller.params = s->trials.params;
+	x->caller.space = s->algorithm != NULL ? espl__space_view(s->space) : NULL;
+	x->caller.trials = &s->trials;
+	x->caller.no_saves = !s->config->trial.checkpoint;
+}
 
-	if (spec == NULL)
-		return;
-	x->standing = espl__arena_alloc(&x->arena, spec->bracket_count * sizeof *x->standing);
-	x->standing_list = espl__arena_alloc(&x->arena, spec->bracket_count * sizeof *x->standing_list);
-	for (uint32_t b = 0; b < spec->bracket_count; b++) {
-		x->standing[b].size = (uint32_t)sizeof x->standing[b];
-		x->standing[b].bracket = b;
-		x->standing[b].trials_left = spec->brackets[b]->stages[0]->trials;
-		x->standing_list[b] = &x->standing[b];
+static espl_status
+submit(const struct espl_compute *c, const struct espl_compute_request *request, uint64_t *token,
+    struct espl_error *error)
+{
+	struct espl__exec *x = c->ctx;
+	struct espl__diag  diag = ESPL__DIAG_INIT;
+	espl_status status = espl__caller_submit(&x->caller, request, token, &diag);
+
+	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
+		error->status = status;
+		(void)snprintf(error->text, sizeof error->text, "%.200s", diag.text);
 	}
-	x->experiment.standing = x->standing_list;
-	x->experiment.standing_count = spec->bracket_count;
+	return status;
 }
 
 static void
-make_experiment(struct espl__exec *x)
+cancel(const struct espl_compute *c, uint64_t token)
 {
-	const struct espl__run_config *c = x->config;
-	struct espl_experiment *e = &x->experiment;
+	struct espl__exec *x = c->ctx;
 
-	(void)espl__names_add(&x->metrics, c->metric);
-	e->size = (uint32_t)sizeof *e;
-	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) | (c->warm ? ESPL_EXPERIMENT_WARM : 0) |
-	           (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) | (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
-	           (c->trial.checkpoint ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
-	           (x->setup.earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
-	e->name = c->name;
-	e->metrics = (const char *const *)x->metrics.names;
-	e->metric_count = 1;
-	e->gpus_limit = c->gpus_limit;
-	e->gpus_min = c->trial.gpus_min;
-	e->gpus_max = c->trial.gpus_max;
-	e->deadline = c->deadline;
-	e->budget = c->budget;
-	e->risk = c->risk;
-	e->weight = c->weight;
-	e->data_gb = c->data_gb;
+	for (uint32_t i = 0; i < x->computing_count; i++)
+		if (x->computing[i].token == token) {
+			x->computing[i] = x->computing[--x->computing_count];
+			return;
+		}
 }
 
 espl_status
 espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, struct espl__diag *diag)
 {
+	struct espl__search_setup own = { .config = setup->config, .space = setup->space, .profile = setup->profile,
+	                                  .earlier = setup->earlier, .jobs = setup->jobs };
 	struct espl__exec *x = espl__alloc(sizeof *x);
+	struct espl__search *s;
 	espl_status status;
 
 	x->setup = *setup;
 	x->config = setup->config;
-	x->timer = x->wake_search = x->wake_alloc = x->retry_at = x->barrier_at = ESPL_NEVER;
-	x->best = ESPL_NONE;
-	x->best_loss = NAN;
+	x->timer = x->wake_alloc = x->retry_at = ESPL_NEVER;
 	x->cloud_waits = 1;
-	espl__trials_init(&x->trials, espl__space_count(setup->space));
 	espl__fleet_init(&x->fleet);
 	espl__pool_init(&x->items_pool, sizeof(struct espl__item));
 	x->ledger = espl__ledger_new();
-	x->caller.params = x->trials.params;
-	x->caller.space = espl__space_view(setup->space);
-	x->caller.trials = &x->trials;
 	x->caller.fleet = &x->fleet;
-	x->caller.no_saves = !x->config->trial.checkpoint;
+	x->caller.least_s = x->caller.least_usd = NAN;
 	x->caller.items_ctx = x;
 	x->caller.item = espl__item_lookup;
 	x->caller.tick = setup->tick;
@@ -167,19 +154,19 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 	x->env.ctx = x;
 	x->env.service = espl__exec_service;
 	x->env.note = plugin_note;
-	make_experiment(x);
-	espl__exec_plan_init(x);
-	status = espl__exec_first_points(x, diag);
+	x->compute.size = (uint32_t)sizeof x->compute;
+	x->compute.ctx = x;
+	x->compute.submit = submit;
+	x->compute.cancel = cancel;
+	status = espl__search_add(x, &own, &s, diag);
 	if (status == ESPL_OK)
 		status = make_instances(x, diag);
 	if (status == ESPL_OK)
-		status = espl__call_spec(&x->caller, x->algorithm, &x->arena, &x->experiment.spec, diag);
+		status = espl__search_declare(s, diag);
 	if (status != ESPL_OK) {
 		espl__exec_free(x);
 		return status;
 	}
-	make_standing(x);
-	x->in_place = (uint8_t)espl__exec_in_place(x);
 	*out = x;
 	return ESPL_OK;
 }
@@ -198,8 +185,6 @@ free_lists(struct espl__exec *x)
 	free(x->awaiting);
 	free(x->give_up);
 	free(x->collect);
-	free(x->unsaved);
-	free(x->waiters);
 	free(x->effects);
 	free(x->computing);
 	free(x->end_text);
@@ -211,7 +196,8 @@ espl__exec_free(struct espl__exec *x)
 {
 	if (x == NULL)
 		return;
-	espl__instance_destroy(x->algorithm);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		espl__instance_destroy(x->searches[i]->algorithm);
 	espl__instance_destroy(x->allocator);
 	espl__instance_destroy(x->placer);
 	while (x->gang_first != NULL) {
@@ -230,15 +216,14 @@ espl__exec_free(struct espl__exec *x)
 	}
 	espl__pool_free(&x->items_pool);
 	free_lists(x);
-	espl__exec_plan_free(x);
-	for (int k = 0; k < 2; k++) {
-		free(x->outcomes[k].list);
-		espl__arena_free(&x->outcome_arena[k]);
-	}
-	espl__history_free(x->history);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		espl__search_free(x->searches[i]);
+	free(x->searches);
+	free(x->experiments);
+	free(x->outcomes.list);
+	espl__arena_free(&x->outcomes.arena);
 	espl__ledger_free(x->ledger);
 	espl__fleet_free(&x->fleet);
-	espl__trials_free(&x->trials);
 	espl__names_free(&x->metrics);
 	espl__caller_free(&x->caller);
 	espl__buf_free(&x->decisions);
@@ -268,7 +253,7 @@ describe_first(struct espl__exec *x, const void *ops, size_t size, struct espl__
 	struct espl__reader r = espl__reader(ops, size);
 	struct espl__op     op;
 
-	if (size == 0 || espl__op_get(&r, x->trials.params, &x->ops_arena, &op) != 1)
+	if (size == 0 || espl__op_get(&r, x->caller.params, &x->ops_arena, &op) != 1)
 		espl__print(text, "nothing");
 	else
 		espl__op_print(&op, text);
@@ -287,8 +272,8 @@ differs(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
 	for (;;) {
 		struct espl__reader sa = ra, sb = rb;
 		struct espl__op     op;
-		if (espl__op_get(&ra, x->trials.params, &x->ops_arena, &op) != 1 ||
-		    espl__op_get(&rb, x->trials.params, &x->ops_arena, &op) != 1 ||
+		if (espl__op_get(&ra, x->caller.params, &x->ops_arena, &op) != 1 ||
+		    espl__op_get(&rb, x->caller.params, &x->ops_arena, &op) != 1 ||
 		    ra.at - sa.at != rb.at - sb.at || memcmp(sa.at, sb.at, (size_t)(ra.at - sa.at)) != 0) {
 			describe_first(x, sa.at, (size_t)(sa.end - sa.at), &before);
 			describe_first(x, sb.at, (size_t)(sb.end - sb.at), &after);
@@ -305,22 +290,22 @@ differs(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
 }
 
 static int
-failed_for_good(struct espl__exec *x, struct espl__instance *i, espl_status status)
+failed_for_good(struct espl__exec *x, struct espl__search *s, struct espl__instance *i, espl_status status)
 {
-	int k = i == x->algorithm ? 0 : i == x->allocator ? 1 : 2;
+	uint8_t *failures = s != NULL ? &s->failures : i == x->allocator ? &x->failures[0] : &x->failures[1];
 
 	if (status == ESPL_OK || status == ESPL_E_BUSY) {
 		if (status == ESPL_OK)
-			x->failures[k] = 0;
+			*failures = 0;
 		return 0;
 	}
-	x->failures[k]++;
-	return x->setup.simulated || x->failures[k] >= 2 || status == ESPL_E_CONFIG;
+	++*failures;
+	return x->setup.simulated || *failures >= 2 || status == ESPL_E_CONFIG;
 }
 
 espl_status
-espl__exec_answer(struct espl__exec *x, struct espl__instance *i, espl_status status, struct espl__diag *why,
-    struct espl__reader *r, struct espl__diag *diag)
+espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__instance *i, espl_status status,
+    struct espl__diag *why, struct espl__reader *r, struct espl__diag *diag)
 {
 	int same = 1;
 
@@ -330,7 +315,7 @@ espl__exec_answer(struct espl__exec *x, struct espl__instance *i, espl_status st
 			*diag = *why;
 		return status;
 	}
-	if (failed_for_good(x, i, status)) {
+	if (failed_for_good(x, s, i, status)) {
 		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s", why->text[0] != '\0' ? why->text : i->who);
 	} else if (status != ESPL_OK && status != ESPL_E_BUSY) {
 		espl__log(ESPL_WARN, "%s; its answer is thrown away, the last one stands", why->text);
@@ -364,7 +349,7 @@ espl__exec_answer(struct espl__exec *x, struct espl__instance *i, espl_status st
 int
 espl__exec_next_op(struct espl__exec *x, struct espl__reader *r, struct espl__op *op)
 {
-	int got = espl__op_get(r, x->trials.params, &x->ops_arena, op);
+	int got = espl__op_get(r, x->caller.params, &x->ops_arena, op);
 
 	if (got < 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED, "the journal's record of a decision is damaged");
@@ -391,7 +376,7 @@ round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorde
 	next_recorded(x);
 	/* Summing all leases in every round would cost more than the round: once a second is enough. */
 	if (now - x->spent_at >= ESPL_SECOND || x->cluster_dirty) {
-		x->experiment.spent = espl__ledger_total(x->ledger, now);
+		espl__search_spent(x);
 		x->spent_at = now;
 	}
 }
@@ -406,8 +391,8 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	for (uint32_t i = 0; i < count && status == ESPL_OK; i++)
 		status = espl__exec_event(x, &events[i], diag);
 	espl__exec_alarms(x);
-	if (status == ESPL_OK && x->ending == 0)
-		status = espl__exec_plan(x, diag);
+	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK && x->ending == 0; i++)
+		status = espl__exec_plan(x->searches[i], diag);
 	if (status == ESPL_OK && x->ending == 0)
 		status = espl__exec_search(x, diag);
 	if (status == ESPL_OK && x->ending == 0)
@@ -466,16 +451,18 @@ uint64_t
 espl__exec_digest(const struct espl__exec *x)
 {
 	struct espl__buf text = { 0 };
-	uint64_t d = digest_instance(digest_instance(digest_instance(0, x->algorithm), x->allocator), x->placer);
+	const struct espl__search *s = x->searches[0];
+	uint64_t d = s->algorithm != NULL ? digest_instance(0, s->algorithm) : 0;
 
-	if (x->config->space != NULL)
-		espl__node_print(x->config->space, 0, &text);
-	espl__print(&text, "%s %d %u %u %u %llu", x->config->metric, x->config->maximize,
-	    (unsigned)x->config->trial.gpus_min, (unsigned)x->config->trial.gpus_max,
-	    (unsigned)x->config->trial.packing_max, (unsigned long long)x->config->seed);
-	if (x->setup.earlier != NULL)
-		espl__print(&text, " %u %llu", (unsigned)x->config->warm_best,
-		    (unsigned long long)espl__earlier_digest(x->setup.earlier));
+	d = digest_instance(digest_instance(d, x->allocator), x->placer);
+	if (s->config->space != NULL)
+		espl__node_print(s->config->space, 0, &text);
+	espl__print(&text, "%s %d %u %u %u %llu", s->config->metric, s->config->maximize,
+	    (unsigned)s->config->trial.gpus_min, (unsigned)s->config->trial.gpus_max,
+	    (unsigned)s->config->trial.packing_max, (unsigned long long)s->config->seed);
+	if (s->earlier != NULL)
+		espl__print(&text, " %u %llu", (unsigned)s->config->warm_best,
+		    (unsigned long long)espl__earlier_digest(s->earlier));
 	d = espl__digest(d, text.data, text.size);
 	espl__buf_free(&text);
 	return d;
@@ -484,10 +471,12 @@ espl__exec_digest(const struct espl__exec *x)
 void
 espl__exec_plan_info(const struct espl__exec *x, struct espl__exec_plan_info *info)
 {
-	info->plan = x->experiment.plan;
-	info->rows = x->plan_rows;
-	info->result = &x->plan_result;
-	info->spec = x->experiment.spec;
+	const struct espl__search *s = x->searches[0];
+
+	info->plan = s->experiment.plan;
+	info->rows = s->plan_rows;
+	info->result = &s->plan_result;
+	info->spec = s->experiment.spec;
 	info->least_s = x->caller.least_s;
 	info->least_usd = x->caller.least_usd;
 }
@@ -534,29 +523,44 @@ espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uin
 const struct espl_trial *
 espl__exec_trial(const struct espl__exec *x, uint64_t trial)
 {
-	const struct espl__trial *t = espl__trial_at(&x->trials, trial);
+	uint64_t number = trial >> ESPL__TRIAL_BITS;
+	const struct espl__trial *t = number < x->search_count ?
+	    espl__trial_at(&x->searches[number]->trials, trial & ((UINT64_C(1) << ESPL__TRIAL_BITS) - 1)) : NULL;
 
 	return t != NULL ? &t->pub : NULL;
+}
+
+static void
+sum_up(const struct espl__search *of, struct espl__exec_summary *s)
+{
+	s->trials += of->trials.trials.count;
+	s->completed += of->trials.completed;
+	s->failed += of->failed;
+	s->running += of->trials.running;
+	s->waiting += of->trials.waiting;
+}
+
+static void
+best_of(const struct espl__search *of, struct espl__exec_summary *s)
+{
+	const struct espl__trial *best = espl__trial_at(&of->trials, of->best);
+
+	s->best = of->best;
+	s->best_loss = of->best_loss;
+	s->best_iteration = of->best_iteration;
+	s->best_checkpoint = best != NULL ? best->pub.checkpoint : 0;
 }
 
 void
 espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 {
-	const struct espl__trial *best = espl__trial_at(&x->trials, x->best);
-
 	memset(s, 0, sizeof *s);
 	s->how = x->ended ? x->ending : 0;
 	s->text = x->end_text;
-	s->over = x->search_finished && x->items_count == 0 && x->waiter_count == 0;
-	s->trials = x->trials.trials.count;
-	s->completed = x->trials.completed;
-	s->failed = x->failed;
-	s->running = x->trials.running;
-	s->waiting = x->trials.waiting;
-	s->best = x->best;
-	s->best_loss = x->best_loss;
-	s->best_iteration = x->best_iteration;
-	s->best_checkpoint = best != NULL ? best->pub.checkpoint : 0;
+	s->over = espl__exec_idle(x);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		sum_up(x->searches[i], s);
+	best_of(x->searches[0], s);
 	s->now = x->now;
 	s->cost = espl__ledger_total(x->ledger, x->now);
 	s->budget = x->config->budget;
@@ -575,4 +579,5 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->least_usd = x->caller.least_usd;
 	s->decision_times = x->caller.times;
 	s->call_times = x->caller.call_times;
+	espl__jobs_sum(x, &s->jobs);
 }

@@ -18,12 +18,25 @@
 
 struct espl__exec;
 struct espl__earlier;
+struct espl__jobs;
 
+/* Outside its search a trial is known by a number whose upper bits are its search's: an ordinary run's
+ * search is number 0, its trials are what they are. */
+#define ESPL__TRIAL_BITS 40
+
+struct espl__search_setup {		/* an experiment: what its file says, and names */
+	const struct espl__run_config *config;	/* outlives the executor                      */
+	const struct espl__space   *space;
+	const struct espl__profile *profile;
+	const struct espl__earlier *earlier;	/* a warm start's observations; NULL none             */
+	const struct espl__jobs    *jobs;	/* a workload in place of a search; NULL none         */
+};
 struct espl__exec_setup {
 	const struct espl__run_config *config;	/* outlives the executor                      */
 	const struct espl__space   *space;
 	const struct espl__profile *profile;
 	const struct espl__earlier *earlier;	/* a warm start's observations; NULL none             */
+	const struct espl__jobs    *jobs;	/* plain jobs in place of a search; NULL none         */
 	int64_t    utc_start_s;		/* calendar of time 0, journaled                              */
 	int        simulated, verbose;	/* verbose: notes are wanted                                  */
 	struct espl__observer *observers;	/* list, may be NULL                                  */
@@ -63,6 +76,17 @@ struct espl__lease_info { uint64_t lease; uint32_t offer; espl_node_state state;
 uint32_t    espl__exec_leases(const struct espl__exec *, struct espl__lease_info *, uint32_t room);
 const struct espl_trial *espl__exec_trial(const struct espl__exec *, uint64_t trial);	/* NULL unknown */
 
+/* The plain jobs of a workload; only those that began, or have ended, count in the times. */
+struct espl__job_times { double mean, p95, max; };	/* NaN: there is none yet */
+struct espl__jobs_summary {
+	uint32_t jobs, arrived, done, failed;	/* jobs 0: there is no workload               */
+	struct espl__job_times queue_s, total_s;	/* until it was given GPUs; until it was done */
+	double   makespan_s;		/* when the last one was done                         */
+};
+/* The workload, NULL none; so many of its jobs have come. */
+const struct espl__jobs *espl__exec_workload(const struct espl__exec *);
+uint64_t espl__exec_jobs_come(const struct espl__exec *);
+
 struct espl__exec_summary {
 	enum espl__run_end how;		/* 0 while it runs */
 	const char *text;		/* of RUN_FAILED   */
@@ -82,6 +106,7 @@ struct espl__exec_summary {
 	uint64_t  reports, decisions, calls;	/* calls of policies, and what they answered */
 	double    least_s, least_usd;	/* after ESPL_E_INFEASIBLE: what would do; NaN unknown */
 	struct espl__quantiles decision_times, call_times;
+	struct espl__jobs_summary jobs;
 };
 /* The plan in force with its prediction; NULL: none.  After a failed search for one (ESPL_E_INFEASIBLE)
  * `least_*` say what would do, NaN where it is not known. */

@@ -1,5 +1,8 @@
 /* state.h - the executor's own state, shared by its files and nobody else.
  *
+ * One executor holds one fleet, one ledger and one allocator, and any number of searches: an
+ * ordinary run has one, a pool one for each experiment and one for its plain jobs.
+ *
  * Ownership: everything hangs on struct espl__exec and is freed by espl__exec_free.  Items live
  * while a trial has a budget to train; gangs while processes exist, from START to ENDED.
  */
@@ -9,6 +12,7 @@
 #include "exec/executor.h"
 #include "model/fleet.h"
 #include "model/history.h"
+#include "model/jobs.h"
 #include "model/ledger.h"
 #include "model/trials.h"
 #include "policy/call.h"
@@ -61,39 +65,96 @@ struct espl__gang {
 	struct espl__gang *older, *newer;	/* by last sign of life                         */
 };
 
-struct espl__pending_compute { uint64_t token; espl_kind kind; };
-struct espl__outcomes {			/* for the next view of one kind */
+struct espl__job_state { espl_time arrived, started, ended; };	/* NEVER: not yet */
+struct espl__search;
+struct espl__pending_compute { uint64_t token; struct espl__search *search; /* NULL: the allocator's */ };
+struct espl__outcomes {			/* for the next view of one instance */
 	const struct espl_outcome **list;
 	uint32_t count, cap;
+	struct espl__arena arena;
 };
 
-struct espl__exec {
-	struct espl__exec_setup      setup;
+/* What belongs to one experiment.  The plain jobs of a pool are the trials of a search that has no
+ * algorithm: the executor itself begins them when they arrive. */
+struct espl__search {
+	struct espl__exec *exec;
+	uint32_t number;
 	const struct espl__run_config *config;
-	struct espl__arena   arena;	/* lives as long as the executor                       */
+	const struct espl__space   *space;
+	const struct espl__profile *profile;
+	const struct espl__earlier *earlier;	/* a warm start's observations; NULL none       */
 	struct espl__host_env env;
-	struct espl__instance *algorithm, *allocator, *placer;
-	struct espl__caller  caller;
+	struct espl__instance *algorithm;	/* NULL: the jobs of a workload                 */
 	struct espl__trials  trials;
-	struct espl__fleet   fleet;
-	struct espl__ledger *ledger;
 	struct espl__history *history;	/* NULL until asked for                                */
-	struct espl__names   metrics;	/* [0] the objective                                   */
+	uint32_t  objective;		/* its number among the executor's metrics             */
+	const char **metrics;		/* the executor's, the objective first; NULL: they are */
+	uint32_t  metrics_cap;
 	struct espl_experiment experiment;
 	struct espl_standing *standing;
 	const struct espl_standing **standing_list;
 	const double **first;		/* the user's first points                             */
 	uint32_t  first_count;
 	struct espl_first first_service;
+	struct espl__outcomes outcomes;
+
+	/* the plan (exec_plan.c) */
+	struct espl__model_service model;
+	struct espl__forecast_stage *plan_rows;	/* as laid out and predicted, in the arena      */
+	struct espl__forecast_result plan_result;
+	uint32_t  plan_count;
+	uint32_t *stand_next, stand_next_cap;	/* lent to the model's forecasts from now on    */
+	struct espl__forecast_node *stand_held;
+	uint32_t  stand_held_cap;
+	struct espl__trial_group **barred;	/* ended, but their barrier has not passed      */
+	uint32_t  barred_count, barred_cap;
+	espl_time barrier_at;		/* when the next one will; NEVER                       */
+
+	uint32_t  why;			/* what the next call of the algorithm is for          */
+	espl_time wake_at;		/* when it wants to be called; NEVER                   */
+	uint8_t   finished;		/* the algorithm said so                               */
+	uint8_t   planned;		/* the allocator was asked for a plan, if it makes any  */
+	uint8_t   in_place;		/* gangs are resized while they live                   */
+	uint8_t   failures;		/* of the algorithm, in a row                          */
+	struct espl__waiter *waiters;	/* clones that cannot begin yet                        */
+	uint32_t  waiter_count, waiter_cap;
+	struct espl__trial **unsaved;
+	uint32_t  unsaved_count, unsaved_cap;
+
+	/* in place of an algorithm */
+	const struct espl__jobs *jobs;	/* NULL: there is one                                  */
+	struct espl__job_state *job_states;	/* by number of the trial                      */
+	uint32_t  jobs_ended;
+
+	/* statistics */
+	uint64_t  best, best_iteration, failed;
+	uint64_t  resized;		/* in place                                            */
+	double    resized_s;		/* and what that took together                         */
+	double    best_loss, busy_gpu_s;
+};
+
+struct espl__exec {
+	struct espl__exec_setup      setup;
+	const struct espl__run_config *config;	/* of the run, or of the pool                  */
+	struct espl__arena   arena;	/* lives as long as the executor                       */
+	struct espl__host_env env;
+	struct espl__instance *allocator, *placer;
+	struct espl__caller  caller;
+	struct espl__search **searches;	/* by number                                           */
+	uint32_t  search_count, search_cap;
+	const struct espl_experiment **experiments;	/* those that allocators are shown     */
+	uint32_t  experiments_cap;
+	struct espl__fleet   fleet;
+	struct espl__ledger *ledger;
+	struct espl__names   metrics;	/* of all searches, as they were named                 */
 	struct espl_compute compute;
 	struct espl__pending_compute *computing;
 	uint32_t  computing_count, computing_cap;
-	struct espl__outcomes outcomes[2];	/* algorithm, allocator                        */
-	struct espl__arena outcome_arena[2];
+	struct espl__outcomes outcomes;	/* the allocator's                                     */
 
 	espl_time now, timer;
-	espl_time wake_search, wake_alloc, retry_at;
-	espl_time spent_at;		/* when experiment.spent was summed last               */
+	espl_time wake_alloc, retry_at;
+	espl_time spent_at;		/* when what was spent was summed last                 */
 
 	/* items */
 	struct espl__pool items_pool;
@@ -126,29 +187,14 @@ struct espl__exec {
 	struct espl__gang **awaiting;
 	uint32_t  awaiting_count, awaiting_cap;
 
-	/* the plan (exec_plan.c) */
-	struct espl__model_service model;
-	struct espl__forecast_stage *plan_rows;	/* as laid out and predicted, in the arena      */
-	struct espl__forecast_result plan_result;
-	uint32_t  plan_count;
-	uint32_t *stand_next, stand_next_cap;	/* lent to the model's forecasts from now on    */
-	struct espl__forecast_node *stand_held;
-	uint32_t  stand_held_cap;
-	struct espl__trial_group **barred;	/* ended, but their barrier has not passed      */
-	uint32_t  barred_count, barred_cap;
-	espl_time barrier_at;		/* when the next one will; NEVER                       */
-
 	/* what the next calls are for */
-	uint32_t  search_why, alloc_why, place_why;
-	uint8_t   search_finished;	/* the algorithm said so                               */
+	uint32_t  alloc_why, place_why;
 	uint8_t   cloud_ready;		/* EV_CLOUD came                                       */
 	uint8_t   cloud_waits;		/* it is still to come                                 */
-	uint8_t   planned;		/* the allocator was asked for a plan, if it makes any  */
 	uint8_t   seats_freed;		/* in this round: the placer may look again            */
 	uint8_t   ended;
-	uint8_t   in_place;		/* gangs are resized while they live                   */
 	uint8_t   cluster_dirty;	/* targets, nodes or what they are for changed         */
-	uint8_t   failures[3];		/* in a row, of algorithm, allocator, placer            */
+	uint8_t   failures[2];		/* in a row, of allocator, placer                       */
 	enum espl__run_end ending;	/* being wound up; 0: no                               */
 	char     *end_text;
 	struct espl_give_up *give_up;
@@ -156,10 +202,6 @@ struct espl__exec {
 
 	struct espl__trial **collect;	/* checkpoints to look at when the round is over        */
 	uint32_t  collect_count, collect_cap;
-	struct espl__waiter *waiters;	/* clones that cannot begin yet                        */
-	uint32_t  waiter_count, waiter_cap;
-	struct espl__trial **unsaved;
-	uint32_t  unsaved_count, unsaved_cap;
 
 	/* the round's answers and effects */
 	struct espl__buf   decisions, ops;
@@ -175,13 +217,18 @@ struct espl__exec {
 	char     *last_failure;		/* text of the last failed gang                        */
 
 	/* statistics */
-	uint64_t  best, best_iteration, failed, resizes, reports;
-	uint64_t  resized;		/* in place                                            */
-	double    resized_s;		/* and what that took together                         */
-	double    best_loss, gpu_s, busy_gpu_s;
+	uint64_t  resizes, reports;
+	double    gpu_s, busy_gpu_s;
 	espl_time gpu_since;
 	uint32_t  nodes_peak, gpus_busy;
 };
+
+/* A trial's id everywhere but in its own search: that of an ordinary run's trial is its number. */
+static inline uint64_t
+espl__trial_uid(const struct espl__trial *t)
+{
+	return (uint64_t)t->search->number << ESPL__TRIAL_BITS | t->pub.id;
+}
 
 /* executor.c */
 struct espl__effect *espl__exec_effect(struct espl__exec *, enum espl__effect_type);
@@ -190,29 +237,53 @@ void espl__exec_note(struct espl__exec *, espl_subject, uint64_t id, const char 
 void espl__exec_wind_up(struct espl__exec *, enum espl__run_end, const char *format, ...) ESPL_PRINTF(3, 4);
 /* Does the algorithm hear of results?  What comes while an interrupted run stops, too: it is resumed. */
 int  espl__exec_hears(const struct espl__exec *);
+/* Calls of an algorithm are made for its search: from here on until the next one. */
+void espl__exec_turn(struct espl__exec *, struct espl__search *);
 /* Takes the answer of the call just made: compares or replaces it by the recorded one, journals
- * it, and sets the reader.  kind for messages.  `status` of the call; BUSY and failures leave an
+ * it, and sets the reader.  `search`: the algorithm's, NULL for allocator and placer.  `status` of the call; BUSY and failures leave an
  * empty answer.  Not OK: the run cannot go on. */
-espl_status espl__exec_answer(struct espl__exec *, struct espl__instance *, espl_status, struct espl__diag *why,
-                              struct espl__reader *, struct espl__diag *);
+espl_status espl__exec_answer(struct espl__exec *, struct espl__search *, struct espl__instance *, espl_status,
+                              struct espl__diag *why, struct espl__reader *, struct espl__diag *);
 int  espl__exec_next_op(struct espl__exec *, struct espl__reader *, struct espl__op *);
 
 /* exec_event.c */
 espl_status espl__exec_event(struct espl__exec *, const struct espl__event *, struct espl__diag *);
 /* exec_search.c */
 espl_status espl__exec_search(struct espl__exec *, struct espl__diag *);
-espl_status espl__exec_apply_search(struct espl__exec *, struct espl__reader *, struct espl__diag *);
-const void *espl__exec_service(void *ctx, struct espl__instance *, const char *id);
-espl_status espl__exec_first_points(struct espl__exec *, struct espl__diag *);
-void espl__exec_submit(struct espl__exec *, uint64_t token, espl_kind);	/* a computation of the call just made */
+espl_status espl__exec_apply_search(struct espl__exec *, struct espl__search *, struct espl__reader *, struct espl__diag *);
+void espl__exec_submit(struct espl__exec *, struct espl__search *, uint64_t token);	/* a computation of the call just made */
+/* search.c */
+espl_status espl__search_add(struct espl__exec *, const struct espl__search_setup *, struct espl__search **,
+                             struct espl__diag *);
+espl_status espl__search_declare(struct espl__search *, struct espl__diag *);	/* allocator and placer are there */
+void espl__search_free(struct espl__search *);
+const void *espl__search_service(void *ctx, struct espl__instance *, const char *id);	/* of the search's algorithm */
+const void *espl__exec_service(void *ctx, struct espl__instance *, const char *id);	/* of the allocator */
+espl_status espl__search_suits(const struct espl__search *, struct espl__diag *);	/* can its trials ever run? */
+void espl__exec_capacity(struct espl__exec *);		/* GPUs came free: algorithms are asked      */
+void espl__search_metric(struct espl__search *);	/* the executor knows one more */
+int  espl__search_idle(const struct espl__search *);	/* finished, and nothing is left to train */
+int  espl__exec_to_come(const struct espl__exec *);	/* will somebody arrive?                 */
+int  espl__exec_idle(const struct espl__exec *);	/* all are, and nobody is to come         */
+void espl__search_spent(struct espl__exec *);		/* each one's part of what was spent      */
+espl_time espl__search_next(const struct espl__exec *);	/* the first alarm of any; NEVER none */
+/* exec_jobs.c: the jobs of a workload */
+espl_status espl__jobs_init(struct espl__search *, const struct espl__jobs *);
+void   espl__job_arrive(struct espl__exec *, const struct espl__event *);
+void   espl__job_item(const struct espl__trial *, struct espl_item *);
+double espl__job_left(const struct espl__trial *, uint64_t iteration);	/* work, as allocators are told */
+void   espl__job_started(const struct espl__trial *);
+void   espl__job_ended(const struct espl__trial *);
+void   espl__jobs_sum(const struct espl__exec *, struct espl__jobs_summary *);
+void   espl__jobs_look(struct espl__exec *);		/* estimates that are drawn anew */
 /* exec_plan.c */
-void espl__exec_plan_init(struct espl__exec *);
-void espl__exec_plan_free(struct espl__exec *);
-espl_status espl__exec_plan(struct espl__exec *, struct espl__diag *);
-void espl__exec_take_plan(struct espl__exec *, const struct espl_plan *, int from_now);
-const struct espl__forecast_stage *espl__exec_planned(const struct espl__exec *, uint32_t bracket, uint32_t stage);	/* NULL none */
+void espl__exec_plan_init(struct espl__search *);
+void espl__exec_plan_free(struct espl__search *);
+espl_status espl__exec_plan(struct espl__search *, struct espl__diag *);
+void espl__exec_take_plan(struct espl__search *, const struct espl_plan *, int from_now);
+const struct espl__forecast_stage *espl__exec_planned(const struct espl__search *, uint32_t bracket, uint32_t stage);	/* NULL none */
 int  espl__exec_waits_warm(const struct espl__exec *, const struct espl__trial *);	/* in its processes, at the barrier */
-struct espl__trial_group *espl__exec_group_over(struct espl__exec *);	/* NULL none */
+struct espl__trial_group *espl__exec_group_over(struct espl__search *);	/* NULL none */
 /* exec_trial.c */
 espl_status espl__exec_trial_over(struct espl__exec *, struct espl__trial *, espl_end, struct espl__diag *);
 espl_status espl__exec_verdict(struct espl__exec *, struct espl__trial *, espl_verdict, int at_boundary, struct espl__diag *);
@@ -220,19 +291,20 @@ void espl__exec_drop(struct espl__exec *, struct espl__trial *);
 void espl__exec_saved(struct espl__exec *, struct espl__trial *, uint64_t iteration);
 void espl__exec_collect_later(struct espl__exec *, struct espl__trial *);
 void espl__exec_collect(struct espl__exec *);
-int  espl__exec_unsaved(const struct espl__exec *, const struct espl__trial *);
-void espl__exec_mark_unsaved(struct espl__exec *, struct espl__trial *);
-int  espl__exec_salvage(struct espl__exec *);		/* trains lost last checkpoints again: 1 if any */
+int  espl__exec_unsaved(const struct espl__trial *);
+void espl__exec_mark_unsaved(struct espl__trial *);
+int  espl__exec_salvage(struct espl__search *);		/* trains lost last checkpoints again: 1 if any */
 void espl__exec_show(struct espl__exec *, struct espl__trial *);
+const struct espl_trial *espl__exec_shown(const struct espl__trial *, struct espl_trial *room);	/* as observers see it */
 void espl__exec_best(struct espl__exec *, struct espl__trial *, uint64_t iteration, double loss);
 void espl__exec_train_again(struct espl__exec *, struct espl__trial *);	/* one at rest whose checkpoint was lost */
 /* exec_clone.c */
 void espl__clone_begin(struct espl__exec *, struct espl__trial *, const struct espl_start *);
 void espl__clone_wait(struct espl__exec *, const struct espl__waiter *);
-void espl__clone_gone(struct espl__exec *, const struct espl__trial *);
+void espl__clone_gone(const struct espl__trial *);
 int  espl__clone_waits(const struct espl__trial *);
-int  espl__clone_wants(const struct espl__exec *, const struct espl__trial *source, uint64_t iteration);	/* saved there? */
-espl_status espl__clones_look(struct espl__exec *, struct espl__diag *);
+int  espl__clone_wants(const struct espl__trial *source, uint64_t iteration);	/* saved there? */
+espl_status espl__clones_look(struct espl__search *, struct espl__diag *);
 uint64_t espl__trial_restores(const struct espl__trial *);	/* the iteration a start goes on from */
 /* exec_items.c */
 struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, double weight, uint32_t gpus_min, uint32_t gpus_max);
@@ -260,7 +332,7 @@ int  espl__gang_matches(const struct espl__gang *, const struct espl__item *);
 void espl__gang_account(struct espl__exec *, struct espl__gang *);	/* GPU time since it was done last */
 int  espl__seats_clear(const struct espl__exec *, const struct espl__item *);	/* is its whole place free for it? */
 /* exec_resize.c */
-int  espl__exec_in_place(const struct espl__exec *);	/* can this run's gangs be resized while they live? */
+int  espl__exec_in_place(const struct espl__search *);	/* can its gangs be resized while they live? */
 int  espl__gang_resize(struct espl__exec *, struct espl__gang *, const struct espl__item *);	/* 1: it is asked for */
 void espl__gang_resized(struct espl__exec *, const struct espl__event *);
 void espl__gang_resize_off(struct espl__exec *, struct espl__gang *);	/* gives the seats back that it did not come to */

@@ -106,6 +106,7 @@ espl__trial_new(struct espl__trials *t, struct espl__trial_group *g, const doubl
 {
 	struct espl__trial *trial = espl__pool_add(&t->trials);
 
+	trial->search = t->search;
 	trial->pub.size = (uint32_t)sizeof trial->pub;
 	trial->pub.id = t->trials.count - 1;
 	trial->pub.parent = parent != NULL ? parent->pub.id : ESPL_NONE;

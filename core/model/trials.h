@@ -11,11 +11,13 @@
 
 struct espl__item;			/* exec/state.h: what the allocator sees of an active trial */
 struct espl__gang;			/* exec/state.h: its processes */
+struct espl__search;			/* exec/state.h: whose trials they are */
 
 struct espl__trial {
 	struct espl_trial  pub;		/* what plugins see                                   */
 	struct espl__item *item;	/* while it has a budget to train; else NULL          */
 	struct espl__gang *gang;	/* its processes, perhaps on their way out; else NULL  */
+	struct espl__search *search;	/* that it belongs to                                  */
 	uint64_t source;		/* clone without a checkpoint of its own: whose to load; NONE */
 	uint64_t source_checkpoint;	/* of the source                                      */
 	uint32_t clones_waiting;	/* clones that still need a checkpoint of this one     */
@@ -42,6 +44,7 @@ struct espl__trial_group {
 	uint8_t  will_close;		/* begun closed: closes when the answer that began it is done */
 };
 struct espl__trials {
+	struct espl__search *search;	/* theirs                                              */
 	struct espl__pool  trials, groups;
 	struct espl__arena values;
 	uint32_t params;		/* doubles per configuration                           */

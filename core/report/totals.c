@@ -29,7 +29,13 @@ const struct espl__total_field espl__total_fields[] = {
 	FIELD(busy_gpu_s, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
 	FIELD(decision_p95_us, ESPL__TOTAL_REAL), FIELD(decision_max_us, ESPL__TOTAL_REAL),
 	FIELD(call_median_us, ESPL__TOTAL_REAL), FIELD(call_p95_us, ESPL__TOTAL_REAL),
-	FIELD(call_max_us, ESPL__TOTAL_REAL)
+	FIELD(call_max_us, ESPL__TOTAL_REAL),
+	FIELD(jobs, ESPL__TOTAL_INT), FIELD(jobs_arrived, ESPL__TOTAL_INT),
+	FIELD(jobs_done, ESPL__TOTAL_INT), FIELD(jobs_failed, ESPL__TOTAL_INT),
+	FIELD(queue_mean_s, ESPL__TOTAL_REAL), FIELD(queue_p95_s, ESPL__TOTAL_REAL),
+	FIELD(queue_max_s, ESPL__TOTAL_REAL), FIELD(total_mean_s, ESPL__TOTAL_REAL),
+	FIELD(total_p95_s, ESPL__TOTAL_REAL), FIELD(total_max_s, ESPL__TOTAL_REAL),
+	FIELD(makespan_s, ESPL__TOTAL_REAL)
 };
 const uint32_t espl__total_field_count = sizeof espl__total_fields / sizeof espl__total_fields[0];
 
@@ -119,6 +125,17 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->call_median_us = espl__quantiles_at(&s->call_times, 0.5) / 1e3;
 	t->call_p95_us = espl__quantiles_at(&s->call_times, 0.95) / 1e3;
 	t->call_max_us = (double)s->call_times.max / 1e3;
+	t->jobs = s->jobs.jobs;
+	t->jobs_arrived = s->jobs.arrived;
+	t->jobs_done = s->jobs.done;
+	t->jobs_failed = s->jobs.failed;
+	t->queue_mean_s = s->jobs.queue_s.mean;
+	t->queue_p95_s = s->jobs.queue_s.p95;
+	t->queue_max_s = s->jobs.queue_s.max;
+	t->total_mean_s = s->jobs.total_s.mean;
+	t->total_p95_s = s->jobs.total_s.p95;
+	t->total_max_s = s->jobs.total_s.max;
+	t->makespan_s = s->jobs.makespan_s;
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------- */
@@ -175,6 +192,27 @@ put_best(const struct espl__totals *t, struct espl__buf *b)
 		espl__print(b, "null}");
 }
 
+static void
+put_spread(struct espl__buf *b, const char *name, double mean, double p95, double max)
+{
+	espl__print(b, ", \"%s\": {\"mean\": ", name);
+	espl__print_number(b, mean);
+	put_real(b, "p95", p95);
+	put_real(b, "max", max);
+	espl__print(b, "}");
+}
+
+static void
+put_jobs(const struct espl__totals *t, struct espl__buf *b)
+{
+	espl__print(b, ", \"jobs\": {\"count\": %lld, \"arrived\": %lld, \"done\": %lld, \"failed\": %lld",
+	            (long long)t->jobs, (long long)t->jobs_arrived, (long long)t->jobs_done, (long long)t->jobs_failed);
+	put_spread(b, "queue_s", t->queue_mean_s, t->queue_p95_s, t->queue_max_s);
+	put_spread(b, "total_s", t->total_mean_s, t->total_p95_s, t->total_max_s);
+	put_real(b, "makespan_s", t->makespan_s);
+	espl__print(b, "}");
+}
+
 void
 espl__totals_json(const struct espl__totals *t, const char *event, int more, struct espl__buf *b)
 {
@@ -197,6 +235,8 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	put_times(b, "decision_us", t->decision_median_us, t->decision_p95_us, t->decision_max_us);
 	put_int(b, "calls", t->calls);
 	put_times(b, "call_us", t->call_median_us, t->call_p95_us, t->call_max_us);
+	if (t->jobs > 0)
+		put_jobs(t, b);
 	if (t->text != NULL)
 		put_text(b, "error", t->text);
 	if (more) {
@@ -354,6 +394,27 @@ espl__totals_logs_text(const struct espl__totals *t, const char *dir, struct esp
 		espl__print(b, "  logs    what trials print is in %s/trials/ID/log\n", dir);
 }
 
+static void
+jobs_text(const struct espl__totals *t, struct espl__buf *b)
+{
+	char mean[32], p95[32];
+
+	espl__print(b, "  jobs    %lld, %lld done", (long long)t->jobs, (long long)t->jobs_done);
+	if (t->jobs_failed > 0)
+		espl__print(b, ", %lld failed", (long long)t->jobs_failed);
+	if (t->jobs_arrived < t->jobs)
+		espl__print(b, "; %lld still to come", (long long)(t->jobs - t->jobs_arrived));
+	espl__print(b, "\n");
+	if (isnan(t->queue_mean_s))
+		return;
+	espl__print(b, "  queue   %s on average", espl__format_seconds(t->queue_mean_s, mean));
+	espl__print(b, ", 95 in 100 at most %s\n", espl__format_seconds(t->queue_p95_s, p95));
+	if (isnan(t->total_mean_s))
+		return;
+	espl__print(b, "  time    %s on average from arrival to end", espl__format_seconds(t->total_mean_s, mean));
+	espl__print(b, ", 95 in 100 at most %s\n", espl__format_seconds(t->total_p95_s, p95));
+}
+
 void
 espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 {
@@ -378,7 +439,10 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	if (t->waiting > 0)
 		espl__print(b, "%s%lld waiting", t->running > 0 ? ", " : "; ", (long long)t->waiting);
 	espl__print(b, "\n");
-	espl__totals_best_text(t, 2, b);
+	if (t->jobs > 0)
+		jobs_text(t, b);
+	else
+		espl__totals_best_text(t, 2, b);
 	espl__print(b, "  cost    $%.2f", t->cost_usd);
 	if (!isnan(t->budget_usd))
 		espl__print(b, " of $%.2f", t->budget_usd);

@@ -25,6 +25,9 @@ struct espl__totals {
 	double   jct_s, cost_usd, gpu_s, busy_gpu_s;
 	double   decision_median_us, decision_p95_us, decision_max_us;
 	double   call_median_us, call_p95_us, call_max_us;
+	/* Plain jobs; jobs 0: there is no workload. */
+	int64_t  jobs, jobs_arrived, jobs_done, jobs_failed;
+	double   queue_mean_s, queue_p95_s, queue_max_s, total_mean_s, total_p95_s, total_max_s, makespan_s;
 };
 
 /* Nothing known yet but what the configuration says (NULL: not even that). */

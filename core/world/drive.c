@@ -31,6 +31,7 @@ espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
 	setup.space = run->drive->space;
 	setup.profile = run->drive->profile;
 	setup.earlier = run->drive->earlier;
+	setup.jobs = run->drive->jobs;
 	setup.utc_start_s = run->header.utc_start_s;
 	setup.simulated = run->drive->simulated;
 	setup.verbose = run->drive->verbose;

@@ -9,6 +9,7 @@ struct espl__drive {			/* caller fills, all borrowed */
 	const struct espl__space   *space;
 	const struct espl__profile *profile;
 	const struct espl__earlier *earlier;	/* of a warm start; NULL none                          */
+	const struct espl__jobs    *jobs;	/* plain jobs in place of a search; NULL none          */
 	const char *dir;		/* run's folder, absolute and existing; NULL: none (simulate)  */
 	const char *faults;		/* simulate: fault script, NULL none                           */
 	int         simulated;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/tick.h"
+#include "model/jobs.h"
 #include "plugin/instance.h"
 
 #define TICK_MS 100
@@ -83,6 +84,20 @@ set_timer(struct espl__real *real, espl_time at)
 	(void)uv_timer_start(&real->timer, on_timer, (uint64_t)((left + 999999) / 1000000), 0);
 }
 
+/* Those whose time has come. */
+static void
+tell_jobs(struct espl__real *real)
+{
+	const struct espl__jobs *jobs = espl__exec_workload(real->world.exec);
+	double now_s = (double)espl__real_clock(real) / 1e9;
+
+	for (; jobs != NULL && real->job_next < jobs->list.count; real->job_next++) {
+		if (jobs->list.jobs[real->job_next].arrives_s > now_s)
+			break;
+		espl__real_event(real, ESPL__EV_JOB)->as.job.number = real->job_next;
+	}
+}
+
 static void
 on_tick(uv_timer_t *timer)
 {
@@ -94,6 +109,7 @@ on_tick(uv_timer_t *timer)
 	espl__real_leases_tick(real, tick);
 	espl__real_gangs_tick(real, tick);
 	espl__real_compute_tick(real, tick);
+	tell_jobs(real);
 }
 
 static void
@@ -115,6 +131,7 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 	real->begun = 1;
 	for (i = 0; i < espl__exec_metric_count(world->exec); i++)
 		(void)espl__names_add(&real->metrics, espl__exec_metric_name(world->exec, i));
+	real->job_next = espl__exec_jobs_come(world->exec);
 	(void)espl__real_event(real, resumed ? ESPL__EV_RESUME : ESPL__EV_START);
 	espl__store_clean(real);
 	if (resumed) {

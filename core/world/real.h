@@ -141,6 +141,7 @@ struct espl__real {
 	struct espl__rlease **leases;	/* by number, rising                                  */
 	uint32_t  lease_count, lease_cap;
 	int       leases_dirty;
+	uint64_t  job_next;		/* of a workload's jobs, the first that has not come   */
 	/* gangs */
 	struct espl__map   gang_map;
 	struct espl__rgang *gangs;

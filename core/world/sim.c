@@ -175,6 +175,9 @@ handle(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__DUE_OUTCOME:
 		outcome_due(sim, due->ref);
 		break;
+	case ESPL__DUE_JOB:
+		espl__sim_job_due(sim, due->ref);
+		break;
 	}
 }
 
@@ -289,6 +292,7 @@ sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__di
 	}
 	if (resumed)
 		espl__sim_skip_prices(sim, now);
+	espl__sim_job_next(sim);
 	for (uint32_t i = 0; i < sim->faults.count; i++) {
 		const struct espl__sim_fault *fault = &sim->faults.list[i];
 
@@ -383,6 +387,7 @@ sim_close(struct espl__world *world, int at_once)
 	for (uint32_t i = 0; i < sim->job_count; i++)
 		espl__compute_free(sim->jobs[i]);
 	free(sim->jobs);
+	free(sim->trained_s);
 	free(sim->told);
 	free(sim->leases);
 	free(sim->adopted);
@@ -411,7 +416,7 @@ make(const struct espl__run_config *config, uint64_t seed)
 	sim->env = (struct espl__host_env){
 		.seed = seed, .simulated = 1, .now = &sim->now, .directory = config->directory
 	};
-	if (config->metric != NULL)
+	if (config->metric[0] != '\0')
 		espl__names_add(&sim->names, config->metric);	/* the executor's number 0 */
 	espl__pool_init(&sim->gangs, sizeof(struct espl__sim_gang));
 	return sim;

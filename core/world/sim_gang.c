@@ -66,6 +66,10 @@ look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
 	uintptr_t here = (uintptr_t)espl__map_get(&sim->sharers, gang->gpu);
 	double    speed;
 
+	if (sim->workload != NULL) {
+		gang->ratio = 1.0;	/* a job's own law: espl__sim_job_iteration_s */
+		return;
+	}
 	if (share.packing > 1 && here < share.packing)
 		share.packing = here > 0 ? (uint32_t)here : 1;
 	speed = espl__profile_speed(sim->profile, share);
@@ -153,6 +157,7 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 	look_around(sim, gang);
 	seconds = espl__sim_iteration_s(sim, gang, iteration) * gang->ratio
 	    * espl__sim_fault_slow(&sim->faults, gang, sim->now);
+	gang->iteration_s = seconds;
 	wait_until(sim, gang, ESPL__SIM_TRAINING, espl__sim_after(sim, delay + seconds));
 }
 
@@ -411,6 +416,8 @@ trained(struct espl__sim *sim, struct espl__sim_gang *gang)
 	uint32_t count;
 
 	gang->iteration++;
+	if (sim->workload != NULL)
+		espl__sim_job_trained(sim, gang);
 	if (struck(sim, gang))
 		return;
 	nan = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_NAN, gang, gang->iteration, sim->now);

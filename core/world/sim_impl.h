@@ -21,6 +21,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "model/curves.h"
+#include "model/jobs.h"
 #include "world/compute.h"
 #include "world/world.h"
 
@@ -35,7 +36,8 @@ enum espl__sim_due_type {
 	ESPL__DUE_ENDED,	/* ref: lease, mark: reason                             */
 	ESPL__DUE_PRICE,	/* ref: offer: its next record                          */
 	ESPL__DUE_FAULT,	/* ref: number of the fault                             */
-	ESPL__DUE_OUTCOME	/* ref: number of the computation                       */
+	ESPL__DUE_OUTCOME,	/* ref: number of the computation                       */
+	ESPL__DUE_JOB		/* ref: number of the job that comes                    */
 };
 struct espl__sim_due { espl_time at; uint64_t seq, ref; uint32_t type, mark; };
 struct espl__sim_heap { struct espl__sim_due *list; size_t count, cap; uint64_t seq; };
@@ -85,6 +87,7 @@ struct espl__sim_gang {
 	uint32_t lease_count, lease_cap;
 	struct espl_slot *next;		/* where it goes at its next boundary, NULL none        */
 	uint32_t next_count;
+	double   iteration_s;		/* what the iteration at hand takes                     */
 	char    *text;			/* why it fails, or NULL                                */
 	void    *body;			/* the trainable's trial, NULL: none open               */
 	struct espl_trial_context context;
@@ -179,6 +182,9 @@ struct espl__sim {
 	struct espl__compute **told;	/* outcomes of the last round live in these              */
 	uint32_t  told_count, told_cap;
 
+	const struct espl__jobs *workload;	/* NULL: there are no plain jobs                */
+	double   *trained_s;		/* [job], on however many nodes                         */
+
 	/* sim_train.c */
 	struct espl__curves   *curves;
 	uint32_t *curve_metrics;	/* metric of the curves -> number, ESPL_ANY: not yet told */
@@ -255,6 +261,12 @@ void        espl__sim_collect_one(struct espl__sim *, uint32_t experiment, uint6
 double      espl__sim_iteration_s(struct espl__sim *, const struct espl__sim_gang *,
                                   uint64_t iteration);
 uint64_t    espl__sim_last_iteration(const struct espl__sim *, const struct espl__sim_gang *);
+/* sim_jobs.c */
+void        espl__sim_job_due(struct espl__sim *, uint64_t number);	/* it comes, and the next is waited for */
+void        espl__sim_job_next(struct espl__sim *);
+/* Seconds until it reports, or has come to the end that the workload has for it. */
+double      espl__sim_job_iteration_s(const struct espl__sim *, const struct espl__sim_gang *);
+void        espl__sim_job_trained(struct espl__sim *, struct espl__sim_gang *);
 /* sim_comm.c: every call copies or succeeds. */
 void        espl__sim_comm_init(struct espl_comm *);
 #endif

@@ -84,6 +84,8 @@ espl__sim_train_open(struct espl__sim *sim, struct espl__diag *diag)
 {
 	const struct espl__trial_config *trial = &sim->config->trial;
 
+	if (sim->config->workload != NULL)
+		return ESPL_OK;		/* how long jobs take is known; they report nothing */
 	if (trial->curves != NULL)
 		return open_curves(sim, diag);
 	if (trial->trainable != NULL)
@@ -342,6 +344,8 @@ espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const do
 		gang->text = espl__strdup("fault script: bad-checkpoint");
 		return ESPL__END_NO_CHECKPOINT;
 	}
+	if (sim->workload != NULL)
+		return 0;
 	if (sim->curves != NULL) {
 		gang->row = espl__curves_nearest(sim->curves, values);
 		return 0;
@@ -456,7 +460,7 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
 
 	if (sim->curves != NULL) {
 		step_curves(sim, gang, nan);
-	} else {
+	} else if (sim->workload == NULL) {
 		struct report_sink sink = {
 			.head = { (uint32_t)sizeof sink.head, 0, on_metric, on_finished },
 			.sim = sim, .nan = nan, .first = first
@@ -477,6 +481,8 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
 double
 espl__sim_iteration_s(struct espl__sim *sim, const struct espl__sim_gang *gang, uint64_t iteration)
 {
+	if (sim->workload != NULL)
+		return espl__sim_job_iteration_s(sim, gang);
 	if (sim->curves != NULL) {
 		double seconds = espl__curves_seconds(sim->curves, gang->row, iteration);
 

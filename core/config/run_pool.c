@@ -1,0 +1,144 @@
+/* run_pool.c - the sections of a pool: several experiments, and plain jobs, on one cluster.
+ *
+ * Experiments are files of their own, which could be run alone; what they say of allocator, cloud and
+ * placer does not count here.  Only where they lie is read now.
+ */
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "config/run_groups.h"
+
+static const struct espl_option entry_options[ENTRY_COUNT] = {
+	[ENTRY_FILE] = { .name = "file", .type = ESPL_OPT_PATH, .flags = ESPL_OPT_REQUIRED,
+		.help = "The experiment, a file that could be run alone." },
+	[ENTRY_ARRIVES] = { .name = "arrives", .type = ESPL_OPT_SPAN, .fallback = "0s", .min = "0s",
+		.help = "When it arrives, after the pool's start." },
+	[ENTRY_NAME] = { .name = "name", .type = ESPL_OPT_STRING,
+		.help = "What it is called in the pool. Absent: as its file says." },
+	[ENTRY_WEIGHT] = { .name = "weight", .type = ESPL_OPT_REAL, .min = "0",
+		.help = "Its priority. Absent: as its file says." },
+	[ENTRY_GPUS_MAX] = { .name = "gpus_max", .type = ESPL_OPT_INT, .min = "1", .max = "4294967294",
+		.help = "GPUs it may hold at once. Absent: as its file says." },
+};
+
+/* A file named by the user: it must be there and readable. */
+static espl_status
+look(const char *path, const char *what, const char *file, uint32_t line, struct espl__diag *diag)
+{
+	struct espl__diag inner = ESPL__DIAG_INIT;
+	struct stat st;
+
+	if (stat(path, &st) != 0 || access(path, R_OK) != 0) {
+		espl__fail_errno(&inner, "%s: '%s'", what, path);
+		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s", inner.text);
+		espl__hint(diag, "relative paths begin at the folder of the configuration");
+		return ESPL_E_CONFIG;
+	}
+	if (S_ISDIR(st.st_mode))
+		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is a folder", what, path);
+	return ESPL_OK;
+}
+
+static espl_status
+read_workload(struct espl__run_config *config, struct espl__diag *diag)
+{
+	const struct espl__core_group *core = &espl__core_groups()[GROUP_WORKLOAD];
+	const struct espl__values     *values;
+	espl_status status;
+
+	status = espl__schema_resolve(core->options, core->count, (uint32_t)sizeof(struct espl_option), config->workload,
+	                              NULL, core->name, core->name, &config->workload_values, diag);
+	values = config->workload_values;
+	if (status != ESPL_OK || values->config.values[WORKLOAD_TRACE].source == ESPL_UNSET)
+		return status;
+	config->trace = espl__run_path(config, values->config.values[WORKLOAD_TRACE].as.s);
+	return look(config->trace, "workload.trace", values->files[WORKLOAD_TRACE],
+	            values->config.values[WORKLOAD_TRACE].line, diag);
+}
+
+static espl_status
+read_entry(struct espl__run_config *config, const struct espl__node *node, struct espl__entry *entry,
+           struct espl__diag *diag)
+{
+	const struct espl_value *values;
+	espl_status status;
+
+	entry->node = node;
+	if (node->type != ESPL__GROUP) {
+		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "experiments: each one must be a group, not %s",
+		              espl__node_kind(node));
+		espl__hint(diag, "experiments = ( { file = \"a.cfg\"; arrives = \"0s\"; }, ... );");
+		return ESPL_E_CONFIG;
+	}
+	status = espl__schema_resolve(entry_options, ENTRY_COUNT, (uint32_t)sizeof(struct espl_option), node, NULL,
+	                              "experiments", "experiments", &entry->values, diag);
+	if (status != ESPL_OK)
+		return status;
+	values = entry->values->config.values;
+	entry->path = espl__run_path(config, values[ENTRY_FILE].as.s);
+	entry->arrives = values[ENTRY_ARRIVES].as.i;
+	entry->name = values[ENTRY_NAME].source != ESPL_UNSET ? values[ENTRY_NAME].as.s : NULL;
+	entry->weight = values[ENTRY_WEIGHT].source != ESPL_UNSET ? values[ENTRY_WEIGHT].as.r : 0;
+	entry->gpus_max = values[ENTRY_GPUS_MAX].source != ESPL_UNSET ? (uint32_t)values[ENTRY_GPUS_MAX].as.i : 0;
+	return look(entry->path, "experiments.file", node->file, values[ENTRY_FILE].line, diag);
+}
+
+static espl_status
+read_entries(struct espl__run_config *config, const struct espl__node *list, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	if (list->type != ESPL__LIST || list->child_count == 0) {
+		espl__fail_at(diag, ESPL_E_CONFIG, list->file, list->line, "'experiments' must be a list of groups, at least one");
+		espl__hint(diag, "experiments = ( { file = \"a.cfg\"; arrives = \"0s\"; }, ... );");
+		return ESPL_E_CONFIG;
+	}
+	config->entries = espl__alloc(list->child_count * sizeof *config->entries);
+	for (uint32_t i = 0; status == ESPL_OK && i < list->child_count; i++, config->entry_count++)
+		status = read_entry(config, list->children[i], &config->entries[i], diag);
+	return status;
+}
+
+espl_status
+espl__run_read_pool(struct espl__run_config *config, struct espl__diag *diag)
+{
+	static const char *const alone[] = { "space", "algorithm" };
+	const struct espl__node *root = espl__tree_root(config->tree), *list = espl__node_get(root, "experiments");
+	espl_status status = ESPL_OK;
+
+	config->workload = espl__node_get(root, "workload");
+	config->pool = config->workload != NULL || list != NULL;
+	for (size_t i = 0; i < 2 && config->pool; i++) {
+		const struct espl__node *node = espl__node_get(root, alone[i]);
+
+		if (node == NULL)
+			continue;
+		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "a pool has no '%s' of its own", alone[i]);
+		espl__hint(diag, "it belongs into the file of an experiment; plain jobs search nothing");
+		return ESPL_E_CONFIG;
+	}
+	if (list != NULL) {
+		espl__fail_at(diag, ESPL_E_CONFIG, list->file, list->line, "several experiments on one cluster are not supported by this version");
+		espl__hint(diag, "write one 'experiment' group");
+		return ESPL_E_CONFIG;
+	}
+	if (config->workload != NULL)
+		status = read_workload(config, diag);
+	if (status == ESPL_OK && list != NULL)
+		status = read_entries(config, list, diag);
+	return status;
+}
+
+void
+espl__run_free_pool(struct espl__run_config *config)
+{
+	for (uint32_t i = 0; i < config->entry_count; i++) {
+		espl__values_free(config->entries[i].values);
+		free((void *)config->entries[i].path);
+	}
+	free(config->entries);
+	espl__values_free(config->workload_values);
+	free((void *)config->trace);
+}

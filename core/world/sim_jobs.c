@@ -1,0 +1,69 @@
+/* sim_jobs.c - plain jobs in a simulation: when they come, how long they train, and when they end before their time.
+ *
+ * An iteration of a job is a part of its work; its law says how long that takes on the nodes that it has.  A job with a
+ * bug ends when it has trained for so long, one that its user ends when so much is done.
+ */
+#include <math.h>
+#include "world/sim_impl.h"
+
+/* One that should have come while nobody was there comes at once. */
+static void
+come(struct espl__sim *sim, uint64_t number)
+{
+	double at = sim->workload->list.jobs[number].arrives_s * 1e9;
+	espl_time when = at < 9.2e18 ? (espl_time)(at + 0.5) : ESPL_NEVER - 1;
+
+	espl__sim_heap_add(&sim->heap, when > sim->now ? when : sim->now, ESPL__DUE_JOB, number, 0);
+}
+
+void
+espl__sim_job_next(struct espl__sim *sim)
+{
+	uint64_t number;
+
+	sim->workload = sim->head.exec != NULL ? espl__exec_workload(sim->head.exec) : NULL;
+	if (sim->workload == NULL)
+		return;
+	sim->trained_s = espl__alloc((sim->workload->list.count + (size_t)1) * sizeof *sim->trained_s);
+	number = espl__exec_jobs_come(sim->head.exec);
+	if (number < sim->workload->list.count)
+		come(sim, number);
+}
+
+void
+espl__sim_job_due(struct espl__sim *sim, uint64_t number)
+{
+	espl__sim_tell(sim, ESPL__EV_JOB)->as.job.number = number;
+	if (number + 1 < sim->workload->list.count)
+		come(sim, number + 1);
+}
+
+/* What is left of its training until a bug ends it; infinite where there is none. */
+static double
+until_bug(const struct espl__sim *sim, const struct espl__sim_gang *gang)
+{
+	const struct espl__job *job = &sim->workload->list.jobs[gang->trial];
+	double left = job->fate_at_s - sim->trained_s[gang->trial];
+
+	return job->fate != ESPL__FATE_BUG ? INFINITY : left > 0 ? left : 0;
+}
+
+double
+espl__sim_job_iteration_s(const struct espl__sim *sim, const struct espl__sim_gang *gang)
+{
+	double seconds = espl__jobs_iteration_s(sim->workload, gang->trial) /
+	    espl__jobs_speed(sim->workload, gang->trial, gang->share.gpus);
+	double left = until_bug(sim, gang);
+
+	return seconds < left ? seconds : left;
+}
+
+void
+espl__sim_job_trained(struct espl__sim *sim, struct espl__sim_gang *gang)
+{
+	const struct espl__job *job = &sim->workload->list.jobs[gang->trial];
+	double done = (double)gang->iteration * espl__jobs_iteration_s(sim->workload, gang->trial);
+
+	sim->trained_s[gang->trial] += gang->iteration_s;
+	gang->finished = until_bug(sim, gang) <= 0 || (job->fate == ESPL__FATE_TERMINATED && done >= job->fate_at_s);
+}
