@@ -196,8 +196,10 @@ espl__exec_free(struct espl__exec *x)
 {
 	if (x == NULL)
 		return;
-	for (uint32_t i = 0; i < x->search_count; i++)
+	for (uint32_t i = 0; i < x->search_count; i++) {
 		espl__instance_destroy(x->searches[i]->algorithm);
+		x->searches[i]->algorithm = NULL;
+	}
 	espl__instance_destroy(x->allocator);
 	espl__instance_destroy(x->placer);
 	while (x->gang_first != NULL) {
