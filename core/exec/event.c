@@ -236,6 +236,9 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 	case ESPL__EV_JOB:
 		espl__put_v64(b, e->as.job.number);
 		break;
+	case ESPL__EV_EXPERIMENT:
+		espl__put_v64(b, e->as.experiment.number);
+		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
 	case ESPL__EV_TIMER:
@@ -335,6 +338,9 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 		break;
 	case ESPL__EV_JOB:
 		e->as.job.number = espl__get_v64(r);
+		break;
+	case ESPL__EV_EXPERIMENT:
+		e->as.experiment.number = espl__get_v64(r);
 		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:

@@ -27,7 +27,8 @@ enum espl__event_type {
 	ESPL__EV_STOP,		/* the user asked to stop cleanly                               */
 	ESPL__EV_TROUBLE,	/* the world cannot go on, and the search is not at fault       */
 	ESPL__EV_RESIZED,	/* the gang runs on its new slots, the others are proven clean  */
-	ESPL__EV_JOB		/* the next of the workload's jobs has come                      */
+	ESPL__EV_JOB,		/* the next of the workload's jobs has come                      */
+	ESPL__EV_EXPERIMENT	/* an experiment of the pool has come                            */
 };
 
 /* How a gang ended. */
@@ -71,6 +72,7 @@ struct espl__event {
 		} ended;
 		struct { uint64_t gang; espl_span took; } resized;	/* took: nothing was trained for so long */
 		struct { uint64_t number; } job;
+		struct { uint64_t number; } experiment;	/* of its search */
 		struct { const struct espl_outcome *outcome; } outcome;
 		struct { const char *text; } trouble;	/* to be mended before the run is resumed */
 	} as;

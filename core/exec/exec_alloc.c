@@ -32,7 +32,7 @@ fill_view(struct espl__exec *x, struct espl_alloc_view *v)
 	v->changed_count = x->changed_count;
 	ESPL__GROW(x->experiments, x->experiments_cap, x->search_count);
 	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->algorithm != NULL)
+		if (x->searches[i]->algorithm != NULL && x->searches[i]->come && !x->searches[i]->over)
 			x->experiments[experiments++] = &x->searches[i]->experiment;
 	v->experiments = x->experiments;
 	v->experiment_count = experiments;
@@ -95,13 +95,38 @@ fits(struct espl__exec *x, struct espl__reader r, uint64_t *asked, uint64_t *the
 	return *asked <= capacity;
 }
 
-static void
-apply_grant(struct espl__exec *x, const struct espl_grant *g)
+/* Allocators share the pool out among items; what an experiment may hold at most is seen to here: beyond it
+ * its items get less, or wait. */
+static struct espl_share
+within_limit(const struct espl__exec *x, const struct espl__item *item, struct espl_share share)
 {
-	struct espl__item *item = espl__item_at(x, g->item);
+	const struct espl__search *s = item->trial->search;
+	double own = (double)item->pub.granted.gpus / item->pub.granted.packing, room;
+
+	if (!x->config->pool || s->jobs != NULL || s->config->gpus_limit == ESPL_ANY || share.gpus == 0)
+		return share;
+	room = (double)s->config->gpus_limit - (s->granted - own) + 1e-9;
+	if ((double)share.gpus / share.packing <= room)
+		return share;
+	share.gpus = share.packing == 1 && room >= 1 ? (uint32_t)room : 0;
+	if (share.gpus < item->pub.gpus_min)
+		share.gpus = 0;
+	if (share.gpus == 0)
+		share.packing = 1;
+	return share;
+}
+
+static void
+apply_grant(struct espl__exec *x, const struct espl_grant *given)
+{
+	struct espl__item *item = espl__item_at(x, given->item);
+	struct espl_grant  cut = *given;
+	const struct espl_grant *g = &cut;
 
 	if (item == NULL)
 		return;
+	if ((g->flags & ESPL_GRANT_QUEUED) == 0)
+		cut.share = within_limit(x, item, g->share);
 	if ((g->flags & ESPL_GRANT_QUEUED) != 0) {
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "waits for %u%s GPU%s, says %s",
 		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
@@ -119,7 +144,7 @@ apply_grant(struct espl__exec *x, const struct espl_grant *g)
 		x->place_why |= ESPL_WHY_ARRIVAL;
 	}
 	if ((g->flags & ESPL_GRANT_AT_ONCE) != 0 && item->trial->gang != NULL && !espl__gang_matches(item->trial->gang, item))
-		espl__gang_kill(x, item->trial->gang, item->trial->search->config->trial.grace, NULL);
+		espl__exec_kill(x, item->trial->gang, item->trial->search->config->trial.grace, NULL);
 }
 
 static void

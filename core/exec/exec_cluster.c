@@ -69,7 +69,7 @@ kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 		for (uint32_t i = 0; i < g->onto_count; i++)
 			here |= g->onto[i].node == n->pub.id;
 		if (here)
-			espl__gang_kill(x, g, 0, NULL);
+			espl__exec_kill(x, g, 0, NULL);
 	}
 }
 
@@ -341,10 +341,6 @@ search_over(struct espl__exec *x)
 	const struct espl__search *s = x->searches[0];
 	char what[200];
 
-	if (s->jobs != NULL) {
-		espl__exec_wind_up(x, ESPL__RUN_DONE, "all jobs have ended");
-		return;
-	}
 	if (s->best != ESPL_NONE && (s->trials.completed > 0 || s->failed == 0)) {
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "the search is complete");
 		return;
@@ -352,6 +348,18 @@ search_over(struct espl__exec *x)
 	(void)snprintf(what, sizeof what, s->best != ESPL_NONE ? "no trial completed" :
 	    "no trial reported a number as its '%.100s'", s->config->metric);
 	wind_up_failed(x, what);
+}
+
+static void
+find_stuck(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		struct espl__search *s = x->searches[i];
+
+		if (s->algorithm != NULL && !s->over && !espl__search_idle(s))
+			espl__search_wind_up(s, ESPL__RUN_FAILED, "%s neither asks for trials nor finishes the search",
+			    s->algorithm->who);
+	}
 }
 
 static void
@@ -372,19 +380,30 @@ find_stall(struct espl__exec *x)
 	else if (x->items_count > 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u trial%s GPUs granted, and %s finds %s no place", x->unplaced,
 		    x->unplaced == 1 ? " has" : "s have", x->placer->who, x->unplaced == 1 ? "it" : "them");
-	else if (!espl__exec_idle(x))
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s neither asks for trials nor finishes the search",
-		    x->searches[0]->algorithm->who);
+	else
+		find_stuck(x);
 }
 
-static int
-salvage(struct espl__exec *x)
+/* A pool: each search ends by itself, and the pool with the last. */
+static void
+pool_over(struct espl__exec *x)
 {
-	int any = 0;
+	uint32_t over = 0, good = 0;
 
-	for (uint32_t i = 0; i < x->search_count; i++)
-		any |= espl__exec_salvage(x->searches[i]);
-	return any;
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		struct espl__search *s = x->searches[i];
+
+		if (!s->over && espl__search_idle(s) && s->gang_count == 0 && (s->ending != 0 || !espl__exec_salvage(s)))
+			espl__search_closed(s);
+		over += s->over;
+		good += s->over && s->ending != ESPL__RUN_FAILED;
+	}
+	if (over < x->search_count)
+		return;
+	if (good > 0 || over == 0)
+		espl__exec_wind_up(x, ESPL__RUN_DONE, "all experiments and jobs have ended");
+	else
+		wind_up_failed(x, "all experiments have failed");
 }
 
 static void
@@ -392,7 +411,9 @@ wind_down(struct espl__exec *x)
 {
 	struct espl__effect *e;
 
-	if (x->ending == 0 && x->gang_count == 0 && espl__exec_idle(x) && !salvage(x))
+	if (x->ending == 0 && x->config->pool)
+		pool_over(x);
+	else if (x->ending == 0 && x->gang_count == 0 && espl__exec_idle(x) && !espl__exec_salvage(x->searches[0]))
 		search_over(x);
 	if (x->ending == 0)
 		return;
@@ -403,7 +424,7 @@ wind_down(struct espl__exec *x)
 	}
 	/* Those that leave already, too: they might never be done. */
 	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
-		espl__gang_kill(x, g, g->trial->search->config->trial.grace, NULL);
+		espl__exec_kill(x, g, g->trial->search->config->trial.grace, NULL);
 	if (x->gang_count > 0 || x->fleet.live_count > 0 || x->ended)
 		return;
 	x->ended = 1;
@@ -419,10 +440,12 @@ void
 espl__exec_cluster(struct espl__exec *x)
 {
 	enum espl__run_end before;
+	uint32_t open;
 
 	wind_down(x);
 	do {
 		before = x->ending;
+		open = espl__searches_open(x);
 		if (x->cluster_dirty || nobody_needs_nodes(x) || (x->seats_freed && x->fleet.retiring > 0) || x->retry_at <= x->now) {
 			x->cluster_dirty = 0;
 			espl__exec_give_ups(x);
@@ -434,7 +457,7 @@ espl__exec_cluster(struct espl__exec *x)
 		}
 		find_stall(x);
 		wind_down(x);
-	} while (x->ending != before);
+	} while (x->ending != before || (x->ending == 0 && espl__searches_open(x) != open));
 }
 
 /* ---- time ------------------------------------------------------------------------------------------------------ */
@@ -486,7 +509,7 @@ end_hung(struct espl__exec *x)
 		if (g->awaiting || g->state == ESPL__GANG_LEAVING)
 			continue;
 		fault = espl__format("no report within %s", espl__format_short(c->report_limit, span));
-		espl__gang_kill(x, g, c->grace, fault);
+		espl__exec_kill(x, g, c->grace, fault);
 		free(fault);
 	}
 }
@@ -513,6 +536,7 @@ espl__exec_alarms(struct espl__exec *x)
 	if (!nobody_needs_nodes(x) && x->config->budget != INT64_MAX &&
 	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
 		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget is spent");
+	espl__search_alarms(x);
 	end_hung(x);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		if (x->searches[i]->wake_at <= x->now) {
@@ -534,6 +558,9 @@ espl__exec_timer(struct espl__exec *x)
 	if (x->retry_at < next)
 		next = x->retry_at;
 	t = hung_at(x);
+	if (t < next)
+		next = t;
+	t = espl__search_limits_at(x);
 	if (t < next)
 		next = t;
 	if (x->ending == 0 && !nobody_needs_nodes(x)) {

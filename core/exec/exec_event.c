@@ -135,7 +135,7 @@ boundary(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, stru
 static espl_status
 on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
-	struct espl__gang  *g = espl__gang_find(x, e->as.report.gang);
+	struct espl__gang  *g = espl__exec_gang(x, e->as.report.gang);
 	struct espl__trial *t;
 	uint64_t iteration = e->as.report.iteration, since;
 	espl_status status = ESPL_OK;
@@ -152,7 +152,7 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 		return ESPL_OK;	/* settled with a plain reply */
 	if (!objective(t->search, e, &loss)) {
 		char *fault = espl__format("a report lacks the metric '%s'", t->search->config->metric);
-		espl__gang_kill(x, g, t->search->config->trial.grace, fault);
+		espl__exec_kill(x, g, t->search->config->trial.grace, fault);
 		free(fault);
 		return ESPL_OK;
 	}
@@ -169,11 +169,11 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 		espl__exec_best(x, t, iteration, loss);
 		tell_report(x, t, e, loss, g->share);
 		t->search->why |= ESPL_ASK_RESULT;
-		if (t->search->algorithm != NULL && espl__exec_hears(x) && t->pub.state == ESPL_TRIAL_RUNNING)
+		if (t->search->algorithm != NULL && espl__exec_hears(t->search) && t->pub.state == ESPL_TRIAL_RUNNING)
 			status = observe(x, t, g, e, loss, since, diag);
 	}
 	espl__gang_heard(x, g);
-	if (status == ESPL_OK && espl__exec_hears(x))
+	if (status == ESPL_OK && espl__exec_hears(t->search))
 		status = boundary(x, t, g, diag);
 	return status;
 }
@@ -181,7 +181,7 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 static void
 on_started(struct espl__exec *x, const struct espl__event *e)
 {
-	struct espl__gang *g = espl__gang_find(x, e->as.started.gang);
+	struct espl__gang *g = espl__exec_gang(x, e->as.started.gang);
 
 	if (g == NULL || g->state != ESPL__GANG_STARTING)
 		return;
@@ -206,7 +206,7 @@ on_started(struct espl__exec *x, const struct espl__event *e)
 static void
 on_saved(struct espl__exec *x, const struct espl__event *e)
 {
-	struct espl__gang *g = espl__gang_find(x, e->as.saved.gang);
+	struct espl__gang *g = espl__exec_gang(x, e->as.saved.gang);
 
 	if (g == NULL)
 		return;
@@ -332,7 +332,7 @@ after_end(struct espl__exec *x, struct espl__trial *t, enum espl__gang_end how, 
 static espl_status
 on_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
-	struct espl__gang  *g = espl__gang_find(x, e->as.ended.gang);
+	struct espl__gang  *g = espl__exec_gang(x, e->as.ended.gang);
 	enum espl__gang_end how;
 	struct espl__trial *t;
 	espl_status status;
@@ -427,7 +427,8 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	switch (e->type) {
 	case ESPL__EV_START:
 		for (uint32_t i = 0; i < x->search_count; i++)
-			x->searches[i]->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
+			if (x->searches[i]->come)
+				x->searches[i]->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
 		return ESPL_OK;
 	case ESPL__EV_RESUME:
 		espl__exec_resume(x);
@@ -468,6 +469,9 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		return ESPL_OK;
 	case ESPL__EV_JOB:
 		espl__job_arrive(x, e);
+		return ESPL_OK;
+	case ESPL__EV_EXPERIMENT:
+		espl__search_arrive(x, e->as.experiment.number);
 		return ESPL_OK;
 	case ESPL__EV_OUTCOME:
 		on_outcome(x, e);

@@ -9,7 +9,7 @@
 #include "exec/state.h"
 
 struct espl__gang *
-espl__gang_find(const struct espl__exec *x, uint64_t id)
+espl__exec_gang(const struct espl__exec *x, uint64_t id)
 {
 	return espl__map_get(&x->gang_map, id + 1);
 }
@@ -97,6 +97,7 @@ start(struct espl__exec *x, struct espl__item *item)
 	x->gang_last = g;
 	link_heard(x, g);
 	x->gang_count++;
+	t->search->gang_count++;
 	x->gpus_busy += g->share.packing == 1 ? g->share.gpus : 1;
 	espl__map_set(&x->gang_map, g->id + 1, g);
 	if (t->attempts > 0 && (t->last.gpus != g->share.gpus || t->last.packing != g->share.packing))
@@ -172,6 +173,7 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g)
 		x->gang_last = g->prev;
 	(void)espl__map_remove(&x->gang_map, g->id + 1);
 	x->gang_count--;
+	g->trial->search->gang_count--;
 	x->gpus_busy -= g->share.packing == 1 ? g->share.gpus : 1;
 	g->trial->gang = NULL;
 	g->trial->can_save = 0;
@@ -181,7 +183,7 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g)
 }
 
 void
-espl__gang_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace, const char *fault)
+espl__exec_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace, const char *fault)
 {
 	struct espl__effect *e;
 

@@ -163,6 +163,8 @@ fill_limits(const struct espl__search *s, struct espl_item *i, uint32_t gpus_min
 	const struct espl__trial_config *c = &s->config->trial;
 	uint64_t potential = espl__exec_potential(s->exec);
 
+	if (potential > s->config->gpus_limit)
+		potential = s->config->gpus_limit;
 	i->gpus_min = gpus_min > c->gpus_min && gpus_min <= c->gpus_max ? gpus_min : c->gpus_min;
 	i->gpus_max = gpus_max > 0 && gpus_max < c->gpus_max && gpus_max >= i->gpus_min ? gpus_max : c->gpus_max;
 	if (i->gpus_max > potential)
@@ -321,6 +323,8 @@ espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_shar
 		return;
 	count_grant(x, item->pub.granted, -1);
 	count_grant(x, share, 1);
+	item->trial->search->granted += (double)share.gpus / share.packing -
+	    (double)item->pub.granted.gpus / item->pub.granted.packing;
 	if (had && item->target_count == 0)
 		x->unplaced--;
 	item->pub.granted = share;

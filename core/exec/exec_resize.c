@@ -105,7 +105,7 @@ take_seats(struct espl__exec *x, struct espl__gang *g)
 void
 espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 {
-	struct espl__gang *g = espl__gang_find(x, e->as.resized.gang);
+	struct espl__gang *g = espl__exec_gang(x, e->as.resized.gang);
 	struct espl__search *s;
 	struct espl__item *item;
 	double             took_s = (double)e->as.resized.took / 1e9;

@@ -242,6 +242,8 @@ want(const struct espl__search *s)
 		gpus += (uint64_t)x->fleet.targets[i] * x->fleet.offers[i]->gpus;
 	if (gpus == 0)
 		gpus = espl__exec_potential(x);
+	if (x->config->pool && gpus > s->config->gpus_limit)
+		gpus = s->config->gpus_limit;
 	places = c->gpus_min == 1 ? gpus * c->packing_max : gpus / c->gpus_min;
 	if (places <= active)
 		return 0;
@@ -291,7 +293,7 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 		if (g == NULL && why == 0)
 			break;
 		if (++asks > ASKS_MAX) {
-			espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s begins groups without trials for ever", s->algorithm->who);
+			espl__search_wind_up(s, ESPL__RUN_FAILED, "%s begins groups without trials for ever", s->algorithm->who);
 			break;
 		}
 		s->why = 0;
@@ -315,7 +317,7 @@ espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
 	if (!x->cloud_ready)
 		return ESPL_OK;
 	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK; i++)
-		if (x->searches[i]->algorithm != NULL && x->searches[i]->planned)
+		if (x->searches[i]->algorithm != NULL && x->searches[i]->planned && x->searches[i]->come)
 			status = search_on(x->searches[i], diag);
 	return status;
 }

@@ -70,7 +70,7 @@ tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl_
 
 	s->why |= ESPL_ASK_RESULT;
 	espl__exec_capacity(x);
-	if (!espl__exec_hears(x) || s->algorithm == NULL)
+	if (!espl__exec_hears(s) || s->algorithm == NULL)
 		return ESPL_OK;
 	espl__exec_turn(x, s);
 	status = espl__call_trial_end(&x->caller, s->algorithm, &t->pub, how, &why);

@@ -69,9 +69,9 @@ espl__exec_wind_up(struct espl__exec *x, enum espl__run_end how, const char *for
 }
 
 int
-espl__exec_hears(const struct espl__exec *x)
+espl__exec_hears(const struct espl__search *s)
 {
-	return x->ending == 0 || x->ending == ESPL__RUN_INTERRUPTED;
+	return s->ending == 0 && (s->exec->ending == 0 || s->exec->ending == ESPL__RUN_INTERRUPTED);
 }
 
 /* ---- making and freeing --------------------------------------------------------------------- */
@@ -130,7 +130,6 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 	struct espl__search_setup own = { .config = setup->config, .space = setup->space, .profile = setup->profile,
 	                                  .earlier = setup->earlier, .jobs = setup->jobs };
 	struct espl__exec *x = espl__alloc(sizeof *x);
-	struct espl__search *s;
 	espl_status status;
 
 	x->setup = *setup;
@@ -158,11 +157,15 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 	x->compute.ctx = x;
 	x->compute.submit = submit;
 	x->compute.cancel = cancel;
-	status = espl__search_add(x, &own, &s, diag);
+	status = ESPL_OK;
+	if (!setup->config->pool || setup->jobs != NULL)
+		status = espl__search_add(x, &own, diag);
+	for (uint32_t i = 0; status == ESPL_OK && i < setup->entry_count; i++)
+		status = espl__search_add(x, &setup->entries[i], diag);
 	if (status == ESPL_OK)
 		status = make_instances(x, diag);
-	if (status == ESPL_OK)
-		status = espl__search_declare(s, diag);
+	for (uint32_t i = 0; status == ESPL_OK && i < x->search_count; i++)
+		status = espl__search_declare(x->searches[i], diag);
 	if (status != ESPL_OK) {
 		espl__exec_free(x);
 		return status;
@@ -318,7 +321,12 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 		return status;
 	}
 	if (failed_for_good(x, s, i, status)) {
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s", why->text[0] != '\0' ? why->text : i->who);
+		const char *text = why->text[0] != '\0' ? why->text : i->who;
+
+		if (s != NULL)
+			espl__search_wind_up(s, ESPL__RUN_FAILED, "%s", text);
+		else
+			espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s", text);
 	} else if (status != ESPL_OK && status != ESPL_E_BUSY) {
 		espl__log(ESPL_WARN, "%s; its answer is thrown away, the last one stands", why->text);
 	}
@@ -449,14 +457,11 @@ digest_instance(uint64_t d, const struct espl__instance *i)
 	return espl__digest(d, &i->files_digest, sizeof i->files_digest);
 }
 
-uint64_t
-espl__exec_digest(const struct espl__exec *x)
+static uint64_t
+digest_search(uint64_t d, const struct espl__search *s)
 {
 	struct espl__buf text = { 0 };
-	const struct espl__search *s = x->searches[0];
-	uint64_t d = s->algorithm != NULL ? digest_instance(0, s->algorithm) : 0;
 
-	d = digest_instance(digest_instance(d, x->allocator), x->placer);
 	if (s->config->space != NULL)
 		espl__node_print(s->config->space, 0, &text);
 	espl__print(&text, "%s %d %u %u %u %llu", s->config->metric, s->config->maximize,
@@ -465,8 +470,22 @@ espl__exec_digest(const struct espl__exec *x)
 	if (s->earlier != NULL)
 		espl__print(&text, " %u %llu", (unsigned)s->config->warm_best,
 		    (unsigned long long)espl__earlier_digest(s->earlier));
+	if (s->jobs != NULL)
+		espl__workload_print(&s->jobs->list, &text);
 	d = espl__digest(d, text.data, text.size);
 	espl__buf_free(&text);
+	return d;
+}
+
+uint64_t
+espl__exec_digest(const struct espl__exec *x)
+{
+	const struct espl__search *s = x->searches[0];
+	uint64_t d = s->algorithm != NULL ? digest_instance(0, s->algorithm) : 0;
+
+	d = digest_search(digest_instance(digest_instance(d, x->allocator), x->placer), s);
+	for (uint32_t i = 1; i < x->search_count; i++)
+		d = digest_search(digest_instance(d, x->searches[i]->algorithm), x->searches[i]);
 	return d;
 }
 
@@ -562,7 +581,10 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->over = espl__exec_idle(x);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		sum_up(x->searches[i], s);
-	best_of(x->searches[0], s);
+	s->best = ESPL_NONE;
+	s->best_loss = NAN;
+	if (!x->config->pool)
+		best_of(x->searches[0], s);
 	s->now = x->now;
 	s->cost = espl__ledger_total(x->ledger, x->now);
 	s->budget = x->config->budget;

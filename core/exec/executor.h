@@ -24,19 +24,22 @@ struct espl__jobs;
  * search is number 0, its trials are what they are. */
 #define ESPL__TRIAL_BITS 40
 
-struct espl__search_setup {		/* an experiment: what its file says, and names */
+struct espl__search_setup {		/* an experiment: what its file says, and names; borrowed */
 	const struct espl__run_config *config;	/* outlives the executor                      */
 	const struct espl__space   *space;
 	const struct espl__profile *profile;
 	const struct espl__earlier *earlier;	/* a warm start's observations; NULL none             */
 	const struct espl__jobs    *jobs;	/* a workload in place of a search; NULL none         */
+	espl_time  arrives;		/* in a pool: the world tells when                            */
 };
 struct espl__exec_setup {
 	const struct espl__run_config *config;	/* outlives the executor                      */
 	const struct espl__space   *space;
 	const struct espl__profile *profile;
 	const struct espl__earlier *earlier;	/* a warm start's observations; NULL none             */
-	const struct espl__jobs    *jobs;	/* plain jobs in place of a search; NULL none         */
+	const struct espl__jobs    *jobs;	/* a pool's plain jobs; NULL none                     */
+	const struct espl__search_setup *entries;	/* a pool's experiments                       */
+	uint32_t   entry_count;
 	int64_t    utc_start_s;		/* calendar of time 0, journaled                              */
 	int        simulated, verbose;	/* verbose: notes are wanted                                  */
 	struct espl__observer *observers;	/* list, may be NULL                                  */
@@ -83,6 +86,24 @@ struct espl__jobs_summary {
 	struct espl__job_times queue_s, total_s;	/* until it was given GPUs; until it was done */
 	double   makespan_s;		/* when the last one was done                         */
 };
+/* Searches by number: in an ordinary run 0 alone; NULL beyond the last.  Has it come, that is, is it not
+ * to be told by EV_EXPERIMENT any more? */
+const struct espl__search_setup *espl__exec_search_of(const struct espl__exec *, uint64_t number);
+int  espl__exec_has_come(const struct espl__exec *, uint64_t number);
+struct espl__search_summary {		/* an experiment of a pool */
+	const char *name, *metric;
+	const char *text;		/* why it ended so; NULL none                                  */
+	enum espl__run_end how;		/* 0 while it goes on */
+	int        come, maximize;
+	espl_time  arrived, ended;	/* NEVER: not yet */
+	uint64_t   trials, completed, failed, running, waiting;
+	uint64_t   best, best_iteration;	/* best: its number in the experiment, NONE             */
+	double     best_loss, gpu_s;
+	espl_money spent;
+	uint32_t   gpus;		/* that its trials hold now */
+};
+/* 0: there is no such experiment (the plain jobs are none). */
+int  espl__exec_search_sum(const struct espl__exec *, uint64_t number, struct espl__search_summary *);
 /* The workload, NULL none; so many of its jobs have come. */
 const struct espl__jobs *espl__exec_workload(const struct espl__exec *);
 uint64_t espl__exec_jobs_come(const struct espl__exec *);

@@ -10,6 +10,7 @@
 #include "exec/event.h"
 #include "model/forecast.h"
 
+struct espl__search_summary;		/* executor.h */
 struct espl__observer {
 	void *ctx;
 	struct espl__observer *next;
@@ -30,6 +31,8 @@ struct espl__observer {
 	/* A plan is in force, with its prediction, from the start of the run or from now on. */
 	void (*plan)(void *ctx, espl_time now, const struct espl__forecast_stage *, uint32_t count,
 	             const struct espl__forecast_result *, const struct espl_plan *);
+	/* An experiment of a pool came, ends, or is over. */
+	void (*experiment)(void *ctx, espl_time now, uint64_t number, const struct espl__search_summary *);
 	/* Reasons, by policies (note) and by the executor, for `explain`. */
 	void (*note)(void *ctx, espl_time now, const char *who, espl_subject, uint64_t id, const char *text);
 	void (*end)(void *ctx, espl_time now, enum espl__run_end, const char *text);

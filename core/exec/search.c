@@ -199,16 +199,19 @@ make_algorithm(struct espl__search *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, struct espl__search **out,
-    struct espl__diag *diag)
+espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, struct espl__diag *diag)
 {
 	struct espl__search *s = espl__alloc(sizeof *s);
-	espl_status status = ESPL_OK;
+	espl_status status;
 
 	ESPL__GROW(x->searches, x->search_cap, x->search_count + 1);
 	s->exec = x;
 	s->number = x->search_count;
 	x->searches[x->search_count++] = s;
+	s->setup = *setup;
+	s->come = !x->config->pool || setup->jobs != NULL;
+	s->planned = x->config->pool != 0;	/* plans are for one experiment alone */
+	s->ended = ESPL_NEVER;
 	s->config = setup->config;
 	s->space = setup->space;
 	s->profile = setup->profile;
@@ -228,7 +231,6 @@ espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, s
 		espl__search_metric(x->searches[i]);
 	espl__exec_plan_init(s);
 	status = setup->jobs == NULL ? make_algorithm(s, diag) : espl__jobs_init(s, setup->jobs);
-	*out = s;
 	return status;
 }
 
@@ -277,7 +279,7 @@ espl__search_suits(const struct espl__search *s, struct espl__diag *diag)
 int
 espl__search_idle(const struct espl__search *s)
 {
-	return s->finished && s->trials.running + s->trials.waiting == 0 && s->waiter_count == 0;
+	return s->over || (s->finished && s->trials.running + s->trials.waiting == 0 && s->waiter_count == 0);
 }
 
 void
@@ -292,65 +294,9 @@ espl__search_free(struct espl__search *s)
 	espl__history_free(s->history);
 	espl__trials_free(&s->trials);
 	free(s->metrics);
+	free(s->end_text);
 	free(s->job_states);
 	free(s->waiters);
 	free(s->unsaved);
 	free(s);
-}
-
-/* ---- all of them ------------------------------------------------------------------------------------- */
-
-int
-espl__exec_idle(const struct espl__exec *x)
-{
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (!espl__search_idle(x->searches[i]))
-			return 0;
-	return 1;
-}
-
-int
-espl__exec_to_come(const struct espl__exec *x)
-{
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->jobs != NULL && !x->searches[i]->finished)
-			return 1;
-	return 0;
-}
-
-/* Somebody left, or was resized: whoever waits for GPUs may begin more. */
-void
-espl__exec_capacity(struct espl__exec *x)
-{
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (!x->searches[i]->finished)
-			x->searches[i]->why |= ESPL_ASK_CAPACITY;
-}
-
-espl_time
-espl__search_next(const struct espl__exec *x)
-{
-	espl_time at = ESPL_NEVER;
-
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		const struct espl__search *s = x->searches[i];
-
-		at = s->wake_at < at ? s->wake_at : at;
-		at = s->barrier_at < at ? s->barrier_at : at;
-	}
-	return at;
-}
-
-/* Everybody pays for what is held by the GPU time that was used. */
-void
-espl__search_spent(struct espl__exec *x)
-{
-	espl_money total = espl__ledger_total(x->ledger, x->now);
-
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		struct espl__search *s = x->searches[i];
-
-		s->experiment.spent = x->search_count == 1 ? total : x->busy_gpu_s > 0 ?
-		    (espl_money)((double)total * (s->busy_gpu_s / x->busy_gpu_s)) : 0;
-	}
 }

@@ -83,6 +83,7 @@ struct espl__search {
 	const struct espl__space   *space;
 	const struct espl__profile *profile;
 	const struct espl__earlier *earlier;	/* a warm start's observations; NULL none       */
+	struct espl__search_setup setup;
 	struct espl__host_env env;
 	struct espl__instance *algorithm;	/* NULL: the jobs of a workload                 */
 	struct espl__trials  trials;
@@ -112,6 +113,8 @@ struct espl__search {
 
 	uint32_t  why;			/* what the next call of the algorithm is for          */
 	espl_time wake_at;		/* when it wants to be called; NEVER                   */
+	uint8_t   come;			/* has arrived                                         */
+	uint8_t   over;			/* in a pool: nothing of it is left to be done          */
 	uint8_t   finished;		/* the algorithm said so                               */
 	uint8_t   planned;		/* the allocator was asked for a plan, if it makes any  */
 	uint8_t   in_place;		/* gangs are resized while they live                   */
@@ -120,6 +123,12 @@ struct espl__search {
 	uint32_t  waiter_count, waiter_cap;
 	struct espl__trial **unsaved;
 	uint32_t  unsaved_count, unsaved_cap;
+
+	uint32_t  gang_count;		/* of its trials                                       */
+	double    granted;		/* GPUs, parts counted as such                         */
+	enum espl__run_end ending;	/* in a pool: it is being wound up; 0: no              */
+	char     *end_text;
+	espl_time ended;		/* NEVER: not yet                                      */
 
 	/* in place of an algorithm */
 	const struct espl__jobs *jobs;	/* NULL: there is one                                  */
@@ -236,7 +245,7 @@ void espl__exec_note(struct espl__exec *, espl_subject, uint64_t id, const char 
 /* Ends the run: how, and for RUN_FAILED why (the first reason stands). */
 void espl__exec_wind_up(struct espl__exec *, enum espl__run_end, const char *format, ...) ESPL_PRINTF(3, 4);
 /* Does the algorithm hear of results?  What comes while an interrupted run stops, too: it is resumed. */
-int  espl__exec_hears(const struct espl__exec *);
+int  espl__exec_hears(const struct espl__search *);
 /* Calls of an algorithm are made for its search: from here on until the next one. */
 void espl__exec_turn(struct espl__exec *, struct espl__search *);
 /* Takes the answer of the call just made: compares or replaces it by the recorded one, journals
@@ -253,16 +262,23 @@ espl_status espl__exec_search(struct espl__exec *, struct espl__diag *);
 espl_status espl__exec_apply_search(struct espl__exec *, struct espl__search *, struct espl__reader *, struct espl__diag *);
 void espl__exec_submit(struct espl__exec *, struct espl__search *, uint64_t token);	/* a computation of the call just made */
 /* search.c */
-espl_status espl__search_add(struct espl__exec *, const struct espl__search_setup *, struct espl__search **,
-                             struct espl__diag *);
+espl_status espl__search_add(struct espl__exec *, const struct espl__search_setup *, struct espl__diag *);
 espl_status espl__search_declare(struct espl__search *, struct espl__diag *);	/* allocator and placer are there */
 void espl__search_free(struct espl__search *);
+void espl__exec_show_search(const struct espl__search *);
+void espl__search_arrive(struct espl__exec *, uint64_t number);
+/* Ends it: an ordinary run with it, a pool goes on with the others. */
+void espl__search_wind_up(struct espl__search *, enum espl__run_end, const char *format, ...) ESPL_PRINTF(3, 4);
+void espl__search_closed(struct espl__search *);	/* nothing of it trains any more */
+void espl__search_alarms(struct espl__exec *);	/* deadlines and budgets of a pool's experiments */
+espl_time espl__search_limits_at(const struct espl__exec *);	/* when one of them may be due */
 const void *espl__search_service(void *ctx, struct espl__instance *, const char *id);	/* of the search's algorithm */
 const void *espl__exec_service(void *ctx, struct espl__instance *, const char *id);	/* of the allocator */
 espl_status espl__search_suits(const struct espl__search *, struct espl__diag *);	/* can its trials ever run? */
 void espl__exec_capacity(struct espl__exec *);		/* GPUs came free: algorithms are asked      */
 void espl__search_metric(struct espl__search *);	/* the executor knows one more */
 int  espl__search_idle(const struct espl__search *);	/* finished, and nothing is left to train */
+uint32_t espl__searches_open(const struct espl__exec *);	/* those that are not being wound up    */
 int  espl__exec_to_come(const struct espl__exec *);	/* will somebody arrive?                 */
 int  espl__exec_idle(const struct espl__exec *);	/* all are, and nobody is to come         */
 void espl__search_spent(struct espl__exec *);		/* each one's part of what was spent      */
@@ -324,9 +340,9 @@ espl_status espl__exec_allocate(struct espl__exec *, struct espl__diag *);
 espl_status espl__exec_place(struct espl__exec *, struct espl__diag *);
 /* exec_gang.c */
 void espl__exec_settle(struct espl__exec *);
-struct espl__gang *espl__gang_find(const struct espl__exec *, uint64_t id);
+struct espl__gang *espl__exec_gang(const struct espl__exec *, uint64_t id);
 void espl__gang_heard(struct espl__exec *, struct espl__gang *);
-void espl__gang_kill(struct espl__exec *, struct espl__gang *, espl_span grace, const char *fault);
+void espl__exec_kill(struct espl__exec *, struct espl__gang *, espl_span grace, const char *fault);
 void espl__gang_free(struct espl__exec *, struct espl__gang *);	/* seats, lists, accounts */
 int  espl__gang_matches(const struct espl__gang *, const struct espl__item *);
 void espl__gang_account(struct espl__exec *, struct espl__gang *);	/* GPU time since it was done last */

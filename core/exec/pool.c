@@ -1,0 +1,288 @@
+/* pool.c - all searches of an executor together: who has come, who is over, what each may and does cost.
+ *
+ * An ordinary run is a pool of one search that is there from the beginning.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/state.h"
+
+/* ---- coming and going -------------------------------------------------------------------------------- */
+
+void
+espl__search_arrive(struct espl__exec *x, uint64_t number)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__search *s;
+
+	if (number >= x->search_count || x->searches[number]->come)
+		return;			/* a journal of another pool */
+	s = x->searches[number];
+	s->come = 1;
+	s->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
+	s->experiment.arrived = x->now;
+	if (s->config->deadline != ESPL_NEVER)
+		s->experiment.deadline = x->now + s->config->deadline;
+	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' has come", s->config->name);
+	if (x->cloud_ready && espl__search_suits(s, &diag) != ESPL_OK)
+		espl__search_wind_up(s, ESPL__RUN_FAILED, "%s", diag.text);
+	espl__exec_show_search(s);
+}
+
+/* Its trials stop where they are; their processes may save. */
+static void
+stop_trial(struct espl__exec *x, struct espl__trial *t)
+{
+	if (t->item != NULL)
+		espl__item_free(x, t->item);
+	t->item = NULL;
+	t->verdict = 0;
+	if (t->gang != NULL) {
+		t->gang->over = 1;
+		espl__exec_kill(x, t->gang, t->search->config->trial.grace, NULL);
+	}
+	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
+	if (t->search->jobs != NULL)
+		espl__job_ended(t);
+	espl__exec_collect_later(x, t);
+	espl__exec_show(x, t);
+}
+
+static void
+stop_all(struct espl__search *s)
+{
+	struct espl__exec *x = s->exec;
+
+	for (uint32_t i = 0; i < s->waiter_count; i++)
+		stop_trial(x, s->waiters[i].trial);
+	s->waiter_count = 0;
+	for (uint64_t i = x->items_from + x->items_count; i > x->items_from; i--) {
+		struct espl__item *item = (struct espl__item *)(uintptr_t)x->items[i - 1];
+
+		if (item->trial->search != s)
+			continue;
+		stop_trial(x, item->trial);
+		i = x->items_from + x->items_count + 1;	/* the list has moved */
+	}
+}
+
+void
+espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char *format, ...)
+{
+	struct espl__exec *x = s->exec;
+	char    text[512];
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	if (!x->config->pool) {
+		espl__exec_wind_up(x, how, "%s", text);
+		return;
+	}
+	if (s->ending != 0 || s->over)
+		return;
+	s->ending = how;
+	s->end_text = espl__strdup(text);
+	s->finished = 1;
+	s->wake_at = s->barrier_at = ESPL_NEVER;
+	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' ends: %s", s->config->name, text);
+	stop_all(s);
+	espl__exec_show_search(s);
+}
+
+void
+espl__search_closed(struct espl__search *s)
+{
+	struct espl__exec *x = s->exec;
+
+	s->over = 1;
+	s->ended = x->now;
+	if (s->ending == 0 && s->jobs == NULL && (s->best == ESPL_NONE || (s->trials.completed == 0 && s->failed > 0))) {
+		s->ending = ESPL__RUN_FAILED;
+		s->end_text = s->best != ESPL_NONE ? espl__strdup("no trial completed") :
+		    espl__format("no trial reported a number as its '%s'", s->config->metric);
+	} else if (s->ending == 0) {
+		s->ending = ESPL__RUN_DONE;
+	}
+	if (s->jobs == NULL)
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' is over", s->config->name);
+	espl__exec_show_search(s);
+}
+
+/* ---- all of them ------------------------------------------------------------------------------------- */
+
+uint32_t
+espl__searches_open(const struct espl__exec *x)
+{
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < x->search_count; i++)
+		open += x->searches[i]->ending == 0;
+	return open;
+}
+
+int
+espl__exec_idle(const struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (!espl__search_idle(x->searches[i]))
+			return 0;
+	return 1;
+}
+
+int
+espl__exec_to_come(const struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		const struct espl__search *s = x->searches[i];
+
+		if (!s->over && (!s->come || (s->jobs != NULL && !s->finished)))
+			return 1;
+	}
+	return 0;
+}
+
+/* Somebody left, or was resized: whoever waits for GPUs may begin more. */
+void
+espl__exec_capacity(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (!x->searches[i]->finished && x->searches[i]->come)
+			x->searches[i]->why |= ESPL_ASK_CAPACITY;
+}
+
+espl_time
+espl__search_next(const struct espl__exec *x)
+{
+	espl_time at = ESPL_NEVER;
+
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		const struct espl__search *s = x->searches[i];
+
+		at = s->wake_at < at ? s->wake_at : at;
+		at = s->barrier_at < at ? s->barrier_at : at;
+	}
+	return at;
+}
+
+/* ---- limits ------------------------------------------------------------------------------------------- */
+
+/* Everybody pays for what is held by the GPU time that was used. */
+void
+espl__search_spent(struct espl__exec *x)
+{
+	espl_money total = espl__ledger_total(x->ledger, x->now);
+
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		struct espl__search *s = x->searches[i];
+
+		s->experiment.spent = x->search_count == 1 ? total : x->busy_gpu_s > 0 ?
+		    (espl_money)((double)total * (s->busy_gpu_s / x->busy_gpu_s)) : 0;
+	}
+}
+
+static int
+is_limited(const struct espl__search *s)
+{
+	return s->come && s->algorithm != NULL && s->ending == 0 && !espl__search_idle(s);
+}
+
+void
+espl__search_alarms(struct espl__exec *x)
+{
+	for (uint32_t i = 0; x->config->pool && i < x->search_count; i++) {
+		struct espl__search *s = x->searches[i];
+
+		if (!is_limited(s))
+			continue;
+		if (x->now > s->experiment.deadline)
+			espl__search_wind_up(s, ESPL__RUN_DEADLINE, "its deadline is reached");
+		else if (s->experiment.spent >= s->experiment.budget)
+			espl__search_wind_up(s, ESPL__RUN_BUDGET, "its budget is spent");
+	}
+}
+
+/* Nobody's share can grow faster than what the whole cluster costs. */
+espl_time
+espl__search_limits_at(const struct espl__exec *x)
+{
+	espl_time at = ESPL_NEVER;
+
+	for (uint32_t i = 0; x->config->pool && i < x->search_count; i++) {
+		const struct espl__search *s = x->searches[i];
+		double rate, left;
+
+		if (!is_limited(s) || x->ending != 0)
+			continue;
+		if (s->experiment.deadline != ESPL_NEVER && s->experiment.deadline + 1 < at)
+			at = s->experiment.deadline + 1;
+		rate = s->experiment.budget != INT64_MAX ? espl__ledger_rate(x->ledger) : 0;
+		left = (double)(s->experiment.budget - s->experiment.spent);
+		if (rate > 0 && left / rate < 1e9) {
+			espl_time then = x->now + ESPL_SECOND + (espl_time)(left > 0 ? left / rate * 1e9 : 0);
+			at = then < at ? then : at;
+		}
+	}
+	return at;
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------ */
+
+const struct espl__search_setup *
+espl__exec_search_of(const struct espl__exec *x, uint64_t number)
+{
+	return number < x->search_count ? &x->searches[number]->setup : NULL;
+}
+
+int
+espl__exec_has_come(const struct espl__exec *x, uint64_t number)
+{
+	return number >= x->search_count || x->searches[number]->come;
+}
+
+int
+espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__search_summary *to)
+{
+	const struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
+
+	memset(to, 0, sizeof *to);
+	if (s == NULL || s->jobs != NULL)
+		return 0;
+	to->name = s->config->name;
+	to->metric = s->config->metric;
+	to->maximize = s->config->maximize;
+	to->text = s->end_text;
+	to->how = s->over ? s->ending : 0;
+	to->come = s->come;
+	to->arrived = s->come ? s->experiment.arrived : ESPL_NEVER;
+	to->ended = s->ended;
+	to->trials = s->trials.trials.count;
+	to->completed = s->trials.completed;
+	to->failed = s->failed;
+	to->running = s->trials.running;
+	to->waiting = s->trials.waiting;
+	to->best = s->best;
+	to->best_iteration = s->best_iteration;
+	to->best_loss = s->best_loss;
+	to->gpu_s = s->busy_gpu_s;
+	to->spent = s->experiment.spent;
+	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		to->gpus += g->trial->search == s ? g->share.gpus : 0;
+	return 1;
+}
+
+void
+espl__exec_show_search(const struct espl__search *s)
+{
+	struct espl__exec *x = s->exec;
+	struct espl__search_summary sum;
+
+	if (x->setup.observers == NULL || !x->config->pool || !espl__exec_search_sum(x, s->number, &sum))
+		return;
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->experiment != NULL)
+			o->experiment(o->ctx, x->now, s->number, &sum);
+}
