@@ -156,20 +156,41 @@ write_exclusively(const char *dir, const struct espl__buf *text, struct espl__di
 	return status;
 }
 
+/* One of a pool's experiments: experiments/NUMBER, with inputs of its own. */
 static espl_status
-write_config(const struct espl__session *s, const char *dir, struct espl__diag *diag)
+write_entry(const struct espl__session *s, const char *dir, uint32_t number, struct espl__diag *diag)
+{
+	char       *folder = espl__format("%s/experiments/%u", dir, (unsigned)number);
+	espl_status status = espl__dir_make(folder, diag);
+
+	if (status == ESPL_OK)
+		status = espl__folder_write(s, folder, diag);
+	free(folder);
+	return status;
+}
+
+espl_status
+espl__folder_write(const struct espl__session *s, const char *dir, struct espl__diag *diag)
 {
 	struct espl__buf text = { NULL, 0, 0 };
 	struct inputs    in;
-	espl_status      status;
-	uint32_t         i;
+	espl_status      status = ESPL_OK;
+	uint32_t         i, first = s->jobs != NULL;
 
 	memset(&in, 0, sizeof in);
 	in.session = s;
 	in.dir = dir;
 	in.diag = diag;
+	for (i = 0; i < s->entry_count && status == ESPL_OK; i++) {
+		if (in.count < 200) {
+			in.sources[in.count] = espl__strdup(s->entries[i].config->path);
+			in.names[in.count++] = espl__format("experiments/%u/run.cfg", (unsigned)(first + i));
+		}
+		status = write_entry(&s->entries[i], dir, first + i, diag);
+	}
 	espl__run_print_mapped(s->config, map_input, &in, &text);
-	status = in.status;
+	if (status == ESPL_OK)
+		status = in.status;
 	if (status == ESPL_OK)
 		status = write_exclusively(dir, &text, diag);
 	for (i = 0; i < in.count; i++) {
@@ -184,7 +205,7 @@ write_config(const struct espl__session *s, const char *dir, struct espl__diag *
 
 /* What a run makes, and a run that is taken back removes. */
 static const char *const own_names[] = { "run.cfg", "journal", "results.db", "results.db-wal",
-	"results.db-shm", "trials", "inputs", "faults", "lock" };
+	"results.db-shm", "trials", "experiments", "inputs", "faults", "lock" };
 #define OWN_NAMES (sizeof own_names / sizeof own_names[0])
 
 static espl_status
@@ -266,7 +287,7 @@ espl__folder_make(const struct espl__session *s, const char *given, const char *
 		free(to);
 	}
 	if (status == ESPL_OK)
-		status = write_config(s, *dir, diag);
+		status = espl__folder_write(s, *dir, diag);
 	if (status != ESPL_OK) {
 		/* BUSY: what is there now belongs to the other driver. */
 		if (status != ESPL_E_BUSY)

@@ -3,6 +3,8 @@
 #define ESPL__FOLDER_H
 #include "cli/session.h"
 
+/* Writes run.cfg of a session into a folder that is there, with copies of its inputs. */
+espl_status espl__folder_write(const struct espl__session *, const char *dir, struct espl__diag *);
 /* The folder of a new run: `given`, or NAME-YYYYMMDD-HHMMSS here where it is NULL.  Refuses one
  * that holds a run (E_CONFIG).  Copies the input files, writes run.cfg; nothing else is begun.
  * *dir: absolute, malloc'd; *made: it did not exist before. */

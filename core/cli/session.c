@@ -14,6 +14,55 @@
 #include "model/sold.h"
 #include "policy/call.h"
 
+/* What the pool says of an experiment counts, not what its file says. */
+static espl_status
+take_entry(struct espl__session *pool, const struct espl__entry *entry, struct espl__diag *diag)
+{
+	struct espl__session *s = &pool->entries[pool->entry_count];
+	espl_status status = espl__session_load(entry->path, NULL, 0, ESPL__NEED_TRIAL, s, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	pool->entry_count++;
+	if (s->config->pool)
+		return espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
+		                     "'%s' is a pool itself", entry->path);
+	if (entry->name != NULL)
+		s->config->name = entry->name;
+	if (entry->weight > 0)
+		s->config->weight = entry->weight;
+	if (entry->gpus_max > 0)
+		s->config->gpus_limit = entry->gpus_max;
+	for (uint32_t i = 0; i + 1 < pool->entry_count; i++) {
+		if (strcmp(pool->entries[i].config->name, s->config->name) != 0)
+			continue;
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
+		                    "two experiments of the pool are called '%s'", s->config->name);
+		espl__hint(diag, "give one of them a name of its own here: name = \"...\"");
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+load_entries(struct espl__session *s, struct espl__diag *diag)
+{
+	uint32_t    count = s->config->entry_count;
+	espl_status status = ESPL_OK;
+
+	s->entries = espl__alloc(count * sizeof *s->entries);
+	s->setups = espl__alloc(count * sizeof *s->setups);
+	for (uint32_t i = 0; i < count && status == ESPL_OK; i++) {
+		status = take_entry(s, &s->config->entries[i], diag);
+		s->setups[i].config = s->entries[i].config;
+		s->setups[i].space = s->entries[i].space;
+		s->setups[i].profile = s->entries[i].profile;
+		s->setups[i].earlier = s->entries[i].earlier;
+		s->setups[i].arrives = s->config->entries[i].arrives;
+	}
+	return status;
+}
+
 espl_status
 espl__session_load(const char *path, const char *const *sets, uint32_t set_count, enum espl__need need,
                    struct espl__session *s, struct espl__diag *diag)
@@ -22,7 +71,7 @@ espl__session_load(const char *path, const char *const *sets, uint32_t set_count
 
 	memset(s, 0, sizeof *s);
 	status = espl__run_load(path, sets, set_count, need, &s->config, diag);
-	if (status == ESPL_OK && s->config->workload != NULL)
+	if (status == ESPL_OK && s->config->pool)
 		status = espl__jobs_load(s->config, &s->jobs, diag);
 	if (status == ESPL_OK)
 		status = s->jobs != NULL ? espl__jobs_space(s->jobs, &s->space, diag)
@@ -32,6 +81,8 @@ espl__session_load(const char *path, const char *const *sets, uint32_t set_count
 		                            diag);
 	if (status == ESPL_OK)
 		status = espl__session_warm(s, diag);
+	if (status == ESPL_OK && s->config->entry_count > 0)
+		status = load_entries(s, diag);
 	/* A file that cannot be read is the user's to mend, whatever the system calls it. */
 	if (status == ESPL_E_REMOTE || status == ESPL_E_LIMIT) {
 		status = ESPL_E_CONFIG;
@@ -46,6 +97,10 @@ espl__session_load(const char *path, const char *const *sets, uint32_t set_count
 void
 espl__session_free(struct espl__session *s)
 {
+	for (uint32_t i = 0; i < s->entry_count; i++)
+		espl__session_free(&s->entries[i]);
+	free(s->entries);
+	free(s->setups);
 	espl__earlier_free(s->earlier);
 	espl__profile_free(s->profile);
 	espl__space_free(s->space);
@@ -87,6 +142,21 @@ check_trainable(const struct espl__session *s, struct espl__diag *diag)
 	                              trial->trainable, &values, diag);
 	espl__values_free(values);
 	free(who);
+	return status;
+}
+
+static espl_status
+check_trial(const struct espl__session *s, struct espl__diag *diag)
+{
+	struct espl__curves *curves = NULL;
+	espl_status status = ESPL_OK;
+
+	if (s->config->trial.trainable != NULL)
+		status = check_trainable(s, diag);
+	if (status == ESPL_OK && s->config->trial.curves != NULL && s->space != NULL) {
+		status = espl__curves_load(s->config->trial.curves, s->space, &curves, diag);
+		espl__curves_free(curves);
+	}
 	return status;
 }
 
@@ -182,8 +252,10 @@ check_offers(const struct espl__session *s, struct espl__diag *diag)
 
 	espl__fleet_init(&fleet);
 	status = espl__session_offers(s, add_offer, &fleet, &count, diag);
-	if (status == ESPL_OK && count > 0 && s->jobs == NULL)
+	if (status == ESPL_OK && count > 0 && !s->config->pool)
 		status = espl__sold_suits(&fleet, s->config, diag);
+	for (uint32_t i = 0; i < s->entry_count && status == ESPL_OK && count > 0; i++)
+		status = espl__sold_suits(&fleet, s->entries[i].config, diag);
 	if (status == ESPL_OK && count > 0)
 		status = ask_allocator(s, &fleet, diag);
 	espl__fleet_free(&fleet);
@@ -195,31 +267,47 @@ espl__session_check(const struct espl__session *s, int simulated, struct espl__d
 {
 	const struct espl__run_config *c = s->config;
 	struct espl__exec_setup setup = { .config = c, .space = s->space, .profile = s->profile,
-	                                  .earlier = s->earlier, .jobs = s->jobs, .simulated = simulated };
+	                                  .earlier = s->earlier, .jobs = s->jobs, .entries = s->setups,
+	                                  .entry_count = s->entry_count, .simulated = simulated };
 	const struct espl__section *sections[] = { &c->algorithm, &c->allocator, &c->cloud, &c->placer };
-	struct espl__curves *curves = NULL;
 	struct espl__exec   *exec = NULL;
 	const struct espl__plugin *plugin;
 	espl_status status = ESPL_OK;
 	espl_kind   kind;
 
-	for (kind = s->jobs != NULL ? ESPL_ALLOCATOR : ESPL_ALGORITHM; kind <= ESPL_PLACER && status == ESPL_OK; kind++) {
+	for (kind = c->pool ? ESPL_ALLOCATOR : ESPL_ALGORITHM; kind <= ESPL_PLACER && status == ESPL_OK; kind++) {
 		const struct espl__section *section = sections[kind - ESPL_ALGORITHM];
 
 		status = espl__plugin_find(kind, section->use, &plugin, diag);
 		(void)at_use(diag, status, section->group, "use");
 	}
-	if (status == ESPL_OK && c->trial.trainable != NULL)
-		status = check_trainable(s, diag);
-	if (status == ESPL_OK && c->trial.curves != NULL) {
-		status = espl__curves_load(c->trial.curves, s->space, &curves, diag);
-		espl__curves_free(curves);
+	if (status == ESPL_OK)
+		status = check_trial(s, diag);
+	for (uint32_t i = 0; i < s->entry_count && status == ESPL_OK; i++) {
+		const struct espl__session *e = &s->entries[i];
+
+		status = espl__plugin_find(ESPL_ALGORITHM, e->config->algorithm.use, &plugin, diag);
+		(void)at_use(diag, status, e->config->algorithm.group, "use");
+		if (status == ESPL_OK)
+			status = check_trial(e, diag);
 	}
 	if (status == ESPL_OK)
 		status = espl__exec_new(&setup, &exec, diag);
 	if (status == ESPL_OK)
 		espl__exec_free(exec);
 	return status == ESPL_OK ? check_offers(s, diag) : status;
+}
+
+/* Is there something that a trial of this experiment, or a job, can run? */
+static espl_status
+trains(const struct espl__session *s, struct espl__diag *diag)
+{
+	if (s->config->trial.trainable != NULL || s->config->trial.command_count > 0)
+		return ESPL_OK;
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0, "nothing says how a %s is trained",
+	                    s->jobs != NULL ? "job" : "trial");
+	espl__hint(diag, "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
+	return ESPL_E_CONFIG;
 }
 
 espl_status
@@ -230,6 +318,13 @@ espl__session_real(const struct espl__session *s, struct espl__diag *diag)
 
 	if (status != ESPL_OK)
 		return at_use(diag, status, s->config->cloud.group, "use");
+	for (uint32_t i = 0; i < s->entry_count; i++) {
+		status = trains(&s->entries[i], diag);
+		if (status != ESPL_OK)
+			return status;
+	}
+	if (s->config->workload != NULL && trains(s, diag) != ESPL_OK)
+		return ESPL_E_CONFIG;
 	if (s->config->trial.curves != NULL) {
 		(void)espl__fail(diag, ESPL_E_CONFIG, "recorded curves can be simulated, not run");
 		(void)at_use(diag, ESPL_E_CONFIG, espl__node_get(espl__tree_root(s->config->tree), "trial"),

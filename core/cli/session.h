@@ -9,12 +9,16 @@
 
 struct espl__earlier;
 struct espl__jobs;
+struct espl__search_setup;
 struct espl__session {
 	struct espl__run_config *config;
 	struct espl__space      *space;
 	struct espl__profile    *profile;
 	struct espl__earlier    *earlier;	/* of experiment.warm_start; NULL none            */
 	struct espl__jobs       *jobs;		/* of a workload; NULL none                       */
+	struct espl__session    *entries;	/* a pool's experiments                           */
+	struct espl__search_setup *setups;	/* the same for the driver                        */
+	uint32_t entry_count;
 };
 /* File, core groups, space, profile, what a warm start begins with. */
 espl_status espl__session_load(const char *path, const char *const *sets, uint32_t set_count,

@@ -157,6 +157,8 @@ drive_once(struct job *job)
 	job->drive.profile = job->session.profile;
 	job->drive.earlier = job->session.earlier;
 	job->drive.jobs = job->session.jobs;
+	job->drive.entries = job->session.setups;
+	job->drive.entry_count = job->session.entry_count;
 	job->drive.seed = job->session.config->seed;
 	job->drive.dir = job->dir;
 	job->drive.interrupt = &espl__interrupts;

@@ -119,11 +119,6 @@ espl__run_read_pool(struct espl__run_config *config, struct espl__diag *diag)
 		espl__hint(diag, "it belongs into the file of an experiment; plain jobs search nothing");
 		return ESPL_E_CONFIG;
 	}
-	if (list != NULL) {
-		espl__fail_at(diag, ESPL_E_CONFIG, list->file, list->line, "several experiments on one cluster are not supported by this version");
-		espl__hint(diag, "write one 'experiment' group");
-		return ESPL_E_CONFIG;
-	}
 	if (config->workload != NULL)
 		status = read_workload(config, diag);
 	if (status == ESPL_OK && list != NULL)

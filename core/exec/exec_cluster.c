@@ -396,11 +396,11 @@ pool_over(struct espl__exec *x)
 		if (!s->over && espl__search_idle(s) && s->gang_count == 0 && (s->ending != 0 || !espl__exec_salvage(s)))
 			espl__search_closed(s);
 		over += s->over;
-		good += s->over && s->ending != ESPL__RUN_FAILED;
+		good += s->over && s->ending != ESPL__RUN_FAILED && (s->jobs == NULL || s->jobs->list.count > 0);
 	}
 	if (over < x->search_count)
 		return;
-	if (good > 0 || over == 0)
+	if (good > 0)
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "all experiments and jobs have ended");
 	else
 		wind_up_failed(x, "all experiments have failed");

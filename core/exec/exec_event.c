@@ -252,13 +252,15 @@ static espl_status
 gang_failed(struct espl__exec *x, struct espl__trial *t, const char *text, struct espl__diag *diag)
 {
 	struct espl_trial room;
+	char name[48], *folder;
 
 	if (t->item == NULL && !espl__exec_unsaved(t))
 		return ESPL_OK;		/* nothing is lost */
 	free(x->last_failure);
-	x->last_failure = x->setup.simulated ? espl__format("trial %llu: %s", (unsigned long long)espl__trial_uid(t), text) :
-	    espl__format("trial %llu: %s (see trials/%llu/log)", (unsigned long long)t->pub.id, text,
-	    (unsigned long long)t->pub.id);
+	folder = espl__trial_folder("", espl__trial_uid(t));
+	x->last_failure = x->setup.simulated ? espl__format("trial %s: %s", espl__trial_name(espl__trial_uid(t), name), text) :
+	    espl__format("trial %s: %s (see %s/log)", espl__trial_name(espl__trial_uid(t), name), text, folder + 1);
+	free(folder);
 	t->failures++;
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->failure != NULL)

@@ -153,12 +153,16 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 	x->env.ctx = x;
 	x->env.service = espl__exec_service;
 	x->env.note = plugin_note;
+	espl__exec_model_init(x);
+	for (struct espl__observer *o = setup->observers; o != NULL; o = o->next)
+		o->exec = x;
 	x->compute.size = (uint32_t)sizeof x->compute;
 	x->compute.ctx = x;
 	x->compute.submit = submit;
 	x->compute.cancel = cancel;
 	status = ESPL_OK;
 	if (!setup->config->pool || setup->jobs != NULL)
+		/* a pool's number 0 are its plain jobs */
 		status = espl__search_add(x, &own, diag);
 	for (uint32_t i = 0; status == ESPL_OK && i < setup->entry_count; i++)
 		status = espl__search_add(x, &setup->entries[i], diag);
@@ -546,7 +550,7 @@ espl__exec_trial(const struct espl__exec *x, uint64_t trial)
 {
 	uint64_t number = trial >> ESPL__TRIAL_BITS;
 	const struct espl__trial *t = number < x->search_count ?
-	    espl__trial_at(&x->searches[number]->trials, trial & ((UINT64_C(1) << ESPL__TRIAL_BITS) - 1)) : NULL;
+	    espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER) : NULL;
 
 	return t != NULL ? &t->pub : NULL;
 }

@@ -6,6 +6,7 @@
  */
 #ifndef ESPL__EXECUTOR_H
 #define ESPL__EXECUTOR_H
+#include "base/ids.h"
 #include "base/tick.h"
 #include "config/run.h"
 #include "exec/effect.h"
@@ -19,10 +20,6 @@
 struct espl__exec;
 struct espl__earlier;
 struct espl__jobs;
-
-/* Outside its search a trial is known by a number whose upper bits are its search's: an ordinary run's
- * search is number 0, its trials are what they are. */
-#define ESPL__TRIAL_BITS 40
 
 struct espl__search_setup {		/* an experiment: what its file says, and names; borrowed */
 	const struct espl__run_config *config;	/* outlives the executor                      */
@@ -89,6 +86,7 @@ struct espl__jobs_summary {
 /* Searches by number: in an ordinary run 0 alone; NULL beyond the last.  Has it come, that is, is it not
  * to be told by EV_EXPERIMENT any more? */
 const struct espl__search_setup *espl__exec_search_of(const struct espl__exec *, uint64_t number);
+int  espl__exec_pool(const struct espl__exec *);	/* is it one? */
 int  espl__exec_has_come(const struct espl__exec *, uint64_t number);
 struct espl__search_summary {		/* an experiment of a pool */
 	const char *name, *metric;

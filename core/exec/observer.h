@@ -10,10 +10,12 @@
 #include "exec/event.h"
 #include "model/forecast.h"
 
+struct espl__exec;
 struct espl__search_summary;		/* executor.h */
 struct espl__observer {
 	void *ctx;
 	struct espl__observer *next;
+	const struct espl__exec *exec;	/* set when it is made: what a trial is of may be asked   */
 	/* A trial was made or changed state, budget, iteration, checkpoint or rung. */
 	void (*trial)(void *ctx, espl_time now, const struct espl_trial *);
 	void (*report)(void *ctx, espl_time now, const struct espl_trial *, uint64_t iteration,

@@ -229,12 +229,69 @@ espl__search_limits_at(const struct espl__exec *x)
 	return at;
 }
 
+/* ---- the execution model, for allocators ---------------------------------------------------------------- */
+
+static const struct espl_model *
+model_of(const struct espl_model *m, uint64_t experiment)
+{
+	const struct espl__exec *x = m->ctx;
+
+	return experiment < x->search_count && x->searches[experiment]->algorithm != NULL ?
+	    &x->searches[experiment]->model.pub : NULL;
+}
+
+static espl_status
+speed(const struct espl_model *m, const struct espl_speed_query *q, struct espl_speed *out)
+{
+	const struct espl_model *of = model_of(m, q->experiment);
+
+	return of != NULL ? of->speed(of, q, out) : ESPL_E_UNKNOWN;
+}
+
+static espl_status
+overheads(const struct espl_model *m, uint64_t experiment, uint32_t offer, struct espl_overheads *out)
+{
+	const struct espl_model *of = model_of(m, experiment);
+
+	return of != NULL ? of->overheads(of, experiment, offer, out) : ESPL_E_UNKNOWN;
+}
+
+static espl_status
+stage(const struct espl_model *m, const struct espl_stage_query *q, struct espl_cell *cells)
+{
+	const struct espl_model *of = model_of(m, q->experiment);
+
+	return of != NULL ? of->stage(of, q, cells) : ESPL_E_UNKNOWN;
+}
+
+static espl_status
+predict(const struct espl_model *m, const struct espl_plan *plan, const struct espl_predict *how,
+    struct espl_prediction *out, struct espl_error *error)
+{
+	const struct espl_model *of = model_of(m, how->experiment);
+
+	return of != NULL ? of->predict(of, plan, how, out, error) : ESPL_E_UNSUPPORTED;
+}
+
+void
+espl__exec_model_init(struct espl__exec *x)
+{
+	x->model = (struct espl_model){ .size = (uint32_t)sizeof x->model, .ctx = x, .speed = speed,
+	                                .overheads = overheads, .stage = stage, .predict = predict };
+}
+
 /* ---- questions ------------------------------------------------------------------------------------------ */
 
 const struct espl__search_setup *
 espl__exec_search_of(const struct espl__exec *x, uint64_t number)
 {
 	return number < x->search_count ? &x->searches[number]->setup : NULL;
+}
+
+int
+espl__exec_pool(const struct espl__exec *x)
+{
+	return x->config->pool;
 }
 
 int

@@ -30,7 +30,7 @@ espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
 	if (strcmp(id, ESPL_COMPUTE) == 0)
 		return &x->compute;
 	if (strcmp(id, ESPL_MODEL) == 0)
-		return &x->searches[0]->model.pub;
+		return x->config->pool ? &x->model : &x->searches[0]->model.pub;
 	return NULL;
 }
 

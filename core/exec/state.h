@@ -157,6 +157,7 @@ struct espl__exec {
 	struct espl__ledger *ledger;
 	struct espl__names   metrics;	/* of all searches, as they were named                 */
 	struct espl_compute compute;
+	struct espl_model   model;	/* of whichever search is asked about                  */
 	struct espl__pending_compute *computing;
 	uint32_t  computing_count, computing_cap;
 	struct espl__outcomes outcomes;	/* the allocator's                                     */
@@ -276,6 +277,7 @@ const void *espl__search_service(void *ctx, struct espl__instance *, const char 
 const void *espl__exec_service(void *ctx, struct espl__instance *, const char *id);	/* of the allocator */
 espl_status espl__search_suits(const struct espl__search *, struct espl__diag *);	/* can its trials ever run? */
 void espl__exec_capacity(struct espl__exec *);		/* GPUs came free: algorithms are asked      */
+void espl__exec_model_init(struct espl__exec *);
 void espl__search_metric(struct espl__search *);	/* the executor knows one more */
 int  espl__search_idle(const struct espl__search *);	/* finished, and nothing is left to train */
 uint32_t espl__searches_open(const struct espl__exec *);	/* those that are not being wound up    */

@@ -137,6 +137,12 @@ espl__jobs_load(const struct espl__run_config *c, struct espl__jobs **to, struct
 	espl_status status;
 
 	*to = NULL;
+	jobs->unit = 1;
+	jobs->doubling = 0.8;
+	if (c->workload == NULL) {
+		*to = jobs;
+		return ESPL_OK;
+	}
 	jobs->unit = (uint32_t)value_of(c, WORKLOAD_UNIT)->as.i;
 	jobs->iteration_s = (double)value_of(c, WORKLOAD_ITERATION)->as.i / 1e9;
 	jobs->doubling = value_of(c, WORKLOAD_DOUBLING)->as.r;

@@ -20,7 +20,7 @@ struct espl__jobs {
 	struct espl__arena room;
 	struct espl__tree  *tree;	/* of the space                                         */
 };
-/* What config->workload says: the trace is read, or the jobs are drawn. */
+/* What config->workload says: the trace is read, or the jobs are drawn; without one there are none. */
 espl_status espl__jobs_load(const struct espl__run_config *, struct espl__jobs **, struct espl__diag *);
 void        espl__jobs_free(struct espl__jobs *);
 /* The parameters of a job's program: work_s, iteration_s.  Valid as long as the jobs. */

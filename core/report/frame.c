@@ -345,9 +345,8 @@ gang_widths(const struct frame *f)
 static void
 draw_gang(struct frame *f, const struct espl__view_gang *g, const struct widths *w)
 {
-	const struct espl__pasts *pasts = &f->view->pasts;
-	int  trains = g->trial < pasts->count && pasts->list[g->trial].state == ESPL_TRIAL_RUNNING;
-	char share[32], number[32], progress[48];
+	int  trains = espl__past_state(&f->view->pasts, g->trial) == ESPL_TRIAL_RUNNING;
+	char share[32], number[32], progress[48], name[48];
 
 	if (g->share.packing > 1)
 		(void)snprintf(share, sizeof share, "1/%u", g->share.packing);
@@ -355,7 +354,7 @@ draw_gang(struct frame *f, const struct espl__view_gang *g, const struct widths 
 		(void)snprintf(share, sizeof share, "%u", g->share.gpus);
 	(void)snprintf(progress, sizeof progress, "%llu/%llu", (unsigned long long)g->iteration,
 	               (unsigned long long)g->budget);
-	espl__print(&f->line, "%*llu  ", w->trial, (unsigned long long)g->trial);
+	espl__print(&f->line, "%*s  ", w->trial, espl__trial_name(g->trial, name));
 	if (w->bar > 0) {
 		bar(f, g->budget > 0 ? (double)g->iteration / (double)g->budget : 0, (uint32_t)w->bar);
 		espl__print(&f->line, " ");

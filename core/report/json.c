@@ -69,6 +69,15 @@ share_of(struct espl__events *e, struct espl_share share)
 	espl__print(&e->line, ", \"gpus\": %u, \"packing\": %u", share.gpus, share.packing);
 }
 
+/* Of an ordinary run its number; of a pool's experiment that one's number, too. */
+static void
+trial_of(struct espl__events *e, uint64_t trial)
+{
+	number(e, "trial", trial & ESPL__TRIAL_NUMBER);
+	if (trial > ESPL__TRIAL_NUMBER)
+		number(e, "experiment", trial >> ESPL__TRIAL_BITS);
+}
+
 static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
@@ -76,7 +85,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 
 	if (e->view->what == NULL || !begin(e, "trial", now))
 		return;
-	number(e, "trial", t->id);
+	trial_of(e, t->id);
 	text(e, "what", e->view->what);
 	text(e, "state", espl__trial_state_name(t->state));
 	number(e, "group", t->group);
@@ -86,7 +95,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		if (t->parent != ESPL_NONE)
 			number(e, "parent", t->parent);
 		espl__print(&e->line, ", \"params\": ");
-		espl__space_json(e->view->space, t->values, &e->line);
+		espl__space_json(espl__view_space(e->view, t->id), t->values, &e->line);
 	}
 	espl__print(&e->line, "}\n");
 }
@@ -101,9 +110,9 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 
 	if (!begin(e, "report", now))
 		return;
-	number(e, "trial", t->id);
+	trial_of(e, t->id);
 	number(e, "iteration", iteration);
-	real(e, "metric", espl__view_raw(e->view, loss));
+	real(e, "metric", espl__view_raw(e->view, t->id, loss));
 	espl__print(&e->line, ", \"metrics\": {");
 	for (i = 0; i < count; i++) {
 		name = e->view->exec != NULL
@@ -128,7 +137,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 	if (!begin(e, "gang", now))
 		return;
 	number(e, "gang", gang);
-	number(e, "trial", trial);
+	trial_of(e, trial);
 	text(e, "state", state);
 	share_of(e, share);
 	if (slots != NULL && (strcmp(state, "starting") == 0 || strcmp(state, "resized") == 0)) {

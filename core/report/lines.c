@@ -43,28 +43,29 @@ end(struct espl__lines *l)
 }
 
 static void
-metric(struct espl__lines *l, double loss)
+metric(struct espl__lines *l, uint64_t trial, double loss)
 {
 	char number[32];
 
 	if (isnan(loss))
 		return;
 	espl__print(&l->line, ", ");
-	espl__print_clean(&l->line, l->view->config->metric);
-	espl__print(&l->line, " %s", espl__format_metric(espl__view_raw(l->view, loss), number));
+	espl__print_clean(&l->line, espl__view_metric(l->view, trial));
+	espl__print(&l->line, " %s", espl__format_metric(espl__view_raw(l->view, trial, loss), number));
 }
 
 static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__lines *l = ctx;
+	char name[48];
 	const char *what = l->view->what;
 	int         quiet = l->view->totals.simulated && t->state != ESPL_TRIAL_FAILED;
 
 	if (what == NULL || quiet || strcmp(what, "created") == 0 || strcmp(what, "budget") == 0
 	    || strcmp(what, "queued") == 0 || !begin(l, now))
 		return;
-	espl__print(&l->line, "trial %llu ", (unsigned long long)t->id);
+	espl__print(&l->line, "trial %s ", espl__trial_name(t->id, name));
 	if (strcmp(what, "started") == 0)
 		espl__print(&l->line, "trains from iteration %llu to %llu",
 		            (unsigned long long)t->iteration, (unsigned long long)t->budget);
@@ -76,7 +77,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		espl__print(&l->line, "%s at iteration %llu of %llu", what,
 		            (unsigned long long)t->iteration, (unsigned long long)t->budget);
 	if (strcmp(what, "started") != 0 && strcmp(what, "retried") != 0)
-		metric(l, t->loss);
+		metric(l, t->id, t->loss);
 	end(l);
 }
 
@@ -85,6 +86,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
           const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__lines *l = ctx;
+	char name[48];
 
 	(void)metrics, (void)count, (void)share;
 	/* The same trial going on is news only where it got better. */
@@ -92,9 +94,9 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 		return;
 	l->best = t->id;
 	l->best_loss = loss;
-	espl__print(&l->line, "trial %llu at iteration %llu", (unsigned long long)t->id,
+	espl__print(&l->line, "trial %s at iteration %llu", espl__trial_name(t->id, name),
 	            (unsigned long long)iteration);
-	metric(l, loss);
+	metric(l, t->id, loss);
 	espl__print(&l->line, ": the best so far");
 	end(l);
 }
@@ -104,11 +106,12 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
         struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct espl__lines *l = ctx;
+	char name[48];
 
 	(void)gang, (void)share, (void)slots;
 	if (strcmp(state, "ended") != 0 || text == NULL || text[0] == '\0' || !begin(l, now))
 		return;
-	espl__print(&l->line, "trial %llu: ", (unsigned long long)trial);
+	espl__print(&l->line, "trial %s: ", espl__trial_name(trial, name));
 	espl__print_clean(&l->line, text);
 	end(l);
 }

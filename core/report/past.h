@@ -1,8 +1,10 @@
 /* past.h - what changed about a trial since its observer saw it last, in one word. */
 #ifndef ESPL__PAST_H
 #define ESPL__PAST_H
+#include <stdlib.h>
 #include <string.h>
 #include <espalier/algorithm.h>
+#include "base/ids.h"
 #include "base/mem.h"
 
 struct espl__past {
@@ -11,18 +13,46 @@ struct espl__past {
 	espl_trial_state state;
 	uint8_t  failed;		/* its gang did, and it was not told about since        */
 };
-struct espl__pasts { struct espl__past *list; uint64_t count, cap; };
+struct espl__past_list { struct espl__past *list; uint64_t count, cap; };
+struct espl__pasts { struct espl__past_list *searches; uint64_t count, cap; };	/* by number of the search */
 
 /* The trial as it was (state 0: not seen yet); valid until the next call. */
 static inline struct espl__past *
-espl__past_of(struct espl__pasts *p, uint64_t trial)
+espl__past_of(struct espl__pasts *all, uint64_t trial)
 {
-	if (trial >= p->count) {
-		ESPL__GROW(p->list, p->cap, trial + 1);
-		memset(p->list + p->count, 0, (trial + 1 - p->count) * sizeof *p->list);
-		p->count = trial + 1;
+	uint64_t search = trial >> ESPL__TRIAL_BITS, number = trial & ESPL__TRIAL_NUMBER;
+	struct espl__past_list *p;
+
+	if (search >= all->count) {
+		ESPL__GROW(all->searches, all->cap, search + 1);
+		memset(all->searches + all->count, 0, (search + 1 - all->count) * sizeof *all->searches);
+		all->count = search + 1;
 	}
-	return &p->list[trial];
+	p = &all->searches[search];
+	if (number >= p->count) {
+		ESPL__GROW(p->list, p->cap, number + 1);
+		memset(p->list + p->count, 0, (number + 1 - p->count) * sizeof *p->list);
+		p->count = number + 1;
+	}
+	return &p->list[number];
+}
+
+/* 0: not seen yet. */
+static inline espl_trial_state
+espl__past_state(const struct espl__pasts *all, uint64_t trial)
+{
+	uint64_t search = trial >> ESPL__TRIAL_BITS, number = trial & ESPL__TRIAL_NUMBER;
+
+	return search < all->count && number < all->searches[search].count ? all->searches[search].list[number].state
+	       : (espl_trial_state)0;
+}
+
+static inline void
+espl__pasts_free(struct espl__pasts *all)
+{
+	for (uint64_t i = 0; i < all->count; i++)
+		free(all->searches[i].list);
+	free(all->searches);
 }
 
 /* NULL: nothing that is worth telling. */

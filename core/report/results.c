@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "base/tick.h"
+#include "model/jobs.h"
 #include "report/past.h"
 #include "report/results_sql.h"
 
@@ -152,22 +153,51 @@ commit(struct espl__results *r)
 	r->open = 0;
 }
 
+static double
+seconds(espl_time t)
+{
+	return t == ESPL_NEVER ? NAN : (double)t / 1e9;
+}
+
+/* An experiment of a pool has a metric and a space of its own. */
+static const struct espl__search_setup *
+search_of(const struct espl__results *r, uint64_t trial)
+{
+	return r->setup.config->pool && r->observer.exec != NULL
+	       ? espl__exec_search_of(r->observer.exec, trial >> ESPL__TRIAL_BITS) : NULL;
+}
+
+static const struct espl__space *
+space_of(const struct espl__results *r, uint64_t trial)
+{
+	const struct espl__search_setup *of = search_of(r, trial);
+
+	return of != NULL ? of->space : r->setup.space;
+}
+
+static void put_experiment(struct espl__results *, uint64_t number, const struct espl__search_summary *);
+
 static void
 refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 {
 	struct espl__exec_summary summary;
+	struct espl__search_summary search;
 	const struct espl_trial  *best;
 	int64_t before = r->totals.best;
 
 	espl__exec_summary(exec, &summary);
 	espl__totals_take(&r->totals, &summary);
+	espl__totals_experiments(&r->totals, exec);
+	for (uint64_t i = 0; espl__exec_pool(exec) && espl__exec_search_of(exec, i) != NULL; i++)
+		if (espl__exec_search_sum(exec, i, &search))
+			put_experiment(r, i, &search);
 	if (r->totals.best < 0) {
 		espl__totals_set(&r->totals.best_params, NULL);
 	} else if (r->totals.best != before) {
 		best = espl__exec_trial(exec, (uint64_t)r->totals.best);
 		espl__buf_clear(&r->text);
 		if (best != NULL)
-			espl__space_json(r->setup.space, best->values, &r->text);
+			espl__space_json(space_of(r, best->id), best->values, &r->text);
 		espl__totals_set(&r->totals.best_params, best != NULL ? espl__buf_text(&r->text) : NULL);
 	}
 }
@@ -175,15 +205,32 @@ refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 /* ---- what the executor tells ---------------------------------------------------------------- */
 
 static double
-seconds(espl_time t)
+raw(const struct espl__results *r, uint64_t trial, double loss)
 {
-	return t == ESPL_NEVER ? NAN : (double)t / 1e9;
+	const struct espl__search_setup *of = search_of(r, trial);
+
+	return (of != NULL ? of->config->maximize : r->setup.config->maximize) ? 0.0 - loss : loss;
 }
 
-static double
-raw(const struct espl__results *r, double loss)
+/* A plain job: when it began to wait, to train, and ended. */
+static void
+put_job(struct espl__results *r, espl_time now, const struct espl_trial *t, int fresh)
 {
-	return r->setup.config->maximize ? 0.0 - loss : loss;
+	static const char *const fates[] = { "done", "bug", "terminated" };
+	const struct espl__jobs *jobs = r->observer.exec != NULL ? espl__exec_workload(r->observer.exec) : NULL;
+	const struct espl__job  *job;
+	int ended = t->state == ESPL_TRIAL_ENDED || t->state == ESPL_TRIAL_FAILED;
+
+	if (jobs == NULL || t->id >= jobs->list.count)
+		return;
+	job = &jobs->list.jobs[t->id];
+	if (fresh)
+		put(r, PUT_JOB, "ntrriirtr", t->id, job->name, job->work_s, job->eta_s, (int64_t)job->nodes_min,
+		    (int64_t)job->nodes_max, job->weight, fates[job->fate], seconds(now));
+	else
+		put(r, SET_JOB, "nrrt", t->id, t->state == ESPL_TRIAL_RUNNING ? seconds(now) : NAN,
+		    ended ? seconds(now) : NAN, t->state == ESPL_TRIAL_FAILED ? "failed" : ended ? "done" :
+		    t->state == ESPL_TRIAL_RUNNING ? "running" : "waiting");
 }
 
 static void
@@ -192,7 +239,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	struct espl__results *r = ctx;
 	const char  *what, *state = espl__trial_state_name(t->state);
 	uint64_t     checkpoint = t->checkpoint != 0 ? t->checkpoint : ESPL_NONE;
-	double       metric = raw(r, t->loss), cost = (double)t->spent / 1e6;
+	double       metric = raw(r, t->id, t->loss), cost = (double)t->spent / 1e6;
 	struct espl__past *past;
 
 	if (r->db == NULL)
@@ -202,7 +249,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	what = espl__past_what(past, t);
 	if (past->state == 0) {
 		espl__buf_clear(&r->text);
-		espl__space_json(r->setup.space, t->values, &r->text);
+		espl__space_json(space_of(r, t->id), t->values, &r->text);
 		put(r, PUT_TRIAL, "nnnntiinrrrrt", t->id, t->parent, t->tag, t->group, state,
 		    (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s, cost,
 		    seconds(now), espl__buf_text(&r->text));
@@ -211,6 +258,8 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		    (int64_t)t->iteration, (int64_t)t->budget, checkpoint, metric, t->gpu_s, cost,
 		    seconds(now));
 	}
+	if (t->state != past->state)
+		put_job(r, now, t, past->state == 0);
 	if (what != NULL)
 		put(r, PUT_DECISION, "rntnii", seconds(now), t->id, what, t->group,
 		    (int64_t)t->iteration, (int64_t)t->budget);
@@ -222,14 +271,15 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
           const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__results *r = ctx;
-	uint32_t i;
+	const struct espl__search_setup *of = search_of(r, t->id);
+	uint32_t i, objective = of != NULL ? espl__exec_metric(r->observer.exec, of->config->metric) : 0;
 
 	begin(r);
-	put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, seconds(now), raw(r, loss),
+	put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, seconds(now), raw(r, t->id, loss),
 	    (int64_t)share.gpus, (int64_t)share.packing);
 	for (i = 0; i < count; i++) {
-		if (metrics[i].metric == 0)
-			continue;	/* the objective: reports.metric */
+		if (metrics[i].metric == objective)
+			continue;	/* reports.metric */
 		put(r, PUT_METRIC, "niir", t->id, (int64_t)iteration, (int64_t)metrics[i].metric,
 		    metrics[i].value);
 	}
@@ -340,6 +390,28 @@ on_plan(void *ctx, espl_time now, const struct espl__forecast_stage *stages, uin
 }
 
 static void
+put_experiment(struct espl__results *r, uint64_t number, const struct espl__search_summary *s)
+{
+	uint64_t best = s->best == ESPL_NONE ? ESPL_NONE : number << ESPL__TRIAL_BITS | s->best;
+
+	put(r, PUT_EXPERIMENT, "nttttrriiinrrrit", number, s->name, s->metric, s->maximize ? "maximize" : "minimize",
+	    espl__experiment_state(s), seconds(s->arrived), seconds(s->ended), (int64_t)s->trials,
+	    (int64_t)s->completed, (int64_t)s->failed, best,
+	    best == ESPL_NONE ? NAN : s->maximize ? 0.0 - s->best_loss : s->best_loss, s->gpu_s,
+	    (double)s->spent / 1e6, (int64_t)s->gpus, s->text);
+}
+
+static void
+on_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__search_summary *s)
+{
+	struct espl__results *r = ctx;
+
+	(void)now;
+	begin(r);
+	put_experiment(r, number, s);
+}
+
+static void
 on_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint64_t id,
         const char *text)
 {
@@ -418,7 +490,7 @@ espl__results_open(const struct espl__results_setup *setup)
 	r->setup = *setup;
 	r->observer = (struct espl__observer){ .ctx = r, .trial = on_trial, .report = on_report,
 		.failure = on_failure, .gang = on_gang, .node = on_node, .group = on_group,
-		.plan = on_plan, .note = on_note };
+		.plan = on_plan, .experiment = on_experiment, .note = on_note };
 	espl__totals_init(&r->totals, setup->config, setup->simulated);
 	r->path = espl__format("%s/results.db", setup->dir);
 	r->fresh = espl__format("%s/results.db.new", setup->dir);
@@ -565,7 +637,7 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 	shut(r);
 	espl__totals_free(&r->totals);
 	espl__buf_free(&r->text);
-	free(r->pasts.list);
+	espl__pasts_free(&r->pasts);
 	free(r->charged);
 	free(r->used);
 	free(r->planned);

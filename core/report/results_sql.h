@@ -5,7 +5,7 @@
 enum statement {
 	PUT_META, PUT_TRIAL, SET_TRIAL, SET_USAGE, PUT_REPORT, PUT_NAME, PUT_METRIC, PUT_GANG,
 	SET_GANG, MOVE_GANG, PUT_NODE, PUT_CHARGE, PUT_GROUP, END_GROUP, PUT_DECISION, PUT_NOTE, PUT_PREDICTION,
-	PUT_PLAN, BEGIN, COMMIT,
+	PUT_PLAN, PUT_EXPERIMENT, PUT_JOB, SET_JOB, BEGIN, COMMIT,
 	STATEMENT_COUNT
 };
 
@@ -39,6 +39,10 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[PUT_PLAN] = "INSERT INTO plan SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13"
 	             " WHERE NOT EXISTS (SELECT 1 FROM groups WHERE bracket = ?2 AND stage = ?3 AND"
 	             " ended_s <= (SELECT at_s FROM predictions WHERE plan = ?1))",
+	[PUT_EXPERIMENT] = "INSERT OR REPLACE INTO experiments VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
+	             " ?11, ?12, ?13, ?14, ?15, ?16)",
+	[PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, NULL, NULL, 'waiting')",
+	[SET_JOB] = "UPDATE jobs SET started_s = coalesce(started_s, ?2), ended_s = ?3, status = ?4 WHERE id = ?1",
 	[BEGIN] = "BEGIN",
 	[COMMIT] = "COMMIT"
 };

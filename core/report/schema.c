@@ -77,7 +77,22 @@ const char espl__results_schema[] =
 "  subject TEXT NOT NULL,"		/* run trial item group node offer */
 "  subject_id INTEGER, text TEXT NOT NULL);\n"
 "CREATE INDEX notes_by_subject ON notes (subject, subject_id);\n"
+"CREATE TABLE experiments ("		/* of a pool; a trial's is its id >> 40 */
+"  id INTEGER PRIMARY KEY, name TEXT NOT NULL, metric TEXT NOT NULL, goal TEXT NOT NULL,"
+"  status TEXT NOT NULL,"		/* to come, running, waiting, idle, done, ... */
+"  arrived_s REAL, ended_s REAL,"
+"  trials INTEGER NOT NULL, completed INTEGER NOT NULL, failed INTEGER NOT NULL,"
+"  best INTEGER, best_metric REAL,"	/* best: trials.id */
+"  gpu_s REAL NOT NULL, cost_usd REAL NOT NULL, gpus INTEGER NOT NULL,"	/* gpus: held now */
+"  text TEXT);\n"			/* why it ended so */
+"CREATE TABLE jobs ("			/* plain ones; trials.id is the same */
+"  id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
+"  work_s REAL NOT NULL, eta_s REAL, nodes_min INTEGER NOT NULL, nodes_max INTEGER NOT NULL,"
+"  weight REAL NOT NULL, fate TEXT NOT NULL,"
+"  arrived_s REAL NOT NULL, started_s REAL, ended_s REAL,"
+"  status TEXT NOT NULL);\n"		/* waiting running done failed */
 "CREATE VIEW report_metrics AS"
-"  SELECT trial, iteration, (SELECT name FROM metric_names WHERE id = 0) AS name,"
+"  SELECT trial, iteration, coalesce((SELECT metric FROM experiments WHERE id = trial >> 40),"
+"  (SELECT name FROM metric_names WHERE id = 0)) AS name,"
 "  metric AS value FROM reports UNION ALL"
 "  SELECT trial, iteration, name, value FROM metrics JOIN metric_names ON id = name_id;\n";

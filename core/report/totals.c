@@ -11,7 +11,7 @@
 const struct espl__total_field espl__total_fields[] = {
 	FIELD(status, ESPL__TOTAL_TEXT), FIELD(text, ESPL__TOTAL_TEXT),
 	FIELD(experiment, ESPL__TOTAL_TEXT), FIELD(metric, ESPL__TOTAL_TEXT),
-	FIELD(best_params, ESPL__TOTAL_TEXT),
+	FIELD(best_params, ESPL__TOTAL_TEXT), FIELD(experiments, ESPL__TOTAL_TEXT),
 	FIELD(maximize, ESPL__TOTAL_INT), FIELD(simulated, ESPL__TOTAL_INT),
 	FIELD(over, ESPL__TOTAL_INT),
 	FIELD(trials, ESPL__TOTAL_INT), FIELD(completed, ESPL__TOTAL_INT),
@@ -237,6 +237,8 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	put_times(b, "call_us", t->call_median_us, t->call_p95_us, t->call_max_us);
 	if (t->jobs > 0)
 		put_jobs(t, b);
+	if (t->experiments != NULL)
+		espl__print(b, ", \"experiments\": %s", t->experiments);
 	if (t->text != NULL)
 		put_text(b, "error", t->text);
 	if (more) {
@@ -270,6 +272,65 @@ espl__infeasible_json(double least_s, double least_usd, struct espl__buf *b)
 		espl__print_number(b, least_usd);
 	}
 	espl__print(b, "}}\n");
+}
+
+const char *
+espl__experiment_state(const struct espl__search_summary *s)
+{
+	if (s->how != 0)
+		return espl__run_end_name(s->how);
+	return !s->come ? "to come" : s->running > 0 ? "running" : s->waiting > 0 ? "waiting" : "idle";
+}
+
+static void
+put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl__search_summary *s, struct espl__buf *b)
+{
+	const struct espl__search_setup *of = espl__exec_search_of(exec, number);
+	uint64_t id = number << ESPL__TRIAL_BITS | s->best;
+	const struct espl_trial *best = s->best == ESPL_NONE ? NULL : espl__exec_trial(exec, id);
+
+	espl__print(b, "{\"name\": ");
+	espl__print_json(b, s->name);
+	put_text(b, "status", espl__experiment_state(s));
+	put_int(b, "number", (int64_t)number);
+	put_real(b, "arrived_s", s->arrived == ESPL_NEVER ? NAN : (double)s->arrived / 1e9);
+	put_real(b, "ended_s", s->ended == ESPL_NEVER ? NAN : (double)s->ended / 1e9);
+	put_int(b, "trials", (int64_t)s->trials);
+	put_int(b, "completed", (int64_t)s->completed);
+	put_int(b, "failed", (int64_t)s->failed);
+	if (best == NULL) {
+		espl__print(b, ", \"best\": null");
+	} else {
+		espl__print(b, ", \"best\": {\"trial\": %llu", (unsigned long long)s->best);
+		put_real(b, "metric", s->maximize ? 0.0 - s->best_loss : s->best_loss);
+		put_int(b, "iteration", (int64_t)s->best_iteration);
+		espl__print(b, ", \"params\": ");
+		espl__space_json(of->space, best->values, b);
+		espl__print(b, "}");
+	}
+	put_real(b, "gpu_s", s->gpu_s);
+	put_real(b, "cost_usd", (double)s->spent / 1e6);
+	if (s->text != NULL)
+		put_text(b, "text", s->text);
+	espl__print(b, "}");
+}
+
+void
+espl__totals_experiments(struct espl__totals *t, const struct espl__exec *exec)
+{
+	struct espl__search_summary s;
+	struct espl__buf b = { NULL, 0, 0 };
+
+	for (uint64_t i = 0; espl__exec_search_of(exec, i) != NULL; i++) {
+		if (!espl__exec_pool(exec) || !espl__exec_search_sum(exec, i, &s))
+			continue;
+		espl__print(&b, b.size == 0 ? "[" : ", ");
+		put_experiment(exec, i, &s, &b);
+	}
+	if (b.size > 0)
+		espl__print(&b, "]");
+	espl__totals_set(&t->experiments, b.size > 0 ? espl__buf_text(&b) : NULL);
+	espl__buf_free(&b);
 }
 
 /* ---- text ---------------------------------------------------------------------------------- */
@@ -415,6 +476,28 @@ jobs_text(const struct espl__totals *t, struct espl__buf *b)
 	espl__print(b, ", 95 in 100 at most %s\n", espl__format_seconds(t->total_p95_s, p95));
 }
 
+static void
+experiments_text(const struct espl__totals *t, struct espl__buf *b)
+{
+	json_t *list = json_loads(t->experiments, 0, NULL), *one;
+	size_t  i;
+	char    metric[32];
+
+	json_array_foreach(list, i, one) {
+		json_t *best = json_object_get(one, "best"), *value = json_object_get(best, "metric");
+
+		espl__print(b, "  %-7s ", i == 0 ? "search" : "");
+		espl__print_clean(b, json_string_value(json_object_get(one, "name")));
+		espl__print(b, ": %s, %lld trials", json_string_value(json_object_get(one, "status")),
+		            (long long)json_integer_value(json_object_get(one, "trials")));
+		if (json_is_number(value))
+			espl__print(b, ", best %s (trial %lld)", espl__format_metric(json_number_value(value), metric),
+			            (long long)json_integer_value(json_object_get(best, "trial")));
+		espl__print(b, "\n");
+	}
+	json_decref(list);
+}
+
 void
 espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 {
@@ -441,7 +524,9 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	espl__print(b, "\n");
 	if (t->jobs > 0)
 		jobs_text(t, b);
-	else
+	if (t->experiments != NULL)
+		experiments_text(t, b);
+	else if (t->jobs == 0)
 		espl__totals_best_text(t, 2, b);
 	espl__print(b, "  cost    $%.2f", t->cost_usd);
 	if (!isnan(t->budget_usd))

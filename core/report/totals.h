@@ -14,6 +14,7 @@ struct espl__totals {
 	char    *text;			/* why it failed                                        */
 	char    *experiment, *metric;
 	char    *best_params;		/* a JSON object */
+	char    *experiments;		/* a pool's: a JSON array; NULL none */
 	int64_t  maximize, simulated;
 	int64_t  over;			/* nothing is left to go on with                        */
 	int64_t  trials, completed, failed, running, waiting;
@@ -35,6 +36,10 @@ void espl__totals_init(struct espl__totals *, const struct espl__run_config *, i
 void espl__totals_free(struct espl__totals *);
 /* best_params stays as it is: the caller knows the space. */
 void espl__totals_take(struct espl__totals *, const struct espl__exec_summary *);
+/* "done", "running", "to come", ... */
+const char *espl__experiment_state(const struct espl__search_summary *);
+/* A pool's experiments, one by one. */
+void espl__totals_experiments(struct espl__totals *, const struct espl__exec *);
 const char *espl__run_end_name(enum espl__run_end);	/* "done", ...; 0: "running" */
 void espl__totals_set(char **field, const char *text);	/* owned copy; NULL clears */
 

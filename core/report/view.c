@@ -3,10 +3,36 @@
 
 #include <math.h>
 
-double
-espl__view_raw(const struct espl__view *v, double loss)
+/* An experiment of a pool has a metric and a space of its own. */
+static const struct espl__search_setup *
+search_of(const struct espl__view *v, uint64_t trial)
 {
-	return v->config->maximize ? 0.0 - loss : loss;
+	return v->config->pool && v->observer.exec != NULL
+	       ? espl__exec_search_of(v->observer.exec, trial >> ESPL__TRIAL_BITS) : NULL;
+}
+
+double
+espl__view_raw(const struct espl__view *v, uint64_t trial, double loss)
+{
+	const struct espl__search_setup *of = search_of(v, trial);
+
+	return (of != NULL ? of->config->maximize : v->config->maximize) ? 0.0 - loss : loss;
+}
+
+const char *
+espl__view_metric(const struct espl__view *v, uint64_t trial)
+{
+	const struct espl__search_setup *of = search_of(v, trial);
+
+	return of != NULL ? of->config->metric : v->config->metric;
+}
+
+const struct espl__space *
+espl__view_space(const struct espl__view *v, uint64_t trial)
+{
+	const struct espl__search_setup *of = search_of(v, trial);
+
+	return of != NULL ? of->space : v->space;
 }
 
 struct espl__view_group *
@@ -88,17 +114,17 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	espl__past_of(&v->pasts, t->id)->loss = loss;
 	if (gang != NULL) {
 		gang->iteration = iteration;
-		gang->metric = espl__view_raw(v, loss);
+		gang->metric = espl__view_raw(v, t->id, loss);
 	}
 	/* As the executor counts: who came further; of those, the better; of those, the first. */
-	v->better = !isnan(loss) && (v->best == ESPL_NONE || iteration > v->best_iteration
+	v->better = !v->config->pool && !isnan(loss) && (v->best == ESPL_NONE || iteration > v->best_iteration
 	            || (iteration == v->best_iteration && (loss < v->best_loss
 	                || (loss == v->best_loss && t->id < v->best))));
 	if (!v->better)
 		return;
 	if (v->best != t->id) {
 		espl__buf_clear(&v->scratch);
-		espl__space_json(v->space, t->values, &v->scratch);
+		espl__space_json(espl__view_space(v, t->id), t->values, &v->scratch);
 		espl__totals_set(&v->best_params, espl__buf_text(&v->scratch));
 	}
 	v->best = t->id;
@@ -128,7 +154,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 		g = espl__alloc(sizeof *g);
 		g->trial = trial;
 		/* What it reported in an earlier rung, or before the run was taken up again. */
-		g->metric = espl__view_raw(v, espl__past_of(&v->pasts, trial)->loss);
+		g->metric = espl__view_raw(v, trial, espl__past_of(&v->pasts, trial)->loss);
 		g->previous = v->last;
 		*(v->last != NULL ? &v->last->next : &v->first) = g;
 		v->last = g;
@@ -196,7 +222,7 @@ espl__view_free(struct espl__view *v)
 	free(v->groups);
 	espl__map_free(&v->gangs);
 	espl__map_free(&v->group_map);
-	free(v->pasts.list);
+	espl__pasts_free(&v->pasts);
 	free(v->best_params);
 	espl__totals_free(&v->totals);
 	espl__buf_free(&v->scratch);
@@ -211,6 +237,7 @@ espl__view_refresh(struct espl__view *v, const struct espl__exec *exec)
 	v->exec = exec;
 	espl__exec_summary(exec, &summary);
 	espl__totals_take(&v->totals, &summary);
+	espl__totals_experiments(&v->totals, exec);
 	v->now = summary.now;
 	if (summary.best == ESPL_NONE) {
 		espl__totals_set(&v->totals.best_params, NULL);

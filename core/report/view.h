@@ -54,7 +54,9 @@ void espl__view_free(struct espl__view *);
 void espl__view_refresh(struct espl__view *, const struct espl__exec *);
 /* The same from a summary, when the executor is gone. */
 void espl__view_finish(struct espl__view *, const struct espl__exec_summary *);
-double espl__view_raw(const struct espl__view *, double loss);	/* as the trial reported it */
+double espl__view_raw(const struct espl__view *, uint64_t trial, double loss);	/* as the trial reported it */
+const char *espl__view_metric(const struct espl__view *, uint64_t trial);	/* its objective's name */
+const struct espl__space *espl__view_space(const struct espl__view *, uint64_t trial);
 /* "stage 2", "bracket 1, stage 0", "group 7". */
 void espl__view_group_name(const struct espl__view_group *, char to[48]);
 struct espl__view_group *espl__view_group_of(struct espl__view *, uint64_t group);	/* or NULL */

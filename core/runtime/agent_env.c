@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ids.h"
 #include "base/mem.h"
 #include "runtime/agent.h"
 #include "runtime/agent_sup.h"
@@ -86,7 +87,7 @@ own(struct espl__strings *s, const struct espl__agent_rank *rank, int reports, i
 	const struct espl__agent_gang *g = rank->gang;
 	const struct espl__start      *t = &g->start;
 
-	SET("ESPALIER_TRIAL=%" PRIu64, t->trial);
+	SET("ESPALIER_TRIAL=%" PRIu64, t->trial & ESPL__TRIAL_NUMBER);
 	SET("ESPALIER_PARAMS=%s", g->params);
 	SET("ESPALIER_ITERATION=%" PRIu64, t->iteration);
 	SET("ESPALIER_BUDGET=%" PRIu64, t->budget);

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ids.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -216,7 +217,7 @@ espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
 	static unsigned number;
 	struct removal *r = NULL;
 	struct dirent  *e;
-	char           *folder = espl__format("%s/trials/%" PRIu64, a->dir, trial);
+	char           *folder = espl__trial_folder(a->dir, trial);
 	DIR            *dir = opendir(folder);
 
 	if (dir == NULL && errno != ENOENT)

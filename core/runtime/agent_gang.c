@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/ids.h"
 #include "base/mem.h"
 #include "base/tick.h"
 #include "runtime/agent.h"
@@ -30,6 +31,16 @@ espl__gang_find(const struct espl__agent *a, uint64_t id)
 
 /* ---- start ------------------------------------------------------------------------------- */
 
+static char *
+restored_from(const char *dir, const struct espl__start *start)
+{
+	char *folder = espl__trial_folder(dir, start->source);
+	char *path = espl__format("%s/checkpoint-%" PRIu64, folder, start->checkpoint);
+
+	free(folder);
+	return path;
+}
+
 static struct espl__agent_gang *
 make(struct espl__agent *a, const struct espl__start *start, void *memory)
 {
@@ -41,12 +52,11 @@ make(struct espl__agent *a, const struct espl__start *start, void *memory)
 	g->culprit = -1;
 	g->report = g->saving.fd = -1;
 	g->leads = start->ranks[0].rank == 0;
-	g->folder = espl__format("%s/trials/%" PRIu64, a->dir, start->trial);
+	g->folder = espl__trial_folder(a->dir, start->trial);
 	g->params = espl__format("%s/params.json", g->folder);
 	g->saving.path = espl__format("%s/saving-%" PRIu64, g->folder, start->gang);
 	if (start->checkpoint != 0)
-		g->restore = espl__format("%s/trials/%" PRIu64 "/checkpoint-%" PRIu64, a->dir,
-		    start->source, start->checkpoint);
+		g->restore = restored_from(a->dir, start);
 	else
 		g->restore = espl__strdup("");
 	g->ranks = espl__alloc(start->rank_count * sizeof *g->ranks);

@@ -9,7 +9,9 @@ struct espl__drive {			/* caller fills, all borrowed */
 	const struct espl__space   *space;
 	const struct espl__profile *profile;
 	const struct espl__earlier *earlier;	/* of a warm start; NULL none                          */
-	const struct espl__jobs    *jobs;	/* plain jobs in place of a search; NULL none          */
+	const struct espl__jobs    *jobs;	/* a pool's plain jobs; NULL none                      */
+	const struct espl__search_setup *entries;	/* a pool's experiments                        */
+	uint32_t    entry_count;
 	const char *dir;		/* run's folder, absolute and existing; NULL: none (simulate)  */
 	const char *faults;		/* simulate: fault script, NULL none                           */
 	int         simulated;

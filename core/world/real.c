@@ -84,12 +84,24 @@ set_timer(struct espl__real *real, espl_time at)
 	(void)uv_timer_start(&real->timer, on_timer, (uint64_t)((left + 999999) / 1000000), 0);
 }
 
-/* Those whose time has come. */
+/* Those whose time has come; each is told of once. */
 static void
-tell_jobs(struct espl__real *real)
+tell_arrivals(struct espl__real *real)
 {
 	const struct espl__jobs *jobs = espl__exec_workload(real->world.exec);
-	double now_s = (double)espl__real_clock(real) / 1e9;
+	espl_time now = espl__real_clock(real);
+	double    now_s = (double)now / 1e9;
+	const struct espl__search_setup *of;
+
+	for (uint32_t i = 0; (of = espl__exec_search_of(real->world.exec, i)) != NULL; i++) {
+		ESPL__GROW(real->told, real->told_cap, i + 1);
+		if (i == real->told_count)
+			real->told[real->told_count++] = (uint8_t)espl__exec_has_come(real->world.exec, i);
+		if (real->told[i] || of->arrives > now)
+			continue;
+		real->told[i] = 1;
+		espl__real_event(real, ESPL__EV_EXPERIMENT)->as.experiment.number = i;
+	}
 
 	for (; jobs != NULL && real->job_next < jobs->list.count; real->job_next++) {
 		if (jobs->list.jobs[real->job_next].arrives_s > now_s)
@@ -109,7 +121,7 @@ on_tick(uv_timer_t *timer)
 	espl__real_leases_tick(real, tick);
 	espl__real_gangs_tick(real, tick);
 	espl__real_compute_tick(real, tick);
-	tell_jobs(real);
+	tell_arrivals(real);
 }
 
 static void
@@ -223,7 +235,8 @@ real_apply(struct espl__world *world, const struct espl__effect *effects, uint32
 				espl__real_release(real, lease, 0);
 			break;
 		case ESPL__FX_START:
-			espl__real_start(real, fx);
+			if (espl__real_start(real, fx, diag) != ESPL_OK)
+				return diag != NULL ? diag->status : ESPL_E_CONFIG;
 			break;
 		case ESPL__FX_REPLY:
 			espl__real_reply(real, fx);
@@ -235,7 +248,8 @@ real_apply(struct espl__world *world, const struct espl__effect *effects, uint32
 			espl__real_kill(real, fx);
 			break;
 		case ESPL__FX_COLLECT:
-			espl__store_collect(real, fx->as.collect.trial, fx->as.collect.keep);
+			espl__store_collect(real, (uint64_t)fx->as.collect.experiment << ESPL__TRIAL_BITS
+				| fx->as.collect.trial, fx->as.collect.keep);
 			break;
 		case ESPL__FX_TIMER:
 			set_timer(real, fx->as.timer.at);
@@ -405,7 +419,7 @@ espl__world_real(const struct espl__run_config *config, const struct espl__space
 
 	real->world.ops = &real_ops;
 	real->config = config;
-	real->space = space;
+	real->own = (struct espl__search_setup){ .config = config, .space = space };
 	real->dir = espl__strdup(dir);
 	real->token = token;
 	real->timer_at = ESPL_NEVER;

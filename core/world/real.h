@@ -79,8 +79,17 @@ struct espl__part {
 };
 struct espl__rmember { uint32_t part, index; struct espl_slot slot; };	/* index: in its part  */
 enum espl__rresize { ESPL__STEADY = 0, ESPL__PREPARING, ESPL__CHANGING };
+/* What the trials of one search run. */
+struct espl__rkind {
+	const struct espl__search_setup *of;
+	char     *options;		/* trial.options as text                              */
+	char    **environment;
+	uint32_t  environment_count;
+	uint64_t  iterations_max;	/* 0: the budget of each start                        */
+};
 struct espl__rgang {
 	struct espl__rgang *prev, *next;
+	const struct espl__rkind *kind;
 	uint64_t id, trial;
 	struct espl__part *parts;
 	uint32_t part_count, part_cap, started, ended;
@@ -113,7 +122,7 @@ struct espl__compute_job;
 struct espl__real {
 	struct espl__world world;	/* first */
 	const struct espl__run_config *config;
-	const struct espl__space *space;
+	struct espl__search_setup own;	/* of an ordinary run                                 */
 	char     *dir;
 	uint64_t  token;
 	char      run[20];		/* token in hex: label of machines                    */
@@ -141,15 +150,15 @@ struct espl__real {
 	struct espl__rlease **leases;	/* by number, rising                                  */
 	uint32_t  lease_count, lease_cap;
 	int       leases_dirty;
+	uint8_t  *told;			/* [search]: the executor was told that it has come   */
+	uint32_t  told_count, told_cap;
 	uint64_t  job_next;		/* of a workload's jobs, the first that has not come   */
 	/* gangs */
 	struct espl__map   gang_map;
 	struct espl__rgang *gangs;
 	struct espl__names metrics;
-	char     *options;		/* trial.options as text                              */
-	char    **environment;
-	uint32_t  environment_count;
-	uint64_t  iterations_max;	/* 0: the budget of each start                        */
+	struct espl__rkind **kinds;	/* by number of the search                            */
+	uint32_t  kind_count, kind_cap;
 	/* store, computations, children */
 	uint32_t  works;		/* removals under way                                 */
 	uint64_t  trash;
@@ -193,7 +202,8 @@ void        espl__agents_tick(struct espl__real *, int64_t tick);
 /* real_start.c, real_gangs.c, real_lines.c */
 espl_status espl__real_gangs_new(struct espl__real *, struct espl__diag *);
 void        espl__real_gangs_free(struct espl__real *);
-void        espl__real_start(struct espl__real *, const struct espl__effect *);
+void        espl__real_kinds_free(struct espl__real *);
+espl_status espl__real_start(struct espl__real *, const struct espl__effect *, struct espl__diag *);
 void        espl__real_reply(struct espl__real *, const struct espl__effect *);
 void        espl__real_kill(struct espl__real *, const struct espl__effect *);
 void        espl__real_gangs_tick(struct espl__real *, int64_t tick);

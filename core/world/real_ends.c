@@ -105,7 +105,7 @@ clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct es
 	if (gang->finished) {
 		event->as.ended.how = ESPL__END_FINISHED;
 	} else if (gang->told == ESPL__PAUSE) {
-		if (real->config->trial.checkpoint && gang->saved < gang->last)
+		if (gang->kind->of->config->trial.checkpoint && gang->saved < gang->last)
 			fail(event, ESPL__END_FAILED, gang->parts[0].lease,
 				gang->saved == 0 ? "exited without saving"
 						 : "exited without saving its last iteration",

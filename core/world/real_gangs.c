@@ -42,15 +42,11 @@ free_gang(struct espl__real *real, struct espl__rgang *gang)
 void
 espl__real_gangs_free(struct espl__real *real)
 {
-	uint32_t i;
-
 	while (real->gangs != NULL)
 		free_gang(real, real->gangs);
 	espl__map_free(&real->gang_map);
-	for (i = 0; i < real->environment_count; i++)
-		free(real->environment[i]);
-	free(real->environment);
-	free(real->options);
+	espl__real_kinds_free(real);
+	free(real->told);
 }
 
 struct espl__rgang *
@@ -176,9 +172,9 @@ espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 		return;
 	gang->waiting = 0;
 	if (fx->as.reply.directive == ESPL__STOP)	/* nothing to save */
-		gang->stay_until = espl__tick() + real->config->trial.grace;
-	else if (fx->as.reply.directive == ESPL__PAUSE && real->config->trial.save_limit > 0)
-		gang->stay_until = espl__tick() + real->config->trial.save_limit;
+		gang->stay_until = espl__tick() + gang->kind->of->config->trial.grace;
+	else if (fx->as.reply.directive == ESPL__PAUSE && gang->kind->of->config->trial.save_limit > 0)
+		gang->stay_until = espl__tick() + gang->kind->of->config->trial.save_limit;
 	if (fx->as.reply.directive == ESPL__PAUSE || fx->as.reply.directive == ESPL__STOP)
 		gang->told = fx->as.reply.directive;
 	else if (fx->as.reply.budget > 0)
@@ -256,7 +252,7 @@ overstayed(struct espl__real *real, struct espl__rgang *gang)
 	gang->stay_until = 0;
 	if (gang->told == ESPL__PAUSE && gang->saved < gang->last && !gang->killed) {
 		espl__real_gang_break(real, gang, "no checkpoint within %s of being told to pause",
-			espl__format_short(real->config->trial.save_limit, span));
+			espl__format_short(gang->kind->of->config->trial.save_limit, span));
 		return;
 	}
 	gang->killed = 1;
@@ -336,7 +332,7 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 			(unsigned long long)gang->trial, (unsigned long long)part->lease);
 	if (!failed && gang->resize == ESPL__CHANGING && part->leaves > 0)
 		espl__real_resize_left(real, gang, part);
-	part_gone(real, gang, part, failed, (uint64_t)(real->config->trial.grace / 1000000));
+	part_gone(real, gang, part, failed, (uint64_t)(gang->kind->of->config->trial.grace / 1000000));
 	return 0;
 }
 
@@ -373,7 +369,7 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 	if (iteration > gang->saved)
 		gang->saved = iteration;
 	if (gang->told == ESPL__PAUSE && gang->saved >= gang->last)
-		stay_at_most(gang, real->config->trial.grace);
+		stay_at_most(gang, gang->kind->of->config->trial.grace);
 }
 
 static void
@@ -394,7 +390,7 @@ static void
 on_failed(struct espl__real *real, struct espl__rgang *gang)
 {
 	if (!gang->failing)
-		espl__real_gang_kill_parts(real, gang, (uint64_t)(real->config->trial.grace / 1000000));
+		espl__real_gang_kill_parts(real, gang, (uint64_t)(gang->kind->of->config->trial.grace / 1000000));
 	gang->failing = 1;
 }
 

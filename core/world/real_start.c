@@ -16,13 +16,13 @@ struct espl__start_plan {
 };
 
 static int
-set_environment(struct espl__real *real, const struct espl__node *env, struct espl__diag *diag)
+set_environment(struct espl__rkind *kind, const struct espl__node *env, struct espl__diag *diag)
 {
 	uint32_t i;
 
 	if (env == NULL)
 		return 0;
-	real->environment = espl__alloc((env->child_count + 1) * sizeof *real->environment);
+	kind->environment = espl__alloc((env->child_count + 1) * sizeof *kind->environment);
 	for (i = 0; i < env->child_count; i++) {
 		const struct espl__node *node = env->children[i];
 		const char              *text = node->text;
@@ -35,35 +35,83 @@ set_environment(struct espl__real *real, const struct espl__node *env, struct es
 				espl__node_kind(node));
 			return -1;
 		}
-		real->environment[real->environment_count++] =
+		kind->environment[kind->environment_count++] =
 			espl__format("%s=%s", node->name, text);
 	}
 	return 0;
 }
 
-espl_status
-espl__real_gangs_new(struct espl__real *real, struct espl__diag *diag)
+static espl_status
+fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 {
-	const struct espl__trial_config *trial = &real->config->trial;
-	const struct espl__node *node =
-		espl__node_get(real->config->algorithm.group, "iterations_max");
-	struct espl__buf                 text = { NULL, 0, 0 };
-	uint32_t                         i;
+	const struct espl__run_config   *config = kind->of->config;
+	const struct espl__trial_config *trial = &config->trial;
+	const struct espl__node *node = espl__node_get(config->algorithm.group, "iterations_max");
+	struct espl__buf         text = { NULL, 0, 0 };
+	uint32_t                 i;
 
 	if (trial->trainable == NULL && trial->command_count == 0) {
-		(void)espl__fail_at(
-			diag, ESPL_E_CONFIG, real->config->path, 0, "there is nothing to train");
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "there is nothing to train");
 		espl__hint(diag,
 			"trial = { trainable = \"...\"; } or trial = { command = [ \"...\" ]; }");
 		return ESPL_E_CONFIG;
 	}
 	if (node != NULL && node->type == ESPL__INT && node->i > 0)
-		real->iterations_max = (uint64_t)node->i;
+		kind->iterations_max = (uint64_t)node->i;
 	for (i = 0; trial->options != NULL && i < trial->options->child_count; i++)
 		espl__node_print(trial->options->children[i], 0, &text);
-	real->options = espl__strdup(espl__buf_text(&text));
+	kind->options = espl__strdup(espl__buf_text(&text));
 	espl__buf_free(&text);
-	return set_environment(real, trial->env, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
+	return set_environment(kind, trial->env, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
+}
+
+static void
+free_kind(struct espl__rkind *kind)
+{
+	if (kind == NULL)
+		return;
+	for (uint32_t i = 0; i < kind->environment_count; i++)
+		free(kind->environment[i]);
+	free(kind->environment);
+	free(kind->options);
+	free(kind);
+}
+
+/* What a search's trials run; made when the first of them starts. */
+static const struct espl__rkind *
+kind_of(struct espl__real *real, uint32_t number, struct espl__diag *diag)
+{
+	struct espl__rkind *kind;
+
+	if (number < real->kind_count && real->kinds[number] != NULL)
+		return real->kinds[number];
+	kind = espl__alloc(sizeof *kind);
+	kind->of = real->config->pool ? espl__exec_search_of(real->world.exec, number) : &real->own;
+	if (kind->of == NULL || fill_kind(kind, diag) != ESPL_OK) {
+		free_kind(kind);
+		return NULL;
+	}
+	ESPL__GROW(real->kinds, real->kind_cap, number + 1);
+	while (real->kind_count <= number)
+		real->kinds[real->kind_count++] = NULL;
+	real->kinds[number] = kind;
+	return kind;
+}
+
+espl_status
+espl__real_gangs_new(struct espl__real *real, struct espl__diag *diag)
+{
+	if (!real->config->pool && kind_of(real, 0, diag) == NULL)
+		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
+	return ESPL_OK;
+}
+
+void
+espl__real_kinds_free(struct espl__real *real)
+{
+	for (uint32_t i = 0; i < real->kind_count; i++)
+		free_kind(real->kinds[i]);
+	free(real->kinds);
 }
 
 void
@@ -136,9 +184,11 @@ void
 espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang, const struct espl__rlease *lease,
 	const double *values, struct espl__start *start, struct espl__buf *params)
 {
-	const struct espl__trial_config *trial = &real->config->trial;
+	const struct espl__rkind        *kind = gang->kind;
+	const struct espl__run_config   *config = kind->of->config;
+	const struct espl__trial_config *trial = &config->trial;
 
-	espl__space_json(real->space, values, params);
+	espl__space_json(kind->of->space, values, params);
 	start->gang = gang->id;
 	start->trial = gang->trial;
 	start->master =
@@ -147,14 +197,14 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang, c
 	start->argv = trial->trainable == NULL ? trial->command : NULL;
 	start->argc = trial->trainable == NULL ? trial->command_count : 0;
 	start->trainable = trial->trainable;
-	start->options = real->options;
+	start->options = kind->options;
 	start->params = espl__buf_text(params);
-	start->directory = trial->directory != NULL ? trial->directory : real->config->directory;
-	start->env = (const char *const *)real->environment;
-	start->env_count = real->environment_count;
+	start->directory = trial->directory != NULL ? trial->directory : config->directory;
+	start->env = (const char *const *)kind->environment;
+	start->env_count = kind->environment_count;
 	start->budget = gang->budget;
-	start->iterations_max = real->iterations_max > 0 ? real->iterations_max : gang->budget;
-	start->seed = espl__trial_seed(real->config->seed, gang->trial);
+	start->iterations_max = kind->iterations_max > 0 ? kind->iterations_max : gang->budget;
+	start->seed = espl__trial_seed(config->seed, gang->trial & ESPL__TRIAL_NUMBER);
 	start->file_max = trial->file_max;
 	start->log_limit = trial->log_limit;
 	start->grace_ms = (uint64_t)(trial->grace / 1000000);
@@ -172,7 +222,7 @@ fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__
 	start->nodes = gang->part_count;
 	start->attempt = fx->as.start.attempt;
 	start->iteration = fx->as.start.iteration;
-	start->source = fx->as.start.source;
+	start->source = (uint64_t)fx->as.start.experiment << ESPL__TRIAL_BITS | fx->as.start.source;
 	start->checkpoint = fx->as.start.checkpoint;
 }
 
@@ -230,14 +280,19 @@ espl__real_gangs_agent(struct espl__real *real)
 			begin_gang(real, gang);
 }
 
-void
-espl__real_start(struct espl__real *real, const struct espl__effect *fx)
+espl_status
+espl__real_start(struct espl__real *real, const struct espl__effect *fx, struct espl__diag *diag)
 {
-	struct espl__rgang *gang = espl__alloc(sizeof *gang);
+	const struct espl__rkind *kind = kind_of(real, fx->as.start.experiment, diag);
+	struct espl__rgang *gang;
 	uint32_t            p;
 
+	if (kind == NULL)
+		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
+	gang = espl__alloc(sizeof *gang);
+	gang->kind = kind;
 	gang->id = fx->as.start.gang;
-	gang->trial = fx->as.start.trial;
+	gang->trial = (uint64_t)fx->as.start.experiment << ESPL__TRIAL_BITS | fx->as.start.trial;
 	gang->begun = gang->last = fx->as.start.iteration;
 	gang->budget = fx->as.start.budget;
 	gang->plan = espl__alloc(sizeof *gang->plan);
@@ -255,8 +310,9 @@ espl__real_start(struct espl__real *real, const struct espl__effect *fx)
 	if (gang->lost || gang->part_count == 0) { /* a machine went away in this very moment */
 		gang->lost = 1;
 		espl__real_gang_finish(real, gang);
-		return;
+		return ESPL_OK;
 	}
 	fill_plan(real, gang, fx);
 	begin_gang(real, gang);
+	return ESPL_OK;
 }

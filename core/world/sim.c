@@ -178,6 +178,9 @@ handle(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__DUE_JOB:
 		espl__sim_job_due(sim, due->ref);
 		break;
+	case ESPL__DUE_EXPERIMENT:
+		espl__sim_tell(sim, ESPL__EV_EXPERIMENT)->as.experiment.number = due->ref;
+		break;
 	}
 }
 
@@ -279,7 +282,6 @@ sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__di
 {
 	struct espl__sim *sim = (struct espl__sim *)world;
 
-	(void)diag;
 	sim->now = sim->barren_from = now;
 	sim->opening = resumed ? 2 : 1;
 	if (sim->head.exec != NULL) {
@@ -292,7 +294,10 @@ sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__di
 	}
 	if (resumed)
 		espl__sim_skip_prices(sim, now);
-	espl__sim_job_next(sim);
+	for (uint32_t i = 0; sim->head.exec != NULL && espl__exec_search_of(sim->head.exec, i) != NULL; i++)
+		if (espl__sim_source(sim, i, diag) == NULL)
+			return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
+	espl__sim_arrivals(sim);
 	for (uint32_t i = 0; i < sim->faults.count; i++) {
 		const struct espl__sim_fault *fault = &sim->faults.list[i];
 
@@ -440,12 +445,11 @@ espl__world_sim(const struct espl__run_config *config, const struct espl__space 
 	struct espl__sim *sim = make(config, seed);
 	espl_status status = ESPL_OK;
 
-	sim->space = space;
-	sim->profile = profile;
+	sim->own = (struct espl__search_setup){ .config = config, .space = space, .profile = profile };
 	if (faults != NULL)
 		status = espl__sim_faults_load(faults, &sim->faults, diag);
-	if (status == ESPL_OK)
-		status = espl__sim_train_open(sim, diag);
+	if (status == ESPL_OK && !config->pool && espl__sim_source(sim, 0, diag) == NULL)
+		status = diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
 	if (status == ESPL_OK)
 		status = espl__sim_describe(sim, diag);
 	return made(sim, status, world);

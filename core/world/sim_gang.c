@@ -66,13 +66,13 @@ look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
 	uintptr_t here = (uintptr_t)espl__map_get(&sim->sharers, gang->gpu);
 	double    speed;
 
-	if (sim->workload != NULL) {
+	if (gang->source->of->jobs != NULL) {
 		gang->ratio = 1.0;	/* a job's own law: espl__sim_job_iteration_s */
 		return;
 	}
 	if (share.packing > 1 && here < share.packing)
 		share.packing = here > 0 ? (uint32_t)here : 1;
-	speed = espl__profile_speed(sim->profile, share);
+	speed = espl__profile_speed(gang->source->of->profile, share);
 	gang->ratio = speed > 0.0 ? 1.0 / speed : 1.0;
 }
 
@@ -91,7 +91,7 @@ gang_end(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_end
 	event->as.ended.node = how == ESPL__END_FAILED && gang->lease_count > 0
 	    ? gang->leases[0] : ESPL_NONE;
 	event->as.ended.text = espl__sim_text(sim, text);
-	espl__sim_body_close(sim, gang);
+	espl__sim_body_close(gang);
 	forget_leases(sim, gang);
 	count_sharer(sim, gang, -1);
 	espl__map_remove(&sim->by_id, gang->id);
@@ -136,7 +136,7 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 	uint64_t iteration = gang->iteration + 1;
 	double seconds;
 
-	if (gang->finished || iteration > espl__sim_last_iteration(sim, gang)) {
+	if (gang->finished || iteration > espl__sim_last_iteration(gang)) {
 		end_later(sim, gang, ESPL__END_FINISHED, delay);
 		return;
 	}
@@ -189,13 +189,18 @@ stand_on(struct espl__sim *sim, struct espl__sim_gang *gang, const struct espl_s
 espl_status
 espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct espl__diag *diag)
 {
+	struct espl__sim_source *source;
 	struct espl__sim_gang *gang;
 	int how = 0;
 
 	if (espl__map_get(&sim->by_id, effect->as.start.gang) != NULL)
 		return espl__fail(diag, ESPL_E_BUG, "gang %llu is started twice",
 		                  (unsigned long long)effect->as.start.gang);
+	source = espl__sim_source(sim, effect->as.start.experiment, diag);
+	if (source == NULL)
+		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
 	gang = new_gang(sim);
+	gang->source = source;
 	gang->id = effect->as.start.gang;
 	gang->trial = effect->as.start.trial;
 	gang->experiment = effect->as.start.experiment;
@@ -226,9 +231,9 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 static void
 save(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 {
-	double seconds = espl__sim_draw(&sim->profile->checkpoint, gang->key, ESPL__SIM_SAVE,
+	double seconds = espl__sim_draw(&gang->source->of->profile->checkpoint, gang->key, ESPL__SIM_SAVE,
 	                                gang->iteration);
-	espl_span limit = sim->config->trial.save_limit;
+	espl_span limit = gang->source->of->config->trial.save_limit;
 	char span[32];
 
 	gang->last_save = (uint8_t)last;
@@ -264,9 +269,9 @@ espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
 }
 
 static double
-resize_s(const struct espl__sim *sim, const struct espl__sim_gang *gang)
+resize_s(const struct espl__sim_gang *gang)
 {
-	return espl__sim_draw(&sim->profile->resize, gang->key, ESPL__SIM_RESIZE, gang->iteration);
+	return espl__sim_draw(&gang->source->of->profile->resize, gang->key, ESPL__SIM_RESIZE, gang->iteration);
 }
 
 static void
@@ -275,7 +280,7 @@ resized(struct espl__sim *sim, struct espl__sim_gang *gang)
 	struct espl__event *event = espl__sim_tell(sim, ESPL__EV_RESIZED);
 
 	event->as.resized.gang = gang->id;
-	event->as.resized.took = (espl_span)(resize_s(sim, gang) * 1e9);
+	event->as.resized.took = (espl_span)(resize_s(gang) * 1e9);
 	count_sharer(sim, gang, -1);
 	gang->share.gpus = gang->next_count;
 	gang->gpu = gang->next[0].node << 12 | gang->next[0].gpu;
@@ -291,7 +296,7 @@ espl_status
 espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct espl__diag *diag)
 {
 	struct espl__sim_gang *gang = espl__map_get(&sim->by_id, effect->as.reply.gang);
-	int saves = sim->config->trial.checkpoint;
+	int saves;
 
 	if (gang == NULL || gang->phase == ESPL__SIM_ENDING || gang->killed)
 		return ESPL_OK;		/* it ended meanwhile, or is being killed */
@@ -299,6 +304,7 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 		return espl__fail(diag, ESPL_E_BUG,
 		                  "gang %llu gets a reply but has reported nothing",
 		                  (unsigned long long)gang->id);
+	saves = gang->source->of->config->trial.checkpoint;
 	if (effect->as.reply.budget != 0) {
 		gang->budget = effect->as.reply.budget;
 		gang->context.budget = gang->budget;
@@ -307,7 +313,7 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 	case ESPL__CONTINUE:
 		if (gang->next != NULL)
 			wait_until(sim, gang, ESPL__SIM_RESIZING,
-			           espl__sim_after(sim, resize_s(sim, gang)));
+			           espl__sim_after(sim, resize_s(gang)));
 		else
 			next_iteration(sim, gang, 0.0);
 		break;
@@ -335,7 +341,7 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 static void
 leave(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
-	if (sim->config->trial.checkpoint)
+	if (gang->source->of->config->trial.checkpoint)
 		save(sim, gang, 2);
 	else
 		end_later(sim, gang, gang->finished ? ESPL__END_FINISHED : ESPL__END_LOST, 0.0);
@@ -369,11 +375,11 @@ static void
 started(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	uint64_t attempt = gang->attempt;
-	double delay = espl__sim_draw(&sim->profile->start, gang->key, ESPL__SIM_START, attempt);
+	double delay = espl__sim_draw(&gang->source->of->profile->start, gang->key, ESPL__SIM_START, attempt);
 
 	espl__sim_tell(sim, ESPL__EV_STARTED)->as.started.gang = gang->id;
 	if (gang->iteration > 0)
-		delay += espl__sim_draw(&sim->profile->restore, gang->key, ESPL__SIM_RESTORE,
+		delay += espl__sim_draw(&gang->source->of->profile->restore, gang->key, ESPL__SIM_RESTORE,
 		                        attempt);
 	if (gang->how != 0)
 		end_later(sim, gang, gang->how, delay);
@@ -416,7 +422,7 @@ trained(struct espl__sim *sim, struct espl__sim_gang *gang)
 	uint32_t count;
 
 	gang->iteration++;
-	if (sim->workload != NULL)
+	if (gang->source->of->jobs != NULL)
 		espl__sim_job_trained(sim, gang);
 	if (struck(sim, gang))
 		return;
@@ -523,7 +529,7 @@ espl__sim_gangs_free(struct espl__sim *sim)
 	for (uint64_t i = 0; i < sim->gangs.count; i++) {
 		struct espl__sim_gang *gang = espl__pool_at(&sim->gangs, i);
 
-		espl__sim_body_close(sim, gang);
+		espl__sim_body_close(gang);
 		free(gang->leases);
 		free(gang->next);
 		free(gang->text);

@@ -37,7 +37,8 @@ enum espl__sim_due_type {
 	ESPL__DUE_PRICE,	/* ref: offer: its next record                          */
 	ESPL__DUE_FAULT,	/* ref: number of the fault                             */
 	ESPL__DUE_OUTCOME,	/* ref: number of the computation                       */
-	ESPL__DUE_JOB		/* ref: number of the job that comes                    */
+	ESPL__DUE_JOB,		/* ref: number of the job that comes                    */
+	ESPL__DUE_EXPERIMENT	/* ref: number of the search that comes                 */
 };
 struct espl__sim_due { espl_time at; uint64_t seq, ref; uint32_t type, mark; };
 struct espl__sim_heap { struct espl__sim_due *list; size_t count, cap; uint64_t seq; };
@@ -71,7 +72,18 @@ enum espl__sim_phase {
 	ESPL__SIM_FREE = 0, ESPL__SIM_STARTING, ESPL__SIM_TRAINING, ESPL__SIM_WAITING,
 	ESPL__SIM_SAVING, ESPL__SIM_HUNG, ESPL__SIM_ENDING, ESPL__SIM_RESIZING
 };
+/* What the trials of one search are: made when the first of them is to be trained. */
+struct espl__sim_source {
+	const struct espl__search_setup *of;
+	uint64_t  seed;			/* of its trials */
+	struct espl__curves   *curves;
+	uint32_t *curve_metrics;	/* metric of the curves -> number, ESPL_ANY: not yet told */
+	struct espl__instance *trainable;
+	uint64_t  iterations_max;	/* 0: the trial's budget                                */
+	int       stateful;
+};
 struct espl__sim_gang {
+	struct espl__sim_source *source;
 	uint64_t id, trial, iteration, budget;
 	uint32_t experiment, attempt, slot, epoch;
 	uint32_t next_free;
@@ -140,8 +152,7 @@ double      espl__sim_fault_slow(const struct espl__sim_faults *, const struct e
 struct espl__sim {
 	struct espl__world head;
 	const struct espl__run_config *config;
-	const struct espl__space   *space;
-	const struct espl__profile *profile;
+	struct espl__search_setup own;	/* of an ordinary run                                   */
 	uint64_t  seed;
 	espl_time now;
 	struct espl__sim_heap heap;
@@ -186,12 +197,9 @@ struct espl__sim {
 	double   *trained_s;		/* [job], on however many nodes                         */
 
 	/* sim_train.c */
-	struct espl__curves   *curves;
-	uint32_t *curve_metrics;	/* metric of the curves -> number, ESPL_ANY: not yet told */
+	struct espl__sim_source **sources;	/* by number of the search; NULL: not made yet  */
+	uint32_t  source_count, source_cap;
 	struct espl__host_env  env;
-	struct espl__instance *trainable;
-	uint64_t  iterations_max;	/* 0: the trial's budget                                */
-	int       stateful;
 	struct espl__map blobs;		/* trial -> struct espl__sim_blob list                  */
 	struct espl_device device;
 	struct espl_comm   comm;
@@ -240,12 +248,13 @@ void        espl__sim_gang_due(struct espl__sim *, const struct espl__sim_due *)
 void        espl__sim_gangs_lost(struct espl__sim *, uint64_t lease);	/* ENDED(LOST) now */
 void        espl__sim_gangs_free(struct espl__sim *);
 /* sim_train.c */
-espl_status espl__sim_train_open(struct espl__sim *, struct espl__diag *);
+/* What a search's trials are; made at the first call.  NULL: failed. */
+struct espl__sim_source *espl__sim_source(struct espl__sim *, uint32_t number, struct espl__diag *);
 void        espl__sim_train_free(struct espl__sim *);
 /* Opens the trial's body and restores it.  0, or how the gang will end; text to gang->text. */
 int         espl__sim_body_open(struct espl__sim *, struct espl__sim_gang *, const double *values,
                                 uint64_t source, uint64_t checkpoint);
-void        espl__sim_body_close(struct espl__sim *, struct espl__sim_gang *);
+void        espl__sim_body_close(struct espl__sim_gang *);
 /* One iteration: its metrics go to sim->metrics, EV_METRIC for new names.  `nan`: a fault that
  * makes some of them NaN, or NULL.  0, or -1 (text to gang->text). */
 int         espl__sim_body_step(struct espl__sim *, struct espl__sim_gang *,
@@ -260,10 +269,10 @@ void        espl__sim_collect_one(struct espl__sim *, uint32_t experiment, uint6
 /* Seconds that an iteration takes on one GPU. */
 double      espl__sim_iteration_s(struct espl__sim *, const struct espl__sim_gang *,
                                   uint64_t iteration);
-uint64_t    espl__sim_last_iteration(const struct espl__sim *, const struct espl__sim_gang *);
+uint64_t    espl__sim_last_iteration(const struct espl__sim_gang *);
 /* sim_jobs.c */
 void        espl__sim_job_due(struct espl__sim *, uint64_t number);	/* it comes, and the next is waited for */
-void        espl__sim_job_next(struct espl__sim *);
+void        espl__sim_arrivals(struct espl__sim *);	/* of those who have not come yet */
 /* Seconds until it reports, or has come to the end that the workload has for it. */
 double      espl__sim_job_iteration_s(const struct espl__sim *, const struct espl__sim_gang *);
 void        espl__sim_job_trained(struct espl__sim *, struct espl__sim_gang *);

@@ -1,4 +1,4 @@
-/* sim_jobs.c - plain jobs in a simulation: when they come, how long they train, and when they end before their time.
+/* sim_jobs.c - a simulated pool: when experiments and plain jobs come; how long jobs train, and when they end before their time.
  *
  * An iteration of a job is a part of its work; its law says how long that takes on the nodes that it has.  A job with a
  * bug ends when it has trained for so long, one that its user ends when so much is done.
@@ -6,28 +6,39 @@
 #include <math.h>
 #include "world/sim_impl.h"
 
-/* One that should have come while nobody was there comes at once. */
+/* Whoever should have come while nobody was there comes at once. */
 static void
-come(struct espl__sim *sim, uint64_t number)
+come(struct espl__sim *sim, enum espl__sim_due_type type, uint64_t number, espl_time when)
+{
+	espl__sim_heap_add(&sim->heap, when > sim->now ? when : sim->now, type, number, 0);
+}
+
+static void
+job_comes(struct espl__sim *sim, uint64_t number)
 {
 	double at = sim->workload->list.jobs[number].arrives_s * 1e9;
-	espl_time when = at < 9.2e18 ? (espl_time)(at + 0.5) : ESPL_NEVER - 1;
 
-	espl__sim_heap_add(&sim->heap, when > sim->now ? when : sim->now, ESPL__DUE_JOB, number, 0);
+	come(sim, ESPL__DUE_JOB, number, at < 9.2e18 ? (espl_time)(at + 0.5) : ESPL_NEVER - 1);
 }
 
 void
-espl__sim_job_next(struct espl__sim *sim)
+espl__sim_arrivals(struct espl__sim *sim)
 {
+	const struct espl__exec *exec = sim->head.exec;
 	uint64_t number;
 
-	sim->workload = sim->head.exec != NULL ? espl__exec_workload(sim->head.exec) : NULL;
+	if (exec == NULL)
+		return;
+	for (number = 0; espl__exec_search_of(exec, number) != NULL; number++)
+		if (!espl__exec_has_come(exec, number))
+			come(sim, ESPL__DUE_EXPERIMENT, number, espl__exec_search_of(exec, number)->arrives);
+	sim->workload = espl__exec_workload(exec);
 	if (sim->workload == NULL)
 		return;
 	sim->trained_s = espl__alloc((sim->workload->list.count + (size_t)1) * sizeof *sim->trained_s);
-	number = espl__exec_jobs_come(sim->head.exec);
+	number = espl__exec_jobs_come(exec);
 	if (number < sim->workload->list.count)
-		come(sim, number);
+		job_comes(sim, number);
 }
 
 void
@@ -35,7 +46,7 @@ espl__sim_job_due(struct espl__sim *sim, uint64_t number)
 {
 	espl__sim_tell(sim, ESPL__EV_JOB)->as.job.number = number;
 	if (number + 1 < sim->workload->list.count)
-		come(sim, number + 1);
+		job_comes(sim, number + 1);
 }
 
 /* What is left of its training until a bug ends it; infinite where there is none. */

@@ -15,33 +15,34 @@
 enum { METRICS_MAX = 1024, TEXT_ROOM = 320 };
 
 static const struct espl_trainable_ops *
-ops_of(const struct espl__sim *sim)
+ops_of(const struct espl__sim_gang *gang)
 {
-	return (const struct espl_trainable_ops *)(const void *)sim->trainable->ops;
+	return (const struct espl_trainable_ops *)(const void *)gang->source->trainable->ops;
 }
 
-/* ---- opening and closing the source -------------------------------------------------- */
+/* ---- opening and closing the sources ------------------------------------------------- */
 
 static espl_status
-open_curves(struct espl__sim *sim, struct espl__diag *diag)
+open_curves(struct espl__sim_source *source, struct espl__diag *diag)
 {
-	espl_status status = espl__curves_load(sim->config->trial.curves, sim->space, &sim->curves,
-	                                       diag);
+	espl_status status = espl__curves_load(source->of->config->trial.curves, source->of->space,
+	                                       &source->curves, diag);
 	uint32_t count;
 
 	if (status != ESPL_OK)
 		return status;
-	count = espl__curves_metric_count(sim->curves);
-	sim->curve_metrics = espl__realloc(NULL, count + 1, sizeof *sim->curve_metrics);
+	count = espl__curves_metric_count(source->curves);
+	source->curve_metrics = espl__realloc(NULL, count + 1, sizeof *source->curve_metrics);
 	for (uint32_t i = 0; i < count; i++)
-		sim->curve_metrics[i] = ESPL_ANY;
+		source->curve_metrics[i] = ESPL_ANY;
 	return ESPL_OK;
 }
 
 static espl_status
-open_trainable(struct espl__sim *sim, struct espl__diag *diag)
+open_trainable(struct espl__sim *sim, struct espl__sim_source *source, struct espl__diag *diag)
 {
-	const struct espl__trial_config *trial = &sim->config->trial;
+	const struct espl__trial_config *trial = &source->of->config->trial;
+	struct espl__host_env env = sim->env;
 	const struct espl__plugin *plugin;
 	const struct espl_trainable_ops *ops;
 	const struct espl__node *last;
@@ -57,19 +58,21 @@ open_trainable(struct espl__sim *sim, struct espl__diag *diag)
 		espl__hint(diag, "record its learning curves and give them as trial.curves");
 		return ESPL_E_CONFIG;
 	}
-	status = espl__instance_of(plugin, trial->options, &sim->env, &sim->trainable, diag);
+	env.seed = source->seed;
+	env.directory = source->of->config->directory;
+	status = espl__instance_of(plugin, trial->options, &env, &source->trainable, diag);
 	if (status != ESPL_OK)
 		return status;
-	ops = ops_of(sim);
+	ops = (const struct espl_trainable_ops *)(const void *)source->trainable->ops;
 	if (!ESPL_HAS(struct espl_trainable_ops, ops, open)
 	    || !ESPL_HAS(struct espl_trainable_ops, ops, step))
 		return espl__fail(diag, ESPL_E_CONFIG, "trainable '%s' lacks open or step",
 		                  trial->trainable);
-	sim->stateful = ESPL_HAS(struct espl_trainable_ops, ops, regions)
+	source->stateful = ESPL_HAS(struct espl_trainable_ops, ops, regions)
 	    || (ESPL_HAS(struct espl_trainable_ops, ops, save)
 	        && ESPL_HAS(struct espl_trainable_ops, ops, load));
-	last = espl__node_get(sim->config->algorithm.group, "iterations_max");
-	sim->iterations_max = last != NULL && last->type == ESPL__INT && last->i > 0
+	last = espl__node_get(source->of->config->algorithm.group, "iterations_max");
+	source->iterations_max = last != NULL && last->type == ESPL__INT && last->i > 0
 	    ? (uint64_t)last->i : 0;
 	sim->device = (struct espl_device){
 		.size = (uint32_t)sizeof sim->device, .kind = ESPL_CPU, .packing = 1, .threads = 1,
@@ -79,28 +82,61 @@ open_trainable(struct espl__sim *sim, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
-espl_status
-espl__sim_train_open(struct espl__sim *sim, struct espl__diag *diag)
+static espl_status
+open_source(struct espl__sim *sim, struct espl__sim_source *source, struct espl__diag *diag)
 {
-	const struct espl__trial_config *trial = &sim->config->trial;
+	const struct espl__run_config   *config = source->of->config;
+	const struct espl__trial_config *trial = &config->trial;
 
-	if (sim->config->workload != NULL)
+	if (source->of->jobs != NULL)
 		return ESPL_OK;		/* how long jobs take is known; they report nothing */
 	if (trial->curves != NULL)
-		return open_curves(sim, diag);
+		return open_curves(source, diag);
 	if (trial->trainable != NULL)
-		return open_trainable(sim, diag);
+		return open_trainable(sim, source, diag);
 	if (trial->command_count > 0)
 		espl__fail(diag, ESPL_E_CONFIG,
 		           "%s: a command cannot be simulated: what it would report is "
-		           "not known", sim->config->path);
+		           "not known", config->path);
 	else
 		espl__fail(diag, ESPL_E_CONFIG,
 		           "%s: nothing to simulate: neither trial.trainable nor "
-		           "trial.curves is given", sim->config->path);
+		           "trial.curves is given", config->path);
 	espl__hint(diag, "trial.curves replays recorded curves, trial.trainable trains in process: "
 	           "give one in the file, or --set 'trial={ curves=\"FILE.csv\"; }'");
 	return ESPL_E_CONFIG;
+}
+
+static void
+close_source(struct espl__sim_source *source)
+{
+	if (source == NULL)
+		return;
+	espl__instance_destroy(source->trainable);
+	espl__curves_free(source->curves);
+	free(source->curve_metrics);
+	free(source);
+}
+
+struct espl__sim_source *
+espl__sim_source(struct espl__sim *sim, uint32_t number, struct espl__diag *diag)
+{
+	struct espl__sim_source *source;
+
+	if (number < sim->source_count && sim->sources[number] != NULL)
+		return sim->sources[number];
+	source = espl__alloc(sizeof *source);
+	source->of = sim->config->pool ? espl__exec_search_of(sim->head.exec, number) : &sim->own;
+	source->seed = sim->config->pool && source->of != NULL ? source->of->config->seed : sim->seed;
+	if (source->of == NULL || open_source(sim, source, diag) != ESPL_OK) {
+		close_source(source);
+		return NULL;
+	}
+	ESPL__GROW(sim->sources, sim->source_cap, number + 1);
+	while (sim->source_count <= number)
+		sim->sources[sim->source_count++] = NULL;
+	sim->sources[number] = source;
+	return source;
 }
 
 void
@@ -116,9 +152,9 @@ espl__sim_train_free(struct espl__sim *sim)
 	}
 	espl__map_free(&sim->blobs);
 	espl__buf_free(&sim->scratch);
-	espl__instance_destroy(sim->trainable);
-	espl__curves_free(sim->curves);
-	free(sim->curve_metrics);
+	for (uint32_t i = 0; i < sim->source_count; i++)
+		close_source(sim->sources[i]);
+	free(sim->sources);
 }
 
 /* ---- failures ------------------------------------------------------------------------ */
@@ -203,10 +239,10 @@ take_region(struct espl_region_sink *head, const char *name, void *data, uint64_
 }
 
 static int
-saves_itself(const struct espl__sim *sim)
+saves_itself(const struct espl__sim_gang *gang)
 {
-	return ESPL_HAS(struct espl_trainable_ops, ops_of(sim), save)
-	    && ESPL_HAS(struct espl_trainable_ops, ops_of(sim), load);
+	return ESPL_HAS(struct espl_trainable_ops, ops_of(gang), save)
+	    && ESPL_HAS(struct espl_trainable_ops, ops_of(gang), load);
 }
 
 int
@@ -218,20 +254,20 @@ espl__sim_body_save(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t
 	uint64_t key;
 
 	*bytes = 0;
-	if (!sim->stateful || gang->body == NULL)
+	if (!gang->source->stateful || gang->body == NULL)
 		return 0;
 	clear_error(&error);
 	espl__buf_clear(&sim->scratch);
-	if (saves_itself(sim)) {
+	if (saves_itself(gang)) {
 		struct save_sink sink = { { (uint32_t)sizeof sink.head, 0, write_bytes },
 		                          &sim->scratch };
 
-		status = ops_of(sim)->save(gang->body, &sink.head, &error);
+		status = ops_of(gang)->save(gang->body, &sink.head, &error);
 	} else {
 		struct region_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, take_region },
 		                            .to = &sim->scratch };
 
-		status = ops_of(sim)->regions(gang->body, &sink.head, &error);
+		status = ops_of(gang)->regions(gang->body, &sink.head, &error);
 	}
 	if (status != ESPL_OK)
 		return broken(gang, "saving", status, &error);
@@ -248,24 +284,24 @@ espl__sim_body_save(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t
 }
 
 static int
-restore(struct espl__sim *sim, struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
+restore(struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
 {
 	struct espl_error error;
 	espl_status status;
 
 	clear_error(&error);
-	if (saves_itself(sim)) {
+	if (saves_itself(gang)) {
 		struct load_source source = {
 			{ (uint32_t)sizeof source.head, 0, read_bytes, blob->size }, blob->data
 		};
 
-		status = ops_of(sim)->load(gang->body, &source.head, &error);
+		status = ops_of(gang)->load(gang->body, &source.head, &error);
 	} else {
 		struct region_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, take_region },
 		                            .from = espl__reader(blob->data, blob->size),
 		                            .restore = 1 };
 
-		status = ops_of(sim)->regions(gang->body, &sink.head, &error);
+		status = ops_of(gang)->regions(gang->body, &sink.head, &error);
 	}
 	return status == ESPL_OK ? 0 : broken(gang, "restoring", status, &error);
 }
@@ -315,17 +351,17 @@ open_body(struct espl__sim *sim, struct espl__sim_gang *gang, const double *valu
 	espl_status status;
 	uint64_t seed;
 
-	seed = espl__trial_seed(sim->seed, gang->trial);
-	espl__space_settings(sim->space, values, &gang->settings);
+	seed = espl__trial_seed(gang->source->seed, gang->trial);
+	espl__space_settings(gang->source->of->space, values, &gang->settings);
 	gang->context = (struct espl_trial_context){
 		.size = (uint32_t)sizeof gang->context, .setting_count = gang->settings.count,
 		.settings = gang->settings.list, .trial = gang->trial, .seed = seed,
 		.budget = gang->budget,
-		.iterations_max = sim->iterations_max > 0 ? sim->iterations_max : gang->budget,
+		.iterations_max = gang->source->iterations_max > 0 ? gang->source->iterations_max : gang->budget,
 		.device = &sim->device, .comm = &sim->comm, .scratch = ""
 	};
 	clear_error(&error);
-	status = ops_of(sim)->open(sim->trainable->self, &gang->context, &gang->body, &error);
+	status = ops_of(gang)->open(gang->source->trainable->self, &gang->context, &gang->body, &error);
 	if (status == ESPL_OK)
 		return 0;
 	gang->body = NULL;
@@ -344,15 +380,15 @@ espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const do
 		gang->text = espl__strdup("fault script: bad-checkpoint");
 		return ESPL__END_NO_CHECKPOINT;
 	}
-	if (sim->workload != NULL)
+	if (gang->source->of->jobs != NULL)
 		return 0;
-	if (sim->curves != NULL) {
-		gang->row = espl__curves_nearest(sim->curves, values);
+	if (gang->source->curves != NULL) {
+		gang->row = espl__curves_nearest(gang->source->curves, values);
 		return 0;
 	}
 	if (open_body(sim, gang, values) != 0)
 		return ESPL__END_FAILED;
-	if (!sim->stateful || checkpoint == 0)
+	if (!gang->source->stateful || checkpoint == 0)
 		return 0;
 	blob = espl__map_get(&sim->blobs, blob_key(gang->experiment, source));
 	while (blob != NULL && blob->iteration != checkpoint)
@@ -363,14 +399,14 @@ espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const do
 		    (unsigned long long)source);
 		return ESPL__END_NO_CHECKPOINT;
 	}
-	return restore(sim, gang, blob) == 0 ? 0 : ESPL__END_FAILED;
+	return restore(gang, blob) == 0 ? 0 : ESPL__END_FAILED;
 }
 
 void
-espl__sim_body_close(struct espl__sim *sim, struct espl__sim_gang *gang)
+espl__sim_body_close(struct espl__sim_gang *gang)
 {
-	if (gang->body != NULL && ESPL_HAS(struct espl_trainable_ops, ops_of(sim), close))
-		ops_of(sim)->close(gang->body);
+	if (gang->body != NULL && ESPL_HAS(struct espl_trainable_ops, ops_of(gang), close))
+		ops_of(gang)->close(gang->body);
 	gang->body = NULL;
 	if (gang->settings.list != NULL)
 		espl__settings_free(&gang->settings);
@@ -439,13 +475,13 @@ static void
 step_curves(struct espl__sim *sim, const struct espl__sim_gang *gang,
             const struct espl__sim_fault *nan)
 {
-	uint32_t count = espl__curves_metric_count(sim->curves);
+	uint32_t count = espl__curves_metric_count(gang->source->curves);
 
 	for (uint32_t i = 0; i < count; i++) {
-		if (sim->curve_metrics[i] == ESPL_ANY)
-			sim->curve_metrics[i] = number_of(sim, espl__curves_metric(sim->curves, i));
-		add_metric(sim, sim->curve_metrics[i],
-		           espl__curves_value(sim->curves, gang->row, i, gang->iteration), nan);
+		if (gang->source->curve_metrics[i] == ESPL_ANY)
+			gang->source->curve_metrics[i] = number_of(sim, espl__curves_metric(gang->source->curves, i));
+		add_metric(sim, gang->source->curve_metrics[i],
+		           espl__curves_value(gang->source->curves, gang->row, i, gang->iteration), nan);
 	}
 }
 
@@ -458,16 +494,16 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
 	struct espl_error error;
 	espl_status status;
 
-	if (sim->curves != NULL) {
+	if (gang->source->curves != NULL) {
 		step_curves(sim, gang, nan);
-	} else if (sim->workload == NULL) {
+	} else if (gang->source->of->jobs == NULL) {
 		struct report_sink sink = {
 			.head = { (uint32_t)sizeof sink.head, 0, on_metric, on_finished },
 			.sim = sim, .nan = nan, .first = first
 		};
 
 		clear_error(&error);
-		status = ops_of(sim)->step(gang->body, gang->iteration, &sink.head, &error);
+		status = ops_of(gang)->step(gang->body, gang->iteration, &sink.head, &error);
 		gang->finished = (uint8_t)sink.finished;
 		if (status != ESPL_OK) {
 			sim->metric_count = first;
@@ -481,19 +517,19 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
 double
 espl__sim_iteration_s(struct espl__sim *sim, const struct espl__sim_gang *gang, uint64_t iteration)
 {
-	if (sim->workload != NULL)
+	if (gang->source->of->jobs != NULL)
 		return espl__sim_job_iteration_s(sim, gang);
-	if (sim->curves != NULL) {
-		double seconds = espl__curves_seconds(sim->curves, gang->row, iteration);
+	if (gang->source->curves != NULL) {
+		double seconds = espl__curves_seconds(gang->source->curves, gang->row, iteration);
 
 		if (!isnan(seconds))
 			return seconds;
 	}
-	return espl__sim_draw(&sim->profile->iteration, gang->key, ESPL__SIM_ITERATION, iteration);
+	return espl__sim_draw(&gang->source->of->profile->iteration, gang->key, ESPL__SIM_ITERATION, iteration);
 }
 
 uint64_t
-espl__sim_last_iteration(const struct espl__sim *sim, const struct espl__sim_gang *gang)
+espl__sim_last_iteration(const struct espl__sim_gang *gang)
 {
-	return sim->curves != NULL ? espl__curves_last(sim->curves, gang->row) : UINT64_MAX;
+	return gang->source->curves != NULL ? espl__curves_last(gang->source->curves, gang->row) : UINT64_MAX;
 }

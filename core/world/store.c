@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/ids.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -180,7 +181,7 @@ number_behind(const char *name, const char *prefix)
 void
 espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 {
-	char *folder = espl__format("%s/trials/%llu", real->dir, (unsigned long long)trial);
+	char *folder = espl__trial_folder(real->dir, trial);
 	DIR           *dir = opendir(folder);
 	struct dirent *entry;
 

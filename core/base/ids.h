@@ -1,0 +1,35 @@
+/* ids.h - a trial's number outside its search, and the folder that it has.
+ *
+ * The upper bits are the number of its search: an ordinary run's search is number 0, so that its trials are what
+ * they are; those of a pool's experiments have folders below the experiment's own.
+ */
+#ifndef ESPL__IDS_H
+#define ESPL__IDS_H
+#include <stdint.h>
+#include <stdio.h>
+#include "base/mem.h"
+
+#define ESPL__TRIAL_BITS 40
+#define ESPL__TRIAL_NUMBER ((UINT64_C(1) << ESPL__TRIAL_BITS) - 1)
+
+/* "3", or "1/3": trial 3 of experiment 1 of a pool. */
+static inline const char *
+espl__trial_name(uint64_t trial, char to[48])
+{
+	const unsigned long long search = trial >> ESPL__TRIAL_BITS, number = trial & ESPL__TRIAL_NUMBER;
+
+	(void)(search == 0 ? snprintf(to, 48, "%llu", number) : snprintf(to, 48, "%llu/%llu", search, number));
+	return to;
+}
+
+/* Malloc'd. */
+static inline char *
+espl__trial_folder(const char *dir, uint64_t trial)
+{
+	const unsigned long long search = trial >> ESPL__TRIAL_BITS, number = trial & ESPL__TRIAL_NUMBER;
+
+	if (search == 0)
+		return espl__format("%s/trials/%llu", dir, number);
+	return espl__format("%s/experiments/%llu/trials/%llu", dir, search, number);
+}
+#endif
