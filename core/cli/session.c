@@ -99,6 +99,12 @@ espl__session_free(struct espl__session *s)
 {
 	for (uint32_t i = 0; i < s->entry_count; i++)
 		espl__session_free(&s->entries[i]);
+	for (uint32_t i = 0; i < s->submitted_count; i++) {
+		espl__session_free(s->submitted[i]);
+		free(s->submitted[i]);
+	}
+	free(s->submitted);
+	free(s->dir);
 	free(s->entries);
 	free(s->setups);
 	espl__earlier_free(s->earlier);
@@ -262,6 +268,69 @@ check_offers(const struct espl__session *s, struct espl__diag *diag)
 	return status;
 }
 
+/* Is there something that a trial of this experiment, or a job, can run? */
+static espl_status
+trains(const struct espl__session *s, struct espl__diag *diag)
+{
+	if (s->config->trial.trainable != NULL || s->config->trial.command_count > 0)
+		return ESPL_OK;
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0, "nothing says how a %s is trained",
+	                    s->jobs != NULL ? "job" : "trial");
+	espl__hint(diag, "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
+	return ESPL_E_CONFIG;
+}
+
+espl_status
+espl__session_submitted(void *ctx, uint64_t number, struct espl__search_setup *setup, struct espl__diag *diag)
+{
+	struct espl__session *pool = ctx, *s;
+	uint64_t    first = (uint64_t)pool->entry_count + 1, at = number - first;
+	espl_status status;
+	char       *path;
+
+	if (pool->dir == NULL || number < first || at > pool->submitted_count)
+		return espl__fail(diag, ESPL_E_CONFIG, "the pool has no experiment %llu", (unsigned long long)number);
+	/* One that was refused has left its number to the next. */
+	path = espl__format("%s/experiments/%llu/run.cfg", pool->dir, (unsigned long long)number);
+	s = espl__alloc(sizeof *s);
+	status = espl__session_load(path, NULL, 0, ESPL__NEED_TRIAL, s, diag);
+	free(path);
+	if (status == ESPL_OK)
+		status = espl__session_check_entry(s, diag);
+	if (status != ESPL_OK) {
+		espl__session_free(s);
+		free(s);
+		return status;
+	}
+	if (at < pool->submitted_count) {
+		espl__session_free(pool->submitted[at]);
+		free(pool->submitted[at]);
+		pool->submitted_count = (uint32_t)at;
+	}
+	ESPL__GROW(pool->submitted, pool->submitted_cap, pool->submitted_count + 1);
+	pool->submitted[pool->submitted_count++] = s;
+	setup->config = s->config;
+	setup->space = s->space;
+	setup->profile = s->profile;
+	setup->earlier = s->earlier;
+	return ESPL_OK;
+}
+
+espl_status
+espl__session_check_entry(const struct espl__session *s, struct espl__diag *diag)
+{
+	const struct espl__plugin *plugin;
+	espl_status status;
+
+	if (s->config->pool)
+		return espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0, "this is a pool itself, not an experiment for one");
+	status = espl__plugin_find(ESPL_ALGORITHM, s->config->algorithm.use, &plugin, diag);
+	(void)at_use(diag, status, s->config->algorithm.group, "use");
+	if (status == ESPL_OK)
+		status = trains(s, diag);
+	return status == ESPL_OK ? check_trial(s, diag) : status;
+}
+
 espl_status
 espl__session_check(const struct espl__session *s, int simulated, struct espl__diag *diag)
 {
@@ -296,18 +365,6 @@ espl__session_check(const struct espl__session *s, int simulated, struct espl__d
 	if (status == ESPL_OK)
 		espl__exec_free(exec);
 	return status == ESPL_OK ? check_offers(s, diag) : status;
-}
-
-/* Is there something that a trial of this experiment, or a job, can run? */
-static espl_status
-trains(const struct espl__session *s, struct espl__diag *diag)
-{
-	if (s->config->trial.trainable != NULL || s->config->trial.command_count > 0)
-		return ESPL_OK;
-	(void)espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0, "nothing says how a %s is trained",
-	                    s->jobs != NULL ? "job" : "trial");
-	espl__hint(diag, "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
-	return ESPL_E_CONFIG;
 }
 
 espl_status

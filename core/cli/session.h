@@ -19,6 +19,9 @@ struct espl__session {
 	struct espl__session    *entries;	/* a pool's experiments                           */
 	struct espl__search_setup *setups;	/* the same for the driver                        */
 	uint32_t entry_count;
+	struct espl__session **submitted;	/* to a running pool, in order of number          */
+	uint32_t submitted_count, submitted_cap;
+	char    *dir;			/* of the run, where they lie; NULL not yet               */
 };
 /* File, core groups, space, profile, what a warm start begins with. */
 espl_status espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
@@ -28,6 +31,12 @@ void        espl__session_free(struct espl__session *);
 /* warm.c: reads experiment.warm_start, once; and says, where a search begins, what of it is left out. */
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
 void        espl__session_warm_tell(const struct espl__session *);
+
+/* For struct espl__drive: the session is the ctx. */
+espl_status espl__session_submitted(void *session, uint64_t number, struct espl__search_setup *,
+                                    struct espl__diag *);
+/* An experiment for a pool, which has allocator and cloud of its own: is the rest of it good? */
+espl_status espl__session_check_entry(const struct espl__session *, struct espl__diag *);
 
 /* All plugins that are named, their options and files; starts nothing. */
 espl_status espl__session_check(const struct espl__session *, int simulated, struct espl__diag *);

@@ -159,6 +159,10 @@ drive_once(struct job *job)
 	job->drive.jobs = job->session.jobs;
 	job->drive.entries = job->session.setups;
 	job->drive.entry_count = job->session.entry_count;
+	free(job->session.dir);
+	job->session.dir = espl__strdup(job->dir);
+	job->drive.load = espl__session_submitted;
+	job->drive.load_ctx = &job->session;
 	job->drive.seed = job->session.config->seed;
 	job->drive.dir = job->dir;
 	job->drive.interrupt = &espl__interrupts;

@@ -112,6 +112,15 @@ const struct espl__verb espl__verbs[] = {
 	  "Nodes and trials over time beside the plan, GPUs and cost over time, learning curves and\n"
 	  "tables, also while the run goes on.  The page is one file that fetches nothing.\n",
 	  report_flags, 1, 1, espl__verb_report },
+	{ "submit", "POOL_DIR FILE [--set PATH=VALUE]...", "add an experiment to a running pool",
+	  "FILE is an experiment that could be run alone; what it says of allocator, cloud and placer does\n"
+	  "not count.  It is copied into the pool's folder with all that it names.  Where no driver is at\n"
+	  "work it waits for `espalier resume POOL_DIR`.\n",
+	  set_flags, 2, 2, espl__verb_submit },
+	{ "cancel", "POOL_DIR NAME", "end an experiment, or a plain job, of a pool",
+	  "Its trials may save and are ended; the others get their GPUs.\n", NULL, 2, 2, espl__verb_cancel },
+	{ "queue", "POOL_DIR [--json]", "who of a pool waits, who trains, on how many GPUs", "",
+	  json_flags, 1, 1, espl__verb_queue },
 	{ "allocate", "FILE VIEW.json [--set PATH=VALUE]... [--json]",
 	  "one online decision of FILE's allocator on a given view",
 	  "For authors of allocators, and for tests.  VIEW.json holds now_s, event (arrival,\n"

@@ -218,6 +218,11 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 		return refuse(values, EXPERIMENT_BUDGET, diag, "experiment: the budget must be above 0");
 	if (config->weight <= 0)
 		return refuse(values, EXPERIMENT_WEIGHT, diag, "experiment: the weight must be above 0");
+	if (config->pool && config->gpus_limit != ESPL_ANY) {
+		refuse(values, EXPERIMENT_GPUS_MAX, diag, "a pool is as large as its cloud: 'gpus_max' is for its experiments");
+		espl__hint(diag, "limit the cloud's nodes, or say gpus_max in the list of experiments");
+		return ESPL_E_CONFIG;
+	}
 	status = read_first(config, group, diag);
 	return status == ESPL_OK ? espl__run_read_warm(config, group, diag) : status;
 }

@@ -27,7 +27,8 @@ enum espl__directive {
 	ESPL__CONTINUE = 1, ESPL__CHECKPOINT, ESPL__PAUSE, ESPL__STOP
 };
 enum espl__run_end {
-	ESPL__RUN_DONE = 1, ESPL__RUN_DEADLINE, ESPL__RUN_BUDGET, ESPL__RUN_INTERRUPTED, ESPL__RUN_FAILED
+	ESPL__RUN_DONE = 1, ESPL__RUN_DEADLINE, ESPL__RUN_BUDGET, ESPL__RUN_INTERRUPTED, ESPL__RUN_FAILED,
+	ESPL__RUN_CANCELLED	/* an experiment of a pool, by the user */
 };
 
 struct espl__effect {

@@ -239,6 +239,10 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 	case ESPL__EV_EXPERIMENT:
 		espl__put_v64(b, e->as.experiment.number);
 		break;
+	case ESPL__EV_CANCEL:
+		espl__put_v64(b, e->as.cancel.number);
+		espl__put_v64(b, e->as.cancel.trial);
+		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
 	case ESPL__EV_TIMER:
@@ -341,6 +345,10 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 		break;
 	case ESPL__EV_EXPERIMENT:
 		e->as.experiment.number = espl__get_v64(r);
+		break;
+	case ESPL__EV_CANCEL:
+		e->as.cancel.number = espl__get_v64(r);
+		e->as.cancel.trial = espl__get_v64(r);
 		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:

@@ -28,7 +28,8 @@ enum espl__event_type {
 	ESPL__EV_TROUBLE,	/* the world cannot go on, and the search is not at fault       */
 	ESPL__EV_RESIZED,	/* the gang runs on its new slots, the others are proven clean  */
 	ESPL__EV_JOB,		/* the next of the workload's jobs has come                      */
-	ESPL__EV_EXPERIMENT	/* an experiment of the pool has come                            */
+	ESPL__EV_EXPERIMENT,	/* an experiment of the pool has come, or was submitted: the next number */
+	ESPL__EV_CANCEL		/* the user wants no more of an experiment, or of a plain job     */
 };
 
 /* How a gang ended. */
@@ -73,6 +74,7 @@ struct espl__event {
 		struct { uint64_t gang; espl_span took; } resized;	/* took: nothing was trained for so long */
 		struct { uint64_t number; } job;
 		struct { uint64_t number; } experiment;	/* of its search */
+		struct { uint64_t number, trial; } cancel;	/* trial NONE: all of the search */
 		struct { const struct espl_outcome *outcome; } outcome;
 		struct { const char *text; } trouble;	/* to be mended before the run is resumed */
 	} as;

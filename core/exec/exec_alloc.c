@@ -34,6 +34,9 @@ fill_view(struct espl__exec *x, struct espl_alloc_view *v)
 	for (uint32_t i = 0; i < x->search_count; i++)
 		if (x->searches[i]->algorithm != NULL && x->searches[i]->come && !x->searches[i]->over)
 			x->experiments[experiments++] = &x->searches[i]->experiment;
+	/* The plain jobs stand for one without a limit: allocators add limits up. */
+	if (x->searches[0]->jobs != NULL && !x->searches[0]->over)
+		x->experiments[experiments++] = &x->searches[0]->experiment;
 	v->experiments = x->experiments;
 	v->experiment_count = experiments;
 	v->offers = (const struct espl_offer *const *)x->fleet.offers;
@@ -127,6 +130,8 @@ apply_grant(struct espl__exec *x, const struct espl_grant *given)
 		return;
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0)
 		cut.share = within_limit(x, item, g->share);
+	if (cut.share.gpus != given->share.gpus)
+		espl__item_changed(x, item, 0);		/* the allocator is to see what it has */
 	if ((g->flags & ESPL_GRANT_QUEUED) != 0) {
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "waits for %u%s GPU%s, says %s",
 		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",

@@ -473,7 +473,9 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		espl__job_arrive(x, e);
 		return ESPL_OK;
 	case ESPL__EV_EXPERIMENT:
-		espl__search_arrive(x, e->as.experiment.number);
+		return espl__search_arrive(x, e->as.experiment.number, diag);
+	case ESPL__EV_CANCEL:
+		espl__search_cancel(x, e->as.cancel.number, e->as.cancel.trial);
 		return ESPL_OK;
 	case ESPL__EV_OUTCOME:
 		on_outcome(x, e);

@@ -123,7 +123,6 @@ void
 espl__job_ended(const struct espl__trial *t)
 {
 	t->search->job_states[t->pub.id].ended = t->search->exec->now;
-	t->search->jobs_ended++;
 }
 
 static int
@@ -175,7 +174,8 @@ espl__jobs_sum(const struct espl__exec *x, struct espl__jobs_summary *to)
 		if (state->ended != ESPL_NEVER && state->ended > last)
 			last = state->ended;
 	}
-	to->done = total - (uint32_t)s->failed;
+	to->cancelled = s->jobs_cancelled;
+	to->done = total - (uint32_t)s->failed - to->cancelled;
 	to->failed = (uint32_t)s->failed;
 	sum_up(list, queue, &to->queue_s);
 	sum_up(list + to->arrived, total, &to->total_s);

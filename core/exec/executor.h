@@ -37,6 +37,10 @@ struct espl__exec_setup {
 	const struct espl__jobs    *jobs;	/* a pool's plain jobs; NULL none                     */
 	const struct espl__search_setup *entries;	/* a pool's experiments                       */
 	uint32_t   entry_count;
+	/* An experiment that was submitted to a running pool: the search of this number.  Asked again at a
+	 * replay, so it lies in the run's folder.  What it gives lives as long as the executor. */
+	espl_status (*load)(void *ctx, uint64_t number, struct espl__search_setup *, struct espl__diag *);
+	void      *load_ctx;
 	int64_t    utc_start_s;		/* calendar of time 0, journaled                              */
 	int        simulated, verbose;	/* verbose: notes are wanted                                  */
 	struct espl__observer *observers;	/* list, may be NULL                                  */
@@ -79,7 +83,7 @@ const struct espl_trial *espl__exec_trial(const struct espl__exec *, uint64_t tr
 /* The plain jobs of a workload; only those that began, or have ended, count in the times. */
 struct espl__job_times { double mean, p95, max; };	/* NaN: there is none yet */
 struct espl__jobs_summary {
-	uint32_t jobs, arrived, done, failed;	/* jobs 0: there is no workload               */
+	uint32_t jobs, arrived, done, failed, cancelled;	/* jobs 0: there is no workload      */
 	struct espl__job_times queue_s, total_s;	/* until it was given GPUs; until it was done */
 	double   makespan_s;		/* when the last one was done                         */
 };
@@ -87,6 +91,13 @@ struct espl__jobs_summary {
  * to be told by EV_EXPERIMENT any more? */
 const struct espl__search_setup *espl__exec_search_of(const struct espl__exec *, uint64_t number);
 int  espl__exec_pool(const struct espl__exec *);	/* is it one? */
+/* What will be the search of this number; E_UNKNOWN: nobody can say. */
+espl_status espl__exec_load(const struct espl__exec *, uint64_t number, struct espl__search_setup *, struct espl__diag *);
+uint64_t espl__exec_searches(const struct espl__exec *);	/* how many there are */
+/* Who of a pool has this name: the experiment (trial NONE), or the plain job (its number).  0: nobody. */
+int  espl__exec_named(const struct espl__exec *, const char *name, uint64_t *number, uint64_t *trial);
+/* Can it still be cancelled?  NULL, or why not. */
+const char *espl__exec_cancels(const struct espl__exec *, uint64_t number, uint64_t trial);
 int  espl__exec_has_come(const struct espl__exec *, uint64_t number);
 struct espl__search_summary {		/* an experiment of a pool */
 	const char *name, *metric;

@@ -11,14 +11,41 @@
 
 /* ---- coming and going -------------------------------------------------------------------------------- */
 
-void
-espl__search_arrive(struct espl__exec *x, uint64_t number)
+/* One that was submitted.  If its plugins do not want it, it has come and has failed. */
+static espl_status
+submitted(struct espl__exec *x, uint64_t number, struct espl__diag *diag)
+{
+	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__search_setup setup;
+	struct espl__search *s;
+	espl_status status = espl__exec_load(x, number, &setup, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	status = espl__search_add(x, &setup, &why);
+	s = x->searches[number];
+	if (status == ESPL_OK)
+		status = espl__search_declare(s, &why);
+	if (status == ESPL_OK)
+		return ESPL_OK;
+	s->come = s->over = s->finished = 1;
+	s->ending = ESPL__RUN_FAILED;
+	s->end_text = espl__strdup(why.text);
+	s->experiment.arrived = s->ended = x->now;
+	espl__exec_show_search(s);
+	return ESPL_OK;
+}
+
+espl_status
+espl__search_arrive(struct espl__exec *x, uint64_t number, struct espl__diag *given)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__search *s;
 
+	if (x->config->pool && number == x->search_count && submitted(x, number, given) != ESPL_OK)
+		return given != NULL ? given->status : ESPL_E_CONFIG;
 	if (number >= x->search_count || x->searches[number]->come)
-		return;			/* a journal of another pool */
+		return ESPL_OK;		/* a journal of another pool */
 	s = x->searches[number];
 	s->come = 1;
 	s->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
@@ -29,6 +56,7 @@ espl__search_arrive(struct espl__exec *x, uint64_t number)
 	if (x->cloud_ready && espl__search_suits(s, &diag) != ESPL_OK)
 		espl__search_wind_up(s, ESPL__RUN_FAILED, "%s", diag.text);
 	espl__exec_show_search(s);
+	return ESPL_OK;
 }
 
 /* Its trials stop where they are; their processes may save. */
@@ -66,6 +94,27 @@ stop_all(struct espl__search *s)
 		stop_trial(x, item->trial);
 		i = x->items_from + x->items_count + 1;	/* the list has moved */
 	}
+}
+
+void
+espl__search_cancel(struct espl__exec *x, uint64_t number, uint64_t trial)
+{
+	struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
+	struct espl__trial  *t;
+
+	if (espl__exec_cancels(x, number, trial) != NULL)
+		return;			/* it has ended meanwhile */
+	if (trial != ESPL_NONE) {
+		t = espl__trial_at(&s->trials, trial);
+		s->jobs_cancelled++;
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "is cancelled by the user");
+		stop_trial(x, t);
+		return;
+	}
+	if (!s->come)
+		s->experiment.arrived = x->now;
+	s->come = 1;
+	espl__search_wind_up(s, ESPL__RUN_CANCELLED, "cancelled by the user");
 }
 
 void
@@ -286,6 +335,55 @@ const struct espl__search_setup *
 espl__exec_search_of(const struct espl__exec *x, uint64_t number)
 {
 	return number < x->search_count ? &x->searches[number]->setup : NULL;
+}
+
+uint64_t
+espl__exec_searches(const struct espl__exec *x)
+{
+	return x->search_count;
+}
+
+espl_status
+espl__exec_load(const struct espl__exec *x, uint64_t number, struct espl__search_setup *setup, struct espl__diag *diag)
+{
+	memset(setup, 0, sizeof *setup);
+	if (x->setup.load == NULL)
+		return espl__fail(diag, ESPL_E_CONFIG, "experiment %llu of the pool cannot be read here", (unsigned long long)number);
+	return x->setup.load(x->setup.load_ctx, number, setup, diag);
+}
+
+int
+espl__exec_named(const struct espl__exec *x, const char *name, uint64_t *number, uint64_t *trial)
+{
+	*trial = ESPL_NONE;
+	for (*number = 0; *number < x->search_count; ++*number) {
+		const struct espl__search *s = x->searches[*number];
+
+		if (s->jobs == NULL && strcmp(s->config->name, name) == 0)
+			return 1;
+		for (uint32_t i = 0; s->jobs != NULL && i < s->jobs->list.count; i++)
+			if (strcmp(s->jobs->list.jobs[i].name, name) == 0) {
+				*trial = i;
+				return 1;
+			}
+	}
+	return 0;
+}
+
+const char *
+espl__exec_cancels(const struct espl__exec *x, uint64_t number, uint64_t trial)
+{
+	const struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
+	const struct espl__trial  *t;
+
+	if (!x->config->pool || s == NULL || (trial == ESPL_NONE) != (s->jobs == NULL))
+		return "there is no such experiment or job";
+	if (trial == ESPL_NONE)
+		return s->ending != 0 || s->over ? "it has ended already" : NULL;
+	t = espl__trial_at(&s->trials, trial);
+	if (t == NULL)
+		return "it has not come yet";
+	return t->item == NULL ? "it has ended already" : NULL;
 }
 
 int

@@ -133,7 +133,7 @@ struct espl__search {
 	/* in place of an algorithm */
 	const struct espl__jobs *jobs;	/* NULL: there is one                                  */
 	struct espl__job_state *job_states;	/* by number of the trial                      */
-	uint32_t  jobs_ended;
+	uint32_t  jobs_cancelled;
 
 	/* statistics */
 	uint64_t  best, best_iteration, failed;
@@ -267,7 +267,8 @@ espl_status espl__search_add(struct espl__exec *, const struct espl__search_setu
 espl_status espl__search_declare(struct espl__search *, struct espl__diag *);	/* allocator and placer are there */
 void espl__search_free(struct espl__search *);
 void espl__exec_show_search(const struct espl__search *);
-void espl__search_arrive(struct espl__exec *, uint64_t number);
+espl_status espl__search_arrive(struct espl__exec *, uint64_t number, struct espl__diag *);
+void espl__search_cancel(struct espl__exec *, uint64_t number, uint64_t trial);
 /* Ends it: an ordinary run with it, a pool goes on with the others. */
 void espl__search_wind_up(struct espl__search *, enum espl__run_end, const char *format, ...) ESPL_PRINTF(3, 4);
 void espl__search_closed(struct espl__search *);	/* nothing of it trains any more */

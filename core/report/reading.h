@@ -29,6 +29,8 @@ espl_status espl__reading_groups(struct espl__reading *, struct espl__buf *, str
 /* "stage 1", ...: the group's name; "group N" where none is declared. */
 void        espl__reading_group_name(struct espl__reading *, int64_t group, char to[48]);
 
+/* queue.c: the experiments and jobs of a pool, who waits and who has GPUs; E_CONFIG where it is no pool. */
+espl_status espl__reading_queue(struct espl__reading *, int json, struct espl__buf *, struct espl__diag *);
 /* explain.c: what was decided for a trial and why, in order of time. E_UNKNOWN: no such trial. */
 void        espl__explain_run(struct espl__reading *, struct espl__buf *);	/* plans, nodes, ends */
 espl_status espl__explain(struct espl__reading *, uint64_t trial, struct espl__buf *, struct espl__diag *);

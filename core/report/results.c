@@ -229,7 +229,8 @@ put_job(struct espl__results *r, espl_time now, const struct espl_trial *t, int 
 		    (int64_t)job->nodes_max, job->weight, fates[job->fate], seconds(now));
 	else
 		put(r, SET_JOB, "nrrt", t->id, t->state == ESPL_TRIAL_RUNNING ? seconds(now) : NAN,
-		    ended ? seconds(now) : NAN, t->state == ESPL_TRIAL_FAILED ? "failed" : ended ? "done" :
+		    ended ? seconds(now) : NAN, t->state == ESPL_TRIAL_FAILED ? "failed" : ended && t->iteration < t->budget &&
+		    job->fate == ESPL__FATE_DONE ? "cancelled" : ended ? "done" :
 		    t->state == ESPL_TRIAL_RUNNING ? "running" : "waiting");
 }
 
@@ -577,7 +578,7 @@ espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 	learn_names(r, exec);
 	learn_usage(r, exec);
 	learn_plan(r, exec);
-	if (r->open && (r->rows >= COMMIT_ROWS || espl__tick() - r->begun >= COMMIT_NS)) {
+	if (r->open && (r->rows >= COMMIT_ROWS || espl__tick() - r->begun >= COMMIT_NS || espl__exec_ended(exec))) {
 		refresh_totals(r, exec);
 		write_totals(r);
 		commit(r);

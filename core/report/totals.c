@@ -32,6 +32,7 @@ const struct espl__total_field espl__total_fields[] = {
 	FIELD(call_max_us, ESPL__TOTAL_REAL),
 	FIELD(jobs, ESPL__TOTAL_INT), FIELD(jobs_arrived, ESPL__TOTAL_INT),
 	FIELD(jobs_done, ESPL__TOTAL_INT), FIELD(jobs_failed, ESPL__TOTAL_INT),
+	FIELD(jobs_cancelled, ESPL__TOTAL_INT),
 	FIELD(queue_mean_s, ESPL__TOTAL_REAL), FIELD(queue_p95_s, ESPL__TOTAL_REAL),
 	FIELD(queue_max_s, ESPL__TOTAL_REAL), FIELD(total_mean_s, ESPL__TOTAL_REAL),
 	FIELD(total_p95_s, ESPL__TOTAL_REAL), FIELD(total_max_s, ESPL__TOTAL_REAL),
@@ -87,6 +88,7 @@ espl__run_end_name(enum espl__run_end how)
 	case ESPL__RUN_BUDGET:      return "budget";
 	case ESPL__RUN_INTERRUPTED: return "interrupted";
 	case ESPL__RUN_FAILED:      return "failed";
+	case ESPL__RUN_CANCELLED:   return "cancelled";
 	}
 	return "running";
 }
@@ -129,6 +131,7 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->jobs_arrived = s->jobs.arrived;
 	t->jobs_done = s->jobs.done;
 	t->jobs_failed = s->jobs.failed;
+	t->jobs_cancelled = s->jobs.cancelled;
 	t->queue_mean_s = s->jobs.queue_s.mean;
 	t->queue_p95_s = s->jobs.queue_s.p95;
 	t->queue_max_s = s->jobs.queue_s.max;
@@ -205,8 +208,9 @@ put_spread(struct espl__buf *b, const char *name, double mean, double p95, doubl
 static void
 put_jobs(const struct espl__totals *t, struct espl__buf *b)
 {
-	espl__print(b, ", \"jobs\": {\"count\": %lld, \"arrived\": %lld, \"done\": %lld, \"failed\": %lld",
-	            (long long)t->jobs, (long long)t->jobs_arrived, (long long)t->jobs_done, (long long)t->jobs_failed);
+	espl__print(b, ", \"jobs\": {\"count\": %lld, \"arrived\": %lld, \"done\": %lld, \"failed\": %lld, \"cancelled\": %lld",
+	            (long long)t->jobs, (long long)t->jobs_arrived, (long long)t->jobs_done, (long long)t->jobs_failed,
+	            (long long)t->jobs_cancelled);
 	put_spread(b, "queue_s", t->queue_mean_s, t->queue_p95_s, t->queue_max_s);
 	put_spread(b, "total_s", t->total_mean_s, t->total_p95_s, t->total_max_s);
 	put_real(b, "makespan_s", t->makespan_s);
@@ -463,6 +467,8 @@ jobs_text(const struct espl__totals *t, struct espl__buf *b)
 	espl__print(b, "  jobs    %lld, %lld done", (long long)t->jobs, (long long)t->jobs_done);
 	if (t->jobs_failed > 0)
 		espl__print(b, ", %lld failed", (long long)t->jobs_failed);
+	if (t->jobs_cancelled > 0)
+		espl__print(b, ", %lld cancelled", (long long)t->jobs_cancelled);
 	if (t->jobs_arrived < t->jobs)
 		espl__print(b, "; %lld still to come", (long long)(t->jobs - t->jobs_arrived));
 	espl__print(b, "\n");

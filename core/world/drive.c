@@ -34,6 +34,8 @@ espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
 	setup.jobs = run->drive->jobs;
 	setup.entries = run->drive->entries;
 	setup.entry_count = run->drive->entry_count;
+	setup.load = run->drive->load;
+	setup.load_ctx = run->drive->load_ctx;
 	setup.utc_start_s = run->header.utc_start_s;
 	setup.simulated = run->drive->simulated;
 	setup.verbose = run->drive->verbose;

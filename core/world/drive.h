@@ -12,6 +12,9 @@ struct espl__drive {			/* caller fills, all borrowed */
 	const struct espl__jobs    *jobs;	/* a pool's plain jobs; NULL none                      */
 	const struct espl__search_setup *entries;	/* a pool's experiments                        */
 	uint32_t    entry_count;
+	/* See executor.h: an experiment that was submitted, from the run's folder. */
+	espl_status (*load)(void *ctx, uint64_t number, struct espl__search_setup *, struct espl__diag *);
+	void       *load_ctx;
 	const char *dir;		/* run's folder, absolute and existing; NULL: none (simulate)  */
 	const char *faults;		/* simulate: fault script, NULL none                           */
 	int         simulated;

@@ -122,6 +122,7 @@ on_tick(uv_timer_t *timer)
 	espl__real_gangs_tick(real, tick);
 	espl__real_compute_tick(real, tick);
 	tell_arrivals(real);
+	espl__spool_tick(real, tick);
 }
 
 static void

@@ -152,6 +152,7 @@ struct espl__real {
 	int       leases_dirty;
 	uint8_t  *told;			/* [search]: the executor was told that it has come   */
 	uint32_t  told_count, told_cap;
+	int64_t   spool_at;		/* tick of the next look into the spool               */
 	uint64_t  job_next;		/* of a workload's jobs, the first that has not come   */
 	/* gangs */
 	struct espl__map   gang_map;
@@ -235,6 +236,9 @@ void        espl__real_resize_left(struct espl__real *, struct espl__rgang *, st
 void        espl__real_gang_verdict(struct espl__real *, const struct espl__rgang *, struct espl__event *);
 /* Tells that the run's folder cannot be written, if the gang ended for that. */
 void        espl__real_gang_trouble(struct espl__real *, const struct espl__rgang *);
+
+/* spool.c: what users want of a running pool. */
+void        espl__spool_tick(struct espl__real *, int64_t tick);
 
 /* store.c: DIR/leases.json and the removal of checkpoints. */
 espl_status espl__store_save(const struct espl__real *, struct espl__diag *);

@@ -1,0 +1,180 @@
+/* verb_pool.c - submit, cancel, queue: what users want of a pool, and what it is at.
+ *
+ * A request is put into the pool's folder and answered there by its driver (world/spool.c); where there is none it waits
+ * for `espalier resume`.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/folder.h"
+#include "exec/journal.h"
+#include "report/reading.h"
+
+#define ANSWER_WITHIN 100	/* tenths of a second that an answer is waited for */
+
+/* A real pool's folder: E_CONFIG with a hint where it is none. */
+static espl_status
+find_pool(const char *given, char **dir, struct espl__diag *diag)
+{
+	struct espl__run_config     *config = NULL;
+	struct espl__journal_reader *reader = NULL;
+	struct espl__journal_header  header = { .simulated = 0 };
+	char       *path, *journal;
+	espl_status status = espl__folder_find(given, dir, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	path = espl__format("%s/run.cfg", *dir);
+	journal = espl__format("%s/journal", *dir);
+	status = espl__run_load(path, NULL, 0, ESPL__NEED_TRIAL, &config, diag);
+	if (status == ESPL_OK && !config->pool) {
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is no pool: it is one experiment's run", given);
+		espl__hint(diag, "a pool's file has a section 'experiments' or 'workload'");
+	}
+	if (status == ESPL_OK && espl__journal_open(journal, &reader, &header, NULL) == ESPL_OK)
+		espl__journal_reader_free(reader);
+	if (status == ESPL_OK && header.simulated)
+		status = espl__fail(diag, ESPL_E_CONFIG, "the pool in '%s' is simulated: it is over already", given);
+	espl__run_free(config);
+	free(path);
+	free(journal);
+	return status;
+}
+
+/* A name for a request that is nobody else's, and in the order of asking. */
+static char *
+request_name(const char *kind)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_REALTIME, &now);
+	return espl__format("%s-%lld%09ld-%ld", kind, (long long)now.tv_sec, now.tv_nsec, (long)getpid());
+}
+
+/* Waits for the driver's word.  Returns the exit status. */
+static int
+hear(const char *dir, const char *request, const char *what)
+{
+	char *path = espl__format("%s/spool/%s.answer", dir, request), *line;
+	struct espl__buf text = { NULL, 0, 0 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	int   result = ESPL__EXIT_DONE;
+
+	for (int i = 0; i < ANSWER_WITHIN && access(path, R_OK) != 0 && espl__run_held(dir); i++)
+		(void)usleep(100000);
+	if (access(path, R_OK) != 0) {
+		printf("%s: it is asked for; %s\n", what, espl__run_held(dir) ? "the pool's driver has not answered yet"
+		       : "no driver is at work: `espalier resume` answers it");
+	} else if (espl__file_read(path, 65536, &text, &diag) == ESPL_OK) {
+		line = strchr(espl__buf_text(&text), '\n');
+		if (strncmp(espl__buf_text(&text), "accepted", 8) == 0) {
+			printf("%s: %.*s\n", what, line != NULL ? (int)strcspn(line + 1, "\n") : 0, line != NULL ? line + 1 : "");
+		} else {
+			(void)espl__fail(&diag, ESPL_E_CONFIG, "%s: %.*s", what,
+			                 line != NULL ? (int)strcspn(line + 1, "\n") : 0, line != NULL ? line + 1 : "");
+			result = espl__cli_fail(&diag);
+		}
+		(void)unlink(path);
+	} else {
+		result = espl__cli_fail(&diag);
+	}
+	espl__buf_free(&text);
+	free(path);
+	return result;
+}
+
+/* The experiment with copies of all that it names, in a folder of the spool. */
+static espl_status
+put_experiment(const struct espl__session *s, const char *dir, const char *request, struct espl__diag *diag)
+{
+	char *draft = espl__format("%s/spool/.%s", dir, request), *to = espl__format("%s/spool/%s", dir, request);
+	espl_status status = espl__dir_make(draft, diag);
+
+	if (status == ESPL_OK)
+		status = espl__folder_write(s, draft, diag);
+	if (status == ESPL_OK && rename(draft, to) != 0)
+		status = espl__fail_errno(diag, "cannot make '%s'", to);
+	if (status != ESPL_OK)
+		(void)espl__tree_remove(draft, NULL);
+	free(draft);
+	free(to);
+	return status;
+}
+
+int
+espl__verb_submit(const struct espl__args *args)
+{
+	struct espl__diag    diag = ESPL__DIAG_INIT;
+	struct espl__session session;
+	const char **sets;
+	uint32_t    count = espl__arg_all(args, "set", &sets);
+	char       *dir = NULL, *request = request_name("submit");
+	int         result;
+	espl_status status;
+
+	memset(&session, 0, sizeof session);
+	status = find_pool(args->positional[0], &dir, &diag);
+	if (status == ESPL_OK)
+		status = espl__session_load(args->positional[1], sets, count, ESPL__NEED_TRIAL, &session, &diag);
+	if (status == ESPL_OK)
+		status = espl__session_check_entry(&session, &diag);
+	if (status == ESPL_OK && session.config->trial.curves != NULL) {
+		status = espl__fail_at(&diag, ESPL_E_CONFIG, session.config->path, 0, "recorded curves can be simulated, not run");
+	}
+	if (status == ESPL_OK)
+		status = put_experiment(&session, dir, request, &diag);
+	result = status == ESPL_OK ? hear(dir, request, "submitted") : espl__cli_fail(&diag);
+	if (session.config != NULL)
+		espl__session_free(&session);
+	free(sets);
+	free(request);
+	free(dir);
+	return result;
+}
+
+int
+espl__verb_cancel(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	const char *name = args->positional[1];
+	char       *dir = NULL, *request = request_name("cancel"), *path, *spool;
+	espl_status status = find_pool(args->positional[0], &dir, &diag);
+	int         result;
+
+	spool = espl__format("%s/spool", dir);
+	path = espl__format("%s/%s", spool, request);
+	if (status == ESPL_OK)
+		status = espl__dir_make(spool, &diag);
+	if (status == ESPL_OK)
+		status = espl__file_write(path, name, strlen(name), &diag);
+	result = status == ESPL_OK ? hear(dir, request, "cancelled") : espl__cli_fail(&diag);
+	free(path);
+	free(spool);
+	free(request);
+	free(dir);
+	return result;
+}
+
+int
+espl__verb_queue(const struct espl__args *args)
+{
+	struct espl__diag     diag = ESPL__DIAG_INIT;
+	struct espl__buf      text = { NULL, 0, 0 };
+	struct espl__reading *r;
+	espl_status status = espl__reading_open(args->positional[0], &r, &diag);
+	int         result;
+
+	if (status == ESPL_OK)
+		status = espl__reading_queue(r, espl__arg(args, "json") != NULL, &text, &diag);
+	result = status == ESPL_OK ? espl__cli_print(&text) : espl__cli_fail(&diag);
+	espl__buf_free(&text);
+	espl__reading_free(r);
+	return result;
+}

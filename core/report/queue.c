@@ -1,0 +1,82 @@
+/* queue.c - a pool's experiments and plain jobs, as `espalier queue` shows them. */
+#include <math.h>
+#include <string.h>
+
+#include "base/text.h"
+#include "report/reading.h"
+
+/* Both alike: kind, name, status, arrived, waits since, trials, GPUs now. */
+static const char list_sql[] =
+	"SELECT 'experiment', e.name, e.status, e.arrived_s,"
+	" CASE WHEN e.status = 'waiting' THEN (SELECT min(t.changed_s) FROM trials t WHERE t.id >> 40 = e.id"
+	" AND t.state = 'waiting') END, e.trials,"
+	" (SELECT total(g.gpus * 1.0 / g.packing) FROM gangs g WHERE g.ended_s IS NULL AND g.trial >> 40 = e.id), e.id"
+	" FROM experiments e UNION ALL"
+	" SELECT 'job', j.name, j.status, j.arrived_s,"
+	" CASE WHEN j.status = 'waiting' THEN (SELECT t.changed_s FROM trials t WHERE t.id = j.id) END, 1,"
+	" (SELECT total(g.gpus * 1.0 / g.packing) FROM gangs g WHERE g.ended_s IS NULL AND g.trial = j.id), j.id"
+	" FROM jobs j ORDER BY 1, 8";
+
+static const char *
+text_of(sqlite3_stmt *st, int column)
+{
+	const char *text = (const char *)sqlite3_column_text(st, column);
+
+	return text != NULL ? text : "";
+}
+
+static void
+put_row(const struct espl__reading *r, sqlite3_stmt *st, int json, int first, struct espl__buf *b)
+{
+	double arrived = espl__reading_real(st, 3), since = espl__reading_real(st, 4);
+	char   at[32], waits[32];
+
+	if (json) {
+		espl__print(b, "%s{\"kind\": \"%s\", \"name\": ", first ? "" : ", ", text_of(st, 0));
+		espl__print_json(b, text_of(st, 1));
+		espl__print(b, ", \"status\": \"%s\", \"arrived_s\": ", text_of(st, 2));
+		espl__print_number(b, arrived);
+		espl__print(b, ", \"waiting_since_s\": ");
+		espl__print_number(b, since);
+		espl__print(b, ", \"trials\": %lld, \"gpus\": ", (long long)sqlite3_column_int64(st, 5));
+		espl__print_number(b, r->running ? sqlite3_column_double(st, 6) : 0);
+		espl__print(b, "}");
+		return;
+	}
+	if (first)
+		espl__print(b, "  %-10s %-24s %-10s %12s %12s %8s %8s\n", "", "name", "status", "arrived", "waits", "trials",
+		            "GPUs");
+	espl__print(b, "  %-10s ", text_of(st, 0));
+	espl__print_clean(b, text_of(st, 1));
+	espl__print(b, "%*s %-10s %12s %12s %8lld %8.4g\n", (int)(strlen(text_of(st, 1)) < 24 ? 24 - strlen(text_of(st, 1)) : 0), "",
+	            text_of(st, 2), isnan(arrived) ? "-" : espl__format_seconds(arrived, at),
+	            isnan(since) ? "-" : espl__format_seconds(r->totals.jct_s - since, waits),
+	            (long long)sqlite3_column_int64(st, 5), r->running ? sqlite3_column_double(st, 6) : 0.0);
+}
+
+espl_status
+espl__reading_queue(struct espl__reading *r, int json, struct espl__buf *b, struct espl__diag *diag)
+{
+	sqlite3_stmt *st = espl__reading_query(r, list_sql, -1, -1, diag);
+	int more, count = 0;
+
+	if (st == NULL)
+		return diag != NULL ? diag->status : ESPL_E_CONFIG;
+	if (json) {
+		espl__print(b, "{\"event\": \"queue\", \"status\": ");
+		espl__print_json(b, r->totals.status);
+		espl__print(b, ", \"now_s\": ");
+		espl__print_number(b, r->totals.jct_s);
+		espl__print(b, ", \"queue\": [");
+	}
+	while ((more = espl__reading_next(r, st, diag)) == 1)
+		put_row(r, st, json, count++ == 0, b);
+	(void)sqlite3_finalize(st);
+	if (more == 0 && count == 0) {
+		more = espl__fail(diag, ESPL_E_CONFIG, "'%s' is no pool, or nobody has come to it yet", r->dir);
+		espl__hint(diag, "`espalier status %s` tells of a single experiment", r->dir);
+	}
+	if (json)
+		espl__print(b, "]}\n");
+	return more == 0 ? ESPL_OK : ESPL_E_CONFIG;
+}

@@ -1,0 +1,166 @@
+/* spool.c - what users want of a running pool: DIR/spool, into which other processes put requests.
+ *
+ * submit-ID is a folder with an experiment's run.cfg and inputs: it becomes experiments/N.  cancel-ID is a file with a
+ * name.  Each is answered in ID.answer beside it, and gone when it is.  A request that comes while no driver is there
+ * waits for the next.  A folder that was taken in, but was not told of before the driver died, is told of then.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "world/real.h"
+
+#define LOOK_EVERY (ESPL__REAL_SECOND / 4)
+#define NAME_LIMIT 4096u
+
+static void
+answer(const struct espl__real *real, const char *request, const char *how, const char *text)
+{
+	char *path = espl__format("%s/spool/%s.answer", real->dir, request), *line = espl__format("%s\n%s\n", how, text);
+	struct espl__diag diag = ESPL__DIAG_INIT;
+
+	if (espl__file_write(path, line, strlen(line), &diag) != ESPL_OK)
+		espl__log(ESPL_WARN, "%s", diag.text);
+	free(path);
+	free(line);
+}
+
+/* Tells of experiments/NUMBER; NULL, or why it cannot be: malloc'd. */
+static char *
+take_in(struct espl__real *real, uint64_t number, const char **name)
+{
+	struct espl__search_setup setup;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	uint64_t other, trial;
+
+	if (espl__exec_load(real->world.exec, number, &setup, &diag) != ESPL_OK)
+		return espl__strdup(diag.text);
+	if (espl__exec_named(real->world.exec, setup.config->name, &other, &trial))
+		return espl__format("the pool has one called '%s' already", setup.config->name);
+	*name = setup.config->name;
+	(void)espl__names_add(&real->metrics, setup.config->metric);
+	espl__real_event(real, ESPL__EV_EXPERIMENT)->as.experiment.number = number;
+	return NULL;
+}
+
+static void
+submit(struct espl__real *real, const char *request)
+{
+	uint64_t    number = espl__exec_searches(real->world.exec);
+	char       *from = espl__format("%s/spool/%s", real->dir, request), *why = NULL, *text;
+	char       *to = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char       *parent = espl__format("%s/experiments", real->dir);
+	const char *name = "";
+
+	if (espl__dir_make(parent, NULL) != ESPL_OK || rename(from, to) != 0)
+		why = espl__format("it cannot be taken into '%s': %s", to, strerror(errno));
+	else
+		why = take_in(real, number, &name);
+	if (why != NULL) {
+		answer(real, request, "refused", why);
+		(void)espl__tree_remove(from, NULL);
+		(void)espl__tree_remove(to, NULL);
+	} else {
+		text = espl__format("%s", name);
+		answer(real, request, "accepted", text);
+		free(text);
+	}
+	free(why);
+	free(from);
+	free(to);
+	free(parent);
+}
+
+static void
+cancel(struct espl__real *real, const char *request)
+{
+	char    *path = espl__format("%s/spool/%s", real->dir, request);
+	struct espl__buf name = { NULL, 0, 0 };
+	uint64_t number, trial;
+	const char *why = "the request cannot be read";
+
+	if (espl__file_read(path, NAME_LIMIT, &name, NULL) == ESPL_OK)
+		why = espl__exec_named(real->world.exec, espl__buf_text(&name), &number, &trial)
+		      ? espl__exec_cancels(real->world.exec, number, trial) : "there is no such experiment or job";
+	if (why == NULL) {
+		struct espl__event *event = espl__real_event(real, ESPL__EV_CANCEL);
+
+		event->as.cancel.number = number;
+		event->as.cancel.trial = trial;
+	}
+	answer(real, request, why == NULL ? "accepted" : "refused", why == NULL ? espl__buf_text(&name) : why);
+	(void)unlink(path);
+	espl__buf_free(&name);
+	free(path);
+}
+
+/* Requests have names without a dot; one being made begins with one, an answer has one. */
+static int
+is_request(const struct dirent *entry)
+{
+	return strchr(entry->d_name, '.') == NULL
+	       && (strncmp(entry->d_name, "submit-", 7) == 0 || strncmp(entry->d_name, "cancel-", 7) == 0);
+}
+
+/* experiments/NUMBER is there, and the executor has not heard of it: the driver died in between. */
+static void
+look_for_lost(struct espl__real *real)
+{
+	uint64_t    number = espl__exec_searches(real->world.exec);
+	char       *path = espl__format("%s/experiments/%llu/run.cfg", real->dir, (unsigned long long)number), *why;
+	const char *name;
+
+	if (access(path, R_OK) == 0) {
+		why = take_in(real, number, &name);
+		if (why != NULL)
+			espl__log(ESPL_WARN, "the submitted experiment in '%s' is left out: %s", path, why);
+		free(why);
+	}
+	free(path);
+}
+
+/* Is the executor still to hear of one?  Then its number is taken. */
+static int
+one_is_told(const struct espl__real *real)
+{
+	const struct espl__batch *batch = &real->batch[real->filling];
+
+	for (uint32_t i = 0; i < batch->count; i++)
+		if (batch->list[i].type == ESPL__EV_EXPERIMENT)
+			return 1;
+	return 0;
+}
+
+/* One request at a time: the next is looked at when the executor has heard of it. */
+void
+espl__spool_tick(struct espl__real *real, int64_t tick)
+{
+	struct dirent **list = NULL;
+	char *path;
+	int   count;
+
+	if (!real->config->pool || tick < real->spool_at || one_is_told(real))
+		return;
+	if (real->spool_at == 0)
+		look_for_lost(real);
+	real->spool_at = tick + LOOK_EVERY;
+	if (one_is_told(real))
+		return;
+	path = espl__format("%s/spool", real->dir);
+	count = scandir(path, &list, is_request, alphasort);
+	if (count > 0) {
+		if (list[0]->d_name[0] == 's')
+			submit(real, list[0]->d_name);
+		else
+			cancel(real, list[0]->d_name);
+	}
+	for (int i = 0; i < count; i++)
+		free(list[i]);
+	free(list);
+	free(path);
+}
