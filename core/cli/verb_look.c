@@ -70,6 +70,23 @@ espl__verb_best(const struct espl__args *args)
 	return finish(r, &text);
 }
 
+/* "3", or "1/3": trial 3 of experiment 1 of a pool. */
+static int
+trial_of(const char *text, int64_t *trial)
+{
+	const char *slash = strchr(text, '/');
+	char       *head = slash != NULL ? espl__format("%.*s", (int)(slash - text), text) : NULL;
+	int64_t     search = 0;
+	int         bad = head != NULL && (espl__parse_int(head, &search) < 0 || search < 0 || search > 1000000);
+
+	free(head);
+	if (bad || espl__parse_int(slash != NULL ? slash + 1 : text, trial) < 0 || *trial < 0)
+		return -1;
+	if (search > 0)
+		*trial += search << ESPL__TRIAL_BITS;
+	return 0;
+}
+
 int
 espl__verb_explain(const struct espl__args *args)
 {
@@ -79,7 +96,7 @@ espl__verb_explain(const struct espl__args *args)
 	int64_t trial = -1;
 	int     status;
 
-	if (args->positional[1] != NULL && (espl__parse_int(args->positional[1], &trial) < 0 || trial < 0))
+	if (args->positional[1] != NULL && trial_of(args->positional[1], &trial) < 0)
 		return espl__cli_usage(args, "'%s' is no trial's number", args->positional[1]);
 	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);

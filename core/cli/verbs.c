@@ -53,7 +53,7 @@ static const struct espl__flag set_flags[] = { SET_FLAG, END_FLAGS };
 static const struct espl__flag export_flags[] = {
 	{ "format", 'f', "csv|json", "csv: one table; json: everything" },
 	{ "table", 't', "NAME", "csv: trials (default), reports, gangs, nodes, charges, groups, "
-	                        "predictions, plan, decisions, notes or schedule" },
+	                        "predictions, plan, decisions, notes, experiments, jobs or schedule" },
 	{ "output", 'o', "OUT", "write there; default standard output" }, END_FLAGS
 };
 static const struct espl__flag report_flags[] = {

@@ -158,6 +158,19 @@ static const struct espl_option workload_options[] = {
 		.help = "Drawn: part of the jobs that are ended by their users at any time; simulated." },
 };
 
+static const struct espl_option entry_options[ENTRY_COUNT] = {
+	[ENTRY_FILE] = { .name = "file", .type = ESPL_OPT_PATH, .flags = ESPL_OPT_REQUIRED,
+		.help = "The experiment, a file that could be run alone." },
+	[ENTRY_ARRIVES] = { .name = "arrives", .type = ESPL_OPT_SPAN, .fallback = "0s", .min = "0s",
+		.help = "When it arrives, after the pool's start." },
+	[ENTRY_NAME] = { .name = "name", .type = ESPL_OPT_STRING,
+		.help = "What it is called in the pool. Absent: as its file says." },
+	[ENTRY_WEIGHT] = { .name = "weight", .type = ESPL_OPT_REAL, .min = "0",
+		.help = "Its priority. Absent: as its file says." },
+	[ENTRY_GPUS_MAX] = { .name = "gpus_max", .type = ESPL_OPT_INT, .min = "1", .max = "4294967294",
+		.help = "GPUs it may hold at once. Absent: as its file says." },
+};
+
 #define COUNT(array_) ((uint32_t)(sizeof(array_) / sizeof((array_)[0])))
 
 const struct espl__core_group *
@@ -175,6 +188,8 @@ espl__core_groups(void)
 			"and run take the same.", planning_options, COUNT(planning_options), 0, NULL },
 		[GROUP_WORKLOAD] = { "workload", "Plain training jobs that arrive over time, in place of a search: "
 			"see docs/pool.md.", workload_options, COUNT(workload_options), 0, NULL },
+		[GROUP_EXPERIMENTS] = { "experiments", "A pool's experiments: a list of groups of these, in place of "
+			"space and algorithm: see docs/pool.md.", entry_options, ENTRY_COUNT, 0, NULL },
 		{ NULL, NULL, NULL, 0, 0, NULL },
 	};
 

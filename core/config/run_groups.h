@@ -18,7 +18,7 @@ enum {	WORKLOAD_TRACE, WORKLOAD_UNIT, WORKLOAD_ITERATION, WORKLOAD_DOUBLING, WOR
 enum {	ENTRY_FILE, ENTRY_ARRIVES, ENTRY_NAME, ENTRY_WEIGHT, ENTRY_GPUS_MAX, ENTRY_COUNT };
 
 /* Places in espl__core_groups(). */
-enum { GROUP_EXPERIMENT, GROUP_TRIAL, GROUP_SPACE, GROUP_PLANNING, GROUP_WORKLOAD };
+enum { GROUP_EXPERIMENT, GROUP_TRIAL, GROUP_SPACE, GROUP_PLANNING, GROUP_WORKLOAD, GROUP_EXPERIMENTS };
 
 /* The experiment group of a pool, which has a name and limits but no metric of its own. */
 const struct espl_option *espl__pool_experiment(void);

@@ -10,19 +10,6 @@
 #include "base/mem.h"
 #include "config/run_groups.h"
 
-static const struct espl_option entry_options[ENTRY_COUNT] = {
-	[ENTRY_FILE] = { .name = "file", .type = ESPL_OPT_PATH, .flags = ESPL_OPT_REQUIRED,
-		.help = "The experiment, a file that could be run alone." },
-	[ENTRY_ARRIVES] = { .name = "arrives", .type = ESPL_OPT_SPAN, .fallback = "0s", .min = "0s",
-		.help = "When it arrives, after the pool's start." },
-	[ENTRY_NAME] = { .name = "name", .type = ESPL_OPT_STRING,
-		.help = "What it is called in the pool. Absent: as its file says." },
-	[ENTRY_WEIGHT] = { .name = "weight", .type = ESPL_OPT_REAL, .min = "0",
-		.help = "Its priority. Absent: as its file says." },
-	[ENTRY_GPUS_MAX] = { .name = "gpus_max", .type = ESPL_OPT_INT, .min = "1", .max = "4294967294",
-		.help = "GPUs it may hold at once. Absent: as its file says." },
-};
-
 /* A file named by the user: it must be there and readable. */
 static espl_status
 look(const char *path, const char *what, const char *file, uint32_t line, struct espl__diag *diag)
@@ -72,7 +59,7 @@ read_entry(struct espl__run_config *config, const struct espl__node *node, struc
 		espl__hint(diag, "experiments = ( { file = \"a.cfg\"; arrives = \"0s\"; }, ... );");
 		return ESPL_E_CONFIG;
 	}
-	status = espl__schema_resolve(entry_options, ENTRY_COUNT, (uint32_t)sizeof(struct espl_option), node, NULL,
+	status = espl__schema_resolve(espl__core_groups()[GROUP_EXPERIMENTS].options, ENTRY_COUNT, (uint32_t)sizeof(struct espl_option), node, NULL,
 	                              "experiments", "experiments", &entry->values, diag);
 	if (status != ESPL_OK)
 		return status;

@@ -97,33 +97,6 @@ espl__exec_turn(struct espl__exec *x, struct espl__search *s)
 	x->caller.no_saves = !s->config->trial.checkpoint;
 }
 
-static espl_status
-submit(const struct espl_compute *c, const struct espl_compute_request *request, uint64_t *token,
-    struct espl_error *error)
-{
-	struct espl__exec *x = c->ctx;
-	struct espl__diag  diag = ESPL__DIAG_INIT;
-	espl_status status = espl__caller_submit(&x->caller, request, token, &diag);
-
-	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
-		error->status = status;
-		(void)snprintf(error->text, sizeof error->text, "%.200s", diag.text);
-	}
-	return status;
-}
-
-static void
-cancel(const struct espl_compute *c, uint64_t token)
-{
-	struct espl__exec *x = c->ctx;
-
-	for (uint32_t i = 0; i < x->computing_count; i++)
-		if (x->computing[i].token == token) {
-			x->computing[i] = x->computing[--x->computing_count];
-			return;
-		}
-}
-
 espl_status
 espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, struct espl__diag *diag)
 {
@@ -156,13 +129,9 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 	espl__exec_model_init(x);
 	for (struct espl__observer *o = setup->observers; o != NULL; o = o->next)
 		o->exec = x;
-	x->compute.size = (uint32_t)sizeof x->compute;
-	x->compute.ctx = x;
-	x->compute.submit = submit;
-	x->compute.cancel = cancel;
+	espl__exec_compute_init(x);
 	status = ESPL_OK;
-	if (!setup->config->pool || setup->jobs != NULL)
-		/* a pool's number 0 are its plain jobs */
+	if (!setup->config->pool || setup->jobs != NULL)	/* a pool's number 0 are its plain jobs */
 		status = espl__search_add(x, &own, diag);
 	for (uint32_t i = 0; status == ESPL_OK && i < setup->entry_count; i++)
 		status = espl__search_add(x, &setup->entries[i], diag);

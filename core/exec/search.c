@@ -20,6 +20,42 @@ first_at(const struct espl_first *f, uint32_t index)
 	return index < s->first_count ? s->first[index] : NULL;
 }
 
+static espl_status
+submit(const struct espl_compute *c, const struct espl_compute_request *request, uint64_t *token,
+    struct espl_error *error)
+{
+	struct espl__exec *x = c->ctx;
+	struct espl__diag  diag = ESPL__DIAG_INIT;
+	espl_status status = espl__caller_submit(&x->caller, request, token, &diag);
+
+	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
+		error->status = status;
+		(void)snprintf(error->text, sizeof error->text, "%.200s", diag.text);
+	}
+	return status;
+}
+
+static void
+cancel(const struct espl_compute *c, uint64_t token)
+{
+	struct espl__exec *x = c->ctx;
+
+	for (uint32_t i = 0; i < x->computing_count; i++)
+		if (x->computing[i].token == token) {
+			x->computing[i] = x->computing[--x->computing_count];
+			return;
+		}
+}
+
+void
+espl__exec_compute_init(struct espl__exec *x)
+{
+	x->compute.size = (uint32_t)sizeof x->compute;
+	x->compute.ctx = x;
+	x->compute.submit = submit;
+	x->compute.cancel = cancel;
+}
+
 const void *
 espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
 {

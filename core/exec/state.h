@@ -279,6 +279,7 @@ const void *espl__exec_service(void *ctx, struct espl__instance *, const char *i
 espl_status espl__search_suits(const struct espl__search *, struct espl__diag *);	/* can its trials ever run? */
 void espl__exec_capacity(struct espl__exec *);		/* GPUs came free: algorithms are asked      */
 void espl__exec_model_init(struct espl__exec *);
+void espl__exec_compute_init(struct espl__exec *);
 void espl__search_metric(struct espl__search *);	/* the executor knows one more */
 int  espl__search_idle(const struct espl__search *);	/* finished, and nothing is left to train */
 uint32_t espl__searches_open(const struct espl__exec *);	/* those that are not being wound up    */

@@ -205,7 +205,7 @@ tell_head(struct story *s, struct espl__diag *diag)
 	struct espl__reading *r = s->r;
 	sqlite3_stmt *st = espl__reading_query(r, "SELECT state, iteration, budget, metric, params,"
 	    " group_id, gpu_s, cost_usd FROM trials WHERE id = ?1", (int64_t)s->trial, -1, diag);
-	char number[32], group[48];
+	char number[32], group[48], name[48];
 
 	if (st == NULL)
 		return ESPL_E_REMOTE;
@@ -218,7 +218,7 @@ tell_head(struct story *s, struct espl__diag *diag)
 		return ESPL_E_UNKNOWN;
 	}
 	espl__reading_group_name(r, sqlite3_column_int64(st, 5), group);
-	espl__print(s->b, "trial %llu of ", (unsigned long long)s->trial);
+	espl__print(s->b, "trial %s of ", espl__trial_name(s->trial, name));
 	espl__print_clean(s->b, r->totals.experiment);
 	espl__print(s->b, ": %s in %s at iteration %lld of %lld, ",
 	            (const char *)sqlite3_column_text(st, 0), group, sqlite3_column_int64(st, 1),

@@ -8,7 +8,8 @@
 #include "base/map.h"
 
 static const char *const tables[] = { "trials", "reports", "gangs", "nodes", "charges", "groups",
-                                      "predictions", "plan", "decisions", "notes" };
+                                      "predictions", "plan", "decisions", "notes",
+                                      "experiments", "jobs" };
 
 static const char *
 order_of(const char *table)

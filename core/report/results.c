@@ -7,47 +7,16 @@
 
 #include <errno.h>
 #include <math.h>
-#include <sqlite3.h>
 #include <stdarg.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/tick.h"
-#include "model/jobs.h"
-#include "report/past.h"
 #include "report/results_sql.h"
 
 #define COMMIT_NS   INT64_C(200000000)
 #define COMMIT_ROWS 10000u
-
-struct planned {
-	struct espl__forecast_stage stage;
-	int64_t plan;
-	double  at_s;			/* NaN: it could not be predicted                       */
-};
-
-struct espl__results {
-	struct espl__observer observer;
-	struct espl__results_setup setup;
-	struct espl__totals totals;
-	char         *path, *fresh;	/* results.db, results.db.new                          */
-	sqlite3      *db;		/* NULL: given up                                      */
-	sqlite3_stmt *statements[STATEMENT_COUNT];
-	int           open;		/* a transaction is                                    */
-	uint32_t      rows;
-	int64_t       begun;		/* tick at BEGIN, or of the last look                  */
-	uint32_t      names;		/* metric names written                                */
-	struct espl__pasts pasts;
-	uint64_t     *used;		/* trials whose gangs ended since the last tick         */
-	uint32_t      used_count, used_cap;
-	espl_money   *charged;		/* [node]                                              */
-	uint64_t      charged_count, charged_cap;
-	int64_t       plans;		/* that came in force                                   */
-	struct planned *planned;	/* their stages, until they are written                 */
-	uint32_t      planned_count, planned_cap;
-	struct espl__buf text;
-};
 
 static void
 shut(struct espl__results *r)
@@ -73,8 +42,11 @@ give_up(struct espl__results *r, const char *what)
 	shut(r);
 }
 
-/* One row: types i (int64), n (uint64, NONE is NULL), r (double, NaN is NULL), t (text). */
-static void
+#define put espl__results_put
+#define begin espl__results_begin
+#define seconds espl__results_s
+
+void
 put(struct espl__results *r, enum statement which, const char *types, ...)
 {
 	sqlite3_stmt *st = r->statements[which];
@@ -114,7 +86,7 @@ put(struct espl__results *r, enum statement which, const char *types, ...)
 	r->rows++;
 }
 
-static void
+void
 begin(struct espl__results *r)
 {
 	if (r->db == NULL || r->open)
@@ -153,44 +125,25 @@ commit(struct espl__results *r)
 	r->open = 0;
 }
 
-static double
-seconds(espl_time t)
-{
-	return t == ESPL_NEVER ? NAN : (double)t / 1e9;
-}
-
-/* An experiment of a pool has a metric and a space of its own. */
-static const struct espl__search_setup *
-search_of(const struct espl__results *r, uint64_t trial)
-{
-	return r->setup.config->pool && r->observer.exec != NULL
-	       ? espl__exec_search_of(r->observer.exec, trial >> ESPL__TRIAL_BITS) : NULL;
-}
-
 static const struct espl__space *
 space_of(const struct espl__results *r, uint64_t trial)
 {
-	const struct espl__search_setup *of = search_of(r, trial);
+	const struct espl__search_setup *of = espl__whose(&r->observer, r->setup.config, trial);
 
 	return of != NULL ? of->space : r->setup.space;
 }
-
-static void put_experiment(struct espl__results *, uint64_t number, const struct espl__search_summary *);
 
 static void
 refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 {
 	struct espl__exec_summary summary;
-	struct espl__search_summary search;
 	const struct espl_trial  *best;
 	int64_t before = r->totals.best;
 
 	espl__exec_summary(exec, &summary);
 	espl__totals_take(&r->totals, &summary);
 	espl__totals_experiments(&r->totals, exec);
-	for (uint64_t i = 0; espl__exec_pool(exec) && espl__exec_search_of(exec, i) != NULL; i++)
-		if (espl__exec_search_sum(exec, i, &search))
-			put_experiment(r, i, &search);
+	espl__results_experiments(r, exec);
 	if (r->totals.best < 0) {
 		espl__totals_set(&r->totals.best_params, NULL);
 	} else if (r->totals.best != before) {
@@ -207,31 +160,7 @@ refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 static double
 raw(const struct espl__results *r, uint64_t trial, double loss)
 {
-	const struct espl__search_setup *of = search_of(r, trial);
-
-	return (of != NULL ? of->config->maximize : r->setup.config->maximize) ? 0.0 - loss : loss;
-}
-
-/* A plain job: when it began to wait, to train, and ended. */
-static void
-put_job(struct espl__results *r, espl_time now, const struct espl_trial *t, int fresh)
-{
-	static const char *const fates[] = { "done", "bug", "terminated" };
-	const struct espl__jobs *jobs = r->observer.exec != NULL ? espl__exec_workload(r->observer.exec) : NULL;
-	const struct espl__job  *job;
-	int ended = t->state == ESPL_TRIAL_ENDED || t->state == ESPL_TRIAL_FAILED;
-
-	if (jobs == NULL || t->id >= jobs->list.count)
-		return;
-	job = &jobs->list.jobs[t->id];
-	if (fresh)
-		put(r, PUT_JOB, "ntrriirtr", t->id, job->name, job->work_s, job->eta_s, (int64_t)job->nodes_min,
-		    (int64_t)job->nodes_max, job->weight, fates[job->fate], seconds(now));
-	else
-		put(r, SET_JOB, "nrrt", t->id, t->state == ESPL_TRIAL_RUNNING ? seconds(now) : NAN,
-		    ended ? seconds(now) : NAN, t->state == ESPL_TRIAL_FAILED ? "failed" : ended && t->iteration < t->budget &&
-		    job->fate == ESPL__FATE_DONE ? "cancelled" : ended ? "done" :
-		    t->state == ESPL_TRIAL_RUNNING ? "running" : "waiting");
+	return espl__whose_metric(espl__whose(&r->observer, r->setup.config, trial), r->setup.config, loss);
 }
 
 static void
@@ -260,7 +189,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		    seconds(now));
 	}
 	if (t->state != past->state)
-		put_job(r, now, t, past->state == 0);
+		espl__results_job(r, now, t, past->state == 0);
 	if (what != NULL)
 		put(r, PUT_DECISION, "rntnii", seconds(now), t->id, what, t->group,
 		    (int64_t)t->iteration, (int64_t)t->budget);
@@ -272,7 +201,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
           const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__results *r = ctx;
-	const struct espl__search_setup *of = search_of(r, t->id);
+	const struct espl__search_setup *of = espl__whose(&r->observer, r->setup.config, t->id);
 	uint32_t i, objective = of != NULL ? espl__exec_metric(r->observer.exec, of->config->metric) : 0;
 
 	begin(r);
@@ -391,28 +320,6 @@ on_plan(void *ctx, espl_time now, const struct espl__forecast_stage *stages, uin
 }
 
 static void
-put_experiment(struct espl__results *r, uint64_t number, const struct espl__search_summary *s)
-{
-	uint64_t best = s->best == ESPL_NONE ? ESPL_NONE : number << ESPL__TRIAL_BITS | s->best;
-
-	put(r, PUT_EXPERIMENT, "nttttrriiinrrrit", number, s->name, s->metric, s->maximize ? "maximize" : "minimize",
-	    espl__experiment_state(s), seconds(s->arrived), seconds(s->ended), (int64_t)s->trials,
-	    (int64_t)s->completed, (int64_t)s->failed, best,
-	    best == ESPL_NONE ? NAN : s->maximize ? 0.0 - s->best_loss : s->best_loss, s->gpu_s,
-	    (double)s->spent / 1e6, (int64_t)s->gpus, s->text);
-}
-
-static void
-on_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__search_summary *s)
-{
-	struct espl__results *r = ctx;
-
-	(void)now;
-	begin(r);
-	put_experiment(r, number, s);
-}
-
-static void
 on_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint64_t id,
         const char *text)
 {
@@ -491,7 +398,7 @@ espl__results_open(const struct espl__results_setup *setup)
 	r->setup = *setup;
 	r->observer = (struct espl__observer){ .ctx = r, .trial = on_trial, .report = on_report,
 		.failure = on_failure, .gang = on_gang, .node = on_node, .group = on_group,
-		.plan = on_plan, .experiment = on_experiment, .note = on_note };
+		.plan = on_plan, .experiment = espl__results_experiment, .note = on_note };
 	espl__totals_init(&r->totals, setup->config, setup->simulated);
 	r->path = espl__format("%s/results.db", setup->dir);
 	r->fresh = espl__format("%s/results.db.new", setup->dir);

@@ -1,22 +1,19 @@
 /* view.c - keeps the counts of a running search for those who show it. */
 #include "report/view.h"
+#include "report/whose.h"
 
 #include <math.h>
 
-/* An experiment of a pool has a metric and a space of its own. */
 static const struct espl__search_setup *
 search_of(const struct espl__view *v, uint64_t trial)
 {
-	return v->config->pool && v->observer.exec != NULL
-	       ? espl__exec_search_of(v->observer.exec, trial >> ESPL__TRIAL_BITS) : NULL;
+	return espl__whose(&v->observer, v->config, trial);
 }
 
 double
 espl__view_raw(const struct espl__view *v, uint64_t trial, double loss)
 {
-	const struct espl__search_setup *of = search_of(v, trial);
-
-	return (of != NULL ? of->config->maximize : v->config->maximize) ? 0.0 - loss : loss;
+	return espl__whose_metric(search_of(v, trial), v->config, loss);
 }
 
 const char *

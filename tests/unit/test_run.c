@@ -128,8 +128,8 @@ Test(run, mistakes_are_told, .init = make_folder, .fini = drop_folder)
 {
 	static const struct { const char *set, *says, *hint; } cases[] = {
 		{ "experimnt.name=x", "there is no section 'experimnt'", "did you mean 'experiment'" },
-		{ "experiments=( )", "several experiments", "" },
-		{ "workload.trace=x", "several experiments", "" },
+		{ "experiments=( )", "a pool has no 'space' of its own", "file of an experiment" },
+		{ "workload.trace=x", "a pool has no 'space' of its own", "file of an experiment" },
 		{ "experiment=5", "must be a group", "" },
 		{ "experiment.goal=maximise", "cannot be", "did you mean \"maximize\"" },
 		{ "experiment.name=a/b", "name a folder", "" },

@@ -1,0 +1,55 @@
+/* results_pool.c - the rows of a pool: its experiments and its plain jobs. */
+#include "model/jobs.h"
+#include "report/results_impl.h"
+
+/* A plain job: when it began to wait, to train, and ended. */
+void
+espl__results_job(struct espl__results *r, espl_time now, const struct espl_trial *t, int fresh)
+{
+	static const char *const fates[] = { "done", "bug", "terminated" };
+	const struct espl__jobs *jobs = r->observer.exec != NULL ? espl__exec_workload(r->observer.exec) : NULL;
+	const struct espl__job  *job;
+
+	if (jobs == NULL || t->id >= jobs->list.count)
+		return;
+	job = &jobs->list.jobs[t->id];
+	if (fresh)
+		espl__results_put(r, PUT_JOB, "ntrriirtr", t->id, job->name, job->work_s, job->eta_s, (int64_t)job->nodes_min,
+		    (int64_t)job->nodes_max, job->weight, fates[job->fate], espl__results_s(now));
+	else
+		espl__results_put(r, SET_JOB, "nrrt", t->id, t->state == ESPL_TRIAL_RUNNING ? espl__results_s(now) : NAN,
+		    t->state >= ESPL_TRIAL_ENDED ? espl__results_s(now) : NAN, espl__job_status(job, t));
+}
+
+static void
+put_experiment(struct espl__results *r, uint64_t number, const struct espl__search_summary *s)
+{
+	uint64_t best = s->best == ESPL_NONE ? ESPL_NONE : number << ESPL__TRIAL_BITS | s->best;
+
+	espl__results_put(r, PUT_EXPERIMENT, "nttttrriiinrrrit", number, s->name, s->metric, s->maximize ? "maximize" : "minimize",
+	    espl__experiment_state(s), espl__results_s(s->arrived), espl__results_s(s->ended), (int64_t)s->trials,
+	    (int64_t)s->completed, (int64_t)s->failed, best,
+	    best == ESPL_NONE ? NAN : s->maximize ? 0.0 - s->best_loss : s->best_loss, s->gpu_s,
+	    (double)s->spent / 1e6, (int64_t)s->gpus, s->text);
+}
+
+void
+espl__results_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__search_summary *s)
+{
+	struct espl__results *r = ctx;
+
+	(void)now;
+	espl__results_begin(r);
+	put_experiment(r, number, s);
+}
+
+/* What each one costs changes with the others. */
+void
+espl__results_experiments(struct espl__results *r, const struct espl__exec *exec)
+{
+	struct espl__search_summary s;
+
+	for (uint64_t i = 0; espl__exec_pool(exec) && espl__exec_search_of(exec, i) != NULL; i++)
+		if (espl__exec_search_sum(exec, i, &s))
+			put_experiment(r, i, &s);
+}
