@@ -365,6 +365,12 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, enu
 		                     value_of(config->trial_values, TRIAL_GPUS_MAX)->line,
 		                     "trial: gpus_min = %u is more than gpus_max = %u", trial->gpus_min,
 		                     trial->gpus_max);
+	if (trial->sharing == ESPL__SHARE_EXCLUSIVE && trial->packing_max > 1) {
+		refuse(config->trial_values, TRIAL_PACKING_MAX, diag,
+		       "trial: packing_max lets trials share a GPU, sharing = \"exclusive\" forbids it");
+		espl__hint(diag, "leave one of the two out");
+		return ESPL_E_CONFIG;
+	}
 	if (trial->gpus_min > config->gpus_limit) {
 		espl__fail_at(diag, ESPL_E_CONFIG, config->experiment_values->files[EXPERIMENT_GPUS_MAX],
 		              value_of(config->experiment_values, EXPERIMENT_GPUS_MAX)->line,
@@ -396,6 +402,7 @@ read_trial(struct espl__run_config *config, enum espl__need need, struct espl__d
 	trial->gpus_min = number_of(values, TRIAL_GPUS_MIN);
 	trial->gpus_max = number_of(values, TRIAL_GPUS_MAX);
 	trial->packing_max = number_of(values, TRIAL_PACKING_MAX);
+	trial->sharing = (enum espl__sharing)value_of(values, TRIAL_SHARING)->as.i;
 	trial->retries = number_of(values, TRIAL_RETRIES);
 	trial->checkpoint = (int)value_of(values, TRIAL_CHECKPOINT)->as.i;
 	trial->colocate = (int)value_of(values, TRIAL_COLOCATE)->as.i;

@@ -5,6 +5,7 @@
  */
 #ifndef ESPL__RUN_H
 #define ESPL__RUN_H
+#include "base/sharing.h"
 #include "config/schema.h"
 
 struct espl__section {			/* algorithm, allocator, cloud, placer */
@@ -23,6 +24,7 @@ struct espl__trial_config {
 	const char *directory;		/* working folder of commands, absolute               */
 	uint32_t    gpus_min, gpus_max;	/* gpus_max ESPL_ANY: no limit                        */
 	uint32_t    packing_max;
+	enum espl__sharing sharing;	/* how trials share a GPU, if they do                  */
 	uint32_t    retries;		/* failures a trial may have and go on                */
 	int         checkpoint;		/* can save and restore                               */
 	int         colocate;

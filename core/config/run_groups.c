@@ -52,6 +52,10 @@ static const struct espl_option trial_options[] = {
 	[TRIAL_PACKING_MAX] = { .name = "packing_max", .type = ESPL_OPT_INT, .fallback = "1",
 		.min = "1", .max = "64", .help = "Trials that may share one GPU; 1: none does. Whether they do is the allocator's "
 		        "choice: 'fair' packs only with its option packing." },
+	[TRIAL_SHARING] = { .name = "sharing", .type = ESPL_OPT_CHOICE, .fallback = "auto",
+		.choices = "auto|mps|timeslice|exclusive",
+		.help = "How trials share a GPU: auto takes MPS where it works and time slicing where it does not; with mps "
+		        "the run stops where it does not; exclusive: they do not share. See docs/gpu.md." },
 	[TRIAL_CHECKPOINT] = { .name = "checkpoint", .type = ESPL_OPT_BOOL, .fallback = "true",
 		.help = "Can trials save their state and go on from it?" },
 	[TRIAL_CHECKPOINT_EVERY] = { .name = "checkpoint_every", .type = ESPL_OPT_SPAN,

@@ -172,6 +172,38 @@ get_outcome(struct espl__reader *r, struct espl__arena *arena)
 	return o;
 }
 
+static void
+put_node(struct espl__buf *b, const struct espl__event *e)
+{
+	espl__put_v64(b, e->as.node.lease);
+	espl__put_v64(b, e->as.node.state);
+	espl__put_v64(b, e->as.node.reason);
+	espl__put_v64(b, e->as.node.gpus);
+	espl__put_z64(b, e->as.node.ends_at);
+	espl__put_z64(b, e->as.node.charged);
+}
+
+static void
+put_gpu(struct espl__buf *b, const struct espl__event *e)
+{
+	espl__put_v64(b, e->as.gpu.what);
+	espl__put_v64(b, e->as.gpu.id);
+	espl__put_v64(b, e->as.gpu.number);
+	espl__put_str(b, e->as.gpu.text);
+}
+
+static void
+put_report(struct espl__buf *b, const struct espl__event *e)
+{
+	espl__put_v64(b, e->as.report.gang);
+	espl__put_v64(b, e->as.report.iteration);
+	espl__put_v64(b, e->as.report.count);
+	for (uint32_t i = 0; i < e->as.report.count; i++) {
+		espl__put_v64(b, e->as.report.metrics[i].metric);
+		espl__put_f64(b, e->as.report.metrics[i].value);
+	}
+}
+
 void
 espl__event_put(const struct espl__event *e, struct espl__buf *b)
 {
@@ -190,12 +222,7 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 		espl__put_str(b, e->as.cloud.text);
 		break;
 	case ESPL__EV_NODE:
-		espl__put_v64(b, e->as.node.lease);
-		espl__put_v64(b, e->as.node.state);
-		espl__put_v64(b, e->as.node.reason);
-		espl__put_v64(b, e->as.node.gpus);
-		espl__put_z64(b, e->as.node.ends_at);
-		espl__put_z64(b, e->as.node.charged);
+		put_node(b, e);
 		break;
 	case ESPL__EV_METRIC:
 		espl__put_str(b, e->as.metric.name);
@@ -204,13 +231,7 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 		espl__put_v64(b, e->as.started.gang);
 		break;
 	case ESPL__EV_REPORT:
-		espl__put_v64(b, e->as.report.gang);
-		espl__put_v64(b, e->as.report.iteration);
-		espl__put_v64(b, e->as.report.count);
-		for (uint32_t i = 0; i < e->as.report.count; i++) {
-			espl__put_v64(b, e->as.report.metrics[i].metric);
-			espl__put_f64(b, e->as.report.metrics[i].value);
-		}
+		put_report(b, e);
 		break;
 	case ESPL__EV_SAVED:
 		espl__put_v64(b, e->as.saved.gang);
@@ -232,6 +253,9 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 	case ESPL__EV_RESIZED:
 		espl__put_v64(b, e->as.resized.gang);
 		espl__put_z64(b, e->as.resized.took);
+		break;
+	case ESPL__EV_GPU:
+		put_gpu(b, e);
 		break;
 	case ESPL__EV_JOB:
 		espl__put_v64(b, e->as.job.number);
@@ -287,6 +311,29 @@ get_node(struct espl__reader *r, struct espl__event *e)
 		r->bad = 1;
 }
 
+static void
+get_gpu(struct espl__reader *r, struct espl__arena *arena, struct espl__event *e)
+{
+	e->as.gpu.what = (enum espl__gpu_news)get_u32(r);
+	e->as.gpu.id = espl__get_v64(r);
+	e->as.gpu.number = espl__get_v64(r);
+	e->as.gpu.text = get_text(r, arena);
+	if (e->as.gpu.what < ESPL__GPU_SHARED || e->as.gpu.what > ESPL__GPU_ASIDE ||
+	    (e->as.gpu.what != ESPL__GPU_MEMORY && e->as.gpu.number > UINT32_MAX))
+		r->bad = 1;
+}
+
+static void
+get_ended(struct espl__reader *r, struct espl__arena *arena, struct espl__event *e)
+{
+	e->as.ended.gang = espl__get_v64(r);
+	e->as.ended.how = (enum espl__gang_end)get_u32(r);
+	e->as.ended.node = espl__get_v64(r);
+	e->as.ended.text = get_text(r, arena);
+	if (e->as.ended.how < ESPL__END_DONE || e->as.ended.how > ESPL__END_NO_CHECKPOINT)
+		r->bad = 1;
+}
+
 int
 espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__event *e)
 {
@@ -323,12 +370,7 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 		e->as.saved.bytes = espl__get_v64(r);
 		break;
 	case ESPL__EV_ENDED:
-		e->as.ended.gang = espl__get_v64(r);
-		e->as.ended.how = (enum espl__gang_end)get_u32(r);
-		e->as.ended.node = espl__get_v64(r);
-		e->as.ended.text = get_text(r, arena);
-		if (e->as.ended.how < ESPL__END_DONE || e->as.ended.how > ESPL__END_NO_CHECKPOINT)
-			r->bad = 1;
+		get_ended(r, arena, e);
 		break;
 	case ESPL__EV_OUTCOME:
 		e->as.outcome.outcome = get_outcome(r, arena);
@@ -339,6 +381,9 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 	case ESPL__EV_RESIZED:
 		e->as.resized.gang = espl__get_v64(r);
 		e->as.resized.took = espl__get_z64(r);
+		break;
+	case ESPL__EV_GPU:
+		get_gpu(r, arena, e);
 		break;
 	case ESPL__EV_JOB:
 		e->as.job.number = espl__get_v64(r);

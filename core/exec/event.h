@@ -9,6 +9,7 @@
 #include <espalier/host.h>
 #include "base/buf.h"
 #include "base/mem.h"
+#include "base/sharing.h"
 
 enum espl__event_type {
 	ESPL__EV_START = 1,	/* a fresh run begins (first event, time 0)                      */
@@ -27,6 +28,7 @@ enum espl__event_type {
 	ESPL__EV_STOP,		/* the user asked to stop cleanly                               */
 	ESPL__EV_TROUBLE,	/* the world cannot go on, and the search is not at fault       */
 	ESPL__EV_RESIZED,	/* the gang runs on its new slots, the others are proven clean  */
+	ESPL__EV_GPU,		/* what an agent tells of a GPU                                 */
 	ESPL__EV_JOB,		/* the next of the workload's jobs has come                      */
 	ESPL__EV_EXPERIMENT,	/* an experiment of the pool has come, or was submitted: the next number */
 	ESPL__EV_CANCEL		/* the user wants no more of an experiment, or of a plain job     */
@@ -72,6 +74,12 @@ struct espl__event {
 			const char *text;	/* composed by us: "rank 1: exit status 3"; "" none    */
 		} ended;
 		struct { uint64_t gang; espl_span took; } resized;	/* took: nothing was trained for so long */
+		struct {
+			enum espl__gpu_news what;
+			uint64_t id;		/* SHARED, MEMORY: gang; FAULT, ASIDE: lease           */
+			uint64_t number;	/* as in sharing.h                                     */
+			const char *text;
+		} gpu;
 		struct { uint64_t number; } job;
 		struct { uint64_t number; } experiment;	/* of its search */
 		struct { uint64_t number, trial; } cancel;	/* trial NONE: all of the search */

@@ -164,7 +164,8 @@ reset_trial(struct espl__exec *x, struct espl__trial *t)
 void
 espl__exec_resume(struct espl__exec *x)
 {
-	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gangs are gone", (unsigned)x->gang_count);
+	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gang%s gone", (unsigned)x->gang_count,
+	    x->gang_count == 1 ? " is" : "s are");
 	x->awaiting_count = 0;
 	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
 		g->awaiting = 0;
@@ -365,14 +366,17 @@ find_stuck(struct espl__exec *x)
 static void
 find_stall(struct espl__exec *x)
 {
-	uint32_t quarantined = 0;
+	uint32_t quarantined = 0, gpus = 0;
 
 	if (x->ending != 0 || something_is_coming(x))
 		return;
-	for (uint32_t i = 0; i < x->fleet.live_count; i++)
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		quarantined += (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) != 0;
+		for (uint32_t k = 0; k < x->fleet.live[i]->gpu_count; k++)
+			gpus += !x->fleet.live[i]->gpus[k]->blocked;
+	}
 	if (quarantined > 0 && quarantined == x->fleet.live_count)
-		wind_up_failed(x, x->reports == 0 ? "trials fail before their first report, wherever they run" :
+		wind_up_failed(x, gpus == 0 ? "every GPU is set aside" : x->reports == 0 ? "trials fail before their first report, wherever they run" :
 		    "every node is set aside because all trials fail there");
 	else if (x->items_count > 0 && x->unplaced == 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s and %s grants %s nothing", (unsigned long long)x->items_count,

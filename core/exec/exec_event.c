@@ -115,6 +115,22 @@ objective(const struct espl__search *s, const struct espl__event *e, double *los
 	return s->algorithm == NULL;
 }
 
+/* The objective is not among what was reported: what is? */
+static char *
+lacks_metric(const struct espl__search *s, const struct espl__event *e)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+	char *text;
+
+	espl__print(&b, "a report lacks experiment.metric '%s'", s->config->metric);
+	for (uint32_t i = 0; i < e->as.report.count && i < 8; i++)
+		if (e->as.report.metrics[i].metric < s->exec->metrics.count)
+			espl__print(&b, "%s'%s'", i == 0 ? "; it has " : ", ", s->exec->metrics.names[e->as.report.metrics[i].metric]);
+	text = espl__strdup(espl__buf_text(&b));
+	espl__buf_free(&b);
+	return text;
+}
+
 /* The trial stands at an iteration boundary: a verdict passed earlier is carried out, then the
  * budget is looked at. */
 static espl_status
@@ -151,7 +167,7 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 	if (iteration <= since || g->state == ESPL__GANG_LEAVING)
 		return ESPL_OK;	/* settled with a plain reply */
 	if (!objective(t->search, e, &loss)) {
-		char *fault = espl__format("a report lacks the metric '%s'", t->search->config->metric);
+		char *fault = lacks_metric(t->search, e);
 		espl__exec_kill(x, g, t->search->config->trial.grace, fault);
 		free(fault);
 		return ESPL_OK;
@@ -468,6 +484,9 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		return on_ended(x, e, diag);
 	case ESPL__EV_RESIZED:
 		espl__gang_resized(x, e);
+		return ESPL_OK;
+	case ESPL__EV_GPU:
+		espl__exec_gpu(x, e);
 		return ESPL_OK;
 	case ESPL__EV_JOB:
 		espl__job_arrive(x, e);

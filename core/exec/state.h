@@ -105,6 +105,8 @@ struct espl__search {
 	struct espl__forecast_result plan_result;
 	uint32_t  plan_count;
 	uint32_t *stand_next, stand_next_cap;	/* lent to the model's forecasts from now on    */
+	double   *stand_past;
+	uint32_t  stand_past_cap;
 	struct espl__forecast_node *stand_held;
 	uint32_t  stand_held_cap;
 	struct espl__trial_group **barred;	/* ended, but their barrier has not passed      */
@@ -263,6 +265,7 @@ espl_status espl__exec_search(struct espl__exec *, struct espl__diag *);
 espl_status espl__exec_apply_search(struct espl__exec *, struct espl__search *, struct espl__reader *, struct espl__diag *);
 void espl__exec_submit(struct espl__exec *, struct espl__search *, uint64_t token);	/* a computation of the call just made */
 /* search.c */
+void espl__exec_trains(struct espl__search *, const struct espl__trial *);
 espl_status espl__search_add(struct espl__exec *, const struct espl__search_setup *, struct espl__diag *);
 espl_status espl__search_declare(struct espl__search *, struct espl__diag *);	/* allocator and placer are there */
 void espl__search_free(struct espl__search *);
@@ -356,6 +359,8 @@ int  espl__exec_in_place(const struct espl__search *);	/* can its gangs be resiz
 int  espl__gang_resize(struct espl__exec *, struct espl__gang *, const struct espl__item *);	/* 1: it is asked for */
 void espl__gang_resized(struct espl__exec *, const struct espl__event *);
 void espl__gang_resize_off(struct espl__exec *, struct espl__gang *);	/* gives the seats back that it did not come to */
+/* exec_gpu.c */
+void espl__exec_gpu(struct espl__exec *, const struct espl__event *);
 /* exec_cluster.c */
 void espl__exec_cluster(struct espl__exec *);
 void espl__exec_give_ups(struct espl__exec *);

@@ -106,13 +106,15 @@ usable(const struct espl__machine *n)
 static void
 totals(struct espl__fleet *f, struct espl__machine *n, int sign)
 {
-	uint32_t idle = 0;
+	uint32_t idle = 0, open = 0;
 
-	for (uint32_t i = 0; i < n->pub.gpu_count; i++)
+	for (uint32_t i = 0; i < n->pub.gpu_count; i++) {
 		idle += n->gpus[i].seat_count == 0 && !n->gpus[i].pub.blocked;
+		open += !n->gpus[i].pub.blocked;
+	}
 	n->pub.gpus_idle = usable(n) ? idle : 0;
 	if (usable(n)) {
-		f->gpus += (uint32_t)sign * n->pub.gpu_count;
+		f->gpus += (uint32_t)sign * open;
 		f->gpus_idle += (uint32_t)sign * idle;
 	}
 	if (placeable(n))
@@ -199,6 +201,8 @@ espl__machine_state(struct espl__fleet *f, struct espl__machine *n, espl_node_st
 	}
 	if (state == ESPL_NODE_BOOTING || state == ESPL_NODE_REQUESTED)
 		ESPL__ASSERT(n->seats == 0);
+	for (uint32_t i = 0; state == ESPL_NODE_BOOTING && i < n->seen; i++)
+		n->gpus[i].pub.blocked = 0;
 	n->pub.state = state;
 	if (state == ESPL_NODE_ENDED)
 		n->live = 0;
@@ -214,6 +218,15 @@ espl__machine_flag(struct espl__fleet *f, struct espl__machine *n, uint32_t set,
 	totals(f, n, 1);
 }
 
+void
+espl__fleet_block(struct espl__fleet *f, struct espl__machine *n, uint32_t gpu)
+{
+	ESPL__ASSERT(n->live && gpu < n->pub.gpu_count);
+	totals(f, n, -1);
+	n->gpus[gpu].pub.blocked = 1;
+	totals(f, n, 1);
+}
+
 uint32_t
 espl__fleet_nodes(const struct espl__fleet *f, uint32_t offer, int retiring_too)
 {
@@ -221,7 +234,7 @@ espl__fleet_nodes(const struct espl__fleet *f, uint32_t offer, int retiring_too)
 
 	for (uint32_t i = 0; i < f->live_count; i++) {
 		const struct espl__machine *node = espl__machine_at(f, f->live[i]->id);
-		if (node->pub.offer == offer && node->pub.owner == ESPL_NONE &&
+		if (node->pub.offer == offer && (node->pub.owner == ESPL_NONE || node->pub.owner >= ESPL_OWNER_BRACKET) &&
 		    (retiring_too || (!node->releasing && (node->pub.flags & ESPL_NODE_RETIRING) == 0)))
 			n++;
 	}

@@ -40,7 +40,7 @@ struct espl__fleet {
 	uint32_t  live_count, live_cap;
 	const struct espl_node **placeable;	/* READY and NOTICE, by id                     */
 	uint32_t  placeable_count, placeable_cap;
-	uint32_t  gpus, gpus_idle;	/* usable (READY, not retiring, not quarantined); of them whole and free */
+	uint32_t  gpus, gpus_idle;	/* usable (READY, not retiring, not quarantined, not blocked); of them whole and free */
 	uint32_t  gpus_held;		/* on all READY and NOTICE nodes                        */
 	uint32_t  retiring;		/* live nodes that drain                                */
 	struct espl__arena arena;
@@ -55,6 +55,8 @@ struct espl__machine *espl__machine_at(const struct espl__fleet *, uint64_t leas
  * gpus: found; ESPL_ANY as offered. */
 void espl__machine_state(struct espl__fleet *, struct espl__machine *, espl_node_state, uint32_t gpus);
 void espl__machine_flag(struct espl__fleet *, struct espl__machine *, uint32_t set, uint32_t clear);
+/* Takes a GPU out of use, until the node boots anew. */
+void espl__fleet_block(struct espl__fleet *, struct espl__machine *, uint32_t gpu);
 uint32_t espl__fleet_nodes(const struct espl__fleet *, uint32_t offer, int retiring_too);	/* live ones of an offer */
 
 /* Does the slot exist on a node that can be used? */

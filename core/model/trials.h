@@ -20,8 +20,10 @@ struct espl__trial {
 	struct espl__search *search;	/* that it belongs to                                  */
 	uint64_t source;		/* clone without a checkpoint of its own: whose to load; NONE */
 	uint64_t source_checkpoint;	/* of the source                                      */
+	uint64_t began;			/* iteration of its parent from which a clone trains; 0 */
 	uint32_t clones_waiting;	/* clones that still need a checkpoint of this one     */
 	struct espl_share last;		/* on what it started last                             */
+	uint64_t gpu_memory;		/* bytes seen in use per GPU; 0 unknown               */
 	double   took_s, told_s;	/* of its iterations that were timed: by the clock, by the profile */
 	uint32_t attempts, failures;
 	uint32_t stamp;			/* of the policy call that continued it last           */

@@ -11,6 +11,7 @@
  *   agent_files.c   a trial's folder: working files, checkpoints, collecting
  *   agent_env.c     what a rank finds in its environment
  *   agent_sup.c     the process above each rank
+ *   agent_gpu.h     the GPUs: shared how, clean or not (files of their own)
  *
  * One thread runs all of it; what waits for a disk runs as a job in a thread of its own and is
  * taken up again by the loop when it is done.
@@ -28,6 +29,7 @@
 
 struct espl__agent;
 struct espl__agent_gang;
+struct espl__card;			/* agent_gpu.h */
 
 struct espl__job {			/* head of a larger struct */
 	void (*run)(struct espl__job *);	/* in its thread: touches nothing but the job  */
@@ -53,6 +55,7 @@ struct espl__agent_rank {
 	uint32_t rank, was;		/* its number in the whole gang; before the last SEAT */
 	int      leaves;		/* the last SEAT says so                              */
 	int      left;			/* it did, and this was told                          */
+	int      on_gpu;		/* holds its GPU                                      */
 };
 
 struct espl__agent_gang {
@@ -80,6 +83,13 @@ struct espl__agent_gang {
 	int      lingered;		/* rank 0 was done and others had to be ended         */
 	int      jobs;			/* threads that work for it                           */
 	int64_t  log_from;		/* where in the trial's log its own part begins       */
+	/* its GPUs (agent_gpu.c) */
+	enum espl__sharing sharing;	/* how it shares them; AUTO until it holds them       */
+	int      claiming;		/* waits for them                                     */
+	uint64_t proof, check;		/* that MPS lives: for its start; after its failure, 0 none */
+	uint32_t checked_on;		/* of this GPU                                        */
+	int64_t  check_at;		/* not asked for before                               */
+	uint64_t gpu_now, gpu_told;	/* bytes in use per GPU: at the last look; as told    */
 	/* rank 0 on this node */
 	int      leads;
 	int      report;		/* our end, -1 none                                   */
@@ -108,6 +118,10 @@ struct espl__agent {
 	int64_t  heartbeat_ns, heard_at;
 	struct espl__gpu *gpus;		/* NULL: CPU slots                                    */
 	uint32_t slots;
+	struct espl__card *cards;	/* [slots] if there are gpus                          */
+	int64_t  gpu_limit;		/* for a GPU to come clean                            */
+	struct espl__map suspects;	/* trials that keep away from MPS for now             */
+	int      swept;			/* for what dead agents have left                     */
 	char    *libexec;		/* folder of espalier-worker                          */
 	struct espl__map by_id;
 	struct espl__agent_gang **gangs;
@@ -138,11 +152,14 @@ void   espl__gang_kill(struct espl__agent_gang *, uint64_t grace_ms);
 void   espl__gang_note(struct espl__agent_rank *);	/* its supervisor said something       */
 void   espl__rank_fail(struct espl__agent_rank *, const char *format, ...) ESPL_PRINTF(2, 3);
 void   espl__gang_prepared(struct espl__agent_gang *, const struct espl__diag *);
+void   espl__gang_claimed(struct espl__agent_gang *, const char *why_not);	/* NULL: its GPUs are its own */
+void   espl__gang_excuse(struct espl__agent_gang *, const char *text);	/* it ends, and that was not its doing */
 /* Sees to deadlines and takes away what has ended; returns the next deadline (0 none). */
 int64_t espl__gang_tend(struct espl__agent *, int64_t now);
 struct espl__agent_gang *espl__gang_find(const struct espl__agent *, uint64_t id);
 /* agent_launch.c */
 int    espl__gang_launch(struct espl__agent_gang *);	/* 0, or -1: a rank carries the reason */
+char  *espl__find_program(const char *name, const char *folder, const char *path);	/* NULL: nowhere */
 void   espl__agent_reserve(struct espl__agent *, uint64_t gang);
 void   espl__agent_unreserve(struct espl__agent *, uint64_t gang);
 /* agent_report.c */
@@ -182,4 +199,6 @@ void   espl__env_make(const struct espl__agent_rank *, int reports, int listens,
            struct espl__strings *);
 const char *espl__env_get(const struct espl__strings *, const char *name);	/* NULL absent */
 void   espl__strings_free(struct espl__strings *);
+void   espl__env_inherit(struct espl__strings *);	/* the agent's own, cleaned            */
+void   espl__env_set(struct espl__strings *, char *text);	/* takes over "NAME=value"     */
 #endif

@@ -11,7 +11,7 @@
 
 #include "base/ids.h"
 #include "base/mem.h"
-#include "runtime/agent.h"
+#include "runtime/agent_gpu.h"
 #include "runtime/agent_sup.h"
 
 static const char *const foreign[] = { "SLURM_", "PMI", "OMPI_", "HYDRA_", NULL };
@@ -47,9 +47,9 @@ espl__env_get(const struct espl__strings *s, const char *name)
 	return at == SIZE_MAX ? NULL : s->list[at] + length + 1;
 }
 
-/* Takes over `text` ("NAME=value"); replaces an older one of this name. */
-static void
-set(struct espl__strings *s, char *text)
+/* Replaces an older one of this name. */
+void
+espl__env_set(struct espl__strings *s, char *text)
 {
 	size_t at = find(s, text, strcspn(text, "="));
 
@@ -63,10 +63,10 @@ set(struct espl__strings *s, char *text)
 	s->list[s->count] = NULL;
 }
 
-#define SET(...) set(s, espl__format(__VA_ARGS__))
+#define SET(...) espl__env_set(s, espl__format(__VA_ARGS__))
 
-static void
-inherit(struct espl__strings *s)
+void
+espl__env_inherit(struct espl__strings *s)
 {
 	for (char **e = environ; e != NULL && *e != NULL; e++) {
 		size_t length = strcspn(*e, "=");
@@ -77,7 +77,7 @@ inherit(struct espl__strings *s)
 		for (size_t i = 0; dropped[i] != NULL && !drop; i++)
 			drop = strlen(dropped[i]) == length && strncmp(*e, dropped[i], length) == 0;
 		if (!drop)
-			set(s, espl__strdup(*e));
+			espl__env_set(s, espl__strdup(*e));
 	}
 }
 
@@ -177,7 +177,7 @@ ours(const char *text)
 		"MASTER_PORT=", "ESPALIER_TRIAL=", "ESPALIER_PARAMS=", "ESPALIER_ITERATION=",
 		"ESPALIER_BUDGET=", "ESPALIER_CHECKPOINT=", "ESPALIER_SAVE=", "ESPALIER_SCRATCH=",
 		"ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=", "ESPALIER_KEY=", "ESPALIER_GANG=",
-		"ESPALIER_SEAT=", NULL
+		"ESPALIER_SEAT=", "ESPALIER_SHARING=", NULL
 	};
 
 	for (size_t i = 0; names[i] != NULL; i++)
@@ -192,15 +192,16 @@ espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
 {
 	const struct espl__start *t = &rank->gang->start;
 
-	inherit(s);
+	espl__env_inherit(s);
 	own(s, rank, reports, listens);
 	torchrun(s, rank);
 	devices(s, rank);
+	espl__gpus_env(rank, s);
 	if (t->threads > 0) {
 		SET("OMP_NUM_THREADS=%" PRIu32, t->threads);
 		SET("OPENBLAS_NUM_THREADS=%" PRIu32, t->threads);
 	}
 	for (uint32_t i = 0; i < t->env_count; i++)
 		if (!ours(t->env[i]))
-			set(s, espl__strdup(t->env[i]));
+			espl__env_set(s, espl__strdup(t->env[i]));
 }

@@ -16,7 +16,7 @@
 #include "base/ids.h"
 #include "base/mem.h"
 #include "base/tick.h"
-#include "runtime/agent.h"
+#include "runtime/agent_gpu.h"
 #include "runtime/agent_sup.h"
 #include "runtime/sweep.h"
 
@@ -103,6 +103,7 @@ call_off(struct espl__agent_gang *g)
 			g->ranks[i].state = ESPL__RANK_GONE;
 			g->ranks[i].code = g->culprit == (int)i ? g->ranks[i].code : -SIGKILL;
 			g->gone++;
+			espl__gpus_leave(&g->ranks[i]);
 		}
 	if (g->gone < g->start.rank_count)
 		espl__gang_kill(g, 0);
@@ -119,9 +120,29 @@ espl__gang_prepared(struct espl__agent_gang *g, const struct espl__diag *diag)
 		espl__rank_fail(&g->ranks[0], "no checkpoint: %" PRIu64 " of trial %" PRIu64 ": %s",
 		    g->start.checkpoint, g->start.source, diag->text);
 		call_off(g);
-	} else if (espl__gang_launch(g) != 0) {
-		call_off(g);
+	} else {
+		espl__gpus_claim(g);
 	}
+}
+
+void
+espl__gang_claimed(struct espl__agent_gang *g, const char *why_not)
+{
+	if (why_not != NULL)
+		espl__rank_fail(&g->ranks[0], "%s", why_not);
+	if (g->ending || why_not != NULL || espl__gang_launch(g) != 0)
+		call_off(g);
+}
+
+void
+espl__gang_excuse(struct espl__agent_gang *g, const char *text)
+{
+	struct espl__agent_rank *r = &g->ranks[g->culprit >= 0 ? g->culprit : 0];
+
+	g->culprit = (int)r->index;
+	free(r->text);
+	r->text = espl__strdup(text);
+	espl__gang_kill(g, 0);
 }
 
 void
@@ -268,8 +289,10 @@ rank_exited(struct espl__agent_rank *r, int code)
 	r->state = ESPL__RANK_EXITED;
 	r->code = code;
 	blame(r);
-	if (code != 0 && !r->by_us)
+	if (code != 0 && !r->by_us) {
 		tell_failed(r);
+		espl__gpus_failed(g);
+	}
 	if (count_in(g, ESPL__RANK_EXITED) + g->gone == g->start.rank_count) {
 		kill_now(g);		/* whatever they left behind */
 	} else if (code == 0 && r->leaves) {
@@ -292,6 +315,7 @@ rank_gone(struct espl__agent_rank *r)
 	r->state = ESPL__RANK_GONE;
 	g->gone++;
 	g->agent->changed = 1;
+	espl__gpus_leave(r);
 	if (early && r->text == NULL) {	/* its supervisor was killed: it dies with it */
 		r->code = -SIGKILL;
 		g->agent->strays = 1;
@@ -394,6 +418,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 	struct espl__agent_gang *g = a->gangs[index];
 
 	tell_ended(g, clean);
+	espl__gpus_bye(g);
 	espl__files_leave(g);
 	if (g->report >= 0)
 		close(g->report);
@@ -425,7 +450,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 static void
 sweep_strays(struct espl__agent *a)
 {
-	pid_t  *spare = NULL;
+	pid_t  *spare = NULL, pid;
 	size_t  count = 0, cap = 0;
 
 	for (uint32_t i = 0; i < a->gang_count; i++)
@@ -434,6 +459,10 @@ sweep_strays(struct espl__agent *a)
 				ESPL__GROW(spare, cap, count + 1);
 				spare[count++] = a->gangs[i]->ranks[j].sup;
 			}
+	for (uint32_t i = 0; (pid = espl__gpus_pid(a, i)) != 0; i++) {
+		ESPL__GROW(spare, cap, count + 1);
+		spare[count++] = pid;
+	}
 	if (espl__sweep(getpid(), spare, count, SIGKILL) == 0)
 		a->strays = 0;
 	free(spare);
@@ -464,7 +493,8 @@ tend_one(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t
 	if (g->kill_at != 0 && now >= g->kill_at)
 		kill_now(g);
 	espl__gang_tell_left(g);
-	if (g->gone == g->start.rank_count && espl__report_drained(g) && g->jobs == 0 && !a->strays) {
+	if (g->gone == g->start.rank_count && espl__report_drained(g) && g->jobs == 0 && !a->strays
+	    && espl__gpus_settled(g)) {
 		if ((g->culprit < 0 && !g->spoilt) || g->probed || a->ending)
 			return 1;
 		g->probed = 1;		/* the trial may have failed for want of room */

@@ -154,8 +154,8 @@ runnable(const char *path)
 
 /* argv[0] with a slash is taken from the working folder on; else PATH is searched.  NULL: it
  * is nowhere. */
-static char *
-find_program(const char *name, const char *folder, const char *path)
+char *
+espl__find_program(const char *name, const char *folder, const char *path)
 {
 	if (strchr(name, '/') != NULL)
 		return espl__strdup(name);
@@ -193,7 +193,7 @@ spawn(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__string
 		worker[1] = espl__strdup(t->trainable);
 		s->argv = worker;
 	} else {
-		path = find_program(t->argv[0], t->directory, espl__env_get(env, "PATH"));
+		path = espl__find_program(t->argv[0], t->directory, espl__env_get(env, "PATH"));
 		s->argv = (char *const *)(uintptr_t)t->argv;	/* execve takes but does not change it */
 	}
 	s->path = path;

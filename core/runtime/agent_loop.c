@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/tick.h"
-#include "runtime/agent.h"
+#include "runtime/agent_gpu.h"
 #include "runtime/sweep.h"
 
 #define MS INT64_C(1000000)
@@ -102,11 +102,15 @@ watch(struct polls *p, int fd, short events, uint64_t gang, uint32_t rank)
 static void
 rebuild(struct espl__agent *a, struct polls *p)
 {
+	int fd;
+
 	p->count = 0;
 	watch(p, a->ending ? -1 : a->in, POLLIN, 0, 0);
 	watch(p, -1, POLLOUT, 0, 0);
 	watch(p, a->signals, POLLIN, 0, 0);
 	watch(p, a->jobs_out, POLLIN, 0, 0);
+	for (uint32_t i = 0; (fd = espl__gpus_fd(a, i)) >= 0; i++)
+		watch(p, fd, POLLIN, ESPL_NONE, 0);
 	for (uint32_t i = 0; i < a->gang_count; i++) {
 		struct espl__agent_gang *g = a->gangs[i];
 		short events = p->full || g->saving_now || !g->started_told ? 0 : POLLIN;
@@ -129,6 +133,8 @@ look_at_gang(struct espl__agent *a, const struct pollfd *p, uint64_t gang, uint3
 {
 	struct espl__agent_gang *g = espl__gang_find(a, gang);
 
+	if (gang == ESPL_NONE)
+		espl__gpus_hear(a, p->fd);
 	if (g == NULL)
 		return;
 	if (rank != ESPL_ANY && rank >= CONTROL) {
@@ -153,12 +159,14 @@ static void
 take_signals(struct espl__agent *a)
 {
 	struct signalfd_siginfo info;
+	pid_t                   pid;
+	int                     status;
 
 	while (read(a->signals, &info, sizeof info) == (ssize_t)sizeof info)
 		if (info.ssi_signo != SIGCHLD)
 			espl__agent_end(a, 0);
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		espl__gpus_reaped(a, pid, status);
 }
 
 static int
@@ -182,9 +190,10 @@ wait_ms(const struct espl__agent *a, int64_t next, int64_t now)
 static void
 turn(struct espl__agent *a, struct polls *p)
 {
-	int64_t now = espl__tick(), next = espl__gang_tend(a, now);
+	int64_t now = espl__tick(), next = espl__gpus_tend(a, now), more = espl__gang_tend(a, now);
 	int     full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
 
+	next = next == 0 || (more != 0 && more < next) ? more : next;
 	espl__agent_flush(a);
 	if (a->changed || full != p->full) {
 		a->changed = 0;
@@ -254,7 +263,8 @@ espl__agent_run(struct espl__agent *a)
 	int64_t      until = 0;
 
 	a->changed = 1;
-	while (!a->ending || ((a->gang_count > 0 || a->jobs > 0) && espl__tick() < until)) {
+	while (!a->ending || ((a->gang_count > 0 || a->jobs > 0 || !espl__gpus_over(a))
+	    && espl__tick() < until)) {
 		turn(a, &p);
 		if (a->ending && until == 0)
 			until = espl__tick() + LAST_WAIT;

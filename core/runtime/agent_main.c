@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "config.h"
-#include "runtime/agent.h"
+#include "runtime/agent_gpu.h"
 
 #define MAX_SLOTS 4096
 
@@ -145,6 +145,7 @@ static void
 release(struct espl__agent *a)
 {
 	espl__log_to(NULL, NULL, ESPL_INFO);
+	espl__gpus_free(a);
 	espl__buf_free(&a->inbox);
 	espl__buf_free(&a->outbox);
 	espl__map_free(&a->by_id);
@@ -184,6 +185,7 @@ main(int argc, char **argv)
 		release(&a);
 		return 2;
 	}
+	espl__gpus_open(&a);
 	espl__agent_run(&a);
 	if (a.jobs > 0)			/* a thread hangs in a disk: its memory is not ours to free */
 		_exit(a.exit_code);

@@ -62,10 +62,13 @@ load(const char *name, struct espl__diag *diag)
 		if (module == NULL)
 			why = dlerror();
 	}
-	if (module == NULL)
+	if (module == NULL) {
 		(void)espl__fail(diag, ESPL_E_UNSUPPORTED, "no device '%s': %s", name, why);
-	else if ((found = dlsym(module, "espl__device_module")) == NULL || found->version != ESPL__DEVICE_MODULE)
+		espl__hint(diag, "it is built where configure finds CUDA and NCCL, and needs their libraries to run");
+	} else if ((found = dlsym(module, "espl__device_module")) == NULL
+	    || found->version != ESPL__DEVICE_MODULE) {
 		(void)espl__fail(diag, ESPL_E_UNSUPPORTED, "the module of device '%s' belongs to another espalier", name);
+	}
 	free(paths[0]);
 	free(paths[1]);
 	return found != NULL && found->version == ESPL__DEVICE_MODULE ? found : NULL;

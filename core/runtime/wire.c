@@ -58,7 +58,7 @@ static int
 known(uint8_t type)
 {
 	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_SEAT)
-	    || (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_FAILED);
+	    || (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_GPU);
 }
 
 int
@@ -118,6 +118,7 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 		espl__put_v64(b, s->ranks[i].gpu);
 	}
 	espl__put_v64(b, s->packing);
+	espl__put_v64(b, s->sharing);
 	espl__put_v64(b, s->attempt);
 	espl__put_str(b, s->master);
 	espl__put_v64(b, s->port);
@@ -260,6 +261,7 @@ static void
 get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 {
 	s->packing = get_small(r, UINT32_MAX);
+	s->sharing = (enum espl__sharing)get_small(r, ESPL__SHARE_EXCLUSIVE);
 	s->attempt = get_small(r, UINT32_MAX);
 	s->master = get_text(r, k);
 	s->port = get_small(r, 65535);

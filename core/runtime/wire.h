@@ -35,7 +35,10 @@
  *            The rank that failed by itself comes first; the others follow in order.  clean 0: some
  *            process could not be killed.  A text that begins with "no checkpoint: " says that what
  *            START wanted restored is missing or damaged; one that begins with "run folder: ", that nothing
- *            can be written there (a full disk): the gang is not to blame.
+ *            can be written there (a full disk): the gang is not to blame; nor with "gpu: " (what it shared
+ *            its GPU by has failed, or the GPU is set aside) or "sharing: " (there is no MPS, but the
+ *            configuration wants it).
+ *   GPU      u8 what, v64 gang, v64 number, str text   see enum espl__gpu_news; gang 0: about the node
  *   LOG      u8 level, str text
  *   PONG
  *
@@ -46,8 +49,9 @@
 #define ESPL__WIRE_H
 #include "base/buf.h"
 #include "base/diag.h"
+#include "base/sharing.h"
 
-#define ESPL__WIRE_PROTOCOL 4u
+#define ESPL__WIRE_PROTOCOL 5u
 #define ESPL__WIRE_MAX (16u << 20)
 /* Exit status of a worker that stopped because another rank was lost: not the one to blame. */
 #define ESPL__EXIT_PEER 75
@@ -57,7 +61,7 @@ enum espl__message {
 	ESPL__MSG_COLLECT, ESPL__MSG_PING, ESPL__MSG_SEAT,
 	ESPL__MSG_HELLO_BACK = 64, ESPL__MSG_PORT, ESPL__MSG_STARTED, ESPL__MSG_LINE, ESPL__MSG_GARBAGE,
 	ESPL__MSG_SAVED, ESPL__MSG_CLOSED, ESPL__MSG_ENDED, ESPL__MSG_LOG, ESPL__MSG_PONG,
-	ESPL__MSG_LEFT, ESPL__MSG_FAILED
+	ESPL__MSG_LEFT, ESPL__MSG_FAILED, ESPL__MSG_GPU
 };
 
 /* The ranks meet anew: what all of a gang must know of it. */
@@ -79,6 +83,7 @@ struct espl__start {
 	uint32_t rank_count;
 	const struct espl__start_rank *ranks;	/* on this node, local_rank from 0                      */
 	uint32_t packing;			/* 1: GPUs are exclusive                                */
+	enum espl__sharing sharing;		/* how, if they are not                                 */
 	uint32_t attempt;
 	const char *master;			/* address of rank 0's node                              */
 	uint32_t port;				/* 0: the agent picks one (gang of one node)              */

@@ -1,13 +1,16 @@
 /* worker.c - from an environment and a name to an open trial on one rank, and back again. */
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/text.h"
 #include "config/tree.h"
 #include "plugin/instance.h"
 #include "plugin/registry.h"
+#include "runtime/wire.h"
 #include "runtime/worker.h"
 
 /* How long the ranks may take to come together, and one may wait for another in a step, before
@@ -58,16 +61,35 @@ connect_ranks(struct espl__worker *w, struct espl__diag *diag)
 	return espl__worker_connect(w, &s, &w->comm, diag);
 }
 
+/* ESPALIER_ORDINAL in place of LOCAL_RANK: for checks that put several ranks on one GPU. */
+static int
+chosen_gpu(uint32_t *ordinal)
+{
+	const char *text = getenv("ESPALIER_ORDINAL");
+	int64_t     n;
+
+	if (text == NULL)
+		return 1;
+	if (espl__parse_int(text, &n) != 0 || n < 0 || n > 4096)
+		return 0;
+	*ordinal = (uint32_t)n;
+	return 1;
+}
+
 /* A trainable that demands a GPU gets one; all others compute on the CPU. */
 static espl_status
 open_device(struct espl__worker *w, struct espl__diag *diag)
 {
-	int gpu = (w->instance->plugin->desc->caps & ESPL_NEED_CUDA) != 0;
+	int      gpu = (w->instance->plugin->desc->caps & ESPL_NEED_CUDA) != 0;
+	uint32_t ordinal = w->env.local_rank;
 
 	if (gpu && strcmp(w->env.device, "cuda") != 0)
 		return espl__fail(diag, ESPL_E_UNSUPPORTED,
 		    "%s needs a GPU, and this node has none", w->who);
-	w->device.view.ordinal = gpu ? w->env.local_rank : 0;
+	if (gpu && !chosen_gpu(&ordinal))
+		return espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_ORDINAL is no number: '%s'",
+		    getenv("ESPALIER_ORDINAL"));
+	w->device.view.ordinal = gpu ? ordinal : 0;
 	w->device.view.packing = w->env.packing;
 	w->device.view.threads = w->env.threads > 0 ? w->env.threads : 1;
 	return espl__device_open(gpu ? "cuda" : "cpu", &w->device, diag);
@@ -109,6 +131,16 @@ fill_context(struct espl__worker *w)
 	};
 }
 
+/* A kernel that waits for a rank that is gone may never get done, and what frees its memory waits for it: what ends it
+ * is the end of the process. */
+static void __attribute__((noreturn))
+leave_at_once(espl_status status, const struct espl__diag *diag)
+{
+	espl__diag_print(stderr, diag);
+	(void)fflush(NULL);
+	_exit(status == ESPL_E_PEER ? ESPL__EXIT_PEER : 3);
+}
+
 static espl_status
 train(struct espl__worker *w, struct espl__diag *diag)
 {
@@ -126,6 +158,8 @@ train(struct espl__worker *w, struct espl__diag *diag)
 		status = espl__worker_restore(w, diag);
 	if (status == ESPL_OK)
 		status = espl__worker_loop(w, diag);
+	if (status != ESPL_OK && w->device.view.kind == ESPL_CUDA)
+		leave_at_once(status, diag);
 	w->ops->close(w->trial);
 	return status;
 }

@@ -147,6 +147,7 @@ struct espl__real {
 	int       cloud_up, cloud_failed;
 	struct { char *name, *market; } *offers;
 	uint32_t  offer_count, offer_cap;
+	int       gpus_offered;		/* at least one offer has GPUs */
 	struct espl__rlease **leases;	/* by number, rising                                  */
 	uint32_t  lease_count, lease_cap;
 	int       leases_dirty;
@@ -232,9 +233,14 @@ int         espl__real_resize_now(struct espl__real *, struct espl__rgang *, uin
 void        espl__real_resize_off(struct espl__real *, struct espl__rgang *);	/* it is told to leave instead */
 int         espl__real_resize_line(struct espl__real *, struct espl__rgang *, const char *text, size_t);	/* 1: it was one */
 void        espl__real_resize_left(struct espl__real *, struct espl__rgang *, struct espl__part *);
+/* real_gpu.c: news of GPUs (-1: its payload is bad); did they end the gang, and must the run stop for it? */
+int         espl__real_gpu_message(struct espl__real *, const struct espl__rlease *, struct espl__reader *);
+int         espl__real_gpu_fault(const struct espl__rgang *);
+const char *espl__real_gpu_trouble(const struct espl__rgang *);	/* NULL: no */
 /* real_ends.c: how and why a gang ended, in words. */
 void        espl__real_gang_verdict(struct espl__real *, const struct espl__rgang *, struct espl__event *);
-/* Tells that the run's folder cannot be written, if the gang ended for that. */
+/* Tells that the run's folder cannot be written, or that GPUs cannot be shared as wanted, if the gang
+ * ended for that. */
 void        espl__real_gang_trouble(struct espl__real *, const struct espl__rgang *);
 
 /* spool.c: what users want of a running pool. */

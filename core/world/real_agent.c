@@ -161,6 +161,8 @@ take_frame(struct espl__agent *agent, uint8_t type, struct espl__reader *reader)
 		return 0;
 	case ESPL__MSG_LOG:
 		return log_message(agent, reader);
+	case ESPL__MSG_GPU:
+		return espl__real_gpu_message(agent->real, agent->lease, reader);
 	default:
 		return espl__real_gang_message(agent->real, agent->lease, type, reader);
 	}

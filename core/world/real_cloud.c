@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "plugin/instance.h"
+#include "plugin/registry.h"
 
 void
 espl__real_enter(struct espl__real *real)
@@ -71,6 +72,12 @@ add_offer(struct espl__real *real, const char *name, const char *market)
 	return real->offer_count++;
 }
 
+static int
+has_gpus(const char *gpu_type)
+{
+	return gpu_type != NULL && gpu_type[0] != '\0' && strcmp(gpu_type, "cpu") != 0;
+}
+
 static espl_status
 on_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
 {
@@ -90,6 +97,7 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
 	copy->provision = copy_latency(arena, offer->provision);
 	copy->init = copy_latency(arena, offer->init);
 	copy->number = add_offer(real, copy->name, copy->market);
+	real->gpus_offered |= has_gpus(copy->gpu_type);
 	espl__real_event(real, ESPL__EV_OFFER)->as.offer.offer = copy;
 	return ESPL_OK;
 }
@@ -206,6 +214,26 @@ espl__real_cloud_new(struct espl__real *real, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* Offers that are there from the start and have no GPU are no use to a trainable that computes on GPUs alone. */
+static espl_status
+gpus_wanted(const struct espl__real *real, struct espl__diag *diag)
+{
+	const struct espl__trial_config *trial = &real->config->trial;
+	const struct espl__plugin       *plugin;
+	const struct espl__node         *named = espl__node_get(
+		espl__node_get(espl__tree_root(real->config->tree), "trial"), "trainable");
+
+	if (trial->trainable == NULL || real->offer_count == 0 || real->gpus_offered)
+		return ESPL_OK;
+	if (espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) != ESPL_OK
+	    || !(plugin->desc->caps & ESPL_NEED_CUDA))
+		return ESPL_OK;
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, named != NULL ? named->file : NULL, named != NULL ? named->line : 0,
+	    "trainable '%s' needs GPUs, and %s has none", trial->trainable, real->cloud->who);
+	espl__hint(diag, "is the driver installed (nvidia-smi)? is cloud.device \"cpu\"?");
+	return ESPL_E_CONFIG;
+}
+
 espl_status
 espl__real_cloud_start(struct espl__real *real, struct espl__diag *diag)
 {
@@ -217,12 +245,14 @@ espl__real_cloud_start(struct espl__real *real, struct espl__diag *diag)
 	espl_status              status;
 
 	error.option = error.row = ESPL_ANY;
-	for (i = 0; (offer = espl__exec_offer(real->world.exec, i)) != NULL; i++)
+	for (i = 0; (offer = espl__exec_offer(real->world.exec, i)) != NULL; i++) {
 		(void)add_offer(real, offer->name, text_or_empty(offer->market));
+		real->gpus_offered |= has_gpus(offer->gpu_type);
+	}
 	espl__real_enter(real);
 	status = real->ops->start(real->cloud->self, &real->events, &error);
 	if (status == ESPL_OK || real->cloud_up || real->cloud_failed)
-		return ESPL_OK;
+		return status == ESPL_OK ? gpus_wanted(real, diag) : ESPL_OK;
 	if (status == ESPL_E_CONFIG) {
 		(void)espl__diag_plugin(&own, real->cloud->who, status, &error);
 		espl__values_blame(real->cloud->values, &error, &own);

@@ -72,14 +72,18 @@ void
 espl__real_gang_trouble(struct espl__real *real, const struct espl__rgang *gang)
 {
 	const struct espl__rank_end *end = folder_fault(gang);
+	const char                  *unshared = espl__real_gpu_trouble(gang);
 	struct espl__event          *event;
 	char                         text[500];
 
-	if (end == NULL || real->troubled)
+	if ((end == NULL && unshared == NULL) || real->troubled)
 		return;
 	real->troubled = 1;
-	(void)snprintf(text, sizeof text, "the run's folder cannot be written on node %llu: %s",
-		(unsigned long long)end->lease, end->text + 12);
+	if (end != NULL)
+		(void)snprintf(text, sizeof text, "the run's folder cannot be written on node %llu: %s",
+			(unsigned long long)end->lease, end->text + 12);
+	else
+		(void)snprintf(text, sizeof text, "%s", unshared);
 	espl__log(ESPL_ERROR, "%s", text);
 	event = espl__real_event(real, ESPL__EV_TROUBLE);
 	event->as.trouble.text = espl__arena_strdup(espl__real_arena(real), text);
@@ -133,7 +137,7 @@ espl__real_gang_verdict(
 	event->as.ended.how = ESPL__END_LOST;
 	event->as.ended.node = ESPL_NONE;
 	event->as.ended.text = "";
-	if (folder_fault(gang) != NULL)
+	if (folder_fault(gang) != NULL || espl__real_gpu_fault(gang))
 		return;		/* no fault of the trial's */
 	if (gang->broken != NULL) {
 		fail(event, ESPL__END_FAILED, gang->parts[0].lease, gang->broken, arena);

@@ -193,6 +193,7 @@ espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang, c
 	start->trial = gang->trial;
 	start->master =
 		lease->address != NULL && lease->address[0] != '\0' ? lease->address : "127.0.0.1";
+	start->sharing = trial->sharing;
 	start->threads = threads_of(real, lease, start->packing, &start->device_gpu);
 	start->argv = trial->trainable == NULL ? trial->command : NULL;
 	start->argc = trial->trainable == NULL ? trial->command_count : 0;

@@ -6,6 +6,7 @@
  * sim_lease.c  nodes: booting, ready, under notice, ended
  * sim_gang.c   gangs: starting, training, saving, ending
  * sim_train.c  where metrics come from: a C trainable in process, or recorded curves
+ * sim_state.c  checkpoints of trainables that have state
  * sim_fault.c  the fault script
  * sim_comm.c   the communicator of one rank
  *
@@ -255,21 +256,33 @@ void        espl__sim_train_free(struct espl__sim *);
 int         espl__sim_body_open(struct espl__sim *, struct espl__sim_gang *, const double *values,
                                 uint64_t source, uint64_t checkpoint);
 void        espl__sim_body_close(struct espl__sim_gang *);
+/* Opens the body of a C trainable as its seed and settings make it; 0, or -1 (text to gang->text). */
+int         espl__sim_body_begin(struct espl__sim *, struct espl__sim_gang *, const double *values);
+/* -1, and what went wrong to gang->text. */
+int         espl__sim_body_broken(struct espl__sim_gang *, const char *doing, espl_status,
+                                  const struct espl_error *);
+const struct espl_trainable_ops *espl__sim_ops(const struct espl__sim_gang *);
+#define ESPL__SIM_NO_ERROR { .size = (uint32_t)sizeof(struct espl_error), .option = ESPL_ANY, .row = ESPL_ANY }
 /* One iteration: its metrics go to sim->metrics, EV_METRIC for new names.  `nan`: a fault that
  * makes some of them NaN, or NULL.  0, or -1 (text to gang->text). */
 int         espl__sim_body_step(struct espl__sim *, struct espl__sim_gang *,
                                 const struct espl__sim_fault *nan,
                                 uint32_t *count);
+/* Seconds that an iteration takes on one GPU. */
+double      espl__sim_iteration_s(struct espl__sim *, const struct espl__sim_gang *,
+                                  uint64_t iteration);
+uint64_t    espl__sim_last_iteration(const struct espl__sim_gang *);
+/* sim_state.c */
+/* Brings the gang's body to this checkpoint.  0, or how the gang will end (text to gang->text). */
+int         espl__sim_state_restore(struct espl__sim *, struct espl__sim_gang *, uint64_t source,
+                                    uint64_t checkpoint);
+void        espl__sim_state_free(struct espl__sim *);
 /* Keeps the present state as a checkpoint.  0 and its size, or -1 (text to gang->text). */
 int         espl__sim_body_save(struct espl__sim *, struct espl__sim_gang *, uint64_t *bytes);
 void        espl__sim_collect(struct espl__sim *, uint32_t experiment, uint64_t trial,
                               uint64_t keep);
 void        espl__sim_collect_one(struct espl__sim *, uint32_t experiment, uint64_t trial,
                                   uint64_t iteration);
-/* Seconds that an iteration takes on one GPU. */
-double      espl__sim_iteration_s(struct espl__sim *, const struct espl__sim_gang *,
-                                  uint64_t iteration);
-uint64_t    espl__sim_last_iteration(const struct espl__sim_gang *);
 /* sim_jobs.c */
 void        espl__sim_job_due(struct espl__sim *, uint64_t number);	/* it comes, and the next is waited for */
 void        espl__sim_arrivals(struct espl__sim *);	/* of those who have not come yet */

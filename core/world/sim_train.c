@@ -1,21 +1,16 @@
 /* sim_train.c - where simulated trials get their metrics: a C trainable evaluated in this process,
- * or recorded curves; and the checkpoints of trainables that have state.
- *
- * A trainable without regions and without save has no state but its iteration: its checkpoints
- * cost nothing and can always be restored.  The others' are kept in memory until they are
- * collected; after a resume they are gone, and a trial that needs one ends with NO_CHECKPOINT.
+ * or recorded curves.  Their checkpoints are in sim_state.c.
  */
 #include <math.h>
 #include <string.h>
-#include "base/assert.h"
 #include "model/trials.h"
 #include "plugin/instance.h"
 #include "world/sim_impl.h"
 
 enum { METRICS_MAX = 1024, TEXT_ROOM = 320 };
 
-static const struct espl_trainable_ops *
-ops_of(const struct espl__sim_gang *gang)
+const struct espl_trainable_ops *
+espl__sim_ops(const struct espl__sim_gang *gang)
 {
 	return (const struct espl_trainable_ops *)(const void *)gang->source->trainable->ops;
 }
@@ -142,15 +137,7 @@ espl__sim_source(struct espl__sim *sim, uint32_t number, struct espl__diag *diag
 void
 espl__sim_train_free(struct espl__sim *sim)
 {
-	for (size_t i = 0; i < sim->blobs.cap; i++) {
-		struct espl__sim_blob *blob = sim->blobs.used[i] ? sim->blobs.values[i] : NULL, *next;
-
-		for (; blob != NULL; blob = next) {
-			next = blob->next;
-			free(blob);
-		}
-	}
-	espl__map_free(&sim->blobs);
+	espl__sim_state_free(sim);
 	espl__buf_free(&sim->scratch);
 	for (uint32_t i = 0; i < sim->source_count; i++)
 		close_source(sim->sources[i]);
@@ -159,9 +146,9 @@ espl__sim_train_free(struct espl__sim *sim)
 
 /* ---- failures ------------------------------------------------------------------------ */
 
-static int
-broken(struct espl__sim_gang *gang, const char *doing, espl_status status,
-       const struct espl_error *error)
+int
+espl__sim_body_broken(struct espl__sim_gang *gang, const char *doing, espl_status status,
+                      const struct espl_error *error)
 {
 	free(gang->text);
 	gang->text = error->text[0] != '\0' ? espl__format("%s: %.240s", doing, error->text)
@@ -169,185 +156,12 @@ broken(struct espl__sim_gang *gang, const char *doing, espl_status status,
 	return -1;
 }
 
-static void
-clear_error(struct espl_error *error)
-{
-	*error = (struct espl_error){ .size = (uint32_t)sizeof *error, .option = ESPL_ANY,
-	                              .row = ESPL_ANY };
-}
-
-/* ---- state --------------------------------------------------------------------------- */
-
-static uint64_t
-blob_key(uint32_t experiment, uint64_t trial)
-{
-	return ((uint64_t)experiment << 40) + trial;
-}
-
-struct save_sink { struct espl_byte_sink head; struct espl__buf *to; };
-struct load_source { struct espl_byte_source head; const uint8_t *at; };
-struct region_sink {
-	struct espl_region_sink head;
-	struct espl__buf *to;
-	struct espl__reader from;
-	int restore;
-};
-
-static espl_status
-write_bytes(struct espl_byte_sink *head, const void *bytes, uint64_t count)
-{
-	espl__put(((struct save_sink *)(void *)head)->to, bytes, (size_t)count);
-	return ESPL_OK;
-}
-
-static espl_status
-read_bytes(struct espl_byte_source *head, void *bytes, uint64_t count)
-{
-	struct load_source *source = (struct load_source *)(void *)head;
-
-	if (count > head->left)
-		return ESPL_E_LIMIT;
-	if (count > 0)
-		memcpy(bytes, source->at, (size_t)count);
-	source->at += count;
-	head->left -= count;
-	return ESPL_OK;
-}
-
-/* Regions one after another, each with its size: enough, as a trial's are always the same. */
-static espl_status
-take_region(struct espl_region_sink *head, const char *name, void *data, uint64_t bytes,
-            espl_device_kind where)
-{
-	struct region_sink *sink = (struct region_sink *)(void *)head;
-	const void *from;
-	size_t size;
-
-	(void)name;
-	if (where != ESPL_CPU)
-		return ESPL_E_UNSUPPORTED;
-	if (!sink->restore) {
-		espl__put_bytes(sink->to, data, (size_t)bytes);
-		return ESPL_OK;
-	}
-	from = espl__get_bytes(&sink->from, &size);
-	if (from == NULL || size != bytes)
-		return ESPL_E_LIMIT;
-	if (size > 0)
-		memcpy(data, from, size);
-	return ESPL_OK;
-}
-
-static int
-saves_itself(const struct espl__sim_gang *gang)
-{
-	return ESPL_HAS(struct espl_trainable_ops, ops_of(gang), save)
-	    && ESPL_HAS(struct espl_trainable_ops, ops_of(gang), load);
-}
-
-int
-espl__sim_body_save(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t *bytes)
-{
-	struct espl_error error;
-	struct espl__sim_blob *blob;
-	espl_status status;
-	uint64_t key;
-
-	*bytes = 0;
-	if (!gang->source->stateful || gang->body == NULL)
-		return 0;
-	clear_error(&error);
-	espl__buf_clear(&sim->scratch);
-	if (saves_itself(gang)) {
-		struct save_sink sink = { { (uint32_t)sizeof sink.head, 0, write_bytes },
-		                          &sim->scratch };
-
-		status = ops_of(gang)->save(gang->body, &sink.head, &error);
-	} else {
-		struct region_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, take_region },
-		                            .to = &sim->scratch };
-
-		status = ops_of(gang)->regions(gang->body, &sink.head, &error);
-	}
-	if (status != ESPL_OK)
-		return broken(gang, "saving", status, &error);
-	espl__sim_collect_one(sim, gang->experiment, gang->trial, gang->iteration);
-	blob = espl__alloc(sizeof *blob + sim->scratch.size);
-	blob->iteration = gang->iteration;
-	blob->size = *bytes = sim->scratch.size;
-	if (blob->size > 0)
-		memcpy(blob->data, sim->scratch.data, sim->scratch.size);
-	key = blob_key(gang->experiment, gang->trial);
-	blob->next = espl__map_get(&sim->blobs, key);
-	espl__map_set(&sim->blobs, key, blob);
-	return 0;
-}
-
-static int
-restore(struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
-{
-	struct espl_error error;
-	espl_status status;
-
-	clear_error(&error);
-	if (saves_itself(gang)) {
-		struct load_source source = {
-			{ (uint32_t)sizeof source.head, 0, read_bytes, blob->size }, blob->data
-		};
-
-		status = ops_of(gang)->load(gang->body, &source.head, &error);
-	} else {
-		struct region_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, take_region },
-		                            .from = espl__reader(blob->data, blob->size),
-		                            .restore = 1 };
-
-		status = ops_of(gang)->regions(gang->body, &sink.head, &error);
-	}
-	return status == ESPL_OK ? 0 : broken(gang, "restoring", status, &error);
-}
-
-/* others: all checkpoints of the trial but that one go; else that one alone. */
-static void
-remove_blobs(struct espl__sim *sim, uint64_t key, uint64_t iteration, int others)
-{
-	struct espl__sim_blob *blob = espl__map_get(&sim->blobs, key), *kept = NULL, *next;
-
-	if (blob == NULL)
-		return;
-	for (; blob != NULL; blob = next) {
-		next = blob->next;
-		if ((blob->iteration == iteration) == (others != 0)) {
-			blob->next = kept;
-			kept = blob;
-		} else {
-			free(blob);
-		}
-	}
-	if (kept != NULL)
-		espl__map_set(&sim->blobs, key, kept);
-	else
-		espl__map_remove(&sim->blobs, key);
-}
-
-void
-espl__sim_collect(struct espl__sim *sim, uint32_t experiment, uint64_t trial, uint64_t keep)
-{
-	remove_blobs(sim, blob_key(experiment, trial), keep, 1);
-}
-
-void
-espl__sim_collect_one(struct espl__sim *sim, uint32_t experiment, uint64_t trial,
-                      uint64_t iteration)
-{
-	remove_blobs(sim, blob_key(experiment, trial), iteration, 0);
-}
-
 /* ---- a trial's body ------------------------------------------------------------------ */
 
-static int
-open_body(struct espl__sim *sim, struct espl__sim_gang *gang, const double *values)
+int
+espl__sim_body_begin(struct espl__sim *sim, struct espl__sim_gang *gang, const double *values)
 {
-	struct espl_error error;
+	struct espl_error error = ESPL__SIM_NO_ERROR;
 	espl_status status;
 	uint64_t seed;
 
@@ -360,20 +174,17 @@ open_body(struct espl__sim *sim, struct espl__sim_gang *gang, const double *valu
 		.iterations_max = gang->source->iterations_max > 0 ? gang->source->iterations_max : gang->budget,
 		.device = &sim->device, .comm = &sim->comm, .scratch = ""
 	};
-	clear_error(&error);
-	status = ops_of(gang)->open(gang->source->trainable->self, &gang->context, &gang->body, &error);
+	status = espl__sim_ops(gang)->open(gang->source->trainable->self, &gang->context, &gang->body, &error);
 	if (status == ESPL_OK)
 		return 0;
 	gang->body = NULL;
-	return broken(gang, "cannot begin", status, &error);
+	return espl__sim_body_broken(gang, "cannot begin", status, &error);
 }
 
 int
 espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const double *values,
                     uint64_t source, uint64_t checkpoint)
 {
-	const struct espl__sim_blob *blob;
-
 	if (checkpoint > 0
 	    && espl__sim_fault_gang(&sim->faults, ESPL__FAULT_BAD_CHECKPOINT, gang, checkpoint,
 	                            sim->now) != NULL) {
@@ -386,27 +197,18 @@ espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const do
 		gang->row = espl__curves_nearest(gang->source->curves, values);
 		return 0;
 	}
-	if (open_body(sim, gang, values) != 0)
+	if (espl__sim_body_begin(sim, gang, values) != 0)
 		return ESPL__END_FAILED;
 	if (!gang->source->stateful || checkpoint == 0)
 		return 0;
-	blob = espl__map_get(&sim->blobs, blob_key(gang->experiment, source));
-	while (blob != NULL && blob->iteration != checkpoint)
-		blob = blob->next;
-	if (blob == NULL) {
-		gang->text = espl__format("checkpoint %llu of trial %llu is not there",
-		                          (unsigned long long)checkpoint,
-		    (unsigned long long)source);
-		return ESPL__END_NO_CHECKPOINT;
-	}
-	return restore(gang, blob) == 0 ? 0 : ESPL__END_FAILED;
+	return espl__sim_state_restore(sim, gang, source, checkpoint);
 }
 
 void
 espl__sim_body_close(struct espl__sim_gang *gang)
 {
-	if (gang->body != NULL && ESPL_HAS(struct espl_trainable_ops, ops_of(gang), close))
-		ops_of(gang)->close(gang->body);
+	if (gang->body != NULL && ESPL_HAS(struct espl_trainable_ops, espl__sim_ops(gang), close))
+		espl__sim_ops(gang)->close(gang->body);
 	gang->body = NULL;
 	if (gang->settings.list != NULL)
 		espl__settings_free(&gang->settings);
@@ -491,7 +293,7 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
                     uint32_t *count)
 {
 	uint32_t first = sim->metric_count;
-	struct espl_error error;
+	struct espl_error error = ESPL__SIM_NO_ERROR;
 	espl_status status;
 
 	if (gang->source->curves != NULL) {
@@ -502,12 +304,11 @@ espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
 			.sim = sim, .nan = nan, .first = first
 		};
 
-		clear_error(&error);
-		status = ops_of(gang)->step(gang->body, gang->iteration, &sink.head, &error);
+			status = espl__sim_ops(gang)->step(gang->body, gang->iteration, &sink.head, &error);
 		gang->finished = (uint8_t)sink.finished;
 		if (status != ESPL_OK) {
 			sim->metric_count = first;
-			return broken(gang, "training", status, &error);
+			return espl__sim_body_broken(gang, "training", status, &error);
 		}
 	}
 	*count = sim->metric_count - first;

@@ -31,6 +31,7 @@ struct peer {
 	char   dir[64];
 	uint8_t type;
 	struct espl__reader r;
+	struct espl__buf *logs, *news;	/* where its log lines and what it tells of GPUs go, or NULL */
 };
 
 static inline const char *
@@ -71,7 +72,27 @@ say(struct peer *p, enum espl__message type, const struct espl__buf *payload)
 	espl__buf_free(&b);
 }
 
-/* The next frame but LOGs; 0: the channel has ended. */
+/* Log lines, and what is told of GPUs: "WHAT GANG NUMBER TEXT". */
+static inline void
+overhear(struct peer *p)
+{
+	struct espl__reader r = p->r;
+	unsigned            what = espl__get_u8(&r);
+	char                text[1000];
+
+	if (p->type == ESPL__MSG_GPU && p->news != NULL) {
+		unsigned long long gang = espl__get_v64(&r), number = espl__get_v64(&r);
+
+		espl__get_str(&r, text, sizeof text);
+		cr_assert(!r.bad && r.at == r.end);
+		espl__print(p->news, "%u %llu %llu %s\n", what, gang, number, text);
+	} else if (p->type == ESPL__MSG_LOG && p->logs != NULL) {
+		espl__get_str(&r, text, sizeof text);
+		espl__print(p->logs, "%s\n", text);
+	}
+}
+
+/* The next frame but those that are overheard; 0: the channel has ended. */
 static inline uint8_t
 hear(struct peer *p)
 {
@@ -90,8 +111,10 @@ hear(struct peer *p)
 		cr_assert(got >= 0, "the agent's frames are broken");
 		if (got == 1) {
 			p->drop = used;
-			if (p->type == ESPL__MSG_LOG)
+			if (p->type == ESPL__MSG_LOG || p->type == ESPL__MSG_GPU) {
+				overhear(p);
 				continue;
+			}
 			return p->type;
 		}
 		cr_assert(poll(&f, 1, 60000) == 1, "the agent is silent");
@@ -206,6 +229,9 @@ struct script {				/* what differs from one start to another */
 	const char *params;
 	uint64_t iterations_max;
 	uint32_t nodes, node_rank, port;	/* of a gang that is on several nodes, one rank each */
+	int      device_gpu;
+	uint32_t gpu;			/* of rank 0; the next ranks have the next            */
+	enum espl__sharing sharing;
 };
 
 static inline void
@@ -220,7 +246,7 @@ start(struct peer *p, const struct script *s)
 
 	t.world = t.rank_count = s->world > 0 ? s->world : 1;
 	for (uint32_t i = 0; i < t.world; i++)
-		ranks[i] = (struct espl__start_rank){ i, i, i };
+		ranks[i] = (struct espl__start_rank){ i, i, s->gpu + i };
 	if (s->nodes > 0) {
 		t.world = t.nodes = s->nodes;
 		t.node_rank = s->node_rank;
@@ -250,6 +276,8 @@ start(struct peer *p, const struct script *s)
 	t.seed = 4242;
 	t.attempt = 2;
 	t.packing = s->packing > 0 ? s->packing : 1;
+	t.device_gpu = s->device_gpu;
+	t.sharing = s->sharing;
 	t.source = s->source;
 	t.checkpoint = s->checkpoint;
 	t.grace_ms = s->grace_ms > 0 ? s->grace_ms : 60000;

@@ -32,6 +32,7 @@ static const char *const head =
     "  x4 = { type = \"real\"; low = 0.0; high = 1.0; }; x5 = { type = \"real\"; low = 0.0; high = 1.0; }; };\n"
     "cloud = { use = \"sim\"; offers = ( { name = \"n\"; gpus = 2; price = 3.6; market = \"on-demand\"; provision = \"15s\"; } ); nodes_max = 4; };\n"
     "%s\n";
+static struct espl__observer *watching;	/* by the next executor, NULL nobody */
 static const char *in_place = "";	/* in the profile: what a resize takes, if gangs live through it */
 static const char *const sha =
     "algorithm = { use = \"sha\"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };\n"
@@ -50,7 +51,7 @@ static void
 make(struct run *r, const char *experiment, const char *trial, const char *rest, const char *faults)
 {
 	char name[] = "/tmp/espl-exec-XXXXXX", fault_name[] = "/tmp/espl-fault-XXXXXX";
-	struct espl__exec_setup setup = { .simulated = 1, .verbose = 1 };
+	struct espl__exec_setup setup = { .simulated = 1, .verbose = 1, .observers = watching };
 	int   fd = mkstemp(name), ff = mkstemp(fault_name);
 	FILE *f = fdopen(fd, "w"), *g = fdopen(ff, "w");
 
@@ -435,6 +436,91 @@ scenario(uint32_t seed, char *experiment, char *trial, char *rest, char *faults)
 
 /* Whatever happens: the run ends, every trial is accounted for, no node is left, no GPU is sat on,
  * and no more was held than the cloud sells.  (Seats are checked by the fleet at every step.) */
+struct notes { struct espl__buf text; };
+
+static void
+take_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint64_t id, const char *text)
+{
+	struct notes *n = ctx;
+
+	(void)now, (void)who;
+	espl__print(&n->text, "%u %llu %s\n", (unsigned)subject, (unsigned long long)id, text);
+}
+
+static void
+take_start(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state, struct espl_share share,
+    const struct espl_slot *slots, const char *text)
+{
+	struct notes *n = ctx;
+
+	(void)now, (void)trial, (void)text;
+	for (uint32_t i = 0; strcmp(state, "starting") == 0 && i < share.gpus; i++)
+		espl__print(&n->text, "gang %llu on %llu.%u\n", (unsigned long long)gang, (unsigned long long)slots[i].node,
+		    slots[i].gpu);
+}
+
+/* Tells of a GPU in a round of its own. */
+static void
+tell_gpu(struct run *r, struct tape *tape, espl_time now, enum espl__gpu_news what, uint64_t id, uint64_t number,
+    const char *text)
+{
+	struct espl__event  event = { .type = ESPL__EV_GPU };
+	struct espl__round  round = { .now = now, .events = &event, .count = 1 };
+	const struct espl__effect *effects;
+	uint32_t            count;
+
+	event.as.gpu.what = what;
+	event.as.gpu.id = id;
+	event.as.gpu.number = number;
+	event.as.gpu.text = text;
+	cr_assert_eq(espl__exec_round(r->exec, now, &event, 1, NULL, 0, &r->diag), ESPL_OK, "%s", r->diag.text);
+	keep(tape, &round, espl__exec_decisions(r->exec));
+	effects = espl__exec_effects(r->exec, &count);
+	cr_assert_eq(r->world->ops->apply(r->world, effects, count, &r->diag), ESPL_OK);
+}
+
+/* Nobody is placed on a GPU that was set aside, the search comes to its end without it, and so it is replayed. */
+Test(exec, a_gpu_that_is_set_aside_is_done_without, .timeout = 60)
+{
+	struct run   r, again;
+	struct tape  tape = { 0 };
+	struct notes notes = { { 0 } };
+	struct espl__observer watch = { .ctx = &notes, .note = take_note, .gang = take_start };
+	uint32_t     at;
+	char        *aside;
+
+	watching = &watch;
+	make(&r, "gpus_max = 2;", "gpus_max = 1;", unplanned, NULL);
+	watching = NULL;
+	cr_assert_eq(r.world->ops->begin(r.world, 0, 0, &r.diag), ESPL_OK);
+	cr_assert_eq(pump(&r, &tape, 9), ESPL_OK, "%s", r.diag.text);
+	at = tape.count - 1;
+	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_SHARED, 0, ESPL__SHARE_TIMESLICE, "because");
+	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_MEMORY, 0, 5u << 20, "");
+	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_FAULT, 0, 1, "its MPS server has ended");
+	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_ASIDE, 0, 1, "7 MiB too many");
+	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_ASIDE, 0, 1, "again");
+	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_ASIDE, 99, 1, "no such node");
+	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_ASIDE, 0, 7, "no such GPU");
+	cr_assert_eq(pump(&r, &tape, 1000000), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(r.summary.how, ESPL__RUN_DONE);
+	cr_assert_eq(r.summary.failed, 0);
+	(void)espl__buf_text(&notes.text);
+	aside = strstr((char *)notes.text.data, "GPU 1 of node 0 is set aside: 7 MiB too many");
+	cr_assert_not_null(aside, "%s", (char *)notes.text.data);
+	cr_assert_null(strstr((char *)notes.text.data, "again"));
+	cr_assert_null(strstr((char *)notes.text.data, "no such"));
+	cr_assert_null(strstr(aside, " on 0.1\n"));
+	cr_assert_not_null(strstr(aside, " on 0.0\n"), "%s", (char *)notes.text.data);
+	cr_assert_not_null(strstr((char *)notes.text.data, "no trial is to blame"));
+	make(&again, "gpus_max = 2;", "gpus_max = 1;", unplanned, NULL);
+	cr_assert_eq(replay(&again, &tape, tape.count), ESPL_OK, "%s", again.diag.text);
+	unmake(&again);
+	unmake(&r);
+	free_tape(&tape);
+	espl__buf_free(&notes.text);
+}
+
 Test(exec, a_thousand_searches_under_faults, .timeout = 300)
 {
 	uint32_t done = 0, from = getenv("SEED") != NULL ? (uint32_t)strtoul(getenv("SEED"), NULL, 10) : 0;

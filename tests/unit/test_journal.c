@@ -307,8 +307,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 		.name = "p3", .market = "spot", .gpu_type = "", .zone = "", .price_hour = 12240000, .provision = &latency,
 		.billing = ESPL_BILL_NODE, .hazard_hour = 0.5 };
 	struct espl__metric metrics[2] = { { 0, 0, 0.5 }, { 3, 0, -1e300 } };
-	struct espl__event  in[4] = { { .type = ESPL__EV_OFFER }, { .type = ESPL__EV_REPORT }, { .type = ESPL__EV_ENDED },
-		{ .type = ESPL__EV_TROUBLE } };
+	struct espl__event  in[5] = { { .type = ESPL__EV_OFFER }, { .type = ESPL__EV_REPORT }, { .type = ESPL__EV_ENDED },
+		{ .type = ESPL__EV_TROUBLE }, { .type = ESPL__EV_GPU } };
 	struct espl__arena  arena = { 0 };
 	struct espl__buf    b = { 0 };
 	struct espl__reader r;
@@ -324,7 +324,11 @@ Test(journal, events_and_ops_survive_their_encoding)
 	in[2].as.ended.node = ESPL_NONE;
 	in[2].as.ended.text = "rank 1: exit status 3";
 	in[3].as.trouble.text = "no room on node 1";
-	for (int i = 0; i < 4; i++)
+	in[4].as.gpu.what = ESPL__GPU_MEMORY;
+	in[4].as.gpu.id = 70;
+	in[4].as.gpu.number = UINT64_C(9) << 40;
+	in[4].as.gpu.text = "";
+	for (int i = 0; i < 5; i++)
 		espl__event_put(&in[i], &b);
 	r = espl__reader(b.data, b.size);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
@@ -340,6 +344,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 	cr_assert_eq(e.as.ended.node, ESPL_NONE);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
 	cr_assert_str_eq(e.as.trouble.text, "no room on node 1");
+	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
+	cr_assert(e.as.gpu.what == ESPL__GPU_MEMORY && e.as.gpu.id == 70 && e.as.gpu.number == UINT64_C(9) << 40);
 	cr_assert_eq(r.at, r.end);
 	/* every cut is refused, none crashes */
 	for (size_t n = 0; n < b.size; n++) {

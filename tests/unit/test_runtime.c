@@ -4,7 +4,6 @@
  */
 #include "agent_peer.h"
 #include "runtime/agent.h"
-#include "runtime/nvml.h"
 
 /* ---- wire -------------------------------------------------------------------------------- */
 
@@ -14,7 +13,7 @@ Test(wire, start_survives_and_damage_is_seen)
 	struct espl__start_rank ranks[2] = { { 3, 0, 7 }, { 5, 1, 2 } };
 	struct espl__start s = { .gang = 1ull << 40, .trial = 9, .world = 8, .nodes = 3,
 	    .node_rank = 1,
-		.rank_count = 2, .ranks = ranks, .packing = 1, .attempt = 4, .master = "10.0.0.1",
+		.rank_count = 2, .ranks = ranks, .packing = 1, .sharing = ESPL__SHARE_EXCLUSIVE, .attempt = 4, .master = "10.0.0.1",
 		.port = 65535, .device_gpu = 1, .threads = 3, .argv = argv, .argc = 3,
 		    .options = "a = 1;",
 		.params = "{}", .directory = "/", .env = env, .env_count = 2, .iteration = 5,
@@ -33,7 +32,7 @@ Test(wire, start_survives_and_damage_is_seen)
 	cr_assert_eq(espl__start_get(&r, &t, &memory), 0);
 	cr_assert(t.gang == s.gang && t.seed == s.seed && t.port == 65535 && t.grace_ms == 10
 	    && t.argc == 3);
-	cr_assert(t.file_max == 1 && t.log_limit == 1ll << 40);
+	cr_assert(t.file_max == 1 && t.log_limit == 1ll << 40 && t.sharing == ESPL__SHARE_EXCLUSIVE);
 	cr_assert(t.ranks[1].rank == 5 && t.ranks[1].gpu == 2 && t.argv[3] == NULL
 	    && t.trainable == NULL);
 	cr_assert_str_eq(t.argv[2], "x y");
@@ -57,6 +56,12 @@ Test(wire, start_survives_and_damage_is_seen)
 		cr_assert_eq(espl__frame_get(&f, 0, &type, &r, &used), 0);
 		f.size++;
 	}
+	s.sharing = (enum espl__sharing)(ESPL__SHARE_EXCLUSIVE + 1);	/* a way that there is not */
+	espl__buf_clear(&b);
+	espl__start_put(&s, &b);
+	r = espl__reader(b.data, b.size);
+	cr_assert_eq(espl__start_get(&r, &t, &memory), -1);
+	s.sharing = ESPL__SHARE_AUTO;
 	ranks[1].rank = 3;			/* twice the same rank */
 	espl__buf_clear(&b);
 	espl__start_put(&s, &b);
@@ -94,29 +99,6 @@ Test(wire, seats_survive_and_damage_is_seen)
 	r = espl__reader(b.data, b.size);
 	cr_assert_eq(espl__seating_get(&r, &t, &memory), -1);
 	espl__buf_free(&b);
-}
-
-Test(nvml, lists_gpus_by_place_or_says_why_not)
-{
-	struct espl__gpu gpus[4];
-	const char      *why, *folder = getenv("abs_top_builddir");
-	char             path[4096];
-
-	setenv("ESPALIER_NVML", "/nowhere/libnvml.so", 1);
-	cr_assert_eq(espl__nvml_list(gpus, 4, &why), 0);
-	cr_assert(has(why, "ESPALIER_NVML"));
-	setenv("ESPALIER_NVML", "libm.so.6", 1);
-	cr_assert_eq(espl__nvml_list(gpus, 4, &why), 0);
-	cr_assert(has(why, "lacks"));
-	if (folder == NULL)
-		cr_skip("made for `make check`: abs_top_builddir is not set");
-	snprintf(path, sizeof path, "%s/tests/unit/.libs/two_gpus.so", folder);
-	setenv("ESPALIER_NVML", path, 1);
-	cr_assert_eq(espl__nvml_list(gpus, 4, &why), 2, "%s", why);
-	cr_assert_str_eq(gpus[0].uuid, "GPU-2");
-	cr_assert_str_eq(gpus[1].uuid, "GPU-0");
-	cr_assert_eq(gpus[0].memory_bytes, 80ull << 30);
-	cr_assert_eq(espl__nvml_list(gpus, 1, &why), 1);
 }
 
 /* ---- a trial's life ---------------------------------------------------------------------- */

@@ -9,9 +9,11 @@
  * rank, which GPU and which call it was.
  */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/tick.h"
@@ -44,6 +46,24 @@ complain(const struct gpu_comm *c, const char *call, const char *why)
 	    c->base.view.world, c->cuda->ordinal, c->cuda->uuid, call, why);
 }
 
+static void *
+abort_main(void *nccl)
+{
+	(void)ncclCommAbort(nccl);
+	return NULL;
+}
+
+/* In a thread of its own: it waits for what is queued, and for graphs that have captured its calls. */
+static void
+abort_nccl(struct gpu_comm *c)
+{
+	pthread_t thread;
+
+	if (c->nccl != NULL && pthread_create(&thread, NULL, abort_main, c->nccl) == 0)
+		(void)pthread_detach(thread);
+	c->nccl = NULL;
+}
+
 /* From here on every call fails.  The others see that this rank has given up. */
 static espl_status
 give_up(struct gpu_comm *c, espl_status status, const char *call, const char *why)
@@ -52,9 +72,7 @@ give_up(struct gpu_comm *c, espl_status status, const char *call, const char *wh
 		return c->base.broken;
 	complain(c, call, why);
 	c->base.broken = status;
-	if (c->nccl != NULL)
-		(void)ncclCommAbort(c->nccl);
-	c->nccl = NULL;
+	abort_nccl(c);
 	c->base.view.native = NULL;
 	espl__comm_finish(c->host);
 	c->host = NULL;
@@ -366,7 +384,9 @@ share_one_gpu(struct gpu_comm *c, const struct espl__comm_setup *setup, struct e
 	if (version >= 23003) {
 		(void)setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
 	} else {
-		(void)snprintf(id, sizeof id, "espalier-%" PRIx64 "-%" PRIu32, setup->key, setup->rank);
+		/* NCCL reads it once, and a resize gives this process another rank. */
+		(void)snprintf(id, sizeof id, "espalier-%" PRIx64 "-%ld-%" PRIx64, setup->key, (long)getpid(),
+		    (uint64_t)espl__tick());
 		(void)setenv("NCCL_HOSTID", id, 0);
 		(void)setenv("NCCL_NET", "Socket", 0);
 		(void)setenv("NCCL_NET_PLUGIN", "none", 0);
@@ -448,8 +468,7 @@ espl__cuda_connect(struct espl__device *d, const struct espl__comm_setup *setup,
 	if (setup->world > 1)
 		status = start_nccl(c, setup, diag);
 	if (status != ESPL_OK) {
-		if (c->nccl != NULL)
-			(void)ncclCommAbort(c->nccl);
+		abort_nccl(c);
 		espl__comm_finish(c->host);
 		free(c);
 		return status;
