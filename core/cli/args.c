@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "config/run.h"
 
 /* Every verb has these. */
 static const struct espl__flag common[] = {
@@ -33,6 +34,20 @@ find(const struct espl__verb *verb, const char *name, size_t length, char letter
 	return flag != NULL ? flag : find_in(common, name, length, letter);
 }
 
+/* Of the experiment: what people look for on the command line (deadline, budget, metric, ...). */
+static int
+is_setting(const char *name)
+{
+	const struct espl__core_group *group;
+	uint32_t i;
+
+	for (group = espl__core_groups(); group->name != NULL; group++)
+		for (i = 0; strcmp(group->name, "experiment") == 0 && i < group->count; i++)
+			if (strcmp(group->options[i].name, name) == 0)
+				return 1;
+	return 0;
+}
+
 static espl_status
 unknown(const struct espl__verb *verb, const char *word, struct espl__diag *diag)
 {
@@ -52,6 +67,8 @@ unknown(const struct espl__verb *verb, const char *word, struct espl__diag *diag
 	                 (int)strcspn(word, "="), word);
 	if (near != NULL)
 		espl__hint(diag, "did you mean '--%s'?", near);
+	else if (is_setting(name) && find_in(verb->flags, "set", 3, 0) != NULL)
+		espl__hint(diag, "it is a setting of the configuration: --set experiment.%s=VALUE", name);
 	else
 		espl__hint(diag, "see `espalier help %s`", verb->name);
 	return ESPL_E_CONFIG;

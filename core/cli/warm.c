@@ -52,17 +52,39 @@ espl__session_warm(struct espl__session *s, struct espl__diag *diag)
 	return status == ESPL_OK ? ESPL_OK : blame(c, &why, diag);
 }
 
+/* How many of its configurations will be tried first: the best ones, but for those that `first` has. */
+static uint32_t
+tried_first(const struct espl__session *s)
+{
+	uint32_t count = 0;
+
+	while (count < s->config->warm_best && espl__earlier_best(s->earlier, count) != NULL)
+		count++;
+	return count;
+}
+
 void
-espl__session_warm_tell(const struct espl__session *s)
+espl__session_warm_tell(const struct espl__session *s, int all)
 {
 	const char *why;
-	uint32_t    skipped;
+	uint32_t    configs, skipped;
+	uint64_t    seen;
+	char        first[64];
 
 	if (s->earlier == NULL)
 		return;
 	skipped = espl__earlier_skipped(s->earlier, &why);
+	configs = espl__earlier_configs(s->earlier) - skipped;
+	seen = espl__earlier_count(s->earlier);
+	if (all) {
+		uint32_t best = tried_first(s);
+
+		(void)snprintf(first, sizeof first, "; its %u best come first", best);
+		espl__log(ESPL_INFO, "warm start: %llu observation%s of %u configuration%s taken from '%s'%s",
+		          (unsigned long long)seen, seen == 1 ? "" : "s", configs, configs == 1 ? "" : "s",
+		          s->config->warm_from, best == 0 ? "" : best == 1 ? "; its best one comes first" : first);
+	}
 	if (skipped > 0)
 		espl__log(ESPL_WARN, "warm start: %u of the %u configurations in '%s' do not fit the space and "
-		          "are left out; of the first: %s", skipped, espl__earlier_configs(s->earlier),
-		          s->config->warm_from, why);
+		          "are left out; of the first: %s", skipped, configs + skipped, s->config->warm_from, why);
 }

@@ -25,6 +25,29 @@ struct parse {
 #define FAIL(p_, node_, ...)                                                             \
 	espl__fail_at((p_)->diag, ESPL_E_CONFIG, (node_)->file, (node_)->line, __VA_ARGS__)
 
+/* What other programs call it, and what it is here. */
+struct word { const char *theirs, *ours; };
+static const struct word type_words[] = {
+	{ "float", "real" }, { "double", "real" }, { "number", "real" }, { "uniform", "real" }, { "loguniform", "real" },
+	{ "log", "real" }, { "integer", "int" }, { "randint", "int" }, { "bool", "choice" }, { "boolean", "choice" },
+	{ "categorical", "choice" }, { "category", "choice" }, { "enum", "choice" }, { "string", "choice" },
+	{ NULL, NULL } };
+static const struct word scale_words[] = { { "logarithmic", "log" }, { "log10", "log" }, { "uniform", "linear" },
+	{ "loguniform", "log" }, { "lin", "linear" }, { NULL, NULL } };
+static const struct word key_words[] = { { "choices", "values" }, { "options", "values" }, { "categories", "values" },
+	{ "min", "low" }, { "lower", "low" }, { "from", "low" }, { "max", "high" }, { "upper", "high" }, { "to", "high" },
+	{ "step", "quantum" }, { "q", "quantum" }, { "log", "scale" }, { "distribution", "scale" },
+	{ "condition", "when" }, { "if", "when" }, { "initial", "default" }, { NULL, NULL } };
+
+static const char *
+elsewhere(const struct word *words, const char *text)
+{
+	for (; words->theirs != NULL; words++)
+		if (strcmp(words->theirs, text) == 0)
+			return words->ours;
+	return NULL;
+}
+
 /* Index of text in a list of names, or -1 after a message with the nearest one. */
 static int
 one_of(struct parse *p, const struct espl__node *n, const char *of, const char *key,
@@ -40,7 +63,9 @@ one_of(struct parse *p, const struct espl__node *n, const char *of, const char *
 		if (strcmp(names[i], n->text) == 0)
 			return (int)i;
 	FAIL(p, n, "'%s' is no %s of a parameter", n->text, key);
-	near = espl__nearest(n->text, names, count);
+	near = elsewhere(names == type_names ? type_words : scale_words, n->text);
+	if (near == NULL)
+		near = espl__nearest(n->text, names, count);
 	if (near != NULL)
 		espl__hint(p->diag, "did you mean '%s'?", near);
 	else if (names == type_names)
@@ -110,7 +135,9 @@ check_keys(struct parse *p, const struct espl__node *n, int numeric)
 			k++;
 		if (k == 8) {
 			FAIL(p, c, "parameter '%s' has no key '%s'", n->name, c->name);
-			near = espl__nearest(c->name, all, 8);
+			near = elsewhere(key_words, c->name);
+			if (near == NULL)
+				near = espl__nearest(c->name, all, 8);
 			if (near != NULL)
 				espl__hint(p->diag, "did you mean '%s'?", near);
 			else
@@ -239,9 +266,11 @@ read_labels(struct parse *p, const struct espl__node *n, struct espl__param *q)
 		espl__hint(p->diag, "values = [ \"a\", \"b\" ];");
 		return ESPL_E_CONFIG;
 	}
-	if (v->type != ESPL__LIST && v->type != ESPL__ARRAY)
-		return FAIL(p, v, "'values' of '%s' is %s, not a list", n->name,
-			    espl__node_kind(v));
+	if (v->type != ESPL__LIST && v->type != ESPL__ARRAY) {
+		FAIL(p, v, "'values' of '%s' is %s, not a list", n->name, espl__node_kind(v));
+		espl__hint(p->diag, "a list is in brackets, each text in quotes: values = [ \"a\", \"b\" ];");
+		return ESPL_E_CONFIG;
+	}
 	if (v->child_count == 0)
 		return FAIL(p, v, "'values' of '%s' is empty", n->name);
 	if (v->child_count > LABEL_MAX)

@@ -22,7 +22,7 @@ espl__param_read(const struct espl__param *q, const struct espl__node *n, const 
                  double *value, struct espl__diag *diag)
 {
 	const char *name = q->pub.name;
-	char   low[32], high[32];
+	char   low[32], high[32], own[32];
 	double near;
 
 	if (q->labels != NULL) {
@@ -48,15 +48,18 @@ espl__param_read(const struct espl__param *q, const struct espl__node *n, const 
 		*value = k;
 		return ESPL_OK;
 	}
+	if (n->type == ESPL__STRING)
+		return FAIL(n, "%s '%s' is \"%.100s\", not a number", what, name, n->text);
 	if (!is_number(n))
 		return FAIL(n, "%s '%s' is %s, not a number", what, name, espl__node_kind(n));
+	espl__format_real(n->r, own);
 	if (!(n->r >= q->pub.low && n->r <= q->pub.high))
-		return FAIL(n, "%s '%s' is outside of its bounds %s to %s", what, name,
+		return FAIL(n, "%s '%s' = %s is outside of its bounds %s to %s", what, name, own,
 			    espl__format_real(q->pub.low, low), espl__format_real(q->pub.high,
 										  high));
 	near = espl__param_snap(q, n->r);
 	if (q->step > 0 && fabs(near - n->r) > 1e-9 * q->step) {
-		FAIL(n, "%s '%s' is none of its levels", what, name);
+		FAIL(n, "%s '%s' = %s is none of its levels", what, name, own);
 		espl__hint(diag, "the nearest is %s", espl__format_real(near, low));
 		return ESPL_E_CONFIG;
 	}
@@ -84,9 +87,7 @@ espl__space_point(const struct espl__space *s, const struct espl__node *group, d
 			return ESPL_E_CONFIG;
 		}
 		if (item->param == ESPL_ANY && !espl__constant_is(&item->constant, n))
-			return FAIL(n,
-				    "'%s' is a constant of the space and has another value there",
-			            n->name);
+			return FAIL(n, "'%s' is a constant of the space: %s", n->name, item->constant.text);
 	}
 	for (uint32_t i = 0; i < s->count; i++) {
 		const struct espl__param *q = &s->params[i];
@@ -96,8 +97,8 @@ espl__space_point(const struct espl__space *s, const struct espl__node *group, d
 		values[i] = NAN;
 		if (!espl__param_active(s, i, values)) {
 			if (n != NULL)
-				return FAIL(n, "'%s' is not active in this configuration",
-					    n->name);
+				return FAIL(n, "'%s' is not active in this configuration: its 'when' does not "
+					    "hold", n->name);
 			continue;
 		}
 		if (n != NULL)

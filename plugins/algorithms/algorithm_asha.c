@@ -11,20 +11,20 @@
  * counts in the rung it was bound for as the last one, and NaN is never promoted; with several
  * brackets (the paper runs one or loops over them) a new configuration goes to that which is
  * furthest behind Hyperband's proportions.  Stopping keeps the best ceil(n / eta), so the first always
- * goes on; promotion floor(n / eta), as in the paper.
+ * goes on; promotion floor(n / eta), as in the paper.  The paper's search has no end; with `trials`, when all
+ * are made and nobody trains or is to be promoted before the last rung was reached, the best of the highest rung
+ * goes on (to_end).
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "rungs.h"
 
-enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, BRACKETS, MODE };
+enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, BRACKETS, MODE, TO_END };
 enum { PROMOTION, STOPPING };
 
 static const struct espl_option options[] = {
-	{ .name = "trials", .help = "how many configurations to try; 0: as many as the deadline "
-	  "or the budget allows", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",
-	  .max = "1000000000" },
+	SHARED_OPTION_TRIALS,
 	{ .name = "iterations_min", .help = "iterations before the first cut",
 	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
 	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
@@ -38,6 +38,9 @@ static const struct espl_option options[] = {
 	{ .name = "mode", .help = "promotion: trials rest at a rung until they are among its best "
 	  "(the paper); stopping: they go on unless they are not", .type = ESPL_OPT_CHOICE,
 	  .choices = "promotion|stopping", .fallback = "promotion" },
+	{ .name = "to_end", .help = "when all 'trials' are made and too few for any to be promoted, the "
+	  "best goes on to iterations_max all the same; false: the search ends there",
+	  .type = ESPL_OPT_BOOL, .fallback = "true" },
 };
 
 struct bracket {
@@ -46,15 +49,10 @@ struct bracket {
 	uint64_t made;
 };
 struct asha {
-	const struct espl_host  *host;
-	const struct espl_space *space;
-	const struct espl_first *first;	/* NULL: the user has none */
-	double   *unit, *values;
+	struct shared   shared;
 	struct bracket *brackets;
 	uint32_t  bracket_count;
-	uint32_t  stopping;
-	uint64_t  trials;		/* 0 no limit */
-	uint64_t  added, group;
+	uint32_t  stopping, to_end;
 	uint8_t  *next;			/* stopping: by trial, the rung it will pass next   */
 	uint64_t  next_room;
 };
@@ -73,8 +71,7 @@ destroy(void *self)
 	for (i = 0; i < asha->bracket_count; i++)
 		rungs_free(&asha->brackets[i].rungs);
 	free(asha->brackets);
-	free(asha->unit);
-	free(asha->values);
+	shared_free(&asha->shared);
 	free(asha->next);
 	free(asha);
 }
@@ -89,14 +86,18 @@ make_brackets(struct asha *asha, const struct espl_config *config, struct espl_e
 	uint64_t eta = (uint64_t)config->values[ETA].as.i;
 	uint32_t i, k, wanted = (uint32_t)config->values[BRACKETS].as.i, all = 1;
 	uint64_t until = first;
+	char     text[80];
 
 	if (first > last)
-		return espl_blame(error, ITERATIONS_MIN,
-		                  "'iterations_min' is greater than 'iterations_max'");
+		return shared_check_range(first, last, ITERATIONS_MIN, error);
 	for (; until <= last / eta; until *= eta)
 		all++;
-	if (wanted > all)
-		return espl_blame(error, BRACKETS, "there are not as many rungs as 'brackets'");
+	if (wanted > all) {
+		(void)snprintf(text, sizeof text, "there are not as many rungs as 'brackets' = %u", wanted);
+		return espl_hint(error, espl_blame(error, BRACKETS, text), "from %llu to %llu iterations there %s %u "
+		                 "with eta = %llu", (unsigned long long)first, (unsigned long long)last,
+		                 all == 1 ? "is" : "are", all, (unsigned long long)eta);
+	}
 	asha->brackets = calloc(wanted, sizeof *asha->brackets);
 	if (asha->brackets == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -119,29 +120,13 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
        struct espl_error *error)
 {
 	struct asha *asha = calloc(1, sizeof *asha);
-	espl_status status = ESPL_OK;
+	espl_status status;
 
 	if (asha == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	asha->host = host;
-	asha->space = host->service(host, ESPL_SPACE);
-	asha->first = host->service(host, ESPL_FIRST);
-	asha->trials = (uint64_t)config->values[TRIALS].as.i;
 	asha->stopping = config->values[MODE].as.i == STOPPING;
-	asha->group = ESPL_NONE;
-	if (asha->space == NULL)
-		status = espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
-	else if (asha->trials == 0 && !shared_has_end(host))
-		status = espl_blame(error, TRIALS, "the search would never end: give 'trials', or "
-		                    "the experiment a deadline or a budget");
-	if (status == ESPL_OK) {
-		size_t count = (size_t)asha->space->param_count + 1;
-
-		asha->unit = calloc(count, sizeof *asha->unit);
-		asha->values = calloc(count, sizeof *asha->values);
-		if (asha->unit == NULL || asha->values == NULL)
-			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	}
+	asha->to_end = config->values[TO_END].as.i != 0;
+	status = shared_init(&asha->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
 	if (status == ESPL_OK)
 		status = make_brackets(asha, config, error);
 	if (status != ESPL_OK) {
@@ -230,27 +215,60 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
+/* From a rung to the next one. */
+static espl_status
+go_on(struct asha *asha, uint32_t bracket, uint64_t trial, uint32_t rung, struct espl_search_sink *sink)
+{
+	struct espl_start start = ESPL_INIT(struct espl_start);
+
+	start.how = ESPL_CONTINUE;
+	start.trial = trial;
+	start.budget = asha->brackets[bracket].rungs.rungs[rung + 1].until;
+	start.tag = tag_of(bracket, rung + 1);
+	return sink->add(sink, asha->shared.group, &start, &trial);
+}
+
 /* The best of those that may go on. */
 static espl_status
 promote(struct asha *asha, struct espl_search_sink *sink, int *done)
 {
-	struct espl_start start = ESPL_INIT(struct espl_start);
 	uint32_t i, rung;
 	uint64_t trial;
 
-	*done = 0;
-	for (i = 0; i < asha->bracket_count && !*done; i++) {
+	for (i = 0; i < asha->bracket_count; i++) {
+		*done = rungs_promote(&asha->brackets[i].rungs, &trial, &rung);
+		if (*done)
+			return go_on(asha, i, trial, rung, sink);
+	}
+	return ESPL_OK;
+}
+
+/* Nobody trains, all are made, nobody is to be promoted: the search is over, unless nobody has come to the
+ * last rung yet.  Then the best goes on of those that trained furthest. */
+static espl_status
+end(struct asha *asha, struct espl_search_sink *sink)
+{
+	uint64_t trial, until, furthest = 0;
+	uint32_t i, rung, chosen = 0;
+	double   loss, least = 0;
+
+	for (i = 0; i < asha->bracket_count; i++) {
 		struct rungs *rungs = &asha->brackets[i].rungs;
 
-		if (!rungs_promote(rungs, &trial, &rung))
+		if (!asha->to_end || asha->stopping || rungs_ended(rungs))
+			return sink->finish(sink);
+		if (!rungs_rest(rungs, &trial, &rung, &loss))
 			continue;
-		*done = 1;
-		start.how = ESPL_CONTINUE;
-		start.trial = trial;
-		start.budget = rungs->rungs[rung + 1].until;
-		start.tag = tag_of(i, rung + 1);
+		until = rungs->rungs[rung].until;
+		if (until > furthest || (until == furthest && loss < least)) {
+			furthest = until;
+			least = loss;
+			chosen = i;
+		}
 	}
-	return *done ? sink->add(sink, asha->group, &start, &trial) : ESPL_OK;
+	if (furthest == 0 || !rungs_force(&asha->brackets[chosen].rungs, &trial, &rung))
+		return sink->finish(sink);
+	return go_on(asha, chosen, trial, rung, sink);
 }
 
 /* The bracket that is furthest behind its part; the first of equals. */
@@ -274,21 +292,16 @@ add_one(struct asha *asha, struct espl_search_sink *sink)
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	uint32_t i = choose_bracket(asha);
 	const struct rungs *rungs = &asha->brackets[i].rungs;
-	espl_status status = ESPL_OK;
+	espl_status status = shared_values(&asha->shared, &start.values);
 	uint64_t    trial;
 
 	start.how = ESPL_FRESH;
 	start.budget = rungs->rungs[asha->stopping ? rungs->count - 1 : 0].until;
 	start.tag = tag_of(i, 0);
-	start.values = asha->values;
-	if (asha->first != NULL && asha->added < asha->first->count)
-		start.values = asha->first->at(asha->first, (uint32_t)asha->added);
-	else
-		status = espl_draw(asha->host, asha->space, asha->unit, asha->values);
 	if (status == ESPL_OK)
-		status = sink->add(sink, asha->group, &start, &trial);
+		status = sink->add(sink, asha->shared.group, &start, &trial);
 	if (status == ESPL_OK) {
-		asha->added++;
+		asha->shared.added++;
 		asha->brackets[i].made++;
 	}
 	return status;
@@ -300,31 +313,24 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 {
 	struct asha *asha = self;
 	uint64_t     want = view->want, active = (uint64_t)view->running + view->waiting;
-	espl_status  status = ESPL_OK;
+	espl_status  status = shared_begin(&asha->shared, 0, sink);
 
-	if (asha->group == ESPL_NONE) {
-		struct espl_group group = ESPL_INIT(struct espl_group);
-
-		group.flags = ESPL_GROUP_OPEN;
-		group.bracket = group.stage = ESPL_ANY;
-		status = sink->begin(sink, &group, &asha->group);
-	}
 	/* Something must ask for GPUs, or there will never be any. */
 	if (want == 0 && active == 0)
 		want = 1;
 	for (; want > 0 && status == ESPL_OK; want--, active++) {
-		int done;
+		int done = 0;
 
 		status = promote(asha, sink, &done);
 		if (done || status != ESPL_OK)
 			continue;
-		if (asha->trials > 0 && asha->added == asha->trials)
-			return active > 0 ? ESPL_OK : sink->finish(sink);
+		if (asha->shared.trials > 0 && asha->shared.added == asha->shared.trials)
+			return active > 0 ? ESPL_OK : end(asha, sink);
 		status = add_one(asha, sink);
 	}
 	return status == ESPL_OK ? status :
 		espl_fail(error, status, "trial %llu was refused",
-		          (unsigned long long)asha->added);
+		          (unsigned long long)asha->shared.added);
 }
 
 static const struct espl_algorithm_ops ops = {

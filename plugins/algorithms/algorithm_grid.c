@@ -199,12 +199,9 @@ count_all(struct grid *grid, struct espl_error *error)
 	for (; status == ESPL_OK && !grid->over; status = turn(grid, error)) {
 		grid->total += was_given(grid) ? 0 : 1;
 		if (grid->total > GRID_MAX) {
-			if (error != NULL && error->status == ESPL_OK)
-				(void)snprintf(error->hint, sizeof error->hint, "lower 'points', "
-				               "set 'levels_max', give parameters a quantum, or "
-				               "use 'random'");
-			return espl_fail(error, ESPL_E_CONFIG,
-			                 "the grid has more than %u configurations", GRID_MAX);
+			return espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "the grid has more than %u "
+			                 "configurations", GRID_MAX), "lower 'points', set 'levels_max', give "
+			                 "parameters a quantum, or use 'random'");
 		}
 	}
 	grid->begun = grid->over = 0;

@@ -72,8 +72,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	espl_status status;
 
 	if (setup.iterations_min > setup.iterations_max)
-		return espl_blame(error, ITERATIONS_MIN,
-		                  "'iterations_min' is greater than 'iterations_max'");
+		return shared_check_range(setup.iterations_min, setup.iterations_max, ITERATIONS_MIN, error);
 	b = calloc(1, sizeof *b);
 	if (b == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");

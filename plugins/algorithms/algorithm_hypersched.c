@@ -9,7 +9,7 @@
  * the furthest rung anybody has reached before the deadline; once it could not, none starts any more.  For the
  * leader (the least loss), trials that cannot reach their next rung in time are stopped, the worst first, if
  * widening it with their GPUs is worth it.  When nobody trains or is to be promoted, and there is time, the best of
- * the highest rung goes on all the same.  How long iterations and changes take is asked of the execution model; what
+ * the highest rung goes on all the same, and once one has come to the end, those that can get there, too.  How long iterations and changes take is asked of the execution model; what
  * that does not know is taken from the search's own reports, and where nothing is known yet, all is explored and
  * nothing widened.
  *
@@ -48,23 +48,16 @@ struct runner {			/* a trial that trains; its place is the trial's tag         *
 struct rank { double loss; uint64_t trial; uint32_t place, zero; };
 
 struct hypersched {
-	const struct espl_host  *host;
-	const struct espl_space *space;
-	const struct espl_first *first;	/* NULL: the user has none */
+	struct shared shared;
 	const struct espl_model *model;	/* NULL: this host has none */
 	const struct espl_experiment *experiment;
 	struct rungs rungs;
-	double   *unit, *values;
 	struct runner *runners;
 	struct rank   *ranks;		/* [runner_room] */
 	uint32_t  runner_count, runner_room, free_runner, active;
-	struct rank    best;		/* at rest in the highest rung: place is the rung    */
-	struct rank   *forced;		/* went on without being promoted: place as above    */
-	uint32_t  forced_count, forced_room;
 	uint32_t  furthest;		/* rung that somebody has reached                    */
 	uint32_t  narrow, wide;		/* GPUs of a trial: least, most                      */
 	int       closed;		/* no new configuration starts any more              */
-	uint64_t  trials, added, group;
 	double    seconds;		/* of iterations on `narrow` GPUs, as reported       */
 	uint64_t  reports;
 };
@@ -79,62 +72,22 @@ destroy(void *self)
 	rungs_free(&h->rungs);
 	free(h->runners);
 	free(h->ranks);
-	free(h->forced);
-	free(h->unit);
-	free(h->values);
+	shared_free(&h->shared);
 	free(h);
 }
 
 static espl_status
-ask_host(struct hypersched *h, struct espl_error *error)
+ask_host(struct hypersched *h, const struct espl_host *host, struct espl_error *error)
 {
-	const struct espl_host *host = h->host;
-
-	h->space = host->service(host, ESPL_SPACE);
-	h->first = host->service(host, ESPL_FIRST);
 	h->model = host->service(host, ESPL_MODEL);
 	h->experiment = host->service(host, ESPL_EXPERIMENT);
-	if (h->space == NULL || h->experiment == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space or no experiment");
+	if (h->experiment == NULL)
+		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no experiment");
 	if (h->experiment->deadline == ESPL_NEVER)
-		return espl_fail(error, ESPL_E_CONFIG, "hypersched works towards a deadline: give one, as in "
-		                 "experiment = { ...; deadline = \"1h\"; }");
+		return espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "hypersched works towards a deadline, and the "
+		                 "experiment has none"), "experiment = { ...; deadline = \"1h\"; };");
 	h->narrow = h->experiment->gpus_min > 0 ? h->experiment->gpus_min : 1;
 	h->wide = h->experiment->gpus_max > h->narrow ? h->experiment->gpus_max : h->narrow;
-	return ESPL_OK;
-}
-
-static espl_status
-create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
-{
-	struct hypersched *h = calloc(1, sizeof *h);
-	uint64_t first = (uint64_t)config->values[ITERATIONS_MIN].as.i;
-	uint64_t last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
-	espl_status status;
-
-	if (h == NULL)
-		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	h->host = host;
-	h->trials = (uint64_t)config->values[TRIALS].as.i;
-	h->free_runner = ESPL_ANY;
-	h->group = h->best.trial = ESPL_NONE;
-	status = first > last ? espl_blame(error, ITERATIONS_MIN, "'iterations_min' is greater than 'iterations_max'")
-	                      : ask_host(h, error);
-	if (status == ESPL_OK)
-		status = rungs_init(&h->rungs, first, last, (uint64_t)config->values[ETA].as.i, 0, error);
-	if (status == ESPL_OK) {
-		size_t count = (size_t)h->space->param_count + 1;
-
-		h->unit = calloc(count, sizeof *h->unit);
-		h->values = calloc(count, sizeof *h->values);
-		if (h->unit == NULL || h->values == NULL)
-			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	}
-	if (status != ESPL_OK) {
-		destroy(h);
-		return status;
-	}
-	*self = h;
 	return ESPL_OK;
 }
 
@@ -183,6 +136,50 @@ time_to(const struct hypersched *h, uint64_t trial, uint64_t from, uint64_t unti
 	return isnan(seconds) || until <= from ? 0.0 : overheads(h).start_s + (double)(until - from) * seconds;
 }
 
+/* Not even the first trial would get to the first rung: nothing is started in vain. */
+static espl_status
+check_time(const struct hypersched *h, struct espl_error *error)
+{
+	uint64_t first = h->rungs.rungs[0].until;
+	double   need = time_to(h, ESPL_NONE, 0, first, h->narrow), deadline = espl_seconds(h->experiment->deadline);
+
+	if (need <= deadline)
+		return ESPL_OK;
+	return espl_hint(error, espl_fail(error, ESPL_E_INFEASIBLE, "no trial can report before the deadline of %.6g s: a "
+	                 "start and %llu iteration%s on %u GPU%s take %.6g s", deadline, (unsigned long long)first,
+	                 first == 1 ? "" : "s", h->narrow, h->narrow == 1 ? "" : "s", need),
+	                 "a deadline of %.10g s or more (experiment.deadline)%s", ceil(need * 1e3 - 1e-6) / 1e3,
+	                 first > 1 ? ", or a lower iterations_min" : "");
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+{
+	struct hypersched *h = calloc(1, sizeof *h);
+	uint64_t first = (uint64_t)config->values[ITERATIONS_MIN].as.i;
+	uint64_t last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
+	espl_status status;
+
+	if (h == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	h->free_runner = ESPL_ANY;
+	status = shared_check_range(first, last, ITERATIONS_MIN, error);
+	if (status == ESPL_OK)
+		status = ask_host(h, host, error);
+	if (status == ESPL_OK)
+		status = shared_init(&h->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+	if (status == ESPL_OK)
+		status = rungs_init(&h->rungs, first, last, (uint64_t)config->values[ETA].as.i, 0, error);
+	if (status == ESPL_OK)
+		status = check_time(h, error);
+	if (status != ESPL_OK) {
+		destroy(h);
+		return status;
+	}
+	*self = h;
+	return ESPL_OK;
+}
+
 /* ---- runners ------------------------------------------------------------------------------------- */
 
 /* Room for so many trials more, before any of them is added: half an answer cannot be taken back. */
@@ -193,15 +190,6 @@ reserve(struct hypersched *h, uint64_t more, struct espl_error *error)
 	struct runner *runners;
 	struct rank *ranks;
 
-	if (h->forced_count == h->forced_room) {
-		uint32_t wider = h->forced_room + h->forced_room / 2 + 8;
-		struct rank *forced = realloc(h->forced, wider * sizeof *forced);
-
-		if (forced == NULL)
-			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-		h->forced = forced;
-		h->forced_room = wider;
-	}
 	if (room <= h->runner_room)
 		return ESPL_OK;
 	room += room / 2;
@@ -286,9 +274,6 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct es
 	if (how != ESPL_END_FAILED && rung > h->furthest)
 		h->furthest = rung;
 	status = rungs_record(&h->rungs, rung, trial->id, loss, how == ESPL_END_BUDGET, NULL, error);
-	if (how == ESPL_END_BUDGET && !isnan(loss) && rung + 1 < h->rungs.count &&
-	    (h->best.trial == ESPL_NONE || rung > h->best.place || (rung == h->best.place && loss < h->best.loss)))
-		h->best = (struct rank){ loss, trial->id, rung, 0 };
 	if (status == ESPL_OK && how == ESPL_END_BUDGET && isnan(loss))
 		status = sink->drop(sink, trial->id);	/* no rank brings it back */
 	return status;
@@ -308,7 +293,7 @@ add(struct hypersched *h, struct espl_start *start, uint32_t rung, struct espl_s
 	start->budget = h->rungs.rungs[rung].until;
 	start->tag = place;
 	start->gpus_min = start->gpus_max = h->narrow;
-	status = sink->add(sink, h->group, start, &trial);
+	status = sink->add(sink, h->shared.group, start, &trial);
 	if (status != ESPL_OK) {
 		give_back(h, place);
 		return status;
@@ -317,17 +302,6 @@ add(struct hypersched *h, struct espl_start *start, uint32_t rung, struct espl_s
 	                                     .width = h->narrow };
 	h->active++;
 	return ESPL_OK;
-}
-
-static int
-was_forced(const struct hypersched *h, uint64_t trial, uint32_t rung)
-{
-	uint32_t i;
-
-	for (i = 0; i < h->forced_count; i++)
-		if (h->forced[i].trial == trial && h->forced[i].place == rung)
-			return 1;
-	return 0;
 }
 
 /* Is there time for a start and an iteration? */
@@ -344,33 +318,30 @@ promote(struct hypersched *h, double left, struct espl_search_sink *sink, int *d
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	uint32_t rung;
 
-	*done = 0;
 	start.how = ESPL_CONTINUE;
-	do {
-		if (!rungs_peek(&h->rungs, &start.trial, &rung) || !has_time(h, start.trial, left) ||
-		    !rungs_promote(&h->rungs, &start.trial, &rung))
-			return ESPL_OK;
-	} while (was_forced(h, start.trial, rung));
-	*done = 1;
-	if (start.trial == h->best.trial)
-		h->best.trial = ESPL_NONE;
-	return add(h, &start, rung + 1, sink);
+	*done = rungs_peek(&h->rungs, &start.trial, &rung) && has_time(h, start.trial, left) &&
+		rungs_promote(&h->rungs, &start.trial, &rung);
+	return *done ? add(h, &start, rung + 1, sink) : ESPL_OK;
 }
 
-/* Nobody trains, and nobody is in the best 1/eta: the best of the highest rung goes on, as there is time. */
+/* Nobody trains, and nobody is in the best 1/eta: the best of the highest rung goes on, as there is time.  Once somebody
+ * has trained to the end, what gets less far counts for nothing: only if there is time for that. */
 static espl_status
 force_best(struct hypersched *h, double left, struct espl_search_sink *sink)
 {
 	struct espl_start start = ESPL_INIT(struct espl_start);
-	struct rank best = h->best;
+	const struct rungs_rung *rungs = h->rungs.rungs;
+	uint32_t rung;
+	double   loss;
 
-	if (best.trial == ESPL_NONE || !has_time(h, best.trial, left))
-		return ESPL_OK;
-	h->forced[h->forced_count++] = best;
-	h->best.trial = ESPL_NONE;
 	start.how = ESPL_CONTINUE;
-	start.trial = best.trial;
-	return add(h, &start, best.place + 1, sink);
+	if (!rungs_rest(&h->rungs, &start.trial, &rung, &loss) || !has_time(h, start.trial, left))
+		return ESPL_OK;
+	if (rungs_ended(&h->rungs) &&
+	    time_to(h, start.trial, rungs[rung].until, rungs[h->rungs.count - 1].until, h->wide) > left)
+		return ESPL_OK;
+	(void)rungs_force(&h->rungs, &start.trial, &rung);
+	return add(h, &start, rung + 1, sink);
 }
 
 /* Could a configuration that starts now get as far as anybody has?  Asks to be woken when it no longer could. */
@@ -380,7 +351,7 @@ look_at_time(struct hypersched *h, const struct espl_search_view *view, struct e
 	double need = time_to(h, ESPL_NONE, 0, h->rungs.rungs[h->furthest].until, h->narrow);
 	double left = left_s(h, view->now);
 
-	if (h->closed || (h->trials > 0 && h->added == h->trials) || left < need || left <= 0) {
+	if (h->closed || (h->shared.trials > 0 && h->shared.added == h->shared.trials) || left < need || left <= 0) {
 		h->closed = 1;
 		return ESPL_OK;
 	}
@@ -391,19 +362,14 @@ static espl_status
 add_new(struct hypersched *h, struct espl_search_sink *sink)
 {
 	struct espl_start start = ESPL_INIT(struct espl_start);
-	espl_status status = ESPL_OK;
+	espl_status status = shared_values(&h->shared, &start.values);
 
 	start.how = ESPL_FRESH;
-	start.values = h->values;
-	if (h->first != NULL && h->added < h->first->count)
-		start.values = h->first->at(h->first, (uint32_t)h->added);
-	else
-		status = espl_draw(h->host, h->space, h->unit, h->values);
 	if (status == ESPL_OK)
 		status = add(h, &start, 0, sink);
 	if (status == ESPL_OK)
-		h->added++;
-	if (h->trials > 0 && h->added == h->trials)
+		h->shared.added++;
+	if (h->shared.trials > 0 && h->shared.added == h->shared.trials)
 		h->closed = 1;
 	return status;
 }
@@ -530,13 +496,8 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	status = reserve(h, want < MOST_AT_ONCE ? want + 1 : MOST_AT_ONCE, error);
 	if (want >= MOST_AT_ONCE)
 		want = MOST_AT_ONCE - 1;
-	if (status == ESPL_OK && h->group == ESPL_NONE) {
-		struct espl_group group = ESPL_INIT(struct espl_group);
-
-		group.flags = ESPL_GROUP_OPEN;
-		group.bracket = group.stage = ESPL_ANY;
-		status = sink->begin(sink, &group, &h->group);
-	}
+	if (status == ESPL_OK)
+		status = shared_begin(&h->shared, 0, sink);
 	if (status == ESPL_OK)
 		status = look_at_time(h, view, sink);
 	for (; want > 0 && status == ESPL_OK; want--) {
@@ -555,7 +516,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	if (status == ESPL_OK && h->closed)
 		status = concentrate(h, view, sink);
 	return status == ESPL_OK ? status :
-		espl_fail(error, status, "trial %llu was refused", (unsigned long long)h->added);
+		espl_fail(error, status, "trial %llu was refused", (unsigned long long)h->shared.added);
 }
 
 static const struct espl_algorithm_ops ops = {

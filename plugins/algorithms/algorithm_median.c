@@ -13,15 +13,13 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/algorithm.h>
 #include <espalier/util.h>
 #include "shared.h"
 
 enum { TRIALS, ITERATIONS_MAX, TRIALS_MIN, GRACE, INTERVAL };
 
 static const struct espl_option options[] = {
-	{ .name = "trials", .help = "how many configurations to try; 0: as many as the deadline or the budget "
-	  "allows", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },
+	SHARED_OPTION_TRIALS,
 	{ .name = "iterations_max", .help = "iterations of those that are not stopped", .type = ESPL_OPT_INT,
 	  .min = "1", .max = "1000000000000", .flags = ESPL_OPT_REQUIRED },
 	{ .name = "trials_min", .help = "completed trials before any is stopped", .type = ESPL_OPT_INT,
@@ -45,15 +43,12 @@ struct course {			/* of a trial that trains; its place is the trial's tag      *
 	uint32_t next_free, zero;
 };
 struct median {
-	const struct espl_host  *host;
-	const struct espl_space *space;
-	const struct espl_first *first;	/* NULL: the user has none */
-	double   *unit, *values;
+	struct shared  shared;
 	struct course *courses;
 	struct step   *steps;
 	uint32_t  course_count, course_room, free_course;	/* ESPL_ANY: none is free    */
 	uint32_t  step_count;
-	uint64_t  trials, trials_min, iterations, grace, interval, added, group;
+	uint64_t  trials_min, iterations, grace, interval;
 };
 
 /* ---- the median of a step ------------------------------------------------------------------------ */
@@ -152,8 +147,7 @@ destroy(void *self)
 	}
 	free(search->courses);
 	free(search->steps);
-	free(search->unit);
-	free(search->values);
+	shared_free(&search->shared);
 	free(search);
 }
 
@@ -161,33 +155,16 @@ static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
 {
 	struct median *search = calloc(1, sizeof *search);
-	espl_status status = ESPL_OK;
+	espl_status status;
 
 	if (search == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	search->host = host;
-	search->space = host->service(host, ESPL_SPACE);
-	search->first = host->service(host, ESPL_FIRST);
-	search->trials = (uint64_t)config->values[TRIALS].as.i;
 	search->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	search->trials_min = (uint64_t)config->values[TRIALS_MIN].as.i;
 	search->grace = (uint64_t)config->values[GRACE].as.i;
 	search->interval = (uint64_t)config->values[INTERVAL].as.i;
 	search->free_course = ESPL_ANY;
-	search->group = ESPL_NONE;
-	if (search->space == NULL)
-		status = espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
-	else if (search->trials == 0 && !shared_has_end(host))
-		status = espl_blame(error, TRIALS, "the search would never end: give 'trials', or the experiment "
-		                    "a deadline or a budget");
-	if (status == ESPL_OK) {
-		size_t count = (size_t)search->space->param_count + 1;
-
-		search->unit = calloc(count, sizeof *search->unit);
-		search->values = calloc(count, sizeof *search->values);
-		if (search->unit == NULL || search->values == NULL)
-			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	}
+	status = shared_init(&search->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
 	if (status != ESPL_OK) {
 		destroy(search);
 		return status;
@@ -340,24 +317,21 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct es
 /* ---- new trials ---------------------------------------------------------------------------------- */
 
 static espl_status
-add_one(struct median *search, struct espl_search_sink *sink)
+add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 {
+	struct median *search = self;
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	struct course *course;
 	uint32_t place = take_course(search);
 	uint64_t trial;
-	espl_status status = ESPL_OK;
+	espl_status status = shared_values(&search->shared, &start.values);
 
+	(void)error;
 	start.how = ESPL_FRESH;
 	start.budget = search->iterations;
 	start.tag = place;
-	start.values = search->values;
-	if (search->first != NULL && search->added < search->first->count)
-		start.values = search->first->at(search->first, (uint32_t)search->added);
-	else
-		status = espl_draw(search->host, search->space, search->unit, search->values);
 	if (status == ESPL_OK)
-		status = sink->add(sink, search->group, &start, &trial);
+		status = sink->add(sink, search->shared.group, &start, &trial);
 	if (status != ESPL_OK) {
 		give_back(search, place);
 		return status;
@@ -368,7 +342,6 @@ add_one(struct median *search, struct espl_search_sink *sink)
 	course->sum = 0;
 	course->reports = 0;
 	course->count = 0;
-	search->added++;
 	return ESPL_OK;
 }
 
@@ -377,31 +350,11 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
            struct espl_error *error)
 {
 	struct median *search = self;
-	uint64_t    want = view->want;
-	espl_status status = ESPL_OK;
+	uint64_t    want = shared_want(&search->shared, view);
+	espl_status status = reserve_courses(search, want, error);
 
-	if (search->trials > 0 && search->added == search->trials)
-		return ESPL_OK;
-	/* Something must ask for GPUs, or there will never be any. */
-	if (want == 0 && view->running == 0 && view->waiting == 0)
-		want = 1;
-	if (search->trials > 0 && want > search->trials - search->added)
-		want = search->trials - search->added;
-	status = reserve_courses(search, want, error);
-	if (status == ESPL_OK && search->group == ESPL_NONE) {
-		struct espl_group group = ESPL_INIT(struct espl_group);
-
-		group.flags = ESPL_GROUP_OPEN;
-		group.bracket = group.stage = ESPL_ANY;
-		status = sink->begin(sink, &group, &search->group);
-	}
-	for (; want > 0 && status == ESPL_OK; want--) {
-		status = add_one(search, sink);
-		if (status == ESPL_OK && search->added == search->trials)
-			return sink->finish(sink);
-	}
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "trial %llu was refused", (unsigned long long)search->added);
+	return status != ESPL_OK ? status :
+		shared_fill(&search->shared, want, 0, add_one, search, sink, error);
 }
 
 static const struct espl_algorithm_ops ops = {

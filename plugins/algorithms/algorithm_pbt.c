@@ -74,19 +74,24 @@ static espl_status
 check_options(const struct pbt *pbt, uint64_t populations, struct espl_error *error)
 {
 	const struct espl_experiment *experiment = pbt->host->service(pbt->host, ESPL_EXPERIMENT);
+	char text[160];
 
 	if (pbt->space == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
 	if (experiment != NULL && (experiment->flags & ESPL_EXPERIMENT_NO_SAVE) != 0)
-		return espl_fail(error, ESPL_E_CONFIG, "population based training copies checkpoints, and the "
-		                 "trials make none (trial.checkpoint)");
-	if (pbt->interval >= pbt->iterations)
-		return espl_blame(error, INTERVAL, "'interval' must be less than 'iterations_max'");
+		return espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "population based training copies checkpoints, and "
+		                 "the trials make none (trial.checkpoint)"), "it is true unless the file says otherwise");
+	if (pbt->interval >= pbt->iterations) {
+		(void)snprintf(text, sizeof text, "'interval' = %llu must be less than 'iterations_max' = %llu",
+		               (unsigned long long)pbt->interval, (unsigned long long)pbt->iterations);
+		return espl_hint(error, espl_blame(error, INTERVAL, text), "members are compared after each interval: a "
+		                 "tenth or a twentieth of iterations_max is usual");
+	}
 	if (pbt->fresh_max > 1000000000)
-		return espl_blame(error, POPULATIONS, "'population' times 'populations' is more than a search may try");
+		return espl_hint(error, espl_blame(error, POPULATIONS, "'population' times 'populations' is more than a "
+		                 "search may try"), "at most 1000000000");
 	if (populations == 0 && !shared_has_end(pbt->host))
-		return espl_blame(error, POPULATIONS, "the search would never end: give 'populations', or the "
-		                  "experiment a deadline or a budget");
+		return shared_endless(error, POPULATIONS, "'populations'");
 	return ESPL_OK;
 }
 
@@ -104,7 +109,8 @@ read_keep(struct pbt *pbt, const char *names, struct espl_error *error)
 		param = pbt->space->find(pbt->space, name);
 		if (param == ESPL_ANY) {
 			(void)snprintf(text, sizeof text, "'keep': the space has no parameter '%s'", name);
-			return espl_blame(error, KEEP, text);
+			return espl_hint(error, espl_blame(error, KEEP, text), "names of parameters with commas "
+			                 "between them: keep = \"width, layers\"");
 		}
 		pbt->explore.keep[param] = 1;
 		names += length;
@@ -213,7 +219,7 @@ save_sources(struct pbt *pbt, struct espl_search_sink *sink)
 
 		if ((m->flags & MEMBER_READY) == 0)
 			continue;
-		s = algorithm_pbt_standing(pbt, m->population);
+		s = pbt_standing(pbt, m->population);
 		m->saved = 0;
 		if (isnan(m->loss) || (!pbt->tournament && pbt->rank[i] - s->from > s->count / 2))
 			continue;
@@ -227,11 +233,11 @@ static espl_status
 look_at(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct member *m = &pbt->members[index];
-	uint32_t source = algorithm_pbt_source(pbt, index);
+	uint32_t source = pbt_source(pbt, index);
 	espl_status status;
 
 	if (source == ESPL_ANY) {
-		uint64_t behind = algorithm_pbt_standing(pbt, m->population)->behind;
+		uint64_t behind = pbt_standing(pbt, m->population)->behind;
 
 		if (pbt->most >= pbt->size - pbt->over || behind >= m->iteration || m->iteration - behind < pbt->interval)
 			return ESPL_OK;
@@ -240,8 +246,8 @@ look_at(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink, struct e
 	}
 	status = sink->verdict(sink, m->trial, ESPL_STOP);
 	if (status == ESPL_OK)
-		status = algorithm_pbt_clone(pbt, index, source, sink, error);
-	algorithm_pbt_unrank(pbt, index);
+		status = pbt_clone(pbt, index, source, sink, error);
+	pbt_unrank(pbt, index);
 	return status;
 }
 
@@ -252,15 +258,15 @@ look_async(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 	espl_status status;
 	uint32_t i;
 
-	algorithm_pbt_rank(pbt);
+	pbt_rank(pbt);
 	status = save_sources(pbt, sink);
 	for (i = 0; i < pbt->size && status == ESPL_OK; i++) {
 		struct member *m = &pbt->members[i];
 
 		if ((m->flags & MEMBER_FAILED) != 0) {
-			status = algorithm_pbt_replace(pbt, i, sink, error);
+			status = pbt_replace(pbt, i, sink, error);
 		} else if ((m->flags & MEMBER_PAUSED) != 0) {
-			status = algorithm_pbt_go_on(pbt, i, sink);
+			status = pbt_go_on(pbt, i, sink);
 		} else if ((m->flags & MEMBER_READY) != 0) {
 			m->flags &= (uint16_t)~MEMBER_READY;
 			status = look_at(pbt, i, sink, error);
@@ -270,7 +276,7 @@ look_async(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 			continue;
 		pbt->over--;
 		if (status == ESPL_OK)
-			status = algorithm_pbt_new(pbt, i, sink);
+			status = pbt_new(pbt, i, sink);
 	}
 	return status;
 }
@@ -303,7 +309,7 @@ begin_population(struct pbt *pbt, struct espl_search_sink *sink)
 	pbt->over = 0;
 	status = open_group(pbt, sink);
 	for (i = 0; i < pbt->size && status == ESPL_OK; i++)
-		status = algorithm_pbt_new(pbt, i, sink);
+		status = pbt_new(pbt, i, sink);
 	return status;
 }
 
@@ -315,20 +321,20 @@ next_stage(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 	espl_status status;
 	uint32_t i;
 
-	algorithm_pbt_rank(pbt);
+	pbt_rank(pbt);
 	pbt->stage++;
 	pbt->until = pbt->iterations - pbt->until > pbt->interval ? pbt->until + pbt->interval : pbt->iterations;
 	status = open_group(pbt, sink);
 	for (i = 0; i < pbt->size && status == ESPL_OK; i++)
 		if ((pbt->members[i].flags & MEMBER_FAILED) != 0)
-			status = algorithm_pbt_replace(pbt, i, sink, error);
+			status = pbt_replace(pbt, i, sink, error);
 		else if ((pbt->members[i].flags & (MEMBER_PAUSED | MEMBER_SCORED)) == MEMBER_PAUSED)
-			status = algorithm_pbt_go_on(pbt, i, sink);
+			status = pbt_go_on(pbt, i, sink);
 	for (i = pbt->scored; i > 0 && status == ESPL_OK; i--) {
-		uint32_t index = pbt->scores[i - 1].member, source = algorithm_pbt_source(pbt, index);
+		uint32_t index = pbt->scores[i - 1].member, source = pbt_source(pbt, index);
 
-		status = source == ESPL_ANY ? algorithm_pbt_go_on(pbt, index, sink)
-		                            : algorithm_pbt_clone(pbt, index, source, sink, error);
+		status = source == ESPL_ANY ? pbt_go_on(pbt, index, sink)
+		                            : pbt_clone(pbt, index, source, sink, error);
 	}
 	for (i = 0; i < pbt->scored && status == ESPL_OK; i++)
 		if (pbt->members[pbt->scores[i].member].trial != pbt->scores[i].trial)
@@ -420,9 +426,18 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct es
 		m->failures++;
 		m->flags = MEMBER_FAILED;
 	} else {
-		algorithm_pbt_over(pbt, m);
+		pbt_over(pbt, m);
 	}
 	return ESPL_OK;
+}
+
+/* More configurations to be tried first than there will ever be new members. */
+static void
+tell_first(const struct pbt *pbt)
+{
+	if (pbt->first != NULL && pbt->fresh_max > 0 && pbt->first->count > pbt->fresh_max)
+		espl_logf(pbt->host, ESPL_WARN, "of the %u configurations to be tried first, %llu become members",
+		          pbt->first->count, (unsigned long long)pbt->fresh_max);
 }
 
 static espl_status
@@ -437,12 +452,14 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 		return ESPL_OK;
 	if (view->running > pbt->most)
 		pbt->most = view->running;
+	if (pbt->group == ESPL_NONE)
+		tell_first(pbt);
 	if (pbt->group == ESPL_NONE && pbt->sync) {
 		status = begin_population(pbt, sink);
 	} else if (pbt->group == ESPL_NONE) {
 		status = open_group(pbt, sink);
 		for (i = 0; i < pbt->size && status == ESPL_OK; i++)
-			status = algorithm_pbt_new(pbt, i, sink);
+			status = pbt_new(pbt, i, sink);
 	} else {
 		status = pbt->sync ? look_sync(pbt, view, sink, error) : look_async(pbt, sink, error);
 	}

@@ -28,6 +28,8 @@ struct replay {
 	uint64_t group, trial;		/* the trial of the line that trains                 */
 	uint32_t line;			/* its number; rows: all are done                    */
 	int      finished;
+	const struct espl_host  *host;
+	const struct espl_first *first;	/* NULL: the user has none; they play no part        */
 };
 
 static void
@@ -35,7 +37,7 @@ destroy(void *self)
 {
 	struct replay *replay = self;
 
-	algorithm_replay_free(&replay->table);
+	replay_free(&replay->table);
 	free(replay);
 }
 
@@ -50,21 +52,26 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (replay == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	replay->host = host;
 	replay->space = host->service(host, ESPL_SPACE);
+	replay->first = host->service(host, ESPL_FIRST);
 	replay->group = ESPL_NONE;
 	status = replay->space == NULL ? espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space") :
 		host->file(host, SCHEDULE, ESPL_ANY, ESPL_ANY, &bytes, &size, error);
 	if (status == ESPL_OK) {
-		status = algorithm_replay_read(&replay->table, bytes, size, replay->space, error);
+		status = replay_read(&replay->table, config->values[SCHEDULE].as.s, bytes, size, replay->space, error);
 		if (status == ESPL_E_CONFIG && error != NULL)
 			error->option = SCHEDULE;
+		if (status == ESPL_E_CONFIG)
+			(void)espl_hint(error, status, "`espalier export DIR --format csv --table schedule` writes such a file");
 	}
 	if (status == ESPL_OK && last > 0 && last < replay->table.until[replay->table.rows - 1])
-		status = espl_blame(error, ITERATIONS_MAX, "the schedule goes beyond 'iterations_max'");
+		status = espl_hint(error, espl_blame(error, ITERATIONS_MAX, "the schedule goes beyond 'iterations_max'"),
+		                   "it ends at %llu", (unsigned long long)replay->table.until[replay->table.rows - 1]);
 	if (status == ESPL_OK && replay->table.rows > 1 && experiment != NULL &&
 	    (experiment->flags & ESPL_EXPERIMENT_NO_SAVE) != 0)
-		status = espl_fail(error, ESPL_E_CONFIG, "a schedule goes on from checkpoints, and the trials make none "
-		                   "(trial.checkpoint)");
+		status = espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "a schedule goes on from checkpoints, and the "
+		                   "trials make none (trial.checkpoint)"), "it is true unless the file says otherwise");
 	if (status != ESPL_OK) {
 		destroy(replay);
 		return status;
@@ -160,6 +167,9 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	                                                        view->group != replay->group)))
 		return ESPL_OK;
 	if (replay->group == ESPL_NONE) {
+		if (replay->first != NULL && replay->first->count > 0)
+			espl_logf(replay->host, ESPL_WARN, "the configurations to be tried first play no part: the "
+			          "schedule says what is trained");
 		status = add_line(replay, 0, sink);
 	} else if (replay->line + 1 < replay->table.rows) {
 		status = add_line(replay, replay->line + 1, sink);

@@ -5,6 +5,7 @@
  * The walk up the rungs is espalier/ladder.h; here is only the table.
  */
 #include <espalier/ladder.h>
+#include "shared.h"
 
 enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, RUNGS };
 enum { CUMULATIVE, INCREMENTAL };
@@ -44,8 +45,7 @@ lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct e
 	int      cumulative = config->values[RUNGS].as.i == CUMULATIVE;
 
 	if (first > last)
-		return espl_blame(error, ITERATIONS_MIN,
-		                  "'iterations_min' is greater than 'iterations_max'");
+		return shared_check_range(first, last, ITERATIONS_MIN, error);
 	for (;;) {
 		uint64_t until = cumulative ? power : power > last - done ? last : done + power;
 		espl_status status;

@@ -9,8 +9,6 @@
  * stream of the plugin seeds it.  Owen's nested scrambling would need memory that grows with the points.
  */
 #include <stdlib.h>
-#include <string.h>
-#include <espalier/algorithm.h>
 #include <espalier/util.h>
 #include "shared.h"
 #include "sobol_table.h"
@@ -21,11 +19,8 @@
 enum { TRIALS, ITERATIONS_MAX, SCRAMBLE };
 
 static const struct espl_option options[] = {
-	{ .name = "trials", .help = "how many configurations to try; 0: as many as the deadline "
-	  "or the budget allows", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",
-	  .max = "1000000000" },
-	{ .name = "iterations_max", .help = "iterations that each of them trains",
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
+	SHARED_OPTION_TRIALS,
+	SHARED_OPTION_ITERATIONS,
 	{ .name = "scramble", .help = "false: the plain sequence, the same for every seed, which "
 	  "begins at the lowest corner", .type = ESPL_OPT_BOOL, .fallback = "true" },
 };
@@ -35,15 +30,11 @@ struct axis {				/* one dimension */
 	uint64_t at;			/* the present point, DIGITS bits                   */
 };
 struct sobol {
-	const struct espl_host  *host;
-	const struct espl_space *space;
-	const struct espl_first *first;	/* NULL: the user has none */
+	struct shared shared;
 	struct axis *axes;
-	double   *unit, *values;
-	uint64_t  trials;		/* 0 no limit */
 	uint64_t  iterations;
-	uint64_t  added, points, group;	/* points: of the sequence, used so far             */
-	uint32_t  scramble;
+	uint64_t  points;		/* of the sequence, used so far                     */
+	uint32_t  scramble, begun;
 };
 
 static void
@@ -52,8 +43,7 @@ destroy(void *self)
 	struct sobol *sobol = self;
 
 	free(sobol->axes);
-	free(sobol->unit);
-	free(sobol->values);
+	shared_free(&sobol->shared);
 	free(sobol);
 }
 
@@ -118,33 +108,21 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
        struct espl_error *error)
 {
 	struct sobol *sobol = calloc(1, sizeof *sobol);
-	espl_status status = ESPL_OK;
+	uint32_t    params;
+	espl_status status;
 
 	if (sobol == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	sobol->host = host;
-	sobol->space = host->service(host, ESPL_SPACE);
-	sobol->first = host->service(host, ESPL_FIRST);
-	sobol->trials = (uint64_t)config->values[TRIALS].as.i;
 	sobol->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	sobol->scramble = config->values[SCRAMBLE].as.i != 0;
-	sobol->group = ESPL_NONE;
-	if (sobol->space == NULL)
-		status = espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
-	else if (sobol->space->param_count > SOBOL_DIMENSIONS)
-		status = espl_fail(error, ESPL_E_CONFIG, "the space has %u parameters; Sobol's "
-		                   "sequence is known here for %u: use 'random'",
-		                   sobol->space->param_count, SOBOL_DIMENSIONS);
-	else if (sobol->trials == 0 && !shared_has_end(host))
-		status = espl_blame(error, TRIALS, "the search would never end: give 'trials', or "
-		                    "the experiment a deadline or a budget");
+	status = shared_init(&sobol->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
 	if (status == ESPL_OK) {
-		size_t count = (size_t)sobol->space->param_count + 1;
-
-		sobol->axes = calloc(count, sizeof *sobol->axes);
-		sobol->unit = calloc(count, sizeof *sobol->unit);
-		sobol->values = calloc(count, sizeof *sobol->values);
-		if (sobol->axes == NULL || sobol->unit == NULL || sobol->values == NULL)
+		params = sobol->shared.space->param_count;
+		if (params > SOBOL_DIMENSIONS)
+			status = espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "the space has %u parameters; "
+			                   "Sobol's sequence is known here for %u", params, SOBOL_DIMENSIONS),
+			                   "use = \"random\" takes any number of them");
+		else if ((sobol->axes = calloc((size_t)params + 1, sizeof *sobol->axes)) == NULL)
 			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}
 	if (status != ESPL_OK) {
@@ -160,76 +138,59 @@ static espl_status
 spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 {
 	const struct sobol *sobol = self;
-	struct espl_stage stage = ESPL_INIT(struct espl_stage);
-	const struct espl_stage *stages = &stage;
-	struct espl_bracket bracket = ESPL_INIT(struct espl_bracket);
-	const struct espl_bracket *brackets = &bracket;
-	struct espl_spec declared = ESPL_INIT(struct espl_spec);
 
 	(void)error;
-	if (sobol->trials == 0)
-		return ESPL_OK;
-	stage.trials = (uint32_t)sobol->trials;
-	stage.iterations = sobol->iterations;
-	bracket.stage_count = 1;
-	bracket.stages = &stages;
-	declared.bracket_count = 1;
-	declared.brackets = &brackets;
-	return sink->spec(sink, &declared);
+	return shared_spec(&sobol->shared, sobol->iterations, sink);
 }
 
 /* The next point: one direction number more or less in each dimension. */
 static espl_status
 next_point(struct sobol *sobol)
 {
+	const struct espl_space *space = sobol->shared.space;
 	uint32_t i, k = 0;
 	uint64_t index = sobol->points++;
 
 	while (index > 0 && (index >> k & 1) == 0)
 		k++;
-	for (i = 0; i < sobol->space->param_count; i++) {
+	for (i = 0; i < space->param_count; i++) {
 		if (index > 0)
 			sobol->axes[i].at ^= sobol->axes[i].words[k % WORDS];
-		sobol->unit[i] = (double)sobol->axes[i].at * 0x1.0p-53;
+		sobol->shared.unit[i] = (double)sobol->axes[i].at * 0x1.0p-53;
 	}
-	return sobol->space->from_unit(sobol->space, sobol->unit, sobol->values);
+	return space->from_unit(space, sobol->shared.unit, sobol->shared.values);
 }
 
 static espl_status
-add_one(struct sobol *sobol, struct espl_search_sink *sink)
+add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 {
+	struct sobol *sobol = self;
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	espl_status status = ESPL_OK;
 	uint64_t    trial;
 
+	(void)error;
 	start.how = ESPL_FRESH;
 	start.budget = sobol->iterations;
-	start.values = sobol->values;
-	if (sobol->first != NULL && sobol->added < sobol->first->count)
-		start.values = sobol->first->at(sobol->first, (uint32_t)sobol->added);
-	else
+	start.values = shared_first(&sobol->shared);
+	if (start.values == NULL) {
+		start.values = sobol->shared.values;
 		status = next_point(sobol);
-	if (status == ESPL_OK)
-		status = sink->add(sink, sobol->group, &start, &trial);
-	if (status == ESPL_OK)
-		sobol->added++;
-	return status;
+	}
+	return status == ESPL_OK ? sink->add(sink, sobol->shared.group, &start, &trial) : status;
 }
 
-static espl_status
-begin(struct sobol *sobol, struct espl_search_sink *sink)
+static void
+lay_axes(struct sobol *sobol)
 {
-	struct espl_group group = ESPL_INIT(struct espl_group);
 	uint32_t i;
 
-	for (i = 0; i < sobol->space->param_count; i++) {
+	for (i = 0; i < sobol->shared.space->param_count; i++) {
 		make_axis(&sobol->axes[i], i);
 		if (sobol->scramble)
-			scramble(sobol->host, &sobol->axes[i]);
+			scramble(sobol->shared.host, &sobol->axes[i]);
 	}
-	group.flags = ESPL_GROUP_OPEN;
-	group.bracket = group.stage = sobol->trials > 0 ? 0 : ESPL_ANY;
-	return sink->begin(sink, &group, &sobol->group);
+	sobol->begun = 1;
 }
 
 static espl_status
@@ -237,24 +198,11 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
            struct espl_error *error)
 {
 	struct sobol *sobol = self;
-	uint64_t    want = view->want;
-	espl_status status = ESPL_OK;
 
-	if (sobol->trials > 0 && sobol->added == sobol->trials)
-		return ESPL_OK;
-	if (sobol->group == ESPL_NONE)
-		status = begin(sobol, sink);
-	/* Something must ask for GPUs, or there will never be any. */
-	if (want == 0 && view->running == 0 && view->waiting == 0)
-		want = 1;
-	for (; want > 0 && status == ESPL_OK; want--) {
-		status = add_one(sobol, sink);
-		if (status == ESPL_OK && sobol->added == sobol->trials)
-			return sink->finish(sink);
-	}
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "trial %llu was refused",
-		          (unsigned long long)sobol->added);
+	if (!sobol->begun)
+		lay_axes(sobol);
+	return shared_fill(&sobol->shared, shared_want(&sobol->shared, view), sobol->shared.trials > 0,
+	                   add_one, sobol, sink, error);
 }
 
 static const struct espl_algorithm_ops ops = {

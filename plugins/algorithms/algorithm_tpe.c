@@ -13,11 +13,8 @@
 enum { TRIALS, ITERATIONS_MAX, STARTUP, KDE };
 
 static const struct espl_option options[] = {
-	{ .name = "trials", .help = "how many configurations to try; 0: as many as the deadline "
-	  "or the budget allows", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",
-	  .max = "1000000000" },
-	{ .name = "iterations_max", .help = "iterations that each of them trains",
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
+	SHARED_OPTION_TRIALS,
+	SHARED_OPTION_ITERATIONS,
 	{ .name = "startup", .help = "so many configurations before the model is asked, drawn "
 	  "uniformly; those of 'first' and an earlier run's count", .type = ESPL_OPT_INT,
 	  .fallback = "10", .min = "0", .max = "1000000000" },
@@ -25,13 +22,9 @@ static const struct espl_option options[] = {
 };
 
 struct tpe {
-	const struct espl_host  *host;
-	const struct espl_first *first;	/* NULL: the user has none */
+	struct shared shared;
 	struct kde kde;
-	double   *values;
-	uint64_t  trials;		/* 0 no limit */
 	uint64_t  iterations, startup;
-	uint64_t  added, group;
 };
 
 static void
@@ -40,7 +33,7 @@ destroy(void *self)
 	struct tpe *tpe = self;
 
 	kde_free(&tpe->kde);
-	free(tpe->values);
+	shared_free(&tpe->shared);
 	free(tpe);
 }
 
@@ -54,22 +47,12 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 	if (tpe == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	tpe->host = host;
-	tpe->first = host->service(host, ESPL_FIRST);
-	tpe->trials = (uint64_t)config->values[TRIALS].as.i;
 	tpe->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	tpe->startup = (uint64_t)config->values[STARTUP].as.i;
-	tpe->group = ESPL_NONE;
 	kde_read(&config->values[KDE], &setup);
-	status = kde_init(&tpe->kde, host, &setup, error);
-	if (status == ESPL_OK && tpe->trials == 0 && !shared_has_end(host))
-		status = espl_blame(error, TRIALS, "the search would never end: give 'trials', or the "
-		                    "experiment a deadline or a budget");
-	if (status == ESPL_OK) {
-		tpe->values = calloc((size_t)tpe->kde.axis_count + 1, sizeof *tpe->values);
-		if (tpe->values == NULL)
-			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	}
+	status = shared_init(&tpe->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+	if (status == ESPL_OK)
+		status = kde_init(&tpe->kde, host, &setup, error);
 	if (status != ESPL_OK) {
 		destroy(tpe);
 		return status;
@@ -83,22 +66,9 @@ static espl_status
 spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 {
 	const struct tpe *tpe = self;
-	struct espl_stage stage = ESPL_INIT(struct espl_stage);
-	const struct espl_stage *stages = &stage;
-	struct espl_bracket bracket = ESPL_INIT(struct espl_bracket);
-	const struct espl_bracket *brackets = &bracket;
-	struct espl_spec declared = ESPL_INIT(struct espl_spec);
 
 	(void)error;
-	if (tpe->trials == 0)
-		return ESPL_OK;
-	stage.trials = (uint32_t)tpe->trials;
-	stage.iterations = tpe->iterations;
-	bracket.stage_count = 1;
-	bracket.stages = &stages;
-	declared.bracket_count = 1;
-	declared.brackets = &brackets;
-	return sink->spec(sink, &declared);
+	return shared_spec(&tpe->shared, tpe->iterations, sink);
 }
 
 /* A trial that says itself that it is complete would not get any better with more iterations. */
@@ -116,26 +86,22 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 }
 
 static espl_status
-add_one(struct tpe *tpe, struct espl_search_sink *sink, struct espl_error *error)
+add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 {
+	struct tpe *tpe = self;
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	espl_status status = ESPL_OK;
 	uint64_t    trial;
 
 	start.how = ESPL_FRESH;
 	start.budget = tpe->iterations;
-	start.values = tpe->values;
-	if (tpe->first != NULL && tpe->added < tpe->first->count)
-		start.values = tpe->first->at(tpe->first, (uint32_t)tpe->added);
-	else if (tpe->added + tpe->kde.learned < tpe->startup)
-		status = espl_draw(tpe->host, tpe->kde.space, tpe->kde.unit, tpe->values);
-	else
-		status = kde_suggest(&tpe->kde, tpe->values, error);
-	if (status == ESPL_OK)
-		status = sink->add(sink, tpe->group, &start, &trial);
-	if (status == ESPL_OK)
-		tpe->added++;
-	return status;
+	if (tpe->shared.added + tpe->kde.learned < tpe->startup) {
+		status = shared_values(&tpe->shared, &start.values);
+	} else if ((start.values = shared_first(&tpe->shared)) == NULL) {
+		start.values = tpe->shared.values;
+		status = kde_suggest(&tpe->kde, tpe->shared.values, error);
+	}
+	return status == ESPL_OK ? sink->add(sink, tpe->shared.group, &start, &trial) : status;
 }
 
 static espl_status
@@ -143,28 +109,11 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
            struct espl_error *error)
 {
 	struct tpe *tpe = self;
-	uint64_t    want = view->want;
 	espl_status status = kde_earlier(&tpe->kde, &tpe->iterations, 1, error);
 
-	if (tpe->trials > 0 && tpe->added == tpe->trials)
-		return status;
-	if (tpe->group == ESPL_NONE && status == ESPL_OK) {
-		struct espl_group group = ESPL_INIT(struct espl_group);
-
-		group.flags = ESPL_GROUP_OPEN;
-		group.bracket = group.stage = tpe->trials > 0 ? 0 : ESPL_ANY;
-		status = sink->begin(sink, &group, &tpe->group);
-	}
-	/* Something must ask for GPUs, or there will never be any. */
-	if (want == 0 && view->running == 0 && view->waiting == 0)
-		want = 1;
-	for (; want > 0 && status == ESPL_OK; want--) {
-		status = add_one(tpe, sink, error);
-		if (status == ESPL_OK && tpe->added == tpe->trials)
-			return sink->finish(sink);
-	}
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "trial %llu was refused", (unsigned long long)tpe->added);
+	return status != ESPL_OK ? status :
+		shared_fill(&tpe->shared, shared_want(&tpe->shared, view), tpe->shared.trials > 0, add_one, tpe,
+		            sink, error);
 }
 
 static const struct espl_algorithm_ops ops = {

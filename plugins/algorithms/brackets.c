@@ -77,11 +77,9 @@ make_kind(const struct brackets_setup *setup, struct brackets_kind *kind, uint32
 static espl_status
 too_wide(struct espl_error *error)
 {
-	if (error != NULL && error->status == ESPL_OK)
-		(void)snprintf(error->hint, sizeof error->hint, "raise 'iterations_min' or 'eta', or "
-		               "say with 'trials' how many there are to be");
-	return espl_fail(error, ESPL_E_CONFIG, "a bracket would begin with more than %u configurations",
-	                 WIDEST);
+	return espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "a bracket would begin with more than %u "
+	                 "configurations", WIDEST), "raise 'iterations_min' or 'eta', or say with 'trials' how many "
+	                 "there are to be");
 }
 
 static espl_status
@@ -186,12 +184,11 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 	if (status == ESPL_OK)
 		status = count_brackets(b, error);
 	if (status == ESPL_OK && setup->order == BRACKETS_BESIDE && b->total > DECLARED_MAX)
-		return espl_fail(error, ESPL_E_CONFIG, "at most %u brackets can run side by side", DECLARED_MAX);
+		return espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "at most %u brackets can run side by side",
+		                 DECLARED_MAX), "order = \"overlap\" takes any number; or fewer 'trials' or 'passes'");
 	if (status != ESPL_OK || b->total != UINT64_MAX)
 		return status;
-	return shared_has_end(host) ? ESPL_OK :
-		espl_fail(error, ESPL_E_CONFIG, "the search would never end: give 'trials' or "
-		          "'passes', or the experiment a deadline or a budget");
+	return shared_has_end(host) ? ESPL_OK : shared_endless(error, ESPL_ANY, "'trials' or 'passes'");
 }
 
 static void

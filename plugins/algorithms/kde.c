@@ -261,13 +261,34 @@ kde_observe(struct kde *kde, uint64_t budget, uint64_t trial, double loss, const
 	return observe(kde, budget, UINT64_C(1) << 63 | trial, loss, values, error);
 }
 
+/* Only what was observed after as many iterations as this search trains its trials is of use to the model. */
+static void
+tell_earlier(const struct kde *kde, uint64_t others, const uint64_t *budgets, uint32_t count)
+{
+	uint64_t least = budgets[0], most = budgets[0];
+	uint32_t i;
+
+	for (i = 1; i < count; i++) {
+		least = budgets[i] < least ? budgets[i] : least;
+		most = budgets[i] > most ? budgets[i] : most;
+	}
+	if (kde->learned == 0)
+		espl_logf(kde->host, ESPL_WARN, "the model learns nothing from the earlier run: none of its %llu observations "
+		          "is of the iterations at which this search compares trials (%llu to %llu)",
+		          (unsigned long long)others, (unsigned long long)least, (unsigned long long)most);
+	else
+		espl_logf(kde->host, ESPL_INFO, "the model begins with %llu observation%s of an earlier run%s",
+		          (unsigned long long)kde->learned, kde->learned == 1 ? "" : "s",
+		          others > 0 ? "; the others are of iterations at which this search compares no trials" : "");
+}
+
 espl_status
 kde_earlier(struct kde *kde, const uint64_t *budgets, uint32_t count, struct espl_error *error)
 {
 	const struct espl_history *history = kde->earlier;
 	const struct espl_observation *o;
 	espl_status status = ESPL_OK;
-	uint64_t    at;
+	uint64_t    at, others = 0;
 
 	kde->earlier = NULL;
 	for (at = 0; history != NULL && status == ESPL_OK; at++) {
@@ -278,14 +299,15 @@ kde_earlier(struct kde *kde, const uint64_t *budgets, uint32_t count, struct esp
 			break;
 		while (i < count && budgets[i] != o->iteration)
 			i++;
-		if (i == count)
+		if (i == count) {
+			others++;
 			continue;
+		}
 		status = observe(kde, o->iteration, at, o->loss, o->values, error);
 		kde->learned++;
 	}
-	if (kde->learned > 0 && history != NULL)
-		espl_logf(kde->host, ESPL_INFO, "the model begins with %llu observations of an earlier run",
-		          (unsigned long long)kde->learned);
+	if (history != NULL && kde->learned + others > 0)
+		tell_earlier(kde, others, budgets, count);
 	return status;
 }
 

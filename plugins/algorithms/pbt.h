@@ -49,28 +49,39 @@ struct pbt {
 	int       sync, tournament, finished;
 };
 
+#define pbt_rank              SHARED(pbt_rank)
+#define pbt_unrank            SHARED(pbt_unrank)
+#define pbt_standing          SHARED(pbt_standing)
+#define pbt_source            SHARED(pbt_source)
+#define pbt_source_for_failed SHARED(pbt_source_for_failed)
+#define pbt_new               SHARED(pbt_new)
+#define pbt_clone             SHARED(pbt_clone)
+#define pbt_replace           SHARED(pbt_replace)
+#define pbt_go_on             SHARED(pbt_go_on)
+#define pbt_over              SHARED(pbt_over)
+
 /* ---- pbt_rank.c ------------------------------------------------------------------------------------ */
 
 /* Ranks all that have a score; must be called before the others of this part. */
-void     algorithm_pbt_rank(struct pbt *);
+void     pbt_rank(struct pbt *);
 /* A member that was replaced counts no more. */
-void     algorithm_pbt_unrank(struct pbt *, uint32_t index);
-const struct standing *algorithm_pbt_standing(struct pbt *, uint32_t population);
+void     pbt_unrank(struct pbt *, uint32_t index);
+const struct standing *pbt_standing(struct pbt *, uint32_t population);
 /* Whose weights a scored member is to take; ESPL_ANY: it keeps its own. */
-uint32_t algorithm_pbt_source(struct pbt *, uint32_t index);
+uint32_t pbt_source(struct pbt *, uint32_t index);
 /* The same for one without a loss, that failed; ESPL_ANY: there is nobody. */
-uint32_t algorithm_pbt_source_for_failed(struct pbt *, uint32_t index);
+uint32_t pbt_source_for_failed(struct pbt *, uint32_t index);
 
 /* ---- pbt_start.c (in next_group) ------------------------------------------------------------------- */
 
 /* A new member: one of the user's points, or drawn. */
-espl_status algorithm_pbt_new(struct pbt *, uint32_t index, struct espl_search_sink *);
+espl_status pbt_new(struct pbt *, uint32_t index, struct espl_search_sink *);
 /* The member goes on from the source's weights. */
-espl_status algorithm_pbt_clone(struct pbt *, uint32_t index, uint32_t source, struct espl_search_sink *,
+espl_status pbt_clone(struct pbt *, uint32_t index, uint32_t source, struct espl_search_sink *,
                                 struct espl_error *);
 /* One that failed is replaced, or leaves. */
-espl_status algorithm_pbt_replace(struct pbt *, uint32_t index, struct espl_search_sink *, struct espl_error *);
+espl_status pbt_replace(struct pbt *, uint32_t index, struct espl_search_sink *, struct espl_error *);
 /* One that rests trains on. */
-espl_status algorithm_pbt_go_on(struct pbt *, uint32_t index, struct espl_search_sink *);
-void        algorithm_pbt_over(struct pbt *, struct member *);
+espl_status pbt_go_on(struct pbt *, uint32_t index, struct espl_search_sink *);
+void        pbt_over(struct pbt *, struct member *);
 #endif

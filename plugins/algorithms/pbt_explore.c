@@ -34,7 +34,7 @@ drawn(const struct espl_host *host, const struct espl_space *space, uint32_t par
 }
 
 espl_status
-algorithm_pbt_explore(const struct pbt_explore *how, const struct espl_host *host, const struct espl_space *space,
+pbt_explore_near(const struct pbt_explore *how, const struct espl_host *host, const struct espl_space *space,
             double *values, struct espl_error *error)
 {
 	uint32_t i, missing = ESPL_ANY, left = space->param_count;

@@ -22,7 +22,7 @@ score_order(const void *a, const void *b)
 }
 
 void
-algorithm_pbt_rank(struct pbt *pbt)
+pbt_rank(struct pbt *pbt)
 {
 	uint32_t i;
 
@@ -41,7 +41,7 @@ algorithm_pbt_rank(struct pbt *pbt)
 
 /* A member that was replaced counts no more. */
 void
-algorithm_pbt_unrank(struct pbt *pbt, uint32_t index)
+pbt_unrank(struct pbt *pbt, uint32_t index)
 {
 	uint32_t i;
 
@@ -54,7 +54,7 @@ algorithm_pbt_unrank(struct pbt *pbt, uint32_t index)
 }
 
 const struct standing *
-algorithm_pbt_standing(struct pbt *pbt, uint32_t population)
+pbt_standing(struct pbt *pbt, uint32_t population)
 {
 	struct standing *s = &pbt->standing;
 	uint32_t i;
@@ -113,10 +113,10 @@ draw_best(const struct pbt *pbt, uint32_t from, uint32_t count)
 
 /* Whose weights a scored member is to take; ESPL_ANY: it keeps its own. */
 uint32_t
-algorithm_pbt_source(struct pbt *pbt, uint32_t index)
+pbt_source(struct pbt *pbt, uint32_t index)
 {
 	const struct member *m = &pbt->members[index];
-	const struct standing *s = algorithm_pbt_standing(pbt, m->population);
+	const struct standing *s = pbt_standing(pbt, m->population);
 	uint32_t rank = pbt->rank[index] - s->from, best;
 
 	if (s->good == 0 || s->count < 2)
@@ -138,9 +138,9 @@ algorithm_pbt_source(struct pbt *pbt, uint32_t index)
 
 /* For a member without a loss, one that failed. */
 uint32_t
-algorithm_pbt_source_for_failed(struct pbt *pbt, uint32_t index)
+pbt_source_for_failed(struct pbt *pbt, uint32_t index)
 {
-	const struct standing *s = algorithm_pbt_standing(pbt, pbt->members[index].population);
+	const struct standing *s = pbt_standing(pbt, pbt->members[index].population);
 	uint32_t best = quantile_of(pbt, s->count);
 
 	if (s->good == 0)

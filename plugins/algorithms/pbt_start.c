@@ -46,7 +46,7 @@ add_fresh(struct pbt *pbt, uint32_t index, const double *values, struct espl_sea
 
 /* A new member: one of the user's points, or drawn. */
 espl_status
-algorithm_pbt_new(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink)
+pbt_new(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink)
 {
 	const double *values = pbt->next;
 	espl_status status = ESPL_OK;
@@ -67,7 +67,7 @@ algorithm_pbt_new(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink
 /* The member goes on from the source's weights.  The checkpoint of the source's last interval; if that was
  * lost, its newest; if nothing is kept, the configuration begins anew. */
 espl_status
-algorithm_pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct espl_search_sink *sink, struct espl_error *error)
+pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct espl_search_sink *sink, struct espl_error *error)
 {
 	const struct member *from = &pbt->members[source];
 	struct espl_start start = ESPL_INIT(struct espl_start);
@@ -75,7 +75,7 @@ algorithm_pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct esp
 	espl_status status;
 
 	memcpy(pbt->next, values_of(pbt, source), pbt->space->param_count * sizeof *pbt->next);
-	status = algorithm_pbt_explore(&pbt->explore, pbt->host, pbt->space, pbt->next, error);
+	status = pbt_explore_near(&pbt->explore, pbt->host, pbt->space, pbt->next, error);
 	if (status != ESPL_OK)
 		return status;
 	start.how = ESPL_CLONE;
@@ -105,7 +105,7 @@ algorithm_pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct esp
 }
 
 void
-algorithm_pbt_over(struct pbt *pbt, struct member *m)
+pbt_over(struct pbt *pbt, struct member *m)
 {
 	pbt->over += (m->flags & MEMBER_OVER) == 0;
 	m->flags = MEMBER_OVER;
@@ -113,7 +113,7 @@ algorithm_pbt_over(struct pbt *pbt, struct member *m)
 
 /* One that failed: a copy of one of the best takes its place, or (nobody is any good yet) a new one. */
 espl_status
-algorithm_pbt_replace(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink, struct espl_error *error)
+pbt_replace(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct member *m = &pbt->members[index];
 	uint32_t source;
@@ -121,18 +121,18 @@ algorithm_pbt_replace(struct pbt *pbt, uint32_t index, struct espl_search_sink *
 
 	m->flags &= (uint16_t)~(MEMBER_FAILED | MEMBER_SCORED);
 	if (m->failures > FAILURES_MAX) {
-		algorithm_pbt_over(pbt, m);
+		pbt_over(pbt, m);
 		return ESPL_OK;
 	}
-	source = algorithm_pbt_source_for_failed(pbt, index);
+	source = pbt_source_for_failed(pbt, index);
 	if (source != ESPL_ANY)
-		return algorithm_pbt_clone(pbt, index, source, sink, error);
+		return pbt_clone(pbt, index, source, sink, error);
 	status = espl_draw(pbt->host, pbt->space, pbt->unit, pbt->next);
 	return status == ESPL_OK ? add_fresh(pbt, index, pbt->next, sink) : status;
 }
 
 espl_status
-algorithm_pbt_go_on(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink)
+pbt_go_on(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink)
 {
 	struct member *m = &pbt->members[index];
 	struct espl_start start = ESPL_INIT(struct espl_start);

@@ -18,20 +18,28 @@ struct column {
 	uint32_t param;			/* ESPL_ANY: a constant                              */
 	uint32_t zero;
 	uint64_t hash;			/* of a constant, as the first line has it            */
+	char     name[64];		/* for messages                                      */
 };
 
 struct reading {
-	const char *at, *end;
+	const char *name, *at, *end;
 	uint32_t    line;
+	const struct column *column;	/* that is read; NULL: none, or not known yet */
 	char        cell[CELL_MAX];
 	int         last;		/* the cell is its line's last */
 	struct espl_error *error;
 };
 
+/* Of a long path the end tells more. */
 static espl_status
 wrong(const struct reading *r, const char *what)
 {
-	return espl_fail(r->error, ESPL_E_CONFIG, "the schedule's line %u: %s", r->line, what);
+	size_t      length = strlen(r->name);
+	const char *tail = length > 60 ? r->name + length - 57 : r->name;
+
+	return espl_fail(r->error, ESPL_E_CONFIG, "%s%s line %u%s%s%s: %s", tail == r->name ? "" : "...", tail, r->line,
+	                 r->column != NULL ? ", column '" : "", r->column != NULL ? r->column->name : "",
+	                 r->column != NULL ? "'" : "", what);
 }
 
 static espl_status
@@ -73,7 +81,7 @@ count_cell(struct reading *r, uint64_t *value)
 	for (*value = 0; *at >= '0' && *at <= '9' && at - r->cell < 18; at++)
 		*value = *value * 10 + (uint64_t)(*at - '0');
 	if (at == r->cell || *at != '\0')
-		return wrong(r, "'from' and 'until' must be numbers of iterations");
+		return wrong(r, "it must be a number of iterations");
 	return ESPL_OK;
 }
 
@@ -130,7 +138,7 @@ number(const char *at)
 static espl_status
 value_cell(struct reading *r, const struct espl_param *p, double *value)
 {
-	char  text[CELL_MAX + 160];
+	char  text[160];
 	uint32_t i;
 
 	*value = NAN;
@@ -143,17 +151,42 @@ value_cell(struct reading *r, const struct espl_param *p, double *value)
 		*value = number(r->cell);
 	if (!isnan(*value))
 		return ESPL_OK;
-	(void)snprintf(text, sizeof text, "'%s' is no value of the parameter '%.60s'", r->cell, p->name);
+	(void)snprintf(text, sizeof text, "'%.60s' is %s", r->cell,
+	               p->label_count == 0 ? "no number" : "none of the parameter's values");
 	return wrong(r, text);
+}
+
+static void
+name_column(struct column *column, const char *name, uint32_t param)
+{
+	(void)snprintf(column->name, sizeof column->name, "%.60s", name);
+	column->param = param;
+}
+
+/* Does a parameter of the space have no column? */
+static espl_status
+check_columns(struct reading *r, const struct espl_space *space, const struct column *columns, uint32_t count)
+{
+	char text[160];
+	uint32_t i, k;
+
+	for (i = 0; i < space->param_count; i++) {
+		for (k = 2; k < count && columns[k].param != i; k++)
+			;
+		if (k < count)
+			continue;
+		(void)snprintf(text, sizeof text, "no column for the parameter '%.60s'", space->params[i]->name);
+		return wrong(r, text);
+	}
+	return ESPL_OK;
 }
 
 /* The first line: from, until, and every parameter of the space, with constants among them. */
 static espl_status
 head(struct reading *r, const struct espl_space *space, struct column *columns, uint32_t *count)
 {
-	uint32_t found = 0;
+	static const char *const must[] = { "from", "until" };
 	espl_status status;
-	char text[CELL_MAX + 160];
 
 	for (*count = 0, r->last = 0; !r->last; ++*count) {
 		uint32_t i;
@@ -162,23 +195,23 @@ head(struct reading *r, const struct espl_space *space, struct column *columns, 
 		if (status != ESPL_OK)
 			return status;
 		if (*count < 2) {
-			if (strcmp(r->cell, *count == 0 ? "from" : "until") != 0)
-				return wrong(r, "it must begin with the columns 'from' and 'until'");
+			if (strcmp(r->cell, must[*count]) != 0)
+				break;
+			name_column(&columns[*count], r->cell, ESPL_ANY);
 			continue;
 		}
 		if (*count == space->param_count + CONSTANTS_MAX)
 			return wrong(r, "too many columns");
 		i = space->find(space, r->cell);
-		(void)snprintf(text, sizeof text, "the parameter '%s' comes twice", r->cell);
+		name_column(&columns[*count], r->cell, i);
+		r->column = &columns[*count];
 		for (uint32_t k = 2; i != ESPL_ANY && k < *count; k++)
 			if (columns[k].param == i)
-				return wrong(r, text);
-		columns[*count].param = i;
-		found += i != ESPL_ANY;
+				return wrong(r, "it is there twice");
+		r->column = NULL;
 	}
-	if (*count < 2)
-		return wrong(r, "it must begin with the columns 'from' and 'until'");
-	return found == space->param_count ? ESPL_OK : wrong(r, "it lacks a parameter of the search space");
+	return *count < 2 ? wrong(r, "it must begin with the columns 'from' and 'until'") :
+		check_columns(r, space, columns, *count);
 }
 
 /* What is no parameter here must be the same in all lines. */
@@ -193,61 +226,86 @@ constant_cell(struct reading *r, struct column *column, int first)
 	if (first)
 		column->hash = hash;
 	return hash == column->hash ? ESPL_OK :
-		wrong(r, "a column changes that is no parameter of the search space");
+		wrong(r, "it changes, and is no parameter of the search space");
 }
 
 /* A valid configuration stays what it is; the space rounds others. */
 static espl_status
-check_row(struct reading *r, const struct espl_space *space, double *values, double *copy)
+check_row(struct reading *r, const struct espl_space *space, const struct column *columns, uint32_t count,
+          double *values, double *copy)
 {
-	uint32_t i, missing;
+	uint32_t i, k, missing = ESPL_ANY;
 	espl_status status;
 
 	memcpy(copy, values, space->param_count * sizeof *copy);
 	status = space->snap(space, copy, &missing);
-	for (i = 0; i < space->param_count; i++)
-		if (status != ESPL_OK || (isnan(copy[i]) ? !isnan(values[i])
-		                                         : fabs(copy[i] - values[i]) > 1e-9 * fabs(values[i])))
-			return wrong(r, "these parameters are no configuration of the search space");
+	for (k = 2; k < count; k++) {
+		i = columns[k].param;
+		if (i == ESPL_ANY)
+			continue;
+		r->column = &columns[k];
+		if (status != ESPL_OK && i == missing)
+			return wrong(r, "the cell is empty, but the parameter is on in this row");
+		if (status == ESPL_OK && isnan(copy[i]) && !isnan(values[i]))
+			return wrong(r, "the cell must be empty: the others switch the parameter off");
+		if (status == ESPL_OK && !isnan(copy[i]) && !(fabs(copy[i] - values[i]) <= 1e-9 * fabs(values[i])))
+			return wrong(r, "the value is outside of the parameter's bounds, or none of its levels");
+	}
+	r->column = NULL;
+	if (status != ESPL_OK)
+		return wrong(r, "the parameters are no configuration of the search space");
 	memcpy(values, copy, space->param_count * sizeof *copy);
 	return ESPL_OK;
+}
+
+static espl_status
+cells(struct reading *r, struct replay_table *table, const struct espl_space *space, struct column *columns,
+      uint32_t count, uint64_t bounds[2])
+{
+	double     *values = table->values + (size_t)table->rows * space->param_count;
+	espl_status status = ESPL_OK;
+	uint32_t    column;
+
+	for (column = 0, r->last = 0; !r->last && status == ESPL_OK; column++) {
+		r->column = column < count ? &columns[column] : NULL;
+		status = next_cell(r);
+		if (status == ESPL_OK && column >= count)
+			status = wrong(r, "it has more cells than the first line");
+		if (status == ESPL_OK)
+			status = column < 2 ? count_cell(r, &bounds[column]) : columns[column].param == ESPL_ANY
+				? constant_cell(r, &columns[column], table->rows == 0)
+				: value_cell(r, space->params[columns[column].param], &values[columns[column].param]);
+	}
+	r->column = NULL;
+	return status == ESPL_OK && column != count ? wrong(r, "it has fewer cells than the first line") : status;
 }
 
 static espl_status
 row(struct reading *r, struct replay_table *table, const struct espl_space *space, struct column *columns,
     uint32_t count, double *copy)
 {
-	uint64_t before = table->rows > 0 ? table->until[table->rows - 1] : 0, from = 0, until = 0;
-	double  *values = table->values + (size_t)table->rows * space->param_count;
-	espl_status status = ESPL_OK;
-	uint32_t column;
+	uint64_t before = table->rows > 0 ? table->until[table->rows - 1] : 0, bounds[2] = { 0, 0 };
+	char     text[160];
+	espl_status status = cells(r, table, space, columns, count, bounds);
 
-	for (column = 0, r->last = 0; !r->last && status == ESPL_OK; column++) {
-		status = next_cell(r);
-		if (status == ESPL_OK && column >= count)
-			status = wrong(r, "it has more cells than the first line");
-		if (status == ESPL_OK)
-			status = column == 0 ? count_cell(r, &from) : column == 1 ? count_cell(r, &until)
-				: columns[column].param == ESPL_ANY
-				? constant_cell(r, &columns[column], table->rows == 0)
-				: value_cell(r, space->params[columns[column].param], &values[columns[column].param]);
+	if (status != ESPL_OK)
+		return status;
+	if (bounds[0] != before || bounds[1] <= before) {
+		(void)snprintf(text, sizeof text, "it goes from %" PRIu64 " until %" PRIu64 "; it must begin at %" PRIu64
+		               ", where the line before it ends, and end later", bounds[0], bounds[1], before);
+		return wrong(r, text);
 	}
-	if (status == ESPL_OK && column != count)
-		status = wrong(r, "it has fewer cells than the first line");
-	if (status == ESPL_OK && (from != before || until <= from))
-		status = wrong(r, "it must begin where the line before it ends, and end later");
+	status = check_row(r, space, columns, count, table->values + (size_t)table->rows * space->param_count, copy);
 	if (status == ESPL_OK)
-		status = check_row(r, space, values, copy);
-	if (status == ESPL_OK)
-		table->until[table->rows++] = until;
+		table->until[table->rows++] = bounds[1];
 	return status;
 }
 
 espl_status
-algorithm_replay_read(struct replay_table *table, const char *text, uint64_t size, const struct espl_space *space,
-                      struct espl_error *error)
+replay_read(struct replay_table *table, const char *name, const char *text, uint64_t size,
+            const struct espl_space *space, struct espl_error *error)
 {
-	struct reading r = { .at = text, .end = text + size, .line = 1, .error = error };
+	struct reading r = { .name = name, .at = text, .end = text + size, .line = 1, .error = error };
 	size_t    params = (size_t)space->param_count + 1, lines = 1;
 	struct column *columns = calloc(params + CONSTANTS_MAX, sizeof *columns);
 	double   *copy = calloc(params, sizeof *copy);
@@ -277,7 +335,7 @@ algorithm_replay_read(struct replay_table *table, const char *text, uint64_t siz
 }
 
 void
-algorithm_replay_free(struct replay_table *table)
+replay_free(struct replay_table *table)
 {
 	free(table->until);
 	free(table->values);

@@ -270,3 +270,65 @@ rungs_promote(struct rungs *rungs, uint64_t *trial, uint32_t *number)
 	result->mark |= SETTLED;
 	return 1;
 }
+
+/* ---- when configurations have come to an end ------------------------------------------------------ */
+
+int
+rungs_ended(const struct rungs *rungs)
+{
+	const struct rungs_rung *last = &rungs->rungs[rungs->count - 1];
+	uint32_t i;
+
+	for (i = 0; i < last->count; i++)
+		if (!isnan(last->results[i].loss))
+			return 1;
+	return 0;
+}
+
+/* What is not a number is settled, too. */
+static struct rungs_result *
+find_rest(struct rungs *rungs, uint64_t *trial, uint32_t *number)
+{
+	uint32_t i, k;
+
+	for (i = rungs->count - 1; i-- > 0;) {
+		struct rungs_rung *rung = &rungs->rungs[i];
+		struct rungs_place best = { 0, UINT32_MAX };
+
+		for (k = 0; k < rung->count; k++) {
+			struct rungs_place place = { key_of(rung->results[k].loss), k };
+
+			if ((rung->results[k].mark & SETTLED) == 0 &&
+			    (best.item == UINT32_MAX || ahead(rung, place, best)))
+				best = place;
+		}
+		if (best.item == UINT32_MAX)
+			continue;
+		*number = i;
+		*trial = rung->results[best.item].mark >> ID_SHIFT;
+		return &rung->results[best.item];
+	}
+	return NULL;
+}
+
+int
+rungs_rest(struct rungs *rungs, uint64_t *trial, uint32_t *number, double *loss)
+{
+	const struct rungs_result *result = find_rest(rungs, trial, number);
+
+	if (result == NULL)
+		return 0;
+	*loss = result->loss;
+	return 1;
+}
+
+int
+rungs_force(struct rungs *rungs, uint64_t *trial, uint32_t *number)
+{
+	struct rungs_result *result = find_rest(rungs, trial, number);
+
+	if (result == NULL)
+		return 0;
+	result->mark |= SETTLED;
+	return 1;
+}

@@ -38,6 +38,9 @@ struct rungs {
 #define rungs_record  SHARED(rungs_record)
 #define rungs_peek    SHARED(rungs_peek)
 #define rungs_promote SHARED(rungs_promote)
+#define rungs_ended   SHARED(rungs_ended)
+#define rungs_rest    SHARED(rungs_rest)
+#define rungs_force   SHARED(rungs_force)
 
 /* Rungs at first, first * eta, ... below last, and last; 1 <= first <= last, eta >= 2.  ESPL_E_NOMEM.
  * Also after a failure rungs_free must be called. */
@@ -54,5 +57,14 @@ espl_status rungs_record(struct rungs *, uint32_t rung, uint64_t trial, double l
 int         rungs_peek(struct rungs *, uint64_t *trial, uint32_t *rung);
 /* The same, and marks it: nobody is promoted twice out of a rung. */
 int         rungs_promote(struct rungs *, uint64_t *trial, uint32_t *rung);
+
+/* For searches whose configurations come to an end before anybody was promoted to the last rung.
+ * Has anybody come to that, with a number? */
+int         rungs_ended(const struct rungs *);
+/* The best of those that rest at the highest rung where any do, be it in the top or not.  0: nobody rests.
+ * O(n): for when nothing else is left to do. */
+int         rungs_rest(struct rungs *, uint64_t *trial, uint32_t *rung, double *loss);
+/* The same, and marks it as rungs_promote does. */
+int         rungs_force(struct rungs *, uint64_t *trial, uint32_t *rung);
 
 #endif

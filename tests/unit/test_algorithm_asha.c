@@ -96,6 +96,57 @@ Test(asha, promotes_as_the_paper_says)
 	espl_kit_free(kit);
 }
 
+/* Too few for anybody to be promoted: the best goes on to the end all the same, or if it fails, the next one. */
+Test(asha, few_trials_come_to_the_end)
+{
+	struct espl_kit *kit = opened("trials=2 iterations_max=9 eta=3");
+
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 2), ESPL_OK);
+	then(kit, 0, .50, 1, "");
+	then(kit, 1, .40, 2, " 1>3");
+	then(kit, 1, .90, 2, " 1>9");
+	espl_kit_clear(kit);
+	cr_assert_eq(espl_kit_end(kit, 1, ESPL_END_FAILED, NAN), ESPL_OK);
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_RESULT, ESPL_NONE, 2), ESPL_OK);
+	cr_assert_str_eq(espl_kit_log(kit), "add group=0 trial=0 continue budget=3\n");
+	then(kit, 0, .60, 2, " 0>9");
+	then(kit, 0, .60, 2, " finish");
+	espl_kit_free(kit);
+
+	kit = opened("trials=2 iterations_max=9 eta=3 to_end=false");
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 2), ESPL_OK);
+	then(kit, 0, .50, 1, "");
+	then(kit, 1, .40, 2, " finish");
+	espl_kit_free(kit);
+
+	/* Nobody has a number. */
+	kit = opened("trials=2 iterations_max=9 eta=3");
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 2), ESPL_OK);
+	then(kit, 0, NAN, 1, " drop trial=0");
+	then(kit, 1, NAN, 2, " drop trial=1 finish");
+	espl_kit_free(kit);
+}
+
+/* Of several brackets it is the best of those that trained furthest. */
+Test(asha, few_trials_in_brackets)
+{
+	struct espl_kit *kit = opened("trials=3 iterations_max=9 eta=3 brackets=2");
+	uint64_t i, other = ESPL_NONE;
+
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 3), ESPL_OK);
+	for (i = 0; i < 3; i++)
+		if (espl_kit_trial(kit, i)->budget == 3)
+			other = i;
+	cr_assert_neq(other, ESPL_NONE);
+	for (i = 0; i < 3; i++)
+		cr_assert_eq(espl_kit_end(kit, i, ESPL_END_BUDGET, i == other ? 9 : 1), ESPL_OK);
+	espl_kit_clear(kit);
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_RESULT, ESPL_NONE, 1), ESPL_OK);
+	cr_assert_eq(espl_kit_trial(kit, other)->budget, 9);
+	then(kit, other, 8, 1, " finish");
+	espl_kit_free(kit);
+}
+
 /* The highest rung is served first, whatever lies below. */
 Test(asha, highest_rung_first)
 {
@@ -273,6 +324,32 @@ Test(asha, a_thousand_searches_with_brackets)
 	                     .fails = .03, .itself = .02, .nans = .05 };
 
 	play_seeds(&play, 1000, check_count);
+}
+
+/* Somebody is trained to the end, or says to be complete on the last stretch, unless nobody is left that could. */
+static void
+check_end(struct play *play, uint64_t seed)
+{
+	uint64_t id, rests = 0, ended = 0;
+
+	for (id = 0; id < play->trials; id++) {
+		const struct espl_trial *trial = espl_kit_trial(play->kit, id);
+
+		rests += trial->state == ESPL_TRIAL_RESTING && trial->budget < 27 && !isnan(trial->loss);
+		ended += trial->state != ESPL_TRIAL_FAILED && trial->budget == 27 && !isnan(trial->loss);
+	}
+	cr_assert(rests == 0 || ended > 0, "seed %u: %u rest", (unsigned)seed, (unsigned)rests);
+	nobody_twice(play);
+}
+
+Test(asha, a_thousand_small_searches)
+{
+	struct play play = { .plugin = ASHA, .options = "trials=5 iterations_max=27",
+	                     .fails = .03, .itself = .02, .nans = .05 };
+
+	play_seeds(&play, 1000, check_end);
+	play.options = "trials=7 iterations_max=27 brackets=3";
+	play_seeds(&play, 300, check_end);
 }
 
 /* Every trial ends: at the last rung, stopped, failed or complete. */

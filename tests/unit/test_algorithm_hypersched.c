@@ -112,6 +112,55 @@ Test(hypersched, stops_exploring)
 	espl_kit_free(kit);
 }
 
+/* A start of 5 s and the first iterations of 10 s each do not fit in: told before anything begins. */
+Test(hypersched, a_deadline_too_short_for_anything)
+{
+	static const struct { double deadline; const char *options; int fits; } cases[] = {
+		{ 15, "iterations_max=16", 1 }, { 14.9, "iterations_max=16", 0 },
+		{ 100, "iterations_min=9 iterations_max=16", 1 }, { 94, "iterations_min=9 iterations_max=16", 0 } };
+	uint32_t i;
+
+	for (i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+		struct espl_kit  *kit = espl_kit_new(5);
+		struct espl_error error;
+
+		espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
+		espl_kit_set_service(kit, ESPL_MODEL, &the_model);
+		espl_kit_experiment(kit)->deadline = (espl_time)(cases[i].deadline * 1e9);
+		cr_assert_eq(espl_kit_open(kit, HYPERSCHED, cases[i].options, &error),
+		             cases[i].fits ? ESPL_OK : ESPL_E_INFEASIBLE, "case %u: %s", i, error.text);
+		cr_assert(cases[i].fits || strstr(error.text, "no trial can report before the deadline") != NULL, "%s",
+		          error.text);
+		espl_kit_free(kit);
+	}
+}
+
+/* The best of the highest rung fails on its way: the next best goes on, and others as long as they can get to the end. */
+Test(hypersched, the_next_best_follows_a_failure)
+{
+	struct espl_kit *kit = opened("trials=3 iterations_max=16 eta=4", 1000, 1);
+	uint64_t i;
+
+	ask_at(kit, 0, 3);
+	for (i = 0; i < 3; i++)
+		espl_kit_end(kit, i, ESPL_END_BUDGET, 3 - (double)i);
+	ask_at(kit, 15, 3);
+	cr_assert(says(kit, "trial=2 continue budget=4"), "%s", espl_kit_log(kit));
+	espl_kit_end(kit, 2, ESPL_END_FAILED, NAN);
+	ask_at(kit, 30, 3);
+	cr_assert(says(kit, "trial=1 continue budget=4"), "%s", espl_kit_log(kit));
+	espl_kit_end(kit, 1, ESPL_END_BUDGET, 2);
+	ask_at(kit, 80, 3);
+	cr_assert(says(kit, "trial=1 continue budget=16"), "%s", espl_kit_log(kit));
+	espl_kit_end(kit, 1, ESPL_END_BUDGET, 2);
+	ask_at(kit, 300, 3);			/* one has come to the end; there is time for another */
+	cr_assert(says(kit, "trial=0 continue budget=4"), "%s", espl_kit_log(kit));
+	espl_kit_end(kit, 0, ESPL_END_BUDGET, 2);
+	ask_at(kit, 876, 3);			/* 12 iterations more would take 125 s */
+	cr_assert(espl_kit_finished(kit));
+	espl_kit_free(kit);
+}
+
 /* Two trials train on a GPU each, 40 s are left, and neither gets to its rung, 5 iterations away.  The better one
  * would do 4 iterations; with the other's GPU, after a pause, (40 - pause) / 5: more if the pause is less than 20 s. */
 Test(hypersched, widens_the_best_if_it_is_worth_it)

@@ -127,7 +127,7 @@ Test(earlier, observations_and_the_best, .init = make, .fini = drop)
 Test(earlier, what_does_not_fit_is_counted, .init = make, .fini = drop)
 {
 	static const struct { const char *line, *why; } unfit[] = {
-		{ "x,2,sgd,0.9,1,32,1,0,5\n", "'lr' is outside of its bounds" },
+		{ "x,2,sgd,0.9,1,32,1,0,5\n", "'lr' = 2 is outside of its bounds" },
 		{ "x,,sgd,0.9,1,32,1,0,5\n", "leaves out 'lr'" },
 		{ "x,one,sgd,0.9,1,32,1,0,5\n", "'lr'" },
 		{ "x,0.1,adam,,1,32,1,0,5\n", "'adam' is none of its values" },

@@ -60,8 +60,8 @@ hear(const struct espl_host *host, espl_level level, const char *text)
 {
 	struct stage *stage = host->ctx;
 
-	cr_assert_eq(level, ESPL_INFO);
-	(void)snprintf(stage->heard, sizeof stage->heard, "%s", text);
+	cr_assert(level == ESPL_INFO || level == ESPL_WARN);
+	(void)snprintf(stage->heard, sizeof stage->heard, "%s%s", level == ESPL_WARN ? "warning: " : "", text);
 }
 
 void

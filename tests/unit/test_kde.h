@@ -11,7 +11,7 @@ struct stage {
 	const struct espl_history *history;
 	uint64_t state;
 	const double *given;		/* NULL: the stream */
-	char heard[128];		/* the last line for the log */
+	char heard[256];		/* the last line for the log */
 };
 extern const struct kde_setup test_defaults;
 extern uint32_t test_left;		/* allocations until one fails; UINT32_MAX: none does */

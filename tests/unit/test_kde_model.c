@@ -295,11 +295,17 @@ Test(kde, earlier)
 	test_open(&kde, &stage, &test_defaults);
 	cr_assert_eq(kde_earlier(&kde, budgets, 4, &error), ESPL_OK);
 	cr_assert_eq(kde.learned, 26);		/* 2 and 3 of the first 40, three by three */
-	cr_assert_str_eq(stage.heard, "the model begins with 26 observations of an earlier run");
+	cr_assert_str_eq(stage.heard, "the model begins with 26 observations of an earlier run; the others are of "
+	                 "iterations at which this search compares no trials");
 	cr_assert_eq(kde.budgets[0].budget, 3);	/* seen after the others */
 	cr_assert_eq(kde.budgets[0].count, 13);
 	cr_assert_eq(kde_earlier(&kde, budgets, 4, &error), ESPL_OK);
 	cr_assert_eq(kde.learned, 26);
+	kde_free(&kde);
+	test_open(&kde, &stage, &test_defaults);
+	cr_assert_eq(kde_earlier(&kde, budgets, 1, &error), ESPL_OK);
+	cr_assert_eq(kde.learned, 0);		/* nothing was seen at 9 */
+	cr_assert_not_null(strstr(stage.heard, "warning: the model learns nothing from the earlier run: none of its 40"));
 	test_close(&kde, &stage);
 }
 

@@ -32,6 +32,20 @@ espl_blame(struct espl_error *error, uint32_t option, const char *text)
 	return espl_fail(error, ESPL_E_CONFIG, "%s", text);
 }
 
+/* Adds what to do about it to the failure just recorded, unless there is a hint already:
+ * return espl_hint(error, espl_blame(error, RUNGS, "no rungs"), "raise 'eta'"). */
+static inline espl_status ESPL_PRINTF(3, 4)
+espl_hint(struct espl_error *error, espl_status status, const char *format, ...)
+{
+	if (error != NULL && error->status == status && status != ESPL_OK && error->hint[0] == '\0') {
+		va_list list;
+		va_start(list, format);
+		(void)vsnprintf(error->hint, sizeof error->hint, format, list);
+		va_end(list);
+	}
+	return status;
+}
+
 static inline void ESPL_PRINTF(3, 4)
 espl_logf(const struct espl_host *host, espl_level level, const char *format, ...)
 {

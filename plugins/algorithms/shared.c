@@ -1,0 +1,139 @@
+/* shared.c - the making of configurations; see shared.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/util.h>
+#include "shared.h"
+
+int
+shared_has_end(const struct espl_host *host)
+{
+	const struct espl_experiment *experiment = host->service(host, ESPL_EXPERIMENT);
+
+	return experiment != NULL && (experiment->deadline != ESPL_NEVER ||
+	                              experiment->budget != INT64_MAX);
+}
+
+espl_status
+shared_endless(struct espl_error *error, uint32_t option, const char *give)
+{
+	return espl_hint(error, espl_blame(error, option, "the search would never end"),
+	                 "give %s, or the experiment a deadline or a budget", give);
+}
+
+espl_status
+shared_check_range(uint64_t least, uint64_t most, uint32_t option, struct espl_error *error)
+{
+	char text[160];
+
+	if (least <= most)
+		return ESPL_OK;
+	(void)snprintf(text, sizeof text, "'iterations_min' = %llu is greater than 'iterations_max' = %llu",
+	               (unsigned long long)least, (unsigned long long)most);
+	return espl_hint(error, espl_blame(error, option, text),
+	                 "the first cut is after iterations_min, those that survive all train iterations_max");
+}
+
+espl_status
+shared_init(struct shared *s, const struct espl_host *host, uint64_t trials, uint32_t option,
+            struct espl_error *error)
+{
+	size_t count;
+
+	memset(s, 0, sizeof *s);
+	s->host = host;
+	s->space = host->service(host, ESPL_SPACE);
+	s->first = host->service(host, ESPL_FIRST);
+	s->trials = trials;
+	s->group = ESPL_NONE;
+	if (s->space == NULL)
+		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+	if (trials == 0 && !shared_has_end(host))
+		return shared_endless(error, option, "'trials'");
+	count = (size_t)s->space->param_count + 1;
+	s->unit = calloc(count, sizeof *s->unit);
+	s->values = calloc(count, sizeof *s->values);
+	return s->unit != NULL && s->values != NULL ? ESPL_OK :
+		espl_fail(error, ESPL_E_NOMEM, "out of memory");
+}
+
+void
+shared_free(struct shared *s)
+{
+	free(s->unit);
+	free(s->values);
+}
+
+const double *
+shared_first(const struct shared *s)
+{
+	return s->first != NULL && s->added < s->first->count ?
+		s->first->at(s->first, (uint32_t)s->added) : NULL;
+}
+
+espl_status
+shared_values(struct shared *s, const double **values)
+{
+	*values = shared_first(s);
+	if (*values != NULL)
+		return ESPL_OK;
+	*values = s->values;
+	return espl_draw(s->host, s->space, s->unit, s->values);
+}
+
+espl_status
+shared_spec(const struct shared *s, uint64_t iterations, struct espl_spec_sink *sink)
+{
+	struct espl_stage stage = ESPL_INIT(struct espl_stage);
+	const struct espl_stage *stages = &stage;
+	struct espl_bracket bracket = ESPL_INIT(struct espl_bracket);
+	const struct espl_bracket *brackets = &bracket;
+	struct espl_spec declared = ESPL_INIT(struct espl_spec);
+
+	if (s->trials == 0)
+		return ESPL_OK;
+	stage.trials = (uint32_t)s->trials;
+	stage.iterations = iterations;
+	bracket.stage_count = 1;
+	bracket.stages = &stages;
+	declared.bracket_count = 1;
+	declared.brackets = &brackets;
+	return sink->spec(sink, &declared);
+}
+
+uint64_t
+shared_want(const struct shared *s, const struct espl_search_view *view)
+{
+	uint64_t want = view->want;
+
+	/* Something must ask for GPUs, or there will never be any. */
+	if (want == 0 && view->running == 0 && view->waiting == 0)
+		want = 1;
+	return s->trials > 0 && want > s->trials - s->added ? s->trials - s->added : want;
+}
+
+espl_status
+shared_begin(struct shared *s, int declared, struct espl_search_sink *sink)
+{
+	struct espl_group group = ESPL_INIT(struct espl_group);
+
+	if (s->group != ESPL_NONE)
+		return ESPL_OK;
+	group.flags = ESPL_GROUP_OPEN;
+	group.bracket = group.stage = declared ? 0 : ESPL_ANY;
+	return sink->begin(sink, &group, &s->group);
+}
+
+espl_status
+shared_fill(struct shared *s, uint64_t want, int declared, shared_add *add, void *ctx,
+            struct espl_search_sink *sink, struct espl_error *error)
+{
+	espl_status status = want > 0 ? shared_begin(s, declared, sink) : ESPL_OK;
+
+	for (; want > 0 && status == ESPL_OK; want--) {
+		status = add(ctx, sink, error);
+		if (status == ESPL_OK && ++s->added == s->trials)
+			return sink->finish(sink);
+	}
+	return status == ESPL_OK ? status :
+		espl_fail(error, status, "trial %llu was refused", (unsigned long long)s->added);
+}
