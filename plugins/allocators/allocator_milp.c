@@ -15,8 +15,9 @@
 #include "pool.h"
 
 enum { GPUS, OFFER, ENGINE, POLICY, PERIOD, STEPS, EVENTS, FILL, FLOOR, BETA, DELAY, SLOWDOWN, POOR,
-       DOUBLING, EFFORT, GAP, LIMIT, ASSUMED, FORMULATION, BIG_M };
-enum { EXACT, CBC, MARGINAL };
+       DOUBLING, EFFORT, GAP, LIMIT, ASSUMED, FORMULATION, BIG_M,
+       WEIGHTS, LEVEL, TAIL, STEP, PREEMPT };
+enum { EXACT, CBC, MARGINAL, EQUAL };
 
 static const struct espl_option options[] = {
 	{ .name = "gpus", .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
@@ -24,11 +25,12 @@ static const struct espl_option options[] = {
 	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the first",
 	  .type = ESPL_OPT_STRING },
 	{ .name = "engine", .help = "exact: the best plan, proven; cbc: by the solver CBC in a child process; "
-	  "marginal: the heuristic", .type = ESPL_OPT_CHOICE, .choices = "exact|cbc|marginal",
+	  "marginal: the heuristic; equal: none, but equal shares", .type = ESPL_OPT_CHOICE,
+	  .choices = "exact|cbc|marginal|equal",
 	  .fallback = "exact" },
 	{ .name = "policy", .help = "paper: as published; improved: with the parts below, as far as they are "
 	  "not set otherwise", .type = ESPL_OPT_CHOICE, .choices = "improved|paper", .fallback = "improved" },
-	{ .name = "period", .help = "length of a step, and time between decisions", .type = ESPL_OPT_SPAN,
+	{ .name = "period", .help = "time between decisions", .type = ESPL_OPT_SPAN,
 	  .fallback = "5m", .min = "1s", .max = "7d" },
 	{ .name = "steps", .help = "of the horizon", .type = ESPL_OPT_INT, .fallback = "5", .min = "1",
 	  .max = "8" },
@@ -60,6 +62,16 @@ static const struct espl_option options[] = {
 	  .type = ESPL_OPT_CHOICE, .choices = "binaries|paper", .fallback = "binaries" },
 	{ .name = "big_m", .help = "M of the paper's formulation; where the widths need more, that counts",
 	  .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "1e9" },
+	{ .name = "weights", .help = "rank: a job's progress counts for as many as wait for it; size: for its part of the "
+	  "job's demand; improved: rank, paper: size", .type = ESPL_OPT_CHOICE, .choices = "rank|size" },
+	{ .name = "level", .help = "raises all weights by rank, towards equal shares", .type = ESPL_OPT_REAL,
+	  .fallback = "0.4", .min = "0", .max = "1e6" },
+	{ .name = "tail", .help = "least weight by rank of the job that needs longest; others in proportion to the square of "
+	  "what they need", .type = ESPL_OPT_REAL, .fallback = "0.65", .min = "0", .max = "1e6" },
+	{ .name = "step", .help = "length of a step of the horizon; improved: 1m, paper: the period", .type = ESPL_OPT_SPAN,
+	  .min = "1s", .max = "7d" },
+	{ .name = "preempt", .help = "with more jobs than fit, those with least work left run, and others are preempted for "
+	  "them; improved: true, paper: false", .type = ESPL_OPT_BOOL },
 };
 
 struct milp {
@@ -92,13 +104,20 @@ destroy(void *self)
 
 /* A part of the policy: as given, else by the policy. */
 static double
-part(const struct espl_config *config, uint32_t option, double improved)
+part(const struct espl_config *config, uint32_t option, double improved, double paper)
 {
 	const struct espl_value *value = &config->values[option];
 
 	if (value->source == ESPL_UNSET)
-		return config->values[POLICY].as.i == 1 ? option == BETA : improved;
-	return option == EVENTS || option == FILL || option == DELAY ? (double)value->as.i : value->as.r;
+		return config->values[POLICY].as.i == 1 ? paper : improved;
+	switch (options[option].type) {
+	case ESPL_OPT_REAL:
+		return value->as.r;
+	case ESPL_OPT_SPAN:
+		return espl_seconds(value->as.i);
+	default:
+		return (double)value->as.i;
+	}
 }
 
 static espl_status
@@ -124,7 +143,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		milp->offer_name = v[OFFER].as.s;
 	milp->offer = ESPL_ANY;
 	milp->engine = (uint32_t)v[ENGINE].as.i;
-	milp->events = part(config, EVENTS, 1) > 0;
+	milp->events = part(config, EVENTS, 1, 0) > 0;
 	milp->effort = (uint32_t)v[EFFORT].as.i;
 	milp->gap = v[GAP].as.r;
 	milp->period = v[PERIOD].as.i;
@@ -134,10 +153,12 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		.nodes = milp->effort, .big_m = v[BIG_M].as.r, .gap = milp->gap,
 		.limit_s = 0.8 * espl_seconds(milp->limit) };	/* what it has by then it still tells */
 	milp->rules = (struct milp_rules){ .period_s = espl_seconds(milp->period),
-		.steps = (uint32_t)v[STEPS].as.i, .delay = part(config, DELAY, 1) > 0,
-		.fill = part(config, FILL, 1) > 0, .floor = part(config, FLOOR, 0.1),
-		.beta = part(config, BETA, 0.5), .slowdown = part(config, SLOWDOWN, 10),
-		.doubling = v[DOUBLING].as.r, .poor = part(config, POOR, 0.3) };
+		.step_s = part(config, STEP, 60, espl_seconds(milp->period)), .steps = (uint32_t)v[STEPS].as.i,
+		.delay = part(config, DELAY, 1, 0) > 0, .fill = part(config, FILL, 1, 0) > 0,
+		.preempt = part(config, PREEMPT, 1, 0) > 0, .floor = part(config, FLOOR, 0.1, 0),
+		.rank = part(config, WEIGHTS, 0, 1) < 1, .beta = part(config, BETA, 0.5, 1), .level = v[LEVEL].as.r,
+		.tail = v[TAIL].as.r, .slowdown = part(config, SLOWDOWN, 10, 0), .doubling = v[DOUBLING].as.r,
+		.poor = part(config, POOR, 0.3, 0) };
 	*self = milp;
 	return ESPL_OK;
 }
@@ -253,6 +274,8 @@ prepare(struct milp *milp, const struct espl_alloc_view *view, uint32_t total, s
 	plan->choice = NULL;
 	if (status != ESPL_OK || !allocator_milp_plan_init(plan, &milp->now.problem))
 		return ESPL_E_NOMEM;
+	if (milp->engine == EQUAL)
+		return ESPL_OK;
 	if (!allocator_milp_marginal(&milp->now.problem, plan) ||
 	    (milp->engine != EXACT && !allocator_milp_exact(&milp->now.problem, 0, milp->gap, plan)))
 		return ESPL_E_NOMEM;
@@ -284,8 +307,8 @@ decide(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_
 	espl_status status = prepare(milp, view, total, &plan);
 	const char *word = NULL;
 
-	if (status == ESPL_OK && milp->rules.poor > 0 &&
-	    c->without > milp->rules.poor * c->problem.job_count) {
+	if (status == ESPL_OK && (milp->engine == EQUAL || (milp->rules.poor > 0 &&
+	    c->without > milp->rules.poor * c->problem.job_count))) {
 		allocator_milp_equal(c, &plan);
 		word = "equal";
 	} else if (status == ESPL_OK && milp->engine == EXACT) {

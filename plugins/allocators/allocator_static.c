@@ -309,8 +309,10 @@ struct search {				/* over offers and cluster sizes */
 	struct planner_draft draft;
 	uint32_t beside;		/* brackets side by side; 1 otherwise */
 	int      soonest;		/* rather than the cheapest           */
+	double   risk;			/* 0: limits hold on the mean         */
 	double   cost_usd, jct_s;	/* of the best so far                 */
 	double   least_s, least_usd;	/* of any, for the message            */
+	double   deadline_s, in_time_usd;	/* the least of those that keep it    */
 	uint32_t best, offer;		/* best: 0 none                       */
 };
 
@@ -333,30 +335,57 @@ is_better(const struct search *search, const struct espl_prediction *result)
 	return a[first] <= b[first] && a[1 - first] < b[1 - first];
 }
 
-/* Every whole number of nodes (every number of GPUs where these are billed one by one).
- * ESPL_E_UNSUPPORTED: there is nothing to predict from. */
+static espl_status
+predict(const struct search *search, uint32_t flags, struct espl_prediction *result, struct espl_error *error)
+{
+	struct espl_predict how = ESPL_INIT(struct espl_predict);
+
+	how.experiment = search->experiment->id;
+	how.flags = flags;
+	how.quantile = search->risk;
+	return search->model->predict(search->model, &search->draft.plan, &how, result, error);
+}
+
+static double
+taken_s(const struct search *search, const struct espl_prediction *p)
+{
+	return search->risk > 0 ? p->jct_at_quantile_s : p->jct_s;
+}
+
+static double
+taken_usd(const struct search *search, const struct espl_prediction *p)
+{
+	return search->risk > 0 ? p->cost_at_quantile_usd : p->cost_usd;
+}
+
+/* Every whole number of nodes (every number of GPUs where these are billed one by one).  They are compared
+ * by one set of samples, and held to the limits by another.  ESPL_E_UNSUPPORTED: there is nothing to
+ * predict from. */
 static espl_status
 try_sizes(struct search *search, const struct espl_offer *offer, uint32_t number, uint32_t most)
 {
-	struct espl_predict how = ESPL_INIT(struct espl_predict);
 	uint32_t gpus = 0, step = offer->billing == ESPL_BILL_FUNCTION ? 1 : offer->gpus;
 
-	how.experiment = search->experiment->id;
 	while (gpus < most) {
 		struct espl_prediction result = ESPL_INIT(struct espl_prediction);
+		struct espl_prediction afresh = ESPL_INIT(struct espl_prediction);
 		espl_status status;
 
 		gpus = most - gpus > step ? gpus + step : most;
 		set_size(search, number, gpus);
-		status = search->model->predict(search->model, &search->draft.plan, &how, &result, NULL);
+		status = predict(search, 0, &result, NULL);
+		if (status == ESPL_OK)
+			status = predict(search, ESPL_AFRESH, &afresh, NULL);
 		if (status == ESPL_E_INFEASIBLE)
 			continue;		/* too small for a trial, or more than is sold */
 		if (status != ESPL_OK)
 			return status;
 		search->draft.plan.searched++;
-		search->least_s = fmin(search->least_s, result.jct_s);
-		search->least_usd = fmin(search->least_usd, result.cost_usd);
-		if (result.meets && is_better(search, &result)) {
+		search->least_s = fmin(search->least_s, taken_s(search, &afresh));
+		search->least_usd = fmin(search->least_usd, taken_usd(search, &afresh));
+		if (taken_s(search, &afresh) <= search->deadline_s)
+			search->in_time_usd = fmin(search->in_time_usd, taken_usd(search, &afresh));
+		if (afresh.meets && is_better(search, &result)) {
 			search->best = gpus;
 			search->offer = number;
 			search->cost_usd = result.cost_usd;
@@ -402,23 +431,21 @@ choose_plan(const struct fixed *fixed, const struct espl_plan_view *view, uint32
 static espl_status
 keeps_limits(const struct fixed *fixed, struct search *search, struct espl_plan_sink *sink, struct espl_error *error)
 {
-	struct espl_predict how = ESPL_INIT(struct espl_predict);
 	struct espl_prediction result = ESPL_INIT(struct espl_prediction);
 	espl_status status;
 
-	how.experiment = search->experiment->id;
 	if (fixed->option == 0 || search->model == NULL)
 		return ESPL_OK;
-	status = search->model->predict(search->model, &search->draft.plan, &how, &result, error);
+	status = predict(search, ESPL_AFRESH, &result, error);
 	if (status == ESPL_E_UNSUPPORTED && error != NULL)
 		error->status = ESPL_OK;
 	if (status == ESPL_E_UNSUPPORTED || (status == ESPL_OK && result.meets))
 		return ESPL_OK;
 	if (status != ESPL_OK)
 		return status;
-	(void)sink->least(sink, result.jct_s, result.cost_usd);
+	(void)sink->least(sink, taken_s(search, &result), taken_usd(search, &result));
 	status = espl_fail(error, ESPL_E_INFEASIBLE, "with %u GPUs the search takes %.6g s and $%.6g: more than the "
-	                   "deadline or the budget", search->best, result.jct_s, result.cost_usd);
+	                   "deadline or the budget", search->best, taken_s(search, &result), taken_usd(search, &result));
 	if (error != NULL)
 		(void)snprintf(error->hint, sizeof error->hint, "without 'gpus' the cheapest size that is enough is chosen");
 	return status;
@@ -430,13 +457,16 @@ explain(const struct espl_experiment *e, const struct search *search, struct esp
 	if (!isfinite(search->least_s))
 		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size has room for a trial of each stage");
 	if (e->budget == INT64_MAX)
-		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size is done in time: the least possible is %.10g s",
+		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size is done in time: the least possible is %.6g s",
 		                 search->least_s);
 	if (e->deadline == ESPL_NEVER)
-		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size keeps the budget: the least possible is $%.10g",
+		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size keeps the budget: the least possible is $%.6g",
 		                 search->least_usd);
+	if (isfinite(search->in_time_usd))
+		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size that is done in time keeps the budget: the least "
+		                 "possible is $%.6g", search->in_time_usd);
 	return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size keeps the deadline and the budget: the least are "
-	                 "%.10g s and $%.10g", search->least_s, search->least_usd);
+	                 "%.6g s and $%.6g", search->least_s, search->least_usd);
 }
 
 static espl_status
@@ -445,7 +475,8 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
 {
 	struct fixed *fixed = self;
 	const struct espl_experiment *e = view->experiment;
-	struct search search = { .experiment = e, .beside = 1, .least_s = INFINITY, .least_usd = INFINITY };
+	struct search search = { .experiment = e, .beside = 1, .least_s = INFINITY, .least_usd = INFINITY,
+	                         .deadline_s = INFINITY, .in_time_usd = INFINITY };
 	espl_status status;
 	uint32_t number;
 
@@ -459,6 +490,9 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
 	}
 	search.model = fixed->host->service(fixed->host, ESPL_MODEL);
 	search.soonest = e->deadline == ESPL_NEVER && e->budget != INT64_MAX;
+	if (e->deadline != ESPL_NEVER)
+		search.deadline_s = espl_seconds(e->deadline - fixed->host->now(fixed->host));
+	search.risk = e->risk > 0 && e->risk < 1 && (e->risk < 0.5 || e->risk > 0.5) ? e->risk : 0.0;
 	if ((e->spec->flags & ESPL_SPEC_PARALLEL) != 0 && e->spec->bracket_count > 0)
 		search.beside = e->spec->bracket_count;
 	status = planner_draft_make(&search.draft, e->spec, NULL, NULL);

@@ -112,25 +112,24 @@ static uint32_t
 refuge(const struct fluid_pool *pool, uint32_t trial, uint32_t not_this, uint32_t nor_this)
 {
 	const struct fluid_trial *t = &pool->trials[trial];
-	uint32_t k, best = FLUID_NONE;
-	double   end, best_end = INFINITY;
+	uint32_t k, best = FLUID_NONE, fewest = t->c - 1;	/* who shares leaves room for one */
+	double   best_end = INFINITY;
 
 	for (k = 0; k < pool->shelf_count; k++) {
 		const struct fluid_shelf *s = &pool->shelves[k];
 		const struct fluid_trial *head;
 
-		if (k == not_this || k == nor_this || k == t->shelf || s->count == 0 ||
-		    s->count >= s->cap || s->cap != t->c)
+		if (s->count > fewest || s->count == 0 || s->cap != t->c || k == not_this || k == nor_this ||
+		    k == t->shelf)
+			continue;
+		if (s->count == fewest && !(s->end < best_end))
 			continue;
 		head = &pool->trials[s->head];
 		if (head->packing == 1 && head->fixed)
 			continue;
-		end = head->end;
-		if (best == FLUID_NONE || s->count < pool->shelves[best].count ||
-		    (s->count == pool->shelves[best].count && end < best_end)) {
-			best = k;
-			best_end = end;
-		}
+		best = k;
+		best_end = s->end;
+		fewest = s->count;
 	}
 	return best;
 }
@@ -254,8 +253,7 @@ cheapest(const struct fluid_pool *pool, uint32_t not_this, uint32_t *list)
 			continue;
 		for (at = n < TRIES ? n++ : TRIES; at > 0; at--) {
 			other = &pool->shelves[list[at - 1]];
-			if (other->count < s->count || (other->count == s->count &&
-			    pool->trials[other->head].work <= pool->trials[s->head].work))
+			if (other->count < s->count || (other->count == s->count && other->work <= s->work))
 				break;
 			if (at < TRIES)
 				list[at] = list[at - 1];
@@ -364,17 +362,19 @@ static uint32_t
 last(const struct fluid_pool *pool, double below, double *next)
 {
 	uint32_t i, found = FLUID_NONE;
+	double   most = -1;
 
 	*next = 0;
 	for (i = 0; i < pool->count; i++) {
-		double end = pool->trials[i].end;
+		double end = pool->ends[i];
 
-		if (end >= below || pool->trials[i].gpus == 0)
+		if (end <= *next || end >= below || pool->trials[i].gpus == 0)
 			continue;
-		if (found == FLUID_NONE || end > pool->trials[found].end) {
-			*next = found == FLUID_NONE ? 0 : pool->trials[found].end;
+		if (end > most) {
+			*next = found == FLUID_NONE ? 0 : most;
+			most = end;
 			found = i;
-		} else if (end > *next) {
+		} else {
 			*next = end;
 		}
 	}
@@ -406,6 +406,8 @@ allocator_fluid_balance(struct fluid_pool *pool, int open)
 	double   below = INFINITY, next;
 
 	pool->ceiling = ceiling(pool);
+	for (i = 0; i < pool->count; i++)
+		pool->ends[i] = pool->trials[i].end;
 	while (steps-- > 0) {
 		i = last(pool, below, &next);
 		if (i == FLUID_NONE || (open && pool->idle == 0))

@@ -13,6 +13,7 @@ allocator_fluid_pool_free(struct fluid_pool *pool)
 	free(pool->shelves);
 	free(pool->order);
 	free(pool->keys);
+	free(pool->ends);
 	memset(pool, 0, sizeof *pool);
 }
 
@@ -42,6 +43,10 @@ allocator_fluid_pool_room(struct fluid_pool *pool, uint32_t count)
 	if (more == NULL)
 		return ESPL_E_NOMEM;
 	pool->keys = more;
+	more = realloc(pool->ends, room * sizeof *pool->ends);
+	if (more == NULL)
+		return ESPL_E_NOMEM;
+	pool->ends = more;
 	pool->room = room;
 	return ESPL_OK;
 }
@@ -114,6 +119,15 @@ allocator_fluid_sort(const struct fluid_pool *pool, uint32_t *order, uint32_t co
 
 /* ---- who sits where ---------------------------------------------------------------------- */
 
+static void
+copy_head(const struct fluid_pool *pool, struct fluid_shelf *s)
+{
+	if (s->head == FLUID_NONE)
+		return;
+	s->work = pool->trials[s->head].work;
+	s->end = pool->trials[s->head].end;
+}
+
 void
 allocator_fluid_shelf_add(struct fluid_pool *pool, uint32_t shelf, uint32_t trial)
 {
@@ -124,6 +138,7 @@ allocator_fluid_shelf_add(struct fluid_pool *pool, uint32_t shelf, uint32_t tria
 	t->next = s->head;
 	s->head = trial;
 	s->count++;
+	copy_head(pool, s);
 }
 
 void
@@ -138,6 +153,7 @@ allocator_fluid_shelf_take(struct fluid_pool *pool, uint32_t trial)
 	*at = t->next;
 	s->count--;
 	t->shelf = t->next = FLUID_NONE;
+	copy_head(pool, s);
 }
 
 uint32_t
@@ -292,6 +308,7 @@ allocator_fluid_end(struct fluid_pool *pool, uint32_t trial)
 	struct fluid_trial *t = &pool->trials[trial];
 
 	t->end = t->gpus == 0 ? INFINITY : pause_of(t) + allocator_fluid_h(t, t->gpus, t->packing);
+	pool->ends[trial] = t->end;
 }
 
 /* The shortest leaves first, and those behind it are faster from then on. */
@@ -313,5 +330,7 @@ allocator_fluid_shelf_ends(struct fluid_pool *pool, uint32_t shelf)
 		at += (t->work - done) * t->curve->packed[n - k];
 		done = t->work;
 		t->end = pause_of(t) + at;
+		pool->ends[sitters[k]] = t->end;
 	}
+	copy_head(pool, &pool->shelves[shelf]);
 }

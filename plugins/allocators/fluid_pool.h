@@ -37,7 +37,8 @@ struct fluid_shelf {
 	uint64_t node;
 	uint32_t gpu;			/* ESPL_ANY with node NONE: not placed yet           */
 	uint32_t head, count;		/* who sits there                                    */
-	uint32_t cap;			/* as many may                                       */
+	uint32_t cap, zero;		/* as many may                                       */
+	double   work, end;		/* the head's: all shelves are looked at, over and over */
 };
 struct fluid_key { double a, b; uint64_t id; uint32_t trial, zero; };
 struct fluid_pool {			/* all zero to begin with */
@@ -45,6 +46,7 @@ struct fluid_pool {			/* all zero to begin with */
 	struct fluid_shelf *shelves;
 	uint32_t *order;		/* for the caller, [room]                            */
 	struct fluid_key *keys;		/* for sorting, [room]                               */
+	double   *ends;			/* those of the trials side by side, [room]: for fluid_balance.c */
 	uint32_t  count, shelf_count, room, shelf_room;
 	uint32_t  idle;			/* whole GPUs nobody holds                           */
 	uint32_t  total;		/* GPUs in all                                       */

@@ -55,7 +55,7 @@ ends_in(const struct milp_case *c, uint32_t i, uint32_t choice)
 	const struct milp_job *job = &c->problem.jobs[i];
 	double pause = job->width[choice] == c->subjects[i].now ? 0 : c->subjects[i].pause_s;
 
-	return pause + c->subjects[i].demand_s / job->rate[choice];
+	return pause + c->step_s / job->rate[choice];
 }
 
 /* What the next width gains per node; 0: it does not fit, or is no use. */

@@ -1,8 +1,6 @@
 /* milp_jobs.h - which jobs a decision is about, and what they become as numbers (milp_problem.h).
  *
- * All that run take part, and of those that wait the first ones, in order of arrival, as long as
- * everybody's least width fits.  If the least widths of those that run do not fit (nodes were lost), the
- * ones that started last are preempted.
+ * Who takes part is found in milp_queue.h, how much each counts in milp_weigh.h; the rest is here.
  */
 #ifndef MILP_JOBS_H
 #define MILP_JOBS_H
@@ -10,7 +8,7 @@
 #include "milp_problem.h"
 
 struct milp_rules {			/* options; what they mean is said there */
-	double   period_s;
+	double   period_s, step_s;	/* between decisions; of the horizon           */
 	uint32_t steps;
 	uint32_t delay, fill;		/* 1: yes                                      */
 	double   floor;			/* part of the estimate                        */
@@ -18,6 +16,9 @@ struct milp_rules {			/* options; what they mean is said there */
 	double   slowdown;		/* 0: no cap                                   */
 	double   doubling;
 	double   poor;			/* 0: never                                    */
+	uint32_t rank;			/* 1: weights by rank, with level and tail; 0: by size, with beta */
+	uint32_t preempt;		/* 1: who has least left goes first            */
+	double   level, tail;
 };
 struct milp_subject {			/* of a job of the problem                     */
 	uint32_t index;			/* in view and roster                          */
@@ -30,9 +31,14 @@ struct milp_case {			/* all zero to begin with; room is kept        */
 	struct milp_subject *subjects;	/* [problem.job_count]                         */
 	uint32_t  room, dropped_count, dropped_room;
 	uint32_t  without;		/* jobs without a good estimate                */
+	double    step_s;		/* of the horizon                              */
 	uint32_t *dropped;		/* indices of those to be preempted            */
 };
 
+/* Work left, not below the floor; NaN: no estimate. */
+double      allocator_milp_left(const struct espl_item *, const struct milp_rules *);
+/* How many times as long it takes as on its widest alone, if it has that from now on. */
+double      allocator_milp_slowdown(const struct espl_item *, double left_s, double best, espl_time now);
 /* ESPL_E_NOMEM. */
 espl_status allocator_milp_case(struct milp_case *, const struct espl_alloc_view *,
                                 struct espl_roster *, const struct milp_rules *, uint32_t total);

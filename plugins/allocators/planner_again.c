@@ -33,6 +33,8 @@ fill_held(struct rest *rest, const struct espl_alloc_view *view, uint32_t dry)
 		    (node->offer == dry && node->state != ESPL_NODE_READY))
 			continue;
 		rest->held[n].offer = node->offer;
+		if (node->owner != ESPL_NONE)
+			rest->held[n].own = (uint32_t)(node->owner & ~ESPL_OWNER_BRACKET) + 1;
 		if (node->billed_from != ESPL_NEVER && node->billed_from < view->now)
 			rest->held[n].billed_s = espl_seconds(view->now - node->billed_from);
 		n++;
@@ -124,7 +126,7 @@ planner_again(const struct espl_host *host, const struct espl_alloc_view *view, 
 	if (model == NULL)
 		return ESPL_OK;
 	how.experiment = e->id;
-	how.flags = ESPL_FROM_NOW;
+	how.flags = ESPL_FROM_NOW | ESPL_AFRESH;
 	if (model->predict(model, e->plan, &how, &then, NULL) != ESPL_OK)
 		return ESPL_OK;			/* nothing to compare with: it goes on */
 	status = look_around(&rest, view, gpus_max, ESPL_ANY, model);

@@ -19,6 +19,8 @@ planner_chains_load(struct planner_chains *c, const struct planner_task *task, u
 	c->solve = solve;
 	c->ctx = ctx;
 	c->limit = planner_ceiling(task, task->offers[offer]);
+	for (i = 0; i < task->held_count; i++)
+		c->shared |= task->held[i].own == 0 && task->held[i].offer == offer;
 	c->problems = calloc(brackets, sizeof *c->problems);
 	c->answers = calloc(brackets, sizeof *c->answers);
 	if (c->problems == NULL || c->answers == NULL)
@@ -145,7 +147,7 @@ planner_chains_solve(struct planner_chains *c, double deadline_s)
 		espl_status one;
 
 		c->problems[i].limit = c->limit;
-		if (i > 0)
+		if (i > 0 && c->shared)
 			c->problems[i].held_count = left_by(&c->problems[i - 1], &c->answers[i - 1]);
 		one = solve_one(c, i, deadline_s);
 		if (one != ESPL_OK && (status == ESPL_OK || one != ESPL_E_INFEASIBLE))
@@ -153,7 +155,7 @@ planner_chains_solve(struct planner_chains *c, double deadline_s)
 		if (c->answers[i].least_s > c->least_s)
 			c->least_s = c->answers[i].least_s;
 		c->bound_usd += c->answers[i].bound_usd;	/* without the others: nothing is less */
-		if (i > 0 && c->problems[0].held_count > 0)
+		if (i > 0 && c->shared)
 			c->bound_usd = NAN;	/* who takes which of the held nodes was not tried out */
 	}
 	while (status == ESPL_OK && c->count > 1) {

@@ -12,6 +12,7 @@ struct planner_chains {
 	struct planner_answer  *answers;
 	uint32_t count;
 	uint32_t limit;			/* GPUs of all together                                 */
+	uint32_t shared;		/* 1: a held node is nobody's own                       */
 	/* What was found last. */
 	struct planner_value value;
 	double   bound_usd, least_s;

@@ -30,9 +30,10 @@ taken_usd(const struct drive *d, const struct espl_prediction *p)
 	return d->risk > 0 ? p->cost_at_quantile_usd : p->cost_usd;
 }
 
-/* The model's word on what the chains have found, as d->draft. */
+/* The model's word on what the chains have found, as d->draft.  afresh: not by the samples by which it
+ * was found. */
 static espl_status
-predict(struct drive *d, struct espl_prediction *prediction)
+predict(struct drive *d, uint32_t afresh, struct espl_prediction *prediction)
 {
 	struct espl_predict how = ESPL_INIT(struct espl_predict);
 	uint32_t i;
@@ -41,7 +42,7 @@ predict(struct drive *d, struct espl_prediction *prediction)
 		planner_draft_put(&d->draft, &d->chains.problems[i], d->chains.answers[i].gpus);
 	memset(prediction, 0, sizeof *prediction);
 	prediction->size = (uint32_t)sizeof *prediction;
-	how.flags = d->task->flags;
+	how.flags = d->task->flags | afresh;
 	how.experiment = d->task->experiment->id;
 	how.quantile = d->risk;
 	return d->task->model->predict(d->task->model, &d->draft.plan, &how, prediction, NULL);
@@ -58,9 +59,9 @@ fewer_gpus(const struct planner_draft *a, const struct planner_draft *b)
 	return 0;
 }
 
-/* Takes it if it is better than what is known. */
+/* Takes it if it is better than what is known.  searched_usd: what the search took it to cost. */
 static void
-take(struct drive *d, const struct espl_prediction *prediction)
+take(struct drive *d, const struct espl_prediction *prediction, double searched_usd)
 {
 	struct planner_result *r = d->result;
 	double a[2] = { prediction->cost_usd, prediction->jct_s }, b[2] = { r->predicted.cost_usd, r->predicted.jct_s };
@@ -81,7 +82,19 @@ take(struct drive *d, const struct espl_prediction *prediction)
 		return;
 	planner_draft_copy(&r->draft, &d->draft);
 	r->predicted = *prediction;
+	r->searched_usd = searched_usd;
 	r->known = 1;
+}
+
+/* Is what the search goes by not all there is to it? */
+static int
+is_rough(const struct drive *d)
+{
+	uint32_t i, constant = 1;
+
+	for (i = 0; i < d->chains.count; i++)
+		constant &= d->chains.problems[i].constant;
+	return d->risk > 0 || !constant;
 }
 
 struct limits {
@@ -103,7 +116,7 @@ adjust(const struct drive *d, const struct espl_prediction *p, struct limits *l)
 		l->usd = next < l->usd && next < d->chains.value.cost_usd ? next : d->chains.value.cost_usd * (1 - 1e-6);
 		return l->usd > 0;
 	}
-	if (isinf(task->deadline_s) || (p->meets && d->risk <= 0))
+	if (isinf(task->deadline_s) || (p->meets && (!is_rough(d) || (d->risk <= 0 && isinf(l->bad_s)))))
 		return 0;
 	if (p->meets)
 		l->good_s = fmax(l->good_s, l->time_s);
@@ -121,6 +134,39 @@ adjust(const struct drive *d, const struct espl_prediction *p, struct limits *l)
 	return isinf(l->bad_s) || l->bad_s - l->good_s > 1e-4 * l->bad_s;
 }
 
+/* The first plan that the search found: is it the best by the search's own samples? */
+static void
+look_at_proof(struct drive *d, const struct espl_prediction *searched, int proven)
+{
+	const struct planner_chains *c = &d->chains;
+
+	d->bound_usd = fmin(d->bound_usd, c->bound_usd) + 0 * c->bound_usd;
+	d->proven &= proven && fabs(searched->cost_usd - c->value.cost_usd) <= 1e-6 * fabs(c->value.cost_usd) + 1e-9 &&
+		fabs(searched->jct_s - c->value.time_s) <= 1e-6 * c->value.time_s;
+}
+
+static espl_status
+solve_fastest(struct planner_chains *c)
+{
+	espl_status status = planner_chains_solve(c, c->least_s * (1 + 1e-9));
+	int proven;
+
+	/* Brackets side by side cannot all be at their fastest? */
+	return status == ESPL_E_INFEASIBLE ? planner_chains_soonest(c, INFINITY, &proven) : status;
+}
+
+/* The limits were taken too low: what can be done at all?  That is the fastest, or the cheapest where
+ * only a budget is given. */
+static espl_status
+solve_extreme(struct drive *d, struct limits *l)
+{
+	espl_status status = d->soonest ? planner_chains_solve(&d->chains, INFINITY) : solve_fastest(&d->chains);
+
+	if (status == ESPL_OK && !d->soonest)
+		l->time_s = d->chains.value.time_s * (1 + 1e-9);
+	return status;
+}
+
 /* Searches until what is found holds by the model's word. */
 static espl_status
 search_offer(struct drive *d)
@@ -128,33 +174,31 @@ search_offer(struct drive *d)
 	struct planner_chains *c = &d->chains;
 	struct limits l = { d->task->deadline_s, d->task->budget_usd, 0.0, INFINITY };
 	espl_status status = ESPL_OK;
-	int tries, fastest = 0;
+	int tries, extreme = 0;
 
 	for (tries = 0; tries < TRIES && status == ESPL_OK; tries++) {
-		struct espl_prediction prediction;
-		int proven = 1;
+		struct espl_prediction searched, prediction;
+		int proven = 1, last = tries + 1 == TRIES && !d->result->known;
 
-		status = d->soonest ? planner_chains_soonest(c, l.usd, &proven) : planner_chains_solve(c, l.time_s);
-		if (status == ESPL_E_INFEASIBLE && (tries > 0 || d->risk > 0) && l.good_s <= 0 && !d->soonest && !fastest) {
-			fastest = 1;	/* the limit was taken too low: what can be done at all? */
-			l.time_s = c->least_s * (1 + 1e-9);
-			status = ESPL_OK;
-			continue;
+		status = last && !extreme ? ESPL_E_INFEASIBLE : d->soonest ? planner_chains_soonest(c, l.usd, &proven) :
+			planner_chains_solve(c, l.time_s);
+		if (status == ESPL_E_INFEASIBLE && (tries > 0 || is_rough(d)) && l.good_s <= 0 && !extreme) {
+			extreme = 1;
+			proven = 0;
+			status = solve_extreme(d, &l);
 		}
+		if (status == ESPL_OK)
+			status = predict(d, 0, &searched);
+		if (status == ESPL_OK)
+			status = predict(d, ESPL_AFRESH, &prediction);
 		if (status != ESPL_OK)
 			break;
-		status = predict(d, &prediction);
-		if (status != ESPL_OK)
-			break;
-		if (tries == 0) {
-			d->bound_usd = fmin(d->bound_usd, c->bound_usd) + 0 * c->bound_usd;
-			d->proven &= proven && fabs(prediction.cost_usd - c->value.cost_usd) <= 1e-6 * fabs(c->value.cost_usd) + 1e-9 &&
-				fabs(prediction.jct_s - c->value.time_s) <= 1e-6 * c->value.time_s;
-		}
+		if (tries == 0)
+			look_at_proof(d, &searched, proven);
 		if (taken_s(d, &prediction) <= d->task->deadline_s)
 			d->least_in_time_usd = fmin(d->least_in_time_usd, taken_usd(d, &prediction));
 		if (prediction.meets)
-			take(d, &prediction);
+			take(d, &prediction, searched.cost_usd);
 		if (!adjust(d, &prediction, &l))
 			break;
 	}
@@ -168,18 +212,15 @@ search_least(struct drive *d)
 	struct planner_result *r = d->result;
 	struct espl_prediction prediction;
 	espl_status status = planner_chains_solve(&d->chains, INFINITY);
-	int proven;
 
 	if (status == ESPL_OK)
-		status = predict(d, &prediction);
+		status = predict(d, ESPL_AFRESH, &prediction);
 	if (status == ESPL_OK) {
 		r->least_usd = fmin(r->least_usd, taken_usd(d, &prediction));
-		status = planner_chains_solve(&d->chains, d->chains.least_s * (1 + 1e-9));
-		if (status == ESPL_E_INFEASIBLE)	/* brackets side by side cannot all be at their fastest */
-			status = planner_chains_soonest(&d->chains, INFINITY, &proven);
+		status = solve_fastest(&d->chains);
 	}
 	if (status == ESPL_OK)
-		status = predict(d, &prediction);
+		status = predict(d, ESPL_AFRESH, &prediction);
 	if (status == ESPL_OK)
 		r->least_s = fmin(r->least_s, taken_s(d, &prediction));
 	return status;
@@ -219,12 +260,12 @@ explain(const struct drive *d, struct espl_error *error)
 	if (!isfinite(r->least_s) && !isfinite(r->least_usd))
 		return espl_fail(error, ESPL_E_INFEASIBLE, "no plan of this kind fits the GPUs that there are");
 	if (isfinite(task->deadline_s) && !(r->least_s <= task->deadline_s))
-		return espl_fail(error, ESPL_E_INFEASIBLE, "no plan is done in %.10g s: the least possible is %.10g s",
+		return espl_fail(error, ESPL_E_INFEASIBLE, "no plan is done in %.10g s: the least possible is %.6g s",
 		                 task->deadline_s, r->least_s);
 	if (isfinite(task->deadline_s) && isfinite(d->least_in_time_usd))
 		return espl_fail(error, ESPL_E_INFEASIBLE, "no plan that is done in %.10g s costs $%.10g or less: the "
-		                 "least is $%.10g", task->deadline_s, task->budget_usd, d->least_in_time_usd);
-	return espl_fail(error, ESPL_E_INFEASIBLE, "no plan costs $%.10g or less: the least possible is $%.10g",
+		                 "least is $%.6g", task->deadline_s, task->budget_usd, d->least_in_time_usd);
+	return espl_fail(error, ESPL_E_INFEASIBLE, "no plan costs $%.10g or less: the least possible is $%.6g",
 	                 task->budget_usd, r->least_usd);
 }
 
@@ -233,7 +274,7 @@ static void
 set_proof(const struct drive *d)
 {
 	struct espl_plan *plan = &d->result->draft.plan;
-	double cost = d->result->predicted.cost_usd;
+	double cost = d->result->searched_usd;
 
 	plan->searched = d->result->looked;
 	plan->gap = NAN;

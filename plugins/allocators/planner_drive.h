@@ -26,7 +26,8 @@ typedef espl_status (*planner_solve)(void *ctx, struct planner_problem *, double
 
 struct planner_result {
 	struct planner_draft draft;
-	struct espl_prediction predicted;
+	struct espl_prediction predicted;	/* afresh                                       */
+	double   searched_usd;		/* by the samples by which it was found                 */
 	double   least_s, least_usd;	/* if there is no plan: what would do; NaN unknown      */
 	uint64_t looked;
 	uint32_t known, zero;		/* 1: the draft is a plan that meets everything         */

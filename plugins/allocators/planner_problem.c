@@ -100,6 +100,9 @@ load_before(struct planner_problem *p)
 	uint32_t i;
 
 	p->before.flags = ESPL_CELL_INVALID;
+	for (i = 0; p->stage_count > 0 && i < p->limit; i++)
+		if ((stage->cells[i].flags & ESPL_CELL_BEGUN) != 0)
+			return ESPL_OK;		/* how it began does not matter any more */
 	for (i = 0; plan != NULL && p->stage_count > 0 && i < plan->stage_count; i++) {
 		const struct espl_plan_stage *row = plan->stages[i];
 
@@ -238,16 +241,18 @@ load_leads(struct planner_problem *p)
 }
 
 static espl_status
-load_held(struct planner_problem *p)
+load_held(struct planner_problem *p, uint32_t bracket)
 {
-	uint32_t i, all = p->task->held_count;
+	uint32_t i, own, all = p->task->held_count;
 
 	p->held = calloc((size_t)all + 1, sizeof *p->held);
 	if (p->held == NULL)
 		return ESPL_E_NOMEM;
-	for (i = 0; i < all; i++)
-		if (p->task->held[i].offer == p->number)
+	for (i = 0; i < all; i++) {
+		own = p->task->held[i].own;
+		if (p->task->held[i].offer == p->number && (own == 0 || bracket == ESPL_ANY || own == bracket + 1))
 			p->held[p->held_count++] = p->task->held[i].billed_s > 0 ? p->task->held[i].billed_s : 0.0;
+	}
 	p->leases = calloc((size_t)p->held_count + p->stage_count + 1, sizeof *p->leases);
 	return p->leases != NULL ? ESPL_OK : ESPL_E_NOMEM;
 }
@@ -417,7 +422,7 @@ planner_problem_load(struct planner_problem *p, const struct planner_task *task,
 	if (status == ESPL_OK)
 		status = load_cells(p);
 	if (status == ESPL_OK)
-		status = load_held(p);
+		status = load_held(p, bracket);
 	if (status == ESPL_OK)
 		status = load_before(p);
 	if (status == ESPL_OK)

@@ -14,7 +14,8 @@
 #include "planner.h"
 
 struct planner_held {			/* a node that is there already */
-	uint32_t offer, zero;
+	uint32_t offer;
+	uint32_t own;			/* 1 + the bracket whose own it is; 0: whose takes it first */
 	double   billed_s;		/* for so long                                         */
 };
 struct planner_task {			/* what is asked of a planner; all outlives the search */

@@ -87,7 +87,7 @@ static uint32_t
 seat(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	struct espl_floor *floor = &colocate->floor;
-	uint32_t i, count, gpus = gang->share.gpus;
+	uint32_t i, count, gpus = gang->share.gpus, tried = ESPL_ANY;
 
 	if (gang->share.packing > 1)
 		return seat_share(colocate, gang, slots);
@@ -98,9 +98,10 @@ seat(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *
 	if (count > 0 || (gang->flags & ESPL_GANG_COLOCATE) != 0)
 		return count;
 	for (i = 0; i < floor->count && count == 0; i++)	/* offers, as they are met */
-		if (espl_floor_admits(floor, i, gang, ESPL_ANY) &&
-		    (i == 0 || floor->stands[i].node->offer != floor->stands[i - 1].node->offer))
-			count = espl_floor_seat_over(floor, gang, floor->stands[i].node->offer, slots);
+		if (espl_floor_admits(floor, i, gang, ESPL_ANY) && floor->stands[i].node->offer != tried) {
+			tried = floor->stands[i].node->offer;
+			count = espl_floor_seat_over(floor, gang, tried, slots);
+		}
 	return count;
 }
 
@@ -560,6 +561,8 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 		if (colocate->floor.failed)
 			status = ESPL_E_NOMEM;
 	}
+	if (status == ESPL_OK)
+		status = espl_moves_keep(moves, &colocate->floor);
 	if (status == ESPL_OK)
 		status = answer(colocate, sink);
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");

@@ -188,7 +188,7 @@ static uint32_t
 seat_whole(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	struct espl_floor *floor = &pack->floor;
-	uint32_t count = grow(pack, gang, slots), i, gpus = gang->share.gpus;
+	uint32_t count = grow(pack, gang, slots), i, gpus = gang->share.gpus, tried = ESPL_ANY;
 
 	if (count > 0)
 		return count;
@@ -199,9 +199,10 @@ seat_whole(struct pack *pack, const struct espl_gang *gang, struct espl_slot *sl
 	if (count > 0 || (gang->flags & ESPL_GANG_COLOCATE) != 0)
 		return count;
 	for (i = 0; i < floor->count && count < gpus; i++)	/* offers, as they are met */
-		if (espl_floor_admits(floor, i, gang, ESPL_ANY) &&
-		    (i == 0 || floor->stands[i].node->offer != floor->stands[i - 1].node->offer))
-			count = add_whole(pack, gang, floor->stands[i].node->offer, slots, 0);
+		if (espl_floor_admits(floor, i, gang, ESPL_ANY) && floor->stands[i].node->offer != tried) {
+			tried = floor->stands[i].node->offer;
+			count = add_whole(pack, gang, tried, slots, 0);
+		}
 	return count == gpus ? count : 0;
 }
 
@@ -399,38 +400,6 @@ seat(struct pack *pack, uint32_t index, uint32_t *promised)
 	return pack->floor.failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 
-/* Gangs without a new place keep the old one, if nobody has it now. */
-static espl_status
-keep(struct pack *pack)
-{
-	struct espl_floor *floor = &pack->floor;
-	uint32_t m, k, i;
-
-	for (m = 0; m < pack->moves.count; m++) {
-		const struct espl_gang *gang = pack->moves.list[m].gang;
-		uint32_t mark = floor->step_count;
-		struct espl_slot slot;
-
-		if (pack->moves.list[m].state != ESPL_MOVE_OPEN || !espl_gang_holds(gang) ||
-		    (gang->flags & ESPL_GANG_MUST) != 0)
-			continue;
-		for (k = 0; k < gang->slot_count; k++) {
-			i = espl_floor_find(floor, gang->slots[k].node);
-			if (i == ESPL_ANY || espl_floor_join(floor, i, gang->slots[k].gpu,
-			                                     gang->slots[k].packing, &slot) == 0)
-				break;
-		}
-		if (k < gang->slot_count) {
-			espl_floor_undo(floor, mark);
-			continue;
-		}
-		if (espl_moves_wait(&pack->moves, gang->item) != ESPL_OK)
-			return ESPL_E_NOMEM;
-		pack->moves.list[m--] = pack->moves.list[--pack->moves.count];
-	}
-	return floor->failed ? ESPL_E_NOMEM : ESPL_OK;
-}
-
 static void
 give_up(struct pack *pack, const struct espl_place_view *view, struct espl_place_sink *sink)
 {
@@ -472,7 +441,7 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 		if (moves->list[i].state == ESPL_MOVE_OPEN)
 			status = seat(pack, i, &promised);
 	if (status == ESPL_OK)
-		status = keep(pack);
+		status = espl_moves_keep(moves, &pack->floor);
 	if (status == ESPL_OK)
 		status = espl_moves_tell(moves, sink);
 	if (status == ESPL_OK)

@@ -197,7 +197,7 @@ Test(milp_pool, paper_gives_no_more_than_it_takes)
 
 Test(milp_pool, more_jobs_than_nodes_queue_in_order)
 {
-	struct espl_kit *kit = pool(MILP, "", 1, 4);
+	struct espl_kit *kit = pool(MILP, "preempt=false", 1, 4);
 	uint64_t ids[7];
 
 	for (int i = 0; i < 7; i++)
@@ -208,6 +208,30 @@ Test(milp_pool, more_jobs_than_nodes_queue_in_order)
 	espl_kit_leave(kit, ids[1]);
 	decide(kit);
 	cr_assert(gpus(kit, ids[4]) == 1 && gpus(kit, ids[5]) == 0 && gpus(kit, ids[6]) == 0);
+	espl_kit_free(kit);
+}
+
+Test(milp_pool, who_has_least_left_goes_first)
+{
+	struct espl_kit *kit = pool(MILP, "slowdown=10", 1, 4);
+	uint64_t ids[7];
+
+	for (int i = 0; i < 7; i++)
+		ids[i] = job(kit, 700 - 100 * i);
+	decide(kit);
+	for (int i = 0; i < 7; i++)
+		cr_assert_eq(gpus(kit, ids[i]), i < 3 ? 0 : 1, "%d: %u", i, gpus(kit, ids[i]));
+	espl_kit_set_time(kit, 20 * ESPL_SECOND);
+	ids[0] = job(kit, 350);			/* a little less than one that runs: no swap for that */
+	decide(kit);
+	cr_assert(gpus(kit, ids[0]) == 0 && gpus(kit, ids[3]) == 1);
+	ids[1] = job(kit, 10);
+	decide(kit);
+	cr_assert(gpus(kit, ids[1]) == 1 && gpus(kit, ids[3]) == 0, "%s", espl_kit_log(kit));
+	espl_kit_set_time(kit, (espl_time)6000 * 60 * ESPL_SECOND);
+	ids[0] = job(kit, 1);
+	decide(kit);				/* who waited for long goes before newcomers, however short */
+	cr_assert_eq(gpus(kit, ids[0]), 0, "%s", espl_kit_log(kit));
 	espl_kit_free(kit);
 }
 

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+"""Runs the evaluation of Hu et al. (ModelArts, 2021; figures 9 to 16) and real traces in simulation through espalier.
+
+    reproduce.py [ESPALIER] [-o FILE.md] [--seeds N] [--nodes N,N,...] [--only PART]... [--iteration SPAN]
+                 [--trace NAME:GPUS=FILE.csv]...
+
+Every number comes from `espalier simulate` over modelarts.cfg beside this script, each policy on the same jobs.  ESPALIER is
+the program (default: $ESPALIER, else the one in PATH).  PART is one of: bell, small, noise, harsh, delay, arrivals, traces.  Traces are
+what convert.py makes; GPUS is the size of the cluster.  SPAN is the work of an iteration (default: by each job's length, up to a
+minute), at whose end a job changes its width.  Exit status 1: a run fails, or what is promised does not hold.
+"""
+import argparse
+import concurrent.futures
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+POLICIES = {"greedy": 'use="greedy";', "paper": 'use="milp"; policy="paper";', "improved": 'use="milp";',
+            "equal share": 'use="milp"; engine="equal";'}
+TRACE_POLICIES = {"first in, first out": ('use="fifo";', False),
+                  "the same, may overtake": ('use="fifo"; overtake=true;', False),
+                  "greedy": (POLICIES["greedy"], True), "equal share": (POLICIES["equal share"], True),
+                  "milp, paper": (POLICIES["paper"], True), "milp, improved": (POLICIES["improved"], True),
+                  "milp, improved, marginal": ('use="milp"; engine="marginal";', True)}
+# Title, settings, the paper's words
+PARTS = {
+    "bell": ("Figures 9 to 11: queueing, total time, additional jobs", [], "a bell: 17.4 more at most, at 110 nodes"),
+    "small": ("Figure 12: 805 jobs under 5 minutes besides", ["workload.small=805"], "up to 24.1"),
+    "noise": ("Figure 13: estimates off by up to 10 %", ["workload.noise=0.1"], "0.6 to 2.4 fewer than without"),
+    "wild": ("Estimates off by up to 50 %", ["workload.noise=0.5"], ""),
+    "harsh": ("Figure 14: the same with 15 % bugs and 10 % terminated",
+              ["workload.noise=0.1", "workload.bugs=0.15", "workload.terminated=0.1"], "up to 15.0"),
+    "delay": ("Figure 15: 15 s for each start and change of width",
+              ["trial.profile.resize=15s", "trial.profile.start=15s"], "0.9 more to 1.8 fewer than without"),
+    "arrivals": ("Batches of jobs, few at night", ["workload.arrivals=batches"], ""),
+}
+
+
+def simulate(args, settings):
+    command = [args.espalier, "simulate", os.path.join(HERE, "modelarts.cfg"), "--json"]
+    for setting in settings:
+        command += ["--set", setting]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True)
+    except OSError as error:
+        sys.exit(f"reproduce.py: {args.espalier}: {error.strerror}; name the program as the first argument")
+    if done.returncode != 0:
+        sys.exit(f"reproduce.py: {' '.join(command)}: {done.stderr.strip()}")
+    for line in reversed(done.stdout.splitlines()):
+        event = json.loads(line)
+        if event.get("event") == "summary":
+            return event
+    sys.exit(f"reproduce.py: {' '.join(command)}: no summary")
+
+
+def everything(args, keys, settings_of):
+    """{key: summary}, several at a time."""
+    with concurrent.futures.ThreadPoolExecutor(args.parallel) as pool:
+        return dict(zip(keys, pool.map(lambda key: simulate(args, settings_of(key)), keys)))
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return lines + ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows] + [""]
+
+
+def part(args, name, out):
+    title, extra, said = PARTS[name]
+    keys = [(policy, nodes, seed) for policy in POLICIES for nodes in args.nodes for seed in range(1, args.seeds + 1)]
+    runs = everything(args, keys, lambda key: ["allocator={ " + POLICIES[key[0]] + " }", f"cloud.nodes_max={key[1]}",
+                                               f"experiment.seed={key[2]}"] + extra +
+                      ([f"workload.iteration={args.iteration}"] if args.iteration else []))
+    seeds = range(1, args.seeds + 1)
+
+    def mean(policy, nodes, field):
+        return statistics.mean(field(runs[policy, nodes, seed]) for seed in seeds)
+
+    def more(policy, nodes):
+        return statistics.mean(100 * (runs["greedy", nodes, s]["jobs"]["total_s"]["mean"] /
+                                      runs[policy, nodes, s]["jobs"]["total_s"]["mean"] - 1) for s in seeds)
+
+    out += [f"## {title}", ""]
+    if said:
+        out += [f"The paper: {said}.", ""]
+    out += ["Additional jobs for each 100 of greedy:", ""]
+    out += table(["nodes"] + [str(n) for n in args.nodes],
+                 [[policy] + [f"{more(policy, n):.1f}" for n in args.nodes] for policy in POLICIES if policy != "greedy"])
+    if name != "bell":
+        return True
+    fields = {"Mean queueing, s": (1, lambda run: run["jobs"]["queue_s"]["mean"]),
+              "Mean total time, min": (1, lambda run: run["jobs"]["total_s"]["mean"] / 60),
+              "95 % of total times, min": (0, lambda run: run["jobs"]["total_s"]["p95"] / 60),
+              "Makespan, h": (1, lambda run: run["jobs"]["makespan_s"] / 3600),
+              "Changes of width": (0, lambda run: run["resizes"]),
+              "Decisions, median us": (0, lambda run: run["decision_us"]["median"])}
+    for title, (digits, field) in fields.items():
+        out += [f"{title}:", ""]
+        out += table(["nodes"] + [str(n) for n in args.nodes],
+                     [[policy] + [f"{mean(policy, n, field):.{digits}f}" for n in args.nodes] for policy in POLICIES])
+    queue, makespan = fields["Mean queueing, s"][1], fields["Makespan, h"][1]
+    return all(more("improved", n) >= more("paper", n) - 0.3 and mean("improved", n, queue) < 1 and
+               mean("improved", n, makespan) <= 1.01 * mean("greedy", n, makespan) for n in args.nodes)
+
+
+def traces(args, out):
+    keys = [(trace, policy) for trace in args.trace for policy in TRACE_POLICIES]
+    iteration = f'iteration="{args.iteration}"; ' if args.iteration else ""
+
+    def settings(key):
+        (_, gpus, path), (allocator, elastic) = key[0], TRACE_POLICIES[key[1]]
+        return [f'workload={{ trace="{os.path.abspath(path)}"; elastic={str(elastic).lower()}; {iteration}}}',
+                "allocator={ " + allocator + " }", f"cloud.nodes_max={gpus}"]
+
+    runs = everything(args, keys, settings)
+    out += ["## Real traces", "", "Completion time, from arrival to end, in minutes: mean (95 %).", ""]
+    rows = []
+    for policy in TRACE_POLICIES:
+        times = [runs[trace, policy]["jobs"]["total_s"] for trace in args.trace]
+        rows.append([policy] + [f"{t['mean'] / 60:.1f} ({t['p95'] / 60:.0f})" for t in times])
+    out += table([""] + [f"{name}, {gpus} GPUs" for name, gpus, _ in args.trace], rows)
+    return True
+
+
+def trace_of(text):
+    try:
+        left, path = text.split("=", 1)
+        name, gpus = left.rsplit(":", 1)
+        return name, int(gpus), path
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"'{text}' is not NAME:GPUS=FILE")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("espalier", nargs="?", default=os.environ.get("ESPALIER", "espalier"))
+    parser.add_argument("-o", dest="output", metavar="FILE.md")
+    parser.add_argument("--seeds", type=int, default=6)
+    parser.add_argument("--nodes", type=lambda t: [int(n) for n in t.split(",")], default=[70, 90, 110, 130, 150, 170, 190])
+    parser.add_argument("--only", action="append", choices=[*PARTS, "traces"])
+    parser.add_argument("--trace", action="append", type=trace_of, default=[], metavar="NAME:GPUS=FILE")
+    parser.add_argument("--iteration", metavar="SPAN")
+    parser.add_argument("--parallel", type=int, default=2)
+    args = parser.parse_args()
+    out, fine = [], True
+    for name in PARTS:
+        if args.only is None or name in args.only:
+            fine &= part(args, name, out)
+            print(f"{name}: done", file=sys.stderr)
+    if args.trace and (args.only is None or "traces" in args.only):
+        fine &= traces(args, out)
+    text = "\n".join(out)
+    if args.output is None:
+        print(text)
+    else:
+        with open(args.output, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+    if not fine:
+        sys.exit("reproduce.py: what is promised of the improved policy does not hold")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,160 @@
+/* allocator_fifo.c - first in, first out, without elasticity: who has begun keeps what it has until it ends.
+ *
+ * What a cluster does that resizes nobody, and so what elasticity is measured against.  Each item takes one fixed number of GPUs,
+ * and nobody overtakes who is first in the queue unless the user allows it.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include "pool.h"
+
+enum { GPUS, OFFER, TAKE, OVERTAKE };
+enum { LEAST, MOST };
+
+static const struct espl_option options[] = {
+	{ .name = "gpus", .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
+	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
+	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the first",
+	  .type = ESPL_OPT_STRING },
+	{ .name = "take", .help = "GPUs of a job, where it has a choice: the least that it can take, or the most",
+	  .type = ESPL_OPT_CHOICE, .choices = "least|most", .fallback = "least" },
+	{ .name = "overtake", .help = "while the first in the queue does not fit, later ones that do may begin",
+	  .type = ESPL_OPT_BOOL, .fallback = "false" },
+};
+
+struct fifo {
+	const char *offer_name;
+	uint32_t    gpus_max, offer;	/* offer: ESPL_ANY: not chosen yet */
+	uint32_t    most, overtake;
+	struct espl_roster roster;
+};
+
+static void
+destroy(void *self)
+{
+	struct fifo *fifo = self;
+
+	espl_roster_free(&fifo->roster);
+	free(fifo);
+}
+
+static espl_status
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+       struct espl_error *error)
+{
+	struct fifo *fifo = calloc(1, sizeof *fifo);
+
+	(void)host;
+	if (fifo == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	fifo->gpus_max = (uint32_t)config->values[GPUS].as.i;
+	if (config->values[OFFER].source != ESPL_UNSET)
+		fifo->offer_name = config->values[OFFER].as.s;
+	fifo->most = config->values[TAKE].as.i == MOST;
+	fifo->overtake = config->values[OVERTAKE].as.i != 0;
+	fifo->offer = ESPL_ANY;
+	*self = fifo;
+	return ESPL_OK;
+}
+
+/* What the item takes on a cluster of `total` GPUs; 0: it cannot run there. */
+static uint32_t
+share(const struct fifo *fifo, const struct espl_item *item, const struct espl_entry *entry, uint32_t total)
+{
+	uint32_t most = entry->most < total ? entry->most : total, fit;
+
+	if (!fifo->most)
+		return entry->least <= total ? entry->least : 0;
+	fit = espl_fit(item, fifo->roster.per_node, most);
+	return fit > 0 ? fit : entry->least <= total ? entry->least : 0;
+}
+
+/* Fewer GPUs than are granted (nodes were lost): those that started last go back to the queue. */
+static espl_status
+preempt(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t total)
+{
+	struct espl_roster *roster = &fifo->roster;
+	espl_status status = ESPL_OK;
+
+	while (espl_roster_used(roster) > total && status == ESPL_OK) {
+		uint32_t i, last = ESPL_ANY;
+
+		for (i = 0; i < roster->count; i++)
+			if (espl_roster_at(roster, i)->gpus > 0 &&
+			    (last == ESPL_ANY || view->items[i]->started >= view->items[last]->started))
+				last = i;
+		status = espl_roster_grant(roster, sink, last, 0, 1);
+	}
+	return status == ESPL_E_NOMEM ? status : ESPL_OK;
+}
+
+static espl_status
+serve(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t total)
+{
+	struct espl_roster *roster = &fifo->roster;
+	espl_status status = ESPL_OK;
+	uint32_t i;
+
+	for (i = espl_roster_waiting(roster, 0); i < roster->count && status != ESPL_E_NOMEM &&
+	     espl_roster_used(roster) < total; i = espl_roster_waiting(roster, i + 1)) {
+		uint32_t gpus = share(fifo, view->items[i], espl_roster_at(roster, i), total);
+
+		if (gpus == 0)
+			continue;		/* it can never run here: it is in nobody's way */
+		if (espl_roster_used(roster) + gpus <= total)
+			status = espl_roster_grant(roster, sink, i, gpus, 1);
+		else if (!fifo->overtake)
+			break;
+	}
+	return status == ESPL_E_NOMEM ? status : ESPL_OK;
+}
+
+static espl_status
+allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+         struct espl_error *error)
+{
+	struct fifo *fifo = self;
+	espl_status status;
+	uint64_t aimed;
+	uint32_t total;
+
+	if (fifo->offer == ESPL_ANY) {
+		status = espl_choose_offer(view->offers, view->offer_count, fifo->offer_name, OFFER, &fifo->offer,
+		                           error);
+		if (status != ESPL_OK || fifo->offer == ESPL_ANY)
+			return status;		/* or nothing is sold now */
+	}
+	status = espl_roster_sync(&fifo->roster, view, view->offers[fifo->offer]->gpus);
+	if (status != ESPL_OK)
+		return espl_fail(error, status, "out of memory");
+	if (fifo->roster.count == 0)
+		return ESPL_OK;
+	status = view->node_count > 0 ? ESPL_OK :
+		espl_roster_within(&fifo->roster, fifo->gpus_max, GPUS, error);
+	if (status != ESPL_OK)
+		return status;
+	aimed = pool_useful(&fifo->roster, pool_allowed(view, view->offers[fifo->offer], fifo->gpus_max));
+	status = pool_aim(view, sink, fifo->offer, aimed, error);
+	if (status != ESPL_OK)
+		return status;
+	total = pool_total(view, fifo->offer, aimed);
+	status = preempt(fifo, view, sink, total);
+	if (status == ESPL_OK)
+		status = serve(fifo, view, sink, total);
+	return status == ESPL_OK ? status : espl_fail(error, status, "out of memory");
+}
+
+static const struct espl_allocator_ops ops = {
+	ESPL_TABLE(struct espl_allocator_ops),
+	.allocate = allocate,
+};
+
+ESPL_PLUGIN(allocator, fifo) = {
+	ESPL_HEAD(ESPL_ALLOCATOR, "fifo"),
+	.version = "0.1",
+	.summary = "first in, first out: what has begun keeps its GPUs to the end",
+	.caps = ESPL_CAP_PURE,
+	ESPL_OPTIONS(options),
+	.ops = &ops.head,
+	.create = create,
+	.destroy = destroy,
+};
