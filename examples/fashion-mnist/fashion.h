@@ -22,7 +22,7 @@ espl_status fashion_data_load(const char *folder, uint32_t train, uint32_t valid
                               struct fashion_data **data, struct espl_error *error);
 void        fashion_data_free(struct fashion_data *data);
 
-/* ---- fashion_net.c ------------------------------------------------------------------------ */
+/* ---- fashion_shape.c ---------------------------------------------------------------------- */
 
 struct fashion_conv {			/* square convolution, then the maximum of pool x pool */
 	uint32_t in, out;		/* channels */
@@ -37,12 +37,15 @@ struct fashion_net {
 	uint32_t count;			/* of all parameters                                  */
 	float    dropout;		/* share of the features left out in training         */
 };
-/* Workspace of one shard; nothing is allocated after fashion_work_new. */
-struct fashion_work;
-
 void     fashion_net_shape(struct fashion_net *net, uint32_t width, uint32_t hidden, float dropout);
 /* The start of a trial: a function of the seed alone. */
 void     fashion_net_start(const struct fashion_net *net, uint64_t seed, float *params);
+
+/* ---- fashion_net.c ------------------------------------------------------------------------ */
+
+/* Workspace of one shard; nothing is allocated after fashion_work_new. */
+struct fashion_work;
+
 struct fashion_work *fashion_work_new(const struct fashion_net *net, uint32_t images_max);
 void     fashion_work_free(struct fashion_work *work);
 /* Image `index` of the data becomes number `at` of the shard.  key != 0: with dropout, whose mask

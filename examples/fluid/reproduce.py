@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs Fluid's evaluation (MLSys'21, figures 6 to 13 and table 2) in simulation through espalier.
+"""Runs Fluid's evaluation (MLSys'21, figures 5 to 13 and table 2) in simulation through espalier.
 
     reproduce.py [ESPALIER] [-o FILE.md] [--json FILE.json] [--seeds N] [--only PART]...
     reproduce.py --curves FILE.csv [--sigma S]
 
 Every number comes from `espalier simulate` over fluid.cfg beside this script: each search against one trial
 per GPU, first come first served, under the same seeds.  ESPALIER is the program (default: $ESPALIER, else the
-one in PATH).  PART is one of: searches, corpus, table2, workers, variance, overhead.  Exit status 1: a check fails.
+one in PATH).  PART is one of: figure5, searches, corpus, table2, workers, breakdown, variance, overhead.  Exit status 1: a check fails.
 """
 import argparse
 import concurrent.futures
@@ -35,7 +35,7 @@ ASYNC = [("BOHB, 8 at once", 'use="bohb"; trials=49; iterations_max=27; eta=3;',
          ("ASHA, 16 at once", 'use="asha"; trials=48; iterations_max=27; eta=3;', 2),
          ("PBT, 8 at once", 'use="pbt"; population=8; iterations_max=27; interval=3;', 1),
          ("PBT of 16, in step", 'use="pbt"; mode="sync"; population=16; iterations_max=27; interval=3;', 2)]
-PARTS = ["searches", "corpus", "table2", "workers", "variance", "overhead"]
+PARTS = ["figure5", "searches", "corpus", "table2", "workers", "breakdown", "variance", "overhead"]
 FIFO = ('use="fair";', "scatter")
 POLICIES = {"paper": ('use="fluid"; mode="paper";', "pack"), "improved": ('use="fluid";', "pack")}
 
@@ -122,6 +122,43 @@ class Runner:
                 "target": statistics.mean(targets) if targets else None}
 
 
+def allocated(r, options, items, gpus, c):
+    """What the allocator gives these items, {id: (seconds left, share it has or None)}: {id: (GPUs, trials on the GPU)}."""
+    config, view = (os.path.join(r.folder, name) for name in ("figure5.cfg", "figure5.json"))
+    with open(config, "w") as f:
+        f.write(f'trial = {{ packing_max = {c}; profile = {{ iteration = "1s"; scaling = {table([(w, w) for w in range(1, gpus + 1)])};'
+                f' packing = {table([(p, p) for p in range(1, c + 1)])}; }}; }};\nallocator = {{ {options} }};\n')
+    with open(view, "w") as f:
+        json.dump({"now_s": 0, "event": "arrival" if not any(s for _, s in items.values()) else "departure", "nodes": gpus, "gpus_per_node": 1,
+                   "items": [{"id": i, "work_s": left, "gpus_min": 1, "gpus_max": gpus, "started_s": 0 if share else None,
+                              "granted": {"gpus": share[0] if share else 0, "packing": share[1] if share else 1}}
+                             for i, (left, share) in items.items()]}, f)
+    run = subprocess.run([r.program, "allocate", config, view, "--json"], capture_output=True, text=True)
+    if run.returncode:
+        raise SystemExit(run.stderr)
+    return {g["id"]: (g["gpus"], g["packing"]) for g in json.loads(run.stdout)["grants"] if not g.get("queued")}
+
+
+def figure5(r, out, data, checks):
+    """4, 4, 12 and 30 s on 5 GPUs; nothing costs anything, so n GPUs are n times as fast, and so are two trials on one."""
+    out.append("\n## Figure 5: trials of 4, 4, 12 and 30 s on 5 GPUs\n\n| | shares at the beginning | over after |\n| --- | --- | --- |\n"
+               "| one trial per GPU | 1, 1, 1, 1 | 30.0 s |")
+    for name, options, least in (("algorithm 1 (the figure)", 'use="fluid"; mode="paper"; resize=false;', 30 / 12.0), ("paper", POLICIES["paper"][0], 30 / 10.4),
+                                 ("improved", POLICIES["improved"][0], 30 / 10.4)):
+        items, now, first = {i + 1: (h, None) for i, h in enumerate((4.0, 4.0, 12.0, 30.0))}, 0.0, None
+        while items:
+            shares = allocated(r, options, items, 5, 2)
+            first = first or shares
+            step = min(items[i][0] / g for i, (g, _) in shares.items())
+            now += step
+            items = {i: (left - step * shares[i][0] if i in shares else left, shares.get(i)) for i, (left, _) in items.items()}
+            items = {i: v for i, v in items.items() if v[0] > 1e-9}
+        text = ", ".join(f"1/{p}" if p > 1 else str(g) for g, p in (first[i] for i in sorted(first)))
+        data.setdefault("figure5", {})[name] = [text, now]
+        out.append(f"| {name} | {text} | {now:.1f} s |")
+        checks.append((f"figure 5, {name}: at least {least:.2f} times sooner", 30 / now, least - 1e-9))
+
+
 def shown(g):
     return f"{g['end']:.2f} ({g['target']:.2f})" if g["target"] else f"{g['end']:.2f} (-)"
 
@@ -136,6 +173,13 @@ def searches(r, out, data, checks):
                 gains = [r.gain(algorithm, policy, p, s, at_once=at_once) for p, s in PAIRS]
                 data["searches"][f"{name}/{mode}"] = gains
                 out.append(f"| {name} | {mode} | " + " | ".join(shown(g) for g in gains) + " |")
+    out.append("\n## Figures 6 and 8: the part of the GPU time that was used, on the mean (mid curves)\n\n| search | one trial per GPU | paper | improved |\n"
+               "| --- | --- | --- | --- |")
+    for name, algorithm, at_once in [(n, a, None) for n, a in SYNC[3:]] + ASYNC:
+        busy = [statistics.mean(x["busy"] for x in r.ask(algorithm, policy, "mid", "mid", wide=wide, at_once=at_once))
+                for policy, wide in [(FIFO, False)] + [(p, True) for p in POLICIES.values()]]
+        data.setdefault("busy", {})[name] = busy
+        out.append(f"| {name} | " + " | ".join(f"{100 * b:.0f} %" for b in busy) + " |")
     found = data["searches"]
     for name in ("Hyperband", "SyncBOHB"):
         checks.append((f"{name}, improved, mid curves: at least 2.2", found[f"{name}/improved"][1]["end"], 2.2))
@@ -164,10 +208,10 @@ def corpus(r, out, data, checks):
 
 
 def workers(r, out, data, checks):
-    out.append("\n## Figures 6, 8, 9 and 10: the same search on more GPUs (mid curves, improved)\n\n| search | GPUs | one trial per GPU: seconds | "
+    out.append("\n## Figures 9 and 10: the same search on more GPUs (mid curves, improved)\n\n| search | GPUs | one trial per GPU: seconds | "
                "to the target | GPU time used | fluid: seconds | to the target | GPU time used |\n|" + " --- |" * 8)
     for name, algorithm, gpus, at_once in [("SyncBOHB", SYNC[5][1], g, None) for g in (4, 8, 16)] + \
-            [("ASHA, 8 at once", ASYNC[1][1], 4, 2), ("ASHA, 8 at once", ASYNC[1][1], 8, 1)]:
+            [("ASHA, 8 at once", ASYNC[1][1], 4, 2), ("ASHA, 8 at once", ASYNC[1][1], 8, 1), ("ASHA, 16 at once", ASYNC[1][1], 16, 1)]:
         row = []
         for policy, wide in ((FIFO, False), (POLICIES["improved"], True)):
             got = r.ask(algorithm, policy, "mid", "mid", gpus=gpus, wide=wide, at_once=at_once)
@@ -201,17 +245,29 @@ def variance(r, out, data, checks):
         out.append(f"| {sigma} | " + " | ".join(f"{g['end']:.2f}" for g in gains) + " |")
 
 
+def breakdown(r, out, data, checks):
+    """The three columns are the paper's three tasks, from small models to large ones."""
+    kinds = ("good", "mid", "poor")
+    out.append("\n## Figure 11: sharing alone, and scaling alone (8 GPUs, improved)\n\n| | good | mid | poor |\n| --- | --- | --- | --- |")
+    for what, counts in (("sharing", (9, 27, 81)), ("scaling", (1, 2, 3, 4, 6))):
+        for count in counts:
+            row = [r.gain(f'use="stages"; stages=(({count},27));', POLICIES["improved"], k if what == "sharing" else (1.0, 1),
+                          k if what == "scaling" else (1.0, 1))["end"] for k in kinds]
+            data.setdefault("breakdown", []).append((what, count, row))
+            out.append(f"| {what}: {count} trial{'s' if count > 1 else ''} | " + " | ".join(f"{g:.2f}" for g in row) + " |")
+
+
 def overhead(r, out, data, checks):
-    out.append("\n## Figures 11 and 13: sharing alone, scaling alone, and what they cost (improved)\n\n"
-               "| | " + " | ".join(f"{k} x" for k in (1, 1.5, 2, 10)) + " |\n| --- | --- | --- | --- | --- |")
-    for title, what in (("sharing: 27 trials, overhead of 1.15", 0), ("scaling: 3 trials, overhead of 1.05", 1)):
+    factors = (1, 1.5, 2, 10)
+    out.append("\n## Figure 13: with more overhead (improved)\n\n| | " + " | ".join(f"{k} x" for k in factors) + " |\n|" + " --- |" * 5)
+    rows = [("sharing: 27 trials on 8 GPUs, overhead of 1.15", 27, 8)] + [(f"scaling: 3 trials on {n} GPUs, overhead of 1.05", 3, n) for n in (4, 8, 16)]
+    for title, count, gpus in rows:
         row = []
-        for k in (1, 1.5, 2, 10):
-            alpha = (1 + 0.15 * k, 4) if what == 0 else (1.0, 1)
-            beta = (1.0, 1) if what == 0 else (1 + 0.05 * k, 8)
-            g = r.gain(f'use="stages"; stages=(({27 if what == 0 else 3},27));', POLICIES["improved"], alpha, beta)
-            row.append(g["end"])
-        data.setdefault("overhead", []).append(row)
+        for k in factors:
+            alpha = (1 + 0.15 * k, 4) if count == 27 else (1.0, 1)
+            beta = (1.0, 1) if count == 27 else (1 + 0.05 * k, 8)
+            row.append(r.gain(f'use="stages"; stages=(({count},27));', POLICIES["improved"], alpha, beta, gpus=gpus)["end"])
+        data.setdefault("overhead", []).append((title, row))
         out.append(f"| {title} | " + " | ".join(f"{g:.2f}" for g in row) + " |")
 
 
@@ -231,7 +287,7 @@ def main():
     out, data, checks = [], {}, []
     with tempfile.TemporaryDirectory() as folder:
         r = Runner(a.espalier, folder, a.seeds)
-        for part in (searches, corpus, table2, workers, variance, overhead):
+        for part in (figure5, searches, corpus, table2, workers, breakdown, variance, overhead):
             if not a.only or part.__name__ in a.only:
                 part(r, out, data, checks)
     data["checks"] = checks

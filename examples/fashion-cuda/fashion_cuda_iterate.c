@@ -1,0 +1,319 @@
+/* fashion_cuda_iterate.c - an iteration of fashion_cuda: a graph of CUDA's, begun once for each batch, which counts
+ * the batches itself; nothing is waited for before the iteration is over.
+ *
+ * NCCL gives up no communicator that a graph still refers to, neither by finalising nor by aborting it.  So
+ * a gang captures its graph anew in each iteration, and lets go of it before it waits for the stream.
+ */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include "fashion_cuda_trial.h"
+
+#define AHEAD 64u			/* steps queued before one looks again                */
+#define SLOW  INT64_C(500000000)	/* ns after which a gang is asked whether it is whole */
+
+espl_status
+fashion_cuda_failed(const struct fashion_cuda_trial *t, cudaError_t code, const char *call, struct espl_error *error)
+{
+	return espl_fail(error, code == cudaErrorMemoryAllocation ? ESPL_E_NOMEM : ESPL_E_REMOTE,
+	                 "rank %u, GPU %u: %s: %s", t->context->comm->rank, t->context->device->ordinal, call,
+	                 cudaGetErrorString(code));
+}
+
+void
+fashion_cuda_drop_graphs(struct fashion_cuda_trial *t)
+{
+	if (t->graph != NULL)
+		(void)cudaGraphExecDestroy(t->graph);	/* one that runs still is freed when it is done */
+	if (t->tail != NULL)
+		(void)cudaGraphExecDestroy(t->tail);
+	t->graph = t->tail = NULL;
+}
+
+/* ---- a gang's shares ---------------------------------------------------------------------- */
+
+/* Which of `total` images are this rank's: [*first, *first + result). */
+static uint32_t
+share(const struct espl_comm *comm, uint32_t total, uint32_t *first)
+{
+	*first = (uint32_t)((uint64_t)total * comm->rank / comm->world);
+	return (uint32_t)((uint64_t)total * (comm->rank + 1u) / comm->world) - *first;
+}
+
+/* The work of a step and of a part of the validation, and who multiplies what in it. */
+static espl_status
+plan(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	const struct fashion_cuda *f = t->fashion;
+	const struct espl_comm *comm = t->context->comm;
+	struct fashion_cuda_task *learn = &t->learn, *check = &t->check;
+	uint32_t    first, mine;
+	espl_status status;
+
+	fashion_cuda_task_free(t->engine, learn);
+	fashion_cuda_task_free(t->engine, check);
+	mine = share(comm, t->batch, &first);
+	*learn = (struct fashion_cuda_task){
+		.source = { t->pixels, t->labels, t->order, first, t->batch, f->train },
+		.state = &t->states[0], .rows = mine, .scale = 1.0f / (float)t->batch, .learns = 1
+	};
+	mine = share(comm, f->validate, &first);
+	*check = (struct fashion_cuda_task){
+		.source = { t->pixels, t->labels, NULL, f->train + first, mine < FASHION_CUDA_CHECK ? mine : FASHION_CUDA_CHECK,
+		            f->train + first + mine },
+		.state = &t->states[1], .rows = mine < FASHION_CUDA_CHECK ? mine : FASHION_CUDA_CHECK
+	};
+	t->check_parts = (mine + FASHION_CUDA_CHECK - 1u) / FASHION_CUDA_CHECK;
+	status = fashion_cuda_task_plan(t->work, t->engine, learn, error);
+	if (status == ESPL_OK)
+		status = fashion_cuda_task_plan(t->work, t->engine, check, error);
+	/* The first sum of a communicator makes its connections: not while a graph is captured. */
+	if (status == ESPL_OK && comm->world > 1)
+		status = comm->allreduce(comm, fashion_cuda_work_gradient(t->work), fashion_cuda_work_gradient(t->work),
+		                         t->net.count + 2u * FASHION_CUDA_PARTS, ESPL_F32, ESPL_SUM);
+	t->planned = status == ESPL_OK;
+	return status;
+}
+
+/* ---- graphs ------------------------------------------------------------------------------- */
+
+static espl_status
+sum_gradient(struct fashion_cuda_trial *t)
+{
+	const struct espl_comm *comm = t->context->comm;
+	float *gradient = fashion_cuda_work_gradient(t->work);
+
+	return comm->allreduce(comm, gradient, gradient, t->net.count + 2u * FASHION_CUDA_PARTS, ESPL_F32, ESPL_SUM);
+}
+
+static void
+update(struct fashion_cuda_trial *t)
+{
+	const struct fashion_cuda_update u = {
+		t->params, t->velocity, t->square, fashion_cuda_work_gradient(t->work), t->rates,
+		fashion_cuda_work_weights(t->work), t->net.count, t->momentum, t->adam
+	};
+
+	fashion_cuda_step(&u, &t->states[0], t->stream);
+}
+
+enum { LEARN = 1, SUM = 2, UPDATE = 4 };
+
+static espl_status
+capture(struct fashion_cuda_trial *t, int what, cudaGraphExec_t *to, struct espl_error *error)
+{
+	cudaGraph_t graph = NULL;
+	espl_status status = ESPL_OK;
+	/* NCCL works in a thread of its own: the capture is not to mind what that does. */
+	cudaError_t code = cudaStreamBeginCapture(t->stream, cudaStreamCaptureModeRelaxed);
+
+	if (code != cudaSuccess)
+		return fashion_cuda_failed(t, code, "cudaStreamBeginCapture", error);
+	if (what & LEARN)
+		status = fashion_cuda_task_run(t->work, t->engine, &t->learn, t->stream, error);
+	if (status == ESPL_OK && (what & SUM))
+		status = sum_gradient(t);
+	if (status == ESPL_OK && (what & UPDATE))
+		update(t);
+	code = cudaStreamEndCapture(t->stream, &graph);	/* ends it after a failure, too */
+	if (status == ESPL_OK && code == cudaSuccess)
+		code = cudaGraphInstantiate(to, graph, 0);
+	if (graph != NULL)
+		(void)cudaGraphDestroy(graph);
+	return status != ESPL_OK ? status : code == cudaSuccess ? ESPL_OK :
+	    fashion_cuda_failed(t, code, "making a graph of a step", error);
+}
+
+static int
+in_parts(const struct fashion_cuda_trial *t)
+{
+	return t->fashion->parts && t->context->comm->world > 1;
+}
+
+static espl_status
+capture_step(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	espl_status status;
+
+	if (t->graph != NULL)
+		return ESPL_OK;
+	if (!in_parts(t))
+		return capture(t, LEARN | SUM | UPDATE, &t->graph, error);
+	status = capture(t, LEARN, &t->graph, error);
+	return status == ESPL_OK ? capture(t, UPDATE, &t->tail, error) : status;
+}
+
+/* NCCL's hold on a graph ends with the graph. */
+static void
+let_go(struct fashion_cuda_trial *t)
+{
+	if (t->context->comm->world > 1 && !in_parts(t))
+		fashion_cuda_drop_graphs(t);
+}
+
+/* ---- an iteration ----------------------------------------------------------------------- */
+
+/* The order of the images: as fashion_cnn draws it. */
+static void
+shuffle(struct fashion_cuda_trial *t, uint64_t iteration)
+{
+	uint64_t  key = fashion_mix(fashion_mix(t->context->seed ^ UINT64_C(0x6f72646572)) ^ iteration);
+	uint32_t *order = t->orders[iteration % 2];
+
+	if (t->ordered[iteration % 2] == iteration)
+		return;
+	for (uint32_t i = 0; i < t->fashion->train; i++)
+		order[i] = i;
+	for (uint32_t i = t->fashion->train - 1; i > 0; i--) {
+		uint32_t k = (uint32_t)(fashion_mix(key + i) % (i + 1u)), held = order[i];
+
+		order[i] = order[k];
+		order[k] = held;
+	}
+	t->ordered[iteration % 2] = iteration;
+}
+
+/* The learning rate of a batch, and adam's correction for so many updates. */
+static float
+rate_of(const struct fashion_cuda_trial *t, uint64_t iteration, uint32_t batch)
+{
+	double last = (double)t->context->iterations_max;
+	double at = ((double)iteration - 1 + (double)batch / t->batches) / last;
+	double updates = (double)(t->counters.updates + batch + 1u);
+	float  rate = t->learning_rate;
+
+	at = at > 1.0 ? 1.0 : at;
+	if (t->fashion->schedule == FASHION_CUDA_COSINE && last >= 1)
+		rate *= (float)(0.51 + 0.49 * cos(3.14159265358979323846 * at));
+	if (t->adam)
+		rate *= (float)(sqrt(1.0 - pow((double)0.999f, updates)) /
+		                (1.0 - pow((double)t->momentum, updates)));
+	return rate;
+}
+
+/* Order, rates and state of this iteration to the GPU. */
+static espl_status
+begin(struct fashion_cuda_trial *t, uint64_t iteration, struct espl_error *error)
+{
+	struct fashion_cuda_pinned *p = t->pinned;
+	cudaError_t    code;
+
+	shuffle(t, iteration);
+	for (uint32_t b = 0; b < t->batches; b++)
+		t->rates_host[b] = rate_of(t, iteration, b);
+	memset(p, 0, sizeof *p);
+	p->states[0].key = fashion_mix(fashion_mix(t->context->seed ^ UINT64_C(0x6d61736b)) ^ iteration);
+	code = cudaMemcpyAsync(t->order, t->orders[iteration % 2], t->fashion->train * sizeof *t->order,
+	                       cudaMemcpyHostToDevice, t->stream);
+	if (code == cudaSuccess)
+		code = cudaMemcpyAsync(t->rates, t->rates_host, t->batches * sizeof *t->rates, cudaMemcpyHostToDevice,
+		                       t->stream);
+	if (code == cudaSuccess)
+		code = cudaMemcpyAsync(t->states, p->states, sizeof p->states, cudaMemcpyHostToDevice, t->stream);
+	fashion_cuda_narrow(t->params, fashion_cuda_work_weights(t->work), t->net.count, t->stream);
+	if (code == cudaSuccess)
+		code = cudaGetLastError();
+	return code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "beginning an iteration", error);
+}
+
+static int64_t
+tick(void)
+{
+	struct timespec now;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Until the GPU has passed this mark: no more than twice AHEAD steps are queued, so that queueing never has to
+ * wait in the driver, where a lost rank would not be seen. */
+static espl_status
+catch_up(struct fashion_cuda_trial *t, cudaEvent_t mark, struct espl_error *error)
+{
+	const struct espl_comm *comm = t->context->comm;
+	const struct timespec   moment = { 0, 20000 };
+	int64_t     from = tick();
+	cudaError_t code;
+	espl_status status;
+
+	while ((code = cudaEventQuery(mark)) == cudaErrorNotReady && (comm->world == 1 || tick() - from < SLOW))
+		(void)nanosleep(&moment, NULL);
+	if (code == cudaSuccess)
+		return ESPL_OK;
+	if (code != cudaErrorNotReady)
+		return fashion_cuda_failed(t, code, "the work on its stream", error);
+	let_go(t);
+	status = comm->wait(comm);
+	return status == ESPL_OK ? capture_step(t, error) : status;
+}
+
+static espl_status
+launch(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	cudaError_t code = cudaGraphLaunch(t->graph, t->stream);
+	espl_status status = ESPL_OK;
+
+	if (code == cudaSuccess && t->tail != NULL) {
+		status = sum_gradient(t);
+		if (status == ESPL_OK)
+			code = cudaGraphLaunch(t->tail, t->stream);
+	}
+	return status != ESPL_OK ? status : code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "cudaGraphLaunch", error);
+}
+
+static espl_status
+learn(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	espl_status status = capture_step(t, error);
+
+	for (uint32_t b = 0; b < t->batches && status == ESPL_OK; b++) {
+		if (b % AHEAD == 0) {
+			cudaEvent_t mark = t->marks[b / AHEAD % 2];
+			cudaError_t code;
+
+			if (b >= 2 * AHEAD)
+				status = catch_up(t, mark, error);
+			code = status == ESPL_OK ? cudaEventRecord(mark, t->stream) : cudaSuccess;
+			if (code != cudaSuccess)
+				status = fashion_cuda_failed(t, code, "cudaEventRecord", error);
+		}
+		if (status == ESPL_OK)
+			status = launch(t, error);
+	}
+	return status;
+}
+
+/* Queues the validation, and what brings the sums to the host. */
+static espl_status
+check(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	espl_status status = ESPL_OK;
+	cudaError_t code;
+
+	for (uint32_t i = 0; i < t->check_parts && status == ESPL_OK; i++)
+		status = fashion_cuda_task_run(t->work, t->engine, &t->check, t->stream, error);
+	if (status != ESPL_OK)
+		return status;
+	code = cudaMemcpyAsync(t->pinned->results, t->states, sizeof t->pinned->results, cudaMemcpyDeviceToHost,
+	                       t->stream);
+	return code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "cudaMemcpyAsync", error);
+}
+
+espl_status
+fashion_cuda_iterate(struct fashion_cuda_trial *t, uint64_t iteration, struct espl_error *error)
+{
+	const struct espl_comm *comm = t->context->comm;
+	espl_status status = t->planned ? ESPL_OK : plan(t, error);
+
+	if (status == ESPL_OK)
+		status = begin(t, iteration, error);
+	if (status == ESPL_OK)
+		status = learn(t, error);
+	if (status == ESPL_OK)
+		status = check(t, error);
+	if (status == ESPL_OK)
+		shuffle(t, iteration + 1);	/* while the GPU is busy */
+	let_go(t);
+	return status == ESPL_OK ? comm->wait(comm) : status;
+}
+

@@ -1,0 +1,419 @@
+/* trainable_fashion_cuda.c - Fashion-MNIST on GPUs: the network of fashion_cnn, and a wider one whose gang is
+ * worth having.
+ *
+ * The images live on the GPU, and all memory is one piece taken when the trial opens.  Order, masks and start
+ * are those of fashion_cnn, and a batch is one whatever the gang: the curves are the same but for the rounding
+ * to bf16.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include "fashion_cuda_trial.h"
+
+#define DATA   "/usr/share/datasets/fashion-mnist"
+#define SHARDS 8u			/* of a batch of fashion_cnn                          */
+
+static const struct espl_option options[] = {
+	{ .name = "data", .type = ESPL_OPT_STRING, .fallback = DATA,
+	  .help = "folder of train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz" },
+	{ .name = "train", .type = ESPL_OPT_INT, .fallback = "6000", .min = "8", .max = "59000",
+	  .help = "images trained on: the first ones of the training set" },
+	{ .name = "validate", .type = ESPL_OPT_INT, .fallback = "2000", .min = "1", .max = "50000",
+	  .help = "images validated on: the last ones of the training set" },
+	{ .name = "schedule", .type = ESPL_OPT_CHOICE, .fallback = "cosine",
+	  .choices = "constant|cosine",
+	  .help = "the learning rate over the search's iterations; cosine falls to a fiftieth" },
+	{ .name = "network", .type = ESPL_OPT_CHOICE, .fallback = "cnn", .choices = "cnn|mlp",
+	  .help = "cnn: that of fashion_cnn; mlp: `depth` dense layers of `width`, wide enough for several GPUs" },
+	{ .name = "products", .type = ESPL_OPT_CHOICE, .fallback = "auto", .choices = "auto|cublaslt|own",
+	  .help = "who multiplies matrices; auto: cuBLASLt where its library is found" },
+	{ .name = "graph", .type = ESPL_OPT_CHOICE, .fallback = "step", .choices = "step|parts",
+	  .help = "a step with the sum over the gang as one CUDA graph, or as two with the sum between them" }
+};
+enum { OPT_DATA, OPT_TRAIN, OPT_VALIDATE, OPT_SCHEDULE, OPT_NETWORK, OPT_PRODUCTS, OPT_GRAPH };
+
+static espl_status
+fashion_create(const struct espl_host *host, const struct espl_config *config, void **self,
+               struct espl_error *error)
+{
+	struct fashion_cuda *f = calloc(1, sizeof *f);
+
+	(void)host;
+	if (f == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	f->folder = config->values[OPT_DATA].as.s;
+	f->train = (uint32_t)config->values[OPT_TRAIN].as.i;
+	f->validate = (uint32_t)config->values[OPT_VALIDATE].as.i;
+	f->schedule = (int)config->values[OPT_SCHEDULE].as.i;
+	f->network = (int)config->values[OPT_NETWORK].as.i;
+	f->products = (int)config->values[OPT_PRODUCTS].as.i;
+	f->parts = (int)config->values[OPT_GRAPH].as.i;
+	*self = f;
+	return ESPL_OK;
+}
+
+static void
+fashion_destroy(void *self)
+{
+	struct fashion_cuda *f = self;
+
+	if (f == NULL)
+		return;
+	fashion_data_free(f->data);
+	free(f);
+}
+
+/* ---- settings ------------------------------------------------------------------------------ */
+
+struct knob { const char *name; double value, low, high; int whole, networks; };
+enum { RATE, MOMENTUM, WIDTH, HIDDEN, DROPOUT, DEPTH, BATCH, KNOBS };
+enum { OF_CNN = 1 << FASHION_CUDA_CNN, OF_MLP = 1 << FASHION_CUDA_MLP, OF_ALL = OF_CNN | OF_MLP };
+
+static espl_status
+read_knob(struct knob *k, const struct espl_setting *s, struct espl_error *error)
+{
+	char *end = NULL;
+
+	k->value = s->value;
+	if (isnan(k->value) && s->text != NULL && s->text[0] != '\0') {
+		k->value = strtod(s->text, &end);
+		if (*end != '\0')
+			k->value = NAN;
+	}
+	if (!(k->value >= k->low && k->value <= k->high) || (k->whole && k->value != floor(k->value)))
+		return espl_fail(error, ESPL_E_CONFIG, "parameter '%s' is '%s', not a%s number from %g to %g",
+		                 k->name, s->text, k->whole ? " whole" : "", k->low, k->high);
+	return ESPL_OK;
+}
+
+static espl_status
+read_knobs(struct fashion_cuda_trial *t, struct knob *knobs, struct espl_error *error)
+{
+	const struct espl_trial_context *context = t->context;
+	const int network = t->fashion->network;
+
+	for (uint32_t i = 0; i < context->setting_count; i++) {
+		const struct espl_setting *s = &context->settings[i];
+		espl_status st;
+		int k = 0;
+
+		if (strcmp(s->name, "optimizer") == 0) {
+			t->adam = strcmp(s->text, "adam") == 0;
+			if (!t->adam && strcmp(s->text, "sgd") != 0)
+				return espl_fail(error, ESPL_E_CONFIG, "optimizer '%s' is neither 'sgd' nor 'adam'",
+				                 s->text);
+			continue;
+		}
+		while (k < KNOBS && (strcmp(knobs[k].name, s->name) != 0 || !(knobs[k].networks & 1 << network)))
+			k++;
+		if (k == KNOBS)
+			return espl_fail(error, ESPL_E_CONFIG, "fashion_cuda has no parameter '%s': its %s has "
+			                 "learning_rate, momentum, width, %s, batch_size, optimizer", s->name,
+			                 network == FASHION_CUDA_CNN ? "cnn" : "mlp", network == FASHION_CUDA_CNN ? "hidden, dropout" : "depth");
+		st = read_knob(&knobs[k], s, error);
+		if (st != ESPL_OK)
+			return st;
+	}
+	if (isnan(knobs[RATE].value))
+		return espl_fail(error, ESPL_E_CONFIG,
+		                 "the search space lacks what fashion_cuda needs: learning_rate");
+	return ESPL_OK;
+}
+
+static espl_status
+read_settings(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	const int   cnn = t->fashion->network == FASHION_CUDA_CNN;
+	struct knob knobs[KNOBS] = {
+		[RATE] = { "learning_rate", NAN, 1e-9, 10, 0, OF_ALL },
+		[MOMENTUM] = { "momentum", 0.9, 0, 0.9999, 0, OF_ALL },
+		[WIDTH] = { "width", cnn ? 8 : 4096, 1, cnn ? 128 : 16384, 1, OF_ALL },
+		[HIDDEN] = { "hidden", 0, 0, 4096, 1, OF_CNN },
+		[DROPOUT] = { "dropout", 0, 0, 0.95, 0, OF_CNN },
+		[DEPTH] = { "depth", 3, 1, FASHION_CUDA_DENSE - 1, 1, OF_MLP },
+		[BATCH] = { "batch_size", cnn ? 64 : 8192, SHARDS, cnn ? 8192 : 59000, 1, OF_ALL }
+	};
+	espl_status st = read_knobs(t, knobs, error);
+
+	if (st != ESPL_OK)
+		return st;
+	t->batch = (uint32_t)knobs[BATCH].value;
+	if (t->batch % SHARDS != 0 || t->batch > t->fashion->train)
+		return espl_fail(error, ESPL_E_CONFIG, "batch_size %u must be a multiple of %u and at most the %u "
+		                 "training images", t->batch, SHARDS, t->fashion->train);
+	t->batches = t->fashion->train / t->batch;
+	t->learning_rate = (float)knobs[RATE].value;
+	t->momentum = (float)knobs[MOMENTUM].value;
+	if (cnn) {
+		fashion_net_shape(&t->as, (uint32_t)knobs[WIDTH].value, (uint32_t)knobs[HIDDEN].value,
+		                  (float)knobs[DROPOUT].value);
+		fashion_cuda_net_cnn(&t->net, &t->as);
+	} else {
+		fashion_cuda_net_mlp(&t->net, (uint32_t)knobs[WIDTH].value, (uint32_t)knobs[DEPTH].value);
+	}
+	return ESPL_OK;
+}
+
+/* ---- opening and closing --------------------------------------------------------------- */
+
+static void
+fashion_close(void *trial)
+{
+	struct fashion_cuda_trial *t = trial;
+
+	if (t == NULL)
+		return;
+	fashion_cuda_drop_graphs(t);
+	if (t->engine != NULL) {
+		fashion_cuda_task_free(t->engine, &t->learn);
+		fashion_cuda_task_free(t->engine, &t->check);
+	}
+	fashion_cuda_engine_free(t->engine);
+	fashion_cuda_work_free(t->work);
+	for (int i = 0; i < 2; i++) {
+		if (t->marks[i] != NULL)
+			(void)cudaEventDestroy(t->marks[i]);
+		if (t->orders[i] != NULL)
+			(void)cudaFreeHost(t->orders[i]);
+	}
+	if (t->rates_host != NULL)
+		(void)cudaFreeHost(t->rates_host);
+	if (t->pinned != NULL)
+		(void)cudaFreeHost(t->pinned);
+	if (t->arena.base != NULL)
+		(void)cudaFree(t->arena.base);
+	free(t);
+}
+
+/* Everything that steps will need; of a gang of any size. */
+static void
+place(struct fashion_cuda_trial *t)
+{
+	const struct fashion_cuda *f = t->fashion;
+	uint64_t bytes = t->net.count * sizeof(float), images = (uint64_t)f->train + f->validate;
+
+	t->arena.bytes = 0;
+	t->params = fashion_cuda_take(&t->arena, bytes);
+	t->velocity = fashion_cuda_take(&t->arena, bytes);
+	t->square = t->adam ? fashion_cuda_take(&t->arena, bytes) : NULL;
+	t->states = fashion_cuda_take(&t->arena, 2 * sizeof *t->states);
+	t->rates = fashion_cuda_take(&t->arena, t->batches * sizeof *t->rates);
+	t->order = fashion_cuda_take(&t->arena, f->train * sizeof *t->order);
+	t->labels = fashion_cuda_take(&t->arena, images);
+	t->pixels = fashion_cuda_take(&t->arena, images * FASHION_PIXELS);
+	t->workspace = fashion_cuda_take(&t->arena, FASHION_CUDA_WORKSPACE);
+	fashion_cuda_work_place(t->work, &t->arena);
+}
+
+static espl_status
+get_gpu_memory(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	const struct espl_device *device = t->context->device;
+	size_t      left = 0, all = 0;
+	cudaError_t code;
+	void       *base = NULL;
+
+	place(t);
+	if (device->memory_limit > 0 && t->arena.bytes > device->memory_limit)
+		return espl_fail(error, ESPL_E_LIMIT, "the trial needs %llu MiB of GPU %u, and its share is %llu MiB",
+		                 (unsigned long long)(t->arena.bytes >> 20), device->ordinal,
+		                 (unsigned long long)(device->memory_limit >> 20));
+	code = cudaMalloc(&base, t->arena.bytes);
+	if (code == cudaErrorMemoryAllocation && cudaMemGetInfo(&left, &all) == cudaSuccess)
+		return espl_fail(error, ESPL_E_NOMEM, "the trial needs %llu MiB of GPU %u, where %llu of %llu MiB are free",
+		                 (unsigned long long)(t->arena.bytes >> 20), device->ordinal,
+		                 (unsigned long long)(left >> 20), (unsigned long long)(all >> 20));
+	if (code != cudaSuccess)
+		return fashion_cuda_failed(t, code, "cudaMalloc", error);
+	t->arena.base = base;
+	place(t);
+	code = cudaMemsetAsync(base, 0, t->arena.bytes, t->stream);
+	return code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "cudaMemsetAsync", error);
+}
+
+static espl_status
+get_memory(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	cudaError_t code = cudaSetDevice((int)t->context->device->ordinal);
+	uint32_t    rows = t->batch > FASHION_CUDA_CHECK ? t->batch : FASHION_CUDA_CHECK;
+
+	t->work = fashion_cuda_work_new(&t->net, rows);
+	if (t->work == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	for (int i = 0; i < 2; i++) {
+		if (code == cudaSuccess)
+			code = cudaMallocHost((void **)&t->orders[i], t->fashion->train * sizeof *t->order);
+		if (code == cudaSuccess)
+			code = cudaEventCreateWithFlags(&t->marks[i], cudaEventDisableTiming);
+	}
+	if (code == cudaSuccess)
+		code = cudaMallocHost((void **)&t->rates_host, t->batches * sizeof *t->rates);
+	if (code == cudaSuccess)
+		code = cudaMallocHost((void **)&t->pinned, sizeof *t->pinned);
+	if (code != cudaSuccess)
+		return fashion_cuda_failed(t, code, "getting memory", error);
+	return get_gpu_memory(t, error);
+}
+
+/* What this rank alone has queued is waited for without keeping the processor busy. */
+static espl_status
+finish_alone(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	const struct timespec moment = { 0, 50000 };
+	cudaError_t code;
+
+	while ((code = cudaStreamQuery(t->stream)) == cudaErrorNotReady)
+		(void)nanosleep(&moment, NULL);
+	return code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "the work on its stream", error);
+}
+
+static espl_status
+fill(struct fashion_cuda_trial *t, struct espl_error *error)
+{
+	const struct fashion_data *data = t->fashion->data;
+	size_t      images = (size_t)data->train + data->validate, bytes = t->net.count * sizeof(float);
+	float      *params = malloc(bytes), *theirs = NULL;
+	espl_status status = ESPL_OK;
+	cudaError_t code;
+
+	if (t->fashion->network == FASHION_CUDA_CNN)
+		theirs = malloc(t->as.count * sizeof *theirs);
+	if (params == NULL || (theirs == NULL && t->fashion->network == FASHION_CUDA_CNN)) {
+		status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	} else {
+		if (theirs != NULL) {
+			fashion_net_start(&t->as, t->context->seed, theirs);
+			fashion_cuda_net_place(&t->net, &t->as, theirs, params);
+		} else {
+			fashion_cuda_net_start_mlp(&t->net, t->context->seed, params);
+		}
+		code = cudaMemcpyAsync(t->params, params, bytes, cudaMemcpyHostToDevice, t->stream);
+		if (code == cudaSuccess)
+			code = cudaMemcpyAsync(t->pixels, data->pixels, images * FASHION_PIXELS, cudaMemcpyHostToDevice,
+			                       t->stream);
+		if (code == cudaSuccess)
+			code = cudaMemcpyAsync(t->labels, data->labels, images, cudaMemcpyHostToDevice, t->stream);
+		status = code == cudaSuccess ? finish_alone(t, error) : fashion_cuda_failed(t, code, "cudaMemcpyAsync", error);
+	}
+	free(theirs);
+	free(params);
+	return status;
+}
+
+static espl_status
+fashion_open(void *self, const struct espl_trial_context *context, void **trial, struct espl_error *error)
+{
+	struct fashion_cuda *f = self;
+	struct fashion_cuda_trial   *t;
+	espl_status     st;
+
+	if (context->device->kind != ESPL_CUDA || context->device->stream == NULL)
+		return espl_fail(error, ESPL_E_UNSUPPORTED, "fashion_cuda computes on GPUs alone");
+	if (f->data == NULL) {
+		st = fashion_data_load(f->folder, f->train, f->validate, &f->data, error);
+		if (st != ESPL_OK)
+			return st;
+	}
+	t = calloc(1, sizeof *t);
+	if (t == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	t->fashion = f;
+	t->context = context;
+	t->stream = context->device->stream;
+	st = read_settings(t, error);
+	if (st == ESPL_OK)
+		st = get_memory(t, error);
+	if (st == ESPL_OK)
+		st = fashion_cuda_engine_new((enum fashion_cuda_engines)f->products, t->workspace, t->stream, &t->engine,
+		                             error);
+	if (st == ESPL_OK)
+		st = fill(t, error);
+	if (st != ESPL_OK) {
+		fashion_close(t);
+		return st;
+	}
+	*trial = t;
+	return ESPL_OK;
+}
+
+static espl_status
+fashion_regions(void *trial, struct espl_region_sink *sink, struct espl_error *error)
+{
+	struct fashion_cuda_trial *t = trial;
+	uint64_t bytes = t->net.count * sizeof(float);
+	espl_status st;
+
+	(void)error;
+	st = sink->region(sink, "params", t->params, bytes, ESPL_CUDA);
+	if (st == ESPL_OK)
+		st = sink->region(sink, "velocity", t->velocity, bytes, ESPL_CUDA);
+	if (st == ESPL_OK && t->adam)
+		st = sink->region(sink, "square", t->square, bytes, ESPL_CUDA);
+	if (st == ESPL_OK)
+		st = sink->region(sink, "counters", &t->counters, sizeof t->counters, ESPL_CPU);
+	return st;
+}
+
+static espl_status
+fashion_resize(void *trial, const struct espl_trial_context *context, struct espl_error *error)
+{
+	struct fashion_cuda_trial *t = trial;
+
+	(void)error;
+	t->context = context;
+	fashion_cuda_drop_graphs(t);
+	t->planned = 0;
+	return ESPL_OK;
+}
+
+/* Every step begins with what the parameters are by then. */
+static espl_status
+fashion_resized(void *trial, struct espl_error *error)
+{
+	(void)trial;
+	(void)error;
+	return ESPL_OK;
+}
+
+static espl_status
+fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink, struct espl_error *error)
+{
+	struct fashion_cuda_trial *t = trial;
+	const struct espl_comm *comm = t->context->comm;
+	double      checked[2];
+	espl_status st;
+
+	if (iteration != t->counters.iterations + 1)
+		return espl_fail(error, ESPL_E_BUG, "iteration %llu follows %llu: the state is another's",
+		                 (unsigned long long)iteration, (unsigned long long)t->counters.iterations);
+	st = fashion_cuda_iterate(t, iteration, error);
+	if (st != ESPL_OK)
+		return st;
+	checked[0] = t->pinned->results[1].loss;
+	checked[1] = t->pinned->results[1].right;
+	st = comm->reduce_host(comm, checked, 2, ESPL_SUM);
+	if (st != ESPL_OK)
+		return st;
+	t->counters.iterations = iteration;
+	t->counters.updates += t->batches;
+	st = sink->metric(sink, "val_accuracy", checked[1] / t->fashion->validate);
+	if (st == ESPL_OK)
+		st = sink->metric(sink, "val_loss", checked[0] / t->fashion->validate);
+	if (st == ESPL_OK)
+		st = sink->metric(sink, "train_loss", t->pinned->results[0].loss / ((double)t->batches * t->batch));
+	return st;
+}
+
+static const struct espl_trainable_ops ops = {
+	ESPL_TABLE(struct espl_trainable_ops), .open = fashion_open, .close = fashion_close,
+	.step = fashion_step, .regions = fashion_regions, .resize = fashion_resize,
+	.resized = fashion_resized
+};
+
+ESPL_PLUGIN(trainable, fashion_cuda) = {
+	ESPL_HEAD(ESPL_TRAINABLE, "fashion_cuda"), .version = "0.1",
+	.summary = "fashion_cnn's network, or a wide one, on NVIDIA GPUs",
+	.caps = ESPL_CAP_PURE | ESPL_NEED_CUDA, ESPL_OPTIONS(options), .ops = &ops.head,
+	.create = fashion_create, .destroy = fashion_destroy
+};
