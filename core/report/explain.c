@@ -20,8 +20,8 @@ static const char life_sql[] =
 " UNION ALL SELECT at_s, 3, id, NULL, who, text, NULL, NULL, 3 FROM notes"
 "  WHERE subject = 'trial' AND subject_id = ?1 AND NOT (who = 'executor' AND (text LIKE 'is made, %'"
 "   OR text LIKE 'is cloned, %' OR text LIKE 'is continued %' OR text LIKE 'gang % starts on %'))"
-" UNION ALL SELECT starting_s, 4, id, running_s, '', slots, gpus, packing, 5 FROM gangs"
-"  WHERE trial = ?1"
+" UNION ALL SELECT from_s, 4, id, running_s, '', stays.slots, stays.gpus, stays.packing, 5"
+"  FROM gangs JOIN stays ON gang = id AND number = 0 WHERE gangs.trial = ?1"
 " ORDER BY 1, rank, 3";
 
 struct spell {				/* reports in a row */
@@ -242,12 +242,26 @@ tell_head(struct story *s, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* Which node or group a note is about, unless its text begins with that.  Offers have names, which notes give. */
+static void
+name_subject(struct espl__buf *b, sqlite3_stmt *st)
+{
+	const char *text = (const char *)sqlite3_column_text(st, 2), *subject = (const char *)sqlite3_column_text(st, 3);
+	char        name[48];
+
+	if (strcmp(subject, "node") != 0 && strcmp(subject, "group") != 0)
+		return;
+	(void)snprintf(name, sizeof name, "%.10s %lld", subject, (long long)sqlite3_column_int64(st, 4));
+	if (strncmp(text, name, strlen(name)) != 0)
+		espl__print(b, "%s ", name);
+}
+
 /* What was decided for the run as a whole: its plans, its nodes, the sizes asked for, its end. */
 void
 espl__explain_run(struct espl__reading *r, struct espl__buf *b)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	sqlite3_stmt *st = espl__reading_query(r, "SELECT at_s, who, text FROM notes"
+	sqlite3_stmt *st = espl__reading_query(r, "SELECT at_s, who, text, subject, subject_id FROM notes"
 	    " WHERE subject IN ('run', 'node', 'offer', 'group') ORDER BY at_s, id", -1, -1, &diag);
 	char time[32];
 
@@ -261,6 +275,7 @@ espl__explain_run(struct espl__reading *r, struct espl__buf *b)
 			espl__print_clean(b, who);
 			espl__print(b, ": ");
 		}
+		name_subject(b, st);
 		espl__print_clean(b, (const char *)sqlite3_column_text(st, 2));
 		espl__print(b, "\n");
 	}

@@ -7,15 +7,16 @@
 
 #include "base/map.h"
 
-static const char *const tables[] = { "trials", "reports", "gangs", "nodes", "charges", "groups",
-                                      "predictions", "plan", "decisions", "notes",
-                                      "experiments", "jobs" };
+static const char *const tables[] = { "trials", "reports", "gangs", "stays", "resizes", "nodes", "charges",
+                                      "groups", "predictions", "plan", "decisions", "notes", "experiments", "jobs" };
 
 static const char *
 order_of(const char *table)
 {
 	return strcmp(table, "charges") == 0 ? "rowid" : strcmp(table, "predictions") == 0 ? "plan"
-	       : strcmp(table, "plan") == 0 ? "plan, bracket, stage" : "id";
+	       : strcmp(table, "plan") == 0 ? "plan, bracket, stage"
+	       : strcmp(table, "stays") == 0 ? "gang, number"
+	       : strcmp(table, "resizes") == 0 ? "at_s, trial" : "id";
 }
 
 /* A number or nothing as it stands in both formats; text is the caller's to quote: it is returned. */
@@ -233,6 +234,8 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 
 	if (strcmp(table, "schedule") == 0)
 		return csv_params(r, schedule_sql, -1, to, diag);
+	if (strcmp(table, "gpu_map") == 0)
+		return espl__export_map(r, to, diag);
 	for (i = 0; i < count && strcmp(tables[i], table) != 0; i++)
 		continue;
 	if (i == count) {
@@ -241,7 +244,7 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 		for (i = 0; i < count; i++)
 			espl__print(&b, "%s%s", i > 0 ? ", " : "", tables[i]);
 		status = espl__fail(diag, ESPL_E_CONFIG, "there is no table '%s'", table);
-		espl__hint(diag, "one of %s, schedule", espl__buf_text(&b));
+		espl__hint(diag, "one of %s, gpu_map, schedule", espl__buf_text(&b));
 		espl__buf_free(&b);
 		return status;
 	}

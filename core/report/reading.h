@@ -36,5 +36,6 @@ void        espl__explain_run(struct espl__reading *, struct espl__buf *);	/* pl
 espl_status espl__explain(struct espl__reading *, uint64_t trial, struct espl__buf *, struct espl__diag *);
 /* export.c */
 espl_status espl__export_csv(struct espl__reading *, const char *table, FILE *, struct espl__diag *);
+espl_status espl__export_map(struct espl__reading *, FILE *, struct espl__diag *);	/* export_map.c */
 espl_status espl__export_json(struct espl__reading *, FILE *, struct espl__diag *);
 #endif

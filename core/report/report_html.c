@@ -36,8 +36,10 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 		send(&h, to);
 		espl__html_lines(&h);
 		send(&h, to);
-		status = espl__html_curves(&h);
+		status = espl__html_gpus(&h);
 	}
+	if (status == ESPL_OK)
+		status = espl__html_curves(&h);
 	if (status == ESPL_OK) {
 		espl__html_stages(&h);
 		status = espl__html_trouble(&h);

@@ -159,6 +159,8 @@ describe_gang(struct espl__html *h, const struct espl__html_gang *g)
 		espl__print(b, " on 1/%u of a GPU", (unsigned)g->packing);
 	else
 		espl__print(b, " on %u GPU%s", (unsigned)g->gpus, g->gpus == 1 ? "" : "s");
+	if (g->number > 0)
+		espl__print(b, ", resized in place");
 	if (g->running_s > g->starting_s)
 		espl__print(b, ", running after %s", espl__html_seconds(g->running_s - g->starting_s, t[0]));
 	if (g->text != NULL) {

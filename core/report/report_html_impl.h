@@ -34,11 +34,12 @@ struct espl__html_node {
 };
 struct espl__html_slot { uint32_t node, gpu; };	/* node: index into nodes                       */
 struct espl__html_turn { double at_s; uint32_t stage, next; };	/* next 0: the last             */
-struct espl__html_gang {
+struct espl__html_gang {		/* or a stay of one that is resized in place            */
 	int64_t  id, trial;
 	const char *text;		/* how it ended; NULL in good order                     */
 	double   starting_s, running_s, ended_s;	/* running NaN never; ended: at the latest now */
 	uint32_t gpus, packing, stage;	/* the stage when it started                            */
+	uint32_t number;		/* so many stays before this one                        */
 	uint32_t slot, slot_count;
 	uint32_t turn, turn_last;	/* stages that began for it while it ran; 0 none        */
 	int      over;
@@ -141,6 +142,7 @@ void espl__html_gantt(struct espl__html *);		/* report_html_gantt.c             
 uint32_t espl__html_strips(struct espl__html *, double *y);
 void     espl__html_density(struct espl__html *, double *y);
 void espl__html_lines(struct espl__html *);		/* report_html_lines.c: GPUs, cost      */
+espl_status espl__html_gpus(struct espl__html *);	/* report_html_gpus.c: used how much; resizes   */
 espl_status espl__html_curves(struct espl__html *);	/* report_html_curves.c                 */
 espl_status espl__html_trials(struct espl__html *);	/* report_html_tables.c                 */
 void espl__html_stages(struct espl__html *);

@@ -325,6 +325,7 @@ take_gang(struct espl__html *h, sqlite3_stmt *st)
 	if (!(g->ended_s >= g->starting_s))
 		g->ended_s = g->starting_s;
 	g->text = sqlite3_column_type(st, 8) == SQLITE_NULL ? NULL : text(h, st, 8);
+	g->number = limited(sqlite3_column_int64(st, 9), 0, UINT32_MAX - 1);
 	g->stage = ESPL__HTML_NO_STAGE;
 }
 
@@ -505,8 +506,11 @@ espl__html_load(struct espl__html *h)
 	if (status == ESPL_OK)
 		status = load_stages(h);
 	if (status == ESPL_OK)
-		status = each(h, "SELECT id, trial, gpus, packing, slots, starting_s, running_s, ended_s, text"
-		              " FROM gangs ORDER BY id", take_gang);
+		status = each(h, "SELECT s.gang, s.trial, s.gpus, s.packing, s.slots, s.from_s,"
+		              " CASE WHEN s.number = 0 THEN g.running_s ELSE s.from_s END, s.until_s,"
+		              " CASE WHEN s.until_s = g.ended_s THEN g.text END, s.number"
+		              " FROM stays s JOIN gangs g ON g.id = s.gang ORDER BY s.from_s, s.gang, s.number",
+		              take_gang);
 	if (status == ESPL_OK)
 		status = walk_decisions(h);
 	if (status != ESPL_OK)

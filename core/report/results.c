@@ -258,6 +258,15 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 }
 
 static void
+on_resized(void *ctx, espl_time now, uint64_t gang, double took_s)
+{
+	struct espl__results *r = ctx;
+
+	begin(r);
+	put(r, PUT_MOVE, "nrr", gang, seconds(now), took_s);
+}
+
+static void
 on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
         espl_money charged, const char *why)
 {
@@ -397,7 +406,7 @@ espl__results_open(const struct espl__results_setup *setup)
 
 	r->setup = *setup;
 	r->observer = (struct espl__observer){ .ctx = r, .trial = on_trial, .report = on_report,
-		.failure = on_failure, .gang = on_gang, .node = on_node, .group = on_group,
+		.failure = on_failure, .gang = on_gang, .resized = on_resized, .node = on_node, .group = on_group,
 		.plan = on_plan, .experiment = espl__results_experiment, .note = on_note };
 	espl__totals_init(&r->totals, setup->config, setup->simulated);
 	r->path = espl__format("%s/results.db", setup->dir);

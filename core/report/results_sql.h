@@ -16,6 +16,9 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	[PUT_NAME] = "INSERT OR REPLACE INTO metric_names VALUES (?1, ?2)",
 	[PUT_METRIC] = "INSERT OR REPLACE INTO metrics VALUES (?1, ?2, ?3, ?4)",
 	[PUT_GANG] = "INSERT OR REPLACE INTO gangs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, NULL, NULL, NULL)",
+	/* What the gang leaves, before it is told where it goes. */
+	[PUT_MOVE] = "INSERT INTO moves SELECT id, (SELECT count(*) + 1 FROM moves WHERE gang = ?1), ?2, ?3,"
+	             " gpus, packing, slots FROM gangs WHERE id = ?1",
 	[MOVE_GANG] = "UPDATE gangs SET gpus = ?2, packing = ?3, slots = ?4 WHERE id = ?1",
 	[SET_GANG] = "UPDATE gangs SET state = ?2, running_s = coalesce(?3, running_s),"
 	             " ended_s = ?4, text = ?5 WHERE id = ?1",

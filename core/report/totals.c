@@ -507,7 +507,8 @@ experiments_text(const struct espl__totals *t, struct espl__buf *b)
 void
 espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 {
-	char time[32], busy[32], held[32];
+	char    time[32], busy[32], held[32];
+	int64_t again;
 
 	espl__print_clean(b, t->experiment);
 	espl__print(b, ": %s after %s%s\n", status_words(t), espl__format_seconds(t->jct_s, time),
@@ -522,11 +523,16 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 		espl__print(b, ", %lld completed", (long long)t->completed);
 	if (t->failed > 0)
 		espl__print(b, ", %lld failed", (long long)t->failed);
-	/* Not a sum: of those that are completed some train on. */
 	if (t->running > 0)
 		espl__print(b, "; %lld running", (long long)t->running);
 	if (t->waiting > 0)
 		espl__print(b, "%s%lld waiting", t->running > 0 ? ", " : "; ", (long long)t->waiting);
+	/* All others rest or have ended, and so are completed. */
+	again = t->completed + t->failed + t->running + t->waiting - t->trials;
+	if (again > 0 && again < t->running + t->waiting)
+		espl__print(b, ", %lld of them already counted as completed", (long long)again);
+	else if (again > 0 && t->running + t->waiting > 0)
+		espl__print(b, ", already counted as completed");
 	espl__print(b, "\n");
 	if (t->jobs > 0)
 		jobs_text(t, b);
