@@ -293,6 +293,8 @@ print_frontier(const struct espl__plan_view *v, struct espl__buf *b)
 {
 	const struct espl__frontier *f = v->frontier;
 	char deadline[32], time[32], cost[32];
+	struct espl__buf rows[2] = { { NULL, 0, 0 }, { NULL, 0, 0 } };
+	int same = 0;
 
 	if (f->count == 0) {
 		espl__print(b, "\n  no frontier: ");
@@ -304,17 +306,27 @@ print_frontier(const struct espl__plan_view *v, struct espl__buf *b)
 	espl__print(b, "\n  %9s %9s %12s  %s\n", "deadline", "time", "cost", "nodes per stage");
 	for (uint32_t i = 0; i < f->count; i++) {
 		const struct espl__plan_answer *a = &f->answers[i];
+		struct espl__buf *row = &rows[i & 1], *above = &rows[(i & 1) ^ 1];
 
-		espl__print(b, "  %9s ", espl__plan_span(f->deadline_s[i], deadline));
+		espl__buf_clear(row);
 		if (a->status == ESPL_OK) {
-			espl__print(b, "%9s %12s  ", espl__plan_span(a->jct_s.mean, time),
+			espl__print(row, "%9s %12s  ", espl__plan_span(a->jct_s.mean, time),
 			            espl__plan_money(a->cost_usd.mean, cost));
-			print_nodes(a, LINE_MAX_ - 38, b);
+			print_nodes(a, LINE_MAX_ - 38, row);
 		} else {
-			print_why_not(a, LINE_MAX_ - 12, b);
+			print_why_not(a, LINE_MAX_ - 12, row);
 		}
-		espl__print(b, "\n");
+		if (i > 0 && strcmp(espl__buf_text(row), espl__buf_text(above)) == 0) {
+			same = 1;
+			continue;
+		}
+		espl__print(b, "  %9s %s\n", espl__plan_span(f->deadline_s[i], deadline), espl__buf_text(row));
 	}
+	if (same)
+		espl__print(b, "  (asked for up to %s: where there is no row, the plan of the row above stays the best)\n",
+		            espl__plan_span(f->deadline_s[f->count - 1], deadline));
+	espl__buf_free(&rows[0]);
+	espl__buf_free(&rows[1]);
 	if (v->config->budget != INT64_MAX)
 		espl__print(b, "  (whatever it costs: the budget is left aside)\n");
 }
@@ -324,6 +336,8 @@ espl__plan_text(const struct espl__plan_view *v, struct espl__buf *b)
 {
 	if (v->answer->status == ESPL_OK)
 		print_answer(v, b);
+	else if (v->answer->status == ESPL_E_UNSUPPORTED)
+		espl__print(b, "%s; those that do:\n", v->answer->diag.text);
 	if (v->compare != NULL)
 		print_compare(v, b);
 	if (v->frontier != NULL)

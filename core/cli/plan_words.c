@@ -49,16 +49,22 @@ espl__plan_money(double usd, char to[32])
 	return espl__plan_part(usd, usd, to);
 }
 
+#define CLOSE 0.5e-9
+
 /* Rounded up, and so that the user can write it down: it must do. */
 static void
 enough(double least_s, double least_usd, char time[32], char cost[32])
 {
-	double unit = least_s >= 10 ? 1 : 1e-3;
-	double cents = pow(10, least_usd >= 0.1 ? 2 : 6);
+	double unit = least_s >= 10 ? 1 : 1e-3, part;
+	int    digits = 2;
 
-	(void)espl__format_span(least_s < 9e9 ? (espl_span)(ceil(least_s / unit - 1e-6) * unit * 1e9 + 0.5)
+	/* A limit is kept by what exceeds it by no more than a billionth of it. */
+	(void)espl__format_span(least_s < 9e9 ? (espl_span)(ceil(least_s * (1 - CLOSE) / unit) * unit * 1e9 + 0.5)
 	                                      : ESPL_NEVER, time);
-	(void)espl__plan_money(ceil(least_usd * cents - 1e-6) / cents, cost);
+	while (digits < 6 && least_usd < 0.1 && least_usd * pow(10, digits) < 1000)	/* micro-dollars are the least that counts */
+		digits++;
+	part = pow(10, digits);
+	(void)snprintf(cost, 32, "$%.*f", digits, ceil(least_usd * (1 - CLOSE) * part) / part);
 }
 
 void

@@ -24,6 +24,11 @@ void        espl__subject_free(struct espl__subject *);
 
 /* ---- profile_measure.c: one measurement, an ordinary run in a folder of its own ---- */
 
+enum espl__measure_resize {		/* how the trial is made to change in place */
+	ESPL__RESIZE_NONE,
+	ESPL__RESIZE_LESS,		/* another one comes: it goes to half of its GPUs       */
+	ESPL__RESIZE_MORE		/* another one is stopped: it gets all of them          */
+};
 struct espl__measure_ask {
 	const char  *file;		/* the user's, with what is set there (--set)           */
 	const char *const *sets;
@@ -31,6 +36,7 @@ struct espl__measure_ask {
 	const struct espl__subject *subject;
 	const char  *folder;		/* does not exist yet; is removed                       */
 	uint32_t     gpus, packing;	/* packing > 1: so many trials on one GPU               */
+	enum espl__measure_resize resize;	/* nothing else is measured then               */
 	int          checkpoint;	/* trials can save: pause one in between                */
 	uint32_t     least, most;	/* iterations that are timed                            */
 	espl_span    limit;		/* of the time it trains; 0: none                       */
@@ -51,13 +57,14 @@ struct espl__measurement {
 	 * and of one that goes on from a checkpoint; from the last report to the gang's end, the
 	 * checkpoint included. */
 	struct espl__tally iteration, begin, again, save;
+	struct espl__tally resize;	/* nothing was trained for so long                      */
 	double     elapsed_s, gpu_s;	/* of the whole run                                     */
 	espl_money cost;
 	double     speed;		/* throughput, relative to one trial on one GPU         */
 	double     fitted;		/* the same as it goes into the profile                 */
 	char       log[2048];		/* FAILED: the end of what the trial printed            */
 };
-/* MEASURED with at least one iteration timed, or the diag says why not. */
+/* MEASURED with at least one iteration timed (of resizes: perhaps none), or the diag says why not. */
 espl_status espl__measure(const struct espl__measure_ask *, struct espl__measurement *,
                           struct espl__diag *);
 
@@ -68,6 +75,8 @@ struct espl__profiled {
 	const struct espl__subject *subject;
 	struct espl__measurement   *list;	/* GPUs rising, then packings rising              */
 	uint32_t wides, packs, cap;	/* how many of each                                     */
+	int      resizes;		/* the trial can be resized in place                    */
+	struct espl__tally resize;	/* of all widths together                               */
 	double   elapsed_s, gpu_s;	/* of all, failed ones too                              */
 	espl_money cost;
 	struct espl__buf notes;		/* lines: what was left out, and why                    */

@@ -109,8 +109,14 @@ espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_
 	if (status != ESPL_OK || !wanted(s))
 		return status;
 	profile = look_up(s, &st);
-	if (profile == NULL)
+	if (profile == NULL) {
+		/* `plan` cannot do without, and says so itself. */
+		if (tell && need == ESPL__NEED_TRIAL)
+			espl__log(ESPL_INFO, "trial.profile = \"auto\": no profile of this trial is kept for this hardware. A run "
+			          "measures while it works; a simulation takes a second for an iteration, on however many "
+			          "GPUs. `espalier profile %s` measures one", path);
 		return ESPL_OK;
+	}
 	status = load_with(profile, path, sets, set_count, need, s, diag);
 	if (status == ESPL_OK && tell)
 		espl__log(ESPL_INFO, "the trial's profile is %s, measured %s ago", profile,

@@ -5,6 +5,9 @@
  * checkpoint and restore are measured as in a search.  The first iteration of a gang warms up and
  * counts as a part of the start.  What is not known before, how many iterations are enough, is
  * decided on the way, and the run is then stopped as if by the user.
+ *
+ * Resizes in place are had by a second trial: the first one makes room for it while its processes live,
+ * or they begin side by side, and the one that is not stopped gets the other's GPUs, too.
  */
 #include <math.h>
 #include <stdio.h>
@@ -22,6 +25,7 @@
 
 #define CLEAR 0.02			/* standard error of the mean that is small enough */
 #define LOG_LINES 8
+#define PATIENCE 20			/* iterations in which one of two is likely to be stopped */
 
 struct watched {			/* a gang */
 	uint64_t  gang, trial;
@@ -43,6 +47,7 @@ struct measure {
 	int       paused;		/* it is paused in between                              */
 	int64_t   began;		/* tick of the first start; 0: none yet                 */
 	volatile int wish;		/* what the drive is to do: 1 stop cleanly, 2 kill      */
+	uint32_t  still;		/* iterations without a resize                          */
 	int       enough, late;
 	uint64_t  failed;		/* trial, ESPL_NONE none                                */
 	char      why[512];
@@ -111,6 +116,16 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 }
 
 static void
+on_resized(void *ctx, espl_time now, uint64_t gang, double took_s)
+{
+	struct measure *m = ctx;
+
+	(void)now, (void)gang;
+	espl__tally_add(&m->to->resize, took_s);
+	m->enough |= m->ask->resize != ESPL__RESIZE_NONE;
+}
+
+static void
 on_failure(void *ctx, espl_time now, const struct espl_trial *trial)
 {
 	struct measure *m = ctx;
@@ -132,6 +147,10 @@ on_report(void *ctx, espl_time now, const struct espl_trial *trial, uint64_t ite
 	(void)loss, (void)metrics, (void)count;
 	if (g == NULL || m->enough)
 		return;
+	if (ask->resize != ESPL__RESIZE_NONE) {
+		m->enough = ask->resize == ESPL__RESIZE_MORE && ++m->still > PATIENCE;
+		return;
+	}
 	if (g->reports++ == 0) {
 		espl__tally_add(g->again ? &m->to->again : &m->to->begin, seconds(g->starting, now));
 		if (++m->warm == ask->packing)
@@ -192,14 +211,28 @@ set_packed(const struct espl__measure_ask *ask, struct espl__buf *b)
 	espl__print(b, " ); }\nallocator={ use=\"fair\"; gpus=1; packing=%u;", ask->packing);
 }
 
+/* The second stage has room for one more: the first trial, whose processes wait for what becomes of
+ * them, goes on on half of its GPUs.  Of two side by side the one that comes to a rung as the second, and is
+ * not the better one, is stopped; that is soon one. */
+static void
+set_resized(const struct espl__measure_ask *ask, struct espl__buf *b)
+{
+	espl__print(b, "algorithm={ use=%s }\nallocator={ use=\"fair\"; resize=\"always\"; gpus=%u;",
+	            ask->resize == ESPL__RESIZE_LESS ? "\"stages\"; stages=( (1, 2), (2, 1000) );"
+	            : "\"asha\"; mode=\"stopping\"; trials=2; iterations_max=1000; eta=2;", ask->gpus);
+}
+
 /* What the measurement sets, one a line. */
 static void
 write_sets(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 {
-	char money[32];
+	uint32_t trials = ask->resize != ESPL__RESIZE_NONE ? 2 : ask->packing;
+	char     money[32];
 
 	espl__print(b, "trial.profile=\"auto\"\n");
-	if (ask->packing > 1)
+	if (ask->resize != ESPL__RESIZE_NONE)
+		set_resized(ask, b);
+	else if (ask->packing > 1)
 		set_packed(ask, b);
 	else
 		set_alone(ask, paused, b);
@@ -208,11 +241,11 @@ write_sets(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 		espl__print_quoted(b, ask->subject->offer);
 		espl__print(b, ";");
 	}
-	espl__print(b, " }\ntrial.gpus_min=%u\ntrial.gpus_max=%u\ntrial.packing_max=%u\n", ask->gpus,
-	            ask->gpus, ask->packing);
-	espl__print(b, "trial.retries=0\ntrial.checkpoint_every=0s\nplanning.warm=false\n"
-	            "planning.acquire_ahead=false\nexperiment.first=(");
-	for (uint32_t i = 0; i < ask->packing; i++)
+	espl__print(b, " }\ntrial.gpus_min=%u\ntrial.gpus_max=%u\ntrial.packing_max=%u\n", ask->resize != ESPL__RESIZE_NONE ?
+	            ask->gpus / 2 : ask->gpus, ask->gpus, ask->packing);
+	espl__print(b, "trial.retries=0\ntrial.checkpoint_every=0s\nplanning.warm=%s\n"
+	            "planning.acquire_ahead=false\nexperiment.first=(", ask->resize != ESPL__RESIZE_NONE ? "true" : "false");
+	for (uint32_t i = 0; i < trials; i++)
 		espl__print(b, "%s %s", i > 0 ? "," : "", ask->subject->point);
 	espl__print(b, " )\n");
 	if (ask->budget != INT64_MAX)
@@ -284,6 +317,22 @@ trial_failed(struct measure *m, struct espl__diag *diag)
 	                  m->why[0] != '\0' ? m->why : "it left without being told to");
 }
 
+/* With neither time nor money used up it just did not come to one. */
+static espl_status
+no_resize(struct measure *m, const struct espl__exec_summary *summary, struct espl__diag *diag)
+{
+	char limit[32];
+
+	m->to->end = summary->how == ESPL__RUN_BUDGET ? ESPL__MEASURE_BROKE : ESPL__MEASURE_LATE;
+	if (summary->how == ESPL__RUN_BUDGET)
+		return espl__fail(diag, ESPL_E_REMOTE, "the budget was used up before the trial was resized");
+	if (m->late)
+		return espl__fail(diag, ESPL_E_REMOTE, "within %s the trial was not resized",
+		                  espl__format_short(m->ask->limit, limit));
+	m->to->end = ESPL__MEASURED;
+	return ESPL_OK;
+}
+
 static espl_status
 judge(struct measure *m, espl_status status, const struct espl__exec_summary *summary,
       struct espl__diag *diag)
@@ -302,10 +351,12 @@ judge(struct measure *m, espl_status status, const struct espl__exec_summary *su
 	/* Stopped, but not by us: the machine's trouble. */
 	if (summary->how == ESPL__RUN_FAILED || (summary->how == ESPL__RUN_INTERRUPTED && m->wish == 0))
 		return espl__fail(diag, ESPL_E_REMOTE, "%s", summary->text);
-	if (to->iteration.count > 0) {
+	if ((m->ask->resize != ESPL__RESIZE_NONE ? to->resize.count : to->iteration.count) > 0) {
 		to->end = ESPL__MEASURED;
 		return ESPL_OK;
 	}
+	if (m->ask->resize != ESPL__RESIZE_NONE)
+		return no_resize(m, summary, diag);
 	if (summary->how == ESPL__RUN_BUDGET) {
 		to->end = ESPL__MEASURE_BROKE;
 		return espl__fail(diag, ESPL_E_REMOTE, "the budget was used up before an iteration was timed");
@@ -332,7 +383,7 @@ drive(struct measure *m, struct espl__exec_summary *summary, struct espl__diag *
 		return status;
 	memset(&drive, 0, sizeof drive);
 	m->observer = (struct espl__observer){ .ctx = m, .report = on_report, .gang = on_gang,
-	                                       .failure = on_failure };
+	                                       .resized = on_resized, .failure = on_failure };
 	drive.config = m->session.config;
 	drive.space = m->session.space;
 	drive.profile = m->session.profile;
@@ -365,7 +416,7 @@ espl__measure(const struct espl__measure_ask *ask, struct espl__measurement *to,
 	m.ask = ask;
 	m.to = to;
 	m.failed = ESPL_NONE;
-	m.paused = ask->checkpoint && ask->packing == 1;
+	m.paused = ask->checkpoint && ask->packing == 1 && ask->resize == ESPL__RESIZE_NONE;
 	status = load(&m, diag);
 	if (status == ESPL_OK)
 		status = espl__session_check(&m.session, 0, diag);

@@ -243,6 +243,10 @@ espl__profiled_json(const struct espl__profiled *p, int lines, struct espl__buf 
 		espl__print(b, ",%s", gap);
 		put_latency(b, "restore", around.restore.mean, espl__tally_sd(&around.restore));
 	}
+	if (p->resize.count > 0) {
+		espl__print(b, ",%s", gap);
+		put_latency(b, "resize", p->resize.mean, espl__tally_sd(&p->resize));
+	}
 	espl__print(b, ",%s", gap);
 	put_measured(p, gap, b);
 	espl__print(b, "%s}\n", lines ? "\n" : "");
@@ -352,6 +356,8 @@ espl__profiled_text(const struct espl__profiled *p, struct espl__buf *b)
 	text_latency("start", &around.start, b);
 	text_latency("checkpoint", &around.save, b);
 	text_latency("restore", &around.restore, b);
+	if (p->resizes)
+		text_latency("resize", &p->resize, b);
 	text_adjusted(p, b);
 	for (const char *at = (const char *)p->notes.data, *end = at != NULL ? at + p->notes.size : at;
 	     at < end; ) {

@@ -340,6 +340,7 @@ espl__session_check(const struct espl__session *s, int simulated, struct espl__d
 	                                  .entry_count = s->entry_count, .simulated = simulated };
 	const struct espl__section *sections[] = { &c->algorithm, &c->allocator, &c->cloud, &c->placer };
 	struct espl__exec   *exec = NULL;
+	struct espl__exec_plan_info info;
 	const struct espl__plugin *plugin;
 	espl_status status = ESPL_OK;
 	espl_kind   kind;
@@ -361,9 +362,14 @@ espl__session_check(const struct espl__session *s, int simulated, struct espl__d
 			status = check_trial(e, diag);
 	}
 	if (status == ESPL_OK)
-		status = espl__exec_new(&setup, &exec, diag);
+		status = espl__session_first(s, diag);
 	if (status == ESPL_OK)
+		status = espl__exec_new(&setup, &exec, diag);
+	if (status == ESPL_OK) {
+		espl__exec_plan_info(exec, &info);
+		status = espl__session_first_fits(s, info.spec, diag);
 		espl__exec_free(exec);
+	}
 	return status == ESPL_OK ? check_offers(s, diag) : status;
 }
 

@@ -28,9 +28,17 @@ espl_status espl__session_load(const char *path, const char *const *sets, uint32
                                enum espl__need, struct espl__session *, struct espl__diag *);
 void        espl__session_free(struct espl__session *);
 
-/* warm.c: reads experiment.warm_start, once; and says, where a search begins, what of it is left out. */
+/* warm.c: reads experiment.warm_start, once; and says, where a search begins, what of it is left out
+ * and (`all`) what is taken. */
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
-void        espl__session_warm_tell(const struct espl__session *);
+void        espl__session_warm_tell(const struct espl__session *, int all);
+
+/* first.c: experiment.first against the space; and against the search, which must try them all (spec:
+ * what it declares, or NULL). */
+struct espl_spec;
+espl_status espl__session_first(const struct espl__session *, struct espl__diag *);
+espl_status espl__session_first_fits(const struct espl__session *, const struct espl_spec *,
+                                     struct espl__diag *);
 
 /* For struct espl__drive: the session is the ctx. */
 espl_status espl__session_submitted(void *session, uint64_t number, struct espl__search_setup *,

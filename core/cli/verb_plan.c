@@ -63,13 +63,16 @@ check(struct planning *p, struct espl__diag *diag)
 {
 	struct espl__session *s = &p->session;
 	espl_status status = espl__session_check(s, 1, diag);
+	char text[200];
 
 	if (status != ESPL_OK)
 		return status;
 	if (espl__session_spec(s, &p->arena) == NULL) {
-		status = fail_at(s, "algorithm", "use", "the algorithm does not say beforehand which stages its "
-		                 "search will have, so there is nothing to plan", diag);
-		espl__hint(diag, "one that does: algorithm = { use = \"sha\"; trials = 27; iterations_max = 27; };");
+		(void)snprintf(text, sizeof text, "algorithm '%.60s' does not say beforehand which stages its search will "
+		               "have, so there is nothing to plan", s->config->algorithm.use);
+		status = fail_at(s, "algorithm", "use", text, diag);
+		espl__hint(diag, "one that does: algorithm = { use = \"sha\"; trials = 27; iterations_max = 27; }; bohb and pbt "
+		           "do with mode = \"sync\", random, sobol and tpe with trials");
 	} else if (s->profile->guessed) {
 		status = fail_at(s, "trial", "profile", "how long a trial takes is not known: it has no profile", diag);
 		espl__hint(diag, "`espalier profile` measures it; or trial.profile = { iteration = { mean = \"4s\"; }; scaling = ( (1, 1.0), (2, 1.9), "
@@ -115,51 +118,69 @@ compare(struct planning *p)
 	p->view.compare_count = count;
 }
 
-/* An allocator that cannot plan: name those that can. */
-static void
-hint_planners(struct planning *p, struct espl__diag *diag)
+/* Is the file's allocator, or that of --allocator, one of those that plan?  list: their names. */
+static int
+makes_plans(struct planning *p, struct espl__buf *list)
 {
-	struct espl__buf   list = { NULL, 0, 0 };
 	const char *const *names;
 	uint32_t i, count = espl__plan_allocators(&p->arena, &names);
+	int      found = 0;
 
 	for (i = 0; i < count; i++) {
-		if (espl__plugin_name_equal(names[i], p->session.config->allocator.use))
-			count = 0;
-		else
-			espl__print(&list, "%s%s", i > 0 ? ", " : "", names[i]);
+		found |= espl__plugin_name_equal(names[i], p->session.config->allocator.use);
+		espl__print(list, "%s%s", i > 0 ? ", " : "", names[i]);
 	}
-	if (count > 0)
-		espl__hint(diag, "allocators that plan: %s (--allocator NAME)", espl__buf_text(&list));
-	espl__buf_free(&list);
+	return found;
 }
 
-/* Failures but those of the search for a plan leave nothing to print. */
-static int
-answer(struct planning *p)
+/* Its plan, or that which was given, or why there is none. */
+static void
+find(struct planning *p)
 {
 	struct espl__plan_ask how = { .gpus = p->gpus, .gpus_count = p->gpus_count };
 	struct espl__plan_answer *a = &p->answer;
-	struct espl__buf b = { NULL, 0, 0 };
-	int json = espl__arg(p->args, "json") != NULL, result = ESPL__EXIT_DONE, printed = result;
+	struct espl__session *s = &p->session;
+	struct espl__buf list = { NULL, 0, 0 };
+	char text[160];
 
-	espl__plan_find(&p->session, &how, &p->arena, a);
+	if (p->gpus == NULL && !makes_plans(p, &list)) {
+		a->allocator = s->config->allocator.use;
+		a->gap = a->least_s = a->least_usd = NAN;
+		(void)snprintf(text, sizeof text, "allocator '%.60s' makes no plans", a->allocator);
+		a->status = fail_at(s, "allocator", "use", text, &a->diag);
+		a->status = a->diag.status = ESPL_E_UNSUPPORTED;
+		espl__hint(&a->diag, "those that do: %s (--allocator NAME)", espl__buf_text(&list));
+	} else {
+		espl__plan_find(s, &how, &p->arena, a);
+	}
 	if (p->gpus != NULL)
 		a->allocator = "given";
 	if (a->status == ESPL_E_INFEASIBLE)
-		espl__plan_least(&a->diag, p->session.config, a->least_s, a->least_usd);
-	else if (a->status != ESPL_OK)
-		hint_planners(p, &a->diag);
-	if (a->status != ESPL_OK)
+		espl__plan_least(&a->diag, s->config, a->least_s, a->least_usd);
+	espl__buf_free(&list);
+}
+
+/* Failures but those of the search for a plan leave nothing to print, unless others are to be set beside it. */
+static int
+answer(struct planning *p)
+{
+	struct espl__plan_answer *a = &p->answer;
+	struct espl__buf b = { NULL, 0, 0 };
+	int json = espl__arg(p->args, "json") != NULL, result = ESPL__EXIT_DONE, printed = result;
+	int frontier = espl__arg(p->args, "frontier") != NULL, side_by_side = espl__arg(p->args, "compare") != NULL;
+
+	find(p);
+	if (a->status != ESPL_OK && !(a->status == ESPL_E_UNSUPPORTED && side_by_side && !frontier)) {
 		result = espl__cli_fail(&a->diag);
-	if (a->status != ESPL_OK && a->status != ESPL_E_INFEASIBLE)
-		return result;
+		if (a->status != ESPL_E_INFEASIBLE)
+			return result;
+	}
 	p->view.config = p->session.config;
 	p->view.answer = a;
 	p->view.given = p->gpus != NULL;
-	if (espl__arg(p->args, "compare") != NULL)
+	if (side_by_side)
 		compare(p);
-	if (espl__arg(p->args, "frontier") != NULL) {
+	if (frontier) {
 		espl__plan_frontier(&p->session, NULL, &p->arena, &p->frontier);
 		p->view.frontier = &p->frontier;
 	}

@@ -323,7 +323,7 @@ espl__verb_check(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = espl__session_check(&s, 0, &diag);
 	if (status == ESPL_OK) {
-		espl__session_warm_tell(&s);
+		espl__session_warm_tell(&s, 1);
 		warn_of_command(&s.config->trial);
 		espl__print(&b, "%s: ok\n", args->positional[0]);
 		say_experiment(s.config, &b);

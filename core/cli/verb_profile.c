@@ -216,7 +216,7 @@ measure(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__measure
 		p->all.elapsed_s += to->elapsed_s;
 	}
 	free(folder);
-	if (*end != ESPL__MEASURED)
+	if (*end != ESPL__MEASURED || p->ask.resize != ESPL__RESIZE_NONE)
 		return status;
 	ESPL__GROW(p->all.list, p->all.cap, p->all.wides + p->all.packs + 1);
 	p->all.list[p->all.wides + p->all.packs] = *to;
@@ -347,6 +347,84 @@ measure_packed(struct profiling *p, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* ---- resizes in place --------------------------------------------------------------------------- */
+
+/* Only trainables of ours can; programs save and start again. */
+static int
+can_resize(const struct espl__trial_config *trial)
+{
+	const struct espl__plugin       *plugin;
+	const struct espl_trainable_ops *ops;
+
+	if (trial->trainable == NULL || !trial->in_place || !trial->checkpoint
+	    || espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) != ESPL_OK)
+		return 0;
+	ops = (const struct espl_trainable_ops *)(const void *)plugin->desc->ops;
+	return ESPL_HAS(struct espl_trainable_ops, ops, resize);
+}
+
+/* The numbers of GPUs that were measured, and of which half will do, too; returns how many. */
+static uint32_t
+halves(const struct profiling *p, uint32_t list[32])
+{
+	uint32_t i, count = 0;
+
+	for (i = 0; i < p->all.wides && count < 32; i++) {
+		uint32_t half = p->all.list[i].gpus / 2;
+
+		if (half >= p->session.config->trial.gpus_min && placeable(p, half) == half)
+			list[count++] = p->all.list[i].gpus;
+	}
+	return count;
+}
+
+/* A run in which the trial goes from or to this many GPUs.  0: no more of that is to be had. */
+static int
+measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus, espl_status *status,
+               struct espl__diag *diag)
+{
+	uint32_t half = gpus / 2, to = how == ESPL__RESIZE_LESS ? half : gpus;
+	enum espl__measure_end end;
+	struct espl__measurement m;
+	char mean[32];
+
+	p->ask.resize = how;
+	*status = measure(p, gpus, 1, &end, &m, diag);
+	p->ask.resize = ESPL__RESIZE_NONE;
+	if (*status != ESPL_OK && end != 0 && end != ESPL__MEASURE_STOPPED) {
+		note(p, "a resize in place to %u GPU%s: %s", to, to == 1 ? "" : "s", diag->text);
+		espl__log(ESPL_WARN, "a resize in place to %u GPU%s: %s", to, to == 1 ? "" : "s", diag->text);
+		*diag = (struct espl__diag)ESPL__DIAG_INIT;
+		*status = ESPL_OK;
+		return 0;
+	}
+	if (*status != ESPL_OK)
+		return 0;
+	espl__tally_merge(&p->all.resize, &m.resize);
+	if (!p->quiet && m.resize.count > 0)
+		espl__log(ESPL_INFO, "from %u to %u GPU%s in place: nothing trained for %s", gpus + half - to, to,
+		          to == 1 ? "" : "s", espl__format_latency(m.resize.mean, mean));
+	return 1;
+}
+
+/* From each of these numbers of GPUs to half of it, and back; again while that was less than three times. */
+static espl_status
+measure_resizes(struct profiling *p, struct espl__diag *diag)
+{
+	uint32_t    list[32], count = halves(p, list), least = p->ask.least < LEAST ? p->ask.least : LEAST, i, round;
+	int         goes_on = 1;
+	espl_status status = ESPL_OK;
+
+	if (count == 0 || !can_resize(&p->session.config->trial))
+		return ESPL_OK;
+	p->all.resizes = 1;
+	for (round = 0; round < LEAST && p->all.resize.count < least; round++)
+		for (i = 0; i < count && goes_on; i++)
+			goes_on = measure_resize(p, ESPL__RESIZE_LESS, list[i], &status, diag)
+			          && measure_resize(p, ESPL__RESIZE_MORE, list[i], &status, diag);
+	return status;
+}
+
 /* ---- the result --------------------------------------------------------------------------------- */
 
 static espl_status
@@ -413,6 +491,8 @@ work(struct profiling *p)
 		status = measure_wide(p, &diag);
 	if (status == ESPL_OK)
 		status = measure_packed(p, &diag);
+	if (status == ESPL_OK)
+		status = measure_resizes(p, &diag);
 	if (p->folder != NULL)
 		(void)espl__tree_remove(p->folder, NULL);
 	if (espl__interrupts > 0) {

@@ -261,7 +261,7 @@ espl__verb_run(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = espl__session_check(&job.session, 0, &diag);
 	if (status == ESPL_OK) {
-		espl__session_warm_tell(&job.session);
+		espl__session_warm_tell(&job.session, job.as == ESPL__SHOW_PROGRESS);
 		espl__interrupt_catch();	/* from here on something is left behind */
 		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
 	}
@@ -447,7 +447,7 @@ espl__verb_simulate(const struct espl__args *args)
 	if (status == ESPL_OK && dir != NULL)
 		status = make_folder(&job, dir, job.drive.faults, &diag);
 	if (status == ESPL_OK) {
-		espl__session_warm_tell(&job.session);
+		espl__session_warm_tell(&job.session, job.as == ESPL__SHOW_PROGRESS);
 		espl__interrupt_catch();
 		result = simulate_runs(&job, runs);
 	} else {

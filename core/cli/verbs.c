@@ -52,8 +52,8 @@ static const struct espl__flag set_json_flags[] = { SET_FLAG, JSON_FLAG, END_FLA
 static const struct espl__flag set_flags[] = { SET_FLAG, END_FLAGS };
 static const struct espl__flag export_flags[] = {
 	{ "format", 'f', "csv|json", "csv: one table; json: everything" },
-	{ "table", 't', "NAME", "csv: trials (default), reports, gangs, nodes, charges, groups, "
-	                        "predictions, plan, decisions, notes, experiments, jobs or schedule" },
+	{ "table", 't', "NAME", "csv: trials (default), reports, gangs, stays, resizes, nodes, charges, "
+	                        "groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map or schedule" },
 	{ "output", 'o', "OUT", "write there; default standard output" }, END_FLAGS
 };
 static const struct espl__flag report_flags[] = {
@@ -104,13 +104,15 @@ const struct espl__verb espl__verbs[] = {
 	  NULL, 1, 2, espl__verb_explain },
 	{ "export", "DIR --format csv|json [--table NAME] [-o OUT]",
 	  "results for other programs",
-	  "DIR/results.db can also be queried directly: it is an SQLite file.  The table `schedule` is how\n"
+	  "DIR/results.db can also be queried directly: it is an SQLite file.  The table `gpu_map` has a\n"
+	  "line for each GPU that a trial sat on, with its node and from when until when.  `schedule` is how\n"
 	  "the best trial came about: its parameters and those of the trials it was cloned from, with the\n"
 	  "iterations they count for.  The algorithm `replay` trains along it.\n",
 	  export_flags, 1, 1, espl__verb_export },
 	{ "report", "DIR [-o FILE.html]", "plan and reality on one page, for a browser",
-	  "Nodes and trials over time beside the plan, GPUs and cost over time, learning curves and\n"
-	  "tables, also while the run goes on.  The page is one file that fetches nothing.\n",
+	  "Nodes and trials over time beside the plan, GPUs and cost over time, how much each GPU was used,\n"
+	  "what each resize cost and brought, learning curves and tables, also while the run goes on.  The\n"
+	  "page is one file that fetches nothing.\n",
 	  report_flags, 1, 1, espl__verb_report },
 	{ "submit", "POOL_DIR FILE [--set PATH=VALUE]...", "add an experiment to a running pool",
 	  "FILE is an experiment that could be run alone; what it says of allocator, cloud and placer does\n"

@@ -142,6 +142,7 @@ apply_grant(struct espl__exec *x, const struct espl_grant *given)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u%s GPU%s by %s",
 		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
 		    x->allocator->who);
+	item->view.owner = (g->flags & ESPL_GRANT_BRACKET) != 0 ? ESPL_OWNER_BRACKET | item->pub.bracket : ESPL_NONE;
 	espl__item_grant(x, item, g->share, g->offer);
 	if ((g->flags & ESPL_GRANT_YIELD) != 0 && g->share.gpus > 0) {
 		item->view.flags |= ESPL_GANG_YIELDS;
@@ -159,8 +160,8 @@ apply_target(struct espl__exec *x, const struct espl_target *t)
 	uint32_t nodes = most != ESPL_ANY && t->nodes > most ? most : t->nodes;
 
 	if (nodes != x->fleet.targets[t->offer])
-		espl__exec_note(x, ESPL_ABOUT_OFFER, t->offer, "%s wants %u nodes of '%s' (%u before)", x->allocator->who,
-		    (unsigned)nodes, x->fleet.offers[t->offer]->name, (unsigned)x->fleet.targets[t->offer]);
+		espl__exec_note(x, ESPL_ABOUT_OFFER, t->offer, "%s wants %u node%s of '%s' (%u before)", x->allocator->who,
+		    (unsigned)nodes, nodes == 1 ? "" : "s", x->fleet.offers[t->offer]->name, (unsigned)x->fleet.targets[t->offer]);
 	x->fleet.targets[t->offer] = nodes;
 	x->fleet.target_price[t->offer] = t->max_price_hour;
 	espl__exec_capacity(x);
@@ -190,6 +191,11 @@ apply(struct espl__exec *x, struct espl__reader *r)
 				x->cluster_dirty = 1;
 			}
 			break;
+		case ESPL__OP_CLAIM:
+			n = espl__machine_at(&x->fleet, op.as.claim.node);
+			if (n != NULL && n->live)
+				n->pub.owner = ESPL_OWNER_BRACKET | op.as.claim.bracket;
+			break;
 		case ESPL__OP_WAKE:
 			if (op.as.at < x->wake_alloc)
 				x->wake_alloc = op.as.at;
@@ -215,7 +221,8 @@ espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
 	uint64_t asked, there;
 	espl_status status;
 
-	if (x->alloc_why == 0 || !x->cloud_ready || (x->items_count == 0 && x->gone_count == 0 && x->outcomes.count == 0))
+	if (x->alloc_why == 0 || !x->cloud_ready || (x->items_count == 0 && x->outcomes.count == 0 &&
+	    (x->alloc_why & ESPL_WHY_DEPARTURE) == 0))	/* of an item, or of a bracket whose barrier has passed */
 		return ESPL_OK;
 	for (uint32_t i = 0; i < x->search_count; i++)
 		espl__model_service_stale(&x->searches[i]->model, 0);

@@ -12,7 +12,7 @@
 static void
 let_in(struct espl__exec *x, struct espl__trial *t, uint64_t checkpoint, const struct espl__waiter *w)
 {
-	t->source_checkpoint = t->pub.iteration = checkpoint;
+	t->source_checkpoint = t->pub.iteration = t->began = checkpoint;
 	t->item = espl__item_new(x, t, w->weight, w->gpus_min, w->gpus_max);
 }
 

@@ -104,6 +104,7 @@ start(struct espl__exec *x, struct espl__item *item)
 		x->resizes++;
 	t->last = g->share;
 	t->gang = g;
+	espl__exec_trains(t->search, t);
 	if (t->search->jobs != NULL)
 		espl__job_started(t);
 	item->pub.flags |= ESPL_ITEM_CHANGING;

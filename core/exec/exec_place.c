@@ -55,7 +55,7 @@ fits_all(const struct espl__exec *x, const struct espl__item *item, const struct
 	for (uint32_t i = 0; i < count; i++) {
 		struct espl__machine *n;
 		struct espl__gpu     *g = espl__gpu_at(&x->fleet, &slots[i], &n);
-		if (g == NULL || !n->live || !espl__seat_fits(g, item->trial, slots[i].packing))
+		if (g == NULL || !n->live || n->pub.owner != item->view.owner || !espl__seat_fits(g, item->trial, slots[i].packing))
 			return 0;
 	}
 	return count == 0 || count == item->pub.granted.gpus;

@@ -22,6 +22,16 @@ first_to_come(const struct espl__search *of, uint32_t bracket)
 	return s->trials_left == 0 && s->stage + 1 >= count ? count : s->stage;
 }
 
+/* Brackets side by side are in the middle of a stage when another's is over: for how long has it trained?
+ * One that begins in this very round can still be planned anew. */
+static double
+trained_s(const struct espl__search *of, uint32_t bracket)
+{
+	espl_time since = of->standing[bracket].trains_since, now = of->exec->now;
+
+	return since < now ? (double)(now - since) / 1e9 : -1.0;
+}
+
 static void
 stand(void *ctx, struct espl__forecast_setup *setup)
 {
@@ -30,8 +40,11 @@ stand(void *ctx, struct espl__forecast_setup *setup)
 	uint32_t n = 0;
 
 	ESPL__GROW(s->stand_next, s->stand_next_cap, s->experiment.standing_count + 1);
-	for (uint32_t b = 0; b < s->experiment.standing_count; b++)
+	ESPL__GROW(s->stand_past, s->stand_past_cap, s->experiment.standing_count + 1);
+	for (uint32_t b = 0; b < s->experiment.standing_count; b++) {
 		s->stand_next[b] = first_to_come(s, b);
+		s->stand_past[b] = trained_s(s, b);
+	}
 	ESPL__GROW(s->stand_held, s->stand_held_cap, x->fleet.live_count + 1);
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		const struct espl_node *node = x->fleet.live[i];
@@ -41,16 +54,27 @@ stand(void *ctx, struct espl__forecast_setup *setup)
 			continue;
 		memset(&s->stand_held[n], 0, sizeof s->stand_held[n]);
 		s->stand_held[n].offer = node->offer;
+		if (node->owner != ESPL_NONE)
+			s->stand_held[n].own = (uint32_t)(node->owner & ~ESPL_OWNER_BRACKET) + 1;
 		s->stand_held[n].billed_s = from == ESPL_NEVER || from > x->now ? -1.0 : (double)(x->now - from) / 1e9;
 		n++;
 	}
 	setup->next_stage = s->stand_next;
+	setup->past_s = s->stand_past;
+	setup->plan = s->experiment.plan;
 	setup->held = s->stand_held;
 	setup->held_count = n;
 	if (s->config->deadline != ESPL_NEVER)
 		setup->deadline_s = (double)(s->config->deadline - x->now) / 1e9;
 	if (s->config->budget != INT64_MAX)
 		setup->budget_usd = (double)(s->config->budget - espl__ledger_total(x->ledger, x->now)) / 1e6;
+}
+
+/* Not by the samples by which the plan was chosen. */
+static uint32_t
+afresh(int from_now)
+{
+	return ESPL_AFRESH | (from_now ? ESPL_FROM_NOW : 0);
 }
 
 /* A plan for the whole run must hold deadline and budget; one for the rest of it at least not be
@@ -60,7 +84,7 @@ judge(void *ctx, const struct espl_plan *plan, int from_now, struct espl__diag *
 {
 	struct espl__search *s = ctx;
 	struct espl__forecast_result result, before;
-	struct espl__forecast *f = espl__model_service_forecast(&s->model, from_now, why);
+	struct espl__forecast *f = espl__model_service_forecast(&s->model, afresh(from_now), why);
 	espl_status status;
 
 	if (f == NULL)
@@ -94,6 +118,7 @@ espl__exec_plan_free(struct espl__search *s)
 	espl__model_service_free(&s->model);
 	free(s->stand_next);
 	free(s->stand_held);
+	free(s->stand_past);
 	free(s->barred);
 }
 
@@ -133,9 +158,10 @@ publish(struct espl__search *s, const struct espl_plan *given, const struct espl
 		stages[i].gpus_per_trial = rows[i].gpus_per_trial;
 		stages[i].nodes = rows[i].nodes;
 		list[i] = &stages[i];
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "plan: bracket %u stage %u on %u GPUs, %u to a trial, on %u nodes of '%s'",
-		    (unsigned)rows[i].bracket, (unsigned)rows[i].stage, (unsigned)rows[i].gpus,
-		    (unsigned)rows[i].gpus_per_trial, (unsigned)rows[i].nodes, x->fleet.offers[rows[i].offer]->name);
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "plan: bracket %u stage %u on %u GPU%s, %u to a trial, on %u node%s of '%s'",
+		    (unsigned)rows[i].bracket, (unsigned)rows[i].stage, (unsigned)rows[i].gpus, rows[i].gpus == 1 ? "" : "s",
+		    (unsigned)rows[i].gpus_per_trial, (unsigned)rows[i].nodes, rows[i].nodes == 1 ? "" : "s",
+		    x->fleet.offers[rows[i].offer]->name);
 	}
 	plan->stages = list;
 	s->experiment.plan = plan;
@@ -169,7 +195,7 @@ espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int f
 	memset(rows, 0, plan->stage_count * sizeof *rows);
 	memset(&s->plan_result, 0, sizeof s->plan_result);
 	s->plan_result.jct_s.mean = s->plan_result.cost_usd.mean = NAN;
-	f = espl__model_service_forecast(&s->model, from_now, NULL);
+	f = espl__model_service_forecast(&s->model, afresh(from_now), NULL);
 	if (f == NULL || espl__forecast_plan(f, plan, 0, 0, &s->plan_result, rows, NULL) != ESPL_OK)
 		lay_out(s, plan, rows);
 	for (uint32_t i = 0; i < plan->stage_count; i++) {	/* what is over stays what it was */
@@ -222,7 +248,7 @@ given(struct espl__search *s, struct espl__diag *diag)
 	struct espl_plan_stage *stages;
 	const struct espl_plan_stage **list;
 	struct espl__forecast_result result;
-	struct espl__forecast *f = espl__model_service_forecast(&s->model, 0, diag);
+	struct espl__forecast *f = espl__model_service_forecast(&s->model, afresh(0), diag);
 	espl_status status;
 	uint32_t n = 0, offer = chosen_offer(x);
 
@@ -402,6 +428,16 @@ barrier_over(const struct espl__search *s, const struct espl__trial_group *group
 	return x->now + (espl_span)(espl__latency_draw(s->config->sync, &rng) * 1e9 + 0.5);
 }
 
+/* A bracket whose last barrier has passed needs no node any more. */
+static void
+bracket_over(struct espl__search *s, const struct espl__trial_group *group)
+{
+	if (group->stage + 1 != s->experiment.spec->brackets[group->bracket]->stage_count)
+		return;
+	s->standing[group->bracket].stage = group->stage + 1;
+	s->exec->alloc_why |= ESPL_WHY_DEPARTURE;
+}
+
 /* The next group whose end the algorithm is to hear of. */
 struct espl__trial_group *
 espl__exec_group_over(struct espl__search *s)
@@ -422,6 +458,7 @@ espl__exec_group_over(struct espl__search *s)
 			g->over_at = barrier_over(s, g);
 		if (g->over_at <= s->exec->now) {
 			memmove(s->barred + i, s->barred + i + 1, (--s->barred_count - i) * sizeof *s->barred);
+			bracket_over(s, g);
 			return g;
 		}
 		if (g->over_at < s->barrier_at)

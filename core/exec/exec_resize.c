@@ -122,9 +122,12 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 	espl__exec_capacity(x);
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial), "is on %u GPU%s now: nothing was trained for %.3f s",
 	    (unsigned)g->share.gpus, g->share.gpus == 1 ? "" : "s", took_s);
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next) {
+		if (o->resized != NULL)
+			o->resized(o->ctx, x->now, g->id, took_s);
 		if (o->gang != NULL)
 			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), "resized", g->share, g->slots, "");
+	}
 	item = g->trial->item;
 	if (item == NULL)
 		return;

@@ -8,6 +8,17 @@
 
 /* ---- what was answered ---------------------------------------------------------------------------- */
 
+/* A trial has got its GPUs: does its stage begin to train with it? */
+void
+espl__exec_trains(struct espl__search *s, const struct espl__trial *t)
+{
+	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
+
+	if (g != NULL && g->bracket < s->experiment.standing_count && s->standing[g->bracket].stage == g->stage &&
+	    s->standing[g->bracket].trains_since == ESPL_NEVER)
+		s->standing[g->bracket].trains_since = s->exec->now;
+}
+
 /* A promoted trial whose processes still wait for the reply goes on with them (planning.warm). */
 static void
 keep_warm(struct espl__exec *x, struct espl__trial *t)
@@ -22,6 +33,7 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 		if (espl__gpu_at(&x->fleet, &g->slots[i], &n) == NULL || n->pub.state != ESPL_NODE_READY ||
 		    (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
 			return;
+		t->item->view.owner = n->pub.owner;
 	}
 	g->over = 0;
 	if (t->search->experiment.plan != NULL)
@@ -34,6 +46,7 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_RUNNING);
 	t->item->pub.flags |= ESPL_ITEM_RUNNING;
 	t->item->pub.started = x->now;
+	espl__exec_trains(t->search, t);
 	espl__item_progress(x, t->item, g->iteration);
 }
 
@@ -94,6 +107,7 @@ apply_begin(struct espl__search *s, const struct espl_group *wanted)
 		struct espl_standing *standing = &s->standing[g->bracket];
 		standing->stage = g->stage;
 		standing->stage_started = s->exec->now;
+		standing->trains_since = ESPL_NEVER;
 		standing->trials_left = 0;
 	}
 	show_group(s, g, 0);

@@ -524,6 +524,16 @@ espl__exec_trial(const struct espl__exec *x, uint64_t trial)
 	return t != NULL ? &t->pub : NULL;
 }
 
+uint64_t
+espl__exec_trial_began(const struct espl__exec *x, uint64_t trial)
+{
+	uint64_t number = trial >> ESPL__TRIAL_BITS;
+	const struct espl__trial *t = number < x->search_count ?
+	    espl__trial_at(&x->searches[number]->trials, trial & ((UINT64_C(1) << ESPL__TRIAL_BITS) - 1)) : NULL;
+
+	return t != NULL ? t->began : 0;
+}
+
 static void
 sum_up(const struct espl__search *of, struct espl__exec_summary *s)
 {

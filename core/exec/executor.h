@@ -79,6 +79,7 @@ const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t nu
 struct espl__lease_info { uint64_t lease; uint32_t offer; espl_node_state state; espl_money max_price_hour; };
 uint32_t    espl__exec_leases(const struct espl__exec *, struct espl__lease_info *, uint32_t room);
 const struct espl_trial *espl__exec_trial(const struct espl__exec *, uint64_t trial);	/* NULL unknown */
+uint64_t    espl__exec_trial_began(const struct espl__exec *, uint64_t trial);	/* iteration of its parent; 0: no clone */
 
 /* The plain jobs of a workload; only those that began, or have ended, count in the times. */
 struct espl__job_times { double mean, p95, max; };	/* NaN: there is none yet */

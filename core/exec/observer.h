@@ -24,6 +24,8 @@ struct espl__observer {
 	 * on these slots. */
 	void (*gang)(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
 	             struct espl_share, const struct espl_slot *, const char *text);
+	/* It was resized in place: nothing was trained for so long.  Its new slots are told next. */
+	void (*resized)(void *ctx, espl_time now, uint64_t gang, double took_s);
 	/* A gang's end counts against its trial's retries; what becomes of the trial is told next. */
 	void (*failure)(void *ctx, espl_time now, const struct espl_trial *);
 	void (*node)(void *ctx, espl_time now, const struct espl_node *, const struct espl_offer *,

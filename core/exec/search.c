@@ -214,6 +214,7 @@ make_standing(struct espl__search *s)
 	for (uint32_t b = 0; b < spec->bracket_count; b++) {
 		s->standing[b].size = (uint32_t)sizeof s->standing[b];
 		s->standing[b].bracket = b;
+		s->standing[b].trains_since = ESPL_NEVER;
 		s->standing[b].trials_left = spec->brackets[b]->stages[0]->trials;
 		s->standing_list[b] = &s->standing[b];
 	}
@@ -232,6 +233,20 @@ make_algorithm(struct espl__search *s, struct espl__diag *diag)
 		status = espl__instance_create(ESPL_ALGORITHM, s->config->algorithm.use, s->config->algorithm.group, &s->env,
 		    &s->algorithm, diag);
 	return status;
+}
+
+/* Its algorithm's own numbers are not those of other experiments. */
+static void
+search_note(void *ctx, struct espl__instance *i, espl_subject about, uint64_t id, const char *text)
+{
+	const struct espl__search *s = ctx;
+	const struct espl__exec   *x = s->exec;
+
+	if (about == ESPL_ABOUT_TRIAL)
+		id |= (uint64_t)s->number << ESPL__TRIAL_BITS;
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->note != NULL)
+			o->note(o->ctx, x->now, i->who, about, id, text);
 }
 
 espl_status
@@ -260,6 +275,7 @@ espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, s
 	s->env.directory = setup->config->directory;
 	s->env.ctx = s;
 	s->env.service = espl__search_service;
+	s->env.note = search_note;
 	espl__trials_init(&s->trials, espl__space_count(setup->space));
 	s->trials.search = s;
 	make_experiment(s);

@@ -207,13 +207,27 @@ held_of(const struct espl__forecast *f, uint32_t offer)
 	return count;
 }
 
+/* Of a stage that has begun. */
+static void
+leave_rest(struct espl_cell *cell, double past_s)
+{
+	double part = cell->mean_s > past_s ? 1 - past_s / cell->mean_s : 0.0;
+
+	cell->busy_gpu_s *= part;
+	cell->mean_s *= part;
+	cell->flags = ESPL_CELL_BEGUN;
+}
+
 espl_status
 espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage, uint32_t offer,
                      uint32_t gpus_from, uint32_t gpus_to, struct espl_cell *cells)
 {
 	const struct espl_spec *spec = f->setup.spec;
+	const struct espl_plan_stage *begun;
 	const struct espl_offer *o;
 	uint32_t table, most;
+	double past_s = 0.0;
+	int warm = 0;
 
 	if (bracket >= spec->bracket_count || stage >= spec->brackets[bracket]->stage_count ||
 	    offer >= f->setup.offer_count || f->setup.offers[offer] == NULL)
@@ -221,6 +235,7 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 	o = f->setup.offers[offer];
 	table = f->first_table[bracket] + stage;
 	most = (o->flags & ESPL_OFFER_GONE) != 0 ? held_of(f, offer) : ESPL_ANY;
+	begun = espl__begun(f, table, &past_s, &warm);
 	for (uint64_t gpus = gpus_from; gpus <= gpus_to; gpus++) {
 		struct espl__forecast_stage view = { .offer = offer };
 		struct espl_cell *cell = &cells[gpus - gpus_from];
@@ -230,14 +245,17 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 		                            .flags = ESPL_CELL_INVALID };
 		if (espl__plan_layout(o, f->tables[table].stage->trials, (uint32_t)gpus,
 		                      f->setup.gpus_min, f->setup.gpus_max, f->setup.colocate,
-		                      &view) != 0 || view.nodes > most)
+		                      &view) != 0 || view.nodes > most ||
+		    (begun != NULL && (begun->offer != offer || begun->gpus != gpus)))
 			continue;
 		espl__timings_trim(f);
-		timing = espl__timing(f, table, view.gpus_per_trial, view.slots, 0);
+		timing = espl__timing(f, table, view.gpus_per_trial, view.slots, warm ? ESPL__WARM_BEFORE : 0);
 		*cell = (struct espl_cell){ .mean_s = timing->mean, .sd_s = timing->sd,
 		                            .busy_gpu_s = timing->busy, .nodes = view.nodes,
 		                            .gpus_per_trial = view.gpus_per_trial,
 		                            .slots = view.slots };
+		if (begun != NULL)
+			leave_rest(cell, past_s);
 	}
 	return ESPL_OK;
 }

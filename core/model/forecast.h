@@ -14,7 +14,7 @@
 
 struct espl__forecast_node {		/* a node that is held when the forecast begins */
 	uint32_t offer;
-	uint32_t zero;
+	uint32_t own;			/* 1 + the bracket whose own it is; 0: whose takes it first */
 	double   billed_s;		/* how long it has been billed for already; below 0: its
 					 * bill begins only now                                */
 };
@@ -45,6 +45,10 @@ struct espl__forecast_setup {		/* everything outlives the forecast */
 	const uint32_t *next_stage;	/* [bracket]: the first stage still to come; what is over
 					 * costs nothing, takes no time and may be left out of a
 					 * plan; the stage just before tells which gangs are warm */
+	/* NULL, or for each bracket how long that stage's trials have trained already, below 0: not at all.
+	 * One that has begun stays as `plan` has it: what is left of it is predicted. */
+	const double *past_s;
+	const struct espl_plan *plan;
 	const struct espl__forecast_node *held;	/* oldest first; what they cost already is spent:
 					 * spent + forecast is the final bill                  */
 	uint32_t held_count;

@@ -10,6 +10,49 @@ is_over(const struct espl__forecast *f, const struct espl__stage_table *t)
 	return f->setup.next_stage != NULL && t->number < f->setup.next_stage[t->bracket];
 }
 
+/* ---- a stage that has begun ------------------------------------------------------------ */
+
+static const struct espl_plan_stage *
+row_in_force(const struct espl__forecast *f, uint32_t bracket, uint32_t stage)
+{
+	for (uint32_t i = 0; i < f->setup.plan->stage_count; i++)
+		if (f->setup.plan->stages[i]->bracket == bracket && f->setup.plan->stages[i]->stage == stage)
+			return f->setup.plan->stages[i];
+	return NULL;
+}
+
+static int
+lay_out(const struct espl__forecast *f, const struct espl_plan_stage *p,
+        const struct espl__stage_table *t, struct espl__forecast_stage *view)
+{
+	*view = (struct espl__forecast_stage){ .bracket = t->bracket, .stage = t->number,
+	                                       .offer = p->offer, .nodes = p->nodes,
+	                                       .gpus_per_trial = p->gpus_per_trial };
+	return espl__plan_layout(f->setup.offers[p->offer], t->stage->trials, p->gpus,
+	                         f->setup.gpus_min, f->setup.gpus_max, f->setup.colocate, view);
+}
+
+const struct espl_plan_stage *
+espl__begun(const struct espl__forecast *f, uint32_t table, double *past_s, int *warm)
+{
+	const struct espl__stage_table *t = &f->tables[table];
+	const struct espl_plan_stage *row, *last;
+	struct espl__forecast_stage before, now;
+
+	if (f->setup.past_s == NULL || f->setup.plan == NULL || f->setup.next_stage == NULL ||
+	    f->setup.next_stage[t->bracket] != t->number || !(f->setup.past_s[t->bracket] >= 0))
+		return NULL;
+	row = row_in_force(f, t->bracket, t->number);
+	if (row == NULL || row->offer >= f->setup.offer_count || f->setup.offers[row->offer] == NULL ||
+	    lay_out(f, row, t, &now) != 0)
+		return NULL;
+	*past_s = f->setup.past_s[t->bracket];
+	last = t->number > 0 && f->setup.warm ? row_in_force(f, t->bracket, t->number - 1) : NULL;
+	*warm = last != NULL && last->offer == row->offer && lay_out(f, last, t - 1, &before) == 0 &&
+	        espl__plan_goes_on(&before, t[-1].stage->trials, &now, t->stage->trials);
+	return row;
+}
+
 /* ---- the plan's entries -------------------------------------------------------------- */
 
 static espl_status
@@ -39,17 +82,6 @@ find_places(struct espl__forecast *f, const struct espl_plan *plan, struct espl_
 			return CONFIG("the plan leaves out stage %u of bracket %u", f->tables[i].number,
 			              f->tables[i].bracket);
 	return ESPL_OK;
-}
-
-static int
-lay_out(const struct espl__forecast *f, const struct espl_plan_stage *p,
-        const struct espl__stage_table *t, struct espl__forecast_stage *view)
-{
-	*view = (struct espl__forecast_stage){ .bracket = t->bracket, .stage = t->number,
-	                                       .offer = p->offer, .nodes = p->nodes,
-	                                       .gpus_per_trial = p->gpus_per_trial };
-	return espl__plan_layout(f->setup.offers[p->offer], t->stage->trials, p->gpus,
-	                         f->setup.gpus_min, f->setup.gpus_max, f->setup.colocate, view);
 }
 
 /* Why a stage cannot be placed, and what would do. */
@@ -90,7 +122,8 @@ lay_steps(struct espl__forecast *f, const struct espl_plan *plan, struct espl__d
 	for (uint32_t i = 0; i < f->table_count; i++) {
 		const struct espl__stage_table *t = &f->tables[i];
 		struct espl__step *step = &f->steps[f->step_count];
-		const struct espl_plan_stage *p;
+		const struct espl_plan_stage *p, *begun;
+		int warm;
 
 		if (is_over(f, t))
 			continue;
@@ -103,6 +136,11 @@ lay_steps(struct espl__forecast *f, const struct espl_plan *plan, struct espl__d
 		              (parallel && step[-1].view.bracket != t->bracket);
 		if (lay_out(f, p, t, &step->view) != 0)
 			return cannot(f, p, t, diag);
+		begun = espl__begun(f, i, &step->past_s, &warm);
+		if (begun != NULL && (begun->offer != p->offer || begun->gpus != p->gpus))
+			return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u has begun on %u GPUs of offer %u "
+			                  "and stays there", t->number, t->bracket, begun->gpus, begun->offer);
+		step->warm |= begun != NULL && warm ? ESPL__WARM_BEFORE : 0;
 		f->step_count++;
 	}
 	return ESPL_OK;
@@ -151,7 +189,8 @@ take_held(struct espl__forecast *f, struct espl__step *step, uint8_t *taken)
 	f->living_head = f->living_tail = 0;
 	while (first > 0 && step->kept < want) {
 		first--;
-		if (f->setup.held[first].offer == step->view.offer && !taken[first]) {
+		if (f->setup.held[first].offer == step->view.offer && !taken[first] &&
+		    (f->setup.held[first].own == 0 || f->setup.held[first].own == step->view.bracket + 1)) {
 			taken[first] = 1;
 			step->kept++;
 		}
@@ -230,7 +269,7 @@ lay_gangs(struct espl__forecast *f, const struct espl_plan *plan)
 			step->view.warm = espl__plan_goes_on(&step[-1].view, t[-1].stage->trials,
 			                                     &step->view, t->stage->trials);
 		else
-			step->view.warm = goes_on_from_past(f, plan, step);
+			step->view.warm = (step->warm & ESPL__WARM_BEFORE) != 0 || goes_on_from_past(f, plan, step);
 		if (!step->view.warm)
 			continue;
 		step->warm |= ESPL__WARM_BEFORE;

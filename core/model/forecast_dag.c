@@ -285,8 +285,8 @@ ask(const struct graph *g, const struct vertex *v, uint32_t samples, double *out
 	const double *sync = g->finish + (size_t)g->edges[v->edges + 1] * g->block;
 	double asks_s = g->f->steps[v->step - 1].view.asks_s;
 
-	for (uint32_t s = 0; s < samples; s++)
-		out[s] = gate[s] + asks_s < sync[s] ? gate[s] + asks_s : sync[s];
+	for (uint32_t s = 0; s < samples; s++)	/* and not before now, if it has begun */
+		out[s] = gate[s] + asks_s < sync[s] ? gate[s] + asks_s < 0 ? 0 : gate[s] + asks_s : sync[s];
 }
 
 /* The trials of a step, whose lengths are drawn, take the slots that come free first. */
@@ -327,6 +327,12 @@ sample_block(const struct graph *g, uint64_t first, uint32_t samples)
 			add_ready(g, v, samples, out);
 		else if (n + 1 == g->parts[v->step].sync_at)
 			list(g, v->step, samples);
+		for (uint32_t s = 0; g->f->steps[v->step].past_s > 0 && s < samples; s++) {
+			if (v->kind == GATE)		/* it began before now, and ends after it */
+				out[s] = -g->f->steps[v->step].past_s;
+			else if (v->kind == SYNC && out[s] < 0)
+				out[s] = 0;
+		}
 	}
 }
 
@@ -349,6 +355,8 @@ take_moments(const struct graph *g, uint32_t s)
 		m->train = finish(g, part->gate, s);
 		m->end = finish(g, part->sync_at, s);
 		m->busy = part->busy[s] * step->view.gpus_per_trial;
+		if (step->past_s > 0)
+			m->busy *= m->end / (m->end - m->train);
 		if ((step->warm & ESPL__WARM_AFTER) != 0)	/* all wait in their processes */
 			m->busy = (m->end - m->train) * (part->sync_at - part->first_train) *
 			          step->view.gpus_per_trial;

@@ -79,6 +79,7 @@ struct espl__step {
 	struct espl__terms *terms;
 	const struct espl__timing *timing;
 	uint32_t ahead;			/* 1: the step before asks for the new nodes          */
+	double   past_s;		/* its trials have trained for so long already; 0     */
 	uint32_t sample_mask, sample_turn;	/* of its timing; of its new nodes' rows      */
 	double   begin_sum, end_sum, cost_sum;	/* over samples                               */
 };
@@ -147,7 +148,11 @@ double espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain,
 double espl__saves_on_the_way(const struct espl__forecast *, const struct espl__stage_table *,
                               uint32_t gpus, uint32_t warm);
 
-/* forecast_course.c.  ESPL_E_CONFIG, ESPL_E_INFEASIBLE. */
+/* forecast_course.c: how a stage that has begun runs, in the plan in force; NULL: it has not.  *warm: do
+ * its trials go on in the gangs of the stage before? */
+const struct espl_plan_stage *espl__begun(const struct espl__forecast *, uint32_t table, double *past_s,
+                                          int *warm);
+/* ESPL_E_CONFIG, ESPL_E_INFEASIBLE. */
 espl_status espl__course_lay(struct espl__forecast *, const struct espl_plan *, struct espl__diag *);
 
 /* forecast_bill.c: one sample's completion time and cost, from the moments; adds these to the

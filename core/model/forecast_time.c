@@ -38,12 +38,16 @@ walk_sample(struct espl__forecast *f, uint32_t sample)
 			double base = m->begin;
 
 			if (step->ahead && m[-1].train + step[-1].view.asks_s < base)
-				base = m[-1].train + step[-1].view.asks_s;
+				base = fmax(m[-1].train + step[-1].view.asks_s, m[-1].begin);
 			ready = boot(step, sample, base, m);
 			m->train = ready > m->begin ? ready : m->begin;
 		}
-		m->end = m->train + step->timing->seconds[at];
 		m->busy = step->timing->busy_s[at];
+		if (step->past_s > 0) {
+			m->train = m->begin - step->past_s;
+			m->busy *= 1 - fmin(step->past_s / step->timing->seconds[at], 1.0);
+		}
+		m->end = fmax(m->train + step->timing->seconds[at], m->begin);
 	}
 }
 

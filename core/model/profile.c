@@ -12,6 +12,7 @@
 #define FILE_MAX (16u << 20)
 #define DEPTH_MAX 16
 #define POINTS_MAX 4096u
+#define SECONDS_MOST 9.2e9		/* of a span, which is nanoseconds */
 
 #define FAIL(node_, ...)                                                                 \
 	espl__fail_at(diag, ESPL_E_CONFIG, (node_)->file, (node_)->line, __VA_ARGS__)
@@ -110,6 +111,9 @@ read_seconds(const struct espl__node *n, const char *name, double *to, struct es
 	}
 	if (!(*to >= 0) || !isfinite(*to))
 		return FAIL(n, "'%s' of the profile must be finite and not negative", name);
+	if (*to > SECONDS_MOST)
+		return FAIL(n, "'%s' of the profile is longer than can be counted: %g s, and the most is %g s", name, *to,
+		            SECONDS_MOST);
 	return ESPL_OK;
 }
 

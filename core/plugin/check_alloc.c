@@ -108,6 +108,14 @@ sink_retire(struct espl_alloc_sink *sink, uint64_t node)
 }
 
 static espl_status
+sink_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t whose)
+{
+	uint64_t both[2] = { node, whose };
+
+	return espl__check_call(of(sink)->check, "claim", both, sizeof both);
+}
+
+static espl_status
 record_plan(struct espl__check *check, const struct espl_plan *plan)
 {
 	espl_status status = espl__check_call(check, "plan", &plan->stage_count, sizeof plan->stage_count);
@@ -250,7 +258,8 @@ open_alloc(struct alloc *a, struct espl__check *check, uint32_t flags, int refus
 	a->ops = (const struct espl_allocator_ops *)(const void *)check->plugin->desc->ops;
 	a->sink = (struct espl_alloc_sink){ .size = (uint32_t)sizeof a->sink, .grant = sink_grant,
 		.target = sink_target, .retire = sink_retire, .plan = sink_replan, .wake_at = sink_wake,
-		.watch_prices = sink_watch, .objective = sink_objective, .horizon = sink_horizon };
+		.watch_prices = sink_watch, .objective = sink_objective, .horizon = sink_horizon,
+		.claim = sink_claim };
 	a->plan_sink = (struct espl_plan_sink){ .size = (uint32_t)sizeof a->plan_sink, .plan = plan_plan,
 		.least = plan_least };
 	check->now = 0;

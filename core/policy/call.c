@@ -160,6 +160,21 @@ alloc_retire(struct espl_alloc_sink *sink, uint64_t node)
 }
 
 static espl_status
+alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
+{
+	struct alloc_call *a = (struct alloc_call *)sink;
+	struct espl__op    op = { .type = ESPL__OP_CLAIM };
+	const struct espl__machine *n = a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
+
+	if (n == NULL || !n->live || n->seats > 0)
+		return espl__call_refuse(&a->call, "a node to claim that does not exist or is in use");
+	op.as.claim.node = node;
+	op.as.claim.bracket = bracket;
+	espl__call_record(&a->call, &op);
+	return ESPL_OK;
+}
+
+static espl_status
 alloc_plan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_plan *plan)
 {
 	return espl__call_take_plan(&((struct alloc_call *)sink)->call, experiment, plan, 1);
@@ -238,6 +253,7 @@ espl__call_allocate(struct espl__caller *c, struct espl__instance *i, const stru
 	a.sink.watch_prices = alloc_watch;
 	a.sink.objective = alloc_objective;
 	a.sink.horizon = alloc_horizon;
+	a.sink.claim = alloc_claim;
 	began = espl__call_begin(c, i, &a.call);
 	return espl__call_end(&a.call, began, ops->allocate(i->self, view, &a.sink, &error), &error, diag);
 }

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #define RATIO_AFTER 8u		/* iterations seen before their latency counts in forecasts */
 
 /* ---- what was measured ------------------------------------------------------------------------ */
@@ -61,18 +63,25 @@ espl__model_service_can(const struct espl__model_service *s)
 }
 
 struct espl__forecast *
-espl__model_service_forecast(struct espl__model_service *s, int from_now, struct espl__diag *diag)
+espl__model_service_forecast(struct espl__model_service *s, uint32_t flags, struct espl__diag *diag)
 {
-	struct espl__forecast **at = from_now ? &s->rest : &s->fresh;
+	struct espl__forecast **at = &s->forecasts[flags & (ESPL_FROM_NOW | ESPL_AFRESH)];
 	struct espl__forecast_setup setup = s->setup;
 
 	if (*at != NULL || !espl__model_service_can(s))
 		return *at;
+	if ((flags & ESPL_AFRESH) != 0) {
+		struct espl__forecast *other = espl__model_service_forecast(s, flags & ESPL_FROM_NOW, diag);
+
+		if (other == NULL || espl__forecast_exact(other))
+			return other;
+		setup.seed = espl__digest(setup.seed, "afresh", 6);
+	}
 	setup.spec = s->experiment->spec;
 	setup.profile = s->profile;
 	setup.offers = (const struct espl_offer *const *)s->fleet->offers;
 	setup.offer_count = s->fleet->offer_count;
-	if (from_now && s->stand != NULL) {
+	if ((flags & ESPL_FROM_NOW) != 0 && s->stand != NULL) {
 		setup.speed = espl__model_service_ratio(s);
 		s->stand(s->ctx, &setup);
 	}
@@ -84,12 +93,11 @@ espl__model_service_forecast(struct espl__model_service *s, int from_now, struct
 void
 espl__model_service_stale(struct espl__model_service *s, int offers_too)
 {
-	espl__forecast_free(s->rest);
-	s->rest = NULL;
-	if (!offers_too)
-		return;
-	espl__forecast_free(s->fresh);
-	s->fresh = NULL;
+	for (uint32_t i = 0; i < sizeof s->forecasts / sizeof s->forecasts[0]; i++)
+		if (offers_too || (i & ESPL_FROM_NOW) != 0) {
+			espl__forecast_free(s->forecasts[i]);
+			s->forecasts[i] = NULL;
+		}
 }
 
 /* ---- the service's entries ----------------------------------------------------------------------- */
@@ -156,7 +164,7 @@ stage(const struct espl_model *model, const struct espl_stage_query *q, struct e
 		return ESPL_E_UNSUPPORTED;
 	if (q->experiment != s->experiment->id)
 		return ESPL_E_UNKNOWN;
-	f = espl__model_service_forecast(s, (q->flags & ESPL_FROM_NOW) != 0, &diag);
+	f = espl__model_service_forecast(s, q->flags & ESPL_FROM_NOW, &diag);
 	if (f == NULL)
 		return ESPL_E_UNSUPPORTED;
 	return espl__forecast_cells(f, q->bracket, q->stage, q->offer, q->gpus_from, q->gpus_to, cells);
@@ -184,7 +192,7 @@ predict(const struct espl_model *model, const struct espl_plan *plan, const stru
 
 	if (!espl__model_service_can(s))
 		return pass(espl__fail(&diag, ESPL_E_UNSUPPORTED, "there is no profile to predict from"), &diag, error);
-	f = espl__model_service_forecast(s, (how->flags & ESPL_FROM_NOW) != 0, &diag);
+	f = espl__model_service_forecast(s, how->flags, &diag);
 	if (f == NULL || how->experiment != s->experiment->id)
 		return pass(ESPL_E_UNSUPPORTED, &diag, error);
 	if (how->stage_ends_s != NULL || how->stage_asks_s != NULL)

@@ -21,7 +21,7 @@ struct espl__model_service {
 	const struct espl__profile   *profile;
 	const struct espl__fleet     *fleet;	/* whose offers count                          */
 	struct espl__forecast_setup setup;	/* what does not change in a run               */
-	struct espl__forecast *fresh, *rest;	/* from the start; from now on; NULL: to be made */
+	struct espl__forecast *forecasts[4];	/* by ESPL_FROM_NOW and ESPL_AFRESH; NULL: to be made */
 	/* Fills next_stage, held, deadline_s and budget_usd with where the run stands. */
 	void   (*stand)(void *ctx, struct espl__forecast_setup *);
 	void    *ctx;
@@ -41,6 +41,7 @@ void espl__model_service_stale(struct espl__model_service *, int offers_too);
 void espl__model_service_measure(struct espl__model_service *, struct espl_share, double seconds);
 /* Measured seconds of an iteration as a multiple of the profile's; 1: nothing was measured. */
 double espl__model_service_ratio(const struct espl__model_service *);
-struct espl__forecast *espl__model_service_forecast(struct espl__model_service *, int from_now,
+/* flags: ESPL_FROM_NOW, ESPL_AFRESH (which makes no difference where nothing is random). */
+struct espl__forecast *espl__model_service_forecast(struct espl__model_service *, uint32_t flags,
                                                     struct espl__diag *);
 #endif

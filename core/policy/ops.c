@@ -129,6 +129,10 @@ espl__op_put(const struct espl__op *op, uint32_t params, struct espl__buf *b)
 		espl__put_f64(b, op->as.objective.bound);
 		espl__put_str(b, op->as.objective.status);
 		break;
+	case ESPL__OP_CLAIM:
+		espl__put_v64(b, op->as.claim.node);
+		espl__put_v64(b, op->as.claim.bracket);
+		break;
 	case ESPL__OP_HORIZON: case ESPL__OP_PLACE:
 		put_lists(op, b);
 		break;
@@ -270,6 +274,10 @@ get_allocation(struct espl__reader *r, struct espl__arena *arena, struct espl__o
 		espl__get_str(r, text, 64);
 		op->as.objective.status = text;
 		return 0;
+	case ESPL__OP_CLAIM:
+		op->as.claim.node = espl__get_v64(r);
+		op->as.claim.bracket = get_u32(r);
+		return 0;
 	case ESPL__OP_HORIZON: case ESPL__OP_PLACE:
 		get_lists(r, arena, op);
 		return 0;
@@ -363,12 +371,17 @@ espl__op_print(const struct espl__op *op, struct espl__buf *b)
 		    (unsigned)op->as.grant.share.packing, (unsigned long long)op->as.grant.item);
 		break;
 	case ESPL__OP_TARGET:
-		espl__print(b, "hold %u nodes of offer %u", (unsigned)op->as.target.nodes, (unsigned)op->as.target.offer);
+		espl__print(b, "hold %u node%s of offer number %u", (unsigned)op->as.target.nodes,
+		    op->as.target.nodes == 1 ? "" : "s", (unsigned)op->as.target.offer + 1);
 		break;
 	case ESPL__OP_RETIRE:  espl__print(b, "retire node %llu", (unsigned long long)op->as.id); break;
 	case ESPL__OP_PLAN:    print_plan(&op->as.plan.plan, b); break;
-	case ESPL__OP_WATCH:   espl__print(b, "watch prices of offer %u", (unsigned)op->as.watch.offer); break;
+	case ESPL__OP_WATCH:   espl__print(b, "watch prices of offer number %u", (unsigned)op->as.watch.offer + 1); break;
 	case ESPL__OP_OBJECTIVE: espl__print(b, "objective %.9g", op->as.objective.value); break;
+	case ESPL__OP_CLAIM:
+		espl__print(b, "node %llu is bracket %u's own", (unsigned long long)op->as.claim.node,
+		    (unsigned)op->as.claim.bracket);
+		break;
 	case ESPL__OP_HORIZON: espl__print(b, "horizon of item %llu", (unsigned long long)op->as.horizon.item); break;
 	case ESPL__OP_PLACE:
 		espl__print(b, "place item %llu on", (unsigned long long)op->as.place.item);

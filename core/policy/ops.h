@@ -16,7 +16,7 @@ enum espl__op_type {
 	ESPL__OP_BEGIN = 1, ESPL__OP_ADD, ESPL__OP_CLOSE, ESPL__OP_FINISH, ESPL__OP_VERDICT,
 	ESPL__OP_DROP, ESPL__OP_HINT, ESPL__OP_WAKE,
 	ESPL__OP_GRANT = 20, ESPL__OP_TARGET, ESPL__OP_RETIRE, ESPL__OP_PLAN, ESPL__OP_WATCH,
-	ESPL__OP_OBJECTIVE, ESPL__OP_HORIZON,
+	ESPL__OP_OBJECTIVE, ESPL__OP_HORIZON, ESPL__OP_CLAIM,
 	ESPL__OP_PLACE = 40, ESPL__OP_GIVE_UP,
 	ESPL__OP_SUBMIT = 60, ESPL__OP_CANCEL	/* computations */
 };
@@ -35,6 +35,7 @@ struct espl__op {
 		struct { uint32_t offer, on; } watch;
 		struct { double value, bound; const char *status; } objective;
 		struct { uint64_t item; uint32_t steps; const uint32_t *gpus; } horizon;
+		struct { uint64_t node; uint32_t bracket; } claim;
 		struct { uint64_t item; uint32_t count; const struct espl_slot *slots; } place;
 	} as;
 };

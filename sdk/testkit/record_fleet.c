@@ -77,6 +77,8 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 	if (why == NULL && (grant->flags & ESPL_GRANT_QUEUED) == 0) {
 		item->granted = grant->share;
 		item->asked = 1;
+		if ((grant->flags & ESPL_GRANT_BRACKET) != 0)
+			item->gang.owner = ESPL_OWNER_BRACKET | item->pub.bracket;
 	}
 	if (grant->flags & ESPL_GRANT_QUEUED)
 		return espl__kit_told(kit, why, "queued item=%" PRIu64 " gpus=%u/%u", grant->item,
@@ -112,6 +114,19 @@ sink_retire(struct espl_alloc_sink *sink, uint64_t node)
 
 	return espl__kit_told(kit, espl__kit_find_node(kit, node) == NULL ?
 	                      "there is no such node" : NULL, "retire node=%" PRIu64, node);
+}
+
+static espl_status
+sink_claim(struct espl_alloc_sink *sink, uint64_t id, uint32_t bracket)
+{
+	struct espl_kit *kit = kit_of(sink);
+	struct kit_node *node = espl__kit_find_node(kit, id);
+	const char *why = node == NULL ? "there is no such node" :
+		node->pub.gpus_idle < node->pub.gpu_count ? "somebody stands there" : NULL;
+
+	if (why == NULL)
+		node->pub.owner = ESPL_OWNER_BRACKET | bracket;
+	return espl__kit_told(kit, why, "claim node=%" PRIu64 " bracket=%u", id, bracket);
 }
 
 static void
@@ -306,7 +321,8 @@ espl_kit_allocate(struct espl_kit *kit)
 	struct espl_error error;
 	const struct espl_allocator_ops *ops = (const void *)ops_of(kit, ESPL_ALLOCATOR, &error);
 	struct alloc_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_grant, sink_target,
-		sink_retire, sink_replan, sink_wake, sink_watch, sink_objective, sink_horizon },
+		sink_retire, sink_replan, sink_wake, sink_watch, sink_objective, sink_horizon,
+		sink_claim },
 		kit };
 	struct espl_alloc_view view;
 	struct lists lists;

@@ -55,7 +55,7 @@ report 'no global symbol stands in two plugins, so that all can be linked in' "$
 # What executor, model and policies may import: of the C library what depends on its arguments alone,
 # what compilers put in, one another, and what is listed for an object.
 pure='malloc|calloc|realloc|free|abort|qsort|bsearch|mem(cpy|move|set|cmp|chr|rchr|mem)|v?snprintf'
-pure="$pure|str(len|nlen|cmp|ncmp|chr|rchr|str|spn|cspn|pbrk|dup|ndup)"
+pure="$pure|str(len|nlen|cmp|ncmp|chr|rchr|str|spn|cspn|pbrk|tok_r|dup|ndup)"
 pure="$pure|fabs|floor|ceil|trunc|l?l?round|l?l?rint|nearbyint|f(min|max|mod)|frexp|ldexp|scalbn|modf|copysign|nextafter"
 pure="$pure|sqrt|cbrt|hypot|exp(2|m1)?|log(2|10|1p|b)?|pow|a?(sin|cos|tan)h?|atan2|erfc?|tgamma"
 pure="$pure|_GLOBAL_OFFSET_TABLE_|__([a-z]*san|gcov|sanitizer|sancov|llvm)_.*|__stack_chk_(fail|guard)"
@@ -66,6 +66,7 @@ exec/.*executor	espl__log
 policy/.*call	espl__log|espl__quantiles_add(_many)?
 allocators/.*milp_cbc	dlopen|dlsym|dlerror
 model/.*curves	espl__file_read
+model/.*jobs	espl__file_read
 model/.*profile	espl__file_read|espl__tree_load|json_(loadb|delete|[a-z]+_(value|size|get)|object_iter[a-z_]*)'
 # Of the core's own functions: those that touch files, the clock or the terminal.
 touching="$(globals $(objects core/base | grep -E '/(file|log|tick)\.o$') | tr '\n' ' ') espl__tree_load"

@@ -24,12 +24,14 @@ struct course {				/* what came of it */
 	uint32_t colocate;		/* in: gangs stay on one node, or on whole ones (1)  */
 	uint32_t apart;			/* in: every trial is a group of its own (1)         */
 	uint32_t events;		/* in: it is broken off after so many; 0: never      */
+	uint32_t lose, lose_at;		/* in: so many nodes are lost before that event; 0: none */
 	const uint32_t *order;		/* in: arrivals in this order, or NULL               */
 	double   makespan;
 	double   started[FLUID_TRIALS], ended[FLUID_TRIALS];
 	uint32_t gpus[FLUID_TRIALS], packing[FLUID_TRIALS];	/* as first decided (also of who waits) */
 	uint32_t changes;		/* trials changed while they ran, in all             */
 	uint32_t crowded;		/* 1: a GPU held more than it may                    */
+	uint32_t held_lost;		/* 1: a trial stayed on a node that was lost         */
 	uint32_t stuck;			/* 1: not all trials came to an end                  */
 	double   slowest_s;		/* call of the allocator, by the processor's clock   */
 	char     why[256];
@@ -41,6 +43,8 @@ void fluid_run(const struct group *, const char *options, struct course *);
 double fluid_list(const struct group *, const uint32_t *gpus, const uint32_t *packing);
 /* The bound P1 on that makespan. */
 double fluid_bound(const struct group *, const uint32_t *gpus, const uint32_t *packing);
+/* The bound P2, looser: twice the average load of a GPU where nothing costs anything. */
+double fluid_average_bound(const struct group *, const uint32_t *gpus, const uint32_t *packing);
 /* No schedule at all ends sooner: trials may be cut into parts of any width at any time. */
 double fluid_malleable(const struct group *);
 double fluid_h(const struct group *, uint32_t trial, uint32_t gpus, uint32_t packing);

@@ -45,21 +45,57 @@ later(double a, double b)
 	return a > b ? a : b;
 }
 
-double
-fluid_bound(const struct group *g, const uint32_t *gpus, const uint32_t *packing)
+/* The average load of a GPU. */
+static double
+average_of(const struct group *g)
 {
-	double   large = 0, sum = 0, longest = 0, m = g->gpus, slow = pow(g->alpha, g->c - 1.0);
+	double   sum = 0;
 	uint32_t i;
 
 	for (i = 0; i < g->count; i++)
-		if (packing[i] > 1 || g->c == 1) {
+		sum += g->h1[i];
+	return sum / g->gpus;
+}
+
+/* Is it due less than a GPU?  Where none is shared it gets a whole one all the same, when one is free. */
+static int
+is_small(const struct group *g, uint32_t trial, uint32_t packing, double average)
+{
+	return packing > 1 || (g->c == 1 && g->h1[trial] < average * (1 - 1e-12));
+}
+
+/* P2, from the average load alone; who is due more than it may have ends when it ends. */
+double
+fluid_average_bound(const struct group *g, const uint32_t *gpus, const uint32_t *packing)
+{
+	double   average = average_of(g), bound = 0;
+	uint32_t i;
+
+	for (i = 0; i < g->count; i++)
+		if (is_small(g, i, packing[i], average))
+			bound = later(bound, (1 + 1.0 / g->c) * pow(g->alpha, g->c - 1.0) * average);
+		else if (g->h1[i] / average >= gpus[i] + 1.0)
+			bound = later(bound, fluid_h(g, i, gpus[i], 1));
+		else
+			bound = later(bound, 2 * average * pow(g->beta, gpus[i] - 1.0));
+	return bound;
+}
+
+double
+fluid_bound(const struct group *g, const uint32_t *gpus, const uint32_t *packing)
+{
+	double   large = 0, sum = 0, longest = 0, m = g->gpus, slow = pow(g->alpha, g->c - 1.0), average = average_of(g);
+	uint32_t i;
+
+	for (i = 0; i < g->count; i++)
+		if (is_small(g, i, packing[i], average)) {
 			sum += g->h1[i];
 			longest = later(longest, g->h1[i]);
 		} else {
 			large = later(large, fluid_h(g, i, gpus[i], 1));
 			m -= gpus[i];
 		}
-	if (!(sum > 0) || g->c == 1)
+	if (!(sum > 0))
 		return large;
 	return later(large, slow * (sum / (m * g->c) + (1 - 1 / (m * g->c)) * longest));
 }

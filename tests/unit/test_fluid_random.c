@@ -93,10 +93,13 @@ Test(fluid_random, static_plans_keep_the_bound)
 		}
 		cr_assert(large + (small > 0) <= group.gpus, "group %u: no GPU is left for small trials", seed);
 		expected = fluid_list(&group, fixed.gpus, fixed.packing);
-		bound = group.c > 1 ? fluid_bound(&group, fixed.gpus, fixed.packing) : INFINITY;
+		bound = fluid_bound(&group, fixed.gpus, fixed.packing);
 		cr_assert_float_eq(fixed.makespan, expected, 1e-6 * expected, "group %u: %.9g, not %.9g",
 		                   seed, fixed.makespan, expected);
 		cr_assert(fixed.makespan <= bound * (1 + 1e-9), "group %u: %g beyond %g", seed,
+		          fixed.makespan, bound);
+		bound = fluid_average_bound(&group, fixed.gpus, fixed.packing);
+		cr_assert(fixed.makespan <= bound * (1 + 1e-9), "group %u: %g beyond %g, by the average", seed,
 		          fixed.makespan, bound);
 	}
 }

@@ -39,7 +39,7 @@ struct world {
 	const struct espl_gang **gangs, **changed;
 	uint64_t *gone, *granted;	/* granted: items, in order of their grants */
 	struct espl_point *scaling, *packing;
-	uint32_t  targets[1], gone_count, granted_count, per_node, node_count, live;
+	uint32_t  targets[1], gone_count, granted_count, per_node, node_count, live, lost;
 	double    now, wake;
 	espl_status failed;
 };
@@ -273,19 +273,64 @@ count_gpus(struct world *w)
 				w->course->crowded = 1;
 		}
 	for (i = 0; i < w->node_count; i++)
-		for (w->nodes[i].gpus_idle = k = 0; k < w->per_node; k++)
+		for (w->nodes[i].gpus_idle = k = 0; k < w->per_node && w->nodes[i].state == ESPL_NODE_READY; k++)
 			w->nodes[i].gpus_idle += w->gpus[i * w->per_node + k].residents == 0;
+}
+
+/* ---- losing nodes ------------------------------------------------------------------------ */
+
+static int
+on_lost(const struct world *w, const struct body *b)
+{
+	uint32_t k;
+
+	for (k = 0; k < b->gang.slot_count; k++)
+		if (w->nodes[b->slots[k].node].state != ESPL_NODE_READY)
+			return 1;
+	return 0;
+}
+
+/* The last nodes are about to go: whoever sits there must leave. */
+static uint32_t
+lose(struct world *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->course->lose && w->lost + 1 < w->node_count; i++)
+		w->nodes[w->node_count - ++w->lost].state = ESPL_NODE_NOTICE;
+	for (i = 0; i < w->group->count; i++)
+		if (w->bodies[i].here && on_lost(w, &w->bodies[i]))
+			w->bodies[i].gang.flags |= ESPL_GANG_MUST;
+	return ESPL_WHY_NODES | ESPL_WHY_NOTICE;
+}
+
+/* Who was granted nothing is gone from its GPUs, and who had to move has moved. */
+static void
+check_lost(struct world *w)
+{
+	uint32_t i;
+
+	for (i = 0; i < w->group->count; i++) {
+		struct body *b = &w->bodies[i];
+
+		if (b->here && on_lost(w, b)) {
+			w->course->held_lost = 1;
+			complain(w, "trial %u stays on a node that is lost at %g", i, w->now);
+		}
+		b->gang.flags &= ~(uint32_t)ESPL_GANG_MUST;
+	}
 }
 
 static void
 ask_allocator(struct world *w, uint32_t why)
 {
 	const struct espl_allocator_ops *ops = (const void *)allocator_fluid_LTX_espalier_plugin.ops;
+	uint32_t gpus = w->group->gpus - w->lost * w->per_node;
 	struct espl_alloc_view view = { .size = (uint32_t)sizeof view, .why = why,
 		.now = (espl_time)(w->now * 1e9), .items = w->items, .changed = w->items,
 		.experiments = w->experiments, .offers = w->offers, .nodes = w->node_list,
 		.targets = w->targets, .experiment_count = 1, .offer_count = 1,
-		.node_count = w->node_count, .gpus = w->group->gpus, .gone = w->gone,
+		.node_count = w->node_count, .gpus = gpus, .gone = w->gone,
 		.gone_count = w->gone_count };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	uint64_t whole = 0, parts[65] = { 0 }, i;
@@ -301,7 +346,7 @@ ask_allocator(struct world *w, uint32_t why)
 			item->work_s = w->bodies[i].left;
 			item->flags &= ~(uint32_t)(ESPL_ITEM_CHANGING | ESPL_ITEM_RUNNING);
 			item->flags |= w->bodies[i].paused > w->now ? ESPL_ITEM_CHANGING :
-				item->started != ESPL_NEVER ? ESPL_ITEM_RUNNING : 0;
+				item->started != ESPL_NEVER && item->granted.gpus > 0 ? ESPL_ITEM_RUNNING : 0;
 			w->items[view.item_count++] = item;
 		}
 	view.changed_count = view.item_count;
@@ -319,10 +364,31 @@ ask_allocator(struct world *w, uint32_t why)
 			whole += w->bodies[i].item.granted.gpus;
 	for (i = 2; i <= 64; i++)
 		whole += (parts[i] + i - 1) / i;
-	if (whole > w->group->gpus) {
+	if (whole > gpus) {
 		w->course->crowded = 1;
-		complain(w, "%u GPUs granted of %u at %g", (unsigned)whole, w->group->gpus, w->now);
+		complain(w, "%u GPUs granted of %u at %g", (unsigned)whole, gpus, w->now);
 	}
+}
+
+/* Those that were granted something, and those that must go where they sit. */
+static uint32_t
+list_changed(struct world *w)
+{
+	uint32_t i, k, n = 0;
+
+	for (i = 0; i < w->granted_count; i++)
+		w->changed[n++] = &body_of(w, w->granted[i])->gang;
+	for (i = 0; i < w->group->count; i++) {
+		const struct espl_gang *gang = &w->bodies[i].gang;
+
+		if (!w->bodies[i].here || (gang->flags & ESPL_GANG_MUST) == 0 || gang->share.gpus == 0)
+			continue;
+		for (k = 0; k < n && w->changed[k] != gang; k++)
+			;
+		if (k == n)
+			w->changed[n++] = gang;
+	}
+	return n;
 }
 
 static void
@@ -335,15 +401,23 @@ ask_placer(struct world *w)
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	uint32_t i;
 
-	for (i = 0; i < w->group->count; i++)
-		if (w->bodies[i].here && w->bodies[i].item.granted.gpus > 0)
-			w->gangs[view.gang_count++] = &w->bodies[i].gang;
-	for (i = 0; i < w->granted_count; i++)
-		w->changed[view.changed_count++] = &body_of(w, w->granted[i])->gang;
+	for (i = 0; i < w->group->count; i++) {
+		struct body *b = &w->bodies[i];
+
+		if (b->here && b->item.granted.gpus > 0) {
+			w->gangs[view.gang_count++] = &b->gang;
+		} else if (b->gang.slot_count > 0) {	/* it waits again */
+			b->gang.slot_count = b->item.node_count = 0;
+			b->gang.flags |= ESPL_GANG_UNPLACED;
+		}
+	}
+	count_gpus(w);
+	view.changed_count = list_changed(w);
 	if (ops->place(espl_kit_self(w->placer), &view, &w->place_sink, &error) != ESPL_OK)
 		complain(w, "place: %s", error.text);
 	for (i = 0; i < w->group->count; i++)
 		w->bodies[i].gang.flags &= ~ESPL_GANG_YIELDS;
+	check_lost(w);
 	count_gpus(w);
 }
 
@@ -466,7 +540,7 @@ fluid_run(const struct group *g, const char *options, struct course *course)
 
 	course->why[0] = '\0';
 	course->makespan = course->slowest_s = 0;
-	course->changes = course->crowded = course->stuck = 0;
+	course->changes = course->crowded = course->stuck = course->held_lost = 0;
 	w.bodies = room(g->count, sizeof *w.bodies);
 	w.items = room(g->count, sizeof *w.items);
 	w.gangs = room(g->count, sizeof *w.gangs);
@@ -479,6 +553,8 @@ fluid_run(const struct group *g, const char *options, struct course *course)
 	open_policies(&w, options);
 	while (course->why[0] == '\0' && w.live > 0 && ++steps < 100000 &&
 	       (course->events == 0 || steps <= course->events)) {
+		if (course->lose > 0 && steps == course->lose_at)
+			why |= lose(&w);
 		if (why != 0) {
 			ask_allocator(&w, why);
 			ask_placer(&w);

@@ -382,6 +382,59 @@ Test(forecast, earlier_stages_may_be_left_out_and_cost_nothing)
 	cr_assert(r.jct_s.mean == 0 && r.cost_usd.mean == 0);
 }
 
+/* One bracket is in the middle of its first stage, when the last one of another begins: 8 trials of 20 s on two
+ * nodes have trained for 15 s, and 40 s on one of them are still to come; the other gives a node back. */
+Test(forecast, what_has_begun_goes_on_on_its_own_nodes)
+{
+	double past_s[] = { 15, -1 };
+	struct espl_plan_stage wider;
+	struct espl__forecast_result r;
+	struct espl_cell cells[2];
+	struct espl__forecast *f;
+	struct forecast_case c;
+
+	case_init(&c);
+	case_stage(&c, 8, 2, 8);
+	case_stage(&c, 1, 10, 4);
+	case_bracket(&c);
+	case_stage(&c, 2, 5, 8);
+	case_stage(&c, 1, 5, 4);
+	c.spec.flags = ESPL_SPEC_PARALLEL;
+	c.setup.next_stage = c.next;
+	c.next[1] = 1;
+	c.setup.past_s = past_s;
+	c.setup.plan = &c.plan;
+	c.setup.held_count = 4;
+	for (uint32_t i = 0; i < 4; i++)
+		c.held[i] = (struct espl__forecast_node){ .own = 1 + i % 2, .billed_s = 15 };
+	for (uint32_t samples = 0; samples < 2; samples++) {
+		past_s[0] = 15;
+		r = predict(&c, samples, NULL);
+		near_to(r.jct_s.mean, 45, 1e-9, "%g", r.jct_s.mean);
+		near_to(r.cost_usd.mean, 2 * 5 + 40 + 20, 1e-9, "%g", r.cost_usd.mean);
+		past_s[0] = 25;			/* longer than it was to take: it is over at once */
+		r = predict(&c, samples, NULL);
+		near_to(r.jct_s.mean, 40, 1e-9, "%g", r.jct_s.mean);
+		near_to(r.cost_usd.mean, 40 + 20, 1e-9, "%g", r.cost_usd.mean);
+	}
+	past_s[0] = 15;
+	f = forecast_of(&c);
+	cr_assert_eq(espl__forecast_cells(f, 0, 0, 0, 8, 8, cells), ESPL_OK);
+	cr_assert_eq(cells[0].flags, ESPL_CELL_BEGUN);
+	near_to(cells[0].mean_s, 5, 1e-9, "%g", cells[0].mean_s);
+	near_to(cells[0].busy_gpu_s, 8 * 5, 1e-9, "%g", cells[0].busy_gpu_s);
+	cr_assert_eq(espl__forecast_cells(f, 0, 0, 0, 12, 13, cells), ESPL_OK);
+	cr_assert(cells[0].flags == ESPL_CELL_INVALID && cells[1].flags == ESPL_CELL_INVALID);
+	c.setup.plan = &(struct espl_plan){ .size = sizeof c.plan, .stage_count = 4,
+		.stages = (const struct espl_plan_stage *[]){ &wider, &c.entries[1], &c.entries[2], &c.entries[3] } };
+	wider = c.entries[0];
+	wider.gpus = 16;
+	espl__forecast_free(f);
+	f = forecast_of(&c);			/* it is on 16 now, and the plan would have it on 8 */
+	cr_assert_eq(espl__forecast_plan(f, &c.plan, 0, 0, &r, NULL, NULL), ESPL_E_INFEASIBLE);
+	espl__forecast_free(f);
+}
+
 /* ---- limits -------------------------------------------------------------------------- */
 
 Test(forecast, limits_are_inclusive)

@@ -215,3 +215,21 @@ Test(colocate, makes_room_as_well_as_any_other_way)
 	cr_assert_eq(more, 0, "%u times more gangs were moved than had to be", more);
 	cr_assert(impossible > CASES / 10 && at_once > CASES / 10 && displaced > CASES / 50);
 }
+
+/* Three GPUs, two of one node and one of another: the first node is going, or a bracket's own. */
+Test(colocate, straddles_nodes_behind_one_it_cannot_have)
+{
+	for (uint32_t own = 0; own < 2; own++) {
+		struct floor f = { .nodes = 3, .gpus = 4, .count = 2, .size = { 2, 2 }, .node = { 1, 2 }, .want = 3 };
+		struct espl_kit *kit = set_up(&f);
+		uint64_t id = espl_kit_item(kit, 1, 100);
+		uint32_t count = 0;
+
+		espl_kit_node_flags(kit, 0, own ? 0 : ESPL_NODE_RETIRING, own ? ESPL_OWNER_BRACKET : ESPL_NONE);
+		espl_kit_grant(kit, id, f.want, 1);
+		cr_assert_eq(espl_kit_place(kit), ESPL_OK, "%s", espl_kit_log(kit));
+		(void)espl_kit_slots(kit, id, &count);
+		cr_assert_eq(count, 3, "%s", espl_kit_log(kit));
+		espl_kit_free(kit);
+	}
+}

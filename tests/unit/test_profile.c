@@ -161,6 +161,8 @@ Test(profile, what_is_written_is_read_back)
 	json_t *root;
 	char   *text;
 
+	espl__tally_add(&p.resize, 0.010);
+	espl__tally_add(&p.resize, 0.014);
 	espl__print(&p.notes, "one\ntwo \"2\"\n");
 	profile = round_trip(&p, 1, &text);
 	root = json_loads(text, 0, NULL);
@@ -172,6 +174,7 @@ Test(profile, what_is_written_is_read_back)
 	cr_assert(fabs(profile->iteration.sd_s - 0.1 * sqrt(4.0 / 3)) < 1e-6);
 	cr_assert(fabs(profile->start.mean_s - 2) < 1e-6 && fabs(profile->checkpoint.mean_s - 0.25) < 1e-6);
 	cr_assert(fabs(profile->restore.mean_s - 0.5) < 1e-6);
+	cr_assert(profile->resizes && fabs(profile->resize.mean_s - 0.012) < 1e-6 && profile->resize.kind == ESPL_NORMAL);
 	/* 1.60 and 1.54 times one GPU: made one, between the two. */
 	cr_assert(near(espl__profile_speed(profile, two), espl__profile_speed(profile, four)));
 	cr_assert(espl__profile_speed(profile, two) > 4 / 2.6 && espl__profile_speed(profile, two) < 4 / 2.5);
@@ -198,6 +201,7 @@ Test(profile, a_trial_that_needs_two_gpus)
 	cr_assert(fabs(espl__profile_iteration_s(profile, two) - 3) < 1e-6);
 	cr_assert(fabs(espl__profile_iteration_s(profile, four) - 2) < 1e-6);
 	cr_assert(strstr(text, "\"checkpoint\"") == NULL && strstr(text, "\"restore\"") == NULL);
+	cr_assert(!profile->resizes && strstr(text, "\"resize\"") == NULL);
 	cr_assert(profile->iteration.kind == ESPL_CONSTANT && profile->packing_count == 0);
 	espl__profile_free(profile);
 	free(text);

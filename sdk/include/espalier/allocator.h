@@ -27,8 +27,8 @@ struct espl_plan_view {
 };
 struct espl_plan_sink {
 	uint32_t size, zero;
-	/* The last one accepted counts; the host predicts it again and refuses what does not
-	 * meet deadline and budget (E_REJECTED). */
+	/* The last one accepted counts; the host predicts it again (ESPL_AFRESH) and refuses what
+	 * does not meet deadline and budget (E_REJECTED). */
 	espl_status (*plan)(struct espl_plan_sink *, const struct espl_plan *);
 	/* Before returning ESPL_E_INFEASIBLE: the least that would do; NaN unknown. */
 	espl_status (*least)(struct espl_plan_sink *, double deadline_s, double budget_usd);
@@ -115,6 +115,7 @@ struct espl_alloc_view {
 					 * it.  No grant, and not counted as one             */
 #define ESPL_GRANT_YIELD     0x10u	/* it is to make room: its part of a GPU is to be one of
 					 * another, if there is one (ESPL_GANG_YIELDS)       */
+#define ESPL_GRANT_BRACKET   0x20u	/* on the own nodes of its bracket (claim); else on nobody's */
 struct espl_grant {
 	uint32_t   size;
 	uint32_t   flags;		/* ESPL_GRANT_*                                      */
@@ -154,6 +155,9 @@ struct espl_alloc_sink {
 	/* For reports: GPUs a rolling horizon means to give the item, [0] being now. */
 	espl_status (*horizon)(struct espl_alloc_sink *, uint64_t item, const uint32_t *gpus,
 	                       uint32_t steps);
+	/* Makes a node a bracket's own; it counts for the target as before.  Only its grants with
+	 * ESPL_GRANT_BRACKET stand there.  E_REJECTED: no such node, or a gang stands on it. */
+	espl_status (*claim)(struct espl_alloc_sink *, uint64_t node, uint32_t bracket);
 };
 
 struct espl_allocator_ops {

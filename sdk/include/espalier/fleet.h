@@ -80,6 +80,8 @@ struct espl_gpu {
 	uint32_t packing;		/* the cap they agreed on; 1 exclusive; 0 idle         */
 	uint32_t blocked;		/* 1: broken, or not yet proven clean                  */
 };
+/* Who a node's own gangs are: an item, or (this and its number) a bracket of the plan in force. */
+#define ESPL_OWNER_BRACKET (UINT64_C(1) << 63)
 struct espl_node {
 	uint32_t        size;
 	espl_node_state state;
@@ -89,7 +91,7 @@ struct espl_node {
 	uint32_t        gpus_idle;	/* READY, whole, usable now                            */
 	uint32_t        gpu_count;
 	const struct espl_gpu *const *gpus;	/* [gpu_count]                                 */
-	uint64_t        owner;		/* item whose own node it is (allocator.h), else NONE  */
+	uint64_t        owner;		/* item or bracket whose own node it is (allocator.h), else NONE */
 	espl_time       ready_at;	/* measured, or expected while it is not READY         */
 	espl_time       billed_from;	/* start of the lease; NEVER before it                 */
 	espl_time       ends_at;	/* known end: notice, wall-time limit; else NEVER      */

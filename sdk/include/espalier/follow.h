@@ -4,9 +4,8 @@
  * hold the nodes and hand out the grants.  This is that somebody, for any plan (RubberBand 4.4):
  * nodes are asked for when a stage begins (or ahead of it, planning.acquire_ahead), its trials
  * start when all of them are there, and what the next stage does not need is given back at once,
- * the oldest first.  Nodes that do not come are waited for as long as could be expected, twice over;
- * then the stage begins on those that are there, on fewer GPUs a trial if it must, and takes the
- * others in when they come.  A call costs O(changes + nodes).
+ * the oldest first.  Nodes that do not come are waited for twice as long as could be expected; then
+ * the stage begins on those that are there, and takes in the others.  A call costs O(changes + nodes).
  *
  * Without a plan (the algorithm declares no stages, or nobody knows how long a trial takes) each
  * trial gets the least it can run on, and the cluster is as large as there are trials.
@@ -36,6 +35,8 @@ struct espl_follow_at {			/* a bracket */
 	uint32_t  active;		/* 1: its stage has work                                */
 	uint32_t  ahead;		/* nodes held for the stage after it                    */
 	uint32_t  each;			/* GPUs of a trial: the plan's, or fewer                */
+	uint32_t  held, claimed;	/* nodes of its own; of these ready, and new in this call */
+	espl_time lacks_since;		/* nodes that it needs; NEVER: it has them              */
 	espl_time ask_at;		/* when to ask for the next stage's nodes; NEVER        */
 	espl_time wait_until;		/* for the stage's nodes; NEVER: not waiting            */
 };
@@ -93,7 +94,7 @@ espl_follow_room(struct espl_follow *f, uint32_t brackets)
 	memset(at + f->count, 0, (brackets - f->count) * sizeof *at);
 	f->at = at;
 	for (; f->count < brackets; f->count++) {
-		at[f->count].ask_at = at[f->count].wait_until = ESPL_NEVER;
+		at[f->count].ask_at = at[f->count].wait_until = at[f->count].lacks_since = ESPL_NEVER;
 		at[f->count].stage = ESPL_ANY;
 	}
 	return ESPL_OK;
@@ -175,60 +176,113 @@ espl_follow_changes(struct espl_follow *f, const struct espl_alloc_view *view, c
 
 /* ---- nodes ------------------------------------------------------------------------------------------ */
 
-/* Ready nodes that the running stage of bracket b can have: each bracket has nodes of its own, those first that
- * train. */
+/* Brackets side by side have nodes of their own; else there is one row of stages, on nodes that are nobody's. */
+static inline int
+espl_follow_beside(const struct espl_experiment *e)
+{
+	return (e->spec->flags & ESPL_SPEC_PARALLEL) != 0;
+}
+
+static inline uint64_t
+espl_follow_owner(const struct espl_experiment *e, uint32_t bracket)
+{
+	return espl_follow_beside(e) ? ESPL_OWNER_BRACKET | bracket : ESPL_NONE;
+}
+
+/* Ready nodes that the running stage of bracket b can have. */
 static inline uint32_t
-espl_follow_share(const struct espl_follow *f, const struct espl_alloc_view *view, uint32_t b)
+espl_follow_share(const struct espl_follow *f, const struct espl_alloc_view *view, const struct espl_experiment *e,
+                  uint32_t b)
 {
 	const struct espl_plan_stage *row = f->at[b].row;
-	uint32_t k, ready = espl_hold_ready(view, row->offer);
+	uint32_t ready = espl_hold_ready(view, row->offer, espl_follow_owner(e, b)) + f->at[b].claimed;
 
-	for (k = 0; k < f->count; k++) {
-		const struct espl_follow_at *at = &f->at[k];
-
-		if (k != b && at->row != NULL && at->active && at->row->offer == row->offer &&
-		    (at->begun || (!f->at[b].begun && k < b)))
-			ready -= at->row->nodes < ready ? at->row->nodes : ready;
-	}
 	return ready < row->nodes ? ready : row->nodes;
 }
 
-/* Nodes that the running stages need of an offer, those asked for ahead included. */
-static inline uint64_t
-espl_follow_need(const struct espl_follow *f, uint32_t offer)
+/* Nodes that the running stage of a bracket needs of an offer, those asked for ahead included. */
+static inline uint32_t
+espl_follow_need(const struct espl_follow_at *at, uint32_t offer)
 {
-	uint64_t need = 0;
-	uint32_t b;
+	if (at->row == NULL || !at->active || at->row->offer != offer)
+		return 0;
+	return at->ahead > at->row->nodes ? at->ahead : at->row->nodes;
+}
 
-	for (b = 0; b < f->count; b++) {
-		const struct espl_follow_at *at = &f->at[b];
+/* Has a bracket asked for nodes at an earlier instant, and there are none? */
+static inline int
+espl_follow_starves(struct espl_follow_at *at, const struct espl_alloc_view *view, uint32_t offer)
+{
+	uint32_t need = espl_follow_need(at, offer);
 
-		if (at->row != NULL && at->active && at->row->offer == offer)
-			need += at->ahead > at->row->nodes ? at->ahead : at->row->nodes;
+	if (need <= at->held)
+		at->lacks_since = need > 0 ? ESPL_NEVER : at->lacks_since;
+	else if (at->lacks_since > view->now)
+		at->lacks_since = view->now;
+	return need > at->held && at->lacks_since < view->now;
+}
+
+/* Each bracket makes its own what has been asked for, in order of the leases: it does not matter which come first.  What
+ * one does not need goes to those for whom no node comes, or is given back. */
+static inline espl_status
+espl_follow_divide(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+                   const struct espl_experiment *e, uint32_t offer)
+{
+	espl_status status = ESPL_OK;
+	uint32_t b, k, next = 0;
+
+	for (b = 0; b < f->count && status == ESPL_OK; b++) {
+		struct espl_follow_at *at = &f->at[b];
+		uint32_t need = espl_follow_need(at, offer);
+
+		at->held = espl_hold_count(view, offer, espl_follow_owner(e, b));
+		need = need > at->held ? need - at->held : 0;
+		status = espl_hold_claim(view, sink, offer, b, need, &next, &at->held, &at->claimed);
+		(void)espl_follow_starves(at, view, offer);
 	}
-	return need;
+	for (b = 0; b < f->count && status == ESPL_OK; b++) {
+		uint32_t need = espl_follow_need(&f->at[b], offer), spare = f->at[b].held > need ? f->at[b].held - need : 0;
+
+		for (k = 0; k < f->count && spare > 0 && status == ESPL_OK; k++) {
+			uint32_t lacks = espl_follow_need(&f->at[k], offer) - f->at[k].held, had = f->at[k].claimed;
+
+			if (!espl_follow_starves(&f->at[k], view, offer))
+				continue;
+			status = espl_hold_pass_on(view, sink, offer, espl_follow_owner(e, b), k, lacks < spare ? lacks : spare,
+			                           &f->at[k].claimed);
+			f->at[k].held += f->at[k].claimed - had;
+			spare -= f->at[k].claimed - had;
+		}
+		if (status == ESPL_OK && spare > 0)
+			status = espl_hold_retire(view, sink, offer, espl_follow_owner(e, b), spare);
+	}
+	return status;
 }
 
 static inline espl_status
-espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink)
+espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+                    const struct espl_experiment *e)
 {
 	espl_status status = ESPL_OK;
-	uint32_t o, i;
+	uint32_t o, b, held;
 
 	for (o = 0; o < view->offer_count && status == ESPL_OK; o++) {
 		struct espl_target target = ESPL_INIT(struct espl_target);
-		uint64_t need = espl_follow_need(f, o);
-		uint32_t held = 0;
+		uint64_t need = 0;
 
+		for (b = 0; b < f->count; b++)
+			need += espl_follow_need(&f->at[b], o);
 		target.offer = o;
 		target.nodes = need > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t)need;
-		if (target.nodes == view->targets[o])
-			continue;
-		for (i = 0; i < view->node_count; i++)
-			held += view->nodes[i]->offer == o && (view->nodes[i]->flags & ESPL_NODE_RETIRING) == 0;
-		status = sink->target(sink, &target);
-		if (status == ESPL_OK && held > target.nodes)
-			status = espl_hold_retire(view, sink, o, held - target.nodes);
+		if (target.nodes != view->targets[o])
+			status = sink->target(sink, &target);
+		if (status == ESPL_OK && espl_follow_beside(e)) {
+			status = espl_follow_divide(f, view, sink, e, o);
+		} else if (status == ESPL_OK && target.nodes != view->targets[o]) {
+			held = espl_hold_count(view, o, ESPL_NONE);
+			if (held > target.nodes)
+				status = espl_hold_retire(view, sink, o, ESPL_NONE, held - target.nodes);
+		}
 	}
 	return status;
 }
@@ -248,10 +302,11 @@ espl_follow_slots(const struct espl_plan_stage *row, uint32_t each, const struct
 }
 
 static inline espl_status
-espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_sink *sink)
+espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_sink *sink, uint32_t flags)
 {
 	struct espl_grant grant = ESPL_INIT(struct espl_grant);
 
+	grant.flags = flags;
 	grant.item = at->items[index].id;
 	grant.share.gpus = at->each;
 	grant.share.packing = 1;
@@ -264,8 +319,9 @@ espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_s
 /* In order of arrival; in a chain, trial k when trial k - slots is gone. */
 static inline espl_status
 espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
-                  struct espl_alloc_sink *sink, uint32_t ready, uint32_t chain)
+                  struct espl_alloc_sink *sink, const struct espl_experiment *e, uint32_t ready)
 {
+	uint32_t chain = e->flags & ESPL_EXPERIMENT_CHAIN, flags = espl_follow_beside(e) ? ESPL_GRANT_BRACKET : 0;
 	const struct espl_offer *offer = view->offers[at->row->offer];
 	espl_status status = ESPL_OK;
 	uint32_t i, slots;
@@ -278,7 +334,7 @@ espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
 			break;			/* nor can anybody after it */
 		if (at->items[i].granted || at->items[i].gone || (chain && i >= slots && !at->items[i - slots].gone))
 			continue;
-		status = espl_follow_grant(at, i, sink);
+		status = espl_follow_grant(at, i, sink, flags);
 	}
 	while (at->next < at->count && (at->items[at->next].granted || at->items[at->next].gone))
 		at->next++;
@@ -362,7 +418,7 @@ espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at, const s
 	double   wait;
 	uint32_t i;
 
-	if (next == NULL && (e->spec->flags & ESPL_SPEC_PARALLEL) == 0)
+	if (next == NULL && !espl_follow_beside(e))
 		next = espl_follow_row(e->plan, bracket + 1, 0);
 	if (f->asks == NULL || next == NULL || next->offer != at->row->offer || next->nodes <= at->row->nodes)
 		return;
@@ -418,7 +474,7 @@ espl_follow_expect(struct espl_follow *f, const struct espl_alloc_view *view, co
 		return ESPL_E_NOMEM;
 	f->asks = f->ends + e->plan->stage_count + 1;
 	how.experiment = e->id;
-	how.flags = f->plan != NULL ? ESPL_FROM_NOW : 0;
+	how.flags = ESPL_AFRESH | (f->plan != NULL ? ESPL_FROM_NOW : 0);
 	how.stage_ends_s = f->ends;
 	how.stage_asks_s = f->asks;
 	if (f->model->predict(f->model, e->plan, &how, &result, NULL) != ESPL_OK) {
@@ -486,26 +542,26 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view, stru
 		if (at->count > 0)
 			at->row = espl_follow_row(e->plan, b, at->stage);
 		/* In sequence a bracket is over when the next one has begun. */
-		if ((e->spec->flags & ESPL_SPEC_PARALLEL) == 0 && b > 0 && at->count > 0)
+		if (!espl_follow_beside(e) && b > 0 && at->count > 0)
 			f->at[b - 1].active = 0;
-		if (b < e->standing_count && e->standing[b]->trials_left == 0 &&
-		    at->stage + 1 == e->spec->brackets[b]->stage_count && at->next == at->count && at->busy == 0 &&
-		    (e->spec->flags & ESPL_SPEC_PARALLEL) != 0)
+		if (espl_follow_beside(e) && b < e->standing_count &&
+		    e->standing[b]->stage == e->spec->brackets[b]->stage_count && at->next == at->count && at->busy == 0)
 			at->active = 0;
 		if (!at->begun && at->row != NULL)
 			at->ahead = 0;
+		at->claimed = 0;
 	}
 	if (status == ESPL_OK && (e->flags & ESPL_EXPERIMENT_AHEAD) != 0)
 		status = espl_follow_ahead(f, view, sink, e);
 	if (status == ESPL_OK)
-		status = espl_follow_targets(f, view, sink);
+		status = espl_follow_targets(f, view, sink, e);
 	for (b = 0; b < f->count && status == ESPL_OK; b++) {
 		struct espl_follow_at *at = &f->at[b];
 		uint32_t ready;
 
 		if (at->row == NULL || !at->active)
 			continue;
-		ready = espl_follow_share(f, view, b);
+		ready = espl_follow_share(f, view, e, b);
 		if (!at->begun && view->item_count > 0) {
 			status = espl_follow_begin(at, view, sink, ready);
 			if (at->begun && (e->flags & ESPL_EXPERIMENT_AHEAD) != 0) {
@@ -515,7 +571,7 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view, stru
 			}
 		}
 		if (at->begun && status == ESPL_OK)
-			status = espl_follow_serve(at, view, sink, ready, e->flags & ESPL_EXPERIMENT_CHAIN);
+			status = espl_follow_serve(at, view, sink, e, ready);
 	}
 	return status;
 }

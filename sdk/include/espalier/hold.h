@@ -9,16 +9,76 @@
 extern "C" {
 #endif
 
-/* Nodes of an offer that can be used now. */
+static inline int
+espl_hold_is_ready(const struct espl_node *n)
+{
+	return n->state == ESPL_NODE_READY && (n->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+}
+
+/* An owner's nodes of an offer (ESPL_NONE: those that are nobody's) that can be used now. */
 static inline uint32_t
-espl_hold_ready(const struct espl_alloc_view *view, uint32_t offer)
+espl_hold_ready(const struct espl_alloc_view *view, uint32_t offer, uint64_t owner)
 {
 	uint32_t i, ready = 0;
 
 	for (i = 0; i < view->node_count; i++)
-		ready += view->nodes[i]->offer == offer && view->nodes[i]->state == ESPL_NODE_READY &&
-			(view->nodes[i]->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+		ready += view->nodes[i]->offer == offer && view->nodes[i]->owner == owner &&
+			espl_hold_is_ready(view->nodes[i]);
 	return ready;
+}
+
+/* An owner's nodes of an offer, whether they are there yet or not, but for those that go. */
+static inline uint32_t
+espl_hold_count(const struct espl_alloc_view *view, uint32_t offer, uint64_t owner)
+{
+	uint32_t i, held = 0;
+
+	for (i = 0; i < view->node_count; i++)
+		held += view->nodes[i]->offer == offer && view->nodes[i]->owner == owner &&
+			(view->nodes[i]->flags & ESPL_NODE_RETIRING) == 0;
+	return held;
+}
+
+/* Makes up to `count` nodes that are nobody's a bracket's own, from *next of the view on.  Adds to *taken, and those
+ * that can be used at once to *ready. */
+static inline espl_status
+espl_hold_claim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer, uint32_t bracket,
+                uint32_t count, uint32_t *next, uint32_t *taken, uint32_t *ready)
+{
+	espl_status status = ESPL_OK;
+
+	for (; count > 0 && *next < view->node_count && status == ESPL_OK; (*next)++) {
+		const struct espl_node *n = view->nodes[*next];
+
+		if (n->offer != offer || n->owner != ESPL_NONE || n->state == ESPL_NODE_NOTICE ||
+		    (n->flags & ESPL_NODE_RETIRING) != 0)
+			continue;
+		status = sink->claim(sink, n->id, bracket);
+		*ready += (uint32_t)espl_hold_is_ready(n);
+		*taken += 1;
+		count--;
+	}
+	return status;
+}
+
+/* Hands up to `count` idle nodes over, the youngest first: those of an owner become a bracket's.  Adds to *ready. */
+static inline espl_status
+espl_hold_pass_on(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer, uint64_t owner,
+                  uint32_t bracket, uint32_t count, uint32_t *ready)
+{
+	espl_status status = ESPL_OK;
+	uint32_t i;
+
+	for (i = view->node_count; i > 0 && count > 0 && status == ESPL_OK; i--) {
+		const struct espl_node *n = view->nodes[i - 1];
+
+		if (n->offer != offer || n->owner != owner || !espl_hold_is_ready(n) || n->gpus_idle < n->gpu_count)
+			continue;
+		status = sink->claim(sink, n->id, bracket);
+		*ready += status == ESPL_OK;
+		count--;
+	}
+	return status == ESPL_E_REJECTED ? ESPL_OK : status;
 }
 
 static inline int
@@ -27,10 +87,11 @@ espl_hold_awaits(const struct espl_node *n)
 	return n->state == ESPL_NODE_REQUESTED || n->state == ESPL_NODE_BOOTING;
 }
 
-/* First nodes that are not there yet.  Then those whose bill began first, which have paid most of their
- * minimum charge. */
+/* Of an owner's nodes first those that are not there yet.  Then those whose bill began first, which have
+ * paid most of their minimum charge. */
 static inline espl_status
-espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer, uint32_t count)
+espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer, uint64_t owner,
+                 uint32_t count)
 {
 	uint64_t last = 0;
 	espl_time from = INT64_MIN;
@@ -40,7 +101,7 @@ espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sin
 	for (k = view->node_count; k > 0 && count > 0 && status == ESPL_OK; k--) {
 		const struct espl_node *n = view->nodes[k - 1];
 
-		if (n->offer != offer || (n->flags & ESPL_NODE_RETIRING) != 0 || !espl_hold_awaits(n))
+		if (n->offer != offer || n->owner != owner || (n->flags & ESPL_NODE_RETIRING) != 0 || !espl_hold_awaits(n))
 			continue;
 		status = sink->retire(sink, n->id);
 		count--;
@@ -52,7 +113,7 @@ espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sin
 		for (i = 0; i < view->node_count; i++) {
 			const struct espl_node *n = view->nodes[i];
 
-			if (n->offer != offer || (n->flags & ESPL_NODE_RETIRING) != 0 || espl_hold_awaits(n) ||
+			if (n->offer != offer || n->owner != owner || (n->flags & ESPL_NODE_RETIRING) != 0 || espl_hold_awaits(n) ||
 			    n->billed_from < from || (n->billed_from == from && n->id <= last))
 				continue;
 			if (oldest == NULL || n->billed_from < oldest->billed_from)

@@ -60,9 +60,11 @@ struct espl_plan {
 
 struct espl_standing {			/* where a bracket of a spec stands */
 	uint32_t  size;
-	uint32_t  bracket, stage;	/* of the spec: the stage that runs   */
+	uint32_t  bracket, stage;	/* of the spec: the stage that runs; with a plan in force its
+					 * stage_count when its last barrier has passed */
 	uint32_t  trials_left;		/* of this stage, not yet at its end  */
 	espl_time stage_started;	/* when its first trial was added     */
+	espl_time trains_since;		/* when its first trial got its GPUs; NEVER: none yet */
 };
 #define ESPL_EXPERIMENT_MAXIMIZE 0x1u	/* the user's goal; espl losses are always minimised */
 #define ESPL_EXPERIMENT_WARM     0x2u	/* planning.warm: promoted trials keep their gang       */
@@ -122,6 +124,9 @@ struct espl_overheads {			/* caller-owned, size set by the caller; means, second
 };
 
 #define ESPL_FROM_NOW 0x1u	/* only what is left: nodes held, work done, money spent count */
+#define ESPL_AFRESH   0x2u	/* predict: by other samples than `stage` and other predictions.  Of many
+				 * plans the one that looks best by some samples was lucky with them, too:
+				 * what is told of it, and limits, go by these.  Alike without randomness */
 struct espl_stage_query {
 	uint32_t size;
 	uint32_t flags;			/* ESPL_FROM_NOW or 0       */
@@ -132,6 +137,8 @@ struct espl_stage_query {
 	uint32_t zero;
 };
 #define ESPL_CELL_INVALID 0x1u	/* not placeable on this offer */
+#define ESPL_CELL_BEGUN   0x2u	/* the stage has begun (ESPL_FROM_NOW) and stays like this: what is left of
+				 * it, however its trials began.  All other cells of it are INVALID */
 struct espl_cell {			/* frozen, 40 bytes */
 	double   mean_s, sd_s;		/* starts + training + queueing + sync; no scaling-up  */
 	double   busy_gpu_s;		/* for billing by function                             */
@@ -142,7 +149,7 @@ struct espl_cell {			/* frozen, 40 bytes */
 };
 struct espl_predict {			/* how to predict */
 	uint32_t size;
-	uint32_t flags;			/* ESPL_FROM_NOW or 0                                  */
+	uint32_t flags;			/* ESPL_FROM_NOW, ESPL_AFRESH                          */
 	uint64_t experiment;		/* its id                                              */
 	double   quantile;		/* in (0, 1): of the at_quantile fields; 0: means only */
 	uint32_t samples;		/* 0: the stage sum, exact in the mean; else Monte Carlo */

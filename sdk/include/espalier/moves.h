@@ -5,7 +5,7 @@
  * who shrinks and grows in place, then who comes.  Nothing here crosses the boundary.
  *
  * Use: espl_moves_gather, then for each open move find slots and espl_moves_settle it, then
- * espl_moves_tell; espl_moves_free in destroy.
+ * espl_moves_keep and espl_moves_tell; espl_moves_free in destroy.
  */
 #ifndef ESPALIER_MOVES_H
 #define ESPALIER_MOVES_H
@@ -230,6 +230,39 @@ espl_moves_stay(struct espl_moves *moves, struct espl_floor *floor)
 		count = espl_floor_stay(floor, gang, slots);
 		if (count > 0)
 			espl_moves_settle(moves, i, count, ESPL_MOVE_STAYS);
+	}
+	return floor->failed ? ESPL_E_NOMEM : ESPL_OK;
+}
+
+/* After all others: open moves whose gang nobody has taken the old place of keep it, train on there, and
+ * are looked at again in the next call. */
+static inline espl_status
+espl_moves_keep(struct espl_moves *moves, struct espl_floor *floor)
+{
+	uint32_t m = 0, k, i;
+
+	while (m < moves->count) {
+		const struct espl_gang *gang = moves->list[m].gang;
+		uint32_t mark = floor->step_count;
+		struct espl_slot slot;
+
+		k = 0;
+		if (moves->list[m].state == ESPL_MOVE_OPEN && espl_gang_holds(gang) &&
+		    (gang->flags & ESPL_GANG_MUST) == 0)
+			for (; k < gang->slot_count; k++) {
+				i = espl_floor_find(floor, gang->slots[k].node);
+				if (i == ESPL_ANY || espl_floor_join(floor, i, gang->slots[k].gpu,
+				                                     gang->slots[k].packing, &slot) == 0)
+					break;
+			}
+		if (k == 0 || k < gang->slot_count) {
+			espl_floor_undo(floor, mark);
+			m++;
+			continue;
+		}
+		if (espl_moves_wait(moves, gang->item) != ESPL_OK)
+			return ESPL_E_NOMEM;
+		moves->list[m] = moves->list[--moves->count];
 	}
 	return floor->failed ? ESPL_E_NOMEM : ESPL_OK;
 }

@@ -33,7 +33,7 @@ struct espl_gang {
 	uint32_t  offer;		/* ESPL_ANY, or only nodes of it                      */
 	uint32_t  slot_count;		/* of the placement in force: may differ from share   */
 	const struct espl_slot *slots;	/* in order of rank, [slot_count]                     */
-	uint64_t  owner;		/* item whose own nodes it must use; NONE: shared ones */
+	uint64_t  owner;		/* whose own nodes it must use; NONE: shared ones      */
 	double    move_s;		/* seconds lost by moving it (a resize in place costs less);
 					 * NaN unknown                                        */
 	uint64_t  gpu_memory_bytes;	/* per GPU, 0 unknown                                 */
