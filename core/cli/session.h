@@ -32,6 +32,8 @@ void        espl__session_free(struct espl__session *);
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
 void        espl__session_warm_tell(const struct espl__session *);
 
+/* E_CONFIG where it is a pool: of what is asked only an experiment can tell. */
+espl_status espl__session_alone(const struct espl__session *, struct espl__diag *);
 /* For struct espl__drive: the session is the ctx. */
 espl_status espl__session_submitted(void *session, uint64_t number, struct espl__search_setup *,
                                     struct espl__diag *);
