@@ -281,6 +281,16 @@ trains(const struct espl__session *s, struct espl__diag *diag)
 }
 
 espl_status
+espl__session_alone(const struct espl__session *s, struct espl__diag *diag)
+{
+	if (!s->config->pool)
+		return ESPL_OK;
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0, "this is a pool; only an experiment can be planned and measured");
+	espl__hint(diag, "give the file of one of its experiments; `espalier simulate %s` tells what the pool comes to", s->config->path);
+	return ESPL_E_CONFIG;
+}
+
+espl_status
 espl__session_submitted(void *ctx, uint64_t number, struct espl__search_setup *setup, struct espl__diag *diag)
 {
 	struct espl__session *pool = ctx, *s;

@@ -40,6 +40,8 @@ espl_status espl__session_first(const struct espl__session *, struct espl__diag 
 espl_status espl__session_first_fits(const struct espl__session *, const struct espl_spec *,
                                      struct espl__diag *);
 
+/* E_CONFIG where it is a pool: of what is asked only an experiment can tell. */
+espl_status espl__session_alone(const struct espl__session *, struct espl__diag *);
 /* For struct espl__drive: the session is the ctx. */
 espl_status espl__session_submitted(void *session, uint64_t number, struct espl__search_setup *,
                                     struct espl__diag *);

@@ -92,6 +92,8 @@ load(struct planning *p, struct espl__diag *diag)
 	                                              espl__arg(p->args, "json") == NULL, &p->session, diag);
 
 	free(sets);
+	if (status == ESPL_OK)
+		status = espl__session_alone(&p->session, diag);
 	if (status == ESPL_OK && allocator != NULL)
 		status = espl__plan_allocator(&p->session, allocator, &p->arena, diag);
 	if (status == ESPL_OK && gpus != NULL)

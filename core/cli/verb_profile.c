@@ -93,6 +93,8 @@ load(struct profiling *p, struct espl__diag *diag)
 	p->sets[count++] = "trial.profile=\"auto\"";
 	status = espl__session_load(p->args->positional[0], p->sets, count, ESPL__NEED_TRIAL, &p->session,
 	                            diag);
+	if (status == ESPL_OK)
+		status = espl__session_alone(&p->session, diag);
 	if (status != ESPL_OK)
 		return status;
 	p->ask.file = p->args->positional[0];

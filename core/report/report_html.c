@@ -34,6 +34,9 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 		if (h.node_count > 0 || h.stage_count > 0)
 			espl__html_gantt(&h);
 		send(&h, to);
+		status = espl__html_pool(&h);
+	}
+	if (status == ESPL_OK) {
 		espl__html_lines(&h);
 		send(&h, to);
 		status = espl__html_gpus(&h);

@@ -141,6 +141,7 @@ void espl__html_gantt(struct espl__html *);		/* report_html_gantt.c             
  * return how many stages found no room; the second draws many nodes by how busy they were. */
 uint32_t espl__html_strips(struct espl__html *, double *y);
 void     espl__html_density(struct espl__html *, double *y);
+espl_status espl__html_pool(struct espl__html *);	/* report_html_pool.c: of a pool        */
 void espl__html_lines(struct espl__html *);		/* report_html_lines.c: GPUs, cost      */
 espl_status espl__html_gpus(struct espl__html *);	/* report_html_gpus.c: used how much; resizes   */
 espl_status espl__html_curves(struct espl__html *);	/* report_html_curves.c                 */

@@ -294,7 +294,8 @@ sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__di
 	}
 	if (resumed)
 		espl__sim_skip_prices(sim, now);
-	for (uint32_t i = 0; sim->config->pool && espl__exec_search_of(sim->head.exec, i) != NULL; i++)
+	/* An ordinary run's was opened when the world was made; where nothing trains there is none. */
+	for (uint32_t i = 0; sim->config->pool && sim->own.config != NULL && espl__exec_search_of(sim->head.exec, i) != NULL; i++)
 		if (espl__sim_source(sim, i, diag) == NULL)
 			return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
 	espl__sim_arrivals(sim);
