@@ -227,7 +227,7 @@ apply(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_s
 		return status;
 	if (milp->host->verbose && c->dropped_count > 0)
 		milp->host->note(milp->host, ESPL_ABOUT_RUN, 0,
-		                 "those that started last are preempted: there are too few GPUs for all that run");
+		                 "there are too few GPUs for all: some that run are preempted");
 	(void)sink->objective(sink, plan->value, isinf(plan->bound) ? NAN : plan->bound,
 	                      word != NULL ? word : words[plan->status]);
 	return ESPL_OK;
