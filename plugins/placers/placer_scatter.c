@@ -157,8 +157,6 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 		if (count > 0)
 			espl_moves_settle(moves, i, count, ESPL_MOVE_GOES);
 	}
-	if (status == ESPL_OK)
-		status = espl_moves_keep(moves, &scatter->floor);
 	if (status == ESPL_OK && scatter->floor.failed)
 		status = ESPL_E_NOMEM;
 	if (status == ESPL_OK)
