@@ -51,6 +51,7 @@ fill_view(struct espl__exec *x, struct espl_alloc_view *v)
 	v->gone = x->gone;
 	v->gone_count = x->gone_count;
 	v->gpus_granted = (uint32_t)espl__items_gpus(x);
+	v->gpus_lost = x->fleet.lost;
 }
 
 /* GPUs that the grants in force and those of the answer take together, and what the targets

@@ -35,6 +35,7 @@ espl__fleet_free(struct espl__fleet *f)
 	espl__arena_free(&f->arena);
 	free(f->offers);
 	free(f->targets);
+	free(f->lost);
 	free(f->target_price);
 	free(f->live);
 	free(f->placeable);
@@ -73,9 +74,10 @@ espl__fleet_offer(struct espl__fleet *f, const struct espl_offer *offer)
 	if (kept == NULL) {
 		ESPL__GROW(f->offers, f->offer_cap, f->offer_count + 1);
 		ESPL__GROW(f->targets, f->target_cap, f->offer_count + 1);
+		ESPL__GROW(f->lost, f->lost_cap, f->offer_count + 1);
 		ESPL__GROW(f->target_price, f->price_cap, f->offer_count + 1);
 		kept = espl__arena_alloc(&f->arena, sizeof *kept);
-		f->targets[f->offer_count] = 0;
+		f->targets[f->offer_count] = f->lost[f->offer_count] = 0;
 		f->target_price[f->offer_count] = 0;
 		f->offers[f->offer_count++] = kept;
 	}
@@ -121,6 +123,8 @@ totals(struct espl__fleet *f, struct espl__machine *n, int sign)
 		f->gpus_held += (uint32_t)sign * n->pub.gpu_count;
 	if (n->live && (n->pub.flags & ESPL_NODE_RETIRING) != 0)
 		f->retiring += (uint32_t)sign;
+	else if (n->live)
+		f->lost[n->pub.offer] += (uint32_t)sign * (n->seen - ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0 ? 0 : open));
 }
 
 static void

@@ -33,8 +33,9 @@ struct espl__machine {
 struct espl__fleet {
 	struct espl_offer **offers;	/* [number]; strings and latencies in the arena        */
 	uint32_t *targets;		/* [number]                                            */
+	uint32_t *lost;			/* [number] GPUs of nodes that count for the target, and nobody can use */
 	espl_money *target_price;	/* [number] maximum price of nodes yet to be leased     */
-	uint32_t  offer_count, offer_cap, target_cap, price_cap;
+	uint32_t  offer_count, offer_cap, target_cap, lost_cap, price_cap;
 	struct espl__pool nodes;	/* of struct espl__machine *, index = lease                */
 	const struct espl_node **live;	/* not ENDED, by id                                    */
 	uint32_t  live_count, live_cap;

@@ -135,6 +135,22 @@ outcome_due(struct espl__sim *sim, uint64_t number)
 }
 
 static void
+lose_gpus(struct espl__sim *sim, const struct espl__sim_fault *fault)
+{
+	uint32_t count = sim->offers[sim->leases[fault->node].offer].terms.gpus;
+	uint32_t from = fault->gpu == ESPL_ANY ? 0 : fault->gpu, to = fault->gpu == ESPL_ANY ? count : fault->gpu + 1;
+
+	for (uint32_t i = from; i < to && i < count; i++) {
+		struct espl__event *e = espl__sim_tell(sim, ESPL__EV_GPU);
+
+		e->as.gpu.what = ESPL__GPU_ASIDE;
+		e->as.gpu.id = fault->node;
+		e->as.gpu.number = i;
+		e->as.gpu.text = "a fault of the script";
+	}
+}
+
+static void
 fault_due(struct espl__sim *sim, uint64_t number)
 {
 	const struct espl__sim_fault *fault = &sim->faults.list[number];
@@ -148,6 +164,10 @@ fault_due(struct espl__sim *sim, uint64_t number)
 		return;			/* it was never leased, or is gone already */
 	if (fault->kind == ESPL__FAULT_NODE_LOST) {
 		espl__sim_lease_end(sim, fault->node, ESPL_BY_FAULT);
+		return;
+	}
+	if (fault->kind == ESPL__FAULT_GPU_LOST) {
+		lose_gpus(sim, fault);
 		return;
 	}
 	if (notice < 0)

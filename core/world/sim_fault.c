@@ -30,6 +30,9 @@ static const struct espl_option node_lost[] = { AT, THE_NODE };
 static const struct espl_option notice[] = { AT, THE_NODE,
 	{ .name = "notice", .help = "time between the notice and the end; absent: the offer's",
 	  .type = ESPL_OPT_SPAN } };
+static const struct espl_option gpu_lost[] = { AT, THE_NODE,
+	{ .name = "gpu", .help = "number of the GPU on its node; absent: all of them", .min = "0", .max = "1000000",
+	  .type = ESPL_OPT_INT } };
 static const struct espl_option slow_boot[] = { FACTOR, FROM, TO, OFFER };
 static const struct espl_option no_capacity[] = { FROM, TO, OFFER };
 static const struct espl_option strikes_once[] = { TRIAL, ITERATION, TIMES("1"), FROM, TO };
@@ -59,6 +62,7 @@ static const struct {
 	KIND(ESPL__FAULT_CRASH_RATE, "crash-rate", crash_rate),
 	KIND(ESPL__FAULT_SLOW, "slow", slow),
 	KIND(ESPL__FAULT_BAD_CHECKPOINT, "bad-checkpoint", strikes_once),
+	KIND(ESPL__FAULT_GPU_LOST, "gpu-lost", gpu_lost),
 	KIND(ESPL__FAULT_STOP, "stop", stop),
 };
 enum { KIND_COUNT = sizeof kinds / sizeof kinds[0] };
@@ -89,7 +93,7 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
 		espl__hint(diag, "there are node-lost, notice, slow-boot, no-capacity, trial-fails, "
-		           "trial-lost, nan, hang, crash-rate, slow, bad-checkpoint, stop");
+		           "trial-lost, nan, hang, crash-rate, slow, bad-checkpoint, gpu-lost, stop");
 	return ESPL_E_CONFIG;
 }
 
@@ -108,6 +112,8 @@ set(struct espl__sim_fault *fault, const char *name, const struct espl_value *va
 		fault->notice = value->as.i;
 	else if (strcmp(name, "node") == 0)
 		fault->node = (uint64_t)value->as.i;
+	else if (strcmp(name, "gpu") == 0)
+		fault->gpu = (uint32_t)value->as.i;
 	else if (strcmp(name, "trial") == 0)
 		fault->trial = (uint64_t)value->as.i;
 	else if (strcmp(name, "iteration") == 0)
@@ -151,7 +157,7 @@ add_fault(struct espl__sim_faults *faults, const struct espl__node *group, struc
 	fault = &faults->list[faults->count++];
 	*fault = (struct espl__sim_fault){
 		.kind = (enum espl__sim_fault_kind)kind, .left = ESPL_ANY, .at = ESPL_NEVER, .from = 0,
-		.to = ESPL_NEVER, .notice = -1, .trial = ESPL_NONE, .node = ESPL_NONE,
+		.to = ESPL_NEVER, .notice = -1, .gpu = ESPL_ANY, .trial = ESPL_NONE, .node = ESPL_NONE,
 		.iteration = ESPL_NONE, .factor = 1.0
 	};
 	for (uint32_t i = 0; i < kinds[kind].count; i++)

@@ -121,13 +121,15 @@ enum espl__sim_fault_kind {
 	ESPL__FAULT_NODE_LOST = 0, ESPL__FAULT_NOTICE, ESPL__FAULT_SLOW_BOOT,
 	ESPL__FAULT_NO_CAPACITY,
 	ESPL__FAULT_TRIAL_FAILS, ESPL__FAULT_TRIAL_LOST, ESPL__FAULT_NAN, ESPL__FAULT_HANG,
-	ESPL__FAULT_CRASH_RATE, ESPL__FAULT_SLOW, ESPL__FAULT_BAD_CHECKPOINT, ESPL__FAULT_STOP
+	ESPL__FAULT_CRASH_RATE, ESPL__FAULT_SLOW, ESPL__FAULT_BAD_CHECKPOINT, ESPL__FAULT_GPU_LOST,
+	ESPL__FAULT_STOP
 };
 struct espl__sim_fault {
 	enum espl__sim_fault_kind kind;
 	uint32_t  left;			/* times it may still strike; ESPL_ANY: always           */
 	espl_time at, from, to;
 	espl_span notice;		/* -1: the offer's                                      */
+	uint32_t  gpu, zero;		/* ESPL_ANY: all of the node                            */
 	uint64_t  trial, node, iteration;	/* ESPL_NONE: any                               */
 	double    factor, probability;
 	char     *offer, *metric;	/* NULL: any                                            */

@@ -7,8 +7,7 @@
  * O(what changed).
  */
 #include <math.h>
-#include <espalier/roster.h>
-#include <espalier/util.h>
+#include "pool.h"
 
 enum { GPUS, OFFER, RESIZE, PACKING };
 enum { STAGE, ALWAYS };
@@ -69,31 +68,16 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* ---- the cluster ------------------------------------------------------------------------- */
 
-/* GPUs to hold: all that the items can use, within the limits of cloud, experiment and user. */
+/* GPUs to hold: all that the items can use, within the limit. */
 static uint64_t
-cluster(const struct fair *fair, const struct espl_alloc_view *view)
+cluster(const struct fair *fair, const struct espl_alloc_view *view, uint64_t limit)
 {
-	const struct espl_offer *offer = view->offers[fair->offer];
 	const struct espl_roster *roster = &fair->roster;
-	uint64_t limit = UINT64_MAX, use = roster->most, experiments = 0;
-	uint32_t i;
+	uint64_t use = roster->most;
 
-	if (fair->gpus_max > 0)
-		limit = fair->gpus_max;
-	if (offer->nodes_max != ESPL_ANY && (uint64_t)offer->nodes_max * offer->gpus < limit)
-		limit = (uint64_t)offer->nodes_max * offer->gpus;
-	for (i = 0; i < view->experiment_count; i++) {
-		uint32_t most = view->experiments[i]->gpus_limit;
-
-		experiments += most == ESPL_ANY ? UINT64_C(1) << 32 : most;
-	}
-	if (view->experiment_count > 0 && experiments < UINT64_C(1) << 32 && experiments < limit)
-		limit = experiments;
-	if (limit == UINT64_MAX && use >= UINT64_C(1) << 32)
-		use = roster->least;	/* no limit anywhere: no more than needed */
-	else if ((view->items[0]->flags & ESPL_ITEM_COLOCATE) != 0)
-		use = espl_room_for(roster->count, espl_roster_at(roster, 0)->most, use,
-		                    roster->per_node);
+	if ((view->items[0]->flags & ESPL_ITEM_COLOCATE) == 0 || (limit == UINT64_MAX && use >= UINT64_C(1) << 32))
+		return pool_useful(roster, limit);
+	use = espl_room_for(roster->count, espl_roster_at(roster, 0)->most, use, roster->per_node);
 	return use < limit ? use : limit;
 }
 
@@ -164,7 +148,7 @@ queue(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_s
 	uint32_t i = espl_roster_waiting(roster, 0), opened = roster->count;
 	espl_status status = ESPL_OK;
 
-	if (i < roster->count && roster->excess > 0)
+	if (roster->excess > 0 && (i < roster->count || espl_roster_used(roster) > total))
 		status = shrink_all(fair, sink);
 	while (i < roster->count && status != ESPL_E_NOMEM) {
 		struct espl_entry *entry = espl_roster_at(roster, i);
@@ -322,7 +306,7 @@ spread(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_
 
 	for (i = waiting; i < roster->count; i++)
 		need += espl_roster_at(roster, i)->gpus == 0 ? fair->shares[i] : 0;
-	if (status == ESPL_OK && (need > 0 || fair->always))
+	if (status == ESPL_OK && (need > 0 || fair->always || espl_roster_used(roster) > total))
 		status = shrink(fair, sink, total, need);
 	for (i = waiting; i < roster->count && status != ESPL_E_NOMEM;
 	     i = espl_roster_waiting(roster, i + 1)) {
@@ -355,30 +339,12 @@ enough(const struct fair *fair, const struct espl_alloc_view *view, uint64_t tot
 }
 
 static espl_status
-aim(const struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-    uint64_t total, struct espl_error *error)
-{
-	const struct espl_offer *offer = view->offers[fair->offer];
-	struct espl_target target = ESPL_INIT(struct espl_target);
-	espl_status status;
-
-	target.offer = fair->offer;
-	target.nodes = (uint32_t)((total + offer->gpus - 1) / offer->gpus);
-	if (view->targets[fair->offer] == target.nodes)
-		return ESPL_OK;
-	status = sink->target(sink, &target);
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "%u nodes of '%s' were refused", target.nodes,
-		          offer->name);
-}
-
-static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
          struct espl_error *error)
 {
 	struct fair *fair = self;
 	espl_status status;
-	uint64_t total;
+	uint64_t limit, total;
 
 	if (fair->offer == ESPL_ANY) {
 		status = espl_choose_offer(view->offers, view->offer_count, fair->offer_name,
@@ -395,8 +361,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		espl_roster_within(&fair->roster, fair->gpus_max, GPUS, error);
 	if (status != ESPL_OK)
 		return status;
-	total = cluster(fair, view);
-	status = aim(fair, view, sink, total, error);
+	limit = pool_allowed(view, view->offers[fair->offer], fair->gpus_max);
+	total = cluster(fair, view, limit);
+	status = pool_aim(view, sink, fair->offer, limit, &total, error);
 	if (status != ESPL_OK)
 		return status;
 	if (enough(fair, view, total)) {

@@ -114,7 +114,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 {
 	struct fifo *fifo = self;
 	espl_status status;
-	uint64_t aimed;
+	uint64_t limit, aimed;
 	uint32_t total;
 
 	if (fifo->offer == ESPL_ANY) {
@@ -132,8 +132,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		espl_roster_within(&fifo->roster, fifo->gpus_max, GPUS, error);
 	if (status != ESPL_OK)
 		return status;
-	aimed = pool_useful(&fifo->roster, pool_allowed(view, view->offers[fifo->offer], fifo->gpus_max));
-	status = pool_aim(view, sink, fifo->offer, aimed, error);
+	limit = pool_allowed(view, view->offers[fifo->offer], fifo->gpus_max);
+	aimed = pool_useful(&fifo->roster, limit);
+	status = pool_aim(view, sink, fifo->offer, limit, &aimed, error);
 	if (status != ESPL_OK)
 		return status;
 	total = pool_total(view, fifo->offer, aimed);

@@ -5,9 +5,8 @@
  * algorithms, "improved" begins with the first and then sees to it that all end at the same time
  * (fluid_balance.c).  A call costs O(trials on GPUs), however many wait.
  */
-#include <math.h>
-#include <espalier/roster.h>
 #include "fluid.h"
+#include "pool.h"
 
 enum { GPUS, OFFER, MODE, RESIZE, PROBE, BENEFIT, GAIN, DEGREE };
 
@@ -77,56 +76,6 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 }
 
 /* ---- the cluster ------------------------------------------------------------------------- */
-
-/* GPUs that may be held, by the limits of cloud, experiment and user. */
-static uint64_t
-allowed(const struct fluid *fluid, const struct espl_alloc_view *view)
-{
-	const struct espl_offer *offer = view->offers[fluid->offer];
-	uint64_t limit = UINT64_MAX, experiments = 0;
-	uint32_t i;
-
-	if (fluid->gpus_max > 0)
-		limit = fluid->gpus_max;
-	if (offer->nodes_max != ESPL_ANY && (uint64_t)offer->nodes_max * offer->gpus < limit)
-		limit = (uint64_t)offer->nodes_max * offer->gpus;
-	for (i = 0; i < view->experiment_count; i++) {
-		uint32_t most = view->experiments[i]->gpus_limit;
-
-		experiments += most == ESPL_ANY ? UINT64_C(1) << 32 : most;
-	}
-	if (view->experiment_count > 0 && experiments < UINT64_C(1) << 32 && experiments < limit)
-		limit = experiments;
-	return limit;
-}
-
-/* GPUs to hold: all that the items can use, within the limits. */
-static uint64_t
-useful(const struct fluid *fluid, uint64_t limit)
-{
-	uint64_t use = fluid->roster.most;
-
-	if (limit == UINT64_MAX && use >= UINT64_C(1) << 32)
-		use = fluid->roster.least;	/* no limit anywhere: no more than needed */
-	return use < limit ? use : limit;
-}
-
-static espl_status
-aim(const struct fluid *fluid, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-    uint64_t total, struct espl_error *error)
-{
-	const struct espl_offer *offer = view->offers[fluid->offer];
-	struct espl_target target = ESPL_INIT(struct espl_target);
-	espl_status status;
-
-	target.offer = fluid->offer;
-	target.nodes = (uint32_t)((total + offer->gpus - 1) / offer->gpus);
-	if (view->targets[fluid->offer] == target.nodes)
-		return ESPL_OK;
-	status = sink->target(sink, &target);
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "%u nodes of '%s' were refused", target.nodes, offer->name);
-}
 
 /* GPUs there are, and are to come; all that is aimed at before the first node is asked for.  More
  * than anybody can use counts, too: shares are parts of it. */
@@ -345,9 +294,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		espl_roster_within(&fluid->roster, fluid->gpus_max, GPUS, error);
 	if (status != ESPL_OK)
 		return status;
-	limit = fluid->limit = allowed(fluid, view);
-	aimed = useful(fluid, limit);
-	status = aim(fluid, view, sink, aimed, error);
+	limit = fluid->limit = pool_allowed(view, view->offers[fluid->offer], fluid->gpus_max);
+	aimed = pool_useful(&fluid->roster, limit);
+	status = pool_aim(view, sink, fluid->offer, limit, &aimed, error);
 	if (status == ESPL_OK) {
 		status = decide(fluid, view, sink, present(view, aimed, limit));
 		fluid->broken = status != ESPL_OK;

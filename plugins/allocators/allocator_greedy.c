@@ -287,7 +287,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	const uint32_t changes = ESPL_WHY_ARRIVAL | ESPL_WHY_DEPARTURE | ESPL_WHY_NODES | ESPL_WHY_NOTICE;
 	struct greedy *greedy = self;
 	espl_status status;
-	uint64_t aimed;
+	uint64_t limit, aimed;
 	int      full;
 
 	if (greedy->offer == ESPL_ANY) {
@@ -305,9 +305,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		espl_roster_within(&greedy->roster, greedy->gpus_max, GPUS, error);
 	if (status != ESPL_OK)
 		return status;
-	aimed = pool_useful(&greedy->roster,
-	                    pool_allowed(view, view->offers[greedy->offer], greedy->gpus_max));
-	status = pool_aim(view, sink, greedy->offer, aimed, error);
+	limit = pool_allowed(view, view->offers[greedy->offer], greedy->gpus_max);
+	aimed = pool_useful(&greedy->roster, limit);
+	status = pool_aim(view, sink, greedy->offer, limit, &aimed, error);
 	if (status != ESPL_OK)
 		return status;
 	full = view->now >= greedy->next || (greedy->events && (view->why & changes) != 0);

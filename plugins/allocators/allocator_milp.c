@@ -383,7 +383,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 {
 	struct milp *milp = self;
 	espl_status status;
-	uint64_t aimed;
+	uint64_t limit, aimed;
 
 	if (milp->offer == ESPL_ANY) {
 		status = espl_choose_offer(view->offers, view->offer_count, milp->offer_name, OFFER,
@@ -400,8 +400,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		espl_roster_within(&milp->roster, milp->gpus_max, GPUS, error);
 	if (status != ESPL_OK)
 		return status;
-	aimed = pool_useful(&milp->roster, pool_allowed(view, view->offers[milp->offer], milp->gpus_max));
-	status = pool_aim(view, sink, milp->offer, aimed, error);
+	limit = pool_allowed(view, view->offers[milp->offer], milp->gpus_max);
+	aimed = pool_useful(&milp->roster, limit);
+	status = pool_aim(view, sink, milp->offer, limit, &aimed, error);
 	if (status == ESPL_OK)
 		status = act(milp, view, sink, pool_total(view, milp->offer, aimed));
 	if (status == ESPL_OK && milp->roster.granted > 0)

@@ -226,6 +226,23 @@ adjust_warm(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
 
+/* GPUs were set aside: who was granted more than all that are left gets its least. */
+static espl_status
+fit_in(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
+{
+	struct espl_roster *roster = &fixed->roster;
+	espl_status status = ESPL_OK;
+	uint32_t i;
+
+	for (i = 0; i < roster->count && status != ESPL_E_NOMEM; i++) {
+		struct espl_entry *entry = espl_roster_at(roster, i);
+
+		if (entry->gpus > total && entry->gpus > entry->least)
+			status = espl_roster_grant(roster, sink, i, entry->least, 1);
+	}
+	return status == ESPL_E_NOMEM ? status : ESPL_OK;
+}
+
 /* The queue, in order of arrival: nobody overtakes. */
 static espl_status
 serve(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
@@ -281,7 +298,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		choose_size(fixed, view);
 	}
 	total = fixed->gpus;
-	nodes = (uint32_t)((total + offer->gpus - 1) / offer->gpus);
+	nodes = espl_nodes_for(view, fixed->offer, total, &total);
 	if (view->targets[fixed->offer] != nodes) {
 		struct espl_target target = ESPL_INIT(struct espl_target);
 
@@ -296,6 +313,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		give_shares(fixed, view, total, nodes);
 		status = adjust_warm(fixed, sink, total);
 	}
+	if (status == ESPL_OK && espl_roster_used(&fixed->roster) > total)
+		status = fit_in(fixed, sink, total);
 	if (status == ESPL_OK)
 		status = serve(fixed, sink, total);
 	return status == ESPL_OK ? status : espl_fail(error, status, "out of memory");

@@ -1,4 +1,4 @@
-/* pool.h - what the allocators of many jobs on one cluster (greedy, milp) have in common: how many GPUs
+/* pool.h - what allocators have in common that divide a cluster among whoever is there: how many GPUs
  * there are, and which widths a job may have.
  *
  * Widths are the item's unit times powers of two, within its limits.  An item for which there is none
@@ -51,8 +51,10 @@ static inline uint32_t
 pool_total(const struct espl_alloc_view *view, uint32_t number, uint64_t aimed)
 {
 	uint64_t gpus = view->gpus, asked = (uint64_t)view->targets[number] * view->offers[number]->gpus;
+	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[number] : 0;
 	uint32_t i;
 
+	asked -= lost < asked ? lost : asked;
 	if (aimed > asked)
 		gpus += aimed - asked;
 	for (i = 0; i < view->node_count; i++)
@@ -64,22 +66,21 @@ pool_total(const struct espl_alloc_view *view, uint32_t number, uint64_t aimed)
 	return gpus < UINT32_MAX ? (uint32_t)gpus : UINT32_MAX - 1;
 }
 
-/* Asks for nodes enough for so many GPUs. */
+/* Asks for nodes enough for *gpus GPUs, within the limit; *gpus becomes what can be used of them. */
 static inline espl_status
-pool_aim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t number, uint64_t gpus,
-         struct espl_error *error)
+pool_aim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t number, uint64_t limit,
+         uint64_t *gpus, struct espl_error *error)
 {
-	const struct espl_offer *offer = view->offers[number];
 	struct espl_target target = ESPL_INIT(struct espl_target);
 	espl_status status;
 
 	target.offer = number;
-	target.nodes = (uint32_t)((gpus + offer->gpus - 1) / offer->gpus);
+	target.nodes = espl_nodes_for(view, number, limit, gpus);
 	if (view->targets[number] == target.nodes)
 		return ESPL_OK;
 	status = sink->target(sink, &target);
 	return status == ESPL_OK ? status :
-		espl_fail(error, status, "%u nodes of '%s' were refused", target.nodes, offer->name);
+		espl_fail(error, status, "%u nodes of '%s' were refused", target.nodes, view->offers[number]->name);
 }
 
 /* The item's widths of at most `most`, rising; returns how many.  0: it has none. */

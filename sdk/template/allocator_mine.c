@@ -49,13 +49,15 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
          struct espl_error *error)
 {
 	const struct mine *mine = self;
-	uint32_t i, nodes, total, used = 0;
+	uint32_t i, nodes, total, lost, used = 0;
 	espl_status status = ESPL_OK;
 
 	if (view->offer_count == 0 || view->item_count == 0)
 		return ESPL_OK;		/* nothing to buy, or nothing to do */
 	nodes = mine->nodes < view->offers[0]->nodes_max ? mine->nodes : view->offers[0]->nodes_max;
 	total = nodes * view->offers[0]->gpus;
+	lost = view->gpus_lost != NULL ? view->gpus_lost[0] : 0;	/* on broken GPUs nobody trains */
+	total -= lost < total ? lost : total;
 	if (view->targets[0] != nodes) {
 		struct espl_target target = ESPL_INIT(struct espl_target);
 

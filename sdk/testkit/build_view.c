@@ -33,8 +33,9 @@ espl_kit_offer(struct espl_kit *kit, const char *name, uint32_t gpus, uint32_t n
 	kit->offers = espl__kit_more(kit, kit->offers, n, sizeof *kit->offers);
 	kit->targets = espl__kit_more(kit, kit->targets, n, sizeof *kit->targets);
 	kit->new_targets = espl__kit_more(kit, kit->new_targets, n, sizeof *kit->new_targets);
+	kit->lost = espl__kit_more(kit, kit->lost, n, sizeof *kit->lost);
 	kit->offers[n] = offer;
-	kit->targets[n] = kit->new_targets[n] = 0;
+	kit->targets[n] = kit->new_targets[n] = kit->lost[n] = 0;
 	kit->offer_count = n + 1;
 	return n;
 }
@@ -179,6 +180,8 @@ espl__kit_count(struct espl_kit *kit)
 {
 	uint32_t i, k;
 
+	for (i = 0; i < kit->offer_count; i++)
+		kit->lost[i] = 0;
 	for (i = 0; i < kit->node_count; i++)
 		for (k = 0; k < kit->nodes[i]->pub.gpu_count; k++)
 			kit->nodes[i]->gpus[k]->residents = kit->nodes[i]->gpus[k]->packing = 0;
@@ -195,10 +198,16 @@ espl__kit_count(struct espl_kit *kit)
 	for (i = 0; i < kit->node_count; i++) {
 		struct kit_node *node = kit->nodes[i];
 
-		node->pub.gpus_idle = 0;
-		for (k = 0; k < node->pub.gpu_count; k++)
+		node->pub.gpus_idle = node->sound = 0;
+		for (k = 0; k < node->pub.gpu_count; k++) {
+			node->sound += node->gpus[k]->blocked == 0;
 			node->pub.gpus_idle += node->gpus[k]->residents == 0 &&
 				node->gpus[k]->blocked == 0;
+		}
+		if ((node->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
+			node->sound = 0;
+		if (!node->gone && (node->pub.flags & ESPL_NODE_RETIRING) == 0)
+			kit->lost[node->pub.offer] += node->pub.gpu_count - node->sound;
 		if (node->pub.state != ESPL_NODE_READY ||
 		    (node->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
 			node->pub.gpus_idle = 0;

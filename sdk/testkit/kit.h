@@ -19,6 +19,7 @@ struct kit_group { uint32_t flags, left, told; };
 struct kit_node {
 	struct espl_node pub;
 	struct espl_gpu **gpus;
+	uint32_t sound;		/* GPUs that can be used        */
 	int gone;
 };
 struct kit_item {
@@ -62,7 +63,7 @@ struct espl_kit {
 	int       finished, asking;	/* asking: next_group runs */
 
 	struct espl_offer **offers;
-	uint32_t *targets, *new_targets;
+	uint32_t *targets, *new_targets, *lost;
 	struct espl_give_up *surplus;
 	uint32_t  offer_count, surplus_count;
 	struct kit_node **nodes;

@@ -293,6 +293,7 @@ fill_view(struct espl_kit *kit, struct espl_alloc_view *view, struct lists *list
 	view->offers = (const struct espl_offer *const *)kit->offers;
 	view->offer_count = kit->offer_count;
 	view->targets = kit->targets;
+	view->gpus_lost = kit->lost;
 	view->item_count = kit->item_count;
 	view->gone = kit->gone;
 	view->gone_count = kit->gone_count;
@@ -309,8 +310,7 @@ fill_view(struct espl_kit *kit, struct espl_alloc_view *view, struct lists *list
 		if (kit->nodes[i]->gone)
 			continue;
 		lists->nodes[view->node_count++] = node;
-		view->gpus += node->state == ESPL_NODE_READY &&
-			(node->flags & ESPL_NODE_RETIRING) == 0 ? node->gpu_count : 0;
+		view->gpus += node->state == ESPL_NODE_READY ? kit->nodes[i]->sound : 0;
 		view->gpus_idle += node->gpus_idle;
 	}
 }

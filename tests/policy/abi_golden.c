@@ -179,6 +179,7 @@ static const struct line lines[] = {
 	F(espl_alloc_view, offer_count) F(espl_alloc_view, node_count)
 	F(espl_alloc_view, outcome_count) F(espl_alloc_view, gpus) F(espl_alloc_view, gpus_idle)
 	F(espl_alloc_view, gone) F(espl_alloc_view, gone_count) F(espl_alloc_view, gpus_granted)
+	F(espl_alloc_view, gpus_lost)
 	S(espl_grant) F(espl_grant, size) F(espl_grant, flags) F(espl_grant, item)
 	F(espl_grant, share) F(espl_grant, offer) F(espl_grant, zero)
 	F(espl_grant, max_price_hour)

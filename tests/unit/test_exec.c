@@ -407,7 +407,8 @@ static void
 scenario(uint32_t seed, char *experiment, char *trial, char *rest, char *faults)
 {
 	static const char *const policies[] = { "use = \"static\"; gpus = 4;", "use = \"static\"; gpus = 7;",
-	    "use = \"fair\";", "use = \"fair\"; resize = \"always\";", "use = \"fair\"; packing = 3;" };
+	    "use = \"fair\";", "use = \"fair\"; resize = \"always\";", "use = \"fair\"; packing = 3;", "use = \"fluid\";",
+	    "use = \"greedy\";", "use = \"milp\";", "use = \"fifo\";" };
 	uint32_t n, at;
 	size_t   used;
 
@@ -418,16 +419,18 @@ scenario(uint32_t seed, char *experiment, char *trial, char *rest, char *faults)
 	    1 + dice(5), 1 + dice(4), 1 + dice(20), dice(8) == 0 ? "false" : "true", dice(4));
 	(void)snprintf(rest, ROOM, "algorithm = { %s trials = %u; iterations_max = %u; }; allocator = { %s }; placer = { use = \"%s\"; };"
 	    " planning = { warm = %s; };", dice(2) ? "use = \"sha\"; eta = 3;" : "use = \"random\";", n, 1 + dice(14),
-	    policies[dice(5)], dice(2) ? "colocate" : "scatter", dice(2) ? "true" : "false");
+	    policies[dice(9)], dice(2) ? "colocate" : "scatter", dice(2) ? "true" : "false");
 	used = (size_t)snprintf(faults, ROOM, "faults = ( { kind = \"slow-boot\"; factor = 2.0; from = \"0s\"; to = \"1m\"; }");
 	for (uint32_t i = dice(5); i > 0; i--) {
 		at = 1 + dice(120);
-		switch (dice(5)) {
+		switch (dice(6)) {
 		case 0: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"node-lost\"; node = %u; at = \"%us\"; }", dice(4), at); break;
 		case 1: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"trial-fails\"; trial = %u; iteration = %u; times = %u; }",
 		    dice(n), 1 + dice(4), 1 + dice(3)); break;
 		case 2: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"nan\"; trial = %u; iteration = 1; }", dice(n)); break;
-		case 3: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"no-capacity\"; from = \"%us\"; to = \"%us\"; }", at, at + 30); break;
+		case 3: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"gpu-lost\"; node = %u; at = \"%us\"; %s }", dice(4), at,
+		    dice(3) == 0 ? "" : "gpu = 1;"); break;
+		case 4: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"no-capacity\"; from = \"%us\"; to = \"%us\"; }", at, at + 30); break;
 		default: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"crash-rate\"; probability = 0.02; }"); break;
 		}
 	}
@@ -551,6 +554,7 @@ Test(exec, a_thousand_searches_under_faults, .timeout = 300)
 		}
 		if (r.summary.how == ESPL__RUN_FAILED)
 			cr_assert(r.summary.text[0] != '\0');
+		cr_assert_null(strstr(r.summary.text, " no place"), "seed %u: %s", (unsigned)seed, r.summary.text);
 		unmake(&r);
 	}
 	cr_assert(from > 0 || done > 500, "%u of 1000 came to their end", (unsigned)done);

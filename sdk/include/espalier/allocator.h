@@ -104,6 +104,9 @@ struct espl_alloc_view {
 	uint32_t  gone_count;
 	uint32_t  gpus_granted;		/* GPUs that grants in force take: whole ones, and for
 					 * each packing degree c the number of 1/c / c, rounded up */
+	const uint32_t *gpus_lost;	/* GPUs that nodes counted for the target ought to have and that
+					 * nobody can use: set aside, or never found; [offer number];
+					 * NULL: none */
 };
 
 /* The item's own nodes: leased for it at max_price_hour, released when it leaves them;

@@ -128,6 +128,27 @@ espl_room_for(uint32_t count, uint32_t each, uint64_t gpus, uint32_t per_node)
 	return nodes * per_node > gpus ? nodes * per_node : gpus;
 }
 
+/* Nodes of an offer to hold so that *gpus GPUs can be used.  Where some are set aside, more nodes
+ * make up for them, as far as `limit` GPUs (UINT64_MAX: none) and the cloud's quota allow; *gpus
+ * becomes what can be used then. */
+static inline uint32_t
+espl_nodes_for(const struct espl_alloc_view *view, uint32_t number, uint64_t limit, uint64_t *gpus)
+{
+	const struct espl_offer *offer = view->offers[number];
+	uint64_t each = offer->gpus, lost = view->gpus_lost != NULL ? view->gpus_lost[number] : 0;
+	uint64_t nodes = (*gpus + lost + each - 1) / each;
+	uint64_t most = limit / each + (limit % each != 0), there;
+
+	if (nodes > most)
+		nodes = most;
+	if (nodes > offer->nodes_max)		/* ESPL_ANY: none; no target is above it */
+		nodes = offer->nodes_max;
+	there = nodes * each > lost ? nodes * each - lost : 0;
+	if (*gpus > there)
+		*gpus = there;
+	return (uint32_t)nodes;
+}
+
 /* Number of the offer of this name, or of the first one still sold (name NULL or "").
  * ESPL_ANY: there is none. */
 static inline uint32_t
