@@ -58,19 +58,23 @@ tree_round(const char *text)
 }
 
 static void
-run_round(const char *const *sets, uint32_t set_count)
+run_round(const char *const *sets, uint32_t set_count, enum espl__need need)
 {
 	struct espl__run_config *config, *again;
 	struct espl__buf         one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
 	struct espl__diag        diag = ESPL__DIAG_INIT;
 
-	if (espl__run_load(path, sets, set_count, ESPL__NEED_SEARCH, &config, &diag) != ESPL_OK) {
+	if (espl__run_load(path, sets, set_count, need, &config, &diag) != ESPL_OK) {
 		CHECK(diag.status != ESPL_OK && diag.text[0] != '\0');
+		return;
+	}
+	if (need == ESPL__NEED_NOTHING) {	/* what one decision needs is no run that could be printed */
+		espl__run_free(config);
 		return;
 	}
 	espl__run_print(config, &one);
 	put_text(one.data, one.size);
-	CHECK(espl__run_load(path, NULL, 0, ESPL__NEED_SEARCH, &again, NULL) == ESPL_OK);
+	CHECK(espl__run_load(path, NULL, 0, need, &again, NULL) == ESPL_OK);
 	espl__run_print(again, &two);
 	CHECK(one.size == two.size && memcmp(one.data, two.data, one.size) == 0);
 	espl__run_free(again);
@@ -90,13 +94,15 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size > 0)
 		memcpy(text, data, size);
-	put_text(data, length);
 	rest = mark != NULL ? text + length + 1 : NULL;
 	while (count < 8 && (line = strsep(&rest, "\n")) != NULL)
 		sets[count++] = line;
 	text[length] = '\0';
 	tree_round(text);
-	run_round(sets, count);
+	for (int need = ESPL__NEED_SEARCH; need <= ESPL__NEED_NOTHING; need++) {
+		put_text(data, length);
+		run_round(sets, count, (enum espl__need)need);
+	}
 	free(text);
 	return 0;
 }

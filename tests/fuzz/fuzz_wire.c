@@ -3,6 +3,11 @@
  * The first byte says how the rest is taken: as a stream of frames whose check sums are made
  * right first (so that their contents are reached), as frames as they are, or as a START.  What
  * is accepted must survive being written and read again.
+ *
+ *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
+ *     -fno-sanitize-recover=undefined -Icore -Isdk/include tests/fuzz/fuzz_wire.c \
+ *     core/runtime/wire.c core/base/[a-z]*.c -lm -o fuzz_wire
+ *   ./fuzz_wire -max_total_time=600 -max_len=4096 tests/fuzz/corpus/wire
  */
 #include <stdlib.h>
 #include <string.h>
