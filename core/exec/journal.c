@@ -180,12 +180,6 @@ espl__journal_pending(const struct espl__journal *j)
 	return j->gathered.size;
 }
 
-uint64_t
-espl__journal_size(const struct espl__journal *j)
-{
-	return j->size;
-}
-
 espl_status
 espl__journal_close(struct espl__journal *j, struct espl__diag *diag)
 {

@@ -46,7 +46,6 @@ espl_status espl__journal_take_back(struct espl__journal *, struct espl__diag *)
  * back to its last whole record. */
 espl_status espl__journal_commit(struct espl__journal *, int sync, struct espl__diag *);
 size_t      espl__journal_pending(const struct espl__journal *);
-uint64_t    espl__journal_size(const struct espl__journal *);
 espl_status espl__journal_close(struct espl__journal *, struct espl__diag *);	/* commits first */
 
 struct espl__journal_reader;

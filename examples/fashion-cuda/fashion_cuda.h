@@ -140,7 +140,6 @@ enum fashion_cuda_engines { FASHION_CUDA_AUTO, FASHION_CUDA_CUBLASLT, FASHION_CU
 espl_status fashion_cuda_engine_new(enum fashion_cuda_engines, void *workspace, cudaStream_t,
                                     struct fashion_cuda_engine **, struct espl_error *);
 void        fashion_cuda_engine_free(struct fashion_cuda_engine *);
-const char *fashion_cuda_engine_name(const struct fashion_cuda_engine *);
 /* Not while a graph is captured. */
 espl_status fashion_cuda_product_plan(struct fashion_cuda_engine *, struct fashion_cuda_product *,
                                       struct espl_error *);

@@ -4,7 +4,6 @@
  * NCCL gives up no communicator that a graph still refers to, neither by finalising nor by aborting it.  So
  * a gang captures its graph anew in each iteration, and lets go of it before it waits for the stream.
  */
-#include <math.h>
 #include <string.h>
 #include <time.h>
 #include "fashion_cuda_trial.h"
@@ -32,19 +31,11 @@ fashion_cuda_drop_graphs(struct fashion_cuda_trial *t)
 
 /* ---- a gang's shares ---------------------------------------------------------------------- */
 
-/* Which of `total` images are this rank's: [*first, *first + result). */
-static uint32_t
-share(const struct espl_comm *comm, uint32_t total, uint32_t *first)
-{
-	*first = (uint32_t)((uint64_t)total * comm->rank / comm->world);
-	return (uint32_t)((uint64_t)total * (comm->rank + 1u) / comm->world) - *first;
-}
-
 /* The work of a step and of a part of the validation, and who multiplies what in it. */
 static espl_status
 plan(struct fashion_cuda_trial *t, struct espl_error *error)
 {
-	const struct fashion_cuda *f = t->fashion;
+	const struct fashion   *f = &t->fashion->common;
 	const struct espl_comm *comm = t->context->comm;
 	struct fashion_cuda_task *learn = &t->learn, *check = &t->check;
 	uint32_t    first, mine;
@@ -52,12 +43,12 @@ plan(struct fashion_cuda_trial *t, struct espl_error *error)
 
 	fashion_cuda_task_free(t->engine, learn);
 	fashion_cuda_task_free(t->engine, check);
-	mine = share(comm, t->batch, &first);
+	mine = fashion_share(comm, t->course.batch, &first);
 	*learn = (struct fashion_cuda_task){
-		.source = { t->pixels, t->labels, t->order, first, t->batch, f->train },
-		.state = &t->states[0], .rows = mine, .scale = 1.0f / (float)t->batch, .learns = 1
+		.source = { t->pixels, t->labels, t->order, first, t->course.batch, f->train },
+		.state = &t->states[0], .rows = mine, .scale = 1.0f / (float)t->course.batch, .learns = 1
 	};
-	mine = share(comm, f->validate, &first);
+	mine = fashion_share(comm, f->validate, &first);
 	*check = (struct fashion_cuda_task){
 		.source = { t->pixels, t->labels, NULL, f->train + first, mine < FASHION_CUDA_CHECK ? mine : FASHION_CUDA_CHECK,
 		            f->train + first + mine },
@@ -91,7 +82,7 @@ update(struct fashion_cuda_trial *t)
 {
 	const struct fashion_cuda_update u = {
 		t->params, t->velocity, t->square, fashion_cuda_work_gradient(t->work), t->rates,
-		fashion_cuda_work_weights(t->work), t->net.count, t->momentum, t->adam
+		fashion_cuda_work_weights(t->work), t->net.count, t->course.momentum, t->course.adam
 	};
 
 	fashion_cuda_step(&u, &t->states[0], t->stream);
@@ -153,42 +144,13 @@ let_go(struct fashion_cuda_trial *t)
 
 /* ---- an iteration ----------------------------------------------------------------------- */
 
-/* The order of the images: as fashion_cnn draws it. */
 static void
 shuffle(struct fashion_cuda_trial *t, uint64_t iteration)
 {
-	uint64_t  key = fashion_mix(fashion_mix(t->context->seed ^ UINT64_C(0x6f72646572)) ^ iteration);
-	uint32_t *order = t->orders[iteration % 2];
-
 	if (t->ordered[iteration % 2] == iteration)
 		return;
-	for (uint32_t i = 0; i < t->fashion->train; i++)
-		order[i] = i;
-	for (uint32_t i = t->fashion->train - 1; i > 0; i--) {
-		uint32_t k = (uint32_t)(fashion_mix(key + i) % (i + 1u)), held = order[i];
-
-		order[i] = order[k];
-		order[k] = held;
-	}
+	fashion_order(t->context->seed, iteration, t->orders[iteration % 2], t->fashion->common.train);
 	t->ordered[iteration % 2] = iteration;
-}
-
-/* The learning rate of a batch, and adam's correction for so many updates. */
-static float
-rate_of(const struct fashion_cuda_trial *t, uint64_t iteration, uint32_t batch)
-{
-	double last = (double)t->context->iterations_max;
-	double at = ((double)iteration - 1 + (double)batch / t->batches) / last;
-	double updates = (double)(t->counters.updates + batch + 1u);
-	float  rate = t->learning_rate;
-
-	at = at > 1.0 ? 1.0 : at;
-	if (t->fashion->schedule == FASHION_CUDA_COSINE && last >= 1)
-		rate *= (float)(0.51 + 0.49 * cos(3.14159265358979323846 * at));
-	if (t->adam)
-		rate *= (float)(sqrt(1.0 - pow((double)0.999f, updates)) /
-		                (1.0 - pow((double)t->momentum, updates)));
-	return rate;
 }
 
 /* Order, rates and state of this iteration to the GPU. */
@@ -199,14 +161,15 @@ begin(struct fashion_cuda_trial *t, uint64_t iteration, struct espl_error *error
 	cudaError_t    code;
 
 	shuffle(t, iteration);
-	for (uint32_t b = 0; b < t->batches; b++)
-		t->rates_host[b] = rate_of(t, iteration, b);
+	for (uint32_t b = 0; b < t->course.batches; b++)
+		t->rates_host[b] = fashion_rate(&t->course, (double)t->context->iterations_max, iteration, b,
+		                                t->counters.updates + b + 1u);
 	memset(p, 0, sizeof *p);
-	p->states[0].key = fashion_mix(fashion_mix(t->context->seed ^ UINT64_C(0x6d61736b)) ^ iteration);
-	code = cudaMemcpyAsync(t->order, t->orders[iteration % 2], t->fashion->train * sizeof *t->order,
+	p->states[0].key = fashion_mask_key(t->context->seed, iteration);
+	code = cudaMemcpyAsync(t->order, t->orders[iteration % 2], t->fashion->common.train * sizeof *t->order,
 	                       cudaMemcpyHostToDevice, t->stream);
 	if (code == cudaSuccess)
-		code = cudaMemcpyAsync(t->rates, t->rates_host, t->batches * sizeof *t->rates, cudaMemcpyHostToDevice,
+		code = cudaMemcpyAsync(t->rates, t->rates_host, t->course.batches * sizeof *t->rates, cudaMemcpyHostToDevice,
 		                       t->stream);
 	if (code == cudaSuccess)
 		code = cudaMemcpyAsync(t->states, p->states, sizeof p->states, cudaMemcpyHostToDevice, t->stream);
@@ -266,7 +229,7 @@ learn(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	espl_status status = capture_step(t, error);
 
-	for (uint32_t b = 0; b < t->batches && status == ESPL_OK; b++) {
+	for (uint32_t b = 0; b < t->course.batches && status == ESPL_OK; b++) {
 		if (b % AHEAD == 0) {
 			cudaEvent_t mark = t->marks[b / AHEAD % 2];
 			cudaError_t code;

@@ -118,12 +118,6 @@ fashion_cuda_engine_free(struct fashion_cuda_engine *e)
 	free(e);
 }
 
-const char *
-fashion_cuda_engine_name(const struct fashion_cuda_engine *e)
-{
-	return e->handle != NULL ? "cublaslt" : "own";
-}
-
 /* ---- plans -------------------------------------------------------------------------------- */
 
 static void

@@ -5,17 +5,12 @@
 
 #define FASHION_CUDA_CHECK 1024u	/* images of a part of the validation, at most        */
 
-enum fashion_cuda_schedule { FASHION_CUDA_CONSTANT, FASHION_CUDA_COSINE };
 enum fashion_cuda_network { FASHION_CUDA_CNN, FASHION_CUDA_MLP };
 
 struct fashion_cuda {			/* the instance                                       */
-	const char *folder;
-	uint32_t    train, validate;
-	int         schedule, network, products, parts;
-	struct fashion_data *data;	/* read when the first trial opens                    */
+	struct fashion common;
+	int    network, products, parts;
 };
-
-struct fashion_cuda_counters { uint64_t iterations, updates; };
 
 struct fashion_cuda_pinned {				/* host memory that the GPU reads and writes          */
 	struct fashion_cuda_state states[2], results[2];
@@ -34,9 +29,7 @@ struct fashion_cuda_trial {
 	uint32_t check_parts;
 	cudaGraphExec_t graph, tail;	/* tail: the update, if it is on its own              */
 	cudaEvent_t     marks[2];
-	float    learning_rate, momentum;
-	int      adam;
-	uint32_t batch, batches;
+	struct fashion_course course;
 	/* on the GPU, one piece */
 	struct fashion_cuda_arena  arena;
 	uint8_t  *pixels, *labels;
@@ -51,7 +44,7 @@ struct fashion_cuda_trial {
 	float    *rates_host;
 	/* the regions */
 	float    *params, *velocity, *square;
-	struct fashion_cuda_counters counters;
+	struct fashion_counters counters;
 };
 
 /* fashion_cuda_iterate.c: one pass over the images; its sums are in pinned->results when it is over. */

@@ -11,19 +11,8 @@
 #include <time.h>
 #include "fashion_cuda_trial.h"
 
-#define DATA   "/usr/share/datasets/fashion-mnist"
-#define SHARDS 8u			/* of a batch of fashion_cnn                          */
-
 static const struct espl_option options[] = {
-	{ .name = "data", .type = ESPL_OPT_STRING, .fallback = DATA,
-	  .help = "folder of train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz" },
-	{ .name = "train", .type = ESPL_OPT_INT, .fallback = "6000", .min = "8", .max = "59000",
-	  .help = "images trained on: the first ones of the training set" },
-	{ .name = "validate", .type = ESPL_OPT_INT, .fallback = "2000", .min = "1", .max = "50000",
-	  .help = "images validated on: the last ones of the training set" },
-	{ .name = "schedule", .type = ESPL_OPT_CHOICE, .fallback = "cosine",
-	  .choices = "constant|cosine",
-	  .help = "the learning rate over the search's iterations; cosine falls to a fiftieth" },
+	FASHION_OPTIONS,
 	{ .name = "network", .type = ESPL_OPT_CHOICE, .fallback = "cnn", .choices = "cnn|mlp",
 	  .help = "cnn: that of fashion_cnn; mlp: `depth` dense layers of `width`, wide enough for several GPUs" },
 	{ .name = "products", .type = ESPL_OPT_CHOICE, .fallback = "auto", .choices = "auto|cublaslt|own",
@@ -31,7 +20,7 @@ static const struct espl_option options[] = {
 	{ .name = "graph", .type = ESPL_OPT_CHOICE, .fallback = "step", .choices = "step|parts",
 	  .help = "a step with the sum over the gang as one CUDA graph, or as two with the sum between them" }
 };
-enum { OPT_DATA, OPT_TRAIN, OPT_VALIDATE, OPT_SCHEDULE, OPT_NETWORK, OPT_PRODUCTS, OPT_GRAPH };
+enum { NETWORK = FASHION_OPTION_COUNT, PRODUCTS, GRAPH };
 
 static espl_status
 fashion_create(const struct espl_host *host, const struct espl_config *config, void **self,
@@ -42,13 +31,10 @@ fashion_create(const struct espl_host *host, const struct espl_config *config, v
 	(void)host;
 	if (f == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
-	f->folder = config->values[OPT_DATA].as.s;
-	f->train = (uint32_t)config->values[OPT_TRAIN].as.i;
-	f->validate = (uint32_t)config->values[OPT_VALIDATE].as.i;
-	f->schedule = (int)config->values[OPT_SCHEDULE].as.i;
-	f->network = (int)config->values[OPT_NETWORK].as.i;
-	f->products = (int)config->values[OPT_PRODUCTS].as.i;
-	f->parts = (int)config->values[OPT_GRAPH].as.i;
+	fashion_init(&f->common, config->values);
+	f->network = (int)config->values[NETWORK].as.i;
+	f->products = (int)config->values[PRODUCTS].as.i;
+	f->parts = (int)config->values[GRAPH].as.i;
 	*self = f;
 	return ESPL_OK;
 }
@@ -60,91 +46,33 @@ fashion_destroy(void *self)
 
 	if (f == NULL)
 		return;
-	fashion_data_free(f->data);
+	fashion_data_free(f->common.data);
 	free(f);
 }
 
 /* ---- settings ------------------------------------------------------------------------------ */
 
-struct knob { const char *name; double value, low, high; int whole, networks; };
-enum { RATE, MOMENTUM, WIDTH, HIDDEN, DROPOUT, DEPTH, BATCH, KNOBS };
-enum { OF_CNN = 1 << FASHION_CUDA_CNN, OF_MLP = 1 << FASHION_CUDA_MLP, OF_ALL = OF_CNN | OF_MLP };
-
-static espl_status
-read_knob(struct knob *k, const struct espl_setting *s, struct espl_error *error)
-{
-	char *end = NULL;
-
-	k->value = s->value;
-	if (isnan(k->value) && s->text != NULL && s->text[0] != '\0') {
-		k->value = strtod(s->text, &end);
-		if (*end != '\0')
-			k->value = NAN;
-	}
-	if (!(k->value >= k->low && k->value <= k->high) || (k->whole && k->value != floor(k->value)))
-		return espl_fail(error, ESPL_E_CONFIG, "parameter '%s' is '%s', not a%s number from %g to %g",
-		                 k->name, s->text, k->whole ? " whole" : "", k->low, k->high);
-	return ESPL_OK;
-}
-
-static espl_status
-read_knobs(struct fashion_cuda_trial *t, struct knob *knobs, struct espl_error *error)
-{
-	const struct espl_trial_context *context = t->context;
-	const int network = t->fashion->network;
-
-	for (uint32_t i = 0; i < context->setting_count; i++) {
-		const struct espl_setting *s = &context->settings[i];
-		espl_status st;
-		int k = 0;
-
-		if (strcmp(s->name, "optimizer") == 0) {
-			t->adam = strcmp(s->text, "adam") == 0;
-			if (!t->adam && strcmp(s->text, "sgd") != 0)
-				return espl_fail(error, ESPL_E_CONFIG, "optimizer '%s' is neither 'sgd' nor 'adam'",
-				                 s->text);
-			continue;
-		}
-		while (k < KNOBS && (strcmp(knobs[k].name, s->name) != 0 || !(knobs[k].networks & 1 << network)))
-			k++;
-		if (k == KNOBS)
-			return espl_fail(error, ESPL_E_CONFIG, "fashion_cuda has no parameter '%s': its %s has "
-			                 "learning_rate, momentum, width, %s, batch_size, optimizer", s->name,
-			                 network == FASHION_CUDA_CNN ? "cnn" : "mlp", network == FASHION_CUDA_CNN ? "hidden, dropout" : "depth");
-		st = read_knob(&knobs[k], s, error);
-		if (st != ESPL_OK)
-			return st;
-	}
-	if (isnan(knobs[RATE].value))
-		return espl_fail(error, ESPL_E_CONFIG,
-		                 "the search space lacks what fashion_cuda needs: learning_rate");
-	return ESPL_OK;
-}
+enum { WIDTH = FASHION_KNOBS, HIDDEN, DROPOUT, DEPTH, KNOBS };
 
 static espl_status
 read_settings(struct fashion_cuda_trial *t, struct espl_error *error)
 {
-	const int   cnn = t->fashion->network == FASHION_CUDA_CNN;
-	struct knob knobs[KNOBS] = {
-		[RATE] = { "learning_rate", NAN, 1e-9, 10, 0, OF_ALL },
-		[MOMENTUM] = { "momentum", 0.9, 0, 0.9999, 0, OF_ALL },
-		[WIDTH] = { "width", cnn ? 8 : 4096, 1, cnn ? 128 : 16384, 1, OF_ALL },
-		[HIDDEN] = { "hidden", 0, 0, 4096, 1, OF_CNN },
-		[DROPOUT] = { "dropout", 0, 0, 0.95, 0, OF_CNN },
-		[DEPTH] = { "depth", 3, 1, FASHION_CUDA_DENSE - 1, 1, OF_MLP },
-		[BATCH] = { "batch_size", cnn ? 64 : 8192, SHARDS, cnn ? 8192 : 59000, 1, OF_ALL }
+	const int cnn = t->fashion->network == FASHION_CUDA_CNN;
+	struct fashion_knob knobs[KNOBS] = {
+		[FASHION_RATE] = { "learning_rate", NAN, 1e-9, 10, 0 },
+		[FASHION_MOMENTUM] = { "momentum", 0.9, 0, 0.9999, 0 },
+		[FASHION_BATCH] = { "batch_size", cnn ? 64 : 8192, FASHION_SHARDS, cnn ? 8192 : 59000, 1 },
+		[WIDTH] = { "width", cnn ? 8 : 4096, 1, cnn ? 128 : 16384, 1 },
+		[HIDDEN] = { cnn ? "hidden" : NULL, 0, 0, 4096, 1 },
+		[DROPOUT] = { cnn ? "dropout" : NULL, 0, 0, 0.95, 0 },
+		[DEPTH] = { cnn ? NULL : "depth", 3, 1, FASHION_CUDA_DENSE - 1, 1 }
 	};
-	espl_status st = read_knobs(t, knobs, error);
+	const struct fashion_told told = { "fashion_cuda", cnn ? "its cnn has learning_rate, momentum, width, hidden, dropout"
+	                                   : "its mlp has learning_rate, momentum, width, depth", knobs, KNOBS };
+	espl_status st = fashion_course_read(&t->course, &t->fashion->common, t->context, &told, error);
 
 	if (st != ESPL_OK)
 		return st;
-	t->batch = (uint32_t)knobs[BATCH].value;
-	if (t->batch % SHARDS != 0 || t->batch > t->fashion->train)
-		return espl_fail(error, ESPL_E_CONFIG, "batch_size %u must be a multiple of %u and at most the %u "
-		                 "training images", t->batch, SHARDS, t->fashion->train);
-	t->batches = t->fashion->train / t->batch;
-	t->learning_rate = (float)knobs[RATE].value;
-	t->momentum = (float)knobs[MOMENTUM].value;
 	if (cnn) {
 		fashion_net_shape(&t->as, (uint32_t)knobs[WIDTH].value, (uint32_t)knobs[HIDDEN].value,
 		                  (float)knobs[DROPOUT].value);
@@ -190,15 +118,15 @@ fashion_close(void *trial)
 static void
 place(struct fashion_cuda_trial *t)
 {
-	const struct fashion_cuda *f = t->fashion;
+	const struct fashion *f = &t->fashion->common;
 	uint64_t bytes = t->net.count * sizeof(float), images = (uint64_t)f->train + f->validate;
 
 	t->arena.bytes = 0;
 	t->params = fashion_cuda_take(&t->arena, bytes);
 	t->velocity = fashion_cuda_take(&t->arena, bytes);
-	t->square = t->adam ? fashion_cuda_take(&t->arena, bytes) : NULL;
+	t->square = t->course.adam ? fashion_cuda_take(&t->arena, bytes) : NULL;
 	t->states = fashion_cuda_take(&t->arena, 2 * sizeof *t->states);
-	t->rates = fashion_cuda_take(&t->arena, t->batches * sizeof *t->rates);
+	t->rates = fashion_cuda_take(&t->arena, t->course.batches * sizeof *t->rates);
 	t->order = fashion_cuda_take(&t->arena, f->train * sizeof *t->order);
 	t->labels = fashion_cuda_take(&t->arena, images);
 	t->pixels = fashion_cuda_take(&t->arena, images * FASHION_PIXELS);
@@ -236,19 +164,19 @@ static espl_status
 get_memory(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	cudaError_t code = cudaSetDevice((int)t->context->device->ordinal);
-	uint32_t    rows = t->batch > FASHION_CUDA_CHECK ? t->batch : FASHION_CUDA_CHECK;
+	uint32_t    rows = t->course.batch > FASHION_CUDA_CHECK ? t->course.batch : FASHION_CUDA_CHECK;
 
 	t->work = fashion_cuda_work_new(&t->net, rows);
 	if (t->work == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	for (int i = 0; i < 2; i++) {
 		if (code == cudaSuccess)
-			code = cudaMallocHost((void **)&t->orders[i], t->fashion->train * sizeof *t->order);
+			code = cudaMallocHost((void **)&t->orders[i], t->fashion->common.train * sizeof *t->order);
 		if (code == cudaSuccess)
 			code = cudaEventCreateWithFlags(&t->marks[i], cudaEventDisableTiming);
 	}
 	if (code == cudaSuccess)
-		code = cudaMallocHost((void **)&t->rates_host, t->batches * sizeof *t->rates);
+		code = cudaMallocHost((void **)&t->rates_host, t->course.batches * sizeof *t->rates);
 	if (code == cudaSuccess)
 		code = cudaMallocHost((void **)&t->pinned, sizeof *t->pinned);
 	if (code != cudaSuccess)
@@ -271,7 +199,7 @@ finish_alone(struct fashion_cuda_trial *t, struct espl_error *error)
 static espl_status
 fill(struct fashion_cuda_trial *t, struct espl_error *error)
 {
-	const struct fashion_data *data = t->fashion->data;
+	const struct fashion_data *data = t->fashion->common.data;
 	size_t      images = (size_t)data->train + data->validate, bytes = t->net.count * sizeof(float);
 	float      *params = malloc(bytes), *theirs = NULL;
 	espl_status status = ESPL_OK;
@@ -310,11 +238,9 @@ fashion_open(void *self, const struct espl_trial_context *context, void **trial,
 
 	if (context->device->kind != ESPL_CUDA || context->device->stream == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "fashion_cuda computes on GPUs alone");
-	if (f->data == NULL) {
-		st = fashion_data_load(f->folder, f->train, f->validate, &f->data, error);
-		if (st != ESPL_OK)
-			return st;
-	}
+	st = fashion_load(&f->common, error);
+	if (st != ESPL_OK)
+		return st;
 	t = calloc(1, sizeof *t);
 	if (t == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -341,18 +267,10 @@ static espl_status
 fashion_regions(void *trial, struct espl_region_sink *sink, struct espl_error *error)
 {
 	struct fashion_cuda_trial *t = trial;
-	uint64_t bytes = t->net.count * sizeof(float);
-	espl_status st;
 
 	(void)error;
-	st = sink->region(sink, "params", t->params, bytes, ESPL_CUDA);
-	if (st == ESPL_OK)
-		st = sink->region(sink, "velocity", t->velocity, bytes, ESPL_CUDA);
-	if (st == ESPL_OK && t->adam)
-		st = sink->region(sink, "square", t->square, bytes, ESPL_CUDA);
-	if (st == ESPL_OK)
-		st = sink->region(sink, "counters", &t->counters, sizeof t->counters, ESPL_CPU);
-	return st;
+	return fashion_name_regions(sink, &(struct fashion_regions){
+		t->params, t->velocity, t->square, t->net.count * sizeof(float), ESPL_CUDA, &t->counters });
 }
 
 static espl_status
@@ -381,13 +299,12 @@ fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink, str
 {
 	struct fashion_cuda_trial *t = trial;
 	const struct espl_comm *comm = t->context->comm;
+	const struct fashion *f = &t->fashion->common;
 	double      checked[2];
-	espl_status st;
+	espl_status st = fashion_next(&t->counters, iteration, error);
 
-	if (iteration != t->counters.iterations + 1)
-		return espl_fail(error, ESPL_E_BUG, "iteration %llu follows %llu: the state is another's",
-		                 (unsigned long long)iteration, (unsigned long long)t->counters.iterations);
-	st = fashion_cuda_iterate(t, iteration, error);
+	if (st == ESPL_OK)
+		st = fashion_cuda_iterate(t, iteration, error);
 	if (st != ESPL_OK)
 		return st;
 	checked[0] = t->pinned->results[1].loss;
@@ -396,13 +313,9 @@ fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink, str
 	if (st != ESPL_OK)
 		return st;
 	t->counters.iterations = iteration;
-	t->counters.updates += t->batches;
-	st = sink->metric(sink, "val_accuracy", checked[1] / t->fashion->validate);
-	if (st == ESPL_OK)
-		st = sink->metric(sink, "val_loss", checked[0] / t->fashion->validate);
-	if (st == ESPL_OK)
-		st = sink->metric(sink, "train_loss", t->pinned->results[0].loss / ((double)t->batches * t->batch));
-	return st;
+	t->counters.updates += t->course.batches;
+	return fashion_tell(sink, checked[1] / f->validate, checked[0] / f->validate,
+	                    t->pinned->results[0].loss / ((double)t->course.batches * t->course.batch));
 }
 
 static const struct espl_trainable_ops ops = {

@@ -1,5 +1,8 @@
-/* fashion.h - the parts of the fashion_cnn trainable: the data set, and the network's arithmetic on
- * one shard of a batch.  Only trainable_fashion_cnn.c knows of gangs, settings and checkpoints.
+/* fashion.h - the parts of the fashion_cnn trainable: the data set, the course of a trial, and the network's
+ * arithmetic on one shard of a batch.  fashion_cuda shares all but the arithmetic.
+ *
+ * Each of the two is made with a copy of its own: FASHION_OF, which the makefile sets, begins the global symbols of
+ * what they share, so that both can be linked into one program.
  */
 #ifndef FASHION_H
 #define FASHION_H
@@ -9,6 +12,26 @@
 #define FASHION_SIDE   28u
 #define FASHION_PIXELS (FASHION_SIDE * FASHION_SIDE)
 #define FASHION_LABELS 10u
+
+#ifndef FASHION_OF
+# define FASHION_OF fashion
+#endif
+#define FASHION_PASTE_(of_, name_) of_##_##name_
+#define FASHION_PASTE(of_, name_)  FASHION_PASTE_(of_, name_)
+#define FASHION(name_)             FASHION_PASTE(FASHION_OF, name_)
+
+#define fashion_data_load    FASHION(data_load)
+#define fashion_data_free    FASHION(data_free)
+#define fashion_net_shape    FASHION(net_shape)
+#define fashion_net_start    FASHION(net_start)
+#define fashion_init         FASHION(init)
+#define fashion_load         FASHION(load)
+#define fashion_course_read  FASHION(course_read)
+#define fashion_order        FASHION(order)
+#define fashion_rate         FASHION(rate)
+#define fashion_next         FASHION(next)
+#define fashion_name_regions FASHION(name_regions)
+#define fashion_tell         FASHION(tell)
 
 /* ---- fashion_data.c ----------------------------------------------------------------------- */
 
@@ -21,6 +44,71 @@ struct fashion_data {
 espl_status fashion_data_load(const char *folder, uint32_t train, uint32_t validate,
                               struct fashion_data **data, struct espl_error *error);
 void        fashion_data_free(struct fashion_data *data);
+
+/* ---- fashion_course.c --------------------------------------------------------------------- */
+
+/* The options that either trainable begins with. */
+#define FASHION_OPTIONS                                                                                         \
+	{ .name = "data", .type = ESPL_OPT_STRING, .fallback = "/usr/share/datasets/fashion-mnist",               \
+	  .help = "folder of train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz" },                        \
+	{ .name = "train", .type = ESPL_OPT_INT, .fallback = "6000", .min = "8", .max = "59000",                  \
+	  .help = "images trained on: the first ones of the training set" },                                      \
+	{ .name = "validate", .type = ESPL_OPT_INT, .fallback = "2000", .min = "1", .max = "50000",               \
+	  .help = "images validated on: the last ones of the training set" },                                     \
+	{ .name = "schedule", .type = ESPL_OPT_CHOICE, .fallback = "cosine", .choices = "constant|cosine",        \
+	  .help = "the learning rate over the search's iterations; cosine falls to a fiftieth" }
+enum { FASHION_DATA, FASHION_TRAIN, FASHION_VALIDATE, FASHION_SCHEDULE, FASHION_OPTION_COUNT };
+
+struct fashion {			/* an instance: its trials share the images           */
+	const char *folder;
+	uint32_t    train, validate;
+	int         cosine;
+	struct fashion_data *data;	/* read when the first trial opens                    */
+};
+/* values: of FASHION_OPTIONS. */
+void        fashion_init(struct fashion *, const struct espl_value *values);
+/* The images, unless they are there. */
+espl_status fashion_load(struct fashion *, struct espl_error *);
+
+#define FASHION_SHARDS 8u		/* equal parts of a batch, whatever the gang          */
+
+struct fashion_knob {			/* a parameter of the search space; name NULL: none   */
+	const char *name;
+	double value, low, high;	/* value: its default, NAN: none                      */
+	int    whole;
+};
+/* The knobs of every network; its own follow. */
+enum { FASHION_RATE, FASHION_MOMENTUM, FASHION_BATCH, FASHION_KNOBS };
+struct fashion_told {
+	const char *plugin, *names;	/* for messages: who asks; "only learning_rate, ...", of all but the last two */
+	struct fashion_knob *knobs;	/* values are filled in                               */
+	uint32_t    count;
+};
+struct fashion_course {			/* how a trial learns                                 */
+	float    learning_rate, momentum;
+	int      adam, cosine;
+	uint32_t batch, batches;	/* images of a batch, batches of an iteration         */
+};
+/* Reads a trial's settings.  ESPL_E_CONFIG. */
+espl_status fashion_course_read(struct fashion_course *, const struct fashion *, const struct espl_trial_context *,
+                                const struct fashion_told *, struct espl_error *);
+/* The order of the images in an iteration. */
+void        fashion_order(uint64_t seed, uint64_t iteration, uint32_t *order, uint32_t count);
+/* The learning rate of a batch; of adam: with its correction for so many updates, this one's included. */
+float       fashion_rate(const struct fashion_course *, double iterations, uint64_t iteration, uint32_t batch,
+                         uint64_t updates);
+
+struct fashion_counters { uint64_t iterations, updates; };
+struct fashion_regions {		/* the state of a trial                               */
+	float *params, *velocity, *square;	/* square: NULL if there is none              */
+	uint64_t bytes;			/* of each                                            */
+	espl_device_kind where;
+	struct fashion_counters *counters;
+};
+/* Is it this iteration's turn?  ESPL_E_BUG. */
+espl_status fashion_next(const struct fashion_counters *, uint64_t iteration, struct espl_error *);
+espl_status fashion_name_regions(struct espl_region_sink *, const struct fashion_regions *);
+espl_status fashion_tell(struct espl_report_sink *, double accuracy, double loss, double train_loss);
 
 /* ---- fashion_shape.c ---------------------------------------------------------------------- */
 
@@ -67,5 +155,20 @@ fashion_mix(uint64_t x)
 	x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	x = (x ^ (x >> 27)) * UINT64_C(0x94d049bb133111eb);
 	return x ^ (x >> 31);
+}
+
+/* With it the dropout masks of an iteration are made. */
+static inline uint64_t
+fashion_mask_key(uint64_t seed, uint64_t iteration)
+{
+	return fashion_mix(fashion_mix(seed ^ UINT64_C(0x6d61736b)) ^ iteration);
+}
+
+/* Which of `total` are this rank's: [*first, *first + result). */
+static inline uint32_t
+fashion_share(const struct espl_comm *comm, uint32_t total, uint32_t *first)
+{
+	*first = (uint32_t)((uint64_t)total * comm->rank / comm->world);
+	return (uint32_t)((uint64_t)total * (comm->rank + 1u) / comm->world) - *first;
 }
 #endif

@@ -25,13 +25,7 @@ enum { PROMOTION, STOPPING };
 
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
-	{ .name = "iterations_min", .help = "iterations before the first cut",
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
-	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
-	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",
-	  .flags = ESPL_OPT_REQUIRED },
-	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,
-	  .fallback = "3", .min = "2", .max = "1000000" },
+	SHARED_OPTIONS_CUTS("", "3"),
 	{ .name = "brackets", .help = "ladders side by side, each without the lowest rung of the "
 	  "one before (Hyperband's way to hedge against early losses that mislead)",
 	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "64" },

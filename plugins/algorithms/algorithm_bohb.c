@@ -11,22 +11,11 @@
 #include "brackets.h"
 #include "kde.h"
 
-enum { TRIALS, PASSES, ITERATIONS_MIN, ITERATIONS_MAX, ETA, MODE, KDE };
+enum { MODE = BRACKETS_OPTION_COUNT, KDE };
 enum { ASYNC, SYNC };
 
 static const struct espl_option options[] = {
-	{ .name = "trials", .help = "how many configurations to try in all; 0: as many as the "
-	  "passes take", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },
-	{ .name = "passes", .help = "times through all brackets, unless 'trials' says when to end; "
-	  "0: until the deadline or the budget is reached", .type = ESPL_OPT_INT,
-	  .fallback = "1", .min = "0", .max = "1000000000" },
-	{ .name = "iterations_min", .help = "iterations before the first cut, at least",
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
-	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
-	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",
-	  .flags = ESPL_OPT_REQUIRED },
-	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,
-	  .fallback = "3", .min = "2", .max = "1000000" },
+	BRACKETS_OPTIONS,
 	{ .name = "mode", .help = "async: a configuration is drawn when it could train at once, and the "
 	  "next bracket begins as soon as GPUs are free; sync: brackets one after the other, drawn "
 	  "when they begin", .type = ESPL_OPT_CHOICE, .choices = "async|sync", .fallback = "async" },
@@ -88,21 +77,16 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	const struct espl_value *values = config->values;
 	int sync = values[MODE].as.i == SYNC;
 	struct brackets_setup setup = {
-		.iterations_min = (uint64_t)values[ITERATIONS_MIN].as.i,
-		.iterations_max = (uint64_t)values[ITERATIONS_MAX].as.i,
-		.eta = (uint64_t)values[ETA].as.i,
-		.trials = (uint64_t)values[TRIALS].as.i,
-		.passes = (uint64_t)values[PASSES].as.i,
 		.rule = BRACKETS_WHOLE,
 		.order = sync ? BRACKETS_SEQUENCE : BRACKETS_OVERLAP,
 		.lazy = !sync,
 	};
 	struct kde_setup model;
 	struct bohb *bohb;
-	espl_status status;
+	espl_status status = brackets_read(values, &setup, error);
 
-	if (setup.iterations_min > setup.iterations_max)
-		return shared_check_range(setup.iterations_min, setup.iterations_max, ITERATIONS_MIN, error);
+	if (status != ESPL_OK)
+		return status;
 	bohb = calloc(1, sizeof *bohb);
 	if (bohb == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -113,7 +97,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	if (status == ESPL_OK)
 		status = list_budgets(bohb, error);
 	if (status == ESPL_E_CONFIG && error != NULL && error->option == ESPL_ANY)
-		error->option = setup.trials > 0 || setup.passes > 0 ? ITERATIONS_MIN : PASSES;
+		error->option = setup.trials > 0 || setup.passes > 0 ? BRACKETS_ITERATIONS_MIN : BRACKETS_PASSES;
 	if (status != ESPL_OK) {
 		destroy(bohb);
 		return status;

@@ -11,21 +11,10 @@
 #include <stdlib.h>
 #include "brackets.h"
 
-enum { TRIALS, PASSES, ITERATIONS_MIN, ITERATIONS_MAX, ETA, BRACKETS, ORDER, ROUNDING };
+enum { KINDS = BRACKETS_OPTION_COUNT, ORDER, ROUNDING };
 
 static const struct espl_option options[] = {
-	{ .name = "trials", .help = "how many configurations to try in all; 0: as many as the "
-	  "passes take", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },
-	{ .name = "passes", .help = "times through all brackets, unless 'trials' says when to end; "
-	  "0: until the deadline or the budget is reached", .type = ESPL_OPT_INT,
-	  .fallback = "1", .min = "0", .max = "1000000000" },
-	{ .name = "iterations_min", .help = "iterations before the first cut, at least",
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
-	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
-	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",
-	  .flags = ESPL_OPT_REQUIRED },
-	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,
-	  .fallback = "3", .min = "2", .max = "1000000" },
+	BRACKETS_OPTIONS,
 	{ .name = "brackets", .help = "only the first so many kinds of brackets, those with the most "
 	  "configurations; 0: all", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",
 	  .max = "64" },
@@ -50,8 +39,8 @@ blame(const struct brackets_setup *setup, struct espl_error *error)
 {
 	if (error == NULL || error->status != ESPL_E_CONFIG || error->option != ESPL_ANY)
 		return;
-	error->option = setup->trials > 0 || setup->passes > 0 ? ITERATIONS_MIN :
-		setup->order == BRACKETS_BESIDE ? ORDER : PASSES;
+	error->option = setup->trials > 0 || setup->passes > 0 ? BRACKETS_ITERATIONS_MIN :
+		setup->order == BRACKETS_BESIDE ? ORDER : BRACKETS_PASSES;
 }
 
 static espl_status
@@ -59,20 +48,15 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
        struct espl_error *error)
 {
 	struct brackets_setup setup = {
-		.iterations_min = (uint64_t)config->values[ITERATIONS_MIN].as.i,
-		.iterations_max = (uint64_t)config->values[ITERATIONS_MAX].as.i,
-		.eta = (uint64_t)config->values[ETA].as.i,
-		.trials = (uint64_t)config->values[TRIALS].as.i,
-		.passes = (uint64_t)config->values[PASSES].as.i,
-		.kinds = (uint32_t)config->values[BRACKETS].as.i,
+		.kinds = (uint32_t)config->values[KINDS].as.i,
 		.rule = (uint32_t)config->values[ROUNDING].as.i,
 		.order = (uint32_t)config->values[ORDER].as.i,
 	};
 	struct brackets *b;
-	espl_status status;
+	espl_status status = brackets_read(config->values, &setup, error);
 
-	if (setup.iterations_min > setup.iterations_max)
-		return shared_check_range(setup.iterations_min, setup.iterations_max, ITERATIONS_MIN, error);
+	if (status != ESPL_OK)
+		return status;
 	b = calloc(1, sizeof *b);
 	if (b == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");

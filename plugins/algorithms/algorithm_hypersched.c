@@ -26,12 +26,7 @@ enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA };
 static const struct espl_option options[] = {
 	{ .name = "trials", .help = "how many configurations to try at most; 0: as many as there is time for",
 	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },
-	{ .name = "iterations_min", .help = "iterations before the first cut",
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
-	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
-	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000", .flags = ESPL_OPT_REQUIRED },
-	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,
-	  .fallback = "4", .min = "2", .max = "1000000" },
+	SHARED_OPTIONS_CUTS("", "4"),
 };
 
 struct runner {			/* a trial that trains; its place is the trial's tag         */
@@ -45,7 +40,7 @@ struct runner {			/* a trial that trains; its place is the trial's tag         *
 	uint8_t  stopped;	/* it was told to, and is still there                        */
 	uint16_t zero;
 };
-struct rank { double loss; uint64_t trial; uint32_t place, zero; };
+struct rank { struct espl_score score; uint32_t place, zero; };
 
 struct hypersched {
 	struct shared shared;
@@ -376,19 +371,6 @@ add_new(struct hypersched *h, struct espl_search_sink *sink)
 
 /* ---- the last stretch ---------------------------------------------------------------------------- */
 
-static int
-rank_order(const void *a, const void *b)
-{
-	const struct rank *x = a, *y = b;
-	int bad_x = isnan(x->loss) ? 1 : 0, bad_y = isnan(y->loss) ? 1 : 0;
-
-	if (bad_x != bad_y)
-		return bad_x - bad_y;
-	if (!bad_x && x->loss != y->loss)
-		return x->loss < y->loss ? -1 : 1;
-	return x->trial < y->trial ? -1 : x->trial > y->trial;
-}
-
 /* The width, of up to `room` GPUs more, on which a trial gets furthest in the time left: its own unless another
  * makes good the pause of the change. */
 static uint32_t
@@ -453,12 +435,12 @@ concentrate(struct hypersched *h, const struct espl_search_view *view, struct es
 
 		if (r->trial == ESPL_NONE || r->stopped)
 			continue;
-		h->ranks[count++] = (struct rank){ r->loss, r->trial, i, 0 };
+		h->ranks[count++] = (struct rank){ { r->loss, r->trial }, i, 0 };
 		used += r->width;
 	}
 	if (count == 0)
 		return ESPL_OK;
-	qsort(h->ranks, count, sizeof *h->ranks, rank_order);
+	qsort(h->ranks, count, sizeof *h->ranks, espl_score_order);
 	for (i = 1; i < count; i++)
 		lost += is_lost(h, &h->runners[h->ranks[i].place], left) ? h->runners[h->ranks[i].place].width : 0;
 	room = view->gpus > used ? view->gpus - used : 0;

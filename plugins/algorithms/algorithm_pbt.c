@@ -337,8 +337,8 @@ next_stage(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 		                            : pbt_clone(pbt, index, source, sink, error);
 	}
 	for (i = 0; i < pbt->scored && status == ESPL_OK; i++)
-		if (pbt->members[pbt->scores[i].member].trial != pbt->scores[i].trial)
-			status = sink->drop(sink, pbt->scores[i].trial);
+		if (pbt->members[pbt->scores[i].member].trial != pbt->scores[i].of.trial)
+			status = sink->drop(sink, pbt->scores[i].of.trial);
 	return status;
 }
 

@@ -13,13 +13,7 @@ enum { CUMULATIVE, INCREMENTAL };
 static const struct espl_option options[] = {
 	{ .name = "trials", .help = "configurations that start", .type = ESPL_OPT_INT,
 	  .min = "1", .max = "1000000", .flags = ESPL_OPT_REQUIRED },
-	{ .name = "iterations_min", .help = "iterations before the first cut",
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
-	{ .name = "iterations_max", .help = "iterations of those that survive every cut",
-	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",
-	  .flags = ESPL_OPT_REQUIRED },
-	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,
-	  .fallback = "3", .min = "2", .max = "1000000" },
+	SHARED_OPTIONS_CUTS("", "3"),
 	{ .name = "rungs", .help = "rung k ends at iterations_min * eta^k (cumulative), or "
 	  "adds that many (incremental, as RubberBand's)", .type = ESPL_OPT_CHOICE,
 	  .choices = "cumulative|incremental", .fallback = "cumulative" },

@@ -3,7 +3,6 @@
  * Brackets begin and are filled in order of their numbers, so only one of them can be part filled.
  * A trial's tag is the number of its bracket; a group is one rung of one bracket.
  */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "brackets.h"
@@ -11,10 +10,9 @@
 #define WIDEST 1000000u			/* configurations in one bracket                            */
 #define DECLARED_MAX 300u		/* brackets: planners take their time squared                       */
 
-struct brackets_score { double loss; uint64_t trial; };
 struct brackets_bracket {
 	const struct brackets_kind *kind;
-	struct brackets_score *scores;	/* of those that may go on: [trials of the first rung]      */
+	struct espl_score *scores;	/* of those that may go on: [trials of the first rung]      */
 	uint64_t group;			/* of the running rung                                      */
 	uint32_t stage;			/* the running rung                                         */
 	uint32_t added, ended, waiting;	/* trials of this rung; waiting: that have a score          */
@@ -160,6 +158,17 @@ draw(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
 }
 
 espl_status
+brackets_read(const struct espl_value *values, struct brackets_setup *setup, struct espl_error *error)
+{
+	setup->trials = (uint64_t)values[BRACKETS_TRIALS].as.i;
+	setup->passes = (uint64_t)values[BRACKETS_PASSES].as.i;
+	setup->iterations_min = (uint64_t)values[BRACKETS_ITERATIONS_MIN].as.i;
+	setup->iterations_max = (uint64_t)values[BRACKETS_ITERATIONS_MAX].as.i;
+	setup->eta = (uint64_t)values[BRACKETS_ETA].as.i;
+	return shared_check_range(setup->iterations_min, setup->iterations_max, BRACKETS_ITERATIONS_MIN, error);
+}
+
+espl_status
 brackets_init(struct brackets *b, const struct espl_host *host, const struct brackets_setup *setup,
               brackets_source *source, void *ctx, struct espl_error *error)
 {
@@ -261,12 +270,6 @@ brackets_spec(const struct brackets *b, struct espl_spec_sink *sink, struct espl
 	free(list);
 	free(bracket_list);
 	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was not taken");
-}
-
-uint32_t
-brackets_of(const struct brackets *b, const struct espl_trial *trial)
-{
-	return (uint32_t)(trial->tag % b->kind_count);
 }
 
 /* ---- rungs ----------------------------------------------------------------------------------- */
@@ -386,20 +389,6 @@ begin_bracket(struct brackets *b, struct espl_search_sink *sink, struct espl_err
 	return status;
 }
 
-/* Best first: less loss, then NaN, ties by id. */
-static int
-score_order(const void *a, const void *b)
-{
-	const struct brackets_score *x = a, *y = b;
-	int bad_x = isnan(x->loss) ? 1 : 0, bad_y = isnan(y->loss) ? 1 : 0;
-
-	if (bad_x != bad_y)
-		return bad_x - bad_y;
-	if (!bad_x && x->loss != y->loss)
-		return x->loss < y->loss ? -1 : 1;
-	return x->trial < y->trial ? -1 : x->trial > y->trial;
-}
-
 /* The rung is over: its best go on, the others are dropped; or the bracket is over. */
 static espl_status
 climb(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct espl_error *error)
@@ -416,7 +405,7 @@ climb(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct
 		b->over++;
 		return ESPL_OK;
 	}
-	qsort(bracket->scores, count, sizeof *bracket->scores, score_order);
+	qsort(bracket->scores, count, sizeof *bracket->scores, espl_score_order);
 	bracket->stage++;
 	keep = bracket->kind->rungs[bracket->stage].trials;
 	if (keep > count)

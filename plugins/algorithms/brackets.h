@@ -24,6 +24,17 @@ enum {	BRACKETS_SEQUENCE,	/* when the one before is over (the paper)            
 	BRACKETS_OVERLAP };	/* when a trial more could run and no bracket under way has one for it
 				 * (the BOHB paper, 4.2: parallelization)                            */
 
+/* The options that such a search begins with. */
+#define BRACKETS_OPTIONS \
+	{ .name = "trials", .help = "how many configurations to try in all; 0: as many as the "     \
+	  "passes take", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },  \
+	{ .name = "passes", .help = "times through all brackets, unless 'trials' says when to end; " \
+	  "0: until the deadline or the budget is reached", .type = ESPL_OPT_INT,                   \
+	  .fallback = "1", .min = "0", .max = "1000000000" },                                       \
+	SHARED_OPTIONS_CUTS(", at least", "3")
+enum {	BRACKETS_TRIALS, BRACKETS_PASSES, BRACKETS_ITERATIONS_MIN, BRACKETS_ITERATIONS_MAX, BRACKETS_ETA,
+	BRACKETS_OPTION_COUNT };
+
 struct brackets_setup {
 	uint64_t iterations_min, iterations_max;	/* of one trial; min <= max, both >= 1       */
 	uint64_t eta;		/* >= 2                                                              */
@@ -73,13 +84,15 @@ struct brackets {		/* the plugin's; fields may be read, the functions write them
 	int      finished;
 };
 
+#define brackets_read  SHARED(brackets_read)
 #define brackets_init  SHARED(brackets_init)
 #define brackets_free  SHARED(brackets_free)
 #define brackets_spec  SHARED(brackets_spec)
 #define brackets_next  SHARED(brackets_next)
 #define brackets_ended SHARED(brackets_ended)
-#define brackets_of    SHARED(brackets_of)
 
+/* values: of BRACKETS_OPTIONS; fills in what they say.  ESPL_E_CONFIG: iterations_min is above iterations_max. */
+espl_status brackets_read(const struct espl_value *values, struct brackets_setup *, struct espl_error *);
 /* source NULL: uniform draws.  ESPL_E_UNSUPPORTED: no space; ESPL_E_NOMEM; ESPL_E_CONFIG without an
  * option to blame: a bracket is too wide, or there is no end (trials and passes are 0) and the experiment
  * has neither deadline nor budget, or brackets are to be side by side.
@@ -95,7 +108,5 @@ espl_status brackets_next(struct brackets *, const struct espl_search_view *,
                           struct espl_search_sink *, struct espl_error *);
 /* In on_trial_end.  Only what reached its budget can go on. */
 void        brackets_ended(struct brackets *, const struct espl_trial *, espl_end);
-/* Kind of the bracket to which a trial belongs (index into kinds), by its tag. */
-uint32_t    brackets_of(const struct brackets *, const struct espl_trial *);
 
 #endif

@@ -21,7 +21,7 @@ struct member {
 	uint16_t failures;	/* since its last interval                                   */
 	uint16_t flags;		/* MEMBER_*                                                  */
 };
-struct score { double loss; uint64_t trial; uint32_t population, member; };
+struct score { struct espl_score of; uint32_t population, member; };
 struct standing {		/* where one population stands in the ranking                */
 	uint32_t population;	/* ESPL_ANY: none is known                                   */
 	uint32_t from, count;	/* its scores                                                */

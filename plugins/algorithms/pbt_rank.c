@@ -5,20 +5,15 @@
 #include <espalier/util.h>
 #include "pbt.h"
 
-/* By population, then less loss, NaN last, ties by id: a total order. */
+/* By population, then the best first. */
 static int
 score_order(const void *a, const void *b)
 {
 	const struct score *x = a, *y = b;
-	int bad_x = isnan(x->loss) ? 1 : 0, bad_y = isnan(y->loss) ? 1 : 0;
 
 	if (x->population != y->population)
 		return x->population < y->population ? -1 : 1;
-	if (bad_x != bad_y)
-		return bad_x - bad_y;
-	if (!bad_x && x->loss != y->loss)
-		return x->loss < y->loss ? -1 : 1;
-	return x->trial < y->trial ? -1 : x->trial > y->trial;
+	return espl_score_order(&x->of, &y->of);
 }
 
 void
@@ -32,7 +27,7 @@ pbt_rank(struct pbt *pbt)
 		const struct member *m = &pbt->members[i];
 
 		if ((m->flags & MEMBER_SCORED) != 0)
-			pbt->scores[pbt->scored++] = (struct score){ m->loss, m->trial, m->population, i };
+			pbt->scores[pbt->scored++] = (struct score){ { m->loss, m->trial }, m->population, i };
 	}
 	qsort(pbt->scores, pbt->scored, sizeof *pbt->scores, score_order);
 	for (i = 0; i < pbt->scored; i++)
@@ -67,7 +62,7 @@ pbt_standing(struct pbt *pbt, uint32_t population)
 			continue;
 		if (s->count++ == 0)
 			s->from = i;
-		s->good += isnan(pbt->scores[i].loss) ? 0 : 1;
+		s->good += isnan(pbt->scores[i].of.loss) ? 0 : 1;
 	}
 	for (i = 0; i < pbt->size; i++) {
 		const struct member *m = &pbt->members[i];

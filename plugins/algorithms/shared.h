@@ -25,6 +25,15 @@
 #define SHARED_OPTION_ITERATIONS \
 	{ .name = "iterations_max", .help = "iterations that each of them trains",                  \
 	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" }
+/* Of searches that cut: iterations_min (about_: more words on it), iterations_max, eta. */
+#define SHARED_OPTIONS_CUTS(about_, eta_) \
+	{ .name = "iterations_min", .help = "iterations before the first cut" about_,               \
+	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },              \
+	{ .name = "iterations_max", .help = "iterations of those that survive every cut",           \
+	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",                                 \
+	  .flags = ESPL_OPT_REQUIRED },                                                             \
+	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,            \
+	  .fallback = (eta_), .min = "2", .max = "1000000" }
 
 struct shared {				/* the plugin's; fields may be read                          */
 	const struct espl_host  *host;

@@ -46,17 +46,6 @@ allocator_milp_used(const struct milp_problem *problem, const uint8_t *choice, u
 }
 
 int
-allocator_milp_feasible(const struct milp_problem *problem)
-{
-	uint64_t least = 0;
-	uint32_t i;
-
-	for (i = 0; i < problem->job_count; i++)
-		least += problem->jobs[i].width[0];
-	return least <= problem->total;
-}
-
-int
 allocator_milp_plan_init(struct milp_plan *plan, const struct milp_problem *problem)
 {
 	memset(plan, 0, sizeof *plan);

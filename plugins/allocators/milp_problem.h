@@ -50,8 +50,6 @@ double allocator_milp_worth(const struct milp_job *, const uint8_t *choice, uint
 double allocator_milp_value(const struct milp_problem *, const uint8_t *choice);
 /* What each step takes, into used[steps]; 1: no step takes more than there is. */
 int    allocator_milp_used(const struct milp_problem *, const uint8_t *choice, uint64_t *used);
-/* 1: every job can have its least width in every step. */
-int    allocator_milp_feasible(const struct milp_problem *);
 /* Room for the choices, all of them the least; 0: out of memory. */
 int    allocator_milp_plan_init(struct milp_plan *, const struct milp_problem *);
 void   allocator_milp_plan_free(struct milp_plan *);

@@ -120,44 +120,14 @@ seat_share(struct pack *pack, const struct espl_gang *gang, struct espl_slot *sl
 
 /* ---- whole GPUs -------------------------------------------------------------------------- */
 
-static int
-slot_order(const void *a, const void *b)
-{
-	const struct espl_slot *x = a, *y = b;
-
-	if (x->node != y->node)
-		return x->node < y->node ? -1 : 1;
-	return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
-}
-
-/* More idle GPUs for a gang that has `done`, node by node, the best fit first, all of one offer. */
+/* More idle GPUs for a gang that has `done`, all of one offer. */
 static uint32_t
 add_whole(struct pack *pack, const struct espl_gang *gang, uint32_t offer, struct espl_slot *slots,
           uint32_t done)
 {
-	struct espl_floor *floor = &pack->floor;
-	uint32_t mark = floor->step_count, first = done;
-
-	while (done < gang->share.gpus) {
-		uint32_t left = gang->share.gpus - done;
-		uint32_t i = espl_floor_fit(floor, gang, offer, left, 0);
-
-		if (i == ESPL_ANY)
-			i = espl_floor_fit(floor, gang, offer, 1, 1);
-		if (i == ESPL_ANY)
-			break;
-		left = left < floor->stands[i].idle ? left : floor->stands[i].idle;
-		left = espl_floor_seat(floor, i, left, 1, slots + done);
-		if (left == 0)
-			break;
-		done += left;
-	}
-	if (done == gang->share.gpus) {
-		qsort(slots, done, sizeof *slots, slot_order);
-		return done;
-	}
-	espl_floor_undo(floor, mark);
-	return first == done ? 0 : first;
+	done = espl_floor_seat_more(&pack->floor, gang, offer, slots, done);
+	qsort(slots, done, sizeof *slots, espl_slot_order);
+	return done;
 }
 
 /* A gang that may straddle nodes keeps what it has and gets more, wherever that is. */
@@ -198,12 +168,12 @@ seat_whole(struct pack *pack, const struct espl_gang *gang, struct espl_slot *sl
 	count = espl_floor_seat_nodes(floor, gang, slots);
 	if (count > 0 || (gang->flags & ESPL_GANG_COLOCATE) != 0)
 		return count;
-	for (i = 0; i < floor->count && count < gpus; i++)	/* offers, as they are met */
+	for (i = 0; i < floor->count && count == 0; i++)	/* offers, as they are met */
 		if (espl_floor_admits(floor, i, gang, ESPL_ANY) && floor->stands[i].node->offer != tried) {
 			tried = floor->stands[i].node->offer;
 			count = add_whole(pack, gang, tried, slots, 0);
 		}
-	return count == gpus ? count : 0;
+	return count;
 }
 
 /* ---- clearing shelves -------------------------------------------------------------------- */
@@ -400,24 +370,6 @@ seat(struct pack *pack, uint32_t index, uint32_t *promised)
 	return pack->floor.failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 
-static void
-give_up(struct pack *pack, const struct espl_place_view *view, struct espl_place_sink *sink)
-{
-	uint32_t i, k, left;
-
-	for (k = 0; k < view->give_up_count; k++)
-		for (i = 0, left = view->give_up[k].nodes; i < pack->floor.count && left > 0; i++) {
-			struct espl_stand *stand = &pack->floor.stands[i];
-
-			if (stand->usable && stand->node->offer == view->give_up[k].offer &&
-			    stand->node->owner == ESPL_NONE && espl_floor_empty(&pack->floor, i) &&
-			    sink->give_up(sink, stand->node->id) == ESPL_OK) {
-				stand->usable = 0;
-				left--;
-			}
-		}
-}
-
 static espl_status
 place(void *self, const struct espl_place_view *view, struct espl_place_sink *sink,
       struct espl_error *error)
@@ -445,7 +397,7 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	if (status == ESPL_OK)
 		status = espl_moves_tell(moves, sink);
 	if (status == ESPL_OK)
-		give_up(pack, view, sink);
+		espl_floor_give_up(&pack->floor, view, sink);
 	if (status == ESPL_OK && pack->floor.failed)
 		status = ESPL_E_NOMEM;
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");

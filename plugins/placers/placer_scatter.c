@@ -64,16 +64,6 @@ seat_share(struct espl_floor *floor, const struct espl_gang *gang, struct espl_s
 	return best == ESPL_ANY ? 0 : espl_floor_join(floor, best, best_gpu, c, slots);
 }
 
-static int
-slot_order(const void *a, const void *b)
-{
-	const struct espl_slot *x = a, *y = b;
-
-	if (x->node != y->node)
-		return x->node < y->node ? -1 : 1;
-	return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
-}
-
 /* One worker after the other on the emptiest node, all on machines of one offer. */
 static uint32_t
 seat_apart(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
@@ -92,7 +82,7 @@ seat_apart(struct espl_floor *floor, const struct espl_gang *gang, struct espl_s
 		}
 		done++;
 	}
-	qsort(slots, done, sizeof *slots, slot_order);
+	qsort(slots, done, sizeof *slots, espl_slot_order);
 	return done;
 }
 
@@ -108,26 +98,6 @@ seat(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *s
 	i = espl_floor_fit(floor, gang, ESPL_ANY, gang->share.gpus, 1);
 	return i != ESPL_ANY ? espl_floor_seat(floor, i, gang->share.gpus, 1, slots)
 	                     : espl_floor_seat_nodes(floor, gang, slots);
-}
-
-static void
-give_up(struct espl_floor *floor, const struct espl_place_view *view,
-        struct espl_place_sink *sink)
-{
-	uint32_t i, k, left;
-
-	for (k = 0; k < view->give_up_count; k++)
-		for (i = 0, left = view->give_up[k].nodes; i < floor->count && left > 0; i++) {
-			struct espl_stand *stand = &floor->stands[i];
-
-			if (stand->usable && stand->node->offer == view->give_up[k].offer &&
-			    stand->node->owner == ESPL_NONE &&
-			    espl_floor_empty(floor, i) &&
-			    sink->give_up(sink, stand->node->id) == ESPL_OK) {
-				stand->usable = 0;
-				left--;
-			}
-		}
 }
 
 static espl_status
@@ -157,12 +127,14 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 		if (count > 0)
 			espl_moves_settle(moves, i, count, ESPL_MOVE_GOES);
 	}
+	if (status == ESPL_OK)
+		status = espl_moves_keep(moves, &scatter->floor);
 	if (status == ESPL_OK && scatter->floor.failed)
 		status = ESPL_E_NOMEM;
 	if (status == ESPL_OK)
 		status = espl_moves_tell(moves, sink);
 	if (status == ESPL_OK)
-		give_up(&scatter->floor, view, sink);
+		espl_floor_give_up(&scatter->floor, view, sink);
 	if (status == ESPL_OK && scatter->floor.failed)
 		status = ESPL_E_NOMEM;
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");

@@ -32,7 +32,8 @@ static const struct espl_option options[] = {
 
 /* All state is here: a plugin has no variables outside, so that several instances can live in one
  * process.  There is no saving: after a crash espalier makes a new instance and tells it the same
- * events again.  For the same reason decide nothing by the clock, rand() or addresses. */
+ * events again.  For the same reason decide nothing by the clock, the C library's random numbers or
+ * addresses. */
 struct mine {
 	const struct espl_host  *host;	/* valid until destroy, as is what it serves */
 	const struct espl_space *space;

@@ -65,7 +65,7 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 {
 	struct mine *mine = self;
 	espl_status  status;
-	uint32_t     i, k, left;
+	uint32_t     i;
 
 	if (!espl_moves_any(&mine->moves, view))
 		return ESPL_OK;
@@ -89,15 +89,8 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 		status = ESPL_E_NOMEM;
 	if (status == ESPL_OK)
 		status = espl_moves_tell(&mine->moves, sink);
-	/* Where there are more nodes than wanted, empty ones go. */
-	for (k = 0; k < view->give_up_count && status == ESPL_OK; k++)
-		for (i = 0, left = view->give_up[k].nodes; i < mine->floor.count && left > 0; i++)
-			if (mine->floor.stands[i].usable &&
-			    mine->floor.stands[i].node->offer == view->give_up[k].offer &&
-			    mine->floor.stands[i].node->owner == ESPL_NONE &&
-			    espl_floor_empty(&mine->floor, i) &&
-			    sink->give_up(sink, mine->floor.stands[i].node->id) == ESPL_OK)
-				left--;
+	if (status == ESPL_OK)
+		espl_floor_give_up(&mine->floor, view, sink);	/* more nodes than wanted: empty ones go */
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");
 }
 

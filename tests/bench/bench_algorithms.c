@@ -19,6 +19,7 @@
 #include <unistd.h>
 #include <espalier/model.h>
 
+#include "part.h"
 #include "base/rng.h"
 #include "base/text.h"
 #include "model/history.h"
@@ -405,14 +406,6 @@ run_load(const struct load *load, uint64_t trials)
 		exit(1);
 }
 
-static int
-by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 /* A result told and the next suggestion asked for, as many times as there are observations; the last hundred before each
  * mark are looked at. */
 static void
@@ -432,12 +425,11 @@ run_model(const struct load *load, uint64_t observations)
 		times[count++ % 100] = (processor_s() - began) * 1e6;
 		if (b.told < mark)
 			continue;
-		qsort(times, count < 100 ? count : 100, sizeof times[0], by_size);
 		count = count < 100 ? count : 100;
 		printf("{\"bench\": \"algorithm-model\", \"algorithm\": \"%s\", \"parameters\": %u, \"observations\": %llu, "
 		       "\"suggestion_us\": {\"median\": %.2f, \"p95\": %.2f, \"max\": %.2f}, \"cpu_s\": %.3f, "
-		       "\"trials_per_s\": %.0f}\n", load->name, b.trials.params, (unsigned long long)b.told, times[count / 2],
-		       times[count * 95 / 100], times[count - 1], processor_s() - all, (double)b.told / (processor_s() - all));
+		       "\"trials_per_s\": %.0f}\n", load->name, b.trials.params, (unsigned long long)b.told, part(times, count, 0.5),
+		       part(times, count, 0.95), part(times, count, 1), processor_s() - all, (double)b.told / (processor_s() - all));
 		mark = mark * 10 < observations || mark == observations ? mark * 10 : observations;
 		count = 0;
 	}

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include "part.h"
 #include "milp_cbc.h"
 #include "../unit/test_milp.h"
 
@@ -20,23 +21,6 @@ cpu(void)
 
 	(void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static int
-by_size(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-static double
-part(double *values, uint32_t count, double at)
-{
-	uint32_t i = (uint32_t)(at * count);
-
-	qsort(values, count, sizeof *values, by_size);
-	return count == 0 ? NAN : values[i < count ? i : count - 1];
 }
 
 static void

@@ -4,27 +4,11 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include "part.h"
 #include "../unit/test_planners.h"
 
 #define CASES 1000
 #define TIMES 9		/* of which the median counts */
-
-static int
-by_size(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
-static double
-part(double *values, uint32_t count, double at)
-{
-	uint32_t i = (uint32_t)(at * count);
-
-	qsort(values, count, sizeof *values, by_size);
-	return count == 0 ? 0.0 : values[i < count ? i : count - 1];
-}
 
 /* ---- gaps ---------------------------------------------------------------------------------------------- */
 

@@ -16,25 +16,18 @@
 #define cr_assert_str_eq(a_, b_, ...) cr_assert(strcmp(a_, b_) == 0)
 #define cr_assert_fail(...) cr_assert(0)
 #include "unit/resize_rig.h"
+#include "part.h"
 
 #define TIMES 21
 
 static struct rig g;
 static struct slot slots[2][RIG_RANKS];
 
-static int
-by_size(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void
 put_times(const char *name, double *list, int count, const char *end)
 {
-	qsort(list, (size_t)count, sizeof *list, by_size);
-	printf("\"%s\": %.2f, \"%s_max\": %.2f%s", name, list[count / 2], name, list[count - 1], end);
+	printf("\"%s\": %.2f, \"%s_max\": %.2f%s", name, part(list, (uint32_t)count, 0.5), name,
+	       part(list, (uint32_t)count, 1), end);
 }
 
 static double

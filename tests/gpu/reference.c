@@ -280,7 +280,6 @@ struct run {				/* a trial and its host */
 	void *self, *trial;
 };
 
-#define SETTINGS_MAX 8
 static void
 run_open(struct run *r, const struct espl_plugin *plugin, const struct espl_setting *settings, uint32_t count,
          int network, uint32_t train, uint64_t seed)

@@ -1,23 +1,13 @@
 #!/bin/sh
 # TAP: every header that plugins may include compiles by itself, in C11 and in C++20, without a
 # warning; is installed; and is told of in docs/plugin-authors.md.
+# shellcheck source=tests/policy/report.sh
+. "$(dirname "$0")/report.sh"
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 cd "$top" || exit 99
 t=$(mktemp -d) || exit 99
 trap 'rm -rf "$t"' EXIT
 CC=${CC:-cc} CXX=${CXX:-c++}
-failed=0
-number=0
-report() {	# name, offenders
-	number=$((number + 1))
-	if [ -z "$2" ]; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		echo "$2" | head -n 30 | sed 's/^/# /'
-		failed=1
-	fi
-}
 headers=$(find sdk/include/espalier -name '*.h' | LC_ALL=C sort)
 # Not quoted: a compiler may carry arguments.
 # shellcheck disable=SC2086

@@ -4,21 +4,11 @@
 # - a plugin exports its descriptor and nothing else, and shares no global with another
 # - executor, model and policy code call no clock, environment, file, network or random source
 # - what is built does not tell where that was
+# shellcheck source=tests/policy/report.sh
+. "$(dirname "$0")/report.sh"
 build=${abs_top_builddir:-.}
 NM=${NM:-nm}
 cd "$build" || exit 99
-failed=0
-number=0
-report() {	# name, offenders
-	number=$((number + 1))
-	if [ -z "$2" ]; then
-		echo "ok $number - $1"
-	else
-		echo "not ok $number - $1"
-		echo "$2" | sed 's/^/# /'
-		failed=1
-	fi
-}
 # Compilers and their run-time libraries begin theirs with two underscores.
 globals() { "$NM" -g --defined-only "$@" 2>/dev/null | awk 'NF == 3 && $3 !~ /^__/ { print $3 }' | LC_ALL=C sort -u; }
 

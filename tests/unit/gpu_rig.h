@@ -146,6 +146,27 @@ touch(const struct site *s, const char *name)
 	close(fd);
 }
 
+/* The trial may end now; its gang's end. */
+static inline struct end
+finish(struct site *s, uint64_t gang, uint64_t trial)
+{
+	char name[40];
+
+	snprintf(name, sizeof name, "end.%d", (int)trial);
+	touch(s, name);
+	return ended(&s->p, gang);
+}
+
+/* An agent that was killed: what it left on the machine stays, but for its folder. */
+static inline void
+bury(struct site *s)
+{
+	close(s->p.to);
+	close(s->p.from);
+	cr_assert_eq(espl__tree_remove(s->p.dir, NULL), ESPL_OK);
+	espl__buf_free(&s->p.in);
+}
+
 /* A line of a trial's environment, "" if it is not there. */
 static inline const char *
 line_of(const struct site *s, const char *file, const char *name)

@@ -31,23 +31,19 @@ Test(share, by_mps_with_a_daemon_of_its_own)
 	up(&s, 3);
 	cr_assert_neq(strcmp(line_of(&s, "env.13", "CUDA_MPS_PIPE_DIRECTORY"), pipe), 0);
 	cr_assert_str_eq(line_of(&s, "env.13", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "34");
-	touch(&s, "end.13");
-	cr_assert_eq(ended(&s.p, 3).code[0], 0);
+	cr_assert_eq(finish(&s, 3, 13).code[0], 0);
 	start(&s.p, &(struct script){ .gang = 4, .trial = 14, .device_gpu = 1, .gpu = 1, .text = CLIENT });
 	up(&s, 4);
 	cr_assert_str_eq(line_of(&s, "env.14", "ESPALIER_SHARING"), "exclusive");
 	cr_assert_str_eq(line_of(&s, "env.14", "CUDA_MPS_PIPE_DIRECTORY"), "");
-	for (uint64_t k = 1; k <= 2; k++) {
-		touch(&s, k == 1 ? "end.11" : "end.12");
-		cr_assert_eq(ended(&s.p, k).code[0], 0);
-	}
+	for (uint64_t k = 1; k <= 2; k++)
+		cr_assert_eq(finish(&s, k, 10 + k).code[0], 0);
 	for (int i = 0; i < 500 && access(pipe, F_OK) == 0; i++)	/* the last has left */
 		poll(NULL, 0, 20);
 	cr_assert_neq(access(pipe, F_OK), 0, "its folder is still there");
 	cr_assert_eq(count(news(&s), "1 1 1 \n"), 1, "%s", news(&s));
 	cr_assert_eq(count(logs(&s), "shares it by MPS"), 2, "%s", logs(&s));
-	touch(&s, "end.14");
-	cr_assert_eq(ended(&s.p, 4).code[0], 0);
+	cr_assert_eq(finish(&s, 4, 14).code[0], 0);
 	leave(&s);
 }
 
@@ -70,8 +66,7 @@ without(const char *mps, const char *why)
 	    .text = CLIENT });
 	e = ended(&s.p, 2);
 	cr_assert(e.code[0] == 127 && strncmp(e.text[0], "sharing: ", 9) == 0 && has(e.text[0], why), "%s", e.text[0]);
-	touch(&s, "end.1");
-	cr_assert_eq(ended(&s.p, 1).code[0], 0);
+	cr_assert_eq(finish(&s, 1, 1).code[0], 0);
 	leave(&s);
 }
 
@@ -90,8 +85,7 @@ Test(share, by_time_slicing_if_that_is_wanted)
 	up(&s, 1);
 	cr_assert_str_eq(line_of(&s, "env.1", "ESPALIER_SHARING"), "timeslice");
 	cr_assert(has(news(&s), "1 1 2 as trial.sharing says"), "%s", news(&s));
-	touch(&s, "end.1");
-	(void)ended(&s.p, 1);
+	(void)finish(&s, 1, 1);
 	leave(&s);
 }
 
@@ -103,13 +97,11 @@ Test(share, a_daemon_that_does_not_quit_is_ended)
 	go(&s);
 	share(&s, 1, 1, 2);
 	up(&s, 1);
-	touch(&s, "end.1");
-	(void)ended(&s.p, 1);
+	(void)finish(&s, 1, 1);
 	/* Who wants the GPU alone waits until it has gone. */
 	start(&s.p, &(struct script){ .gang = 2, .trial = 2, .device_gpu = 1, .text = CLIENT });
 	up(&s, 2);
-	touch(&s, "end.2");
-	(void)ended(&s.p, 2);
+	(void)finish(&s, 2, 2);
 	leave(&s);
 }
 
@@ -164,8 +156,7 @@ fault(const char *how)
 	cr_assert_str_eq(line_of(&s, "env.11", "ESPALIER_SHARING"), "timeslice");
 	cr_assert_str_eq(line_of(&s, "env.13", "ESPALIER_SHARING"), "mps");
 	cr_assert(has(news(&s), "1 3 2 it was there when MPS failed"), "%s", news(&s));
-	touch(&s, "end.11");
-	cr_assert_eq(ended(&s.p, 3).code[0], 0);
+	cr_assert_eq(finish(&s, 3, 11).code[0], 0);
 	snprintf(path, sizeof path, "%s/end.11", s.p.dir);
 	cr_assert_eq(unlink(path), 0);
 	share(&s, 5, 11, 2);
@@ -193,8 +184,7 @@ Test(fault, of_one_trial_is_its_own)
 	e = ended(&s.p, 2);
 	cr_assert(e.code[0] == 5 && e.text[0][0] == '\0', "%d '%s'", (int)e.code[0], e.text[0]);
 	cr_assert_eq(count(news(&s), "\n3 "), 0, "%s", news(&s));
-	touch(&s, "end.11");
-	cr_assert_eq(ended(&s.p, 1).code[0], 0);
+	cr_assert_eq(finish(&s, 1, 11).code[0], 0);
 	leave(&s);
 }
 
@@ -218,8 +208,7 @@ Test(fault, again_and_again)
 	up(&s, 4);
 	cr_assert_str_eq(line_of(&s, "env.4", "ESPALIER_SHARING"), "timeslice");
 	cr_assert(has(news(&s), "1 4 2 it failed 3 times"), "%s", news(&s));
-	touch(&s, "end.4");
-	(void)ended(&s.p, 4);
+	(void)finish(&s, 4, 4);
 	leave(&s);
 }
 
@@ -241,10 +230,7 @@ Test(left, an_agent_that_is_killed_takes_the_daemon_along)
 	cr_assert_eq(kill(s.p.pid, SIGKILL), 0);
 	cr_assert_eq(waitpid(s.p.pid, &status, 0), s.p.pid);
 	wait_gone(daemon);
-	close(s.p.to);
-	close(s.p.from);
-	cr_assert_eq(espl__tree_remove(s.p.dir, NULL), ESPL_OK);
-	espl__buf_free(&s.p.in);
+	bury(&s);
 	go(&s);				/* the next one removes the folder */
 	share(&s, 1, 1, 2);
 	up(&s, 1);
@@ -274,10 +260,7 @@ Test(left, what_lost_everybody_is_found_by_the_next)
 	cr_assert_eq(waitpid(s.p.pid, &status, 0), s.p.pid);
 	cr_assert(is_gone(&s.p, "pid.1"));
 	cr_assert_eq(kill(daemon, 0), 0, "it should have been left");
-	close(s.p.to);
-	close(s.p.from);
-	cr_assert_eq(espl__tree_remove(s.p.dir, NULL), ESPL_OK);
-	espl__buf_free(&s.p.in);
+	bury(&s);
 	go(&s);
 	share(&s, 1, 1, 2);
 	up(&s, 1);

@@ -131,15 +131,13 @@ Test(clean, the_next_trial_waits_until_memory_is_back)
 	alone(&s, 1, 1, 0);
 	up(&s, 1);
 	set_nvml(&s, "gpu " AAA " 81920 9000 03\ngpu " BBB " 81920 500 09\n");
-	touch(&s, "end.1");
-	(void)ended(&s.p, 1);
+	(void)finish(&s, 1, 1);
 	alone(&s, 2, 2, 0);
 	quiet = (struct pollfd){ .fd = s.p.from, .events = POLLIN };
 	cr_assert_eq(poll(&quiet, 1, 700), 0, "it did not wait");
 	set_nvml(&s, TWO);
 	up(&s, 2);
-	touch(&s, "end.2");
-	(void)ended(&s.p, 2);
+	(void)finish(&s, 2, 2);
 	leave(&s);
 }
 
@@ -153,8 +151,7 @@ Test(clean, a_gpu_that_does_not_come_clean_is_set_aside)
 	alone(&s, 1, 1, 0);
 	up(&s, 1);
 	set_nvml(&s, "gpu " AAA " 81920 9000 03\ngpu " BBB " 81920 500 09\n");
-	touch(&s, "end.1");
-	(void)ended(&s.p, 1);
+	(void)finish(&s, 1, 1);
 	alone(&s, 2, 2, 0);
 	e = ended(&s.p, 2);
 	cr_assert(has(e.text[0], "gpu: GPU 0 of the node is set aside: 8500 MiB more are in use"), "%s", e.text[0]);
@@ -164,8 +161,7 @@ Test(clean, a_gpu_that_does_not_come_clean_is_set_aside)
 	cr_assert(has(ended(&s.p, 3).text[0], "is set aside"));
 	alone(&s, 4, 4, 1);		/* the other is as good as before */
 	up(&s, 4);
-	touch(&s, "end.4");
-	(void)ended(&s.p, 4);
+	(void)finish(&s, 4, 4);
 	leave(&s);
 }
 
@@ -188,15 +184,13 @@ Test(clean, whose_processes_are_there)
 	/* Of this test program and of the other trial. */
 	snprintf(text, sizeof text, "%sprocess " AAA " %d 4000\nprocess " AAA " @%s/pid.2 3000\n", TWO, (int)getpid(), s.p.dir);
 	set_nvml(&s, text);
-	touch(&s, "end.1");
-	(void)ended(&s.p, 1);
+	(void)finish(&s, 1, 1);
 	alone(&s, 3, 3, 0);
 	up(&s, 3);
 	cr_assert(has(logs(&s), "which is none of a trial's, uses it, too"), "%s", logs(&s));
 	snprintf(text, sizeof text, "%sprocess " AAA " %d 100\n", TWO, (int)daemon);
 	set_nvml(&s, text);
-	touch(&s, "end.3");
-	(void)ended(&s.p, 3);
+	(void)finish(&s, 3, 3);
 	alone(&s, 4, 4, 0);
 	for (int k = 0, gone = 0; k < 3; k++) {	/* its end, a start, a line, in some order */
 		uint8_t got = hear(&s.p);
@@ -222,8 +216,7 @@ Test(clean, without_nvml_it_is_said)
 	for (uint64_t k = 1; k <= 2; k++) {
 		alone(&s, k, k, 0);
 		up(&s, k);
-		touch(&s, k == 1 ? "end.1" : "end.2");
-		(void)ended(&s.p, k);
+		(void)finish(&s, k, k);
 	}
 	cr_assert_eq(count(logs(&s), "cannot be proven clean"), 1, "%s", logs(&s));
 	leave(&s);

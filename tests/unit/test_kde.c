@@ -8,24 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "test_kde.h"
-
-#undef calloc
-#undef realloc
-extern void *calloc(size_t, size_t);
-extern void *realloc(void *, size_t);
-uint32_t test_left = UINT32_MAX;	/* allocations until one fails */
-
-void *
-test_calloc(size_t count, size_t size)
-{
-	return test_left == 0 || --test_left == 0 ? NULL : calloc(count, size);
-}
-
-void *
-test_realloc(void *at, size_t size)
-{
-	return test_left == 0 || --test_left == 0 ? NULL : realloc(at, size);
-}
+#include "fail_alloc.h"
 
 /* ---- a host: a stream, or numbers that the test gives ------------------------------------------ */
 

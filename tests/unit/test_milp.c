@@ -13,33 +13,7 @@
 #include "milp_marginal.h"
 #include "milp_price.h"
 #include "test_milp.h"
-
-#undef malloc
-#undef calloc
-#undef realloc
-extern void *malloc(size_t);
-extern void *calloc(size_t, size_t);
-extern void *realloc(void *, size_t);
-
-static uint32_t left = UINT32_MAX;	/* allocations until one fails */
-
-void *
-test_malloc(size_t size)
-{
-	return left == 0 || --left == 0 ? NULL : malloc(size);
-}
-
-void *
-test_calloc(size_t count, size_t size)
-{
-	return left == 0 || --left == 0 ? NULL : calloc(count, size);
-}
-
-void *
-test_realloc(void *at, size_t size)
-{
-	return left == 0 || --left == 0 ? NULL : realloc(at, size);
-}
+#include "fail_alloc.h"
 
 static int
 same(double a, double b)
@@ -304,22 +278,22 @@ Test(milp, says_that_memory_is_short)
 
 	for (n = 1; n < 2000 && !done; n++) {
 		cr_assert(allocator_milp_marginal(&p, &plan));
-		left = n;
-		done = allocator_milp_exact(&p, 1000, 0, &plan) && left > 0;
-		left = UINT32_MAX;
+		test_left = n;
+		done = allocator_milp_exact(&p, 1000, 0, &plan) && test_left > 0;
+		test_left = UINT32_MAX;
 		cr_assert(plan.value >= 28.05 && plan.value <= best);
 	}
 	cr_assert(done && n > 20 && same(plan.value, best), "%u", n);
 	for (n = 1; n < 200 && !forms; n++) {
-		left = n;
-		forms = allocator_milp_form(&form, &p, MILP_PAPER, 0) && left > 0;
-		left = UINT32_MAX;
+		test_left = n;
+		forms = allocator_milp_form(&form, &p, MILP_PAPER, 0) && test_left > 0;
+		test_left = UINT32_MAX;
 	}
 	cr_assert(forms && n > 5);
 	allocator_milp_form_free(&form);
-	left = 1;
+	test_left = 1;
 	cr_assert_not(allocator_milp_marginal(&p, &plan));
-	left = UINT32_MAX;
+	test_left = UINT32_MAX;
 	allocator_milp_plan_free(&plan);
 	milp_free(&p);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "test_planners.h"
+#include "fail_alloc.h"
 
 #define EXACT  &allocator_elastic_exact_LTX_espalier_plugin
 #define GREEDY &allocator_elastic_greedy_LTX_espalier_plugin
@@ -278,25 +279,6 @@ Test(planners, without_a_profile_there_is_nothing_to_plan_with)
 	plan_case_free(&c);
 }
 
-#undef calloc
-#undef realloc
-extern void *calloc(size_t, size_t);
-extern void *realloc(void *, size_t);
-
-static uint32_t left = UINT32_MAX;	/* allocations until one fails */
-
-void *
-test_calloc(size_t count, size_t size)
-{
-	return left == 0 || (left != UINT32_MAX && --left == 0) ? NULL : calloc(count, size);
-}
-
-void *
-test_realloc(void *at, size_t size)
-{
-	return left == 0 || (left != UINT32_MAX && --left == 0) ? NULL : realloc(at, size);
-}
-
 Test(planners, every_allocation_fails_once)
 {
 	static const struct { const struct espl_plugin *planner; const char *options; } all[] = {
@@ -318,15 +300,15 @@ Test(planners, every_allocation_fails_once)
 			for (n = 1; n < 3000; n++) {
 				struct plan_found found;
 
-				left = n;
+				test_left = n;
 				found = plan_case_plan(&c, all[i].planner, all[i].options);
-				if (left > 0 && found.status == ESPL_OK)
+				if (test_left > 0 && found.status == ESPL_OK)
 					break;
-				cr_assert_eq(left, 0, "%d %zu: %s", how, i, found.text);
+				cr_assert_eq(test_left, 0, "%d %zu: %s", how, i, found.text);
 				cr_assert_eq(found.status, ESPL_E_NOMEM, "%d %zu %u: %d %s", how, i, n, found.status, found.text);
-				left = UINT32_MAX;
+				test_left = UINT32_MAX;
 			}
-			left = UINT32_MAX;
+			test_left = UINT32_MAX;
 			cr_assert(n > 2 && n < 3000, "%u allocations", n);
 			plan_case_free(&c);
 		}

@@ -8,25 +8,7 @@
 #include <string.h>
 #include "testkit.h"
 #include "test_plugins.h"
-
-#undef calloc
-#undef realloc
-extern void *calloc(size_t, size_t);
-extern void *realloc(void *, size_t);
-
-static uint32_t left = UINT32_MAX;	/* allocations until one fails */
-
-void *
-test_calloc(size_t count, size_t size)
-{
-	return left == 0 || --left == 0 ? NULL : calloc(count, size);
-}
-
-void *
-test_realloc(void *at, size_t size)
-{
-	return left == 0 || --left == 0 ? NULL : realloc(at, size);
-}
+#include "fail_alloc.h"
 
 /* Calls until the n-th allocation is no more than the call needs, n = 1, 2, ...: each failure must
  * be told as such, and undone by a call with memory. */
@@ -38,13 +20,13 @@ fail_each(struct espl_kit *kit, espl_status (*call)(struct espl_kit *))
 	for (n = 1; n < 100; n++) {
 		espl_status status;
 
-		left = n;
+		test_left = n;
 		status = call(kit);
-		if (left > 0 && status == ESPL_OK) {
-			left = UINT32_MAX;
+		if (test_left > 0 && status == ESPL_OK) {
+			test_left = UINT32_MAX;
 			return n;
 		}
-		left = UINT32_MAX;
+		test_left = UINT32_MAX;
 		cr_assert_eq(status, ESPL_E_NOMEM, "status %d: %s", status, espl_kit_log(kit));
 	}
 	return n;

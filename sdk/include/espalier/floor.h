@@ -364,12 +364,13 @@ espl_floor_seat_nodes(struct espl_floor *floor, const struct espl_gang *gang,
 	return 0;
 }
 
-/* A gang that may straddle nodes, on as few as possible, all of one offer. */
+/* The rest of a gang's share, on idle GPUs of one offer, beside the `done` slots it has: node by node, the best
+ * fit first.  share.gpus; 0: there is no room, and nothing was changed. */
 static inline uint32_t
-espl_floor_seat_over(struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
-                     struct espl_slot *slots)
+espl_floor_seat_more(struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
+                     struct espl_slot *slots, uint32_t done)
 {
-	uint32_t mark = floor->step_count, done = 0;
+	uint32_t mark = floor->step_count;
 
 	while (done < gang->share.gpus) {
 		uint32_t left = gang->share.gpus - done;
@@ -391,6 +392,14 @@ espl_floor_seat_over(struct espl_floor *floor, const struct espl_gang *gang, uin
 		done += left;
 	}
 	return done;
+}
+
+/* A gang that may straddle nodes, on as few as possible, all of one offer. */
+static inline uint32_t
+espl_floor_seat_over(struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
+                     struct espl_slot *slots)
+{
+	return espl_floor_seat_more(floor, gang, offer, slots, 0);
 }
 
 /* The part of espl_floor_stay that adds GPUs: on the same node, or whole nodes to whole nodes. */
@@ -429,6 +438,38 @@ espl_floor_empty(struct espl_floor *floor, uint32_t i)
 			return 0;
 	}
 	return 1;
+}
+
+/* By node, then GPU, for qsort. */
+static inline int
+espl_slot_order(const void *a, const void *b)
+{
+	const struct espl_slot *x = (const struct espl_slot *)a;
+	const struct espl_slot *y = (const struct espl_slot *)b;
+
+	if (x->node != y->node)
+		return x->node < y->node ? -1 : 1;
+	return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
+}
+
+/* Gives up the nodes that are too many, as far as they are nobody's own and nobody sits there.  They take no gang
+ * any more. */
+static inline void
+espl_floor_give_up(struct espl_floor *floor, const struct espl_place_view *view, struct espl_place_sink *sink)
+{
+	uint32_t i, k, left;
+
+	for (k = 0; k < view->give_up_count; k++)
+		for (i = 0, left = view->give_up[k].nodes; i < floor->count && left > 0; i++) {
+			struct espl_stand *stand = &floor->stands[i];
+
+			if (stand->usable && stand->node->offer == view->give_up[k].offer &&
+			    stand->node->owner == ESPL_NONE && espl_floor_empty(floor, i) &&
+			    sink->give_up(sink, stand->node->id) == ESPL_OK) {
+				stand->usable = 0;
+				left--;
+			}
+		}
 }
 
 /* Gives a gang whose old slots have been dropped its new share without moving it: a part of what

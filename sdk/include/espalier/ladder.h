@@ -27,10 +27,6 @@ struct espl_rung {
 	uint32_t trials;	/* how many enter it                                            */
 	uint32_t zero;
 };
-struct espl_score {
-	double   loss;		/* at the end of the rung; NaN: none, ranks last                */
-	uint64_t trial;
-};
 struct espl_ladder {		/* the plugin's; fields may be read, the functions write them   */
 	const struct espl_host  *host;
 	const struct espl_space *space;
@@ -49,23 +45,6 @@ struct espl_ladder {		/* the plugin's; fields may be read, the functions write t
 	uint32_t  grows;		/* 1, set by the plugin: a rung may be wider than the one before;
 					 * newcomers train that rung's iterations alone     */
 };
-
-/* Best first: less loss, then NaN, ties by id.  A total order, so arrival plays no part. */
-static inline int
-espl_score_order(const void *a, const void *b)
-{
-	const struct espl_score *x = (const struct espl_score *)a;
-	const struct espl_score *y = (const struct espl_score *)b;
-	int bad_x = isnan(x->loss) ? 1 : 0, bad_y = isnan(y->loss) ? 1 : 0;
-
-	if (bad_x != bad_y)
-		return bad_x - bad_y;
-	if (!bad_x && x->loss < y->loss)
-		return -1;
-	if (!bad_x && x->loss > y->loss)
-		return 1;
-	return x->trial < y->trial ? -1 : x->trial > y->trial ? 1 : 0;
-}
 
 /* Asks the host for what it needs.  Call espl_ladder_free also after a failure. */
 static inline espl_status

@@ -1,6 +1,7 @@
 /* espalier SDK: util.h - small static inline functions; nothing here crosses the boundary. */
 #ifndef ESPALIER_UTIL_H
 #define ESPALIER_UTIL_H
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <espalier/host.h>
@@ -76,6 +77,28 @@ espl_draw(const struct espl_host *host, const struct espl_space *space, double *
 	for (i = 0; i < space->param_count; i++)
 		unit[i] = espl_uniform(host);
 	return space->from_unit(space, unit, values);
+}
+
+struct espl_score {
+	double   loss;		/* NaN: none, ranks last */
+	uint64_t trial;
+};
+
+/* Best first, for qsort: less loss, then NaN, ties by id.  A total order, so arrival plays no part. */
+static inline int
+espl_score_order(const void *a, const void *b)
+{
+	const struct espl_score *x = (const struct espl_score *)a;
+	const struct espl_score *y = (const struct espl_score *)b;
+	int bad_x = isnan(x->loss) ? 1 : 0, bad_y = isnan(y->loss) ? 1 : 0;
+
+	if (bad_x != bad_y)
+		return bad_x - bad_y;
+	if (!bad_x && x->loss < y->loss)
+		return -1;
+	if (!bad_x && x->loss > y->loss)
+		return 1;
+	return x->trial < y->trial ? -1 : x->trial > y->trial ? 1 : 0;
 }
 
 /* ns -> seconds, for estimates. */
