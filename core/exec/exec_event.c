@@ -85,7 +85,8 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const
 	o.iteration_s = (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
 	share = measured_share(x, g);
 	if (g->warmed && g->sharers == share.packing) {	/* the first one holds the start, too */
-		espl__model_service_measure(&s->model, share, o.iteration_s);
+		if (espl__model_service_measure(&s->model, share, o.iteration_s))
+			x->alloc_why |= ESPL_WHY_PROFILE;
 		pace(t, share, o.iteration_s);
 	}
 	g->warmed = 1;
@@ -209,9 +210,8 @@ on_started(struct espl__exec *x, const struct espl__event *e)
 		if (item->pub.started == ESPL_NEVER)
 			item->pub.started = x->now;
 		item->pub.flags |= ESPL_ITEM_RUNNING;
-		item->pub.flags &= ~(ESPL_ITEM_CHANGING | ESPL_ITEM_EVICTED);
-		espl__item_changed(x, item, 0);
-		item->view.flags &= ~ESPL_GANG_LOCKED;
+		item->pub.flags &= ~ESPL_ITEM_EVICTED;
+		espl__item_settled(x, item);
 		espl__exec_show(x, g->trial);
 	}
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
@@ -439,6 +439,14 @@ stale(struct espl__exec *x)
 		espl__model_service_stale(&x->searches[i]->model, 1);
 }
 
+static void
+interrupt(struct espl__exec *x, int by_user, const char *text)
+{
+	if (x->ending == 0)
+		x->user_stops = by_user;
+	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "%s", text);
+}
+
 espl_status
 espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
@@ -503,10 +511,10 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		x->timer = ESPL_NEVER;
 		return ESPL_OK;
 	case ESPL__EV_STOP:
-		espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "interrupted by the user");
+		interrupt(x, 1, "interrupted by the user");
 		return ESPL_OK;
 	case ESPL__EV_TROUBLE:
-		espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "%s", e->as.trouble.text);
+		interrupt(x, 0, e->as.trouble.text);
 		return ESPL_OK;
 	}
 	return ESPL_OK;

@@ -259,6 +259,9 @@ directive(struct espl__exec *x, struct espl__gang *g)
 		}
 		item->pub.flags |= ESPL_ITEM_CHANGING;
 	}
+	/* "continue" is what resizes: where each iteration is longer than `every`, one that goes over saves after every other. */
+	if (g->onto != NULL && t->pub.checkpoint + 1 >= g->iteration)
+		every = 0;
 	if (c->checkpoint && (t->save_asked || espl__clone_wants(t, g->iteration) || (every > 0 && x->now - g->saved_at >= every)))
 		return ESPL__CHECKPOINT;
 	return ESPL__CONTINUE;
@@ -321,10 +324,15 @@ espl__exec_settle(struct espl__exec *x)
 		else if (g != NULL && !espl__gang_matches(g, item) && g->iteration + 1 < item->trial->pub.budget)
 			(void)espl__gang_resize(x, item->trial->gang, item);
 		g = item->trial->gang;
-		if (item->target_count > 0 && (g == NULL || !espl__gang_matches(g, item)))
+		if (item->target_count > 0 && (g == NULL || !espl__gang_matches(g, item))) {
 			x->pending[left++] = item;
-		else
-			item->pending = 0;
+			continue;
+		}
+		item->pending = 0;
+		/* it was to change, and has its old place again */
+		if (item->target_count > 0 && g->state == ESPL__GANG_RUNNING && g->onto == NULL &&
+		    (item->pub.flags & ESPL_ITEM_CHANGING) != 0)
+			espl__item_settled(x, item);
 	}
 	x->pending_count = left;
 }

@@ -81,6 +81,19 @@ espl__item_changed(struct espl__exec *x, struct espl__item *item, uint32_t why)
 	x->changed[x->changed_count++] = &item->pub;
 }
 
+/* Allocators leave alone what changes.  If something is left to be had they are asked again now; where all
+ * GPUs are granted, as in a crowd, that would only cost time. */
+void
+espl__item_settled(struct espl__exec *x, struct espl__item *item)
+{
+	const struct espl_share *has = &item->pub.granted;
+	int more = has->packing > 1 || has->gpus < item->pub.gpus_max;
+
+	item->pub.flags &= ~ESPL_ITEM_CHANGING;
+	item->view.flags &= ~ESPL_GANG_LOCKED;
+	espl__item_changed(x, item, more && espl__items_gpus(x) < x->fleet.gpus ? ESPL_WHY_SETTLED : 0);
+}
+
 void
 espl__item_look(struct espl__exec *x, struct espl__item *item)
 {

@@ -132,9 +132,7 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 	if (item == NULL)
 		return;
 	item->pub.resize_s = s->resized_s / (double)s->resized;
-	item->pub.flags &= ~ESPL_ITEM_CHANGING;
-	item->view.flags &= ~ESPL_GANG_LOCKED;
-	espl__item_changed(x, item, 0);
+	espl__item_settled(x, item);
 	if (!espl__gang_matches(g, item))
 		espl__item_pending(x, item);
 }

@@ -475,7 +475,6 @@ espl__exec_plan_info(const struct espl__exec *x, struct espl__exec_plan_info *in
 	info->least_usd = x->caller.least_usd;
 }
 
-espl_time espl__exec_now(const struct espl__exec *x) { return x->now; }
 int       espl__exec_ended(const struct espl__exec *x) { return x->ended; }
 
 uint32_t
@@ -560,7 +559,7 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 {
 	memset(s, 0, sizeof *s);
 	s->how = x->ended ? x->ending : 0;
-	s->text = x->end_text;
+	s->text = x->ending == ESPL__RUN_INTERRUPTED && x->user_stops ? NULL : x->end_text;
 	s->over = espl__exec_idle(x);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		sum_up(x->searches[i], s);

@@ -68,7 +68,6 @@ const struct espl__buf    *espl__exec_decisions(const struct espl__exec *);
 
 /* What must hold between runs of one folder: digest of space, options, files, plugin versions. */
 uint64_t    espl__exec_digest(const struct espl__exec *);
-espl_time   espl__exec_now(const struct espl__exec *);
 int         espl__exec_ended(const struct espl__exec *);	/* FX_END was given           */
 /* Name -> number of metrics known so far (EV_METRIC); ESPL_ANY unknown. */
 uint32_t    espl__exec_metric(const struct espl__exec *, const char *name);
@@ -84,7 +83,7 @@ uint64_t    espl__exec_trial_began(const struct espl__exec *, uint64_t trial);	/
 /* The plain jobs of a workload; only those that began, or have ended, count in the times. */
 struct espl__job_times { double mean, p95, max; };	/* NaN: there is none yet */
 struct espl__jobs_summary {
-	uint32_t jobs, arrived, done, failed, cancelled;	/* jobs 0: there is no workload      */
+	uint32_t jobs, arrived, to_come, done, failed, cancelled;	/* jobs 0: there is no workload */
 	struct espl__job_times queue_s, total_s;	/* until it was given GPUs; until it was done */
 	double   makespan_s;		/* when the last one was done                         */
 };
@@ -117,10 +116,11 @@ int  espl__exec_search_sum(const struct espl__exec *, uint64_t number, struct es
 /* The workload, NULL none; so many of its jobs have come. */
 const struct espl__jobs *espl__exec_workload(const struct espl__exec *);
 uint64_t espl__exec_jobs_come(const struct espl__exec *);
+int      espl__exec_job_cancelled(const struct espl__exec *, uint64_t number);
 
 struct espl__exec_summary {
 	enum espl__run_end how;		/* 0 while it runs */
-	const char *text;		/* of RUN_FAILED   */
+	const char *text;		/* why it failed, or what interrupted it; NULL: the user did */
 	int       over;			/* the search came to its end: there is nothing to go on with */
 	uint64_t  trials, failed, running, waiting;
 	uint64_t  completed;		/* came to the end of a budget, and did not fail later */

@@ -65,7 +65,10 @@ struct espl__gang {
 	struct espl__gang *older, *newer;	/* by last sign of life                         */
 };
 
-struct espl__job_state { espl_time arrived, started, ended; };	/* NEVER: not yet */
+struct espl__job_state {
+	espl_time arrived, started, ended;	/* NEVER: not yet */
+	uint8_t   cancelled;		/* by the user, perhaps before it came */
+};
 struct espl__search;
 struct espl__pending_compute { uint64_t token; struct espl__search *search; /* NULL: the allocator's */ };
 struct espl__outcomes {			/* for the next view of one instance */
@@ -208,6 +211,7 @@ struct espl__exec {
 	uint8_t   cluster_dirty;	/* targets, nodes or what they are for changed         */
 	uint8_t   failures[2];		/* in a row, of allocator, placer                       */
 	enum espl__run_end ending;	/* being wound up; 0: no                               */
+	uint8_t   user_stops;		/* INTERRUPTED: that is what the user asked for        */
 	char     *end_text;
 	struct espl_give_up *give_up;
 	uint32_t  give_up_count, give_up_cap;
@@ -293,6 +297,7 @@ espl_time espl__search_next(const struct espl__exec *);	/* the first alarm of an
 /* exec_jobs.c: the jobs of a workload */
 espl_status espl__jobs_init(struct espl__search *, const struct espl__jobs *);
 void   espl__job_arrive(struct espl__exec *, const struct espl__event *);
+void   espl__jobs_skip(struct espl__search *);	/* those next that were cancelled come, and have ended */
 void   espl__job_item(const struct espl__trial *, struct espl_item *);
 double espl__job_left(const struct espl__trial *, uint64_t iteration);	/* work, as allocators are told */
 void   espl__job_started(const struct espl__trial *);
@@ -336,6 +341,7 @@ void espl__item_gone(struct espl__exec *, uint64_t id);	/* the allocator is told
 struct espl__item *espl__item_at(const struct espl__exec *, uint64_t id);
 const struct espl_item *espl__item_lookup(void *ctx, uint64_t id);
 void espl__item_changed(struct espl__exec *, struct espl__item *, uint32_t why);
+void espl__item_settled(struct espl__exec *, struct espl__item *);	/* it trains on what it was granted */
 void espl__item_progress(struct espl__exec *, struct espl__item *, uint64_t iteration);
 void espl__item_grant(struct espl__exec *, struct espl__item *, struct espl_share, uint32_t offer);
 void espl__item_target(struct espl__exec *, struct espl__item *, const struct espl_slot *, uint32_t count);

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 
 #define RATIO_AFTER 8u		/* iterations seen before their latency counts in forecasts */
+#define TOLD_AFTER  3u		/* iterations on a share before allocators are told that there is a figure */
 
 /* ---- what was measured ------------------------------------------------------------------------ */
 
@@ -20,14 +21,14 @@ measure_of(const struct espl__model_service *s, struct espl_share share)
 	return NULL;
 }
 
-void
+int
 espl__model_service_measure(struct espl__model_service *s, struct espl_share share, double seconds)
 {
 	struct espl__model_measure *m = measure_of(s, share);
 	double off;
 
 	if (!(seconds >= 0))
-		return;
+		return 0;
 	if (m == NULL) {
 		ESPL__GROW(s->measured, s->measured_cap, s->measured_count + 1);
 		m = &s->measured[s->measured_count++];
@@ -42,6 +43,7 @@ espl__model_service_measure(struct espl__model_service *s, struct espl_share sha
 		s->took_s += seconds;
 		s->told_s += espl__profile_iteration_s(s->profile, share);
 	}
+	return m->count == TOLD_AFTER && (s->profile->guessed || (s->profile->packing_count == 0 && share.gpus == 1));
 }
 
 double

@@ -37,8 +37,8 @@ void espl__model_service_free(struct espl__model_service *);
 int  espl__model_service_can(const struct espl__model_service *);
 /* The offers changed; the run went on. */
 void espl__model_service_stale(struct espl__model_service *, int offers_too);
-/* An iteration took so long on this share. */
-void espl__model_service_measure(struct espl__model_service *, struct espl_share, double seconds);
+/* An iteration took so long on this share.  1: that makes enough of them to go by, and no profile tells of it. */
+int  espl__model_service_measure(struct espl__model_service *, struct espl_share, double seconds);
 /* Measured seconds of an iteration as a multiple of the profile's; 1: nothing was measured. */
 double espl__model_service_ratio(const struct espl__model_service *);
 /* flags: ESPL_FROM_NOW, ESPL_AFRESH (which makes no difference where nothing is random). */

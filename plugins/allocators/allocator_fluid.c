@@ -151,6 +151,25 @@ try_wider(struct fluid *fluid)
 	fluid->probe.trial = best->id;
 }
 
+/* The one that was timed on more GPUs than pay goes back. */
+static void
+end_try(struct fluid *fluid)
+{
+	struct fluid_pool *pool = &fluid->pool;
+	uint32_t i, fit;
+
+	for (i = 0; i < pool->count; i++) {
+		struct fluid_trial *t = &pool->trials[i];
+
+		if (t->id != fluid->probe.trial || t->item->scaling_count > 0 || t->fixed || t->packing > 1 ||
+		    t->gpus <= t->most || t->gpus == fluid->probe.try_wide)
+			continue;
+		fit = allocator_fluid_fit(t, t->most);
+		t->gpus = fit > 0 ? fit : t->least;
+		t->moved = 1;
+	}
+}
+
 static int
 any_open(const struct fluid_pool *pool)
 {
@@ -240,6 +259,7 @@ fill_pool(struct fluid *fluid, const struct espl_alloc_view *view, uint32_t tota
 	if (status != ESPL_OK)
 		return status;
 	allocator_fluid_guess_work(fluid);
+	end_try(fluid);
 	allocator_fluid_pool_sit(pool);
 	if (allocator_fluid_granted(pool) > total)
 		allocator_fluid_shrink(pool);

@@ -562,6 +562,8 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 			status = ESPL_E_NOMEM;
 	}
 	if (status == ESPL_OK)
+		status = espl_moves_keep(moves, &colocate->floor);
+	if (status == ESPL_OK)
 		status = answer(colocate, sink);
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");
 }

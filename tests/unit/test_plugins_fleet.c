@@ -468,6 +468,20 @@ Test(colocate, displaces_the_fewest)
 	espl_kit_free(kit);
 }
 
+/* Who has a place and has not begun there keeps it, or gets another, whoever grows. */
+Test(colocate, a_place_that_is_waited_for_is_kept)
+{
+	struct espl_kit *kit = floor_of(&placer_colocate_LTX_espalier_plugin, 1, 4);
+	uint32_t count, a = (uint32_t)sitting(kit, 0, 0, 1), b = (uint32_t)sitting(kit, 0, 2, 2);
+
+	granted(kit, a, 3, 1);
+	says(kit, espl_kit_place, "");		/* it trains on where it is */
+	(void)espl_kit_node(kit, 0, ESPL_NODE_READY);
+	cr_assert_eq(espl_kit_place(kit), ESPL_OK);
+	cr_assert(espl_kit_slots(kit, a, &count) != NULL && count == 3 && espl_kit_slots(kit, b, &count) != NULL && count == 2);
+	espl_kit_free(kit);
+}
+
 Test(colocate, whole_nodes_and_lost_ones)
 {
 	struct espl_kit *kit = floor_of(&placer_colocate_LTX_espalier_plugin, 4, 4);

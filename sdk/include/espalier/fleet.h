@@ -106,9 +106,11 @@ struct espl_node {
 #define ESPL_WHY_NOTICE    0x008u	/* of revocation                                     */
 #define ESPL_WHY_TIME      0x010u	/* wake_at                                           */
 #define ESPL_WHY_PRICE     0x020u	/* only if asked for with watch_prices               */
-#define ESPL_WHY_PROFILE   0x040u	/* measured speeds left the tables by > 5 %          */
+#define ESPL_WHY_PROFILE   0x040u	/* a share was timed that no profile tells of        */
 #define ESPL_WHY_OUTCOME   0x080u
 #define ESPL_WHY_HINT      0x100u	/* an algorithm changed a weight or a bound          */
+#define ESPL_WHY_SETTLED   0x200u	/* a start or a change is over, its item could use more
+					 * GPUs, and there are some that nobody was granted  */
 
 #ifdef __cplusplus
 }
