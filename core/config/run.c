@@ -144,20 +144,30 @@ read_first(struct espl__run_config *config, const struct espl__node *group, stru
 	return ESPL_OK;
 }
 
+espl_status
+espl__run_check_name(const struct espl__values *values, uint32_t option, const char *who, struct espl__diag *diag)
+{
+	const char *name = value_of(values, option)->as.s;
+	espl_status status = ESPL_OK;
+
+	if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL || strlen(name) > 128) {
+		status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option], value_of(values, option)->line,
+		                       "%s: 'name' must be able to name a folder", who);
+		espl__hint(diag, "at most 128 bytes, no '/', and it does not begin with a dot");
+	}
+	for (const char *c = name; status == ESPL_OK && *c != '\0'; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option], value_of(values, option)->line,
+			                       "%s: 'name' holds a control character", who);
+	return status;
+}
+
 static espl_status
 check_names(const struct espl__values *values, struct espl__diag *diag)
 {
-	const char *name = is_set(values, EXPERIMENT_NAME) ? value_of(values, EXPERIMENT_NAME)->as.s : "pool";
-
-	if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL || strlen(name) > 128) {
-		refuse(values, EXPERIMENT_NAME, diag, "experiment: 'name' must be able to name a folder");
-		espl__hint(diag, "at most 128 bytes, no '/', and it does not begin with a dot");
+	if (is_set(values, EXPERIMENT_NAME)
+	    && espl__run_check_name(values, EXPERIMENT_NAME, "experiment", diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
-	}
-	for (const char *c = name; *c != '\0'; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			return refuse(values, EXPERIMENT_NAME, diag,
-			              "experiment: 'name' holds a control character");
 	if (is_set(values, EXPERIMENT_METRIC) && value_of(values, EXPERIMENT_METRIC)->as.s[0] == '\0')
 		return refuse(values, EXPERIMENT_METRIC, diag, "experiment: 'metric' is empty");
 	return ESPL_OK;

@@ -28,6 +28,35 @@ look(const char *path, const char *what, const char *file, uint32_t line, struct
 	return ESPL_OK;
 }
 
+/* A trace says itself what the options from `jobs` on would have drawn.  At its default none of them says anything:
+ * a run's own run.cfg has them all. */
+static espl_status
+refuse_drawn(const struct espl__values *values, struct espl__diag *diag)
+{
+	const struct espl__core_group *core = &espl__core_groups()[GROUP_WORKLOAD];
+	struct espl__values *plain = NULL;
+	espl_status status;
+
+	status = espl__schema_resolve(core->options, core->count, (uint32_t)sizeof(struct espl_option), NULL, NULL,
+	                              core->name, core->name, &plain, diag);
+	for (uint32_t i = WORKLOAD_JOBS; status == ESPL_OK && i <= WORKLOAD_TERMINATED; i++) {
+		struct espl__buf is = { NULL, 0, 0 }, was = { NULL, 0, 0 };
+
+		(void)espl__values_print(values, i, &is);
+		(void)espl__values_print(plain, i, &was);
+		if (strcmp(espl__buf_text(&is), espl__buf_text(&was)) != 0) {
+			status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[i], values->config.values[i].line,
+			                       "workload: '%s' is of jobs that are drawn, and these come from a trace",
+			                       core->options[i].name);
+			espl__hint(diag, "leave one of the two out");
+		}
+		espl__buf_free(&is);
+		espl__buf_free(&was);
+	}
+	espl__values_free(plain);
+	return status;
+}
+
 static espl_status
 read_workload(struct espl__run_config *config, struct espl__diag *diag)
 {
@@ -40,6 +69,8 @@ read_workload(struct espl__run_config *config, struct espl__diag *diag)
 	values = config->workload_values;
 	if (status != ESPL_OK || values->config.values[WORKLOAD_TRACE].source == ESPL_UNSET)
 		return status;
+	if (refuse_drawn(values, diag) != ESPL_OK)
+		return ESPL_E_CONFIG;
 	config->trace = espl__run_path(config, values->config.values[WORKLOAD_TRACE].as.s);
 	return look(config->trace, "workload.trace", values->files[WORKLOAD_TRACE],
 	            values->config.values[WORKLOAD_TRACE].line, diag);
@@ -66,6 +97,12 @@ read_entry(struct espl__run_config *config, const struct espl__node *node, struc
 	values = entry->values->config.values;
 	entry->path = espl__run_path(config, values[ENTRY_FILE].as.s);
 	entry->arrives = values[ENTRY_ARRIVES].as.i;
+	if (values[ENTRY_NAME].source != ESPL_UNSET
+	    && espl__run_check_name(entry->values, ENTRY_NAME, "experiments", diag) != ESPL_OK)
+		return ESPL_E_CONFIG;
+	if (values[ENTRY_WEIGHT].source != ESPL_UNSET && values[ENTRY_WEIGHT].as.r <= 0)
+		return espl__fail_at(diag, ESPL_E_CONFIG, entry->values->files[ENTRY_WEIGHT], values[ENTRY_WEIGHT].line,
+		                     "experiments: the weight must be above 0");
 	entry->name = values[ENTRY_NAME].source != ESPL_UNSET ? values[ENTRY_NAME].as.s : NULL;
 	entry->weight = values[ENTRY_WEIGHT].source != ESPL_UNSET ? values[ENTRY_WEIGHT].as.r : 0;
 	entry->gpus_max = values[ENTRY_GPUS_MAX].source != ESPL_UNSET ? (uint32_t)values[ENTRY_GPUS_MAX].as.i : 0;

@@ -199,7 +199,7 @@ build_nodes(struct espl__tree *tree, struct espl__scan *scan, espl_source source
 }
 
 static espl_status
-finish(espl_status status, struct espl__scan *scan, struct espl__tree **to, struct espl__diag *diag)
+finish(espl_status status, const char *name, struct espl__scan *scan, struct espl__tree **to, struct espl__diag *diag)
 {
 	struct espl__tree *tree;
 
@@ -207,6 +207,8 @@ finish(espl_status status, struct espl__scan *scan, struct espl__tree **to, stru
 	if (status == ESPL_OK) {
 		tree = espl__alloc(sizeof *tree);
 		status = build_nodes(tree, scan, ESPL_FILE, &tree->root, diag);
+		if (status == ESPL_OK && tree->root->file[0] == '\0')	/* an empty file has no line to speak of */
+			tree->root->file = espl__arena_strdup(&tree->arena, name);
 		if (status == ESPL_OK)
 			*to = tree;
 		else
@@ -222,7 +224,7 @@ espl__tree_load(const char *path, struct espl__tree **to, struct espl__diag *dia
 	struct espl__scan scan;
 	espl_status       status = espl__scan_file(&scan, path, diag);
 
-	return finish(status, &scan, to, diag);
+	return finish(status, path, &scan, to, diag);
 }
 
 espl_status
@@ -231,7 +233,7 @@ espl__tree_parse(const char *text, const char *name, struct espl__tree **to, str
 	struct espl__scan scan;
 	espl_status       status = espl__scan_text(&scan, text, strlen(text), name, diag);
 
-	return finish(status, &scan, to, diag);
+	return finish(status, name, &scan, to, diag);
 }
 
 void

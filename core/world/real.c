@@ -63,6 +63,7 @@ on_timer(uv_timer_t *timer)
 		return;
 	}
 	real->timer_at = ESPL_NEVER;
+	real->rang = 1;
 	(void)espl__real_event(real, ESPL__EV_TIMER);
 }
 
@@ -197,6 +198,10 @@ real_next(struct espl__world *world, struct espl__round *round, struct espl__dia
 		if (real->ticked && real->batch[real->filling].count == 0)
 			break;
 	}
+	/* We may have stood still (a slow disk, Ctrl-Z): whoever has reported meanwhile was not silent. */
+	if (real->rang)
+		(void)uv_run(&real->loop, UV_RUN_NOWAIT);
+	real->rang = 0;
 	if (real->leases_dirty) {
 		struct espl__diag own = ESPL__DIAG_INIT;
 

@@ -130,6 +130,7 @@ struct espl__real {
 	uv_timer_t  tick, timer;
 	uv_prepare_t prepare;
 	int       ticked, begun, closing;
+	int       rang;			/* the timer has, in the batch that fills               */
 	int       troubled;		/* EV_TROUBLE was told                                */
 	volatile int stop_wanted;	/* set by stop (a signal handler may)                 */
 	int       stop_told;

@@ -118,6 +118,18 @@ Test(tree, mistakes_are_told)
 	}
 }
 
+Test(tree, one_without_a_line_knows_its_file)
+{
+	static const char *const texts[] = { "", "# nothing but words\n", "a = 1;" };
+
+	for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+		struct espl__tree *tree = parse(texts[i]);
+
+		cr_assert_str_eq(espl__tree_root(tree)->file, "t.cfg");
+		espl__tree_free(tree);
+	}
+}
+
 Test(tree, nesting_has_a_limit)
 {
 	struct espl__diag  diag = ESPL__DIAG_INIT;
