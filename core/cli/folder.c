@@ -52,9 +52,9 @@ espl__folder_find(const char *given, char **dir, struct espl__diag *diag)
 struct inputs {
 	const struct espl__session *session;
 	const char *dir;
-	char       *names[256];		/* "inputs/NAME", borrowed by the printer till the end   */
-	char       *sources[256];
-	uint32_t    count;
+	char      **names;		/* "inputs/NAME", borrowed by the printer till the end   */
+	char      **sources;
+	uint32_t    count, name_cap, source_cap;
 	espl_status status;
 	struct espl__diag *diag;
 };
@@ -96,6 +96,16 @@ write_warm(const struct espl__session *s, const char *to, struct espl__diag *dia
 	return status;
 }
 
+/* Takes both over. */
+static void
+add(struct inputs *in, char *source, char *name)
+{
+	ESPL__GROW(in->sources, in->source_cap, in->count + 1);
+	ESPL__GROW(in->names, in->name_cap, in->count + 1);
+	in->sources[in->count] = source;
+	in->names[in->count++] = name;
+}
+
 /* Called for each input file of the configuration: copies it, says where the copy is. */
 static const char *
 map_input(void *ctx, const struct espl__node *node, const char *absolute)
@@ -112,7 +122,7 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 			return in->names[i];
 	}
 	/* What is no file (a folder of data, a device) stays where it is. */
-	if (in->status != ESPL_OK || in->count == 256 || (!warm && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
+	if (in->status != ESPL_OK || (!warm && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
 		return NULL;
 	base = base != NULL ? base + 1 : absolute;
 	name = espl__format("inputs/%s", base);
@@ -127,9 +137,8 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 	if (in->status == ESPL_OK)
 		in->status = warm ? write_warm(in->session, to, in->diag) : copy_file(absolute, to, in->diag);
 	free(to);
-	in->sources[in->count] = espl__strdup(warm ? "" : absolute);
-	in->names[in->count] = name;
-	return in->names[in->count++];
+	add(in, espl__strdup(warm ? "" : absolute), name);
+	return name;
 }
 
 static espl_status
@@ -182,10 +191,7 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 	in.dir = dir;
 	in.diag = diag;
 	for (i = 0; i < s->entry_count && status == ESPL_OK; i++) {
-		if (in.count < 200) {
-			in.sources[in.count] = espl__strdup(s->entries[i].config->path);
-			in.names[in.count++] = espl__format("experiments/%u/run.cfg", (unsigned)(first + i));
-		}
+		add(&in, espl__strdup(s->entries[i].config->path), espl__format("experiments/%u/run.cfg", (unsigned)(first + i)));
 		status = write_entry(&s->entries[i], dir, first + i, diag);
 	}
 	espl__run_print_mapped(s->config, map_input, &in, &text);
@@ -197,6 +203,8 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 		free(in.names[i]);
 		free(in.sources[i]);
 	}
+	free(in.names);
+	free(in.sources);
 	espl__buf_free(&text);
 	return status;
 }

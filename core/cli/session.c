@@ -41,6 +41,14 @@ take_entry(struct espl__session *pool, const struct espl__entry *entry, struct e
 		espl__hint(diag, "give one of them a name of its own here: name = \"...\"");
 		return ESPL_E_CONFIG;
 	}
+	for (uint32_t i = 0; pool->jobs != NULL && i < pool->jobs->list.count; i++) {
+		if (strcmp(pool->jobs->list.jobs[i].name, s->config->name) != 0)
+			continue;
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
+		                    "an experiment and a plain job of the pool are both called '%s'", s->config->name);
+		espl__hint(diag, "`espalier cancel` could not tell them apart; give the experiment another name here: name = \"...\"");
+		return ESPL_E_CONFIG;
+	}
 	return ESPL_OK;
 }
 

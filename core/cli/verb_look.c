@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/ids.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/cli.h"
@@ -52,6 +53,22 @@ espl__verb_status(const struct espl__args *args)
 	return finish(r, &text);
 }
 
+/* A pool has as many as it has experiments. */
+static void
+best_of_each(struct espl__reading *r, struct espl__buf *b)
+{
+	int64_t number;
+
+	for (number = 1; espl__reading_turn(r, number); number++) {
+		espl__print(b, "%lld ", (long long)number);
+		espl__print_clean(b, r->totals.experiment);
+		espl__print(b, "\n");
+		espl__totals_best_text(&r->totals, 2, b);
+	}
+	if (number == 1)
+		espl__print(b, "best    none: plain jobs are not compared\n");
+}
+
 int
 espl__verb_best(const struct espl__args *args)
 {
@@ -64,6 +81,8 @@ espl__verb_best(const struct espl__args *args)
 	if (espl__arg(args, "json") != NULL) {
 		espl__totals_json(&r->totals, "best", 0, &text);
 		espl__print(&text, "\n");
+	} else if (espl__reading_pool(r)) {
+		best_of_each(r, &text);
 	} else {
 		espl__totals_best_text(&r->totals, 0, &text);
 	}
@@ -80,11 +99,26 @@ trial_of(const char *text, int64_t *trial)
 	int         bad = head != NULL && (espl__parse_int(head, &search) < 0 || search < 0 || search > 1000000);
 
 	free(head);
-	if (bad || espl__parse_int(slash != NULL ? slash + 1 : text, trial) < 0 || *trial < 0)
+	if (bad || espl__parse_int(slash != NULL ? slash + 1 : text, trial) < 0 || *trial < 0
+	    || (uint64_t)*trial > ESPL__TRIAL_NUMBER)
 		return -1;
 	if (search > 0)
 		*trial += search << ESPL__TRIAL_BITS;
 	return 0;
+}
+
+/* A plain job of a pool may be asked for by its name. */
+static int
+job_of(struct espl__reading *r, const char *name, int64_t *trial)
+{
+	sqlite3_stmt *st = espl__reading_query(r, "SELECT id FROM jobs WHERE name = ?1 AND arrived_s IS NOT NULL", -1, -1, NULL);
+	int found = st != NULL && sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK
+	            && espl__reading_next(r, st, NULL) == 1;
+
+	if (found)
+		*trial = sqlite3_column_int64(st, 0);
+	(void)sqlite3_finalize(st);
+	return found;
 }
 
 int
@@ -94,12 +128,14 @@ espl__verb_explain(const struct espl__args *args)
 	struct espl__buf      text = { NULL, 0, 0 };
 	struct espl__reading *r;
 	int64_t trial = -1;
-	int     status;
+	int     status, named = args->positional[1] != NULL && trial_of(args->positional[1], &trial) < 0;
 
-	if (args->positional[1] != NULL && trial_of(args->positional[1], &trial) < 0)
-		return espl__cli_usage(args, "'%s' is no trial's number", args->positional[1]);
 	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
+	if (named && !job_of(r, args->positional[1], &trial)) {
+		espl__reading_free(r);
+		return espl__cli_usage(args, "'%s' is no trial's number", args->positional[1]);
+	}
 	if (trial < 0)
 		espl__explain_run(r, &text);
 	if (trial < 0 || espl__explain(r, (uint64_t)trial, &text, &diag) == ESPL_OK)

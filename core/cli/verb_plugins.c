@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/session.h"
+#include "model/jobs.h"
 #include "plugin/check.h"
 #include "plugin/registry.h"
 
@@ -308,6 +309,32 @@ say_offer(void *ctx, const struct espl_offer *offer)
 	espl__print(b, "\n");
 }
 
+/* Who comes, and when; what tells of one experiment alone is told by `check` of its file. */
+static void
+say_pool(const struct espl__session *s, struct espl__buf *b)
+{
+	const struct espl__run_config *c = s->config;
+	uint32_t count = s->jobs != NULL ? s->jobs->list.count : 0;
+	char     span[32];
+
+	espl__print(b, "  pool        %s", c->name);
+	if (c->deadline != ESPL_NEVER)
+		espl__print(b, ", deadline %s", espl__format_span(c->deadline, span));
+	espl__print(b, "\n");
+	for (uint32_t i = 0; i < s->entry_count; i++) {
+		const struct espl__run_config *e = s->entries[i].config;
+
+		espl__print(b, "  %-11s %u %s: %s %s by %s, comes at %s\n", i == 0 ? "experiments" : "", i + 1, e->name,
+		            e->maximize ? "maximize" : "minimize", e->metric, e->algorithm.use,
+		            espl__format_span(c->entries[i].arrives, span));
+	}
+	if (count == 0)
+		return;
+	espl__print(b, "  plain jobs  %u, the first comes at %.6g s, the last at %.6g s\n", count,
+	            s->jobs->list.jobs[0].arrives_s, s->jobs->list.jobs[count - 1].arrives_s);
+	say_trial(s, b);
+}
+
 int
 espl__verb_check(const struct espl__args *args)
 {
@@ -326,10 +353,14 @@ espl__verb_check(const struct espl__args *args)
 		espl__session_warm_tell(&s, 1);
 		warn_of_command(&s.config->trial);
 		espl__print(&b, "%s: ok\n", args->positional[0]);
-		say_experiment(s.config, &b);
-		say_trial(&s, &b);
-		say_space(&s, &b);
-		say_spec(&s, &b);
+		if (s.config->pool) {
+			say_pool(&s, &b);
+		} else {
+			say_experiment(s.config, &b);
+			say_trial(&s, &b);
+			say_space(&s, &b);
+			say_spec(&s, &b);
+		}
 		espl__print(&b, "  allocator   %s\n  cloud       %s\n", s.config->allocator.use,
 		            s.config->cloud.use);
 		status = espl__session_offers(&s, say_offer, &b, &offers, &diag);

@@ -19,6 +19,23 @@
 
 #define ANSWER_WITHIN 100	/* tenths of a second that an answer is waited for */
 
+/* One that has ended hears nothing any more. */
+static espl_status
+goes_on(const char *given, const char *dir, struct espl__diag *diag)
+{
+	struct espl__reading *r;
+	espl_status status = ESPL_OK;
+
+	if (espl__run_held(dir) || espl__reading_open(dir, &r, NULL) != ESPL_OK)
+		return ESPL_OK;		/* it cannot be told here; the driver that resumes it can */
+	if (strcmp(r->totals.status, "interrupted") != 0 && (strcmp(r->totals.status, "failed") != 0 || r->totals.over)) {
+		status = espl__fail(diag, ESPL_E_CONFIG, "the pool in '%s' has ended: %s", given, r->totals.status);
+		espl__hint(diag, "a pool ends when all that it knows of have ended; begin another");
+	}
+	espl__reading_free(r);
+	return status;
+}
+
 /* A real pool's folder: E_CONFIG with a hint where it is none. */
 static espl_status
 find_pool(const char *given, char **dir, struct espl__diag *diag)
@@ -42,6 +59,8 @@ find_pool(const char *given, char **dir, struct espl__diag *diag)
 		espl__journal_reader_free(reader);
 	if (status == ESPL_OK && header.simulated)
 		status = espl__fail(diag, ESPL_E_CONFIG, "the pool in '%s' is simulated: it is over already", given);
+	if (status == ESPL_OK)
+		status = goes_on(given, *dir, diag);
 	espl__run_free(config);
 	free(path);
 	free(journal);
@@ -58,34 +77,46 @@ request_name(const char *kind)
 	return espl__format("%s-%lld%09ld-%ld", kind, (long long)now.tv_sec, now.tv_nsec, (long)getpid());
 }
 
-/* Waits for the driver's word.  Returns the exit status. */
+/* What the driver said: "accepted" or "refused", and in the line behind it who, or why.  Returns the exit status. */
 static int
-hear(const char *dir, const char *request, const char *what)
+tell_answer(const char *path, const char *what, const char *name)
 {
-	char *path = espl__format("%s/spool/%s.answer", dir, request), *line;
-	struct espl__buf text = { NULL, 0, 0 };
+	struct espl__buf  text = { NULL, 0, 0 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
+	const char *line;
 	int   result = ESPL__EXIT_DONE;
 
-	for (int i = 0; i < ANSWER_WITHIN && access(path, R_OK) != 0 && espl__run_held(dir); i++)
-		(void)usleep(100000);
-	if (access(path, R_OK) != 0) {
-		printf("%s: it is asked for; %s\n", what, espl__run_held(dir) ? "the pool's driver has not answered yet"
-		       : "no driver is at work: `espalier resume` answers it");
-	} else if (espl__file_read(path, 65536, &text, &diag) == ESPL_OK) {
+	if (espl__file_read(path, 65536, &text, &diag) != ESPL_OK) {
+		result = espl__cli_fail(&diag);
+	} else {
 		line = strchr(espl__buf_text(&text), '\n');
+		line = line != NULL ? line + 1 : "";
 		if (strncmp(espl__buf_text(&text), "accepted", 8) == 0) {
-			printf("%s: %.*s\n", what, line != NULL ? (int)strcspn(line + 1, "\n") : 0, line != NULL ? line + 1 : "");
+			printf("%s: %.*s\n", what, (int)strcspn(line, "\n"), line);
 		} else {
-			(void)espl__fail(&diag, ESPL_E_CONFIG, "%s: %.*s", what,
-			                 line != NULL ? (int)strcspn(line + 1, "\n") : 0, line != NULL ? line + 1 : "");
+			(void)espl__fail(&diag, ESPL_E_CONFIG, "'%s' is not %s: %.*s", name, what, (int)strcspn(line, "\n"), line);
 			result = espl__cli_fail(&diag);
 		}
 		(void)unlink(path);
-	} else {
-		result = espl__cli_fail(&diag);
 	}
 	espl__buf_free(&text);
+	return result;
+}
+
+/* Waits for the driver's word.  Returns the exit status. */
+static int
+hear(const char *dir, const char *request, const char *what, const char *name)
+{
+	char *path = espl__format("%s/spool/%s.answer", dir, request);
+	int   result = ESPL__EXIT_DONE, held = 1;
+
+	for (int i = 0; i < ANSWER_WITHIN && access(path, R_OK) != 0 && (held = espl__run_held(dir)) != 0; i++)
+		(void)usleep(100000);
+	if (access(path, R_OK) == 0)
+		result = tell_answer(path, what, name);
+	else
+		printf("%s: not yet %s; %s\n", name, what, held ? "the pool's driver has not answered yet"
+		       : "no driver is at work: `espalier resume` answers it");
 	free(path);
 	return result;
 }
@@ -130,7 +161,7 @@ espl__verb_submit(const struct espl__args *args)
 	}
 	if (status == ESPL_OK)
 		status = put_experiment(&session, dir, request, &diag);
-	result = status == ESPL_OK ? hear(dir, request, "submitted") : espl__cli_fail(&diag);
+	result = status == ESPL_OK ? hear(dir, request, "submitted", session.config->name) : espl__cli_fail(&diag);
 	if (session.config != NULL)
 		espl__session_free(&session);
 	free(sets);
@@ -154,7 +185,7 @@ espl__verb_cancel(const struct espl__args *args)
 		status = espl__dir_make(spool, &diag);
 	if (status == ESPL_OK)
 		status = espl__file_write(path, name, strlen(name), &diag);
-	result = status == ESPL_OK ? hear(dir, request, "cancelled") : espl__cli_fail(&diag);
+	result = status == ESPL_OK ? hear(dir, request, "cancelled", name) : espl__cli_fail(&diag);
 	free(path);
 	free(spool);
 	free(request);

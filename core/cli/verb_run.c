@@ -12,6 +12,7 @@
 #include "cli/show.h"
 #include "exec/journal.h"
 #include "report/reading.h"
+#include "world/world.h"
 
 struct job {				/* one run from folder to exit status */
 	const struct espl__args *args;
@@ -171,6 +172,9 @@ drive_once(struct job *job)
 	if (status == ESPL_E_INFEASIBLE)
 		espl__plan_least(&diag, job->session.config, summary.least_s, summary.least_usd);
 	espl__show_end(&show, &summary, broken(job, status), diag.text);
+	if (status == ESPL_OK && job->session.config->pool && !job->drive.simulated && summary.how != 0
+	    && summary.how != ESPL__RUN_INTERRUPTED && (summary.how != ESPL__RUN_FAILED || summary.over))
+		espl__spool_close(job->dir);
 	if (status != ESPL_OK) {
 		result = report_failure(job, status, &summary, &show.view.totals, &diag);
 	} else {

@@ -130,6 +130,9 @@ static const struct espl_option workload_options[] = {
 	[WORKLOAD_ITERATION] = { .name = "iteration", .type = ESPL_OPT_SPAN, .min = "0s", .fallback = "0s",
 		.help = "Work of an iteration on one node: a job reports, and may be resized, at its end. "
 		        "0s: a two-hundredth of the job's work, from 1 s to 60 s." },
+	[WORKLOAD_STEP] = { .name = "step", .type = ESPL_OPT_SPAN, .min = "0s", .fallback = "0s",
+		.help = "Work of a step on one node; simulated: a job that is resized in place ends the step that it is in, not the "
+		        "iteration. 0s: the iteration, as for real." },
 	[WORKLOAD_DOUBLING] = { .name = "doubling", .type = ESPL_OPT_REAL, .fallback = "0.8", .min = "0.5", .max = "1",
 		.help = "What a doubling of a job's nodes keeps of the speed of each; where the trace has no table." },
 	[WORKLOAD_ELASTIC] = { .name = "elastic", .type = ESPL_OPT_BOOL, .fallback = "true",

@@ -11,8 +11,8 @@ enum {	TRIAL_TRAINABLE, TRIAL_CURVES, TRIAL_DIRECTORY, TRIAL_GPUS_MIN, TRIAL_GPU
 	TRIAL_REPORT_LIMIT, TRIAL_SAVE_LIMIT, TRIAL_GRACE, TRIAL_FILE_MAX, TRIAL_LOG_LIMIT };
 enum {	WARM_FROM, WARM_BEST, WARM_COUNT };
 enum {	PLANNING_QUEUE, PLANNING_WARM, PLANNING_ACQUIRE_AHEAD, PLANNING_SAMPLES, PLANNING_RISK };
-enum {	WORKLOAD_TRACE, WORKLOAD_UNIT, WORKLOAD_ITERATION, WORKLOAD_DOUBLING, WORKLOAD_ELASTIC, WORKLOAD_NOISE,
-	WORKLOAD_REDRAW, WORKLOAD_JOBS, WORKLOAD_SMALL, WORKLOAD_SPAN, WORKLOAD_MEAN, WORKLOAD_M, WORKLOAD_SIGMA,
+enum {	WORKLOAD_TRACE, WORKLOAD_UNIT, WORKLOAD_ITERATION, WORKLOAD_STEP, WORKLOAD_DOUBLING, WORKLOAD_ELASTIC,
+	WORKLOAD_NOISE, WORKLOAD_REDRAW, WORKLOAD_JOBS, WORKLOAD_SMALL, WORKLOAD_SPAN, WORKLOAD_MEAN, WORKLOAD_M, WORKLOAD_SIGMA,
 	WORKLOAD_LEAST, WORKLOAD_ARRIVALS, WORKLOAD_NODES_MAX, WORKLOAD_BUGS, WORKLOAD_TERMINATED };
 
 enum {	ENTRY_FILE, ENTRY_ARRIVES, ENTRY_NAME, ENTRY_WEIGHT, ENTRY_GPUS_MAX, ENTRY_COUNT };
@@ -23,6 +23,8 @@ enum { GROUP_EXPERIMENT, GROUP_TRIAL, GROUP_SPACE, GROUP_PLANNING, GROUP_WORKLOA
 /* The experiment group of a pool, which has a name and limits but no metric of its own. */
 const struct espl_option *espl__pool_experiment(void);
 
+/* A name that was given, of whomever: can it name a folder? */
+espl_status espl__run_check_name(const struct espl__values *, uint32_t option, const char *who, struct espl__diag *);
 /* run_pool.c: workload and experiments. */
 espl_status espl__run_read_pool(struct espl__run_config *, struct espl__diag *);
 void        espl__run_free_pool(struct espl__run_config *);

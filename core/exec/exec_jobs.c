@@ -31,19 +31,15 @@ search_of(const struct espl__exec *x)
 	return NULL;
 }
 
-/* They come in the order of the workload, each once. */
-void
-espl__job_arrive(struct espl__exec *x, const struct espl__event *e)
+/* One that was cancelled before it came has nothing to train. */
+static void
+come(struct espl__exec *x, struct espl__search *s, uint64_t number)
 {
 	const struct espl_group open = { .size = (uint32_t)sizeof open, .flags = ESPL_GROUP_OPEN, .bracket = ESPL_ANY,
 	                                 .stage = ESPL_ANY };
-	struct espl__search *s = search_of(x);
-	uint64_t number = e->as.job.number;
 	struct espl__trial *t;
 	double values[2];
 
-	if (s == NULL || number != s->trials.trials.count || number >= s->jobs->list.count || s->trials.params != 2)
-		return;			/* a journal of other jobs */
 	if (number == 0)
 		(void)espl__group_new(&s->trials, &open);
 	values[0] = s->jobs->list.jobs[number].work_s;
@@ -52,9 +48,37 @@ espl__job_arrive(struct espl__exec *x, const struct espl__event *e)
 	t->pub.budget = espl__jobs_iterations(s->jobs, number);
 	s->job_states[number].arrived = x->now;
 	s->finished = number + 1 == s->jobs->list.count;
-	t->item = espl__item_new(x, t, s->jobs->list.jobs[number].weight, 0, 0);
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "job '%s' has come", s->jobs->list.jobs[number].name);
+	if (s->job_states[number].cancelled) {
+		espl__trial_state(&s->trials, t, ESPL_TRIAL_ENDED);
+		espl__job_ended(t);
+	} else {
+		t->item = espl__item_new(x, t, s->jobs->list.jobs[number].weight, 0, 0);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "job '%s' has come", s->jobs->list.jobs[number].name);
+	}
 	espl__exec_show(x, t);
+}
+
+/* They come in the order of the workload, each once.  Nobody waits for one that was cancelled: when it is next, it comes
+ * and has ended. */
+void
+espl__job_arrive(struct espl__exec *x, const struct espl__event *e)
+{
+	struct espl__search *s = search_of(x);
+	uint64_t number = e->as.job.number;
+
+	if (s == NULL || number != s->trials.trials.count || number >= s->jobs->list.count || s->trials.params != 2)
+		return;			/* it has come, or this is a journal of other jobs */
+	come(x, s, number);
+	espl__jobs_skip(s);
+}
+
+void
+espl__jobs_skip(struct espl__search *s)
+{
+	uint64_t next;
+
+	while ((next = s->trials.trials.count) < s->jobs->list.count && s->job_states[next].cancelled)
+		come(s->exec, s, next);
 }
 
 /* ---- what allocators see -------------------------------------------------------------------------- */
@@ -167,6 +191,8 @@ espl__jobs_sum(const struct espl__exec *x, struct espl__jobs_summary *to)
 	for (uint32_t i = 0; i < to->arrived; i++) {
 		const struct espl__job_state *state = &s->job_states[i];
 
+		if (state->cancelled)
+			continue;
 		if (state->started != ESPL_NEVER)
 			list[queue++] = (double)(state->started - state->arrived) / 1e9;
 		if (state->ended != ESPL_NEVER)
@@ -174,8 +200,10 @@ espl__jobs_sum(const struct espl__exec *x, struct espl__jobs_summary *to)
 		if (state->ended != ESPL_NEVER && state->ended > last)
 			last = state->ended;
 	}
+	for (uint32_t i = to->arrived; i < to->jobs; i++)
+		to->to_come += !s->job_states[i].cancelled;
 	to->cancelled = s->jobs_cancelled;
-	to->done = total - (uint32_t)s->failed - to->cancelled;
+	to->done = total - (uint32_t)s->failed;
 	to->failed = (uint32_t)s->failed;
 	sum_up(list, queue, &to->queue_s);
 	sum_up(list + to->arrived, total, &to->total_s);
@@ -189,6 +217,14 @@ espl__exec_jobs_come(const struct espl__exec *x)
 	const struct espl__search *s = search_of(x);
 
 	return s != NULL ? s->trials.trials.count : 0;
+}
+
+int
+espl__exec_job_cancelled(const struct espl__exec *x, uint64_t number)
+{
+	const struct espl__search *s = search_of(x);
+
+	return s != NULL && number < s->jobs->list.count && s->job_states[number].cancelled;
 }
 
 const struct espl__jobs *

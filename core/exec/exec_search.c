@@ -186,7 +186,8 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 		break;
 	case ESPL__OP_FINISH:
 		s->finished = 1;
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "%s has finished the search", s->algorithm->who);
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, x->config->pool ? "%s has finished the search of experiment '%s'" :
+			    "%s has finished the search", s->algorithm->who, s->config->name);
 		break;
 	case ESPL__OP_VERDICT:
 		t = espl__trial_at(&s->trials, op->as.verdict.trial);

@@ -111,7 +111,7 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 		s->failed++;
 	if (s->jobs != NULL)
 		espl__job_ended(t);
-	if (how == ESPL_END_BUDGET || how == ESPL_END_ITSELF)
+	if ((how == ESPL_END_BUDGET || how == ESPL_END_ITSELF) && s->jobs == NULL)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s at iteration %llu with %s %.9g", words[how],
 		    (unsigned long long)t->pub.iteration, s->config->metric, s->config->maximize ? -t->pub.loss : t->pub.loss);
 	else

@@ -96,19 +96,29 @@ stop_all(struct espl__search *s)
 	}
 }
 
+static void
+cancel_job(struct espl__search *s, uint64_t number)
+{
+	struct espl__trial *t = espl__trial_at(&s->trials, number);
+
+	s->job_states[number].cancelled = 1;
+	s->jobs_cancelled++;
+	espl__exec_note(s->exec, ESPL_ABOUT_TRIAL, number, "job '%s' is cancelled by the user", s->jobs->list.jobs[number].name);
+	if (t != NULL)
+		stop_trial(s->exec, t);
+	else
+		espl__jobs_skip(s);
+}
+
 void
 espl__search_cancel(struct espl__exec *x, uint64_t number, uint64_t trial)
 {
 	struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
-	struct espl__trial  *t;
 
 	if (espl__exec_cancels(x, number, trial) != NULL)
 		return;			/* it has ended meanwhile */
 	if (trial != ESPL_NONE) {
-		t = espl__trial_at(&s->trials, trial);
-		s->jobs_cancelled++;
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "is cancelled by the user");
-		stop_trial(x, t);
+		cancel_job(s, trial);
 		return;
 	}
 	if (!s->come)
@@ -380,10 +390,12 @@ espl__exec_cancels(const struct espl__exec *x, uint64_t number, uint64_t trial)
 		return "there is no such experiment or job";
 	if (trial == ESPL_NONE)
 		return s->ending != 0 || s->over ? "it has ended already" : NULL;
+	if (trial >= s->jobs->list.count)
+		return "there is no such experiment or job";
+	if (s->job_states[trial].cancelled)
+		return "it is cancelled already";
 	t = espl__trial_at(&s->trials, trial);
-	if (t == NULL)
-		return "it has not come yet";
-	return t->item == NULL ? "it has ended already" : NULL;
+	return t != NULL && t->item == NULL ? "it has ended already" : NULL;
 }
 
 int

@@ -145,6 +145,7 @@ espl__jobs_load(const struct espl__run_config *c, struct espl__jobs **to, struct
 	}
 	jobs->unit = (uint32_t)value_of(c, WORKLOAD_UNIT)->as.i;
 	jobs->iteration_s = (double)value_of(c, WORKLOAD_ITERATION)->as.i / 1e9;
+	jobs->step_s = (double)value_of(c, WORKLOAD_STEP)->as.i / 1e9;
 	jobs->doubling = value_of(c, WORKLOAD_DOUBLING)->as.r;
 	status = c->trace != NULL ? read_trace(jobs, c, diag) : draw(jobs, c, diag);
 	if (status == ESPL_OK && value_of(c, WORKLOAD_ELASTIC)->as.i == 0)

@@ -14,6 +14,7 @@ struct espl__jobs {
 	const char *file;		/* the trace, for messages; in `room`; NULL: they were drawn */
 	uint32_t    unit;		/* GPUs of a node                                       */
 	double      iteration_s;	/* work of an iteration; 0: by the job's own            */
+	double      step_s;		/* of a step, simulated; 0: of an iteration             */
 	double      doubling;		/* what a doubling of the nodes keeps of each one's speed  */
 	struct espl_point **scaling;	/* [job], x GPUs, y throughput, one node's being 1      */
 	uint32_t   *scaling_count;

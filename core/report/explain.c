@@ -34,6 +34,7 @@ struct story {
 	struct espl__reading *r;
 	struct espl__buf *b;
 	uint64_t trial;
+	int      job;			/* a plain one: there is no metric, and nobody to compare it with */
 	struct spell spell;
 };
 
@@ -55,7 +56,9 @@ end_spell(struct story *s)
 	if (w->count == 0)
 		return;
 	when(s, w->last_s);
-	if (w->count == 1) {
+	if (s->job) {
+		espl__print(s->b, "done with iteration %lld\n", (long long)w->to);
+	} else if (w->count == 1) {
 		espl__print(s->b, "iteration %lld: ", (long long)w->to);
 		espl__print_clean(s->b, metric);
 		espl__print(s->b, " %s\n", espl__format_metric(w->last, last));
@@ -97,7 +100,7 @@ rank(struct story *s, int64_t iteration, double at)
 	    "SELECT count(*), sum(metric IS NOT NULL AND (own IS NULL OR"
 	    " CASE WHEN ?2 THEN metric > own ELSE metric < own END)) FROM reports,"
 	    " (SELECT metric AS own FROM reports WHERE trial = ?1 AND iteration = ?3)"
-	    " WHERE iteration = ?3 AND at_s <= ?4";
+	    " WHERE iteration = ?3 AND at_s <= ?4 AND trial >> 40 = ?1 >> 40";
 	sqlite3_stmt *st = espl__reading_query(s->r, better_sql, (int64_t)s->trial,
 	                                       s->r->totals.maximize, NULL);
 	int64_t all;
@@ -123,7 +126,7 @@ tell_decision(struct story *s, sqlite3_stmt *row)
 	const char *what = (const char *)sqlite3_column_text(row, 4);
 	double      at = sqlite3_column_double(row, 0);
 	long long   iteration, budget;
-	char        group[48];
+	char        group[48], parent[48];
 
 	if (st == NULL || espl__reading_next(s->r, st, NULL) != 1) {
 		(void)sqlite3_finalize(st);
@@ -134,11 +137,16 @@ tell_decision(struct story *s, sqlite3_stmt *row)
 	espl__reading_group_name(s->r, sqlite3_column_int64(row, 6), group);
 	when(s, at);
 	if (strcmp(what, "created") == 0) {
-		espl__print(s->b, "created by algorithm '%s' in %s, to train up to iteration %lld",
-		            s->r->algorithm != NULL ? s->r->algorithm : "?", group, budget);
+		if (s->job)
+			espl__print(s->b, "comes, to train up to iteration %lld", budget);
+		else if (espl__reading_pool(s->r))
+			espl__print(s->b, "created in %s, to train up to iteration %lld", group, budget);
+		else
+			espl__print(s->b, "created by algorithm '%s' in %s, to train up to iteration %lld",
+			            s->r->algorithm != NULL ? s->r->algorithm : "?", group, budget);
 		if (sqlite3_column_type(st, 2) != SQLITE_NULL)
-			espl__print(s->b, ", cloned from trial %lld at iteration %lld",
-			            sqlite3_column_int64(st, 2), iteration);
+			espl__print(s->b, ", cloned from trial %s at iteration %lld",
+			            espl__trial_name((uint64_t)sqlite3_column_int64(st, 2), parent), iteration);
 	} else if (strcmp(what, "promoted") == 0) {
 		espl__print(s->b, "promoted to %s, to train up to iteration %lld: ", group, budget);
 		rank(s, iteration, at);
@@ -199,6 +207,24 @@ tell(struct story *s, sqlite3_stmt *st)
 	}
 }
 
+static void
+job_head(struct story *s, sqlite3_stmt *trial)
+{
+	sqlite3_stmt *st = espl__reading_query(s->r, "SELECT name, status, started_s - arrived_s FROM jobs WHERE id = ?1",
+	                                       (int64_t)s->trial, -1, NULL);
+	char waited[32];
+
+	espl__print(s->b, "plain job ");
+	if (st != NULL && espl__reading_next(s->r, st, NULL) == 1) {
+		espl__print_clean(s->b, (const char *)sqlite3_column_text(st, 0));
+		espl__print(s->b, ": %s at iteration %lld of %lld", (const char *)sqlite3_column_text(st, 1),
+		            sqlite3_column_int64(trial, 1), sqlite3_column_int64(trial, 2));
+		if (sqlite3_column_type(st, 2) != SQLITE_NULL)
+			espl__print(s->b, ", began after %s", espl__format_seconds(sqlite3_column_double(st, 2), waited));
+	}
+	(void)sqlite3_finalize(st);
+}
+
 static espl_status
 tell_head(struct story *s, struct espl__diag *diag)
 {
@@ -211,26 +237,31 @@ tell_head(struct story *s, struct espl__diag *diag)
 		return ESPL_E_REMOTE;
 	if (espl__reading_next(r, st, diag) != 1) {
 		(void)sqlite3_finalize(st);
-		(void)espl__fail(diag, ESPL_E_UNKNOWN, "the run has no trial %llu",
-		                 (unsigned long long)s->trial);
-		if (r->totals.trials > 0)
+		(void)espl__fail(diag, ESPL_E_UNKNOWN, "the run has no trial %s", espl__trial_name(s->trial, name));
+		if (espl__reading_pool(r))
+			espl__hint(diag, "trials of experiment 1 are 1/0, 1/1, ..., plain jobs 0, 1, ...: see `espalier queue`");
+		else if (r->totals.trials > 0)
 			espl__hint(diag, "there are trials 0 to %lld", (long long)r->totals.trials - 1);
 		return ESPL_E_UNKNOWN;
 	}
 	espl__reading_group_name(r, sqlite3_column_int64(st, 5), group);
-	espl__print(s->b, "trial %s of ", espl__trial_name(s->trial, name));
-	espl__print_clean(s->b, r->totals.experiment);
-	espl__print(s->b, ": %s in %s at iteration %lld of %lld, ",
-	            (const char *)sqlite3_column_text(st, 0), group, sqlite3_column_int64(st, 1),
-	            sqlite3_column_int64(st, 2));
-	espl__print_clean(s->b, r->totals.metric);
-	espl__print(s->b, " %s", espl__format_metric(espl__reading_real(st, 3), number));
+	if (s->job) {
+		job_head(s, st);
+	} else {
+		espl__print(s->b, "trial %s of ", espl__trial_name(s->trial, name));
+		espl__print_clean(s->b, r->totals.experiment);
+		espl__print(s->b, ": %s in %s at iteration %lld of %lld, ",
+		            (const char *)sqlite3_column_text(st, 0), group, sqlite3_column_int64(st, 1),
+		            sqlite3_column_int64(st, 2));
+		espl__print_clean(s->b, r->totals.metric);
+		espl__print(s->b, " %s", espl__format_metric(espl__reading_real(st, 3), number));
+	}
 	if (r->totals.best == (int64_t)s->trial)
-		espl__print(s->b, "; the best of the run");
+		espl__print(s->b, "; the best of the %s", espl__reading_pool(r) ? "experiment" : "run");
 	espl__print(s->b, "\n  ");
 	espl__print_params(s->b, (const char *)sqlite3_column_text(st, 4), "  ");
 	espl__print(s->b, "\n  ");
-	if (sqlite3_column_int64(st, 1) > 0) {
+	if (sqlite3_column_int64(st, 1) > 0 && !s->job) {
 		rank(s, sqlite3_column_int64(st, 1), 1e300);
 		espl__print(s->b, "\n  ");
 	}
@@ -285,11 +316,14 @@ espl__explain_run(struct espl__reading *r, struct espl__buf *b)
 espl_status
 espl__explain(struct espl__reading *r, uint64_t trial, struct espl__buf *b, struct espl__diag *diag)
 {
-	struct story  s = { .r = r, .b = b, .trial = trial };
+	struct story  s = { .r = r, .b = b, .trial = trial, .job = espl__reading_pool(r) && trial <= ESPL__TRIAL_NUMBER };
 	sqlite3_stmt *st;
-	espl_status   status = tell_head(&s, diag);
+	espl_status   status;
 	int           more;
 
+	if (espl__reading_pool(r))
+		(void)espl__reading_turn(r, (int64_t)(trial >> ESPL__TRIAL_BITS));
+	status = tell_head(&s, diag);
 	if (status != ESPL_OK)
 		return status;
 	st = espl__reading_query(r, life_sql, (int64_t)trial, -1, diag);

@@ -88,12 +88,12 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	trial_of(e, t->id);
 	text(e, "what", e->view->what);
 	text(e, "state", espl__trial_state_name(t->state));
-	number(e, "group", t->group);
+	number(e, "group", t->group == ESPL_NONE ? ESPL_NONE : t->group & ESPL__TRIAL_NUMBER);
 	number(e, "iteration", t->iteration);
 	number(e, "budget", t->budget);
 	if (strcmp(e->view->what, "created") == 0) {
 		if (t->parent != ESPL_NONE)
-			number(e, "parent", t->parent);
+			number(e, "parent", t->parent & ESPL__TRIAL_NUMBER);
 		espl__print(&e->line, ", \"params\": ");
 		espl__space_json(espl__view_space(e->view, t->id), t->values, &e->line);
 	}
@@ -181,7 +181,9 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 
 	if (!begin(e, "group", now))
 		return;
-	number(e, "group", group);
+	number(e, "group", group & ESPL__TRIAL_NUMBER);
+	if (group > ESPL__TRIAL_NUMBER)
+		number(e, "experiment", group >> ESPL__TRIAL_BITS);
 	number(e, "bracket", bracket == ESPL_ANY ? ESPL_NONE : bracket);
 	number(e, "stage", stage == ESPL_ANY ? ESPL_NONE : stage);
 	espl__print(&e->line, ", \"ended\": %s}\n", ended ? "true" : "false");

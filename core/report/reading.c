@@ -247,15 +247,48 @@ espl__reading_free(struct espl__reading *r)
 	free(r);
 }
 
+int
+espl__reading_pool(const struct espl__reading *r)
+{
+	return r->totals.experiments != NULL || r->totals.jobs > 0;
+}
+
+int
+espl__reading_turn(struct espl__reading *r, int64_t experiment)
+{
+	sqlite3_stmt *st = espl__reading_query(r, "SELECT e.name, e.metric, e.goal = 'maximize', e.best, e.best_metric,"
+	    " (SELECT max(iteration) FROM reports r WHERE r.trial = e.best AND r.metric = e.best_metric), t.checkpoint, t.params"
+	    " FROM experiments e LEFT JOIN trials t ON t.id = e.best WHERE e.id = ?1", experiment, -1, NULL);
+	struct espl__totals *t = &r->totals;
+	int there = st != NULL && espl__reading_next(r, st, NULL) == 1;
+
+	if (there) {
+		espl__totals_set(&t->experiment, (const char *)sqlite3_column_text(st, 0));
+		espl__totals_set(&t->metric, (const char *)sqlite3_column_text(st, 1));
+		espl__totals_set(&t->best_params, (const char *)sqlite3_column_text(st, 7));
+		t->maximize = sqlite3_column_int64(st, 2);
+		t->best = sqlite3_column_type(st, 3) == SQLITE_NULL ? -1 : sqlite3_column_int64(st, 3);
+		t->best_metric = espl__reading_real(st, 4);
+		t->best_iteration = sqlite3_column_int64(st, 5);
+		t->best_checkpoint = sqlite3_column_int64(st, 6);
+	}
+	(void)sqlite3_finalize(st);
+	return there;
+}
+
+/* In a pool the number of the experiment goes before. */
 static void
 name_group(sqlite3_stmt *st, int column, int64_t group, char to[48])
 {
+	int64_t experiment = group >> ESPL__TRIAL_BITS;
+	int     used = experiment > 0 ? snprintf(to, 48, "%lld: ", (long long)experiment) : 0;
+
 	if (sqlite3_column_type(st, column + 1) == SQLITE_NULL)
-		(void)snprintf(to, 48, "group %lld", (long long)group);
+		(void)snprintf(to + used, 48 - (size_t)used, "group %lld", (long long)(group & (int64_t)ESPL__TRIAL_NUMBER));
 	else if (sqlite3_column_int64(st, column) == 0)
-		(void)snprintf(to, 48, "stage %lld", sqlite3_column_int64(st, column + 1));
+		(void)snprintf(to + used, 48 - (size_t)used, "stage %lld", sqlite3_column_int64(st, column + 1));
 	else
-		(void)snprintf(to, 48, "bracket %lld, stage %lld", sqlite3_column_int64(st, column),
+		(void)snprintf(to + used, 48 - (size_t)used, "bracket %lld, stage %lld", sqlite3_column_int64(st, column),
 		               sqlite3_column_int64(st, column + 1));
 }
 

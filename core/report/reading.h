@@ -24,6 +24,10 @@ sqlite3_stmt *espl__reading_query(struct espl__reading *, const char *sql, int64
 int           espl__reading_next(struct espl__reading *, sqlite3_stmt *, struct espl__diag *);
 double        espl__reading_real(sqlite3_stmt *, int column);	/* NULL: NaN */
 
+/* Of a pool: the totals' name, metric, goal and best become those of this experiment.  0: there is none such. */
+int           espl__reading_turn(struct espl__reading *, int64_t experiment);
+int           espl__reading_pool(const struct espl__reading *);	/* is it one? */
+
 /* The table of groups for `status`; nothing where there are none. */
 espl_status espl__reading_groups(struct espl__reading *, struct espl__buf *, struct espl__diag *);
 /* "stage 1", ...: the group's name; "group N" where none is declared. */

@@ -25,7 +25,7 @@ espl_status
 espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixed, FILE *to,
                   struct espl__diag *diag)
 {
-	struct espl__html h = { .r = r, .fixed = fixed, .diag = diag };
+	struct espl__html h = { .r = r, .fixed = fixed, .diag = diag, .only = -1 };
 	espl_status status = espl__html_load(&h);
 
 	if (status == ESPL_OK) {
@@ -42,13 +42,13 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 		status = espl__html_gpus(&h);
 	}
 	if (status == ESPL_OK)
-		status = espl__html_curves(&h);
+		status = espl__html_each_search(&h, espl__html_curves);
 	if (status == ESPL_OK) {
 		espl__html_stages(&h);
 		status = espl__html_trouble(&h);
 	}
 	if (status == ESPL_OK)
-		status = espl__html_trials(&h);
+		status = espl__html_each_search(&h, espl__html_trials);
 	if (status == ESPL_OK) {
 		espl__print(&h.b, "<footer>espalier %s, from results.db%s</footer>\n</main>\n</body>\n</html>\n",
 		            PACKAGE_VERSION, r->running ? " while the run goes on" : "");

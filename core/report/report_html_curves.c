@@ -15,7 +15,7 @@ struct curve { uint32_t trial, from, count; };
 struct curves {
 	struct espl__html *h;
 	struct curve *list;
-	uint32_t      count, cap;
+	uint32_t      count, cap, trials;	/* trials: drawn or not                         */
 	struct point *points;
 	uint32_t      point_count, point_cap;
 	struct espl__html_axis x, y;
@@ -39,21 +39,24 @@ by_rank(const void *a, const void *b)
 }
 
 uint32_t *
-espl__html_ranked(const struct espl__html *h)
+espl__html_ranked(const struct espl__html *h, uint32_t *count)
 {
 	struct rank *ranks = espl__alloc((h->trial_count + (size_t)1) * sizeof *ranks);
-	uint32_t    *list = espl__alloc((h->trial_count + (size_t)1) * sizeof *list), i;
+	uint32_t    *list = espl__alloc((h->trial_count + (size_t)1) * sizeof *list), i, n = 0;
 
 	for (i = 0; i < h->trial_count; i++) {
 		const struct espl__html_trial *t = &h->trials[i];
 
-		ranks[i] = (struct rank){ t->iteration, t->id, isnan(t->metric) ? INFINITY
+		if (h->only >= 0 && t->id >> ESPL__TRIAL_BITS != h->only)
+			continue;
+		ranks[n++] = (struct rank){ t->iteration, t->id, isnan(t->metric) ? INFINITY
 		    : h->r->totals.maximize ? 0 - t->metric : t->metric, i, t->id == h->r->totals.best };
 	}
-	qsort(ranks, h->trial_count, sizeof *ranks, by_rank);
-	for (i = 0; i < h->trial_count; i++)
+	qsort(ranks, n, sizeof *ranks, by_rank);
+	for (i = 0; i < n; i++)
 		list[i] = ranks[i].trial;
 	free(ranks);
+	*count = n;
 	return list;
 }
 
@@ -94,16 +97,16 @@ read_curves(struct curves *c)
 	struct espl__html *h = c->h;
 	sqlite3_stmt *st = espl__reading_query(h->r, "SELECT iteration, metric FROM reports WHERE trial = ?1"
 	                                       " ORDER BY iteration", -1, -1, h->diag);
-	uint32_t *ranked = espl__html_ranked(h), stages = h->stage_count + 1, used = 0, i, s;
+	uint32_t *ranked = espl__html_ranked(h, &c->trials), stages = h->stage_count + 1, used = 0, i, s;
 	uint64_t *count = espl__alloc(2 * stages * sizeof *count), *seen = count + stages, want;
 	espl_status status = st != NULL ? ESPL_OK : ESPL_E_REMOTE;
 
-	for (i = BEST; i < h->trial_count; i++) {
+	for (i = BEST; i < c->trials; i++) {
 		s = h->trials[ranked[i]].stage;
 		used += count[s < stages ? s : stages - 1]++ == 0;
 	}
-	for (i = 0; i < h->trial_count && c->count < 2 * CURVES_MAX && status == ESPL_OK; i++) {
-		if (i >= BEST && h->trial_count > CURVES_MAX) {
+	for (i = 0; i < c->trials && c->count < 2 * CURVES_MAX && status == ESPL_OK; i++) {
+		if (i >= BEST && c->trials > CURVES_MAX) {
 			s = h->trials[ranked[i]].stage;
 			s = s < stages ? s : stages - 1;
 			want = (CURVES_MAX - BEST + used - 1) / used;
@@ -205,7 +208,7 @@ frame(struct curves *c)
 
 	for (i = 0; i < c->point_count; i++)
 		most = c->points[i].iteration > most ? c->points[i].iteration : most;
-	for (i = 0; i < c->h->stage_count; i++)
+	for (i = 0; i < c->h->stage_count && !c->h->pool; i++)
 		if (c->h->stages[i].budget > 0 && c->h->stages[i].budget < first)
 			first = c->h->stages[i].budget;
 	c->x = (struct espl__html_axis){ .high = (double)most, .from = ESPL__HTML_LEFT + 8,
@@ -229,7 +232,7 @@ draw_rungs(struct curves *c)
 	uint32_t i;
 	char     name[32];
 
-	for (i = 0; i < h->stage_count; i++) {
+	for (i = 0; i < h->stage_count && !h->pool; i++) {
 		if (h->stages[i].budget <= 0 || (double)h->stages[i].budget > c->x.high
 		    || h->stages[i].bracket != h->stages[0].bracket)
 			continue;
@@ -264,12 +267,12 @@ draw_curve(struct curves *c, const struct curve *curve, const char *weight)
 	struct espl__html *h = c->h;
 	const struct espl__html_trial *t = &h->trials[curve->trial];
 	struct espl__buf *b = &h->b;
-	char     text[32];
+	char     text[32], name[48];
 	uint32_t i;
 	double   x, y;
 
-	espl__print(b, "<g class=\"cv %s l%u\"><title>trial %lld: ", weight,
-	            (unsigned)espl__html_colour(h, t->stage), (long long)t->id);
+	espl__print(b, "<g class=\"cv %s l%u\"><title>trial %s: ", weight,
+	            (unsigned)espl__html_colour(h, t->stage), espl__trial_name((uint64_t)t->id, name));
 	espl__html_text(b, h->r->totals.metric, 40);
 	espl__print(b, " %s at iteration %lld", espl__format_metric(t->metric, text), (long long)t->iteration);
 	if (t->stage < h->stage_count) {
@@ -299,7 +302,7 @@ draw_best(struct curves *c)
 {
 	const struct espl__totals *t = &c->h->r->totals;
 	double x, y;
-	char   text[48];
+	char   text[64], name[48];
 
 	if (t->best < 0 || !isfinite(t->best_metric))
 		return;
@@ -310,7 +313,7 @@ draw_best(struct curves *c)
 	espl__print(&c->h->b, "\" cy=\"");
 	espl__html_number(&c->h->b, y);
 	espl__print(&c->h->b, "\"/>");
-	(void)snprintf(text, sizeof text, "trial %lld", (long long)t->best);
+	(void)snprintf(text, sizeof text, "trial %s", espl__trial_name((uint64_t)t->best, name));
 	espl__html_label(&c->h->b, "bl", x + 8, y + 4, text);
 }
 
@@ -341,12 +344,15 @@ note(const struct curves *c)
 {
 	struct espl__buf *b = &c->h->b;
 
-	espl__print(b, "<p class=\"note\">Each curve is a trial, in the colour of the last %s it came to; thick: those "
-	            "that came to the last one; dots: a single report.", c->h->declared ? "stage" : "rung");
-	if (c->h->trial_count > CURVES_MAX)
-		espl__print(b, " Of %u trials %u are drawn, the %u that came furthest and a sample of each %s; %u are "
-		            "left out.", (unsigned)c->h->trial_count, (unsigned)c->count, BEST,
-		            c->h->declared ? "stage" : "rung", (unsigned)(c->h->trial_count - c->count));
+	if (c->h->pool)
+		espl__print(b, "<p class=\"note\">Each curve is a trial; dots: a single report.");
+	else
+		espl__print(b, "<p class=\"note\">Each curve is a trial, in the colour of the last %s it came to; thick: those "
+		            "that came to the last one; dots: a single report.", c->h->declared ? "stage" : "rung");
+	if (c->trials > CURVES_MAX)
+		espl__print(b, " Of %u trials %u are drawn, the %u that came furthest and a sample of %s; %u are "
+		            "left out.", (unsigned)c->trials, (unsigned)c->count, BEST, c->h->pool ? "the others" :
+		            c->h->declared ? "each stage" : "each rung", (unsigned)(c->trials - c->count));
 	if (c->y.kind != ESPL__HTML_EVEN)
 		espl__print(b, c->y.kind == ESPL__HTML_LOG ? " The scale of the metric is logarithmic."
 		            : " The scale of the metric is even around the best and logarithmic beyond.");
@@ -363,7 +369,8 @@ espl__html_curves(struct espl__html *h)
 
 	if (status == ESPL_OK && c.count > 0) {
 		frame(&c);
-		espl__print(&h->b, "<section><h2>Learning curves</h2>\n<p class=\"axis\">");
+		espl__html_heading(h, "Learning curves");
+		espl__print(&h->b, "<p class=\"axis\">");
 		espl__html_text(&h->b, h->r->totals.metric, 60);
 		espl__print(&h->b, " (%s is better), against the iteration</p>\n",
 		            h->r->totals.maximize ? "more" : "less");

@@ -141,10 +141,10 @@ static void
 describe_gang(struct espl__html *h, const struct espl__html_gang *g)
 {
 	struct espl__buf *b = &h->b;
-	char     t[2][32];
+	char     t[2][32], name[48];
 	uint32_t i;
 
-	espl__print(b, "trial %lld, gang %lld", (long long)g->trial, (long long)g->id);
+	espl__print(b, "trial %s, gang %lld", espl__trial_name((uint64_t)g->trial, name), (long long)g->id);
 	if (g->stage < h->stage_count) {
 		espl__print(b, ", ");
 		espl__html_stage_name(h, g->stage, b);
@@ -176,7 +176,7 @@ draw_stretch(struct lanes *l, const struct espl__html_gang *g, double y, double 
 	struct espl__html *h = l->h;
 	double   from = g->starting_s, to, end = espl__html_at(&l->a, g->ended_s), x;
 	uint32_t i = g->turn, stage = g->stage;
-	char     classes[16], label[24];
+	char     classes[16], label[48];
 
 	x = espl__html_at(&l->a, from);
 	if (g->running_s > from && espl__html_at(&l->a, g->running_s) - x > 0.4) {
@@ -201,7 +201,7 @@ draw_stretch(struct lanes *l, const struct espl__html_gang *g, double y, double 
 		stage = h->turns[i].stage;
 		i = h->turns[i].next;
 	}
-	(void)snprintf(label, sizeof label, "%lld", (long long)g->trial);
+	(void)espl__trial_name((uint64_t)g->trial, label);
 	x = espl__html_at(&l->a, g->starting_s);
 	if (height >= 8.5 && end - x > 6 + 5.6 * (double)strlen(label))
 		espl__html_label(&h->b, "bt", (x + end) / 2, y + height / 2 + 3.2, label);
@@ -214,7 +214,7 @@ draw_gang(struct lanes *l, const struct espl__html_gang *g)
 	const struct espl__html_slot *slots = h->slots + g->slot;
 	double   y = 0, gpu, height = 0;
 	uint32_t i, n;
-	char     t[32];
+	char     t[32], name[48];
 
 	espl__print(&h->b, "<g class=\"gang\"><title>");
 	describe_gang(h, g);
@@ -237,8 +237,8 @@ draw_gang(struct lanes *l, const struct espl__html_gang *g)
 	espl__print(&h->b, "</g>\n");
 	if (g->text != NULL && g->over && g->slot_count > 0
 	    && begin_mark(l, "M-3-3L3 3M3-3L-3 3", espl__html_at(&l->a, g->ended_s), y + height / 2, "x")) {
-		espl__print(&l->marks, "trial %lld, gang %lld at %s: ", (long long)g->trial, (long long)g->id,
-		            espl__html_seconds(g->ended_s, t));
+		espl__print(&l->marks, "trial %s, gang %lld at %s: ", espl__trial_name((uint64_t)g->trial, name),
+		            (long long)g->id, espl__html_seconds(g->ended_s, t));
 		espl__html_text(&l->marks, g->text, 120);
 		end_mark(l);
 	}
@@ -309,7 +309,7 @@ legend(struct espl__html *h, int density)
 			continue;
 		seen |= 1u << colour;
 		espl__print(b, "<span><i class=\"s%u\"></i>", (unsigned)colour);
-		if (h->declared)
+		if (h->declared && !h->pool)
 			espl__print(b, "stage %lld", (long long)h->stages[i].number);
 		else
 			espl__html_stage_name(h, i, b);

@@ -204,9 +204,11 @@ time_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
 static void
 resize_line(struct espl__buf *b, sqlite3_stmt *st)
 {
+	char name[48];
+
 	espl__print(b, "<tr class=\"rz\">");
 	time_cell(b, st, AT);
-	espl__print(b, "<td>%lld</td>", sqlite3_column_int64(st, TRIAL));
+	espl__print(b, "<td>%s</td>", espl__trial_name((uint64_t)sqlite3_column_int64(st, TRIAL), name));
 	share_cell(b, st, GPUS_BEFORE);
 	share_cell(b, st, GPUS);
 	espl__print(b, "<td class=\"w\">%s</td>", sqlite3_column_int64(st, IN_PLACE) != 0 ? "in place" : "by checkpoint");

@@ -185,7 +185,8 @@ espl__html_head(struct espl__html *h)
 	espl__print(b, "</header>\n<div class=\"tiles\">\n");
 	time_tile(h);
 	money_tile(h);
-	best_tile(h);
+	if (!h->pool)
+		best_tile(h);
 	count_tiles(h);
 	espl__print(b, "</div>\n");
 	if (h->plan_count > 1)

@@ -6,6 +6,7 @@
  */
 #ifndef ESPL__REPORT_HTML_IMPL_H
 #define ESPL__REPORT_HTML_IMPL_H
+#include "base/ids.h"
 #include "base/mem.h"
 #include "report/report_html.h"
 
@@ -14,8 +15,9 @@
 
 /* ---- the run (report_html_load.c) ----------------------------------------------------------- */
 
-struct espl__html_stage {		/* a rung: of the spec, or where there is none, a budget */
+struct espl__html_stage {		/* a rung: of the spec, or where there is none, a budget; of a pool an experiment */
 	int64_t  bracket, number;	/* bracket -1: not of a spec                            */
+	const char *name;		/* of a pool's experiment; NULL: its plain jobs, or no pool */
 	int64_t  budget;		/* iterations at its end; 0 unknown                     */
 	double   begun_s, ended_s;	/* ended NaN: it is not over                            */
 	uint64_t trials;
@@ -70,7 +72,9 @@ struct espl__html {
 	struct espl__arena  arena;
 	struct espl__buf    b;		/* the page so far, since it was last sent              */
 	double now_s, end_s;		/* of the run; of the time axis                         */
-	int    declared;		/* stages are those of a spec                           */
+	int    declared;		/* stages are those of a spec, or a pool's experiments  */
+	int    pool;			/* a stage is an experiment with that number; 0 are the plain jobs */
+	int64_t only;			/* of a pool: what is drawn now is of this experiment; -1 all */
 	struct espl__html_stage *stages;	uint32_t stage_count, stage_cap;
 	struct espl__html_node  *nodes;		uint32_t node_count, node_cap, gpu_count;
 	struct espl__html_slot  *slots;		uint32_t slot_count, slot_cap;
@@ -95,8 +99,12 @@ uint32_t    espl__html_colour(const struct espl__html *, uint32_t stage);
 #define ESPL__HTML_LAST UINT32_MAX
 const struct espl__html_row *espl__html_planned(const struct espl__html *, uint32_t plan, int64_t bracket,
                                                 int64_t stage);
-/* All trials, the furthest and best first; free() it. */
-uint32_t   *espl__html_ranked(const struct espl__html *);
+/* All trials (of h->only), the furthest and best first; free() it. */
+uint32_t   *espl__html_ranked(const struct espl__html *, uint32_t *count);
+/* `part` once; of a pool once for each experiment that has reported, with its own metric and best. */
+espl_status espl__html_each_search(struct espl__html *, espl_status (*part)(struct espl__html *));
+/* The heading of such a part. */
+void        espl__html_heading(struct espl__html *, const char *what);
 
 /* ---- text and shapes (report_html_svg.c) ------------------------------------------------------ */
 

@@ -227,11 +227,30 @@ take_budget(struct espl__html *h, sqlite3_stmt *st)
 	h->stages[at].budget = sqlite3_column_int64(st, 0);
 }
 
-/* Where no stages are declared, few budgets that all trials share are as good. */
+static void
+take_search(struct espl__html *h, sqlite3_stmt *st)
+{
+	uint32_t at = stage_of(h, sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 0));
+	struct espl__html_stage *s = &h->stages[at];
+
+	s->begun_s = real(st, 1);
+	s->ended_s = real(st, 2);
+	s->name = s->number > 0 ? text(h, st, 3) : NULL;
+	h->pool = h->declared = 1;
+}
+
+/* Where no stages are declared, few budgets that all trials share are as good.  Of a pool, what matters most is whose
+ * a trial is. */
 static espl_status
 load_stages(struct espl__html *h)
 {
-	espl_status status = each(h, "SELECT bracket, stage, begun_s, ended_s FROM groups"
+	espl_status status = each(h, "SELECT id, arrived_s, ended_s, name FROM experiments WHERE arrived_s IS NOT NULL"
+	    " UNION ALL SELECT 0, min(arrived_s), CASE WHEN count(*) = count(ended_s) THEN max(ended_s) END, NULL FROM jobs"
+	    " HAVING count(arrived_s) > 0 ORDER BY 1", take_search);
+
+	if (status != ESPL_OK || h->pool)
+		return status;
+	status = each(h, "SELECT bracket, stage, begun_s, ended_s FROM groups"
 	    " WHERE bracket IS NOT NULL AND stage IS NOT NULL ORDER BY bracket, stage, id", take_group);
 
 	if (status == ESPL_OK && !h->declared) {
@@ -251,7 +270,9 @@ espl__html_stage_name(const struct espl__html *h, uint32_t stage, struct espl__b
 	if (stage >= h->stage_count)
 		return;
 	s = &h->stages[stage];
-	if (!h->declared)
+	if (h->pool)
+		espl__print(b, s->number > 0 ? "experiment %lld" : "plain jobs", (long long)s->number);
+	else if (!h->declared)
 		espl__print(b, "up to iteration %lld", (long long)s->budget);
 	else if (s->bracket == 0 && h->stages[h->stage_count - 1].bracket == 0)
 		espl__print(b, "stage %lld", (long long)s->number);
@@ -373,7 +394,10 @@ static uint32_t
 stage_at(struct espl__html *h, sqlite3_stmt *st)
 {
 	uint32_t i;
+	int64_t  search = sqlite3_column_int64(st, 1) >> ESPL__TRIAL_BITS;
 
+	if (h->pool)
+		return stage_of(h, search, search);
 	if (h->declared)
 		return sqlite3_column_type(st, 3) == SQLITE_NULL ? ESPL__HTML_NO_STAGE
 		       : stage_of(h, sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3));

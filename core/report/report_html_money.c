@@ -187,7 +187,7 @@ cost_stages(struct espl__html *h)
 		if (!s->shared)
 			s->cost_usd = espl__html_spent(h, ended(h, s)) - espl__html_spent(h, s->begun_s);
 	}
-	for (i = k = 0; i < h->stage_count; i++)
+	for (i = 0, k = h->pool != 0; i < h->stage_count; i++)
 		k += h->stages[i].shared != 0;
 	for (i = 0; i < h->stage_count && k > 0; i++) {
 		h->stages[i].shared = 1;

@@ -15,7 +15,8 @@ struct row {
 	const char *name, *status;
 	double arrived_s, ended_s;	/* NaN: not yet                                         */
 	double queued_s;		/* until it had its first GPU; NaN: it has none yet     */
-	double most;			/* GPUs at once                                         */
+	double most, gpu_s;		/* GPUs at once; their time                             */
+	int64_t id;
 	struct step *steps;
 	uint32_t     count, cap;
 	int    job;
@@ -90,6 +91,8 @@ load_rows(struct espl__html *h, struct pool *p, const char *sql, int job)
 		row = &p->rows[p->count++];
 		memset(row, 0, sizeof *row);
 		row->job = job;
+		row->id = sqlite3_column_int64(st, 0);
+		row->gpu_s = espl__reading_real(st, 5);
 		row->name = espl__arena_strdup(&h->arena, (const char *)sqlite3_column_text(st, 1));
 		row->status = espl__arena_strdup(&h->arena, (const char *)sqlite3_column_text(st, 2));
 		row->arrived_s = espl__reading_real(st, 3);
@@ -111,7 +114,7 @@ draw_row(struct espl__html *h, const struct espl__html_axis *a, const struct poo
 	double end_s = isfinite(row->ended_s) ? row->ended_s : h->now_s, from = espl__html_at(a, row->arrived_s);
 	char   waits[32];
 
-	espl__print(&h->b, "<g class=\"gang\"><title>");
+	espl__print(&h->b, "<g class=\"gang\"><title>%s %lld: ", row->job ? "plain job" : "experiment", (long long)row->id);
 	espl__html_text(&h->b, row->name, 60);
 	espl__print(&h->b, ", %s&#10;waited %s, then on at most %.4g GPUs</title>", row->status,
 	            espl__html_seconds(isfinite(row->queued_s) ? row->queued_s : h->now_s - row->arrived_s, waits), row->most);
@@ -148,16 +151,83 @@ draw(struct espl__html *h, const struct pool *p)
 	espl__print(&h->b, "</p></section>\n");
 }
 
+/* How long each plain job waited and trained. */
+static void
+list_jobs(struct espl__html *h, const struct pool *p)
+{
+	struct espl__buf *b = &h->b;
+	uint32_t count = 0;
+	char     t[32];
+
+	for (uint32_t i = 0; i < p->count; i++) {
+		const struct row *row = &p->rows[i];
+		double end_s = isfinite(row->ended_s) ? row->ended_s : h->now_s;
+
+		if (!row->job)
+			continue;
+		if (count++ == 0)
+			espl__print(b, "<section><h2>Plain jobs</h2>\n<div class=\"scroll\"><table><thead><tr><th>trial</th>"
+			            "<th class=\"w\">job</th><th class=\"w\">state</th><th>came</th><th>waited</th><th>ended</th>"
+			            "<th>took</th><th>GPUs at most</th><th>GPU time</th></tr></thead>\n<tbody>\n");
+		espl__print(b, "<tr><td>%lld</td><td class=\"w\">", (long long)row->id);
+		espl__html_text(b, row->name, 60);
+		espl__print(b, "</td><td class=\"w\">");
+		espl__html_text(b, row->status, 12);
+		espl__print(b, "</td><td>%s</td>", espl__html_seconds(row->arrived_s, t));
+		espl__print(b, "<td>%s</td>", espl__html_seconds(isfinite(row->queued_s) ? row->queued_s : end_s - row->arrived_s, t));
+		espl__print(b, "<td>%s</td>", espl__html_seconds(row->ended_s, t));
+		espl__print(b, "<td>%s</td><td>%.4g</td>", espl__html_seconds(row->ended_s - row->arrived_s, t), row->most);
+		espl__print(b, "<td>%s</td></tr>\n", espl__html_seconds(row->gpu_s, t));
+	}
+	if (count > 0)
+		espl__print(b, "</tbody></table></div>\n%s</section>\n", p->left_out > 0 ?
+		            "<p class=\"note\">The first. All: espalier export DIR --format csv --table jobs</p>\n" : "");
+}
+
+/* What belongs to one experiment alone, whose metric is its own. */
+void
+espl__html_heading(struct espl__html *h, const char *what)
+{
+	espl__print(&h->b, "<section><h2>%s", what);
+	if (h->only >= 0) {
+		espl__print(&h->b, " of ");
+		espl__html_text(&h->b, h->r->totals.experiment, 60);
+		espl__print(&h->b, " (experiment %lld)", (long long)h->only);
+	}
+	espl__print(&h->b, "</h2>\n");
+}
+
+espl_status
+espl__html_each_search(struct espl__html *h, espl_status (*part)(struct espl__html *))
+{
+	espl_status status = ESPL_OK;
+
+	if (!h->pool)
+		return part(h);
+	for (uint32_t i = 0; i < h->stage_count && status == ESPL_OK; i++) {
+		h->only = h->stages[i].number;
+		if (h->only > 0 && espl__reading_turn(h->r, h->only) && h->r->totals.best >= 0)
+			status = part(h);
+	}
+	h->only = -1;
+	return status;
+}
+
 espl_status
 espl__html_pool(struct espl__html *h)
 {
 	struct pool p = { NULL, 0, 0, 0, 0 };
-	espl_status status = load_rows(h, &p, "SELECT id, name, status, arrived_s, ended_s FROM experiments ORDER BY id", 0);
+	espl_status status = load_rows(h, &p, "SELECT id, name, status, arrived_s, ended_s, gpu_s FROM experiments"
+	                                 " WHERE arrived_s IS NOT NULL ORDER BY id", 0);
 
 	if (status == ESPL_OK)
-		status = load_rows(h, &p, "SELECT id, name, status, arrived_s, ended_s FROM jobs ORDER BY id", 1);
+		status = load_rows(h, &p, "SELECT id, name, status, arrived_s, ended_s,"
+		                   " (SELECT gpu_s FROM trials t WHERE t.id = jobs.id) FROM jobs"
+		                   " WHERE arrived_s IS NOT NULL ORDER BY id", 1);
 	if (status == ESPL_OK && p.count > 0 && p.most > 0)
 		draw(h, &p);
+	if (status == ESPL_OK)
+		list_jobs(h, &p);
 	for (uint32_t i = 0; i < p.count; i++)
 		free(p.rows[i].steps);
 	free(p.rows);

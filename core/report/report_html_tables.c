@@ -87,6 +87,10 @@ stage_lines(struct espl__html *h, uint32_t stage)
 	espl__print(b, "<tr class=\"sg\"><td class=\"w\"><i class=\"s%u\"></i>",
 	            (unsigned)espl__html_colour(h, stage));
 	espl__html_stage_name(h, stage, b);
+	if (s->name != NULL) {
+		espl__print(b, " ");
+		espl__html_text(b, s->name, 40);
+	}
 	espl__print(b, "</td><td class=\"w\">%s</td>", isnan(s->ended_s) && h->r->running ? "so far" : "as it ran");
 	count_cell(b, (int64_t)s->trials);
 	count_cell(b, iterations(h, stage));
@@ -135,9 +139,10 @@ espl__html_stages(struct espl__html *h)
 	if (h->stage_count == 0)
 		return;
 	espl__print(b, "<section><h2>%s</h2>\n<div class=\"scroll\"><table class=\"stages\"><thead><tr>"
-	            "<th class=\"w\">stage</th><th></th><th>trials</th><th>iterations</th><th>GPUs a trial</th>"
+	            "<th class=\"w\">%s</th><th></th><th>trials</th><th>iterations</th><th>GPUs a trial</th>"
 	            "<th>nodes</th><th>start</th><th>end</th><th>took</th><th>cost</th></tr></thead>\n<tbody>\n",
-	            h->plan_count > 0 ? "Stages: the plan and what came of it" : "Stages");
+	            h->pool ? "What each used" : h->plan_count > 0 ? "Stages: the plan and what came of it" : "Stages",
+	            h->pool ? "experiment" : "stage");
 	for (i = 0; i < h->stage_count && i < STAGES_MAX; i++) {
 		stage_lines(h, i);
 		shared |= h->stages[i].shared;
@@ -149,8 +154,8 @@ espl__html_stages(struct espl__html *h)
 		espl__print(b, "<p class=\"note\">The first %u of %u stages.</p>\n", STAGES_MAX,
 		            (unsigned)h->stage_count);
 	if (shared)
-		espl__print(b, "<p class=\"note\">* Stages ran side by side: the cost of all is shared out by the GPU "
-		            "time that each used.</p>\n");
+		espl__print(b, "<p class=\"note\">* %sthe cost of all is shared out by the GPU "
+		            "time that each used.</p>\n", h->pool ? "" : "Stages ran side by side: ");
 	espl__print(b, "</section>\n");
 }
 
@@ -160,14 +165,14 @@ static espl_status
 trial_line(struct espl__html *h, sqlite3_stmt *st, const struct espl__html_trial *t, uint32_t rank)
 {
 	struct espl__buf *b = &h->b, params = { NULL, 0, 0 };
-	char text[32];
+	char text[32], name[48];
 	int  more;
 
 	if (sqlite3_reset(st) != SQLITE_OK || sqlite3_bind_int64(st, 1, t->id) != SQLITE_OK)
 		return espl__fail(h->diag, ESPL_E_REMOTE, "results.db cannot be read: %s", sqlite3_errmsg(h->r->db));
 	more = espl__reading_next(h->r, st, h->diag);
-	espl__print(b, "<tr%s><td>%u</td><td>%lld</td><td class=\"w\">", t->id == h->r->totals.best
-	            ? " class=\"first\"" : "", (unsigned)rank, (long long)t->id);
+	espl__print(b, "<tr%s><td>%u</td><td>%s</td><td class=\"w\">", t->id == h->r->totals.best
+	            ? " class=\"first\"" : "", (unsigned)rank, espl__trial_name((uint64_t)t->id, name));
 	espl__html_text(b, t->state, 12);
 	espl__print(b, "</td><td class=\"w\">");
 	if (t->stage < h->stage_count)
@@ -191,27 +196,29 @@ espl_status
 espl__html_trials(struct espl__html *h)
 {
 	sqlite3_stmt *st;
-	uint32_t     *ranked, i, n = h->trial_count < TRIALS_MAX ? h->trial_count : TRIALS_MAX;
+	uint32_t     *ranked, i, n, count;
 	struct espl__buf *b = &h->b;
 	espl_status   status = ESPL_OK;
 
-	if (n == 0)
+	if (h->trial_count == 0)
 		return ESPL_OK;
 	st = espl__reading_query(h->r, "SELECT params FROM trials WHERE id = ?1", -1, -1, h->diag);
 	if (st == NULL)
 		return ESPL_E_REMOTE;
-	ranked = espl__html_ranked(h);
-	espl__print(b, "<section><h2>Trials</h2>\n<div class=\"scroll\"><table><thead><tr><th></th><th>trial</th>"
+	ranked = espl__html_ranked(h, &count);
+	n = count < TRIALS_MAX ? count : TRIALS_MAX;
+	espl__html_heading(h, "Trials");
+	espl__print(b, "<div class=\"scroll\"><table><thead><tr><th></th><th>trial</th>"
 	            "<th class=\"w\">state</th><th class=\"w\">%s</th><th>iterations</th><th>",
-	            h->stage_count > 0 ? "came to" : "");
+	            h->pool ? "of" : h->stage_count > 0 ? "came to" : "");
 	espl__html_text(b, h->r->totals.metric, 40);
 	espl__print(b, "</th><th>GPU time</th><th>cost</th><th class=\"w\">parameters</th></tr></thead>\n<tbody>\n");
 	for (i = 0; i < n && status == ESPL_OK; i++)
 		status = trial_line(h, st, &h->trials[ranked[i]], i + 1);
 	espl__print(b, "</tbody></table></div>\n");
-	if (h->trial_count > n)
+	if (count > n)
 		espl__print(b, "<p class=\"note\">The %u that came furthest, and best, of %u. "
-		            "All: espalier export DIR --format csv</p>\n", (unsigned)n, (unsigned)h->trial_count);
+		            "All: espalier export DIR --format csv</p>\n", (unsigned)n, (unsigned)count);
 	espl__print(b, "</section>\n");
 	(void)sqlite3_finalize(st);
 	free(ranked);

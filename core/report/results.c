@@ -144,6 +144,7 @@ refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 	espl__totals_take(&r->totals, &summary);
 	espl__totals_experiments(&r->totals, exec);
 	espl__results_experiments(r, exec);
+	espl__results_jobs(r, exec);
 	if (r->totals.best < 0) {
 		espl__totals_set(&r->totals.best_params, NULL);
 	} else if (r->totals.best != before) {
@@ -481,7 +482,7 @@ learn_usage(struct espl__results *r, const struct espl__exec *exec)
 	for (i = 0; i < r->used_count; i++) {
 		t = espl__exec_trial(exec, r->used[i]);
 		if (t != NULL)
-			put(r, SET_USAGE, "nrr", t->id, t->gpu_s, (double)t->spent / 1e6);
+			put(r, SET_USAGE, "nrr", r->used[i], t->gpu_s, (double)t->spent / 1e6);
 	}
 	r->used_count = 0;
 }

@@ -36,6 +36,7 @@ struct espl__results {
 	uint32_t      used_count, used_cap;
 	espl_money   *charged;		/* [node]                                              */
 	uint64_t      charged_count, charged_cap;
+	int           jobs_listed;	/* those that were to come then                         */
 	int64_t       plans;		/* that came in force                                   */
 	struct planned *planned;	/* their stages, until they are written                 */
 	uint32_t      planned_count, planned_cap;
@@ -54,6 +55,7 @@ espl__results_s(espl_time t)
 
 /* results_pool.c: rows of a pool. */
 void espl__results_job(struct espl__results *, espl_time now, const struct espl_trial *, int fresh);
+void espl__results_jobs(struct espl__results *, const struct espl__exec *);	/* those still to come */
 void espl__results_experiment(void *results, espl_time now, uint64_t number, const struct espl__search_summary *);
 void espl__results_experiments(struct espl__results *, const struct espl__exec *);	/* all of them, anew */
 #endif

@@ -2,23 +2,54 @@
 #include "model/jobs.h"
 #include "report/results_impl.h"
 
+static const char *
+job_status(const struct espl__exec *exec, const struct espl_trial *t)
+{
+	if (espl__exec_job_cancelled(exec, t->id))
+		return "cancelled";
+	return t->state == ESPL_TRIAL_WAITING ? "waiting" : t->state == ESPL_TRIAL_RUNNING ? "running"
+	       : t->state == ESPL_TRIAL_FAILED ? "failed" : "done";
+}
+
+static void
+put_job(struct espl__results *r, uint64_t number, const struct espl__job *job, double arrived_s, double ended_s, const char *status)
+{
+	static const char *const fates[] = { "done", "bug", "terminated" };
+
+	espl__results_put(r, PUT_JOB, "ntrriirtrrt", number, job->name, job->work_s, job->eta_s, (int64_t)job->nodes_min,
+	    (int64_t)job->nodes_max, job->weight, fates[job->fate], arrived_s, ended_s, status);
+}
+
 /* A plain job: when it began to wait, to train, and ended. */
 void
 espl__results_job(struct espl__results *r, espl_time now, const struct espl_trial *t, int fresh)
 {
-	static const char *const fates[] = { "done", "bug", "terminated" };
-	const struct espl__jobs *jobs = r->observer.exec != NULL ? espl__exec_workload(r->observer.exec) : NULL;
-	const struct espl__job  *job;
+	const struct espl__exec *exec = r->observer.exec;
+	const struct espl__jobs *jobs = exec != NULL ? espl__exec_workload(exec) : NULL;
+	double ended_s = t->state >= ESPL_TRIAL_ENDED ? espl__results_s(now) : NAN;
 
 	if (jobs == NULL || t->id >= jobs->list.count)
 		return;
-	job = &jobs->list.jobs[t->id];
 	if (fresh)
-		espl__results_put(r, PUT_JOB, "ntrriirtr", t->id, job->name, job->work_s, job->eta_s, (int64_t)job->nodes_min,
-		    (int64_t)job->nodes_max, job->weight, fates[job->fate], espl__results_s(now));
+		put_job(r, t->id, &jobs->list.jobs[t->id], espl__results_s(now), ended_s, job_status(exec, t));
 	else
 		espl__results_put(r, SET_JOB, "nrrt", t->id, t->state == ESPL_TRIAL_RUNNING ? espl__results_s(now) : NAN,
-		    t->state >= ESPL_TRIAL_ENDED ? espl__results_s(now) : NAN, espl__job_status(job, t));
+		    ended_s, job_status(exec, t));
+}
+
+/* Nobody tells of those that are still to come: they are listed once, and again if they are cancelled. */
+void
+espl__results_jobs(struct espl__results *r, const struct espl__exec *exec)
+{
+	const struct espl__jobs *jobs = espl__exec_workload(exec);
+
+	for (uint64_t i = espl__exec_jobs_come(exec); jobs != NULL && i < jobs->list.count; i++) {
+		int cancelled = espl__exec_job_cancelled(exec, i);
+
+		if (cancelled || !r->jobs_listed)
+			put_job(r, i, &jobs->list.jobs[i], NAN, NAN, cancelled ? "cancelled" : "to come");
+	}
+	r->jobs_listed = 1;
 }
 
 static void

@@ -39,7 +39,7 @@ static const char *const statement_sql[STATEMENT_COUNT] = {
 	             " ended_s <= (SELECT at_s FROM predictions WHERE plan = ?1))",
 	[PUT_EXPERIMENT] = "INSERT OR REPLACE INTO experiments VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10,"
 	             " ?11, ?12, ?13, ?14, ?15, ?16)",
-	[PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, NULL, NULL, 'waiting')",
+	[PUT_JOB] = "INSERT OR REPLACE INTO jobs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, NULL, ?10, ?11)",
 	[SET_JOB] = "UPDATE jobs SET started_s = coalesce(started_s, ?2), ended_s = ?3, status = ?4 WHERE id = ?1",
 	[BEGIN] = "BEGIN",
 	[COMMIT] = "COMMIT"

@@ -95,8 +95,8 @@ const char espl__results_schema[] =
 "  id INTEGER PRIMARY KEY, name TEXT NOT NULL,"
 "  work_s REAL NOT NULL, eta_s REAL, nodes_min INTEGER NOT NULL, nodes_max INTEGER NOT NULL,"
 "  weight REAL NOT NULL, fate TEXT NOT NULL,"
-"  arrived_s REAL NOT NULL, started_s REAL, ended_s REAL,"
-"  status TEXT NOT NULL);\n"		/* waiting running done failed */
+"  arrived_s REAL, started_s REAL, ended_s REAL,"	/* arrived_s NULL: it is still to come */
+"  status TEXT NOT NULL);\n"		/* to come, waiting, running, done, failed, cancelled */
 "CREATE VIEW report_metrics AS"
 "  SELECT trial, iteration, coalesce((SELECT metric FROM experiments WHERE id = trial >> 40),"
 "  (SELECT name FROM metric_names WHERE id = 0)) AS name,"

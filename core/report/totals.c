@@ -31,6 +31,7 @@ const struct espl__total_field espl__total_fields[] = {
 	FIELD(call_median_us, ESPL__TOTAL_REAL), FIELD(call_p95_us, ESPL__TOTAL_REAL),
 	FIELD(call_max_us, ESPL__TOTAL_REAL),
 	FIELD(jobs, ESPL__TOTAL_INT), FIELD(jobs_arrived, ESPL__TOTAL_INT),
+	FIELD(jobs_to_come, ESPL__TOTAL_INT),
 	FIELD(jobs_done, ESPL__TOTAL_INT), FIELD(jobs_failed, ESPL__TOTAL_INT),
 	FIELD(jobs_cancelled, ESPL__TOTAL_INT),
 	FIELD(queue_mean_s, ESPL__TOTAL_REAL), FIELD(queue_p95_s, ESPL__TOTAL_REAL),
@@ -97,7 +98,7 @@ void
 espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 {
 	espl__totals_set(&t->status, espl__run_end_name(s->how));
-	espl__totals_set(&t->text, s->how == ESPL__RUN_FAILED ? s->text : NULL);
+	espl__totals_set(&t->text, s->how == ESPL__RUN_FAILED || s->how == ESPL__RUN_INTERRUPTED ? s->text : NULL);
 	t->over = s->over;
 	t->trials = (int64_t)s->trials;
 	t->completed = (int64_t)s->completed;
@@ -129,6 +130,7 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->call_max_us = (double)s->call_times.max / 1e3;
 	t->jobs = s->jobs.jobs;
 	t->jobs_arrived = s->jobs.arrived;
+	t->jobs_to_come = s->jobs.to_come;
 	t->jobs_done = s->jobs.done;
 	t->jobs_failed = s->jobs.failed;
 	t->jobs_cancelled = s->jobs.cancelled;
@@ -166,14 +168,25 @@ put_real(struct espl__buf *b, const char *name, double value)
 	espl__print_number(b, value);
 }
 
+/* middle: what the first of them is. */
 static void
-put_times(struct espl__buf *b, const char *name, double median, double p95, double max)
+put_spread(struct espl__buf *b, const char *name, const char *middle, double first, double p95, double max)
 {
-	espl__print(b, ", \"%s\": {\"median\": ", name);
-	espl__print_number(b, median);
+	espl__print(b, ", \"%s\": {\"%s\": ", name, middle);
+	espl__print_number(b, first);
 	put_real(b, "p95", p95);
 	put_real(b, "max", max);
 	espl__print(b, "}");
+}
+
+/* A folder within the run's. */
+static void
+put_checkpoint(struct espl__buf *b, uint64_t trial, int64_t iteration)
+{
+	char *folder = espl__trial_folder("", trial);
+
+	espl__print(b, "%s/checkpoint-%lld", folder + 1, (long long)iteration);
+	free(folder);
 }
 
 static void
@@ -188,21 +201,13 @@ put_best(const struct espl__totals *t, struct espl__buf *b)
 	put_int(b, "iteration", t->best_iteration);
 	espl__print(b, ", \"params\": %s, \"checkpoint\": ",
 	            t->best_params != NULL ? t->best_params : "{}");
-	if (t->best_checkpoint > 0 && !t->simulated)
-		espl__print(b, "\"trials/%lld/checkpoint-%lld\"}", (long long)t->best,
-		            (long long)t->best_checkpoint);
-	else
+	if (t->best_checkpoint > 0 && !t->simulated) {
+		espl__print(b, "\"");
+		put_checkpoint(b, (uint64_t)t->best, t->best_checkpoint);
+		espl__print(b, "\"}");
+	} else {
 		espl__print(b, "null}");
-}
-
-static void
-put_spread(struct espl__buf *b, const char *name, double mean, double p95, double max)
-{
-	espl__print(b, ", \"%s\": {\"mean\": ", name);
-	espl__print_number(b, mean);
-	put_real(b, "p95", p95);
-	put_real(b, "max", max);
-	espl__print(b, "}");
+	}
 }
 
 static void
@@ -211,8 +216,8 @@ put_jobs(const struct espl__totals *t, struct espl__buf *b)
 	espl__print(b, ", \"jobs\": {\"count\": %lld, \"arrived\": %lld, \"done\": %lld, \"failed\": %lld, \"cancelled\": %lld",
 	            (long long)t->jobs, (long long)t->jobs_arrived, (long long)t->jobs_done, (long long)t->jobs_failed,
 	            (long long)t->jobs_cancelled);
-	put_spread(b, "queue_s", t->queue_mean_s, t->queue_p95_s, t->queue_max_s);
-	put_spread(b, "total_s", t->total_mean_s, t->total_p95_s, t->total_max_s);
+	put_spread(b, "queue_s", "mean", t->queue_mean_s, t->queue_p95_s, t->queue_max_s);
+	put_spread(b, "total_s", "mean", t->total_mean_s, t->total_p95_s, t->total_max_s);
 	put_real(b, "makespan_s", t->makespan_s);
 	espl__print(b, "}");
 }
@@ -236,9 +241,9 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	put_int(b, "nodes_peak", t->nodes_peak);
 	put_int(b, "nodes_leaked", t->nodes_leaked);
 	put_int(b, "decisions", t->decisions);
-	put_times(b, "decision_us", t->decision_median_us, t->decision_p95_us, t->decision_max_us);
+	put_spread(b, "decision_us", "median", t->decision_median_us, t->decision_p95_us, t->decision_max_us);
 	put_int(b, "calls", t->calls);
-	put_times(b, "call_us", t->call_median_us, t->call_p95_us, t->call_max_us);
+	put_spread(b, "call_us", "median", t->call_median_us, t->call_p95_us, t->call_max_us);
 	if (t->jobs > 0)
 		put_jobs(t, b);
 	if (t->experiments != NULL)
@@ -287,7 +292,8 @@ espl__experiment_state(const struct espl__search_summary *s)
 }
 
 static void
-put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl__search_summary *s, struct espl__buf *b)
+put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl__search_summary *s, int simulated,
+               struct espl__buf *b)
 {
 	const struct espl__search_setup *of = espl__exec_search_of(exec, number);
 	uint64_t id = number << ESPL__TRIAL_BITS | s->best;
@@ -310,7 +316,14 @@ put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl
 		put_int(b, "iteration", (int64_t)s->best_iteration);
 		espl__print(b, ", \"params\": ");
 		espl__space_json(of->space, best->values, b);
-		espl__print(b, "}");
+		espl__print(b, ", \"checkpoint\": ");
+		if (best->checkpoint > 0 && !simulated) {
+			espl__print(b, "\"");
+			put_checkpoint(b, id, (int64_t)best->checkpoint);
+			espl__print(b, "\"}");
+		} else {
+			espl__print(b, "null}");
+		}
 	}
 	put_real(b, "gpu_s", s->gpu_s);
 	put_real(b, "cost_usd", (double)s->spent / 1e6);
@@ -329,7 +342,7 @@ espl__totals_experiments(struct espl__totals *t, const struct espl__exec *exec)
 		if (!espl__exec_pool(exec) || !espl__exec_search_sum(exec, i, &s))
 			continue;
 		espl__print(&b, b.size == 0 ? "[" : ", ");
-		put_experiment(exec, i, &s, &b);
+		put_experiment(exec, i, &s, t->simulated != 0, &b);
 	}
 	if (b.size > 0)
 		espl__print(&b, "]");
@@ -426,20 +439,22 @@ params_text(const char *json, int indent, struct espl__buf *b)
 void
 espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__buf *b)
 {
-	char number[32];
+	char number[32], name[48];
 
 	if (t->best < 0) {
 		espl__print(b, "%*sbest    none yet\n", indent, "");
 		return;
 	}
-	espl__print(b, "%*sbest    trial %lld: ", indent, "", (long long)t->best);
+	espl__print(b, "%*sbest    trial %s: ", indent, "", espl__trial_name((uint64_t)t->best, name));
 	espl__print_clean(b, t->metric);
 	espl__print(b, " %s at iteration %lld\n", espl__format_metric(t->best_metric, number),
 	            (long long)t->best_iteration);
 	params_text(t->best_params, indent + 8, b);
-	if (t->best_checkpoint > 0 && !t->simulated)
-		espl__print(b, "%*s        trials/%lld/checkpoint-%lld\n", indent, "",
-		            (long long)t->best, (long long)t->best_checkpoint);
+	if (t->best_checkpoint > 0 && !t->simulated) {
+		espl__print(b, "%*s        ", indent, "");
+		put_checkpoint(b, (uint64_t)t->best, t->best_checkpoint);
+		espl__print(b, "\n");
+	}
 }
 
 static const char *
@@ -469,8 +484,8 @@ jobs_text(const struct espl__totals *t, struct espl__buf *b)
 		espl__print(b, ", %lld failed", (long long)t->jobs_failed);
 	if (t->jobs_cancelled > 0)
 		espl__print(b, ", %lld cancelled", (long long)t->jobs_cancelled);
-	if (t->jobs_arrived < t->jobs)
-		espl__print(b, "; %lld still to come", (long long)(t->jobs - t->jobs_arrived));
+	if (t->jobs_to_come > 0)
+		espl__print(b, "; %lld still to come", (long long)t->jobs_to_come);
 	espl__print(b, "\n");
 	if (isnan(t->queue_mean_s))
 		return;
@@ -492,12 +507,13 @@ experiments_text(const struct espl__totals *t, struct espl__buf *b)
 	json_array_foreach(list, i, one) {
 		json_t *best = json_object_get(one, "best"), *value = json_object_get(best, "metric");
 
-		espl__print(b, "  %-7s ", i == 0 ? "search" : "");
+		espl__print(b, "  %-7s %lld ", i == 0 ? "search" : "", (long long)json_integer_value(json_object_get(one, "number")));
 		espl__print_clean(b, json_string_value(json_object_get(one, "name")));
 		espl__print(b, ": %s, %lld trials", json_string_value(json_object_get(one, "status")),
 		            (long long)json_integer_value(json_object_get(one, "trials")));
 		if (json_is_number(value))
-			espl__print(b, ", best %s (trial %lld)", espl__format_metric(json_number_value(value), metric),
+			espl__print(b, ", best %s (trial %lld/%lld)", espl__format_metric(json_number_value(value), metric),
+			            (long long)json_integer_value(json_object_get(one, "number")),
 			            (long long)json_integer_value(json_object_get(best, "trial")));
 		espl__print(b, "\n");
 	}

@@ -27,7 +27,7 @@ struct espl__totals {
 	double   decision_median_us, decision_p95_us, decision_max_us;
 	double   call_median_us, call_p95_us, call_max_us;
 	/* Plain jobs; jobs 0: there is no workload. */
-	int64_t  jobs, jobs_arrived, jobs_done, jobs_failed, jobs_cancelled;
+	int64_t  jobs, jobs_arrived, jobs_to_come, jobs_done, jobs_failed, jobs_cancelled;
 	double   queue_mean_s, queue_p95_s, queue_max_s, total_mean_s, total_p95_s, total_max_s, makespan_s;
 };
 

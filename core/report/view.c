@@ -57,12 +57,17 @@ group_made(struct espl__view *v, uint64_t id)
 void
 espl__view_group_name(const struct espl__view_group *g, char to[48])
 {
+	unsigned long long experiment = g->id >> ESPL__TRIAL_BITS;
+	int    used = experiment > 0 ? snprintf(to, 48, "%llu: ", experiment) : 0;
+	size_t room = 48 - (size_t)used;
+
+	to += used;
 	if (g->stage == ESPL_ANY)
-		(void)snprintf(to, 48, "group %llu", (unsigned long long)g->id);
+		(void)snprintf(to, room, "group %llu", (unsigned long long)(g->id & ESPL__TRIAL_NUMBER));
 	else if (g->bracket == ESPL_ANY || g->bracket == 0)
-		(void)snprintf(to, 48, "stage %u", g->stage);
+		(void)snprintf(to, room, "stage %u", g->stage);
 	else
-		(void)snprintf(to, 48, "bracket %u, stage %u", g->bracket, g->stage);
+		(void)snprintf(to, room, "bracket %u, stage %u", g->bracket, g->stage);
 }
 
 static uint64_t *

@@ -3,7 +3,6 @@
 #define ESPL__WHOSE_H
 #include "exec/executor.h"
 #include "exec/observer.h"
-#include "model/workload.h"
 
 /* The search of the trial; NULL: there is one alone, the configuration's. */
 static inline const struct espl__search_setup *
@@ -17,17 +16,5 @@ static inline double
 espl__whose_metric(const struct espl__search_setup *of, const struct espl__run_config *config, double loss)
 {
 	return (of != NULL ? of->config : config)->maximize ? 0.0 - loss : loss;
-}
-
-/* What a plain job is at. */
-static inline const char *
-espl__job_status(const struct espl__job *job, const struct espl_trial *t)
-{
-	switch (t->state) {
-	case ESPL_TRIAL_WAITING: return "waiting";
-	case ESPL_TRIAL_RUNNING: return "running";
-	case ESPL_TRIAL_FAILED:  return "failed";
-	default: return t->iteration < t->budget && job->fate == ESPL__FATE_DONE ? "cancelled" : "done";
-	}
 }
 #endif

@@ -3,7 +3,8 @@
  * STARTING   STARTED is due; then the start's and the restore's time pass
  * TRAINING   the end of an iteration is due: its metrics are made then, and REPORT
  * WAITING    for the reply
- * RESIZING   the profile's `resize` passes; RESIZED, and the next iteration on the new slots
+ * RESIZING   the profile's `resize` passes; RESIZED, and the next iteration on the new slots; or, of a job that was resized
+ *            in the middle of one, the rest of it
  * SAVING     a checkpoint's time passes; SAVED, and the next iteration or the end
  * HUNG       nothing will come (fault script)
  * ENDING     ENDED is due
@@ -129,12 +130,21 @@ end_later(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_en
 	wait_until(sim, gang, ESPL__SIM_ENDING, espl__sim_after(sim, seconds));
 }
 
+/* Trains the iteration at hand, or what is left of it, after `delay`. */
+static void
+train(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
+{
+	look_around(sim, gang);
+	gang->ratio *= espl__sim_fault_slow(&sim->faults, gang, sim->now);
+	gang->iteration_s = espl__sim_iteration_s(sim, gang, gang->iteration + 1) * gang->ratio;
+	wait_until(sim, gang, ESPL__SIM_TRAINING, espl__sim_after(sim, delay + gang->iteration_s));
+}
+
 /* Trains the next iteration after `delay`; or ends, if there is none. */
 static void
 next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 {
 	uint64_t iteration = gang->iteration + 1;
-	double seconds;
 
 	if (gang->finished || iteration > espl__sim_last_iteration(gang)) {
 		end_later(sim, gang, ESPL__END_FINISHED, delay);
@@ -154,11 +164,8 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 		gang->epoch++;
 		return;
 	}
-	look_around(sim, gang);
-	seconds = espl__sim_iteration_s(sim, gang, iteration) * gang->ratio
-	    * espl__sim_fault_slow(&sim->faults, gang, sim->now);
-	gang->iteration_s = seconds;
-	wait_until(sim, gang, ESPL__SIM_TRAINING, espl__sim_after(sim, delay + seconds));
+	gang->done_s = 0.0;
+	train(sim, gang, delay);
 }
 
 /* ---- what the executor orders -------------------------------------------------------- */
@@ -209,6 +216,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 	gang->budget = effect->as.start.budget;
 	gang->share = effect->as.start.share;
 	gang->finished = gang->last_save = gang->how = gang->killed = 0;
+	gang->done_s = 0.0;
 	gang->key = espl__sim_key(sim->seed, "trial", gang->experiment, gang->trial);
 	gang->gpu = effect->as.start.slots[0].node << 12 | effect->as.start.slots[0].gpu;
 	count_sharer(sim, gang, 1);
@@ -249,10 +257,17 @@ save(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 
 /* ---- in place ------------------------------------------------------------------------ */
 
+static double
+resize_s(const struct espl__sim_gang *gang)
+{
+	return espl__sim_draw(&gang->source->of->profile->resize, gang->key, ESPL__SIM_RESIZE, gang->iteration);
+}
+
 void
 espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
 {
 	struct espl__sim_gang *gang = espl__map_get(&sim->by_id, effect->as.resize.gang);
+	double left = -1.0;
 
 	if (gang == NULL || gang->phase == ESPL__SIM_ENDING || gang->killed)
 		return;			/* it has ended meanwhile */
@@ -266,12 +281,10 @@ espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
 			end_later(sim, gang, ESPL__END_LOST, 0.0);
 			return;
 		}
-}
-
-static double
-resize_s(const struct espl__sim_gang *gang)
-{
-	return espl__sim_draw(&gang->source->of->profile->resize, gang->key, ESPL__SIM_RESIZE, gang->iteration);
+	if (gang->phase == ESPL__SIM_TRAINING)
+		left = espl__sim_job_cut(sim, gang);
+	if (left >= 0.0)
+		wait_until(sim, gang, ESPL__SIM_RESIZING, espl__sim_after(sim, left + resize_s(gang)));
 }
 
 static void
@@ -289,7 +302,10 @@ resized(struct espl__sim *sim, struct espl__sim_gang *gang)
 	stand_on(sim, gang, gang->next, gang->next_count);
 	free(gang->next);
 	gang->next = NULL;
-	next_iteration(sim, gang, 0.0);
+	if (gang->done_s > 0.0)
+		train(sim, gang, 0.0);
+	else
+		next_iteration(sim, gang, 0.0);
 }
 
 espl_status
@@ -424,6 +440,7 @@ trained(struct espl__sim *sim, struct espl__sim_gang *gang)
 	gang->iteration++;
 	if (gang->source->of->jobs != NULL)
 		espl__sim_job_trained(sim, gang);
+	gang->done_s = 0.0;
 	if (struck(sim, gang))
 		return;
 	nan = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_NAN, gang, gang->iteration, sim->now);

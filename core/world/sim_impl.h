@@ -93,14 +93,15 @@ struct espl__sim_gang {
 	uint8_t  killed;		/* asked to save and to leave, until kill_at            */
 	espl_time due, kill_at;		/* due: of the pending instant                          */
 	struct espl_share share;
-	double   ratio;			/* length of an iteration against one on one GPU        */
+	double   ratio;			/* length of an iteration against one on one GPU; of a job: by faults alone */
 	uint64_t gpu;			/* the one it shares, as a key of `sharers`             */
 	uint64_t key;			/* of all draws of the trial                            */
 	uint64_t *leases;		/* that it stands on, each once                         */
 	uint32_t lease_count, lease_cap;
 	struct espl_slot *next;		/* where it goes at its next boundary, NULL none        */
 	uint32_t next_count;
-	double   iteration_s;		/* what the iteration at hand takes                     */
+	double   iteration_s;		/* what is left of the iteration at hand takes          */
+	double   done_s;		/* of a job: work of that iteration before it was resized */
 	char    *text;			/* why it fails, or NULL                                */
 	void    *body;			/* the trainable's trial, NULL: none open               */
 	struct espl_trial_context context;
@@ -291,6 +292,9 @@ void        espl__sim_arrivals(struct espl__sim *);	/* of those who have not com
 /* Seconds until it reports, or has come to the end that the workload has for it. */
 double      espl__sim_job_iteration_s(const struct espl__sim *, const struct espl__sim_gang *);
 void        espl__sim_job_trained(struct espl__sim *, struct espl__sim_gang *);
+/* Ends the iteration at hand, for now, at the end of the step that the job is in.  Seconds until then; negative: the end of
+ * the iteration comes first, and nothing is changed. */
+double      espl__sim_job_cut(struct espl__sim *, struct espl__sim_gang *);
 /* sim_comm.c: every call copies or succeeds. */
 void        espl__sim_comm_init(struct espl_comm *);
 #endif

@@ -1,6 +1,7 @@
 /* sim_jobs.c - a simulated pool: when experiments and plain jobs come; how long jobs train, and when they end before their time.
  *
- * An iteration of a job is a part of its work; its law says how long that takes on the nodes that it has.  A job with a
+ * An iteration of a job is a part of its work; its law says how long that takes on the nodes that it has.  Where the
+ * workload has steps, a job is resized between two of them, in the middle of an iteration.  A job with a
  * bug ends when it has trained for so long, one that its user ends when so much is done.
  */
 #include <math.h>
@@ -62,11 +63,30 @@ until_bug(const struct espl__sim *sim, const struct espl__sim_gang *gang)
 double
 espl__sim_job_iteration_s(const struct espl__sim *sim, const struct espl__sim_gang *gang)
 {
-	double seconds = espl__jobs_iteration_s(sim->workload, gang->trial) /
+	double seconds = (espl__jobs_iteration_s(sim->workload, gang->trial) - gang->done_s) /
 	    espl__jobs_speed(sim->workload, gang->trial, gang->share.gpus);
 	double left = until_bug(sim, gang);
 
 	return seconds < left ? seconds : left;
+}
+
+double
+espl__sim_job_cut(struct espl__sim *sim, struct espl__sim_gang *gang)
+{
+	const struct espl__jobs *jobs = gang->source->of->jobs;
+	double since, pace, at, ends;
+
+	if (jobs == NULL || !(jobs->step_s > 0))
+		return -1;
+	since = gang->iteration_s - (double)(gang->due - sim->now) / 1e9;	/* negative: it has yet to begin */
+	pace = espl__jobs_speed(jobs, gang->trial, gang->share.gpus) / gang->ratio;
+	at = ceil((gang->done_s + (since > 0 ? since * pace : 0)) / jobs->step_s - 1e-9) * jobs->step_s;
+	ends = at > gang->done_s ? (at - gang->done_s) / pace : 0;
+	if (at >= espl__jobs_iteration_s(jobs, gang->trial) * (1 - 1e-9) || ends >= gang->iteration_s)
+		return -1;
+	gang->done_s = at > gang->done_s ? at : gang->done_s;
+	sim->trained_s[gang->trial] += ends;
+	return ends > since ? ends - since : 0;
 }
 
 void

@@ -14,20 +14,33 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "world/real.h"
+#include "world/world.h"
 
 #define LOOK_EVERY (ESPL__REAL_SECOND / 4)
 #define NAME_LIMIT 4096u
 
+/* Whoever asked may have gone meanwhile: what is refused is logged, too. */
 static void
-answer(const struct espl__real *real, const char *request, const char *how, const char *text)
+answer(const char *dir, const char *request, const char *how, const char *text)
 {
-	char *path = espl__format("%s/spool/%s.answer", real->dir, request), *line = espl__format("%s\n%s\n", how, text);
+	char *path = espl__format("%s/spool/%s.answer", dir, request), *line = espl__format("%s\n%s\n", how, text);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
+	if (strcmp(how, "refused") == 0)
+		espl__log(ESPL_WARN, "the request '%s' is refused: %s", request, text);
 	if (espl__file_write(path, line, strlen(line), &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
 	free(path);
 	free(line);
+}
+
+/* Others write there, too: what is not of the right kind is not opened. */
+static int
+is_a(const char *path, mode_t kind)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && (st.st_mode & S_IFMT) == kind;
 }
 
 /* Tells of experiments/NUMBER; NULL, or why it cannot be: malloc'd. */
@@ -52,28 +65,28 @@ static void
 submit(struct espl__real *real, const char *request)
 {
 	uint64_t    number = espl__exec_searches(real->world.exec);
-	char       *from = espl__format("%s/spool/%s", real->dir, request), *why = NULL, *text;
+	char       *from = espl__format("%s/spool/%s", real->dir, request), *why = NULL;
 	char       *to = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
-	char       *parent = espl__format("%s/experiments", real->dir);
+	char       *parent = espl__format("%s/experiments", real->dir), *file = espl__format("%s/run.cfg", from);
 	const char *name = "";
+	int         taken = 0;
 
-	if (espl__dir_make(parent, NULL) != ESPL_OK || rename(from, to) != 0)
+	if (!is_a(from, S_IFDIR) || !is_a(file, S_IFREG))
+		why = espl__strdup("it is no folder with an experiment");
+	else if (espl__dir_make(parent, NULL) != ESPL_OK || rename(from, to) != 0)
 		why = espl__format("it cannot be taken into '%s': %s", to, strerror(errno));
 	else
+		taken = 1;
+	if (taken)
 		why = take_in(real, number, &name);
-	if (why != NULL) {
-		answer(real, request, "refused", why);
-		(void)espl__tree_remove(from, NULL);
+	answer(real->dir, request, why != NULL ? "refused" : "accepted", why != NULL ? why : name);
+	if (taken && why != NULL)
 		(void)espl__tree_remove(to, NULL);
-	} else {
-		text = espl__format("%s", name);
-		answer(real, request, "accepted", text);
-		free(text);
-	}
 	free(why);
 	free(from);
 	free(to);
 	free(parent);
+	free(file);
 }
 
 static void
@@ -84,7 +97,7 @@ cancel(struct espl__real *real, const char *request)
 	uint64_t number, trial;
 	const char *why = "the request cannot be read";
 
-	if (espl__file_read(path, NAME_LIMIT, &name, NULL) == ESPL_OK)
+	if (is_a(path, S_IFREG) && espl__file_read(path, NAME_LIMIT, &name, NULL) == ESPL_OK)
 		why = espl__exec_named(real->world.exec, espl__buf_text(&name), &number, &trial)
 		      ? espl__exec_cancels(real->world.exec, number, trial) : "there is no such experiment or job";
 	if (why == NULL) {
@@ -93,8 +106,7 @@ cancel(struct espl__real *real, const char *request)
 		event->as.cancel.number = number;
 		event->as.cancel.trial = trial;
 	}
-	answer(real, request, why == NULL ? "accepted" : "refused", why == NULL ? espl__buf_text(&name) : why);
-	(void)unlink(path);
+	answer(real->dir, request, why == NULL ? "accepted" : "refused", why == NULL ? espl__buf_text(&name) : why);
 	espl__buf_free(&name);
 	free(path);
 }
@@ -112,16 +124,20 @@ static void
 look_for_lost(struct espl__real *real)
 {
 	uint64_t    number = espl__exec_searches(real->world.exec);
-	char       *path = espl__format("%s/experiments/%llu/run.cfg", real->dir, (unsigned long long)number), *why;
+	char       *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char       *path = espl__format("%s/run.cfg", folder), *why;
 	const char *name;
 
 	if (access(path, R_OK) == 0) {
 		why = take_in(real, number, &name);
-		if (why != NULL)
+		if (why != NULL) {	/* the next one submitted goes where it lies */
 			espl__log(ESPL_WARN, "the submitted experiment in '%s' is left out: %s", path, why);
+			(void)espl__tree_remove(folder, NULL);
+		}
 		free(why);
 	}
 	free(path);
+	free(folder);
 }
 
 /* Is the executor still to hear of one?  Then its number is taken. */
@@ -134,6 +150,20 @@ one_is_told(const struct espl__real *real)
 		if (batch->list[i].type == ESPL__EV_EXPERIMENT)
 			return 1;
 	return 0;
+}
+
+/* An answered request goes.  Where it cannot, it would be answered again and again. */
+static void
+take_away(struct espl__real *real, const char *request)
+{
+	char *path = espl__format("%s/spool/%s", real->dir, request);
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && espl__tree_remove(path, NULL) != ESPL_OK) {
+		espl__log(ESPL_WARN, "'%s' cannot be removed: %s; no more requests are looked at", path, strerror(errno));
+		real->spool_at = INT64_MAX;
+	}
+	free(path);
 }
 
 /* One request at a time: the next is looked at when the executor has heard of it. */
@@ -158,9 +188,28 @@ espl__spool_tick(struct espl__real *real, int64_t tick)
 			submit(real, list[0]->d_name);
 		else
 			cancel(real, list[0]->d_name);
+		take_away(real, list[0]->d_name);
 	}
 	for (int i = 0; i < count; i++)
 		free(list[i]);
+	free(list);
+	free(path);
+}
+
+void
+espl__spool_close(const char *dir)
+{
+	char *path = espl__format("%s/spool", dir), *request;
+	struct dirent **list = NULL;
+	int   count = scandir(path, &list, is_request, alphasort);
+
+	for (int i = 0; i < count; i++) {
+		request = espl__format("%s/%s", path, list[i]->d_name);
+		answer(dir, list[i]->d_name, "refused", "the pool has ended");
+		(void)espl__tree_remove(request, NULL);
+		free(request);
+		free(list[i]);
+	}
 	free(list);
 	free(path);
 }

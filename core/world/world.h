@@ -33,6 +33,8 @@ struct espl__world_ops {
 /* real.c: DIR's trials run as processes; needs config->cloud.  dir is absolute. */
 espl_status espl__world_real(const struct espl__run_config *, const struct espl__space *, const char *dir,
                              uint64_t token, struct espl__world **, struct espl__diag *);
+/* spool.c: requests to a pool that has ended are refused. */
+void        espl__spool_close(const char *dir);
 /* sim.c: virtual clock; latencies from profile and offers, metrics from trainable or curves, faults
  * from a script (NULL none; format: docs/simulation.md). */
 espl_status espl__world_sim(const struct espl__run_config *, const struct espl__space *,

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Runs the evaluation of Hu et al. (ModelArts, 2021; figures 9 to 16) and real traces in simulation through espalier.
 
-    reproduce.py [ESPALIER] [-o FILE.md] [--seeds N] [--nodes N,N,...] [--only PART]... [--iteration SPAN]
-                 [--trace NAME:GPUS=FILE.csv]...
+    reproduce.py [ESPALIER] [-o DIR] [--seeds N] [--nodes N,N,...] [--only PART]... [--step SPAN]
+                 [--trace NAME:GPUS=FILE.csv]... [--parallel N]
 
 Every number comes from `espalier simulate` over modelarts.cfg beside this script, each policy on the same jobs.  ESPALIER is
-the program (default: $ESPALIER, else the one in PATH).  PART is one of: bell, small, noise, harsh, delay, arrivals, traces.  Traces are
-what convert.py makes; GPUS is the size of the cluster.  SPAN is the work of an iteration (default: by each job's length, up to a
-minute), at whose end a job changes its width.  Exit status 1: a run fails, or what is promised does not hold.
+the program (default: $ESPALIER, else the one in PATH).  PART is one of: bell, small, noise, wild, harsh, delay, arrivals, traces; the
+tables go to DIR/report.md and what each run came to into DIR/runs.jsonl, or the tables to standard output.  Traces are what convert.py
+makes; GPUS is the size of the cluster.  SPAN (1s) is the work at whose end a job can change its width; 0s: an iteration's, up to a
+minute.  All parts are some 1,200 runs of two seconds each.  Exit status 1: a run fails, or, with six
+seeds or more, the improved policy is not as good as docs/milp.md says.
 """
 import argparse
 import concurrent.futures
@@ -52,6 +54,7 @@ def simulate(args, settings):
     for line in reversed(done.stdout.splitlines()):
         event = json.loads(line)
         if event.get("event") == "summary":
+            args.done.append({"settings": settings, "summary": event})
             return event
     sys.exit(f"reproduce.py: {' '.join(command)}: no summary")
 
@@ -71,8 +74,7 @@ def part(args, name, out):
     title, extra, said = PARTS[name]
     keys = [(policy, nodes, seed) for policy in POLICIES for nodes in args.nodes for seed in range(1, args.seeds + 1)]
     runs = everything(args, keys, lambda key: ["allocator={ " + POLICIES[key[0]] + " }", f"cloud.nodes_max={key[1]}",
-                                               f"experiment.seed={key[2]}"] + extra +
-                      ([f"workload.iteration={args.iteration}"] if args.iteration else []))
+                                               f"experiment.seed={key[2]}", f"workload.step={args.step}"] + extra)
     seeds = range(1, args.seeds + 1)
 
     def mean(policy, nodes, field):
@@ -101,17 +103,18 @@ def part(args, name, out):
         out += table(["nodes"] + [str(n) for n in args.nodes],
                      [[policy] + [f"{mean(policy, n, field):.{digits}f}" for n in args.nodes] for policy in POLICIES])
     queue, makespan = fields["Mean queueing, s"][1], fields["Makespan, h"][1]
-    return all(more("improved", n) >= more("paper", n) - 0.3 and mean("improved", n, queue) < 1 and
-               mean("improved", n, makespan) <= 1.01 * mean("greedy", n, makespan) for n in args.nodes)
+    if args.seeds < 6:
+        return True	  # one job of weight moves a seed's figures more than what is promised
+    return all(more("improved", n) >= more("paper", n) and mean("improved", n, queue) < 1 and
+               mean("improved", n, makespan) <= mean("greedy", n, makespan) for n in args.nodes)
 
 
 def traces(args, out):
     keys = [(trace, policy) for trace in args.trace for policy in TRACE_POLICIES]
-    iteration = f'iteration="{args.iteration}"; ' if args.iteration else ""
 
     def settings(key):
         (_, gpus, path), (allocator, elastic) = key[0], TRACE_POLICIES[key[1]]
-        return [f'workload={{ trace="{os.path.abspath(path)}"; elastic={str(elastic).lower()}; {iteration}}}',
+        return [f'workload={{ trace="{os.path.abspath(path)}"; elastic={str(elastic).lower()}; step="{args.step}"; }}',
                 "allocator={ " + allocator + " }", f"cloud.nodes_max={gpus}"]
 
     runs = everything(args, keys, settings)
@@ -122,6 +125,15 @@ def traces(args, out):
         rows.append([policy] + [f"{t['mean'] / 60:.1f} ({t['p95'] / 60:.0f})" for t in times])
     out += table([""] + [f"{name}, {gpus} GPUs" for name, gpus, _ in args.trace], rows)
     return True
+
+
+def write(args, out):
+    if args.output is None:
+        return
+    with open(os.path.join(args.output, "report.md"), "w", encoding="utf-8") as file:
+        file.write("\n".join(out))
+    with open(os.path.join(args.output, "runs.jsonl"), "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(run) + "\n" for run in args.done)
 
 
 def trace_of(text):
@@ -136,27 +148,26 @@ def trace_of(text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("espalier", nargs="?", default=os.environ.get("ESPALIER", "espalier"))
-    parser.add_argument("-o", dest="output", metavar="FILE.md")
+    parser.add_argument("-o", dest="output", metavar="DIR")
     parser.add_argument("--seeds", type=int, default=6)
     parser.add_argument("--nodes", type=lambda t: [int(n) for n in t.split(",")], default=[70, 90, 110, 130, 150, 170, 190])
     parser.add_argument("--only", action="append", choices=[*PARTS, "traces"])
     parser.add_argument("--trace", action="append", type=trace_of, default=[], metavar="NAME:GPUS=FILE")
-    parser.add_argument("--iteration", metavar="SPAN")
-    parser.add_argument("--parallel", type=int, default=2)
+    parser.add_argument("--step", metavar="SPAN", default="1s")
+    parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
+    args.done = []
+    if args.output is not None:
+        os.makedirs(args.output, exist_ok=True)
     out, fine = [], True
-    for name in PARTS:
-        if args.only is None or name in args.only:
-            fine &= part(args, name, out)
-            print(f"{name}: done", file=sys.stderr)
-    if args.trace and (args.only is None or "traces" in args.only):
-        fine &= traces(args, out)
-    text = "\n".join(out)
+    for name in [*PARTS, "traces"]:
+        if (args.only is not None and name not in args.only) or (name == "traces" and not args.trace):
+            continue
+        fine &= traces(args, out) if name == "traces" else part(args, name, out)
+        write(args, out)
+        print(f"{name}: done", file=sys.stderr)
     if args.output is None:
-        print(text)
-    else:
-        with open(args.output, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
+        print("\n".join(out))
     if not fine:
         sys.exit("reproduce.py: what is promised of the improved policy does not hold")
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include "testkit.h"
 #include "test_fluid.h"
+#include "fail_alloc.h"
 
 static struct group  group;
 static struct course run, other;
@@ -397,25 +398,6 @@ Test(fluid_goals, who_cannot_grow_stays)
 
 /* ---- out of memory -------------------------------------------------------------------------- */
 
-#undef calloc
-#undef realloc
-extern void *calloc(size_t, size_t);
-extern void *realloc(void *, size_t);
-
-static uint32_t left = UINT32_MAX;	/* allocations of the plugins until one fails */
-
-void *
-test_calloc(size_t count, size_t size)
-{
-	return left != UINT32_MAX && (left == 0 || --left == 0) ? NULL : calloc(count, size);
-}
-
-void *
-test_realloc(void *at, size_t size)
-{
-	return left != UINT32_MAX && (left == 0 || --left == 0) ? NULL : realloc(at, size);
-}
-
 static uint32_t
 fail_each(struct espl_kit *kit, espl_status (*call)(struct espl_kit *))
 {
@@ -424,14 +406,14 @@ fail_each(struct espl_kit *kit, espl_status (*call)(struct espl_kit *))
 	for (n = 1; n < 200; n++) {
 		espl_status status;
 
-		left = n;
+		test_left = n;
 		status = call(kit);
-		if (left > 0 && status == ESPL_OK)
+		if (test_left > 0 && status == ESPL_OK)
 			break;
-		left = UINT32_MAX;
+		test_left = UINT32_MAX;
 		cr_assert_eq(status, ESPL_E_NOMEM, "status %d: %s", status, espl_kit_log(kit));
 	}
-	left = UINT32_MAX;
+	test_left = UINT32_MAX;
 	return n;
 }
 
