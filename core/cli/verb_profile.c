@@ -19,6 +19,7 @@
 #define MOST 20
 #define LIMIT (10 * INT64_C(60) * ESPL_SECOND)
 #define GAIN 1.05			/* what brings less than this is not worth going on for */
+#define TRIES 5			/* at a resize: runs in which it may fail to come */
 
 struct profiling {
 	const struct espl__args *args;
@@ -390,8 +391,13 @@ measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus
 	struct espl__measurement m;
 	char mean[32];
 
+	/* Which of two is stopped hangs on who comes first: they may go on side by side. */
 	p->ask.resize = how;
-	*status = measure(p, gpus, 1, &end, &m, diag);
+	for (uint32_t tries = 0; tries < TRIES; tries++) {
+		*status = measure(p, gpus, 1, &end, &m, diag);
+		if (*status != ESPL_OK || m.resize.count > 0)
+			break;
+	}
 	p->ask.resize = ESPL__RESIZE_NONE;
 	if (*status != ESPL_OK && end != 0 && end != ESPL__MEASURE_STOPPED) {
 		note(p, "a resize in place to %u GPU%s: %s", to, to == 1 ? "" : "s", diag->text);
