@@ -301,8 +301,8 @@ acquire(struct espl__exec *x)
 
 /* Quarantined nodes hold money and give nothing: they are let go, and new ones come in their place
  * (up to the target), unless the cloud has no others to give. */
-static void
-let_go_quarantined(struct espl__exec *x)
+void
+espl__exec_let_go(struct espl__exec *x)
 {
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
@@ -312,28 +312,7 @@ let_go_quarantined(struct espl__exec *x)
 	}
 }
 
-/* ---- when nothing can happen any more --------------------------------------------------------------------- */
-
-static int
-something_is_coming(const struct espl__exec *x)
-{
-	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits || espl__search_next(x) != ESPL_NEVER ||
-	    espl__exec_to_come(x) || x->wake_alloc != ESPL_NEVER || x->retry_at != ESPL_NEVER)
-		return 1;
-	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
-		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
-		if (n->pub.state != ESPL_NODE_READY || n->releasing)
-			return 1;
-	}
-	return 0;
-}
-
-static void
-wind_up_failed(struct espl__exec *x, const char *what)
-{
-	espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s%s%s", what, x->last_failure != NULL ? "; the last failure: " : "",
-	    x->last_failure != NULL ? x->last_failure : "");
-}
+/* ---- the end ------------------------------------------------------------------------------------------- */
 
 /* The algorithm has finished and nothing trains any more: did anything come of it? */
 static void
@@ -348,44 +327,7 @@ search_over(struct espl__exec *x)
 	}
 	(void)snprintf(what, sizeof what, s->best != ESPL_NONE ? "no trial completed" :
 	    "no trial reported a number as its '%.100s'", s->config->metric);
-	wind_up_failed(x, what);
-}
-
-static void
-find_stuck(struct espl__exec *x)
-{
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		struct espl__search *s = x->searches[i];
-
-		if (s->algorithm != NULL && !s->over && !espl__search_idle(s))
-			espl__search_wind_up(s, ESPL__RUN_FAILED, "%s neither asks for trials nor finishes the search",
-			    s->algorithm->who);
-	}
-}
-
-static void
-find_stall(struct espl__exec *x)
-{
-	uint32_t quarantined = 0, gpus = 0;
-
-	if (x->ending != 0 || something_is_coming(x))
-		return;
-	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
-		quarantined += (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) != 0;
-		for (uint32_t k = 0; k < x->fleet.live[i]->gpu_count; k++)
-			gpus += !x->fleet.live[i]->gpus[k]->blocked;
-	}
-	if (quarantined > 0 && quarantined == x->fleet.live_count)
-		wind_up_failed(x, gpus == 0 ? "every GPU is set aside" : x->reports == 0 ? "trials fail before their first report, wherever they run" :
-		    "every node is set aside because all trials fail there");
-	else if (x->items_count > 0 && x->unplaced == 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s and %s grants %s nothing", (unsigned long long)x->items_count,
-		    x->items_count == 1 ? " waits" : "s wait", x->allocator->who, x->items_count == 1 ? "it" : "them");
-	else if (x->items_count > 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u trial%s GPUs granted, and %s finds %s no place", x->unplaced,
-		    x->unplaced == 1 ? " has" : "s have", x->placer->who, x->unplaced == 1 ? "it" : "them");
-	else
-		find_stuck(x);
+	espl__exec_fails(x, what);
 }
 
 /* A pool: each search ends by itself, and the pool with the last. */
@@ -407,7 +349,7 @@ pool_over(struct espl__exec *x)
 	if (good > 0)
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "all experiments and jobs have ended");
 	else
-		wind_up_failed(x, "all experiments have failed");
+		espl__exec_fails(x, "all experiments have failed");
 }
 
 static void
@@ -453,13 +395,15 @@ espl__exec_cluster(struct espl__exec *x)
 		if (x->cluster_dirty || nobody_needs_nodes(x) || (x->seats_freed && x->fleet.retiring > 0) || x->retry_at <= x->now) {
 			x->cluster_dirty = 0;
 			espl__exec_give_ups(x);
-			let_go_quarantined(x);
+			espl__exec_let_go(x);
 			retire_rest(x);
 			release_empty(x);
 			if (!nobody_needs_nodes(x))
 				acquire(x);
+			else if (x->retry_at <= x->now)
+				x->retry_at = ESPL_NEVER;
 		}
-		find_stall(x);
+		espl__exec_stall(x);
 		wind_down(x);
 	} while (x->ending != before || (x->ending == 0 && espl__searches_open(x) != open));
 }

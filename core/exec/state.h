@@ -367,8 +367,12 @@ void espl__gang_resized(struct espl__exec *, const struct espl__event *);
 void espl__gang_resize_off(struct espl__exec *, struct espl__gang *);	/* gives the seats back that it did not come to */
 /* exec_gpu.c */
 void espl__exec_gpu(struct espl__exec *, const struct espl__event *);
+/* exec_stall.c */
+void espl__exec_stall(struct espl__exec *);
+void espl__exec_fails(struct espl__exec *, const char *what);	/* the last failure is added */
 /* exec_cluster.c */
 void espl__exec_cluster(struct espl__exec *);
+void espl__exec_let_go(struct espl__exec *);
 void espl__exec_give_ups(struct espl__exec *);
 void espl__exec_alarms(struct espl__exec *);		/* what is due at x->now */
 void espl__exec_timer(struct espl__exec *);		/* when to be woken next */

@@ -108,12 +108,13 @@ usable(const struct espl__machine *n)
 static void
 totals(struct espl__fleet *f, struct espl__machine *n, int sign)
 {
-	uint32_t idle = 0, open = 0;
+	uint32_t idle = 0, open = 0, good;
 
 	for (uint32_t i = 0; i < n->pub.gpu_count; i++) {
 		idle += n->gpus[i].seat_count == 0 && !n->gpus[i].pub.blocked;
 		open += !n->gpus[i].pub.blocked;
 	}
+	good = (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 ? 0 : open;
 	n->pub.gpus_idle = usable(n) ? idle : 0;
 	if (usable(n)) {
 		f->gpus += (uint32_t)sign * open;
@@ -123,8 +124,8 @@ totals(struct espl__fleet *f, struct espl__machine *n, int sign)
 		f->gpus_held += (uint32_t)sign * n->pub.gpu_count;
 	if (n->live && (n->pub.flags & ESPL_NODE_RETIRING) != 0)
 		f->retiring += (uint32_t)sign;
-	else if (n->live)
-		f->lost[n->pub.offer] += (uint32_t)sign * (n->seen - ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0 ? 0 : open));
+	else if (n->live && good < n->offered)
+		f->lost[n->pub.offer] += (uint32_t)sign * (n->offered - good);
 }
 
 static void
@@ -183,6 +184,7 @@ espl__machine_lease(struct espl__fleet *f, uint32_t offer, espl_money max_price_
 	n->pub.ends_at = ESPL_NEVER;
 	n->pub.max_price_hour = max_price_hour;
 	make_gpus(n, f->offers[offer]->gpus);
+	n->offered = n->pub.gpu_count;
 	ESPL__GROW(f->live, f->live_cap, f->live_count + 1);
 	f->live[f->live_count++] = &n->pub;
 	return n;

@@ -25,6 +25,7 @@ struct espl__machine {
 	const struct espl_gpu **gpu_list;
 	uint32_t seats;			/* on all its GPUs                                     */
 	uint32_t seen;			/* of gpu_list: its length as offered or found         */
+	uint32_t offered;		/* GPUs, when it was leased                            */
 	uint32_t failures;		/* quick ones in a row                                 */
 	uint64_t failed_trial;		/* the last trial that failed here                     */
 	uint8_t  releasing;		/* a release was asked for                             */

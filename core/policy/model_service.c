@@ -43,7 +43,7 @@ espl__model_service_measure(struct espl__model_service *s, struct espl_share sha
 		s->took_s += seconds;
 		s->told_s += espl__profile_iteration_s(s->profile, share);
 	}
-	return m->count == TOLD_AFTER && (s->profile->guessed || (s->profile->packing_count == 0 && share.gpus == 1));
+	return m->count == TOLD_AFTER && (s->profile->guessed || (s->profile->packing_count == 0 && share.packing > 1));
 }
 
 double

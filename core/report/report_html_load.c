@@ -246,7 +246,7 @@ load_stages(struct espl__html *h)
 {
 	espl_status status = each(h, "SELECT id, arrived_s, ended_s, name FROM experiments WHERE arrived_s IS NOT NULL"
 	    " UNION ALL SELECT 0, min(arrived_s), CASE WHEN count(*) = count(ended_s) THEN max(ended_s) END, NULL FROM jobs"
-	    " HAVING count(arrived_s) > 0 ORDER BY 1", take_search);
+	    " GROUP BY NULL HAVING count(arrived_s) > 0 ORDER BY 1", take_search);
 
 	if (status != ESPL_OK || h->pool)
 		return status;

@@ -234,7 +234,7 @@ static const char trouble_sql[] =
 " UNION ALL SELECT min(ended_s), max(ended_s), count(*), 'node', why FROM nodes WHERE state = 'ended'"
 "  AND why NOT IN ('released', 'ended', '') GROUP BY why"
 " UNION ALL SELECT min(notice_s), max(notice_s), count(*), 'node', 'notice of its end' FROM nodes"
-"  WHERE notice_s IS NOT NULL HAVING count(*) > 0"
+"  WHERE notice_s IS NOT NULL GROUP BY NULL"
 " ORDER BY 3 DESC, 1 LIMIT 21";
 
 espl_status

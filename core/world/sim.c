@@ -167,7 +167,8 @@ fault_due(struct espl__sim *sim, uint64_t number)
 		return;
 	}
 	if (fault->kind == ESPL__FAULT_GPU_LOST) {
-		lose_gpus(sim, fault);
+		if (sim->leases[fault->node].state >= ESPL_NODE_READY)	/* booting makes all of them good */
+			lose_gpus(sim, fault);
 		return;
 	}
 	if (notice < 0)

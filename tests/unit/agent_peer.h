@@ -117,7 +117,7 @@ hear(struct peer *p)
 			}
 			return p->type;
 		}
-		cr_assert(poll(&f, 1, 60000) == 1, "the agent is silent");
+		cr_assert(poll(&f, 1, 240000) == 1, "the agent is silent");
 		espl__buf_reserve(&p->in, 65536);
 		n = read(p->from, p->in.data + p->in.size, 65536);
 		cr_assert(n >= 0);

@@ -415,8 +415,8 @@ scenario(uint32_t seed, char *experiment, char *trial, char *rest, char *faults)
 	dice_state = seed * UINT64_C(2654435761) + 1;
 	n = 3 + dice(25);
 	(void)snprintf(experiment, ROOM, "%s", dice(6) == 0 ? "deadline = \"90s\";" : dice(6) == 0 ? "budget = 0.3;" : "");
-	(void)snprintf(trial, ROOM, "gpus_max = %u; packing_max = %u; checkpoint_every = \"%us\"; checkpoint = %s; retries = %u;",
-	    1 + dice(5), 1 + dice(4), 1 + dice(20), dice(8) == 0 ? "false" : "true", dice(4));
+	(void)snprintf(trial, ROOM, "gpus_max = %u; packing_max = %u; checkpoint_every = \"%us\"; checkpoint = %s; retries = %u; colocate = %s;",
+	    1 + dice(5), 1 + dice(4), 1 + dice(20), dice(8) == 0 ? "false" : "true", dice(4), dice(2) ? "true" : "false");
 	(void)snprintf(rest, ROOM, "algorithm = { %s trials = %u; iterations_max = %u; }; allocator = { %s }; placer = { use = \"%s\"; };"
 	    " planning = { warm = %s; };", dice(2) ? "use = \"sha\"; eta = 3;" : "use = \"random\";", n, 1 + dice(14),
 	    policies[dice(9)], dice(2) ? "colocate" : "scatter", dice(2) ? "true" : "false");

@@ -39,6 +39,15 @@ espl_hold_count(const struct espl_alloc_view *view, uint32_t offer, uint64_t own
 	return held;
 }
 
+/* Nodes that make up for those GPUs of an offer that nobody can use. */
+static inline uint32_t
+espl_hold_spare(const struct espl_alloc_view *view, uint32_t offer)
+{
+	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[offer] : 0, each = view->offers[offer]->gpus;
+
+	return (uint32_t)((lost + each - 1) / each);
+}
+
 /* Makes up to `count` nodes that are nobody's a bracket's own, from *next of the view on.  Adds to *taken, and those
  * that can be used at once to *ready. */
 static inline espl_status

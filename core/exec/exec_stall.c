@@ -1,0 +1,97 @@
+/* exec_stall.c - when nothing can happen any more: grants that find no place are made smaller, and if that does not help
+ * the run ends, saying why.
+ */
+#include "exec/state.h"
+
+/* Trials that end, nodes that come or go. */
+static int
+something_moves(const struct espl__exec *x)
+{
+	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits || x->retry_at != ESPL_NEVER)
+		return 1;
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		if (n->pub.state != ESPL_NODE_READY || n->releasing)
+			return 1;
+	}
+	return 0;
+}
+
+/* What could change anything.  An allocator that wakes up finds no place for those who have been granted GPUs. */
+static int
+something_is_coming(const struct espl__exec *x)
+{
+	return something_moves(x) || espl__search_next(x) != ESPL_NEVER || espl__exec_to_come(x) ||
+	    (x->wake_alloc != ESPL_NEVER && (x->wake_alloc <= x->now || x->unplaced < x->items_count));
+}
+
+/* Nobody trains, all nodes are there, and grants find no place: the GPUs that are left do not lie as these trials need
+ * them.  They get fewer. */
+static void
+narrow_unplaced(struct espl__exec *x)
+{
+	if (x->unplaced == 0 || x->ending != 0 || x->fleet.gpus == 0 || something_moves(x))
+		return;
+	if (x->seats_freed) {		/* the placer has yet to see them */
+		x->wake_alloc = x->now;
+		return;
+	}
+	for (uint32_t i = x->gangs_count; i > 0; i--) {
+		struct espl__item *item = espl__item_at(x, x->gangs_view[i - 1]->item);
+		uint32_t gpus = item->pub.granted.gpus, fewer = gpus - (gpus - 1) % item->pub.unit - 1;
+
+		if (item->target_count > 0 || item->pub.granted.packing > 1 || fewer < item->pub.gpus_min || fewer == 0)
+			continue;
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u GPU%s in place of %u, for which %s finds no place",
+		    (unsigned)fewer, fewer == 1 ? "" : "s", (unsigned)gpus, x->placer->who);
+		item->pub.gpus_max = fewer;
+		espl__item_grant(x, item, (struct espl_share){ fewer, 1 }, item->pub.offer);
+		espl__item_changed(x, item, ESPL_WHY_NODES);
+		x->wake_alloc = x->now;
+	}
+}
+
+void
+espl__exec_fails(struct espl__exec *x, const char *what)
+{
+	espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s%s%s", what, x->last_failure != NULL ? "; the last failure: " : "",
+	    x->last_failure != NULL ? x->last_failure : "");
+}
+
+static void
+find_stuck(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		struct espl__search *s = x->searches[i];
+
+		if (s->algorithm != NULL && !s->over && !espl__search_idle(s))
+			espl__search_wind_up(s, ESPL__RUN_FAILED, "%s neither asks for trials nor finishes the search",
+			    s->algorithm->who);
+	}
+}
+
+void
+espl__exec_stall(struct espl__exec *x)
+{
+	uint32_t quarantined = 0, gpus = 0;
+
+	narrow_unplaced(x);
+	if (x->ending != 0 || something_is_coming(x))
+		return;
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		quarantined += (x->fleet.live[i]->flags & ESPL_NODE_QUARANTINED) != 0;
+		for (uint32_t k = 0; k < x->fleet.live[i]->gpu_count; k++)
+			gpus += !x->fleet.live[i]->gpus[k]->blocked;
+	}
+	if (quarantined > 0 && quarantined == x->fleet.live_count)
+		espl__exec_fails(x, gpus == 0 ? "every GPU is set aside" : x->reports == 0 ? "trials fail before their first report, wherever they run" :
+		    "every node is set aside because all trials fail there");
+	else if (x->items_count > 0 && x->unplaced == 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s and %s grants %s nothing", (unsigned long long)x->items_count,
+		    x->items_count == 1 ? " waits" : "s wait", x->allocator->who, x->items_count == 1 ? "it" : "them");
+	else if (x->items_count > 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u trial%s GPUs granted, and %s finds %s no place", x->unplaced,
+		    x->unplaced == 1 ? " has" : "s have", x->placer->who, x->unplaced == 1 ? "it" : "them");
+	else
+		find_stuck(x);
+}
