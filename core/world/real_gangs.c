@@ -89,9 +89,10 @@ part_gone(struct espl__real *real, struct espl__rgang *gang, struct espl__part *
 	gang->ended++;
 	if (gang->ended == gang->part_count ||
 		gang->plan != NULL) { /* a plan left: nothing was started */
-		/* Reports that did not wait for their answers come before the end. */
+		/* Reports that did not wait for their answers come before the end; what was said in a change of ranks
+		 * that did not come to its end is lost with it. */
 		gang->over = gang->held_count > 0 && gang->started == gang->part_count &&
-			     !gang->lost && !gang->killed && gang->broken == NULL;
+			     gang->resize != ESPL__CHANGING && !gang->lost && !gang->killed && gang->broken == NULL;
 		if (!gang->over)
 			espl__real_gang_finish(real, gang);
 		return;
