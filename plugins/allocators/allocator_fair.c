@@ -346,22 +346,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	espl_status status;
 	uint64_t limit, total;
 
-	if (fair->offer == ESPL_ANY) {
-		status = espl_choose_offer(view->offers, view->offer_count, fair->offer_name,
-		                           OFFER, &fair->offer, error);
-		if (status != ESPL_OK || fair->offer == ESPL_ANY)
-			return status;		/* or nothing is sold now */
-	}
-	status = espl_roster_sync(&fair->roster, view, view->offers[fair->offer]->gpus);
-	if (status != ESPL_OK)
-		return espl_fail(error, status, "out of memory");
-	if (fair->roster.count == 0)
-		return ESPL_OK;
-	status = view->node_count > 0 ? ESPL_OK :
-		espl_roster_within(&fair->roster, fair->gpus_max, GPUS, error);
-	if (status != ESPL_OK)
+	if (!pool_begin(view, &(struct pool_wish){ fair->offer_name, OFFER, fair->gpus_max, GPUS }, &fair->offer, &fair->roster,
+	                &limit, &status, error))
 		return status;
-	limit = pool_allowed(view, view->offers[fair->offer], fair->gpus_max);
 	total = cluster(fair, view, limit);
 	status = pool_aim(view, sink, fair->offer, limit, &total, error);
 	if (status != ESPL_OK)

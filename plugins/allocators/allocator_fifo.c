@@ -117,22 +117,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	uint64_t limit, aimed;
 	uint32_t total;
 
-	if (fifo->offer == ESPL_ANY) {
-		status = espl_choose_offer(view->offers, view->offer_count, fifo->offer_name, OFFER, &fifo->offer,
-		                           error);
-		if (status != ESPL_OK || fifo->offer == ESPL_ANY)
-			return status;		/* or nothing is sold now */
-	}
-	status = espl_roster_sync(&fifo->roster, view, view->offers[fifo->offer]->gpus);
-	if (status != ESPL_OK)
-		return espl_fail(error, status, "out of memory");
-	if (fifo->roster.count == 0)
-		return ESPL_OK;
-	status = view->node_count > 0 ? ESPL_OK :
-		espl_roster_within(&fifo->roster, fifo->gpus_max, GPUS, error);
-	if (status != ESPL_OK)
+	if (!pool_begin(view, &(struct pool_wish){ fifo->offer_name, OFFER, fifo->gpus_max, GPUS }, &fifo->offer, &fifo->roster,
+	                &limit, &status, error))
 		return status;
-	limit = pool_allowed(view, view->offers[fifo->offer], fifo->gpus_max);
 	aimed = pool_useful(&fifo->roster, limit);
 	status = pool_aim(view, sink, fifo->offer, limit, &aimed, error);
 	if (status != ESPL_OK)

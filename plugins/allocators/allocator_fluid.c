@@ -294,27 +294,18 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	struct fluid *fluid = self;
 	espl_status status;
 	uint64_t limit, aimed;
+	int      goes;
 
-	if (fluid->offer == ESPL_ANY) {
-		status = espl_choose_offer(view->offers, view->offer_count, fluid->offer_name,
-		                           OFFER, &fluid->offer, error);
-		if (status != ESPL_OK || fluid->offer == ESPL_ANY)
-			return status;		/* or nothing is sold now */
-	}
-	status = espl_roster_sync(&fluid->roster, view, view->offers[fluid->offer]->gpus);
+	goes = pool_begin(view, &(struct pool_wish){ fluid->offer_name, OFFER, fluid->gpus_max, GPUS }, &fluid->offer,
+	                  &fluid->roster, &limit, &status, error);
+
 	if (fluid->broken || status != ESPL_OK || fluid->roster.count == 0) {
 		fluid->head = fluid->tail = fluid->runner_count = fluid->roster.fresh = 0;
 		fluid->broken = status != ESPL_OK;
 	}
-	if (status != ESPL_OK)
-		return espl_fail(error, status, "out of memory");
-	if (fluid->roster.count == 0)
-		return ESPL_OK;
-	status = view->node_count > 0 ? ESPL_OK :
-		espl_roster_within(&fluid->roster, fluid->gpus_max, GPUS, error);
-	if (status != ESPL_OK)
+	if (!goes)
 		return status;
-	limit = fluid->limit = pool_allowed(view, view->offers[fluid->offer], fluid->gpus_max);
+	fluid->limit = limit;
 	aimed = pool_useful(&fluid->roster, limit);
 	status = pool_aim(view, sink, fluid->offer, limit, &aimed, error);
 	if (status == ESPL_OK) {

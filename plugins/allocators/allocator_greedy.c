@@ -290,22 +290,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	uint64_t limit, aimed;
 	int      full;
 
-	if (greedy->offer == ESPL_ANY) {
-		status = espl_choose_offer(view->offers, view->offer_count, greedy->offer_name, OFFER,
-		                           &greedy->offer, error);
-		if (status != ESPL_OK || greedy->offer == ESPL_ANY)
-			return status;		/* or nothing is sold now */
-	}
-	status = espl_roster_sync(&greedy->roster, view, view->offers[greedy->offer]->gpus);
-	if (status != ESPL_OK)
-		return espl_fail(error, status, "out of memory");
-	if (greedy->roster.count == 0)
-		return ESPL_OK;
-	status = view->node_count > 0 ? ESPL_OK :
-		espl_roster_within(&greedy->roster, greedy->gpus_max, GPUS, error);
-	if (status != ESPL_OK)
+	if (!pool_begin(view, &(struct pool_wish){ greedy->offer_name, OFFER, greedy->gpus_max, GPUS }, &greedy->offer, &greedy->roster,
+	                &limit, &status, error))
 		return status;
-	limit = pool_allowed(view, view->offers[greedy->offer], greedy->gpus_max);
 	aimed = pool_useful(&greedy->roster, limit);
 	status = pool_aim(view, sink, greedy->offer, limit, &aimed, error);
 	if (status != ESPL_OK)

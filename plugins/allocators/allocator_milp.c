@@ -385,22 +385,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	espl_status status;
 	uint64_t limit, aimed;
 
-	if (milp->offer == ESPL_ANY) {
-		status = espl_choose_offer(view->offers, view->offer_count, milp->offer_name, OFFER,
-		                           &milp->offer, error);
-		if (status != ESPL_OK || milp->offer == ESPL_ANY)
-			return status;		/* or nothing is sold now */
-	}
-	status = espl_roster_sync(&milp->roster, view, view->offers[milp->offer]->gpus);
-	if (status != ESPL_OK)
-		return espl_fail(error, status, "out of memory");
-	if (milp->roster.count == 0)
-		return ESPL_OK;
-	status = view->node_count > 0 ? ESPL_OK :
-		espl_roster_within(&milp->roster, milp->gpus_max, GPUS, error);
-	if (status != ESPL_OK)
+	if (!pool_begin(view, &(struct pool_wish){ milp->offer_name, OFFER, milp->gpus_max, GPUS }, &milp->offer, &milp->roster,
+	                &limit, &status, error))
 		return status;
-	limit = pool_allowed(view, view->offers[milp->offer], milp->gpus_max);
 	aimed = pool_useful(&milp->roster, limit);
 	status = pool_aim(view, sink, milp->offer, limit, &aimed, error);
 	if (status == ESPL_OK)

@@ -33,6 +33,34 @@ pool_allowed(const struct espl_alloc_view *view, const struct espl_offer *offer,
 	return limit;
 }
 
+struct pool_wish {			/* what the user set; which option a message blames      */
+	const char *offer_name;		/* NULL: the first                                       */
+	uint32_t    offer_option, gpus_max, gpus_option;
+};
+
+/* How every call begins: the offer is chosen (*offer; ESPL_ANY before), the roster follows the view, and
+ * *limit is what may be held.  0: there is nothing to decide, or *status says what is wrong. */
+static inline int
+pool_begin(const struct espl_alloc_view *view, const struct pool_wish *wish, uint32_t *offer,
+           struct espl_roster *roster, uint64_t *limit, espl_status *status, struct espl_error *error)
+{
+	*status = ESPL_OK;
+	if (*offer == ESPL_ANY)
+		*status = espl_choose_offer(view->offers, view->offer_count, wish->offer_name,
+		                            wish->offer_option, offer, error);
+	if (*status != ESPL_OK || *offer == ESPL_ANY)
+		return 0;		/* or nothing is sold now */
+	*status = espl_roster_sync(roster, view, view->offers[*offer]->gpus);
+	if (*status != ESPL_OK)
+		*status = espl_fail(error, *status, "out of memory");
+	else if (roster->count > 0 && view->node_count == 0)
+		*status = espl_roster_within(roster, wish->gpus_max, wish->gpus_option, error);
+	if (*status != ESPL_OK || roster->count == 0)
+		return 0;
+	*limit = pool_allowed(view, view->offers[*offer], wish->gpus_max);
+	return 1;
+}
+
 /* GPUs to hold: all that the items can use, within the limit; where there is no limit at all, no more
  * than they need. */
 static inline uint64_t
