@@ -14,8 +14,8 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/folder.h"
-#include "exec/journal.h"
 #include "report/reading.h"
+#include "world/journal.h"
 
 #define ANSWER_WITHIN 100	/* tenths of a second that an answer is waited for */
 

@@ -10,8 +10,8 @@
 #include "cli/plan.h"
 #include "cli/profile.h"
 #include "cli/show.h"
-#include "exec/journal.h"
 #include "report/reading.h"
+#include "world/journal.h"
 #include "world/world.h"
 
 struct job {				/* one run from folder to exit status */

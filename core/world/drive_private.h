@@ -1,8 +1,8 @@
 /* drive_private.h - between drive.c (the loop) and drive_replay.c (what was before). */
 #ifndef ESPL__DRIVE_PRIVATE_H
 #define ESPL__DRIVE_PRIVATE_H
-#include "exec/journal.h"
 #include "world/drive.h"
+#include "world/journal.h"
 
 struct espl__run_state {
 	const struct espl__drive *drive;

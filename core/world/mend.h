@@ -1,7 +1,7 @@
 /* mend.h - a journal that does not end with a whole record: what is wrong, and what becomes of it. */
 #ifndef ESPL__MEND_H
 #define ESPL__MEND_H
-#include "exec/journal.h"
+#include "world/journal.h"
 
 struct espl__rest {			/* what lies behind the last record that can be read */
 	uint64_t at, size;		/* bytes */

@@ -5,7 +5,7 @@
  * What is accepted must survive being written and read again.
  *
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE \
- *     -Icore -Isdk/include tests/fuzz/fuzz_journal.c core/exec/event.c core/exec/journal.c \
+ *     -Icore -Isdk/include tests/fuzz/fuzz_journal.c core/exec/event.c core/world/journal.c \
  *     core/policy/ops.c core/world/mend.c core/base/[a-z]*.c -lm -o fuzz_journal
  *   ./fuzz_journal -max_total_time=600 -max_len=4096 tests/fuzz/corpus/journal
  */
@@ -17,7 +17,7 @@
 
 #include "base/hash.h"
 #include "exec/event.h"
-#include "exec/journal.h"
+#include "world/journal.h"
 #include "policy/ops.h"
 #include "world/mend.h"
 

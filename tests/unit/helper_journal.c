@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "exec/event.h"
-#include "exec/journal.h"
+#include "world/journal.h"
 
 static void
 tell(uint64_t at, const struct espl__event *e)

@@ -11,7 +11,7 @@
 
 #include "base/buf.h"
 #include "exec/event.h"
-#include "exec/journal.h"
+#include "world/journal.h"
 #include "base/file.h"
 #include "world/mend.h"
 #include "policy/ops.h"

@@ -1,7 +1,7 @@
 /* test_real_journal.c - whole runs whose driver dies, fails or finds no room: what its journal then holds. */
 #include <sys/resource.h>
 
-#include "exec/journal.h"
+#include "world/journal.h"
 #include "test_real.h"
 
 /* Records in the run's journal beside its header, and events of one type in its rounds. */

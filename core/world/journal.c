@@ -4,7 +4,7 @@
  * ftruncate, so that a full disk never leaves half a record behind a whole one.  Reading maps
  * nothing and trusts nothing: sizes are bounded by what is left of the file.
  */
-#include "exec/journal.h"
+#include "world/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
