@@ -125,9 +125,12 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	if (status != ESPL_OK)
 		return status;
 	total = pool_total(view, fifo->offer, aimed);
-	status = preempt(fifo, view, sink, total);
-	if (status == ESPL_OK)
+	if (espl_roster_used(&fifo->roster) > total) {
+		status = preempt(fifo, view, sink, total);
+		(void)sink->wake_at(sink, view->now);	/* no item is granted twice in one answer */
+	} else {
 		status = serve(fifo, view, sink, total);
+	}
 	return status == ESPL_OK ? status : espl_fail(error, status, "out of memory");
 }
 

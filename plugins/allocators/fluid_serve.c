@@ -100,6 +100,10 @@ allocator_fluid_serve(struct fluid *fluid, const struct espl_alloc_view *view)
 			want = FLUID_SMALL;	/* it was never planned */
 		else if (want != FLUID_SMALL && want > t->most)
 			want = t->most;
+		if (want != FLUID_SMALL && want > pool->total) {	/* GPUs were lost since it was planned */
+			want = allocator_fluid_fit(t, pool->total);
+			want = want > 0 ? want : FLUID_SMALL;
+		}
 		if (!seat(pool, pool->count - 1, want, packing, together)) {
 			pool->count--;
 			return ESPL_OK;
