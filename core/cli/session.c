@@ -33,6 +33,8 @@ take_entry(struct espl__session *pool, const struct espl__entry *entry, struct e
 		s->config->weight = entry->weight;
 	if (entry->gpus_max > 0)
 		s->config->gpus_limit = entry->gpus_max;
+	if (entry->inner >= 0)
+		s->config->inner = entry->inner;
 	for (uint32_t i = 0; i + 1 < pool->entry_count; i++) {
 		if (strcmp(pool->entries[i].config->name, s->config->name) != 0)
 			continue;

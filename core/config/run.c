@@ -218,6 +218,7 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 	config->data_gb = value_of(values, EXPERIMENT_DATA_GB)->as.r;
 	config->weight = value_of(values, EXPERIMENT_WEIGHT)->as.r;
 	config->gpus_limit = number_of(values, EXPERIMENT_GPUS_MAX);
+	config->inner = value_of(values, EXPERIMENT_INNER)->as.i != 0;
 	config->sync = value_of(values, EXPERIMENT_SYNC)->as.latency;
 	status = check_names(values, diag);
 	if (status != ESPL_OK)

@@ -44,6 +44,7 @@ struct espl__entry {			/* an experiment of a pool */
 	const char *name;		/* NULL: as its file says                             */
 	double      weight;		/* 0: as its file says                                */
 	uint32_t    gpus_max;		/* 0: as its file says                                */
+	int         inner;		/* negative: as its file says                         */
 };
 struct espl__run_config {
 	struct espl__tree *tree;	/* owns all nodes                                     */
@@ -59,6 +60,7 @@ struct espl__run_config {
 	double      data_gb;
 	double      weight;
 	uint32_t    gpus_limit;		/* experiment.gpus_max; ESPL_ANY none                 */
+	int         inner;		/* in a pool: its own allocator divides what it gets   */
 	const struct espl_latency *sync;
 	const struct espl__node *first;	/* experiment.first: list of groups, or NULL          */
 	const char *warm_from;		/* experiment.warm_start: absolute path; NULL none     */

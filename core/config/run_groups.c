@@ -28,6 +28,9 @@ static const struct espl_option experiment_options[] = {
 	[EXPERIMENT_GPUS_MAX] = { .name = "gpus_max", .type = ESPL_OPT_INT, .min = "1",
 		.max = "4294967294",
 		.help = "GPUs the whole experiment may hold at once. Absent: no limit." },
+	[EXPERIMENT_INNER] = { .name = "inner", .type = ESPL_OPT_BOOL, .fallback = "false",
+		.help = "In a pool: the pool's allocator decides about the experiment as a whole, and the allocator of "
+		        "its own file divides its share among its trials. See docs/pool.md." },
 };
 static const struct espl__core_member experiment_members[] = {
 	{ "first", "list of groups", "Configurations to try first, each a group of parameters: "
@@ -176,6 +179,9 @@ static const struct espl_option entry_options[ENTRY_COUNT] = {
 		.help = "Its priority. Absent: as its file says." },
 	[ENTRY_GPUS_MAX] = { .name = "gpus_max", .type = ESPL_OPT_INT, .min = "1", .max = "4294967294",
 		.help = "GPUs it may hold at once. Absent: as its file says." },
+	[ENTRY_INNER] = { .name = "inner", .type = ESPL_OPT_BOOL,
+		.help = "Is it one item to the pool's allocator, and its share divided by the allocator of its file? "
+		        "Absent: as its file says." },
 };
 
 #define COUNT(array_) ((uint32_t)(sizeof(array_) / sizeof((array_)[0])))

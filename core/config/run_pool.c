@@ -106,6 +106,7 @@ read_entry(struct espl__run_config *config, const struct espl__node *node, struc
 	entry->name = values[ENTRY_NAME].source != ESPL_UNSET ? values[ENTRY_NAME].as.s : NULL;
 	entry->weight = values[ENTRY_WEIGHT].source != ESPL_UNSET ? values[ENTRY_WEIGHT].as.r : 0;
 	entry->gpus_max = values[ENTRY_GPUS_MAX].source != ESPL_UNSET ? (uint32_t)values[ENTRY_GPUS_MAX].as.i : 0;
+	entry->inner = values[ENTRY_INNER].source != ESPL_UNSET ? values[ENTRY_INNER].as.i != 0 : -1;
 	return look(entry->path, "experiments.file", node->file, values[ENTRY_FILE].line, diag);
 }
 

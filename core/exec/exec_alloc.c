@@ -1,35 +1,76 @@
-/* exec_alloc.c - asking the allocator, and taking its answer as one transaction.
+/* exec_alloc.c - asking the allocators, and taking each answer as one transaction.
  *
- * Grants may not exceed what the targets would hold; an answer that does is refused whole.
+ * Grants may not exceed what the targets would hold, or what the share is that is divided; an answer that does is
+ * refused whole.  The pool's allocator is asked first, then those of experiments that divide a share of their own.
  */
 #include <string.h>
 
 #include "base/log.h"
 #include "exec/state.h"
 
-static void
-clear_changes(struct espl__exec *x)
+/* ---- whom to ask, and when ---------------------------------------------------------------------------- */
+
+void
+espl__exec_why(struct espl__exec *x, uint32_t why)
 {
-	for (uint32_t i = 0; i < x->changed_count; i++)
-		((struct espl__item *)(uintptr_t)x->changed[i])->alloc_changed = 0;
-	x->changed_count = 0;
-	x->gone_count = 0;
-	x->alloc_why = 0;
+	x->top.why |= why;
+	for (uint32_t i = 0; i < x->search_count; i++)
+		x->searches[i]->tier->why |= why;
 }
 
 static void
-fill_view(struct espl__exec *x, struct espl_alloc_view *v)
+alarm(struct espl__tier *tier, espl_time now)
+{
+	if (tier->wake_at > now)
+		return;
+	tier->wake_at = ESPL_NEVER;
+	tier->why |= ESPL_WHY_TIME;
+}
+
+void
+espl__tiers_alarm(struct espl__exec *x)
+{
+	alarm(&x->top, x->now);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		alarm(x->searches[i]->tier, x->now);
+}
+
+espl_time
+espl__tiers_next(const struct espl__exec *x)
+{
+	espl_time next = x->top.wake_at;
+
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (x->searches[i]->tier->wake_at < next)
+			next = x->searches[i]->tier->wake_at;
+	return next;
+}
+
+/* ---- what they see -------------------------------------------------------------------------------------- */
+
+static void
+clear_changes(struct espl__tier *tier)
+{
+	for (uint32_t i = 0; i < tier->changed_count; i++)
+		((struct espl__item *)(uintptr_t)tier->changed[i])->alloc_changed = 0;
+	tier->changed_count = 0;
+	tier->gone_count = 0;
+	tier->why = 0;
+}
+
+static void
+fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view *v)
 {
 	uint32_t experiments = 0;
 
 	memset(v, 0, sizeof *v);
 	v->size = (uint32_t)sizeof *v;
-	v->why = x->alloc_why;
+	v->why = tier->why;
 	v->now = x->now;
-	v->items = x->items + x->items_from;
-	v->item_count = (uint32_t)x->items_count;
-	v->changed = x->changed;
-	v->changed_count = x->changed_count;
+	v->items = tier->items + tier->items_from;
+	v->item_count = (uint32_t)tier->items_count;
+	v->changed = tier->changed;
+	v->changed_count = tier->changed_count;
 	ESPL__GROW(x->experiments, x->experiments_cap, x->search_count);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		if (x->searches[i]->algorithm != NULL && x->searches[i]->come && !x->searches[i]->over)
@@ -44,36 +85,41 @@ fill_view(struct espl__exec *x, struct espl_alloc_view *v)
 	v->nodes = x->fleet.live;
 	v->node_count = x->fleet.live_count;
 	v->targets = x->fleet.targets;
-	v->outcomes = x->outcomes.list;
-	v->outcome_count = x->outcomes.count;
+	v->outcomes = tier->outcomes.list;
+	v->outcome_count = tier->outcomes.count;
 	v->gpus = x->fleet.gpus;
 	v->gpus_idle = x->fleet.gpus_idle;
-	v->gone = x->gone;
-	v->gone_count = x->gone_count;
-	v->gpus_granted = (uint32_t)espl__items_gpus(x);
+	v->gone = tier->gone;
+	v->gone_count = tier->gone_count;
+	v->gpus_granted = (uint32_t)espl__tier_gpus(tier);
 	v->gpus_lost = x->fleet.lost;
+	if (tier->inner != NULL)
+		espl__inner_view(tier->inner, v);
 }
 
+/* ---- their answers -------------------------------------------------------------------------------------- */
+
 /* GPUs that the grants in force and those of the answer take together, and what the targets
- * give: the answer is good if the first is not above the second. */
+ * give: the answer is good if the first is not above the second.  A share may have become smaller than what
+ * is granted of it: then it must not grow. */
 static int
-fits(struct espl__exec *x, struct espl__reader r, uint64_t *asked, uint64_t *there)
+fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r, uint64_t *asked, uint64_t *there)
 {
-	uint64_t whole = x->granted_whole, capacity = 0;
+	uint64_t whole = tier->granted_whole, capacity = 0;
 	uint32_t parts[65];
 	uint32_t *targets = espl__arena_alloc(&x->ops_arena, (x->fleet.offer_count + 1) * sizeof *targets);
 	struct espl__op op;
 
 	x->stamp++;
 	*asked = *there = 0;
-	memcpy(parts, x->granted_parts, sizeof parts);
+	memcpy(parts, tier->granted_parts, sizeof parts);
 	memcpy(targets, x->fleet.targets, x->fleet.offer_count * sizeof *targets);
 	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
 		if (op.type == ESPL__OP_TARGET)
 			targets[op.as.target.offer] = op.as.target.nodes;
 		if (op.type != ESPL__OP_GRANT || (op.as.grant.flags & ESPL_GRANT_QUEUED) != 0)
 			continue;
-		struct espl__item *item = espl__item_at(x, op.as.grant.item);
+		struct espl__item *item = espl__item_at(tier, op.as.grant.item);
 		if (item == NULL)
 			continue;
 		if (item->stamp == x->stamp)
@@ -91,11 +137,15 @@ fits(struct espl__exec *x, struct espl__reader r, uint64_t *asked, uint64_t *the
 	*asked = whole;
 	for (uint32_t c = 2; c <= 64; c++)
 		*asked += (parts[c] + c - 1) / c;
-	for (uint32_t o = 0; o < x->fleet.offer_count; o++)
+	for (uint32_t o = 0; o < x->fleet.offer_count && tier->inner == NULL; o++)
 		capacity += (uint64_t)targets[o] * x->fleet.offers[o]->gpus;
-	if (x->config->gpus_limit < capacity)
+	if (tier->inner != NULL)
+		capacity = espl__inner_share(tier->inner);
+	else if (x->config->gpus_limit < capacity)
 		capacity = x->config->gpus_limit;
 	*there = capacity;
+	if (tier->inner != NULL && espl__tier_gpus(tier) > capacity)
+		capacity = espl__tier_gpus(tier);
 	return *asked <= capacity;
 }
 
@@ -107,7 +157,7 @@ within_limit(const struct espl__exec *x, const struct espl__item *item, struct e
 	const struct espl__search *s = item->trial->search;
 	double own = (double)item->pub.granted.gpus / item->pub.granted.packing, room;
 
-	if (!x->config->pool || s->jobs != NULL || s->config->gpus_limit == ESPL_ANY || share.gpus == 0)
+	if (!x->config->pool || s->jobs != NULL || item->tier != &x->top || s->config->gpus_limit == ESPL_ANY || share.gpus == 0)
 		return share;
 	room = (double)s->config->gpus_limit - (s->granted - own) + 1e-9;
 	if ((double)share.gpus / share.packing <= room)
@@ -121,28 +171,32 @@ within_limit(const struct espl__exec *x, const struct espl__item *item, struct e
 }
 
 static void
-apply_grant(struct espl__exec *x, const struct espl_grant *given)
+apply_grant(struct espl__exec *x, struct espl__tier *tier, const struct espl_grant *given)
 {
-	struct espl__item *item = espl__item_at(x, given->item);
+	struct espl__item *item = espl__item_at(tier, given->item);
 	struct espl_grant  cut = *given;
 	const struct espl_grant *g = &cut;
 
 	if (item == NULL)
 		return;
+	if (item->trial == NULL) {
+		espl__inner_grant(item, g);
+		return;
+	}
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0)
 		cut.share = within_limit(x, item, g->share);
 	if (cut.share.gpus != given->share.gpus)
-		espl__item_changed(x, item, 0);		/* the allocator is to see what it has */
+		espl__item_changed(item, 0);		/* the allocator is to see what it has */
 	if ((g->flags & ESPL_GRANT_QUEUED) != 0) {
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "waits for %u%s GPU%s, says %s",
 		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
-		    x->allocator->who);
+		    tier->allocator->who);
 		return;
 	}
 	if (g->share.gpus != item->pub.granted.gpus || g->share.packing != item->pub.granted.packing)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u%s GPU%s by %s",
 		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
-		    x->allocator->who);
+		    tier->allocator->who);
 	item->view.owner = (g->flags & ESPL_GRANT_BRACKET) != 0 ? ESPL_OWNER_BRACKET | item->pub.bracket : ESPL_NONE;
 	espl__item_grant(x, item, g->share, g->offer);
 	if ((g->flags & ESPL_GRANT_YIELD) != 0 && g->share.gpus > 0) {
@@ -161,7 +215,7 @@ apply_target(struct espl__exec *x, const struct espl_target *t)
 	uint32_t nodes = most != ESPL_ANY && t->nodes > most ? most : t->nodes;
 
 	if (nodes != x->fleet.targets[t->offer])
-		espl__exec_note(x, ESPL_ABOUT_OFFER, t->offer, "%s wants %u node%s of '%s' (%u before)", x->allocator->who,
+		espl__exec_note(x, ESPL_ABOUT_OFFER, t->offer, "%s wants %u node%s of '%s' (%u before)", x->top.allocator->who,
 		    (unsigned)nodes, nodes == 1 ? "" : "s", x->fleet.offers[t->offer]->name, (unsigned)x->fleet.targets[t->offer]);
 	x->fleet.targets[t->offer] = nodes;
 	x->fleet.target_price[t->offer] = t->max_price_hour;
@@ -170,7 +224,7 @@ apply_target(struct espl__exec *x, const struct espl_target *t)
 }
 
 static void
-apply(struct espl__exec *x, struct espl__reader *r)
+apply(struct espl__exec *x, struct espl__tier *tier, struct espl__reader *r)
 {
 	struct espl__op op;
 
@@ -178,10 +232,12 @@ apply(struct espl__exec *x, struct espl__reader *r)
 		struct espl__machine *n;
 		switch (op.type) {
 		case ESPL__OP_GRANT:
-			apply_grant(x, &op.as.grant);
+			apply_grant(x, tier, &op.as.grant);
 			break;
 		case ESPL__OP_TARGET:
-			if (op.as.target.offer < x->fleet.offer_count)
+			if (tier->inner != NULL)
+				espl__inner_target(tier->inner, &op.as.target);
+			else if (op.as.target.offer < x->fleet.offer_count)
 				apply_target(x, &op.as.target);
 			break;
 		case ESPL__OP_RETIRE:
@@ -198,14 +254,14 @@ apply(struct espl__exec *x, struct espl__reader *r)
 				n->pub.owner = ESPL_OWNER_BRACKET | op.as.claim.bracket;
 			break;
 		case ESPL__OP_WAKE:
-			if (op.as.at < x->wake_alloc)
-				x->wake_alloc = op.as.at;
+			if (op.as.at < tier->wake_at)
+				tier->wake_at = op.as.at;
 			break;
 		case ESPL__OP_PLAN:
 			espl__exec_take_plan(x->searches[0], &op.as.plan.plan, 1);
 			break;
 		case ESPL__OP_SUBMIT:
-			espl__exec_submit(x, NULL, op.as.id);
+			espl__exec_submit(x, NULL, tier, op.as.id);
 			break;
 		default:
 			break;
@@ -213,35 +269,74 @@ apply(struct espl__exec *x, struct espl__reader *r)
 	}
 }
 
-espl_status
-espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
+static int
+is_asked(const struct espl__tier *tier)
+{
+	return tier->why != 0 && (tier->items_count > 0 || tier->outcomes.count > 0 ||
+	    (tier->why & ESPL_WHY_DEPARTURE) != 0);	/* of an item, or of a bracket whose barrier has passed */
+}
+
+static espl_status
+ask(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 {
 	struct espl_alloc_view view;
 	struct espl__diag   why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
+	struct espl__search *s = tier->inner != NULL ? espl__inner_search(tier->inner) : NULL;
 	uint64_t asked, there;
 	espl_status status;
 
-	if (x->alloc_why == 0 || !x->cloud_ready || (x->items_count == 0 && x->outcomes.count == 0 &&
-	    (x->alloc_why & ESPL_WHY_DEPARTURE) == 0))	/* of an item, or of a bracket whose barrier has passed */
-		return ESPL_OK;
-	for (uint32_t i = 0; i < x->search_count; i++)
-		espl__model_service_stale(&x->searches[i]->model, 0);
-	espl__jobs_look(x);
-	fill_view(x, &view);
+	fill_view(x, tier, &view);
 	x->caller.offer_count = x->fleet.offer_count;
-	status = espl__call_allocate(&x->caller, x->allocator, &view, &why);
+	x->caller.items_ctx = tier;
+	x->caller.item = espl__item_lookup;
+	x->caller.shares = tier->inner != NULL;
+	status = espl__call_allocate(&x->caller, tier->allocator, &view, &why);
 	if (status == ESPL_OK &&
-	    !fits(x, espl__reader(x->caller.ops.data, x->caller.ops.size), &asked, &there)) {
-		status = espl__fail(&why, ESPL_E_REJECTED, "%s grants %llu GPUs where its targets hold %llu, or one item twice",
-		    x->allocator->who, (unsigned long long)asked, (unsigned long long)there);
+	    !fits(x, tier, espl__reader(x->caller.ops.data, x->caller.ops.size), &asked, &there)) {
+		status = espl__fail(&why, ESPL_E_REJECTED, "%s grants %llu GPUs where %s %llu, or one item twice", tier->allocator->who,
+		    (unsigned long long)asked, s != NULL ? "its experiment's share is" : "its targets hold", (unsigned long long)there);
 		espl__buf_clear(&x->caller.ops);
 	}
-	clear_changes(x);
-	x->outcomes.count = 0;
-	status = espl__exec_answer(x, NULL, x->allocator, status, &why, &answer, diag);
-	espl__arena_free(&x->outcomes.arena);
+	clear_changes(tier);
+	tier->outcomes.count = 0;
+	status = espl__exec_answer(x, s, tier->allocator, status, &why, &answer, diag);
+	espl__arena_free(&tier->outcomes.arena);
 	if (status == ESPL_OK)
-		apply(x, &answer);
+		apply(x, tier, &answer);
+	return status;
+}
+
+/* Without a share there is nothing to divide: what was granted goes back, and what changed is told when there is one. */
+static espl_status
+divide(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	if (espl__inner_share(tier->inner) > 0 && is_asked(tier)) {
+		espl__model_service_stale(&espl__inner_search(tier->inner)->model, 0);
+		status = ask(x, tier, diag);
+	}
+	espl__inner_cut(tier->inner);
+	return status;
+}
+
+espl_status
+espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	if (!x->cloud_ready)
+		return ESPL_OK;
+	espl__inner_look(x);
+	if (is_asked(&x->top)) {
+		for (uint32_t i = 0; i < x->search_count; i++)
+			espl__model_service_stale(&x->searches[i]->model, 0);
+		espl__jobs_look(x);
+		status = ask(x, &x->top, diag);
+	}
+	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK && x->ending == 0; i++)
+		if (x->searches[i]->tier->inner != NULL && !x->searches[i]->over)
+			status = divide(x, x->searches[i]->tier, diag);
 	return status;
 }

@@ -43,7 +43,7 @@ static void
 evict(struct espl__exec *x, const struct espl__machine *n, int lost)
 {
 	for (uint32_t i = 0; i < x->gangs_count; i++) {
-		struct espl__item *item = espl__item_at(x, x->gangs_view[i]->item);
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
 		uint32_t k;
 
 		for (k = 0; k < item->target_count && item->target[k].node != n->pub.id; k++)
@@ -51,7 +51,7 @@ evict(struct espl__exec *x, const struct espl__machine *n, int lost)
 		if (k == item->target_count)
 			continue;
 		item->pub.flags |= ESPL_ITEM_EVICTED;
-		espl__item_changed(x, item, lost ? ESPL_WHY_NODES : ESPL_WHY_NOTICE);
+		espl__item_changed(item, lost ? ESPL_WHY_NODES : ESPL_WHY_NOTICE);
 		if (lost)
 			espl__item_target(x, item, NULL, 0);
 		espl__item_look(x, item);
@@ -101,7 +101,7 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 	if (n == NULL || !n->live || (state < n->pub.state && state != ESPL_NODE_ENDED))
 		return;
 	espl__exec_gpu_time(x);
-	x->alloc_why |= ESPL_WHY_NODES;
+	espl__exec_why(x, ESPL_WHY_NODES);
 	x->place_why |= ESPL_WHY_NODES;
 	x->cluster_dirty = 1;
 	if (state == ESPL_NODE_ENDED) {
@@ -117,7 +117,7 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 		n->pub.ready_at = x->now;
 	espl__machine_state(&x->fleet, n, state, e->as.node.gpus);
 	if (state == ESPL_NODE_NOTICE) {
-		x->alloc_why |= ESPL_WHY_NOTICE;
+		espl__exec_why(x, ESPL_WHY_NOTICE);
 		x->place_why |= ESPL_WHY_NOTICE;
 		evict(x, n, 0);
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu has notice", (unsigned long long)n->pub.id);
@@ -157,7 +157,7 @@ reset_trial(struct espl__exec *x, struct espl__trial *t)
 		espl__trial_state(&t->search->trials, t, ESPL_TRIAL_WAITING);
 	t->item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
 	espl__item_progress(x, t->item, espl__trial_restores(t));
-	espl__item_changed(x, t->item, ESPL_WHY_NODES);
+	espl__item_changed(t->item, ESPL_WHY_NODES);
 	espl__exec_show(x, t);
 }
 
@@ -170,7 +170,7 @@ espl__exec_resume(struct espl__exec *x)
 	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
 		g->awaiting = 0;
 	for (uint32_t i = x->gangs_count; i > 0; i--) {
-		struct espl__item *item = espl__item_at(x, x->gangs_view[i - 1]->item);
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i - 1]);
 		espl__item_target(x, item, NULL, 0);
 	}
 	while (x->gang_first != NULL) {
@@ -196,7 +196,7 @@ espl__exec_resume(struct espl__exec *x)
 	x->cluster_dirty = 1;
 	x->cloud_waits = 1;
 	x->cloud_ready = 0;
-	x->alloc_why |= ESPL_WHY_NODES;
+	espl__exec_why(x, ESPL_WHY_NODES);
 	x->place_why |= ESPL_WHY_NODES;
 	espl__exec_capacity(x);
 	/* What made it fail may have been mended; a deadline or a budget stays what it was. */
@@ -204,8 +204,8 @@ espl__exec_resume(struct espl__exec *x)
 		x->ending = 0;
 		x->ended = 0;
 		for (uint32_t i = 0; i < x->search_count; i++)
-			x->searches[i]->failures = 0;
-		memset(x->failures, 0, sizeof x->failures);
+			x->searches[i]->failures = x->searches[i]->tier->failures = 0;
+		x->top.failures = x->placer_failures = 0;
 	}
 }
 
@@ -364,7 +364,7 @@ wind_down(struct espl__exec *x)
 	if (x->ending == 0)
 		return;
 	for (uint32_t i = 0; i < x->gangs_count; i++) {
-		struct espl__item *item = espl__item_at(x, x->gangs_view[i]->item);
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
 		if (item->target_count > 0)
 			espl__item_target(x, item, NULL, 0);
 	}
@@ -491,18 +491,16 @@ espl__exec_alarms(struct espl__exec *x)
 			x->searches[i]->wake_at = ESPL_NEVER;
 			x->searches[i]->why |= ESPL_ASK_TIME;
 		}
-	if (x->wake_alloc <= x->now) {
-		x->wake_alloc = ESPL_NEVER;
-		x->alloc_why |= ESPL_WHY_TIME;
-	}
+	espl__tiers_alarm(x);
 }
 
 void
 espl__exec_timer(struct espl__exec *x)
 {
 	espl_time next = espl__search_next(x), t;
-	if (x->wake_alloc < next)
-		next = x->wake_alloc;
+	t = espl__tiers_next(x);
+	if (t < next)
+		next = t;
 	if (x->retry_at < next)
 		next = x->retry_at;
 	t = hung_at(x);

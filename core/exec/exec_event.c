@@ -86,7 +86,7 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const
 	share = measured_share(x, g);
 	if (g->warmed && g->sharers == share.packing) {	/* the first one holds the start, too */
 		if (espl__model_service_measure(&s->model, share, o.iteration_s))
-			x->alloc_why |= ESPL_WHY_PROFILE;
+			s->tier->why |= ESPL_WHY_PROFILE;
 		pace(t, share, o.iteration_s);
 	}
 	g->warmed = 1;
@@ -250,7 +250,7 @@ blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 	    (unsigned long long)lease);
 	espl__exec_show_node(x, n, "quarantined");
 	x->cluster_dirty = 1;
-	x->alloc_why |= ESPL_WHY_NODES;
+	espl__exec_why(x, ESPL_WHY_NODES);
 	x->place_why |= ESPL_WHY_NODES;
 }
 
@@ -299,7 +299,7 @@ wait_again(struct espl__exec *x, struct espl__trial *t)
 	item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
 	item->view.flags &= ~ESPL_GANG_LOCKED;
 	espl__item_progress(x, item, espl__trial_restores(t));
-	espl__item_changed(x, item, 0);
+	espl__item_changed(item, 0);
 	if (item->target_count > 0)
 		espl__item_pending(x, item);
 	espl__exec_show(x, t);
@@ -388,7 +388,8 @@ on_outcome(struct espl__exec *x, const struct espl__event *e)
 
 	for (uint32_t i = 0; i < x->computing_count; i++) {
 		struct espl__search   *s = x->computing[i].search;
-		struct espl__outcomes *to = s != NULL ? &s->outcomes : &x->outcomes;
+		struct espl__tier     *tier = x->computing[i].tier;
+		struct espl__outcomes *to = s != NULL ? &s->outcomes : &tier->outcomes;
 		struct espl_outcome *o;
 
 		if (x->computing[i].token != in->token)
@@ -406,7 +407,7 @@ on_outcome(struct espl__exec *x, const struct espl__event *e)
 		if (s != NULL)
 			s->why |= ESPL_ASK_OUTCOME;
 		else
-			x->alloc_why |= ESPL_WHY_OUTCOME;
+			tier->why |= ESPL_WHY_OUTCOME;
 		return;
 	}
 }
@@ -428,7 +429,7 @@ on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK; i++)
 		status = espl__search_suits(x->searches[i], diag);
 	if (status == ESPL_OK)
-		x->alloc_why |= ESPL_WHY_NODES;
+		espl__exec_why(x, ESPL_WHY_NODES);
 	return status;
 }
 

@@ -22,7 +22,7 @@ memory(struct espl__exec *x, struct espl__trial *t, uint64_t bytes)
 	if (t->item == NULL)
 		return;
 	t->item->pub.gpu_memory_bytes = t->item->view.gpu_memory_bytes = bytes;
-	espl__item_changed(x, t->item, 0);
+	espl__item_changed(t->item, 0);
 }
 
 /* Whoever had a place there must go elsewhere; a node without a GPU left is set aside itself. */
@@ -36,7 +36,7 @@ aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const char *w
 	espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "GPU %u of node %llu is set aside: %s", (unsigned)gpu,
 	    (unsigned long long)n->pub.id, why);
 	for (uint32_t i = 0; i < x->gangs_count; i++) {
-		struct espl__item *item = espl__item_at(x, x->gangs_view[i]->item);
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
 		uint32_t k;
 
 		for (k = 0; k < item->target_count && (item->target[k].node != n->pub.id || item->target[k].gpu != gpu); k++)
@@ -44,7 +44,7 @@ aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const char *w
 		if (k == item->target_count)
 			continue;
 		item->pub.flags |= ESPL_ITEM_EVICTED;
-		espl__item_changed(x, item, ESPL_WHY_NODES);
+		espl__item_changed(item, ESPL_WHY_NODES);
 		espl__item_target(x, item, NULL, 0);
 	}
 	for (uint32_t i = 0; i < n->pub.gpu_count; i++)
@@ -55,7 +55,7 @@ aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const char *w
 		espl__exec_show_node(x, n, "quarantined");
 	}
 	x->cluster_dirty = 1;
-	x->alloc_why |= ESPL_WHY_NODES;
+	espl__exec_why(x, ESPL_WHY_NODES);
 	x->place_why |= ESPL_WHY_NODES;
 }
 

@@ -11,13 +11,13 @@
 #include "exec/state.h"
 
 static uint64_t
-find(const struct espl__exec *x, uint64_t id)
+find(const struct espl__tier *tier, uint64_t id)
 {
-	uint64_t low = x->items_from, high = x->items_from + x->items_count;
+	uint64_t low = tier->items_from, high = tier->items_from + tier->items_count;
 
 	while (low < high) {
 		uint64_t middle = low + (high - low) / 2;
-		if (x->items[middle]->id < id)
+		if (tier->items[middle]->id < id)
 			low = middle + 1;
 		else
 			high = middle;
@@ -26,59 +26,84 @@ find(const struct espl__exec *x, uint64_t id)
 }
 
 struct espl__item *
-espl__item_at(const struct espl__exec *x, uint64_t id)
+espl__item_at(const struct espl__tier *tier, uint64_t id)
 {
-	uint64_t at = find(x, id);
+	uint64_t at = find(tier, id);
 
-	if (at == x->items_from + x->items_count || x->items[at]->id != id)
+	if (at == tier->items_from + tier->items_count || tier->items[at]->id != id)
 		return NULL;
-	return (struct espl__item *)(uintptr_t)x->items[at];
+	return (struct espl__item *)(uintptr_t)tier->items[at];
 }
 
 const struct espl_item *
-espl__item_lookup(void *ctx, uint64_t id)
+espl__item_lookup(void *tier, uint64_t id)
 {
-	struct espl__item *item = espl__item_at(ctx, id);
+	struct espl__item *item = espl__item_at(tier, id);
+
+	return item != NULL ? &item->pub : NULL;
+}
+
+struct espl__item *
+espl__item_granted(const struct espl__exec *x, uint64_t id)
+{
+	uint32_t low = 0, high = x->gangs_count;
+
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (x->gangs_view[middle]->item < id)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < x->gangs_count && x->gangs_view[low]->item == id ? espl__item_of_gang(x->gangs_view[low]) : NULL;
+}
+
+const struct espl_item *
+espl__item_placed(void *exec, uint64_t id)
+{
+	struct espl__item *item = espl__item_granted(exec, id);
 
 	return item != NULL ? &item->pub : NULL;
 }
 
 static void
-append(struct espl__exec *x, struct espl__item *item)
+append(struct espl__tier *tier, struct espl__item *item)
 {
-	if (x->items_from > 0 && x->items_from + x->items_count == x->items_cap) {
-		memmove(x->items, x->items + x->items_from, x->items_count * sizeof *x->items);
-		x->items_from = 0;
+	if (tier->items_from > 0 && tier->items_from + tier->items_count == tier->items_cap) {
+		memmove(tier->items, tier->items + tier->items_from, tier->items_count * sizeof *tier->items);
+		tier->items_from = 0;
 	}
-	ESPL__GROW(x->items, x->items_cap, x->items_from + x->items_count + 1);
-	x->items[x->items_from + x->items_count++] = &item->pub;
+	ESPL__GROW(tier->items, tier->items_cap, tier->items_from + tier->items_count + 1);
+	tier->items[tier->items_from + tier->items_count++] = &item->pub;
 }
 
 static void
-take_out(struct espl__exec *x, const struct espl__item *item)
+take_out(struct espl__tier *tier, const struct espl__item *item)
 {
-	uint64_t at = find(x, item->pub.id), left = at - x->items_from;
-	uint64_t right = x->items_count - left - 1;
+	uint64_t at = find(tier, item->pub.id), left = at - tier->items_from;
+	uint64_t right = tier->items_count - left - 1;
 
-	ESPL__ASSERT(x->items[at] == &item->pub);
+	ESPL__ASSERT(tier->items[at] == &item->pub);
 	if (left < right) {
-		memmove(x->items + x->items_from + 1, x->items + x->items_from, left * sizeof *x->items);
-		x->items_from++;
+		memmove(tier->items + tier->items_from + 1, tier->items + tier->items_from, left * sizeof *tier->items);
+		tier->items_from++;
 	} else {
-		memmove(x->items + at, x->items + at + 1, right * sizeof *x->items);
+		memmove(tier->items + at, tier->items + at + 1, right * sizeof *tier->items);
 	}
-	x->items_count--;
+	tier->items_count--;
 }
 
 void
-espl__item_changed(struct espl__exec *x, struct espl__item *item, uint32_t why)
+espl__item_changed(struct espl__item *item, uint32_t why)
 {
-	x->alloc_why |= why;
+	struct espl__tier *tier = item->tier;
+
+	tier->why |= why;
 	if (item->alloc_changed)
 		return;
 	item->alloc_changed = 1;
-	ESPL__GROW(x->changed, x->changed_cap, x->changed_count + 1);
-	x->changed[x->changed_count++] = &item->pub;
+	ESPL__GROW(tier->changed, tier->changed_cap, tier->changed_count + 1);
+	tier->changed[tier->changed_count++] = &item->pub;
 }
 
 /* Allocators leave alone what changes.  If something is left to be had they are asked again now; where all
@@ -88,10 +113,12 @@ espl__item_settled(struct espl__exec *x, struct espl__item *item)
 {
 	const struct espl_share *has = &item->pub.granted;
 	int more = has->packing > 1 || has->gpus < item->pub.gpus_max;
+	uint64_t gpus = item->tier->inner != NULL ? espl__inner_share(item->tier->inner) : x->fleet.gpus;
+	uint64_t used = espl__tier_gpus(item->tier);
 
 	item->pub.flags &= ~ESPL_ITEM_CHANGING;
 	item->view.flags &= ~ESPL_GANG_LOCKED;
-	espl__item_changed(x, item, more && espl__items_gpus(x) < x->fleet.gpus ? ESPL_WHY_SETTLED : 0);
+	espl__item_changed(item, (more && used < gpus) || (item->tier->inner != NULL && used > gpus) ? ESPL_WHY_SETTLED : 0);
 }
 
 void
@@ -197,6 +224,7 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 	struct espl_item  *i = &item->pub;
 
 	item->trial = t;
+	item->tier = s->tier;
 	i->size = (uint32_t)sizeof *i;
 	i->id = x->item_next++;
 	i->experiment = s->algorithm != NULL ? s->number : ESPL_NONE;
@@ -227,9 +255,42 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 	item->view.owner = ESPL_NONE;
 	item->view.flags = ESPL_GANG_UNPLACED | (s->config->trial.colocate ? ESPL_GANG_COLOCATE : 0);
 	item->view.move_s = i->start_s;
-	append(x, item);
-	espl__item_changed(x, item, ESPL_WHY_ARRIVAL);
+	x->item_count++;
+	espl__inner_count(item, 1);
+	espl__item_add(item);
 	return item;
+}
+
+struct espl__item *
+espl__item_whole(struct espl__search *s, struct espl__inner *inner)
+{
+	struct espl__exec *x = s->exec;
+	struct espl__item *item = new_record(x);
+	struct espl_item  *i = &item->pub;
+
+	item->whole = inner;
+	item->tier = &x->top;
+	i->size = (uint32_t)sizeof *i;
+	i->id = x->item_next++;
+	i->experiment = s->number;
+	i->trial = i->group = ESPL_NONE;
+	i->bracket = i->stage = ESPL_ANY;
+	i->arrived = x->now;
+	i->started = ESPL_NEVER;
+	i->granted.packing = i->packing_max = i->unit = 1;
+	i->offer = i->gpu = ESPL_ANY;
+	i->weight = s->config->weight;
+	fill_model(s, i);
+	i->scaling = i->packing = NULL;
+	i->scaling_count = i->packing_count = 0;
+	return item;
+}
+
+void
+espl__item_add(struct espl__item *item)
+{
+	append(item->tier, item);
+	espl__item_changed(item, ESPL_WHY_ARRIVAL);
 }
 
 /* Iterations and work left, counted from where the trial stands now. */
@@ -246,6 +307,8 @@ espl__item_progress(struct espl__exec *x, struct espl__item *item, uint64_t iter
 	else if (p != NULL && !p->guessed)
 		item->pub.work_s = (double)item->pub.iterations_left * espl__profile_iteration_s(p, one) *
 		    (item->trial->told_s > 0 && item->trial->took_s > 0 ? item->trial->took_s / item->trial->told_s : 1);
+	if (item->counted)
+		espl__inner_count(item, 1);
 	if (item->trial->gang != NULL)
 		item->pub.elapsed_s = item->pub.started == ESPL_NEVER ? 0 : (double)(x->now - item->pub.started) / 1e9;
 }
@@ -275,11 +338,11 @@ gangs_add(struct espl__exec *x, struct espl__item *item)
 }
 
 void
-espl__item_gone(struct espl__exec *x, uint64_t id)
+espl__item_gone(struct espl__tier *tier, uint64_t id)
 {
-	ESPL__GROW(x->gone, x->gone_cap, x->gone_count + 1);
-	x->gone[x->gone_count++] = id;
-	x->alloc_why |= ESPL_WHY_DEPARTURE;
+	ESPL__GROW(tier->gone, tier->gone_cap, tier->gone_count + 1);
+	tier->gone[tier->gone_count++] = id;
+	tier->why |= ESPL_WHY_DEPARTURE;
 }
 
 void
@@ -288,17 +351,20 @@ espl__item_free(struct espl__exec *x, struct espl__item *item)
 	const struct espl_share nothing = { 0, 1 };
 
 	espl__item_grant(x, item, nothing, ESPL_ANY);
-	take_out(x, item);
+	if (item->trial != NULL)
+		x->item_count--;
+	espl__inner_count(item, 0);
+	take_out(item->tier, item);
 	if (item->alloc_changed)
-		forget(x->changed, &x->changed_count, &item->pub);
+		forget(item->tier->changed, &item->tier->changed_count, &item->pub);
 	if (item->place_changed)
 		forget(x->place_list, &x->place_count, item);
 	if (item->pending)
 		forget(x->pending, &x->pending_count, item);
-	if (item->trial->search->experiment.plan != NULL && item->trial->gang != NULL)
+	if (item->trial != NULL && item->trial->search->experiment.plan != NULL && item->trial->gang != NULL)
 		item->trial->gang->leaves = item->pub.id;
 	else
-		espl__item_gone(x, item->pub.id);
+		espl__item_gone(item->tier, item->pub.id);
 	ESPL__GROW(x->items_free, x->items_free_cap, x->items_free_count + 1);
 	x->items_free[x->items_free_count++] = item;
 }
@@ -306,24 +372,35 @@ espl__item_free(struct espl__exec *x, struct espl__item *item)
 /* ---- grants and places ------------------------------------------------------------------------------ */
 
 static void
-count_grant(struct espl__exec *x, struct espl_share s, int sign)
+count_grant(struct espl__tier *tier, struct espl_share s, int sign)
 {
 	if (s.gpus == 0)
 		return;
 	if (s.packing == 1)
-		x->granted_whole += (uint64_t)(int64_t)(sign * (int64_t)s.gpus);
+		tier->granted_whole += (uint64_t)(int64_t)(sign * (int64_t)s.gpus);
 	else
-		x->granted_parts[s.packing] += (uint32_t)sign;
+		tier->granted_parts[s.packing] += (uint32_t)sign;
 }
 
 uint64_t
-espl__items_gpus(const struct espl__exec *x)
+espl__tier_gpus(const struct espl__tier *tier)
 {
-	uint64_t gpus = x->granted_whole;
+	uint64_t gpus = tier->granted_whole;
 
 	for (uint32_t c = 2; c <= 64; c++)
-		gpus += (x->granted_parts[c] + c - 1) / c;
+		gpus += (tier->granted_parts[c] + c - 1) / c;
 	return gpus;
+}
+
+void
+espl__tier_free(struct espl__tier *tier)
+{
+	espl__instance_destroy(tier->allocator);
+	free(tier->items);
+	free(tier->changed);
+	free(tier->gone);
+	free(tier->outcomes.list);
+	espl__arena_free(&tier->outcomes.arena);
 }
 
 void
@@ -335,8 +412,13 @@ espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_shar
 	item->view.offer = offer;
 	if (share.gpus == item->pub.granted.gpus && share.packing == item->pub.granted.packing)
 		return;
-	count_grant(x, item->pub.granted, -1);
-	count_grant(x, share, 1);
+	count_grant(item->tier, item->pub.granted, -1);
+	count_grant(item->tier, share, 1);
+	if (item->trial == NULL) {
+		item->pub.granted = share;
+		espl__inner_granted(item);
+		return;
+	}
 	item->trial->search->granted += (double)share.gpus / share.packing -
 	    (double)item->pub.granted.gpus / item->pub.granted.packing;
 	if (had && item->target_count == 0)

@@ -121,14 +121,14 @@ espl__jobs_look(struct espl__exec *x)
 
 	if (s == NULL || !(s->jobs->list.redraw > 0))
 		return;
-	for (uint64_t i = x->items_from; i < x->items_from + x->items_count; i++) {
-		struct espl__item *item = (struct espl__item *)(uintptr_t)x->items[i];
+	for (uint64_t i = x->top.items_from; i < x->top.items_from + x->top.items_count; i++) {
+		struct espl__item *item = (struct espl__item *)(uintptr_t)x->top.items[i];
 		const struct espl__trial *t = item->trial;
 
-		if (t->search != s)
+		if (t == NULL || t->search != s)
 			continue;
 		item->pub.work_s = espl__job_left(t, t->gang != NULL ? t->gang->iteration : espl__trial_restores(t));
-		espl__item_changed(x, item, 0);
+		espl__item_changed(item, 0);
 	}
 }
 

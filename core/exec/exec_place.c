@@ -40,7 +40,7 @@ static void
 look_at_movers(struct espl__exec *x)
 {
 	for (uint32_t i = 0; i < x->gangs_count; i++) {
-		struct espl__item *item = espl__item_at(x, x->gangs_view[i]->item);
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
 		if (must_move(x, item))
 			espl__item_look(x, item);
 	}
@@ -72,7 +72,7 @@ transact(struct espl__exec *x, struct espl__reader first, struct espl__diag *why
 
 	x->stamp++;
 	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
-		struct espl__item *item = op.type == ESPL__OP_PLACE ? espl__item_at(x, op.as.place.item) : NULL;
+		struct espl__item *item = op.type == ESPL__OP_PLACE ? espl__item_granted(x, op.as.place.item) : NULL;
 		if (item == NULL || item->stamp == x->stamp)
 			continue;
 		item->stamp = x->stamp;
@@ -87,7 +87,7 @@ transact(struct espl__exec *x, struct espl__reader first, struct espl__diag *why
 	}
 	r = first;
 	while (good && espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
-		struct espl__item *item = op.type == ESPL__OP_PLACE ? espl__item_at(x, op.as.place.item) : NULL;
+		struct espl__item *item = op.type == ESPL__OP_PLACE ? espl__item_granted(x, op.as.place.item) : NULL;
 		if (item == NULL)
 			continue;
 		espl__item_target(x, item, NULL, 0);
@@ -170,6 +170,8 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 	view.node_count = x->fleet.placeable_count;
 	view.give_up = x->give_up;
 	view.give_up_count = x->give_up_count;
+	x->caller.items_ctx = x;
+	x->caller.item = espl__item_placed;
 	status = espl__call_place(&x->caller, x->placer, &view, &why);
 	if (status == ESPL_OK && x->caller.ops.size > 0 &&
 	    !transact(x, espl__reader(x->caller.ops.data, x->caller.ops.size), &why)) {

@@ -226,7 +226,7 @@ espl__exec_planned(const struct espl__search *s, uint32_t bracket, uint32_t stag
 static uint32_t
 chosen_offer(const struct espl__exec *x)
 {
-	const struct espl__values *v = x->allocator->values;
+	const struct espl__values *v = x->top.allocator->values;
 
 	for (uint32_t k = 0; k < v->config.count; k++)
 		if (strcmp(espl__option_at(v->options, v->option_size, k)->name, "offer") == 0 &&
@@ -298,24 +298,24 @@ ask(struct espl__search *s, struct espl__diag *diag)
 	view.experiment = &s->experiment;
 	view.offers = (const struct espl_offer *const *)x->fleet.offers;
 	view.offer_count = x->fleet.offer_count;
-	view.outcomes = x->outcomes.list;
-	view.outcome_count = x->outcomes.count;
+	view.outcomes = x->top.outcomes.list;
+	view.outcome_count = x->top.outcomes.count;
 	x->caller.offer_count = x->fleet.offer_count;
-	status = espl__call_plan(&x->caller, x->allocator, &view, &why);
+	status = espl__call_plan(&x->caller, x->top.allocator, &view, &why);
 	if (status != ESPL_OK && status != ESPL_E_BUSY) {
 		if (diag != NULL)
 			*diag = why;
 		return status;		/* nothing has begun: the run is refused */
 	}
 	s->planned = status == ESPL_OK;
-	x->outcomes.count = 0;
-	status = espl__exec_answer(x, NULL, x->allocator, status, &why, &answer, diag);
-	espl__arena_free(&x->outcomes.arena);
+	x->top.outcomes.count = 0;
+	status = espl__exec_answer(x, NULL, x->top.allocator, status, &why, &answer, diag);
+	espl__arena_free(&x->top.outcomes.arena);
 	while (status == ESPL_OK && espl__exec_next_op(x, &answer, &op)) {
 		if (op.type == ESPL__OP_PLAN)
 			espl__exec_take_plan(s, &op.as.plan.plan, 0);
 		else if (op.type == ESPL__OP_SUBMIT)
-			espl__exec_submit(x, NULL, op.as.id);
+			espl__exec_submit(x, NULL, &x->top, op.as.id);
 	}
 	return status;
 }
@@ -326,10 +326,10 @@ espl_status
 espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
-	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)x->allocator->ops;
+	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)x->top.allocator->ops;
 	espl_status status = ESPL_OK;
 
-	if (s->planned || !x->cloud_ready || (x->computing_count > 0 && x->outcomes.count == 0))
+	if (s->planned || !x->cloud_ready || (x->computing_count > 0 && x->top.outcomes.count == 0))
 		return ESPL_OK;
 	if (x->setup.plan_only && !espl__model_service_can(&s->model))
 		return espl__fail(diag, ESPL_E_CONFIG, s->experiment.spec == NULL ?
@@ -341,7 +341,7 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 	} else if (!ESPL_HAS(struct espl_allocator_ops, ops, plan)) {
 		s->planned = 1;
 		if (x->setup.plan_only)
-			return espl__fail(diag, ESPL_E_CONFIG, "%s makes no plans", x->allocator->who);
+			return espl__fail(diag, ESPL_E_CONFIG, "%s makes no plans", x->top.allocator->who);
 	} else if (!espl__model_service_can(&s->model)) {
 		s->planned = 1;
 	} else {
@@ -435,7 +435,7 @@ bracket_over(struct espl__search *s, const struct espl__trial_group *group)
 	if (group->stage + 1 != s->experiment.spec->brackets[group->bracket]->stage_count)
 		return;
 	s->standing[group->bracket].stage = group->stage + 1;
-	s->exec->alloc_why |= ESPL_WHY_DEPARTURE;
+	s->tier->why |= ESPL_WHY_DEPARTURE;
 }
 
 /* The next group whose end the algorithm is to hear of. */

@@ -39,7 +39,7 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 	if (t->search->experiment.plan != NULL)
 		g->saved_at = x->now;	/* trial.checkpoint_every counts from the barrier on */
 	if (g->leaves != ESPL_NONE)
-		espl__item_gone(x, g->leaves);
+		espl__item_gone(t->search->tier, g->leaves);
 	g->leaves = ESPL_NONE;
 	espl__item_grant(x, t->item, g->share, ESPL_ANY);
 	espl__item_target(x, t->item, g->slots, g->share.gpus);
@@ -137,11 +137,12 @@ apply_hint(struct espl__search *s, const struct espl__op *op)
 		i->gpus_min = op->as.hint.gpus_min;
 	if (op->as.hint.gpus_max >= i->gpus_min && op->as.hint.gpus_max <= c->trial.gpus_max)
 		i->gpus_max = op->as.hint.gpus_max;
-	espl__item_changed(s->exec, t->item, ESPL_WHY_HINT);
+	espl__inner_count(t->item, 1);
+	espl__item_changed(t->item, ESPL_WHY_HINT);
 }
 
 void
-espl__exec_submit(struct espl__exec *x, struct espl__search *search, uint64_t token)
+espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl__tier *tier, uint64_t token)
 {
 	for (uint32_t i = 0; i < x->caller.submitted_count; i++) {
 		struct espl__submission *s = &x->caller.submitted[i];
@@ -152,8 +153,7 @@ espl__exec_submit(struct espl__exec *x, struct espl__search *search, uint64_t to
 		if (s->token != token)
 			continue;
 		ESPL__GROW(x->computing, x->computing_cap, x->computing_count + 1);
-		x->computing[x->computing_count].token = token;
-		x->computing[x->computing_count++].search = search;
+		x->computing[x->computing_count++] = (struct espl__pending_compute){ token, search, tier };
 		copy = espl__arena_alloc(&x->ops_arena, sizeof *copy);
 		*copy = s->request;
 		input = espl__arena_alloc(&x->ops_arena, (size_t)copy->input_size + 1);
@@ -207,7 +207,7 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 			s->wake_at = op->as.at;
 		break;
 	case ESPL__OP_SUBMIT:
-		espl__exec_submit(x, s, op->as.id);
+		espl__exec_submit(x, s, NULL, op->as.id);
 		break;
 	default:
 		break;

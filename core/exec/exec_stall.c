@@ -17,12 +17,15 @@ something_moves(const struct espl__exec *x)
 	return 0;
 }
 
-/* What could change anything.  An allocator that wakes up finds no place for those who have been granted GPUs. */
+/* What could change anything.  An allocator that wakes up finds no place for those who have been granted GPUs, and
+ * has none left for others. */
 static int
 something_is_coming(const struct espl__exec *x)
 {
+	espl_time wake = espl__tiers_next(x);
+
 	return something_moves(x) || espl__search_next(x) != ESPL_NEVER || espl__exec_to_come(x) ||
-	    (x->wake_alloc != ESPL_NEVER && (x->wake_alloc <= x->now || x->unplaced < x->items_count));
+	    (wake != ESPL_NEVER && (wake <= x->now || x->unplaced == 0));
 }
 
 /* Nobody trains, all nodes are there, and grants find no place: the GPUs that are left do not lie as these trials need
@@ -33,11 +36,11 @@ narrow_unplaced(struct espl__exec *x)
 	if (x->unplaced == 0 || x->ending != 0 || x->fleet.gpus == 0 || something_moves(x))
 		return;
 	if (x->seats_freed) {		/* the placer has yet to see them */
-		x->wake_alloc = x->now;
+		x->top.wake_at = x->now;
 		return;
 	}
 	for (uint32_t i = x->gangs_count; i > 0; i--) {
-		struct espl__item *item = espl__item_at(x, x->gangs_view[i - 1]->item);
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i - 1]);
 		uint32_t gpus = item->pub.granted.gpus, fewer = gpus - (gpus - 1) % item->pub.unit - 1;
 
 		if (item->target_count > 0 || item->pub.granted.packing > 1 || fewer < item->pub.gpus_min || fewer == 0)
@@ -45,9 +48,10 @@ narrow_unplaced(struct espl__exec *x)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u GPU%s in place of %u, for which %s finds no place",
 		    (unsigned)fewer, fewer == 1 ? "" : "s", (unsigned)gpus, x->placer->who);
 		item->pub.gpus_max = fewer;
+		espl__inner_count(item, 1);
 		espl__item_grant(x, item, (struct espl_share){ fewer, 1 }, item->pub.offer);
-		espl__item_changed(x, item, ESPL_WHY_NODES);
-		x->wake_alloc = x->now;
+		espl__item_changed(item, ESPL_WHY_NODES);
+		item->tier->wake_at = x->now;
 	}
 }
 
@@ -70,6 +74,32 @@ find_stuck(struct espl__exec *x)
 	}
 }
 
+/* In a pool those alone end for whom there is no place, and the others are asked about again.  1: somebody did. */
+static int
+end_unplaced(struct espl__exec *x)
+{
+	if (!x->config->pool || x->unplaced == 0)
+		return 0;
+	for (uint32_t i = 0; i < x->gangs_count; i++) {
+		struct espl__item  *item = espl__item_of_gang(x->gangs_view[i]);
+		struct espl__trial *t = item->trial;
+
+		if (item->target_count > 0)
+			continue;
+		if (t->search->jobs == NULL) {
+			espl__search_wind_up(t->search, ESPL__RUN_FAILED, "trial %llu has %u GPU%s granted, and %s finds it no place",
+			    (unsigned long long)t->pub.id, (unsigned)item->pub.granted.gpus, item->pub.granted.gpus == 1 ? "" : "s", x->placer->who);
+		} else {
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "fails: %s finds no place for its %u GPU%s", x->placer->who,
+			    (unsigned)item->pub.granted.gpus, item->pub.granted.gpus == 1 ? "" : "s");
+			(void)espl__exec_trial_over(x, t, ESPL_END_FAILED, NULL);
+		}
+		x->top.wake_at = x->now;
+		return 1;
+	}
+	return 0;
+}
+
 void
 espl__exec_stall(struct espl__exec *x)
 {
@@ -83,13 +113,15 @@ espl__exec_stall(struct espl__exec *x)
 		for (uint32_t k = 0; k < x->fleet.live[i]->gpu_count; k++)
 			gpus += !x->fleet.live[i]->gpus[k]->blocked;
 	}
+	if (gpus > 0 && (end_unplaced(x) || espl__inner_stuck(x)))
+		return;
 	if (quarantined > 0 && quarantined == x->fleet.live_count)
 		espl__exec_fails(x, gpus == 0 ? "every GPU is set aside" : x->reports == 0 ? "trials fail before their first report, wherever they run" :
 		    "every node is set aside because all trials fail there");
-	else if (x->items_count > 0 && x->unplaced == 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s and %s grants %s nothing", (unsigned long long)x->items_count,
-		    x->items_count == 1 ? " waits" : "s wait", x->allocator->who, x->items_count == 1 ? "it" : "them");
-	else if (x->items_count > 0)
+	else if (x->item_count > 0 && x->unplaced == 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s and %s grants %s nothing", (unsigned long long)x->item_count,
+		    x->item_count == 1 ? " waits" : "s wait", x->top.allocator->who, x->item_count == 1 ? "it" : "them");
+	else if (x->item_count > 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u trial%s GPUs granted, and %s finds %s no place", x->unplaced,
 		    x->unplaced == 1 ? " has" : "s have", x->placer->who, x->unplaced == 1 ? "it" : "them");
 	else

@@ -82,7 +82,7 @@ make_instances(struct espl__exec *x, struct espl__diag *diag)
 	const struct espl__run_config *c = x->config;
 	espl_status status;
 
-	status = espl__instance_create(ESPL_ALLOCATOR, c->allocator.use, c->allocator.group, &x->env, &x->allocator, diag);
+	status = espl__instance_create(ESPL_ALLOCATOR, c->allocator.use, c->allocator.group, &x->env, &x->top.allocator, diag);
 	if (status == ESPL_OK)
 		status = espl__instance_create(ESPL_PLACER, c->placer.use, c->placer.group, &x->env, &x->placer, diag);
 	return status;
@@ -107,15 +107,13 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 
 	x->setup = *setup;
 	x->config = setup->config;
-	x->timer = x->wake_alloc = x->retry_at = ESPL_NEVER;
+	x->timer = x->top.wake_at = x->retry_at = ESPL_NEVER;
 	x->cloud_waits = 1;
 	espl__fleet_init(&x->fleet);
 	espl__pool_init(&x->items_pool, sizeof(struct espl__item));
 	x->ledger = espl__ledger_new();
 	x->caller.fleet = &x->fleet;
 	x->caller.least_s = x->caller.least_usd = NAN;
-	x->caller.items_ctx = x;
-	x->caller.item = espl__item_lookup;
 	x->caller.tick = setup->tick;
 	x->env.seed = x->config->seed;
 	x->env.utc_start_s = setup->utc_start_s;
@@ -151,9 +149,6 @@ static void
 free_lists(struct espl__exec *x)
 {
 	free(x->items_free);
-	free(x->items);
-	free(x->changed);
-	free(x->gone);
 	free(x->gangs_view);
 	free(x->place_list);
 	free(x->place_view);
@@ -176,7 +171,7 @@ espl__exec_free(struct espl__exec *x)
 		espl__instance_destroy(x->searches[i]->algorithm);
 		x->searches[i]->algorithm = NULL;
 	}
-	espl__instance_destroy(x->allocator);
+	espl__tier_free(&x->top);
 	espl__instance_destroy(x->placer);
 	while (x->gang_first != NULL) {
 		struct espl__gang *g = x->gang_first;
@@ -198,8 +193,6 @@ espl__exec_free(struct espl__exec *x)
 		espl__search_free(x->searches[i]);
 	free(x->searches);
 	free(x->experiments);
-	free(x->outcomes.list);
-	espl__arena_free(&x->outcomes.arena);
 	espl__ledger_free(x->ledger);
 	espl__fleet_free(&x->fleet);
 	espl__names_free(&x->metrics);
@@ -270,7 +263,8 @@ differs(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
 static int
 failed_for_good(struct espl__exec *x, struct espl__search *s, struct espl__instance *i, espl_status status)
 {
-	uint8_t *failures = s != NULL ? &s->failures : i == x->allocator ? &x->failures[0] : &x->failures[1];
+	uint8_t *failures = i == x->placer ? &x->placer_failures : i == x->top.allocator ? &x->top.failures :
+	    i == s->algorithm ? &s->failures : &s->tier->failures;
 
 	if (status == ESPL_OK || status == ESPL_E_BUSY) {
 		if (status == ESPL_OK)
@@ -458,9 +452,12 @@ espl__exec_digest(const struct espl__exec *x)
 	const struct espl__search *s = x->searches[0];
 	uint64_t d = s->algorithm != NULL ? digest_instance(0, s->algorithm) : 0;
 
-	d = digest_search(digest_instance(digest_instance(d, x->allocator), x->placer), s);
+	d = digest_search(digest_instance(digest_instance(d, x->top.allocator), x->placer), s);
 	for (uint32_t i = 1; i < x->search_count; i++)
 		d = digest_search(digest_instance(d, x->searches[i]->algorithm), x->searches[i]);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (x->searches[i]->tier != &x->top)
+			d = digest_instance(d, x->searches[i]->tier->allocator);
 	return d;
 }
 

@@ -82,17 +82,18 @@ static void
 stop_all(struct espl__search *s)
 {
 	struct espl__exec *x = s->exec;
+	const struct espl__tier *tier = s->tier;
 
 	for (uint32_t i = 0; i < s->waiter_count; i++)
 		stop_trial(x, s->waiters[i].trial);
 	s->waiter_count = 0;
-	for (uint64_t i = x->items_from + x->items_count; i > x->items_from; i--) {
-		struct espl__item *item = (struct espl__item *)(uintptr_t)x->items[i - 1];
+	for (uint64_t i = tier->items_from + tier->items_count; i > tier->items_from; i--) {
+		struct espl__item *item = (struct espl__item *)(uintptr_t)tier->items[i - 1];
 
-		if (item->trial->search != s)
+		if (item->trial == NULL || item->trial->search != s)
 			continue;
 		stop_trial(x, item->trial);
-		i = x->items_from + x->items_count + 1;	/* the list has moved */
+		i = tier->items_from + tier->items_count + 1;	/* the list has moved */
 	}
 }
 

@@ -75,6 +75,12 @@ espl__search_service(void *ctx, struct espl__instance *i, const char *id)
 {
 	struct espl__search *s = ctx;
 
+	if (strcmp(id, ESPL_COMPUTE) == 0)
+		return &s->exec->compute;
+	if (strcmp(id, ESPL_MODEL) == 0)
+		return &s->model.pub;
+	if (i->plugin->desc->kind != ESPL_ALGORITHM)
+		return NULL;
 	if (strcmp(id, ESPL_SPACE) == 0)
 		return espl__space_view(s->space);
 	if (strcmp(id, ESPL_EXPERIMENT) == 0)
@@ -88,10 +94,6 @@ espl__search_service(void *ctx, struct espl__instance *i, const char *id)
 		i->wants_history = 1;
 		return espl__history_view(s->history);
 	}
-	if (strcmp(id, ESPL_COMPUTE) == 0)
-		return &s->exec->compute;
-	if (strcmp(id, ESPL_MODEL) == 0)
-		return &s->model.pub;
 	return NULL;
 }
 
@@ -214,7 +216,7 @@ make_standing(struct espl__search *s)
 	for (uint32_t b = 0; b < spec->bracket_count; b++) {
 		s->standing[b].size = (uint32_t)sizeof s->standing[b];
 		s->standing[b].bracket = b;
-		s->standing[b].trains_since = ESPL_NEVER;
+		s->standing[b].stage_started = s->standing[b].trains_since = ESPL_NEVER;
 		s->standing[b].trials_left = spec->brackets[b]->stages[0]->trials;
 		s->standing_list[b] = &s->standing[b];
 	}
@@ -282,8 +284,9 @@ espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, s
 	for (uint32_t i = 0; i < x->search_count; i++)
 		espl__search_metric(x->searches[i]);
 	espl__exec_plan_init(s);
+	s->tier = &x->top;
 	status = setup->jobs == NULL ? make_algorithm(s, diag) : espl__jobs_init(s, setup->jobs);
-	return status;
+	return status == ESPL_OK ? espl__inner_new(s, diag) : status;
 }
 
 /* The algorithm's declared shape; its instance is there, and whatever else the run needs. */
@@ -340,6 +343,7 @@ espl__search_free(struct espl__search *s)
 	if (s == NULL)
 		return;
 	espl__instance_destroy(s->algorithm);
+	espl__inner_free(s->tier->inner);
 	espl__exec_plan_free(s);
 	free(s->outcomes.list);
 	espl__arena_free(&s->outcomes.arena);

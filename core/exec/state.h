@@ -8,6 +8,8 @@
  */
 #ifndef ESPL__EXEC_STATE_H
 #define ESPL__EXEC_STATE_H
+#include <stddef.h>
+
 #include "base/map.h"
 #include "exec/executor.h"
 #include "model/fleet.h"
@@ -18,19 +20,26 @@
 #include "policy/call.h"
 #include "policy/model_service.h"
 
+struct espl__tier;
+struct espl__inner;
 struct espl__item {
 	struct espl_item    pub;	/* first: the allocator sees it                        */
 	struct espl_gang    view;	/* the placer sees it                                  */
-	struct espl__trial *trial;
+	struct espl__tier  *tier;	/* whose allocator decides about it                    */
+	struct espl__trial *trial;	/* NULL: it stands for a whole experiment, namely      */
+	struct espl__inner *whole;	/* this one                                            */
 	struct espl_slot   *target;	/* the placement in force (= view.slots)               */
 	uint32_t target_count, target_cap;
 	uint64_t *nodes;		/* of the target, distinct (= pub.nodes)               */
 	uint32_t node_cap;
 	uint32_t stamp;			/* of the answer that mentioned it last                */
-	uint8_t  alloc_changed;		/* stands in exec->changed                             */
+	uint8_t  alloc_changed;		/* stands in tier->changed                             */
 	uint8_t  place_changed;		/* stands in exec->place_changed                       */
 	uint8_t  pending;		/* stands in exec->pending                             */
 	uint8_t  in_gangs;		/* stands in exec->gangs_view                          */
+	uint8_t  counted;		/* in the sums of its experiment (exec_inner.c), as:   */
+	uint32_t counted_least, counted_most;
+	double   counted_work;
 };
 
 /* A clone whose source's checkpoint is not kept yet, with what its item will need. */
@@ -70,11 +79,34 @@ struct espl__job_state {
 	uint8_t   cancelled;		/* by the user, perhaps before it came */
 };
 struct espl__search;
-struct espl__pending_compute { uint64_t token; struct espl__search *search; /* NULL: the allocator's */ };
+struct espl__pending_compute {
+	uint64_t token;
+	struct espl__search *search;	/* whose algorithm asked; NULL: */
+	struct espl__tier   *tier;	/* its allocator did */
+};
 struct espl__outcomes {			/* for the next view of one instance */
 	const struct espl_outcome **list;
 	uint32_t count, cap;
 	struct espl__arena arena;
+};
+
+/* What one allocator decides about: the cluster, or, of a pool's experiment with an allocator of its own,
+ * that experiment's share. */
+struct espl__tier {
+	struct espl__inner    *inner;	/* whose share it is; NULL: the cluster                */
+	struct espl__instance *allocator;
+	struct espl__outcomes  outcomes;
+	uint32_t  why;			/* what its next call is for                           */
+	espl_time wake_at;		/* when it wants to be called; NEVER                   */
+	uint8_t   failures;		/* in a row                                            */
+	const struct espl_item **items;	/* live ones by id, from items_from on                 */
+	uint64_t  items_from, items_count, items_cap;
+	const struct espl_item **changed;
+	uint32_t  changed_count, changed_cap;
+	uint64_t *gone;
+	uint32_t  gone_count, gone_cap;
+	uint64_t  granted_whole;	/* GPUs of grants in force                             */
+	uint32_t  granted_parts[65];	/* grants of 1/c, by c                                 */
 };
 
 /* What belongs to one experiment.  The plain jobs of a pool are the trials of a search that has no
@@ -89,6 +121,7 @@ struct espl__search {
 	struct espl__search_setup setup;
 	struct espl__host_env env;
 	struct espl__instance *algorithm;	/* NULL: the jobs of a workload                 */
+	struct espl__tier   *tier;	/* that its trials' items are in                        */
 	struct espl__trials  trials;
 	struct espl__history *history;	/* NULL until asked for                                */
 	uint32_t  objective;		/* its number among the executor's metrics             */
@@ -152,7 +185,8 @@ struct espl__exec {
 	const struct espl__run_config *config;	/* of the run, or of the pool                  */
 	struct espl__arena   arena;	/* lives as long as the executor                       */
 	struct espl__host_env env;
-	struct espl__instance *allocator, *placer;
+	struct espl__instance *placer;
+	struct espl__tier    top;	/* of the whole cluster                                */
 	struct espl__caller  caller;
 	struct espl__search **searches;	/* by number                                           */
 	uint32_t  search_count, search_cap;
@@ -165,22 +199,16 @@ struct espl__exec {
 	struct espl_model   model;	/* of whichever search is asked about                  */
 	struct espl__pending_compute *computing;
 	uint32_t  computing_count, computing_cap;
-	struct espl__outcomes outcomes;	/* the allocator's                                     */
 
 	espl_time now, timer;
-	espl_time wake_alloc, retry_at;
+	espl_time retry_at;
 	espl_time spent_at;		/* when what was spent was summed last                 */
 
 	/* items */
 	struct espl__pool items_pool;
 	struct espl__item **items_free;
 	uint32_t  items_free_count, items_free_cap;
-	const struct espl_item **items;	/* live ones by id, from items_from on                 */
-	uint64_t  items_from, items_count, items_cap, item_next;
-	const struct espl_item **changed;
-	uint32_t  changed_count, changed_cap;
-	uint64_t *gone;
-	uint32_t  gone_count, gone_cap;
+	uint64_t  item_next, item_count;	/* the next id; trials' items there are            */
 	const struct espl_gang **gangs_view;	/* all with a grant, by item                   */
 	uint32_t  gangs_count, gangs_cap;
 	struct espl__item **place_list;	/* whose place the placer must look at                 */
@@ -190,9 +218,7 @@ struct espl__exec {
 	uint32_t  unplaced;		/* items with a grant and no target                    */
 	struct espl__item **pending;	/* to be started, or to be moved by their gang         */
 	uint32_t  pending_count, pending_cap;
-	uint64_t  granted_whole;	/* GPUs of grants in force                             */
 	uint32_t  stamp;		/* rises with every answer of allocator and placer      */
-	uint32_t  granted_parts[65];	/* grants of 1/c, by c                                 */
 
 	/* gangs */
 	struct espl__map  gang_map;
@@ -203,13 +229,13 @@ struct espl__exec {
 	uint32_t  awaiting_count, awaiting_cap;
 
 	/* what the next calls are for */
-	uint32_t  alloc_why, place_why;
+	uint32_t  place_why;
 	uint8_t   cloud_ready;		/* EV_CLOUD came                                       */
 	uint8_t   cloud_waits;		/* it is still to come                                 */
 	uint8_t   seats_freed;		/* in this round: the placer may look again            */
 	uint8_t   ended;
 	uint8_t   cluster_dirty;	/* targets, nodes or what they are for changed         */
-	uint8_t   failures[2];		/* in a row, of allocator, placer                       */
+	uint8_t   placer_failures;	/* in a row                                             */
 	enum espl__run_end ending;	/* being wound up; 0: no                               */
 	uint8_t   user_stops;		/* INTERRUPTED: that is what the user asked for        */
 	char     *end_text;
@@ -246,6 +272,12 @@ espl__trial_uid(const struct espl__trial *t)
 	return (uint64_t)t->search->number << ESPL__TRIAL_BITS | t->pub.id;
 }
 
+static inline struct espl__item *
+espl__item_of_gang(const struct espl_gang *view)
+{
+	return (struct espl__item *)((char *)(uintptr_t)view - offsetof(struct espl__item, view));
+}
+
 /* executor.c */
 struct espl__effect *espl__exec_effect(struct espl__exec *, enum espl__effect_type);
 void espl__exec_note(struct espl__exec *, espl_subject, uint64_t id, const char *format, ...) ESPL_PRINTF(4, 5);
@@ -267,7 +299,8 @@ espl_status espl__exec_event(struct espl__exec *, const struct espl__event *, st
 /* exec_search.c */
 espl_status espl__exec_search(struct espl__exec *, struct espl__diag *);
 espl_status espl__exec_apply_search(struct espl__exec *, struct espl__search *, struct espl__reader *, struct espl__diag *);
-void espl__exec_submit(struct espl__exec *, struct espl__search *, uint64_t token);	/* a computation of the call just made */
+/* A computation of the call just made, of the search's algorithm or (search NULL) the tier's allocator. */
+void espl__exec_submit(struct espl__exec *, struct espl__search *, struct espl__tier *, uint64_t token);
 /* search.c */
 void espl__exec_trains(struct espl__search *, const struct espl__trial *);
 espl_status espl__search_add(struct espl__exec *, const struct espl__search_setup *, struct espl__diag *);
@@ -337,18 +370,39 @@ uint64_t espl__trial_restores(const struct espl__trial *);	/* the iteration a st
 /* exec_items.c */
 struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, double weight, uint32_t gpus_min, uint32_t gpus_max);
 void espl__item_free(struct espl__exec *, struct espl__item *);
-void espl__item_gone(struct espl__exec *, uint64_t id);	/* the allocator is told */
-struct espl__item *espl__item_at(const struct espl__exec *, uint64_t id);
-const struct espl_item *espl__item_lookup(void *ctx, uint64_t id);
-void espl__item_changed(struct espl__exec *, struct espl__item *, uint32_t why);
+void espl__item_gone(struct espl__tier *, uint64_t id);	/* the allocator is told */
+struct espl__item *espl__item_whole(struct espl__search *, struct espl__inner *);	/* to be filled, then added */
+void espl__item_add(struct espl__item *);
+struct espl__item *espl__item_at(const struct espl__tier *, uint64_t id);
+const struct espl_item *espl__item_lookup(void *tier, uint64_t id);
+struct espl__item *espl__item_granted(const struct espl__exec *, uint64_t id);	/* NULL: it has no grant */
+const struct espl_item *espl__item_placed(void *exec, uint64_t id);
+void espl__item_changed(struct espl__item *, uint32_t why);
 void espl__item_settled(struct espl__exec *, struct espl__item *);	/* it trains on what it was granted */
 void espl__item_progress(struct espl__exec *, struct espl__item *, uint64_t iteration);
 void espl__item_grant(struct espl__exec *, struct espl__item *, struct espl_share, uint32_t offer);
 void espl__item_target(struct espl__exec *, struct espl__item *, const struct espl_slot *, uint32_t count);
 void espl__item_look(struct espl__exec *, struct espl__item *);		/* the placer must */
 void espl__item_pending(struct espl__exec *, struct espl__item *);
-uint64_t espl__items_gpus(const struct espl__exec *);
+uint64_t espl__tier_gpus(const struct espl__tier *);	/* that grants in force take */
+void espl__tier_free(struct espl__tier *);		/* lists and allocator */
+/* exec_inner.c: experiments whose share of a pool is divided by an allocator of their own */
+espl_status espl__inner_new(struct espl__search *, struct espl__diag *);	/* if it is one: then it has a tier of its own */
+void     espl__inner_free(struct espl__inner *);
+struct espl__search *espl__inner_search(const struct espl__inner *);
+uint32_t espl__inner_share(const struct espl__inner *);	/* GPUs */
+void     espl__inner_count(struct espl__item *, int there);	/* a trial's item came, changed, or (0) goes */
+void     espl__inner_look(struct espl__exec *);		/* brings the items that stand for them up to date */
+void     espl__inner_grant(struct espl__item *, const struct espl_grant *);	/* by the pool's allocator */
+void     espl__inner_granted(struct espl__item *);	/* its share is another */
+void     espl__inner_view(struct espl__inner *, struct espl_alloc_view *);	/* of all, cut to the share */
+void     espl__inner_target(struct espl__inner *, const struct espl_target *);
+void     espl__inner_cut(struct espl__inner *);
+int      espl__inner_stuck(struct espl__exec *);	/* nothing moves: 1: one that grants nothing of its share was ended */
 /* exec_alloc.c, exec_place.c */
+void espl__exec_why(struct espl__exec *, uint32_t why);	/* all allocators are to be asked */
+void espl__tiers_alarm(struct espl__exec *);		/* those that want to be called now */
+espl_time espl__tiers_next(const struct espl__exec *);	/* when the first wants to be; NEVER */
 espl_status espl__exec_allocate(struct espl__exec *, struct espl__diag *);
 espl_status espl__exec_place(struct espl__exec *, struct espl__diag *);
 /* exec_gang.c */

@@ -72,6 +72,8 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 	if (grant->item < 1 || grant->item > a->view.item_count)
 		return ESPL_E_REJECTED;
 	item = &a->items[grant->item - 1];
+	if ((item->flags & ESPL_ITEM_EXPERIMENT) != 0 && (grant->flags & ~ESPL_GRANT_QUEUED) != 0)
+		return ESPL_E_REJECTED;
 	if (grant->share.gpus == 0 ? grant->share.packing > 1
 	    : grant->share.packing > 1 ? grant->share.gpus != 1 || grant->share.packing > item->packing_max
 	                               : grant->share.gpus < item->gpus_min || grant->share.gpus > item->gpus_max)
@@ -219,6 +221,11 @@ make_items(struct alloc *a, uint32_t count)
 			.gpus_max = 8, .unit = 1, .packing_max = 4, .scaling = scaling, .packing = packing,
 			.scaling_count = 4, .packing_count = 3, .granted = { 0, 1 }, .offer = ESPL_ANY, .gpu = ESPL_ANY,
 			.weight = 1, .resize_s = 4, .boundary_s = 5, .start_s = 2 };
+		if (i % 5 == 4) {	/* some stand for experiments, as in a pool of two levels */
+			a->items[i].flags = ESPL_ITEM_EXPERIMENT;
+			a->items[i].trial = a->items[i].group = ESPL_NONE;
+			a->items[i].packing_max = 1;
+		}
 		a->item_list[i] = &a->items[i];
 		a->granted[i] = (struct espl_share){ 0, 1 };
 	}

@@ -102,6 +102,8 @@ espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *r
 
 /* ---- allocator ---------------------------------------------------------------------------- */
 
+static const char of_others[] = "a node to claim or to retire, where the cluster is not its own to change";
+
 struct alloc_call {
 	struct espl_alloc_sink sink;
 	struct espl__call      call;
@@ -123,6 +125,8 @@ alloc_grant(struct espl_alloc_sink *sink, const struct espl_grant *g)
 	if (g->share.packing == 1 && g->share.gpus != 0 &&
 	    (g->share.gpus < item->gpus_min || g->share.gpus > item->gpus_max || g->share.gpus % item->unit != 0))
 		return espl__call_refuse(&a->call, "a grant outside the item's gpus_min and gpus_max");
+	if (item->flags & ESPL_ITEM_EXPERIMENT && (g->flags & ~ESPL_GRANT_QUEUED) != 0)
+		return espl__call_refuse(&a->call, "a grant with flags that are for trials to an item that is an experiment");
 	if (g->offer != ESPL_ANY && g->offer >= a->call.caller->offer_count)
 		return espl__call_refuse(&a->call, "a grant bound to an offer that does not exist");
 	if ((g->flags & (ESPL_GRANT_OWN_NODES | ESPL_GRANT_RENEW)) != 0)
@@ -152,6 +156,8 @@ alloc_retire(struct espl_alloc_sink *sink, uint64_t node)
 	struct espl__op    op = { .type = ESPL__OP_RETIRE };
 	const struct espl__machine *n = a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
 
+	if (a->call.caller->shares)
+		return espl__call_refuse(&a->call, of_others);
 	if (n == NULL || !n->live)
 		return espl__call_refuse(&a->call, "a node to retire that does not exist");
 	op.as.id = node;
@@ -166,6 +172,8 @@ alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
 	struct espl__op    op = { .type = ESPL__OP_CLAIM };
 	const struct espl__machine *n = a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
 
+	if (a->call.caller->shares)
+		return espl__call_refuse(&a->call, of_others);
 	if (n == NULL || !n->live || n->seats > 0)
 		return espl__call_refuse(&a->call, "a node to claim that does not exist or is in use");
 	op.as.claim.node = node;
@@ -177,7 +185,10 @@ alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
 static espl_status
 alloc_plan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_plan *plan)
 {
-	return espl__call_take_plan(&((struct alloc_call *)sink)->call, experiment, plan, 1);
+	struct alloc_call *a = (struct alloc_call *)sink;
+
+	return a->call.caller->shares ? espl__call_refuse(&a->call, "a plan for an experiment that has a share of a cluster")
+	                              : espl__call_take_plan(&a->call, experiment, plan, 1);
 }
 
 static espl_status

@@ -20,6 +20,7 @@ struct espl__caller {			/* zero, then set the first block */
 	int      no_saves;		/* trials make no checkpoints: there are no clones     */
 	const struct espl__fleet *fleet;	/* placer calls                                */
 	uint32_t offer_count;		/* allocator calls                                     */
+	int      shares;		/* allocator calls: it divides a share of what others decide about */
 	int64_t (*tick)(void);		/* NULL: no statistics                                 */
 	/* Plans are held to the model: OK, or ESPL_E_REJECTED with the reason.  NULL: any is taken. */
 	espl_status (*judge)(void *ctx, const struct espl_plan *, int from_now, struct espl__diag *why);

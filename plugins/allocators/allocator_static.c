@@ -111,10 +111,10 @@ static uint32_t
 useful(const struct espl_offer *offer, uint64_t trials, uint32_t each, uint32_t limit)
 {
 	if (limit != ESPL_ANY && (offer->price_hour == 0 || trials == 0))
-		return limit;
+		return ESPL_ANY;	/* within the ceiling of each moment */
 	trials = trials > 0 ? trials : 1;
-	return least_of(limit, espl_room_for(least_of(trials, UINT32_MAX), each, trials * each,
-	                                     offer->gpus));
+	return least_of(espl_room_for(least_of(trials, UINT32_MAX), each, trials * each, offer->gpus),
+	                ESPL_ANY);
 }
 
 /* GPUs of an accepted plan: the same in all stages; brackets side by side have each their own. */
@@ -150,9 +150,9 @@ choose_size(struct fixed *fixed, const struct espl_alloc_view *view)
 	if (trials == 0 && limit == ESPL_ANY)
 		trials = fixed->roster.count;
 	if (fixed->option > 0)
-		fixed->gpus = least_of(fixed->option, limit);
+		fixed->gpus = fixed->option;
 	else if (plans > 0)
-		fixed->gpus = least_of(plans, limit);
+		fixed->gpus = least_of(plans, ESPL_ANY);
 	else
 		fixed->gpus = useful(offer, trials, each > 0 ? each : 1, limit);
 	if (fixed->gpus == 0)
@@ -297,7 +297,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 			return status;
 		choose_size(fixed, view);
 	}
-	total = fixed->gpus;
+	total = least_of(fixed->gpus, ceiling(offer, view->experiments, view->experiment_count));
 	nodes = espl_nodes_for(view, fixed->offer, total, &total);
 	if (view->targets[fixed->offer] != nodes) {
 		struct espl_target target = ESPL_INIT(struct espl_target);

@@ -107,8 +107,8 @@ look(struct run *r)
 		r->widest = g->share.gpus > r->widest ? g->share.gpus : r->widest;
 		if (item == NULL || g->state != ESPL__GANG_RUNNING || g->iteration + 14 > g->trial->pub.budget ||
 		    (item->pub.flags & ESPL_ITEM_CHANGING) != 0 || item->pub.granted.gpus != g->share.gpus ||
-		    g->share.gpus >= item->pub.gpus_max || g->share.gpus >= x->fleet.gpus / x->items_count ||
-		    espl__items_gpus(x) >= x->fleet.gpus) {
+		    g->share.gpus >= item->pub.gpus_max || g->share.gpus >= x->fleet.gpus / x->item_count ||
+		    espl__tier_gpus(&x->top) >= x->fleet.gpus) {
 			r->since[trial] = 0;
 		} else if (r->since[trial] == 0) {
 			r->since[trial] = g->iteration + 1;

@@ -43,12 +43,19 @@ struct espl_plan_sink {
 #define ESPL_ITEM_INPLACE    0x010u	/* resizes without losing its processes              */
 #define ESPL_ITEM_EVICTED    0x020u	/* some of its GPUs are lost or under notice         */
 #define ESPL_ITEM_NO_SAVE    0x040u	/* cannot checkpoint: preempting loses all its work  */
-#define ESPL_ITEM_EXPERIMENT 0x080u	/* stands for a whole experiment (two-level pools)   */
+#define ESPL_ITEM_EXPERIMENT 0x080u	/* stands for a whole experiment (experiment.inner)  */
 #define ESPL_ITEM_COLOCATE   0x100u	/* grants must fit one node, or be whole nodes       */
 #define ESPL_ITEM_OWN_NODES  0x200u	/* holds nodes of its own (ESPL_GRANT_OWN_NODES)     */
 
 /* Anything with work left: a trial of any experiment, a plain job, an experiment.  An item
- * lives from the trial's start to its budget; a promoted trial comes back as a new item. */
+ * lives from the trial's start to its budget; a promoted trial comes back as a new item.
+ *
+ * One that stands for an experiment is there while that has trials to train.  Its limits, unit,
+ * scaling (all its trials together) and work change with them, and it is told as changed; what
+ * it cannot use any more it gives back itself.  Its grant is a share in whole GPUs, without flags
+ * but ESPL_GRANT_QUEUED, and the experiment's own allocator divides it: to that one the cluster
+ * is as large as the share (gpus, gpus_limit of the experiment), targets are its own books, and
+ * retire, claim and plan are refused. */
 struct espl_item {
 	uint32_t    size;
 	uint32_t    flags;

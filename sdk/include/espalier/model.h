@@ -63,7 +63,7 @@ struct espl_standing {			/* where a bracket of a spec stands */
 	uint32_t  bracket, stage;	/* of the spec: the stage that runs; with a plan in force its
 					 * stage_count when its last barrier has passed */
 	uint32_t  trials_left;		/* of this stage, not yet at its end  */
-	espl_time stage_started;	/* when its first trial was added     */
+	espl_time stage_started;	/* when it was begun; NEVER: not yet    */
 	espl_time trains_since;		/* when its first trial got its GPUs; NEVER: none yet */
 };
 #define ESPL_EXPERIMENT_MAXIMIZE 0x1u	/* the user's goal; espl losses are always minimised */
