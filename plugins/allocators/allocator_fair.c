@@ -1,12 +1,14 @@
 /* allocator_fair.c - equal shares, kept equal as trials come and go.
  *
  * Whenever the set of trials changes everybody is due floor(GPUs / trials), the remainder going
- * to the earliest.  Resizing costs, so by default running trials shrink only for those that
+ * to the earliest; those that differ in weight or in what they can take, their part by weight
+ * (fair_divide.c).  Resizing costs, so by default running trials shrink only for those that
  * wait, and grow only into GPUs that nobody waits for.  Where there are more trials than GPUs
  * each gets the least it can take, or shares a GPU, and the rest queues: then a call costs
  * O(what changed).
  */
 #include <math.h>
+#include "fair_divide.h"
 #include "pool.h"
 
 enum { GPUS, OFFER, RESIZE, PACKING };
@@ -32,8 +34,8 @@ struct fair {
 	uint32_t    offer;		/* ESPL_ANY: not chosen yet        */
 	uint32_t    always, packing;
 	uint32_t    degree;		/* of sharing in this crowd; 0: no crowd */
-	uint32_t    room;		/* of shares                       */
-	uint32_t   *shares;		/* due to each item                */
+	uint64_t    room;		/* of shares                       */
+	uint32_t   *shares;		/* due to each item; scratch behind */
 	struct espl_roster roster;
 };
 
@@ -210,15 +212,19 @@ divide(struct fair *fair, const struct espl_alloc_view *view, uint64_t total)
 {
 	struct espl_roster *roster = &fair->roster;
 	uint32_t i, count = roster->count;
+	uint64_t need = 2 * (uint64_t)count + total / roster->per_node + 1;
 
-	if (count > fair->room) {
-		uint32_t *more = realloc(fair->shares, (size_t)count * 2 * sizeof *more);
+	if (need > fair->room) {
+		uint32_t *more = realloc(fair->shares, (size_t)need * 2 * sizeof *more);
 
 		if (more == NULL)
 			return ESPL_E_NOMEM;
 		fair->shares = more;
-		fair->room = count * 2;
+		fair->room = need * 2;
 	}
+	if (!allocator_fair_alike(roster, view) &&
+	    allocator_fair_divide(roster, view, total, fair->shares, fair->shares + count))
+		return ESPL_OK;
 	if ((view->items[0]->flags & ESPL_ITEM_COLOCATE) != 0)
 		divide_nodes(fair->shares, count, total, roster->per_node);
 	else
