@@ -263,3 +263,16 @@ espl__lock(const char *path, int *to, struct espl__diag *diag)
 	*to = fd;
 	return ESPL_OK;
 }
+
+int
+espl__locked(const char *path)
+{
+	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
+	int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC), busy;
+
+	if (fd < 0)
+		return 0;
+	busy = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+	(void)close(fd);
+	return busy;
+}

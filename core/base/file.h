@@ -14,4 +14,5 @@ espl_status espl__tree_remove(const char *path, struct espl__diag *);	/* absent 
 int         espl__write_all(int fd, const void *, size_t);		/* 0, or -1 with errno */
 /* Exclusive lock on a file for the life of the returned descriptor; -1 and E_BUSY if held. */
 espl_status espl__lock(const char *path, int *fd, struct espl__diag *);
+int         espl__locked(const char *path);	/* by another process; asking takes nothing */
 #endif

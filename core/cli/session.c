@@ -190,7 +190,7 @@ the_item(void *ctx, uint64_t id)
 	return id == item->id ? item : NULL;
 }
 
-/* A trial that wants to start. */
+/* A trial that wants to start; in a pool as wide as the widest of all. */
 static void
 make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
 {
@@ -204,8 +204,10 @@ make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
 	item->weight = s->config->weight;
 	item->granted.packing = 1;
 	item->unit = 1;
-	item->gpus_min = trial->gpus_min;
+	item->gpus_min = espl__session_least(s);
 	item->gpus_max = trial->gpus_max < gpus ? trial->gpus_max : (uint32_t)gpus;
+	if (item->gpus_max < item->gpus_min)	/* others of the pool are wider */
+		item->gpus_max = item->gpus_min;
 	item->packing_max = trial->packing_max;
 	item->scaling = s->profile->scaling;
 	item->scaling_count = s->profile->scaling_count;
@@ -250,6 +252,8 @@ ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct e
 	view.targets = fleet->targets;
 	(void)espl__call_allocate(&caller, allocator, &view, &why);
 	espl__caller_free(&caller);
+	if (why.status != ESPL_E_CONFIG)
+		espl__session_tell_gpus(s, fleet, allocator->values);
 	espl__instance_destroy(allocator);
 	if (why.status != ESPL_E_CONFIG)
 		return ESPL_OK;
@@ -273,6 +277,8 @@ check_offers(const struct espl__session *s, struct espl__diag *diag)
 	for (uint32_t i = 0; i < s->entry_count && status == ESPL_OK && count > 0; i++)
 		status = espl__sold_suits(&fleet, s->entries[i].config, diag);
 	if (status == ESPL_OK && count > 0)
+		status = espl__session_jobs_suit(s, &fleet, diag);
+	if (status == ESPL_OK && count > 0)
 		status = ask_allocator(s, &fleet, diag);
 	espl__fleet_free(&fleet);
 	return status;
@@ -282,10 +288,14 @@ check_offers(const struct espl__session *s, struct espl__diag *diag)
 static espl_status
 trains(const struct espl__session *s, struct espl__diag *diag)
 {
+	const struct espl__node *at = espl__node_get(espl__tree_root(s->config->tree), "trial");
+
 	if (s->config->trial.trainable != NULL || s->config->trial.command_count > 0)
 		return ESPL_OK;
-	(void)espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0, "nothing says how a %s is trained",
-	                    s->jobs != NULL ? "job" : "trial");
+	if (at == NULL)
+		at = s->config->workload;
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, at != NULL ? at->file : s->config->path, at != NULL ? at->line : 0,
+	                    "nothing says how a %s is trained", s->jobs != NULL ? "job" : "trial");
 	espl__hint(diag, "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
 	return ESPL_E_CONFIG;
 }

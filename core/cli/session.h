@@ -40,6 +40,13 @@ espl_status espl__session_first(const struct espl__session *, struct espl__diag 
 espl_status espl__session_first_fits(const struct espl__session *, const struct espl_spec *,
                                      struct espl__diag *);
 
+/* offered.c: E_CONFIG where a job can never run on what is sold; a warning where the allocator (with these options) is to
+ * have more GPUs than are sold. */
+struct espl__fleet;
+struct espl__values;
+uint32_t    espl__session_least(const struct espl__session *);	/* GPUs that everybody can run on, one at a time */
+espl_status espl__session_jobs_suit(const struct espl__session *, const struct espl__fleet *, struct espl__diag *);
+void        espl__session_tell_gpus(const struct espl__session *, const struct espl__fleet *, const struct espl__values *);
 /* E_CONFIG where it is a pool: of what is asked only an experiment can tell. */
 espl_status espl__session_alone(const struct espl__session *, struct espl__diag *);
 /* For struct espl__drive: the session is the ctx. */

@@ -121,6 +121,29 @@ job_of(struct espl__reading *r, const char *name, int64_t *trial)
 	return found;
 }
 
+/* No trial and no job: what else a pool has of that name, and where its trials are. */
+static int
+no_story(struct espl__reading *r, const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	const char   *name = args->positional[1];
+	sqlite3_stmt *st;
+
+	if (!espl__reading_pool(r))
+		return espl__cli_usage(args, "'%s' is no trial's number", name);
+	st = espl__reading_query(r, "SELECT id FROM experiments WHERE name = ?1", -1, -1, NULL);
+	if (st != NULL && sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK && espl__reading_next(r, st, NULL) == 1) {
+		(void)espl__fail(&diag, ESPL_E_CONFIG, "'%s' is an experiment: its trials are explained one by one", name);
+		espl__hint(&diag, "they are %lld/0, %lld/1, ...", (long long)sqlite3_column_int64(st, 0),
+		           (long long)sqlite3_column_int64(st, 0));
+	} else {
+		(void)espl__fail(&diag, ESPL_E_CONFIG, "'%s' is no trial's number, and no plain job that has come", name);
+		espl__hint(&diag, "trials of experiment 1 are 1/0, 1/1, ...; who is there: `espalier queue %s`", args->positional[0]);
+	}
+	(void)sqlite3_finalize(st);
+	return espl__cli_fail(&diag);
+}
+
 int
 espl__verb_explain(const struct espl__args *args)
 {
@@ -133,8 +156,9 @@ espl__verb_explain(const struct espl__args *args)
 	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
 	if (named && !job_of(r, args->positional[1], &trial)) {
+		status = no_story(r, args);
 		espl__reading_free(r);
-		return espl__cli_usage(args, "'%s' is no trial's number", args->positional[1]);
+		return status;
 	}
 	if (trial < 0)
 		espl__explain_run(r, &text);

@@ -1,8 +1,9 @@
 /* verb_pool.c - submit, cancel, queue: what users want of a pool, and what it is at.
  *
  * A request is put into the pool's folder and answered there by its driver (world/spool.c); where there is none it waits
- * for `espalier resume`.
+ * for `espalier resume`.  Who asks holds a lock beside the request, by which the driver knows that its answer is waited for.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -77,6 +78,32 @@ request_name(const char *kind)
 	return espl__format("%s-%lld%09ld-%ld", kind, (long long)now.tv_sec, now.tv_nsec, (long)getpid());
 }
 
+/* Made before the request: DIR/spool, and .ID.asker, which is locked until the descriptor is closed. */
+static espl_status
+begin_asking(const char *dir, const char *request, int *asker, struct espl__diag *diag)
+{
+	char *spool = espl__format("%s/spool", dir), *path = espl__format("%s/.%s.asker", spool, request);
+	espl_status status = espl__dir_make(spool, diag);
+
+	if (status == ESPL_OK)
+		status = espl__lock(path, asker, diag);
+	free(spool);
+	free(path);
+	return status;
+}
+
+static void
+end_asking(const char *dir, const char *request, int asker)
+{
+	char *path = espl__format("%s/spool/.%s.asker", dir, request);
+
+	if (asker >= 0) {
+		(void)unlink(path);
+		(void)close(asker);
+	}
+	free(path);
+}
+
 /* What the driver said: "accepted" or "refused", and in the line behind it who, or why.  Returns the exit status. */
 static int
 tell_answer(const char *path, const char *what, const char *name)
@@ -103,15 +130,16 @@ tell_answer(const char *path, const char *what, const char *name)
 	return result;
 }
 
-/* Waits for the driver's word.  Returns the exit status. */
+/* Waits for the driver's word, and ends the asking.  Returns the exit status. */
 static int
-hear(const char *dir, const char *request, const char *what, const char *name)
+hear(const char *dir, const char *request, int asker, const char *what, const char *name)
 {
 	char *path = espl__format("%s/spool/%s.answer", dir, request);
 	int   result = ESPL__EXIT_DONE, held = 1;
 
 	for (int i = 0; i < ANSWER_WITHIN && access(path, R_OK) != 0 && (held = espl__run_held(dir)) != 0; i++)
 		(void)usleep(100000);
+	end_asking(dir, request, asker);	/* what was written until now is read, what comes later taken away */
 	if (access(path, R_OK) == 0)
 		result = tell_answer(path, what, name);
 	else
@@ -147,7 +175,7 @@ espl__verb_submit(const struct espl__args *args)
 	const char **sets;
 	uint32_t    count = espl__arg_all(args, "set", &sets);
 	char       *dir = NULL, *request = request_name("submit");
-	int         result;
+	int         result, asker = -1;
 	espl_status status;
 
 	memset(&session, 0, sizeof session);
@@ -160,8 +188,15 @@ espl__verb_submit(const struct espl__args *args)
 		status = espl__fail_at(&diag, ESPL_E_CONFIG, session.config->path, 0, "recorded curves can be simulated, not run");
 	}
 	if (status == ESPL_OK)
+		status = begin_asking(dir, request, &asker, &diag);
+	if (status == ESPL_OK)
 		status = put_experiment(&session, dir, request, &diag);
-	result = status == ESPL_OK ? hear(dir, request, "submitted", session.config->name) : espl__cli_fail(&diag);
+	if (status == ESPL_OK) {
+		result = hear(dir, request, asker, "submitted", session.config->name);
+	} else {
+		end_asking(dir, request, asker);
+		result = espl__cli_fail(&diag);
+	}
 	if (session.config != NULL)
 		espl__session_free(&session);
 	free(sets);
@@ -175,22 +210,49 @@ espl__verb_cancel(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	const char *name = args->positional[1];
-	char       *dir = NULL, *request = request_name("cancel"), *path, *spool;
+	char       *dir = NULL, *request = request_name("cancel"), *path;
 	espl_status status = find_pool(args->positional[0], &dir, &diag);
-	int         result;
+	int         result, asker = -1;
 
-	spool = espl__format("%s/spool", dir);
-	path = espl__format("%s/%s", spool, request);
+	path = espl__format("%s/spool/%s", dir, request);
 	if (status == ESPL_OK)
-		status = espl__dir_make(spool, &diag);
+		status = begin_asking(dir, request, &asker, &diag);
 	if (status == ESPL_OK)
 		status = espl__file_write(path, name, strlen(name), &diag);
-	result = status == ESPL_OK ? hear(dir, request, "cancelled", name) : espl__cli_fail(&diag);
+	if (status == ESPL_OK) {
+		result = hear(dir, request, asker, "cancelled", name);
+	} else {
+		end_asking(dir, request, asker);
+		result = espl__cli_fail(&diag);
+	}
 	free(path);
-	free(spool);
 	free(request);
 	free(dir);
 	return result;
+}
+
+static int
+is_asked(const struct dirent *entry)
+{
+	return strchr(entry->d_name, '.') == NULL;
+}
+
+/* The pool is not over, and nobody works on it: why no one trains, and what waits for that to change. */
+static void
+say_nobody(const char *given, struct espl__buf *b)
+{
+	char *spool = espl__format("%s/spool", given);
+	struct dirent **list = NULL;
+	int   count = scandir(spool, &list, is_asked, NULL);
+
+	espl__print(b, "\n  no driver is at work: `espalier resume %s` goes on", given);
+	if (count > 0)
+		espl__print(b, ", and answers %d request%s that wait%s", count, count == 1 ? "" : "s", count == 1 ? "s" : "");
+	espl__print(b, "\n");
+	for (int i = 0; i < count; i++)
+		free(list[i]);
+	free(list);
+	free(spool);
 }
 
 int
@@ -200,10 +262,12 @@ espl__verb_queue(const struct espl__args *args)
 	struct espl__buf      text = { NULL, 0, 0 };
 	struct espl__reading *r;
 	espl_status status = espl__reading_open(args->positional[0], &r, &diag);
-	int         result;
+	int         result, json = espl__arg(args, "json") != NULL;
 
 	if (status == ESPL_OK)
-		status = espl__reading_queue(r, espl__arg(args, "json") != NULL, &text, &diag);
+		status = espl__reading_queue(r, json, &text, &diag);
+	if (status == ESPL_OK && !json && strcmp(r->totals.status, "interrupted") == 0)
+		say_nobody(args->positional[0], &text);
 	result = status == ESPL_OK ? espl__cli_print(&text) : espl__cli_fail(&diag);
 	espl__buf_free(&text);
 	espl__reading_free(r);

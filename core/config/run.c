@@ -524,6 +524,8 @@ read_all(struct espl__run_config *config, enum espl__need need, struct espl__dia
 		status = read_experiment(config, need, diag);
 	if (status == ESPL_OK)
 		status = read_trial(config, need, diag);
+	if (status == ESPL_OK && config->pool)
+		status = espl__run_check_pool(config, diag);
 	if (status == ESPL_OK)
 		status = read_space(config, need, diag);
 	if (status == ESPL_OK)

@@ -28,6 +28,8 @@ const struct espl_option *espl__pool_experiment(void);
 espl_status espl__run_check_name(const struct espl__values *, uint32_t option, const char *who, struct espl__diag *);
 /* run_pool.c: workload and experiments. */
 espl_status espl__run_read_pool(struct espl__run_config *, struct espl__diag *);
+/* When experiment and trial were read: does a pool say what only an experiment can? */
+espl_status espl__run_check_pool(const struct espl__run_config *, struct espl__diag *);
 void        espl__run_free_pool(struct espl__run_config *);
 /* run_warm.c: experiment.warm_start. */
 extern const struct espl_option espl__warm_options[WARM_COUNT];

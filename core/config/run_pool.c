@@ -151,6 +151,33 @@ espl__run_read_pool(struct espl__run_config *config, struct espl__diag *diag)
 	return status;
 }
 
+/* What would be passed over is refused.  At its default it says nothing: a run's own run.cfg has gpus_min. */
+espl_status
+espl__run_check_pool(const struct espl__run_config *config, struct espl__diag *diag)
+{
+	const struct { const struct espl__values *of; uint32_t option; const char *what, *hint; } list[] = {
+		{ config->experiment_values, EXPERIMENT_METRIC, "a pool has no 'metric' of its own",
+		  "it belongs into the file of an experiment; plain jobs are not compared" },
+		{ config->experiment_values, EXPERIMENT_GOAL, "a pool has no 'goal' of its own",
+		  "it belongs into the file of an experiment; plain jobs are not compared" },
+		{ config->trial_values, TRIAL_GPUS_MIN, "a pool's 'trial' says how jobs are trained, and not on how many GPUs",
+		  "jobs: nodes_min and nodes_max of the trace, or workload.nodes_max; trials: trial.gpus_min of the experiment's file" },
+		{ config->trial_values, TRIAL_GPUS_MAX, "a pool's 'trial' says how jobs are trained, and not on how many GPUs",
+		  "jobs: nodes_min and nodes_max of the trace, or workload.nodes_max; trials: trial.gpus_max of the experiment's file" },
+	};
+
+	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+		const struct espl_value *value = &list[i].of->config.values[list[i].option];
+
+		if (value->source < ESPL_FILE || (list[i].of == config->trial_values && list[i].option == TRIAL_GPUS_MIN && value->as.i == 1))
+			continue;
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, list[i].of->files[list[i].option], value->line, "%s", list[i].what);
+		espl__hint(diag, "%s", list[i].hint);
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
+}
+
 void
 espl__run_free_pool(struct espl__run_config *config)
 {

@@ -342,14 +342,14 @@ pool_over(struct espl__exec *x)
 		if (!s->over && espl__search_idle(s) && s->gang_count == 0 && (s->ending != 0 || !espl__exec_salvage(s)))
 			espl__search_closed(s);
 		over += s->over;
-		good += s->over && s->ending != ESPL__RUN_FAILED && (s->jobs == NULL || s->jobs->list.count > 0);
+		good += s->over && s->ending != ESPL__RUN_FAILED && (s->jobs == NULL || s->failed < s->jobs->list.count);
 	}
 	if (over < x->search_count)
 		return;
 	if (good > 0)
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "all experiments and jobs have ended");
 	else
-		espl__exec_fails(x, "all experiments have failed");
+		espl__exec_fails(x, x->searches[0]->jobs != NULL ? "all experiments and jobs have failed" : "all experiments have failed");
 }
 
 static void

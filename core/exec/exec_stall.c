@@ -1,6 +1,8 @@
 /* exec_stall.c - when nothing can happen any more: grants that find no place are made smaller, and if that does not help
  * the run ends, saying why.
  */
+#include <stdio.h>
+
 #include "exec/state.h"
 
 /* Trials that end, nodes that come or go. */
@@ -100,10 +102,27 @@ end_unplaced(struct espl__exec *x)
 	return 0;
 }
 
+/* Of those that wait, the first by name, for a pool: " (job 'a' first)". */
+static void
+name_first(const struct espl__exec *x, char *to, size_t room)
+{
+	const struct espl__item *item = x->top.items_count > 0 ?
+	    (const struct espl__item *)(const void *)x->top.items[x->top.items_from] : NULL;
+
+	to[0] = '\0';
+	if (!x->config->pool || item == NULL)
+		return;
+	if (item->trial != NULL && item->trial->search->jobs != NULL)
+		(void)snprintf(to, room, " (job '%.100s' first)", item->trial->search->jobs->list.jobs[item->trial->pub.id].name);
+	else
+		(void)snprintf(to, room, " (of experiment '%.100s' first)", x->searches[item->pub.experiment]->config->name);
+}
+
 void
 espl__exec_stall(struct espl__exec *x)
 {
 	uint32_t quarantined = 0, gpus = 0;
+	char     first[140];
 
 	narrow_unplaced(x);
 	if (x->ending != 0 || something_is_coming(x))
@@ -113,14 +132,15 @@ espl__exec_stall(struct espl__exec *x)
 		for (uint32_t k = 0; k < x->fleet.live[i]->gpu_count; k++)
 			gpus += !x->fleet.live[i]->gpus[k]->blocked;
 	}
+	name_first(x, first, sizeof first);
 	if (gpus > 0 && (end_unplaced(x) || espl__inner_stuck(x)))
 		return;
 	if (quarantined > 0 && quarantined == x->fleet.live_count)
 		espl__exec_fails(x, gpus == 0 ? "every GPU is set aside" : x->reports == 0 ? "trials fail before their first report, wherever they run" :
 		    "every node is set aside because all trials fail there");
 	else if (x->item_count > 0 && x->unplaced == 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s and %s grants %s nothing", (unsigned long long)x->item_count,
-		    x->item_count == 1 ? " waits" : "s wait", x->top.allocator->who, x->item_count == 1 ? "it" : "them");
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s%s and %s grants %s nothing", (unsigned long long)x->item_count,
+		    x->item_count == 1 ? " waits" : "s wait", first, x->top.allocator->who, x->item_count == 1 ? "it" : "them");
 	else if (x->item_count > 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u trial%s GPUs granted, and %s finds %s no place", x->unplaced,
 		    x->unplaced == 1 ? " has" : "s have", x->placer->who, x->unplaced == 1 ? "it" : "them");

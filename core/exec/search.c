@@ -304,31 +304,11 @@ espl__search_declare(struct espl__search *s, struct espl__diag *diag)
 	return status;
 }
 
-/* A job that needs more than can ever be is said where the trace names it. */
-static espl_status
-jobs_suit(const struct espl__search *s, struct espl__diag *diag)
-{
-	uint64_t potential = espl__exec_potential(s->exec);
-
-	for (uint32_t i = 0; i < s->jobs->list.count; i++) {
-		const struct espl__job *job = &s->jobs->list.jobs[i];
-
-		if ((uint64_t)job->nodes_min * s->jobs->unit <= potential)
-			continue;
-		(void)espl__fail_at(diag, ESPL_E_CONFIG, s->jobs->file, job->line, "job '%s' needs %u node%s of %u GPU%s, but "
-		    "cloud '%s' can never give more than %llu GPUs", job->name, (unsigned)job->nodes_min,
-		    job->nodes_min == 1 ? "" : "s", (unsigned)s->jobs->unit, s->jobs->unit == 1 ? "" : "s",
-		    s->exec->config->cloud.use, (unsigned long long)potential);
-		espl__hint(diag, "lower its nodes_min, or let the cloud hold more nodes");
-		return ESPL_E_CONFIG;
-	}
-	return ESPL_OK;
-}
-
 espl_status
 espl__search_suits(const struct espl__search *s, struct espl__diag *diag)
 {
-	return s->jobs != NULL ? jobs_suit(s, diag) : espl__sold_suits(&s->exec->fleet, s->config, diag);
+	return s->jobs != NULL ? espl__sold_suits_jobs(s->jobs, espl__exec_potential(s->exec), s->exec->config->cloud.use, diag)
+	                       : espl__sold_suits(&s->exec->fleet, s->config, diag);
 }
 
 int

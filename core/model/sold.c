@@ -1,4 +1,4 @@
-/* sold.c - can a trial ever run on what is sold? */
+/* sold.c - can a trial, or a job, ever run on what is sold? */
 #include "model/sold.h"
 
 #include <string.h>
@@ -76,4 +76,22 @@ espl__sold_suits(const struct espl__fleet *f, const struct espl__run_config *c, 
 		    "cloud '%s' or is whole nodes", (unsigned)t->gpus_min, (unsigned long long)most, c->cloud.use);
 	espl__hint(diag, "change trial.gpus_min or gpus_max, or let trials lie anywhere: trial.colocate = false");
 	return ESPL_E_CONFIG;
+}
+
+espl_status
+espl__sold_suits_jobs(const struct espl__jobs *jobs, uint64_t gpus, const char *cloud, struct espl__diag *diag)
+{
+	for (uint32_t i = 0; i < jobs->list.count; i++) {
+		const struct espl__job *job = &jobs->list.jobs[i];
+
+		if ((uint64_t)job->nodes_min * jobs->unit <= gpus)
+			continue;
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, jobs->file, job->line, "job '%s' needs %u node%s of %u GPU%s, but "
+		    "cloud '%s' can never give more than %llu GPU%s", job->name, (unsigned)job->nodes_min,
+		    job->nodes_min == 1 ? "" : "s", (unsigned)jobs->unit, jobs->unit == 1 ? "" : "s", cloud,
+		    (unsigned long long)gpus, gpus == 1 ? "" : "s");
+		espl__hint(diag, "lower %s, or let the cloud hold more nodes", jobs->file != NULL ? "its nodes_min" : "workload.unit");
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "base/tick.h"
+#include "model/jobs.h"
 
 #define PROGRESS_NS INT64_C(10000000000)
 
@@ -42,6 +43,21 @@ end(struct espl__lines *l)
 	l->told = espl__tick();
 }
 
+/* "trial 2/7 "; a plain job of a pool is known by its name. */
+static void
+who(struct espl__lines *l, uint64_t trial)
+{
+	const struct espl__jobs *jobs = l->observer.exec != NULL ? espl__exec_workload(l->observer.exec) : NULL;
+	char name[48];
+
+	if (jobs != NULL && trial < jobs->list.count) {
+		espl__print(&l->line, "job ");
+		espl__print_clean(&l->line, jobs->list.jobs[trial].name);
+	} else {
+		espl__print(&l->line, "trial %s", espl__trial_name(trial, name));
+	}
+}
+
 static void
 metric(struct espl__lines *l, uint64_t trial, double loss)
 {
@@ -58,14 +74,14 @@ static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__lines *l = ctx;
-	char name[48];
 	const char *what = l->view->what;
 	int         quiet = l->view->totals.simulated && t->state != ESPL_TRIAL_FAILED;
 
 	if (what == NULL || quiet || strcmp(what, "created") == 0 || strcmp(what, "budget") == 0
 	    || strcmp(what, "queued") == 0 || !begin(l, now))
 		return;
-	espl__print(&l->line, "trial %s ", espl__trial_name(t->id, name));
+	who(l, t->id);
+	espl__print(&l->line, " ");
 	if (strcmp(what, "started") == 0)
 		espl__print(&l->line, "trains from iteration %llu to %llu",
 		            (unsigned long long)t->iteration, (unsigned long long)t->budget);
@@ -86,7 +102,6 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
           const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__lines *l = ctx;
-	char name[48];
 
 	(void)metrics, (void)count, (void)share;
 	/* The same trial going on is news only where it got better. */
@@ -94,8 +109,8 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 		return;
 	l->best = t->id;
 	l->best_loss = loss;
-	espl__print(&l->line, "trial %s at iteration %llu", espl__trial_name(t->id, name),
-	            (unsigned long long)iteration);
+	who(l, t->id);
+	espl__print(&l->line, " at iteration %llu", (unsigned long long)iteration);
 	metric(l, t->id, loss);
 	espl__print(&l->line, ": the best so far");
 	end(l);
@@ -106,12 +121,12 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
         struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct espl__lines *l = ctx;
-	char name[48];
 
 	(void)gang, (void)share, (void)slots;
 	if (strcmp(state, "ended") != 0 || text == NULL || text[0] == '\0' || !begin(l, now))
 		return;
-	espl__print(&l->line, "trial %s: ", espl__trial_name(trial, name));
+	who(l, trial);
+	espl__print(&l->line, ": ");
 	espl__print_clean(&l->line, text);
 	end(l);
 }
@@ -161,6 +176,23 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 	end(l);
 }
 
+static void
+on_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__search_summary *s)
+{
+	struct espl__lines *l = ctx;
+
+	if (!s->come || (s->how != 0 && s->ended == ESPL_NEVER) || !begin(l, now))
+		return;
+	espl__print(&l->line, "experiment %llu (", (unsigned long long)number);
+	espl__print_clean(&l->line, s->name);
+	espl__print(&l->line, s->how == 0 ? ") has come" : ") ended: %s", espl__run_end_name(s->how));
+	if (s->how != 0 && s->text != NULL) {
+		espl__print(&l->line, ", ");
+		espl__print_clean(&l->line, s->text);
+	}
+	end(l);
+}
+
 struct espl__lines *
 espl__lines_new(struct espl__view *view, FILE *to)
 {
@@ -171,7 +203,8 @@ espl__lines_new(struct espl__view *view, FILE *to)
 	l->told = espl__tick();
 	l->best = ESPL_NONE;
 	l->observer = (struct espl__observer){ .ctx = l, .trial = on_trial, .report = on_report,
-		.gang = on_gang, .node = on_node, .group = on_group };
+		.gang = on_gang, .node = on_node, .group = on_group,
+		.experiment = on_experiment };
 	return l;
 }
 

@@ -2,12 +2,12 @@
 #include "report/reading.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "report/results.h"
 
 /* Held by the driver for its life; asking takes nothing. */
@@ -15,14 +15,9 @@ int
 espl__run_held(const char *dir)
 {
 	char *path = espl__format("%s/lock", dir);
-	struct flock lock = { .l_type = F_RDLCK, .l_whence = SEEK_SET };
-	int   fd = open(path, O_RDONLY | O_CLOEXEC), busy;
+	int   busy = espl__locked(path);
 
 	free(path);
-	if (fd < 0)
-		return 0;
-	busy = fcntl(fd, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-	(void)close(fd);
 	return busy;
 }
 

@@ -227,10 +227,11 @@ tell_sums(struct espl__buf *b, const struct sums *s)
 	char t[5][32];
 
 	espl__print(b, "<p class=\"note\">%lld resize%s, %lld in place: for %s in all the trial that was resized did not train. Those "
-	            "that got more came %s sooner than at their former pace, with %s more GPU time; those that got less came %s "
-	            "later and left %s of it to others.</p>\n", (long long)s->count, s->count == 1 ? "" : "s",
-	            (long long)s->in_place, espl__html_seconds(s->pause_s, t[0]), espl__html_seconds(s->sooner_s, t[1]),
-	            espl__html_seconds(s->more_gpu_s, t[2]), espl__html_seconds(s->later_s, t[3]),
+	            "that got more came %s %s than at their former pace, with %s more GPU time; those that got less came %s "
+	            "%s and left %s of it to others.</p>\n", (long long)s->count, s->count == 1 ? "" : "s",
+	            (long long)s->in_place, espl__html_seconds(s->pause_s, t[0]), espl__html_seconds(fabs(s->sooner_s), t[1]),
+	            s->sooner_s < 0 ? "later" : "sooner", espl__html_seconds(s->more_gpu_s, t[2]),
+	            espl__html_seconds(fabs(s->later_s), t[3]), s->later_s < 0 ? "sooner" : "later",
 	            espl__html_seconds(s->less_gpu_s, t[4]));
 	if (s->count > RESIZES_MAX)
 		espl__print(b, "<p class=\"note\">The first %d of them. All: espalier export DIR --format csv --table resizes"

@@ -116,8 +116,9 @@ draw_row(struct espl__html *h, const struct espl__html_axis *a, const struct poo
 
 	espl__print(&h->b, "<g class=\"gang\"><title>%s %lld: ", row->job ? "plain job" : "experiment", (long long)row->id);
 	espl__html_text(&h->b, row->name, 60);
-	espl__print(&h->b, ", %s&#10;waited %s, then on at most %.4g GPUs</title>", row->status,
-	            espl__html_seconds(isfinite(row->queued_s) ? row->queued_s : h->now_s - row->arrived_s, waits), row->most);
+	espl__print(&h->b, ", %s&#10;waited %s, then on at most %.4g GPU%s</title>", row->status,
+	            espl__html_seconds(isfinite(row->queued_s) ? row->queued_s : h->now_s - row->arrived_s, waits), row->most,
+	            row->most == 1 ? "" : "s");
 	espl__html_rect(&h->b, "rq", from, y + 1, espl__html_at(a, end_s) - from, ROW_HEIGHT - 3);
 	for (uint32_t i = 0; i < row->count; i++) {
 		double to_s = i + 1 < row->count ? row->steps[i + 1].at_s : end_s;

@@ -420,7 +420,8 @@ espl__results_open(const struct espl__results_setup *setup)
 		begin(r);
 		write_totals(r);
 		put(r, PUT_META, "tt", "goal", setup->config->maximize ? "maximize" : "minimize");
-		put(r, PUT_META, "tt", "algorithm", setup->config->algorithm.use);
+		if (!setup->config->pool)	/* its experiments have one each */
+			put(r, PUT_META, "tt", "algorithm", setup->config->algorithm.use);
 		put(r, PUT_META, "tt", "allocator", setup->config->allocator.use);
 		put(r, PUT_META, "tt", "cloud", setup->config->cloud.use);
 		put(r, PUT_META, "tt", "placer", setup->config->placer.use);

@@ -82,6 +82,7 @@ open_source(struct espl__sim *sim, struct espl__sim_source *source, struct espl_
 {
 	const struct espl__run_config   *config = source->of->config;
 	const struct espl__trial_config *trial = &config->trial;
+	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "trial"), *at = espl__node_get(group, "command");
 
 	if (source->of->jobs != NULL)
 		return ESPL_OK;		/* how long jobs take is known; they report nothing */
@@ -89,16 +90,13 @@ open_source(struct espl__sim *sim, struct espl__sim_source *source, struct espl_
 		return open_curves(source, diag);
 	if (trial->trainable != NULL)
 		return open_trainable(sim, source, diag);
-	if (trial->command_count > 0)
-		espl__fail(diag, ESPL_E_CONFIG,
-		           "%s: a command cannot be simulated: what it would report is "
-		           "not known", config->path);
-	else
-		espl__fail(diag, ESPL_E_CONFIG,
-		           "%s: nothing to simulate: neither trial.trainable nor "
-		           "trial.curves is given", config->path);
-	espl__hint(diag, "trial.curves replays recorded curves, trial.trainable trains in process: "
-	           "give one in the file, or --set 'trial={ curves=\"FILE.csv\"; }'");
+	if (at == NULL)
+		at = group;
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, at != NULL ? at->file : config->path, at != NULL ? at->line : 0, "%s",
+	                    trial->command_count > 0 ? "a command cannot be simulated: what it would report is not known"
+	                    : "nothing to simulate: neither trial.trainable nor trial.curves is given");
+	espl__hint(diag, "trial.curves replays recorded curves, trial.trainable trains in process: give one in the file%s",
+	           sim->config->pool ? "" : ", or --set 'trial={ curves=\"FILE.csv\"; }'");
 	return ESPL_E_CONFIG;
 }
 

@@ -1,8 +1,9 @@
 /* spool.c - what users want of a running pool: DIR/spool, into which other processes put requests.
  *
  * submit-ID is a folder with an experiment's run.cfg and inputs: it becomes experiments/N.  cancel-ID is a file with a
- * name.  Each is answered in ID.answer beside it, and gone when it is.  A request that comes while no driver is there
- * waits for the next.  A folder that was taken in, but was not told of before the driver died, is told of then.
+ * name.  Each is answered in ID.answer beside it, and gone when it is; who asked holds .ID.asker locked while it waits, and
+ * takes the answer away.  A request that comes while no driver is there waits for the next.  A folder that was taken in, but
+ * was not told of before the driver died, is told of then.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -19,7 +20,21 @@
 #define LOOK_EVERY (ESPL__REAL_SECOND / 4)
 #define NAME_LIMIT 4096u
 
-/* Whoever asked may have gone meanwhile: what is refused is logged, too. */
+/* Does whoever asked still wait?  Else .ID.asker goes, if it was left behind. */
+static int
+is_waited_for(const char *dir, const char *request)
+{
+	char *path = espl__format("%s/spool/.%s.asker", dir, request);
+	int   waited = espl__locked(path);
+
+	if (!waited)
+		(void)unlink(path);
+	free(path);
+	return waited;
+}
+
+/* Whoever asked may have gone meanwhile: what is refused is logged, too, and an answer for nobody does not stay.  It is
+ * written first: who gives up looks for it once more after that. */
 static void
 answer(const char *dir, const char *request, const char *how, const char *text)
 {
@@ -30,6 +45,8 @@ answer(const char *dir, const char *request, const char *how, const char *text)
 		espl__log(ESPL_WARN, "the request '%s' is refused: %s", request, text);
 	if (espl__file_write(path, line, strlen(line), &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
+	else if (!is_waited_for(dir, request))
+		(void)unlink(path);
 	free(path);
 	free(line);
 }
