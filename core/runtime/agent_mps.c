@@ -98,21 +98,30 @@ espl__mps_quit(struct espl__mps *m)
 	put_question(m, QUIT, "quit\n");
 }
 
-/* It cannot be had: whoever waits for it hears why. */
+static void
+last_word(const struct espl__mps *m, const char *name, char said[ESPL__SAID_MAX])
+{
+	struct espl__buf log = { NULL, 0, 0 };
+	char            *path = espl__format("%s/log/%s", m->den.path, name);
+
+	if (espl__file_read(path, 1 << 20, &log, NULL) == ESPL_OK) {
+		(void)espl__buf_text(&log);
+		espl__last_line((const char *)log.data, log.size, said, ESPL__SAID_MAX);
+	}
+	espl__buf_free(&log);
+	free(path);
+}
+
+/* It cannot be had: whoever waits for it hears why, of itself, its server or its daemon. */
 static void
 fail(struct espl__mps *m, const char *why)
 {
-	struct espl__buf log = { NULL, 0, 0 };
-	char            *path = m->den.path != NULL ? espl__format("%s/log/start", m->den.path) : NULL;
-	char             said[ESPL__SAID_MAX] = "";
+	static const char *const logs[] = { "start", "server.log", "control.log" };
+	char said[ESPL__SAID_MAX] = "";
 
-	if (path != NULL && espl__file_read(path, 65536, &log, NULL) == ESPL_OK) {
-		(void)espl__buf_text(&log);
-		espl__last_line((const char *)log.data, log.size, said, sizeof said);
-	}
+	for (size_t i = 0; i < sizeof logs / sizeof logs[0] && m->den.path != NULL && said[0] == '\0'; i++)
+		last_word(m, logs[i], said);
 	espl__card_no_mps(m->card, "%s%s%s", why, said[0] != '\0' ? ": " : "", said);
-	espl__buf_free(&log);
-	free(path);
 	espl__mps_kill(m);
 }
 

@@ -9,6 +9,7 @@
 #include "fashion_cuda_trial.h"
 
 #define AHEAD 64u			/* steps queued before one looks again                */
+#define AHEAD_IN_GANG 16u		/* where a lost rank would leave them in the driver   */
 #define SLOW  INT64_C(500000000)	/* ns after which a gang is asked whether it is whole */
 
 espl_status
@@ -58,7 +59,10 @@ plan(struct fashion_cuda_trial *t, struct espl_error *error)
 	status = fashion_cuda_task_plan(t->work, t->engine, learn, error);
 	if (status == ESPL_OK)
 		status = fashion_cuda_task_plan(t->work, t->engine, check, error);
-	/* The first sum of a communicator makes its connections: not while a graph is captured. */
+	/* What cuBLASLt loads when it multiplies first, and the connections that the first sum of a communicator makes, are
+	 * none of a graph's.  Of what this computes nothing is used. */
+	if (status == ESPL_OK)
+		status = fashion_cuda_task_run(t->work, t->engine, learn, t->stream, error);
 	if (status == ESPL_OK && comm->world > 1)
 		status = comm->allreduce(comm, fashion_cuda_work_gradient(t->work), fashion_cuda_work_gradient(t->work),
 		                         t->net.count + 2u * FASHION_CUDA_PARTS, ESPL_F32, ESPL_SUM);
@@ -188,7 +192,7 @@ tick(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Until the GPU has passed this mark: no more than twice AHEAD steps are queued, so that queueing never has to
+/* Until the GPU has passed this mark: no more than twice `ahead` steps are queued, so that queueing never has to
  * wait in the driver, where a lost rank would not be seen. */
 static espl_status
 catch_up(struct fashion_cuda_trial *t, cudaEvent_t mark, struct espl_error *error)
@@ -227,14 +231,15 @@ launch(struct fashion_cuda_trial *t, struct espl_error *error)
 static espl_status
 learn(struct fashion_cuda_trial *t, struct espl_error *error)
 {
-	espl_status status = capture_step(t, error);
+	const uint32_t ahead = t->context->comm->world > 1 ? AHEAD_IN_GANG : AHEAD;
+	espl_status    status = capture_step(t, error);
 
 	for (uint32_t b = 0; b < t->course.batches && status == ESPL_OK; b++) {
-		if (b % AHEAD == 0) {
-			cudaEvent_t mark = t->marks[b / AHEAD % 2];
+		if (b % ahead == 0) {
+			cudaEvent_t mark = t->marks[b / ahead % 2];
 			cudaError_t code;
 
-			if (b >= 2 * AHEAD)
+			if (b >= 2 * ahead)
 				status = catch_up(t, mark, error);
 			code = status == ESPL_OK ? cudaEventRecord(mark, t->stream) : cudaSuccess;
 			if (code != cudaSuccess)

@@ -8,11 +8,15 @@
 #define EMULATE_H
 #include <cuda_runtime.h>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 
-/* What is launched, captured in a graph if one is being captured, else done at once. */
+/* What is launched: captured in a graph if one is being captured, else done when somebody asks the stream. */
 void emulate_queue(const std::function<void()> &work);
+void emulate_queue_again(const std::function<bool()> &work);	/* called until it is true */
+unsigned emulate_capture(void);		/* number of the graph that is being captured, 0 none */
+bool emulate_launchable(dim3 grid, dim3 block);	/* else cudaGetLastError tells */
 void emulate_grid(dim3 grid, dim3 block, bool barriers, const std::function<void()> &thread);
 void emulate_barrier(void);
 
@@ -51,7 +55,8 @@ emulate_launch(const char *name, K kernel, dim3 grid, dim3 block, A... arguments
 {
 	bool waits = emulate_waits(name);
 
-	emulate_queue([=]() { emulate_grid(grid, block, waits, [=]() { kernel(arguments...); }); });
+	if (emulate_launchable(grid, block))
+		emulate_queue([=]() { emulate_grid(grid, block, waits, [=]() { kernel(arguments...); }); });
 }
 #define LAUNCH(kernel_, grid_, block_, stream_, ...) \
 	((void)(stream_), emulate_launch(#kernel_, kernel_, dim3(grid_), dim3(block_), __VA_ARGS__))
@@ -62,6 +67,13 @@ struct matrix_a {}; struct matrix_b {}; struct accumulator {}; struct row_major 
 enum layout_t { mem_row_major, mem_col_major };
 template <class Use, int M, int N, int K, class T, class Layout = void> struct fragment { float v[16][16]; };
 static inline bool first_lane(void) { return threadIdx.x % 32u == 0; }
+/* What a tile is loaded from and stored to begins at 32 bytes, its rows at 16. */
+static inline void
+aligned(const void *at, size_t pitch)
+{
+	if ((size_t)at % 32u != 0 || pitch % 16u != 0)
+		abort();
+}
 
 template <class F> static inline void
 fill_fragment(F &f, float value)
@@ -73,6 +85,7 @@ fill_fragment(F &f, float value)
 template <class T> static inline void
 load_matrix_sync(fragment<matrix_a, 16, 16, 16, T, row_major> &f, const T *from, unsigned pitch)
 {
+	aligned(from, pitch * sizeof *from);
 	for (unsigned i = 0; first_lane() && i < 16; i++)
 		for (unsigned k = 0; k < 16; k++)
 			f.v[i][k] = (float)from[i * pitch + k];
@@ -80,6 +93,7 @@ load_matrix_sync(fragment<matrix_a, 16, 16, 16, T, row_major> &f, const T *from,
 template <class T> static inline void
 load_matrix_sync(fragment<matrix_b, 16, 16, 16, T, col_major> &f, const T *from, unsigned pitch)
 {
+	aligned(from, pitch * sizeof *from);
 	for (unsigned n = 0; first_lane() && n < 16; n++)
 		for (unsigned k = 0; k < 16; k++)
 			f.v[k][n] = (float)from[n * pitch + k];
@@ -99,6 +113,7 @@ mma_sync(D &d, const A &a, const B &b, const D &c)
 template <class F> static inline void
 store_matrix_sync(float *to, const F &f, unsigned pitch, layout_t)
 {
+	aligned(to, pitch * sizeof *to);
 	for (unsigned i = 0; first_lane() && i < 16; i++)
 		for (unsigned j = 0; j < 16; j++)
 			to[i * pitch + j] = f.v[i][j];

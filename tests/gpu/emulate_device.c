@@ -1,8 +1,9 @@
 /* emulate_device.c - a device module for espalier-worker whose GPU is emulated: so that whole runs of fashion_cuda,
  * gangs, resizes and losses included, are tested where there is none.
  *
- * Its communicator is the CPU's.  A sum that is called while the trainable captures a graph becomes a part of it: the
- * emulated runtime (emulate.cc) leaves in the stream where to put it.
+ * Its communicator is the CPU's.  A sum is put into the stream, or into the graph that the trainable captures: the
+ * emulated runtime (emulate.cc) leaves in the stream where.  What the ranks do outside of it begins when the stream is
+ * done, since they do it by the same communicator.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,13 @@ struct gang { struct espl__comm base; struct espl__comm *host; espl_status faile
 struct sum { struct gang *gang; const void *in; void *out; uint64_t count; espl_dtype type; espl_reduce how; };
 
 static struct emulate_stream stream;
+
+static void
+finish_stream(void)
+{
+	if (stream.finish != NULL)
+		stream.finish();
+}
 
 static void
 sum_now(void *data)
@@ -44,6 +52,7 @@ broadcast(const struct espl_comm *view, void *data, uint64_t count, espl_dtype t
 {
 	const struct gang *g = view->ctx;
 
+	finish_stream();
 	return g->host->view.broadcast(&g->host->view, data, count, type, root);
 }
 
@@ -52,12 +61,14 @@ barrier(const struct espl_comm *view)
 {
 	const struct gang *g = view->ctx;
 
+	finish_stream();
 	return g->host->view.barrier(&g->host->view);
 }
 
 static espl_status
 wait_for(const struct espl_comm *view)
 {
+	finish_stream();
 	return ((const struct gang *)view->ctx)->failed;
 }
 
@@ -66,18 +77,21 @@ reduce_host(const struct espl_comm *view, double *values, uint32_t count, espl_r
 {
 	const struct gang *g = view->ctx;
 
+	finish_stream();
 	return g->host->view.reduce_host(&g->host->view, values, count, how);
 }
 
 static espl_status
 tell(struct espl__comm *base, void *data, uint64_t bytes, uint32_t root)
 {
+	finish_stream();
 	return espl__comm_tell(((struct gang *)base)->host, data, bytes, root);
 }
 
 static void
 finish(struct espl__comm *base)
 {
+	finish_stream();
 	espl__comm_finish(((struct gang *)base)->host);
 	free(base);
 }
@@ -102,6 +116,7 @@ static espl_status
 copy(struct espl__device *d, void *to, const void *from, uint64_t bytes, espl_device_kind where)
 {
 	(void)d, (void)where;
+	finish_stream();
 	if (bytes > 0)
 		memcpy(to, from, bytes);
 	return ESPL_OK;

@@ -318,7 +318,8 @@ gpu_sum_shards(const struct espl_comm *view, const void *shards, void *out, uint
 		c->stage = espl__alloc(bytes);
 		c->stage_size = bytes;
 	}
-	if (mine > 0)
+	status = drain(c);		/* such a copy waits in the driver, where a lost rank is not seen */
+	if (status == ESPL_OK && mine > 0)
 		status = copy(c, (char *)c->stage + count * size, shards, mine * count * size,
 		    cudaMemcpyDeviceToHost);
 	if (status == ESPL_OK)
@@ -399,6 +400,7 @@ share_one_gpu(struct gpu_comm *c, const struct espl__comm_setup *setup, struct e
 			(void)setenv("NCCL_SOCKET_IFNAME", "=lo", 0);
 	}
 	(void)setenv("NCCL_NVLS_ENABLE", "0", 0);
+	(void)setenv("NCCL_CUMEM_HOST_ENABLE", "0", 0);	/* to try it is fatal in some machines' drivers before 595 */
 	return 1;
 }
 
