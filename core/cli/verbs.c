@@ -122,7 +122,7 @@ const struct espl__verb espl__verbs[] = {
 	  set_flags, 2, 2, espl__verb_submit },
 	{ "cancel", "POOL_DIR NAME", "end an experiment, or a plain job, of a pool",
 	  "Its trials may save and are ended; the others get their GPUs.  One that is still to come does not.\n", NULL, 2, 2, espl__verb_cancel },
-	{ "queue", "POOL_DIR [--json]", "who of a pool waits, who trains, on how many GPUs", "",
+	{ "queue", "POOL_DIR [--json]", "who of a pool waits and why, who trains, on how many GPUs", "",
 	  json_flags, 1, 1, espl__verb_queue },
 	{ "allocate", "FILE VIEW.json [--set PATH=VALUE]... [--json]",
 	  "one online decision of FILE's allocator on a given view",

@@ -1,5 +1,5 @@
 /* explain.c - the life of a trial, or of the run, from results.db: what was decided, when, and why. */
-#include "report/reading.h"
+#include "report/waits.h"
 
 #include <math.h>
 #include <string.h>
@@ -225,10 +225,43 @@ job_head(struct story *s, sqlite3_stmt *trial)
 	(void)sqlite3_finalize(st);
 }
 
+/* How long a plain job waited for its first GPUs, and why. */
+static espl_status
+job_wait(struct story *s, struct espl__diag *diag)
+{
+	sqlite3_stmt *st = espl__reading_query(s->r, "SELECT arrived_s, ended_s FROM jobs WHERE id = ?1", (int64_t)s->trial, -1, diag);
+	struct espl__waits *w = NULL;
+	struct espl__wait   wait;
+	struct espl__buf    text = { NULL, 0, 0 };
+	espl_status status = ESPL_E_REMOTE;
+	double ended;
+	char   time[32];
+	int    got = st != NULL ? espl__reading_next(s->r, st, diag) : -1;
+
+	if (got >= 0)
+		status = got == 0 ? ESPL_OK : espl__waits_open(s->r, &w, diag);
+	if (w != NULL) {
+		ended = espl__reading_real(st, 1);
+		espl__waits_first(w, ESPL__WAITS_JOB(s->trial), espl__reading_real(st, 0),
+		                  isnan(ended) ? s->r->totals.jct_s : ended, &wait);
+		espl__wait_text(&wait, &text);
+	}
+	if (text.size > 0) {
+		espl__print(s->b, "  waited %s: ", espl__format_seconds(wait.all_s, time));
+		espl__print_clean(s->b, espl__buf_text(&text));
+		espl__print(s->b, "\n");
+	}
+	(void)sqlite3_finalize(st);
+	espl__buf_free(&text);
+	espl__waits_free(w);
+	return status;
+}
+
 static espl_status
 tell_head(struct story *s, struct espl__diag *diag)
 {
 	struct espl__reading *r = s->r;
+	espl_status   status;
 	sqlite3_stmt *st = espl__reading_query(r, "SELECT state, iteration, budget, metric, params,"
 	    " group_id, gpu_s, cost_usd FROM trials WHERE id = ?1", (int64_t)s->trial, -1, diag);
 	char number[32], group[48], name[48];
@@ -268,9 +301,11 @@ tell_head(struct story *s, struct espl__diag *diag)
 	espl__print(s->b, "%s of GPU time", espl__format_seconds(sqlite3_column_double(st, 6), number));
 	if (sqlite3_column_double(st, 7) > 0)
 		espl__print(s->b, ", $%.4f", sqlite3_column_double(st, 7));
-	espl__print(s->b, "\n\n");
+	espl__print(s->b, "\n");
 	(void)sqlite3_finalize(st);
-	return ESPL_OK;
+	status = s->job ? job_wait(s, diag) : ESPL_OK;
+	espl__print(s->b, "\n");
+	return status;
 }
 
 /* Which node or group a note is about, unless its text begins with that.  Offers have names, which notes give. */

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "report/reading.h"
+#include "report/waits.h"
 
 /* Both alike: kind, name, status, arrived, waits since, trials, GPUs now. */
 static const char list_sql[] =
@@ -25,8 +25,37 @@ text_of(sqlite3_stmt *st, int column)
 	return text != NULL ? text : "";
 }
 
+/* Why it waits now; `w`: loaded with the first that does. */
+static espl_status
+ask_why(struct espl__reading *r, sqlite3_stmt *st, struct espl__waits **w, struct espl__wait *why, struct espl__diag *diag)
+{
+	int64_t     id = sqlite3_column_int64(st, 7);
+	espl_status status = *w != NULL ? ESPL_OK : espl__waits_open(r, w, diag);
+
+	if (status == ESPL_OK)
+		espl__waits_now(*w, strcmp(text_of(st, 0), "job") == 0 ? ESPL__WAITS_JOB(id) : ESPL__WAITS_EXPERIMENT(id),
+		                espl__reading_real(st, 4), r->totals.jct_s, why);
+	return status;
+}
+
+/* A second line, where there is something to say. */
 static void
-put_row(const struct espl__reading *r, sqlite3_stmt *st, int json, int first, struct espl__buf *b)
+put_why(const struct espl__wait *why, struct espl__buf *b)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+
+	espl__wait_text(why, &text);
+	if (text.size > 0) {
+		espl__print(b, "  %-10s   ", "");
+		espl__print_clean(b, espl__buf_text(&text));
+		espl__print(b, "\n");
+	}
+	espl__buf_free(&text);
+}
+
+/* why NULL: it does not wait. */
+static void
+put_row(const struct espl__reading *r, sqlite3_stmt *st, const struct espl__wait *why, int json, int first, struct espl__buf *b)
 {
 	double arrived = espl__reading_real(st, 3), since = espl__reading_real(st, 4);
 	char   at[32], waits[32];
@@ -40,6 +69,9 @@ put_row(const struct espl__reading *r, sqlite3_stmt *st, int json, int first, st
 		espl__print_number(b, since);
 		espl__print(b, ", \"trials\": %lld, \"gpus\": ", (long long)sqlite3_column_int64(st, 5));
 		espl__print_number(b, r->running ? sqlite3_column_double(st, 6) : 0);
+		espl__print(b, ", \"why\": %s", why != NULL ? "" : "null");
+		if (why != NULL)
+			espl__wait_json(why, b);
 		espl__print(b, "}");
 		return;
 	}
@@ -52,13 +84,18 @@ put_row(const struct espl__reading *r, sqlite3_stmt *st, int json, int first, st
 	            text_of(st, 2), isnan(arrived) ? "-" : espl__format_seconds(arrived, at),
 	            isnan(since) ? "-" : espl__format_seconds(r->totals.jct_s - since, waits),
 	            (long long)sqlite3_column_int64(st, 5), r->running ? sqlite3_column_double(st, 6) : 0.0);
+	if (why != NULL)
+		put_why(why, b);
 }
 
 espl_status
 espl__reading_queue(struct espl__reading *r, int json, struct espl__buf *b, struct espl__diag *diag)
 {
 	sqlite3_stmt *st = espl__reading_query(r, list_sql, -1, -1, diag);
-	int more, count = 0;
+	struct espl__waits *waits = NULL;
+	struct espl__wait   why;
+	espl_status status = ESPL_OK;
+	int more = 0, count = 0, waiting;
 
 	if (st == NULL)
 		return diag != NULL ? diag->status : ESPL_E_CONFIG;
@@ -69,9 +106,17 @@ espl__reading_queue(struct espl__reading *r, int json, struct espl__buf *b, stru
 		espl__print_number(b, r->totals.jct_s);
 		espl__print(b, ", \"queue\": [");
 	}
-	while ((more = espl__reading_next(r, st, diag)) == 1)
-		put_row(r, st, json, count++ == 0, b);
+	while (status == ESPL_OK && (more = espl__reading_next(r, st, diag)) == 1) {
+		waiting = sqlite3_column_type(st, 4) != SQLITE_NULL;
+		if (waiting)
+			status = ask_why(r, st, &waits, &why, diag);
+		if (status == ESPL_OK)
+			put_row(r, st, waiting ? &why : NULL, json, count++ == 0, b);
+	}
 	(void)sqlite3_finalize(st);
+	espl__waits_free(waits);
+	if (status != ESPL_OK)
+		return status;
 	if (more == 0 && count == 0) {
 		more = espl__fail(diag, ESPL_E_CONFIG, "'%s' is no pool, or nobody has come to it yet", r->dir);
 		espl__hint(diag, "`espalier status %s` tells of a single experiment", r->dir);

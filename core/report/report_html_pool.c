@@ -1,12 +1,15 @@
-/* report_html_pool.c - a pool over time: for each experiment and each plain job when it came, how long it waited,
- * and on how many GPUs it trained.
+/* report_html_pool.c - a pool over time: for each experiment and each plain job when it came, how long it waited and
+ * why, and on how many GPUs it trained.
  */
 #include "report/report_html_impl.h"
 
 #include <math.h>
 #include <string.h>
 
+#include "report/waits.h"
+
 #define ROWS_MAX   200u		/* of them that are drawn; the table lists as many */
+#define WHY_MAX    400u		/* characters                                           */
 #define ROW_HEIGHT 14.0
 #define TOP        22.0
 
@@ -15,6 +18,7 @@ struct row {
 	const char *name, *status;
 	double arrived_s, ended_s;	/* NaN: not yet                                         */
 	double queued_s;		/* until it had its first GPU; NaN: it has none yet     */
+	const char *why;		/* it waited; "": it did not                           */
 	double most, gpu_s;		/* GPUs at once; their time                             */
 	int64_t id;
 	struct step *steps;
@@ -71,6 +75,27 @@ load_steps(struct espl__html *h, struct row *row, int64_t id)
 	return got < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }
 
+/* So long it waited for its first GPU, or does yet. */
+static double
+waited(const struct espl__html *h, const struct row *row)
+{
+	return isfinite(row->queued_s) ? row->queued_s
+	       : (isfinite(row->ended_s) ? row->ended_s : h->now_s) - row->arrived_s;
+}
+
+static void
+load_why(struct espl__html *h, const struct espl__waits *w, struct row *row)
+{
+	struct espl__buf  text = { NULL, 0, 0 };
+	struct espl__wait wait;
+
+	espl__waits_first(w, row->job ? ESPL__WAITS_JOB(row->id) : ESPL__WAITS_EXPERIMENT(row->id), row->arrived_s,
+	                  isfinite(row->ended_s) ? row->ended_s : h->now_s, &wait);
+	espl__wait_text(&wait, &text);
+	row->why = espl__arena_strdup(&h->arena, espl__buf_text(&text));
+	espl__buf_free(&text);
+}
+
 static espl_status
 load_rows(struct espl__html *h, struct pool *p, const char *sql, int job)
 {
@@ -98,6 +123,7 @@ load_rows(struct espl__html *h, struct pool *p, const char *sql, int job)
 		row->arrived_s = espl__reading_real(st, 3);
 		row->ended_s = espl__reading_real(st, 4);
 		row->queued_s = NAN;
+		row->why = "";
 		if (isfinite(row->arrived_s))
 			status = load_steps(h, row, sqlite3_column_int64(st, 0));
 		p->most = row->most > p->most ? row->most : p->most;
@@ -116,9 +142,10 @@ draw_row(struct espl__html *h, const struct espl__html_axis *a, const struct poo
 
 	espl__print(&h->b, "<g class=\"gang\"><title>%s %lld: ", row->job ? "plain job" : "experiment", (long long)row->id);
 	espl__html_text(&h->b, row->name, 60);
-	espl__print(&h->b, ", %s&#10;waited %s, then on at most %.4g GPU%s</title>", row->status,
-	            espl__html_seconds(isfinite(row->queued_s) ? row->queued_s : h->now_s - row->arrived_s, waits), row->most,
-	            row->most == 1 ? "" : "s");
+	espl__print(&h->b, ", %s&#10;waited %s%s", row->status, espl__html_seconds(waited(h, row), waits),
+	            row->why[0] != '\0' ? ": " : "");
+	espl__html_text(&h->b, row->why, WHY_MAX);
+	espl__print(&h->b, "&#10;on at most %.4g GPU%s</title>", row->most, row->most == 1 ? "" : "s");
 	espl__html_rect(&h->b, "rq", from, y + 1, espl__html_at(a, end_s) - from, ROW_HEIGHT - 3);
 	for (uint32_t i = 0; i < row->count; i++) {
 		double to_s = i + 1 < row->count ? row->steps[i + 1].at_s : end_s;
@@ -152,37 +179,46 @@ draw(struct espl__html *h, const struct pool *p)
 	espl__print(&h->b, "</p></section>\n");
 }
 
-/* How long each plain job waited and trained. */
 static void
-list_jobs(struct espl__html *h, const struct pool *p)
+list_row(struct espl__html *h, const struct row *row)
 {
 	struct espl__buf *b = &h->b;
-	uint32_t count = 0;
-	char     t[32];
+	char t[32];
 
-	for (uint32_t i = 0; i < p->count; i++) {
-		const struct row *row = &p->rows[i];
-		double end_s = isfinite(row->ended_s) ? row->ended_s : h->now_s;
+	espl__print(b, "<tr><td>%lld</td><td class=\"w\">", (long long)row->id);
+	espl__html_text(b, row->name, 60);
+	espl__print(b, "</td><td class=\"w\">");
+	espl__html_text(b, row->status, 12);
+	espl__print(b, "</td><td>%s</td>", espl__html_seconds(row->arrived_s, t));
+	espl__print(b, "<td>%s</td><td class=\"w\">", espl__html_seconds(waited(h, row), t));
+	espl__html_text(b, row->why, WHY_MAX);
+	espl__print(b, "</td><td>%s</td>", espl__html_seconds(row->ended_s, t));
+	espl__print(b, "<td>%s</td><td>%.4g</td>", espl__html_seconds(row->ended_s - row->arrived_s, t), row->most);
+	espl__print(b, "<td>%s</td></tr>\n", espl__html_seconds(row->gpu_s, t));
+}
 
-		if (!row->job)
-			continue;
-		if (count++ == 0)
-			espl__print(b, "<section><h2>Plain jobs</h2>\n<div class=\"scroll\"><table><thead><tr><th>trial</th>"
-			            "<th class=\"w\">job</th><th class=\"w\">state</th><th>came</th><th>waited</th><th>ended</th>"
-			            "<th>took</th><th>GPUs at most</th><th>GPU time</th></tr></thead>\n<tbody>\n");
-		espl__print(b, "<tr><td>%lld</td><td class=\"w\">", (long long)row->id);
-		espl__html_text(b, row->name, 60);
-		espl__print(b, "</td><td class=\"w\">");
-		espl__html_text(b, row->status, 12);
-		espl__print(b, "</td><td>%s</td>", espl__html_seconds(row->arrived_s, t));
-		espl__print(b, "<td>%s</td>", espl__html_seconds(isfinite(row->queued_s) ? row->queued_s : end_s - row->arrived_s, t));
-		espl__print(b, "<td>%s</td>", espl__html_seconds(row->ended_s, t));
-		espl__print(b, "<td>%s</td><td>%.4g</td>", espl__html_seconds(row->ended_s - row->arrived_s, t), row->most);
-		espl__print(b, "<td>%s</td></tr>\n", espl__html_seconds(row->gpu_s, t));
-	}
-	if (count > 0)
-		espl__print(b, "</tbody></table></div>\n%s</section>\n", p->left_out > 0 ?
-		            "<p class=\"note\">The first. All: espalier export DIR --format csv --table jobs</p>\n" : "");
+/* How long each plain job waited and trained; of experiments only where one waited. */
+static void
+list(struct espl__html *h, const struct pool *p, int job)
+{
+	int any = 0;
+
+	for (uint32_t i = 0; i < p->count; i++)
+		any |= p->rows[i].job == job && (job || p->rows[i].why[0] != '\0');
+	if (!any)
+		return;
+	espl__print(&h->b, "<section><h2>%s</h2>\n<div class=\"scroll\"><table><thead><tr><th>%s</th>"
+	            "<th class=\"w\">%s</th><th class=\"w\">state</th><th>came</th><th>waited</th><th class=\"w\">why</th>"
+	            "<th>ended</th><th>took</th><th>GPUs at most</th><th>GPU time</th></tr></thead>\n<tbody>\n",
+	            job ? "Plain jobs" : "How long experiments waited", job ? "trial" : "number", job ? "job" : "experiment");
+	for (uint32_t i = 0; i < p->count; i++)
+		if (p->rows[i].job == job)
+			list_row(h, &p->rows[i]);
+	espl__print(&h->b, "</tbody></table></div>\n");
+	if (p->left_out > 0)
+		espl__print(&h->b, "<p class=\"note\">The first. All: espalier export DIR --format csv --table %s</p>\n",
+		            job ? "jobs" : "experiments");
+	espl__print(&h->b, "</section>\n");
 }
 
 /* What belongs to one experiment alone, whose metric is its own. */
@@ -218,6 +254,7 @@ espl_status
 espl__html_pool(struct espl__html *h)
 {
 	struct pool p = { NULL, 0, 0, 0, 0 };
+	struct espl__waits *waits = NULL;
 	espl_status status = load_rows(h, &p, "SELECT id, name, status, arrived_s, ended_s, gpu_s FROM experiments"
 	                                 " WHERE arrived_s IS NOT NULL ORDER BY id", 0);
 
@@ -225,10 +262,17 @@ espl__html_pool(struct espl__html *h)
 		status = load_rows(h, &p, "SELECT id, name, status, arrived_s, ended_s,"
 		                   " (SELECT gpu_s FROM trials t WHERE t.id = jobs.id) FROM jobs"
 		                   " WHERE arrived_s IS NOT NULL ORDER BY id", 1);
+	if (status == ESPL_OK && p.count > 0)
+		status = espl__waits_open(h->r, &waits, h->diag);
+	for (uint32_t i = 0; waits != NULL && i < p.count; i++)
+		load_why(h, waits, &p.rows[i]);
+	espl__waits_free(waits);
 	if (status == ESPL_OK && p.count > 0 && p.most > 0)
 		draw(h, &p);
-	if (status == ESPL_OK)
-		list_jobs(h, &p);
+	if (status == ESPL_OK) {
+		list(h, &p, 0);
+		list(h, &p, 1);
+	}
 	for (uint32_t i = 0; i < p.count; i++)
 		free(p.rows[i].steps);
 	free(p.rows);

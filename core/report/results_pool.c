@@ -43,6 +43,8 @@ espl__results_jobs(struct espl__results *r, const struct espl__exec *exec)
 {
 	const struct espl__jobs *jobs = espl__exec_workload(exec);
 
+	if (jobs != NULL && !r->jobs_listed)
+		espl__results_put(r, PUT_META, "ti", "unit", (int64_t)jobs->unit);
 	for (uint64_t i = espl__exec_jobs_come(exec); jobs != NULL && i < jobs->list.count; i++) {
 		int cancelled = espl__exec_job_cancelled(exec, i);
 
