@@ -356,6 +356,10 @@ espl__session_check_entry(const struct espl__session *s, struct espl__diag *diag
 		return espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0, "this is a pool itself, not an experiment for one");
 	status = espl__plugin_find(ESPL_ALGORITHM, s->config->algorithm.use, &plugin, diag);
 	(void)at_use(diag, status, s->config->algorithm.group, "use");
+	if (status == ESPL_OK && s->config->inner) {
+		status = espl__plugin_find(ESPL_ALLOCATOR, s->config->allocator.use, &plugin, diag);
+		(void)at_use(diag, status, s->config->allocator.group, "use");
+	}
 	if (status == ESPL_OK)
 		status = trains(s, diag);
 	return status == ESPL_OK ? check_trial(s, diag) : status;

@@ -59,7 +59,12 @@ struct espl__effect {
 		struct { uint64_t gang; espl_span grace; } kill;
 		struct { uint32_t experiment; uint64_t trial, keep; /* 0: none */ } collect;
 		struct { espl_time at; } timer;
-		struct { uint64_t token; const struct espl_compute_request *request; espl_kind kind; } compute;
+		struct {
+			uint64_t token;
+			const struct espl_compute_request *request;
+			const struct espl__run_config *config;	/* whose plugin of this kind asks */
+			espl_kind kind;
+		} compute;
 		struct { enum espl__run_end how; const char *text; } end;
 	} as;
 };

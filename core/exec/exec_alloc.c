@@ -301,6 +301,8 @@ ask(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 	clear_changes(tier);
 	tier->outcomes.count = 0;
 	status = espl__exec_answer(x, s, tier->allocator, status, &why, &answer, diag);
+	if (s != NULL && s->ending != 0)
+		x->top.wake_at = x->now;	/* it failed: its share is for others */
 	espl__arena_free(&tier->outcomes.arena);
 	if (status == ESPL_OK)
 		apply(x, tier, &answer);
@@ -316,6 +318,8 @@ divide(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 	if (espl__inner_share(tier->inner) > 0 && is_asked(tier)) {
 		espl__model_service_stale(&espl__inner_search(tier->inner)->model, 0);
 		status = ask(x, tier, diag);
+	} else if (espl__inner_share(tier->inner) == 0) {
+		tier->why &= ~(ESPL_WHY_PROFILE | ESPL_WHY_HINT);	/* told upwards, once */
 	}
 	espl__inner_cut(tier->inner);
 	return status;

@@ -19,6 +19,9 @@ struct espl__inner {
 	const struct espl_experiment *shown;
 	uint32_t *targets;		/* as its allocator asked; the machines are the pool's      */
 	uint32_t  targets_cap;
+	struct espl_offer *offers;	/* the pool's, without nodes_max: the share alone limits   */
+	const struct espl_offer **offer_list;
+	uint32_t  offers_cap, offer_list_cap;
 	uint64_t  most;			/* sum of what the trials can use                          */
 	uint32_t  least;		/* of their least grants                                   */
 	uint32_t  least_count;		/* trials that have it; 0: it has to be looked up          */
@@ -51,6 +54,16 @@ espl__inner_new(struct espl__search *s, struct espl__diag *diag)
 	return status;
 }
 
+/* What its allocator was lent is there for the last time. */
+void
+espl__inner_still(struct espl__inner *inner)
+{
+	if (inner == NULL)
+		return;
+	espl__instance_destroy(inner->tier.allocator);
+	inner->tier.allocator = NULL;
+}
+
 void
 espl__inner_free(struct espl__inner *inner)
 {
@@ -58,6 +71,8 @@ espl__inner_free(struct espl__inner *inner)
 		return;
 	espl__tier_free(&inner->tier);
 	free(inner->targets);
+	free(inner->offers);
+	free(inner->offer_list);
 	free(inner);
 }
 
@@ -310,6 +325,20 @@ espl__inner_granted(struct espl__item *item)
 		inner->started = inner->search->exec->now;
 }
 
+/* The share may lie on machines of any offer, whichever its allocator counts in. */
+static void
+view_offers(struct espl__inner *inner, struct espl_alloc_view *v)
+{
+	ESPL__GROW(inner->offers, inner->offers_cap, v->offer_count);
+	ESPL__GROW(inner->offer_list, inner->offer_list_cap, v->offer_count);
+	for (uint32_t o = 0; o < v->offer_count; o++) {
+		inner->offers[o] = *v->offers[o];
+		inner->offers[o].nodes_max = ESPL_ANY;
+		inner->offer_list[o] = &inner->offers[o];
+	}
+	v->offers = inner->offer_list;
+}
+
 /* The pool's machines, of which it has a part. */
 void
 espl__inner_view(struct espl__inner *inner, struct espl_alloc_view *v)
@@ -327,6 +356,7 @@ espl__inner_view(struct espl__inner *inner, struct espl_alloc_view *v)
 	if (inner->targets_cap > had)
 		memset(inner->targets + had, 0, (inner->targets_cap - had) * sizeof *inner->targets);
 	v->targets = inner->targets;
+	view_offers(inner, v);
 	if (v->gpus > share)
 		v->gpus = share;
 	if (v->gpus_idle > left)

@@ -162,6 +162,7 @@ espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl
 		e = espl__exec_effect(x, ESPL__FX_COMPUTE);
 		e->as.compute.token = token;
 		e->as.compute.request = copy;
+		e->as.compute.config = search != NULL ? search->config : tier->inner != NULL ? espl__inner_search(tier->inner)->config : x->config;
 		e->as.compute.kind = search != NULL ? ESPL_ALGORITHM : ESPL_ALLOCATOR;
 	}
 }

@@ -170,6 +170,7 @@ espl__exec_free(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->search_count; i++) {
 		espl__instance_destroy(x->searches[i]->algorithm);
 		x->searches[i]->algorithm = NULL;
+		espl__inner_still(x->searches[i]->tier->inner);
 	}
 	espl__tier_free(&x->top);
 	espl__instance_destroy(x->placer);

@@ -388,6 +388,7 @@ uint64_t espl__tier_gpus(const struct espl__tier *);	/* that grants in force tak
 void espl__tier_free(struct espl__tier *);		/* lists and allocator */
 /* exec_inner.c: experiments whose share of a pool is divided by an allocator of their own */
 espl_status espl__inner_new(struct espl__search *, struct espl__diag *);	/* if it is one: then it has a tier of its own */
+void     espl__inner_still(struct espl__inner *);	/* its allocator ends, before what that was lent */
 void     espl__inner_free(struct espl__inner *);
 struct espl__search *espl__inner_search(const struct espl__inner *);
 uint32_t espl__inner_share(const struct espl__inner *);	/* GPUs */

@@ -79,7 +79,7 @@ espl__real_compute(struct espl__real *real, const struct espl__effect *fx)
 	int                       fd;
 
 	compute = espl__compute_start(
-		real->config, fx->as.compute.kind, fx->as.compute.token, fx->as.compute.request, 0);
+		fx->as.compute.config, fx->as.compute.kind, fx->as.compute.token, fx->as.compute.request, 0);
 	fd = espl__compute_fd(compute) >= 0 ? fcntl(espl__compute_fd(compute), F_DUPFD_CLOEXEC, 3)
 					    : -1;
 	if (fd < 0) {		/* done already, or no descriptor left to watch it with */

@@ -333,7 +333,7 @@ static void
 compute(struct espl__sim *sim, const struct espl__effect *effect)
 {
 	const struct espl_compute_request *request = effect->as.compute.request;
-	struct espl__compute *job = espl__compute_start(sim->config, effect->as.compute.kind,
+	struct espl__compute *job = espl__compute_start(effect->as.compute.config, effect->as.compute.kind,
 	                                                effect->as.compute.token, request, 1);
 
 	espl__compute_wait(job);

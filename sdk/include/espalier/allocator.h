@@ -54,8 +54,8 @@ struct espl_plan_sink {
  * scaling (all its trials together) and work change with them, and it is told as changed; what
  * it cannot use any more it gives back itself.  Its grant is a share in whole GPUs, without flags
  * but ESPL_GRANT_QUEUED, and the experiment's own allocator divides it: to that one the cluster
- * is as large as the share (gpus, gpus_limit of the experiment), targets are its own books, and
- * retire, claim and plan are refused. */
+ * is as large as the share (gpus, gpus_limit of the experiment; offers have no nodes_max), targets
+ * are its own books, and retire, claim and plan are refused. */
 struct espl_item {
 	uint32_t    size;
 	uint32_t    flags;
