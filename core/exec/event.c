@@ -204,6 +204,16 @@ put_report(struct espl__buf *b, const struct espl__event *e)
 	}
 }
 
+/* Who comes to a pool, or goes. */
+static void
+put_member(struct espl__buf *b, const struct espl__event *e)
+{
+	espl__put_v64(b, e->type == ESPL__EV_JOB ? e->as.job.number : e->type == ESPL__EV_EXPERIMENT ? e->as.experiment.number :
+	    e->as.cancel.number);
+	if (e->type == ESPL__EV_CANCEL)
+		espl__put_v64(b, e->as.cancel.trial);
+}
+
 void
 espl__event_put(const struct espl__event *e, struct espl__buf *b)
 {
@@ -258,14 +268,12 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 		put_gpu(b, e);
 		break;
 	case ESPL__EV_JOB:
-		espl__put_v64(b, e->as.job.number);
-		break;
 	case ESPL__EV_EXPERIMENT:
-		espl__put_v64(b, e->as.experiment.number);
-		break;
 	case ESPL__EV_CANCEL:
-		espl__put_v64(b, e->as.cancel.number);
-		espl__put_v64(b, e->as.cancel.trial);
+		put_member(b, e);
+		break;
+	case ESPL__EV_HELD:
+		espl__put_z64(b, e->as.held.late);
 		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
@@ -273,6 +281,21 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 	case ESPL__EV_STOP:
 		break;
 	}
+}
+
+static void
+get_member(struct espl__reader *r, struct espl__event *e)
+{
+	uint64_t number = espl__get_v64(r);
+
+	if (e->type == ESPL__EV_JOB)
+		e->as.job.number = number;
+	else if (e->type == ESPL__EV_EXPERIMENT)
+		e->as.experiment.number = number;
+	else
+		e->as.cancel.number = number;
+	if (e->type == ESPL__EV_CANCEL)
+		e->as.cancel.trial = espl__get_v64(r);
 }
 
 static void
@@ -386,14 +409,12 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 		get_gpu(r, arena, e);
 		break;
 	case ESPL__EV_JOB:
-		e->as.job.number = espl__get_v64(r);
-		break;
 	case ESPL__EV_EXPERIMENT:
-		e->as.experiment.number = espl__get_v64(r);
-		break;
 	case ESPL__EV_CANCEL:
-		e->as.cancel.number = espl__get_v64(r);
-		e->as.cancel.trial = espl__get_v64(r);
+		get_member(r, e);
+		break;
+	case ESPL__EV_HELD:
+		e->as.held.late = espl__get_z64(r);
 		break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:

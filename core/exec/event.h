@@ -31,7 +31,8 @@ enum espl__event_type {
 	ESPL__EV_GPU,		/* what an agent tells of a GPU                                 */
 	ESPL__EV_JOB,		/* the next of the workload's jobs has come                      */
 	ESPL__EV_EXPERIMENT,	/* an experiment of the pool has come, or was submitted: the next number */
-	ESPL__EV_CANCEL		/* the user wants no more of an experiment, or of a plain job     */
+	ESPL__EV_CANCEL,	/* the user wants no more of an experiment, or of a plain job     */
+	ESPL__EV_HELD		/* the driver was held up: what the last round decided was done late */
 };
 
 /* How a gang ended. */
@@ -83,6 +84,7 @@ struct espl__event {
 		struct { uint64_t number; } job;
 		struct { uint64_t number; } experiment;	/* of its search */
 		struct { uint64_t number, trial; } cancel;	/* trial NONE: all of the search */
+		struct { espl_span late; } held;	/* above 0                                    */
 		struct { const struct espl_outcome *outcome; } outcome;
 		struct { const char *text; } trouble;	/* to be mended before the run is resumed */
 	} as;

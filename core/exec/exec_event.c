@@ -448,14 +448,36 @@ interrupt(struct espl__exec *x, int by_user, const char *text)
 	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "%s", text);
 }
 
+static void
+on_begun(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (x->searches[i]->come)
+			x->searches[i]->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
+}
+
+static void
+on_metric(struct espl__exec *x, const struct espl__event *e)
+{
+	(void)espl__names_add(&x->metrics, e->as.metric.name);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		espl__search_metric(x->searches[i]);
+}
+
+/* Who waited for its reply meanwhile was not silent, and did not train. */
+static void
+on_held(struct espl__exec *x, const struct espl__event *e)
+{
+	for (struct espl__gang *g = x->gang_first; g != NULL && e->as.held.late > 0; g = g->next)
+		g->heard = g->heard < x->now - e->as.held.late ? g->heard + e->as.held.late : x->now;
+}
+
 espl_status
 espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
 	switch (e->type) {
 	case ESPL__EV_START:
-		for (uint32_t i = 0; i < x->search_count; i++)
-			if (x->searches[i]->come)
-				x->searches[i]->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
+		on_begun(x);
 		return ESPL_OK;
 	case ESPL__EV_RESUME:
 		espl__exec_resume(x);
@@ -477,9 +499,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		espl__exec_node(x, e, diag);
 		return ESPL_OK;
 	case ESPL__EV_METRIC:
-		(void)espl__names_add(&x->metrics, e->as.metric.name);
-		for (uint32_t i = 0; i < x->search_count; i++)
-			espl__search_metric(x->searches[i]);
+		on_metric(x, e);
 		return ESPL_OK;
 	case ESPL__EV_STARTED:
 		on_started(x, e);
@@ -507,6 +527,9 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		return ESPL_OK;
 	case ESPL__EV_OUTCOME:
 		on_outcome(x, e);
+		return ESPL_OK;
+	case ESPL__EV_HELD:
+		on_held(x, e);
 		return ESPL_OK;
 	case ESPL__EV_TIMER:
 		x->timer = ESPL_NEVER;

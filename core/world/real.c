@@ -15,6 +15,7 @@
 #include "plugin/instance.h"
 
 #define TICK_MS 100
+#define HELD_UP (ESPL__REAL_SECOND / 4)	/* later than this is told, for trials waited */
 #define NEXT_LIMIT (100 * INT64_C(1000000))	/* ns that next waits at most */
 
 static struct espl__real *
@@ -216,6 +217,16 @@ real_next(struct espl__world *world, struct espl__round *round, struct espl__dia
 	return ESPL_OK;
 }
 
+/* Trials that were replied to now waited for us since the round's instant. */
+static void
+tell_held_up(struct espl__real *real)
+{
+	espl_span late = espl__real_clock(real) - real->now;
+
+	if (late > HELD_UP)
+		espl__real_event(real, ESPL__EV_HELD)->as.held.late = late;
+}
+
 static espl_status
 real_apply(struct espl__world *world, const struct espl__effect *effects, uint32_t count,
 	struct espl__diag *diag)
@@ -273,6 +284,7 @@ real_apply(struct espl__world *world, const struct espl__effect *effects, uint32
 	if (asked)
 		espl__real_leases_ask(real);
 	espl__agents_flush(real);
+	tell_held_up(real);
 	return ESPL_OK;
 }
 

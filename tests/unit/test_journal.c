@@ -307,8 +307,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 		.name = "p3", .market = "spot", .gpu_type = "", .zone = "", .price_hour = 12240000, .provision = &latency,
 		.billing = ESPL_BILL_NODE, .hazard_hour = 0.5 };
 	struct espl__metric metrics[2] = { { 0, 0, 0.5 }, { 3, 0, -1e300 } };
-	struct espl__event  in[5] = { { .type = ESPL__EV_OFFER }, { .type = ESPL__EV_REPORT }, { .type = ESPL__EV_ENDED },
-		{ .type = ESPL__EV_TROUBLE }, { .type = ESPL__EV_GPU } };
+	struct espl__event  in[6] = { { .type = ESPL__EV_OFFER }, { .type = ESPL__EV_REPORT }, { .type = ESPL__EV_ENDED },
+		{ .type = ESPL__EV_TROUBLE }, { .type = ESPL__EV_GPU }, { .type = ESPL__EV_HELD } };
 	struct espl__arena  arena = { 0 };
 	struct espl__buf    b = { 0 };
 	struct espl__reader r;
@@ -328,7 +328,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 	in[4].as.gpu.id = 70;
 	in[4].as.gpu.number = UINT64_C(9) << 40;
 	in[4].as.gpu.text = "";
-	for (int i = 0; i < 5; i++)
+	in[5].as.held.late = 5 * ESPL_SECOND;
+	for (int i = 0; i < 6; i++)
 		espl__event_put(&in[i], &b);
 	r = espl__reader(b.data, b.size);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
@@ -346,6 +347,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 	cr_assert_str_eq(e.as.trouble.text, "no room on node 1");
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
 	cr_assert(e.as.gpu.what == ESPL__GPU_MEMORY && e.as.gpu.id == 70 && e.as.gpu.number == UINT64_C(9) << 40);
+	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
+	cr_assert_eq(e.as.held.late, 5 * ESPL_SECOND);
 	cr_assert_eq(r.at, r.end);
 	/* every cut is refused, none crashes */
 	for (size_t n = 0; n < b.size; n++) {
