@@ -14,7 +14,7 @@
 #include "milp_marginal.h"
 #include "pool.h"
 
-enum { GPUS, OFFER, ENGINE, POLICY, PERIOD, STEPS, EVENTS, FILL, FLOOR, BETA, DELAY, SLOWDOWN, POOR,
+enum { GPUS, OFFER, ENGINE, POLICY, PERIOD, STEPS, EVENTS, KEEP, FILL, FLOOR, BETA, DELAY, SLOWDOWN, POOR,
        DOUBLING, EFFORT, GAP, LIMIT, ASSUMED, FORMULATION, BIG_M,
        WEIGHTS, LEVEL, TAIL, STEP, PREEMPT };
 enum { EXACT, CBC, MARGINAL, EQUAL };
@@ -35,6 +35,8 @@ static const struct espl_option options[] = {
 	{ .name = "steps", .help = "of the horizon", .type = ESPL_OPT_INT, .fallback = "5", .min = "1",
 	  .max = "8" },
 	{ .name = "events", .help = "decide again whenever a job arrives or leaves, or nodes do; improved: true, "
+	  "paper: false", .type = ESPL_OPT_BOOL },
+	{ .name = "keep", .help = "let a job have the width it has where the objective hardly changes; improved: true, "
 	  "paper: false", .type = ESPL_OPT_BOOL },
 	{ .name = "fill", .help = "give idle GPUs to those who gain most by them; improved: true, paper: false",
 	  .type = ESPL_OPT_BOOL },
@@ -154,7 +156,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		.limit_s = 0.8 * espl_seconds(milp->limit) };	/* what it has by then it still tells */
 	milp->rules = (struct milp_rules){ .period_s = espl_seconds(milp->period),
 		.step_s = part(config, STEP, 60, espl_seconds(milp->period)), .steps = (uint32_t)v[STEPS].as.i,
-		.delay = part(config, DELAY, 1, 0) > 0, .fill = part(config, FILL, 1, 0) > 0,
+		.delay = part(config, DELAY, 1, 0) > 0, .keep = part(config, KEEP, 1, 0) > 0,
+		.fill = part(config, FILL, 1, 0) > 0,
 		.preempt = part(config, PREEMPT, 1, 0) > 0, .floor = part(config, FLOOR, 0.1, 0),
 		.rank = part(config, WEIGHTS, 0, 1) < 1, .beta = part(config, BETA, 0.5, 1), .level = v[LEVEL].as.r,
 		.tail = v[TAIL].as.r, .slowdown = part(config, SLOWDOWN, 10, 0), .doubling = v[DOUBLING].as.r,
@@ -213,7 +216,8 @@ apply(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_s
 	if (seated == NULL)
 		return ESPL_E_NOMEM;
 	memset(seated, 1, c->problem.job_count);
-	allocator_milp_keep(c, plan);
+	if (milp->rules.keep)
+		allocator_milp_keep(c, plan);
 	if (milp->rules.fill)
 		allocator_milp_fill(c, plan);
 	if (milp->roster.per_node > 1 && side_by_side(c, view))

@@ -10,7 +10,7 @@
 struct milp_rules {			/* options; what they mean is said there */
 	double   period_s, step_s;	/* between decisions; of the horizon           */
 	uint32_t steps;
-	uint32_t delay, fill;		/* 1: yes                                      */
+	uint32_t delay, keep, fill;	/* 1: yes                                      */
 	double   floor;			/* part of the estimate                        */
 	double   beta;
 	double   slowdown;		/* 0: no cap                                   */

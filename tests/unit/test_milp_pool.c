@@ -195,6 +195,22 @@ Test(milp_pool, paper_gives_no_more_than_it_takes)
 	espl_kit_free(kit);
 }
 
+Test(milp_pool, keep_lets_who_is_done_anyway_have_its_width)
+{
+	/* Whether 5 minutes of work end in 5 on one GPU or sooner on 4 is all the same to the printed objective. */
+	for (int keep = 0; keep < 2; keep++) {
+		struct espl_kit *kit = pool(MILP, keep ? "policy=paper keep=true" : "policy=paper", 1, 8);
+		uint64_t a;
+
+		espl_kit_set_target(kit, 0, 8);
+		espl_kit_provision(kit);
+		a = running(kit, 5, 4, 1);
+		decide(kit);
+		cr_assert_eq(gpus(kit, a), keep ? 4 : 1);
+		espl_kit_free(kit);
+	}
+}
+
 Test(milp_pool, more_jobs_than_nodes_queue_in_order)
 {
 	struct espl_kit *kit = pool(MILP, "preempt=false", 1, 4);
