@@ -1,149 +1,12 @@
-/* test_milp_pool.c - allocators greedy and milp as policies: who begins, who waits, who is resized. */
-#include <criterion/criterion.h>
-#include <espalier/util.h>
+/* test_milp_pool.c - allocator milp as a policy: who begins, who waits, who is resized; jobs that come and go, under greedy, too. */
 #include <math.h>
 #include <string.h>
-#include "testkit.h"
+#include "pool_kit.h"
 
 extern const struct espl_plugin allocator_greedy_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_milp_LTX_espalier_plugin;
 #define GREEDY &allocator_greedy_LTX_espalier_plugin
 #define MILP   &allocator_milp_LTX_espalier_plugin
-
-/* The paper's law: a doubling keeps 0.8 of a GPU's speed. */
-static const struct espl_point law[] = { { 1, 1 }, { 2, 1.6 }, { 4, 2.56 }, { 8, 4.096 }, { 16, 6.5536 } };
-
-static struct espl_kit *
-pool(const struct espl_plugin *plugin, const char *options, uint32_t gpus, uint32_t nodes)
-{
-	struct espl_kit *kit = espl_kit_new(1);
-
-	cr_assert_eq(espl_kit_open(kit, plugin, options, NULL), ESPL_OK);
-	(void)espl_kit_offer(kit, "node", gpus, nodes, 1.0);
-	return kit;
-}
-
-static uint64_t
-job(struct espl_kit *kit, double minutes)
-{
-	uint64_t id = espl_kit_item(kit, 1, 16);
-	struct espl_item *item = espl_kit_item_at(kit, id);
-
-	item->work_s = item->work_total_s = 60 * minutes;
-	item->scaling = law;
-	item->scaling_count = 5;
-	item->resize_s = item->start_s = 0;
-	return id;
-}
-
-/* One that runs, since that many minutes. */
-static uint64_t
-running(struct espl_kit *kit, double minutes, uint32_t gpus, double since)
-{
-	uint64_t id = job(kit, minutes);
-	struct espl_item *item = espl_kit_item_at(kit, id);
-
-	espl_kit_grant(kit, id, gpus, 1);
-	item->started = (espl_time)(-since * 60e9);
-	item->flags |= ESPL_ITEM_RUNNING;
-	return id;
-}
-
-static uint32_t
-gpus(struct espl_kit *kit, uint64_t id)
-{
-	return espl_kit_item_at(kit, id)->granted.gpus;
-}
-
-static void
-decide(struct espl_kit *kit)
-{
-	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK, "%s", espl_kit_log(kit));
-	cr_assert_eq(espl_kit_refused(kit), 0, "%s", espl_kit_log(kit));
-	espl_kit_provision(kit);
-}
-
-/* ---- greedy: the paper's examples ------------------------------------------------------------------- */
-
-Test(greedy, idle_ones_go_to_the_shortest)
-{
-	struct espl_kit *kit = pool(GREEDY, "", 1, 10);
-	uint64_t ids[4];
-	static const double since[] = { 15, 12, 5, 1 };
-
-	espl_kit_set_target(kit, 0, 10);
-	espl_kit_provision(kit);
-	for (int i = 0; i < 4; i++)
-		ids[i] = running(kit, 100, 2, since[i]);
-	decide(kit);
-	cr_assert_eq(gpus(kit, ids[3]), 4);
-	for (int i = 0; i < 3; i++)
-		cr_assert_eq(gpus(kit, ids[i]), 2);
-	espl_kit_free(kit);
-}
-
-Test(greedy, the_longest_is_halved_for_the_queue)
-{
-	struct espl_kit *kit = pool(GREEDY, "", 1, 10);
-	uint64_t five, six, seven, eight;
-
-	espl_kit_set_target(kit, 0, 10);
-	espl_kit_provision(kit);
-	five = running(kit, 100, 4, 15);
-	six = running(kit, 100, 4, 12);
-	seven = running(kit, 100, 2, 5);
-	eight = job(kit, 100);
-	decide(kit);
-	cr_assert_eq(gpus(kit, five), 2);
-	cr_assert_eq(gpus(kit, six), 4);
-	cr_assert_eq(gpus(kit, seven), 2);
-	cr_assert_eq(gpus(kit, eight), 2);
-	espl_kit_free(kit);
-}
-
-Test(greedy, one_halving_or_all_that_it_takes)
-{
-	for (int one = 0; one < 2; one++) {
-		struct espl_kit *kit = pool(GREEDY, one ? "halvings=one" : "", 1, 8);
-		uint64_t old, ids[5];
-		uint32_t begun = 0;
-
-		espl_kit_set_target(kit, 0, 8);
-		espl_kit_provision(kit);
-		old = running(kit, 100, 8, 15);
-		for (int i = 0; i < 5; i++)
-			ids[i] = job(kit, 100);
-		decide(kit);
-		for (int i = 0; i < 5; i++)
-			begun += gpus(kit, ids[i]) > 0;
-		cr_assert_eq(begun, one ? 1 : 5, "%u\n%s", begun, espl_kit_log(kit));
-		cr_assert_eq(gpus(kit, old), one ? 4 : 1);
-		espl_kit_free(kit);
-	}
-}
-
-Test(greedy, first_come_first_served_between_decisions)
-{
-	struct espl_kit *kit = pool(GREEDY, "", 1, 4);
-	uint64_t a = job(kit, 100), b, c;
-
-	decide(kit);
-	cr_assert_eq(gpus(kit, a), 4);
-	espl_kit_set_time(kit, 60 * ESPL_SECOND);
-	b = job(kit, 10);
-	c = job(kit, 10);
-	decide(kit);			/* no decision yet: nobody is halved */
-	cr_assert(gpus(kit, a) == 4 && gpus(kit, b) == 0);
-	espl_kit_leave(kit, a);
-	decide(kit);			/* but idle GPUs do not wait */
-	cr_assert(gpus(kit, b) == 4 && gpus(kit, c) == 0);
-	espl_kit_set_time(kit, 300 * ESPL_SECOND);
-	decide(kit);
-	cr_assert(gpus(kit, b) == 2 && gpus(kit, c) == 2);
-	espl_kit_free(kit);
-}
-
-/* ---- milp ------------------------------------------------------------------------------------------- */
 
 Test(milp_pool, paper_decides_by_the_clock)
 {
@@ -317,12 +180,10 @@ Test(milp_pool, the_floor_keeps_late_jobs_alive)
 static uint32_t
 decided(const char *options, double minutes, double resize_s)
 {
-	struct espl_kit *kit = pool(MILP, options, 1, 8);
+	struct espl_kit *kit = leased(MILP, options, 8);
 	uint64_t a;
 	uint32_t has;
 
-	espl_kit_set_target(kit, 0, 8);
-	espl_kit_provision(kit);
 	a = running(kit, minutes, 4, 1);
 	espl_kit_item_at(kit, a)->resize_s = resize_s;
 	decide(kit);
