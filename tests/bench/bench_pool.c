@@ -123,7 +123,8 @@ run_one(const struct plan *p, const char *policy, uint32_t nodes, uint32_t seed)
 	sim.plugin = find_plugin(name, colon != NULL ? (size_t)(colon - name) : strlen(name));
 	sim.options = colon != NULL ? colon + 1 : "";
 	sim.workload = &w;
-	(void)pool_sim_run(&sim, &sums, NULL);
+	if (pool_sim_run(&sim, &sums, NULL) != ESPL_OK)
+		stop(sums.why[0] != '\0' ? sums.why : "fails:", policy);
 	espl__workload_free(&w);
 	return sums;
 }
