@@ -242,10 +242,11 @@ espl__exec_give_ups(struct espl__exec *x)
 	}
 }
 
-/* What the placer left: idle nodes above target go without being asked. */
+/* What the placer left: idle nodes above target go without being asked, the others as soon as they are empty. */
 static void
 retire_rest(struct espl__exec *x)
 {
+	x->surplus = 0;
 	for (uint32_t k = 0; k < x->give_up_count; k++) {
 		uint32_t left = x->give_up[k].nodes;
 
@@ -257,6 +258,7 @@ retire_rest(struct espl__exec *x)
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
 			left--;
 		}
+		x->surplus |= left > 0;
 	}
 	x->give_up_count = 0;
 }
@@ -392,7 +394,8 @@ espl__exec_cluster(struct espl__exec *x)
 	do {
 		before = x->ending;
 		open = espl__searches_open(x);
-		if (x->cluster_dirty || nobody_needs_nodes(x) || (x->seats_freed && x->fleet.retiring > 0) || x->retry_at <= x->now) {
+		if (x->cluster_dirty || nobody_needs_nodes(x) || (x->seats_freed && (x->surplus || x->fleet.retiring > 0)) ||
+		    x->retry_at <= x->now) {
 			x->cluster_dirty = 0;
 			espl__exec_give_ups(x);
 			espl__exec_let_go(x);

@@ -59,8 +59,10 @@ struct espl_place_sink {
 	 * E_REJECTED: no such gang, a locked one, another number of slots than its share has. */
 	espl_status (*place)(struct espl_place_sink *, uint64_t item, const struct espl_slot *,
 	                     uint32_t count);
-	/* This node is (after the moves) empty and may be released: best give_up of them.
-	 * E_REJECTED: no such node. */
+	/* This node is (after the moves) empty and may be released: best give_up of them.  One that is
+	 * still sat on is released when it is empty; no gang may be placed there any more.  Empty nodes
+	 * above target that nobody names go all the same; while those left are sat on, give_up is told
+	 * again whenever a seat comes free.  E_REJECTED: no such node. */
 	espl_status (*give_up)(struct espl_place_sink *, uint64_t node);
 };
 struct espl_placer_ops {
