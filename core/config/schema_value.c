@@ -93,7 +93,7 @@ example(const struct espl_option *option)
 		NULL, "write true or false, without quotes", "write a whole number without quotes",
 		"write a number without quotes", "write it in quotes: \"...\"", NULL,
 		"spans are text with a unit: \"250ms\", \"90s\", \"1h30m\"",
-		"sizes are a number of bytes, or text: \"64KiB\", \"1.5GB\"", "write dollars: 12.24",
+		"sizes are a number of bytes, or text: \"64KiB\", \"1.5GB\"", "write dollars without quotes: 12.24",
 		"write the file's name in quotes", "write a span (\"15s\") or { dist = \"normal\"; mean = \"15s\"; sd = \"2s\"; }",
 		"write ( (1, 2), (3, 4) ) or ( { name = value; ... }, ... )",
 	};
@@ -362,8 +362,9 @@ read_number(const struct espl__value_by *by, const struct espl__node *node, int 
 	return node->type == ESPL__INT || node->type == ESPL__REAL ? 0 : -1;
 }
 
+/* Spans and sizes are text for their units; money has none. */
 static int
-read_amount(const struct espl__value_by *by, const struct espl__node *node, struct espl_value *value)
+read_amount(const struct espl__value_by *by, const struct espl__node *node, int loose, struct espl_value *value)
 {
 	int number = node->type == ESPL__INT || node->type == ESPL__REAL;
 
@@ -378,6 +379,8 @@ read_amount(const struct espl__value_by *by, const struct espl__node *node, stru
 			return -1;
 		return espl__parse_bytes(node->text, &value->as.i);
 	default:
+		if (!number && !loose)
+			return -1;
 		return espl__parse_money(node->text, &value->as.i);
 	}
 }
@@ -430,7 +433,7 @@ read_value(const struct espl__value_by *by, const struct espl__node *node, struc
 	case ESPL_OPT_SPAN:
 	case ESPL_OPT_BYTES:
 	case ESPL_OPT_MONEY:
-		bad = read_amount(by, node, value);
+		bad = read_amount(by, node, loose, value);
 		break;
 	case ESPL_OPT_STRING:
 	case ESPL_OPT_PATH:

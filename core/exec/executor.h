@@ -69,6 +69,11 @@ const struct espl__buf    *espl__exec_decisions(const struct espl__exec *);
 /* What must hold between runs of one folder: digest of space, options, files, plugin versions. */
 uint64_t    espl__exec_digest(const struct espl__exec *);
 int         espl__exec_ended(const struct espl__exec *);	/* FX_END was given           */
+espl_time   espl__exec_now(const struct espl__exec *);		/* of the last round          */
+/* DEADLINE or BUDGET: that ended the run, for everybody and for good; else 0. */
+enum espl__run_end espl__exec_cut(const struct espl__exec *);
+/* Brackets that the algorithm of this search (0, or a pool's experiment) has declared; 0: none. */
+uint32_t    espl__exec_brackets(const struct espl__exec *, uint64_t search);
 /* Name -> number of metrics known so far (EV_METRIC); ESPL_ANY unknown. */
 uint32_t    espl__exec_metric(const struct espl__exec *, const char *name);
 const char *espl__exec_metric_name(const struct espl__exec *, uint32_t metric);

@@ -342,6 +342,26 @@ espl__exec_model_init(struct espl__exec *x)
 
 /* ---- questions ------------------------------------------------------------------------------------------ */
 
+espl_time
+espl__exec_now(const struct espl__exec *x)
+{
+	return x->now;
+}
+
+enum espl__run_end
+espl__exec_cut(const struct espl__exec *x)
+{
+	return x->ended && (x->ending == ESPL__RUN_DEADLINE || x->ending == ESPL__RUN_BUDGET) ? x->ending : 0;
+}
+
+uint32_t
+espl__exec_brackets(const struct espl__exec *x, uint64_t search)
+{
+	const struct espl_spec *spec = search < x->search_count ? x->searches[search]->experiment.spec : NULL;
+
+	return spec != NULL ? spec->bracket_count : 0;
+}
+
 const struct espl__search_setup *
 espl__exec_search_of(const struct espl__exec *x, uint64_t number)
 {
@@ -415,6 +435,7 @@ int
 espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__search_summary *to)
 {
 	const struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
+	enum espl__run_end cut = espl__exec_cut(x);
 
 	memset(to, 0, sizeof *to);
 	if (s == NULL || s->jobs != NULL)
@@ -424,9 +445,14 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	to->maximize = s->config->maximize;
 	to->text = s->end_text;
 	to->how = s->over ? s->ending : 0;
+	if (cut != 0 && !s->over) {	/* it ended with the pool, if not by its own limits at the same time */
+		to->how = s->ending != 0 ? s->ending : cut;
+		to->text = s->ending != 0 ? s->end_text :
+		    cut == ESPL__RUN_DEADLINE ? "the pool's deadline is reached" : "the pool's budget is spent";
+	}
 	to->come = s->come;
 	to->arrived = s->come ? s->experiment.arrived : ESPL_NEVER;
-	to->ended = s->ended;
+	to->ended = cut != 0 && !s->over ? x->now : s->ended;
 	to->trials = s->trials.trials.count;
 	to->completed = s->trials.completed;
 	to->failed = s->failed;

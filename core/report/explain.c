@@ -210,8 +210,9 @@ tell(struct story *s, sqlite3_stmt *st)
 static void
 job_head(struct story *s, sqlite3_stmt *trial)
 {
-	sqlite3_stmt *st = espl__reading_query(s->r, "SELECT name, status, started_s - arrived_s FROM jobs WHERE id = ?1",
-	                                       (int64_t)s->trial, -1, NULL);
+	sqlite3_stmt *st = espl__reading_query(s->r, "SELECT name, CASE WHEN status IN ('deadline', 'budget')"
+	    " THEN 'ended by the ' || status ELSE status END, started_s - arrived_s FROM jobs WHERE id = ?1",
+	    (int64_t)s->trial, -1, NULL);
 	char waited[32];
 
 	espl__print(s->b, "plain job ");

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -153,11 +154,26 @@ set_status(struct espl__reading *r)
 	}
 }
 
+/* The driver's clock goes on while nothing happens of which it could tell. */
+static void
+tell_time(struct espl__reading *r, double told_utc_s)
+{
+	struct timespec utc = { 0, 0 };
+	double          since;
+
+	if (!r->running || isnan(told_utc_s) || clock_gettime(CLOCK_REALTIME, &utc) != 0)
+		return;
+	since = (double)utc.tv_sec + (double)utc.tv_nsec / 1e9 - told_utc_s;
+	if (since > 0)
+		r->totals.jct_s += since;
+}
+
 static espl_status
 read_totals(struct espl__reading *r, struct espl__diag *diag)
 {
 	sqlite3_stmt *st = espl__reading_query(r, "PRAGMA user_version", -1, -1, diag);
 	const char   *key;
+	double        told_utc_s = NAN;
 	int           more, version;
 
 	if (st == NULL)
@@ -183,11 +199,14 @@ read_totals(struct espl__reading *r, struct espl__diag *diag)
 		set_total(&r->totals, key, st);
 		if (strcmp(key, "algorithm") == 0)
 			espl__totals_set(&r->algorithm, (const char *)sqlite3_column_text(st, 1));
+		else if (strcmp(key, "jct_utc_s") == 0)
+			told_utc_s = espl__reading_real(st, 1);
 	}
 	(void)sqlite3_finalize(st);
 	if (more < 0)
 		return ESPL_E_CONFIG;
 	set_status(r);
+	tell_time(r, told_utc_s);
 	return ESPL_OK;
 }
 
@@ -271,16 +290,29 @@ espl__reading_turn(struct espl__reading *r, int64_t experiment)
 	return there;
 }
 
+int
+espl__reading_brackets(struct espl__reading *r, int64_t experiment)
+{
+	/* Nothing is written of one alone, nor by an espalier that did not count them. */
+	sqlite3_stmt *st = espl__reading_query(r, "SELECT EXISTS (SELECT 1 FROM groups WHERE id >> 40 = ?1 AND bracket > 0)"
+	    " OR EXISTS (SELECT 1 FROM meta WHERE key = CASE ?1 WHEN 0 THEN 'brackets' ELSE 'brackets/' || ?1 END"
+	    " AND value > 1) OR ?1 = 0 AND EXISTS (SELECT 1 FROM plan WHERE bracket > 0)", experiment, -1, NULL);
+	int many = st != NULL && espl__reading_next(r, st, NULL) == 1 && sqlite3_column_int(st, 0) != 0;
+
+	(void)sqlite3_finalize(st);
+	return many;
+}
+
 /* In a pool the number of the experiment goes before. */
 static void
-name_group(sqlite3_stmt *st, int column, int64_t group, char to[48])
+name_group(struct espl__reading *r, sqlite3_stmt *st, int column, int64_t group, char to[48])
 {
 	int64_t experiment = group >> ESPL__TRIAL_BITS;
 	int     used = experiment > 0 ? snprintf(to, 48, "%lld: ", (long long)experiment) : 0;
 
 	if (sqlite3_column_type(st, column + 1) == SQLITE_NULL)
 		(void)snprintf(to + used, 48 - (size_t)used, "group %lld", (long long)(group & (int64_t)ESPL__TRIAL_NUMBER));
-	else if (sqlite3_column_int64(st, column) == 0)
+	else if (!espl__reading_brackets(r, experiment))
 		(void)snprintf(to + used, 48 - (size_t)used, "stage %lld", sqlite3_column_int64(st, column + 1));
 	else
 		(void)snprintf(to + used, 48 - (size_t)used, "bracket %lld, stage %lld", sqlite3_column_int64(st, column),
@@ -295,7 +327,7 @@ espl__reading_group_name(struct espl__reading *r, int64_t group, char to[48])
 
 	(void)snprintf(to, 48, "group %lld", (long long)group);
 	if (st != NULL && espl__reading_next(r, st, NULL) == 1)
-		name_group(st, 0, group, to);
+		name_group(r, st, 0, group, to);
 	(void)sqlite3_finalize(st);
 }
 
@@ -322,7 +354,7 @@ espl__reading_groups(struct espl__reading *r, struct espl__buf *b, struct espl__
 		if (count++ == 0)
 			espl__print(b, "\n  %-22s %9s %8s %8s %8s %8s %8s\n", "group", "iteration",
 			            "trials", "done", "running", "waiting", "failed");
-		name_group(st, 1, sqlite3_column_int64(st, 0), name);
+		name_group(r, st, 1, sqlite3_column_int64(st, 0), name);
 		running = sqlite3_column_int64(st, 6);
 		waiting = sqlite3_column_int64(st, 7);
 		if (!r->running) {	/* what ran with a driver that is gone */

@@ -9,7 +9,7 @@ struct espl__reading {
 	char    *dir;
 	char    *algorithm;		/* its name, or NULL                                    */
 	int      running;		/* a driver holds the folder                            */
-	struct espl__totals totals;	/* status "interrupted" where the driver is gone        */
+	struct espl__totals totals;	/* status "interrupted" where the driver is gone; jct_s: now, while it is not */
 };
 /* Does a driver hold this folder now? */
 int         espl__run_held(const char *dir);
@@ -30,7 +30,9 @@ int           espl__reading_pool(const struct espl__reading *);	/* is it one? */
 
 /* The table of groups for `status`; nothing where there are none. */
 espl_status espl__reading_groups(struct espl__reading *, struct espl__buf *, struct espl__diag *);
-/* "stage 1", ...: the group's name; "group N" where none is declared. */
+/* Are there several brackets, begun or not?  experiment: 0, or that of a pool. */
+int         espl__reading_brackets(struct espl__reading *, int64_t experiment);
+/* "stage 1", "bracket 0, stage 1" where there are several, "group N" where none is declared. */
 void        espl__reading_group_name(struct espl__reading *, int64_t group, char to[48]);
 
 /* queue.c: the experiments and jobs of a pool, who waits and who has GPUs; E_CONFIG where it is no pool. */

@@ -240,7 +240,10 @@ draw_rungs(struct curves *c)
 		espl__html_line(&h->b, "rg", x, TOP, x, TOP + HEIGHT);
 		if (x - last < 52 || !h->declared)
 			continue;
-		(void)snprintf(name, sizeof name, "stage %lld", (long long)h->stages[i].number);
+		if (h->brackets)	/* the same rung is another stage in each */
+			(void)snprintf(name, sizeof name, "up to %lld", (long long)h->stages[i].budget);
+		else
+			(void)snprintf(name, sizeof name, "stage %lld", (long long)h->stages[i].number);
 		espl__html_label(&h->b, "rl", x, TOP - 6, name);
 		last = x;
 	}

@@ -310,7 +310,7 @@ legend(struct espl__html *h, int density)
 		seen |= 1u << colour;
 		espl__print(b, "<span><i class=\"s%u\"></i>", (unsigned)colour);
 		if (h->declared && !h->pool)
-			espl__print(b, "stage %lld", (long long)h->stages[i].number);
+			espl__print(b, "stage %lld%s", (long long)h->stages[i].number, h->brackets ? " of each bracket" : "");
 		else
 			espl__html_stage_name(h, i, b);
 		espl__print(b, "</span> ");

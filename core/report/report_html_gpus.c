@@ -159,6 +159,7 @@ static const char resizes_sql[] =
 
 struct sums {
 	int64_t count, in_place;
+	int64_t moved;			/* to as many GPUs elsewhere                            */
 	double  pause_s;		/* of those of which it is known                        */
 	double  sooner_s, later_s;	/* of those that got more, and of those that got less   */
 	double  more_gpu_s, less_gpu_s;
@@ -173,6 +174,7 @@ sum_up(struct sums *s, sqlite3_stmt *st)
 
 	s->count++;
 	s->in_place += sqlite3_column_int64(st, IN_PLACE) != 0;
+	s->moved += !(wider > 0 || wider < 0);
 	s->pause_s += isfinite(pause) ? pause : 0;
 	if (wider > 0)
 		s->sooner_s += isfinite(gained) ? gained : 0;
@@ -224,12 +226,14 @@ resize_line(struct espl__buf *b, sqlite3_stmt *st)
 static void
 tell_sums(struct espl__buf *b, const struct sums *s)
 {
-	char t[5][32];
+	char t[5][32], moved[64] = "";
 
-	espl__print(b, "<p class=\"note\">%lld resize%s, %lld in place: for %s in all the trial that was resized did not train. Those "
+	if (s->moved > 0)
+		(void)snprintf(moved, sizeof moved, ", %lld only to other GPUs", (long long)s->moved);
+	espl__print(b, "<p class=\"note\">%lld resize%s, %lld in place%s: for %s in all the trial that was resized did not train. Those "
 	            "that got more came %s %s than at their former pace, with %s more GPU time; those that got less came %s "
 	            "%s and left %s of it to others.</p>\n", (long long)s->count, s->count == 1 ? "" : "s",
-	            (long long)s->in_place, espl__html_seconds(s->pause_s, t[0]), espl__html_seconds(fabs(s->sooner_s), t[1]),
+	            (long long)s->in_place, moved, espl__html_seconds(s->pause_s, t[0]), espl__html_seconds(fabs(s->sooner_s), t[1]),
 	            s->sooner_s < 0 ? "later" : "sooner", espl__html_seconds(s->more_gpu_s, t[2]),
 	            espl__html_seconds(fabs(s->later_s), t[3]), s->later_s < 0 ? "sooner" : "later",
 	            espl__html_seconds(s->less_gpu_s, t[4]));
@@ -243,12 +247,12 @@ resizes(struct espl__html *h)
 {
 	sqlite3_stmt *st = espl__reading_query(h->r, resizes_sql, -1, -1, h->diag);
 	struct espl__buf *b = &h->b;
-	struct sums sums = { 0, 0, 0, 0, 0, 0, 0 };
+	struct sums sums = { 0, 0, 0, 0, 0, 0, 0, 0 };
 	int more = -1;
 
 	while (st != NULL && (more = espl__reading_next(h->r, st, h->diag)) == 1) {
 		if (sums.count == 0)
-			espl__print(b, "<section><h2>Resizes</h2>\n<div class=\"scroll\"><table><thead><tr><th>at</th>"
+			espl__print(b, "<section><h2>Resizes while training</h2>\n<div class=\"scroll\"><table><thead><tr><th>at</th>"
 			            "<th>trial</th><th>GPUs</th><th>then</th><th class=\"w\">how</th><th>paused</th>"
 			            "<th>iteration before</th><th>after</th><th>iterations</th><th>gained</th>"
 			            "<th>more GPU time</th></tr></thead>\n<tbody>\n");

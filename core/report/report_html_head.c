@@ -127,7 +127,7 @@ count_tiles(struct espl__html *h)
 	if (h->r->running)
 		espl__print(b, "<p><b>running</b> %lld</p><p><b>waiting</b> %lld</p>", (long long)t->running,
 		            (long long)t->waiting);
-	espl__print(b, "<p><b>resizes</b> %lld</p></div>\n", (long long)t->resizes);
+	espl__print(b, "<p><b>resizes while training</b> %lld</p></div>\n", (long long)h->resizes);
 	(void)snprintf(text, sizeof text, "%.0f %%", t->gpu_s > 0 ? 100 * t->busy_gpu_s / t->gpu_s : 0);
 	tile(h, "GPUs busy", text);
 	espl__print(b, "<p><b>GPU time used</b> %s</p>", espl__html_seconds(t->busy_gpu_s, text));

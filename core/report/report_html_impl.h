@@ -72,7 +72,9 @@ struct espl__html {
 	struct espl__arena  arena;
 	struct espl__buf    b;		/* the page so far, since it was last sent              */
 	double now_s, end_s;		/* of the run; of the time axis                         */
+	int64_t resizes;		/* rows of the view of that name                        */
 	int    declared;		/* stages are those of a spec, or a pool's experiments  */
+	int    brackets;		/* there are several, or will be                        */
 	int    pool;			/* a stage is an experiment with that number; 0 are the plain jobs */
 	int64_t only;			/* of a pool: what is drawn now is of this experiment; -1 all */
 	struct espl__html_stage *stages;	uint32_t stage_count, stage_cap;
@@ -93,6 +95,8 @@ void        espl__html_free(struct espl__html *);
 struct espl__html_trial *espl__html_trial(struct espl__html *, int64_t id);	/* or NULL      */
 /* "stage 1", "bracket 0, stage 1", "up to iteration 9"; "" for ESPL__HTML_NO_STAGE. */
 void        espl__html_stage_name(const struct espl__html *, uint32_t stage, struct espl__buf *);
+/* Of a spec, begun or not. */
+void        espl__html_row_name(const struct espl__html *, int64_t bracket, int64_t stage, struct espl__buf *);
 uint32_t    espl__html_colour(const struct espl__html *, uint32_t stage);
 /* A stage as a plan had it; `plan` ESPL__HTML_LAST: as the last plan but the first that still had
  * it to come.  NULL: it had none such. */

@@ -250,6 +250,7 @@ load_stages(struct espl__html *h)
 
 	if (status != ESPL_OK || h->pool)
 		return status;
+	h->brackets = espl__reading_brackets(h->r, 0);
 	status = each(h, "SELECT bracket, stage, begun_s, ended_s FROM groups"
 	    " WHERE bracket IS NOT NULL AND stage IS NOT NULL ORDER BY bracket, stage, id", take_group);
 
@@ -274,10 +275,16 @@ espl__html_stage_name(const struct espl__html *h, uint32_t stage, struct espl__b
 		espl__print(b, s->number > 0 ? "experiment %lld" : "plain jobs", (long long)s->number);
 	else if (!h->declared)
 		espl__print(b, "up to iteration %lld", (long long)s->budget);
-	else if (s->bracket == 0 && h->stages[h->stage_count - 1].bracket == 0)
-		espl__print(b, "stage %lld", (long long)s->number);
 	else
-		espl__print(b, "bracket %lld, stage %lld", (long long)s->bracket, (long long)s->number);
+		espl__html_row_name(h, s->bracket, s->number, b);
+}
+
+void
+espl__html_row_name(const struct espl__html *h, int64_t bracket, int64_t stage, struct espl__buf *b)
+{
+	if (h->brackets)
+		espl__print(b, "bracket %lld, ", (long long)bracket);
+	espl__print(b, "stage %lld", (long long)stage);
 }
 
 uint32_t
@@ -509,6 +516,13 @@ set_end(struct espl__html *h)
 	h->end_s = end > 0 && end < 1e15 ? end * 1.01 : 1;
 }
 
+/* Each change of a share has its line in the view `resizes`, which tells what it cost. */
+static void
+take_resizes(struct espl__html *h, sqlite3_stmt *st)
+{
+	h->resizes = sqlite3_column_int64(st, 0);
+}
+
 espl_status
 espl__html_load(struct espl__html *h)
 {
@@ -535,6 +549,8 @@ espl__html_load(struct espl__html *h)
 		              " CASE WHEN s.until_s = g.ended_s THEN g.text END, s.number"
 		              " FROM stays s JOIN gangs g ON g.id = s.gang ORDER BY s.from_s, s.gang, s.number",
 		              take_gang);
+	if (status == ESPL_OK)
+		status = each(h, "SELECT count(*) FROM changes", take_resizes);
 	if (status == ESPL_OK)
 		status = walk_decisions(h);
 	if (status != ESPL_OK)

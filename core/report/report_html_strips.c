@@ -75,15 +75,14 @@ title(struct espl__buf *b, const char *what, const char *name, double from, doub
 /* ---- as planned ------------------------------------------------------------------------------- */
 
 static void
-draw_row(struct espl__html *h, struct strip *s, const struct espl__html_row *r, const char *what,
-         int brackets, double y)
+draw_row(struct espl__html *h, struct strip *s, const struct espl__html_row *r, const char *what, double y)
 {
 	struct box box = { r->starts_s, r->ends_s,
 		(uint32_t)((uint64_t)r->stage % ESPL__HTML_COLOURS), "pl", { "", "", "" }, { NULL, 0, 0 } };
 	long long stage = (long long)r->stage, trials = (long long)r->trials;
 	char name[64];
 
-	if (brackets)
+	if (h->brackets)
 		(void)snprintf(name, sizeof name, "bracket %lld, stage %lld", (long long)r->bracket, stage);
 	else
 		(void)snprintf(name, sizeof name, "stage %lld", stage);
@@ -118,19 +117,17 @@ draw_plan(struct espl__html *h, int anew, const char *label, double *y)
 	uint32_t from = anew ? h->plans[0].row_count : 0, to = anew ? h->row_count : h->plans[0].row_count;
 	struct strip strip = { { 0 }, 0, 0 };
 	uint32_t i, count = 0;
-	int      brackets = 0;
 
 	for (i = from; i < to; i++) {
 		const struct espl__html_row *r = &h->rows[i];
 
-		brackets |= r->bracket != 0;
 		if (!isnan(r->starts_s) && (!anew || espl__html_planned(h, ESPL__HTML_LAST, r->bracket, r->stage) == r))
 			rows[count++] = r;
 	}
 	if (count > 0)
 		qsort(rows, count, sizeof *rows, by_start);
 	for (i = 0; i < count; i++)
-		draw_row(h, &strip, rows[i], label, brackets, *y);
+		draw_row(h, &strip, rows[i], label, *y);
 	if (strip.rows == 0)
 		return 0;
 	espl__html_label(&h->b, "ln", ESPL__HTML_LEFT - 7, *y + 12, label);

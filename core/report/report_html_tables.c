@@ -112,7 +112,6 @@ static void
 stages_to_come(struct espl__html *h)
 {
 	uint32_t plan = h->plan_count - 1, i, k;
-	char     name[64];
 
 	for (i = 0; i < h->plans[plan].row_count; i++) {
 		const struct espl__html_row *r = &h->rows[h->plans[plan].row + i];
@@ -122,9 +121,9 @@ stages_to_come(struct espl__html *h)
 				break;
 		if (k < h->stage_count || i >= STAGES_MAX)
 			continue;
-		(void)snprintf(name, sizeof name, "bracket %lld, stage %lld", (long long)r->bracket, (long long)r->stage);
-		espl__print(&h->b, "<tr class=\"sg\"><td class=\"w\">%s</td><td class=\"w\" colspan=\"9\">did "
-		            "not begin%s</td></tr>\n", r->bracket == 0 ? strchr(name, 's') : name, h->r->running ? " yet" : "");
+		espl__print(&h->b, "<tr class=\"sg\"><td class=\"w\">");
+		espl__html_row_name(h, r->bracket, r->stage, &h->b);
+		espl__print(&h->b, "</td><td class=\"w\" colspan=\"9\">did not begin%s</td></tr>\n", h->r->running ? " yet" : "");
 		plan_line(h, r, plan > 0 ? "planned anew" : "plan");
 	}
 }

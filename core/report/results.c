@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -114,6 +115,21 @@ write_totals(struct espl__results *r)
 		else
 			put(r, PUT_META, "tr", f->name, *(const double *)(const void *)at);
 	}
+}
+
+/* What the wall clock was when the run's was at jct_s: while nothing happens nothing is written, but readers can tell how
+ * late it is.  NULL: the run's clock stands still. */
+static void
+write_clock(struct espl__results *r, int goes_on)
+{
+	struct timespec utc = { 0, 0 };
+	double at = NAN;
+
+	if (r->setup.simulated)
+		return;
+	if (goes_on && r->now_tick != 0 && clock_gettime(CLOCK_REALTIME, &utc) == 0)
+		at = (double)utc.tv_sec + (double)utc.tv_nsec / 1e9 - (double)(espl__tick() - r->now_tick) / 1e9;
+	put(r, PUT_META, "tr", "jct_utc_s", at);
 }
 
 static void
@@ -301,8 +317,15 @@ static void
 on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage, int ended)
 {
 	struct espl__results *r = ctx;
+	uint64_t experiment = group >> ESPL__TRIAL_BITS;
+	uint32_t brackets = r->observer.exec != NULL ? espl__exec_brackets(r->observer.exec, experiment) : 0;
+	char     key[48];
 
 	begin(r);
+	if (brackets > 1) {		/* the later ones may be long to come, but names are to stay */
+		(void)snprintf(key, sizeof key, experiment > 0 ? "brackets/%llu" : "brackets", (unsigned long long)experiment);
+		put(r, PUT_META, "ti", key, (int64_t)brackets);
+	}
 	if (ended)
 		put(r, END_GROUP, "nr", group, seconds(now));
 	else
@@ -493,12 +516,19 @@ espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 {
 	if (r->db == NULL)
 		return;
+	if (espl__exec_now(exec) != r->now || r->now_tick == 0) {
+		if (r->now_tick == 0)	/* the first, resumed perhaps: what is told must date from it */
+			begin(r);
+		r->now = espl__exec_now(exec);
+		r->now_tick = r->setup.simulated ? 1 : espl__tick();
+	}
 	learn_names(r, exec);
 	learn_usage(r, exec);
 	learn_plan(r, exec);
 	if (r->open && (r->rows >= COMMIT_ROWS || espl__tick() - r->begun >= COMMIT_NS || espl__exec_ended(exec))) {
 		refresh_totals(r, exec);
 		write_totals(r);
+		write_clock(r, !espl__exec_ended(exec));
 		commit(r);
 	}
 }
@@ -546,6 +576,7 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 		r->totals = *last;	/* lent for the moment */
 		begin(r);
 		write_totals(r);
+		write_clock(r, 0);
 		r->totals = own;
 	}
 	commit(r);

@@ -2,11 +2,19 @@
 #include "model/jobs.h"
 #include "report/results_impl.h"
 
+static int
+is_open(const struct espl_trial *t)
+{
+	return t->state == ESPL_TRIAL_WAITING || t->state == ESPL_TRIAL_RUNNING;
+}
+
 static const char *
 job_status(const struct espl__exec *exec, const struct espl_trial *t)
 {
 	if (espl__exec_job_cancelled(exec, t->id))
 		return "cancelled";
+	if (espl__exec_cut(exec) != 0 && is_open(t))
+		return espl__run_end_name(espl__exec_cut(exec));
 	return t->state == ESPL_TRIAL_WAITING ? "waiting" : t->state == ESPL_TRIAL_RUNNING ? "running"
 	       : t->state == ESPL_TRIAL_FAILED ? "failed" : "done";
 }
@@ -37,19 +45,33 @@ espl__results_job(struct espl__results *r, espl_time now, const struct espl_tria
 		    ended_s, job_status(exec, t));
 }
 
-/* Nobody tells of those that are still to come: they are listed once, and again if they are cancelled. */
+/* The pool has ended at its deadline, and with it who waited: nobody tells of each. */
+static void
+cut_jobs(struct espl__results *r, const struct espl__exec *exec)
+{
+	const struct espl_trial *t;
+
+	for (uint64_t i = 0; i < espl__exec_jobs_come(exec); i++)
+		if ((t = espl__exec_trial(exec, i)) != NULL && is_open(t))
+			espl__results_put(r, SET_JOB, "nrrt", i, NAN, espl__results_s(espl__exec_now(exec)), job_status(exec, t));
+}
+
+/* Nobody tells of those that are still to come: they are listed once, and again if that will not be. */
 void
 espl__results_jobs(struct espl__results *r, const struct espl__exec *exec)
 {
 	const struct espl__jobs *jobs = espl__exec_workload(exec);
+	enum espl__run_end cut = espl__exec_cut(exec);
 
 	if (jobs != NULL && !r->jobs_listed)
 		espl__results_put(r, PUT_META, "ti", "unit", (int64_t)jobs->unit);
+	if (jobs != NULL && cut != 0)
+		cut_jobs(r, exec);
 	for (uint64_t i = espl__exec_jobs_come(exec); jobs != NULL && i < jobs->list.count; i++) {
-		int cancelled = espl__exec_job_cancelled(exec, i);
+		const char *over = espl__exec_job_cancelled(exec, i) ? "cancelled" : cut != 0 ? espl__run_end_name(cut) : NULL;
 
-		if (cancelled || !r->jobs_listed)
-			put_job(r, i, &jobs->list.jobs[i], NAN, NAN, cancelled ? "cancelled" : "to come");
+		if (over != NULL || !r->jobs_listed)
+			put_job(r, i, &jobs->list.jobs[i], NAN, NAN, over != NULL ? over : "to come");
 	}
 	r->jobs_listed = 1;
 }

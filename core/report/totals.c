@@ -467,6 +467,14 @@ status_words(const struct espl__totals *t)
 	return t->status;
 }
 
+/* What became of those that were not done when the run ended for good; NULL: they may go on yet. */
+static const char *
+cut_words(const struct espl__totals *t)
+{
+	return strcmp(t->status, "deadline") == 0 ? "ended by the deadline"
+	       : strcmp(t->status, "budget") == 0 ? "ended by the budget" : NULL;
+}
+
 void
 espl__totals_logs_text(const struct espl__totals *t, const char *dir, struct espl__buf *b)
 {
@@ -477,15 +485,18 @@ espl__totals_logs_text(const struct espl__totals *t, const char *dir, struct esp
 static void
 jobs_text(const struct espl__totals *t, struct espl__buf *b)
 {
-	char mean[32], p95[32];
+	int64_t left = t->jobs - t->jobs_done - t->jobs_failed - t->jobs_cancelled - t->jobs_to_come;
+	char    mean[32], p95[32];
 
 	espl__print(b, "  jobs    %lld, %lld done", (long long)t->jobs, (long long)t->jobs_done);
 	if (t->jobs_failed > 0)
 		espl__print(b, ", %lld failed", (long long)t->jobs_failed);
 	if (t->jobs_cancelled > 0)
 		espl__print(b, ", %lld cancelled", (long long)t->jobs_cancelled);
+	if (left > 0 && cut_words(t) != NULL)
+		espl__print(b, ", %lld %s", (long long)left, cut_words(t));
 	if (t->jobs_to_come > 0)
-		espl__print(b, "; %lld still to come", (long long)t->jobs_to_come);
+		espl__print(b, "; %lld %s", (long long)t->jobs_to_come, cut_words(t) != NULL ? "never came" : "still to come");
 	espl__print(b, "\n");
 	if (isnan(t->queue_mean_s))
 		return;
@@ -542,7 +553,8 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	if (t->running > 0)
 		espl__print(b, "; %lld running", (long long)t->running);
 	if (t->waiting > 0)
-		espl__print(b, "%s%lld waiting", t->running > 0 ? ", " : "; ", (long long)t->waiting);
+		espl__print(b, "%s%lld %s", t->running > 0 ? ", " : "; ", (long long)t->waiting,
+		            cut_words(t) != NULL ? cut_words(t) : "waiting");
 	/* All others rest or have ended, and so are completed. */
 	again = t->completed + t->failed + t->running + t->waiting - t->trials;
 	if (again > 0 && again < t->running + t->waiting)

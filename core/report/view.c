@@ -64,7 +64,7 @@ espl__view_group_name(const struct espl__view_group *g, char to[48])
 	to += used;
 	if (g->stage == ESPL_ANY)
 		(void)snprintf(to, room, "group %llu", (unsigned long long)(g->id & ESPL__TRIAL_NUMBER));
-	else if (g->bracket == ESPL_ANY || g->bracket == 0)
+	else if (g->bracket == ESPL_ANY || g->brackets <= 1)
 		(void)snprintf(to, room, "stage %u", g->stage);
 	else
 		(void)snprintf(to, room, "bracket %u, stage %u", g->bracket, g->stage);
@@ -190,6 +190,7 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 
 	v->now = now;
 	g->bracket = bracket;
+	g->brackets = v->observer.exec != NULL ? espl__exec_brackets(v->observer.exec, group >> ESPL__TRIAL_BITS) : 0;
 	g->stage = stage;
 	g->ended = ended;
 }

@@ -12,6 +12,7 @@
 struct espl__view_group {
 	uint64_t id;
 	uint32_t bracket, stage;	/* ESPL_ANY: none declared                              */
+	uint32_t brackets;		/* that its algorithm declared: one need not be named   */
 	int      ended;
 	uint64_t waiting, running, done, failed;
 	uint64_t budget;		/* largest of its trials                                */
@@ -57,7 +58,7 @@ void espl__view_finish(struct espl__view *, const struct espl__exec_summary *);
 double espl__view_raw(const struct espl__view *, uint64_t trial, double loss);	/* as the trial reported it */
 const char *espl__view_metric(const struct espl__view *, uint64_t trial);	/* its objective's name */
 const struct espl__space *espl__view_space(const struct espl__view *, uint64_t trial);
-/* "stage 2", "bracket 1, stage 0", "group 7". */
+/* "stage 2", where there are several brackets "bracket 1, stage 0", "group 7". */
 void espl__view_group_name(const struct espl__view_group *, char to[48]);
 struct espl__view_group *espl__view_group_of(struct espl__view *, uint64_t group);	/* or NULL */
 #endif

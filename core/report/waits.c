@@ -1,8 +1,8 @@
 /* waits.c - one sorted list of all changes of a pool's nodes and stays, by which any wait is divided by its reasons.
  *
- * Each change carries what is free, used and on its way from then on.  A wait is a walk over the changes within it.
- * What others held meanwhile is a sum over the same changes: one who holds u GPUs in the end, and took d more when p
- * seconds of the P in use were over, had u * P - sum(d * p) GPU seconds of these.
+ * Each change carries what is free, used, set aside and on its way from then on.  A wait is a walk over the changes
+ * within it.  What others held meanwhile is a sum over the same changes: one who holds u GPUs in the end, and took d
+ * more when p seconds of the P in use were over, had u * P - sum(d * p) GPU seconds of these.
  */
 #include "report/waits.h"
 
@@ -17,7 +17,7 @@
 
 struct change {
 	double   at_s;
-	double   free, coming, used;	/* GPUs: so many more; once sorted, so many from then on */
+	double   free, coming, used, aside;	/* GPUs: so many more; once sorted, so many from then on */
 	double   held;			/* by the holder: so many more, used or not to be had again */
 	uint32_t holder;		/* NONE: it is about a node                             */
 };
@@ -29,12 +29,16 @@ struct holder {
 	double   needs;			/* GPUs, at least                                       */
 	uint32_t first, count;		/* of levels                                            */
 };
-struct node { int64_t id; double leaves_s; };	/* nobody new finds a place from then on        */
+/* From leaves_s on nobody new finds a place.  It can be given to trials from ready_s on. */
+struct node { int64_t id; double gpus, ready_s, leaves_s; };
+struct aside { int64_t node, gpu; double from_s, until_s; };	/* gpu ALL: the node's, whichever */
+#define ALL INT64_C(-1)
 
 struct espl__waits {
 	struct change *changes;	uint32_t change_count, change_cap;
 	struct holder *holders;	uint32_t holder_count, holder_cap;
 	struct node   *nodes;	uint32_t node_count, node_cap;
+	struct aside  *asides;	uint32_t aside_count, aside_cap;	/* few                  */
 	struct level  *levels;		/* holder by holder                                     */
 	double        *sums;		/* [holder], of the wait that is looked at              */
 	double         unit;		/* GPUs of a node of the workload                       */
@@ -125,7 +129,7 @@ take_node(struct espl__waits *w, sqlite3_stmt *st)
 		if (espl__reading_real(st, i) < leaves)
 			leaves = espl__reading_real(st, i);
 	ESPL__GROW(w->nodes, w->node_cap, w->node_count + 1);
-	w->nodes[w->node_count++] = (struct node){ sqlite3_column_int64(st, 0), leaves };
+	w->nodes[w->node_count++] = (struct node){ sqlite3_column_int64(st, 0), gpus, ready, leaves };
 	if (!isfinite(requested))
 		return;
 	add(w, requested, NONE)->coming = gpus;
@@ -143,9 +147,8 @@ take_node(struct espl__waits *w, sqlite3_stmt *st)
 		c->coming = -gpus;
 }
 
-/* When the stay's places go: at once with their node, if that leaves before. */
-static double
-leaves(const struct espl__waits *w, int64_t id)
+static const struct node *
+node_of(const struct espl__waits *w, int64_t id)
 {
 	uint32_t low = 0, high = w->node_count, middle;
 
@@ -156,7 +159,56 @@ leaves(const struct espl__waits *w, int64_t id)
 		else
 			high = middle;
 	}
-	return low < w->node_count && w->nodes[low].id == id ? w->nodes[low].leaves_s : INFINITY;
+	return low < w->node_count && w->nodes[low].id == id ? &w->nodes[low] : NULL;
+}
+
+/* "GPU 1 of node 0 is set aside: ...", or the whole node, with those of its GPUs that were not before.  Whoever resumes
+ * begins with all of them again. */
+static void
+take_aside(struct espl__waits *w, sqlite3_stmt *st)
+{
+	const struct node *n = node_of(w, sqlite3_column_int64(st, 0));
+	const char   *text = (const char *)sqlite3_column_text(st, 1);
+	struct aside  a = { sqlite3_column_int64(st, 0), ALL, espl__reading_real(st, 2), INFINITY };
+	struct change *c;
+	double   gpus;
+
+	if (n == NULL || text == NULL || !(n->ready_s <= a.from_s) || !(a.from_s < n->leaves_s))
+		return;
+	if (strncmp(text, "GPU ", 4) == 0)
+		a.gpu = strtoll(text + 4, NULL, 10);
+	a.until_s = espl__reading_real(st, 3) < n->leaves_s ? espl__reading_real(st, 3) : n->leaves_s;
+	gpus = a.gpu == ALL ? n->gpus : 1;
+	for (uint32_t i = 0; i < w->aside_count; i++)
+		if (w->asides[i].node == a.node && w->asides[i].until_s > a.from_s)
+			gpus -= a.gpu == ALL || w->asides[i].gpu == ALL;
+	gpus = gpus > 0 ? gpus : 0;
+	ESPL__GROW(w->asides, w->aside_cap, w->aside_count + 1);
+	w->asides[w->aside_count++] = a;
+	c = add(w, a.from_s, NONE);
+	c->free = -gpus;
+	c->aside = gpus;
+	if (!isfinite(a.until_s))
+		return;
+	c = add(w, a.until_s, NONE);
+	c->free = gpus;
+	c->aside = -gpus;
+}
+
+/* When a place of a stay that began at from_s goes: at once with its node, or its GPU, if that goes before the stay ends. */
+static double
+goes(const struct espl__waits *w, int64_t node, int64_t gpu, double from_s)
+{
+	const struct node *n = node_of(w, node);
+	double at = n != NULL ? n->leaves_s : INFINITY;
+
+	for (uint32_t i = 0; i < w->aside_count; i++) {
+		const struct aside *a = &w->asides[i];
+
+		if (a->node == node && (a->gpu == gpu || a->gpu == ALL) && a->until_s > from_s && a->from_s < at)
+			at = a->from_s;
+	}
+	return at;
 }
 
 /* Next of the numbers in [[node, GPU], ...]; -1: there is none. */
@@ -174,11 +226,11 @@ next_number(const char **at)
 	return n;
 }
 
-/* What is held on a node that has been given notice will not be free: nobody waits for it. */
+/* What is held on a node that has been given notice, or is set aside, will not be free: nobody waits for it. */
 static void
 take_stay(struct espl__waits *w, sqlite3_stmt *st)
 {
-	int64_t  trial = sqlite3_column_int64(st, 0), node;
+	int64_t  trial = sqlite3_column_int64(st, 0), node, gpu;
 	double   packing = limited(sqlite3_column_int64(st, 2), 1, PACKING_MAX), gone = 0;
 	double   share = limited(sqlite3_column_int64(st, 1), 1, GPUS_MAX) / packing;
 	double   from = espl__reading_real(st, 3), until = espl__reading_real(st, 4), at;
@@ -193,8 +245,8 @@ take_stay(struct espl__waits *w, sqlite3_stmt *st)
 	c = add(w, from, holder);
 	c->free = -share;
 	c->used = c->held = share;
-	while (slots != NULL && (node = next_number(&slots)) >= 0 && next_number(&slots) >= 0) {
-		at = leaves(w, node);
+	while (slots != NULL && (node = next_number(&slots)) >= 0 && (gpu = next_number(&slots)) >= 0) {
+		at = goes(w, node, gpu, from);
 		if (at < until) {
 			c = add(w, at > from ? at : from, NONE);
 			c->free = 1 / packing;
@@ -253,6 +305,7 @@ sum_up(struct espl__waits *w)
 			c[i].free += c[i - 1].free;
 			c[i].coming += c[i - 1].coming;
 			c[i].used += c[i - 1].used;
+			c[i].aside += c[i - 1].aside;
 		}
 		if (c[i].holder == NONE)
 			continue;
@@ -262,6 +315,12 @@ sum_up(struct espl__waits *w)
 		h->count++;
 	}
 }
+
+/* The executor's notes tell of them, and of its coming back. */
+static const char aside_sql[] =
+	"SELECT n.subject_id, n.text, n.at_s, (SELECT min(b.at_s) FROM notes b WHERE b.subject = 'run' AND b.who = 'executor'"
+	" AND b.text LIKE 'the driver came back%' AND b.id > n.id) FROM notes n WHERE n.subject = 'node' AND n.who = 'executor'"
+	" AND (n.text LIKE 'GPU % of node % is set aside: %' OR n.text LIKE 'node % is set aside: %') ORDER BY n.id";
 
 espl_status
 espl__waits_open(struct espl__reading *r, struct espl__waits **to, struct espl__diag *diag)
@@ -278,6 +337,8 @@ espl__waits_open(struct espl__reading *r, struct espl__waits **to, struct espl__
 	if (status == ESPL_OK)
 		status = each(w, r, "SELECT id, gpus, requested_s, ready_s, notice_s, ended_s FROM nodes ORDER BY id",
 		              take_node, diag);
+	if (status == ESPL_OK)
+		status = each(w, r, aside_sql, take_aside, diag);
 	if (status == ESPL_OK)
 		status = each(w, r, "SELECT trial, gpus, packing, from_s, until_s, slots FROM stays", take_stay, diag);
 	if (status == ESPL_OK) {
@@ -300,6 +361,7 @@ espl__waits_free(struct espl__waits *w)
 	free(w->holders);
 	free(w->changes);
 	free(w->nodes);
+	free(w->asides);
 	free(w->levels);
 	free(w->sums);
 	free(w);
@@ -311,12 +373,15 @@ static enum espl__wait_part
 part_of(const struct change *c, double needs)
 {
 	double free = c != NULL ? c->free : 0, coming = c != NULL ? c->coming : 0, used = c != NULL ? c->used : 0;
+	double aside = c != NULL ? c->aside : 0;
 
 	if (free >= needs - NEAR)
 		return ESPL__WAIT_FREE;
 	if (free + coming >= needs - NEAR)
 		return ESPL__WAIT_COMING;
-	return used > NEAR && free + coming + used >= needs - NEAR ? ESPL__WAIT_IN_USE : ESPL__WAIT_NO_NODES;
+	if (used > NEAR && free + coming + used >= needs - NEAR)
+		return ESPL__WAIT_IN_USE;
+	return aside > NEAR && free + coming + used + aside >= needs - NEAR ? ESPL__WAIT_ASIDE : ESPL__WAIT_NO_NODES;
 }
 
 /* The first change later than at_s. */
@@ -450,7 +515,7 @@ void
 espl__wait_text(const struct espl__wait *wait, struct espl__buf *b)
 {
 	static const char *const words[ESPL__WAIT_PARTS] = { "GPUs were in use", "nodes were on their way",
-		"GPUs were free", "there were too few nodes" };
+		"GPUs were free", "GPUs were set aside", "there were too few nodes" };
 	double nothing = wait->all_s < 100 ? wait->all_s / 200 : 0.5;
 	int    count = 0;
 	char   time[32];
@@ -469,7 +534,8 @@ espl__wait_text(const struct espl__wait *wait, struct espl__buf *b)
 void
 espl__wait_json(const struct espl__wait *wait, struct espl__buf *b)
 {
-	static const char *const names[ESPL__WAIT_PARTS] = { "in_use_s", "coming_s", "free_s", "no_nodes_s" };
+	static const char *const names[ESPL__WAIT_PARTS] = { "in_use_s", "coming_s", "free_s", "aside_s",
+		"no_nodes_s" };
 
 	espl__print(b, "{");
 	for (int i = 0; i < ESPL__WAIT_PARTS; i++) {

@@ -1,7 +1,7 @@
 /* waits.h - who of a pool waited, and why: what a wait consists of, from results.db alone.
  *
  * At each moment of a wait exactly one holds: so many GPUs as are needed were free; they would have been with the
- * nodes that were on their way; others used them; or all nodes together were too few.
+ * nodes that were on their way; others used them; they were set aside; or all nodes together were too few.
  */
 #ifndef ESPL__WAITS_H
 #define ESPL__WAITS_H
@@ -11,6 +11,7 @@ enum espl__wait_part {
 	ESPL__WAIT_IN_USE,		/* others used them                                     */
 	ESPL__WAIT_COMING,		/* nodes that would do were requested or booting        */
 	ESPL__WAIT_FREE,		/* free, and given to nobody: the allocator's choice, or no place fitted */
+	ESPL__WAIT_ASIDE,		/* with those that are of no use any more there were enough */
 	ESPL__WAIT_NO_NODES,		/* there were none, or too few even if nobody used them */
 	ESPL__WAIT_PARTS
 };
@@ -40,6 +41,6 @@ void espl__waits_now(const struct espl__waits *, int64_t who, double since_s, do
 /* "40s GPUs were in use, most by pear (62 %) and a (30 %); 12s nodes were on their way": without what rounds to
  * nothing, and nothing at all where there was no wait.  Names stand there as they are. */
 void espl__wait_text(const struct espl__wait *, struct espl__buf *);
-/* {"in_use_s", "coming_s", "free_s", "no_nodes_s", "holders": [{"name", "share"}, ...]} */
+/* {"in_use_s", "coming_s", "free_s", "aside_s", "no_nodes_s", "holders": [{"name", "share"}, ...]} */
 void espl__wait_json(const struct espl__wait *, struct espl__buf *);
 #endif

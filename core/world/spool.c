@@ -3,7 +3,8 @@
  * submit-ID is a folder with an experiment's run.cfg and inputs: it becomes experiments/N.  cancel-ID is a file with a
  * name.  Each is answered in ID.answer beside it, and gone when it is; who asked holds .ID.asker locked while it waits, and
  * takes the answer away.  A request that comes while no driver is there waits for the next.  A folder that was taken in, but
- * was not told of before the driver died, is told of then.
+ * was not told of before the driver died, is told of then.  While it is written a submit-ID is the draft .submit-ID, whose
+ * writer has .ID.asker locked from before its first file on: one whose writer was killed is swept away.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -136,6 +137,36 @@ is_request(const struct dirent *entry)
 	       && (strncmp(entry->d_name, "submit-", 7) == 0 || strncmp(entry->d_name, "cancel-", 7) == 0);
 }
 
+static int
+is_draft(const struct dirent *entry)
+{
+	return strncmp(entry->d_name, ".submit-", 8) == 0 && strchr(entry->d_name + 1, '.') == NULL;
+}
+
+/* Only who gets the lock itself may be sure that there is no writer: that it cannot be asked for proves nothing. */
+static void
+sweep_drafts(const char *dir)
+{
+	char *spool = espl__format("%s/spool", dir), *asker, *draft;
+	struct dirent **list = NULL;
+	int   lock, count = scandir(spool, &list, is_draft, NULL);
+
+	for (int i = 0; i < count; i++) {
+		draft = espl__format("%s/%s", spool, list[i]->d_name);
+		asker = espl__format("%s.asker", draft);
+		if (espl__lock(asker, &lock, NULL) == ESPL_OK) {
+			(void)espl__tree_remove(draft, NULL);
+			(void)unlink(asker);
+			(void)close(lock);
+		}
+		free(asker);
+		free(draft);
+		free(list[i]);
+	}
+	free(list);
+	free(spool);
+}
+
 /* experiments/NUMBER is there, and the executor has not heard of it: the driver died in between. */
 static void
 look_for_lost(struct espl__real *real)
@@ -196,6 +227,7 @@ espl__spool_tick(struct espl__real *real, int64_t tick)
 	if (real->spool_at == 0)
 		look_for_lost(real);
 	real->spool_at = tick + LOOK_EVERY;
+	sweep_drafts(real->dir);
 	if (one_is_told(real))
 		return;
 	path = espl__format("%s/spool", real->dir);
@@ -220,6 +252,7 @@ espl__spool_close(const char *dir)
 	struct dirent **list = NULL;
 	int   count = scandir(path, &list, is_request, alphasort);
 
+	sweep_drafts(dir);
 	for (int i = 0; i < count; i++) {
 		request = espl__format("%s/%s", path, list[i]->d_name);
 		answer(dir, list[i]->d_name, "refused", "the pool has ended");

@@ -355,6 +355,7 @@ Test(schema, mistakes_are_told)
 		{ "count = 1; size = -1;", "must be a size", "" },
 		{ "count = 1; price = \"cheap\";", "an amount of money", "12.24" },
 		{ "count = 1; price = { };", "an amount of money", "" },
+		{ "count = 1; price = \"2.5\";", "must be an amount of money, not \"2.5\"", "without quotes" },
 		{ "count = 1; delay = 15;", "must be a span of time, not an integer", "" },
 		{ "count = 1; delay = { mean = 3; };", "must be a span of time", "" },
 		{ "count = 1; delay = { dist = \"gauss\"; mean = \"1s\"; };", "'gauss' is not a distribution",
