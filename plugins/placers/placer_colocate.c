@@ -115,7 +115,7 @@ movable(struct colocate *colocate, uint32_t gang, uint32_t below)
 	const struct espl_gang *g = colocate->sitters.view->gangs[gang];
 	uint32_t count, i;
 	const struct espl_slot *slots = espl_sitters_slots(&colocate->sitters, gang, &count);
-	const struct espl_cell *cell;
+	const struct espl_floor_gpu *cell;
 
 	if ((g->flags & ESPL_GANG_LOCKED) != 0 || count == 0 ||
 	    slots[0].node != slots[count - 1].node ||

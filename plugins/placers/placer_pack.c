@@ -63,7 +63,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 static uint32_t
 sharers(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t c)
 {
-	const struct espl_cell *cell = espl_floor_cell(&pack->floor, i, gpu);
+	const struct espl_floor_gpu *cell = espl_floor_cell(&pack->floor, i, gpu);
 
 	return cell != NULL && cell->blocked == 0 && cell->packing == c && cell->residents < c ?
 		cell->residents : 0;
@@ -250,7 +250,7 @@ clear_one(struct pack *pack, const struct espl_gang *gang, uint32_t *promised)
 		if (!espl_floor_admits(floor, i, gang, ESPL_ANY))
 			continue;
 		for (k = 0; k < floor->stands[i].node->gpu_count; k++) {
-			const struct espl_cell *cell = espl_floor_cell(floor, i, k);
+			const struct espl_floor_gpu *cell = espl_floor_cell(floor, i, k);
 
 			if (cell == NULL || cell->packing < 2 || cell->residents == 0 ||
 			    cell->residents >= best.residents ||

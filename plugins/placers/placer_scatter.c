@@ -49,7 +49,7 @@ seat_share(struct espl_floor *floor, const struct espl_gang *gang, struct espl_s
 		if (!espl_floor_admits(floor, i, gang, ESPL_ANY))
 			continue;
 		for (k = 0; k < floor->stands[i].node->gpu_count; k++) {
-			const struct espl_cell *cell = espl_floor_cell(floor, i, k);
+			const struct espl_floor_gpu *cell = espl_floor_cell(floor, i, k);
 
 			if (cell == NULL)
 				return 0;

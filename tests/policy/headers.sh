@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: every header that plugins may include compiles by itself, in C11 and in C++20, without a
+# TAP: every header that plugins may include compiles by itself and with all others, in C11 and in C++20, without a
 # warning; is installed; and is told of in docs/plugin-authors.md.
 # shellcheck source=tests/policy/report.sh
 . "$(dirname "$0")/report.sh"
@@ -18,11 +18,15 @@ compile() {	# file, compiler and its arguments
 		printf '#include "%s"\n#include "%s"\n' "$top/$h" "$top/$h" >"$t/$source"
 		"$@" -Wall -Wextra -Werror -D_GNU_SOURCE -Isdk/include -fsyntax-only "$t/$source" 2>&1
 	done
+	for h in $headers sdk/testkit/testkit.h; do
+		printf '#include "%s"\n' "$top/$h"
+	done >"$t/$source"
+	"$@" -Wall -Wextra -Werror -D_GNU_SOURCE -Isdk/include -fsyntax-only "$t/$source" 2>&1
 }
 
 echo 1..4
 # shellcheck disable=SC2086
-report 'C11 takes each header alone, and twice' "$(compile try.c $CC -std=c11 -pedantic)"
+report 'C11 takes each header alone, twice, and all together' "$(compile try.c $CC -std=c11 -pedantic)"
 # Designated initialisers, in the macros of abi.h, came to C++ in 2020.
 echo 'struct s { int a, b; } s = { .b = 1 };' >"$t/try.cc"
 # shellcheck disable=SC2086

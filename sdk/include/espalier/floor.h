@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-struct espl_cell { uint32_t residents, packing, blocked; };	/* one GPU, as in espl_gpu */
+struct espl_floor_gpu { uint32_t residents, packing, blocked; };	/* one GPU, as in espl_gpu */
 struct espl_stand {			/* one node */
 	const struct espl_node *node;
 	uint32_t cells;			/* index of its first cell; ESPL_ANY: not looked at yet   */
@@ -28,7 +28,7 @@ struct espl_stand {			/* one node */
 struct espl_step { uint32_t stand, gpu, packing; int32_t sign; };	/* a change, for undoing */
 struct espl_floor {			/* all zero to begin with */
 	struct espl_stand *stands;	/* as the view's nodes, by id                             */
-	struct espl_cell  *cells;
+	struct espl_floor_gpu *cells;
 	struct espl_step  *steps;
 	uint32_t *heads;		/* first stand with that many idle GPUs                   */
 	uint32_t  count, stand_room, cell_count, cell_room, step_count, step_room, head_room;
@@ -142,14 +142,14 @@ espl_floor_find(const struct espl_floor *floor, uint64_t node)
 }
 
 /* One GPU; NULL when out of memory (sets failed).  Valid until the next call of it. */
-static inline struct espl_cell *
+static inline struct espl_floor_gpu *
 espl_floor_cell(struct espl_floor *floor, uint32_t i, uint32_t gpu)
 {
 	struct espl_stand *stand = &floor->stands[i];
 	uint32_t k, count = stand->node->gpu_count, idle = 0;
 
 	if (stand->cells == ESPL_ANY) {
-		struct espl_cell *cells = (struct espl_cell *)espl_floor_grow(floor->cells,
+		struct espl_floor_gpu *cells = (struct espl_floor_gpu *)espl_floor_grow(floor->cells,
 			&floor->cell_room, floor->cell_count + count, sizeof *cells);
 
 		if (cells == NULL) {
@@ -176,7 +176,7 @@ espl_floor_cell(struct espl_floor *floor, uint32_t i, uint32_t gpu)
 static inline void
 espl_floor_change(struct espl_floor *floor, const struct espl_step *step)
 {
-	struct espl_cell *cell = espl_floor_cell(floor, step->stand, step->gpu);
+	struct espl_floor_gpu *cell = espl_floor_cell(floor, step->stand, step->gpu);
 	uint32_t idle;
 
 	if (cell == NULL)
@@ -282,7 +282,7 @@ espl_floor_seat(struct espl_floor *floor, uint32_t i, uint32_t gpus, uint32_t pa
 	uint32_t gpu, done = 0;
 
 	for (gpu = 0; gpu < floor->stands[i].node->gpu_count && done < gpus; gpu++) {
-		struct espl_cell *cell = espl_floor_cell(floor, i, gpu);
+		struct espl_floor_gpu *cell = espl_floor_cell(floor, i, gpu);
 
 		if (cell == NULL)
 			break;
@@ -304,7 +304,7 @@ espl_floor_hole(struct espl_floor *floor, uint32_t i, uint32_t packing)
 	uint32_t gpu;
 
 	for (gpu = 0; gpu < floor->stands[i].node->gpu_count; gpu++) {
-		struct espl_cell *cell = espl_floor_cell(floor, i, gpu);
+		struct espl_floor_gpu *cell = espl_floor_cell(floor, i, gpu);
 
 		if (cell == NULL)
 			break;
@@ -320,7 +320,7 @@ static inline uint32_t
 espl_floor_join(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t packing,
                 struct espl_slot *slot)
 {
-	const struct espl_cell *cell = espl_floor_cell(floor, i, gpu);
+	const struct espl_floor_gpu *cell = espl_floor_cell(floor, i, gpu);
 
 	if (cell == NULL || cell->blocked != 0 ||
 	    (cell->residents > 0 && (packing == 1 || cell->packing != packing ||
@@ -432,7 +432,7 @@ espl_floor_empty(struct espl_floor *floor, uint32_t i)
 	if (floor->stands[i].idle == floor->stands[i].node->gpu_count)
 		return 1;
 	for (gpu = 0; gpu < floor->stands[i].node->gpu_count; gpu++) {
-		const struct espl_cell *cell = espl_floor_cell(floor, i, gpu);
+		const struct espl_floor_gpu *cell = espl_floor_cell(floor, i, gpu);
 
 		if (cell == NULL || cell->residents > 0)
 			return 0;
