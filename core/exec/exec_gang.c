@@ -158,7 +158,7 @@ espl__gang_free(struct espl__exec *x, struct espl__gang *g)
 		espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
 	x->seats_freed = 1;
 	if (g->leaves != ESPL_NONE)
-		espl__item_gone(g->trial->search->tier, g->leaves);
+		espl__item_gone(g->trial->search->tier, g->leaves, g->trial);
 	if (g->awaiting)
 		for (uint32_t i = 0; i < x->awaiting_count; i++)
 			if (x->awaiting[i] == g)

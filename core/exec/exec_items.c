@@ -338,9 +338,13 @@ gangs_add(struct espl__exec *x, struct espl__item *item)
 }
 
 void
-espl__item_gone(struct espl__tier *tier, uint64_t id)
+espl__item_gone(struct espl__tier *tier, uint64_t id, const struct espl__trial *t)
 {
-	ESPL__GROW(tier->gone, tier->gone_cap, tier->gone_count + 1);
+	if (tier->gone_count == tier->gone_cap) {
+		ESPL__GROW(tier->gone, tier->gone_cap, tier->gone_count + 1);
+		tier->gone_of = espl__realloc(tier->gone_of, tier->gone_cap, sizeof *tier->gone_of);
+	}
+	tier->gone_of[tier->gone_count] = t != NULL ? espl__trial_uid(t) : ESPL_NONE;
 	tier->gone[tier->gone_count++] = id;
 	tier->why |= ESPL_WHY_DEPARTURE;
 }
@@ -364,7 +368,7 @@ espl__item_free(struct espl__exec *x, struct espl__item *item)
 	if (item->trial != NULL && item->trial->search->experiment.plan != NULL && item->trial->gang != NULL)
 		item->trial->gang->leaves = item->pub.id;
 	else
-		espl__item_gone(item->tier, item->pub.id);
+		espl__item_gone(item->tier, item->pub.id, item->trial);
 	ESPL__GROW(x->items_free, x->items_free_cap, x->items_free_count + 1);
 	x->items_free[x->items_free_count++] = item;
 }
@@ -399,6 +403,7 @@ espl__tier_free(struct espl__tier *tier)
 	free(tier->items);
 	free(tier->changed);
 	free(tier->gone);
+	free(tier->gone_of);
 	free(tier->outcomes.list);
 	espl__arena_free(&tier->outcomes.arena);
 }

@@ -39,7 +39,7 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 	if (t->search->experiment.plan != NULL)
 		g->saved_at = x->now;	/* trial.checkpoint_every counts from the barrier on */
 	if (g->leaves != ESPL_NONE)
-		espl__item_gone(t->search->tier, g->leaves);
+		espl__item_gone(t->search->tier, g->leaves, t);
 	g->leaves = ESPL_NONE;
 	espl__item_grant(x, t->item, g->share, ESPL_ANY);
 	espl__item_target(x, t->item, g->slots, g->share.gpus);

@@ -26,32 +26,6 @@ espl__exec_effect(struct espl__exec *x, enum espl__effect_type type)
 }
 
 void
-espl__exec_note(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
-{
-	char    text[400];
-	va_list list;
-
-	if (!x->setup.verbose)
-		return;
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->note != NULL)
-			o->note(o->ctx, x->now, "executor", about, id, text);
-}
-
-static void
-plugin_note(void *ctx, struct espl__instance *i, espl_subject about, uint64_t id, const char *text)
-{
-	struct espl__exec *x = ctx;
-
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->note != NULL)
-			o->note(o->ctx, x->now, i->who, about, id, text);
-}
-
-void
 espl__exec_wind_up(struct espl__exec *x, enum espl__run_end how, const char *format, ...)
 {
 	va_list list;
@@ -123,7 +97,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 	x->env.directory = x->config->directory;
 	x->env.ctx = x;
 	x->env.service = espl__exec_service;
-	x->env.note = plugin_note;
+	x->env.note = espl__exec_plugin_note;
 	espl__exec_model_init(x);
 	for (struct espl__observer *o = setup->observers; o != NULL; o = o->next)
 		o->exec = x;

@@ -237,20 +237,6 @@ make_algorithm(struct espl__search *s, struct espl__diag *diag)
 	return status;
 }
 
-/* Its algorithm's own numbers are not those of other experiments. */
-static void
-search_note(void *ctx, struct espl__instance *i, espl_subject about, uint64_t id, const char *text)
-{
-	const struct espl__search *s = ctx;
-	const struct espl__exec   *x = s->exec;
-
-	if (about == ESPL_ABOUT_TRIAL)
-		id |= (uint64_t)s->number << ESPL__TRIAL_BITS;
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->note != NULL)
-			o->note(o->ctx, x->now, i->who, about, id, text);
-}
-
 espl_status
 espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, struct espl__diag *diag)
 {
@@ -277,7 +263,7 @@ espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, s
 	s->env.directory = setup->config->directory;
 	s->env.ctx = s;
 	s->env.service = espl__search_service;
-	s->env.note = search_note;
+	s->env.note = espl__search_plugin_note;
 	espl__trials_init(&s->trials, espl__space_count(setup->space));
 	s->trials.search = s;
 	make_experiment(s);

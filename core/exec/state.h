@@ -103,7 +103,7 @@ struct espl__tier {
 	uint64_t  items_from, items_count, items_cap;
 	const struct espl_item **changed;
 	uint32_t  changed_count, changed_cap;
-	uint64_t *gone;
+	uint64_t *gone, *gone_of;	/* items, and the trials (espl__trial_uid) they stood for */
 	uint32_t  gone_count, gone_cap;
 	uint64_t  granted_whole;	/* GPUs of grants in force                             */
 	uint32_t  granted_parts[65];	/* grants of 1/c, by c                                 */
@@ -281,7 +281,10 @@ espl__item_of_gang(const struct espl_gang *view)
 
 /* executor.c */
 struct espl__effect *espl__exec_effect(struct espl__exec *, enum espl__effect_type);
+/* exec_note.c: reasons; those of plugins for the whole run (ctx: executor), and of one experiment's (ctx: search) */
 void espl__exec_note(struct espl__exec *, espl_subject, uint64_t id, const char *format, ...) ESPL_PRINTF(4, 5);
+void espl__exec_plugin_note(void *exec, struct espl__instance *, espl_subject, uint64_t id, const char *text);
+void espl__search_plugin_note(void *search, struct espl__instance *, espl_subject, uint64_t id, const char *text);
 /* Ends the run: how, and for RUN_FAILED why (the first reason stands). */
 void espl__exec_wind_up(struct espl__exec *, enum espl__run_end, const char *format, ...) ESPL_PRINTF(3, 4);
 /* Does the algorithm hear of results?  What comes while an interrupted run stops, too: it is resumed. */
@@ -371,7 +374,7 @@ uint64_t espl__trial_restores(const struct espl__trial *);	/* the iteration a st
 /* exec_items.c */
 struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, double weight, uint32_t gpus_min, uint32_t gpus_max);
 void espl__item_free(struct espl__exec *, struct espl__item *);
-void espl__item_gone(struct espl__tier *, uint64_t id);	/* the allocator is told */
+void espl__item_gone(struct espl__tier *, uint64_t id, const struct espl__trial *);	/* the allocator is told */
 struct espl__item *espl__item_whole(struct espl__search *, struct espl__inner *);	/* to be filled, then added */
 void espl__item_add(struct espl__item *);
 struct espl__item *espl__item_at(const struct espl__tier *, uint64_t id);

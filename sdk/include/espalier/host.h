@@ -29,8 +29,9 @@ struct espl_host {
 	uint64_t    (*random)(const struct espl_host *);
 	/* One line without its end, for the run's log; from any thread. */
 	void        (*log)(const struct espl_host *, espl_level, const char *text);
-	/* The reason of a decision, shown by `espalier explain`.  Cheap to call: when verbose is
-	 * 0 the host keeps nothing, and a plugin should not even format the text. */
+	/* The reason of a decision, shown by `espalier explain`: of a trial or an item with its
+	 * trial, all others with the run.  Cheap to call: when verbose is 0 the host keeps
+	 * nothing, and a plugin should not even format the text. */
 	void        (*note)(const struct espl_host *, espl_subject, uint64_t id, const char *text);
 	/* Services by id, below.  NULL: not offered to this kind or not by this host.  Ask in
 	 * create; the pointer stays valid, its contents may change between calls. */

@@ -1,0 +1,98 @@
+/* exec_note.c - what the executor and the plugins say of their decisions, brought to whom it is about.
+ *
+ * Users know trials and experiments.  Allocators and placers know the items that stand for them, and the algorithm of
+ * one of a pool's experiments numbers its trials and groups for itself: here all become what the run's records name.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "exec/state.h"
+
+static void
+spread(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id, const char *text)
+{
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->note != NULL)
+			o->note(o->ctx, x->now, who, about, id, text);
+}
+
+void
+espl__exec_note(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
+{
+	char    text[400];
+	va_list list;
+
+	if (!x->setup.verbose)
+		return;
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	spread(x, "executor", about, id, text);
+}
+
+/* Begins with what it is about: the run's list of reasons holds all sorts. */
+static void
+spread_of(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id, const char *kind, const char *name,
+    const char *text)
+{
+	struct espl__buf whole = { NULL, 0, 0 };
+
+	espl__print(&whole, "%s '%s': %s", kind, name, text);
+	spread(x, who, about, id, (const char *)whole.data);
+	espl__buf_free(&whole);
+}
+
+/* The trial of an item that its allocator is being told has gone; NONE: it is none of these. */
+static uint64_t
+gone_trial(const struct espl__tier *tier, uint64_t id)
+{
+	for (uint32_t i = 0; i < tier->gone_count; i++)
+		if (tier->gone[i] == id)
+			return tier->gone_of[i];
+	return ESPL_NONE;
+}
+
+static void
+spread_item(const struct espl__exec *x, const char *who, const struct espl__tier *tier, uint64_t id, const char *text)
+{
+	const struct espl__item *item = espl__item_at(tier, id);
+	uint64_t trial;
+
+	if (item == NULL)
+		item = espl__item_granted(x, id);	/* the placer's may be of an experiment's own allocator */
+	if (item == NULL) {
+		trial = gone_trial(tier, id);
+		spread(x, who, trial != ESPL_NONE ? ESPL_ABOUT_TRIAL : ESPL_ABOUT_ITEM, trial != ESPL_NONE ? trial : id, text);
+	} else if (item->trial != NULL) {
+		spread(x, who, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), text);
+	} else {
+		spread_of(x, who, ESPL_ABOUT_RUN, 0, "experiment", espl__inner_search(item->whole)->config->name, text);
+	}
+}
+
+void
+espl__exec_plugin_note(void *exec, struct espl__instance *i, espl_subject about, uint64_t id, const char *text)
+{
+	const struct espl__exec *x = exec;
+
+	if (about == ESPL_ABOUT_ITEM)
+		spread_item(x, i->who, &x->top, id, text);
+	else if (about == ESPL_ABOUT_OFFER && id < x->fleet.offer_count)
+		spread_of(x, i->who, about, id, "offer", x->fleet.offers[id]->name, text);
+	else
+		spread(x, i->who, about, id, text);
+}
+
+void
+espl__search_plugin_note(void *search, struct espl__instance *i, espl_subject about, uint64_t id, const char *text)
+{
+	const struct espl__search *s = search;
+
+	if (about == ESPL_ABOUT_ITEM) {
+		spread_item(s->exec, i->who, s->tier, id, text);
+		return;
+	}
+	if (about == ESPL_ABOUT_TRIAL || about == ESPL_ABOUT_GROUP)
+		id |= (uint64_t)s->number << ESPL__TRIAL_BITS;
+	spread(s->exec, i->who, about, id, text);
+}
