@@ -11,6 +11,7 @@
 #include "model/sold.h"
 
 #define RETRY_AFTER (30 * ESPL_SECOND)	/* after a refused acquire */
+#define UNUSED_MOST 1000u		/* nodes leased in vain, in a row: whoever asks for them is broken */
 
 void
 espl__exec_gpu_time(struct espl__exec *x)
@@ -271,9 +272,13 @@ release_empty(struct espl__exec *x)
 		if ((n->pub.flags & ESPL_NODE_RETIRING) == 0 || n->seats > 0 || n->releasing || x->cloud_waits)
 			continue;
 		n->releasing = 1;
+		x->unused = n->used ? 0 : x->unused + 1;
 		espl__exec_effect(x, ESPL__FX_RELEASE)->as.release.lease = n->pub.id;
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is released", (unsigned long long)n->pub.id);
 	}
+	if (x->unused > UNUSED_MOST && x->ending == 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u nodes in a row were leased and released before anything ran on them: %s asks for "
+		    "nodes that it gives up", (unsigned)x->unused, x->top.allocator->who);
 }
 
 static void

@@ -109,6 +109,7 @@ start(struct espl__exec *x, struct espl__item *item)
 		espl__job_started(t);
 	item->pub.flags |= ESPL_ITEM_CHANGING;
 	e = espl__exec_effect(x, ESPL__FX_START);
+	x->unused = 0;
 	e->as.start.gang = g->id;
 	e->as.start.experiment = t->search->number;
 	e->as.start.trial = t->pub.id;

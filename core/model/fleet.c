@@ -341,6 +341,7 @@ espl__seat_set(struct espl__fleet *f, const struct espl_slot *slot, const void *
 	if (reserved)
 		seat->packing = slot->packing;
 	seat->held |= (uint8_t)(held != 0);
+	n->used |= seat->held;
 	seat->reserved |= (uint8_t)(reserved != 0);
 	gpu_public(g);
 	totals(f, n, 1);

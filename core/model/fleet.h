@@ -30,6 +30,7 @@ struct espl__machine {
 	uint64_t failed_trial;		/* the last trial that failed here                     */
 	uint8_t  releasing;		/* a release was asked for                             */
 	uint8_t  live;			/* not ENDED                                           */
+	uint8_t  used;			/* somebody has sat there                              */
 };
 struct espl__fleet {
 	struct espl_offer **offers;	/* [number]; strings and latencies in the arena        */
