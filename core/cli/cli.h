@@ -40,7 +40,7 @@ struct espl__args {
 	struct espl__given *given;
 	uint32_t    given_count, given_cap;
 	int         help;		/* --help was asked for                                 */
-	char       *plugin_path;	/* of -P, ':'-separated; NULL none                      */
+	char       *plugin_path;	/* of -P, also before the verb, ':'-separated; NULL none */
 };
 
 /* args.c.  Understands --name VALUE, --name=VALUE, -l VALUE, flags after positionals, --. */
@@ -67,6 +67,9 @@ int  espl__cli_usage(const struct espl__args *, const char *format, ...) ESPL_PR
 int  espl__cli_exit(espl_status);
 /* Hands text to standard output; 0, or 1 with a message when it cannot be written. */
 int  espl__cli_print(struct espl__buf *);
+/* The command that goes on with the run in `dir`, with this command's -P: "espalier resume r9 -P mine",
+ * to be pasted into a shell.  Malloc'd. */
+char *espl__cli_resume(const struct espl__args *, const char *dir);
 
 /* verb_help.c */
 void espl__help_verb(const struct espl__verb *, struct espl__buf *);

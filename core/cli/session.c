@@ -548,7 +548,9 @@ espl__session_offers(const struct espl__session *s, espl__offer_fn *each, void *
 		return status;
 	ops = (const struct espl_cloud_ops *)cloud->ops;
 	error.option = error.row = ESPL_ANY;
+	espl__instance_calls(cloud, "describe");
 	status = ops->describe(cloud->self, &events, &error);
+	espl__calling_end();
 	*count = offers.count;
 	if (status == ESPL_E_UNKNOWN)
 		status = ESPL_OK;

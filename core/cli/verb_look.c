@@ -26,7 +26,7 @@ espl__verb_status(const struct espl__args *args)
 	struct espl__diag     diag = ESPL__DIAG_INIT;
 	struct espl__buf      text = { NULL, 0, 0 };
 	struct espl__reading *r;
-	char left[32];
+	char left[32], *command;
 
 	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
@@ -45,11 +45,12 @@ espl__verb_status(const struct espl__args *args)
 		espl__reading_free(r);
 		return espl__cli_fail(&diag);
 	}
+	command = espl__cli_resume(args, args->positional[0]);
 	if (!r->running && strcmp(r->totals.status, "interrupted") == 0 && !r->totals.simulated)
-		espl__print(&text, "\n  go on with: espalier resume %s\n", args->positional[0]);
+		espl__print(&text, "\n  go on with: %s\n", command);
 	if (!r->running && strcmp(r->totals.status, "failed") == 0 && !r->totals.simulated && !r->totals.over)
-		espl__print(&text, "\n  when the cause is mended, go on with: espalier resume %s\n",
-		            args->positional[0]);
+		espl__print(&text, "\n  when the cause is mended, go on with: %s\n", command);
+	free(command);
 	return finish(r, &text);
 }
 

@@ -52,15 +52,22 @@ print_summary(struct job *job, const struct espl__totals *totals)
 static void
 say_resume(const struct job *job)
 {
-	if (job->dir != NULL && !job->drive.simulated)
-		fprintf(stderr, "espalier: interrupted; go on with: espalier resume %s\n", job->shown);
-	else
+	char *command;
+
+	if (job->dir == NULL || job->drive.simulated) {
 		fprintf(stderr, "espalier: interrupted\n");
+		return;
+	}
+	command = espl__cli_resume(job->args, job->shown);
+	fprintf(stderr, "espalier: interrupted; go on with: %s\n", command);
+	free(command);
 }
 
 static void
 say_failed(const struct job *job, const struct espl__totals *totals)
 {
+	char *command;
+
 	if (totals->text != NULL)
 		fprintf(stderr, "espalier: error: %s\n", totals->text);
 	if (job->dir == NULL || job->drive.simulated)
@@ -68,10 +75,13 @@ say_failed(const struct job *job, const struct espl__totals *totals)
 	fprintf(stderr, "hint: ");
 	if (espl__folder_has(job->dir, "trials"))
 		fprintf(stderr, "what trials print is in %s/trials/ID/log; ", job->shown);
-	if (totals->over)
+	if (totals->over) {
 		fprintf(stderr, "this search is over; when the cause is mended, begin another\n");
-	else
-		fprintf(stderr, "when the cause is mended, `espalier resume %s` goes on\n", job->shown);
+		return;
+	}
+	command = espl__cli_resume(job->args, job->shown);
+	fprintf(stderr, "when the cause is mended, `%s` goes on\n", command);
+	free(command);
 }
 
 /* How a run ends that drive could not go on with; NULL: there was none. */
@@ -109,6 +119,7 @@ report_failure(struct job *job, espl_status status, const struct espl__exec_summ
                const struct espl__totals *totals, const struct espl__diag *diag)
 {
 	const char *how = broken(job, status);
+	char       *command;
 
 	(void)fail(job, diag, summary->least_s, summary->least_usd);
 	if (job->begun && summary->running == 0 && summary->reports == 0
@@ -122,10 +133,13 @@ report_failure(struct job *job, espl_status status, const struct espl__exec_summ
 		print_summary(job, totals);	/* as far as it came */
 	if (strcmp(how, "failed") == 0)
 		return ESPL__EXIT_FAILED;
-	if (espl__interrupts > 0)
+	if (espl__interrupts > 0) {
 		say_resume(job);
-	else if (diag->hint[0] == '\0')
-		fprintf(stderr, "hint: when that is mended, `espalier resume %s` goes on\n", job->shown);
+	} else if (diag->hint[0] == '\0') {
+		command = espl__cli_resume(job->args, job->shown);
+		fprintf(stderr, "hint: when that is mended, `%s` goes on\n", command);
+		free(command);
+	}
 	return ESPL__EXIT_INTERRUPTED;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/calling.h"
 #include "base/mem.h"
 #include "base/text.h"
 #include "config.h"
@@ -205,6 +206,48 @@ espl__cli_print(struct espl__buf *b)
 	return ESPL__EXIT_DONE;
 }
 
+/* One word for a shell, quoted where it must be. */
+static void
+put_word(struct espl__buf *b, const char *word)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+
+	if (word[0] != '\0' && word[strspn(word, plain)] == '\0') {
+		espl__print(b, "%s", word);
+		return;
+	}
+	espl__print(b, "'");
+	for (; *word != '\0'; word++)
+		espl__print(b, *word == '\'' ? "'\\''" : "%c", *word);
+	espl__print(b, "'");
+}
+
+char *
+espl__cli_resume(const struct espl__args *args, const char *dir)
+{
+	struct espl__buf b = { NULL, 0, 0 }, folders = { NULL, 0, 0 };
+	char *copy = espl__strdup(args->plugin_path), *rest = copy, *part, *full, *text;
+
+	espl__print(&b, "espalier resume ");
+	put_word(&b, dir);
+	while (rest != NULL && (part = strsep(&rest, ":")) != NULL) {
+		/* A folder that is said in full may be used from anywhere: so must the plugins be. */
+		full = dir[0] == '/' ? realpath(part, NULL) : NULL;
+		if (part[0] != '\0')
+			espl__print(&folders, "%s%s", folders.size > 0 ? ":" : "", full != NULL ? full : part);
+		free(full);
+	}
+	if (folders.size > 0) {
+		espl__print(&b, " -P ");
+		put_word(&b, espl__buf_text(&folders));
+	}
+	text = espl__strdup(espl__buf_text(&b));
+	espl__buf_free(&b);
+	espl__buf_free(&folders);
+	free(copy);
+	return text;
+}
+
 /* espalier-WORD from the libexec folder or PATH; returns where there is none. */
 static void
 try_external(char **argv)
@@ -256,7 +299,7 @@ run_verb(const struct espl__verb *verb, int argc, char **argv, const char *plugi
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__args args;
 	struct espl__buf  text = { NULL, 0, 0 };
-	char *path = NULL;
+	char *path;
 	int   status;
 
 	if (espl__args_parse(verb, argc, (const char *const *)argv, &args, &diag) != ESPL_OK) {
@@ -265,17 +308,19 @@ run_verb(const struct espl__verb *verb, int argc, char **argv, const char *plugi
 		espl__help_verb(verb, &text);
 		status = espl__cli_print(&text);
 	} else {
-		if (plugin_path != NULL && args.plugin_path != NULL)
-			path = espl__format("%s:%s", plugin_path, args.plugin_path);
-		else
-			path = espl__strdup(plugin_path != NULL ? plugin_path : args.plugin_path);
-		status = espl__plugins_init(path, &diag) == ESPL_OK ? verb->run(&args)
-		                                                    : espl__cli_fail(&diag);
+		if (plugin_path != NULL) {
+			path = args.plugin_path == NULL ? espl__strdup(plugin_path)
+			       : espl__format("%s:%s", plugin_path, args.plugin_path);
+			free(args.plugin_path);
+			args.plugin_path = path;
+		}
+		espl__calling_watch();
+		status = espl__plugins_init(args.plugin_path, &diag) == ESPL_OK ? verb->run(&args)
+		                                                                : espl__cli_fail(&diag);
 		espl__plugins_exit();
 	}
 	espl__args_free(&args);
 	espl__buf_free(&text);
-	free(path);
 	return status;
 }
 

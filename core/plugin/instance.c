@@ -136,7 +136,9 @@ create(struct espl__instance *instance, const struct espl__node *group, struct e
 	espl_status               status;
 
 	error.option = error.row = ESPL_ANY;
+	espl__instance_calls(instance, "create");
 	status = desc->create(&instance->host, &instance->values->config, &instance->self, &error);
+	espl__calling_end();
 	if (status == ESPL_OK)
 		return ESPL_OK;
 	instance->self = NULL;	/* nothing was made: there is nothing to destroy */
@@ -216,7 +218,9 @@ espl__instance_destroy(struct espl__instance *instance)
 {
 	if (instance == NULL)
 		return;
+	espl__instance_calls(instance, "destroy");
 	instance->plugin->desc->destroy(instance->self);
+	espl__calling_end();
 	espl__files_free(instance);
 	espl__values_free(instance->values);
 	free(instance);

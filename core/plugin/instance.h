@@ -6,6 +6,7 @@
 #ifndef ESPL__INSTANCE_H
 #define ESPL__INSTANCE_H
 #include <espalier/host.h>
+#include "base/calling.h"
 #include "base/rng.h"
 #include "config/schema.h"
 #include "plugin/registry.h"
@@ -38,6 +39,12 @@ struct espl__instance {
 	void                *files;	/* private: the bytes of PATH options */
 	uint32_t             file_count;
 };
+/* What follows is a call of this entry of it (base/calling.h), until espl__calling_end. */
+static inline void
+espl__instance_calls(const struct espl__instance *instance, const char *entry)
+{
+	espl__calling_begin(instance->who, entry, instance->plugin->path);
+}
 /* Loads the plugin, resolves `group` by its schema ("use" passed over), reads PATH files, makes
  * the host table and calls create.  Message with FILE:LINE of the blamed option. */
 espl_status espl__instance_create(espl_kind, const char *name, const struct espl__node *group,

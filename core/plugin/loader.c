@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/calling.h"
 #include "base/mem.h"
 #include "plugin/loader.h"
 #include "plugin/registry.h"
@@ -174,8 +175,13 @@ espl__module_open(const char *path, struct espl__module **to, const struct espl_
 		espl__hint(diag, "kinds are algorithm, allocator, cloud, placer and trainable");
 		return ESPL_E_CONFIG;
 	}
+	status = espl__module_whole(path, diag);
+	if (status != ESPL_OK)
+		return status;
 	module = espl__alloc(sizeof *module);
+	espl__calling_begin("the plugin", "loading", path);	/* a library may have code that runs then */
 	module->now = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	espl__calling_end();
 	if (module->now == NULL) {
 		status = open_failed(path, diag);
 	} else {

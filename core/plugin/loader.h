@@ -11,6 +11,8 @@ int         espl__module_name(const char *path, espl_kind *kind, char *name, siz
 /* Opens, finds the descriptor, checks it.  `path` is absolute, a regular file. */
 espl_status espl__module_open(const char *path, struct espl__module **, const struct espl_plugin **,
                               struct espl__diag *);
+/* whole.c: E_CONFIG if the file is cut short; OK of whatever is no ELF file of this machine. */
+espl_status espl__module_whole(const char *path, struct espl__diag *);
 void        espl__module_close(struct espl__module *);	/* unloads the code */
 /* The library underneath; needed once before the first open.  Counted. */
 espl_status espl__modules_init(struct espl__diag *);

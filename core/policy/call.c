@@ -36,7 +36,7 @@ espl__call_record(struct espl__call *call, const struct espl__op *op)
 }
 
 int64_t
-espl__call_begin(struct espl__caller *c, struct espl__instance *i, struct espl__call *call)
+espl__call_begin(struct espl__caller *c, struct espl__instance *i, const char *entry, struct espl__call *call)
 {
 	memset(call, 0, sizeof *call);
 	call->caller = c;
@@ -48,6 +48,7 @@ espl__call_begin(struct espl__caller *c, struct espl__instance *i, struct espl__
 	c->answered = 0;
 	c->calls++;
 	c->stamp++;
+	espl__instance_calls(i, entry);
 	return c->tick != NULL ? c->tick() : 0;
 }
 
@@ -58,6 +59,7 @@ espl__call_end(struct espl__call *call, int64_t began, espl_status status, const
 	struct espl__caller *c = call->caller;
 	uint64_t decided = c->answered > 0 && status == ESPL_OK ? c->answered : 1;
 
+	espl__calling_end();
 	c->decisions += decided;
 	if (c->tick != NULL) {
 		int64_t took = c->tick() - began;
@@ -265,7 +267,7 @@ espl__call_allocate(struct espl__caller *c, struct espl__instance *i, const stru
 	a.sink.objective = alloc_objective;
 	a.sink.horizon = alloc_horizon;
 	a.sink.claim = alloc_claim;
-	began = espl__call_begin(c, i, &a.call);
+	began = espl__call_begin(c, i, "allocate", &a.call);
 	return espl__call_end(&a.call, began, ops->allocate(i->self, view, &a.sink, &error), &error, diag);
 }
 
@@ -341,6 +343,6 @@ espl__call_place(struct espl__caller *c, struct espl__instance *i, const struct 
 	p.sink.size = (uint32_t)sizeof p.sink;
 	p.sink.place = place_place;
 	p.sink.give_up = place_give_up;
-	began = espl__call_begin(c, i, &p.call);
+	began = espl__call_begin(c, i, "place", &p.call);
 	return espl__call_end(&p.call, began, ops->place(i->self, view, &p.sink, &error), &error, diag);
 }

@@ -83,7 +83,7 @@ espl__call_plan(struct espl__caller *c, struct espl__instance *i, const struct e
 	p.sink.least = sink_least;
 	p.experiment = view->experiment->id;
 	c->least_s = c->least_usd = NAN;
-	began = espl__call_begin(c, i, &p.call);
+	began = espl__call_begin(c, i, "plan", &p.call);
 	status = ops->plan(i->self, view, &p.sink, &error);
 	if (status != ESPL_E_BUSY)
 		return espl__call_end(&p.call, began, status, &error, diag);

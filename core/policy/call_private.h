@@ -4,7 +4,8 @@
 #include "policy/call.h"
 
 struct espl__call { struct espl__caller *caller; struct espl__instance *instance; };
-int64_t     espl__call_begin(struct espl__caller *, struct espl__instance *, struct espl__call *);
+/* entry: its name, for what is said of a plugin that crashes in it. */
+int64_t     espl__call_begin(struct espl__caller *, struct espl__instance *, const char *entry, struct espl__call *);
 espl_status espl__call_end(struct espl__call *, int64_t began, espl_status, const struct espl_error *,
                            struct espl__diag *);
 espl_status espl__call_refuse(struct espl__call *, const char *what);	/* ESPL_E_REJECTED, with a warning */

@@ -234,7 +234,7 @@ sink_wake(struct espl_search_sink *sink, espl_time at)
 }
 
 static int64_t
-begin(struct espl__caller *c, struct espl__instance *i, struct search_call *s, int building)
+begin(struct espl__caller *c, struct espl__instance *i, const char *entry, struct search_call *s, int building)
 {
 	int64_t began;
 
@@ -248,7 +248,7 @@ begin(struct espl__caller *c, struct espl__instance *i, struct search_call *s, i
 	s->sink.drop = sink_drop;
 	s->sink.hint = sink_hint;
 	s->sink.wake_at = sink_wake;
-	began = espl__call_begin(c, i, &s->call);
+	began = espl__call_begin(c, i, entry, &s->call);
 	s->groups = s->groups_before = c->trials->groups.count;
 	s->trials = c->trials->trials.count;
 	s->building = building;
@@ -272,7 +272,7 @@ espl__call_next_group(struct espl__caller *c, struct espl__instance *i, const st
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
 	struct espl_error error;
 	struct search_call s;
-	int64_t began = begin(c, i, &s, 1);
+	int64_t began = begin(c, i, "next_group", &s, 1);
 
 	no_error(&error);
 	return espl__call_end(&s.call, began, ops->next_group(i->self, view, &s.sink, &error), &error, diag);
@@ -291,7 +291,7 @@ espl__call_report(struct espl__caller *c, struct espl__instance *i, const struct
 		espl__buf_clear(&c->ops);
 		return ESPL_OK;
 	}
-	began = begin(c, i, &s, 0);
+	began = begin(c, i, "on_report", &s, 0);
 	no_error(&error);
 	return espl__call_end(&s.call, began, ops->on_report(i->self, trial, observation, &s.sink, &error),
 	    &error, diag);
@@ -310,7 +310,7 @@ espl__call_trial_end(struct espl__caller *c, struct espl__instance *i, const str
 		espl__buf_clear(&c->ops);
 		return ESPL_OK;
 	}
-	began = begin(c, i, &s, 0);
+	began = begin(c, i, "on_trial_end", &s, 0);
 	no_error(&error);
 	return espl__call_end(&s.call, began, ops->on_trial_end(i->self, trial, how, &s.sink, &error), &error, diag);
 }
@@ -375,7 +375,7 @@ espl__call_spec(struct espl__caller *c, struct espl__instance *i, struct espl__a
 	s.sink.spec = sink_spec;
 	s.arena = arena;
 	no_error(&error);
-	began = espl__call_begin(c, i, &s.call);
+	began = espl__call_begin(c, i, "spec", &s.call);
 	status = espl__call_end(&s.call, began, ops->spec(i->self, &s.sink, &error), &error, diag);
 	if (status == ESPL_OK)
 		*spec = s.kept;

@@ -163,8 +163,10 @@ espl__sim_describe(struct espl__sim *sim, struct espl__diag *diag)
 	if (status != ESPL_OK)
 		return status;
 	ops = (const struct espl_cloud_ops *)(const void *)instance->ops;
+	espl__instance_calls(instance, "describe");
 	status = ESPL_HAS(struct espl_cloud_ops, ops, describe)
 	    ? ops->describe(instance->self, &events, &error) : ESPL_E_UNKNOWN;
+	espl__calling_end();
 	if (status == ESPL_E_UNKNOWN || (status == ESPL_OK && sim->offer_count == 0)) {
 		const struct espl__node *group = cloud->group;
 

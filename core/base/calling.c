@@ -1,0 +1,147 @@
+/* calling.c - says which plugin crashed, or ended the program, before the process dies of it.
+ *
+ * The handler may have to speak of a stack that ran over or a heap in ruins: it has a stack of its
+ * own, and uses nothing but write().
+ */
+#include "base/calling.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { EXITED_STATUS = 1 };		/* of docs/cli.md: the run failed */
+
+volatile struct espl__calling espl__calling;
+
+static const struct { int number; const char *name; } crashes[] = {
+	{ SIGSEGV, "segmentation fault" }, { SIGBUS, "bus error" }, { SIGFPE, "arithmetic error" },
+	{ SIGILL, "illegal instruction" }, { SIGABRT, "aborted" }
+};
+static pid_t watched;			/* children that were forked have their parents to speak for them */
+/* Room for the largest of register files (AVX-512, AMX), which a signal puts there. */
+static char  handler_stack[1 << 16] __attribute__((aligned(16)));
+
+struct line { char text[1024]; size_t size; };
+
+static void
+add(struct line *line, const char *text)
+{
+	while (*text != '\0' && line->size < sizeof line->text - 1)
+		line->text[line->size++] = *text++;
+}
+
+static void
+add_number(struct line *line, int number)
+{
+	char digits[12], *at = digits + sizeof digits - 1;
+
+	*at = '\0';
+	do
+		*--at = (char)('0' + number % 10);
+	while ((number /= 10) > 0);
+	add(line, at);
+}
+
+static void
+say(struct line *line)
+{
+	const char *from = line->text;
+	ssize_t     wrote;
+
+	line->text[line->size++] = '\n';
+	while (line->size > 0 && (wrote = write(STDERR_FILENO, from, line->size)) > 0) {
+		from += wrote;
+		line->size -= (size_t)wrote;
+	}
+	line->size = 0;
+}
+
+static void
+hint(struct line *line, const char *path)
+{
+	add(line, "hint: ");
+	if (path[0] == '(') {
+		add(line, "it is part of espalier: please report this");
+	} else {
+		add(line, "try `espalier check-plugin ");
+		add(line, path);
+		add(line, "`; `espalier resume` goes on with a run once the plugin is mended");
+	}
+	say(line);
+}
+
+static void
+on_crash(int number, siginfo_t *info, void *context)
+{
+	const struct espl__calling now = { espl__calling.who, espl__calling.what, espl__calling.path };
+	/* Not what somebody else sent: a kill -ABRT for a core dump is no crash. */
+	int  own = info->si_code > 0 || info->si_pid == watched;
+	struct line line = { .size = 0 };
+
+	(void)context;
+	espl__calling_end();
+	if (now.who != NULL && own && getpid() == watched) {
+		add(&line, "espalier: error: ");
+		add(&line, now.who);
+		add(&line, " crashed in ");
+		add(&line, now.what);
+		add(&line, " (signal ");
+		add_number(&line, number);
+		for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+			if (crashes[i].number == number) {
+				add(&line, ", ");
+				add(&line, crashes[i].name);
+			}
+		add(&line, ")");
+		say(&line);
+		hint(&line, now.path);
+	}
+	/* The default action is back.  A fault is met again where it was, so that a core dump shows its
+	 * place; what was only sent is not. */
+	if (info->si_code <= 0)
+		(void)raise(number);
+}
+
+static void
+on_exit_of_all(void)
+{
+	const struct espl__calling now = { espl__calling.who, espl__calling.what, espl__calling.path };
+	struct line line = { .size = 0 };
+
+	if (now.who == NULL || getpid() != watched)
+		return;
+	espl__calling_end();
+	(void)fflush(NULL);
+	add(&line, "espalier: error: ");
+	add(&line, now.who);
+	add(&line, " ended the program in ");
+	add(&line, now.what);
+	add(&line, " (a plugin must return, and never call exit)");
+	say(&line);
+	hint(&line, now.path);
+	_exit(EXITED_STATUS);
+}
+
+void
+espl__calling_watch(void)
+{
+	struct sigaction action, before;
+	stack_t stack = { .ss_sp = handler_stack, .ss_size = sizeof handler_stack }, other;
+	static int registered;
+
+	watched = getpid();
+	if (!registered)
+		registered = atexit(on_exit_of_all) == 0;
+	if (sigaltstack(NULL, &other) == 0 && (other.ss_flags & SS_DISABLE) != 0)
+		(void)sigaltstack(&stack, NULL);
+	memset(&action, 0, sizeof action);
+	(void)sigemptyset(&action.sa_mask);
+	action.sa_sigaction = on_crash;
+	action.sa_flags = (int)(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
+	for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
+		if (sigaction(crashes[i].number, NULL, &before) == 0 && (before.sa_flags & SA_SIGINFO) == 0
+		    && before.sa_handler == SIG_DFL)
+			(void)sigaction(crashes[i].number, &action, NULL);
+}

@@ -1,0 +1,38 @@
+/* calling.h - whose code runs now: so that a plugin that crashes, or ends the program, is named.
+ *
+ * The kernel's bare "Segmentation fault" blames espalier, and a plugin's exit(0) looks like a run
+ * that is done.  Nothing of this reaches a journal or a decision.
+ */
+#ifndef ESPL__CALLING_H
+#define ESPL__CALLING_H
+#include <stddef.h>
+
+struct espl__calling {
+	const char *who;		/* "allocator 'fair'"; NULL: the host's own code runs    */
+	const char *what;		/* "allocate": the entry that was called                 */
+	const char *path;		/* of its file, or "(builtin)"                          */
+};
+extern volatile struct espl__calling espl__calling;
+
+/* Around each call of a plugin; the texts live until the end.  Where one begins within another,
+ * the outer one is forgotten. */
+static inline void
+espl__calling_begin(const char *who, const char *what, const char *path)
+{
+	espl__calling.what = what;
+	espl__calling.path = path;
+	espl__calling.who = who;	/* last: a signal finds all or nothing */
+}
+
+static inline void
+espl__calling_end(void)
+{
+	espl__calling.who = NULL;
+}
+
+/* From here on a crash or an exit() under way in a plugin is told on standard error, in this
+ * process only and not in its children.  It dies of the same signal all the same; an exit() ends
+ * it with status 1.  Signals that somebody handles already (sanitizers) are left alone.  May be
+ * called again. */
+void espl__calling_watch(void);
+#endif
