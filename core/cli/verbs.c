@@ -142,7 +142,10 @@ const struct espl__verb espl__verbs[] = {
 	  "KIND is algorithm, allocator, cloud, placer or trainable; GROUP one of the groups that\n"
 	  "belong to espalier itself, such as experiment, trial or planning; config means them all.\n",
 	  help_flags, 0, 1, espl__verb_help },
-	{ "check-plugin", "FILE.so", "does this plugin load, and does it keep the rules?", "",
+	{ "check-plugin", "FILE.so", "does this plugin load, and does it keep the rules?",
+	  "Tries it in a process of its own, with views made up for it: what crashes, what does not come\n"
+	  "back within 120 s (of all that is tried), answers that a run would refuse, and calls of its\n"
+	  "sinks that are refused are errors, each told once.  Exit status 2: there are some.\n",
 	  NULL, 1, 1, espl__verb_check_plugin },
 	{ NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }
 };

@@ -227,7 +227,7 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 		return refuse(values, EXPERIMENT_DEADLINE, diag, "experiment: the deadline must be above 0");
 	if (config->budget <= 0)
 		return refuse(values, EXPERIMENT_BUDGET, diag, "experiment: the budget must be above 0");
-	if (config->weight <= 0)
+	if (!(config->weight > 0))
 		return refuse(values, EXPERIMENT_WEIGHT, diag, "experiment: the weight must be above 0");
 	if (config->pool && config->gpus_limit != ESPL_ANY) {
 		refuse(values, EXPERIMENT_GPUS_MAX, diag, "a pool is as large as its cloud: 'gpus_max' is for its experiments");

@@ -100,7 +100,7 @@ read_entry(struct espl__run_config *config, const struct espl__node *node, struc
 	if (values[ENTRY_NAME].source != ESPL_UNSET
 	    && espl__run_check_name(entry->values, ENTRY_NAME, "experiments", diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
-	if (values[ENTRY_WEIGHT].source != ESPL_UNSET && values[ENTRY_WEIGHT].as.r <= 0)
+	if (values[ENTRY_WEIGHT].source != ESPL_UNSET && !(values[ENTRY_WEIGHT].as.r > 0))
 		return espl__fail_at(diag, ESPL_E_CONFIG, entry->values->files[ENTRY_WEIGHT], values[ENTRY_WEIGHT].line,
 		                     "experiments: the weight must be above 0");
 	entry->name = values[ENTRY_NAME].source != ESPL_UNSET ? values[ENTRY_NAME].as.s : NULL;

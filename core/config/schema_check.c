@@ -12,6 +12,7 @@
 #define OPTIONS_MAX 4096u
 #define STRIDE_MAX  4096u
 #define NAME_MAX_LENGTH 64u
+#define KNOWN_FLAGS (ESPL_OPT_REQUIRED | ESPL_OPT_SECRET | ESPL_OPT_EXPERIMENTAL | ESPL_OPT_DEPRECATED)
 
 struct check {
 	const struct espl_option *options;	/* these, or the columns of `table` */
@@ -78,6 +79,10 @@ check_type(const struct check *check, const struct espl_option *option)
 		return bad(check, option, "its type is not known to this version");
 	if (option->help == NULL || option->help[0] == '\0')
 		return bad(check, option, "it has no help text");
+	if ((option->flags & ~KNOWN_FLAGS) != 0)
+		return bad(check, option, "its flags are not known to this version");
+	if (option->zero != 0)
+		return bad(check, option, "its field 'zero' is not 0");
 	if (option->type == ESPL_OPT_CHOICE) {
 		if (option->choices == NULL || option->choices[0] == '\0')
 			return bad(check, option, "a choice without choices");

@@ -99,19 +99,19 @@ fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view 
 
 /* ---- their answers -------------------------------------------------------------------------------------- */
 
-/* GPUs that the grants in force and those of the answer take together, and what the targets
+/* GPUs that the grants in force and those of the answer take together, against what the targets
  * give: the answer is good if the first is not above the second.  A share may have become smaller than what
  * is granted of it: then it must not grow. */
-static int
-fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r, uint64_t *asked, uint64_t *there)
+static espl_status
+fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r, struct espl__diag *why)
 {
-	uint64_t whole = tier->granted_whole, capacity = 0;
+	uint64_t whole = tier->granted_whole, asked, capacity = 0, there;
+	const char *who = tier->allocator->who, *limit = tier->inner != NULL ? "its experiment's share is" : "its targets hold";
 	uint32_t parts[65];
 	uint32_t *targets = espl__arena_alloc(&x->ops_arena, (x->fleet.offer_count + 1) * sizeof *targets);
 	struct espl__op op;
 
 	x->stamp++;
-	*asked = *there = 0;
 	memcpy(parts, tier->granted_parts, sizeof parts);
 	memcpy(targets, x->fleet.targets, x->fleet.offer_count * sizeof *targets);
 	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
@@ -123,7 +123,8 @@ fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
 		if (item == NULL)
 			continue;
 		if (item->stamp == x->stamp)
-			return 0;	/* twice in one answer */
+			return espl__fail(why, ESPL_E_REJECTED, "%s grants item %llu twice in one answer", who,
+			    (unsigned long long)op.as.grant.item);
 		item->stamp = x->stamp;
 		if (item->pub.granted.gpus > 0 && item->pub.granted.packing == 1)
 			whole -= item->pub.granted.gpus;
@@ -134,19 +135,22 @@ fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
 		else
 			parts[op.as.grant.share.packing]++;
 	}
-	*asked = whole;
+	asked = whole;
 	for (uint32_t c = 2; c <= 64; c++)
-		*asked += (parts[c] + c - 1) / c;
+		asked += (parts[c] + c - 1) / c;
 	for (uint32_t o = 0; o < x->fleet.offer_count && tier->inner == NULL; o++)
 		capacity += (uint64_t)targets[o] * x->fleet.offers[o]->gpus;
-	if (tier->inner != NULL)
+	if (tier->inner != NULL) {
 		capacity = espl__inner_share(tier->inner);
-	else if (x->config->gpus_limit < capacity)
+	} else if (x->config->gpus_limit < capacity) {
 		capacity = x->config->gpus_limit;
-	*there = capacity;
+		limit = "experiment.gpus_max is";
+	}
+	there = capacity;
 	if (tier->inner != NULL && espl__tier_gpus(tier) > capacity)
 		capacity = espl__tier_gpus(tier);
-	return *asked <= capacity;
+	return asked <= capacity ? ESPL_OK : espl__fail(why, ESPL_E_REJECTED, "%s grants %llu GPUs where %s %llu", who,
+	    (unsigned long long)asked, limit, (unsigned long long)there);
 }
 
 /* Allocators share the pool out among items; what an experiment may hold at most is seen to here: beyond it
@@ -283,7 +287,6 @@ ask(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 	struct espl__diag   why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
 	struct espl__search *s = tier->inner != NULL ? espl__inner_search(tier->inner) : NULL;
-	uint64_t asked, there;
 	espl_status status;
 
 	fill_view(x, tier, &view);
@@ -292,11 +295,10 @@ ask(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 	x->caller.item = espl__item_lookup;
 	x->caller.shares = tier->inner != NULL;
 	status = espl__call_allocate(&x->caller, tier->allocator, &view, &why);
-	if (status == ESPL_OK &&
-	    !fits(x, tier, espl__reader(x->caller.ops.data, x->caller.ops.size), &asked, &there)) {
-		status = espl__fail(&why, ESPL_E_REJECTED, "%s grants %llu GPUs where %s %llu, or one item twice", tier->allocator->who,
-		    (unsigned long long)asked, s != NULL ? "its experiment's share is" : "its targets hold", (unsigned long long)there);
-		espl__buf_clear(&x->caller.ops);
+	if (status == ESPL_OK) {
+		status = fits(x, tier, espl__reader(x->caller.ops.data, x->caller.ops.size), &why);
+		if (status != ESPL_OK)
+			espl__buf_clear(&x->caller.ops);
 	}
 	clear_changes(tier);
 	tier->outcomes.count = 0;

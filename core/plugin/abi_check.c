@@ -244,6 +244,9 @@ check_ops(const struct check *check)
 	    || plugin->ops->size % sizeof(void *) != 0)
 		return refuse(check, "begin the table with ESPL_TABLE(struct espl_..._ops)",
 		              "the table of entries says it has %u bytes", plugin->ops->size);
+	if (plugin->ops->zero != 0)
+		return refuse(check, "begin the table with ESPL_TABLE(struct espl_..._ops)",
+		              "the field 'zero' of the table of entries is %u, not 0", plugin->ops->zero);
 	for (size_t i = 0; i < kinds[plugin->kind].count; i++) {
 		const struct entry *entry = &kinds[plugin->kind].entries[i];
 		int state = entry_state(plugin->ops, entry->offset);

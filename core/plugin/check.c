@@ -72,13 +72,45 @@ in_child(const char *path, FILE *out, struct espl__check_shared *shared)
 		try_plugin(&check);
 	} else {
 		espl__check_error(&check, "%s", diag.text);
-		if (diag.hint[0] != '\0')
-			fprintf(out, "hint: %s\n", diag.hint);
+		snprintf(shared->hint, sizeof shared->hint, "%.399s", diag.hint);
 	}
 	if (fflush(out) != 0)
 		shared->errors++;
 	shared->finished = 1;
-	_exit(shared->errors > 0);
+	_exit(shared->errors > 0 || shared->refused.times > 0);
+}
+
+static void
+tell_finding(const struct espl__check_finding *finding, const char *before, FILE *out)
+{
+	fprintf(out, "error %s%s", before, finding->text);
+	if (finding->view[0] != '\0')
+		fprintf(out, " (%s: %s", finding->times > 1 ? "first with" : "with", finding->view);
+	if (finding->times > 1)
+		fprintf(out, "%s%u times", finding->view[0] != '\0' ? "; " : " (", finding->times);
+	fprintf(out, "%s\n", finding->view[0] != '\0' || finding->times > 1 ? ")" : "");
+}
+
+/* What was found, each once. */
+static void
+tell_findings(const struct espl__check_shared *shared, FILE *out)
+{
+	struct espl__check_finding refused = shared->refused;
+	char before[80];
+
+	for (unsigned i = 0; i < shared->finding_count; i++)
+		tell_finding(&shared->findings[i], "", out);
+	if (shared->finding_count == ESPL__CHECK_FINDINGS)
+		fprintf(out, "error more than %u different errors: there may be others\n", ESPL__CHECK_FINDINGS);
+	if (refused.times > 0) {
+		snprintf(before, sizeof before, "%u call%s of its sinks %s refused%s: ", refused.times,
+		         refused.times == 1 ? "" : "s", refused.times == 1 ? "is" : "are",
+		         refused.times == 1 ? "" : ", the first");
+		refused.times = 1;
+		tell_finding(&refused, before, out);
+	}
+	if (shared->hint[0] != '\0')
+		fprintf(out, "hint: %s\n", shared->hint);
 }
 
 /* What became of the child, if it did not get to the end. */
@@ -118,7 +150,8 @@ espl__check_plugin(const char *path, FILE *out)
 	}
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
-	bad = shared->errors > 0 || !shared->finished;
+	bad = shared->errors > 0 || shared->refused.times > 0 || !shared->finished;
+	tell_findings(shared, out);
 	if (!shared->finished)
 		tell_end(shared, status, out);
 	(void)munmap(shared, sizeof *shared);

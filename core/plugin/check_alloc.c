@@ -26,6 +26,7 @@ struct alloc {
 	const struct espl_experiment *experiments[1];
 	/* the answer */
 	struct espl_share     *granted;
+	char                  *told;		/* by item: the answer has a grant for it already */
 	uint32_t               answered[2];
 	struct espl_plan       plan;		/* the accepted one, copied */
 	struct espl_plan_stage *stages;
@@ -54,6 +55,33 @@ of(struct espl_alloc_sink *sink)
 	return (struct alloc *)(void *)((char *)sink - offsetof(struct alloc, sink));
 }
 
+/* As core/policy/call.c does for a real run. */
+static espl_status
+judge_share(struct alloc *a, const struct espl_grant *grant, const struct espl_item *item)
+{
+	unsigned long long id = grant->item;
+	uint32_t gpus = grant->share.gpus, parts = grant->share.packing;
+
+	if (parts == 0 || (parts > 1 && gpus != 1))
+		return espl__check_refuse(a->check, "grant: gpus %u with packing %u for item %llu: a grant is N whole GPUs with "
+		                          "packing 1, or 1 GPU divided by its packing", gpus, parts, id);
+	if (parts > 1 && parts > item->packing_max)
+		return espl__check_refuse(a->check, "grant: 1/%u of a GPU for item %llu, which shares one with at most %u "
+		                          "in all", parts, id, item->packing_max);
+	if (parts == 1 && gpus != 0 && (gpus < item->gpus_min || gpus > item->gpus_max || gpus % item->unit != 0))
+		return espl__check_refuse(a->check, "grant: %u GPUs for item %llu, which takes %u to %u", gpus, id,
+		                          item->gpus_min, item->gpus_max);
+	if ((item->flags & ESPL_ITEM_EXPERIMENT) != 0 && (grant->flags & ~ESPL_GRANT_QUEUED) != 0)
+		return espl__check_refuse(a->check, "grant: flags 0x%x for item %llu, which is an experiment: they are "
+		                          "for trials", grant->flags, id);
+	if (grant->offer != ESPL_ANY && grant->offer >= a->view.offer_count)
+		return espl__check_refuse(a->check, "grant: item %llu is bound to offer %u, which does not exist", id,
+		                          grant->offer);
+	if ((grant->flags & (ESPL_GRANT_OWN_NODES | ESPL_GRANT_RENEW)) != 0)
+		return espl__check_refuse(a->check, "grant: own nodes for item %llu: this version leases none", id);
+	return ESPL_OK;
+}
+
 static espl_status
 sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 {
@@ -65,21 +93,19 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 
 	if (status != ESPL_OK)
 		return status;
-	if (grant->size < sizeof *grant) {
-		espl__check_error(a->check, "grant: its size is not set (ESPL_INIT does it)");
+	if (!espl__check_struct(a->check, "grant", grant->size, sizeof *grant, grant->zero))
 		return ESPL_E_REJECTED;
-	}
 	if (grant->item < 1 || grant->item > a->view.item_count)
-		return ESPL_E_REJECTED;
+		return espl__check_refuse(a->check, "grant: there is no item %llu", (unsigned long long)grant->item);
 	item = &a->items[grant->item - 1];
-	if ((item->flags & ESPL_ITEM_EXPERIMENT) != 0 && (grant->flags & ~ESPL_GRANT_QUEUED) != 0)
-		return ESPL_E_REJECTED;
-	if (grant->share.gpus == 0 ? grant->share.packing > 1
-	    : grant->share.packing > 1 ? grant->share.gpus != 1 || grant->share.packing > item->packing_max
-	                               : grant->share.gpus < item->gpus_min || grant->share.gpus > item->gpus_max)
-		return ESPL_E_REJECTED;
-	if ((grant->flags & ESPL_GRANT_QUEUED) == 0)
-		a->granted[grant->item - 1] = grant->share;
+	status = judge_share(a, grant, item);
+	if (status != ESPL_OK || (grant->flags & ESPL_GRANT_QUEUED) != 0)
+		return status;
+	if (a->told[grant->item - 1])
+		espl__check_error(a->check, "allocate: item %llu is granted twice in one answer, which is refused whole",
+		                  (unsigned long long)grant->item);
+	a->told[grant->item - 1] = 1;
+	a->granted[grant->item - 1] = grant->share;
 	return ESPL_OK;
 }
 
@@ -92,29 +118,42 @@ sink_target(struct espl_alloc_sink *sink, const struct espl_target *target)
 
 	if (status != ESPL_OK)
 		return status;
-	if (target->size < sizeof *target) {
-		espl__check_error(a->check, "target: its size is not set (ESPL_INIT does it)");
+	if (!espl__check_struct(a->check, "target", target->size, sizeof *target, target->zero))
 		return ESPL_E_REJECTED;
-	}
-	if (target->offer >= a->view.offer_count
-	    || target->nodes > a->view.offers[target->offer]->nodes_max)
-		return ESPL_E_REJECTED;
+	if (target->offer >= a->view.offer_count)
+		return espl__check_refuse(a->check, "target: there is no offer %u", target->offer);
+	if (target->nodes > a->view.offers[target->offer]->nodes_max)
+		return espl__check_refuse(a->check, "target: %u nodes of offer %u, which has at most %u (nodes_max)",
+		                          target->nodes, target->offer, a->view.offers[target->offer]->nodes_max);
 	a->answered[target->offer] = target->nodes;
 	return ESPL_OK;
+}
+
+static int
+no_node(const struct alloc *a, uint64_t node)
+{
+	return node >= a->view.node_count;	/* their ids count up from 0 */
 }
 
 static espl_status
 sink_retire(struct espl_alloc_sink *sink, uint64_t node)
 {
-	return espl__check_call(of(sink)->check, "retire", &node, sizeof node);
+	struct alloc *a = of(sink);
+	espl_status   status = espl__check_call(a->check, "retire", &node, sizeof node);
+
+	return status == ESPL_OK && no_node(a, node)
+	       ? espl__check_refuse(a->check, "retire: there is no node %llu", (unsigned long long)node) : status;
 }
 
 static espl_status
 sink_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t whose)
 {
-	uint64_t both[2] = { node, whose };
+	struct alloc *a = of(sink);
+	uint64_t      both[2] = { node, whose };
+	espl_status   status = espl__check_call(a->check, "claim", both, sizeof both);
 
-	return espl__check_call(of(sink)->check, "claim", both, sizeof both);
+	return status == ESPL_OK && no_node(a, node)
+	       ? espl__check_refuse(a->check, "claim: there is no node %llu", (unsigned long long)node) : status;
 }
 
 static espl_status
@@ -147,9 +186,12 @@ sink_wake(struct espl_alloc_sink *sink, espl_time at)
 static espl_status
 sink_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 {
-	uint32_t bytes[2] = { offer, on };
+	struct alloc *a = of(sink);
+	uint32_t      bytes[2] = { offer, on };
+	espl_status   status = espl__check_call(a->check, "watch_prices", bytes, sizeof bytes);
 
-	return espl__check_call(of(sink)->check, "watch_prices", bytes, sizeof bytes);
+	return status == ESPL_OK && offer >= a->view.offer_count
+	       ? espl__check_refuse(a->check, "watch_prices: there is no offer %u", offer) : status;
 }
 
 static espl_status
@@ -164,8 +206,12 @@ sink_objective(struct espl_alloc_sink *sink, double value, double bound, const c
 static espl_status
 sink_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, uint32_t steps)
 {
-	(void)item;
-	return espl__check_call(of(sink)->check, "horizon", gpus, steps * sizeof *gpus);
+	struct alloc *a = of(sink);
+
+	if (item < 1 || item > a->view.item_count || steps > 10000)
+		return espl__check_refuse(a->check, "horizon: %u steps for item %llu: there is no such item, or they are "
+		                          "too many", steps, (unsigned long long)item);
+	return espl__check_call(a->check, "horizon", gpus, steps * sizeof *gpus);
 }
 
 static struct alloc *
@@ -214,6 +260,7 @@ make_items(struct alloc *a, uint32_t count)
 	a->items = espl__alloc((count + 1) * sizeof *a->items);
 	a->item_list = espl__alloc((count + 1) * sizeof *a->item_list);
 	a->granted = espl__alloc((count + 1) * sizeof *a->granted);
+	a->told = espl__alloc(count + 1);
 	for (uint32_t i = 0; i < count; i++) {
 		a->items[i] = (struct espl_item){ .size = (uint32_t)sizeof *a->items, .id = i + 1,
 			.trial = i, .group = 0, .bracket = 0, .stage = 0, .arrived = 0, .started = ESPL_NEVER,
@@ -285,6 +332,7 @@ forget_view(struct alloc *a)
 	free(a->items);
 	free(a->item_list);
 	free(a->granted);
+	free(a->told);
 	free(a->nodes);
 	free(a->node_list);
 	free(a->gpus);
@@ -293,6 +341,7 @@ forget_view(struct alloc *a)
 	a->items = NULL;
 	a->item_list = NULL;
 	a->granted = NULL;
+	a->told = NULL;
 	a->nodes = NULL;
 	a->node_list = NULL;
 	a->gpus = NULL;
@@ -302,6 +351,7 @@ forget_view(struct alloc *a)
 static void
 close_alloc(struct alloc *a)
 {
+	a->check->view = NULL;
 	espl__check_step(a->check, "destroy");
 	espl__instance_destroy(a->instance);
 	forget_view(a);
@@ -336,7 +386,7 @@ try_plan(struct alloc *a)
 
 /* Do the grants fit the nodes that are to be held? */
 static void
-check_sum(const struct alloc *a, const char *what)
+check_sum(const struct alloc *a)
 {
 	uint64_t gpus = 0, shares[257] = { 0 }, held = 0;
 
@@ -351,7 +401,7 @@ check_sum(const struct alloc *a, const char *what)
 	for (uint32_t o = 0; o < 2; o++)
 		held += (uint64_t)a->answered[o] * a->check->offers[o]->gpus;
 	if (gpus > held)
-		espl__check_error(a->check, "allocate, %s: %llu GPUs are granted, but the targets hold %llu", what,
+		espl__check_error(a->check, "allocate: %llu GPUs are granted, but the targets hold %llu",
 		                  (unsigned long long)gpus, (unsigned long long)held);
 }
 
@@ -362,6 +412,7 @@ decide(struct alloc *a, const char *what, uint32_t items, uint32_t nodes, uint32
 	espl_status       status;
 
 	espl__check_step(a->check, "allocate, %s", what);
+	a->check->view = what;
 	forget_view(a);
 	make_items(a, items);
 	make_nodes(a, nodes);
@@ -380,7 +431,7 @@ decide(struct alloc *a, const char *what, uint32_t items, uint32_t nodes, uint32
 	error.option = error.row = ESPL_ANY;
 	status = a->ops->allocate(a->instance->self, &a->view, &a->sink, &error);
 	if (espl__check_returned(a->check, "allocate", status, &error) && !a->check->refuse)
-		check_sum(a, what);
+		check_sum(a);
 	a->check->now += 10 * ESPL_SECOND;
 }
 
@@ -411,12 +462,12 @@ void
 espl__check_alloc(struct espl__check *check)
 {
 	uint64_t one, two;
-	int      before = check->shared->errors;
+	unsigned before = espl__check_found(check);
 
 	if (!script(check, 0, 0, &one))
 		return;
 	(void)script(check, ESPL_EXPERIMENT_WARM | ESPL_EXPERIMENT_AHEAD | ESPL_EXPERIMENT_CHAIN, 0, &two);
-	if (check->shared->errors == before)
+	if (espl__check_found(check) == before)
 		espl__check_ok(check, "allocate: answers fit, for no items, a few and 10000, and with every planning option");
 	(void)script(check, 0, 0, &two);
 	if (one != two)

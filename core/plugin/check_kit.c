@@ -21,18 +21,84 @@ espl__check_ok(struct espl__check *check, const char *format, ...)
 	fflush(check->out);	/* a crash must not take the line with it */
 }
 
+/* Do two texts say the same but for their numbers? */
+static int
+is_same(const char *a, const char *b)
+{
+	for (;;) {
+		a += strspn(a, "0123456789");
+		b += strspn(b, "0123456789");
+		if (*a != *b)
+			return 0;
+		if (*a == '\0')
+			return 1;
+		a++;
+		b++;
+	}
+}
+
+static void
+note_view(const struct espl__check *check, struct espl__check_finding *finding)
+{
+	if (finding->times++ == 0)
+		snprintf(finding->view, sizeof finding->view, "%s", check->view != NULL ? check->view : "");
+}
+
+/* Kept where a crash of this process does not take them along. */
 void
 espl__check_error(struct espl__check *check, const char *format, ...)
 {
+	struct espl__check_shared *shared = check->shared;
+	char     text[sizeof shared->findings[0].text];
+	unsigned i = 0;
+	va_list  list;
+
+	va_start(list, format);
+	vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	shared->errors++;
+	while (i < shared->finding_count && !is_same(shared->findings[i].text, text))
+		i++;
+	if (i == ESPL__CHECK_FINDINGS)
+		return;
+	if (i == shared->finding_count) {
+		memcpy(shared->findings[i].text, text, sizeof text);
+		shared->finding_count++;
+	}
+	note_view(check, &shared->findings[i]);
+}
+
+espl_status
+espl__check_refuse(struct espl__check *check, const char *format, ...)
+{
+	struct espl__check_finding *refused = &check->shared->refused;
 	va_list list;
 
-	fprintf(check->out, "error ");
-	va_start(list, format);
-	vfprintf(check->out, format, list);
-	va_end(list);
-	fputc('\n', check->out);
-	fflush(check->out);	/* a crash must not take the line with it */
-	check->shared->errors++;
+	if (check->refuse)
+		return ESPL_E_REJECTED;
+	if (refused->times == 0) {
+		va_start(list, format);
+		vsnprintf(refused->text, sizeof refused->text, format, list);
+		va_end(list);
+	}
+	note_view(check, refused);
+	return ESPL_E_REJECTED;
+}
+
+unsigned
+espl__check_found(const struct espl__check *check)
+{
+	return (unsigned)check->shared->errors + check->shared->refused.times;
+}
+
+int
+espl__check_struct(struct espl__check *check, const char *what, size_t size, size_t least, uint64_t zero)
+{
+	if (size < least)
+		espl__check_error(check, "%s: the size of its struct is not set (ESPL_INIT does it)", what);
+	else if (zero != 0)
+		espl__check_error(check, "%s: the field 'zero' of its struct is not 0 (ESPL_INIT does it)", what);
+	return size >= least && zero == 0;
 }
 
 void
@@ -80,7 +146,7 @@ espl__check_returned(struct espl__check *check, const char *what, espl_status st
 
 	if (status == ESPL_OK)
 		return 1;
-	if (status == ESPL_E_BUSY || status == ESPL_E_INFEASIBLE)
+	if (status == ESPL_E_BUSY || (status == ESPL_E_INFEASIBLE && strcmp(what, "plan") == 0))
 		return 0;
 	if (check->refuse)	/* after a refusal it may fail as it likes */
 		return 0;

@@ -11,10 +11,21 @@
 
 #define ESPL__CHECK_CALLS 1000000u	/* sink calls of one entry beyond which it is looping */
 
+#define ESPL__CHECK_FINDINGS 40u	/* told at most */
+
+struct espl__check_finding {
+	char     text[500];
+	char     view[100];		/* where it was first seen; "": nowhere in particular */
+	unsigned times;
+};
 struct espl__check_shared {		/* between the child that checks and its parent */
 	char step[200];			/* what is being tried now */
 	int  finished;
 	int  errors;
+	char hint[400];			/* how the file could be loaded; "": none */
+	unsigned finding_count;
+	struct espl__check_finding findings[ESPL__CHECK_FINDINGS];
+	struct espl__check_finding refused;	/* sink calls that the host would refuse, the first one's text */
 };
 struct espl__check {
 	FILE                      *out;
@@ -40,6 +51,7 @@ struct espl__check {
 	uint64_t                   digest;	/* of all sink calls since espl__check_begin     */
 	uint64_t                   calls;
 	int                        refuse;	/* sinks refuse everything                    */
+	const char                *view;	/* what the entries are called with now, or NULL */
 	/* History, by check_search.c */
 	const struct espl_observation *const *observations;
 	uint64_t                   observation_count;
@@ -48,7 +60,16 @@ struct espl__check {
 };
 
 void espl__check_ok(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
+/* Told when all was tried, once with where it was first seen and how often; two that differ in nothing
+ * but numbers are one. */
 void espl__check_error(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
+/* A sink call that the host would refuse, and why: they are counted, and the first is told.  Returns
+ * ESPL_E_REJECTED. */
+espl_status espl__check_refuse(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
+/* How much was found so far, of both. */
+unsigned    espl__check_found(const struct espl__check *);
+/* The struct handed to a sink: is its size set, and what is reserved 0?  Else that is an error. */
+int  espl__check_struct(struct espl__check *, const char *what, size_t size, size_t least, uint64_t zero);
 void espl__check_step(struct espl__check *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* Fills env and services. */
 void espl__check_world_init(struct espl__check *);
@@ -63,7 +84,7 @@ struct espl__instance *espl__check_create(struct espl__check *, uint64_t seed);
  * is refused.  Ends the check when an entry has called too often. */
 void        espl__check_begin(struct espl__check *, int refuse);
 espl_status espl__check_call(struct espl__check *, const char *name, const void *data, size_t size);
-/* An entry came back: OK, BUSY and INFEASIBLE are answers, all else is told as an error.
+/* An entry came back: OK, BUSY and (of plan) INFEASIBLE are answers, all else is told as an error.
  * Returns 1 if the answer counts (OK). */
 int         espl__check_returned(struct espl__check *, const char *what, espl_status,
                                  const struct espl_error *);

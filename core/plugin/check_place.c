@@ -45,15 +45,23 @@ sink_place(struct espl_place_sink *sink, uint64_t item, const struct espl_slot *
 		status = espl__check_call(p->check, "slots", slots, count * sizeof *slots);
 	if (status != ESPL_OK)
 		return status;
-	if (item < 1 || item > p->view.gang_count || (count > 0 && slots == NULL))
-		return ESPL_E_REJECTED;
+	if (item < 1 || item > p->view.gang_count)
+		return espl__check_refuse(p->check, "place: there is no gang of item %llu", (unsigned long long)item);
 	gang = &p->gangs[item - 1];
+	if (count > 0 && slots == NULL)
+		return espl__check_refuse(p->check, "place: %u slots for item %llu, but no list of them", count,
+		                          (unsigned long long)item);
 	if (count != 0 && count != gang->share.gpus)
-		return ESPL_E_REJECTED;
+		return espl__check_refuse(p->check, "place: %u slots for item %llu, whose grant is of %u", count,
+		                          (unsigned long long)item, gang->share.gpus);
 	for (uint32_t i = 0; i < count; i++)
 		if (slots[i].node >= p->view.node_count || slots[i].gpu >= GPUS
 		    || slots[i].packing != gang->share.packing)
-			return ESPL_E_REJECTED;
+			return espl__check_refuse(p->check, "place: item %llu on GPU %u of node %llu with packing %u: there "
+			                          "is no such GPU, or it is granted with packing %u",
+			                          (unsigned long long)item, slots[i].gpu,
+			                          (unsigned long long)slots[i].node, slots[i].packing,
+			                          gang->share.packing);
 	free(p->slots[item - 1]);
 	p->slots[item - 1] = espl__alloc((count + 1) * sizeof *slots);
 	if (count > 0)
@@ -65,7 +73,12 @@ sink_place(struct espl_place_sink *sink, uint64_t item, const struct espl_slot *
 static espl_status
 sink_give_up(struct espl_place_sink *sink, uint64_t node)
 {
-	return espl__check_call(of(sink)->check, "give_up", &node, sizeof node);
+	struct place *p = of(sink);
+	espl_status   status = espl__check_call(p->check, "give_up", &node, sizeof node);
+
+	if (status == ESPL_OK && node >= p->view.node_count)
+		return espl__check_refuse(p->check, "give_up: there is no node %llu", (unsigned long long)node);
+	return status;
 }
 
 static void
@@ -128,7 +141,7 @@ make_view(struct place *p, uint32_t gangs, uint32_t nodes)
 }
 
 static void
-check_slots(struct place *p, const char *what)
+check_slots(struct place *p)
 {
 	uint32_t *used = espl__alloc((p->view.node_count * GPUS + 1) * sizeof *used);
 	int       twice = 0;
@@ -143,7 +156,7 @@ check_slots(struct place *p, const char *what)
 			twice |= *use > 256;
 		}
 	if (twice)
-		espl__check_error(p->check, "place, %s: a GPU is given to more gangs than it holds", what);
+		espl__check_error(p->check, "place: a GPU is given to more gangs than it holds");
 	p->placed = 0;
 	for (uint32_t g = 0; g < p->view.gang_count; g++)
 		p->placed += p->slot_counts[g] > 0;
@@ -157,15 +170,16 @@ decide(struct place *p, const char *what, uint32_t gangs, uint32_t nodes)
 	espl_status       status;
 
 	espl__check_step(p->check, "place, %s", what);
+	p->check->view = what;
 	forget_view(p);
 	make_view(p, gangs, nodes);
 	error.option = error.row = ESPL_ANY;
 	status = p->ops->place(p->instance->self, &p->view, &p->sink, &error);
 	if (!espl__check_returned(p->check, "place", status, &error) || p->check->refuse)
 		return;
-	check_slots(p, what);
+	check_slots(p);
 	if (gangs > 0 && nodes >= gangs && p->placed == 0)
-		espl__check_error(p->check, "place, %s: nothing was placed though all is free", what);
+		espl__check_error(p->check, "place: nothing was placed though all is free");
 	p->check->now += 10 * ESPL_SECOND;
 }
 
@@ -192,6 +206,7 @@ script(struct espl__check *check, int refuse, uint64_t *digest)
 		decide(&p, "1000 gangs, 1000 nodes", 1000, 1000);
 	}
 	*digest = check->digest;
+	check->view = NULL;
 	espl__check_step(check, "destroy");
 	espl__instance_destroy(p.instance);
 	forget_view(&p);
@@ -202,11 +217,11 @@ void
 espl__check_place(struct espl__check *check)
 {
 	uint64_t one, two;
-	int      before = check->shared->errors;
+	unsigned before = espl__check_found(check);
 
 	if (!script(check, 0, &one))
 		return;
-	if (check->shared->errors == before)
+	if (espl__check_found(check) == before)
 		espl__check_ok(check, "place: answers fit, for no gangs, a few and 1000");
 	(void)script(check, 0, &two);
 	if (one != two)

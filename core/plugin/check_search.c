@@ -53,12 +53,12 @@ sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64
 	uint32_t       bytes[4] = { group->flags, group->bracket, group->stage, group->concurrency };
 	espl_status    status = espl__check_call(s->check, "begin", bytes, sizeof bytes);
 
-	if (group->size < sizeof *group) {
-		espl__check_error(s->check, "begin: the size of its group is not set (ESPL_INIT does it)");
+	if (!espl__check_struct(s->check, "begin", group->size, sizeof *group, group->zero))
 		return ESPL_E_REJECTED;
-	}
+	if (!s->in_next)
+		return espl__check_refuse(s->check, "begin: a group is begun outside next_group");
 	s->full |= s->group_count == TRIALS_MAX;
-	if (status != ESPL_OK || s->full || !s->in_next)
+	if (status != ESPL_OK || s->full)
 		return ESPL_E_REJECTED;
 	s->groups[s->group_count].open = (group->flags & ESPL_GROUP_OPEN) != 0;
 	s->groups[s->group_count].fresh = 1;
@@ -96,6 +96,8 @@ begin_trial(struct search *s, uint64_t group, const struct espl_start *start, ui
 			return ESPL_E_UNKNOWN;
 		values = values != NULL ? values : source->values;
 	}
+	if (start->budget == 0)
+		return espl__check_refuse(s->check, "add: a budget of 0 iterations, in group %llu", (unsigned long long)group);
 	if (values == NULL || !values_fit(s->check, values)) {
 		espl__check_error(s->check, "add: the configuration does not lie in the space");
 		return ESPL_E_REJECTED;
@@ -117,6 +119,27 @@ begin_trial(struct search *s, uint64_t group, const struct espl_start *start, ui
 }
 
 static espl_status
+continue_trial(struct search *s, uint64_t group, const struct espl_start *start)
+{
+	unsigned long long id = start->trial;
+	struct toy_trial  *t;
+
+	if (start->trial >= s->trial_count)
+		return espl__check_refuse(s->check, "add: trial %llu is continued, which does not exist", id);
+	t = s->trials[start->trial];
+	if (t->view.state != ESPL_TRIAL_RESTING)
+		return espl__check_refuse(s->check, "add: trial %llu is continued, which is not resting", id);
+	if (start->budget <= t->view.iteration)
+		return espl__check_refuse(s->check, "add: trial %llu is continued to a budget of %llu iterations, which it "
+		                          "has reached", id, (unsigned long long)start->budget);
+	t->view.state = ESPL_TRIAL_WAITING;
+	t->view.budget = start->budget;
+	t->view.tag = start->tag;
+	t->view.group = group;
+	return ESPL_OK;
+}
+
+static espl_status
 sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start *start,
          uint64_t *number)
 {
@@ -126,10 +149,8 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 	espl_status    status = espl__check_call(s->check, "add", bytes, sizeof bytes);
 	uint64_t       given = 0;
 
-	if (start->size < sizeof *start) {
-		espl__check_error(s->check, "add: the size of its start is not set (ESPL_INIT does it)");
+	if (!espl__check_struct(s->check, "add", start->size, sizeof *start, 0))
 		return ESPL_E_REJECTED;
-	}
 	if (start->values != NULL)
 		status = espl__check_call(s->check, "values", start->values, 3 * sizeof(double));
 	if (s->count_only) {
@@ -137,27 +158,21 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 			*number = s->check->calls;
 		return s->check->calls > ESPL__CHECK_CALLS / 2 ? ESPL_E_REJECTED : status;
 	}
-	if (status != ESPL_OK || !s->in_next || group >= s->group_count
-	    || !(s->groups[group].open || s->groups[group].fresh))
+	if (status != ESPL_OK || s->full)
 		return ESPL_E_REJECTED;
-	if (start->how == ESPL_CONTINUE) {
-		if (start->trial >= s->trial_count)
-			return ESPL_E_UNKNOWN;
-		if (s->trials[start->trial]->view.state != ESPL_TRIAL_RESTING
-		    || start->budget <= s->trials[start->trial]->view.iteration)
-			return ESPL_E_REJECTED;
+	if (!s->in_next)
+		return espl__check_refuse(s->check, "add: a trial is added outside next_group");
+	if (group >= s->group_count || !(s->groups[group].open || s->groups[group].fresh))
+		return espl__check_refuse(s->check, "add: to group %llu, which is closed or does not exist",
+		                          (unsigned long long)group);
+	if (start->how < ESPL_FRESH || start->how > ESPL_CLONE)
+		return espl__check_refuse(s->check, "add: a start (how %u) that is neither fresh, nor continued, nor cloned",
+		                          start->how);
+	status = start->how == ESPL_CONTINUE ? continue_trial(s, group, start) : begin_trial(s, group, start, &given);
+	if (status != ESPL_OK)
+		return status;
+	if (start->how == ESPL_CONTINUE)
 		given = start->trial;
-		s->trials[given]->view.state = ESPL_TRIAL_WAITING;
-		s->trials[given]->view.budget = start->budget;
-		s->trials[given]->view.tag = start->tag;
-		s->trials[given]->view.group = group;
-	} else {
-		if (start->budget == 0)
-			return ESPL_E_REJECTED;
-		status = begin_trial(s, group, start, &given);
-		if (status != ESPL_OK)
-			return status;
-	}
 	s->groups[group].waiting++;
 	if (number != NULL)
 		*number = given;
@@ -170,8 +185,11 @@ sink_close(struct espl_search_sink *sink, uint64_t group)
 	struct search *s = of(sink);
 	espl_status    status = espl__check_call(s->check, "close", &group, sizeof group);
 
-	if (status != ESPL_OK || group >= s->group_count)
-		return ESPL_E_REJECTED;
+	if (status != ESPL_OK)
+		return status;
+	if (!s->in_next || group >= s->group_count || !(s->groups[group].open || s->groups[group].fresh))
+		return s->full ? ESPL_E_REJECTED
+		               : espl__check_refuse(s->check, "close: group %llu is not open", (unsigned long long)group);
 	s->groups[group].open = 0;
 	return ESPL_OK;
 }
@@ -182,6 +200,8 @@ sink_finish(struct espl_search_sink *sink)
 	struct search *s = of(sink);
 	espl_status    status = espl__check_call(s->check, "finish", "", 0);
 
+	if (status == ESPL_OK && !s->in_next)
+		return espl__check_refuse(s->check, "finish: it is called outside next_group");
 	if (status == ESPL_OK)
 		s->finished = 1;
 	return status;
@@ -194,8 +214,14 @@ sink_verdict(struct espl_search_sink *sink, uint64_t trial, espl_verdict verdict
 	uint64_t       bytes[2] = { trial, verdict };
 	espl_status    status = espl__check_call(s->check, "verdict", bytes, sizeof bytes);
 
-	if (status != ESPL_OK || trial >= s->trial_count || verdict < ESPL_SAVE || verdict > ESPL_STOP)
-		return ESPL_E_REJECTED;
+	if (status != ESPL_OK)
+		return status;
+	if (verdict < ESPL_SAVE || verdict > ESPL_STOP)
+		return espl__check_refuse(s->check, "verdict: %u on trial %llu: there is none of this number", verdict,
+		                          (unsigned long long)trial);
+	if (trial >= s->trial_count || s->trials[trial]->view.state == ESPL_TRIAL_ENDED)
+		return espl__check_refuse(s->check, "verdict: on trial %llu, which has ended or does not exist",
+		                          (unsigned long long)trial);
 	s->verdicts[trial] = verdict;
 	return ESPL_OK;
 }
@@ -206,8 +232,13 @@ sink_drop(struct espl_search_sink *sink, uint64_t trial)
 	struct search *s = of(sink);
 	espl_status    status = espl__check_call(s->check, "drop", &trial, sizeof trial);
 
-	if (status != ESPL_OK || trial >= s->trial_count)
-		return ESPL_E_REJECTED;
+	if (status != ESPL_OK)
+		return status;
+	if (trial >= s->trial_count)
+		return espl__check_refuse(s->check, "drop: there is no trial %llu", (unsigned long long)trial);
+	if (s->trials[trial]->view.state == ESPL_TRIAL_WAITING || s->trials[trial]->view.state == ESPL_TRIAL_RUNNING)
+		return espl__check_refuse(s->check, "drop: trial %llu still trains (stop it first)",
+		                          (unsigned long long)trial);
 	if (s->trials[trial]->view.state == ESPL_TRIAL_RESTING)
 		s->trials[trial]->view.state = ESPL_TRIAL_ENDED;
 	return ESPL_OK;
@@ -216,9 +247,15 @@ sink_drop(struct espl_search_sink *sink, uint64_t trial)
 static espl_status
 sink_hint(struct espl_search_sink *sink, uint64_t trial, double weight, uint32_t low, uint32_t high)
 {
-	double bytes[4] = { (double)trial, weight, low, high };
+	struct search *s = of(sink);
+	double         bytes[4] = { (double)trial, weight, low, high };
+	espl_status    status = espl__check_call(s->check, "hint", bytes, sizeof bytes);
 
-	return espl__check_call(of(sink)->check, "hint", bytes, sizeof bytes);
+	if (status == ESPL_OK && !s->count_only
+	    && (trial >= s->trial_count || !(weight >= 0) || isinf(weight) || (high != 0 && low > high)))
+		return espl__check_refuse(s->check, "hint: trial %llu, weight %g, %u to %u GPUs: no such trial, or "
+		                          "impossible numbers", (unsigned long long)trial, weight, low, high);
+	return status;
 }
 
 static espl_status
@@ -385,6 +422,7 @@ open_search(struct espl__check *check, uint64_t seed, int refuse)
 static void
 close_search(struct search *s)
 {
+	s->check->view = NULL;
 	espl__check_step(s->check, "destroy");
 	espl__instance_destroy(s->instance);
 	for (uint64_t i = 0; i < s->check->observation_count; i++)
@@ -406,12 +444,14 @@ run_search(struct espl__check *check, uint64_t seed, uint64_t *digest)
 
 	if (made) {
 		espl__check_step(check, "next_group, the first call");
+		check->view = "the first call";
 		ask(s, ESPL_ASK_START, ESPL_NONE, AT_ONCE);
 		if (s->trial_count == 0 && !s->finished && s->wake == ESPL_NEVER)
 			espl__check_error(check, "next_group: its first answer starts nothing, so nothing ever "
 			                  "happens");
 	}
 	espl__check_step(check, "a search of made-up trials");
+	check->view = "a search of made-up trials";
 	for (int round = 0; made && round < ROUNDS_MAX && idle < 3; round++) {
 		int trained = train(s);
 
@@ -436,23 +476,33 @@ run_search(struct espl__check *check, uint64_t seed, uint64_t *digest)
 	return made;
 }
 
+struct toy_spec { struct espl_spec_sink sink; struct espl__check *check; uint32_t brackets; };
+
 static espl_status
 sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
 {
-	(void)sink;
-	for (uint32_t b = 0; b < spec->bracket_count; b++)
+	struct toy_spec *s = (struct toy_spec *)(void *)sink;
+
+	if (spec->bracket_count == 0)
+		return espl__check_refuse(s->check, "spec: it has no brackets");
+	for (uint32_t b = 0; b < spec->bracket_count; b++) {
+		if (spec->brackets[b]->stage_count == 0)
+			return espl__check_refuse(s->check, "spec: bracket %u has no stages", b);
 		for (uint32_t i = 0; i < spec->brackets[b]->stage_count; i++)
 			if (spec->brackets[b]->stages[i]->trials == 0
 			    || spec->brackets[b]->stages[i]->iterations == 0)
-				return ESPL_E_REJECTED;
-	return spec->bracket_count > 0 ? ESPL_OK : ESPL_E_REJECTED;
+				return espl__check_refuse(s->check, "spec: stage %u of bracket %u has no trials or no "
+				                          "iterations", i, b);
+	}
+	s->brackets = spec->bracket_count;
+	return ESPL_OK;
 }
 
 static void
 try_spec(struct espl__check *check, struct espl__instance *instance)
 {
 	const struct espl_algorithm_ops *ops = (const void *)instance->ops;
-	struct espl_spec_sink            sink = { .size = (uint32_t)sizeof sink, .spec = sink_spec };
+	struct toy_spec                  spec = { { .size = (uint32_t)sizeof spec.sink, .spec = sink_spec }, check, 0 };
 	struct espl_error                error;
 	espl_status                      status;
 
@@ -460,9 +510,14 @@ try_spec(struct espl__check *check, struct espl__instance *instance)
 		return;
 	fill_error(&error);
 	espl__check_step(check, "spec");
-	status = ops->spec(instance->self, &sink, &error);
-	if (status != ESPL_E_UNKNOWN && espl__check_returned(check, "spec", status, &error))
-		espl__check_ok(check, "spec: a shape is declared");
+	status = ops->spec(instance->self, &spec.sink, &error);
+	if (status == ESPL_E_UNKNOWN)
+		espl__check_ok(check, "spec: it says that its shape is not known beforehand: nothing can be planned");
+	else if (espl__check_returned(check, "spec", status, &error) && spec.brackets > 0)
+		espl__check_ok(check, "spec: a shape is declared, of %u bracket%s", spec.brackets,
+		               spec.brackets == 1 ? "" : "s");
+	else if (status == ESPL_OK)
+		espl__check_ok(check, "spec: it returns OK but declares no shape: nothing can be planned");
 }
 
 static void
@@ -476,11 +531,13 @@ try_edges(struct espl__check *check)
 	}
 	try_spec(check, s->instance);
 	espl__check_step(check, "next_group, with room for nothing");
+	check->view = "room for nothing";
 	ask(s, ESPL_ASK_START, ESPL_NONE, 0);
 	espl__check_ok(check, "next_group: returns when there is room for nothing");
 	close_search(s);
 	s = open_search(check, 1, 0);
 	espl__check_step(check, "next_group, with room for 100000 trials");
+	check->view = "room for 100000 trials";
 	s->count_only = 1;
 	ask(s, ESPL_ASK_START, ESPL_NONE, 100000);
 	espl__check_ok(check, "next_group: returns when there is room for 100000 trials");

@@ -5,10 +5,15 @@
  */
 #include "policy/call.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "policy/call_private.h"
+
+#define REFUSALS_TOLD 20u	/* one line each; a plugin that is wrong is wrong often */
+#define LLU(id_) ((unsigned long long)(id_))
 
 void
 espl__caller_free(struct espl__caller *c)
@@ -20,11 +25,19 @@ espl__caller_free(struct espl__caller *c)
 }
 
 espl_status
-espl__call_refuse(struct espl__call *call, const char *what)
+espl__call_refuse(struct espl__call *call, const char *format, ...)
 {
-	call->caller->rejected++;
-	if (call->caller->rejected <= 20)
-		espl__log(ESPL_WARN, "%s misbehaves: %s", call->instance->who, what);
+	char    text[400];
+	va_list list;
+
+	if (++call->caller->rejected > REFUSALS_TOLD)
+		return ESPL_E_REJECTED;
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	espl__log(ESPL_WARN, "%s misbehaves: %s", call->instance->who, text);
+	if (call->caller->rejected == REFUSALS_TOLD)
+		espl__log(ESPL_WARN, "%u calls of plugins were refused: of further ones nothing is said", REFUSALS_TOLD);
 	return ESPL_E_REJECTED;
 }
 
@@ -112,6 +125,19 @@ struct alloc_call {
 };
 
 static espl_status
+refuse_gpus(struct alloc_call *a, const struct espl_item *item, uint32_t gpus)
+{
+	char most[16] = "any number", unit[40] = "";
+
+	if (item->gpus_max != ESPL_ANY)
+		(void)snprintf(most, sizeof most, "%u", item->gpus_max);
+	if (item->unit > 1)
+		(void)snprintf(unit, sizeof unit, " in multiples of %u", item->unit);
+	return espl__call_refuse(&a->call, "a grant of %u GPUs for item %llu, which takes %u to %s%s", gpus, LLU(item->id),
+	    item->gpus_min, most, unit);
+}
+
+static espl_status
 alloc_grant(struct espl_alloc_sink *sink, const struct espl_grant *g)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
@@ -119,20 +145,23 @@ alloc_grant(struct espl_alloc_sink *sink, const struct espl_grant *g)
 	const struct espl_item *item = a->call.caller->item(a->call.caller->items_ctx, g->item);
 
 	if (item == NULL)
-		return espl__call_refuse(&a->call, "a grant for an item that does not exist");
+		return espl__call_refuse(&a->call, "a grant for item %llu, which does not exist", LLU(g->item));
 	if (g->share.packing == 0 || (g->share.packing > 1 && g->share.gpus != 1))
-		return espl__call_refuse(&a->call, "a grant is N whole GPUs, or 1 GPU divided by its packing");
+		return espl__call_refuse(&a->call, "a grant of gpus %u with packing %u for item %llu: it is N whole GPUs with packing 1, "
+		    "or 1 GPU divided by its packing", g->share.gpus, g->share.packing, LLU(g->item));
 	if (g->share.packing > 1 && g->share.packing > item->packing_max)
-		return espl__call_refuse(&a->call, "a grant packs more trials on a GPU than the item allows");
+		return espl__call_refuse(&a->call, "a grant of 1/%u of a GPU for item %llu, which shares one with at most %u in all",
+		    g->share.packing, LLU(g->item), item->packing_max);
 	if (g->share.packing == 1 && g->share.gpus != 0 &&
 	    (g->share.gpus < item->gpus_min || g->share.gpus > item->gpus_max || g->share.gpus % item->unit != 0))
-		return espl__call_refuse(&a->call, "a grant outside the item's gpus_min and gpus_max");
+		return refuse_gpus(a, item, g->share.gpus);
 	if (item->flags & ESPL_ITEM_EXPERIMENT && (g->flags & ~ESPL_GRANT_QUEUED) != 0)
-		return espl__call_refuse(&a->call, "a grant with flags that are for trials to an item that is an experiment");
+		return espl__call_refuse(&a->call, "a grant with flags 0x%x for item %llu, which is an experiment: they are for trials",
+		    g->flags, LLU(g->item));
 	if (g->offer != ESPL_ANY && g->offer >= a->call.caller->offer_count)
-		return espl__call_refuse(&a->call, "a grant bound to an offer that does not exist");
+		return espl__call_refuse(&a->call, "a grant for item %llu bound to offer %u, which does not exist", LLU(g->item), g->offer);
 	if ((g->flags & (ESPL_GRANT_OWN_NODES | ESPL_GRANT_RENEW)) != 0)
-		return espl__call_refuse(&a->call, "a grant of own nodes, which this version does not lease");
+		return espl__call_refuse(&a->call, "a grant of own nodes for item %llu: this version leases none", LLU(g->item));
 	op.as.grant = *g;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
@@ -145,7 +174,7 @@ alloc_target(struct espl_alloc_sink *sink, const struct espl_target *t)
 	struct espl__op    op = { .type = ESPL__OP_TARGET };
 
 	if (t->offer >= a->call.caller->offer_count)
-		return espl__call_refuse(&a->call, "a target for an offer that does not exist");
+		return espl__call_refuse(&a->call, "a target for offer %u, which does not exist", t->offer);
 	op.as.target = *t;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
@@ -159,9 +188,9 @@ alloc_retire(struct espl_alloc_sink *sink, uint64_t node)
 	const struct espl__machine *n = a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
 
 	if (a->call.caller->shares)
-		return espl__call_refuse(&a->call, of_others);
+		return espl__call_refuse(&a->call, "%s", of_others);
 	if (n == NULL || !n->live)
-		return espl__call_refuse(&a->call, "a node to retire that does not exist");
+		return espl__call_refuse(&a->call, "node %llu to be retired, which does not exist", LLU(node));
 	op.as.id = node;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
@@ -175,9 +204,9 @@ alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
 	const struct espl__machine *n = a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
 
 	if (a->call.caller->shares)
-		return espl__call_refuse(&a->call, of_others);
+		return espl__call_refuse(&a->call, "%s", of_others);
 	if (n == NULL || !n->live || n->seats > 0)
-		return espl__call_refuse(&a->call, "a node to claim that does not exist or is in use");
+		return espl__call_refuse(&a->call, "node %llu to be claimed, which does not exist or is in use", LLU(node));
 	op.as.claim.node = node;
 	op.as.claim.bracket = bracket;
 	espl__call_record(&a->call, &op);
@@ -210,7 +239,7 @@ alloc_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 	struct espl__op    op = { .type = ESPL__OP_WATCH };
 
 	if (offer >= a->call.caller->offer_count)
-		return espl__call_refuse(&a->call, "prices to watch of an offer that does not exist");
+		return espl__call_refuse(&a->call, "prices to be watched of offer %u, which does not exist", offer);
 	op.as.watch.offer = offer;
 	op.as.watch.on = on;
 	espl__call_record(&a->call, &op);
@@ -237,7 +266,7 @@ alloc_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus,
 	struct espl__op    op = { .type = ESPL__OP_HORIZON };
 
 	if (a->call.caller->item(a->call.caller->items_ctx, item) == NULL || steps > 10000)
-		return espl__call_refuse(&a->call, "a horizon for an item that does not exist");
+		return espl__call_refuse(&a->call, "a horizon of %u steps for item %llu: no such item, or too long", steps, LLU(item));
 	op.as.horizon.item = item;
 	op.as.horizon.steps = steps;
 	op.as.horizon.gpus = gpus;
@@ -302,11 +331,13 @@ place_place(struct espl_place_sink *sink, uint64_t item_id, const struct espl_sl
 	const struct espl_item *item = p->call.caller->item(p->call.caller->items_ctx, item_id);
 
 	if (item == NULL || item->granted.gpus == 0)
-		return espl__call_refuse(&p->call, "a place for an item without a grant");
+		return espl__call_refuse(&p->call, "a place for item %llu, which has no grant", LLU(item_id));
 	if (count != 0 && count != item->granted.gpus)
-		return espl__call_refuse(&p->call, "a place with more or fewer slots than the grant has GPUs");
+		return espl__call_refuse(&p->call, "a place with %u slots for item %llu, whose grant is of %u", count, LLU(item_id),
+		    item->granted.gpus);
 	if (!slots_good(p->call.caller->fleet, item, slots, count))
-		return espl__call_refuse(&p->call, "a place on a GPU or node that is not there, twice, or of another packing");
+		return espl__call_refuse(&p->call, "a place for item %llu on a GPU or node that is not there, twice, or of another packing",
+		    LLU(item_id));
 	op.as.place.item = item_id;
 	op.as.place.count = count;
 	op.as.place.slots = slots;
@@ -322,7 +353,7 @@ place_give_up(struct espl_place_sink *sink, uint64_t node)
 	const struct espl__machine *n = espl__machine_at(p->call.caller->fleet, node);
 
 	if (n == NULL || !n->live)
-		return espl__call_refuse(&p->call, "a node to give up that does not exist");
+		return espl__call_refuse(&p->call, "node %llu to be given up, which does not exist", LLU(node));
 	op.as.id = node;
 	espl__call_record(&p->call, &op);
 	return ESPL_OK;

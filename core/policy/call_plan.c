@@ -38,7 +38,7 @@ espl__call_take_plan(struct espl__call *call, uint64_t experiment, const struct 
 		return espl__call_refuse(call, "a plan without stages, or a stage without GPUs");
 	status = c->judge != NULL ? c->judge(c->judge_ctx, plan, from_now, &why) : ESPL_OK;
 	if (status != ESPL_OK) {
-		(void)espl__call_refuse(call, why.text);
+		(void)espl__call_refuse(call, "%s", why.text);
 		return ESPL_E_REJECTED;
 	}
 	op.as.plan.experiment = experiment;

@@ -9,6 +9,8 @@
 #include "base/assert.h"
 #include "policy/call_private.h"
 
+#define LLU(id_) ((unsigned long long)(id_))
+
 struct search_call {
 	struct espl_search_sink sink;
 	struct espl__call       call;
@@ -37,7 +39,7 @@ sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64
 	struct espl__op op = { .type = ESPL__OP_BEGIN };
 
 	if (!s->building || s->finished)
-		return espl__call_refuse(&s->call, "a group begun outside next_group or after finish");
+		return espl__call_refuse(&s->call, "a group begun %s", s->finished ? "after finish" : "outside next_group");
 	op.as.group = *group;
 	espl__call_record(&s->call, &op);
 	if (id != NULL)
@@ -131,11 +133,15 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 	struct espl__op op = { .type = ESPL__OP_ADD };
 	const char *wrong;
 
-	if (!s->building || s->finished || !group_takes(s, group))
-		return espl__call_refuse(&s->call, "a trial added outside next_group, after finish, or to a group that is closed");
+	if (!s->building || s->finished)
+		return espl__call_refuse(&s->call, "a trial added %s", s->finished ? "after finish" : "outside next_group");
+	if (!group_takes(s, group))
+		return espl__call_refuse(&s->call, "a trial added to group %llu, which is closed or does not exist", LLU(group));
 	wrong = start_wrong(s, start);
+	if (wrong != NULL && start->how == ESPL_FRESH)
+		return espl__call_refuse(&s->call, "%s (in group %llu)", wrong, LLU(group));
 	if (wrong != NULL)
-		return espl__call_refuse(&s->call, wrong);
+		return espl__call_refuse(&s->call, "%s (trial %llu, budget %llu)", wrong, LLU(start->trial), LLU(start->budget));
 	if (start->how == ESPL_CLONE && !can_clone(known(s, start->trial), start->checkpoint))
 		return ESPL_E_UNKNOWN;
 	op.as.add.group = group;
@@ -159,7 +165,7 @@ sink_close(struct espl_search_sink *sink, uint64_t group)
 	struct espl__op op = { .type = ESPL__OP_CLOSE, .as.id = group };
 
 	if (!s->building || !group_takes(s, group))
-		return espl__call_refuse(&s->call, "a group closed that is not open");
+		return espl__call_refuse(&s->call, "group %llu closed, which is not open", LLU(group));
 	espl__call_record(&s->call, &op);
 	return ESPL_OK;
 }
@@ -184,8 +190,10 @@ sink_verdict(struct espl_search_sink *sink, uint64_t trial, espl_verdict verdict
 	struct espl__op op = { .type = ESPL__OP_VERDICT };
 	struct espl__trial *t = known(s, trial);
 
-	if (t == NULL || is_final(t) || verdict < ESPL_SAVE || verdict > ESPL_STOP)
-		return espl__call_refuse(&s->call, "a verdict on a trial that has ended or does not exist");
+	if (verdict < ESPL_SAVE || verdict > ESPL_STOP)
+		return espl__call_refuse(&s->call, "a verdict %u on trial %llu: there is none of this number", verdict, LLU(trial));
+	if (t == NULL || is_final(t))
+		return espl__call_refuse(&s->call, "a verdict on trial %llu, which has ended or does not exist", LLU(trial));
 	op.as.verdict.trial = trial;
 	op.as.verdict.verdict = verdict;
 	espl__call_record(&s->call, &op);
@@ -200,9 +208,9 @@ sink_drop(struct espl_search_sink *sink, uint64_t trial)
 	struct espl__trial *t = known(s, trial);
 
 	if (t == NULL)
-		return espl__call_refuse(&s->call, "a drop of a trial that does not exist");
+		return espl__call_refuse(&s->call, "a drop of trial %llu, which does not exist", LLU(trial));
 	if (t->pub.state == ESPL_TRIAL_WAITING || t->pub.state == ESPL_TRIAL_RUNNING)
-		return espl__call_refuse(&s->call, "a drop of a trial that still trains (stop it first)");
+		return espl__call_refuse(&s->call, "a drop of trial %llu, which still trains (stop it first)", LLU(trial));
 	espl__call_record(&s->call, &op);
 	return ESPL_OK;
 }
@@ -214,7 +222,8 @@ sink_hint(struct espl_search_sink *sink, uint64_t trial, double weight, uint32_t
 	struct espl__op op = { .type = ESPL__OP_HINT };
 
 	if (trial >= s->trials || !(weight >= 0) || isinf(weight) || (gpus_max != 0 && gpus_min > gpus_max))
-		return espl__call_refuse(&s->call, "a hint for no trial, or with impossible numbers");
+		return espl__call_refuse(&s->call, "a hint for trial %llu with weight %g and %u to %u GPUs: no such trial, or impossible",
+		    LLU(trial), weight, gpus_min, gpus_max);
 	op.as.hint.trial = trial;
 	op.as.hint.weight = weight;
 	op.as.hint.gpus_min = gpus_min;
@@ -338,14 +347,14 @@ sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
 		const struct espl_stage **stages;
 
 		if (spec->brackets[b]->stage_count == 0)
-			return espl__call_refuse(&s->call, "a bracket without stages");
+			return espl__call_refuse(&s->call, "bracket %u of a spec without stages", b);
 		*copy = *spec->brackets[b];
 		stages = espl__arena_alloc(s->arena, copy->stage_count * sizeof *stages);
 		for (uint32_t k = 0; k < copy->stage_count; k++) {
 			struct espl_stage *stage = espl__arena_alloc(s->arena, sizeof *stage);
 			*stage = *spec->brackets[b]->stages[k];
 			if (stage->trials == 0 || stage->iterations == 0)
-				return espl__call_refuse(&s->call, "a stage without trials or iterations");
+				return espl__call_refuse(&s->call, "stage %u of bracket %u of a spec without trials or iterations", k, b);
 			stages[k] = stage;
 		}
 		copy->stages = stages;

@@ -124,6 +124,13 @@ shrink_all(struct fair *fair, struct espl_alloc_sink *sink)
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
 
+/* An item may be granted once in an answer. */
+static int
+is_granted(const struct espl_entry *entry, const struct espl_item *item)
+{
+	return entry->gpus != item->granted.gpus || entry->packing != item->granted.packing;
+}
+
 /* Lets a running trial accept neighbours on its GPU; *from moves down.  1: one did. */
 static int
 open_gpu(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
@@ -135,6 +142,7 @@ open_gpu(struct fair *fair, const struct espl_alloc_view *view, struct espl_allo
 		struct espl_entry *entry = espl_roster_at(roster, --*from);
 
 		if (entry->gpus == 1 && entry->packing == 1 && entry->least == 1 &&
+		    !is_granted(entry, view->items[*from]) &&
 		    worthwhile(view->items[*from], fair->degree, fair->degree) == fair->degree &&
 		    espl_roster_grant(roster, sink, *from, 1, fair->degree) == ESPL_OK)
 			return 1;

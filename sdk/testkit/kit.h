@@ -20,7 +20,7 @@ struct kit_node {
 	struct espl_node pub;
 	struct espl_gpu **gpus;
 	uint32_t sound;		/* GPUs that can be used        */
-	int gone;
+	int gone, leaves;	/* leaves: given up, gone when it is empty */
 };
 struct kit_item {
 	struct espl_item pub;
@@ -90,6 +90,12 @@ void  espl__kit_stop(const char *what) __attribute__((noreturn));
 void  espl__kit_space_init(struct espl_kit *);
 struct kit_item *espl__kit_find(const struct espl_kit *, uint64_t item);
 struct kit_node *espl__kit_find_node(const struct espl_kit *, uint64_t node);
+/* The entries of the open plugin, which must be of this kind; `error` is made ready for a call. */
+const struct espl_ops *espl__kit_ops(const struct espl_kit *, espl_kind, struct espl_error *);
+/* The answer of the running call is not taken, and why. */
+void  espl__kit_wrong(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
+/* Room for so many pointers, all NULL; the caller frees it. */
+void *espl__kit_list(uint32_t count);
 /* GPUs' residents and idle numbers, counted anew from the items' slots. */
 void  espl__kit_count(struct espl_kit *);
 /* Reads "key=value ..." by the descriptor's options. */

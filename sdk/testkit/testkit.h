@@ -134,8 +134,9 @@ ESPL_EXPORT struct espl_item *espl_kit_item_at(struct espl_kit *, uint64_t id);
 ESPL_EXPORT void espl_kit_leave(struct espl_kit *, uint64_t item);
 
 /* allocate with a view of all that happened since the last call.  The answer is checked as a
- * whole: grants within the items' limits, together no more GPUs than the targets hold, no target
- * beyond nodes_max.  If it does not fit the status is ESPL_E_REJECTED and nothing changes. */
+ * whole: grants within the items' limits, no item twice, together no more GPUs than the
+ * targets hold, no target beyond nodes_max.  If it does not fit the status is ESPL_E_REJECTED and
+ * nothing changes. */
 ESPL_EXPORT espl_status espl_kit_allocate(struct espl_kit *);
 /* plan, against espl_kit_experiment's spec; logs the stages.  gpus_max: of the whole cluster. */
 ESPL_EXPORT espl_status espl_kit_plan(struct espl_kit *, uint32_t gpus_max);
@@ -146,8 +147,9 @@ ESPL_EXPORT uint32_t espl_kit_target(const struct espl_kit *, uint32_t offer);
 
 /* place, with one gang for each item that has a grant.  The answer is checked as a whole: slots
  * as granted, nodes READY and the gang's to use, no GPU beyond its share or blocked, gangs that
- * are to be colocated on one node or on whole nodes, nodes given up empty.  ESPL_E_REJECTED: it
- * does not fit, and this kit is of no further use for placing. */
+ * are to be colocated on one node or on whole nodes.  Nodes given up leave when they are empty;
+ * until then they are RETIRING, and their gangs MUST move.  ESPL_E_REJECTED: it does not fit, and
+ * this kit is of no further use for placing. */
 ESPL_EXPORT espl_status espl_kit_place(struct espl_kit *);
 /* A locked gang may not be moved. */
 ESPL_EXPORT void espl_kit_lock(struct espl_kit *, uint64_t item, int locked);

@@ -402,6 +402,8 @@ Test(schema, bad_tables_are_refused)
 		{ { .name = "use", .help = "h", .type = ESPL_OPT_INT }, "belongs to espalier" },
 		{ { .name = "a", .help = "h", .type = 99 }, "type is not known" },
 		{ { .name = "a", .type = ESPL_OPT_INT }, "no help" },
+		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .flags = 0x10 }, "flags are not known" },
+		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .zero = 1 }, "'zero' is not 0" },
 		{ { .name = "a", .help = "h", .type = ESPL_OPT_CHOICE }, "without choices" },
 		{ { .name = "a", .help = "h", .type = ESPL_OPT_CHOICE, .choices = "x||y" }, "empty" },
 		{ { .name = "a", .help = "h", .type = ESPL_OPT_CHOICE, .choices = "x|y|x" }, "twice" },

@@ -120,6 +120,10 @@ Test(abi, head_and_parts)
 	SAYS(refusal(&p, 0, NULL), "this kind is not given (capability bit 34)");
 	p = good, p.caps = ESPL_NEED_COMPUTE | (UINT64_C(1) << 20);
 	cr_assert_str_eq(refusal(&p, 0, NULL), "accepted", "unknown promises are ignored");
+	table.head.zero = 3;
+	p = good;
+	SAYS(refusal(&p, 0, NULL), "the field 'zero' of the table of entries is 3, not 0");
+	table.head.zero = 0;
 	p = good, p.option_count = 1;
 	SAYS(refusal(&p, 0, NULL), "there is no table");
 }
@@ -528,9 +532,16 @@ Test(check, help_and_verdicts)
 	static const struct { const char *name; int bad; const char *says[6]; } cases[] = {
 		{ "allocator_probe", 0, { "ok loads: allocator 'probe' 1.2", "ok symbols: the descriptor is the only",
 		                          "same decisions", "ok allocate: answers fit" } },
-		{ "wrong/allocator_lies", 1, { "GPUs are granted, but the targets hold", "not deterministic",
-		                               "it loops", "" } },
-		{ "wrong/allocator_bad_magic", 1, { "error this is no espalier plugin", "hint: ", "", "" } },
+		{ "wrong/allocator_lies", 1, { "allocate: 40 GPUs are granted, but the targets hold 0 (first with: items "
+		                               "without nodes; ", "not deterministic", "it loops", "" } },
+		{ "wrong/allocator_bad_magic", 1, { "error this is no espalier plugin", "\nhint: ", "", "" } },
+		{ "wrong/allocator_slips", 1, { "error 12 calls of its sinks are refused, the first: grant: 1000 GPUs for "
+		                                "item 1, which takes 1 to 8 (with: items without nodes)", "same decisions" } },
+		{ "wrong/allocator_twice", 1, { "error allocate: item 1 is granted twice in one answer, which is refused whole "
+		                                "(first with: items without nodes; 12 times)" } },
+		{ "wrong/algorithm_slips", 1, { "calls of its sinks are refused, the first: verdict: on trial 99, which has ended "
+		                                "or does not exist (with: a search of made-up trials)",
+		                                "ok spec: it returns OK but declares no shape" } },
 		{ "wrong/allocator_create_fails", 0, { "create refuses the options", "", "", "" } },
 		{ "wrong/cloud_lies", 1, { "start: done is said 2 times", "it takes two machines",
 		                           "reach: a command is told 0 times", "present state is not told",

@@ -1,8 +1,9 @@
 /* espalier SDK: allocator.h - how many GPUs each trial gets, and how big the cluster is.
  *
  * One instance per run.  An answer is a transaction of changes: an item that is not mentioned
- * keeps its grant, an offer that is not mentioned keeps its target.  The host checks the sum
- * after the call returns; an answer that does not fit is refused whole and the last one stands.
+ * keeps its grant, an offer that is not mentioned keeps its target.  An item is granted at most
+ * once in an answer (ESPL_GRANT_QUEUED does not count).  The host checks that and the sum after
+ * the call returns; an answer that does not fit is refused whole and the last one stands.
  */
 #ifndef ESPALIER_ALLOCATOR_H
 #define ESPALIER_ALLOCATOR_H
@@ -38,7 +39,8 @@ struct espl_plan_sink {
 
 #define ESPL_ITEM_OPEN       0x001u	/* its group will grow                               */
 #define ESPL_ITEM_RUNNING    0x002u	/* training now; else queued, starting or preempted  */
-#define ESPL_ITEM_CHANGING   0x004u	/* between an old grant and `granted`                */
+#define ESPL_ITEM_CHANGING   0x004u	/* between an old grant and `granted`; may be granted anew,
+					 * and then changes a second time (ESPL_WHY_SETTLED) */
 #define ESPL_ITEM_ALONE      0x008u	/* packed, but nobody else is on its GPU             */
 #define ESPL_ITEM_INPLACE    0x010u	/* resizes without losing its processes              */
 #define ESPL_ITEM_EVICTED    0x020u	/* some of its GPUs are lost or under notice         */
@@ -145,7 +147,8 @@ struct espl_target {
 struct espl_alloc_sink {
 	uint32_t size, zero;
 	/* E_REJECTED everywhere: no such item, offer or node, or numbers outside their limits. */
-	/* Grants may exceed what is READY up to the targets: they are then kept and served as
+	/* At most one for each item in an answer, else the whole of it is refused.
+	 * Grants may exceed what is READY up to the targets: they are then kept and served as
 	 * nodes come.  Shrinking is done before growing, whatever the order of calls. */
 	espl_status (*grant)(struct espl_alloc_sink *, const struct espl_grant *);
 	/* How many nodes of an offer to hold from now on: at most its nodes_max. */
