@@ -134,17 +134,23 @@ tell_answer(const char *path, const char *what, const char *name)
 static int
 hear(const char *dir, const char *request, int asker, const char *what, const char *name)
 {
-	char *path = espl__format("%s/spool/%s.answer", dir, request);
+	char *path = espl__format("%s/spool/%s.answer", dir, request), *asked = espl__format("%s/spool/%s", dir, request);
 	int   result = ESPL__EXIT_DONE, held = 1;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	for (int i = 0; i < ANSWER_WITHIN && access(path, R_OK) != 0 && (held = espl__run_held(dir)) != 0; i++)
 		(void)usleep(100000);
 	end_asking(dir, request, asker);	/* what was written until now is read, what comes later taken away */
-	if (access(path, R_OK) == 0)
+	if (access(path, R_OK) == 0) {
 		result = tell_answer(path, what, name);
-	else
+	} else if (!held && goes_on(dir, dir, &diag) != ESPL_OK) {	/* it ended meanwhile: nobody will look here again */
+		(void)espl__tree_remove(asked, NULL);
+		result = espl__cli_fail(&diag);
+	} else {
 		printf("%s: not yet %s; %s\n", name, what, held ? "the pool's driver has not answered yet"
 		       : "no driver is at work: `espalier resume` answers it");
+	}
+	free(asked);
 	free(path);
 	return result;
 }

@@ -11,7 +11,7 @@
 #include "model/sold.h"
 
 #define RETRY_AFTER (30 * ESPL_SECOND)	/* after a refused acquire */
-#define UNUSED_MOST 1000u		/* nodes leased in vain, in a row: whoever asks for them is broken */
+#define UNUSED_MOST 1000u		/* times in a row that nodes were leased in vain: whoever asks for them is broken */
 
 void
 espl__exec_gpu_time(struct espl__exec *x)
@@ -207,6 +207,7 @@ espl__exec_resume(struct espl__exec *x)
 		for (uint32_t i = 0; i < x->search_count; i++)
 			x->searches[i]->failures = x->searches[i]->tier->failures = 0;
 		x->top.failures = x->placer_failures = 0;
+		x->unused = 0;
 	}
 }
 
@@ -267,18 +268,26 @@ retire_rest(struct espl__exec *x)
 static void
 release_empty(struct espl__exec *x)
 {
+	int unused = 0;
+
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		if ((n->pub.flags & ESPL_NODE_RETIRING) == 0 || n->seats > 0 || n->releasing || x->cloud_waits)
 			continue;
 		n->releasing = 1;
-		x->unused = n->used ? 0 : x->unused + 1;
+		unused |= !n->used;
+		if (n->used)
+			x->unused = 0;
 		espl__exec_effect(x, ESPL__FX_RELEASE)->as.release.lease = n->pub.id;
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is released", (unsigned long long)n->pub.id);
 	}
-	if (x->unused > UNUSED_MOST && x->ending == 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u nodes in a row were leased and released before anything ran on them: %s asks for "
-		    "nodes that it gives up", (unsigned)x->unused, x->top.allocator->who);
+	/* Once for all that go before others are leased: an experiment that is cancelled may leave any number that boot. */
+	if (!unused || !x->leased)
+		return;
+	x->leased = 0;
+	if (++x->unused > UNUSED_MOST && x->ending == 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u times in a row nodes were leased and released before anything ran on them: %s "
+		    "asks for nodes that it gives up", (unsigned)x->unused, x->top.allocator->who);
 }
 
 static void
@@ -295,6 +304,7 @@ acquire(struct espl__exec *x)
 		while (held < x->fleet.targets[o] && (most == ESPL_ANY || all < most)) {
 			struct espl__machine *n = espl__machine_lease(&x->fleet, o, x->fleet.target_price[o]);
 			struct espl__effect  *e = espl__exec_effect(x, ESPL__FX_ACQUIRE);
+			x->leased = 1;
 			e->as.acquire.lease = n->pub.id;
 			e->as.acquire.offer = o;
 			e->as.acquire.max_price_hour = x->fleet.target_price[o];

@@ -351,7 +351,7 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 		espl__exec_let_go(x);	/* who is replaced is not made up for besides */
 	if (status == ESPL_OK && x->ending == 0)
 		status = espl__exec_allocate(x, diag);
-	if (x->cluster_dirty || (x->seats_freed && x->surplus))
+	if (x->cluster_dirty)
 		espl__exec_give_ups(x);
 	if (status == ESPL_OK && x->ending == 0)
 		status = espl__exec_place(x, diag);

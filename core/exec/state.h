@@ -236,7 +236,8 @@ struct espl__exec {
 	uint8_t   ended;
 	uint8_t   cluster_dirty;	/* targets, nodes or what they are for changed         */
 	uint8_t   surplus;		/* nodes above target that are still sat on            */
-	uint32_t  unused;		/* nodes released in a row that nobody had sat on      */
+	uint8_t   leased;		/* since unused was counted last                       */
+	uint32_t  unused;		/* times in a row that nodes went which nobody had sat on */
 	uint8_t   placer_failures;	/* in a row                                             */
 	enum espl__run_end ending;	/* being wound up; 0: no                               */
 	uint8_t   user_stops;		/* INTERRUPTED: that is what the user asked for        */

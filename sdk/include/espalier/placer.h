@@ -60,9 +60,8 @@ struct espl_place_sink {
 	espl_status (*place)(struct espl_place_sink *, uint64_t item, const struct espl_slot *,
 	                     uint32_t count);
 	/* This node is (after the moves) empty and may be released: best give_up of them.  One that is
-	 * still sat on is released when it is empty; no gang may be placed there any more.  Empty nodes
-	 * above target that nobody names go all the same; while those left are sat on, give_up is told
-	 * again whenever a seat comes free.  E_REJECTED: no such node. */
+	 * still sat on is released when it is empty; no gang may be placed there any more.  Nodes above
+	 * target that nobody names go all the same, as soon as one is empty.  E_REJECTED: no such node. */
 	espl_status (*give_up)(struct espl_place_sink *, uint64_t node);
 };
 struct espl_placer_ops {
