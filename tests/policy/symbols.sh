@@ -3,6 +3,7 @@
 # - a global symbol of the core begins with espl__
 # - a plugin exports its descriptor and nothing else, and shares no global with another
 # - executor, model and policy code call no clock, environment, file, network or random source
+# - a shared object has all of espalier's own that it names
 # - what is built does not tell where that was
 # shellcheck source=tests/policy/report.sh
 . "$(dirname "$0")/report.sh"
@@ -15,7 +16,7 @@ globals() { "$NM" -g --defined-only "$@" 2>/dev/null | awk 'NF == 3 && $3 !~ /^_
 # Not those made anew for a test program, with calls of the test's in place of the library's.
 objects() { find "$@" -name '*.o' ! -name 'tests_*' 2>/dev/null | LC_ALL=C sort; }
 
-echo 1..6
+echo 1..7
 # shellcheck disable=SC2046
 if globals $(objects core/base) | grep -q '^espl__panic$'; then
 	report 'the objects are here' ''
@@ -33,6 +34,12 @@ report 'a plugin file exports its descriptor alone' "$(
 		name=$(basename "$f" .so)
 		exported=$("$NM" -D --defined-only "$f" | awk '$3 !~ /^__/ { print $3 }')
 		[ "$exported" = "${name}_LTX_espalier_plugin" ] || echo "$f:" $exported
+	done)"
+
+# Nobody offers what is missing there: loading it would fail, on the machine that has the device.
+report 'a shared object lacks nothing of espalier'"'"'s own' "$(
+	for f in $loadable $(find .libs core -path '*.libs/*.so' -type f 2>/dev/null | LC_ALL=C sort); do
+		"$NM" -D --undefined-only "$f" | awk '$NF ~ /^espl__/ { print $NF }' | sed "s|^|$f: |"
 	done)"
 
 # Libtool may have compiled an object twice, in a folder and in its .libs; test programs may have
