@@ -67,7 +67,7 @@ hint(struct line *line, const char *path)
 	} else {
 		add(line, "try `espalier check-plugin ");
 		add(line, path);
-		add(line, "`; `espalier resume` goes on with a run once the plugin is mended");
+		add(line, "`; once the plugin is mended, `espalier resume` goes on with a run that is on record");
 	}
 	say(line);
 }

@@ -1,8 +1,8 @@
 /* forecast_bill.c - what the nodes of a plan cost in one sample of its times.
  *
  * The rules of ledger.c, in seconds and dollars.  A step pays for the nodes while it lasts, and
- * for its new ones from the begin of their bill; what a lease costs beyond its time (minimum
- * charge, rounding up) goes to the step at whose end it is given back.
+ * for its new ones from the begin of their bill; what a lease costs beyond it, by minimum
+ * charge or rounding up, goes to the step at whose end it is given back.
  */
 #include "model/forecast_impl.h"
 

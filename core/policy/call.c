@@ -13,7 +13,6 @@
 #include "policy/call_private.h"
 
 #define REFUSALS_TOLD 20u	/* one line each; a plugin that is wrong is wrong often */
-#define LLU(id_) ((unsigned long long)(id_))
 
 void
 espl__caller_free(struct espl__caller *c)

@@ -3,6 +3,8 @@
 #define ESPL__CALL_PRIVATE_H
 #include "policy/call.h"
 
+#define LLU(id_) ((unsigned long long)(id_))	/* an id, for %llu */
+
 struct espl__call { struct espl__caller *caller; struct espl__instance *instance; };
 /* entry: its name, for what is said of a plugin that crashes in it. */
 int64_t     espl__call_begin(struct espl__caller *, struct espl__instance *, const char *entry, struct espl__call *);

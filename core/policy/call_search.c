@@ -9,8 +9,6 @@
 #include "base/assert.h"
 #include "policy/call_private.h"
 
-#define LLU(id_) ((unsigned long long)(id_))
-
 struct search_call {
 	struct espl_search_sink sink;
 	struct espl__call       call;

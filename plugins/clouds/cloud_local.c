@@ -77,7 +77,7 @@ struct local {
 typedef struct local_nvml_device *nvml_device;
 struct nvml_memory { unsigned long long total, free, used; };
 struct nvml {
-	void *library;
+	void *module;
 	int (*init)(void);
 	int (*shutdown)(void);
 	int (*count)(unsigned *);
@@ -103,27 +103,27 @@ nvml_open(struct nvml *nvml, const char **why)
 	const char *name = getenv("ESPALIER_NVML");
 	int         given = name != NULL && name[0] != '\0';
 
-	nvml->library = dlopen(given ? name : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (nvml->library == NULL) {
+	nvml->module = dlopen(given ? name : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	if (nvml->module == NULL) {
 		*why = given ? "the library that ESPALIER_NVML names cannot be opened"
 			     : "NVIDIA's driver is not installed";
 		return -1;
 	}
-	if (nvml_symbol(nvml->library, "nvmlInit_v2", &nvml->init) != 0 ||
-	    nvml_symbol(nvml->library, "nvmlShutdown", &nvml->shutdown) != 0 ||
-	    nvml_symbol(nvml->library, "nvmlDeviceGetCount_v2", &nvml->count) != 0 ||
-	    nvml_symbol(nvml->library, "nvmlDeviceGetHandleByIndex_v2", &nvml->handle) != 0 ||
-	    nvml_symbol(nvml->library, "nvmlDeviceGetUUID", &nvml->uuid) != 0)
+	if (nvml_symbol(nvml->module, "nvmlInit_v2", &nvml->init) != 0 ||
+	    nvml_symbol(nvml->module, "nvmlShutdown", &nvml->shutdown) != 0 ||
+	    nvml_symbol(nvml->module, "nvmlDeviceGetCount_v2", &nvml->count) != 0 ||
+	    nvml_symbol(nvml->module, "nvmlDeviceGetHandleByIndex_v2", &nvml->handle) != 0 ||
+	    nvml_symbol(nvml->module, "nvmlDeviceGetUUID", &nvml->uuid) != 0)
 		*why = "NVIDIA's management library lacks a function that is needed";
 	else if (nvml->init() != 0)
 		*why = "NVIDIA's management library does not start: is the driver loaded?";
 	else
 		*why = NULL;
-	(void)nvml_symbol(nvml->library, "nvmlDeviceGetMemoryInfo", &nvml->memory);
-	(void)nvml_symbol(nvml->library, "nvmlDeviceGetName", &nvml->name);
+	(void)nvml_symbol(nvml->module, "nvmlDeviceGetMemoryInfo", &nvml->memory);
+	(void)nvml_symbol(nvml->module, "nvmlDeviceGetName", &nvml->name);
 	if (*why == NULL)
 		return 0;
-	(void)dlclose(nvml->library);
+	(void)dlclose(nvml->module);
 	return -1;
 }
 
@@ -179,7 +179,7 @@ list_gpus(struct local *l, const char **why)
 		l->count++;
 	}
 	(void)nvml.shutdown();
-	(void)dlclose(nvml.library);
+	(void)dlclose(nvml.module);
 	*why = "NVIDIA's management library finds none";
 	return l->list != NULL ? ESPL_OK : ESPL_E_NOMEM;
 }

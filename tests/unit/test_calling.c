@@ -120,8 +120,8 @@ Test(calling, a_plugin_that_crashes_is_named)
 {
 	cr_assert(died_of(in_child(bus), SIGBUS));
 	cr_assert_str_eq(said, "espalier: error: placer 'p' crashed in place (signal 7, bus error)\n"
-	                 "hint: try `espalier check-plugin /somewhere/placer_p.so`; `espalier resume` goes on "
-	                 "with a run once the plugin is mended\n");
+	                 "hint: try `espalier check-plugin /somewhere/placer_p.so`; once the plugin is mended, "
+	                 "`espalier resume` goes on with a run that is on record\n");
 	cr_assert(died_of(in_child(illegal), SIGILL));
 	cr_assert_not_null(strstr(said, "(signal 4, illegal instruction)"));
 	cr_assert(died_of(in_child(builtin), SIGABRT));
