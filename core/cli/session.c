@@ -242,7 +242,7 @@ ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct e
 	caller.fleet = fleet;
 	caller.item = the_item;
 	caller.items_ctx = &item;
-	caller.offer_count = view.offer_count = fleet->offer_count;
+	view.offer_count = fleet->offer_count;
 	view.why = ESPL_WHY_NODES | ESPL_WHY_ARRIVAL;
 	view.items = view.changed = items;
 	view.item_count = view.changed_count = 1;

@@ -310,7 +310,6 @@ prepare(struct decision *d, const char *view, struct espl__host_env *env, struct
 	d->caller.item = item_of;
 	d->caller.items_ctx = d;
 	d->caller.fleet = &d->given.fleet;
-	d->caller.offer_count = d->given.view.offer_count;
 	d->compute = (struct espl_compute){ .size = (uint32_t)sizeof d->compute, .ctx = d,
 		.submit = submit, .cancel = cancel };
 	env->seed = d->session.config->seed;

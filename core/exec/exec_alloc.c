@@ -215,13 +215,10 @@ apply_grant(struct espl__exec *x, struct espl__tier *tier, const struct espl_gra
 static void
 apply_target(struct espl__exec *x, const struct espl_target *t)
 {
-	uint32_t most = x->fleet.offers[t->offer]->nodes_max;
-	uint32_t nodes = most != ESPL_ANY && t->nodes > most ? most : t->nodes;
-
-	if (nodes != x->fleet.targets[t->offer])
+	if (t->nodes != x->fleet.targets[t->offer])
 		espl__exec_note(x, ESPL_ABOUT_OFFER, t->offer, "%s wants %u node%s of '%s' (%u before)", x->top.allocator->who,
-		    (unsigned)nodes, nodes == 1 ? "" : "s", x->fleet.offers[t->offer]->name, (unsigned)x->fleet.targets[t->offer]);
-	x->fleet.targets[t->offer] = nodes;
+		    (unsigned)t->nodes, t->nodes == 1 ? "" : "s", x->fleet.offers[t->offer]->name, (unsigned)x->fleet.targets[t->offer]);
+	x->fleet.targets[t->offer] = t->nodes;
 	x->fleet.target_price[t->offer] = t->max_price_hour;
 	espl__exec_capacity(x);
 	x->cluster_dirty = 1;
@@ -290,7 +287,6 @@ ask(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 	espl_status status;
 
 	fill_view(x, tier, &view);
-	x->caller.offer_count = x->fleet.offer_count;
 	x->caller.items_ctx = tier;
 	x->caller.item = espl__item_lookup;
 	x->caller.shares = tier->inner != NULL;

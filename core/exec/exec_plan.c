@@ -300,7 +300,6 @@ ask(struct espl__search *s, struct espl__diag *diag)
 	view.offer_count = x->fleet.offer_count;
 	view.outcomes = x->top.outcomes.list;
 	view.outcome_count = x->top.outcomes.count;
-	x->caller.offer_count = x->fleet.offer_count;
 	status = espl__call_plan(&x->caller, x->top.allocator, &view, &why);
 	if (status != ESPL_OK && status != ESPL_E_BUSY) {
 		if (diag != NULL)

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <espalier/rules.h>
+
 #include "base/mem.h"
 #include "plugin/check_kit.h"
 
@@ -55,33 +57,6 @@ of(struct espl_alloc_sink *sink)
 	return (struct alloc *)(void *)((char *)sink - offsetof(struct alloc, sink));
 }
 
-/* As core/policy/call.c does for a real run. */
-static espl_status
-judge_share(struct alloc *a, const struct espl_grant *grant, const struct espl_item *item)
-{
-	unsigned long long id = grant->item;
-	uint32_t gpus = grant->share.gpus, parts = grant->share.packing;
-
-	if (parts == 0 || (parts > 1 && gpus != 1))
-		return espl__check_refuse(a->check, "grant: gpus %u with packing %u for item %llu: a grant is N whole GPUs with "
-		                          "packing 1, or 1 GPU divided by its packing", gpus, parts, id);
-	if (parts > 1 && parts > item->packing_max)
-		return espl__check_refuse(a->check, "grant: 1/%u of a GPU for item %llu, which shares one with at most %u "
-		                          "in all", parts, id, item->packing_max);
-	if (parts == 1 && gpus != 0 && (gpus < item->gpus_min || gpus > item->gpus_max || gpus % item->unit != 0))
-		return espl__check_refuse(a->check, "grant: %u GPUs for item %llu, which takes %u to %u", gpus, id,
-		                          item->gpus_min, item->gpus_max);
-	if ((item->flags & ESPL_ITEM_EXPERIMENT) != 0 && (grant->flags & ~ESPL_GRANT_QUEUED) != 0)
-		return espl__check_refuse(a->check, "grant: flags 0x%x for item %llu, which is an experiment: they are "
-		                          "for trials", grant->flags, id);
-	if (grant->offer != ESPL_ANY && grant->offer >= a->view.offer_count)
-		return espl__check_refuse(a->check, "grant: item %llu is bound to offer %u, which does not exist", id,
-		                          grant->offer);
-	if ((grant->flags & (ESPL_GRANT_OWN_NODES | ESPL_GRANT_RENEW)) != 0)
-		return espl__check_refuse(a->check, "grant: own nodes for item %llu: this version leases none", id);
-	return ESPL_OK;
-}
-
 static espl_status
 sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 {
@@ -89,18 +64,19 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 	uint64_t      bytes[6] = { grant->item, grant->share.gpus, grant->share.packing, grant->offer,
 	                           grant->flags, (uint64_t)grant->max_price_hour };
 	espl_status   status = espl__check_call(a->check, "grant", bytes, sizeof bytes);
-	const struct espl_item *item;
+	char        text[200];
+	const char *wrong;
 
 	if (status != ESPL_OK)
 		return status;
 	if (!espl__check_struct(a->check, "grant", grant->size, sizeof *grant, grant->zero))
 		return ESPL_E_REJECTED;
-	if (grant->item < 1 || grant->item > a->view.item_count)
-		return espl__check_refuse(a->check, "grant: there is no item %llu", (unsigned long long)grant->item);
-	item = &a->items[grant->item - 1];
-	status = judge_share(a, grant, item);
-	if (status != ESPL_OK || (grant->flags & ESPL_GRANT_QUEUED) != 0)
-		return status;
+	wrong = espl_grant_wrong(grant, grant->item >= 1 && grant->item <= a->view.item_count ? &a->items[grant->item - 1] : NULL,
+	                         a->view.offer_count, text, sizeof text);
+	if (wrong != NULL)
+		return espl__check_refuse(a->check, "grant: %s", wrong);
+	if ((grant->flags & ESPL_GRANT_QUEUED) != 0)
+		return ESPL_OK;
 	if (a->told[grant->item - 1])
 		espl__check_error(a->check, "allocate: item %llu is granted twice in one answer, which is refused whole",
 		                  (unsigned long long)grant->item);
@@ -115,16 +91,16 @@ sink_target(struct espl_alloc_sink *sink, const struct espl_target *target)
 	struct alloc *a = of(sink);
 	uint64_t      bytes[3] = { target->offer, target->nodes, (uint64_t)target->max_price_hour };
 	espl_status   status = espl__check_call(a->check, "target", bytes, sizeof bytes);
+	char        text[200];
+	const char *wrong;
 
 	if (status != ESPL_OK)
 		return status;
 	if (!espl__check_struct(a->check, "target", target->size, sizeof *target, target->zero))
 		return ESPL_E_REJECTED;
-	if (target->offer >= a->view.offer_count)
-		return espl__check_refuse(a->check, "target: there is no offer %u", target->offer);
-	if (target->nodes > a->view.offers[target->offer]->nodes_max)
-		return espl__check_refuse(a->check, "target: %u nodes of offer %u, which has at most %u (nodes_max)",
-		                          target->nodes, target->offer, a->view.offers[target->offer]->nodes_max);
+	wrong = espl_target_wrong(target, a->view.offers, a->view.offer_count, text, sizeof text);
+	if (wrong != NULL)
+		return espl__check_refuse(a->check, "target: %s", wrong);
 	a->answered[target->offer] = target->nodes;
 	return ESPL_OK;
 }

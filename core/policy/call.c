@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <espalier/rules.h>
+
 #include "base/log.h"
 #include "policy/call_private.h"
 
@@ -121,46 +123,20 @@ static const char of_others[] = "a node to claim or to retire, where the cluster
 struct alloc_call {
 	struct espl_alloc_sink sink;
 	struct espl__call      call;
+	const struct espl_alloc_view *view;
 };
-
-static espl_status
-refuse_gpus(struct alloc_call *a, const struct espl_item *item, uint32_t gpus)
-{
-	char most[16] = "any number", unit[40] = "";
-
-	if (item->gpus_max != ESPL_ANY)
-		(void)snprintf(most, sizeof most, "%u", item->gpus_max);
-	if (item->unit > 1)
-		(void)snprintf(unit, sizeof unit, " in multiples of %u", item->unit);
-	return espl__call_refuse(&a->call, "a grant of %u GPUs for item %llu, which takes %u to %s%s", gpus, LLU(item->id),
-	    item->gpus_min, most, unit);
-}
 
 static espl_status
 alloc_grant(struct espl_alloc_sink *sink, const struct espl_grant *g)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
 	struct espl__op    op = { .type = ESPL__OP_GRANT };
-	const struct espl_item *item = a->call.caller->item(a->call.caller->items_ctx, g->item);
+	char text[200];
+	const char *wrong = espl_grant_wrong(g, a->call.caller->item(a->call.caller->items_ctx, g->item), a->view->offer_count, text,
+	    sizeof text);
 
-	if (item == NULL)
-		return espl__call_refuse(&a->call, "a grant for item %llu, which does not exist", LLU(g->item));
-	if (g->share.packing == 0 || (g->share.packing > 1 && g->share.gpus != 1))
-		return espl__call_refuse(&a->call, "a grant of gpus %u with packing %u for item %llu: it is N whole GPUs with packing 1, "
-		    "or 1 GPU divided by its packing", g->share.gpus, g->share.packing, LLU(g->item));
-	if (g->share.packing > 1 && g->share.packing > item->packing_max)
-		return espl__call_refuse(&a->call, "a grant of 1/%u of a GPU for item %llu, which shares one with at most %u in all",
-		    g->share.packing, LLU(g->item), item->packing_max);
-	if (g->share.packing == 1 && g->share.gpus != 0 &&
-	    (g->share.gpus < item->gpus_min || g->share.gpus > item->gpus_max || g->share.gpus % item->unit != 0))
-		return refuse_gpus(a, item, g->share.gpus);
-	if (item->flags & ESPL_ITEM_EXPERIMENT && (g->flags & ~ESPL_GRANT_QUEUED) != 0)
-		return espl__call_refuse(&a->call, "a grant with flags 0x%x for item %llu, which is an experiment: they are for trials",
-		    g->flags, LLU(g->item));
-	if (g->offer != ESPL_ANY && g->offer >= a->call.caller->offer_count)
-		return espl__call_refuse(&a->call, "a grant for item %llu bound to offer %u, which does not exist", LLU(g->item), g->offer);
-	if ((g->flags & (ESPL_GRANT_OWN_NODES | ESPL_GRANT_RENEW)) != 0)
-		return espl__call_refuse(&a->call, "a grant of own nodes for item %llu: this version leases none", LLU(g->item));
+	if (wrong != NULL)
+		return espl__call_refuse(&a->call, "a grant of %s", wrong);
 	op.as.grant = *g;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
@@ -171,9 +147,11 @@ alloc_target(struct espl_alloc_sink *sink, const struct espl_target *t)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
 	struct espl__op    op = { .type = ESPL__OP_TARGET };
+	char text[200];
+	const char *wrong = espl_target_wrong(t, a->view->offers, a->view->offer_count, text, sizeof text);
 
-	if (t->offer >= a->call.caller->offer_count)
-		return espl__call_refuse(&a->call, "a target for offer %u, which does not exist", t->offer);
+	if (wrong != NULL)
+		return espl__call_refuse(&a->call, "a target of %s", wrong);
 	op.as.target = *t;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
@@ -237,7 +215,7 @@ alloc_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 	struct alloc_call *a = (struct alloc_call *)sink;
 	struct espl__op    op = { .type = ESPL__OP_WATCH };
 
-	if (offer >= a->call.caller->offer_count)
+	if (offer >= a->view->offer_count)
 		return espl__call_refuse(&a->call, "prices to be watched of offer %u, which does not exist", offer);
 	op.as.watch.offer = offer;
 	op.as.watch.on = on;
@@ -285,6 +263,7 @@ espl__call_allocate(struct espl__caller *c, struct espl__instance *i, const stru
 	error.option = ESPL_ANY;
 	error.row = ESPL_ANY;
 	memset(&a, 0, sizeof a);
+	a.view = view;
 	a.sink.size = (uint32_t)sizeof a.sink;
 	a.sink.grant = alloc_grant;
 	a.sink.target = alloc_target;

@@ -19,7 +19,6 @@ struct espl__caller {			/* zero, then set the first block */
 	const struct espl_item *(*item)(void *ctx, uint64_t id);
 	int      no_saves;		/* trials make no checkpoints: there are no clones     */
 	const struct espl__fleet *fleet;	/* placer calls                                */
-	uint32_t offer_count;		/* allocator calls                                     */
 	int      shares;		/* allocator calls: it divides a share of what others decide about */
 	int64_t (*tick)(void);		/* NULL: no statistics                                 */
 	/* Plans are held to the model: OK, or ESPL_E_REJECTED with the reason.  NULL: any is taken. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/rules.h>
 #include "kit.h"
 
 struct alloc_sink { struct espl_alloc_sink pub; struct espl_kit *kit; };
@@ -44,36 +45,14 @@ espl__kit_wrong(struct espl_kit *kit, const char *format, ...)
 
 /* ---- allocation -------------------------------------------------------------------------- */
 
-static const char *
-grant_wrong(const struct kit_item *item, const struct espl_grant *grant)
-{
-	const struct espl_item *i;
-
-	if (item == NULL)
-		return "there is no such item";
-	i = &item->pub;
-	if (grant->share.packing == 0 || (grant->share.packing > 1 && grant->share.gpus != 1))
-		return "no such share";
-	if (grant->share.gpus == 0)
-		return NULL;
-	if (grant->share.packing > i->packing_max)
-		return "it does not share with so many";
-	if (grant->share.gpus < i->gpus_min || grant->share.gpus > i->gpus_max)
-		return "outside the item's limits";
-	return i->unit > 1 && grant->share.packing == 1 && grant->share.gpus % i->unit != 0 ?
-		"not a multiple of the item's unit" : NULL;
-}
-
 static espl_status
 sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 {
 	struct espl_kit *kit = kit_of(sink);
 	struct kit_item *item = espl__kit_find(kit, grant->item);
-	const char *why = grant_wrong(item, grant);
-	char offer[24] = "";
+	char text[200], offer[24] = "";
+	const char *why = espl_grant_wrong(grant, item != NULL ? &item->pub : NULL, kit->offer_count, text, sizeof text);
 
-	if (why == NULL && grant->offer != ESPL_ANY && grant->offer >= kit->offer_count)
-		why = "there is no such offer";
 	if (why == NULL && (grant->flags & ESPL_GRANT_QUEUED) == 0) {
 		if (item->asked)
 			espl__kit_wrong(kit, "item %" PRIu64 " is granted twice in one answer", grant->item);
@@ -99,10 +78,8 @@ static espl_status
 sink_target(struct espl_alloc_sink *sink, const struct espl_target *target)
 {
 	struct espl_kit *kit = kit_of(sink);
-	const char *why = target->offer >= kit->offer_count ? "there is no such offer" :
-		kit->offers[target->offer]->nodes_max != ESPL_ANY &&
-		target->nodes > kit->offers[target->offer]->nodes_max ?
-		"more than the cloud sells" : NULL;
+	char text[200];
+	const char *why = espl_target_wrong(target, (const struct espl_offer *const *)kit->offers, kit->offer_count, text, sizeof text);
 
 	if (why == NULL)
 		kit->new_targets[target->offer] = target->nodes;

@@ -144,8 +144,8 @@ Test(kit, what_there_is_not_is_refused_with_the_reason)
 	(void)espl_kit_item(kit, 1, 4);
 	script = asks_too_much;
 	cr_expect_eq(espl_kit_allocate(kit), ESPL_OK);
-	SAYS(kit, "! target offer=0 nodes=4: more than the cloud sells\n");
-	SAYS(kit, "! grant item=0 gpus=1 offer=7: there is no such offer\n");
+	SAYS(kit, "! target offer=0 nodes=4: 4 nodes of offer 0, which has at most 3 (nodes_max)\n");
+	SAYS(kit, "! grant item=0 gpus=1 offer=7: 1 GPU of offer 7, which does not exist, for item 0\n");
 	cr_expect_eq(espl_kit_refused(kit), 2);
 	espl_kit_free(kit);
 }
