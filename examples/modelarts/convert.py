@@ -11,7 +11,8 @@ A node of the trace is one GPU.  -o names the CSV (else standard output).  Rows 
 Work.  `gpu-time` takes GPUs times duration for the seconds that the job needs on one GPU, as if it had scaled perfectly;
 `speed` takes the duration times the speed that `--doubling` gives so many GPUs, so that a run on the GPUs asked for lasts as long
 as it did.  Pollux' workloads name no duration: there work is the measured time of a step on one GPU times the steps to the
-end, and each job's speeds are those measured for its application and batch size.
+end, and each job's speeds are those measured for its application and batch size; with `--batch best` for the batch that is
+soonest at the end on so many GPUs, elastic or not: the steps to the same statistical progress are measured for each batch.
 """
 import argparse
 import csv
@@ -80,6 +81,7 @@ class Application:
             if gpus not in self.times:
                 raise Wrong(f"{folder}: no measurement of {gpus} GPUs")
             self.times[gpus].sort()
+        self.counts = self.read_counts()
 
     def step(self, batch, gpus):
         """Seconds of a step with this batch on so many GPUs; what does not fit into memory is accumulated."""
@@ -96,26 +98,35 @@ class Application:
             time, sync = t0 + part * (t1 - t0), s0 + part * (s1 - s0)
         return passes * (time - sync) + sync
 
-    def steps(self, batch):
-        """Steps to the end; between two measured batches in proportion to the logarithm."""
+    def read_counts(self):
+        """Steps to the end by batch: however large the batch, the last row is the same statistical progress."""
         counts = []
         for name in os.listdir(self.folder):
             if name.startswith("validation-") and name.endswith(".csv"):
                 last = None
                 for last in rows_of(os.path.join(self.folder, name)):
                     pass
+                if last is None:
+                    raise Wrong(f"{os.path.join(self.folder, name)}: there is no row in it")
                 counts.append((int(name[11:-4]), int(float(last["iteration"]))))
-        counts.sort()
-        exact = dict(counts).get(batch)
+        return sorted(counts)
+
+    def steps(self, batch):
+        """Steps to the end; between two measured batches in proportion to the logarithm."""
+        exact = dict(self.counts).get(batch)
         if exact is not None:
             return exact
-        below = [c for c in counts if c[0] < batch]
-        above = [c for c in counts if c[0] > batch]
+        below = [c for c in self.counts if c[0] < batch]
+        above = [c for c in self.counts if c[0] > batch]
         if not below or not above:
             raise Wrong(f"{self.folder}: no validation with a batch near {batch}")
         (b0, n0), (b1, n1) = below[-1], above[0]
         part = math.log(batch / b0) / math.log(b1 / b0)
         return round(math.exp(math.log(n0) + part * math.log(n1 / n0)))
+
+    def training(self, gpus, batches):
+        """Seconds to the end on so many GPUs with whichever of these batches is soonest there."""
+        return min(self.step(batch, gpus) * self.steps(batch) for batch in batches)
 
 
 def pollux(args):
@@ -131,9 +142,10 @@ def pollux(args):
                 raise Wrong(f"there is no profile of '{name}' in {args.profiles}")
             applications[name] = Application(folder, widths)
         app = applications[name]
-        alone = app.step(batch, 1)
-        scaling = " ".join(f"{w}:{alone / app.step(batch, w):.5g}" if w > 1 else "1:1" for w in widths)
-        jobs.append(Job(row["name"], float(row["time"]), alone * app.steps(batch), int(row["num_replicas"]), scaling))
+        batches = {batch} if args.batch == "asked" else {batch}.union(b for b, _ in app.counts)
+        alone = app.training(1, batches)
+        scaling = " ".join(f"{w}:{alone / app.training(w, batches):.5g}" if w > 1 else "1:1" for w in widths)
+        jobs.append(Job(row["name"], float(row["time"]), alone, int(row["num_replicas"]), scaling))
     return jobs
 
 
@@ -168,6 +180,8 @@ def main():
     parser.add_argument("kind", choices=["philly", "pollux", "tiresias"])
     parser.add_argument("file")
     parser.add_argument("--profiles", metavar="FOLDER", help="pollux: measured speeds, a folder for each application")
+    parser.add_argument("--batch", choices=["asked", "best"], default="asked",
+                        help="pollux: keep the batch asked for, or take the best one for each number of GPUs (asked)")
     parser.add_argument("--first", type=int, metavar="N", help="only the first N jobs by arrival")
     parser.add_argument("--most", type=int, default=16, metavar="GPUS", help="of an elastic job (16)")
     parser.add_argument("--work", choices=["gpu-time", "speed"], default="gpu-time")
