@@ -69,7 +69,7 @@ static const struct espl_option options[] = {
 	{ .name = "level", .help = "raises all weights by rank, towards equal shares", .type = ESPL_OPT_REAL,
 	  .fallback = "0.4", .min = "0", .max = "1e6" },
 	{ .name = "tail", .help = "least weight by rank of the job that needs longest; others in proportion to the square of "
-	  "what they need", .type = ESPL_OPT_REAL, .fallback = "0.65", .min = "0", .max = "1e6" },
+	  "what they need", .type = ESPL_OPT_REAL, .fallback = "0.72", .min = "0", .max = "1e6" },
 	{ .name = "step", .help = "length of a step of the horizon; improved: 1m, paper: the period", .type = ESPL_OPT_SPAN,
 	  .min = "1s", .max = "7d" },
 	{ .name = "preempt", .help = "with more jobs than fit, those with least work left run, and others are preempted for "
