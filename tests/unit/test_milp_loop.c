@@ -35,24 +35,45 @@ draw(const struct espl__workload_draw *d, struct espl__workload *w)
 struct mean { double additional, makespan, queue, crowded; };
 
 static struct mean
-compare(struct espl__workload_draw d, const char *options, uint32_t nodes)
+compare_over(uint32_t seeds, struct espl__workload_draw d, const char *options, uint32_t nodes)
 {
 	struct mean mean = { 0, 0, 0, 0 };
 
-	for (d.seed = 1; d.seed <= SEEDS; d.seed++) {
+	for (d.seed = 1; d.seed <= seeds; d.seed++) {
 		struct espl__workload w;
 		struct pool_sums greedy, ours;
 
 		draw(&d, &w);
 		greedy = simulate(&w, GREEDY, "", nodes, 0);
 		ours = simulate(&w, MILP, options, nodes, 0);
-		mean.additional += 100 * (greedy.total_s / ours.total_s - 1) / SEEDS;
-		mean.makespan += ours.makespan_s / greedy.makespan_s / SEEDS;
-		mean.queue += ours.queue_s / SEEDS;
+		mean.additional += 100 * (greedy.total_s / ours.total_s - 1) / seeds;
+		mean.makespan += ours.makespan_s / greedy.makespan_s / seeds;
+		mean.queue += ours.queue_s / seeds;
 		mean.crowded = fmax(mean.crowded, ours.crowded_s);
 		espl__workload_free(&w);
 	}
 	return mean;
+}
+
+static struct mean
+compare(struct espl__workload_draw d, const char *options, uint32_t nodes)
+{
+	return compare_over(SEEDS, d, options, nodes);
+}
+
+/* An independent implementation's table, six seeds; stratified draws, as plain ones are up to 6 off by chance alone. */
+Test(milp_loop, the_bell_is_another_implementation_s, .timeout = 600)
+{
+	static const struct { uint32_t nodes; double additional; } bell[] = {
+		{ 70, 10.2 }, { 90, 19.2 }, { 110, 23.0 }, { 130, 16.3 }, { 150, 10.0 }, { 170, 5.1 }, { 190, 1.7 } };
+	struct espl__workload_draw d = ESPL__WORKLOAD_DRAW;
+
+	d.stratified = 1;
+	for (size_t i = 0; i < sizeof bell / sizeof bell[0]; i++) {
+		double ours = compare_over(6, d, "policy=paper engine=marginal", bell[i].nodes).additional;
+
+		cr_assert_float_eq(ours, bell[i].additional, 4, "%u nodes: %g", bell[i].nodes, ours);
+	}
 }
 
 Test(milp_loop, the_paper_s_bell, .timeout = 600)
@@ -88,15 +109,16 @@ Test(milp_loop, the_paper_s_policy_needs_right_estimates, .timeout = 600)
 Test(milp_loop, improved_is_better_and_nobody_waits, .timeout = 600)
 {
 	struct espl__workload_draw d = ESPL__WORKLOAD_DRAW;
-	static const struct { uint32_t nodes; double least; } sizes[] = { { 70, 15 }, { 110, 24 }, { 150, 13 }, { 190, 3.5 } };
+	static const struct { uint32_t nodes; double least; } sizes[] = { { 70, 18 }, { 110, 24 }, { 150, 11 }, { 190, 3.5 } };
 
+	d.stratified = 1;
 	for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
-		struct mean ours = compare(d, "engine=marginal", sizes[i].nodes);
-		struct mean paper = compare(d, "policy=paper engine=marginal", sizes[i].nodes);
+		struct mean ours = compare_over(6, d, "engine=marginal", sizes[i].nodes);
+		struct mean paper = compare_over(6, d, "policy=paper engine=marginal", sizes[i].nodes);
 
 		cr_assert_geq(ours.additional, sizes[i].least, "%u nodes: %g", sizes[i].nodes, ours.additional);
 		cr_assert_geq(ours.additional, paper.additional, "%u nodes: %g, %g", sizes[i].nodes, ours.additional, paper.additional);
-		cr_assert_leq(ours.makespan, 1.005, "%u nodes: %g", sizes[i].nodes, ours.makespan);
+		cr_assert_leq(ours.makespan, 1.01, "%u nodes: %g", sizes[i].nodes, ours.makespan);
 		cr_assert_eq(ours.crowded, 0);
 		cr_assert_lt(ours.queue, 1);
 	}

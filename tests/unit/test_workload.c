@@ -206,6 +206,58 @@ Test(workload, drawn_as_published)
 	espl__workload_free(&w);
 }
 
+static int
+by_work(const void *a, const void *b)
+{
+	double x = ((const struct espl__job *)a)->work_s, y = ((const struct espl__job *)b)->work_s;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Two stratified draws differ by less than a range at each rank, and come in another order. */
+Test(workload, stratified_draws_are_alike)
+{
+	struct espl__workload_draw d = ESPL__WORKLOAD_DRAW, e;
+	struct espl__workload a, b;
+	uint32_t moved = 0;
+	double   sum = 0;
+
+	d.stratified = 1;
+	e = d;
+	e.seed = 2;
+	draw(&d, &a);
+	draw(&e, &b);
+		for (uint32_t i = 0; i < a.count; i++)
+		moved += fabs(log(a.jobs[i].work_s / b.jobs[i].work_s)) > 0.5;
+	cr_assert_gt(moved, 250);
+	qsort(a.jobs, a.count, sizeof *a.jobs, by_work);
+	qsort(b.jobs, b.count, sizeof *b.jobs, by_work);
+	for (uint32_t i = 0; i + 1 < a.count; i++) {
+		cr_assert(a.jobs[i].work_s <= b.jobs[i + 1].work_s && b.jobs[i].work_s <= a.jobs[i + 1].work_s, "rank %u: %g %g",
+		          i, a.jobs[i].work_s, b.jobs[i].work_s);
+		sum += a.jobs[i].work_s;
+	}
+	espl__workload_free(&a);
+	espl__workload_free(&b);
+	cr_assert_float_eq(sum / 446 / 60, 415, 15, "%g", sum / 446 / 60);	/* 465 with the longest */
+	d.jobs = 0;
+	d.small = 50;
+	draw(&d, &a);
+	cr_assert_eq(a.count, 50);
+	espl__workload_free(&a);
+	d.jobs = 1000;
+	d.sigma = 5;
+	d.mean_s = 330;
+	d.m = 1;
+	draw(&d, &a);
+	for (uint32_t i = moved = 0; i < a.count; i++) {
+		cr_assert(isfinite(a.jobs[i].work_s) && a.jobs[i].work_s > 0);
+		moved += a.jobs[i].work_s >= 300;
+	}
+	cr_assert_geq(moved, 1000);
+	espl__workload_free(&a);
+}
+
 Test(workload, one_draw_shifts_no_other)
 {
 	struct espl__workload_draw d = ESPL__WORKLOAD_DRAW, e = ESPL__WORKLOAD_DRAW;
