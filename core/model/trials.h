@@ -9,6 +9,8 @@
 #include <espalier/algorithm.h>
 #include "base/mem.h"
 
+#define ESPL__TRIALS_MAX 1000000u	/* of an experiment: docs/architecture.md, Limits */
+
 struct espl__item;			/* exec/state.h: what the allocator sees of an active trial */
 struct espl__gang;			/* exec/state.h: its processes */
 struct espl__search;			/* exec/state.h: whose trials they are */

@@ -15,6 +15,7 @@
 #include "policy/call_private.h"
 
 #define REFUSALS_TOLD 20u	/* one line each; a plugin that is wrong is wrong often */
+#define ANSWERS_MAX   4000000u	/* of one call: who has no end to them must not take all memory */
 
 void
 espl__caller_free(struct espl__caller *c)
@@ -45,8 +46,11 @@ espl__call_refuse(struct espl__call *call, const char *format, ...)
 void
 espl__call_record(struct espl__call *call, const struct espl__op *op)
 {
-	espl__op_put(op, call->caller->params, &call->caller->ops);
-	call->caller->answered++;
+	if (call->caller->answered++ < ANSWERS_MAX)
+		espl__op_put(op, call->caller->params, &call->caller->ops);
+	else if (call->caller->answered == ANSWERS_MAX + 1)
+		espl__log(ESPL_WARN, "%s has answered %u times in one call and goes on: that call's answer is not taken",
+		    call->instance->who, ANSWERS_MAX);
 }
 
 int64_t
@@ -79,6 +83,10 @@ espl__call_end(struct espl__call *call, int64_t began, espl_status status, const
 		int64_t took = c->tick() - began;
 		espl__quantiles_add(&c->call_times, took);
 		espl__quantiles_add_many(&c->times, took / (int64_t)decided, decided);
+	}
+	if (status == ESPL_OK && c->answered > ANSWERS_MAX) {
+		espl__buf_clear(&c->ops);
+		return espl__fail(diag, ESPL_E_REJECTED, "%s: answered more than %u times in one call", call->instance->who, ANSWERS_MAX);
 	}
 	if (status != ESPL_OK) {
 		espl__buf_clear(&c->ops);

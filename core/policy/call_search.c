@@ -135,6 +135,8 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 		return espl__call_refuse(&s->call, "a trial added %s", s->finished ? "after finish" : "outside next_group");
 	if (!group_takes(s, group))
 		return espl__call_refuse(&s->call, "a trial added to group %llu, which is closed or does not exist", LLU(group));
+	if (start->how != ESPL_CONTINUE && s->trials >= ESPL__TRIALS_MAX)
+		return espl__call_refuse(&s->call, "a trial more than the %u that an experiment has at most", ESPL__TRIALS_MAX);
 	wrong = start_wrong(s, start);
 	if (wrong != NULL && start->how == ESPL_FRESH)
 		return espl__call_refuse(&s->call, "%s (in group %llu)", wrong, LLU(group));

@@ -25,7 +25,7 @@ enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA };
 
 static const struct espl_option options[] = {
 	{ .name = "trials", .help = "how many configurations to try at most; 0: as many as there is time for",
-	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },
+	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
 	SHARED_OPTIONS_CUTS("", "4"),
 };
 

@@ -27,7 +27,7 @@ enum {	BRACKETS_SEQUENCE,	/* when the one before is over (the paper)            
 /* The options that such a search begins with. */
 #define BRACKETS_OPTIONS \
 	{ .name = "trials", .help = "how many configurations to try in all; 0: as many as the "     \
-	  "passes take", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000000" },  \
+	  "passes take", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },  \
 	{ .name = "passes", .help = "times through all brackets, unless 'trials' says when to end; " \
 	  "0: until the deadline or the budget is reached", .type = ESPL_OPT_INT,                   \
 	  .fallback = "1", .min = "0", .max = "1000000000" },                                       \

@@ -21,7 +21,7 @@
 #define SHARED_OPTION_TRIALS \
 	{ .name = "trials", .help = "how many configurations to try; 0: as many as the deadline "     \
 	  "or the budget allows", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",                \
-	  .max = "1000000000" }
+	  .max = "1000000" }
 #define SHARED_OPTION_ITERATIONS \
 	{ .name = "iterations_max", .help = "iterations that each of them trains",                  \
 	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" }

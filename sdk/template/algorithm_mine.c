@@ -20,7 +20,7 @@ enum { TRIALS, ITERATIONS_MAX, GRACE, MARGIN };
 
 static const struct espl_option options[] = {
 	{ .name = "trials", .help = "configurations to try", .type = ESPL_OPT_INT,
-	  .fallback = "20", .min = "1", .max = "1000000000" },
+	  .fallback = "20", .min = "1", .max = "1000000" },
 	/* `iterations_max` is the name of a search's last iteration in every algorithm. */
 	{ .name = "iterations_max", .help = "iterations of a trial that is never stopped",
 	  .type = ESPL_OPT_INT, .fallback = "10", .min = "1", .max = "1000000" },

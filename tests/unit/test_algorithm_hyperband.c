@@ -94,7 +94,7 @@ Test(hyperband, options)
 	refused("iterations_max=9 passes=0", "never end", 1);
 	refused("iterations_max=9 passes=0 order=side-by-side", "side by side", 6);
 	refused("iterations_max=1000000000000 eta=2", "more than", 2);
-	refused("iterations_max=1000000000000 eta=2 trials=2000000", "more than", 2);
+	refused("iterations_max=1000000000000 eta=2 trials=1000001", "above its maximum", 0);
 	table_is("iterations_max=1000000000000 eta=1000000 trials=3", "3 1  1 1000000000000");
 }
 

@@ -49,6 +49,16 @@ go_wrong(const char *entry)
 		(void)raise(SIGFPE);
 }
 
+/* Never has enough of its answer; ends after all, so that the test does. */
+static void
+talk(struct espl_alloc_sink *sink, espl_time now)
+{
+	const char *how = getenv("FAULT");
+
+	for (int i = 0; how != NULL && strcmp(how, "talk") == 0 && i < 5000000; i++)
+		(void)sink->wake_at(sink, now + 1);
+}
+
 /* Wants nodes, and none of those that come. */
 static int
 gives_up(void)
@@ -83,8 +93,10 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	uint32_t room, used = 0;
 
 	(void)error;
-	if (++f->calls == 5)
+	if (++f->calls == 5) {
 		go_wrong("allocate");
+		talk(sink, view->now);
+	}
 	target.nodes = 2;
 	room = view->offer_count > 0 ? target.nodes * view->offers[0]->gpus : 0;
 	if (room > 0 && view->targets[0] != target.nodes)
