@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "cli/session.h"
 #include "model/jobs.h"
 #include "model/sold.h"
@@ -57,6 +58,27 @@ espl__session_tell_gpus(const struct espl__session *s, const struct espl__fleet 
 	free(line);
 }
 
+/* A job whose iteration takes as long as a hung one is silent would be killed, tried again and given up. */
+static void
+tell_silent_jobs(const struct espl__session *s)
+{
+	espl_span limit = s->config->trial.report_limit;
+
+	for (uint32_t i = 0; limit > 0 && i < s->jobs->list.count; i++) {
+		const struct espl__job *job = &s->jobs->list.jobs[i];
+		double takes_s = espl__jobs_iteration_s(s->jobs, i) / espl__job_speed(job, job->nodes_min, s->jobs->doubling);
+		char   takes[32], most[32];
+
+		if (!(takes_s >= (double)limit / 1e9) || takes_s > 1e9)
+			continue;
+		espl__log(ESPL_WARN, "%s: an iteration of job '%s' takes %s on %u node%s, and who reports nothing for %s (trial.report_limit) is "
+		          "taken for hung: shorten workload.iteration, or raise that limit", s->config->path, job->name,
+		          espl__format_short((espl_span)(takes_s * 1e9), takes), (unsigned)job->nodes_min, job->nodes_min == 1 ? "" : "s",
+		          espl__format_short(limit, most));
+		return;
+	}
+}
+
 espl_status
 espl__session_jobs_suit(const struct espl__session *s, const struct espl__fleet *f, struct espl__diag *diag)
 {
@@ -68,6 +90,8 @@ espl__session_jobs_suit(const struct espl__session *s, const struct espl__fleet 
 		(void)snprintf(diag->file, sizeof diag->file, "%s", s->config->workload->file);
 		diag->line = s->config->workload->line;
 	}
+	if (status == ESPL_OK && s->jobs != NULL)
+		tell_silent_jobs(s);
 	return status;
 }
 

@@ -26,6 +26,8 @@ struct espl__session {
 /* File, core groups, space, profile, what a warm start begins with. */
 espl_status espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
                                enum espl__need, struct espl__session *, struct espl__diag *);
+/* The same with the next seed, of the pool and each of its experiments: drawn jobs are drawn anew. */
+espl_status espl__session_next_seed(struct espl__session *, struct espl__diag *);
 void        espl__session_free(struct espl__session *);
 
 /* warm.c: reads experiment.warm_start, once; and says, where a search begins, what of it is left out

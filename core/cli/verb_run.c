@@ -417,14 +417,15 @@ print_runs(struct job *job, int64_t runs)
 static int
 simulate_runs(struct job *job, int64_t runs)
 {
-	uint64_t first = job->session.config->seed;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	int      result = ESPL__EXIT_DONE, one;
 	int64_t  i;
 
 	if (job->many)
 		job->as = ESPL__SHOW_NOTHING;
 	for (i = 0; i < runs && espl__interrupts == 0; i++) {
-		job->session.config->seed = first + (uint64_t)i;
+		if (i > 0 && espl__session_next_seed(&job->session, &diag) != ESPL_OK)
+			return fail(job, &diag, NAN, NAN);
 		one = drive_once(job);
 		result = one > result ? one : result;
 		if (one == ESPL__EXIT_USAGE || one == ESPL__EXIT_INFEASIBLE)

@@ -29,7 +29,7 @@ static const struct espl__flag resume_flags[] = {
 	QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
 static const struct espl__flag simulate_flags[] = {
-	{ "seed", 0, "N", "seed of everything random; default experiment.seed" },
+	{ "seed", 0, "N", "seed of everything random, but of a pool's experiments, which have their files'; default experiment.seed" },
 	{ "runs", 'n', "N", "simulate N times, with seeds that count up from the first" },
 	{ "faults", 0, "FILE", "script of faults: lost nodes, failing trials" },
 	{ "dir", 'd', "DIR", "keep journal and results there; default: keep nothing" },

@@ -54,6 +54,11 @@ refuse_drawn(const struct espl__values *values, struct espl__diag *diag)
 		espl__buf_free(&was);
 	}
 	espl__values_free(plain);
+	if (status == ESPL_OK && values->config.values[WORKLOAD_NOISE].as.r > 0 && values->config.values[WORKLOAD_REDRAW].as.i == 0) {
+		status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[WORKLOAD_NOISE], values->config.values[WORKLOAD_NOISE].line,
+		                       "workload: 'noise' says nothing of a trace's estimates, which are its own (eta_s)");
+		espl__hint(diag, "leave it out, or add redraw = true: estimates are drawn anew all the time");
+	}
 	return status;
 }
 

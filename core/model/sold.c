@@ -90,7 +90,8 @@ espl__sold_suits_jobs(const struct espl__jobs *jobs, uint64_t gpus, const char *
 		    "cloud '%s' can never give more than %llu GPU%s", job->name, (unsigned)job->nodes_min,
 		    job->nodes_min == 1 ? "" : "s", (unsigned)jobs->unit, jobs->unit == 1 ? "" : "s", cloud,
 		    (unsigned long long)gpus, gpus == 1 ? "" : "s");
-		espl__hint(diag, "lower %s, or let the cloud hold more nodes", jobs->file != NULL ? "its nodes_min" : "workload.unit");
+		espl__hint(diag, "lower %s, or let the cloud hold more nodes", jobs->file != NULL ?
+		    "its nodes_min (nodes_asked, where jobs are not elastic)" : "workload.unit");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;

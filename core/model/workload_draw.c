@@ -1,7 +1,7 @@
 /* workload_draw.c - ModelArts' jobs as far as Hu et al. tell of them, drawn from a seed.
  *
  * Work is log-normal, cut off below `least_s`, with the given mean *after* the cut.  What comes of a draw depends on its few longest jobs:
- * stratified draws all have as many of each length, so that few seeds tell what many would.  Each property has a stream of its own: the
+ * stratified draws all have as many of each length, so that few seeds are nearer to many.  Each property has a stream of its own: the
  * same seed gives the same jobs at the same instants, whatever is drawn besides.
  */
 #include <math.h>
@@ -211,14 +211,18 @@ espl__workload_draw(struct espl__workload *w, const struct espl__workload_draw *
 		return out_of_range(diag, "it has from 1 to 1000000 jobs");
 	if (!(d->span_s >= 0 && d->span_s <= 1e9) || !(d->least_s > 0 && d->least_s <= 1e8))
 		return out_of_range(diag, "its span is from 0 to 1e9 s, and no job is shorter than something above 0");
-	if (!(d->m > 0 && d->m <= 1e4) || !(d->mean_s <= 1e9) || !(d->mean_s * d->m >= 1.05 * d->least_s))
-		return out_of_range(diag, "m is above 0, and mean work has to be well above the shortest job's");
+	if (!(d->m > 0 && d->m <= 1e4) || !(d->mean_s <= 1e9))
+		return out_of_range(diag, "m is above 0 and at most 10000, the mean at most 1e9 s");
+	if (!(d->mean_s * d->m >= 1.05 * d->least_s))
+		return out_of_range(diag, "mean work (mean times m) has to be at least 1.05 times the shortest job's (least)");
 	if (!(d->sigma >= 0.05 && d->sigma <= 5))
 		return out_of_range(diag, "sigma is from 0.05 to 5");
 	if (d->nodes_max == 0 || d->nodes_max > JOBS_MAX)
 		return out_of_range(diag, "nodes_max is from 1 to 1000000");
-	if (!(d->noise >= 0 && d->noise < 1) || !(d->bugs >= 0 && d->terminated >= 0 && d->bugs + d->terminated <= 1))
-		return out_of_range(diag, "noise is from 0 to below 1; bugs and terminated are parts of all jobs");
+	if (!(d->noise >= 0 && d->noise < 1))
+		return out_of_range(diag, "noise is from 0 to below 1");
+	if (!(d->bugs >= 0 && d->terminated >= 0 && d->bugs + d->terminated <= 1))
+		return out_of_range(diag, "bugs and terminated are parts of all jobs, together at most 1");
 	w->jobs = espl__alloc(count * sizeof *w->jobs);
 	w->count = w->cap = count;
 	w->seed = d->seed;

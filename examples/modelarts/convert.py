@@ -30,12 +30,12 @@ class Wrong(Exception):
 
 def rows_of(path):
     opener = lzma.open if path.endswith(".xz") else open
-    with io.TextIOWrapper(opener(path, "rb"), encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
+    with io.TextIOWrapper(opener(path, "rb"), encoding="utf-8-sig", newline="") as file:
+        yield from csv.DictReader(file, restval="")    # of a row that is cut short the rest is empty, not None
 
 
 def speed(gpus, doubling):
-    return gpus * doubling ** math.log2(gpus)
+    return gpus * doubling ** math.log2(gpus) if gpus > 0 else 0
 
 
 def work_of(duration, gpus, args):
@@ -159,9 +159,17 @@ def tiresias(args):
 
 # ---- the trace --------------------------------------------------------------------------------------
 
+def check(jobs, args):
+    if not jobs:
+        raise Wrong(f"{args.file}: there is no job in it")
+    for job in jobs:
+        if not (0 < job.work < math.inf and job.asked > 0):
+            raise Wrong(f"{args.file}: job '{job.name}': {job.work:g} s of work on {job.asked} GPUs")
+
+
 def write(jobs, args, file):
     jobs.sort(key=lambda job: job.arrives)      # stable: rows of the same instant stay in order
-    if args.first:
+    if args.first is not None:
         jobs = jobs[:args.first]
     wide = sum(job.asked > args.most for job in jobs)
     if wide:
@@ -191,9 +199,12 @@ def main():
     try:
         if args.most < 1 or args.most & (args.most - 1):
             raise Wrong("--most is a power of two")
+        if args.first is not None and args.first < 1:
+            raise Wrong("--first is at least 1")
+        if args.kind != "pollux" and (args.batch != "asked" or args.profiles is not None):
+            raise Wrong(f"--batch and --profiles are of pollux, not of {args.kind}")
         jobs = {"philly": philly, "pollux": pollux, "tiresias": tiresias}[args.kind](args)
-        if not jobs:
-            raise Wrong(f"{args.file}: there is no job in it")
+        check(jobs, args)
         if args.output is None:
             write(jobs, args, sys.stdout)
         else:

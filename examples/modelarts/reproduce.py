@@ -147,18 +147,26 @@ def trace_of(text):
         raise argparse.ArgumentTypeError(f"'{text}' is not NAME:GPUS=FILE")
 
 
+def sizes(text):
+    return [int(n) for n in text.split(",")]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("espalier", nargs="?", default=os.environ.get("ESPALIER", "espalier"))
     parser.add_argument("-o", dest="output", metavar="DIR")
     parser.add_argument("--seeds", type=int, default=6)
-    parser.add_argument("--nodes", type=lambda t: [int(n) for n in t.split(",")], default=[70, 90, 110, 130, 150, 170, 190])
+    parser.add_argument("--nodes", type=sizes, default=[70, 90, 110, 130, 150, 170, 190])
     parser.add_argument("--only", action="append", choices=[*PARTS, "traces"])
     parser.add_argument("--trace", action="append", type=trace_of, default=[], metavar="NAME:GPUS=FILE")
     parser.add_argument("--step", metavar="SPAN", default="1s")
     parser.add_argument("--plain", action="store_true", help="plain draws, which differ more from seed to seed")
     parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
+    if args.seeds < 1 or min(args.nodes) < 1:
+        parser.error("--seeds and --nodes are at least 1")
+    if "traces" in (args.only or []) and not args.trace:
+        parser.error("--only traces needs --trace")
     args.done = []
     if args.output is not None:
         os.makedirs(args.output, exist_ok=True)

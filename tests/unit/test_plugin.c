@@ -535,10 +535,10 @@ Test(check, help_and_verdicts)
 		{ "wrong/allocator_lies", 1, { "allocate: 40 GPUs are granted, but the targets hold 0 (first with: items "
 		                               "without nodes; ", "not deterministic", "it loops", "" } },
 		{ "wrong/allocator_bad_magic", 1, { "error this is no espalier plugin", "\nhint: ", "", "" } },
-		{ "wrong/allocator_slips", 1, { "error 12 calls of its sinks are refused, the first: grant: 1000 GPUs for "
+		{ "wrong/allocator_slips", 1, { "error 15 calls of its sinks are refused, the first: grant: 1000 GPUs for "
 		                                "item 1, which takes 1 to 8 (with: items without nodes)", "same decisions" } },
 		{ "wrong/allocator_twice", 1, { "error allocate: item 1 is granted twice in one answer, which is refused whole "
-		                                "(first with: items without nodes; 12 times)" } },
+		                                "(first with: items without nodes; 15 times)" } },
 		{ "wrong/algorithm_slips", 1, { "calls of its sinks are refused, the first: verdict: on trial 99, which has ended "
 		                                "or does not exist (with: a search of made-up trials)",
 		                                "ok spec: it returns OK but declares no shape" } },

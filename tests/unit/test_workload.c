@@ -227,7 +227,7 @@ Test(workload, stratified_draws_are_alike)
 	e.seed = 2;
 	draw(&d, &a);
 	draw(&e, &b);
-		for (uint32_t i = 0; i < a.count; i++)
+	for (uint32_t i = 0; i < a.count; i++)
 		moved += fabs(log(a.jobs[i].work_s / b.jobs[i].work_s)) > 0.5;
 	cr_assert_gt(moved, 250);
 	qsort(a.jobs, a.count, sizeof *a.jobs, by_work);

@@ -268,12 +268,12 @@ espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view, s
 
 	for (o = 0; o < view->offer_count && status == ESPL_OK; o++) {
 		struct espl_target target = ESPL_INIT(struct espl_target);
-		uint64_t need = 0, spare = espl_follow_beside(e) ? 0 : espl_hold_spare(view, o);
+		uint64_t need = 0, spare = espl_follow_beside(e) ? 0 : espl_hold_spare(view, o), most = view->offers[o]->nodes_max;
 
 		for (b = 0; b < f->count; b++)
 			need += espl_follow_need(&f->at[b], o);
 		target.offer = o;
-		target.nodes = need > UINT32_MAX - 1 - spare ? UINT32_MAX - 1 : (uint32_t)(need > 0 ? need + spare : 0);
+		target.nodes = (uint32_t)(need == 0 ? 0 : need + spare < most ? need + spare : most);
 		if (target.nodes != view->targets[o])
 			status = sink->target(sink, &target);
 		if (status == ESPL_OK && espl_follow_beside(e)) {

@@ -1,5 +1,6 @@
 /* espalier SDK: rules.h - what a host takes from an allocator.  espalier, its check-plugin and the testkit all judge answers with
- * these, and a policy may before it answers.  Nothing here crosses the boundary. */
+ * these, and a policy may before it answers.  They judge a grant or a target by itself: sums, items granted twice, and whether a
+ * COLOCATE item's GPUs can be had on one node are seen when the whole answer is there.  Nothing here crosses the boundary. */
 #ifndef ESPALIER_RULES_H
 #define ESPALIER_RULES_H
 #include <inttypes.h>
@@ -28,6 +29,9 @@ espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item, u
 
 	if (item == NULL) {
 		(void)snprintf(text, size, "%" PRIu32 " GPU%s for item %" PRIu64 ", which does not exist", gpus, s, grant->item);
+	} else if (grant->size == 0) {
+		(void)snprintf(text, size, "%" PRIu32 " GPU%s for item %" PRIu64 ", whose size is not set: begin with ESPL_INIT", gpus, s,
+		               grant->item);
 	} else if (parts == 0 || (parts > 1 && gpus != 1)) {
 		(void)snprintf(text, size, "gpus %" PRIu32 " with packing %" PRIu32 " for item %" PRIu64 ": it is N whole GPUs with "
 		               "packing 1, or 1 GPU divided by its packing", gpus, parts, grant->item);
@@ -61,7 +65,10 @@ static inline const char *
 espl_target_wrong(const struct espl_target *target, const struct espl_offer *const *offers, uint32_t offer_count, char *text,
                   size_t size)
 {
-	if (target->offer >= offer_count)
+	if (target->size == 0)
+		(void)snprintf(text, size, "%" PRIu32 " node%s, whose size is not set: begin with ESPL_INIT", target->nodes,
+		               target->nodes == 1 ? "" : "s");
+	else if (target->offer >= offer_count)
 		(void)snprintf(text, size, "%" PRIu32 " node%s of offer %" PRIu32 ", which does not exist", target->nodes,
 		               target->nodes == 1 ? "" : "s", target->offer);
 	else if (target->nodes > offers[target->offer]->nodes_max)	/* ESPL_ANY: no number is above it */

@@ -1,5 +1,5 @@
 /* Grants every item one GPU of two nodes, and makes one mistake a call: the option says which.  Built
- * a second time as allocator_twice, whose mistake is that one unless told otherwise. */
+ * again as allocator_twice and allocator_elsewhere, whose mistakes are these unless told otherwise. */
 #include "wrong.h"
 
 #ifndef NAME
@@ -8,10 +8,10 @@
 #define MISTAKE "over"
 #endif
 
-enum { OVER, UNKNOWN, TWICE, BEYOND, NONE };
+enum { OVER, UNKNOWN, TWICE, BEYOND, ELSEWHERE, NONE };
 static const struct espl_option options[] = {
 	{ .name = "mistake", .help = "which one", .type = ESPL_OPT_CHOICE, .fallback = MISTAKE,
-	  .choices = "over|unknown|twice|beyond|none" },
+	  .choices = "over|unknown|twice|beyond|elsewhere|none" },
 };
 struct slips { int64_t mistake; };
 static struct slips one[8];
@@ -64,6 +64,11 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		grant(sink, view->items[0]->id, 1);
 	else if (s->mistake == BEYOND)
 		grant(sink, view->items[view->item_count - 1]->id, view->items[0]->gpus_max);
+	else if (s->mistake == ELSEWHERE) {	/* takes for granted that there are two offers */
+		t.offer = 1;
+		t.nodes = 0;
+		(void)sink->target(sink, &t);
+	}
 	return ESPL_OK;
 }
 
