@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <espalier/cloud.h>
 
 #include "base/mem.h"
 #include "cli/given.h"
