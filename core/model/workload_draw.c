@@ -1,7 +1,7 @@
 /* workload_draw.c - ModelArts' jobs as far as Hu et al. tell of them, drawn from a seed.
  *
  * Work is log-normal, cut off below `least_s`, with the given mean *after* the cut.  What comes of a draw depends on its few longest jobs:
- * stratified draws all have as many of each length, so that few seeds are nearer to many.  Each property has a stream of its own: the
+ * stratified draws all have as many of each length, so that a mean over few seeds is nearer to one over many.  Each property has a stream of its own: the
  * same seed gives the same jobs at the same instants, whatever is drawn besides.
  */
 #include <math.h>

@@ -5,11 +5,11 @@
                  [--plain] [--trace NAME:GPUS=FILE.csv]... [--parallel N]
 
 Every number comes from `espalier simulate` over modelarts.cfg beside this script, each policy on the same jobs.  ESPALIER is
-the program (default: $ESPALIER, else the one in PATH).  Works are stratified draws (docs/workload.md), with --plain plain ones.  PART is one of: bell, small, noise, wild, harsh, delay, arrivals, traces; the
-tables go to DIR/report.md and what each run came to into DIR/runs.jsonl, or the tables to standard output.  Traces are what convert.py
-makes; GPUS is the size of the cluster.  SPAN (1s) is the work at whose end a job can change its width; 0s: an iteration's, up to a
-minute.  All parts are some 1,200 runs of a second or two each.  Exit status 1: a run fails, or, with six
-seeds or more, the improved policy is not as good as docs/milp.md says.
+the program (default: $ESPALIER, else the one in PATH).  Works are stratified draws (docs/workload.md), with --plain plain ones.
+PART is one of: bell, small, noise, wild, harsh, delay, arrivals, traces; the tables go to DIR/report.md and what each run came to
+into DIR/runs.jsonl, or the tables to standard output.  Traces are what convert.py makes; GPUS is the size of the cluster.  SPAN
+(1s) is the work at whose end a job can change its width; 0s: an iteration's, up to a minute.  All parts are some 1,200 runs of a
+second or two each.  Exit status 1: a run fails, or, with six seeds or more, the improved policy is not as good as docs/milp.md says.
 """
 import argparse
 import concurrent.futures
