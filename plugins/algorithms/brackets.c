@@ -12,12 +12,16 @@
 
 struct brackets_bracket {
 	const struct brackets_kind *kind;
-	struct espl_score *scores;	/* of those that may go on: [trials of the first rung]      */
-	uint64_t group;			/* of the running rung                                      */
+	struct espl_score *scores;	/* of those that may be promoted: [trials of the first rung] */
+	struct espl_score *spares;	/* not promoted into this rung, best first: the next best takes
+					 * the place of a promoted trial that failed                */
+	uint64_t group;			/* of the running rung, the newest                          */
 	uint32_t stage;			/* the running rung                                         */
-	uint32_t added, ended, waiting;	/* trials of this rung; waiting: that have a score          */
-	uint32_t due;			/* 1: the rung is over, its group's end is not told yet     */
-	uint32_t zero;
+	uint32_t added, ended;		/* trials of the group                                      */
+	uint32_t failed;		/* of them, for good                                        */
+	uint32_t waiting;		/* trials of the rung that have a score                     */
+	uint32_t spare_next, spare_count;	/* spares still there: [next, count)                */
+	uint32_t due;			/* 1: the group is over, its end is not told yet            */
 };
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -203,8 +207,10 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 static void
 free_bracket(struct brackets_bracket *bracket)
 {
-	if (bracket != NULL)
+	if (bracket != NULL) {
 		free(bracket->scores);
+		free(bracket->spares);
+	}
 	free(bracket);
 }
 
@@ -311,7 +317,7 @@ begin_rung(struct brackets *b, uint64_t number, uint32_t flags, struct espl_sear
 	status = sink->begin(sink, &group, &bracket->group);
 	if (status != ESPL_OK)
 		return status;
-	bracket->added = bracket->ended = bracket->waiting = bracket->due = 0;
+	bracket->added = bracket->ended = bracket->failed = bracket->due = 0;
 	b->homes[b->home_count].group = bracket->group;
 	b->homes[b->home_count++].bracket = number;
 	return ESPL_OK;
@@ -374,9 +380,11 @@ begin_bracket(struct brackets *b, struct espl_search_sink *sink, struct espl_err
 	if (status != ESPL_OK)
 		return status;
 	bracket = calloc(1, sizeof *bracket);
-	if (bracket != NULL)
+	if (bracket != NULL) {
 		bracket->scores = calloc(kind->rungs[0].trials, sizeof *bracket->scores);
-	if (bracket == NULL || bracket->scores == NULL) {
+		bracket->spares = calloc(kind->rungs[0].trials, sizeof *bracket->spares);
+	}
+	if (bracket == NULL || bracket->scores == NULL || bracket->spares == NULL) {
 		free_bracket(bracket);
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials",
 		                 kind->rungs[0].trials);
@@ -389,23 +397,47 @@ begin_bracket(struct brackets *b, struct espl_search_sink *sink, struct espl_err
 	return status;
 }
 
-/* The rung is over: its best go on, the others are dropped; or the bracket is over. */
+/* Promoted trials failed: as many of the next best train in their place, in a further group. */
+static espl_status
+replace_failed(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct espl_error *error)
+{
+	struct brackets_bracket *bracket = b->live[number];
+	uint32_t left = bracket->failed;
+	espl_status status = make_room(b, error);
+
+	if (status == ESPL_OK)
+		status = begin_rung(b, number, 0, sink);
+	for (; left > 0 && bracket->spare_next < bracket->spare_count && status == ESPL_OK; left--)
+		status = add(b, number, sink, ESPL_CONTINUE, bracket->spares[bracket->spare_next++].trial, NULL);
+	return status;
+}
+
+/* The rung's group has ended: failed trials are replaced, or the best are promoted, or the bracket is over.
+ * Those not promoted are kept until the rung above them is complete. */
 static espl_status
 climb(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct brackets_bracket *bracket = b->live[number];
+	struct espl_score *scores = bracket->scores;
 	uint32_t i, keep, count = bracket->waiting;
-	espl_status status;
+	espl_status status = ESPL_OK;
 
 	b->due -= bracket->due;
 	bracket->due = 0;
+	if (bracket->failed > 0 && bracket->spare_next < bracket->spare_count)
+		return replace_failed(b, number, sink, error);
+	while (bracket->spare_next < bracket->spare_count && status == ESPL_OK)
+		status = sink->drop(sink, bracket->spares[bracket->spare_next++].trial);
+	bracket->waiting = 0;
+	if (status != ESPL_OK)
+		return status;
 	if (bracket->stage + 1 >= bracket->kind->rung_count || count == 0) {
 		free_bracket(bracket);
 		b->live[number] = NULL;
 		b->over++;
 		return ESPL_OK;
 	}
-	qsort(bracket->scores, count, sizeof *bracket->scores, espl_score_order);
+	qsort(scores, count, sizeof *scores, espl_score_order);
 	bracket->stage++;
 	keep = bracket->kind->rungs[bracket->stage].trials;
 	if (keep > count)
@@ -413,10 +445,12 @@ climb(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct
 	status = make_room(b, error);
 	if (status == ESPL_OK)
 		status = begin_rung(b, number, 0, sink);
-	for (i = 0; i < count && status == ESPL_OK; i++)
-		status = i < keep ?
-			add(b, number, sink, ESPL_CONTINUE, bracket->scores[i].trial, NULL) :
-			sink->drop(sink, bracket->scores[i].trial);
+	for (i = 0; i < keep && status == ESPL_OK; i++)
+		status = add(b, number, sink, ESPL_CONTINUE, scores[i].trial, NULL);
+	bracket->scores = bracket->spares;
+	bracket->spares = scores;
+	bracket->spare_next = keep;
+	bracket->spare_count = count;
 	return status;
 }
 
@@ -428,6 +462,7 @@ brackets_ended(struct brackets *b, const struct espl_trial *trial, espl_end how)
 	if (bracket == NULL || trial->group != bracket->group)
 		return;
 	bracket->ended++;
+	bracket->failed += how == ESPL_END_FAILED;
 	if (how == ESPL_END_BUDGET) {
 		bracket->scores[bracket->waiting].loss = trial->loss;
 		bracket->scores[bracket->waiting].trial = trial->id;

@@ -118,7 +118,7 @@ Test(hyperband, one_bracket_after_the_other)
 	end_all(kit, 0, 3, 0);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 0, 9), ESPL_OK);
 	cr_assert_str_eq(espl_kit_log(kit), "begin group=1 bracket=0 stage=1\n"
-		"add group=1 trial=0 continue budget=3\ndrop trial=1\ndrop trial=2\n");
+		"add group=1 trial=0 continue budget=3\n");
 	end_all(kit, 0, 1, 0);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 1, 9), ESPL_OK);
 	cr_assert_eq(espl_kit_trials(kit), 5);
@@ -142,8 +142,26 @@ Test(hyperband, all_brackets_at_once)
 	end_all(kit, 9, 14, 0);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 1, 1), ESPL_OK);
 	cr_assert_str_eq(espl_kit_log(kit), "begin group=3 bracket=1 stage=1\n"
-		"add group=3 trial=9 continue budget=9\ndrop trial=10\ndrop trial=11\n"
-		"drop trial=12\ndrop trial=13\n");
+		"add group=3 trial=9 continue budget=9\n");
+	espl_kit_free(kit);
+}
+
+Test(hyperband, promotes_the_next_best_in_place_of_one_that_fails)
+{
+	struct espl_kit *kit = opened("iterations_max=9 order=side-by-side");
+
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 1), ESPL_OK);
+	end_all(kit, 9, 14, 0);
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 1, 1), ESPL_OK);
+	cr_assert_eq(espl_kit_end(kit, 9, ESPL_END_FAILED, NAN), ESPL_OK);
+	espl_kit_clear(kit);
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 3, 1), ESPL_OK);
+	cr_assert_str_eq(espl_kit_log(kit), "begin group=4 bracket=1 stage=1\nadd group=4 trial=10 continue budget=9\n");
+	cr_assert_eq(espl_kit_end(kit, 10, ESPL_END_BUDGET, 1), ESPL_OK);
+	espl_kit_clear(kit);
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 4, 1), ESPL_OK);
+	cr_assert_str_eq(espl_kit_log(kit), "drop trial=11\ndrop trial=12\ndrop trial=13\n");
+	cr_assert_eq(espl_kit_refused(kit), 0);
 	espl_kit_free(kit);
 }
 

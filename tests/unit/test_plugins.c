@@ -114,8 +114,9 @@ Test(sha, ranks_by_loss_then_id_whatever_the_order)
 	static const double   losses[] = { .3, .1, NAN, .1, .2, .9 };
 	static const double   turned[] = { .9, .2, .1, NAN, .1, .3 };
 	const char *wanted = "begin group=1 bracket=0 stage=1\n"
-		"add group=1 trial=1 continue budget=3\nadd group=1 trial=3 continue budget=3\n"
-		"drop trial=4\ndrop trial=0\ndrop trial=5\ndrop trial=2\n";
+		"add group=1 trial=1 continue budget=3\nadd group=1 trial=3 continue budget=3\n";
+	static const uint64_t two[] = { 1, 3 };
+	static const double   good[] = { .2, .1 };
 	int i;
 
 	for (i = 0; i < 2; i++) {
@@ -126,8 +127,36 @@ Test(sha, ranks_by_loss_then_id_whatever_the_order)
 		cr_assert_eq(espl_kit_trials(kit), 6);
 		end_rung(kit, 0, i == 0 ? there : back, i == 0 ? losses : turned, 6);
 		cr_assert_str_eq(espl_kit_log(kit), wanted);
+		/* The others are kept until the rung above them is complete. */
+		end_rung(kit, 1, two, good, 2);
+		cr_assert_str_eq(espl_kit_log(kit), "drop trial=4\ndrop trial=0\ndrop trial=5\ndrop trial=2\n"
+			"begin group=2 bracket=0 stage=2\nadd group=2 trial=3 continue budget=9\n");
 		espl_kit_free(kit);
 	}
+}
+
+Test(sha, promotes_the_next_best_in_place_of_one_that_fails)
+{
+	static const uint64_t all[] = { 0, 1, 2, 3, 4, 5 }, two[] = { 1, 3 }, one[] = { 4 }, next[] = { 0 };
+	static const double   losses[] = { .3, .1, .8, .15, .2, .9 };
+	static const double   fail_one[] = { INFINITY, .05 }, fail[] = { INFINITY }, good[] = { .2 };
+	struct espl_kit *kit = opened(&algorithm_sha_LTX_espalier_plugin, "trials=6 iterations_max=9");
+
+	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 1), ESPL_OK);
+	end_rung(kit, 0, all, losses, 6);
+	end_rung(kit, 1, two, fail_one, 2);
+	cr_assert_str_eq(espl_kit_log(kit), "begin group=2 bracket=0 stage=1\nadd group=2 trial=4 continue budget=3\n");
+	end_rung(kit, 2, one, fail, 1);		/* it fails as well */
+	cr_assert_str_eq(espl_kit_log(kit), "begin group=3 bracket=0 stage=1\nadd group=3 trial=0 continue budget=3\n");
+	end_rung(kit, 3, next, good, 1);
+	cr_assert_str_eq(espl_kit_log(kit), "drop trial=2\ndrop trial=5\n"
+		"begin group=4 bracket=0 stage=2\nadd group=4 trial=3 continue budget=9\n");
+	end_rung(kit, 4, &two[1], fail, 1);	/* the last rung */
+	cr_assert_str_eq(espl_kit_log(kit), "begin group=5 bracket=0 stage=2\nadd group=5 trial=0 continue budget=9\n");
+	end_rung(kit, 5, next, good, 1);
+	cr_assert_str_eq(espl_kit_log(kit), "finish\n");
+	cr_assert_eq(espl_kit_refused(kit), 0);
+	espl_kit_free(kit);
 }
 
 Test(sha, goes_on_with_what_failures_leave)
@@ -194,8 +223,8 @@ Test(sha, a_hundred_thousand_trials)
 		             ESPL_OK);
 	espl_kit_clear(kit);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 0, 1000), ESPL_OK);
-	/* One begin, and each trial named once. */
-	cr_assert_eq(espl_kit_calls(kit), 100001);
+	/* One begin, and each promoted trial named once. */
+	cr_assert_eq(espl_kit_calls(kit), 33334);
 	cr_assert_eq(espl_kit_refused(kit), 0);
 	cr_assert_eq(espl_kit_group_left(kit, 1, NULL), 33333);
 	espl_kit_free(kit);

@@ -2,7 +2,8 @@
  *
  * Successive halving, Hyperband's brackets and any other search "train n trials to iteration u,
  * keep the best m, train those to v, ..." differ only in their table of rungs.  The walk is
- * here: closed groups, ranking by (loss, id) whatever the order of arrival, dropping, failures.
+ * here: closed groups, ranking by (loss, id) whatever the order of arrival, dropping, and replacing
+ * promoted trials that fail by the next best.
  * Nothing in this header crosses the boundary between host and plugin.
  *
  * Use: a plugin that is one ladder fills in the table with espl_ladder_alone_*, and writes only a
@@ -33,6 +34,8 @@ struct espl_ladder {		/* the plugin's; fields may be read, the functions write t
 	const struct espl_first *first;	/* the user's points, or NULL                       */
 	struct espl_rung  *rungs;
 	struct espl_score *scores;	/* trials that wait at the end of the running rung  */
+	struct espl_score *spares;	/* not promoted into it, best first: the next best takes
+					 * the place of a promoted trial that failed        */
 	double   *unit, *values;	/* room for one configuration                       */
 	uint64_t  group;		/* of the running rung; ESPL_NONE before the first  */
 	uint32_t  rung_count;
@@ -40,6 +43,8 @@ struct espl_ladder {		/* the plugin's; fields may be read, the functions write t
 	uint32_t  stage;		/* the running rung                                 */
 	uint32_t  waiting;		/* scores gathered                                  */
 	uint32_t  begun;		/* trials in the running rung                       */
+	uint32_t  failed;		/* of them, in the group that runs                  */
+	uint32_t  spare_next, spare_count;	/* spares still there: [next, count)        */
 	uint32_t  over;			/* 1: the last rung has ended, or nothing is left   */
 	uint32_t  widest;		/* trials of the widest rung                        */
 	uint32_t  grows;		/* 1, set by the plugin: a rung may be wider than the one before;
@@ -73,10 +78,11 @@ espl_ladder_free(struct espl_ladder *ladder)
 {
 	free(ladder->rungs);
 	free(ladder->scores);
+	free(ladder->spares);
 	free(ladder->unit);
 	free(ladder->values);
 	ladder->rungs = NULL;
-	ladder->scores = NULL;
+	ladder->scores = ladder->spares = NULL;
 	ladder->unit = ladder->values = NULL;
 }
 
@@ -152,7 +158,7 @@ espl_ladder_group(struct espl_ladder *ladder, struct espl_search_sink *sink)
 	group.size = (uint32_t)sizeof group;
 	group.bracket = ladder->bracket;
 	group.stage = ladder->stage;
-	ladder->begun = 0;
+	ladder->begun = ladder->failed = 0;
 	return sink->begin(sink, &group, &ladder->group);
 }
 
@@ -187,7 +193,8 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	espl_status status;
 
 	ladder->scores = (struct espl_score *)calloc(ladder->widest, sizeof *ladder->scores);
-	if (ladder->scores == NULL)
+	ladder->spares = (struct espl_score *)calloc(ladder->widest, sizeof *ladder->spares);
+	if (ladder->scores == NULL || ladder->spares == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials", ladder->widest);
 	status = espl_ladder_group(ladder, sink);
 	for (i = 0; i < n && status == ESPL_OK; i++) {
@@ -210,23 +217,60 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 static inline void
 espl_ladder_ended(struct espl_ladder *ladder, const struct espl_trial *trial, espl_end how)
 {
-	if (how == ESPL_END_BUDGET && trial->group == ladder->group && ladder->scores != NULL &&
-	    ladder->waiting < ladder->widest) {
+	if (trial->group != ladder->group)
+		return;
+	ladder->failed += how == ESPL_END_FAILED;
+	if (how == ESPL_END_BUDGET && ladder->scores != NULL && ladder->waiting < ladder->widest) {
 		ladder->scores[ladder->waiting].loss = trial->loss;
 		ladder->scores[ladder->waiting].trial = trial->id;
 		ladder->waiting++;
 	}
 }
 
-/* The running rung's group has ended: the best go on, the others are dropped.  Sets over when
- * this was the last rung or nobody is left to go on; finish is the caller's to call. */
+/* Promoted trials failed: as many of the next best train in their place. */
+static inline espl_status
+espl_ladder_replace(struct espl_ladder *ladder, struct espl_search_sink *sink)
+{
+	uint32_t left = ladder->failed;
+	espl_status status = espl_ladder_group(ladder, sink);
+
+	for (; left > 0 && ladder->spare_next < ladder->spare_count && status == ESPL_OK; left--)
+		status = espl_ladder_start(ladder, sink, ESPL_CONTINUE,
+		                           ladder->spares[ladder->spare_next++].trial, NULL);
+	return status;
+}
+
+/* Those not promoted are kept until the rung above them is complete. */
+static inline espl_status
+espl_ladder_drop_spares(struct espl_ladder *ladder, struct espl_search_sink *sink)
+{
+	espl_status status = ESPL_OK;
+
+	while (ladder->spare_next < ladder->spare_count && status == ESPL_OK)
+		status = sink->drop(sink, ladder->spares[ladder->spare_next++].trial);
+	ladder->spare_next = ladder->spare_count = 0;
+	return status;
+}
+
+/* The running rung's group has ended: the best are promoted.  A promoted trial that failed for good
+ * is replaced by the next best first, in a further group of the same stage.  Sets over when this was
+ * the last rung or no trial is left to promote; finish is the caller's to call. */
 static inline espl_status
 espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
                   struct espl_error *error)
 {
 	uint32_t i, keep, newcomers, count = ladder->waiting;
+	struct espl_score *scores;
 	espl_status status;
 
+	if (ladder->failed > 0 && ladder->spare_next < ladder->spare_count) {
+		status = espl_ladder_replace(ladder, sink);
+		return status == ESPL_OK ? status :
+			espl_fail(error, status, "rung %u was refused", ladder->stage);
+	}
+	status = espl_ladder_drop_spares(ladder, sink);
+	if (status != ESPL_OK)
+		return espl_fail(error, status, "a drop was refused");
 	ladder->over = 1;
 	ladder->waiting = 0;
 	if (ladder->stage + 1 >= ladder->rung_count || count == 0)
@@ -240,10 +284,13 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
 		keep = count;		/* some failed: on with what is left */
 	qsort(ladder->scores, count, sizeof *ladder->scores, espl_score_order);
 	status = espl_ladder_group(ladder, sink);
-	for (i = 0; i < count && status == ESPL_OK; i++)
-		status = i < keep ? espl_ladder_start(ladder, sink, ESPL_CONTINUE,
-		                                      ladder->scores[i].trial, NULL)
-		                  : sink->drop(sink, ladder->scores[i].trial);
+	for (i = 0; i < keep && status == ESPL_OK; i++)
+		status = espl_ladder_start(ladder, sink, ESPL_CONTINUE, ladder->scores[i].trial, NULL);
+	scores = ladder->scores;
+	ladder->scores = ladder->spares;
+	ladder->spares = scores;
+	ladder->spare_next = keep;
+	ladder->spare_count = count;
 	for (i = 0; i < newcomers && status == ESPL_OK; i++) {
 		status = espl_draw(ladder->host, ladder->space, ladder->unit, ladder->values);
 		if (status == ESPL_OK)
@@ -313,7 +360,7 @@ espl_ladder_alone_next_group(void *self, const struct espl_search_view *view,
 	if (ladder->group == ESPL_NONE)
 		return espl_ladder_begin(ladder, sink, error);
 	if ((view->why & ESPL_ASK_GROUP) == 0 || view->group != ladder->group)
-		return ESPL_OK;		/* the rung goes on */
+		return ESPL_OK;		/* the rung is not complete */
 	status = espl_ladder_climb(ladder, sink, error);
 	if (status == ESPL_OK && ladder->over)
 		status = sink->finish(sink);
