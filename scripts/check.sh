@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs the tests; the last line counts them.  Arguments go to
-# configure; BUILD names the build folder (default build/).
+# configure; BUILD names the build folder (default build/), TESTS the tests if not all are wanted.
 set -u
 top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
 build=${BUILD:-$top/build}
@@ -12,7 +12,7 @@ if grep -qx "HAVE_CRITERION_TRUE='#'" "$build/config.log"; then
 fi
 # Results of tests that are gone must not be counted.
 find "$build/tests" \( -name '*.trs' -o -name '*.log' \) -exec rm -f {} + 2>/dev/null
-make -C "$build" -j"$(nproc)" --no-print-directory check
+make -C "$build" -j"$(nproc)" --no-print-directory check ${TESTS:+TESTS="$TESTS"}
 status=$?
 
 # Of a program with failed tests its exit status is no further failure.

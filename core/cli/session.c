@@ -160,35 +160,13 @@ at_use(struct espl__diag *diag, espl_status status, const struct espl__node *gro
 }
 
 static espl_status
-check_trainable(const struct espl__session *s, struct espl__diag *diag)
-{
-	const struct espl__trial_config *trial = &s->config->trial;
-	const struct espl__node   *group = espl__node_get(espl__tree_root(s->config->tree), "trial");
-	const struct espl__plugin *plugin;
-	struct espl__values *values = NULL;
-	espl_status status;
-	char       *who;
-
-	status = espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, diag);
-	if (status != ESPL_OK)
-		return at_use(diag, status, group, "trainable");
-	who = espl__format("trainable '%s'", trial->trainable);
-	status = espl__schema_resolve(plugin->desc->options, plugin->desc->option_count,
-	                              plugin->desc->option_size, trial->options, NULL, who,
-	                              trial->trainable, &values, diag);
-	espl__values_free(values);
-	free(who);
-	return status;
-}
-
-static espl_status
 check_trial(const struct espl__session *s, struct espl__diag *diag)
 {
 	struct espl__curves *curves = NULL;
 	espl_status status = ESPL_OK;
 
 	if (s->config->trial.trainable != NULL)
-		status = check_trainable(s, diag);
+		status = espl__session_check_trainable(s, diag);
 	if (status == ESPL_OK && s->config->trial.curves != NULL && s->space != NULL) {
 		status = espl__curves_load(s->config->trial.curves, s->space, &curves, diag);
 		espl__curves_free(curves);

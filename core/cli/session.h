@@ -55,6 +55,8 @@ espl_status espl__session_alone(const struct espl__session *, struct espl__diag 
 espl_status espl__session_submitted(void *session, uint64_t number, struct espl__search_setup *,
                                     struct espl__diag *);
 /* An experiment for a pool, which has allocator and cloud of its own: is the rest of it good? */
+/* session_trainable.c: a trainable's options, and whether it takes the configurations of the space. */
+espl_status espl__session_check_trainable(const struct espl__session *, struct espl__diag *);
 espl_status espl__session_check_entry(const struct espl__session *, struct espl__diag *);
 
 /* All plugins that are named, their options and files; starts nothing. */

@@ -85,6 +85,15 @@ list_plugin(void *ctx, const struct espl__plugin *plugin)
 	l->kind = plugin->desc->kind;
 }
 
+/* What the reference pages hold: the plugins that every build has, so that the pages are the same
+ * whatever libraries a machine has. */
+static void
+list_reference(void *ctx, const struct espl__plugin *plugin)
+{
+	if ((plugin->desc->caps & ESPL_CAP_EXAMPLE) == 0)
+		list_plugin(ctx, plugin);
+}
+
 static void
 config_text(struct espl__buf *b)
 {
@@ -121,8 +130,9 @@ config_markdown(struct espl__buf *b)
 	}
 	espl__print(b, "## Groups of the plugins\n\n"
 	    "`algorithm`, `allocator`, `cloud` and `placer` each choose a plugin with `use`; all other\n"
-	    "values of the group are the plugin's. A trainable's are written in `trial.options`.\n\n");
-	espl__plugins_each(list_plugin, NULL, &l);
+	    "values of the group are the plugin's. A trainable's are written in `trial.options`. The options\n"
+	    "of the examples' trainables are listed by `espalier help trainable/NAME`.\n\n");
+	espl__plugins_each(list_reference, NULL, &l);
 	/* One newline at the end. */
 	while (b->size > 1 && b->data[b->size - 1] == '\n' && b->data[b->size - 2] == '\n')
 		b->size--;
@@ -160,8 +170,10 @@ config_man(struct espl__buf *b)
 	espl__print(b, ".SH GROUPS OF THE PLUGINS\n"
 	    "The groups algorithm, allocator, cloud and placer each choose a plugin with\n.BR use ;\n"
 	    "all other values of the group are the plugin's. Those of a trainable are written in\n"
-	    ".BR trial.options .\n");
-	espl__plugins_each(list_plugin, NULL, &l);
+	    ".BR trial.options .\n"
+	    "Those of the trainables of the examples are listed by\n"
+	    ".BR \"espalier help trainable/\" \\fINAME\\fR.\n");
+	espl__plugins_each(list_reference, NULL, &l);
 	espl__print(b, ".SH SEE ALSO\n.BR espalier (1),\n.BR espalier\\-plugin (7)\n");
 }
 

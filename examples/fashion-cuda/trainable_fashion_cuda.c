@@ -318,15 +318,23 @@ fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink, str
 	                    t->pinned->results[0].loss / ((double)t->course.batches * t->course.batch));
 }
 
+static espl_status
+fashion_suits(void *self, const struct espl_trial_context *context, struct espl_error *error)
+{
+	struct fashion_cuda_trial trial = { .context = context, .fashion = self };
+
+	return read_settings(&trial, error);
+}
+
 static const struct espl_trainable_ops ops = {
 	ESPL_TABLE(struct espl_trainable_ops), .open = fashion_open, .close = fashion_close,
 	.step = fashion_step, .regions = fashion_regions, .resize = fashion_resize,
-	.resized = fashion_resized
+	.resized = fashion_resized, .suits = fashion_suits
 };
 
 ESPL_PLUGIN(trainable, fashion_cuda) = {
 	ESPL_HEAD(ESPL_TRAINABLE, "fashion_cuda"), .version = "0.1",
 	.summary = "fashion_cnn's network, or a wide one, on NVIDIA GPUs",
-	.caps = ESPL_CAP_PURE | ESPL_NEED_CUDA, ESPL_OPTIONS(options), .ops = &ops.head,
+	.caps = ESPL_CAP_PURE | ESPL_CAP_EXAMPLE | ESPL_NEED_CUDA, ESPL_OPTIONS(options), .ops = &ops.head,
 	.create = fashion_create, .destroy = fashion_destroy
 };

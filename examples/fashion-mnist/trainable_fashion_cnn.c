@@ -293,15 +293,23 @@ fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 	return fashion_tell(sink, right, loss, train_loss / ((double)course->batches * course->batch));
 }
 
+static espl_status
+fashion_suits(void *self, const struct espl_trial_context *context, struct espl_error *error)
+{
+	struct trial trial = { .context = context };
+
+	return read_settings(&trial, self, error);
+}
+
 static const struct espl_trainable_ops ops = {
 	ESPL_TABLE(struct espl_trainable_ops), .open = fashion_open, .close = fashion_close,
 	.step = fashion_step, .regions = fashion_regions, .resize = fashion_resize,
-	.resized = fashion_resized
+	.resized = fashion_resized, .suits = fashion_suits
 };
 
 ESPL_PLUGIN(trainable, fashion_cnn) = {
 	ESPL_HEAD(ESPL_TRAINABLE, "fashion_cnn"), .version = "0.1",
 	.summary = "a convolutional network on Fashion-MNIST; the same to the bit on any gang",
-	.caps = ESPL_CAP_PURE, ESPL_OPTIONS(options), .ops = &ops.head,
+	.caps = ESPL_CAP_PURE | ESPL_CAP_EXAMPLE, ESPL_OPTIONS(options), .ops = &ops.head,
 	.create = fashion_create, .destroy = fashion_destroy
 };

@@ -231,8 +231,29 @@ problem_resized(void *trial, struct espl_error *error)
 	return ESPL_OK;
 }
 
-#define PROBLEM_OPS(open_, step_)                                                            \
-	{ ESPL_TABLE(struct espl_trainable_ops), .open = (open_), .close = problem_close,        \
-	  .step = (step_), .regions = problem_regions, .resize = problem_resize,               \
-	  .resized = problem_resized }
+typedef espl_status problem_open_fn(void *, const struct espl_trial_context *, void **, struct espl_error *);
+
+/* Problems read their settings when they open, and do nothing else then. */
+static PROBLEM_UNUSED espl_status
+problem_try(void *self, const struct espl_trial_context *context, problem_open_fn *open, struct espl_error *error)
+{
+	void *trial = NULL;
+	espl_status status = open(self, context, &trial, error);
+
+	free(trial);
+	return status;
+}
+
+/* The entry `suits` of a problem. */
+#define PROBLEM_SUITS(name_)                                                                 \
+	static espl_status                                                                       \
+	name_##_suits(void *self, const struct espl_trial_context *context, struct espl_error *error) \
+	{                                                                                        \
+		return problem_try(self, context, name_##_open, error);                              \
+	}
+
+#define PROBLEM_OPS(name_)                                                                   \
+	{ ESPL_TABLE(struct espl_trainable_ops), .open = name_##_open, .close = problem_close,   \
+	  .step = name_##_step, .regions = problem_regions, .resize = problem_resize,          \
+	  .resized = problem_resized, .suits = name_##_suits }
 #endif

@@ -59,7 +59,9 @@ branin_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 	return problem_tell(t, sink, loss, branin(t->x[0], t->x[1], 0.0) - LEAST);
 }
 
-static const struct espl_trainable_ops ops = PROBLEM_OPS(branin_open, branin_step);
+PROBLEM_SUITS(branin)
+
+static const struct espl_trainable_ops ops = PROBLEM_OPS(branin);
 
 ESPL_PLUGIN(trainable, branin) = {
 	ESPL_HEAD(ESPL_TRAINABLE, "branin"), .version = "0.1",

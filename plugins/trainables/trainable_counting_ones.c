@@ -119,7 +119,9 @@ counting_ones_step(void *trial, uint64_t iteration, struct espl_report_sink *sin
 	                    1.0 - exact / t->count);
 }
 
-static const struct espl_trainable_ops ops = PROBLEM_OPS(counting_ones_open, counting_ones_step);
+PROBLEM_SUITS(counting_ones)
+
+static const struct espl_trainable_ops ops = PROBLEM_OPS(counting_ones);
 
 ESPL_PLUGIN(trainable, counting_ones) = {
 	ESPL_HEAD(ESPL_TRAINABLE, "counting_ones"), .version = "0.1",

@@ -76,7 +76,9 @@ hartmann6_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 	return problem_tell(t, sink, loss, hartmann6(t->x, 0.0) - LEAST);
 }
 
-static const struct espl_trainable_ops ops = PROBLEM_OPS(hartmann6_open, hartmann6_step);
+PROBLEM_SUITS(hartmann6)
+
+static const struct espl_trainable_ops ops = PROBLEM_OPS(hartmann6);
 
 ESPL_PLUGIN(trainable, hartmann6) = {
 	ESPL_HEAD(ESPL_TRAINABLE, "hartmann6"), .version = "0.1",

@@ -74,10 +74,12 @@ quadratic_regions(void *trial, struct espl_region_sink *sink, struct espl_error 
 	return sink->region(sink, "theta", q->theta, sizeof q->theta, ESPL_CPU);
 }
 
+PROBLEM_SUITS(quadratic)
+
 static const struct espl_trainable_ops ops = {
 	ESPL_TABLE(struct espl_trainable_ops), .open = quadratic_open, .close = problem_close,
 	.step = quadratic_step, .regions = quadratic_regions, .resize = problem_resize,
-	.resized = problem_resized
+	.resized = problem_resized, .suits = quadratic_suits
 };
 
 ESPL_PLUGIN(trainable, quadratic) = {

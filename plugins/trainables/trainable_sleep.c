@@ -127,10 +127,12 @@ sleep_close(void *trial)
 	free(trial);
 }
 
+PROBLEM_SUITS(sleep)
+
 static const struct espl_trainable_ops ops = {
 	ESPL_TABLE(struct espl_trainable_ops), .open = sleep_open, .close = sleep_close,
 	.step = sleep_step, .regions = sleep_regions, .resize = sleep_resize,
-	.resized = problem_resized
+	.resized = problem_resized, .suits = sleep_suits
 };
 
 ESPL_PLUGIN(trainable, sleep) = {

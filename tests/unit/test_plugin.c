@@ -188,7 +188,7 @@ Test(loader, each_broken_plugin_has_its_message)
 	static const struct { const char *name, *says, *hint; } cases[] = {
 		{ "no_symbol", "exports no 'allocator_no_symbol_LTX_espalier_plugin'", "ESPL_PLUGIN" },
 		{ "bad_magic", "no espalier plugin: its descriptor begins with 0x12345678", "ESPL_HEAD" },
-		{ "newer_minor", "made for a newer espalier: its ABI is 0.2, this one's is 0.1", "update" },
+		{ "newer_minor", "made for a newer espalier: its ABI is 0.3, this one's is 0.2", "update" },
 		{ "short_table", "too short: 8 bytes end before 'allocate'", "ESPL_TABLE" },
 		{ "null_entry", "'allocate' is NULL, but allocators must have it", "mandatory" },
 		{ "wrong_name", "promises 'wrong_name', but the plugin in it calls itself 'other'", "<kind>_<name>" },

@@ -27,7 +27,7 @@ extern "C" {
  * Major 0: every minor may break; a plugin must have the host's very minor.
  *   0.1  first release */
 #define ESPL_ABI_MAJOR 0u
-#define ESPL_ABI_MINOR 1u
+#define ESPL_ABI_MINOR 2u
 #define ESPL_ABI       ((ESPL_ABI_MAJOR << 16) | ESPL_ABI_MINOR)
 #define ESPL_MAGIC     0x6c707365u	/* "espl" */
 
@@ -81,6 +81,7 @@ struct espl_error {
 /* Capabilities.  Low half: promises, ignorable.  High half: demands, unknown ones refused. */
 #define ESPL_CAP_PURE         (UINT64_C(1) << 0)  /* same views + same random = same answers */
 #define ESPL_CAP_SIMULATED    (UINT64_C(1) << 1)  /* a cloud that costs nothing               */
+#define ESPL_CAP_EXAMPLE      (UINT64_C(1) << 2)  /* documented by its example, not in the reference pages */
 #define ESPL_NEED_IO          (UINT64_C(1) << 32) /* http, spawn, timers: clouds only         */
 #define ESPL_NEED_COMPUTE     (UINT64_C(1) << 33) /* child-process computations (host.h)      */
 #define ESPL_NEED_CUDA        (UINT64_C(1) << 34) /* trainables                               */

@@ -129,6 +129,10 @@ struct espl_trainable_ops {
 	 * load, and `resized` is called on all.  NULL: the gang restarts from a checkpoint. */
 	espl_status (*resize)(void *trial, const struct espl_trial_context *, struct espl_error *);
 	espl_status (*resized)(void *trial, struct espl_error *);
+	/* Optional: could a trial with these settings be opened?  Asked in the driver's process before anything
+	 * is started: quick, without I/O.  Of the context only settings and iterations_max (at least 1) are
+	 * filled in; device and comm are NULL.  E_CONFIG: what is missing or wrong, as open would say it. */
+	espl_status (*suits)(void *self, const struct espl_trial_context *, struct espl_error *);
 };
 
 #ifdef __cplusplus

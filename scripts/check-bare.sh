@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Runs the README's two commands on clean Debian systems: root file systems made by debootstrap, with nothing
+# installed that the commands do not install themselves.  Needs root, debootstrap, 4 GB of disk each, the network.
+#
+#   scripts/check-bare.sh [SUITE]...     suites of Debian; default: bookworm trixie
+#   DEBIAN_MIRROR=URL                    a mirror other than debootstrap's own
+#   KEEP=1                               keeps the root file systems, and says where
+#
+# It tests what is committed.  Each suite ends with a line of its own; the last line counts all tests.
+set -u
+top=$(cd "$(dirname "$0")/.." && pwd) || exit 1
+[ $# -gt 0 ] || set -- bookworm trixie
+
+fail() { echo "error: $*" >&2; exit 1; }
+[ "$(id -u)" -eq 0 ] || fail "only root can make a root file system"
+for tool in debootstrap git unshare; do
+	command -v "$tool" >/dev/null || fail "'$tool' is missing (Debian: apt-get install debootstrap git util-linux)"
+done
+work=$(mktemp -d "${TMPDIR:-/var/tmp}/espalier-bare-XXXXXX") || exit 1
+finish() { [ -n "${KEEP-}" ] && echo "kept: $work" >&2 || rm -rf --one-file-system "$work"; }
+trap finish EXIT
+
+# Mounts and processes are in name spaces of their own: they end with the command.
+inside() {	# ROOT COMMAND...
+	unshare --mount --pid --fork --kill-child --propagation private bash -c '
+		root=$1
+		shift
+		mount -t proc proc "$root/proc" && mount -t tmpfs -o mode=1777 tmpfs "$root/dev/shm" &&
+			mount -t devpts -o newinstance,ptmxmode=0666 devpts "$root/dev/pts" &&
+			exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb \
+				${http_proxy:+http_proxy="$http_proxy"} "$@"' bash "$@" </dev/null
+}
+
+passed=0 failed=0 skipped=0
+check_suite() {
+	local suite=$1 root=$work/$1 line rc=0
+	echo "== Debian $suite"
+	if ! debootstrap --variant=minbase --include=ca-certificates "$suite" "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"} >"$work/$suite.log" 2>&1; then
+		tail -n 5 "$work/$suite.log" >&2
+		echo "error: debootstrap $suite failed" >&2
+		return 1
+	fi
+	mkdir -p "$root/dev/shm" "$root/dev/pts"
+	[ -e "$root/dev/ptmx" ] || ln -s pts/ptmx "$root/dev/ptmx"
+	cp /etc/resolv.conf "$root/etc/resolv.conf"
+	inside "$root" apt-get -q update >>"$work/$suite.log" 2>&1 || { echo "error: apt-get update failed" >&2; return 1; }
+	git -c advice.detachedHead=false clone -q --no-hardlinks "file://$top" "$root/root/espalier" || return 1
+	inside "$root" sh -c 'cd /root/espalier && scripts/try.sh' 2>&1 | tee "$work/$suite-try.log" | tail -n 12
+	if [ "${PIPESTATUS[0]}" -ne 0 ] || ! grep -q 'best *trial' "$work/$suite-try.log"; then
+		echo "error: Debian $suite: scripts/try.sh failed" >&2
+		rc=1
+	fi
+	inside "$root" sh -c 'cd /root/espalier && scripts/check.sh' >"$work/$suite-check.log" 2>&1 || rc=1
+	line=$(tail -n 1 "$work/$suite-check.log")
+	grep -aE '^(FAIL|ERROR)' "$work/$suite-check.log" | head -n 40
+	if ! [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
+		tail -n 20 "$work/$suite-check.log" >&2
+		echo "error: Debian $suite: scripts/check.sh did not count its tests" >&2
+		return 1
+	fi
+	passed=$((passed + BASH_REMATCH[1])) failed=$((failed + BASH_REMATCH[2])) skipped=$((skipped + BASH_REMATCH[3]))
+	echo "Debian $suite: $line"
+	return $rc
+}
+
+status=0
+for suite; do
+	check_suite "$suite" || status=1
+	[ -n "${KEEP-}" ] || rm -rf --one-file-system "$work/$suite"
+done
+[ "$status" -eq 0 ] || [ "$failed" -gt 0 ] || failed=1
+echo "$passed passed, $failed failed, $skipped skipped"
+exit $status
