@@ -49,17 +49,20 @@ print_summary(struct job *job, const struct espl__totals *totals)
 	espl__buf_free(&text);
 }
 
+/* why: NULL or "" if it was the user. */
 static void
-say_resume(const struct job *job)
+say_resume(const struct job *job, const char *why)
 {
+	int   known = why != NULL && why[0] != '\0';
 	char *command;
 
+	fprintf(stderr, "espalier: interrupted%s%s", known ? ": " : "", known ? why : "");
 	if (job->dir == NULL || job->drive.simulated) {
-		fprintf(stderr, "espalier: interrupted\n");
+		fprintf(stderr, "\n");
 		return;
 	}
 	command = espl__cli_resume(job->args, job->shown);
-	fprintf(stderr, "espalier: interrupted; go on with: %s\n", command);
+	fprintf(stderr, "; go on with: %s\n", command);
 	free(command);
 }
 
@@ -134,7 +137,7 @@ report_failure(struct job *job, espl_status status, const struct espl__exec_summ
 	if (strcmp(how, "failed") == 0)
 		return ESPL__EXIT_FAILED;
 	if (espl__interrupts > 0) {
-		say_resume(job);
+		say_resume(job, NULL);
 	} else if (diag->hint[0] == '\0') {
 		command = espl__cli_resume(job->args, job->shown);
 		fprintf(stderr, "hint: when that is mended, `%s` goes on\n", command);
@@ -200,8 +203,13 @@ drive_once(struct job *job)
 			result = ESPL__EXIT_FAILED;
 			say_failed(job, &show.view.totals);
 		} else if (summary.how == ESPL__RUN_INTERRUPTED) {
-			say_resume(job);
+			say_resume(job, summary.text);
 			result = ESPL__EXIT_INTERRUPTED;
+		} else if (!job->session.config->pool && summary.best == ESPL_NONE) {
+			result = ESPL__EXIT_FAILED;	/* the deadline or the budget came before any result */
+			fprintf(stderr, "espalier: error: %s before any trial reported a number as its '%s'\n",
+			    summary.how == ESPL__RUN_BUDGET ? "the budget was spent" : "the deadline was reached",
+			    job->session.config->metric);
 		}
 	}
 	espl__show_free(&show);

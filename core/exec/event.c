@@ -234,6 +234,10 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 	case ESPL__EV_NODE:
 		put_node(b, e);
 		break;
+	case ESPL__EV_NODE_WHY:
+		espl__put_v64(b, e->as.node_why.lease);
+		espl__put_str(b, e->as.node_why.text);
+		break;
 	case ESPL__EV_METRIC:
 		espl__put_str(b, e->as.metric.name);
 		break;
@@ -335,6 +339,13 @@ get_node(struct espl__reader *r, struct espl__event *e)
 }
 
 static void
+get_node_why(struct espl__reader *r, struct espl__arena *arena, struct espl__event *e)
+{
+	e->as.node_why.lease = espl__get_v64(r);
+	e->as.node_why.text = get_text(r, arena);
+}
+
+static void
 get_gpu(struct espl__reader *r, struct espl__arena *arena, struct espl__event *e)
 {
 	e->as.gpu.what = (enum espl__gpu_news)get_u32(r);
@@ -353,7 +364,7 @@ get_ended(struct espl__reader *r, struct espl__arena *arena, struct espl__event 
 	e->as.ended.how = (enum espl__gang_end)get_u32(r);
 	e->as.ended.node = espl__get_v64(r);
 	e->as.ended.text = get_text(r, arena);
-	if (e->as.ended.how < ESPL__END_DONE || e->as.ended.how > ESPL__END_NO_CHECKPOINT)
+	if (e->as.ended.how < ESPL__END_DONE || e->as.ended.how > ESPL__END_UNSAVED)
 		r->bad = 1;
 }
 
@@ -380,6 +391,9 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 		break;
 	case ESPL__EV_METRIC:
 		e->as.metric.name = get_text(r, arena);
+		break;
+	case ESPL__EV_NODE_WHY:
+		get_node_why(r, arena, e);
 		break;
 	case ESPL__EV_STARTED:
 		e->as.started.gang = espl__get_v64(r);

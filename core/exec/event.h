@@ -32,7 +32,8 @@ enum espl__event_type {
 	ESPL__EV_JOB,		/* the next of the workload's jobs has come                      */
 	ESPL__EV_EXPERIMENT,	/* an experiment of the pool has come, or was submitted: the next number */
 	ESPL__EV_CANCEL,	/* the user wants no more of an experiment, or of a plain job     */
-	ESPL__EV_HELD		/* the driver was held up: what the last round decided was done late */
+	ESPL__EV_HELD,		/* the driver was held up: what the last round decided was done late */
+	ESPL__EV_NODE_WHY	/* in words, why a lease is about to end: EV_NODE follows         */
 };
 
 /* How a gang ended. */
@@ -41,7 +42,8 @@ enum espl__gang_end {
 	ESPL__END_FINISHED,	/* said {"finished": true}: complete before its budget           */
 	ESPL__END_FAILED,	/* a rank failed, or broke the protocol: counts as a failure      */
 	ESPL__END_LOST,		/* its node or agent went away, or the driver killed it: no fault of its own */
-	ESPL__END_NO_CHECKPOINT	/* what it should restore is missing or damaged                  */
+	ESPL__END_NO_CHECKPOINT,	/* what it should restore is missing or damaged              */
+	ESPL__END_UNSAVED	/* was told to pause; all ranks exit 0, but its last iteration is not saved */
 };
 
 struct espl__metric { uint32_t metric; uint32_t zero; double value; };
@@ -55,11 +57,12 @@ struct espl__event {
 		struct {
 			uint64_t        lease;
 			espl_node_state state;
-			espl_reason     reason;		/* ENDED */
+			espl_reason     reason;		/* ENDED; or ESPL__BY_GIVING_UP (ledger.h) */
 			uint32_t        gpus;		/* READY: as found; ESPL_ANY as offered       */
 			espl_time       ends_at;	/* NOTICE; else NEVER                         */
 			espl_money      charged;	/* ENDED: provider's figure, -1 unknown       */
 		} node;
+		struct { uint64_t lease; const char *text; } node_why;
 		struct { const char *name; } metric;
 		struct { uint64_t gang; } started;
 		struct {

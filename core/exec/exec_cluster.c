@@ -1,4 +1,4 @@
-/* exec_cluster.c - the cluster: leasing up to the targets, letting go above them, machines' states.
+/* exec_cluster.c - the cluster: machines' states, letting go of nodes above the targets, the end of the run.
  *
  * Never hold what nobody wants: a node above target drains and is released as soon as its last
  * seat is empty; when the search is over everything goes.
@@ -10,8 +10,7 @@
 #include "exec/state.h"
 #include "model/sold.h"
 
-#define RETRY_AFTER (30 * ESPL_SECOND)	/* after a refused acquire */
-#define UNUSED_MOST 1000u		/* times in a row that nodes were leased in vain: whoever asks for them is broken */
+#define UNUSED_MOST 50u		/* times in a row that nodes were leased in vain: whoever asks for them is broken */
 
 void
 espl__exec_gpu_time(struct espl__exec *x)
@@ -77,19 +76,20 @@ kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 static void
 node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__event *e)
 {
-	static const char *const why[] = { "ended", "released", "revoked by the provider", "failed", "no capacity",
-	                                   "over the quota", "at its time limit" };
-	espl_reason reason = e->as.node.reason <= ESPL_BY_EXPIRY ? e->as.node.reason : 0;
+	static const char *const words[] = { "ended", "released", "revoked by the provider", "failed", "no capacity",
+	                                     "over the quota", "at its time limit" };
+	espl_reason reason = e->as.node.reason <= ESPL_BY_EXPIRY || e->as.node.reason == ESPL__BY_GIVING_UP ? e->as.node.reason : 0;
+	const char *why = x->node_why != NULL && x->node_why_lease == n->pub.id ? x->node_why :
+	    reason == ESPL__BY_GIVING_UP ? "given up" : words[reason];
 
 	evict(x, n, 1);
 	kill_gangs(x, n);
 	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
 	espl__machine_state(&x->fleet, n, ESPL_NODE_ENDED, ESPL_ANY);
-	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA)
-		x->retry_at = x->now + RETRY_AFTER;
 	if (reason != ESPL_BY_USER)
-		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu: %s", (unsigned long long)n->pub.id, why[reason]);
-	espl__exec_show_node(x, n, why[reason]);
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu: %s", (unsigned long long)n->pub.id, why);
+	espl__exec_show_node(x, n, why);
+	espl__lease_ended(x, n, reason, why);
 }
 
 void
@@ -114,8 +114,10 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 	if (state == n->pub.state)
 		return;
 	espl__ledger_state(x->ledger, n->pub.id, state, x->now);
-	if (state == ESPL_NODE_READY)
+	if (state == ESPL_NODE_READY) {
 		n->pub.ready_at = x->now;
+		espl__lease_ready(x, n);
+	}
 	espl__machine_state(&x->fleet, n, state, e->as.node.gpus);
 	if (state == ESPL_NODE_NOTICE) {
 		espl__exec_why(x, ESPL_WHY_NOTICE);
@@ -208,13 +210,14 @@ espl__exec_resume(struct espl__exec *x)
 			x->searches[i]->failures = x->searches[i]->tier->failures = 0;
 		x->top.failures = x->placer_failures = 0;
 		x->unused = 0;
+		espl__lease_records_reset(x);
 	}
 }
 
 /* ---- up to the targets, down to the targets ------------------------------------------------------------ */
 
-static int
-nobody_needs_nodes(const struct espl__exec *x)
+int
+espl__exec_needs_no_nodes(const struct espl__exec *x)
 {
 	return x->ending != 0 || espl__exec_idle(x);
 }
@@ -225,7 +228,7 @@ espl__exec_give_ups(struct espl__exec *x)
 {
 	x->give_up_count = 0;
 	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
-		uint32_t target = nobody_needs_nodes(x) ? 0 : x->fleet.targets[o];
+		uint32_t target = espl__exec_needs_no_nodes(x) ? 0 : x->fleet.targets[o];
 		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0);
 
 		for (uint32_t i = x->fleet.live_count; i > 0 && held > target; i--) {
@@ -255,7 +258,7 @@ retire_rest(struct espl__exec *x)
 		for (uint32_t i = x->fleet.live_count; i > 0 && left > 0; i--) {
 			struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
 			if (n->pub.offer != x->give_up[k].offer || (n->pub.flags & ESPL_NODE_RETIRING) != 0 || n->releasing ||
-			    (n->seats > 0 && !nobody_needs_nodes(x)))
+			    (n->seats > 0 && !espl__exec_needs_no_nodes(x)))
 				continue;
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
 			left--;
@@ -290,32 +293,6 @@ release_empty(struct espl__exec *x)
 		    "asks for nodes that it gives up", (unsigned)x->unused, x->top.allocator->who);
 }
 
-static void
-acquire(struct espl__exec *x)
-{
-	if (x->cloud_waits || (x->retry_at != ESPL_NEVER && x->now < x->retry_at))
-		return;
-	x->retry_at = ESPL_NEVER;
-	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
-		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0), all = espl__fleet_nodes(&x->fleet, o, 1);
-		uint32_t most = x->fleet.offers[o]->nodes_max;
-
-		/* nodes on their way out still count against the provider's limit */
-		while (held < x->fleet.targets[o] && (most == ESPL_ANY || all < most)) {
-			struct espl__machine *n = espl__machine_lease(&x->fleet, o, x->fleet.target_price[o]);
-			struct espl__effect  *e = espl__exec_effect(x, ESPL__FX_ACQUIRE);
-			x->leased = 1;
-			e->as.acquire.lease = n->pub.id;
-			e->as.acquire.offer = o;
-			e->as.acquire.max_price_hour = x->fleet.target_price[o];
-			espl__ledger_open(x->ledger, n->pub.id, x->fleet.offers[o], x->config->data_gb, x->now);
-			espl__exec_show_node(x, n, "requested");
-			held++;
-			all++;
-		}
-	}
-}
-
 /* Quarantined nodes hold money and give nothing: they are let go, and new ones come in their place
  * (up to the target), unless the cloud has no others to give. */
 void
@@ -335,16 +312,12 @@ espl__exec_let_go(struct espl__exec *x)
 static void
 search_over(struct espl__exec *x)
 {
-	const struct espl__search *s = x->searches[0];
 	char what[200];
 
-	if (s->best != ESPL_NONE && (s->trials.completed > 0 || s->failed == 0)) {
+	if (espl__search_came_to_nothing(x->searches[0], what, sizeof what))
+		espl__exec_fails(x, what);
+	else
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "the search is complete");
-		return;
-	}
-	(void)snprintf(what, sizeof what, s->best != ESPL_NONE ? "no trial completed" :
-	    "no trial reported a number as its '%.100s'", s->config->metric);
-	espl__exec_fails(x, what);
 }
 
 /* A pool: each search ends by itself, and the pool with the last. */
@@ -409,136 +382,19 @@ espl__exec_cluster(struct espl__exec *x)
 	do {
 		before = x->ending;
 		open = espl__searches_open(x);
-		if (x->cluster_dirty || nobody_needs_nodes(x) || (x->seats_freed && (x->surplus || x->fleet.retiring > 0)) ||
-		    x->retry_at <= x->now) {
+		if (x->cluster_dirty || espl__exec_needs_no_nodes(x) || (x->seats_freed && (x->surplus || x->fleet.retiring > 0)) ||
+		    espl__lease_retry_at(x) <= x->now) {
 			x->cluster_dirty = 0;
 			espl__exec_give_ups(x);
 			espl__exec_let_go(x);
 			retire_rest(x);
 			release_empty(x);
-			if (!nobody_needs_nodes(x))
-				acquire(x);
-			else if (x->retry_at <= x->now)
-				x->retry_at = ESPL_NEVER;
+			if (!espl__exec_needs_no_nodes(x))
+				espl__lease_nodes(x);
+			else
+				espl__lease_forget_retries(x);
 		}
 		espl__exec_stall(x);
 		wind_down(x);
 	} while (x->ending != before || (x->ending == 0 && espl__searches_open(x) != open));
-}
-
-/* ---- time ------------------------------------------------------------------------------------------------------ */
-
-/* The instant at which the money runs out at present prices. */
-static espl_time
-broke_at(const struct espl__exec *x)
-{
-	espl_money left;
-	double rate;
-
-	if (x->config->budget == INT64_MAX)
-		return ESPL_NEVER;
-	rate = espl__ledger_rate(x->ledger);
-	left = x->config->budget - espl__ledger_total(x->ledger, x->now);
-	if (left <= 0)
-		return x->now;
-	if (rate <= 0 || (double)left / rate > 1e9)
-		return ESPL_NEVER;
-	return x->now + (espl_time)((double)left / rate * 1e9) + 1;
-}
-
-static espl_time
-silent_until(const struct espl__gang *g)
-{
-	espl_span limit = g->trial->search->config->trial.report_limit;
-
-	return limit > 0 ? g->heard + limit : ESPL_NEVER;
-}
-
-static void
-end_hung(struct espl__exec *x)
-{
-	struct espl__gang *g, *newer;
-
-	for (g = x->oldest; g != NULL; g = newer) {
-		const struct espl__trial_config *c = &g->trial->search->config->trial;
-		char span[32], *fault;
-
-		newer = g->newer;
-		if (x->now < silent_until(g)) {
-			if (x->search_count == 1)
-				return;		/* the others were heard of later */
-			continue;
-		}
-		espl__gang_heard(x, g);
-		/* It is we who let it wait, at a barrier; or it has nothing more to report: the world sees
-		 * to it that one told to leave does. */
-		if (g->awaiting || g->state == ESPL__GANG_LEAVING)
-			continue;
-		fault = espl__format("no report within %s", espl__format_short(c->report_limit, span));
-		espl__exec_kill(x, g, c->grace, fault);
-		free(fault);
-	}
-}
-
-/* When the first gang will have been silent for too long. */
-static espl_time
-hung_at(const struct espl__exec *x)
-{
-	espl_time at = ESPL_NEVER;
-
-	for (const struct espl__gang *g = x->oldest; g != NULL; g = g->newer) {
-		at = silent_until(g) < at ? silent_until(g) : at;
-		if (x->search_count == 1)
-			break;
-	}
-	return at;
-}
-
-void
-espl__exec_alarms(struct espl__exec *x)
-{
-	if (!nobody_needs_nodes(x) && x->config->deadline != ESPL_NEVER && x->now > x->config->deadline)
-		espl__exec_wind_up(x, ESPL__RUN_DEADLINE, "the deadline is reached");
-	if (!nobody_needs_nodes(x) && x->config->budget != INT64_MAX &&
-	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
-		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget is spent");
-	espl__search_alarms(x);
-	end_hung(x);
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->wake_at <= x->now) {
-			x->searches[i]->wake_at = ESPL_NEVER;
-			x->searches[i]->why |= ESPL_ASK_TIME;
-		}
-	espl__tiers_alarm(x);
-}
-
-void
-espl__exec_timer(struct espl__exec *x)
-{
-	espl_time next = espl__search_next(x), t;
-	t = espl__tiers_next(x);
-	if (t < next)
-		next = t;
-	if (x->retry_at < next)
-		next = x->retry_at;
-	t = hung_at(x);
-	if (t < next)
-		next = t;
-	t = espl__search_limits_at(x);
-	if (t < next)
-		next = t;
-	if (x->ending == 0 && !nobody_needs_nodes(x)) {
-		if (x->config->deadline != ESPL_NEVER && x->config->deadline + 1 < next)
-			next = x->config->deadline + 1;	/* it is kept by whoever is done at the very instant */
-		t = broke_at(x);
-		if (t < next)
-			next = t;
-	}
-	if (x->ended)
-		next = ESPL_NEVER;
-	/* An alarm that is too early does no harm, and moving it with every report would cost more. */
-	if (next >= x->timer)
-		return;
-	x->timer = next;
-	espl__exec_effect(x, ESPL__FX_TIMER)->as.timer.at = next;
 }

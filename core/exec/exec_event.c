@@ -1,5 +1,7 @@
 /* exec_event.c - what each event does to the run's state; the algorithm hears of it in order. */
 #include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/assert.h"
@@ -116,22 +118,6 @@ objective(const struct espl__search *s, const struct espl__event *e, double *los
 	return s->algorithm == NULL;
 }
 
-/* The objective is not among what was reported: what is? */
-static char *
-lacks_metric(const struct espl__search *s, const struct espl__event *e)
-{
-	struct espl__buf b = { NULL, 0, 0 };
-	char *text;
-
-	espl__print(&b, "a report lacks experiment.metric '%s'", s->config->metric);
-	for (uint32_t i = 0; i < e->as.report.count && i < 8; i++)
-		if (e->as.report.metrics[i].metric < s->exec->metrics.count)
-			espl__print(&b, "%s'%s'", i == 0 ? "; it has " : ", ", s->exec->metrics.names[e->as.report.metrics[i].metric]);
-	text = espl__strdup(espl__buf_text(&b));
-	espl__buf_free(&b);
-	return text;
-}
-
 /* The trial stands at an iteration boundary: a verdict passed earlier is carried out, then the
  * budget is looked at. */
 static espl_status
@@ -168,13 +154,17 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 	if (iteration <= since || g->state == ESPL__GANG_LEAVING)
 		return ESPL_OK;	/* settled with a plain reply */
 	if (!objective(t->search, e, &loss)) {
-		char *fault = lacks_metric(t->search, e);
-		espl__exec_kill(x, g, t->search->config->trial.grace, fault);
-		free(fault);
+		espl__gang_lacks_metric(x, g, e);
 		return ESPL_OK;
 	}
+	if ((double)(x->now - g->heard) / 1e9 / (double)(iteration - since) > t->search->longest_s)
+		t->search->longest_s = (double)(x->now - g->heard) / 1e9 / (double)(iteration - since);
+	g->quiet_told = 0;
+	for (uint32_t i = 0; !g->reported && i < g->share.gpus; i++)
+		espl__lease_proved(x, espl__machine_at(&x->fleet, g->slots[i].node));
 	g->iteration = iteration;
-	g->reported = 1;
+	g->reported = t->search->reported = 1;
+	t->search->unstarted.count = 0;
 	espl__exec_gpu_time(x);
 	if (t->item != NULL)
 		espl__item_progress(x, t->item, iteration);
@@ -231,154 +221,6 @@ on_saved(struct espl__exec *x, const struct espl__event *e)
 	/* A checkpoint of what nobody reported would hide that iteration from the algorithm. */
 	if (e->as.saved.iteration <= g->trial->pub.iteration)
 		espl__exec_saved(x, g->trial, e->as.saved.iteration);
-}
-
-/* A failing node is told from a failing trial by several different trials failing there quickly. */
-static void
-blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
-{
-	struct espl__machine *n = espl__machine_at(&x->fleet, lease);
-
-	if (n == NULL || !n->live || n->failed_trial == espl__trial_uid(g->trial))
-		return;
-	n->failed_trial = espl__trial_uid(g->trial);
-	n->failures++;
-	if (n->failures < 3 || (n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
-		return;
-	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
-	espl__exec_note(x, ESPL_ABOUT_NODE, lease, "node %llu is set aside: 3 different trials failed there at once, none succeeded between",
-	    (unsigned long long)lease);
-	espl__exec_show_node(x, n, "quarantined");
-	x->cluster_dirty = 1;
-	espl__exec_why(x, ESPL_WHY_NODES);
-	x->place_why |= ESPL_WHY_NODES;
-}
-
-static void
-praise_nodes(struct espl__exec *x, const struct espl__gang *g)
-{
-	for (uint32_t i = 0; i < g->share.gpus; i++) {
-		struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
-		n->failures = 0;
-		n->failed_trial = ESPL_NONE;
-	}
-}
-
-static espl_status
-gang_failed(struct espl__exec *x, struct espl__trial *t, const char *text, struct espl__diag *diag)
-{
-	struct espl_trial room;
-	char name[48], *folder;
-
-	if (t->item == NULL && !espl__exec_unsaved(t))
-		return ESPL_OK;		/* nothing is lost */
-	free(x->last_failure);
-	folder = espl__trial_folder("", espl__trial_uid(t));
-	x->last_failure = x->setup.simulated ? espl__format("trial %s: %s", espl__trial_name(espl__trial_uid(t), name), text) :
-	    espl__format("trial %s: %s (see %s/log)", espl__trial_name(espl__trial_uid(t), name), text, folder + 1);
-	free(folder);
-	t->failures++;
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->failure != NULL)
-			o->failure(o->ctx, x->now, espl__exec_shown(t, &room));
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "failed (%u of %u allowed): %s", (unsigned)t->failures,
-	    (unsigned)t->search->config->trial.retries, text);
-	if (t->failures > t->search->config->trial.retries && t->item != NULL)
-		return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
-	return ESPL_OK;
-}
-
-/* The trial still has work to do: it waits for a new gang. */
-static void
-wait_again(struct espl__exec *x, struct espl__trial *t)
-{
-	struct espl__item *item = t->item;
-
-	if (t->pub.state == ESPL_TRIAL_RUNNING)
-		espl__trial_state(&t->search->trials, t, ESPL_TRIAL_WAITING);
-	item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
-	item->view.flags &= ~ESPL_GANG_LOCKED;
-	espl__item_progress(x, item, espl__trial_restores(t));
-	espl__item_changed(item, 0);
-	if (item->target_count > 0)
-		espl__item_pending(x, item);
-	espl__exec_show(x, t);
-}
-
-/* How the end of a gang is to be read: faults that we found count as failures. */
-static enum espl__gang_end
-reading(const struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
-{
-	if (g->fault != NULL)
-		return ESPL__END_FAILED;
-	if (e->as.ended.how == ESPL__END_DONE && g->trial->item != NULL && g->state != ESPL__GANG_LEAVING &&
-	    !g->killed && x->ending == 0)
-		return ESPL__END_FAILED;	/* left without being told to */
-	return e->as.ended.how;
-}
-
-static espl_status
-after_end(struct espl__exec *x, struct espl__trial *t, enum espl__gang_end how, const char *text, struct espl__diag *diag)
-{
-	espl_status status = ESPL_OK;
-
-	if (how == ESPL__END_NO_CHECKPOINT) {
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "its checkpoint of iteration %llu is missing or damaged; it begins anew",
-		    (unsigned long long)t->pub.checkpoint);
-		t->pub.checkpoint = 0;
-		if (t->source != ESPL_NONE && t->item != NULL)
-			return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
-	}
-	if (t->item == NULL) {
-		/* Its result stands, but its last checkpoint failed: that counts, or it would for ever. */
-		if (how == ESPL__END_FAILED)
-			status = gang_failed(x, t, text, diag);
-		if (how != ESPL__END_DONE && how != ESPL__END_FINISHED)
-			espl__exec_mark_unsaved(t);
-		espl__exec_collect_later(x, t);
-		return status;
-	}
-	if (how == ESPL__END_FINISHED)
-		return espl__exec_trial_over(x, t, ESPL_END_ITSELF, diag);
-	if (how == ESPL__END_FAILED)
-		status = gang_failed(x, t, text, diag);
-	if (status == ESPL_OK && t->item != NULL)
-		wait_again(x, t);
-	return status;
-}
-
-static espl_status
-on_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
-{
-	struct espl__gang  *g = espl__exec_gang(x, e->as.ended.gang);
-	enum espl__gang_end how;
-	struct espl__trial *t;
-	espl_status status;
-	char *text;
-
-	if (g == NULL)
-		return ESPL_OK;
-	t = g->trial;
-	how = reading(x, g, e);
-	if (g->onto != NULL && g->fault == NULL && how == ESPL__END_FAILED) {
-		how = ESPL__END_LOST;	/* the change may be at fault: by checkpoint from now on */
-		t->restarts = 1;
-	}
-	text = espl__strdup(g->fault != NULL ? g->fault : e->as.ended.text[0] != '\0' ? e->as.ended.text :
-	    how == ESPL__END_FAILED ? "it left without being told to" : "");
-	if (how == ESPL__END_FAILED && !g->reported)
-		blame_node(x, g, e->as.ended.node);
-	else if (g->reported && how != ESPL__END_LOST)
-		praise_nodes(x, g);
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), "ended", g->share, g->slots, text);
-	espl__gang_free(x, g);
-	espl__exec_capacity(x);
-	status = after_end(x, t, how, text, diag);
-	espl__exec_show(x, t);
-	free(text);
-	return status;
 }
 
 static void
@@ -440,12 +282,34 @@ stale(struct espl__exec *x)
 		espl__model_service_stale(&x->searches[i]->model, 1);
 }
 
+void
+espl__exec_interrupt(struct espl__exec *x, const char *format, ...)
+{
+	char    text[400];
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	if (x->ending == 0)
+		x->user_stops = 0;
+	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "%s", text);
+}
+
 static void
-interrupt(struct espl__exec *x, int by_user, const char *text)
+stop_for_user(struct espl__exec *x)
 {
 	if (x->ending == 0)
-		x->user_stops = by_user;
-	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "%s", text);
+		x->user_stops = 1;
+	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "interrupted by the user");
+}
+
+static void
+on_node_why(struct espl__exec *x, const struct espl__event *e)
+{
+	free(x->node_why);
+	x->node_why = espl__strdup(e->as.node_why.text);
+	x->node_why_lease = e->as.node_why.lease;
 }
 
 static void
@@ -454,6 +318,16 @@ on_begun(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->search_count; i++)
 		if (x->searches[i]->come)
 			x->searches[i]->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
+}
+
+static void
+on_price(struct espl__exec *x, const struct espl__event *e)
+{
+	if (e->as.price.offer >= x->fleet.offer_count)
+		return;
+	x->fleet.offers[e->as.price.offer]->price_hour = e->as.price.price.usd_hour;
+	stale(x);
+	espl__ledger_price(x->ledger, e->as.price.offer, e->as.price.price.from, e->as.price.price.usd_hour);
 }
 
 static void
@@ -487,16 +361,15 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		(void)espl__fleet_offer(&x->fleet, e->as.offer.offer);
 		return ESPL_OK;
 	case ESPL__EV_PRICE:
-		if (e->as.price.offer < x->fleet.offer_count) {
-			x->fleet.offers[e->as.price.offer]->price_hour = e->as.price.price.usd_hour;
-			stale(x);
-			espl__ledger_price(x->ledger, e->as.price.offer, e->as.price.price.from, e->as.price.price.usd_hour);
-		}
+		on_price(x, e);
 		return ESPL_OK;
 	case ESPL__EV_CLOUD:
 		return on_cloud(x, e, diag);
 	case ESPL__EV_NODE:
 		espl__exec_node(x, e, diag);
+		return ESPL_OK;
+	case ESPL__EV_NODE_WHY:
+		on_node_why(x, e);
 		return ESPL_OK;
 	case ESPL__EV_METRIC:
 		on_metric(x, e);
@@ -510,7 +383,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		on_saved(x, e);
 		return ESPL_OK;
 	case ESPL__EV_ENDED:
-		return on_ended(x, e, diag);
+		return espl__gang_ended(x, e, diag);
 	case ESPL__EV_RESIZED:
 		espl__gang_resized(x, e);
 		return ESPL_OK;
@@ -535,10 +408,10 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 		x->timer = ESPL_NEVER;
 		return ESPL_OK;
 	case ESPL__EV_STOP:
-		interrupt(x, 1, "interrupted by the user");
+		stop_for_user(x);
 		return ESPL_OK;
 	case ESPL__EV_TROUBLE:
-		interrupt(x, 0, e->as.trouble.text);
+		espl__exec_interrupt(x, "%s", e->as.trouble.text);
 		return ESPL_OK;
 	}
 	return ESPL_OK;

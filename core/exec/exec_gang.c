@@ -230,7 +230,7 @@ leave(struct espl__gang *g)
 {
 	const struct espl__trial *t = g->trial;
 
-	if (!t->search->config->trial.checkpoint)
+	if (!t->search->saves)
 		return ESPL__STOP;
 	if (t->search->algorithm == NULL && t->pub.state == ESPL_TRIAL_ENDED && t->pub.iteration >= t->pub.budget)
 		return ESPL__PAUSE;
@@ -249,7 +249,7 @@ directive(struct espl__exec *x, struct espl__gang *g)
 	espl_span every = c->checkpoint_every;
 
 	if (x->ending != 0)
-		return c->checkpoint ? ESPL__PAUSE : ESPL__STOP;
+		return t->search->saves ? ESPL__PAUSE : ESPL__STOP;
 	if (item == NULL || g->over)
 		return leave(g);
 	if (!espl__gang_matches(g, item) && g->onto == NULL && !espl__gang_resize(x, g, item)) {
@@ -263,7 +263,7 @@ directive(struct espl__exec *x, struct espl__gang *g)
 	/* "continue" is what resizes: where each iteration is longer than `every`, one that goes over saves after every other. */
 	if (g->onto != NULL && t->pub.checkpoint + 1 >= g->iteration)
 		every = 0;
-	if (c->checkpoint && (t->save_asked || espl__clone_wants(t, g->iteration) || (every > 0 && x->now - g->saved_at >= every)))
+	if (t->search->saves && (t->save_asked || espl__clone_wants(t, g->iteration) || (every > 0 && x->now - g->saved_at >= every)))
 		return ESPL__CHECKPOINT;
 	return ESPL__CONTINUE;
 }

@@ -232,7 +232,7 @@ fill(struct espl__inner *inner)
 	i->unit = i->gpus_min = inner->least;
 	i->gpus_max = most > inner->least ? (uint32_t)(most - most % inner->least) : inner->least;
 	i->flags = ESPL_ITEM_EXPERIMENT | (s->finished ? 0 : ESPL_ITEM_OPEN) | (s->gang_count > 0 ? ESPL_ITEM_RUNNING : 0) |
-	           (s->config->trial.checkpoint ? 0 : ESPL_ITEM_NO_SAVE) | (s->in_place ? ESPL_ITEM_INPLACE : 0);
+	           (s->saves ? 0 : ESPL_ITEM_NO_SAVE) | (s->in_place ? ESPL_ITEM_INPLACE : 0);
 	i->started = inner->started;
 	i->elapsed_s = inner->started == ESPL_NEVER ? 0 : (double)(s->exec->now - inner->started) / 1e9;
 	if (inner->curve_trials != inner->tier.items_count || inner->curve_most != i->gpus_max || inner->curve_unit != i->unit ||

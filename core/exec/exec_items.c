@@ -240,7 +240,7 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 	i->weight = s->config->weight * (weight > 0 ? weight : 1.0);
 	i->flags = ((g->flags & ESPL_GROUP_OPEN) && !g->will_close ? ESPL_ITEM_OPEN : 0) |
 	           (s->config->trial.colocate ? ESPL_ITEM_COLOCATE : 0) |
-	           (s->config->trial.checkpoint ? 0 : ESPL_ITEM_NO_SAVE) | (s->in_place ? ESPL_ITEM_INPLACE : 0);
+	           (s->saves ? 0 : ESPL_ITEM_NO_SAVE) | (s->in_place ? ESPL_ITEM_INPLACE : 0);
 	i->gpu_memory_bytes = item->view.gpu_memory_bytes = t->gpu_memory;
 	fill_limits(s, i, gpus_min, gpus_max);
 	fill_model(s, i);

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/log.h"
 #include "exec/state.h"
 
 static void
@@ -28,6 +29,21 @@ espl__exec_note(struct espl__exec *x, espl_subject about, uint64_t id, const cha
 	(void)vsnprintf(text, sizeof text, format, list);
 	va_end(list);
 	spread(x, "executor", about, id, text);
+}
+
+void
+espl__exec_warn(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
+{
+	char    text[500];
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	if (x->setup.verbose)
+		spread(x, "executor", about, id, text);
+	if (!x->replaying)
+		espl__log(ESPL_WARN, "%s", text);
 }
 
 /* Begins with what it is about: the run's list of reasons holds all sorts. */

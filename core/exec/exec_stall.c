@@ -5,11 +5,13 @@
 
 #include "exec/state.h"
 
+#define IDLE_WAKES_MOST 3u	/* calls at the instants that policies asked for, with which nothing changed */
+
 /* Trials that end, nodes that come or go. */
 static int
 something_moves(const struct espl__exec *x)
 {
-	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits || x->retry_at != ESPL_NEVER)
+	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits || espl__lease_retry_at(x) != ESPL_NEVER)
 		return 1;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
@@ -19,14 +21,20 @@ something_moves(const struct espl__exec *x)
 	return 0;
 }
 
-/* What could change anything.  An allocator that wakes up finds no place for those who have been granted GPUs, and
- * has none left for others. */
+/* What could change anything.  An allocator that wakes up finds no place for those that have been granted GPUs, and
+ * has none left for others.  While nodes are held and paid for, policies may wake up in vain only so often. */
 static int
-something_is_coming(const struct espl__exec *x)
+something_is_coming(struct espl__exec *x)
 {
 	espl_time wake = espl__tiers_next(x);
 
-	return something_moves(x) || espl__search_next(x) != ESPL_NEVER || espl__exec_to_come(x) ||
+	if (something_moves(x)) {
+		x->idle_wakes = 0;
+		return 1;
+	}
+	if (x->item_count > 0 && x->fleet.live_count > 0 && (x->idle_wakes > IDLE_WAKES_MOST || x->fleet.gpus == 0))
+		return 0;
+	return espl__search_next(x) != ESPL_NEVER || espl__exec_to_come(x) ||
 	    (wake != ESPL_NEVER && (wake <= x->now || x->unplaced == 0));
 }
 
@@ -121,7 +129,7 @@ name_first(const struct espl__exec *x, char *to, size_t room)
 void
 espl__exec_stall(struct espl__exec *x)
 {
-	uint32_t quarantined = 0, gpus = 0;
+	uint32_t quarantined = 0, gpus = 0;	/* on all nodes, but for those that are set aside each by itself */
 	char     first[140];
 
 	narrow_unplaced(x);
@@ -133,7 +141,7 @@ espl__exec_stall(struct espl__exec *x)
 			gpus += !x->fleet.live[i]->gpus[k]->blocked;
 	}
 	name_first(x, first, sizeof first);
-	if (gpus > 0 && (end_unplaced(x) || espl__inner_stuck(x)))
+	if (x->fleet.gpus > 0 && (end_unplaced(x) || espl__inner_stuck(x)))
 		return;
 	if (quarantined > 0 && quarantined == x->fleet.live_count)
 		espl__exec_fails(x, gpus == 0 ? "every GPU is set aside" : x->reports == 0 ? "trials fail before their first report, wherever they run" :

@@ -36,17 +36,22 @@ espl__exec_show(struct espl__exec *x, struct espl__trial *t)
 			o->trial(o->ctx, x->now, espl__exec_shown(t, &room));
 }
 
-/* Best: the lowest loss among reports at the largest iteration reached; ties to the lower id.
- * Independent of the order in which reports arrive. */
+/* Best: of the trials that have not failed, the lowest loss among reports at the largest iteration that
+ * any of them reached; ties to the lower id.  Independent of the order in which reports arrive.  A trial
+ * that failed for good is best only where there is no other. */
 void
 espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration, double loss)
 {
 	struct espl__search *s = t->search;
 	struct espl__trial  *before = espl__trial_at(&s->trials, s->best);
+	int failed = t->pub.state == ESPL_TRIAL_FAILED, before_failed = before != NULL && before->pub.state == ESPL_TRIAL_FAILED;
 
 	if (isnan(loss))
 		return;
-	if (s->best != ESPL_NONE) {
+	if (before != NULL && failed != before_failed) {
+		if (failed)
+			return;
+	} else if (before != NULL) {
 		if (iteration < s->best_iteration)
 			return;
 		if (iteration == s->best_iteration &&
@@ -58,6 +63,29 @@ espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration,
 	s->best_loss = loss;
 	if (before != NULL && before != t)
 		espl__exec_collect_later(x, before);
+}
+
+/* A trial failed for good.  The best of those is remembered: its checkpoint is kept, should no other trial
+ * have a result.  If it was the best of all, which is best now?  O(trials), once for each such failure. */
+static void
+forget_as_best(struct espl__exec *x, struct espl__trial *t)
+{
+	struct espl__search *s = t->search;
+	struct espl__trial  *failed = espl__trial_at(&s->trials, s->best_failed);
+	uint64_t left = t->pub.id == s->best ? s->trials.trials.count : 0;
+
+	if (!isnan(t->pub.loss) && (failed == NULL || t->pub.iteration > failed->pub.iteration ||
+	    (t->pub.iteration == failed->pub.iteration && t->pub.loss < failed->pub.loss))) {
+		s->best_failed = t->pub.id;
+		if (failed != NULL)
+			espl__exec_collect_later(x, failed);
+	}
+	for (uint64_t i = 0; i < left; i++) {
+		struct espl__trial *other = espl__trial_at(&s->trials, i);
+
+		if (other->pub.iteration > 0)
+			espl__exec_best(x, other, other->pub.iteration, other->pub.loss);
+	}
 }
 
 static espl_status
@@ -107,8 +135,10 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 	}
 	espl__trial_state(&s->trials, t, rests ? ESPL_TRIAL_RESTING :
 	    how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED : ESPL_TRIAL_ENDED);
-	if (how == ESPL_END_FAILED)
+	if (how == ESPL_END_FAILED) {
 		s->failed++;
+		forget_as_best(x, t);
+	}
 	if (s->jobs != NULL)
 		espl__job_ended(t);
 	if ((how == ESPL_END_BUDGET || how == ESPL_END_ITSELF) && s->jobs == NULL)
@@ -163,7 +193,8 @@ espl__exec_collect_later(struct espl__exec *x, struct espl__trial *t)
 static int
 needed(const struct espl__trial *t)
 {
-	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL || t->pub.id == t->search->best)
+	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL || t->pub.id == t->search->best ||
+	    t->pub.id == t->search->best_failed)
 		return 1;
 	if (t->dropped || t->pub.state == ESPL_TRIAL_FAILED)
 		return 0;
@@ -225,6 +256,7 @@ espl__exec_saved(struct espl__exec *x, struct espl__trial *t, uint64_t iteration
 	if (iteration < t->pub.checkpoint || iteration == 0)
 		return;
 	t->pub.checkpoint = iteration;
+	t->search->saved = 1;
 	t->save_asked = 0;
 	if (iteration == t->pub.iteration)
 		t->can_save = 0;
@@ -247,7 +279,7 @@ espl__exec_unsaved(const struct espl__trial *t)
 {
 	if (t->source != ESPL_NONE && espl__trial_restores(t) == 0)
 		return 0;	/* a clone that never began */
-	return t->search->config->trial.checkpoint && (!t->dropped || t->clones_waiting > 0) && t->pub.checkpoint < t->pub.iteration &&
+	return t->search->saves && (!t->dropped || t->clones_waiting > 0) && t->pub.checkpoint < t->pub.iteration &&
 	    t->pub.state == ESPL_TRIAL_RESTING;
 }
 
@@ -269,8 +301,9 @@ espl__exec_train_again(struct espl__exec *x, struct espl__trial *t)
 	t->unsaved = 1;
 	espl__trial_again(&t->search->trials, t);
 	t->item = espl__item_new(x, t, 1.0, 0, 0);
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "its last checkpoint was lost; it is trained again from iteration %llu",
-	    (unsigned long long)espl__trial_restores(t));
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), t->pub.checkpoint > 0 ?
+	    "the checkpoint of its last iteration was lost; it is trained again from iteration %llu" :
+	    "it has no checkpoint; it is trained again from iteration %llu", (unsigned long long)espl__trial_restores(t));
 }
 
 /* When the search is over: results whose last checkpoint was lost with the driver are trained

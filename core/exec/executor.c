@@ -10,7 +10,6 @@
 
 #include "base/assert.h"
 #include "base/hash.h"
-#include "base/log.h"
 #include "exec/state.h"
 
 struct espl__effect *
@@ -68,7 +67,7 @@ espl__exec_turn(struct espl__exec *x, struct espl__search *s)
 	x->caller.params = s->trials.params;
 	x->caller.space = s->algorithm != NULL ? espl__space_view(s->space) : NULL;
 	x->caller.trials = &s->trials;
-	x->caller.no_saves = !s->config->trial.checkpoint;
+	x->caller.no_saves = !s->saves;
 }
 
 espl_status
@@ -81,7 +80,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 
 	x->setup = *setup;
 	x->config = setup->config;
-	x->timer = x->top.wake_at = x->retry_at = ESPL_NEVER;
+	x->timer = x->top.wake_at = ESPL_NEVER;
 	x->cloud_waits = 1;
 	espl__fleet_init(&x->fleet);
 	espl__pool_init(&x->items_pool, sizeof(struct espl__item));
@@ -134,6 +133,7 @@ free_lists(struct espl__exec *x)
 	free(x->computing);
 	free(x->end_text);
 	free(x->last_failure);
+	espl__lease_records_free(x);
 }
 
 void
@@ -270,7 +270,7 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 		else
 			espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s", text);
 	} else if (status != ESPL_OK && status != ESPL_E_BUSY) {
-		espl__log(ESPL_WARN, "%s; its answer is thrown away, the last one stands", why->text);
+		espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "%s; its answer is thrown away, the last one stands", why->text);
 	}
 	espl__buf_clear(&x->ops);
 	if (x->replaying) {
@@ -533,8 +533,11 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 {
 	memset(s, 0, sizeof *s);
 	s->how = x->ended ? x->ending : 0;
-	s->text = x->ending == ESPL__RUN_INTERRUPTED && x->user_stops ? NULL : x->end_text;
+	if (x->end_text != NULL && !(x->ending == ESPL__RUN_INTERRUPTED && x->user_stops))
+		(void)snprintf(s->text, sizeof s->text, "%s", x->end_text);
 	s->over = espl__exec_idle(x);
+	if (x->last_failure != NULL)
+		(void)snprintf(s->failure, sizeof s->failure, "%s", x->last_failure);
 	for (uint32_t i = 0; i < x->search_count; i++)
 		sum_up(x->searches[i], s);
 	s->best = ESPL_NONE;

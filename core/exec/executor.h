@@ -125,8 +125,9 @@ int      espl__exec_job_cancelled(const struct espl__exec *, uint64_t number);
 
 struct espl__exec_summary {
 	enum espl__run_end how;		/* 0 while it runs */
-	const char *text;		/* why it failed, or what interrupted it; NULL: the user did */
+	char      text[512];		/* why it failed, or what interrupted it; "": the user did   */
 	int       over;			/* the search came to its end: there is nothing to go on with */
+	char      failure[512];		/* the last failure of a trial; "": none */
 	uint64_t  trials, failed, running, waiting;
 	uint64_t  completed;		/* came to the end of a budget, and did not fail later */
 	uint64_t  best;			/* trial, ESPL_NONE none */

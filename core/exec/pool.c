@@ -153,17 +153,51 @@ espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char 
 	espl__exec_show_search(s);
 }
 
+/* Every trial that was given the largest budget has failed: 1, and that budget. */
+static int
+largest_budget_failed(const struct espl__search *s, uint64_t *budget)
+{
+	int good = 1;
+
+	*budget = 0;
+	for (uint64_t i = 0; i < s->trials.trials.count && s->failed > 0; i++) {
+		const struct espl__trial *t = espl__trial_at(&s->trials, i);
+
+		if (t->pub.budget > *budget)
+			good = 0;
+		if (t->pub.budget >= *budget)
+			good |= t->pub.state != ESPL_TRIAL_FAILED;
+		*budget = t->pub.budget > *budget ? t->pub.budget : *budget;
+	}
+	return !good;
+}
+
+int
+espl__search_came_to_nothing(const struct espl__search *s, char *why, size_t room)
+{
+	uint64_t budget;
+
+	if (s->best == ESPL_NONE)
+		(void)snprintf(why, room, "no trial reported a number as its '%.100s'", s->config->metric);
+	else if (largest_budget_failed(s, &budget))
+		(void)snprintf(why, room, "every trial that was to train %llu iteration%s failed", (unsigned long long)budget,
+		    budget == 1 ? "" : "s");
+	else
+		return 0;
+	return 1;
+}
+
 void
 espl__search_closed(struct espl__search *s)
 {
 	struct espl__exec *x = s->exec;
+	char why[200];
 
 	s->over = 1;
 	s->ended = x->now;
-	if (s->ending == 0 && s->jobs == NULL && (s->best == ESPL_NONE || (s->trials.completed == 0 && s->failed > 0))) {
+	if (s->ending == 0 && s->jobs == NULL && espl__search_came_to_nothing(s, why, sizeof why)) {
 		s->ending = ESPL__RUN_FAILED;
-		s->end_text = s->best != ESPL_NONE ? espl__strdup("no trial completed") :
-		    espl__format("no trial reported a number as its '%s'", s->config->metric);
+		s->end_text = espl__strdup(why);
 	} else if (s->ending == 0) {
 		s->ending = ESPL__RUN_DONE;
 	}

@@ -187,7 +187,7 @@ make_experiment(struct espl__search *s)
 	e->size = (uint32_t)sizeof *e;
 	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) | (c->warm ? ESPL_EXPERIMENT_WARM : 0) |
 	           (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) | (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
-	           (c->trial.checkpoint ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
+	           (s->saves ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
 	           (s->earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
 	e->id = s->number;
 	e->name = c->name;
@@ -252,11 +252,14 @@ espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, s
 	s->planned = x->config->pool != 0;	/* plans are for one experiment alone */
 	s->ended = ESPL_NEVER;
 	s->config = setup->config;
+	s->saves = setup->config->trial.checkpoint != 0;
 	s->space = setup->space;
 	s->profile = setup->profile;
+	if (setup->profile != NULL && !setup->profile->guessed)
+		s->longest_s = espl__profile_iteration_s(setup->profile, (struct espl_share){ setup->config->trial.gpus_min, 1 });
 	s->earlier = setup->earlier;
 	s->wake_at = s->barrier_at = ESPL_NEVER;
-	s->best = ESPL_NONE;
+	s->best = s->best_failed = ESPL_NONE;
 	s->best_loss = NAN;
 	s->env = x->env;
 	s->env.seed = setup->config->seed;

@@ -68,6 +68,8 @@ struct espl__gang {
 	uint64_t  leaves;		/* with a plan: its item's id, told as gone when the GPUs are free; else NONE */
 	uint8_t   warmed;		/* a report was heard: the next one tells how long an iteration takes */
 	uint8_t   sharers;		/* trials on its GPU at its last report, itself included */
+	uint8_t   hopeless;		/* it failed in a way that is certain to happen again  */
+	uint8_t   quiet_told;		/* that it has not reported for long                   */
 	uint8_t   over;			/* its trial's budget is reached: it leaves, unless kept warm */
 	char     *fault;		/* why the executor ends it as failed, or NULL         */
 	struct espl__gang *prev, *next;	/* all gangs, by id                                    */
@@ -107,6 +109,15 @@ struct espl__tier {
 	uint32_t  gone_count, gone_cap;
 	uint64_t  granted_whole;	/* GPUs of grants in force                             */
 	uint32_t  granted_parts[65];	/* grants of 1/c, by c                                 */
+};
+
+/* Gangs in a row that ended before they reported anything. */
+struct espl__unstarted {
+	uint32_t count, different;	/* of them; different trials                           */
+	uint64_t first;			/* the first of these gangs                            */
+	uint64_t trials[3];		/* NONE: unused                                        */
+	uint64_t node;			/* of the last one                                     */
+	uint8_t  one_node;		/* all were on it                                      */
 };
 
 /* What belongs to one experiment.  The plain jobs of a pool are the trials of a search that has no
@@ -156,6 +167,10 @@ struct espl__search {
 	uint8_t   finished;		/* the algorithm said so                               */
 	uint8_t   planned;		/* the allocator was asked for a plan, if it makes any  */
 	uint8_t   in_place;		/* gangs are resized while they live                   */
+	uint8_t   saves;		/* trial.checkpoint, until the program turns out to make none */
+	uint8_t   saved;		/* a checkpoint of one of its trials was complete      */
+	uint8_t   reported;		/* one of its trials reported the metric               */
+	struct espl__unstarted unstarted;
 	uint8_t   failures;		/* of the algorithm, in a row                          */
 	struct espl__waiter *waiters;	/* clones that cannot begin yet                        */
 	uint32_t  waiter_count, waiter_cap;
@@ -175,9 +190,22 @@ struct espl__search {
 
 	/* statistics */
 	uint64_t  best, best_iteration, failed;
+	uint64_t  best_failed;		/* of the trials that failed for good; NONE            */
 	uint64_t  resized;		/* in place                                            */
 	double    resized_s;		/* and what that took together                         */
 	double    best_loss, busy_gpu_s;
+	double    longest_s;		/* an iteration took, at most                          */
+};
+
+/* What leasing nodes of one offer came to. */
+struct espl__offer_record {
+	espl_time retry_at;		/* none is leased before; NEVER: at once               */
+	espl_time refused_since;	/* no capacity, or over the quota; NEVER: it is not    */
+	uint64_t  last_refused;		/* lease                                               */
+	uint32_t  refused;		/* leases in a row, since a node was ready last        */
+	uint32_t  failed, alike;	/* leases in a row that failed before a report from their node; for one reason */
+	char     *reason;		/* of the last one                                     */
+	uint8_t   closed;
 };
 
 struct espl__exec {
@@ -194,6 +222,10 @@ struct espl__exec {
 	uint32_t  experiments_cap;
 	struct espl__fleet   fleet;
 	struct espl__ledger *ledger;
+	struct espl__offer_record *offer_records;	/* [number of the offer] (exec_lease.c)  */
+	uint32_t  offer_record_count, offer_record_cap;
+	char     *node_why;		/* why the node of this lease is about to end; NULL    */
+	uint64_t  node_why_lease;
 	struct espl__names   metrics;	/* of all searches, as they were named                 */
 	struct espl_compute compute;
 	struct espl_model   model;	/* of whichever search is asked about                  */
@@ -201,7 +233,6 @@ struct espl__exec {
 	uint32_t  computing_count, computing_cap;
 
 	espl_time now, timer;
-	espl_time retry_at;
 	espl_time spent_at;		/* when what was spent was summed last                 */
 
 	/* items */
@@ -237,6 +268,7 @@ struct espl__exec {
 	uint8_t   cluster_dirty;	/* targets, nodes or what they are for changed         */
 	uint8_t   surplus;		/* nodes above target that are still sat on            */
 	uint8_t   leased;		/* since unused was counted last                       */
+	uint32_t  idle_wakes;		/* policies woke up as they had asked, and nothing moved */
 	uint32_t  unused;		/* times in a row that nodes went which nobody had sat on */
 	uint8_t   placer_failures;	/* in a row                                             */
 	enum espl__run_end ending;	/* being wound up; 0: no                               */
@@ -285,6 +317,8 @@ espl__item_of_gang(const struct espl_gang *view)
 struct espl__effect *espl__exec_effect(struct espl__exec *, enum espl__effect_type);
 /* exec_note.c: reasons; those of plugins for the whole run (ctx: executor), and of one experiment's (ctx: search) */
 void espl__exec_note(struct espl__exec *, espl_subject, uint64_t id, const char *format, ...) ESPL_PRINTF(4, 5);
+/* The same, and a warning in the log. */
+void espl__exec_warn(struct espl__exec *, espl_subject, uint64_t id, const char *format, ...) ESPL_PRINTF(4, 5);
 void espl__exec_plugin_note(void *exec, struct espl__instance *, espl_subject, uint64_t id, const char *text);
 void espl__search_plugin_note(void *search, struct espl__instance *, espl_subject, uint64_t id, const char *text);
 /* Ends the run: how, and for RUN_FAILED why (the first reason stands). */
@@ -302,6 +336,9 @@ int  espl__exec_next_op(struct espl__exec *, struct espl__reader *, struct espl_
 
 /* exec_event.c */
 espl_status espl__exec_event(struct espl__exec *, const struct espl__event *, struct espl__diag *);
+/* exec_end.c */
+espl_status espl__gang_ended(struct espl__exec *, const struct espl__event *, struct espl__diag *);
+void espl__gang_lacks_metric(struct espl__exec *, struct espl__gang *, const struct espl__event *report);
 /* exec_search.c */
 espl_status espl__exec_search(struct espl__exec *, struct espl__diag *);
 espl_status espl__exec_apply_search(struct espl__exec *, struct espl__search *, struct espl__reader *, struct espl__diag *);
@@ -318,6 +355,7 @@ void espl__search_cancel(struct espl__exec *, uint64_t number, uint64_t trial);
 /* Ends it: an ordinary run with it, a pool goes on with the others. */
 void espl__search_wind_up(struct espl__search *, enum espl__run_end, const char *format, ...) ESPL_PRINTF(3, 4);
 void espl__search_closed(struct espl__search *);	/* nothing of it trains any more */
+int  espl__search_came_to_nothing(const struct espl__search *, char *why, size_t room);	/* 1: why is written */
 void espl__search_alarms(struct espl__exec *);	/* deadlines and budgets of a pool's experiments */
 espl_time espl__search_limits_at(const struct espl__exec *);	/* when one of them may be due */
 const void *espl__search_service(void *ctx, struct espl__instance *, const char *id);	/* of the search's algorithm */
@@ -431,12 +469,24 @@ void espl__exec_gpu(struct espl__exec *, const struct espl__event *);
 /* exec_stall.c */
 void espl__exec_stall(struct espl__exec *);
 void espl__exec_fails(struct espl__exec *, const char *what);	/* the last failure is added */
+/* exec_alarm.c */
+void espl__exec_alarms(struct espl__exec *);		/* what is due at x->now */
+void espl__exec_timer(struct espl__exec *);		/* when to be woken next */
+void espl__exec_interrupt(struct espl__exec *, const char *format, ...) ESPL_PRINTF(2, 3);	/* not for the search's fault */
+/* exec_lease.c */
+void espl__lease_nodes(struct espl__exec *);
+void espl__lease_ready(struct espl__exec *, const struct espl__machine *);
+void espl__lease_proved(struct espl__exec *, struct espl__machine *);	/* a trial reported from there */
+void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_reason, const char *why);
+espl_time espl__lease_retry_at(const struct espl__exec *);	/* NEVER: no offer pauses */
+void espl__lease_forget_retries(struct espl__exec *);
+void espl__lease_records_reset(struct espl__exec *);
+void espl__lease_records_free(struct espl__exec *);
 /* exec_cluster.c */
+int  espl__exec_needs_no_nodes(const struct espl__exec *);
 void espl__exec_cluster(struct espl__exec *);
 void espl__exec_let_go(struct espl__exec *);
 void espl__exec_give_ups(struct espl__exec *);
-void espl__exec_alarms(struct espl__exec *);		/* what is due at x->now */
-void espl__exec_timer(struct espl__exec *);		/* when to be woken next */
 void espl__exec_node(struct espl__exec *, const struct espl__event *, struct espl__diag *);
 void espl__exec_resume(struct espl__exec *);
 void espl__exec_gpu_time(struct espl__exec *);		/* accounts up to now */

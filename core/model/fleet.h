@@ -31,6 +31,7 @@ struct espl__machine {
 	uint8_t  releasing;		/* a release was asked for                             */
 	uint8_t  live;			/* not ENDED                                           */
 	uint8_t  used;			/* somebody has sat there                              */
+	uint8_t  proved;		/* a trial has reported from there                     */
 };
 struct espl__fleet {
 	struct espl_offer **offers;	/* [number]; strings and latencies in the arena        */

@@ -153,6 +153,7 @@ charge(const struct lease *e, espl_time at, espl_reason reason)
 {
 	wide accrued = e->accrued, per;
 	int64_t length;
+	int ours = reason == ESPL_BY_USER || reason == ESPL__BY_GIVING_UP;
 
 	if (e->closed)
 		return e->final;
@@ -168,7 +169,7 @@ charge(const struct lease *e, espl_time at, espl_reason reason)
 	} else {
 		wide billed = length;
 
-		if (reason == ESPL_BY_USER && billed < e->minimum)
+		if (ours && billed < e->minimum)
 			billed = e->minimum;
 		billed = (billed + e->step - 1) / e->step * e->step;
 		/* The part beyond what is accrued is charged at the price in force. */

@@ -9,6 +9,10 @@
 #define ESPL__LEDGER_H
 #include <espalier/cloud.h>
 
+/* Why a lease ended, beyond the SDK's reasons: we released a node that was of no use.  It costs what it costs
+ * to release one, minimum charge included. */
+#define ESPL__BY_GIVING_UP ((espl_reason)256)
+
 struct espl__ledger;
 struct espl__ledger *espl__ledger_new(void);
 void espl__ledger_free(struct espl__ledger *);

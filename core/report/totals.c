@@ -10,6 +10,7 @@
 #define FIELD(name_, type_) { #name_, type_, offsetof(struct espl__totals, name_) }
 const struct espl__total_field espl__total_fields[] = {
 	FIELD(status, ESPL__TOTAL_TEXT), FIELD(text, ESPL__TOTAL_TEXT),
+	FIELD(failure, ESPL__TOTAL_TEXT),
 	FIELD(experiment, ESPL__TOTAL_TEXT), FIELD(metric, ESPL__TOTAL_TEXT),
 	FIELD(best_params, ESPL__TOTAL_TEXT), FIELD(experiments, ESPL__TOTAL_TEXT),
 	FIELD(maximize, ESPL__TOTAL_INT), FIELD(simulated, ESPL__TOTAL_INT),
@@ -98,7 +99,8 @@ void
 espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 {
 	espl__totals_set(&t->status, espl__run_end_name(s->how));
-	espl__totals_set(&t->text, s->how == ESPL__RUN_FAILED || s->how == ESPL__RUN_INTERRUPTED ? s->text : NULL);
+	espl__totals_set(&t->text, (s->how == ESPL__RUN_FAILED || s->how == ESPL__RUN_INTERRUPTED) && s->text[0] != '\0' ? s->text : NULL);
+	espl__totals_set(&t->failure, s->failed > 0 && s->failure[0] != '\0' ? s->failure : NULL);
 	t->over = s->over;
 	t->trials = (int64_t)s->trials;
 	t->completed = (int64_t)s->completed;
@@ -232,6 +234,8 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	put_int(b, "trials", t->trials);
 	put_int(b, "completed", t->completed);
 	put_int(b, "failed", t->failed);
+	if (t->failure != NULL)
+		put_text(b, "failure", t->failure);
 	put_best(t, b);
 	put_real(b, "jct_s", t->jct_s);
 	put_real(b, "cost_usd", t->cost_usd);
@@ -562,6 +566,12 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	else if (again > 0 && t->running + t->waiting > 0)
 		espl__print(b, ", already counted as completed");
 	espl__print(b, "\n");
+	/* A failed run's reason quotes it. */
+	if (t->failed > 0 && t->failure != NULL && strcmp(t->status, "failed") != 0) {
+		espl__print(b, "  failed  the last: ");
+		espl__print_clean(b, t->failure);
+		espl__print(b, "\n");
+	}
 	if (t->jobs > 0)
 		jobs_text(t, b);
 	if (t->experiments != NULL)

@@ -12,6 +12,7 @@ struct espl__totals {
 	/* Owned strings; NULL where not known. */
 	char    *status;		/* running done deadline budget interrupted failed      */
 	char    *text;			/* why it failed                                        */
+	char    *failure;		/* the last failure of a trial, where trials failed      */
 	char    *experiment, *metric;
 	char    *best_params;		/* a JSON object */
 	char    *experiments;		/* a pool's: a JSON array; NULL none */

@@ -257,12 +257,8 @@ void
 espl__view_finish(struct espl__view *v, const struct espl__exec_summary *summary)
 {
 	int64_t before = v->totals.best;
-	struct espl__exec_summary copy = *summary;
-	char   *text = espl__strdup(v->totals.text);
 
-	copy.text = text;	/* its own went with the executor */
-	espl__totals_take(&v->totals, &copy);
-	free(text);
+	espl__totals_take(&v->totals, summary);
 	if (v->totals.best < 0)
 		espl__totals_set(&v->totals.best_params, NULL);
 	else if (v->totals.best != before || v->totals.best_params == NULL)

@@ -251,7 +251,7 @@ gang_key(const struct espl__agent_gang *g)
 static void
 launch_ranks(struct espl__agent_gang *g, int listen_fd)
 {
-	struct espl__sup s = { .folder = g->start.directory, .report = -1, .listen = -1,
+	struct espl__sup s = { .folder = g->start.directory, .report = -1, .listen = -1, .channel = g->agent->in,
 	                       .file_max = g->start.file_max,
 	                       .log_limit = g->start.log_limit };
 

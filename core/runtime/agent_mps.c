@@ -149,7 +149,8 @@ static void
 start(struct espl__mps *m)
 {
 	char *const     argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t)"-d", NULL };
-	struct espl__sup s = { .folder = "/", .argv = argv, .report = -1, .listen = -1 };
+	struct espl__sup s = { .folder = "/", .argv = argv, .report = -1, .listen = -1,
+	                       .channel = m->card->agent->in };
 	const char      *why = "its daemon cannot be started";
 	char            *path;
 	int              fd;

@@ -14,11 +14,14 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "runtime/agent_sup.h"
 #include "runtime/agent_tap.h"
 #include "runtime/sweep.h"
+
+#define AGENT_HANGS 30			/* s: more than an agent takes to end everything */
 
 struct exec_failure { int32_t what, code; };
 
@@ -113,16 +116,16 @@ private_signals(sigset_t *waiting)
 static void
 keep_only(const struct espl__sup *s, int link)
 {
-	int keep[4] = { link, s->log, s->report, s->listen };
+	int keep[5] = { link, s->log, s->report, s->listen, s->channel };
 
-	for (int i = 1; i < 4; i++)
+	for (int i = 1; i < 5; i++)
 		for (int j = i; j > 0 && keep[j] < keep[j - 1]; j--) {
 			int other = keep[j];
 
 			keep[j] = keep[j - 1];
 			keep[j - 1] = other;
 		}
-	espl__close_others(keep, 4);
+	espl__close_others(keep, 5);
 }
 
 /* The pipe closes at exec, or brings the reason why there was none. */
@@ -201,23 +204,51 @@ heed(int link, pid_t rank, int rank_gone)
 	}
 }
 
+static int64_t
+seconds_now(void)
+{
+	struct timespec t = { 0, 0 };
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec;
+}
+
+/* The driver is gone since then, and its agent has not ended us: it is stopped, or hangs. */
+static int
+agent_hangs(int64_t since, pid_t agent)
+{
+	if (seconds_now() - since < AGENT_HANGS)
+		return 0;
+	if (getppid() == agent)
+		(void)kill(agent, SIGKILL);
+	return 1;
+}
+
 /* Until nothing is left of the rank and of what descends from it. */
 static void
-watch(struct espl__tap *tap, int link, pid_t rank, const sigset_t *waiting, int32_t *code)
+watch(struct espl__tap *tap, int link, int channel, pid_t agent, pid_t rank, const sigset_t *waiting, int32_t *code)
 {
+	static const struct timespec second = { 1, 0 };
 	struct timespec soon = { 0, 2000000 };
+	int64_t         alone_since = 0;
 	int             rank_gone = 0, killing = 0;
 
 	while (!reap(link, rank, &rank_gone, code)) {
-		struct pollfd p[2] = { { .fd = killing ? -1 : link, .events = POLLIN },
-		                       { .fd = tap->from, .events = POLLIN } };
+		struct pollfd p[3] = { { .fd = killing ? -1 : link, .events = POLLIN },
+		                       { .fd = tap->from, .events = POLLIN },
+		                       { .fd = channel, .events = 0 } };
+		int           n = ppoll(p, 3, killing ? &soon : alone_since > 0 ? &second : NULL, waiting);
 
-		if (ppoll(p, 2, killing ? &soon : NULL, waiting) > 0) {
-			if (p[1].revents != 0)
-				espl__tap_read(tap);
-			if (p[0].revents != 0 && heed(link, rank, rank_gone))
-				killing = 1;
+		if (n > 0 && p[1].revents != 0)
+			espl__tap_read(tap);
+		if (n > 0 && p[0].revents != 0 && heed(link, rank, rank_gone))
+			killing = 1;
+		if (n > 0 && p[2].revents != 0) {
+			channel = -1;
+			alone_since = seconds_now();
 		}
+		if (alone_since > 0 && !killing && agent_hangs(alone_since, agent))
+			killing = 1;
 		if (!killing)
 			continue;
 		if (!rank_gone)
@@ -235,7 +266,7 @@ supervise(const struct espl__sup *s, int link)
 	sigset_t waiting;
 	int32_t  code = 0;
 	int      out = s->log;
-	pid_t    rank;
+	pid_t    rank, agent = getppid();
 
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	/* The call itself: a sanitizer's wrapper takes a lock that a thread of the agent's may have
@@ -257,7 +288,7 @@ supervise(const struct espl__sup *s, int link)
 	if (s->listen >= 0)
 		close(s->listen);
 	close(out);
-	watch(&tap, link, rank, &waiting, &code);
+	watch(&tap, link, s->channel, agent, rank, &waiting, &code);
 	espl__tap_read(&tap);
 	espl__tap_close(&tap, code != 0);
 	_exit(0);

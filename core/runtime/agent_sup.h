@@ -2,7 +2,8 @@
  *
  * The agent forks it and holds one end of a socket to it.  It starts the rank and tells what
  * becomes of it; it exits as soon as the rank and everything that descends from it are gone,
- * which the agent sees as the end of that socket.  If the agent goes away it kills all.
+ * which the agent sees as the end of that socket.  If the agent goes away it kills all; so it does, the agent
+ * included, if the driver's channel ends and the agent, which should have ended all then, stands still.
  */
 #ifndef ESPL__AGENT_SUP_H
 #define ESPL__AGENT_SUP_H
@@ -27,6 +28,7 @@ struct espl__sup {
 	char *const *argv, *const *env;
 	const char *folder;		/* working folder, "" the agent's                     */
 	int      log, report, listen;	/* descriptors >= 10, CLOEXEC; -1 none                */
+	int      channel;		/* the agent's, from the driver: only its end is looked for; CLOEXEC */
 	int64_t  file_max;		/* RLIMIT_FSIZE, 0 none                               */
 	int64_t  log_limit;		/* size of the log, 0 none                            */
 };

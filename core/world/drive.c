@@ -291,17 +291,6 @@ work(struct espl__run_state *run, struct espl__diag *diag)
 	return status;
 }
 
-/* The text outlives the executor: it is what the caller prints last. */
-static void
-summarise(const struct espl__run_state *run, struct espl__exec_summary *summary)
-{
-	static char text[512];
-
-	espl__exec_summary(run->exec, summary);
-	(void)snprintf(text, sizeof text, "%s", summary->text != NULL ? summary->text : "");
-	summary->text = text;
-}
-
 static espl_status
 take_folder(const struct espl__drive *drive, int *lock, struct espl__diag *diag)
 {
@@ -355,7 +344,7 @@ espl__drive(const struct espl__drive *drive, struct espl__exec_summary *summary,
 		status = work(&run, diag);
 	}
 	if (run.exec != NULL)
-		summarise(&run, summary);
+		espl__exec_summary(run.exec, summary);
 	if (espl__journal_close(run.journal, NULL) != ESPL_OK && status == ESPL_OK)
 		status = espl__fail(diag, ESPL_E_REMOTE, "the journal's end could not be written");
 	espl__exec_free(run.exec);

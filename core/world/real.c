@@ -15,6 +15,7 @@
 #include "plugin/instance.h"
 
 #define TICK_MS 100
+#define STOOD_STILL (2 * ESPL__REAL_SECOND)	/* between ticks: the process was stopped, or the machine */
 #define HELD_UP (ESPL__REAL_SECOND / 4)	/* later than this is told, for trials waited */
 #define NEXT_LIMIT (100 * INT64_C(1000000))	/* ns that next waits at most */
 
@@ -119,6 +120,11 @@ on_tick(uv_timer_t *timer)
 	int64_t            tick = espl__tick();
 
 	real->ticked = 1;
+	if (tick - real->last_tick > STOOD_STILL) {
+		espl__agents_held(real, tick - real->last_tick);
+		espl__real_gangs_held(real, tick - real->last_tick);
+	}
+	real->last_tick = tick;
 	espl__agents_tick(real, tick);
 	espl__real_leases_tick(real, tick);
 	espl__real_gangs_tick(real, tick);
@@ -142,7 +148,7 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 
 	real->base = now;
 	real->now = now;
-	real->base_tick = espl__tick();
+	real->base_tick = real->last_tick = espl__tick();
 	real->begun = 1;
 	for (i = 0; i < espl__exec_metric_count(world->exec); i++)
 		(void)espl__names_add(&real->metrics, espl__exec_metric_name(world->exec, i));

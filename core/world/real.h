@@ -19,6 +19,7 @@
 #define ESPL__REAL_SECOND INT64_C(1000000000)
 #define ESPL__REAL_HELLO_LIMIT (60 * ESPL__REAL_SECOND)
 #define ESPL__REAL_CLOSE_LIMIT (10 * ESPL__REAL_SECOND)	/* agents that do not go: SIGKILL       */
+#define ESPL__REAL_START_LIMIT (3600 * ESPL__REAL_SECOND)	/* checkpoints are read whole first      */
 #define ESPL__REAL_AGENT_TRIES 3
 
 struct espl__real;
@@ -40,6 +41,7 @@ struct espl__rlease {
 	int64_t     release_at;		/* tick at which release is called (again)            */
 	int         releases;		/* how often it was                                   */
 	espl_reason blame;		/* reason told instead of the cloud's BY_USER; 0 none */
+	char       *why;		/* in words, why it ends; NULL: we wanted it to       */
 	int         ended;		/* the cloud said so; told when the agent is gone     */
 	espl_reason reason;		/* of the end                                         */
 	espl_money  charged;
@@ -61,12 +63,14 @@ struct espl__agent {
 	int          eof, exited, writing;
 	int          broken;		/* nothing it says counts any more                    */
 	int          signalled;		/* by us                                              */
+	int          kills;		/* times that SIGKILL was sent                        */
 	int64_t      born, deadline;	/* ticks; deadline 0: none                            */
 	int64_t      pinged, heard;
-	uint32_t     heartbeat_ms;
+	int          here;		/* on this machine                                    */
 	uint32_t     gpus, cpus;
 	struct espl__buf in, out, flight, text;
 	char         why[512];		/* of the failure                                     */
+	char         said[300];		/* the last line of its standard error                */
 };
 
 struct espl__rank_end { uint32_t rank; int32_t code; uint64_t lease; char *text, *said; };
@@ -76,6 +80,7 @@ struct espl__part {
 	uint32_t first, count;
 	uint32_t live, leaves;		/* ranks that have not left; that will in the resize  */
 	int      started, ended, joins, off;	/* off: it was to join, and is ended in place of that */
+	int64_t  answer_by;		/* tick by which its agent must have started or ended it; 0: none */
 };
 struct espl__rmember { uint32_t part, index; struct espl_slot slot; };	/* index: in its part  */
 enum espl__rresize { ESPL__STEADY = 0, ESPL__PREPARING, ESPL__CHANGING };
@@ -135,6 +140,7 @@ struct espl__real {
 	volatile int stop_wanted;	/* set by stop (a signal handler may)                 */
 	int       stop_told;
 	int64_t   base_tick;		/* clock: base + tick - base_tick                     */
+	int64_t   last_tick;		/* of the loop's own timer                            */
 	espl_time base, now, timer_at;
 	struct espl__batch batch[2];
 	int       filling;		/* the batch that events go to                        */
@@ -201,6 +207,7 @@ void        espl__agent_break(struct espl__agent *, const char *format, ...) ESP
 void        espl__agent_kill(struct espl__agent *);	/* SIGKILL now                        */
 void        espl__agents_flush(struct espl__real *);
 void        espl__agents_tick(struct espl__real *, int64_t tick);
+void        espl__agents_held(struct espl__real *, int64_t late);	/* we stood still for so long: so may they have */
 
 /* real_start.c, real_gangs.c, real_lines.c */
 espl_status espl__real_gangs_new(struct espl__real *, struct espl__diag *);
@@ -210,6 +217,7 @@ espl_status espl__real_start(struct espl__real *, const struct espl__effect *, s
 void        espl__real_reply(struct espl__real *, const struct espl__effect *);
 void        espl__real_kill(struct espl__real *, const struct espl__effect *);
 void        espl__real_gangs_tick(struct espl__real *, int64_t tick);
+void        espl__real_gangs_held(struct espl__real *, int64_t late);
 void        espl__real_gangs_agent(struct espl__real *);	/* a new agent: gangs that wait for it begin */
 /* What all parts of a gang are told, but for who and where; `params` is to live as long. */
 void        espl__real_start_fill(struct espl__real *, const struct espl__rgang *, const struct espl__rlease *first,

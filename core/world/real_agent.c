@@ -13,7 +13,9 @@
 #include "plugin/instance.h"
 
 #define HEARTBEAT_MS 3000u
+#define SILENT_MOST (30 * ESPL__REAL_SECOND)
 #define READ_ROOM 65536u
+#define KILLS_MOST 30			/* a second apart; a process that waits for a dead disk does not die */
 #define BROKEN_LIMIT (2 * ESPL__REAL_SECOND)
 #define OUTPUT_LIMIT (200 * INT64_C(1000000))	/* after the exit: who still holds the pipe? */
 
@@ -129,6 +131,7 @@ hello_back(struct espl__agent *agent, struct espl__reader *reader)
 		return 0;
 	agent->state = ESPL__AGENT_READY;
 	agent->deadline = 0;
+	agent->said[0] = '\0';		/* it has nothing to do with what may come */
 	espl__real_lease_hello(agent->real, agent->lease);
 	return 0;
 }
@@ -263,8 +266,7 @@ log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 
 		espl__log(ESPL_WARN, "node %llu: %.*s", (unsigned long long)agent->lease->id,
 			(int)length, line);
-		(void)snprintf(agent->why, agent->broken ? 0 : sizeof agent->why, "%.*s",
-			(int)length, line);
+		(void)snprintf(agent->said, sizeof agent->said, ": %.*s", (int)length, line);
 		length += end != NULL;
 		line += length;
 		left -= length;
@@ -285,10 +287,10 @@ agent_exit(uv_process_t *process, int64_t status, int number)
 		(agent->state < ESPL__AGENT_CLOSING || (agent->broken && agent->eof))) {
 		if (number != 0)
 			(void)snprintf(agent->why, sizeof agent->why,
-				"espalier-agent was killed by signal %d", number);
+				"espalier-agent was killed by signal %d%s", number, agent->said);
 		else if (agent->why[0] == '\0' || status != 0)
 			(void)snprintf(agent->why, sizeof agent->why,
-				"espalier-agent exited with status %d", (int)status);
+				"espalier-agent exited with status %d%s", (int)status, agent->said);
 	}
 	if (agent->state < ESPL__AGENT_CLOSING) {
 		agent->state = ESPL__AGENT_CLOSING;
@@ -369,24 +371,26 @@ espl__agents_flush(struct espl__real *real)
 static void
 tick_agent(struct espl__agent *agent, int64_t tick)
 {
-	int64_t beat = (int64_t)agent->heartbeat_ms * 1000000;
-
 	if (agent->deadline != 0 && tick >= agent->deadline) {
 		if (agent->state == ESPL__AGENT_HELLO) {
 			espl__agent_break(agent, "espalier-agent did not answer within 60 s");
 		} else if (agent->exited) {
 			close_all(agent);
-		} else if (agent->state == ESPL__AGENT_CLOSING) {
+		} else if (agent->state == ESPL__AGENT_CLOSING && agent->kills++ < KILLS_MOST) {
 			signal_agent(agent, SIGKILL);
 			agent->deadline = tick + ESPL__REAL_SECOND;
+		} else if (agent->state == ESPL__AGENT_CLOSING) {
+			espl__log(ESPL_ERROR, "node %llu: process %ld cannot be killed (does it wait for a disk?); it is left behind",
+				(unsigned long long)agent->lease->id, (long)agent->process.pid);
+			close_all(agent);
 		}
 		return;
 	}
-	if (beat == 0 || agent->state != ESPL__AGENT_READY)
+	if (agent->state != ESPL__AGENT_READY)
 		return;
-	if (tick - agent->heard > 10 * beat) {
-		espl__agent_break(agent, "no sign of life for %u s", agent->heartbeat_ms / 100);
-	} else if (tick - agent->pinged >= beat) {
+	if (tick - agent->heard > SILENT_MOST) {
+		espl__agent_break(agent, "no sign of life for %d s", (int)(SILENT_MOST / ESPL__REAL_SECOND));
+	} else if (tick - agent->pinged >= HEARTBEAT_MS * INT64_C(1000000)) {
 		agent->pinged = tick;
 		espl__agent_send(agent, ESPL__MSG_PING, NULL);
 	}
@@ -400,6 +404,21 @@ espl__agents_tick(struct espl__real *real, int64_t tick)
 	for (i = 0; i < real->lease_count; i++)
 		if (real->leases[i]->agent != NULL)
 			tick_agent(real->leases[i]->agent, tick);
+}
+
+void
+espl__agents_held(struct espl__real *real, int64_t late)
+{
+	for (uint32_t i = 0; i < real->lease_count; i++) {
+		struct espl__agent *agent = real->leases[i]->agent;
+
+		if (agent == NULL)
+			continue;
+		agent->heard += late;
+		agent->pinged += late;
+		if (agent->deadline != 0)
+			agent->deadline += late;
+	}
 }
 
 /* ---- start ---- */
@@ -458,13 +477,14 @@ say_hello(struct espl__agent *agent)
 	struct espl__buf payload = { NULL, 0, 0 };
 	const char      *address = agent->lease->address;
 
-	agent->heartbeat_ms = is_here(address) ? 0 : HEARTBEAT_MS;
+	agent->here = is_here(address);
 	espl__put_u32(&payload, ESPL__WIRE_PROTOCOL);
 	espl__put_str(&payload, agent->real->dir);
 	espl__put_u64(&payload, agent->real->token);
 	espl__put_u64(&payload, agent->lease->id);
 	espl__put_str(&payload, address != NULL && address[0] != '\0' ? address : "127.0.0.1");
-	espl__put_u32(&payload, agent->heartbeat_ms);
+	/* An agent here sees our end at once, and may wait while we are stopped (Ctrl-Z). */
+	espl__put_u32(&payload, agent->here ? 0 : HEARTBEAT_MS);
 	espl__agent_send(agent, ESPL__MSG_HELLO, &payload);
 	espl__buf_free(&payload);
 }

@@ -110,16 +110,18 @@ clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct es
 		event->as.ended.how = ESPL__END_FINISHED;
 	} else if (gang->told == ESPL__PAUSE) {
 		if (gang->kind->of->config->trial.checkpoint && gang->saved < gang->last)
-			fail(event, ESPL__END_FAILED, gang->parts[0].lease,
-				gang->saved == 0 ? "exited without saving"
-						 : "exited without saving its last iteration",
-				arena);
+			fail(event, ESPL__END_UNSAVED, gang->parts[0].lease,
+				"exited without saving a checkpoint of its last iteration", arena);
 	} else if (gang->told != ESPL__STOP && gang->killed) {
 		event->as.ended.how = ESPL__END_LOST;
 	} else if (gang->told != ESPL__STOP && gang->last < gang->budget) {
-		(void)snprintf(text, sizeof text,
-			"exited with status 0 at iteration %llu of %llu without being told to",
-			(unsigned long long)gang->last, (unsigned long long)gang->budget);
+		if (gang->last == gang->begun)
+			(void)snprintf(text, sizeof text,
+				"ended without reporting an iteration (does it call run.report()?)");
+		else
+			(void)snprintf(text, sizeof text,
+				"ended at iteration %llu of %llu, before it was told to stop",
+				(unsigned long long)gang->last, (unsigned long long)gang->budget);
 		add_said(gang->end_count > 0 ? &gang->ends[0] : NULL, text, sizeof text);
 		fail(event, ESPL__END_FAILED, gang->parts[0].lease, text, arena);
 	}

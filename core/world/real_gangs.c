@@ -11,6 +11,8 @@
 #include "base/text.h"
 #include "base/tick.h"
 
+#define KILL_LIMIT (60 * ESPL__REAL_SECOND)	/* beyond the grace: for an agent to see the processes gone */
+
 static void
 free_gang(struct espl__real *real, struct espl__rgang *gang)
 {
@@ -192,11 +194,14 @@ void
 espl__real_gang_kill_parts(struct espl__real *real, struct espl__rgang *gang, uint64_t grace_ms)
 {
 	struct espl__buf payload = { NULL, 0, 0 };
+	int64_t          by = espl__tick() + (int64_t)grace_ms * 1000000 + KILL_LIMIT;
 	uint32_t         p;
 
 	for (p = 0; p < gang->part_count; p++) {
 		struct espl__agent *agent = espl__real_part_agent(real, &gang->parts[p]);
 
+		if (gang->parts[p].answer_by == 0 || by < gang->parts[p].answer_by)
+			gang->parts[p].answer_by = by;
 		espl__buf_clear(&payload);
 		espl__put_v64(&payload, gang->parts[p].wing);
 		espl__put_v64(&payload, grace_ms);
@@ -262,14 +267,44 @@ overstayed(struct espl__real *real, struct espl__rgang *gang)
 	espl__real_gang_kill_parts(real, gang, 0);
 }
 
+/* An agent that still answers, but cannot start or end what it was told to: its machine is of no use. */
+static void
+end_late_agents(struct espl__real *real, struct espl__rgang *gang, int64_t tick)
+{
+	for (uint32_t p = 0; p < gang->part_count; p++) {
+		struct espl__part  *part = &gang->parts[p];
+		struct espl__agent *agent = espl__real_part_agent(real, part);
+
+		if (part->ended || part->answer_by == 0 || tick < part->answer_by || agent == NULL)
+			continue;
+		part->answer_by = 0;
+		espl__agent_break(agent, part->started ? "it did not end the processes of trial %llu when told to" :
+			"it did not start trial %llu when told to", (unsigned long long)gang->trial);
+	}
+}
+
 void
 espl__real_gangs_tick(struct espl__real *real, int64_t tick)
 {
 	struct espl__rgang *gang;
 
-	for (gang = real->gangs; gang != NULL; gang = gang->next)
+	for (gang = real->gangs; gang != NULL; gang = gang->next) {
 		if (gang->stay_until != 0 && tick >= gang->stay_until)
 			overstayed(real, gang);
+		end_late_agents(real, gang, tick);
+	}
+}
+
+void
+espl__real_gangs_held(struct espl__real *real, int64_t late)
+{
+	for (struct espl__rgang *gang = real->gangs; gang != NULL; gang = gang->next) {
+		if (gang->stay_until != 0)
+			gang->stay_until += late;
+		for (uint32_t p = 0; p < gang->part_count; p++)
+			if (gang->parts[p].answer_by != 0)
+				gang->parts[p].answer_by += late;
+	}
 }
 
 void
@@ -345,6 +380,8 @@ on_started(struct espl__real *real, struct espl__rgang *gang, struct espl__part 
 	if (part->started)
 		return;
 	part->started = 1;
+	if (!gang->killed && gang->broken == NULL)
+		part->answer_by = 0;
 	if (++gang->started < gang->part_count)
 		return;
 	espl__real_event(real, ESPL__EV_STARTED)->as.started.gang = gang->id;

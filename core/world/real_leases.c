@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/tick.h"
+#include "model/ledger.h"
 #include "plugin/instance.h"
 
 #define RELEASE_PAUSE_MAX (30 * ESPL__REAL_SECOND)
@@ -66,6 +67,7 @@ free_lease(struct espl__rlease *lease)
 	free(lease->provider_id);
 	free(lease->address);
 	free(lease->detail);
+	free(lease->why);
 	free(lease);
 }
 
@@ -97,6 +99,15 @@ espl__real_lease_view(const struct espl__rlease *lease, struct espl_lease *view)
 }
 
 static void
+replace(char **at, const char *text)
+{
+	if (text == NULL || (*at != NULL && strcmp(*at, text) == 0))
+		return;
+	free(*at);
+	*at = espl__strdup(text);
+}
+
+static void
 tell(struct espl__real *real, struct espl__rlease *lease, espl_node_state state, espl_time ends_at)
 {
 	struct espl__event *event = espl__real_event(real, ESPL__EV_NODE);
@@ -117,6 +128,11 @@ finish(struct espl__real *real, struct espl__rlease *lease)
 	uint32_t            i;
 
 	espl__real_gangs_lost(real, lease->id);	/* those that waited for an agent there */
+	if (lease->why != NULL && lease->why[0] != '\0') {
+		event = espl__real_event(real, ESPL__EV_NODE_WHY);
+		event->as.node_why.lease = lease->id;
+		event->as.node_why.text = espl__arena_strdup(espl__real_arena(real), lease->why);
+	}
 	tell(real, lease, ESPL_NODE_ENDED, ESPL_NEVER);
 	event = &real->batch[real->filling].list[real->batch[real->filling].count - 1];
 	event->as.node.reason =
@@ -192,8 +208,10 @@ acquire_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 		for (i = 0; i < count; i++) { /* those that the plugin has not spoken of itself */
 			struct espl__rlease *lease = espl__real_lease(real, ids[i]);
 
-			if (lease != NULL && lease->cloud == 0)
+			if (lease != NULL && lease->cloud == 0) {
+				replace(&lease->why, error.text);
 				end_lease(real, lease, reason_of(status), -1);
+			}
 		}
 	}
 	free(requests);
@@ -290,15 +308,6 @@ espl__real_release(struct espl__real *real, struct espl__rlease *lease, espl_rea
 		release_now(real, lease, lease->release_at);
 }
 
-static void
-replace(char **at, const char *text)
-{
-	if (text == NULL || (*at != NULL && strcmp(*at, text) == 0))
-		return;
-	free(*at);
-	*at = espl__strdup(text);
-}
-
 static struct espl__rlease *
 lease_of_event(const struct espl__real *real, const struct espl_node_event *event)
 {
@@ -343,6 +352,8 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 		tell(real, lease, ESPL_NODE_NOTICE, event->ends_at);
 		break;
 	case ESPL_NODE_ENDED:
+		if (event->reason != ESPL_BY_USER)
+			replace(&lease->why, event->text);
 		end_lease(real, lease, event->reason != 0 ? event->reason : ESPL_BY_FAULT,
 			event->charged);
 		break;
@@ -364,10 +375,10 @@ espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
 static void
 give_up(struct espl__real *real, struct espl__rlease *lease, const char *why)
 {
-	espl__log(ESPL_WARN, "node %llu is given up: %s", (unsigned long long)lease->id, why);
 	if (lease->told == ESPL_NODE_READY)	/* nothing new is to be placed there meanwhile */
 		tell(real, lease, ESPL_NODE_NOTICE, espl__real_clock(real));
-	espl__real_release(real, lease, ESPL_BY_FAULT);
+	replace(&lease->why, why);
+	espl__real_release(real, lease, ESPL__BY_GIVING_UP);
 }
 
 void

@@ -242,6 +242,7 @@ espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32
 		gang->plan->start.rank_count = gang->parts[p].count;
 		espl__buf_clear(&payload);
 		espl__start_put(&gang->plan->start, &payload);
+		gang->parts[p].answer_by = espl__tick() + ESPL__REAL_START_LIMIT;
 		if (agent != NULL)	/* else: the end of that agent ends the gang */
 			espl__agent_send(agent, ESPL__MSG_START, &payload);
 	}

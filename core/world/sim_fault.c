@@ -55,6 +55,7 @@ static const struct {
 	KIND(ESPL__FAULT_NOTICE, "notice", notice),
 	KIND(ESPL__FAULT_SLOW_BOOT, "slow-boot", slow_boot),
 	KIND(ESPL__FAULT_NO_CAPACITY, "no-capacity", no_capacity),
+	KIND(ESPL__FAULT_BOOT_FAILS, "boot-fails", no_capacity),
 	KIND(ESPL__FAULT_TRIAL_FAILS, "trial-fails", strikes_once),
 	KIND(ESPL__FAULT_TRIAL_LOST, "trial-lost", strikes_once),
 	KIND(ESPL__FAULT_NAN, "nan", not_a_number),
@@ -92,7 +93,7 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 	if (near != NULL)
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
-		espl__hint(diag, "there are node-lost, notice, slow-boot, no-capacity, trial-fails, "
+		espl__hint(diag, "there are node-lost, notice, slow-boot, no-capacity, boot-fails, trial-fails, "
 		           "trial-lost, nan, hang, crash-rate, slow, bad-checkpoint, gpu-lost, stop");
 	return ESPL_E_CONFIG;
 }
@@ -265,15 +266,27 @@ espl__sim_fault_boot(const struct espl__sim_faults *faults, const char *offer, e
 	return factor;
 }
 
-int
-espl__sim_fault_sold_out(const struct espl__sim_faults *faults, const char *offer, espl_time now)
+static int
+strikes_offer(const struct espl__sim_faults *faults, enum espl__sim_fault_kind kind, const char *offer, espl_time now)
 {
 	for (uint32_t i = 0; i < faults->count; i++)
-		if (faults->list[i].kind == ESPL__FAULT_NO_CAPACITY
+		if (faults->list[i].kind == kind
 		    && in_force(&faults->list[i], now)
 		    && (faults->list[i].offer == NULL || strcmp(faults->list[i].offer, offer) == 0))
 			return 1;
 	return 0;
+}
+
+int
+espl__sim_fault_sold_out(const struct espl__sim_faults *faults, const char *offer, espl_time now)
+{
+	return strikes_offer(faults, ESPL__FAULT_NO_CAPACITY, offer, now);
+}
+
+int
+espl__sim_fault_no_boot(const struct espl__sim_faults *faults, const char *offer, espl_time now)
+{
+	return strikes_offer(faults, ESPL__FAULT_BOOT_FAILS, offer, now);
 }
 
 double

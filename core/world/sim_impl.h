@@ -120,7 +120,7 @@ struct espl__sim_blob {
 
 enum espl__sim_fault_kind {
 	ESPL__FAULT_NODE_LOST = 0, ESPL__FAULT_NOTICE, ESPL__FAULT_SLOW_BOOT,
-	ESPL__FAULT_NO_CAPACITY,
+	ESPL__FAULT_NO_CAPACITY, ESPL__FAULT_BOOT_FAILS,
 	ESPL__FAULT_TRIAL_FAILS, ESPL__FAULT_TRIAL_LOST, ESPL__FAULT_NAN, ESPL__FAULT_HANG,
 	ESPL__FAULT_CRASH_RATE, ESPL__FAULT_SLOW, ESPL__FAULT_BAD_CHECKPOINT, ESPL__FAULT_GPU_LOST,
 	ESPL__FAULT_STOP
@@ -147,6 +147,7 @@ struct espl__sim_fault *espl__sim_fault_gang(struct espl__sim_faults *, enum esp
 double      espl__sim_fault_boot(const struct espl__sim_faults *, const char *offer, espl_time now);
 int         espl__sim_fault_sold_out(const struct espl__sim_faults *, const char *offer,
                                      espl_time now);
+int         espl__sim_fault_no_boot(const struct espl__sim_faults *, const char *offer, espl_time now);
 /* Factor on the length of an iteration. */
 double      espl__sim_fault_slow(const struct espl__sim_faults *, const struct espl__sim_gang *,
                                  espl_time now);

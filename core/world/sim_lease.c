@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/assert.h"
+#include "model/ledger.h"
 #include "world/sim_impl.h"
 
 static struct espl__sim_lease *
@@ -115,7 +116,10 @@ booted(struct espl__sim *sim, uint64_t lease)
 		l->ends_at = espl__sim_after(sim, (double)terms->lease_max / 1e9);
 	tell_node(sim, lease);
 	seconds *= espl__sim_fault_boot(&sim->faults, terms->name, sim->now);
-	espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_READY, lease, 0);
+	if (espl__sim_fault_no_boot(&sim->faults, terms->name, sim->now))
+		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_ENDED, lease, ESPL__BY_GIVING_UP);
+	else
+		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_READY, lease, 0);
 }
 
 static void
@@ -180,6 +184,12 @@ espl__sim_lease_end(struct espl__sim *sim, uint64_t lease, espl_reason reason)
 		sim->leases[l->after].before = l->before;
 	o->alive--;
 	l->state = ESPL_NODE_ENDED;
+	if (reason == ESPL__BY_GIVING_UP) {
+		struct espl__event *why = espl__sim_tell(sim, ESPL__EV_NODE_WHY);
+
+		why->as.node_why.lease = lease;
+		why->as.node_why.text = "fault script: boot-fails";
+	}
 	tell_node(sim, lease)->as.node.reason = reason;
 }
 

@@ -38,6 +38,18 @@ struct pool_wish {			/* what the user set; which option a message blames      */
 	uint32_t    offer_option, gpus_max, gpus_option;
 };
 
+/* The cloud sells it no longer, and no node of it is left: another one may be chosen. */
+static inline int
+pool_offer_gone(const struct espl_alloc_view *view, uint32_t offer)
+{
+	uint32_t i;
+
+	for (i = 0; i < view->node_count; i++)
+		if (view->nodes[i]->offer == offer)
+			return 0;
+	return (view->offers[offer]->flags & ESPL_OFFER_GONE) != 0;
+}
+
 /* How every call begins: the offer is chosen (*offer; ESPL_ANY before), the roster follows the view, and
  * *limit is what may be held.  0: there is nothing to decide, or *status says what is wrong. */
 static inline int
@@ -45,6 +57,8 @@ pool_begin(const struct espl_alloc_view *view, const struct pool_wish *wish, uin
            struct espl_roster *roster, uint64_t *limit, espl_status *status, struct espl_error *error)
 {
 	*status = ESPL_OK;
+	if (*offer != ESPL_ANY && pool_offer_gone(view, *offer))
+		*offer = ESPL_ANY;
 	if (*offer == ESPL_ANY)
 		*status = espl_choose_offer(view->offers, view->offer_count, wish->offer_name,
 		                            wish->offer_option, offer, error);

@@ -59,7 +59,7 @@ pure="$pure|_GLOBAL_OFFSET_TABLE_|__([a-z]*san|gcov|sanitizer|sancov|llvm)_.*|__
 pure="$pure|__[a-z]+([dt][if]|[sx]f)([dt][if])?[234]?|espl_.*"
 listed='
 exec/.*journal	__errno_location|open|read|close|lseek|fstat|ftruncate|fdatasync|unlink|espl__write_all
-exec/.*executor	espl__log
+exec/.*exec_note	espl__log
 policy/.*call	espl__log|espl__quantiles_add(_many)?
 allocators/.*milp_cbc	dlopen|dlsym|dlerror
 model/.*curves	espl__file_read

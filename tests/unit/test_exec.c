@@ -1,27 +1,7 @@
 /* test_exec.c - whole searches through the executor on the simulated world: what is decided, that
  * it repeats, and that a run cut anywhere comes to the same end.
  */
-#include <criterion/criterion.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "base/log.h"
-#include "world/world.h"
-
-struct run {
-	struct espl__run_config *config;
-	struct espl__space      *space;
-	struct espl__profile    *profile;
-	struct espl__world      *world;
-	struct espl__exec       *exec;
-	struct espl__exec_summary summary;
-	struct espl__diag diag;
-};
-struct record { espl_time now; struct espl__buf events, decisions; uint32_t count; };
-struct tape { struct record *list; uint32_t count, cap; };
+#include "exec_run.h"
 
 static const char *const head =
     "experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = 3; %s };\n"
@@ -42,121 +22,12 @@ static const char *const unplanned =
     "allocator = { use = \"fair\"; }; placer = { use = \"colocate\"; };";
 
 static void
-quiet(void *ctx, espl_level level, const char *text)
-{
-	(void)ctx; (void)level; (void)text;
-}
-
-static void
 make(struct run *r, const char *experiment, const char *trial, const char *rest, const char *faults)
 {
-	char name[] = "/tmp/espl-exec-XXXXXX", fault_name[] = "/tmp/espl-fault-XXXXXX";
-	struct espl__exec_setup setup = { .simulated = 1, .verbose = 1, .observers = watching };
-	int   fd = mkstemp(name), ff = mkstemp(fault_name);
-	FILE *f = fdopen(fd, "w"), *g = fdopen(ff, "w");
+	char *text = espl__format(head, experiment, trial, in_place, rest);
 
-	memset(r, 0, sizeof *r);
-	espl__log_to(quiet, NULL, ESPL_ERROR);
-	fprintf(f, head, experiment, trial, in_place, rest);
-	fclose(f);
-	fprintf(g, "%s", faults != NULL ? faults : "");
-	fclose(g);
-	cr_assert_eq(espl__plugins_init(NULL, &r->diag), ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->config, &r->diag), ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__space_parse(r->config->space, &r->space, &r->diag), ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__profile_load(r->config->trial.profile, r->config->directory, &r->profile, &r->diag), ESPL_OK,
-	    "%s", r->diag.text);
-	setup.config = r->config;
-	setup.space = r->space;
-	setup.profile = r->profile;
-	cr_assert_eq(espl__exec_new(&setup, &r->exec, &r->diag), ESPL_OK, "%s", r->diag.text);
-	cr_assert_eq(espl__world_sim(r->config, r->space, r->profile, r->config->seed, faults != NULL ? fault_name : NULL,
-	    &r->world, &r->diag), ESPL_OK, "%s", r->diag.text);
-	r->world->exec = r->exec;
-	unlink(name);
-	unlink(fault_name);
-}
-
-static void
-unmake(struct run *r)
-{
-	r->world->ops->close(r->world, 0);
-	espl__exec_free(r->exec);
-	espl__profile_free(r->profile);
-	espl__space_free(r->space);
-	espl__run_free(r->config);
-}
-
-static void
-keep(struct tape *tape, const struct espl__round *round, const struct espl__buf *decisions)
-{
-	struct record *k;
-
-	ESPL__GROW(tape->list, tape->cap, tape->count + 1);
-	k = &tape->list[tape->count++];
-	memset(k, 0, sizeof *k);
-	k->now = round->now;
-	k->count = round->count;
-	for (uint32_t i = 0; i < round->count; i++)
-		espl__event_put(&round->events[i], &k->events);
-	espl__put(&k->decisions, decisions->data, decisions->size);
-}
-
-/* Pumps to the end (or `most` rounds); OK or what stopped it. */
-static espl_status
-pump(struct run *r, struct tape *tape, uint32_t most)
-{
-	for (uint32_t n = 0; n < most && !espl__exec_ended(r->exec); n++) {
-		struct espl__round round;
-		const struct espl__effect *effects;
-		uint32_t    count;
-		espl_status status = r->world->ops->next(r->world, &round, &r->diag);
-
-		if (status != ESPL_OK)
-			return status;
-		cr_assert_gt(round.count, 0, "the world has nothing to tell and the run has not ended");
-		status = espl__exec_round(r->exec, round.now, round.events, round.count, NULL, 0, &r->diag);
-		if (status != ESPL_OK)
-			return status;
-		if (tape != NULL)
-			keep(tape, &round, espl__exec_decisions(r->exec));
-		effects = espl__exec_effects(r->exec, &count);
-		status = r->world->ops->apply(r->world, effects, count, &r->diag);
-		if (status != ESPL_OK)
-			return status;
-	}
-	espl__exec_summary(r->exec, &r->summary);
-	return ESPL_OK;
-}
-
-static espl_status
-replay(struct run *r, const struct tape *tape, uint32_t upto)
-{
-	for (uint32_t i = 0; i < upto; i++) {
-		struct espl__arena  arena = { 0 };
-		struct espl__event  events[64];
-		struct espl__reader reader = espl__reader(tape->list[i].events.data, tape->list[i].events.size);
-		espl_status status;
-
-		cr_assert_leq(tape->list[i].count, 64);
-		for (uint32_t k = 0; k < tape->list[i].count; k++)
-			cr_assert_eq(espl__event_get(&reader, &arena, &events[k]), 0);
-		status = espl__exec_round(r->exec, tape->list[i].now, events, tape->list[i].count, &tape->list[i].decisions, 0, &r->diag);
-		espl__arena_free(&arena);
-		if (status != ESPL_OK)
-			return status;
-	}
-	return ESPL_OK;
-}
-
-static void
-free_tape(struct tape *tape)
-{
-	for (uint32_t i = 0; i < tape->count; i++) {
-		espl__buf_free(&tape->list[i].events);
-		espl__buf_free(&tape->list[i].decisions);
-	}
-	free(tape->list);
+	make_run(r, text, faults, watching);
+	free(text);
 }
 
 static espl_status
@@ -390,55 +261,8 @@ Test(exec, resizing_in_place_changes_no_result, .timeout = 120)
 	unmake(&b);
 }
 
-/* ---- many searches under many faults ------------------------------------------------------------- */
+/* ---- GPUs that are set aside ------------------------------------------------------------------------- */
 
-#define ROOM 1500
-
-static uint64_t dice_state;
-
-static uint32_t
-dice(uint32_t sides)
-{
-	dice_state = dice_state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
-	return (uint32_t)(dice_state >> 33) % sides;
-}
-
-static void
-scenario(uint32_t seed, char *experiment, char *trial, char *rest, char *faults)
-{
-	static const char *const policies[] = { "use = \"static\"; gpus = 4;", "use = \"static\"; gpus = 7;",
-	    "use = \"fair\";", "use = \"fair\"; resize = \"always\";", "use = \"fair\"; packing = 3;", "use = \"fluid\";",
-	    "use = \"greedy\";", "use = \"milp\";", "use = \"fifo\";" };
-	uint32_t n, at;
-	size_t   used;
-
-	dice_state = seed * UINT64_C(2654435761) + 1;
-	n = 3 + dice(25);
-	(void)snprintf(experiment, ROOM, "%s", dice(6) == 0 ? "deadline = \"90s\";" : dice(6) == 0 ? "budget = 0.3;" : "");
-	(void)snprintf(trial, ROOM, "gpus_max = %u; packing_max = %u; checkpoint_every = \"%us\"; checkpoint = %s; retries = %u; colocate = %s;",
-	    1 + dice(5), 1 + dice(4), 1 + dice(20), dice(8) == 0 ? "false" : "true", dice(4), dice(2) ? "true" : "false");
-	(void)snprintf(rest, ROOM, "algorithm = { %s trials = %u; iterations_max = %u; }; allocator = { %s }; placer = { use = \"%s\"; };"
-	    " planning = { warm = %s; };", dice(2) ? "use = \"sha\"; eta = 3;" : "use = \"random\";", n, 1 + dice(14),
-	    policies[dice(9)], dice(2) ? "colocate" : "scatter", dice(2) ? "true" : "false");
-	used = (size_t)snprintf(faults, ROOM, "faults = ( { kind = \"slow-boot\"; factor = 2.0; from = \"0s\"; to = \"1m\"; }");
-	for (uint32_t i = dice(5); i > 0; i--) {
-		at = 1 + dice(120);
-		switch (dice(6)) {
-		case 0: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"node-lost\"; node = %u; at = \"%us\"; }", dice(4), at); break;
-		case 1: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"trial-fails\"; trial = %u; iteration = %u; times = %u; }",
-		    dice(n), 1 + dice(4), 1 + dice(3)); break;
-		case 2: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"nan\"; trial = %u; iteration = 1; }", dice(n)); break;
-		case 3: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"gpu-lost\"; node = %u; at = \"%us\"; %s }", dice(4), at,
-		    dice(3) == 0 ? "" : "gpu = 1;"); break;
-		case 4: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"no-capacity\"; from = \"%us\"; to = \"%us\"; }", at, at + 30); break;
-		default: used += (size_t)snprintf(faults + used, ROOM - used, ", { kind = \"crash-rate\"; probability = 0.02; }"); break;
-		}
-	}
-	(void)snprintf(faults + used, ROOM - used, " );");
-}
-
-/* Whatever happens: the run ends, every trial is accounted for, no node is left, no GPU is sat on,
- * and no more was held than the cloud sells.  (Seats are checked by the fleet at every step.) */
 struct notes { struct espl__buf text; };
 
 static void
@@ -522,40 +346,4 @@ Test(exec, a_gpu_that_is_set_aside_is_done_without, .timeout = 60)
 	unmake(&r);
 	free_tape(&tape);
 	espl__buf_free(&notes.text);
-}
-
-Test(exec, a_thousand_searches_under_faults, .timeout = 300)
-{
-	uint32_t done = 0, from = getenv("SEED") != NULL ? (uint32_t)strtoul(getenv("SEED"), NULL, 10) : 0;
-	uint32_t to = getenv("SEED") != NULL ? from + 1 : 1000;
-
-	for (uint32_t seed = from; seed < to; seed++) {
-		char experiment[ROOM], trial[ROOM], rest[ROOM], faults[ROOM];
-		struct run r;
-
-		scenario(seed, experiment, trial, rest, faults);
-		in_place = seed % 2 == 0 ? "" : seed % 4 == 1 ? "resize = \"300ms\";" : "resize = \"7s\";";
-		espl_status status = whole(&r, experiment, trial, rest, faults);
-		if (status == ESPL_E_INFEASIBLE) {	/* its deadline or budget is too small: said at once */
-			cr_assert_eq(r.summary.cost, 0);
-			unmake(&r);
-			continue;
-		}
-		cr_assert_eq(status, ESPL_OK, "seed %u: %s", (unsigned)seed, r.diag.text);
-		cr_assert(espl__exec_ended(r.exec), "seed %u does not end", (unsigned)seed);
-		cr_assert_eq(r.summary.nodes_leaked, 0);
-		cr_assert_eq(r.summary.gpus_busy, 0, "seed %u", (unsigned)seed);
-		cr_assert_leq(r.summary.nodes_peak, 4);
-		cr_assert_leq(r.summary.busy_gpu_s, r.summary.gpu_s + 1e-6, "seed %u: used %f of %f GPU seconds", (unsigned)seed,
-		    r.summary.busy_gpu_s, r.summary.gpu_s);
-		if (r.summary.how == ESPL__RUN_DONE) {
-			cr_assert_eq(r.summary.completed + r.summary.failed, r.summary.trials, "seed %u", (unsigned)seed);
-			done++;
-		}
-		if (r.summary.how == ESPL__RUN_FAILED)
-			cr_assert(r.summary.text[0] != '\0');
-		cr_assert_null(strstr(r.summary.text, " no place"), "seed %u: %s", (unsigned)seed, r.summary.text);
-		unmake(&r);
-	}
-	cr_assert(from > 0 || done > 500, "%u of 1000 came to their end", (unsigned)done);
 }

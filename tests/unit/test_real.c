@@ -138,7 +138,7 @@ Test(real, a_trial_that_breaks_the_rules_is_ended_with_the_reason)
 	ends_with("kill -SEGV $$", "rank 0: killed by signal 11");
 	ends_with(SAY("{\"iteration\": 1, \"metrics\": {\"loss\": 2}}")
 			  SAY("{\"iteration\": 2, \"metrics\": {\"loss\": 2}}"),
-		"exited with status 0 at iteration 2 of 9 without being told to");
+		"ended at iteration 2 of 9, before it was told to stop");
 	ends_with("printf 'not\\tJSON\\n' >&$ESPALIER_REPORT_FD; sleep 1000",
 	          "rank 0: its report is no JSON: not?JSON");
 	ends_with(SAY("{\"iteration\": 1, \"metrics\": {\"loss\": \"high\"}}"),
