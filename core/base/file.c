@@ -13,14 +13,11 @@
 enum { READ_STEP = 64 * 1024, TREE_DEPTH = 256 };
 
 espl_status
-espl__file_read(const char *path, size_t limit, struct espl__buf *to, struct espl__diag *diag)
+espl__fd_read(int fd, const char *path, size_t limit, struct espl__buf *to, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
 	espl__buf_clear(to);
-	if (fd < 0)
-		return espl__fail_errno(diag, "cannot open '%s'", path);
 	for (;;) {
 		ssize_t got;
 
@@ -39,6 +36,19 @@ espl__file_read(const char *path, size_t limit, struct espl__buf *to, struct esp
 			break;
 		}
 	}
+	return status;
+}
+
+espl_status
+espl__file_read(const char *path, size_t limit, struct espl__buf *to, struct espl__diag *diag)
+{
+	int         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	espl_status status;
+
+	espl__buf_clear(to);
+	if (fd < 0)
+		return espl__fail_errno(diag, "cannot open '%s'", path);
+	status = espl__fd_read(fd, path, limit, to, diag);
 	close(fd);
 	return status;
 }
@@ -91,12 +101,12 @@ sync_folder(const char *path)
 }
 
 static int
-write_new(const char *name, const void *bytes, size_t size)
+write_new(int folder, const char *name, const void *bytes, size_t size)
 {
-	int fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), rc, code;
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), rc, code;
 
-	if (fd < 0 && errno == EEXIST && unlink(name) == 0)
-		fd = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (fd < 0 && errno == EEXIST && unlinkat(folder, name, 0) == 0)
+		fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return -1;
 	rc = espl__write_all(fd, bytes, size);
@@ -112,18 +122,26 @@ write_new(const char *name, const void *bytes, size_t size)
 }
 
 espl_status
-espl__file_write(const char *path, const void *bytes, size_t size, struct espl__diag *diag)
+espl__file_put(int folder, const char *name, const void *bytes, size_t size, struct espl__diag *diag)
 {
-	char *name = espl__format("%s.tmp-%ld", path, (long)getpid());
+	char *draft = espl__format("%s.tmp-%ld", name, (long)getpid());
 	espl_status status = ESPL_OK;
 
-	if (write_new(name, bytes, size) != 0 || rename(name, path) != 0) {
-		status = espl__fail_errno(diag, "cannot write '%s'", path);
-		unlink(name);		/* may never have been made */
-	} else if (sync_folder(path) != 0) {
-		status = espl__fail_errno(diag, "cannot make '%s' durable", path);
+	if (write_new(folder, draft, bytes, size) != 0 || renameat(folder, draft, folder, name) != 0) {
+		status = espl__fail_errno(diag, "cannot write '%s'", name);
+		(void)unlinkat(folder, draft, 0);	/* may never have been made */
 	}
-	free(name);
+	free(draft);
+	return status;
+}
+
+espl_status
+espl__file_write(const char *path, const void *bytes, size_t size, struct espl__diag *diag)
+{
+	espl_status status = espl__file_put(AT_FDCWD, path, bytes, size, diag);
+
+	if (status == ESPL_OK && sync_folder(path) != 0)
+		status = espl__fail_errno(diag, "cannot make '%s' durable", path);
 	return status;
 }
 
@@ -163,6 +181,20 @@ espl__dir_make(const char *path, struct espl__diag *diag)
 	}
 	free(name);
 	return status;
+}
+
+DIR *
+espl__dir_open(const char *path)
+{
+	int  fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), code;
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (fd >= 0 && dir == NULL) {
+		code = errno;
+		close(fd);
+		errno = code;
+	}
+	return dir;
 }
 
 static int remove_at(int parent, const char *name, unsigned depth);
@@ -225,6 +257,12 @@ remove_at(int parent, const char *name, unsigned depth)
 		return -1;
 	errno = code;
 	return rc;
+}
+
+int
+espl__tree_remove_at(int folder, const char *name)
+{
+	return remove_at(folder, name, 0);
 }
 
 espl_status

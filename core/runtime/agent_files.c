@@ -218,23 +218,21 @@ espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
 	struct removal *r = NULL;
 	struct dirent  *e;
 	char           *folder = espl__trial_folder(a->dir, trial);
-	DIR            *dir = opendir(folder);
+	DIR            *dir = espl__dir_open(folder);
 
 	if (dir == NULL && errno != ENOENT)
 		espl__agent_log(a, ESPL_WARN, "cannot collect checkpoints in '%s': %s", folder,
 		    strerror(errno));
 	while (dir != NULL && (e = readdir(dir)) != NULL) {
-		char *old, *gone;
+		char *gone;
 
 		if (!collectable(dirfd(dir), e->d_name, keep))
 			continue;
-		old = espl__format("%s/%s", folder, e->d_name);
 		gone = espl__format("%s/.gone-%ld-%u", folder, (long)getpid(), number++);
-		if (rename(old, gone) == 0)
+		if (renameat(dirfd(dir), e->d_name, dirfd(dir), strrchr(gone, '/') + 1) == 0)
 			remove_later(&r, gone);
 		else
 			free(gone);
-		free(old);
 	}
 	if (dir != NULL)
 		closedir(dir);
@@ -258,8 +256,7 @@ run_saving(struct espl__job *job)
 {
 	struct saving *s = (struct saving *)job;
 
-	if (espl__store_seal(s->from, &s->bytes, &s->diag) == ESPL_OK)
-		(void)espl__store_publish(s->from, s->place, &s->diag);
+	(void)espl__store_keep(s->from, s->place, &s->bytes, &s->diag);
 }
 
 static void

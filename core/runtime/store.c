@@ -1,8 +1,9 @@
 /* store.c - checkpoints that are either whole or not there.
  *
- * A rank writes files into a saving folder; the agent seals it (check sums, fsync of every file
- * and folder, MANIFEST last) and renames it.  Before a restore every byte is read again: a
- * damaged file is found here and not by the trial.
+ * A rank writes files into a saving folder; the agent seals it (check sums, all of it durable,
+ * MANIFEST last) and renames it.  Before a restore every byte is read again: a damaged file is found
+ * here and not by the trial.  Names in these folders are the trial's: everything is reached through
+ * descriptors, and no symbolic link is followed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,13 +23,15 @@
 #define DEEPEST 32
 #define LIMIT   ((size_t)64 << 20)	/* bytes of a MANIFEST */
 
+#define BLOCK   ((size_t)1 << 18)
+#define SYNCED  64			/* so many entries are synced one by one */
+
 struct seal {
 	struct espl__buf   text;	/* of the MANIFEST                       */
 	struct espl__diag *diag;
 	uint64_t bytes, entries, files;
 	uint8_t *block;			/* for reading                           */
 };
-#define BLOCK ((size_t)1 << 18)
 
 static void
 put_name(struct espl__buf *b, const char *name)
@@ -97,6 +100,14 @@ sync_fd(int fd)
 	return fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP ? 0 : -1;
 }
 
+/* Thousands of small files, each waiting for the disk, would take minutes: beyond the first few
+ * one syncfs() at the end stands for all. */
+static int
+sync_entry(const struct seal *s, int fd)
+{
+	return s->entries > SYNCED ? 0 : sync_fd(fd);
+}
+
 static espl_status
 seal_file(struct seal *s, int folder, const char *name, const char *path)
 {
@@ -108,7 +119,7 @@ seal_file(struct seal *s, int folder, const char *name, const char *path)
 
 	if (fd < 0)
 		return espl__fail_errno(s->diag, "cannot open '%s' of the checkpoint", path);
-	if (sum_file(fd, s->block, &crc, &size) != 0 || sync_fd(fd) != 0 || fstat(fd, &st) != 0)
+	if (sum_file(fd, s->block, &crc, &size) != 0 || sync_entry(s, fd) != 0 || fstat(fd, &st) != 0)
 		status = espl__fail_errno(s->diag, "cannot keep '%s' of the checkpoint", path);
 	else if ((uint64_t)st.st_size != size)
 		status = espl__fail(s->diag, ESPL_E_CONFIG,
@@ -245,95 +256,161 @@ seal_folder(struct seal *s, int fd, const char *path, unsigned depth)
 		free(inner);
 	}
 	free_names(names, count);
-	if (status == ESPL_OK && sync_fd(fd) != 0)
+	if (status == ESPL_OK && sync_entry(s, fd) != 0)
 		status = espl__fail_errno(s->diag, "cannot make the checkpoint's folder durable");
 	return status;
 }
 
-espl_status
-espl__store_seal(const char *folder, uint64_t *bytes, struct espl__diag *diag)
+/* After a failure MANIFEST is not there. */
+static espl_status
+seal(int folder, uint64_t *bytes, struct espl__diag *diag)
 {
 	struct espl__diag inner = ESPL__DIAG_INIT;
 	struct seal s = { .diag = diag };
 	espl_status status;
-	char       *path;
-	int         fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	*bytes = 0;
-	if (fd < 0)
-		return espl__fail_errno(diag, "cannot open the folder it was saved into");
 	s.block = espl__alloc(BLOCK);
 	espl__print(&s.text, HEADER);
-	status = seal_folder(&s, fd, "", 0);
+	status = seal_folder(&s, folder, "", 0);
 	if (status == ESPL_OK && s.files == 0)
 		status = espl__fail(diag, ESPL_E_CONFIG,
 		    "there is no file in the folder ESPALIER_SAVE");
+	if (status == ESPL_OK && s.entries > SYNCED && syncfs(folder) != 0)
+		status = espl__fail_errno(diag, "cannot make the checkpoint durable");
 	if (status == ESPL_OK) {
 		uint32_t crc = espl__crc32c(0, s.text.data, s.text.size);
 
 		espl__print(&s.text, "end %" PRIu64 " %08" PRIx32 "\n", s.entries, crc);
-		path = espl__format("%s/" ESPL__MANIFEST, folder);
-		status = espl__file_write(path, s.text.data, s.text.size, &inner);
+		status = espl__file_put(folder, ESPL__MANIFEST, s.text.data, s.text.size, &inner);
 		if (status != ESPL_OK)
 			(void)espl__fail(diag, status, "cannot write the checkpoint's " ESPL__MANIFEST ": %s",
 			    espl__reason(&inner));
-		free(path);
+		else if (sync_fd(folder) != 0)
+			status = espl__fail_errno(diag, "cannot make the checkpoint's folder durable");
+		if (status != ESPL_OK)
+			(void)unlinkat(folder, ESPL__MANIFEST, 0);
 	}
-	close(fd);
 	free(s.block);
 	espl__buf_free(&s.text);
 	*bytes = s.bytes;
 	return status;
 }
 
-/* `place` is taken by an older one of the same iteration.  The new one leaves `saving` first:
- * nothing but an empty folder may ever be seen there again. */
-static espl_status
-replace(const char *saving, const char *place, struct espl__diag *diag)
+/* ---- publish ----------------------------------------------------------------------------- */
+
+struct publication {
+	int   parent, folder;		/* the trial's folder; what was sealed in it   */
+	char *saving, *ready;		/* names in parent                             */
+	const char *place;
+	int   exchanged;		/* an older one of the same iteration is `ready` */
+};
+
+/* Is the name still that of the folder that was opened?  A trial's process can rename anything there. */
+static int
+is_same(int parent, const char *name, int folder)
 {
-	char       *ready = espl__format("%s.ready", saving);
+	struct stat a, b;
+
+	return fstatat(parent, name, &a, AT_SYMLINK_NOFOLLOW) == 0 && fstat(folder, &b) == 0
+	    && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+/* An older one of the same iteration makes room at once, so that there is a whole one at any moment.
+ * The new one leaves `saving` first: nothing but an empty folder may ever be seen there again. */
+static int
+take_place(struct publication *p)
+{
+	struct stat st;
+	int         in = p->parent, code;
+
+	if (renameat2(in, p->saving, in, p->place, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EEXIST && fstatat(in, p->place, &st, AT_SYMLINK_NOFOLLOW) != 0)
+		return renameat(in, p->saving, in, p->place);	/* a file system without NOREPLACE */
+	if (renameat(in, p->saving, in, p->ready) != 0)
+		return -1;
+	if (renameat2(in, p->ready, in, p->place, RENAME_EXCHANGE) == 0) {
+		p->exchanged = 1;
+		return 0;
+	}
+	if (espl__tree_remove_at(in, p->place) == 0 && renameat(in, p->ready, in, p->place) == 0)
+		return 0;
+	code = errno;
+	(void)renameat(in, p->ready, in, p->saving);
+	errno = code;
+	return -1;
+}
+
+static void
+give_back(struct publication *p)
+{
+	if (p->exchanged)
+		(void)renameat2(p->parent, p->ready, p->parent, p->place, RENAME_EXCHANGE);
+	(void)renameat(p->parent, p->exchanged ? p->ready : p->place, p->parent, p->saving);
+}
+
+static espl_status
+publish(struct publication *p, struct espl__diag *diag)
+{
 	espl_status status = ESPL_OK;
 
-	if (rename(saving, ready) != 0)
-		status = espl__fail_errno(diag, "cannot put the checkpoint in its place");
-	else if (renameat2(AT_FDCWD, ready, AT_FDCWD, place, RENAME_EXCHANGE) == 0)
-		(void)espl__tree_remove(ready, NULL);	/* collected later if it stays */
-	else if (espl__tree_remove(place, NULL) != ESPL_OK || rename(ready, place) != 0)
-		status = espl__fail_errno(diag, "cannot put the checkpoint in its place");
-	free(ready);
+	if (take_place(p) != 0)
+		return espl__fail_errno(diag, "cannot put the checkpoint in its place");
+	if (!is_same(p->parent, p->place, p->folder))
+		status = espl__fail(diag, ESPL_E_CONFIG, "the folder ESPALIER_SAVE was replaced while it was saved");
+	else if (sync_fd(p->parent) != 0)
+		status = espl__fail_errno(diag, "cannot make the checkpoint durable");
+	if (status != ESPL_OK)
+		give_back(p);
+	else if (p->exchanged)
+		(void)espl__tree_remove_at(p->parent, p->ready);	/* collected later if it stays */
 	return status;
 }
 
 static espl_status
-sync_parent(const char *path, struct espl__diag *diag)
+open_saving(struct publication *p, const char *trial, struct espl__diag *diag)
 {
-	char       *parent = espl__strdup(path), *slash = strrchr(parent, '/');
-	espl_status status = ESPL_OK;
-	int         fd;
+	struct stat st;
 
-	if (slash != NULL)
-		*slash = '\0';
-	fd = open(slash != NULL ? parent : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0 || sync_fd(fd) != 0)
-		status = espl__fail_errno(diag, "cannot make the checkpoint durable");
-	if (fd >= 0)
-		close(fd);
-	free(parent);
-	return status;
+	p->parent = open(trial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (p->parent < 0)
+		return espl__fail_errno(diag, "cannot open the trial's folder");
+	p->folder = openat(p->parent, p->saving, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (p->folder >= 0)
+		return ESPL_OK;
+	if (fstatat(p->parent, p->saving, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
+		return espl__fail(diag, ESPL_E_CONFIG, "the folder ESPALIER_SAVE was replaced by a symbolic link: "
+		    "write the files into the folder itself");
+	return espl__fail_errno(diag, "cannot open the folder it was saved into");
 }
 
 espl_status
-espl__store_publish(const char *saving, const char *place, struct espl__diag *diag)
+espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct espl__diag *diag)
 {
-	espl_status status = ESPL_OK;
+	struct publication p = { .parent = -1, .folder = -1 };
+	char              *trial = espl__strdup(saving), *slash = strrchr(trial, '/');
+	espl_status        status;
 
-	if (renameat2(AT_FDCWD, saving, AT_FDCWD, place, RENAME_NOREPLACE) != 0) {
-		if (errno == EEXIST || access(place, F_OK) == 0)
-			status = replace(saving, place, diag);
-		else if (rename(saving, place) != 0)	/* a file system without NOREPLACE */
-			status = espl__fail_errno(diag, "cannot put the checkpoint in its place");
+	*bytes = 0;
+	*slash = '\0';
+	p.saving = slash + 1;
+	p.ready = espl__format("%s.ready", p.saving);
+	p.place = strrchr(place, '/') + 1;
+	status = open_saving(&p, trial, diag);
+	if (status == ESPL_OK)
+		status = seal(p.folder, bytes, diag);
+	if (status == ESPL_OK) {
+		status = publish(&p, diag);
+		if (status != ESPL_OK)
+			(void)unlinkat(p.folder, ESPL__MANIFEST, 0);
 	}
-	return status == ESPL_OK ? sync_parent(place, diag) : status;
+	if (p.folder >= 0)
+		close(p.folder);
+	if (p.parent >= 0)
+		close(p.parent);
+	free(p.ready);
+	free(trial);
+	return status;
 }
 
 const char *
@@ -361,7 +438,7 @@ check_file(int folder, char *line, uint8_t *block, struct espl__diag *diag)
 	    || get_name(line + at) != 0)
 		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
 	line += at;
-	fd = openat(folder, line, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd = openat(folder, line, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return espl__fail_errno(diag, "'%s' cannot be opened", line);
 	if (sum_file(fd, block, &crc, &size) != 0)
@@ -464,22 +541,22 @@ espl__store_check(const char *folder, struct espl__diag *diag)
 	struct espl__diag inner = ESPL__DIAG_INIT;
 	struct espl__buf  text = { NULL, 0, 0 };
 	espl_status       status;
-	char             *path;
-	int               fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int               fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), list;
 
 	if (fd < 0)
 		return espl__fail_errno(diag, "its folder cannot be opened");
-	path = espl__format("%s/" ESPL__MANIFEST, folder);
-	if (access(path, R_OK) != 0)
+	list = openat(fd, ESPL__MANIFEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (list < 0) {
 		status = espl__fail_errno(diag, "its " ESPL__MANIFEST " cannot be opened");
-	else
-		status = espl__file_read(path, LIMIT, &text, &inner);
+	} else {
+		status = espl__fd_read(list, ESPL__MANIFEST, LIMIT, &text, &inner);
+		close(list);
+	}
 	if (inner.status != ESPL_OK)
 		(void)espl__fail(diag, status, "its " ESPL__MANIFEST " cannot be read: %s",
 		    espl__reason(&inner));
 	if (status == ESPL_OK)
 		status = check_entries(fd, &text, diag);
-	free(path);
 	close(fd);
 	espl__buf_free(&text);
 	return status;

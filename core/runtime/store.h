@@ -9,12 +9,13 @@
 
 #define ESPL__MANIFEST "MANIFEST"
 
-/* Writes MANIFEST for all that is in the folder, and makes all of it durable.  *bytes: sum of
- * the files' sizes.  E_CONFIG: the content is no checkpoint (empty, a special file, ...). */
-espl_status espl__store_seal(const char *folder, uint64_t *bytes, struct espl__diag *);
-/* Renames `saving` to `place`, durably.  If `place` exists the two change names, so that there
- * is a whole one at any moment; the old one is removed, and is never seen at `saving`. */
-espl_status espl__store_publish(const char *saving, const char *place, struct espl__diag *);
+/* Makes a checkpoint of the folder `saving`: MANIFEST for all that is in it, all of it durable, then
+ * renamed to `place`, a name in the same folder; an older one there is replaced at once and removed,
+ * and is never seen at `saving`.  *bytes: sum of the files' sizes.  A symbolic link in place of
+ * `saving` or of the folder above it is refused.  E_CONFIG: what the trial left there is not a
+ * checkpoint (empty, a special file, ...).  After any failure `saving` is as the trial left it, so
+ * that the same call can be made again. */
+espl_status espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct espl__diag *);
 /* Every entry of MANIFEST is there, with its size and check sum.  Anything else beside them is
  * not looked at.  The message begins with what is missing or damaged. */
 espl_status espl__store_check(const char *folder, struct espl__diag *);

@@ -182,7 +182,7 @@ void
 espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 {
 	char *folder = espl__trial_folder(real->dir, trial);
-	DIR           *dir = opendir(folder);
+	DIR           *dir = espl__dir_open(folder);
 	struct dirent *entry;
 
 	if (dir == NULL) {

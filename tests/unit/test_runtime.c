@@ -413,6 +413,8 @@ Test(agent, garbage_ends_its_gang_only)
 		{ "echo '{\"saved\": 0}' >&3", "should be" },
 		{ "mkfifo $ESPALIER_SAVE/p; echo '{\"saved\": 1}' >&3", "something else" },
 		{ "echo x > $ESPALIER_SAVE/MANIFEST; echo '{\"saved\": 1}' >&3", "MANIFEST" },
+		{ "mkdir away; echo x > away/f; rmdir $ESPALIER_SAVE; ln -s $PWD/away $ESPALIER_SAVE; "
+		    "echo '{\"saved\": 1}' >&3", "symbolic link" },
 	};
 	struct peer p;
 	char        why[600], script[200];
@@ -434,6 +436,7 @@ Test(agent, garbage_ends_its_gang_only)
 		cr_assert(has(why, bad[i].why), "%s", why);
 		cr_assert(ended(&p, gang).code[0] != 0);
 	}
+	cr_assert(exists(&p, "away/f") && !exists(&p, "away/MANIFEST"), "the link was followed");
 	/* Lines are passed on whatever they say; an unfinished one at the end is none. */
 	start(&p, &(struct script){ .gang = 50, .trial = 50,
 	    .text = "printf 'not json\\n\\n\\nlast\\nunfinished' >&3" });
