@@ -276,6 +276,7 @@ end_saving(struct espl__agent *a, struct espl__job *job)
 {
 	struct saving           *s = (struct saving *)job;
 	struct espl__agent_gang *g = s->gang;
+	struct espl__diag        made = ESPL__DIAG_INIT;
 
 	(void)a;
 	g->jobs--;
@@ -284,13 +285,19 @@ end_saving(struct espl__agent *a, struct espl__job *job)
 	if (s->diag.status == ESPL_OK) {
 		tell_saved(g, s);
 		let_go(&g->saving);
-		if (hold_new(&g->saving, &s->diag) != ESPL_OK)
-			espl__report_garbage(g, "no new folder to save into: %s", espl__reason(&s->diag));
+		if (hold_new(&g->saving, &made) != ESPL_OK)
+			(void)espl__fail(&s->diag, made.status, "no new folder to save into: %s", espl__reason(&made));
 	}
-	if (s->diag.status != ESPL_OK)
+	if (espl__store_is_system(s->diag.status)) {
+		char *text = espl__format("saving: %s", s->diag.text);
+
+		espl__gang_excuse(g, text);
+		free(text);
+	} else if (s->diag.status != ESPL_OK) {
 		espl__report_garbage(g, "{\"saved\": %" PRIu64 "}: %s", s->iteration, s->diag.text);
-	else
+	} else {
 		espl__report_take(g);
+	}
 	free(s->from);
 	free(s->place);
 	free(s);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -19,18 +20,22 @@
 #include "base/mem.h"
 #include "runtime/store.h"
 
-#define HEADER  "espalier-manifest 1\n"
 #define DEEPEST 32
-#define LIMIT   ((size_t)64 << 20)	/* bytes of a MANIFEST */
 
-#define BLOCK   ((size_t)1 << 18)
 #define SYNCED  64			/* so many entries are synced one by one */
+
+#define TRIES   5			/* of ours, if it is the system that fails */
+#define COPY    ESPL__MANIFEST ".copy"
 
 struct seal {
 	struct espl__buf   text;	/* of the MANIFEST                       */
 	struct espl__diag *diag;
 	uint64_t bytes, entries, files;
 	uint8_t *block;			/* for reading                           */
+	/* of the attempts before */
+	struct espl__buf   seen;	/* the longest text: the trial's content */
+	uint64_t durable;		/* so many entries have reached the disk */
+	unsigned tries;
 };
 
 static void
@@ -43,44 +48,13 @@ put_name(struct espl__buf *b, const char *name)
 			espl__put_u8(b, *c);
 }
 
-static int
-hex_digit(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* Undoes put_name in place; -1 if it is none. */
-static int
-get_name(char *text)
-{
-	char *to = text;
-
-	for (const char *c = text; *c != '\0'; c++) {
-		if (*c != '%') {
-			*to++ = *c;
-			continue;
-		}
-		if (hex_digit(c[1]) < 0 || hex_digit(c[2]) < 0)
-			return -1;
-		*to = (char)(hex_digit(c[1]) * 16 + hex_digit(c[2]));
-		if (*to++ == '\0')
-			return -1;
-		c += 2;
-	}
-	*to = '\0';
-	return text[0] != '\0' ? 0 : -1;
-}
-
-/* Reads the open file to its end.  0, or -1 with errno. */
-static int
-sum_file(int fd, uint8_t *block, uint32_t *crc, uint64_t *size)
+int
+espl__store_sum(int fd, uint8_t *block, uint32_t *crc, uint64_t *size)
 {
 	*crc = 0;
 	*size = 0;
 	for (;;) {
-		ssize_t got = read(fd, block, BLOCK);
+		ssize_t got = read(fd, block, ESPL__STORE_BLOCK);
 
 		if (got < 0 && errno == EINTR)
 			continue;
@@ -108,6 +82,46 @@ sync_entry(const struct seal *s, int fd)
 	return s->entries > SYNCED ? 0 : sync_fd(fd);
 }
 
+/* What a failed fsync() left behind is marked as written and will not be written again: a copy will. */
+static int
+write_copy(const struct seal *s, int folder, const char *name, int from)
+{
+	struct stat st;
+	ssize_t got = -1;
+	int     to = openat(folder, COPY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), code;
+
+	if (to < 0)
+		return -1;
+	if (fstat(from, &st) == 0 && fchmod(to, st.st_mode & 07777) == 0 && lseek(from, 0, SEEK_SET) == 0)
+		while ((got = read(from, s->block, ESPL__STORE_BLOCK)) > 0 || (got < 0 && errno == EINTR))
+			if (got > 0 && espl__write_all(to, s->block, (size_t)got) != 0) {
+				got = -1;
+				break;
+			}
+	if (got == 0 && sync_fd(to) == 0 && renameat(folder, COPY, folder, name) == 0) {
+		close(to);
+		return 0;
+	}
+	code = errno;
+	(void)unlinkat(folder, COPY, 0);
+	close(to);
+	errno = code;
+	return -1;
+}
+
+/* Brings the file's content to the disk. */
+static int
+sync_file(struct seal *s, int folder, const char *name, int fd)
+{
+	int again = s->tries > 0 && s->entries > s->durable;
+
+	if ((again ? write_copy(s, folder, name, fd) : sync_entry(s, fd)) != 0)
+		return -1;
+	if ((again || s->entries <= SYNCED) && s->durable < s->entries)
+		s->durable = s->entries;
+	return 0;
+}
+
 static espl_status
 seal_file(struct seal *s, int folder, const char *name, const char *path)
 {
@@ -119,20 +133,22 @@ seal_file(struct seal *s, int folder, const char *name, const char *path)
 
 	if (fd < 0)
 		return espl__fail_errno(s->diag, "cannot open '%s' of the checkpoint", path);
-	if (sum_file(fd, s->block, &crc, &size) != 0 || sync_entry(s, fd) != 0 || fstat(fd, &st) != 0)
-		status = espl__fail_errno(s->diag, "cannot keep '%s' of the checkpoint", path);
-	else if ((uint64_t)st.st_size != size)
+	if (espl__store_sum(fd, s->block, &crc, &size) != 0 || fstat(fd, &st) != 0) {
+		status = espl__fail_errno(s->diag, "cannot read '%s' of the checkpoint", path);
+	} else if ((uint64_t)st.st_size != size) {
 		status = espl__fail(s->diag, ESPL_E_CONFIG,
 		    "'%s' changed after the trial had said that it was saved", path);
+	} else {
+		espl__print(&s->text, "f %08" PRIx32 " %" PRIu64 " ", crc, size);
+		put_name(&s->text, path);
+		espl__put_u8(&s->text, '\n');
+		s->bytes += size;
+		s->files++;
+		if (sync_file(s, folder, name, fd) != 0)
+			status = espl__fail_errno(s->diag, "cannot keep '%s' of the checkpoint", path);
+	}
 	close(fd);
-	if (status != ESPL_OK)
-		return status;
-	espl__print(&s->text, "f %08" PRIx32 " %" PRIu64 " ", crc, size);
-	put_name(&s->text, path);
-	espl__put_u8(&s->text, '\n');
-	s->bytes += size;
-	s->files++;
-	return ESPL_OK;
+	return status;
 }
 
 static espl_status
@@ -261,27 +277,48 @@ seal_folder(struct seal *s, int fd, const char *path, unsigned depth)
 	return status;
 }
 
+/* Is it still what the trial saved?  The disk may have lost what could not be written. */
+static espl_status
+compare(struct seal *s)
+{
+	size_t size = s->seen.size < s->text.size ? s->seen.size : s->text.size;
+
+	if (size > 0 && memcmp(s->seen.data, s->text.data, size) != 0) {
+		s->tries = TRIES;
+		return espl__fail(s->diag, ESPL_E_REMOTE, "what the trial saved has been lost by the disk");
+	}
+	if (s->seen.size < s->text.size) {
+		s->seen.size = 0;
+		espl__put(&s->seen, s->text.data, s->text.size);
+	}
+	return ESPL_OK;
+}
+
 /* After a failure MANIFEST is not there. */
 static espl_status
-seal(int folder, uint64_t *bytes, struct espl__diag *diag)
+seal(struct seal *s, int folder)
 {
-	struct espl__diag inner = ESPL__DIAG_INIT;
-	struct seal s = { .diag = diag };
-	espl_status status;
+	struct espl__diag inner = ESPL__DIAG_INIT, *diag = s->diag;
+	espl_status status, same;
 
-	s.block = espl__alloc(BLOCK);
-	espl__print(&s.text, HEADER);
-	status = seal_folder(&s, folder, "", 0);
-	if (status == ESPL_OK && s.files == 0)
+	s->text.size = 0;
+	s->bytes = s->entries = s->files = 0;
+	espl__print(&s->text, ESPL__STORE_HEADER);
+	status = seal_folder(s, folder, "", 0);
+	same = compare(s);
+	if (status == ESPL_OK)
+		status = same;
+	if (status == ESPL_OK && s->files == 0)
 		status = espl__fail(diag, ESPL_E_CONFIG,
 		    "there is no file in the folder ESPALIER_SAVE");
-	if (status == ESPL_OK && s.entries > SYNCED && syncfs(folder) != 0)
+	if (status == ESPL_OK && s->entries > SYNCED && syncfs(folder) != 0)
 		status = espl__fail_errno(diag, "cannot make the checkpoint durable");
 	if (status == ESPL_OK) {
-		uint32_t crc = espl__crc32c(0, s.text.data, s.text.size);
+		uint32_t crc = espl__crc32c(0, s->text.data, s->text.size);
 
-		espl__print(&s.text, "end %" PRIu64 " %08" PRIx32 "\n", s.entries, crc);
-		status = espl__file_put(folder, ESPL__MANIFEST, s.text.data, s.text.size, &inner);
+		s->durable = s->entries;
+		espl__print(&s->text, "end %" PRIu64 " %08" PRIx32 "\n", s->entries, crc);
+		status = espl__file_put(folder, ESPL__MANIFEST, s->text.data, s->text.size, &inner);
 		if (status != ESPL_OK)
 			(void)espl__fail(diag, status, "cannot write the checkpoint's " ESPL__MANIFEST ": %s",
 			    espl__reason(&inner));
@@ -290,9 +327,6 @@ seal(int folder, uint64_t *bytes, struct espl__diag *diag)
 		if (status != ESPL_OK)
 			(void)unlinkat(folder, ESPL__MANIFEST, 0);
 	}
-	free(s.block);
-	espl__buf_free(&s.text);
-	*bytes = s.bytes;
 	return status;
 }
 
@@ -384,23 +418,22 @@ open_saving(struct publication *p, const char *trial, struct espl__diag *diag)
 	return espl__fail_errno(diag, "cannot open the folder it was saved into");
 }
 
-espl_status
-espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct espl__diag *diag)
+static espl_status
+keep(struct seal *s, const char *saving, const char *place)
 {
 	struct publication p = { .parent = -1, .folder = -1 };
 	char              *trial = espl__strdup(saving), *slash = strrchr(trial, '/');
 	espl_status        status;
 
-	*bytes = 0;
 	*slash = '\0';
 	p.saving = slash + 1;
 	p.ready = espl__format("%s.ready", p.saving);
 	p.place = strrchr(place, '/') + 1;
-	status = open_saving(&p, trial, diag);
+	status = open_saving(&p, trial, s->diag);
 	if (status == ESPL_OK)
-		status = seal(p.folder, bytes, diag);
+		status = seal(s, p.folder);
 	if (status == ESPL_OK) {
-		status = publish(&p, diag);
+		status = publish(&p, s->diag);
 		if (status != ESPL_OK)
 			(void)unlinkat(p.folder, ESPL__MANIFEST, 0);
 	}
@@ -413,6 +446,36 @@ espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct 
 	return status;
 }
 
+espl_status
+espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct espl__diag *diag)
+{
+	struct espl__diag last = ESPL__DIAG_INIT;
+	struct seal s = { .diag = &last };
+	espl_status status;
+
+	s.block = espl__alloc(ESPL__STORE_BLOCK);
+	while ((status = keep(&s, saving, place)) != ESPL_OK && espl__store_is_system(status) && ++s.tries < TRIES) {
+		long            wait_ms = 100L << (2 * (s.tries - 1));	/* 0.1, 0.4, 1.6, 6.4 s */
+		struct timespec pause = { wait_ms / 1000, wait_ms % 1000 * 1000000 };
+
+		(void)nanosleep(&pause, NULL);
+		last = (struct espl__diag)ESPL__DIAG_INIT;
+	}
+	if (status != ESPL_OK)
+		(void)espl__fail(diag, status, "%s", last.text);
+	*bytes = s.bytes;
+	free(s.block);
+	espl__buf_free(&s.text);
+	espl__buf_free(&s.seen);
+	return status;
+}
+
+int
+espl__store_is_system(espl_status status)
+{
+	return status != ESPL_OK && status != ESPL_E_CONFIG && status != ESPL_E_UNKNOWN;
+}
+
 const char *
 espl__reason(const struct espl__diag *diag)
 {
@@ -421,143 +484,4 @@ espl__reason(const struct espl__diag *diag)
 	while ((next = strstr(at, ": ")) != NULL)
 		at = next + 2;
 	return at;
-}
-
-/* ---- check ------------------------------------------------------------------------------- */
-
-static espl_status
-check_file(int folder, char *line, uint8_t *block, struct espl__diag *diag)
-{
-	espl_status status = ESPL_OK;
-	uint32_t    want_crc, crc;
-	uint64_t    want_size, size;
-	int         fd, at = 0;
-
-	if (sscanf(line, "f %8" SCNx32 " %20" SCNu64 " %n", &want_crc, &want_size, &at) != 2
-	    || at == 0
-	    || get_name(line + at) != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-	line += at;
-	fd = openat(folder, line, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (fd < 0)
-		return espl__fail_errno(diag, "'%s' cannot be opened", line);
-	if (sum_file(fd, block, &crc, &size) != 0)
-		status = espl__fail_errno(diag, "'%s' cannot be read", line);
-	else if (size != want_size)
-		status = espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s' is damaged: %" PRIu64 " bytes, not %" PRIu64,
-		    line, size, want_size);
-	else if (crc != want_crc)
-		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged: its check sum is wrong",
-		    line);
-	close(fd);
-	return status;
-}
-
-static espl_status
-check_other(int folder, char *line, struct espl__diag *diag)
-{
-	char        target[4096], *name = line + 2, *want = NULL;
-	struct stat st;
-	ssize_t     size;
-
-	if (line[0] == 'l') {
-		want = name;
-		name = strchr(want, ' ');
-		if (name == NULL)
-			return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-		*name++ = '\0';
-	}
-	if (get_name(name) != 0 || (want != NULL && get_name(want) != 0))
-		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-	if (want == NULL) {
-		if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
-			return espl__fail(diag, ESPL_E_CONFIG, "the folder '%s' is missing", name);
-		return ESPL_OK;
-	}
-	size = readlinkat(folder, name, target, sizeof target - 1);
-	if (size < 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' is missing", name);
-	target[size] = '\0';
-	if (strcmp(target, want) != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' leads elsewhere", name);
-	return ESPL_OK;
-}
-
-/* Cuts the MANIFEST's last line off, if it belongs to the rest. */
-static int
-check_end(char *text, size_t size, uint64_t *entries)
-{
-	uint32_t crc;
-	char    *end = size > 0 ? text + size - 1 : text;
-	int      at = 0;
-
-	while (end > text && end[-1] != '\n')
-		end--;
-	if (size < sizeof HEADER || memcmp(text, HEADER, sizeof HEADER - 1) != 0
-	    || text[size - 1] != '\n'
-	    || strlen(text) != size || sscanf(end, "end %20" SCNu64 " %8" SCNx32 "%n", entries,
-	    &crc, &at) != 2
-	    || end[at] != '\n' || crc != espl__crc32c(0, text, (size_t)(end - text)))
-		return -1;
-	*end = '\0';
-	return 0;
-}
-
-static espl_status
-check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
-{
-	uint8_t    *block;
-	uint64_t    entries, seen = 0;
-	espl_status status = ESPL_OK;
-	char       *line, *next;
-
-	(void)espl__buf_text(text);
-	if (check_end((char *)text->data, text->size, &entries) != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-	block = espl__alloc(BLOCK);
-	line = (char *)text->data + sizeof HEADER - 1;
-	for (; *line != '\0' && status == ESPL_OK; line = next, seen++) {
-		next = strchr(line, '\n');
-		if (next != NULL)
-			*next++ = '\0';
-		if (next == NULL || line[0] == '\0' || line[1] != ' ' || strchr("fdl",
-		    line[0]) == NULL)
-			status = espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-		else if (line[0] == 'f')
-			status = check_file(folder, line, block, diag);
-		else
-			status = check_other(folder, line, diag);
-	}
-	free(block);
-	if (status == ESPL_OK && seen != entries)
-		status = espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
-	return status;
-}
-
-espl_status
-espl__store_check(const char *folder, struct espl__diag *diag)
-{
-	struct espl__diag inner = ESPL__DIAG_INIT;
-	struct espl__buf  text = { NULL, 0, 0 };
-	espl_status       status;
-	int               fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), list;
-
-	if (fd < 0)
-		return espl__fail_errno(diag, "its folder cannot be opened");
-	list = openat(fd, ESPL__MANIFEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	if (list < 0) {
-		status = espl__fail_errno(diag, "its " ESPL__MANIFEST " cannot be opened");
-	} else {
-		status = espl__fd_read(list, ESPL__MANIFEST, LIMIT, &text, &inner);
-		close(list);
-	}
-	if (inner.status != ESPL_OK)
-		(void)espl__fail(diag, status, "its " ESPL__MANIFEST " cannot be read: %s",
-		    espl__reason(&inner));
-	if (status == ESPL_OK)
-		status = check_entries(fd, &text, diag);
-	close(fd);
-	espl__buf_free(&text);
-	return status;
 }

@@ -35,7 +35,8 @@
  *            The rank that failed by itself comes first; the others follow in order.  clean 0: some
  *            process could not be killed.  A text that begins with "no checkpoint: " says that what
  *            START wanted restored is missing or damaged; one that begins with "run folder: ", that nothing
- *            can be written there (a full disk): the gang is not to blame; nor with "gpu: " (what it shared
+ *            can be written there (a full disk), or with "saving: ", that a checkpoint could not be kept for an error
+ *            of the system: the gang is not to blame; nor with "gpu: " (what it shared
  *            its GPU by has failed, or the GPU is set aside) or "sharing: " (there is no MPS, but the
  *            configuration wants it).
  *   GPU      u8 what, v64 gang, v64 number, str text   see enum espl__gpu_news; gang 0: about the node

@@ -79,7 +79,7 @@ struct espl__part {
 	uint64_t lease, wing;		/* wing: its number with the agent                    */
 	uint32_t first, count;
 	uint32_t live, leaves;		/* ranks that have not left; that will in the resize  */
-	int      started, ended, joins, off;	/* off: it was to join, and is ended in place of that */
+	int      started, ended, lost, joins, off;	/* off: it was to join, and is ended in place of that */
 	int64_t  answer_by;		/* tick by which its agent must have started or ended it; 0: none */
 };
 struct espl__rmember { uint32_t part, index; struct espl_slot slot; };	/* index: in its part  */
@@ -137,6 +137,7 @@ struct espl__real {
 	int       ticked, begun, closing;
 	int       rang;			/* the timer has, in the batch that fills               */
 	int       troubled;		/* EV_TROUBLE was told                                */
+	unsigned  saved_in_vain;	/* saves that failed, with none between that did not  */
 	volatile int stop_wanted;	/* set by stop (a signal handler may)                 */
 	int       stop_told;
 	int64_t   base_tick;		/* clock: base + tick - base_tick                     */

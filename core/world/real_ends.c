@@ -10,6 +10,10 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+/* How the texts of ends begin that agents have for what is no fault of the trial's (wire.h). */
+#define FOLDER "run folder: "
+#define SAVING "saving: "
+
 /* How likely this rank is the cause: what could not start, then what failed by itself, then what
  * may only have been ended because another one failed. */
 static int
@@ -60,28 +64,46 @@ says_no_checkpoint(const struct espl__rank_end *end)
 }
 
 static const struct espl__rank_end *
-folder_fault(const struct espl__rgang *gang)
+begins_with(const struct espl__rgang *gang, const char *prefix)
 {
 	for (uint32_t i = 0; i < gang->end_count; i++)
-		if (strncmp(gang->ends[i].text, "run folder: ", 12) == 0)
+		if (strncmp(gang->ends[i].text, prefix, strlen(prefix)) == 0)
 			return &gang->ends[i];
 	return NULL;
+}
+
+/* Saves that failed in a row, each after an agent's own retries, before the run is ended. */
+#define SAVES_IN_VAIN 5
+
+/* A checkpoint that could not be kept, for no fault of the trial's: does the run end? */
+static int
+saved_in_vain(struct espl__real *real, const struct espl__rank_end *end)
+{
+	if (end == NULL)
+		return 0;
+	espl__log(ESPL_WARN, "a checkpoint could not be saved on node %llu: %s",
+		(unsigned long long)end->lease, end->text + strlen(SAVING));
+	return ++real->saved_in_vain >= SAVES_IN_VAIN;
 }
 
 void
 espl__real_gang_trouble(struct espl__real *real, const struct espl__rgang *gang)
 {
-	const struct espl__rank_end *end = folder_fault(gang);
+	const struct espl__rank_end *end = begins_with(gang, FOLDER), *saving = begins_with(gang, SAVING);
 	const char                  *unshared = espl__real_gpu_trouble(gang);
+	int                          in_vain = saved_in_vain(real, saving);
 	struct espl__event          *event;
 	char                         text[500];
 
-	if ((end == NULL && unshared == NULL) || real->troubled)
+	if ((end == NULL && unshared == NULL && !in_vain) || real->troubled)
 		return;
 	real->troubled = 1;
 	if (end != NULL)
 		(void)snprintf(text, sizeof text, "the run's folder cannot be written on node %llu: %s",
-			(unsigned long long)end->lease, end->text + 12);
+			(unsigned long long)end->lease, end->text + strlen(FOLDER));
+	else if (in_vain)
+		(void)snprintf(text, sizeof text, "%d checkpoints in a row could not be saved, the last on node %llu: %s",
+			SAVES_IN_VAIN, (unsigned long long)saving->lease, saving->text + strlen(SAVING));
 	else
 		(void)snprintf(text, sizeof text, "%s", unshared);
 	espl__log(ESPL_ERROR, "%s", text);
@@ -139,14 +161,19 @@ espl__real_gang_verdict(
 	event->as.ended.how = ESPL__END_LOST;
 	event->as.ended.node = ESPL_NONE;
 	event->as.ended.text = "";
-	if (folder_fault(gang) != NULL || espl__real_gpu_fault(gang))
+	if (begins_with(gang, FOLDER) != NULL || begins_with(gang, SAVING) != NULL || espl__real_gpu_fault(gang))
 		return;		/* no fault of the trial's */
+	if (gang->lost) {
+		event->as.ended.node = gang->parts[0].lease;
+		for (uint32_t i = 0; i < gang->part_count; i++)
+			if (gang->parts[i].lost)
+				event->as.ended.node = gang->parts[i].lease;
+		return;
+	}
 	if (gang->broken != NULL) {
 		fail(event, ESPL__END_FAILED, gang->parts[0].lease, gang->broken, arena);
 		return;
 	}
-	if (gang->lost)
-		return;
 	if (end == NULL) {
 		clean_verdict(real, gang, event);
 		return;

@@ -113,7 +113,7 @@ espl__real_gangs_lost(struct espl__real *real, uint64_t lease)
 		next = gang->next;
 		for (i = 0; i < gang->part_count; i++) {
 			if (gang->parts[i].lease == lease && !gang->parts[i].ended) {
-				gang->lost = 1;
+				gang->lost = gang->parts[i].lost = 1;
 				part_gone(real, gang, &gang->parts[i], 1, 0);
 				break;
 			}
@@ -400,6 +400,7 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 			(unsigned long long)iteration, (unsigned long long)gang->last);
 		return;
 	}
+	real->saved_in_vain = 0;
 	event = espl__real_event(real, ESPL__EV_SAVED);
 	event->as.saved.gang = gang->id;
 	event->as.saved.iteration = iteration;
