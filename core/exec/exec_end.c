@@ -218,11 +218,11 @@ stop_saving(struct espl__search *s, const struct espl__trial *t)
 	    x->config->pool ? s->config->name : "", x->config->pool ? "': " : "", (unsigned long long)t->pub.id);
 }
 
-/* How the end of a gang is to be read: faults that we found count as failures. */
+/* How the end of a gang is to be read: faults that we found count as failures, unless the node was at fault. */
 static enum espl__gang_end
 reading(const struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
 {
-	if (g->fault != NULL)
+	if (g->fault != NULL && (e->as.ended.how != ESPL__END_LOST || e->as.ended.node == ESPL_NONE))
 		return ESPL__END_FAILED;
 	if (e->as.ended.how == ESPL__END_UNSAVED && g->trial->search->saved && (g->trial->item != NULL || g->trial->clones_waiting > 0))
 		return ESPL__END_FAILED;	/* others save, and what it trained is needed */
@@ -287,7 +287,7 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 		how = ESPL__END_LOST;	/* the change may be at fault: by checkpoint from now on */
 		t->restarts = 1;
 	}
-	text = espl__strdup(g->fault != NULL ? g->fault : e->as.ended.text[0] != '\0' ? e->as.ended.text :
+	text = espl__strdup(g->fault != NULL && how == ESPL__END_FAILED ? g->fault : e->as.ended.text[0] != '\0' ? e->as.ended.text :
 	    how == ESPL__END_FAILED ? "it left without being told to" : "");
 	ended = (struct ended_gang){ how, text, g->hopeless, g->over };
 	lease = node_of(g, e->as.ended.node);
