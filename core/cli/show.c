@@ -1,8 +1,6 @@
 /* show.c - hooks those who watch a run into the drive. */
 #include "cli/show.h"
 
-#include <unistd.h>
-
 #include "base/log.h"
 
 static void
@@ -79,8 +77,8 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 	memset(show, 0, sizeof *show);
 	espl__view_init(&show->view, s->config, s->space, drive->simulated, drive->resume);
 	show->interrupt = drive->interrupt;
-	/* A finished run can be looked at where nothing can be written. */
-	if (drive->dir != NULL && (!drive->resume || access(drive->dir, W_OK) == 0))
+	/* A finished run can be looked at where nothing can be written: then there is no lock. */
+	if (drive->dir != NULL && drive->locked)
 		show->results = espl__results_open(&setup);
 	if (as == ESPL__SHOW_JSON)
 		show->events = espl__events_new(&show->view, stdout);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -23,6 +24,7 @@ struct job {				/* one run from folder to exit status */
 	const char *shown;		/* the folder as the user would write it                */
 	int   made, json, quiet;
 	int   begun;			/* what is in the folder was put there by this command  */
+	int   lock;			/* of the folder; -1 none                               */
 	int   many;			/* --runs: no events, numbers gather in `spread`        */
 	struct spread { uint64_t count; double sum, squares, least, most; } spread[3];
 };
@@ -223,6 +225,7 @@ job_begin(struct job *job, const struct espl__args *args)
 {
 	memset(job, 0, sizeof *job);
 	job->args = args;
+	job->lock = -1;
 	job->json = espl__arg(args, "json") != NULL;
 	job->quiet = espl__arg(args, "quiet") != NULL;
 	job->as = job->json ? ESPL__SHOW_JSON : job->quiet ? ESPL__SHOW_NOTHING : ESPL__SHOW_PROGRESS;
@@ -236,6 +239,8 @@ job_end(struct job *job)
 {
 	espl__session_free(&job->session);
 	free(job->dir);
+	if (job->lock >= 0)
+		(void)close(job->lock);
 }
 
 static espl_status
@@ -255,6 +260,16 @@ load(struct job *job, const char *extra_set, struct espl__diag *diag)
 	return status;
 }
 
+/* Before anything in the folder is read or changed: two commands for one folder must not mix. */
+static espl_status
+lock_folder(struct job *job, struct espl__diag *diag)
+{
+	espl_status status = espl__drive_lock(job->dir, &job->lock, diag);
+
+	job->drive.locked = status == ESPL_OK;
+	return status;
+}
+
 /* Makes the folder, and tells where it is unless that was said by the user. */
 static espl_status
 make_folder(struct job *job, const char *given, const char *faults, struct espl__diag *diag)
@@ -266,9 +281,10 @@ make_folder(struct job *job, const char *given, const char *faults, struct espl_
 		diag->status = ESPL_E_CONFIG;
 		return ESPL_E_CONFIG;
 	}
-	job->begun = 1;
 	job->shown = given != NULL ? given : strrchr(job->dir, '/') + 1;
-	return ESPL_OK;
+	status = lock_folder(job, diag);
+	job->begun = status == ESPL_OK;		/* a `resume` that was faster has begun, not we */
+	return status;
 }
 
 int
@@ -313,11 +329,7 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 	espl_status status = ESPL_OK;
 
 	job->drive.resume = espl__folder_has(job->dir, "journal") && !espl__mend_hollow(path);
-	/* The driver locks the folder itself; this is to say so before anything is touched. */
-	if (espl__run_held(job->dir)) {
-		status = espl__fail(diag, ESPL_E_BUSY, "another espalier is at work in '%s'", job->shown);
-		espl__hint(diag, "`espalier status %s` shows what it does", job->shown);
-	} else if (job->drive.resume) {
+	if (job->drive.resume) {
 		status = espl__journal_open(path, &reader, &header, diag);
 		if (status == ESPL_OK) {
 			job->drive.simulated = header.simulated;
@@ -336,7 +348,7 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 int
 espl__verb_resume(const struct espl__args *args)
 {
-	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT, locking = ESPL__DIAG_INIT;
 	struct job  job;
 	char       *config = NULL, *faults = NULL;
 	espl_status status;
@@ -347,6 +359,11 @@ espl__verb_resume(const struct espl__args *args)
 	job.shown = args->positional[0];
 	job.drive.accept = espl__arg(args, "accept") != NULL;
 	status = espl__folder_find(args->positional[0], &job.dir, &diag);
+	/* A finished run can be looked at where nothing can be written: the driver tells which it is. */
+	if (status == ESPL_OK && lock_folder(&job, &locking) == ESPL_E_BUSY) {
+		status = ESPL_E_BUSY;
+		diag = locking;
+	}
 	if (status == ESPL_OK)
 		status = look_at_journal(&job, &diag);
 	if (status == ESPL_OK) {

@@ -291,17 +291,17 @@ work(struct espl__run_state *run, struct espl__diag *diag)
 	return status;
 }
 
-static espl_status
-take_folder(const struct espl__drive *drive, int *lock, struct espl__diag *diag)
+espl_status
+espl__drive_lock(const char *dir, int *lock, struct espl__diag *diag)
 {
-	char             *path = espl__format("%s/lock", drive->dir);
+	char             *path = espl__format("%s/lock", dir);
 	struct espl__diag own = ESPL__DIAG_INIT;
 	espl_status       status = espl__lock(path, lock, &own);
 
 	free(path);
 	if (status == ESPL_E_BUSY) {
-		(void)espl__fail(diag, status, "another espalier is at work in '%s'", drive->dir);
-		espl__hint(diag, "`espalier status %s` shows what it does", drive->dir);
+		(void)espl__fail(diag, status, "another espalier is at work in '%s'", dir);
+		espl__hint(diag, "`espalier status %s` shows what it does", dir);
 	} else if (status != ESPL_OK) {
 		(void)espl__fail(diag, status, "%s", own.text);
 		espl__hint(diag, "%s", own.hint);
@@ -324,7 +324,8 @@ espl__drive(const struct espl__drive *drive, struct espl__exec_summary *summary,
 	summary->least_s = summary->least_usd = NAN;
 	run.drive = drive;
 	if (drive->dir != NULL) {
-		status = take_folder(drive, &lock, &lock_diag);
+		if (!drive->locked)
+			status = espl__drive_lock(drive->dir, &lock, &lock_diag);
 		/* A finished run can be read where nothing can be written. */
 		run.look_only = status != ESPL_OK && status != ESPL_E_BUSY && drive->resume;
 		if (status != ESPL_OK && !run.look_only) {

@@ -16,6 +16,7 @@ struct espl__drive {			/* caller fills, all borrowed */
 	espl_status (*load)(void *ctx, uint64_t number, struct espl__search_setup *, struct espl__diag *);
 	void       *load_ctx;
 	const char *dir;		/* run's folder, absolute and existing; NULL: none (simulate)  */
+	int         locked;		/* the caller holds espl__drive_lock: else it is taken here   */
 	const char *faults;		/* simulate: fault script, NULL none                           */
 	int         simulated;
 	int         resume;		/* the folder has a journal: replay it first                  */
@@ -36,6 +37,10 @@ struct espl__drive {			/* caller fills, all borrowed */
 	/* Set from a signal handler: 1 stop cleanly, 2 kill. */
 	const volatile int *interrupt;
 };
+/* The lock of a run's folder, to be held before anything in it is changed; closing *lock gives it back.
+ * E_BUSY: another driver has it.  It is a lock of the process (see espl__lock): the holder must not ask
+ * espl__locked() about the same file, which would release it. */
+espl_status espl__drive_lock(const char *dir, int *lock, struct espl__diag *);
 /* Runs to the end.  *summary is filled whenever the executor came to life.  OK: see summary.how;
  * E_CONFIG: bad configuration or plugin options (exit 2); E_INFEASIBLE (exit 3); other: the run
  * failed or could not go on (message; resumable when the folder has a journal). */
