@@ -101,12 +101,12 @@ sync_folder(const char *path)
 }
 
 static int
-write_new(int folder, const char *name, const void *bytes, size_t size)
+write_new(int folder, const char *name, mode_t mode, const void *bytes, size_t size)
 {
-	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), rc, code;
+	int fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode), rc, code;
 
 	if (fd < 0 && errno == EEXIST && unlinkat(folder, name, 0) == 0)
-		fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		fd = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
 	if (fd < 0)
 		return -1;
 	rc = espl__write_all(fd, bytes, size);
@@ -121,13 +121,13 @@ write_new(int folder, const char *name, const void *bytes, size_t size)
 	return rc;
 }
 
-espl_status
-espl__file_put(int folder, const char *name, const void *bytes, size_t size, struct espl__diag *diag)
+static espl_status
+put(int folder, const char *name, mode_t mode, const void *bytes, size_t size, struct espl__diag *diag)
 {
 	char *draft = espl__format("%s.tmp-%ld", name, (long)getpid());
 	espl_status status = ESPL_OK;
 
-	if (write_new(folder, draft, bytes, size) != 0 || renameat(folder, draft, folder, name) != 0) {
+	if (write_new(folder, draft, mode, bytes, size) != 0 || renameat(folder, draft, folder, name) != 0) {
 		status = espl__fail_errno(diag, "cannot write '%s'", name);
 		(void)unlinkat(folder, draft, 0);	/* may never have been made */
 	}
@@ -136,13 +136,48 @@ espl__file_put(int folder, const char *name, const void *bytes, size_t size, str
 }
 
 espl_status
-espl__file_write(const char *path, const void *bytes, size_t size, struct espl__diag *diag)
+espl__file_put(int folder, const char *name, const void *bytes, size_t size, struct espl__diag *diag)
 {
-	espl_status status = espl__file_put(AT_FDCWD, path, bytes, size, diag);
+	return put(folder, name, 0666, bytes, size, diag);
+}
+
+static espl_status
+write_durably(const char *path, mode_t mode, const void *bytes, size_t size, struct espl__diag *diag)
+{
+	espl_status status = put(AT_FDCWD, path, mode, bytes, size, diag);
 
 	if (status == ESPL_OK && sync_folder(path) != 0)
 		status = espl__fail_errno(diag, "cannot make '%s' durable", path);
 	return status;
+}
+
+espl_status
+espl__file_write(const char *path, const void *bytes, size_t size, struct espl__diag *diag)
+{
+	return write_durably(path, 0666, bytes, size, diag);
+}
+
+espl_status
+espl__file_write_private(const char *path, const void *bytes, size_t size, struct espl__diag *diag)
+{
+	return write_durably(path, 0600, bytes, size, diag);
+}
+
+espl_status
+espl__check_owner(const char *path, struct espl__diag *diag)
+{
+	struct stat st;
+
+	if (lstat(path, &st) != 0)
+		return espl__fail_errno(diag, "cannot look at '%s'", path);
+	if (st.st_uid != geteuid() && st.st_uid != 0)
+		return espl__fail(diag, ESPL_E_CONFIG, "'%s' belongs to another user (number %lu)", path,
+		    (unsigned long)st.st_uid);
+	if (S_ISLNK(st.st_mode) || (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
+		return ESPL_OK;
+	(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' can be written by other users", path);
+	espl__hint(diag, "if its contents are yours: chmod go-w '%s'", path);
+	return ESPL_E_CONFIG;
 }
 
 espl_status
@@ -180,6 +215,26 @@ espl__dir_make(const char *path, struct espl__diag *diag)
 			break;
 	}
 	free(name);
+	return status;
+}
+
+espl_status
+espl__dir_make_private(const char *path, struct espl__diag *diag)
+{
+	char       *parent = espl__strdup(path);
+	size_t      size = strlen(parent);
+	espl_status status = ESPL_OK;
+
+	while (size > 1 && parent[size - 1] == '/')
+		size--;
+	while (size > 0 && parent[size - 1] != '/')
+		size--;
+	parent[size] = '\0';
+	if (size > 1)
+		status = espl__dir_make(parent, diag);
+	free(parent);
+	if (status == ESPL_OK && mkdir(path, 0700) != 0)
+		status = espl__fail_errno(diag, "cannot make the folder '%s'", path);
 	return status;
 }
 

@@ -12,9 +12,13 @@ espl_status espl__file_read(const char *path, size_t limit, struct espl__buf *, 
 espl_status espl__fd_read(int fd, const char *name, size_t limit, struct espl__buf *, struct espl__diag *);
 /* Temporary name beside it, fsync, rename, fsync of the folder. */
 espl_status espl__file_write(const char *path, const void *, size_t, struct espl__diag *);
-/* The same in an open folder, which the caller syncs. */
+espl_status espl__file_write_private(const char *path, const void *, size_t, struct espl__diag *);	/* mode 0600 */
+/* E_CONFIG unless it belongs to us or root, and nobody else can write it. */
+espl_status espl__check_owner(const char *path, struct espl__diag *);
+/* espl__file_write in an open folder, which the caller syncs. */
 espl_status espl__file_put(int folder, const char *name, const void *, size_t, struct espl__diag *);
 espl_status espl__dir_make(const char *path, struct espl__diag *);	/* and its parents    */
+espl_status espl__dir_make_private(const char *path, struct espl__diag *);	/* new, mode 0700; parents as usual */
 DIR        *espl__dir_open(const char *path);	/* opendir() that follows no link at the end of path */
 espl_status espl__tree_remove(const char *path, struct espl__diag *);	/* absent is fine; follows no link */
 int         espl__tree_remove_at(int folder, const char *name);		/* 0, or -1 with errno */

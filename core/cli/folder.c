@@ -47,6 +47,57 @@ espl__folder_find(const char *given, char **dir, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+static espl_status
+check_all(const char *folder, espl_status check(const char *, struct espl__diag *), struct espl__diag *diag)
+{
+	DIR           *list = espl__dir_open(folder);
+	struct dirent *entry;
+	espl_status    status = ESPL_OK;
+
+	while (list != NULL && status == ESPL_OK && (entry = readdir(list)) != NULL) {
+		char *path = espl__format("%s/%s", folder, entry->d_name);
+
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			status = check(path, diag);
+		free(path);
+	}
+	if (list != NULL)
+		(void)closedir(list);
+	return status;
+}
+
+/* run.cfg, and what it includes. */
+static espl_status
+check_experiment(const char *folder, struct espl__diag *diag)
+{
+	char       *path = espl__format("%s/run.cfg", folder), *inputs = espl__format("%s/inputs", folder);
+	espl_status status = espl__folder_has(folder, "run.cfg") ? espl__check_owner(path, diag) : ESPL_OK;
+
+	if (status == ESPL_OK)
+		status = check_all(inputs, espl__check_owner, diag);
+	free(path);
+	free(inputs);
+	return status;
+}
+
+espl_status
+espl__folder_check(const char *dir, struct espl__diag *diag)
+{
+	char       *experiments = espl__format("%s/experiments", dir);
+	struct stat st;
+	espl_status status = check_experiment(dir, diag);
+
+	/* A group that may write the folder can only put files of its members there, which are refused above. */
+	if (status == ESPL_OK && stat(dir, &st) == 0 && (st.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH) {
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' can be written by all users", dir);
+		espl__hint(diag, "if its contents are yours: chmod o-w '%s'", dir);
+	}
+	if (status == ESPL_OK)
+		status = check_all(experiments, check_experiment, diag);
+	free(experiments);
+	return status;
+}
+
 /* ---- inputs --------------------------------------------------------------------------------- */
 
 struct inputs {
@@ -66,7 +117,7 @@ copy_file(const char *from, const char *to, struct espl__diag *diag)
 	espl_status status = espl__file_read(from, INPUT_MAX, &bytes, diag);
 
 	if (status == ESPL_OK)
-		status = espl__file_write(to, bytes.data, bytes.size, diag);
+		status = espl__file_write_private(to, bytes.data, bytes.size, diag);
 	espl__buf_free(&bytes);
 	return status;
 }
@@ -96,6 +147,30 @@ write_warm(const struct espl__session *s, const char *to, struct espl__diag *dia
 	return status;
 }
 
+/* trial.env has a file of its own: run.cfg is what users show to others. */
+static espl_status
+write_env(const struct espl__node *env, const char *to, struct espl__diag *diag)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	espl_status status;
+
+	for (uint32_t i = 0; i < env->child_count; i++)
+		espl__node_print(env->children[i], 0, &text);
+	status = espl__file_write_private(to, text.data, text.size, diag);
+	espl__buf_free(&text);
+	return status;
+}
+
+static espl_status
+write_input(const struct inputs *in, const struct espl__node *node, const char *absolute, const char *to)
+{
+	if (node != NULL && node == in->session->config->warm_node)
+		return write_warm(in->session, to, in->diag);
+	if (node != NULL && node == in->session->config->trial.env)
+		return write_env(node, to, in->diag);
+	return copy_file(absolute, to, in->diag);
+}
+
 /* Takes both over. */
 static void
 add(struct inputs *in, char *source, char *name)
@@ -112,17 +187,18 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 {
 	struct inputs *in = ctx;
 	int            warm = node != NULL && node == in->session->config->warm_node;
-	const char    *base = warm ? "/warm-start.csv" : strrchr(absolute, '/');
+	int            env = node != NULL && node == in->session->config->trial.env;
+	const char    *base = warm ? "/warm-start.csv" : env ? "/trial.env" : strrchr(absolute, '/');
 	struct stat    st;
 	char          *name, *to;
 	uint32_t       i;
 
-	for (i = 0; i < in->count && !warm; i++) {
+	for (i = 0; i < in->count && !warm && !env; i++) {
 		if (strcmp(in->sources[i], absolute) == 0)
 			return in->names[i];
 	}
 	/* What is no file (a folder of data, a device) stays where it is. */
-	if (in->status != ESPL_OK || (!warm && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
+	if (in->status != ESPL_OK || (!warm && !env && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
 		return NULL;
 	base = base != NULL ? base + 1 : absolute;
 	name = espl__format("inputs/%s", base);
@@ -135,9 +211,9 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 	free(to);
 	to = espl__format("%s/%s", in->dir, name);
 	if (in->status == ESPL_OK)
-		in->status = warm ? write_warm(in->session, to, in->diag) : copy_file(absolute, to, in->diag);
+		in->status = write_input(in, node, absolute, to);
 	free(to);
-	add(in, espl__strdup(warm ? "" : absolute), name);
+	add(in, espl__strdup(warm || env ? "" : absolute), name);
 	return name;
 }
 
@@ -146,7 +222,7 @@ write_exclusively(const char *dir, const struct espl__buf *text, struct espl__di
 {
 	char       *path = espl__format("%s/run.cfg", dir);
 	char       *temporary = espl__format("%s/run.cfg.%ld", dir, (long)getpid());
-	espl_status status = espl__file_write(temporary, text->data, text->size, diag);
+	espl_status status = espl__file_write_private(temporary, text->data, text->size, diag);
 	int         rc;
 
 	if (status == ESPL_OK) {
@@ -236,7 +312,7 @@ make_named(const struct espl__session *s, char **path, struct espl__diag *diag)
 	if (localtime_r(&now, &local) == NULL || strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local) == 0)
 		return espl__fail(diag, ESPL_E_REMOTE, "the system's clock gives no date");
 	*path = espl__format("%s-%s", s->config->name, stamp);
-	for (i = 2; mkdir(*path, 0777) < 0; i++) {
+	for (i = 2; mkdir(*path, 0700) < 0; i++) {
 		if (errno != EEXIST || i > 99)
 			return espl__fail(diag, ESPL_E_CONFIG, "cannot make the folder '%s': %s", *path,
 			                  strerror(errno));
@@ -266,7 +342,7 @@ make_given(const char *given, int *made, struct espl__diag *diag)
 		espl__hint(diag, "give a new folder");
 		return ESPL_E_CONFIG;
 	}
-	if (*made && espl__dir_make(given, diag) != ESPL_OK)
+	if (*made && espl__dir_make_private(given, diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
 	if (access(given, W_OK | X_OK) < 0)
 		return espl__fail(diag, ESPL_E_CONFIG, "cannot write in '%s': %s", given, strerror(errno));

@@ -325,6 +325,8 @@ espl__session_submitted(void *ctx, uint64_t number, struct espl__search_setup *s
 	free(path);
 	if (status == ESPL_OK)
 		status = espl__session_check_entry(s, diag);
+	if (status == ESPL_OK)
+		status = espl__session_env(s, diag);
 	if (status != ESPL_OK) {
 		espl__session_free(s);
 		free(s);

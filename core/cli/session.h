@@ -35,6 +35,11 @@ void        espl__session_free(struct espl__session *);
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
 void        espl__session_warm_tell(const struct espl__session *, int all);
 
+/* session_env.c: is everything set that trial.env_from names?  And a warning where a value of trial.env
+ * looks like a secret. */
+espl_status espl__session_env(const struct espl__session *, struct espl__diag *);
+void        espl__session_env_tell(const struct espl__session *);
+
 /* first.c: experiment.first against the space; and against the search, which must try them all (spec:
  * what it declares, or NULL). */
 struct espl_spec;

@@ -160,7 +160,7 @@ static espl_status
 put_experiment(const struct espl__session *s, const char *dir, const char *request, struct espl__diag *diag)
 {
 	char *draft = espl__format("%s/spool/.%s", dir, request), *to = espl__format("%s/spool/%s", dir, request);
-	espl_status status = espl__dir_make(draft, diag);
+	espl_status status = espl__dir_make_private(draft, diag);
 
 	if (status == ESPL_OK)
 		status = espl__folder_write(s, draft, diag);
@@ -193,8 +193,10 @@ espl__verb_submit(const struct espl__args *args)
 	if (status == ESPL_OK && session.config->trial.curves != NULL) {
 		status = espl__fail_at(&diag, ESPL_E_CONFIG, session.config->path, 0, "recorded curves can be simulated, not run");
 	}
-	if (status == ESPL_OK)
+	if (status == ESPL_OK) {
+		espl__session_env_tell(&session);
 		status = begin_asking(dir, request, &asker, &diag);
+	}
 	if (status == ESPL_OK)
 		status = put_experiment(&session, dir, request, &diag);
 	if (status == ESPL_OK) {
@@ -224,7 +226,7 @@ espl__verb_cancel(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = begin_asking(dir, request, &asker, &diag);
 	if (status == ESPL_OK)
-		status = espl__file_write(path, name, strlen(name), &diag);
+		status = espl__file_write_private(path, name, strlen(name), &diag);
 	if (status == ESPL_OK) {
 		result = hear(dir, request, asker, "cancelled", name);
 	} else {

@@ -302,7 +302,10 @@ espl__verb_run(const struct espl__args *args)
 		status = espl__session_real(&job.session, &diag);
 	if (status == ESPL_OK)
 		status = espl__session_check(&job.session, 0, &diag);
+	if (status == ESPL_OK)
+		status = espl__session_env(&job.session, &diag);
 	if (status == ESPL_OK) {
+		espl__session_env_tell(&job.session);
 		espl__session_warm_tell(&job.session, job.as == ESPL__SHOW_PROGRESS);
 		espl__interrupt_catch();	/* from here on something is left behind */
 		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
@@ -365,6 +368,8 @@ espl__verb_resume(const struct espl__args *args)
 		diag = locking;
 	}
 	if (status == ESPL_OK)
+		status = espl__folder_check(job.dir, &diag);
+	if (status == ESPL_OK)
 		status = look_at_journal(&job, &diag);
 	if (status == ESPL_OK) {
 		config = espl__format("%s/run.cfg", job.dir);
@@ -373,6 +378,8 @@ espl__verb_resume(const struct espl__args *args)
 	/* Without a journal nothing tells whether it was simulated, but the cloud. */
 	if (status == ESPL_OK && !job.drive.resume)
 		status = espl__session_real(&job.session, &diag);
+	if (status == ESPL_OK && !job.drive.simulated)
+		status = espl__session_env(&job.session, &diag);
 	if (status == ESPL_OK && espl__folder_has(job.dir, "faults"))
 		faults = espl__format("%s/faults", job.dir);
 	job.drive.faults = faults;

@@ -274,7 +274,6 @@ read_nodes(struct espl__trial_config *trial, const struct espl__node *group, str
 {
 	trial->options = espl__node_get(group, "options");
 	trial->profile = espl__node_get(group, "profile");
-	trial->env = espl__node_get(group, "env");
 	if (trial->options != NULL && trial->options->type != ESPL__GROUP)
 		return refuse_node(trial->options, diag, "trial: 'options' must be a group");
 	if (trial->options != NULL && trial->trainable == NULL) {
@@ -287,19 +286,7 @@ read_nodes(struct espl__trial_config *trial, const struct espl__node *group, str
 		refuse_node(trial->profile, diag, "trial: 'profile' must be \"auto\", a file or a group");
 		return ESPL_E_CONFIG;
 	}
-	if (trial->env == NULL)
-		return ESPL_OK;
-	if (trial->env->type != ESPL__GROUP)
-		return refuse_node(trial->env, diag, "trial: 'env' must be a group of strings");
-	for (uint32_t i = 0; i < trial->env->child_count; i++)
-		if (trial->env->children[i]->type != ESPL__STRING) {
-			espl__fail_at(diag, ESPL_E_CONFIG, trial->env->children[i]->file,
-			              trial->env->children[i]->line, "trial.env: '%s' must be a string, not %s",
-			              trial->env->children[i]->name, espl__node_kind(trial->env->children[i]));
-			espl__hint(diag, "put the value in quotes");
-			return ESPL_E_CONFIG;
-		}
-	return ESPL_OK;
+	return espl__run_read_env(trial, group, diag);
 }
 
 /* A file or folder named by the user: it must be there and of the kind wanted. */
@@ -396,7 +383,7 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, enu
 static espl_status
 read_trial(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
-	static const char *const known[] = { "command", "options", "profile", "env", NULL };
+	static const char *const known[] = { "command", "options", "profile", "env", "env_from", NULL };
 	const struct espl__node   *group = espl__node_get(espl__tree_root(config->tree), "trial");
 	struct espl__trial_config *trial = &config->trial;
 	struct espl__values       *values;

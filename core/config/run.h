@@ -21,6 +21,7 @@ struct espl__trial_config {
 	const struct espl__node *options;	/* trial.options: for the trainable; NULL none */
 	const struct espl__node *profile;	/* STRING "auto" or path; GROUP; NULL          */
 	const struct espl__node *env;	/* GROUP of strings added to the environment, or NULL */
+	const struct espl__node *env_from;	/* ARRAY of names taken from our environment, or NULL */
 	const char *directory;		/* working folder of commands, absolute               */
 	uint32_t    gpus_min, gpus_max;	/* gpus_max ESPL_ANY: no limit                        */
 	uint32_t    packing_max;
@@ -94,7 +95,7 @@ void        espl__run_free(struct espl__run_config *);
  * absolute, secrets left out. */
 void        espl__run_print(const struct espl__run_config *, struct espl__buf *);
 /* The same; `map` is called for each input file (trial.curves, a profile's file, warm_start.from,
- * PATH options of plugins; not trial.directory) and returns the path to write in its place (borrowed until the
+ * PATH options of plugins; trial.env, with "" for a path; not trial.directory) and returns the path to write in its place (borrowed until the
  * next call; relative: to the folder of the file that is printed), or NULL for `absolute`.  So a
  * run's folder can hold copies of its inputs and be moved. */
 typedef const char *espl__run_map_fn(void *ctx, const struct espl__node *, const char *absolute);

@@ -94,7 +94,10 @@ static const struct espl__core_member trial_members[] = {
 	  "of this trial on this hardware, if it has), a group { iteration; scaling; packing; latency; start; "
 	  "checkpoint; restore; resize; }, or the name of a file that holds these, JSON or libconfig. Absent, or nothing "
 	  "kept: measured while it runs; simulate takes 1 s an iteration." },
-	{ "env", "group of strings", "Added to the environment of every rank." },
+	{ "env", "group of strings", "Added to the environment of every rank. The values are kept in the run directory, "
+	  "in a file of their own that only you can read: secrets belong into env_from." },
+	{ "env_from", "array of strings", "Names of variables that every rank gets from the environment of `espalier run`, "
+	  "and of `espalier resume` later: [ \"HF_TOKEN\" ]. Their values are written nowhere." },
 };
 
 static const struct espl__core_member space_members[] = {

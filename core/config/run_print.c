@@ -165,6 +165,18 @@ print_profile(struct printer *p, const struct espl__node *profile)
 	espl__node_print(profile, 1, p->buf);
 }
 
+/* The values may be secrets: a run's folder keeps them in a file of their own. */
+static void
+print_env(struct printer *p, const struct espl__node *env)
+{
+	const char *file = p->map != NULL ? p->map(p->ctx, env, "") : NULL;
+
+	if (file != NULL)
+		espl__print(p->buf, "\tenv = {\n@include \"%s\"\n\t};\n", file);
+	else
+		espl__node_print(env, 1, p->buf);
+}
+
 static void
 print_trial(struct printer *p, const struct espl__node *group)
 {
@@ -190,7 +202,9 @@ print_trial(struct printer *p, const struct espl__node *group)
 	if (trial->profile != NULL)
 		print_profile(p, trial->profile);
 	if (trial->env != NULL)
-		espl__node_print(trial->env, 1, p->buf);
+		print_env(p, trial->env);
+	if (trial->env_from != NULL)
+		espl__node_print(trial->env_from, 1, p->buf);
 	espl__print(p->buf, "};\n");
 }
 

@@ -4,6 +4,7 @@
  * has lost its agent waits for the next.
  */
 #include "world/real.h"
+#include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
 #include "model/trials.h"
@@ -16,14 +17,19 @@ struct espl__start_plan {
 };
 
 static int
-set_environment(struct espl__rkind *kind, const struct espl__node *env, struct espl__diag *diag)
+set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial, struct espl__diag *diag)
 {
-	uint32_t i;
+	const struct espl__node *env = trial->env, *from = trial->env_from;
+	uint32_t given = env != NULL ? env->child_count : 0, names = from != NULL ? from->child_count : 0, i;
 
-	if (env == NULL)
-		return 0;
-	kind->environment = espl__alloc((env->child_count + 1) * sizeof *kind->environment);
-	for (i = 0; i < env->child_count; i++) {
+	kind->environment = espl__alloc((size_t)(given + names + 1) * sizeof *kind->environment);
+	for (i = 0; i < names; i++) {
+		const char *name = from->children[i]->text, *value = getenv(name);
+
+		if (value != NULL)	/* it was there when the run began: see espl__session_env */
+			kind->environment[kind->environment_count++] = espl__format("%s=%s", name, value);
+	}
+	for (i = 0; i < given; i++) {
 		const struct espl__node *node = env->children[i];
 		const char              *text = node->text;
 
@@ -62,7 +68,7 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 		espl__node_print(trial->options->children[i], 0, &text);
 	kind->options = espl__strdup(espl__buf_text(&text));
 	espl__buf_free(&text);
-	return set_environment(kind, trial->env, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
+	return set_environment(kind, trial, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
 }
 
 static void

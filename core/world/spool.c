@@ -61,6 +61,20 @@ is_a(const char *path, mode_t kind)
 	return lstat(path, &st) == 0 && (st.st_mode & S_IFMT) == kind;
 }
 
+/* What others wrote would run with our rights. */
+static espl_status
+check_experiment(const struct espl__real *real, uint64_t number, struct espl__diag *diag)
+{
+	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char *file = espl__format("%s/run.cfg", folder);
+
+	if (espl__check_owner(folder, diag) == ESPL_OK)
+		(void)espl__check_owner(file, diag);
+	free(folder);
+	free(file);
+	return diag->status;
+}
+
 /* Tells of experiments/NUMBER; NULL, or why it cannot be: malloc'd. */
 static char *
 take_in(struct espl__real *real, uint64_t number, const char **name)
@@ -69,6 +83,8 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	uint64_t other, trial;
 
+	if (check_experiment(real, number, &diag) != ESPL_OK)
+		return espl__format("%s: a pool takes what its owner or root submits", diag.text);
 	if (espl__exec_load(real->world.exec, number, &setup, &diag) != ESPL_OK)
 		return espl__strdup(diag.text);
 	if (espl__exec_named(real->world.exec, setup.config->name, &other, &trial))
@@ -115,7 +131,9 @@ cancel(struct espl__real *real, const char *request)
 	uint64_t number, trial;
 	const char *why = "the request cannot be read";
 
-	if (is_a(path, S_IFREG) && espl__file_read(path, NAME_LIMIT, &name, NULL) == ESPL_OK)
+	if (is_a(path, S_IFREG) && espl__check_owner(path, NULL) != ESPL_OK)
+		why = "it is not its owner's or root's";
+	else if (is_a(path, S_IFREG) && espl__file_read(path, NAME_LIMIT, &name, NULL) == ESPL_OK)
 		why = espl__exec_named(real->world.exec, espl__buf_text(&name), &number, &trial)
 		      ? espl__exec_cancels(real->world.exec, number, trial) : "there is no such experiment or job";
 	if (why == NULL) {
