@@ -14,6 +14,7 @@
 enum { EXITED_STATUS = 1 };		/* of docs/cli.md: the run failed */
 
 volatile struct espl__calling espl__calling;
+volatile int espl__calling_told;
 
 static const struct { int number; const char *name; } crashes[] = {
 	{ SIGSEGV, "segmentation fault" }, { SIGBUS, "bus error" }, { SIGFPE, "arithmetic error" },
@@ -72,6 +73,16 @@ hint(struct line *line, const char *path)
 	say(line);
 }
 
+/* No plugin's: libuv ends the process where the system gives it no thread or pipe, and says nothing. */
+static void
+say_aborted(struct line *line)
+{
+	add(line, "espalier: error: aborted, as a library does where the system refuses a thread, a pipe or memory");
+	say(line);
+	add(line, "hint: see `ulimit -a`; `espalier resume` continues a run that is on record");
+	say(line);
+}
+
 static void
 on_crash(int number, siginfo_t *info, void *context)
 {
@@ -97,6 +108,8 @@ on_crash(int number, siginfo_t *info, void *context)
 		add(&line, ")");
 		say(&line);
 		hint(&line, now.path);
+	} else if (number == SIGABRT && own && getpid() == watched && !espl__calling_told) {
+		say_aborted(&line);
 	}
 	/* The default action is back.  A fault is met again where it was, so that a core dump shows its
 	 * place; what was only sent is not. */

@@ -14,6 +14,8 @@ struct espl__calling {
 };
 extern volatile struct espl__calling espl__calling;
 
+extern volatile int espl__calling_told;	/* a message was written: abort() follows */
+
 /* Around each call of a plugin; the texts live until the end.  Where one begins within another,
  * the outer one is forgotten. */
 static inline void
@@ -30,8 +32,8 @@ espl__calling_end(void)
 	espl__calling.who = NULL;
 }
 
-/* From here on a crash or an exit() under way in a plugin is told on standard error, in this
- * process only and not in its children.  It dies of the same signal all the same; an exit() ends
+/* From here on a crash, an abort(), or an exit() under way in a plugin is told on standard error, in
+ * this process only and not in its children.  It dies of the same signal all the same; an exit() ends
  * it with status 1.  Signals that somebody handles already (sanitizers) are left alone.  May be
  * called again. */
 void espl__calling_watch(void);

@@ -54,6 +54,7 @@ static void bus(void) { call(); (void)raise(SIGBUS); }
 static void illegal(void) { call(); (void)kill(getpid(), SIGILL); }
 static void leave(void) { call(); exit(0); }
 static void host_crash(void) { call(); espl__calling_end(); (void)raise(SIGBUS); }
+static void host_abort(void) { espl__calling_watch(); abort(); }
 static void now(void) { _exit(0); }
 
 static void
@@ -143,6 +144,9 @@ Test(calling, nobody_else_is_blamed)
 	cr_assert(died_of(in_child(host_panic), SIGABRT));
 	cr_assert_not_null(strstr(said, "the host's own"));
 	cr_assert_null(strstr(said, "placer"));
+	cr_assert_null(strstr(said, "a library"), "one message is enough");
+	cr_assert(died_of(in_child(host_abort), SIGABRT));
+	cr_assert_not_null(strstr(said, "espalier: error: aborted"));
 	cr_assert(left(in_child(handled), 42), "a handler that is there stays");
 	cr_assert_str_eq(said, "");
 	cr_assert(left(in_child(in_grandchild), 0), "it dies of its signal");
