@@ -289,7 +289,7 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 
 /* What a run makes, and a run that is taken back removes. */
 static const char *const own_names[] = { "run.cfg", "journal", "results.db", "results.db-wal",
-	"results.db-shm", "trials", "experiments", "inputs", "faults", "lock" };
+	"results.db-shm", "trials", "experiments", "inputs", "faults", "clock", "lock" };
 #define OWN_NAMES (sizeof own_names / sizeof own_names[0])
 
 static espl_status

@@ -263,6 +263,18 @@ make_world(struct espl__run_state *run, struct espl__diag *diag)
 	return status;
 }
 
+/* Where the run's clock goes on, and what dates a crash after this. */
+static void
+start_clock(struct espl__run_state *run)
+{
+	int64_t utc_s = run->resumed ? (int64_t)time(NULL) : run->header.utc_start_s;
+
+	if (run->resumed)
+		espl__drive_closed(run, run->begin, utc_s);
+	if (run->journal != NULL)
+		espl__drive_clock_keep(run->drive->dir, run->begin, utc_s - run->begin / ESPL_SECOND);
+}
+
 static espl_status
 work(struct espl__run_state *run, struct espl__diag *diag)
 {
@@ -272,8 +284,8 @@ work(struct espl__run_state *run, struct espl__diag *diag)
 	status = make_world(run, diag);
 	if (status != ESPL_OK)
 		return status;
-	if (run->resumed && !run->drive->simulated)
-		espl__drive_closed(run, run->begin, (int64_t)time(NULL));
+	if (!run->drive->simulated)
+		start_clock(run);
 	status = commit(run, 1, diag);
 	if (status == ESPL_OK)
 		status = run->world->ops->begin(run->world, run->resumed, run->begin, diag);

@@ -4,7 +4,7 @@
  * EV_RESUME.  A last round whose decisions were not written is decided now and they are added.
  *
  * The clock after a stop in good order goes on where it stood.  After a crash the time since
- * counts as spent (leases ran on): it goes on from the later of the last round and the wall clock.
+ * counts as spent (leases ran on): by the clock since boot, or after a restart by the wall clock.
  */
 #include "world/drive_private.h"
 #include <string.h>
@@ -12,6 +12,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "config.h"
+
+#define WORTH_TELLING (3600 * ESPL_SECOND)	/* added by a clock that may be wrong */
 
 struct replay {
 	struct espl__run_state      *run;
@@ -199,12 +201,21 @@ set_clock(struct replay *replay)
 		run->begin = run->last;
 	if (run->stopped || run->header.simulated)
 		return;
+	if (espl__drive_clock_since(run->drive->dir, replay->origin_s, &since)) {
+		if (since > run->begin)
+			run->begin = since;
+		return;
+	}
 	if (clock_gettime(CLOCK_REALTIME, &now) != 0 || (int64_t)now.tv_sec < replay->origin_s ||
 	    (int64_t)now.tv_sec - replay->origin_s > INT64_C(3000000000))
 		return;
 	since = ((int64_t)now.tv_sec - replay->origin_s) * ESPL_SECOND;
-	if (since > run->begin)
-		run->begin = since;
+	if (since <= run->begin)
+		return;
+	if (since - run->begin > WORTH_TELLING)
+		espl__log(ESPL_WARN, "by the wall clock, %.1f hours have passed since the run was last at work: they count "
+			"for its deadline and cost", (double)(since - run->begin) / 3600e9);
+	run->begin = since;
 }
 
 /* Whole records behind damage are not thrown away unless the user says so. */
