@@ -161,6 +161,15 @@ write_env(const struct espl__node *env, const char *to, struct espl__diag *diag)
 	return status;
 }
 
+/* The curves of a run, of which there is a text. */
+static int
+is_replayed(const struct inputs *in, const struct espl__node *node, const char *absolute)
+{
+	const struct espl__trial_config *trial = &in->session->config->trial;
+
+	return node != in->session->config->warm_node && trial->curves_text != NULL && strcmp(absolute, trial->curves) == 0;
+}
+
 static espl_status
 write_input(const struct inputs *in, const struct espl__node *node, const char *absolute, const char *to)
 {
@@ -168,6 +177,9 @@ write_input(const struct inputs *in, const struct espl__node *node, const char *
 		return write_warm(in->session, to, in->diag);
 	if (node != NULL && node == in->session->config->trial.env)
 		return write_env(node, to, in->diag);
+	if (is_replayed(in, node, absolute))
+		return espl__file_write(to, in->session->config->trial.curves_text,
+		    strlen(in->session->config->trial.curves_text), in->diag);
 	return copy_file(absolute, to, in->diag);
 }
 
@@ -187,8 +199,8 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 {
 	struct inputs *in = ctx;
 	int            warm = node != NULL && node == in->session->config->warm_node;
-	int            env = node != NULL && node == in->session->config->trial.env;
-	const char    *base = warm ? "/warm-start.csv" : env ? "/trial.env" : strrchr(absolute, '/');
+	int            env = node != NULL && node == in->session->config->trial.env, replayed = is_replayed(in, node, absolute);
+	const char    *base = warm ? "/warm-start.csv" : env ? "/trial.env" : replayed ? "/curves.csv" : strrchr(absolute, '/');
 	struct stat    st;
 	char          *name, *to;
 	uint32_t       i;
@@ -198,7 +210,7 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 			return in->names[i];
 	}
 	/* What is no file (a folder of data, a device) stays where it is. */
-	if (in->status != ESPL_OK || (!warm && !env && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
+	if (in->status != ESPL_OK || (!warm && !env && !replayed && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
 		return NULL;
 	base = base != NULL ? base + 1 : absolute;
 	name = espl__format("inputs/%s", base);

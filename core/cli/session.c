@@ -90,6 +90,8 @@ espl__session_load(const char *path, const char *const *sets, uint32_t set_count
 		                            diag);
 	if (status == ESPL_OK)
 		status = espl__session_warm(s, diag);
+	if (status == ESPL_OK)
+		status = espl__session_curves(s, diag);
 	if (status == ESPL_OK && s->config->entry_count > 0)
 		status = load_entries(s, diag);
 	/* A file that cannot be read is the user's to mend, whatever the system calls it. */
@@ -168,7 +170,7 @@ check_trial(const struct espl__session *s, struct espl__diag *diag)
 	if (s->config->trial.trainable != NULL)
 		status = espl__session_check_trainable(s, diag);
 	if (status == ESPL_OK && s->config->trial.curves != NULL && s->space != NULL) {
-		status = espl__curves_load(s->config->trial.curves, s->space, &curves, diag);
+		status = espl__curves_of(&s->config->trial, s->space, &curves, diag);
 		espl__curves_free(curves);
 	}
 	return status;

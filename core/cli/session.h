@@ -39,6 +39,8 @@ void        espl__session_warm_tell(const struct espl__session *, int all);
  * looks like a secret. */
 espl_status espl__session_env(const struct espl__session *, struct espl__diag *);
 void        espl__session_env_tell(const struct espl__session *);
+/* The curves of a run directory that trial.curves names, once. */
+espl_status espl__session_curves(struct espl__session *, struct espl__diag *);
 
 /* first.c: experiment.first against the space; and against the search, which must try them all (spec:
  * what it declares, or NULL). */

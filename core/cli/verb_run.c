@@ -1,4 +1,6 @@
 /* verb_run.c - run, resume, simulate: loads, makes the folder, drives, says how it ended. */
+#include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 #include "cli/plan.h"
 #include "cli/profile.h"
 #include "cli/show.h"
+#include "plugin/instance.h"
 #include "report/reading.h"
 #include "world/journal.h"
 #include "world/world.h"
@@ -231,6 +234,8 @@ job_begin(struct job *job, const struct espl__args *args)
 	job->as = job->json ? ESPL__SHOW_JSON : job->quiet ? ESPL__SHOW_NOTHING : ESPL__SHOW_PROGRESS;
 	if (job->json && job->quiet)
 		return espl__cli_usage(args, "--quiet and --json exclude each other");
+	if (job->as != ESPL__SHOW_PROGRESS)
+		espl__instance_log_from(ESPL_WARN);
 	return ESPL__EXIT_DONE;
 }
 
@@ -243,17 +248,18 @@ job_end(struct job *job)
 		(void)close(job->lock);
 }
 
+/* extra_sets: two more --set assignments, each may be NULL. */
 static espl_status
-load(struct job *job, const char *extra_set, struct espl__diag *diag)
+load(struct job *job, char *const *extra_sets, struct espl__diag *diag)
 {
 	const char **sets;
 	uint32_t     count = espl__arg_all(job->args, "set", &sets);
 	espl_status  status;
 
-	if (extra_set != NULL) {
-		sets = espl__realloc(sets, count + 1, sizeof *sets);
-		sets[count++] = extra_set;
-	}
+	sets = espl__realloc(sets, (size_t)count + 2, sizeof *sets);
+	for (uint32_t i = 0; extra_sets != NULL && i < 2; i++)
+		if (extra_sets[i] != NULL)
+			sets[count++] = extra_sets[i];
 	status = espl__session_load_auto(job->args->positional[0], sets, count, ESPL__NEED_TRIAL,
 	                                 job->as == ESPL__SHOW_PROGRESS, &job->session, diag);
 	free(sets);
@@ -453,8 +459,10 @@ simulate_runs(struct job *job, int64_t runs)
 	int      result = ESPL__EXIT_DONE, one;
 	int64_t  i;
 
-	if (job->many)
+	if (job->many) {
 		job->as = ESPL__SHOW_NOTHING;
+		espl__instance_log_from(ESPL_WARN);
+	}
 	for (i = 0; i < runs && espl__interrupts == 0; i++) {
 		if (i > 0 && espl__session_next_seed(&job->session, &diag) != ESPL_OK)
 			return fail(job, &diag, NAN, NAN);
@@ -468,13 +476,32 @@ simulate_runs(struct job *job, int64_t runs)
 	return result;
 }
 
+/* --curves-from as a --set of trial.curves, which takes the place of what the file trains. */
+static espl_status
+curves_from(const struct espl__args *args, char **set, struct espl__diag *diag)
+{
+	const char *from = espl__arg(args, "curves-from");
+	struct espl__buf text = { NULL, 0, 0 };
+	char full[PATH_MAX];
+
+	if (from == NULL)
+		return ESPL_OK;
+	if (realpath(from, full) == NULL)
+		return espl__fail(diag, ESPL_E_CONFIG, "--curves-from: cannot open '%s': %s", from, strerror(errno));
+	espl__print(&text, "trial.curves=");
+	espl__print_quoted(&text, full);
+	*set = espl__strdup(espl__buf_text(&text));
+	espl__buf_free(&text);
+	return ESPL_OK;
+}
+
 int
 espl__verb_simulate(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct job  job;
 	int64_t     runs = 1, seed = -1;
-	char       *set = NULL;
+	char       *sets[2] = { NULL, NULL };
 	const char *dir = espl__arg(args, "dir");
 	espl_status status;
 	int         result = job_begin(&job, args);
@@ -488,9 +515,14 @@ espl__verb_simulate(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = espl__arg_number(args, "seed", 0, INT64_MAX, -1, &seed, &diag);
 	if (status == ESPL_OK && seed >= 0)
-		set = espl__format("experiment.seed=%lld%s", (long long)seed, seed > INT32_MAX ? "L" : "");
+		sets[0] = espl__format("experiment.seed=%lld%s", (long long)seed, seed > INT32_MAX ? "L" : "");
 	if (status == ESPL_OK)
-		status = load(&job, set, &diag);
+		status = curves_from(args, &sets[1], &diag);
+	if (status == ESPL_OK)
+		status = load(&job, sets, &diag);
+	if (status == ESPL_OK && sets[1] != NULL && job.session.config->pool)
+		status = espl__fail(&diag, ESPL_E_CONFIG, "--curves-from is for one experiment; in a pool, "
+		                    "trial.curves in the experiment's own file names its curves");
 	job.drive.simulated = 1;
 	job.drive.faults = espl__arg(args, "faults");
 	if (status == ESPL_OK)
@@ -504,7 +536,8 @@ espl__verb_simulate(const struct espl__args *args)
 	} else {
 		result = fail(&job, &diag, NAN, NAN);
 	}
-	free(set);
+	free(sets[0]);
+	free(sets[1]);
 	job_end(&job);
 	return result;
 }

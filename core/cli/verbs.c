@@ -32,6 +32,7 @@ static const struct espl__flag simulate_flags[] = {
 	{ "seed", 0, "N", "seed of everything random, but of a pool's experiments, which have their files'; default experiment.seed" },
 	{ "runs", 'n', "N", "simulate N times, with seeds that count up from the first" },
 	{ "faults", 0, "FILE", "script of faults: lost nodes, failing trials" },
+	{ "curves-from", 0, "RUN", "replay what the trials of this run reported (its folder, or a CSV) in place of training" },
 	{ "dir", 'd', "DIR", "keep journal and results there; default: keep nothing" },
 	SET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
@@ -85,10 +86,11 @@ const struct espl__verb espl__verbs[] = {
 	  "status 3: none does; the least that would do is said.  Another allocator gets those of the\n"
 	  "file's options that it knows too.\n",
 	  plan_flags, 1, 1, espl__verb_plan },
-	{ "simulate", "FILE [--seed N] [--runs N] [--faults FILE] [--dir DIR] [--set PATH=VALUE]... "
-	  "[--quiet|--json]", "the same run on a virtual clock",
+	{ "simulate", "FILE [--seed N] [--runs N] [--curves-from RUN] [--faults FILE] [--dir DIR] "
+	  "[--set PATH=VALUE]... [--quiet|--json]", "the same run on a virtual clock",
 	  "The policies and the executor are those of `run`; machines and trials are simulated from\n"
-	  "the cloud's terms, the profile, and a trainable or a table of recorded curves.\n",
+	  "the cloud's terms, the profile, and a trainable or recorded curves: a CSV, or those of a\n"
+	  "run of any program.\n",
 	  simulate_flags, 1, 1, espl__verb_simulate },
 	{ "profile", "FILE [-o PROFILE.json] [--iterations N] [--time-limit SPAN] [--set PATH=VALUE]... "
 	  "[--quiet|--json]", "measure the trial: scaling, sharing, start, checkpoint",

@@ -1,5 +1,5 @@
-/* warm.c - what a warm start begins with, from where the configuration says: an earlier run's
- * folder or a CSV of curves. */
+/* warm.c - what is read of earlier runs: what a warm start begins with (a run directory or a CSV of
+ * curves), and the curves of a run directory that a simulation replays. */
 #include <string.h>
 #include <sys/stat.h>
 
@@ -14,17 +14,15 @@
 
 /* All that is wrong there is the user's to mend, at the line that names it. */
 static espl_status
-blame(const struct espl__run_config *c, const struct espl__diag *why, struct espl__diag *diag)
+blame(const struct espl__node *from, const char *what, const char *path, const struct espl__diag *why,
+      struct espl__diag *diag)
 {
-	const struct espl__node *from = c->warm_node;
-
 	if (why->file[0] != '\0' && why->line != 0)
 		espl__fail_at(diag, ESPL_E_CONFIG, why->file, why->line, "%s", why->text);
-	else if (strstr(why->text, c->warm_from) != NULL)
-		espl__fail_at(diag, ESPL_E_CONFIG, from->file, from->line, "experiment.warm_start: %s", why->text);
+	else if (strstr(why->text, path) != NULL)
+		espl__fail_at(diag, ESPL_E_CONFIG, from->file, from->line, "%s: %s", what, why->text);
 	else
-		espl__fail_at(diag, ESPL_E_CONFIG, from->file, from->line, "experiment.warm_start: '%s': %s",
-		              c->warm_from, why->text);
+		espl__fail_at(diag, ESPL_E_CONFIG, from->file, from->line, "%s: '%s': %s", what, path, why->text);
 	if (why->hint[0] != '\0')
 		espl__hint(diag, "%s", why->hint);
 	return ESPL_E_CONFIG;
@@ -49,7 +47,28 @@ espl__session_warm(struct espl__session *s, struct espl__diag *diag)
 		status = espl__earlier_parse(c->warm_from, &text, s->space, c->metric, c->maximize,
 		                             &s->earlier, &why);
 	espl__buf_free(&text);
-	return status == ESPL_OK ? ESPL_OK : blame(c, &why, diag);
+	return status == ESPL_OK ? ESPL_OK : blame(c->warm_node, "experiment.warm_start", c->warm_from, &why, diag);
+}
+
+espl_status
+espl__session_curves(struct espl__session *s, struct espl__diag *diag)
+{
+	struct espl__trial_config *trial = &s->config->trial;
+	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__buf  text = { NULL, 0, 0 };
+	struct stat st;
+	espl_status status;
+
+	if (trial->curves == NULL || s->config->pool || s->space == NULL || stat(trial->curves, &st) != 0
+	    || !S_ISDIR(st.st_mode))
+		return ESPL_OK;
+	status = espl__past_replay(trial->curves, s->config->metric, s->profile, &text, &why);
+	if (status == ESPL_OK)
+		trial->curves_text = espl__strdup(espl__buf_text(&text));
+	espl__buf_free(&text);
+	return status == ESPL_OK ? ESPL_OK
+	       : blame(espl__node_get(espl__node_get(espl__tree_root(s->config->tree), "trial"), "curves"),
+	               "trial.curves", trial->curves, &why, diag);
 }
 
 /* How many of its configurations will be tried first: the best ones, but for those that `first` has. */

@@ -289,15 +289,18 @@ read_nodes(struct espl__trial_config *trial, const struct espl__node *group, str
 	return espl__run_read_env(trial, group, diag);
 }
 
+enum { A_FILE, A_FOLDER, EITHER };
+
 /* A file or folder named by the user: it must be there and of the kind wanted. */
 static espl_status
-check_file(const char *path, int folder, const char *what, const char *file, uint32_t line,
+check_file(const char *path, int kind, const char *what, const char *file, uint32_t line,
            struct espl__diag *diag)
 {
 	struct stat st;
 	struct espl__diag inner = ESPL__DIAG_INIT;
+	int there = stat(path, &st) == 0, folder = kind == A_FOLDER || (kind == EITHER && there && S_ISDIR(st.st_mode));
 
-	if (stat(path, &st) != 0 || access(path, folder ? X_OK : R_OK) != 0) {
+	if (!there || access(path, folder ? X_OK : R_OK) != 0) {
 		espl__fail_errno(&inner, "%s: '%s'", what, path);
 		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s", inner.text);
 		espl__hint(diag, "relative paths begin at the folder of the configuration");
@@ -318,13 +321,13 @@ read_paths(struct espl__run_config *config, struct espl__diag *diag)
 
 	if (is_set(values, TRIAL_CURVES)) {
 		trial->curves = espl__run_path(config, value_of(values, TRIAL_CURVES)->as.s);
-		status = check_file(trial->curves, 0, "trial.curves", values->files[TRIAL_CURVES],
-		                    value_of(values, TRIAL_CURVES)->line, diag);
+		status = check_file(trial->curves, EITHER, "trial.curves",
+		                    values->files[TRIAL_CURVES], value_of(values, TRIAL_CURVES)->line, diag);
 	}
 	if (is_set(values, TRIAL_DIRECTORY)) {
 		trial->directory = espl__run_path(config, value_of(values, TRIAL_DIRECTORY)->as.s);
 		if (status == ESPL_OK)
-			status = check_file(trial->directory, 1, "trial.directory",
+			status = check_file(trial->directory, A_FOLDER, "trial.directory",
 			                    values->files[TRIAL_DIRECTORY],
 			                    value_of(values, TRIAL_DIRECTORY)->line, diag);
 	} else {
@@ -334,7 +337,7 @@ read_paths(struct espl__run_config *config, struct espl__diag *diag)
 	    && strcmp(trial->profile->text, "auto") != 0) {
 		char *path = espl__run_path(config, trial->profile->text);
 
-		status = check_file(path, 0, "trial.profile", trial->profile->file, trial->profile->line, diag);
+		status = check_file(path, A_FILE, "trial.profile", trial->profile->file, trial->profile->line, diag);
 		free(path);
 	}
 	return status;
@@ -387,8 +390,10 @@ read_trial(struct espl__run_config *config, enum espl__need need, struct espl__d
 	const struct espl__node   *group = espl__node_get(espl__tree_root(config->tree), "trial");
 	struct espl__trial_config *trial = &config->trial;
 	struct espl__values       *values;
-	espl_status status = resolve_group(config, GROUP_TRIAL, known, &config->trial_values, diag);
+	espl_status status;
 
+	espl__run_drop_training(config, group);
+	status = resolve_group(config, GROUP_TRIAL, known, &config->trial_values, diag);
 	if (status != ESPL_OK)
 		return status;
 	values = config->trial_values;
@@ -564,6 +569,7 @@ espl__run_free(struct espl__run_config *config)
 	free((void *)config->warm_from);
 	free((void *)config->trial.command);
 	free((void *)config->trial.curves);
+	free((void *)config->trial.curves_text);
 	free((void *)config->trial.directory);
 	free((void *)config->directory);
 	free((void *)config->path);

@@ -16,8 +16,10 @@ struct espl__trial_config {
 	const char *trainable;		/* exactly one of trainable, command, curves; or none */
 	const char *const *command;	/* argv, argv[0] looked up in PATH                    */
 	uint32_t    command_count;
-	const char *curves;		/* CSV of recorded curves (simulate), absolute path; there
-					 * and readable when the configuration was loaded      */
+	const char *curves;		/* recorded curves (simulate): a CSV or a run directory,
+					 * absolute path; there and readable when the
+					 * configuration was loaded                            */
+	const char *curves_text;	/* a run directory's, as a CSV (model/curves.h); NULL none */
 	const struct espl__node *options;	/* trial.options: for the trainable; NULL none */
 	const struct espl__node *profile;	/* STRING "auto" or path; GROUP; NULL          */
 	const struct espl__node *env;	/* GROUP of strings added to the environment, or NULL */

@@ -45,7 +45,8 @@ static const struct espl_option trial_options[] = {
 	[TRIAL_TRAINABLE] = { .name = "trainable", .type = ESPL_OPT_STRING,
 		.help = "A trainable plugin that trains. One of trainable, command and curves." },
 	[TRIAL_CURVES] = { .name = "curves", .type = ESPL_OPT_PATH,
-		.help = "Recorded learning curves (CSV) in place of training; simulate only." },
+		.help = "Recorded learning curves in place of training, simulate only: a CSV, or a run "
+			"directory. See docs/curves.md." },
 	[TRIAL_DIRECTORY] = { .name = "directory", .type = ESPL_OPT_PATH,
 		.help = "Folder in which commands run. Absent: the configuration's own." },
 	[TRIAL_GPUS_MIN] = { .name = "gpus_min", .type = ESPL_OPT_INT, .fallback = "1", .min = "1",

@@ -37,4 +37,6 @@ espl_status espl__run_read_warm(struct espl__run_config *, const struct espl__no
                                 struct espl__diag *);
 /* run_env.c: trial.env and trial.env_from. */
 espl_status espl__run_read_env(struct espl__trial_config *, const struct espl__node *trial, struct espl__diag *);
+/* Curves of the command line take the place of what the file trains; trial: its group, or NULL. */
+void        espl__run_drop_training(struct espl__run_config *, const struct espl__node *trial);
 #endif

@@ -1,6 +1,7 @@
-/* run_warm.c - experiment.warm_start: which earlier results a search begins with.
+/* run_warm.c - earlier results: experiment.warm_start, with which a search begins, and curves given on
+ * the command line, which a simulation replays.
  *
- * Only the group is read here and the place looked for; what lies there is read when the search
+ * Only the groups are read here and the place looked for; what lies there is read when the search
  * space is known.
  */
 #include <string.h>
@@ -57,4 +58,18 @@ espl__run_read_warm(struct espl__run_config *config, const struct espl__node *ex
 	config->warm_best = (uint32_t)values[WARM_BEST].as.i;
 	config->warm_from = espl__run_path(config, values[WARM_FROM].as.s);
 	return look(config->warm_node, config->warm_from, diag);
+}
+
+void
+espl__run_drop_training(struct espl__run_config *config, const struct espl__node *trial)
+{
+	static const char *const names[] = { "trainable", "command", "options" };
+	const struct espl__node *curves = espl__node_get(trial, "curves");
+
+	for (uint32_t i = 0; curves != NULL && curves->source == ESPL_COMMAND && i < sizeof names / sizeof names[0]; i++) {
+		const struct espl__node *node = espl__node_get(trial, names[i]);
+
+		if (node != NULL && node->source != ESPL_COMMAND)
+			espl__tree_drop(config->tree, "trial", names[i]);
+	}
 }

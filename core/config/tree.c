@@ -421,6 +421,23 @@ espl__tree_set(struct espl__tree *tree, const char *assignment, struct espl__dia
 	return status;
 }
 
+void
+espl__tree_drop(struct espl__tree *tree, const char *group, const char *name)
+{
+	struct espl__node   *node = (struct espl__node *)(uintptr_t)espl__node_get(tree->root, group);
+	struct espl__node  **children;
+	uint32_t             count = 0;
+
+	if (espl__node_get(node, name) == NULL)
+		return;
+	children = espl__arena_alloc(&tree->arena, node->child_count * sizeof *children);
+	for (uint32_t i = 0; i < node->child_count; i++)
+		if (strcmp(node->children[i]->name, name) != 0)
+			children[count++] = node->children[i];
+	node->children = children;
+	node->child_count = count;
+}
+
 /* ---- reading and printing ---------------------------------------------------------- */
 
 const struct espl__node *

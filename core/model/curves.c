@@ -355,11 +355,10 @@ read_all(struct espl__csv *c, struct espl__curves *t, struct columns *cols, stru
 }
 
 espl_status
-espl__curves_load(const char *path, const struct espl__space *space, struct espl__curves **out,
-                  struct espl__diag *diag)
+espl__curves_parse(const char *name, struct espl__buf *text, const struct espl__space *space,
+                   struct espl__curves **out, struct espl__diag *diag)
 {
 	struct espl__curves *t = espl__alloc(sizeof *t);
-	struct espl__buf text = { NULL, 0, 0 };
 	struct columns cols = { NULL, NULL, 0, 0, 0 };
 	struct espl__csv csv;
 	espl_status st;
@@ -367,15 +366,11 @@ espl__curves_load(const char *path, const struct espl__space *space, struct espl
 	*out = NULL;
 	t->space = space;
 	t->params = space->count;
-	st = espl__file_read(path, FILE_MAX, &text, diag);
-	if (st == ESPL_OK) {
-		espl__csv_open(&csv, path, &text);
-		st = read_all(&csv, t, &cols, diag);
-		espl__csv_close(&csv);
-	}
+	espl__csv_open(&csv, name, text);
+	st = read_all(&csv, t, &cols, diag);
+	espl__csv_close(&csv);
 	free(cols.param);
 	free(cols.metric);
-	espl__buf_free(&text);
 	if (st != ESPL_OK) {
 		espl__curves_free(t);
 		return st;
@@ -384,6 +379,35 @@ espl__curves_load(const char *path, const struct espl__space *space, struct espl
 	index_rows(t);
 	*out = t;
 	return ESPL_OK;
+}
+
+espl_status
+espl__curves_load(const char *path, const struct espl__space *space, struct espl__curves **out,
+                  struct espl__diag *diag)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	espl_status st = espl__file_read(path, FILE_MAX, &text, diag);
+
+	*out = NULL;
+	if (st == ESPL_OK)
+		st = espl__curves_parse(path, &text, space, out, diag);
+	espl__buf_free(&text);
+	return st;
+}
+
+espl_status
+espl__curves_of(const struct espl__trial_config *trial, const struct espl__space *space,
+                struct espl__curves **out, struct espl__diag *diag)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	espl_status st;
+
+	if (trial->curves_text == NULL)
+		return espl__curves_load(trial->curves, space, out, diag);
+	espl__print(&text, "%s", trial->curves_text);
+	st = espl__curves_parse(trial->curves, &text, space, out, diag);
+	espl__buf_free(&text);
+	return st;
 }
 
 void

@@ -3,13 +3,21 @@
  */
 #ifndef ESPL__CURVES_H
 #define ESPL__CURVES_H
+#include "config/run.h"
 #include "model/space.h"
 
 struct espl__curves;
+struct espl__buf;
 /* CSV: one line a (configuration, iteration): `config` first column, parameter columns named as in
  * the space, `iteration`, metric columns, optional `seconds` (length of the iteration on one GPU). */
 espl_status espl__curves_load(const char *path, const struct espl__space *, struct espl__curves **,
                               struct espl__diag *);
+/* The same from text, which is cut up; `name` for messages. */
+espl_status espl__curves_parse(const char *name, struct espl__buf *text, const struct espl__space *,
+                               struct espl__curves **, struct espl__diag *);
+/* Those of a trial: of its file, or what was read of its run directory. */
+espl_status espl__curves_of(const struct espl__trial_config *, const struct espl__space *,
+                            struct espl__curves **, struct espl__diag *);
 void        espl__curves_free(struct espl__curves *);
 /* Row of the configuration nearest in the unit cube (inactive ones ignored; ties: first). */
 uint32_t    espl__curves_nearest(const struct espl__curves *, const double *values);

@@ -30,6 +30,14 @@ host_random(const struct espl_host *host)
 	return espl__rng_next(&instance->rng);
 }
 
+static espl_level log_least = ESPL_DEBUG;
+
+void
+espl__instance_log_from(espl_level least)
+{
+	log_least = least;
+}
+
 static void
 host_log(const struct espl_host *host, espl_level level, const char *text)
 {
@@ -39,7 +47,8 @@ host_log(const struct espl_host *host, espl_level level, const char *text)
 		return;
 	if (level < ESPL_DEBUG || level > ESPL_ERROR)
 		level = ESPL_INFO;
-	espl__log(level, "%s: %s", instance->who, text);
+	if (level >= log_least)
+		espl__log(level, "%s: %s", instance->who, text);
 }
 
 static void

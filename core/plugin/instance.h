@@ -55,4 +55,6 @@ espl_status espl__instance_of(const struct espl__plugin *, const struct espl__no
                               const struct espl__host_env *, struct espl__instance **,
                               struct espl__diag *);
 void        espl__instance_destroy(struct espl__instance *);	/* NULL is fine */
+/* From now on what plugins log below this level is dropped (--quiet, --json). */
+void        espl__instance_log_from(espl_level least);
 #endif

@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -19,6 +20,9 @@ struct writer {
 	struct espl__map    rows;	/* trial + 1 -> its fields, "ID,VALUE,VALUE"            */
 	struct espl__arena  arena;
 	int64_t metric;			/* number of its name                                   */
+	const struct espl__profile *profile;	/* of a replay                                  */
+	struct espl__names  metrics;	/* of a replay; [0] is the objective                    */
+	double *values;			/* [metrics]                                            */
 };
 
 /* ---- which metric ------------------------------------------------------------------------------ */
@@ -142,13 +146,19 @@ each_trial(struct writer *w, take_fn *take)
 /* ---- reports ------------------------------------------------------------------------------------ */
 
 static void
-write_header(struct writer *w, const char *metric)
+put_names(struct writer *w)
 {
 	espl__print(w->to, "config");
 	for (uint32_t i = 0; i < w->names.count; i++) {
 		espl__put_u8(w->to, ',');
 		espl__earlier_field(w->to, w->names.names[i]);
 	}
+}
+
+static void
+write_header(struct writer *w, const char *metric)
+{
+	put_names(w);
 	espl__print(w->to, ",iteration,");
 	espl__earlier_field(w->to, metric);
 	espl__put_u8(w->to, '\n');
@@ -179,29 +189,181 @@ write_reports(struct writer *w)
 	return more < 0 ? ESPL_E_CONFIG : ESPL_OK;
 }
 
+/* ---- a replay ------------------------------------------------------------------------------------- */
+
+/* All that was reported, the run's own objective first (number 0). */
+static espl_status
+take_metrics(struct writer *w)
+{
+	sqlite3_stmt *st = espl__reading_query(w->r, "SELECT name FROM metric_names ORDER BY id", -1, -1, w->diag);
+	int more = -1;
+
+	while (st != NULL && (more = espl__reading_next(w->r, st, w->diag)) == 1)
+		(void)espl__names_add(&w->metrics, (const char *)sqlite3_column_text(st, 0));
+	(void)sqlite3_finalize(st);
+	w->values = espl__alloc((w->metrics.count + 1) * sizeof *w->values);
+	return more < 0 ? ESPL_E_CONFIG : ESPL_OK;
+}
+
+/* A metric of this name would be read as the length of iterations. */
+static int
+left_out(const struct writer *w, uint32_t metric)
+{
+	return strcmp(w->metrics.names[metric], "seconds") == 0;
+}
+
+struct before { int64_t trial, iteration; double at; };
+
+/* What each iteration of this report would have taken on one GPU; NaN: not known.  A gang's first iteration
+ * begins when it runs.  st: as in write_replay. */
+static double
+seconds_of(const struct writer *w, sqlite3_stmt *st, const struct before *before)
+{
+	int64_t trial = sqlite3_column_int64(st, 0), iteration = sqlite3_column_int64(st, 1);
+	double  at = espl__reading_real(st, 2), since = espl__reading_real(st, 6);
+	struct espl_share share = { .gpus = (uint32_t)sqlite3_column_int64(st, 4),
+	                            .packing = (uint32_t)sqlite3_column_int64(st, 5) };
+	int64_t done = before->trial == trial ? before->iteration : 0;
+
+	if (before->trial == trial && (isnan(since) || before->at > since))
+		since = before->at;
+	return iteration > done && at > since ? (at - since) / (double)(iteration - done)
+	       * espl__profile_speed(w->profile, share) : NAN;
+}
+
+static void
+put_line(struct writer *w, const char *row, int64_t iteration, double seconds)
+{
+	char room[32];
+
+	espl__print(w->to, "%s,%lld", row, (long long)iteration);
+	for (uint32_t i = 0; i < w->metrics.count; i++)
+		if (!left_out(w, i))
+			espl__print(w->to, ",%s", isnan(w->values[i]) ? "nan" : espl__format_real(w->values[i], room));
+	espl__print(w->to, ",%s\n", isnan(seconds) ? "" : espl__format_real(seconds, room));
+}
+
+/* Both statements are in order of trial and iteration. */
+static espl_status
+write_replay(struct writer *w)
+{
+	static const char reports[] = "SELECT r.trial, r.iteration, r.at_s, r.metric, r.gpus, r.packing,"
+		" (SELECT max(running_s) FROM gangs g WHERE g.trial = r.trial AND g.running_s <= r.at_s)"
+		" FROM reports r ORDER BY r.trial, r.iteration";
+	static const char others[] = "SELECT trial, iteration, name_id, value FROM metrics"
+		" ORDER BY trial, iteration, name_id";
+	sqlite3_stmt *st = espl__reading_query(w->r, reports, -1, -1, w->diag);
+	sqlite3_stmt *of = st != NULL ? espl__reading_query(w->r, others, -1, -1, w->diag) : NULL;
+	struct before before = { -1, 0, 0 };
+	int  more = -1, other = of != NULL ? espl__reading_next(w->r, of, w->diag) : -1;
+
+	while (other >= 0 && (more = espl__reading_next(w->r, st, w->diag)) == 1) {
+		int64_t trial = sqlite3_column_int64(st, 0), iteration = sqlite3_column_int64(st, 1);
+		const char *row = espl__map_get(&w->rows, (uint64_t)trial + 1);
+
+		for (uint32_t i = 0; i < w->metrics.count; i++)
+			w->values[i] = NAN;
+		w->values[0] = espl__reading_real(st, 3);
+		while (other == 1 && sqlite3_column_int64(of, 0) == trial && sqlite3_column_int64(of, 1) == iteration) {
+			int64_t name = sqlite3_column_int64(of, 2);
+
+			if (name > 0 && name < w->metrics.count)
+				w->values[name] = espl__reading_real(of, 3);
+			other = espl__reading_next(w->r, of, w->diag);
+		}
+		if (row != NULL)
+			put_line(w, row, iteration, seconds_of(w, st, &before));
+		before = (struct before){ trial, iteration, espl__reading_real(st, 2) };
+	}
+	(void)sqlite3_finalize(st);
+	(void)sqlite3_finalize(of);
+	return more < 0 || other < 0 ? ESPL_E_CONFIG : ESPL_OK;
+}
+
+static void
+replay_header(struct writer *w)
+{
+	put_names(w);
+	espl__print(w->to, ",iteration");
+	for (uint32_t i = 0; i < w->metrics.count; i++)
+		if (!left_out(w, i)) {
+			espl__put_u8(w->to, ',');
+			espl__earlier_field(w->to, w->metrics.names[i]);
+		}
+	espl__print(w->to, ",seconds\n");
+}
+
+static espl_status
+all_curves(struct writer *w, const char *metric)
+{
+	espl_status status;
+
+	if (espl__reading_pool(w->r)) {
+		(void)espl__fail(w->diag, ESPL_E_CONFIG, "it is a pool, whose trials belong to several experiments");
+		espl__hint(w->diag, "the curves of a run of one experiment can be replayed");
+		return ESPL_E_CONFIG;
+	}
+	status = take_metrics(w);
+	if (status == ESPL_OK && strcmp(metric, "seconds") == 0)
+		status = espl__fail(w->diag, ESPL_E_CONFIG, "its metric is called 'seconds', which in curves is the "
+		                    "length of an iteration");
+	if (status != ESPL_OK)
+		return status;
+	replay_header(w);
+	return write_replay(w);
+}
+
+/* ---- both ------------------------------------------------------------------------------------------ */
+
+static espl_status
+write_all(struct writer *w, const char *dir, const char *metric)
+{
+	espl_status status = espl__reading_open(dir, &w->r, w->diag);
+
+	if (status != ESPL_OK)
+		return status;
+	status = find_metric(w, metric);
+	if (status == ESPL_OK)
+		status = each_trial(w, take_names);
+	if (status == ESPL_OK && espl__names_find(&w->names, "iteration") != ESPL_ANY)
+		status = espl__fail(w->diag, ESPL_E_CONFIG, "it has a parameter called 'iteration', which a file of "
+		                    "curves cannot tell from the column of that name");
+	if (status == ESPL_OK)
+		status = each_trial(w, take_values);
+	if (status == ESPL_OK && w->profile != NULL) {
+		status = all_curves(w, metric);
+	} else if (status == ESPL_OK) {
+		write_header(w, metric);
+		status = write_reports(w);
+	}
+	return status;
+}
+
+static espl_status
+finish(struct writer *w, espl_status status)
+{
+	espl__names_free(&w->names);
+	espl__names_free(&w->metrics);
+	free(w->values);
+	espl__map_free(&w->rows);
+	espl__arena_free(&w->arena);
+	espl__reading_free(w->r);
+	return status;
+}
+
 espl_status
 espl__past_curves(const char *dir, const char *metric, struct espl__buf *to, struct espl__diag *diag)
 {
 	struct writer w = { .to = to, .diag = diag };
-	espl_status   status = espl__reading_open(dir, &w.r, diag);
 
-	if (status != ESPL_OK)
-		return status;
-	status = find_metric(&w, metric);
-	if (status == ESPL_OK)
-		status = each_trial(&w, take_names);
-	if (status == ESPL_OK && espl__names_find(&w.names, "iteration") != ESPL_ANY)
-		status = espl__fail(diag, ESPL_E_CONFIG, "it has a parameter called 'iteration', which a file of "
-		                    "curves cannot tell from the column of that name");
-	if (status == ESPL_OK)
-		status = each_trial(&w, take_values);
-	if (status == ESPL_OK) {
-		write_header(&w, metric);
-		status = write_reports(&w);
-	}
-	espl__names_free(&w.names);
-	espl__map_free(&w.rows);
-	espl__arena_free(&w.arena);
-	espl__reading_free(w.r);
-	return status;
+	return finish(&w, write_all(&w, dir, metric));
+}
+
+espl_status
+espl__past_replay(const char *dir, const char *metric, const struct espl__profile *profile, struct espl__buf *to,
+                  struct espl__diag *diag)
+{
+	struct writer w = { .to = to, .diag = diag, .profile = profile };
+
+	return finish(&w, write_all(&w, dir, metric));
 }

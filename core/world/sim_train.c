@@ -20,8 +20,7 @@ espl__sim_ops(const struct espl__sim_gang *gang)
 static espl_status
 open_curves(struct espl__sim_source *source, struct espl__diag *diag)
 {
-	espl_status status = espl__curves_load(source->of->config->trial.curves, source->of->space,
-	                                       &source->curves, diag);
+	espl_status status = espl__curves_of(&source->of->config->trial, source->of->space, &source->curves, diag);
 	uint32_t count;
 
 	if (status != ESPL_OK)
@@ -95,8 +94,8 @@ open_source(struct espl__sim *sim, struct espl__sim_source *source, struct espl_
 	(void)espl__fail_at(diag, ESPL_E_CONFIG, at != NULL ? at->file : config->path, at != NULL ? at->line : 0, "%s",
 	                    trial->command_count > 0 ? "a command cannot be simulated: what it would report is not known"
 	                    : "nothing to simulate: neither trial.trainable nor trial.curves is given");
-	espl__hint(diag, "trial.curves replays recorded curves, trial.trainable trains in process: give one in the file%s",
-	           sim->config->pool ? "" : ", or --set 'trial={ curves=\"FILE.csv\"; }'");
+	espl__hint(diag, "trial.curves replays a CSV of curves or a run's, trial.trainable trains in process: give one in the file%s",
+	           sim->config->pool ? "" : ", or --curves-from RUN");
 	return ESPL_E_CONFIG;
 }
 
