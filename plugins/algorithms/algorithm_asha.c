@@ -307,8 +307,12 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 {
 	struct asha *asha = self;
 	uint64_t     want = view->want, active = (uint64_t)view->running + view->waiting;
-	espl_status  status = shared_begin(&asha->shared, 0, sink);
+	const struct rungs *rungs = &asha->brackets[0].rungs;
+	espl_status  status;
 
+	if (asha->shared.group == ESPL_NONE)
+		shared_tell_rungs(asha->shared.host, &rungs->rungs[0].until, sizeof rungs->rungs[0], rungs->count, "");
+	status = shared_begin(&asha->shared, 0, sink);
 	/* Something must ask for GPUs, or there will never be any. */
 	if (want == 0 && active == 0)
 		want = 1;

@@ -62,9 +62,19 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	return espl_ladder_alone_create(host, config, lay_rungs, self, error);
 }
 
+static espl_status
+next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink, struct espl_error *error)
+{
+	const struct espl_ladder *ladder = self;
+
+	if (ladder->group == ESPL_NONE && !ladder->over)
+		shared_tell_rungs(ladder->host, &ladder->rungs[0].until, sizeof ladder->rungs[0], ladder->rung_count, "");
+	return espl_ladder_alone_next_group(self, view, sink, error);
+}
+
 static const struct espl_algorithm_ops ops = {
 	ESPL_TABLE(struct espl_algorithm_ops),
-	.next_group = espl_ladder_alone_next_group,
+	.next_group = next_group,
 	.on_trial_end = espl_ladder_alone_on_trial_end,
 	.spec = espl_ladder_alone_spec,
 };

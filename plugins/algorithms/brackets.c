@@ -53,10 +53,35 @@ configurations(const struct brackets_setup *setup, uint32_t most, uint32_t s)
 	return (rungs + (setup->rule == BRACKETS_ROUNDED_UP ? parts - 1 : 0)) / parts * power;
 }
 
-/* One row: n configurations train iterations_max / eta^s, one in eta of them eta times as long, ...
+/* How many rungs there are below the last. */
+static uint32_t
+rungs_below(const struct brackets_setup *setup)
+{
+	uint64_t most = setup->iterations_max, at = setup->iterations_min, times = most / at;
+	uint32_t count = 0;
+
+	if (setup->anchored)
+		for (; at < most; count++)
+			at = at > most / setup->eta ? most : at * setup->eta;
+	else
+		for (; times >= setup->eta; count++)
+			times /= setup->eta;
+	return count;
+}
+
+/* Where rung k of 0..most ends. */
+static uint64_t
+rung_end(const struct brackets_setup *setup, uint32_t most, uint32_t k)
+{
+	if (setup->anchored && k < most)
+		return setup->iterations_min * power_of(setup->eta, k);
+	return setup->iterations_max / power_of(setup->eta, most - k);
+}
+
+/* One row, of S = most: n configurations train to rung S - s, one in eta of them to the next, ...
  * A rung for one trial is the last. */
 static espl_status
-make_kind(const struct brackets_setup *setup, struct brackets_kind *kind, uint32_t s, uint64_t n,
+make_kind(const struct brackets_setup *setup, struct brackets_kind *kind, uint32_t most, uint32_t s, uint64_t n,
           struct espl_error *error)
 {
 	uint32_t i;
@@ -69,7 +94,7 @@ make_kind(const struct brackets_setup *setup, struct brackets_kind *kind, uint32
 		struct brackets_rung *rung = &kind->rungs[kind->rung_count++];
 
 		rung->trials = (uint32_t)n;
-		rung->until = setup->iterations_max / power_of(setup->eta, n == 1 ? 0 : s - i);
+		rung->until = rung_end(setup, most, n == 1 ? most : most - s + i);
 		if (rung->until == setup->iterations_max)
 			break;
 	}
@@ -88,12 +113,9 @@ static espl_status
 make_kinds(struct brackets *b, struct espl_error *error)
 {
 	const struct brackets_setup *setup = &b->setup;
-	uint64_t    most_times = setup->iterations_max / setup->iterations_min;
-	uint32_t    most = 0, count;
+	uint32_t    most = rungs_below(setup), count;
 	espl_status status = ESPL_OK;
 
-	for (; most_times >= setup->eta; most_times /= setup->eta)
-		most++;
 	count = setup->kinds > 0 && setup->kinds <= most ? setup->kinds : most + 1;
 	b->kinds = calloc(count, sizeof *b->kinds);
 	if (b->kinds == NULL)
@@ -106,7 +128,7 @@ make_kinds(struct brackets *b, struct espl_error *error)
 			return too_wide(error);
 		if (n > WIDEST)
 			n = WIDEST + 1;	/* it will never be whole */
-		status = make_kind(setup, &b->kinds[b->kind_count++], s, n, error);
+		status = make_kind(setup, &b->kinds[b->kind_count++], most, s, n, error);
 	}
 	return status;
 }
@@ -133,7 +155,7 @@ count_brackets(struct brackets *b, struct espl_error *error)
 		return ESPL_OK;
 	b->shorter = 1;
 	b->total++;
-	return make_kind(&b->setup, &b->rest, b->kinds[i].s, left, error);
+	return make_kind(&b->setup, &b->rest, b->kinds[0].s, b->kinds[i].s, left, error);
 }
 
 static const struct brackets_kind *
@@ -169,6 +191,7 @@ brackets_read(const struct espl_value *values, struct brackets_setup *setup, str
 	setup->iterations_min = (uint64_t)values[BRACKETS_ITERATIONS_MIN].as.i;
 	setup->iterations_max = (uint64_t)values[BRACKETS_ITERATIONS_MAX].as.i;
 	setup->eta = (uint64_t)values[BRACKETS_ETA].as.i;
+	setup->anchored = values[BRACKETS_RUNGS].as.i == 1;
 	return shared_check_range(setup->iterations_min, setup->iterations_max, BRACKETS_ITERATIONS_MIN, error);
 }
 
@@ -513,6 +536,18 @@ begins(const struct brackets *b, uint64_t want)
 	}
 }
 
+/* Where the rungs really are: those of the widest bracket. */
+static void
+tell_rungs(struct brackets *b)
+{
+	const struct brackets_kind *kind = &b->kinds[0];
+
+	b->told = 1;
+	shared_tell_rungs(b->host, &kind->rungs[0].until, sizeof kind->rungs[0], kind->rung_count,
+	                  kind->rungs[0].until == b->setup.iterations_min ? ""
+	                  : "; iterations_min is less, rungs = \"anchored\" begins with it");
+}
+
 espl_status
 brackets_next(struct brackets *b, const struct espl_search_view *view, struct espl_search_sink *sink,
               struct espl_error *error)
@@ -522,6 +557,8 @@ brackets_next(struct brackets *b, const struct espl_search_view *view, struct es
 
 	if (b->finished)
 		return ESPL_OK;
+	if (!b->told)
+		tell_rungs(b);
 	if ((view->why & ESPL_ASK_GROUP) != 0)
 		status = group_ended(b, view->group, sink, error);
 	/* Something must ask for GPUs, or there will never be any. */

@@ -14,7 +14,7 @@
 #include <espalier/util.h>
 #include "shared.h"
 
-/* Configurations in bracket s of 0..S (S rungs of cuts at most), which trains iterations_max / eta^s first. */
+/* Configurations in bracket s of 0..S (S rungs of cuts at most), which skips the S - s lowest rungs. */
 enum {	BRACKETS_PAPER,		/* ceil((S+1) eta^s / (s+1)): Hyperband (JMLR 2018), Algorithm 1     */
 	BRACKETS_WHOLE,		/* floor((S+1) / (s+1)) eta^s: its first version, BOHB and HpBandSter */
 	BRACKETS_ROUNDED_UP };	/* ceil((S+1) / (s+1)) eta^s: Syne Tune                              */
@@ -31,9 +31,13 @@ enum {	BRACKETS_SEQUENCE,	/* when the one before is over (the paper)            
 	{ .name = "passes", .help = "times through all brackets, unless 'trials' says when to end; " \
 	  "0: until the deadline or the budget is reached", .type = ESPL_OPT_INT,                   \
 	  .fallback = "1", .min = "0", .max = "1000000000" },                                       \
-	SHARED_OPTIONS_CUTS(", at least", "3")
+	SHARED_OPTIONS_CUTS(", at least; see 'rungs'", "3"),                                          \
+	{ .name = "rungs", .help = "where rungs are: scaled: at iterations_max / eta^k (the paper), so the " \
+	  "first may be later than iterations_min; anchored: at iterations_min * eta^k and at "      \
+	  "iterations_max, as those of asha and sha", .type = ESPL_OPT_CHOICE,                        \
+	  .choices = "scaled|anchored", .fallback = "scaled" }
 enum {	BRACKETS_TRIALS, BRACKETS_PASSES, BRACKETS_ITERATIONS_MIN, BRACKETS_ITERATIONS_MAX, BRACKETS_ETA,
-	BRACKETS_OPTION_COUNT };
+	BRACKETS_RUNGS, BRACKETS_OPTION_COUNT };
 
 struct brackets_setup {
 	uint64_t iterations_min, iterations_max;	/* of one trial; min <= max, both >= 1       */
@@ -42,6 +46,7 @@ struct brackets_setup {
 				 * many as `passes` needs                                            */
 	uint64_t passes;	/* times through all kinds of brackets, unless trials are given; 0: no
 				 * end                                                               */
+	uint32_t anchored;	/* 1: rungs at iterations_min * eta^k; 0: at iterations_max / eta^k     */
 	uint32_t kinds;		/* only the first (widest) so many kinds of brackets; 0: all         */
 	uint32_t rule, order;	/* BRACKETS_*                                                        */
 	uint32_t lazy;		/* 1: a configuration is drawn when it could train at once, so that it
@@ -81,7 +86,7 @@ struct brackets {		/* the plugin's; fields may be read, the functions write them
 	uint64_t live_room;
 	struct brackets_home { uint64_t group, bracket; } *homes;	/* of groups, rising  */
 	uint64_t home_count, home_room;
-	int      finished;
+	int      told, finished;
 };
 
 #define brackets_read  SHARED(brackets_read)

@@ -33,6 +33,22 @@ shared_check_range(uint64_t least, uint64_t most, uint32_t option, struct espl_e
 	                 "the first cut is after iterations_min, those that survive all train iterations_max");
 }
 
+void
+shared_tell_rungs(const struct espl_host *host, const uint64_t *until, size_t stride, uint32_t count, const char *more)
+{
+	char     text[400] = "";
+	size_t   used = 0;
+	uint32_t i;
+
+	for (i = 0; i < count && used < sizeof text - 40; i++) {
+		const uint64_t *at = (const uint64_t *)(const void *)((const char *)until + i * stride);
+
+		used += (size_t)snprintf(text + used, sizeof text - used, "%s%llu", i == 0 ? "" : i + 1 < count ? ", " : " and ",
+		                         (unsigned long long)*at);
+	}
+	espl_logf(host, ESPL_INFO, "rung%s at %s%s iterations%s", count == 1 ? "" : "s", text, i < count ? ", ..." : "", more);
+}
+
 espl_status
 shared_init(struct shared *s, const struct espl_host *host, uint64_t trials, uint32_t option,
             struct espl_error *error)

@@ -47,6 +47,7 @@ struct shared {				/* the plugin's; fields may be read                          
 /* Adds one trial to the group; `added` is counted for it. */
 typedef espl_status shared_add(void *ctx, struct espl_search_sink *, struct espl_error *);
 
+#define shared_tell_rungs  SHARED(shared_tell_rungs)
 #define shared_has_end     SHARED(shared_has_end)
 #define shared_endless     SHARED(shared_endless)
 #define shared_check_range SHARED(shared_check_range)
@@ -58,6 +59,10 @@ typedef espl_status shared_add(void *ctx, struct espl_search_sink *, struct espl
 #define shared_want        SHARED(shared_want)
 #define shared_begin       SHARED(shared_begin)
 #define shared_fill        SHARED(shared_fill)
+
+/* Logs, where a search begins, where its rungs are: until points to the first, `stride` bytes apart. */
+void        shared_tell_rungs(const struct espl_host *, const uint64_t *until, size_t stride, uint32_t count,
+                              const char *more);
 
 /* Does the experiment end by itself?  A search without an end of its own needs that. */
 int         shared_has_end(const struct espl_host *);

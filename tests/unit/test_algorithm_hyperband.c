@@ -75,6 +75,16 @@ Test(hyperband, tables)
 	         "18 9  6 27  2 81 | 9 27  3 81 | 5 81");
 	/* The first r is no less than iterations_min; r is rounded down. */
 	table_is("iterations_max=50 iterations_min=2", "9 5  3 16  1 50 | 5 16  1 50 | 3 50");
+	/* Anchored: asha's rungs, so the last one may be nearer than eta times the one before. */
+	table_is("iterations_max=50 iterations_min=2 rungs=anchored",
+	         "27 2  9 6  3 18  1 50 | 12 6  4 18  1 50 | 6 18  2 50 | 4 50");
+	table_is("iterations_max=81 rungs=anchored", "81 1  27 3  9 9  3 27  1 81 | 34 3  11 9  3 27  1 81 | "
+	         "15 9  5 27  1 81 | 8 27  2 81 | 5 81");
+	table_is("iterations_max=7 iterations_min=7 rungs=anchored", "1 7");
+	table_is("iterations_max=8 iterations_min=7 rungs=anchored", "3 7  1 8 | 2 8");
+	table_is("iterations_max=50 iterations_min=2 rungs=anchored trials=30", "27 2  9 6  3 18  1 50 | 3 6  1 50");
+	table_is("iterations_max=1000000000000 iterations_min=1 eta=1000000 rungs=anchored brackets=1 trials=5",
+	         "5 1  1 1000000000000");
 	table_is("iterations_max=8 eta=2", "8 1  4 2  2 4  1 8 | 6 2  3 4  1 8 | 4 4  2 8 | 4 8");
 	table_is("iterations_max=8 eta=2 brackets=2", "8 1  4 2  2 4  1 8 | 6 2  3 4  1 8");
 	table_is("iterations_max=9 passes=2", "9 1  3 3  1 9 | 5 3  1 9 | 3 9 | 9 1  3 3  1 9 | 5 3  1 9 | 3 9");
@@ -92,7 +102,7 @@ Test(hyperband, options)
 	refused("trials=9", "'iterations_max' is missing", 3);
 	refused("iterations_max=9 iterations_min=10", "iterations_min", 2);
 	refused("iterations_max=9 passes=0", "never end", 1);
-	refused("iterations_max=9 passes=0 order=side-by-side", "side by side", 6);
+	refused("iterations_max=9 passes=0 order=side-by-side", "side by side", 7);
 	refused("iterations_max=1000000000000 eta=2", "more than", 2);
 	refused("iterations_max=1000000000000 eta=2 trials=1000001", "above its maximum", 0);
 	table_is("iterations_max=1000000000000 eta=1000000 trials=3", "3 1  1 1000000000000");
