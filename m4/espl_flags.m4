@@ -77,8 +77,8 @@ AC_DEFUN([ESPL_PATHS], [
 	AS_IF([test "x$enable_coverage" != xyes], [
 		ESPL_COMPILE_FLAG([PATH_CFLAGS], [-ffile-prefix-map=/nonexistent=.])
 		AS_IF([test "x$PATH_CFLAGS" != x], [PATH_CFLAGS=m4_normalize(['
-			-ffile-prefix-map=$(abs_top_builddir)=. -ffile-prefix-map=$(abs_top_srcdir)=.
-			-ffile-prefix-map=$(top_srcdir)/= -ffile-prefix-map=$(abs_top_srcdir)/='])])])
+			"-ffile-prefix-map=$(abs_top_builddir)=." "-ffile-prefix-map=$(abs_top_srcdir)=."
+			"-ffile-prefix-map=$(top_srcdir)/=" "-ffile-prefix-map=$(abs_top_srcdir)/="'])])])
 	AC_SUBST([PATH_CFLAGS])
 ])
 

@@ -16,8 +16,11 @@ if [ ! -x "$top/configure" ]; then
 	"$top/autogen.sh" || exit 1
 fi
 mkdir -p "$build" && cd "$build" || exit 1
+# configure refuses a blank in the path that it is called by: within $top the relative path has none.
+from=$top
+case $top in *[[:space:]]*) from=$(realpath --relative-to=. "$top") || exit 1 ;; esac
 if [ ! -f config.status ]; then
-	"$top/configure" --quiet "$@" || exit 1
+	"$from/configure" --quiet "$@" || exit 1
 elif grep -Eqx "HAVE_CRITERION_TRUE='#'|PYTHON3=''" config.log; then
 	# What was missing when it was configured may have been installed since.
 	./config.status --recheck >/dev/null && ./config.status >/dev/null || exit 1

@@ -1,5 +1,5 @@
 #!/bin/sh
-# TAP: configure's three states of CUDA, NCCL and CBC, and names of plugins that do not exist.
+# TAP: configure's three states of CUDA, NCCL and CBC, names of plugins that do not exist, a path with a blank.
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 t=$(mktemp -d) || exit 99
 trap 'rm -rf "$t"' EXIT
@@ -27,11 +27,25 @@ if [ -f "$top/config.status" ]; then
 	echo '1..0 # SKIP the source tree itself is configured, which forbids other build folders'
 	exit 0
 fi
-echo 1..5
+echo 1..6
 check 1 '--without-cuda is obeyed and said' 0 'CUDA  *no: not asked for' --without-cuda
 check 2 '--with-cuda=PATH fails where there is none' 1 'with-cuda=/nonexistent: no complete CUDA' --with-cuda=/nonexistent
 check 3 '--with-nccl needs CUDA' 1 'NCCL needs the CUDA toolkit' --without-cuda --with-nccl
 check 4 'an unknown builtin plugin is an error' 1 "no plugin 'algorithm_nonesuch'" --without-cuda \
 	--enable-builtin-plugins=algorithm/nonesuch
 check 5 '--without-cbc is obeyed and said' 0 'CBC  *no: not asked for' --without-cuda --without-cbc
+# A tree in a folder whose path has a blank: each object is compiled with that path in its flags.
+name='a source path with a blank builds'
+mkdir 'my tree' 'my tree/build' && for f in "$top"/*; do
+	case ${f##*/} in build*) [ "${f##*/}" = build-aux ] || continue ;; esac
+	ln -s "$f" 'my tree/'
+done
+(cd 'my tree/build' && ../configure --cache-file="$t/cache" --disable-tests --without-cuda && make core/base/text.lo) >out 2>&1
+if [ $? -eq 0 ] && [ -s 'my tree/build/core/base/text.lo' ]; then
+	echo "ok 6 - $name"
+else
+	echo "not ok 6 - $name"
+	tail -n 5 out | sed 's/^/# /'
+	failed=1
+fi
 exit $failed
