@@ -52,8 +52,9 @@ static const struct espl_option options[] = {
 	  "it; 0: never; improved: 0.3, paper: 0", .type = ESPL_OPT_REAL, .min = "0", .max = "1" },
 	{ .name = "doubling", .help = "part of its speed that a GPU keeps when a job's GPUs are doubled, where no "
 	  "profile tells", .type = ESPL_OPT_REAL, .fallback = "0.8", .min = "0.51", .max = "1" },
-	{ .name = "effort", .help = "states that the exact engine keeps at a time, and nodes that cbc may branch "
-	  "on", .type = ESPL_OPT_INT, .fallback = "200000", .min = "1", .max = "10000000" },
+	{ .name = "effort", .help = "steps of work that the exact engine may take for a decision (a million: less than "
+	  "0.1 s), and nodes that cbc may branch on; where they run out, the answer says how far it may be from the best",
+	  .type = ESPL_OPT_INT, .fallback = "1000000", .min = "1", .max = "1000000000" },
 	{ .name = "gap", .help = "a plan that may be short of the best by this part is good enough",
 	  .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "1" },
 	{ .name = "limit", .help = "time for cbc; then the heuristic's plan is taken", .type = ESPL_OPT_SPAN,

@@ -12,7 +12,8 @@
 #include "milp_steps.h"
 
 #define NO_STATE UINT32_MAX
-#define FEW      64u		/* states and sequences that go on when there were too many looks */
+#define FEW      16u		/* states and sequences that go on when the effort is spent */
+#define CELLS    8u		/* of a table are filled in the time of a step of work */
 
 struct option { uint8_t choice[MILP_STEPS]; double loss; };
 struct member {			/* a job that may be done, with its sequences */
@@ -33,7 +34,7 @@ struct search {
 	const struct milp_problem *problem;
 	uint32_t steps, count, room, nomem;
 	double   top;			/* profit of the job whose sequences are listed */
-	uint64_t looks, looks_max;	/* at states, so far and at most                */
+	uint64_t spent;			/* steps of work so far                         */
 	struct member *members;
 	struct level  *levels;		/* [count + 1] */
 	struct milp_steps rest;
@@ -52,7 +53,8 @@ take(void *ctx, const uint8_t *choice, double profit, double least)
 	struct search *s = ctx;
 	struct member *m = &s->members[s->count];
 
-	if (m->count >= s->core->states) {
+	s->spent++;
+	if (m->count >= s->core->states || s->spent >= s->core->effort) {
 		s->core->cut = 1;
 		return INFINITY;
 	}
@@ -143,6 +145,7 @@ list_sequences(struct search *s)
 		s->count++;
 	}
 	qsort(s->members, s->count, sizeof *s->members, by_count);
+	s->spent += s->rest.count * s->steps * (problem->total + UINT64_C(1)) / CELLS;
 	return allocator_milp_steps_fill(&s->rest, problem, s->core->price, s->core->radius);
 }
 
@@ -155,6 +158,7 @@ look_ahead(struct search *s, uint32_t from)
 {
 	uint32_t total = s->problem->total, t, i, u;
 
+	s->spent += s->steps * (total + UINT64_C(1)) / CELLS;
 	for (t = 0; t < s->steps; t++) {
 		const double *table = s->rest.step[t].table;
 		double  *window = s->window + (size_t)t * (total + 1u);
@@ -289,7 +293,7 @@ static int
 cut(struct search *s)
 {
 	struct states *next = &s->next;
-	uint32_t i, to = 0, most = s->looks < s->looks_max ? s->core->states : FEW;
+	uint32_t i, to = 0, most = s->spent < s->core->effort ? s->core->states : FEW;
 	double  *sorted, limit;
 
 	if (next->count <= most)
@@ -324,7 +328,7 @@ extend(struct search *s, const struct member *m, uint32_t state)
 	const struct milp_job *job = &s->problem->jobs[m->job];
 	uint32_t i, t, used[MILP_STEPS], count = m->count;
 
-	if (s->looks >= s->looks_max && count > FEW) {
+	if (s->spent >= s->core->effort && count > FEW) {
 		count = FEW;
 		s->core->cut = 1;
 	}
@@ -334,7 +338,7 @@ extend(struct search *s, const struct member *m, uint32_t state)
 
 		if (loss > s->core->radius)
 			break;
-		s->looks++;
+		s->spent++;
 		for (t = 0; t < s->steps; t++) {
 			used[t] = from[t] + job->width[m->options[i].choice[t]];
 			if (used[t] > s->problem->total)
@@ -355,7 +359,7 @@ static int
 run(struct search *s)
 {
 	uint32_t level, i;
-	uint64_t before;
+	int      late;
 
 	if (!states_room(&s->now, s->steps, 1))
 		return 0;
@@ -366,11 +370,11 @@ run(struct search *s)
 		struct states was = s->now;
 
 		look_ahead(s, level + 1);
+		late = s->spent >= s->core->effort;
 		s->next.count = 0;
 		if (s->hash != NULL)
 			memset(s->hash, 255, s->hash_size * sizeof *s->hash);
-		before = s->looks;
-		for (i = 0; i < s->now.count && s->looks - before < s->looks_max; i++)
+		for (i = 0; i < s->now.count && (late || s->spent < s->core->effort); i++)
 			if (!extend(s, &s->members[level], i))
 				return 0;
 		s->core->cut |= i < s->now.count;
@@ -457,7 +461,6 @@ allocator_milp_core(struct milp_core *core)
 	s.core = core;
 	s.problem = core->problem;
 	s.steps = core->problem->steps;
-	s.looks_max = core->looks;
 	core->cut = 0;
 	s.window = malloc(size * s.steps * sizeof *s.window);
 	s.queue = malloc(size * sizeof *s.queue);
@@ -466,6 +469,7 @@ allocator_milp_core(struct milp_core *core)
 		if (s.levels != NULL && run(&s))
 			result = choose(&s) ? MILP_CORE_FOUND : MILP_CORE_NONE;
 	}
+	core->spent = s.spent;
 	search_free(&s);
 	return result;
 }

@@ -11,28 +11,29 @@
 #include "milp_dual.h"
 #include "milp_price.h"
 
-#define MUCH  UINT64_C(200)	/* looks at each of the states that may be kept, where ... */
-#define FEW   32u		/* ... there are fewer jobs than this: their gaps are wide */
-#define LESS  UINT64_C(40)
+#define LOOKS 10u		/* at each state that may be kept */
 #define FIRST 64.0	/* the first radius is this part of the gap */
 #define WIDER 1.5		/* work grows with a high power of the radius */
 
 /* Widens the search until it is over.  0: out of memory. */
 static int
-search(const struct milp_problem *problem, const double *price, uint32_t states, double gap,
+search(const struct milp_problem *problem, const double *price, uint32_t effort, double gap,
        uint8_t *choice, struct milp_plan *plan)
 {
 	double lagrange = plan->bound, loss, close = gap > MILP_CLOSE ? gap : MILP_CLOSE;
-	struct milp_core core = { .problem = problem, .price = price, .states = states, .choice = choice };
+	struct milp_core core = { .problem = problem, .price = price, .choice = choice };
+
+	core.states = effort / LOOKS + 1;
 
 	for (loss = (lagrange - plan->value) / FIRST;; loss *= WIDER) {
 		enum milp_core_result result;
 		int    last = loss >= lagrange - plan->value;
 		double value;
 
-		core.looks = states * (problem->job_count < FEW ? MUCH : LESS);
+		core.effort = effort - plan->spent;
 		core.radius = last ? lagrange - plan->value : loss;
 		result = allocator_milp_core(&core);
+		plan->spent += core.spent;
 		if (result == MILP_CORE_NOMEM)
 			return 0;
 		if (result == MILP_CORE_FOUND) {
@@ -48,14 +49,14 @@ search(const struct milp_problem *problem, const double *price, uint32_t states,
 		}
 		if (!core.cut)
 			plan->bound = lagrange - core.radius;
-		if (core.cut || plan->bound - plan->value <= close * fabs(plan->value))
+		if (core.cut || plan->spent >= effort || plan->bound - plan->value <= close * fabs(plan->value))
 			break;		/* wider ones would be cut, too */
 	}
 	return 1;
 }
 
 int
-allocator_milp_exact(const struct milp_problem *problem, uint32_t states, double gap,
+allocator_milp_exact(const struct milp_problem *problem, uint32_t effort, double gap,
                      struct milp_plan *plan)
 {
 	double   price[MILP_STEPS];
@@ -65,17 +66,18 @@ allocator_milp_exact(const struct milp_problem *problem, uint32_t states, double
 
 	if (!allocator_milp_dual(problem, plan->choice, price))
 		return 0;
+	plan->spent = 0;
 	plan->bound = allocator_milp_bound(problem, price);
 	if (plan->bound < plan->value)
 		plan->bound = plan->value;	/* rounding */
-	if (states > 0 && plan->bound - plan->value > (gap > MILP_CLOSE ? gap : MILP_CLOSE) * fabs(plan->value)) {
+	if (effort > 0 && plan->bound - plan->value > (gap > MILP_CLOSE ? gap : MILP_CLOSE) * fabs(plan->value)) {
 		choice = malloc(size + 1);
-		done = choice != NULL && search(problem, price, states, gap, choice, plan);
+		done = choice != NULL && search(problem, price, effort, gap, choice, plan);
 		free(choice);
 	}
 	if (plan->bound - plan->value <= MILP_CLOSE * fabs(plan->value))
 		plan->status = MILP_OPTIMAL;
-	else if (states > 0)
+	else if (effort > 0)
 		plan->status = MILP_BOUNDED;
 	return done;
 }

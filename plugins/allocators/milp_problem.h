@@ -35,6 +35,7 @@ struct milp_plan {
 	double   value, bound;		/* of the objective; bound: no plan is worth more    */
 	enum milp_status status;
 	uint32_t zero;
+	uint64_t spent;			/* steps of work of the exact search                 */
 };
 
 /* Progress made in a step on a width, by its index. */

@@ -12,7 +12,7 @@
 #include "../unit/test_milp.h"
 
 #define NODES  190
-#define STATES 200000
+#define EFFORT 1000000
 
 static double
 cpu(void)
@@ -47,7 +47,7 @@ times(uint32_t instances, int kind, const char *engine)
 	for (i = 0; i < instances && took != NULL; i++) {
 		struct milp_problem p = milp_make_random(NODES, jobs[i % SIZES], i);
 		double began = cpu(), gap;
-		struct milp_plan plan = milp_solve(&p, kind, STATES);
+		struct milp_plan plan = milp_solve(&p, kind, EFFORT);
 
 		took[i] = cpu() - began;
 		gap = plan.bound / plan.value - 1;
@@ -70,7 +70,7 @@ cbc_times(uint32_t instances, int paper, double limit_s, const char *engine)
 
 	for (i = 0; i < instances && took != NULL; i++) {
 		struct milp_problem p = milp_make_random(NODES, jobs[i % SIZES], i);
-		struct milp_plan best = milp_solve(&p, 1, STATES);
+		struct milp_plan best = milp_solve(&p, 1, EFFORT);
 		int    sure = 0;
 		double value = milp_by_cbc(&p, paper, limit_s, &took[found], &sure);
 
@@ -98,7 +98,7 @@ cross(uint32_t instances)
 		uint32_t count = 2 + (uint32_t)(8 * milp_draw(&state));
 		uint32_t nodes = count + (uint32_t)(25 * milp_draw(&state));
 		struct milp_problem p = milp_make_random(nodes, count, 50000u + i);
-		struct milp_plan plan = milp_solve(&p, 1, STATES);
+		struct milp_plan plan = milp_solve(&p, 1, EFFORT);
 		int    sure, form = i % 10 == 0 && count <= 5;
 		double value = milp_by_cbc(&p, form, 60, NULL, &sure);
 

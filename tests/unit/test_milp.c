@@ -13,6 +13,8 @@
 #include "milp_marginal.h"
 #include "milp_price.h"
 #include "test_milp.h"
+
+#define EFFORT 1000000	/* the option's default */
 #include "fail_alloc.h"
 
 static int
@@ -37,7 +39,7 @@ Test(milp, known_optima)
 {
 	for (size_t n = 0; n < sizeof known / sizeof known[0]; n++) {
 		struct milp_problem p = milp_make(known[n].nodes, known[n].count, known[n].demand);
-		struct milp_plan quick = milp_solve(&p, 0, 0), plan = milp_solve(&p, 1, 200000);
+		struct milp_plan quick = milp_solve(&p, 0, 0), plan = milp_solve(&p, 1, EFFORT);
 		uint64_t used[MILP_STEPS];
 
 		cr_assert(fabs(plan.value - known[n].optimum) < 1e-8 * known[n].optimum, "%zu: %.12g", n,
@@ -114,7 +116,7 @@ Test(milp, as_good_as_every_plan)
 
 	for (int n = 0; n < 400; n++) {
 		struct milp_problem p = odd_problem(&state);
-		struct milp_plan plan = milp_solve(&p, 1, 200000);
+		struct milp_plan plan = milp_solve(&p, 1, EFFORT);
 		uint32_t free_nodes[MILP_STEPS];
 		uint8_t  choice[8 * MILP_STEPS];
 		uint64_t used[MILP_STEPS];
@@ -138,8 +140,8 @@ Test(milp, bounds_hold_and_hurry_costs_little)
 	for (int n = 0; n < 60; n++) {
 		uint32_t nodes = 8 + (uint32_t)(182 * milp_draw(&state));
 		struct milp_problem p = milp_make_random(nodes, 1 + (uint32_t)(nodes * milp_draw(&state)), 100u + n);
-		struct milp_plan quick = milp_solve(&p, 0, 0), cut = milp_solve(&p, 1, 20);
-		struct milp_plan plan = milp_solve(&p, 1, 200000);
+		struct milp_plan quick = milp_solve(&p, 0, 0), cut = milp_solve(&p, 1, 1000);
+		struct milp_plan plan = milp_solve(&p, 1, EFFORT);
 		uint64_t used[MILP_STEPS];
 
 		cr_assert(quick.value <= plan.value * (1 + 1e-12) && plan.value <= quick.bound * (1 + 1e-12));
@@ -155,13 +157,41 @@ Test(milp, bounds_hold_and_hurry_costs_little)
 	}
 }
 
+/* Jobs of equal demand are the hard cases: hardly a state is outdone.  No decision takes more steps than it
+ * may, but for the few that end a search which was cut off. */
+Test(milp, no_decision_takes_more_than_its_effort)
+{
+	uint64_t state = 7;
+	uint32_t cut = 0;
+
+	for (int n = 0; n < 60; n++) {
+		double   demands[200], kinds[3] = { milp_draw_demand(&state), milp_draw_demand(&state), milp_draw_demand(&state) };
+		uint32_t nodes = 16 + (uint32_t)(384 * milp_draw(&state)), i;
+		uint32_t count = 2 + (uint32_t)((nodes / 2 - 2) * milp_draw(&state)), effort = n % 2 == 0 ? EFFORT : 50000;
+		struct milp_problem p;
+		struct milp_plan plan;
+
+		for (i = 0; i < count; i++)
+			demands[i] = kinds[i % (1 + n % 3)];
+		p = milp_make(nodes, count, demands);
+		plan = milp_solve(&p, 1, effort);
+		cr_assert(plan.spent <= effort + UINT64_C(400) * count + nodes * count, "%d: %llu", n,
+		          (unsigned long long)plan.spent);
+		cr_assert(plan.value > 0 && plan.bound >= plan.value && plan.bound <= 1.2 * plan.value, "%d", n);
+		cut += plan.status == MILP_BOUNDED;
+		allocator_milp_plan_free(&plan);
+		milp_free(&p);
+	}
+	cr_assert(cut > 5);
+}
+
 /* ---- what must not matter ---------------------------------------------------------------------------- */
 
 static double
 value_of(uint32_t nodes, uint32_t count, const double *demands)
 {
 	struct milp_problem p = milp_make(nodes, count, demands);
-	struct milp_plan plan = milp_solve(&p, 1, 200000);
+	struct milp_plan plan = milp_solve(&p, 1, EFFORT);
 	double value = plan.value;
 
 	allocator_milp_plan_free(&plan);
@@ -255,7 +285,7 @@ Test(milp, cbc_agrees)
 	for (int n = 0; n < 30; n++) {
 		uint32_t count = 2 + (uint32_t)(8 * milp_draw(&state)), nodes = count + (uint32_t)(24 * milp_draw(&state));
 		struct milp_problem p = n % 3 == 0 ? odd_problem(&state) : milp_make_random(nodes, count, 900u + n);
-		struct milp_plan plan = milp_solve(&p, 1, 200000);
+		struct milp_plan plan = milp_solve(&p, 1, EFFORT);
 		int    proven = 0;
 		double value = milp_by_cbc(&p, n % 3 == 0, 60, NULL, &proven);
 

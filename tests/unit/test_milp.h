@@ -11,8 +11,8 @@ double milp_draw_demand(uint64_t *state);
 struct milp_problem milp_make(uint32_t nodes, uint32_t count, const double *node_minutes);
 struct milp_problem milp_make_random(uint32_t nodes, uint32_t count, uint64_t seed);
 void milp_free(struct milp_problem *);
-/* The plan of an engine; `kind` 0: the heuristic with a bound, 1: exact, with so many states. */
-struct milp_plan milp_solve(const struct milp_problem *, int kind, uint32_t states);
+/* The plan of an engine; `kind` 0: the heuristic with a bound, 1: exact, with so many steps of work. */
+struct milp_plan milp_solve(const struct milp_problem *, int kind, uint32_t effort);
 /* The value that CBC finds in a child process, and what it took of processor time; NaN: it found none. */
 double milp_by_cbc(const struct milp_problem *, int paper, double limit_s, double *took_s, int *proven);
 #endif

@@ -72,12 +72,12 @@ milp_free(struct milp_problem *p)
 }
 
 struct milp_plan
-milp_solve(const struct milp_problem *p, int kind, uint32_t states)
+milp_solve(const struct milp_problem *p, int kind, uint32_t effort)
 {
 	struct milp_plan plan;
 
 	if (!allocator_milp_plan_init(&plan, p) || !allocator_milp_marginal(p, &plan) ||
-	    !allocator_milp_exact(p, kind == 1 ? states : 0, 0, &plan))
+	    !allocator_milp_exact(p, kind == 1 ? effort : 0, 0, &plan))
 		plan.value = NAN;
 	return plan;
 }
