@@ -241,7 +241,7 @@ divide(struct fair *fair, const struct espl_alloc_view *view, uint64_t total)
 	for (i = 0; i < count; i++) {
 		struct espl_entry *entry = espl_roster_at(roster, i);
 		uint32_t most = fair->shares[i] < entry->most ? fair->shares[i] : entry->most;
-		uint32_t fit = espl_fit(view->items[i], roster->per_node, most);
+		uint32_t fit = espl_useful(view->items[i], roster->per_node, most);
 
 		fair->shares[i] = fit > entry->least ? fit : entry->least;
 	}
@@ -301,7 +301,7 @@ grow(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_si
 		    (item->flags & ESPL_ITEM_CHANGING) != 0)
 			continue;
 		while (more > 0 && espl_roster_used_with(roster, i, more, 1) > total)
-			more = espl_fit(item, roster->per_node, more - 1);
+			more = espl_useful(item, roster->per_node, more - 1);
 		if (more > entry->gpus ? pays(item, entry->gpus, more)
 		                       : entry->packing > 1 && more == entry->gpus)
 			status = espl_roster_grant(roster, sink, i, more, 1);
@@ -327,7 +327,7 @@ spread(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_
 		uint32_t share = fair->shares[i];
 
 		while (share > 0 && espl_roster_used_with(roster, i, share, 1) > total)
-			share = espl_fit(view->items[i], roster->per_node, share - 1);
+			share = espl_useful(view->items[i], roster->per_node, share - 1);
 		if (share > 0)
 			status = espl_roster_grant(roster, sink, i, share, 1);
 	}

@@ -64,7 +64,7 @@ share(const struct fifo *fifo, const struct espl_item *item, const struct espl_e
 
 	if (!fifo->most)
 		return entry->least <= total ? entry->least : 0;
-	fit = espl_fit(item, fifo->roster.per_node, most);
+	fit = espl_useful(item, fifo->roster.per_node, most);
 	return fit > 0 ? fit : entry->least <= total ? entry->least : 0;
 }
 

@@ -68,6 +68,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	greedy->one = config->values[HALVINGS].as.i == 1;
 	greedy->events = config->values[EVENTS].as.i != 0;
 	greedy->offer = ESPL_ANY;
+	greedy->roster.widest = pool_widest;
 	*self = greedy;
 	return ESPL_OK;
 }

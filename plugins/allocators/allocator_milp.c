@@ -145,6 +145,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	if (v[OFFER].source != ESPL_UNSET)
 		milp->offer_name = v[OFFER].as.s;
 	milp->offer = ESPL_ANY;
+	milp->roster.widest = pool_widest;
 	milp->engine = (uint32_t)v[ENGINE].as.i;
 	milp->events = part(config, EVENTS, 1, 0) > 0;
 	milp->effort = (uint32_t)v[EFFORT].as.i;

@@ -168,12 +168,12 @@ divide(const struct fixed *fixed, const struct espl_item *item, uint32_t least, 
        uint32_t count, uint32_t nodes)
 {
 	uint32_t per_node = fixed->roster.per_node;
-	uint32_t share = espl_fit(item, per_node, least_of(pool / count, UINT32_MAX));
+	uint32_t share = espl_useful(item, per_node, least_of(pool / count, UINT32_MAX));
 
 	if ((item->flags & ESPL_ITEM_COLOCATE) == 0)
 		return share > least ? share : least;
 	while (share > least && espl_side_by_side(share, nodes, per_node) < count)
-		share = espl_fit(item, per_node, share - 1);
+		share = espl_useful(item, per_node, share - 1);
 	return share > least ? share : least;
 }
 

@@ -58,14 +58,14 @@ find_level(const struct espl_roster *roster, const struct espl_alloc_view *view,
 	return low;
 }
 
-/* The next legal grant above `share`, of at most `most` more; `share` if there is none. */
+/* The next faster grant above `share`, of at most `most` more; `share` if there is none. */
 static uint32_t
 next_step(const struct espl_entry *entry, const struct espl_item *item, uint32_t per_node, uint32_t share, uint64_t more)
 {
 	uint32_t gpus;
 
 	for (gpus = share + 1; gpus - share <= more && gpus <= entry->most; gpus++)
-		if (espl_fit(item, per_node, gpus) == gpus)
+		if (espl_useful(item, per_node, gpus) == gpus)
 			return gpus;
 	return share;
 }
@@ -117,7 +117,7 @@ allocator_fair_divide(const struct espl_roster *roster, const struct espl_alloc_
 	for (i = 0; i < roster->count; i++) {
 		const struct espl_entry *entry = espl_roster_at(roster, i);
 		double   due = at_level(entry, view->items[i], level) * (1 + 1e-12);
-		uint32_t fit = espl_fit(view->items[i], roster->per_node, due < (double)UINT32_MAX ? (uint32_t)due : UINT32_MAX);
+		uint32_t fit = espl_useful(view->items[i], roster->per_node, due < (double)UINT32_MAX ? (uint32_t)due : UINT32_MAX);
 
 		shares[i] = fit > entry->least ? fit : entry->least;
 		used += shares[i];

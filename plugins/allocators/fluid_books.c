@@ -185,6 +185,7 @@ allocator_fluid_add_trial(struct fluid *fluid, const struct espl_alloc_view *vie
 	struct fluid_pool  *pool = &fluid->pool;
 	struct fluid_trial *t;
 	espl_status status = allocator_fluid_pool_room(pool, pool->count + 1);
+	uint32_t fit;
 
 	if (status != ESPL_OK)
 		return status;
@@ -203,8 +204,8 @@ allocator_fluid_add_trial(struct fluid *fluid, const struct espl_alloc_view *vie
 	t->late = (item->flags & ESPL_ITEM_CHANGING) != 0 ? t->eps : 0;
 	t->least = entry->least;
 	t->most = t->curve->d < entry->most ? t->curve->d : entry->most;
-	if (t->most < t->least)
-		t->most = t->least;
+	fit = allocator_fluid_fit(t, t->most);
+	t->most = fit > t->least ? fit : t->least;
 	t->c = entry->least == 1 ? t->curve->c : 1;
 	if (t->c > item->packing_max)
 		t->c = item->packing_max > 0 ? item->packing_max : 1;

@@ -33,10 +33,11 @@ allocator_fluid_choose_c(const double *times, uint32_t count, double benefit)
 uint32_t
 allocator_fluid_choose_d(const double *times, uint32_t first, uint32_t last, double gain)
 {
-	uint32_t d = first;
+	uint32_t d = first, w;
 
-	while (d < last && times[d + 1] < times[d] * (1 - gain) * (1 - NOISE))
-		d++;
+	for (w = first + 1; w <= last; w++)	/* beyond a bump, too */
+		if (times[w] < times[d] * pow(1 - gain, w - d) * (1 - NOISE))
+			d = w;
 	return d;
 }
 
@@ -127,6 +128,7 @@ allocator_fluid_curve_fill(struct fluid_curve *curve, const struct fluid_rules *
                            const struct espl_point *packing, uint32_t packing_count)
 {
 	espl_status status;
+	uint32_t w;
 
 	curve->scaling = scaling;
 	curve->scaling_count = scaling_count;
@@ -143,5 +145,8 @@ allocator_fluid_curve_fill(struct fluid_curve *curve, const struct fluid_rules *
 
 		curve->d = d > curve->unit ? d : curve->unit;
 	}
+	curve->rising = 1;
+	for (w = curve->unit; w < curve->d; w++)
+		curve->rising &= curve->whole[w + 1] < curve->whole[w];
 	return ESPL_OK;
 }

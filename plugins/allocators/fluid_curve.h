@@ -25,7 +25,7 @@ struct fluid_curve {
 	uint32_t unit;			/* GPUs on which the time is 1                       */
 	uint32_t wide;			/* last of `whole`                                   */
 	uint32_t room;			/* of `whole`                                        */
-	uint32_t zero;
+	uint32_t rising;		/* 1: each width up to d is faster than all narrower */
 	double   packed[FLUID_PACKING_MAX + 1];	/* [p]: time of each of p on one GPU, [1] is 1 */
 	double  *whole;			/* [w]: time on w GPUs; infinite below `unit`        */
 	double   alpha, beta;		/* fitted to the tables up to c, and to their last   */
@@ -36,7 +36,8 @@ struct fluid_curve {
 void allocator_fluid_benefits(const double *times, uint32_t count, double *benefit);
 /* The largest c of which all of O^2..O^c exceed `benefit`; times[1..count]. */
 uint32_t allocator_fluid_choose_c(const double *times, uint32_t count, double benefit);
-/* The last width before the first one that does not take off the part `gain`; times[first..last]. */
+/* The widest of which each GPU beyond a narrower width takes off the part `gain`, on average over those
+ * between them; times[first..last]. */
 uint32_t allocator_fluid_choose_d(const double *times, uint32_t first, uint32_t last, double gain);
 /* The paper's: the largest integer below 1 / (beta - 1), from 1 to most. */
 uint32_t allocator_fluid_d_by_beta(double beta, uint32_t most);

@@ -56,7 +56,16 @@ allocator_fluid_pool_room(struct fluid_pool *pool, uint32_t count)
 uint32_t
 allocator_fluid_fit(const struct fluid_trial *t, uint32_t most)
 {
-	return espl_fit(t->item, t->per_node, most < t->most ? most : t->most);
+	const struct fluid_curve *curve = t->curve;
+	uint32_t best = espl_fit(t->item, t->per_node, most < t->most ? most : t->most), w;
+
+	for (w = best; !curve->rising && w > t->least; ) {
+		w = espl_fit(t->item, t->per_node, w - 1);
+		if (w > 0 && curve->whole[w < curve->wide ? w : curve->wide] <=
+		    curve->whole[best < curve->wide ? best : curve->wide])
+			best = w;
+	}
+	return best;
 }
 
 uint32_t
@@ -67,7 +76,7 @@ allocator_fluid_wider(const struct fluid_trial *t, uint32_t gpus)
 	if (gpus < t->least)
 		return t->least;
 	for (w = gpus + 1; w <= t->most; w++)
-		if (espl_fit(t->item, t->per_node, w) == w)
+		if (allocator_fluid_fit(t, w) == w)
 			return w;
 	return 0;
 }

@@ -59,7 +59,8 @@ void allocator_fluid_pool_free(struct fluid_pool *);
 /* Room for `count` trials and as many shelves; what was there stays.  ESPL_E_NOMEM. */
 espl_status allocator_fluid_pool_room(struct fluid_pool *, uint32_t count);
 
-/* Largest legal width of at most `most`, 0: none; smallest above `gpus`, 0: none that is useful. */
+/* Widest legal width of at most `most` that is faster than all narrower ones, 0: none; the next such one
+ * above `gpus`, 0: none. */
 uint32_t allocator_fluid_fit(const struct fluid_trial *, uint32_t most);
 uint32_t allocator_fluid_wider(const struct fluid_trial *, uint32_t gpus);
 /* Seconds of the trial's work on that many whole GPUs, and on 1/c of one (the paper's h). */

@@ -1,8 +1,8 @@
 /* pool.h - what allocators have in common that divide a cluster among whoever is there: how many GPUs
  * there are, and which widths a job may have.
  *
- * Widths are the item's unit times powers of two, within its limits.  An item for which there is none
- * has one width, the least that is legal for it.
+ * Widths are the least that is legal for the item and its unit times powers of two.  Where such a power is
+ * no faster than a narrower grant, the fastest narrower one takes its place.
  */
 #ifndef POOL_H
 #define POOL_H
@@ -125,26 +125,35 @@ pool_aim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint3
 		espl_fail(error, status, "%u nodes of '%s' were refused", target.nodes, view->offers[number]->name);
 }
 
-/* The item's widths of at most `most`, rising; returns how many.  0: it has none. */
+/* The item's widths of at most `most`, rising, each faster than every narrower grant; returns how many.
+ * 0: its least does not fit. */
 static inline uint32_t
 pool_widths(const struct espl_item *item, uint32_t per_node, uint32_t most, uint32_t *width)
 {
 	uint64_t k = item->unit > 0 ? item->unit : 1;
-	uint32_t count = 0, least;
+	uint32_t count = 0, least = espl_least(item, per_node);
 
-	for (; k <= item->gpus_max && k <= most && count < POOL_WIDTHS; k *= 2)
-		if (k >= item->gpus_min && espl_fit(item, per_node, (uint32_t)k) == k)
-			width[count++] = (uint32_t)k;
-	if (count > 0)
-		return count;
-	for (k = item->unit > 0 ? item->unit : 1; k <= item->gpus_max && k <= UINT32_MAX; k *= 2)
-		if (k >= item->gpus_min && espl_fit(item, per_node, (uint32_t)k) == k)
-			return 0;		/* there is one, but it is too wide for this cluster */
-	least = espl_least(item, per_node);
 	if (least == 0 || least > most)
 		return 0;
-	width[0] = least;
-	return 1;
+	width[count++] = least;
+	for (; k <= item->gpus_max && k <= most && count < POOL_WIDTHS; k *= 2) {
+		uint32_t gpus = espl_fit(item, per_node, (uint32_t)k) == k ? espl_useful(item, per_node, (uint32_t)k) : 0;
+
+		if (gpus > width[count - 1])
+			width[count++] = gpus;
+	}
+	return count;
+}
+
+/* The widest of them, for the roster: no more is leased for it.  ESPL_ANY: no limit. */
+static inline uint32_t
+pool_widest(const struct espl_item *item, uint32_t per_node)
+{
+	uint32_t width[POOL_WIDTHS], count = pool_widths(item, per_node, ESPL_ANY, width);
+
+	if (item->scaling_count == 0 && item->gpus_max == ESPL_ANY)
+		return ESPL_ANY;
+	return count > 0 ? width[count - 1] : 0;
 }
 
 /* Throughput on that many GPUs, unit GPUs being 1: of the profile, or, where there is none, a doubling

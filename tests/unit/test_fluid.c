@@ -149,7 +149,8 @@ Test(fluid_curve, scaling_ends_where_it_does_not_gain)
 {
 	const double times[] = { 0, 100, 55, 40, 38, 39, 30 };
 
-	cr_assert_eq(allocator_fluid_choose_d(times, 1, 6, 0), 4);
+	cr_assert_eq(allocator_fluid_choose_d(times, 1, 6, 0), 6, "the fastest, beyond a bump");
+	cr_assert_eq(allocator_fluid_choose_d(times, 1, 5, 0), 4);
 	cr_assert_eq(allocator_fluid_choose_d(times, 1, 6, 0.1), 3, "38 takes less than a tenth off");
 	cr_assert_eq(allocator_fluid_d_by_beta(1.25, 8), 3, "strictly below 4");
 	cr_assert_eq(allocator_fluid_d_by_beta(1, 8), 8);

@@ -50,6 +50,8 @@ struct espl_roster {		/* all zero to begin with; fields may be read */
 	uint32_t touched_count, touched_size;
 	uint32_t broken;		/* 1: the last sync ran out of memory                */
 	uint32_t zero;
+	/* An item's `most`, where not every legal grant is considered; NULL: espl_useful. */
+	uint32_t (*widest)(const struct espl_item *, uint32_t per_node);
 };
 
 /* ---- which grants are legal -------------------------------------------------------------- */
@@ -87,12 +89,12 @@ espl_fit(const struct espl_item *item, uint32_t per_node, uint32_t most)
 	return fit >= item->gpus_min ? fit : 0;
 }
 
-/* The smallest legal grant; 0: none. */
+/* The smallest legal grant of at least `from` GPUs; 0: none. */
 static inline uint32_t
-espl_least(const struct espl_item *item, uint32_t per_node)
+espl_least_from(const struct espl_item *item, uint32_t per_node, uint32_t from)
 {
 	uint32_t unit = item->unit > 0 ? item->unit : 1;
-	uint32_t min = item->gpus_min > 0 ? item->gpus_min : 1;
+	uint32_t min = item->gpus_min > from ? item->gpus_min : from > 0 ? from : 1;
 	uint64_t least = ((uint64_t)min + unit - 1) / unit * unit;
 
 	if ((item->flags & ESPL_ITEM_COLOCATE) != 0 && per_node > 0 && least > per_node) {
@@ -101,6 +103,13 @@ espl_least(const struct espl_item *item, uint32_t per_node)
 		least = ((uint64_t)min + step - 1) / step * step;
 	}
 	return least <= item->gpus_max ? (uint32_t)least : 0;
+}
+
+/* The smallest legal grant; 0: none. */
+static inline uint32_t
+espl_least(const struct espl_item *item, uint32_t per_node)
+{
+	return espl_least_from(item, per_node, 0);
 }
 
 /* How many gangs of `gpus` GPUs stand side by side on so many nodes, each on one node or on
@@ -214,6 +223,40 @@ espl_throughput(const struct espl_item *item, uint32_t gpus)
 	return p[item->scaling_count - 1].y;
 }
 
+/* The fastest grant of whole GPUs of at most `most`, by the item's measured speeds; of equally fast
+ * ones the narrowest, so that every narrower grant is slower.  0: none is legal. */
+static inline uint32_t
+espl_useful(const struct espl_item *item, uint32_t per_node, uint32_t most)
+{
+	const struct espl_point *p = item->scaling;
+	uint32_t i, k, widest = espl_fit(item, per_node, most), best = widest;
+	double   speed;
+
+	if (best == 0 || item->scaling_count == 0)
+		return best;
+	speed = espl_throughput(item, best);
+	/* Between two points speed is linear: only next to a point that none behind it exceeds
+	 * can there be a faster grant than the widest. */
+	for (i = 0; i < item->scaling_count; i++) {
+		if (!(p[i].x < (double)widest) || (i + 1 < item->scaling_count && p[i + 1].y > p[i].y))
+			continue;
+		for (k = 0; k < 2; k++) {
+			uint32_t x = (uint32_t)p[i].x + (k == 1 && (double)(uint32_t)p[i].x < p[i].x);
+			uint32_t gpus = k == 0 ? espl_fit(item, per_node, x)
+			                       : espl_least_from(item, per_node, x);
+			double then = espl_throughput(item, gpus);
+
+			if (gpus == 0 || gpus > widest || then < speed)
+				continue;
+			if (then > speed || gpus < best) {
+				best = gpus;
+				speed = then;
+			}
+		}
+	}
+	return best;
+}
+
 /* ---- the list ---------------------------------------------------------------------------- */
 
 static inline struct espl_entry *
@@ -267,12 +310,10 @@ espl_roster_read(struct espl_roster *roster, struct espl_entry *entry,
 	entry->packing = item->granted.packing > 0 ? item->granted.packing : 1;
 	entry->least = espl_least(item, roster->per_node);
 	entry->most = item->gpus_max;
-	if (item->scaling_count > 0) {
-		double last = item->scaling[item->scaling_count - 1].x;
-
-		if (last < (double)entry->most)
-			entry->most = last > (double)entry->least ? (uint32_t)last : entry->least;
-	}
+	if (roster->widest != NULL)
+		entry->most = roster->widest(item, roster->per_node);
+	else if (item->scaling_count > 0)
+		entry->most = espl_useful(item, roster->per_node, item->gpus_max);
 	entry->fixed = (item->flags & ESPL_ITEM_NO_SAVE) != 0 ? 1 : 0;
 }
 
