@@ -155,6 +155,7 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 	real->job_next = espl__exec_jobs_come(world->exec);
 	(void)espl__real_event(real, resumed ? ESPL__EV_RESUME : ESPL__EV_START);
 	espl__store_clean(real);
+	real->agents_lost = resumed;
 	if (resumed) {
 		status = espl__real_leases_resume(real, diag);
 		if (status != ESPL_OK)

@@ -172,6 +172,7 @@ struct espl__real {
 	/* store, computations, children */
 	uint32_t  works;		/* removals under way                                 */
 	uint64_t  trash;
+	int       agents_lost;		/* in this run: they may have left folders                */
 	struct espl__compute_job *jobs;
 	struct espl__pids pids;
 };

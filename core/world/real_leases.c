@@ -408,6 +408,7 @@ espl__real_lease_agent_gone(
 	}
 	if (real->closing)
 		return;
+	real->agents_lost = 1;
 	if (tick - agent->born > AGENT_LIVED)
 		lease->tries = 0;
 	lease->tries++;

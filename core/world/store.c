@@ -208,12 +208,65 @@ espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 	free(folder);
 }
 
+/* ---- what lost agents left ---- */
+
+static int
+is_scratch(const char *name)
+{
+	return strncmp(name, "saving-", 7) == 0 || strncmp(name, "scratch-", 8) == 0 || strncmp(name, ".gone-", 6) == 0;
+}
+
+static void
+sweep_trials(const char *folder)
+{
+	char          *trials = espl__format("%s/trials", folder);
+	DIR           *all = espl__dir_open(trials), *one;
+	struct dirent *trial, *entry;
+
+	while (all != NULL && (trial = readdir(all)) != NULL) {
+		char *path = espl__format("%s/%s", trials, trial->d_name);
+
+		one = trial->d_name[0] != '.' ? espl__dir_open(path) : NULL;
+		while (one != NULL && (entry = readdir(one)) != NULL)
+			if (is_scratch(entry->d_name))
+				(void)espl__tree_remove_at(dirfd(one), entry->d_name);
+		if (one != NULL)
+			(void)closedir(one);
+		free(path);
+	}
+	if (all != NULL)
+		(void)closedir(all);
+	free(trials);
+}
+
+/* An agent that ends in good order leaves nothing; when all have ended nothing is in use any more. */
+static void
+sweep(const struct espl__real *real)
+{
+	char          *experiments = espl__format("%s/experiments", real->dir), *path;
+	DIR           *all = espl__dir_open(experiments);
+	struct dirent *one;
+
+	sweep_trials(real->dir);
+	while (all != NULL && (one = readdir(all)) != NULL) {
+		path = espl__format("%s/%s", experiments, one->d_name);
+		if (one->d_name[0] != '.')
+			sweep_trials(path);
+		free(path);
+	}
+	if (all != NULL)
+		(void)closedir(all);
+	free(experiments);
+}
+
 void
 espl__store_close(struct espl__real *real)
 {
 	char *trash = espl__format("%s/trash", real->dir),
 	     *leases = espl__format("%s/leases.json", real->dir);
 
+	if (real->agents_lost)
+		sweep(real);
 	(void)rmdir(trash);		/* stays if something is still in it */
 	if (real->lease_count == 0)
 		(void)unlink(leases);
