@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/map.h"
@@ -40,14 +41,26 @@ plain_cell(struct espl__buf *b, sqlite3_stmt *st, int column, const char *nothin
 
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
+/* A spreadsheet runs a text that begins so as a formula: an apostrophe before it says that it is a text. */
+static int
+is_formula(const char *text)
+{
+	char *end;
+
+	if (text == NULL || text[0] == '\0' || strchr("=+-@\t\r", text[0]) == NULL)
+		return 0;
+	(void)strtod(text, &end);
+	return end == text || *end != '\0';
+}
+
 static void
-csv_text(struct espl__buf *b, const char *text)
+csv_text(struct espl__buf *b, const char *text, const char *guard)
 {
 	if (text == NULL || strpbrk(text, ",\"\r\n") == NULL) {
-		espl__print(b, "%s", text != NULL ? text : "");
+		espl__print(b, "%s%s", guard, text != NULL ? text : "");
 		return;
 	}
-	espl__put_u8(b, '"');
+	espl__print(b, "\"%s", guard);
 	for (; *text != '\0'; text++) {
 		if (*text == '"')
 			espl__put_u8(b, '"');
@@ -62,14 +75,16 @@ csv_cell(struct espl__buf *b, sqlite3_stmt *st, int column)
 	const char *text = plain_cell(b, st, column, "");
 
 	if (text != NULL)
-		csv_text(b, text);
+		csv_text(b, text, is_formula(text) ? "'" : "");
 }
 
 static void
-csv_value(struct espl__buf *b, const json_t *value)
+csv_value(struct espl__buf *b, const json_t *value, int exact)
 {
-	if (json_is_string(value))
-		csv_text(b, json_string_value(value));
+	const char *text = json_string_value(value);
+
+	if (text != NULL)
+		csv_text(b, text, !exact && is_formula(text) ? "'" : "");
 	else if (json_is_boolean(value))
 		espl__print(b, json_is_true(value) ? "true" : "false");
 	else if (json_is_integer(value))
@@ -125,7 +140,8 @@ static const char trials_sql[] =
 " (SELECT trial AS of, CASE WHEN ?1 THEN max(metric) ELSE min(metric) END AS best_metric"
 "  FROM reports GROUP BY trial) ON of = id ORDER BY id";
 
-/* A query whose last column is params: a column for each parameter in its place. */
+/* A query whose last column is params: a column for each parameter in its place.  The schedule is read back
+ * by an algorithm: there nothing is put before a text. */
 static espl_status
 csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to, struct espl__diag *diag)
 {
@@ -145,7 +161,7 @@ csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to, st
 			espl__print(&b, "%s%s", i > 0 ? "," : "", sqlite3_column_name(st, i));
 		for (n = 0; n < names.count; n++) {
 			espl__print(&b, ",");
-			csv_text(&b, names.names[n]);
+			csv_text(&b, names.names[n], "");
 		}
 		send(&b, to);
 		while ((more = espl__reading_next(r, st, diag)) == 1) {
@@ -156,7 +172,7 @@ csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to, st
 			params = json_loads((const char *)sqlite3_column_text(st, last), 0, NULL);
 			for (n = 0; n < names.count; n++) {
 				espl__print(&b, ",");
-				csv_value(&b, json_object_get(params, names.names[n]));
+				csv_value(&b, json_object_get(params, names.names[n]), sql == schedule_sql);
 			}
 			json_decref(params);
 			send(&b, to);
@@ -210,7 +226,7 @@ csv_plain(struct espl__reading *r, const char *sql, FILE *to, struct espl__diag 
 		return ESPL_E_REMOTE;
 	for (i = 0; i < sqlite3_column_count(st); i++) {
 		espl__print(&b, i > 0 ? "," : "");
-		csv_text(&b, sqlite3_column_name(st, i));
+		csv_text(&b, sqlite3_column_name(st, i), "");
 	}
 	send(&b, to);
 	while ((more = espl__reading_next(r, st, diag)) == 1) {

@@ -232,6 +232,19 @@ hold(struct espl__real *real, struct espl__rgang *gang, const char *text, size_t
 	gang->held_count++;
 }
 
+static const char *
+why_not_json(const json_error_t *error)
+{
+	switch (json_error_code(error)) {
+	case json_error_duplicate_key:
+		return "its report has a name twice";
+	case json_error_numeric_overflow:
+		return "a number in its report is beyond 1.8e308, the largest there is (inf is allowed)";
+	default:
+		return "its report is no JSON";
+	}
+}
+
 static void
 parse_line(struct espl__real *real, struct espl__rgang *gang, const char *text, size_t size)
 {
@@ -246,8 +259,7 @@ parse_line(struct espl__real *real, struct espl__rgang *gang, const char *text, 
 
 	memset(&report, 0, sizeof report);
 	got = root != NULL ? read_report(real, root, &report)
-	      : wrong(&report, json_error_code(&error) == json_error_duplicate_key
-	                       ? "its report has a name twice" : "its report is no JSON");
+	      : wrong(&report, why_not_json(&error));
 	if (got < 0)
 		garbage(real, gang, report.wrong, text, size);
 	else if (got > 0)
