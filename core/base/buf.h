@@ -12,6 +12,15 @@
 struct espl__buf { uint8_t *data; size_t size, cap; };
 void espl__buf_free(struct espl__buf *);		/* and zeroes it                      */
 static inline void espl__buf_clear(struct espl__buf *b) { b->size = 0; }
+/* The same, and gives back what one great answer took; small buffers are kept. */
+static inline void
+espl__buf_reset(struct espl__buf *b)
+{
+	if (b->cap > (1u << 18))
+		espl__buf_free(b);
+	else
+		espl__buf_clear(b);
+}
 void espl__buf_grow(struct espl__buf *, size_t more);
 static inline void
 espl__buf_reserve(struct espl__buf *b, size_t more)

@@ -458,6 +458,17 @@ list_nodes(struct espl__item *item)
 	item->pub.gpu = item->target_count == 1 ? item->target[0].gpu : ESPL_ANY;
 }
 
+/* A trial that waits or is paused holds no GPU, and there may be a hundred thousand of them. */
+static void
+free_target(struct espl__item *item)
+{
+	free(item->target);
+	free(item->nodes);
+	item->target = NULL;
+	item->nodes = NULL;
+	item->target_cap = item->node_cap = 0;
+}
+
 /* Sets the placement in force: gives the old reservations back, takes the new ones (which the
  * caller has found to fit). */
 void
@@ -472,6 +483,8 @@ espl__item_target(struct espl__exec *x, struct espl__item *item, const struct es
 	ESPL__GROW(item->target, item->target_cap, count);
 	if (count > 0)
 		memcpy(item->target, slots, count * sizeof *slots);
+	else
+		free_target(item);
 	item->target_count = count;
 	for (uint32_t i = 0; i < count; i++)
 		espl__seat_set(&x->fleet, &item->target[i], item->trial, 0, 1);

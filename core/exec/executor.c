@@ -272,7 +272,7 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 	} else if (status != ESPL_OK && status != ESPL_E_BUSY) {
 		espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "%s; its answer is thrown away, the last one stands", why->text);
 	}
-	espl__buf_clear(&x->ops);
+	espl__buf_reset(&x->ops);
 	if (x->replaying) {
 		if (x->recorded_seq == x->call_seq)
 			same = x->recorded_size == x->caller.ops.size &&
@@ -294,6 +294,7 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 		espl__put_bytes(&x->decisions, x->ops.data, x->ops.size);
 	}
 	x->call_seq++;
+	espl__buf_reset(&x->caller.ops);
 	*r = espl__reader(x->ops.data, x->ops.size);
 	return ESPL_OK;
 }
@@ -318,7 +319,7 @@ round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorde
 	x->now = now;
 	espl__exec_gpu_time(x);
 	x->effect_count = 0;
-	espl__buf_clear(&x->decisions);
+	espl__buf_reset(&x->decisions);
 	espl__arena_free(&x->ops_arena);
 	x->call_seq = 0;
 	x->seats_freed = 0;

@@ -346,6 +346,7 @@ static const struct load loads[] = {	/* %llu: trials */
 static const struct load models[] = {
 	{ "tpe", "tpe", "trials = %llu; iterations_max = 1;" },
 	{ "bohb", "bohb", "trials = %llu; iterations_min = 1; iterations_max = 1; eta = 3;" },
+	{ "bohb-brackets", "bohb", "trials = %llu; iterations_max = 81; eta = 3;" },
 };
 #define LOADS  (sizeof loads / sizeof loads[0])
 #define MODELS (sizeof models / sizeof models[0])

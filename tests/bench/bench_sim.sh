@@ -1,6 +1,7 @@
 #!/bin/sh
 # Throughput of the simulated world: 100,000 trials of random and of sha on 1,000 simulated GPUs; and of random with
 # a profile without variance, where a thousand trials end in one instant and are answered in one call.
+# Memory for a trial is the slope between TRIALS / 4 and TRIALS of them.
 # Prints one JSON object a case.  TRIALS and ESPALIER (the program) may be set.
 espalier=${ESPALIER:-${abs_top_builddir:-.}/espalier}
 trials=${TRIALS:-100000}
@@ -24,37 +25,35 @@ placer = { use = "colocate"; };
 END
 }
 
-# Seconds with a fraction.
-now() { date +%s.%N; }
-
 varied='iteration = { dist = "lognormal"; mean = "4s"; sd = "1s"; }; start = "2s"; checkpoint = "1s";'
-measure() {	# name, algorithm group, profile
-	config "$2" "$3" >"$work/$1.cfg"
-	begun=$(now)
-	"$espalier" simulate "$work/$1.cfg" --seed 1 --json >"$work/$1.out" 2>"$work/$1.err" &
-	pid=$!
-	peak=0
-	while kill -0 $pid 2>/dev/null; do
-		kib=$(awk '/^VmHWM/ { print $2 }' /proc/$pid/status 2>/dev/null)
-		[ "${kib:-0}" -gt "$peak" ] && peak=$kib
-		sleep 0.05
-	done
-	wait $pid
-	rc=$?
-	ended=$(now)
+# Runs a configuration: its output, and then a line "exit status, seconds, peak memory in KiB".
+timed() {
+	"${PYTHON3:-python3}" -c 'import resource, subprocess, sys, time
+begun = time.monotonic()
+rc = subprocess.call(sys.argv[1:])
+print(rc, "%.3f" % (time.monotonic() - begun), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' \
+		"$espalier" simulate "$1" --seed 1 --json
+}
+
+measure() {	# name, algorithm group without trials, profile
+	config "$2 trials = $((trials / 4));" "$3" >"$work/small.cfg"
+	config "$2 trials = $trials;" "$3" >"$work/$1.cfg"
+	small=$(timed "$work/small.cfg" 2>"$work/$1.err" | tail -n 1)
+	timed "$work/$1.cfg" >"$work/$1.out" 2>>"$work/$1.err"
 	summary=$(grep '"event": *"summary"' "$work/$1.out" | tail -n 1)
-	awk -v name="$1" -v rc=$rc -v a="$begun" -v b="$ended" -v n="$trials" -v kib="$peak" \
-	    -v summary="${summary:-null}" 'BEGIN {
-		printf "{\"bench\": \"simulate-%s\", \"status\": %d, \"trials\": %d, \"wall_s\": %.3f, ", name, rc, n, b - a
-		printf "\"peak_kib\": %d, \"bytes_per_trial\": %.0f, \"summary\": %s}\n", kib, (kib - 51200 > 0 ? kib - 51200 : 0) * 1024 / n, summary
-	}'
-	[ $rc -eq 0 ] || sed 's/^/# /' "$work/$1.err" >&2
-	return $rc
+	tail -n 1 "$work/$1.out" | awk -v name="$1" -v n="$trials" -v small="$small" -v summary="${summary:-null}" '{
+		split(small, s, " ")
+		printf "{\"bench\": \"simulate-%s\", \"status\": %d, \"trials\": %d, \"wall_s\": %s, ", name, $1, n, $2
+		printf "\"peak_kib\": %d, \"bytes_per_trial\": %.0f, \"summary\": %s}\n", $3, ($3 - s[3]) * 1024 / (n - int(n / 4)), summary
+		exit $1 != 0
+	}' && return
+	sed 's/^/# /' "$work/$1.err" >&2
+	return 1
 }
 
 failed=0
-measure random "use = \"random\"; trials = $trials; iterations_max = 3;" "$varied" || failed=1
-measure random-constant "use = \"random\"; trials = $trials; iterations_max = 3;" \
+measure random 'use = "random"; iterations_max = 3;' "$varied" || failed=1
+measure random-constant 'use = "random"; iterations_max = 3;' \
 	'iteration = "1s"; start = "1s";' || failed=1
-measure sha "use = \"sha\"; trials = $trials; iterations_min = 1; iterations_max = 27; eta = 3;" "$varied" || failed=1
+measure sha 'use = "sha"; iterations_min = 1; iterations_max = 27; eta = 3;' "$varied" || failed=1
 exit $failed
