@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 #include "cli/session.h"
+#include "exec/executor.h"
 #include "model/jobs.h"
 #include "plugin/check.h"
 #include "plugin/registry.h"
@@ -158,7 +159,7 @@ say_experiment(const struct espl__run_config *c, struct espl__buf *b)
 }
 
 static void
-say_trial(const struct espl__session *s, struct espl__buf *b)
+say_trial(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 {
 	const struct espl__trial_config *t = &s->config->trial;
 	uint32_t i;
@@ -173,20 +174,20 @@ say_trial(const struct espl__session *s, struct espl__buf *b)
 	for (i = 0; i < t->command_count; i++)
 		espl__print(b, "%s%s", i > 0 ? " " : "", t->command[i]);
 	if (t->gpus_max == t->gpus_min)
-		espl__print(b, ", %u GPU%s", t->gpus_min, t->gpus_min == 1 ? "" : "s");
+		espl__print(b, ", %u %s", t->gpus_min, espl__slots_word(on_cpu, t->gpus_min));
 	else if (t->gpus_max == ESPL_ANY)
-		espl__print(b, ", %u GPU%s or more", t->gpus_min, t->gpus_min == 1 ? "" : "s");
+		espl__print(b, ", %u %s or more", t->gpus_min, espl__slots_word(on_cpu, t->gpus_min));
 	else
-		espl__print(b, ", %u to %u GPUs", t->gpus_min, t->gpus_max);
+		espl__print(b, ", %u to %u %s", t->gpus_min, t->gpus_max, espl__slots_word(on_cpu, 0));
 	if (t->packing_max > 1)
-		espl__print(b, ", up to %u on one GPU where the allocator packs", t->packing_max);
+		espl__print(b, ", up to %u on one %s where the allocator packs", t->packing_max, espl__slots_word(on_cpu, 1));
 	espl__print(b, "\n  profile     ");
 	if (s->profile->guessed)
-		espl__print(b, "none: 1 s an iteration, no gain from GPUs (predictions are guesses)\n");
+		espl__print(b, "none: 1 s an iteration, no gain from %s (predictions are guesses)\n", espl__slots_word(on_cpu, 0));
 	else
-		espl__print(b, "%.6g s an iteration on one GPU, throughput known up to %.6g GPUs\n",
-		            espl__latency_mean(&s->profile->iteration),
-		            s->profile->scaling[s->profile->scaling_count - 1].x);
+		espl__print(b, "%.6g s an iteration on one %s, throughput known up to %.6g %s\n",
+		            espl__latency_mean(&s->profile->iteration), espl__slots_word(on_cpu, 1),
+		            s->profile->scaling[s->profile->scaling_count - 1].x, espl__slots_word(on_cpu, 0));
 }
 
 /* Is there such a file where a trial would look for it? */
@@ -293,16 +294,21 @@ say_spec(const struct espl__session *s, struct espl__buf *b)
 	espl__arena_free(&arena);
 }
 
+struct offers { struct espl__buf text; uint32_t count, others; };	/* others: of GPUs, not of slots of CPUs */
+
 static void
 say_offer(void *ctx, const struct espl_offer *offer)
 {
-	struct espl__buf *b = ctx;
+	struct offers    *o = ctx;
+	struct espl__buf *b = &o->text;
 	char text[32];
 
 	espl__print(b, "              %s", offer->name);
 	if (offer->market != NULL && offer->market[0] != '\0')
 		espl__print(b, " (%s)", offer->market);
-	espl__print(b, ": %u GPU%s, $%s an hour", offer->gpus, offer->gpus == 1 ? "" : "s",
+	o->others += offer->gpu_type == NULL || strcmp(offer->gpu_type, "cpu") != 0;
+	espl__print(b, ": %u %s, $%s an hour", offer->gpus,
+	            espl__slots_word(offer->gpu_type != NULL && strcmp(offer->gpu_type, "cpu") == 0, offer->gpus),
 	            espl__format_money(offer->price_hour, text));
 	if (offer->nodes_max != ESPL_ANY)
 		espl__print(b, ", at most %u node%s", offer->nodes_max, offer->nodes_max == 1 ? "" : "s");
@@ -311,7 +317,7 @@ say_offer(void *ctx, const struct espl_offer *offer)
 
 /* Who comes, and when; what tells of one experiment alone is told by `check` of its file. */
 static void
-say_pool(const struct espl__session *s, struct espl__buf *b)
+say_pool(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 {
 	const struct espl__run_config *c = s->config;
 	uint32_t count = s->jobs != NULL ? s->jobs->list.count : 0;
@@ -332,7 +338,7 @@ say_pool(const struct espl__session *s, struct espl__buf *b)
 		return;
 	espl__print(b, "  plain jobs  %u, the first comes at %.6g s, the last at %.6g s\n", count,
 	            s->jobs->list.jobs[0].arrives_s, s->jobs->list.jobs[count - 1].arrives_s);
-	say_trial(s, b);
+	say_trial(s, on_cpu, b);
 }
 
 int
@@ -341,8 +347,10 @@ espl__verb_check(const struct espl__args *args)
 	struct espl__diag    diag = ESPL__DIAG_INIT;
 	struct espl__buf     b = { NULL, 0, 0 };
 	struct espl__session s;
+	struct offers offers = { { NULL, 0, 0 }, 0, 0 };
 	const char **sets;
-	uint32_t     count = espl__arg_all(args, "set", &sets), offers;
+	uint32_t     count = espl__arg_all(args, "set", &sets);
+	int          on_cpu;
 	espl_status  status = espl__session_load(args->positional[0], sets, count, ESPL__NEED_SEARCH, &s, &diag);
 	int          result;
 
@@ -352,22 +360,27 @@ espl__verb_check(const struct espl__args *args)
 	if (status == ESPL_OK) {
 		espl__session_warm_tell(&s, 1);
 		warn_of_command(&s.config->trial);
+		status = espl__session_offers(&s, say_offer, &offers, &offers.count, &diag);
+	}
+	if (status == ESPL_OK) {
+		on_cpu = offers.count > 0 && offers.others == 0;
 		espl__print(&b, "%s: ok\n", args->positional[0]);
 		if (s.config->pool) {
-			say_pool(&s, &b);
+			say_pool(&s, on_cpu, &b);
 		} else {
 			say_experiment(s.config, &b);
-			say_trial(&s, &b);
+			say_trial(&s, on_cpu, &b);
 			say_space(&s, &b);
 			say_spec(&s, &b);
 		}
 		espl__print(&b, "  allocator   %s\n  cloud       %s\n", s.config->allocator.use,
 		            s.config->cloud.use);
-		status = espl__session_offers(&s, say_offer, &b, &offers, &diag);
+		espl__put(&b, offers.text.data, offers.text.size);
 		espl__print(&b, "  placer      %s\n", s.config->placer.use);
 	}
 	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
 	espl__session_free(&s);
+	espl__buf_free(&offers.text);
 	espl__buf_free(&b);
 	return result;
 }

@@ -192,14 +192,14 @@ apply_grant(struct espl__exec *x, struct espl__tier *tier, const struct espl_gra
 	if (cut.share.gpus != given->share.gpus)
 		espl__item_changed(item, 0);		/* the allocator is to see what it has */
 	if ((g->flags & ESPL_GRANT_QUEUED) != 0) {
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "waits for %u%s GPU%s, says %s",
-		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "waits for %u%s %s, says %s",
+		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", espl__exec_unit(x, g->share.gpus),
 		    tier->allocator->who);
 		return;
 	}
 	if (g->share.gpus != item->pub.granted.gpus || g->share.packing != item->pub.granted.packing)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u%s GPU%s by %s",
-		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", g->share.gpus == 1 ? "" : "s",
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u%s %s by %s",
+		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", espl__exec_unit(x, g->share.gpus),
 		    tier->allocator->who);
 	item->view.owner = (g->flags & ESPL_GRANT_BRACKET) != 0 ? ESPL_OWNER_BRACKET | item->pub.bracket : ESPL_NONE;
 	espl__item_grant(x, item, g->share, g->offer);

@@ -364,6 +364,9 @@ wind_down(struct espl__exec *x)
 	if (x->gang_count > 0 || x->fleet.live_count > 0 || x->ended)
 		return;
 	x->ended = 1;
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (x->ending == ESPL__RUN_DONE || x->ending == ESPL__RUN_DEADLINE || x->ending == ESPL__RUN_BUDGET || espl__exec_idle(x))
+			espl__search_settle(x->searches[i]);
 	e = espl__exec_effect(x, ESPL__FX_END);
 	e->as.end.how = x->ending;
 	e->as.end.text = x->end_text;

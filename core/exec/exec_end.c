@@ -139,14 +139,16 @@ count_failure(struct espl__exec *x, struct espl__trial *t, const struct ended_ga
 	const char *text = g->text;
 	uint32_t retries = t->search->config->trial.retries;
 	struct espl_trial room;
-	char name[48], *folder;
+	char trial[48], *name, *folder;
 
 	if (t->item == NULL && !espl__exec_unsaved(t))
 		return ESPL_OK;		/* nothing is lost */
 	free(x->last_failure);
 	folder = espl__trial_folder("", espl__trial_uid(t));
-	x->last_failure = x->setup.simulated ? espl__format("trial %s: %s", espl__trial_name(espl__trial_uid(t), name), text) :
-	    espl__format("trial %s: %s (see %s/log)", espl__trial_name(espl__trial_uid(t), name), text, folder + 1);
+	name = t->search->jobs != NULL ? espl__format("job %s", t->search->jobs->list.jobs[t->pub.id].name) :
+	    espl__format("trial %s", espl__trial_name(espl__trial_uid(t), trial));
+	x->last_failure = x->setup.simulated ? espl__format("%s: %s", name, text) : espl__format("%s: %s (see %s/log)", name, text, folder + 1);
+	free(name);
 	free(folder);
 	t->failures = g->hopeless && t->failures < retries ? retries + 1 : t->failures + 1;
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)

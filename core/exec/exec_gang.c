@@ -122,8 +122,8 @@ start(struct espl__exec *x, struct espl__item *item)
 	e->as.start.slots = g->slots;
 	e->as.start.values = t->pub.values;
 	if (x->setup.verbose)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "gang %llu starts on %u GPU%s (node %llu%s), from iteration %llu to %llu",
-		    (unsigned long long)g->id, (unsigned)g->share.gpus, g->share.gpus == 1 ? "" : "s",
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "gang %llu starts on %u %s (node %llu%s), from iteration %llu to %llu",
+		    (unsigned long long)g->id, (unsigned)g->share.gpus, espl__exec_unit(x, g->share.gpus),
 		    (unsigned long long)g->slots[0].node, item->pub.node_count > 1 ? " and others" : "",
 		    (unsigned long long)g->iteration, (unsigned long long)g->budget);
 	show(x, g, "starting", "");

@@ -269,8 +269,8 @@ follow(struct espl__inner *inner)
 
 	fill(inner);
 	if (has > item->pub.gpus_max) {
-		espl__exec_note(inner->search->exec, ESPL_ABOUT_RUN, 0, "experiment '%s' can use %u GPU%s of %u, and gives the others back",
-		    inner->search->config->name, (unsigned)item->pub.gpus_max, item->pub.gpus_max == 1 ? "" : "s", (unsigned)has);
+		espl__exec_note(inner->search->exec, ESPL_ABOUT_RUN, 0, "experiment '%s' can use %u %s of %u, and gives the others back",
+		    inner->search->config->name, (unsigned)item->pub.gpus_max, espl__exec_unit(inner->search->exec, item->pub.gpus_max), (unsigned)has);
 		espl__item_grant(inner->search->exec, item, (struct espl_share){ item->pub.gpus_max, 1 }, item->pub.offer);
 	}
 	if (item->pub.gpus_max > most || item->pub.gpus_min != least)
@@ -308,8 +308,8 @@ espl__inner_grant(struct espl__item *item, const struct espl_grant *g)
 	struct espl__exec *x = s->exec;
 
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0 && g->share.gpus != item->pub.granted.gpus)
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' is granted %u GPU%s in place of %u by %s", s->config->name,
-		    (unsigned)g->share.gpus, g->share.gpus == 1 ? "" : "s", (unsigned)item->pub.granted.gpus, x->top.allocator->who);
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' is granted %u %s in place of %u by %s", s->config->name,
+		    (unsigned)g->share.gpus, espl__exec_unit(x, g->share.gpus), (unsigned)item->pub.granted.gpus, x->top.allocator->who);
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0)
 		espl__item_grant(x, item, g->share, g->offer);
 }
@@ -393,8 +393,8 @@ espl__inner_cut(struct espl__inner *inner)
 				continue;
 			if (pass == 0)
 				to.gpus = has - least > over ? has - (uint32_t)over : least;
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u GPU%s: its experiment's share is %u",
-			    (unsigned)to.gpus, to.gpus == 1 ? "" : "s", (unsigned)share);
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u %s: its experiment's share is %u",
+			    (unsigned)to.gpus, espl__exec_unit(x, to.gpus), (unsigned)share);
 			espl__item_grant(x, item, to, item->pub.offer);
 			espl__item_changed(item, 0);
 		}
@@ -409,9 +409,9 @@ espl__inner_stuck(struct espl__exec *x)
 
 		if (t->inner == NULL || t->items_count == 0 || espl__inner_share(t->inner) == 0 || espl__tier_gpus(t) > 0)
 			continue;
-		espl__search_wind_up(s, ESPL__RUN_FAILED, "%llu trial%s and %s grants nothing of its share, %u GPU%s",
+		espl__search_wind_up(s, ESPL__RUN_FAILED, "%llu trial%s and %s grants nothing of its share, %u %s",
 		    (unsigned long long)t->items_count, t->items_count == 1 ? " waits" : "s wait", t->allocator->who,
-		    (unsigned)espl__inner_share(t->inner), espl__inner_share(t->inner) == 1 ? "" : "s");
+		    (unsigned)espl__inner_share(t->inner), espl__exec_unit(x, espl__inner_share(t->inner)));
 		x->top.wake_at = x->now;
 		return 1;
 	}

@@ -112,3 +112,9 @@ espl__search_plugin_note(void *search, struct espl__instance *i, espl_subject ab
 		id |= (uint64_t)s->number << ESPL__TRIAL_BITS;
 	spread(s->exec, i->who, about, id, text);
 }
+
+const char *
+espl__exec_unit(const struct espl__exec *x, uint64_t count)
+{
+	return espl__slots_word(espl__exec_on_cpu(x), count == 1 ? 1 : 2);
+}

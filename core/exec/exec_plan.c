@@ -158,8 +158,8 @@ publish(struct espl__search *s, const struct espl_plan *given, const struct espl
 		stages[i].gpus_per_trial = rows[i].gpus_per_trial;
 		stages[i].nodes = rows[i].nodes;
 		list[i] = &stages[i];
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "plan: bracket %u stage %u on %u GPU%s, %u to a trial, on %u node%s of '%s'",
-		    (unsigned)rows[i].bracket, (unsigned)rows[i].stage, (unsigned)rows[i].gpus, rows[i].gpus == 1 ? "" : "s",
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "plan: bracket %u stage %u on %u %s, %u to a trial, on %u node%s of '%s'",
+		    (unsigned)rows[i].bracket, (unsigned)rows[i].stage, (unsigned)rows[i].gpus, espl__exec_unit(x, rows[i].gpus),
 		    (unsigned)rows[i].gpus_per_trial, (unsigned)rows[i].nodes, rows[i].nodes == 1 ? "" : "s",
 		    x->fleet.offers[rows[i].offer]->name);
 	}

@@ -66,8 +66,8 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	e->as.resize.share = (struct espl_share){ g->onto_count, g->share.packing };
 	e->as.resize.slots = g->onto;
 	e->as.resize.values = t->pub.values;
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "goes from %u to %u GPU%s in place, after iteration %llu",
-	    (unsigned)g->share.gpus, (unsigned)g->onto_count, g->onto_count == 1 ? "" : "s",
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "goes from %u to %u %s in place, after iteration %llu",
+	    (unsigned)g->share.gpus, (unsigned)g->onto_count, espl__exec_unit(x, g->onto_count),
 	    (unsigned long long)g->iteration);
 	return 1;
 }
@@ -120,8 +120,8 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 	s->resized++;
 	s->resized_s += took_s;
 	espl__exec_capacity(x);
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial), "is on %u GPU%s now: nothing was trained for %.3f s",
-	    (unsigned)g->share.gpus, g->share.gpus == 1 ? "" : "s", took_s);
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial), "is on %u %s now: nothing was trained for %.3f s",
+	    (unsigned)g->share.gpus, espl__exec_unit(x, g->share.gpus), took_s);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next) {
 		if (o->resized != NULL)
 			o->resized(o->ctx, x->now, g->id, took_s);

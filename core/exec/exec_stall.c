@@ -55,8 +55,8 @@ narrow_unplaced(struct espl__exec *x)
 
 		if (item->target_count > 0 || item->pub.granted.packing > 1 || fewer < item->pub.gpus_min || fewer == 0)
 			continue;
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u GPU%s in place of %u, for which %s finds no place",
-		    (unsigned)fewer, fewer == 1 ? "" : "s", (unsigned)gpus, x->placer->who);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u %s in place of %u, for which %s finds no place",
+		    (unsigned)fewer, espl__exec_unit(x, fewer), (unsigned)gpus, x->placer->who);
 		item->pub.gpus_max = fewer;
 		espl__inner_count(item, 1);
 		espl__item_grant(x, item, (struct espl_share){ fewer, 1 }, item->pub.offer);
@@ -97,11 +97,11 @@ end_unplaced(struct espl__exec *x)
 		if (item->target_count > 0)
 			continue;
 		if (t->search->jobs == NULL) {
-			espl__search_wind_up(t->search, ESPL__RUN_FAILED, "trial %llu has %u GPU%s granted, and %s finds it no place",
-			    (unsigned long long)t->pub.id, (unsigned)item->pub.granted.gpus, item->pub.granted.gpus == 1 ? "" : "s", x->placer->who);
+			espl__search_wind_up(t->search, ESPL__RUN_FAILED, "trial %llu has %u %s granted, and %s finds it no place",
+			    (unsigned long long)t->pub.id, (unsigned)item->pub.granted.gpus, espl__exec_unit(x, item->pub.granted.gpus), x->placer->who);
 		} else {
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "fails: %s finds no place for its %u GPU%s", x->placer->who,
-			    (unsigned)item->pub.granted.gpus, item->pub.granted.gpus == 1 ? "" : "s");
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "fails: %s finds no place for its %u %s", x->placer->who,
+			    (unsigned)item->pub.granted.gpus, espl__exec_unit(x, item->pub.granted.gpus));
 			(void)espl__exec_trial_over(x, t, ESPL_END_FAILED, NULL);
 		}
 		x->top.wake_at = x->now;

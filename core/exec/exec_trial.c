@@ -36,6 +36,21 @@ espl__exec_show(struct espl__exec *x, struct espl__trial *t)
 			o->trial(o->ctx, x->now, espl__exec_shown(t, &room));
 }
 
+/* The search is over: what is paused was stopped early, and is shown as that. */
+void
+espl__search_settle(struct espl__search *s)
+{
+	if (s->trials.settled)
+		return;
+	espl__trials_settle(&s->trials);
+	for (uint64_t i = 0; i < s->trials.trials.count; i++) {
+		struct espl__trial *t = espl__trial_at(&s->trials, i);
+
+		if (t->pub.state != ESPL_TRIAL_ENDED && t->pub.state != ESPL_TRIAL_FAILED)
+			espl__exec_show(s->exec, t);
+	}
+}
+
 /* Best: of the trials that have not failed, the lowest loss among reports at the largest iteration that
  * any of them reached; ties to the lower id.  Independent of the order in which reports arrive.  A trial
  * that failed for good is best only where there is no other. */
@@ -133,6 +148,7 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 		if (g->bracket < s->experiment.standing_count && s->standing[g->bracket].trials_left > 0)
 			s->standing[g->bracket].trials_left--;
 	}
+	t->itself = how == ESPL_END_ITSELF;
 	espl__trial_state(&s->trials, t, rests ? ESPL_TRIAL_RESTING :
 	    how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED) {
@@ -245,7 +261,9 @@ espl__exec_drop(struct espl__exec *x, struct espl__trial *t)
 {
 	if (t->dropped)
 		return;
-	t->dropped = 1;
+	espl__trial_drop(&t->search->trials, t);
+	if (t->pub.state == ESPL_TRIAL_RESTING)
+		espl__exec_show(x, t);
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "is dropped: it will not be continued");
 	espl__exec_collect_later(x, t);
 }

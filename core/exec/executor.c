@@ -498,6 +498,36 @@ espl__exec_trial(const struct espl__exec *x, uint64_t trial)
 	return t != NULL ? &t->pub : NULL;
 }
 
+int
+espl__exec_on_cpu(const struct espl__exec *x)
+{
+	uint32_t cpu = 0;
+
+	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
+		cpu += x->fleet.offers[i]->gpu_type != NULL && strcmp(x->fleet.offers[i]->gpu_type, "cpu") == 0;
+	return cpu > 0 && cpu == x->fleet.offer_count;
+}
+
+uint64_t
+espl__exec_trial_restores(const struct espl__exec *x, uint64_t trial)
+{
+	uint64_t number = trial >> ESPL__TRIAL_BITS;
+	const struct espl__trial *t = number < x->search_count ?
+	    espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER) : NULL;
+
+	return t != NULL ? espl__trial_restores(t) : 0;
+}
+
+const char *
+espl__exec_trial_word(const struct espl__exec *x, uint64_t trial)
+{
+	uint64_t number = trial >> ESPL__TRIAL_BITS;
+	const struct espl__trial *t = number < x->search_count ?
+	    espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER) : NULL;
+
+	return t != NULL ? espl__trial_word(&x->searches[number]->trials, t) : NULL;
+}
+
 uint64_t
 espl__exec_trial_began(const struct espl__exec *x, uint64_t trial)
 {
@@ -512,7 +542,8 @@ static void
 sum_up(const struct espl__search *of, struct espl__exec_summary *s)
 {
 	s->trials += of->trials.trials.count;
-	s->completed += of->trials.completed;
+	s->completed += of->trials.finished;
+	s->early += of->trials.early;
 	s->failed += of->failed;
 	s->running += of->trials.running;
 	s->waiting += of->trials.waiting;
@@ -556,6 +587,7 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->nodes_leaked = x->ended ? x->fleet.live_count : 0;
 	s->gpus = x->fleet.gpus_held;
 	s->gpus_busy = x->gpus_busy;
+	s->on_cpu = espl__exec_on_cpu(x);
 	s->reports = x->reports;
 	s->decisions = x->caller.decisions;
 	s->calls = x->caller.calls;

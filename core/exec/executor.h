@@ -80,9 +80,19 @@ const char *espl__exec_metric_name(const struct espl__exec *, uint32_t metric);
 uint32_t    espl__exec_metric_count(const struct espl__exec *);
 /* Offers by number, NULL beyond the last; leases that have not ended (for the world at resume). */
 const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t number);
+/* "GPU", "GPUs", or of a run on CPUs "slot", "slots". */
+static inline const char *
+espl__slots_word(int64_t on_cpu, int64_t count)
+{
+	return on_cpu ? (count == 1 ? "slot" : "slots") : count == 1 ? "GPU" : "GPUs";
+}
 struct espl__lease_info { uint64_t lease; uint32_t offer; espl_node_state state; espl_money max_price_hour; };
 uint32_t    espl__exec_leases(const struct espl__exec *, struct espl__lease_info *, uint32_t room);
+int         espl__exec_on_cpu(const struct espl__exec *);	/* what counts as a GPU is a slot of a CPU */
 const struct espl_trial *espl__exec_trial(const struct espl__exec *, uint64_t trial);	/* NULL unknown */
+/* "running", "paused", "completed", "stopped early", ...; NULL unknown. */
+const char *espl__exec_trial_word(const struct espl__exec *, uint64_t trial);
+uint64_t    espl__exec_trial_restores(const struct espl__exec *, uint64_t trial);	/* from where a start trains */
 uint64_t    espl__exec_trial_began(const struct espl__exec *, uint64_t trial);	/* iteration of its parent; 0: no clone */
 
 /* The plain jobs of a workload; only those that began, or have ended, count in the times. */
@@ -110,7 +120,7 @@ struct espl__search_summary {		/* an experiment of a pool */
 	enum espl__run_end how;		/* 0 while it goes on */
 	int        come, maximize;
 	espl_time  arrived, ended;	/* NEVER: not yet */
-	uint64_t   trials, completed, failed, running, waiting;
+	uint64_t   trials, completed, early, failed, running, waiting;
 	uint64_t   best, best_iteration;	/* best: its number in the experiment, NONE             */
 	double     best_loss, gpu_s;
 	espl_money spent;
@@ -129,7 +139,7 @@ struct espl__exec_summary {
 	int       over;			/* the search came to its end: there is nothing to go on with */
 	char      failure[512];		/* the last failure of a trial; "": none */
 	uint64_t  trials, failed, running, waiting;
-	uint64_t  completed;		/* came to the end of a budget, and did not fail later */
+	uint64_t  completed, early;	/* train no more and did not fail; of these, stopped early */
 	uint64_t  best;			/* trial, ESPL_NONE none */
 	double    best_loss;		/* turned: less is better */
 	uint64_t  best_iteration;	/* at which best_loss was reported */
@@ -140,6 +150,7 @@ struct espl__exec_summary {
 	uint64_t  resizes;
 	uint32_t  nodes, nodes_peak, nodes_leaked;	/* held now; leases not ended at the end */
 	uint32_t  gpus, gpus_busy;
+	int       on_cpu;		/* espl__exec_on_cpu */
 	uint64_t  reports, decisions, calls;	/* calls of policies, and what they answered */
 	double    least_s, least_usd;	/* after ESPL_E_INFEASIBLE: what would do; NaN unknown */
 	struct espl__quantiles decision_times, call_times;

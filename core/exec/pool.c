@@ -195,6 +195,7 @@ espl__search_closed(struct espl__search *s)
 
 	s->over = 1;
 	s->ended = x->now;
+	espl__search_settle(s);
 	if (s->ending == 0 && s->jobs == NULL && espl__search_came_to_nothing(s, why, sizeof why)) {
 		s->ending = ESPL__RUN_FAILED;
 		s->end_text = espl__strdup(why);
@@ -488,7 +489,8 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	to->arrived = s->come ? s->experiment.arrived : ESPL_NEVER;
 	to->ended = cut != 0 && !s->over ? x->now : s->ended;
 	to->trials = s->trials.trials.count;
-	to->completed = s->trials.completed;
+	to->completed = s->trials.finished;
+	to->early = s->trials.early;
 	to->failed = s->failed;
 	to->running = s->trials.running;
 	to->waiting = s->trials.waiting;

@@ -278,6 +278,21 @@ espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, s
 	return status == ESPL_OK ? espl__inner_new(s, diag) : status;
 }
 
+/* Every algorithm calls the last iteration of a trial that is never stopped `iterations_max`; 0: it has none. */
+static uint64_t
+full_iterations(const struct espl__search *s)
+{
+	const struct espl__values *values = s->algorithm != NULL ? s->algorithm->values : NULL;
+
+	for (uint32_t i = 0; values != NULL && i < values->config.count; i++) {
+		const struct espl_option *option = espl__option_at(values->options, values->option_size, i);
+
+		if (option->type == ESPL_OPT_INT && strcmp(option->name, "iterations_max") == 0 && values->config.values[i].as.i > 0)
+			return (uint64_t)values->config.values[i].as.i;
+	}
+	return 0;
+}
+
 /* The algorithm's declared shape; its instance is there, and whatever else the run needs. */
 espl_status
 espl__search_declare(struct espl__search *s, struct espl__diag *diag)
@@ -286,6 +301,7 @@ espl__search_declare(struct espl__search *s, struct espl__diag *diag)
 	espl_status status = ESPL_OK;
 
 	espl__exec_turn(x, s);
+	s->trials.full = full_iterations(s);
 	if (s->algorithm != NULL)
 		status = espl__call_spec(&x->caller, s->algorithm, &x->arena, &s->experiment.spec, diag);
 	make_standing(s);

@@ -400,6 +400,8 @@ int  espl__exec_unsaved(const struct espl__trial *);
 void espl__exec_mark_unsaved(struct espl__trial *);
 int  espl__exec_salvage(struct espl__search *);		/* trains lost last checkpoints again: 1 if any */
 void espl__exec_show(struct espl__exec *, struct espl__trial *);
+void espl__search_settle(struct espl__search *);
+const char *espl__exec_unit(const struct espl__exec *, uint64_t count);	/* "GPU", "slots", ... */
 const struct espl_trial *espl__exec_shown(const struct espl__trial *, struct espl_trial *room);	/* as observers see it */
 void espl__exec_best(struct espl__exec *, struct espl__trial *, uint64_t iteration, double loss);
 void espl__exec_train_again(struct espl__exec *, struct espl__trial *);	/* one at rest whose checkpoint was lost */

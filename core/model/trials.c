@@ -124,12 +124,71 @@ espl__trial_new(struct espl__trials *t, struct espl__trial_group *g, const doubl
 	return trial;
 }
 
+/* A paused trial may be continued until it is dropped, has trained all that any trial may, or the search is over. */
+static enum espl__finish
+finish_of(const struct espl__trials *t, const struct espl__trial *trial)
+{
+	uint64_t full = t->full > 0 ? t->full : trial->pub.budget;
+
+	if (trial->pub.state == ESPL_TRIAL_ENDED)
+		return trial->itself || trial->pub.iteration >= full ? ESPL__FINISH_COMPLETED : ESPL__FINISH_EARLY;
+	if (trial->pub.state != ESPL_TRIAL_RESTING)
+		return 0;
+	if (t->full > 0 && trial->pub.iteration >= t->full)
+		return ESPL__FINISH_COMPLETED;
+	return trial->dropped || t->settled ? ESPL__FINISH_EARLY : 0;
+}
+
+static void
+count_finished(struct espl__trials *t, struct espl__trial *trial)
+{
+	enum espl__finish finish = finish_of(t, trial);
+
+	t->finished += (uint64_t)(finish != 0) - (uint64_t)(trial->finish != 0);
+	t->early += (uint64_t)(finish == ESPL__FINISH_EARLY) - (uint64_t)(trial->finish == ESPL__FINISH_EARLY);
+	trial->finish = (uint8_t)finish;
+}
+
+void
+espl__trial_drop(struct espl__trials *t, struct espl__trial *trial)
+{
+	trial->dropped = 1;
+	count_finished(t, trial);
+}
+
+void
+espl__trials_settle(struct espl__trials *t)
+{
+	t->settled = 1;
+	if (t->full == 0) {	/* the algorithm has no option for it: as far as any trial was to train */
+		for (uint64_t i = 0; i < t->trials.count; i++)
+			if (espl__trial_at(t, i)->pub.budget > t->full)
+				t->full = espl__trial_at(t, i)->pub.budget;
+	}
+	for (uint64_t i = 0; i < t->trials.count; i++)
+		count_finished(t, espl__trial_at(t, i));
+}
+
+const char *
+espl__trial_word(const struct espl__trials *t, const struct espl__trial *trial)
+{
+	switch (trial->pub.state) {
+	case ESPL_TRIAL_WAITING: return t->settled ? "stopped early" : "waiting";
+	case ESPL_TRIAL_RUNNING: return t->settled ? "stopped early" : "running";
+	case ESPL_TRIAL_FAILED:  return "failed";
+	default:
+		return trial->finish == ESPL__FINISH_COMPLETED ? "completed" : trial->finish == ESPL__FINISH_EARLY ? "stopped early"
+		                                                                                                : "paused";
+	}
+}
+
 void
 espl__trial_continue(struct espl__trials *t, struct espl__trial *trial, struct espl__trial_group *g)
 {
 	ESPL__ASSERT(trial->pub.state == ESPL_TRIAL_RESTING);
 	t->resting--;
 	enter(t, trial, g);
+	count_finished(t, trial);
 }
 
 void
@@ -140,18 +199,6 @@ espl__trial_again(struct espl__trials *t, struct espl__trial *trial)
 	espl__trial_continue(t, trial, g);
 	g->trials--;
 	g->asked = 1;
-}
-
-/* One that trains on has still come to the end of what it was given first. */
-static void
-count_completed(struct espl__trials *t, struct espl__trial *trial, espl_trial_state to)
-{
-	uint8_t completed = to == ESPL_TRIAL_RESTING || to == ESPL_TRIAL_ENDED ? 1
-	                    : to == ESPL_TRIAL_FAILED ? 0 : trial->completed;
-
-	t->completed += completed;
-	t->completed -= trial->completed;
-	trial->completed = completed;
 }
 
 void
@@ -167,8 +214,8 @@ espl__trial_state(struct espl__trials *t, struct espl__trial *trial, espl_trial_
 	ESPL__ASSERT(was_active || to == ESPL_TRIAL_ENDED);	/* RESTING comes back by continue */
 	--*count_of(t, from);
 	++*count_of(t, to);
-	count_completed(t, trial, to);
 	trial->pub.state = to;
+	count_finished(t, trial);
 	if (was_active && !is_active) {
 		struct espl__trial_group *g = espl__group_at(t, trial->pub.group);
 		ESPL__ASSERT(g->active > 0);

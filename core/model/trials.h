@@ -35,8 +35,11 @@ struct espl__trial {
 	uint8_t  verdict;		/* espl_verdict to carry out at the next boundary, 0 none */
 	uint8_t  restarts;		/* a resize in place has failed: no other is tried     */
 	uint8_t  can_save;		/* its processes stand at pub.iteration: a checkpoint can be made, or is being made */
-	uint8_t  completed;		/* came to rest or ended once; counted, unless it failed */
+	uint8_t  itself;		/* said that it is complete                             */
+	uint8_t  finish;		/* enum espl__finish, as counted                        */
 };
+/* What became of a trial that trains no more; 0: it trains, waits, is paused or failed. */
+enum espl__finish { ESPL__FINISH_COMPLETED = 1, ESPL__FINISH_EARLY };
 struct espl__trial_group {
 	uint64_t id;
 	uint32_t flags;			/* ESPL_GROUP_OPEN while more may come                 */
@@ -53,7 +56,9 @@ struct espl__trials {
 	struct espl__arena values;
 	uint32_t params;		/* doubles per configuration                           */
 	uint64_t running, waiting, resting, ended, failed;
-	uint64_t completed;		/* stays when one is continued                         */
+	uint64_t finished, early;	/* train no more and did not fail; of these, stopped early */
+	uint64_t full;			/* iterations of a trial that is never stopped; 0 unknown */
+	uint8_t  settled;		/* no trial is continued any more                       */
 	struct espl__trial_group **open_ended;	/* closed groups whose end is not yet told     */
 	uint32_t ended_count, ended_cap;
 };
@@ -73,6 +78,12 @@ void espl__trial_continue(struct espl__trials *, struct espl__trial *, struct es
 void espl__trial_again(struct espl__trials *, struct espl__trial *);
 /* Any legal change; asserts legality, keeps the counts, and notes ended groups. */
 void espl__trial_state(struct espl__trials *, struct espl__trial *, espl_trial_state);
+/* RESTING, and never continued again. */
+void espl__trial_drop(struct espl__trials *, struct espl__trial *);
+/* The search is over: none of its trials trains on. */
+void espl__trials_settle(struct espl__trials *);
+/* "running", "paused", "completed", "stopped early", ...: the state in words for people and results. */
+const char *espl__trial_word(const struct espl__trials *, const struct espl__trial *);
 void espl__group_close(struct espl__trials *, struct espl__trial_group *);
 /* A closed group of which no trial is active and whose end was not told: oldest first; marks it. */
 struct espl__trial_group *espl__group_next_ended(struct espl__trials *);

@@ -153,7 +153,7 @@ tell_decision(struct story *s, sqlite3_stmt *row)
 	} else if (strcmp(what, "budget") == 0) {
 		espl__print(s->b, "may go on up to iteration %lld", budget);
 	} else if (strcmp(what, "displaced") == 0) {
-		espl__print(s->b, "waits for GPUs at iteration %lld", iteration);
+		espl__print(s->b, "waits for %s at iteration %lld", espl__slots_word(s->r->totals.on_cpu, 0), iteration);
 	} else {
 		espl__print(s->b, "is tried again");
 	}
@@ -166,15 +166,16 @@ tell_start(struct story *s, sqlite3_stmt *row)
 {
 	double at = sqlite3_column_double(row, 0), running = espl__reading_real(row, 3);
 	int    gpus = sqlite3_column_int(row, 6), packing = sqlite3_column_int(row, 7);
+	int64_t on_cpu = s->r->totals.on_cpu;
 	char   time[32];
 
 	when(s, at);
 	espl__print(s->b, "starts as gang %lld on ", sqlite3_column_int64(row, 2));
 	if (packing > 1)
-		espl__print(s->b, "1/%d of a GPU", packing);
+		espl__print(s->b, "1/%d of a %s", packing, espl__slots_word(on_cpu, 1));
 	else
-		espl__print(s->b, "%d GPU%s", gpus, gpus == 1 ? "" : "s");
-	espl__print(s->b, ", [node, GPU] %s", (const char *)sqlite3_column_text(row, 5));
+		espl__print(s->b, "%d %s", gpus, espl__slots_word(on_cpu, gpus));
+	espl__print(s->b, ", [node, %s] %s", espl__slots_word(on_cpu, 1), (const char *)sqlite3_column_text(row, 5));
 	if (running - at > 0.0005)
 		espl__print(s->b, ", running %s later", espl__format_seconds(running - at, time));
 	espl__print(s->b, "\n");
@@ -299,7 +300,7 @@ tell_head(struct story *s, struct espl__diag *diag)
 		rank(s, sqlite3_column_int64(st, 1), 1e300);
 		espl__print(s->b, "\n  ");
 	}
-	espl__print(s->b, "%s of GPU time", espl__format_seconds(sqlite3_column_double(st, 6), number));
+	espl__print(s->b, "%s of %s time", espl__format_seconds(sqlite3_column_double(st, 6), number), espl__slots_word(r->totals.on_cpu, 1));
 	if (sqlite3_column_double(st, 7) > 0)
 		espl__print(s->b, ", $%.4f", sqlite3_column_double(st, 7));
 	espl__print(s->b, "\n");

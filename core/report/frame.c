@@ -168,14 +168,22 @@ draw_head(struct frame *f)
 	}
 	emit(f);
 	espl__print(&f->word, "%lld trial%s   %lld completed", (long long)t->trials,
-	            t->trials == 1 ? "" : "s", (long long)t->completed);
+	            t->trials == 1 ? "" : "s", (long long)(t->completed - t->early));
 	put_word(f, "   ", 0);
+	if (t->early > 0) {
+		espl__print(&f->word, "%lld stopped early", (long long)t->early);
+		put_word(f, "   ", 0);
+	}
+	if (espl__totals_paused(t) > 0) {
+		espl__print(&f->word, "%lld paused", (long long)espl__totals_paused(t));
+		put_word(f, "   ", 0);
+	}
 	if (t->failed > 0) {
 		espl__print(&f->word, RED "%lld failed" PLAIN, (long long)t->failed);
 		put_word(f, "   ", 0);
 	}
-	espl__print(&f->word, "%lld of %lld GPUs in use on %lld node%s", (long long)t->gpus_busy,
-	            (long long)t->gpus, (long long)t->nodes, t->nodes == 1 ? "" : "s");
+	espl__print(&f->word, "%lld of %lld %s in use on %lld node%s", (long long)t->gpus_busy,
+	            (long long)t->gpus, espl__slots_word(t->on_cpu, t->gpus), (long long)t->nodes, t->nodes == 1 ? "" : "s");
 	put_word(f, "   ", 0);
 	if (t->cost_usd > 0 || !isnan(t->budget_usd)) {
 		espl__print(&f->word, "$%.2f", t->cost_usd);
@@ -378,7 +386,7 @@ draw_gangs(struct frame *f, uint32_t room)
 	            w.progress, "iteration");
 	espl__print_clean(&metric, f->view->config->metric);
 	espl__print(&f->line, "%*.*s  %*s" PLAIN, w.metric, w.metric, espl__buf_text(&metric), w.gpus,
-	            "GPUs");
+	            espl__slots_word(f->view->totals.on_cpu, 0));
 	espl__buf_free(&metric);
 	emit(f);
 	room = f->view->gang_count > room ? room - 1 : room;

@@ -4,6 +4,7 @@
  * this; the run goes on.
  */
 #include "report/json.h"
+#include "report/whose.h"
 
 #include "base/tick.h"
 
@@ -87,7 +88,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		return;
 	trial_of(e, t->id);
 	text(e, "what", e->view->what);
-	text(e, "state", espl__trial_state_name(t->state));
+	text(e, "state", espl__whose_word(&e->observer, t));
 	number(e, "group", t->group == ESPL_NONE ? ESPL_NONE : t->group & ESPL__TRIAL_NUMBER);
 	number(e, "iteration", t->iteration);
 	number(e, "budget", t->budget);

@@ -70,6 +70,39 @@ metric(struct espl__lines *l, uint64_t trial, double loss)
 	espl__print(&l->line, " %s", espl__format_metric(espl__view_raw(l->view, trial, loss), number));
 }
 
+static const char *
+slots_word(const struct espl__lines *l, uint32_t count)
+{
+	return espl__slots_word(l->observer.exec != NULL && espl__exec_on_cpu(l->observer.exec), count);
+}
+
+static void
+put_share(struct espl__lines *l, struct espl_share share)
+{
+	if (share.packing > 1)
+		espl__print(&l->line, "1/%u of a %s", share.packing, slots_word(l, 1));
+	else
+		espl__print(&l->line, "%u %s", share.gpus, slots_word(l, share.gpus));
+}
+
+/* On what, and what differs from before: that a trial was resized is seen here. */
+static void
+started(struct espl__lines *l, const struct espl_trial *t)
+{
+	const struct espl__view_gang *g = espl__map_get(&l->view->gangs, t->id);
+
+	espl__print(&l->line, "starts");
+	if (g != NULL) {
+		espl__print(&l->line, " on ");
+		put_share(l, g->share);
+		if (g->before > 0 && g->before != g->share.gpus)
+			espl__print(&l->line, " (before: %u)", g->before);
+	}
+	/* Of a gang that starts, the iteration it restores; a promoted trial may keep its gang. */
+	espl__print(&l->line, " at iteration %llu of %llu", (unsigned long long)(g != NULL && !g->running ? g->from : t->iteration),
+	            (unsigned long long)t->budget);
+}
+
 static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
@@ -83,12 +116,13 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	who(l, t->id);
 	espl__print(&l->line, " ");
 	if (strcmp(what, "started") == 0)
-		espl__print(&l->line, "trains from iteration %llu to %llu",
-		            (unsigned long long)t->iteration, (unsigned long long)t->budget);
+		started(l, t);
 	else if (strcmp(what, "promoted") == 0)
-		espl__print(&l->line, "goes on to iteration %llu", (unsigned long long)t->budget);
+		espl__print(&l->line, "promoted, up to iteration %llu", (unsigned long long)t->budget);
 	else if (strcmp(what, "retried") == 0)
-		espl__print(&l->line, "is tried again from iteration %llu", (unsigned long long)t->checkpoint);
+		espl__print(&l->line, "is retried from iteration %llu", (unsigned long long)t->checkpoint);
+	else if (t->iteration == t->budget)
+		espl__print(&l->line, "%s at iteration %llu", what, (unsigned long long)t->iteration);
 	else
 		espl__print(&l->line, "%s at iteration %llu of %llu", what,
 		            (unsigned long long)t->iteration, (unsigned long long)t->budget);
@@ -122,7 +156,19 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 {
 	struct espl__lines *l = ctx;
 
-	(void)gang, (void)share, (void)slots;
+	(void)gang, (void)slots;
+	if (strcmp(state, "resized") == 0 && !l->view->totals.simulated && begin(l, now)) {
+		const struct espl__view_gang *g = espl__map_get(&l->view->gangs, trial);
+
+		who(l, trial);
+		espl__print(&l->line, " resized");
+		if (g != NULL && g->before > 0)
+			espl__print(&l->line, " from %u", g->before);
+		espl__print(&l->line, " to ");
+		put_share(l, share);
+		end(l);
+		return;
+	}
 	if (strcmp(state, "ended") != 0 || text == NULL || text[0] == '\0' || !begin(l, now))
 		return;
 	who(l, trial);
@@ -145,7 +191,7 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 	espl__print_clean(&l->line, offer != NULL ? offer->name : "?");
 	espl__print(&l->line, ") %s", word);
 	if (node->state == ESPL_NODE_READY)
-		espl__print(&l->line, ": %u GPU%s", node->gpu_count, node->gpu_count == 1 ? "" : "s");
+		espl__print(&l->line, ": %u %s", node->gpu_count, slots_word(l, node->gpu_count));
 	if (node->state == ESPL_NODE_ENDED && charged > 0)
 		espl__print(&l->line, ", $%.4f", (double)charged / 1e6);
 	if (node->state == ESPL_NODE_ENDED && why != NULL && why[0] != '\0') {
@@ -219,16 +265,17 @@ espl__lines_tick(struct espl__lines *l, const struct espl__exec *exec)
 {
 	const struct espl__totals *t = &l->view->totals;
 
+	espl__view_clock(l->view, exec);
 	if (espl__tick() - l->told > PROGRESS_NS) {
 		espl__view_refresh(l->view, exec);
 		if (begin(l, l->view->now)) {
-			espl__print(&l->line, "%lld trials: %lld running, %lld waiting, %lld completed",
-			            (long long)t->trials, (long long)t->running,
-			            (long long)t->waiting, (long long)t->completed);
+			espl__print(&l->line, "%lld trial%s: %lld running, %lld waiting, %lld paused, %lld completed",
+			            (long long)t->trials, t->trials == 1 ? "" : "s", (long long)t->running, (long long)t->waiting,
+			            (long long)espl__totals_paused(t), (long long)t->completed);
 			if (t->failed > 0)
 				espl__print(&l->line, ", %lld failed", (long long)t->failed);
-			espl__print(&l->line, "; %lld of %lld GPUs in use, $%.2f",
-			            (long long)t->gpus_busy, (long long)t->gpus, t->cost_usd);
+			espl__print(&l->line, "; %lld of %lld %s in use, $%.2f", (long long)t->gpus_busy, (long long)t->gpus,
+			            slots_word(l, (uint32_t)t->gpus), t->cost_usd);
 			end(l);
 		}
 	}

@@ -12,6 +12,7 @@ struct espl__past {
 	double   loss;			/* last reported; NaN none                              */
 	espl_trial_state state;
 	uint8_t  failed;		/* its gang did, and it was not told about since        */
+	uint16_t gpus;			/* it had last; 0 none yet (a part of one is 1)          */
 };
 struct espl__past_list { struct espl__past *list; uint64_t count, cap; };
 struct espl__pasts { struct espl__past_list *searches; uint64_t count, cap; };	/* by number of the search */
@@ -55,9 +56,9 @@ espl__pasts_free(struct espl__pasts *all)
 	free(all->searches);
 }
 
-/* NULL: nothing that is worth telling. */
+/* word: the trial's state (espl__exec_trial_word).  NULL: nothing that is worth telling. */
 static inline const char *
-espl__past_what(const struct espl__past *past, const struct espl_trial *t)
+espl__past_what(const struct espl__past *past, const struct espl_trial *t, const char *word)
 {
 	if (past->state == 0)
 		return "created";
@@ -67,9 +68,9 @@ espl__past_what(const struct espl__past *past, const struct espl_trial *t)
 		return t->budget != past->budget ? "budget" : NULL;
 	switch (t->state) {
 	case ESPL_TRIAL_RUNNING: return "started";
-	case ESPL_TRIAL_RESTING: return t->iteration >= t->budget ? "rests" : "paused";
-	case ESPL_TRIAL_ENDED:   return "ended";
-	case ESPL_TRIAL_FAILED:  return "failed";
+	case ESPL_TRIAL_RESTING:
+	case ESPL_TRIAL_ENDED:
+	case ESPL_TRIAL_FAILED:  return word;
 	default:
 		return past->failed ? "retried" : past->state == ESPL_TRIAL_RUNNING ? "displaced" : "queued";
 	}
@@ -84,13 +85,5 @@ espl__past_set(struct espl__past *past, const struct espl_trial *t)
 	past->budget = t->budget;
 	past->loss = t->loss;
 	past->failed = 0;
-}
-
-static inline const char *
-espl__trial_state_name(espl_trial_state state)
-{
-	static const char *const names[] = { "?", "waiting", "running", "resting", "ended", "failed" };
-
-	return names[state <= ESPL_TRIAL_FAILED ? state : 0];
 }
 #endif

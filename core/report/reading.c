@@ -337,7 +337,7 @@ espl__reading_groups(struct espl__reading *r, struct espl__buf *b, struct espl__
 	/* A trial belongs to each group that it was ever in: decisions tell. */
 	sqlite3_stmt *st = espl__reading_query(r,
 	    "SELECT g.id, g.bracket, g.stage, max(d.budget), count(DISTINCT d.trial),"
-	    " count(DISTINCT CASE WHEN t.group_id <> g.id OR t.state IN ('resting', 'ended')"
+	    " count(DISTINCT CASE WHEN t.group_id <> g.id OR t.state IN ('paused', 'completed', 'stopped early')"
 	    "                     THEN t.id END),"
 	    " count(DISTINCT CASE WHEN t.group_id = g.id AND t.state = 'running' THEN t.id END),"
 	    " count(DISTINCT CASE WHEN t.group_id = g.id AND t.state = 'waiting' THEN t.id END),"

@@ -184,7 +184,7 @@ static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__results *r = ctx;
-	const char  *what, *state = espl__trial_state_name(t->state);
+	const char  *what, *state = espl__whose_word(&r->observer, t);
 	uint64_t     checkpoint = t->checkpoint != 0 ? t->checkpoint : ESPL_NONE;
 	double       metric = raw(r, t->id, t->loss), cost = (double)t->spent / 1e6;
 	struct espl__past *past;
@@ -193,7 +193,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		return;
 	begin(r);
 	past = espl__past_of(&r->pasts, t->id);
-	what = espl__past_what(past, t);
+	what = espl__past_what(past, t, state);
 	if (past->state == 0) {
 		espl__buf_clear(&r->text);
 		espl__space_json(space_of(r, t->id), t->values, &r->text);

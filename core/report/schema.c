@@ -9,7 +9,7 @@ const char espl__results_schema[] =
 "  parent INTEGER,"			/* trial it was cloned from */
 "  tag INTEGER,"			/* the algorithm's own mark (a rung, a generation) */
 "  group_id INTEGER,"
-"  state TEXT NOT NULL,"		/* waiting running resting ended failed */
+"  state TEXT NOT NULL,"		/* waiting running paused completed 'stopped early' failed */
 "  iteration INTEGER NOT NULL,"		/* done */
 "  budget INTEGER NOT NULL,"		/* trains up to */
 "  checkpoint INTEGER,"			/* iteration of the newest one */
@@ -74,7 +74,7 @@ const char espl__results_schema[] =
 "CREATE TABLE decisions ("		/* what became of trials, in order */
 "  id INTEGER PRIMARY KEY,"
 "  at_s REAL NOT NULL, trial INTEGER NOT NULL,"
-"  what TEXT NOT NULL,"		/* created promoted budget started rests displaced retried ... */
+"  what TEXT NOT NULL,"		/* created promoted budget started displaced retried queued, or the state it left to */
 "  group_id INTEGER, iteration INTEGER, budget INTEGER);\n"
 "CREATE INDEX decisions_by_trial ON decisions (trial);\n"
 "CREATE TABLE notes ("			/* reasons */

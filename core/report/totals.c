@@ -14,8 +14,9 @@ const struct espl__total_field espl__total_fields[] = {
 	FIELD(experiment, ESPL__TOTAL_TEXT), FIELD(metric, ESPL__TOTAL_TEXT),
 	FIELD(best_params, ESPL__TOTAL_TEXT), FIELD(experiments, ESPL__TOTAL_TEXT),
 	FIELD(maximize, ESPL__TOTAL_INT), FIELD(simulated, ESPL__TOTAL_INT),
-	FIELD(over, ESPL__TOTAL_INT),
+	FIELD(over, ESPL__TOTAL_INT), FIELD(on_cpu, ESPL__TOTAL_INT),
 	FIELD(trials, ESPL__TOTAL_INT), FIELD(completed, ESPL__TOTAL_INT),
+	FIELD(early, ESPL__TOTAL_INT),
 	FIELD(failed, ESPL__TOTAL_INT), FIELD(running, ESPL__TOTAL_INT),
 	FIELD(waiting, ESPL__TOTAL_INT), FIELD(best, ESPL__TOTAL_INT),
 	FIELD(best_iteration, ESPL__TOTAL_INT), FIELD(best_checkpoint, ESPL__TOTAL_INT),
@@ -102,8 +103,10 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	espl__totals_set(&t->text, (s->how == ESPL__RUN_FAILED || s->how == ESPL__RUN_INTERRUPTED) && s->text[0] != '\0' ? s->text : NULL);
 	espl__totals_set(&t->failure, s->failed > 0 && s->failure[0] != '\0' ? s->failure : NULL);
 	t->over = s->over;
+	t->on_cpu = s->on_cpu;
 	t->trials = (int64_t)s->trials;
 	t->completed = (int64_t)s->completed;
+	t->early = (int64_t)s->early;
 	t->failed = (int64_t)s->failed;
 	t->running = (int64_t)s->running;
 	t->waiting = (int64_t)s->waiting;
@@ -233,6 +236,7 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	put_text(b, "experiment", t->experiment);
 	put_int(b, "trials", t->trials);
 	put_int(b, "completed", t->completed);
+	put_int(b, "stopped_early", t->early);
 	put_int(b, "failed", t->failed);
 	if (t->failure != NULL)
 		put_text(b, "failure", t->failure);
@@ -258,6 +262,7 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 		put_text(b, "metric", t->metric);
 		put_text(b, "goal", t->maximize ? "maximize" : "minimize");
 		put_int(b, "running", t->running);
+		put_int(b, "paused", espl__totals_paused(t));
 		put_int(b, "waiting", t->waiting);
 		put_int(b, "reports", t->reports);
 		put_int(b, "nodes", t->nodes);
@@ -311,6 +316,7 @@ put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl
 	put_real(b, "ended_s", s->ended == ESPL_NEVER ? NAN : (double)s->ended / 1e9);
 	put_int(b, "trials", (int64_t)s->trials);
 	put_int(b, "completed", (int64_t)s->completed);
+	put_int(b, "stopped_early", (int64_t)s->early);
 	put_int(b, "failed", (int64_t)s->failed);
 	if (best == NULL) {
 		espl__print(b, ", \"best\": null");
@@ -440,13 +446,21 @@ params_text(const char *json, int indent, struct espl__buf *b)
 	espl__buf_free(&list);
 }
 
+/* What became of those that were not done when the run ended for good; NULL: they may go on yet. */
+static const char *
+cut_words(const struct espl__totals *t)
+{
+	return strcmp(t->status, "deadline") == 0 ? "ended by the deadline"
+	       : strcmp(t->status, "budget") == 0 ? "ended by the budget" : NULL;
+}
+
 void
 espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__buf *b)
 {
 	char number[32], name[48];
 
 	if (t->best < 0) {
-		espl__print(b, "%*sbest    none yet\n", indent, "");
+		espl__print(b, "%*sbest    %s\n", indent, "", t->over || cut_words(t) != NULL ? "none: no trial reported a number" : "none yet");
 		return;
 	}
 	espl__print(b, "%*sbest    trial %s: ", indent, "", espl__trial_name((uint64_t)t->best, name));
@@ -469,14 +483,6 @@ status_words(const struct espl__totals *t)
 	if (strcmp(t->status, "budget") == 0)
 		return "ended as the budget was spent";
 	return t->status;
-}
-
-/* What became of those that were not done when the run ended for good; NULL: they may go on yet. */
-static const char *
-cut_words(const struct espl__totals *t)
-{
-	return strcmp(t->status, "deadline") == 0 ? "ended by the deadline"
-	       : strcmp(t->status, "budget") == 0 ? "ended by the budget" : NULL;
 }
 
 void
@@ -535,11 +541,16 @@ experiments_text(const struct espl__totals *t, struct espl__buf *b)
 	json_decref(list);
 }
 
+int64_t
+espl__totals_paused(const struct espl__totals *t)
+{
+	return t->trials - t->completed - t->failed - t->running - t->waiting;
+}
+
 void
 espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 {
 	char    time[32], busy[32], held[32];
-	int64_t again;
 
 	espl__print_clean(b, t->experiment);
 	espl__print(b, ": %s after %s%s\n", status_words(t), espl__format_seconds(t->jct_s, time),
@@ -552,6 +563,10 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	espl__print(b, "  trials  %lld", (long long)t->trials);
 	if (t->completed > 0)
 		espl__print(b, ", %lld completed", (long long)t->completed);
+	if (t->early > 0)
+		espl__print(b, " (%lld stopped early)", (long long)t->early);
+	if (espl__totals_paused(t) > 0)
+		espl__print(b, ", %lld paused", (long long)espl__totals_paused(t));
 	if (t->failed > 0)
 		espl__print(b, ", %lld failed", (long long)t->failed);
 	if (t->running > 0)
@@ -559,12 +574,6 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	if (t->waiting > 0)
 		espl__print(b, "%s%lld %s", t->running > 0 ? ", " : "; ", (long long)t->waiting,
 		            cut_words(t) != NULL ? cut_words(t) : "waiting");
-	/* All others rest or have ended, and so are completed. */
-	again = t->completed + t->failed + t->running + t->waiting - t->trials;
-	if (again > 0 && again < t->running + t->waiting)
-		espl__print(b, ", %lld of them already counted as completed", (long long)again);
-	else if (again > 0 && t->running + t->waiting > 0)
-		espl__print(b, ", already counted as completed");
 	espl__print(b, "\n");
 	/* A failed run's reason quotes it. */
 	if (t->failed > 0 && t->failure != NULL && strcmp(t->status, "failed") != 0) {
@@ -581,7 +590,7 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	espl__print(b, "  cost    $%.2f", t->cost_usd);
 	if (!isnan(t->budget_usd))
 		espl__print(b, " of $%.2f", t->budget_usd);
-	espl__print(b, "\n  GPUs    %s of GPU time used, %s held; %lld resize%s; at most %lld node%s\n",
+	espl__print(b, "\n  %-7s %s used, %s held; %lld resize%s; at most %lld node%s\n", espl__slots_word(t->on_cpu, 0),
 	            espl__format_seconds(t->busy_gpu_s, busy), espl__format_seconds(t->gpu_s, held),
 	            (long long)t->resizes, t->resizes == 1 ? "" : "s",
 	            (long long)t->nodes_peak, t->nodes_peak == 1 ? "" : "s");

@@ -17,8 +17,9 @@ struct espl__totals {
 	char    *best_params;		/* a JSON object */
 	char    *experiments;		/* a pool's: a JSON array; NULL none */
 	int64_t  maximize, simulated;
+	int64_t  on_cpu;		/* what is counted as GPUs are slots of CPUs             */
 	int64_t  over;			/* nothing is left to go on with                        */
-	int64_t  trials, completed, failed, running, waiting;
+	int64_t  trials, completed, early, failed, running, waiting;	/* early: of the completed, stopped early */
 	int64_t  best;			/* -1: none */
 	int64_t  best_iteration, best_checkpoint;
 	int64_t  resizes, nodes, nodes_peak, nodes_leaked, gpus, gpus_busy, reports, decisions, calls;
@@ -52,6 +53,8 @@ void espl__totals_json(const struct espl__totals *, const char *event, int more,
 void espl__infeasible_json(double least_s, double least_usd, struct espl__buf *);
 /* For people: a few aligned lines.  `reason`: also why it failed. */
 void espl__totals_text(const struct espl__totals *, int reason, struct espl__buf *);
+/* Trials that hold a checkpoint and nothing else, and may be continued. */
+int64_t espl__totals_paused(const struct espl__totals *);
 /* Where to look when trials failed, or the run: a line, or nothing. */
 void espl__totals_logs_text(const struct espl__totals *, const char *dir, struct espl__buf *);
 /* The line of the best trial and its configuration, each beginning with `indent` blanks. */

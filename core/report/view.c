@@ -4,6 +4,8 @@
 
 #include <math.h>
 
+#include "base/tick.h"
+
 static const struct espl__search_setup *
 search_of(const struct espl__view *v, uint64_t trial)
 {
@@ -90,7 +92,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	struct espl__view_gang  *gang = espl__map_get(&v->gangs, t->id);
 
 	v->now = now;
-	v->what = espl__past_what(past, t);
+	v->what = espl__past_what(past, t, espl__whose_word(&v->observer, t));
 	/* A promoted trial stays counted as done where it came from. */
 	if (past->state != 0 && past->group == t->group)
 		(*counter(g, past->state))--;
@@ -167,11 +169,16 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 		return;		/* the end of a gang that another one has followed already */
 	if (strcmp(state, "ended") != 0) {
 		if (g->gang != gang || g->budget == 0) {
-			g->iteration = g->from = espl__past_of(&v->pasts, trial)->iteration;
+			g->iteration = g->from = v->observer.exec != NULL && strcmp(state, "starting") == 0
+			    ? espl__exec_trial_restores(v->observer.exec, trial) : espl__past_of(&v->pasts, trial)->iteration;
 			g->budget = espl__past_of(&v->pasts, trial)->budget;
 		}
 		g->gang = gang;
 		g->share = share;
+		if (strcmp(state, "running") != 0) {
+			g->before = espl__past_of(&v->pasts, trial)->gpus;
+			espl__past_of(&v->pasts, trial)->gpus = (uint16_t)share.gpus;
+		}
 		g->running = strcmp(state, "starting") != 0;
 		return;
 	}
@@ -232,6 +239,17 @@ espl__view_free(struct espl__view *v)
 }
 
 void
+espl__view_clock(struct espl__view *v, const struct espl__exec *exec)
+{
+	espl_time now = espl__exec_now(exec);
+
+	if (now == v->round_at && v->round_tick != 0)
+		return;
+	v->round_at = now;
+	v->round_tick = espl__tick();
+}
+
+void
 espl__view_refresh(struct espl__view *v, const struct espl__exec *exec)
 {
 	struct espl__exec_summary summary;
@@ -241,7 +259,10 @@ espl__view_refresh(struct espl__view *v, const struct espl__exec *exec)
 	espl__exec_summary(exec, &summary);
 	espl__totals_take(&v->totals, &summary);
 	espl__totals_experiments(&v->totals, exec);
+	espl__view_clock(v, exec);
 	v->now = summary.now;
+	if (!v->totals.simulated && !v->replaying && summary.how == 0)
+		v->now += espl__tick() - v->round_tick;
 	if (summary.best == ESPL_NONE) {
 		espl__totals_set(&v->totals.best_params, NULL);
 		return;

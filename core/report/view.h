@@ -22,6 +22,7 @@ struct espl__view_gang {
 	uint64_t gang, trial;
 	int      running;		/* all ranks are there                                  */
 	struct espl_share share;
+	uint32_t before;		/* GPUs of the trial before it was started or resized; 0 none */
 	uint64_t iteration, from, budget;	/* done, at its start, up to               */
 	double   metric;		/* NaN: none yet                                        */
 };
@@ -32,6 +33,8 @@ struct espl__view {
 	const struct espl__exec  *exec;	/* set at the first tick; NULL before                   */
 	int          replaying;		/* lines and events keep silent                         */
 	espl_time    now;
+	espl_time    round_at;		/* the executor's clock, and when it came to that       */
+	int64_t      round_tick;
 	const char  *what;		/* of the trial just told; see past.h                   */
 	int          better;		/* the report just told is the best so far              */
 	uint64_t     best;		/* trial, NONE */
@@ -53,6 +56,8 @@ void espl__view_init(struct espl__view *, const struct espl__run_config *,
 void espl__view_free(struct espl__view *);
 /* Takes the executor's numbers into view->totals, the best trial's parameters included. */
 void espl__view_refresh(struct espl__view *, const struct espl__exec *);
+/* After each round, so that a refresh can say what time it is while nothing happens. */
+void espl__view_clock(struct espl__view *, const struct espl__exec *);
 /* The same from a summary, when the executor is gone. */
 void espl__view_finish(struct espl__view *, const struct espl__exec_summary *);
 double espl__view_raw(const struct espl__view *, uint64_t trial, double loss);	/* as the trial reported it */

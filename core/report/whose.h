@@ -11,6 +11,16 @@ espl__whose(const struct espl__observer *o, const struct espl__run_config *confi
 	return config->pool && o->exec != NULL ? espl__exec_search_of(o->exec, trial >> ESPL__TRIAL_BITS) : NULL;
 }
 
+/* The trial's state in a word. */
+static inline const char *
+espl__whose_word(const struct espl__observer *o, const struct espl_trial *t)
+{
+	static const char *const words[] = { "?", "waiting", "running", "paused", "completed", "failed" };
+	const char *word = o->exec != NULL ? espl__exec_trial_word(o->exec, t->id) : NULL;
+
+	return word != NULL ? word : words[t->state <= ESPL_TRIAL_FAILED ? t->state : 0];
+}
+
 /* A loss as the trial reported it. */
 static inline double
 espl__whose_metric(const struct espl__search_setup *of, const struct espl__run_config *config, double loss)

@@ -514,31 +514,42 @@ Test(ledger, random_sequences_conserve)
 
 /* ---- trials ---------------------------------------------------------------------------------- */
 
-Test(trials, what_is_completed_stays_so_while_it_trains_on)
+Test(trials, what_trains_on_or_may_is_not_completed)
 {
 	static const double value[1] = { 0.5 };
 	struct espl_group wanted = ESPL_INIT(struct espl_group);
 	struct espl__trials t;
+	struct espl__trial *trial[4];
 	struct espl__trial_group *g;
-	struct espl__trial *trial[2];
 
 	espl__trials_init(&t, 1);
+	t.full = 9;
 	g = espl__group_new(&t, &wanted);
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < 4; i++) {
 		trial[i] = espl__trial_new(&t, g, value, NULL);
 		espl__trial_state(&t, trial[i], ESPL_TRIAL_RUNNING);
-		cr_expect_eq(t.completed, (uint64_t)i);
+		trial[i]->pub.budget = trial[i]->pub.iteration = 1;
 		espl__trial_state(&t, trial[i], ESPL_TRIAL_RESTING);
-		cr_expect_eq(t.completed, (uint64_t)i + 1);
+		cr_expect_str_eq(espl__trial_word(&t, trial[i]), "paused");
 	}
-	for (int i = 0; i < 2; i++) {
-		espl__trial_continue(&t, trial[i], espl__group_new(&t, &wanted));
-		espl__trial_state(&t, trial[i], ESPL_TRIAL_RUNNING);
-		cr_expect_eq(t.completed, 2);
-	}
-	espl__trial_state(&t, trial[0], ESPL_TRIAL_ENDED);
-	cr_expect_eq(t.completed, 2);
-	espl__trial_state(&t, trial[1], ESPL_TRIAL_FAILED);
-	cr_expect(t.completed == 1 && t.failed == 1);
+	cr_expect(t.finished == 0 && t.early == 0);
+	espl__trial_continue(&t, trial[0], espl__group_new(&t, &wanted));
+	cr_expect_str_eq(espl__trial_word(&t, trial[0]), "waiting");
+	trial[0]->pub.budget = trial[0]->pub.iteration = 9;
+	espl__trial_state(&t, trial[0], ESPL_TRIAL_RUNNING);
+	cr_expect_eq(t.finished, 0);
+	espl__trial_state(&t, trial[0], ESPL_TRIAL_RESTING);
+	cr_expect_str_eq(espl__trial_word(&t, trial[0]), "completed");
+	cr_expect(t.finished == 1 && t.early == 0);
+	espl__trial_drop(&t, trial[1]);
+	cr_expect_str_eq(espl__trial_word(&t, trial[1]), "stopped early");
+	cr_expect(t.finished == 2 && t.early == 1);
+	espl__trial_continue(&t, trial[2], espl__group_new(&t, &wanted));
+	espl__trial_state(&t, trial[2], ESPL_TRIAL_FAILED);
+	cr_expect_eq(t.finished, 2);
+	espl__trials_settle(&t);
+	cr_expect(t.finished == 3 && t.early == 2);
+	cr_expect_str_eq(espl__trial_word(&t, trial[2]), "failed");
+	cr_expect_str_eq(espl__trial_word(&t, trial[3]), "stopped early");
 	espl__trials_free(&t);
 }

@@ -254,7 +254,7 @@ Test(report, export_gives_everything_back)
 	t = totals_of(&s, ESPL__RUN_DEADLINE);
 	espl__results_close(s.results, &t);
 	text = exported(s.dir, "trials");
-	cr_expect(strstr(text, ",x,kind\n0,resting,1,1,0,,0,0.5,0.5,") != NULL, "%s", text);
+	cr_expect(strstr(text, ",x,kind\n0,paused,1,1,0,,0,0.5,0.5,") != NULL, "%s", text);
 	cr_expect(strstr(text, ",0.5,\"with \"\"quote\"\", comma\"\n") != NULL, "%s", text);
 	free(text);
 	text = exported(s.dir, "notes");
@@ -549,7 +549,7 @@ Test(report, text_of_strangers_reaches_no_terminal)
 Test(report, summary_object_is_the_contract)
 {
 	static const char *const fields[] = { "event", "status", "experiment", "trials", "completed",
-		"failed", "best", "jct_s", "cost_usd", "gpu_s", "busy_gpu_s", "resizes", "nodes_peak",
+		"stopped_early", "failed", "best", "jct_s", "cost_usd", "gpu_s", "busy_gpu_s", "resizes", "nodes_peak",
 		"nodes_leaked", "decisions", "decision_us", "calls", "call_us" };
 	struct stage s = { .dir = "" };
 	struct espl__totals t;
