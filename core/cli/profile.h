@@ -93,7 +93,7 @@ char *espl__format_latency(double s, char to[32]);	/* three digits: "1.03s", "12
 /* Where the profile of this subject is kept; E_CONFIG with a hint where there is no such place.
  * free() it. */
 espl_status espl__profile_place(const struct espl__subject *, char **path, struct espl__diag *);
-/* espl__session_load for what has no folder yet: a `trial.profile = "auto"` that the user wrote
+/* espl__session_load for what has no folder yet: `trial.profile = "auto"`, which is the default,
  * becomes the kept profile of this trial on this hardware, if there is one; `tell`: says so. */
 espl_status espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_count,
                                     enum espl__need, int tell, struct espl__session *,

@@ -1,8 +1,8 @@
 /* profile_cache.c - profiles that were measured on this machine, by trial and hardware: where they
  * are kept, and how `trial.profile = "auto"` finds one.
  *
- * A kept profile takes the place of "auto" before anything begins, as if the user had named the
- * file: a run copies it into its folder, and resuming looks nothing up.
+ * A kept profile takes the place of "auto", which is the default, before anything begins, as if the user
+ * had named the file: a run copies it into its folder, and resuming looks nothing up.
  */
 #include <errno.h>
 #include <string.h>
@@ -72,7 +72,7 @@ wanted(const struct espl__session *s)
 {
 	const struct espl__node *node = s->config->trial.profile;
 
-	return node != NULL && node->type == ESPL__STRING && strcmp(node->text, "auto") == 0
+	return !s->config->pool && (node == NULL || (node->type == ESPL__STRING && strcmp(node->text, "auto") == 0))
 	       && (s->config->trial.trainable != NULL || s->config->trial.command != NULL);
 }
 
@@ -111,7 +111,7 @@ espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_
 	profile = look_up(s, &st);
 	if (profile == NULL) {
 		/* `plan` cannot do without, and says so itself. */
-		if (tell && need == ESPL__NEED_TRIAL)
+		if (tell && need == ESPL__NEED_TRIAL && s->config->trial.profile != NULL)
 			espl__log(ESPL_INFO, "trial.profile = \"auto\": no profile of this trial is kept for this hardware. A run "
 			          "measures while it works; a simulation takes a second for an iteration, on however many "
 			          "GPUs. `espalier profile %s` measures one", path);

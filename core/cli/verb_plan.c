@@ -75,9 +75,9 @@ check(struct planning *p, struct espl__diag *diag)
 		           "do with mode = \"sync\", random, sobol and tpe with trials");
 	} else if (s->profile->guessed) {
 		status = fail_at(s, "trial", "profile", "how long a trial takes is not known: it has no profile", diag);
-		espl__hint(diag, "`espalier profile` measures it; or trial.profile = { iteration = { mean = \"4s\"; }; scaling = ( (1, 1.0), (2, 1.9), "
+		espl__hint(diag, "`espalier profile %s` measures it, and `plan` finds the result; or trial.profile = { iteration = { mean = \"4s\"; }; scaling = ( (1, 1.0), (2, 1.9), "
 		           "(4, 3.4) ); start = \"2s\"; }; where scaling pairs GPUs with the throughput relative to "
-		           "one");
+		           "one", p->args->positional[0]);
 	}
 	return status;
 }

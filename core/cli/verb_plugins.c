@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/text.h"
+#include "cli/profile.h"
 #include "cli/session.h"
 #include "exec/executor.h"
 #include "model/jobs.h"
@@ -351,7 +352,7 @@ espl__verb_check(const struct espl__args *args)
 	const char **sets;
 	uint32_t     count = espl__arg_all(args, "set", &sets);
 	int          on_cpu;
-	espl_status  status = espl__session_load(args->positional[0], sets, count, ESPL__NEED_SEARCH, &s, &diag);
+	espl_status  status = espl__session_load_auto(args->positional[0], sets, count, ESPL__NEED_SEARCH, 0, &s, &diag);
 	int          result;
 
 	free(sets);

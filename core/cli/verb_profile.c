@@ -445,6 +445,20 @@ keep(const char *path, const struct espl__buf *text, struct espl__diag *diag)
 	return status == ESPL_OK ? status : ESPL_E_REMOTE;
 }
 
+/* Where the profile is, and the verb that it was measured for. */
+static void
+kept(const struct profiling *p, struct espl__buf *b)
+{
+	const struct espl__node *node = p->session.config->trial.profile;
+	const char *file = p->args->positional[0];
+
+	espl__print(b, "  kept as     %s\n", p->place);
+	if (node != NULL && (node->type != ESPL__STRING || strcmp(node->text, "auto") != 0))
+		espl__print(b, "  next        without trial.profile in it, `espalier plan %s --compare` uses this one\n", file);
+	else
+		espl__print(b, "  next        espalier plan %s --compare\n", file);
+}
+
 static int
 write_all(struct profiling *p, struct espl__diag *diag)
 {
@@ -464,7 +478,7 @@ write_all(struct profiling *p, struct espl__diag *diag)
 		status = keep(out, &file, diag);
 	if (p->place != NULL && keep(p->place, &file, &own) == ESPL_OK) {
 		if (!json)
-			espl__print(&text, "  kept as     %s\n", p->place);
+			kept(p, &text);
 	} else if (p->place != NULL && out == NULL && !json) {
 		status = espl__fail(diag, ESPL_E_REMOTE, "%s", own.text);
 	} else if (p->place != NULL) {

@@ -91,9 +91,9 @@ static const struct espl__core_member trial_members[] = {
 	{ "command", "array of strings", "A program in any language that trains: "
 	  "[ \"python3\", \"train.py\" ]. The first is looked up in PATH; no shell is between." },
 	{ "options", "group", "Options of the trainable." },
-	{ "profile", "string or group", "What training takes: \"auto\" (what `espalier profile` has kept "
+	{ "profile", "string or group", "What training takes: \"auto\", the default (what `espalier profile` has kept "
 	  "of this trial on this hardware, if it has), a group { iteration; scaling; packing; latency; start; "
-	  "checkpoint; restore; resize; }, or the name of a file that holds these, JSON or libconfig. Absent, or nothing "
+	  "checkpoint; restore; resize; }, or the name of a file that holds these, JSON or libconfig. Nothing "
 	  "kept: measured while it runs; simulate takes 1 s an iteration." },
 	{ "env", "group of strings", "Added to the environment of every rank. The values are kept in the run directory, "
 	  "in a file of their own that only you can read: secrets belong into env_from." },
