@@ -5,11 +5,14 @@
  * where they are.  A share of a GPU goes where the fewest share already, for a share is a cap on
  * neighbours and an empty GPU is a fast one; or, with fill, where it fits most tightly.  Shares of
  * equal degree are taken in the order in which they were granted.  When a whole gang lacks GPUs,
- * the GPUs with the fewest sharers are cleared onto those with holes.  A gang for which there is no
- * room yet goes on where it is.
+ * the GPUs with the fewest sharers are cleared onto those with holes.  If a gang still has no place, the
+ * widest of the round are seated before smaller ones may stay where they are, and one small gang moves
+ * where that makes room.  A gang for which there is no room yet keeps its slots and trains on.
  */
 #include <espalier/sitters.h>
 #include <espalier/util.h>
+
+#define TRIES 16u		/* small gangs that may move, looked at for one that has no place */
 
 enum { SHARES };
 enum { SPREAD, FILL };
@@ -28,6 +31,10 @@ struct pack {
 	struct rank *ranks;		/* scratch, [rank_room] */
 	uint32_t rank_room;
 	uint32_t fill;
+	uint32_t round_count;		/* gangs that this round is about                 */
+	uint32_t uncleared;		/* 1: GPUs are not cleared, it leaves some without a place */
+	uint32_t held_room;
+	uint8_t *held;			/* [round_count] 1: it keeps its slots            */
 };
 struct gpu { uint32_t stand, gpu, residents; };
 
@@ -40,6 +47,7 @@ destroy(void *self)
 	espl_moves_free(&pack->moves);
 	espl_sitters_free(&pack->sitters);
 	free(pack->ranks);
+	free(pack->held);
 	free(pack);
 }
 
@@ -322,20 +330,28 @@ sort_by_grant(struct pack *pack, const struct espl_place_view *view)
 	return ESPL_OK;
 }
 
-/* ---- all together ------------------------------------------------------------------------ */
+/* ---- one round --------------------------------------------------------------------------- */
 
-/* Everybody who can have the new share where it is has it, but for those who are to make room. */
+/* A gang of the round that is to be seated; 0: it has a place, or keeps the one it has. */
+static int
+is_open(const struct pack *pack, uint32_t i)
+{
+	return pack->moves.list[i].state == ESPL_MOVE_OPEN && !(i < pack->round_count && pack->held[i]);
+}
+
+/* Those of list[from .. to) that can have the new share where they are have it, but for those that are to
+ * make room. */
 static espl_status
-stay(struct pack *pack)
+stay(struct pack *pack, uint32_t from, uint32_t to)
 {
 	struct espl_moves *moves = &pack->moves;
 	uint32_t i, count;
 
-	for (i = 0; i < moves->count; i++) {
+	for (i = from; i < to; i++) {
 		const struct espl_gang *gang = moves->list[i].gang;
 		struct espl_slot *slots;
 
-		if (!espl_gang_holds(gang) ||
+		if (!is_open(pack, i) || !espl_gang_holds(gang) ||
 		    ((gang->flags & ESPL_GANG_YIELDS) != 0 && gang->share.packing > 1))
 			continue;
 		slots = espl_moves_room(moves, gang);
@@ -348,25 +364,174 @@ stay(struct pack *pack)
 	return pack->floor.failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 
-static espl_status
-seat(struct pack *pack, uint32_t index, uint32_t *promised)
+static uint32_t
+seat_one(struct pack *pack, uint32_t index, uint32_t *promised)
 {
 	const struct espl_gang *gang = pack->moves.list[index].gang;
 	struct espl_slot *slots = espl_moves_room(&pack->moves, gang);
-	uint32_t count;
+	uint32_t count = 0;
 
 	if (slots == NULL)
-		return ESPL_E_NOMEM;
-	for (;;) {
+		pack->floor.failed = 1;
+	while (!pack->floor.failed) {
 		count = gang->share.packing > 1 ? seat_share(pack, gang, slots)
 		                                : seat_whole(pack, gang, slots);
-		if (pack->floor.failed)
-			return ESPL_E_NOMEM;
-		if (count > 0 || gang->share.packing > 1 || !clear_one(pack, gang, promised))
+		if (count > 0 || gang->share.packing > 1 || pack->uncleared || !clear_one(pack, gang, promised))
 			break;
 	}
 	if (count > 0)
 		espl_moves_settle(&pack->moves, index, count, ESPL_MOVE_GOES);
+	return count;
+}
+
+/* A gang that this round is not about moves elsewhere, the smallest that makes room for a wider one.  1: done. */
+static int
+move_small(struct pack *pack, uint32_t index, uint32_t *promised)
+{
+	const struct espl_place_view *view = pack->sitters.view;
+	struct espl_moves *moves = &pack->moves;
+	const struct espl_gang *large = moves->list[index].gang;
+	uint32_t wide = large->share.gpus, size, g, tries = TRIES, idle = 0;
+
+	for (g = 0; g < pack->floor.count; g++)
+		idle += espl_floor_admits(&pack->floor, g, large, ESPL_ANY) ? pack->floor.stands[g].idle : 0;
+	if (idle < wide || (large->flags & ESPL_GANG_COLOCATE) == 0)
+		return 0;
+	for (size = 1; size < wide; size++)
+		for (g = 0; g < view->gang_count && tries > 0 && !pack->floor.failed; g++) {
+			const struct espl_gang *gang = view->gangs[g];
+			struct espl_mark mark = espl_sitters_mark(&pack->sitters);
+
+			if (gang->slot_count != size || gang->share.packing > 1 || !espl_gang_stands(gang) ||
+			    (gang->flags & ESPL_GANG_LOCKED) != 0 || !espl_sitters_index(&pack->sitters) ||
+			    pack->sitters.move_of[g] != ESPL_ANY)
+				continue;
+			tries--;
+			espl_sitters_vacate(&pack->sitters, g);
+			if (seat_one(pack, index, promised) > 0 && seat_one(pack, moves->count - 1, promised) > 0)
+				return 1;
+			espl_sitters_back(&pack->sitters, mark);
+			moves->list[index].state = ESPL_MOVE_OPEN;
+		}
+	return 0;
+}
+
+enum { STAY_FIRST, WIDEST_FIRST, MOVE_ONE, WAYS };
+
+/* Seats the round's gangs, larger ones first; clearing appends shares.  How many whole ones found no place. */
+static uint32_t
+seat_all(struct pack *pack, int way)
+{
+	struct espl_moves *moves = &pack->moves;
+	uint32_t i, k, promised = 0, lacking = 0, moved = way != MOVE_ONE;
+
+	if (way == STAY_FIRST && stay(pack, 0, moves->count) != ESPL_OK)
+		return 0;
+	for (i = 0; i < moves->count && !pack->floor.failed; i = k) {
+		const struct espl_share share = moves->list[i].gang->share;
+
+		for (k = i + 1; k < moves->count && moves->list[k].gang->share.gpus == share.gpus; k++)
+			;
+		if (way != STAY_FIRST && stay(pack, i, k) != ESPL_OK)
+			return 0;
+		for (; i < k; i++) {
+			if (!is_open(pack, i) || seat_one(pack, i, &promised) > 0 || share.packing > 1)
+				continue;
+			if (!moved && move_small(pack, i, &promised))
+				moved = 1;
+			else
+				lacking++;
+		}
+	}
+	return lacking;
+}
+
+/* The round as it was before seat_all. */
+static void
+begin_again(struct pack *pack, struct espl_mark mark)
+{
+	uint32_t i;
+
+	espl_sitters_back(&pack->sitters, mark);
+	for (i = 0; i < pack->moves.count; i++)
+		pack->moves.list[i].state = ESPL_MOVE_OPEN;
+}
+
+/* Gangs that found no place and whose own slots others took: they are to keep these.  1: there are some. */
+static int
+find_squeezed(struct pack *pack)
+{
+	struct espl_moves *moves = &pack->moves;
+	uint32_t i, k, at, found = 0, mark = pack->floor.step_count;
+	struct espl_slot slot;
+
+	for (i = 0; i < moves->count; i++) {
+		const struct espl_gang *gang = moves->list[i].gang;
+
+		if (!is_open(pack, i) || !espl_gang_holds(gang) || (gang->flags & ESPL_GANG_MUST) != 0)
+			continue;
+		for (k = 0; k < gang->slot_count; k++) {
+			at = espl_floor_find(&pack->floor, gang->slots[k].node);
+			if (at == ESPL_ANY || espl_floor_join(&pack->floor, at, gang->slots[k].gpu,
+			                                      gang->slots[k].packing, &slot) == 0)
+				break;
+		}
+		if (k == gang->slot_count)
+			continue;
+		found = 1;
+		if (i < pack->round_count)
+			pack->held[i] = 1;
+		else
+			pack->uncleared = 1;	/* it was only to make room */
+	}
+	espl_floor_undo(&pack->floor, mark);
+	return found;
+}
+
+/* The slots of those that keep them: taken (1), or given back to espl_moves_keep (-1). */
+static void
+hold(struct pack *pack, int32_t sign)
+{
+	uint32_t i;
+
+	for (i = 0; i < pack->round_count; i++)
+		if (pack->held[i])
+			espl_floor_drop(&pack->floor, pack->moves.list[i].gang->slots,
+			                pack->moves.list[i].gang->slot_count, sign);
+}
+
+/* In the way that leaves the fewest without a place.  No gang gives up slots for a share that has no place now. */
+static espl_status
+seat_round(struct pack *pack)
+{
+	struct espl_mark mark = espl_sitters_mark(&pack->sitters);
+	uint32_t lacking, least = UINT32_MAX;
+	uint8_t *held = espl_floor_grow(pack->held, &pack->held_room, pack->moves.count + 1, 1);
+	int      way, best = STAY_FIRST;
+
+	if (held == NULL)
+		return ESPL_E_NOMEM;
+	pack->held = held;
+	pack->round_count = pack->moves.count;
+	pack->uncleared = 0;
+	memset(held, 0, pack->round_count);
+	for (way = STAY_FIRST; way < WAYS && least > 0; way++) {
+		lacking = seat_all(pack, way);
+		if (lacking < least) {
+			least = lacking;
+			best = way;
+		}
+		if (least > 0)
+			begin_again(pack, mark);
+	}
+	if (least > 0)
+		(void)seat_all(pack, best);
+	while (!pack->floor.failed && find_squeezed(pack)) {
+		begin_again(pack, mark);
+		hold(pack, 1);
+		(void)seat_all(pack, best);
+	}
+	hold(pack, -1);
 	return pack->floor.failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 
@@ -376,7 +541,6 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 {
 	struct pack *pack = self;
 	struct espl_moves *moves = &pack->moves;
-	uint32_t i, promised = 0;
 	espl_status status;
 
 	if (!espl_moves_any(moves, view))
@@ -386,12 +550,9 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 		status = lift_yielding(pack, view);
 	if (status == ESPL_OK)
 		status = sort_by_grant(pack, view);
-	if (status == ESPL_OK)
-		status = stay(pack);
 	espl_sitters_begin(&pack->sitters, view, &pack->floor, moves);
-	for (i = 0; i < moves->count && status == ESPL_OK; i++)	/* clearing appends shares */
-		if (moves->list[i].state == ESPL_MOVE_OPEN)
-			status = seat(pack, i, &promised);
+	if (status == ESPL_OK)
+		status = seat_round(pack);
 	if (status == ESPL_OK)
 		status = espl_moves_keep(moves, &pack->floor);
 	if (status == ESPL_OK)
