@@ -1,10 +1,11 @@
 /* cloud_local - this machine as a cloud: its GPUs, or slots made of its cores, as one node or many.
  *
  * `nodes = N` cuts it into N nodes with agents of their own and devices that do not overlap, so
- * that what works on several machines can be tried on one.  GPUs are found through NVIDIA's
- * management library, opened at run time; ESPALIER_NVML names another one.
+ * that what works on several machines can be tried on one.
+ *
+ * Other runs on the machine are respected: what they hold is not handed out, and a lease waits until
+ * enough is free.
  */
-#include <dlfcn.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,12 @@
 #include <espalier/host.h>
 #include <espalier/util.h>
 
-enum { OPT_NODES = 0, OPT_GPUS, OPT_DEVICE, OPT_PRICE, OPT_MINIMUM, OPT_DATA };
+#include "cloud_local_gpus.h"
+#include "cloud_local_slots.h"
+
+enum { OPT_NODES = 0, OPT_GPUS, OPT_DEVICE, OPT_PRICE, OPT_MINIMUM, OPT_DATA, OPT_SHARE };
 enum { DEVICE_AUTO = 0, DEVICE_CPU, DEVICE_GPU };
 
-#define UUID_ROOM 96
 #define FREE ESPL_NONE
 
 static const struct espl_option options[] = {
@@ -52,11 +55,17 @@ static const struct espl_option options[] = {
 		.type = ESPL_OPT_MONEY,
 		.fallback = "0",
 		.min = "0" },
+	[OPT_SHARE] = { .name = "share",
+		.help = "use slots that other runs on this machine hold, too; false: wait until they are free",
+		.type = ESPL_OPT_BOOL,
+		.fallback = "false" },
 };
 
-struct gpu { char uuid[UUID_ROOM]; char type[96]; uint64_t memory; };
-
 struct pending { uint64_t lease; uint32_t node; };	/* node ESPL_ANY: there was none left */
+/* What a node has: GPUs by their place in the list, or CPU slots by number, and their locks. */
+struct slots { uint32_t *which; int *locks; uint32_t count; };
+
+#define LOOK_AGAIN (2 * ESPL_SECOND)	/* for slots that another run holds */
 
 struct local {
 	const struct espl_host         *host;
@@ -65,124 +74,14 @@ struct local {
 	const struct espl_cloud_events *events;
 	uint32_t    nodes, gpus;	/* gpus: of a node                      */
 	int         found, on_gpus;	/* found: looked for devices already    */
-	struct gpu *list;
+	struct local_gpu *list;
 	uint32_t    count, cores;
 	uint64_t   *held;		/* [nodes] lease on it, or FREE         */
+	struct slots *slots;		/* [nodes]                              */
+	int         told;		/* that it waits                        */
 	struct pending *pending;
 	uint32_t    pending_count, pending_cap;
 };
-
-/* ---- GPUs, by NVML's own prototypes ---- */
-
-typedef struct local_nvml_device *nvml_device;
-struct nvml_memory { unsigned long long total, free, used; };
-struct nvml {
-	void *module;
-	int (*init)(void);
-	int (*shutdown)(void);
-	int (*count)(unsigned *);
-	int (*handle)(unsigned, nvml_device *);
-	int (*uuid)(nvml_device, char *, unsigned);
-	int (*memory)(nvml_device, struct nvml_memory *);
-	int (*name)(nvml_device, char *, unsigned);
-};
-
-static int
-nvml_symbol(void *library, const char *name, void *to)
-{
-	void *symbol = dlsym(library, name);
-
-	memcpy(to, &symbol, sizeof symbol);
-	return symbol != NULL ? 0 : -1;
-}
-
-/* 0, or -1 with *why. */
-static int
-nvml_open(struct nvml *nvml, const char **why)
-{
-	const char *name = getenv("ESPALIER_NVML");
-	int         given = name != NULL && name[0] != '\0';
-
-	nvml->module = dlopen(given ? name : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (nvml->module == NULL) {
-		*why = given ? "the library that ESPALIER_NVML names cannot be opened"
-			     : "NVIDIA's driver is not installed";
-		return -1;
-	}
-	if (nvml_symbol(nvml->module, "nvmlInit_v2", &nvml->init) != 0 ||
-	    nvml_symbol(nvml->module, "nvmlShutdown", &nvml->shutdown) != 0 ||
-	    nvml_symbol(nvml->module, "nvmlDeviceGetCount_v2", &nvml->count) != 0 ||
-	    nvml_symbol(nvml->module, "nvmlDeviceGetHandleByIndex_v2", &nvml->handle) != 0 ||
-	    nvml_symbol(nvml->module, "nvmlDeviceGetUUID", &nvml->uuid) != 0)
-		*why = "NVIDIA's management library lacks a function that is needed";
-	else if (nvml->init() != 0)
-		*why = "NVIDIA's management library does not start: is the driver loaded?";
-	else
-		*why = NULL;
-	(void)nvml_symbol(nvml->module, "nvmlDeviceGetMemoryInfo", &nvml->memory);
-	(void)nvml_symbol(nvml->module, "nvmlDeviceGetName", &nvml->name);
-	if (*why == NULL)
-		return 0;
-	(void)dlclose(nvml->module);
-	return -1;
-}
-
-/* CUDA_VISIBLE_DEVICES of the user's shell holds for espalier too: numbers or UUIDs. */
-static int
-visible(const char *uuid, unsigned index)
-{
-	const char *list = getenv("CUDA_VISIBLE_DEVICES");
-	char        number[16];
-
-	if (list == NULL)
-		return 1;
-	(void)snprintf(number, sizeof number, "%u", index);
-	while (*list != '\0') {
-		size_t length = strcspn(list, ",");
-
-		if ((length == strlen(number) && strncmp(list, number, length) == 0) ||
-		    (length >= 8 && strncmp(list, uuid, length) == 0))
-			return 1;
-		list += length;
-		list += *list == ',';
-	}
-	return 0;
-}
-
-static espl_status
-list_gpus(struct local *l, const char **why)
-{
-	struct nvml nvml;
-	unsigned    i, count = 0;
-
-	memset(&nvml, 0, sizeof nvml);
-	if (nvml_open(&nvml, why) != 0)
-		return ESPL_OK;
-	if (nvml.count(&count) != 0 || count > 4096)
-		count = 0;
-	l->list = calloc(count + 1, sizeof *l->list);
-	for (i = 0; i < count && l->list != NULL; i++) {
-		struct gpu        *gpu = &l->list[l->count];
-		struct nvml_memory memory = { 0, 0, 0 };
-		nvml_device        device;
-
-		memset(gpu, 0, sizeof *gpu);
-		if (nvml.handle(i, &device) != 0 ||
-			nvml.uuid(device, gpu->uuid, UUID_ROOM - 1) != 0 || gpu->uuid[0] == '\0' ||
-			strchr(gpu->uuid, ',') != NULL || !visible(gpu->uuid, i))
-			continue;
-		if (nvml.memory != NULL && nvml.memory(device, &memory) == 0)
-			gpu->memory = memory.total;
-		if (nvml.name == NULL || nvml.name(device, gpu->type, sizeof gpu->type - 1) != 0 ||
-			gpu->type[0] == '\0')
-			(void)snprintf(gpu->type, sizeof gpu->type, "gpu");
-		l->count++;
-	}
-	(void)nvml.shutdown();
-	(void)dlclose(nvml.module);
-	*why = "NVIDIA's management library finds none";
-	return l->list != NULL ? ESPL_OK : ESPL_E_NOMEM;
-}
 
 static uint32_t
 count_cores(void)
@@ -225,7 +124,7 @@ discover(struct local *l, struct espl_error *error)
 		return ESPL_OK;
 	l->cores = count_cores();
 	if (device != DEVICE_CPU) {
-		status = list_gpus(l, &why);
+		status = local_gpus(&l->list, &l->count, &why);
 		if (status != ESPL_OK)
 			return espl_fail(error, status, "out of memory");
 	}
@@ -315,6 +214,91 @@ local_start(void *self, const struct espl_cloud_events *events, struct espl_erro
 	return status;
 }
 
+/* ---- slots ---- */
+
+static void
+give_slots(struct slots *s)
+{
+	for (uint32_t i = 0; i < s->count; i++)
+		if (s->locks[i] >= 0)
+			(void)close(s->locks[i]);
+	free(s->which);
+	free(s->locks);
+	memset(s, 0, sizeof *s);
+}
+
+static int
+is_ours(const struct local *l, uint32_t slot)
+{
+	for (uint32_t n = 0; n < l->nodes; n++)
+		for (uint32_t i = 0; i < l->slots[n].count; i++)
+			if (l->slots[n].which[i] == slot)
+				return 1;
+	return 0;
+}
+
+static void
+tell_waiting(struct local *l, uint32_t free_ones, const char *holder)
+{
+	char text[SLOT_HOLDER + 200];
+
+	if (l->told)
+		return;
+	l->told = 1;
+	(void)snprintf(text, sizeof text, "%u of the %u slots that a node needs are free on this machine, others are held by "
+	               "%s: the node waits for them (`cloud.share = true` would not)", free_ones, l->gpus, holder);
+	l->host->log(l->host, ESPL_WARN, text);
+}
+
+static void
+tell_fewer(struct local *l, uint32_t free_ones, const char *holder)
+{
+	char text[SLOT_HOLDER + 200];
+
+	(void)snprintf(text, sizeof text, "%u of this machine's %u slots are free and used, the others are held by %s",
+	               free_ones, l->gpus, holder);
+	l->host->log(l->host, ESPL_WARN, text);
+}
+
+/* A node's slots: its own by number first, then any that are free.  0: there are not enough. */
+static int
+take_slots(struct local *l, uint32_t node)
+{
+	struct slots *s = &l->slots[node];
+	uint32_t      all = l->on_gpus ? l->count : l->cores > l->gpus * l->nodes ? l->cores : l->gpus * l->nodes;
+	int           shares = l->config->values[OPT_SHARE].as.i != 0;
+	char          holder[SLOT_HOLDER] = "", number[32];
+
+	if (s->count > 0)
+		return 1;
+	s->which = calloc(l->gpus, sizeof *s->which);
+	s->locks = calloc(l->gpus, sizeof *s->locks);
+	for (uint32_t i = 0; i < all && s->count < l->gpus && s->which != NULL && s->locks != NULL; i++) {
+		uint32_t slot = (node * l->gpus + i) % all;
+		int      lock = -2;
+
+		if (is_ours(l, slot))
+			continue;
+		(void)snprintf(number, sizeof number, "cpu-%u", slot);
+		if (!shares)
+			lock = local_slot_take(l->on_gpus ? l->list[slot].uuid : number, holder);
+		if (lock == -1)
+			continue;
+		s->which[s->count] = slot;
+		s->locks[s->count++] = lock;
+	}
+	if (s->count == l->gpus)
+		return 1;
+	/* All that there is was asked for, not a number: then what is free will do. */
+	if (s->count > 0 && l->nodes == 1 && !is_set(l, OPT_GPUS)) {
+		tell_fewer(l, s->count, holder);
+		return 1;
+	}
+	tell_waiting(l, s->count, holder);
+	give_slots(s);
+	return 0;
+}
+
 /* ---- leases ---- */
 
 static uint32_t
@@ -338,7 +322,7 @@ tell_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state state,
 	event.state = state;
 	event.reason = reason;
 	event.at = event.ends_at = ESPL_NEVER;
-	event.gpus = state == ESPL_NODE_READY ? l->gpus : ESPL_ANY;
+	event.gpus = state == ESPL_NODE_READY ? l->slots[node].count : ESPL_ANY;
 	event.charged = -1;
 	if (state == ESPL_NODE_READY) {
 		(void)snprintf(id, sizeof id, "local-%u", node);
@@ -352,7 +336,7 @@ tell_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state state,
 
 /* Answers come from the event loop, as another cloud's would. */
 static espl_status
-answer_later(struct local *l, uint64_t lease, uint32_t node)
+answer_later(struct local *l, uint64_t lease, uint32_t node, espl_span after)
 {
 	if (l->pending_count == l->pending_cap) {
 		uint32_t        cap = l->pending_cap > 0 ? l->pending_cap * 2 : 16;
@@ -365,7 +349,7 @@ answer_later(struct local *l, uint64_t lease, uint32_t node)
 	}
 	l->pending[l->pending_count].lease = lease;
 	l->pending[l->pending_count++].node = node;
-	return l->io->timer(l->io, 0, lease);
+	return l->io->timer(l->io, after, lease);
 }
 
 static uint32_t
@@ -391,7 +375,7 @@ local_acquire(void *self, const struct espl_acquire *const *list, uint32_t count
 	for (i = 0; i < count; i++) {
 		uint32_t node = take_node(l, list[i]->lease, ESPL_ANY);
 
-		if (answer_later(l, list[i]->lease, node) != ESPL_OK)
+		if (answer_later(l, list[i]->lease, node, 0) != ESPL_OK)
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}
 	return ESPL_OK;
@@ -411,8 +395,10 @@ local_on_timer(void *self, uint64_t lease)
 	l->pending[i] = l->pending[--l->pending_count];
 	if (node == ESPL_ANY)
 		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
-	else
+	else if (take_slots(l, node))
 		tell_node(l, lease, node, ESPL_NODE_READY, 0);
+	else if (answer_later(l, lease, node, LOOK_AGAIN) != ESPL_OK)
+		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
 }
 
 static espl_status
@@ -432,8 +418,10 @@ local_release(
 				l->pending[k] = l->pending[--l->pending_count];
 			else
 				k++;
-		if (node != ESPL_ANY)
+		if (node != ESPL_ANY) {
 			l->held[node] = FREE;
+			give_slots(&l->slots[node]);
+		}
 		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_USER);
 	}
 	return ESPL_OK;
@@ -459,14 +447,15 @@ local_adopt(
 	struct local *l = self;
 	uint32_t      i;
 
-	(void)error;
 	for (i = 0; i < count; i++) {
 		uint32_t node = take_node(l, list[i]->lease, number_in(list[i]->detail));
 
 		if (node == ESPL_ANY)
 			tell_node(l, list[i]->lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
-		else
+		else if (take_slots(l, node))
 			tell_node(l, list[i]->lease, node, ESPL_NODE_READY, 0);
+		else if (answer_later(l, list[i]->lease, node, LOOK_AGAIN) != ESPL_OK)
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}
 	return ESPL_OK;
 }
@@ -489,7 +478,8 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	struct espl_error *error)
 {
 	struct local *l = self;
-	uint32_t      node = number_in(lease->detail), i;
+	uint32_t      node = number_in(lease->detail), i, count;
+	const struct slots *own;
 	size_t        room, at;
 	const char   *argv[2];
 	char         *devices;
@@ -500,16 +490,18 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	if (node == ESPL_ANY || node >= l->nodes)
 		return espl_fail(
 			error, ESPL_E_UNKNOWN, "this lease is none of this machine's nodes");
-	room = 64 + (size_t)l->gpus * (UUID_ROOM + 1);
+	room = 64 + (size_t)l->gpus * (LOCAL_UUID_ROOM + 1);
 	devices = malloc(room);
 	if (devices == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	at = (size_t)snprintf(devices, room, "ESPALIER_AGENT_DEVICES=");
+	own = &l->slots[node];		/* none: the lease is another process's, and was not adopted */
+	count = own->count > 0 ? own->count : l->gpus;
 	if (!l->on_gpus)
-		(void)snprintf(devices + at, room - at, "cpu:%u", l->gpus);
-	for (i = 0; l->on_gpus && i < l->gpus; i++)
+		(void)snprintf(devices + at, room - at, "cpu:%u", count);
+	for (i = 0; l->on_gpus && i < count; i++)
 		at += (size_t)snprintf(devices + at, room - at, "%s%s", i > 0 ? "," : "",
-		                       l->list[node * l->gpus + i].uuid);
+		                       l->list[own->count > 0 ? own->which[i] : node * l->gpus + i].uuid);
 	argv[0] = "env";
 	argv[1] = devices;
 	status = sink->argv(sink, argv, 2);
@@ -524,6 +516,9 @@ local_destroy(void *self)
 {
 	struct local *l = self;
 
+	for (uint32_t i = 0; l->slots != NULL && i < l->nodes; i++)
+		give_slots(&l->slots[i]);
+	free(l->slots);
 	free(l->list);
 	free(l->held);
 	free(l->pending);
@@ -545,7 +540,8 @@ local_create(const struct espl_host *host, const struct espl_config *config, voi
 		host, ESPL_IO); /* not there in simulations: describe is all they call */
 	l->nodes = (uint32_t)config->values[OPT_NODES].as.i;
 	l->held = malloc(l->nodes * sizeof *l->held);
-	if (l->held == NULL) {
+	l->slots = calloc(l->nodes, sizeof *l->slots);
+	if (l->held == NULL || l->slots == NULL) {
 		local_destroy(l);
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}

@@ -1,0 +1,105 @@
+/* cloud_local_slots.c - see cloud_local_slots.h. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cloud_local_slots.h"
+
+static const char *
+folder(void)
+{
+	const char *given = getenv("ESPALIER_SLOTS");
+
+	if (given != NULL)
+		return given[0] != '\0' ? given : NULL;
+	return access("/run/lock", W_OK | X_OK) == 0 ? "/run/lock" : "/tmp";
+}
+
+/* What may stand in a message: it comes from a file that other users can write. */
+static void
+clean(char *text)
+{
+	for (; *text != '\0'; text++)
+		if (*text < ' ' || *text > '~')
+			*text = ' ';
+}
+
+/* "process 123: espalier run search.cfg": what `ps` would show. */
+static void
+write_name(int fd)
+{
+	char    text[SLOT_HOLDER];
+	int     size = snprintf(text, sizeof text, "process %ld: ", (long)getpid()), line;
+	ssize_t got = 0;
+
+	line = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
+	if (line >= 0) {
+		got = read(line, text + size, sizeof text - 2 - (size_t)size);
+		(void)close(line);
+	}
+	for (ssize_t i = 0; i < got - 1; i++)
+		if (text[size + i] == '\0')
+			text[size + i] = ' ';
+	text[size + (got > 0 ? got : 0)] = '\0';
+	clean(text);
+	if (ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) < 0)
+		(void)ftruncate(fd, 0);		/* a full disk: then without a name */
+}
+
+static void
+read_name(int fd, char holder[SLOT_HOLDER])
+{
+	ssize_t got = pread(fd, holder, SLOT_HOLDER - 1, 0);
+
+	holder[got > 0 ? got : 0] = '\0';
+	clean(holder);
+	if (got <= 0)
+		(void)snprintf(holder, SLOT_HOLDER, "another process");
+}
+
+/* Another user's file in a folder that all may write cannot be opened with O_CREAT. */
+static int
+open_lock(const char *path)
+{
+	int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+
+	if (fd >= 0 || errno != ENOENT)
+		return fd;
+	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd >= 0)
+		(void)fchmod(fd, 0666);		/* whatever the umask: the next holder writes its name there */
+	else if (errno == EEXIST)
+		fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	return fd;
+}
+
+int
+local_slot_take(const char *slot, char holder[SLOT_HOLDER])
+{
+	const char *in = folder();
+	char        path[4200];
+	struct stat st;
+	int         fd;
+
+	if (in == NULL || snprintf(path, sizeof path, "%s/espalier-slot-%s", in, slot) >= (int)sizeof path)
+		return -2;
+	fd = open_lock(path);
+	if (fd < 0)
+		return -2;
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno != EWOULDBLOCK)) {
+		(void)close(fd);
+		return -2;
+	}
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		read_name(fd, holder);
+		(void)close(fd);
+		return -1;
+	}
+	write_name(fd);
+	return fd;
+}
