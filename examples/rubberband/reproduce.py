@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Runs RubberBand's evaluation (EuroSys'21, tables 1 to 4, figures 9 to 12) through espalier.
 
-    reproduce.py [ESPALIER] [-o FILE.md] [--json FILE.json] [--only PART]...
+    reproduce.py [ESPALIER] [-o FILE.md | --check FILE.md] [--quick] [--json FILE.json] [--only PART]...
 
 Every number comes from `espalier plan` or `espalier simulate` over the configurations beside this
 script; the text around them is that of report.md.  ESPALIER is the program (default: $ESPALIER,
 else the one in PATH).  Without -o the report goes to standard output.  PART is a table or figure,
-as in --only "figure 12": its tables alone.  Exit status 1: one of the checks fails that the report
-begins with.
+as in --only "figure 12": its tables alone.  --check writes nothing and says what FILE.md has
+otherwise; with --quick, fewer rows of figure 9 are made, and rows alone are compared.  Exit status 1:
+one of the checks fails that the report begins with, or FILE.md differs.
 """
 import argparse
 import json
@@ -379,7 +380,7 @@ def by_trial(espalier, sigma, deadline=1200):
 
 def figure9(espalier):
     data, rows = {}, []
-    for sigma in SIGMAS:
+    for sigma in espalier.sigmas:
         both = {"by iteration": by_iteration(espalier, sigma), "by trial": by_trial(espalier, sigma)}
         data[sigma] = both
         for draw, found in both.items():
@@ -494,6 +495,16 @@ def report(words):
     return re.sub(r"\{\{(\w+)\}\}", lambda match: words[match.group(1)], text)
 
 
+def differences(path, tables, whole):
+    """What the file has otherwise: rows that are missing there, or the whole text."""
+    with open(path, encoding="utf-8") as file:
+        text = file.read()
+    if whole is not None:
+        return [] if text == whole else ["it is not what this script makes"]
+    lines = set(text.splitlines())
+    return [line for made in tables for line in made.splitlines() if line not in lines]
+
+
 def write(path, text):
     if path is None:
         sys.stdout.write(text)
@@ -507,11 +518,14 @@ def main():
         formatter_class=argparse.RawDescriptionHelpFormatter, description=__doc__)
     parser.add_argument("espalier", nargs="?", default=os.environ.get("ESPALIER", "espalier"))
     parser.add_argument("-o", "--output", metavar="FILE.md")
+    parser.add_argument("--check", metavar="FILE.md", help="compare with this report, write nothing")
+    parser.add_argument("--quick", action="store_true", help="figure 9: the least and the greatest sigma")
     parser.add_argument("--json", metavar="FILE.json", help="all numbers, as JSON")
     parser.add_argument("--only", metavar="PART", action="append", choices=PARTS,
                         help="one of: " + ", ".join(PARTS))
     arguments = parser.parse_args()
     espalier = Espalier(arguments.espalier)
+    espalier.sigmas = SIGMAS[::len(SIGMAS) - 1] if arguments.quick else SIGMAS
     words = {"version": espalier.ask("--version").strip()}
     results, checks = {}, {}
     for name, part in PARTS.items():
@@ -527,8 +541,14 @@ def main():
     checks["all: every plan of `elastic-exact` is proven to be the cheapest"] = espalier.unproven == 0
     words["calls"] = f"{espalier.calls - 1:,}"
     words["checks"] = "\n".join(f"- [{'x' if held else ' '}] {what}" for what, held in checks.items())
-    if arguments.only:
-        tables = [text for text in words.values() if text.startswith("| ")]
+    tables = [text for text in words.values() if text.startswith("| ")]
+    part = arguments.only or arguments.quick
+    if arguments.check:
+        checks["all: " + arguments.check + " is what this script makes"] = True
+        for line in differences(arguments.check, tables, None if part else report(words)):
+            sys.stderr.write(f"{arguments.check}: {line}\n")
+            checks["all: " + arguments.check + " is what this script makes"] = False
+    elif part:
         write(arguments.output, "\n\n".join([*tables, words["checks"]]) + "\n")
     else:
         write(arguments.output, report(words))
