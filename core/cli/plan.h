@@ -20,7 +20,7 @@ struct espl__plan_answer {
 	int      meets;			/* deadline and budget; not sure of a plan that was given */
 	int      optimal;		/* proven                                               */
 	double   gap;			/* how far from a proven bound at most; NaN unknown     */
-	uint64_t plans;			/* looked at                                            */
+	uint64_t plans, effort;		/* looked at; steps of work, 0 unknown                  */
 	double   elapsed_ms;		/* of the planner                                       */
 	struct espl__spread jct_s, cost_usd;
 	double   least_s, least_usd;	/* that would do; NaN unknown                           */

@@ -51,6 +51,7 @@ on_tick(void *ctx, struct espl__exec *exec)
 	a->optimal = (info.plan->flags & ESPL_PLAN_OPTIMAL) != 0;
 	a->gap = info.plan->gap;
 	a->plans = info.plan->searched;
+	a->effort = info.plan->effort;
 	a->jct_s = info.result->jct_s;
 	a->cost_usd = info.result->cost_usd;
 }

@@ -73,7 +73,8 @@ put_answer(struct espl__buf *b, const struct espl__plan_answer *a)
 	put_spread(b, "jct_s", &a->jct_s);
 	espl__print(b, ", ");
 	put_spread(b, "cost_usd", &a->cost_usd);
-	espl__print(b, "}, \"search\": {\"plans\": %llu", (unsigned long long)a->plans);
+	espl__print(b, "}, \"search\": {\"plans\": %llu, \"effort\": %llu", (unsigned long long)a->plans,
+	            (unsigned long long)a->effort);
 	put(b, ", \"elapsed_ms\": ", a->elapsed_ms);
 	espl__print(b, "}");
 }

@@ -4,6 +4,7 @@
  * one that leaves out a stage, cannot be placed, or does not meet deadline and budget.
  */
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "policy/call.h"
@@ -42,7 +43,11 @@ espl__call_take_plan(struct espl__call *call, uint64_t experiment, const struct 
 		return ESPL_E_REJECTED;
 	}
 	op.as.plan.experiment = experiment;
-	op.as.plan.plan = *plan;
+	memcpy(&op.as.plan.plan, plan, offsetof(struct espl_plan, effort));
+	if (plan->size >= sizeof *plan)
+		op.as.plan.plan.effort = plan->effort;
+	else
+		op.as.plan.plan.flags &= ~ESPL_PLAN_EFFORT;
 	espl__call_record(call, &op);
 	return ESPL_OK;
 }

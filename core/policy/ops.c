@@ -25,6 +25,8 @@ put_plan(const struct espl_plan *p, struct espl__buf *b)
 	espl__put_v64(b, p->flags);
 	espl__put_f64(b, p->gap);
 	espl__put_v64(b, p->searched);
+	if ((p->flags & ESPL_PLAN_EFFORT) != 0)
+		espl__put_v64(b, p->effort);
 	espl__put_v64(b, p->stage_count);
 	for (uint32_t i = 0; i < p->stage_count; i++) {
 		const struct espl_plan_stage *s = p->stages[i];
@@ -181,6 +183,7 @@ get_plan(struct espl__reader *r, struct espl__arena *arena, struct espl_plan *p)
 	p->flags = get_u32(r);
 	p->gap = espl__get_f64(r);
 	p->searched = espl__get_v64(r);
+	p->effort = (p->flags & ESPL_PLAN_EFFORT) != 0 ? espl__get_v64(r) : 0;
 	count = espl__get_v64(r);
 	if (r->bad || count > (uint64_t)(r->end - r->at) / 7) {
 		r->bad = 1;

@@ -8,6 +8,7 @@
 
 struct rest {				/* where the run stands */
 	struct planner_task task;
+	struct planner_effort effort;
 	uint32_t *next_stage;
 	struct planner_held *held;
 };
@@ -45,8 +46,8 @@ fill_held(struct rest *rest, const struct espl_alloc_view *view, uint32_t dry)
 }
 
 static espl_status
-look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus_max, uint32_t dry,
-            const struct espl_model *model)
+look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus_max, uint64_t steps,
+            uint32_t dry, const struct espl_model *model)
 {
 	const struct espl_experiment *e = view->experiments[0];
 	uint32_t b;
@@ -63,6 +64,8 @@ look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus
 		if (e->standing[b]->trials_left == 0 && e->standing[b]->stage + 1 >= stages)
 			rest->next_stage[b] = stages;
 	}
+	rest->effort.most = steps;
+	rest->task.effort = &rest->effort;
 	rest->task.model = model;
 	rest->task.experiment = e;
 	rest->task.offers = view->offers;
@@ -112,7 +115,7 @@ tell(const struct espl_host *host, const struct espl_prediction *now, const stru
 
 espl_status
 planner_again(const struct espl_host *host, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-              uint32_t offer, uint32_t gpus_max, planner_solve solve, void *ctx, uint32_t *taken, struct espl_error *error)
+              uint32_t offer, uint32_t gpus_max, uint64_t steps, planner_solve solve, void *ctx, uint32_t *taken, struct espl_error *error)
 {
 	const struct espl_model *model = host->service(host, ESPL_MODEL);
 	const struct espl_experiment *e = view->experiments[0];
@@ -129,7 +132,7 @@ planner_again(const struct espl_host *host, const struct espl_alloc_view *view, 
 	how.flags = ESPL_FROM_NOW | ESPL_AFRESH;
 	if (model->predict(model, e->plan, &how, &then, NULL) != ESPL_OK)
 		return ESPL_OK;			/* nothing to compare with: it goes on */
-	status = look_around(&rest, view, gpus_max, ESPL_ANY, model);
+	status = look_around(&rest, view, gpus_max, steps, ESPL_ANY, model);
 	if (status == ESPL_OK) {
 		status = planner_find(&rest.task, offer, solve, ctx, &result, NULL);
 		if (status == ESPL_OK && is_better(e, &result.predicted, &then)) {
@@ -166,7 +169,7 @@ tell_dry(const struct espl_host *host, const char *name, const struct espl_predi
 
 espl_status
 planner_without(const struct espl_host *host, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-                uint32_t offer, uint32_t gpus_max, uint32_t dry, planner_solve solve, void *ctx, uint32_t *taken,
+                uint32_t offer, uint32_t gpus_max, uint64_t steps, uint32_t dry, planner_solve solve, void *ctx, uint32_t *taken,
                 struct espl_error *error)
 {
 	const struct espl_model *model = host->service(host, ESPL_MODEL);
@@ -178,7 +181,7 @@ planner_without(const struct espl_host *host, const struct espl_alloc_view *view
 
 	*taken = 0;
 	if (status == ESPL_OK && model != NULL)
-		status = look_around(&rest, view, gpus_max, dry, model);
+		status = look_around(&rest, view, gpus_max, steps, dry, model);
 	if (status == ESPL_OK && model != NULL) {
 		memcpy(offers, view->offers, view->offer_count * sizeof *offers);
 		gone.flags |= ESPL_OFFER_GONE;

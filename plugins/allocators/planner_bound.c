@@ -57,6 +57,7 @@ reach_all(struct planner_bound *b, struct planner_price *price, double usd, doub
 	double  *scratch = calloc(2 * (size_t)net->widest + 2, sizeof *scratch);
 	uint32_t i;
 
+	planner_spend(net->problem, 2 * (uint64_t)b->first[net->row_count]);	/* there and back */
 	price->usd = usd;
 	price->per_s = per_s;
 	price->limit = INFINITY;

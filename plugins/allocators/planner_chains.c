@@ -55,10 +55,14 @@ planner_chains_free(struct planner_chains *c)
 static espl_status
 solve_one(struct planner_chains *c, uint32_t i, double deadline_s)
 {
+	struct planner_effort *effort = c->task->effort;
+	uint64_t all = effort->most, left = effort->spent < all ? all - effort->spent : 0;
 	espl_status status;
 
 	c->answers[i].looked = 0;
+	effort->most = all - left / 4;		/* what follows needs some, too */
 	status = c->solve(c->ctx, &c->problems[i], deadline_s, &c->answers[i]);
+	effort->most = all;
 	c->looked += c->answers[i].looked;
 	return status;
 }
@@ -177,8 +181,10 @@ planner_chains_solve(struct planner_chains *c, double deadline_s)
 espl_status
 planner_chains_soonest(struct planner_chains *c, double budget_usd, int *proven)
 {
+	struct planner_effort *effort = c->task->effort;
 	double   most = budget_usd * (1 + PLANNER_CLOSE), low, high;
 	espl_status status = planner_chains_solve(c, INFINITY);
+	uint64_t all = effort->most;
 	uint32_t i;
 
 	*proven = status == ESPL_OK && planner_is_proven(c->value.cost_usd, c->bound_usd);
@@ -188,12 +194,18 @@ planner_chains_soonest(struct planner_chains *c, double budget_usd, int *proven)
 		return ESPL_E_INFEASIBLE;
 	high = c->value.time_s;
 	low = c->least_s < high ? c->least_s : high;
+	if (effort->spent < all)	/* the last search has as much as any before it */
+		effort->most = all - (all - effort->spent) / 2;
 	for (i = 0; i < HALVINGS && high - low > 1e-9 * high; i++) {
 		double deadline_s = i == 0 ? low : (low + high) / 2;
 
+		if (effort->spent >= effort->most) {
+			*proven = 0;
+			break;
+		}
 		status = planner_chains_solve(c, deadline_s);
 		if (status != ESPL_OK && status != ESPL_E_INFEASIBLE)
-			return status;
+			break;
 		if (status == ESPL_OK && !planner_is_proven(c->value.cost_usd, c->bound_usd))
 			*proven = 0;
 		if (status == ESPL_OK && c->value.cost_usd <= most)
@@ -203,5 +215,8 @@ planner_chains_soonest(struct planner_chains *c, double budget_usd, int *proven)
 		if (i == 0 && high <= low)
 			break;
 	}
+	effort->most = all;
+	if (status != ESPL_OK && status != ESPL_E_INFEASIBLE)
+		return status;
 	return planner_chains_solve(c, high);
 }

@@ -82,4 +82,5 @@ planner_draft_copy(struct planner_draft *draft, const struct planner_draft *from
 	draft->plan.flags = from->plan.flags;
 	draft->plan.gap = from->plan.gap;
 	draft->plan.searched = from->plan.searched;
+	draft->plan.effort = from->plan.effort;
 }

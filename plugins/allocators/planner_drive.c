@@ -1,7 +1,8 @@
 /* planner_drive.c - from what is asked to a plan; see planner_drive.h. */
 #include "planner_chains.h"
 
-#define TRIES 32	/* of working limits with which a quantile may hold */
+#define TRIES  32	/* of working limits with which a quantile may hold */
+#define LITTLE 20	/* this part of the effort */
 
 struct drive {
 	const struct planner_task *task;
@@ -205,14 +206,21 @@ search_offer(struct drive *d)
 	return status;
 }
 
-/* Nothing on this offer will do: what would? */
+/* Nothing on this offer will do: what would?  The cheapest is worth a search only where there is a budget,
+ * and the fastest is known from the bounds. */
 static espl_status
 search_least(struct drive *d)
 {
+	struct planner_effort *effort = d->task->effort;
 	struct planner_result *r = d->result;
 	struct espl_prediction prediction;
-	espl_status status = planner_chains_solve(&d->chains, INFINITY);
+	uint64_t all = effort->most, little = effort->spent + all / LITTLE;
+	espl_status status;
 
+	if (isinf(d->task->budget_usd) && little < all)
+		effort->most = little;
+	status = planner_chains_solve(&d->chains, INFINITY);
+	effort->most = effort->spent < all ? effort->spent : all;
 	if (status == ESPL_OK)
 		status = predict(d, ESPL_AFRESH, &prediction);
 	if (status == ESPL_OK) {
@@ -223,6 +231,7 @@ search_least(struct drive *d)
 		status = predict(d, ESPL_AFRESH, &prediction);
 	if (status == ESPL_OK)
 		r->least_s = fmin(r->least_s, taken_s(d, &prediction));
+	effort->most = all;
 	return status;
 }
 
@@ -278,7 +287,8 @@ set_proof(const struct drive *d)
 
 	plan->searched = d->result->looked;
 	plan->gap = NAN;
-	plan->flags = 0;
+	plan->effort = d->task->effort->spent;
+	plan->flags = ESPL_PLAN_EFFORT;
 	if (!d->proven || d->risk > 0 || isnan(d->bound_usd))
 		return;
 	plan->gap = d->soonest || planner_is_proven(cost, d->bound_usd) ? 0.0 :
@@ -294,6 +304,8 @@ planner_find(const struct planner_task *task, uint32_t offer, planner_solve solv
 	struct drive d = { .task = task, .result = result, .bound_usd = INFINITY, .proven = 1,
 	                   .least_in_time_usd = INFINITY };
 	const struct espl_spec *spec = task->experiment->spec;
+	struct planner_effort *effort = task->effort;
+	uint64_t all = effort->most, left;
 	espl_status status;
 	uint32_t i;
 
@@ -305,9 +317,14 @@ planner_find(const struct planner_task *task, uint32_t offer, planner_solve solv
 	status = planner_draft_make(&result->draft, spec, task->next_stage, task->plan);
 	if (status == ESPL_OK)
 		status = planner_draft_make(&d.draft, spec, task->next_stage, task->plan);
-	for (i = 0; i < task->offer_count && status == ESPL_OK; i++)
-		if ((offer == ESPL_ANY || offer == i) && task->offers[i] != NULL && task->offers[i]->gpus > 0)
-			status = try_offer(&d, i, solve, ctx);
+	for (i = 0; i < task->offer_count && status == ESPL_OK; i++) {
+		if ((offer != ESPL_ANY && offer != i) || task->offers[i] == NULL || task->offers[i]->gpus == 0)
+			continue;
+		left = all > effort->spent ? all - effort->spent : 0;
+		effort->most = effort->spent + (offer == ESPL_ANY ? left / (task->offer_count - i) : left);
+		status = try_offer(&d, i, solve, ctx);
+	}
+	effort->most = all;
 	planner_draft_free(&d.draft);
 	if (status == ESPL_OK && result->known) {
 		set_proof(&d);
@@ -326,11 +343,12 @@ planner_find(const struct planner_task *task, uint32_t offer, planner_solve solv
 
 espl_status
 planner_offline(const struct espl_host *host, const struct espl_plan_view *view, struct espl_plan_sink *sink,
-                const char *offer_name, uint32_t offer_option, uint32_t gpus_max, planner_solve solve,
-                void *ctx, struct espl_error *error)
+                const char *offer_name, uint32_t offer_option, uint32_t gpus_max, uint64_t steps,
+                planner_solve solve, void *ctx, struct espl_error *error)
 {
 	const struct espl_experiment *e = view->experiment;
-	struct planner_task task = { .experiment = e, .offers = view->offers, .offer_count = view->offer_count,
+	struct planner_effort effort = { 0, steps };
+	struct planner_task task = { .experiment = e, .effort = &effort, .offers = view->offers, .offer_count = view->offer_count,
 	                             .gpus_max = view->gpus_max, .deadline_s = INFINITY, .budget_usd = INFINITY };
 	struct planner_result result;
 	uint32_t offer = ESPL_ANY;

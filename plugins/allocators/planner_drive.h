@@ -40,9 +40,10 @@ struct planner_result {
  * ESPL_E_UNSUPPORTED: there is nothing to predict from.  Free the draft in any case. */
 espl_status planner_find(const struct planner_task *, uint32_t offer, planner_solve, void *ctx,
                          struct planner_result *, struct espl_error *);
-/* The plan entry of an allocator.  offer_name: NULL none; offer_option: to blame.  gpus_max: 0 none. */
+/* The plan entry of an allocator.  offer_name: NULL none; offer_option: to blame.  gpus_max: 0 none.  steps: of
+ * work, at most. */
 espl_status planner_offline(const struct espl_host *, const struct espl_plan_view *, struct espl_plan_sink *,
-                            const char *offer_name, uint32_t offer_option, uint32_t gpus_max,
+                            const char *offer_name, uint32_t offer_option, uint32_t gpus_max, uint64_t steps,
                             planner_solve, void *ctx, struct espl_error *);
 
 #endif

@@ -4,6 +4,8 @@
 #include "planner_search.h"
 
 #define FOREVER 1e29	/* seconds: no deadline */
+#define SIZES   1000	/* of a cluster, tried in any case */
+#define STEPS   32	/* of work for each label and beginning of a plan that may be kept */
 
 struct work {
 	struct planner_net    net;
@@ -24,14 +26,14 @@ met(void *ctx, const uint32_t *path)
 		w->least_s = w->found.tried.time_s;
 }
 
-/* The same nodes in all stages: good where leases are not to be given back early. */
+/* The same nodes in all stages: good where leases are not to be given back early, and where effort is short. */
 static void
 try_static(struct work *w, uint32_t *path)
 {
 	const struct planner_row *row = &w->net.rows[0];
 	uint32_t i, k, most = w->net.problem->limit / w->net.problem->offer->gpus;
 
-	for (k = 0; k < row->count; k++) {
+	for (k = 0; k < row->count && (k < SIZES || !planner_is_spent(w->net.problem)); k++) {
 		if (k > 0 && row->choices[k].nodes == row->choices[k - 1].nodes)
 			continue;
 		for (i = 0; i < w->net.row_count; i++)
@@ -87,26 +89,31 @@ prepaid_usd(const struct planner_problem *p)
 }
 
 static espl_status
-solve(struct work *w, const struct planner_exact *exact, double *bound_usd, uint32_t *path)
+solve(struct work *w, double *bound_usd, uint32_t *path)
 {
+	struct planner_effort *effort = w->net.problem->task->effort;
 	espl_status status = planner_bound_make(&w->bound, &w->net, w->time_s, met, w);
 	double   prepaid = prepaid_usd(w->net.problem);
+	uint64_t all = effort->most, left = effort->spent < all ? all - effort->spent : 0;
+	size_t   most = (size_t)(left / STEPS);
 
-	if (status != ESPL_OK)
-		return status;
+	effort->most = all - left / 8;		/* small changes of what was found have the rest */
 	*bound_usd = w->bound.least_usd - prepaid;
-	if (w->net.linear) {
-		status = solve_linear(w, exact->most, bound_usd, path);
-	} else {
+	if (status == ESPL_OK && w->net.linear) {
+		status = solve_linear(w, most, bound_usd, path);
+	} else if (status == ESPL_OK) {
 		try_static(w, path);
 		planner_improve(&w->found, &w->net, w->time_s, 1);
-		status = labels_within(w, w->found.known ? w->found.value.cost_usd + prepaid : INFINITY, exact->most);
+		status = labels_within(w, w->found.known ? w->found.value.cost_usd + prepaid : INFINITY, most);
 		if (status == ESPL_OK)
-			status = planner_search(&w->found, &w->labels, w->time_s, exact->most, bound_usd);
+			status = planner_search(&w->found, &w->labels, w->time_s, most, bound_usd);
 		if (!(*bound_usd >= w->bound.least_usd - prepaid))
 			*bound_usd = w->bound.least_usd - prepaid;
 	}
+	effort->most = all;
 	if (status == ESPL_E_LIMIT) {	/* what is there is good, if not proven */
+		if (w->net.linear)
+			try_static(w, path);
 		planner_improve(&w->found, &w->net, w->time_s, 1);
 		status = ESPL_OK;
 	}
@@ -128,7 +135,7 @@ planner_exact_solve(void *ctx, struct planner_problem *p, double deadline_s, str
 	if (status == ESPL_OK)
 		status = planner_found_make(&w.found, &w.net);
 	if (status == ESPL_OK)
-		status = solve(&w, exact, &answer->bound_usd, path);
+		status = solve(&w, &answer->bound_usd, path);
 	answer->least_s = w.least_s;
 	for (i = 0; status == ESPL_OK && i < p->stage_count; i++)
 		answer->gpus[i] = w.net.rows[i].choices[w.found.path[i]].gpus;

@@ -4,9 +4,7 @@
 #include "planner_drive.h"
 
 struct planner_exact {
-	uint32_t fair;			/* only factors and multiples of a stage's trials       */
-	uint32_t zero;
-	size_t   most;			/* labels and beginnings of plans; then the search is cut off */
+	uint32_t fair, zero;		/* fair: only factors and multiples of a stage's trials */
 };
 
 #define planner_exact_solve PLANNER(exact_solve)

@@ -54,7 +54,7 @@ descend_as_printed(struct greedy *g, uint32_t size, struct planner_value *value,
 	++*looked;
 	if (!planner_evaluate(p, g->gpus, value) || value->time_s > g->time_s)
 		return 0;
-	for (;;) {
+	while (!planner_is_spent(p)) {
 		struct planner_value best = *value, next;
 		uint32_t stage = PLANNER_NONE;
 		double   most = 0.0;
@@ -79,6 +79,7 @@ descend_as_printed(struct greedy *g, uint32_t size, struct planner_value *value,
 		g->gpus[stage] = next_fair(g->gpus[stage], p->stages[stage].trials);
 		*value = best;
 	}
+	return 1;
 }
 
 /* ---- repaired --------------------------------------------------------------------------------------- */
@@ -132,7 +133,7 @@ descend_repaired(struct greedy *g, uint32_t size, uint32_t *path)
 	}
 	if (!planner_found_try(&g->found, &g->net, path, g->time_s))
 		return;
-	while (step_down(g, path))
+	while (!planner_is_spent(p) && step_down(g, path))
 		;
 	planner_improve(&g->found, &g->net, g->time_s, 1);
 	(void)planner_found_try(&g->best, &g->net, g->found.path, g->time_s);

@@ -88,7 +88,7 @@ try_pairs(struct planner_found *found, const struct planner_net *net, double tim
 	for (k = 0; k < net->row_count; k++) {
 		if (k == row)
 			continue;
-		for (m = 1 - n % 2, over = 0; !over; m += 2) {
+		for (m = 1 - n % 2, over = 0; !over && !planner_is_spent(net->problem); m += 2) {
 			struct planner_value value;
 			uint32_t to = move(&net->rows[k], found->path[k], m, &over);
 
@@ -117,7 +117,7 @@ best_change(struct planner_found *found, const struct planner_net *net, double t
 	int      over, better = 0;
 
 	for (change.row = 0; change.row < net->row_count; change.row++) {
-		for (n = 0, over = 0; !over; n++) {
+		for (n = 0, over = 0; !over && !planner_is_spent(net->problem); n++) {
 			struct planner_value value;
 
 			change.to = move(&net->rows[change.row], found->path[change.row], n, &over);

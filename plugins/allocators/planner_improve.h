@@ -23,7 +23,7 @@ void        planner_found_free(struct planner_found *);
 /* Takes the path if it ends in time_s and is better than what is known; tells whether. */
 int         planner_found_try(struct planner_found *, const struct planner_net *, const uint32_t *path,
                               double time_s);
-/* Until no small change makes it better.  pairs: two stages at once too. */
+/* Until no small change makes it better, or the effort is spent.  pairs: two stages at once too. */
 void        planner_improve(struct planner_found *, const struct planner_net *, double time_s, int pairs);
 
 #endif

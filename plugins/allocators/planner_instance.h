@@ -18,6 +18,7 @@ struct planner_instance {
 	const char *offer_name;
 	uint32_t    gpus_max;
 	uint32_t    offer;		/* to run on without a plan; ESPL_ANY: not chosen yet   */
+	uint64_t    effort;		/* steps of work of a plan before the run               */
 	struct espl_follow follow;
 };
 
@@ -29,6 +30,7 @@ planner_instance_init(struct planner_instance *self, const struct espl_host *hos
 	if (config->values[PLANNER_OFFER].source != ESPL_UNSET)
 		self->offer_name = config->values[PLANNER_OFFER].as.s;
 	self->offer = ESPL_ANY;
+	self->effort = PLANNER_EFFORT;
 	self->follow.model = (const struct espl_model *)host->service(host, ESPL_MODEL);
 }
 
@@ -36,6 +38,7 @@ static inline espl_status
 planner_instance_allocate(struct planner_instance *self, const struct espl_alloc_view *view,
                           struct espl_alloc_sink *sink, planner_solve solve, void *ctx, struct espl_error *error)
 {
+	uint64_t steps = self->effort / PLANNER_LIVE_EFFORT;	/* nodes are paid for meanwhile */
 	uint32_t bracket, dry, taken = 0, offer;
 	espl_status status = ESPL_OK;
 
@@ -46,9 +49,9 @@ planner_instance_allocate(struct planner_instance *self, const struct espl_alloc
 		return status;
 	offer = self->offer_name != NULL ? self->offer : ESPL_ANY;
 	if (espl_follow_strays(&self->follow, view, &bracket))
-		status = planner_again(self->host, view, sink, offer, self->gpus_max, solve, ctx, &taken, error);
+		status = planner_again(self->host, view, sink, offer, self->gpus_max, steps, solve, ctx, &taken, error);
 	else if (espl_follow_waits(&self->follow, view, &dry))
-		status = planner_without(self->host, view, sink, offer, self->gpus_max, dry, solve, ctx, &taken, error);
+		status = planner_without(self->host, view, sink, offer, self->gpus_max, steps, dry, solve, ctx, &taken, error);
 	if (status != ESPL_OK)
 		return status;
 	if (taken)
@@ -60,7 +63,7 @@ static inline espl_status
 planner_instance_plan(struct planner_instance *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
                       planner_solve solve, void *ctx, struct espl_error *error)
 {
-	return planner_offline(self->host, view, sink, self->offer_name, PLANNER_OFFER, self->gpus_max, solve, ctx,
+	return planner_offline(self->host, view, sink, self->offer_name, PLANNER_OFFER, self->gpus_max, self->effort, solve, ctx,
 	                       error);
 }
 

@@ -38,12 +38,13 @@ append(struct planner_list *list, size_t first, struct planner_label label)
 
 /* Appends the front of two: what neither outdoes. */
 static espl_status
-merge(struct planner_list *out, const struct planner_label *a, size_t a_count, const struct planner_label *b,
-      size_t b_count, struct planner_label shift_b)
+merge(const struct planner_labels *l, struct planner_list *out, const struct planner_label *a, size_t a_count,
+      const struct planner_label *b, size_t b_count, struct planner_label shift_b)
 {
 	size_t i = 0, k = 0, first = out->count;
 	espl_status status = room_for(out, first + a_count + b_count);
 
+	planner_spend(l->net->problem, a_count + b_count);
 	while (status == ESPL_OK && (i < a_count || k < b_count)) {
 		struct planner_label next = { 0 };
 
@@ -82,7 +83,7 @@ gather(struct planner_labels *l, struct planner_list *sum, uint32_t row, uint32_
 	if (front->count == 0 || l->net->rows[row].choices[choice].base != choice)
 		return ESPL_OK;
 	l->other.count = 0;
-	status = merge(&l->other, sum->all, sum->count, l->list.all + front->at, front->count, shift);
+	status = merge(l, &l->other, sum->all, sum->count, l->list.all + front->at, front->count, shift);
 	swap(sum, &l->other);
 	return status;
 }
@@ -98,6 +99,9 @@ keep(struct planner_labels *l, struct planner_list *out, const struct planner_la
 	double usd_most = (usd->limit - usd->reach[at]) - shift.cost_usd;
 	espl_status status = room_for(out, first + count);
 
+	planner_spend(l->net->problem, count * (1 + l->bound->price_count / 4));
+	if (status == ESPL_OK && planner_is_spent(l->net->problem))
+		status = ESPL_E_LIMIT;
 	while (low < high) {		/* those before are too dear */
 		size_t middle = low + (high - low) / 2;
 
@@ -106,7 +110,7 @@ keep(struct planner_labels *l, struct planner_list *out, const struct planner_la
 		else
 			high = middle;
 	}
-	for (i = low; i < count && status == ESPL_OK && from[i].time_s <= time_most; i++) {
+	for (i = low; status == ESPL_OK && i < count && from[i].time_s <= time_most; i++) {
 		struct planner_label label = { from[i].time_s + shift.time_s, from[i].cost_usd + shift.cost_usd };
 
 		if (planner_bound_keeps(l->bound, row, choice, label.time_s, label.cost_usd))
@@ -175,11 +179,11 @@ finish_row(struct planner_labels *l, uint32_t row)
 		}
 		l->other.count = 0;
 		if (status == ESPL_OK)
-			status = merge(&l->other, l->parts.all + front->at, front->count, l->parts.all + from,
+			status = merge(l, &l->other, l->parts.all + front->at, front->count, l->parts.all + from,
 			               at - from, none);
 		front->at = l->list.count;
 		if (status == ESPL_OK)
-			status = merge(&l->list, l->other.all, l->other.count, l->parts.all + at,
+			status = merge(l, &l->list, l->other.all, l->other.count, l->parts.all + at,
 			               l->parts.count - at, none);
 		front->count = l->list.count - front->at;
 		l->parts.count = from;

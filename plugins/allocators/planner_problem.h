@@ -18,6 +18,10 @@ struct planner_held {			/* a node that is there already */
 	uint32_t own;			/* 1 + the bracket whose own it is; 0: whose takes it first */
 	double   billed_s;		/* for so long                                         */
 };
+/* The work of a plan, counted in steps that take about as long as one another: no clock is looked at, so that a
+ * replay comes to the same plan. */
+struct planner_effort { uint64_t spent, most; };
+
 struct planner_task {			/* what is asked of a planner; all outlives the search */
 	const struct espl_model *model;
 	const struct espl_experiment *experiment;
@@ -25,6 +29,7 @@ struct planner_task {			/* what is asked of a planner; all outlives the search *
 	uint32_t offer_count;
 	uint32_t gpus_max;		/* of the whole cluster; ESPL_ANY: no limit            */
 	double   deadline_s, budget_usd;	/* from now on; INFINITY: none                 */
+	struct planner_effort *effort;
 	/* Only what is left (ESPL_FROM_NOW), else 0, NULL and 0. */
 	uint32_t flags;
 	uint32_t held_count;
@@ -83,6 +88,18 @@ espl_status planner_problem_load(struct planner_problem *, const struct planner_
 void        planner_problem_free(struct planner_problem *);
 /* The model's seconds at which each stage ends with these GPUs. */
 espl_status planner_problem_probe(const struct planner_problem *, const uint32_t *gpus, double *ends_s);
+
+static inline void
+planner_spend(const struct planner_problem *p, uint64_t steps)
+{
+	p->task->effort->spent += steps;
+}
+
+static inline int
+planner_is_spent(const struct planner_problem *p)
+{
+	return p->task->effort->spent >= p->task->effort->most;
+}
 
 /* By how much sums of the same dollars may differ. */
 static inline double

@@ -26,6 +26,7 @@ struct search {
 	uint32_t *path;
 };
 #define NO_ONE SIZE_MAX
+#define BEGINNING 10		/* steps of work, with its bound and its place in the heap */
 
 /* ---- the heap ---------------------------------------------------------------------------------------- */
 
@@ -95,7 +96,8 @@ room_for(struct search *s, uint32_t leases)
 		s->leases = more;
 		s->lease_room = room;
 	}
-	return s->count < s->most ? ESPL_OK : ESPL_E_LIMIT;
+	planner_spend(s->problem, BEGINNING + 2 * (uint64_t)leases);
+	return s->count < s->most && !planner_is_spent(s->problem) ? ESPL_OK : ESPL_E_LIMIT;
 }
 
 /* Is it still of use?  Then it is kept and waits for its turn. */
@@ -191,11 +193,12 @@ is_outdone(const struct search *s, const struct beginning *b)
 		p->step_ns * 1e-9 : 0.0;
 	size_t at = s->last[s->labels->bound->first[b->row] + b->choice];
 
-	for (; at != NO_ONE; at = s->all[at].alike) {
+	for (; at != NO_ONE && !planner_is_spent(p); at = s->all[at].alike) {
 		const struct beginning *a = &s->all[at];
 		const struct planner_lease *x = s->leases + a->lease_at, *y = s->leases + b->lease_at;
 		uint32_t i = 0, k = 0, x_left = 0, y_left = 0;
 
+		planner_spend(p, 1);
 		if (a->begin_s > b->begin_s * (1 + PLANNER_NOISE) ||
 		    a->spent_usd + slack > b->spent_usd + planner_noise(b->spent_usd))
 			continue;

@@ -54,6 +54,7 @@ planner_evaluate(const struct planner_problem *p, const uint32_t *gpus, struct p
 	uint32_t i, first = 0, count = 0, nodes = 0;
 	double   now = 0.0, train = 0.0, usd = 0.0;
 
+	planner_spend(p, p->stage_count);
 	for (i = 0; i < p->stage_count; i++, before = cell) {
 		const struct planner_gain *gain = NULL;
 

@@ -209,7 +209,7 @@ going_on(struct plan_case *c, uint64_t *s, uint32_t *gpus, struct planner_held *
 
 Test(planners, the_rest_of_a_run_is_planned_as_well_as_a_whole_one)
 {
-	struct planner_exact exact = { .most = 1000000 };
+	struct planner_exact exact = { 0 };
 	uint32_t warm = 0;
 
 	for (unsigned seed = BRUTE_FROM; seed < BRUTE_FROM + BRUTE_CASES; seed++) {
@@ -221,6 +221,7 @@ Test(planners, the_rest_of_a_run_is_planned_as_well_as_a_whole_one)
 		uint32_t gpus[PLAN_STAGES], tried[PLAN_STAGES];
 		struct plan_found want, got = { 0 };
 		struct planner_result result;
+		struct planner_effort effort = { 0, PLANNER_EFFORT };
 		struct planner_task task;
 		uint64_t s = seed + 5;
 		struct plan_case c;
@@ -237,7 +238,7 @@ Test(planners, the_rest_of_a_run_is_planned_as_well_as_a_whole_one)
 		}
 		row.gpus = gpus[0];
 		task = (struct planner_task){
-			.model = &c.model, .experiment = &c.experiment, .offers = c.offer_list, .offer_count = 2,
+			.model = &c.model, .effort = &effort, .experiment = &c.experiment, .offers = c.offer_list, .offer_count = 2,
 			.gpus_max = c.gpus_max, .deadline_s = c.setup.deadline_s, .budget_usd = INFINITY,
 			.flags = ESPL_FROM_NOW, .next_stage = c.next, .held_count = c.setup.held_count, .held = held,
 			.plan = &plan

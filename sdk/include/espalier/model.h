@@ -46,6 +46,7 @@ struct espl_plan_stage {
 	espl_money max_price_hour;	/* 0: none                                             */
 };
 #define ESPL_PLAN_OPTIMAL 0x1u		/* proven; else gap says how far off at most */
+#define ESPL_PLAN_EFFORT  0x2u		/* effort is set; since minor 2 */
 struct espl_plan {
 	uint32_t size;
 	uint32_t flags;			/* ESPL_PLAN_*                                          */
@@ -54,6 +55,7 @@ struct espl_plan {
 	const struct espl_plan_stage *const *stages;	/* [stage_count]                        */
 	double   gap;			/* relative to a proven bound; NaN unknown */
 	uint64_t searched;		/* plans looked at, for `plan --json`       */
+	uint64_t effort;		/* steps of work that the search took; the journal has them */
 };
 
 /* ---- experiment: what policies know of it ----------------------------------------------- */
