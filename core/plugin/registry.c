@@ -30,6 +30,7 @@ struct loaded {
 static struct loaded *all_loaded;
 static char         **folders;
 static uint32_t       folder_count, folder_cap;
+static uint32_t       given_count;	/* the first ones: -P and ESPALIER_PLUGIN_PATH */
 static int            started;
 static char          *libexec;
 
@@ -117,7 +118,7 @@ forget_folders(void)
 		free(folders[i]);
 	free(folders);
 	folders = NULL;
-	folder_count = folder_cap = 0;
+	folder_count = folder_cap = given_count = 0;
 }
 
 espl_status
@@ -139,6 +140,7 @@ espl__plugins_init(const char *extra_path, struct espl__diag *diag)
 		return status;
 	if (path != NULL)
 		(void)add_list(path, 0, NULL);
+	given_count = folder_count;
 	tree = build_tree();
 	if (tree != NULL) {
 		char *plugins = espl__format("%s/plugins", tree);
@@ -150,6 +152,19 @@ espl__plugins_init(const char *extra_path, struct espl__diag *diag)
 	add_folder(PKGLIBDIR "/plugins");
 	espl__run_option_finder(find_option);
 	return ESPL_OK;
+}
+
+char *
+espl__plugins_given(void)
+{
+	struct espl__buf list = { NULL, 0, 0 };
+	char            *copy;
+
+	for (uint32_t i = 0; i < given_count; i++)
+		espl__print(&list, "%s%s", i > 0 ? ":" : "", folders[i]);
+	copy = given_count > 0 ? espl__strdup(espl__buf_text(&list)) : NULL;
+	espl__buf_free(&list);
+	return copy;
 }
 
 void

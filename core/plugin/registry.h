@@ -16,6 +16,8 @@ struct espl__plugin {			/* lives until exit */
  * another one.  Also tells config/run.h what options are secret. */
 espl_status espl__plugins_init(const char *extra_path, struct espl__diag *);
 void        espl__plugins_exit(void);
+/* The folders of -P and ESPALIER_PLUGIN_PATH, absolute, as a worker is given them; malloc'd; NULL none. */
+char       *espl__plugins_given(void);
 /* Finds, opens and checks kind/name.  Not found: names the folders searched, nearest name. */
 espl_status espl__plugin_find(espl_kind, const char *name, const struct espl__plugin **, struct espl__diag *);
 /* Any file (check-plugin).  The kind and name are taken from its name <kind>_<name>.so; of a .la

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "model/trials.h"
+#include "plugin/registry.h"
 
 struct espl__start_plan {
 	struct espl__start       start;	/* what all parts have in common  */
@@ -22,7 +23,12 @@ set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial
 	const struct espl__node *env = trial->env, *from = trial->env_from;
 	uint32_t given = env != NULL ? env->child_count : 0, names = from != NULL ? from->child_count : 0, i;
 
-	kind->environment = espl__alloc((size_t)(given + names + 1) * sizeof *kind->environment);
+	char *folders = trial->trainable != NULL ? espl__plugins_given() : NULL;
+
+	kind->environment = espl__alloc((size_t)(given + names + 2) * sizeof *kind->environment);
+	if (folders != NULL)	/* the worker looks for the trainable where we found it */
+		kind->environment[kind->environment_count++] = espl__format("ESPALIER_PLUGIN_PATH=%s", folders);
+	free(folders);
 	for (i = 0; i < names; i++) {
 		const char *name = from->children[i]->text, *value = getenv(name);
 
