@@ -2,19 +2,22 @@
 """Runs the evaluation of Hu et al. (ModelArts, 2021; figures 9 to 16) and real traces in simulation through espalier.
 
     reproduce.py [ESPALIER] [-o DIR] [--seeds N] [--nodes N,N,...] [--only PART]... [--step SPAN]
-                 [--plain] [--trace NAME:GPUS=FILE.csv]... [--parallel N]
+                 [--plain] [--trace NAME:GPUS=FILE.csv]... [--parallel N] [--policies NAME,NAME,...]
+                 [--update PAGE.md | --check PAGE.md]
 
 Every number comes from `espalier simulate` over modelarts.cfg beside this script, each policy on the same jobs.  ESPALIER is
 the program (default: $ESPALIER, else the one in PATH).  Works are stratified draws (docs/workload.md), with --plain plain ones.
 PART is one of: bell, small, noise, wild, harsh, delay, arrivals, traces; the tables go to DIR/report.md and what each run came to
 into DIR/runs.jsonl, or the tables to standard output.  Traces are what convert.py makes; GPUS is the size of the cluster.  SPAN
 (1s) is the work at whose end a job can change its width; 0s: an iteration's, up to a minute.  All parts are some 1,200 runs of a
-second or two each.  Exit status 1: a run fails, or, with six seeds or more, the improved policy is not as good as docs/milp.md says.
+second or two each.  In PAGE.md the tables of a part stand between "<!-- reproduce.py: PART -->" and "<!-- end -->": --update writes
+them anew, --check compares the cells that were made with what is there.  Exit status 1: a run fails, a cell differs, or, with six seeds or more, the improved policy is not as good as docs/milp.md says.
 """
 import argparse
 import concurrent.futures
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -72,7 +75,7 @@ def table(head, rows):
 
 def part(args, name, out):
     title, extra, said = PARTS[name]
-    keys = [(policy, nodes, seed) for policy in POLICIES for nodes in args.nodes for seed in range(1, args.seeds + 1)]
+    keys = [(policy, nodes, seed) for policy in args.policies for nodes in args.nodes for seed in range(1, args.seeds + 1)]
     runs = everything(args, keys, lambda key: ["allocator={ " + POLICIES[key[0]] + " }", f"cloud.nodes_max={key[1]}",
                                                f"experiment.seed={key[2]}", f"workload.step={args.step}",
                                                f"workload.stratified={str(not args.plain).lower()}"] + extra)
@@ -90,7 +93,7 @@ def part(args, name, out):
         out += [f"The paper: {said}.", ""]
     out += ["Additional jobs for each 100 of greedy:", ""]
     out += table(["nodes"] + [str(n) for n in args.nodes],
-                 [[policy] + [f"{more(policy, n):.1f}" for n in args.nodes] for policy in POLICIES if policy != "greedy"])
+                 [[policy] + [f"{more(policy, n):.1f}" for n in args.nodes] for policy in args.policies if policy != "greedy"])
     if name != "bell":
         return True
     fields = {"Mean queueing, s": (1, lambda run: run["jobs"]["queue_s"]["mean"]),
@@ -102,9 +105,9 @@ def part(args, name, out):
     for title, (digits, field) in fields.items():
         out += [f"{title}:", ""]
         out += table(["nodes"] + [str(n) for n in args.nodes],
-                     [[policy] + [f"{mean(policy, n, field):.{digits}f}" for n in args.nodes] for policy in POLICIES])
+                     [[policy] + [f"{mean(policy, n, field):.{digits}f}" for n in args.nodes] for policy in args.policies])
     queue, makespan = fields["Mean queueing, s"][1], fields["Makespan, h"][1]
-    if args.seeds < 6:
+    if args.seeds < 6 or len(args.policies) < len(POLICIES):
         return True	  # one job of weight moves a seed's figures more than what is promised
     # no longer makespan than greedy's: six draws tell it to one percent
     return all(more("improved", n) >= more("paper", n) and mean("improved", n, queue) < 1 and
@@ -127,6 +130,44 @@ def traces(args, out):
         rows.append([policy] + [f"{t['mean'] / 60:.1f} ({t['p95'] / 60:.0f})" for t in times])
     out += table([""] + [f"{name}, {gpus} GPUs" for name, gpus, _ in args.trace], rows)
     return True
+
+
+def block(name):
+    return re.compile(rf"(<!-- reproduce.py: {name} -->\n\n).*?(\n\n<!-- end -->)", re.S)
+
+
+def cells(text):
+    """(title of the table, row, column) -> cell."""
+    found, title, head = {}, "", None
+    for line in text.splitlines():
+        if not line.startswith("| "):
+            title, head = (line or title), None
+            continue
+        row = [cell.strip() for cell in line.strip("|").split("|")]
+        if head is None:
+            head = row
+        elif not row[0].startswith("---"):
+            found.update({(title, row[0], column): cell for column, cell in zip(head[1:], row[1:])})
+    return found
+
+
+def to_page(args, name, made):
+    """Writes the part's tables into the page, or compares them; how long decisions take is not the page's.  Is all well?"""
+    with open(args.update or args.check, encoding="utf-8") as file:
+        page = file.read()
+    there = block(name).search(page)
+    if there is None:
+        return True
+    tables = "\n".join(made[made.index("Additional jobs for each 100 of greedy:"):]).split("\n\nDecisions")[0].rstrip()
+    if args.update:
+        with open(args.update, "w", encoding="utf-8") as file:
+            file.write(block(name).sub(lambda m: m[1] + tables + m[2], page))
+        return True
+    kept = cells(there[0])
+    wrong = [(key, cell) for key, cell in cells(tables).items() if kept.get(key) != cell]
+    for (title, row, nodes), cell in wrong:
+        print(f"{args.check}: {title} {row}, {nodes} nodes: {kept.get((title, row, nodes))} there, {cell} now", file=sys.stderr)
+    return not wrong
 
 
 def write(args, out):
@@ -161,12 +202,17 @@ def main():
     parser.add_argument("--trace", action="append", type=trace_of, default=[], metavar="NAME:GPUS=FILE")
     parser.add_argument("--step", metavar="SPAN", default="1s")
     parser.add_argument("--plain", action="store_true", help="plain draws, which differ more from seed to seed")
+    parser.add_argument("--policies", type=lambda text: text.split(","), default=list(POLICIES), metavar="NAME,...")
+    parser.add_argument("--update", metavar="PAGE.md")
+    parser.add_argument("--check", metavar="PAGE.md")
     parser.add_argument("--parallel", type=int, default=os.cpu_count() or 1)
     args = parser.parse_args()
     if args.seeds < 1 or min(args.nodes) < 1:
         parser.error("--seeds and --nodes are at least 1")
     if "traces" in (args.only or []) and not args.trace:
         parser.error("--only traces needs --trace")
+    if "greedy" not in args.policies or not set(args.policies) <= set(POLICIES):
+        parser.error("--policies are greedy and some of " + ", ".join(POLICIES))
     args.done = []
     if args.output is not None:
         os.makedirs(args.output, exist_ok=True)
@@ -174,10 +220,13 @@ def main():
     for name in [*PARTS, "traces"]:
         if (args.only is not None and name not in args.only) or (name == "traces" and not args.trace):
             continue
+        begun = len(out)
         fine &= traces(args, out) if name == "traces" else part(args, name, out)
+        if (args.update or args.check) and name != "traces" and not to_page(args, name, out[begun:]):
+            sys.exit(f"reproduce.py: {args.check} is not what this script makes now")
         write(args, out)
         print(f"{name}: done", file=sys.stderr)
-    if args.output is None:
+    if args.output is None and not (args.update or args.check):
         print("\n".join(out))
     if not fine:
         sys.exit("reproduce.py: what is promised of the improved policy does not hold")

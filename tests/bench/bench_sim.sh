@@ -26,12 +26,13 @@ END
 }
 
 varied='iteration = { dist = "lognormal"; mean = "4s"; sd = "1s"; }; start = "2s"; checkpoint = "1s";'
-# Runs a configuration: its output, and then a line "exit status, seconds, peak memory in KiB".
+# Runs a configuration: its output, and then a line "exit status, seconds, seconds of the processor, peak memory in KiB".
 timed() {
 	"${PYTHON3:-python3}" -c 'import resource, subprocess, sys, time
 begun = time.monotonic()
 rc = subprocess.call(sys.argv[1:])
-print(rc, "%.3f" % (time.monotonic() - begun), resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)' \
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(rc, "%.3f %.3f" % (time.monotonic() - begun, used.ru_utime + used.ru_stime), used.ru_maxrss)' \
 		"$espalier" simulate "$1" --seed 1 --json
 }
 
@@ -43,8 +44,8 @@ measure() {	# name, algorithm group without trials, profile
 	summary=$(grep '"event": *"summary"' "$work/$1.out" | tail -n 1)
 	tail -n 1 "$work/$1.out" | awk -v name="$1" -v n="$trials" -v small="$small" -v summary="${summary:-null}" '{
 		split(small, s, " ")
-		printf "{\"bench\": \"simulate-%s\", \"status\": %d, \"trials\": %d, \"wall_s\": %s, ", name, $1, n, $2
-		printf "\"peak_kib\": %d, \"bytes_per_trial\": %.0f, \"summary\": %s}\n", $3, ($3 - s[3]) * 1024 / (n - int(n / 4)), summary
+		printf "{\"bench\": \"simulate-%s\", \"status\": %d, \"trials\": %d, \"wall_s\": %s, \"cpu_s\": %s, ", name, $1, n, $2, $3
+		printf "\"peak_kib\": %d, \"bytes_per_trial\": %.0f, \"summary\": %s}\n", $4, ($4 - s[4]) * 1024 / (n - int(n / 4)), summary
 		exit $1 != 0
 	}' && return
 	sed 's/^/# /' "$work/$1.err" >&2

@@ -6,7 +6,7 @@
 DATA holds published curves as they were published: taskset/*.csv.xz, deepcave/*/run_*, hpo_nmt/nmtlc.jsonl.xz
 (docs/curves.md tells where from).  Each is made a file of curves with examples/curves/convert.py, and searched
 with 4 workers.  What is compared is the best value seen when so many times R, the longest training, has been spent.
-A comparison, not a verdict: on curves whose beginnings mislead, stopping early costs.  Exit status 2: a run failed.
+Rungs are those of asha for all that have rungs.  A comparison, not a verdict: on curves whose beginnings mislead, stopping early costs.  Exit status 2: a run failed.
 """
 import argparse
 import csv
@@ -30,8 +30,8 @@ METHODS = {
     "asha-promotion": 'use = "asha"; iterations_min = %(min)d; iterations_max = %(max)d; eta = 3;',
     "asha-stopping": 'use = "asha"; mode = "stopping"; iterations_min = %(min)d; iterations_max = %(max)d; eta = 3;',
     "hyperband": 'use = "hyperband"; iterations_min = %(min)d; iterations_max = %(max)d; eta = 3; passes = 0; '
-                 'order = "overlap";',
-    "bohb": 'use = "bohb"; iterations_min = %(min)d; iterations_max = %(max)d; eta = 3; passes = 0;',
+                 'order = "overlap"; rungs = "anchored";',
+    "bohb": 'use = "bohb"; iterations_min = %(min)d; iterations_max = %(max)d; eta = 3; passes = 0; rungs = "anchored";',
     "tpe": 'use = "tpe"; iterations_max = %(max)d;',
 }
 
@@ -120,7 +120,8 @@ def config(task, method, table, space):
                            'curves = "%s";' % os.path.basename(table))
 
 
-def measure(options, folder):
+def measure(options, folder, first):
+    """task -> method -> mark -> (mean, standard error).  first: task -> method -> [seed][mark]."""
     results = {}
     for number, task in enumerate(tasks(options.data)):
         name, arguments, metric, goal, _, most = task
@@ -138,6 +139,7 @@ def measure(options, folder):
                 file.write(config(task, method, table, space))
             jobs = [(path, seed, sign, most, least) for seed in range(options.seeds)]
             runs = quality.in_bulk(one_run, jobs, options.jobs, "%s on %s" % (method, name))
+            first.setdefault(name, {})[method] = runs[:quality.FIRST]
             results.setdefault(name, {})[method] = {
                 mark: quality.spread([run[i] for run in runs]) for i, mark in enumerate(MARKS)}
             print("%s on %s: %.4g" % (method, name, results[name][method][MARKS[-1]][0]), file=sys.stderr)
@@ -159,6 +161,16 @@ def show(results, seeds, out):
             out.write("| %s | %s | %s |\n" % (name, method, " | ".join(cells)))
 
 
+def verdict(results):
+    """A sentence for each method."""
+    for method in METHODS:
+        z = [quality.behind(of[method][mark], of["random"][mark]) for of in results.values() for mark in MARKS
+             if method != "random" and method in of and "random" in of]
+        if z:
+            yield "%s: of %d cells %d better than random search by 2 standard errors, %d worse" % (
+                method, len(z), sum(v < -2 for v in z), sum(v > 2 for v in z))
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", metavar="DATA", help="folder of the published curves")
@@ -178,9 +190,10 @@ def arguments():
 
 def main():
     options = arguments()
+    first = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
-            results = measure(options, folder)
+            results = measure(options, folder, first)
         except (quality.Failed, OSError, KeyError, ValueError) as why:
             print("curves.py: %s" % why, file=sys.stderr)
             return 2
@@ -191,14 +204,10 @@ def main():
         show(results, options.seeds, out)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"seeds": options.seeds, "results": results}, file, indent=1)
+            json.dump({"seeds": options.seeds, "first": first, "results": results}, file, indent=1)
             file.write("\n")
-    for method in options.methods:
-        z = [quality.behind(of[method][mark], of["random"][mark]) for of in results.values() for mark in MARKS
-             if method != "random" and "random" in of]
-        if z:
-            print("%s: of %d cells %d better than random search by 2 standard errors, %d worse" % (
-                method, len(z), sum(v < -2 for v in z), sum(v > 2 for v in z)))
+    for line in verdict(results):
+        print(line)
     return 0
 
 

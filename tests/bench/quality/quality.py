@@ -28,6 +28,7 @@ import tempfile
 import problems
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+FIRST = 2       # seeds whose own results are kept in the JSON, to be held against (page.py)
 REPORT = re.compile(rb'"trial": (\d+), "iteration": (\d+), "metric": ([^,]+), "metrics": \{(?:"loss": [^,}]+, '
                     rb'"regret": ([^,}]+))?')
 BUDGET = re.compile(rb'"trial": (\d+), "what": .*?"budget": (\d+)')
@@ -154,8 +155,8 @@ def load_reference():
                 (float(r["mean"]), float(r["se"])) for r in csv.DictReader(file)}
 
 
-def measure(options, folder):
-    """method -> problem -> cost -> mark -> (mean, standard error)."""
+def measure(options, folder, first):
+    """method -> problem -> cost -> mark -> (mean, standard error).  first: the same -> cost -> [seed][mark]."""
     results = {}
     for method in options.methods:
         of = problems.METHODS[method]
@@ -168,6 +169,7 @@ def measure(options, folder):
             costs = tuple(of["against"])
             jobs = [(path, seed, of["counted"], problem[3], costs) for seed in range(options.seeds)]
             runs = in_bulk(one_run, jobs, options.jobs, "%s on %s" % (method, name))
+            first.setdefault(method, {})[name] = {cost: [run[cost] for run in runs[:FIRST]] for cost in costs}
             results.setdefault(method, {})[name] = {
                 cost: {mark: spread([run[cost][i] for run in runs]) for i, mark in enumerate(problems.MARKS)}
                 for cost in costs}
@@ -314,9 +316,10 @@ def arguments():
 def main():
     options = arguments()
     reference = load_reference()
+    first = {}
     with tempfile.TemporaryDirectory() as folder:
         try:
-            results = measure(options, folder)
+            results = measure(options, folder, first)
             pbt = measure_pbt(options, folder) if options.pbt else {}
         except (Failed, OSError) as why:
             print("quality.py: %s" % why, file=sys.stderr)
@@ -328,7 +331,7 @@ def main():
         table(results, reference, pbt_rows, options.seeds, out)
     if options.json:
         with open(options.json, "w", encoding="utf-8") as file:
-            json.dump({"seeds": options.seeds, "results": results, "pbt": pbt, "cells": counted, "over": over, "doubtful": doubtful,
+            json.dump({"seeds": options.seeds, "first": first, "results": results, "pbt": pbt, "cells": counted, "over": over, "doubtful": doubtful,
                        "wrong": wrong}, file, indent=1)
             file.write("\n")
     print("%d cells, %d of them more than 2 standard errors behind" % (counted, len(over)))
