@@ -9,7 +9,7 @@
 #include "config/run.h"
 
 /* Every verb has these. */
-static const struct espl__flag common[] = {
+const struct espl__flag espl__flags_common[] = {
 	{ "help", 'h', NULL, "say what the verb does" },
 	{ "plugins", 'P', "FOLDER", "look for plugins there first" },
 	{ NULL, 0, NULL, NULL }
@@ -31,7 +31,7 @@ find(const struct espl__verb *verb, const char *name, size_t length, char letter
 {
 	const struct espl__flag *flag = find_in(verb->flags, name, length, letter);
 
-	return flag != NULL ? flag : find_in(common, name, length, letter);
+	return flag != NULL ? flag : find_in(espl__flags_common, name, length, letter);
 }
 
 /* Of the experiment: what people look for on the command line (deadline, budget, metric, ...). */
@@ -51,7 +51,7 @@ is_setting(const char *name)
 static espl_status
 unknown(const struct espl__verb *verb, const char *word, struct espl__diag *diag)
 {
-	const struct espl__flag *lists[2] = { verb->flags, common }, *flag;
+	const struct espl__flag *lists[2] = { verb->flags, espl__flags_common }, *flag;
 	const char *names[32], *near;
 	char        name[64];
 	size_t      count = 0, i;
@@ -65,7 +65,10 @@ unknown(const struct espl__verb *verb, const char *word, struct espl__diag *diag
 	near = espl__nearest(name, names, count);
 	(void)espl__fail(diag, ESPL_E_CONFIG, "`espalier %s` has no option '%.*s'", verb->name,
 	                 (int)strcspn(word, "="), word);
-	if (near != NULL)
+	if (strcmp(verb->name, "resume") == 0 && strcmp(name, "set") == 0)
+		espl__hint(diag, "a run keeps its configuration; to search on from its results, start another one with "
+		           "experiment.warm_start = { from = \"DIR\"; };");
+	else if (near != NULL)
 		espl__hint(diag, "did you mean '--%s'?", near);
 	else if (is_setting(name) && find_in(verb->flags, "set", 3, 0) != NULL)
 		espl__hint(diag, "it is a setting of the configuration: --set experiment.%s=VALUE", name);
@@ -79,9 +82,9 @@ keep(struct espl__args *args, const struct espl__flag *flag, const char *value)
 {
 	char *joined;
 
-	if (flag == &common[0]) {
+	if (flag == &espl__flags_common[0]) {
 		args->help = 1;
-	} else if (flag == &common[1]) {
+	} else if (flag == &espl__flags_common[1]) {
 		joined = args->plugin_path == NULL ? espl__strdup(value)
 		         : espl__format("%s:%s", args->plugin_path, value);
 		free(args->plugin_path);

@@ -43,6 +43,7 @@ struct espl__args {
 	char       *plugin_path;	/* of -P, also before the verb, ':'-separated; NULL none */
 };
 
+extern const struct espl__flag espl__flags_common[];	/* of every verb, ended by a NULL name */
 /* args.c.  Understands --name VALUE, --name=VALUE, -l VALUE, flags after positionals, --. */
 espl_status espl__args_parse(const struct espl__verb *, int argc, const char *const *argv, struct espl__args *,
                              struct espl__diag *);
@@ -74,6 +75,10 @@ char *espl__cli_resume(const struct espl__args *, const char *dir);
 /* verb_help.c */
 void espl__help_verb(const struct espl__verb *, struct espl__buf *);
 void espl__help_overview(struct espl__buf *);
+void espl__help_flag(const struct espl__flag *, char to[64]);	/* "-s, --set PATH=VALUE" */
+/* help_pages.c: the manual page of the program, and what completes its command line in a shell. */
+void espl__help_man_page(struct espl__buf *);
+void espl__help_completion(struct espl__buf *);
 
 int espl__verb_run(const struct espl__args *);
 int espl__verb_resume(const struct espl__args *);
@@ -93,4 +98,6 @@ int espl__verb_check(const struct espl__args *);
 int espl__verb_plugins(const struct espl__args *);
 int espl__verb_check_plugin(const struct espl__args *);
 int espl__verb_help(const struct espl__args *);
+int espl__verb_list(const struct espl__args *);
+int espl__verb_version(const struct espl__args *);
 #endif

@@ -1,5 +1,6 @@
 /* verb_help.c - help: about verbs, plugins and the groups of a configuration file, as text,
  * Markdown (docs/config.md is made here) or the source of a manual page. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -29,27 +30,40 @@ flags_text(const struct espl__flag *flag, struct espl__buf *b)
 	char left[64];
 
 	for (; flag != NULL && flag->name != NULL; flag++) {
-		if (flag->letter != 0)
-			(void)snprintf(left, sizeof left, "-%c, --%s%s%s", flag->letter, flag->name,
-			               flag->value != NULL ? " " : "", flag->value != NULL ? flag->value : "");
-		else
-			(void)snprintf(left, sizeof left, "    --%s%s%s", flag->name,
-			               flag->value != NULL ? " " : "", flag->value != NULL ? flag->value : "");
-		espl__print(b, "  %-24s %s\n", left, flag->help);
+		espl__help_flag(flag, left);
+		espl__help_entry(left, flag->help, 2, 24, b);
 	}
+}
+
+void
+espl__help_flag(const struct espl__flag *flag, char to[64])
+{
+	char letter[8] = "    ";
+
+	if (flag->letter != 0)
+		(void)snprintf(letter, sizeof letter, "-%c, ", flag->letter);
+	(void)snprintf(to, 64, "%s--%s%s%s", letter, flag->name, flag->value != NULL ? " " : "", flag->value != NULL ? flag->value : "");
 }
 
 void
 espl__help_verb(const struct espl__verb *verb, struct espl__buf *b)
 {
-	espl__print(b, "espalier %s: %s\n\nusage: espalier %s %s\n", verb->name, verb->summary,
-	            verb->name, verb->usage);
-	if (verb->text[0] != '\0')
-		espl__print(b, "\n%s", verb->text);
+	char *head = espl__format("espalier %s: %s", verb->name, verb->summary);
+	int   indent = (int)strlen(verb->name) + 17;	/* "usage: espalier VERB " */
+
+	espl__help_wrap(head, 0, 0, b);
+	espl__print(b, "\nusage: espalier %s ", verb->name);
+	espl__help_wrap(verb->usage, -1, indent, b);
+	if (verb->usage[0] == '\0')
+		b->size--;
+	if (verb->text[0] != '\0') {
+		espl__print(b, "\n");
+		espl__help_wrap(verb->text, 0, 0, b);
+	}
 	espl__print(b, "\n");
 	flags_text(verb->flags, b);
-	espl__print(b, "  %-24s %s\n  %-24s %s\n", "-P, --plugins FOLDER", "look for plugins there first",
-	            "-h, --help", "this text");
+	flags_text(espl__flags_common, b);
+	free(head);
 }
 
 /* ---- configuration --------------------------------------------------------------------------- */
@@ -211,42 +225,98 @@ plugin_topic(const char *topic, enum espl__help_form form, struct espl__buf *b, 
 	return status;
 }
 
-struct wanted { const char *name, *kind; };
+/* All that help is about, by name or by how the name begins. */
+struct topics { const char *word; size_t length; const struct espl__plugin *plugin; const char *name; uint32_t count; struct espl__buf list; };
+
+static int
+begins(const struct topics *t, const char *name)
+{
+	return t->length > 0 ? strncmp(name, t->word, t->length) == 0 : espl__plugin_name_equal(name, t->word);
+}
 
 static void
-same_name(void *ctx, const struct espl__plugin *plugin)
+add_topic(struct topics *t, const char *kind, const char *name)
 {
-	struct wanted *w = ctx;
+	if (!begins(t, name))
+		return;
+	t->name = name;
+	espl__print(&t->list, "%s%s%s%s", t->count++ > 0 ? ", " : "", kind, kind[0] != '\0' ? "/" : "", name);
+}
 
-	if (w->kind == NULL && espl__plugin_name_equal(plugin->desc->name, w->name))
-		w->kind = espl__kind_name(plugin->desc->kind);
+static void
+add_plugin(void *ctx, const struct espl__plugin *plugin)
+{
+	struct topics *t = ctx;
+	uint32_t before = t->count;
+
+	add_topic(t, espl__kind_name(plugin->desc->kind), plugin->desc->name);
+	if (t->count > before)
+		t->plugin = plugin;
+}
+
+static void
+find_topics(struct topics *t)
+{
+	const struct espl__core_group *group;
+
+	t->plugin = NULL;
+	t->name = NULL;
+	t->count = 0;
+	espl__buf_clear(&t->list);
+	for (const struct espl__verb *verb = espl__verbs; t->length > 0 && verb->name != NULL; verb++)
+		add_topic(t, "", verb->name);
+	for (group = espl__core_groups(); t->length > 0 && group->name != NULL; group++)
+		add_topic(t, "", group->name);
+	espl__plugins_each(add_plugin, NULL, t);
 }
 
 static espl_status
-unknown_topic(const char *topic, struct espl__diag *diag)
+unknown_topic(const char *topic, struct topics *found, struct espl__diag *diag)
 {
 	const struct espl__core_group *group;
-	struct wanted wanted = { topic, NULL };
-	const char *names[48], *near;
+	const char *names[64], *near;
 	size_t      count = 0;
 	espl_kind   kind;
 
-	espl__plugins_each(same_name, NULL, &wanted);
 	for (; espl__verbs[count].name != NULL; count++)
 		names[count] = espl__verbs[count].name;
-	for (group = espl__core_groups(); group->name != NULL && count < 40; group++)
+	for (group = espl__core_groups(); group->name != NULL && count < 56; group++)
 		names[count++] = group->name;
 	for (kind = ESPL_ALGORITHM; kind <= ESPL_TRAINABLE; kind++)
 		names[count++] = espl__kind_name(kind);
 	near = espl__nearest(topic, names, count);
 	(void)espl__fail(diag, ESPL_E_CONFIG, "there is no help about '%s'", topic);
-	if (wanted.kind != NULL)
-		espl__hint(diag, "did you mean '%s/%s'?", wanted.kind, topic);
+	if (found->count > 1)
+		espl__hint(diag, "which one? %.400s", espl__buf_text(&found->list));
 	else if (near != NULL)
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
 		espl__hint(diag, "a verb, a KIND/NAME of `espalier plugins`, or config");
 	return ESPL_E_CONFIG;
+}
+
+/* Neither a verb nor a group: a plugin's name without its kind, or the beginning of what is unique. */
+static espl_status
+other_topic(const char *topic, enum espl__help_form form, struct espl__buf *b, struct espl__diag *diag)
+{
+	struct topics found = { .word = topic };
+	espl_status   status = ESPL_OK;
+
+	find_topics(&found);
+	if (found.count == 0) {
+		found.length = strlen(topic);
+		find_topics(&found);
+	}
+	if (found.count != 1)
+		status = unknown_topic(topic, &found, diag);
+	else if (found.plugin != NULL)
+		espl__plugin_help(found.plugin->desc, form, b);
+	else if (espl__verb_find(found.name) != NULL)
+		espl__help_verb(espl__verb_find(found.name), b);
+	else
+		espl__core_group_help(core_group(found.name), form, b);
+	espl__buf_free(&found.list);
+	return status;
 }
 
 int
@@ -262,7 +332,11 @@ espl__verb_help(const struct espl__args *args)
 
 	if (topic == NULL && (markdown || man))
 		topic = "config";
-	if (topic == NULL)
+	if (espl__arg(args, "completion") != NULL)
+		espl__help_completion(&b);
+	else if (man && strcmp(topic, "espalier") == 0)
+		espl__help_man_page(&b);
+	else if (topic == NULL)
 		espl__help_overview(&b);
 	else if (espl__verb_find(topic) != NULL)
 		espl__help_verb(espl__verb_find(topic), &b);
@@ -275,7 +349,7 @@ espl__verb_help(const struct espl__args *args)
 	else if (espl__kind_find(topic) != 0)
 		kind_list(espl__kind_find(topic), form, &b);
 	else
-		status = unknown_topic(topic, &diag);
+		status = other_topic(topic, form, &b, &diag);
 	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
 	espl__buf_free(&b);
 	return result;

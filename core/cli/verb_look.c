@@ -20,54 +20,130 @@ finish(struct espl__reading *r, struct espl__buf *text)
 	return status;
 }
 
-int
-espl__verb_status(const struct espl__args *args)
+static espl_status
+status_text(struct espl__reading *r, const struct espl__args *args, struct espl__buf *text, struct espl__diag *diag)
+{
+	espl_status status;
+	char left[32], *command;
+
+	espl__totals_text(&r->totals, 1, text);
+	espl__totals_logs_text(&r->totals, args->positional[0], text);
+	if (r->running && r->totals.deadline_s > r->totals.jct_s)
+		espl__print(text, "  left    %s to the deadline\n",
+		            espl__format_seconds(r->totals.deadline_s - r->totals.jct_s, left));
+	status = espl__reading_groups(r, text, diag);
+	command = espl__cli_resume(args, args->positional[0]);
+	if (!r->running && strcmp(r->totals.status, "interrupted") == 0 && !r->totals.simulated)
+		espl__print(text, "\n  go on with: %s\n", command);
+	if (!r->running && strcmp(r->totals.status, "failed") == 0 && !r->totals.simulated && !r->totals.over)
+		espl__print(text, "\n  when the cause is mended, go on with: %s\n", command);
+	free(command);
+	return status;
+}
+
+/* Once; running: does the run go on? */
+static int
+status_once(const struct espl__args *args, int clear, int *running)
 {
 	struct espl__diag     diag = ESPL__DIAG_INIT;
 	struct espl__buf      text = { NULL, 0, 0 };
 	struct espl__reading *r;
-	char left[32], *command;
+	size_t line;
 
+	*running = 0;
 	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
+	*running = r->running;
+	if (clear)
+		espl__print(&text, "\033[H\033[2J");
 	if (espl__arg(args, "json") != NULL) {
 		espl__totals_json(&r->totals, "status", 1, &text);
 		espl__print(&text, "\n");
 		return finish(r, &text);
 	}
-	espl__totals_text(&r->totals, 1, &text);
-	espl__totals_logs_text(&r->totals, args->positional[0], &text);
-	if (r->running && r->totals.deadline_s > r->totals.jct_s)
-		espl__print(&text, "  left    %s to the deadline\n",
-		            espl__format_seconds(r->totals.deadline_s - r->totals.jct_s, left));
-	if (espl__reading_groups(r, &text, &diag) != ESPL_OK) {
+	if (status_text(r, args, &text, &diag) != ESPL_OK) {
 		espl__buf_free(&text);
 		espl__reading_free(r);
 		return espl__cli_fail(&diag);
 	}
-	command = espl__cli_resume(args, args->positional[0]);
-	if (!r->running && strcmp(r->totals.status, "interrupted") == 0 && !r->totals.simulated)
-		espl__print(&text, "\n  go on with: %s\n", command);
-	if (!r->running && strcmp(r->totals.status, "failed") == 0 && !r->totals.simulated && !r->totals.over)
-		espl__print(&text, "\n  when the cause is mended, go on with: %s\n", command);
-	free(command);
+	line = strcspn(espl__buf_text(&text), "\n") + 1;
+	if (espl__arg(args, "quiet") != NULL && line < text.size)
+		text.size = line;
 	return finish(r, &text);
 }
 
-/* A pool has as many as it has experiments. */
-static void
-best_of_each(struct espl__reading *r, struct espl__buf *b)
+int
+espl__verb_status(const struct espl__args *args)
 {
-	int64_t number;
+	int clear = isatty(STDOUT_FILENO) && espl__arg(args, "json") == NULL, status, running;
 
-	for (number = 1; espl__reading_turn(r, number); number++) {
+	if (espl__arg(args, "quiet") != NULL && espl__arg(args, "json") != NULL)
+		return espl__cli_usage(args, "--quiet and --json exclude each other");
+	if (espl__arg(args, "watch") == NULL)
+		return status_once(args, 0, &running);
+	for (;;) {
+		status = status_once(args, clear, &running);
+		if (!running || status != ESPL__EXIT_DONE)
+			return status;
+		(void)sleep(1);
+	}
+}
+
+/* The best `most` trials of an experiment (0: the run's only one); as a list of JSON objects, or a line each. */
+static espl_status
+best_list(struct espl__reading *r, int64_t experiment, int64_t most, int json, struct espl__buf *b, struct espl__diag *diag)
+{
+	sqlite3_stmt *st = espl__reading_query(r, r->totals.maximize
+	    ? "SELECT id, metric, iteration, params, state FROM trials WHERE id >> 40 = ?1 AND metric IS NOT NULL"
+	      " ORDER BY state = 'failed', iteration DESC, metric DESC, id LIMIT ?2"
+	    : "SELECT id, metric, iteration, params, state FROM trials WHERE id >> 40 = ?1 AND metric IS NOT NULL"
+	      " ORDER BY state = 'failed', iteration DESC, metric, id LIMIT ?2", experiment, most, diag);
+	char name[48], number[32];
+	int  more = -1, count = 0;
+
+	if (st != NULL && !json) {
+		espl__print(b, "%7s  %9s  %12s  %-13s parameters\n", "trial", "iteration", r->totals.metric != NULL ? r->totals.metric : "metric",
+		            "state");
+	}
+	while (st != NULL && (more = espl__reading_next(r, st, diag)) == 1) {
+		const char *params = (const char *)sqlite3_column_text(st, 3), *state = (const char *)sqlite3_column_text(st, 4);
+		int64_t     id = sqlite3_column_int64(st, 0);
+
+		if (json) {
+			espl__print(b, "%s{\"trial\": %lld, \"metric\": ", count++ > 0 ? ", " : "", (long long)((uint64_t)id & ESPL__TRIAL_NUMBER));
+			espl__print_number(b, sqlite3_column_double(st, 1));
+			espl__print(b, ", \"iteration\": %lld, \"state\": \"%s\", \"params\": %s}", sqlite3_column_int64(st, 2), state,
+			            params != NULL ? params : "{}");
+		} else {
+			espl__print(b, "%7s  %9lld  %12s  %-13s ", espl__trial_name((uint64_t)id, name), sqlite3_column_int64(st, 2),
+			            espl__format_metric(sqlite3_column_double(st, 1), number), state);
+			espl__print_params(b, params, "  ");
+			espl__print(b, "\n");
+		}
+	}
+	(void)sqlite3_finalize(st);
+	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
+}
+
+/* A pool has as many as it has experiments. */
+static espl_status
+best_of_each(struct espl__reading *r, int64_t most, struct espl__buf *b, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+	int64_t     number;
+
+	for (number = 1; status == ESPL_OK && espl__reading_turn(r, number); number++) {
 		espl__print(b, "%lld ", (long long)number);
 		espl__print_clean(b, r->totals.experiment);
 		espl__print(b, "\n");
-		espl__totals_best_text(&r->totals, 2, b);
+		if (most > 0)
+			status = best_list(r, number, most, 0, b, diag);
+		else
+			espl__totals_best_text(&r->totals, 2, b);
 	}
 	if (number == 1)
 		espl__print(b, "best    none: plain jobs are not compared\n");
+	return status;
 }
 
 int
@@ -76,18 +152,32 @@ espl__verb_best(const struct espl__args *args)
 	struct espl__diag     diag = ESPL__DIAG_INIT;
 	struct espl__buf      text = { NULL, 0, 0 };
 	struct espl__reading *r;
+	int64_t     most;
+	espl_status status = espl__arg_number(args, "top", 1, 1000000, 0, &most, &diag);
 
-	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
+	if (status != ESPL_OK || espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
 	if (espl__arg(args, "json") != NULL) {
 		espl__totals_json(&r->totals, "best", 0, &text);
+		if (most > 0 && !espl__reading_pool(r)) {
+			text.size--;		/* the object goes on */
+			espl__print(&text, ", \"top\": [");
+			status = best_list(r, 0, most, 1, &text, &diag);
+			espl__print(&text, "]}");
+		}
 		espl__print(&text, "\n");
 	} else if (espl__reading_pool(r)) {
-		best_of_each(r, &text);
+		status = best_of_each(r, most, &text, &diag);
+	} else if (most > 0) {
+		status = best_list(r, 0, most, 0, &text, &diag);
 	} else {
 		espl__totals_best_text(&r->totals, 0, &text);
 	}
-	return finish(r, &text);
+	if (status == ESPL_OK)
+		return finish(r, &text);
+	espl__buf_free(&text);
+	espl__reading_free(r);
+	return espl__cli_fail(&diag);
 }
 
 /* "3", or "1/3": trial 3 of experiment 1 of a pool. */

@@ -49,6 +49,13 @@ static const struct espl__flag profile_flags[] = {
 	{ "time-limit", 't', "SPAN", "train no longer than that on each; default 10m, 0s none" },
 	SET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
+static const struct espl__flag status_flags[] = {
+	{ "watch", 'w', NULL, "print it again every second, until the run ends" },
+	{ "quiet", 'q', NULL, "one line only" }, JSON_FLAG, END_FLAGS
+};
+static const struct espl__flag best_flags[] = {
+	{ "top", 'n', "N", "the best N trials in place of one" }, JSON_FLAG, END_FLAGS
+};
 static const struct espl__flag json_flags[] = { JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_json_flags[] = { SET_FLAG, JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_flags[] = { SET_FLAG, END_FLAGS };
@@ -63,7 +70,8 @@ static const struct espl__flag report_flags[] = {
 };
 static const struct espl__flag help_flags[] = {
 	{ "markdown", 0, NULL, "print Markdown" },
-	{ "man", 0, NULL, "print the source of a manual page" }, END_FLAGS
+	{ "man", 0, NULL, "print the source of a manual page" },
+	{ "completion", 0, NULL, "print what completes the command line in bash: source <(espalier help --completion)" }, END_FLAGS
 };
 
 const struct espl__verb espl__verbs[] = {
@@ -99,10 +107,14 @@ const struct espl__verb espl__verbs[] = {
 	  "trial.packing_max.  The result is what trial.profile reads.  It is also kept for this trial\n"
 	  "on this hardware: profile = \"auto\" finds it there.\n",
 	  profile_flags, 1, 1, espl__verb_profile },
-	{ "status", "DIR [--json]", "how far a run is, also while it goes on", "",
-	  json_flags, 1, 1, espl__verb_status },
-	{ "best", "DIR [--json]", "the best trial of a run and its parameters", "",
-	  json_flags, 1, 1, espl__verb_best },
+	{ "list", "[FOLDER]... [--json]", "the runs in a folder, and how far each is",
+	  "Without a FOLDER: those in the current one.\n",
+	  json_flags, 0, ESPL__POSITIONAL_MAX, espl__verb_list },
+	{ "status", "DIR [--watch] [--quiet|--json]", "how far a run is, also while it works", "",
+	  status_flags, 1, 1, espl__verb_status },
+	{ "best", "DIR [--top N] [--json]", "the best trial of a run and its parameters",
+	  "The best trial is the one with the best last report among those that trained furthest.\n",
+	  best_flags, 1, 1, espl__verb_best },
 	{ "explain", "DIR [TRIAL]", "what was decided for the run or one trial, when and why",
 	  "TRIAL is a number; of a pool, 1/3 is trial 3 of experiment 1, and a plain job has a name.\n",
 	  NULL, 1, 2, espl__verb_explain },
@@ -139,16 +151,18 @@ const struct espl__verb espl__verbs[] = {
 	  set_flags, 1, 1, espl__verb_check },
 	{ "plugins", "[--json]", "the plugins that are found", "", json_flags, 0, 0,
 	  espl__verb_plugins },
-	{ "help", "[VERB|KIND/PLUGIN|GROUP|config] [--markdown|--man]",
+	{ "help", "[VERB|KIND/PLUGIN|GROUP|config] [--markdown|--man|--completion]",
 	  "about a verb, a plugin's options, or the configuration file",
 	  "KIND is algorithm, allocator, cloud, placer or trainable; GROUP one of the groups that\n"
-	  "belong to espalier itself, such as experiment, trial or planning; config means them all.\n",
+	  "belong to espalier itself, such as experiment, trial or planning; config means them all.\n"
+	  "A plugin's name alone will do, and so does the beginning of any name that is unique.\n",
 	  help_flags, 0, 1, espl__verb_help },
 	{ "check-plugin", "FILE.so", "does this plugin load, and does it keep the rules?",
 	  "Tries it in a process of its own, with views made up for it: what crashes, what does not come\n"
 	  "back within 120 s (of all that is tried), answers that a run would refuse, and calls of its\n"
 	  "sinks that are refused are errors, each told once.  Exit status 2: there are some.\n",
 	  NULL, 1, 1, espl__verb_check_plugin },
+	{ "version", "", "the version of espalier", "", NULL, 0, 0, espl__verb_version },
 	{ NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }
 };
 
@@ -298,6 +312,19 @@ unknown_verb(const char *word)
 	return status;
 }
 
+int
+espl__verb_version(const struct espl__args *args)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+	int status;
+
+	(void)args;
+	espl__print(&text, "espalier %s\n", PACKAGE_VERSION);
+	status = espl__cli_print(&text);
+	espl__buf_free(&text);
+	return status;
+}
+
 static int
 run_verb(const struct espl__verb *verb, int argc, char **argv, const char *plugin_path)
 {
@@ -348,8 +375,7 @@ espl__main(int argc, char **argv)
 	if (verb != NULL) {
 		status = run_verb(verb, argc - i - 1, argv + i + 1, plugin_path);
 	} else if (i < argc && strcmp(argv[i], "--version") == 0) {
-		espl__print(&text, "espalier %s\n", PACKAGE_VERSION);
-		status = espl__cli_print(&text);
+		status = espl__verb_version(NULL);
 	} else if (i < argc && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
 		espl__help_overview(&text);
 		status = espl__cli_print(&text);

@@ -2,7 +2,9 @@
  * its plugins.  Parser, help and docs/config.md all come from here.
  */
 #include "config/run_groups.h"
+#include "base/mem.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const struct espl_option experiment_options[] = {
@@ -228,6 +230,15 @@ espl__pool_experiment(void)
 	return options;
 }
 
+static void
+head(const struct espl__core_group *group, struct espl__buf *buf)
+{
+	char *text = espl__format("%s: %s", group->name, group->summary);
+
+	espl__help_wrap(text, 0, 0, buf);
+	free(text);
+}
+
 void
 espl__core_group_help(const struct espl__core_group *group, enum espl__help_form form,
                       struct espl__buf *buf)
@@ -238,7 +249,7 @@ espl__core_group_help(const struct espl__core_group *group, enum espl__help_form
 	else if (form == ESPL__HELP_MAN)
 		espl__print(buf, ".SS %s\n%s\n", group->name, group->summary);
 	else
-		espl__print(buf, "%s: %s\n", group->name, group->summary);
+		head(group, buf);
 	espl__schema_help(group->options, group->count, (uint32_t)sizeof(struct espl_option), form, buf);
 	for (uint32_t i = 0; i < group->member_count; i++) {
 		/* An option without defaults and limits is printed the same way. */
@@ -248,7 +259,9 @@ espl__core_group_help(const struct espl__core_group *group, enum espl__help_form
 			espl__print(buf, "| `%s` | %s | %s |\n", member->name, member->type, member->help);
 		else if (form == ESPL__HELP_MAN)
 			espl__print(buf, ".TP\n.B %s\n(%s)\n.br\n%s\n", member->name, member->type, member->help);
-		else
-			espl__print(buf, "  %-18s %s\n      %s\n", member->name, member->type, member->help);
+		else {
+			espl__help_entry(member->name, member->type, 2, 18, buf);
+			espl__help_wrap(member->help, 0, 6, buf);
+		}
 	}
 }

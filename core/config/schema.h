@@ -40,6 +40,12 @@ void        espl__values_blame(const struct espl__values *, const struct espl_er
 int         espl__values_print(const struct espl__values *, uint32_t option, struct espl__buf *);
 /* Help: "  name   type, default X, from MIN to MAX\n      help" for terminals; a Markdown table
  * row set; groff for man pages. */
+#define ESPL__HELP_WIDTH 84		/* columns that help for terminals takes */
+/* Text broken at spaces, each line after `indent` blanks.  column: 0, or -1 where the first line's are there. */
+void        espl__help_wrap(const char *text, int column, int indent, struct espl__buf *);
+/* "  LEFT      TEXT", the text wrapped beside it, or below it where LEFT is too long. */
+void        espl__help_entry(const char *left, const char *text, int indent, int column, struct espl__buf *);
+void        espl__help_groff(const char *text, struct espl__buf *);	/* for a manual page, in one paragraph */
 enum espl__help_form { ESPL__HELP_TEXT = 1, ESPL__HELP_MARKDOWN, ESPL__HELP_MAN };
 void        espl__schema_help(const struct espl_option *, uint32_t count, uint32_t stride,
                               enum espl__help_form, struct espl__buf *);

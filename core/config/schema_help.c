@@ -42,11 +42,10 @@ describe(const struct espl_option *option, struct espl__buf *buf)
 		espl__print(buf, ", deprecated");
 }
 
-/* Help text broken at spaces to lines of `width` after `indent` blanks. */
-static void
-wrap(const char *text, int indent, int width, struct espl__buf *buf)
+void
+espl__help_wrap(const char *text, int column, int indent, struct espl__buf *buf)
 {
-	int column = 0;
+	int width = ESPL__HELP_WIDTH - indent;
 
 	while (*text != '\0') {
 		size_t word = strcspn(text, " \n\t");
@@ -61,8 +60,10 @@ wrap(const char *text, int indent, int width, struct espl__buf *buf)
 		}
 		if (column == 0)
 			espl__print(buf, "%*s", indent, "");
-		else
+		else if (column > 0)
 			espl__put_u8(buf, ' ');
+		else
+			column = 0;
 		espl__put(buf, text, word);
 		column += (int)word + (column > 0);
 		text += word;
@@ -70,14 +71,25 @@ wrap(const char *text, int indent, int width, struct espl__buf *buf)
 	espl__put_u8(buf, '\n');
 }
 
+void
+espl__help_entry(const char *left, const char *text, int indent, int column, struct espl__buf *buf)
+{
+	espl__print(buf, "%*s%-*s ", indent, "", column, left);
+	if ((int)strlen(left) > column)
+		espl__print(buf, "\n%*s", indent + column + 1, "");
+	espl__help_wrap(text, -1, indent + column + 1, buf);
+}
+
 static void
 help_text(const struct espl_option *option, uint32_t stride, int indent, struct espl__buf *buf)
 {
-	espl__print(buf, "%*s%-18s ", indent, "", option->name);
-	describe(option, buf);
-	espl__put_u8(buf, '\n');
+	struct espl__buf line = { NULL, 0, 0 };
+
+	describe(option, &line);
+	espl__help_entry(option->name, espl__buf_text(&line), indent, 18, buf);
+	espl__buf_free(&line);
 	if (option->help != NULL && option->help[0] != '\0')
-		wrap(option->help, indent + 4, 84 - indent, buf);
+		espl__help_wrap(option->help, 0, indent + 4, buf);
 	for (uint32_t c = 0; option->columns != NULL && c < option->column_count; c++)
 		help_text(espl__option_at(option->columns, stride, c), stride, indent + 4, buf);
 }
@@ -112,8 +124,8 @@ help_markdown(const struct espl_option *option, uint32_t stride, const char *par
 }
 
 /* groff: backslashes doubled, '-' kept a minus, no line that begins with a control character. */
-static void
-groff(const char *text, struct espl__buf *buf)
+void
+espl__help_groff(const char *text, struct espl__buf *buf)
 {
 	if (*text == '.' || *text == '\'')
 		espl__print(buf, "\\&");
@@ -133,13 +145,13 @@ help_man(const struct espl_option *option, uint32_t stride, struct espl__buf *bu
 	struct espl__buf line = { NULL, 0, 0 };
 
 	espl__print(buf, ".TP\n.B ");
-	groff(option->name, buf);
+	espl__help_groff(option->name, buf);
 	espl__put_u8(buf, '\n');
 	describe(option, &line);
 	espl__print(buf, "(");
-	groff(espl__buf_text(&line), buf);
+	espl__help_groff(espl__buf_text(&line), buf);
 	espl__print(buf, ")\n.br\n");
-	groff(option->help != NULL ? option->help : "", buf);
+	espl__help_groff(option->help != NULL ? option->help : "", buf);
 	espl__put_u8(buf, '\n');
 	espl__buf_free(&line);
 	if (option->columns == NULL)

@@ -1,0 +1,228 @@
+/* help_pages.c - what is made of the verbs' own text: the manual page, and completion for bash.
+ *
+ * Committed as docs/man/espalier.1 and docs/espalier.bash; tests/runs/10-help.test compares them.
+ */
+#include <string.h>
+
+#include "cli/cli.h"
+#include "config/run.h"
+#include "config/schema.h"
+
+/* ---- the manual page ------------------------------------------------------------------------- */
+
+static const char description[] =
+".SH DESCRIPTION\n"
+".B espalier\n"
+"searches the hyperparameters of a training program. An\n"
+".I algorithm\n"
+"decides which configurations train and which survive, an\n"
+".I allocator\n"
+"how many GPUs each trial gets and how large the cluster is, a\n"
+".I cloud\n"
+"provides the machines, a\n"
+".I placer\n"
+"says which worker sits on which GPU. All four are plugins, chosen in the configuration file\n"
+".RB ( espalier\\-config (5)).\n";
+static const char other_words[] =
+".TP\n"
+".I WORD\n"
+"Any other word runs the program\n"
+".B espalier\\-\\fIWORD\\fP\n"
+"of the libexec folder or of the PATH.\n";
+static const char sections[] =
+".SH OPTIONS\n"
+".TP\n"
+"\\fB\\-\\-set\\fP, \\fB\\-s\\fP \\fIPATH\\fP=\\fIVALUE\\fP\n"
+"Overrides one value of the file, as in\n"
+".BR \"\\-\\-set algorithm.eta=4\" ,\n"
+"or a whole group, as in\n"
+".BR \"\\-\\-set 'allocator={ use=\\(dqstatic\\(dq; gpus=4; }'\" .\n"
+"May be given again and again.\n"
+".TP\n"
+"\\fB\\-\\-plugins\\fP, \\fB\\-P\\fP \\fIFOLDER\\fP\n"
+"Looks for plugins in this folder first; before the verb or after it.\n"
+".TP\n"
+"\\fB\\-\\-json\\fP, \\fB\\-j\\fP\n"
+"Prints JSON on standard output and nothing else. Numbers carry 15 significant digits.\n"
+".TP\n"
+"\\fB\\-\\-quiet\\fP, \\fB\\-q\\fP\n"
+"Prints no progress, only how it ended.\n"
+".TP\n"
+"\\fB\\-\\-help\\fP, \\fB\\-h\\fP\n"
+"About the verb;\n"
+".B espalier help\n"
+".I VERB\n"
+"prints the same.\n"
+".TP\n"
+".B \\-\\-version\n"
+"The version, in place of a verb.\n"
+".SH \"EXIT STATUS\"\n"
+".TP\n"
+".B 0\n"
+"Done. A run that its deadline or its budget ended in good order counts as done.\n"
+".TP\n"
+".B 1\n"
+"The run failed.\n"
+".TP\n"
+".B 2\n"
+"A usage or configuration error; nothing was started.\n"
+".TP\n"
+".B 3\n"
+"Infeasible: nothing meets the deadline or the budget.\n"
+".TP\n"
+".B 4\n"
+"Interrupted; it can be resumed.\n"
+".SH ENVIRONMENT\n"
+".TP\n"
+".B ESPALIER_PLUGIN_PATH\n"
+"Folders with plugins, separated by colons; searched after those of\n"
+".BR \\-P .\n"
+".TP\n"
+".B ESPALIER_LIBEXEC\n"
+"The folder of espalier\\-agent and espalier\\-worker, where it is not the installed one.\n"
+".TP\n"
+".B NO_COLOR\n"
+"Where set, the live view has no colours. With\n"
+".B TERM=dumb\n"
+"there are log lines in its place.\n"
+".TP\n"
+".B XDG_CACHE_HOME\n"
+"The folder, in place of\n"
+".IR ~/.cache ,\n"
+"in which\n"
+".I espalier/profiles\n"
+"holds the profiles that were measured.\n"
+".SH FILES\n"
+".TP\n"
+".I DIR/run.cfg\n"
+"The configuration as resolved; secrets are left out.\n"
+".TP\n"
+".I DIR/journal\n"
+"Every event and decision, check\\-summed.\n"
+".TP\n"
+".I DIR/results.db\n"
+"An SQLite file for queries; made anew from the journal by\n"
+".BR resume .\n"
+".TP\n"
+".I DIR/inputs/\n"
+"Copies of the files that the configuration names.\n"
+".TP\n"
+".I DIR/trials/N/\n"
+"Parameters, log and checkpoints of a trial.\n"
+".PP\n"
+"Everything needed to resume is in\n"
+".IR DIR ,\n"
+"which may be moved.\n"
+".SH EXAMPLES\n"
+".nf\n"
+"espalier check search.cfg\n"
+"espalier profile search.cfg\n"
+"espalier plan search.cfg \\-\\-compare\n"
+"espalier simulate search.cfg \\-\\-runs 20\n"
+"espalier run search.cfg \\-\\-dir first\n"
+"espalier best first\n"
+"espalier export first \\-\\-format csv\n"
+".fi\n"
+".SH SEE ALSO\n"
+".BR espalier\\-config (5),\n"
+".BR espalier\\-plugin (7)\n";
+
+/* Words in capitals are what the user fills in. */
+static void
+put_usage(const struct espl__verb *verb, struct espl__buf *b)
+{
+	const char *at = verb->usage;
+
+	espl__print(b, "\\fBespalier ");
+	espl__help_groff(verb->name, b);
+	espl__print(b, "\\fP ");
+	while (*at != '\0') {
+		size_t upper = strspn(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_"), other = strcspn(at + upper, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") + upper;
+		char   part[200];
+
+		if (upper > 0)
+			espl__print(b, "\\fI%.*s\\fP", (int)upper, at);
+		(void)snprintf(part, sizeof part, "%.*s", (int)(other - upper), at + upper);
+		espl__help_groff(part, b);
+		at += other;
+	}
+	espl__print(b, "\n");
+}
+
+static void
+put_verb(const struct espl__verb *verb, struct espl__buf *b)
+{
+	const struct espl__flag *flag;
+	char left[64];
+
+	espl__print(b, ".TP\n");
+	put_usage(verb, b);
+	espl__help_groff(verb->summary, b);
+	espl__print(b, ".");
+	if (verb->text[0] != '\0') {
+		espl__print(b, "\n");
+		espl__help_groff(verb->text, b);
+	}
+	espl__print(b, "\n");
+	if (verb->flags == NULL)
+		return;
+	espl__print(b, ".RS\n");
+	for (flag = verb->flags; flag->name != NULL; flag++) {
+		espl__help_flag(flag, left);
+		espl__print(b, ".TP\n.B \"");
+		espl__help_groff(left + strspn(left, " "), b);
+		espl__print(b, "\"\n");
+		espl__help_groff(flag->help, b);
+		espl__print(b, "\n");
+	}
+	espl__print(b, ".RE\n");
+}
+
+void
+espl__help_man_page(struct espl__buf *b)
+{
+	const struct espl__verb *verb;
+
+	espl__print(b, ".\\\" Made by `espalier help --man espalier`.\n.TH ESPALIER 1 \"\" espalier \"User commands\"\n"
+	            ".SH NAME\nespalier \\- elastic hyperparameter tuning\n"
+	            ".SH SYNOPSIS\n\\fBespalier\\fP \\fIVERB\\fP [\\fIARGUMENTS\\fP]\n");
+	espl__print(b, "%s.SH VERBS\n", description);
+	for (verb = espl__verbs; verb->name != NULL; verb++)
+		put_verb(verb, b);
+	espl__print(b, "%s%s", other_words, sections);
+}
+
+/* ---- completion ------------------------------------------------------------------------------ */
+
+/* What `help` is about beyond verbs; plugins come and go, so they are asked for. */
+void
+espl__help_completion(struct espl__buf *b)
+{
+	const struct espl__verb *verb;
+	const struct espl__flag *flag;
+	const struct espl__core_group *group;
+
+	espl__print(b, "# Completion of espalier's command line for bash.  Made by `espalier help --completion`.\n"
+	            "_espalier() {\n\tlocal cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} verb=${COMP_WORDS[1]} words=\n"
+	            "\tif [ \"$COMP_CWORD\" -eq 1 ]; then\n\t\tCOMPREPLY=($(compgen -W '");
+	for (verb = espl__verbs; verb->name != NULL; verb++)
+		espl__print(b, "%s ", verb->name);
+	espl__print(b, "--help --version' -- \"$cur\"))\n\t\treturn\n\tfi\n\tcase $verb in\n");
+	for (verb = espl__verbs; verb->name != NULL; verb++) {
+		espl__print(b, "\t%s) words='", verb->name);
+		for (flag = verb->flags; flag != NULL && flag->name != NULL; flag++)
+			espl__print(b, "--%s ", flag->name);
+		espl__print(b, "--plugins --help' ;;\n");
+	}
+	espl__print(b, "\tesac\n\tcase $verb:$prev in\n\thelp:help)\n\t\twords=\"$words config espalier");
+	for (verb = espl__verbs; verb->name != NULL; verb++)
+		espl__print(b, " %s", verb->name);
+	for (group = espl__core_groups(); group->name != NULL; group++)
+		espl__print(b, " %s", group->name);
+	espl__print(b, " $(espalier plugins 2>/dev/null | awk 'NF > 2 { print $1 \"/\" $2 }')\" ;;\n"
+	            "\texport:--format|export:-f) words='csv json' ;;\n"
+	            "\tesac\n\tif [[ $cur == -* || $verb:$prev == help:help || $prev == --format || $prev == -f ]]; then\n"
+	            "\t\tCOMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n\telse\n"
+	            "\t\tCOMPREPLY=($(compgen -f -- \"$cur\"))\n\tfi\n}\n"
+	            "complete -o filenames -F _espalier espalier\n");
+}

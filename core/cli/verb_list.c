@@ -1,0 +1,119 @@
+/* verb_list.c - list: the runs in a folder, and how far each is. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/mem.h"
+#include "cli/cli.h"
+#include "cli/folder.h"
+#include "report/reading.h"
+
+struct runs { char **names; uint32_t count, cap; };
+
+static void
+keep(struct runs *runs, char *name)
+{
+	if (!espl__folder_has(name, "run.cfg")) {
+		free(name);
+		return;
+	}
+	ESPL__GROW(runs->names, runs->cap, runs->count + 1);
+	runs->names[runs->count++] = name;
+}
+
+static int
+compare(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The folder itself, if it is a run's, or the runs in it. */
+static espl_status
+find(struct runs *runs, const char *folder, struct espl__diag *diag)
+{
+	DIR *list = opendir(folder);
+	const struct dirent *entry;
+	uint32_t before = runs->count;
+	int own;
+
+	if (list == NULL)
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", folder, strerror(errno));
+	keep(runs, espl__strdup(folder));
+	own = runs->count > before;
+	while (!own && (entry = readdir(list)) != NULL)
+		if (entry->d_name[0] != '.')
+			keep(runs, strcmp(folder, ".") == 0 ? espl__strdup(entry->d_name) : espl__format("%s/%s", folder, entry->d_name));
+	(void)closedir(list);
+	if (runs->count > before)
+		qsort(runs->names + before, runs->count - before, sizeof *runs->names, compare);
+	return ESPL_OK;
+}
+
+static void
+put_text(const char *name, int width, const struct espl__totals *t, struct espl__buf *b)
+{
+	char metric[32], time[32];
+
+	espl__print(b, "%-*s  %-11s %8s  %6lld  %9lld  ", width, name, t->status, espl__format_seconds(t->jct_s, time),
+	            (long long)t->trials, (long long)t->completed);
+	if (t->best >= 0) {
+		espl__print_clean(b, t->metric);
+		espl__print(b, " %s", espl__format_metric(t->best_metric, metric));
+	} else {
+		espl__print(b, "-");
+	}
+	espl__print(b, "\n");
+}
+
+static void
+put_json(const char *name, const struct espl__totals *t, struct espl__buf *b)
+{
+	struct espl__buf object = { NULL, 0, 0 };
+
+	espl__totals_json(t, "run", 1, &object);
+	espl__print(b, "{\"dir\": ");
+	espl__print_json(b, name);
+	espl__print(b, ", %s\n", espl__buf_text(&object) + 1);
+	espl__buf_free(&object);
+}
+
+int
+espl__verb_list(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__buf  b = { NULL, 0, 0 };
+	struct runs runs = { NULL, 0, 0 };
+	espl_status status = ESPL_OK;
+	int json = espl__arg(args, "json") != NULL, width = (int)strlen("run"), result;
+
+	for (uint32_t i = 0; status == ESPL_OK && i < (args->count > 0 ? args->count : 1); i++)
+		status = find(&runs, args->count > 0 ? args->positional[i] : ".", &diag);
+	for (uint32_t i = 0; i < runs.count; i++)
+		width = (int)strlen(runs.names[i]) > width ? (int)strlen(runs.names[i]) : width;
+	if (status == ESPL_OK && runs.count > 0 && !json)
+		espl__print(&b, "%-*s  %-11s %8s  %6s  %9s  best\n", width, "run", "status", "time", "trials", "completed");
+	for (uint32_t i = 0; status == ESPL_OK && i < runs.count; i++) {
+		struct espl__diag     why = ESPL__DIAG_INIT;
+		struct espl__reading *r;
+
+		if (espl__reading_open(runs.names[i], &r, &why) != ESPL_OK) {
+			espl__diag_print(stderr, &why);
+			continue;
+		}
+		if (json)
+			put_json(runs.names[i], &r->totals, &b);
+		else
+			put_text(runs.names[i], width, &r->totals, &b);
+		espl__reading_free(r);
+	}
+	if (status == ESPL_OK && runs.count == 0 && !json)
+		espl__print(&b, "no runs here\n");
+	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
+	for (uint32_t i = 0; i < runs.count; i++)
+		free(runs.names[i]);
+	free(runs.names);
+	espl__buf_free(&b);
+	return result;
+}
