@@ -140,7 +140,7 @@ try_wider(struct fluid *fluid)
 			return;		/* it is under way */
 		if (t->item->scaling_count == 0 && !t->fixed && t->packing == 1 && t->gpus < wide &&
 		    t->gpus > 0 && pool->idle >= wide - t->gpus && wide <= t->item->gpus_max &&
-		    espl_fit(t->item, t->per_node, wide) == wide &&
+		    espl_fit(t->item, t->per_node, wide) == wide && allocator_fluid_places_with(pool, i, wide, 0) &&
 		    (best == NULL || t->work > best->work))
 			best = t;
 	}
@@ -250,6 +250,9 @@ fill_pool(struct fluid *fluid, const struct espl_alloc_view *view, uint32_t tota
 
 	pool->count = pool->shelf_count = fluid->curve_count = 0;
 	pool->total = total;
+	pool->displaced = 0;
+	if (status == ESPL_OK)
+		status = allocator_fluid_floor(pool, view, fluid->offer);
 	allocator_fluid_probe_read(&fluid->probe, fluid->model, &fluid->rules, view->items[0], experiment);
 	for (i = fluid->roster.fresh; i < fluid->roster.count && status == ESPL_OK; i++)
 		if (espl_roster_at(&fluid->roster, i)->gpus > 0)

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #define MARGIN 0.002		/* of the last end: what it takes to be worth a change   */
+#define REST   2		/* like an open group: idle GPUs go to those that can use them */
 #define TRIES  3u		/* shelves that are looked at for one GPU                */
 
 struct offer {			/* a way to make the last trial end sooner */
@@ -77,23 +78,37 @@ widen(struct fluid_pool *pool, uint32_t i, double next)
 	for (w = allocator_fluid_wider(t, now); w > 0 && w <= most; w = allocator_fluid_wider(t, w)) {
 		double then = end_on(t, w);
 
-		if (then < end) {
+		if (then < end && allocator_fluid_places_with(pool, i, w, pays_below(t->end))) {
 			end = then;
 			best = w;
 		}
 		if (best > 0 && end <= next)
 			break;
 	}
-	if (best == 0)
+	if (best == 0 || !allocator_fluid_places_with(pool, i, best, pays_below(t->end)))
 		return 0;
+	allocator_fluid_displace(pool);
 	resize(pool, i, best);
 	return 1;
 }
 
 /* ---- what others can do without ---------------------------------------------------------- */
 
+/* Is there a place for one trial on so many GPUs when the donor has less? */
+static int
+places_then(struct fluid_pool *pool, uint32_t i, uint32_t wide, uint32_t donor, uint32_t less, double limit)
+{
+	uint32_t had = pool->trials[donor].gpus;
+	int      good;
+
+	pool->trials[donor].gpus = less;
+	good = allocator_fluid_places_with(pool, i, wide, limit);
+	pool->trials[donor].gpus = had;
+	return good;
+}
+
 static void
-seek_donor(const struct fluid_pool *pool, uint32_t i, struct offer *best)
+seek_donor(struct fluid_pool *pool, uint32_t i, uint32_t wide, struct offer *best)
 {
 	uint32_t k;
 
@@ -102,7 +117,7 @@ seek_donor(const struct fluid_pool *pool, uint32_t i, struct offer *best)
 		uint32_t less = t->gpus > t->least && t->packing == 1 && !t->fixed && k != i ?
 			allocator_fluid_fit(t, t->gpus - 1) : 0;
 
-		if (less > 0 && end_on(t, less) < best->end)
+		if (less > 0 && end_on(t, less) < best->end && places_then(pool, i, wide, k, less, best->end))
 			*best = (struct offer){ SHRINK, k, less, end_on(t, less) };
 	}
 }
@@ -265,7 +280,7 @@ cheapest(const struct fluid_pool *pool, uint32_t not_this, uint32_t *list)
 }
 
 static void
-seek_shelf(struct fluid_pool *pool, uint32_t i, struct offer *best)
+seek_shelf(struct fluid_pool *pool, uint32_t i, uint32_t wide, struct offer *best)
 {
 	uint32_t list[TRIES], n = cheapest(pool, pool->trials[i].shelf, list), k;
 	struct moves moves;
@@ -273,7 +288,7 @@ seek_shelf(struct fluid_pool *pool, uint32_t i, struct offer *best)
 	for (k = 0; k < n; k++) {
 		double end = disperse(pool, &moves, list[k], FLUID_NONE, i, best->end);
 
-		if (end < best->end)
+		if (end < best->end && allocator_fluid_places_with(pool, i, wide, best->end))
 			*best = (struct offer){ CLEAR, list[k], 0, end };
 		if (end < INFINITY)
 			undo(pool, &moves);
@@ -331,6 +346,8 @@ take(struct fluid_pool *pool, uint32_t i, const struct offer *offer, uint32_t wi
 	default:
 		return 0;
 	}
+	if (allocator_fluid_places_with(pool, i, wide, INFINITY))
+		allocator_fluid_displace(pool);
 	resize(pool, i, wide);
 	return 1;
 }
@@ -345,9 +362,10 @@ collect(struct fluid_pool *pool, uint32_t i)
 	double   limit = pays_below(t->end), mine = wide > 0 ? end_on(t, wide) : INFINITY;
 	struct offer best = { NOTHING, 0, 0, limit };
 
-	if (!t->fixed && need == 1 && mine < limit) {
-		seek_donor(pool, i, &best);
-		seek_shelf(pool, i, &best);
+	/* Need of none: there is no place for it as the others stand. */
+	if (!t->fixed && (need == 1 || (need == 0 && wide > 0 && pool->node_count > 0)) && mine < limit) {
+		seek_donor(pool, i, wide, &best);
+		seek_shelf(pool, i, wide, &best);
 		if (best.how != NOTHING && best.end < mine)
 			best.end = mine;
 	}
@@ -413,11 +431,13 @@ allocator_fluid_balance(struct fluid_pool *pool, int open)
 		if (i == FLUID_NONE || (open && pool->idle == 0))
 			return;
 		if (widen(pool, i, next) || (!open && collect(pool, i))) {
-			below = INFINITY;
+			below = open == REST ? below : INFINITY;
 			continue;
 		}
-		if (!open)
+		if (!open && pool->node_count == 0)
 			return;		/* the group cannot end sooner */
-		below = pool->trials[i].end;
+		if (!open)
+			open = REST;	/* what the last cannot use for want of a place serves others */
+		below = pool->ends[i];
 	}
 }

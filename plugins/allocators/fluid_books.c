@@ -215,6 +215,7 @@ allocator_fluid_add_trial(struct fluid *fluid, const struct espl_alloc_view *vie
 	t->shelf = t->next = FLUID_NONE;
 	t->node = item->node_count > 0 ? item->nodes[0] : ESPL_NONE;
 	t->gpu = item->gpu;
+	t->home = t->node != ESPL_NONE ? allocator_fluid_node(pool, t->node) : FLUID_NONE;
 	return ESPL_OK;
 }
 

@@ -106,13 +106,15 @@ yields(const struct fluid_trial *t, struct width w)
 
 /* The widest step towards `want` that idle GPUs allow and that pays; 0: none. */
 static uint32_t
-affordable(const struct fluid_pool *pool, const struct fluid_trial *t, uint32_t want)
+affordable(struct fluid_pool *pool, const struct fluid_trial *t, uint32_t want)
 {
 	uint32_t own = t->packing == 1 ? t->gpus : t->shelf != FLUID_NONE &&
 		pool->shelves[t->shelf].count == 1 ? 1 : 0;
 	uint32_t most = own + pool->idle < want ? own + pool->idle : want;
 	uint32_t w = allocator_fluid_fit(t, most);
 
+	while (grows(t, w) && !allocator_fluid_places_with(pool, (uint32_t)(t - pool->trials), w, 0))
+		w = allocator_fluid_fit(t, w - 1);
 	return grows(t, w) ? w : 0;
 }
 

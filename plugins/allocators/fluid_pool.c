@@ -14,6 +14,8 @@ allocator_fluid_pool_free(struct fluid_pool *pool)
 	free(pool->order);
 	free(pool->keys);
 	free(pool->ends);
+	free(pool->nodes);
+	free(pool->gangs);
 	memset(pool, 0, sizeof *pool);
 }
 
@@ -47,6 +49,10 @@ allocator_fluid_pool_room(struct fluid_pool *pool, uint32_t count)
 	if (more == NULL)
 		return ESPL_E_NOMEM;
 	pool->ends = more;
+	more = realloc(pool->gangs, room * sizeof *pool->gangs);
+	if (more == NULL)
+		return ESPL_E_NOMEM;
+	pool->gangs = more;
 	pool->room = room;
 	return ESPL_OK;
 }

@@ -32,7 +32,11 @@ struct fluid_trial {
 	uint64_t node;			/* with gpu: the GPU it shares now; NONE: unknown    */
 	uint32_t gpu;
 	uint32_t yields;		/* 1: it is to share another GPU than it does        */
+	uint32_t home;			/* the node it is on, or its first; NONE: unknown    */
+	uint32_t displaced;		/* 1: it moves as it is, to make room for a wider one */
 };
+struct fluid_node { uint64_t id; uint32_t gpus, spare; };	/* spare: while places are looked for */
+struct fluid_gang { uint32_t gpus, home; };
 struct fluid_shelf {
 	uint64_t node;
 	uint32_t gpu;			/* ESPL_ANY with node NONE: not placed yet           */
@@ -53,6 +57,13 @@ struct fluid_pool {			/* all zero to begin with */
 	uint32_t  owed;			/* held beyond that: trials that are to move together have
 					 * not done so yet                                   */
 	double    ceiling;		/* fluid_balance.c's                                 */
+	struct fluid_node *nodes;	/* by id                                             */
+	struct fluid_gang *gangs;	/* those to be seated, [room]                        */
+	uint32_t  node_count, node_room;	/* node_count 0: whatever is idle will do    */
+	uint32_t  per_node;		/* GPUs a node                                       */
+	uint32_t  mover;		/* who would have to move, by the last look; NONE    */
+	uint32_t  displaced;		/* 1: one moves in this decision                     */
+	uint32_t  zero;
 };
 
 void allocator_fluid_pool_free(struct fluid_pool *);
@@ -65,6 +76,17 @@ uint32_t allocator_fluid_fit(const struct fluid_trial *, uint32_t most);
 uint32_t allocator_fluid_wider(const struct fluid_trial *, uint32_t gpus);
 /* Seconds of the trial's work on that many whole GPUs, and on 1/c of one (the paper's h). */
 double allocator_fluid_h(const struct fluid_trial *, uint32_t gpus, uint32_t packing);
+
+/* Reads the nodes, before trials are added; pool->total is known.  ESPL_E_NOMEM. */
+espl_status allocator_fluid_floor(struct fluid_pool *, const struct espl_alloc_view *, uint32_t offer);
+/* Index of a node, FLUID_NONE. */
+uint32_t allocator_fluid_node(const struct fluid_pool *, uint64_t id);
+/* Is there a place for all trials as they are to be? */
+int allocator_fluid_places(struct fluid_pool *);
+/* Would there be with that many whole GPUs for one trial, and end any that has to move before `limit`? */
+int allocator_fluid_places_with(struct fluid_pool *, uint32_t trial, uint32_t gpus, double limit);
+/* What the last look found is done: the one that has to move pays for it. */
+void allocator_fluid_displace(struct fluid_pool *);
 
 /* GPUs that the trials' grants take, as the host counts them: sharers packed as close as they go. */
 uint64_t allocator_fluid_granted(const struct fluid_pool *);

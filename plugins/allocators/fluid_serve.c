@@ -24,6 +24,10 @@ seat(struct fluid_pool *pool, uint32_t i, uint32_t want, uint32_t packing, int t
 		return 0;
 	} else {
 		packing = 1;
+		while (whole > 0 && !allocator_fluid_places_with(pool, i, whole, 0))
+			whole = allocator_fluid_fit(t, whole - 1);	/* nodes cut what is idle in pieces */
+		if (whole == 0)
+			return 0;
 	}
 	t->gpus = whole;
 	t->packing = packing;

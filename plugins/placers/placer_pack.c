@@ -33,7 +33,7 @@ struct pack {
 	uint32_t fill;
 	uint32_t round_count;		/* gangs that this round is about                 */
 	uint32_t uncleared;		/* 1: GPUs are not cleared, it leaves some without a place */
-	uint32_t held_room;
+	uint32_t held_room, zero;
 	uint8_t *held;			/* [round_count] 1: it keeps its slots            */
 };
 struct gpu { uint32_t stand, gpu, residents; };
@@ -500,14 +500,33 @@ hold(struct pack *pack, int32_t sign)
 			                pack->moves.list[i].gang->slot_count, sign);
 }
 
-/* In the way that leaves the fewest without a place.  No gang gives up slots for a share that has no place now. */
+/* Seats the round in the way that leaves the fewest without a place; returns how many. */
+static uint32_t
+seat_best(struct pack *pack, int *best)
+{
+	struct espl_mark mark = espl_sitters_mark(&pack->sitters);
+	uint32_t lacking, least = UINT32_MAX;
+	int      way;
+
+	for (way = STAY_FIRST; way < WAYS && least > 0; way++) {
+		lacking = seat_all(pack, way);
+		if (lacking < least) {
+			least = lacking;
+			*best = way;
+		}
+		if (least > 0)
+			begin_again(pack, mark);
+	}
+	return least > 0 ? seat_all(pack, *best) : 0;
+}
+
+/* No gang gives up slots for a share that has no place now. */
 static espl_status
 seat_round(struct pack *pack)
 {
 	struct espl_mark mark = espl_sitters_mark(&pack->sitters);
-	uint32_t lacking, least = UINT32_MAX;
 	uint8_t *held = espl_floor_grow(pack->held, &pack->held_room, pack->moves.count + 1, 1);
-	int      way, best = STAY_FIRST;
+	int      best = STAY_FIRST;
 
 	if (held == NULL)
 		return ESPL_E_NOMEM;
@@ -515,17 +534,13 @@ seat_round(struct pack *pack)
 	pack->round_count = pack->moves.count;
 	pack->uncleared = 0;
 	memset(held, 0, pack->round_count);
-	for (way = STAY_FIRST; way < WAYS && least > 0; way++) {
-		lacking = seat_all(pack, way);
-		if (lacking < least) {
-			least = lacking;
-			best = way;
+	if (seat_best(pack, &best) > 0) {
+		begin_again(pack, mark);
+		if (espl_sitters_expect(&pack->sitters)) {
+			mark = espl_sitters_mark(&pack->sitters);
+			(void)seat_best(pack, &best);
 		}
-		if (least > 0)
-			begin_again(pack, mark);
 	}
-	if (least > 0)
-		(void)seat_all(pack, best);
 	while (!pack->floor.failed && find_squeezed(pack)) {
 		begin_again(pack, mark);
 		hold(pack, 1);

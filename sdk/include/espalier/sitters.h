@@ -27,6 +27,8 @@ struct espl_sitters {			/* all zero to begin with */
 	uint32_t *from, *who, *move_of;
 	uint32_t  undo_count, undo_room, from_room, who_room, move_of_room;
 	uint32_t  indexed;		/* 0: the index is out of date                       */
+	uint32_t  here_room;
+	uint32_t *here;			/* scratch: gangs on each GPU                        */
 };
 
 static inline void
@@ -36,6 +38,7 @@ espl_sitters_free(struct espl_sitters *sitters)
 	free(sitters->from);
 	free(sitters->who);
 	free(sitters->move_of);
+	free(sitters->here);
 	memset(sitters, 0, sizeof *sitters);
 }
 
@@ -212,6 +215,39 @@ espl_sitters_vacate(struct espl_sitters *sitters, uint32_t gang)
 	espl_floor_drop(sitters->floor, moves->slots + moves->list[index].at,
 	                moves->list[index].count, -1);
 	moves->list[index].state = ESPL_MOVE_OPEN;
+}
+
+/* GPUs whose gangs have ended, or have another place already and are about to leave, count as idle on the
+ * floor from now on.  To be called before moves are settled.  0: out of memory (the floor's failed is set). */
+static inline int
+espl_sitters_expect(struct espl_sitters *sitters)
+{
+	const struct espl_place_view *view = sitters->view;
+	struct espl_floor *floor = sitters->floor;
+	uint32_t i, k, g, wide = floor->widest;
+	uint32_t *here = (uint32_t *)espl_floor_grow(sitters->here, &sitters->here_room, floor->count * wide + 1,
+	                                             sizeof *here);
+
+	if (here == NULL) {
+		floor->failed = 1;
+		return 0;
+	}
+	sitters->here = here;
+	memset(here, 0, (size_t)floor->count * wide * sizeof *here);
+	for (g = 0; g < view->gang_count; g++)
+		for (k = 0; espl_gang_holds(view->gangs[g]) && k < view->gangs[g]->slot_count; k++) {
+			i = espl_floor_find(floor, view->gangs[g]->slots[k].node);
+			if (i != ESPL_ANY && view->gangs[g]->slots[k].gpu < wide)
+				here[i * wide + view->gangs[g]->slots[k].gpu]++;
+		}
+	for (i = 0; i < floor->count; i++)
+		for (k = 0; k < floor->stands[i].node->gpu_count; k++) {
+			const struct espl_gpu *gpu = floor->stands[i].node->gpus[k];
+
+			for (g = here[i * wide + k]; g < gpu->residents; g++)
+				espl_floor_do(floor, i, k, gpu->packing, -1);
+		}
+	return !floor->failed;
 }
 
 #ifdef __cplusplus
