@@ -2,6 +2,7 @@
 #include "cli/show.h"
 
 #include "base/log.h"
+#include "plugin/instance.h"
 
 static void
 on_tick(void *ctx, struct espl__exec *exec)
@@ -37,6 +38,8 @@ on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, c
 
 	espl__view_refresh(&show->view, exec);
 	show->view.replaying = 0;
+	if (show->lines != NULL || show->live != NULL)
+		espl__instance_log_from(ESPL_INFO);
 	if (show->results != NULL)
 		espl__results_live(show->results, exec);
 	if (rest->damaged)
@@ -86,6 +89,8 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 		show->live = espl__live_new(&show->view);
 	else if (as == ESPL__SHOW_PROGRESS)
 		show->lines = espl__lines_new(&show->view, stdout);
+	if (drive->resume)	/* plugins have said before what they say in a replay */
+		espl__instance_log_from(ESPL_WARN);
 	hook(show, drive);
 	drive->verbose = drive->dir != NULL;
 	drive->tick = on_tick;

@@ -114,7 +114,6 @@ Test(run, paths, .init = make_folder, .fini = drop_folder)
 	espl__run_free(config);
 	cr_assert_neq(load(path, "trial.curves=none.csv", &config, &diag), ESPL_OK);
 	cr_assert(strstr(diag.text, "No such file") != NULL, "%s", diag.text);
-	cr_assert_neq(load(path, "trial.curves=work", &config, &diag), ESPL_OK);
 	cr_assert_neq(load(path, "trial.profile=none.json", &config, &diag), ESPL_OK);
 	cr_assert_neq(load(path, "trial.directory=p.json", &config, &diag), ESPL_OK);
 	free(absolute);
