@@ -159,8 +159,10 @@ const struct espl__verb espl__verbs[] = {
 	  help_flags, 0, 1, espl__verb_help },
 	{ "check-plugin", "FILE.so", "does this plugin load, and does it keep the rules?",
 	  "Tries it in a process of its own, with views made up for it: what crashes, what does not come\n"
-	  "back within 120 s (of all that is tried), answers that a run would refuse, and calls of its\n"
-	  "sinks that are refused are errors, each told once.  Exit status 2: there are some.\n",
+	  "back within 120 s (of all that is tried), answers that a run would refuse, calls of its sinks\n"
+	  "that are refused, processes that it starts, what it prints, writes into views and memory that\n"
+	  "stays behind are errors, each told once.  It may use 4 GiB and print 1 MiB.  Exit status 2:\n"
+	  "there are some.\n",
 	  NULL, 1, 1, espl__verb_check_plugin },
 	{ "version", "", "the version of espalier", "", NULL, 0, 0, espl__verb_version },
 	{ NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }

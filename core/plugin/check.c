@@ -6,10 +6,11 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "plugin/check_kit.h"
+#include "plugin/check_guard.h"
 
 #define LIMIT_S 120u		/* of all that is tried, in wall-clock time */
 
@@ -61,15 +62,18 @@ try_plugin(struct espl__check *check)
 }
 
 static void
-in_child(const char *path, FILE *out, struct espl__check_shared *shared)
+in_child(const char *path, FILE *out, struct espl__check_shared *shared, int output)
 {
 	struct espl__check check = { .out = out, .shared = shared };
 	struct espl__diag  diag = ESPL__DIAG_INIT;
 
 	(void)alarm(LIMIT_S);
 	espl__check_step(&check, "loading the file");
+	espl__guard_enter(shared, output);
 	if (espl__plugin_open(path, &check.plugin, &diag) == ESPL_OK) {
+		espl__guard_kind(check.plugin->desc->kind);
 		try_plugin(&check);
+		espl__guard_leave(&check, output);
 	} else {
 		espl__check_error(&check, "%s", diag.text);
 		snprintf(shared->hint, sizeof shared->hint, "%.399s", diag.hint);
@@ -132,24 +136,29 @@ espl__check_plugin(const char *path, FILE *out)
 {
 	struct espl__check_shared *shared;
 	pid_t                      child;
-	int                        status = 0, bad;
+	int                        status = 0, bad, output;
 
 	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED) {
 		fprintf(out, "error no memory to check in: %s\n", strerror(errno));
 		return 1;
 	}
-	fflush(out);
+	fflush(NULL);
+	output = espl__guard_open();
+	(void)prctl(PR_SET_CHILD_SUBREAPER, 1);
 	child = fork();
 	if (child == 0)
-		in_child(path, out, shared);
+		in_child(path, out, shared, output);
 	if (child < 0) {
 		fprintf(out, "error no process to check in: %s\n", strerror(errno));
 		(void)munmap(shared, sizeof *shared);
+		if (output >= 0)
+			(void)close(output);
 		return 1;
 	}
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
+	espl__guard_close(child, output, !shared->finished);
 	bad = shared->errors > 0 || shared->refused.times > 0 || !shared->finished;
 	tell_findings(shared, out);
 	if (!shared->finished)

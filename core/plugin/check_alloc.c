@@ -8,7 +8,7 @@
 #include <espalier/rules.h>
 
 #include "base/mem.h"
-#include "plugin/check_kit.h"
+#include "plugin/check_guard.h"
 
 struct alloc {
 	struct espl__check    *check;
@@ -388,13 +388,21 @@ static void
 decide(struct alloc *a, const char *what, uint32_t items, uint32_t nodes, uint32_t why)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
+	struct espl__part parts[6];
 	espl_status       status;
+	uint64_t          before;
 
 	espl__check_step(a->check, "allocate, %s", what);
 	a->check->view = what;
 	forget_view(a);
 	make_items(a, items);
 	make_nodes(a, nodes);
+	parts[0] = (struct espl__part){ &a->view, sizeof a->view };
+	parts[1] = (struct espl__part){ a->items, items * sizeof *a->items };
+	parts[2] = (struct espl__part){ a->item_list, items * sizeof *a->item_list };
+	parts[3] = (struct espl__part){ a->nodes, nodes * sizeof *a->nodes };
+	parts[4] = (struct espl__part){ a->node_list, nodes * sizeof *a->node_list };
+	parts[5] = (struct espl__part){ a->gpus, (size_t)nodes * 4 * sizeof *a->gpus };
 	a->experiments[0] = &a->check->experiment;
 	a->view.size = (uint32_t)sizeof a->view;
 	a->view.why = why;
@@ -408,7 +416,9 @@ decide(struct alloc *a, const char *what, uint32_t items, uint32_t nodes, uint32
 	a->answered[0] = a->targets[0];
 	a->answered[1] = a->targets[1];
 	error.option = error.row = ESPL_ANY;
+	before = espl__parts_digest(parts, sizeof parts / sizeof parts[0]);
 	status = a->ops->allocate(a->instance->self, &a->view, &a->sink, &error);
+	espl__parts_same(a->check, "allocate", parts, sizeof parts / sizeof parts[0], before);
 	if (espl__check_returned(a->check, "allocate", status, &error) && !a->check->refuse)
 		check_sum(a);
 	a->check->now += 10 * ESPL_SECOND;
@@ -438,6 +448,14 @@ script(struct espl__check *check, uint32_t flags, int refuse, int plain, uint64_
 	return made;
 }
 
+static void
+live(struct espl__check *check)
+{
+	uint64_t digest;
+
+	(void)script(check, 0, 0, 1, &digest);
+}
+
 void
 espl__check_alloc(struct espl__check *check)
 {
@@ -458,4 +476,5 @@ espl__check_alloc(struct espl__check *check)
 		espl__check_ok(check, "the same seed leads to the same decisions");
 	(void)script(check, 0, 1, 0, &two);
 	espl__check_ok(check, "allocate: returns when every call is refused");
+	espl__check_leaks(check, live);
 }

@@ -22,6 +22,8 @@ struct espl__check_shared {		/* between the child that checks and its parent */
 	char step[200];			/* what is being tried now */
 	int  finished;
 	int  errors;
+	int  forks;			/* and what was being tried at the first one */
+	char forked_in[200];
 	char hint[400];			/* how the file could be loaded; "": none */
 	unsigned finding_count;
 	struct espl__check_finding findings[ESPL__CHECK_FINDINGS];

@@ -7,7 +7,7 @@
 #include <espalier/placer.h>
 
 #include "base/mem.h"
-#include "plugin/check_kit.h"
+#include "plugin/check_guard.h"
 
 #define GPUS 4u			/* of every node */
 
@@ -167,14 +167,22 @@ static void
 decide(struct place *p, const char *what, uint32_t gangs, uint32_t nodes)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
+	struct espl__part parts[4];
 	espl_status       status;
+	uint64_t          before;
 
 	espl__check_step(p->check, "place, %s", what);
 	p->check->view = what;
 	forget_view(p);
 	make_view(p, gangs, nodes);
 	error.option = error.row = ESPL_ANY;
+	parts[0] = (struct espl__part){ &p->view, sizeof p->view };
+	parts[1] = (struct espl__part){ p->gangs, gangs * sizeof *p->gangs };
+	parts[2] = (struct espl__part){ p->nodes, nodes * sizeof *p->nodes };
+	parts[3] = (struct espl__part){ p->gpus, (size_t)nodes * GPUS * sizeof *p->gpus };
+	before = espl__parts_digest(parts, sizeof parts / sizeof parts[0]);
 	status = p->ops->place(p->instance->self, &p->view, &p->sink, &error);
+	espl__parts_same(p->check, "place", parts, sizeof parts / sizeof parts[0], before);
 	if (!espl__check_returned(p->check, "place", status, &error) || p->check->refuse)
 		return;
 	check_slots(p);
@@ -213,6 +221,14 @@ script(struct espl__check *check, int refuse, uint64_t *digest)
 	return made;
 }
 
+static void
+live(struct espl__check *check)
+{
+	uint64_t digest;
+
+	(void)script(check, 0, &digest);
+}
+
 void
 espl__check_place(struct espl__check *check)
 {
@@ -230,4 +246,5 @@ espl__check_place(struct espl__check *check)
 		espl__check_ok(check, "the same views lead to the same placements");
 	(void)script(check, 1, &two);
 	espl__check_ok(check, "place: returns when every call is refused");
+	espl__check_leaks(check, live);
 }

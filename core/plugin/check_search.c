@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "plugin/check_kit.h"
+#include "plugin/check_guard.h"
 
 #define ROUNDS_MAX  3000
 #define TRIALS_MAX  2000u	/* a script ends when there are more */
@@ -320,7 +320,9 @@ report(struct search *s, struct toy_trial *t)
 	struct toy_observation *o = espl__alloc(sizeof *o);
 	struct espl__check     *check = s->check;
 	struct espl_error       error;
+	struct espl__part       parts[2];
 	espl_status             status;
+	uint64_t                before;
 
 	t->view.iteration++;
 	t->view.loss = fabs(log(t->values[0]) - log(0.01)) + t->values[2] * 0.1
@@ -337,7 +339,11 @@ report(struct search *s, struct toy_trial *t)
 	if (!ESPL_HAS(struct espl_algorithm_ops, s->ops, on_report))
 		return;
 	fill_error(&error);
+	parts[0] = (struct espl__part){ o, sizeof *o };
+	parts[1] = (struct espl__part){ t->values, sizeof t->values };
+	before = espl__parts_digest(parts, 2);
 	status = s->ops->on_report(s->instance->self, &t->view, &o->view, &s->sink, &error);
+	espl__parts_same(check, "on_report", parts, 2, before);
 	(void)espl__check_returned(check, "on_report", status, &error);
 }
 
@@ -550,6 +556,14 @@ try_edges(struct espl__check *check)
 	close_search(s);
 }
 
+static void
+live(struct espl__check *check)
+{
+	uint64_t digest;
+
+	(void)run_search(check, 7, &digest);
+}
+
 void
 espl__check_search(struct espl__check *check)
 {
@@ -564,4 +578,5 @@ espl__check_search(struct espl__check *check)
 	else
 		espl__check_ok(check, "the same seed leads to the same decisions");
 	try_edges(check);
+	espl__check_leaks(check, live);
 }

@@ -454,7 +454,9 @@ local_adopt(
 			tell_node(l, list[i]->lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
 		else if (take_slots(l, node))
 			tell_node(l, list[i]->lease, node, ESPL_NODE_READY, 0);
-		else if (answer_later(l, list[i]->lease, node, LOOK_AGAIN) != ESPL_OK)
+		else if (answer_later(l, list[i]->lease, node, LOOK_AGAIN) == ESPL_OK)
+			tell_node(l, list[i]->lease, node, ESPL_NODE_REQUESTED, 0);
+		else
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}
 	return ESPL_OK;
