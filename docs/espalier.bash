@@ -16,7 +16,7 @@ _espalier() {
 	best) words='--top --json --plugins --help' ;;
 	explain) words='--plugins --help' ;;
 	export) words='--format --table --output --plugins --help' ;;
-	report) words='--output --plugins --help' ;;
+	report) words='--output --log --plugins --help' ;;
 	submit) words='--set --plugins --help' ;;
 	cancel) words='--plugins --help' ;;
 	queue) words='--json --plugins --help' ;;

@@ -128,7 +128,7 @@ was_planned(struct espl__reading *r)
 
 /* Beside OUT and renamed, so that OUT is never half a page.  out NULL: standard output. */
 static espl_status
-write_page(struct espl__reading *r, const struct espl__report_fixed *fixed, const char *out,
+write_page(struct espl__reading *r, const struct espl__report_fixed *fixed, int log_scale, const char *out,
            struct espl__diag *diag)
 {
 	char *temporary = out != NULL ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
@@ -140,7 +140,7 @@ write_page(struct espl__reading *r, const struct espl__report_fixed *fixed, cons
 		status = espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
 		espl__hint(diag, "-o FILE.html writes elsewhere");
 	} else {
-		status = espl__report_html(r, fixed, to, diag);
+		status = espl__report_html(r, fixed, log_scale, to, diag);
 		broken = fflush(to) != 0 || ferror(to);
 		if (out != NULL)
 			broken |= fclose(to) != 0;
@@ -175,7 +175,7 @@ espl__verb_report(const struct espl__args *args)
 		find_fixed(config, &arena, &fixed);
 	out = given != NULL && strcmp(given, "-") == 0 ? NULL
 	      : given != NULL ? espl__strdup(given) : espl__format("%s/report.html", dir);
-	status = write_page(r, planned ? &fixed : NULL, out, &diag);
+	status = write_page(r, planned ? &fixed : NULL, espl__arg(args, "log") != NULL, out, &diag);
 	if (status == ESPL_OK && given == NULL)
 		printf("%s\n", out);
 	free(out);

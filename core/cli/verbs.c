@@ -66,7 +66,8 @@ static const struct espl__flag export_flags[] = {
 	{ "output", 'o', "OUT", "write there; default standard output" }, END_FLAGS
 };
 static const struct espl__flag report_flags[] = {
-	{ "output", 'o', "FILE.html", "write there; default DIR/report.html; - is standard output" }, END_FLAGS
+	{ "output", 'o', "FILE.html", "write there; default DIR/report.html; - is standard output" },
+	{ "log", 'l', NULL, "logarithmic axes for the learning curves" }, END_FLAGS
 };
 static const struct espl__flag help_flags[] = {
 	{ "markdown", 0, NULL, "print Markdown" },
@@ -125,7 +126,7 @@ const struct espl__verb espl__verbs[] = {
 	  "the best trial came about: its parameters and those of the trials it was cloned from, with the\n"
 	  "iterations they count for.  The algorithm `replay` trains along it.\n",
 	  export_flags, 1, 1, espl__verb_export },
-	{ "report", "DIR [-o FILE.html]", "plan and reality on one page, for a browser",
+	{ "report", "DIR [-o FILE.html] [--log]", "plan and reality on one page, for a browser",
 	  "Nodes and trials over time beside the plan, GPUs and cost over time, how much each GPU was used,\n"
 	  "what each resize cost and brought, learning curves and tables, also while the run goes on.  The\n"
 	  "page is one file that fetches nothing.\n",

@@ -22,10 +22,10 @@ send(struct espl__html *h, FILE *to)
 }
 
 espl_status
-espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixed, FILE *to,
+espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixed, int log_scale, FILE *to,
                   struct espl__diag *diag)
 {
-	struct espl__html h = { .r = r, .fixed = fixed, .diag = diag, .only = -1 };
+	struct espl__html h = { .r = r, .fixed = fixed, .diag = diag, .only = -1, .log_scale = log_scale };
 	espl_status status = espl__html_load(&h);
 
 	if (status == ESPL_OK) {

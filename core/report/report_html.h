@@ -11,7 +11,7 @@ struct espl__report_fixed {		/* the cheapest plan that keeps one size           
 	struct espl__report_stage *stages;
 	uint32_t stage_count;
 };
-/* fixed NULL: nothing is said about it.  The caller looks at ferror(to). */
-espl_status espl__report_html(struct espl__reading *, const struct espl__report_fixed *, FILE *to,
+/* fixed NULL: nothing is said about it.  log_scale: of the learning curves.  The caller looks at ferror(to). */
+espl_status espl__report_html(struct espl__reading *, const struct espl__report_fixed *, int log_scale, FILE *to,
                               struct espl__diag *);
 #endif

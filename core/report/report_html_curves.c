@@ -6,6 +6,7 @@
 
 #define CURVES_MAX 240u
 #define BEST       60u			/* of them: those that came furthest                    */
+#define RUNGS_MAX  64u
 #define POINTS_MAX 160u			/* of a curve                                           */
 #define TOP        20.0
 #define HEIGHT     330.0
@@ -139,27 +140,12 @@ quantile(const double *sorted, uint32_t count, double q)
 	return sorted[(uint32_t)(q * (count - 1) + 0.5)];
 }
 
-/* How much those curves differ that matter most: they must not be flattened to a line by the
- * height of the others.  The middle of them, and their spread. */
-static double
-spread_of_best(const struct curves *c, double *v, double *middle)
-{
-	uint32_t n = 0, i, k, most = c->count / 8 + 1;
-
-	for (i = 0; i < c->count && i < most && i < BEST / 2; i++)
-		for (k = 0; k < c->list[i].count; k++)
-			v[n++] = c->points[c->list[i].from + k].metric;
-	qsort(v, n, sizeof *v, by_value);
-	*middle = quantile(v, n, 0.5);
-	return quantile(v, n, 0.9) - quantile(v, n, 0.1);
-}
-
 /* From the best on; beyond the worst values of nearly all curves lies nothing of interest. */
 static void
 frame_metric(struct curves *c)
 {
 	double  *v = espl__alloc((c->point_count + (size_t)c->count + 1) * sizeof *v);
-	double   low, high, sign, spread, middle, ratio;
+	double   low, high, sign;
 	uint32_t i, k;
 
 	sign = c->h->r->totals.maximize ? -1 : 1;
@@ -179,21 +165,14 @@ frame_metric(struct curves *c)
 		high = quantile(v, c->count, 0.95);
 	c->y.low = sign > 0 ? low : -high;
 	c->y.high = sign > 0 ? high : -low;
-	spread = spread_of_best(c, v, &middle);
 	free(v);
-	ratio = c->y.low > 0 ? c->y.high / c->y.low : 0;
-	if (ratio >= 100 || (ratio >= 30 && high - low > 15 * spread)) {
+	if (c->h->log_scale && c->y.low > 0) {
 		c->y.kind = ESPL__HTML_LOG;
 		c->y.low /= 1.15;
 		c->y.high *= 1.15;
 	} else {
-		if (spread > 0 && high - low > 15 * spread) {
-			c->y.kind = ESPL__HTML_BENT;
-			c->y.middle = middle;
-			c->y.scale = spread;
-		}
 		low = high > low ? (high - low) * 0.04 : fabs(low) > 0 ? fabs(low) * 0.1 : 1;
-		c->y.low -= c->y.kind == ESPL__HTML_BENT ? spread : low;
+		c->y.low -= low;
 		c->y.high += low;
 	}
 	if (!isfinite(c->y.high - c->y.low) || !(c->y.high > c->y.low))
@@ -203,19 +182,15 @@ frame_metric(struct curves *c)
 static void
 frame(struct curves *c)
 {
-	int64_t  most = 1, first = INT64_MAX;
+	int64_t  most = 1;
 	uint32_t i;
 
 	for (i = 0; i < c->point_count; i++)
 		most = c->points[i].iteration > most ? c->points[i].iteration : most;
-	for (i = 0; i < c->h->stage_count && !c->h->pool; i++)
-		if (c->h->stages[i].budget > 0 && c->h->stages[i].budget < first)
-			first = c->h->stages[i].budget;
 	c->x = (struct espl__html_axis){ .high = (double)most, .from = ESPL__HTML_LEFT + 8,
 		.to = ESPL__HTML_RIGHT - 72 };
 	c->y = (struct espl__html_axis){ .high = 1, .from = TOP + HEIGHT, .to = TOP };
-	/* Where rungs are powers, each has its own room. */
-	if (first < INT64_MAX && most / first >= 8) {
+	if (c->h->log_scale && most > 1) {
 		c->x.kind = ESPL__HTML_LOG;
 		c->x.low = 1;
 	}
@@ -223,6 +198,27 @@ frame(struct curves *c)
 }
 
 /* ---- drawing ---------------------------------------------------------------------------------- */
+
+/* The iterations at which rungs end, rising. */
+static uint32_t
+rungs_of(const struct curves *c, int64_t to[RUNGS_MAX])
+{
+	const struct espl__html *h = c->h;
+	uint32_t count = 0, i, k;
+
+	for (i = 0; i < h->stage_count && !h->pool && count < RUNGS_MAX; i++) {
+		int64_t budget = h->stages[i].budget;
+
+		for (k = count; k > 0 && to[k - 1] > budget; k--)
+			;
+		if (budget <= 0 || (double)budget > c->x.high || (k > 0 && to[k - 1] == budget))
+			continue;
+		memmove(to + k + 1, to + k, (count - k) * sizeof *to);
+		to[k] = budget;
+		count++;
+	}
+	return count;
+}
 
 static void
 draw_rungs(struct curves *c)
@@ -356,9 +352,8 @@ note(const struct curves *c)
 		espl__print(b, " Of %u trials %u are drawn, the %u that came furthest and a sample of %s; %u are "
 		            "left out.", (unsigned)c->trials, (unsigned)c->count, BEST, c->h->pool ? "the others" :
 		            c->h->declared ? "each stage" : "each rung", (unsigned)(c->trials - c->count));
-	if (c->y.kind != ESPL__HTML_EVEN)
-		espl__print(b, c->y.kind == ESPL__HTML_LOG ? " The scale of the metric is logarithmic."
-		            : " The scale of the metric is even around the best and logarithmic beyond.");
+	if (c->x.kind == ESPL__HTML_LOG)
+		espl__print(b, c->y.kind == ESPL__HTML_LOG ? " Both axes are logarithmic." : " The axis of iterations is logarithmic.");
 	if (c->outside > 0)
 		espl__print(b, " %u points lie outside the frame.", (unsigned)c->outside);
 	espl__print(b, "</p>\n");
@@ -369,6 +364,7 @@ espl__html_curves(struct espl__html *h)
 {
 	struct curves c = { .h = h };
 	espl_status status = read_curves(&c);
+	int64_t     rungs[RUNGS_MAX];
 
 	if (status == ESPL_OK && c.count > 0) {
 		frame(&c);
@@ -378,7 +374,7 @@ espl__html_curves(struct espl__html *h)
 		espl__print(&h->b, " (%s is better), against the iteration</p>\n",
 		            h->r->totals.maximize ? "more" : "less");
 		espl__html_open(&h->b, TOP + HEIGHT + 18, "The metric of each trial against its iterations");
-		espl__html_iteration_grid(&h->b, &c.x, TOP, TOP + HEIGHT);
+		espl__html_iteration_grid(&h->b, &c.x, TOP, TOP + HEIGHT, rungs, rungs_of(&c, rungs));
 		espl__html_value_grid(&h->b, &c.y, "");
 		draw_rungs(&c);
 		draw_all(&c);

@@ -57,7 +57,7 @@ describe_node(struct espl__html *h, const struct espl__html_node *n)
 	espl__html_text(b, n->offer, 60);
 	espl__print(b, ", ");
 	espl__html_text(b, n->market, 30);
-	espl__print(b, ", %u GPU%s&#10;requested at %s", (unsigned)n->gpus, n->gpus == 1 ? "" : "s",
+	espl__print(b, ", %u %s&#10;requested at %s", (unsigned)n->gpus, espl__html_unit(h, n->gpus),
 	            espl__html_seconds(n->requested_s, t));
 	if (!isnan(n->booting_s))
 		espl__print(b, ", booting at %s", espl__html_seconds(n->booting_s, t));
@@ -156,9 +156,9 @@ describe_gang(struct espl__html *h, const struct espl__html_gang *g)
 	espl__print(b, "&#10;%s to %s", espl__html_seconds(g->starting_s, t[0]),
 	            g->over ? espl__html_seconds(g->ended_s, t[1]) : "now");
 	if (g->packing > 1)
-		espl__print(b, " on 1/%u of a GPU", (unsigned)g->packing);
+		espl__print(b, " on 1/%u of a %s", (unsigned)g->packing, UNIT(h));
 	else
-		espl__print(b, " on %u GPU%s", (unsigned)g->gpus, g->gpus == 1 ? "" : "s");
+		espl__print(b, " on %u %s", (unsigned)g->gpus, espl__html_unit(h, g->gpus));
 	if (g->number > 0)
 		espl__print(b, ", resized in place");
 	if (g->running_s > g->starting_s)
@@ -354,9 +354,9 @@ espl__html_gantt(struct espl__html *h)
 	legend(h, row == 0);
 	if (row == 0)
 		espl__print(&h->b, "<p class=\"note\">%u nodes and %u gangs are too many to draw one by one: the "
-		            "colour is that of the stage that most GPUs worked for, and the paler, the more of "
-		            "the GPUs that were held stood idle.</p>\n", (unsigned)h->node_count,
-		            (unsigned)h->gang_count);
+		            "colour is that of the stage that most %s worked for, and the paler, the more of "
+		            "the %s that were held stood idle.</p>\n", (unsigned)h->node_count,
+		            (unsigned)h->gang_count, UNITS(h), UNITS(h));
 	if (left_out > 0)
 		espl__print(&h->b, "<p class=\"note\">%u stages that ran beside ten others are not drawn.</p>\n",
 		            (unsigned)left_out);

@@ -7,6 +7,7 @@
 #define RESIZES_MAX 50
 #define TOP         6.0
 #define ROW         15.0
+#define PERCENT     44.0		/* to the right of the bars */
 
 /* ---- use --------------------------------------------------------------------------------------- */
 
@@ -93,7 +94,7 @@ draw_row(struct espl__html *h, const struct espl__html_axis *x, double y, const 
 	if (used > 0)
 		espl__html_rect(&h->b, "ab", x->from, y, right - x->from, ROW - 3);
 	(void)snprintf(text, sizeof text, "%.0f %%", 100 * used);
-	espl__html_label(&h->b, "st", right + 5 < x->to - 34 ? right + 5 : x->to - 34, y + ROW - 5.5, text);
+	espl__html_label(&h->b, "st", x->to + 6, y + ROW - 5.5, text);
 	espl__html_label(&h->b, "ln", ESPL__HTML_LEFT - 7, y + ROW - 5.5, name);
 	espl__print(&h->b, "</g>\n");
 }
@@ -113,7 +114,7 @@ draw_rows(struct espl__html *h, const struct espl__html_axis *x, const struct us
 			struct use u = sum_of(&use[n->first_gpu + k], each ? 1 : n->gpus);
 
 			if (each)
-				(void)snprintf(name, sizeof name, "node %lld, GPU %u", (long long)n->id, (unsigned)k);
+				(void)snprintf(name, sizeof name, "node %lld, %s %u", (long long)n->id, UNIT(h), (unsigned)k);
 			else
 				(void)snprintf(name, sizeof name, "node %lld", (long long)n->id);
 			draw_row(h, x, TOP + row * ROW, name, &u);
@@ -125,7 +126,7 @@ draw_rows(struct espl__html *h, const struct espl__html_axis *x, const struct us
 static void
 draw_use(struct espl__html *h)
 {
-	struct espl__html_axis x = { .high = 1, .from = ESPL__HTML_LEFT, .to = ESPL__HTML_RIGHT };
+	struct espl__html_axis x = { .high = 1, .from = ESPL__HTML_LEFT, .to = ESPL__HTML_RIGHT - PERCENT };
 	struct espl__buf body = { NULL, 0, 0 }, before = h->b;
 	struct use *use = count_use(h), all = sum_of(use, h->gpu_count);
 	uint32_t   rows;
@@ -135,11 +136,11 @@ draw_use(struct espl__html *h)
 	rows = draw_rows(h, &x, use);
 	body = h->b;
 	h->b = before;
-	espl__html_open(&h->b, TOP + rows * ROW, "The part of its time for which each GPU was used");
+	espl__html_open(&h->b, TOP + rows * ROW, h->r->totals.on_cpu ? "The part of its time for which each slot was used" : "The part of its time for which each GPU was used");
 	espl__put(&h->b, body.data, body.size);
 	espl__print(&h->b, "</svg></div>\n<p class=\"legend\"><span><i class=\"ah\"></i>held (ready)</span> <span>"
 	            "<i class=\"ab\"></i>used by at least one trial</span></p>\n<p class=\"note\">%.1f %% of the time "
-	            "of all GPUs was used: %s of %s", 100 * part_of(all.used_s, all.held_s),
+	            "of all %s was used: %s of %s", 100 * part_of(all.used_s, all.held_s), UNITS(h),
 	            espl__html_seconds(all.used_s, t[0]), espl__html_seconds(all.held_s, t[1]));
 	if (all.share_s < all.used_s * (1 - 1e-9))
 		espl__print(&h->b, "; the shares that trials held are %s", espl__html_seconds(all.share_s, t[2]));
@@ -224,17 +225,18 @@ resize_line(struct espl__buf *b, sqlite3_stmt *st)
 }
 
 static void
-tell_sums(struct espl__buf *b, const struct sums *s)
+tell_sums(struct espl__html *h, const struct sums *s)
 {
+	struct espl__buf *b = &h->b;
 	char t[5][32], moved[64] = "";
 
 	if (s->moved > 0)
-		(void)snprintf(moved, sizeof moved, ", %lld only to other GPUs", (long long)s->moved);
+		(void)snprintf(moved, sizeof moved, ", %lld only to other %s", (long long)s->moved, UNITS(h));
 	espl__print(b, "<p class=\"note\">%lld resize%s, %lld in place%s: for %s in all the trial that was resized did not train. Those "
-	            "that got more came %s %s than at their former pace, with %s more GPU time; those that got less came %s "
+	            "that got more came %s %s than at their former pace, with %s more %s time; those that got less came %s "
 	            "%s and left %s of it to others.</p>\n", (long long)s->count, s->count == 1 ? "" : "s",
 	            (long long)s->in_place, moved, espl__html_seconds(s->pause_s, t[0]), espl__html_seconds(fabs(s->sooner_s), t[1]),
-	            s->sooner_s < 0 ? "later" : "sooner", espl__html_seconds(s->more_gpu_s, t[2]),
+	            s->sooner_s < 0 ? "later" : "sooner", espl__html_seconds(s->more_gpu_s, t[2]), UNIT(h),
 	            espl__html_seconds(fabs(s->later_s), t[3]), s->later_s < 0 ? "sooner" : "later",
 	            espl__html_seconds(s->less_gpu_s, t[4]));
 	if (s->count > RESIZES_MAX)
@@ -253,9 +255,9 @@ resizes(struct espl__html *h)
 	while (st != NULL && (more = espl__reading_next(h->r, st, h->diag)) == 1) {
 		if (sums.count == 0)
 			espl__print(b, "<section><h2>Resizes while training</h2>\n<div class=\"scroll\"><table><thead><tr><th>at</th>"
-			            "<th>trial</th><th>GPUs</th><th>then</th><th class=\"w\">how</th><th>paused</th>"
+			            "<th>trial</th><th>%s</th><th>then</th><th class=\"w\">how</th><th>paused</th>"
 			            "<th>iteration before</th><th>after</th><th>iterations</th><th>gained</th>"
-			            "<th>more GPU time</th></tr></thead>\n<tbody>\n");
+			            "<th>more %s time</th></tr></thead>\n<tbody>\n", UNITS(h), UNIT(h));
 		if (sums.count < RESIZES_MAX)
 			resize_line(b, st);
 		sum_up(&sums, st);
@@ -263,7 +265,7 @@ resizes(struct espl__html *h)
 	(void)sqlite3_finalize(st);
 	if (sums.count > 0) {
 		espl__print(b, "</tbody></table></div>\n");
-		tell_sums(b, &sums);
+		tell_sums(h, &sums);
 		espl__print(b, "</section>\n");
 	}
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
@@ -274,7 +276,7 @@ espl__html_gpus(struct espl__html *h)
 {
 	if (h->node_count == 0 || h->gang_count == 0)
 		return ESPL_OK;
-	espl__print(&h->b, "<section><h2>Use of each GPU</h2>\n");
+	espl__print(&h->b, "<section><h2>Use of each %s</h2>\n", UNIT(h));
 	draw_use(h);
 	espl__print(&h->b, "</section>\n");
 	return resizes(h);

@@ -121,7 +121,11 @@ count_tiles(struct espl__html *h)
 
 	(void)snprintf(text, sizeof text, "%lld", (long long)t->trials);
 	tile(h, "Trials", text);
-	espl__print(b, "<p><b>completed</b> %lld</p>", (long long)t->completed);
+	espl__print(b, "<p><b>completed</b> %lld</p>", (long long)(t->completed - t->early));
+	if (t->early > 0)
+		espl__print(b, "<p><b>stopped early</b> %lld</p>", (long long)t->early);
+	if (espl__totals_paused(t) > 0)
+		espl__print(b, "<p><b>paused</b> %lld</p>", (long long)espl__totals_paused(t));
 	if (t->failed > 0)
 		espl__print(b, "<p><b>failed</b> <em class=\"bad\">%lld</em></p>", (long long)t->failed);
 	if (h->r->running)
@@ -129,8 +133,8 @@ count_tiles(struct espl__html *h)
 		            (long long)t->waiting);
 	espl__print(b, "<p><b>resizes while training</b> %lld</p></div>\n", (long long)h->resizes);
 	(void)snprintf(text, sizeof text, "%.0f %%", t->gpu_s > 0 ? 100 * t->busy_gpu_s / t->gpu_s : 0);
-	tile(h, "GPUs busy", text);
-	espl__print(b, "<p><b>GPU time used</b> %s</p>", espl__html_seconds(t->busy_gpu_s, text));
+	tile(h, t->on_cpu ? "Slots busy" : "GPUs busy", text);
+	espl__print(b, "<p><b>%s time used</b> %s</p>", espl__slots_word(t->on_cpu, 1), espl__html_seconds(t->busy_gpu_s, text));
 	espl__print(b, "<p><b>held</b> %s</p>", espl__html_seconds(t->gpu_s, text));
 	espl__print(b, "<p><b>nodes at most</b> %lld</p>", (long long)t->nodes_peak);
 	if (t->nodes_leaked > 0)

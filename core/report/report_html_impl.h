@@ -50,7 +50,7 @@ struct espl__html_trial {
 	int64_t  id, iteration;
 	uint32_t stage, gang;		/* last ones; gang + 1, 0 none                          */
 	double   metric, gpu_s, cost_usd;
-	char     state[12];
+	char     state[16];
 };
 struct espl__html_row {			/* a stage of a plan                                    */
 	int64_t  bracket, stage, trials, iterations, gpus, gpus_per_trial, nodes, warm;
@@ -75,6 +75,7 @@ struct espl__html {
 	int64_t resizes;		/* rows of the view of that name                        */
 	int    declared;		/* stages are those of a spec, or a pool's experiments  */
 	int    brackets;		/* there are several, or will be                        */
+	int    log_scale;		/* of learning curves: asked for                        */
 	int    pool;			/* a stage is an experiment with that number; 0 are the plain jobs */
 	int64_t only;			/* of a pool: what is drawn now is of this experiment; -1 all */
 	struct espl__html_stage *stages;	uint32_t stage_count, stage_cap;
@@ -88,6 +89,14 @@ struct espl__html {
 	struct espl__html_point *spent;		uint32_t spent_count, spent_cap;
 };
 espl_status espl__html_load(struct espl__html *);
+/* "GPU", "GPUs", or of a run on CPUs "slot", "slots". */
+static inline const char *
+espl__html_unit(const struct espl__html *h, int64_t count)
+{
+	return espl__slots_word(h->r->totals.on_cpu, count);
+}
+#define UNIT(h_)  espl__html_unit(h_, 1)
+#define UNITS(h_) espl__html_unit(h_, 0)
 /* report_html_money.c: what was spent over time; needs nodes and stages. */
 espl_status espl__html_load_money(struct espl__html *);
 double      espl__html_spent(const struct espl__html *, double at_s);
@@ -116,12 +125,10 @@ void        espl__html_heading(struct espl__html *, const char *what);
 #define ESPL__HTML_LEFT  104.0
 #define ESPL__HTML_RIGHT 1104.0
 
-/* BENT: even near the middle, as wide as `scale`, and logarithmic far from it. */
-enum espl__html_kind { ESPL__HTML_EVEN, ESPL__HTML_LOG, ESPL__HTML_BENT };
+enum espl__html_kind { ESPL__HTML_EVEN, ESPL__HTML_LOG };
 struct espl__html_axis {
 	double low, high, from, to;	/* values, and where they lie                           */
 	enum espl__html_kind kind;
-	double middle, scale;
 };
 double espl__html_at(const struct espl__html_axis *, double value);	/* within from..to      */
 struct espl__html_axis espl__html_time(const struct espl__html *);
@@ -137,7 +144,9 @@ void espl__html_open(struct espl__buf *, double height, const char *what);
 /* Lines and words for times, from top to bottom; and for values, across. */
 void espl__html_time_grid(struct espl__buf *, const struct espl__html_axis *, double top, double bottom);
 void espl__html_value_grid(struct espl__buf *, const struct espl__html_axis *, const char *unit);
-void espl__html_iteration_grid(struct espl__buf *, const struct espl__html_axis *, double top, double bottom);
+/* `rungs`: iterations that have a tick of their own, rising. */
+void espl__html_iteration_grid(struct espl__buf *, const struct espl__html_axis *, double top, double bottom,
+                               const int64_t *rungs, uint32_t rung_count);
 /* The least of 1, 2, 5 * 10^k that is not below. */
 double espl__html_round_up(double);
 

@@ -147,8 +147,8 @@ draw_gpus(struct espl__html *h)
 	y.high = y.high > 0 ? y.high * 1.08 : 1;
 	thin(&held, h->end_s);
 	thin(&busy, h->end_s);
-	espl__print(&h->b, "<section><h2>GPUs over time</h2>\n");
-	espl__html_open(&h->b, TOP + HEIGHT + 18, "GPUs that were held and that were busy, over time");
+	espl__print(&h->b, "<section><h2>%s over time</h2>\n", h->r->totals.on_cpu ? "Slots" : "GPUs");
+	espl__html_open(&h->b, TOP + HEIGHT + 18, h->r->totals.on_cpu ? "Slots that were held and that were busy, over time" : "GPUs that were held and that were busy, over time");
 	espl__html_time_grid(&h->b, &x, TOP, TOP + HEIGHT);
 	espl__html_value_grid(&h->b, &y, "GPUs");
 	draw_steps(h, &held, &x, &y, "ah");

@@ -145,7 +145,7 @@ draw_row(struct espl__html *h, const struct espl__html_axis *a, const struct poo
 	espl__print(&h->b, ", %s&#10;waited %s%s", row->status, espl__html_seconds(waited(h, row), waits),
 	            row->why[0] != '\0' ? ": " : "");
 	espl__html_text(&h->b, row->why, WHY_MAX);
-	espl__print(&h->b, "&#10;on at most %.4g GPU%s</title>", row->most, row->most == 1 ? "" : "s");
+	espl__print(&h->b, "&#10;on at most %.4g %s</title>", row->most, espl__html_unit(h, row->most > 1 || row->most < 1 ? 2 : 1));
 	espl__html_rect(&h->b, "rq", from, y + 1, espl__html_at(a, end_s) - from, ROW_HEIGHT - 3);
 	for (uint32_t i = 0; i < row->count; i++) {
 		double to_s = i + 1 < row->count ? row->steps[i + 1].at_s : end_s;
@@ -167,13 +167,13 @@ draw(struct espl__html *h, const struct pool *p)
 	double bottom = TOP + p->count * ROW_HEIGHT;
 
 	espl__print(&h->b, "<section><h2>Experiments and jobs</h2>\n");
-	espl__html_open(&h->b, bottom + 10, "When each experiment and job came, and the GPUs that it had, over time");
+	espl__html_open(&h->b, bottom + 18, "When each experiment and job came, and what it had, over time");
 	espl__html_time_grid(&h->b, &a, TOP - 4, bottom);
 	for (uint32_t i = 0; i < p->count; i++)
 		if (isfinite(p->rows[i].arrived_s))
 			draw_row(h, &a, p, &p->rows[i], TOP + i * ROW_HEIGHT);
-	espl__print(&h->b, "</svg></div>\n<p class=\"axis\">A frame is the time from arrival to end; what is filled, the GPUs that it had, "
-	            "%.4g being the whole height.", p->most);
+	espl__print(&h->b, "</svg></div>\n<p class=\"axis\">A frame is the time from arrival to end; what is filled, the %s that it had, "
+	            "%.4g being the whole height.", UNITS(h), p->most);
 	if (p->left_out > 0)
 		espl__print(&h->b, " %u more are left out.", (unsigned)p->left_out);
 	espl__print(&h->b, "</p></section>\n");
@@ -209,8 +209,8 @@ list(struct espl__html *h, const struct pool *p, int job)
 		return;
 	espl__print(&h->b, "<section><h2>%s</h2>\n<div class=\"scroll\"><table><thead><tr><th>%s</th>"
 	            "<th class=\"w\">%s</th><th class=\"w\">state</th><th>came</th><th>waited</th><th class=\"w\">why</th>"
-	            "<th>ended</th><th>took</th><th>GPUs at most</th><th>GPU time</th></tr></thead>\n<tbody>\n",
-	            job ? "Plain jobs" : "How long experiments waited", job ? "trial" : "number", job ? "job" : "experiment");
+	            "<th>ended</th><th>took</th><th>%s at most</th><th>%s time</th></tr></thead>\n<tbody>\n",
+	            job ? "Plain jobs" : "How long experiments waited", job ? "trial" : "number", job ? "job" : "experiment", UNITS(h), UNIT(h));
 	for (uint32_t i = 0; i < p->count; i++)
 		if (p->rows[i].job == job)
 			list_row(h, &p->rows[i]);

@@ -86,14 +86,14 @@ draw_row(struct espl__html *h, struct strip *s, const struct espl__html_row *r, 
 		(void)snprintf(name, sizeof name, "bracket %lld, stage %lld", (long long)r->bracket, stage);
 	else
 		(void)snprintf(name, sizeof name, "stage %lld", stage);
-	(void)snprintf(box.labels[0], sizeof box.labels[0], "%s: %lld \xc3\x97 %lld GPU%s, %lld node%s", name, trials,
-	               (long long)r->gpus_per_trial, r->gpus_per_trial == 1 ? "" : "s", (long long)r->nodes,
+	(void)snprintf(box.labels[0], sizeof box.labels[0], "%s: %lld \xc3\x97 %lld %s, %lld node%s", name, trials,
+	               (long long)r->gpus_per_trial, espl__html_unit(h, r->gpus_per_trial), (long long)r->nodes,
 	               r->nodes == 1 ? "" : "s");
 	(void)snprintf(box.labels[1], sizeof box.labels[1], "%s", name);
 	(void)snprintf(box.labels[2], sizeof box.labels[2], "%lld", stage);
 	title(&box.title, what, name, r->starts_s, r->ends_s, r->cost_usd);
-	espl__print(&box.title, "&#10;%lld trials for %lld iterations, %lld GPUs each, on %lld nodes of ", trials,
-	            (long long)r->iterations, (long long)r->gpus_per_trial, (long long)r->nodes);
+	espl__print(&box.title, "&#10;%lld trials for %lld iterations, %lld %s each, on %lld nodes of ", trials,
+	            (long long)r->iterations, (long long)r->gpus_per_trial, espl__html_unit(h, r->gpus_per_trial), (long long)r->nodes);
 	espl__html_text(&box.title, r->offer, 60);
 	draw_box(h, s, &box, y);
 }

@@ -26,7 +26,12 @@ const char espl__html_style[] =
 ".tile p{margin:1px 0;font-size:13px}.tile b{font-weight:400;color:var(--soft)}.tile em{color:var(--soft);font-style:normal;"
 "white-space:nowrap}.tile em.bad{color:var(--bad)}.tile p.big{font-size:24px;font-weight:600;margin:0 0 4px;"
 "overflow-wrap:anywhere}\n"
-"section{padding:14px 16px;margin-bottom:14px}.scroll{overflow-x:auto}.note,.axis{color:var(--soft);font-size:12.5px;"
+"section{padding:14px 16px;margin-bottom:14px}.scroll{overflow-x:auto;"
+/* A shadow at the edge beyond which there is more to scroll to. */
+"background:linear-gradient(90deg,var(--card) 40%,transparent) 0 0/40px 100% no-repeat local,"
+"linear-gradient(270deg,var(--card) 40%,transparent) 100% 0/40px 100% no-repeat local,"
+"linear-gradient(90deg,#0004,transparent) 0 0/12px 100% no-repeat scroll,"
+"linear-gradient(270deg,#0004,transparent) 100% 0/12px 100% no-repeat scroll}.note,.axis{color:var(--soft);font-size:12.5px;"
 "margin:8px 0 0}main>.note{margin:0 0 14px}.axis{margin:-6px 0 8px}footer{color:var(--soft);font-size:12.5px}\n"
 ".legend{margin:8px 0 0;font-size:12.5px;color:var(--soft)}.legend span{margin-right:14px;white-space:nowrap}"
 "i[class]{display:inline-block;width:11px;height:11px;border-radius:2px;margin-right:5px;vertical-align:-1px}"
@@ -58,4 +63,5 @@ const char espl__html_style[] =
 "color:var(--soft);font-size:12px}th,td{text-align:right;padding:4px 10px;border-top:1px solid var(--line);"
 "white-space:nowrap;vertical-align:top}thead th{border-top:0}.w{text-align:left}td.pa{white-space:normal}"
 ".pa{overflow-wrap:anywhere}tr.pr td{border-top:0;padding-top:0;color:var(--soft)}tr.first td{font-weight:600}\n"
+"@media (max-width:760px){main{padding:12px 8px}section{padding:10px}td.pa{white-space:nowrap}}\n"
 "@media print{body{background:#fff}section,.tile{break-inside:avoid}}\n";

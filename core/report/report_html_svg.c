@@ -167,16 +167,14 @@ espl__html_open(struct espl__buf *b, double height, const char *what)
 	            ESPL__HTML_WIDTH, ceil(height), what);
 }
 
+#define TICK_ROOM 22.0			/* that the number at a tick takes */
+
 /* ---- axes ------------------------------------------------------------------------------------- */
 
 static double
 bend(const struct espl__html_axis *a, double value)
 {
-	switch (a->kind) {
-	case ESPL__HTML_LOG:  return value > 0 ? log(value) : log(a->low);
-	case ESPL__HTML_BENT: return asinh((value - a->middle) / a->scale);
-	default:              return value;
-	}
+	return a->kind != ESPL__HTML_LOG ? value : value > 0 ? log(value) : log(a->low);
 }
 
 double
@@ -248,35 +246,21 @@ espl__html_time_grid(struct espl__buf *b, const struct espl__html_axis *a, doubl
 	}
 }
 
-/* Two digits. */
-static double
-round_off(double v)
-{
-	double unit = v != 0 ? pow(10, floor(log10(fabs(v))) - 1) : 1;
-
-	return rint(v / unit) * unit;
-}
-
-/* Round values where the axis is even, those of 1, 2, 5, ... (or powers of ten) where it is
- * logarithmic, and such as lie evenly where it is bent. */
+/* Round values where the axis is even, those of 1, 2, 5, ... (or powers of ten) where it is logarithmic. */
 static double
 first_value(const struct espl__html_axis *a, double step)
 {
-	return a->kind == ESPL__HTML_LOG ? pow(10, floor(log10(a->low)))
-	       : a->kind == ESPL__HTML_BENT ? round_off(a->low) : ceil(a->low / step - 1e-9) * step;
+	return a->kind == ESPL__HTML_LOG ? pow(10, floor(log10(a->low))) : ceil(a->low / step - 1e-9) * step;
 }
 
 static double
-next_value(const struct espl__html_axis *a, double step, double v, int i)
+next_value(const struct espl__html_axis *a, double step, double v)
 {
 	double decades = a->kind == ESPL__HTML_LOG ? log10(a->high / a->low) : 0;
 
 	if (a->kind == ESPL__HTML_EVEN)
 		return v + step;
-	if (a->kind == ESPL__HTML_LOG)
-		return decades > 3 ? v * pow(10, ceil(decades / 6)) : espl__html_round_up(v * 1.5);
-	v = bend(a, a->low) + (bend(a, a->high) - bend(a, a->low)) * (i + 1) / 7;
-	return round_off(a->middle + a->scale * sinh(v));
+	return decades > 3 ? v * pow(10, ceil(decades / 6)) : espl__html_round_up(v * 1.5);
 }
 
 /* Money where the unit is "$", whole numbers where it is "GPUs". */
@@ -303,25 +287,49 @@ espl__html_value_grid(struct espl__buf *b, const struct espl__html_axis *a, cons
 			espl__html_line(b, "gd", ESPL__HTML_LEFT, y, ESPL__HTML_RIGHT, y);
 			espl__html_label(b, "vl", ESPL__HTML_LEFT - 7, y + 3.5, text);
 		}
-		at = next_value(a, step, at, i);
+		at = next_value(a, step, at);
 	}
 }
 
+/* Is there room for a label between those of the rungs? */
+static int
+room_at(const struct espl__html_axis *a, double x, const int64_t *rungs, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (fabs(espl__html_at(a, (double)rungs[i]) - x) < TICK_ROOM)
+			return 0;
+	return 1;
+}
+
+static void
+iteration_tick(struct espl__buf *b, double value, double x, double top, double bottom)
+{
+	char text[32];
+
+	espl__html_line(b, "gd", x, top, x, bottom);
+	(void)snprintf(text, sizeof text, value < 1e6 ? "%.0f" : "%.3g", value);
+	espl__html_label(b, "tm", x, bottom + 13, text);
+}
+
 void
-espl__html_iteration_grid(struct espl__buf *b, const struct espl__html_axis *a, double top, double bottom)
+espl__html_iteration_grid(struct espl__buf *b, const struct espl__html_axis *a, double top, double bottom,
+                          const int64_t *rungs, uint32_t rung_count)
 {
 	int    log_scale = a->kind == ESPL__HTML_LOG;
-	double step = log_scale ? 0 : ceil(espl__html_round_up(a->high / 11)), at = log_scale, x;
-	char   text[32];
-	int    i;
+	double step = log_scale ? 0 : ceil(espl__html_round_up(a->high / 11)), at = log_scale, x, last = a->to + TICK_ROOM;
 
-	for (i = 0; i < 40 && at <= a->high * 1.000001; i++) {
+	/* The last rungs first: on an even axis the first ones crowd. */
+	for (uint32_t i = rung_count; i > 0; i--) {
+		x = espl__html_at(a, (double)rungs[i - 1]);
+		if (last - x < TICK_ROOM)
+			continue;
+		iteration_tick(b, (double)rungs[i - 1], x, top, bottom);
+		last = x;
+	}
+	for (int i = 0; i < 40 && at <= a->high * 1.000001; i++) {
 		x = espl__html_at(a, at);
-		if (at >= a->low) {
-			espl__html_line(b, "gd", x, top, x, bottom);
-			(void)snprintf(text, sizeof text, at < 1e6 ? "%.0f" : "%.3g", at);
-			espl__html_label(b, "tm", x, bottom + 13, text);
-		}
+		if (at >= a->low && room_at(a, x, rungs, rung_count))
+			iteration_tick(b, at, x, top, bottom);
 		/* 1, 2, 5, 10, 20, 50 ... */
 		at = log_scale ? espl__html_round_up(at * 1.5) : at + step;
 	}

@@ -91,7 +91,7 @@ stage_lines(struct espl__html *h, uint32_t stage)
 		espl__print(b, " ");
 		espl__html_text(b, s->name, 40);
 	}
-	espl__print(b, "</td><td class=\"w\">%s</td>", isnan(s->ended_s) && h->r->running ? "so far" : "as it ran");
+	espl__print(b, "</td><td class=\"w\">%s</td>", isnan(s->ended_s) && h->r->running ? "so far" : "actual");
 	count_cell(b, (int64_t)s->trials);
 	count_cell(b, iterations(h, stage));
 	gpus_cell(b, s);
@@ -138,10 +138,10 @@ espl__html_stages(struct espl__html *h)
 	if (h->stage_count == 0)
 		return;
 	espl__print(b, "<section><h2>%s</h2>\n<div class=\"scroll\"><table class=\"stages\"><thead><tr>"
-	            "<th class=\"w\">%s</th><th></th><th>trials</th><th>iterations</th><th>GPUs a trial</th>"
+	            "<th class=\"w\">%s</th><th></th><th>trials</th><th>iterations</th><th>%s a trial</th>"
 	            "<th>nodes</th><th>start</th><th>end</th><th>took</th><th>cost</th></tr></thead>\n<tbody>\n",
 	            h->pool ? "What each used" : h->plan_count > 0 ? "Stages: the plan and what came of it" : "Stages",
-	            h->pool ? "experiment" : "stage");
+	            h->pool ? "experiment" : "stage", UNITS(h));
 	for (i = 0; i < h->stage_count && i < STAGES_MAX; i++) {
 		stage_lines(h, i);
 		shared |= h->stages[i].shared;
@@ -152,9 +152,12 @@ espl__html_stages(struct espl__html *h)
 	if (h->stage_count > STAGES_MAX)
 		espl__print(b, "<p class=\"note\">The first %u of %u stages.</p>\n", STAGES_MAX,
 		            (unsigned)h->stage_count);
+	if (h->plan_count > 0)
+		espl__print(b, "<p class=\"note\">The actual cost of a stage is its part of the nodes' bills, each spread evenly over the time "
+		            "that the node was held; the plan counts what falls due in each stage. The totals can be compared.</p>\n");
 	if (shared)
-		espl__print(b, "<p class=\"note\">* %sthe cost of all is shared out by the GPU "
-		            "time that each used.</p>\n", h->pool ? "" : "Stages ran side by side: ");
+		espl__print(b, "<p class=\"note\">* %sthe cost of all is shared out by the %s "
+		            "time that each used.</p>\n", h->pool ? "" : "Stages ran side by side: ", UNIT(h));
 	espl__print(b, "</section>\n");
 }
 
@@ -172,7 +175,7 @@ trial_line(struct espl__html *h, sqlite3_stmt *st, const struct espl__html_trial
 	more = espl__reading_next(h->r, st, h->diag);
 	espl__print(b, "<tr%s><td>%u</td><td>%s</td><td class=\"w\">", t->id == h->r->totals.best
 	            ? " class=\"first\"" : "", (unsigned)rank, espl__trial_name((uint64_t)t->id, name));
-	espl__html_text(b, t->state, 12);
+	espl__html_text(b, t->state, 16);
 	espl__print(b, "</td><td class=\"w\">");
 	if (t->stage < h->stage_count)
 		espl__print(b, "<i class=\"s%u\"></i>", (unsigned)espl__html_colour(h, t->stage));
@@ -211,7 +214,7 @@ espl__html_trials(struct espl__html *h)
 	            "<th class=\"w\">state</th><th class=\"w\">%s</th><th>iterations</th><th>",
 	            h->pool ? "of" : h->stage_count > 0 ? "came to" : "");
 	espl__html_text(b, h->r->totals.metric, 40);
-	espl__print(b, "</th><th>GPU time</th><th>cost</th><th class=\"w\">parameters</th></tr></thead>\n<tbody>\n");
+	espl__print(b, "</th><th>%s time</th><th>cost</th><th class=\"w\">parameters</th></tr></thead>\n<tbody>\n", UNIT(h));
 	for (i = 0; i < n && status == ESPL_OK; i++)
 		status = trial_line(h, st, &h->trials[ranked[i]], i + 1);
 	espl__print(b, "</tbody></table></div>\n");

@@ -289,7 +289,7 @@ page_of(const char *dir, const struct espl__report_fixed *fixed)
 	FILE  *to = open_memstream(&text, &size);
 
 	cr_assert_eq(espl__reading_open(dir, &r, &diag), ESPL_OK, "%s", diag.text);
-	cr_assert_eq(espl__report_html(r, fixed, to, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__report_html(r, fixed, 0, to, &diag), ESPL_OK, "%s", diag.text);
 	fclose(to);
 	espl__reading_free(r);
 	return text;
