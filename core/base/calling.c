@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 enum { EXITED_STATUS = 1 };		/* of docs/cli.md: the run failed */
+enum { LOOK_S = 5, LONG_S = 10 };	/* of the processor's time */
 
 volatile struct espl__calling espl__calling;
 volatile int espl__calling_told;
@@ -86,7 +88,7 @@ say_aborted(struct line *line)
 static void
 on_crash(int number, siginfo_t *info, void *context)
 {
-	const struct espl__calling now = { espl__calling.who, espl__calling.what, espl__calling.path };
+	const struct espl__calling now = { .who = espl__calling.who, .what = espl__calling.what, .path = espl__calling.path };
 	/* Not what somebody else sent: a kill -ABRT for a core dump is no crash. */
 	int  own = info->si_code > 0 || info->si_pid == watched;
 	struct line line = { .size = 0 };
@@ -118,9 +120,70 @@ on_crash(int number, siginfo_t *info, void *context)
 }
 
 static void
+say_long(const struct espl__calling *now, int seconds)
+{
+	struct line line = { .size = 0 };
+
+	add(&line, "espalier: warning: ");
+	add(&line, now->who);
+	add(&line, " has computed for ");
+	add_number(&line, seconds);
+	add(&line, " s and not returned from ");
+	add(&line, now->what);
+	for (int i = 0; i < ESPL__ASKED && now->asked[i].name != NULL; i++) {
+		add(&line, i == 0 ? " (" : ", ");
+		add(&line, now->asked[i].name);
+		add(&line, " ");
+		add_number(&line, now->asked[i].value < 0 ? 0 : now->asked[i].value > INT32_MAX ? INT32_MAX : (int)now->asked[i].value);
+	}
+	add(&line, now->asked[0].name != NULL ? ")" : "");
+	add(&line, seconds == LONG_S ? "; if it never does, interrupt three times" : "");
+	say(&line);
+}
+
+/* Every LOOK_S of processor time: is the same call still under way? */
+static void
+on_time(int signal_number)
+{
+	static unsigned number;
+	static int      seconds, next;
+	struct espl__calling now;
+
+	(void)signal_number;
+	if (espl__calling.who == NULL || espl__calling.number != number) {
+		number = espl__calling.number;
+		seconds = 0;
+		next = LONG_S;
+		return;
+	}
+	seconds += LOOK_S;
+	if (seconds < next || getpid() != watched)
+		return;
+	next *= 10;
+	memcpy(&now, (const void *)(uintptr_t)&espl__calling, sizeof now);
+	if (now.who != NULL)
+		say_long(&now, seconds);
+}
+
+static void
+watch_time(void)
+{
+	struct itimerval every = { { LOOK_S, 0 }, { LOOK_S, 0 } };
+	struct sigaction action, before;
+
+	memset(&action, 0, sizeof action);
+	(void)sigemptyset(&action.sa_mask);
+	action.sa_handler = on_time;
+	action.sa_flags = (int)(SA_RESTART | SA_ONSTACK);
+	if (sigaction(SIGVTALRM, NULL, &before) == 0 && before.sa_handler == SIG_DFL
+	    && sigaction(SIGVTALRM, &action, NULL) == 0)
+		(void)setitimer(ITIMER_VIRTUAL, &every, NULL);
+}
+
+static void
 on_exit_of_all(void)
 {
-	const struct espl__calling now = { espl__calling.who, espl__calling.what, espl__calling.path };
+	const struct espl__calling now = { .who = espl__calling.who, .what = espl__calling.what, .path = espl__calling.path };
 	struct line line = { .size = 0 };
 
 	if (now.who == NULL || getpid() != watched)
@@ -157,4 +220,5 @@ espl__calling_watch(void)
 		if (sigaction(crashes[i].number, NULL, &before) == 0 && (before.sa_flags & SA_SIGINFO) == 0
 		    && before.sa_handler == SIG_DFL)
 			(void)sigaction(crashes[i].number, &action, NULL);
+	watch_time();
 }

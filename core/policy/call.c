@@ -283,6 +283,7 @@ espl__call_allocate(struct espl__caller *c, struct espl__instance *i, const stru
 	a.sink.horizon = alloc_horizon;
 	a.sink.claim = alloc_claim;
 	began = espl__call_begin(c, i, "allocate", &a.call);
+	espl__calling_asked("items", view->item_count, "nodes", view->node_count, "second", view->now / ESPL_SECOND);
 	return espl__call_end(&a.call, began, ops->allocate(i->self, view, &a.sink, &error), &error, diag);
 }
 
@@ -361,5 +362,6 @@ espl__call_place(struct espl__caller *c, struct espl__instance *i, const struct 
 	p.sink.place = place_place;
 	p.sink.give_up = place_give_up;
 	began = espl__call_begin(c, i, "place", &p.call);
+	espl__calling_asked("gangs", view->gang_count, "nodes", view->node_count, "second", view->now / ESPL_SECOND);
 	return espl__call_end(&p.call, began, ops->place(i->self, view, &p.sink, &error), &error, diag);
 }

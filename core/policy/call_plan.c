@@ -89,6 +89,7 @@ espl__call_plan(struct espl__caller *c, struct espl__instance *i, const struct e
 	p.experiment = view->experiment->id;
 	c->least_s = c->least_usd = NAN;
 	began = espl__call_begin(c, i, "plan", &p.call);
+	espl__calling_asked("offers", view->offer_count, "GPUs at most", view->gpus_max, NULL, 0);
 	status = ops->plan(i->self, view, &p.sink, &error);
 	if (status != ESPL_E_BUSY)
 		return espl__call_end(&p.call, began, status, &error, diag);

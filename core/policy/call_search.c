@@ -283,6 +283,7 @@ espl__call_next_group(struct espl__caller *c, struct espl__instance *i, const st
 	struct search_call s;
 	int64_t began = begin(c, i, "next_group", &s, 1);
 
+	espl__calling_asked("trials", (int64_t)view->trials, "wanted", view->want, "second", view->now / ESPL_SECOND);
 	no_error(&error);
 	return espl__call_end(&s.call, began, ops->next_group(i->self, view, &s.sink, &error), &error, diag);
 }
@@ -301,6 +302,7 @@ espl__call_report(struct espl__caller *c, struct espl__instance *i, const struct
 		return ESPL_OK;
 	}
 	began = begin(c, i, "on_report", &s, 0);
+	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration, NULL, 0);
 	no_error(&error);
 	return espl__call_end(&s.call, began, ops->on_report(i->self, trial, observation, &s.sink, &error),
 	    &error, diag);
@@ -320,6 +322,7 @@ espl__call_trial_end(struct espl__caller *c, struct espl__instance *i, const str
 		return ESPL_OK;
 	}
 	began = begin(c, i, "on_trial_end", &s, 0);
+	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration, NULL, 0);
 	no_error(&error);
 	return espl__call_end(&s.call, began, ops->on_trial_end(i->self, trial, how, &s.sink, &error), &error, diag);
 }
