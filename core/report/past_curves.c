@@ -12,6 +12,7 @@
 #include "model/earlier.h"
 #include "report/reading.h"
 
+struct pace { double sum; uint64_t count; };	/* seconds of iterations, on one GPU         */
 struct writer {
 	struct espl__reading *r;
 	struct espl__buf   *to;
@@ -23,6 +24,8 @@ struct writer {
 	const struct espl__profile *profile;	/* of a replay                                  */
 	struct espl__names  metrics;	/* of a replay; [0] is the objective                    */
 	double *values;			/* [metrics]                                            */
+	struct espl__map    paces;	/* of a replay: trial + 1 -> its pace                   */
+	struct pace         all;	/* of all trials                                        */
 };
 
 /* ---- which metric ------------------------------------------------------------------------------ */
@@ -212,12 +215,15 @@ left_out(const struct writer *w, uint32_t metric)
 	return strcmp(w->metrics.names[metric], "seconds") == 0;
 }
 
+static const char reports[] = "SELECT r.trial, r.iteration, r.at_s, r.metric, r.gpus, r.packing,"
+	" (SELECT max(running_s) FROM gangs g WHERE g.trial = r.trial AND g.running_s <= r.at_s)"
+	" FROM reports r ORDER BY r.trial, r.iteration";
 struct before { int64_t trial, iteration; double at; };
 
-/* What each iteration of this report would have taken on one GPU; NaN: not known.  A gang's first iteration
- * begins when it runs.  st: as in write_replay. */
+/* What each iteration of this report (a row of `reports`) would have taken on one GPU; NaN: not known.
+ * *first: it is a gang's first one, which the start of the processes is part of. */
 static double
-seconds_of(const struct writer *w, sqlite3_stmt *st, const struct before *before)
+seconds_of(const struct writer *w, sqlite3_stmt *st, const struct before *before, int *first)
 {
 	int64_t trial = sqlite3_column_int64(st, 0), iteration = sqlite3_column_int64(st, 1);
 	double  at = espl__reading_real(st, 2), since = espl__reading_real(st, 6);
@@ -225,10 +231,58 @@ seconds_of(const struct writer *w, sqlite3_stmt *st, const struct before *before
 	                            .packing = (uint32_t)sqlite3_column_int64(st, 5) };
 	int64_t done = before->trial == trial ? before->iteration : 0;
 
-	if (before->trial == trial && (isnan(since) || before->at > since))
+	*first = before->trial != trial || before->at <= since;
+	if (!*first)
 		since = before->at;
 	return iteration > done && at > since ? (at - since) / (double)(iteration - done)
 	       * espl__profile_speed(w->profile, share) : NAN;
+}
+
+static struct before
+before_next(sqlite3_stmt *st)
+{
+	return (struct before){ sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1), espl__reading_real(st, 2) };
+}
+
+/* How long the iterations of each trial last, and those of all, but for the first ones of gangs. */
+static espl_status
+take_paces(struct writer *w)
+{
+	sqlite3_stmt *st = espl__reading_query(w->r, reports, -1, -1, w->diag);
+	struct before before = { -1, 0, 0 };
+	int more = -1, first;
+
+	while (st != NULL && (more = espl__reading_next(w->r, st, w->diag)) == 1) {
+		uint64_t     key = (uint64_t)sqlite3_column_int64(st, 0) + 1;
+		struct pace *pace = espl__map_get(&w->paces, key);
+		double       seconds = seconds_of(w, st, &before, &first);
+
+		before = before_next(st);
+		if (first || isnan(seconds))
+			continue;
+		if (pace == NULL) {
+			pace = espl__arena_alloc(&w->arena, sizeof *pace);
+			*pace = (struct pace){ 0, 0 };
+			espl__map_set(&w->paces, key, pace);
+		}
+		pace->sum += seconds;
+		pace->count++;
+		w->all.sum += seconds;
+		w->all.count++;
+	}
+	(void)sqlite3_finalize(st);
+	return more < 0 ? ESPL_E_CONFIG : ESPL_OK;
+}
+
+/* A simulation adds the start itself: a gang's first iteration lasts as long as the trial's others do, or as all. */
+static double
+without_start(const struct writer *w, int64_t trial, double seconds)
+{
+	const struct pace *pace = espl__map_get(&w->paces, (uint64_t)trial + 1);
+
+	if (pace == NULL)
+		pace = &w->all;
+	return pace->count > 0 ? pace->sum / (double)pace->count : seconds;
 }
 
 static void
@@ -247,15 +301,12 @@ put_line(struct writer *w, const char *row, int64_t iteration, double seconds)
 static espl_status
 write_replay(struct writer *w)
 {
-	static const char reports[] = "SELECT r.trial, r.iteration, r.at_s, r.metric, r.gpus, r.packing,"
-		" (SELECT max(running_s) FROM gangs g WHERE g.trial = r.trial AND g.running_s <= r.at_s)"
-		" FROM reports r ORDER BY r.trial, r.iteration";
 	static const char others[] = "SELECT trial, iteration, name_id, value FROM metrics"
 		" ORDER BY trial, iteration, name_id";
 	sqlite3_stmt *st = espl__reading_query(w->r, reports, -1, -1, w->diag);
 	sqlite3_stmt *of = st != NULL ? espl__reading_query(w->r, others, -1, -1, w->diag) : NULL;
 	struct before before = { -1, 0, 0 };
-	int  more = -1, other = of != NULL ? espl__reading_next(w->r, of, w->diag) : -1;
+	int  more = -1, first, other = of != NULL ? espl__reading_next(w->r, of, w->diag) : -1;
 
 	while (other >= 0 && (more = espl__reading_next(w->r, st, w->diag)) == 1) {
 		int64_t trial = sqlite3_column_int64(st, 0), iteration = sqlite3_column_int64(st, 1);
@@ -271,9 +322,10 @@ write_replay(struct writer *w)
 				w->values[name] = espl__reading_real(of, 3);
 			other = espl__reading_next(w->r, of, w->diag);
 		}
+		double seconds = seconds_of(w, st, &before, &first);
 		if (row != NULL)
-			put_line(w, row, iteration, seconds_of(w, st, &before));
-		before = (struct before){ trial, iteration, espl__reading_real(st, 2) };
+			put_line(w, row, iteration, first ? without_start(w, trial, seconds) : seconds);
+		before = before_next(st);
 	}
 	(void)sqlite3_finalize(st);
 	(void)sqlite3_finalize(of);
@@ -304,6 +356,8 @@ all_curves(struct writer *w, const char *metric)
 		return ESPL_E_CONFIG;
 	}
 	status = take_metrics(w);
+	if (status == ESPL_OK)
+		status = take_paces(w);
 	if (status == ESPL_OK && strcmp(metric, "seconds") == 0)
 		status = espl__fail(w->diag, ESPL_E_CONFIG, "its metric is called 'seconds', which in curves is the "
 		                    "length of an iteration");
@@ -346,6 +400,7 @@ finish(struct writer *w, espl_status status)
 	espl__names_free(&w->metrics);
 	free(w->values);
 	espl__map_free(&w->rows);
+	espl__map_free(&w->paces);
 	espl__arena_free(&w->arena);
 	espl__reading_free(w->r);
 	return status;
