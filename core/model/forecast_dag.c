@@ -30,7 +30,8 @@ struct vertex {
 	enum kind kind;
 };
 struct part {				/* of the graph: a step's vertices                    */
-	struct law scale, init, train, sync;
+	struct law scale, init, sync;
+	struct law *trains;		/* [cohort]                                           */
 	uint32_t ask, first_init, gate, first_train, sync_at;	/* ask ESPL_ANY: none        */
 	const double **rows;		/* [fresh] when the bill of a new node begins         */
 	double   *busy;			/* [block]                                            */
@@ -95,26 +96,37 @@ add_dist(struct law *law, const struct espl__dist *d)
 }
 
 static void
-lay_down_laws(struct espl__forecast *f, const struct espl__step *step, struct part *part)
+lay_down_train(struct espl__forecast *f, const struct espl__step *step, const struct espl__cohort *c, struct law *train)
 {
 	const struct espl__stage_table *t = &f->tables[step->table];
 	struct espl_share share = { step->view.gpus_per_trial, 1 };
 	double ratio = f->setup.speed / espl__profile_speed(f->setup.profile, share);
 
+	add_piece(train, &t->train, ratio);
+	if ((step->warm & ESPL__WARM_BEFORE) == 0) {
+		add_piece(train, &c->again, ratio);
+		add_dist(train, &f->start);
+		if (c->restores)
+			add_dist(train, &f->restore);
+	}
+	train->constant += f->checkpoint.mean *
+	                   espl__saves_on_the_way(f, t, (int)c->restores, step->view.gpus_per_trial, step->warm);
+	if ((step->warm & ESPL__WARM_AFTER) == 0)
+		add_dist(train, &f->checkpoint);
+}
+
+static void
+lay_down_laws(struct graph *g, const struct espl__step *step, struct part *part)
+{
+	struct espl__forecast *f = g->f;
+	const struct espl__stage_table *t = &f->tables[step->table];
+
 	add_dist(&part->scale, &step->terms->provision);
 	add_dist(&part->init, &step->terms->init);
 	add_dist(&part->sync, &f->sync);
-	add_piece(&part->train, &t->train, ratio);
-	if ((step->warm & ESPL__WARM_BEFORE) == 0) {
-		add_piece(&part->train, &t->again, ratio);
-		add_dist(&part->train, &f->start);
-		if (t->restores)
-			add_dist(&part->train, &f->restore);
-	}
-	part->train.constant += f->checkpoint.mean *
-	                        espl__saves_on_the_way(f, t, step->view.gpus_per_trial, step->warm);
-	if ((step->warm & ESPL__WARM_AFTER) == 0)
-		add_dist(&part->train, &f->checkpoint);
+	part->trains = espl__arena_alloc(&g->arena, t->cohort_count * sizeof *part->trains);
+	for (uint32_t i = 0; i < t->cohort_count; i++)
+		lay_down_train(f, step, &t->cohorts[i], &part->trains[i]);
 }
 
 static uint32_t
@@ -173,12 +185,16 @@ add_trials(struct graph *g, uint32_t index)
 {
 	const struct espl__step *step = &g->f->steps[index];
 	struct part *part = &g->parts[index];
-	uint32_t trials = g->f->tables[step->table].stage->trials, slots = step->view.slots;
+	const struct espl__stage_table *t = &g->f->tables[step->table];
+	uint32_t trials = t->stage->trials, slots = step->view.slots, cohort = 0, left = t->cohorts[0].trials;
 	int      listed = slots < trials && !g->f->setup.chain;
 
 	part->first_train = g->count;
 	for (uint32_t k = 0; k < trials; k++) {
-		add_vertex(g, listed ? TRAIN_LISTED : TRAIN, index, &part->train);
+		for (; left == 0; left = t->cohorts[cohort].trials)
+			cohort++;
+		left--;
+		add_vertex(g, listed ? TRAIN_LISTED : TRAIN, index, &part->trains[cohort]);
 		add_edge(g, listed || k < slots ? part->gate : part->first_train + k - slots);
 	}
 	part->sync_at = add_vertex(g, SYNC, index, &part->sync);
@@ -213,7 +229,7 @@ build(struct graph *g, struct espl__diag *diag)
 	g->finish = espl__arena_alloc(&g->arena, (size_t)(count + 1) * g->block * sizeof *g->finish);
 	for (uint32_t i = 0; i < f->step_count; i++) {
 		g->parts[i].busy = espl__arena_alloc(&g->arena, g->block * sizeof(double));
-		lay_down_laws(f, &f->steps[i], &g->parts[i]);
+		lay_down_laws(g, &f->steps[i], &g->parts[i]);
 		add_nodes(g, i);
 		add_trials(g, i);
 	}
@@ -358,7 +374,8 @@ take_moments(const struct graph *g, uint32_t s)
 		if (step->past_s > 0)
 			m->busy *= m->end / (m->end - m->train);
 		if ((step->warm & ESPL__WARM_AFTER) != 0)	/* all wait in their processes */
-			m->busy = (m->end - m->train) * (part->sync_at - part->first_train) *
+			m->busy = ((m->end - m->train) * (part->sync_at - part->first_train) +
+			           g->f->tables[step->table].leavers * g->f->checkpoint.mean) *
 			          step->view.gpus_per_trial;
 		m->base = (part->ask != ESPL_ANY ? finish(g, part->ask, s) : m->begin) +
 		          step->terms->from_s;

@@ -51,15 +51,22 @@ struct espl__timing {			/* of a stage on so many GPUs a trial, with so many slot
 	double *seconds, *busy_s;	/* [samples of the stage's table]                     */
 	double one[2];			/* where these are if there is but one                */
 };
+struct espl__cohort {			/* trials of a stage that have come equally far       */
+	uint32_t trials;
+	uint32_t restores;		/* 1: from a checkpoint                               */
+	double   earlier;		/* iterations of each before this stage               */
+	struct espl__sum again;		/* of them those that it trains again, on one GPU     */
+};
 struct espl__stage_table {
 	const struct espl_stage *stage;
 	uint32_t bracket, number;	/* of it in the spec                                  */
 	uint64_t key;
-	double   earlier;		/* iterations of a trial before this stage            */
 	uint32_t samples;		/* 0: not yet drawn                                   */
 	int      random;		/* its trials differ                                  */
-	int      restores;
-	struct espl__sum train, again;	/* one GPU: the increment; what was before it         */
+	struct espl__cohort *cohorts;	/* who has come farthest first; newcomers are the last */
+	uint32_t cohort_count;		/* 1 unless a stage has more trials than the one before */
+	uint32_t leavers;		/* trials that the next stage does not have           */
+	struct espl__sum train;		/* on one GPU: the increment                          */
 	double   *train_s, *again_s, *enter_s, *leave_s;	/* [samples][trials]          */
 	double   *sync_s;		/* [samples]                                          */
 	struct espl__map timings[4];	/* by GPUs per trial and slots; [warm before, after]  */
@@ -146,7 +153,7 @@ double espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain,
 
 /* forecast_saves.c: mean number of checkpoints of a trial before its last iteration's end. */
 double espl__saves_on_the_way(const struct espl__forecast *, const struct espl__stage_table *,
-                              uint32_t gpus, uint32_t warm);
+                              int restores, uint32_t gpus, uint32_t warm);
 
 /* forecast_course.c: how a stage that has begun runs, in the plan in force; NULL: it has not.  *warm: do
  * its trials go on in the gangs of the stage before? */

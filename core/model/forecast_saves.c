@@ -104,7 +104,7 @@ renewals(const struct gap *first, const struct gap *next, double last)
 
 double
 espl__saves_on_the_way(const struct espl__forecast *f, const struct espl__stage_table *t,
-                       uint32_t gpus, uint32_t warm)
+                       int restores, uint32_t gpus, uint32_t warm)
 {
 	struct espl_share share = { gpus, 1 };
 	double ratio = f->setup.speed / espl__profile_speed(f->setup.profile, share);
@@ -120,9 +120,9 @@ espl__saves_on_the_way(const struct espl__forecast *f, const struct espl__stage_
 		a.each = whole(a.each) > 0 ? whole(a.each) : a.each;
 	next = gap_of(&a);
 	if ((warm & ESPL__WARM_BEFORE) == 0) {
-		a.before = whole(f->start.mean + (t->restores ? f->restore.mean : 0.0));
+		a.before = whole(f->start.mean + (restores ? f->restore.mean : 0.0));
 		a.before_variance = f->start.sd * f->start.sd;
-		if (t->restores)
+		if (restores)
 			a.before_variance += f->restore.sd * f->restore.sd;
 	}
 	first = gap_of(&a);

@@ -22,10 +22,11 @@ espl__samples_for(const struct espl__forecast *f, uint64_t draws_each)
 
 /* ---- stages -------------------------------------------------------------------------- */
 
-/* Draws of a stage's trials, [samples][trials]; NULL where all are the same. */
+/* Adds draws of `count` trials from `first` on to [samples][trials], made where it is NULL; nothing where all are
+ * the same. */
 static double *
 draw_trials(struct espl__forecast *f, const struct espl__stage_table *t, const struct espl__dist *d,
-            uint32_t times, uint32_t what, double *into)
+            uint32_t times, uint32_t what, uint32_t first, uint32_t count, double *into)
 {
 	uint32_t trials = t->stage->trials;
 
@@ -33,7 +34,7 @@ draw_trials(struct espl__forecast *f, const struct espl__stage_table *t, const s
 		return into;
 	if (into == NULL)
 		into = espl__alloc((size_t)t->samples * trials * sizeof *into);
-	for (uint32_t k = 0; k < trials; k++)
+	for (uint32_t k = first; k < first + count; k++)
 		for (uint32_t i = 0; i < times; i++)
 			espl__dist_spread(d, f->normal, espl__subkey(espl__subkey(t->key, k),
 			                  (uint64_t)i * PARTS + what), t->samples, f->order,
@@ -43,34 +44,41 @@ draw_trials(struct espl__forecast *f, const struct espl__stage_table *t, const s
 
 /* A constant part of a sum of which another part is random. */
 static void
-add(double *into, size_t count, double value)
+add(double *into, const struct espl__stage_table *t, uint32_t first, uint32_t count, double value)
 {
-	if (into != NULL)
-		for (size_t i = 0; i < count; i++)
-			into[i] += value;
+	for (uint32_t s = 0; into != NULL && s < t->samples; s++)
+		for (uint32_t k = first; k < first + count; k++)
+			into[(size_t)s * t->stage->trials + k] += value;
 }
 
 static void
 draw_stage(struct espl__forecast *f, struct espl__stage_table *t)
 {
-	size_t count;
-	double constant = 0.0;
+	uint32_t trials = t->stage->trials, at = 0;
 
 	t->samples = !t->random && f->sync.kind == ESPL_CONSTANT ? 1
-	             : espl__samples_for(f, t->random ? t->stage->trials : 1);
-	count = (size_t)t->samples * t->stage->trials;
-	t->train_s = draw_trials(f, t, &t->train.one, t->train.times, TRAIN, NULL);
-	t->again_s = draw_trials(f, t, &t->again.one, t->again.times, AGAIN, NULL);
-	t->leave_s = draw_trials(f, t, &f->checkpoint, 1, SAVE, NULL);
-	t->enter_s = draw_trials(f, t, &f->start, 1, START, NULL);
-	if (f->start.kind == ESPL_CONSTANT)
-		constant = f->start.mean;
-	if (t->restores) {
-		t->enter_s = draw_trials(f, t, &f->restore, 1, RESTORE, t->enter_s);
-		if (f->restore.kind == ESPL_CONSTANT)
-			constant += f->restore.mean;
+	             : espl__samples_for(f, t->random ? trials : 1);
+	t->train_s = draw_trials(f, t, &t->train.one, t->train.times, TRAIN, 0, trials, NULL);
+	t->leave_s = draw_trials(f, t, &f->checkpoint, 1, SAVE, 0, trials, NULL);
+	t->enter_s = draw_trials(f, t, &f->start, 1, START, 0, trials, NULL);
+	for (uint32_t i = 0; i < t->cohort_count; at += t->cohorts[i++].trials) {
+		const struct espl__cohort *c = &t->cohorts[i];
+
+		t->again_s = draw_trials(f, t, &c->again.one, c->again.times, AGAIN, at, c->trials, t->again_s);
+		if (c->restores)
+			t->enter_s = draw_trials(f, t, &f->restore, 1, RESTORE, at, c->trials, t->enter_s);
 	}
-	add(t->enter_s, count, constant);
+	if (f->start.kind == ESPL_CONSTANT)
+		add(t->enter_s, t, 0, trials, f->start.mean);
+	at = 0;
+	for (uint32_t i = 0; i < t->cohort_count; at += t->cohorts[i++].trials) {
+		const struct espl__cohort *c = &t->cohorts[i];
+
+		if (c->again.one.kind == ESPL_CONSTANT)
+			add(t->again_s, t, at, c->trials, espl__sum_mean(&c->again));
+		if (c->restores && f->restore.kind == ESPL_CONSTANT)
+			add(t->enter_s, t, at, c->trials, f->restore.mean);
+	}
 	if (f->sync.kind == ESPL_CONSTANT)
 		return;
 	t->sync_s = espl__alloc(t->samples * sizeof *t->sync_s);
@@ -122,9 +130,30 @@ espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain, double
 
 /* What a trial takes, part by part: constants, and what differs. */
 struct parts {
-	double constant, ratio;
+	double constant, ratio;		/* constant: of the first cohort                      */
 	const double *train, *again, *enter, *leave;
 };
+
+/* What is the same for all trials of a cohort. */
+static double
+constant_of(const struct espl__forecast *f, const struct espl__stage_table *t, const struct espl__cohort *c,
+            const struct parts *p, uint32_t gpus, uint32_t warm)
+{
+	double constant = 0.0;
+
+	if (t->train_s == NULL)
+		constant += p->ratio * espl__sum_mean(&t->train);
+	if ((warm & ESPL__WARM_BEFORE) == 0) {
+		if (t->again_s == NULL)
+			constant += p->ratio * espl__sum_mean(&c->again);
+		if (t->enter_s == NULL)
+			constant += f->start.mean + (c->restores ? f->restore.mean : 0.0);
+	}
+	constant += espl__saves_on_the_way(f, t, (int)c->restores, gpus, warm) * f->checkpoint.mean;
+	if ((warm & ESPL__WARM_AFTER) == 0 && t->leave_s == NULL)
+		constant += f->checkpoint.mean;
+	return constant;
+}
 
 static struct parts
 parts_of(const struct espl__forecast *f, const struct espl__stage_table *t, uint32_t gpus,
@@ -134,31 +163,36 @@ parts_of(const struct espl__forecast *f, const struct espl__stage_table *t, uint
 	struct parts p = { .train = t->train_s };
 
 	p.ratio = f->setup.speed / espl__profile_speed(f->setup.profile, share);
-	if (t->train_s == NULL)
-		p.constant += p.ratio * espl__sum_mean(&t->train);
 	if ((warm & ESPL__WARM_BEFORE) == 0) {
 		p.again = t->again_s;
 		p.enter = t->enter_s;
-		if (t->again_s == NULL)
-			p.constant += p.ratio * espl__sum_mean(&t->again);
-		if (t->enter_s == NULL)
-			p.constant += f->start.mean + (t->restores ? f->restore.mean : 0.0);
 	}
-	p.constant += espl__saves_on_the_way(f, t, gpus, warm) * f->checkpoint.mean;
-	if ((warm & ESPL__WARM_AFTER) == 0) {
+	if ((warm & ESPL__WARM_AFTER) == 0)
 		p.leave = t->leave_s;
-		if (t->leave_s == NULL)
-			p.constant += f->checkpoint.mean;
-	}
+	p.constant = constant_of(f, t, &t->cohorts[0], &p, gpus, warm);
 	return p;
 }
 
-/* Fills trials_s for one sample; returns their sum. */
-static double
+/* Cohorts after the first differ from it by this. */
+static void
+add_cohorts(const struct espl__forecast *f, const struct espl__stage_table *t, const struct parts *p, uint32_t gpus,
+            uint32_t warm, double *trials_s)
+{
+	uint32_t at = t->cohorts[0].trials;
+
+	for (uint32_t i = 1; i < t->cohort_count; i++) {
+		double more = constant_of(f, t, &t->cohorts[i], p, gpus, warm) - p->constant;
+
+		for (uint32_t k = 0; k < t->cohorts[i].trials; k++)
+			trials_s[at++] += more;
+	}
+}
+
+/* Fills trials_s for one sample. */
+static void
 fill_trials(const struct parts *p, uint32_t sample, uint32_t trials, double *trials_s)
 {
 	size_t at = (size_t)sample * trials;
-	double sum = 0.0;
 
 	for (uint32_t k = 0; k < trials; k++)
 		trials_s[k] = p->constant;
@@ -174,9 +208,6 @@ fill_trials(const struct parts *p, uint32_t sample, uint32_t trials, double *tri
 	if (p->leave != NULL)
 		for (uint32_t k = 0; k < trials; k++)
 			trials_s[k] += p->leave[at + k];
-	for (uint32_t k = 0; k < trials; k++)
-		sum += trials_s[k];
-	return sum;
 }
 
 static void
@@ -185,7 +216,8 @@ time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const 
 {
 	uint32_t trials = t->stage->trials;
 	double   rounds = (double)(((uint64_t)trials + slots - 1) / slots);
-	int      differ = p->train != NULL || p->again != NULL || p->enter != NULL || p->leave != NULL;
+	int      differ = p->train != NULL || p->again != NULL || p->enter != NULL || p->leave != NULL ||
+	                  t->cohort_count > 1;
 
 	if (differ) {
 		ESPL__GROW(f->trials_s, f->trials_cap, trials);
@@ -195,12 +227,16 @@ time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const 
 		double seconds = p->constant * rounds, sum = p->constant * trials;
 
 		if (differ) {
-			sum = fill_trials(p, s, trials, f->trials_s);
+			fill_trials(p, s, trials, f->trials_s);
+			add_cohorts(f, t, p, gpus, warm, f->trials_s);
+			sum = 0.0;
+			for (uint32_t k = 0; k < trials; k++)
+				sum += f->trials_s[k];
 			seconds = espl__queue(f->trials_s, trials, slots, f->setup.chain, f->slots_s);
 		}
 		timing->seconds[s] = seconds + (t->sync_s != NULL ? t->sync_s[s] : f->sync.mean);
-		if ((warm & ESPL__WARM_AFTER) != 0)	/* all began at once, and none leaves its GPUs */
-			sum = timing->seconds[s] * trials;
+		if ((warm & ESPL__WARM_AFTER) != 0)	/* all keep their GPUs; those not promoted then save */
+			sum = timing->seconds[s] * trials + t->leavers * f->checkpoint.mean;
 		timing->busy_s[s] = sum * gpus;
 		timing->mean += timing->seconds[s];
 		timing->busy += timing->busy_s[s];
@@ -266,6 +302,34 @@ espl__timings_trim(struct espl__forecast *f)
 
 /* ---- begin and end ------------------------------------------------------------------- */
 
+/* Who is in the stage: of the trials of the stage before those that have come farthest, and newcomers.  Which
+ * ones are promoted matters only without checkpoints; that these are is a guess. */
+static void
+init_cohorts(struct espl__forecast *f, struct espl__stage_table *t)
+{
+	const struct espl__stage_table *before = t->number > 0 ? t - 1 : NULL;
+	uint32_t left = t->stage->trials, n = 0;
+
+	t->cohorts = espl__alloc((before != NULL ? before->cohort_count + (size_t)1 : 1) * sizeof *t->cohorts);
+	for (uint32_t i = 0; before != NULL && i < before->cohort_count && left > 0; i++, n++) {
+		const struct espl__cohort *from = &before->cohorts[i];
+
+		t->cohorts[n].trials = from->trials < left ? from->trials : left;
+		t->cohorts[n].earlier = from->earlier + (double)before->stage->iterations;
+		t->cohorts[n].restores = f->setup.checkpoint != 0;
+		left -= t->cohorts[n].trials;
+	}
+	if (left > 0)
+		t->cohorts[n++].trials = left;
+	t->cohort_count = n;
+	for (uint32_t i = 0; i < n; i++) {
+		struct espl__cohort *c = &t->cohorts[i];
+
+		espl__sum_of(&f->iteration, f->setup.checkpoint ? 0.0 : c->earlier, &c->again);
+		t->random |= espl__sum_random(&c->again) || (c->restores && f->restore.kind != ESPL_CONSTANT);
+	}
+}
+
 static void
 init_stage(struct espl__forecast *f, uint32_t index, uint32_t bracket, uint32_t number)
 {
@@ -274,17 +338,15 @@ init_stage(struct espl__forecast *f, uint32_t index, uint32_t bracket, uint32_t 
 	struct { uint64_t seed, bracket, stage; } name = { f->setup.seed, bracket, number };
 
 	t->stage = b->stages[number];
+	if (number + 1 < b->stage_count && t->stage->trials > b->stages[number + 1]->trials)
+		t->leavers = t->stage->trials - b->stages[number + 1]->trials;
 	t->bracket = bracket;
 	t->number = number;
 	t->key = espl__digest(f->setup.seed, &name, sizeof name);
-	for (uint32_t i = 0; i < number; i++)
-		t->earlier += (double)b->stages[i]->iterations;
-	t->restores = f->setup.checkpoint && number > 0;
 	espl__sum_of(&f->iteration, (double)t->stage->iterations, &t->train);
-	espl__sum_of(&f->iteration, f->setup.checkpoint ? 0.0 : t->earlier, &t->again);
-	t->random = espl__sum_random(&t->train) || espl__sum_random(&t->again) ||
-	            f->start.kind != ESPL_CONSTANT || f->checkpoint.kind != ESPL_CONSTANT ||
-	            (t->restores && f->restore.kind != ESPL_CONSTANT);
+	t->random = espl__sum_random(&t->train) || f->start.kind != ESPL_CONSTANT ||
+	            f->checkpoint.kind != ESPL_CONSTANT;
+	init_cohorts(f, t);
 }
 
 void
@@ -311,6 +373,7 @@ espl__tables_free(struct espl__forecast *f)
 
 		for (uint32_t warm = 0; warm < 4; warm++)
 			espl__map_free(&t->timings[warm]);
+		free(t->cohorts);
 		free(t->train_s);
 		free(t->again_s);
 		free(t->enter_s);

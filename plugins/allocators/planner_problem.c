@@ -306,7 +306,7 @@ set_gain(const struct planner_problem *p, uint32_t stage, const struct espl_cell
 	gain->gpus_per_trial = cell->gpus_per_trial;
 	gain->leave_s = stage > 0 ? o->save_s : 0.0;
 	gain->enter_s = enter;
-	gain->usd = p->gpu_usd_s * cell->gpus_per_trial * (s->trials_before * gain->leave_s + s->trials * enter);
+	gain->usd = p->gpu_usd_s * cell->gpus_per_trial * s->trials * (gain->leave_s + enter);
 	if (before != NULL)
 		gain->usd -= p->gpu_usd_s * (s->trials_before * (double)cell->gpus_per_trial * before->mean_s -
 		                             before->busy_gpu_s);

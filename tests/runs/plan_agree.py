@@ -4,7 +4,8 @@
 Makes random searches, asks `ESPALIER plan` what each will take and cost, lets `ESPALIER simulate` run it, and compares,
 for every combination of the switches of `planning`. Without noise time and cost must be within 0.1 %; with noise the mean of
 many simulations must be within 3 standard errors (one case in a few hundred is expected beyond: 4 is what fails).
-A quarter of them (BRACKETS=0.25) has several brackets, one after the other (with ORDER=side-by-side: all at once).
+A quarter of them (BRACKETS=0.25) has several brackets, one after the other (with ORDER=side-by-side: all at once), and of the
+others a quarter (STAGES=0.25) has stages spelled out, in which trials may join late.
 Prints a line for each case that differs and ends with 'N agree, N differ'. Exit status 1 if any differed.
 """
 import itertools, json, os, random, subprocess, sys, tempfile
@@ -12,6 +13,7 @@ import itertools, json, os, random, subprocess, sys, tempfile
 ALLOCATORS = ["static", "naive-elastic", "elastic-greedy", "elastic-exact"]
 RUNS = int(os.environ.get("RUNS", "40"))
 BRACKETS = float(os.environ.get("BRACKETS", "0.25"))
+STAGES = float(os.environ.get("STAGES", "0.25"))
 
 
 def latency_table(rng):
@@ -41,6 +43,10 @@ def case(rng, noisy):
     search = f'use = "sha"; rungs = "{rng.choice(("incremental", "cumulative"))}"; trials = {trials};'
     if rng.random() < BRACKETS and most <= least * 27:	# several brackets
         search = f'use = "hyperband"; order = "{os.environ.get("ORDER", "sequence")}";'
+    ladder = f'iterations_min = {least}; iterations_max = {most}; eta = {eta};'
+    if "hyperband" not in search and rng.random() < STAGES:
+        rows = ", ".join(f"({rng.randint(1, 24)}, {rng.randint(1, 9)})" for _ in range(rng.randint(2, 5)))
+        search, ladder = f'use = "stages"; stages = ( {rows} );', ""
     billing = "function" if rng.random() < 0.25 else "instance"
     return f'''experiment = {{ name = "case"; metric = "loss"; goal = "minimize"; seed = {rng.randint(0, 10**6)};
   data_gb = {float(rng.choice((0, 0, 5)))}; sync = {span(rng.choice((0, 0, 1.5)), noisy, rng)}; }};
@@ -48,7 +54,7 @@ trial = {{ trainable = "quadratic"; colocate = {rng.choice(("true", "true", "fal
   profile = {{ latency = ( {table} );{sd} start = {span(rng.choice((0, 2.5)), noisy, rng)};
     checkpoint = {span(rng.choice((0, 0.75)), noisy, rng)}; restore = {span(rng.choice((0, 1.25)), noisy, rng)}; }}; }};
 space = {{ lr = {{ type = "real"; low = 0.001; high = 1.0; scale = "log"; }}; }};
-algorithm = {{ {search} iterations_min = {least}; iterations_max = {most}; eta = {eta}; }};
+algorithm = {{ {search} {ladder} }};
 cloud = {{ use = "sim"; offers = ( {{ name = "node"; gpus = {per_node}; price = {round(rng.uniform(0.5, 30), 2)};
   billing = "{billing}"; minimum_charge = "{rng.choice((0, 0, 60))}s"; data_price_gb = {rng.choice((0.0, 0.02))};
   provision = {span(rng.choice((0, 5, 20)), noisy, rng)}; init = {span(rng.choice((0, 0, 15)), noisy, rng)};

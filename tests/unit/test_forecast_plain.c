@@ -251,9 +251,10 @@ replay(const struct forecast_case *c, double *jct, double *cost)
 		p.now = p.train + train_all(trials_of(c, i), l.slots, each) + c->sync.mean_s;
 		*jct = p.now > *jct ? p.now : *jct;
 		if (c->offers[e->offer].billing == ESPL_BILL_FUNCTION)
-			p.cost += (after ? p.now - p.train : each) * trials_of(c, i) * l.share *
-			          (double)c->offers[e->offer].price_hour * 1e-6 / 3600 /
-			          c->offers[e->offer].gpus;
+			p.cost += ((after ? p.now - p.train : each) * trials_of(c, i) +
+			           (after && c->setup.checkpoint ? c->profile.checkpoint.mean_s *
+			            (trials_of(c, i) - trials_of(c, i + 1)) : 0.0)) * l.share *
+			          (double)c->offers[e->offer].price_hour * 1e-6 / 3600 / c->offers[e->offer].gpus;
 	}
 	drop_oldest(&p, p.count);
 	*cost = p.cost;

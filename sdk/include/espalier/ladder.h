@@ -28,13 +28,17 @@ struct espl_rung {
 	uint32_t trials;	/* how many enter it                                            */
 	uint32_t zero;
 };
+struct espl_climber {		/* a trial that is at the end of its rung */
+	struct espl_score score;	/* first: espl_score_order compares these           */
+	uint64_t done;			/* its iterations: fewer than the rung's if it joined late */
+};
 struct espl_ladder {		/* the plugin's; fields may be read, the functions write them   */
 	const struct espl_host  *host;
 	const struct espl_space *space;
 	const struct espl_first *first;	/* the user's points, or NULL                       */
 	struct espl_rung  *rungs;
-	struct espl_score *scores;	/* trials that wait at the end of the running rung  */
-	struct espl_score *spares;	/* not promoted into it, best first: the next best takes
+	struct espl_climber *scores;	/* trials that wait at the end of the running rung  */
+	struct espl_climber *spares;	/* not promoted into it, best first: the next best takes
 					 * the place of a promoted trial that failed        */
 	double   *unit, *values;	/* room for one configuration                       */
 	uint64_t  group;		/* of the running rung; ESPL_NONE before the first  */
@@ -48,7 +52,8 @@ struct espl_ladder {		/* the plugin's; fields may be read, the functions write t
 	uint32_t  over;			/* 1: the last rung has ended, or nothing is left   */
 	uint32_t  widest;		/* trials of the widest rung                        */
 	uint32_t  grows;		/* 1, set by the plugin: a rung may be wider than the one before;
-					 * newcomers train that rung's iterations alone     */
+					 * newcomers train that rung's iterations alone, and in later rungs
+					 * as many more as the others                        */
 };
 
 /* Asks the host for what it needs.  Call espl_ladder_free also after a failure. */
@@ -164,8 +169,9 @@ espl_ladder_group(struct espl_ladder *ladder, struct espl_search_sink *sink)
 
 static inline espl_status
 espl_ladder_start(struct espl_ladder *ladder, struct espl_search_sink *sink, espl_how how,
-                  uint64_t trial, const double *values)
+                  uint64_t trial, uint64_t done, const double *values)
 {
+	uint64_t before = ladder->stage > 0 ? ladder->rungs[ladder->stage - 1].until : 0;
 	struct espl_start start;
 	espl_status status;
 
@@ -174,9 +180,7 @@ espl_ladder_start(struct espl_ladder *ladder, struct espl_search_sink *sink, esp
 	start.how = how;
 	start.trial = trial;
 	start.values = values;
-	start.budget = ladder->rungs[ladder->stage].until;
-	if (how == ESPL_FRESH && ladder->stage > 0)
-		start.budget -= ladder->rungs[ladder->stage - 1].until;
+	start.budget = done + (ladder->rungs[ladder->stage].until - before);
 	start.tag = ladder->stage;
 	status = sink->add(sink, ladder->group, &start, &trial);
 	if (status == ESPL_OK)
@@ -192,8 +196,8 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	uint32_t i, n = ladder->rungs[0].trials;
 	espl_status status;
 
-	ladder->scores = (struct espl_score *)calloc(ladder->widest, sizeof *ladder->scores);
-	ladder->spares = (struct espl_score *)calloc(ladder->widest, sizeof *ladder->spares);
+	ladder->scores = (struct espl_climber *)calloc(ladder->widest, sizeof *ladder->scores);
+	ladder->spares = (struct espl_climber *)calloc(ladder->widest, sizeof *ladder->spares);
 	if (ladder->scores == NULL || ladder->spares == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials", ladder->widest);
 	status = espl_ladder_group(ladder, sink);
@@ -206,7 +210,7 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 			status = espl_draw(ladder->host, ladder->space, ladder->unit,
 			                   ladder->values);
 		if (status == ESPL_OK)
-			status = espl_ladder_start(ladder, sink, ESPL_FRESH, ESPL_NONE, values);
+			status = espl_ladder_start(ladder, sink, ESPL_FRESH, ESPL_NONE, 0, values);
 	}
 	return status == ESPL_OK ? status :
 		espl_fail(error, status, "the first rung was refused at trial %u", i);
@@ -221,8 +225,9 @@ espl_ladder_ended(struct espl_ladder *ladder, const struct espl_trial *trial, es
 		return;
 	ladder->failed += how == ESPL_END_FAILED;
 	if (how == ESPL_END_BUDGET && ladder->scores != NULL && ladder->waiting < ladder->widest) {
-		ladder->scores[ladder->waiting].loss = trial->loss;
-		ladder->scores[ladder->waiting].trial = trial->id;
+		ladder->scores[ladder->waiting].score.loss = trial->loss;
+		ladder->scores[ladder->waiting].score.trial = trial->id;
+		ladder->scores[ladder->waiting].done = trial->budget;
 		ladder->waiting++;
 	}
 }
@@ -234,9 +239,11 @@ espl_ladder_replace(struct espl_ladder *ladder, struct espl_search_sink *sink)
 	uint32_t left = ladder->failed;
 	espl_status status = espl_ladder_group(ladder, sink);
 
-	for (; left > 0 && ladder->spare_next < ladder->spare_count && status == ESPL_OK; left--)
-		status = espl_ladder_start(ladder, sink, ESPL_CONTINUE,
-		                           ladder->spares[ladder->spare_next++].trial, NULL);
+	for (; left > 0 && ladder->spare_next < ladder->spare_count && status == ESPL_OK; left--) {
+		const struct espl_climber *spare = &ladder->spares[ladder->spare_next++];
+
+		status = espl_ladder_start(ladder, sink, ESPL_CONTINUE, spare->score.trial, spare->done, NULL);
+	}
 	return status;
 }
 
@@ -247,7 +254,7 @@ espl_ladder_drop_spares(struct espl_ladder *ladder, struct espl_search_sink *sin
 	espl_status status = ESPL_OK;
 
 	while (ladder->spare_next < ladder->spare_count && status == ESPL_OK)
-		status = sink->drop(sink, ladder->spares[ladder->spare_next++].trial);
+		status = sink->drop(sink, ladder->spares[ladder->spare_next++].score.trial);
 	ladder->spare_next = ladder->spare_count = 0;
 	return status;
 }
@@ -260,7 +267,7 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
                   struct espl_error *error)
 {
 	uint32_t i, keep, newcomers, count = ladder->waiting;
-	struct espl_score *scores;
+	struct espl_climber *scores;
 	espl_status status;
 
 	if (ladder->failed > 0 && ladder->spare_next < ladder->spare_count) {
@@ -285,7 +292,8 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	qsort(ladder->scores, count, sizeof *ladder->scores, espl_score_order);
 	status = espl_ladder_group(ladder, sink);
 	for (i = 0; i < keep && status == ESPL_OK; i++)
-		status = espl_ladder_start(ladder, sink, ESPL_CONTINUE, ladder->scores[i].trial, NULL);
+		status = espl_ladder_start(ladder, sink, ESPL_CONTINUE, ladder->scores[i].score.trial,
+		                           ladder->scores[i].done, NULL);
 	scores = ladder->scores;
 	ladder->scores = ladder->spares;
 	ladder->spares = scores;
@@ -294,7 +302,7 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	for (i = 0; i < newcomers && status == ESPL_OK; i++) {
 		status = espl_draw(ladder->host, ladder->space, ladder->unit, ladder->values);
 		if (status == ESPL_OK)
-			status = espl_ladder_start(ladder, sink, ESPL_FRESH, ESPL_NONE, ladder->values);
+			status = espl_ladder_start(ladder, sink, ESPL_FRESH, ESPL_NONE, 0, ladder->values);
 	}
 	return status == ESPL_OK ? status :
 		espl_fail(error, status, "rung %u was refused", ladder->stage);
