@@ -13,8 +13,15 @@ struct espl__plan_row {			/* a stage of a plan, in the plan's order */
 	uint64_t iterations;
 	double   starts_s, ends_s, cost_usd;
 };
+struct espl__plan_tries {		/* simulated runs of a plan whose nodes may be interrupted */
+	uint32_t runs, kept;		/* kept: done within deadline and budget                */
+	double   jct_s, cost_usd;	/* means                                                */
+};
 struct espl__plan_answer {
 	const char *allocator;
+	const char *interrupted;	/* an offer of the plan whose nodes may be; NULL none   */
+	double      hazard_hour;	/* its interruptions per node-hour                      */
+	struct espl__plan_tries tries;
 	espl_status status;		/* ESPL_E_INFEASIBLE: see least_*; else why there is no plan */
 	struct espl__diag diag;
 	int      meets;			/* deadline and budget; not sure of a plan that was given */
@@ -41,6 +48,8 @@ struct espl__plan_ask {			/* in place of what the configuration says */
 /* Runs the executor up to its plan, on nothing.  All strings and rows go into the arena. */
 void espl__plan_find(struct espl__session *, const struct espl__plan_ask *, struct espl__arena *,
                      struct espl__plan_answer *);
+/* Simulates the session's runs, whose nodes may be interrupted; no runs: they cannot be simulated. */
+void espl__plan_try(struct espl__session *, struct espl__plan_answer *);
 /* Chooses another allocator for a session.  It gets those options of the file's allocator that
  * it knows by the same name and type. */
 espl_status espl__plan_allocator(struct espl__session *, const char *name, struct espl__arena *,

@@ -19,6 +19,10 @@ copy_row(const struct finding *f, const struct espl__exec *exec, const struct es
 	struct espl__plan_row   *row = &f->answer->rows[i];
 
 	row->offer = espl__arena_strdup(f->arena, offer != NULL && offer->name != NULL ? offer->name : "");
+	if (offer != NULL && (offer->flags & ESPL_OFFER_REVOCABLE) != 0 && offer->hazard_hour > 0) {
+		f->answer->interrupted = row->offer;
+		f->answer->hazard_hour = offer->hazard_hour;
+	}
 	row->bracket = from->bracket;
 	row->stage = from->stage;
 	row->trials = stage->trials;

@@ -77,6 +77,18 @@ put_answer(struct espl__buf *b, const struct espl__plan_answer *a)
 	            (unsigned long long)a->effort);
 	put(b, ", \"elapsed_ms\": ", a->elapsed_ms);
 	espl__print(b, "}");
+	if (a->interrupted == NULL)
+		return;
+	espl__print(b, ", \"interruptions\": {\"offer\": ");
+	espl__print_json(b, a->interrupted);
+	put(b, ", \"hazard_hour\": ", a->hazard_hour);
+	espl__print(b, ", \"runs\": %u", (unsigned)a->tries.runs);
+	if (a->tries.runs > 0) {
+		espl__print(b, ", \"kept\": %u", (unsigned)a->tries.kept);
+		put(b, ", \"jct_s\": ", a->tries.jct_s);
+		put(b, ", \"cost_usd\": ", a->tries.cost_usd);
+	}
+	espl__print(b, "}");
 }
 
 static void

@@ -135,12 +135,14 @@ print_stages(const struct espl__plan_answer *a, struct espl__buf *b)
 typedef const char *say_fn(double, char [32]);
 
 static void
-print_spread(struct espl__buf *b, const char *name, const struct espl__spread *s, say_fn *say)
+print_spread(struct espl__buf *b, const char *name, const struct espl__spread *s, const char *interrupted, say_fn *say)
 {
 	char mean[32], sd[32], p95[32];
 
 	espl__print(b, "  %-9s %s", name, say(s->mean, mean));
-	if (s->sd > 0)
+	if (interrupted != NULL)
+		espl__print(b, " without interruptions");
+	else if (s->sd > 0)
 		espl__print(b, " on average, sd %s; 95 %% of runs need at most %s", say(s->sd, sd),
 		            say(s->p95, p95));
 	espl__print(b, "\n");
@@ -148,13 +150,16 @@ print_spread(struct espl__buf *b, const char *name, const struct espl__spread *s
 
 /* A limit, and how far the mean is from it. */
 static void
-print_limit(struct espl__buf *b, const char *name, double limit, double mean, double risk, say_fn *say)
+print_limit(struct espl__buf *b, const char *name, double limit, double mean, double risk, const char *interrupted,
+            say_fn *say)
 {
 	char all[32], off[32];
 
 	espl__print(b, "  %-9s %s, %s %s", name, say(limit, all), say(fabs(limit - mean), off),
 	            mean <= limit ? "to spare" : "too little");
-	if (risk > 0 && risk != 0.5)
+	if (interrupted != NULL)
+		espl__print(b, " without interruptions");
+	else if (risk > 0 && risk != 0.5)
 		espl__print(b, "; to be kept with a probability of %.4g", risk);
 	espl__print(b, "\n");
 }
@@ -162,6 +167,8 @@ print_limit(struct espl__buf *b, const char *name, double limit, double mean, do
 static void
 print_proof(struct espl__buf *b, const struct espl__plan_answer *a)
 {
+	static const char among[] = "            on one kind of node, without GPU sharing and interruptions\n";
+
 	espl__print(b, "  %-9s ", "search");
 	if (a->plans > 0)
 		espl__print(b, "%llu plan%s", (unsigned long long)a->plans, a->plans == 1 ? "" : "s");
@@ -169,11 +176,31 @@ print_proof(struct espl__buf *b, const struct espl__plan_answer *a)
 		espl__print(b, "done");
 	espl__print(b, " in %.*f ms; ", a->elapsed_ms < 10 ? 2 : a->elapsed_ms < 100 ? 1 : 0, a->elapsed_ms);
 	if (a->optimal)
-		espl__print(b, "proven to be the best\n");
+		espl__print(b, "proven to be the best\n%s", among);
 	else if (isfinite(a->gap))
-		espl__print(b, "at most %.3g %% off the best\n", a->gap * 100);
+		espl__print(b, "at most %.3g %% off the best\n%s", a->gap * 100, among);
 	else
 		espl__print(b, "not proven to be the best\n");
+}
+
+/* What the model leaves out, and how it comes out in simulated runs. */
+static void
+print_interruptions(struct espl__buf *b, const struct espl__plan_answer *a, const struct espl__run_config *c)
+{
+	const struct espl__plan_tries *t = &a->tries;
+	int  limited = c->deadline != ESPL_NEVER || c->budget != INT64_MAX;
+	char time[32], cost[32];
+
+	espl__print(b, "  %-9s nodes of '", "warning");
+	espl__print_clean(b, a->interrupted);
+	espl__print(b, "' are interrupted %.3g times an hour; the plan does not count that\n", a->hazard_hour);
+	if (t->runs == 0)
+		return;
+	espl__print(b, "  %-9s ", "simulated");
+	if (limited)
+		espl__print(b, "%u of %u runs kept the %s; ", (unsigned)t->kept, (unsigned)t->runs,
+		            c->budget == INT64_MAX ? "deadline" : c->deadline == ESPL_NEVER ? "budget" : "limits");
+	espl__print(b, "on average %s, %s\n", espl__plan_span(t->jct_s, time), espl__plan_money(t->cost_usd, cost));
 }
 
 static void
@@ -190,12 +217,16 @@ print_answer(const struct espl__plan_view *v, struct espl__buf *b)
 		espl__print(b, ": the plan of %s\n\n", a->allocator);
 	print_stages(a, b);
 	espl__print(b, "\n");
-	print_spread(b, "time", &a->jct_s, espl__plan_span);
-	print_spread(b, "cost", &a->cost_usd, espl__plan_money);
+	print_spread(b, "time", &a->jct_s, a->interrupted, espl__plan_span);
+	print_spread(b, "cost", &a->cost_usd, a->interrupted, espl__plan_money);
 	if (c->deadline != ESPL_NEVER)
-		print_limit(b, "deadline", (double)c->deadline / 1e9, a->jct_s.mean, c->risk, espl__plan_span);
+		print_limit(b, "deadline", (double)c->deadline / 1e9, a->jct_s.mean, c->risk, a->interrupted,
+		            espl__plan_span);
 	if (c->budget != INT64_MAX)
-		print_limit(b, "budget", (double)c->budget / 1e6, a->cost_usd.mean, c->risk, espl__plan_money);
+		print_limit(b, "budget", (double)c->budget / 1e6, a->cost_usd.mean, c->risk, a->interrupted,
+		            espl__plan_money);
+	if (a->interrupted != NULL)
+		print_interruptions(b, a, c);
 	if (!v->given)
 		print_proof(b, a);
 }

@@ -278,6 +278,22 @@ explain(const struct drive *d, struct espl_error *error)
 	                 task->budget_usd, r->least_usd);
 }
 
+/* Do nodes of this plan go when their provider likes?  Neither bounds nor samples know of that. */
+static int
+is_interrupted(const struct drive *d)
+{
+	const struct planner_draft *draft = &d->result->draft;
+	uint32_t i;
+
+	for (i = draft->past; i < draft->plan.stage_count; i++) {
+		const struct espl_offer *offer = d->task->offers[draft->rows[i].offer];
+
+		if ((offer->flags & ESPL_OFFER_REVOCABLE) != 0 && offer->hazard_hour > 0)
+			return 1;
+	}
+	return 0;
+}
+
 /* What is proven of the plan. */
 static void
 set_proof(const struct drive *d)
@@ -289,7 +305,7 @@ set_proof(const struct drive *d)
 	plan->gap = NAN;
 	plan->effort = d->task->effort->spent;
 	plan->flags = ESPL_PLAN_EFFORT;
-	if (!d->proven || d->risk > 0 || isnan(d->bound_usd))
+	if (!d->proven || d->risk > 0 || isnan(d->bound_usd) || is_interrupted(d))
 		return;
 	plan->gap = d->soonest || planner_is_proven(cost, d->bound_usd) ? 0.0 :
 		d->bound_usd > 0 ? (cost - d->bound_usd) / d->bound_usd : NAN;
