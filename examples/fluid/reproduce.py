@@ -6,7 +6,8 @@
 
 Every number comes from `espalier simulate` over fluid.cfg beside this script: each search against one trial
 per GPU, first come first served, under the same seeds.  ESPALIER is the program (default: $ESPALIER, else the
-one in PATH).  PART is one of: figure5, searches, corpus, table2, workers, breakdown, variance, overhead.  Exit status 1: a check fails.
+one in PATH).  PART is one of: figure5, searches, corpus, nodes, table2, workers, breakdown, variance,
+overhead.  Exit status 1: a check fails.
 """
 import argparse
 import concurrent.futures
@@ -35,7 +36,9 @@ ASYNC = [("BOHB, 8 at once", 'use="bohb"; trials=49; iterations_max=27; eta=3;',
          ("ASHA, 16 at once", 'use="asha"; trials=48; iterations_max=27; eta=3;', 2),
          ("PBT, 8 at once", 'use="pbt"; population=8; iterations_max=27; interval=3;', 1),
          ("PBT of 16, in step", 'use="pbt"; mode="sync"; population=16; iterations_max=27; interval=3;', 2)]
-PARTS = ["figure5", "searches", "corpus", "table2", "workers", "breakdown", "variance", "overhead"]
+PARTS = ["figure5", "searches", "corpus", "nodes", "table2", "workers", "breakdown", "variance", "overhead"]
+# 8 GPUs as so many nodes of so many
+LAYOUTS = [(1, 8), (2, 4), (4, 2), (8, 1)]
 FIFO = ('use="fair";', "scatter")
 POLICIES = {"paper": ('use="fluid"; mode="paper";', "pack"), "improved": ('use="fluid";', "pack")}
 
@@ -93,7 +96,7 @@ class Runner:
                 summary = event
         return {"makespan": summary["jct_s"], "target": reached, "busy": summary["busy_gpu_s"] / summary["gpu_s"]}
 
-    def ask(self, algorithm, policy, packing, scaling, sigma=0.4, gpus=8, wide=True, at_once=None):
+    def ask(self, algorithm, policy, packing, scaling, sigma=0.4, gpus=8, wide=True, at_once=None, nodes=1):
         """One dictionary for each seed.  at_once: trials an asynchronous search runs, in GPUs; policy: (allocator, placer)."""
         alpha, c = PACKING[packing] if isinstance(packing, str) else packing
         beta, d = SCALING[scaling] if isinstance(scaling, str) else scaling
@@ -104,7 +107,7 @@ class Runner:
                 "trial.gpus_max": d if wide else 1, "trial.packing_max": c if at_once is None else at_once,
                 "trial.profile.scaling": table([(w, w / beta ** (w - 1)) for w in range(1, d + 1)]),
                 "trial.profile.packing": table([(p, p / alpha ** (p - 1)) for p in range(1, c + 1)]),
-                "cloud.offers.0.gpus": gpus}
+                "cloud.offers.0.gpus": gpus // nodes, "cloud.offers.0.nodes_max": nodes}
         key = json.dumps(sets, sort_keys=True)
         if key not in self.known:
             jobs = [self.pool.submit(self._one, sets, seed, self.target[path]) for seed in range(1, self.seeds + 1)]
@@ -207,6 +210,25 @@ def corpus(r, out, data, checks):
     checks.append(("asynchronous searches, all together: at least 1.25", data["corpus"]["improved"][1], 1.25))
 
 
+def nodes(r, out, data, checks):
+    """A gang stands on one node or on whole ones."""
+    names = [f"{n}x{g}" for n, g in LAYOUTS]
+    out.append("\n## 8 GPUs on one node and on several (mid curves, improved)\n\n| | " + " | ".join(names) + " | " +
+               " | ".join(f"{n} beside 1x8" for n in names[1:]) + " |\n|" + " --- |" * (2 * len(names)))
+    for name, algorithm in SYNC:
+        gains, beside = [], []
+        for n, _ in LAYOUTS:
+            gains.append(r.gain(algorithm, POLICIES["improved"], "mid", "mid", nodes=n))
+            one, many = (r.ask(algorithm, POLICIES["improved"], "mid", "mid", nodes=k) for k in (1, n))
+            beside.append([b["makespan"] / a["makespan"] for a, b in zip(one, many)])
+        data.setdefault("nodes", {})[name] = [[g["end"] for g in gains], beside]
+        out.append(f"| {name} | " + " | ".join(shown(g) for g in gains) + " | " +
+                   " | ".join(f"{statistics.mean(b):.3f} ({max(b):.3f})" for b in beside[1:]) + " |")
+        for layout, g in zip(names, gains):
+            if name in ("Hyperband", "SyncBOHB") and layout in ("1x8", "2x4"):
+                checks.append((f"{name} on {layout}, mid curves: at least 2.2", g["end"], 2.2))
+
+
 def workers(r, out, data, checks):
     out.append("\n## Figures 9 and 10: the same search on more GPUs (mid curves, improved)\n\n| search | GPUs | one trial per GPU: seconds | "
                "to the target | GPU time used | fluid: seconds | to the target | GPU time used |\n|" + " --- |" * 8)
@@ -287,7 +309,7 @@ def main():
     out, data, checks = [], {}, []
     with tempfile.TemporaryDirectory() as folder:
         r = Runner(a.espalier, folder, a.seeds)
-        for part in (figure5, searches, corpus, table2, workers, breakdown, variance, overhead):
+        for part in (figure5, searches, corpus, nodes, table2, workers, breakdown, variance, overhead):
             if not a.only or part.__name__ in a.only:
                 part(r, out, data, checks)
     data["checks"] = checks

@@ -210,7 +210,7 @@ look_again(const struct fluid_pool *pool, const struct espl_alloc_view *view, st
 			wait = t->eps;
 		last = t->end > last ? t->end : last;
 	}
-	if ((pool->idle == 0 && pool->owed == 0) || !(wait > 0) || !(last < 1e8))
+	if ((pool->idle == 0 && pool->owed == 0 && pool->node_count == 0) || !(wait > 0) || !(last < 1e8))
 		return ESPL_OK;
 	wait = 1.05 * (wait > last / 1000 ? wait : last / 1000);	/* not for every trifle */
 	return sink->wake_at(sink, view->now + (espl_time)(wait * 1e9));

@@ -11,6 +11,7 @@
 #include <math.h>
 
 #define MARGIN 0.002		/* of the last end: what it takes to be worth a change   */
+#define SPARE  0.1		/* of its own, for a trial that is not the last         */
 #define REST   2		/* like an open group: idle GPUs go to those that can use them */
 #define TRIES  3u		/* shelves that are looked at for one GPU                */
 
@@ -64,14 +65,15 @@ own(const struct fluid_pool *pool, const struct fluid_trial *t)
 	return t->shelf == FLUID_NONE ? t->gpus : pool->shelves[t->shelf].count == 1 ? 1 : 0;
 }
 
-/* The least width with which another one is the last, else the best one.  1: it got it. */
+/* The least width with which another one is the last, else the best one, if it takes off the part `margin`.
+ * 1: it got it. */
 static int
-widen(struct fluid_pool *pool, uint32_t i, double next)
+widen(struct fluid_pool *pool, uint32_t i, double next, double margin)
 {
 	const struct fluid_trial *t = &pool->trials[i];
 	uint32_t most = own(pool, t) + pool->idle, best = 0;
 	uint32_t now = t->packing == 1 ? t->gpus : own(pool, t), w;
-	double   end = pays_below(t->end);
+	double   end = t->end * (1 - margin);
 
 	if (pool->idle == 0 || t->fixed)
 		return 0;
@@ -108,14 +110,14 @@ places_then(struct fluid_pool *pool, uint32_t i, uint32_t wide, uint32_t donor, 
 }
 
 static void
-seek_donor(struct fluid_pool *pool, uint32_t i, uint32_t wide, struct offer *best)
+seek_donor(struct fluid_pool *pool, uint32_t i, uint32_t wide, uint32_t need, struct offer *best)
 {
 	uint32_t k;
 
 	for (k = 0; k < pool->count; k++) {
 		const struct fluid_trial *t = &pool->trials[k];
 		uint32_t less = t->gpus > t->least && t->packing == 1 && !t->fixed && k != i ?
-			allocator_fluid_fit(t, t->gpus - 1) : 0;
+			allocator_fluid_fit(t, t->gpus - (need < t->gpus ? need : t->gpus)) : 0;
 
 		if (less > 0 && end_on(t, less) < best->end && places_then(pool, i, wide, k, less, best->end))
 			*best = (struct offer){ SHRINK, k, less, end_on(t, less) };
@@ -363,9 +365,10 @@ collect(struct fluid_pool *pool, uint32_t i)
 	struct offer best = { NOTHING, 0, 0, limit };
 
 	/* Need of none: there is no place for it as the others stand. */
-	if (!t->fixed && (need == 1 || (need == 0 && wide > 0 && pool->node_count > 0)) && mine < limit) {
-		seek_donor(pool, i, wide, &best);
-		seek_shelf(pool, i, wide, &best);
+	if (!t->fixed && wide > 0 && (need > 0 || pool->node_count > 0) && mine < limit) {
+		seek_donor(pool, i, wide, need > 0 ? need : 1, &best);
+		if (need < 2)
+			seek_shelf(pool, i, wide, &best);
 		if (best.how != NOTHING && best.end < mine)
 			best.end = mine;
 	}
@@ -430,7 +433,7 @@ allocator_fluid_balance(struct fluid_pool *pool, int open)
 		i = last(pool, below, &next);
 		if (i == FLUID_NONE || (open && pool->idle == 0))
 			return;
-		if (widen(pool, i, next) || (!open && collect(pool, i))) {
+		if (widen(pool, i, next, open == REST ? SPARE : MARGIN) || (!open && collect(pool, i))) {
 			below = open == REST ? below : INFINITY;
 			continue;
 		}
