@@ -368,13 +368,13 @@ espl__verb_resume(const struct espl__args *args)
 	job.shown = args->positional[0];
 	job.drive.accept = espl__arg(args, "accept") != NULL;
 	status = espl__folder_find(args->positional[0], &job.dir, &diag);
+	if (status == ESPL_OK)
+		status = espl__folder_check(job.dir, &diag);
 	/* A finished run can be looked at where nothing can be written: the driver tells which it is. */
 	if (status == ESPL_OK && lock_folder(&job, &locking) == ESPL_E_BUSY) {
 		status = ESPL_E_BUSY;
 		diag = locking;
 	}
-	if (status == ESPL_OK)
-		status = espl__folder_check(job.dir, &diag);
 	if (status == ESPL_OK)
 		status = look_at_journal(&job, &diag);
 	if (status == ESPL_OK) {
