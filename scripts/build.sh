@@ -12,10 +12,21 @@ if [ -f "$top/config.status" ]; then
 	echo "hint: make -C $top distclean" >&2
 	exit 1
 fi
+if ! mkdir -p "$build"; then
+	echo "hint: BUILD=FOLDER says where to build" >&2
+	exit 1
+fi
+if [ ! -x "$top/configure" ] && [ ! -w "$top" ]; then
+	# What autogen.sh makes lies beside the sources: where they cannot be written, a copy of them can.
+	copy=$(cd "$build" && pwd)/source
+	mkdir -p "$copy" && (cd "$top" && tar -cf - --exclude=./build --exclude=./.git .) | tar -C "$copy" -xf - &&
+		chmod -R u+w "$copy" || exit 1
+	top=$copy
+fi
 if [ ! -x "$top/configure" ]; then
 	"$top/autogen.sh" || exit 1
 fi
-mkdir -p "$build" && cd "$build" || exit 1
+cd "$build" || exit 1
 # configure refuses a blank in the path that it is called by: within $top the relative path has none.
 from=$top
 case $top in *[[:space:]]*) from=$(realpath --relative-to=. "$top") || exit 1 ;; esac

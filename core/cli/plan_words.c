@@ -17,11 +17,11 @@ espl__plan_span(double s, char to[32])
 	else if (s < 59.95)
 		(void)snprintf(to, 32, fabs(s - rint(s)) < 0.05 ? "%.0fs" : "%.1fs", s);
 	else if (s < 3599.5)
-		(void)snprintf(to, 32, "%dm %02ds", (int)rint(s) / 60, (int)rint(s) % 60);
+		(void)snprintf(to, 32, "%dm%02ds", (int)rint(s) / 60, (int)rint(s) % 60);
 	else if (s < 86370)
-		(void)snprintf(to, 32, "%dh %02dm", (int)rint(s / 60) / 60, (int)rint(s / 60) % 60);
+		(void)snprintf(to, 32, "%dh%02dm", (int)rint(s / 60) / 60, (int)rint(s / 60) % 60);
 	else if (s < 8.64e9)
-		(void)snprintf(to, 32, "%ldd %02ldh", lrint(s / 3600) / 24, lrint(s / 3600) % 24);
+		(void)snprintf(to, 32, "%ldd%02ldh", lrint(s / 3600) / 24, lrint(s / 3600) % 24);
 	else
 		(void)snprintf(to, 32, "%.3gd", s / 86400);
 	return to;

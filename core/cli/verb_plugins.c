@@ -251,8 +251,8 @@ warn_of_command(const struct espl__trial_config *t)
 		end = end != NULL ? end + 1 : NULL;
 	}
 	if (!found)
-		fprintf(stderr, "espalier: warning: the program '%s' is not found on this machine\n",
-		        t->command[0]);
+		fprintf(stderr, "espalier: warning: the program '%s' is not found on this machine%s\n", t->command[0],
+		        strchr(t->command[0], ' ') != NULL ? "; each word of trial.command is an element of its own" : "");
 	script = script_of(t);
 	if (script != NULL && !there(t, script, R_OK))
 		fprintf(stderr, "espalier: warning: the script '%s' of trial.command is not found in '%s'\n",
@@ -352,12 +352,10 @@ espl__verb_check(const struct espl__args *args)
 	const char **sets;
 	uint32_t     count = espl__arg_all(args, "set", &sets);
 	int          on_cpu;
-	espl_status  status = espl__session_load_auto(args->positional[0], sets, count, ESPL__NEED_SEARCH, 0, &s, &diag);
+	espl_status  status = espl__session_check_all(args->positional[0], sets, count, &s, &diag);
 	int          result;
 
 	free(sets);
-	if (status == ESPL_OK)
-		status = espl__session_check(&s, 0, &diag);
 	if (status == ESPL_OK) {
 		espl__session_warm_tell(&s, 1);
 		warn_of_command(&s.config->trial);

@@ -544,8 +544,10 @@ espl__run_load(const char *path, const char *const *sets, uint32_t set_count, en
 	*to = NULL;
 	config->path = espl__strdup(path);
 	status = espl__tree_load(path, &config->tree, diag);
+	if (status != ESPL_OK && diag != NULL && diag->line > 0)
+		espl__run_say_format(path, diag);
 	for (uint32_t i = 0; status == ESPL_OK && i < set_count; i++)
-		status = espl__tree_set(config->tree, sets[i], diag);
+		status = espl__run_set(config->tree, sets[i], diag);
 	if (status == ESPL_OK)
 		status = read_all(config, need, diag);
 	if (status != ESPL_OK) {

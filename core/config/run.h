@@ -92,6 +92,10 @@ enum espl__need { ESPL__NEED_SEARCH, ESPL__NEED_TRIAL, ESPL__NEED_NOTHING };
  * needed is there.  Without an experiment its members are as if nothing but a name were given. */
 espl_status espl__run_load(const char *path, const char *const *sets, uint32_t set_count,
                            enum espl__need, struct espl__run_config **, struct espl__diag *);
+/* One assignment of --set; or of `check` alone, without this section, or this value of one: "\001GROUP.NAME". */
+#define ESPL__RUN_WITHOUT "\001"
+espl_status espl__run_set(struct espl__tree *, const char *text, struct espl__diag *);
+void        espl__run_say_format(const char *path, struct espl__diag *);	/* adds to the hint */
 void        espl__run_free(struct espl__run_config *);
 /* The resolved configuration as a file that loads back to the same run: all paths in it
  * absolute, secrets left out. */

@@ -115,7 +115,9 @@ wrong_type(const struct espl__value_by *by, const struct espl__node *node)
 		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
 		              "%s: %s must be %s, not %s", by->who, label, wanted(by->option),
 		              espl__node_kind(node));
-	if (example(by->option) != NULL)
+	if (by->option->type == ESPL_OPT_SPAN && (node->type == ESPL__INT || node->type == ESPL__REAL))
+		espl__hint(by->diag, "write the unit: \"%.9gs\"", node->r);
+	else if (example(by->option) != NULL)
 		espl__hint(by->diag, "%s", example(by->option));
 	return ESPL_E_CONFIG;
 }

@@ -424,7 +424,7 @@ espl__tree_set(struct espl__tree *tree, const char *assignment, struct espl__dia
 void
 espl__tree_drop(struct espl__tree *tree, const char *group, const char *name)
 {
-	struct espl__node   *node = (struct espl__node *)(uintptr_t)espl__node_get(tree->root, group);
+	struct espl__node   *node = (struct espl__node *)(uintptr_t)(group != NULL ? espl__node_get(tree->root, group) : tree->root);
 	struct espl__node  **children;
 	uint32_t             count = 0;
 

@@ -36,7 +36,7 @@ const struct espl__node *espl__tree_root(const struct espl__tree *);	/* a GROUP 
  * begins like a number but is none (20m), is taken as a string.  Makes the groups that are
  * missing on the way; the element after a list's last one is added. */
 espl_status espl__tree_set(struct espl__tree *, const char *assignment, struct espl__diag *);
-/* Removes a member of a group of the root, if it is there. */
+/* Removes a member of a group of the root, or where that is NULL of the root itself, if it is there. */
 void        espl__tree_drop(struct espl__tree *, const char *group, const char *name);
 /* Member of a group, or NULL (also when node is NULL). */
 const struct espl__node *espl__node_get(const struct espl__node *, const char *name);

@@ -79,14 +79,15 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 	static const char *const words[] = { "ended", "released", "revoked by the provider", "failed", "no capacity",
 	                                     "over the quota", "at its time limit" };
 	espl_reason reason = e->as.node.reason <= ESPL_BY_EXPIRY || e->as.node.reason == ESPL__BY_GIVING_UP ? e->as.node.reason : 0;
-	const char *why = x->node_why != NULL && x->node_why_lease == n->pub.id ? x->node_why :
+	int told = x->node_why != NULL && x->node_why_lease == n->pub.id && x->node_why_at == x->now;	/* else of an agent that was lost */
+	const char *why = told ? x->node_why :
 	    reason == ESPL__BY_GIVING_UP ? "given up" : words[reason];
 
 	evict(x, n, 1);
 	kill_gangs(x, n);
 	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
 	espl__machine_state(&x->fleet, n, ESPL_NODE_ENDED, ESPL_ANY);
-	if (reason != ESPL_BY_USER)
+	if (reason != ESPL_BY_USER && !told)
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu: %s", (unsigned long long)n->pub.id, why);
 	espl__exec_show_node(x, n, why);
 	espl__lease_ended(x, n, reason, why);
@@ -119,6 +120,9 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 		espl__lease_ready(x, n);
 	}
 	espl__machine_state(&x->fleet, n, state, e->as.node.gpus);
+	if (state == ESPL_NODE_READY)
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is ready: %u %s", (unsigned long long)n->pub.id,
+		    (unsigned)n->pub.gpu_count, espl__exec_unit(x, n->pub.gpu_count));
 	if (state == ESPL_NODE_NOTICE) {
 		espl__exec_why(x, ESPL_WHY_NOTICE);
 		x->place_why |= ESPL_WHY_NOTICE;

@@ -310,6 +310,8 @@ on_node_why(struct espl__exec *x, const struct espl__event *e)
 	free(x->node_why);
 	x->node_why = espl__strdup(e->as.node_why.text);
 	x->node_why_lease = e->as.node_why.lease;
+	x->node_why_at = x->now;
+	espl__exec_note(x, ESPL_ABOUT_NODE, e->as.node_why.lease, "node %llu: %s", (unsigned long long)e->as.node_why.lease, x->node_why);
 }
 
 static void

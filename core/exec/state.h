@@ -226,6 +226,7 @@ struct espl__exec {
 	uint32_t  offer_record_count, offer_record_cap;
 	char     *node_why;		/* why the node of this lease is about to end; NULL    */
 	uint64_t  node_why_lease;
+	espl_time node_why_at;
 	struct espl__names   metrics;	/* of all searches, as they were named                 */
 	struct espl_compute compute;
 	struct espl_model   model;	/* of whichever search is asked about                  */

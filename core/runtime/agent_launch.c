@@ -198,7 +198,8 @@ spawn(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__string
 	}
 	s->path = path;
 	if (path == NULL) {
-		espl__rank_fail(r, "cannot run '%s': it is not found in PATH", t->argv[0]);
+		espl__rank_fail(r, "cannot run '%s': it is not found in PATH%s", t->argv[0],
+		                strchr(t->argv[0], ' ') != NULL ? " (each word of a command is an element of its own)" : "");
 		return;
 	}
 	r->sup = espl__sup_start(s, &r->link);

@@ -120,6 +120,18 @@ tell(struct espl__real *real, struct espl__rlease *lease, espl_node_state state,
 	lease->told = state;
 }
 
+/* For `explain`; where the end of the lease follows, its reason. */
+static void
+tell_why(struct espl__real *real, const struct espl__rlease *lease, const char *what, const char *why)
+{
+	struct espl__event *event = espl__real_event(real, ESPL__EV_NODE_WHY);
+	char *text = espl__format("%s%s", what, why);
+
+	event->as.node_why.lease = lease->id;
+	event->as.node_why.text = espl__arena_strdup(espl__real_arena(real), text);
+	free(text);
+}
+
 /* The last word about a lease; it is freed. */
 static void
 finish(struct espl__real *real, struct espl__rlease *lease)
@@ -128,11 +140,8 @@ finish(struct espl__real *real, struct espl__rlease *lease)
 	uint32_t            i;
 
 	espl__real_gangs_lost(real, lease->id);	/* those that waited for an agent there */
-	if (lease->why != NULL && lease->why[0] != '\0') {
-		event = espl__real_event(real, ESPL__EV_NODE_WHY);
-		event->as.node_why.lease = lease->id;
-		event->as.node_why.text = espl__arena_strdup(espl__real_arena(real), lease->why);
-	}
+	if (lease->why != NULL && lease->why[0] != '\0')
+		tell_why(real, lease, "", lease->why);
 	tell(real, lease, ESPL_NODE_ENDED, ESPL_NEVER);
 	event = &real->batch[real->filling].list[real->batch[real->filling].count - 1];
 	event->as.node.reason =
@@ -414,6 +423,7 @@ espl__real_lease_agent_gone(
 	lease->tries++;
 	espl__log(
 		ESPL_WARN, "node %llu: agent lost: %s", (unsigned long long)lease->id, agent->why);
+	tell_why(real, lease, "agent lost: ", agent->why);
 	if (lease->tries >= ESPL__REAL_AGENT_TRIES)
 		give_up(real, lease, agent->why);
 	else if (lease->tries == 1)

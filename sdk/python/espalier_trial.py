@@ -150,10 +150,10 @@ class Run:
         if self._socket is None:
             if not self.inside:
                 print("iteration %d: %s" % (iteration, ", ".join(
-                    "%s %.6g" % (k, float(v)) for k, v in metrics.items())), flush=True)
+                    "%s %.6g" % (k, float(_plain(k, v))) for k, v in metrics.items())), flush=True)
             return Verdict(False, finished or (not self.inside and iteration >= self.budget),
                            self.budget)
-        line = {"iteration": iteration, "metrics": {str(k): _plain(v) for k, v in metrics.items()}}
+        line = {"iteration": iteration, "metrics": {str(k): _plain(k, v) for k, v in metrics.items()}}
         if finished:
             line["finished"] = True
         self._send(line)
@@ -237,9 +237,12 @@ def _whole(value):
     return int(value)
 
 
-def _plain(value):
+def _plain(name, value):
     """A number as strict JSON has it: what is not finite becomes a word."""
-    value = float(value)
+    try:
+        value = float(value)
+    except (TypeError, ValueError):
+        raise TypeError("metric %r must be a number, not %r" % (name, value)) from None
     if math.isfinite(value):
         return value
     return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
