@@ -24,6 +24,7 @@ struct espl__plan_answer {
 	struct espl__plan_tries tries;
 	espl_status status;		/* ESPL_E_INFEASIBLE: see least_*; else why there is no plan */
 	struct espl__diag diag;
+	int      on_cpu;		/* what it plans are slots of CPUs                      */
 	int      meets;			/* deadline and budget; not sure of a plan that was given */
 	int      optimal;		/* proven                                               */
 	double   gap;			/* how far from a proven bound at most; NaN unknown     */

@@ -51,6 +51,7 @@ on_tick(void *ctx, struct espl__exec *exec)
 	for (uint32_t i = 0; i < a->row_count; i++)
 		copy_row(f, exec, &info, i);
 	a->brackets = info.spec->bracket_count;
+	a->on_cpu = espl__exec_on_cpu(exec);
 	a->meets = info.result->meets;
 	a->optimal = (info.plan->flags & ESPL_PLAN_OPTIMAL) != 0;
 	a->gap = info.plan->gap;

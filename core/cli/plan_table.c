@@ -95,7 +95,7 @@ print_table(const struct table *t, struct espl__buf *b)
 static void
 print_stages(const struct espl__plan_answer *a, struct espl__buf *b)
 {
-	static const char *const titles[] = { "bracket", "stage", "trials", "iterations", "GPUs", "per trial",
+	const char *const titles[] = { "bracket", "stage", "trials", "iterations", espl__slots_word(a->on_cpu, 0), "per trial",
 		"nodes", "offer", "start", "end", "cost" };
 	uint32_t     from = a->brackets > 1 ? 0 : 1, offer = 7 - from;
 	int          width[COLUMNS_MAX], room;

@@ -14,6 +14,7 @@ struct espl__subject {
 	char    *point;			/* the same as a libconfig group                        */
 	char    *json;			/* the same as JSON                                     */
 	char    *offer;			/* what is leased; NULL: the cloud tells of nothing yet */
+	int      on_cpu;		/* what is measured are slots of CPUs                   */
 	char    *device;		/* for people: "NVIDIA H200", or the processor's name   */
 	uint32_t gpus, nodes_max;	/* of the offer; gpus 0: not known                      */
 	uint64_t digest;		/* of all that the profile depends on                   */

@@ -312,8 +312,8 @@ trial_failed(struct measure *m, struct espl__diag *diag)
 {
 	m->to->end = ESPL__MEASURE_FAILED;
 	keep_log(m);
-	return espl__fail(diag, ESPL_E_REMOTE, "the trial failed on %u GPU%s%s: %s", m->ask->gpus,
-	                  m->ask->gpus == 1 ? "" : "s", m->ask->packing > 1 ? ", several sharing it" : "",
+	return espl__fail(diag, ESPL_E_REMOTE, "the trial failed on %u %s%s: %s", m->ask->gpus,
+	                  espl__slots_word(m->ask->subject->on_cpu, m->ask->gpus), m->ask->packing > 1 ? ", several sharing it" : "",
 	                  m->why[0] != '\0' ? m->why : "it left without being told to");
 }
 

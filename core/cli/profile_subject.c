@@ -91,6 +91,7 @@ see_offer(void *ctx, const struct espl_offer *offer)
 	seen->to->gpus = offer->gpus;
 	seen->to->nodes_max = offer->nodes_max;
 	seen->gpu_type = espl__strdup(offer->gpu_type);
+	seen->to->on_cpu = offer->gpu_type != NULL && strcmp(offer->gpu_type, "cpu") == 0;
 	seen->cpus = offer->cpus;
 }
 

@@ -281,7 +281,7 @@ text_times(const struct espl__measurement *m, struct espl__buf *b)
 static void
 text_tables(const struct espl__profiled *p, struct espl__buf *b)
 {
-	espl__print(b, "\n  %8s  %10s  %10s  %8s  %10s  %5s\n", "GPUs", "iteration", "sd", "speed-up",
+	espl__print(b, "\n  %8s  %10s  %10s  %8s  %10s  %5s\n", espl__slots_word(p->subject->on_cpu, 0), "iteration", "sd", "speed-up",
 	            "efficiency", "timed");
 	for (uint32_t i = 0; i < p->wides; i++) {
 		const struct espl__measurement *m = &p->list[i];
@@ -294,7 +294,7 @@ text_tables(const struct espl__profiled *p, struct espl__buf *b)
 	}
 	if (p->packs == 0)
 		return;
-	espl__print(b, "\n  %8s  %10s  %10s  %8s  %10s  %5s\n", "on a GPU", "iteration", "sd", "together",
+	espl__print(b, "\n  %9s %10s  %10s  %8s  %10s  %5s\n", p->subject->on_cpu ? "on a slot" : " on a GPU", "iteration", "sd", "together",
 	            "each", "timed");
 	for (uint32_t i = p->wides; i < p->wides + p->packs; i++) {
 		const struct espl__measurement *m = &p->list[i];
@@ -330,7 +330,8 @@ text_adjusted(const struct espl__profiled *p, struct espl__buf *b)
 		if (adjusted(m))
 			espl__print(b, "  adjusted    %u %s: %.2f times one %s was measured, %.2f goes into the "
 			            "profile, where throughput does not fall\n", i < p->wides ? m->gpus : m->packing,
-			            i < p->wides ? "GPUs" : "on a GPU", m->speed, i < p->wides ? "GPU" : "trial alone",
+			            i < p->wides ? espl__slots_word(p->subject->on_cpu, 0) : p->subject->on_cpu ? "on a slot" : "on a GPU", m->speed,
+			            i < p->wides ? espl__slots_word(p->subject->on_cpu, 1) : "trial alone",
 			            m->fitted);
 	}
 }
@@ -366,6 +367,6 @@ espl__profiled_text(const struct espl__profiled *p, struct espl__buf *b)
 		espl__print(b, "  note        %.*s\n", (int)(stop - at), at);
 		at = stop + 1;
 	}
-	espl__print(b, "  this cost   $%.2f: %s, %s of GPU time\n", (double)p->cost / 1e6,
-	            espl__format_seconds(p->elapsed_s, took), espl__format_seconds(p->gpu_s, gpu));
+	espl__print(b, "  this cost   $%.2f: %s, %s of %s time\n", (double)p->cost / 1e6,
+	            espl__format_seconds(p->elapsed_s, took), espl__format_seconds(p->gpu_s, gpu), espl__slots_word(p->subject->on_cpu, 1));
 }

@@ -183,9 +183,9 @@ tell(const struct profiling *p, const struct espl__measurement *m)
 	if (p->quiet)
 		return;
 	if (m->packing > 1)
-		(void)snprintf(where, sizeof where, "%u on a GPU", m->packing);
+		(void)snprintf(where, sizeof where, "%u on a %s", m->packing, espl__slots_word(p->subject.on_cpu, 1));
 	else
-		(void)snprintf(where, sizeof where, "%u GPU%s", m->gpus, m->gpus == 1 ? "" : "s");
+		(void)snprintf(where, sizeof where, "%u %s", m->gpus, espl__slots_word(p->subject.on_cpu, m->gpus));
 	if (m->iteration.count > 1)
 		(void)snprintf(spread, sizeof spread, ", sd %s",
 		               espl__format_latency(espl__tally_sd(&m->iteration), sd));
@@ -293,7 +293,7 @@ measure_wide(struct profiling *p, struct espl__diag *diag)
 		uint32_t    before = p->all.wides > 0 ? p->all.list[p->all.wides - 1].gpus : 0;
 
 		if ((end == ESPL__MEASURE_BROKE || end == ESPL__MEASURE_LATE) && p->all.wides > 0) {
-			note(p, "%u GPUs: %s", gpus, diag->text);
+			note(p, "%u %s: %s", gpus, espl__slots_word(p->subject.on_cpu, gpus), diag->text);
 			*diag = (struct espl__diag)ESPL__DIAG_INIT;
 			return ESPL_OK;
 		}
@@ -331,11 +331,11 @@ measure_packed(struct profiling *p, struct espl__diag *diag)
 		espl_status status = measure(p, 1, packing, &end, &m, diag);
 
 		if (status != ESPL_OK && end != 0 && end != ESPL__MEASURE_STOPPED) {
-			note(p, "%u on a GPU: %s", packing, diag->text);
+			note(p, "%u on a %s: %s", packing, espl__slots_word(p->subject.on_cpu, 1), diag->text);
 			if (end == ESPL__MEASURE_FAILED)
 				note(p, "trial.packing_max = %u keeps from trying that",
 				     packing > 4 ? packing / 2 : packing - 1);
-			espl__log(ESPL_WARN, "%u on a GPU: %s", packing, diag->text);
+			espl__log(ESPL_WARN, "%u on a %s: %s", packing, espl__slots_word(p->subject.on_cpu, 1), diag->text);
 			*diag = (struct espl__diag)ESPL__DIAG_INIT;
 			return ESPL_OK;
 		}
@@ -400,8 +400,8 @@ measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus
 	}
 	p->ask.resize = ESPL__RESIZE_NONE;
 	if (*status != ESPL_OK && end != 0 && end != ESPL__MEASURE_STOPPED) {
-		note(p, "a resize in place to %u GPU%s: %s", to, to == 1 ? "" : "s", diag->text);
-		espl__log(ESPL_WARN, "a resize in place to %u GPU%s: %s", to, to == 1 ? "" : "s", diag->text);
+		note(p, "a resize in place to %u %s: %s", to, espl__slots_word(p->subject.on_cpu, to), diag->text);
+		espl__log(ESPL_WARN, "a resize in place to %u %s: %s", to, espl__slots_word(p->subject.on_cpu, to), diag->text);
 		*diag = (struct espl__diag)ESPL__DIAG_INIT;
 		*status = ESPL_OK;
 		return 0;
@@ -410,8 +410,8 @@ measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus
 		return 0;
 	espl__tally_merge(&p->all.resize, &m.resize);
 	if (!p->quiet && m.resize.count > 0)
-		espl__log(ESPL_INFO, "from %u to %u GPU%s in place: nothing trained for %s", gpus + half - to, to,
-		          to == 1 ? "" : "s", espl__format_latency(m.resize.mean, mean));
+		espl__log(ESPL_INFO, "from %u to %u %s in place: nothing trained for %s", gpus + half - to, to,
+		          espl__slots_word(p->subject.on_cpu, to), espl__format_latency(m.resize.mean, mean));
 	return 1;
 }
 

@@ -77,7 +77,7 @@ put_row(const struct espl__reading *r, sqlite3_stmt *st, const struct espl__wait
 	}
 	if (first)
 		espl__print(b, "  %-10s %-24s %-10s %12s %12s %8s %8s\n", "", "name", "status", "arrived", "waits", "trials",
-		            "GPUs");
+		            espl__slots_word(r->totals.on_cpu, 0));
 	espl__print(b, "  %-10s ", text_of(st, 0));
 	espl__print_clean(b, text_of(st, 1));
 	espl__print(b, "%*s %-10s %12s %12s %8lld %8.4g\n", (int)(strlen(text_of(st, 1)) < 24 ? 24 - strlen(text_of(st, 1)) : 0), "",

@@ -42,6 +42,7 @@ struct espl__waits {
 	struct level  *levels;		/* holder by holder                                     */
 	double        *sums;		/* [holder], of the wait that is looked at              */
 	double         unit;		/* GPUs of a node of the workload                       */
+	int            on_cpu;
 };
 
 static double
@@ -328,6 +329,7 @@ espl__waits_open(struct espl__reading *r, struct espl__waits **to, struct espl__
 	struct espl__waits *w = espl__alloc(sizeof *w);
 	espl_status status;
 
+	w->on_cpu = r->totals.on_cpu != 0;
 	w->unit = 1;
 	status = each(w, r, "SELECT value FROM meta WHERE key = 'unit'", take_unit, diag);
 	if (status == ESPL_OK)
@@ -475,6 +477,7 @@ espl__waits_first(const struct espl__waits *w, int64_t who, double arrived_s, do
 	const struct holder *h = at != NONE ? &w->holders[at] : NULL;
 
 	memset(wait, 0, sizeof *wait);
+	wait->on_cpu = w->on_cpu;
 	if (h != NULL)
 		divide(w, h->needs, arrived_s, h->count > 0 ? w->levels[h->first].at_s : end_s, wait);
 }
@@ -487,6 +490,7 @@ espl__waits_now(const struct espl__waits *w, int64_t who, double since_s, double
 	const struct level  *last = h != NULL && h->count > 0 ? &w->levels[h->first + h->count - 1] : NULL;
 
 	memset(wait, 0, sizeof *wait);
+	wait->on_cpu = w->on_cpu;
 	if (last != NULL && last->at_s > since_s)
 		since_s = last->at_s;
 	if (h != NULL)
@@ -514,8 +518,9 @@ holders_text(const struct espl__wait *wait, struct espl__buf *b)
 void
 espl__wait_text(const struct espl__wait *wait, struct espl__buf *b)
 {
-	static const char *const words[ESPL__WAIT_PARTS] = { "GPUs were in use", "nodes were on their way",
-		"GPUs were free", "GPUs were set aside", "there were too few nodes" };
+	static const char *const words[ESPL__WAIT_PARTS] = { "were in use", "nodes were on their way",
+		"were free", "were set aside", "there were too few nodes" };
+	static const int of_slots[ESPL__WAIT_PARTS] = { 1, 0, 1, 1, 0 };
 	double nothing = wait->all_s < 100 ? wait->all_s / 200 : 0.5;
 	int    count = 0;
 	char   time[32];
@@ -525,7 +530,8 @@ espl__wait_text(const struct espl__wait *wait, struct espl__buf *b)
 	for (int i = 0; i < ESPL__WAIT_PARTS; i++) {
 		if (!(wait->part_s[i] >= nothing))
 			continue;
-		espl__print(b, "%s%s %s", count++ > 0 ? "; " : "", espl__format_seconds(wait->part_s[i], time), words[i]);
+		espl__print(b, "%s%s %s%s%s", count++ > 0 ? "; " : "", espl__format_seconds(wait->part_s[i], time),
+		            of_slots[i] ? espl__slots_word(wait->on_cpu, 0) : "", of_slots[i] ? " " : "", words[i]);
 		if (i == ESPL__WAIT_IN_USE)
 			holders_text(wait, b);
 	}

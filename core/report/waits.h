@@ -23,6 +23,7 @@ struct espl__wait {
 	/* Who had most of the GPU time while they were in use, most first; names live as long as the waits. */
 	struct { const char *name; double share; } holders[ESPL__WAIT_HOLDERS];
 	uint32_t holder_count;
+	int      on_cpu;		/* what it waited for are slots of CPUs                 */
 };
 
 /* All nodes and stays of the pool, in order of time. */
