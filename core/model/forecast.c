@@ -195,6 +195,10 @@ espl__forecast_exact(const struct espl__forecast *f)
 	return f->exact;
 }
 
+#define CELLS_DRAWS      (UINT64_C(1) << 26)	/* about a second                            */
+#define CELLS_DRAWS_LIVE (UINT64_C(1) << 22)	/* nodes are paid for meanwhile              */
+#define CELLS_LEAST      8u
+
 /* ---- cells --------------------------------------------------------------------------- */
 
 static uint32_t
@@ -218,6 +222,37 @@ leave_rest(struct espl_cell *cell, double past_s)
 	cell->flags = ESPL_CELL_BEGUN;
 }
 
+/* How many cells of a stage can be computed: draws of all of them together are limited, for a run in progress more
+ * than before it. */
+static uint32_t
+cells_most(const struct espl__forecast *f, const struct espl__stage_table *t, uint32_t stages)
+{
+	uint64_t draws = f->setup.next_stage != NULL ? CELLS_DRAWS_LIVE : CELLS_DRAWS;
+	uint64_t each = (uint64_t)espl__samples_for(f, t->stage->trials) * t->stage->trials;
+	uint64_t most = draws / stages / each;
+
+	return !t->random || most > UINT32_MAX ? UINT32_MAX : most < CELLS_LEAST ? CELLS_LEAST : (uint32_t)most;
+}
+
+/* Where there are more: the least GPUs for few rounds of trials, so many for each trial, and whole nodes whose
+ * number is a power of two, or has few leading bits. */
+static int
+is_computed(uint32_t gpus, uint32_t trials, uint32_t per_node, uint32_t most)
+{
+	uint32_t rounds = (uint32_t)(((uint64_t)trials + gpus - 1) / gpus), nodes = gpus / per_node;
+	uint32_t fine = most >= 8 * CELLS_LEAST ? 7 : 1;
+
+	if (gpus % trials == 0)
+		return gpus / trials <= most / 4;
+	if (rounds <= most / 2 && (gpus == 1 || ((uint64_t)trials + gpus - 2) / (gpus - 1) > rounds))
+		return 1;
+	if (gpus % per_node != 0)
+		return 0;
+	while (nodes > fine && nodes % 2 == 0)
+		nodes /= 2;
+	return nodes <= fine;
+}
+
 espl_status
 espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage, uint32_t offer,
                      uint32_t gpus_from, uint32_t gpus_to, struct espl_cell *cells)
@@ -225,7 +260,7 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 	const struct espl_spec *spec = f->setup.spec;
 	const struct espl_plan_stage *begun;
 	const struct espl_offer *o;
-	uint32_t table, most;
+	uint32_t table, most, cells_at_most;
 	double past_s = 0.0;
 	int warm = 0;
 
@@ -236,6 +271,7 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 	table = f->first_table[bracket] + stage;
 	most = (o->flags & ESPL_OFFER_GONE) != 0 ? held_of(f, offer) : ESPL_ANY;
 	begun = espl__begun(f, table, &past_s, &warm);
+	cells_at_most = cells_most(f, &f->tables[table], spec->brackets[bracket]->stage_count);
 	for (uint64_t gpus = gpus_from; gpus <= gpus_to; gpus++) {
 		struct espl__forecast_stage view = { .offer = offer };
 		struct espl_cell *cell = &cells[gpus - gpus_from];
@@ -248,6 +284,11 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 		                      &view) != 0 || view.nodes > most ||
 		    (begun != NULL && (begun->offer != offer || begun->gpus != gpus)))
 			continue;
+		if (begun == NULL && gpus_to - gpus_from >= cells_at_most && gpus < gpus_to &&
+		    !is_computed((uint32_t)gpus, f->tables[table].stage->trials, o->gpus, cells_at_most)) {
+			cell->flags |= ESPL_CELL_SKIPPED;
+			continue;
+		}
 		espl__timings_trim(f);
 		timing = espl__timing(f, table, view.gpus_per_trial, view.slots, warm ? ESPL__WARM_BEFORE : 0);
 		*cell = (struct espl_cell){ .mean_s = timing->mean, .sd_s = timing->sd,

@@ -377,20 +377,43 @@ taken_usd(const struct search *search, const struct espl_prediction *p)
 	return search->risk > 0 ? p->cost_at_quantile_usd : p->cost_usd;
 }
 
-/* Every whole number of nodes (every number of GPUs where these are billed one by one).  They are compared
- * by one set of samples, and held to the limits by another.  ESPL_E_UNSUPPORTED: there is nothing to
- * predict from. */
+/* Sizes that may be predicted, where latencies are random or not: the draws of all of them are limited. */
+static uint32_t
+sizes_most(const struct espl_spec *spec, int random)
+{
+	uint64_t draws = 1;
+	uint32_t i, k;
+
+	for (i = 0; spec != NULL && i < spec->bracket_count; i++)
+		for (k = 0; k < spec->brackets[i]->stage_count; k++)
+			draws += random ? UINT64_C(128) * spec->brackets[i]->stages[k]->trials : 16;
+	return draws < (UINT64_C(1) << 26) ? (uint32_t)((UINT64_C(1) << 26) / draws) : 1;
+}
+
+/* The size after this one: with `fine` sizes at least up to each doubling. */
+static uint32_t
+next_size(uint32_t gpus, uint32_t step, uint32_t fine, uint32_t most)
+{
+	uint32_t nodes = gpus / step / fine;
+
+	step *= nodes > 1 ? nodes : 1;
+	return most - gpus > step ? gpus + step : most;
+}
+
+/* Every whole number of nodes (every number of GPUs where these are billed one by one), or where there are too
+ * many fewer of the large ones.  They are compared by one set of samples, and held to the limits by another.
+ * ESPL_E_UNSUPPORTED: there is nothing to predict from. */
 static espl_status
 try_sizes(struct search *search, const struct espl_offer *offer, uint32_t number, uint32_t most)
 {
-	uint32_t gpus = 0, step = offer->billing == ESPL_BILL_FUNCTION ? 1 : offer->gpus;
+	uint32_t gpus = 0, step = offer->billing == ESPL_BILL_FUNCTION ? 1 : offer->gpus, fine = 8;
 
 	while (gpus < most) {
 		struct espl_prediction result = ESPL_INIT(struct espl_prediction);
 		struct espl_prediction afresh = ESPL_INIT(struct espl_prediction);
 		espl_status status;
 
-		gpus = most - gpus > step ? gpus + step : most;
+		gpus = next_size(gpus, step, fine, most);
 		set_size(search, number, gpus);
 		status = predict(search, 0, &result, NULL);
 		if (status == ESPL_OK)
@@ -400,6 +423,8 @@ try_sizes(struct search *search, const struct espl_offer *offer, uint32_t number
 		if (status != ESPL_OK)
 			return status;
 		search->draft.plan.searched++;
+		fine = sizes_most(search->experiment->spec, afresh.jct_sd_s > 0);
+		fine = most / step <= fine ? UINT32_MAX : fine < 64 ? 8 : fine / 8;
 		search->least_s = fmin(search->least_s, taken_s(search, &afresh));
 		search->least_usd = fmin(search->least_usd, taken_usd(search, &afresh));
 		if (taken_s(search, &afresh) <= search->deadline_s)

@@ -141,7 +141,7 @@ planner_exact_solve(void *ctx, struct planner_problem *p, double deadline_s, str
 		answer->gpus[i] = w.net.rows[i].choices[w.found.path[i]].gpus;
 	answer->value = w.found.value;
 	answer->looked += w.found.looked + w.labels.list.count;
-	if (!p->constant && (!w.net.linear || p->warm || p->ahead))
+	if (p->skipped || (!p->constant && (!w.net.linear || p->warm || p->ahead)))
 		answer->bound_usd = NAN;	/* of what is random the tables know the means alone */
 	planner_labels_free(&w.labels);
 	planner_found_free(&w.found);

@@ -81,6 +81,7 @@ load_cells(struct planner_problem *p)
 			const struct espl_cell *cell = &stage->cells[k];
 
 			placeable |= (cell->flags & ESPL_CELL_INVALID) == 0;
+			p->skipped |= (cell->flags & ESPL_CELL_SKIPPED) != 0;
 			if ((cell->flags & ESPL_CELL_INVALID) == 0 && cell->sd_s > 0)
 				p->constant = 0;
 		}

@@ -60,6 +60,7 @@ struct planner_problem {
 	uint32_t stage_count;
 	uint32_t by_function, warm, ahead;
 	uint32_t constant;		/* no latency is random                                */
+	uint32_t skipped;		/* 1: not all allocations were looked at               */
 	uint32_t sold;			/* 0: only what is held can be had                     */
 	struct planner_stage *stages;
 	double   node_usd_s, gpu_usd_s;	/* price; one of them is 0                             */

@@ -116,3 +116,50 @@ Test(planners, no_plan_takes_more_than_its_effort, .timeout = 1200)
 	}
 	cr_assert_gt(cut, 0);
 }
+
+/* Cells of random latencies that were computed for a stage of so many trials. */
+static uint32_t
+computed(struct plan_case *c, uint32_t most)
+{
+	struct espl_stage_query query = ESPL_INIT(struct espl_stage_query);
+	struct espl_cell *cells = calloc(most, sizeof *cells);
+	uint32_t count = 0;
+
+	query.gpus_from = 1;
+	query.gpus_to = most;
+	cr_assert_eq(c->model.stage(&c->model, &query, cells), ESPL_OK);
+	for (uint32_t i = 0; i < most; i++)
+		count += (cells[i].flags & ESPL_CELL_SKIPPED) == 0;
+	for (uint32_t gpus = c->offers[0].gpus; gpus <= most; gpus *= 2)	/* these are there for all stages */
+		cr_assert_eq(cells[gpus - 1].flags, 0, "%u", gpus);
+	cr_assert_eq(cells[most - 1].flags, 0);
+	free(cells);
+	return count;
+}
+
+/* Tables of random latencies cost time for each cell: of large ones few are computed, and no plan is proven then. */
+Test(planners, large_random_tables_are_not_made_in_full)
+{
+	for (int random = 0; random < 2; random++) {
+		struct plan_found found;
+		struct plan_case c;
+
+		plan_case_init(&c);
+		plan_case_halving(&c, 1024, 1, 8);
+		c.profile.start = plan_seconds(3, random);
+		c.gpus_max = 1000;
+		plan_case_model(&c);
+		if (random)
+			cr_assert_lt(computed(&c, 1000), 250);
+		else
+			cr_assert_eq(computed(&c, 1000), 1000);
+		plan_case_limits(&c, 120, INFINITY);
+		found = plan_case_plan(&c, &allocator_elastic_exact_LTX_espalier_plugin, "");
+		cr_assert_eq(found.status, ESPL_OK, "%s", found.text);
+		cr_assert(found.meets);
+		cr_assert_eq(found.optimal, !random);
+		found = plan_case_plan(&c, &allocator_static_LTX_espalier_plugin, "");
+		cr_assert(found.status == ESPL_OK && found.meets);
+		plan_case_free(&c);
+	}
+}

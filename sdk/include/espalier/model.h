@@ -141,6 +141,7 @@ struct espl_stage_query {
 #define ESPL_CELL_INVALID 0x1u	/* not placeable on this offer */
 #define ESPL_CELL_BEGUN   0x2u	/* the stage has begun (ESPL_FROM_NOW) and stays like this: what is left of
 				 * it, however its trials began.  All other cells of it are INVALID */
+#define ESPL_CELL_SKIPPED 0x4u	/* INVALID too: not computed, as there are too many random ones; since minor 2 */
 struct espl_cell {			/* frozen, 40 bytes */
 	double   mean_s, sd_s;		/* starts + training + queueing + sync; no scaling-up  */
 	double   busy_gpu_s;		/* for billing by function                             */
