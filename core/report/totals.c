@@ -460,7 +460,8 @@ espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__bu
 	char number[32], name[48];
 
 	if (t->best < 0) {
-		espl__print(b, "%*sbest    %s\n", indent, "", t->over || cut_words(t) != NULL ? "none: no trial reported a number" : "none yet");
+		espl__print(b, "%*sbest    %s\n", indent, "",
+		            t->over || cut_words(t) != NULL || strcmp(t->status, "failed") == 0 ? "none: no trial reported a number" : "none yet");
 		return;
 	}
 	espl__print(b, "%*sbest    trial %s: ", indent, "", espl__trial_name((uint64_t)t->best, name));
