@@ -195,8 +195,8 @@ espl__forecast_exact(const struct espl__forecast *f)
 	return f->exact;
 }
 
-#define CELLS_DRAWS      (UINT64_C(1) << 26)	/* about a second                            */
-#define CELLS_DRAWS_LIVE (UINT64_C(1) << 22)	/* nodes are paid for meanwhile              */
+#define CELLS_DRAWS      67108864.0	/* 2^26: about a second                      */
+#define CELLS_DRAWS_LIVE 4194304.0	/* nodes are paid for meanwhile              */
 #define CELLS_LEAST      8u
 
 /* ---- cells --------------------------------------------------------------------------- */
@@ -222,16 +222,29 @@ leave_rest(struct espl_cell *cell, double past_s)
 	cell->flags = ESPL_CELL_BEGUN;
 }
 
-/* How many cells of a stage can be computed: draws of all of them together are limited, for a run in progress more
+/* Draws of all cells of a stage up to so many GPUs: there are as many as layouts. */
+static double
+cells_draws(const struct espl__forecast *f, const struct espl__stage_table *t, uint32_t gpus)
+{
+	double trials = t->stage->trials, layouts = fmin(gpus, trials + gpus / trials);
+
+	return t->random ? layouts * espl__samples_for(f, t->stage->trials) * trials : 0.0;
+}
+
+/* How many cells of a stage are computed: the draws of all stages together are limited, for a run in progress more
  * than before it. */
 static uint32_t
-cells_most(const struct espl__forecast *f, const struct espl__stage_table *t, uint32_t stages)
+cells_most(const struct espl__forecast *f, uint32_t table, uint32_t first, uint32_t stages, uint32_t gpus)
 {
-	uint64_t draws = f->setup.next_stage != NULL ? CELLS_DRAWS_LIVE : CELLS_DRAWS;
-	uint64_t each = (uint64_t)espl__samples_for(f, t->stage->trials) * t->stage->trials;
-	uint64_t most = draws / stages / each;
+	double limit = f->setup.next_stage != NULL ? CELLS_DRAWS_LIVE : CELLS_DRAWS, all = 0.0, each;
+	uint32_t trials = f->tables[table].stage->trials;
 
-	return !t->random || most > UINT32_MAX ? UINT32_MAX : most < CELLS_LEAST ? CELLS_LEAST : (uint32_t)most;
+	for (uint32_t i = 0; i < stages; i++)
+		all += cells_draws(f, &f->tables[first + i], gpus);
+	each = (double)espl__samples_for(f, trials) * trials;
+	if (all <= limit || cells_draws(f, &f->tables[table], gpus) <= limit / stages)
+		return UINT32_MAX;
+	return (uint32_t)fmax(limit / stages / each, CELLS_LEAST);
 }
 
 /* Where there are more: the least GPUs for few rounds of trials, so many for each trial, and whole nodes whose
@@ -271,7 +284,7 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 	table = f->first_table[bracket] + stage;
 	most = (o->flags & ESPL_OFFER_GONE) != 0 ? held_of(f, offer) : ESPL_ANY;
 	begun = espl__begun(f, table, &past_s, &warm);
-	cells_at_most = cells_most(f, &f->tables[table], spec->brackets[bracket]->stage_count);
+	cells_at_most = cells_most(f, table, f->first_table[bracket], spec->brackets[bracket]->stage_count, gpus_to);
 	for (uint64_t gpus = gpus_from; gpus <= gpus_to; gpus++) {
 		struct espl__forecast_stage view = { .offer = offer };
 		struct espl_cell *cell = &cells[gpus - gpus_from];
@@ -284,7 +297,7 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 		                      &view) != 0 || view.nodes > most ||
 		    (begun != NULL && (begun->offer != offer || begun->gpus != gpus)))
 			continue;
-		if (begun == NULL && gpus_to - gpus_from >= cells_at_most && gpus < gpus_to &&
+		if (begun == NULL && cells_at_most < UINT32_MAX && gpus < gpus_to &&
 		    !is_computed((uint32_t)gpus, f->tables[table].stage->trials, o->gpus, cells_at_most)) {
 			cell->flags |= ESPL_CELL_SKIPPED;
 			continue;
