@@ -20,6 +20,7 @@
 #include "cli/folder.h"
 #include "cli/interrupt.h"
 #include "cli/profile.h"
+#include "plugin/instance.h"
 #include "report/totals.h"
 #include "world/drive.h"
 
@@ -393,6 +394,7 @@ drive(struct measure *m, struct espl__exec_summary *summary, struct espl__diag *
 	drive.tick = on_tick;
 	drive.ctx = m;
 	drive.interrupt = &m->wish;
+	espl__instance_log_from(ESPL_WARN);	/* what its algorithm does is not what is measured */
 	status = espl__drive(&drive, summary, diag);
 	free(dir);
 	return status;
