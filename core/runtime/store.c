@@ -67,6 +67,17 @@ espl__store_sum(int fd, uint8_t *block, uint32_t *crc, uint64_t *size)
 	}
 }
 
+/* What the trial did to an entry is its own failure; everything else the system's. */
+static espl_status
+fail_entry(struct espl__diag *diag, const char *what, const char *path)
+{
+	int code = errno;
+
+	if (code == EACCES || code == EPERM || code == ELOOP || code == ENOTDIR || code == ENOENT || code == ENXIO)
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot %s '%s' of the checkpoint: %s", what, path, strerror(code));
+	return espl__fail_errno(diag, "cannot %s '%s' of the checkpoint", what, path);
+}
+
 /* A file system that cannot sync a folder says EINVAL: there is nothing more to do then. */
 static int
 sync_fd(int fd)
@@ -132,7 +143,7 @@ seal_file(struct seal *s, int folder, const char *name, const char *path)
 	uint64_t    size;
 
 	if (fd < 0)
-		return espl__fail_errno(s->diag, "cannot open '%s' of the checkpoint", path);
+		return fail_entry(s->diag, "open", path);
 	if (espl__store_sum(fd, s->block, &crc, &size) != 0 || fstat(fd, &st) != 0) {
 		status = espl__fail_errno(s->diag, "cannot read '%s' of the checkpoint", path);
 	} else if ((uint64_t)st.st_size != size) {
@@ -227,7 +238,7 @@ seal_entry(struct seal *s, int folder, const char *name, const char *path, unsig
 	int         fd;
 
 	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
-		return espl__fail_errno(s->diag, "cannot look at '%s' of the checkpoint", path);
+		return fail_entry(s->diag, "look at", path);
 	s->entries++;
 	if (S_ISREG(st.st_mode))
 		return seal_file(s, folder, name, path);
@@ -244,7 +255,7 @@ seal_entry(struct seal *s, int folder, const char *name, const char *path, unsig
 	espl__put_u8(&s->text, '\n');
 	fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return espl__fail_errno(s->diag, "cannot open '%s' of the checkpoint", path);
+		return fail_entry(s->diag, "open", path);
 	status = seal_folder(s, fd, path, depth + 1);
 	close(fd);
 	return status;
