@@ -74,7 +74,7 @@ struct espl__event {
 		struct {
 			uint64_t gang;
 			enum espl__gang_end how;
-			uint64_t node;		/* FAILED: lease number of the failing rank's node; LOST: of a node that went away; or NONE */
+			uint64_t node;		/* FAILED: lease number of the failing rank's node; LOST: of a node that failed it; or NONE */
 			const char *text;	/* composed by us: "rank 1: exit status 3"; "" none    */
 		} ended;
 		struct { uint64_t gang; espl_span took; } resized;	/* took: nothing was trained for so long */

@@ -7,6 +7,7 @@
 
 #include "exec/state.h"
 
+#define LOST_MOST 5u		/* nodes in a row that went away under a trial, without a checkpoint in between */
 #define UNSTARTED_MOST 3u	/* trials in a row that end before their first report: the program is at fault */
 
 /* ---- what is to blame ------------------------------------------------------------------------------- */
@@ -19,6 +20,8 @@ blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 
 	if (n == NULL || !n->live || n->failed_trial == espl__trial_uid(g->trial))
 		return;
+	if (n->proved && espl__trial_restores(g->trial) > 0)
+		return;		/* trials run there, and this one has trained before: it is at fault */
 	n->failed_trial = espl__trial_uid(g->trial);
 	n->failures++;
 	if (n->failures < 3 || (n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
@@ -54,12 +57,12 @@ other_nodes_work(const struct espl__exec *x, uint64_t lease)
 	return 0;
 }
 
-/* A gang that began before the row of failures may still report. */
+/* A gang that ran when the row of failures began may still report. */
 static int
-one_may_report(const struct espl__exec *x, const struct espl__search *s)
+one_may_report(const struct espl__exec *x, const struct espl__search *s, const struct espl__gang *ended)
 {
 	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
-		if (g->trial->search == s && g->id < s->unstarted.first && g->state != ESPL__GANG_LEAVING && !g->killed)
+		if (g != ended && g->trial->search == s && g->id < s->unstarted.until && g->state != ESPL__GANG_LEAVING && !g->killed)
 			return 1;
 	return 0;
 }
@@ -73,20 +76,22 @@ count_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_t lease
 	struct espl__unstarted *row = &s->unstarted;
 	uint64_t trial = g->trial->pub.id;
 	int one_node = row->count == 0 || (row->one_node && row->node == lease && lease != ESPL_NONE);
+	uint32_t i = 0;
 
 	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 || g->trial->pub.iteration > g->trial->began)
 		return;		/* the program did run for this trial */
 	if (row->count == 0)
-		*row = (struct espl__unstarted){ .first = g->id, .trials = { ESPL_NONE, ESPL_NONE, ESPL_NONE } };
+		*row = (struct espl__unstarted){ .until = x->gang_next, .trials = { ESPL_NONE, ESPL_NONE, ESPL_NONE } };
 	row->count++;
 	row->node = lease;
 	row->one_node = (uint8_t)one_node;
-	for (uint32_t i = 0; i < UNSTARTED_MOST && row->trials[i] != trial; i++)
-		if (row->trials[i] == ESPL_NONE) {
-			row->trials[i] = trial;
-			row->different++;
-		}
-	if (row->count < UNSTARTED_MOST || row->different < (s->reported ? UNSTARTED_MOST : 2) || one_may_report(x, s))
+	while (i < UNSTARTED_MOST && row->trials[i] != trial && row->trials[i] != ESPL_NONE)
+		i++;
+	if (i < UNSTARTED_MOST && row->trials[i] == ESPL_NONE) {
+		row->trials[i] = trial;
+		row->different++;
+	}
+	if (row->count < UNSTARTED_MOST || row->different < (s->reported ? UNSTARTED_MOST : 2) || one_may_report(x, s, g))
 		return;
 	if (row->one_node && other_nodes_work(x, lease)) {
 		row->count = row->different = 0;	/* the node may be at fault: others will tell */
@@ -106,8 +111,10 @@ espl__gang_lacks_metric(struct espl__exec *x, struct espl__gang *g, const struct
 	for (uint32_t i = 0; i < e->as.report.count && i < 8; i++)
 		if (e->as.report.metrics[i].metric < x->metrics.count)
 			espl__print(&b, "%s'%s'", i == 0 ? "; it reports " : ", ", x->metrics.names[e->as.report.metrics[i].metric]);
-	if (!s->reported)
+	if (!s->reported) {
 		espl__search_wind_up(g->trial->search, ESPL__RUN_FAILED, "%s", espl__buf_text(&b));
+		x->futile = !x->config->pool;
+	}
 	g->hopeless = 1;
 	espl__exec_kill(x, g, s->config->trial.grace, espl__buf_text(&b));
 	espl__buf_free(&b);
@@ -196,11 +203,19 @@ go_to_back(struct espl__exec *x, struct espl__trial *t)
 	t->item = espl__item_new(x, t, weight, least, most);
 }
 
-/* It was told to pause, and left without a checkpoint: if no trial ever saved one, none will. */
+/* It was told to pause, and left without a checkpoint (why: "" or how it ended): if no trial ever saved one, none will. */
 static void
-stop_saving(struct espl__search *s, const struct espl__trial *t)
+stop_saving(struct espl__search *s, const struct espl__trial *t, const char *why)
 {
 	struct espl__exec *x = s->exec;
+	const char *colon = why[0] != '\0' ? ": " : "";
+
+	if (s->algorithm != NULL && (s->algorithm->plugin->desc->caps & ESPL_CAP_NEEDS_SAVES) != 0) {
+		espl__search_wind_up(s, ESPL__RUN_FAILED, "algorithm '%s' needs checkpoints, and the program saves none: trial %llu was told to "
+		    "pause and ended without one%s%s", s->algorithm->plugin->desc->name, (unsigned long long)t->pub.id, colon, why);
+		x->futile = !x->config->pool;
+		return;
+	}
 
 	s->saves = 0;
 	s->experiment.flags |= ESPL_EXPERIMENT_NO_SAVE;
@@ -214,10 +229,10 @@ stop_saving(struct espl__search *s, const struct espl__trial *t)
 		item->pub.flags |= ESPL_ITEM_NO_SAVE;
 		espl__item_changed(item, ESPL_WHY_HINT);
 	}
-	espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "%s%s%sthe program saves no checkpoints: trial %llu was told to pause and exited without one. "
-	    "From now on trials are not paused or resized, and a promoted trial trains again from iteration 0 "
+	espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "%s%s%sthe program saves no checkpoints: trial %llu ended without one when it was told to "
+	    "pause%s%s. From now on trials are not paused or resized, a promoted trial trains again from iteration 0, and no model is kept "
 	    "(trial.checkpoint = false says so from the start)", x->config->pool ? "experiment '" : "",
-	    x->config->pool ? s->config->name : "", x->config->pool ? "': " : "", (unsigned long long)t->pub.id);
+	    x->config->pool ? s->config->name : "", x->config->pool ? "': " : "", (unsigned long long)t->pub.id, colon, why);
 }
 
 /* How the end of a gang is to be read: faults that we found count as failures, unless the node was at fault. */
@@ -240,8 +255,9 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 	enum espl__gang_end how = g->how;
 	espl_status status = ESPL_OK;
 
-	if (how == ESPL__END_UNSAVED && t->search->saves && !t->search->saved)
-		stop_saving(t->search, t);
+	if (t->search->saves && !t->search->saved && (how == ESPL__END_UNSAVED ||
+		(how == ESPL__END_FAILED && t->item == NULL && espl__exec_unsaved(t))))
+		stop_saving(t->search, t, how == ESPL__END_FAILED ? g->text : "");
 	if (how == ESPL__END_NO_CHECKPOINT) {
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "its checkpoint of iteration %llu is missing or damaged; it begins anew",
 		    (unsigned long long)t->pub.checkpoint);
@@ -270,6 +286,19 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 	return ESPL_OK;
 }
 
+/* A trial that takes its nodes down with it would be trained, and leased for, without end. */
+static int
+lost_too_often(struct espl__trial *t)
+{
+	uint64_t at = espl__trial_restores(t);
+
+	if (t->lost == 0 || at > t->lost_at) {
+		t->lost = 0;
+		t->lost_at = at;
+	}
+	return ++t->lost > LOST_MOST;
+}
+
 espl_status
 espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
@@ -291,6 +320,11 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 	}
 	text = espl__strdup(g->fault != NULL && how == ESPL__END_FAILED ? g->fault : e->as.ended.text[0] != '\0' ? e->as.ended.text :
 	    how == ESPL__END_FAILED ? "it left without being told to" : "");
+	if (how == ESPL__END_LOST && e->as.ended.node != ESPL_NONE && lost_too_often(t)) {
+		free(text);
+		how = ESPL__END_FAILED;
+		text = espl__format("%u times in a row its node or agent went away, with no checkpoint in between", (unsigned)t->lost);
+	}
 	ended = (struct ended_gang){ how, text, g->hopeless, g->over };
 	lease = node_of(g, e->as.ended.node);
 	if (how == ESPL__END_FAILED && !g->reported && !g->hopeless) {

@@ -12,7 +12,7 @@
 #define PAUSE_FAILED  (5 * ESPL_SECOND)
 #define PAUSE_MOST    (600 * ESPL_SECOND)
 #define ALIKE_MOST    5u			/* leases in a row that fail for the same reason: none will succeed */
-#define PAUSES_LEAST  3u			/* and not all at once */
+#define PAUSES_LEAST  5u			/* and not all at once */
 #define REFUSED_MOST  (3 * 86400 * ESPL_SECOND)	/* without a single node */
 
 static struct espl__offer_record *

@@ -567,7 +567,7 @@ espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
 	s->how = x->ended ? x->ending : 0;
 	if (x->end_text != NULL && !(x->ending == ESPL__RUN_INTERRUPTED && x->user_stops))
 		(void)snprintf(s->text, sizeof s->text, "%s", x->end_text);
-	s->over = espl__exec_idle(x);
+	s->over = espl__exec_idle(x) || x->futile;
 	if (x->last_failure != NULL)
 		(void)snprintf(s->failure, sizeof s->failure, "%s", x->last_failure);
 	for (uint32_t i = 0; i < x->search_count; i++)

@@ -148,7 +148,10 @@ espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char 
 	s->end_text = espl__strdup(text);
 	s->finished = 1;
 	s->wake_at = s->barrier_at = ESPL_NEVER;
-	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' ends: %s", s->config->name, text);
+	if (how == ESPL__RUN_FAILED)
+		espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "experiment '%s' failed: %s", s->config->name, text);
+	else
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' ends: %s", s->config->name, text);
 	stop_all(s);
 	espl__exec_show_search(s);
 }

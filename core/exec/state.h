@@ -114,7 +114,7 @@ struct espl__tier {
 /* Gangs in a row that ended before they reported anything. */
 struct espl__unstarted {
 	uint32_t count, different;	/* of them; different trials                           */
-	uint64_t first;			/* the first of these gangs                            */
+	uint64_t until;			/* gangs below this number ran when the row began      */
 	uint64_t trials[3];		/* NONE: unused                                        */
 	uint64_t node;			/* of the last one                                     */
 	uint8_t  one_node;		/* all were on it                                      */
@@ -257,6 +257,7 @@ struct espl__exec {
 	struct espl__gang *gang_first, *gang_last, *oldest, *newest;
 	uint64_t  gang_next;
 	uint32_t  gang_count;
+	int       futile;		/* what ended the run is in its configuration: resume would end so, too */
 	struct espl__gang **awaiting;
 	uint32_t  awaiting_count, awaiting_cap;
 

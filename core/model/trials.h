@@ -28,6 +28,8 @@ struct espl__trial {
 	uint64_t gpu_memory;		/* bytes seen in use per GPU; 0 unknown               */
 	double   took_s, told_s;	/* of its iterations that were timed: by the clock, by the profile */
 	uint32_t attempts, failures;
+	uint32_t lost;			/* nodes in a row that went away under it; */
+	uint64_t lost_at;		/* with this as its checkpoint             */
 	uint32_t stamp;			/* of the policy call that continued it last           */
 	uint8_t  dropped;		/* will never be continued or cloned                   */
 	uint8_t  unsaved;		/* ended at its budget, but its last checkpoint was lost */

@@ -233,6 +233,7 @@ int         espl__real_gang_message(struct espl__real *, struct espl__rlease *, 
 void        espl__real_gangs_lost(struct espl__real *, uint64_t lease);	/* all its processes are gone */
 void        espl__real_gang_finish(struct espl__real *, struct espl__rgang *);	/* EV_ENDED; frees it   */
 void        espl__real_gang_kill_parts(struct espl__real *, struct espl__rgang *, uint64_t grace_ms);
+void        espl__real_leave_soon(struct espl__rgang *);
 void        espl__real_gang_break(struct espl__real *, struct espl__rgang *, const char *format, ...) ESPL_PRINTF(3, 4);
 void        espl__real_say(struct espl__real *, struct espl__rgang *, enum espl__directive, uint64_t budget);
 void        espl__real_tell(struct espl__real *, const struct espl__rgang *, const char *text);

@@ -161,6 +161,8 @@ espl__real_gang_verdict(
 	event->as.ended.how = ESPL__END_LOST;
 	event->as.ended.node = ESPL_NONE;
 	event->as.ended.text = "";
+	if (begins_with(gang, SAVING) != NULL)
+		event->as.ended.node = begins_with(gang, SAVING)->lease;
 	if (begins_with(gang, FOLDER) != NULL || begins_with(gang, SAVING) != NULL || espl__real_gpu_fault(gang))
 		return;		/* no fault of the trial's */
 	if (gang->lost) {

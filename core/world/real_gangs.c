@@ -220,6 +220,13 @@ stay_at_most(struct espl__rgang *gang, espl_span span)
 		gang->stay_until = until;
 }
 
+/* It goes on in place of saving and exiting. */
+void
+espl__real_leave_soon(struct espl__rgang *gang)
+{
+	stay_at_most(gang, gang->kind->of->config->trial.grace);
+}
+
 void
 espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 {

@@ -199,7 +199,9 @@ take_report(struct espl__real *real, struct espl__rgang *gang, const struct repo
 		return;
 	}
 	if (gang->told != 0) {		/* it was told to exit, and went on */
-		warn_once(gang, report, "after it was told to exit");
+		warn_once(gang, report, "after it was told to exit (leave the loop then: `for i in run.iterations()`, or "
+			"`if verdict.end: break`)");
+		espl__real_leave_soon(gang);
 		espl__real_say(real, gang, gang->told, 0);
 		return;
 	}

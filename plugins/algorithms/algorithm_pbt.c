@@ -482,7 +482,7 @@ ESPL_PLUGIN(algorithm, pbt) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "pbt"),
 	.version = "0.1",
 	.summary = "population based training: the worse go on from the weights of the better",
-	.caps = ESPL_CAP_PURE,
+	.caps = ESPL_CAP_PURE | ESPL_CAP_NEEDS_SAVES,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,
 	.create = create,

@@ -192,7 +192,7 @@ ESPL_PLUGIN(algorithm, replay) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "replay"),
 	.version = "0.1",
 	.summary = "one trial along a schedule of parameters, as pbt found it",
-	.caps = ESPL_CAP_PURE,
+	.caps = ESPL_CAP_PURE | ESPL_CAP_NEEDS_SAVES,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,
 	.create = create,

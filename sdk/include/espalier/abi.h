@@ -81,6 +81,7 @@ struct espl_error {
 /* Capabilities.  Low half: promises, ignorable.  High half: demands, unknown ones refused. */
 #define ESPL_CAP_PURE         (UINT64_C(1) << 0)  /* same views + same random = same answers */
 #define ESPL_CAP_SIMULATED    (UINT64_C(1) << 1)  /* a cloud that costs nothing               */
+#define ESPL_CAP_NEEDS_SAVES  (UINT64_C(1) << 3)  /* an algorithm that can do nothing without checkpoints */
 #define ESPL_CAP_EXAMPLE      (UINT64_C(1) << 2)  /* documented by its example, not in the reference pages */
 #define ESPL_NEED_IO          (UINT64_C(1) << 32) /* http, spawn, timers: clouds only         */
 #define ESPL_NEED_COMPUTE     (UINT64_C(1) << 33) /* child-process computations (host.h)      */
