@@ -8,6 +8,7 @@
 #include "exec/state.h"
 
 #define LOST_MOST 5u		/* nodes in a row that went away under a trial, without a checkpoint in between */
+#define ALIKE_MOST 3u		/* trials that fail alike: the program is at fault */
 #define UNSTARTED_MOST 3u	/* trials in a row that end before their first report: the program is at fault */
 
 /* ---- what is to blame ------------------------------------------------------------------------------- */
@@ -101,6 +102,35 @@ count_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_t lease
 	    row->count, (unsigned long long)trial, text);
 }
 
+/* Three trials that fail at the same iteration with the same words, where no trial got beyond it: so will all others. */
+static void
+count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
+{
+	struct espl__search *s = t->search;
+	struct espl__alike  *a = &s->alike;
+	uint32_t i = 0;
+
+	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 || t->pub.iteration == 0 || t->item == NULL)
+		return;
+	if (a->text == NULL || a->iteration != t->pub.iteration || !espl__exec_alike(a->text, text)) {
+		free(a->text);
+		*a = (struct espl__alike){ .text = espl__strdup(text), .iteration = t->pub.iteration };
+	}
+	while (i < a->count && a->trials[i] != t->pub.id)
+		i++;
+	if (i < a->count)
+		return;
+	a->trials[a->count++] = t->pub.id;
+	if (a->count < ALIKE_MOST)
+		return;
+	a->count = 0;
+	for (uint64_t k = 0; k < s->trials.trials.count; k++)
+		if (espl__trial_at(&s->trials, k)->pub.iteration > t->pub.iteration)
+			return;
+	espl__search_wind_up(s, ESPL__RUN_FAILED, "%u trials failed alike after iteration %llu, and none got further; the last of them trial %llu: %s",
+	    ALIKE_MOST, (unsigned long long)t->pub.iteration, (unsigned long long)t->pub.id, text);
+}
+
 void
 espl__gang_lacks_metric(struct espl__exec *x, struct espl__gang *g, const struct espl__event *e)
 {
@@ -169,6 +199,8 @@ count_failure(struct espl__exec *x, struct espl__trial *t, const struct ended_ga
 	else
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "failed (attempt %u of %u): %s", (unsigned)t->failures,
 		    (unsigned)retries + 1, text);
+	if (!g->hopeless)
+		count_alike(x, t, text);
 	if (t->failures > retries && t->item != NULL && !g->over)
 		return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
 	return ESPL_OK;

@@ -96,9 +96,8 @@ pause_after(const struct espl__exec *x, struct espl__offer_record *r, espl_span 
 	r->retry_at = x->now + (pause < PAUSE_MOST ? pause : PAUSE_MOST);
 }
 
-/* Numbers aside: ports, processes, descriptors. */
-static int
-are_alike(const char *a, const char *b)
+int
+espl__exec_alike(const char *a, const char *b)
 {
 	for (;;) {
 		while (*a >= '0' && *a <= '9')
@@ -162,7 +161,7 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 		count_refusal(x, n, r);
 	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP) || n->proved || x->ending != 0)
 		return;
-	r->alike = r->reason != NULL && are_alike(r->reason, why) ? r->alike + 1 : 1;
+	r->alike = r->reason != NULL && espl__exec_alike(r->reason, why) ? r->alike + 1 : 1;
 	free(r->reason);
 	r->reason = espl__strdup(why);
 	pause_after(x, r, PAUSE_FAILED, &r->failed);

@@ -336,6 +336,7 @@ espl__search_free(struct espl__search *s)
 	espl__trials_free(&s->trials);
 	free(s->metrics);
 	free(s->end_text);
+	free(s->alike.text);
 	free(s->job_states);
 	free(s->waiters);
 	free(s->unsaved);

@@ -120,6 +120,13 @@ struct espl__unstarted {
 	uint8_t  one_node;		/* all were on it                                      */
 };
 
+/* Trials in a row that failed at the same iteration with the same words. */
+struct espl__alike {
+	char    *text;
+	uint64_t iteration, trials[3];
+	uint32_t count;			/* of trials */
+};
+
 /* What belongs to one experiment.  The plain jobs of a pool are the trials of a search that has no
  * algorithm: the executor itself begins them when they arrive. */
 struct espl__search {
@@ -171,6 +178,7 @@ struct espl__search {
 	uint8_t   saved;		/* a checkpoint of one of its trials was complete      */
 	uint8_t   reported;		/* one of its trials reported the metric               */
 	struct espl__unstarted unstarted;
+	struct espl__alike alike;
 	uint8_t   failures;		/* of the algorithm, in a row                          */
 	struct espl__waiter *waiters;	/* clones that cannot begin yet                        */
 	uint32_t  waiter_count, waiter_cap;
@@ -480,6 +488,7 @@ void espl__exec_interrupt(struct espl__exec *, const char *format, ...) ESPL_PRI
 /* exec_lease.c */
 void espl__lease_nodes(struct espl__exec *);
 void espl__lease_ready(struct espl__exec *, const struct espl__machine *);
+int  espl__exec_alike(const char *, const char *);	/* texts, numbers aside: ports, processes, descriptors */
 void espl__lease_proved(struct espl__exec *, struct espl__machine *);	/* a trial reported from there */
 void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_reason, const char *why);
 espl_time espl__lease_retry_at(const struct espl__exec *);	/* NEVER: no offer pauses */
