@@ -146,7 +146,7 @@ espl__gang_lacks_metric(struct espl__exec *x, struct espl__gang *g, const struct
 		x->futile = !x->config->pool;
 	}
 	g->hopeless = 1;
-	espl__exec_kill(x, g, s->config->trial.grace, espl__buf_text(&b));
+	espl__exec_kill(x, g, s->config->trial.grace, strstr(espl__buf_text(&b), "reports no"));	/* which trial is said beside it */
 	espl__buf_free(&b);
 }
 
