@@ -196,7 +196,7 @@ espl__dir_make(const char *path, struct espl__diag *diag)
 			continue;
 		}
 		*p = '\0';
-		if (mkdir(name, 0777) != 0 && errno != EEXIST) {
+		if (mkdir(name, 0755) != 0 && errno != EEXIST) {
 			int code = errno;
 
 			/* On a read-only disk a folder that is there is still good. */

@@ -17,7 +17,7 @@ espl_status espl__file_write_private(const char *path, const void *, size_t, str
 espl_status espl__check_owner(const char *path, struct espl__diag *);
 /* espl__file_write in an open folder, which the caller syncs. */
 espl_status espl__file_put(int folder, const char *name, const void *, size_t, struct espl__diag *);
-espl_status espl__dir_make(const char *path, struct espl__diag *);	/* and its parents    */
+espl_status espl__dir_make(const char *path, struct espl__diag *);	/* and its parents; only we can write there */
 espl_status espl__dir_make_private(const char *path, struct espl__diag *);	/* new, mode 0700; parents as usual */
 DIR        *espl__dir_open(const char *path);	/* opendir() that follows no link at the end of path */
 espl_status espl__tree_remove(const char *path, struct espl__diag *);	/* absent is fine; follows no link */

@@ -142,7 +142,7 @@ write_warm(const struct espl__session *s, const char *to, struct espl__diag *dia
 	espl_status status;
 
 	espl__earlier_print(s->earlier, &text);
-	status = espl__file_write(to, text.data, text.size, diag);
+	status = espl__file_write_private(to, text.data, text.size, diag);
 	espl__buf_free(&text);
 	return status;
 }
@@ -178,7 +178,7 @@ write_input(const struct inputs *in, const struct espl__node *node, const char *
 	if (node != NULL && node == in->session->config->trial.env)
 		return write_env(node, to, in->diag);
 	if (is_replayed(in, node, absolute))
-		return espl__file_write(to, in->session->config->trial.curves_text,
+		return espl__file_write_private(to, in->session->config->trial.curves_text,
 		    strlen(in->session->config->trial.curves_text), in->diag);
 	return copy_file(absolute, to, in->diag);
 }
