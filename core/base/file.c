@@ -334,7 +334,7 @@ espl__lock(const char *path, int *to, struct espl__diag *diag)
 	/* A lock of the process, not of the open file: a child that a killed driver has forked and that
 	 * is not yet another program does not hold it. */
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666), rc;
+	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666), rc;
 
 	*to = -1;
 	if (fd < 0)

@@ -23,7 +23,7 @@ DIR        *espl__dir_open(const char *path);	/* opendir() that follows no link 
 espl_status espl__tree_remove(const char *path, struct espl__diag *);	/* absent is fine; follows no link */
 int         espl__tree_remove_at(int folder, const char *name);		/* 0, or -1 with errno */
 int         espl__write_all(int fd, const void *, size_t);		/* 0, or -1 with errno */
-/* Exclusive lock on a file for the life of the returned descriptor; -1 and E_BUSY if held. */
+/* Exclusive lock on a file (no link) for the life of the returned descriptor; -1 and E_BUSY if held. */
 espl_status espl__lock(const char *path, int *fd, struct espl__diag *);
 int         espl__locked(const char *path);	/* by another process; asking takes nothing */
 #endif

@@ -47,32 +47,53 @@ espl__folder_find(const char *given, char **dir, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+/* A link, or a folder in which others can write, leads to what they wrote. */
+static espl_status
+check_place(const char *path, struct espl__diag *diag)
+{
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
+		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is a link, where a run has a folder of its own", path);
+	return espl__check_owner(path, diag);
+}
+
 static espl_status
 check_all(const char *folder, espl_status check(const char *, struct espl__diag *), struct espl__diag *diag)
 {
-	DIR           *list = espl__dir_open(folder);
+	DIR           *list;
 	struct dirent *entry;
-	espl_status    status = ESPL_OK;
+	struct stat    st;
+	espl_status    status;
 
-	while (list != NULL && status == ESPL_OK && (entry = readdir(list)) != NULL) {
+	if (lstat(folder, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
+		return ESPL_OK;
+	status = check_place(folder, diag);
+	if (status != ESPL_OK)
+		return status;
+	list = espl__dir_open(folder);
+	if (list == NULL)
+		return espl__fail_errno(diag, "cannot open '%s'", folder);
+	while (status == ESPL_OK && (entry = readdir(list)) != NULL) {
 		char *path = espl__format("%s/%s", folder, entry->d_name);
 
 		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
 			status = check(path, diag);
 		free(path);
 	}
-	if (list != NULL)
-		(void)closedir(list);
+	(void)closedir(list);
 	return status;
 }
 
-/* run.cfg, and what it includes. */
+/* The folder of a run or of an experiment in it: run.cfg, and what that includes. */
 static espl_status
 check_experiment(const char *folder, struct espl__diag *diag)
 {
 	char       *path = espl__format("%s/run.cfg", folder), *inputs = espl__format("%s/inputs", folder);
-	espl_status status = espl__folder_has(folder, "run.cfg") ? espl__check_owner(path, diag) : ESPL_OK;
+	espl_status status = check_place(folder, diag);
 
+	if (status == ESPL_OK && espl__folder_has(folder, "run.cfg"))
+		status = espl__check_owner(path, diag);
 	if (status == ESPL_OK)
 		status = check_all(inputs, espl__check_owner, diag);
 	free(path);
@@ -84,16 +105,14 @@ espl_status
 espl__folder_check(const char *dir, struct espl__diag *diag)
 {
 	char       *experiments = espl__format("%s/experiments", dir);
-	struct stat st;
 	espl_status status = check_experiment(dir, diag);
 
-	/* A group that may write the folder can only put files of its members there, which are refused above. */
-	if (status == ESPL_OK && stat(dir, &st) == 0 && (st.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH) {
-		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' can be written by all users", dir);
-		espl__hint(diag, "if its contents are yours: chmod o-w '%s'", dir);
-	}
 	if (status == ESPL_OK)
 		status = check_all(experiments, check_experiment, diag);
+	if (diag->hint[0] != '\0') {	/* for all at once, not for one of many files */
+		diag->hint[0] = '\0';
+		espl__hint(diag, "if all that is in it is yours: chmod -R go-w '%s'", dir);
+	}
 	free(experiments);
 	return status;
 }
@@ -373,6 +392,8 @@ espl__folder_make(const struct espl__session *s, const char *given, const char *
 	status = given == NULL ? make_named(s, &path, diag) : make_given(given, made, diag);
 	if (status == ESPL_OK && realpath(path, full) == NULL)
 		status = espl__fail_errno(diag, "cannot resolve '%s'", path);
+	if (status == ESPL_OK && !*made)
+		status = espl__check_owner(full, diag);		/* resume would refuse it */
 	free(path);
 	if (status != ESPL_OK)
 		return status;
