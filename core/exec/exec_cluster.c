@@ -26,6 +26,25 @@ espl__exec_potential(const struct espl__exec *x)
 	return espl__sold_gpus(&x->fleet, x->config->gpus_limit);
 }
 
+uint32_t
+espl__exec_gpus_min(const struct espl__exec *x)
+{
+	uint64_t least = 1;
+
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		const struct espl__search *s = x->searches[i];
+
+		if (s->over)
+			continue;
+		if (s->jobs == NULL && s->config->trial.gpus_min > least)
+			least = s->config->trial.gpus_min;
+		for (uint32_t k = 0; s->jobs != NULL && k < s->jobs->list.count; k++)
+			if ((uint64_t)s->jobs->list.jobs[k].nodes_min * s->jobs->unit > least)
+				least = (uint64_t)s->jobs->list.jobs[k].nodes_min * s->jobs->unit;
+	}
+	return least < ESPL_ANY ? (uint32_t)least : ESPL_ANY;
+}
+
 void
 espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *why)
 {

@@ -80,6 +80,8 @@ const char *espl__exec_metric_name(const struct espl__exec *, uint32_t metric);
 uint32_t    espl__exec_metric_count(const struct espl__exec *);
 /* Offers by number, NULL beyond the last; leases that have not ended (for the world at resume). */
 const struct espl_offer *espl__exec_offer(const struct espl__exec *, uint32_t number);
+/* The most that one of the trials or jobs needs at least. */
+uint32_t    espl__exec_gpus_min(const struct espl__exec *);
 /* "GPU", "GPUs", or of a run on CPUs "slot", "slots". */
 static inline const char *
 espl__slots_word(int64_t on_cpu, int64_t count)

@@ -147,6 +147,7 @@ struct espl__real {
 	int       filling;		/* the batch that events go to                        */
 	/* cloud */
 	struct espl__host_env env;
+	struct espl_run about;		/* for the cloud                                      */
 	espl_time env_now;
 	struct espl__instance *cloud;
 	const struct espl_cloud_ops *ops;

@@ -13,6 +13,7 @@ espl__real_enter(struct espl__real *real)
 {
 	if (real->begun)
 		real->env_now = espl__real_clock(real);
+	real->about.gpus_min = espl__exec_gpus_min(real->world.exec);
 }
 
 static void
@@ -152,6 +153,8 @@ service(void *ctx, struct espl__instance *instance, const char *id)
 	(void)instance;
 	if (strcmp(id, ESPL_IO) == 0)
 		return espl__cloudio_service(real->io);
+	if (strcmp(id, ESPL_RUN) == 0)
+		return &real->about;
 	return NULL;
 }
 
@@ -197,6 +200,7 @@ espl__real_cloud_new(struct espl__real *real, struct espl__diag *diag)
 	real->env.utc_start_s = (int64_t)time(NULL);
 	real->env.now = &real->env_now;
 	real->env.directory = real->config->directory;
+	real->about = (struct espl_run){ .size = (uint32_t)sizeof real->about, .folder = real->dir };
 	real->env.ctx = real;
 	real->env.service = service;
 	real->env.note = note;

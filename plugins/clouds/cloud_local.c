@@ -71,6 +71,7 @@ struct local {
 	const struct espl_host         *host;
 	const struct espl_config       *config;
 	const struct espl_io           *io;
+	const struct espl_run          *run;
 	const struct espl_cloud_events *events;
 	uint32_t    nodes, gpus;	/* gpus: of a node                      */
 	int         found, on_gpus;	/* found: looked for devices already    */
@@ -79,6 +80,7 @@ struct local {
 	uint64_t   *held;		/* [nodes] lease on it, or FREE         */
 	struct slots *slots;		/* [nodes]                              */
 	int         told;		/* that it waits                        */
+	char        name[SLOT_HOLDER];	/* of this run, for others              */
 	struct pending *pending;
 	uint32_t    pending_count, pending_cap;
 };
@@ -220,8 +222,7 @@ static void
 give_slots(struct slots *s)
 {
 	for (uint32_t i = 0; i < s->count; i++)
-		if (s->locks[i] >= 0)
-			(void)close(s->locks[i]);
+		local_slot_give(s->locks[i]);
 	free(s->which);
 	free(s->locks);
 	memset(s, 0, sizeof *s);
@@ -271,6 +272,8 @@ take_slots(struct local *l, uint32_t node)
 
 	if (s->count > 0)
 		return 1;
+	if (l->name[0] == '\0')
+		local_slots_name(l->name, l->run != NULL ? l->run->folder : NULL);
 	s->which = calloc(l->gpus, sizeof *s->which);
 	s->locks = calloc(l->gpus, sizeof *s->locks);
 	for (uint32_t i = 0; i < all && s->count < l->gpus && s->which != NULL && s->locks != NULL; i++) {
@@ -281,7 +284,7 @@ take_slots(struct local *l, uint32_t node)
 			continue;
 		(void)snprintf(number, sizeof number, "cpu-%u", slot);
 		if (!shares)
-			lock = local_slot_take(l->on_gpus ? l->list[slot].uuid : number, holder);
+			lock = local_slot_take(l->on_gpus ? l->list[slot].uuid : number, l->name, holder);
 		if (lock == -1)
 			continue;
 		s->which[s->count] = slot;
@@ -540,6 +543,7 @@ local_create(const struct espl_host *host, const struct espl_config *config, voi
 	l->config = config;
 	l->io = host->service(
 		host, ESPL_IO); /* not there in simulations: describe is all they call */
+	l->run = host->service(host, ESPL_RUN);
 	l->nodes = (uint32_t)config->values[OPT_NODES].as.i;
 	l->held = malloc(l->nodes * sizeof *l->held);
 	l->slots = calloc(l->nodes, sizeof *l->slots);

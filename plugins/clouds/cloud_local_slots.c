@@ -1,6 +1,7 @@
 /* cloud_local_slots.c - see cloud_local_slots.h. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,26 +30,17 @@ clean(char *text)
 			*text = ' ';
 }
 
-/* "process 123: espalier run search.cfg": what `ps` would show. */
-static void
-write_name(int fd)
+void
+local_slots_name(char name[SLOT_HOLDER], const char *folder)
 {
-	char    text[SLOT_HOLDER];
-	int     size = snprintf(text, sizeof text, "process %ld: ", (long)getpid()), line;
-	ssize_t got = 0;
+	const struct passwd *user = getpwuid(getuid());
+	int size = snprintf(name, SLOT_HOLDER, "process %ld", (long)getpid());
 
-	line = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
-	if (line >= 0) {
-		got = read(line, text + size, sizeof text - 2 - (size_t)size);
-		(void)close(line);
-	}
-	for (ssize_t i = 0; i < got - 1; i++)
-		if (text[size + i] == '\0')
-			text[size + i] = ' ';
-	text[size + (got > 0 ? got : 0)] = '\0';
-	clean(text);
-	if (ftruncate(fd, 0) == 0 && pwrite(fd, text, strlen(text), 0) < 0)
-		(void)ftruncate(fd, 0);		/* a full disk: then without a name */
+	if (user != NULL)
+		size += snprintf(name + size, SLOT_HOLDER - (size_t)size, " of %.60s", user->pw_name);
+	if (folder != NULL)
+		(void)snprintf(name + size, SLOT_HOLDER - (size_t)size, " (%s)", folder);
+	clean(name);
 }
 
 static void
@@ -79,7 +71,7 @@ open_lock(const char *path)
 }
 
 int
-local_slot_take(const char *slot, char holder[SLOT_HOLDER])
+local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER])
 {
 	const char *in = folder();
 	char        path[4200];
@@ -100,6 +92,16 @@ local_slot_take(const char *slot, char holder[SLOT_HOLDER])
 		(void)close(fd);
 		return -1;
 	}
-	write_name(fd);
+	if (ftruncate(fd, 0) == 0 && pwrite(fd, name, strlen(name), 0) < 0)
+		(void)ftruncate(fd, 0);		/* a full disk: then without a name */
 	return fd;
+}
+
+void
+local_slot_give(int lock)
+{
+	if (lock < 0)
+		return;
+	(void)ftruncate(lock, 0);
+	(void)close(lock);
 }

@@ -80,6 +80,13 @@ struct espl_io {
 	espl_status (*secret)(const struct espl_io *, const char *name, const char **value);
 };
 
+/* Service ESPL_RUN: the run that the nodes are for; not in simulations.  As it is now: look again before each use. */
+struct espl_run {
+	uint32_t    size;
+	uint32_t    gpus_min;		/* with fewer in all, one of its trials could never train */
+	const char *folder;		/* absolute                                               */
+};
+
 /* ---- leases ---------------------------------------------------------------------------------- */
 
 struct espl_acquire {

@@ -57,6 +57,7 @@ struct espl_host {
 #define ESPL_MARKET     "espl.market/0"	   /* espl_market (fleet.h)   allocator             */
 #define ESPL_COMPUTE    "espl.compute/0"   /* espl_compute (below)    algorithm, allocator  */
 #define ESPL_IO         "espl.io/0"	   /* espl_io     (cloud.h)   cloud                 */
+#define ESPL_RUN        "espl.run/0"	   /* espl_run    (cloud.h)   cloud                 */
 
 /* ---- bytes ----------------------------------------------------------------------------- */
 
