@@ -73,7 +73,47 @@ wanted(const struct espl__session *s)
 	const struct espl__node *node = s->config->trial.profile;
 
 	return !s->config->pool && (node == NULL || (node->type == ESPL__STRING && strcmp(node->text, "auto") == 0))
-	       && (s->config->trial.trainable != NULL || s->config->trial.command != NULL);
+	       && (s->config->trial.trainable != NULL || s->config->trial.command != NULL || s->config->trial.curves != NULL);
+}
+
+/* Curves of the command line take the place of the file's program, but it is the program that was measured.
+ * *program: there is one. */
+static char *
+look_up_replayed(const char *path, const char *const *sets, uint32_t set_count, struct stat *st, int *program)
+{
+	const char **all = espl__realloc(NULL, set_count + (size_t)1, sizeof *all);
+	struct espl__session s;
+	char *profile = NULL;
+
+	for (uint32_t i = 0; i < set_count; i++)
+		all[i] = sets[i];
+	all[set_count] = ESPL__RUN_WITHOUT "trial.curves";
+	*program = espl__session_load(path, all, set_count + 1, ESPL__NEED_TRIAL, &s, NULL) == ESPL_OK;
+	if (*program) {
+		profile = look_up(&s, st);
+		espl__session_free(&s);
+	}
+	free(all);
+	return profile;
+}
+
+/* What a simulation without a profile gets wrong. */
+static void
+tell_none(const struct espl__session *s, const char *path, int tell, int program)
+{
+	if (s->config->trial.curves == NULL) {
+		if (tell && s->config->trial.profile != NULL)
+			espl__log(ESPL_INFO, "trial.profile = \"auto\": no profile of this trial is kept for this hardware. A run "
+			          "measures while it works; a simulation takes a second for an iteration, on however many "
+			          "GPUs. `espalier profile %s` measures one", path);
+	} else if (program) {
+		espl__log(ESPL_WARN, "no profile of this trial is kept for this hardware, so starts take no time in this "
+		          "simulation: `espalier profile %s` measures them, or --set 'trial.profile=\"FILE\"' names a profile",
+		          path);
+	} else if (s->config->trial.curves_text != NULL) {
+		espl__log(ESPL_WARN, "curves without a profile: starts take no time in this simulation; "
+		          "--set 'trial.profile=\"FILE\"' names a profile");
+	}
 }
 
 /* The same configuration with the file in the place of "auto". */
@@ -105,16 +145,16 @@ espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_
 	espl_status status = espl__session_load(path, sets, set_count, need, s, diag);
 	struct stat st;
 	char       *profile, age[32];
+	int         program = 1;
 
 	if (status != ESPL_OK || !wanted(s))
 		return status;
-	profile = look_up(s, &st);
+	profile = s->config->trial.curves == NULL ? look_up(s, &st)
+	                                          : look_up_replayed(path, sets, set_count, &st, &program);
 	if (profile == NULL) {
 		/* `plan` cannot do without, and says so itself. */
-		if (tell && need == ESPL__NEED_TRIAL && s->config->trial.profile != NULL)
-			espl__log(ESPL_INFO, "trial.profile = \"auto\": no profile of this trial is kept for this hardware. A run "
-			          "measures while it works; a simulation takes a second for an iteration, on however many "
-			          "GPUs. `espalier profile %s` measures one", path);
+		if (need == ESPL__NEED_TRIAL)
+			tell_none(s, path, tell, program);
 		return ESPL_OK;
 	}
 	status = load_with(profile, path, sets, set_count, need, s, diag);
