@@ -92,7 +92,7 @@ list_plugin(void *ctx, const struct espl__plugin *plugin)
 	if (l->form == ESPL__HELP_TEXT) {
 		if (plugin->desc->kind != l->kind)
 			espl__print(l->b, "%s%s\n", l->kind != 0 ? "\n" : "", espl__kind_name(plugin->desc->kind));
-		espl__print(l->b, "  %-20s %s\n", plugin->desc->name, plugin->desc->summary);
+		espl__help_entry(plugin->desc->name, plugin->desc->summary, 2, 20, l->b);
 	} else {
 		espl__plugin_help(plugin->desc, l->form, l->b);
 	}
@@ -117,7 +117,7 @@ config_text(struct espl__buf *b)
 	espl__print(b, "The configuration file is read by libconfig: groups of name = value;.  These belong to\n"
 	            "espalier itself (`espalier help GROUP` lists their options):\n\n");
 	for (group = espl__core_groups(); group->name != NULL; group++)
-		espl__print(b, "  %-20s %s\n", group->name, group->summary);
+		espl__help_entry(group->name, group->summary, 2, 20, b);
 	espl__print(b, "\nThese belong to the plugin that is chosen with `use` (`espalier help KIND/NAME`):\n\n");
 	espl__plugins_each(list_plugin, NULL, &l);
 }
