@@ -191,6 +191,17 @@ say_trial(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 		            s->profile->scaling[s->profile->scaling_count - 1].x, espl__slots_word(on_cpu, 0));
 }
 
+/* A program that knows nothing of ranks is trained by each of them in full. */
+static void
+say_ranks(const struct espl__run_config *c, uint64_t slots, int on_cpu, struct espl__buf *b)
+{
+	const char *one = espl__slots_word(on_cpu, 1);
+
+	if (c->trial.command_count > 0 && c->trial.gpus_max == ESPL_ANY && slots > 1 && c->gpus_limit > 1)
+		espl__print(b, "  gpus_max    absent: a trial on N %s is N processes (ranks); set trial.gpus_max = 1\n"
+		            "              for a program that trains on one %s only\n", espl__slots_word(on_cpu, 0), one);
+}
+
 /* Is there such a file where a trial would look for it? */
 static int
 there(const struct espl__trial_config *t, const char *name, int mode)
@@ -295,7 +306,11 @@ say_spec(const struct espl__session *s, struct espl__buf *b)
 	espl__arena_free(&arena);
 }
 
-struct offers { struct espl__buf text; uint32_t count, others; };	/* others: of GPUs, not of slots of CPUs */
+struct offers {
+	struct espl__buf text;
+	uint32_t count, others;		/* others: of GPUs, not of slots of CPUs                */
+	uint64_t slots;			/* that there can ever be                               */
+};
 
 static void
 say_offer(void *ctx, const struct espl_offer *offer)
@@ -308,6 +323,7 @@ say_offer(void *ctx, const struct espl_offer *offer)
 	if (offer->market != NULL && offer->market[0] != '\0')
 		espl__print(b, " (%s)", offer->market);
 	o->others += offer->gpu_type == NULL || strcmp(offer->gpu_type, "cpu") != 0;
+	o->slots += (uint64_t)offer->gpus * offer->nodes_max;
 	espl__print(b, ": %u %s, $%s an hour", offer->gpus,
 	            espl__slots_word(offer->gpu_type != NULL && strcmp(offer->gpu_type, "cpu") == 0, offer->gpus),
 	            espl__format_money(offer->price_hour, text));
@@ -348,7 +364,7 @@ espl__verb_check(const struct espl__args *args)
 	struct espl__diag    diag = ESPL__DIAG_INIT;
 	struct espl__buf     b = { NULL, 0, 0 };
 	struct espl__session s;
-	struct offers offers = { { NULL, 0, 0 }, 0, 0 };
+	struct offers offers = { { NULL, 0, 0 }, 0, 0, 0 };
 	const char **sets;
 	uint32_t     count = espl__arg_all(args, "set", &sets);
 	int          on_cpu;
@@ -369,6 +385,7 @@ espl__verb_check(const struct espl__args *args)
 		} else {
 			say_experiment(s.config, &b);
 			say_trial(&s, on_cpu, &b);
+			say_ranks(s.config, offers.slots, on_cpu, &b);
 			say_space(&s, &b);
 			say_spec(&s, &b);
 		}

@@ -54,7 +54,8 @@ static const struct espl_option trial_options[] = {
 	[TRIAL_GPUS_MIN] = { .name = "gpus_min", .type = ESPL_OPT_INT, .fallback = "1", .min = "1",
 		.max = "4294967294", .help = "Fewest GPUs a trial can run on." },
 	[TRIAL_GPUS_MAX] = { .name = "gpus_max", .type = ESPL_OPT_INT, .min = "1", .max = "4294967294",
-		.help = "Most GPUs a trial can use. Absent: no limit." },
+		.help = "Most GPUs a trial can use. Absent: no limit. A trial on N GPUs is N processes (ranks): set 1 for a "
+		        "program that trains on one GPU or slot only." },
 	[TRIAL_PACKING_MAX] = { .name = "packing_max", .type = ESPL_OPT_INT, .fallback = "1",
 		.min = "1", .max = "64", .help = "Trials that may share one GPU; 1: none does. Whether they do is the allocator's "
 		        "choice: 'fair' packs only with its option packing." },
