@@ -303,7 +303,8 @@ check_file(const char *path, int kind, const char *what, const char *file, uint3
 	if (!there || access(path, folder ? X_OK : R_OK) != 0) {
 		espl__fail_errno(&inner, "%s: '%s'", what, path);
 		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s", inner.text);
-		espl__hint(diag, "relative paths begin at the folder of the configuration");
+		espl__hint(diag, "relative paths begin at the folder of the configuration%s", kind != EITHER ? "" :
+		           "; recorded curves are made by a script or a run: see the comments of the configuration and docs/curves.md");
 		return ESPL_E_CONFIG;
 	}
 	if (folder ? !S_ISDIR(st.st_mode) : S_ISDIR(st.st_mode))
