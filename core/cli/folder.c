@@ -292,6 +292,7 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 	struct inputs    in;
 	espl_status      status = ESPL_OK;
 	uint32_t         i, first = s->jobs != NULL;
+	char            *to;
 
 	memset(&in, 0, sizeof in);
 	in.session = s;
@@ -304,6 +305,12 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 	espl__run_print_mapped(s->config, map_input, &in, &text);
 	if (status == ESPL_OK)
 		status = in.status;
+	/* Its owner's: what root is the first to put there the owner could not take. */
+	if (status == ESPL_OK && s->config->pool) {
+		to = espl__format("%s/spool", dir);
+		status = espl__dir_make(to, diag);
+		free(to);
+	}
 	if (status == ESPL_OK)
 		status = write_exclusively(dir, &text, diag);
 	for (i = 0; i < in.count; i++) {
@@ -320,7 +327,7 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 
 /* What a run makes, and a run that is taken back removes. */
 static const char *const own_names[] = { "run.cfg", "journal", "results.db", "results.db-wal",
-	"results.db-shm", "trials", "experiments", "inputs", "faults", "clock", "lock" };
+	"results.db-shm", "trials", "experiments", "spool", "inputs", "faults", "clock", "lock" };
 #define OWN_NAMES (sizeof own_names / sizeof own_names[0])
 
 static espl_status

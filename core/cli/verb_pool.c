@@ -143,6 +143,8 @@ hear(const char *dir, const char *request, int asker, const char *what, const ch
 	end_asking(dir, request, asker);	/* what was written until now is read, what comes later taken away */
 	if (access(path, R_OK) == 0) {
 		result = tell_answer(path, what, name);
+		if (result != ESPL__EXIT_DONE)		/* the owner of the pool may have had no right to */
+			(void)espl__tree_remove(asked, NULL);
 	} else if (!held && goes_on(dir, dir, &diag) != ESPL_OK) {	/* it ended meanwhile: nobody will look here again */
 		(void)espl__tree_remove(asked, NULL);
 		result = espl__cli_fail(&diag);

@@ -376,6 +376,7 @@ real_free(struct espl__real *real)
 		free(real->batch[i].list);
 	}
 	espl__names_free(&real->metrics);
+	espl__names_free(&real->spool_left);
 	espl__pids_free(&real->pids);
 	free(real->dir);
 	free(real);

@@ -163,6 +163,7 @@ struct espl__real {
 	uint8_t  *told;			/* [search]: the executor was told that it has come   */
 	uint32_t  told_count, told_cap;
 	int64_t   spool_at;		/* tick of the next look into the spool               */
+	struct espl__names spool_left;	/* requests that were answered and cannot be removed     */
 	uint64_t  job_next;		/* of a workload's jobs, the first that has not come   */
 	/* gangs */
 	struct espl__map   gang_map;

@@ -61,18 +61,17 @@ is_a(const char *path, mode_t kind)
 	return lstat(path, &st) == 0 && (st.st_mode & S_IFMT) == kind;
 }
 
-/* What others wrote would run with our rights. */
-static espl_status
-check_experiment(const struct espl__real *real, uint64_t number, struct espl__diag *diag)
+/* What others wrote would run with our rights.  NULL, or why it is not taken: malloc'd. */
+static char *
+check_experiment(const char *folder)
 {
-	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	char *file = espl__format("%s/run.cfg", folder);
 
-	if (espl__check_owner(folder, diag) == ESPL_OK)
-		(void)espl__check_owner(file, diag);
-	free(folder);
+	if (espl__check_owner(folder, &diag) == ESPL_OK)
+		(void)espl__check_owner(file, &diag);
 	free(file);
-	return diag->status;
+	return diag.status == ESPL_OK ? NULL : espl__format("%s: a pool takes what its owner or root submits", diag.text);
 }
 
 /* Tells of experiments/NUMBER; NULL, or why it cannot be: malloc'd. */
@@ -82,9 +81,12 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 	struct espl__search_setup setup;
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	uint64_t other, trial;
+	char    *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char    *why = check_experiment(folder);
 
-	if (check_experiment(real, number, &diag) != ESPL_OK)
-		return espl__format("%s: a pool takes what its owner or root submits", diag.text);
+	free(folder);
+	if (why != NULL)
+		return why;
 	if (espl__exec_load(real->world.exec, number, &setup, &diag) != ESPL_OK)
 		return espl__strdup(diag.text);
 	if (espl__exec_named(real->world.exec, setup.config->name, &other, &trial))
@@ -107,6 +109,8 @@ submit(struct espl__real *real, const char *request)
 
 	if (!is_a(from, S_IFDIR) || !is_a(file, S_IFREG))
 		why = espl__strdup("it is no folder with an experiment");
+	else if ((why = check_experiment(from)) != NULL)
+		taken = 0;	/* nor moved: it might hold what cannot be removed from experiments/ */
 	else if (espl__dir_make(parent, NULL) != ESPL_OK || rename(from, to) != 0)
 		why = espl__format("it cannot be taken into '%s': %s", to, strerror(errno));
 	else
@@ -218,7 +222,7 @@ one_is_told(const struct espl__real *real)
 	return 0;
 }
 
-/* An answered request goes.  Where it cannot, it would be answered again and again. */
+/* An answered request goes.  Where it cannot (another user's), it is not looked at again. */
 static void
 take_away(struct espl__real *real, const char *request)
 {
@@ -226,8 +230,8 @@ take_away(struct espl__real *real, const char *request)
 	struct stat st;
 
 	if (lstat(path, &st) == 0 && espl__tree_remove(path, NULL) != ESPL_OK) {
-		espl__log(ESPL_WARN, "'%s' cannot be removed: %s; no more requests are looked at", path, strerror(errno));
-		real->spool_at = INT64_MAX;
+		espl__log(ESPL_WARN, "'%s' cannot be removed, and is left there: %s", path, strerror(errno));
+		(void)espl__names_add(&real->spool_left, request);
 	}
 	free(path);
 }
@@ -237,6 +241,7 @@ void
 espl__spool_tick(struct espl__real *real, int64_t tick)
 {
 	struct dirent **list = NULL;
+	const char *request = NULL;
 	char *path;
 	int   count;
 
@@ -250,12 +255,15 @@ espl__spool_tick(struct espl__real *real, int64_t tick)
 		return;
 	path = espl__format("%s/spool", real->dir);
 	count = scandir(path, &list, is_request, alphasort);
-	if (count > 0) {
-		if (list[0]->d_name[0] == 's')
-			submit(real, list[0]->d_name);
+	for (int i = 0; i < count && request == NULL; i++)
+		if (espl__names_find(&real->spool_left, list[i]->d_name) == ESPL_ANY)
+			request = list[i]->d_name;
+	if (request != NULL) {
+		if (request[0] == 's')
+			submit(real, request);
 		else
-			cancel(real, list[0]->d_name);
-		take_away(real, list[0]->d_name);
+			cancel(real, request);
+		take_away(real, request);
 	}
 	for (int i = 0; i < count; i++)
 		free(list[i]);
