@@ -1,6 +1,7 @@
 /* session_env.c - the environment of trials: what must be set, and what looks like a secret. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "base/log.h"
 #include "cli/session.h"
@@ -31,16 +32,26 @@ espl__session_env(const struct espl__session *s, struct espl__diag *diag)
 	return status;
 }
 
+/* A name's last word says what the value is: MAX_TOKENS is a number, AUTHOR a name. */
+static int
+ends_in(const char *name, const char *word)
+{
+	size_t size = strlen(name), length = strlen(word);
+
+	return size >= length && strcasecmp(name + size - length, word) == 0
+	       && (size == length || name[size - length - 1] == '_');
+}
+
 /* By its name, or by how keys of well-known services begin. */
 static int
 looks_secret(const struct espl__node *value)
 {
-	static const char *const names[] = { "SECRET", "PASSW", "TOKEN", "CREDENTIAL", "API_KEY", "APIKEY", "ACCESS_KEY",
-		"PRIVATE_KEY" };
+	static const char *const names[] = { "TOKEN", "SECRET", "PASSWORD", "PGPASSWORD", "PASSWD", "PWD", "PASSPHRASE",
+		"KEY", "APIKEY", "CREDENTIAL", "CREDENTIALS", "AUTH" };
 	static const char *const values[] = { "AKIA", "ghp_", "github_pat_", "glpat-", "hf_", "sk-", "xox", "-----BEGIN" };
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-		if (strcasestr(value->name, names[i]) != NULL)
+		if (ends_in(value->name, names[i]) && strcmp(value->name, "PWD") != 0)	/* the shell's own */
 			return 1;
 	for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
 		if (strncmp(value->text, values[i], strlen(values[i])) == 0)
