@@ -62,10 +62,10 @@ static const struct espl_option options[] = {
 };
 
 struct pending { uint64_t lease; uint32_t node; };	/* node ESPL_ANY: there was none left */
-/* What a node has: GPUs by their place in the list, or CPU slots by number, and their locks. */
-struct slots { uint32_t *which; int *locks; uint32_t count; };
+struct slot { uint32_t which; int lock; };	/* a GPU by its place in the list, or a CPU slot by number */
 
 #define LOOK_AGAIN (2 * ESPL_SECOND)	/* for slots that another run holds */
+#define LOOK_SOON  (ESPL_SECOND / 20)	/* while another run takes its own  */
 
 struct local {
 	const struct espl_host         *host;
@@ -78,8 +78,9 @@ struct local {
 	struct local_gpu *list;
 	uint32_t    count, cores;
 	uint64_t   *held;		/* [nodes] lease on it, or FREE         */
-	struct slots *slots;		/* [nodes]                              */
-	int         told;		/* that it waits                        */
+	struct slot *slots;		/* ours, node after node; from READY of the first node to the end of the last */
+	uint32_t    taken;		/* 0: none are ours                     */
+	char        told[SLOT_HOLDER];	/* for whom it waits                    */
 	char        name[SLOT_HOLDER];	/* of this run, for others              */
 	struct pending *pending;
 	uint32_t    pending_count, pending_cap;
@@ -152,6 +153,9 @@ discover(struct local *l, struct espl_error *error)
 				"\"cpu\"");
 		return espl_blame(error, is_set(l, OPT_GPUS) ? OPT_GPUS : OPT_NODES, text);
 	}
+	l->slots = calloc((size_t)l->gpus * l->nodes, sizeof *l->slots);
+	if (l->slots == NULL)
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	l->found = 1;
 	return ESPL_OK;
 }
@@ -219,87 +223,83 @@ local_start(void *self, const struct espl_cloud_events *events, struct espl_erro
 /* ---- slots ---- */
 
 static void
-give_slots(struct slots *s)
+give_slots(struct local *l)
 {
-	for (uint32_t i = 0; i < s->count; i++)
-		local_slot_give(s->locks[i]);
-	free(s->which);
-	free(s->locks);
-	memset(s, 0, sizeof *s);
+	for (uint32_t i = 0; i < l->taken; i++)
+		local_slot_give(l->slots[i].lock);
+	l->taken = 0;
 }
 
-static int
-is_ours(const struct local *l, uint32_t slot)
-{
-	for (uint32_t n = 0; n < l->nodes; n++)
-		for (uint32_t i = 0; i < l->slots[n].count; i++)
-			if (l->slots[n].which[i] == slot)
-				return 1;
-	return 0;
-}
-
+/* Again when another run has them: the one that was named may have ended. */
 static void
-tell_waiting(struct local *l, uint32_t free_ones, const char *holder)
+tell_waiting(struct local *l, uint32_t wanted, const char *holder)
 {
 	char text[SLOT_HOLDER + 200];
 
-	if (l->told)
+	if (strcmp(l->told, holder) == 0)
 		return;
-	l->told = 1;
-	(void)snprintf(text, sizeof text, "%u of the %u slots that a node needs are free on this machine, others are held by "
-	               "%s: the node waits for them (`cloud.share = true` would not)", free_ones, l->gpus, holder);
+	(void)snprintf(l->told, sizeof l->told, "%s", holder);
+	(void)snprintf(text, sizeof text, "%u of the %u slots that this run needs are free on this machine, others are held by "
+	               "%s: the run waits for them (`cloud.share = true` would not)", l->taken, wanted, holder);
 	l->host->log(l->host, ESPL_WARN, text);
 }
 
 static void
-tell_fewer(struct local *l, uint32_t free_ones, const char *holder)
+tell_fewer(struct local *l, uint32_t wanted, const char *holder)
 {
 	char text[SLOT_HOLDER + 200];
 
 	(void)snprintf(text, sizeof text, "%u of this machine's %u slots are free and used, the others are held by %s",
-	               free_ones, l->gpus, holder);
+	               l->taken, wanted, holder);
 	l->host->log(l->host, ESPL_WARN, text);
 }
 
-/* A node's slots: its own by number first, then any that are free.  0: there are not enough. */
-static int
-take_slots(struct local *l, uint32_t node)
+/* The slots of all nodes at once, or none: two runs that each held some and waited for more would wait forever.
+ * 0, or after what time to try again. */
+static espl_span
+take_slots(struct local *l)
 {
-	struct slots *s = &l->slots[node];
-	uint32_t      all = l->on_gpus ? l->count : l->cores > l->gpus * l->nodes ? l->cores : l->gpus * l->nodes;
-	int           shares = l->config->values[OPT_SHARE].as.i != 0;
-	char          holder[SLOT_HOLDER] = "", number[32];
+	uint32_t wanted = l->gpus * l->nodes, all = l->on_gpus ? l->count : l->cores > wanted ? l->cores : wanted;
+	int      shares = l->config->values[OPT_SHARE].as.i != 0, turn = -2;
+	char     holder[SLOT_HOLDER] = "", one[SLOT_HOLDER], number[32];
 
-	if (s->count > 0)
-		return 1;
+	if (l->taken > 0)
+		return 0;
 	if (l->name[0] == '\0')
 		local_slots_name(l->name, l->run != NULL ? l->run->folder : NULL);
-	s->which = calloc(l->gpus, sizeof *s->which);
-	s->locks = calloc(l->gpus, sizeof *s->locks);
-	for (uint32_t i = 0; i < all && s->count < l->gpus && s->which != NULL && s->locks != NULL; i++) {
-		uint32_t slot = (node * l->gpus + i) % all;
-		int      lock = -2;
+	if (!shares)		/* two that try at once would each get a part, and give it back */
+		turn = local_slot_take("turn", l->name, one);
+	if (turn == -1)
+		return LOOK_SOON;
+	for (uint32_t i = 0; i < all && l->taken < wanted; i++) {
+		int lock = -2;
 
-		if (is_ours(l, slot))
-			continue;
-		(void)snprintf(number, sizeof number, "cpu-%u", slot);
+		(void)snprintf(number, sizeof number, "cpu-%u", i);
 		if (!shares)
-			lock = local_slot_take(l->on_gpus ? l->list[slot].uuid : number, l->name, holder);
-		if (lock == -1)
-			continue;
-		s->which[s->count] = slot;
-		s->locks[s->count++] = lock;
+			lock = local_slot_take(l->on_gpus ? l->list[i].uuid : number, l->name, one);
+		if (lock != -1)
+			l->slots[l->taken++] = (struct slot){ i, lock };
+		else if (holder[0] == '\0')
+			memcpy(holder, one, sizeof holder);
 	}
-	if (s->count == l->gpus)
-		return 1;
+	local_slot_give(turn);
+	if (l->taken == wanted)
+		return 0;
 	/* All that there is was asked for, not a number: then what is free will do. */
-	if (s->count > 0 && l->nodes == 1 && !is_set(l, OPT_GPUS)) {
-		tell_fewer(l, s->count, holder);
-		return 1;
+	if (l->taken > 0 && l->nodes == 1 && !is_set(l, OPT_GPUS)) {
+		tell_fewer(l, wanted, holder);
+		return 0;
 	}
-	tell_waiting(l, s->count, holder);
-	give_slots(s);
-	return 0;
+	tell_waiting(l, wanted, holder);
+	give_slots(l);
+	return LOOK_AGAIN;
+}
+
+/* Those of a node: only where there is one may they be fewer than it should have. */
+static uint32_t
+slots_of_node(const struct local *l)
+{
+	return l->nodes == 1 ? l->taken : l->gpus;
 }
 
 /* ---- leases ---- */
@@ -325,7 +325,7 @@ tell_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state state,
 	event.state = state;
 	event.reason = reason;
 	event.at = event.ends_at = ESPL_NEVER;
-	event.gpus = state == ESPL_NODE_READY ? l->slots[node].count : ESPL_ANY;
+	event.gpus = state == ESPL_NODE_READY ? slots_of_node(l) : ESPL_ANY;
 	event.charged = -1;
 	if (state == ESPL_NODE_READY) {
 		(void)snprintf(id, sizeof id, "local-%u", node);
@@ -353,6 +353,16 @@ answer_later(struct local *l, uint64_t lease, uint32_t node, espl_span after)
 	l->pending[l->pending_count].lease = lease;
 	l->pending[l->pending_count++].node = node;
 	return l->io->timer(l->io, after, lease);
+}
+
+static uint32_t
+nodes_held(const struct local *l)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < l->nodes; i++)
+		count += l->held[i] != FREE;
+	return count;
 }
 
 static uint32_t
@@ -389,6 +399,7 @@ local_on_timer(void *self, uint64_t lease)
 {
 	struct local *l = self;
 	uint32_t      i, node;
+	espl_span     after = 0;
 
 	for (i = 0; i < l->pending_count && l->pending[i].lease != lease; i++)
 		continue;
@@ -396,11 +407,13 @@ local_on_timer(void *self, uint64_t lease)
 		return;			/* released meanwhile */
 	node = l->pending[i].node;
 	l->pending[i] = l->pending[--l->pending_count];
+	if (node != ESPL_ANY)
+		after = take_slots(l);
 	if (node == ESPL_ANY)
 		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
-	else if (take_slots(l, node))
+	else if (after == 0)
 		tell_node(l, lease, node, ESPL_NODE_READY, 0);
-	else if (answer_later(l, lease, node, LOOK_AGAIN) != ESPL_OK)
+	else if (answer_later(l, lease, node, after) != ESPL_OK)
 		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
 }
 
@@ -421,10 +434,10 @@ local_release(
 				l->pending[k] = l->pending[--l->pending_count];
 			else
 				k++;
-		if (node != ESPL_ANY) {
+		if (node != ESPL_ANY)
 			l->held[node] = FREE;
-			give_slots(&l->slots[node]);
-		}
+		if (nodes_held(l) == 0)
+			give_slots(l);
 		tell_node(l, lease, 0, ESPL_NODE_ENDED, ESPL_BY_USER);
 	}
 	return ESPL_OK;
@@ -451,13 +464,14 @@ local_adopt(
 	uint32_t      i;
 
 	for (i = 0; i < count; i++) {
-		uint32_t node = take_node(l, list[i]->lease, number_in(list[i]->detail));
+		uint32_t  node = take_node(l, list[i]->lease, number_in(list[i]->detail));
+		espl_span after = node != ESPL_ANY ? take_slots(l) : 0;
 
 		if (node == ESPL_ANY)
 			tell_node(l, list[i]->lease, 0, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
-		else if (take_slots(l, node))
+		else if (after == 0)
 			tell_node(l, list[i]->lease, node, ESPL_NODE_READY, 0);
-		else if (answer_later(l, list[i]->lease, node, LOOK_AGAIN) == ESPL_OK)
+		else if (answer_later(l, list[i]->lease, node, after) == ESPL_OK)
 			tell_node(l, list[i]->lease, node, ESPL_NODE_REQUESTED, 0);
 		else
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -484,7 +498,6 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 {
 	struct local *l = self;
 	uint32_t      node = number_in(lease->detail), i, count;
-	const struct slots *own;
 	size_t        room, at;
 	const char   *argv[2];
 	char         *devices;
@@ -500,13 +513,12 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	if (devices == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	at = (size_t)snprintf(devices, room, "ESPALIER_AGENT_DEVICES=");
-	own = &l->slots[node];		/* none: the lease is another process's, and was not adopted */
-	count = own->count > 0 ? own->count : l->gpus;
+	count = l->taken > 0 ? slots_of_node(l) : l->gpus;	/* none: the lease is another process's, and was not adopted */
 	if (!l->on_gpus)
 		(void)snprintf(devices + at, room - at, "cpu:%u", count);
 	for (i = 0; l->on_gpus && i < count; i++)
 		at += (size_t)snprintf(devices + at, room - at, "%s%s", i > 0 ? "," : "",
-		                       l->list[own->count > 0 ? own->which[i] : node * l->gpus + i].uuid);
+		                       l->list[l->taken > 0 ? l->slots[node * l->gpus + i].which : node * l->gpus + i].uuid);
 	argv[0] = "env";
 	argv[1] = devices;
 	status = sink->argv(sink, argv, 2);
@@ -521,8 +533,7 @@ local_destroy(void *self)
 {
 	struct local *l = self;
 
-	for (uint32_t i = 0; l->slots != NULL && i < l->nodes; i++)
-		give_slots(&l->slots[i]);
+	give_slots(l);
 	free(l->slots);
 	free(l->list);
 	free(l->held);
@@ -546,8 +557,7 @@ local_create(const struct espl_host *host, const struct espl_config *config, voi
 	l->run = host->service(host, ESPL_RUN);
 	l->nodes = (uint32_t)config->values[OPT_NODES].as.i;
 	l->held = malloc(l->nodes * sizeof *l->held);
-	l->slots = calloc(l->nodes, sizeof *l->slots);
-	if (l->held == NULL || l->slots == NULL) {
+	if (l->held == NULL) {
 		local_destroy(l);
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}
