@@ -259,7 +259,8 @@ tell_fewer(struct local *l, uint32_t wanted, const char *holder)
 static espl_span
 take_slots(struct local *l)
 {
-	uint32_t wanted = l->gpus * l->nodes, all = l->on_gpus ? l->count : l->cores > wanted ? l->cores : wanted;
+	uint32_t wanted = l->gpus * l->nodes, least = wanted;
+	uint32_t all = l->on_gpus ? l->count : l->cores > wanted ? l->cores : wanted;
 	int      shares = l->config->values[OPT_SHARE].as.i != 0, turn = -2;
 	char     holder[SLOT_HOLDER] = "", one[SLOT_HOLDER], number[32];
 
@@ -285,12 +286,17 @@ take_slots(struct local *l)
 	local_slot_give(turn);
 	if (l->taken == wanted)
 		return 0;
-	/* All that there is was asked for, not a number: then what is free will do. */
-	if (l->taken > 0 && l->nodes == 1 && !is_set(l, OPT_GPUS)) {
+	/* All that there is was asked for, not a number: then what is free will do, if every trial has room there. */
+	if (l->nodes == 1 && !is_set(l, OPT_GPUS)) {
+		least = l->run != NULL && l->run->gpus_min > 1 ? l->run->gpus_min : 1;
+		if (least > wanted)
+			least = wanted;
+	}
+	if (l->taken >= least) {
 		tell_fewer(l, wanted, holder);
 		return 0;
 	}
-	tell_waiting(l, wanted, holder);
+	tell_waiting(l, least, holder);
 	give_slots(l);
 	return LOOK_AGAIN;
 }
