@@ -6,7 +6,6 @@
  * Other runs on the machine are respected: what they hold is not handed out, and a lease waits until
  * enough is free.
  */
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,26 +80,11 @@ struct local {
 	struct slot *slots;		/* ours, node after node; from READY of the first node to the end of the last */
 	uint32_t    taken;		/* 0: none are ours                     */
 	char        told[SLOT_HOLDER];	/* for whom it waits                    */
+	int         warned;		/* that there are no locks              */
 	char        name[SLOT_HOLDER];	/* of this run, for others              */
 	struct pending *pending;
 	uint32_t    pending_count, pending_cap;
 };
-
-static uint32_t
-count_cores(void)
-{
-	cpu_set_t *set = CPU_ALLOC(4096);
-	size_t     size = CPU_ALLOC_SIZE(4096);
-	int        count = 0;
-	long       online = sysconf(_SC_NPROCESSORS_ONLN);
-
-	if (set != NULL && sched_getaffinity(0, size, set) == 0)
-		count = CPU_COUNT_S(size, set);
-	CPU_FREE(set);
-	if (count <= 0)
-		count = online > 0 ? (int)online : 1;
-	return (uint32_t)count;
-}
 
 static int64_t
 option(const struct local *l, uint32_t index)
@@ -125,7 +109,7 @@ discover(struct local *l, struct espl_error *error)
 
 	if (l->found)
 		return ESPL_OK;
-	l->cores = count_cores();
+	l->cores = local_cores();
 	if (device != DEVICE_CPU) {
 		status = local_gpus(&l->list, &l->count, &why);
 		if (status != ESPL_OK)
@@ -254,6 +238,21 @@ tell_fewer(struct local *l, uint32_t wanted, const char *holder)
 	l->host->log(l->host, ESPL_WARN, text);
 }
 
+/* local_slot_take, and once a warning if there is no lock. */
+static int
+take_slot(struct local *l, const char *slot, char holder[SLOT_HOLDER])
+{
+	char text[SLOT_HOLDER + 100];
+	int  lock = local_slot_take(slot, l->name, holder);
+
+	if (lock != -2 || holder[0] == '\0' || l->warned)
+		return lock;
+	l->warned = 1;
+	(void)snprintf(text, sizeof text, "slots are used without a lock, other runs may use them too: %s", holder);
+	l->host->log(l->host, ESPL_WARN, text);
+	return lock;
+}
+
 /* The slots of all nodes at once, or none: two runs that each held some and waited for more would wait forever.
  * 0, or after what time to try again. */
 static espl_span
@@ -269,7 +268,7 @@ take_slots(struct local *l)
 	if (l->name[0] == '\0')
 		local_slots_name(l->name, l->run != NULL ? l->run->folder : NULL);
 	if (!shares)		/* two that try at once would each get a part, and give it back */
-		turn = local_slot_take("turn", l->name, one);
+		turn = take_slot(l, "turn", one);
 	if (turn == -1)
 		return LOOK_SOON;
 	for (uint32_t i = 0; i < all && l->taken < wanted; i++) {
@@ -277,7 +276,7 @@ take_slots(struct local *l)
 
 		(void)snprintf(number, sizeof number, "cpu-%u", i);
 		if (!shares)
-			lock = local_slot_take(l->on_gpus ? l->list[i].uuid : number, l->name, one);
+			lock = take_slot(l, l->on_gpus ? l->list[i].uuid : number, one);
 		if (lock != -1)
 			l->slots[l->taken++] = (struct slot){ i, lock };
 		else if (holder[0] == '\0')

@@ -1,8 +1,10 @@
-/* cloud_local_gpus.c - the GPUs of this machine, by NVML's own prototypes. */
+/* cloud_local_gpus.c - the GPUs of this machine, by NVML's own prototypes, and its cores. */
 #include <dlfcn.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cloud_local_gpus.h"
 
@@ -114,4 +116,20 @@ local_gpus(struct local_gpu **list, uint32_t *found, const char **why)
 	(void)dlclose(nvml.module);
 	*why = "NVIDIA's management library finds none";
 	return *list != NULL ? ESPL_OK : ESPL_E_NOMEM;
+}
+
+uint32_t
+local_cores(void)
+{
+	cpu_set_t *set = CPU_ALLOC(4096);
+	size_t     size = CPU_ALLOC_SIZE(4096);
+	int        count = 0;
+	long       online = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (set != NULL && sched_getaffinity(0, size, set) == 0)
+		count = CPU_COUNT_S(size, set);
+	CPU_FREE(set);
+	if (count <= 0)
+		count = online > 0 ? (int)online : 1;
+	return (uint32_t)count;
 }

@@ -70,6 +70,17 @@ open_lock(const char *path)
 	return fd;
 }
 
+/* -2, and why. */
+static int
+unlocked(int fd, const char *path, const char *what, char why[SLOT_HOLDER])
+{
+	(void)snprintf(why, SLOT_HOLDER, "%.180s: %s", path, what);
+	clean(why);
+	if (fd >= 0)
+		(void)close(fd);
+	return -2;
+}
+
 int
 local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER])
 {
@@ -78,16 +89,19 @@ local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER])
 	struct stat st;
 	int         fd;
 
-	if (in == NULL || snprintf(path, sizeof path, "%s/espalier-slot-%s", in, slot) >= (int)sizeof path)
+	holder[0] = '\0';
+	if (in == NULL)
 		return -2;
+	if (snprintf(path, sizeof path, "%s/espalier-slot-%s", in, slot) >= (int)sizeof path)
+		return unlocked(-1, path, "the path is too long", holder);
 	fd = open_lock(path);
 	if (fd < 0)
-		return -2;
-	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno != EWOULDBLOCK)) {
-		(void)close(fd);
-		return -2;
-	}
+		return unlocked(fd, path, strerror(errno), holder);
+	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
+		return unlocked(fd, path, "is no file", holder);
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		if (errno != EWOULDBLOCK)
+			return unlocked(fd, path, strerror(errno), holder);
 		read_name(fd, holder);
 		(void)close(fd);
 		return -1;

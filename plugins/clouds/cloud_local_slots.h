@@ -14,7 +14,7 @@
 /* What other runs read of this one; folder: NULL where there is none. */
 void local_slots_name(char name[SLOT_HOLDER], const char *folder);
 /* A descriptor that holds the slot until it is given back; -1: another run has it, and `holder` says which;
- * -2: there are no locks here, and the slot is free for all. */
+ * -2: there is no lock, the slot is free for all, and `holder` says why; "" where that is wanted. */
 int local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER]);
 void local_slot_give(int lock);		/* below 0: nothing is to be done */
 #endif
