@@ -326,7 +326,8 @@ sort_by_grant(struct pack *pack, const struct espl_place_view *view)
 
 		moves->list[i].zero = found != NULL ? found->position : 0;
 	}
-	qsort(moves->list, moves->count, sizeof *moves->list, move_order);
+	if (moves->count > 0)
+		qsort(moves->list, moves->count, sizeof *moves->list, move_order);
 	return ESPL_OK;
 }
 
