@@ -44,13 +44,13 @@ check_suite() {
 	[ -e "$root/dev/ptmx" ] || ln -s pts/ptmx "$root/dev/ptmx"
 	cp /etc/resolv.conf "$root/etc/resolv.conf"
 	inside "$root" apt-get -q update >>"$work/$suite.log" 2>&1 || { echo "error: apt-get update failed" >&2; return 1; }
-	git -c advice.detachedHead=false clone -q --no-hardlinks "file://$top" "$root/root/espalier" || return 1
-	inside "$root" sh -c 'cd /root/espalier && scripts/try.sh' 2>&1 | tee "$work/$suite-try.log" | tail -n 12
+	git -c advice.detachedHead=false clone -q --no-hardlinks "file://$top" "$root/srv/espalier" || return 1
+	inside "$root" sh -c 'cd /srv/espalier && scripts/try.sh' 2>&1 | tee "$work/$suite-try.log" | tail -n 12
 	if [ "${PIPESTATUS[0]}" -ne 0 ] || ! grep -q 'best *trial' "$work/$suite-try.log"; then
 		echo "error: Debian $suite: scripts/try.sh failed" >&2
 		rc=1
 	fi
-	inside "$root" sh -c 'cd /root/espalier && scripts/check.sh' >"$work/$suite-check.log" 2>&1 || rc=1
+	inside "$root" sh -c 'cd /srv/espalier && scripts/check.sh' >"$work/$suite-check.log" 2>&1 || rc=1
 	line=$(tail -n 1 "$work/$suite-check.log")
 	grep -aE '^(FAIL|ERROR)' "$work/$suite-check.log" | head -n 40
 	if ! [[ $line =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped$ ]]; then
