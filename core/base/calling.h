@@ -51,10 +51,9 @@ espl__calling_end(void)
 	espl__calling.who = NULL;
 }
 
-/* From here on a crash, an abort(), or an exit() under way in a plugin is told on standard error, in
- * this process only and not in its children.  It dies of the same signal all the same; an exit() ends
- * it with status 1.  A call that has computed for 10 s of the processor's time (then 10 times as long) is
- * named with what it was asked.  Signals that somebody handles already (sanitizers) are left alone.  May be
- * called again. */
+/* Reports a crash, an abort(), or an exit() inside a plugin on standard error, in this process only and
+ * not in its children.  The process still dies of the same signal; an exit() ends it with status 1.  A
+ * call that has used 10 s of processor time (then 100 s, ...) is reported with its arguments.  Signals
+ * that already have a handler (sanitizers) are left alone.  May be called again. */
 void espl__calling_watch(void);
 #endif

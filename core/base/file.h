@@ -13,7 +13,7 @@ espl_status espl__fd_read(int fd, const char *name, size_t limit, struct espl__b
 /* Temporary name beside it, fsync, rename, fsync of the folder. */
 espl_status espl__file_write(const char *path, const void *, size_t, struct espl__diag *);
 espl_status espl__file_write_private(const char *path, const void *, size_t, struct espl__diag *);	/* mode 0600 */
-/* E_CONFIG unless it belongs to us or root, and nobody else can write it. */
+/* E_CONFIG unless the file belongs to us or root, and no other user can write it. */
 espl_status espl__check_owner(const char *path, struct espl__diag *);
 /* espl__file_write in an open folder, which the caller syncs. */
 espl_status espl__file_put(int folder, const char *name, const void *, size_t, struct espl__diag *);

@@ -1,7 +1,7 @@
 /* check_all.c - check: all mistakes of a configuration at once.
  *
- * Reading stops at the first mistake.  Here it is told, the value that it is about is taken out, and
- * the file is read again, until nothing is wrong or what is wrong cannot be told apart.
+ * The parser stops at the first mistake.  So print the mistake, remove the offending value, and read
+ * the file again, until no mistake is left or the offending value cannot be identified.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -99,8 +99,8 @@ espl_status espl__profile_place(const struct espl__subject *, char **path, struc
 espl_status espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_count,
                                     enum espl__need, int tell, struct espl__session *,
                                     struct espl__diag *);
-/* check_all.c: the same, and espl__session_check; where there are several mistakes all but the last are told on
- * standard error. */
+/* check_all.c: loads as above and calls espl__session_check.  If there are several mistakes, all but the
+ * last are printed to standard error; the last is left in the diag. */
 espl_status espl__session_check_all(const char *path, const char *const *sets, uint32_t set_count, struct espl__session *,
                                     struct espl__diag *);
 #endif

@@ -80,7 +80,7 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 	memset(show, 0, sizeof *show);
 	espl__view_init(&show->view, s->config, s->space, drive->simulated, drive->resume);
 	show->interrupt = drive->interrupt;
-	/* A finished run can be looked at where nothing can be written: then there is no lock. */
+	/* Without a lock (a finished run on a read-only disk), show the run but write nothing. */
 	if (drive->dir != NULL && drive->locked)
 		show->results = espl__results_open(&setup);
 	if (as == ESPL__SHOW_JSON)

@@ -41,7 +41,7 @@ status_text(struct espl__reading *r, const struct espl__args *args, struct espl_
 	return status;
 }
 
-/* Once; running: does the run go on? */
+/* Prints the status once.  *running: is the run still in progress? */
 static int
 status_once(const struct espl__args *args, int clear, int *running)
 {

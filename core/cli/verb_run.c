@@ -370,7 +370,7 @@ espl__verb_resume(const struct espl__args *args)
 	status = espl__folder_find(args->positional[0], &job.dir, &diag);
 	if (status == ESPL_OK)
 		status = espl__folder_check(job.dir, &diag);
-	/* A finished run can be looked at where nothing can be written: the driver tells which it is. */
+	/* A finished run can be shown without a lock (read-only disk).  Only the driver knows if it is finished. */
 	if (status == ESPL_OK && lock_folder(&job, &locking) == ESPL_E_BUSY) {
 		status = ESPL_E_BUSY;
 		diag = locking;

@@ -1,4 +1,4 @@
-/* run_set.c - assignments of --set, what check leaves out, and what a file that is no configuration is told. */
+/* run_set.c - applies --set, removes values for check, and recognizes files that are not a configuration. */
 #include <string.h>
 
 #include "config/run.h"

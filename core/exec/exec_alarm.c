@@ -2,7 +2,7 @@
 #include "base/text.h"
 #include "exec/state.h"
 
-#define QUIET_LEAST (300 * ESPL_SECOND)	/* no report for so long is worth a word, unless iterations are long */
+#define QUIET_LEAST (300 * ESPL_SECOND)	/* warn after this long without a report, unless iterations are long */
 #define QUIET_TIMES 4.0			/* what an iteration took at most, times this */
 
 /* The instant at which the money runs out at present prices. */
@@ -31,7 +31,7 @@ silent_until(const struct espl__gang *g)
 	return limit > 0 ? g->heard + limit : ESPL_NEVER;
 }
 
-/* When it is told that the gang has not reported; NEVER: it was, or will be ended before. */
+/* When to warn that the gang has not reported; NEVER: already done, or the gang is killed before that. */
 static espl_time
 quiet_until(const struct espl__gang *g)
 {
@@ -164,7 +164,7 @@ espl__exec_timer(struct espl__exec *x)
 		next = t;
 	if (x->ending == 0 && !espl__exec_needs_no_nodes(x)) {
 		if (x->config->deadline != ESPL_NEVER && x->config->deadline + 1 < next)
-			next = x->config->deadline + 1;	/* it is kept by whoever is done at the very instant */
+			next = x->config->deadline + 1;	/* finishing exactly at the deadline is in time */
 		t = broke_at(x);
 		if (t < next)
 			next = t;

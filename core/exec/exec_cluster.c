@@ -10,7 +10,7 @@
 #include "exec/state.h"
 #include "model/sold.h"
 
-#define UNUSED_MOST 50u		/* times in a row that nodes were leased in vain: whoever asks for them is broken */
+#define UNUSED_MOST 50u		/* leases in a row that no trial used: the allocator is broken */
 
 void
 espl__exec_gpu_time(struct espl__exec *x)

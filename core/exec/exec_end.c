@@ -13,7 +13,7 @@
 
 /* ---- what is to blame ------------------------------------------------------------------------------- */
 
-/* A failing node is told from a failing trial by several different trials failing there quickly. */
+/* Several different trials failing quickly on one node: the node is faulty, not the trials. */
 static void
 blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 {
@@ -146,7 +146,7 @@ espl__gang_lacks_metric(struct espl__exec *x, struct espl__gang *g, const struct
 		x->futile = !x->config->pool;
 	}
 	g->hopeless = 1;
-	espl__exec_kill(x, g, s->config->trial.grace, strstr(espl__buf_text(&b), "reports no"));	/* which trial is said beside it */
+	espl__exec_kill(x, g, s->config->trial.grace, strstr(espl__buf_text(&b), "reports no"));	/* without the trial: the caller names it */
 	espl__buf_free(&b);
 }
 

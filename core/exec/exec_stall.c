@@ -22,7 +22,7 @@ something_moves(const struct espl__exec *x)
 }
 
 /* What could change anything.  An allocator that wakes up finds no place for those that have been granted GPUs, and
- * has none left for others.  While nodes are held and paid for, policies may wake up in vain only so often. */
+ * has none left for others.  While nodes are held and paid for, policies may wake up without effect only a limited number of times. */
 static int
 something_is_coming(struct espl__exec *x)
 {

@@ -49,7 +49,7 @@ param_column(const struct espl__csv *c, const struct espl__curves *t, uint32_t i
              struct columns *cols, struct espl__diag *diag)
 {
 	const char *name = c->fields[i];
-	const struct espl__item *item = espl__space_item(t->space, name);
+	const struct espl__setting *item = espl__space_item(t->space, name);
 
 	if (item == NULL) {
 		FAIL(c, diag, "the space has no parameter '%s'", name);

@@ -77,7 +77,7 @@ check_names(const struct espl__csv *c, const struct espl__earlier *e, const stru
             struct espl__diag *diag)
 {
 	for (uint32_t i = 1; i < h->iteration; i++) {
-		const struct espl__item *item;
+		const struct espl__setting *item;
 		struct espl__node n;
 
 		if (c->fields[i][0] == '\0')
@@ -178,7 +178,7 @@ read_header(const struct espl__csv *c, const struct espl__earlier *e, struct hea
 		if (h->iteration == 0 && strcmp(c->fields[i], "iteration") == 0) {
 			h->iteration = i;
 		} else if (h->iteration == 0) {
-			const struct espl__item *item = espl__space_item(e->space, c->fields[i]);
+			const struct espl__setting *item = espl__space_item(e->space, c->fields[i]);
 
 			h->items[i] = item == NULL ? 0 : (uint32_t)(item - e->space->items) + 1;
 			if (item != NULL && item->param != ESPL_ANY && h->columns[item->param] == 0)

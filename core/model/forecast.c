@@ -222,7 +222,7 @@ leave_rest(struct espl_cell *cell, double past_s)
 	cell->flags = ESPL_CELL_BEGUN;
 }
 
-/* Draws of all cells of a stage up to so many GPUs: there are as many as layouts. */
+/* Number of draws for all cells of a stage with at most this many GPUs, one cell per layout. */
 static double
 cells_draws(const struct espl__forecast *f, const struct espl__stage_table *t, uint32_t gpus)
 {
@@ -247,8 +247,8 @@ cells_most(const struct espl__forecast *f, uint32_t table, uint32_t first, uint3
 	return (uint32_t)fmax(limit / stages / each, CELLS_LEAST);
 }
 
-/* Where there are more: the least GPUs for few rounds of trials, so many for each trial, and whole nodes whose
- * number is a power of two, or has few leading bits. */
+/* If a stage has more layouts than the limit, compute only those with the fewest GPUs for a few rounds of
+ * trials, a whole number for each trial, or a number of whole nodes with few significant bits. */
 static int
 is_computed(uint32_t gpus, uint32_t trials, uint32_t per_node, uint32_t most)
 {

@@ -63,7 +63,7 @@ struct espl__stage_table {
 	uint64_t key;
 	uint32_t samples;		/* 0: not yet drawn                                   */
 	int      random;		/* its trials differ                                  */
-	struct espl__cohort *cohorts;	/* who has come farthest first; newcomers are the last */
+	struct espl__cohort *cohorts;	/* by iterations trained, most first; new trials last */
 	uint32_t cohort_count;		/* 1 unless a stage has more trials than the one before */
 	uint32_t leavers;		/* trials that the next stage does not have           */
 	struct espl__sum train;		/* on one GPU: the increment                          */

@@ -367,7 +367,7 @@ espl__space_count(const struct espl__space *s)
 	return s->count;
 }
 
-const struct espl__item *
+const struct espl__setting *
 espl__space_item(const struct espl__space *s, const char *name)
 {
 	for (uint32_t i = 0; i < s->item_count; i++)
@@ -391,7 +391,7 @@ number_text(const struct espl__param *p, double value, char room[NUMBER_ROOM])
 
 /* The label in force, or NULL where the item is a number. */
 static const struct espl__label *
-item_label(const struct espl__space *s, const struct espl__item *item, double value)
+item_label(const struct espl__space *s, const struct espl__setting *item, double value)
 {
 	const struct espl__param *p;
 
@@ -410,7 +410,7 @@ espl__space_settings(const struct espl__space *s, const double *values, struct e
 	out->room = espl__alloc((size_t)(s->item_count + 1) * NUMBER_ROOM);
 	out->count = 0;
 	for (uint32_t i = 0; i < s->item_count; i++) {
-		const struct espl__item  *item = &s->items[i];
+		const struct espl__setting  *item = &s->items[i];
 		double value = item->param == ESPL_ANY ? 0.0 : values[item->param];
 		char  *room = out->room + (size_t)i * NUMBER_ROOM;
 		const struct espl__label *label;
@@ -447,7 +447,7 @@ espl__space_json(const struct espl__space *s, const double *values, struct espl_
 
 	espl__print(to, "{");
 	for (uint32_t i = 0; i < s->item_count; i++) {
-		const struct espl__item  *item = &s->items[i];
+		const struct espl__setting  *item = &s->items[i];
 		double value = item->param == ESPL_ANY ? 0.0 : values[item->param];
 		const struct espl__label *label;
 		char room[NUMBER_ROOM];

@@ -24,7 +24,7 @@ struct espl__param {
 	uint32_t    line;
 };
 
-struct espl__item {			/* in the file's order, for settings and JSON         */
+struct espl__setting {			/* in the file's order, for settings and JSON         */
 	const char *name;
 	uint32_t    param;		/* ESPL_ANY: a constant                               */
 	uint32_t    zero;
@@ -36,7 +36,7 @@ struct espl__space {
 	struct espl__arena   arena;
 	struct espl__param  *params;
 	const struct espl_param **pubs;
-	struct espl__item   *items;
+	struct espl__setting   *items;
 	uint32_t             count, item_count;
 };
 
@@ -54,7 +54,7 @@ uint32_t espl__param_label(const struct espl__param *, const char *text, double 
 void     espl__param_prepare(struct espl__param *);
 /* Connects view, pubs and functions once params and items are there. */
 void     espl__space_ready(struct espl__space *);
-const struct espl__item *espl__space_item(const struct espl__space *, const char *name);
+const struct espl__setting *espl__space_item(const struct espl__space *, const char *name);
 /* A scalar node as a value of the parameter (bounds checked).  `what` for the message. */
 espl_status espl__param_read(const struct espl__param *, const struct espl__node *,
 			     const char *what,

@@ -318,7 +318,7 @@ static espl_status
 read_condition(struct parse *p, const struct espl__node *n, const struct espl__node *c,
                struct espl_when *list, uint32_t *count, int *never)
 {
-	const struct espl__item *item = espl__space_item(p->s, c->name);
+	const struct espl__setting *item = espl__space_item(p->s, c->name);
 	int many = c->type == ESPL__LIST || c->type == ESPL__ARRAY, met = 0;
 	const struct espl__node *const one[] = { c };
 	const struct espl__node *const *values =
@@ -450,7 +450,7 @@ read_all(struct parse *p, const struct espl__node *group)
 
 	for (uint32_t i = 0; i < group->child_count; i++) {
 		const struct espl__node *n = group->children[i];
-		struct espl__item *item = &s->items[s->item_count];
+		struct espl__setting *item = &s->items[s->item_count];
 		espl_status st = check_name(p, n);
 		int never = 0;
 

@@ -77,7 +77,7 @@ espl__space_point(const struct espl__space *s, const struct espl__node *group, d
 			    espl__node_kind(group));
 	for (uint32_t i = 0; i < group->child_count; i++) {
 		const struct espl__node *n = group->children[i];
-		const struct espl__item *item = espl__space_item(s, n->name);
+		const struct espl__setting *item = espl__space_item(s, n->name);
 
 		if (item == NULL) {
 			FAIL(n, "'%s' is no parameter of the space", n->name);

@@ -388,7 +388,7 @@ static void
 decide(struct alloc *a, const char *what, uint32_t items, uint32_t nodes, uint32_t why)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct espl__part parts[6];
+	struct espl__extent parts[6];
 	espl_status       status;
 	uint64_t          before;
 
@@ -397,12 +397,12 @@ decide(struct alloc *a, const char *what, uint32_t items, uint32_t nodes, uint32
 	forget_view(a);
 	make_items(a, items);
 	make_nodes(a, nodes);
-	parts[0] = (struct espl__part){ &a->view, sizeof a->view };
-	parts[1] = (struct espl__part){ a->items, items * sizeof *a->items };
-	parts[2] = (struct espl__part){ a->item_list, items * sizeof *a->item_list };
-	parts[3] = (struct espl__part){ a->nodes, nodes * sizeof *a->nodes };
-	parts[4] = (struct espl__part){ a->node_list, nodes * sizeof *a->node_list };
-	parts[5] = (struct espl__part){ a->gpus, (size_t)nodes * 4 * sizeof *a->gpus };
+	parts[0] = (struct espl__extent){ &a->view, sizeof a->view };
+	parts[1] = (struct espl__extent){ a->items, items * sizeof *a->items };
+	parts[2] = (struct espl__extent){ a->item_list, items * sizeof *a->item_list };
+	parts[3] = (struct espl__extent){ a->nodes, nodes * sizeof *a->nodes };
+	parts[4] = (struct espl__extent){ a->node_list, nodes * sizeof *a->node_list };
+	parts[5] = (struct espl__extent){ a->gpus, (size_t)nodes * 4 * sizeof *a->gpus };
 	a->experiments[0] = &a->check->experiment;
 	a->view.size = (uint32_t)sizeof a->view;
 	a->view.why = why;

@@ -1,7 +1,7 @@
 /* check_guard.c - see check_guard.h.
  *
- * A policy that forks would go on with the check in both processes: a handler of fork() ends the new one
- * at its birth.  What is started otherwise is found by what it has used, or is still there, at the end.
+ * If a policy forks, both processes would continue the check, so an atfork handler ends the child at once.
+ * Children started in other ways are found at the end by their resource usage, or because they still run.
  */
 #include "plugin/check_guard.h"
 
@@ -235,7 +235,7 @@ espl__check_leaks(struct espl__check *check, void (*life)(struct espl__check *))
 /* ---- views ------------------------------------------------------------------------------- */
 
 uint64_t
-espl__parts_digest(const struct espl__part *parts, size_t count)
+espl__parts_digest(const struct espl__extent *parts, size_t count)
 {
 	uint64_t digest = 0;
 
@@ -246,7 +246,7 @@ espl__parts_digest(const struct espl__part *parts, size_t count)
 }
 
 void
-espl__parts_same(struct espl__check *check, const char *entry, const struct espl__part *parts, size_t count, uint64_t digest)
+espl__parts_same(struct espl__check *check, const char *entry, const struct espl__extent *parts, size_t count, uint64_t digest)
 {
 	if (espl__parts_digest(parts, count) != digest)
 		espl__check_error(check, "%s: it writes into the view that it is given, which is const", entry);

@@ -19,8 +19,8 @@ void espl__guard_close(pid_t child, int output, int show);
 void espl__check_leaks(struct espl__check *, void (*life)(struct espl__check *));
 
 /* Bytes that a call must leave as they are. */
-struct espl__part { const void *bytes; size_t size; };
-uint64_t espl__parts_digest(const struct espl__part *, size_t count);
+struct espl__extent { const void *bytes; size_t size; };
+uint64_t espl__parts_digest(const struct espl__extent *, size_t count);
 /* Error if they have another digest now. */
-void     espl__parts_same(struct espl__check *, const char *entry, const struct espl__part *, size_t count, uint64_t digest);
+void     espl__parts_same(struct espl__check *, const char *entry, const struct espl__extent *, size_t count, uint64_t digest);
 #endif

@@ -167,7 +167,7 @@ static void
 decide(struct place *p, const char *what, uint32_t gangs, uint32_t nodes)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct espl__part parts[4];
+	struct espl__extent parts[4];
 	espl_status       status;
 	uint64_t          before;
 
@@ -176,10 +176,10 @@ decide(struct place *p, const char *what, uint32_t gangs, uint32_t nodes)
 	forget_view(p);
 	make_view(p, gangs, nodes);
 	error.option = error.row = ESPL_ANY;
-	parts[0] = (struct espl__part){ &p->view, sizeof p->view };
-	parts[1] = (struct espl__part){ p->gangs, gangs * sizeof *p->gangs };
-	parts[2] = (struct espl__part){ p->nodes, nodes * sizeof *p->nodes };
-	parts[3] = (struct espl__part){ p->gpus, (size_t)nodes * GPUS * sizeof *p->gpus };
+	parts[0] = (struct espl__extent){ &p->view, sizeof p->view };
+	parts[1] = (struct espl__extent){ p->gangs, gangs * sizeof *p->gangs };
+	parts[2] = (struct espl__extent){ p->nodes, nodes * sizeof *p->nodes };
+	parts[3] = (struct espl__extent){ p->gpus, (size_t)nodes * GPUS * sizeof *p->gpus };
 	before = espl__parts_digest(parts, sizeof parts / sizeof parts[0]);
 	status = p->ops->place(p->instance->self, &p->view, &p->sink, &error);
 	espl__parts_same(p->check, "place", parts, sizeof parts / sizeof parts[0], before);

@@ -320,7 +320,7 @@ report(struct search *s, struct toy_trial *t)
 	struct toy_observation *o = espl__alloc(sizeof *o);
 	struct espl__check     *check = s->check;
 	struct espl_error       error;
-	struct espl__part       parts[2];
+	struct espl__extent       parts[2];
 	espl_status             status;
 	uint64_t                before;
 
@@ -339,8 +339,8 @@ report(struct search *s, struct toy_trial *t)
 	if (!ESPL_HAS(struct espl_algorithm_ops, s->ops, on_report))
 		return;
 	fill_error(&error);
-	parts[0] = (struct espl__part){ o, sizeof *o };
-	parts[1] = (struct espl__part){ t->values, sizeof t->values };
+	parts[0] = (struct espl__extent){ o, sizeof *o };
+	parts[1] = (struct espl__extent){ t->values, sizeof t->values };
 	before = espl__parts_digest(parts, 2);
 	status = s->ops->on_report(s->instance->self, &t->view, &o->view, &s->sink, &error);
 	espl__parts_same(check, "on_report", parts, 2, before);

@@ -445,7 +445,7 @@ params_text(const char *json, int indent, struct espl__buf *b)
 	espl__buf_free(&list);
 }
 
-/* What became of those that were not done when the run ended for good; NULL: they may go on yet. */
+/* What ended the trials that were unfinished when the run ended; NULL: they can still resume. */
 static const char *
 cut_words(const struct espl__totals *t)
 {

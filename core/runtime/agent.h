@@ -31,9 +31,9 @@ struct espl__agent;
 struct espl__agent_gang;
 struct espl__card;			/* agent_gpu.h */
 
-struct espl__job {			/* head of a larger struct */
-	void (*run)(struct espl__job *);	/* in its thread: touches nothing but the job  */
-	void (*done)(struct espl__agent *, struct espl__job *);	/* in the loop; frees it      */
+struct espl__task {			/* head of a larger struct */
+	void (*run)(struct espl__task *);	/* in its thread: touches nothing but the job  */
+	void (*done)(struct espl__agent *, struct espl__task *);	/* in the loop; frees it      */
 };
 
 struct espl__held { int fd; char *path; };	/* a folder locked while it is in use; fd -1 none */
@@ -116,7 +116,7 @@ struct espl__agent {
 	int      own_dir;		/* dir was made by us and goes with us                */
 	uint64_t token, node;
 	int64_t  heartbeat_ns, heard_at;
-	struct espl__gpu *gpus;		/* NULL: CPU slots                                    */
+	struct espl__nvml_gpu *gpus;		/* NULL: CPU slots                                    */
 	uint32_t slots;
 	struct espl__card *cards;	/* [slots] if there are gpus                          */
 	int64_t  gpu_limit;		/* for a GPU to come clean                            */
@@ -145,7 +145,7 @@ void   espl__agent_log(struct espl__agent *, espl_level, const char *format, ...
 /* agent_loop.c */
 void   espl__agent_run(struct espl__agent *);		/* until the end of the channel        */
 void   espl__agent_end(struct espl__agent *, int code);	/* kill all, then exit                 */
-void   espl__agent_job(struct espl__agent *, struct espl__job *);	/* run, later done */
+void   espl__agent_job(struct espl__agent *, struct espl__task *);	/* run, later done */
 /* agent_gang.c */
 void   espl__gang_start(struct espl__agent *, struct espl__start *, void *memory);
 void   espl__gang_kill(struct espl__agent_gang *, uint64_t grace_ms);

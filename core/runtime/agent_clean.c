@@ -28,7 +28,7 @@
 enum purpose { LEVEL, PROOF, USAGE };
 
 struct look {
-	struct espl__job head;
+	struct espl__task head;
 	uint32_t     card;
 	enum purpose purpose;
 	char         uuid[ESPL__UUID_ROOM];
@@ -139,7 +139,7 @@ weigh(struct espl__card *c, const struct espl__gpu_look *l, int end, struct espl
 /* ---- looking ------------------------------------------------------------------------------- */
 
 static void
-look_now(struct espl__job *job)
+look_now(struct espl__task *job)
 {
 	struct look *l = (struct look *)job;
 
@@ -258,7 +258,7 @@ take_usage(struct espl__card *c, const struct look *l)
 }
 
 static void
-look_done(struct espl__agent *a, struct espl__job *job)
+look_done(struct espl__agent *a, struct espl__task *job)
 {
 	struct look       *l = (struct look *)job;
 	struct espl__card *c = &a->cards[l->card];

@@ -125,13 +125,13 @@ espl__files_log(const struct espl__agent_gang *g)
 /* ---- removing ---------------------------------------------------------------------------- */
 
 struct removal {
-	struct espl__job head;
+	struct espl__task head;
 	char  **paths;
 	size_t  count, cap;
 };
 
 static void
-run_removal(struct espl__job *job)
+run_removal(struct espl__task *job)
 {
 	struct removal *r = (struct removal *)job;
 
@@ -140,7 +140,7 @@ run_removal(struct espl__job *job)
 }
 
 static void
-end_removal(struct espl__agent *a, struct espl__job *job)
+end_removal(struct espl__agent *a, struct espl__task *job)
 {
 	struct removal *r = (struct removal *)job;
 
@@ -244,7 +244,7 @@ espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
 /* ---- saving ------------------------------------------------------------------------------ */
 
 struct saving {
-	struct espl__job head;
+	struct espl__task head;
 	struct espl__agent_gang *gang;
 	char    *from, *place;
 	uint64_t iteration, bytes;
@@ -252,7 +252,7 @@ struct saving {
 };
 
 static void
-run_saving(struct espl__job *job)
+run_saving(struct espl__task *job)
 {
 	struct saving *s = (struct saving *)job;
 
@@ -272,7 +272,7 @@ tell_saved(struct espl__agent_gang *g, const struct saving *s)
 }
 
 static void
-end_saving(struct espl__agent *a, struct espl__job *job)
+end_saving(struct espl__agent *a, struct espl__task *job)
 {
 	struct saving           *s = (struct saving *)job;
 	struct espl__agent_gang *g = s->gang;
@@ -323,13 +323,13 @@ espl__files_save(struct espl__agent_gang *g, uint64_t iteration)
 /* ---- restoring --------------------------------------------------------------------------- */
 
 struct verification {
-	struct espl__job head;
+	struct espl__task head;
 	struct espl__agent_gang *gang;
 	struct espl__diag diag;
 };
 
 static void
-run_verification(struct espl__job *job)
+run_verification(struct espl__task *job)
 {
 	struct verification *v = (struct verification *)job;
 
@@ -337,7 +337,7 @@ run_verification(struct espl__job *job)
 }
 
 static void
-end_verification(struct espl__agent *a, struct espl__job *job)
+end_verification(struct espl__agent *a, struct espl__task *job)
 {
 	struct verification     *v = (struct verification *)job;
 	struct espl__agent_gang *g = v->gang;
@@ -365,7 +365,7 @@ espl__files_verify(struct espl__agent_gang *g)
 #define PROBE_BYTES ((size_t)1 << 20)
 
 struct probe {
-	struct espl__job head;
+	struct espl__task head;
 	struct espl__agent_gang *gang;
 	char *folder, *path;
 	struct espl__diag diag;
@@ -373,7 +373,7 @@ struct probe {
 
 /* Writes something that nobody will see. */
 static void
-run_probe(struct espl__job *job)
+run_probe(struct espl__task *job)
 {
 	static const char block[4096];
 	struct probe *p = (struct probe *)job;
@@ -395,7 +395,7 @@ run_probe(struct espl__job *job)
 }
 
 static void
-end_probe(struct espl__agent *a, struct espl__job *job)
+end_probe(struct espl__agent *a, struct espl__task *job)
 {
 	struct probe            *p = (struct probe *)job;
 	struct espl__agent_gang *g = p->gang;

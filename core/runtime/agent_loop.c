@@ -23,10 +23,10 @@
 
 /* ---- jobs -------------------------------------------------------------------------------- */
 
-struct job_call { struct espl__job *job; int to; };
+struct job_call { struct espl__task *job; int to; };
 
 static void
-hand_back(int to, struct espl__job *job)
+hand_back(int to, struct espl__task *job)
 {
 	/* A pointer is far below PIPE_BUF: whole or not at all. */
 	while (write(to, &job, sizeof job) < 0 && errno == EINTR)
@@ -45,7 +45,7 @@ job_thread(void *p)
 }
 
 void
-espl__agent_job(struct espl__agent *a, struct espl__job *job)
+espl__agent_job(struct espl__agent *a, struct espl__task *job)
 {
 	struct job_call *call = espl__alloc(sizeof *call);
 	pthread_attr_t   attr;
@@ -68,7 +68,7 @@ espl__agent_job(struct espl__agent *a, struct espl__job *job)
 static void
 finish_jobs(struct espl__agent *a)
 {
-	struct espl__job *job;
+	struct espl__task *job;
 
 	while (read(a->jobs_out, &job, sizeof job) == (ssize_t)sizeof job) {
 		a->jobs--;

@@ -66,7 +66,7 @@ load(void *library, struct nvml *n)
 	return 0;
 }
 
-struct found { struct espl__gpu gpu; char bus[32]; };
+struct found { struct espl__nvml_gpu gpu; char bus[32]; };
 
 static int
 by_bus(const void *a, const void *b)
@@ -132,7 +132,7 @@ start(struct nvml *n, const char **why)
 }
 
 uint32_t
-espl__nvml_list(struct espl__gpu *gpus, uint32_t room, const char **why)
+espl__nvml_list(struct espl__nvml_gpu *gpus, uint32_t room, const char **why)
 {
 	struct nvml   n;
 	struct found *found = NULL;

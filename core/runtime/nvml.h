@@ -8,11 +8,11 @@
 #include <stdint.h>
 
 #define ESPL__UUID_ROOM 96
-struct espl__gpu { char uuid[ESPL__UUID_ROOM]; uint64_t memory_bytes; };	/* memory 0: unknown */
+struct espl__nvml_gpu { char uuid[ESPL__UUID_ROOM]; uint64_t memory_bytes; };	/* memory 0: unknown */
 
 /* Fills at most `room`, in PCI bus order.  How many there are; 0 with *why (static text, "" if
  * there simply is no library) when there are none or they cannot be listed. */
-uint32_t espl__nvml_list(struct espl__gpu *, uint32_t room, const char **why);
+uint32_t espl__nvml_list(struct espl__nvml_gpu *, uint32_t room, const char **why);
 
 #define ESPL__BYTES_UNKNOWN UINT64_MAX
 struct espl__gpu_user { int64_t pid; uint64_t bytes; };	/* bytes may be unknown               */

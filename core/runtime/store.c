@@ -22,7 +22,7 @@
 
 #define DEEPEST 32
 
-#define SYNCED  64			/* so many entries are synced one by one */
+#define SYNCED  64			/* entries synced one by one; syncfs() for the rest */
 
 #define TRIES   5			/* of ours, if it is the system that fails */
 #define COPY    ESPL__MANIFEST ".copy"
@@ -34,7 +34,7 @@ struct seal {
 	uint8_t *block;			/* for reading                           */
 	/* of the attempts before */
 	struct espl__buf   seen;	/* the longest text: the trial's content */
-	uint64_t durable;		/* so many entries have reached the disk */
+	uint64_t durable;		/* entries known to be on disk              */
 	unsigned tries;
 };
 

@@ -263,7 +263,7 @@ make_world(struct espl__run_state *run, struct espl__diag *diag)
 	return status;
 }
 
-/* Where the run's clock goes on, and what dates a crash after this. */
+/* Where the run's clock resumes; the note from which a later crash is dated. */
 static void
 start_clock(struct espl__run_state *run)
 {

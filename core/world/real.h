@@ -23,7 +23,7 @@
 #define ESPL__REAL_AGENT_TRIES 3
 
 struct espl__real;
-struct espl__agent;
+struct espl__ragent;
 
 /* A lease as the world knows it, from FX_ACQUIRE (or resume) to EV_NODE ENDED. */
 struct espl__rlease {
@@ -47,12 +47,12 @@ struct espl__rlease {
 	espl_money  charged;
 	int         tries;		/* agents that failed in a row                        */
 	int64_t     agent_at;		/* tick at which the next agent is started; 0 none    */
-	struct espl__agent *agent;	/* NULL: none                                         */
+	struct espl__ragent *agent;	/* NULL: none                                         */
 };
 
 /* An agent process and the channel to it.  Freed when all its handles are closed. */
 enum espl__agent_state { ESPL__AGENT_HELLO = 1, ESPL__AGENT_READY, ESPL__AGENT_CLOSING, ESPL__AGENT_GONE };
-struct espl__agent {
+struct espl__ragent {
 	struct espl__real   *real;
 	struct espl__rlease *lease;	/* outlives it                                        */
 	enum espl__agent_state state;
@@ -197,7 +197,7 @@ void        espl__real_leases_ask(struct espl__real *);	/* acquire or adopt what
 void        espl__real_release(struct espl__real *, struct espl__rlease *, espl_reason blame);
 void        espl__real_lease_event(struct espl__real *, const struct espl_node_event *);
 void        espl__real_lease_hello(struct espl__real *, struct espl__rlease *);	/* its agent answers  */
-void        espl__real_lease_agent_gone(struct espl__real *, struct espl__rlease *, const struct espl__agent *);
+void        espl__real_lease_agent_gone(struct espl__real *, struct espl__rlease *, const struct espl__ragent *);
 void        espl__real_leases_tick(struct espl__real *, int64_t tick);
 espl_status espl__real_leases_resume(struct espl__real *, struct espl__diag *);
 void        espl__real_lease_view(const struct espl__rlease *, struct espl_lease *);
@@ -205,13 +205,13 @@ void        espl__real_leases_free(struct espl__real *);
 
 /* real_agent.c: the process and its channel. */
 void        espl__agent_start(struct espl__real *, struct espl__rlease *);
-void        espl__agent_send(struct espl__agent *, enum espl__message, const struct espl__buf *);
-void        espl__agent_close(struct espl__agent *);	/* end it: EOF, then SIGKILL          */
-void        espl__agent_break(struct espl__agent *, const char *format, ...) ESPL_PRINTF(2, 3);
-void        espl__agent_kill(struct espl__agent *);	/* SIGKILL now                        */
+void        espl__agent_send(struct espl__ragent *, enum espl__message, const struct espl__buf *);
+void        espl__agent_close(struct espl__ragent *);	/* end it: EOF, then SIGKILL          */
+void        espl__agent_break(struct espl__ragent *, const char *format, ...) ESPL_PRINTF(2, 3);
+void        espl__agent_kill(struct espl__ragent *);	/* SIGKILL now                        */
 void        espl__agents_flush(struct espl__real *);
 void        espl__agents_tick(struct espl__real *, int64_t tick);
-void        espl__agents_held(struct espl__real *, int64_t late);	/* we stood still for so long: so may they have */
+void        espl__agents_held(struct espl__real *, int64_t late);	/* the driver was suspended this long; agents may have been, too */
 
 /* real_start.c, real_gangs.c, real_lines.c */
 espl_status espl__real_gangs_new(struct espl__real *, struct espl__diag *);
@@ -228,7 +228,7 @@ void        espl__real_start_fill(struct espl__real *, const struct espl__rgang 
                                   const double *values, struct espl__start *, struct espl__buf *params);
 void        espl__real_send_starts(struct espl__real *, struct espl__rgang *, uint32_t port);
 void        espl__real_plan_free(struct espl__rgang *);
-struct espl__agent *espl__real_part_agent(const struct espl__real *, const struct espl__part *);	/* NULL: none that works */
+struct espl__ragent *espl__real_part_agent(const struct espl__real *, const struct espl__part *);	/* NULL: none that works */
 struct espl__rgang *espl__real_gang(const struct espl__real *, uint64_t id);
 /* A message of the agent of `lease`; -1: its payload is bad. */
 int         espl__real_gang_message(struct espl__real *, struct espl__rlease *, uint8_t type, struct espl__reader *);

@@ -22,7 +22,7 @@
 static void
 agent_closed(uv_handle_t *handle)
 {
-	struct espl__agent *agent = handle->data;
+	struct espl__ragent *agent = handle->data;
 
 	if (--agent->handles > 0)
 		return;
@@ -44,7 +44,7 @@ close_once(void *handle)
 }
 
 static void
-close_all(struct espl__agent *agent)
+close_all(struct espl__ragent *agent)
 {
 	agent->state = ESPL__AGENT_GONE;
 	agent->deadline = 0;
@@ -55,7 +55,7 @@ close_all(struct espl__agent *agent)
 }
 
 static void
-signal_agent(struct espl__agent *agent, int number)
+signal_agent(struct espl__ragent *agent, int number)
 {
 	pid_t pid = (pid_t)agent->process.pid;
 
@@ -67,7 +67,7 @@ signal_agent(struct espl__agent *agent, int number)
 }
 
 void
-espl__agent_close(struct espl__agent *agent)
+espl__agent_close(struct espl__ragent *agent)
 {
 	if (agent->state >= ESPL__AGENT_CLOSING)
 		return;
@@ -82,7 +82,7 @@ espl__agent_close(struct espl__agent *agent)
 }
 
 void
-espl__agent_break(struct espl__agent *agent, const char *format, ...)
+espl__agent_break(struct espl__ragent *agent, const char *format, ...)
 {
 	va_list list;
 
@@ -99,7 +99,7 @@ espl__agent_break(struct espl__agent *agent, const char *format, ...)
 }
 
 void
-espl__agent_kill(struct espl__agent *agent)
+espl__agent_kill(struct espl__ragent *agent)
 {
 	espl__agent_close(agent);
 	if (agent->state == ESPL__AGENT_GONE)
@@ -110,7 +110,7 @@ espl__agent_kill(struct espl__agent *agent)
 /* ---- what it says ---- */
 
 static int
-hello_back(struct espl__agent *agent, struct espl__reader *reader)
+hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 {
 	char     version[64];
 	uint32_t protocol = espl__get_u32(reader);
@@ -137,7 +137,7 @@ hello_back(struct espl__agent *agent, struct espl__reader *reader)
 }
 
 static int
-log_message(struct espl__agent *agent, struct espl__reader *reader)
+log_message(struct espl__ragent *agent, struct espl__reader *reader)
 {
 	espl_level  level = espl__get_u8(reader);
 	size_t      size;
@@ -153,7 +153,7 @@ log_message(struct espl__agent *agent, struct espl__reader *reader)
 }
 
 static int
-take_frame(struct espl__agent *agent, uint8_t type, struct espl__reader *reader)
+take_frame(struct espl__ragent *agent, uint8_t type, struct espl__reader *reader)
 {
 	if (type == ESPL__MSG_HELLO_BACK)
 		return hello_back(agent, reader);
@@ -172,7 +172,7 @@ take_frame(struct espl__agent *agent, uint8_t type, struct espl__reader *reader)
 }
 
 static void
-take_frames(struct espl__agent *agent)
+take_frames(struct espl__ragent *agent)
 {
 	size_t from = 0;
 
@@ -202,7 +202,7 @@ take_frames(struct espl__agent *agent)
 static void
 from_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
-	struct espl__agent *agent = handle->data;
+	struct espl__ragent *agent = handle->data;
 
 	(void)suggested;
 	espl__buf_reserve(&agent->in, READ_ROOM);
@@ -212,7 +212,7 @@ from_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 static void
 from_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
-	struct espl__agent *agent = stream->data;
+	struct espl__ragent *agent = stream->data;
 
 	(void)buf;
 	if (got > 0) {
@@ -238,7 +238,7 @@ from_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 static void
 log_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 {
-	struct espl__agent *agent = handle->data;
+	struct espl__ragent *agent = handle->data;
 
 	(void)suggested;
 	espl__buf_reserve(&agent->text, 4096);
@@ -249,7 +249,7 @@ log_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
 static void
 log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
-	struct espl__agent *agent = stream->data;
+	struct espl__ragent *agent = stream->data;
 	char               *line, *end;
 	size_t              left;
 
@@ -279,7 +279,7 @@ log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 static void
 agent_exit(uv_process_t *process, int64_t status, int number)
 {
-	struct espl__agent *agent = process->data;
+	struct espl__ragent *agent = process->data;
 
 	espl__pids_remove(&agent->real->pids, (pid_t)process->pid);
 	agent->exited = 1;
@@ -305,7 +305,7 @@ agent_exit(uv_process_t *process, int64_t status, int number)
 
 void
 espl__agent_send(
-	struct espl__agent *agent, enum espl__message type, const struct espl__buf *payload)
+	struct espl__ragent *agent, enum espl__message type, const struct espl__buf *payload)
 {
 	if (agent->state >= ESPL__AGENT_CLOSING)
 		return;
@@ -316,7 +316,7 @@ espl__agent_send(
 static void
 written(uv_write_t *request, int status)
 {
-	struct espl__agent *agent = request->data;
+	struct espl__ragent *agent = request->data;
 
 	agent->writing = 0;
 	espl__buf_clear(&agent->flight);
@@ -325,7 +325,7 @@ written(uv_write_t *request, int status)
 }
 
 static void
-flush(struct espl__agent *agent)
+flush(struct espl__ragent *agent)
 {
 	uv_buf_t         buf;
 	struct espl__buf swap;
@@ -369,7 +369,7 @@ espl__agents_flush(struct espl__real *real)
 }
 
 static void
-tick_agent(struct espl__agent *agent, int64_t tick)
+tick_agent(struct espl__ragent *agent, int64_t tick)
 {
 	if (agent->deadline != 0 && tick >= agent->deadline) {
 		if (agent->state == ESPL__AGENT_HELLO) {
@@ -410,7 +410,7 @@ void
 espl__agents_held(struct espl__real *real, int64_t late)
 {
 	for (uint32_t i = 0; i < real->lease_count; i++) {
-		struct espl__agent *agent = real->leases[i]->agent;
+		struct espl__ragent *agent = real->leases[i]->agent;
 
 		if (agent == NULL)
 			continue;
@@ -442,7 +442,7 @@ copy_argv(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
 
 /* Starts argv with pipes on its three streams; 0 or libuv's error. */
 static int
-spawn(struct espl__agent *agent, char **argv)
+spawn(struct espl__ragent *agent, char **argv)
 {
 	uv_process_options_t options;
 	uv_stdio_container_t stdio[3];
@@ -472,7 +472,7 @@ is_here(const char *address)
 }
 
 static void
-say_hello(struct espl__agent *agent)
+say_hello(struct espl__ragent *agent)
 {
 	struct espl__buf payload = { NULL, 0, 0 };
 	const char      *address = agent->lease->address;
@@ -489,10 +489,10 @@ say_hello(struct espl__agent *agent)
 	espl__buf_free(&payload);
 }
 
-static struct espl__agent *
+static struct espl__ragent *
 new_agent(struct espl__real *real, struct espl__rlease *lease)
 {
-	struct espl__agent *agent = espl__alloc(sizeof *agent);
+	struct espl__ragent *agent = espl__alloc(sizeof *agent);
 
 	agent->real = real;
 	agent->lease = lease;
@@ -514,7 +514,7 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 	struct argv_copy    copy = { { (uint32_t)sizeof copy.sink, 0, copy_argv }, NULL, 0 };
 	struct espl_error   error = ESPL_INIT(struct espl_error);
 	struct espl_lease   view;
-	struct espl__agent *agent;
+	struct espl__ragent *agent;
 	uint32_t            i;
 	espl_status         status;
 	int                 failed = 0;

@@ -57,7 +57,7 @@ espl__real_gang(const struct espl__real *real, uint64_t id)
 	return espl__map_get(&real->gang_map, id);
 }
 
-struct espl__agent *
+struct espl__ragent *
 espl__real_part_agent(const struct espl__real *real, const struct espl__part *part)
 {
 	struct espl__rlease *lease = espl__real_lease(real, part->lease);
@@ -128,7 +128,7 @@ void
 espl__real_tell(struct espl__real *real, const struct espl__rgang *gang, const char *text)
 {
 	const struct espl__part *part = &gang->parts[gang->members[0].part];
-	struct espl__agent      *agent = espl__real_part_agent(real, part);
+	struct espl__ragent      *agent = espl__real_part_agent(real, part);
 	struct espl__buf         payload = { NULL, 0, 0 };
 
 	if (agent == NULL || part->ended)
@@ -198,7 +198,7 @@ espl__real_gang_kill_parts(struct espl__real *real, struct espl__rgang *gang, ui
 	uint32_t         p;
 
 	for (p = 0; p < gang->part_count; p++) {
-		struct espl__agent *agent = espl__real_part_agent(real, &gang->parts[p]);
+		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
 
 		if (gang->parts[p].answer_by == 0 || by < gang->parts[p].answer_by)
 			gang->parts[p].answer_by = by;
@@ -220,7 +220,7 @@ stay_at_most(struct espl__rgang *gang, espl_span span)
 		gang->stay_until = until;
 }
 
-/* It goes on in place of saving and exiting. */
+/* The program ignored the order to save and exit: kill it after the grace period. */
 void
 espl__real_leave_soon(struct espl__rgang *gang)
 {
@@ -280,7 +280,7 @@ end_late_agents(struct espl__real *real, struct espl__rgang *gang, int64_t tick)
 {
 	for (uint32_t p = 0; p < gang->part_count; p++) {
 		struct espl__part  *part = &gang->parts[p];
-		struct espl__agent *agent = espl__real_part_agent(real, part);
+		struct espl__ragent *agent = espl__real_part_agent(real, part);
 
 		if (part->ended || part->answer_by == 0 || tick < part->answer_by || agent == NULL)
 			continue;

@@ -392,7 +392,7 @@ give_up(struct espl__real *real, struct espl__rlease *lease, const char *why)
 
 void
 espl__real_lease_agent_gone(
-	struct espl__real *real, struct espl__rlease *lease, const struct espl__agent *agent)
+	struct espl__real *real, struct espl__rlease *lease, const struct espl__ragent *agent)
 {
 	int64_t  tick = espl__tick();
 	uint32_t orphans, left = 0;

@@ -134,7 +134,7 @@ static void
 send_seats(struct espl__real *real, struct espl__rgang *gang, struct change *c, uint32_t p)
 {
 	struct espl__part       *part = &gang->parts[p];
-	struct espl__agent      *agent = espl__real_part_agent(real, part);
+	struct espl__ragent      *agent = espl__real_part_agent(real, part);
 	struct espl__start_rank *ranks = espl__alloc((part->live + 1) * sizeof *ranks);
 	struct espl__seating     s = { .gang = part->wing, .meet = c->meet, .ranks = ranks };
 	struct espl__buf         payload = { NULL, 0, 0 };
@@ -166,7 +166,7 @@ send_start(struct espl__real *real, struct espl__rgang *gang, const struct chang
 	const struct espl__effect *fx)
 {
 	struct espl__part       *part = &gang->parts[p];
-	struct espl__agent      *agent = espl__real_part_agent(real, part);
+	struct espl__ragent      *agent = espl__real_part_agent(real, part);
 	struct espl__start_rank *ranks = espl__alloc((part->count + 1) * sizeof *ranks);
 	struct espl__start       start = { .packing = fx->as.resize.share.packing };
 	struct espl__buf         payload = { NULL, 0, 0 }, params = { NULL, 0, 0 };
@@ -266,7 +266,7 @@ espl__real_resize_off(struct espl__real *real, struct espl__rgang *gang)
 	gang->coming = NULL;
 	for (uint32_t p = 0; p < gang->part_count; p++) {
 		struct espl__part  *part = &gang->parts[p];
-		struct espl__agent *agent = espl__real_part_agent(real, part);
+		struct espl__ragent *agent = espl__real_part_agent(real, part);
 		int                 comes = part->wing == (gang->id | (uint64_t)gang->generation << 40);
 		struct espl__seating none = { .gang = part->wing };
 

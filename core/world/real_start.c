@@ -246,7 +246,7 @@ espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32
 	uint32_t         p;
 
 	for (p = 0; p < gang->part_count; p++) {
-		struct espl__agent *agent = espl__real_part_agent(real, &gang->parts[p]);
+		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
 
 		gang->plan->start.port = port;
 		gang->plan->start.node_rank = p;

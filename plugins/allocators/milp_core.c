@@ -12,7 +12,7 @@
 #include "milp_steps.h"
 
 #define NO_STATE UINT32_MAX
-#define FEW      16u		/* states and sequences that go on when the effort is spent */
+#define FEW      16u		/* states and sequences kept once the effort is spent */
 #define CELLS    8u		/* of a table are filled in the time of a step of work */
 
 struct option { uint8_t choice[MILP_STEPS]; double loss; };

@@ -14,7 +14,7 @@ struct milp_core {
 	const struct milp_problem *problem;
 	const double *price;		/* [steps]                                          */
 	double   radius;		/* R: of the loss                                   */
-	uint64_t effort;		/* steps of work, after which few states go on      */
+	uint64_t effort;		/* steps of work, after which few states are kept   */
 	uint64_t spent;			/* out: steps of work                               */
 	uint32_t states;		/* kept at most at a time                           */
 	uint32_t cut;			/* out: 1: some were dropped, nothing is proven     */

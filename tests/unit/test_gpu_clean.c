@@ -5,7 +5,7 @@
 
 Test(nvml, lists_gpus_by_place_or_says_why_not)
 {
-	struct espl__gpu gpus[4];
+	struct espl__nvml_gpu gpus[4];
 	struct site      s;
 	const char      *why;
 
