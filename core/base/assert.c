@@ -7,7 +7,7 @@
 #include "base/calling.h"
 
 void (*espl__panic_context)(void *ctx, int fd);
-void  *espl__panic_context_arg;
+void *espl__panic_context_arg;
 
 _Noreturn void
 espl__panic(const char *file, int line, const char *what)
@@ -17,7 +17,7 @@ espl__panic(const char *file, int line, const char *what)
 	int length;
 
 	espl__calling_told = 1;
-	espl__calling_end();	/* the fault is the host's, not that of a plugin that called it */
+	espl__calling_end(); /* the fault is the host's, not that of a plugin that called it */
 	length = snprintf(text, sizeof text, "espalier: panic: %s:%d: %.300s\n", file, line, what);
 	if (length > 0 && write(STDERR_FILENO, text, strlen(text)) < 0)
 		abort();

@@ -10,8 +10,12 @@
 _Noreturn void espl__panic(const char *file, int line, const char *what);
 /* Called by espl__panic to tell more; must not allocate.  NULL: nothing. */
 extern void (*espl__panic_context)(void *ctx, int fd);
-extern void  *espl__panic_context_arg;
+extern void *espl__panic_context_arg;
 
-#define ESPL__ASSERT(c_)   do { if (!(c_)) espl__panic(__FILE__, __LINE__, #c_); } while (0)
+#define ESPL__ASSERT(c_) \
+	do { \
+		if (!(c_)) \
+			espl__panic(__FILE__, __LINE__, #c_); \
+	} while (0)
 #define ESPL__WRONG(text_) espl__panic(__FILE__, __LINE__, text_)
 #endif

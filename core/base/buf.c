@@ -19,7 +19,7 @@ espl__buf_grow(struct espl__buf *b, size_t more)
 	size_t need;
 
 	if (__builtin_add_overflow(b->size, more, &need) || need > SIZE_MAX / 2)
-		need = SIZE_MAX / 2;	/* more than there is: the allocator says so */
+		need = SIZE_MAX / 2; /* more than there is: the allocator says so */
 	if (need <= b->cap)
 		return;
 	if (b->cap > 0 && need < b->cap * 2)
@@ -178,11 +178,17 @@ espl__utf8_length(const unsigned char *p)
 	if (p[0] < 0x80)
 		return 1;
 	if (p[0] >= 0xc2 && p[0] <= 0xdf) {
-		length = 2; c = p[0] & 0x1fu; least = 0x80;
+		length = 2;
+		c = p[0] & 0x1fu;
+		least = 0x80;
 	} else if ((p[0] & 0xf0) == 0xe0) {
-		length = 3; c = p[0] & 0x0fu; least = 0x800;
+		length = 3;
+		c = p[0] & 0x0fu;
+		least = 0x800;
 	} else if (p[0] >= 0xf0 && p[0] <= 0xf4) {
-		length = 4; c = p[0] & 0x07u; least = 0x10000;
+		length = 4;
+		c = p[0] & 0x07u;
+		least = 0x10000;
 	} else {
 		return 0;
 	}

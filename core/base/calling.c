@@ -12,21 +12,25 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-enum { EXITED_STATUS = 1 };		/* of docs/cli.md: the run failed */
-enum { LOOK_S = 5, LONG_S = 10 };	/* of the processor's time */
+enum { EXITED_STATUS = 1 };       /* of docs/cli.md: the run failed */
+enum { LOOK_S = 5, LONG_S = 10 }; /* of the processor's time */
 
 volatile struct espl__calling espl__calling;
 volatile int espl__calling_told;
 
-static const struct { int number; const char *name; } crashes[] = {
-	{ SIGSEGV, "segmentation fault" }, { SIGBUS, "bus error" }, { SIGFPE, "arithmetic error" },
-	{ SIGILL, "illegal instruction" }, { SIGABRT, "aborted" }
-};
-static pid_t watched;			/* children that were forked have their parents to speak for them */
+static const struct {
+	int number;
+	const char *name;
+} crashes[] = { { SIGSEGV, "segmentation fault" }, { SIGBUS, "bus error" },
+	{ SIGFPE, "arithmetic error" }, { SIGILL, "illegal instruction" }, { SIGABRT, "aborted" } };
+static pid_t watched; /* children that were forked have their parents to speak for them */
 /* Room for the largest of register files (AVX-512, AMX), which a signal puts there. */
-static char  handler_stack[1 << 16] __attribute__((aligned(16)));
+static char handler_stack[1 << 16] __attribute__((aligned(16)));
 
-struct line { char text[1024]; size_t size; };
+struct line {
+	char text[1024];
+	size_t size;
+};
 
 static void
 add(struct line *line, const char *text)
@@ -51,7 +55,7 @@ static void
 say(struct line *line)
 {
 	const char *from = line->text;
-	ssize_t     wrote;
+	ssize_t wrote;
 
 	line->text[line->size++] = '\n';
 	while (line->size > 0 && (wrote = write(STDERR_FILENO, from, line->size)) > 0) {
@@ -70,16 +74,21 @@ hint(struct line *line, const char *path)
 	} else {
 		add(line, "try `espalier check-plugin ");
 		add(line, path);
-		add(line, "`; once the plugin is mended, `espalier resume` goes on with a run that is on record");
+		add(line,
+		    "`; once the plugin is mended, `espalier resume` goes on with a run that is on "
+		    "record");
 	}
 	say(line);
 }
 
-/* No plugin's: libuv ends the process where the system gives it no thread or pipe, and says nothing. */
+/* No plugin's: libuv ends the process where the system gives it no thread or pipe, and says
+ * nothing. */
 static void
 say_aborted(struct line *line)
 {
-	add(line, "espalier: error: aborted, as a library does where the system refuses a thread, a pipe or memory");
+	add(line,
+	    "espalier: error: aborted, as a library does where the system refuses a thread, a pipe "
+	    "or memory");
 	say(line);
 	add(line, "hint: see `ulimit -a`; `espalier resume` continues a run that is on record");
 	say(line);
@@ -88,9 +97,11 @@ say_aborted(struct line *line)
 static void
 on_crash(int number, siginfo_t *info, void *context)
 {
-	const struct espl__calling now = { .who = espl__calling.who, .what = espl__calling.what, .path = espl__calling.path };
+	const struct espl__calling now = { .who = espl__calling.who,
+		.what = espl__calling.what,
+		.path = espl__calling.path };
 	/* Not what somebody else sent: a kill -ABRT for a core dump is no crash. */
-	int  own = info->si_code > 0 || info->si_pid == watched;
+	int own = info->si_code > 0 || info->si_pid == watched;
 	struct line line = { .size = 0 };
 
 	(void)context;
@@ -113,8 +124,8 @@ on_crash(int number, siginfo_t *info, void *context)
 	} else if (number == SIGABRT && own && getpid() == watched && !espl__calling_told) {
 		say_aborted(&line);
 	}
-	/* The default action is back.  A fault is met again where it was, so that a core dump shows its
-	 * place; what was only sent is not. */
+	/* The default action is back.  A fault is met again where it was, so that a core dump shows
+	 * its place; what was only sent is not. */
 	if (info->si_code <= 0)
 		(void)raise(number);
 }
@@ -134,7 +145,10 @@ say_long(const struct espl__calling *now, int seconds)
 		add(&line, i == 0 ? " (" : ", ");
 		add(&line, now->asked[i].name);
 		add(&line, " ");
-		add_number(&line, now->asked[i].value < 0 ? 0 : now->asked[i].value > INT32_MAX ? INT32_MAX : (int)now->asked[i].value);
+		add_number(&line,
+		    now->asked[i].value < 0               ? 0
+			: now->asked[i].value > INT32_MAX ? INT32_MAX
+							  : (int)now->asked[i].value);
 	}
 	add(&line, now->asked[0].name != NULL ? ")" : "");
 	add(&line, seconds == LONG_S ? "; if it never does, interrupt three times" : "");
@@ -146,7 +160,7 @@ static void
 on_time(int signal_number)
 {
 	static unsigned number;
-	static int      seconds, next;
+	static int seconds, next;
 	struct espl__calling now;
 
 	(void)signal_number;
@@ -175,15 +189,17 @@ watch_time(void)
 	(void)sigemptyset(&action.sa_mask);
 	action.sa_handler = on_time;
 	action.sa_flags = (int)(SA_RESTART | SA_ONSTACK);
-	if (sigaction(SIGVTALRM, NULL, &before) == 0 && before.sa_handler == SIG_DFL
-	    && sigaction(SIGVTALRM, &action, NULL) == 0)
+	if (sigaction(SIGVTALRM, NULL, &before) == 0 && before.sa_handler == SIG_DFL &&
+	    sigaction(SIGVTALRM, &action, NULL) == 0)
 		(void)setitimer(ITIMER_VIRTUAL, &every, NULL);
 }
 
 static void
 on_exit_of_all(void)
 {
-	const struct espl__calling now = { .who = espl__calling.who, .what = espl__calling.what, .path = espl__calling.path };
+	const struct espl__calling now = { .who = espl__calling.who,
+		.what = espl__calling.what,
+		.path = espl__calling.path };
 	struct line line = { .size = 0 };
 
 	if (now.who == NULL || getpid() != watched)
@@ -217,8 +233,8 @@ espl__calling_watch(void)
 	action.sa_sigaction = on_crash;
 	action.sa_flags = (int)(SA_SIGINFO | SA_ONSTACK | SA_RESETHAND);
 	for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
-		if (sigaction(crashes[i].number, NULL, &before) == 0 && (before.sa_flags & SA_SIGINFO) == 0
-		    && before.sa_handler == SIG_DFL)
+		if (sigaction(crashes[i].number, NULL, &before) == 0 &&
+		    (before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler == SIG_DFL)
 			(void)sigaction(crashes[i].number, &action, NULL);
 	watch_time();
 }

@@ -36,9 +36,8 @@ set_file(struct espl__diag *diag, const char *file)
 		    file + length - (sizeof diag->file - 4));
 }
 
-static void __attribute__((format(printf, 5, 0)))
-fill(struct espl__diag *diag, espl_status status, const char *file, uint32_t line,
-    const char *format, va_list args)
+static void __attribute__((format(printf, 5, 0))) fill(struct espl__diag *diag, espl_status status,
+    const char *file, uint32_t line, const char *format, va_list args)
 {
 	if (diag == NULL)
 		return;
@@ -55,8 +54,7 @@ fill(struct espl__diag *diag, espl_status status, const char *file, uint32_t lin
 	    vsnprintf(diag->text, sizeof diag->text, format, args));
 }
 
-espl_status
-(espl__fail)(struct espl__diag *diag, espl_status status, const char *format, ...)
+espl_status(espl__fail)(struct espl__diag *diag, espl_status status, const char *format, ...)
 {
 	va_list args;
 
@@ -66,9 +64,8 @@ espl_status
 	return status;
 }
 
-espl_status
-(espl__fail_at)(struct espl__diag *diag, espl_status status, const char *file, uint32_t line,
-    const char *format, ...)
+espl_status(espl__fail_at)(struct espl__diag *diag, espl_status status, const char *file,
+    uint32_t line, const char *format, ...)
 {
 	va_list args;
 
@@ -95,19 +92,18 @@ static espl_status
 status_of_errno(int code)
 {
 	switch (code) {
-	case ENOMEM:
-		return ESPL_E_NOMEM;
-	case ENOENT:
-		return ESPL_E_UNKNOWN;
-	case ENOSPC: case EDQUOT: case EFBIG: case EMFILE: case ENFILE:
-		return ESPL_E_LIMIT;
-	default:
-		return ESPL_E_REMOTE;
+	case ENOMEM: return ESPL_E_NOMEM;
+	case ENOENT: return ESPL_E_UNKNOWN;
+	case ENOSPC:
+	case EDQUOT:
+	case EFBIG:
+	case EMFILE:
+	case ENFILE: return ESPL_E_LIMIT;
+	default: return ESPL_E_REMOTE;
 	}
 }
 
-espl_status
-(espl__fail_errno)(struct espl__diag *diag, const char *format, ...)
+espl_status(espl__fail_errno)(struct espl__diag *diag, const char *format, ...)
 {
 	int code = errno;
 	espl_status status = status_of_errno(code);
@@ -140,19 +136,19 @@ static const char *
 status_text(espl_status status)
 {
 	switch (status) {
-	case ESPL_OK:            return "no failure";
-	case ESPL_E_CONFIG:      return "an option is unusable";
-	case ESPL_E_NOMEM:       return "out of memory";
-	case ESPL_E_BUSY:        return "not now";
-	case ESPL_E_INFEASIBLE:  return "nothing satisfies the constraints";
-	case ESPL_E_REMOTE:      return "something outside this process failed";
-	case ESPL_E_REJECTED:    return "its decision was refused";
-	case ESPL_E_BUG:         return "it met a state its author had excluded";
-	case ESPL_E_PEER:        return "a rank of the gang is gone";
-	case ESPL_E_LIMIT:       return "a limit was reached";
+	case ESPL_OK: return "no failure";
+	case ESPL_E_CONFIG: return "an option is unusable";
+	case ESPL_E_NOMEM: return "out of memory";
+	case ESPL_E_BUSY: return "not now";
+	case ESPL_E_INFEASIBLE: return "nothing satisfies the constraints";
+	case ESPL_E_REMOTE: return "something outside this process failed";
+	case ESPL_E_REJECTED: return "its decision was refused";
+	case ESPL_E_BUG: return "it met a state its author had excluded";
+	case ESPL_E_PEER: return "a rank of the gang is gone";
+	case ESPL_E_LIMIT: return "a limit was reached";
 	case ESPL_E_UNSUPPORTED: return "not supported here";
-	case ESPL_E_UNKNOWN:     return "unknown name or value";
-	default:                 return "an unknown status";
+	case ESPL_E_UNKNOWN: return "unknown name or value";
+	default: return "an unknown status";
 	}
 }
 

@@ -42,7 +42,7 @@ espl__fd_read(int fd, const char *path, size_t limit, struct espl__buf *to, stru
 espl_status
 espl__file_read(const char *path, size_t limit, struct espl__buf *to, struct espl__diag *diag)
 {
-	int         fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	espl_status status;
 
 	espl__buf_clear(to);
@@ -122,27 +122,31 @@ write_new(int folder, const char *name, mode_t mode, const void *bytes, size_t s
 }
 
 static espl_status
-put(int folder, const char *name, mode_t mode, const void *bytes, size_t size, struct espl__diag *diag)
+put(int folder, const char *name, mode_t mode, const void *bytes, size_t size,
+    struct espl__diag *diag)
 {
 	char *draft = espl__format("%s.tmp-%ld", name, (long)getpid());
 	espl_status status = ESPL_OK;
 
-	if (write_new(folder, draft, mode, bytes, size) != 0 || renameat(folder, draft, folder, name) != 0) {
+	if (write_new(folder, draft, mode, bytes, size) != 0 ||
+	    renameat(folder, draft, folder, name) != 0) {
 		status = espl__fail_errno(diag, "cannot write '%s'", name);
-		(void)unlinkat(folder, draft, 0);	/* may never have been made */
+		(void)unlinkat(folder, draft, 0); /* may never have been made */
 	}
 	free(draft);
 	return status;
 }
 
 espl_status
-espl__file_put(int folder, const char *name, const void *bytes, size_t size, struct espl__diag *diag)
+espl__file_put(int folder, const char *name, const void *bytes, size_t size,
+    struct espl__diag *diag)
 {
 	return put(folder, name, 0666, bytes, size, diag);
 }
 
 static espl_status
-write_durably(const char *path, mode_t mode, const void *bytes, size_t size, struct espl__diag *diag)
+write_durably(const char *path, mode_t mode, const void *bytes, size_t size,
+    struct espl__diag *diag)
 {
 	espl_status status = put(AT_FDCWD, path, mode, bytes, size, diag);
 
@@ -171,8 +175,8 @@ espl__check_owner(const char *path, struct espl__diag *diag)
 	if (lstat(path, &st) != 0)
 		return espl__fail_errno(diag, "cannot look at '%s'", path);
 	if (st.st_uid != geteuid() && st.st_uid != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "'%s' belongs to another user (number %lu)", path,
-		    (unsigned long)st.st_uid);
+		return espl__fail(diag, ESPL_E_CONFIG, "'%s' belongs to another user (number %lu)",
+		    path, (unsigned long)st.st_uid);
 	if (S_ISLNK(st.st_mode) || (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
 		return ESPL_OK;
 	(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' can be written by other users", path);
@@ -202,7 +206,8 @@ espl__dir_make(const char *path, struct espl__diag *diag)
 			/* On a read-only disk a folder that is there is still good. */
 			if (stat(name, &st) != 0 || !S_ISDIR(st.st_mode)) {
 				errno = code;
-				status = espl__fail_errno(diag, "cannot make the folder '%s'", name);
+				status =
+				    espl__fail_errno(diag, "cannot make the folder '%s'", name);
 			}
 		} else if (stat(name, &st) != 0) {
 			status = espl__fail_errno(diag, "cannot make the folder '%s'", name);
@@ -221,8 +226,8 @@ espl__dir_make(const char *path, struct espl__diag *diag)
 espl_status
 espl__dir_make_private(const char *path, struct espl__diag *diag)
 {
-	char       *parent = espl__strdup(path);
-	size_t      size = strlen(parent);
+	char *parent = espl__strdup(path);
+	size_t size = strlen(parent);
 	espl_status status = ESPL_OK;
 
 	while (size > 1 && parent[size - 1] == '/')
@@ -241,7 +246,7 @@ espl__dir_make_private(const char *path, struct espl__diag *diag)
 DIR *
 espl__dir_open(const char *path)
 {
-	int  fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), code;
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), code;
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
 	if (fd >= 0 && dir == NULL) {
@@ -331,8 +336,8 @@ espl__tree_remove(const char *path, struct espl__diag *diag)
 espl_status
 espl__lock(const char *path, int *to, struct espl__diag *diag)
 {
-	/* A lock of the process, not of the open file: a child that a killed driver has forked and that
-	 * is not yet another program does not hold it. */
+	/* A lock of the process, not of the open file: a child that a killed driver has forked and
+	 * that is not yet another program does not hold it. */
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666), rc;
 
@@ -346,8 +351,8 @@ espl__lock(const char *path, int *to, struct espl__diag *diag)
 		espl_status status;
 
 		if (errno == EACCES || errno == EAGAIN)
-			status = espl__fail(diag, ESPL_E_BUSY, "'%s' is held by another process",
-			    path);
+			status =
+			    espl__fail(diag, ESPL_E_BUSY, "'%s' is held by another process", path);
 		else
 			status = espl__fail_errno(diag, "cannot lock '%s'", path);
 		close(fd);

@@ -7,23 +7,30 @@
 #include <sys/types.h>
 #include "base/buf.h"
 #include "base/diag.h"
-espl_status espl__file_read(const char *path, size_t limit, struct espl__buf *, struct espl__diag *);
+espl_status espl__file_read(const char *path, size_t limit, struct espl__buf *,
+    struct espl__diag *);
 /* The open file, from where it stands to its end; `name` is for messages. */
-espl_status espl__fd_read(int fd, const char *name, size_t limit, struct espl__buf *, struct espl__diag *);
+espl_status espl__fd_read(int fd, const char *name, size_t limit, struct espl__buf *,
+    struct espl__diag *);
 /* Temporary name beside it, fsync, rename, fsync of the folder. */
 espl_status espl__file_write(const char *path, const void *, size_t, struct espl__diag *);
-espl_status espl__file_write_private(const char *path, const void *, size_t, struct espl__diag *);	/* mode 0600 */
+espl_status espl__file_write_private(const char *path, const void *, size_t,
+    struct espl__diag *); /* mode 0600 */
 /* E_CONFIG unless the file belongs to us or root, and no other user can write it. */
 espl_status espl__check_owner(const char *path, struct espl__diag *);
 /* espl__file_write in an open folder, which the caller syncs. */
 espl_status espl__file_put(int folder, const char *name, const void *, size_t, struct espl__diag *);
-espl_status espl__dir_make(const char *path, struct espl__diag *);	/* and its parents; only we can write there */
-espl_status espl__dir_make_private(const char *path, struct espl__diag *);	/* new, mode 0700; parents as usual */
-DIR        *espl__dir_open(const char *path);	/* opendir() that follows no link at the end of path */
-espl_status espl__tree_remove(const char *path, struct espl__diag *);	/* absent is fine; follows no link */
-int         espl__tree_remove_at(int folder, const char *name);		/* 0, or -1 with errno */
-int         espl__write_all(int fd, const void *, size_t);		/* 0, or -1 with errno */
-/* Exclusive lock on a file (no link) for the life of the returned descriptor; -1 and E_BUSY if held. */
+espl_status espl__dir_make(const char *path,
+    struct espl__diag *); /* and its parents; only we can write there */
+espl_status espl__dir_make_private(const char *path,
+    struct espl__diag *);              /* new, mode 0700; parents as usual */
+DIR *espl__dir_open(const char *path); /* opendir() that follows no link at the end of path */
+espl_status espl__tree_remove(const char *path,
+    struct espl__diag *);                               /* absent is fine; follows no link */
+int espl__tree_remove_at(int folder, const char *name); /* 0, or -1 with errno */
+int espl__write_all(int fd, const void *, size_t);      /* 0, or -1 with errno */
+/* Exclusive lock on a file (no link) for the life of the returned descriptor; -1 and E_BUSY if
+ * held. */
 espl_status espl__lock(const char *path, int *fd, struct espl__diag *);
-int         espl__locked(const char *path);	/* by another process; asking takes nothing */
+int espl__locked(const char *path); /* by another process; asking takes nothing */
 #endif

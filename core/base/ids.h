@@ -1,7 +1,7 @@
 /* ids.h - a trial's number outside its search, and the folder that it has.
  *
- * The upper bits are the number of its search: an ordinary run's search is number 0, so that its trials are what
- * they are; those of a pool's experiments have folders below the experiment's own.
+ * The upper bits are the number of its search: an ordinary run's search is number 0, so that its
+ * trials are what they are; those of a pool's experiments have folders below the experiment's own.
  */
 #ifndef ESPL__IDS_H
 #define ESPL__IDS_H
@@ -16,9 +16,11 @@
 static inline const char *
 espl__trial_name(uint64_t trial, char to[48])
 {
-	const unsigned long long search = trial >> ESPL__TRIAL_BITS, number = trial & ESPL__TRIAL_NUMBER;
+	const unsigned long long search = trial >> ESPL__TRIAL_BITS,
+				 number = trial & ESPL__TRIAL_NUMBER;
 
-	(void)(search == 0 ? snprintf(to, 48, "%llu", number) : snprintf(to, 48, "%llu/%llu", search, number));
+	(void)(search == 0 ? snprintf(to, 48, "%llu", number)
+			   : snprintf(to, 48, "%llu/%llu", search, number));
 	return to;
 }
 
@@ -26,7 +28,8 @@ espl__trial_name(uint64_t trial, char to[48])
 static inline char *
 espl__trial_folder(const char *dir, uint64_t trial)
 {
-	const unsigned long long search = trial >> ESPL__TRIAL_BITS, number = trial & ESPL__TRIAL_NUMBER;
+	const unsigned long long search = trial >> ESPL__TRIAL_BITS,
+				 number = trial & ESPL__TRIAL_NUMBER;
 
 	if (search == 0)
 		return espl__format("%s/trials/%llu", dir, number);

@@ -6,8 +6,8 @@
 #include "base/log.h"
 
 static espl__log_fn *log_fn;
-static void         *log_ctx;
-static espl_level    log_least = ESPL_INFO;
+static void *log_ctx;
+static espl_level log_least = ESPL_INFO;
 
 void
 espl__log_to(espl__log_fn *fn, void *ctx, espl_level least)
@@ -28,9 +28,9 @@ prefix(espl_level level)
 {
 	switch (level) {
 	case ESPL_DEBUG: return "debug: ";
-	case ESPL_WARN:  return "warning: ";
+	case ESPL_WARN: return "warning: ";
 	case ESPL_ERROR: return "error: ";
-	default:         return "";
+	default: return "";
 	}
 }
 

@@ -3,7 +3,7 @@
 #define ESPL__LOG_H
 #include <espalier/host.h>
 typedef void espl__log_fn(void *ctx, espl_level, const char *text);
-void espl__log_to(espl__log_fn *, void *ctx, espl_level least);	/* fn NULL: standard error */
+void espl__log_to(espl__log_fn *, void *ctx, espl_level least); /* fn NULL: standard error */
 void espl__log(espl_level, const char *format, ...) ESPL_PRINTF(2, 3);
-int  espl__log_wants(espl_level);
+int espl__log_wants(espl_level);
 #endif

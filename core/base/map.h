@@ -4,14 +4,22 @@
 #define ESPL__MAP_H
 #include <stddef.h>
 #include <stdint.h>
-struct espl__map { uint64_t *keys; void **values; uint8_t *used; size_t cap, count; };
-void  *espl__map_get(const struct espl__map *, uint64_t key);		/* NULL: absent       */
-void   espl__map_set(struct espl__map *, uint64_t key, void *value);	/* value not NULL     */
-void  *espl__map_remove(struct espl__map *, uint64_t key);		/* NULL: was absent   */
-void   espl__map_free(struct espl__map *);				/* not the values     */
+struct espl__map {
+	uint64_t *keys;
+	void **values;
+	uint8_t *used;
+	size_t cap, count;
+};
+void *espl__map_get(const struct espl__map *, uint64_t key);       /* NULL: absent */
+void espl__map_set(struct espl__map *, uint64_t key, void *value); /* value not NULL */
+void *espl__map_remove(struct espl__map *, uint64_t key);          /* NULL: was absent */
+void espl__map_free(struct espl__map *);                           /* not the values */
 
-struct espl__names { char **names; uint32_t count, cap; };		/* interned, few      */
-uint32_t espl__names_find(const struct espl__names *, const char *);	/* ESPL_ANY: absent   */
-uint32_t espl__names_add(struct espl__names *, const char *);		/* found or new       */
-void     espl__names_free(struct espl__names *);
+struct espl__names {
+	char **names;
+	uint32_t count, cap;
+};                                                                   /* interned, few */
+uint32_t espl__names_find(const struct espl__names *, const char *); /* ESPL_ANY: absent */
+uint32_t espl__names_add(struct espl__names *, const char *);        /* found or new */
+void espl__names_free(struct espl__names *);
 #endif

@@ -6,8 +6,13 @@
 #include "base/assert.h"
 #include "base/mem.h"
 
-enum { OUT_OF_MEMORY_EXIT = 4, POOL_SHIFT = 8, POOL_CHUNK = 1 << POOL_SHIFT,
-       ARENA_FIRST = 1024, ARENA_MOST = 64 * 1024 };
+enum {
+	OUT_OF_MEMORY_EXIT = 4,
+	POOL_SHIFT = 8,
+	POOL_CHUNK = 1 << POOL_SHIFT,
+	ARENA_FIRST = 1024,
+	ARENA_MOST = 64 * 1024
+};
 
 static _Noreturn void
 out_of_memory(void)
@@ -124,7 +129,7 @@ espl__pool_free(struct espl__pool *pool)
 
 struct espl__arena_block {
 	struct espl__arena_block *before;
-	size_t size, used;		/* of the bytes after this head */
+	size_t size, used; /* of the bytes after this head */
 	_Alignas(16) unsigned char bytes[];
 };
 

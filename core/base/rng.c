@@ -22,7 +22,7 @@ espl__rng_seed(struct espl__rng *rng, uint64_t seed, const char *name)
 	for (int i = 0; i < 4; i++)
 		rng->s[i] = splitmix(&state);
 	if ((rng->s[0] | rng->s[1] | rng->s[2] | rng->s[3]) == 0)
-		rng->s[0] = 1;		/* the one state it could never leave */
+		rng->s[0] = 1; /* the one state it could never leave */
 }
 
 static uint64_t

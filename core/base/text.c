@@ -77,9 +77,8 @@ espl__parse_real(const char *text, double *to)
 int
 espl__parse_bool(const char *text, int64_t *to)
 {
-	static const char *const words[2][4] = {
-		{ "false", "no", "off", "0" }, { "true", "yes", "on", "1" }
-	};
+	static const char *const words[2][4] = { { "false", "no", "off", "0" },
+		{ "true", "yes", "on", "1" } };
 
 	for (int value = 0; value < 2; value++)
 		for (int i = 0; i < 4; i++)
@@ -92,7 +91,10 @@ espl__parse_bool(const char *text, int64_t *to)
 
 /* ---- decimal amounts ------------------------------------------------------------------- */
 
-struct decimal { uint64_t digits; int exponent; };	/* digits * 10^exponent */
+struct decimal {
+	uint64_t digits;
+	int exponent;
+}; /* digits * 10^exponent */
 
 /* Digits, a point, digits; moves *at behind them.  -1: no digit, or too large for anything.
  * More than 19 significant digits: those behind the point are dropped. */
@@ -152,7 +154,10 @@ scale_decimal(struct decimal d, int64_t unit, int64_t *to)
 	return 0;
 }
 
-struct unit { const char *name; int64_t size; };
+struct unit {
+	const char *name;
+	int64_t size;
+};
 
 /* The unit whose name begins at p, the longest that fits; NULL: none. */
 static const struct unit *
@@ -173,8 +178,13 @@ find_unit(const struct unit *units, size_t count, const char *p)
 }
 
 static const struct unit span_units[] = {
-	{ "d", 86400 * ESPL_SECOND }, { "h", 3600 * ESPL_SECOND }, { "m", 60 * ESPL_SECOND },
-	{ "s", ESPL_SECOND }, { "ms", 1000000 }, { "us", 1000 }, { "ns", 1 },
+	{ "d", 86400 * ESPL_SECOND },
+	{ "h", 3600 * ESPL_SECOND },
+	{ "m", 60 * ESPL_SECOND },
+	{ "s", ESPL_SECOND },
+	{ "ms", 1000000 },
+	{ "us", 1000 },
+	{ "ns", 1 },
 };
 enum { SPAN_UNITS = sizeof span_units / sizeof span_units[0] };
 
@@ -214,11 +224,18 @@ int
 espl__parse_bytes(const char *text, int64_t *to)
 {
 	static const struct unit units[] = {
-		{ "B", 1 }, { "kB", 1000 }, { "KB", 1000 }, { "KiB", 1024 },
-		{ "MB", 1000000 }, { "MiB", INT64_C(1) << 20 },
-		{ "GB", 1000000000 }, { "GiB", INT64_C(1) << 30 },
-		{ "TB", INT64_C(1000000000000) }, { "TiB", INT64_C(1) << 40 },
-		{ "PB", INT64_C(1000000000000000) }, { "PiB", INT64_C(1) << 50 },
+		{ "B", 1 },
+		{ "kB", 1000 },
+		{ "KB", 1000 },
+		{ "KiB", 1024 },
+		{ "MB", 1000000 },
+		{ "MiB", INT64_C(1) << 20 },
+		{ "GB", 1000000000 },
+		{ "GiB", INT64_C(1) << 30 },
+		{ "TB", INT64_C(1000000000000) },
+		{ "TiB", INT64_C(1) << 40 },
+		{ "PB", INT64_C(1000000000000000) },
+		{ "PiB", INT64_C(1) << 50 },
 	};
 	const char *p = text;
 	const struct unit *unit = &units[0];

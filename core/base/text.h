@@ -4,16 +4,17 @@
 #include <espalier/abi.h>
 
 /* Each returns 0, or -1 if `text` is not wholly one.  Nothing is written then. */
-int espl__parse_int(const char *text, int64_t *);	/* decimal, optional sign, range-checked */
-int espl__parse_real(const char *text, double *);	/* finite; C locale                      */
-int espl__parse_bool(const char *text, int64_t *);	/* true false yes no on off 1 0          */
-int espl__parse_span(const char *text, espl_span *);	/* "90s" "1.5h" "1h30m" "250ms" "10us"; not negative */
-int espl__parse_bytes(const char *text, int64_t *);	/* "512" "64KiB" "1.5GB"                 */
-int espl__parse_money(const char *text, espl_money *);	/* "12.24" dollars -> micro-dollars      */
+int espl__parse_int(const char *text, int64_t *);  /* decimal, optional sign, range-checked */
+int espl__parse_real(const char *text, double *);  /* finite; C locale */
+int espl__parse_bool(const char *text, int64_t *); /* true false yes no on off 1 0 */
+int espl__parse_span(const char *text,
+    espl_span *); /* "90s" "1.5h" "1h30m" "250ms" "10us"; not negative */
+int espl__parse_bytes(const char *text, int64_t *);    /* "512" "64KiB" "1.5GB" */
+int espl__parse_money(const char *text, espl_money *); /* "12.24" dollars -> micro-dollars */
 /* Into a buffer of the caller; return it. */
-char *espl__format_span(espl_span, char to[32]);	/* shortest that parses back: "1h30m"    */
-char *espl__format_short(espl_span, char to[32]);	/* for people: "1m32s", "450ms"          */
-char *espl__format_money(espl_money, char to[32]);	/* "12.24": at least 2 decimals          */
+char *espl__format_span(espl_span, char to[32]);   /* shortest that parses back: "1h30m" */
+char *espl__format_short(espl_span, char to[32]);  /* for people: "1m32s", "450ms" */
+char *espl__format_money(espl_money, char to[32]); /* "12.24": at least 2 decimals */
 /* A double as the shortest text that reads back equal (%.15g or %.17g). */
 char *espl__format_real(double, char to[32]);
 /* Name nearest to `text` among count names by edit distance (at most 1/3 of its length),

@@ -5,8 +5,8 @@
 #include "base/tick.h"
 
 #define BIN_COUNT 512
-#define BIN_FIRST_NS 25.0	/* lower edge of bin 0         */
-#define BIN_RATIO 1.04		/* of one edge to the one before */
+#define BIN_FIRST_NS 25.0 /* lower edge of bin 0 */
+#define BIN_RATIO 1.04    /* of one edge to the one before */
 
 int64_t
 espl__tick(void)
@@ -36,7 +36,8 @@ espl__quantiles_add_many(struct espl__quantiles *q, int64_t ns, uint64_t count)
 		ns = 0;
 	at = log((double)(ns > 0 ? ns : 1) / BIN_FIRST_NS) / log(BIN_RATIO);
 	bin = at < 0 ? 0 : at >= BIN_COUNT ? BIN_COUNT - 1 : (int)at;
-	q->bins[bin] = count < UINT32_MAX - q->bins[bin] ? q->bins[bin] + (uint32_t)count : UINT32_MAX;
+	q->bins[bin] =
+	    count < UINT32_MAX - q->bins[bin] ? q->bins[bin] + (uint32_t)count : UINT32_MAX;
 	if (q->count == 0 || ns > q->max)
 		q->max = ns;
 	q->count += count;

@@ -9,18 +9,16 @@
 #include "config/run.h"
 
 /* Every verb has these. */
-const struct espl__flag espl__flags_common[] = {
-	{ "help", 'h', NULL, "say what the verb does" },
-	{ "plugins", 'P', "FOLDER", "look for plugins there first" },
-	{ NULL, 0, NULL, NULL }
-};
+const struct espl__flag espl__flags_common[] = { { "help", 'h', NULL, "say what the verb does" },
+	{ "plugins", 'P', "FOLDER", "look for plugins there first" }, { NULL, 0, NULL, NULL } };
 
 static const struct espl__flag *
 find_in(const struct espl__flag *list, const char *name, size_t length, char letter)
 {
 	for (; list != NULL && list->name != NULL; list++) {
-		if (letter != 0 ? list->letter == letter
-		                : strlen(list->name) == length && strncmp(list->name, name, length) == 0)
+		if (letter != 0
+			? list->letter == letter
+			: strlen(list->name) == length && strncmp(list->name, name, length) == 0)
 			return list;
 	}
 	return NULL;
@@ -53,8 +51,8 @@ unknown(const struct espl__verb *verb, const char *word, struct espl__diag *diag
 {
 	const struct espl__flag *lists[2] = { verb->flags, espl__flags_common }, *flag;
 	const char *names[32], *near;
-	char        name[64];
-	size_t      count = 0, i;
+	char name[64];
+	size_t count = 0, i;
 
 	for (i = 0; i < 2; i++) {
 		for (flag = lists[i]; flag != NULL && flag->name != NULL && count < 32; flag++)
@@ -64,14 +62,16 @@ unknown(const struct espl__verb *verb, const char *word, struct espl__diag *diag
 	name[strcspn(name, "=")] = '\0';
 	near = espl__nearest(name, names, count);
 	(void)espl__fail(diag, ESPL_E_CONFIG, "`espalier %s` has no option '%.*s'", verb->name,
-	                 (int)strcspn(word, "="), word);
+	    (int)strcspn(word, "="), word);
 	if (strcmp(verb->name, "resume") == 0 && strcmp(name, "set") == 0)
-		espl__hint(diag, "a run keeps its configuration; to search on from its results, start another one with "
-		           "experiment.warm_start = { from = \"DIR\"; };");
+		espl__hint(diag,
+		    "a run keeps its configuration; to search on from its results, start another "
+		    "one with experiment.warm_start = { from = \"DIR\"; };");
 	else if (near != NULL)
 		espl__hint(diag, "did you mean '--%s'?", near);
 	else if (is_setting(name) && find_in(verb->flags, "set", 3, 0) != NULL)
-		espl__hint(diag, "it is a setting of the configuration: --set experiment.%s=VALUE", name);
+		espl__hint(diag, "it is a setting of the configuration: --set experiment.%s=VALUE",
+		    name);
 	else
 		espl__hint(diag, "see `espalier help %s`", verb->name);
 	return ESPL_E_CONFIG;
@@ -85,8 +85,9 @@ keep(struct espl__args *args, const struct espl__flag *flag, const char *value)
 	if (flag == &espl__flags_common[0]) {
 		args->help = 1;
 	} else if (flag == &espl__flags_common[1]) {
-		joined = args->plugin_path == NULL ? espl__strdup(value)
-		         : espl__format("%s:%s", args->plugin_path, value);
+		joined = args->plugin_path == NULL
+		    ? espl__strdup(value)
+		    : espl__format("%s:%s", args->plugin_path, value);
 		free(args->plugin_path);
 		args->plugin_path = joined;
 	} else {
@@ -97,7 +98,8 @@ keep(struct espl__args *args, const struct espl__flag *flag, const char *value)
 
 /* One word that begins with a dash; *at moves on where the value is the next word. */
 static espl_status
-take_flag(struct espl__args *args, int argc, const char *const *argv, int *at, struct espl__diag *diag)
+take_flag(struct espl__args *args, int argc, const char *const *argv, int *at,
+    struct espl__diag *diag)
 {
 	const char *word = argv[*at], *value = NULL, *name = word + 2;
 	const struct espl__flag *flag;
@@ -117,8 +119,9 @@ take_flag(struct espl__args *args, int argc, const char *const *argv, int *at, s
 		return espl__fail(diag, ESPL_E_CONFIG, "option '--%s' takes no value", flag->name);
 	if (flag->value != NULL && value == NULL) {
 		if (*at + 1 >= argc)
-			return espl__fail(diag, ESPL_E_CONFIG, "option '--%s' needs a value: --%s %s",
-			                  flag->name, flag->name, flag->value);
+			return espl__fail(diag, ESPL_E_CONFIG,
+			    "option '--%s' needs a value: --%s %s", flag->name, flag->name,
+			    flag->value);
 		value = argv[++*at];
 	}
 	keep(args, flag, value != NULL ? value : "");
@@ -126,10 +129,10 @@ take_flag(struct espl__args *args, int argc, const char *const *argv, int *at, s
 }
 
 espl_status
-espl__args_parse(const struct espl__verb *verb, int argc, const char *const *argv, struct espl__args *args,
-                 struct espl__diag *diag)
+espl__args_parse(const struct espl__verb *verb, int argc, const char *const *argv,
+    struct espl__args *args, struct espl__diag *diag)
 {
-	int         i, plain = 0;
+	int i, plain = 0;
 	espl_status status;
 
 	memset(args, 0, sizeof *args);
@@ -144,14 +147,15 @@ espl__args_parse(const struct espl__verb *verb, int argc, const char *const *arg
 		} else if (args->count < verb->most) {
 			args->positional[args->count++] = argv[i];
 		} else {
-			(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is one argument too many", argv[i]);
+			(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is one argument too many",
+			    argv[i]);
 			espl__hint(diag, "usage: espalier %s %s", verb->name, verb->usage);
 			return ESPL_E_CONFIG;
 		}
 	}
 	if (args->count < verb->least && !args->help) {
 		(void)espl__fail(diag, ESPL_E_CONFIG, "`espalier %s` needs %s", verb->name,
-		                 verb->least - args->count == 1 ? "one argument more" : "more arguments");
+		    verb->least - args->count == 1 ? "one argument more" : "more arguments");
 		espl__hint(diag, "usage: espalier %s %s", verb->name, verb->usage);
 		return ESPL_E_CONFIG;
 	}
@@ -193,10 +197,10 @@ espl__arg_all(const struct espl__args *args, const char *name, const char ***val
 
 espl_status
 espl__arg_number(const struct espl__args *args, const char *name, int64_t least, int64_t most,
-                 int64_t otherwise, int64_t *to, struct espl__diag *diag)
+    int64_t otherwise, int64_t *to, struct espl__diag *diag)
 {
 	const char *text = espl__arg(args, name);
-	int64_t     value;
+	int64_t value;
 
 	*to = otherwise;
 	if (text == NULL)
@@ -205,7 +209,7 @@ espl__arg_number(const struct espl__args *args, const char *name, int64_t least,
 		return espl__fail(diag, ESPL_E_CONFIG, "--%s: '%s' is no whole number", name, text);
 	if (value < least || value > most)
 		return espl__fail(diag, ESPL_E_CONFIG, "--%s: %lld is not from %lld to %lld", name,
-		                  (long long)value, (long long)least, (long long)most);
+		    (long long)value, (long long)least, (long long)most);
 	*to = value;
 	return ESPL_OK;
 }

@@ -1,7 +1,7 @@
 /* check_all.c - check: all mistakes of a configuration at once.
  *
- * The parser stops at the first mistake.  So print the mistake, remove the offending value, and read
- * the file again, until no mistake is left or the offending value cannot be identified.
+ * The parser stops at the first mistake.  So print the mistake, remove the offending value, and
+ * read the file again, until no mistake is left or the offending value cannot be identified.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -12,13 +12,17 @@
 
 #define MISTAKES_MAX 50u
 
-struct blamed { const struct espl__node *section, *member; uint32_t count; };
+struct blamed {
+	const struct espl__node *section, *member;
+	uint32_t count;
+};
 
 /* Is it, or something in it, at this place? */
 static int
 lies_at(const struct espl__node *node, const struct espl__diag *diag)
 {
-	int found = node->line == diag->line && node->file != NULL && strcmp(node->file, diag->file) == 0;
+	int found =
+	    node->line == diag->line && node->file != NULL && strcmp(node->file, diag->file) == 0;
 
 	for (uint32_t i = 0; i < node->child_count && !found; i++)
 		found = lies_at(node->children[i], diag);
@@ -29,7 +33,7 @@ static int
 quoted(const char *word, const struct espl__diag *diag)
 {
 	char *text = espl__format("'%s'", word);
-	int   found = strstr(diag->text, text) != NULL;
+	int found = strstr(diag->text, text) != NULL;
 
 	free(text);
 	return found;
@@ -41,7 +45,9 @@ enum how { BY_LINE, BY_NAME, BY_VALUE };
 static int
 named(const struct espl__node *node, const struct espl__diag *diag, enum how how)
 {
-	const char *word = how == BY_NAME ? node->name : node->type == ESPL__STRING ? node->text : NULL;
+	const char *word = how == BY_NAME ? node->name
+	    : node->type == ESPL__STRING  ? node->text
+					  : NULL;
 	int found = word != NULL && quoted(word, diag);
 
 	for (uint32_t i = 0; i < node->child_count && !found; i++)
@@ -49,7 +55,8 @@ named(const struct espl__node *node, const struct espl__diag *diag, enum how how
 	return found;
 }
 
-/* The member of a section, or the section, that the message is about; by the line, and where a line has several by name or by value. */
+/* The member of a section, or the section, that the message is about; by the line, and where a line
+ * has several by name or by value. */
 static void
 blame(const struct espl__tree *tree, const struct espl__diag *diag, struct blamed *to)
 {
@@ -64,17 +71,20 @@ blame(const struct espl__tree *tree, const struct espl__diag *diag, struct blame
 			for (uint32_t k = 0; inner && k < section->child_count; k++) {
 				const struct espl__node *member = section->children[k];
 
-				if (!lies_at(member, diag) || (how != BY_LINE && !named(member, diag, how)))
+				if (!lies_at(member, diag) ||
+				    (how != BY_LINE && !named(member, diag, how)))
 					continue;
 				*to = (struct blamed){ section, member, to->count + 1 };
 			}
-			if (to->section != section && section->line == diag->line && (!inner || how == BY_NAME) && named(section, diag, BY_NAME))
+			if (to->section != section && section->line == diag->line &&
+			    (!inner || how == BY_NAME) && named(section, diag, BY_NAME))
 				*to = (struct blamed){ section, NULL, to->count + 1 };
 		}
 	}
 }
 
-/* What is to be left out because of this mistake, as espl__run_load takes it; NULL: nothing that would help. */
+/* What is to be left out because of this mistake, as espl__run_load takes it; NULL: nothing that
+ * would help. */
 static char *
 leave_out(const char *path, const char *const *sets, uint32_t count, const struct espl__diag *diag)
 {
@@ -88,12 +98,13 @@ leave_out(const char *path, const char *const *sets, uint32_t count, const struc
 		(void)espl__run_set(tree, sets[i], NULL);
 	blame(tree, diag, &to);
 	if (to.count == 1 && to.member != NULL && strcmp(to.member->name, "use") == 0)
-		to.member = NULL;	/* without its plugin a section means nothing */
+		to.member = NULL; /* without its plugin a section means nothing */
 	if (to.count == 1 && strcmp(to.section->name, "space") == 0 && to.section->child_count == 1)
-		text = espl__strdup("space={ left_out = 0; }");	/* an empty space would be another mistake */
+		/* an empty space would be another mistake */
+		text = espl__strdup("space={ left_out = 0; }");
 	else if (to.count == 1)
-		text = espl__format(ESPL__RUN_WITHOUT "%s%s%s", to.section->name, to.member != NULL ? "." : "",
-		                    to.member != NULL ? to.member->name : "");
+		text = espl__format(ESPL__RUN_WITHOUT "%s%s%s", to.section->name,
+		    to.member != NULL ? "." : "", to.member != NULL ? to.member->name : "");
 	espl__tree_free(tree);
 	return text;
 }
@@ -107,8 +118,8 @@ followed(const char **sets, uint32_t from, uint32_t count, const struct espl__di
 	for (uint32_t i = from; i < count && found == NULL; i++) {
 		const char *dot = strchr(sets[i], '.');
 
-		if (strncmp(sets[i], ESPL__RUN_WITHOUT, strlen(ESPL__RUN_WITHOUT)) == 0
-		    && quoted(dot != NULL ? dot + 1 : sets[i] + strlen(ESPL__RUN_WITHOUT), diag))
+		if (strncmp(sets[i], ESPL__RUN_WITHOUT, strlen(ESPL__RUN_WITHOUT)) == 0 &&
+		    quoted(dot != NULL ? dot + 1 : sets[i] + strlen(ESPL__RUN_WITHOUT), diag))
 			found = &sets[i];
 	}
 	return found;
@@ -121,9 +132,11 @@ put_in(const char *without)
 	const char *what = without + strlen(ESPL__RUN_WITHOUT);
 
 	if (strncmp(what, "experiment.", 11) == 0)
-		return espl__format("%s=\"minimize\"", what);		/* a goal, or a name like any other */
+		/* a goal, or a name like any other */
+		return espl__format("%s=\"minimize\"", what);
 	if (strncmp(what, "algorithm", 9) == 0)
-		return espl__strdup("algorithm={ use = \"random\"; trials = 1; iterations_max = 1; }");
+		return espl__strdup(
+		    "algorithm={ use = \"random\"; trials = 1; iterations_max = 1; }");
 	if (strncmp(what, "allocator", 9) == 0)
 		return espl__strdup("allocator={ use = \"fair\"; }");
 	if (strncmp(what, "cloud.", 6) == 0 || strncmp(what, "placer.", 7) == 0)
@@ -138,13 +151,13 @@ pass_over(void *ctx, const struct espl_offer *offer)
 }
 
 espl_status
-espl__session_check_all(const char *path, const char *const *given, uint32_t given_count, struct espl__session *s,
-                        struct espl__diag *diag)
+espl__session_check_all(const char *path, const char *const *given, uint32_t given_count,
+    struct espl__session *s, struct espl__diag *diag)
 {
 	const char **sets = espl__alloc((given_count + MISTAKES_MAX) * sizeof *sets);
-	uint32_t     count = given_count, offers;
+	uint32_t count = given_count, offers;
 	struct espl__diag told = ESPL__DIAG_INIT;
-	espl_status  status;
+	espl_status status;
 
 	for (uint32_t i = 0; i < given_count; i++)
 		sets[i] = given[i];
@@ -170,7 +183,8 @@ espl__session_check_all(const char *path, const char *const *given, uint32_t giv
 			espl__session_free(s);
 			continue;
 		}
-		out = count < given_count + MISTAKES_MAX - 1 ? leave_out(path, sets, count, diag) : NULL;
+		out = count < given_count + MISTAKES_MAX - 1 ? leave_out(path, sets, count, diag)
+							     : NULL;
 		if (told.status != ESPL_OK)
 			espl__diag_print(stderr, &told);
 		told = *diag;

@@ -6,18 +6,19 @@
 #include "base/buf.h"
 #include "base/diag.h"
 
-enum espl__exit {			/* docs/cli.md */
+/* docs/cli.md */
+enum espl__exit {
 	ESPL__EXIT_DONE = 0,
-	ESPL__EXIT_FAILED = 1,		/* the run failed                                       */
-	ESPL__EXIT_USAGE = 2,		/* usage or configuration error                         */
+	ESPL__EXIT_FAILED = 1, /* the run failed */
+	ESPL__EXIT_USAGE = 2,  /* usage or configuration error */
 	ESPL__EXIT_INFEASIBLE = 3,
-	ESPL__EXIT_INTERRUPTED = 4	/* can be resumed                                       */
+	ESPL__EXIT_INTERRUPTED = 4 /* can be resumed */
 };
 
 struct espl__flag {
-	const char *name;		/* without dashes                                       */
-	char        letter;		/* 0: none                                              */
-	const char *value;		/* "DIR"; NULL: takes none                              */
+	const char *name;  /* without dashes */
+	char letter;       /* 0: none */
+	const char *value; /* "DIR"; NULL: takes none */
 	const char *help;
 };
 
@@ -25,57 +26,60 @@ struct espl__flag {
 struct espl__args;
 struct espl__verb {
 	const char *name;
-	const char *usage;		/* what follows the name                                */
-	const char *summary;		/* one line, no full stop                               */
-	const char *text;		/* paragraphs for `help VERB`                           */
-	const struct espl__flag *flags;	/* ended by a NULL name; NULL: none                     */
-	uint32_t    least, most;	/* positional arguments                                 */
-	int       (*run)(const struct espl__args *);
+	const char *usage;              /* what follows the name */
+	const char *summary;            /* one line, no full stop */
+	const char *text;               /* paragraphs for `help VERB` */
+	const struct espl__flag *flags; /* ended by a NULL name; NULL: none */
+	uint32_t least, most;           /* positional arguments */
+	int (*run)(const struct espl__args *);
 };
-struct espl__given { const struct espl__flag *flag; const char *value; };
+struct espl__given {
+	const struct espl__flag *flag;
+	const char *value;
+};
 struct espl__args {
 	const struct espl__verb *verb;
 	const char *positional[ESPL__POSITIONAL_MAX];
-	uint32_t    count;
+	uint32_t count;
 	struct espl__given *given;
-	uint32_t    given_count, given_cap;
-	int         help;		/* --help was asked for                                 */
-	char       *plugin_path;	/* of -P, also before the verb, ':'-separated; NULL none */
+	uint32_t given_count, given_cap;
+	int help;          /* --help was asked for */
+	char *plugin_path; /* of -P, also before the verb, ':'-separated; NULL none */
 };
 
-extern const struct espl__flag espl__flags_common[];	/* of every verb, ended by a NULL name */
+extern const struct espl__flag espl__flags_common[]; /* of every verb, ended by a NULL name */
 /* args.c.  Understands --name VALUE, --name=VALUE, -l VALUE, flags after positionals, --. */
-espl_status espl__args_parse(const struct espl__verb *, int argc, const char *const *argv, struct espl__args *,
-                             struct espl__diag *);
-void        espl__args_free(struct espl__args *);
+espl_status espl__args_parse(const struct espl__verb *, int argc, const char *const *argv,
+    struct espl__args *, struct espl__diag *);
+void espl__args_free(struct espl__args *);
 /* The last value given, or NULL; for a flag without a value: "" if it was given. */
 const char *espl__arg(const struct espl__args *, const char *name);
 /* All values of a repeatable flag, in order; free() the array. */
-uint32_t    espl__arg_all(const struct espl__args *, const char *name, const char ***values);
+uint32_t espl__arg_all(const struct espl__args *, const char *name, const char ***values);
 /* A whole number within limits; `otherwise` where the flag is absent. */
-espl_status espl__arg_number(const struct espl__args *, const char *name, int64_t least, int64_t most,
-                             int64_t otherwise, int64_t *, struct espl__diag *);
+espl_status espl__arg_number(const struct espl__args *, const char *name, int64_t least,
+    int64_t most, int64_t otherwise, int64_t *, struct espl__diag *);
 
 /* main.c: the verbs, ended by a NULL name. */
 extern const struct espl__verb espl__verbs[];
 const struct espl__verb *espl__verb_find(const char *name);
-int  espl__main(int argc, char **argv);
+int espl__main(int argc, char **argv);
 
 /* Prints the failure to standard error and gives the exit status that belongs to it. */
-int  espl__cli_fail(const struct espl__diag *);
+int espl__cli_fail(const struct espl__diag *);
 /* The same for a command line that makes no sense; names `espalier help VERB`. */
-int  espl__cli_usage(const struct espl__args *, const char *format, ...) ESPL_PRINTF(2, 3);
-int  espl__cli_exit(espl_status);
+int espl__cli_usage(const struct espl__args *, const char *format, ...) ESPL_PRINTF(2, 3);
+int espl__cli_exit(espl_status);
 /* Hands text to standard output; 0, or 1 with a message when it cannot be written. */
-int  espl__cli_print(struct espl__buf *);
-/* The command that goes on with the run in `dir`, with this command's -P: "espalier resume r9 -P mine",
- * to be pasted into a shell.  Malloc'd. */
+int espl__cli_print(struct espl__buf *);
+/* The command that goes on with the run in `dir`, with this command's -P: "espalier resume r9 -P
+ * mine", to be pasted into a shell.  Malloc'd. */
 char *espl__cli_resume(const struct espl__args *, const char *dir);
 
 /* verb_help.c */
 void espl__help_verb(const struct espl__verb *, struct espl__buf *);
 void espl__help_overview(struct espl__buf *);
-void espl__help_flag(const struct espl__flag *, char to[64]);	/* "-s, --set PATH=VALUE" */
+void espl__help_flag(const struct espl__flag *, char to[64]); /* "-s, --set PATH=VALUE" */
 /* help_pages.c: the manual page of the program, and what completes its command line in a shell. */
 void espl__help_man_page(struct espl__buf *);
 void espl__help_completion(struct espl__buf *);

@@ -1,5 +1,5 @@
-/* first.c - experiment.first, the user's own configurations: which of them is wrong, and whether the search
- * would try them all. */
+/* first.c - experiment.first, the user's own configurations: which of them is wrong, and whether
+ * the search would try them all. */
 #include <string.h>
 #include <espalier/model.h>
 
@@ -11,7 +11,7 @@ espl_status
 espl__session_first(const struct espl__session *s, struct espl__diag *diag)
 {
 	const struct espl__node *list = s->config->first;
-	double     *values;
+	double *values;
 	espl_status status = ESPL_OK;
 
 	if (list == NULL)
@@ -23,7 +23,8 @@ espl__session_first(const struct espl__session *s, struct espl__diag *diag)
 		status = espl__space_point(s->space, list->children[i], values, &why);
 		if (status == ESPL_OK)
 			continue;
-		espl__fail_at(diag, status, why.file, why.line, "experiment.first (number %u): %s", i + 1, why.text);
+		espl__fail_at(diag, status, why.file, why.line, "experiment.first (number %u): %s",
+		    i + 1, why.text);
 		if (why.hint[0] != '\0')
 			espl__hint(diag, "%s", why.hint);
 	}
@@ -31,8 +32,8 @@ espl__session_first(const struct espl__session *s, struct espl__diag *diag)
 	return status;
 }
 
-/* The value of the algorithm's option 'trials': the configurations that it makes, by the rule of all
- * algorithms; 0: no limit, or there is no such option. */
+/* The value of the algorithm's option 'trials': the configurations that it makes, by the rule of
+ * all algorithms; 0: no limit, or there is no such option. */
 static uint64_t
 option_trials(const struct espl__session *s)
 {
@@ -44,21 +45,24 @@ option_trials(const struct espl__session *s)
 
 	/* What is wrong with it was told by the instance. */
 	if (espl__plugin_find(ESPL_ALGORITHM, section->use, &plugin, NULL) != ESPL_OK ||
-	    espl__schema_resolve(plugin->desc->options, plugin->desc->option_count, plugin->desc->option_size,
-	                         section->group, known, section->use, section->use, &values, NULL) != ESPL_OK)
+	    espl__schema_resolve(plugin->desc->options, plugin->desc->option_count,
+		plugin->desc->option_size, section->group, known, section->use, section->use,
+		&values, NULL) != ESPL_OK)
 		return 0;
 	for (uint32_t i = 0; i < plugin->desc->option_count; i++) {
-		const struct espl_option *o = espl__option_at(plugin->desc->options, plugin->desc->option_size, i);
+		const struct espl_option *o =
+		    espl__option_at(plugin->desc->options, plugin->desc->option_size, i);
 
-		if (strcmp(o->name, "trials") == 0 && o->type == ESPL_OPT_INT && values->config.values[i].as.i > 0)
+		if (strcmp(o->name, "trials") == 0 && o->type == ESPL_OPT_INT &&
+		    values->config.values[i].as.i > 0)
 			trials = (uint64_t)values->config.values[i].as.i;
 	}
 	espl__values_free(values);
 	return trials;
 }
 
-/* Configurations that begin in the declared stages: the first ones of each bracket, and where a stage is wider
- * than the one before it. */
+/* Configurations that begin in the declared stages: the first ones of each bracket, and where a
+ * stage is wider than the one before it. */
 static uint64_t
 spec_trials(const struct espl_spec *spec)
 {
@@ -78,7 +82,8 @@ spec_trials(const struct espl_spec *spec)
 }
 
 espl_status
-espl__session_first_fits(const struct espl__session *s, const struct espl_spec *spec, struct espl__diag *diag)
+espl__session_first_fits(const struct espl__session *s, const struct espl_spec *spec,
+    struct espl__diag *diag)
 {
 	const struct espl__node *list = s->config->first;
 	uint64_t trials = spec != NULL ? spec_trials(spec) : 0;
@@ -91,8 +96,9 @@ espl__session_first_fits(const struct espl__session *s, const struct espl_spec *
 	if (trials == 0 || list->child_count <= trials)
 		return ESPL_OK;
 	at = list->children[trials];
-	espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line, "experiment.first holds %u configurations, but the search "
-	              "makes %llu in all", list->child_count, (unsigned long long)trials);
+	espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line,
+	    "experiment.first holds %u configurations, but the search makes %llu in all",
+	    list->child_count, (unsigned long long)trials);
 	espl__hint(diag, "let the algorithm make more, or leave some out");
 	return ESPL_E_CONFIG;
 }

@@ -22,9 +22,9 @@
 int
 espl__folder_has(const char *dir, const char *name)
 {
-	char       *path = espl__format("%s/%s", dir, name);
+	char *path = espl__format("%s/%s", dir, name);
 	struct stat st;
-	int         there = lstat(path, &st) == 0;
+	int there = lstat(path, &st) == 0;
 
 	free(path);
 	return there;
@@ -37,9 +37,11 @@ espl__folder_find(const char *given, char **dir, struct espl__diag *diag)
 
 	*dir = NULL;
 	if (realpath(given, full) == NULL)
-		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", given, strerror(errno));
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", given,
+		    strerror(errno));
 	if (!espl__folder_has(full, "run.cfg")) {
-		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is no run's folder: it has no run.cfg", given);
+		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is no run's folder: it has no run.cfg",
+		    given);
 		espl__hint(diag, "give the folder that `espalier run` made");
 		return ESPL_E_CONFIG;
 	}
@@ -54,17 +56,19 @@ check_place(const char *path, struct espl__diag *diag)
 	struct stat st;
 
 	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
-		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is a link, where a run has a folder of its own", path);
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "'%s' is a link, where a run has a folder of its own", path);
 	return espl__check_owner(path, diag);
 }
 
 static espl_status
-check_all(const char *folder, espl_status check(const char *, struct espl__diag *), struct espl__diag *diag)
+check_all(const char *folder, espl_status check(const char *, struct espl__diag *),
+    struct espl__diag *diag)
 {
-	DIR           *list;
+	DIR *list;
 	struct dirent *entry;
-	struct stat    st;
-	espl_status    status;
+	struct stat st;
+	espl_status status;
 
 	if (lstat(folder, &st) != 0 && (errno == ENOENT || errno == ENOTDIR))
 		return ESPL_OK;
@@ -89,7 +93,8 @@ check_all(const char *folder, espl_status check(const char *, struct espl__diag 
 static espl_status
 check_experiment(const char *folder, struct espl__diag *diag)
 {
-	char       *path = espl__format("%s/run.cfg", folder), *inputs = espl__format("%s/inputs", folder);
+	char *path = espl__format("%s/run.cfg", folder),
+	     *inputs = espl__format("%s/inputs", folder);
 	espl_status status = check_place(folder, diag);
 
 	if (status == ESPL_OK && espl__folder_has(folder, "run.cfg"))
@@ -104,12 +109,12 @@ check_experiment(const char *folder, struct espl__diag *diag)
 espl_status
 espl__folder_check(const char *dir, struct espl__diag *diag)
 {
-	char       *experiments = espl__format("%s/experiments", dir);
+	char *experiments = espl__format("%s/experiments", dir);
 	espl_status status = check_experiment(dir, diag);
 
 	if (status == ESPL_OK)
 		status = check_all(experiments, check_experiment, diag);
-	if (diag->hint[0] != '\0') {	/* for all at once, not for one of many files */
+	if (diag->hint[0] != '\0') { /* for all at once, not for one of many files */
 		diag->hint[0] = '\0';
 		espl__hint(diag, "if all that is in it is yours: chmod -R go-w '%s'", dir);
 	}
@@ -122,9 +127,9 @@ espl__folder_check(const char *dir, struct espl__diag *diag)
 struct inputs {
 	const struct espl__session *session;
 	const char *dir;
-	char      **names;		/* "inputs/NAME", borrowed by the printer till the end   */
-	char      **sources;
-	uint32_t    count, name_cap, source_cap;
+	char **names; /* "inputs/NAME", borrowed by the printer till the end */
+	char **sources;
+	uint32_t count, name_cap, source_cap;
 	espl_status status;
 	struct espl__diag *diag;
 };
@@ -153,7 +158,8 @@ taken(const struct inputs *in, const char *name)
 	return 0;
 }
 
-/* What a warm start begins with is kept as it was read: it may be a folder, and of a run that goes on. */
+/* What a warm start begins with is kept as it was read: it may be a folder, and of a run that goes
+ * on. */
 static espl_status
 write_warm(const struct espl__session *s, const char *to, struct espl__diag *diag)
 {
@@ -186,11 +192,13 @@ is_replayed(const struct inputs *in, const struct espl__node *node, const char *
 {
 	const struct espl__trial_config *trial = &in->session->config->trial;
 
-	return node != in->session->config->warm_node && trial->curves_text != NULL && strcmp(absolute, trial->curves) == 0;
+	return node != in->session->config->warm_node && trial->curves_text != NULL &&
+	    strcmp(absolute, trial->curves) == 0;
 }
 
 static espl_status
-write_input(const struct inputs *in, const struct espl__node *node, const char *absolute, const char *to)
+write_input(const struct inputs *in, const struct espl__node *node, const char *absolute,
+    const char *to)
 {
 	if (node != NULL && node == in->session->config->warm_node)
 		return write_warm(in->session, to, in->diag);
@@ -217,19 +225,24 @@ static const char *
 map_input(void *ctx, const struct espl__node *node, const char *absolute)
 {
 	struct inputs *in = ctx;
-	int            warm = node != NULL && node == in->session->config->warm_node;
-	int            env = node != NULL && node == in->session->config->trial.env, replayed = is_replayed(in, node, absolute);
-	const char    *base = warm ? "/warm-start.csv" : env ? "/trial.env" : replayed ? "/curves.csv" : strrchr(absolute, '/');
-	struct stat    st;
-	char          *name, *to;
-	uint32_t       i;
+	int warm = node != NULL && node == in->session->config->warm_node;
+	int env = node != NULL && node == in->session->config->trial.env,
+	    replayed = is_replayed(in, node, absolute);
+	const char *base = warm ? "/warm-start.csv"
+	    : env               ? "/trial.env"
+	    : replayed          ? "/curves.csv"
+				: strrchr(absolute, '/');
+	struct stat st;
+	char *name, *to;
+	uint32_t i;
 
 	for (i = 0; i < in->count && !warm && !env; i++) {
 		if (strcmp(in->sources[i], absolute) == 0)
 			return in->names[i];
 	}
 	/* What is no file (a folder of data, a device) stays where it is. */
-	if (in->status != ESPL_OK || (!warm && !env && !replayed && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
+	if (in->status != ESPL_OK ||
+	    (!warm && !env && !replayed && (stat(absolute, &st) < 0 || !S_ISREG(st.st_mode))))
 		return NULL;
 	base = base != NULL ? base + 1 : absolute;
 	name = espl__format("inputs/%s", base);
@@ -251,10 +264,10 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 static espl_status
 write_exclusively(const char *dir, const struct espl__buf *text, struct espl__diag *diag)
 {
-	char       *path = espl__format("%s/run.cfg", dir);
-	char       *temporary = espl__format("%s/run.cfg.%ld", dir, (long)getpid());
+	char *path = espl__format("%s/run.cfg", dir);
+	char *temporary = espl__format("%s/run.cfg.%ld", dir, (long)getpid());
 	espl_status status = espl__file_write_private(temporary, text->data, text->size, diag);
-	int         rc;
+	int rc;
 
 	if (status == ESPL_OK) {
 		rc = link(temporary, path);
@@ -262,7 +275,8 @@ write_exclusively(const char *dir, const struct espl__buf *text, struct espl__di
 		if (rc < 0 && errno != EEXIST && !espl__folder_has(dir, "run.cfg"))
 			rc = rename(temporary, path);
 		if (rc < 0 && errno == EEXIST)
-			status = espl__fail(diag, ESPL_E_BUSY, "another driver has just begun in '%s'", dir);
+			status = espl__fail(diag, ESPL_E_BUSY,
+			    "another driver has just begun in '%s'", dir);
 		else if (rc < 0)
 			status = espl__fail_errno(diag, "cannot make '%s'", path);
 		(void)unlink(temporary);
@@ -274,9 +288,10 @@ write_exclusively(const char *dir, const struct espl__buf *text, struct espl__di
 
 /* One of a pool's experiments: experiments/NUMBER, with inputs of its own. */
 static espl_status
-write_entry(const struct espl__session *s, const char *dir, uint32_t number, struct espl__diag *diag)
+write_entry(const struct espl__session *s, const char *dir, uint32_t number,
+    struct espl__diag *diag)
 {
-	char       *folder = espl__format("%s/experiments/%u", dir, (unsigned)number);
+	char *folder = espl__format("%s/experiments/%u", dir, (unsigned)number);
 	espl_status status = espl__dir_make(folder, diag);
 
 	if (status == ESPL_OK)
@@ -289,17 +304,18 @@ espl_status
 espl__folder_write(const struct espl__session *s, const char *dir, struct espl__diag *diag)
 {
 	struct espl__buf text = { NULL, 0, 0 };
-	struct inputs    in;
-	espl_status      status = ESPL_OK;
-	uint32_t         i, first = s->jobs != NULL;
-	char            *to;
+	struct inputs in;
+	espl_status status = ESPL_OK;
+	uint32_t i, first = s->jobs != NULL;
+	char *to;
 
 	memset(&in, 0, sizeof in);
 	in.session = s;
 	in.dir = dir;
 	in.diag = diag;
 	for (i = 0; i < s->entry_count && status == ESPL_OK; i++) {
-		add(&in, espl__strdup(s->entries[i].config->path), espl__format("experiments/%u/run.cfg", (unsigned)(first + i)));
+		add(&in, espl__strdup(s->entries[i].config->path),
+		    espl__format("experiments/%u/run.cfg", (unsigned)(first + i)));
 		status = write_entry(&s->entries[i], dir, first + i, diag);
 	}
 	espl__run_print_mapped(s->config, map_input, &in, &text);
@@ -342,18 +358,19 @@ refuse(const char *dir, struct espl__diag *diag)
 static espl_status
 make_named(const struct espl__session *s, char **path, struct espl__diag *diag)
 {
-	time_t    now = time(NULL);
+	time_t now = time(NULL);
 	struct tm local;
-	char      stamp[32];
-	int       i;
+	char stamp[32];
+	int i;
 
-	if (localtime_r(&now, &local) == NULL || strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local) == 0)
+	if (localtime_r(&now, &local) == NULL ||
+	    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local) == 0)
 		return espl__fail(diag, ESPL_E_REMOTE, "the system's clock gives no date");
 	*path = espl__format("%s-%s", s->config->name, stamp);
 	for (i = 2; mkdir(*path, 0700) < 0; i++) {
 		if (errno != EEXIST || i > 99)
-			return espl__fail(diag, ESPL_E_CONFIG, "cannot make the folder '%s': %s", *path,
-			                  strerror(errno));
+			return espl__fail(diag, ESPL_E_CONFIG, "cannot make the folder '%s': %s",
+			    *path, strerror(errno));
 		free(*path);
 		*path = espl__format("%s-%s-%d", s->config->name, stamp, i);
 	}
@@ -364,7 +381,7 @@ static espl_status
 make_given(const char *given, int *made, struct espl__diag *diag)
 {
 	struct stat st;
-	size_t      i;
+	size_t i;
 
 	*made = stat(given, &st) < 0;
 	if (!*made && !S_ISDIR(st.st_mode))
@@ -375,23 +392,24 @@ make_given(const char *given, int *made, struct espl__diag *diag)
 	for (i = 0; !*made && i < OWN_NAMES; i++) {
 		if (strcmp(own_names[i], "lock") == 0 || !espl__folder_has(given, own_names[i]))
 			continue;
-		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' already has a '%s', which a run would make",
-		                 given, own_names[i]);
+		(void)espl__fail(diag, ESPL_E_CONFIG,
+		    "'%s' already has a '%s', which a run would make", given, own_names[i]);
 		espl__hint(diag, "give a new folder");
 		return ESPL_E_CONFIG;
 	}
 	if (*made && espl__dir_make_private(given, diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
 	if (access(given, W_OK | X_OK) < 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "cannot write in '%s': %s", given, strerror(errno));
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot write in '%s': %s", given,
+		    strerror(errno));
 	return ESPL_OK;
 }
 
 espl_status
 espl__folder_make(const struct espl__session *s, const char *given, const char *faults, char **dir,
-                  int *made, struct espl__diag *diag)
+    int *made, struct espl__diag *diag)
 {
-	char       *path = espl__strdup(given), *to, full[PATH_MAX];
+	char *path = espl__strdup(given), *to, full[PATH_MAX];
 	espl_status status;
 
 	*dir = NULL;
@@ -400,7 +418,7 @@ espl__folder_make(const struct espl__session *s, const char *given, const char *
 	if (status == ESPL_OK && realpath(path, full) == NULL)
 		status = espl__fail_errno(diag, "cannot resolve '%s'", path);
 	if (status == ESPL_OK && !*made)
-		status = espl__check_owner(full, diag);		/* resume would refuse it */
+		status = espl__check_owner(full, diag); /* resume would refuse it */
 	free(path);
 	if (status != ESPL_OK)
 		return status;
@@ -426,7 +444,7 @@ void
 espl__folder_undo(const char *dir, int made)
 {
 	size_t i;
-	char  *path;
+	char *path;
 
 	for (i = 0; i < OWN_NAMES; i++) {
 		path = espl__format("%s/%s", dir, own_names[i]);

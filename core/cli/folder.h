@@ -9,14 +9,15 @@ espl_status espl__folder_write(const struct espl__session *, const char *dir, st
  * that holds a run (E_CONFIG).  Copies the input files, writes run.cfg; nothing else is begun.
  * *dir: absolute, malloc'd; *made: it did not exist before. */
 espl_status espl__folder_make(const struct espl__session *, const char *given, const char *faults,
-                              char **dir, int *made, struct espl__diag *);
+    char **dir, int *made, struct espl__diag *);
 /* Takes back what espl__folder_make and a driver that never began left there. */
-void        espl__folder_undo(const char *dir, int made);
+void espl__folder_undo(const char *dir, int made);
 /* An existing run's folder, absolute; E_CONFIG with a hint where it is none. */
 espl_status espl__folder_find(const char *given, char **dir, struct espl__diag *);
-/* E_CONFIG with a hint where somebody else owns or can write the folder, run.cfg, a copied input, or these of a
- * pool's experiment, or a link stands for a folder: what they say is run with our rights. */
+/* E_CONFIG with a hint where somebody else owns or can write the folder, run.cfg, a copied input,
+ * or these of a pool's experiment, or a link stands for a folder: what they say is run with our
+ * rights. */
 espl_status espl__folder_check(const char *dir, struct espl__diag *);
 /* DIR/NAME exists. */
-int         espl__folder_has(const char *dir, const char *name);
+int espl__folder_has(const char *dir, const char *name);
 #endif

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/text.h"
 
-#define VIEW_MAX  ((size_t)64 << 20)
+#define VIEW_MAX ((size_t)64 << 20)
 #define ITEMS_MAX 1000000u
 #define NODES_MAX 100000u
 
@@ -18,25 +18,25 @@ struct reader {
 	const char *path;
 	struct espl__diag *diag;
 	espl_status status;
-	char where[48];			/* "item 3: ", or "" */
+	char where[48]; /* "item 3: ", or "" */
 };
 
 static void
 refuse(struct reader *r, const char *name, const char *what)
 {
 	if (r->status == ESPL_OK)
-		r->status = espl__fail_at(r->diag, ESPL_E_CONFIG, r->path, 0, "%s'%s' %s", r->where, name,
-		                          what);
+		r->status = espl__fail_at(r->diag, ESPL_E_CONFIG, r->path, 0, "%s'%s' %s", r->where,
+		    name, what);
 }
 
 static void
 check_names(struct reader *r, const json_t *object, const char *const *names, size_t count)
 {
 	const char *name, *near;
-	json_t     *value;
-	size_t      i;
+	json_t *value;
+	size_t i;
 
-	json_object_foreach((json_t *)(uintptr_t)object, name, value) {
+	json_object_foreach ((json_t *)(uintptr_t)object, name, value) {
 		for (i = 0; i < count && strcmp(names[i], name) != 0; i++)
 			continue;
 		if (i < count || r->status != ESPL_OK)
@@ -51,10 +51,10 @@ check_names(struct reader *r, const json_t *object, const char *const *names, si
 /* A number within limits; absent or null: `otherwise` (NaN: it must be there). */
 static double
 number(struct reader *r, const json_t *object, const char *name, double least, double most,
-       double otherwise)
+    double otherwise)
 {
 	const json_t *value = json_object_get(object, name);
-	double        n;
+	double n;
 
 	if (value == NULL || json_is_null(value)) {
 		if (isnan(otherwise))
@@ -69,8 +69,8 @@ number(struct reader *r, const json_t *object, const char *name, double least, d
 	if (!(n >= least && n <= most)) {
 		char text[96], from[32], to[32];
 
-		(void)snprintf(text, sizeof text, "is not from %s to %s", espl__format_real(least, from),
-		               espl__format_real(most, to));
+		(void)snprintf(text, sizeof text, "is not from %s to %s",
+		    espl__format_real(least, from), espl__format_real(most, to));
 		refuse(r, name, text);
 		return least;
 	}
@@ -79,7 +79,7 @@ number(struct reader *r, const json_t *object, const char *name, double least, d
 
 static uint32_t
 whole(struct reader *r, const json_t *object, const char *name, double least, double most,
-      double otherwise)
+    double otherwise)
 {
 	double n = number(r, object, name, least, most, otherwise);
 
@@ -116,7 +116,7 @@ read_granted(struct reader *r, const json_t *object, struct espl_item *item)
 
 static void
 read_item(struct reader *r, const json_t *object, const struct espl__session *s,
-          struct espl_item *item)
+    struct espl_item *item)
 {
 	static const char *const names[] = { "id", "work_s", "arrived_s", "started_s", "gpus_min",
 		"gpus_max", "granted", "open" };
@@ -138,7 +138,7 @@ read_item(struct reader *r, const json_t *object, const struct espl__session *s,
 	item->started = started >= 9e9 ? ESPL_NEVER : instant(started);
 	item->gpus_min = whole(r, object, "gpus_min", 1, 1e6, trial->gpus_min);
 	item->gpus_max = whole(r, object, "gpus_max", item->gpus_min, 4294967295.0,
-	                       gpus_max < item->gpus_min ? item->gpus_min : gpus_max);
+	    gpus_max < item->gpus_min ? item->gpus_min : gpus_max);
 	read_granted(r, object, item);
 	item->unit = 1;
 	item->packing_max = trial->packing_max;
@@ -149,7 +149,8 @@ read_item(struct reader *r, const json_t *object, const struct espl__session *s,
 	item->offer = item->gpu = ESPL_ANY;
 	item->weight = 1;
 	item->start_s = espl__latency_mean(&s->profile->start);
-	item->iterations_left = (uint64_t)ceil(item->work_s / espl__latency_mean(&s->profile->iteration));
+	item->iterations_left =
+	    (uint64_t)ceil(item->work_s / espl__latency_mean(&s->profile->iteration));
 	if (json_is_true(json_object_get(object, "open")))
 		item->flags |= ESPL_ITEM_OPEN;
 	if (item->granted.gpus > 0)
@@ -170,13 +171,14 @@ by_arrival(const void *a, const void *b)
 
 static void
 read_items(struct reader *r, const json_t *root, const struct espl__session *s,
-           struct espl__given_view *g)
+    struct espl__given_view *g)
 {
 	const json_t *items = json_object_get(root, "items");
-	uint32_t      count, i;
+	uint32_t count, i;
 
 	if (!json_is_array(items) || json_array_size(items) > ITEMS_MAX) {
-		refuse(r, "items", items == NULL ? "is missing" : "must be a list of at most a million");
+		refuse(r, "items",
+		    items == NULL ? "is missing" : "must be a list of at most a million");
 		return;
 	}
 	count = (uint32_t)json_array_size(items);
@@ -204,19 +206,22 @@ seat_items(struct reader *r, struct espl__given_view *g, uint32_t nodes, uint32_
 	struct espl_item *item;
 	uint64_t total = (uint64_t)nodes * gpus, at, from = 0;
 	uint32_t i, left;
-	int      room;
+	int room;
 
 	for (i = 0; i < g->view.item_count && r->status == ESPL_OK; i++) {
 		item = &g->items[i];
 		left = item->granted.gpus;
 		for (at = item->granted.packing > 1 ? 0 : from; at < total && left > 0; at++) {
-			struct espl_slot      slot = { at / gpus, (uint32_t)(at % gpus), item->granted.packing };
+			struct espl_slot slot = { at / gpus, (uint32_t)(at % gpus),
+				item->granted.packing };
 			struct espl__machine *machine;
-			struct espl__gpu     *gpu = espl__gpu_at(&g->fleet, &slot, &machine);
+			struct espl__gpu *gpu = espl__gpu_at(&g->fleet, &slot, &machine);
 
-			room = gpu != NULL && (gpu->pub.residents == 0
-			       || (item->granted.packing > 1 && gpu->pub.packing == item->granted.packing
-			           && espl__seat_fits(gpu, item, item->granted.packing)));
+			room = gpu != NULL &&
+			    (gpu->pub.residents == 0 ||
+				(item->granted.packing > 1 &&
+				    gpu->pub.packing == item->granted.packing &&
+				    espl__seat_fits(gpu, item, item->granted.packing)));
 			if (!room)
 				continue;
 			espl__seat_set(&g->fleet, &slot, item, 1, 1);
@@ -272,8 +277,9 @@ espl__given_experiment(const struct espl__session *s, struct espl_experiment *e)
 
 	memset(e, 0, sizeof *e);
 	e->size = (uint32_t)sizeof *e;
-	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) | (c->warm ? ESPL_EXPERIMENT_WARM : 0)
-	           | (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) | (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0);
+	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) |
+	    (c->warm ? ESPL_EXPERIMENT_WARM : 0) | (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) |
+	    (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0);
 	e->name = c->name;
 	e->metrics = &c->metric;
 	e->metric_count = 1;
@@ -288,8 +294,10 @@ espl__given_experiment(const struct espl__session *s, struct espl_experiment *e)
 static void
 read_event(struct reader *r, const json_t *root, struct espl__given_view *g)
 {
-	static const struct { const char *name; uint32_t why; } events[] = {
-		{ "arrival", ESPL_WHY_ARRIVAL }, { "departure", ESPL_WHY_DEPARTURE },
+	static const struct {
+		const char *name;
+		uint32_t why;
+	} events[] = { { "arrival", ESPL_WHY_ARRIVAL }, { "departure", ESPL_WHY_DEPARTURE },
 		{ "nodes", ESPL_WHY_NODES }, { "period", ESPL_WHY_TIME } };
 	const json_t *event = json_object_get(root, "event");
 	size_t i;
@@ -307,7 +315,7 @@ repeated(const struct espl__given_view *g)
 {
 	struct espl_item *sorted = espl__realloc(NULL, g->view.item_count + 1, sizeof *sorted);
 	uint32_t i;
-	int      found = 0;
+	int found = 0;
 
 	memcpy(sorted, g->items, g->view.item_count * sizeof *sorted);
 	for (i = 0; i < g->view.item_count; i++)
@@ -323,18 +331,19 @@ static json_t *
 parse(struct reader *r)
 {
 	struct espl__buf bytes = { NULL, 0, 0 };
-	json_error_t     error;
-	json_t          *root = NULL;
+	json_error_t error;
+	json_t *root = NULL;
 
 	r->status = espl__file_read(r->path, VIEW_MAX, &bytes, r->diag);
 	if (r->status == ESPL_OK) {
-		root = json_loadb((const char *)bytes.data, bytes.size, JSON_REJECT_DUPLICATES, &error);
+		root = json_loadb((const char *)bytes.data, bytes.size, JSON_REJECT_DUPLICATES,
+		    &error);
 		if (root == NULL)
 			r->status = espl__fail_at(r->diag, ESPL_E_CONFIG, r->path,
-			                          error.line > 0 ? (uint32_t)error.line : 0, "no JSON: %s",
-			                          error.text);
+			    error.line > 0 ? (uint32_t)error.line : 0, "no JSON: %s", error.text);
 		else if (!json_is_object(root))
-			r->status = espl__fail_at(r->diag, ESPL_E_CONFIG, r->path, 1, "must hold an object");
+			r->status = espl__fail_at(r->diag, ESPL_E_CONFIG, r->path, 1,
+			    "must hold an object");
 	} else if (r->status != ESPL_E_NOMEM) {
 		r->status = ESPL_E_CONFIG;
 	}
@@ -344,11 +353,11 @@ parse(struct reader *r)
 
 espl_status
 espl__given_load(const char *path, const struct espl__session *s, struct espl__given_view *g,
-                 struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	static const char *const names[] = { "now_s", "event", "nodes", "gpus_per_node", "items" };
 	struct reader r = { path, diag, ESPL_OK, "" };
-	json_t       *root;
+	json_t *root;
 
 	memset(g, 0, sizeof *g);
 	espl__fleet_init(&g->fleet);

@@ -7,19 +7,19 @@
 #include "model/fleet.h"
 
 struct espl__given_view {
-	struct espl_alloc_view    view;
-	struct espl__fleet        fleet;
-	struct espl_experiment    experiment;
+	struct espl_alloc_view view;
+	struct espl__fleet fleet;
+	struct espl_experiment experiment;
 	const struct espl_experiment *experiments[1];
-	uint32_t                 targets[1];
-	struct espl_item         *items;	/* [view.item_count], by (arrived, id)           */
-	const struct espl_item  **list;
-	uint8_t                  *mentioned;	/* [item] by an answer */
+	uint32_t targets[1];
+	struct espl_item *items; /* [view.item_count], by (arrived, id) */
+	const struct espl_item **list;
+	uint8_t *mentioned; /* [item] by an answer */
 };
 /* E_CONFIG with FILE, and with the line where the file is no JSON. */
 espl_status espl__given_load(const char *path, const struct espl__session *,
-                             struct espl__given_view *, struct espl__diag *);
+    struct espl__given_view *, struct espl__diag *);
 /* The experiment as an allocator knows it before anything is planned; strings are the session's. */
-void        espl__given_experiment(const struct espl__session *, struct espl_experiment *);
-void        espl__given_free(struct espl__given_view *);
+void espl__given_experiment(const struct espl__session *, struct espl_experiment *);
+void espl__given_free(struct espl__given_view *);
 #endif

@@ -1,7 +1,8 @@
 /* offered.c - what a configuration wants of its cloud, held against what that sells.
  *
- * Known before anything is begun: a job that can never run is refused, at its line of the trace, and an allocator that
- * is to hold more GPUs than there can ever be is told of, since it will quietly do with less.
+ * Known before anything is begun: a job that can never run is refused, at its line of the trace,
+ * and an allocator that is to hold more GPUs than there can ever be is told of, since it will
+ * quietly do with less.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,18 +34,22 @@ gpus_of(const struct espl__fleet *f, const char *name)
 {
 	for (uint32_t i = 0; name != NULL && i < f->offer_count; i++)
 		if (strcmp(f->offers[i]->name, name) == 0)
-			return f->offers[i]->nodes_max == ESPL_ANY ? UINT64_MAX : (uint64_t)f->offers[i]->nodes_max * f->offers[i]->gpus;
+			return f->offers[i]->nodes_max == ESPL_ANY
+			    ? UINT64_MAX
+			    : (uint64_t)f->offers[i]->nodes_max * f->offers[i]->gpus;
 	return espl__sold_gpus(f, UINT64_MAX);
 }
 
 /* Allocators call the GPUs that they may hold `gpus`, and what they lease `offer`. */
 void
-espl__session_tell_gpus(const struct espl__session *s, const struct espl__fleet *f, const struct espl__values *values)
+espl__session_tell_gpus(const struct espl__session *s, const struct espl__fleet *f,
+    const struct espl__values *values)
 {
 	const char *file = NULL, *where = NULL;
-	const struct espl_value *gpus = written(values, "gpus", &where), *offer = written(values, "offer", &file);
+	const struct espl_value *gpus = written(values, "gpus", &where),
+				*offer = written(values, "offer", &file);
 	uint64_t most;
-	char    *line;
+	char *line;
 
 	if (gpus == NULL || gpus->as.i <= 0)
 		return;
@@ -52,13 +57,16 @@ espl__session_tell_gpus(const struct espl__session *s, const struct espl__fleet 
 	if ((uint64_t)gpus->as.i <= most)
 		return;
 	line = gpus->line > 0 ? espl__format(":%u", (unsigned)gpus->line) : espl__strdup("");
-	espl__log(ESPL_WARN, "%s%s: allocator '%s' is to have %lld GPUs, but cloud '%s' can never give more than %llu: it does "
-	          "with these", where != NULL ? where : s->config->path, line, s->config->allocator.use, (long long)gpus->as.i,
-	          s->config->cloud.use, (unsigned long long)most);
+	espl__log(ESPL_WARN,
+	    "%s%s: allocator '%s' is to have %lld GPUs, but cloud '%s' can never give more than "
+	    "%llu: it does with these",
+	    where != NULL ? where : s->config->path, line, s->config->allocator.use,
+	    (long long)gpus->as.i, s->config->cloud.use, (unsigned long long)most);
 	free(line);
 }
 
-/* A job whose iteration takes as long as a hung one is silent would be killed, tried again and given up. */
+/* A job whose iteration takes as long as a hung one is silent would be killed, tried again and
+ * given up. */
 static void
 tell_silent_jobs(const struct espl__session *s)
 {
@@ -66,27 +74,35 @@ tell_silent_jobs(const struct espl__session *s)
 
 	for (uint32_t i = 0; limit > 0 && i < s->jobs->list.count; i++) {
 		const struct espl__job *job = &s->jobs->list.jobs[i];
-		double takes_s = espl__jobs_iteration_s(s->jobs, i) / espl__job_speed(job, job->nodes_min, s->jobs->doubling);
-		char   takes[32], most[32];
+		double takes_s = espl__jobs_iteration_s(s->jobs, i) /
+		    espl__job_speed(job, job->nodes_min, s->jobs->doubling);
+		char takes[32], most[32];
 
 		if (!(takes_s >= (double)limit / 1e9) || takes_s > 1e9)
 			continue;
-		espl__log(ESPL_WARN, "%s: an iteration of job '%s' takes %s on %u node%s, and who reports nothing for %s (trial.report_limit) is "
-		          "taken for hung: shorten workload.iteration, or raise that limit", s->config->path, job->name,
-		          espl__format_short((espl_span)(takes_s * 1e9), takes), (unsigned)job->nodes_min, job->nodes_min == 1 ? "" : "s",
-		          espl__format_short(limit, most));
+		espl__log(ESPL_WARN,
+		    "%s: an iteration of job '%s' takes %s on %u node%s, and who reports nothing "
+		    "for %s (trial.report_limit) is taken for hung: shorten workload.iteration, or "
+		    "raise that limit",
+		    s->config->path, job->name,
+		    espl__format_short((espl_span)(takes_s * 1e9), takes), (unsigned)job->nodes_min,
+		    job->nodes_min == 1 ? "" : "s", espl__format_short(limit, most));
 		return;
 	}
 }
 
 espl_status
-espl__session_jobs_suit(const struct espl__session *s, const struct espl__fleet *f, struct espl__diag *diag)
+espl__session_jobs_suit(const struct espl__session *s, const struct espl__fleet *f,
+    struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 
 	if (s->jobs != NULL)
-		status = espl__sold_suits_jobs(s->jobs, espl__sold_gpus(f, s->config->gpus_limit), s->config->cloud.use, diag);
-	if (status != ESPL_OK && diag != NULL && diag->file[0] == '\0' && s->config->workload != NULL) {	/* drawn */
+		status = espl__sold_suits_jobs(s->jobs, espl__sold_gpus(f, s->config->gpus_limit),
+		    s->config->cloud.use, diag);
+	/* drawn */
+	if (status != ESPL_OK && diag != NULL && diag->file[0] == '\0' &&
+	    s->config->workload != NULL) {
 		(void)snprintf(diag->file, sizeof diag->file, "%s", s->config->workload->file);
 		diag->line = s->config->workload->line;
 	}

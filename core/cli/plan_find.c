@@ -7,18 +7,22 @@
 #include "cli/plan.h"
 #include "world/drive.h"
 
-struct finding { struct espl__plan_answer *answer; struct espl__arena *arena; };
+struct finding {
+	struct espl__plan_answer *answer;
+	struct espl__arena *arena;
+};
 
 static void
-copy_row(const struct finding *f, const struct espl__exec *exec, const struct espl__exec_plan_info *info,
-         uint32_t i)
+copy_row(const struct finding *f, const struct espl__exec *exec,
+    const struct espl__exec_plan_info *info, uint32_t i)
 {
 	const struct espl__forecast_stage *from = &info->rows[i];
 	const struct espl_stage *stage = info->spec->brackets[from->bracket]->stages[from->stage];
 	const struct espl_offer *offer = espl__exec_offer(exec, from->offer);
-	struct espl__plan_row   *row = &f->answer->rows[i];
+	struct espl__plan_row *row = &f->answer->rows[i];
 
-	row->offer = espl__arena_strdup(f->arena, offer != NULL && offer->name != NULL ? offer->name : "");
+	row->offer =
+	    espl__arena_strdup(f->arena, offer != NULL && offer->name != NULL ? offer->name : "");
 	if (offer != NULL && (offer->flags & ESPL_OFFER_REVOCABLE) != 0 && offer->hazard_hour > 0) {
 		f->answer->interrupted = row->offer;
 		f->answer->hazard_hour = offer->hazard_hour;
@@ -39,7 +43,7 @@ copy_row(const struct finding *f, const struct espl__exec *exec, const struct es
 static void
 on_tick(void *ctx, struct espl__exec *exec)
 {
-	const struct finding     *f = ctx;
+	const struct finding *f = ctx;
 	struct espl__plan_answer *a = f->answer;
 	struct espl__exec_plan_info info;
 
@@ -67,10 +71,17 @@ ask(struct espl__session *s, const struct espl__plan_ask *how, struct espl__aren
 {
 	struct finding f = { a, arena };
 	struct espl__exec_summary summary;
-	struct espl__drive drive = { .config = s->config, .space = s->space, .profile = s->profile,
+	struct espl__drive drive = { .config = s->config,
+		.space = s->space,
+		.profile = s->profile,
 		.earlier = s->earlier,
-		.simulated = 1, .seed = s->config->seed, .plan_only = 1, .plan_gpus = how->gpus,
-		.plan_gpus_count = how->gpus_count, .tick = on_tick, .ctx = &f };
+		.simulated = 1,
+		.seed = s->config->seed,
+		.plan_only = 1,
+		.plan_gpus = how->gpus,
+		.plan_gpus_count = how->gpus_count,
+		.tick = on_tick,
+		.ctx = &f };
 
 	a->status = espl__drive(&drive, &summary, &a->diag);
 	a->least_s = summary.least_s;
@@ -79,17 +90,17 @@ ask(struct espl__session *s, const struct espl__plan_ask *how, struct espl__aren
 	/* A planner that failed for good: the run has ended in good order, but without a plan. */
 	if (a->status == ESPL_OK && a->rows == NULL)
 		a->status = espl__fail(&a->diag, ESPL_E_REJECTED, "%s",
-		                       summary.text != NULL && summary.text[0] != '\0' ? summary.text
-		                                                                       : "no plan was made");
+		    summary.text != NULL && summary.text[0] != '\0' ? summary.text
+								    : "no plan was made");
 }
 
 void
-espl__plan_find(struct espl__session *s, const struct espl__plan_ask *how, struct espl__arena *arena,
-                struct espl__plan_answer *a)
+espl__plan_find(struct espl__session *s, const struct espl__plan_ask *how,
+    struct espl__arena *arena, struct espl__plan_answer *a)
 {
 	struct espl__run_config *c = s->config;
 	struct espl__section allocator = c->allocator;
-	espl_span  deadline = c->deadline;
+	espl_span deadline = c->deadline;
 	espl_money budget = c->budget;
 
 	memset(a, 0, sizeof *a);
@@ -108,13 +119,14 @@ espl__plan_find(struct espl__session *s, const struct espl__plan_ask *how, struc
 	c->budget = budget;
 }
 
-/* ---- other allocators -------------------------------------------------------------------------- */
+/* ---- other allocators --------------------------------------------------------------------- */
 
 static const struct espl_option *
 option_of(const struct espl__plugin *plugin, const char *name)
 {
 	for (uint32_t i = 0; plugin != NULL && i < plugin->desc->option_count; i++) {
-		const struct espl_option *o = espl__option_at(plugin->desc->options, plugin->desc->option_size, i);
+		const struct espl_option *o =
+		    espl__option_at(plugin->desc->options, plugin->desc->option_size, i);
 
 		if (strcmp(o->name, name) == 0)
 			return o;
@@ -127,16 +139,16 @@ static int
 shared(const struct espl_option *a, const struct espl_option *b)
 {
 	return a != NULL && b != NULL && a->type == b->type &&
-	       (a->type != ESPL_OPT_CHOICE || strcmp(a->choices, b->choices) == 0);
+	    (a->type != ESPL_OPT_CHOICE || strcmp(a->choices, b->choices) == 0);
 }
 
 espl_status
 espl__plan_allocator(struct espl__session *s, const char *name, struct espl__arena *arena,
-                     struct espl__diag *diag)
+    struct espl__diag *diag)
 {
-	const struct espl__node   *group = s->config->allocator.group;
+	const struct espl__node *group = s->config->allocator.group;
 	const struct espl__plugin *before, *after;
-	struct espl__node  *kept;
+	struct espl__node *kept;
 	struct espl__node **children;
 	espl_status status = espl__plugin_find(ESPL_ALLOCATOR, name, &after, diag);
 
@@ -146,17 +158,20 @@ espl__plan_allocator(struct espl__session *s, const char *name, struct espl__are
 		return status;
 	if (group != NULL) {
 		kept = espl__arena_alloc(arena, sizeof *kept);
-		children = espl__arena_alloc(arena, (group->child_count + (size_t)1) * sizeof *children);
+		children =
+		    espl__arena_alloc(arena, (group->child_count + (size_t)1) * sizeof *children);
 		*kept = *group;
 		kept->child_count = 0;
 		kept->children = children;
 		for (uint32_t i = 0; i < group->child_count; i++) {
 			const char *option = group->children[i]->name;
 
-			/* Dropped is what the file's allocator alone knows; what neither knows is complained of. */
-			if (before == after || (strcmp(option, "use") != 0 &&
-			                        (option_of(before, option) == NULL ||
-			                         shared(option_of(before, option), option_of(after, option)))))
+			/* Dropped is what the file's allocator alone knows; what neither knows is
+			 * complained of. */
+			if (before == after ||
+			    (strcmp(option, "use") != 0 &&
+				(option_of(before, option) == NULL ||
+				    shared(option_of(before, option), option_of(after, option)))))
 				children[kept->child_count++] = group->children[i];
 		}
 		s->config->allocator.group = kept;
@@ -165,7 +180,11 @@ espl__plan_allocator(struct espl__session *s, const char *name, struct espl__are
 	return ESPL_OK;
 }
 
-struct names { struct espl__arena *arena; const char **list; uint32_t count, cap; };
+struct names {
+	struct espl__arena *arena;
+	const char **list;
+	uint32_t count, cap;
+};
 
 static void
 add_planner(void *ctx, const struct espl__plugin *plugin)
@@ -185,7 +204,8 @@ add_planner(void *ctx, const struct espl__plugin *plugin)
 static uint32_t
 rank(const char *name)
 {
-	static const char *const first[] = { "static", "naive-elastic", "elastic-greedy", "elastic-exact" };
+	static const char *const first[] = { "static", "naive-elastic", "elastic-greedy",
+		"elastic-exact" };
 	uint32_t i, count = sizeof first / sizeof first[0];
 
 	for (i = 0; i < count && !espl__plugin_name_equal(first[i], name); i++)
@@ -198,7 +218,7 @@ espl__plan_allocators(struct espl__arena *arena, const char *const **sorted)
 {
 	struct names names = { arena, NULL, 0, 0 };
 	const char **list;
-	uint32_t     i, k;
+	uint32_t i, k;
 
 	espl__plugins_each(add_planner, NULL, &names);
 	list = espl__arena_alloc(arena, (names.count + (size_t)1) * sizeof *list);

@@ -5,19 +5,19 @@
 
 #include "cli/plan.h"
 
-#define WIDEST 4.0		/* last deadline over the first */
+#define WIDEST 4.0 /* last deadline over the first */
 
 /* The soonest, asked for with a deadline that nothing can keep. */
 static double
 soonest(struct espl__session *s, struct espl__plan_ask *how, struct espl__arena *arena,
-        struct espl__frontier *frontier)
+    struct espl__frontier *frontier)
 {
 	struct espl__plan_answer answer;
 
 	how->deadline = 0;
 	espl__plan_find(s, how, arena, &answer);
 	if (answer.status == ESPL_OK)
-		return 0;		/* a search that takes no time */
+		return 0; /* a search that takes no time */
 	if (answer.status == ESPL_E_INFEASIBLE && answer.least_s >= 0)
 		return answer.least_s;
 	frontier->diag = answer.diag;
@@ -26,7 +26,7 @@ soonest(struct espl__session *s, struct espl__plan_ask *how, struct espl__arena 
 
 void
 espl__plan_frontier(struct espl__session *s, const char *allocator, struct espl__arena *arena,
-                    struct espl__frontier *frontier)
+    struct espl__frontier *frontier)
 {
 	struct espl__plan_ask how = { .allocator = allocator, .limits = 1, .budget = INT64_MAX };
 	double least;

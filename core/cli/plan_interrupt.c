@@ -1,5 +1,5 @@
-/* plan_interrupt.c - plans on nodes that the provider may take back.  The model knows nothing of that, so the run is
- * simulated. */
+/* plan_interrupt.c - plans on nodes that the provider may take back.  The model knows nothing of
+ * that, so the run is simulated. */
 #include <string.h>
 #include <time.h>
 
@@ -7,8 +7,8 @@
 #include "plugin/instance.h"
 #include "world/drive.h"
 
-#define RUNS  20u
-#define SPENT 2.0	/* seconds after which no further run begins */
+#define RUNS 20u
+#define SPENT 2.0 /* seconds after which no further run begins */
 
 static double
 seconds_now(void)
@@ -29,8 +29,12 @@ espl__plan_try(struct espl__session *s, struct espl__plan_answer *a)
 
 	espl__instance_log_from(ESPL_WARN);
 	for (uint32_t i = 0; i < RUNS && seconds_now() - began < SPENT; i++) {
-		struct espl__drive drive = { .config = s->config, .space = s->space, .profile = s->profile,
-			.earlier = s->earlier, .simulated = 1, .seed = s->config->seed + i };
+		struct espl__drive drive = { .config = s->config,
+			.space = s->space,
+			.profile = s->profile,
+			.earlier = s->earlier,
+			.simulated = 1,
+			.seed = s->config->seed + i };
 
 		memset(&summary, 0, sizeof summary);
 		if (espl__drive(&drive, &summary, &diag) != ESPL_OK)

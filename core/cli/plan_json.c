@@ -27,10 +27,11 @@ put_stages(struct espl__buf *b, const struct espl__plan_answer *a)
 	for (uint32_t i = 0; i < a->row_count; i++) {
 		const struct espl__plan_row *r = &a->rows[i];
 
-		espl__print(b, "%s{\"stage\": %u, \"bracket\": %u, \"trials\": %u, \"iterations\": %llu, \"gpus\": %u, "
-		            "\"gpus_per_trial\": %u, \"nodes\": %u, \"offer\": ", i > 0 ? ", " : "", r->stage,
-		            r->bracket, r->trials, (unsigned long long)r->iterations, r->gpus,
-		            r->gpus_per_trial, r->nodes);
+		espl__print(b,
+		    "%s{\"stage\": %u, \"bracket\": %u, \"trials\": %u, \"iterations\": %llu, "
+		    "\"gpus\": %u, \"gpus_per_trial\": %u, \"nodes\": %u, \"offer\": ",
+		    i > 0 ? ", " : "", r->stage, r->bracket, r->trials,
+		    (unsigned long long)r->iterations, r->gpus, r->gpus_per_trial, r->nodes);
 		espl__print_json(b, r->offer);
 		put(b, ", \"starts_s\": ", r->starts_s);
 		put(b, ", \"ends_s\": ", r->ends_s);
@@ -65,7 +66,7 @@ put_answer(struct espl__buf *b, const struct espl__plan_answer *a)
 		return;
 	}
 	espl__print(b, "\"feasible\": %s, \"optimal\": %s", a->meets ? "true" : "false",
-	            a->optimal ? "true" : "false");
+	    a->optimal ? "true" : "false");
 	if (!a->optimal && isfinite(a->gap))
 		put(b, ", \"gap\": ", a->gap);
 	put_stages(b, a);
@@ -73,8 +74,8 @@ put_answer(struct espl__buf *b, const struct espl__plan_answer *a)
 	put_spread(b, "jct_s", &a->jct_s);
 	espl__print(b, ", ");
 	put_spread(b, "cost_usd", &a->cost_usd);
-	espl__print(b, "}, \"search\": {\"plans\": %llu, \"effort\": %llu", (unsigned long long)a->plans,
-	            (unsigned long long)a->effort);
+	espl__print(b, "}, \"search\": {\"plans\": %llu, \"effort\": %llu",
+	    (unsigned long long)a->plans, (unsigned long long)a->effort);
 	put(b, ", \"elapsed_ms\": ", a->elapsed_ms);
 	espl__print(b, "}");
 	if (a->interrupted == NULL)

@@ -9,15 +9,14 @@
 enum { COLUMNS_MAX = 12, CELL_MAX = 36, LINE_MAX_ = 100 };
 
 struct table {
-	uint32_t count;			/* columns                                              */
+	uint32_t count; /* columns */
 	uint32_t rows, cap;
-	uint32_t left;			/* bit k: column k begins at its left edge              */
+	uint32_t left; /* bit k: column k begins at its left edge */
 	const char *titles[COLUMNS_MAX];
-	char   (*cells)[COLUMNS_MAX][CELL_MAX];
+	char (*cells)[COLUMNS_MAX][CELL_MAX];
 };
 
-static char (*
-add_row(struct table *t))[CELL_MAX]
+static char (*add_row(struct table *t))[CELL_MAX]
 {
 	ESPL__GROW(t->cells, t->cap, t->rows + 1);
 	memset(t->cells[t->rows], 0, sizeof t->cells[0]);
@@ -36,7 +35,8 @@ set_name(char cell[CELL_MAX], const char *name, size_t most)
 	text = espl__buf_text(&clean);
 	length = strlen(text);
 	if (length > most) {
-		for (length = most - 1; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80; length--)
+		for (length = most - 1; length > 0 && ((unsigned char)text[length] & 0xc0) == 0x80;
+		     length--)
 			;
 		(void)snprintf(cell, CELL_MAX, "%.*s~", (int)length, text);
 	} else {
@@ -65,7 +65,8 @@ measure(const struct table *t, int width[COLUMNS_MAX])
 	for (uint32_t k = 0; k < t->count; k++) {
 		width[k] = wide(t->titles[k]);
 		for (uint32_t i = 0; i < t->rows; i++)
-			width[k] = wide(t->cells[i][k]) > width[k] ? wide(t->cells[i][k]) : width[k];
+			width[k] =
+			    wide(t->cells[i][k]) > width[k] ? wide(t->cells[i][k]) : width[k];
 		all += width[k] + 2;
 	}
 	return all;
@@ -90,22 +91,23 @@ print_table(const struct table *t, struct espl__buf *b)
 	}
 }
 
-/* ---- the stages -------------------------------------------------------------------------------- */
+/* ---- the stages --------------------------------------------------------------------------- */
 
 static void
 print_stages(const struct espl__plan_answer *a, struct espl__buf *b)
 {
-	const char *const titles[] = { "bracket", "stage", "trials", "iterations", espl__slots_word(a->on_cpu, 0), "per trial",
-		"nodes", "offer", "start", "end", "cost" };
-	uint32_t     from = a->brackets > 1 ? 0 : 1, offer = 7 - from;
-	int          width[COLUMNS_MAX], room;
+	const char *const titles[] = { "bracket", "stage", "trials", "iterations",
+		espl__slots_word(a->on_cpu, 0), "per trial", "nodes", "offer", "start", "end",
+		"cost" };
+	uint32_t from = a->brackets > 1 ? 0 : 1, offer = 7 - from;
+	int width[COLUMNS_MAX], room;
 	struct table t = { .count = sizeof titles / sizeof titles[0] - from };
 
 	memcpy(t.titles, titles + from, t.count * sizeof *titles);
 	t.left = 1u << offer;
 	for (uint32_t i = 0; i < a->row_count; i++) {
 		const struct espl__plan_row *r = &a->rows[i];
-		char (*cells)[CELL_MAX] = add_row(&t);
+		char(*cells)[CELL_MAX] = add_row(&t);
 		uint32_t k = 0;
 
 		if (from == 0)
@@ -130,12 +132,13 @@ print_stages(const struct espl__plan_answer *a, struct espl__buf *b)
 	free(t.cells);
 }
 
-/* ---- what it comes to ----------------------------------------------------------------------------- */
+/* ---- what it comes to --------------------------------------------------------------------- */
 
-typedef const char *say_fn(double, char [32]);
+typedef const char *say_fn(double, char[32]);
 
 static void
-print_spread(struct espl__buf *b, const char *name, const struct espl__spread *s, const char *interrupted, say_fn *say)
+print_spread(struct espl__buf *b, const char *name, const struct espl__spread *s,
+    const char *interrupted, say_fn *say)
 {
 	char mean[32], sd[32], p95[32];
 
@@ -144,19 +147,19 @@ print_spread(struct espl__buf *b, const char *name, const struct espl__spread *s
 		espl__print(b, " without interruptions");
 	else if (s->sd > 0)
 		espl__print(b, " on average, sd %s; 95 %% of runs need at most %s", say(s->sd, sd),
-		            say(s->p95, p95));
+		    say(s->p95, p95));
 	espl__print(b, "\n");
 }
 
 /* A limit, and how far the mean is from it. */
 static void
-print_limit(struct espl__buf *b, const char *name, double limit, double mean, double risk, const char *interrupted,
-            say_fn *say)
+print_limit(struct espl__buf *b, const char *name, double limit, double mean, double risk,
+    const char *interrupted, say_fn *say)
 {
 	char all[32], off[32];
 
 	espl__print(b, "  %-9s %s, %s %s", name, say(limit, all), say(fabs(limit - mean), off),
-	            mean <= limit ? "to spare" : "too little");
+	    mean <= limit ? "to spare" : "too little");
 	if (interrupted != NULL)
 		espl__print(b, " without interruptions");
 	else if (risk > 0 && risk != 0.5)
@@ -167,14 +170,20 @@ print_limit(struct espl__buf *b, const char *name, double limit, double mean, do
 static void
 print_proof(struct espl__buf *b, const struct espl__plan_answer *a)
 {
-	static const char among[] = "            on one kind of node, without GPU sharing and interruptions\n";
+	static const char among[] =
+	    "            on one kind of node, without GPU sharing and interruptions\n";
 
 	espl__print(b, "  %-9s ", "search");
 	if (a->plans > 0)
-		espl__print(b, "%llu plan%s", (unsigned long long)a->plans, a->plans == 1 ? "" : "s");
+		espl__print(b, "%llu plan%s", (unsigned long long)a->plans,
+		    a->plans == 1 ? "" : "s");
 	else
 		espl__print(b, "done");
-	espl__print(b, " in %.*f ms; ", a->elapsed_ms < 10 ? 2 : a->elapsed_ms < 100 ? 1 : 0, a->elapsed_ms);
+	espl__print(b, " in %.*f ms; ",
+	    a->elapsed_ms < 10        ? 2
+		: a->elapsed_ms < 100 ? 1
+				      : 0,
+	    a->elapsed_ms);
 	if (a->optimal)
 		espl__print(b, "proven to be the best\n%s", among);
 	else if (isfinite(a->gap))
@@ -185,34 +194,39 @@ print_proof(struct espl__buf *b, const struct espl__plan_answer *a)
 
 /* What the model leaves out, and how it comes out in simulated runs. */
 static void
-print_interruptions(struct espl__buf *b, const struct espl__plan_answer *a, const struct espl__run_config *c)
+print_interruptions(struct espl__buf *b, const struct espl__plan_answer *a,
+    const struct espl__run_config *c)
 {
 	const struct espl__plan_tries *t = &a->tries;
-	int  limited = c->deadline != ESPL_NEVER || c->budget != INT64_MAX;
+	int limited = c->deadline != ESPL_NEVER || c->budget != INT64_MAX;
 	char time[32], cost[32];
 
 	espl__print(b, "  %-9s nodes of '", "warning");
 	espl__print_clean(b, a->interrupted);
-	espl__print(b, "' are interrupted %.3g times an hour; the plan does not count that\n", a->hazard_hour);
+	espl__print(b, "' are interrupted %.3g times an hour; the plan does not count that\n",
+	    a->hazard_hour);
 	if (t->runs == 0)
 		return;
 	espl__print(b, "  %-9s ", "simulated");
 	if (limited)
 		espl__print(b, "%u of %u runs kept the %s; ", (unsigned)t->kept, (unsigned)t->runs,
-		            c->budget == INT64_MAX ? "deadline" : c->deadline == ESPL_NEVER ? "budget" : "limits");
-	espl__print(b, "on average %s, %s\n", espl__plan_span(t->jct_s, time), espl__plan_money(t->cost_usd, cost));
+		    c->budget == INT64_MAX          ? "deadline"
+			: c->deadline == ESPL_NEVER ? "budget"
+						    : "limits");
+	espl__print(b, "on average %s, %s\n", espl__plan_span(t->jct_s, time),
+	    espl__plan_money(t->cost_usd, cost));
 }
 
 static void
 print_answer(const struct espl__plan_view *v, struct espl__buf *b)
 {
-	const struct espl__plan_answer  *a = v->answer;
-	const struct espl__run_config   *c = v->config;
+	const struct espl__plan_answer *a = v->answer;
+	const struct espl__run_config *c = v->config;
 
 	espl__print_clean(b, c->name);
 	if (v->given)
 		espl__print(b, ": the plan that was given%s\n\n",
-		            a->meets ? "" : ", which does not keep the deadline and the budget");
+		    a->meets ? "" : ", which does not keep the deadline and the budget");
 	else
 		espl__print(b, ": the plan of %s\n\n", a->allocator);
 	print_stages(a, b);
@@ -220,31 +234,31 @@ print_answer(const struct espl__plan_view *v, struct espl__buf *b)
 	print_spread(b, "time", &a->jct_s, a->interrupted, espl__plan_span);
 	print_spread(b, "cost", &a->cost_usd, a->interrupted, espl__plan_money);
 	if (c->deadline != ESPL_NEVER)
-		print_limit(b, "deadline", (double)c->deadline / 1e9, a->jct_s.mean, c->risk, a->interrupted,
-		            espl__plan_span);
+		print_limit(b, "deadline", (double)c->deadline / 1e9, a->jct_s.mean, c->risk,
+		    a->interrupted, espl__plan_span);
 	if (c->budget != INT64_MAX)
-		print_limit(b, "budget", (double)c->budget / 1e6, a->cost_usd.mean, c->risk, a->interrupted,
-		            espl__plan_money);
+		print_limit(b, "budget", (double)c->budget / 1e6, a->cost_usd.mean, c->risk,
+		    a->interrupted, espl__plan_money);
 	if (a->interrupted != NULL)
 		print_interruptions(b, a, c);
 	if (!v->given)
 		print_proof(b, a);
 }
 
-/* ---- side by side ----------------------------------------------------------------------------------- */
+/* ---- side by side ------------------------------------------------------------------------- */
 
 /* "8 5 6 2", brackets apart by a bar; what does not fit is cut. */
 static void
 print_nodes(const struct espl__plan_answer *a, int room, struct espl__buf *b)
 {
 	char number[24];
-	int  used = 0, length;
+	int used = 0, length;
 
 	for (uint32_t i = 0; i < a->row_count; i++) {
 		int bar = i > 0 && a->rows[i].bracket != a->rows[i - 1].bracket;
 
-		length = snprintf(number, sizeof number, "%s%s%u", i > 0 ? " " : "", bar ? "| " : "",
-		                  a->rows[i].nodes);
+		length = snprintf(number, sizeof number, "%s%s%u", i > 0 ? " " : "",
+		    bar ? "| " : "", a->rows[i].nodes);
 		if (used + length > room - (i + 1 < a->row_count ? 4 : 0)) {
 			espl__print(b, " ...");
 			return;
@@ -258,7 +272,7 @@ static void
 print_why_not(const struct espl__plan_answer *a, int room, struct espl__buf *b)
 {
 	struct espl__buf clean = { NULL, 0, 0 };
-	char        time[32], cost[32];
+	char time[32], cost[32];
 	const char *text;
 
 	if (a->status == ESPL_E_INFEASIBLE && (isfinite(a->least_s) || isfinite(a->least_usd))) {
@@ -266,8 +280,9 @@ print_why_not(const struct espl__plan_answer *a, int room, struct espl__buf *b)
 		if (isfinite(a->least_s))
 			espl__print(b, "; the soonest takes %s", espl__plan_span(a->least_s, time));
 		if (isfinite(a->least_usd))
-			espl__print(b, "%s cheapest costs %s", isfinite(a->least_s) ? ", the" : "; the",
-			            espl__plan_money(a->least_usd, cost));
+			espl__print(b, "%s cheapest costs %s",
+			    isfinite(a->least_s) ? ", the" : "; the",
+			    espl__plan_money(a->least_usd, cost));
 		return;
 	}
 	espl__print_clean(&clean, a->diag.text);
@@ -276,7 +291,7 @@ print_why_not(const struct espl__plan_answer *a, int room, struct espl__buf *b)
 	if (strncmp(text, "allocator '", 11) == 0 && strstr(text, "': ") != NULL)
 		text = strstr(text, "': ") + 3;
 	espl__print(b, "%.*s%s", (int)strlen(text) > room ? room - 4 : room, text,
-	            (int)strlen(text) > room ? " ..." : "");
+	    (int)strlen(text) > room ? " ..." : "");
 	espl__buf_free(&clean);
 }
 
@@ -285,12 +300,14 @@ print_compare(const struct espl__plan_view *v, struct espl__buf *b)
 {
 	const struct espl__plan_answer *fixed = NULL;
 	char time[32], cost[32], saving[32];
-	int  saved = 0;
+	int saved = 0;
 
 	for (uint32_t i = 0; i < v->compare_count; i++)
-		if (strcmp(v->compare[i].allocator, "static") == 0 && v->compare[i].status == ESPL_OK)
+		if (strcmp(v->compare[i].allocator, "static") == 0 &&
+		    v->compare[i].status == ESPL_OK)
 			fixed = &v->compare[i];
-	espl__print(b, "\n  %-16s %9s %12s %7s  %s\n", "allocator", "time", "cost", "saving", "nodes per stage");
+	espl__print(b, "\n  %-16s %9s %12s %7s  %s\n", "allocator", "time", "cost", "saving",
+	    "nodes per stage");
 	for (uint32_t i = 0; i < v->compare_count; i++) {
 		const struct espl__plan_answer *a = &v->compare[i];
 		char name[CELL_MAX];
@@ -306,10 +323,10 @@ print_compare(const struct espl__plan_view *v, struct espl__buf *b)
 		if (fixed != NULL && fixed != a && fixed->cost_usd.mean > 0) {
 			saved = 1;
 			(void)snprintf(saving, sizeof saving, "%.1f %%",
-			               100 * (1 - a->cost_usd.mean / fixed->cost_usd.mean));
+			    100 * (1 - a->cost_usd.mean / fixed->cost_usd.mean));
 		}
 		espl__print(b, "%9s %12s %7s  ", espl__plan_span(a->jct_s.mean, time),
-		            espl__plan_money(a->cost_usd.mean, cost), saving);
+		    espl__plan_money(a->cost_usd.mean, cost), saving);
 		print_nodes(a, LINE_MAX_ - 52, b);
 		espl__print(b, "\n");
 	}
@@ -317,7 +334,7 @@ print_compare(const struct espl__plan_view *v, struct espl__buf *b)
 		espl__print(b, "  (saving: against static)\n");
 }
 
-/* ---- the frontier ---------------------------------------------------------------------------------- */
+/* ---- the frontier ------------------------------------------------------------------------- */
 
 static void
 print_frontier(const struct espl__plan_view *v, struct espl__buf *b)
@@ -329,8 +346,10 @@ print_frontier(const struct espl__plan_view *v, struct espl__buf *b)
 
 	if (f->count == 0) {
 		espl__print(b, "\n  no frontier: ");
-		espl__print_clean(b, f->diag.status != ESPL_OK ? f->diag.text
-		                     : "the allocator does not say how soon the search could be done");
+		espl__print_clean(b,
+		    f->diag.status != ESPL_OK
+			? f->diag.text
+			: "the allocator does not say how soon the search could be done");
 		espl__print(b, "\n");
 		return;
 	}
@@ -342,7 +361,7 @@ print_frontier(const struct espl__plan_view *v, struct espl__buf *b)
 		espl__buf_clear(row);
 		if (a->status == ESPL_OK) {
 			espl__print(row, "%9s %12s  ", espl__plan_span(a->jct_s.mean, time),
-			            espl__plan_money(a->cost_usd.mean, cost));
+			    espl__plan_money(a->cost_usd.mean, cost));
 			print_nodes(a, LINE_MAX_ - 38, row);
 		} else {
 			print_why_not(a, LINE_MAX_ - 12, row);
@@ -351,11 +370,14 @@ print_frontier(const struct espl__plan_view *v, struct espl__buf *b)
 			same = 1;
 			continue;
 		}
-		espl__print(b, "  %9s %s\n", espl__plan_span(f->deadline_s[i], deadline), espl__buf_text(row));
+		espl__print(b, "  %9s %s\n", espl__plan_span(f->deadline_s[i], deadline),
+		    espl__buf_text(row));
 	}
 	if (same)
-		espl__print(b, "  (asked for up to %s: where there is no row, the plan of the row above stays the best)\n",
-		            espl__plan_span(f->deadline_s[f->count - 1], deadline));
+		espl__print(b,
+		    "  (asked for up to %s: where there is no row, the plan of the row above stays "
+		    "the best)\n",
+		    espl__plan_span(f->deadline_s[f->count - 1], deadline));
 	espl__buf_free(&rows[0]);
 	espl__buf_free(&rows[1]);
 	if (v->config->budget != INT64_MAX)

@@ -31,7 +31,7 @@ const char *
 espl__plan_part(double usd, double of, char to[32])
 {
 	double size = fabs(of);
-	int    digits = 2;
+	int digits = 2;
 
 	if (!isfinite(usd)) {
 		(void)snprintf(to, 32, "-");
@@ -39,7 +39,8 @@ espl__plan_part(double usd, double of, char to[32])
 	}
 	for (; size > 0 && size < 0.0995 && digits < 9; size *= 10)
 		digits++;
-	(void)snprintf(to, 32, fabs(usd) < 1e12 ? "%s$%.*f" : "%s$%.*e", usd < 0 ? "-" : "", digits, fabs(usd));
+	(void)snprintf(to, 32, fabs(usd) < 1e12 ? "%s$%.*f" : "%s$%.*e", usd < 0 ? "-" : "", digits,
+	    fabs(usd));
 	return to;
 }
 
@@ -56,30 +57,39 @@ static void
 enough(double least_s, double least_usd, char time[32], char cost[32])
 {
 	double unit = least_s >= 10 ? 1 : 1e-3, part;
-	int    digits = 2;
+	int digits = 2;
 
 	/* A limit is kept by what exceeds it by no more than a billionth of it. */
-	(void)espl__format_span(least_s < 9e9 ? (espl_span)(ceil(least_s * (1 - CLOSE) / unit) * unit * 1e9 + 0.5)
-	                                      : ESPL_NEVER, time);
-	while (digits < 6 && least_usd < 0.1 && least_usd * pow(10, digits) < 1000)	/* micro-dollars are the least that counts */
+	(void)espl__format_span(least_s < 9e9
+		? (espl_span)(ceil(least_s * (1 - CLOSE) / unit) * unit * 1e9 + 0.5)
+		: ESPL_NEVER,
+	    time);
+	while (digits < 6 && least_usd < 0.1 &&
+	    least_usd * pow(10, digits) < 1000) /* micro-dollars are the least that counts */
 		digits++;
 	part = pow(10, digits);
 	(void)snprintf(cost, 32, "$%.*f", digits, ceil(least_usd * (1 - CLOSE) * part) / part);
 }
 
 void
-espl__plan_least(struct espl__diag *diag, const struct espl__run_config *c, double least_s, double least_usd)
+espl__plan_least(struct espl__diag *diag, const struct espl__run_config *c, double least_s,
+    double least_usd)
 {
 	char time[32], cost[32];
 
 	if (!isfinite(least_s) && !isfinite(least_usd))
 		return;
 	enough(isfinite(least_s) ? least_s : 0, isfinite(least_usd) ? least_usd : 0, time, cost);
-	if (isfinite(least_s) && isfinite(least_usd) && c->deadline != ESPL_NEVER && c->budget != INT64_MAX)
-		espl__hint(diag, "the soonest plan takes %s (experiment.deadline), the cheapest costs %s "
-		           "(experiment.budget)", time, cost);
+	if (isfinite(least_s) && isfinite(least_usd) && c->deadline != ESPL_NEVER &&
+	    c->budget != INT64_MAX)
+		espl__hint(diag,
+		    "the soonest plan takes %s (experiment.deadline), the cheapest costs %s "
+		    "(experiment.budget)",
+		    time, cost);
 	else if (isfinite(least_s) && (c->deadline != ESPL_NEVER || !isfinite(least_usd)))
-		espl__hint(diag, "the least that would do is a deadline of %s (experiment.deadline)", time);
+		espl__hint(diag,
+		    "the least that would do is a deadline of %s (experiment.deadline)", time);
 	else
-		espl__hint(diag, "the least that would do is a budget of %s (experiment.budget)", cost);
+		espl__hint(diag, "the least that would do is a budget of %s (experiment.budget)",
+		    cost);
 }

@@ -1,8 +1,8 @@
 /* profile_cache.c - profiles that were measured on this machine, by trial and hardware: where they
  * are kept, and how `trial.profile = "auto"` finds one.
  *
- * A kept profile takes the place of "auto", which is the default, before anything begins, as if the user
- * had named the file: a run copies it into its folder, and resuming looks nothing up.
+ * A kept profile takes the place of "auto", which is the default, before anything begins, as if the
+ * user had named the file: a run copies it into its folder, and resuming looks nothing up.
  */
 #include <errno.h>
 #include <string.h>
@@ -27,8 +27,9 @@ espl__profile_place(const struct espl__subject *subject, char **path, struct esp
 		inner = "/.cache";
 	}
 	if (cache == NULL || cache[0] != '/') {
-		(void)espl__fail(diag, ESPL_E_CONFIG, "there is no place to keep the profile: neither "
-		                 "XDG_CACHE_HOME nor HOME names a folder");
+		(void)espl__fail(diag, ESPL_E_CONFIG,
+		    "there is no place to keep the profile: neither XDG_CACHE_HOME nor HOME names "
+		    "a folder");
 		espl__hint(diag, "-o PROFILE.json writes it where you want it");
 		return ESPL_E_CONFIG;
 	}
@@ -40,10 +41,10 @@ espl__profile_place(const struct espl__subject *subject, char **path, struct esp
 static char *
 look_up(const struct espl__session *s, struct stat *st)
 {
-	struct espl__subject  subject;
+	struct espl__subject subject;
 	struct espl__profile *profile = NULL;
-	struct espl__diag     diag = ESPL__DIAG_INIT;
-	struct espl__node     node = { .type = ESPL__STRING };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__node node = { .type = ESPL__STRING };
 	char *path = NULL;
 
 	/* What is wrong with the cloud or the space is told by those who need them. */
@@ -58,8 +59,9 @@ look_up(const struct espl__session *s, struct stat *st)
 		return NULL;
 	node.text = path;
 	if (espl__profile_load(&node, NULL, &profile, &diag) != ESPL_OK) {
-		espl__log(ESPL_WARN, "the kept profile '%s' cannot be used: %s; going on without one", path,
-		          diag.text);
+		espl__log(ESPL_WARN,
+		    "the kept profile '%s' cannot be used: %s; going on without one", path,
+		    diag.text);
 		free(path);
 		return NULL;
 	}
@@ -72,14 +74,17 @@ wanted(const struct espl__session *s)
 {
 	const struct espl__node *node = s->config->trial.profile;
 
-	return !s->config->pool && (node == NULL || (node->type == ESPL__STRING && strcmp(node->text, "auto") == 0))
-	       && (s->config->trial.trainable != NULL || s->config->trial.command != NULL || s->config->trial.curves != NULL);
+	return !s->config->pool &&
+	    (node == NULL || (node->type == ESPL__STRING && strcmp(node->text, "auto") == 0)) &&
+	    (s->config->trial.trainable != NULL || s->config->trial.command != NULL ||
+		s->config->trial.curves != NULL);
 }
 
-/* Curves of the command line take the place of the file's program, but it is the program that was measured.
- * *program: there is one. */
+/* Curves of the command line take the place of the file's program, but it is the program that was
+ * measured. *program: there is one. */
 static char *
-look_up_replayed(const char *path, const char *const *sets, uint32_t set_count, struct stat *st, int *program)
+look_up_replayed(const char *path, const char *const *sets, uint32_t set_count, struct stat *st,
+    int *program)
 {
 	const char **all = espl__realloc(NULL, set_count + (size_t)1, sizeof *all);
 	struct espl__session s;
@@ -88,7 +93,8 @@ look_up_replayed(const char *path, const char *const *sets, uint32_t set_count, 
 	for (uint32_t i = 0; i < set_count; i++)
 		all[i] = sets[i];
 	all[set_count] = ESPL__RUN_WITHOUT "trial.curves";
-	*program = espl__session_load(path, all, set_count + 1, ESPL__NEED_TRIAL, &s, NULL) == ESPL_OK;
+	*program =
+	    espl__session_load(path, all, set_count + 1, ESPL__NEED_TRIAL, &s, NULL) == ESPL_OK;
 	if (*program) {
 		profile = look_up(&s, st);
 		espl__session_free(&s);
@@ -103,27 +109,33 @@ tell_none(const struct espl__session *s, const char *path, int tell, int program
 {
 	if (s->config->trial.curves == NULL) {
 		if (tell && s->config->trial.profile != NULL)
-			espl__log(ESPL_INFO, "trial.profile = \"auto\": no profile of this trial is kept for this hardware. A run "
-			          "measures while it works; a simulation takes a second for an iteration, on however many "
-			          "GPUs. `espalier profile %s` measures one", path);
+			espl__log(ESPL_INFO,
+			    "trial.profile = \"auto\": no profile of this trial is kept for this "
+			    "hardware. A run measures while it works; a simulation takes a second "
+			    "for an iteration, on however many GPUs. `espalier profile %s` "
+			    "measures one",
+			    path);
 	} else if (program) {
-		espl__log(ESPL_WARN, "no profile of this trial is kept for this hardware, so starts take no time in this "
-		          "simulation: `espalier profile %s` measures them, or --set 'trial.profile=\"FILE\"' names a profile",
-		          path);
+		espl__log(ESPL_WARN,
+		    "no profile of this trial is kept for this hardware, so starts take no time in "
+		    "this simulation: `espalier profile %s` measures them, or --set "
+		    "'trial.profile=\"FILE\"' names a profile",
+		    path);
 	} else if (s->config->trial.curves_text != NULL) {
-		espl__log(ESPL_WARN, "curves without a profile: starts take no time in this simulation; "
-		          "--set 'trial.profile=\"FILE\"' names a profile");
+		espl__log(ESPL_WARN,
+		    "curves without a profile: starts take no time in this simulation; --set "
+		    "'trial.profile=\"FILE\"' names a profile");
 	}
 }
 
 /* The same configuration with the file in the place of "auto". */
 static espl_status
 load_with(const char *profile, const char *path, const char *const *sets, uint32_t set_count,
-          enum espl__need need, struct espl__session *s, struct espl__diag *diag)
+    enum espl__need need, struct espl__session *s, struct espl__diag *diag)
 {
 	struct espl__buf b = { NULL, 0, 0 };
 	const char **all = espl__realloc(NULL, set_count + (size_t)1, sizeof *all);
-	espl_status  status;
+	espl_status status;
 
 	for (uint32_t i = 0; i < set_count; i++)
 		all[i] = sets[i];
@@ -139,18 +151,18 @@ load_with(const char *profile, const char *path, const char *const *sets, uint32
 
 espl_status
 espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_count,
-                        enum espl__need need, int tell, struct espl__session *s,
-                        struct espl__diag *diag)
+    enum espl__need need, int tell, struct espl__session *s, struct espl__diag *diag)
 {
 	espl_status status = espl__session_load(path, sets, set_count, need, s, diag);
 	struct stat st;
-	char       *profile, age[32];
-	int         program = 1;
+	char *profile, age[32];
+	int program = 1;
 
 	if (status != ESPL_OK || !wanted(s))
 		return status;
-	profile = s->config->trial.curves == NULL ? look_up(s, &st)
-	                                          : look_up_replayed(path, sets, set_count, &st, &program);
+	profile = s->config->trial.curves == NULL
+	    ? look_up(s, &st)
+	    : look_up_replayed(path, sets, set_count, &st, &program);
 	if (profile == NULL) {
 		/* `plan` cannot do without, and says so itself. */
 		if (need == ESPL__NEED_TRIAL)
@@ -160,7 +172,7 @@ espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_
 	status = load_with(profile, path, sets, set_count, need, s, diag);
 	if (status == ESPL_OK && tell)
 		espl__log(ESPL_INFO, "the trial's profile is %s, measured %s ago", profile,
-		          espl__format_seconds(difftime(time(NULL), st.st_mtime), age));
+		    espl__format_seconds(difftime(time(NULL), st.st_mtime), age));
 	free(profile);
 	return status;
 }

@@ -6,8 +6,8 @@
  * counts as a part of the start.  What is not known before, how many iterations are enough, is
  * decided on the way, and the run is then stopped as if by the user.
  *
- * Resizes in place are had by a second trial: the first one makes room for it while its processes live,
- * or they begin side by side, and the one that is not stopped gets the other's GPUs, too.
+ * Resizes in place are had by a second trial: the first one makes room for it while its processes
+ * live, or they begin side by side, and the one that is not stopped gets the other's GPUs, too.
  */
 #include <math.h>
 #include <stdio.h>
@@ -24,34 +24,35 @@
 #include "report/totals.h"
 #include "world/drive.h"
 
-#define CLEAR 0.02			/* standard error of the mean that is small enough */
+#define CLEAR 0.02 /* standard error of the mean that is small enough */
 #define LOG_LINES 8
-#define PATIENCE 20			/* iterations in which one of two is likely to be stopped */
+#define PATIENCE 20 /* iterations in which one of two is likely to be stopped */
 
-struct watched {			/* a gang */
-	uint64_t  gang, trial;
-	espl_time starting, last;	/* last: of the last report                             */
-	uint32_t  reports;
-	int       again;		/* goes on from a checkpoint                            */
-	int       over;			/* at its budget                                        */
-	int       ended;
+/* a gang */
+struct watched {
+	uint64_t gang, trial;
+	espl_time starting, last; /* last: of the last report */
+	uint32_t reports;
+	int again; /* goes on from a checkpoint */
+	int over;  /* at its budget */
+	int ended;
 };
 struct measure {
 	const struct espl__measure_ask *ask;
 	struct espl__measurement *to;
-	struct espl__session  session;
+	struct espl__session session;
 	struct espl__observer observer;
 	struct watched *gangs;
-	uint32_t  count, cap;
-	uint32_t  warm;			/* gangs past their first report and not at their budget */
-	espl_time full;			/* since when all trials are                            */
-	int       paused;		/* it is paused in between                              */
-	int64_t   began;		/* tick of the first start; 0: none yet                 */
-	volatile int wish;		/* what the drive is to do: 1 stop cleanly, 2 kill      */
-	uint32_t  still;		/* iterations without a resize                          */
-	int       enough, late;
-	uint64_t  failed;		/* trial, ESPL_NONE none                                */
-	char      why[512];
+	uint32_t count, cap;
+	uint32_t warm;     /* gangs past their first report and not at their budget */
+	espl_time full;    /* since when all trials are */
+	int paused;        /* it is paused in between */
+	int64_t began;     /* tick of the first start; 0: none yet */
+	volatile int wish; /* what the drive is to do: 1 stop cleanly, 2 kill */
+	uint32_t still;    /* iterations without a resize */
+	int enough, late;
+	uint64_t failed; /* trial, ESPL_NONE none */
+	char why[512];
 };
 
 /* ---- observing ------------------------------------------------------------------------------ */
@@ -59,7 +60,7 @@ struct measure {
 static struct watched *
 gang_of(struct measure *m, uint64_t trial)
 {
-	for (uint32_t i = m->count; i-- > 0; )
+	for (uint32_t i = m->count; i-- > 0;)
 		if (m->gangs[i].trial == trial && !m->gangs[i].ended)
 			return &m->gangs[i];
 	return NULL;
@@ -104,7 +105,7 @@ gang_ends(struct measure *m, espl_time now, struct watched *g, const char *text)
 
 static void
 on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
-        struct espl_share share, const struct espl_slot *slots, const char *text)
+    struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct measure *m = ctx;
 	struct watched *g;
@@ -138,7 +139,7 @@ on_failure(void *ctx, espl_time now, const struct espl_trial *trial)
 
 static void
 on_report(void *ctx, espl_time now, const struct espl_trial *trial, uint64_t iteration, double loss,
-          const struct espl__metric *metrics, uint32_t count, struct espl_share share)
+    const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct measure *m = ctx;
 	const struct espl__measure_ask *ask = m->ask;
@@ -153,7 +154,8 @@ on_report(void *ctx, espl_time now, const struct espl_trial *trial, uint64_t ite
 		return;
 	}
 	if (g->reports++ == 0) {
-		espl__tally_add(g->again ? &m->to->again : &m->to->begin, seconds(g->starting, now));
+		espl__tally_add(g->again ? &m->to->again : &m->to->begin,
+		    seconds(g->starting, now));
 		if (++m->warm == ask->packing)
 			m->full = now;
 	} else if (m->warm == ask->packing && g->last >= m->full && share.packing == ask->packing) {
@@ -165,8 +167,9 @@ on_report(void *ctx, espl_time now, const struct espl_trial *trial, uint64_t ite
 		m->warm--;
 	}
 	if (!m->paused || m->to->again.count > 0)
-		m->enough = t->count >= (uint64_t)ask->most * ask->packing
-		            || (t->count >= (uint64_t)ask->least * ask->packing && espl__tally_error(t) <= CLEAR);
+		m->enough = t->count >= (uint64_t)ask->most * ask->packing ||
+		    (t->count >= (uint64_t)ask->least * ask->packing &&
+			espl__tally_error(t) <= CLEAR);
 }
 
 static void
@@ -192,10 +195,11 @@ set_alone(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 	uint32_t before = ask->least > 2 ? 2 : 1;
 
 	if (!paused)
-		espl__print(b, "algorithm={ use=\"stages\"; stages=( (1, %u) ); }\n", ask->most + 1);
+		espl__print(b, "algorithm={ use=\"stages\"; stages=( (1, %u) ); }\n",
+		    ask->most + 1);
 	else
-		espl__print(b, "algorithm={ use=\"stages\"; stages=( (1, %u), (1, %u) ); }\n", before + 1,
-		            ask->most - before + 1);
+		espl__print(b, "algorithm={ use=\"stages\"; stages=( (1, %u), (1, %u) ); }\n",
+		    before + 1, ask->most - before + 1);
 	espl__print(b, "allocator={ use=\"static\"; gpus=%u;", ask->gpus);
 }
 
@@ -205,7 +209,7 @@ static void
 set_packed(const struct espl__measure_ask *ask, struct espl__buf *b)
 {
 	espl__print(b, "algorithm={ use=\"stages\"; stages=( (%u, %u) ); }\n", ask->packing,
-	            2 * ask->most + 2);
+	    2 * ask->most + 2);
 	espl__print(b, "trial.profile={ iteration=\"%.9fs\"; packing=( (1, 1.0)", ask->iteration_s);
 	for (uint32_t i = 2; i <= ask->packing; i++)
 		espl__print(b, ", (%u, %u.0)", i, i);
@@ -213,14 +217,17 @@ set_packed(const struct espl__measure_ask *ask, struct espl__buf *b)
 }
 
 /* The second stage has room for one more: the first trial, whose processes wait for what becomes of
- * them, goes on on half of its GPUs.  Of two side by side the one that comes to a rung as the second, and is
- * not the better one, is stopped; that is soon one. */
+ * them, goes on on half of its GPUs.  Of two side by side the one that comes to a rung as the
+ * second, and is not the better one, is stopped; that is soon one. */
 static void
 set_resized(const struct espl__measure_ask *ask, struct espl__buf *b)
 {
-	espl__print(b, "algorithm={ use=%s }\nallocator={ use=\"fair\"; resize=\"always\"; gpus=%u;",
-	            ask->resize == ESPL__RESIZE_LESS ? "\"stages\"; stages=( (1, 2), (2, 1000) );"
-	            : "\"asha\"; mode=\"stopping\"; trials=2; iterations_max=1000; eta=2;", ask->gpus);
+	espl__print(b,
+	    "algorithm={ use=%s }\nallocator={ use=\"fair\"; resize=\"always\"; gpus=%u;",
+	    ask->resize == ESPL__RESIZE_LESS
+		? "\"stages\"; stages=( (1, 2), (2, 1000) );"
+		: "\"asha\"; mode=\"stopping\"; trials=2; iterations_max=1000; eta=2;",
+	    ask->gpus);
 }
 
 /* What the measurement sets, one a line. */
@@ -228,7 +235,7 @@ static void
 write_sets(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 {
 	uint32_t trials = ask->resize != ESPL__RESIZE_NONE ? 2 : ask->packing;
-	char     money[32];
+	char money[32];
 
 	espl__print(b, "trial.profile=\"auto\"\n");
 	if (ask->resize != ESPL__RESIZE_NONE)
@@ -242,10 +249,12 @@ write_sets(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 		espl__print_quoted(b, ask->subject->offer);
 		espl__print(b, ";");
 	}
-	espl__print(b, " }\ntrial.gpus_min=%u\ntrial.gpus_max=%u\ntrial.packing_max=%u\n", ask->resize != ESPL__RESIZE_NONE ?
-	            ask->gpus / 2 : ask->gpus, ask->gpus, ask->packing);
-	espl__print(b, "trial.retries=0\ntrial.checkpoint_every=0s\nplanning.warm=%s\n"
-	            "planning.acquire_ahead=false\nexperiment.first=(", ask->resize != ESPL__RESIZE_NONE ? "true" : "false");
+	espl__print(b, " }\ntrial.gpus_min=%u\ntrial.gpus_max=%u\ntrial.packing_max=%u\n",
+	    ask->resize != ESPL__RESIZE_NONE ? ask->gpus / 2 : ask->gpus, ask->gpus, ask->packing);
+	espl__print(b,
+	    "trial.retries=0\ntrial.checkpoint_every=0s\nplanning.warm=%s\n"
+	    "planning.acquire_ahead=false\nexperiment.first=(",
+	    ask->resize != ESPL__RESIZE_NONE ? "true" : "false");
 	for (uint32_t i = 0; i < trials; i++)
 		espl__print(b, "%s %s", i > 0 ? "," : "", ask->subject->point);
 	espl__print(b, " )\n");
@@ -259,16 +268,16 @@ load(struct measure *m, struct espl__diag *diag)
 	const struct espl__measure_ask *ask = m->ask;
 	struct espl__buf text = { NULL, 0, 0 };
 	const char **sets;
-	char        *line, *rest;
-	uint32_t     count = ask->set_count;
-	espl_status  status;
+	char *line, *rest;
+	uint32_t count = ask->set_count;
+	espl_status status;
 
 	write_sets(ask, m->paused, &text);
 	sets = espl__realloc(NULL, count + 16, sizeof *sets);
 	for (uint32_t i = 0; i < count; i++)
 		sets[i] = ask->sets[i];
 	(void)espl__buf_text(&text);
-	for (rest = (char *)text.data; (line = strsep(&rest, "\n")) != NULL; )
+	for (rest = (char *)text.data; (line = strsep(&rest, "\n")) != NULL;)
 		if (line[0] != '\0')
 			sets[count++] = line;
 	status = espl__session_load(ask->file, sets, count, ESPL__NEED_TRIAL, &m->session, diag);
@@ -286,11 +295,12 @@ load(struct measure *m, struct espl__diag *diag)
 static void
 keep_log(const struct measure *m)
 {
-	char  *path = espl__format("%s/trials/%llu/log", m->ask->folder, (unsigned long long)m->failed);
-	FILE  *file = fopen(path, "re");
-	char   room[sizeof m->to->log];
+	char *path =
+	    espl__format("%s/trials/%llu/log", m->ask->folder, (unsigned long long)m->failed);
+	FILE *file = fopen(path, "re");
+	char room[sizeof m->to->log];
 	size_t size = 0, from;
-	int    lines = 0;
+	int lines = 0;
 
 	free(path);
 	if (file == NULL)
@@ -314,8 +324,9 @@ trial_failed(struct measure *m, struct espl__diag *diag)
 	m->to->end = ESPL__MEASURE_FAILED;
 	keep_log(m);
 	return espl__fail(diag, ESPL_E_REMOTE, "the trial failed on %u %s%s: %s", m->ask->gpus,
-	                  espl__slots_word(m->ask->subject->on_cpu, m->ask->gpus), m->ask->packing > 1 ? ", several sharing it" : "",
-	                  m->why[0] != '\0' ? m->why : "it left without being told to");
+	    espl__slots_word(m->ask->subject->on_cpu, m->ask->gpus),
+	    m->ask->packing > 1 ? ", several sharing it" : "",
+	    m->why[0] != '\0' ? m->why : "it left without being told to");
 }
 
 /* With neither time nor money used up it just did not come to one. */
@@ -326,17 +337,18 @@ no_resize(struct measure *m, const struct espl__exec_summary *summary, struct es
 
 	m->to->end = summary->how == ESPL__RUN_BUDGET ? ESPL__MEASURE_BROKE : ESPL__MEASURE_LATE;
 	if (summary->how == ESPL__RUN_BUDGET)
-		return espl__fail(diag, ESPL_E_REMOTE, "the budget was used up before the trial was resized");
+		return espl__fail(diag, ESPL_E_REMOTE,
+		    "the budget was used up before the trial was resized");
 	if (m->late)
 		return espl__fail(diag, ESPL_E_REMOTE, "within %s the trial was not resized",
-		                  espl__format_short(m->ask->limit, limit));
+		    espl__format_short(m->ask->limit, limit));
 	m->to->end = ESPL__MEASURED;
 	return ESPL_OK;
 }
 
 static espl_status
 judge(struct measure *m, espl_status status, const struct espl__exec_summary *summary,
-      struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__measurement *to = m->to;
 	char limit[32];
@@ -350,7 +362,8 @@ judge(struct measure *m, espl_status status, const struct espl__exec_summary *su
 	if (status != ESPL_OK)
 		return status;
 	/* Stopped, but not by us: the machine's trouble. */
-	if (summary->how == ESPL__RUN_FAILED || (summary->how == ESPL__RUN_INTERRUPTED && m->wish == 0))
+	if (summary->how == ESPL__RUN_FAILED ||
+	    (summary->how == ESPL__RUN_INTERRUPTED && m->wish == 0))
 		return espl__fail(diag, ESPL_E_REMOTE, "%s", summary->text);
 	if ((m->ask->resize != ESPL__RESIZE_NONE ? to->resize.count : to->iteration.count) > 0) {
 		to->end = ESPL__MEASURED;
@@ -360,14 +373,16 @@ judge(struct measure *m, espl_status status, const struct espl__exec_summary *su
 		return no_resize(m, summary, diag);
 	if (summary->how == ESPL__RUN_BUDGET) {
 		to->end = ESPL__MEASURE_BROKE;
-		return espl__fail(diag, ESPL_E_REMOTE, "the budget was used up before an iteration was timed");
+		return espl__fail(diag, ESPL_E_REMOTE,
+		    "the budget was used up before an iteration was timed");
 	}
 	if (!m->late)
-		return espl__fail(diag, ESPL_E_REMOTE, "the trial was complete before an iteration could be "
-		                  "timed");
+		return espl__fail(diag, ESPL_E_REMOTE,
+		    "the trial was complete before an iteration could be timed");
 	to->end = ESPL__MEASURE_LATE;
-	(void)espl__fail(diag, ESPL_E_REMOTE, "within %s no iteration could be timed beyond the first, which "
-	                 "warms up", espl__format_short(m->ask->limit, limit));
+	(void)espl__fail(diag, ESPL_E_REMOTE,
+	    "within %s no iteration could be timed beyond the first, which warms up",
+	    espl__format_short(m->ask->limit, limit));
 	espl__hint(diag, "--time-limit gives it longer");
 	return ESPL_E_REMOTE;
 }
@@ -376,15 +391,19 @@ static espl_status
 drive(struct measure *m, struct espl__exec_summary *summary, struct espl__diag *diag)
 {
 	struct espl__drive drive;
-	char       *dir = NULL;
-	int         made;
-	espl_status status = espl__folder_make(&m->session, m->ask->folder, NULL, &dir, &made, diag);
+	char *dir = NULL;
+	int made;
+	espl_status status =
+	    espl__folder_make(&m->session, m->ask->folder, NULL, &dir, &made, diag);
 
 	if (status != ESPL_OK)
 		return status;
 	memset(&drive, 0, sizeof drive);
-	m->observer = (struct espl__observer){ .ctx = m, .report = on_report, .gang = on_gang,
-	                                       .resized = on_resized, .failure = on_failure };
+	m->observer = (struct espl__observer){ .ctx = m,
+		.report = on_report,
+		.gang = on_gang,
+		.resized = on_resized,
+		.failure = on_failure };
 	drive.config = m->session.config;
 	drive.space = m->session.space;
 	drive.profile = m->session.profile;
@@ -394,7 +413,8 @@ drive(struct measure *m, struct espl__exec_summary *summary, struct espl__diag *
 	drive.tick = on_tick;
 	drive.ctx = m;
 	drive.interrupt = &m->wish;
-	espl__instance_log_from(ESPL_WARN);	/* what its algorithm does is not what is measured */
+	/* what its algorithm does is not what is measured */
+	espl__instance_log_from(ESPL_WARN);
 	status = espl__drive(&drive, summary, diag);
 	free(dir);
 	return status;
@@ -402,12 +422,12 @@ drive(struct measure *m, struct espl__exec_summary *summary, struct espl__diag *
 
 espl_status
 espl__measure(const struct espl__measure_ask *ask, struct espl__measurement *to,
-              struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct measure m;
 	struct espl__exec_summary summary;
 	struct espl__diag own = ESPL__DIAG_INIT;
-	int64_t     began = espl__tick();
+	int64_t began = espl__tick();
 	espl_status status;
 
 	memset(to, 0, sizeof *to);

@@ -19,7 +19,7 @@
 #include "base/text.h"
 #include "plugin/registry.h"
 
-#define PROGRAM_MAX (1 << 20)		/* files of a command beyond this are data, not programs */
+#define PROGRAM_MAX (1 << 20) /* files of a command beyond this are data, not programs */
 
 /* ---- the configuration ---------------------------------------------------------------------- */
 
@@ -29,7 +29,7 @@ find_values(const struct espl__session *s, double *values, struct espl__diag *di
 {
 	const struct espl_space *space = espl__space_view(s->space);
 	const struct espl__node *first = s->config->first;
-	double     *unit;
+	double *unit;
 	espl_status status;
 
 	if (first != NULL && first->child_count > 0)
@@ -62,7 +62,7 @@ write_point(const struct espl__space *space, const double *values)
 			espl__print(&b, "%s", one->text);
 		else if (one->value == floor(one->value) && fabs(one->value) < 9e15)
 			espl__print(&b, "%lld%s", (long long)one->value,
-			            fabs(one->value) > INT32_MAX ? "L" : "");
+			    fabs(one->value) > INT32_MAX ? "L" : "");
 		else
 			espl__print_real(&b, one->value);
 		espl__print(&b, ";");
@@ -76,7 +76,12 @@ write_point(const struct espl__space *space, const double *values)
 
 /* ---- the hardware --------------------------------------------------------------------------- */
 
-struct seen { const char *wanted; struct espl__subject *to; char *gpu_type; uint32_t cpus; };
+struct seen {
+	const char *wanted;
+	struct espl__subject *to;
+	char *gpu_type;
+	uint32_t cpus;
+};
 
 /* What would be leased: the offer that the allocator is told to take, or the first. */
 static void
@@ -84,8 +89,8 @@ see_offer(void *ctx, const struct espl_offer *offer)
 {
 	struct seen *seen = ctx;
 
-	if (seen->to->offer != NULL || offer->gpus == 0
-	    || (seen->wanted != NULL && strcmp(seen->wanted, offer->name) != 0))
+	if (seen->to->offer != NULL || offer->gpus == 0 ||
+	    (seen->wanted != NULL && strcmp(seen->wanted, offer->name) != 0))
 		return;
 	seen->to->offer = espl__strdup(offer->name);
 	seen->to->gpus = offer->gpus;
@@ -99,9 +104,9 @@ static void
 processor(struct espl__buf *to)
 {
 	static const char name[] = "\nmodel name";
-	struct espl__buf  text = { NULL, 0, 0 };
-	struct utsname    machine;
-	const char       *at = NULL;
+	struct espl__buf text = { NULL, 0, 0 };
+	struct utsname machine;
+	const char *at = NULL;
 
 	if (espl__file_read("/proc/cpuinfo", (size_t)64 << 20, &text, NULL) == ESPL_OK)
 		at = strstr(espl__buf_text(&text), name);
@@ -118,9 +123,9 @@ static unsigned
 cores(void)
 {
 	cpu_set_t *set = CPU_ALLOC(4096);
-	size_t     size = CPU_ALLOC_SIZE(4096);
-	int        count = 0;
-	long       online = sysconf(_SC_NPROCESSORS_ONLN);
+	size_t size = CPU_ALLOC_SIZE(4096);
+	int count = 0;
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (set != NULL && sched_getaffinity(0, size, set) == 0)
 		count = CPU_COUNT_S(size, set);
@@ -130,28 +135,29 @@ cores(void)
 
 static espl_status
 find_hardware(const struct espl__session *s, struct espl__subject *to, struct espl__buf *all,
-              struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	const struct espl__node *wanted = espl__node_get(s->config->allocator.group, "offer");
 	struct seen seen = { NULL, to, NULL, 0 };
 	struct espl__buf device = { NULL, 0, 0 };
-	uint32_t    count;
+	uint32_t count;
 	espl_status status;
 
 	if (wanted != NULL && wanted->type == ESPL__STRING)
 		seen.wanted = wanted->text;
 	status = espl__session_offers(s, see_offer, &seen, &count, diag);
 	if (status == ESPL_OK && count > 0 && to->offer == NULL)
-		status = espl__fail_at(diag, ESPL_E_CONFIG, wanted != NULL ? wanted->file : s->config->path,
-		                       wanted != NULL ? wanted->line : 0,
-		                       "cloud '%s' has no offer%s%s%s with GPUs", s->config->cloud.use,
-		                       seen.wanted != NULL ? " '" : "",
-		                       seen.wanted != NULL ? seen.wanted : "", seen.wanted != NULL ? "'" : "");
+		status = espl__fail_at(diag, ESPL_E_CONFIG,
+		    wanted != NULL ? wanted->file : s->config->path,
+		    wanted != NULL ? wanted->line : 0, "cloud '%s' has no offer%s%s%s with GPUs",
+		    s->config->cloud.use, seen.wanted != NULL ? " '" : "",
+		    seen.wanted != NULL ? seen.wanted : "", seen.wanted != NULL ? "'" : "");
 	processor(&device);
 	espl__print(all, "%s\n%s %s %u %u\n%s %u\n", s->config->cloud.use,
-	            to->offer != NULL ? to->offer : "", seen.gpu_type != NULL ? seen.gpu_type : "",
-	            to->gpus, seen.cpus, espl__buf_text(&device), cores());
-	if (seen.gpu_type != NULL && seen.gpu_type[0] != '\0' && strcmp(seen.gpu_type, "cpu") != 0) {
+	    to->offer != NULL ? to->offer : "", seen.gpu_type != NULL ? seen.gpu_type : "",
+	    to->gpus, seen.cpus, espl__buf_text(&device), cores());
+	if (seen.gpu_type != NULL && seen.gpu_type[0] != '\0' &&
+	    strcmp(seen.gpu_type, "cpu") != 0) {
 		to->device = espl__strdup(seen.gpu_type);
 	} else {
 		espl__print(&device, ", %u core%s", cores(), cores() == 1 ? "" : "s");
@@ -168,13 +174,15 @@ find_hardware(const struct espl__session *s, struct espl__subject *to, struct es
 static void
 put_file(const char *directory, const char *word, struct espl__buf *all)
 {
-	char       *path = word[0] == '/' ? espl__strdup(word) : espl__format("%s/%s", directory, word);
+	char *path = word[0] == '/' ? espl__strdup(word) : espl__format("%s/%s", directory, word);
 	struct espl__buf bytes = { NULL, 0, 0 };
 	struct stat st;
 
-	if (word[0] != '\0' && stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size <= PROGRAM_MAX
-	    && espl__file_read(path, PROGRAM_MAX, &bytes, NULL) == ESPL_OK)
-		espl__print(all, "file %016llx\n", (unsigned long long)espl__digest(0, bytes.data, bytes.size));
+	if (word[0] != '\0' && stat(path, &st) == 0 && S_ISREG(st.st_mode) &&
+	    st.st_size <= PROGRAM_MAX &&
+	    espl__file_read(path, PROGRAM_MAX, &bytes, NULL) == ESPL_OK)
+		espl__print(all, "file %016llx\n",
+		    (unsigned long long)espl__digest(0, bytes.data, bytes.size));
 	espl__buf_free(&bytes);
 	free(path);
 }
@@ -186,8 +194,8 @@ put_program(const struct espl__trial_config *trial, struct espl__buf *all)
 
 	if (trial->trainable != NULL) {
 		espl__print(all, "trainable %s", trial->trainable);
-		if (espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) == ESPL_OK
-		    && plugin->desc->version != NULL)
+		if (espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) == ESPL_OK &&
+		    plugin->desc->version != NULL)
 			espl__print(all, " %s", plugin->desc->version);
 		espl__print(all, "\n");
 	} else {
@@ -203,7 +211,7 @@ put_program(const struct espl__trial_config *trial, struct espl__buf *all)
 	if (trial->env != NULL)
 		espl__node_print(trial->env, 0, all);
 	espl__print(all, "%u %u %u %d %d\n", trial->gpus_min, trial->gpus_max, trial->packing_max,
-	            trial->checkpoint, trial->colocate);
+	    trial->checkpoint, trial->colocate);
 }
 
 /* ---- together ------------------------------------------------------------------------------- */

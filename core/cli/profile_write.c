@@ -25,7 +25,8 @@ weight_of(const struct espl__measurement *m)
 static void
 fit(struct espl__measurement *const *list, uint32_t count)
 {
-	double *values = espl__alloc(count * sizeof *values), *weights = espl__alloc(count * sizeof *weights);
+	double *values = espl__alloc(count * sizeof *values),
+	       *weights = espl__alloc(count * sizeof *weights);
 
 	for (uint32_t i = 0; i < count; i++) {
 		values[i] = list[i]->speed;
@@ -46,8 +47,8 @@ espl__profiled_fit(struct espl__profiled *p)
 	struct espl__measurement **list = espl__alloc((p->wides + p->packs) * sizeof *list);
 
 	for (uint32_t i = 0; i < p->wides + p->packs; i++)
-		p->list[i].speed = base->iteration.mean / p->list[i].iteration.mean
-		                   * (i < p->wides ? base->gpus : p->list[i].packing);
+		p->list[i].speed = base->iteration.mean / p->list[i].iteration.mean *
+		    (i < p->wides ? base->gpus : p->list[i].packing);
 	for (uint32_t i = 0; i < p->wides; i++)
 		list[i] = &p->list[i];
 	fit(list, p->wides);
@@ -65,7 +66,9 @@ adjusted(const struct espl__measurement *m)
 }
 
 /* Start, checkpoint and restore of all widths together. */
-struct around { struct espl__tally start, save, restore; };
+struct around {
+	struct espl__tally start, save, restore;
+};
 
 static void
 put_together(const struct espl__profiled *p, struct around *to)
@@ -86,13 +89,15 @@ put_together(const struct espl__profiled *p, struct around *to)
 			espl__tally_add(&again, fmax(0, m->again.mean - each));
 		espl__tally_merge(&to->save, &m->save);
 	}
-	/* A start from a checkpoint takes both; what it varies more than a fresh one is the restore's. */
+	/* A start from a checkpoint takes both; what it varies more than a fresh one is the
+	 * restore's. */
 	a = espl__tally_sd(&again);
 	b = espl__tally_sd(&to->start);
 	spread = fmax(0, a * a - b * b);
 	if (to->restore.count > 0) {
 		to->restore.mean = fmax(0, to->restore.mean);
-		to->restore.squares = to->restore.mean > 0 ? spread * (double)(to->restore.count - 1) : 0;
+		to->restore.squares =
+		    to->restore.mean > 0 ? spread * (double)(to->restore.count - 1) : 0;
 	}
 }
 
@@ -122,7 +127,7 @@ put_latency(struct espl__buf *b, const char *name, double mean, double sd)
 
 static void
 put_points(const struct espl__profiled *p, const char *name, uint32_t from, uint32_t count,
-           struct espl__buf *b)
+    struct espl__buf *b)
 {
 	espl__print(b, "\"%s\": [", name);
 	if (from > 0 || p->list[0].gpus > 1)
@@ -130,7 +135,8 @@ put_points(const struct espl__profiled *p, const char *name, uint32_t from, uint
 	for (uint32_t i = from; i < from + count; i++) {
 		const struct espl__measurement *m = &p->list[i];
 
-		espl__print(b, "%s[%u, ", i > 0 || m->gpus > 1 ? ", " : "", m->packing > 1 ? m->packing : m->gpus);
+		espl__print(b, "%s[%u, ", i > 0 || m->gpus > 1 ? ", " : "",
+		    m->packing > 1 ? m->packing : m->gpus);
 		espl__print_number(b, m->fitted);
 		espl__print(b, "]");
 	}
@@ -140,8 +146,8 @@ put_points(const struct espl__profiled *p, const char *name, uint32_t from, uint
 static void
 put_measurement(const struct espl__measurement *m, struct espl__buf *b)
 {
-	espl__print(b, "{\"gpus\": %u, \"packing\": %u, \"iterations\": %llu, ", m->gpus, m->packing,
-	            (unsigned long long)m->iteration.count);
+	espl__print(b, "{\"gpus\": %u, \"packing\": %u, \"iterations\": %llu, ", m->gpus,
+	    m->packing, (unsigned long long)m->iteration.count);
 	put_number(b, "mean_s", m->iteration.mean);
 	espl__print(b, ", ");
 	put_number(b, "sd_s", espl__tally_sd(&m->iteration));
@@ -170,10 +176,11 @@ put_measured(const struct espl__profiled *p, const char *gap, struct espl__buf *
 	espl__print(b, ", ");
 	put_number(b, "cost_usd", (double)p->cost / 1e6);
 	espl__print(b, ", \"notes\": [");
-	for (const char *at = (const char *)p->notes.data, *end = at != NULL ? at + p->notes.size : at;
+	for (const char *at = (const char *)p->notes.data,
+			*end = at != NULL ? at + p->notes.size : at;
 	     at < end; comma = ", ") {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
-		char       *line = espl__format("%.*s", (int)(stop - at), at);
+		char *line = espl__format("%.*s", (int)(stop - at), at);
 
 		espl__print(b, "%s", comma);
 		espl__print_json(b, line);
@@ -192,13 +199,14 @@ static void
 put_who(const struct espl__profiled *p, const char *gap, struct espl__buf *b)
 {
 	const struct espl__trial_config *trial = &p->session->config->trial;
-	char      made[32] = "";
-	time_t    now = time(NULL);
+	char made[32] = "";
+	time_t now = time(NULL);
 	struct tm utc;
 
 	if (gmtime_r(&now, &utc) != NULL)
 		(void)strftime(made, sizeof made, "%Y-%m-%dT%H:%M:%SZ", &utc);
-	espl__print(b, "\"version\": \"%s\",%s\"made\": \"%s\",%s", PACKAGE_VERSION, gap, made, gap);
+	espl__print(b, "\"version\": \"%s\",%s\"made\": \"%s\",%s", PACKAGE_VERSION, gap, made,
+	    gap);
 	if (trial->trainable != NULL) {
 		espl__print(b, "\"trainable\": ");
 		espl__print_json(b, trial->trainable);
@@ -226,7 +234,7 @@ espl__profiled_json(const struct espl__profiled *p, int lines, struct espl__buf 
 	espl__print(b, "{%s", lines ? gap : "");
 	put_who(p, gap, b);
 	put_latency(b, "iteration", base->iteration.mean * base->gpus,
-	            espl__tally_sd(&base->iteration) * base->gpus);
+	    espl__tally_sd(&base->iteration) * base->gpus);
 	espl__print(b, ",%s", gap);
 	put_points(p, "scaling", 0, p->wides, b);
 	if (p->packs > 0) {
@@ -257,7 +265,7 @@ espl__profiled_json(const struct espl__profiled *p, int lines, struct espl__buf 
 char *
 espl__format_latency(double s, char to[32])
 {
-	double      shown = s >= 1 ? s : s >= 1e-3 ? s * 1e3 : s * 1e6;
+	double shown = s >= 1 ? s : s >= 1e-3 ? s * 1e3 : s * 1e6;
 	const char *unit = s >= 1 ? "s" : s >= 1e-3 ? "ms" : "us";
 
 	if (!(s >= 5e-7))
@@ -265,7 +273,11 @@ espl__format_latency(double s, char to[32])
 	else if (s >= 99.95)
 		return espl__format_seconds(s, to);
 	else
-		(void)snprintf(to, 32, "%.*f%s", shown < 9.995 ? 2 : shown < 99.95 ? 1 : 0, shown, unit);
+		(void)snprintf(to, 32, "%.*f%s",
+		    shown < 9.995       ? 2
+			: shown < 99.95 ? 1
+					: 0,
+		    shown, unit);
 	return to;
 }
 
@@ -275,34 +287,36 @@ text_times(const struct espl__measurement *m, struct espl__buf *b)
 	char mean[32], sd[32];
 
 	espl__print(b, "  %10s  %10s", espl__format_latency(m->iteration.mean, mean),
-	            m->iteration.count > 1 ? espl__format_latency(espl__tally_sd(&m->iteration), sd) : "-");
+	    m->iteration.count > 1 ? espl__format_latency(espl__tally_sd(&m->iteration), sd) : "-");
 }
 
 static void
 text_tables(const struct espl__profiled *p, struct espl__buf *b)
 {
-	espl__print(b, "\n  %8s  %10s  %10s  %8s  %10s  %5s\n", espl__slots_word(p->subject->on_cpu, 0), "iteration", "sd", "speed-up",
-	            "efficiency", "timed");
+	espl__print(b, "\n  %8s  %10s  %10s  %8s  %10s  %5s\n",
+	    espl__slots_word(p->subject->on_cpu, 0), "iteration", "sd", "speed-up", "efficiency",
+	    "timed");
 	for (uint32_t i = 0; i < p->wides; i++) {
 		const struct espl__measurement *m = &p->list[i];
 		double up = m->speed / p->list[0].gpus;
 
 		espl__print(b, "  %8u", m->gpus);
 		text_times(m, b);
-		espl__print(b, "  %8.2f  %8.0f %%  %5llu\n", up, 100 * up * p->list[0].gpus / m->gpus,
-		            (unsigned long long)m->iteration.count);
+		espl__print(b, "  %8.2f  %8.0f %%  %5llu\n", up,
+		    100 * up * p->list[0].gpus / m->gpus, (unsigned long long)m->iteration.count);
 	}
 	if (p->packs == 0)
 		return;
-	espl__print(b, "\n  %9s %10s  %10s  %8s  %10s  %5s\n", p->subject->on_cpu ? "on a slot" : " on a GPU", "iteration", "sd", "together",
-	            "each", "timed");
+	espl__print(b, "\n  %9s %10s  %10s  %8s  %10s  %5s\n",
+	    p->subject->on_cpu ? "on a slot" : " on a GPU", "iteration", "sd", "together", "each",
+	    "timed");
 	for (uint32_t i = p->wides; i < p->wides + p->packs; i++) {
 		const struct espl__measurement *m = &p->list[i];
 
 		espl__print(b, "  %8u", m->packing);
 		text_times(m, b);
 		espl__print(b, "  %8.2f  %10.2f  %5llu\n", m->speed, m->speed / m->packing,
-		            (unsigned long long)m->iteration.count);
+		    (unsigned long long)m->iteration.count);
 	}
 }
 
@@ -328,11 +342,16 @@ text_adjusted(const struct espl__profiled *p, struct espl__buf *b)
 		const struct espl__measurement *m = &p->list[i];
 
 		if (adjusted(m))
-			espl__print(b, "  adjusted    %u %s: %.2f times one %s was measured, %.2f goes into the "
-			            "profile, where throughput does not fall\n", i < p->wides ? m->gpus : m->packing,
-			            i < p->wides ? espl__slots_word(p->subject->on_cpu, 0) : p->subject->on_cpu ? "on a slot" : "on a GPU", m->speed,
-			            i < p->wides ? espl__slots_word(p->subject->on_cpu, 1) : "trial alone",
-			            m->fitted);
+			espl__print(b,
+			    "  adjusted    %u %s: %.2f times one %s was measured, %.2f goes into "
+			    "the profile, where throughput does not fall\n",
+			    i < p->wides ? m->gpus : m->packing,
+			    i < p->wides             ? espl__slots_word(p->subject->on_cpu, 0)
+				: p->subject->on_cpu ? "on a slot"
+						     : "on a GPU",
+			    m->speed,
+			    i < p->wides ? espl__slots_word(p->subject->on_cpu, 1) : "trial alone",
+			    m->fitted);
 	}
 }
 
@@ -360,13 +379,15 @@ espl__profiled_text(const struct espl__profiled *p, struct espl__buf *b)
 	if (p->resizes)
 		text_latency("resize", &p->resize, b);
 	text_adjusted(p, b);
-	for (const char *at = (const char *)p->notes.data, *end = at != NULL ? at + p->notes.size : at;
-	     at < end; ) {
+	for (const char *at = (const char *)p->notes.data,
+			*end = at != NULL ? at + p->notes.size : at;
+	     at < end;) {
 		const char *stop = memchr(at, '\n', (size_t)(end - at));
 
 		espl__print(b, "  note        %.*s\n", (int)(stop - at), at);
 		at = stop + 1;
 	}
 	espl__print(b, "  this cost   $%.2f: %s, %s of %s time\n", (double)p->cost / 1e6,
-	            espl__format_seconds(p->elapsed_s, took), espl__format_seconds(p->gpu_s, gpu), espl__slots_word(p->subject->on_cpu, 1));
+	    espl__format_seconds(p->elapsed_s, took), espl__format_seconds(p->gpu_s, gpu),
+	    espl__slots_word(p->subject->on_cpu, 1));
 }

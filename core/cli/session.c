@@ -25,7 +25,7 @@ take_entry(struct espl__session *pool, const struct espl__entry *entry, struct e
 	pool->entry_count++;
 	if (s->config->pool)
 		return espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
-		                     "'%s' is a pool itself", entry->path);
+		    "'%s' is a pool itself", entry->path);
 	if (entry->name != NULL)
 		s->config->name = entry->name;
 	if (entry->weight > 0)
@@ -38,7 +38,7 @@ take_entry(struct espl__session *pool, const struct espl__entry *entry, struct e
 		if (strcmp(pool->entries[i].config->name, s->config->name) != 0)
 			continue;
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
-		                    "two experiments of the pool are called '%s'", s->config->name);
+		    "two experiments of the pool are called '%s'", s->config->name);
 		espl__hint(diag, "give one of them a name of its own here: name = \"...\"");
 		return ESPL_E_CONFIG;
 	}
@@ -46,8 +46,11 @@ take_entry(struct espl__session *pool, const struct espl__entry *entry, struct e
 		if (strcmp(pool->jobs->list.jobs[i].name, s->config->name) != 0)
 			continue;
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
-		                    "an experiment and a plain job of the pool are both called '%s'", s->config->name);
-		espl__hint(diag, "`espalier cancel` could not tell them apart; give the experiment another name here: name = \"...\"");
+		    "an experiment and a plain job of the pool are both called '%s'",
+		    s->config->name);
+		espl__hint(diag,
+		    "`espalier cancel` could not tell them apart; give the experiment another name "
+		    "here: name = \"...\"");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -56,7 +59,7 @@ take_entry(struct espl__session *pool, const struct espl__entry *entry, struct e
 static espl_status
 load_entries(struct espl__session *s, struct espl__diag *diag)
 {
-	uint32_t    count = s->config->entry_count;
+	uint32_t count = s->config->entry_count;
 	espl_status status = ESPL_OK;
 
 	s->entries = espl__alloc(count * sizeof *s->entries);
@@ -73,8 +76,8 @@ load_entries(struct espl__session *s, struct espl__diag *diag)
 }
 
 espl_status
-espl__session_load(const char *path, const char *const *sets, uint32_t set_count, enum espl__need need,
-                   struct espl__session *s, struct espl__diag *diag)
+espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
+    enum espl__need need, struct espl__session *s, struct espl__diag *diag)
 {
 	espl_status status;
 
@@ -84,10 +87,10 @@ espl__session_load(const char *path, const char *const *sets, uint32_t set_count
 		status = espl__jobs_load(s->config, &s->jobs, diag);
 	if (status == ESPL_OK)
 		status = s->jobs != NULL ? espl__jobs_space(s->jobs, &s->space, diag)
-		                         : espl__space_parse(s->config->space, &s->space, diag);
+					 : espl__space_parse(s->config->space, &s->space, diag);
 	if (status == ESPL_OK)
-		status = espl__profile_load(s->config->trial.profile, s->config->directory, &s->profile,
-		                            diag);
+		status = espl__profile_load(s->config->trial.profile, s->config->directory,
+		    &s->profile, diag);
 	if (status == ESPL_OK)
 		status = espl__session_warm(s, diag);
 	if (status == ESPL_OK)
@@ -119,7 +122,7 @@ espl__session_next_seed(struct espl__session *s, struct espl__diag *diag)
 	status = espl__jobs_load(s->config, &jobs, diag);
 	if (status != ESPL_OK)
 		return status;
-	jobs->tree = s->jobs->tree;	/* the session's space is made of it */
+	jobs->tree = s->jobs->tree; /* the session's space is made of it */
 	s->jobs->tree = NULL;
 	espl__jobs_free(s->jobs);
 	s->jobs = jobs;
@@ -149,12 +152,13 @@ espl__session_free(struct espl__session *s)
 
 /* Where a failure names no place, the line that named the plugin is it. */
 static espl_status
-at_use(struct espl__diag *diag, espl_status status, const struct espl__node *group, const char *name)
+at_use(struct espl__diag *diag, espl_status status, const struct espl__node *group,
+    const char *name)
 {
 	const struct espl__node *node = espl__node_get(group, name);
 
-	if (status != ESPL_OK && diag != NULL && diag->file[0] == '\0' && node != NULL
-	    && node->file != NULL) {
+	if (status != ESPL_OK && diag != NULL && diag->file[0] == '\0' && node != NULL &&
+	    node->file != NULL) {
 		(void)snprintf(diag->file, sizeof diag->file, "%s", node->file);
 		diag->line = node->line;
 	}
@@ -198,7 +202,7 @@ make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
 
 	item->iterations_left = 1;
 	item->work_s = item->work_total_s =
-		s->profile->guessed ? NAN : espl__latency_mean(&s->profile->iteration);
+	    s->profile->guessed ? NAN : espl__latency_mean(&s->profile->iteration);
 	item->started = ESPL_NEVER;
 	item->bracket = item->stage = item->offer = item->gpu = ESPL_ANY;
 	item->weight = s->config->weight;
@@ -206,7 +210,7 @@ make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
 	item->unit = 1;
 	item->gpus_min = espl__session_least(s);
 	item->gpus_max = trial->gpus_max < gpus ? trial->gpus_max : (uint32_t)gpus;
-	if (item->gpus_max < item->gpus_min)	/* others of the pool are wider */
+	if (item->gpus_max < item->gpus_min) /* others of the pool are wider */
 		item->gpus_max = item->gpus_min;
 	item->packing_max = trial->packing_max;
 	item->scaling = s->profile->scaling;
@@ -222,20 +226,21 @@ static espl_status
 ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct espl__diag *diag)
 {
 	static const espl_time zero = 0;
-	struct espl__host_env  env = { .seed = s->config->seed, .now = &zero,
+	struct espl__host_env env = { .seed = s->config->seed,
+		.now = &zero,
 		.directory = s->config->directory };
 	struct espl_alloc_view view = ESPL_INIT(struct espl_alloc_view);
-	struct espl_item       item = ESPL_INIT(struct espl_item);
+	struct espl_item item = ESPL_INIT(struct espl_item);
 	struct espl_experiment experiment;
-	const struct espl_item       *items[] = { &item };
+	const struct espl_item *items[] = { &item };
 	const struct espl_experiment *experiments[] = { &experiment };
-	struct espl__caller    caller;
+	struct espl__caller caller;
 	struct espl__instance *allocator;
-	struct espl__diag      why = ESPL__DIAG_INIT;
+	struct espl__diag why = ESPL__DIAG_INIT;
 
-	if (espl__instance_create(ESPL_ALLOCATOR, s->config->allocator.use, s->config->allocator.group,
-	                          &env, &allocator, NULL) != ESPL_OK)
-		return ESPL_OK;		/* it wants more than there is here */
+	if (espl__instance_create(ESPL_ALLOCATOR, s->config->allocator.use,
+		s->config->allocator.group, &env, &allocator, NULL) != ESPL_OK)
+		return ESPL_OK; /* it wants more than there is here */
 	make_item(s, espl__sold_gpus(fleet, s->config->gpus_limit), &item);
 	espl__given_experiment(s, &experiment);
 	memset(&caller, 0, sizeof caller);
@@ -267,7 +272,7 @@ static espl_status
 check_offers(const struct espl__session *s, struct espl__diag *diag)
 {
 	struct espl__fleet fleet;
-	uint32_t    count;
+	uint32_t count;
 	espl_status status;
 
 	espl__fleet_init(&fleet);
@@ -294,9 +299,11 @@ trains(const struct espl__session *s, struct espl__diag *diag)
 		return ESPL_OK;
 	if (at == NULL)
 		at = s->config->workload;
-	(void)espl__fail_at(diag, ESPL_E_CONFIG, at != NULL ? at->file : s->config->path, at != NULL ? at->line : 0,
-	                    "nothing says how a %s is trained", s->jobs != NULL ? "job" : "trial");
-	espl__hint(diag, "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, at != NULL ? at->file : s->config->path,
+	    at != NULL ? at->line : 0, "nothing says how a %s is trained",
+	    s->jobs != NULL ? "job" : "trial");
+	espl__hint(diag,
+	    "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
 	return ESPL_E_CONFIG;
 }
 
@@ -305,21 +312,27 @@ espl__session_alone(const struct espl__session *s, struct espl__diag *diag)
 {
 	if (!s->config->pool)
 		return ESPL_OK;
-	(void)espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0, "this is a pool; only an experiment can be planned and measured");
-	espl__hint(diag, "give the file of one of its experiments; `espalier simulate %s` tells what the pool comes to", s->config->path);
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0,
+	    "this is a pool; only an experiment can be planned and measured");
+	espl__hint(diag,
+	    "give the file of one of its experiments; `espalier simulate %s` tells what the pool "
+	    "comes to",
+	    s->config->path);
 	return ESPL_E_CONFIG;
 }
 
 espl_status
-espl__session_submitted(void *ctx, uint64_t number, struct espl__search_setup *setup, struct espl__diag *diag)
+espl__session_submitted(void *ctx, uint64_t number, struct espl__search_setup *setup,
+    struct espl__diag *diag)
 {
 	struct espl__session *pool = ctx, *s;
-	uint64_t    first = (uint64_t)pool->entry_count + 1, at = number - first;
+	uint64_t first = (uint64_t)pool->entry_count + 1, at = number - first;
 	espl_status status;
-	char       *path;
+	char *path;
 
 	if (pool->dir == NULL || number < first || at > pool->submitted_count)
-		return espl__fail(diag, ESPL_E_CONFIG, "the pool has no experiment %llu", (unsigned long long)number);
+		return espl__fail(diag, ESPL_E_CONFIG, "the pool has no experiment %llu",
+		    (unsigned long long)number);
 	/* One that was refused has left its number to the next. */
 	path = espl__format("%s/experiments/%llu/run.cfg", pool->dir, (unsigned long long)number);
 	s = espl__alloc(sizeof *s);
@@ -355,7 +368,8 @@ espl__session_check_entry(const struct espl__session *s, struct espl__diag *diag
 	espl_status status;
 
 	if (s->config->pool)
-		return espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0, "this is a pool itself, not an experiment for one");
+		return espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0,
+		    "this is a pool itself, not an experiment for one");
 	status = espl__plugin_find(ESPL_ALGORITHM, s->config->algorithm.use, &plugin, diag);
 	(void)at_use(diag, status, s->config->algorithm.group, "use");
 	if (status == ESPL_OK && s->config->inner) {
@@ -371,17 +385,24 @@ espl_status
 espl__session_check(const struct espl__session *s, int simulated, struct espl__diag *diag)
 {
 	const struct espl__run_config *c = s->config;
-	struct espl__exec_setup setup = { .config = c, .space = s->space, .profile = s->profile,
-	                                  .earlier = s->earlier, .jobs = s->jobs, .entries = s->setups,
-	                                  .entry_count = s->entry_count, .simulated = simulated };
-	const struct espl__section *sections[] = { &c->algorithm, &c->allocator, &c->cloud, &c->placer };
-	struct espl__exec   *exec = NULL;
+	struct espl__exec_setup setup = { .config = c,
+		.space = s->space,
+		.profile = s->profile,
+		.earlier = s->earlier,
+		.jobs = s->jobs,
+		.entries = s->setups,
+		.entry_count = s->entry_count,
+		.simulated = simulated };
+	const struct espl__section *sections[] = { &c->algorithm, &c->allocator, &c->cloud,
+		&c->placer };
+	struct espl__exec *exec = NULL;
 	struct espl__exec_plan_info info;
 	const struct espl__plugin *plugin;
 	espl_status status = ESPL_OK;
-	espl_kind   kind;
+	espl_kind kind;
 
-	for (kind = c->pool ? ESPL_ALLOCATOR : ESPL_ALGORITHM; kind <= ESPL_PLACER && status == ESPL_OK; kind++) {
+	for (kind = c->pool ? ESPL_ALLOCATOR : ESPL_ALGORITHM;
+	     kind <= ESPL_PLACER && status == ESPL_OK; kind++) {
 		const struct espl__section *section = sections[kind - ESPL_ALGORITHM];
 
 		status = espl__plugin_find(kind, section->use, &plugin, diag);
@@ -426,11 +447,11 @@ espl__session_real(const struct espl__session *s, struct espl__diag *diag)
 		return ESPL_E_CONFIG;
 	if (s->config->trial.curves != NULL) {
 		(void)espl__fail(diag, ESPL_E_CONFIG, "recorded curves can be simulated, not run");
-		(void)at_use(diag, ESPL_E_CONFIG, espl__node_get(espl__tree_root(s->config->tree), "trial"),
-		             "curves");
+		(void)at_use(diag, ESPL_E_CONFIG,
+		    espl__node_get(espl__tree_root(s->config->tree), "trial"), "curves");
 	} else if ((plugin->desc->caps & ESPL_CAP_SIMULATED) != 0) {
 		(void)espl__fail(diag, ESPL_E_CONFIG, "cloud '%s' has no machines to run on",
-		                 s->config->cloud.use);
+		    s->config->cloud.use);
 		(void)at_use(diag, ESPL_E_CONFIG, s->config->cloud.group, "use");
 	} else {
 		return ESPL_OK;

@@ -12,57 +12,62 @@ struct espl__jobs;
 struct espl__search_setup;
 struct espl__session {
 	struct espl__run_config *config;
-	struct espl__space      *space;
-	struct espl__profile    *profile;
-	struct espl__earlier    *earlier;	/* of experiment.warm_start; NULL none            */
-	struct espl__jobs       *jobs;		/* of a workload; NULL none                       */
-	struct espl__session    *entries;	/* a pool's experiments                           */
-	struct espl__search_setup *setups;	/* the same for the driver                        */
+	struct espl__space *space;
+	struct espl__profile *profile;
+	struct espl__earlier *earlier;     /* of experiment.warm_start; NULL none */
+	struct espl__jobs *jobs;           /* of a workload; NULL none */
+	struct espl__session *entries;     /* a pool's experiments */
+	struct espl__search_setup *setups; /* the same for the driver */
 	uint32_t entry_count;
-	struct espl__session **submitted;	/* to a running pool, in order of number          */
+	struct espl__session **submitted; /* to a running pool, in order of number */
 	uint32_t submitted_count, submitted_cap;
-	char    *dir;			/* of the run, where they lie; NULL not yet               */
+	char *dir; /* of the run, where they lie; NULL not yet */
 };
 /* File, core groups, space, profile, what a warm start begins with. */
 espl_status espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
-                               enum espl__need, struct espl__session *, struct espl__diag *);
-/* The same with the next seed, of the pool and each of its experiments: drawn jobs are drawn anew. */
+    enum espl__need, struct espl__session *, struct espl__diag *);
+/* The same with the next seed, of the pool and each of its experiments: drawn jobs are drawn anew.
+ */
 espl_status espl__session_next_seed(struct espl__session *, struct espl__diag *);
-void        espl__session_free(struct espl__session *);
+void espl__session_free(struct espl__session *);
 
-/* warm.c: reads experiment.warm_start, once; and says, where a search begins, what of it is left out
- * and (`all`) what is taken. */
+/* warm.c: reads experiment.warm_start, once; and says, where a search begins, what of it is left
+ * out and (`all`) what is taken. */
 espl_status espl__session_warm(struct espl__session *, struct espl__diag *);
-void        espl__session_warm_tell(const struct espl__session *, int all);
+void espl__session_warm_tell(const struct espl__session *, int all);
 
-/* session_env.c: is everything set that trial.env_from names?  And a warning where a value of trial.env
- * looks like a secret. */
+/* session_env.c: is everything set that trial.env_from names?  And a warning where a value of
+ * trial.env looks like a secret. */
 espl_status espl__session_env(const struct espl__session *, struct espl__diag *);
-void        espl__session_env_tell(const struct espl__session *);
+void espl__session_env_tell(const struct espl__session *);
 /* The curves of a run directory that trial.curves names, once. */
 espl_status espl__session_curves(struct espl__session *, struct espl__diag *);
 
-/* first.c: experiment.first against the space; and against the search, which must try them all (spec:
- * what it declares, or NULL). */
+/* first.c: experiment.first against the space; and against the search, which must try them all
+ * (spec: what it declares, or NULL). */
 struct espl_spec;
 espl_status espl__session_first(const struct espl__session *, struct espl__diag *);
 espl_status espl__session_first_fits(const struct espl__session *, const struct espl_spec *,
-                                     struct espl__diag *);
+    struct espl__diag *);
 
-/* offered.c: E_CONFIG where a job can never run on what is sold; a warning where the allocator (with these options) is to
- * have more GPUs than are sold. */
+/* offered.c: E_CONFIG where a job can never run on what is sold; a warning where the allocator
+ * (with these options) is to have more GPUs than are sold. */
 struct espl__fleet;
 struct espl__values;
-uint32_t    espl__session_least(const struct espl__session *);	/* GPUs that everybody can run on, one at a time */
-espl_status espl__session_jobs_suit(const struct espl__session *, const struct espl__fleet *, struct espl__diag *);
-void        espl__session_tell_gpus(const struct espl__session *, const struct espl__fleet *, const struct espl__values *);
+uint32_t espl__session_least(
+    const struct espl__session *); /* GPUs that everybody can run on, one at a time */
+espl_status espl__session_jobs_suit(const struct espl__session *, const struct espl__fleet *,
+    struct espl__diag *);
+void espl__session_tell_gpus(const struct espl__session *, const struct espl__fleet *,
+    const struct espl__values *);
 /* E_CONFIG where it is a pool: of what is asked only an experiment can tell. */
 espl_status espl__session_alone(const struct espl__session *, struct espl__diag *);
 /* For struct espl__drive: the session is the ctx. */
 espl_status espl__session_submitted(void *session, uint64_t number, struct espl__search_setup *,
-                                    struct espl__diag *);
+    struct espl__diag *);
 /* An experiment for a pool, which has allocator and cloud of its own: is the rest of it good? */
-/* session_trainable.c: a trainable's options, and whether it takes the configurations of the space. */
+/* session_trainable.c: a trainable's options, and whether it takes the configurations of the space.
+ */
 espl_status espl__session_check_trainable(const struct espl__session *, struct espl__diag *);
 espl_status espl__session_check_entry(const struct espl__session *, struct espl__diag *);
 
@@ -75,7 +80,7 @@ espl_status espl__session_real(const struct espl__session *, struct espl__diag *
  * how many there were; a cloud that knows none before it starts gives 0 and no error. */
 typedef void espl__offer_fn(void *ctx, const struct espl_offer *);
 espl_status espl__session_offers(const struct espl__session *, espl__offer_fn *, void *ctx,
-                                 uint32_t *count, struct espl__diag *);
+    uint32_t *count, struct espl__diag *);
 /* The algorithm's declared shape into the arena; NULL where it declares none (or needs more than
  * a configuration to say). */
 struct espl__arena;

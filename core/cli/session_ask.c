@@ -1,5 +1,6 @@
-/* session_ask.c - what plugins tell of a configuration while nothing has been started: the cloud's offers, the algorithm's shape.
- * There is no world behind them: a cloud that wants one to describe itself is refused.
+/* session_ask.c - what plugins tell of a configuration while nothing has been started: the cloud's
+ * offers, the algorithm's shape. There is no world behind them: a cloud that wants one to describe
+ * itself is refused.
  */
 #include <string.h>
 #include <espalier/cloud.h>
@@ -7,7 +8,11 @@
 #include "cli/session.h"
 #include "policy/call.h"
 
-struct offers { espl__offer_fn *each; void *ctx; uint32_t count; };
+struct offers {
+	espl__offer_fn *each;
+	void *ctx;
+	uint32_t count;
+};
 
 static espl_status
 take_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
@@ -22,7 +27,7 @@ take_offer(const struct espl_cloud_events *events, const struct espl_offer *offe
 
 static espl_status
 take_prices(const struct espl_cloud_events *events, const char *offer, const char *market,
-            const struct espl_price *prices, uint32_t count)
+    const struct espl_price *prices, uint32_t count)
 {
 	(void)events, (void)offer, (void)market, (void)prices, (void)count;
 	return ESPL_OK;
@@ -36,7 +41,8 @@ take_node(const struct espl_cloud_events *events, const struct espl_node_event *
 }
 
 static void
-take_done(const struct espl_cloud_events *events, uint64_t what, espl_status status, const char *text)
+take_done(const struct espl_cloud_events *events, uint64_t what, espl_status status,
+    const char *text)
 {
 	(void)events, (void)what, (void)status, (void)text;
 }
@@ -83,8 +89,12 @@ no_secret(const struct espl_io *io, const char *name, const char **value)
 	return ESPL_E_UNKNOWN;
 }
 
-static const struct espl_io idle_io = { .size = (uint32_t)sizeof(struct espl_io), .http = no_http,
-	.spawn = no_spawn, .timer = no_timer, .cancel = no_cancel, .utc_ns = no_clock,
+static const struct espl_io idle_io = { .size = (uint32_t)sizeof(struct espl_io),
+	.http = no_http,
+	.spawn = no_spawn,
+	.timer = no_timer,
+	.cancel = no_cancel,
+	.utc_ns = no_clock,
 	.secret = no_secret };
 
 static const void *
@@ -96,22 +106,28 @@ cloud_service(void *ctx, struct espl__instance *instance, const char *id)
 
 espl_status
 espl__session_offers(const struct espl__session *s, espl__offer_fn *each, void *ctx,
-                     uint32_t *count, struct espl__diag *diag)
+    uint32_t *count, struct espl__diag *diag)
 {
 	static const espl_time zero = 0;
-	struct espl__host_env env = { .seed = s->config->seed, .now = &zero,
-		.directory = s->config->directory, .service = cloud_service };
+	struct espl__host_env env = { .seed = s->config->seed,
+		.now = &zero,
+		.directory = s->config->directory,
+		.service = cloud_service };
 	struct offers offers = { each, ctx, 0 };
-	struct espl_cloud_events events = { .size = (uint32_t)sizeof events, .ctx = &offers,
-		.offer = take_offer, .prices = take_prices, .node = take_node, .done = take_done };
+	struct espl_cloud_events events = { .size = (uint32_t)sizeof events,
+		.ctx = &offers,
+		.offer = take_offer,
+		.prices = take_prices,
+		.node = take_node,
+		.done = take_done };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	const struct espl_cloud_ops *ops;
 	struct espl__instance *cloud;
 	espl_status status;
 
 	*count = 0;
-	status = espl__instance_create(ESPL_CLOUD, s->config->cloud.use, s->config->cloud.group, &env,
-	                               &cloud, diag);
+	status = espl__instance_create(ESPL_CLOUD, s->config->cloud.use, s->config->cloud.group,
+	    &env, &cloud, diag);
 	if (status != ESPL_OK)
 		return status;
 	ops = (const struct espl_cloud_ops *)cloud->ops;
@@ -143,15 +159,18 @@ const struct espl_spec *
 espl__session_spec(const struct espl__session *s, struct espl__arena *arena)
 {
 	static const espl_time zero = 0;
-	struct espl__session  copy = *s;
-	struct espl__host_env env = { .seed = s->config->seed, .now = &zero, .ctx = &copy,
-		.directory = s->config->directory, .service = algorithm_service };
-	struct espl__caller    caller;
+	struct espl__session copy = *s;
+	struct espl__host_env env = { .seed = s->config->seed,
+		.now = &zero,
+		.ctx = &copy,
+		.directory = s->config->directory,
+		.service = algorithm_service };
+	struct espl__caller caller;
 	struct espl__instance *algorithm;
 	const struct espl_spec *spec = NULL;
 
-	if (espl__instance_create(ESPL_ALGORITHM, s->config->algorithm.use, s->config->algorithm.group,
-	                          &env, &algorithm, NULL) != ESPL_OK)
+	if (espl__instance_create(ESPL_ALGORITHM, s->config->algorithm.use,
+		s->config->algorithm.group, &env, &algorithm, NULL) != ESPL_OK)
 		return NULL;
 	memset(&caller, 0, sizeof caller);
 	caller.space = espl__space_view(s->space);

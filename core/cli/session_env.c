@@ -15,7 +15,7 @@ check_names(const struct espl__node *names, struct espl__diag *diag)
 		if (getenv(name->text) != NULL)
 			continue;
 		espl__fail_at(diag, ESPL_E_CONFIG, name->file, name->line,
-		              "trial.env_from: '%s' is not set in this environment", name->text);
+		    "trial.env_from: '%s' is not set in this environment", name->text);
 		espl__hint(diag, "export %s, or take the name out", name->text);
 		return ESPL_E_CONFIG;
 	}
@@ -38,20 +38,22 @@ ends_in(const char *name, const char *word)
 {
 	size_t size = strlen(name), length = strlen(word);
 
-	return size >= length && strcasecmp(name + size - length, word) == 0
-	       && (size == length || name[size - length - 1] == '_');
+	return size >= length && strcasecmp(name + size - length, word) == 0 &&
+	    (size == length || name[size - length - 1] == '_');
 }
 
 /* By its name, or by how keys of well-known services begin. */
 static int
 looks_secret(const struct espl__node *value)
 {
-	static const char *const names[] = { "TOKEN", "SECRET", "PASSWORD", "PGPASSWORD", "PASSWD", "PWD", "PASSPHRASE",
-		"KEY", "APIKEY", "CREDENTIAL", "CREDENTIALS", "AUTH" };
-	static const char *const values[] = { "AKIA", "ghp_", "github_pat_", "glpat-", "hf_", "sk-", "xox", "-----BEGIN" };
+	static const char *const names[] = { "TOKEN", "SECRET", "PASSWORD", "PGPASSWORD", "PASSWD",
+		"PWD", "PASSPHRASE", "KEY", "APIKEY", "CREDENTIAL", "CREDENTIALS", "AUTH" };
+	static const char *const values[] = { "AKIA", "ghp_", "github_pat_", "glpat-", "hf_", "sk-",
+		"xox", "-----BEGIN" };
 
 	for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-		if (ends_in(value->name, names[i]) && strcmp(value->name, "PWD") != 0)	/* the shell's own */
+		if (ends_in(value->name, names[i]) &&
+		    strcmp(value->name, "PWD") != 0) /* the shell's own */
 			return 1;
 	for (size_t i = 0; i < sizeof values / sizeof values[0]; i++)
 		if (strncmp(value->text, values[i], strlen(values[i])) == 0)
@@ -66,9 +68,11 @@ espl__session_env_tell(const struct espl__session *s)
 
 	for (uint32_t i = 0; env != NULL && i < env->child_count; i++)
 		if (looks_secret(env->children[i]))
-			espl__log(ESPL_WARN, "trial.env.%s looks like a secret, and its value is kept in the run directory; with "
-			          "`env_from = [ \"%s\" ]` it is taken from the environment and written nowhere",
-			          env->children[i]->name, env->children[i]->name);
+			espl__log(ESPL_WARN,
+			    "trial.env.%s looks like a secret, and its value is kept in the run "
+			    "directory; with `env_from = [ \"%s\" ]` it is taken from the "
+			    "environment and written nowhere",
+			    env->children[i]->name, env->children[i]->name);
 	for (uint32_t i = 0; i < s->entry_count; i++)
 		espl__session_env_tell(&s->entries[i]);
 }

@@ -1,5 +1,5 @@
-/* session_trainable.c - a C trainable before anything is started: are its options right, and does it take the
- * configurations of the search space?
+/* session_trainable.c - a C trainable before anything is started: are its options right, and does
+ * it take the configurations of the search space?
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,14 +11,15 @@
 #include "cli/session.h"
 #include "plugin/instance.h"
 
-#define SAMPLES 16u			/* configurations that are tried */
+#define SAMPLES 16u /* configurations that are tried */
 
 /* One configuration; unit: its random coordinates. */
 static espl_status
-try_one(const struct espl__session *s, struct espl__instance *instance, double *unit, double *values,
-        struct espl_error *error)
+try_one(const struct espl__session *s, struct espl__instance *instance, double *unit,
+    double *values, struct espl_error *error)
 {
-	const struct espl_trainable_ops *ops = (const struct espl_trainable_ops *)(const void *)instance->ops;
+	const struct espl_trainable_ops *ops =
+	    (const struct espl_trainable_ops *)(const void *)instance->ops;
 	const struct espl_space *space = espl__space_view(s->space);
 	struct espl_trial_context context = ESPL_INIT(struct espl_trial_context);
 	struct espl__settings settings;
@@ -44,9 +45,9 @@ try_samples(const struct espl__session *s, struct espl__instance *instance, stru
 {
 	const struct espl__node *group = s->jobs != NULL ? s->config->workload : s->config->space;
 	uint32_t params = espl__space_count(s->space), refused = 0;
-	double  *unit = espl__alloc((2 * (size_t)params + 1) * sizeof *unit);
+	double *unit = espl__alloc((2 * (size_t)params + 1) * sizeof *unit);
 	struct espl__diag why = ESPL__DIAG_INIT;
-	struct espl__rng  rng;
+	struct espl__rng rng;
 	espl_status status = ESPL_OK;
 
 	espl__rng_seed(&rng, s->config->seed, "does the trainable suit the space?");
@@ -62,19 +63,22 @@ try_samples(const struct espl__session *s, struct espl__instance *instance, stru
 	}
 	free(unit);
 	if (refused > 0 && refused < SAMPLES)
-		espl__log(ESPL_WARN, "%s: %u of %u configurations drawn from the space cannot be trained: %s",
-		          s->config->path, (unsigned)refused, SAMPLES, why.text);
+		espl__log(ESPL_WARN,
+		    "%s: %u of %u configurations drawn from the space cannot be trained: %s",
+		    s->config->path, (unsigned)refused, SAMPLES, why.text);
 	if (refused < SAMPLES)
 		return ESPL_OK;
 	return espl__fail_at(diag, ESPL_E_CONFIG, group != NULL ? group->file : s->config->path,
-	                     group != NULL ? group->line : 0, "%s", why.text);
+	    group != NULL ? group->line : 0, "%s", why.text);
 }
 
 espl_status
 espl__session_check_trainable(const struct espl__session *s, struct espl__diag *diag)
 {
 	static const espl_time zero = 0;
-	struct espl__host_env  env = { .seed = s->config->seed, .now = &zero, .directory = s->config->directory };
+	struct espl__host_env env = { .seed = s->config->seed,
+		.now = &zero,
+		.directory = s->config->directory };
 	const struct espl__trial_config *trial = &s->config->trial;
 	const struct espl__node *group = espl__node_get(espl__tree_root(s->config->tree), "trial");
 	const struct espl__node *use = espl__node_get(group, "trainable");
@@ -92,8 +96,9 @@ espl__session_check_trainable(const struct espl__session *s, struct espl__diag *
 		}
 		return status;
 	}
-	if (s->space != NULL && ESPL_HAS(struct espl_trainable_ops,
-	                                 (const struct espl_trainable_ops *)(const void *)instance->ops, suits))
+	if (s->space != NULL &&
+	    ESPL_HAS(struct espl_trainable_ops,
+		(const struct espl_trainable_ops *)(const void *)instance->ops, suits))
 		status = try_samples(s, instance, diag);
 	espl__instance_destroy(instance);
 	return status;

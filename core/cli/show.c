@@ -12,8 +12,9 @@ on_tick(void *ctx, struct espl__exec *exec)
 	show->view.exec = exec;
 	if (show->interrupt != NULL && *show->interrupt > show->told) {
 		show->told = *show->interrupt;
-		espl__log(ESPL_INFO, show->told == 1 ? "stopping cleanly; interrupt again to stop at once"
-		                                     : "stopping at once");
+		espl__log(ESPL_INFO,
+		    show->told == 1 ? "stopping cleanly; interrupt again to stop at once"
+				    : "stopping at once");
 	}
 	if (show->results != NULL)
 		espl__results_tick(show->results, exec);
@@ -43,12 +44,15 @@ on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, c
 	if (show->results != NULL)
 		espl__results_live(show->results, exec);
 	if (rest->damaged)
-		espl__log(ESPL_WARN, "the journal is damaged at byte %llu: its last %llu bytes are left "
-		          "out, and what they told of is done again%s%s", (unsigned long long)rest->at,
-		          (unsigned long long)rest->size, where, kept);
+		espl__log(ESPL_WARN,
+		    "the journal is damaged at byte %llu: its last %llu bytes are left out, and "
+		    "what they told of is done again%s%s",
+		    (unsigned long long)rest->at, (unsigned long long)rest->size, where, kept);
 	else if (rest->size > 0)
-		espl__log(ESPL_WARN, "the last %llu bytes of the journal were not written whole and are "
-		          "left out%s%s", (unsigned long long)rest->size, where, kept);
+		espl__log(ESPL_WARN,
+		    "the last %llu bytes of the journal were not written whole and are left "
+		    "out%s%s",
+		    (unsigned long long)rest->size, where, kept);
 }
 
 static void
@@ -72,10 +76,13 @@ hook(struct espl__show *show, struct espl__drive *drive)
 
 void
 espl__show_begin(struct espl__show *show, const struct espl__session *s, enum espl__show_as as,
-                 struct espl__drive *drive)
+    struct espl__drive *drive)
 {
-	struct espl__results_setup setup = { .dir = drive->dir, .config = s->config, .space = s->space,
-		.simulated = drive->simulated, .replaying = drive->resume };
+	struct espl__results_setup setup = { .dir = drive->dir,
+		.config = s->config,
+		.space = s->space,
+		.simulated = drive->simulated,
+		.replaying = drive->resume };
 
 	memset(show, 0, sizeof *show);
 	espl__view_init(&show->view, s->config, s->space, drive->simulated, drive->resume);
@@ -89,7 +96,7 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 		show->live = espl__live_new(&show->view);
 	else if (as == ESPL__SHOW_PROGRESS)
 		show->lines = espl__lines_new(&show->view, stdout);
-	if (drive->resume)	/* plugins have said before what they say in a replay */
+	if (drive->resume) /* plugins have said before what they say in a replay */
 		espl__instance_log_from(ESPL_WARN);
 	hook(show, drive);
 	drive->verbose = drive->dir != NULL;
@@ -99,8 +106,8 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 }
 
 void
-espl__show_end(struct espl__show *show, const struct espl__exec_summary *summary, const char *broken,
-               const char *why)
+espl__show_end(struct espl__show *show, const struct espl__exec_summary *summary,
+    const char *broken, const char *why)
 {
 	espl__view_finish(&show->view, summary);
 	if (broken != NULL) {

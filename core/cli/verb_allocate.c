@@ -14,27 +14,31 @@
 #include "policy/call.h"
 #include "world/compute.h"
 
-#define ROUNDS_MAX 1000		/* of computations: beyond it the allocator goes in circles */
+#define ROUNDS_MAX 1000 /* of computations: beyond it the allocator goes in circles */
 
-enum { GRANTED = 1, QUEUED };	/* what is mentioned of an item */
+enum { GRANTED = 1, QUEUED }; /* what is mentioned of an item */
 
-struct horizon { uint64_t item; uint32_t steps; uint32_t *gpus; };
+struct horizon {
+	uint64_t item;
+	uint32_t steps;
+	uint32_t *gpus;
+};
 
 struct decision {
-	struct espl__session      session;
-	struct espl__given_view   given;
-	struct espl__caller       caller;
-	struct espl_compute       compute;
-	struct espl__instance    *allocator;
-	struct espl__map          by_id;	/* items */
-	struct espl__compute    **computing;
+	struct espl__session session;
+	struct espl__given_view given;
+	struct espl__caller caller;
+	struct espl_compute compute;
+	struct espl__instance *allocator;
+	struct espl__map by_id; /* items */
+	struct espl__compute **computing;
 	const struct espl_outcome **outcomes;
-	uint32_t  computing_count, computing_cap, outcome_cap;
-	double    objective, bound;
-	char      status[64];
+	uint32_t computing_count, computing_cap, outcome_cap;
+	double objective, bound;
+	char status[64];
 	struct horizon *horizons;
-	uint32_t  horizon_count, horizon_cap;
-	int64_t   elapsed;
+	uint32_t horizon_count, horizon_cap;
+	int64_t elapsed;
 };
 
 static const struct espl_item *
@@ -47,11 +51,11 @@ item_of(void *ctx, uint64_t id)
 
 static espl_status
 submit(const struct espl_compute *compute, const struct espl_compute_request *request,
-       uint64_t *token, struct espl_error *error)
+    uint64_t *token, struct espl_error *error)
 {
-	struct decision  *d = compute->ctx;
+	struct decision *d = compute->ctx;
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	espl_status       status = espl__caller_submit(&d->caller, request, token, &diag);
+	espl_status status = espl__caller_submit(&d->caller, request, token, &diag);
 
 	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
 		error->status = status;
@@ -63,7 +67,7 @@ submit(const struct espl_compute *compute, const struct espl_compute_request *re
 static void
 cancel(const struct espl_compute *compute, uint64_t token)
 {
-	(void)compute, (void)token;	/* outcomes come at once: there is nothing to recall */
+	(void)compute, (void)token; /* outcomes come at once: there is nothing to recall */
 }
 
 static const void *
@@ -80,7 +84,7 @@ service(void *ctx, struct espl__instance *instance, const char *id)
 static void
 keep_horizon(struct decision *d, const struct espl__op *op)
 {
-	uint32_t        i, steps = op->as.horizon.steps;
+	uint32_t i, steps = op->as.horizon.steps;
 	struct horizon *h = NULL;
 
 	for (i = 0; i < d->horizon_count; i++) {
@@ -102,9 +106,9 @@ static void
 take_answer(struct decision *d)
 {
 	struct espl__reader r = espl__reader(d->caller.ops.data, d->caller.ops.size);
-	struct espl__arena  arena = { NULL };
-	struct espl__op     op;
-	struct espl_item   *item;
+	struct espl__arena arena = { NULL };
+	struct espl__op op;
+	struct espl_item *item;
 
 	while (espl__op_get(&r, 0, &arena, &op) == 1) {
 		if (op.type == ESPL__OP_GRANT) {
@@ -113,7 +117,7 @@ take_answer(struct decision *d)
 				continue;
 			item->granted = op.as.grant.share;
 			d->given.mentioned[item - d->given.items] =
-				(op.as.grant.flags & ESPL_GRANT_QUEUED) != 0 ? QUEUED : GRANTED;
+			    (op.as.grant.flags & ESPL_GRANT_QUEUED) != 0 ? QUEUED : GRANTED;
 		} else if (op.type == ESPL__OP_OBJECTIVE) {
 			d->objective = op.as.objective.value;
 			d->bound = op.as.objective.bound;
@@ -146,7 +150,7 @@ check_sum(const struct decision *d, struct espl__diag *diag)
 		whole += (parts[c] + c - 1) / c;
 	if (whole > d->given.view.gpus)
 		return espl__fail(diag, ESPL_E_REJECTED, "%s grants %llu GPUs where there are %u",
-		                  d->allocator->who, (unsigned long long)whole, d->given.view.gpus);
+		    d->allocator->who, (unsigned long long)whole, d->given.view.gpus);
 	return ESPL_OK;
 }
 
@@ -164,7 +168,7 @@ run_computations(struct decision *d)
 		ESPL__GROW(d->computing, d->computing_cap, i + 1);
 		ESPL__GROW(d->outcomes, d->outcome_cap, i + 1);
 		d->computing[i] = espl__compute_start(d->session.config, ESPL_ALLOCATOR,
-		                                      c->submitted[i].token, &c->submitted[i].request, 0);
+		    c->submitted[i].token, &c->submitted[i].request, 0);
 		espl__compute_wait(d->computing[i]);
 		d->outcomes[i] = espl__compute_outcome(d->computing[i]);
 		free((void *)(uintptr_t)c->submitted[i].request.input);
@@ -180,9 +184,9 @@ run_computations(struct decision *d)
 static espl_status
 decide(struct decision *d, struct espl__diag *diag)
 {
-	int64_t     began = espl__tick();
+	int64_t began = espl__tick();
 	espl_status status;
-	int         rounds = 0;
+	int rounds = 0;
 
 	for (;;) {
 		status = espl__call_allocate(&d->caller, d->allocator, &d->given.view, diag);
@@ -192,8 +196,8 @@ decide(struct decision *d, struct espl__diag *diag)
 		if ((status != ESPL_OK && status != ESPL_E_BUSY) || d->caller.submitted_count == 0)
 			break;
 		if (++rounds > ROUNDS_MAX)
-			return espl__fail(diag, ESPL_E_LIMIT, "%s asks for computations without end",
-			                  d->allocator->who);
+			return espl__fail(diag, ESPL_E_LIMIT,
+			    "%s asks for computations without end", d->allocator->who);
 		if (status == ESPL_E_BUSY && diag != NULL)
 			*diag = (struct espl__diag)ESPL__DIAG_INIT;
 		run_computations(d);
@@ -221,7 +225,7 @@ print_json(const struct decision *d, struct espl__buf *b)
 {
 	const struct horizon *h;
 	const char *gap = "";
-	uint32_t    i, k;
+	uint32_t i, k;
 
 	espl__print(b, "{\"grants\": [");
 	for (i = 0; i < d->given.view.item_count; i++) {
@@ -230,7 +234,7 @@ print_json(const struct decision *d, struct espl__buf *b)
 		if (item->granted.gpus == 0 && !d->given.mentioned[i])
 			continue;
 		espl__print(b, "%s{\"id\": %llu, \"gpus\": %u, \"packing\": %u", gap,
-		            (unsigned long long)item->id, item->granted.gpus, item->granted.packing);
+		    (unsigned long long)item->id, item->granted.gpus, item->granted.packing);
 		if (d->given.mentioned[i] == QUEUED)
 			espl__print(b, ", \"queued\": true");
 		h = horizon_of(d, item->id);
@@ -271,7 +275,8 @@ print_text(const struct decision *d, struct espl__buf *b)
 		espl__print(b, d->given.mentioned[i] == QUEUED ? ", waits\n" : "\n");
 	}
 	if (!isnan(d->objective))
-		espl__print(b, "objective %.6g%s%s\n", d->objective, d->status[0] != '\0' ? ", " : "", d->status);
+		espl__print(b, "objective %.6g%s%s\n", d->objective,
+		    d->status[0] != '\0' ? ", " : "", d->status);
 	espl__print(b, "decided in %.1f us\n", (double)d->elapsed / 1e3);
 }
 
@@ -301,7 +306,7 @@ prepare(struct decision *d, const char *view, struct espl__host_env *env, struct
 {
 	const struct espl__section *section = &d->session.config->allocator;
 	espl_status status = espl__given_load(view, &d->session, &d->given, diag);
-	uint32_t    i;
+	uint32_t i;
 
 	if (status != ESPL_OK)
 		return status;
@@ -310,40 +315,44 @@ prepare(struct decision *d, const char *view, struct espl__host_env *env, struct
 	d->caller.item = item_of;
 	d->caller.items_ctx = d;
 	d->caller.fleet = &d->given.fleet;
-	d->compute = (struct espl_compute){ .size = (uint32_t)sizeof d->compute, .ctx = d,
-		.submit = submit, .cancel = cancel };
+	d->compute = (struct espl_compute){ .size = (uint32_t)sizeof d->compute,
+		.ctx = d,
+		.submit = submit,
+		.cancel = cancel };
 	env->seed = d->session.config->seed;
 	env->now = &d->given.view.now;
 	env->directory = d->session.config->directory;
 	env->ctx = d;
 	env->service = service;
-	return espl__instance_create(ESPL_ALLOCATOR, section->use, section->group, env, &d->allocator,
-	                             diag);
+	return espl__instance_create(ESPL_ALLOCATOR, section->use, section->group, env,
+	    &d->allocator, diag);
 }
 
 int
 espl__verb_allocate(const struct espl__args *args)
 {
-	struct espl__diag     diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__host_env env;
-	struct espl__buf      b = { NULL, 0, 0 };
-	struct decision       d;
+	struct espl__buf b = { NULL, 0, 0 };
+	struct decision d;
 	const char **sets;
-	uint32_t     count = espl__arg_all(args, "set", &sets);
-	espl_status  status;
-	int          result;
+	uint32_t count = espl__arg_all(args, "set", &sets);
+	espl_status status;
+	int result;
 
 	memset(&d, 0, sizeof d);
 	memset(&env, 0, sizeof env);
 	d.objective = d.bound = NAN;
-	status = espl__session_load(args->positional[0], sets, count, ESPL__NEED_NOTHING, &d.session, &diag);
+	status = espl__session_load(args->positional[0], sets, count, ESPL__NEED_NOTHING,
+	    &d.session, &diag);
 	free(sets);
 	if (status == ESPL_OK)
 		status = prepare(&d, args->positional[1], &env, &diag);
 	if (status == ESPL_OK) {
 		status = decide(&d, &diag);
 		if (status != ESPL_OK && diag.status == ESPL_OK)
-			(void)espl__fail(&diag, ESPL_E_REMOTE, "%s decided nothing", d.allocator->who);
+			(void)espl__fail(&diag, ESPL_E_REMOTE, "%s decided nothing",
+			    d.allocator->who);
 	}
 	if (status == ESPL_OK) {
 		(espl__arg(args, "json") != NULL ? print_json : print_text)(&d, &b);

@@ -15,13 +15,16 @@ espl__help_overview(struct espl__buf *b)
 {
 	const struct espl__verb *verb;
 
-	espl__print(b, "espalier - elastic hyperparameter tuning\n\n"
-	            "usage: espalier VERB [ARGUMENTS]\n\n");
+	espl__print(b,
+	    "espalier - elastic hyperparameter tuning\n\n"
+	    "usage: espalier VERB [ARGUMENTS]\n\n");
 	for (verb = espl__verbs; verb->name != NULL; verb++)
 		espl__print(b, "  %-14s %s\n", verb->name, verb->summary);
-	espl__print(b, "\n`espalier help VERB` says more; `espalier help config` explains the configuration file.\n"
-	            "Exit status: 0 done, 1 the run failed, 2 usage or configuration error,\n"
-	            "3 infeasible, 4 interrupted and can be resumed.\n");
+	espl__print(b,
+	    "\n`espalier help VERB` says more; `espalier help config` explains the configuration "
+	    "file.\n"
+	    "Exit status: 0 done, 1 the run failed, 2 usage or configuration error,\n"
+	    "3 infeasible, 4 interrupted and can be resumed.\n");
 }
 
 static void
@@ -42,14 +45,15 @@ espl__help_flag(const struct espl__flag *flag, char to[64])
 
 	if (flag->letter != 0)
 		(void)snprintf(letter, sizeof letter, "-%c, ", flag->letter);
-	(void)snprintf(to, 64, "%s--%s%s%s", letter, flag->name, flag->value != NULL ? " " : "", flag->value != NULL ? flag->value : "");
+	(void)snprintf(to, 64, "%s--%s%s%s", letter, flag->name, flag->value != NULL ? " " : "",
+	    flag->value != NULL ? flag->value : "");
 }
 
 void
 espl__help_verb(const struct espl__verb *verb, struct espl__buf *b)
 {
 	char *head = espl__format("espalier %s: %s", verb->name, verb->summary);
-	int   indent = (int)strlen(verb->name) + 17;	/* "usage: espalier VERB " */
+	int indent = (int)strlen(verb->name) + 17; /* "usage: espalier VERB " */
 
 	espl__help_wrap(head, 0, 0, b);
 	espl__print(b, "\nusage: espalier %s ", verb->name);
@@ -80,7 +84,11 @@ core_group(const char *name)
 	return NULL;
 }
 
-struct listing { struct espl__buf *b; enum espl__help_form form; espl_kind kind, only; };
+struct listing {
+	struct espl__buf *b;
+	enum espl__help_form form;
+	espl_kind kind, only;
+};
 
 static void
 list_plugin(void *ctx, const struct espl__plugin *plugin)
@@ -91,7 +99,8 @@ list_plugin(void *ctx, const struct espl__plugin *plugin)
 		return;
 	if (l->form == ESPL__HELP_TEXT) {
 		if (plugin->desc->kind != l->kind)
-			espl__print(l->b, "%s%s\n", l->kind != 0 ? "\n" : "", espl__kind_name(plugin->desc->kind));
+			espl__print(l->b, "%s%s\n", l->kind != 0 ? "\n" : "",
+			    espl__kind_name(plugin->desc->kind));
 		espl__help_entry(plugin->desc->name, plugin->desc->summary, 2, 20, l->b);
 	} else {
 		espl__plugin_help(plugin->desc, l->form, l->b);
@@ -114,11 +123,15 @@ config_text(struct espl__buf *b)
 	const struct espl__core_group *group;
 	struct listing l = { b, ESPL__HELP_TEXT, 0, 0 };
 
-	espl__print(b, "The configuration file is read by libconfig: groups of name = value;.  These belong to\n"
-	            "espalier itself (`espalier help GROUP` lists their options):\n\n");
+	espl__print(b,
+	    "The configuration file is read by libconfig: groups of name = value;.  These belong "
+	    "to\n"
+	    "espalier itself (`espalier help GROUP` lists their options):\n\n");
 	for (group = espl__core_groups(); group->name != NULL; group++)
 		espl__help_entry(group->name, group->summary, 2, 20, b);
-	espl__print(b, "\nThese belong to the plugin that is chosen with `use` (`espalier help KIND/NAME`):\n\n");
+	espl__print(b,
+	    "\nThese belong to the plugin that is chosen with `use` (`espalier help "
+	    "KIND/NAME`):\n\n");
 	espl__plugins_each(list_plugin, NULL, &l);
 }
 
@@ -128,13 +141,20 @@ config_markdown(struct espl__buf *b)
 	const struct espl__core_group *group;
 	struct listing l = { b, ESPL__HELP_MARKDOWN, 0, 0 };
 
-	espl__print(b, "# The configuration file, option by option\n\n"
-	    "This page is made by `espalier help --markdown config` from the tables that the program\n"
-	    "itself reads files with. The file's syntax is libconfig's: groups of `name = value;`, `#`\n"
-	    "begins a comment, lists are written `( ... )`, arrays of one type `[ ... ]`. Spans are\n"
-	    "written `\"90s\"`, `\"1h30m\"`, `\"250ms\"`, sizes `\"64KiB\"`, `\"1.5GB\"` or in bytes, all\n"
-	    "other numbers without quotes; money is a number of US dollars. Latencies are a span, or\n"
-	    "`{ dist = \"normal\"; mean = \"15s\"; sd = \"2s\"; }` with `normal`, `lognormal` or `empirical`\n"
+	espl__print(b,
+	    "# The configuration file, option by option\n\n"
+	    "This page is made by `espalier help --markdown config` from the tables that the "
+	    "program\n"
+	    "itself reads files with. The file's syntax is libconfig's: groups of `name = value;`, "
+	    "`#`\n"
+	    "begins a comment, lists are written `( ... )`, arrays of one type `[ ... ]`. Spans "
+	    "are\n"
+	    "written `\"90s\"`, `\"1h30m\"`, `\"250ms\"`, sizes `\"64KiB\"`, `\"1.5GB\"` or in "
+	    "bytes, all\n"
+	    "other numbers without quotes; money is a number of US dollars. Latencies are a span, "
+	    "or\n"
+	    "`{ dist = \"normal\"; mean = \"15s\"; sd = \"2s\"; }` with `normal`, `lognormal` or "
+	    "`empirical`\n"
 	    "(`samples = [ ... ]`). Relative paths begin at the folder of the file.\n"
 	    "`--set PATH=VALUE` overrides any one value, as in `--set algorithm.eta=4`.\n\n"
 	    "## Groups of espalier itself\n\n");
@@ -142,9 +162,12 @@ config_markdown(struct espl__buf *b)
 		espl__core_group_help(group, ESPL__HELP_MARKDOWN, b);
 		espl__print(b, "\n");
 	}
-	espl__print(b, "## Groups of the plugins\n\n"
-	    "`algorithm`, `allocator`, `cloud` and `placer` each choose a plugin with `use`; all other\n"
-	    "values of the group are the plugin's. A trainable's are written in `trial.options`. The options\n"
+	espl__print(b,
+	    "## Groups of the plugins\n\n"
+	    "`algorithm`, `allocator`, `cloud` and `placer` each choose a plugin with `use`; all "
+	    "other\n"
+	    "values of the group are the plugin's. A trainable's are written in `trial.options`. "
+	    "The options\n"
 	    "of the examples' trainables are listed by `espalier help trainable/NAME`.\n\n");
 	espl__plugins_each(list_reference, NULL, &l);
 	/* One newline at the end. */
@@ -158,22 +181,31 @@ config_man(struct espl__buf *b)
 	const struct espl__core_group *group;
 	struct listing l = { b, ESPL__HELP_MAN, 0, 0 };
 
-	espl__print(b, ".\\\" Made by `espalier help --man config`.\n"
+	espl__print(b,
+	    ".\\\" Made by `espalier help --man config`.\n"
 	    ".TH ESPALIER\\-CONFIG 5 \"\" espalier \"File formats\"\n"
 	    ".SH NAME\nespalier\\-config \\- the configuration file of espalier\n"
-	    ".SH DESCRIPTION\nThe file's syntax is that of libconfig: groups of\n.IR name = value ;\n"
-	    "a\n.B #\nbegins a comment, lists are written ( ... ), arrays of one type [ ... ].\n.PP\n"
-	    "Spans of time are written \"90s\", \"1h30m\" or \"250ms\", sizes \"64KiB\" or \"1.5GB\", money as a\n"
-	    "number of US dollars. A latency is a span, or { dist = \"normal\"; mean = \"15s\"; sd = \"2s\"; }\n"
-	    "with normal, lognormal or empirical (samples = [ ... ]). Relative paths begin at the folder of\n"
+	    ".SH DESCRIPTION\nThe file's syntax is that of libconfig: groups of\n.IR name = value "
+	    ";\n"
+	    "a\n.B #\nbegins a comment, lists are written ( ... ), arrays of one type [ ... "
+	    "].\n.PP\n"
+	    "Spans of time are written \"90s\", \"1h30m\" or \"250ms\", sizes \"64KiB\" or "
+	    "\"1.5GB\", money as a\n"
+	    "number of US dollars. A latency is a span, or { dist = \"normal\"; mean = \"15s\"; sd "
+	    "= \"2s\"; }\n"
+	    "with normal, lognormal or empirical (samples = [ ... ]). Relative paths begin at the "
+	    "folder of\n"
 	    "the file. The option\n.B \\-\\-set\n.IR PATH = VALUE\noverrides any one value.\n"
 	    ".SH EXAMPLE\n.nf\n"
-	    "experiment = { name = \"digits\"; metric = \"val_accuracy\"; goal = \"maximize\"; deadline = \"20m\"; };\n"
+	    "experiment = { name = \"digits\"; metric = \"val_accuracy\"; goal = \"maximize\"; "
+	    "deadline = \"20m\"; };\n"
 	    "trial = { command = [ \"python3\", \"train.py\" ]; gpus_max = 4; };\n"
 	    "space = {\n"
-	    "  learning_rate = { type = \"real\"; low = 1e\\-4; high = 1e\\-1; scale = \"log\"; };\n"
+	    "  learning_rate = { type = \"real\"; low = 1e\\-4; high = 1e\\-1; scale = \"log\"; "
+	    "};\n"
 	    "  optimizer     = { type = \"choice\"; values = [ \"sgd\", \"adam\" ]; };\n"
-	    "  momentum      = { type = \"real\"; low = 0.0; high = 0.99; when = { optimizer = \"sgd\"; }; };\n"
+	    "  momentum      = { type = \"real\"; low = 0.0; high = 0.99; when = { optimizer = "
+	    "\"sgd\"; }; };\n"
 	    "};\n"
 	    "algorithm = { use = \"sha\"; trials = 27; iterations_max = 27; };\n"
 	    "allocator = { use = \"fair\"; };\n"
@@ -181,8 +213,10 @@ config_man(struct espl__buf *b)
 	    ".SH GROUPS OF ESPALIER ITSELF\n");
 	for (group = espl__core_groups(); group->name != NULL; group++)
 		espl__core_group_help(group, ESPL__HELP_MAN, b);
-	espl__print(b, ".SH GROUPS OF THE PLUGINS\n"
-	    "The groups algorithm, allocator, cloud and placer each choose a plugin with\n.BR use ;\n"
+	espl__print(b,
+	    ".SH GROUPS OF THE PLUGINS\n"
+	    "The groups algorithm, allocator, cloud and placer each choose a plugin with\n.BR use "
+	    ";\n"
 	    "all other values of the group are the plugin's. Those of a trainable are written in\n"
 	    ".BR trial.options .\n"
 	    "Those of the trainables of the examples are listed by\n"
@@ -204,11 +238,12 @@ kind_list(espl_kind kind, enum espl__help_form form, struct espl__buf *b)
 /* ---- the verb -------------------------------------------------------------------------------- */
 
 static espl_status
-plugin_topic(const char *topic, enum espl__help_form form, struct espl__buf *b, struct espl__diag *diag)
+plugin_topic(const char *topic, enum espl__help_form form, struct espl__buf *b,
+    struct espl__diag *diag)
 {
 	const char *slash = strchr(topic, '/');
-	char        name[32];
-	espl_kind   kind;
+	char name[32];
+	espl_kind kind;
 	const struct espl__plugin *plugin;
 	espl_status status;
 
@@ -226,12 +261,20 @@ plugin_topic(const char *topic, enum espl__help_form form, struct espl__buf *b, 
 }
 
 /* All that help is about, by name or by how the name begins. */
-struct topics { const char *word; size_t length; const struct espl__plugin *plugin; const char *name; uint32_t count; struct espl__buf list; };
+struct topics {
+	const char *word;
+	size_t length;
+	const struct espl__plugin *plugin;
+	const char *name;
+	uint32_t count;
+	struct espl__buf list;
+};
 
 static int
 begins(const struct topics *t, const char *name)
 {
-	return t->length > 0 ? strncmp(name, t->word, t->length) == 0 : espl__plugin_name_equal(name, t->word);
+	return t->length > 0 ? strncmp(name, t->word, t->length) == 0
+			     : espl__plugin_name_equal(name, t->word);
 }
 
 static void
@@ -240,7 +283,8 @@ add_topic(struct topics *t, const char *kind, const char *name)
 	if (!begins(t, name))
 		return;
 	t->name = name;
-	espl__print(&t->list, "%s%s%s%s", t->count++ > 0 ? ", " : "", kind, kind[0] != '\0' ? "/" : "", name);
+	espl__print(&t->list, "%s%s%s%s", t->count++ > 0 ? ", " : "", kind,
+	    kind[0] != '\0' ? "/" : "", name);
 }
 
 static void
@@ -263,7 +307,8 @@ find_topics(struct topics *t)
 	t->name = NULL;
 	t->count = 0;
 	espl__buf_clear(&t->list);
-	for (const struct espl__verb *verb = espl__verbs; t->length > 0 && verb->name != NULL; verb++)
+	for (const struct espl__verb *verb = espl__verbs; t->length > 0 && verb->name != NULL;
+	     verb++)
 		add_topic(t, "", verb->name);
 	for (group = espl__core_groups(); t->length > 0 && group->name != NULL; group++)
 		add_topic(t, "", group->name);
@@ -275,8 +320,8 @@ unknown_topic(const char *topic, struct topics *found, struct espl__diag *diag)
 {
 	const struct espl__core_group *group;
 	const char *names[64], *near;
-	size_t      count = 0;
-	espl_kind   kind;
+	size_t count = 0;
+	espl_kind kind;
 
 	for (; espl__verbs[count].name != NULL; count++)
 		names[count] = espl__verbs[count].name;
@@ -295,12 +340,14 @@ unknown_topic(const char *topic, struct topics *found, struct espl__diag *diag)
 	return ESPL_E_CONFIG;
 }
 
-/* Neither a verb nor a group: a plugin's name without its kind, or the beginning of what is unique. */
+/* Neither a verb nor a group: a plugin's name without its kind, or the beginning of what is unique.
+ */
 static espl_status
-other_topic(const char *topic, enum espl__help_form form, struct espl__buf *b, struct espl__diag *diag)
+other_topic(const char *topic, enum espl__help_form form, struct espl__buf *b,
+    struct espl__diag *diag)
 {
 	struct topics found = { .word = topic };
-	espl_status   status = ESPL_OK;
+	espl_status status = ESPL_OK;
 
 	find_topics(&found);
 	if (found.count == 0) {
@@ -323,12 +370,14 @@ int
 espl__verb_help(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	struct espl__buf  b = { NULL, 0, 0 };
+	struct espl__buf b = { NULL, 0, 0 };
 	const char *topic = args->positional[0];
-	int         markdown = espl__arg(args, "markdown") != NULL, man = espl__arg(args, "man") != NULL;
-	enum espl__help_form form = markdown ? ESPL__HELP_MARKDOWN : man ? ESPL__HELP_MAN : ESPL__HELP_TEXT;
+	int markdown = espl__arg(args, "markdown") != NULL, man = espl__arg(args, "man") != NULL;
+	enum espl__help_form form = markdown ? ESPL__HELP_MARKDOWN
+	    : man                            ? ESPL__HELP_MAN
+					     : ESPL__HELP_TEXT;
 	espl_status status = ESPL_OK;
-	int         result;
+	int result;
 
 	if (topic == NULL && (markdown || man))
 		topic = "config";

@@ -10,7 +10,10 @@
 #include "cli/folder.h"
 #include "report/reading.h"
 
-struct runs { char **names; uint32_t count, cap; };
+struct runs {
+	char **names;
+	uint32_t count, cap;
+};
 
 static void
 keep(struct runs *runs, char *name)
@@ -39,12 +42,16 @@ find(struct runs *runs, const char *folder, struct espl__diag *diag)
 	int own;
 
 	if (list == NULL)
-		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", folder, strerror(errno));
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", folder,
+		    strerror(errno));
 	keep(runs, espl__strdup(folder));
 	own = runs->count > before;
 	while (!own && (entry = readdir(list)) != NULL)
 		if (entry->d_name[0] != '.')
-			keep(runs, strcmp(folder, ".") == 0 ? espl__strdup(entry->d_name) : espl__format("%s/%s", folder, entry->d_name));
+			keep(runs,
+			    strcmp(folder, ".") == 0
+				? espl__strdup(entry->d_name)
+				: espl__format("%s/%s", folder, entry->d_name));
 	(void)closedir(list);
 	if (runs->count > before)
 		qsort(runs->names + before, runs->count - before, sizeof *runs->names, compare);
@@ -56,8 +63,8 @@ put_text(const char *name, int width, const struct espl__totals *t, struct espl_
 {
 	char metric[32], time[32];
 
-	espl__print(b, "%-*s  %-11s %8s  %6lld  %9lld  ", width, name, t->status, espl__format_seconds(t->jct_s, time),
-	            (long long)t->trials, (long long)t->completed);
+	espl__print(b, "%-*s  %-11s %8s  %6lld  %9lld  ", width, name, t->status,
+	    espl__format_seconds(t->jct_s, time), (long long)t->trials, (long long)t->completed);
 	if (t->best >= 0) {
 		espl__print_clean(b, t->metric);
 		espl__print(b, " %s", espl__format_metric(t->best_metric, metric));
@@ -83,7 +90,7 @@ int
 espl__verb_list(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	struct espl__buf  b = { NULL, 0, 0 };
+	struct espl__buf b = { NULL, 0, 0 };
 	struct runs runs = { NULL, 0, 0 };
 	espl_status status = ESPL_OK;
 	int json = espl__arg(args, "json") != NULL, width = (int)strlen("run"), result;
@@ -93,9 +100,10 @@ espl__verb_list(const struct espl__args *args)
 	for (uint32_t i = 0; i < runs.count; i++)
 		width = (int)strlen(runs.names[i]) > width ? (int)strlen(runs.names[i]) : width;
 	if (status == ESPL_OK && runs.count > 0 && !json)
-		espl__print(&b, "%-*s  %-11s %8s  %6s  %9s  best\n", width, "run", "status", "time", "trials", "completed");
+		espl__print(&b, "%-*s  %-11s %8s  %6s  %9s  best\n", width, "run", "status", "time",
+		    "trials", "completed");
 	for (uint32_t i = 0; status == ESPL_OK && i < runs.count; i++) {
-		struct espl__diag     why = ESPL__DIAG_INIT;
+		struct espl__diag why = ESPL__DIAG_INIT;
 		struct espl__reading *r;
 
 		if (espl__reading_open(runs.names[i], &r, &why) != ESPL_OK) {

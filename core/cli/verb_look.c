@@ -21,7 +21,8 @@ finish(struct espl__reading *r, struct espl__buf *text)
 }
 
 static espl_status
-status_text(struct espl__reading *r, const struct espl__args *args, struct espl__buf *text, struct espl__diag *diag)
+status_text(struct espl__reading *r, const struct espl__args *args, struct espl__buf *text,
+    struct espl__diag *diag)
 {
 	espl_status status;
 	char left[32], *command;
@@ -30,12 +31,13 @@ status_text(struct espl__reading *r, const struct espl__args *args, struct espl_
 	espl__totals_logs_text(&r->totals, args->positional[0], text);
 	if (r->running && r->totals.deadline_s > r->totals.jct_s)
 		espl__print(text, "  left    %s to the deadline\n",
-		            espl__format_seconds(r->totals.deadline_s - r->totals.jct_s, left));
+		    espl__format_seconds(r->totals.deadline_s - r->totals.jct_s, left));
 	status = espl__reading_groups(r, text, diag);
 	command = espl__cli_resume(args, args->positional[0]);
 	if (!r->running && strcmp(r->totals.status, "interrupted") == 0 && !r->totals.simulated)
 		espl__print(text, "\n  go on with: %s\n", command);
-	if (!r->running && strcmp(r->totals.status, "failed") == 0 && !r->totals.simulated && !r->totals.over)
+	if (!r->running && strcmp(r->totals.status, "failed") == 0 && !r->totals.simulated &&
+	    !r->totals.over)
 		espl__print(text, "\n  when the cause is mended, go on with: %s\n", command);
 	free(command);
 	return status;
@@ -45,8 +47,8 @@ status_text(struct espl__reading *r, const struct espl__args *args, struct espl_
 static int
 status_once(const struct espl__args *args, int clear, int *running)
 {
-	struct espl__diag     diag = ESPL__DIAG_INIT;
-	struct espl__buf      text = { NULL, 0, 0 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__buf text = { NULL, 0, 0 };
 	struct espl__reading *r;
 	size_t line;
 
@@ -89,34 +91,43 @@ espl__verb_status(const struct espl__args *args)
 	}
 }
 
-/* The best `most` trials of an experiment (0: the run's only one); as a list of JSON objects, or a line each. */
+/* The best `most` trials of an experiment (0: the run's only one); as a list of JSON objects, or a
+ * line each. */
 static espl_status
-best_list(struct espl__reading *r, int64_t experiment, int64_t most, int json, struct espl__buf *b, struct espl__diag *diag)
+best_list(struct espl__reading *r, int64_t experiment, int64_t most, int json, struct espl__buf *b,
+    struct espl__diag *diag)
 {
-	sqlite3_stmt *st = espl__reading_query(r, r->totals.maximize
-	    ? "SELECT id, metric, iteration, params, state FROM trials WHERE id >> 40 = ?1 AND metric IS NOT NULL"
-	      " ORDER BY state = 'failed', iteration DESC, metric DESC, id LIMIT ?2"
-	    : "SELECT id, metric, iteration, params, state FROM trials WHERE id >> 40 = ?1 AND metric IS NOT NULL"
-	      " ORDER BY state = 'failed', iteration DESC, metric, id LIMIT ?2", experiment, most, diag);
+	sqlite3_stmt *st = espl__reading_query(r,
+	    r->totals.maximize
+		? "SELECT id, metric, iteration, params, state FROM trials WHERE id >> 40 = ?1 AND "
+		  "metric IS NOT NULL"
+		  " ORDER BY state = 'failed', iteration DESC, metric DESC, id LIMIT ?2"
+		: "SELECT id, metric, iteration, params, state FROM trials WHERE id >> 40 = ?1 AND "
+		  "metric IS NOT NULL"
+		  " ORDER BY state = 'failed', iteration DESC, metric, id LIMIT ?2",
+	    experiment, most, diag);
 	char name[48], number[32];
-	int  more = -1, count = 0;
+	int more = -1, count = 0;
 
 	if (st != NULL && !json) {
-		espl__print(b, "%7s  %9s  %12s  %-13s parameters\n", "trial", "iteration", r->totals.metric != NULL ? r->totals.metric : "metric",
-		            "state");
+		espl__print(b, "%7s  %9s  %12s  %-13s parameters\n", "trial", "iteration",
+		    r->totals.metric != NULL ? r->totals.metric : "metric", "state");
 	}
 	while (st != NULL && (more = espl__reading_next(r, st, diag)) == 1) {
-		const char *params = (const char *)sqlite3_column_text(st, 3), *state = (const char *)sqlite3_column_text(st, 4);
-		int64_t     id = sqlite3_column_int64(st, 0);
+		const char *params = (const char *)sqlite3_column_text(st, 3),
+			   *state = (const char *)sqlite3_column_text(st, 4);
+		int64_t id = sqlite3_column_int64(st, 0);
 
 		if (json) {
-			espl__print(b, "%s{\"trial\": %lld, \"metric\": ", count++ > 0 ? ", " : "", (long long)((uint64_t)id & ESPL__TRIAL_NUMBER));
+			espl__print(b, "%s{\"trial\": %lld, \"metric\": ", count++ > 0 ? ", " : "",
+			    (long long)((uint64_t)id & ESPL__TRIAL_NUMBER));
 			espl__print_number(b, sqlite3_column_double(st, 1));
-			espl__print(b, ", \"iteration\": %lld, \"state\": \"%s\", \"params\": %s}", sqlite3_column_int64(st, 2), state,
-			            params != NULL ? params : "{}");
+			espl__print(b, ", \"iteration\": %lld, \"state\": \"%s\", \"params\": %s}",
+			    sqlite3_column_int64(st, 2), state, params != NULL ? params : "{}");
 		} else {
-			espl__print(b, "%7s  %9lld  %12s  %-13s ", espl__trial_name((uint64_t)id, name), sqlite3_column_int64(st, 2),
-			            espl__format_metric(sqlite3_column_double(st, 1), number), state);
+			espl__print(b, "%7s  %9lld  %12s  %-13s ",
+			    espl__trial_name((uint64_t)id, name), sqlite3_column_int64(st, 2),
+			    espl__format_metric(sqlite3_column_double(st, 1), number), state);
 			espl__print_params(b, params, "  ");
 			espl__print(b, "\n");
 		}
@@ -130,7 +141,7 @@ static espl_status
 best_of_each(struct espl__reading *r, int64_t most, struct espl__buf *b, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
-	int64_t     number;
+	int64_t number;
 
 	for (number = 1; status == ESPL_OK && espl__reading_turn(r, number); number++) {
 		espl__print(b, "%lld ", (long long)number);
@@ -149,10 +160,10 @@ best_of_each(struct espl__reading *r, int64_t most, struct espl__buf *b, struct 
 int
 espl__verb_best(const struct espl__args *args)
 {
-	struct espl__diag     diag = ESPL__DIAG_INIT;
-	struct espl__buf      text = { NULL, 0, 0 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__buf text = { NULL, 0, 0 };
 	struct espl__reading *r;
-	int64_t     most;
+	int64_t most;
 	espl_status status = espl__arg_number(args, "top", 1, 1000000, 0, &most, &diag);
 
 	if (status != ESPL_OK || espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
@@ -160,7 +171,7 @@ espl__verb_best(const struct espl__args *args)
 	if (espl__arg(args, "json") != NULL) {
 		espl__totals_json(&r->totals, "best", 0, &text);
 		if (most > 0 && !espl__reading_pool(r)) {
-			text.size--;		/* the object goes on */
+			text.size--; /* the object goes on */
 			espl__print(&text, ", \"top\": [");
 			status = best_list(r, 0, most, 1, &text, &diag);
 			espl__print(&text, "]}");
@@ -185,13 +196,14 @@ static int
 trial_of(const char *text, int64_t *trial)
 {
 	const char *slash = strchr(text, '/');
-	char       *head = slash != NULL ? espl__format("%.*s", (int)(slash - text), text) : NULL;
-	int64_t     search = 0;
-	int         bad = head != NULL && (espl__parse_int(head, &search) < 0 || search < 0 || search > 1000000);
+	char *head = slash != NULL ? espl__format("%.*s", (int)(slash - text), text) : NULL;
+	int64_t search = 0;
+	int bad =
+	    head != NULL && (espl__parse_int(head, &search) < 0 || search < 0 || search > 1000000);
 
 	free(head);
-	if (bad || espl__parse_int(slash != NULL ? slash + 1 : text, trial) < 0 || *trial < 0
-	    || (uint64_t)*trial > ESPL__TRIAL_NUMBER)
+	if (bad || espl__parse_int(slash != NULL ? slash + 1 : text, trial) < 0 || *trial < 0 ||
+	    (uint64_t)*trial > ESPL__TRIAL_NUMBER)
 		return -1;
 	if (search > 0)
 		*trial += search << ESPL__TRIAL_BITS;
@@ -202,9 +214,10 @@ trial_of(const char *text, int64_t *trial)
 static int
 job_of(struct espl__reading *r, const char *name, int64_t *trial)
 {
-	sqlite3_stmt *st = espl__reading_query(r, "SELECT id FROM jobs WHERE name = ?1 AND arrived_s IS NOT NULL", -1, -1, NULL);
-	int found = st != NULL && sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK
-	            && espl__reading_next(r, st, NULL) == 1;
+	sqlite3_stmt *st = espl__reading_query(r,
+	    "SELECT id FROM jobs WHERE name = ?1 AND arrived_s IS NOT NULL", -1, -1, NULL);
+	int found = st != NULL && sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK &&
+	    espl__reading_next(r, st, NULL) == 1;
 
 	if (found)
 		*trial = sqlite3_column_int64(st, 0);
@@ -217,19 +230,24 @@ static int
 no_story(struct espl__reading *r, const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	const char   *name = args->positional[1];
+	const char *name = args->positional[1];
 	sqlite3_stmt *st;
 
 	if (!espl__reading_pool(r))
 		return espl__cli_usage(args, "'%s' is no trial's number", name);
 	st = espl__reading_query(r, "SELECT id FROM experiments WHERE name = ?1", -1, -1, NULL);
-	if (st != NULL && sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK && espl__reading_next(r, st, NULL) == 1) {
-		(void)espl__fail(&diag, ESPL_E_CONFIG, "'%s' is an experiment: its trials are explained one by one", name);
-		espl__hint(&diag, "they are %lld/0, %lld/1, ...", (long long)sqlite3_column_int64(st, 0),
-		           (long long)sqlite3_column_int64(st, 0));
+	if (st != NULL && sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK &&
+	    espl__reading_next(r, st, NULL) == 1) {
+		(void)espl__fail(&diag, ESPL_E_CONFIG,
+		    "'%s' is an experiment: its trials are explained one by one", name);
+		espl__hint(&diag, "they are %lld/0, %lld/1, ...",
+		    (long long)sqlite3_column_int64(st, 0), (long long)sqlite3_column_int64(st, 0));
 	} else {
-		(void)espl__fail(&diag, ESPL_E_CONFIG, "'%s' is no trial's number, and no plain job that has come", name);
-		espl__hint(&diag, "trials of experiment 1 are 1/0, 1/1, ...; who is there: `espalier queue %s`", args->positional[0]);
+		(void)espl__fail(&diag, ESPL_E_CONFIG,
+		    "'%s' is no trial's number, and no plain job that has come", name);
+		espl__hint(&diag,
+		    "trials of experiment 1 are 1/0, 1/1, ...; who is there: `espalier queue %s`",
+		    args->positional[0]);
 	}
 	(void)sqlite3_finalize(st);
 	return espl__cli_fail(&diag);
@@ -238,11 +256,12 @@ no_story(struct espl__reading *r, const struct espl__args *args)
 int
 espl__verb_explain(const struct espl__args *args)
 {
-	struct espl__diag     diag = ESPL__DIAG_INIT;
-	struct espl__buf      text = { NULL, 0, 0 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__buf text = { NULL, 0, 0 };
 	struct espl__reading *r;
 	int64_t trial = -1;
-	int     status, named = args->positional[1] != NULL && trial_of(args->positional[1], &trial) < 0;
+	int status,
+	    named = args->positional[1] != NULL && trial_of(args->positional[1], &trial) < 0;
 
 	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
@@ -268,21 +287,23 @@ static int
 export_to(struct espl__reading *r, const char *format, const char *table, const char *out)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	char       *temporary = out != NULL ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
-	FILE       *to = out != NULL ? fopen(temporary, "we") : stdout;
+	char *temporary = out != NULL ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
+	FILE *to = out != NULL ? fopen(temporary, "we") : stdout;
 	espl_status status;
-	int         broken;
+	int broken;
 
 	if (to == NULL) {
-		status = espl__fail(&diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
+		status =
+		    espl__fail(&diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
 	} else {
 		status = strcmp(format, "json") == 0 ? espl__export_json(r, to, &diag)
-		                                     : espl__export_csv(r, table, to, &diag);
+						     : espl__export_csv(r, table, to, &diag);
 		broken = fflush(to) != 0 || ferror(to);
 		if (out != NULL)
 			broken |= fclose(to) != 0;
 		if (status == ESPL_OK && broken)
-			status = espl__fail_errno(&diag, "cannot write %s", out != NULL ? out : "the output");
+			status = espl__fail_errno(&diag, "cannot write %s",
+			    out != NULL ? out : "the output");
 		if (status == ESPL_OK && out != NULL && rename(temporary, out) < 0)
 			status = espl__fail_errno(&diag, "cannot make '%s'", out);
 		if (status != ESPL_OK && out != NULL)
@@ -295,11 +316,11 @@ export_to(struct espl__reading *r, const char *format, const char *table, const 
 int
 espl__verb_export(const struct espl__args *args)
 {
-	struct espl__diag     diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__reading *r;
 	const char *format = espl__arg(args, "format"), *out = espl__arg(args, "output");
 	const char *table = espl__arg(args, "table");
-	int         status;
+	int status;
 
 	if (format == NULL)
 		return espl__cli_usage(args, "--format is missing: csv or json");

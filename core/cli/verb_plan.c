@@ -7,17 +7,17 @@
 #include "cli/plan.h"
 #include "cli/profile.h"
 
-#define GIVEN_MAX 10000u		/* stages of a plan that is given */
+#define GIVEN_MAX 10000u /* stages of a plan that is given */
 
 struct planning {
 	const struct espl__args *args;
-	struct espl__session     session;
-	struct espl__arena       arena;
+	struct espl__session session;
+	struct espl__arena arena;
 	struct espl__plan_answer answer;
-	struct espl__frontier    frontier;
-	struct espl__plan_view   view;
-	uint32_t *gpus;			/* --gpus; NULL: not given                              */
-	uint32_t  gpus_count;
+	struct espl__frontier frontier;
+	struct espl__plan_view view;
+	uint32_t *gpus; /* --gpus; NULL: not given */
+	uint32_t gpus_count;
 };
 
 /* "32,16,4" */
@@ -25,17 +25,19 @@ static espl_status
 read_gpus(struct planning *p, const char *text, struct espl__diag *diag)
 {
 	const char *at = text, *end;
-	char    number[24];
+	char number[24];
 	int64_t value;
 
 	for (; at != NULL; at = *end == ',' ? end + 1 : NULL) {
 		end = at + strcspn(at, ",");
-		(void)snprintf(number, sizeof number, "%.*s", (int)(end - at < 23 ? end - at : 23), at);
-		if (espl__parse_int(number, &value) < 0 || value < 1 || value > 1000000
-		    || p->gpus_count >= GIVEN_MAX) {
-			(void)espl__fail(diag, ESPL_E_CONFIG, "--gpus: '%s' is no list of numbers from 1 to 1000000",
-			                 text);
-			espl__hint(diag, "one for each stage, as in --gpus 32,16,8, or one for all");
+		(void)snprintf(number, sizeof number, "%.*s", (int)(end - at < 23 ? end - at : 23),
+		    at);
+		if (espl__parse_int(number, &value) < 0 || value < 1 || value > 1000000 ||
+		    p->gpus_count >= GIVEN_MAX) {
+			(void)espl__fail(diag, ESPL_E_CONFIG,
+			    "--gpus: '%s' is no list of numbers from 1 to 1000000", text);
+			espl__hint(diag,
+			    "one for each stage, as in --gpus 32,16,8, or one for all");
 			return ESPL_E_CONFIG;
 		}
 		p->gpus = espl__realloc(p->gpus, p->gpus_count + (size_t)1, sizeof *p->gpus);
@@ -47,14 +49,15 @@ read_gpus(struct planning *p, const char *text, struct espl__diag *diag)
 /* Where the user would have to write something. */
 static espl_status
 fail_at(const struct espl__session *s, const char *group, const char *name, const char *text,
-        struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	const struct espl__node *node = espl__node_get(espl__tree_root(s->config->tree), group);
 	const struct espl__node *member = espl__node_get(node, name);
 
 	node = member != NULL ? member : node;
-	return espl__fail_at(diag, ESPL_E_CONFIG, node != NULL && node->file != NULL ? node->file : s->config->path,
-	                     node != NULL ? node->line : 0, "%s", text);
+	return espl__fail_at(diag, ESPL_E_CONFIG,
+	    node != NULL && node->file != NULL ? node->file : s->config->path,
+	    node != NULL ? node->line : 0, "%s", text);
 }
 
 /* All that is named must be there, and there must be something to plan from. */
@@ -68,16 +71,23 @@ check(struct planning *p, struct espl__diag *diag)
 	if (status != ESPL_OK)
 		return status;
 	if (espl__session_spec(s, &p->arena) == NULL) {
-		(void)snprintf(text, sizeof text, "algorithm '%.60s' does not say beforehand which stages its search will "
-		               "have, so there is nothing to plan", s->config->algorithm.use);
+		(void)snprintf(text, sizeof text,
+		    "algorithm '%.60s' does not say beforehand which stages its search will have, "
+		    "so there is nothing to plan",
+		    s->config->algorithm.use);
 		status = fail_at(s, "algorithm", "use", text, diag);
-		espl__hint(diag, "one that does: algorithm = { use = \"sha\"; trials = 27; iterations_max = 27; }; bohb and pbt "
-		           "do with mode = \"sync\", random, sobol and tpe with trials");
+		espl__hint(diag,
+		    "one that does: algorithm = { use = \"sha\"; trials = 27; iterations_max = 27; "
+		    "}; bohb and pbt do with mode = \"sync\", random, sobol and tpe with trials");
 	} else if (s->profile->guessed) {
-		status = fail_at(s, "trial", "profile", "how long a trial takes is not known: it has no profile", diag);
-		espl__hint(diag, "`espalier profile %s` measures it, and `plan` finds the result; or trial.profile = { iteration = { mean = \"4s\"; }; scaling = ( (1, 1.0), (2, 1.9), "
-		           "(4, 3.4) ); start = \"2s\"; }; where scaling pairs GPUs with the throughput relative to "
-		           "one", p->args->positional[0]);
+		status = fail_at(s, "trial", "profile",
+		    "how long a trial takes is not known: it has no profile", diag);
+		espl__hint(diag,
+		    "`espalier profile %s` measures it, and `plan` finds the result; or "
+		    "trial.profile = { iteration = { mean = \"4s\"; }; scaling = ( (1, 1.0), (2, "
+		    "1.9), (4, 3.4) ); start = \"2s\"; }; where scaling pairs GPUs with the "
+		    "throughput relative to one",
+		    p->args->positional[0]);
 	}
 	return status;
 }
@@ -85,11 +95,11 @@ check(struct planning *p, struct espl__diag *diag)
 static espl_status
 load(struct planning *p, struct espl__diag *diag)
 {
-	const char  *allocator = espl__arg(p->args, "allocator"), *gpus = espl__arg(p->args, "gpus");
+	const char *allocator = espl__arg(p->args, "allocator"), *gpus = espl__arg(p->args, "gpus");
 	const char **sets;
-	uint32_t     count = espl__arg_all(p->args, "set", &sets);
-	espl_status  status = espl__session_load_auto(p->args->positional[0], sets, count, ESPL__NEED_SEARCH,
-	                                              espl__arg(p->args, "json") == NULL, &p->session, diag);
+	uint32_t count = espl__arg_all(p->args, "set", &sets);
+	espl_status status = espl__session_load_auto(p->args->positional[0], sets, count,
+	    ESPL__NEED_SEARCH, espl__arg(p->args, "json") == NULL, &p->session, diag);
 
 	free(sets);
 	if (status == ESPL_OK)
@@ -105,8 +115,9 @@ static void
 compare(struct planning *p)
 {
 	const char *const *names;
-	uint32_t    i, count = espl__plan_allocators(&p->arena, &names);
-	struct espl__plan_answer *answers = espl__arena_alloc(&p->arena, (count + (size_t)1) * sizeof *answers);
+	uint32_t i, count = espl__plan_allocators(&p->arena, &names);
+	struct espl__plan_answer *answers =
+	    espl__arena_alloc(&p->arena, (count + (size_t)1) * sizeof *answers);
 
 	for (i = 0; i < count; i++) {
 		struct espl__plan_ask how = { .allocator = names[i] };
@@ -126,7 +137,7 @@ makes_plans(struct planning *p, struct espl__buf *list)
 {
 	const char *const *names;
 	uint32_t i, count = espl__plan_allocators(&p->arena, &names);
-	int      found = 0;
+	int found = 0;
 
 	for (i = 0; i < count; i++) {
 		found |= espl__plugin_name_equal(names[i], p->session.config->allocator.use);
@@ -164,17 +175,20 @@ find(struct planning *p)
 	espl__buf_free(&list);
 }
 
-/* Failures but those of the search for a plan leave nothing to print, unless others are to be set beside it. */
+/* Failures but those of the search for a plan leave nothing to print, unless others are to be set
+ * beside it. */
 static int
 answer(struct planning *p)
 {
 	struct espl__plan_answer *a = &p->answer;
 	struct espl__buf b = { NULL, 0, 0 };
 	int json = espl__arg(p->args, "json") != NULL, result = ESPL__EXIT_DONE, printed = result;
-	int frontier = espl__arg(p->args, "frontier") != NULL, side_by_side = espl__arg(p->args, "compare") != NULL;
+	int frontier = espl__arg(p->args, "frontier") != NULL,
+	    side_by_side = espl__arg(p->args, "compare") != NULL;
 
 	find(p);
-	if (a->status != ESPL_OK && !(a->status == ESPL_E_UNSUPPORTED && side_by_side && !frontier)) {
+	if (a->status != ESPL_OK &&
+	    !(a->status == ESPL_E_UNSUPPORTED && side_by_side && !frontier)) {
 		result = espl__cli_fail(&a->diag);
 		if (a->status != ESPL_E_INFEASIBLE)
 			return result;
@@ -199,12 +213,13 @@ int
 espl__verb_plan(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	struct planning  *p;
+	struct planning *p;
 	int result;
 
-	if (espl__arg(args, "gpus") != NULL && (espl__arg(args, "allocator") != NULL ||
-	                                        espl__arg(args, "frontier") != NULL))
-		return espl__cli_usage(args, "--gpus gives the plan: nothing is left for --allocator or --frontier");
+	if (espl__arg(args, "gpus") != NULL &&
+	    (espl__arg(args, "allocator") != NULL || espl__arg(args, "frontier") != NULL))
+		return espl__cli_usage(args,
+		    "--gpus gives the plan: nothing is left for --allocator or --frontier");
 	p = espl__alloc(sizeof *p);
 	p->args = args;
 	result = load(p, &diag) == ESPL_OK ? answer(p) : espl__cli_fail(&diag);

@@ -18,28 +18,28 @@
 #define LEAST 3
 #define MOST 20
 #define LIMIT (10 * INT64_C(60) * ESPL_SECOND)
-#define GAIN 1.05			/* what brings less than this is not worth going on for */
-#define TRIES 5			/* at a resize: runs in which it may fail to come */
+#define GAIN 1.05 /* what brings less than this is not worth going on for */
+#define TRIES 5   /* at a resize: runs in which it may fail to come */
 
 struct profiling {
 	const struct espl__args *args;
-	struct espl__session  session;	/* the user's, with no profile */
-	struct espl__subject  subject;
+	struct espl__session session; /* the user's, with no profile */
+	struct espl__subject subject;
 	struct espl__profiled all;
 	struct espl__measure_ask ask;
 	const char **sets;
-	char  *folder;			/* of all measurements; NULL: not made */
-	char  *place;			/* in the cache; NULL: none            */
-	int    quiet;
+	char *folder; /* of all measurements; NULL: not made */
+	char *place;  /* in the cache; NULL: none */
+	int quiet;
 };
 
-/* ---- before anything is started --------------------------------------------------------------- */
+/* ---- before anything is started ----------------------------------------------------------- */
 
 static espl_status
 read_flags(struct profiling *p, struct espl__diag *diag)
 {
 	const char *limit = espl__arg(p->args, "time-limit");
-	int64_t     number;
+	int64_t number;
 	espl_status status;
 
 	p->quiet = espl__arg(p->args, "quiet") != NULL || espl__arg(p->args, "json") != NULL;
@@ -52,7 +52,8 @@ read_flags(struct profiling *p, struct espl__diag *diag)
 	if (status != ESPL_OK || limit == NULL)
 		return status;
 	if (espl__parse_span(limit, &p->ask.limit) < 0) {
-		(void)espl__fail(diag, ESPL_E_CONFIG, "--time-limit: '%s' is no span of time", limit);
+		(void)espl__fail(diag, ESPL_E_CONFIG, "--time-limit: '%s' is no span of time",
+		    limit);
 		espl__hint(diag, "for example --time-limit 20m; 0s sets no limit");
 		return ESPL_E_CONFIG;
 	}
@@ -63,20 +64,22 @@ read_flags(struct profiling *p, struct espl__diag *diag)
 static espl_status
 check_real(const struct espl__session *s, struct espl__diag *diag)
 {
-	const struct espl__node   *trial = espl__node_get(espl__tree_root(s->config->tree), "trial");
-	const struct espl__node   *use = espl__node_get(s->config->cloud.group, "use");
+	const struct espl__node *trial = espl__node_get(espl__tree_root(s->config->tree), "trial");
+	const struct espl__node *use = espl__node_get(s->config->cloud.group, "use");
 	const struct espl__plugin *plugin;
 
 	if (s->config->trial.curves != NULL) {
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, trial->file, trial->line,
-		                    "recorded curves run nowhere, so there is nothing to measure");
-		espl__hint(diag, "write trial.profile by hand, or give the curves a column of seconds");
+		    "recorded curves run nowhere, so there is nothing to measure");
+		espl__hint(diag,
+		    "write trial.profile by hand, or give the curves a column of seconds");
 		return ESPL_E_CONFIG;
 	}
-	if (use != NULL && espl__plugin_find(ESPL_CLOUD, s->config->cloud.use, &plugin, NULL) == ESPL_OK
-	    && (plugin->desc->caps & ESPL_CAP_SIMULATED) != 0) {
+	if (use != NULL &&
+	    espl__plugin_find(ESPL_CLOUD, s->config->cloud.use, &plugin, NULL) == ESPL_OK &&
+	    (plugin->desc->caps & ESPL_CAP_SIMULATED) != 0) {
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, use->file, use->line,
-		                    "cloud '%s' has no machines to measure on", s->config->cloud.use);
+		    "cloud '%s' has no machines to measure on", s->config->cloud.use);
 		espl__hint(diag, "measure where a trial can run: --set 'cloud={ use=\"local\"; }'");
 		return ESPL_E_CONFIG;
 	}
@@ -87,13 +90,13 @@ check_real(const struct espl__session *s, struct espl__diag *diag)
 static espl_status
 load(struct profiling *p, struct espl__diag *diag)
 {
-	uint32_t    count = espl__arg_all(p->args, "set", &p->sets);
+	uint32_t count = espl__arg_all(p->args, "set", &p->sets);
 	espl_status status;
 
 	p->sets = espl__realloc(p->sets, count + (size_t)1, sizeof *p->sets);
 	p->sets[count++] = "trial.profile=\"auto\"";
-	status = espl__session_load(p->args->positional[0], p->sets, count, ESPL__NEED_TRIAL, &p->session,
-	                            diag);
+	status = espl__session_load(p->args->positional[0], p->sets, count, ESPL__NEED_TRIAL,
+	    &p->session, diag);
 	if (status == ESPL_OK)
 		status = espl__session_alone(&p->session, diag);
 	if (status != ESPL_OK)
@@ -113,15 +116,16 @@ find_places(struct profiling *p, struct espl__diag *diag)
 {
 	const char *out = espl__arg(p->args, "output"), *slash;
 	struct espl__diag own = ESPL__DIAG_INIT;
-	char       *folder;
+	char *folder;
 	espl_status status = ESPL_OK;
 
 	if (out != NULL) {
 		slash = strrchr(out, '/');
-		folder = slash == NULL ? espl__strdup(".") : espl__format("%.*s", (int)(slash - out) + 1, out);
+		folder = slash == NULL ? espl__strdup(".")
+				       : espl__format("%.*s", (int)(slash - out) + 1, out);
 		if (out[0] == '\0' || access(folder, W_OK | X_OK) != 0)
 			status = espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out,
-			                    out[0] == '\0' ? "it has no name" : strerror(errno));
+			    out[0] == '\0' ? "it has no name" : strerror(errno));
 		free(folder);
 	}
 	if (status != ESPL_OK)
@@ -131,7 +135,8 @@ find_places(struct profiling *p, struct espl__diag *diag)
 		folder = espl__format("%.*s", (int)(strrchr(p->place, '/') - p->place), p->place);
 		status = espl__dir_make(folder, &own);
 		if (status == ESPL_OK && access(folder, W_OK | X_OK) != 0)
-			status = espl__fail(&own, ESPL_E_CONFIG, "cannot write in '%s': %s", folder, strerror(errno));
+			status = espl__fail(&own, ESPL_E_CONFIG, "cannot write in '%s': %s", folder,
+			    strerror(errno));
 		free(folder);
 	}
 	if (status == ESPL_OK)
@@ -139,7 +144,8 @@ find_places(struct profiling *p, struct espl__diag *diag)
 	free(p->place);
 	p->place = NULL;
 	if (out != NULL || espl__arg(p->args, "json") != NULL) {
-		espl__log(ESPL_WARN, "the profile is not kept for profile = \"auto\": %s", own.text);
+		espl__log(ESPL_WARN, "the profile is not kept for profile = \"auto\": %s",
+		    own.text);
 		return ESPL_OK;
 	}
 	(void)espl__fail(diag, ESPL_E_CONFIG, "%s", own.text);
@@ -155,14 +161,14 @@ make_folder(struct profiling *p, struct espl__diag *diag)
 	if (mkdtemp(p->folder) != NULL)
 		return ESPL_OK;
 	(void)espl__fail(diag, ESPL_E_CONFIG, "cannot make a folder for the measurements here: %s",
-	                 strerror(errno));
+	    strerror(errno));
 	espl__hint(diag, "call it from where the runs are to be, and where you may write");
 	free(p->folder);
 	p->folder = NULL;
 	return ESPL_E_CONFIG;
 }
 
-/* ---- measuring -------------------------------------------------------------------------------- */
+/* ---- measuring ---------------------------------------------------------------------------- */
 
 static void
 note(struct profiling *p, const char *format, ...)
@@ -183,24 +189,26 @@ tell(const struct profiling *p, const struct espl__measurement *m)
 	if (p->quiet)
 		return;
 	if (m->packing > 1)
-		(void)snprintf(where, sizeof where, "%u on a %s", m->packing, espl__slots_word(p->subject.on_cpu, 1));
+		(void)snprintf(where, sizeof where, "%u on a %s", m->packing,
+		    espl__slots_word(p->subject.on_cpu, 1));
 	else
-		(void)snprintf(where, sizeof where, "%u %s", m->gpus, espl__slots_word(p->subject.on_cpu, m->gpus));
+		(void)snprintf(where, sizeof where, "%u %s", m->gpus,
+		    espl__slots_word(p->subject.on_cpu, m->gpus));
 	if (m->iteration.count > 1)
 		(void)snprintf(spread, sizeof spread, ", sd %s",
-		               espl__format_latency(espl__tally_sd(&m->iteration), sd));
+		    espl__format_latency(espl__tally_sd(&m->iteration), sd));
 	espl__log(ESPL_INFO, "%s: %s an iteration%s (%llu timed, %s)", where,
-	          espl__format_latency(m->iteration.mean, mean), spread,
-	          (unsigned long long)m->iteration.count, espl__format_seconds(m->elapsed_s, took));
+	    espl__format_latency(m->iteration.mean, mean), spread,
+	    (unsigned long long)m->iteration.count, espl__format_seconds(m->elapsed_s, took));
 }
 
 /* The next element of the list.  *end says what became of it. */
 static espl_status
 measure(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__measure_end *end,
-        struct espl__measurement *to, struct espl__diag *diag)
+    struct espl__measurement *to, struct espl__diag *diag)
 {
-	espl_money  budget = p->session.config->budget;
-	char       *folder = espl__format("%s/%u-%u", p->folder, gpus, packing);
+	espl_money budget = p->session.config->budget;
+	char *folder = espl__format("%s/%u-%u", p->folder, gpus, packing);
 	espl_status status;
 
 	p->ask.folder = folder;
@@ -232,7 +240,7 @@ static uint32_t
 widest(struct profiling *p)
 {
 	const struct espl__run_config *c = p->session.config;
-	const struct espl__subject    *s = &p->subject;
+	const struct espl__subject *s = &p->subject;
 	uint32_t most = c->trial.gpus_max < c->gpus_limit ? c->trial.gpus_max : c->gpus_limit;
 
 	if (s->gpus > 0 && s->nodes_max != ESPL_ANY && (uint64_t)s->gpus * s->nodes_max < most)
@@ -240,8 +248,10 @@ widest(struct profiling *p)
 	if (most != ESPL_ANY)
 		return most;
 	most = s->gpus > c->trial.gpus_min ? s->gpus : c->trial.gpus_min;
-	note(p, "nothing limits the GPUs of a trial: measured up to %u; trial.gpus_max sets another limit",
-	     most);
+	note(p,
+	    "nothing limits the GPUs of a trial: measured up to %u; trial.gpus_max sets another "
+	    "limit",
+	    most);
 	return most;
 }
 
@@ -251,7 +261,8 @@ placeable(const struct profiling *p, uint32_t gpus)
 {
 	uint32_t node = p->subject.gpus;
 
-	return p->session.config->trial.colocate && node > 0 && gpus > node ? gpus - gpus % node : gpus;
+	return p->session.config->trial.colocate && node > 0 && gpus > node ? gpus - gpus % node
+									    : gpus;
 }
 
 /* Its last line is a part of the failure's text already. */
@@ -279,34 +290,40 @@ show_log(const struct espl__measurement *m)
 static espl_status
 measure_wide(struct profiling *p, struct espl__diag *diag)
 {
-	uint32_t least = p->session.config->trial.gpus_min, most = widest(p), node = p->subject.gpus;
+	uint32_t least = p->session.config->trial.gpus_min, most = widest(p),
+		 node = p->subject.gpus;
 	uint32_t next, gpus = least;
 	enum espl__measure_end end;
 	struct espl__measurement m;
 
 	if (placeable(p, gpus) != gpus)
-		gpus += node - gpus % node;	/* whole nodes it must be */
+		gpus += node - gpus % node; /* whole nodes it must be */
 	if (gpus > 1)
-		note(p, "a trial needs %u GPUs: on one it is taken for %u times as slow as on these", gpus, gpus);
+		note(p,
+		    "a trial needs %u GPUs: on one it is taken for %u times as slow as on these",
+		    gpus, gpus);
 	for (;;) {
 		espl_status status = measure(p, gpus, 1, &end, &m, diag);
-		uint32_t    before = p->all.wides > 0 ? p->all.list[p->all.wides - 1].gpus : 0;
+		uint32_t before = p->all.wides > 0 ? p->all.list[p->all.wides - 1].gpus : 0;
 
 		if ((end == ESPL__MEASURE_BROKE || end == ESPL__MEASURE_LATE) && p->all.wides > 0) {
-			note(p, "%u %s: %s", gpus, espl__slots_word(p->subject.on_cpu, gpus), diag->text);
+			note(p, "%u %s: %s", gpus, espl__slots_word(p->subject.on_cpu, gpus),
+			    diag->text);
 			*diag = (struct espl__diag)ESPL__DIAG_INIT;
 			return ESPL_OK;
 		}
 		if (end == ESPL__MEASURE_FAILED && p->all.wides > 0)
-			espl__hint(diag, "on %u it trained; trial.gpus_max = %u keeps it there", before, before);
+			espl__hint(diag, "on %u it trained; trial.gpus_max = %u keeps it there",
+			    before, before);
 		if (end == ESPL__MEASURE_FAILED)
 			show_log(&m);
 		if (status != ESPL_OK)
 			return status;
 		p->all.wides++;
-		if (before > 0 && p->all.list[p->all.wides - 2].iteration.mean / m.iteration.mean
-		                  < pow(GAIN, log2((double)gpus / before)))
-			return ESPL_OK;		/* more would not bring more */
+		if (before > 0 &&
+		    p->all.list[p->all.wides - 2].iteration.mean / m.iteration.mean <
+			pow(GAIN, log2((double)gpus / before)))
+			return ESPL_OK; /* more would not bring more */
 		next = placeable(p, gpus <= most / 2 ? gpus * 2 : most);
 		if (next <= gpus)
 			return ESPL_OK;
@@ -319,7 +336,7 @@ static espl_status
 measure_packed(struct profiling *p, struct espl__diag *diag)
 {
 	uint32_t packing, most = p->session.config->trial.packing_max;
-	double   before = 1, speed;
+	double before = 1, speed;
 	enum espl__measure_end end;
 	struct espl__measurement m;
 
@@ -331,11 +348,13 @@ measure_packed(struct profiling *p, struct espl__diag *diag)
 		espl_status status = measure(p, 1, packing, &end, &m, diag);
 
 		if (status != ESPL_OK && end != 0 && end != ESPL__MEASURE_STOPPED) {
-			note(p, "%u on a %s: %s", packing, espl__slots_word(p->subject.on_cpu, 1), diag->text);
+			note(p, "%u on a %s: %s", packing, espl__slots_word(p->subject.on_cpu, 1),
+			    diag->text);
 			if (end == ESPL__MEASURE_FAILED)
 				note(p, "trial.packing_max = %u keeps from trying that",
-				     packing > 4 ? packing / 2 : packing - 1);
-			espl__log(ESPL_WARN, "%u on a %s: %s", packing, espl__slots_word(p->subject.on_cpu, 1), diag->text);
+				    packing > 4 ? packing / 2 : packing - 1);
+			espl__log(ESPL_WARN, "%u on a %s: %s", packing,
+			    espl__slots_word(p->subject.on_cpu, 1), diag->text);
 			*diag = (struct espl__diag)ESPL__DIAG_INIT;
 			return ESPL_OK;
 		}
@@ -350,17 +369,17 @@ measure_packed(struct profiling *p, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
-/* ---- resizes in place --------------------------------------------------------------------------- */
+/* ---- resizes in place --------------------------------------------------------------------- */
 
 /* Only trainables of ours can; programs save and start again. */
 static int
 can_resize(const struct espl__trial_config *trial)
 {
-	const struct espl__plugin       *plugin;
+	const struct espl__plugin *plugin;
 	const struct espl_trainable_ops *ops;
 
-	if (trial->trainable == NULL || !trial->in_place || !trial->checkpoint
-	    || espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) != ESPL_OK)
+	if (trial->trainable == NULL || !trial->in_place || !trial->checkpoint ||
+	    espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) != ESPL_OK)
 		return 0;
 	ops = (const struct espl_trainable_ops *)(const void *)plugin->desc->ops;
 	return ESPL_HAS(struct espl_trainable_ops, ops, resize);
@@ -383,8 +402,8 @@ halves(const struct profiling *p, uint32_t list[32])
 
 /* A run in which the trial goes from or to this many GPUs.  0: no more of that is to be had. */
 static int
-measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus, espl_status *status,
-               struct espl__diag *diag)
+measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus,
+    espl_status *status, struct espl__diag *diag)
 {
 	uint32_t half = gpus / 2, to = how == ESPL__RESIZE_LESS ? half : gpus;
 	enum espl__measure_end end;
@@ -400,8 +419,10 @@ measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus
 	}
 	p->ask.resize = ESPL__RESIZE_NONE;
 	if (*status != ESPL_OK && end != 0 && end != ESPL__MEASURE_STOPPED) {
-		note(p, "a resize in place to %u %s: %s", to, espl__slots_word(p->subject.on_cpu, to), diag->text);
-		espl__log(ESPL_WARN, "a resize in place to %u %s: %s", to, espl__slots_word(p->subject.on_cpu, to), diag->text);
+		note(p, "a resize in place to %u %s: %s", to,
+		    espl__slots_word(p->subject.on_cpu, to), diag->text);
+		espl__log(ESPL_WARN, "a resize in place to %u %s: %s", to,
+		    espl__slots_word(p->subject.on_cpu, to), diag->text);
 		*diag = (struct espl__diag)ESPL__DIAG_INIT;
 		*status = ESPL_OK;
 		return 0;
@@ -410,17 +431,20 @@ measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus
 		return 0;
 	espl__tally_merge(&p->all.resize, &m.resize);
 	if (!p->quiet && m.resize.count > 0)
-		espl__log(ESPL_INFO, "from %u to %u %s in place: nothing trained for %s", gpus + half - to, to,
-		          espl__slots_word(p->subject.on_cpu, to), espl__format_latency(m.resize.mean, mean));
+		espl__log(ESPL_INFO, "from %u to %u %s in place: nothing trained for %s",
+		    gpus + half - to, to, espl__slots_word(p->subject.on_cpu, to),
+		    espl__format_latency(m.resize.mean, mean));
 	return 1;
 }
 
-/* From each of these numbers of GPUs to half of it, and back; again while that was less than three times. */
+/* From each of these numbers of GPUs to half of it, and back; again while that was less than three
+ * times. */
 static espl_status
 measure_resizes(struct profiling *p, struct espl__diag *diag)
 {
-	uint32_t    list[32], count = halves(p, list), least = p->ask.least < LEAST ? p->ask.least : LEAST, i, round;
-	int         goes_on = 1;
+	uint32_t list[32], count = halves(p, list),
+			   least = p->ask.least < LEAST ? p->ask.least : LEAST, i, round;
+	int goes_on = 1;
 	espl_status status = ESPL_OK;
 
 	if (count == 0 || !can_resize(&p->session.config->trial))
@@ -428,12 +452,12 @@ measure_resizes(struct profiling *p, struct espl__diag *diag)
 	p->all.resizes = 1;
 	for (round = 0; round < LEAST && p->all.resize.count < least; round++)
 		for (i = 0; i < count && goes_on; i++)
-			goes_on = measure_resize(p, ESPL__RESIZE_LESS, list[i], &status, diag)
-			          && measure_resize(p, ESPL__RESIZE_MORE, list[i], &status, diag);
+			goes_on = measure_resize(p, ESPL__RESIZE_LESS, list[i], &status, diag) &&
+			    measure_resize(p, ESPL__RESIZE_MORE, list[i], &status, diag);
 	return status;
 }
 
-/* ---- the result --------------------------------------------------------------------------------- */
+/* ---- the result --------------------------------------------------------------------------- */
 
 static espl_status
 keep(const char *path, const struct espl__buf *text, struct espl__diag *diag)
@@ -441,7 +465,7 @@ keep(const char *path, const struct espl__buf *text, struct espl__diag *diag)
 	espl_status status = espl__file_write(path, text->data, text->size, diag);
 
 	if (status != ESPL_OK && diag != NULL)
-		diag->status = ESPL_E_REMOTE;		/* time was spent: no usage error */
+		diag->status = ESPL_E_REMOTE; /* time was spent: no usage error */
 	return status == ESPL_OK ? status : ESPL_E_REMOTE;
 }
 
@@ -454,7 +478,10 @@ kept(const struct profiling *p, struct espl__buf *b)
 
 	espl__print(b, "  kept as     %s\n", p->place);
 	if (node != NULL && (node->type != ESPL__STRING || strcmp(node->text, "auto") != 0))
-		espl__print(b, "  next        without trial.profile in it, `espalier plan %s --compare` uses this one\n", file);
+		espl__print(b,
+		    "  next        without trial.profile in it, `espalier plan %s --compare` uses "
+		    "this one\n",
+		    file);
 	else
 		espl__print(b, "  next        espalier plan %s --compare\n", file);
 }
@@ -463,7 +490,7 @@ static int
 write_all(struct profiling *p, struct espl__diag *diag)
 {
 	const char *out = espl__arg(p->args, "output");
-	int         json = espl__arg(p->args, "json") != NULL, result;
+	int json = espl__arg(p->args, "json") != NULL, result;
 	struct espl__buf text = { NULL, 0, 0 }, file = { NULL, 0, 0 };
 	struct espl__diag own = ESPL__DIAG_INIT;
 	espl_status status = ESPL_OK;
@@ -482,7 +509,8 @@ write_all(struct profiling *p, struct espl__diag *diag)
 	} else if (p->place != NULL && out == NULL && !json) {
 		status = espl__fail(diag, ESPL_E_REMOTE, "%s", own.text);
 	} else if (p->place != NULL) {
-		espl__log(ESPL_WARN, "the profile is not kept for profile = \"auto\": %s", own.text);
+		espl__log(ESPL_WARN, "the profile is not kept for profile = \"auto\": %s",
+		    own.text);
 	}
 	if (status == ESPL_OK && out != NULL && !json)
 		espl__print(&text, "  profile     %s\n", out);

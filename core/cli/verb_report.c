@@ -15,18 +15,22 @@
  * The cheapest static plan is looked for anew.  In a process of its own: a search for it may take
  * hours where the run itself was long, and a page is not to wait for that.
  */
-#define LOOK_S 3			/* of processor time                                    */
+#define LOOK_S 3 /* of processor time */
 
-struct answer { double jct_s, cost_usd; uint32_t stage_count, zero; char why_not[512]; };
+struct answer {
+	double jct_s, cost_usd;
+	uint32_t stage_count, zero;
+	char why_not[512];
+};
 
 static void
 look(const char *path, FILE *to)
 {
-	struct espl__plan_ask    how = { .allocator = "static" };
+	struct espl__plan_ask how = { .allocator = "static" };
 	struct espl__plan_answer found;
-	struct espl__session     session;
-	struct espl__arena       arena = { NULL };
-	struct espl__diag        diag = ESPL__DIAG_INIT;
+	struct espl__session session;
+	struct espl__arena arena = { NULL };
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct answer answer;
 
 	memset(&answer, 0, sizeof answer);
@@ -34,13 +38,15 @@ look(const char *path, FILE *to)
 	if (espl__session_load(path, NULL, 0, 0, &session, &diag) != ESPL_OK) {
 		(void)snprintf(answer.why_not, sizeof answer.why_not, "%s", diag.text);
 	} else {
-		session.config->allocator.group = NULL;	/* no size is given: it looks for the cheapest */
+		/* no size is given: it looks for the cheapest */
+		session.config->allocator.group = NULL;
 		espl__plan_find(&session, &how, &arena, &found);
 		if (found.status == ESPL_E_INFEASIBLE || (found.status == ESPL_OK && !found.meets))
 			(void)snprintf(answer.why_not, sizeof answer.why_not, "%s",
-			               "none keeps the deadline and the budget");
+			    "none keeps the deadline and the budget");
 		else if (found.status != ESPL_OK)
-			(void)snprintf(answer.why_not, sizeof answer.why_not, "%s", found.diag.text);
+			(void)snprintf(answer.why_not, sizeof answer.why_not, "%s",
+			    found.diag.text);
 		answer.jct_s = found.jct_s.mean;
 		answer.cost_usd = found.cost_usd.mean;
 		answer.stage_count = answer.why_not[0] == '\0' ? found.row_count : 0;
@@ -53,7 +59,7 @@ look(const char *path, FILE *to)
 		(void)fwrite(&stage, sizeof stage, 1, to);
 	}
 	(void)fflush(to);
-	_exit(0);	/* all else is the parent's */
+	_exit(0); /* all else is the parent's */
 }
 
 static void
@@ -68,7 +74,8 @@ read_answer(FILE *from, struct espl__arena *arena, struct espl__report_fixed *to
 		to->why_not = espl__arena_strdup(arena, answer.why_not);
 		return;
 	}
-	to->stages = espl__arena_alloc(arena, (answer.stage_count + (size_t)1) * sizeof *to->stages);
+	to->stages =
+	    espl__arena_alloc(arena, (answer.stage_count + (size_t)1) * sizeof *to->stages);
 	to->stage_count = (uint32_t)fread(to->stages, sizeof *to->stages, answer.stage_count, from);
 	to->jct_s = answer.jct_s;
 	to->cost_usd = answer.cost_usd;
@@ -79,8 +86,9 @@ read_answer(FILE *from, struct espl__arena *arena, struct espl__report_fixed *to
 static void
 find_fixed(const char *path, struct espl__arena *arena, struct espl__report_fixed *to)
 {
-	struct rlimit time = { LOOK_S, LOOK_S + 1 }, core = { 0, 0 };	/* the end of time dumps core */
-	int   ends[2], status;
+	/* the end of time dumps core */
+	struct rlimit time = { LOOK_S, LOOK_S + 1 }, core = { 0, 0 };
+	int ends[2], status;
 	pid_t pid;
 	FILE *from, *out;
 
@@ -116,28 +124,29 @@ find_fixed(const char *path, struct espl__arena *arena, struct espl__report_fixe
 static int
 was_planned(struct espl__reading *r)
 {
-	sqlite3_stmt *st = espl__reading_query(r, "SELECT 1 FROM predictions WHERE cost_usd IS NOT NULL LIMIT 1",
-	                                       -1, -1, NULL);
+	sqlite3_stmt *st = espl__reading_query(r,
+	    "SELECT 1 FROM predictions WHERE cost_usd IS NOT NULL LIMIT 1", -1, -1, NULL);
 	int planned = st != NULL && espl__reading_next(r, st, NULL) == 1;
 
 	(void)sqlite3_finalize(st);
 	return planned;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------------------------ */
 
 /* Beside OUT and renamed, so that OUT is never half a page.  out NULL: standard output. */
 static espl_status
-write_page(struct espl__reading *r, const struct espl__report_fixed *fixed, int log_scale, const char *out,
-           struct espl__diag *diag)
+write_page(struct espl__reading *r, const struct espl__report_fixed *fixed, int log_scale,
+    const char *out, struct espl__diag *diag)
 {
 	char *temporary = out != NULL ? espl__format("%s.%ld", out, (long)getpid()) : NULL;
 	FILE *to = out != NULL ? fopen(temporary, "we") : stdout;
 	espl_status status;
-	int   broken;
+	int broken;
 
 	if (to == NULL) {
-		status = espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
+		status =
+		    espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
 		espl__hint(diag, "-o FILE.html writes elsewhere");
 	} else {
 		status = espl__report_html(r, fixed, log_scale, to, diag);
@@ -145,7 +154,8 @@ write_page(struct espl__reading *r, const struct espl__report_fixed *fixed, int 
 		if (out != NULL)
 			broken |= fclose(to) != 0;
 		if (status == ESPL_OK && broken)
-			status = espl__fail_errno(diag, "cannot write %s", out != NULL ? out : "the output");
+			status = espl__fail_errno(diag, "cannot write %s",
+			    out != NULL ? out : "the output");
 		if (status == ESPL_OK && out != NULL && rename(temporary, out) < 0)
 			status = espl__fail_errno(diag, "cannot make '%s'", out);
 		if (status != ESPL_OK && out != NULL)
@@ -158,14 +168,14 @@ write_page(struct espl__reading *r, const struct espl__report_fixed *fixed, int 
 int
 espl__verb_report(const struct espl__args *args)
 {
-	struct espl__diag         diag = ESPL__DIAG_INIT;
-	struct espl__arena        arena = { NULL };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__arena arena = { NULL };
 	struct espl__report_fixed fixed = { .why_not = NULL };
-	struct espl__reading     *r;
+	struct espl__reading *r;
 	const char *dir = args->positional[0], *given = espl__arg(args, "output");
-	char       *out, *config;
+	char *out, *config;
 	espl_status status;
-	int         planned;
+	int planned;
 
 	if (espl__reading_open(dir, &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
@@ -174,7 +184,8 @@ espl__verb_report(const struct espl__args *args)
 	if (planned)
 		find_fixed(config, &arena, &fixed);
 	out = given != NULL && strcmp(given, "-") == 0 ? NULL
-	      : given != NULL ? espl__strdup(given) : espl__format("%s/report.html", dir);
+	    : given != NULL                            ? espl__strdup(given)
+						       : espl__format("%s/report.html", dir);
 	status = write_page(r, planned ? &fixed : NULL, espl__arg(args, "log") != NULL, out, &diag);
 	if (status == ESPL_OK && given == NULL)
 		printf("%s\n", out);

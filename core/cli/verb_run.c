@@ -18,18 +18,22 @@
 #include "world/journal.h"
 #include "world/world.h"
 
-struct job {				/* one run from folder to exit status */
+/* one run from folder to exit status */
+struct job {
 	const struct espl__args *args;
 	struct espl__session session;
-	struct espl__drive   drive;
-	enum espl__show_as   as;
-	char *dir;			/* NULL: nothing is kept                                */
-	const char *shown;		/* the folder as the user would write it                */
-	int   made, json, quiet;
-	int   begun;			/* what is in the folder was put there by this command  */
-	int   lock;			/* of the folder; -1 none                               */
-	int   many;			/* --runs: no events, numbers gather in `spread`        */
-	struct spread { uint64_t count; double sum, squares, least, most; } spread[3];
+	struct espl__drive drive;
+	enum espl__show_as as;
+	char *dir;         /* NULL: nothing is kept */
+	const char *shown; /* the folder as the user would write it */
+	int made, json, quiet;
+	int begun; /* what is in the folder was put there by this command */
+	int lock;  /* of the folder; -1 none */
+	int many;  /* --runs: no events, numbers gather in `spread` */
+	struct spread {
+		uint64_t count;
+		double sum, squares, least, most;
+	} spread[3];
 };
 
 /* ---- how it ended --------------------------------------------------------------------------- */
@@ -58,7 +62,7 @@ print_summary(struct job *job, const struct espl__totals *totals)
 static void
 say_resume(const struct job *job, const char *why)
 {
-	int   known = why != NULL && why[0] != '\0';
+	int known = why != NULL && why[0] != '\0';
 	char *command;
 
 	fprintf(stderr, "espalier: interrupted%s%s", known ? ": " : "", known ? why : "");
@@ -96,13 +100,15 @@ say_failed(const struct job *job, const struct espl__totals *totals)
 static const char *
 broken(const struct job *job, espl_status status)
 {
-	int resumable = job->dir != NULL && !job->drive.simulated && espl__folder_has(job->dir, "run.cfg");
+	int resumable =
+	    job->dir != NULL && !job->drive.simulated && espl__folder_has(job->dir, "run.cfg");
 
 	if (status == ESPL_OK || espl__cli_exit(status) != ESPL__EXIT_FAILED)
 		return NULL;
 	/* Trouble of the machine's, not of the search: a full disk, a lost file. */
-	if (espl__interrupts > 0 || (resumable && (status == ESPL_E_LIMIT || status == ESPL_E_REMOTE
-	                                           || status == ESPL_E_NOMEM)))
+	if (espl__interrupts > 0 ||
+	    (resumable &&
+		(status == ESPL_E_LIMIT || status == ESPL_E_REMOTE || status == ESPL_E_NOMEM)))
 		return "interrupted";
 	return "failed";
 }
@@ -124,21 +130,22 @@ fail(const struct job *job, const struct espl__diag *diag, double least_s, doubl
 /* drive could not go on: message and exit status. */
 static int
 report_failure(struct job *job, espl_status status, const struct espl__exec_summary *summary,
-               const struct espl__totals *totals, const struct espl__diag *diag)
+    const struct espl__totals *totals, const struct espl__diag *diag)
 {
 	const char *how = broken(job, status);
-	char       *command;
+	char *command;
 
 	(void)fail(job, diag, summary->least_s, summary->least_usd);
-	if (job->begun && summary->running == 0 && summary->reports == 0
-	    && (status == ESPL_E_CONFIG || status == ESPL_E_INFEASIBLE || status == ESPL_E_UNSUPPORTED)) {
-		espl__folder_undo(job->dir, job->made);		/* nothing was begun */
+	if (job->begun && summary->running == 0 && summary->reports == 0 &&
+	    (status == ESPL_E_CONFIG || status == ESPL_E_INFEASIBLE ||
+		status == ESPL_E_UNSUPPORTED)) {
+		espl__folder_undo(job->dir, job->made); /* nothing was begun */
 		return espl__cli_exit(status);
 	}
 	if (how == NULL)
 		return espl__cli_exit(status);
 	if (job->json)
-		print_summary(job, totals);	/* as far as it came */
+		print_summary(job, totals); /* as far as it came */
 	if (strcmp(how, "failed") == 0)
 		return ESPL__EXIT_FAILED;
 	if (espl__interrupts > 0) {
@@ -171,7 +178,7 @@ drive_once(struct job *job)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__show show;
 	espl_status status;
-	int         result = ESPL__EXIT_DONE;
+	int result = ESPL__EXIT_DONE;
 
 	memset(&summary, 0, sizeof summary);
 	summary.best = ESPL_NONE;
@@ -194,8 +201,9 @@ drive_once(struct job *job)
 	if (status == ESPL_E_INFEASIBLE)
 		espl__plan_least(&diag, job->session.config, summary.least_s, summary.least_usd);
 	espl__show_end(&show, &summary, broken(job, status), diag.text);
-	if (status == ESPL_OK && job->session.config->pool && !job->drive.simulated && summary.how != 0
-	    && summary.how != ESPL__RUN_INTERRUPTED && (summary.how != ESPL__RUN_FAILED || summary.over))
+	if (status == ESPL_OK && job->session.config->pool && !job->drive.simulated &&
+	    summary.how != 0 && summary.how != ESPL__RUN_INTERRUPTED &&
+	    (summary.how != ESPL__RUN_FAILED || summary.over))
 		espl__spool_close(job->dir);
 	if (status != ESPL_OK) {
 		result = report_failure(job, status, &summary, &show.view.totals, &diag);
@@ -211,9 +219,12 @@ drive_once(struct job *job)
 			say_resume(job, summary.text);
 			result = ESPL__EXIT_INTERRUPTED;
 		} else if (!job->session.config->pool && summary.best == ESPL_NONE) {
-			result = ESPL__EXIT_FAILED;	/* the deadline or the budget came before any result */
-			fprintf(stderr, "espalier: error: %s before any trial reported a number as its '%s'\n",
-			    summary.how == ESPL__RUN_BUDGET ? "the budget was spent" : "the deadline was reached",
+			/* the deadline or the budget came before any result */
+			result = ESPL__EXIT_FAILED;
+			fprintf(stderr,
+			    "espalier: error: %s before any trial reported a number as its '%s'\n",
+			    summary.how == ESPL__RUN_BUDGET ? "the budget was spent"
+							    : "the deadline was reached",
 			    job->session.config->metric);
 		}
 	}
@@ -231,7 +242,9 @@ job_begin(struct job *job, const struct espl__args *args)
 	job->lock = -1;
 	job->json = espl__arg(args, "json") != NULL;
 	job->quiet = espl__arg(args, "quiet") != NULL;
-	job->as = job->json ? ESPL__SHOW_JSON : job->quiet ? ESPL__SHOW_NOTHING : ESPL__SHOW_PROGRESS;
+	job->as = job->json ? ESPL__SHOW_JSON
+	    : job->quiet    ? ESPL__SHOW_NOTHING
+			    : ESPL__SHOW_PROGRESS;
 	if (job->json && job->quiet)
 		return espl__cli_usage(args, "--quiet and --json exclude each other");
 	if (job->as != ESPL__SHOW_PROGRESS)
@@ -253,15 +266,15 @@ static espl_status
 load(struct job *job, char *const *extra_sets, struct espl__diag *diag)
 {
 	const char **sets;
-	uint32_t     count = espl__arg_all(job->args, "set", &sets);
-	espl_status  status;
+	uint32_t count = espl__arg_all(job->args, "set", &sets);
+	espl_status status;
 
 	sets = espl__realloc(sets, (size_t)count + 2, sizeof *sets);
 	for (uint32_t i = 0; extra_sets != NULL && i < 2; i++)
 		if (extra_sets[i] != NULL)
 			sets[count++] = extra_sets[i];
 	status = espl__session_load_auto(job->args->positional[0], sets, count, ESPL__NEED_TRIAL,
-	                                 job->as == ESPL__SHOW_PROGRESS, &job->session, diag);
+	    job->as == ESPL__SHOW_PROGRESS, &job->session, diag);
 	free(sets);
 	return status;
 }
@@ -280,7 +293,8 @@ lock_folder(struct job *job, struct espl__diag *diag)
 static espl_status
 make_folder(struct job *job, const char *given, const char *faults, struct espl__diag *diag)
 {
-	espl_status status = espl__folder_make(&job->session, given, faults, &job->dir, &job->made, diag);
+	espl_status status =
+	    espl__folder_make(&job->session, given, faults, &job->dir, &job->made, diag);
 
 	if (status != ESPL_OK) {
 		/* Nothing was begun: whatever the system says, another --dir mends it. */
@@ -289,7 +303,7 @@ make_folder(struct job *job, const char *given, const char *faults, struct espl_
 	}
 	job->shown = given != NULL ? given : strrchr(job->dir, '/') + 1;
 	status = lock_folder(job, diag);
-	job->begun = status == ESPL_OK;		/* a `resume` that was faster has begun, not we */
+	job->begun = status == ESPL_OK; /* a `resume` that was faster has begun, not we */
 	return status;
 }
 
@@ -297,9 +311,9 @@ int
 espl__verb_run(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	struct job  job;
+	struct job job;
 	espl_status status;
-	int         result = job_begin(&job, args);
+	int result = job_begin(&job, args);
 
 	if (result != ESPL__EXIT_DONE)
 		return result;
@@ -313,7 +327,7 @@ espl__verb_run(const struct espl__args *args)
 	if (status == ESPL_OK) {
 		espl__session_env_tell(&job.session);
 		espl__session_warm_tell(&job.session, job.as == ESPL__SHOW_PROGRESS);
-		espl__interrupt_catch();	/* from here on something is left behind */
+		espl__interrupt_catch(); /* from here on something is left behind */
 		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
 	}
 	if (status == ESPL_OK) {
@@ -333,8 +347,8 @@ static espl_status
 look_at_journal(struct job *job, struct espl__diag *diag)
 {
 	struct espl__journal_reader *reader = NULL;
-	struct espl__journal_header  header;
-	char       *path = espl__format("%s/journal", job->dir);
+	struct espl__journal_header header;
+	char *path = espl__format("%s/journal", job->dir);
 	espl_status status = ESPL_OK;
 
 	job->drive.resume = espl__folder_has(job->dir, "journal") && !espl__mend_hollow(path);
@@ -345,10 +359,12 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 			espl__journal_reader_free(reader);
 		}
 	} else if (espl__folder_has(job->dir, "journal")) {
-		espl__log(ESPL_WARN, "nothing was written yet in the journal in '%s': the run begins anew",
-		          job->shown);
+		espl__log(ESPL_WARN,
+		    "nothing was written yet in the journal in '%s': the run begins anew",
+		    job->shown);
 	} else if (espl__folder_has(job->dir, "trials")) {
-		espl__log(ESPL_WARN, "the journal in '%s' is gone: the run begins anew", job->shown);
+		espl__log(ESPL_WARN, "the journal in '%s' is gone: the run begins anew",
+		    job->shown);
 	}
 	free(path);
 	return status;
@@ -358,10 +374,10 @@ int
 espl__verb_resume(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT, locking = ESPL__DIAG_INIT;
-	struct job  job;
-	char       *config = NULL, *faults = NULL;
+	struct job job;
+	char *config = NULL, *faults = NULL;
 	espl_status status;
-	int         result = job_begin(&job, args);
+	int result = job_begin(&job, args);
 
 	if (result != ESPL__EXIT_DONE)
 		return result;
@@ -370,7 +386,8 @@ espl__verb_resume(const struct espl__args *args)
 	status = espl__folder_find(args->positional[0], &job.dir, &diag);
 	if (status == ESPL_OK)
 		status = espl__folder_check(job.dir, &diag);
-	/* A finished run can be shown without a lock (read-only disk).  Only the driver knows if it is finished. */
+	/* A finished run can be shown without a lock (read-only disk).  Only the driver knows if it
+	 * is finished. */
 	if (status == ESPL_OK && lock_folder(&job, &locking) == ESPL_E_BUSY) {
 		status = ESPL_E_BUSY;
 		diag = locking;
@@ -426,7 +443,7 @@ text_spread(struct espl__buf *b, const char *name, const struct spread *s)
 
 	if (s->count > 0)
 		espl__print(b, "  %-12s mean %.6g, sd %.6g, from %.6g to %.6g\n", name, mean,
-		            variance > 0 ? sqrt(variance) : 0, s->least, s->most);
+		    variance > 0 ? sqrt(variance) : 0, s->least, s->most);
 }
 
 static void
@@ -456,8 +473,8 @@ static int
 simulate_runs(struct job *job, int64_t runs)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	int      result = ESPL__EXIT_DONE, one;
-	int64_t  i;
+	int result = ESPL__EXIT_DONE, one;
+	int64_t i;
 
 	if (job->many) {
 		job->as = ESPL__SHOW_NOTHING;
@@ -469,7 +486,7 @@ simulate_runs(struct job *job, int64_t runs)
 		one = drive_once(job);
 		result = one > result ? one : result;
 		if (one == ESPL__EXIT_USAGE || one == ESPL__EXIT_INFEASIBLE)
-			return one;		/* no seed will mend that */
+			return one; /* no seed will mend that */
 	}
 	if (job->many && i > 0)
 		print_runs(job, i);
@@ -487,7 +504,8 @@ curves_from(const struct espl__args *args, char **set, struct espl__diag *diag)
 	if (from == NULL)
 		return ESPL_OK;
 	if (realpath(from, full) == NULL)
-		return espl__fail(diag, ESPL_E_CONFIG, "--curves-from: cannot open '%s': %s", from, strerror(errno));
+		return espl__fail(diag, ESPL_E_CONFIG, "--curves-from: cannot open '%s': %s", from,
+		    strerror(errno));
 	espl__print(&text, "trial.curves=");
 	espl__print_quoted(&text, full);
 	*set = espl__strdup(espl__buf_text(&text));
@@ -499,12 +517,12 @@ int
 espl__verb_simulate(const struct espl__args *args)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	struct job  job;
-	int64_t     runs = 1, seed = -1;
-	char       *sets[2] = { NULL, NULL };
+	struct job job;
+	int64_t runs = 1, seed = -1;
+	char *sets[2] = { NULL, NULL };
 	const char *dir = espl__arg(args, "dir");
 	espl_status status;
-	int         result = job_begin(&job, args);
+	int result = job_begin(&job, args);
 
 	if (result != ESPL__EXIT_DONE)
 		return result;
@@ -515,14 +533,16 @@ espl__verb_simulate(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = espl__arg_number(args, "seed", 0, INT64_MAX, -1, &seed, &diag);
 	if (status == ESPL_OK && seed >= 0)
-		sets[0] = espl__format("experiment.seed=%lld%s", (long long)seed, seed > INT32_MAX ? "L" : "");
+		sets[0] = espl__format("experiment.seed=%lld%s", (long long)seed,
+		    seed > INT32_MAX ? "L" : "");
 	if (status == ESPL_OK)
 		status = curves_from(args, &sets[1], &diag);
 	if (status == ESPL_OK)
 		status = load(&job, sets, &diag);
 	if (status == ESPL_OK && sets[1] != NULL && job.session.config->pool)
-		status = espl__fail(&diag, ESPL_E_CONFIG, "--curves-from is for one experiment; in a pool, "
-		                    "trial.curves in the experiment's own file names its curves");
+		status = espl__fail(&diag, ESPL_E_CONFIG,
+		    "--curves-from is for one experiment; in a pool, trial.curves in the "
+		    "experiment's own file names its curves");
 	job.drive.simulated = 1;
 	job.drive.faults = espl__arg(args, "faults");
 	if (status == ESPL_OK)

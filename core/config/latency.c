@@ -7,7 +7,7 @@
 
 static espl_status
 span_of(const struct espl__node *node, const char *name, const char *part, int numbers, double *to,
-        struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	espl_span span;
 
@@ -15,17 +15,17 @@ span_of(const struct espl__node *node, const char *name, const char *part, int n
 		*to = (double)span / 1e9;
 		return ESPL_OK;
 	}
-	if ((node->type == ESPL__INT || node->type == ESPL__REAL) && (numbers || node->r == 0)
-	    && node->r >= 0 && node->r < 9e9) {
+	if ((node->type == ESPL__INT || node->type == ESPL__REAL) && (numbers || node->r == 0) &&
+	    node->r >= 0 && node->r < 9e9) {
 		*to = node->r;
 		return ESPL_OK;
 	}
 	if (node->type == ESPL__STRING)
 		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-		              "%s%s: '%s' is not a span of time", name, part, node->text);
+		    "%s%s: '%s' is not a span of time", name, part, node->text);
 	else
 		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-		              "%s%s must be a span of time, not %s", name, part, espl__node_kind(node));
+		    "%s%s must be a span of time, not %s", name, part, espl__node_kind(node));
 	espl__hint(diag, "spans have a unit: \"250ms\", \"90s\", \"1h30m\"");
 	return ESPL_E_CONFIG;
 }
@@ -38,14 +38,14 @@ check_members(const struct espl__node *node, const char *name, struct espl__diag
 	for (uint32_t i = 0; i < node->child_count; i++) {
 		const struct espl__node *child = node->children[i];
 		const char *near;
-		size_t      k;
+		size_t k;
 
 		for (k = 0; k < 4 && strcmp(known[k], child->name) != 0; k++)
 			;
 		if (k < 4)
 			continue;
 		espl__fail_at(diag, ESPL_E_CONFIG, child->file, child->line,
-		              "%s: a latency has no '%s'", name, child->name);
+		    "%s: a latency has no '%s'", name, child->name);
 		near = espl__nearest(child->name, known, 4);
 		if (near != NULL)
 			espl__hint(diag, "did you mean '%s'?", near);
@@ -58,19 +58,20 @@ check_members(const struct espl__node *node, const char *name, struct espl__diag
 
 static espl_status
 read_samples(const struct espl__node *node, const char *name, struct espl__arena *arena,
-             struct espl_latency *latency, struct espl__diag *diag)
+    struct espl_latency *latency, struct espl__diag *diag)
 {
 	double *samples, sum = 0, squares = 0;
 
 	if ((node->type != ESPL__LIST && node->type != ESPL__ARRAY) || node->child_count == 0) {
 		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-		              "%s: samples must be a list of spans", name);
+		    "%s: samples must be a list of spans", name);
 		espl__hint(diag, "for example samples = [ \"12s\", \"15s\", \"31s\" ]");
 		return ESPL_E_CONFIG;
 	}
 	samples = espl__arena_alloc(arena, node->child_count * sizeof *samples);
 	for (uint32_t i = 0; i < node->child_count; i++) {
-		espl_status status = span_of(node->children[i], name, ".samples", 1, &samples[i], diag);
+		espl_status status =
+		    span_of(node->children[i], name, ".samples", 1, &samples[i], diag);
 
 		if (status != ESPL_OK)
 			return status;
@@ -87,7 +88,7 @@ read_samples(const struct espl__node *node, const char *name, struct espl__arena
 
 static espl_status
 distribution_of(const struct espl__node *group, const char *name, struct espl_latency *latency,
-                struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	static const char *const names[] = { "constant", "normal", "lognormal", "empirical" };
 	const struct espl__node *node = espl__node_get(group, "dist");
@@ -95,7 +96,8 @@ distribution_of(const struct espl__node *group, const char *name, struct espl_la
 
 	if (node == NULL) {
 		latency->kind = espl__node_get(group, "samples") != NULL ? ESPL_EMPIRICAL
-		                : latency->sd_s > 0 ? ESPL_NORMAL : ESPL_CONSTANT;
+		    : latency->sd_s > 0                                  ? ESPL_NORMAL
+									 : ESPL_CONSTANT;
 		return ESPL_OK;
 	}
 	if (node->type == ESPL__STRING)
@@ -104,10 +106,10 @@ distribution_of(const struct espl__node *group, const char *name, struct espl_la
 				latency->kind = ESPL_CONSTANT + i;
 				return ESPL_OK;
 			}
-	espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "%s: %s%s%s is not a distribution",
-	              name, node->type == ESPL__STRING ? "'" : "",
-	              node->type == ESPL__STRING ? node->text : espl__node_kind(node),
-	              node->type == ESPL__STRING ? "'" : "");
+	espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
+	    "%s: %s%s%s is not a distribution", name, node->type == ESPL__STRING ? "'" : "",
+	    node->type == ESPL__STRING ? node->text : espl__node_kind(node),
+	    node->type == ESPL__STRING ? "'" : "");
 	near = node->type == ESPL__STRING ? espl__nearest(node->text, names, 4) : NULL;
 	if (near != NULL)
 		espl__hint(diag, "did you mean \"%s\"?", near);
@@ -119,9 +121,10 @@ distribution_of(const struct espl__node *group, const char *name, struct espl_la
 /* What goes together, and what does not. */
 static espl_status
 check_latency(const struct espl__node *group, const char *name, const struct espl_latency *latency,
-              struct espl__diag *diag)
+    struct espl__diag *diag)
 {
-	const struct espl__node *mean = espl__node_get(group, "mean"), *sd = espl__node_get(group, "sd");
+	const struct espl__node *mean = espl__node_get(group, "mean"),
+				*sd = espl__node_get(group, "sd");
 	const struct espl__node *samples = espl__node_get(group, "samples");
 	const struct espl__node *extra;
 
@@ -129,33 +132,34 @@ check_latency(const struct espl__node *group, const char *name, const struct esp
 		extra = mean != NULL ? mean : sd;
 		if (samples == NULL)
 			return espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
-			                     "%s: an empirical latency needs samples", name);
+			    "%s: an empirical latency needs samples", name);
 		if (extra != NULL)
 			return espl__fail_at(diag, ESPL_E_CONFIG, extra->file, extra->line,
-			                     "%s: an empirical latency takes its %s from its samples", name,
-			                     extra->name);
+			    "%s: an empirical latency takes its %s from its samples", name,
+			    extra->name);
 		return ESPL_OK;
 	}
 	if (samples != NULL)
 		return espl__fail_at(diag, ESPL_E_CONFIG, samples->file, samples->line,
-		                     "%s: samples belong to dist = \"empirical\"", name);
+		    "%s: samples belong to dist = \"empirical\"", name);
 	if (mean == NULL)
 		return espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
-		                     "%s: this latency needs a mean", name);
+		    "%s: this latency needs a mean", name);
 	if (latency->kind == ESPL_CONSTANT && latency->sd_s > 0)
 		return espl__fail_at(diag, ESPL_E_CONFIG, sd->file, sd->line,
-		                     "%s: a constant latency has no sd", name);
+		    "%s: a constant latency has no sd", name);
 	if (latency->kind == ESPL_LOGNORMAL && latency->mean_s <= 0)
 		return espl__fail_at(diag, ESPL_E_CONFIG, mean->file, mean->line,
-		                     "%s: a lognormal latency needs a mean above 0", name);
+		    "%s: a lognormal latency needs a mean above 0", name);
 	return ESPL_OK;
 }
 
 static espl_status
 read_group(const struct espl__node *group, const char *name, struct espl__arena *arena,
-           struct espl_latency *latency, struct espl__diag *diag)
+    struct espl_latency *latency, struct espl__diag *diag)
 {
-	const struct espl__node *mean = espl__node_get(group, "mean"), *sd = espl__node_get(group, "sd");
+	const struct espl__node *mean = espl__node_get(group, "mean"),
+				*sd = espl__node_get(group, "sd");
 	const struct espl__node *samples = espl__node_get(group, "samples");
 	espl_status status = check_members(group, name, diag);
 
@@ -174,10 +178,10 @@ read_group(const struct espl__node *group, const char *name, struct espl__arena 
 
 espl_status
 espl__latency_parse(const struct espl__node *node, const char *name, struct espl__arena *arena,
-                    const struct espl_latency **to, struct espl__diag *diag)
+    const struct espl_latency **to, struct espl__diag *diag)
 {
 	struct espl_latency *latency = espl__arena_alloc(arena, sizeof *latency);
-	espl_status          status;
+	espl_status status;
 
 	latency->size = (uint32_t)sizeof *latency;
 	latency->kind = ESPL_CONSTANT;

@@ -35,10 +35,11 @@ number_of(const struct espl__values *values, uint32_t option)
 
 /* A contradiction, told at the place of an option. */
 static espl_status
-refuse(const struct espl__values *values, uint32_t option, struct espl__diag *diag, const char *text)
+refuse(const struct espl__values *values, uint32_t option, struct espl__diag *diag,
+    const char *text)
 {
-	return espl__fail_at(diag, ESPL_E_CONFIG, values->files[option], value_of(values, option)->line,
-	                     "%s", text);
+	return espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
+	    value_of(values, option)->line, "%s", text);
 }
 
 static espl_status
@@ -58,7 +59,15 @@ espl__run_path(const struct espl__run_config *config, const char *path)
 /* ---- the top level ----------------------------------------------------------------- */
 
 static const char *const top_names[] = {
-	"experiment", "trial", "space", "algorithm", "allocator", "cloud", "placer", "planning", "workload",
+	"experiment",
+	"trial",
+	"space",
+	"algorithm",
+	"allocator",
+	"cloud",
+	"placer",
+	"planning",
+	"workload",
 	"experiments",
 };
 #define TOP_COUNT (sizeof top_names / sizeof top_names[0])
@@ -69,20 +78,21 @@ check_top(const struct espl__node *root, struct espl__diag *diag)
 	for (uint32_t i = 0; i < root->child_count; i++) {
 		const struct espl__node *node = root->children[i];
 		const char *near;
-		size_t      k;
+		size_t k;
 
 		for (k = 0; k < TOP_COUNT && strcmp(top_names[k], node->name) != 0; k++)
 			;
 		if (k < TOP_COUNT)
 			continue;
-		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "there is no section '%s'",
-		              node->name);
+		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
+		    "there is no section '%s'", node->name);
 		near = espl__nearest(node->name, top_names, TOP_COUNT);
 		if (near != NULL)
 			espl__hint(diag, "did you mean '%s'?", near);
 		else
-			espl__hint(diag, "sections are experiment, trial, space, algorithm, allocator, cloud, "
-			           "placer and planning; of a pool also experiments and workload");
+			espl__hint(diag,
+			    "sections are experiment, trial, space, algorithm, allocator, cloud, "
+			    "placer and planning; of a pool also experiments and workload");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -92,7 +102,7 @@ static espl_status
 find_directory(struct espl__run_config *config, struct espl__diag *diag)
 {
 	const char *slash = strrchr(config->path, '/');
-	char       *folder, full[PATH_MAX];
+	char *folder, full[PATH_MAX];
 
 	if (slash == NULL)
 		folder = espl__strdup(".");
@@ -110,16 +120,16 @@ find_directory(struct espl__run_config *config, struct espl__diag *diag)
 
 static espl_status
 resolve_group(const struct espl__run_config *config, int group, const char *const *known,
-              struct espl__values **values, struct espl__diag *diag)
+    struct espl__values **values, struct espl__diag *diag)
 {
 	const struct espl__core_group *core = &espl__core_groups()[group];
 
-	const struct espl_option *options = group == GROUP_EXPERIMENT && config->pool
-	                                    ? espl__pool_experiment() : core->options;
+	const struct espl_option *options =
+	    group == GROUP_EXPERIMENT && config->pool ? espl__pool_experiment() : core->options;
 
 	return espl__schema_resolve(options, core->count, (uint32_t)sizeof(struct espl_option),
-	                            espl__node_get(espl__tree_root(config->tree), core->name), known,
-	                            core->name, core->name, values, diag);
+	    espl__node_get(espl__tree_root(config->tree), core->name), known, core->name,
+	    core->name, values, diag);
 }
 
 /* ---- experiment -------------------------------------------------------------------- */
@@ -140,35 +150,39 @@ read_first(struct espl__run_config *config, const struct espl__node *group, stru
 	for (uint32_t i = 0; i < first->child_count; i++)
 		if (first->children[i]->type != ESPL__GROUP)
 			return refuse_node(first->children[i], diag,
-			                   "experiment: each configuration of 'first' must be a group");
+			    "experiment: each configuration of 'first' must be a group");
 	return ESPL_OK;
 }
 
 espl_status
-espl__run_check_name(const struct espl__values *values, uint32_t option, const char *who, struct espl__diag *diag)
+espl__run_check_name(const struct espl__values *values, uint32_t option, const char *who,
+    struct espl__diag *diag)
 {
 	const char *name = value_of(values, option)->as.s;
 	espl_status status = ESPL_OK;
 
 	if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL || strlen(name) > 128) {
-		status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option], value_of(values, option)->line,
-		                       "%s: 'name' must be able to name a folder", who);
+		status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
+		    value_of(values, option)->line, "%s: 'name' must be able to name a folder",
+		    who);
 		espl__hint(diag, "at most 128 bytes, no '/', and it does not begin with a dot");
 	}
 	for (const char *c = name; status == ESPL_OK && *c != '\0'; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option], value_of(values, option)->line,
-			                       "%s: 'name' holds a control character", who);
+			status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
+			    value_of(values, option)->line, "%s: 'name' holds a control character",
+			    who);
 	return status;
 }
 
 static espl_status
 check_names(const struct espl__values *values, struct espl__diag *diag)
 {
-	if (is_set(values, EXPERIMENT_NAME)
-	    && espl__run_check_name(values, EXPERIMENT_NAME, "experiment", diag) != ESPL_OK)
+	if (is_set(values, EXPERIMENT_NAME) &&
+	    espl__run_check_name(values, EXPERIMENT_NAME, "experiment", diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
-	if (is_set(values, EXPERIMENT_METRIC) && value_of(values, EXPERIMENT_METRIC)->as.s[0] == '\0')
+	if (is_set(values, EXPERIMENT_METRIC) &&
+	    value_of(values, EXPERIMENT_METRIC)->as.s[0] == '\0')
 		return refuse(values, EXPERIMENT_METRIC, diag, "experiment: 'metric' is empty");
 	return ESPL_OK;
 }
@@ -190,30 +204,38 @@ static espl_status
 read_experiment(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
 	static const char *const known[] = { "first", "warm_start", NULL };
-	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "experiment");
-	struct espl__values     *values;
-	espl_status              status;
+	const struct espl__node *group =
+	    espl__node_get(espl__tree_root(config->tree), "experiment");
+	struct espl__values *values;
+	espl_status status;
 
 	if (group == NULL && (need == ESPL__NEED_NOTHING && !config->pool)) {
 		no_experiment(config);
 		return ESPL_OK;
 	}
 	if (group == NULL && !config->pool) {
-		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section 'experiment' is missing");
-		espl__hint(diag, "experiment = { name = \"...\"; metric = \"...\"; goal = \"minimize\"; };");
+		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0,
+		    "the section 'experiment' is missing");
+		espl__hint(diag,
+		    "experiment = { name = \"...\"; metric = \"...\"; goal = \"minimize\"; };");
 		return ESPL_E_CONFIG;
 	}
 	status = resolve_group(config, GROUP_EXPERIMENT, known, &config->experiment_values, diag);
 	if (status != ESPL_OK)
 		return status;
 	values = config->experiment_values;
-	config->name = is_set(values, EXPERIMENT_NAME) ? value_of(values, EXPERIMENT_NAME)->as.s : "pool";
-	config->metric = is_set(values, EXPERIMENT_METRIC) ? value_of(values, EXPERIMENT_METRIC)->as.s : "";
-	config->maximize = is_set(values, EXPERIMENT_GOAL) && value_of(values, EXPERIMENT_GOAL)->as.i == 1;
-	config->deadline = is_set(values, EXPERIMENT_DEADLINE) ? value_of(values, EXPERIMENT_DEADLINE)->as.i
-	                                                       : ESPL_NEVER;
-	config->budget = is_set(values, EXPERIMENT_BUDGET) ? value_of(values, EXPERIMENT_BUDGET)->as.i
-	                                                   : INT64_MAX;
+	config->name =
+	    is_set(values, EXPERIMENT_NAME) ? value_of(values, EXPERIMENT_NAME)->as.s : "pool";
+	config->metric =
+	    is_set(values, EXPERIMENT_METRIC) ? value_of(values, EXPERIMENT_METRIC)->as.s : "";
+	config->maximize =
+	    is_set(values, EXPERIMENT_GOAL) && value_of(values, EXPERIMENT_GOAL)->as.i == 1;
+	config->deadline = is_set(values, EXPERIMENT_DEADLINE)
+	    ? value_of(values, EXPERIMENT_DEADLINE)->as.i
+	    : ESPL_NEVER;
+	config->budget = is_set(values, EXPERIMENT_BUDGET)
+	    ? value_of(values, EXPERIMENT_BUDGET)->as.i
+	    : INT64_MAX;
 	config->seed = (uint64_t)value_of(values, EXPERIMENT_SEED)->as.i;
 	config->data_gb = value_of(values, EXPERIMENT_DATA_GB)->as.r;
 	config->weight = value_of(values, EXPERIMENT_WEIGHT)->as.r;
@@ -224,14 +246,19 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 	if (status != ESPL_OK)
 		return status;
 	if (config->deadline <= 0)
-		return refuse(values, EXPERIMENT_DEADLINE, diag, "experiment: the deadline must be above 0");
+		return refuse(values, EXPERIMENT_DEADLINE, diag,
+		    "experiment: the deadline must be above 0");
 	if (config->budget <= 0)
-		return refuse(values, EXPERIMENT_BUDGET, diag, "experiment: the budget must be above 0");
+		return refuse(values, EXPERIMENT_BUDGET, diag,
+		    "experiment: the budget must be above 0");
 	if (!(config->weight > 0))
-		return refuse(values, EXPERIMENT_WEIGHT, diag, "experiment: the weight must be above 0");
+		return refuse(values, EXPERIMENT_WEIGHT, diag,
+		    "experiment: the weight must be above 0");
 	if (config->pool && config->gpus_limit != ESPL_ANY) {
-		refuse(values, EXPERIMENT_GPUS_MAX, diag, "a pool is as large as its cloud: 'gpus_max' is for its experiments");
-		espl__hint(diag, "limit the cloud's nodes, or say gpus_max in the list of experiments");
+		refuse(values, EXPERIMENT_GPUS_MAX, diag,
+		    "a pool is as large as its cloud: 'gpus_max' is for its experiments");
+		espl__hint(diag,
+		    "limit the cloud's nodes, or say gpus_max in the list of experiments");
 		return ESPL_E_CONFIG;
 	}
 	status = read_first(config, group, diag);
@@ -241,17 +268,19 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 /* ---- trial ------------------------------------------------------------------------- */
 
 static espl_status
-read_command(struct espl__trial_config *trial, const struct espl__node *node, struct espl__diag *diag)
+read_command(struct espl__trial_config *trial, const struct espl__node *node,
+    struct espl__diag *diag)
 {
 	const char **argv;
 
 	if (node == NULL)
 		return ESPL_OK;
-	if ((node->type != ESPL__ARRAY && node->type != ESPL__LIST) || node->child_count == 0
-	    || (node->children[0]->type == ESPL__STRING && node->children[0]->text[0] == '\0')) {
-		refuse_node(node, diag, node->type == ESPL__ARRAY || node->type == ESPL__LIST
-		                        ? "trial: 'command' is empty"
-		                        : "trial: 'command' must be an array of strings");
+	if ((node->type != ESPL__ARRAY && node->type != ESPL__LIST) || node->child_count == 0 ||
+	    (node->children[0]->type == ESPL__STRING && node->children[0]->text[0] == '\0')) {
+		refuse_node(node, diag,
+		    node->type == ESPL__ARRAY || node->type == ESPL__LIST
+			? "trial: 'command' is empty"
+			: "trial: 'command' must be an array of strings");
 		espl__hint(diag, "for example command = [ \"python3\", \"train.py\" ];");
 		return ESPL_E_CONFIG;
 	}
@@ -260,7 +289,8 @@ read_command(struct espl__trial_config *trial, const struct espl__node *node, st
 	trial->command_count = node->child_count;
 	for (uint32_t i = 0; i < node->child_count; i++) {
 		if (node->children[i]->type != ESPL__STRING) {
-			refuse_node(node->children[i], diag, "trial: every word of 'command' must be a string");
+			refuse_node(node->children[i], diag,
+			    "trial: every word of 'command' must be a string");
 			espl__hint(diag, "put numbers in quotes too");
 			return ESPL_E_CONFIG;
 		}
@@ -270,20 +300,23 @@ read_command(struct espl__trial_config *trial, const struct espl__node *node, st
 }
 
 static espl_status
-read_nodes(struct espl__trial_config *trial, const struct espl__node *group, struct espl__diag *diag)
+read_nodes(struct espl__trial_config *trial, const struct espl__node *group,
+    struct espl__diag *diag)
 {
 	trial->options = espl__node_get(group, "options");
 	trial->profile = espl__node_get(group, "profile");
 	if (trial->options != NULL && trial->options->type != ESPL__GROUP)
 		return refuse_node(trial->options, diag, "trial: 'options' must be a group");
 	if (trial->options != NULL && trial->trainable == NULL) {
-		refuse_node(trial->options, diag, "trial: 'options' are for a trainable, but none is named");
+		refuse_node(trial->options, diag,
+		    "trial: 'options' are for a trainable, but none is named");
 		espl__hint(diag, "a command takes its options as words of its own");
 		return ESPL_E_CONFIG;
 	}
-	if (trial->profile != NULL && trial->profile->type != ESPL__GROUP
-	    && (trial->profile->type != ESPL__STRING || trial->profile->text[0] == '\0')) {
-		refuse_node(trial->profile, diag, "trial: 'profile' must be \"auto\", a file or a group");
+	if (trial->profile != NULL && trial->profile->type != ESPL__GROUP &&
+	    (trial->profile->type != ESPL__STRING || trial->profile->text[0] == '\0')) {
+		refuse_node(trial->profile, diag,
+		    "trial: 'profile' must be \"auto\", a file or a group");
 		return ESPL_E_CONFIG;
 	}
 	return espl__run_read_env(trial, group, diag);
@@ -294,22 +327,25 @@ enum { A_FILE, A_FOLDER, EITHER };
 /* A file or folder named by the user: it must be there and of the kind wanted. */
 static espl_status
 check_file(const char *path, int kind, const char *what, const char *file, uint32_t line,
-           struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct stat st;
 	struct espl__diag inner = ESPL__DIAG_INIT;
-	int there = stat(path, &st) == 0, folder = kind == A_FOLDER || (kind == EITHER && there && S_ISDIR(st.st_mode));
+	int there = stat(path, &st) == 0,
+	    folder = kind == A_FOLDER || (kind == EITHER && there && S_ISDIR(st.st_mode));
 
 	if (!there || access(path, folder ? X_OK : R_OK) != 0) {
 		espl__fail_errno(&inner, "%s: '%s'", what, path);
 		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s", inner.text);
-		espl__hint(diag, "relative paths begin at the folder of the configuration%s", kind != EITHER ? "" :
-		           "; recorded curves are made by a script or a run: see the comments of the configuration and docs/curves.md");
+		espl__hint(diag, "relative paths begin at the folder of the configuration%s",
+		    kind != EITHER ? ""
+				   : "; recorded curves are made by a script or a run: see the "
+				     "comments of the configuration and docs/curves.md");
 		return ESPL_E_CONFIG;
 	}
 	if (folder ? !S_ISDIR(st.st_mode) : S_ISDIR(st.st_mode))
-		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is %s folder", what, path,
-		                     folder ? "no" : "a");
+		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is %s folder", what,
+		    path, folder ? "no" : "a");
 	return ESPL_OK;
 }
 
@@ -317,28 +353,29 @@ static espl_status
 read_paths(struct espl__run_config *config, struct espl__diag *diag)
 {
 	struct espl__trial_config *trial = &config->trial;
-	struct espl__values       *values = config->trial_values;
-	espl_status                status = ESPL_OK;
+	struct espl__values *values = config->trial_values;
+	espl_status status = ESPL_OK;
 
 	if (is_set(values, TRIAL_CURVES)) {
 		trial->curves = espl__run_path(config, value_of(values, TRIAL_CURVES)->as.s);
 		status = check_file(trial->curves, EITHER, "trial.curves",
-		                    values->files[TRIAL_CURVES], value_of(values, TRIAL_CURVES)->line, diag);
+		    values->files[TRIAL_CURVES], value_of(values, TRIAL_CURVES)->line, diag);
 	}
 	if (is_set(values, TRIAL_DIRECTORY)) {
 		trial->directory = espl__run_path(config, value_of(values, TRIAL_DIRECTORY)->as.s);
 		if (status == ESPL_OK)
 			status = check_file(trial->directory, A_FOLDER, "trial.directory",
-			                    values->files[TRIAL_DIRECTORY],
-			                    value_of(values, TRIAL_DIRECTORY)->line, diag);
+			    values->files[TRIAL_DIRECTORY], value_of(values, TRIAL_DIRECTORY)->line,
+			    diag);
 	} else {
 		trial->directory = espl__strdup(config->directory);
 	}
-	if (status == ESPL_OK && trial->profile != NULL && trial->profile->type == ESPL__STRING
-	    && strcmp(trial->profile->text, "auto") != 0) {
+	if (status == ESPL_OK && trial->profile != NULL && trial->profile->type == ESPL__STRING &&
+	    strcmp(trial->profile->text, "auto") != 0) {
 		char *path = espl__run_path(config, trial->profile->text);
 
-		status = check_file(path, A_FILE, "trial.profile", trial->profile->file, trial->profile->line, diag);
+		status = check_file(path, A_FILE, "trial.profile", trial->profile->file,
+		    trial->profile->line, diag);
 		free(path);
 	}
 	return status;
@@ -346,38 +383,44 @@ read_paths(struct espl__run_config *config, struct espl__diag *diag)
 
 static espl_status
 check_trial(struct espl__run_config *config, const struct espl__node *group, enum espl__need need,
-            struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__trial_config *trial = &config->trial;
 	int kinds = (trial->trainable != NULL) + (trial->command != NULL) + (trial->curves != NULL);
 
 	if (kinds > 1) {
-		refuse_node(group, diag, "trial: only one of 'trainable', 'command' and 'curves' can be given");
-		espl__hint(diag, "a trainable is a C plugin, a command any program, curves are recorded ones");
+		refuse_node(group, diag,
+		    "trial: only one of 'trainable', 'command' and 'curves' can be given");
+		espl__hint(diag,
+		    "a trainable is a C plugin, a command any program, curves are recorded ones");
 		return ESPL_E_CONFIG;
 	}
 	if (kinds == 0 && need == ESPL__NEED_TRIAL && !config->pool) {
 		espl__fail_at(diag, ESPL_E_CONFIG, group != NULL ? group->file : config->path,
-		              group != NULL ? group->line : 0, "nothing says how a trial is trained");
-		espl__hint(diag, "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
+		    group != NULL ? group->line : 0, "nothing says how a trial is trained");
+		espl__hint(diag,
+		    "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
 		return ESPL_E_CONFIG;
 	}
 	if (trial->gpus_min > trial->gpus_max)
-		return espl__fail_at(diag, ESPL_E_CONFIG, config->trial_values->files[TRIAL_GPUS_MAX],
-		                     value_of(config->trial_values, TRIAL_GPUS_MAX)->line,
-		                     "trial: gpus_min = %u is more than gpus_max = %u", trial->gpus_min,
-		                     trial->gpus_max);
+		return espl__fail_at(diag, ESPL_E_CONFIG,
+		    config->trial_values->files[TRIAL_GPUS_MAX],
+		    value_of(config->trial_values, TRIAL_GPUS_MAX)->line,
+		    "trial: gpus_min = %u is more than gpus_max = %u", trial->gpus_min,
+		    trial->gpus_max);
 	if (trial->sharing == ESPL__SHARE_EXCLUSIVE && trial->packing_max > 1) {
 		refuse(config->trial_values, TRIAL_PACKING_MAX, diag,
-		       "trial: packing_max lets trials share a GPU, sharing = \"exclusive\" forbids it");
+		    "trial: packing_max lets trials share a GPU, sharing = \"exclusive\" forbids "
+		    "it");
 		espl__hint(diag, "leave one of the two out");
 		return ESPL_E_CONFIG;
 	}
 	if (trial->gpus_min > config->gpus_limit) {
-		espl__fail_at(diag, ESPL_E_CONFIG, config->experiment_values->files[EXPERIMENT_GPUS_MAX],
-		              value_of(config->experiment_values, EXPERIMENT_GPUS_MAX)->line,
-		              "a trial needs %u GPUs, but the experiment may hold %u only", trial->gpus_min,
-		              config->gpus_limit);
+		espl__fail_at(diag, ESPL_E_CONFIG,
+		    config->experiment_values->files[EXPERIMENT_GPUS_MAX],
+		    value_of(config->experiment_values, EXPERIMENT_GPUS_MAX)->line,
+		    "a trial needs %u GPUs, but the experiment may hold %u only", trial->gpus_min,
+		    config->gpus_limit);
 		espl__hint(diag, "lower trial.gpus_min or raise experiment.gpus_max");
 		return ESPL_E_CONFIG;
 	}
@@ -387,10 +430,11 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, enu
 static espl_status
 read_trial(struct espl__run_config *config, enum espl__need need, struct espl__diag *diag)
 {
-	static const char *const known[] = { "command", "options", "profile", "env", "env_from", NULL };
-	const struct espl__node   *group = espl__node_get(espl__tree_root(config->tree), "trial");
+	static const char *const known[] = { "command", "options", "profile", "env", "env_from",
+		NULL };
+	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "trial");
 	struct espl__trial_config *trial = &config->trial;
-	struct espl__values       *values;
+	struct espl__values *values;
 	espl_status status;
 
 	espl__run_drop_training(config, group);
@@ -437,8 +481,11 @@ read_space(struct espl__run_config *config, enum espl__need need, struct espl__d
 	if (space == NULL && (need == ESPL__NEED_NOTHING || config->pool))
 		return ESPL_OK;
 	if (space == NULL) {
-		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section 'space' is missing");
-		espl__hint(diag, "space = { lr = { type = \"real\"; low = 1e-4; high = 0.1; scale = \"log\"; }; };");
+		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0,
+		    "the section 'space' is missing");
+		espl__hint(diag,
+		    "space = { lr = { type = \"real\"; low = 1e-4; high = 0.1; scale = \"log\"; }; "
+		    "};");
 		return ESPL_E_CONFIG;
 	}
 	if (space->type != ESPL__GROUP)
@@ -453,7 +500,8 @@ static espl_status
 read_planning(struct espl__run_config *config, struct espl__diag *diag)
 {
 	struct espl__values *values;
-	espl_status status = resolve_group(config, GROUP_PLANNING, NULL, &config->planning_values, diag);
+	espl_status status =
+	    resolve_group(config, GROUP_PLANNING, NULL, &config->planning_values, diag);
 
 	if (status != ESPL_OK)
 		return status;
@@ -464,13 +512,14 @@ read_planning(struct espl__run_config *config, struct espl__diag *diag)
 	config->samples = number_of(values, PLANNING_SAMPLES);
 	config->risk = value_of(values, PLANNING_RISK)->as.r;
 	if (config->risk <= 0 || config->risk >= 1)
-		return refuse(values, PLANNING_RISK, diag, "planning: 'risk' lies above 0 and below 1");
+		return refuse(values, PLANNING_RISK, diag,
+		    "planning: 'risk' lies above 0 and below 1");
 	return ESPL_OK;
 }
 
 static espl_status
 read_section(struct espl__run_config *config, const char *name, const char *use, int required,
-             struct espl__section *section, struct espl__diag *diag)
+    struct espl__section *section, struct espl__diag *diag)
 {
 	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), name);
 	const struct espl__node *node;
@@ -480,13 +529,14 @@ read_section(struct espl__run_config *config, const char *name, const char *use,
 	if (group == NULL) {
 		if (!required)
 			return ESPL_OK;
-		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section '%s' is missing", name);
+		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section '%s' is missing",
+		    name);
 		espl__hint(diag, "%s = { use = \"%s\"; ... };", name, use);
 		return ESPL_E_CONFIG;
 	}
 	if (group->type != ESPL__GROUP) {
-		espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line, "'%s' must be a group, not %s",
-		              name, espl__node_kind(group));
+		espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
+		    "'%s' must be a group, not %s", name, espl__node_kind(group));
 		espl__hint(diag, "%s = { use = \"%s\"; ... };", name, use);
 		return ESPL_E_CONFIG;
 	}
@@ -495,8 +545,9 @@ read_section(struct espl__run_config *config, const char *name, const char *use,
 		const struct espl__node *at = node != NULL ? node : group;
 
 		espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line,
-		              node == NULL ? "%s: 'use' is missing: which plugin?"
-		                           : "%s: 'use' must be the name of a plugin", name);
+		    node == NULL ? "%s: 'use' is missing: which plugin?"
+				 : "%s: 'use' must be the name of a plugin",
+		    name);
 		espl__hint(diag, "for example use = \"%s\"; `espalier plugins` lists them", use);
 		return ESPL_E_CONFIG;
 	}
@@ -522,8 +573,8 @@ read_all(struct espl__run_config *config, enum espl__need need, struct espl__dia
 	if (status == ESPL_OK)
 		status = read_space(config, need, diag);
 	if (status == ESPL_OK)
-		status = read_section(config, "algorithm", "random", need != ESPL__NEED_NOTHING && !config->pool,
-		                      &config->algorithm, diag);
+		status = read_section(config, "algorithm", "random",
+		    need != ESPL__NEED_NOTHING && !config->pool, &config->algorithm, diag);
 	if (status == ESPL_OK)
 		status = read_section(config, "allocator", "static", 0, &config->allocator, diag);
 	if (status == ESPL_OK)
@@ -537,10 +588,10 @@ read_all(struct espl__run_config *config, enum espl__need need, struct espl__dia
 
 espl_status
 espl__run_load(const char *path, const char *const *sets, uint32_t set_count, enum espl__need need,
-               struct espl__run_config **to, struct espl__diag *diag)
+    struct espl__run_config **to, struct espl__diag *diag)
 {
 	struct espl__run_config *config = espl__alloc(sizeof *config);
-	espl_status              status;
+	espl_status status;
 
 	*to = NULL;
 	config->path = espl__strdup(path);

@@ -1,4 +1,5 @@
-/* run.h - the configuration of a run, or of a pool: the core's own groups, checked; plugin groups as nodes.
+/* run.h - the configuration of a run, or of a pool: the core's own groups, checked; plugin groups
+ * as nodes.
  *
  * Core groups go through schema.h like a plugin's, so help, docs and messages are made alike.
  * Which plugin options are right is checked later, when the plugins are known (registry.h).
@@ -8,80 +9,86 @@
 #include "base/sharing.h"
 #include "config/schema.h"
 
-struct espl__section {			/* algorithm, allocator, cloud, placer */
-	const char *use;		/* plugin's name; defaults: "random" "static" "local" "colocate" */
-	const struct espl__node *group;	/* NULL: the section is absent                        */
+/* algorithm, allocator, cloud, placer */
+struct espl__section {
+	/* plugin's name; defaults: "random" "static" "local" "colocate" */
+	const char *use;
+	const struct espl__node *group; /* NULL: the section is absent */
 };
 struct espl__trial_config {
-	const char *trainable;		/* exactly one of trainable, command, curves; or none */
-	const char *const *command;	/* argv, argv[0] looked up in PATH                    */
-	uint32_t    command_count;
-	const char *curves;		/* recorded curves (simulate): a CSV or a run directory,
-					 * absolute path; there and readable when the
-					 * configuration was loaded                            */
-	const char *curves_text;	/* a run directory's, as a CSV (model/curves.h); NULL none */
-	const struct espl__node *options;	/* trial.options: for the trainable; NULL none */
-	const struct espl__node *profile;	/* STRING "auto" or path; GROUP; NULL          */
-	const struct espl__node *env;	/* GROUP of strings added to the environment, or NULL */
-	const struct espl__node *env_from;	/* ARRAY of names taken from our environment, or NULL */
-	const char *directory;		/* working folder of commands, absolute               */
-	uint32_t    gpus_min, gpus_max;	/* gpus_max ESPL_ANY: no limit                        */
-	uint32_t    packing_max;
-	enum espl__sharing sharing;	/* how trials share a GPU, if they do                  */
-	uint32_t    retries;		/* failures a trial may have and go on                */
-	int         checkpoint;		/* can save and restore                               */
-	int         colocate;
-	int         in_place;		/* gangs of a trainable that can resize do not restart   */
-	espl_span   checkpoint_every;	/* ask for one when the last is older; 0 never         */
-	espl_span   report_limit;	/* no report within it: the gang is ended as hung; 0 none */
-	espl_span   save_limit;		/* not saved so long after `pause`: the gang is ended; 0 none */
-	espl_span   grace;		/* between asking to end and SIGKILL                  */
-	int64_t     file_max;		/* RLIMIT_FSIZE of ranks, bytes; 0 none               */
-	int64_t     log_limit;		/* of a trial's log, bytes; 0 none                    */
+	const char *trainable;      /* exactly one of trainable, command, curves; or none */
+	const char *const *command; /* argv, argv[0] looked up in PATH */
+	uint32_t command_count;
+	const char *curves; /* recorded curves (simulate): a CSV or a run directory,
+			     * absolute path; there and readable when the
+			     * configuration was loaded */
+	/* a run directory's, as a CSV (model/curves.h); NULL none */
+	const char *curves_text;
+	const struct espl__node *options; /* trial.options: for the trainable; NULL none */
+	const struct espl__node *profile; /* STRING "auto" or path; GROUP; NULL */
+	const struct espl__node *env;     /* GROUP of strings added to the environment, or NULL */
+	/* ARRAY of names taken from our environment, or NULL */
+	const struct espl__node *env_from;
+	const char *directory;       /* working folder of commands, absolute */
+	uint32_t gpus_min, gpus_max; /* gpus_max ESPL_ANY: no limit */
+	uint32_t packing_max;
+	enum espl__sharing sharing; /* how trials share a GPU, if they do */
+	uint32_t retries;           /* failures a trial may have and go on */
+	int checkpoint;             /* can save and restore */
+	int colocate;
+	int in_place;               /* gangs of a trainable that can resize do not restart */
+	espl_span checkpoint_every; /* ask for one when the last is older; 0 never */
+	espl_span report_limit;     /* no report within it: the gang is ended as hung; 0 none */
+	/* not saved so long after `pause`: the gang is ended; 0 none */
+	espl_span save_limit;
+	espl_span grace;   /* between asking to end and SIGKILL */
+	int64_t file_max;  /* RLIMIT_FSIZE of ranks, bytes; 0 none */
+	int64_t log_limit; /* of a trial's log, bytes; 0 none */
 };
-struct espl__entry {			/* an experiment of a pool */
+/* an experiment of a pool */
+struct espl__entry {
 	const struct espl__node *node;
 	struct espl__values *values;
-	const char *path;		/* of its file, absolute                              */
-	espl_span   arrives;
-	const char *name;		/* NULL: as its file says                             */
-	double      weight;		/* 0: as its file says                                */
-	uint32_t    gpus_max;		/* 0: as its file says                                */
-	int         inner;		/* negative: as its file says                         */
+	const char *path; /* of its file, absolute */
+	espl_span arrives;
+	const char *name;  /* NULL: as its file says */
+	double weight;     /* 0: as its file says */
+	uint32_t gpus_max; /* 0: as its file says */
+	int inner;         /* negative: as its file says */
 };
 struct espl__run_config {
-	struct espl__tree *tree;	/* owns all nodes                                     */
-	const char *path;		/* as given                                           */
-	const char *directory;		/* absolute folder of the file: base of relative paths */
+	struct espl__tree *tree; /* owns all nodes */
+	const char *path;        /* as given */
+	const char *directory;   /* absolute folder of the file: base of relative paths */
 	/* experiment */
 	const char *name;
 	const char *metric;
-	int         maximize;
-	espl_span   deadline;		/* ESPL_NEVER none                                    */
-	espl_money  budget;		/* INT64_MAX none                                     */
-	uint64_t    seed;
-	double      data_gb;
-	double      weight;
-	uint32_t    gpus_limit;		/* experiment.gpus_max; ESPL_ANY none                 */
-	int         inner;		/* in a pool: its own allocator divides what it gets   */
+	int maximize;
+	espl_span deadline; /* ESPL_NEVER none */
+	espl_money budget;  /* INT64_MAX none */
+	uint64_t seed;
+	double data_gb;
+	double weight;
+	uint32_t gpus_limit; /* experiment.gpus_max; ESPL_ANY none */
+	int inner;           /* in a pool: its own allocator divides what it gets */
 	const struct espl_latency *sync;
-	const struct espl__node *first;	/* experiment.first: list of groups, or NULL          */
-	const char *warm_from;		/* experiment.warm_start: absolute path; NULL none     */
-	uint32_t    warm_best;
-	const struct espl__node *warm_node;	/* its `from`                                 */
+	const struct espl__node *first; /* experiment.first: list of groups, or NULL */
+	const char *warm_from;          /* experiment.warm_start: absolute path; NULL none */
+	uint32_t warm_best;
+	const struct espl__node *warm_node; /* its `from` */
 	struct espl__trial_config trial;
-	const struct espl__node *space;	/* GROUP */
+	const struct espl__node *space; /* GROUP */
 	struct espl__section algorithm, allocator, cloud, placer;
 	/* planning */
-	int         queue_chain;	/* planning.queue = "chain"                            */
-	int         warm, acquire_ahead;
-	uint32_t    samples;
-	double      risk;
-	int         pool;		/* several experiments, or plain jobs, on one cluster  */
-	struct espl__entry *entries;	/* its experiments                                    */
-	uint32_t    entry_count;
-	const struct espl__node *workload;	/* plain jobs: its group, NULL none            */
-	const char *trace;		/* workload.trace: absolute path; NULL: they are drawn */
+	int queue_chain; /* planning.queue = "chain" */
+	int warm, acquire_ahead;
+	uint32_t samples;
+	double risk;
+	int pool;                    /* several experiments, or plain jobs, on one cluster */
+	struct espl__entry *entries; /* its experiments */
+	uint32_t entry_count;
+	const struct espl__node *workload; /* plain jobs: its group, NULL none */
+	const char *trace;                 /* workload.trace: absolute path; NULL: they are drawn */
 	struct espl__values *workload_values;
 	struct espl__values *experiment_values, *trial_values, *planning_values, *warm_values;
 };
@@ -91,33 +98,37 @@ enum espl__need { ESPL__NEED_SEARCH, ESPL__NEED_TRIAL, ESPL__NEED_NOTHING };
 /* sets: --set assignments.  Checks all core groups, unknown top-level names, and that what is
  * needed is there.  Without an experiment its members are as if nothing but a name were given. */
 espl_status espl__run_load(const char *path, const char *const *sets, uint32_t set_count,
-                           enum espl__need, struct espl__run_config **, struct espl__diag *);
-/* One assignment of --set; or of `check` alone, without this section, or this value of one: "\001GROUP.NAME". */
+    enum espl__need, struct espl__run_config **, struct espl__diag *);
+/* One assignment of --set; or of `check` alone, without this section, or this value of one:
+ * "\001GROUP.NAME". */
 #define ESPL__RUN_WITHOUT "\001"
 espl_status espl__run_set(struct espl__tree *, const char *text, struct espl__diag *);
-void        espl__run_say_format(const char *path, struct espl__diag *);	/* adds to the hint */
-void        espl__run_free(struct espl__run_config *);
+void espl__run_say_format(const char *path, struct espl__diag *); /* adds to the hint */
+void espl__run_free(struct espl__run_config *);
 /* The resolved configuration as a file that loads back to the same run: all paths in it
  * absolute, secrets left out. */
-void        espl__run_print(const struct espl__run_config *, struct espl__buf *);
+void espl__run_print(const struct espl__run_config *, struct espl__buf *);
 /* The same; `map` is called for each input file (trial.curves, a profile's file, warm_start.from,
- * PATH options of plugins; trial.env, with "" for a path; not trial.directory) and returns the path to write in its place (borrowed until the
- * next call; relative: to the folder of the file that is printed), or NULL for `absolute`.  So a
- * run's folder can hold copies of its inputs and be moved. */
+ * PATH options of plugins; trial.env, with "" for a path; not trial.directory) and returns the path
+ * to write in its place (borrowed until the next call; relative: to the folder of the file that is
+ * printed), or NULL for `absolute`.  So a run's folder can hold copies of its inputs and be moved.
+ */
 typedef const char *espl__run_map_fn(void *ctx, const struct espl__node *, const char *absolute);
-void        espl__run_print_mapped(const struct espl__run_config *, espl__run_map_fn *, void *ctx,
-                                   struct espl__buf *);
+void espl__run_print_mapped(const struct espl__run_config *, espl__run_map_fn *, void *ctx,
+    struct espl__buf *);
 /* How this layer learns what a plugin's option is (secret, a path): espl__plugins_init sets it.
  * Returns NULL when plugin or option are unknown; *stride is that of its columns.  While none is
  * set, options whose names speak of secrets, tokens or passwords are taken as secret. */
-typedef const struct espl_option *espl__option_finder(espl_kind, const char *use, const char *option,
-                                                      uint32_t *stride);
-void        espl__run_option_finder(espl__option_finder *);
+typedef const struct espl_option *espl__option_finder(espl_kind, const char *use,
+    const char *option, uint32_t *stride);
+void espl__run_option_finder(espl__option_finder *);
 /* Path as the user wrote it -> absolute by config->directory.  Malloc'd. */
-char       *espl__run_path(const struct espl__run_config *, const char *path);
+char *espl__run_path(const struct espl__run_config *, const char *path);
 /* The core's groups for help and docs; name NULL at the end of the list.  `members` are those
  * that no option type can express (trial.command); each has a name, a type and help. */
-struct espl__core_member { const char *name, *type, *help; };
+struct espl__core_member {
+	const char *name, *type, *help;
+};
 struct espl__core_group {
 	const char *name, *summary;
 	const struct espl_option *options;
@@ -125,6 +136,6 @@ struct espl__core_group {
 	const struct espl__core_member *members;
 };
 const struct espl__core_group *espl__core_groups(void);
-void        espl__core_group_help(const struct espl__core_group *, enum espl__help_form,
-                                  struct espl__buf *);
+void espl__core_group_help(const struct espl__core_group *, enum espl__help_form,
+    struct espl__buf *);
 #endif

@@ -4,7 +4,8 @@
 #include "config/run_groups.h"
 
 static espl_status
-refuse(const struct espl__node *at, struct espl__diag *diag, const char *why, const char *name, const char *kind)
+refuse(const struct espl__node *at, struct espl__diag *diag, const char *why, const char *name,
+    const char *kind)
 {
 	return espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line, why, name, kind);
 }
@@ -13,13 +14,15 @@ static espl_status
 read_env(const struct espl__node *env, struct espl__diag *diag)
 {
 	if (env->type != ESPL__GROUP)
-		return refuse(env, diag, "trial: '%s' must be a group of strings, not %s", "env", espl__node_kind(env));
+		return refuse(env, diag, "trial: '%s' must be a group of strings, not %s", "env",
+		    espl__node_kind(env));
 	for (uint32_t i = 0; i < env->child_count; i++) {
 		const struct espl__node *value = env->children[i];
 
 		if (value->type == ESPL__STRING)
 			continue;
-		refuse(value, diag, "trial.env: '%s' must be a string, not %s", value->name, espl__node_kind(value));
+		refuse(value, diag, "trial.env: '%s' must be a string, not %s", value->name,
+		    espl__node_kind(value));
 		espl__hint(diag, "put the value in quotes");
 		return ESPL_E_CONFIG;
 	}
@@ -32,17 +35,20 @@ read_names(const struct espl__node *names, struct espl__diag *diag)
 	int good = names->type == ESPL__ARRAY || names->type == ESPL__LIST;
 
 	for (uint32_t i = 0; i < names->child_count && good; i++)
-		good = names->children[i]->type == ESPL__STRING && names->children[i]->text[0] != '\0'
-		       && strchr(names->children[i]->text, '=') == NULL;
+		good = names->children[i]->type == ESPL__STRING &&
+		    names->children[i]->text[0] != '\0' &&
+		    strchr(names->children[i]->text, '=') == NULL;
 	if (good)
 		return ESPL_OK;
-	refuse(names, diag, "trial: '%s' must be an array of names of environment variables%s", "env_from", "");
+	refuse(names, diag, "trial: '%s' must be an array of names of environment variables%s",
+	    "env_from", "");
 	espl__hint(diag, "for example env_from = [ \"HF_TOKEN\" ];");
 	return ESPL_E_CONFIG;
 }
 
 espl_status
-espl__run_read_env(struct espl__trial_config *trial, const struct espl__node *group, struct espl__diag *diag)
+espl__run_read_env(struct espl__trial_config *trial, const struct espl__node *group,
+    struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 

@@ -4,39 +4,101 @@
 #define ESPL__RUN_GROUPS_H
 #include "config/run.h"
 
-enum {	EXPERIMENT_NAME, EXPERIMENT_METRIC, EXPERIMENT_GOAL, EXPERIMENT_DEADLINE, EXPERIMENT_BUDGET,
-	EXPERIMENT_SEED, EXPERIMENT_DATA_GB, EXPERIMENT_SYNC, EXPERIMENT_WEIGHT, EXPERIMENT_GPUS_MAX,
-	EXPERIMENT_INNER };
-enum {	TRIAL_TRAINABLE, TRIAL_CURVES, TRIAL_DIRECTORY, TRIAL_GPUS_MIN, TRIAL_GPUS_MAX,
-	TRIAL_PACKING_MAX, TRIAL_SHARING, TRIAL_CHECKPOINT, TRIAL_CHECKPOINT_EVERY, TRIAL_IN_PLACE, TRIAL_RETRIES, TRIAL_COLOCATE,
-	TRIAL_REPORT_LIMIT, TRIAL_SAVE_LIMIT, TRIAL_GRACE, TRIAL_FILE_MAX, TRIAL_LOG_LIMIT };
-enum {	WARM_FROM, WARM_BEST, WARM_COUNT };
-enum {	PLANNING_QUEUE, PLANNING_WARM, PLANNING_ACQUIRE_AHEAD, PLANNING_SAMPLES, PLANNING_RISK };
-enum {	WORKLOAD_TRACE, WORKLOAD_UNIT, WORKLOAD_ITERATION, WORKLOAD_STEP, WORKLOAD_DOUBLING, WORKLOAD_ELASTIC,
-	WORKLOAD_NOISE, WORKLOAD_REDRAW, WORKLOAD_JOBS, WORKLOAD_SMALL, WORKLOAD_SPAN, WORKLOAD_MEAN, WORKLOAD_M, WORKLOAD_SIGMA,
-	WORKLOAD_LEAST, WORKLOAD_STRATIFIED, WORKLOAD_ARRIVALS, WORKLOAD_NODES_MAX, WORKLOAD_BUGS, WORKLOAD_TERMINATED };
+enum {
+	EXPERIMENT_NAME,
+	EXPERIMENT_METRIC,
+	EXPERIMENT_GOAL,
+	EXPERIMENT_DEADLINE,
+	EXPERIMENT_BUDGET,
+	EXPERIMENT_SEED,
+	EXPERIMENT_DATA_GB,
+	EXPERIMENT_SYNC,
+	EXPERIMENT_WEIGHT,
+	EXPERIMENT_GPUS_MAX,
+	EXPERIMENT_INNER
+};
+enum {
+	TRIAL_TRAINABLE,
+	TRIAL_CURVES,
+	TRIAL_DIRECTORY,
+	TRIAL_GPUS_MIN,
+	TRIAL_GPUS_MAX,
+	TRIAL_PACKING_MAX,
+	TRIAL_SHARING,
+	TRIAL_CHECKPOINT,
+	TRIAL_CHECKPOINT_EVERY,
+	TRIAL_IN_PLACE,
+	TRIAL_RETRIES,
+	TRIAL_COLOCATE,
+	TRIAL_REPORT_LIMIT,
+	TRIAL_SAVE_LIMIT,
+	TRIAL_GRACE,
+	TRIAL_FILE_MAX,
+	TRIAL_LOG_LIMIT
+};
+enum { WARM_FROM, WARM_BEST, WARM_COUNT };
+enum { PLANNING_QUEUE, PLANNING_WARM, PLANNING_ACQUIRE_AHEAD, PLANNING_SAMPLES, PLANNING_RISK };
+enum {
+	WORKLOAD_TRACE,
+	WORKLOAD_UNIT,
+	WORKLOAD_ITERATION,
+	WORKLOAD_STEP,
+	WORKLOAD_DOUBLING,
+	WORKLOAD_ELASTIC,
+	WORKLOAD_NOISE,
+	WORKLOAD_REDRAW,
+	WORKLOAD_JOBS,
+	WORKLOAD_SMALL,
+	WORKLOAD_SPAN,
+	WORKLOAD_MEAN,
+	WORKLOAD_M,
+	WORKLOAD_SIGMA,
+	WORKLOAD_LEAST,
+	WORKLOAD_STRATIFIED,
+	WORKLOAD_ARRIVALS,
+	WORKLOAD_NODES_MAX,
+	WORKLOAD_BUGS,
+	WORKLOAD_TERMINATED
+};
 
-enum {	ENTRY_FILE, ENTRY_ARRIVES, ENTRY_NAME, ENTRY_WEIGHT, ENTRY_GPUS_MAX, ENTRY_INNER, ENTRY_COUNT };
+enum {
+	ENTRY_FILE,
+	ENTRY_ARRIVES,
+	ENTRY_NAME,
+	ENTRY_WEIGHT,
+	ENTRY_GPUS_MAX,
+	ENTRY_INNER,
+	ENTRY_COUNT
+};
 
 /* Places in espl__core_groups(). */
-enum { GROUP_EXPERIMENT, GROUP_TRIAL, GROUP_SPACE, GROUP_PLANNING, GROUP_WORKLOAD, GROUP_EXPERIMENTS };
+enum {
+	GROUP_EXPERIMENT,
+	GROUP_TRIAL,
+	GROUP_SPACE,
+	GROUP_PLANNING,
+	GROUP_WORKLOAD,
+	GROUP_EXPERIMENTS
+};
 
 /* The experiment group of a pool, which has a name and limits but no metric of its own. */
 const struct espl_option *espl__pool_experiment(void);
 
 /* A name that was given, of whomever: can it name a folder? */
-espl_status espl__run_check_name(const struct espl__values *, uint32_t option, const char *who, struct espl__diag *);
+espl_status espl__run_check_name(const struct espl__values *, uint32_t option, const char *who,
+    struct espl__diag *);
 /* run_pool.c: workload and experiments. */
 espl_status espl__run_read_pool(struct espl__run_config *, struct espl__diag *);
 /* When experiment and trial were read: does a pool say what only an experiment can? */
 espl_status espl__run_check_pool(const struct espl__run_config *, struct espl__diag *);
-void        espl__run_free_pool(struct espl__run_config *);
+void espl__run_free_pool(struct espl__run_config *);
 /* run_warm.c: experiment.warm_start. */
 extern const struct espl_option espl__warm_options[WARM_COUNT];
 espl_status espl__run_read_warm(struct espl__run_config *, const struct espl__node *experiment,
-                                struct espl__diag *);
+    struct espl__diag *);
 /* run_env.c: trial.env and trial.env_from. */
-espl_status espl__run_read_env(struct espl__trial_config *, const struct espl__node *trial, struct espl__diag *);
+espl_status espl__run_read_env(struct espl__trial_config *, const struct espl__node *trial,
+    struct espl__diag *);
 /* Curves of the command line take the place of what the file trains; trial: its group, or NULL. */
-void        espl__run_drop_training(struct espl__run_config *, const struct espl__node *trial);
+void espl__run_drop_training(struct espl__run_config *, const struct espl__node *trial);
 #endif

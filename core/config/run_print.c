@@ -13,10 +13,10 @@ static espl__option_finder *option_finder;
 
 struct printer {
 	const struct espl__run_config *config;
-	espl__run_map_fn   *map;
-	void               *ctx;
-	struct espl__buf   *buf;
-	struct espl__arena  arena;
+	espl__run_map_fn *map;
+	void *ctx;
+	struct espl__buf *buf;
+	struct espl__arena arena;
 };
 
 void
@@ -29,7 +29,7 @@ espl__run_option_finder(espl__option_finder *finder)
 static const char *
 path_of(struct printer *p, const struct espl__node *node, const char *text)
 {
-	char       *absolute = espl__run_path(p->config, text);
+	char *absolute = espl__run_path(p->config, text);
 	const char *mapped = p->map != NULL ? p->map(p->ctx, node, absolute) : NULL;
 	const char *result = espl__arena_strdup(&p->arena, mapped != NULL ? mapped : absolute);
 
@@ -52,15 +52,17 @@ static void
 print_values(struct printer *p, const struct espl__values *values, const struct espl__node *group)
 {
 	for (uint32_t i = 0; i < values->config.count; i++) {
-		const struct espl_option *option = espl__option_at(values->options, values->option_size, i);
-		struct espl__buf          text = { NULL, 0, 0 };
+		const struct espl_option *option =
+		    espl__option_at(values->options, values->option_size, i);
+		struct espl__buf text = { NULL, 0, 0 };
 
 		if (option->type == ESPL_OPT_PATH) {
-			if (values->config.values[i].source != ESPL_UNSET
-			    && strcmp(option->name, "directory") != 0) {
+			if (values->config.values[i].source != ESPL_UNSET &&
+			    strcmp(option->name, "directory") != 0) {
 				espl__print(p->buf, "\t%s = ", option->name);
-				espl__print_quoted(p->buf, path_of(p, espl__node_get(group, option->name),
-				                                   values->config.values[i].as.s));
+				espl__print_quoted(p->buf,
+				    path_of(p, espl__node_get(group, option->name),
+					values->config.values[i].as.s));
 				espl__print(p->buf, ";\n");
 			}
 		} else if (espl__values_print(values, i, &text)) {
@@ -75,23 +77,24 @@ print_values(struct printer *p, const struct espl__values *values, const struct 
 static int
 sounds_secret(const char *name)
 {
-	return strcasestr(name, "secret") != NULL || strcasestr(name, "password") != NULL
-	       || strcasestr(name, "token") != NULL;
+	return strcasestr(name, "secret") != NULL || strcasestr(name, "password") != NULL ||
+	    strcasestr(name, "token") != NULL;
 }
 
 /* A table with columns of paths: the same table with those made absolute. */
 static const struct espl__node *
 map_table(struct printer *p, const struct espl__node *node, const struct espl_option *option,
-          uint32_t stride)
+    uint32_t stride)
 {
-	struct espl__node  *table = copy_of(p, node);
-	struct espl__node **rows = espl__arena_alloc(&p->arena, (node->child_count + 1) * sizeof *rows);
+	struct espl__node *table = copy_of(p, node);
+	struct espl__node **rows =
+	    espl__arena_alloc(&p->arena, (node->child_count + 1) * sizeof *rows);
 
 	table->children = rows;
 	for (uint32_t r = 0; r < node->child_count; r++) {
 		const struct espl__node *row = node->children[r];
-		struct espl__node      **cells;
-		int                      group = row->type == ESPL__GROUP;
+		struct espl__node **cells;
+		int group = row->type == ESPL__GROUP;
 
 		rows[r] = copy_of(p, row);
 		cells = espl__arena_alloc(&p->arena, (row->child_count + 1) * sizeof *cells);
@@ -105,15 +108,16 @@ map_table(struct printer *p, const struct espl__node *node, const struct espl_op
 					break;
 				column = NULL;
 			}
-			if (column == NULL || column->type != ESPL_OPT_PATH || cells[c]->type != ESPL__STRING)
+			if (column == NULL || column->type != ESPL_OPT_PATH ||
+			    cells[c]->type != ESPL__STRING)
 				continue;
 			cells[c] = copy_of(p, cells[c]);
 			cells[c]->text = path_of(p, row->children[c], row->children[c]->text);
 		}
 		if (row->child_count > 0)
 			rows[r]->children = cells;
-		else if (row->type == ESPL__STRING && option->column_count == 1
-		         && option->columns->type == ESPL_OPT_PATH)
+		else if (row->type == ESPL__STRING && option->column_count == 1 &&
+		    option->columns->type == ESPL_OPT_PATH)
 			rows[r]->text = path_of(p, row, row->text);
 	}
 	return table;
@@ -121,11 +125,11 @@ map_table(struct printer *p, const struct espl__node *node, const struct espl_op
 
 static void
 print_member(struct printer *p, espl_kind kind, const char *use, const struct espl__node *node,
-             int indent)
+    int indent)
 {
 	uint32_t stride = 0;
-	const struct espl_option *option = option_finder != NULL
-	                                   ? option_finder(kind, use, node->name, &stride) : NULL;
+	const struct espl_option *option =
+	    option_finder != NULL ? option_finder(kind, use, node->name, &stride) : NULL;
 
 	if (option != NULL ? (option->flags & ESPL_OPT_SECRET) != 0 : sounds_secret(node->name))
 		return;
@@ -134,15 +138,16 @@ print_member(struct printer *p, espl_kind kind, const char *use, const struct es
 
 		copy->text = path_of(p, node, node->text);
 		node = copy;
-	} else if (option != NULL && option->type == ESPL_OPT_TABLE
-	           && (node->type == ESPL__LIST || node->type == ESPL__ARRAY)) {
+	} else if (option != NULL && option->type == ESPL_OPT_TABLE &&
+	    (node->type == ESPL__LIST || node->type == ESPL__ARRAY)) {
 		node = map_table(p, node, option, stride);
 	}
 	espl__node_print(node, indent, p->buf);
 }
 
 static void
-print_section(struct printer *p, const char *name, espl_kind kind, const struct espl__section *section)
+print_section(struct printer *p, const char *name, espl_kind kind,
+    const struct espl__section *section)
 {
 	espl__print(p->buf, "%s = {\n\tuse = ", name);
 	espl__print_quoted(p->buf, section->use);
@@ -181,7 +186,7 @@ static void
 print_trial(struct printer *p, const struct espl__node *group)
 {
 	const struct espl__trial_config *trial = &p->config->trial;
-	const struct espl__node         *command = espl__node_get(group, "command");
+	const struct espl__node *command = espl__node_get(group, "command");
 
 	espl__print(p->buf, "trial = {\n");
 	print_values(p, p->config->trial_values, group);
@@ -196,7 +201,8 @@ print_trial(struct printer *p, const struct espl__node *group)
 	if (trial->options != NULL) {
 		espl__print(p->buf, "\toptions = {\n");
 		for (uint32_t i = 0; i < trial->options->child_count; i++)
-			print_member(p, ESPL_TRAINABLE, trial->trainable, trial->options->children[i], 2);
+			print_member(p, ESPL_TRAINABLE, trial->trainable,
+			    trial->options->children[i], 2);
 		espl__print(p->buf, "\t};\n");
 	}
 	if (trial->profile != NULL)
@@ -227,7 +233,7 @@ print_pool(struct printer *p)
 
 void
 espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *map, void *ctx,
-                       struct espl__buf *buf)
+    struct espl__buf *buf)
 {
 	const struct espl__node *root = espl__tree_root(config->tree);
 	struct printer p = { .config = config, .map = map, .ctx = ctx, .buf = buf };
@@ -238,7 +244,8 @@ espl__run_print_mapped(const struct espl__run_config *config, espl__run_map_fn *
 		espl__node_print(config->first, 1, buf);
 	if (config->warm_from != NULL) {
 		espl__print(buf, "\twarm_start = {\n");
-		print_values(&p, config->warm_values, espl__node_get(espl__node_get(root, "experiment"), "warm_start"));
+		print_values(&p, config->warm_values,
+		    espl__node_get(espl__node_get(root, "experiment"), "warm_start"));
 		espl__print(buf, "\t};\n");
 	}
 	espl__print(buf, "};\n");

@@ -1,5 +1,5 @@
-/* run_warm.c - earlier results: experiment.warm_start, with which a search begins, and curves given on
- * the command line, which a simulation replays.
+/* run_warm.c - earlier results: experiment.warm_start, with which a search begins, and curves given
+ * on the command line, which a simulation replays.
  *
  * Only the groups are read here and the place looked for; what lies there is read when the search
  * space is known.
@@ -11,10 +11,16 @@
 #include "config/run_groups.h"
 
 const struct espl_option espl__warm_options[WARM_COUNT] = {
-	[WARM_FROM] = { .name = "from", .type = ESPL_OPT_PATH, .flags = ESPL_OPT_REQUIRED,
-		.help = "Folder of an earlier run, or a CSV of curves: what was observed there." },
-	[WARM_BEST] = { .name = "best", .type = ESPL_OPT_INT, .fallback = "4", .min = "0",
-		.max = "1000000", .help = "So many of the best configurations of it are tried first." },
+	[WARM_FROM] = { .name = "from",
+	    .type = ESPL_OPT_PATH,
+	    .flags = ESPL_OPT_REQUIRED,
+	    .help = "Folder of an earlier run, or a CSV of curves: what was observed there." },
+	[WARM_BEST] = { .name = "best",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "4",
+	    .min = "0",
+	    .max = "1000000",
+	    .help = "So many of the best configurations of it are tried first." },
 };
 
 /* A run's folder or a file, there and readable. */
@@ -34,7 +40,7 @@ look(const struct espl__node *from, const char *path, struct espl__diag *diag)
 
 espl_status
 espl__run_read_warm(struct espl__run_config *config, const struct espl__node *experiment,
-                    struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	const struct espl__node *group = espl__node_get(experiment, "warm_start");
 	const struct espl_value *values;
@@ -44,13 +50,13 @@ espl__run_read_warm(struct espl__run_config *config, const struct espl__node *ex
 		return ESPL_OK;
 	if (group->type != ESPL__GROUP) {
 		espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
-		              "experiment: 'warm_start' must be a group, not %s", espl__node_kind(group));
+		    "experiment: 'warm_start' must be a group, not %s", espl__node_kind(group));
 		espl__hint(diag, "warm_start = { from = \"FOLDER\"; best = 4; };");
 		return ESPL_E_CONFIG;
 	}
-	status = espl__schema_resolve(espl__warm_options, WARM_COUNT, (uint32_t)sizeof(struct espl_option),
-	                              group, NULL, "experiment.warm_start", "warm_start",
-	                              &config->warm_values, diag);
+	status = espl__schema_resolve(espl__warm_options, WARM_COUNT,
+	    (uint32_t)sizeof(struct espl_option), group, NULL, "experiment.warm_start",
+	    "warm_start", &config->warm_values, diag);
 	if (status != ESPL_OK)
 		return status;
 	values = config->warm_values->config.values;
@@ -66,7 +72,9 @@ espl__run_drop_training(struct espl__run_config *config, const struct espl__node
 	static const char *const names[] = { "trainable", "command", "options" };
 	const struct espl__node *curves = espl__node_get(trial, "curves");
 
-	for (uint32_t i = 0; curves != NULL && curves->source == ESPL_COMMAND && i < sizeof names / sizeof names[0]; i++) {
+	for (uint32_t i = 0;
+	     curves != NULL && curves->source == ESPL_COMMAND && i < sizeof names / sizeof names[0];
+	     i++) {
 		const struct espl__node *node = espl__node_get(trial, names[i]);
 
 		if (node != NULL && node->source != ESPL_COMMAND)

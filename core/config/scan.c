@@ -18,20 +18,20 @@
 
 /* What stood before, scan->before */
 #define BEFORE_NOTHING 0
-#define BEFORE_NAME    'n'
-#define BEFORE_EQUALS  '='
-#define BEFORE_VALUE   'v'
-#define BEFORE_STRING  's'	/* a value; in a group another string may follow and joins it */
-#define BEFORE_OPEN    '('
-#define BEFORE_COMMA   ','
+#define BEFORE_NAME 'n'
+#define BEFORE_EQUALS '='
+#define BEFORE_VALUE 'v'
+#define BEFORE_STRING 's' /* a value; in a group another string may follow and joins it */
+#define BEFORE_OPEN '('
+#define BEFORE_COMMA ','
 
 struct input {
 	struct espl__scan *scan;
 	const char *at, *end;
 	const char *file;
-	uint32_t    line;
-	uint32_t    depth;		/* of includes */
-	int         may_include;
+	uint32_t line;
+	uint32_t depth; /* of includes */
+	int may_include;
 	struct espl__diag *diag;
 };
 
@@ -93,21 +93,23 @@ begin_value(struct input *in, const char *what, int string)
 
 	if (scan->before == BEFORE_NAME) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, scan->before_line,
-		              "'=' is missing after '%s'", scan->word);
+		    "'=' is missing after '%s'", scan->word);
 		espl__hint(in->diag, "a setting is written  name = value;");
 		return ESPL_E_CONFIG;
 	}
 	if (in_list(scan) && (scan->before == BEFORE_VALUE || scan->before == BEFORE_STRING)) {
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "a comma is missing before %s",
-		              what);
-		espl__hint(in->diag, "the elements of a list ( ) or array [ ] have commas between them");
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
+		    "a comma is missing before %s", what);
+		espl__hint(in->diag,
+		    "the elements of a list ( ) or array [ ] have commas between them");
 		return ESPL_E_CONFIG;
 	}
-	if (!in_list(scan) && scan->before != BEFORE_EQUALS
-	    && !(string && scan->before == BEFORE_STRING)) {
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "%s stands where a name should",
-		              what);
-		espl__hint(in->diag, "a group holds settings, each  name = value;  names begin with a letter");
+	if (!in_list(scan) && scan->before != BEFORE_EQUALS &&
+	    !(string && scan->before == BEFORE_STRING)) {
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
+		    "%s stands where a name should", what);
+		espl__hint(in->diag,
+		    "a group holds settings, each  name = value;  names begin with a letter");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -124,42 +126,40 @@ static espl_status
 scan_number(struct input *in)
 {
 	const char *from = in->at;
-	size_t      size;
-	int64_t     i = 0;
-	double      r = 0;
-	int         wide;
+	size_t size;
+	int64_t i = 0;
+	double r = 0;
+	int wide;
 	espl_status status;
-	int         hex = from + 1 < in->end && from[0] == '0' && (from[1] == 'x' || from[1] == 'X');
+	int hex = from + 1 < in->end && from[0] == '0' && (from[1] == 'x' || from[1] == 'X');
 
 	in->at++;
-	while (in->at < in->end
-	       && (is_letter(*in->at) || is_digit(*in->at) || *in->at == '.' || *in->at == '_'
-	           || ((*in->at == '+' || *in->at == '-') && !hex
-	               && (in->at[-1] == 'e' || in->at[-1] == 'E'))))
+	while (in->at < in->end &&
+	    (is_letter(*in->at) || is_digit(*in->at) || *in->at == '.' || *in->at == '_' ||
+		((*in->at == '+' || *in->at == '-') && !hex &&
+		    (in->at[-1] == 'e' || in->at[-1] == 'E'))))
 		in->at++;
 	size = (size_t)(in->at - from);
 	status = begin_value(in, "a number", 0);
 	if (status != ESPL_OK)
 		return status;
 	switch (espl__scan_number(from, size, &i, &r, &wide)) {
-	case 'i':
-		espl__print(&in->scan->text, "%lldL", (long long)i);
-		break;
-	case 'r':
-		espl__put(&in->scan->text, from, size);
-		break;
+	case 'i': espl__print(&in->scan->text, "%lldL", (long long)i); break;
+	case 'r': espl__put(&in->scan->text, from, size); break;
 	default: {
 		int shown = size > 60 ? 60 : (int)size;
 
 		if (wide) {
 			espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-			              "the number %.*s is out of range", shown, from);
-			espl__hint(in->diag, "integers go from -2^63 to 2^63-1, real numbers to 1.8e308");
+			    "the number %.*s is out of range", shown, from);
+			espl__hint(in->diag,
+			    "integers go from -2^63 to 2^63-1, real numbers to 1.8e308");
 		} else {
 			espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-			              "'%.*s' is not a number", shown, from);
-			espl__hint(in->diag, "if it is text, a span of time or a size, put it in quotes: \"%.*s\"",
-			           shown, from);
+			    "'%.*s' is not a number", shown, from);
+			espl__hint(in->diag,
+			    "if it is text, a span of time or a size, put it in quotes: \"%.*s\"",
+			    shown, from);
 		}
 		return ESPL_E_CONFIG;
 	}
@@ -183,8 +183,8 @@ static espl_status
 scan_word(struct input *in)
 {
 	const char *from = in->at;
-	size_t      size;
-	int         shown;
+	size_t size;
+	int shown;
 	struct espl__scan *scan = in->scan;
 
 	while (in->at < in->end && is_name(*in->at))
@@ -199,14 +199,14 @@ scan_word(struct input *in)
 			after(in, BEFORE_VALUE);
 			return status;
 		}
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "text needs quotes: %.*s", shown,
-		              from);
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
+		    "text needs quotes: %.*s", shown, from);
 		espl__hint(in->diag, "write \"%.*s\"", shown, from);
 		return ESPL_E_CONFIG;
 	}
 	if (scan->before == BEFORE_NAME) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, scan->before_line,
-		              "'=' is missing after '%s'", scan->word);
+		    "'=' is missing after '%s'", scan->word);
 		espl__hint(in->diag, "a setting is written  name = value;");
 		return ESPL_E_CONFIG;
 	}
@@ -220,7 +220,7 @@ static espl_status
 scan_string(struct input *in)
 {
 	const char *from = in->at;
-	uint32_t    line = in->line;
+	uint32_t line = in->line;
 	espl_status status = begin_value(in, "a string", 1);
 
 	if (status != ESPL_OK)
@@ -240,17 +240,17 @@ scan_string(struct input *in)
 			continue;
 		in->at++;
 		espl__put_u8(&in->scan->text, (uint8_t)*in->at);
-		if ((*in->at == 'x' || *in->at == 'X') && in->end - in->at > 2 && in->at[1] == '0'
-		    && in->at[2] == '0')
+		if ((*in->at == 'x' || *in->at == 'X') && in->end - in->at > 2 &&
+		    in->at[1] == '0' && in->at[2] == '0')
 			return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-			                     "a string may not hold the character \\x00");
+			    "a string may not hold the character \\x00");
 	}
 	if (in->at >= in->end) {
 		const char *stop = memchr(from, '\n', (size_t)(in->end - from));
-		size_t      size = (size_t)((stop != NULL ? stop : in->end) - from);
+		size_t size = (size_t)((stop != NULL ? stop : in->end) - from);
 
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line, "the string %.*s is never closed",
-		              size > 40 ? 40 : (int)size, from);
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line,
+		    "the string %.*s is never closed", size > 40 ? 40 : (int)size, from);
 		espl__hint(in->diag, "a string ends with \", and a \" in it is written \\\"");
 		return ESPL_E_CONFIG;
 	}
@@ -263,14 +263,14 @@ static espl_status
 scan_open(struct input *in)
 {
 	struct espl__scan *scan = in->scan;
-	char        what[] = { '\'', *in->at, '\'', '\0' };
+	char what[] = { '\'', *in->at, '\'', '\0' };
 	espl_status status = begin_value(in, what, 0);
 
 	if (status != ESPL_OK)
 		return status;
 	if (scan->depth == ESPL__SCAN_DEPTH)
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		                     "groups and lists are nested more than %d deep", ESPL__SCAN_DEPTH);
+		    "groups and lists are nested more than %d deep", ESPL__SCAN_DEPTH);
 	scan->open[scan->depth].what = *in->at;
 	scan->open[scan->depth].line = in->line;
 	scan->open[scan->depth].file = in->file;
@@ -288,24 +288,27 @@ scan_close(struct input *in)
 	char open = close == '}' ? '{' : close == ')' ? '(' : '[';
 
 	if (scan->depth == 0) {
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "'%c' closes nothing", close);
-		espl__hint(in->diag, "there is one '%c' too many, or a '%c' is missing before", close, open);
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "'%c' closes nothing",
+		    close);
+		espl__hint(in->diag, "there is one '%c' too many, or a '%c' is missing before",
+		    close, open);
 		return ESPL_E_CONFIG;
 	}
 	if (scan->open[scan->depth - 1].what != open) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		              "'%c' of line %u is closed by '%c'", scan->open[scan->depth - 1].what,
-		              scan->open[scan->depth - 1].line, close);
+		    "'%c' of line %u is closed by '%c'", scan->open[scan->depth - 1].what,
+		    scan->open[scan->depth - 1].line, close);
 		espl__hint(in->diag, "groups are { }, lists ( ), arrays [ ]");
 		return ESPL_E_CONFIG;
 	}
 	if (open == '{' && (scan->before == BEFORE_NAME || scan->before == BEFORE_EQUALS)) {
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, scan->before_line, "'%s' has no value",
-		              scan->word);
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, scan->before_line,
+		    "'%s' has no value", scan->word);
 		return ESPL_E_CONFIG;
 	}
 	if (open != '{' && scan->before == BEFORE_COMMA) {
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "a comma before '%c'", close);
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "a comma before '%c'",
+		    close);
 		espl__hint(in->diag, "no comma follows the last element");
 		return ESPL_E_CONFIG;
 	}
@@ -325,24 +328,26 @@ scan_mark(struct input *in)
 	if (c == '=' || c == ':') {
 		if (scan->before != BEFORE_NAME)
 			return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-			                     "'%c' stands without a name before it", c);
+			    "'%c' stands without a name before it", c);
 		after(in, BEFORE_EQUALS);
 		return ESPL_OK;
 	}
 	if (scan->before == BEFORE_NAME || scan->before == BEFORE_EQUALS)
-		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "'%s' has no value",
-		                     scan->word);
+		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
+		    "'%s' has no value", scan->word);
 	if (in_list(scan)) {
 		if (c == ';' || (scan->before != BEFORE_VALUE && scan->before != BEFORE_STRING)) {
 			espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-			              c == ';' ? "';' inside a list or array" : "a comma without an element before it");
-			espl__hint(in->diag, "the list or array begun in line %u has one comma between two elements",
-			           scan->open[scan->depth - 1].line);
+			    c == ';' ? "';' inside a list or array"
+				     : "a comma without an element before it");
+			espl__hint(in->diag,
+			    "the list or array begun in line %u has one comma between two elements",
+			    scan->open[scan->depth - 1].line);
 			return ESPL_E_CONFIG;
 		}
 	} else if (scan->before != BEFORE_VALUE && scan->before != BEFORE_STRING) {
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		                     "'%c' stands without a setting before it", c);
+		    "'%c' stands without a setting before it", c);
 	}
 	after(in, BEFORE_COMMA);
 	return ESPL_OK;
@@ -385,11 +390,11 @@ check_bytes(struct input *in, size_t size)
 		for (const char *c = in->at; c < nul; c++)
 			line += *c == '\n';
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line,
-		                     "the file holds a NUL byte: it is not text");
+		    "the file holds a NUL byte: it is not text");
 	}
 	if (size > ESPL__SCAN_LIMIT - in->scan->text.size)
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, 0,
-		                     "a configuration of more than 16 MiB is not read");
+		    "a configuration of more than 16 MiB is not read");
 	return ESPL_OK;
 }
 
@@ -397,9 +402,13 @@ static espl_status
 scan_path(struct espl__scan *scan, const char *path, uint32_t depth, struct espl__diag *diag)
 {
 	struct espl__buf buf = { NULL, 0, 0 };
-	struct input     in = { .scan = scan, .line = 1, .depth = depth, .may_include = 1, .diag = diag };
+	struct input in = { .scan = scan,
+		.line = 1,
+		.depth = depth,
+		.may_include = 1,
+		.diag = diag };
 	struct espl__diag inner = ESPL__DIAG_INIT;
-	espl_status      status = ESPL_OK;
+	espl_status status = ESPL_OK;
 
 	if (espl__file_read(path, ESPL__SCAN_LIMIT, &buf, &inner) != ESPL_OK)
 		status = espl__fail(diag, ESPL_E_CONFIG, "%s", inner.text);
@@ -419,34 +428,41 @@ static espl_status
 include(struct input *in, const char *name, size_t size)
 {
 	const char *slash = strrchr(in->file, '/');
-	char       *path;
+	char *path;
 	espl_status status;
 	struct espl__diag inner = ESPL__DIAG_INIT;
 	struct stat st;
 
 	if (!in->may_include)
-		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "@include is for files only");
+		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
+		    "@include is for files only");
 	if (in->depth + 1 > INCLUDE_DEPTH || ++in->scan->include_count > INCLUDE_COUNT) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		              "too many files are included (%d deep or %d in all)", INCLUDE_DEPTH, INCLUDE_COUNT);
+		    "too many files are included (%d deep or %d in all)", INCLUDE_DEPTH,
+		    INCLUDE_COUNT);
 		espl__hint(in->diag, "does a file include itself?");
 		return ESPL_E_CONFIG;
 	}
 	if (size == 0 || size > 4000)
-		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "@include needs the name of a file");
+		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
+		    "@include needs the name of a file");
 	if (name[0] == '/' || slash == NULL)
 		path = espl__format("%.*s", (int)size, name);
 	else
-		path = espl__format("%.*s/%.*s", (int)(slash - in->file), in->file, (int)size, name);
-	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))	/* a pipe could block for ever */
-		status = espl__fail(&inner, ESPL_E_CONFIG, "'%.*s' is no regular file", (int)size, name);
+		path =
+		    espl__format("%.*s/%.*s", (int)(slash - in->file), in->file, (int)size, name);
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a pipe could block for ever */
+		status =
+		    espl__fail(&inner, ESPL_E_CONFIG, "'%.*s' is no regular file", (int)size, name);
 	else
 		status = scan_path(in->scan, path, in->depth + 1, &inner);
 	if (status != ESPL_OK) {
-		if (inner.line == 0)	/* the file itself cannot be read: blame this line */
-			espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "@include: %s", inner.text);
+		if (inner.line == 0) /* the file itself cannot be read: blame this line */
+			espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "@include: %s",
+			    inner.text);
 		else
-			espl__fail_at(in->diag, ESPL_E_CONFIG, inner.file, inner.line, "%s", inner.text);
+			espl__fail_at(in->diag, ESPL_E_CONFIG, inner.file, inner.line, "%s",
+			    inner.text);
 		if (inner.hint[0] != '\0')
 			espl__hint(in->diag, "%s", inner.hint);
 	}
@@ -461,7 +477,8 @@ scan_include(struct input *in)
 	const char *from = in->at, *name;
 	espl_status status;
 
-	if ((size_t)(in->end - in->at) < sizeof word - 1 || memcmp(in->at, word, sizeof word - 1) != 0)
+	if ((size_t)(in->end - in->at) < sizeof word - 1 ||
+	    memcmp(in->at, word, sizeof word - 1) != 0)
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "unexpected '@'");
 	from += sizeof word - 1;
 	while (from < in->end && (*from == ' ' || *from == '\t'))
@@ -470,7 +487,8 @@ scan_include(struct input *in)
 	while (from < in->end && *from != '"' && *from != '\n')
 		from++;
 	if (name >= in->end || name[-1] != '"' || from >= in->end || *from != '"') {
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "@include needs a file in quotes");
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
+		    "@include needs a file in quotes");
 		espl__hint(in->diag, "write  @include \"file.cfg\"");
 		return ESPL_E_CONFIG;
 	}
@@ -478,7 +496,7 @@ scan_include(struct input *in)
 	status = include(in, name, (size_t)(from - name));
 	if (status != ESPL_OK)
 		return status;
-	espl__put_u8(&in->scan->text, '\n');	/* ends the included file's last line */
+	espl__put_u8(&in->scan->text, '\n'); /* ends the included file's last line */
 	in->scan->flat++;
 	begin_part(in);
 	return ESPL_OK;
@@ -510,7 +528,7 @@ scan_token(struct input *in)
 		return scan_include(in);
 	if ((unsigned char)c < 0x20 || (unsigned char)c >= 0x7f)
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		                     "unexpected character \\x%02x outside of a string", (unsigned char)c);
+		    "unexpected character \\x%02x outside of a string", (unsigned char)c);
 	espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "unexpected '%c'", c);
 	if (c == '_')
 		espl__hint(in->diag, "names begin with a letter");
@@ -526,7 +544,7 @@ scan_input(struct input *in)
 
 	begin_part(in);
 	if (in->end - in->at >= 3 && memcmp(in->at, "\xef\xbb\xbf", 3) == 0)
-		in->at += 3;	/* byte order mark of some editors */
+		in->at += 3; /* byte order mark of some editors */
 	while (status == ESPL_OK && in->at < in->end) {
 		char c = *in->at;
 
@@ -549,16 +567,17 @@ scan_end(struct espl__scan *scan, struct espl__diag *diag)
 	if (scan->depth > 0) {
 		const struct espl__scan_open *open = &scan->open[scan->depth - 1];
 
-		espl__fail_at(diag, ESPL_E_CONFIG, open->file, open->line, "this '%c' is never closed",
-		              open->what);
+		espl__fail_at(diag, ESPL_E_CONFIG, open->file, open->line,
+		    "this '%c' is never closed", open->what);
 		espl__hint(diag, "groups are { }, lists ( ), arrays [ ]");
 		return ESPL_E_CONFIG;
 	}
 	if (scan->before == BEFORE_NAME || scan->before == BEFORE_EQUALS) {
-		const char *file = scan->part_count > 0 ? scan->parts[scan->part_count - 1].file : NULL;
+		const char *file =
+		    scan->part_count > 0 ? scan->parts[scan->part_count - 1].file : NULL;
 
-		return espl__fail_at(diag, ESPL_E_CONFIG, file, scan->before_line, "'%s' has no value",
-		                     scan->word);
+		return espl__fail_at(diag, ESPL_E_CONFIG, file, scan->before_line,
+		    "'%s' has no value", scan->word);
 	}
 	return ESPL_OK;
 }
@@ -576,10 +595,10 @@ espl__scan_file(struct espl__scan *scan, const char *path, struct espl__diag *di
 
 espl_status
 espl__scan_text(struct espl__scan *scan, const char *text, size_t size, const char *name,
-                struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct input in = { .scan = scan, .at = text, .end = text + size, .line = 1, .diag = diag };
-	espl_status  status;
+	espl_status status;
 
 	memset(scan, 0, sizeof *scan);
 	scan->flat = 1;

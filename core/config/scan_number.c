@@ -31,11 +31,11 @@ static char
 hex_number(const char *text, size_t size, int64_t *i, int *wide)
 {
 	uint64_t value = 0;
-	size_t   at = 2;
+	size_t at = 2;
 
 	for (; at < size && is_hex(text[at]); at++) {
 		uint64_t digit = is_digit(text[at]) ? (uint64_t)(text[at] - '0')
-		                                    : (uint64_t)((text[at] | 0x20) - 'a') + 10;
+						    : (uint64_t)((text[at] | 0x20) - 'a') + 10;
 
 		if (value >> 59 != 0)
 			*wide = 1;
@@ -75,7 +75,7 @@ char
 espl__scan_number(const char *text, size_t size, int64_t *i, double *r, int *wide)
 {
 	size_t at = 0, whole;
-	char   copy[512];
+	char copy[512];
 
 	*wide = 0;
 	if (size >= 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
@@ -143,5 +143,6 @@ espl__scan_place(const struct espl__scan *scan, uint32_t flat, const char **file
 			high = mid;
 	}
 	*file = scan->parts[low].file;
-	*line = scan->parts[low].line + (flat > scan->parts[low].flat ? flat - scan->parts[low].flat : 0);
+	*line = scan->parts[low].line +
+	    (flat > scan->parts[low].flat ? flat - scan->parts[low].flat : 0);
 }

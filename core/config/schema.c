@@ -13,18 +13,19 @@
 const struct espl_option *
 espl__option_at(const struct espl_option *options, uint32_t stride, uint32_t i)
 {
-	return (const struct espl_option *)(const void *)((const char *)options + (size_t)stride * i);
+	return (
+	    const struct espl_option *)(const void *)((const char *)options + (size_t)stride * i);
 }
 
 /* ---- resolving --------------------------------------------------------------------- */
 
 struct resolve {
 	const struct espl_option *options;
-	uint32_t                  count, stride;
-	const struct espl__node  *group;
-	const char *const        *known;
-	const char               *who;
-	struct espl__diag        *diag;
+	uint32_t count, stride;
+	const struct espl__node *group;
+	const char *const *known;
+	const char *who;
+	struct espl__diag *diag;
 };
 
 static int
@@ -42,9 +43,9 @@ is_known(const struct resolve *r, const char *name)
 static espl_status
 unknown_key(const struct resolve *r, const struct espl__node *node)
 {
-	uint32_t     count = 0, room = r->count + 1;
+	uint32_t count = 0, room = r->count + 1;
 	const char **names, *near;
-	char         list[400] = "";
+	char list[400] = "";
 
 	for (const char *const *known = r->known; known != NULL && *known != NULL; known++)
 		room++;
@@ -53,8 +54,8 @@ unknown_key(const struct resolve *r, const struct espl__node *node)
 		names[count++] = espl__option_at(r->options, r->stride, i)->name;
 	for (const char *const *known = r->known; known != NULL && *known != NULL; known++)
 		names[count++] = *known;
-	espl__fail_at(r->diag, ESPL_E_CONFIG, node->file, node->line, "%s has no option '%s'", r->who,
-	              node->name);
+	espl__fail_at(r->diag, ESPL_E_CONFIG, node->file, node->line, "%s has no option '%s'",
+	    r->who, node->name);
 	near = espl__nearest(node->name, names, count);
 	for (uint32_t i = 0; i < count; i++) {
 		size_t used = strlen(list);
@@ -78,8 +79,8 @@ check_keys(const struct resolve *r)
 		return ESPL_OK;
 	if (r->group->type != ESPL__GROUP) {
 		espl__fail_at(r->diag, ESPL_E_CONFIG, r->group->file, r->group->line,
-		              "'%s' must be a group, not %s", r->group->name != NULL ? r->group->name : r->who,
-		              espl__node_kind(r->group));
+		    "'%s' must be a group, not %s",
+		    r->group->name != NULL ? r->group->name : r->who, espl__node_kind(r->group));
 		espl__hint(r->diag, "a group is written { name = value; ... }");
 		return ESPL_E_CONFIG;
 	}
@@ -91,7 +92,7 @@ check_keys(const struct resolve *r)
 		for (uint32_t k = 0; k < i && r->group->child_count < 1000; k++)
 			if (strcmp(r->group->children[k]->name, node->name) == 0)
 				return espl__fail_at(r->diag, ESPL_E_CONFIG, node->file, node->line,
-				                     "%s: '%s' is given twice", r->who, node->name);
+				    "%s: '%s' is given twice", r->who, node->name);
 	}
 	return ESPL_OK;
 }
@@ -100,7 +101,7 @@ static espl_status
 missing(const struct resolve *r, const struct espl_option *option)
 {
 	espl__fail_at(r->diag, ESPL_E_CONFIG, r->group != NULL ? r->group->file : NULL,
-	              r->group != NULL ? r->group->line : 0, "%s needs '%s'", r->who, option->name);
+	    r->group != NULL ? r->group->line : 0, "%s needs '%s'", r->who, option->name);
 	if (option->help != NULL && option->help[0] != '\0')
 		espl__hint(r->diag, "%s: %s", option->name, option->help);
 	return ESPL_E_CONFIG;
@@ -108,18 +109,22 @@ missing(const struct resolve *r, const struct espl_option *option)
 
 static espl_status
 resolve_option(const struct resolve *r, struct espl__values *values, uint32_t i,
-               struct espl_value *value)
+    struct espl_value *value)
 {
 	const struct espl_option *option = espl__option_at(r->options, r->stride, i);
-	const struct espl__node  *node = espl__node_get(r->group, option->name);
-	struct espl__value_by     by = { .option = option, .stride = r->stride, .who = r->who,
-	                                 .arena = values->arena, .diag = r->diag };
+	const struct espl__node *node = espl__node_get(r->group, option->name);
+	struct espl__value_by by = { .option = option,
+		.stride = r->stride,
+		.who = r->who,
+		.arena = values->arena,
+		.diag = r->diag };
 
 	if (node != NULL) {
 		values->files[i] = espl__arena_strdup(values->arena, node->file);
 		if (option->flags & ESPL_OPT_DEPRECATED)
-			espl__log(ESPL_WARN, "%s:%u: %s: '%s' is deprecated: %s", node->file, node->line,
-			          r->who, option->name, option->help != NULL ? option->help : "");
+			espl__log(ESPL_WARN, "%s:%u: %s: '%s' is deprecated: %s", node->file,
+			    node->line, r->who, option->name,
+			    option->help != NULL ? option->help : "");
 		return espl__value_of_node(&by, node, value);
 	}
 	if (option->fallback != NULL)
@@ -131,14 +136,19 @@ resolve_option(const struct resolve *r, struct espl__values *values, uint32_t i,
 
 espl_status
 espl__schema_resolve(const struct espl_option *options, uint32_t count, uint32_t stride,
-                     const struct espl__node *group, const char *const *known, const char *who,
-                     const char *instance, struct espl__values **to, struct espl__diag *diag)
+    const struct espl__node *group, const char *const *known, const char *who, const char *instance,
+    struct espl__values **to, struct espl__diag *diag)
 {
-	struct resolve r = { .options = options, .count = count, .stride = stride, .group = group,
-	                     .known = known, .who = who, .diag = diag };
+	struct resolve r = { .options = options,
+		.count = count,
+		.stride = stride,
+		.group = group,
+		.known = known,
+		.who = who,
+		.diag = diag };
 	struct espl__values *values;
-	struct espl_value   *list;
-	espl_status          status = check_keys(&r);
+	struct espl_value *list;
+	espl_status status = check_keys(&r);
 
 	*to = NULL;
 	if (status != ESPL_OK)
@@ -151,7 +161,8 @@ espl__schema_resolve(const struct espl_option *options, uint32_t count, uint32_t
 	list = espl__arena_alloc(values->arena, (count + 1) * sizeof *list);
 	values->config.size = (uint32_t)sizeof values->config;
 	values->config.count = count;
-	values->config.instance = espl__arena_strdup(values->arena, instance != NULL ? instance : "");
+	values->config.instance =
+	    espl__arena_strdup(values->arena, instance != NULL ? instance : "");
 	values->config.values = list;
 	for (uint32_t i = 0; status == ESPL_OK && i < count; i++)
 		status = resolve_option(&r, values, i, &list[i]);
@@ -175,7 +186,7 @@ espl__values_free(struct espl__values *values)
 
 void
 espl__values_blame(const struct espl__values *values, const struct espl_error *error,
-                   struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	const struct espl_value *value;
 	uint32_t line;
@@ -184,13 +195,15 @@ espl__values_blame(const struct espl__values *values, const struct espl_error *e
 		return;
 	value = &values->config.values[error->option];
 	line = value->line;
-	if (value->source != ESPL_UNSET && value->as.table != NULL
-	    && espl__option_at(values->options, values->option_size, error->option)->type == ESPL_OPT_TABLE
-	    && error->row < value->as.table->row_count) {
+	if (value->source != ESPL_UNSET && value->as.table != NULL &&
+	    espl__option_at(values->options, values->option_size, error->option)->type ==
+		ESPL_OPT_TABLE &&
+	    error->row < value->as.table->row_count) {
 		const struct espl_table *table = value->as.table;
 
 		for (uint32_t c = 0; c < table->column_count; c++) {
-			const struct espl_value *cell = &table->cells[(size_t)error->row * table->column_count + c];
+			const struct espl_value *cell =
+			    &table->cells[(size_t)error->row * table->column_count + c];
 
 			if (cell->line != 0) {
 				line = cell->line;
@@ -242,7 +255,7 @@ print_latency(struct espl__buf *buf, const struct espl_latency *latency)
 
 static void
 print_row(const struct espl_option *option, uint32_t stride, const struct espl_value *cells,
-          struct espl__buf *buf)
+    struct espl__buf *buf)
 {
 	espl__print(buf, "{ ");
 	for (uint32_t c = 0; c < option->column_count; c++) {
@@ -272,53 +285,42 @@ print_money(struct espl__buf *buf, espl_money money)
 
 void
 espl__value_print(const struct espl_option *option, uint32_t stride, const struct espl_value *value,
-                  struct espl__buf *buf)
+    struct espl__buf *buf)
 {
 	char text[256];
 
 	switch (option->type) {
-	case ESPL_OPT_BOOL:
-		espl__print(buf, value->as.i ? "true" : "false");
-		break;
+	case ESPL_OPT_BOOL: espl__print(buf, value->as.i ? "true" : "false"); break;
 	case ESPL_OPT_INT:
-	case ESPL_OPT_BYTES:
-		espl__print(buf, "%lld", (long long)value->as.i);
-		break;
-	case ESPL_OPT_REAL:
-		espl__print_real(buf, value->as.r);
-		break;
-	case ESPL_OPT_SPAN:
-		print_span(buf, value->as.i);
-		break;
-	case ESPL_OPT_MONEY:
-		print_money(buf, value->as.i);
-		break;
+	case ESPL_OPT_BYTES: espl__print(buf, "%lld", (long long)value->as.i); break;
+	case ESPL_OPT_REAL: espl__print_real(buf, value->as.r); break;
+	case ESPL_OPT_SPAN: print_span(buf, value->as.i); break;
+	case ESPL_OPT_MONEY: print_money(buf, value->as.i); break;
 	case ESPL_OPT_CHOICE:
 		espl__choice_at(option->choices, (uint32_t)value->as.i, text, sizeof text);
 		espl__print_quoted(buf, text);
 		break;
-	case ESPL_OPT_LATENCY:
-		print_latency(buf, value->as.latency);
-		break;
+	case ESPL_OPT_LATENCY: print_latency(buf, value->as.latency); break;
 	case ESPL_OPT_TABLE:
 		espl__print(buf, "( ");
 		for (uint32_t row = 0; row < value->as.table->row_count; row++) {
 			espl__print(buf, "%s", row > 0 ? ",\n\t\t" : "");
 			print_row(option, stride,
-			          &value->as.table->cells[(size_t)row * value->as.table->column_count], buf);
+			    &value->as.table->cells[(size_t)row * value->as.table->column_count],
+			    buf);
 		}
 		espl__print(buf, " )");
 		break;
-	default:
-		espl__print_quoted(buf, value->as.s);
+	default: espl__print_quoted(buf, value->as.s);
 	}
 }
 
 int
 espl__values_print(const struct espl__values *values, uint32_t option, struct espl__buf *buf)
 {
-	const struct espl_option *desc = espl__option_at(values->options, values->option_size, option);
-	const struct espl_value  *value = &values->config.values[option];
+	const struct espl_option *desc =
+	    espl__option_at(values->options, values->option_size, option);
+	const struct espl_value *value = &values->config.values[option];
 
 	if ((desc->flags & ESPL_OPT_SECRET) || value->source == ESPL_UNSET)
 		return 0;

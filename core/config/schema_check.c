@@ -10,15 +10,16 @@
 #include "config/schema_value.h"
 
 #define OPTIONS_MAX 4096u
-#define STRIDE_MAX  4096u
+#define STRIDE_MAX 4096u
 #define NAME_MAX_LENGTH 64u
-#define KNOWN_FLAGS (ESPL_OPT_REQUIRED | ESPL_OPT_SECRET | ESPL_OPT_EXPERIMENTAL | ESPL_OPT_DEPRECATED)
+#define KNOWN_FLAGS \
+	(ESPL_OPT_REQUIRED | ESPL_OPT_SECRET | ESPL_OPT_EXPERIMENTAL | ESPL_OPT_DEPRECATED)
 
 struct check {
-	const struct espl_option *options;	/* these, or the columns of `table` */
-	uint32_t           count, stride;
+	const struct espl_option *options; /* these, or the columns of `table` */
+	uint32_t count, stride;
 	const struct espl_option *table;
-	const char        *who;
+	const char *who;
 	struct espl__arena arena;
 	struct espl__diag *diag;
 };
@@ -27,8 +28,9 @@ static espl_status
 bad(const struct check *check, const struct espl_option *option, const char *text)
 {
 	espl__fail(check->diag, ESPL_E_CONFIG, "%s: %s '%.64s'%s%s: %s", check->who,
-	           check->table != NULL ? "column" : "option", option->name,
-	           check->table != NULL ? " of " : "", check->table != NULL ? check->table->name : "", text);
+	    check->table != NULL ? "column" : "option", option->name,
+	    check->table != NULL ? " of " : "", check->table != NULL ? check->table->name : "",
+	    text);
 	return ESPL_E_CONFIG;
 }
 
@@ -42,7 +44,7 @@ name_is_good(const char *name)
 		return 0;
 	for (size_t i = 0; i < length; i++) {
 		char c = name[i];
-		int  letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+		int letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 
 		if (!letter && (i == 0 || !((c >= '0' && c <= '9') || c == '-' || c == '_')))
 			return 0;
@@ -56,16 +58,18 @@ check_name(const struct check *check, uint32_t i)
 	const struct espl_option *option = espl__option_at(check->options, check->stride, i);
 
 	if (option->name == NULL || !name_is_good(option->name)) {
-		espl__fail(check->diag, ESPL_E_CONFIG, "%s: %s number %u has no usable name", check->who,
-		           check->table != NULL ? "column" : "option", i);
-		espl__hint(check->diag, "a name is a letter, then letters, digits, '-' or '_', at most %u",
-		           NAME_MAX_LENGTH);
+		espl__fail(check->diag, ESPL_E_CONFIG, "%s: %s number %u has no usable name",
+		    check->who, check->table != NULL ? "column" : "option", i);
+		espl__hint(check->diag,
+		    "a name is a letter, then letters, digits, '-' or '_', at most %u",
+		    NAME_MAX_LENGTH);
 		return ESPL_E_CONFIG;
 	}
 	if (check->table == NULL && strcmp(option->name, "use") == 0)
 		return bad(check, option, "this name belongs to espalier");
 	for (uint32_t k = 0; k < i; k++)
-		if (strcmp(espl__option_at(check->options, check->stride, k)->name, option->name) == 0)
+		if (strcmp(espl__option_at(check->options, check->stride, k)->name, option->name) ==
+		    0)
 			return bad(check, option, "the name is used twice");
 	return ESPL_OK;
 }
@@ -92,15 +96,16 @@ check_type(const struct check *check, const struct espl_option *option)
 	if (option->type == ESPL_OPT_TABLE) {
 		if (check->table != NULL)
 			return bad(check, option, "a table inside a table");
-		if (option->columns == NULL || option->column_count == 0 || option->column_count > OPTIONS_MAX)
+		if (option->columns == NULL || option->column_count == 0 ||
+		    option->column_count > OPTIONS_MAX)
 			return bad(check, option, "a table without columns");
 	} else if (option->columns != NULL || option->column_count != 0) {
 		return bad(check, option, "columns, but it is no table");
 	}
-	limited = option->type == ESPL_OPT_INT || option->type == ESPL_OPT_REAL
-	          || option->type == ESPL_OPT_SPAN || option->type == ESPL_OPT_BYTES
-	          || option->type == ESPL_OPT_MONEY || option->type == ESPL_OPT_LATENCY
-	          || option->type == ESPL_OPT_TABLE;
+	limited = option->type == ESPL_OPT_INT || option->type == ESPL_OPT_REAL ||
+	    option->type == ESPL_OPT_SPAN || option->type == ESPL_OPT_BYTES ||
+	    option->type == ESPL_OPT_MONEY || option->type == ESPL_OPT_LATENCY ||
+	    option->type == ESPL_OPT_TABLE;
 	if (!limited && (option->min != NULL || option->max != NULL))
 		return bad(check, option, "its type has no limits, but there are some");
 	if (check->table != NULL && (option->flags & ESPL_OPT_SECRET))
@@ -113,7 +118,7 @@ static espl_status
 check_choices(const struct check *check, const struct espl_option *option)
 {
 	uint32_t count;
-	char     text[256];
+	char text[256];
 
 	if (option->type != ESPL_OPT_CHOICE)
 		return ESPL_OK;
@@ -123,21 +128,24 @@ check_choices(const struct check *check, const struct espl_option *option)
 	for (uint32_t i = 0; i < count; i++) {
 		espl__choice_at(option->choices, i, text, sizeof text);
 		if (text[0] == '\0' || espl__choice_find(option->choices, text) != (int)i)
-			return bad(check, option, "one of its choices is empty, too long, or there twice");
+			return bad(check, option,
+			    "one of its choices is empty, too long, or there twice");
 	}
 	return ESPL_OK;
 }
 
 static espl_status
 check_limit(struct check *check, const struct espl_option *option, const char *limit,
-            const char *what)
+    const char *what)
 {
-	struct espl__value_by by = { .option = option, .stride = check->stride, .who = check->who,
-	                             .arena = &check->arena };
+	struct espl__value_by by = { .option = option,
+		.stride = check->stride,
+		.who = check->who,
+		.arena = &check->arena };
 	struct espl_value value;
-	char    text[200];
+	char text[200];
 	int64_t rows;
-	int     wrong;
+	int wrong;
 
 	if (limit == NULL)
 		return ESPL_OK;
@@ -148,16 +156,21 @@ check_limit(struct check *check, const struct espl_option *option, const char *l
 	if (!wrong)
 		return ESPL_OK;
 	snprintf(text, sizeof text, "its %s '%.100s' is no %s", what, limit,
-	         option->type == ESPL_OPT_TABLE ? "number of rows" : espl__option_type_name(option->type));
+	    option->type == ESPL_OPT_TABLE ? "number of rows"
+					   : espl__option_type_name(option->type));
 	return bad(check, option, text);
 }
 
 static espl_status
 check_default(struct check *check, const struct espl_option *option)
 {
-	struct espl__diag     inner = ESPL__DIAG_INIT;
-	struct espl__value_by by = { .option = option, .table = check->table, .stride = check->stride,
-	                             .who = check->who, .arena = &check->arena, .diag = &inner };
+	struct espl__diag inner = ESPL__DIAG_INIT;
+	struct espl__value_by by = { .option = option,
+		.table = check->table,
+		.stride = check->stride,
+		.who = check->who,
+		.arena = &check->arena,
+		.diag = &inner };
 	struct espl_value value;
 
 	if (option->min != NULL && option->max != NULL && option->type != ESPL_OPT_TABLE) {
@@ -175,8 +188,9 @@ check_default(struct check *check, const struct espl_option *option)
 		return bad(check, option, "required, but it has a default");
 	if (espl__value_of_text(&by, option->fallback, 1, &value) == ESPL_OK)
 		return ESPL_OK;
-	espl__fail(check->diag, ESPL_E_CONFIG, "%s: the default of '%s' is refused by its own rules: %s",
-	           check->who, option->name, inner.text);
+	espl__fail(check->diag, ESPL_E_CONFIG,
+	    "%s: the default of '%s' is refused by its own rules: %s", check->who, option->name,
+	    inner.text);
 	if (inner.hint[0] != '\0')
 		espl__hint(check->diag, "%s", inner.hint);
 	return ESPL_E_CONFIG;
@@ -195,9 +209,12 @@ check_option(struct check *check, uint32_t i)
 	if (status == ESPL_OK)
 		status = check_choices(check, option);
 	if (status == ESPL_OK && option->type == ESPL_OPT_TABLE) {
-		struct check columns = { .options = option->columns, .count = option->column_count,
-		                         .stride = check->stride, .table = option, .who = check->who,
-		                         .diag = check->diag };
+		struct check columns = { .options = option->columns,
+			.count = option->column_count,
+			.stride = check->stride,
+			.table = option,
+			.who = check->who,
+			.diag = check->diag };
 
 		status = check_options(&columns);
 		espl__arena_free(&columns.arena);
@@ -223,23 +240,27 @@ check_options(struct check *check)
 
 espl_status
 espl__schema_check(const struct espl_option *options, uint32_t count, uint32_t stride,
-                   const char *who, struct espl__diag *diag)
+    const char *who, struct espl__diag *diag)
 {
-	struct check check = { .options = options, .count = count, .stride = stride, .who = who,
-	                       .diag = diag };
-	espl_status  status;
+	struct check check = { .options = options,
+		.count = count,
+		.stride = stride,
+		.who = who,
+		.diag = diag };
+	espl_status status;
 
 	if (count == 0)
 		return ESPL_OK;
 	if (options == NULL)
-		return espl__fail(diag, ESPL_E_CONFIG, "%s: %u options are promised, but there is no table",
-		                  who, count);
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "%s: %u options are promised, but there is no table", who, count);
 	if (count > OPTIONS_MAX)
-		return espl__fail(diag, ESPL_E_CONFIG, "%s: %u options are more than %u", who, count,
-		                  OPTIONS_MAX);
-	if (stride < sizeof(struct espl_option) || stride > STRIDE_MAX || stride % sizeof(void *) != 0) {
-		espl__fail(diag, ESPL_E_CONFIG, "%s: option_size is %u, not at least %zu", who, stride,
-		           sizeof(struct espl_option));
+		return espl__fail(diag, ESPL_E_CONFIG, "%s: %u options are more than %u", who,
+		    count, OPTIONS_MAX);
+	if (stride < sizeof(struct espl_option) || stride > STRIDE_MAX ||
+	    stride % sizeof(void *) != 0) {
+		espl__fail(diag, ESPL_E_CONFIG, "%s: option_size is %u, not at least %zu", who,
+		    stride, sizeof(struct espl_option));
 		espl__hint(diag, "use ESPL_OPTIONS(table) in the descriptor");
 		return ESPL_E_CONFIG;
 	}

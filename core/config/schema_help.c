@@ -13,11 +13,15 @@ describe(const struct espl_option *option, struct espl__buf *buf)
 
 	if (option->type == ESPL_OPT_CHOICE && option->choices != NULL) {
 		uint32_t count = espl__choice_count(option->choices);
-		char     text[128];
+		char text[128];
 
 		for (uint32_t i = 0; i < count; i++) {
 			espl__choice_at(option->choices, i, text, sizeof text);
-			espl__print(buf, "%s\"%s\"", i == 0 ? "" : i + 1 < count ? ", " : " or ", text);
+			espl__print(buf, "%s\"%s\"",
+			    i == 0              ? ""
+				: i + 1 < count ? ", "
+						: " or ",
+			    text);
 		}
 	} else {
 		espl__print(buf, "%s", type != NULL ? type : "unknown");
@@ -25,7 +29,8 @@ describe(const struct espl_option *option, struct espl__buf *buf)
 	if (option->flags & ESPL_OPT_REQUIRED)
 		espl__print(buf, ", required");
 	if (option->fallback != NULL)
-		espl__print(buf, ", default %s", option->fallback[0] != '\0' ? option->fallback : "\"\"");
+		espl__print(buf, ", default %s",
+		    option->fallback[0] != '\0' ? option->fallback : "\"\"");
 	if (option->min != NULL && option->max != NULL)
 		espl__print(buf, ", from %s to %s", option->min, option->max);
 	else if (option->min != NULL)
@@ -107,12 +112,12 @@ markdown(const char *text, struct espl__buf *buf)
 
 static void
 help_markdown(const struct espl_option *option, uint32_t stride, const char *parent,
-              struct espl__buf *buf)
+    struct espl__buf *buf)
 {
 	struct espl__buf line = { NULL, 0, 0 };
 
 	espl__print(buf, "| `%s%s%s` | ", parent != NULL ? parent : "", parent != NULL ? "." : "",
-	            option->name);
+	    option->name);
 	describe(option, &line);
 	markdown(espl__buf_text(&line), buf);
 	espl__print(buf, " | ");
@@ -120,7 +125,8 @@ help_markdown(const struct espl_option *option, uint32_t stride, const char *par
 	espl__print(buf, " |\n");
 	espl__buf_free(&line);
 	for (uint32_t c = 0; option->columns != NULL && c < option->column_count; c++)
-		help_markdown(espl__option_at(option->columns, stride, c), stride, option->name, buf);
+		help_markdown(espl__option_at(option->columns, stride, c), stride, option->name,
+		    buf);
 }
 
 /* groff: backslashes doubled, '-' kept a minus, no line that begins with a control character. */
@@ -164,7 +170,7 @@ help_man(const struct espl_option *option, uint32_t stride, struct espl__buf *bu
 
 void
 espl__schema_help(const struct espl_option *options, uint32_t count, uint32_t stride,
-                  enum espl__help_form form, struct espl__buf *buf)
+    enum espl__help_form form, struct espl__buf *buf)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		const struct espl_option *option = espl__option_at(options, stride, i);

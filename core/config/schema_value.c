@@ -16,8 +16,18 @@ const char *
 espl__option_type_name(espl_option_type type)
 {
 	static const char *const names[] = {
-		NULL, "boolean", "integer", "real", "string", "choice", "span", "bytes", "money", "path",
-		"latency", "table",
+		NULL,
+		"boolean",
+		"integer",
+		"real",
+		"string",
+		"choice",
+		"span",
+		"bytes",
+		"money",
+		"path",
+		"latency",
+		"table",
 	};
 
 	return type < sizeof names / sizeof names[0] ? names[type] : NULL;
@@ -37,11 +47,11 @@ int
 espl__choice_find(const char *choices, const char *text)
 {
 	size_t length = strlen(text);
-	int    index = 0;
+	int index = 0;
 
 	for (const char *at = choices; at != NULL; index++) {
 		const char *bar = strchr(at, '|');
-		size_t      size = bar != NULL ? (size_t)(bar - at) : strlen(at);
+		size_t size = bar != NULL ? (size_t)(bar - at) : strlen(at);
 
 		if (size == length && memcmp(at, text, size) == 0)
 			return index;
@@ -79,22 +89,39 @@ static const char *
 wanted(const struct espl_option *option)
 {
 	static const char *const texts[] = {
-		"", "true or false", "an integer", "a number", "a string", "a string", "a span of time",
-		"a size", "an amount of money", "a path", "a latency", "a list of rows",
+		"",
+		"true or false",
+		"an integer",
+		"a number",
+		"a string",
+		"a string",
+		"a span of time",
+		"a size",
+		"an amount of money",
+		"a path",
+		"a latency",
+		"a list of rows",
 	};
 
-	return option->type < sizeof texts / sizeof texts[0] ? texts[option->type] : "of a known type";
+	return option->type < sizeof texts / sizeof texts[0] ? texts[option->type]
+							     : "of a known type";
 }
 
 static const char *
 example(const struct espl_option *option)
 {
 	static const char *const texts[] = {
-		NULL, "write true or false, without quotes", "write a whole number without quotes",
-		"write a number without quotes", "write it in quotes: \"...\"", NULL,
+		NULL,
+		"write true or false, without quotes",
+		"write a whole number without quotes",
+		"write a number without quotes",
+		"write it in quotes: \"...\"",
+		NULL,
 		"spans are text with a unit: \"250ms\", \"90s\", \"1h30m\"",
-		"sizes are a number of bytes, or text: \"64KiB\", \"1.5GB\"", "write dollars without quotes: 12.24",
-		"write the file's name in quotes", "write a span (\"15s\") or { dist = \"normal\"; mean = \"15s\"; sd = \"2s\"; }",
+		"sizes are a number of bytes, or text: \"64KiB\", \"1.5GB\"",
+		"write dollars without quotes: 12.24",
+		"write the file's name in quotes",
+		"write a span (\"15s\") or { dist = \"normal\"; mean = \"15s\"; sd = \"2s\"; }",
 		"write ( (1, 2), (3, 4) ) or ( { name = value; ... }, ... )",
 	};
 
@@ -109,13 +136,14 @@ wrong_type(const struct espl__value_by *by, const struct espl__node *node)
 	espl__option_label(by, label);
 	if (node->type == ESPL__STRING && !(by->option->flags & ESPL_OPT_SECRET))
 		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
-		              "%s: %s must be %s, not \"%.100s\"", by->who, label, wanted(by->option),
-		              node->text);
+		    "%s: %s must be %s, not \"%.100s\"", by->who, label, wanted(by->option),
+		    node->text);
 	else
 		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
-		              "%s: %s must be %s, not %s", by->who, label, wanted(by->option),
-		              espl__node_kind(node));
-	if (by->option->type == ESPL_OPT_SPAN && (node->type == ESPL__INT || node->type == ESPL__REAL))
+		    "%s: %s must be %s, not %s", by->who, label, wanted(by->option),
+		    espl__node_kind(node));
+	if (by->option->type == ESPL_OPT_SPAN &&
+	    (node->type == ESPL__INT || node->type == ESPL__REAL))
 		espl__hint(by->diag, "write the unit: \"%.9gs\"", node->r);
 	else if (example(by->option) != NULL)
 		espl__hint(by->diag, "%s", example(by->option));
@@ -126,10 +154,10 @@ static espl_status
 wrong_choice(const struct espl__value_by *by, const struct espl__node *node)
 {
 	const char *const *names;
-	const char        *near;
-	char             **copies;
-	uint32_t           count = espl__choice_count(by->option->choices);
-	char               label[200], list[400];
+	const char *near;
+	char **copies;
+	uint32_t count = espl__choice_count(by->option->choices);
+	char label[200], list[400];
 
 	copies = espl__arena_alloc(by->arena, count * sizeof *copies);
 	list[0] = '\0';
@@ -141,8 +169,8 @@ wrong_choice(const struct espl__value_by *by, const struct espl__node *node)
 		snprintf(list + used, sizeof list - used, "%s\"%s\"", i > 0 ? ", " : "", copies[i]);
 	}
 	names = (const char *const *)copies;
-	espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line, "%s: %s cannot be \"%.100s\"",
-	              by->who, espl__option_label(by, label), node->text);
+	espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
+	    "%s: %s cannot be \"%.100s\"", by->who, espl__option_label(by, label), node->text);
 	near = espl__nearest(node->text, names, count);
 	if (near != NULL)
 		espl__hint(by->diag, "did you mean \"%s\"?", near);
@@ -153,7 +181,7 @@ wrong_choice(const struct espl__value_by *by, const struct espl__node *node)
 
 static espl_status
 out_of_limits(const struct espl__value_by *by, const struct espl__node *node, const char *limit,
-              int above)
+    int above)
 {
 	const struct espl_option *option = by->option;
 	char label[200];
@@ -161,15 +189,15 @@ out_of_limits(const struct espl__value_by *by, const struct espl__node *node, co
 	espl__option_label(by, label);
 	if (option->type == ESPL_OPT_TABLE)
 		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
-		              "%s: %s has %u rows, %s than %s", by->who, label, node->child_count,
-		              above ? "more" : "fewer", limit);
+		    "%s: %s has %u rows, %s than %s", by->who, label, node->child_count,
+		    above ? "more" : "fewer", limit);
 	else if ((option->flags & ESPL_OPT_SECRET) || node->text == NULL)
-		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line, "%s: %s is %s %s", by->who,
-		              label, above ? "above" : "below", limit);
+		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line, "%s: %s is %s %s",
+		    by->who, label, above ? "above" : "below", limit);
 	else
-		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line, "%s: %s = %.100s is %s %s",
-		              by->who, label, node->text, above ? "above its maximum" : "below its minimum",
-		              limit);
+		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
+		    "%s: %s = %.100s is %s %s", by->who, label, node->text,
+		    above ? "above its maximum" : "below its minimum", limit);
 	if (option->min != NULL && option->max != NULL)
 		espl__hint(by->diag, "from %s to %s", option->min, option->max);
 	else if (option->min != NULL)
@@ -198,24 +226,21 @@ compare(const struct espl__value_by *by, const struct espl_value *value, const c
 	if (espl__value_of_text(&quiet, limit, 0, &other) != ESPL_OK)
 		return 0;
 	switch (by->option->type) {
-	case ESPL_OPT_REAL:
-		return (value->as.r > other.as.r) - (value->as.r < other.as.r);
+	case ESPL_OPT_REAL: return (value->as.r > other.as.r) - (value->as.r < other.as.r);
 	case ESPL_OPT_LATENCY:
-		return (value->as.latency->mean_s > other.as.latency->mean_s)
-		       - (value->as.latency->mean_s < other.as.latency->mean_s);
+		return (value->as.latency->mean_s > other.as.latency->mean_s) -
+		    (value->as.latency->mean_s < other.as.latency->mean_s);
 	case ESPL_OPT_INT:
 	case ESPL_OPT_SPAN:
 	case ESPL_OPT_BYTES:
-	case ESPL_OPT_MONEY:
-		return (value->as.i > other.as.i) - (value->as.i < other.as.i);
-	default:
-		return 0;
+	case ESPL_OPT_MONEY: return (value->as.i > other.as.i) - (value->as.i < other.as.i);
+	default: return 0;
 	}
 }
 
 static espl_status
 check_limits(const struct espl__value_by *by, const struct espl__node *node,
-             const struct espl_value *value)
+    const struct espl_value *value)
 {
 	if (by->option->min != NULL && compare(by, value, by->option->min) < 0)
 		return out_of_limits(by, node, by->option->min, 0);
@@ -240,7 +265,7 @@ cell_of(const struct espl__value_by *by, const struct espl__node *row, uint32_t 
 		return espl__node_get(row, column_at(by, column)->name);
 	if (row->type == ESPL__LIST || row->type == ESPL__ARRAY)
 		return column < row->child_count ? row->children[column] : NULL;
-	return column == 0 ? row : NULL;	/* a table of one column may list bare values */
+	return column == 0 ? row : NULL; /* a table of one column may list bare values */
 }
 
 static espl_status
@@ -252,16 +277,16 @@ check_row(const struct espl__value_by *by, const struct espl__node *row)
 		if (row->child_count <= by->option->column_count)
 			return ESPL_OK;
 		espl__fail_at(by->diag, ESPL_E_CONFIG, row->file, row->line,
-		              "%s: a row of '%s' has %u values for %u columns", by->who, by->option->name,
-		              row->child_count, by->option->column_count);
+		    "%s: a row of '%s' has %u values for %u columns", by->who, by->option->name,
+		    row->child_count, by->option->column_count);
 		return ESPL_E_CONFIG;
 	}
 	if (row->type != ESPL__GROUP) {
 		if (by->option->column_count == 1)
 			return ESPL_OK;
 		espl__fail_at(by->diag, ESPL_E_CONFIG, row->file, row->line,
-		              "%s: a row of '%s' must be a list or a group, not %s", by->who,
-		              by->option->name, espl__node_kind(row));
+		    "%s: a row of '%s' must be a list or a group, not %s", by->who,
+		    by->option->name, espl__node_kind(row));
 		espl__hint(by->diag, "%s", example(by->option));
 		return ESPL_E_CONFIG;
 	}
@@ -271,14 +296,14 @@ check_row(const struct espl__value_by *by, const struct espl__node *row)
 	for (uint32_t i = 0; i < row->child_count; i++) {
 		const struct espl__node *cell = row->children[i];
 		const char *near;
-		uint32_t    c;
+		uint32_t c;
 
 		for (c = 0; c < by->option->column_count && strcmp(names[c], cell->name) != 0; c++)
 			;
 		if (c < by->option->column_count)
 			continue;
 		espl__fail_at(by->diag, ESPL_E_CONFIG, cell->file, cell->line,
-		              "%s: '%s' has no column '%s'", by->who, by->option->name, cell->name);
+		    "%s: '%s' has no column '%s'", by->who, by->option->name, cell->name);
 		near = espl__nearest(cell->name, names, by->option->column_count);
 		if (near != NULL)
 			espl__hint(by->diag, "did you mean '%s'?", near);
@@ -294,7 +319,7 @@ read_row(const struct espl__value_by *by, const struct espl__node *row, struct e
 
 	for (uint32_t c = 0; status == ESPL_OK && c < by->option->column_count; c++) {
 		const struct espl__node *node = cell_of(by, row, c);
-		struct espl__value_by    cell = *by;
+		struct espl__value_by cell = *by;
 
 		cell.option = column_at(by, c);
 		cell.table = by->option;
@@ -304,8 +329,8 @@ read_row(const struct espl__value_by *by, const struct espl__node *row, struct e
 			status = espl__value_of_text(&cell, cell.option->fallback, 1, &cells[c]);
 		else if (cell.option->flags & ESPL_OPT_REQUIRED)
 			status = espl__fail_at(by->diag, ESPL_E_CONFIG, row->file, row->line,
-			                       "%s: this row of '%s' lacks its '%s'", by->who,
-			                       by->option->name, cell.option->name);
+			    "%s: this row of '%s' lacks its '%s'", by->who, by->option->name,
+			    cell.option->name);
 	}
 	return status;
 }
@@ -315,7 +340,7 @@ read_table(const struct espl__value_by *by, const struct espl__node *node, struc
 {
 	struct espl_table *table;
 	struct espl_value *cells;
-	espl_status        status = ESPL_OK;
+	espl_status status = ESPL_OK;
 
 	if (node->type != ESPL__LIST && node->type != ESPL__ARRAY)
 		return wrong_type(by, node);
@@ -323,10 +348,11 @@ read_table(const struct espl__value_by *by, const struct espl__node *node, struc
 	table->size = (uint32_t)sizeof *table;
 	table->row_count = node->child_count;
 	table->column_count = by->option->column_count;
-	cells = espl__arena_alloc(by->arena, ((size_t)node->child_count * table->column_count + 1)
-	                                         * sizeof *cells);
+	cells = espl__arena_alloc(by->arena,
+	    ((size_t)node->child_count * table->column_count + 1) * sizeof *cells);
 	for (uint32_t row = 0; status == ESPL_OK && row < node->child_count; row++)
-		status = read_row(by, node->children[row], &cells[(size_t)row * table->column_count]);
+		status =
+		    read_row(by, node->children[row], &cells[(size_t)row * table->column_count]);
 	table->cells = cells;
 	value->as.table = table;
 	return status;
@@ -348,7 +374,7 @@ read_bool(const struct espl__node *node, int loose, struct espl_value *value)
 
 static int
 read_number(const struct espl__value_by *by, const struct espl__node *node, int loose,
-            struct espl_value *value)
+    struct espl_value *value)
 {
 	if (node->type == ESPL__STRING && !loose)
 		return -1;
@@ -366,7 +392,8 @@ read_number(const struct espl__value_by *by, const struct espl__node *node, int 
 
 /* Spans and sizes are text for their units; money has none. */
 static int
-read_amount(const struct espl__value_by *by, const struct espl__node *node, int loose, struct espl_value *value)
+read_amount(const struct espl__value_by *by, const struct espl__node *node, int loose,
+    struct espl_value *value)
 {
 	int number = node->type == ESPL__INT || node->type == ESPL__REAL;
 
@@ -375,7 +402,8 @@ read_amount(const struct espl__value_by *by, const struct espl__node *node, int 
 	switch (by->option->type) {
 	case ESPL_OPT_SPAN:
 		value->as.i = 0;
-		return number ? (node->r == 0 ? 0 : -1) : espl__parse_span(node->text, &value->as.i);
+		return number ? (node->r == 0 ? 0 : -1)
+			      : espl__parse_span(node->text, &value->as.i);
 	case ESPL_OPT_BYTES:
 		if (node->type == ESPL__REAL || (number && node->i < 0))
 			return -1;
@@ -388,7 +416,8 @@ read_amount(const struct espl__value_by *by, const struct espl__node *node, int 
 }
 
 static espl_status
-read_choice(const struct espl__value_by *by, const struct espl__node *node, struct espl_value *value)
+read_choice(const struct espl__value_by *by, const struct espl__node *node,
+    struct espl_value *value)
 {
 	int index;
 
@@ -403,7 +432,7 @@ read_choice(const struct espl__value_by *by, const struct espl__node *node, stru
 
 static espl_status
 read_text(const struct espl__value_by *by, const struct espl__node *node, int loose,
-          struct espl_value *value)
+    struct espl_value *value)
 {
 	char label[200];
 
@@ -411,8 +440,7 @@ read_text(const struct espl__value_by *by, const struct espl__node *node, int lo
 		return wrong_type(by, node);
 	if (by->option->type == ESPL_OPT_PATH && node->text[0] == '\0')
 		return espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
-		                     "%s: %s is empty, it should be a path", by->who,
-		                     espl__option_label(by, label));
+		    "%s: %s is empty, it should be a path", by->who, espl__option_label(by, label));
 	value->as.s = espl__arena_strdup(by->arena, node->text);
 	return ESPL_OK;
 }
@@ -420,42 +448,32 @@ read_text(const struct espl__value_by *by, const struct espl__node *node, int lo
 static espl_status
 read_value(const struct espl__value_by *by, const struct espl__node *node, struct espl_value *value)
 {
-	int  loose = node->source != ESPL_FILE;
-	int  bad;
+	int loose = node->source != ESPL_FILE;
+	int bad;
 	char name[200];
 
 	switch (by->option->type) {
-	case ESPL_OPT_BOOL:
-		bad = read_bool(node, loose, value);
-		break;
+	case ESPL_OPT_BOOL: bad = read_bool(node, loose, value); break;
 	case ESPL_OPT_INT:
-	case ESPL_OPT_REAL:
-		bad = read_number(by, node, loose, value);
-		break;
+	case ESPL_OPT_REAL: bad = read_number(by, node, loose, value); break;
 	case ESPL_OPT_SPAN:
 	case ESPL_OPT_BYTES:
-	case ESPL_OPT_MONEY:
-		bad = read_amount(by, node, loose, value);
-		break;
+	case ESPL_OPT_MONEY: bad = read_amount(by, node, loose, value); break;
 	case ESPL_OPT_STRING:
-	case ESPL_OPT_PATH:
-		return read_text(by, node, loose, value);
-	case ESPL_OPT_CHOICE:
-		return read_choice(by, node, value);
+	case ESPL_OPT_PATH: return read_text(by, node, loose, value);
+	case ESPL_OPT_CHOICE: return read_choice(by, node, value);
 	case ESPL_OPT_LATENCY:
 		snprintf(name, sizeof name, "%.80s: '%.80s'", by->who, by->option->name);
 		return espl__latency_parse(node, name, by->arena, &value->as.latency, by->diag);
-	case ESPL_OPT_TABLE:
-		return read_table(by, node, value);
-	default:
-		bad = -1;
+	case ESPL_OPT_TABLE: return read_table(by, node, value);
+	default: bad = -1;
 	}
 	return bad ? wrong_type(by, node) : ESPL_OK;
 }
 
 espl_status
 espl__value_of_node(const struct espl__value_by *by, const struct espl__node *node,
-                    struct espl_value *value)
+    struct espl_value *value)
 {
 	espl_status status;
 
@@ -476,7 +494,8 @@ espl__value_of_node(const struct espl__value_by *by, const struct espl__node *no
 static void
 unplace_cells(const struct espl_table *table)
 {
-	struct espl_value *cells = (struct espl_value *)table->cells;	/* our own, from the arena */
+	/* our own, from the arena */
+	struct espl_value *cells = (struct espl_value *)table->cells;
 
 	for (size_t i = 0; i < (size_t)table->row_count * table->column_count; i++) {
 		if (cells[i].source != ESPL_UNSET)
@@ -487,26 +506,27 @@ unplace_cells(const struct espl_table *table)
 
 espl_status
 espl__value_of_text(const struct espl__value_by *by, const char *text, int limits,
-                    struct espl_value *value)
+    struct espl_value *value)
 {
-	struct espl__node  bare = { .type = ESPL__STRING, .text = text, .source = ESPL_FALLBACK };
+	struct espl__node bare = { .type = ESPL__STRING, .text = text, .source = ESPL_FALLBACK };
 	const struct espl__node *node = &bare;
 	struct espl__tree *tree = NULL;
-	espl_status        status = ESPL_OK;
+	espl_status status = ESPL_OK;
 
 	memset(value, 0, sizeof *value);
-	if (by->option->type == ESPL_OPT_TABLE
-	    || (by->option->type == ESPL_OPT_LATENCY && text[0] == '{')) {
+	if (by->option->type == ESPL_OPT_TABLE ||
+	    (by->option->type == ESPL_OPT_LATENCY && text[0] == '{')) {
 		char *setting = espl__format("v = %s", text);
 
 		status = espl__tree_parse(setting, "(default)", &tree, by->diag);
 		free(setting);
 		if (status != ESPL_OK)
 			return status;
-		node = espl__tree_root(tree)->child_count == 1 ? espl__tree_root(tree)->children[0] : NULL;
+		node = espl__tree_root(tree)->child_count == 1 ? espl__tree_root(tree)->children[0]
+							       : NULL;
 		if (node == NULL)
-			status = espl__fail(by->diag, ESPL_E_CONFIG, "%s: the default of '%s' is not one value",
-			                    by->who, by->option->name);
+			status = espl__fail(by->diag, ESPL_E_CONFIG,
+			    "%s: the default of '%s' is not one value", by->who, by->option->name);
 	}
 	if (status == ESPL_OK)
 		status = read_value(by, node, value);

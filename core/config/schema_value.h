@@ -4,29 +4,30 @@
 #include "base/mem.h"
 #include "config/schema.h"
 
-struct espl__value_by {			/* by whose rules, and whom to tell */
+/* by whose rules, and whom to tell */
+struct espl__value_by {
 	const struct espl_option *option;
-	const struct espl_option *table;	/* the TABLE whose column `option` is, or NULL */
-	uint32_t             stride;
-	const char          *who;
-	struct espl__arena  *arena;	/* strings, latencies and tables of values go here     */
-	struct espl__diag   *diag;
+	const struct espl_option *table; /* the TABLE whose column `option` is, or NULL */
+	uint32_t stride;
+	const char *who;
+	struct espl__arena *arena; /* strings, latencies and tables of values go here */
+	struct espl__diag *diag;
 };
 /* A node the user wrote.  Type and limits are checked; source and line are set. */
 espl_status espl__value_of_node(const struct espl__value_by *, const struct espl__node *,
-                                struct espl_value *);
+    struct espl_value *);
 /* Text of a descriptor (fallback, limits): the same rules, source ESPL_FALLBACK.  `limits`: 0
  * leaves them unchecked. */
 espl_status espl__value_of_text(const struct espl__value_by *, const char *text, int limits,
-                                struct espl_value *);
+    struct espl_value *);
 /* Index in "a|b|c", or -1; the number of choices; choice `index` copied to `to`. */
-int         espl__choice_find(const char *choices, const char *text);
-uint32_t    espl__choice_count(const char *choices);
-void        espl__choice_at(const char *choices, uint32_t index, char *to, size_t room);
-const char *espl__option_type_name(espl_option_type);	/* "span", ...; NULL unknown */
+int espl__choice_find(const char *choices, const char *text);
+uint32_t espl__choice_count(const char *choices);
+void espl__choice_at(const char *choices, uint32_t index, char *to, size_t room);
+const char *espl__option_type_name(espl_option_type); /* "span", ...; NULL unknown */
 /* One value as libconfig text. */
-void        espl__value_print(const struct espl_option *, uint32_t stride, const struct espl_value *,
-                              struct espl__buf *);
+void espl__value_print(const struct espl_option *, uint32_t stride, const struct espl_value *,
+    struct espl__buf *);
 /* "'name'" or "column 'c' of 'name'" into `to`. */
 const char *espl__option_label(const struct espl__value_by *, char to[200]);
 #endif

@@ -13,16 +13,17 @@
 #include "config/scan.h"
 
 struct espl__tree {
-	struct espl__arena  arena;
-	struct espl__node  *root;
+	struct espl__arena arena;
+	struct espl__node *root;
 };
 
-struct build {			/* one copying of libconfig's settings */
-	struct espl__tree       *tree;
+/* one copying of libconfig's settings */
+struct build {
+	struct espl__tree *tree;
 	const struct espl__scan *scan;
-	espl_source              source;
-	const char              *file, *copy;	/* the last file's name, and ours */
-	struct espl__diag       *diag;
+	espl_source source;
+	const char *file, *copy; /* the last file's name, and ours */
+	struct espl__diag *diag;
 };
 
 /* ---- copying ----------------------------------------------------------------------- */
@@ -35,7 +36,7 @@ is_utf8(const char *text)
 
 	while (*c != '\0') {
 		uint32_t code;
-		int      more = *c < 0x80 ? 0 : *c >= 0xf0 ? 3 : *c >= 0xe0 ? 2 : 1;
+		int more = *c < 0x80 ? 0 : *c >= 0xf0 ? 3 : *c >= 0xe0 ? 2 : 1;
 
 		if (*c >= 0x80 && (*c < 0xc2 || *c > 0xf4))
 			return 0;
@@ -46,8 +47,8 @@ is_utf8(const char *text)
 				return 0;
 			code = code << 6 | (*c & 0x3f);
 		}
-		if ((more == 2 && (code < 0x800 || (code >= 0xd800 && code < 0xe000)))
-		    || (more == 3 && (code < 0x10000 || code > 0x10ffff)))
+		if ((more == 2 && (code < 0x800 || (code >= 0xd800 && code < 0xe000))) ||
+		    (more == 3 && (code < 0x10000 || code > 0x10ffff)))
 			return 0;
 	}
 	return 1;
@@ -86,7 +87,7 @@ static espl_status copy_setting(struct build *, config_setting_t *, struct espl_
 static espl_status
 copy_children(struct build *build, config_setting_t *setting, struct espl__node *node)
 {
-	int                 count = config_setting_length(setting);
+	int count = config_setting_length(setting);
 	struct espl__node **children;
 
 	if (count <= 0)
@@ -95,11 +96,11 @@ copy_children(struct build *build, config_setting_t *setting, struct espl__node 
 	node->children = children;
 	for (int i = 0; i < count; i++) {
 		config_setting_t *child = config_setting_get_elem(setting, (unsigned int)i);
-		espl_status       status;
+		espl_status status;
 
 		if (child == NULL)
 			return espl__fail_at(build->diag, ESPL_E_BUG, node->file, node->line,
-			                     "libconfig lost a setting");
+			    "libconfig lost a setting");
 		status = copy_setting(build, child, &children[i]);
 		if (status != ESPL_OK)
 			return status;
@@ -112,7 +113,7 @@ static espl_status
 copy_setting(struct build *build, config_setting_t *setting, struct espl__node **to)
 {
 	struct espl__node *node = espl__arena_alloc(&build->tree->arena, sizeof *node);
-	const char        *text;
+	const char *text;
 
 	*to = node;
 	place_node(build, setting, node);
@@ -121,9 +122,7 @@ copy_setting(struct build *build, config_setting_t *setting, struct espl__node *
 	case CONFIG_TYPE_GROUP:
 		node->type = ESPL__GROUP;
 		return copy_children(build, setting, node);
-	case CONFIG_TYPE_LIST:
-		node->type = ESPL__LIST;
-		return copy_children(build, setting, node);
+	case CONFIG_TYPE_LIST: node->type = ESPL__LIST; return copy_children(build, setting, node);
 	case CONFIG_TYPE_ARRAY:
 		node->type = ESPL__ARRAY;
 		return copy_children(build, setting, node);
@@ -149,11 +148,11 @@ copy_setting(struct build *build, config_setting_t *setting, struct espl__node *
 		node->text = espl__arena_strdup(&build->tree->arena, text != NULL ? text : "");
 		if (!is_utf8(node->text))
 			return espl__fail_at(build->diag, ESPL_E_CONFIG, node->file, node->line,
-			                     "this string is not valid UTF-8");
+			    "this string is not valid UTF-8");
 		return ESPL_OK;
 	default:
 		return espl__fail_at(build->diag, ESPL_E_BUG, node->file, node->line,
-		                     "libconfig gave a setting of an unknown type");
+		    "libconfig gave a setting of an unknown type");
 	}
 }
 
@@ -161,21 +160,25 @@ static espl_status
 parse_failed(config_t *config, const struct espl__scan *scan, struct espl__diag *diag)
 {
 	const char *file, *text = config_error_text(config);
-	uint32_t    line;
-	int         flat = config_error_line(config);
+	uint32_t line;
+	int flat = config_error_line(config);
 
 	espl__scan_place(scan, flat > 0 ? (uint32_t)flat : 1, &file, &line);
 	if (text == NULL)
 		text = "syntax error";
 	if (strcmp(text, "duplicate setting name") == 0) {
-		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "this name is given twice in its group");
+		espl__fail_at(diag, ESPL_E_CONFIG, file, line,
+		    "this name is given twice in its group");
 		espl__hint(diag, "keep one of the two settings");
 	} else if (strcmp(text, "mismatched element type in array") == 0) {
-		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "the elements of this array differ in type");
-		espl__hint(diag, "an array [ ] holds values of one type; a list ( ) holds anything");
+		espl__fail_at(diag, ESPL_E_CONFIG, file, line,
+		    "the elements of this array differ in type");
+		espl__hint(diag,
+		    "an array [ ] holds values of one type; a list ( ) holds anything");
 	} else {
 		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s", text);
-		espl__hint(diag, "settings are  name = value;  groups { }, lists ( ), arrays [ ] of one type");
+		espl__hint(diag,
+		    "settings are  name = value;  groups { }, lists ( ), arrays [ ] of one type");
 	}
 	return ESPL_E_CONFIG;
 }
@@ -183,11 +186,11 @@ parse_failed(config_t *config, const struct espl__scan *scan, struct espl__diag 
 /* The scanned text -> nodes in the tree's arena. */
 static espl_status
 build_nodes(struct espl__tree *tree, struct espl__scan *scan, espl_source source,
-            struct espl__node **root, struct espl__diag *diag)
+    struct espl__node **root, struct espl__diag *diag)
 {
 	struct build build = { .tree = tree, .scan = scan, .source = source, .diag = diag };
-	config_t     config;
-	espl_status  status;
+	config_t config;
+	espl_status status;
 
 	config_init(&config);
 	if (config_read_string(&config, espl__buf_text(&scan->text)) == CONFIG_TRUE)
@@ -199,7 +202,8 @@ build_nodes(struct espl__tree *tree, struct espl__scan *scan, espl_source source
 }
 
 static espl_status
-finish(espl_status status, const char *name, struct espl__scan *scan, struct espl__tree **to, struct espl__diag *diag)
+finish(espl_status status, const char *name, struct espl__scan *scan, struct espl__tree **to,
+    struct espl__diag *diag)
 {
 	struct espl__tree *tree;
 
@@ -207,7 +211,8 @@ finish(espl_status status, const char *name, struct espl__scan *scan, struct esp
 	if (status == ESPL_OK) {
 		tree = espl__alloc(sizeof *tree);
 		status = build_nodes(tree, scan, ESPL_FILE, &tree->root, diag);
-		if (status == ESPL_OK && tree->root->file[0] == '\0')	/* an empty file has no line to speak of */
+		if (status == ESPL_OK &&
+		    tree->root->file[0] == '\0') /* an empty file has no line to speak of */
 			tree->root->file = espl__arena_strdup(&tree->arena, name);
 		if (status == ESPL_OK)
 			*to = tree;
@@ -222,16 +227,17 @@ espl_status
 espl__tree_load(const char *path, struct espl__tree **to, struct espl__diag *diag)
 {
 	struct espl__scan scan;
-	espl_status       status = espl__scan_file(&scan, path, diag);
+	espl_status status = espl__scan_file(&scan, path, diag);
 
 	return finish(status, path, &scan, to, diag);
 }
 
 espl_status
-espl__tree_parse(const char *text, const char *name, struct espl__tree **to, struct espl__diag *diag)
+espl__tree_parse(const char *text, const char *name, struct espl__tree **to,
+    struct espl__diag *diag)
 {
 	struct espl__scan scan;
-	espl_status       status = espl__scan_text(&scan, text, strlen(text), name, diag);
+	espl_status status = espl__scan_text(&scan, text, strlen(text), name, diag);
 
 	return finish(status, name, &scan, to, diag);
 }
@@ -268,8 +274,8 @@ static int
 looks_plain(const char *value)
 {
 	int64_t i;
-	double  r;
-	int     wide;
+	double r;
+	int wide;
 
 	if (*value != '\0' && strchr("\"{([", *value) != NULL)
 		return 1;
@@ -280,18 +286,19 @@ looks_plain(const char *value)
 
 static espl_status
 parse_value(struct espl__tree *tree, const char *value, struct espl__node **to,
-            struct espl__diag *diag)
+    struct espl__diag *diag)
 {
-	struct espl__scan  scan;
+	struct espl__scan scan;
 	struct espl__node *root;
-	char              *text;
-	espl_status        status;
+	char *text;
+	espl_status status;
 
 	if (!looks_plain(value)) {
 		*to = new_node(tree, ESPL__STRING);
 		(*to)->text = espl__arena_strdup(&tree->arena, value);
-		return is_utf8(value) ? ESPL_OK
-		                      : espl__fail(diag, ESPL_E_CONFIG, "the value is not valid UTF-8");
+		return is_utf8(value)
+		    ? ESPL_OK
+		    : espl__fail(diag, ESPL_E_CONFIG, "the value is not valid UTF-8");
 	}
 	text = espl__format("value = %s", value);
 	status = espl__scan_text(&scan, text, strlen(text), "--set", diag);
@@ -310,7 +317,7 @@ parse_value(struct espl__tree *tree, const char *value, struct espl__node **to,
 static void
 put_child(struct espl__tree *tree, struct espl__node *parent, uint32_t at, struct espl__node *child)
 {
-	uint32_t            count = parent->child_count + (at == parent->child_count);
+	uint32_t count = parent->child_count + (at == parent->child_count);
 	struct espl__node **children = espl__arena_alloc(&tree->arena, count * sizeof *children);
 
 	for (uint32_t i = 0; i < parent->child_count; i++)
@@ -318,7 +325,7 @@ put_child(struct espl__tree *tree, struct espl__node *parent, uint32_t at, struc
 	children[at] = child;
 	parent->children = children;
 	parent->child_count = count;
-	if (parent->type == ESPL__ARRAY)	/* its elements may differ now */
+	if (parent->type == ESPL__ARRAY) /* its elements may differ now */
 		parent->type = ESPL__LIST;
 }
 
@@ -328,8 +335,9 @@ check_name(const char *part, struct espl__diag *diag)
 	const char *c = part;
 
 	if ((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '*')
-		for (c++; (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')
-		          || *c == '-' || *c == '_' || *c == '*'; c++)
+		for (c++; (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+		     (*c >= '0' && *c <= '9') || *c == '-' || *c == '_' || *c == '*';
+		     c++)
 			;
 	if (c == part || *c != '\0')
 		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a name", part);
@@ -340,7 +348,7 @@ check_name(const char *part, struct espl__diag *diag)
 static espl_status
 find_child(struct espl__node *parent, char *part, uint32_t *at, struct espl__diag *diag)
 {
-	size_t  length = strlen(part);
+	size_t length = strlen(part);
 	int64_t index;
 
 	if (parent->type == ESPL__GROUP) {
@@ -352,8 +360,8 @@ find_child(struct espl__node *parent, char *part, uint32_t *at, struct espl__dia
 		return status;
 	}
 	if (parent->type != ESPL__LIST && parent->type != ESPL__ARRAY)
-		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is looked for in %s, which is no group", part,
-		                  espl__node_kind(parent));
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "'%s' is looked for in %s, which is no group", part, espl__node_kind(parent));
 	if (length > 2 && part[0] == '[' && part[length - 1] == ']') {
 		part[length - 1] = '\0';
 		part++;
@@ -371,13 +379,13 @@ static espl_status
 set_path(struct espl__tree *tree, char *path, struct espl__node *value, struct espl__diag *diag)
 {
 	struct espl__node *node = tree->root;
-	char              *rest = path, *part;
+	char *rest = path, *part;
 
 	while ((part = strsep(&rest, ".")) != NULL) {
-		uint32_t           at;
+		uint32_t at;
 		struct espl__node *child;
-		int                last = rest == NULL;
-		espl_status        status = find_child(node, part, &at, diag);
+		int last = rest == NULL;
+		espl_status status = find_child(node, part, &at, diag);
 
 		if (status != ESPL_OK)
 			return status;
@@ -386,7 +394,8 @@ set_path(struct espl__tree *tree, char *path, struct espl__node *value, struct e
 			continue;
 		}
 		child = last ? value : new_node(tree, ESPL__GROUP);
-		child->name = node->type == ESPL__GROUP ? espl__arena_strdup(&tree->arena, part) : NULL;
+		child->name =
+		    node->type == ESPL__GROUP ? espl__arena_strdup(&tree->arena, part) : NULL;
 		put_child(tree, node, at, child);
 		node = child;
 	}
@@ -396,14 +405,15 @@ set_path(struct espl__tree *tree, char *path, struct espl__node *value, struct e
 espl_status
 espl__tree_set(struct espl__tree *tree, const char *assignment, struct espl__diag *diag)
 {
-	const char        *equals = strchr(assignment, '=');
-	struct espl__diag  inner = ESPL__DIAG_INIT;
+	const char *equals = strchr(assignment, '=');
+	struct espl__diag inner = ESPL__DIAG_INIT;
 	struct espl__node *value = NULL;
-	char              *path;
-	espl_status        status;
+	char *path;
+	espl_status status;
 
 	if (equals == NULL || equals == assignment) {
-		espl__fail_at(diag, ESPL_E_CONFIG, "--set", 0, "'%s' is not PATH=VALUE", assignment);
+		espl__fail_at(diag, ESPL_E_CONFIG, "--set", 0, "'%s' is not PATH=VALUE",
+		    assignment);
 		espl__hint(diag, "for example: --set algorithm.eta=4");
 		return ESPL_E_CONFIG;
 	}
@@ -412,8 +422,8 @@ espl__tree_set(struct espl__tree *tree, const char *assignment, struct espl__dia
 	if (status == ESPL_OK)
 		status = set_path(tree, path, value, &inner);
 	if (status != ESPL_OK) {
-		espl__fail_at(diag, status, "--set", 0, "%.*s: %s", (int)(equals - assignment), assignment,
-		              inner.text);
+		espl__fail_at(diag, status, "--set", 0, "%.*s: %s", (int)(equals - assignment),
+		    assignment, inner.text);
 		if (inner.hint[0] != '\0')
 			espl__hint(diag, "%s", inner.hint);
 	}
@@ -424,9 +434,11 @@ espl__tree_set(struct espl__tree *tree, const char *assignment, struct espl__dia
 void
 espl__tree_drop(struct espl__tree *tree, const char *group, const char *name)
 {
-	struct espl__node   *node = (struct espl__node *)(uintptr_t)(group != NULL ? espl__node_get(tree->root, group) : tree->root);
-	struct espl__node  **children;
-	uint32_t             count = 0;
+	struct espl__node *node =
+	    (struct espl__node *)(uintptr_t)(group != NULL ? espl__node_get(tree->root, group)
+							   : tree->root);
+	struct espl__node **children;
+	uint32_t count = 0;
 
 	if (espl__node_get(node, name) == NULL)
 		return;
@@ -455,20 +467,13 @@ const char *
 espl__node_kind(const struct espl__node *node)
 {
 	switch (node->type) {
-	case ESPL__GROUP:
-		return "a group";
-	case ESPL__LIST:
-		return "a list";
-	case ESPL__ARRAY:
-		return "an array";
-	case ESPL__INT:
-		return "an integer";
-	case ESPL__REAL:
-		return "a real number";
-	case ESPL__BOOL:
-		return "true or false";
-	case ESPL__STRING:
-		return "a string";
+	case ESPL__GROUP: return "a group";
+	case ESPL__LIST: return "a list";
+	case ESPL__ARRAY: return "an array";
+	case ESPL__INT: return "an integer";
+	case ESPL__REAL: return "a real number";
+	case ESPL__BOOL: return "true or false";
+	case ESPL__STRING: return "a string";
 	}
 	return "nothing";
 }
@@ -479,21 +484,11 @@ espl__print_quoted(struct espl__buf *buf, const char *text)
 	espl__put_u8(buf, '"');
 	for (const unsigned char *c = (const unsigned char *)text; *c != '\0'; c++) {
 		switch (*c) {
-		case '"':
-			espl__print(buf, "\\\"");
-			break;
-		case '\\':
-			espl__print(buf, "\\\\");
-			break;
-		case '\n':
-			espl__print(buf, "\\n");
-			break;
-		case '\r':
-			espl__print(buf, "\\r");
-			break;
-		case '\t':
-			espl__print(buf, "\\t");
-			break;
+		case '"': espl__print(buf, "\\\""); break;
+		case '\\': espl__print(buf, "\\\\"); break;
+		case '\n': espl__print(buf, "\\n"); break;
+		case '\r': espl__print(buf, "\\r"); break;
+		case '\t': espl__print(buf, "\\t"); break;
 		default:
 			if (*c < 0x20 || *c == 0x7f)
 				espl__print(buf, "\\x%02x", *c);
@@ -523,7 +518,7 @@ print_tabs(struct espl__buf *buf, int count)
 static void
 print_elements(const struct espl__node *node, int indent, struct espl__buf *buf)
 {
-	int lines = 0;	/* one element a line? */
+	int lines = 0; /* one element a line? */
 
 	for (uint32_t i = 0; i < node->child_count; i++)
 		if (node->children[i]->type <= ESPL__ARRAY)
@@ -561,21 +556,11 @@ espl__node_print_value(const struct espl__node *node, int indent, struct espl__b
 		espl__print(buf, "}");
 		break;
 	case ESPL__LIST:
-	case ESPL__ARRAY:
-		print_elements(node, indent, buf);
-		break;
-	case ESPL__INT:
-		espl__print(buf, "%lld", (long long)node->i);
-		break;
-	case ESPL__REAL:
-		espl__print_real(buf, node->r);
-		break;
-	case ESPL__BOOL:
-		espl__print(buf, node->i ? "true" : "false");
-		break;
-	case ESPL__STRING:
-		espl__print_quoted(buf, node->text);
-		break;
+	case ESPL__ARRAY: print_elements(node, indent, buf); break;
+	case ESPL__INT: espl__print(buf, "%lld", (long long)node->i); break;
+	case ESPL__REAL: espl__print_real(buf, node->r); break;
+	case ESPL__BOOL: espl__print(buf, node->i ? "true" : "false"); break;
+	case ESPL__STRING: espl__print_quoted(buf, node->text); break;
 	}
 }
 

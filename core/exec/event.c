@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define LABEL_MAX 4096u		/* longest text in an event */
+#define LABEL_MAX 4096u /* longest text in an event */
 #define SAMPLES_MAX 100000u
 
 static void
@@ -38,8 +38,8 @@ get_latency(struct espl__reader *r, struct espl__arena *arena)
 	latency->mean_s = espl__get_f64(r);
 	latency->sd_s = espl__get_f64(r);
 	count = espl__get_v64(r);
-	if (latency->kind < ESPL_CONSTANT || latency->kind > ESPL_EMPIRICAL || count > SAMPLES_MAX ||
-	    count > (uint64_t)(r->end - r->at) / 8) {
+	if (latency->kind < ESPL_CONSTANT || latency->kind > ESPL_EMPIRICAL ||
+	    count > SAMPLES_MAX || count > (uint64_t)(r->end - r->at) / 8) {
 		r->bad = 1;
 		return latency;
 	}
@@ -56,9 +56,9 @@ get_latency(struct espl__reader *r, struct espl__arena *arena)
 static const char *
 get_text(struct espl__reader *r, struct espl__arena *arena)
 {
-	size_t      size;
+	size_t size;
 	const void *bytes = espl__get_bytes(r, &size);
-	char       *text;
+	char *text;
 
 	if (bytes == NULL || size > LABEL_MAX || memchr(bytes, 0, size) != NULL) {
 		r->bad = 1;
@@ -156,7 +156,7 @@ get_outcome(struct espl__reader *r, struct espl__arena *arena)
 {
 	struct espl_outcome *o = espl__arena_alloc(arena, sizeof *o);
 	const void *bytes;
-	size_t      size;
+	size_t size;
 
 	o->size = (uint32_t)sizeof *o;
 	o->status = (espl_status)espl__get_z64(r);
@@ -208,8 +208,10 @@ put_report(struct espl__buf *b, const struct espl__event *e)
 static void
 put_member(struct espl__buf *b, const struct espl__event *e)
 {
-	espl__put_v64(b, e->type == ESPL__EV_JOB ? e->as.job.number : e->type == ESPL__EV_EXPERIMENT ? e->as.experiment.number :
-	    e->as.cancel.number);
+	espl__put_v64(b,
+	    e->type == ESPL__EV_JOB              ? e->as.job.number
+		: e->type == ESPL__EV_EXPERIMENT ? e->as.experiment.number
+						 : e->as.cancel.number);
 	if (e->type == ESPL__EV_CANCEL)
 		espl__put_v64(b, e->as.cancel.trial);
 }
@@ -219,9 +221,7 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 {
 	espl__put_u8(b, (uint8_t)e->type);
 	switch (e->type) {
-	case ESPL__EV_OFFER:
-		put_offer(b, e->as.offer.offer);
-		break;
+	case ESPL__EV_OFFER: put_offer(b, e->as.offer.offer); break;
 	case ESPL__EV_PRICE:
 		espl__put_v64(b, e->as.price.offer);
 		espl__put_z64(b, e->as.price.price.from);
@@ -231,22 +231,14 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 		espl__put_z64(b, e->as.cloud.status);
 		espl__put_str(b, e->as.cloud.text);
 		break;
-	case ESPL__EV_NODE:
-		put_node(b, e);
-		break;
+	case ESPL__EV_NODE: put_node(b, e); break;
 	case ESPL__EV_NODE_WHY:
 		espl__put_v64(b, e->as.node_why.lease);
 		espl__put_str(b, e->as.node_why.text);
 		break;
-	case ESPL__EV_METRIC:
-		espl__put_str(b, e->as.metric.name);
-		break;
-	case ESPL__EV_STARTED:
-		espl__put_v64(b, e->as.started.gang);
-		break;
-	case ESPL__EV_REPORT:
-		put_report(b, e);
-		break;
+	case ESPL__EV_METRIC: espl__put_str(b, e->as.metric.name); break;
+	case ESPL__EV_STARTED: espl__put_v64(b, e->as.started.gang); break;
+	case ESPL__EV_REPORT: put_report(b, e); break;
 	case ESPL__EV_SAVED:
 		espl__put_v64(b, e->as.saved.gang);
 		espl__put_v64(b, e->as.saved.iteration);
@@ -258,32 +250,21 @@ espl__event_put(const struct espl__event *e, struct espl__buf *b)
 		espl__put_v64(b, e->as.ended.node);
 		espl__put_str(b, e->as.ended.text);
 		break;
-	case ESPL__EV_OUTCOME:
-		put_outcome(b, e->as.outcome.outcome);
-		break;
-	case ESPL__EV_TROUBLE:
-		espl__put_str(b, e->as.trouble.text);
-		break;
+	case ESPL__EV_OUTCOME: put_outcome(b, e->as.outcome.outcome); break;
+	case ESPL__EV_TROUBLE: espl__put_str(b, e->as.trouble.text); break;
 	case ESPL__EV_RESIZED:
 		espl__put_v64(b, e->as.resized.gang);
 		espl__put_z64(b, e->as.resized.took);
 		break;
-	case ESPL__EV_GPU:
-		put_gpu(b, e);
-		break;
+	case ESPL__EV_GPU: put_gpu(b, e); break;
 	case ESPL__EV_JOB:
 	case ESPL__EV_EXPERIMENT:
-	case ESPL__EV_CANCEL:
-		put_member(b, e);
-		break;
-	case ESPL__EV_HELD:
-		espl__put_z64(b, e->as.held.late);
-		break;
+	case ESPL__EV_CANCEL: put_member(b, e); break;
+	case ESPL__EV_HELD: espl__put_z64(b, e->as.held.late); break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
 	case ESPL__EV_TIMER:
-	case ESPL__EV_STOP:
-		break;
+	case ESPL__EV_STOP: break;
 	}
 }
 
@@ -374,9 +355,7 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 	memset(e, 0, sizeof *e);
 	e->type = (enum espl__event_type)espl__get_u8(r);
 	switch (e->type) {
-	case ESPL__EV_OFFER:
-		e->as.offer.offer = get_offer(r, arena);
-		break;
+	case ESPL__EV_OFFER: e->as.offer.offer = get_offer(r, arena); break;
 	case ESPL__EV_PRICE:
 		e->as.price.offer = get_u32(r);
 		e->as.price.price.from = espl__get_z64(r);
@@ -386,57 +365,33 @@ espl__event_get(struct espl__reader *r, struct espl__arena *arena, struct espl__
 		e->as.cloud.status = (espl_status)espl__get_z64(r);
 		e->as.cloud.text = get_text(r, arena);
 		break;
-	case ESPL__EV_NODE:
-		get_node(r, e);
-		break;
-	case ESPL__EV_METRIC:
-		e->as.metric.name = get_text(r, arena);
-		break;
-	case ESPL__EV_NODE_WHY:
-		get_node_why(r, arena, e);
-		break;
-	case ESPL__EV_STARTED:
-		e->as.started.gang = espl__get_v64(r);
-		break;
-	case ESPL__EV_REPORT:
-		get_report(r, arena, e);
-		break;
+	case ESPL__EV_NODE: get_node(r, e); break;
+	case ESPL__EV_METRIC: e->as.metric.name = get_text(r, arena); break;
+	case ESPL__EV_NODE_WHY: get_node_why(r, arena, e); break;
+	case ESPL__EV_STARTED: e->as.started.gang = espl__get_v64(r); break;
+	case ESPL__EV_REPORT: get_report(r, arena, e); break;
 	case ESPL__EV_SAVED:
 		e->as.saved.gang = espl__get_v64(r);
 		e->as.saved.iteration = espl__get_v64(r);
 		e->as.saved.bytes = espl__get_v64(r);
 		break;
-	case ESPL__EV_ENDED:
-		get_ended(r, arena, e);
-		break;
-	case ESPL__EV_OUTCOME:
-		e->as.outcome.outcome = get_outcome(r, arena);
-		break;
-	case ESPL__EV_TROUBLE:
-		e->as.trouble.text = get_text(r, arena);
-		break;
+	case ESPL__EV_ENDED: get_ended(r, arena, e); break;
+	case ESPL__EV_OUTCOME: e->as.outcome.outcome = get_outcome(r, arena); break;
+	case ESPL__EV_TROUBLE: e->as.trouble.text = get_text(r, arena); break;
 	case ESPL__EV_RESIZED:
 		e->as.resized.gang = espl__get_v64(r);
 		e->as.resized.took = espl__get_z64(r);
 		break;
-	case ESPL__EV_GPU:
-		get_gpu(r, arena, e);
-		break;
+	case ESPL__EV_GPU: get_gpu(r, arena, e); break;
 	case ESPL__EV_JOB:
 	case ESPL__EV_EXPERIMENT:
-	case ESPL__EV_CANCEL:
-		get_member(r, e);
-		break;
-	case ESPL__EV_HELD:
-		e->as.held.late = espl__get_z64(r);
-		break;
+	case ESPL__EV_CANCEL: get_member(r, e); break;
+	case ESPL__EV_HELD: e->as.held.late = espl__get_z64(r); break;
 	case ESPL__EV_START:
 	case ESPL__EV_RESUME:
 	case ESPL__EV_TIMER:
-	case ESPL__EV_STOP:
-		break;
-	default:
-		return -1;
+	case ESPL__EV_STOP: break;
+	default: return -1;
 	}
 	return r->bad ? -1 : 0;
 }

@@ -12,88 +12,136 @@
 #include "base/sharing.h"
 
 enum espl__event_type {
-	ESPL__EV_START = 1,	/* a fresh run begins (first event, time 0)                      */
-	ESPL__EV_RESUME,	/* the driver came back: all gangs are gone, nodes must be told again */
-	ESPL__EV_OFFER,		/* a cloud sells this (new, changed or GONE)                     */
-	ESPL__EV_PRICE,		/* market price record                                          */
-	ESPL__EV_CLOUD,		/* the cloud's start is done: status OK, else why not            */
-	ESPL__EV_NODE,		/* a lease changed state                                        */
-	ESPL__EV_METRIC,	/* a metric's name, before the first report that has it: number = order */
-	ESPL__EV_STARTED,	/* all ranks of the gang run                                    */
-	ESPL__EV_REPORT,	/* rank 0 reported an iteration, and waits for a reply           */
-	ESPL__EV_SAVED,		/* a checkpoint is complete on disk                             */
-	ESPL__EV_ENDED,		/* all ranks are gone, their slots proven clean                  */
-	ESPL__EV_TIMER,		/* the instant asked for has come                               */
-	ESPL__EV_OUTCOME,	/* of a computation                                             */
-	ESPL__EV_STOP,		/* the user asked to stop cleanly                               */
-	ESPL__EV_TROUBLE,	/* the world cannot go on, and the search is not at fault       */
-	ESPL__EV_RESIZED,	/* the gang runs on its new slots, the others are proven clean  */
-	ESPL__EV_GPU,		/* what an agent tells of a GPU                                 */
-	ESPL__EV_JOB,		/* the next of the workload's jobs has come                      */
-	ESPL__EV_EXPERIMENT,	/* an experiment of the pool has come, or was submitted: the next number */
-	ESPL__EV_CANCEL,	/* the user wants no more of an experiment, or of a plain job     */
-	ESPL__EV_HELD,		/* the driver was held up: what the last round decided was done late */
-	ESPL__EV_NODE_WHY	/* in words, why a lease is about to end: EV_NODE follows         */
+	ESPL__EV_START = 1, /* a fresh run begins (first event, time 0) */
+	/* the driver came back: all gangs are gone, nodes must be told again */
+	ESPL__EV_RESUME,
+	ESPL__EV_OFFER, /* a cloud sells this (new, changed or GONE) */
+	ESPL__EV_PRICE, /* market price record */
+	ESPL__EV_CLOUD, /* the cloud's start is done: status OK, else why not */
+	ESPL__EV_NODE,  /* a lease changed state */
+	/* a metric's name, before the first report that has it: number = order */
+	ESPL__EV_METRIC,
+	ESPL__EV_STARTED, /* all ranks of the gang run */
+	ESPL__EV_REPORT,  /* rank 0 reported an iteration, and waits for a reply */
+	ESPL__EV_SAVED,   /* a checkpoint is complete on disk */
+	ESPL__EV_ENDED,   /* all ranks are gone, their slots proven clean */
+	ESPL__EV_TIMER,   /* the instant asked for has come */
+	ESPL__EV_OUTCOME, /* of a computation */
+	ESPL__EV_STOP,    /* the user asked to stop cleanly */
+	ESPL__EV_TROUBLE, /* the world cannot go on, and the search is not at fault */
+	ESPL__EV_RESIZED, /* the gang runs on its new slots, the others are proven clean */
+	ESPL__EV_GPU,     /* what an agent tells of a GPU */
+	ESPL__EV_JOB,     /* the next of the workload's jobs has come */
+	/* an experiment of the pool has come, or was submitted: the next number */
+	ESPL__EV_EXPERIMENT,
+	ESPL__EV_CANCEL, /* the user wants no more of an experiment, or of a plain job */
+	/* the driver was held up: what the last round decided was done late */
+	ESPL__EV_HELD,
+	ESPL__EV_NODE_WHY /* in words, why a lease is about to end: EV_NODE follows */
 };
 
 /* How a gang ended. */
 enum espl__gang_end {
-	ESPL__END_DONE = 1,	/* all ranks exit 0 after pause or stop, or after `finished`      */
-	ESPL__END_FINISHED,	/* said {"finished": true}: complete before its budget           */
-	ESPL__END_FAILED,	/* a rank failed, or broke the protocol: counts as a failure      */
-	ESPL__END_LOST,		/* its node or agent went away, or the driver killed it: no fault of its own */
-	ESPL__END_NO_CHECKPOINT,	/* what it should restore is missing or damaged              */
-	ESPL__END_UNSAVED	/* was told to pause; all ranks exit 0, but its last iteration is not saved */
+	ESPL__END_DONE = 1, /* all ranks exit 0 after pause or stop, or after `finished` */
+	ESPL__END_FINISHED, /* said {"finished": true}: complete before its budget */
+	ESPL__END_FAILED,   /* a rank failed, or broke the protocol: counts as a failure */
+	/* its node or agent went away, or the driver killed it: no fault of its own */
+	ESPL__END_LOST,
+	ESPL__END_NO_CHECKPOINT, /* what it should restore is missing or damaged */
+	ESPL__END_UNSAVED /* was told to pause; all ranks exit 0, but its last iteration is not
+			     saved */
 };
 
-struct espl__metric { uint32_t metric; uint32_t zero; double value; };
+struct espl__metric {
+	uint32_t metric;
+	uint32_t zero;
+	double value;
+};
 
 struct espl__event {
 	enum espl__event_type type;
 	union {
-		struct { const struct espl_offer *offer; } offer;	/* strings and latencies live in the arena */
-		struct { uint32_t offer; struct espl_price price; } price;
-		struct { espl_status status; const char *text; } cloud;
+		/* strings and latencies live in the arena */
 		struct {
-			uint64_t        lease;
+			const struct espl_offer *offer;
+		} offer;
+		struct {
+			uint32_t offer;
+			struct espl_price price;
+		} price;
+		struct {
+			espl_status status;
+			const char *text;
+		} cloud;
+		struct {
+			uint64_t lease;
 			espl_node_state state;
-			espl_reason     reason;		/* ENDED; or ESPL__BY_GIVING_UP (ledger.h) */
-			uint32_t        gpus;		/* READY: as found; ESPL_ANY as offered       */
-			espl_time       ends_at;	/* NOTICE; else NEVER                         */
-			espl_money      charged;	/* ENDED: provider's figure, -1 unknown       */
+			/* ENDED; or ESPL__BY_GIVING_UP (ledger.h) */
+			espl_reason reason;
+			uint32_t gpus;      /* READY: as found; ESPL_ANY as offered */
+			espl_time ends_at;  /* NOTICE; else NEVER */
+			espl_money charged; /* ENDED: provider's figure, -1 unknown */
 		} node;
-		struct { uint64_t lease; const char *text; } node_why;
-		struct { const char *name; } metric;
-		struct { uint64_t gang; } started;
+		struct {
+			uint64_t lease;
+			const char *text;
+		} node_why;
+		struct {
+			const char *name;
+		} metric;
+		struct {
+			uint64_t gang;
+		} started;
 		struct {
 			uint64_t gang, iteration;
 			uint32_t count;
 			const struct espl__metric *metrics;
 		} report;
-		struct { uint64_t gang, iteration, bytes; } saved;
+		struct {
+			uint64_t gang, iteration, bytes;
+		} saved;
 		struct {
 			uint64_t gang;
 			enum espl__gang_end how;
-			uint64_t node;		/* FAILED: lease number of the failing rank's node; LOST: of a node that failed it; or NONE */
-			const char *text;	/* composed by us: "rank 1: exit status 3"; "" none    */
+			/* FAILED: lease number of the failing rank's node; LOST: of a node that
+			 * failed it; or NONE */
+			uint64_t node;
+			/* composed by us: "rank 1: exit status 3"; "" none */
+			const char *text;
 		} ended;
-		struct { uint64_t gang; espl_span took; } resized;	/* took: nothing was trained for so long */
+		/* took: nothing was trained for so long */
+		struct {
+			uint64_t gang;
+			espl_span took;
+		} resized;
 		struct {
 			enum espl__gpu_news what;
-			uint64_t id;		/* SHARED, MEMORY: gang; FAULT, ASIDE: lease           */
-			uint64_t number;	/* as in sharing.h                                     */
+			uint64_t id;     /* SHARED, MEMORY: gang; FAULT, ASIDE: lease */
+			uint64_t number; /* as in sharing.h */
 			const char *text;
 		} gpu;
-		struct { uint64_t number; } job;
-		struct { uint64_t number; } experiment;	/* of its search */
-		struct { uint64_t number, trial; } cancel;	/* trial NONE: all of the search */
-		struct { espl_span late; } held;	/* above 0                                    */
-		struct { const struct espl_outcome *outcome; } outcome;
-		struct { const char *text; } trouble;	/* to be mended before the run is resumed */
+		struct {
+			uint64_t number;
+		} job;
+		struct {
+			uint64_t number;
+		} experiment; /* of its search */
+		struct {
+			uint64_t number, trial;
+		} cancel; /* trial NONE: all of the search */
+		struct {
+			espl_span late;
+		} held; /* above 0 */
+		struct {
+			const struct espl_outcome *outcome;
+		} outcome;
+		struct {
+			const char *text;
+		} trouble; /* to be mended before the run is resumed */
 	} as;
 };
 
 void espl__event_put(const struct espl__event *, struct espl__buf *);
 /* Decodes one; memory from the arena.  0, or -1 if the bytes are no event. */
-int  espl__event_get(struct espl__reader *, struct espl__arena *, struct espl__event *);
+int espl__event_get(struct espl__reader *, struct espl__arena *, struct espl__event *);
 #endif

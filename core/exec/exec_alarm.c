@@ -1,9 +1,11 @@
-/* exec_alarm.c - what is due at an instant: deadlines, budgets, and trials that have not reported for long. */
+/* exec_alarm.c - what is due at an instant: deadlines, budgets, and trials that have not reported
+ * for long. */
 #include "base/text.h"
 #include "exec/state.h"
 
-#define QUIET_LEAST (300 * ESPL_SECOND)	/* warn after this long without a report, unless iterations are long */
-#define QUIET_TIMES 4.0			/* what an iteration took at most, times this */
+/* warn after this long without a report, unless iterations are long */
+#define QUIET_LEAST (300 * ESPL_SECOND)
+#define QUIET_TIMES 4.0 /* what an iteration took at most, times this */
 
 /* The instant at which the money runs out at present prices. */
 static espl_time
@@ -31,7 +33,8 @@ silent_until(const struct espl__gang *g)
 	return limit > 0 ? g->heard + limit : ESPL_NEVER;
 }
 
-/* When to warn that the gang has not reported; NEVER: already done, or the gang is killed before that. */
+/* When to warn that the gang has not reported; NEVER: already done, or the gang is killed before
+ * that. */
 static espl_time
 quiet_until(const struct espl__gang *g)
 {
@@ -41,7 +44,9 @@ quiet_until(const struct espl__gang *g)
 	if (g->quiet_told)
 		return ESPL_NEVER;
 	if (s->longest_s * QUIET_TIMES > (double)QUIET_LEAST / 1e9)
-		quiet = s->longest_s * QUIET_TIMES < 1e9 ? (espl_span)(s->longest_s * QUIET_TIMES * 1e9) : ESPL_NEVER;
+		quiet = s->longest_s * QUIET_TIMES < 1e9
+		    ? (espl_span)(s->longest_s * QUIET_TIMES * 1e9)
+		    : ESPL_NEVER;
 	return quiet != ESPL_NEVER && (limit == 0 || quiet < limit) ? g->heard + quiet : ESPL_NEVER;
 }
 
@@ -54,15 +59,18 @@ tell_quiet(struct espl__exec *x)
 
 		if (x->now < quiet_until(g)) {
 			if (x->search_count == 1 && !g->quiet_told)
-				return;		/* the others reported later */
+				return; /* the others reported later */
 			continue;
 		}
 		g->quiet_told = 1;
 		if (g->awaiting || g->state == ESPL__GANG_LEAVING)
 			continue;
-		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial), s->config->trial.report_limit > 0 ?
-		    "trial %llu: no report for %s%s; trial.report_limit is %s" : "trial %llu: no report for %s%s; trial.report_limit is not set",
-		    (unsigned long long)g->trial->pub.id, espl__format_short(x->now - g->heard, since),
+		espl__exec_warn(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
+		    s->config->trial.report_limit > 0
+			? "trial %llu: no report for %s%s; trial.report_limit is %s"
+			: "trial %llu: no report for %s%s; trial.report_limit is not set",
+		    (unsigned long long)g->trial->pub.id,
+		    espl__format_short(x->now - g->heard, since),
 		    s->reported ? "" : " (does the program call run.report()?)",
 		    espl__format_short(s->config->trial.report_limit, limit));
 	}
@@ -94,15 +102,16 @@ end_hung(struct espl__exec *x)
 		newer = g->newer;
 		if (x->now < silent_until(g)) {
 			if (x->search_count == 1)
-				return;		/* the others reported later */
+				return; /* the others reported later */
 			continue;
 		}
 		espl__gang_heard(x, g);
-		/* It is we who let it wait, at a barrier; or it has nothing more to report: the world sees
-		 * to it that one told to leave does. */
+		/* It is we who let it wait, at a barrier; or it has nothing more to report: the
+		 * world sees to it that one told to leave does. */
 		if (g->awaiting || g->state == ESPL__GANG_LEAVING)
 			continue;
-		fault = espl__format("no report within %s", espl__format_short(c->report_limit, span));
+		fault =
+		    espl__format("no report within %s", espl__format_short(c->report_limit, span));
 		espl__exec_kill(x, g, c->grace, fault);
 		free(fault);
 	}
@@ -125,7 +134,8 @@ hung_at(const struct espl__exec *x)
 void
 espl__exec_alarms(struct espl__exec *x)
 {
-	if (!espl__exec_needs_no_nodes(x) && x->config->deadline != ESPL_NEVER && x->now > x->config->deadline)
+	if (!espl__exec_needs_no_nodes(x) && x->config->deadline != ESPL_NEVER &&
+	    x->now > x->config->deadline)
 		espl__exec_wind_up(x, ESPL__RUN_DEADLINE, "the deadline is reached");
 	if (!espl__exec_needs_no_nodes(x) && x->config->budget != INT64_MAX &&
 	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
@@ -164,14 +174,16 @@ espl__exec_timer(struct espl__exec *x)
 		next = t;
 	if (x->ending == 0 && !espl__exec_needs_no_nodes(x)) {
 		if (x->config->deadline != ESPL_NEVER && x->config->deadline + 1 < next)
-			next = x->config->deadline + 1;	/* finishing exactly at the deadline is in time */
+			/* finishing exactly at the deadline is in time */
+			next = x->config->deadline + 1;
 		t = broke_at(x);
 		if (t < next)
 			next = t;
 	}
 	if (x->ended)
 		next = ESPL_NEVER;
-	/* An alarm that is too early does no harm, and moving it with every report would cost more. */
+	/* An alarm that is too early does no harm, and moving it with every report would cost more.
+	 */
 	if (next >= x->timer)
 		return;
 	x->timer = next;

@@ -1,14 +1,15 @@
 /* exec_alloc.c - asking the allocators, and taking each answer as one transaction.
  *
- * Grants may not exceed what the targets would hold, or what the share is that is divided; an answer that does is
- * refused whole.  The pool's allocator is asked first, then those of experiments that divide a share of their own.
+ * Grants may not exceed what the targets would hold, or what the share is that is divided; an
+ * answer that does is refused whole.  The pool's allocator is asked first, then those of
+ * experiments that divide a share of their own.
  */
 #include <string.h>
 
 #include "base/log.h"
 #include "exec/state.h"
 
-/* ---- whom to ask, and when ---------------------------------------------------------------------------- */
+/* ---- whom to ask, and when ---------------------------------------------------------------- */
 
 void
 espl__exec_why(struct espl__exec *x, uint32_t why)
@@ -46,7 +47,7 @@ espl__tiers_next(const struct espl__exec *x)
 	return next;
 }
 
-/* ---- what they see -------------------------------------------------------------------------------------- */
+/* ---- what they see ------------------------------------------------------------------------ */
 
 static void
 clear_changes(struct espl__tier *tier)
@@ -73,7 +74,8 @@ fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view 
 	v->changed_count = tier->changed_count;
 	ESPL__GROW(x->experiments, x->experiments_cap, x->search_count);
 	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->algorithm != NULL && x->searches[i]->come && !x->searches[i]->over)
+		if (x->searches[i]->algorithm != NULL && x->searches[i]->come &&
+		    !x->searches[i]->over)
 			x->experiments[experiments++] = &x->searches[i]->experiment;
 	/* The plain jobs stand for one without a limit: allocators add limits up. */
 	if (x->searches[0]->jobs != NULL && !x->searches[0]->over)
@@ -97,18 +99,21 @@ fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view 
 		espl__inner_view(tier->inner, v);
 }
 
-/* ---- their answers -------------------------------------------------------------------------------------- */
+/* ---- their answers ------------------------------------------------------------------------ */
 
 /* GPUs that the grants in force and those of the answer take together, against what the targets
- * give: the answer is good if the first is not above the second.  A share may have become smaller than what
- * is granted of it: then it must not grow. */
+ * give: the answer is good if the first is not above the second.  A share may have become smaller
+ * than what is granted of it: then it must not grow. */
 static espl_status
-fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r, struct espl__diag *why)
+fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
+    struct espl__diag *why)
 {
 	uint64_t whole = tier->granted_whole, asked, capacity = 0, there;
-	const char *who = tier->allocator->who, *limit = tier->inner != NULL ? "its experiment's share is" : "its targets hold";
+	const char *who = tier->allocator->who,
+		   *limit = tier->inner != NULL ? "its experiment's share is" : "its targets hold";
 	uint32_t parts[65];
-	uint32_t *targets = espl__arena_alloc(&x->ops_arena, (x->fleet.offer_count + 1) * sizeof *targets);
+	uint32_t *targets =
+	    espl__arena_alloc(&x->ops_arena, (x->fleet.offer_count + 1) * sizeof *targets);
 	struct espl__op op;
 
 	x->stamp++;
@@ -123,7 +128,8 @@ fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
 		if (item == NULL)
 			continue;
 		if (item->stamp == x->stamp)
-			return espl__fail(why, ESPL_E_REJECTED, "%s grants item %llu twice in one answer", who,
+			return espl__fail(why, ESPL_E_REJECTED,
+			    "%s grants item %llu twice in one answer", who,
 			    (unsigned long long)op.as.grant.item);
 		item->stamp = x->stamp;
 		if (item->pub.granted.gpus > 0 && item->pub.granted.packing == 1)
@@ -149,19 +155,22 @@ fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
 	there = capacity;
 	if (tier->inner != NULL && espl__tier_gpus(tier) > capacity)
 		capacity = espl__tier_gpus(tier);
-	return asked <= capacity ? ESPL_OK : espl__fail(why, ESPL_E_REJECTED, "%s grants %llu GPUs where %s %llu", who,
-	    (unsigned long long)asked, limit, (unsigned long long)there);
+	return asked <= capacity
+	    ? ESPL_OK
+	    : espl__fail(why, ESPL_E_REJECTED, "%s grants %llu GPUs where %s %llu", who,
+		  (unsigned long long)asked, limit, (unsigned long long)there);
 }
 
-/* Allocators share the pool out among items; what an experiment may hold at most is seen to here: beyond it
- * its items get less, or wait. */
+/* Allocators share the pool out among items; what an experiment may hold at most is seen to here:
+ * beyond it its items get less, or wait. */
 static struct espl_share
 within_limit(const struct espl__exec *x, const struct espl__item *item, struct espl_share share)
 {
 	const struct espl__search *s = item->trial->search;
 	double own = (double)item->pub.granted.gpus / item->pub.granted.packing, room;
 
-	if (!x->config->pool || s->jobs != NULL || item->tier != &x->top || s->config->gpus_limit == ESPL_ANY || share.gpus == 0)
+	if (!x->config->pool || s->jobs != NULL || item->tier != &x->top ||
+	    s->config->gpus_limit == ESPL_ANY || share.gpus == 0)
 		return share;
 	room = (double)s->config->gpus_limit - (s->granted - own) + 1e-9;
 	if ((double)share.gpus / share.packing <= room)
@@ -178,7 +187,7 @@ static void
 apply_grant(struct espl__exec *x, struct espl__tier *tier, const struct espl_grant *given)
 {
 	struct espl__item *item = espl__item_at(tier, given->item);
-	struct espl_grant  cut = *given;
+	struct espl_grant cut = *given;
 	const struct espl_grant *g = &cut;
 
 	if (item == NULL)
@@ -190,34 +199,43 @@ apply_grant(struct espl__exec *x, struct espl__tier *tier, const struct espl_gra
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0)
 		cut.share = within_limit(x, item, g->share);
 	if (cut.share.gpus != given->share.gpus)
-		espl__item_changed(item, 0);		/* the allocator is to see what it has */
+		espl__item_changed(item, 0); /* the allocator is to see what it has */
 	if ((g->flags & ESPL_GRANT_QUEUED) != 0) {
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "waits for %u%s %s, says %s",
-		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", espl__exec_unit(x, g->share.gpus),
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
+		    "waits for %u%s %s, says %s", (unsigned)g->share.gpus,
+		    g->share.packing > 1 ? " part of one" : "", espl__exec_unit(x, g->share.gpus),
 		    tier->allocator->who);
 		return;
 	}
-	if (g->share.gpus != item->pub.granted.gpus || g->share.packing != item->pub.granted.packing)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u%s %s by %s",
-		    (unsigned)g->share.gpus, g->share.packing > 1 ? " part of one" : "", espl__exec_unit(x, g->share.gpus),
+	if (g->share.gpus != item->pub.granted.gpus ||
+	    g->share.packing != item->pub.granted.packing)
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
+		    "is granted %u%s %s by %s", (unsigned)g->share.gpus,
+		    g->share.packing > 1 ? " part of one" : "", espl__exec_unit(x, g->share.gpus),
 		    tier->allocator->who);
-	item->view.owner = (g->flags & ESPL_GRANT_BRACKET) != 0 ? ESPL_OWNER_BRACKET | item->pub.bracket : ESPL_NONE;
+	item->view.owner = (g->flags & ESPL_GRANT_BRACKET) != 0
+	    ? ESPL_OWNER_BRACKET | item->pub.bracket
+	    : ESPL_NONE;
 	espl__item_grant(x, item, g->share, g->offer);
 	if ((g->flags & ESPL_GRANT_YIELD) != 0 && g->share.gpus > 0) {
 		item->view.flags |= ESPL_GANG_YIELDS;
 		espl__item_look(x, item);
 		x->place_why |= ESPL_WHY_ARRIVAL;
 	}
-	if ((g->flags & ESPL_GRANT_AT_ONCE) != 0 && item->trial->gang != NULL && !espl__gang_matches(item->trial->gang, item))
-		espl__exec_kill(x, item->trial->gang, item->trial->search->config->trial.grace, NULL);
+	if ((g->flags & ESPL_GRANT_AT_ONCE) != 0 && item->trial->gang != NULL &&
+	    !espl__gang_matches(item->trial->gang, item))
+		espl__exec_kill(x, item->trial->gang, item->trial->search->config->trial.grace,
+		    NULL);
 }
 
 static void
 apply_target(struct espl__exec *x, const struct espl_target *t)
 {
 	if (t->nodes != x->fleet.targets[t->offer])
-		espl__exec_note(x, ESPL_ABOUT_OFFER, t->offer, "%s wants %u node%s of '%s' (%u before)", x->top.allocator->who,
-		    (unsigned)t->nodes, t->nodes == 1 ? "" : "s", x->fleet.offers[t->offer]->name, (unsigned)x->fleet.targets[t->offer]);
+		espl__exec_note(x, ESPL_ABOUT_OFFER, t->offer,
+		    "%s wants %u node%s of '%s' (%u before)", x->top.allocator->who,
+		    (unsigned)t->nodes, t->nodes == 1 ? "" : "s", x->fleet.offers[t->offer]->name,
+		    (unsigned)x->fleet.targets[t->offer]);
 	x->fleet.targets[t->offer] = t->nodes;
 	x->fleet.target_price[t->offer] = t->max_price_hour;
 	espl__exec_capacity(x);
@@ -232,9 +250,7 @@ apply(struct espl__exec *x, struct espl__tier *tier, struct espl__reader *r)
 	while (espl__exec_next_op(x, r, &op)) {
 		struct espl__machine *n;
 		switch (op.type) {
-		case ESPL__OP_GRANT:
-			apply_grant(x, tier, &op.as.grant);
-			break;
+		case ESPL__OP_GRANT: apply_grant(x, tier, &op.as.grant); break;
 		case ESPL__OP_TARGET:
 			if (tier->inner != NULL)
 				espl__inner_target(tier->inner, &op.as.target);
@@ -261,11 +277,8 @@ apply(struct espl__exec *x, struct espl__tier *tier, struct espl__reader *r)
 		case ESPL__OP_PLAN:
 			espl__exec_take_plan(x->searches[0], &op.as.plan.plan, 1);
 			break;
-		case ESPL__OP_SUBMIT:
-			espl__exec_submit(x, NULL, tier, op.as.id);
-			break;
-		default:
-			break;
+		case ESPL__OP_SUBMIT: espl__exec_submit(x, NULL, tier, op.as.id); break;
+		default: break;
 		}
 	}
 }
@@ -273,15 +286,17 @@ apply(struct espl__exec *x, struct espl__tier *tier, struct espl__reader *r)
 static int
 is_asked(const struct espl__tier *tier)
 {
-	return tier->why != 0 && (tier->items_count > 0 || tier->outcomes.count > 0 ||
-	    (tier->why & ESPL_WHY_DEPARTURE) != 0);	/* of an item, or of a bracket whose barrier has passed */
+	return tier->why != 0 &&
+	    (tier->items_count > 0 || tier->outcomes.count > 0 ||
+		(tier->why & ESPL_WHY_DEPARTURE) !=
+		    0); /* of an item, or of a bracket whose barrier has passed */
 }
 
 static espl_status
 ask(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 {
 	struct espl_alloc_view view;
-	struct espl__diag   why = ESPL__DIAG_INIT;
+	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
 	struct espl__search *s = tier->inner != NULL ? espl__inner_search(tier->inner) : NULL;
 	espl_status status;
@@ -300,14 +315,15 @@ ask(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 	tier->outcomes.count = 0;
 	status = espl__exec_answer(x, s, tier->allocator, status, &why, &answer, diag);
 	if (s != NULL && s->ending != 0)
-		x->top.wake_at = x->now;	/* it failed: its share is for others */
+		x->top.wake_at = x->now; /* it failed: its share is for others */
 	espl__arena_free(&tier->outcomes.arena);
 	if (status == ESPL_OK)
 		apply(x, tier, &answer);
 	return status;
 }
 
-/* Without a share there is nothing to divide: what was granted goes back, and what changed is told when there is one. */
+/* Without a share there is nothing to divide: what was granted goes back, and what changed is told
+ * when there is one. */
 static espl_status
 divide(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 {
@@ -317,7 +333,7 @@ divide(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 		espl__model_service_stale(&espl__inner_search(tier->inner)->model, 0);
 		status = ask(x, tier, diag);
 	} else if (espl__inner_share(tier->inner) == 0) {
-		tier->why &= ~(ESPL_WHY_PROFILE | ESPL_WHY_HINT);	/* told upwards, once */
+		tier->why &= ~(ESPL_WHY_PROFILE | ESPL_WHY_HINT); /* told upwards, once */
 	}
 	espl__inner_cut(tier->inner);
 	return status;

@@ -10,7 +10,8 @@
 
 /* Lets a clone begin from its source's checkpoint, or (0) as one that may wait. */
 static void
-let_in(struct espl__exec *x, struct espl__trial *t, uint64_t checkpoint, const struct espl__waiter *w)
+let_in(struct espl__exec *x, struct espl__trial *t, uint64_t checkpoint,
+    const struct espl__waiter *w)
 {
 	t->source_checkpoint = t->pub.iteration = t->began = checkpoint;
 	t->item = espl__item_new(x, t, w->weight, w->gpus_min, w->gpus_max);
@@ -20,8 +21,11 @@ void
 espl__clone_begin(struct espl__exec *x, struct espl__trial *t, const struct espl_start *s)
 {
 	struct espl__trial *source = espl__trial_at(&t->search->trials, s->trial);
-	struct espl__waiter w = { .trial = t, .wanted = s->checkpoint, .weight = s->weight,
-	                          .gpus_min = s->gpus_min, .gpus_max = s->gpus_max };
+	struct espl__waiter w = { .trial = t,
+		.wanted = s->checkpoint,
+		.weight = s->weight,
+		.gpus_min = s->gpus_min,
+		.gpus_max = s->gpus_max };
 
 	t->source = source->pub.id;
 	source->clones_waiting++;
@@ -41,8 +45,8 @@ espl__clone_wait(struct espl__exec *x, const struct espl__waiter *w)
 	w->trial->pub.iteration = w->wanted;
 	ESPL__GROW(s->waiters, s->waiter_cap, s->waiter_count + 1);
 	s->waiters[s->waiter_count++] = *w;
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w->trial), "waits until trial %llu has saved",
-	    (unsigned long long)w->trial->source);
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w->trial),
+	    "waits until trial %llu has saved", (unsigned long long)w->trial->source);
 }
 
 /* The clone does not wait any more: it was stopped, or cannot begin. */
@@ -73,7 +77,8 @@ espl__clone_wants(const struct espl__trial *source, uint64_t iteration)
 	if (source->clones_waiting == 0 || source->pub.checkpoint >= iteration)
 		return 0;
 	for (uint32_t i = 0; i < s->waiter_count; i++)
-		if (s->waiters[i].trial->source == source->pub.id && s->waiters[i].wanted <= iteration)
+		if (s->waiters[i].trial->source == source->pub.id &&
+		    s->waiters[i].wanted <= iteration)
 			return 1;
 	return 0;
 }
@@ -81,10 +86,13 @@ espl__clone_wants(const struct espl__trial *source, uint64_t iteration)
 uint64_t
 espl__trial_restores(const struct espl__trial *t)
 {
-	return t->pub.checkpoint > 0 ? t->pub.checkpoint : t->source != ESPL_NONE ? t->source_checkpoint : 0;
+	return t->pub.checkpoint > 0 ? t->pub.checkpoint
+	    : t->source != ESPL_NONE ? t->source_checkpoint
+				     : 0;
 }
 
-/* Can the source still come by a checkpoint that it has not?  One at rest that lost it trains again. */
+/* Can the source still come by a checkpoint that it has not?  One at rest that lost it trains
+ * again. */
 static int
 will_save(struct espl__exec *x, struct espl__trial *source)
 {
@@ -116,7 +124,8 @@ espl__clones_look(struct espl__search *s, struct espl__diag *diag)
 		}
 		if (kept == 0 || kept >= w.trial->pub.budget) {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w.trial),
-			    "cannot begin: nothing of trial %llu that it could train on from is kept",
+			    "cannot begin: nothing of trial %llu that it could train on from is "
+			    "kept",
 			    (unsigned long long)source->pub.id);
 			status = espl__exec_trial_over(x, w.trial, ESPL_END_FAILED, diag);
 			i = 0;

@@ -1,4 +1,5 @@
-/* exec_cluster.c - the cluster: machines' states, letting go of nodes above the targets, the end of the run.
+/* exec_cluster.c - the cluster: machines' states, letting go of nodes above the targets, the end of
+ * the run.
  *
  * Never hold what nobody wants: a node above target drains and is released as soon as its last
  * seat is empty; when the search is over everything goes.
@@ -10,7 +11,7 @@
 #include "exec/state.h"
 #include "model/sold.h"
 
-#define UNUSED_MOST 50u		/* leases in a row that no trial used: the allocator is broken */
+#define UNUSED_MOST 50u /* leases in a row that no trial used: the allocator is broken */
 
 void
 espl__exec_gpu_time(struct espl__exec *x)
@@ -52,10 +53,11 @@ espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *
 	n->pub.charged = espl__ledger_lease(x->ledger, n->pub.id, x->now);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->node != NULL)
-			o->node(o->ctx, x->now, &n->pub, x->fleet.offers[n->pub.offer], n->pub.charged, why);
+			o->node(o->ctx, x->now, &n->pub, x->fleet.offers[n->pub.offer],
+			    n->pub.charged, why);
 }
 
-/* ---- states of nodes ------------------------------------------------------------------------------ */
+/* ---- states of nodes ---------------------------------------------------------------------- */
 
 /* Whoever has a place on the node must go elsewhere. */
 static void
@@ -95,19 +97,26 @@ kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 static void
 node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__event *e)
 {
-	static const char *const words[] = { "ended", "released", "revoked by the provider", "failed", "no capacity",
-	                                     "over the quota", "at its time limit" };
-	espl_reason reason = e->as.node.reason <= ESPL_BY_EXPIRY || e->as.node.reason == ESPL__BY_GIVING_UP ? e->as.node.reason : 0;
-	int told = x->node_why != NULL && x->node_why_lease == n->pub.id && x->node_why_at == x->now;	/* else of an agent that was lost */
-	const char *why = told ? x->node_why :
-	    reason == ESPL__BY_GIVING_UP ? "given up" : words[reason];
+	static const char *const words[] = { "ended", "released", "revoked by the provider",
+		"failed", "no capacity", "over the quota", "at its time limit" };
+	espl_reason reason =
+	    e->as.node.reason <= ESPL_BY_EXPIRY || e->as.node.reason == ESPL__BY_GIVING_UP
+	    ? e->as.node.reason
+	    : 0;
+	/* else of an agent that was lost */
+	int told =
+	    x->node_why != NULL && x->node_why_lease == n->pub.id && x->node_why_at == x->now;
+	const char *why = told             ? x->node_why
+	    : reason == ESPL__BY_GIVING_UP ? "given up"
+					   : words[reason];
 
 	evict(x, n, 1);
 	kill_gangs(x, n);
 	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
 	espl__machine_state(&x->fleet, n, ESPL_NODE_ENDED, ESPL_ANY);
 	if (reason != ESPL_BY_USER && !told)
-		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu: %s", (unsigned long long)n->pub.id, why);
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu: %s",
+		    (unsigned long long)n->pub.id, why);
 	espl__exec_show_node(x, n, why);
 	espl__lease_ended(x, n, reason, why);
 }
@@ -140,18 +149,23 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 	}
 	espl__machine_state(&x->fleet, n, state, e->as.node.gpus);
 	if (state == ESPL_NODE_READY)
-		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is ready: %u %s", (unsigned long long)n->pub.id,
-		    (unsigned)n->pub.gpu_count, espl__exec_unit(x, n->pub.gpu_count));
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is ready: %u %s",
+		    (unsigned long long)n->pub.id, (unsigned)n->pub.gpu_count,
+		    espl__exec_unit(x, n->pub.gpu_count));
 	if (state == ESPL_NODE_NOTICE) {
 		espl__exec_why(x, ESPL_WHY_NOTICE);
 		x->place_why |= ESPL_WHY_NOTICE;
 		evict(x, n, 0);
-		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu has notice", (unsigned long long)n->pub.id);
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu has notice",
+		    (unsigned long long)n->pub.id);
 	}
 	if (x->fleet.placeable_count > x->nodes_peak)
 		x->nodes_peak = x->fleet.placeable_count;
 	x->seats_freed = 1;
-	espl__exec_show_node(x, n, state == ESPL_NODE_READY ? "ready" : state == ESPL_NODE_NOTICE ? "notice" : "booting");
+	espl__exec_show_node(x, n,
+	    state == ESPL_NODE_READY        ? "ready"
+		: state == ESPL_NODE_NOTICE ? "notice"
+					    : "booting");
 }
 
 /* The driver comes back: processes are gone, nodes must be told again. */
@@ -190,8 +204,8 @@ reset_trial(struct espl__exec *x, struct espl__trial *t)
 void
 espl__exec_resume(struct espl__exec *x)
 {
-	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gang%s gone", (unsigned)x->gang_count,
-	    x->gang_count == 1 ? " is" : "s are");
+	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gang%s gone",
+	    (unsigned)x->gang_count, x->gang_count == 1 ? " is" : "s are");
 	x->awaiting_count = 0;
 	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
 		g->awaiting = 0;
@@ -200,18 +214,19 @@ espl__exec_resume(struct espl__exec *x)
 		espl__item_target(x, item, NULL, 0);
 	}
 	while (x->gang_first != NULL) {
-		struct espl__gang  *g = x->gang_first;
+		struct espl__gang *g = x->gang_first;
 		struct espl__trial *t = g->trial;
 		for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 			if (o->gang != NULL)
-				o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), "ended", g->share, g->slots, "lost with the driver");
+				o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), "ended",
+				    g->share, g->slots, "lost with the driver");
 		espl__gang_free(x, g);
 		reset_trial(x, t);
 	}
 	reset_nodes(x);
 	for (uint32_t i = 0; i < x->computing_count; i++) {
 		struct espl_outcome lost = ESPL_INIT(struct espl_outcome);
-		struct espl__event  e = { .type = ESPL__EV_OUTCOME };
+		struct espl__event e = { .type = ESPL__EV_OUTCOME };
 		lost.status = ESPL_E_REMOTE;
 		lost.token = x->computing[i].token;
 		e.as.outcome.outcome = &lost;
@@ -237,7 +252,7 @@ espl__exec_resume(struct espl__exec *x)
 	}
 }
 
-/* ---- up to the targets, down to the targets ------------------------------------------------------------ */
+/* ---- up to the targets, down to the targets ----------------------------------------------- */
 
 int
 espl__exec_needs_no_nodes(const struct espl__exec *x)
@@ -245,7 +260,8 @@ espl__exec_needs_no_nodes(const struct espl__exec *x)
 	return x->ending != 0 || espl__exec_idle(x);
 }
 
-/* Nodes above target, by offer: not yet ready ones are let go first, the placer chooses the rest. */
+/* Nodes above target, by offer: not yet ready ones are let go first, the placer chooses the rest.
+ */
 void
 espl__exec_give_ups(struct espl__exec *x)
 {
@@ -255,9 +271,12 @@ espl__exec_give_ups(struct espl__exec *x)
 		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0);
 
 		for (uint32_t i = x->fleet.live_count; i > 0 && held > target; i--) {
-			struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
+			struct espl__machine *n =
+			    espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
 			if (n->pub.offer != o || (n->pub.flags & ESPL_NODE_RETIRING) != 0 ||
-			    (n->pub.state != ESPL_NODE_REQUESTED && n->pub.state != ESPL_NODE_BOOTING) || x->cloud_waits)
+			    (n->pub.state != ESPL_NODE_REQUESTED &&
+				n->pub.state != ESPL_NODE_BOOTING) ||
+			    x->cloud_waits)
 				continue;
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
 			held--;
@@ -270,7 +289,8 @@ espl__exec_give_ups(struct espl__exec *x)
 	}
 }
 
-/* What the placer left: idle nodes above target go without being asked, the others as soon as they are empty. */
+/* What the placer left: idle nodes above target go without being asked, the others as soon as they
+ * are empty. */
 static void
 retire_rest(struct espl__exec *x)
 {
@@ -279,8 +299,10 @@ retire_rest(struct espl__exec *x)
 		uint32_t left = x->give_up[k].nodes;
 
 		for (uint32_t i = x->fleet.live_count; i > 0 && left > 0; i--) {
-			struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
-			if (n->pub.offer != x->give_up[k].offer || (n->pub.flags & ESPL_NODE_RETIRING) != 0 || n->releasing ||
+			struct espl__machine *n =
+			    espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
+			if (n->pub.offer != x->give_up[k].offer ||
+			    (n->pub.flags & ESPL_NODE_RETIRING) != 0 || n->releasing ||
 			    (n->seats > 0 && !espl__exec_needs_no_nodes(x)))
 				continue;
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
@@ -298,22 +320,27 @@ release_empty(struct espl__exec *x)
 
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
-		if ((n->pub.flags & ESPL_NODE_RETIRING) == 0 || n->seats > 0 || n->releasing || x->cloud_waits)
+		if ((n->pub.flags & ESPL_NODE_RETIRING) == 0 || n->seats > 0 || n->releasing ||
+		    x->cloud_waits)
 			continue;
 		n->releasing = 1;
 		unused |= !n->used;
 		if (n->used)
 			x->unused = 0;
 		espl__exec_effect(x, ESPL__FX_RELEASE)->as.release.lease = n->pub.id;
-		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is released", (unsigned long long)n->pub.id);
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is released",
+		    (unsigned long long)n->pub.id);
 	}
-	/* Once for all that go before others are leased: an experiment that is cancelled may leave any number that boot. */
+	/* Once for all that go before others are leased: an experiment that is cancelled may leave
+	 * any number that boot. */
 	if (!unused || !x->leased)
 		return;
 	x->leased = 0;
 	if (++x->unused > UNUSED_MOST && x->ending == 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u times in a row nodes were leased and released before anything ran on them: %s "
-		    "asks for nodes that it gives up", (unsigned)x->unused, x->top.allocator->who);
+		espl__exec_wind_up(x, ESPL__RUN_FAILED,
+		    "%u times in a row nodes were leased and released before anything ran on them: "
+		    "%s asks for nodes that it gives up",
+		    (unsigned)x->unused, x->top.allocator->who);
 }
 
 /* Quarantined nodes hold money and give nothing: they are let go, and new ones come in their place
@@ -324,12 +351,13 @@ espl__exec_let_go(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
 		uint32_t most = x->fleet.offers[n->pub.offer]->nodes_max;
-		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0 && (n->pub.flags & ESPL_NODE_RETIRING) == 0 && most == ESPL_ANY)
+		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0 &&
+		    (n->pub.flags & ESPL_NODE_RETIRING) == 0 && most == ESPL_ANY)
 			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
 	}
 }
 
-/* ---- the end ------------------------------------------------------------------------------------------- */
+/* ---- the end ------------------------------------------------------------------------------ */
 
 /* The algorithm has finished and nothing trains any more: did anything come of it? */
 static void
@@ -352,17 +380,21 @@ pool_over(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->search_count; i++) {
 		struct espl__search *s = x->searches[i];
 
-		if (!s->over && espl__search_idle(s) && s->gang_count == 0 && (s->ending != 0 || !espl__exec_salvage(s)))
+		if (!s->over && espl__search_idle(s) && s->gang_count == 0 &&
+		    (s->ending != 0 || !espl__exec_salvage(s)))
 			espl__search_closed(s);
 		over += s->over;
-		good += s->over && s->ending != ESPL__RUN_FAILED && (s->jobs == NULL || s->failed < s->jobs->list.count);
+		good += s->over && s->ending != ESPL__RUN_FAILED &&
+		    (s->jobs == NULL || s->failed < s->jobs->list.count);
 	}
 	if (over < x->search_count)
 		return;
 	if (good > 0)
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "all experiments and jobs have ended");
 	else
-		espl__exec_fails(x, x->searches[0]->jobs != NULL ? "all experiments and jobs have failed" : "all experiments have failed");
+		espl__exec_fails(x,
+		    x->searches[0]->jobs != NULL ? "all experiments and jobs have failed"
+						 : "all experiments have failed");
 }
 
 static void
@@ -372,7 +404,8 @@ wind_down(struct espl__exec *x)
 
 	if (x->ending == 0 && x->config->pool)
 		pool_over(x);
-	else if (x->ending == 0 && x->gang_count == 0 && espl__exec_idle(x) && !espl__exec_salvage(x->searches[0]))
+	else if (x->ending == 0 && x->gang_count == 0 && espl__exec_idle(x) &&
+	    !espl__exec_salvage(x->searches[0]))
 		search_over(x);
 	if (x->ending == 0)
 		return;
@@ -388,7 +421,8 @@ wind_down(struct espl__exec *x)
 		return;
 	x->ended = 1;
 	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->ending == ESPL__RUN_DONE || x->ending == ESPL__RUN_DEADLINE || x->ending == ESPL__RUN_BUDGET || espl__exec_idle(x))
+		if (x->ending == ESPL__RUN_DONE || x->ending == ESPL__RUN_DEADLINE ||
+		    x->ending == ESPL__RUN_BUDGET || espl__exec_idle(x))
 			espl__search_settle(x->searches[i]);
 	e = espl__exec_effect(x, ESPL__FX_END);
 	e->as.end.how = x->ending;
@@ -408,7 +442,8 @@ espl__exec_cluster(struct espl__exec *x)
 	do {
 		before = x->ending;
 		open = espl__searches_open(x);
-		if (x->cluster_dirty || espl__exec_needs_no_nodes(x) || (x->seats_freed && (x->surplus || x->fleet.retiring > 0)) ||
+		if (x->cluster_dirty || espl__exec_needs_no_nodes(x) ||
+		    (x->seats_freed && (x->surplus || x->fleet.retiring > 0)) ||
 		    espl__lease_retry_at(x) <= x->now) {
 			x->cluster_dirty = 0;
 			espl__exec_give_ups(x);

@@ -1,17 +1,19 @@
 /* exec_end.c - how a gang ended, what is to blame, and what becomes of its trial.
  *
- * A failure counts against trial.retries; what is certain to happen again is not retried: a report without
- * the metric, and a program that does not start at all.
+ * A failure counts against trial.retries; what is certain to happen again is not retried: a report
+ * without the metric, and a program that does not start at all.
  */
 #include <string.h>
 
 #include "exec/state.h"
 
-#define LOST_MOST 5u		/* nodes in a row that went away under a trial, without a checkpoint in between */
-#define ALIKE_MOST 3u		/* trials that fail alike: the program is at fault */
-#define UNSTARTED_MOST 3u	/* trials in a row that end before their first report: the program is at fault */
+/* nodes in a row that went away under a trial, without a checkpoint in between */
+#define LOST_MOST 5u
+#define ALIKE_MOST 3u /* trials that fail alike: the program is at fault */
+/* trials in a row that end before their first report: the program is at fault */
+#define UNSTARTED_MOST 3u
 
-/* ---- what is to blame ------------------------------------------------------------------------------- */
+/* ---- what is to blame --------------------------------------------------------------------- */
 
 /* Several different trials failing quickly on one node: the node is faulty, not the trials. */
 static void
@@ -22,13 +24,16 @@ blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 	if (n == NULL || !n->live || n->failed_trial == espl__trial_uid(g->trial))
 		return;
 	if (n->proved && espl__trial_restores(g->trial) > 0)
-		return;		/* trials run there, and this one has trained before: it is at fault */
+		/* trials run there, and this one has trained before: it is at fault */
+		return;
 	n->failed_trial = espl__trial_uid(g->trial);
 	n->failures++;
 	if (n->failures < 3 || (n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
 		return;
 	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
-	espl__exec_note(x, ESPL_ABOUT_NODE, lease, "node %llu is set aside: 3 different trials failed there at once, none succeeded between",
+	espl__exec_note(x, ESPL_ABOUT_NODE, lease,
+	    "node %llu is set aside: 3 different trials failed there at once, none succeeded "
+	    "between",
 	    (unsigned long long)lease);
 	espl__exec_show_node(x, n, "quarantined");
 	x->cluster_dirty = 1;
@@ -60,29 +65,35 @@ other_nodes_work(const struct espl__exec *x, uint64_t lease)
 
 /* A gang that ran when the row of failures began may still report. */
 static int
-one_may_report(const struct espl__exec *x, const struct espl__search *s, const struct espl__gang *ended)
+one_may_report(const struct espl__exec *x, const struct espl__search *s,
+    const struct espl__gang *ended)
 {
 	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
-		if (g != ended && g->trial->search == s && g->id < s->unstarted.until && g->state != ESPL__GANG_LEAVING && !g->killed)
+		if (g != ended && g->trial->search == s && g->id < s->unstarted.until &&
+		    g->state != ESPL__GANG_LEAVING && !g->killed)
 			return 1;
 	return 0;
 }
 
-/* Trials that end before their first report, one after the other and wherever they run: so will all others.
- * Where some trial has reported, it takes as many different ones; else two, one of them tried again. */
+/* Trials that end before their first report, one after the other and wherever they run: so will all
+ * others. Where some trial has reported, it takes as many different ones; else two, one of them
+ * tried again. */
 static void
 count_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_t lease, const char *text)
 {
 	struct espl__search *s = g->trial->search;
 	struct espl__unstarted *row = &s->unstarted;
 	uint64_t trial = g->trial->pub.id;
-	int one_node = row->count == 0 || (row->one_node && row->node == lease && lease != ESPL_NONE);
+	int one_node =
+	    row->count == 0 || (row->one_node && row->node == lease && lease != ESPL_NONE);
 	uint32_t i = 0;
 
-	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 || g->trial->pub.iteration > g->trial->began)
-		return;		/* the program did run for this trial */
+	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 ||
+	    g->trial->pub.iteration > g->trial->began)
+		return; /* the program did run for this trial */
 	if (row->count == 0)
-		*row = (struct espl__unstarted){ .until = x->gang_next, .trials = { ESPL_NONE, ESPL_NONE, ESPL_NONE } };
+		*row = (struct espl__unstarted){ .until = x->gang_next,
+			.trials = { ESPL_NONE, ESPL_NONE, ESPL_NONE } };
 	row->count++;
 	row->node = lease;
 	row->one_node = (uint8_t)one_node;
@@ -92,29 +103,36 @@ count_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_t lease
 		row->trials[i] = trial;
 		row->different++;
 	}
-	if (row->count < UNSTARTED_MOST || row->different < (s->reported ? UNSTARTED_MOST : 2) || one_may_report(x, s, g))
+	if (row->count < UNSTARTED_MOST || row->different < (s->reported ? UNSTARTED_MOST : 2) ||
+	    one_may_report(x, s, g))
 		return;
 	if (row->one_node && other_nodes_work(x, lease)) {
-		row->count = row->different = 0;	/* the node may be at fault: others will tell */
+		/* the node may be at fault: others will tell */
+		row->count = row->different = 0;
 		return;
 	}
-	espl__search_wind_up(s, ESPL__RUN_FAILED, "%u attempts in a row ended before their first report, the last of them trial %llu: %s",
+	espl__search_wind_up(s, ESPL__RUN_FAILED,
+	    "%u attempts in a row ended before their first report, the last of them trial %llu: %s",
 	    row->count, (unsigned long long)trial, text);
 }
 
-/* Three trials that fail at the same iteration with the same words, where no trial got beyond it: so will all others. */
+/* Three trials that fail at the same iteration with the same words, where no trial got beyond it:
+ * so will all others. */
 static void
 count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
 {
 	struct espl__search *s = t->search;
-	struct espl__alike  *a = &s->alike;
+	struct espl__alike *a = &s->alike;
 	uint32_t i = 0;
 
-	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 || t->pub.iteration == 0 || t->item == NULL)
+	if (s->algorithm == NULL || s->ending != 0 || x->ending != 0 || t->pub.iteration == 0 ||
+	    t->item == NULL)
 		return;
-	if (a->text == NULL || a->iteration != t->pub.iteration || !espl__exec_alike(a->text, text)) {
+	if (a->text == NULL || a->iteration != t->pub.iteration ||
+	    !espl__exec_alike(a->text, text)) {
 		free(a->text);
-		*a = (struct espl__alike){ .text = espl__strdup(text), .iteration = t->pub.iteration };
+		*a = (struct espl__alike){ .text = espl__strdup(text),
+			.iteration = t->pub.iteration };
 	}
 	while (i < a->count && a->trials[i] != t->pub.id)
 		i++;
@@ -127,7 +145,9 @@ count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
 	for (uint64_t k = 0; k < s->trials.trials.count; k++)
 		if (espl__trial_at(&s->trials, k)->pub.iteration > t->pub.iteration)
 			return;
-	espl__search_wind_up(s, ESPL__RUN_FAILED, "%u trials failed alike after iteration %llu, and none got further; the last of them trial %llu: %s",
+	espl__search_wind_up(s, ESPL__RUN_FAILED,
+	    "%u trials failed alike after iteration %llu, and none got further; the last of them "
+	    "trial %llu: %s",
 	    ALIKE_MOST, (unsigned long long)t->pub.iteration, (unsigned long long)t->pub.id, text);
 }
 
@@ -137,16 +157,19 @@ espl__gang_lacks_metric(struct espl__exec *x, struct espl__gang *g, const struct
 	const struct espl__search *s = g->trial->search;
 	struct espl__buf b = { NULL, 0, 0 };
 
-	espl__print(&b, "trial %llu reports no metric '%s' (experiment.metric)", (unsigned long long)g->trial->pub.id, s->config->metric);
+	espl__print(&b, "trial %llu reports no metric '%s' (experiment.metric)",
+	    (unsigned long long)g->trial->pub.id, s->config->metric);
 	for (uint32_t i = 0; i < e->as.report.count && i < 8; i++)
 		if (e->as.report.metrics[i].metric < x->metrics.count)
-			espl__print(&b, "%s'%s'", i == 0 ? "; it reports " : ", ", x->metrics.names[e->as.report.metrics[i].metric]);
+			espl__print(&b, "%s'%s'", i == 0 ? "; it reports " : ", ",
+			    x->metrics.names[e->as.report.metrics[i].metric]);
 	if (!s->reported) {
 		espl__search_wind_up(g->trial->search, ESPL__RUN_FAILED, "%s", espl__buf_text(&b));
 		x->futile = !x->config->pool;
 	}
 	g->hopeless = 1;
-	espl__exec_kill(x, g, s->config->trial.grace, strstr(espl__buf_text(&b), "reports no"));	/* without the trial: the caller names it */
+	/* without the trial: the caller names it */
+	espl__exec_kill(x, g, s->config->trial.grace, strstr(espl__buf_text(&b), "reports no"));
 	espl__buf_free(&b);
 }
 
@@ -160,18 +183,19 @@ praise_nodes(struct espl__exec *x, const struct espl__gang *g)
 	}
 }
 
-/* ---- what becomes of the trial ------------------------------------------------------------------------ */
+/* ---- what becomes of the trial ------------------------------------------------------------ */
 
 /* What is needed of a gang that is gone. */
 struct ended_gang {
 	enum espl__gang_end how;
 	const char *text;
-	int      hopeless;		/* it would fail again                                 */
-	int      over;			/* it had reached its budget: what it reported stands  */
+	int hopeless; /* it would fail again */
+	int over;     /* it had reached its budget: what it reported stands */
 };
 
 static espl_status
-count_failure(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *g, struct espl__diag *diag)
+count_failure(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *g,
+    struct espl__diag *diag)
 {
 	const char *text = g->text;
 	uint32_t retries = t->search->config->trial.retries;
@@ -179,12 +203,15 @@ count_failure(struct espl__exec *x, struct espl__trial *t, const struct ended_ga
 	char trial[48], *name, *folder;
 
 	if (t->item == NULL && !espl__exec_unsaved(t))
-		return ESPL_OK;		/* nothing is lost */
+		return ESPL_OK; /* nothing is lost */
 	free(x->last_failure);
 	folder = espl__trial_folder("", espl__trial_uid(t));
-	name = t->search->jobs != NULL ? espl__format("job %s", t->search->jobs->list.jobs[t->pub.id].name) :
-	    espl__format("trial %s", espl__trial_name(espl__trial_uid(t), trial));
-	x->last_failure = x->setup.simulated ? espl__format("%s: %s", name, text) : espl__format("%s: %s (see %s/log)", name, text, folder + 1);
+	name = t->search->jobs != NULL
+	    ? espl__format("job %s", t->search->jobs->list.jobs[t->pub.id].name)
+	    : espl__format("trial %s", espl__trial_name(espl__trial_uid(t), trial));
+	x->last_failure = x->setup.simulated
+	    ? espl__format("%s: %s", name, text)
+	    : espl__format("%s: %s (see %s/log)", name, text, folder + 1);
 	free(name);
 	free(folder);
 	t->failures = g->hopeless && t->failures < retries ? retries + 1 : t->failures + 1;
@@ -192,13 +219,16 @@ count_failure(struct espl__exec *x, struct espl__trial *t, const struct ended_ga
 		if (o->failure != NULL)
 			o->failure(o->ctx, x->now, espl__exec_shown(t, &room));
 	if (g->hopeless)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "failed, and is not retried: %s", text);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+		    "failed, and is not retried: %s", text);
 	else if (t->failures > retries)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "failed (attempt %u of %u, giving up): %s",
-		    (unsigned)t->failures, (unsigned)retries + 1, text);
-	else
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "failed (attempt %u of %u): %s", (unsigned)t->failures,
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+		    "failed (attempt %u of %u, giving up): %s", (unsigned)t->failures,
 		    (unsigned)retries + 1, text);
+	else
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+		    "failed (attempt %u of %u): %s", (unsigned)t->failures, (unsigned)retries + 1,
+		    text);
 	if (!g->hopeless)
 		count_alike(x, t, text);
 	if (t->failures > retries && t->item != NULL && !g->over)
@@ -228,23 +258,27 @@ static void
 go_to_back(struct espl__exec *x, struct espl__trial *t)
 {
 	const struct espl__item *old = t->item;
-	double   weight = old->pub.weight / t->search->config->weight;
+	double weight = old->pub.weight / t->search->config->weight;
 	uint32_t least = old->pub.gpus_min, most = old->pub.gpus_max;
 
 	espl__item_free(x, t->item);
 	t->item = espl__item_new(x, t, weight, least, most);
 }
 
-/* It was told to pause, and left without a checkpoint (why: "" or how it ended): if no trial ever saved one, none will. */
+/* It was told to pause, and left without a checkpoint (why: "" or how it ended): if no trial ever
+ * saved one, none will. */
 static void
 stop_saving(struct espl__search *s, const struct espl__trial *t, const char *why)
 {
 	struct espl__exec *x = s->exec;
 	const char *colon = why[0] != '\0' ? ": " : "";
 
-	if (s->algorithm != NULL && (s->algorithm->plugin->desc->caps & ESPL_CAP_NEEDS_SAVES) != 0) {
-		espl__search_wind_up(s, ESPL__RUN_FAILED, "algorithm '%s' needs checkpoints, and the program saves none: trial %llu was told to "
-		    "pause and ended without one%s%s", s->algorithm->plugin->desc->name, (unsigned long long)t->pub.id, colon, why);
+	if (s->algorithm != NULL &&
+	    (s->algorithm->plugin->desc->caps & ESPL_CAP_NEEDS_SAVES) != 0) {
+		espl__search_wind_up(s, ESPL__RUN_FAILED,
+		    "algorithm '%s' needs checkpoints, and the program saves none: trial %llu was "
+		    "told to pause and ended without one%s%s",
+		    s->algorithm->plugin->desc->name, (unsigned long long)t->pub.id, colon, why);
 		x->futile = !x->config->pool;
 		return;
 	}
@@ -261,44 +295,54 @@ stop_saving(struct espl__search *s, const struct espl__trial *t, const char *why
 		item->pub.flags |= ESPL_ITEM_NO_SAVE;
 		espl__item_changed(item, ESPL_WHY_HINT);
 	}
-	espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "%s%s%sthe program saves no checkpoints: trial %llu ended without one when it was told to "
-	    "pause%s%s. From now on trials are not paused or resized, a promoted trial trains again from iteration 0, and no model is kept "
-	    "(trial.checkpoint = false says so from the start)", x->config->pool ? "experiment '" : "",
-	    x->config->pool ? s->config->name : "", x->config->pool ? "': " : "", (unsigned long long)t->pub.id, colon, why);
+	espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
+	    "%s%s%sthe program saves no checkpoints: trial %llu ended without one when it was told "
+	    "to pause%s%s. From now on trials are not paused or resized, a promoted trial trains "
+	    "again from iteration 0, and no model is kept (trial.checkpoint = false says so from "
+	    "the start)",
+	    x->config->pool ? "experiment '" : "", x->config->pool ? s->config->name : "",
+	    x->config->pool ? "': " : "", (unsigned long long)t->pub.id, colon, why);
 }
 
-/* How the end of a gang is to be read: faults that we found count as failures, unless the node was at fault. */
+/* How the end of a gang is to be read: faults that we found count as failures, unless the node was
+ * at fault. */
 static enum espl__gang_end
 reading(const struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
 {
-	if (g->fault != NULL && (e->as.ended.how != ESPL__END_LOST || e->as.ended.node == ESPL_NONE))
+	if (g->fault != NULL &&
+	    (e->as.ended.how != ESPL__END_LOST || e->as.ended.node == ESPL_NONE))
 		return ESPL__END_FAILED;
-	if (e->as.ended.how == ESPL__END_UNSAVED && g->trial->search->saved && (g->trial->item != NULL || g->trial->clones_waiting > 0))
-		return ESPL__END_FAILED;	/* others save, and what it trained is needed */
-	if (e->as.ended.how == ESPL__END_DONE && g->trial->item != NULL && g->state != ESPL__GANG_LEAVING &&
-	    !g->killed && x->ending == 0)
-		return ESPL__END_FAILED;	/* left without being told to */
+	if (e->as.ended.how == ESPL__END_UNSAVED && g->trial->search->saved &&
+	    (g->trial->item != NULL || g->trial->clones_waiting > 0))
+		return ESPL__END_FAILED; /* others save, and what it trained is needed */
+	if (e->as.ended.how == ESPL__END_DONE && g->trial->item != NULL &&
+	    g->state != ESPL__GANG_LEAVING && !g->killed && x->ending == 0)
+		return ESPL__END_FAILED; /* left without being told to */
 	return e->as.ended.how;
 }
 
 static espl_status
-after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *g, struct espl__diag *diag)
+after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *g,
+    struct espl__diag *diag)
 {
 	enum espl__gang_end how = g->how;
 	espl_status status = ESPL_OK;
 
-	if (t->search->saves && !t->search->saved && (how == ESPL__END_UNSAVED ||
+	if (t->search->saves && !t->search->saved &&
+	    (how == ESPL__END_UNSAVED ||
 		(how == ESPL__END_FAILED && t->item == NULL && espl__exec_unsaved(t))))
 		stop_saving(t->search, t, how == ESPL__END_FAILED ? g->text : "");
 	if (how == ESPL__END_NO_CHECKPOINT) {
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "its checkpoint of iteration %llu is missing or damaged; it begins anew",
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+		    "its checkpoint of iteration %llu is missing or damaged; it begins anew",
 		    (unsigned long long)t->pub.checkpoint);
 		t->pub.checkpoint = 0;
 		if (t->source != ESPL_NONE && t->item != NULL)
 			return espl__exec_trial_over(x, t, ESPL_END_FAILED, diag);
 	}
 	if (t->item == NULL) {
-		/* Its result stands, but its last checkpoint failed: count that, or it would be retried forever. */
+		/* Its result stands, but its last checkpoint failed: count that, or it would be
+		 * retried forever. */
 		if (how == ESPL__END_FAILED)
 			status = count_failure(x, t, g, diag);
 		if (how != ESPL__END_DONE && how != ESPL__END_FINISHED && how != ESPL__END_UNSAVED)
@@ -334,11 +378,11 @@ lost_too_often(struct espl__trial *t)
 espl_status
 espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
-	struct espl__gang  *g = espl__exec_gang(x, e->as.ended.gang);
-	struct ended_gang   ended;
+	struct espl__gang *g = espl__exec_gang(x, e->as.ended.gang);
+	struct ended_gang ended;
 	enum espl__gang_end how;
 	struct espl__trial *t;
-	uint64_t    lease;
+	uint64_t lease;
 	espl_status status;
 	char *text;
 
@@ -347,15 +391,19 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 	t = g->trial;
 	how = reading(x, g, e);
 	if (g->onto != NULL && g->fault == NULL && how == ESPL__END_FAILED) {
-		how = ESPL__END_LOST;	/* the change may be at fault: by checkpoint from now on */
+		how = ESPL__END_LOST; /* the change may be at fault: by checkpoint from now on */
 		t->restarts = 1;
 	}
-	text = espl__strdup(g->fault != NULL && how == ESPL__END_FAILED ? g->fault : e->as.ended.text[0] != '\0' ? e->as.ended.text :
-	    how == ESPL__END_FAILED ? "it left without being told to" : "");
+	text = espl__strdup(g->fault != NULL && how == ESPL__END_FAILED ? g->fault
+		: e->as.ended.text[0] != '\0'                           ? e->as.ended.text
+		: how == ESPL__END_FAILED ? "it left without being told to"
+					  : "");
 	if (how == ESPL__END_LOST && e->as.ended.node != ESPL_NONE && lost_too_often(t)) {
 		free(text);
 		how = ESPL__END_FAILED;
-		text = espl__format("%u times in a row its node or agent went away, with no checkpoint in between", (unsigned)t->lost);
+		text = espl__format("%u times in a row its node or agent went away, with no "
+				    "checkpoint in between",
+		    (unsigned)t->lost);
 	}
 	ended = (struct ended_gang){ how, text, g->hopeless, g->over };
 	lease = node_of(g, e->as.ended.node);
@@ -367,7 +415,8 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 	}
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), "ended", g->share, g->slots, text);
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), "ended", g->share,
+			    g->slots, text);
 	espl__gang_free(x, g);
 	espl__exec_capacity(x);
 	status = after_end(x, t, &ended, diag);
@@ -375,4 +424,3 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 	free(text);
 	return status;
 }
-

@@ -15,8 +15,9 @@ tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__even
 
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->report != NULL)
-			o->report(o->ctx, x->now, espl__exec_shown(t, &room), e->as.report.iteration, loss, e->as.report.metrics,
-			    e->as.report.count, share);
+			o->report(o->ctx, x->now, espl__exec_shown(t, &room),
+			    e->as.report.iteration, loss, e->as.report.metrics, e->as.report.count,
+			    share);
 }
 
 /* What an iteration is timed on: a share of a GPU is a cap on neighbours, and as fast as those that
@@ -24,7 +25,8 @@ tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__even
 static struct espl_share
 measured_share(const struct espl__exec *x, const struct espl__gang *g)
 {
-	const struct espl__gpu *gpu = g->share.packing > 1 ? espl__gpu_at(&x->fleet, &g->slots[0], NULL) : NULL;
+	const struct espl__gpu *gpu =
+	    g->share.packing > 1 ? espl__gpu_at(&x->fleet, &g->slots[0], NULL) : NULL;
 	struct espl_share share = g->share;
 	uint32_t i, here = 0;
 
@@ -60,15 +62,17 @@ number_of(const struct espl__search *s, uint32_t metric)
 
 /* The report as the algorithm sees it; metrics in the experiment's order. */
 static espl_status
-observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const struct espl__event *e,
-    double loss, uint64_t since, struct espl__diag *diag)
+observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
+    const struct espl__event *e, double loss, uint64_t since, struct espl__diag *diag)
 {
 	struct espl__search *s = t->search;
 	struct espl_observation o = ESPL_INIT(struct espl_observation);
-	struct espl__diag   why = ESPL__DIAG_INIT;
+	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
 	uint32_t count = x->metrics.count;
-	double   room[16], *metrics = count <= 16 ? room : espl__arena_alloc(&x->ops_arena, count * sizeof *metrics);
+	double room[16],
+	    *metrics =
+		count <= 16 ? room : espl__arena_alloc(&x->ops_arena, count * sizeof *metrics);
 	struct espl_share share;
 	espl_status status;
 
@@ -76,7 +80,8 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const
 		metrics[i] = NAN;
 	for (uint32_t i = 0; i < e->as.report.count; i++)
 		if (e->as.report.metrics[i].metric < count)
-			metrics[number_of(s, e->as.report.metrics[i].metric)] = e->as.report.metrics[i].value;
+			metrics[number_of(s, e->as.report.metrics[i].metric)] =
+			    e->as.report.metrics[i].value;
 	o.trial = t->pub.id;
 	o.iteration = e->as.report.iteration;
 	o.loss = loss;
@@ -84,9 +89,10 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, const
 	o.metric_count = count;
 	o.values = t->pub.values;
 	o.at = x->now;
-	o.iteration_s = (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
+	o.iteration_s =
+	    (double)(x->now - g->heard) / 1e9 / (double)(e->as.report.iteration - since);
 	share = measured_share(x, g);
-	if (g->warmed && g->sharers == share.packing) {	/* the first one holds the start, too */
+	if (g->warmed && g->sharers == share.packing) { /* the first one holds the start, too */
 		if (espl__model_service_measure(&s->model, share, o.iteration_s))
 			s->tier->why |= ESPL_WHY_PROFILE;
 		pace(t, share, o.iteration_s);
@@ -130,7 +136,8 @@ boundary(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, stru
 		t->verdict = 0;
 		status = espl__exec_verdict(x, t, verdict, 1, diag);
 	}
-	if (status == ESPL_OK && t->pub.state == ESPL_TRIAL_RUNNING && g->iteration >= t->pub.budget)
+	if (status == ESPL_OK && t->pub.state == ESPL_TRIAL_RUNNING &&
+	    g->iteration >= t->pub.budget)
 		status = espl__exec_trial_over(x, t, ESPL_END_BUDGET, diag);
 	return status;
 }
@@ -138,7 +145,7 @@ boundary(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, stru
 static espl_status
 on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
-	struct espl__gang  *g = espl__exec_gang(x, e->as.report.gang);
+	struct espl__gang *g = espl__exec_gang(x, e->as.report.gang);
 	struct espl__trial *t;
 	uint64_t iteration = e->as.report.iteration, since;
 	espl_status status = ESPL_OK;
@@ -152,13 +159,14 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 	g->awaiting = 1;
 	since = g->iteration;
 	if (iteration <= since || g->state == ESPL__GANG_LEAVING)
-		return ESPL_OK;	/* settled with a plain reply */
+		return ESPL_OK; /* settled with a plain reply */
 	if (!objective(t->search, e, &loss)) {
 		espl__gang_lacks_metric(x, g, e);
 		return ESPL_OK;
 	}
 	if ((double)(x->now - g->heard) / 1e9 / (double)(iteration - since) > t->search->longest_s)
-		t->search->longest_s = (double)(x->now - g->heard) / 1e9 / (double)(iteration - since);
+		t->search->longest_s =
+		    (double)(x->now - g->heard) / 1e9 / (double)(iteration - since);
 	g->quiet_told = 0;
 	for (uint32_t i = 0; !g->reported && i < g->share.gpus; i++)
 		espl__lease_proved(x, espl__machine_at(&x->fleet, g->slots[i].node));
@@ -176,7 +184,8 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 		espl__exec_best(x, t, iteration, loss);
 		tell_report(x, t, e, loss, g->share);
 		t->search->why |= ESPL_ASK_RESULT;
-		if (t->search->algorithm != NULL && espl__exec_hears(t->search) && t->pub.state == ESPL_TRIAL_RUNNING)
+		if (t->search->algorithm != NULL && espl__exec_hears(t->search) &&
+		    t->pub.state == ESPL_TRIAL_RUNNING)
 			status = observe(x, t, g, e, loss, since, diag);
 	}
 	espl__gang_heard(x, g);
@@ -206,7 +215,8 @@ on_started(struct espl__exec *x, const struct espl__event *e)
 	}
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), "running", g->share, g->slots, "");
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), "running",
+			    g->share, g->slots, "");
 }
 
 static void
@@ -229,8 +239,8 @@ on_outcome(struct espl__exec *x, const struct espl__event *e)
 	const struct espl_outcome *in = e->as.outcome.outcome;
 
 	for (uint32_t i = 0; i < x->computing_count; i++) {
-		struct espl__search   *s = x->computing[i].search;
-		struct espl__tier     *tier = x->computing[i].tier;
+		struct espl__search *s = x->computing[i].search;
+		struct espl__tier *tier = x->computing[i].tier;
 		struct espl__outcomes *to = s != NULL ? &s->outcomes : &tier->outcomes;
 		struct espl_outcome *o;
 
@@ -263,9 +273,12 @@ on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 
 	x->cloud_waits = 0;
 	if (e->as.cloud.status != ESPL_OK)
-		return espl__fail_at(diag, e->as.cloud.status == ESPL_E_CONFIG || e->as.cloud.status == ESPL_E_UNSUPPORTED ?
-		    ESPL_E_CONFIG : e->as.cloud.status, s->group != NULL ? s->group->file : NULL,
-		    s->group != NULL ? s->group->line : 0, "cloud '%s': %s", s->use, e->as.cloud.text);
+		return espl__fail_at(diag,
+		    e->as.cloud.status == ESPL_E_CONFIG || e->as.cloud.status == ESPL_E_UNSUPPORTED
+			? ESPL_E_CONFIG
+			: e->as.cloud.status,
+		    s->group != NULL ? s->group->file : NULL, s->group != NULL ? s->group->line : 0,
+		    "cloud '%s': %s", s->use, e->as.cloud.text);
 	x->cloud_ready = 1;
 	x->cluster_dirty = 1;
 	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK; i++)
@@ -285,7 +298,7 @@ stale(struct espl__exec *x)
 void
 espl__exec_interrupt(struct espl__exec *x, const char *format, ...)
 {
-	char    text[400];
+	char text[400];
 	va_list list;
 
 	va_start(list, format);
@@ -311,7 +324,8 @@ on_node_why(struct espl__exec *x, const struct espl__event *e)
 	x->node_why = espl__strdup(e->as.node_why.text);
 	x->node_why_lease = e->as.node_why.lease;
 	x->node_why_at = x->now;
-	espl__exec_note(x, ESPL_ABOUT_NODE, e->as.node_why.lease, "node %llu: %s", (unsigned long long)e->as.node_why.lease, x->node_why);
+	espl__exec_note(x, ESPL_ABOUT_NODE, e->as.node_why.lease, "node %llu: %s",
+	    (unsigned long long)e->as.node_why.lease, x->node_why);
 }
 
 static void
@@ -329,7 +343,8 @@ on_price(struct espl__exec *x, const struct espl__event *e)
 		return;
 	x->fleet.offers[e->as.price.offer]->price_hour = e->as.price.price.usd_hour;
 	stale(x);
-	espl__ledger_price(x->ledger, e->as.price.offer, e->as.price.price.from, e->as.price.price.usd_hour);
+	espl__ledger_price(x->ledger, e->as.price.offer, e->as.price.price.from,
+	    e->as.price.price.usd_hour);
 }
 
 static void
@@ -345,76 +360,41 @@ static void
 on_held(struct espl__exec *x, const struct espl__event *e)
 {
 	for (struct espl__gang *g = x->gang_first; g != NULL && e->as.held.late > 0; g = g->next)
-		g->heard = g->heard < x->now - e->as.held.late ? g->heard + e->as.held.late : x->now;
+		g->heard =
+		    g->heard < x->now - e->as.held.late ? g->heard + e->as.held.late : x->now;
 }
 
 espl_status
 espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
 {
 	switch (e->type) {
-	case ESPL__EV_START:
-		on_begun(x);
-		return ESPL_OK;
-	case ESPL__EV_RESUME:
-		espl__exec_resume(x);
-		return ESPL_OK;
+	case ESPL__EV_START: on_begun(x); return ESPL_OK;
+	case ESPL__EV_RESUME: espl__exec_resume(x); return ESPL_OK;
 	case ESPL__EV_OFFER:
 		stale(x);
 		(void)espl__fleet_offer(&x->fleet, e->as.offer.offer);
 		return ESPL_OK;
-	case ESPL__EV_PRICE:
-		on_price(x, e);
-		return ESPL_OK;
-	case ESPL__EV_CLOUD:
-		return on_cloud(x, e, diag);
-	case ESPL__EV_NODE:
-		espl__exec_node(x, e, diag);
-		return ESPL_OK;
-	case ESPL__EV_NODE_WHY:
-		on_node_why(x, e);
-		return ESPL_OK;
-	case ESPL__EV_METRIC:
-		on_metric(x, e);
-		return ESPL_OK;
-	case ESPL__EV_STARTED:
-		on_started(x, e);
-		return ESPL_OK;
-	case ESPL__EV_REPORT:
-		return on_report(x, e, diag);
-	case ESPL__EV_SAVED:
-		on_saved(x, e);
-		return ESPL_OK;
-	case ESPL__EV_ENDED:
-		return espl__gang_ended(x, e, diag);
-	case ESPL__EV_RESIZED:
-		espl__gang_resized(x, e);
-		return ESPL_OK;
-	case ESPL__EV_GPU:
-		espl__exec_gpu(x, e);
-		return ESPL_OK;
-	case ESPL__EV_JOB:
-		espl__job_arrive(x, e);
-		return ESPL_OK;
-	case ESPL__EV_EXPERIMENT:
-		return espl__search_arrive(x, e->as.experiment.number, diag);
+	case ESPL__EV_PRICE: on_price(x, e); return ESPL_OK;
+	case ESPL__EV_CLOUD: return on_cloud(x, e, diag);
+	case ESPL__EV_NODE: espl__exec_node(x, e, diag); return ESPL_OK;
+	case ESPL__EV_NODE_WHY: on_node_why(x, e); return ESPL_OK;
+	case ESPL__EV_METRIC: on_metric(x, e); return ESPL_OK;
+	case ESPL__EV_STARTED: on_started(x, e); return ESPL_OK;
+	case ESPL__EV_REPORT: return on_report(x, e, diag);
+	case ESPL__EV_SAVED: on_saved(x, e); return ESPL_OK;
+	case ESPL__EV_ENDED: return espl__gang_ended(x, e, diag);
+	case ESPL__EV_RESIZED: espl__gang_resized(x, e); return ESPL_OK;
+	case ESPL__EV_GPU: espl__exec_gpu(x, e); return ESPL_OK;
+	case ESPL__EV_JOB: espl__job_arrive(x, e); return ESPL_OK;
+	case ESPL__EV_EXPERIMENT: return espl__search_arrive(x, e->as.experiment.number, diag);
 	case ESPL__EV_CANCEL:
 		espl__search_cancel(x, e->as.cancel.number, e->as.cancel.trial);
 		return ESPL_OK;
-	case ESPL__EV_OUTCOME:
-		on_outcome(x, e);
-		return ESPL_OK;
-	case ESPL__EV_HELD:
-		on_held(x, e);
-		return ESPL_OK;
-	case ESPL__EV_TIMER:
-		x->timer = ESPL_NEVER;
-		return ESPL_OK;
-	case ESPL__EV_STOP:
-		stop_for_user(x);
-		return ESPL_OK;
-	case ESPL__EV_TROUBLE:
-		espl__exec_interrupt(x, "%s", e->as.trouble.text);
-		return ESPL_OK;
+	case ESPL__EV_OUTCOME: on_outcome(x, e); return ESPL_OK;
+	case ESPL__EV_HELD: on_held(x, e); return ESPL_OK;
+	case ESPL__EV_TIMER: x->timer = ESPL_NEVER; return ESPL_OK;
+	case ESPL__EV_STOP: stop_for_user(x); return ESPL_OK;
+	case ESPL__EV_TROUBLE: espl__exec_interrupt(x, "%s", e->as.trouble.text); return ESPL_OK;
 	}
 	return ESPL_OK;
 }

@@ -21,7 +21,7 @@ espl__gang_matches(const struct espl__gang *g, const struct espl__item *item)
 	    memcmp(item->target, g->slots, g->share.gpus * sizeof *g->slots) == 0;
 }
 
-/* ---- who was heard of last ------------------------------------------------------------------------ */
+/* ---- who was heard of last ---------------------------------------------------------------- */
 
 static void
 unlink_heard(struct espl__exec *x, struct espl__gang *g)
@@ -57,21 +57,22 @@ espl__gang_heard(struct espl__exec *x, struct espl__gang *g)
 	link_heard(x, g);
 }
 
-/* ---- coming and going -------------------------------------------------------------------------------- */
+/* ---- coming and going --------------------------------------------------------------------- */
 
 static void
 show(struct espl__exec *x, const struct espl__gang *g, const char *state, const char *text)
 {
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), state, g->share, g->slots, text);
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), state, g->share,
+			    g->slots, text);
 }
 
 static void
 start(struct espl__exec *x, struct espl__item *item)
 {
-	struct espl__trial  *t = item->trial;
-	struct espl__gang   *g = espl__alloc(sizeof *g);
+	struct espl__trial *t = item->trial;
+	struct espl__gang *g = espl__alloc(sizeof *g);
 	struct espl__effect *e;
 	int from_source = t->source != ESPL_NONE && t->pub.checkpoint == 0;
 
@@ -100,7 +101,8 @@ start(struct espl__exec *x, struct espl__item *item)
 	t->search->gang_count++;
 	x->gpus_busy += g->share.packing == 1 ? g->share.gpus : 1;
 	espl__map_set(&x->gang_map, g->id + 1, g);
-	if (t->attempts > 0 && (t->last.gpus != g->share.gpus || t->last.packing != g->share.packing))
+	if (t->attempts > 0 &&
+	    (t->last.gpus != g->share.gpus || t->last.packing != g->share.packing))
 		x->resizes++;
 	t->last = g->share;
 	t->gang = g;
@@ -122,17 +124,20 @@ start(struct espl__exec *x, struct espl__item *item)
 	e->as.start.slots = g->slots;
 	e->as.start.values = t->pub.values;
 	if (x->setup.verbose)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "gang %llu starts on %u %s (node %llu%s), from iteration %llu to %llu",
-		    (unsigned long long)g->id, (unsigned)g->share.gpus, espl__exec_unit(x, g->share.gpus),
-		    (unsigned long long)g->slots[0].node, item->pub.node_count > 1 ? " and others" : "",
-		    (unsigned long long)g->iteration, (unsigned long long)g->budget);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+		    "gang %llu starts on %u %s (node %llu%s), from iteration %llu to %llu",
+		    (unsigned long long)g->id, (unsigned)g->share.gpus,
+		    espl__exec_unit(x, g->share.gpus), (unsigned long long)g->slots[0].node,
+		    item->pub.node_count > 1 ? " and others" : "", (unsigned long long)g->iteration,
+		    (unsigned long long)g->budget);
 	show(x, g, "starting", "");
 }
 
 void
 espl__gang_account(struct espl__exec *x, struct espl__gang *g)
 {
-	double  gpu_s = (double)(x->now - g->began) / 1e9 * (double)g->share.gpus / (double)g->share.packing;
+	double gpu_s =
+	    (double)(x->now - g->began) / 1e9 * (double)g->share.gpus / (double)g->share.packing;
 	int64_t each = (x->now - g->began) / g->share.packing;
 
 	g->trial->pub.gpu_s += gpu_s;
@@ -140,10 +145,11 @@ espl__gang_account(struct espl__exec *x, struct espl__gang *g)
 	g->trial->search->busy_gpu_s += gpu_s;
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
-		const struct espl_offer    *o = x->fleet.offers[n->pub.offer];
+		const struct espl_offer *o = x->fleet.offers[n->pub.offer];
 		espl__ledger_busy(x->ledger, g->slots[i].node, each);
 		if (o->gpus > 0)
-			g->trial->pub.spent += (espl_money)((double)o->price_hour / o->gpus * ((double)each / 3.6e12));
+			g->trial->pub.spent +=
+			    (espl_money)((double)o->price_hour / o->gpus * ((double)each / 3.6e12));
 	}
 	g->began = x->now;
 }
@@ -199,7 +205,7 @@ espl__exec_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace, con
 	e->as.kill.grace = grace;
 }
 
-/* ---- answering reports ---------------------------------------------------------------------------------- */
+/* ---- answering reports -------------------------------------------------------------------- */
 
 int
 espl__seats_clear(const struct espl__exec *x, const struct espl__item *item)
@@ -207,7 +213,8 @@ espl__seats_clear(const struct espl__exec *x, const struct espl__item *item)
 	for (uint32_t i = 0; i < item->target_count; i++) {
 		struct espl__machine *n;
 		const struct espl__gpu *gpu = espl__gpu_at(&x->fleet, &item->target[i], &n);
-		if (gpu == NULL || n->pub.state != ESPL_NODE_READY || !espl__seat_clear(gpu, item->trial, item->target[i].packing))
+		if (gpu == NULL || n->pub.state != ESPL_NODE_READY ||
+		    !espl__seat_clear(gpu, item->trial, item->target[i].packing))
 			return 0;
 	}
 	return item->target_count > 0;
@@ -232,7 +239,8 @@ leave(struct espl__gang *g)
 
 	if (!t->search->saves)
 		return ESPL__STOP;
-	if (t->search->algorithm == NULL && t->pub.state == ESPL_TRIAL_ENDED && t->pub.iteration >= t->pub.budget)
+	if (t->search->algorithm == NULL && t->pub.state == ESPL_TRIAL_ENDED &&
+	    t->pub.iteration >= t->pub.budget)
 		return ESPL__PAUSE;
 	if ((t->dropped || t->pub.state == ESPL_TRIAL_ENDED || t->pub.state == ESPL_TRIAL_FAILED) &&
 	    !espl__clone_wants(t, g->iteration))
@@ -244,7 +252,7 @@ static enum espl__directive
 directive(struct espl__exec *x, struct espl__gang *g)
 {
 	struct espl__trial *t = g->trial;
-	struct espl__item  *item = t->item;
+	struct espl__item *item = t->item;
 	const struct espl__trial_config *c = &t->search->config->trial;
 	espl_span every = c->checkpoint_every;
 
@@ -253,17 +261,23 @@ directive(struct espl__exec *x, struct espl__gang *g)
 	if (item == NULL || g->over)
 		return leave(g);
 	if (!espl__gang_matches(g, item) && g->onto == NULL && !espl__gang_resize(x, g, item)) {
-		if (item->target_count == 0 || espl__seats_clear(x, item) || gives_up_a_wanted_seat(x, g)) {
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "leaves its GPUs at iteration %llu: %s",
-			    (unsigned long long)g->iteration, item->target_count == 0 ? "it has no place now" : "its place changes");
+		if (item->target_count == 0 || espl__seats_clear(x, item) ||
+		    gives_up_a_wanted_seat(x, g)) {
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+			    "leaves its GPUs at iteration %llu: %s",
+			    (unsigned long long)g->iteration,
+			    item->target_count == 0 ? "it has no place now" : "its place changes");
 			return leave(g);
 		}
 		item->pub.flags |= ESPL_ITEM_CHANGING;
 	}
-	/* "continue" is what resizes: where each iteration is longer than `every`, one that goes over saves after every other. */
+	/* "continue" is what resizes: where each iteration is longer than `every`, one that goes
+	 * over saves after every other. */
 	if (g->onto != NULL && t->pub.checkpoint + 1 >= g->iteration)
 		every = 0;
-	if (t->search->saves && (t->save_asked || espl__clone_wants(t, g->iteration) || (every > 0 && x->now - g->saved_at >= every)))
+	if (t->search->saves &&
+	    (t->save_asked || espl__clone_wants(t, g->iteration) ||
+		(every > 0 && x->now - g->saved_at >= every)))
 		return ESPL__CHECKPOINT;
 	return ESPL__CONTINUE;
 }
@@ -278,7 +292,8 @@ reply(struct espl__exec *x, struct espl__gang *g)
 	if (g->fault != NULL)
 		return;
 	d = g->state == ESPL__GANG_LEAVING || g->killed ? leave(g) : directive(x, g);
-	/* No answer both saves and raises the budget of a gang that stays (docs/trial-protocol.md). */
+	/* No answer both saves and raises the budget of a gang that stays (docs/trial-protocol.md).
+	 */
 	if (d == ESPL__CHECKPOINT && g->trial->pub.budget != g->budget)
 		d = espl__clone_wants(g->trial, g->iteration) ? ESPL__PAUSE : ESPL__CONTINUE;
 	e = espl__exec_effect(x, ESPL__FX_REPLY);
@@ -307,8 +322,10 @@ espl__exec_settle(struct espl__exec *x)
 
 	for (uint32_t i = 0; i < x->awaiting_count; i++) {
 		struct espl__gang *g = x->awaiting[i];
-		if (g->awaiting && g->over && g->state == ESPL__GANG_RUNNING && !g->killed && espl__exec_waits_warm(x, g->trial))
-			x->awaiting[held++] = g;	/* its reply comes when the barrier has passed */
+		if (g->awaiting && g->over && g->state == ESPL__GANG_RUNNING && !g->killed &&
+		    espl__exec_waits_warm(x, g->trial))
+			/* its reply comes when the barrier has passed */
+			x->awaiting[held++] = g;
 		else if (g->awaiting)
 			reply(x, g);
 	}
@@ -322,7 +339,8 @@ espl__exec_settle(struct espl__exec *x)
 		if (g == NULL && espl__seats_clear(x, item))
 			start(x, item);
 		/* at its next boundary; if that is the last, there is nothing to change for */
-		else if (g != NULL && !espl__gang_matches(g, item) && g->iteration + 1 < item->trial->pub.budget)
+		else if (g != NULL && !espl__gang_matches(g, item) &&
+		    g->iteration + 1 < item->trial->pub.budget)
 			(void)espl__gang_resize(x, item->trial->gang, item);
 		g = item->trial->gang;
 		if (item->target_count > 0 && (g == NULL || !espl__gang_matches(g, item))) {

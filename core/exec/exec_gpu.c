@@ -7,8 +7,8 @@ static void
 shared(struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
 {
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial), "shares its GPU by %s%s%s",
-	    e->as.gpu.number == ESPL__SHARE_MPS ? "MPS" : "time slicing", e->as.gpu.text[0] != '\0' ? ": " : "",
-	    e->as.gpu.text);
+	    e->as.gpu.number == ESPL__SHARE_MPS ? "MPS" : "time slicing",
+	    e->as.gpu.text[0] != '\0' ? ": " : "", e->as.gpu.text);
 }
 
 static void
@@ -33,13 +33,15 @@ aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const char *w
 		return;
 	espl__exec_gpu_time(x);
 	espl__fleet_block(&x->fleet, n, gpu);
-	espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "GPU %u of node %llu is set aside: %s", (unsigned)gpu,
-	    (unsigned long long)n->pub.id, why);
+	espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "GPU %u of node %llu is set aside: %s",
+	    (unsigned)gpu, (unsigned long long)n->pub.id, why);
 	for (uint32_t i = 0; i < x->gangs_count; i++) {
 		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
 		uint32_t k;
 
-		for (k = 0; k < item->target_count && (item->target[k].node != n->pub.id || item->target[k].gpu != gpu); k++)
+		for (k = 0; k < item->target_count &&
+		     (item->target[k].node != n->pub.id || item->target[k].gpu != gpu);
+		     k++)
 			;
 		if (k == item->target_count)
 			continue;
@@ -63,7 +65,7 @@ void
 espl__exec_gpu(struct espl__exec *x, const struct espl__event *e)
 {
 	int about_gang = e->as.gpu.what == ESPL__GPU_SHARED || e->as.gpu.what == ESPL__GPU_MEMORY;
-	struct espl__gang    *g = about_gang ? espl__exec_gang(x, e->as.gpu.id) : NULL;
+	struct espl__gang *g = about_gang ? espl__exec_gang(x, e->as.gpu.id) : NULL;
 	struct espl__machine *n = about_gang ? NULL : espl__machine_at(&x->fleet, e->as.gpu.id);
 
 	if (e->as.gpu.what == ESPL__GPU_SHARED && g != NULL)
@@ -71,8 +73,10 @@ espl__exec_gpu(struct espl__exec *x, const struct espl__event *e)
 	else if (e->as.gpu.what == ESPL__GPU_MEMORY && g != NULL)
 		memory(x, g->trial, e->as.gpu.number);
 	else if (e->as.gpu.what == ESPL__GPU_FAULT && n != NULL)
-		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "GPU %llu of node %llu: %s; no trial is to blame",
-		    (unsigned long long)e->as.gpu.number, (unsigned long long)n->pub.id, e->as.gpu.text);
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
+		    "GPU %llu of node %llu: %s; no trial is to blame",
+		    (unsigned long long)e->as.gpu.number, (unsigned long long)n->pub.id,
+		    e->as.gpu.text);
 	else if (e->as.gpu.what == ESPL__GPU_ASIDE && n != NULL && n->live)
 		aside(x, n, (uint32_t)e->as.gpu.number, e->as.gpu.text);
 }

@@ -1,34 +1,35 @@
 /* exec_inner.c - an experiment of a pool that has an allocator of its own (experiment.inner).
  *
- * Before the pool's allocator one item stands for it (ESPL_ITEM_EXPERIMENT); what that is granted is a share of
- * the cluster, in whole GPUs, and the experiment's own allocator divides it among the trials.  The item is made
- * of sums that are kept change by change: nothing here scans trials, but for a new least of their limits.
+ * Before the pool's allocator one item stands for it (ESPL_ITEM_EXPERIMENT); what that is granted
+ * is a share of the cluster, in whole GPUs, and the experiment's own allocator divides it among the
+ * trials.  The item is made of sums that are kept change by change: nothing here scans trials, but
+ * for a new least of their limits.
  */
 #include <math.h>
 #include <string.h>
 
 #include "exec/state.h"
 
-#define POINTS 40u			/* of the curve: doublings, and the two ends of each law */
+#define POINTS 40u /* of the curve: doublings, and the two ends of each law */
 
 struct espl__inner {
-	struct espl__tier    tier;	/* of its trials                                           */
+	struct espl__tier tier; /* of its trials */
 	struct espl__search *search;
-	struct espl__item   *item;	/* in the pool's tier; NULL: nothing to train               */
-	struct espl_experiment experiment;	/* as its allocator sees it: limited to the share   */
+	struct espl__item *item;           /* in the pool's tier; NULL: nothing to train */
+	struct espl_experiment experiment; /* as its allocator sees it: limited to the share */
 	const struct espl_experiment *shown;
-	uint32_t *targets;		/* as its allocator asked; the machines are the pool's      */
-	uint32_t  targets_cap;
-	struct espl_offer *offers;	/* the pool's, without nodes_max: the share alone limits   */
+	uint32_t *targets; /* as its allocator asked; the machines are the pool's */
+	uint32_t targets_cap;
+	struct espl_offer *offers; /* the pool's, without nodes_max: the share alone limits */
 	const struct espl_offer **offer_list;
-	uint32_t  offers_cap, offer_list_cap;
-	uint64_t  most;			/* sum of what the trials can use                          */
-	uint32_t  least;		/* of their least grants                                   */
-	uint32_t  least_count;		/* trials that have it; 0: it has to be looked up          */
-	double    work_s;		/* sum of their work                                       */
-	uint64_t  unknown;		/* trials of which it is not known                         */
-	espl_time started;		/* when it was granted anything first; NEVER               */
-	uint32_t  curve_trials, curve_most, curve_unit;	/* that the curve was made for             */
+	uint32_t offers_cap, offer_list_cap;
+	uint64_t most;        /* sum of what the trials can use */
+	uint32_t least;       /* of their least grants */
+	uint32_t least_count; /* trials that have it; 0: it has to be looked up */
+	double work_s;        /* sum of their work */
+	uint64_t unknown;     /* trials of which it is not known */
+	espl_time started;    /* when it was granted anything first; NEVER */
+	uint32_t curve_trials, curve_most, curve_unit; /* that the curve was made for */
 	struct espl_point curve[POINTS];
 };
 
@@ -46,7 +47,8 @@ espl__inner_new(struct espl__search *s, struct espl__diag *diag)
 	inner->started = inner->tier.wake_at = ESPL_NEVER;
 	inner->shown = &inner->experiment;
 	inner->tier.inner = inner;
-	status = espl__instance_create(ESPL_ALLOCATOR, own->use, own->group, &s->env, &inner->tier.allocator, diag);
+	status = espl__instance_create(ESPL_ALLOCATOR, own->use, own->group, &s->env,
+	    &inner->tier.allocator, diag);
 	if (status == ESPL_OK)
 		s->tier = &inner->tier;
 	else
@@ -88,7 +90,7 @@ espl__inner_share(const struct espl__inner *inner)
 	return inner->item != NULL ? inner->item->pub.granted.gpus : 0;
 }
 
-/* ---- sums over its trials ------------------------------------------------------------------------------ */
+/* ---- sums over its trials ----------------------------------------------------------------- */
 
 static void
 uncount(struct espl__inner *inner, const struct espl__item *item)
@@ -110,9 +112,10 @@ espl__inner_count(struct espl__item *item, int there)
 
 	if (inner == NULL || item->trial == NULL)
 		return;
-	if (item->counted && there && i->gpus_max == item->counted_most && i->gpus_min == item->counted_least &&
-	    !isnan(i->work_s) && !isnan(item->counted_work)) {
-		inner->work_s += i->work_s - item->counted_work;	/* it trained: most often that is all */
+	if (item->counted && there && i->gpus_max == item->counted_most &&
+	    i->gpus_min == item->counted_least && !isnan(i->work_s) && !isnan(item->counted_work)) {
+		/* it trained: most often that is all */
+		inner->work_s += i->work_s - item->counted_work;
 		item->counted_work = i->work_s;
 		return;
 	}
@@ -166,26 +169,34 @@ to_come(const struct espl__search *s)
 		uint32_t from = at->stage_started == ESPL_NEVER ? 0 : at->stage + 1;
 
 		for (uint32_t k = from; k < spec->brackets[b]->stage_count; k++)
-			work += (double)spec->brackets[b]->stages[k]->trials * (double)spec->brackets[b]->stages[k]->iterations;
+			work += (double)spec->brackets[b]->stages[k]->trials *
+			    (double)spec->brackets[b]->stages[k]->iterations;
 	}
 	return work * espl__profile_iteration_s(s->profile, (struct espl_share){ 1, 1 });
 }
 
-/* ---- the item that stands for it ------------------------------------------------------------------------- */
+/* ---- the item that stands for it ---------------------------------------------------------- */
 
-/* All its trials together on so many GPUs: as many as have their least, or, with more, all of them evenly. */
+/* All its trials together on so many GPUs: as many as have their least, or, with more, all of them
+ * evenly. */
 static double
 throughput(const struct espl__inner *inner, uint64_t gpus)
 {
 	const struct espl__profile *p = inner->search->profile;
-	uint64_t trials = inner->tier.items_count, least = inner->least, each = gpus / trials, rest = gpus % trials;
+	uint64_t trials = inner->tier.items_count, least = inner->least, each = gpus / trials,
+		 rest = gpus % trials;
 	uint64_t widest = inner->most / trials;
 
 	if (gpus <= trials * least)
-		return (double)(gpus / least) * (p->guessed ? 1 : espl__profile_speed(p, (struct espl_share){ (uint32_t)least, 1 }));
+		return (double)(gpus / least) *
+		    (p->guessed
+			    ? 1
+			    : espl__profile_speed(p, (struct espl_share){ (uint32_t)least, 1 }));
 	if (each >= widest)
-		return (double)trials * espl__profile_speed(p, (struct espl_share){ (uint32_t)widest, 1 });
-	return (double)(trials - rest) * espl__profile_speed(p, (struct espl_share){ (uint32_t)each, 1 }) +
+		return (double)trials *
+		    espl__profile_speed(p, (struct espl_share){ (uint32_t)widest, 1 });
+	return (double)(trials - rest) *
+	    espl__profile_speed(p, (struct espl_share){ (uint32_t)each, 1 }) +
 	    (double)rest * espl__profile_speed(p, (struct espl_share){ (uint32_t)each + 1, 1 });
 }
 
@@ -194,7 +205,7 @@ static void
 draw_curve(struct espl__inner *inner, struct espl_item *i)
 {
 	uint64_t trials = inner->tier.items_count, full = trials * inner->least;
-	double   one = throughput(inner, i->unit);
+	double one = throughput(inner, i->unit);
 	uint32_t n = 0;
 
 	inner->curve_trials = (uint32_t)trials;
@@ -205,10 +216,11 @@ draw_curve(struct espl__inner *inner, struct espl_item *i)
 	if (inner->search->profile->guessed && i->gpus_max > full)
 		return;
 	for (uint64_t x = i->unit, next; x <= i->gpus_max && n < POINTS; x = next) {
-		inner->curve[n++] = (struct espl_point){ .x = (double)x, .y = throughput(inner, x) / one };
+		inner->curve[n++] =
+		    (struct espl_point){ .x = (double)x, .y = throughput(inner, x) / one };
 		next = 2 * x - (2 * x) % i->unit;
 		if (x < full && next > full)
-			next = full;	/* where the law changes */
+			next = full; /* where the law changes */
 		if (x < i->gpus_max && next > i->gpus_max)
 			next = i->gpus_max;
 	}
@@ -231,23 +243,27 @@ fill(struct espl__inner *inner)
 		most = s->config->gpus_limit;
 	i->unit = i->gpus_min = inner->least;
 	i->gpus_max = most > inner->least ? (uint32_t)(most - most % inner->least) : inner->least;
-	i->flags = ESPL_ITEM_EXPERIMENT | (s->finished ? 0 : ESPL_ITEM_OPEN) | (s->gang_count > 0 ? ESPL_ITEM_RUNNING : 0) |
-	           (s->saves ? 0 : ESPL_ITEM_NO_SAVE) | (s->in_place ? ESPL_ITEM_INPLACE : 0);
+	i->flags = ESPL_ITEM_EXPERIMENT | (s->finished ? 0 : ESPL_ITEM_OPEN) |
+	    (s->gang_count > 0 ? ESPL_ITEM_RUNNING : 0) | (s->saves ? 0 : ESPL_ITEM_NO_SAVE) |
+	    (s->in_place ? ESPL_ITEM_INPLACE : 0);
 	i->started = inner->started;
-	i->elapsed_s = inner->started == ESPL_NEVER ? 0 : (double)(s->exec->now - inner->started) / 1e9;
-	if (inner->curve_trials != inner->tier.items_count || inner->curve_most != i->gpus_max || inner->curve_unit != i->unit ||
-	    i->scaling == NULL)
+	i->elapsed_s =
+	    inner->started == ESPL_NEVER ? 0 : (double)(s->exec->now - inner->started) / 1e9;
+	if (inner->curve_trials != inner->tier.items_count || inner->curve_most != i->gpus_max ||
+	    inner->curve_unit != i->unit || i->scaling == NULL)
 		draw_curve(inner, i);
 	i->work_s = NAN;
 	if (inner->unknown == 0 && s->experiment.spec != NULL && !s->profile->guessed) {
 		i->work_s = (inner->work_s > 0 ? inner->work_s : 0) + to_come(s);
-		i->work_s /= espl__profile_speed(s->profile, (struct espl_share){ inner->least, 1 });
+		i->work_s /=
+		    espl__profile_speed(s->profile, (struct espl_share){ inner->least, 1 });
 	}
 	if (isnan(i->work_total_s))
 		i->work_total_s = i->work_s;
 }
 
-/* Made anew when there is something to train again; it may have to wait in line then, as anybody who comes. */
+/* Made anew when there is something to train again; it may have to wait in line then, as anybody
+ * who comes. */
 static void
 begin(struct espl__inner *inner)
 {
@@ -259,19 +275,24 @@ begin(struct espl__inner *inner)
 	espl__item_add(inner->item);
 }
 
-/* What it cannot use any more goes back; where that or what it could use changed, the pool's allocator is asked. */
+/* What it cannot use any more goes back; where that or what it could use changed, the pool's
+ * allocator is asked. */
 static void
 follow(struct espl__inner *inner)
 {
 	struct espl__item *item = inner->item;
-	uint32_t most = item->pub.gpus_max, least = item->pub.gpus_min, has = item->pub.granted.gpus;
+	uint32_t most = item->pub.gpus_max, least = item->pub.gpus_min,
+		 has = item->pub.granted.gpus;
 	uint32_t why = inner->tier.why & (ESPL_WHY_PROFILE | ESPL_WHY_HINT);
 
 	fill(inner);
 	if (has > item->pub.gpus_max) {
-		espl__exec_note(inner->search->exec, ESPL_ABOUT_RUN, 0, "experiment '%s' can use %u %s of %u, and gives the others back",
-		    inner->search->config->name, (unsigned)item->pub.gpus_max, espl__exec_unit(inner->search->exec, item->pub.gpus_max), (unsigned)has);
-		espl__item_grant(inner->search->exec, item, (struct espl_share){ item->pub.gpus_max, 1 }, item->pub.offer);
+		espl__exec_note(inner->search->exec, ESPL_ABOUT_RUN, 0,
+		    "experiment '%s' can use %u %s of %u, and gives the others back",
+		    inner->search->config->name, (unsigned)item->pub.gpus_max,
+		    espl__exec_unit(inner->search->exec, item->pub.gpus_max), (unsigned)has);
+		espl__item_grant(inner->search->exec, item,
+		    (struct espl_share){ item->pub.gpus_max, 1 }, item->pub.offer);
 	}
 	if (item->pub.gpus_max > most || item->pub.gpus_min != least)
 		why |= ESPL_WHY_ARRIVAL;
@@ -293,13 +314,14 @@ espl__inner_look(struct espl__exec *x)
 			inner->item = NULL;
 		} else if (inner->item == NULL) {
 			begin(inner);
-		} else if (inner->tier.why != 0 || inner->tier.changed_count > 0 || x->top.why != 0) {
-			follow(inner);	/* how much work is left, too */
+		} else if (inner->tier.why != 0 || inner->tier.changed_count > 0 ||
+		    x->top.why != 0) {
+			follow(inner); /* how much work is left, too */
 		}
 	}
 }
 
-/* ---- its share -------------------------------------------------------------------------------------------- */
+/* ---- its share ---------------------------------------------------------------------------- */
 
 void
 espl__inner_grant(struct espl__item *item, const struct espl_grant *g)
@@ -308,8 +330,10 @@ espl__inner_grant(struct espl__item *item, const struct espl_grant *g)
 	struct espl__exec *x = s->exec;
 
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0 && g->share.gpus != item->pub.granted.gpus)
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' is granted %u %s in place of %u by %s", s->config->name,
-		    (unsigned)g->share.gpus, espl__exec_unit(x, g->share.gpus), (unsigned)item->pub.granted.gpus, x->top.allocator->who);
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0,
+		    "experiment '%s' is granted %u %s in place of %u by %s", s->config->name,
+		    (unsigned)g->share.gpus, espl__exec_unit(x, g->share.gpus),
+		    (unsigned)item->pub.granted.gpus, x->top.allocator->who);
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0)
 		espl__item_grant(x, item, g->share, g->offer);
 }
@@ -354,14 +378,15 @@ espl__inner_view(struct espl__inner *inner, struct espl_alloc_view *v)
 	v->experiment_count = 1;
 	ESPL__GROW(inner->targets, inner->targets_cap, x->fleet.offer_count);
 	if (inner->targets_cap > had)
-		memset(inner->targets + had, 0, (inner->targets_cap - had) * sizeof *inner->targets);
+		memset(inner->targets + had, 0,
+		    (inner->targets_cap - had) * sizeof *inner->targets);
 	v->targets = inner->targets;
 	view_offers(inner, v);
 	if (v->gpus > share)
 		v->gpus = share;
 	if (v->gpus_idle > left)
 		v->gpus_idle = (uint32_t)left;
-	v->gpus_lost = NULL;		/* the pool makes up for them */
+	v->gpus_lost = NULL; /* the pool makes up for them */
 }
 
 void
@@ -371,8 +396,8 @@ espl__inner_target(struct espl__inner *inner, const struct espl_target *t)
 		inner->targets[t->offer] = t->nodes;
 }
 
-/* The share became smaller than what its allocator gave: the latest trials get less, then nothing.  Who is in
- * the midst of a change is left to end it. */
+/* The share became smaller than what its allocator gave: the latest trials get less, then nothing.
+ * Who is in the midst of a change is left to end it. */
 void
 espl__inner_cut(struct espl__inner *inner)
 {
@@ -381,7 +406,8 @@ espl__inner_cut(struct espl__inner *inner)
 	uint32_t share = espl__inner_share(inner);
 
 	for (int pass = 0; pass < 2; pass++)
-		for (uint64_t i = t->items_from + t->items_count; i > t->items_from && espl__tier_gpus(t) > share; i--) {
+		for (uint64_t i = t->items_from + t->items_count;
+		     i > t->items_from && espl__tier_gpus(t) > share; i--) {
 			struct espl__item *item = (struct espl__item *)(uintptr_t)t->items[i - 1];
 			uint32_t has = item->pub.granted.gpus, least = item->pub.gpus_min;
 			uint64_t over = espl__tier_gpus(t) - share;
@@ -389,12 +415,15 @@ espl__inner_cut(struct espl__inner *inner)
 
 			if (has == 0 || (item->pub.flags & ESPL_ITEM_CHANGING) != 0)
 				continue;
-			if (pass == 0 && (item->pub.granted.packing > 1 || has <= least || (item->pub.flags & ESPL_ITEM_NO_SAVE) != 0))
+			if (pass == 0 &&
+			    (item->pub.granted.packing > 1 || has <= least ||
+				(item->pub.flags & ESPL_ITEM_NO_SAVE) != 0))
 				continue;
 			if (pass == 0)
 				to.gpus = has - least > over ? has - (uint32_t)over : least;
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u %s: its experiment's share is %u",
-			    (unsigned)to.gpus, espl__exec_unit(x, to.gpus), (unsigned)share);
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
+			    "is granted %u %s: its experiment's share is %u", (unsigned)to.gpus,
+			    espl__exec_unit(x, to.gpus), (unsigned)share);
 			espl__item_grant(x, item, to, item->pub.offer);
 			espl__item_changed(item, 0);
 		}
@@ -407,11 +436,14 @@ espl__inner_stuck(struct espl__exec *x)
 		struct espl__search *s = x->searches[i];
 		const struct espl__tier *t = s->tier;
 
-		if (t->inner == NULL || t->items_count == 0 || espl__inner_share(t->inner) == 0 || espl__tier_gpus(t) > 0)
+		if (t->inner == NULL || t->items_count == 0 || espl__inner_share(t->inner) == 0 ||
+		    espl__tier_gpus(t) > 0)
 			continue;
-		espl__search_wind_up(s, ESPL__RUN_FAILED, "%llu trial%s and %s grants nothing of its share, %u %s",
-		    (unsigned long long)t->items_count, t->items_count == 1 ? " waits" : "s wait", t->allocator->who,
-		    (unsigned)espl__inner_share(t->inner), espl__exec_unit(x, espl__inner_share(t->inner)));
+		espl__search_wind_up(s, ESPL__RUN_FAILED,
+		    "%llu trial%s and %s grants nothing of its share, %u %s",
+		    (unsigned long long)t->items_count, t->items_count == 1 ? " waits" : "s wait",
+		    t->allocator->who, (unsigned)espl__inner_share(t->inner),
+		    espl__exec_unit(x, espl__inner_share(t->inner)));
 		x->top.wake_at = x->now;
 		return 1;
 	}

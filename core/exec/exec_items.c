@@ -55,7 +55,9 @@ espl__item_granted(const struct espl__exec *x, uint64_t id)
 		else
 			high = middle;
 	}
-	return low < x->gangs_count && x->gangs_view[low]->item == id ? espl__item_of_gang(x->gangs_view[low]) : NULL;
+	return low < x->gangs_count && x->gangs_view[low]->item == id
+	    ? espl__item_of_gang(x->gangs_view[low])
+	    : NULL;
 }
 
 const struct espl_item *
@@ -70,7 +72,8 @@ static void
 append(struct espl__tier *tier, struct espl__item *item)
 {
 	if (tier->items_from > 0 && tier->items_from + tier->items_count == tier->items_cap) {
-		memmove(tier->items, tier->items + tier->items_from, tier->items_count * sizeof *tier->items);
+		memmove(tier->items, tier->items + tier->items_from,
+		    tier->items_count * sizeof *tier->items);
 		tier->items_from = 0;
 	}
 	ESPL__GROW(tier->items, tier->items_cap, tier->items_from + tier->items_count + 1);
@@ -85,7 +88,8 @@ take_out(struct espl__tier *tier, const struct espl__item *item)
 
 	ESPL__ASSERT(tier->items[at] == &item->pub);
 	if (left < right) {
-		memmove(tier->items + tier->items_from + 1, tier->items + tier->items_from, left * sizeof *tier->items);
+		memmove(tier->items + tier->items_from + 1, tier->items + tier->items_from,
+		    left * sizeof *tier->items);
 		tier->items_from++;
 	} else {
 		memmove(tier->items + at, tier->items + at + 1, right * sizeof *tier->items);
@@ -106,19 +110,22 @@ espl__item_changed(struct espl__item *item, uint32_t why)
 	tier->changed[tier->changed_count++] = &item->pub;
 }
 
-/* Allocators leave alone what changes.  If something is left to be had they are asked again now; where all
- * GPUs are granted, as in a crowd, that would only cost time. */
+/* Allocators leave alone what changes.  If something is left to be had they are asked again now;
+ * where all GPUs are granted, as in a crowd, that would only cost time. */
 void
 espl__item_settled(struct espl__exec *x, struct espl__item *item)
 {
 	const struct espl_share *has = &item->pub.granted;
 	int more = has->packing > 1 || has->gpus < item->pub.gpus_max;
-	uint64_t gpus = item->tier->inner != NULL ? espl__inner_share(item->tier->inner) : x->fleet.gpus;
+	uint64_t gpus =
+	    item->tier->inner != NULL ? espl__inner_share(item->tier->inner) : x->fleet.gpus;
 	uint64_t used = espl__tier_gpus(item->tier);
 
 	item->pub.flags &= ~ESPL_ITEM_CHANGING;
 	item->view.flags &= ~ESPL_GANG_LOCKED;
-	espl__item_changed(item, (more && used < gpus) || (item->tier->inner != NULL && used > gpus) ? ESPL_WHY_SETTLED : 0);
+	espl__item_changed(item,
+	    (more && used < gpus) || (item->tier->inner != NULL && used > gpus) ? ESPL_WHY_SETTLED
+										: 0);
 }
 
 void
@@ -144,7 +151,7 @@ espl__item_pending(struct espl__exec *x, struct espl__item *item)
 static void
 forget(void *list, uint32_t *count, const void *what)
 {
-	void   **at = list;
+	void **at = list;
 	uint32_t to = 0;
 
 	for (uint32_t i = 0; i < *count; i++)
@@ -153,7 +160,7 @@ forget(void *list, uint32_t *count, const void *what)
 	*count = to;
 }
 
-/* ---- making, freeing ----------------------------------------------------------------------------- */
+/* ---- making, freeing ---------------------------------------------------------------------- */
 
 static void
 fill_model(const struct espl__search *s, struct espl_item *i)
@@ -168,9 +175,11 @@ fill_model(const struct espl__search *s, struct espl_item *i)
 	i->scaling_count = p->scaling_count;
 	i->packing = p->packing;
 	i->packing_count = p->packing_count;
-	i->start_s = espl__latency_mean(&p->start) + espl__latency_mean(&p->checkpoint) + espl__latency_mean(&p->restore);
-	i->resize_s = s->resized > 0 ? s->resized_s / (double)s->resized : s->in_place && p->resizes ?
-	    espl__latency_mean(&p->resize) : i->start_s;
+	i->start_s = espl__latency_mean(&p->start) + espl__latency_mean(&p->checkpoint) +
+	    espl__latency_mean(&p->restore);
+	i->resize_s = s->resized > 0    ? s->resized_s / (double)s->resized
+	    : s->in_place && p->resizes ? espl__latency_mean(&p->resize)
+					: i->start_s;
 	i->boundary_s = espl__latency_mean(&p->iteration) / 2;
 }
 
@@ -178,9 +187,9 @@ static struct espl__item *
 new_record(struct espl__exec *x)
 {
 	struct espl__item *item;
-	struct espl_slot  *target = NULL;
+	struct espl_slot *target = NULL;
 	uint64_t *nodes = NULL;
-	uint32_t  target_cap = 0, node_cap = 0;
+	uint32_t target_cap = 0, node_cap = 0;
 
 	if (x->items_free_count == 0)
 		return espl__pool_add(&x->items_pool);
@@ -206,7 +215,9 @@ fill_limits(const struct espl__search *s, struct espl_item *i, uint32_t gpus_min
 	if (potential > s->config->gpus_limit)
 		potential = s->config->gpus_limit;
 	i->gpus_min = gpus_min > c->gpus_min && gpus_min <= c->gpus_max ? gpus_min : c->gpus_min;
-	i->gpus_max = gpus_max > 0 && gpus_max < c->gpus_max && gpus_max >= i->gpus_min ? gpus_max : c->gpus_max;
+	i->gpus_max = gpus_max > 0 && gpus_max < c->gpus_max && gpus_max >= i->gpus_min
+	    ? gpus_max
+	    : c->gpus_max;
 	if (i->gpus_max > potential)
 		i->gpus_max = (uint32_t)potential;
 	if (i->gpus_max < i->gpus_min)
@@ -216,12 +227,13 @@ fill_limits(const struct espl__search *s, struct espl_item *i, uint32_t gpus_min
 }
 
 struct espl__item *
-espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint32_t gpus_min, uint32_t gpus_max)
+espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint32_t gpus_min,
+    uint32_t gpus_max)
 {
 	struct espl__item *item = new_record(x);
 	const struct espl__search *s = t->search;
 	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
-	struct espl_item  *i = &item->pub;
+	struct espl_item *i = &item->pub;
 
 	item->trial = t;
 	item->tier = s->tier;
@@ -239,8 +251,8 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 	i->gpu = ESPL_ANY;
 	i->weight = s->config->weight * (weight > 0 ? weight : 1.0);
 	i->flags = ((g->flags & ESPL_GROUP_OPEN) && !g->will_close ? ESPL_ITEM_OPEN : 0) |
-	           (s->config->trial.colocate ? ESPL_ITEM_COLOCATE : 0) |
-	           (s->saves ? 0 : ESPL_ITEM_NO_SAVE) | (s->in_place ? ESPL_ITEM_INPLACE : 0);
+	    (s->config->trial.colocate ? ESPL_ITEM_COLOCATE : 0) |
+	    (s->saves ? 0 : ESPL_ITEM_NO_SAVE) | (s->in_place ? ESPL_ITEM_INPLACE : 0);
 	i->gpu_memory_bytes = item->view.gpu_memory_bytes = t->gpu_memory;
 	fill_limits(s, i, gpus_min, gpus_max);
 	fill_model(s, i);
@@ -253,7 +265,8 @@ espl__item_new(struct espl__exec *x, struct espl__trial *t, double weight, uint3
 	item->view.item = i->id;
 	item->view.offer = ESPL_ANY;
 	item->view.owner = ESPL_NONE;
-	item->view.flags = ESPL_GANG_UNPLACED | (s->config->trial.colocate ? ESPL_GANG_COLOCATE : 0);
+	item->view.flags =
+	    ESPL_GANG_UNPLACED | (s->config->trial.colocate ? ESPL_GANG_COLOCATE : 0);
 	item->view.move_s = i->start_s;
 	x->item_count++;
 	espl__inner_count(item, 1);
@@ -266,7 +279,7 @@ espl__item_whole(struct espl__search *s, struct espl__inner *inner)
 {
 	struct espl__exec *x = s->exec;
 	struct espl__item *item = new_record(x);
-	struct espl_item  *i = &item->pub;
+	struct espl_item *i = &item->pub;
 
 	item->whole = inner;
 	item->tier = &x->top;
@@ -305,12 +318,17 @@ espl__item_progress(struct espl__exec *x, struct espl__item *item, uint64_t iter
 	if (item->trial->search->jobs != NULL)
 		item->pub.work_s = espl__job_left(item->trial, iteration);
 	else if (p != NULL && !p->guessed)
-		item->pub.work_s = (double)item->pub.iterations_left * espl__profile_iteration_s(p, one) *
-		    (item->trial->told_s > 0 && item->trial->took_s > 0 ? item->trial->took_s / item->trial->told_s : 1);
+		item->pub.work_s = (double)item->pub.iterations_left *
+		    espl__profile_iteration_s(p, one) *
+		    (item->trial->told_s > 0 && item->trial->took_s > 0
+			    ? item->trial->took_s / item->trial->told_s
+			    : 1);
 	if (item->counted)
 		espl__inner_count(item, 1);
 	if (item->trial->gang != NULL)
-		item->pub.elapsed_s = item->pub.started == ESPL_NEVER ? 0 : (double)(x->now - item->pub.started) / 1e9;
+		item->pub.elapsed_s = item->pub.started == ESPL_NEVER
+		    ? 0
+		    : (double)(x->now - item->pub.started) / 1e9;
 }
 
 static void
@@ -365,7 +383,8 @@ espl__item_free(struct espl__exec *x, struct espl__item *item)
 		forget(x->place_list, &x->place_count, item);
 	if (item->pending)
 		forget(x->pending, &x->pending_count, item);
-	if (item->trial != NULL && item->trial->search->experiment.plan != NULL && item->trial->gang != NULL)
+	if (item->trial != NULL && item->trial->search->experiment.plan != NULL &&
+	    item->trial->gang != NULL)
 		item->trial->gang->leaves = item->pub.id;
 	else
 		espl__item_gone(item->tier, item->pub.id, item->trial);
@@ -373,7 +392,7 @@ espl__item_free(struct espl__exec *x, struct espl__item *item)
 	x->items_free[x->items_free_count++] = item;
 }
 
-/* ---- grants and places ------------------------------------------------------------------------------ */
+/* ---- grants and places -------------------------------------------------------------------- */
 
 static void
 count_grant(struct espl__tier *tier, struct espl_share s, int sign)
@@ -409,7 +428,8 @@ espl__tier_free(struct espl__tier *tier)
 }
 
 void
-espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_share share, uint32_t offer)
+espl__item_grant(struct espl__exec *x, struct espl__item *item, struct espl_share share,
+    uint32_t offer)
 {
 	int had = item->pub.granted.gpus > 0;
 
@@ -472,7 +492,8 @@ free_target(struct espl__item *item)
 /* Sets the placement in force: gives the old reservations back, takes the new ones (which the
  * caller has found to fit). */
 void
-espl__item_target(struct espl__exec *x, struct espl__item *item, const struct espl_slot *slots, uint32_t count)
+espl__item_target(struct espl__exec *x, struct espl__item *item, const struct espl_slot *slots,
+    uint32_t count)
 {
 	int was_unplaced = item->pub.granted.gpus > 0 && item->target_count == 0;
 

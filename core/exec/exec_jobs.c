@@ -1,8 +1,8 @@
 /* exec_jobs.c - the plain jobs of a pool: trials that nobody searches with.
  *
- * A job begins when the world says that it has come, trains to the end of its work, and is not continued.
- * What allocators are told of it is its estimate, which may be wrong: a job that outlives its own goes
- * on with no work left, as far as anybody knows.
+ * A job begins when the world says that it has come, trains to the end of its work, and is not
+ * continued. What allocators are told of it is its estimate, which may be wrong: a job that
+ * outlives its own goes on with no work left, as far as anybody knows.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -18,7 +18,8 @@ espl__jobs_init(struct espl__search *s, const struct espl__jobs *jobs)
 	s->finished = jobs->list.count == 0;
 	s->job_states = espl__alloc((jobs->list.count + (size_t)1) * sizeof *s->job_states);
 	for (uint32_t i = 0; i < jobs->list.count; i++)
-		s->job_states[i].arrived = s->job_states[i].started = s->job_states[i].ended = ESPL_NEVER;
+		s->job_states[i].arrived = s->job_states[i].started = s->job_states[i].ended =
+		    ESPL_NEVER;
 	return ESPL_OK;
 }
 
@@ -35,8 +36,10 @@ search_of(const struct espl__exec *x)
 static void
 come(struct espl__exec *x, struct espl__search *s, uint64_t number)
 {
-	const struct espl_group open = { .size = (uint32_t)sizeof open, .flags = ESPL_GROUP_OPEN, .bracket = ESPL_ANY,
-	                                 .stage = ESPL_ANY };
+	const struct espl_group open = { .size = (uint32_t)sizeof open,
+		.flags = ESPL_GROUP_OPEN,
+		.bracket = ESPL_ANY,
+		.stage = ESPL_ANY };
 	struct espl__trial *t;
 	double values[2];
 
@@ -53,21 +56,23 @@ come(struct espl__exec *x, struct espl__search *s, uint64_t number)
 		espl__job_ended(t);
 	} else {
 		t->item = espl__item_new(x, t, s->jobs->list.jobs[number].weight, 0, 0);
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "job '%s' has come", s->jobs->list.jobs[number].name);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "job '%s' has come",
+		    s->jobs->list.jobs[number].name);
 	}
 	espl__exec_show(x, t);
 }
 
-/* They come in the order of the workload, each once.  Nobody waits for one that was cancelled: when it is next, it comes
- * and has ended. */
+/* They come in the order of the workload, each once.  Nobody waits for one that was cancelled: when
+ * it is next, it comes and has ended. */
 void
 espl__job_arrive(struct espl__exec *x, const struct espl__event *e)
 {
 	struct espl__search *s = search_of(x);
 	uint64_t number = e->as.job.number;
 
-	if (s == NULL || number != s->trials.trials.count || number >= s->jobs->list.count || s->trials.params != 2)
-		return;			/* it has come, or this is a journal of other jobs */
+	if (s == NULL || number != s->trials.trials.count || number >= s->jobs->list.count ||
+	    s->trials.params != 2)
+		return; /* it has come, or this is a journal of other jobs */
 	come(x, s, number);
 	espl__jobs_skip(s);
 }
@@ -77,11 +82,12 @@ espl__jobs_skip(struct espl__search *s)
 {
 	uint64_t next;
 
-	while ((next = s->trials.trials.count) < s->jobs->list.count && s->job_states[next].cancelled)
+	while (
+	    (next = s->trials.trials.count) < s->jobs->list.count && s->job_states[next].cancelled)
 		come(s->exec, s, next);
 }
 
-/* ---- what allocators see -------------------------------------------------------------------------- */
+/* ---- what allocators see ------------------------------------------------------------------ */
 
 double
 espl__job_left(const struct espl__trial *t, uint64_t iteration)
@@ -89,14 +95,15 @@ espl__job_left(const struct espl__trial *t, uint64_t iteration)
 	const struct espl__search *s = t->search;
 	double served = (double)iteration * espl__jobs_iteration_s(s->jobs, t->pub.id);
 
-	return espl__workload_left(&s->jobs->list, (uint32_t)t->pub.id, served, s->exec->caller.calls);
+	return espl__workload_left(&s->jobs->list, (uint32_t)t->pub.id, served,
+	    s->exec->caller.calls);
 }
 
 void
 espl__job_item(const struct espl__trial *t, struct espl_item *i)
 {
 	const struct espl__jobs *jobs = t->search->jobs;
-	const struct espl__job  *job = &jobs->list.jobs[t->pub.id];
+	const struct espl__job *job = &jobs->list.jobs[t->pub.id];
 	uint64_t potential = espl__exec_potential(t->search->exec);
 	uint64_t most = (uint64_t)job->nodes_max * jobs->unit;
 
@@ -127,12 +134,13 @@ espl__jobs_look(struct espl__exec *x)
 
 		if (t == NULL || t->search != s)
 			continue;
-		item->pub.work_s = espl__job_left(t, t->gang != NULL ? t->gang->iteration : espl__trial_restores(t));
+		item->pub.work_s = espl__job_left(t,
+		    t->gang != NULL ? t->gang->iteration : espl__trial_restores(t));
 		espl__item_changed(item, 0);
 	}
 }
 
-/* ---- how long they waited, and took ------------------------------------------------------------------ */
+/* ---- how long they waited, and took ------------------------------------------------------- */
 
 void
 espl__job_started(const struct espl__trial *t)

@@ -1,7 +1,9 @@
-/* exec_lease.c - leasing up to the targets, and what is remembered of offers whose leases come to nothing.
+/* exec_lease.c - leasing up to the targets, and what is remembered of offers whose leases come to
+ * nothing.
  *
- * A lease that the provider refuses, or that ends before any trial reported from its node, is not asked for again at
- * once: the pause doubles, offer by offer.  After several in a row with the same reason the offer is closed.
+ * A lease that the provider refuses, or that ends before any trial reported from its node, is not
+ * asked for again at once: the pause doubles, offer by offer.  After several in a row with the same
+ * reason the offer is closed.
  */
 #include <string.h>
 
@@ -9,19 +11,21 @@
 #include "exec/state.h"
 
 #define PAUSE_REFUSED (30 * ESPL_SECOND)
-#define PAUSE_FAILED  (5 * ESPL_SECOND)
-#define PAUSE_MOST    (600 * ESPL_SECOND)
-#define ALIKE_MOST    5u			/* leases in a row that fail for the same reason: none will succeed */
-#define PAUSES_LEAST  5u			/* and not all at once */
-#define REFUSED_MOST  (3 * 86400 * ESPL_SECOND)	/* without a single node */
+#define PAUSE_FAILED (5 * ESPL_SECOND)
+#define PAUSE_MOST (600 * ESPL_SECOND)
+/* leases in a row that fail for the same reason: none will succeed */
+#define ALIKE_MOST 5u
+#define PAUSES_LEAST 5u                        /* and not all at once */
+#define REFUSED_MOST (3 * 86400 * ESPL_SECOND) /* without a single node */
 
 static struct espl__offer_record *
 record_of(struct espl__exec *x, uint32_t offer)
 {
 	while (x->offer_record_count <= offer) {
 		ESPL__GROW(x->offer_records, x->offer_record_cap, x->offer_record_count + 1);
-		x->offer_records[x->offer_record_count++] = (struct espl__offer_record){
-			.retry_at = ESPL_NEVER, .refused_since = ESPL_NEVER };
+		x->offer_records[x->offer_record_count++] =
+		    (struct espl__offer_record){ .retry_at = ESPL_NEVER,
+			    .refused_since = ESPL_NEVER };
 	}
 	return &x->offer_records[offer];
 }
@@ -45,7 +49,8 @@ espl__lease_records_reset(struct espl__exec *x)
 		if (r->closed)
 			x->fleet.offers[i]->flags &= ~ESPL_OFFER_GONE;
 		free(r->reason);
-		*r = (struct espl__offer_record){ .retry_at = ESPL_NEVER, .refused_since = ESPL_NEVER };
+		*r = (struct espl__offer_record){ .retry_at = ESPL_NEVER,
+			.refused_since = ESPL_NEVER };
 	}
 }
 
@@ -60,7 +65,7 @@ espl__lease_retry_at(const struct espl__exec *x)
 	return at;
 }
 
-/* ---- what became of leases --------------------------------------------------------------------------- */
+/* ---- what became of leases ---------------------------------------------------------------- */
 
 void
 espl__lease_ready(struct espl__exec *x, const struct espl__machine *n)
@@ -68,7 +73,7 @@ espl__lease_ready(struct espl__exec *x, const struct espl__machine *n)
 	struct espl__offer_record *r = record_of(x, n->pub.offer);
 
 	if (n->pub.id < r->last_refused)
-		return;		/* asked for before */
+		return; /* asked for before */
 	r->refused = 0;
 	r->refused_since = ESPL_NEVER;
 }
@@ -80,13 +85,14 @@ espl__lease_proved(struct espl__exec *x, struct espl__machine *n)
 
 	n->proved = 1;
 	if (r->failed > 0)
-		x->cluster_dirty = 1;	/* more than one at a time again */
+		x->cluster_dirty = 1; /* more than one at a time again */
 	r->failed = r->alike = 0;
 }
 
 /* Leases that were asked for together count once. */
 static void
-pause_after(const struct espl__exec *x, struct espl__offer_record *r, espl_span pause, uint32_t *times)
+pause_after(const struct espl__exec *x, struct espl__offer_record *r, espl_span pause,
+    uint32_t *times)
 {
 	if (r->retry_at != ESPL_NEVER && r->retry_at > x->now)
 		return;
@@ -132,11 +138,15 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r)
 		espl__model_service_stale(&x->searches[i]->model, 1);
 	espl__exec_why(x, ESPL_WHY_NODES);
 	if (!offers_are_left(x) && x->fleet.live_count == 0)
-		espl__exec_interrupt(x, "%u nodes of offer '%s' in a row ended before any trial reported from there: %s",
+		espl__exec_interrupt(x,
+		    "%u nodes of offer '%s' in a row ended before any trial reported from there: "
+		    "%s",
 		    (unsigned)r->alike, x->fleet.offers[offer]->name, r->reason);
 	else
-		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer, "offer '%s' is not used any more: %u nodes in a row ended before any trial "
-		    "reported from there: %s", x->fleet.offers[offer]->name, (unsigned)r->alike, r->reason);
+		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer,
+		    "offer '%s' is not used any more: %u nodes in a row ended before any trial "
+		    "reported from there: %s",
+		    x->fleet.offers[offer]->name, (unsigned)r->alike, r->reason);
 }
 
 static void
@@ -147,19 +157,21 @@ count_refusal(struct espl__exec *x, const struct espl__machine *n, struct espl__
 	r->last_refused = n->pub.id;
 	pause_after(x, r, PAUSE_REFUSED, &r->refused);
 	if (x->fleet.live_count == 0 && x->now - r->refused_since > REFUSED_MOST)
-		espl__exec_interrupt(x, "the cloud has given no node of offer '%s' for %d days", x->fleet.offers[n->pub.offer]->name,
-		    (int)(REFUSED_MOST / ESPL_SECOND / 86400));
+		espl__exec_interrupt(x, "the cloud has given no node of offer '%s' for %d days",
+		    x->fleet.offers[n->pub.offer]->name, (int)(REFUSED_MOST / ESPL_SECOND / 86400));
 }
 
 void
-espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reason reason, const char *why)
+espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reason reason,
+    const char *why)
 {
 	struct espl__offer_record *r = record_of(x, n->pub.offer);
 	char pause[32];
 
 	if (reason == ESPL_BY_CAPACITY || reason == ESPL_BY_QUOTA)
 		count_refusal(x, n, r);
-	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP) || n->proved || x->ending != 0)
+	if ((reason != ESPL_BY_FAULT && reason != ESPL__BY_GIVING_UP) || n->proved ||
+	    x->ending != 0)
 		return;
 	r->alike = r->reason != NULL && espl__exec_alike(r->reason, why) ? r->alike + 1 : 1;
 	free(r->reason);
@@ -170,19 +182,22 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 	if (r->alike >= ALIKE_MOST && r->failed >= PAUSES_LEAST)
 		close_offer(x, n->pub.offer, r);
 	else
-		espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu of offer '%s' ended before any trial reported from there (%s); "
-		    "the next is leased in %s", (unsigned long long)n->pub.id, x->fleet.offers[n->pub.offer]->name, why,
+		espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
+		    "node %llu of offer '%s' ended before any trial reported from there (%s); the "
+		    "next is leased in %s",
+		    (unsigned long long)n->pub.id, x->fleet.offers[n->pub.offer]->name, why,
 		    espl__format_short(r->retry_at - x->now, pause));
 }
 
-/* ---- up to the targets ---------------------------------------------------------------------------------- */
+/* ---- up to the targets -------------------------------------------------------------------- */
 
 /* While an offer's leases come to nothing one is tried at a time. */
 static int
 one_is_tried(const struct espl__exec *x, uint32_t offer, const struct espl__offer_record *r)
 {
 	for (uint32_t i = 0; r->failed > 0 && i < x->fleet.live_count; i++)
-		if (x->fleet.live[i]->offer == offer && !espl__machine_at(&x->fleet, x->fleet.live[i]->id)->proved)
+		if (x->fleet.live[i]->offer == offer &&
+		    !espl__machine_at(&x->fleet, x->fleet.live[i]->id)->proved)
 			return 1;
 	return 0;
 }
@@ -190,8 +205,9 @@ one_is_tried(const struct espl__exec *x, uint32_t offer, const struct espl__offe
 static void
 lease_one(struct espl__exec *x, uint32_t offer)
 {
-	struct espl__machine *n = espl__machine_lease(&x->fleet, offer, x->fleet.target_price[offer]);
-	struct espl__effect  *e = espl__exec_effect(x, ESPL__FX_ACQUIRE);
+	struct espl__machine *n =
+	    espl__machine_lease(&x->fleet, offer, x->fleet.target_price[offer]);
+	struct espl__effect *e = espl__exec_effect(x, ESPL__FX_ACQUIRE);
 
 	x->leased = 1;
 	e->as.acquire.lease = n->pub.id;
@@ -208,14 +224,16 @@ espl__lease_nodes(struct espl__exec *x)
 		return;
 	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
 		struct espl__offer_record *r = record_of(x, o);
-		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0), all = espl__fleet_nodes(&x->fleet, o, 1);
+		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0),
+			 all = espl__fleet_nodes(&x->fleet, o, 1);
 		uint32_t most = x->fleet.offers[o]->nodes_max;
 
 		if (r->closed || (r->retry_at != ESPL_NEVER && x->now < r->retry_at))
 			continue;
 		r->retry_at = ESPL_NEVER;
 		/* nodes on their way out still count against the provider's limit */
-		while (held < x->fleet.targets[o] && (most == ESPL_ANY || all < most) && !one_is_tried(x, o, r)) {
+		while (held < x->fleet.targets[o] && (most == ESPL_ANY || all < most) &&
+		    !one_is_tried(x, o, r)) {
 			lease_one(x, o);
 			held++;
 			all++;

@@ -1,7 +1,9 @@
-/* exec_note.c - what the executor and the plugins say of their decisions, brought to whom it is about.
+/* exec_note.c - what the executor and the plugins say of their decisions, brought to whom it is
+ * about.
  *
- * Users know trials and experiments.  Allocators and placers know the items that stand for them, and the algorithm of
- * one of a pool's experiments numbers its trials and groups for itself: here all become what the run's records name.
+ * Users know trials and experiments.  Allocators and placers know the items that stand for them,
+ * and the algorithm of one of a pool's experiments numbers its trials and groups for itself: here
+ * all become what the run's records name.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,7 +12,8 @@
 #include "exec/state.h"
 
 static void
-spread(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id, const char *text)
+spread(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id,
+    const char *text)
 {
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->note != NULL)
@@ -20,7 +23,7 @@ spread(const struct espl__exec *x, const char *who, espl_subject about, uint64_t
 void
 espl__exec_note(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
 {
-	char    text[400];
+	char text[400];
 	va_list list;
 
 	if (!x->setup.verbose)
@@ -34,7 +37,7 @@ espl__exec_note(struct espl__exec *x, espl_subject about, uint64_t id, const cha
 void
 espl__exec_warn(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
 {
-	char    text[500];
+	char text[500];
 	va_list list;
 
 	va_start(list, format);
@@ -48,8 +51,8 @@ espl__exec_warn(struct espl__exec *x, espl_subject about, uint64_t id, const cha
 
 /* Begins with what it is about: the run's list of reasons holds all sorts. */
 static void
-spread_of(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id, const char *kind, const char *name,
-    const char *text)
+spread_of(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id,
+    const char *kind, const char *name, const char *text)
 {
 	struct espl__buf whole = { NULL, 0, 0 };
 
@@ -69,25 +72,30 @@ gone_trial(const struct espl__tier *tier, uint64_t id)
 }
 
 static void
-spread_item(const struct espl__exec *x, const char *who, const struct espl__tier *tier, uint64_t id, const char *text)
+spread_item(const struct espl__exec *x, const char *who, const struct espl__tier *tier, uint64_t id,
+    const char *text)
 {
 	const struct espl__item *item = espl__item_at(tier, id);
 	uint64_t trial;
 
 	if (item == NULL)
-		item = espl__item_granted(x, id);	/* the placer's may be of an experiment's own allocator */
+		/* the placer's may be of an experiment's own allocator */
+		item = espl__item_granted(x, id);
 	if (item == NULL) {
 		trial = gone_trial(tier, id);
-		spread(x, who, trial != ESPL_NONE ? ESPL_ABOUT_TRIAL : ESPL_ABOUT_ITEM, trial != ESPL_NONE ? trial : id, text);
+		spread(x, who, trial != ESPL_NONE ? ESPL_ABOUT_TRIAL : ESPL_ABOUT_ITEM,
+		    trial != ESPL_NONE ? trial : id, text);
 	} else if (item->trial != NULL) {
 		spread(x, who, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), text);
 	} else {
-		spread_of(x, who, ESPL_ABOUT_RUN, 0, "experiment", espl__inner_search(item->whole)->config->name, text);
+		spread_of(x, who, ESPL_ABOUT_RUN, 0, "experiment",
+		    espl__inner_search(item->whole)->config->name, text);
 	}
 }
 
 void
-espl__exec_plugin_note(void *exec, struct espl__instance *i, espl_subject about, uint64_t id, const char *text)
+espl__exec_plugin_note(void *exec, struct espl__instance *i, espl_subject about, uint64_t id,
+    const char *text)
 {
 	const struct espl__exec *x = exec;
 
@@ -100,7 +108,8 @@ espl__exec_plugin_note(void *exec, struct espl__instance *i, espl_subject about,
 }
 
 void
-espl__search_plugin_note(void *search, struct espl__instance *i, espl_subject about, uint64_t id, const char *text)
+espl__search_plugin_note(void *search, struct espl__instance *i, espl_subject about, uint64_t id,
+    const char *text)
 {
 	const struct espl__search *s = search;
 

@@ -12,7 +12,8 @@ must_move(const struct espl__exec *x, const struct espl__item *item)
 {
 	for (uint32_t i = 0; i < item->target_count; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, item->target[i].node);
-		if (n->pub.state != ESPL_NODE_READY || (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
+		if (n->pub.state != ESPL_NODE_READY ||
+		    (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
 			return 1;
 	}
 	return 0;
@@ -29,7 +30,8 @@ fill_changed(struct espl__exec *x)
 		item->view.flags &= ~(ESPL_GANG_MUST | ESPL_GANG_LOCKED);
 		if (must_move(x, item))
 			item->view.flags |= ESPL_GANG_MUST;
-		else if (g != NULL && (g->state != ESPL__GANG_RUNNING || g->onto != NULL) && item->target_count > 0)
+		else if (g != NULL && (g->state != ESPL__GANG_RUNNING || g->onto != NULL) &&
+		    item->target_count > 0)
 			item->view.flags |= ESPL_GANG_LOCKED;
 		x->place_view[i] = &item->view;
 	}
@@ -47,15 +49,21 @@ look_at_movers(struct espl__exec *x)
 }
 
 /* The places that an answer replaces, to put them back if it does not hold. */
-struct undo { struct espl__item *item; struct espl_slot *slots; uint32_t count; };
+struct undo {
+	struct espl__item *item;
+	struct espl_slot *slots;
+	uint32_t count;
+};
 
 static int
-fits_all(const struct espl__exec *x, const struct espl__item *item, const struct espl_slot *slots, uint32_t count)
+fits_all(const struct espl__exec *x, const struct espl__item *item, const struct espl_slot *slots,
+    uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		struct espl__machine *n;
-		struct espl__gpu     *g = espl__gpu_at(&x->fleet, &slots[i], &n);
-		if (g == NULL || !n->live || n->pub.owner != item->view.owner || !espl__seat_fits(g, item->trial, slots[i].packing))
+		struct espl__gpu *g = espl__gpu_at(&x->fleet, &slots[i], &n);
+		if (g == NULL || !n->live || n->pub.owner != item->view.owner ||
+		    !espl__seat_fits(g, item->trial, slots[i].packing))
 			return 0;
 	}
 	return count == 0 || count == item->pub.granted.gpus;
@@ -65,29 +73,33 @@ static int
 transact(struct espl__exec *x, struct espl__reader first, struct espl__diag *why)
 {
 	struct espl__reader r = first;
-	struct undo  *undo = NULL;
-	uint32_t      undo_count = 0, undo_cap = 0;
+	struct undo *undo = NULL;
+	uint32_t undo_count = 0, undo_cap = 0;
 	struct espl__op op;
 	int good = 1;
 
 	x->stamp++;
 	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
-		struct espl__item *item = op.type == ESPL__OP_PLACE ? espl__item_granted(x, op.as.place.item) : NULL;
+		struct espl__item *item =
+		    op.type == ESPL__OP_PLACE ? espl__item_granted(x, op.as.place.item) : NULL;
 		if (item == NULL || item->stamp == x->stamp)
 			continue;
 		item->stamp = x->stamp;
 		ESPL__GROW(undo, undo_cap, undo_count + 1);
 		undo[undo_count].item = item;
 		undo[undo_count].count = item->target_count;
-		undo[undo_count].slots = espl__arena_alloc(&x->ops_arena, (item->target_count + 1) * sizeof(struct espl_slot));
+		undo[undo_count].slots = espl__arena_alloc(&x->ops_arena,
+		    (item->target_count + 1) * sizeof(struct espl_slot));
 		if (item->target_count > 0)
-			memcpy(undo[undo_count].slots, item->target, item->target_count * sizeof(struct espl_slot));
+			memcpy(undo[undo_count].slots, item->target,
+			    item->target_count * sizeof(struct espl_slot));
 		undo_count++;
 		espl__item_target(x, item, NULL, 0);
 	}
 	r = first;
 	while (good && espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
-		struct espl__item *item = op.type == ESPL__OP_PLACE ? espl__item_granted(x, op.as.place.item) : NULL;
+		struct espl__item *item =
+		    op.type == ESPL__OP_PLACE ? espl__item_granted(x, op.as.place.item) : NULL;
 		if (item == NULL)
 			continue;
 		espl__item_target(x, item, NULL, 0);
@@ -95,7 +107,8 @@ transact(struct espl__exec *x, struct espl__reader first, struct espl__diag *why
 		if (good)
 			espl__item_target(x, item, op.as.place.slots, op.as.place.count);
 		else
-			(void)espl__fail(why, ESPL_E_REJECTED, "%s places trial %llu where others sit", x->placer->who,
+			(void)espl__fail(why, ESPL_E_REJECTED,
+			    "%s places trial %llu where others sit", x->placer->who,
 			    (unsigned long long)espl__trial_uid(item->trial));
 	}
 	for (uint32_t i = 0; !good && i < undo_count; i++)
@@ -112,7 +125,8 @@ apply_give_ups(struct espl__exec *x, struct espl__reader r)
 	struct espl__op op;
 
 	while (espl__op_get(&r, x->caller.params, &x->ops_arena, &op) == 1) {
-		struct espl__machine *n = op.type == ESPL__OP_GIVE_UP ? espl__machine_at(&x->fleet, op.as.id) : NULL;
+		struct espl__machine *n =
+		    op.type == ESPL__OP_GIVE_UP ? espl__machine_at(&x->fleet, op.as.id) : NULL;
 		if (n == NULL || !n->live || (n->pub.flags & ESPL_NODE_RETIRING) != 0)
 			continue;
 		for (uint32_t i = 0; i < x->give_up_count; i++)
@@ -120,7 +134,8 @@ apply_give_ups(struct espl__exec *x, struct espl__reader r)
 				x->give_up[i].nodes--;
 				espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
 				x->cluster_dirty = 1;
-				espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "is given up by %s: above target", x->placer->who);
+				espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
+				    "is given up by %s: above target", x->placer->who);
 			}
 	}
 }
@@ -133,8 +148,9 @@ clear_list(struct espl__exec *x)
 	/* what found no place is looked at again when a seat or a node comes free */
 	for (uint32_t i = 0; i < x->place_count; i++) {
 		struct espl__item *item = x->place_list[i];
-		item->view.flags &= ~ESPL_GANG_YIELDS;	/* asked once */
-		if (item->pub.granted.gpus > 0 && (item->target_count != item->pub.granted.gpus || must_move(x, item)))
+		item->view.flags &= ~ESPL_GANG_YIELDS; /* asked once */
+		if (item->pub.granted.gpus > 0 &&
+		    (item->target_count != item->pub.granted.gpus || must_move(x, item)))
 			x->place_list[left++] = item;
 		else
 			item->place_changed = 0;
@@ -147,7 +163,7 @@ espl_status
 espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 {
 	struct espl_place_view view = ESPL_INIT(struct espl_place_view);
-	struct espl__diag   why = ESPL__DIAG_INIT;
+	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
 	espl_status status;
 

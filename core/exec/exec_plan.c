@@ -11,7 +11,7 @@
 
 #include "exec/state.h"
 
-/* ---- where the run stands, for the model ---------------------------------------------------------- */
+/* ---- where the run stands, for the model -------------------------------------------------- */
 
 static uint32_t
 first_to_come(const struct espl__search *of, uint32_t bracket)
@@ -22,8 +22,8 @@ first_to_come(const struct espl__search *of, uint32_t bracket)
 	return s->trials_left == 0 && s->stage + 1 >= count ? count : s->stage;
 }
 
-/* Brackets side by side are in the middle of a stage when another's is over: for how long has it trained?
- * One that begins in this very round can still be planned anew. */
+/* Brackets side by side are in the middle of a stage when another's is over: for how long has it
+ * trained? One that begins in this very round can still be planned anew. */
 static double
 trained_s(const struct espl__search *of, uint32_t bracket)
 {
@@ -36,7 +36,7 @@ static void
 stand(void *ctx, struct espl__forecast_setup *setup)
 {
 	struct espl__search *s = ctx;
-	struct espl__exec   *x = s->exec;
+	struct espl__exec *x = s->exec;
 	uint32_t n = 0;
 
 	ESPL__GROW(s->stand_next, s->stand_next_cap, s->experiment.standing_count + 1);
@@ -50,13 +50,15 @@ stand(void *ctx, struct espl__forecast_setup *setup)
 		const struct espl_node *node = x->fleet.live[i];
 		espl_time from = espl__ledger_billed_from(x->ledger, node->id);
 
-		if ((node->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 || node->state == ESPL_NODE_NOTICE)
+		if ((node->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 ||
+		    node->state == ESPL_NODE_NOTICE)
 			continue;
 		memset(&s->stand_held[n], 0, sizeof s->stand_held[n]);
 		s->stand_held[n].offer = node->offer;
 		if (node->owner != ESPL_NONE)
 			s->stand_held[n].own = (uint32_t)(node->owner & ~ESPL_OWNER_BRACKET) + 1;
-		s->stand_held[n].billed_s = from == ESPL_NEVER || from > x->now ? -1.0 : (double)(x->now - from) / 1e9;
+		s->stand_held[n].billed_s =
+		    from == ESPL_NEVER || from > x->now ? -1.0 : (double)(x->now - from) / 1e9;
 		n++;
 	}
 	setup->next_stage = s->stand_next;
@@ -67,7 +69,8 @@ stand(void *ctx, struct espl__forecast_setup *setup)
 	if (s->config->deadline != ESPL_NEVER)
 		setup->deadline_s = (double)(s->config->deadline - x->now) / 1e9;
 	if (s->config->budget != INT64_MAX)
-		setup->budget_usd = (double)(s->config->budget - espl__ledger_total(x->ledger, x->now)) / 1e6;
+		setup->budget_usd =
+		    (double)(s->config->budget - espl__ledger_total(x->ledger, x->now)) / 1e6;
 }
 
 /* Not by the samples by which the plan was chosen. */
@@ -98,7 +101,8 @@ judge(void *ctx, const struct espl_plan *plan, int from_now, struct espl__diag *
 	    espl__forecast_plan(f, s->experiment.plan, 0, 0, &before, NULL, NULL) == ESPL_OK &&
 	    result.jct_s.mean <= before.jct_s.mean)
 		return ESPL_OK;
-	return espl__fail(why, ESPL_E_REJECTED, "a plan of %.6g s and %.6g dollars, which does not keep the deadline and the budget",
+	return espl__fail(why, ESPL_E_REJECTED,
+	    "a plan of %.6g s and %.6g dollars, which does not keep the deadline and the budget",
 	    result.jct_s.mean, result.cost_usd.mean);
 }
 
@@ -122,7 +126,7 @@ espl__exec_plan_free(struct espl__search *s)
 	free(s->barred);
 }
 
-/* ---- taking a plan ----------------------------------------------------------------------------------- */
+/* ---- taking a plan ------------------------------------------------------------------------ */
 
 static void
 lay_out(struct espl__search *s, const struct espl_plan *plan, struct espl__forecast_stage *rows)
@@ -138,19 +142,22 @@ lay_out(struct espl__search *s, const struct espl_plan *plan, struct espl__forec
 		rows[i].gpus_per_trial = p->gpus_per_trial;
 		rows[i].nodes = p->nodes;
 		(void)espl__plan_layout(s->exec->fleet.offers[p->offer],
-		    s->experiment.spec->brackets[p->bracket]->stages[p->stage]->trials, p->gpus, t->gpus_min, t->gpus_max,
-		    t->colocate, &rows[i]);
+		    s->experiment.spec->brackets[p->bracket]->stages[p->stage]->trials, p->gpus,
+		    t->gpus_min, t->gpus_max, t->colocate, &rows[i]);
 	}
 }
 
 /* Makes the experiment's plan of the rows: what policies and the barriers go by. */
 static void
-publish(struct espl__search *s, const struct espl_plan *given, const struct espl__forecast_stage *rows)
+publish(struct espl__search *s, const struct espl_plan *given,
+    const struct espl__forecast_stage *rows)
 {
 	struct espl__exec *x = s->exec;
 	struct espl_plan *plan = espl__arena_alloc(&x->arena, sizeof *plan);
-	struct espl_plan_stage *stages = espl__arena_alloc(&x->arena, given->stage_count * sizeof *stages);
-	const struct espl_plan_stage **list = espl__arena_alloc(&x->arena, given->stage_count * sizeof *list);
+	struct espl_plan_stage *stages =
+	    espl__arena_alloc(&x->arena, given->stage_count * sizeof *stages);
+	const struct espl_plan_stage **list =
+	    espl__arena_alloc(&x->arena, given->stage_count * sizeof *list);
 
 	*plan = *given;
 	for (uint32_t i = 0; i < given->stage_count; i++) {
@@ -158,9 +165,11 @@ publish(struct espl__search *s, const struct espl_plan *given, const struct espl
 		stages[i].gpus_per_trial = rows[i].gpus_per_trial;
 		stages[i].nodes = rows[i].nodes;
 		list[i] = &stages[i];
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "plan: bracket %u stage %u on %u %s, %u to a trial, on %u node%s of '%s'",
-		    (unsigned)rows[i].bracket, (unsigned)rows[i].stage, (unsigned)rows[i].gpus, espl__exec_unit(x, rows[i].gpus),
-		    (unsigned)rows[i].gpus_per_trial, (unsigned)rows[i].nodes, rows[i].nodes == 1 ? "" : "s",
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0,
+		    "plan: bracket %u stage %u on %u %s, %u to a trial, on %u node%s of '%s'",
+		    (unsigned)rows[i].bracket, (unsigned)rows[i].stage, (unsigned)rows[i].gpus,
+		    espl__exec_unit(x, rows[i].gpus), (unsigned)rows[i].gpus_per_trial,
+		    (unsigned)rows[i].nodes, rows[i].nodes == 1 ? "" : "s",
 		    x->fleet.offers[rows[i].offer]->name);
 	}
 	plan->stages = list;
@@ -174,7 +183,8 @@ names_what_is(const struct espl__search *s, const struct espl_plan *plan)
 
 	for (uint32_t i = 0; spec != NULL && i < plan->stage_count; i++) {
 		const struct espl_plan_stage *p = plan->stages[i];
-		if (p->bracket >= spec->bracket_count || p->stage >= spec->brackets[p->bracket]->stage_count ||
+		if (p->bracket >= spec->bracket_count ||
+		    p->stage >= spec->brackets[p->bracket]->stage_count ||
 		    p->offer >= s->exec->fleet.offer_count)
 			return 0;
 	}
@@ -190,7 +200,7 @@ espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int f
 	struct espl__forecast *f;
 
 	if (!names_what_is(s, plan))
-		return;			/* only a recorded decision of another version comes here */
+		return; /* only a recorded decision of another version comes here */
 	rows = espl__arena_alloc(&x->arena, (plan->stage_count + (size_t)1) * sizeof *rows);
 	memset(rows, 0, plan->stage_count * sizeof *rows);
 	memset(&s->plan_result, 0, sizeof s->plan_result);
@@ -198,8 +208,9 @@ espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int f
 	f = espl__model_service_forecast(&s->model, afresh(from_now), NULL);
 	if (f == NULL || espl__forecast_plan(f, plan, 0, 0, &s->plan_result, rows, NULL) != ESPL_OK)
 		lay_out(s, plan, rows);
-	for (uint32_t i = 0; i < plan->stage_count; i++) {	/* what is over stays what it was */
-		const struct espl__forecast_stage *before = espl__exec_planned(s, plan->stages[i]->bracket, plan->stages[i]->stage);
+	for (uint32_t i = 0; i < plan->stage_count; i++) { /* what is over stays what it was */
+		const struct espl__forecast_stage *before =
+		    espl__exec_planned(s, plan->stages[i]->bracket, plan->stages[i]->stage);
 		if (from_now && before != NULL && rows[i].nodes == 0)
 			rows[i] = *before;
 	}
@@ -208,7 +219,8 @@ espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int f
 	publish(s, plan, rows);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->plan != NULL)
-			o->plan(o->ctx, x->now, s->plan_rows, s->plan_count, &s->plan_result, s->experiment.plan);
+			o->plan(o->ctx, x->now, s->plan_rows, s->plan_count, &s->plan_result,
+			    s->experiment.plan);
 }
 
 const struct espl__forecast_stage *
@@ -220,7 +232,7 @@ espl__exec_planned(const struct espl__search *s, uint32_t bracket, uint32_t stag
 	return NULL;
 }
 
-/* ---- asking for it --------------------------------------------------------------------------------------- */
+/* ---- asking for it ------------------------------------------------------------------------ */
 
 /* allocator.offer, if there is such an option and it names one; else the first. */
 static uint32_t
@@ -237,7 +249,8 @@ chosen_offer(const struct espl__exec *x)
 	return 0;
 }
 
-/* GPUs of each stage as the user gave them (espalier plan --gpus): one number for all, or one each. */
+/* GPUs of each stage as the user gave them (espalier plan --gpus): one number for all, or one each.
+ */
 static espl_status
 given(struct espl__search *s, struct espl__diag *diag)
 {
@@ -255,7 +268,8 @@ given(struct espl__search *s, struct espl__diag *diag)
 	for (uint32_t b = 0; b < spec->bracket_count; b++)
 		plan.stage_count += spec->brackets[b]->stage_count;
 	if (x->setup.plan_gpus_count != 1 && x->setup.plan_gpus_count != plan.stage_count)
-		return espl__fail(diag, ESPL_E_CONFIG, "%u numbers of GPUs are given; the search has %u stages",
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "%u numbers of GPUs are given; the search has %u stages",
 		    (unsigned)x->setup.plan_gpus_count, (unsigned)plan.stage_count);
 	stages = espl__arena_alloc(&x->arena, plan.stage_count * sizeof *stages);
 	list = espl__arena_alloc(&x->arena, plan.stage_count * sizeof *list);
@@ -274,8 +288,10 @@ given(struct espl__search *s, struct espl__diag *diag)
 		return diag != NULL ? diag->status : ESPL_E_UNSUPPORTED;
 	for (n = 0; n < plan.stage_count; n++)
 		if (stages[n].gpus > s->experiment.gpus_limit)
-			return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u cannot have %u GPUs: the experiment may "
-			    "hold %u at once (experiment.gpus_max)", (unsigned)stages[n].stage, (unsigned)stages[n].bracket,
+			return espl__fail(diag, ESPL_E_INFEASIBLE,
+			    "stage %u of bracket %u cannot have %u GPUs: the experiment may hold "
+			    "%u at once (experiment.gpus_max)",
+			    (unsigned)stages[n].stage, (unsigned)stages[n].bracket,
 			    (unsigned)stages[n].gpus, (unsigned)s->experiment.gpus_limit);
 	status = espl__forecast_plan(f, &plan, 0, 0, &result, NULL, diag);
 	if (status == ESPL_OK)
@@ -288,9 +304,9 @@ ask(struct espl__search *s, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
 	struct espl_plan_view view = ESPL_INIT(struct espl_plan_view);
-	struct espl__diag   why = ESPL__DIAG_INIT;
+	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
-	struct espl__op     op;
+	struct espl__op op;
 	uint64_t potential = espl__exec_potential(x);
 	espl_status status;
 
@@ -304,7 +320,7 @@ ask(struct espl__search *s, struct espl__diag *diag)
 	if (status != ESPL_OK && status != ESPL_E_BUSY) {
 		if (diag != NULL)
 			*diag = why;
-		return status;		/* nothing has begun: the run is refused */
+		return status; /* nothing has begun: the run is refused */
 	}
 	s->planned = status == ESPL_OK;
 	x->top.outcomes.count = 0;
@@ -325,34 +341,40 @@ espl_status
 espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
-	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)x->top.allocator->ops;
+	const struct espl_allocator_ops *ops =
+	    (const struct espl_allocator_ops *)x->top.allocator->ops;
 	espl_status status = ESPL_OK;
 
 	if (s->planned || !x->cloud_ready || (x->computing_count > 0 && x->top.outcomes.count == 0))
 		return ESPL_OK;
 	if (x->setup.plan_only && !espl__model_service_can(&s->model))
-		return espl__fail(diag, ESPL_E_CONFIG, s->experiment.spec == NULL ?
-		    "%s does not declare its stages, so nothing can be planned" :
-		    "there is no profile of the trial (trial.profile), so nothing can be planned for %s", s->algorithm->who);
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    s->experiment.spec == NULL
+			? "%s does not declare its stages, so nothing can be planned"
+			: "there is no profile of the trial (trial.profile), so nothing can be "
+			  "planned for %s",
+		    s->algorithm->who);
 	if (x->setup.plan_gpus_count > 0) {
 		s->planned = 1;
 		status = given(s, diag);
 	} else if (!ESPL_HAS(struct espl_allocator_ops, ops, plan)) {
 		s->planned = 1;
 		if (x->setup.plan_only)
-			return espl__fail(diag, ESPL_E_CONFIG, "%s makes no plans", x->top.allocator->who);
+			return espl__fail(diag, ESPL_E_CONFIG, "%s makes no plans",
+			    x->top.allocator->who);
 	} else if (!espl__model_service_can(&s->model)) {
 		s->planned = 1;
 	} else {
 		status = ask(s, diag);
 	}
-	espl__model_service_stale(&s->model, 1);	/* its tables are large, and seldom asked again */
+	/* its tables are large, and seldom asked again */
+	espl__model_service_stale(&s->model, 1);
 	if (status == ESPL_OK && s->planned && x->setup.plan_only)
 		espl__exec_wind_up(x, ESPL__RUN_DONE, "the plan is made");
 	return status;
 }
 
-/* ---- barriers ------------------------------------------------------------------------------------------------ */
+/* ---- barriers ----------------------------------------------------------------------------- */
 
 /* Do the trials of this stage wait at its end, in their processes, for what becomes of them? */
 static int
@@ -361,7 +383,8 @@ goes_on(const struct espl__search *s, uint32_t bracket, uint32_t stage)
 	const struct espl__forecast_stage *row, *next;
 	const struct espl_bracket *b;
 
-	if (!s->config->warm || s->experiment.plan == NULL || bracket >= s->experiment.spec->bracket_count)
+	if (!s->config->warm || s->experiment.plan == NULL ||
+	    bracket >= s->experiment.spec->bracket_count)
 		return 0;
 	b = s->experiment.spec->brackets[bracket];
 	if (stage + 1 >= b->stage_count)
@@ -372,8 +395,8 @@ goes_on(const struct espl__search *s, uint32_t bracket, uint32_t stage)
 	    espl__plan_goes_on(row, b->stages[stage]->trials, next, b->stages[stage + 1]->trials);
 }
 
-/* Does a trial of the group wait for GPUs?  Those at the barrier must not keep theirs then: fewer nodes are there
- * than were planned. */
+/* Does a trial of the group wait for GPUs?  Those at the barrier must not keep theirs then: fewer
+ * nodes are there than were planned. */
 static int
 someone_queues(const struct espl__search *s, uint64_t group)
 {
@@ -394,11 +417,12 @@ espl__exec_waits_warm(const struct espl__exec *x, const struct espl__trial *t)
 	const struct espl__search *s = t->search;
 	const struct espl__trial_group *g;
 
-	if (!s->config->warm || s->experiment.plan == NULL || x->ending != 0 || t->pub.state != ESPL_TRIAL_RESTING ||
-	    t->dropped || t->pub.group == ESPL_NONE)
+	if (!s->config->warm || s->experiment.plan == NULL || x->ending != 0 ||
+	    t->pub.state != ESPL_TRIAL_RESTING || t->dropped || t->pub.group == ESPL_NONE)
 		return 0;
 	g = espl__group_at(&s->trials, t->pub.group);
-	return g != NULL && !g->told && goes_on(s, g->bracket, g->stage) && !someone_queues(s, g->id);
+	return g != NULL && !g->told && goes_on(s, g->bracket, g->stage) &&
+	    !someone_queues(s, g->id);
 }
 
 static int
@@ -407,7 +431,8 @@ has_processes(const struct espl__search *s, const struct espl__trial_group *grou
 	const struct espl__exec *x = s->exec;
 
 	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
-		if (g->trial->search == s && g->trial->pub.group == group->id && !(g->awaiting && espl__exec_waits_warm(x, g->trial)))
+		if (g->trial->search == s && g->trial->pub.group == group->id &&
+		    !(g->awaiting && espl__exec_waits_warm(x, g->trial)))
 			return 1;
 	return 0;
 }
@@ -456,7 +481,8 @@ espl__exec_group_over(struct espl__search *s)
 		if (g->over_at == ESPL_NEVER && !has_processes(s, g))
 			g->over_at = barrier_over(s, g);
 		if (g->over_at <= s->exec->now) {
-			memmove(s->barred + i, s->barred + i + 1, (--s->barred_count - i) * sizeof *s->barred);
+			memmove(s->barred + i, s->barred + i + 1,
+			    (--s->barred_count - i) * sizeof *s->barred);
 			bracket_over(s, g);
 			return g;
 		}

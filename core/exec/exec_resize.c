@@ -1,8 +1,10 @@
-/* exec_resize.c - gangs that go over to other seats while they live: grow, shrink and move in place.
+/* exec_resize.c - gangs that go over to other seats while they live: grow, shrink and move in
+ * place.
  *
- * From the order to the world's word that it is done a gang holds its old seats and the new ones, and
- * trains on the old ones; what is decided meanwhile comes after.  If anything fails on the way the gang
- * has ended, its trial goes on from its last checkpoint, and is not resized in place again.
+ * From the order to the world's word that it is done a gang holds its old seats and the new ones,
+ * and trains on the old ones; what is decided meanwhile comes after.  If anything fails on the way
+ * the gang has ended, its trial goes on from its last checkpoint, and is not resized in place
+ * again.
  */
 #include <string.h>
 
@@ -16,7 +18,7 @@ espl__exec_in_place(const struct espl__search *s)
 {
 	const struct espl__trial_config *trial = &s->config->trial;
 	int simulated = s->exec->setup.simulated;
-	const struct espl__plugin       *plugin;
+	const struct espl__plugin *plugin;
 	const struct espl_trainable_ops *ops;
 
 	if (!trial->in_place || (simulated && (s->profile == NULL || !s->profile->resizes)))
@@ -26,7 +28,7 @@ espl__exec_in_place(const struct espl__search *s)
 	if (trial->trainable == NULL)
 		return simulated && trial->curves != NULL;
 	if (espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) != ESPL_OK)
-		return 0;		/* who starts it will say why */
+		return 0; /* who starts it will say why */
 	ops = (const struct espl_trainable_ops *)(const void *)plugin->desc->ops;
 	return ESPL_HAS(struct espl_trainable_ops, ops, resize);
 }
@@ -43,12 +45,13 @@ holds(const struct espl_slot *slots, uint32_t count, const struct espl_slot *slo
 int
 espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl__item *item)
 {
-	struct espl__trial  *t = g->trial;
+	struct espl__trial *t = g->trial;
 	struct espl__effect *e;
 
-	if (!t->search->in_place || t->restarts || g->state != ESPL__GANG_RUNNING || g->killed || g->fault != NULL ||
-	    g->over || g->onto != NULL || x->ending != 0 || item->target_count == 0 ||
-	    item->target[0].packing != g->share.packing || !espl__seats_clear(x, item))
+	if (!t->search->in_place || t->restarts || g->state != ESPL__GANG_RUNNING || g->killed ||
+	    g->fault != NULL || g->over || g->onto != NULL || x->ending != 0 ||
+	    item->target_count == 0 || item->target[0].packing != g->share.packing ||
+	    !espl__seats_clear(x, item))
 		return 0;
 	g->onto_count = item->target_count;
 	g->onto = espl__alloc(g->onto_count * sizeof *g->onto);
@@ -66,8 +69,9 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	e->as.resize.share = (struct espl_share){ g->onto_count, g->share.packing };
 	e->as.resize.slots = g->onto;
 	e->as.resize.values = t->pub.values;
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "goes from %u to %u %s in place, after iteration %llu",
-	    (unsigned)g->share.gpus, (unsigned)g->onto_count, espl__exec_unit(x, g->onto_count),
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+	    "goes from %u to %u %s in place, after iteration %llu", (unsigned)g->share.gpus,
+	    (unsigned)g->onto_count, espl__exec_unit(x, g->onto_count),
 	    (unsigned long long)g->iteration);
 	return 1;
 }
@@ -108,7 +112,7 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 	struct espl__gang *g = espl__exec_gang(x, e->as.resized.gang);
 	struct espl__search *s;
 	struct espl__item *item;
-	double             took_s = (double)e->as.resized.took / 1e9;
+	double took_s = (double)e->as.resized.took / 1e9;
 
 	if (g == NULL || g->onto == NULL)
 		return;
@@ -120,13 +124,15 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 	s->resized++;
 	s->resized_s += took_s;
 	espl__exec_capacity(x);
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial), "is on %u %s now: nothing was trained for %.3f s",
-	    (unsigned)g->share.gpus, espl__exec_unit(x, g->share.gpus), took_s);
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
+	    "is on %u %s now: nothing was trained for %.3f s", (unsigned)g->share.gpus,
+	    espl__exec_unit(x, g->share.gpus), took_s);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next) {
 		if (o->resized != NULL)
 			o->resized(o->ctx, x->now, g->id, took_s);
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), "resized", g->share, g->slots, "");
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), "resized",
+			    g->share, g->slots, "");
 	}
 	item = g->trial->item;
 	if (item == NULL)

@@ -4,9 +4,10 @@
 
 #include "exec/state.h"
 
-#define ASKS_MAX 10000u		/* calls of next_group in one round: beyond it the algorithm goes in circles */
+/* calls of next_group in one round: beyond it the algorithm goes in circles */
+#define ASKS_MAX 10000u
 
-/* ---- what was answered ---------------------------------------------------------------------------- */
+/* ---- what was answered -------------------------------------------------------------------- */
 
 /* A trial has got its GPUs: does its stage begin to train with it? */
 void
@@ -14,7 +15,8 @@ espl__exec_trains(struct espl__search *s, const struct espl__trial *t)
 {
 	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
 
-	if (g != NULL && g->bracket < s->experiment.standing_count && s->standing[g->bracket].stage == g->stage &&
+	if (g != NULL && g->bracket < s->experiment.standing_count &&
+	    s->standing[g->bracket].stage == g->stage &&
 	    s->standing[g->bracket].trains_since == ESPL_NEVER)
 		s->standing[g->bracket].trains_since = s->exec->now;
 }
@@ -25,19 +27,21 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 {
 	struct espl__gang *g = t->gang;
 
-	if (!t->search->config->warm || g == NULL || !g->awaiting || g->state != ESPL__GANG_RUNNING || g->killed)
+	if (!t->search->config->warm || g == NULL || !g->awaiting ||
+	    g->state != ESPL__GANG_RUNNING || g->killed)
 		return;
-	espl__gang_heard(x, g);		/* the time at the barrier is no training */
+	espl__gang_heard(x, g); /* the time at the barrier is no training */
 	for (uint32_t i = 0; i < g->share.gpus; i++) {
 		struct espl__machine *n;
-		if (espl__gpu_at(&x->fleet, &g->slots[i], &n) == NULL || n->pub.state != ESPL_NODE_READY ||
+		if (espl__gpu_at(&x->fleet, &g->slots[i], &n) == NULL ||
+		    n->pub.state != ESPL_NODE_READY ||
 		    (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
 			return;
 		t->item->view.owner = n->pub.owner;
 	}
 	g->over = 0;
 	if (t->search->experiment.plan != NULL)
-		g->saved_at = x->now;	/* trial.checkpoint_every counts from the barrier on */
+		g->saved_at = x->now; /* trial.checkpoint_every counts from the barrier on */
 	if (g->leaves != ESPL_NONE)
 		espl__item_gone(t->search->tier, g->leaves, t);
 	g->leaves = ESPL_NONE;
@@ -53,7 +57,7 @@ keep_warm(struct espl__exec *x, struct espl__trial *t)
 static void
 apply_add(struct espl__search *search, uint64_t group_id, const struct espl_start *s)
 {
-	struct espl__exec   *x = search->exec;
+	struct espl__exec *x = search->exec;
 	struct espl__trials *trials = &search->trials;
 	struct espl__trial_group *g = espl__group_at(trials, group_id);
 	struct espl__trial *t, *source = NULL;
@@ -63,7 +67,7 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 	if (s->how == ESPL_CONTINUE) {
 		t = espl__trial_at(trials, s->trial);
 		if (t == NULL || t->pub.state != ESPL_TRIAL_RESTING)
-			return;		/* only recorded decisions of another version come here */
+			return; /* only recorded decisions of another version come here */
 		espl__trial_continue(trials, t, g);
 		t->unsaved = 0;
 	} else {
@@ -76,14 +80,19 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 	t->pub.tag = s->tag;
 	if (source != NULL)
 		espl__clone_begin(x, t, s);
-	else if (espl__clone_waits(t) && espl__trial_restores(t) == 0)	/* paused before it began */
-		espl__clone_wait(x, &(struct espl__waiter){ t, t->pub.iteration, s->weight, s->gpus_min, s->gpus_max });
+	else if (espl__clone_waits(t) && espl__trial_restores(t) == 0) /* paused before it began */
+		espl__clone_wait(x,
+		    &(struct espl__waiter){ t, t->pub.iteration, s->weight, s->gpus_min,
+			s->gpus_max });
 	else
 		t->item = espl__item_new(x, t, s->weight, s->gpus_min, s->gpus_max);
 	if (s->how == ESPL_CONTINUE)
 		keep_warm(x, t);
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s to iteration %llu in group %llu by %s",
-	    s->how == ESPL_FRESH ? "is made, to train" : s->how == ESPL_CLONE ? "is cloned, to train" : "is continued",
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+	    "%s to iteration %llu in group %llu by %s",
+	    s->how == ESPL_FRESH       ? "is made, to train"
+		: s->how == ESPL_CLONE ? "is cloned, to train"
+				       : "is continued",
 	    (unsigned long long)s->budget, (unsigned long long)group_id, search->algorithm->who);
 	espl__exec_show(x, t);
 }
@@ -95,7 +104,8 @@ show_group(const struct espl__search *s, const struct espl__trial_group *g, int 
 
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->group != NULL)
-			o->group(o->ctx, x->now, (uint64_t)s->number << ESPL__TRIAL_BITS | g->id, g->bracket, g->stage, ended);
+			o->group(o->ctx, x->now, (uint64_t)s->number << ESPL__TRIAL_BITS | g->id,
+			    g->bracket, g->stage, ended);
 }
 
 static void
@@ -127,7 +137,7 @@ apply_hint(struct espl__search *s, const struct espl__op *op)
 {
 	const struct espl__run_config *c = s->config;
 	struct espl__trial *t = espl__trial_at(&s->trials, op->as.hint.trial);
-	struct espl_item   *i;
+	struct espl_item *i;
 
 	if (t == NULL || t->item == NULL)
 		return;
@@ -142,7 +152,8 @@ apply_hint(struct espl__search *s, const struct espl__op *op)
 }
 
 void
-espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl__tier *tier, uint64_t token)
+espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl__tier *tier,
+    uint64_t token)
 {
 	for (uint32_t i = 0; i < x->caller.submitted_count; i++) {
 		struct espl__submission *s = &x->caller.submitted[i];
@@ -153,7 +164,8 @@ espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl
 		if (s->token != token)
 			continue;
 		ESPL__GROW(x->computing, x->computing_cap, x->computing_count + 1);
-		x->computing[x->computing_count++] = (struct espl__pending_compute){ token, search, tier };
+		x->computing[x->computing_count++] =
+		    (struct espl__pending_compute){ token, search, tier };
 		copy = espl__arena_alloc(&x->ops_arena, sizeof *copy);
 		*copy = s->request;
 		input = espl__arena_alloc(&x->ops_arena, (size_t)copy->input_size + 1);
@@ -162,7 +174,9 @@ espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl
 		e = espl__exec_effect(x, ESPL__FX_COMPUTE);
 		e->as.compute.token = token;
 		e->as.compute.request = copy;
-		e->as.compute.config = search != NULL ? search->config : tier->inner != NULL ? espl__inner_search(tier->inner)->config : x->config;
+		e->as.compute.config = search != NULL ? search->config
+		    : tier->inner != NULL             ? espl__inner_search(tier->inner)->config
+						      : x->config;
 		e->as.compute.kind = search != NULL ? ESPL_ALGORITHM : ESPL_ALLOCATOR;
 	}
 }
@@ -170,13 +184,11 @@ espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl
 static espl_status
 apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *diag)
 {
-	struct espl__exec  *x = s->exec;
+	struct espl__exec *x = s->exec;
 	struct espl__trial *t;
 
 	switch (op->type) {
-	case ESPL__OP_BEGIN:
-		apply_begin(s, &op->as.group);
-		break;
+	case ESPL__OP_BEGIN: apply_begin(s, &op->as.group); break;
 	case ESPL__OP_ADD:
 		apply_add(s, op->as.add.group, &op->as.add.start);
 		count_standing(s, op->as.add.group);
@@ -187,12 +199,15 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 		break;
 	case ESPL__OP_FINISH:
 		s->finished = 1;
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, x->config->pool ? "%s has finished the search of experiment '%s'" :
-			    "%s has finished the search", s->algorithm->who, s->config->name);
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0,
+		    x->config->pool ? "%s has finished the search of experiment '%s'"
+				    : "%s has finished the search",
+		    s->algorithm->who, s->config->name);
 		break;
 	case ESPL__OP_VERDICT:
 		t = espl__trial_at(&s->trials, op->as.verdict.trial);
-		if (t != NULL && t->pub.state != ESPL_TRIAL_ENDED && t->pub.state != ESPL_TRIAL_FAILED)
+		if (t != NULL && t->pub.state != ESPL_TRIAL_ENDED &&
+		    t->pub.state != ESPL_TRIAL_FAILED)
 			return espl__exec_verdict(x, t, op->as.verdict.verdict, 0, diag);
 		break;
 	case ESPL__OP_DROP:
@@ -200,18 +215,13 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 		if (t != NULL)
 			espl__exec_drop(x, t);
 		break;
-	case ESPL__OP_HINT:
-		apply_hint(s, op);
-		break;
+	case ESPL__OP_HINT: apply_hint(s, op); break;
 	case ESPL__OP_WAKE:
 		if (op->as.at < s->wake_at)
 			s->wake_at = op->as.at;
 		break;
-	case ESPL__OP_SUBMIT:
-		espl__exec_submit(x, s, NULL, op->as.id);
-		break;
-	default:
-		break;
+	case ESPL__OP_SUBMIT: espl__exec_submit(x, s, NULL, op->as.id); break;
+	default: break;
 	}
 	return ESPL_OK;
 }
@@ -219,12 +229,13 @@ apply_one(struct espl__search *s, const struct espl__op *op, struct espl__diag *
 /* Applies an answer.  A verdict's end may call the algorithm again (on_trial_end), which makes
  * a new answer: so the ops are taken out first. */
 espl_status
-espl__exec_apply_search(struct espl__exec *x, struct espl__search *s, struct espl__reader *answer, struct espl__diag *diag)
+espl__exec_apply_search(struct espl__exec *x, struct espl__search *s, struct espl__reader *answer,
+    struct espl__diag *diag)
 {
 	uint64_t groups = s->trials.groups.count;
-	size_t   size = (size_t)(answer->end - answer->at);
+	size_t size = (size_t)(answer->end - answer->at);
 	struct espl__reader r;
-	struct espl__op     op;
+	struct espl__op op;
 	espl_status status = ESPL_OK;
 	uint8_t *copy;
 
@@ -244,7 +255,7 @@ espl__exec_apply_search(struct espl__exec *x, struct espl__search *s, struct esp
 	return status;
 }
 
-/* ---- asking ------------------------------------------------------------------------------------------ */
+/* ---- asking ------------------------------------------------------------------------------- */
 
 /* Trials that could be started at once beyond those that run or wait. */
 static uint32_t
@@ -271,7 +282,7 @@ ask(struct espl__search *s, uint32_t why, uint64_t group, struct espl__diag *dia
 {
 	struct espl__exec *x = s->exec;
 	struct espl_search_view view = ESPL_INIT(struct espl_search_view);
-	struct espl__diag   reason = ESPL__DIAG_INIT;
+	struct espl__diag reason = ESPL__DIAG_INIT;
 	struct espl__reader answer;
 	espl_status status;
 	uint64_t potential = espl__exec_potential(x);
@@ -309,7 +320,8 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 		if (g == NULL && why == 0)
 			break;
 		if (++asks > ASKS_MAX) {
-			espl__search_wind_up(s, ESPL__RUN_FAILED, "%s begins groups without trials for ever", s->algorithm->who);
+			espl__search_wind_up(s, ESPL__RUN_FAILED,
+			    "%s begins groups without trials for ever", s->algorithm->who);
 			break;
 		}
 		s->why = 0;
@@ -333,7 +345,8 @@ espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
 	if (!x->cloud_ready)
 		return ESPL_OK;
 	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK; i++)
-		if (x->searches[i]->algorithm != NULL && x->searches[i]->planned && x->searches[i]->come)
+		if (x->searches[i]->algorithm != NULL && x->searches[i]->planned &&
+		    x->searches[i]->come)
 			status = search_on(x->searches[i], diag);
 	return status;
 }

@@ -1,17 +1,19 @@
-/* exec_stall.c - when nothing can happen any more: grants that find no place are made smaller, and if that does not help
- * the run ends, saying why.
+/* exec_stall.c - when nothing can happen any more: grants that find no place are made smaller, and
+ * if that does not help the run ends, saying why.
  */
 #include <stdio.h>
 
 #include "exec/state.h"
 
-#define IDLE_WAKES_MOST 3u	/* calls at the instants that policies asked for, with which nothing changed */
+/* calls at the instants that policies asked for, with which nothing changed */
+#define IDLE_WAKES_MOST 3u
 
 /* Trials that end, nodes that come or go. */
 static int
 something_moves(const struct espl__exec *x)
 {
-	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits || espl__lease_retry_at(x) != ESPL_NEVER)
+	if (x->gang_count > 0 || x->computing_count > 0 || x->cloud_waits ||
+	    espl__lease_retry_at(x) != ESPL_NEVER)
 		return 1;
 	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
 		const struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
@@ -21,8 +23,9 @@ something_moves(const struct espl__exec *x)
 	return 0;
 }
 
-/* What could change anything.  An allocator that wakes up finds no place for those that have been granted GPUs, and
- * has none left for others.  While nodes are held and paid for, policies may wake up without effect only a limited number of times. */
+/* What could change anything.  An allocator that wakes up finds no place for those that have been
+ * granted GPUs, and has none left for others.  While nodes are held and paid for, policies may wake
+ * up without effect only a limited number of times. */
 static int
 something_is_coming(struct espl__exec *x)
 {
@@ -32,31 +35,35 @@ something_is_coming(struct espl__exec *x)
 		x->idle_wakes = 0;
 		return 1;
 	}
-	if (x->item_count > 0 && x->fleet.live_count > 0 && (x->idle_wakes > IDLE_WAKES_MOST || x->fleet.gpus == 0))
+	if (x->item_count > 0 && x->fleet.live_count > 0 &&
+	    (x->idle_wakes > IDLE_WAKES_MOST || x->fleet.gpus == 0))
 		return 0;
 	return espl__search_next(x) != ESPL_NEVER || espl__exec_to_come(x) ||
 	    (wake != ESPL_NEVER && (wake <= x->now || x->unplaced == 0));
 }
 
-/* Nobody trains, all nodes are there, and grants find no place: the GPUs that are left do not lie as these trials need
- * them.  They get fewer. */
+/* Nobody trains, all nodes are there, and grants find no place: the GPUs that are left do not lie
+ * as these trials need them.  They get fewer. */
 static void
 narrow_unplaced(struct espl__exec *x)
 {
 	if (x->unplaced == 0 || x->ending != 0 || x->fleet.gpus == 0 || something_moves(x))
 		return;
-	if (x->seats_freed) {		/* the placer has yet to see them */
+	if (x->seats_freed) { /* the placer has yet to see them */
 		x->top.wake_at = x->now;
 		return;
 	}
 	for (uint32_t i = x->gangs_count; i > 0; i--) {
 		struct espl__item *item = espl__item_of_gang(x->gangs_view[i - 1]);
-		uint32_t gpus = item->pub.granted.gpus, fewer = gpus - (gpus - 1) % item->pub.unit - 1;
+		uint32_t gpus = item->pub.granted.gpus,
+			 fewer = gpus - (gpus - 1) % item->pub.unit - 1;
 
-		if (item->target_count > 0 || item->pub.granted.packing > 1 || fewer < item->pub.gpus_min || fewer == 0)
+		if (item->target_count > 0 || item->pub.granted.packing > 1 ||
+		    fewer < item->pub.gpus_min || fewer == 0)
 			continue;
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), "is granted %u %s in place of %u, for which %s finds no place",
-		    (unsigned)fewer, espl__exec_unit(x, fewer), (unsigned)gpus, x->placer->who);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
+		    "is granted %u %s in place of %u, for which %s finds no place", (unsigned)fewer,
+		    espl__exec_unit(x, fewer), (unsigned)gpus, x->placer->who);
 		item->pub.gpus_max = fewer;
 		espl__inner_count(item, 1);
 		espl__item_grant(x, item, (struct espl_share){ fewer, 1 }, item->pub.offer);
@@ -68,7 +75,8 @@ narrow_unplaced(struct espl__exec *x)
 void
 espl__exec_fails(struct espl__exec *x, const char *what)
 {
-	espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s%s%s", what, x->last_failure != NULL ? "; the last failure: " : "",
+	espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s%s%s", what,
+	    x->last_failure != NULL ? "; the last failure: " : "",
 	    x->last_failure != NULL ? x->last_failure : "");
 }
 
@@ -79,29 +87,35 @@ find_stuck(struct espl__exec *x)
 		struct espl__search *s = x->searches[i];
 
 		if (s->algorithm != NULL && !s->over && !espl__search_idle(s))
-			espl__search_wind_up(s, ESPL__RUN_FAILED, "%s neither asks for trials nor finishes the search",
+			espl__search_wind_up(s, ESPL__RUN_FAILED,
+			    "%s neither asks for trials nor finishes the search",
 			    s->algorithm->who);
 	}
 }
 
-/* In a pool those alone end for whom there is no place, and the others are asked about again.  1: somebody did. */
+/* In a pool those alone end for whom there is no place, and the others are asked about again.  1:
+ * somebody did. */
 static int
 end_unplaced(struct espl__exec *x)
 {
 	if (!x->config->pool || x->unplaced == 0)
 		return 0;
 	for (uint32_t i = 0; i < x->gangs_count; i++) {
-		struct espl__item  *item = espl__item_of_gang(x->gangs_view[i]);
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
 		struct espl__trial *t = item->trial;
 
 		if (item->target_count > 0)
 			continue;
 		if (t->search->jobs == NULL) {
-			espl__search_wind_up(t->search, ESPL__RUN_FAILED, "trial %llu has %u %s granted, and %s finds it no place",
-			    (unsigned long long)t->pub.id, (unsigned)item->pub.granted.gpus, espl__exec_unit(x, item->pub.granted.gpus), x->placer->who);
+			espl__search_wind_up(t->search, ESPL__RUN_FAILED,
+			    "trial %llu has %u %s granted, and %s finds it no place",
+			    (unsigned long long)t->pub.id, (unsigned)item->pub.granted.gpus,
+			    espl__exec_unit(x, item->pub.granted.gpus), x->placer->who);
 		} else {
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "fails: %s finds no place for its %u %s", x->placer->who,
-			    (unsigned)item->pub.granted.gpus, espl__exec_unit(x, item->pub.granted.gpus));
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+			    "fails: %s finds no place for its %u %s", x->placer->who,
+			    (unsigned)item->pub.granted.gpus,
+			    espl__exec_unit(x, item->pub.granted.gpus));
 			(void)espl__exec_trial_over(x, t, ESPL_END_FAILED, NULL);
 		}
 		x->top.wake_at = x->now;
@@ -114,23 +128,27 @@ end_unplaced(struct espl__exec *x)
 static void
 name_first(const struct espl__exec *x, char *to, size_t room)
 {
-	const struct espl__item *item = x->top.items_count > 0 ?
-	    (const struct espl__item *)(const void *)x->top.items[x->top.items_from] : NULL;
+	const struct espl__item *item = x->top.items_count > 0
+	    ? (const struct espl__item *)(const void *)x->top.items[x->top.items_from]
+	    : NULL;
 
 	to[0] = '\0';
 	if (!x->config->pool || item == NULL)
 		return;
 	if (item->trial != NULL && item->trial->search->jobs != NULL)
-		(void)snprintf(to, room, " (job '%.100s' first)", item->trial->search->jobs->list.jobs[item->trial->pub.id].name);
+		(void)snprintf(to, room, " (job '%.100s' first)",
+		    item->trial->search->jobs->list.jobs[item->trial->pub.id].name);
 	else
-		(void)snprintf(to, room, " (of experiment '%.100s' first)", x->searches[item->pub.experiment]->config->name);
+		(void)snprintf(to, room, " (of experiment '%.100s' first)",
+		    x->searches[item->pub.experiment]->config->name);
 }
 
 void
 espl__exec_stall(struct espl__exec *x)
 {
-	uint32_t quarantined = 0, gpus = 0;	/* on all nodes, but for those that are set aside each by itself */
-	char     first[140];
+	/* on all nodes, but for those that are set aside each by itself */
+	uint32_t quarantined = 0, gpus = 0;
+	char first[140];
 
 	narrow_unplaced(x);
 	if (x->ending != 0 || something_is_coming(x))
@@ -144,14 +162,20 @@ espl__exec_stall(struct espl__exec *x)
 	if (x->fleet.gpus > 0 && (end_unplaced(x) || espl__inner_stuck(x)))
 		return;
 	if (quarantined > 0 && quarantined == x->fleet.live_count)
-		espl__exec_fails(x, gpus == 0 ? "every GPU is set aside" : x->reports == 0 ? "trials fail before their first report, wherever they run" :
-		    "every node is set aside because all trials fail there");
+		espl__exec_fails(x,
+		    gpus == 0 ? "every GPU is set aside"
+			: x->reports == 0
+			? "trials fail before their first report, wherever they run"
+			: "every node is set aside because all trials fail there");
 	else if (x->item_count > 0 && x->unplaced == 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s%s and %s grants %s nothing", (unsigned long long)x->item_count,
-		    x->item_count == 1 ? " waits" : "s wait", first, x->top.allocator->who, x->item_count == 1 ? "it" : "them");
+		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s%s and %s grants %s nothing",
+		    (unsigned long long)x->item_count, x->item_count == 1 ? " waits" : "s wait",
+		    first, x->top.allocator->who, x->item_count == 1 ? "it" : "them");
 	else if (x->item_count > 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%u trial%s GPUs granted, and %s finds %s no place", x->unplaced,
-		    x->unplaced == 1 ? " has" : "s have", x->placer->who, x->unplaced == 1 ? "it" : "them");
+		espl__exec_wind_up(x, ESPL__RUN_FAILED,
+		    "%u trial%s GPUs granted, and %s finds %s no place", x->unplaced,
+		    x->unplaced == 1 ? " has" : "s have", x->placer->who,
+		    x->unplaced == 1 ? "it" : "them");
 	else
 		find_stuck(x);
 }

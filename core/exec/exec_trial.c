@@ -51,15 +51,16 @@ espl__search_settle(struct espl__search *s)
 	}
 }
 
-/* Best: of the trials that have not failed, the lowest loss among reports at the largest iteration that
- * any of them reached; ties to the lower id.  Independent of the order in which reports arrive.  A trial
- * that failed for good is best only where there is no other. */
+/* Best: of the trials that have not failed, the lowest loss among reports at the largest iteration
+ * that any of them reached; ties to the lower id.  Independent of the order in which reports
+ * arrive.  A trial that failed for good is best only where there is no other. */
 void
 espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration, double loss)
 {
 	struct espl__search *s = t->search;
-	struct espl__trial  *before = espl__trial_at(&s->trials, s->best);
-	int failed = t->pub.state == ESPL_TRIAL_FAILED, before_failed = before != NULL && before->pub.state == ESPL_TRIAL_FAILED;
+	struct espl__trial *before = espl__trial_at(&s->trials, s->best);
+	int failed = t->pub.state == ESPL_TRIAL_FAILED,
+	    before_failed = before != NULL && before->pub.state == ESPL_TRIAL_FAILED;
 
 	if (isnan(loss))
 		return;
@@ -80,17 +81,19 @@ espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration,
 		espl__exec_collect_later(x, before);
 }
 
-/* A trial failed for good.  The best of those is remembered: its checkpoint is kept, should no other trial
- * have a result.  If it was the best of all, which is best now?  O(trials), once for each such failure. */
+/* A trial failed for good.  The best of those is remembered: its checkpoint is kept, should no
+ * other trial have a result.  If it was the best of all, which is best now?  O(trials), once for
+ * each such failure. */
 static void
 forget_as_best(struct espl__exec *x, struct espl__trial *t)
 {
 	struct espl__search *s = t->search;
-	struct espl__trial  *failed = espl__trial_at(&s->trials, s->best_failed);
+	struct espl__trial *failed = espl__trial_at(&s->trials, s->best_failed);
 	uint64_t left = t->pub.id == s->best ? s->trials.trials.count : 0;
 
-	if (!isnan(t->pub.loss) && (failed == NULL || t->pub.iteration > failed->pub.iteration ||
-	    (t->pub.iteration == failed->pub.iteration && t->pub.loss < failed->pub.loss))) {
+	if (!isnan(t->pub.loss) &&
+	    (failed == NULL || t->pub.iteration > failed->pub.iteration ||
+		(t->pub.iteration == failed->pub.iteration && t->pub.loss < failed->pub.loss))) {
 		s->best_failed = t->pub.id;
 		if (failed != NULL)
 			espl__exec_collect_later(x, failed);
@@ -107,7 +110,7 @@ static espl_status
 tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
 {
 	struct espl__search *s = t->search;
-	struct espl__diag   why = ESPL__DIAG_INIT;
+	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
 	espl_status status;
 
@@ -126,12 +129,13 @@ tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl_
 /* The trial has no more to train for now: its item goes; the algorithm hears why.  Its gang, if
  * there is one, is told when the round is settled. */
 espl_status
-espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
+espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
+    struct espl__diag *diag)
 {
-	static const char *const words[] = { "", "reached its budget", "says that it is complete", "is paused",
-	                                     "is stopped", "failed for good" };
+	static const char *const words[] = { "", "reached its budget", "says that it is complete",
+		"is paused", "is stopped", "failed for good" };
 	struct espl__search *s = t->search;
-	int silent = t->unsaved;	/* it only made its last checkpoint again */
+	int silent = t->unsaved; /* it only made its last checkpoint again */
 	int rests = s->algorithm != NULL && (how == ESPL_END_BUDGET || how == ESPL_END_PAUSED);
 
 	if (t->item != NULL)
@@ -145,12 +149,15 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 	t->unsaved = 0;
 	if (t->pub.group != ESPL_NONE && s->experiment.spec != NULL) {
 		const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
-		if (g->bracket < s->experiment.standing_count && s->standing[g->bracket].trials_left > 0)
+		if (g->bracket < s->experiment.standing_count &&
+		    s->standing[g->bracket].trials_left > 0)
 			s->standing[g->bracket].trials_left--;
 	}
 	t->itself = how == ESPL_END_ITSELF;
-	espl__trial_state(&s->trials, t, rests ? ESPL_TRIAL_RESTING :
-	    how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED : ESPL_TRIAL_ENDED);
+	espl__trial_state(&s->trials, t,
+	    rests                        ? ESPL_TRIAL_RESTING
+		: how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED
+					 : ESPL_TRIAL_ENDED);
 	if (how == ESPL_END_FAILED) {
 		s->failed++;
 		forget_as_best(x, t);
@@ -158,19 +165,21 @@ espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
 	if (s->jobs != NULL)
 		espl__job_ended(t);
 	if ((how == ESPL_END_BUDGET || how == ESPL_END_ITSELF) && s->jobs == NULL)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s at iteration %llu with %s %.9g", words[how],
-		    (unsigned long long)t->pub.iteration, s->config->metric, s->config->maximize ? -t->pub.loss : t->pub.loss);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+		    "%s at iteration %llu with %s %.9g", words[how],
+		    (unsigned long long)t->pub.iteration, s->config->metric,
+		    s->config->maximize ? -t->pub.loss : t->pub.loss);
 	else
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s at iteration %llu", words[how],
-		    (unsigned long long)t->pub.iteration);
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s at iteration %llu",
+		    words[how], (unsigned long long)t->pub.iteration);
 	espl__exec_collect_later(x, t);
 	espl__exec_show(x, t);
 	return silent ? ESPL_OK : tell_end(x, t, how, diag);
 }
 
 espl_status
-espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict verdict, int at_boundary,
-    struct espl__diag *diag)
+espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict verdict,
+    int at_boundary, struct espl__diag *diag)
 {
 	int awaiting = t->gang != NULL && t->gang->awaiting && t->gang->state != ESPL__GANG_LEAVING;
 
@@ -181,7 +190,8 @@ espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ver
 	if (t->pub.state == ESPL_TRIAL_RESTING) {
 		if (verdict == ESPL_STOP) {
 			espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "is stopped while it rests");
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+			    "is stopped while it rests");
 			espl__exec_collect_later(x, t);
 			espl__exec_show(x, t);
 			return tell_end(x, t, ESPL_END_STOPPED, diag);
@@ -191,13 +201,14 @@ espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ver
 	if (t->item == NULL && !espl__clone_waits(t))
 		return ESPL_OK;
 	if (t->gang != NULL && !awaiting && !at_boundary) {
-		t->verdict = (uint8_t)verdict;	/* at its next boundary */
+		t->verdict = (uint8_t)verdict; /* at its next boundary */
 		return ESPL_OK;
 	}
-	return espl__exec_trial_over(x, t, verdict == ESPL_STOP ? ESPL_END_STOPPED : ESPL_END_PAUSED, diag);
+	return espl__exec_trial_over(x, t,
+	    verdict == ESPL_STOP ? ESPL_END_STOPPED : ESPL_END_PAUSED, diag);
 }
 
-/* ---- checkpoints -------------------------------------------------------------------------------- */
+/* ---- checkpoints -------------------------------------------------------------------------- */
 
 void
 espl__exec_collect_later(struct espl__exec *x, struct espl__trial *t)
@@ -209,15 +220,16 @@ espl__exec_collect_later(struct espl__exec *x, struct espl__trial *t)
 static int
 needed(const struct espl__trial *t)
 {
-	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL || t->pub.id == t->search->best ||
-	    t->pub.id == t->search->best_failed)
+	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL ||
+	    t->pub.id == t->search->best || t->pub.id == t->search->best_failed)
 		return 1;
 	if (t->dropped || t->pub.state == ESPL_TRIAL_FAILED)
 		return 0;
 	/* Stopped: never continued, and clones ask in the round of its end.  Complete by itself:
 	 * its result stays. */
 	if (t->pub.state == ESPL_TRIAL_ENDED)
-		return (!isnan(t->pub.loss) || t->search->algorithm == NULL) && t->pub.iteration >= t->pub.budget;
+		return (!isnan(t->pub.loss) || t->search->algorithm == NULL) &&
+		    t->pub.iteration >= t->pub.budget;
 	return 1;
 }
 
@@ -241,8 +253,8 @@ espl__exec_collect(struct espl__exec *x)
 		struct espl__trial *t = x->collect[i];
 
 		/* one at rest may go on, and has nothing but its source's until it saves */
-		if (t->source != ESPL_NONE && t->item == NULL && t->gang == NULL && !espl__clone_waits(t) &&
-		    (t->pub.state != ESPL_TRIAL_RESTING || t->dropped))
+		if (t->source != ESPL_NONE && t->item == NULL && t->gang == NULL &&
+		    !espl__clone_waits(t) && (t->pub.state != ESPL_TRIAL_RESTING || t->dropped))
 			release_source(x, t);
 		if (t->pub.checkpoint == 0 || needed(t))
 			continue;
@@ -264,7 +276,8 @@ espl__exec_drop(struct espl__exec *x, struct espl__trial *t)
 	espl__trial_drop(&t->search->trials, t);
 	if (t->pub.state == ESPL_TRIAL_RESTING)
 		espl__exec_show(x, t);
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "is dropped: it will not be continued");
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+	    "is dropped: it will not be continued");
 	espl__exec_collect_later(x, t);
 }
 
@@ -296,9 +309,9 @@ int
 espl__exec_unsaved(const struct espl__trial *t)
 {
 	if (t->source != ESPL_NONE && espl__trial_restores(t) == 0)
-		return 0;	/* a clone that never began */
-	return t->search->saves && (!t->dropped || t->clones_waiting > 0) && t->pub.checkpoint < t->pub.iteration &&
-	    t->pub.state == ESPL_TRIAL_RESTING;
+		return 0; /* a clone that never began */
+	return t->search->saves && (!t->dropped || t->clones_waiting > 0) &&
+	    t->pub.checkpoint < t->pub.iteration && t->pub.state == ESPL_TRIAL_RESTING;
 }
 
 void
@@ -319,9 +332,11 @@ espl__exec_train_again(struct espl__exec *x, struct espl__trial *t)
 	t->unsaved = 1;
 	espl__trial_again(&t->search->trials, t);
 	t->item = espl__item_new(x, t, 1.0, 0, 0);
-	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), t->pub.checkpoint > 0 ?
-	    "the checkpoint of its last iteration was lost; it is trained again from iteration %llu" :
-	    "it has no checkpoint; it is trained again from iteration %llu", (unsigned long long)espl__trial_restores(t));
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+	    t->pub.checkpoint > 0 ? "the checkpoint of its last iteration was lost; it is trained "
+				    "again from iteration %llu"
+				  : "it has no checkpoint; it is trained again from iteration %llu",
+	    (unsigned long long)espl__trial_restores(t));
 }
 
 /* When the search is over: results whose last checkpoint was lost with the driver are trained
@@ -339,7 +354,8 @@ espl__exec_salvage(struct espl__search *s)
 		if (!t->unsaved || t->item != NULL || !espl__exec_unsaved(t))
 			continue;
 		if (t->failures > s->config->trial.retries) {
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "its last checkpoint cannot be made; its result stands");
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+			    "its last checkpoint cannot be made; its result stands");
 			continue;
 		}
 		espl__exec_train_again(x, t);

@@ -28,7 +28,7 @@ void
 espl__exec_wind_up(struct espl__exec *x, enum espl__run_end how, const char *format, ...)
 {
 	va_list list;
-	char    text[512];
+	char text[512];
 
 	if (x->ending != 0)
 		return;
@@ -55,9 +55,11 @@ make_instances(struct espl__exec *x, struct espl__diag *diag)
 	const struct espl__run_config *c = x->config;
 	espl_status status;
 
-	status = espl__instance_create(ESPL_ALLOCATOR, c->allocator.use, c->allocator.group, &x->env, &x->top.allocator, diag);
+	status = espl__instance_create(ESPL_ALLOCATOR, c->allocator.use, c->allocator.group,
+	    &x->env, &x->top.allocator, diag);
 	if (status == ESPL_OK)
-		status = espl__instance_create(ESPL_PLACER, c->placer.use, c->placer.group, &x->env, &x->placer, diag);
+		status = espl__instance_create(ESPL_PLACER, c->placer.use, c->placer.group, &x->env,
+		    &x->placer, diag);
 	return status;
 }
 
@@ -71,10 +73,14 @@ espl__exec_turn(struct espl__exec *x, struct espl__search *s)
 }
 
 espl_status
-espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, struct espl__diag *diag)
+espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
+    struct espl__diag *diag)
 {
-	struct espl__search_setup own = { .config = setup->config, .space = setup->space, .profile = setup->profile,
-	                                  .earlier = setup->earlier, .jobs = setup->jobs };
+	struct espl__search_setup own = { .config = setup->config,
+		.space = setup->space,
+		.profile = setup->profile,
+		.earlier = setup->earlier,
+		.jobs = setup->jobs };
 	struct espl__exec *x = espl__alloc(sizeof *x);
 	espl_status status;
 
@@ -102,7 +108,7 @@ espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out, st
 		o->exec = x;
 	espl__exec_compute_init(x);
 	status = ESPL_OK;
-	if (!setup->config->pool || setup->jobs != NULL)	/* a pool's number 0 are its plain jobs */
+	if (!setup->config->pool || setup->jobs != NULL) /* a pool's number 0 are its plain jobs */
 		status = espl__search_add(x, &own, diag);
 	for (uint32_t i = 0; status == ESPL_OK && i < setup->entry_count; i++)
 		status = espl__search_add(x, &setup->entries[i], diag);
@@ -179,7 +185,7 @@ espl__exec_free(struct espl__exec *x)
 	free(x);
 }
 
-/* ---- answers ---------------------------------------------------------------------------------- */
+/* ---- answers ------------------------------------------------------------------------------ */
 
 static void
 next_recorded(struct espl__exec *x)
@@ -197,7 +203,7 @@ static void
 describe_first(struct espl__exec *x, const void *ops, size_t size, struct espl__buf *text)
 {
 	struct espl__reader r = espl__reader(ops, size);
-	struct espl__op     op;
+	struct espl__op op;
 
 	if (size == 0 || espl__op_get(&r, x->caller.params, &x->ops_arena, &op) != 1)
 		espl__print(text, "nothing");
@@ -209,7 +215,8 @@ describe_first(struct espl__exec *x, const void *ops, size_t size, struct espl__
 static espl_status
 differs(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
 {
-	const uint8_t *a = x->recorded_seq == x->call_seq ? x->recorded_ops : NULL, *b = x->caller.ops.data;
+	const uint8_t *a = x->recorded_seq == x->call_seq ? x->recorded_ops : NULL,
+		      *b = x->caller.ops.data;
 	size_t na = a != NULL ? x->recorded_size : 0, nb = x->caller.ops.size;
 	struct espl__reader ra = espl__reader(a, na), rb = espl__reader(b, nb);
 	struct espl__buf before = { 0 }, after = { 0 };
@@ -217,29 +224,35 @@ differs(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
 
 	for (;;) {
 		struct espl__reader sa = ra, sb = rb;
-		struct espl__op     op;
+		struct espl__op op;
 		if (espl__op_get(&ra, x->caller.params, &x->ops_arena, &op) != 1 ||
 		    espl__op_get(&rb, x->caller.params, &x->ops_arena, &op) != 1 ||
-		    ra.at - sa.at != rb.at - sb.at || memcmp(sa.at, sb.at, (size_t)(ra.at - sa.at)) != 0) {
+		    ra.at - sa.at != rb.at - sb.at ||
+		    memcmp(sa.at, sb.at, (size_t)(ra.at - sa.at)) != 0) {
 			describe_first(x, sa.at, (size_t)(sa.end - sa.at), &before);
 			describe_first(x, sb.at, (size_t)(sb.end - sb.at), &after);
 			break;
 		}
 	}
-	status = espl__fail(diag, ESPL_E_BUG, "%s decides otherwise than the journal says, at %.3f s: "
-	    "then it chose to %s, now to %s", i->who, (double)x->now / 1e9,
-	    espl__buf_text(&before), espl__buf_text(&after));
-	espl__hint(diag, "the plugin, its options or a library changed since; `espalier resume --accept` goes on from the recorded decisions");
+	status = espl__fail(diag, ESPL_E_BUG,
+	    "%s decides otherwise than the journal says, at %.3f s: then it chose to %s, now to %s",
+	    i->who, (double)x->now / 1e9, espl__buf_text(&before), espl__buf_text(&after));
+	espl__hint(diag,
+	    "the plugin, its options or a library changed since; `espalier resume --accept` goes "
+	    "on from the recorded decisions");
 	espl__buf_free(&before);
 	espl__buf_free(&after);
 	return status;
 }
 
 static int
-failed_for_good(struct espl__exec *x, struct espl__search *s, struct espl__instance *i, espl_status status)
+failed_for_good(struct espl__exec *x, struct espl__search *s, struct espl__instance *i,
+    espl_status status)
 {
-	uint8_t *failures = i == x->placer ? &x->placer_failures : i == x->top.allocator ? &x->top.failures :
-	    i == s->algorithm ? &s->failures : &s->tier->failures;
+	uint8_t *failures = i == x->placer ? &x->placer_failures
+	    : i == x->top.allocator        ? &x->top.failures
+	    : i == s->algorithm            ? &s->failures
+					   : &s->tier->failures;
 
 	if (status == ESPL_OK || status == ESPL_E_BUSY) {
 		if (status == ESPL_OK)
@@ -251,12 +264,13 @@ failed_for_good(struct espl__exec *x, struct espl__search *s, struct espl__insta
 }
 
 espl_status
-espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__instance *i, espl_status status,
-    struct espl__diag *why, struct espl__reader *r, struct espl__diag *diag)
+espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__instance *i,
+    espl_status status, struct espl__diag *why, struct espl__reader *r, struct espl__diag *diag)
 {
 	int same = 1;
 
-	/* What only the offers show, before anything was begun: the user's to mend, as any option. */
+	/* What only the offers show, before anything was begun: the user's to mend, as any option.
+	 */
 	if (status == ESPL_E_CONFIG && !x->replaying && x->fleet.nodes.count == 0) {
 		if (diag != NULL)
 			*diag = *why;
@@ -270,7 +284,8 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 		else
 			espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s", text);
 	} else if (status != ESPL_OK && status != ESPL_E_BUSY) {
-		espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "%s; its answer is thrown away, the last one stands", why->text);
+		espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
+		    "%s; its answer is thrown away, the last one stands", why->text);
 	}
 	espl__buf_reset(&x->ops);
 	if (x->replaying) {
@@ -305,11 +320,12 @@ espl__exec_next_op(struct espl__exec *x, struct espl__reader *r, struct espl__op
 	int got = espl__op_get(r, x->caller.params, &x->ops_arena, op);
 
 	if (got < 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "the journal's record of a decision is damaged");
+		espl__exec_wind_up(x, ESPL__RUN_FAILED,
+		    "the journal's record of a decision is damaged");
 	return got == 1;
 }
 
-/* ---- a round ------------------------------------------------------------------------------------ */
+/* ---- a round ------------------------------------------------------------------------------ */
 
 static void
 round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorded, int accept)
@@ -325,9 +341,11 @@ round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorde
 	x->seats_freed = 0;
 	x->replaying = recorded != NULL;
 	x->accept = accept != 0;
-	x->recorded = espl__reader(recorded != NULL ? recorded->data : NULL, recorded != NULL ? recorded->size : 0);
+	x->recorded = espl__reader(recorded != NULL ? recorded->data : NULL,
+	    recorded != NULL ? recorded->size : 0);
 	next_recorded(x);
-	/* Summing all leases in every round would cost more than the round: once a second is enough. */
+	/* Summing all leases in every round would cost more than the round: once a second is
+	 * enough. */
 	if (now - x->spent_at >= ESPL_SECOND || x->cluster_dirty) {
 		espl__search_spent(x);
 		x->spent_at = now;
@@ -335,8 +353,8 @@ round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorde
 }
 
 espl_status
-espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *events, uint32_t count,
-    const struct espl__buf *recorded, int accept, struct espl__diag *diag)
+espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *events,
+    uint32_t count, const struct espl__buf *recorded, int accept, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 
@@ -349,7 +367,7 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	if (status == ESPL_OK && x->ending == 0)
 		status = espl__exec_search(x, diag);
 	if (x->cluster_dirty)
-		espl__exec_let_go(x);	/* who is replaced is not made up for besides */
+		espl__exec_let_go(x); /* who is replaced is not made up for besides */
 	if (status == ESPL_OK && x->ending == 0)
 		status = espl__exec_allocate(x, diag);
 	if (x->cluster_dirty)
@@ -363,7 +381,9 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	espl__exec_cluster(x);
 	espl__exec_timer(x);
 	if (x->replaying && x->recorded_seq != UINT64_MAX && !x->accept)
-		return espl__fail(diag, ESPL_E_BUG, "the journal holds decisions at %.3f s that nobody makes now", (double)now / 1e9);
+		return espl__fail(diag, ESPL_E_BUG,
+		    "the journal holds decisions at %.3f s that nobody makes now",
+		    (double)now / 1e9);
 	return ESPL_OK;
 }
 
@@ -380,7 +400,7 @@ espl__exec_decisions(const struct espl__exec *x)
 	return &x->decisions;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------ */
+/* ---- questions ---------------------------------------------------------------------------- */
 
 static uint64_t
 digest_text(uint64_t d, const char *text)
@@ -394,7 +414,8 @@ digest_instance(uint64_t d, const struct espl__instance *i)
 {
 	struct espl__buf text = { 0 };
 
-	d = digest_text(digest_text(d, i->who), i->plugin->desc->version != NULL ? i->plugin->desc->version : "");
+	d = digest_text(digest_text(d, i->who),
+	    i->plugin->desc->version != NULL ? i->plugin->desc->version : "");
 	for (uint32_t k = 0; k < i->values->config.count; k++)
 		(void)espl__values_print(i->values, k, &text);
 	d = espl__digest(d, text.data, text.size);
@@ -450,7 +471,11 @@ espl__exec_plan_info(const struct espl__exec *x, struct espl__exec_plan_info *in
 	info->least_usd = x->caller.least_usd;
 }
 
-int       espl__exec_ended(const struct espl__exec *x) { return x->ended; }
+int
+espl__exec_ended(const struct espl__exec *x)
+{
+	return x->ended;
+}
 
 uint32_t
 espl__exec_metric(const struct espl__exec *x, const char *name)
@@ -464,7 +489,11 @@ espl__exec_metric_name(const struct espl__exec *x, uint32_t metric)
 	return metric < x->metrics.count ? x->metrics.names[metric] : NULL;
 }
 
-uint32_t espl__exec_metric_count(const struct espl__exec *x) { return x->metrics.count; }
+uint32_t
+espl__exec_metric_count(const struct espl__exec *x)
+{
+	return x->metrics.count;
+}
 
 const struct espl_offer *
 espl__exec_offer(const struct espl__exec *x, uint32_t number)
@@ -492,8 +521,9 @@ const struct espl_trial *
 espl__exec_trial(const struct espl__exec *x, uint64_t trial)
 {
 	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->search_count ?
-	    espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER) : NULL;
+	const struct espl__trial *t = number < x->search_count
+	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
+	    : NULL;
 
 	return t != NULL ? &t->pub : NULL;
 }
@@ -504,7 +534,8 @@ espl__exec_on_cpu(const struct espl__exec *x)
 	uint32_t cpu = 0;
 
 	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
-		cpu += x->fleet.offers[i]->gpu_type != NULL && strcmp(x->fleet.offers[i]->gpu_type, "cpu") == 0;
+		cpu += x->fleet.offers[i]->gpu_type != NULL &&
+		    strcmp(x->fleet.offers[i]->gpu_type, "cpu") == 0;
 	return cpu > 0 && cpu == x->fleet.offer_count;
 }
 
@@ -512,8 +543,9 @@ uint64_t
 espl__exec_trial_restores(const struct espl__exec *x, uint64_t trial)
 {
 	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->search_count ?
-	    espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER) : NULL;
+	const struct espl__trial *t = number < x->search_count
+	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
+	    : NULL;
 
 	return t != NULL ? espl__trial_restores(t) : 0;
 }
@@ -522,8 +554,9 @@ const char *
 espl__exec_trial_word(const struct espl__exec *x, uint64_t trial)
 {
 	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->search_count ?
-	    espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER) : NULL;
+	const struct espl__trial *t = number < x->search_count
+	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
+	    : NULL;
 
 	return t != NULL ? espl__trial_word(&x->searches[number]->trials, t) : NULL;
 }
@@ -532,8 +565,10 @@ uint64_t
 espl__exec_trial_began(const struct espl__exec *x, uint64_t trial)
 {
 	uint64_t number = trial >> ESPL__TRIAL_BITS;
-	const struct espl__trial *t = number < x->search_count ?
-	    espl__trial_at(&x->searches[number]->trials, trial & ((UINT64_C(1) << ESPL__TRIAL_BITS) - 1)) : NULL;
+	const struct espl__trial *t = number < x->search_count
+	    ? espl__trial_at(&x->searches[number]->trials,
+		  trial & ((UINT64_C(1) << ESPL__TRIAL_BITS) - 1))
+	    : NULL;
 
 	return t != NULL ? t->began : 0;
 }

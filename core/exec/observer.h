@@ -11,34 +11,39 @@
 #include "model/forecast.h"
 
 struct espl__exec;
-struct espl__search_summary;		/* executor.h */
+struct espl__search_summary; /* executor.h */
 struct espl__observer {
 	void *ctx;
 	struct espl__observer *next;
-	const struct espl__exec *exec;	/* set when it is made: what a trial is of may be asked   */
+	const struct espl__exec *exec; /* set when it is made: what a trial is of may be asked */
 	/* A trial was made or changed state, budget, iteration, checkpoint or rung. */
 	void (*trial)(void *ctx, espl_time now, const struct espl_trial *);
 	void (*report)(void *ctx, espl_time now, const struct espl_trial *, uint64_t iteration,
-	               double loss, const struct espl__metric *, uint32_t count, struct espl_share);
-	/* A gang came, ran, was resized in place or ended (state: "starting" "running" "resized" "ended"),
-	 * on these slots. */
+	    double loss, const struct espl__metric *, uint32_t count, struct espl_share);
+	/* A gang came, ran, was resized in place or ended (state: "starting" "running" "resized"
+	 * "ended"), on these slots. */
 	void (*gang)(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
-	             struct espl_share, const struct espl_slot *, const char *text);
-	/* It was resized in place: nothing was trained for so long.  Its new slots are told next. */
+	    struct espl_share, const struct espl_slot *, const char *text);
+	/* It was resized in place: nothing was trained for so long.  Its new slots are told next.
+	 */
 	void (*resized)(void *ctx, espl_time now, uint64_t gang, double took_s);
-	/* A gang's end counts against its trial's retries; what becomes of the trial is told next. */
+	/* A gang's end counts against its trial's retries; what becomes of the trial is told next.
+	 */
 	void (*failure)(void *ctx, espl_time now, const struct espl_trial *);
 	void (*node)(void *ctx, espl_time now, const struct espl_node *, const struct espl_offer *,
-	             espl_money charged, const char *why);
+	    espl_money charged, const char *why);
 	/* A group was begun or ended. */
-	void (*group)(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage, int ended);
+	void (*group)(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage,
+	    int ended);
 	/* A plan is in force, with its prediction, from the start of the run or from now on. */
 	void (*plan)(void *ctx, espl_time now, const struct espl__forecast_stage *, uint32_t count,
-	             const struct espl__forecast_result *, const struct espl_plan *);
+	    const struct espl__forecast_result *, const struct espl_plan *);
 	/* An experiment of a pool came, ends, or is over. */
-	void (*experiment)(void *ctx, espl_time now, uint64_t number, const struct espl__search_summary *);
+	void (*experiment)(void *ctx, espl_time now, uint64_t number,
+	    const struct espl__search_summary *);
 	/* Reasons, by policies (note) and by the executor, for `explain`. */
-	void (*note)(void *ctx, espl_time now, const char *who, espl_subject, uint64_t id, const char *text);
+	void (*note)(void *ctx, espl_time now, const char *who, espl_subject, uint64_t id,
+	    const char *text);
 	void (*end)(void *ctx, espl_time now, enum espl__run_end, const char *text);
 };
 #endif

@@ -1,4 +1,5 @@
-/* pool.c - all searches of an executor together: who has come, who is over, what each may and does cost.
+/* pool.c - all searches of an executor together: who has come, who is over, what each may and does
+ * cost.
  *
  * An ordinary run is a pool of one search that is there from the beginning.
  */
@@ -9,7 +10,7 @@
 
 #include "exec/state.h"
 
-/* ---- coming and going -------------------------------------------------------------------------------- */
+/* ---- coming and going --------------------------------------------------------------------- */
 
 /* One that was submitted.  If its plugins do not want it, it has come and has failed. */
 static espl_status
@@ -45,7 +46,7 @@ espl__search_arrive(struct espl__exec *x, uint64_t number, struct espl__diag *gi
 	if (x->config->pool && number == x->search_count && submitted(x, number, given) != ESPL_OK)
 		return given != NULL ? given->status : ESPL_E_CONFIG;
 	if (number >= x->search_count || x->searches[number]->come)
-		return ESPL_OK;		/* a journal of another pool */
+		return ESPL_OK; /* a journal of another pool */
 	s = x->searches[number];
 	s->come = 1;
 	s->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
@@ -93,7 +94,7 @@ stop_all(struct espl__search *s)
 		if (item->trial == NULL || item->trial->search != s)
 			continue;
 		stop_trial(x, item->trial);
-		i = tier->items_from + tier->items_count + 1;	/* the list has moved */
+		i = tier->items_from + tier->items_count + 1; /* the list has moved */
 	}
 }
 
@@ -104,7 +105,8 @@ cancel_job(struct espl__search *s, uint64_t number)
 
 	s->job_states[number].cancelled = 1;
 	s->jobs_cancelled++;
-	espl__exec_note(s->exec, ESPL_ABOUT_TRIAL, number, "job '%s' is cancelled by the user", s->jobs->list.jobs[number].name);
+	espl__exec_note(s->exec, ESPL_ABOUT_TRIAL, number, "job '%s' is cancelled by the user",
+	    s->jobs->list.jobs[number].name);
 	if (t != NULL)
 		stop_trial(s->exec, t);
 	else
@@ -117,7 +119,7 @@ espl__search_cancel(struct espl__exec *x, uint64_t number, uint64_t trial)
 	struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
 
 	if (espl__exec_cancels(x, number, trial) != NULL)
-		return;			/* it has ended meanwhile */
+		return; /* it has ended meanwhile */
 	if (trial != ESPL_NONE) {
 		cancel_job(s, trial);
 		return;
@@ -132,7 +134,7 @@ void
 espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char *format, ...)
 {
 	struct espl__exec *x = s->exec;
-	char    text[512];
+	char text[512];
 	va_list list;
 
 	va_start(list, format);
@@ -149,9 +151,11 @@ espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char 
 	s->finished = 1;
 	s->wake_at = s->barrier_at = ESPL_NEVER;
 	if (how == ESPL__RUN_FAILED)
-		espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "experiment '%s' failed: %s", s->config->name, text);
+		espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "experiment '%s' failed: %s", s->config->name,
+		    text);
 	else
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' ends: %s", s->config->name, text);
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' ends: %s", s->config->name,
+		    text);
 	stop_all(s);
 	espl__exec_show_search(s);
 }
@@ -181,10 +185,11 @@ espl__search_came_to_nothing(const struct espl__search *s, char *why, size_t roo
 	uint64_t budget;
 
 	if (s->best == ESPL_NONE)
-		(void)snprintf(why, room, "no trial reported a number as its '%.100s'", s->config->metric);
+		(void)snprintf(why, room, "no trial reported a number as its '%.100s'",
+		    s->config->metric);
 	else if (largest_budget_failed(s, &budget))
-		(void)snprintf(why, room, "every trial that was to train %llu iteration%s failed", (unsigned long long)budget,
-		    budget == 1 ? "" : "s");
+		(void)snprintf(why, room, "every trial that was to train %llu iteration%s failed",
+		    (unsigned long long)budget, budget == 1 ? "" : "s");
 	else
 		return 0;
 	return 1;
@@ -210,7 +215,7 @@ espl__search_closed(struct espl__search *s)
 	espl__exec_show_search(s);
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------- */
+/* ---- all of them -------------------------------------------------------------------------- */
 
 uint32_t
 espl__searches_open(const struct espl__exec *x)
@@ -266,7 +271,7 @@ espl__search_next(const struct espl__exec *x)
 	return at;
 }
 
-/* ---- limits ------------------------------------------------------------------------------------------- */
+/* ---- limits ------------------------------------------------------------------------------- */
 
 /* Everybody pays for what is held by the GPU time that was used. */
 void
@@ -277,8 +282,10 @@ espl__search_spent(struct espl__exec *x)
 	for (uint32_t i = 0; i < x->search_count; i++) {
 		struct espl__search *s = x->searches[i];
 
-		s->experiment.spent = x->search_count == 1 ? total : x->busy_gpu_s > 0 ?
-		    (espl_money)((double)total * (s->busy_gpu_s / x->busy_gpu_s)) : 0;
+		s->experiment.spent = x->search_count == 1 ? total
+		    : x->busy_gpu_s > 0
+		    ? (espl_money)((double)total * (s->busy_gpu_s / x->busy_gpu_s))
+		    : 0;
 	}
 }
 
@@ -320,22 +327,24 @@ espl__search_limits_at(const struct espl__exec *x)
 		rate = s->experiment.budget != INT64_MAX ? espl__ledger_rate(x->ledger) : 0;
 		left = (double)(s->experiment.budget - s->experiment.spent);
 		if (rate > 0 && left / rate < 1e9) {
-			espl_time then = x->now + ESPL_SECOND + (espl_time)(left > 0 ? left / rate * 1e9 : 0);
+			espl_time then =
+			    x->now + ESPL_SECOND + (espl_time)(left > 0 ? left / rate * 1e9 : 0);
 			at = then < at ? then : at;
 		}
 	}
 	return at;
 }
 
-/* ---- the execution model, for allocators ---------------------------------------------------------------- */
+/* ---- the execution model, for allocators -------------------------------------------------- */
 
 static const struct espl_model *
 model_of(const struct espl_model *m, uint64_t experiment)
 {
 	const struct espl__exec *x = m->ctx;
 
-	return experiment < x->search_count && x->searches[experiment]->algorithm != NULL ?
-	    &x->searches[experiment]->model.pub : NULL;
+	return experiment < x->search_count && x->searches[experiment]->algorithm != NULL
+	    ? &x->searches[experiment]->model.pub
+	    : NULL;
 }
 
 static espl_status
@@ -347,7 +356,8 @@ speed(const struct espl_model *m, const struct espl_speed_query *q, struct espl_
 }
 
 static espl_status
-overheads(const struct espl_model *m, uint64_t experiment, uint32_t offer, struct espl_overheads *out)
+overheads(const struct espl_model *m, uint64_t experiment, uint32_t offer,
+    struct espl_overheads *out)
 {
 	const struct espl_model *of = model_of(m, experiment);
 
@@ -374,11 +384,15 @@ predict(const struct espl_model *m, const struct espl_plan *plan, const struct e
 void
 espl__exec_model_init(struct espl__exec *x)
 {
-	x->model = (struct espl_model){ .size = (uint32_t)sizeof x->model, .ctx = x, .speed = speed,
-	                                .overheads = overheads, .stage = stage, .predict = predict };
+	x->model = (struct espl_model){ .size = (uint32_t)sizeof x->model,
+		.ctx = x,
+		.speed = speed,
+		.overheads = overheads,
+		.stage = stage,
+		.predict = predict };
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------ */
+/* ---- questions ---------------------------------------------------------------------------- */
 
 espl_time
 espl__exec_now(const struct espl__exec *x)
@@ -389,13 +403,16 @@ espl__exec_now(const struct espl__exec *x)
 enum espl__run_end
 espl__exec_cut(const struct espl__exec *x)
 {
-	return x->ended && (x->ending == ESPL__RUN_DEADLINE || x->ending == ESPL__RUN_BUDGET) ? x->ending : 0;
+	return x->ended && (x->ending == ESPL__RUN_DEADLINE || x->ending == ESPL__RUN_BUDGET)
+	    ? x->ending
+	    : 0;
 }
 
 uint32_t
 espl__exec_brackets(const struct espl__exec *x, uint64_t search)
 {
-	const struct espl_spec *spec = search < x->search_count ? x->searches[search]->experiment.spec : NULL;
+	const struct espl_spec *spec =
+	    search < x->search_count ? x->searches[search]->experiment.spec : NULL;
 
 	return spec != NULL ? spec->bracket_count : 0;
 }
@@ -413,11 +430,13 @@ espl__exec_searches(const struct espl__exec *x)
 }
 
 espl_status
-espl__exec_load(const struct espl__exec *x, uint64_t number, struct espl__search_setup *setup, struct espl__diag *diag)
+espl__exec_load(const struct espl__exec *x, uint64_t number, struct espl__search_setup *setup,
+    struct espl__diag *diag)
 {
 	memset(setup, 0, sizeof *setup);
 	if (x->setup.load == NULL)
-		return espl__fail(diag, ESPL_E_CONFIG, "experiment %llu of the pool cannot be read here", (unsigned long long)number);
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "experiment %llu of the pool cannot be read here", (unsigned long long)number);
 	return x->setup.load(x->setup.load_ctx, number, setup, diag);
 }
 
@@ -443,7 +462,7 @@ const char *
 espl__exec_cancels(const struct espl__exec *x, uint64_t number, uint64_t trial)
 {
 	const struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
-	const struct espl__trial  *t;
+	const struct espl__trial *t;
 
 	if (!x->config->pool || s == NULL || (trial == ESPL_NONE) != (s->jobs == NULL))
 		return "there is no such experiment or job";
@@ -483,10 +502,12 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	to->maximize = s->config->maximize;
 	to->text = s->end_text;
 	to->how = s->over ? s->ending : 0;
-	if (cut != 0 && !s->over) {	/* it ended with the pool, if not by its own limits at the same time */
+	/* it ended with the pool, if not by its own limits at the same time */
+	if (cut != 0 && !s->over) {
 		to->how = s->ending != 0 ? s->ending : cut;
-		to->text = s->ending != 0 ? s->end_text :
-		    cut == ESPL__RUN_DEADLINE ? "the pool's deadline is reached" : "the pool's budget is spent";
+		to->text = s->ending != 0       ? s->end_text
+		    : cut == ESPL__RUN_DEADLINE ? "the pool's deadline is reached"
+						: "the pool's budget is spent";
 	}
 	to->come = s->come;
 	to->arrived = s->come ? s->experiment.arrived : ESPL_NEVER;
@@ -513,7 +534,8 @@ espl__exec_show_search(const struct espl__search *s)
 	struct espl__exec *x = s->exec;
 	struct espl__search_summary sum;
 
-	if (x->setup.observers == NULL || !x->config->pool || !espl__exec_search_sum(x, s->number, &sum))
+	if (x->setup.observers == NULL || !x->config->pool ||
+	    !espl__exec_search_sum(x, s->number, &sum))
 		return;
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->experiment != NULL)

@@ -10,7 +10,7 @@
 #include "exec/state.h"
 #include "model/sold.h"
 
-/* ---- what algorithm and allocator are lent ------------------------------------------------------ */
+/* ---- what algorithm and allocator are lent ------------------------------------------------ */
 
 static const double *
 first_at(const struct espl_first *f, uint32_t index)
@@ -25,7 +25,7 @@ submit(const struct espl_compute *c, const struct espl_compute_request *request,
     struct espl_error *error)
 {
 	struct espl__exec *x = c->ctx;
-	struct espl__diag  diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	espl_status status = espl__caller_submit(&x->caller, request, token, &diag);
 
 	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
@@ -97,7 +97,7 @@ espl__search_service(void *ctx, struct espl__instance *i, const char *id)
 	return NULL;
 }
 
-/* ---- the user's points ---------------------------------------------------------------------------- */
+/* ---- the user's points -------------------------------------------------------------------- */
 
 static int
 is_first(const struct espl__search *s, const double *values)
@@ -157,7 +157,7 @@ first_points(struct espl__search *s, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
-/* ---- the experiment ------------------------------------------------------------------------------- */
+/* ---- the experiment ----------------------------------------------------------------------- */
 
 /* Metrics as the algorithm sees them: its objective first, the others as they were named. */
 void
@@ -185,13 +185,15 @@ make_experiment(struct espl__search *s)
 	struct espl_experiment *e = &s->experiment;
 
 	e->size = (uint32_t)sizeof *e;
-	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) | (c->warm ? ESPL_EXPERIMENT_WARM : 0) |
-	           (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) | (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
-	           (s->saves ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
-	           (s->earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
+	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) |
+	    (c->warm ? ESPL_EXPERIMENT_WARM : 0) | (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) |
+	    (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
+	    (s->saves ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
+	    (s->earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
 	e->id = s->number;
 	e->name = c->name;
-	s->objective = c->metric[0] != '\0' ? espl__names_add(&s->exec->metrics, c->metric) : ESPL_ANY;
+	s->objective =
+	    c->metric[0] != '\0' ? espl__names_add(&s->exec->metrics, c->metric) : ESPL_ANY;
 	e->gpus_limit = c->gpus_limit;
 	e->gpus_min = c->trial.gpus_min;
 	e->gpus_max = c->trial.gpus_max;
@@ -224,7 +226,7 @@ make_standing(struct espl__search *s)
 	s->experiment.standing_count = spec->bracket_count;
 }
 
-/* ---- making and freeing ----------------------------------------------------------------------------- */
+/* ---- making and freeing ------------------------------------------------------------------- */
 
 static espl_status
 make_algorithm(struct espl__search *s, struct espl__diag *diag)
@@ -232,13 +234,14 @@ make_algorithm(struct espl__search *s, struct espl__diag *diag)
 	espl_status status = first_points(s, diag);
 
 	if (status == ESPL_OK)
-		status = espl__instance_create(ESPL_ALGORITHM, s->config->algorithm.use, s->config->algorithm.group, &s->env,
-		    &s->algorithm, diag);
+		status = espl__instance_create(ESPL_ALGORITHM, s->config->algorithm.use,
+		    s->config->algorithm.group, &s->env, &s->algorithm, diag);
 	return status;
 }
 
 espl_status
-espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, struct espl__diag *diag)
+espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup,
+    struct espl__diag *diag)
 {
 	struct espl__search *s = espl__alloc(sizeof *s);
 	espl_status status;
@@ -249,14 +252,15 @@ espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, s
 	x->searches[x->search_count++] = s;
 	s->setup = *setup;
 	s->come = !x->config->pool || setup->jobs != NULL;
-	s->planned = x->config->pool != 0;	/* plans are for one experiment alone */
+	s->planned = x->config->pool != 0; /* plans are for one experiment alone */
 	s->ended = ESPL_NEVER;
 	s->config = setup->config;
 	s->saves = setup->config->trial.checkpoint != 0;
 	s->space = setup->space;
 	s->profile = setup->profile;
 	if (setup->profile != NULL && !setup->profile->guessed)
-		s->longest_s = espl__profile_iteration_s(setup->profile, (struct espl_share){ setup->config->trial.gpus_min, 1 });
+		s->longest_s = espl__profile_iteration_s(setup->profile,
+		    (struct espl_share){ setup->config->trial.gpus_min, 1 });
 	s->earlier = setup->earlier;
 	s->wake_at = s->barrier_at = ESPL_NEVER;
 	s->best = s->best_failed = ESPL_NONE;
@@ -278,16 +282,19 @@ espl__search_add(struct espl__exec *x, const struct espl__search_setup *setup, s
 	return status == ESPL_OK ? espl__inner_new(s, diag) : status;
 }
 
-/* Every algorithm calls the last iteration of a trial that is never stopped `iterations_max`; 0: it has none. */
+/* Every algorithm calls the last iteration of a trial that is never stopped `iterations_max`; 0: it
+ * has none. */
 static uint64_t
 full_iterations(const struct espl__search *s)
 {
 	const struct espl__values *values = s->algorithm != NULL ? s->algorithm->values : NULL;
 
 	for (uint32_t i = 0; values != NULL && i < values->config.count; i++) {
-		const struct espl_option *option = espl__option_at(values->options, values->option_size, i);
+		const struct espl_option *option =
+		    espl__option_at(values->options, values->option_size, i);
 
-		if (option->type == ESPL_OPT_INT && strcmp(option->name, "iterations_max") == 0 && values->config.values[i].as.i > 0)
+		if (option->type == ESPL_OPT_INT && strcmp(option->name, "iterations_max") == 0 &&
+		    values->config.values[i].as.i > 0)
 			return (uint64_t)values->config.values[i].as.i;
 	}
 	return 0;
@@ -303,7 +310,8 @@ espl__search_declare(struct espl__search *s, struct espl__diag *diag)
 	espl__exec_turn(x, s);
 	s->trials.full = full_iterations(s);
 	if (s->algorithm != NULL)
-		status = espl__call_spec(&x->caller, s->algorithm, &x->arena, &s->experiment.spec, diag);
+		status =
+		    espl__call_spec(&x->caller, s->algorithm, &x->arena, &s->experiment.spec, diag);
 	make_standing(s);
 	s->in_place = (uint8_t)espl__exec_in_place(s);
 	return status;
@@ -312,14 +320,16 @@ espl__search_declare(struct espl__search *s, struct espl__diag *diag)
 espl_status
 espl__search_suits(const struct espl__search *s, struct espl__diag *diag)
 {
-	return s->jobs != NULL ? espl__sold_suits_jobs(s->jobs, espl__exec_potential(s->exec), s->exec->config->cloud.use, diag)
-	                       : espl__sold_suits(&s->exec->fleet, s->config, diag);
+	return s->jobs != NULL ? espl__sold_suits_jobs(s->jobs, espl__exec_potential(s->exec),
+				     s->exec->config->cloud.use, diag)
+			       : espl__sold_suits(&s->exec->fleet, s->config, diag);
 }
 
 int
 espl__search_idle(const struct espl__search *s)
 {
-	return s->over || (s->finished && s->trials.running + s->trials.waiting == 0 && s->waiter_count == 0);
+	return s->over ||
+	    (s->finished && s->trials.running + s->trials.waiting == 0 && s->waiter_count == 0);
 }
 
 void

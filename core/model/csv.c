@@ -87,10 +87,10 @@ split(struct espl__csv *c, char *line, struct espl__diag *diag)
 		field = trim(line);
 		if (field[0] == '"' && unquote(field) == NULL)
 			return espl__fail_at(diag, ESPL_E_CONFIG, c->file, c->line,
-			                     "a quote of field %u is not closed", c->count + 1);
+			    "a quote of field %u is not closed", c->count + 1);
 		if (c->count == FIELDS_MAX)
 			return espl__fail_at(diag, ESPL_E_CONFIG, c->file, c->line,
-			                     "more than %u fields", FIELDS_MAX);
+			    "more than %u fields", FIELDS_MAX);
 		ESPL__GROW(c->fields, c->cap, c->count + 1);
 		c->fields[c->count++] = field;
 		line = end + 1;
@@ -103,8 +103,8 @@ espl__csv_next(struct espl__csv *c, int *more, struct espl__diag *diag)
 {
 	*more = 0;
 	while (c->at < c->end) {
-		char  *line = c->at;
-		char  *stop = memchr(line, '\n', (size_t)(c->end - line));
+		char *line = c->at;
+		char *stop = memchr(line, '\n', (size_t)(c->end - line));
 		size_t n;
 
 		if (stop == NULL)
@@ -117,7 +117,7 @@ espl__csv_next(struct espl__csv *c, int *more, struct espl__diag *diag)
 		line[n] = '\0';
 		if (memchr(line, '\0', n) != NULL)
 			return espl__fail_at(diag, ESPL_E_CONFIG, c->file, c->line,
-			                     "the line holds a zero byte: this is no text file");
+			    "the line holds a zero byte: this is no text file");
 		if (line[strspn(line, " \t")] == '\0' || line[0] == '#')
 			continue;
 		*more = 1;

@@ -6,16 +6,16 @@
 #include "base/diag.h"
 
 struct espl__csv {
-	char       *at, *end;		/* what is left of the text, which is written into    */
+	char *at, *end; /* what is left of the text, which is written into */
 	const char *file;
-	uint32_t    line;		/* of the fields                                      */
-	char      **fields;
-	uint32_t    count, cap;
+	uint32_t line; /* of the fields */
+	char **fields;
+	uint32_t count, cap;
 };
 /* The text (NUL after its last byte) stays the caller's and is cut up.  Lines that are empty or
  * begin with '#' are passed over. */
-void        espl__csv_open(struct espl__csv *, const char *file, struct espl__buf *text);
+void espl__csv_open(struct espl__csv *, const char *file, struct espl__buf *text);
 /* *more is 0 at the end.  E_CONFIG: an open quote, more than 4096 fields. */
 espl_status espl__csv_next(struct espl__csv *, int *more, struct espl__diag *);
-void        espl__csv_close(struct espl__csv *);
+void espl__csv_close(struct espl__csv *);
 #endif

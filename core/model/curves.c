@@ -14,39 +14,45 @@
 #define FILE_MAX ((size_t)1 << 30)
 #define ROWS_MAX (1u << 24)
 
-#define FAIL(c_, diag_, ...)                                                             \
+#define FAIL(c_, diag_, ...) \
 	espl__fail_at((diag_), ESPL_E_CONFIG, (c_)->file, (c_)->line, __VA_ARGS__)
 
-struct point { uint64_t iteration; uint32_t row, zero; };
-struct row { uint64_t name; uint32_t first, count; };	/* points [first, first + count)      */
+struct point {
+	uint64_t iteration;
+	uint32_t row, zero;
+};
+struct row {
+	uint64_t name;
+	uint32_t first, count;
+}; /* points [first, first + count) */
 
 struct espl__curves {
 	const struct espl__space *space;
-	uint32_t      params, metrics;
-	struct espl__names names;	/* of the metrics                                     */
-	struct row   *rows;
-	uint32_t      row_count, row_cap;
-	double       *values, *units;	/* [row][param]                                       */
-	double       *asked;		/* [param]: where the configuration asked for lies    */
-	size_t        value_cap;
+	uint32_t params, metrics;
+	struct espl__names names; /* of the metrics */
+	struct row *rows;
+	uint32_t row_count, row_cap;
+	double *values, *units; /* [row][param] */
+	double *asked;          /* [param]: where the configuration asked for lies */
+	size_t value_cap;
 	struct point *points;
-	double       *numbers;		/* [point][metrics + 1]: the last one is the seconds  */
-	uint32_t      point_count, point_cap;
-	size_t        number_cap;
-	struct espl__map by_name, by_hash;	/* -> row + 1 as a pointer                    */
+	double *numbers; /* [point][metrics + 1]: the last one is the seconds */
+	uint32_t point_count, point_cap;
+	size_t number_cap;
+	struct espl__map by_name, by_hash; /* -> row + 1 as a pointer */
 };
 
 struct columns {
-	uint32_t *param;		/* [column]: parameter; or ESPL_ANY                   */
-	uint32_t *metric;		/* [column]: metric; metrics: seconds; or ESPL_ANY    */
-	uint32_t  config, iteration, count;
+	uint32_t *param;  /* [column]: parameter; or ESPL_ANY */
+	uint32_t *metric; /* [column]: metric; metrics: seconds; or ESPL_ANY */
+	uint32_t config, iteration, count;
 };
 
 /* ---- header ---------------------------------------------------------------------------- */
 
 static espl_status
 param_column(const struct espl__csv *c, const struct espl__curves *t, uint32_t i,
-             struct columns *cols, struct espl__diag *diag)
+    struct columns *cols, struct espl__diag *diag)
 {
 	const char *name = c->fields[i];
 	const struct espl__setting *item = espl__space_item(t->space, name);
@@ -57,19 +63,19 @@ param_column(const struct espl__csv *c, const struct espl__curves *t, uint32_t i
 			if (espl__nearest(name, &t->space->items[k].name, 1) != NULL)
 				espl__hint(diag, "did you mean '%s'?", t->space->items[k].name);
 		espl__hint(diag,
-			   "columns before 'iteration' are parameters, those after it metrics");
+		    "columns before 'iteration' are parameters, those after it metrics");
 		return ESPL_E_CONFIG;
 	}
 	for (uint32_t k = 0; k < i; k++)
 		if (item->param != ESPL_ANY && cols->param[k] == item->param)
 			return FAIL(c, diag, "the column '%s' is there twice", name);
-	cols->param[i] = item->param;	/* ESPL_ANY: a constant, nothing to compare */
+	cols->param[i] = item->param; /* ESPL_ANY: a constant, nothing to compare */
 	return ESPL_OK;
 }
 
 static espl_status
 metric_column(const struct espl__csv *c, struct espl__curves *t, uint32_t i, struct columns *cols,
-              struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	const char *name = c->fields[i];
 
@@ -90,7 +96,7 @@ metric_column(const struct espl__csv *c, struct espl__curves *t, uint32_t i, str
 
 static espl_status
 read_header(const struct espl__csv *c, struct espl__curves *t, struct columns *cols,
-            struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	espl_status st;
 
@@ -109,10 +115,10 @@ read_header(const struct espl__csv *c, struct espl__curves *t, struct columns *c
 		if (cols->iteration == 0 && strcmp(c->fields[i], "iteration") == 0)
 			cols->iteration = i;
 		else if (cols->iteration == 0 &&
-		         (st = param_column(c, t, i, cols, diag)) != ESPL_OK)
+		    (st = param_column(c, t, i, cols, diag)) != ESPL_OK)
 			return st;
 		else if (cols->iteration != 0 &&
-		         (st = metric_column(c, t, i, cols, diag)) != ESPL_OK)
+		    (st = metric_column(c, t, i, cols, diag)) != ESPL_OK)
 			return st;
 	}
 	if (cols->iteration == 0)
@@ -130,9 +136,9 @@ read_header(const struct espl__csv *c, struct espl__curves *t, struct columns *c
 			i++;
 		if (i == c->count) {
 			FAIL(c, diag, "there is no column of the parameter '%s'",
-			     t->space->params[p].pub.name);
+			    t->space->params[p].pub.name);
 			espl__hint(diag,
-				   "every parameter of the space needs one before 'iteration'");
+			    "every parameter of the space needs one before 'iteration'");
 			return ESPL_E_CONFIG;
 		}
 	}
@@ -157,15 +163,15 @@ number(const char *text, double *to)
 /* Recorded values may lie outside of the space's bounds, but labels must be known. */
 static espl_status
 param_value(const struct espl__csv *c, const struct espl__param *p, const char *text, double *to,
-            struct espl__diag *diag)
+    struct espl__diag *diag)
 {
-	double   v = NAN;
-	int      numeric = number(text, &v) == 0;
+	double v = NAN;
+	int numeric = number(text, &v) == 0;
 	uint32_t k;
 
 	*to = NAN;
 	if (text[0] == '\0')
-		return ESPL_OK;			/* inactive */
+		return ESPL_OK; /* inactive */
 	if (p->labels == NULL) {
 		if (!numeric)
 			return FAIL(c, diag, "'%s' is no value of '%s'", text, p->pub.name);
@@ -193,10 +199,10 @@ same(double a, double b)
 /* The row of this line's configuration, a new one at first sight. */
 static espl_status
 find_row(const struct espl__csv *c, struct espl__curves *t, const struct columns *cols,
-         double *values, uint32_t *row, struct espl__diag *diag)
+    double *values, uint32_t *row, struct espl__diag *diag)
 {
 	uint64_t key = espl__digest(0, c->fields[0], strlen(c->fields[0]));
-	void    *known = espl__map_get(&t->by_name, key);
+	void *known = espl__map_get(&t->by_name, key);
 
 	for (uint32_t i = 1; i < cols->count; i++) {
 		uint32_t p = cols->param[i];
@@ -213,8 +219,8 @@ find_row(const struct espl__csv *c, struct espl__curves *t, const struct columns
 		for (uint32_t p = 0; p < t->params; p++)
 			if (!same(values[p], t->values[(size_t)*row * t->params + p]))
 				return FAIL(c, diag,
-					    "configuration '%s' has another '%s' than before",
-				            c->fields[0], t->space->params[p].pub.name);
+				    "configuration '%s' has another '%s' than before", c->fields[0],
+				    t->space->params[p].pub.name);
 		return ESPL_OK;
 	}
 	if (t->row_count == ROWS_MAX)
@@ -230,7 +236,7 @@ find_row(const struct espl__csv *c, struct espl__curves *t, const struct columns
 
 static espl_status
 read_line(const struct espl__csv *c, struct espl__curves *t, const struct columns *cols,
-          double *values, struct espl__diag *diag)
+    double *values, struct espl__diag *diag)
 {
 	struct point p = { 0, 0, 0 };
 	int64_t iteration;
@@ -262,8 +268,8 @@ read_line(const struct espl__csv *c, struct espl__curves *t, const struct column
 	/* Rising within a configuration; its last point so far is found through `first`. */
 	if (t->rows[p.row].count > 0 && t->points[t->rows[p.row].first].iteration >= p.iteration) {
 		FAIL(c, diag, "iteration %llu of configuration '%s' does not follow %llu",
-		     (unsigned long long)p.iteration, c->fields[0],
-		     (unsigned long long)t->points[t->rows[p.row].first].iteration);
+		    (unsigned long long)p.iteration, c->fields[0],
+		    (unsigned long long)t->points[t->rows[p.row].first].iteration);
 		espl__hint(diag, "the iterations of a configuration must rise");
 		return ESPL_E_CONFIG;
 	}
@@ -280,9 +286,9 @@ static void
 gather(struct espl__curves *t)
 {
 	struct point *points = espl__realloc(NULL, (size_t)t->point_count + 1, sizeof *points);
-	size_t   width = t->metrics + 1u;
-	double  *numbers = espl__realloc(NULL, ((size_t)t->point_count + 1) * width,
-					 sizeof *numbers);
+	size_t width = t->metrics + 1u;
+	double *numbers =
+	    espl__realloc(NULL, ((size_t)t->point_count + 1) * width, sizeof *numbers);
 	uint32_t at = 0;
 
 	for (uint32_t r = 0; r < t->row_count; r++) {
@@ -316,8 +322,9 @@ index_rows(struct espl__curves *t)
 		uint64_t hash;
 
 		for (uint32_t p = 0; p < t->params; p++)
-			t->units[(size_t)r * t->params + p] = isnan(values[p]) ? NAN :
-				espl__param_unit(&t->space->params[p], values[p]);
+			t->units[(size_t)r * t->params + p] = isnan(values[p])
+			    ? NAN
+			    : espl__param_unit(&t->space->params[p], values[p]);
 		/* What the space would make of it is what algorithms will ask for. */
 		memcpy(snapped, values, t->params * sizeof *snapped);
 		if (view->snap(view, snapped, NULL) != ESPL_OK)
@@ -356,7 +363,7 @@ read_all(struct espl__csv *c, struct espl__curves *t, struct columns *cols, stru
 
 espl_status
 espl__curves_parse(const char *name, struct espl__buf *text, const struct espl__space *space,
-                   struct espl__curves **out, struct espl__diag *diag)
+    struct espl__curves **out, struct espl__diag *diag)
 {
 	struct espl__curves *t = espl__alloc(sizeof *t);
 	struct columns cols = { NULL, NULL, 0, 0, 0 };
@@ -383,7 +390,7 @@ espl__curves_parse(const char *name, struct espl__buf *text, const struct espl__
 
 espl_status
 espl__curves_load(const char *path, const struct espl__space *space, struct espl__curves **out,
-                  struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__buf text = { NULL, 0, 0 };
 	espl_status st = espl__file_read(path, FILE_MAX, &text, diag);
@@ -397,7 +404,7 @@ espl__curves_load(const char *path, const struct espl__space *space, struct espl
 
 espl_status
 espl__curves_of(const struct espl__trial_config *trial, const struct espl__space *space,
-                struct espl__curves **out, struct espl__diag *diag)
+    struct espl__curves **out, struct espl__diag *diag)
 {
 	struct espl__buf text = { NULL, 0, 0 };
 	espl_status st;
@@ -433,15 +440,15 @@ uint32_t
 espl__curves_nearest(const struct espl__curves *t, const double *values)
 {
 	const struct espl_space *view = &t->space->view;
-	void    *exact = espl__map_get(&t->by_hash, view->hash(view, values));
-	double   least = INFINITY;
+	void *exact = espl__map_get(&t->by_hash, view->hash(view, values));
+	double least = INFINITY;
 	uint32_t best = 0;
 
 	if (exact != NULL)
 		return (uint32_t)((uintptr_t)exact - 1);
 	for (uint32_t p = 0; p < t->params; p++)
-		t->asked[p] = isnan(values[p]) ? NAN :
-			espl__param_unit(&t->space->params[p], values[p]);
+		t->asked[p] =
+		    isnan(values[p]) ? NAN : espl__param_unit(&t->space->params[p], values[p]);
 	for (uint32_t r = 0; r < t->row_count; r++) {
 		const double *unit = t->units + (size_t)r * t->params;
 		double sum = 0.0;

@@ -14,34 +14,39 @@
 #define FAIL(c_, ...) espl__fail_at(diag, ESPL_E_CONFIG, (c_)->file, (c_)->line, __VA_ARGS__)
 
 struct config {
-	uint64_t furthest;		/* iteration of the last observation of all          */
-	double   loss;			/* there                                              */
-	int      fits;
+	uint64_t furthest; /* iteration of the last observation of all */
+	double loss;       /* there */
+	int fits;
 };
-struct seen { double loss, raw; uint64_t iteration; uint32_t config; };
+struct seen {
+	double loss, raw;
+	uint64_t iteration;
+	uint32_t config;
+};
 
 struct espl__earlier {
 	const struct espl__space *space;
 	uint32_t params;
-	char    *metric;
-	struct espl__map by_name;	/* -> config + 1 as a pointer                         */
+	char *metric;
+	struct espl__map by_name; /* -> config + 1 as a pointer */
 	struct config *configs;
 	uint32_t config_count, config_cap, skipped;
-	double  *values;		/* [config][param]                                    */
-	size_t   value_cap;
+	double *values; /* [config][param] */
+	size_t value_cap;
 	struct seen *seen;
 	uint64_t seen_count, seen_cap;
-	uint32_t *ranked;		/* configs, best first                                */
+	uint32_t *ranked; /* configs, best first */
 	uint32_t ranked_count;
-	char     why[512];
+	char why[512];
 	uint64_t digest;
 };
 
 struct header {
-	char    **names;		/* [column] */
-	uint32_t *items;		/* [column]: 1 + number among the space's items; 0 unknown there */
-	uint32_t *columns;		/* [param]: its column, 0 none                        */
-	uint32_t  count, iteration, metric;
+	char **names; /* [column] */
+	/* [column]: 1 + number among the space's items; 0 unknown there */
+	uint32_t *items;
+	uint32_t *columns; /* [param]: its column, 0 none */
+	uint32_t count, iteration, metric;
 };
 
 static const double *
@@ -56,8 +61,10 @@ values_of(const struct espl__earlier *e, uint32_t config)
 static struct espl__node
 node_of(const struct espl__csv *c, uint32_t column)
 {
-	struct espl__node n = { .type = ESPL__STRING, .line = c->line, .file = c->file,
-	                        .text = c->fields[column] };
+	struct espl__node n = { .type = ESPL__STRING,
+		.line = c->line,
+		.file = c->file,
+		.text = c->fields[column] };
 
 	if (espl__parse_real(n.text, &n.r) == 0)
 		n.type = ESPL__REAL;
@@ -68,13 +75,13 @@ static int
 constant_fits(const struct espl__label *l, const struct espl__node *n)
 {
 	return l->kind == ESPL__LABEL_NUMBER ? n->type == ESPL__REAL && n->r == l->number
-	                                     : strcmp(l->text, n->text) == 0;
+					     : strcmp(l->text, n->text) == 0;
 }
 
 /* What the space has no place for. */
 static espl_status
 check_names(const struct espl__csv *c, const struct espl__earlier *e, const struct header *h,
-            struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	for (uint32_t i = 1; i < h->iteration; i++) {
 		const struct espl__setting *item;
@@ -87,14 +94,15 @@ check_names(const struct espl__csv *c, const struct espl__earlier *e, const stru
 		item = &e->space->items[h->items[i] - 1];
 		n = node_of(c, i);
 		if (item->param == ESPL_ANY && !constant_fits(&item->constant, &n))
-			return FAIL(c, "'%s' is %s, but %s in the space", item->name, n.text, item->constant.text);
+			return FAIL(c, "'%s' is %s, but %s in the space", item->name, n.text,
+			    item->constant.text);
 	}
 	return ESPL_OK;
 }
 
 static espl_status
 read_value(const struct espl__csv *c, const struct espl__param *q, const struct espl__node *n,
-           double *value, struct espl__diag *diag)
+    double *value, struct espl__diag *diag)
 {
 	uint32_t label;
 
@@ -110,7 +118,7 @@ read_value(const struct espl__csv *c, const struct espl__param *q, const struct 
 /* The line's configuration in the space; E_CONFIG says why it has no place there. */
 static espl_status
 read_config(const struct espl__csv *c, const struct espl__earlier *e, const struct header *h,
-            double *values, struct espl__diag *diag)
+    double *values, struct espl__diag *diag)
 {
 	espl_status status = check_names(c, e, h, diag);
 
@@ -123,7 +131,8 @@ read_config(const struct espl__csv *c, const struct espl__earlier *e, const stru
 		values[p] = NAN;
 		if (!espl__param_active(e->space, p, values)) {
 			if (n.text[0] != '\0')
-				return FAIL(c, "'%s' is not active there in the space", q->pub.name);
+				return FAIL(c, "'%s' is not active there in the space",
+				    q->pub.name);
 		} else if (n.text[0] != '\0') {
 			status = read_value(c, q, &n, &values[p], diag);
 		} else if (!isnan(q->pub.fallback)) {
@@ -141,7 +150,7 @@ find_config(const struct espl__csv *c, struct espl__earlier *e, const struct hea
 {
 	struct espl__diag why = ESPL__DIAG_INIT;
 	uint64_t key = espl__digest(0, c->fields[0], strlen(c->fields[0]));
-	void    *known = espl__map_get(&e->by_name, key);
+	void *known = espl__map_get(&e->by_name, key);
 	uint32_t n = e->config_count;
 
 	if (known != NULL)
@@ -158,11 +167,11 @@ find_config(const struct espl__csv *c, struct espl__earlier *e, const struct hea
 	return e->config_count++;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------- */
+/* ---- the file ----------------------------------------------------------------------------- */
 
 static espl_status
 read_header(const struct espl__csv *c, const struct espl__earlier *e, struct header *h,
-            struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	h->names = espl__alloc((c->count + 1) * sizeof *h->names);
 	h->items = espl__alloc((c->count + 1) * sizeof *h->items);
@@ -193,8 +202,8 @@ read_header(const struct espl__csv *c, const struct espl__earlier *e, struct hea
 		return ESPL_OK;
 	FAIL(c, "there is no column of the metric '%s'", e->metric);
 	if (h->iteration + 1 < c->count)
-		espl__hint(diag, "columns behind 'iteration' are metrics: '%s'%s", c->fields[h->iteration + 1],
-		           h->iteration + 2 < c->count ? " and others" : "");
+		espl__hint(diag, "columns behind 'iteration' are metrics: '%s'%s",
+		    c->fields[h->iteration + 1], h->iteration + 2 < c->count ? " and others" : "");
 	return ESPL_E_CONFIG;
 }
 
@@ -202,7 +211,8 @@ read_header(const struct espl__csv *c, const struct espl__earlier *e, struct hea
 static int
 number(const char *text, double *to)
 {
-	static const char *const none[] = { "", "nan", "NaN", "inf", "-inf", "Infinity", "-Infinity" };
+	static const char *const none[] = { "", "nan", "NaN", "inf", "-inf", "Infinity",
+		"-Infinity" };
 
 	*to = NAN;
 	for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
@@ -213,7 +223,7 @@ number(const char *text, double *to)
 
 static espl_status
 read_line(const struct espl__csv *c, struct espl__earlier *e, const struct header *h, int maximize,
-          struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct seen s = { 0 };
 	struct config *config;
@@ -226,7 +236,7 @@ read_line(const struct espl__csv *c, struct espl__earlier *e, const struct heade
 	if (number(c->fields[h->metric], &s.raw) != 0)
 		return FAIL(c, "'%s' is no number", c->fields[h->metric]);
 	if (iteration == 0)
-		return ESPL_OK;		/* before training began */
+		return ESPL_OK; /* before training began */
 	s.config = find_config(c, e, h);
 	config = &e->configs[s.config];
 	if (!config->fits)
@@ -244,7 +254,7 @@ read_line(const struct espl__csv *c, struct espl__earlier *e, const struct heade
 
 static espl_status
 read_all(struct espl__csv *c, struct espl__earlier *e, struct header *h, int maximize,
-         struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	int more;
 	espl_status status = espl__csv_next(c, &more, diag);
@@ -266,14 +276,19 @@ read_all(struct espl__csv *c, struct espl__earlier *e, struct header *h, int max
 	if (e->config_count == 0)
 		return espl__fail_at(diag, ESPL_E_CONFIG, c->file, 0, "nothing was observed");
 	if (e->seen_count == 0)
-		return espl__fail_at(diag, ESPL_E_CONFIG, c->file, 0, "none of the %u configurations fits the "
-		                     "space; of the first: %s", e->config_count, e->why);
+		return espl__fail_at(diag, ESPL_E_CONFIG, c->file, 0,
+		    "none of the %u configurations fits the space; of the first: %s",
+		    e->config_count, e->why);
 	return ESPL_OK;
 }
 
-/* ---- the order of the best --------------------------------------------------------------------- */
+/* ---- the order of the best ---------------------------------------------------------------- */
 
-struct rank { uint64_t furthest; double loss; uint32_t config; };
+struct rank {
+	uint64_t furthest;
+	double loss;
+	uint32_t config;
+};
 
 static int
 by_rank(const void *a, const void *b)
@@ -297,7 +312,8 @@ rank(struct espl__earlier *e)
 
 	for (uint32_t i = 0; i < e->config_count; i++)
 		if (e->configs[i].fits && !isnan(e->configs[i].loss))
-			all[count++] = (struct rank){ e->configs[i].furthest, e->configs[i].loss, i };
+			all[count++] =
+			    (struct rank){ e->configs[i].furthest, e->configs[i].loss, i };
 	qsort(all, count, sizeof *all, by_rank);
 	e->ranked = espl__alloc((count + (size_t)1) * sizeof *e->ranked);
 	for (uint32_t i = 0; i < count; i++) {
@@ -332,12 +348,12 @@ digest(struct espl__earlier *e)
 
 espl_status
 espl__earlier_parse(const char *name, struct espl__buf *text, const struct espl__space *space,
-                    const char *metric, int maximize, struct espl__earlier **to, struct espl__diag *diag)
+    const char *metric, int maximize, struct espl__earlier **to, struct espl__diag *diag)
 {
 	struct espl__earlier *e = espl__alloc(sizeof *e);
-	struct header    h = { 0 };
+	struct header h = { 0 };
 	struct espl__csv csv;
-	espl_status      status;
+	espl_status status;
 
 	*to = NULL;
 	e->space = space;
@@ -373,7 +389,7 @@ espl__earlier_free(struct espl__earlier *e)
 	free(e);
 }
 
-/* ---- asking -------------------------------------------------------------------------------------- */
+/* ---- asking ------------------------------------------------------------------------------- */
 
 uint64_t
 espl__earlier_count(const struct espl__earlier *e)
@@ -425,19 +441,22 @@ espl__earlier_digest(const struct espl__earlier *e)
 	return e->digest;
 }
 
-/* ---- as a file ------------------------------------------------------------------------------------ */
+/* ---- as a file ---------------------------------------------------------------------------- */
 
 void
 espl__earlier_field(struct espl__buf *b, const char *text)
 {
-	if (strpbrk(text, ",\"\n\r") == NULL && text[0] != ' ' && text[0] != '\t' && text[0] != '#'
-	    && (text[0] == '\0' || (text[strlen(text) - 1] != ' ' && text[strlen(text) - 1] != '\t'))) {
+	if (strpbrk(text, ",\"\n\r") == NULL && text[0] != ' ' && text[0] != '\t' &&
+	    text[0] != '#' &&
+	    (text[0] == '\0' ||
+		(text[strlen(text) - 1] != ' ' && text[strlen(text) - 1] != '\t'))) {
 		espl__print(b, "%s", text);
 		return;
 	}
 	espl__put_u8(b, '"');
 	for (; *text != '\0'; text++) {
-		/* A line cannot be broken: such a value is none of the space's when it is read again. */
+		/* A line cannot be broken: such a value is none of the space's when it is read
+		 * again. */
 		espl__put_u8(b, (uint8_t)(*text == '\n' || *text == '\r' ? ' ' : *text));
 		if (*text == '"')
 			espl__put_u8(b, '"');
@@ -454,8 +473,8 @@ print_value(const struct espl__earlier *e, uint32_t param, double value, struct 
 	espl__put_u8(b, ',');
 	if (isnan(value))
 		return;
-	espl__earlier_field(b, q->labels != NULL ? q->labels[(uint32_t)value].text
-	                                         : espl__format_real(value, room));
+	espl__earlier_field(b,
+	    q->labels != NULL ? q->labels[(uint32_t)value].text : espl__format_real(value, room));
 }
 
 void
@@ -478,6 +497,6 @@ espl__earlier_print(const struct espl__earlier *e, struct espl__buf *b)
 		for (uint32_t p = 0; p < e->params; p++)
 			print_value(e, p, values_of(e, s->config)[p], b);
 		espl__print(b, ",%llu,%s\n", (unsigned long long)s->iteration,
-		            isnan(s->raw) ? "nan" : espl__format_real(s->raw, room));
+		    isnan(s->raw) ? "nan" : espl__format_real(s->raw, room));
 	}
 }

@@ -16,26 +16,26 @@ struct espl__earlier;
 
 /* The text is cut up.  metric: the objective, which must be one of the columns.  `name` for
  * messages.  E_CONFIG also where nothing fits, or nothing was observed. */
-espl_status espl__earlier_parse(const char *name, struct espl__buf *text, const struct espl__space *,
-                                const char *metric, int maximize, struct espl__earlier **,
-                                struct espl__diag *);
-void        espl__earlier_free(struct espl__earlier *);
+espl_status espl__earlier_parse(const char *name, struct espl__buf *text,
+    const struct espl__space *, const char *metric, int maximize, struct espl__earlier **,
+    struct espl__diag *);
+void espl__earlier_free(struct espl__earlier *);
 
-/* Observations in the file's order, marked ESPL_OBSERVED_EARLIER; the objective is their one metric.
- * The struct is filled for the caller, its pointers live as long as `earlier`. */
-uint64_t    espl__earlier_count(const struct espl__earlier *);
-void        espl__earlier_at(const struct espl__earlier *, uint64_t index, struct espl_observation *);
+/* Observations in the file's order, marked ESPL_OBSERVED_EARLIER; the objective is their one
+ * metric. The struct is filled for the caller, its pointers live as long as `earlier`. */
+uint64_t espl__earlier_count(const struct espl__earlier *);
+void espl__earlier_at(const struct espl__earlier *, uint64_t index, struct espl_observation *);
 /* Configurations from the best on, no two of them equal: those that got furthest first, then by
  * loss, then in the file's order.  One whose last value is not a number is not among them.
  * NULL beyond the last. */
 const double *espl__earlier_best(const struct espl__earlier *, uint32_t rank);
 /* How many configurations were there, how many of them do not fit, and why the first does not. */
-uint32_t    espl__earlier_configs(const struct espl__earlier *);
-uint32_t    espl__earlier_skipped(const struct espl__earlier *, const char **why);
+uint32_t espl__earlier_configs(const struct espl__earlier *);
+uint32_t espl__earlier_skipped(const struct espl__earlier *, const char **why);
 /* Of all that an algorithm can learn from it. */
-uint64_t    espl__earlier_digest(const struct espl__earlier *);
+uint64_t espl__earlier_digest(const struct espl__earlier *);
 /* As a CSV from which the same can be read again. */
-void        espl__earlier_print(const struct espl__earlier *, struct espl__buf *);
+void espl__earlier_print(const struct espl__earlier *, struct espl__buf *);
 /* A field of such a CSV, quoted where it must be. */
-void        espl__earlier_field(struct espl__buf *, const char *text);
+void espl__earlier_field(struct espl__buf *, const char *text);
 #endif

@@ -51,7 +51,8 @@ keep_latency(struct espl__fleet *f, const struct espl_latency *latency)
 	copy = espl__arena_alloc(&f->arena, sizeof *copy);
 	*copy = *latency;
 	if (latency->sample_count > 0) {
-		double *samples = espl__arena_alloc(&f->arena, latency->sample_count * sizeof *samples);
+		double *samples =
+		    espl__arena_alloc(&f->arena, latency->sample_count * sizeof *samples);
 		memcpy(samples, latency->samples_s, latency->sample_count * sizeof *samples);
 		copy->samples_s = samples;
 	}
@@ -67,7 +68,8 @@ espl__fleet_offer(struct espl__fleet *f, const struct espl_offer *offer)
 	uint32_t number;
 
 	for (number = 0; number < f->offer_count; number++)
-		if (strcmp(f->offers[number]->name, name) == 0 && strcmp(f->offers[number]->market, market) == 0) {
+		if (strcmp(f->offers[number]->name, name) == 0 &&
+		    strcmp(f->offers[number]->market, market) == 0) {
 			kept = f->offers[number];
 			break;
 		}
@@ -85,7 +87,8 @@ espl__fleet_offer(struct espl__fleet *f, const struct espl_offer *offer)
 	kept->number = number;
 	kept->name = espl__arena_strdup(&f->arena, name);
 	kept->market = espl__arena_strdup(&f->arena, market);
-	kept->gpu_type = espl__arena_strdup(&f->arena, offer->gpu_type != NULL ? offer->gpu_type : "");
+	kept->gpu_type =
+	    espl__arena_strdup(&f->arena, offer->gpu_type != NULL ? offer->gpu_type : "");
 	kept->zone = espl__arena_strdup(&f->arena, offer->zone != NULL ? offer->zone : "");
 	kept->provision = keep_latency(f, offer->provision);
 	kept->init = keep_latency(f, offer->init);
@@ -101,7 +104,8 @@ placeable(const struct espl__machine *n)
 static int
 usable(const struct espl__machine *n)
 {
-	return n->pub.state == ESPL_NODE_READY && (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+	return n->pub.state == ESPL_NODE_READY &&
+	    (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
 }
 
 /* Takes the node's part out of the totals (sign -1) or puts it in (+1). */
@@ -168,7 +172,7 @@ struct espl__machine *
 espl__machine_lease(struct espl__fleet *f, uint32_t offer, espl_money max_price_hour)
 {
 	struct espl__machine **place = espl__pool_add(&f->nodes);
-	struct espl__machine  *n = espl__alloc(sizeof *n);
+	struct espl__machine *n = espl__alloc(sizeof *n);
 
 	ESPL__ASSERT(offer < f->offer_count);
 	*place = n;
@@ -193,11 +197,13 @@ espl__machine_lease(struct espl__fleet *f, uint32_t offer, espl_money max_price_
 struct espl__machine *
 espl__machine_at(const struct espl__fleet *f, uint64_t lease)
 {
-	return lease < f->nodes.count ? *(struct espl__machine **)espl__pool_at(&f->nodes, lease) : NULL;
+	return lease < f->nodes.count ? *(struct espl__machine **)espl__pool_at(&f->nodes, lease)
+				      : NULL;
 }
 
 void
-espl__machine_state(struct espl__fleet *f, struct espl__machine *n, espl_node_state state, uint32_t gpus)
+espl__machine_state(struct espl__fleet *f, struct espl__machine *n, espl_node_state state,
+    uint32_t gpus)
 {
 	ESPL__ASSERT(n->live);
 	totals(f, n, -1);
@@ -240,8 +246,10 @@ espl__fleet_nodes(const struct espl__fleet *f, uint32_t offer, int retiring_too)
 
 	for (uint32_t i = 0; i < f->live_count; i++) {
 		const struct espl__machine *node = espl__machine_at(f, f->live[i]->id);
-		if (node->pub.offer == offer && (node->pub.owner == ESPL_NONE || node->pub.owner >= ESPL_OWNER_BRACKET) &&
-		    (retiring_too || (!node->releasing && (node->pub.flags & ESPL_NODE_RETIRING) == 0)))
+		if (node->pub.offer == offer &&
+		    (node->pub.owner == ESPL_NONE || node->pub.owner >= ESPL_OWNER_BRACKET) &&
+		    (retiring_too ||
+			(!node->releasing && (node->pub.flags & ESPL_NODE_RETIRING) == 0)))
 			n++;
 	}
 	return n;
@@ -306,7 +314,9 @@ gpu_public(struct espl__gpu *g)
 	uint32_t held = 0;
 
 	g->pub.residents = g->seat_count;
-	g->pub.packing = g->seat_count > 0 ? g->seats[0].held ? g->seats[0].held_packing : g->seats[0].packing : 0;
+	g->pub.packing = g->seat_count > 0
+	    ? g->seats[0].held ? g->seats[0].held_packing : g->seats[0].packing
+	    : 0;
 	for (uint32_t i = 0; i < g->seat_count; i++) {
 		held += g->seats[i].held;
 		if (g->seats[i].reserved)
@@ -318,10 +328,11 @@ gpu_public(struct espl__gpu *g)
 }
 
 void
-espl__seat_set(struct espl__fleet *f, const struct espl_slot *slot, const void *who, int held, int reserved)
+espl__seat_set(struct espl__fleet *f, const struct espl_slot *slot, const void *who, int held,
+    int reserved)
 {
 	struct espl__machine *n;
-	struct espl__gpu  *g = espl__gpu_at(f, slot, &n);
+	struct espl__gpu *g = espl__gpu_at(f, slot, &n);
 	struct espl__seat *seat = NULL;
 
 	ESPL__ASSERT(g != NULL && n->live);
@@ -348,10 +359,11 @@ espl__seat_set(struct espl__fleet *f, const struct espl_slot *slot, const void *
 }
 
 void
-espl__seat_unset(struct espl__fleet *f, const struct espl_slot *slot, const void *who, int held, int reserved)
+espl__seat_unset(struct espl__fleet *f, const struct espl_slot *slot, const void *who, int held,
+    int reserved)
 {
 	struct espl__machine *n;
-	struct espl__gpu  *g = espl__gpu_at(f, slot, &n);
+	struct espl__gpu *g = espl__gpu_at(f, slot, &n);
 
 	ESPL__ASSERT(g != NULL);
 	for (uint32_t i = 0; i < g->seat_count; i++) {

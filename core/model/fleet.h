@@ -1,4 +1,5 @@
-/* fleet.h - offers, nodes (struct espl__machine: a node of a file is another thing), GPUs, and who sits on them; conservation asserted on every change.
+/* fleet.h - offers, nodes (struct espl__machine: a node of a file is another thing), GPUs, and who
+ * sits on them; conservation asserted on every change.
  *
  * A seat is one trial on one GPU (or 1/packing of it).  It is `held` while processes are there,
  * `reserved` while the placement in force says so; usually both.  A GPU never has more seats
@@ -11,66 +12,75 @@
 
 struct espl__seat {
 	const void *who;
-	uint32_t packing, held_packing;	/* as reserved; as its processes have it           */
-	uint8_t  held, reserved, zero[6];
+	uint32_t packing, held_packing; /* as reserved; as its processes have it */
+	uint8_t held, reserved, zero[6];
 };
 struct espl__gpu {
-	struct espl_gpu    pub;
+	struct espl_gpu pub;
 	struct espl__seat *seats;
 	uint32_t seat_count, seat_cap;
 };
 struct espl__machine {
-	struct espl_node  pub;
+	struct espl_node pub;
 	struct espl__gpu *gpus;
 	const struct espl_gpu **gpu_list;
-	uint32_t seats;			/* on all its GPUs                                     */
-	uint32_t seen;			/* of gpu_list: its length as offered or found         */
-	uint32_t offered;		/* GPUs, when it was leased                            */
-	uint32_t failures;		/* quick ones in a row                                 */
-	uint64_t failed_trial;		/* the last trial that failed here                     */
-	uint8_t  releasing;		/* a release was asked for                             */
-	uint8_t  live;			/* not ENDED                                           */
-	uint8_t  used;			/* somebody has sat there                              */
-	uint8_t  proved;		/* a trial has reported from there                     */
+	uint32_t seats;        /* on all its GPUs */
+	uint32_t seen;         /* of gpu_list: its length as offered or found */
+	uint32_t offered;      /* GPUs, when it was leased */
+	uint32_t failures;     /* quick ones in a row */
+	uint64_t failed_trial; /* the last trial that failed here */
+	uint8_t releasing;     /* a release was asked for */
+	uint8_t live;          /* not ENDED */
+	uint8_t used;          /* somebody has sat there */
+	uint8_t proved;        /* a trial has reported from there */
 };
 struct espl__fleet {
-	struct espl_offer **offers;	/* [number]; strings and latencies in the arena        */
-	uint32_t *targets;		/* [number]                                            */
-	uint32_t *lost;			/* [number] GPUs of nodes that count for the target, and nobody can use */
-	espl_money *target_price;	/* [number] maximum price of nodes yet to be leased     */
-	uint32_t  offer_count, offer_cap, target_cap, lost_cap, price_cap;
-	struct espl__pool nodes;	/* of struct espl__machine *, index = lease                */
-	const struct espl_node **live;	/* not ENDED, by id                                    */
-	uint32_t  live_count, live_cap;
-	const struct espl_node **placeable;	/* READY and NOTICE, by id                     */
-	uint32_t  placeable_count, placeable_cap;
-	uint32_t  gpus, gpus_idle;	/* usable (READY, not retiring, not quarantined, not blocked); of them whole and free */
-	uint32_t  gpus_held;		/* on all READY and NOTICE nodes                        */
-	uint32_t  retiring;		/* live nodes that drain                                */
+	struct espl_offer **offers; /* [number]; strings and latencies in the arena */
+	uint32_t *targets;          /* [number] */
+	/* [number] GPUs of nodes that count for the target, and nobody can use */
+	uint32_t *lost;
+	espl_money *target_price; /* [number] maximum price of nodes yet to be leased */
+	uint32_t offer_count, offer_cap, target_cap, lost_cap, price_cap;
+	struct espl__pool nodes;       /* of struct espl__machine *, index = lease */
+	const struct espl_node **live; /* not ENDED, by id */
+	uint32_t live_count, live_cap;
+	const struct espl_node **placeable; /* READY and NOTICE, by id */
+	uint32_t placeable_count, placeable_cap;
+	/* usable (READY, not retiring, not quarantined, not blocked); of them whole and free */
+	uint32_t gpus, gpus_idle;
+	uint32_t gpus_held; /* on all READY and NOTICE nodes */
+	uint32_t retiring;  /* live nodes that drain */
 	struct espl__arena arena;
 };
 void espl__fleet_init(struct espl__fleet *);
 void espl__fleet_free(struct espl__fleet *);
 /* New (its number is returned) or changed (same name and market). */
 uint32_t espl__fleet_offer(struct espl__fleet *, const struct espl_offer *);
-struct espl__machine *espl__machine_lease(struct espl__fleet *, uint32_t offer, espl_money max_price_hour);	/* REQUESTED */
-struct espl__machine *espl__machine_at(const struct espl__fleet *, uint64_t lease);	/* NULL unknown */
+struct espl__machine *espl__machine_lease(struct espl__fleet *, uint32_t offer,
+    espl_money max_price_hour); /* REQUESTED */
+struct espl__machine *espl__machine_at(const struct espl__fleet *,
+    uint64_t lease); /* NULL unknown */
 /* States only advance, but a resume may take READY and NOTICE back to BOOTING (all seats gone).
  * gpus: found; ESPL_ANY as offered. */
-void espl__machine_state(struct espl__fleet *, struct espl__machine *, espl_node_state, uint32_t gpus);
+void espl__machine_state(struct espl__fleet *, struct espl__machine *, espl_node_state,
+    uint32_t gpus);
 void espl__machine_flag(struct espl__fleet *, struct espl__machine *, uint32_t set, uint32_t clear);
 /* Takes a GPU out of use, until the node boots anew. */
 void espl__fleet_block(struct espl__fleet *, struct espl__machine *, uint32_t gpu);
-uint32_t espl__fleet_nodes(const struct espl__fleet *, uint32_t offer, int retiring_too);	/* live ones of an offer */
+uint32_t espl__fleet_nodes(const struct espl__fleet *, uint32_t offer,
+    int retiring_too); /* live ones of an offer */
 
 /* Does the slot exist on a node that can be used? */
-struct espl__gpu *espl__gpu_at(const struct espl__fleet *, const struct espl_slot *, struct espl__machine **);
+struct espl__gpu *espl__gpu_at(const struct espl__fleet *, const struct espl_slot *,
+    struct espl__machine **);
 /* Could `who` reserve it: room among the other seats, same packing, not blocked? */
-int  espl__seat_fits(const struct espl__gpu *, const void *who, uint32_t packing);
+int espl__seat_fits(const struct espl__gpu *, const void *who, uint32_t packing);
 /* Could `who`'s processes start there now: the other seats that are held leave room? */
-int  espl__seat_clear(const struct espl__gpu *, const void *who, uint32_t packing);
-void espl__seat_set(struct espl__fleet *, const struct espl_slot *, const void *who, int held, int reserved);
-void espl__seat_unset(struct espl__fleet *, const struct espl_slot *, const void *who, int held, int reserved);
+int espl__seat_clear(const struct espl__gpu *, const void *who, uint32_t packing);
+void espl__seat_set(struct espl__fleet *, const struct espl_slot *, const void *who, int held,
+    int reserved);
+void espl__seat_unset(struct espl__fleet *, const struct espl_slot *, const void *who, int held,
+    int reserved);
 /* Is it reserved or wanted by another than `who`? */
-int  espl__seat_wanted(const struct espl__gpu *, const void *who);
+int espl__seat_wanted(const struct espl__gpu *, const void *who);
 #endif

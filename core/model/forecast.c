@@ -1,7 +1,7 @@
 /* forecast.c - the execution model's questions and answers; its parts are in forecast_*.c. */
 #include "model/forecast_impl.h"
 
-#define CLOSE 1e-9			/* relative: a deadline reached exactly is kept       */
+#define CLOSE 1e-9 /* relative: a deadline reached exactly is kept */
 #define GRAPH_SAMPLES_MAX (1u << 24)
 
 #define CONFIG(...) espl__fail(diag, ESPL_E_CONFIG, __VA_ARGS__)
@@ -20,12 +20,14 @@ check_latency(const struct espl_latency *l, const char *name, struct espl__diag 
 	if (l == NULL)
 		return ESPL_OK;
 	if (!is_length(l->mean_s) || !is_length(l->sd_s))
-		return CONFIG("%s takes %g s with a deviation of %g s, which must be finite and not "
-		              "negative", name, l->mean_s, l->sd_s);
+		return CONFIG("%s takes %g s with a deviation of %g s, which must be finite and "
+			      "not negative",
+		    name, l->mean_s, l->sd_s);
 	for (uint32_t i = 0; l->kind == ESPL_EMPIRICAL && i < l->sample_count; i++)
 		if (!is_length(l->samples_s[i]))
-			return CONFIG("sample %u of %s is %g s, which must be finite and not negative",
-			              i + 1, name, l->samples_s[i]);
+			return CONFIG("sample %u of %s is %g s, which must be finite and not "
+				      "negative",
+			    i + 1, name, l->samples_s[i]);
 	return ESPL_OK;
 }
 
@@ -63,7 +65,7 @@ check_spec(const struct espl_spec *spec, struct espl__diag *diag)
 	}
 	if (total > ESPL__SAMPLES_MAX)
 		return CONFIG("the search has %llu stages; at most %u can be planned",
-		              (unsigned long long)total, ESPL__SAMPLES_MAX);
+		    (unsigned long long)total, ESPL__SAMPLES_MAX);
 	return ESPL_OK;
 }
 
@@ -114,15 +116,15 @@ init_draws(struct espl__forecast *f)
 	espl__dist_of(f->setup.checkpoint ? &profile->restore : NULL, &f->restore);
 	espl__dist_of(f->setup.sync, &f->sync);
 	f->exact = f->iteration.kind == ESPL_CONSTANT && f->start.kind == ESPL_CONSTANT &&
-	           f->checkpoint.kind == ESPL_CONSTANT && f->restore.kind == ESPL_CONSTANT &&
-	           f->sync.kind == ESPL_CONSTANT;
+	    f->checkpoint.kind == ESPL_CONSTANT && f->restore.kind == ESPL_CONSTANT &&
+	    f->sync.kind == ESPL_CONSTANT;
 	for (uint32_t i = 0; i < f->setup.offer_count; i++) {
 		if (f->setup.offers[i] == NULL)
 			continue;
 		espl__dist_of(f->setup.offers[i]->provision, &f->terms[i].provision);
 		espl__dist_of(f->setup.offers[i]->init, &f->terms[i].init);
 		f->exact = f->exact && f->terms[i].provision.kind == ESPL_CONSTANT &&
-		           f->terms[i].init.kind == ESPL_CONSTANT;
+		    f->terms[i].init.kind == ESPL_CONSTANT;
 	}
 	f->samples = 1;
 	while (!f->exact && f->samples < f->setup.samples && f->samples < ESPL__SAMPLES_MAX)
@@ -135,7 +137,7 @@ init_draws(struct espl__forecast *f)
 
 espl_status
 espl__forecast_new(const struct espl__forecast_setup *setup, struct espl__forecast **out,
-                   struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	espl_status status = check_setup(setup, diag);
 	struct espl__forecast *f;
@@ -154,9 +156,10 @@ espl__forecast_new(const struct espl__forecast_setup *setup, struct espl__foreca
 	f->steps = espl__alloc(f->table_count * sizeof *f->steps);
 	f->moments = espl__alloc(f->table_count * sizeof *f->moments);
 	/* A step brings one holding and may cut another in two. */
-	f->holdings = espl__alloc((3 * (size_t)f->table_count + setup->held_count + 2) *
-	                          sizeof *f->holdings);
-	f->living = espl__alloc(((size_t)f->table_count + setup->held_count + 1) * sizeof *f->living);
+	f->holdings =
+	    espl__alloc((3 * (size_t)f->table_count + setup->held_count + 2) * sizeof *f->holdings);
+	f->living =
+	    espl__alloc(((size_t)f->table_count + setup->held_count + 1) * sizeof *f->living);
 	init_draws(f);
 	f->jct = espl__alloc(2 * (size_t)f->samples * sizeof *f->jct);
 	f->cost = f->jct + f->samples;
@@ -195,9 +198,9 @@ espl__forecast_exact(const struct espl__forecast *f)
 	return f->exact;
 }
 
-#define CELLS_DRAWS      67108864.0	/* 2^26: about a second                      */
-#define CELLS_DRAWS_LIVE 4194304.0	/* nodes are paid for meanwhile              */
-#define CELLS_LEAST      8u
+#define CELLS_DRAWS 67108864.0     /* 2^26: about a second */
+#define CELLS_DRAWS_LIVE 4194304.0 /* nodes are paid for meanwhile */
+#define CELLS_LEAST 8u
 
 /* ---- cells --------------------------------------------------------------------------- */
 
@@ -231,12 +234,14 @@ cells_draws(const struct espl__forecast *f, const struct espl__stage_table *t, u
 	return t->random ? layouts * espl__samples_for(f, t->stage->trials) * trials : 0.0;
 }
 
-/* How many cells of a stage are computed: the draws of all stages together are limited, for a run in progress more
- * than before it. */
+/* How many cells of a stage are computed: the draws of all stages together are limited, for a run
+ * in progress more than before it. */
 static uint32_t
-cells_most(const struct espl__forecast *f, uint32_t table, uint32_t first, uint32_t stages, uint32_t gpus)
+cells_most(const struct espl__forecast *f, uint32_t table, uint32_t first, uint32_t stages,
+    uint32_t gpus)
 {
-	double limit = f->setup.next_stage != NULL ? CELLS_DRAWS_LIVE : CELLS_DRAWS, all = 0.0, each;
+	double limit = f->setup.next_stage != NULL ? CELLS_DRAWS_LIVE : CELLS_DRAWS, all = 0.0,
+	       each;
 	uint32_t trials = f->tables[table].stage->trials;
 
 	for (uint32_t i = 0; i < stages; i++)
@@ -247,8 +252,9 @@ cells_most(const struct espl__forecast *f, uint32_t table, uint32_t first, uint3
 	return (uint32_t)fmax(limit / stages / each, CELLS_LEAST);
 }
 
-/* If a stage has more layouts than the limit, compute only those with the fewest GPUs for a few rounds of
- * trials, a whole number for each trial, or a number of whole nodes with few significant bits. */
+/* If a stage has more layouts than the limit, compute only those with the fewest GPUs for a few
+ * rounds of trials, a whole number for each trial, or a number of whole nodes with few significant
+ * bits. */
 static int
 is_computed(uint32_t gpus, uint32_t trials, uint32_t per_node, uint32_t most)
 {
@@ -257,7 +263,8 @@ is_computed(uint32_t gpus, uint32_t trials, uint32_t per_node, uint32_t most)
 
 	if (gpus % trials == 0)
 		return gpus / trials <= most / 4;
-	if (rounds <= most / 2 && (gpus == 1 || ((uint64_t)trials + gpus - 2) / (gpus - 1) > rounds))
+	if (rounds <= most / 2 &&
+	    (gpus == 1 || ((uint64_t)trials + gpus - 2) / (gpus - 1) > rounds))
 		return 1;
 	if (gpus % per_node != 0)
 		return 0;
@@ -268,7 +275,7 @@ is_computed(uint32_t gpus, uint32_t trials, uint32_t per_node, uint32_t most)
 
 espl_status
 espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage, uint32_t offer,
-                     uint32_t gpus_from, uint32_t gpus_to, struct espl_cell *cells)
+    uint32_t gpus_from, uint32_t gpus_to, struct espl_cell *cells)
 {
 	const struct espl_spec *spec = f->setup.spec;
 	const struct espl_plan_stage *begun;
@@ -284,30 +291,36 @@ espl__forecast_cells(struct espl__forecast *f, uint32_t bracket, uint32_t stage,
 	table = f->first_table[bracket] + stage;
 	most = (o->flags & ESPL_OFFER_GONE) != 0 ? held_of(f, offer) : ESPL_ANY;
 	begun = espl__begun(f, table, &past_s, &warm);
-	cells_at_most = cells_most(f, table, f->first_table[bracket], spec->brackets[bracket]->stage_count, gpus_to);
+	cells_at_most = cells_most(f, table, f->first_table[bracket],
+	    spec->brackets[bracket]->stage_count, gpus_to);
 	for (uint64_t gpus = gpus_from; gpus <= gpus_to; gpus++) {
 		struct espl__forecast_stage view = { .offer = offer };
 		struct espl_cell *cell = &cells[gpus - gpus_from];
 		const struct espl__timing *timing;
 
-		*cell = (struct espl_cell){ .mean_s = INFINITY, .busy_gpu_s = INFINITY,
-		                            .flags = ESPL_CELL_INVALID };
+		*cell = (struct espl_cell){ .mean_s = INFINITY,
+			.busy_gpu_s = INFINITY,
+			.flags = ESPL_CELL_INVALID };
 		if (espl__plan_layout(o, f->tables[table].stage->trials, (uint32_t)gpus,
-		                      f->setup.gpus_min, f->setup.gpus_max, f->setup.colocate,
-		                      &view) != 0 || view.nodes > most ||
+			f->setup.gpus_min, f->setup.gpus_max, f->setup.colocate, &view) != 0 ||
+		    view.nodes > most ||
 		    (begun != NULL && (begun->offer != offer || begun->gpus != gpus)))
 			continue;
 		if (begun == NULL && cells_at_most < UINT32_MAX && gpus < gpus_to &&
-		    !is_computed((uint32_t)gpus, f->tables[table].stage->trials, o->gpus, cells_at_most)) {
+		    !is_computed((uint32_t)gpus, f->tables[table].stage->trials, o->gpus,
+			cells_at_most)) {
 			cell->flags |= ESPL_CELL_SKIPPED;
 			continue;
 		}
 		espl__timings_trim(f);
-		timing = espl__timing(f, table, view.gpus_per_trial, view.slots, warm ? ESPL__WARM_BEFORE : 0);
-		*cell = (struct espl_cell){ .mean_s = timing->mean, .sd_s = timing->sd,
-		                            .busy_gpu_s = timing->busy, .nodes = view.nodes,
-		                            .gpus_per_trial = view.gpus_per_trial,
-		                            .slots = view.slots };
+		timing = espl__timing(f, table, view.gpus_per_trial, view.slots,
+		    warm ? ESPL__WARM_BEFORE : 0);
+		*cell = (struct espl_cell){ .mean_s = timing->mean,
+			.sd_s = timing->sd,
+			.busy_gpu_s = timing->busy,
+			.nodes = view.nodes,
+			.gpus_per_trial = view.gpus_per_trial,
+			.slots = view.slots };
 		if (begun != NULL)
 			leave_rest(cell, past_s);
 	}
@@ -344,7 +357,7 @@ smallest(double *values, uint32_t count, uint32_t k)
 	uint32_t low = 0, high = count - 1;
 
 	while (low < high) {
-		double   pivot = values[low + (high - low) / 2], swap;
+		double pivot = values[low + (high - low) / 2], swap;
 		uint32_t i = low, j = high;
 
 		for (;;) {
@@ -398,7 +411,7 @@ keeps(double value, double limit)
 
 static void
 sum_up(const struct espl__forecast *f, double *jct, double *cost, uint32_t count, double quantile,
-       struct espl__forecast_result *r)
+    struct espl__forecast_result *r)
 {
 	double jct_s, cost_usd;
 
@@ -407,7 +420,8 @@ sum_up(const struct espl__forecast *f, double *jct, double *cost, uint32_t count
 	r->jct_at_quantile_s = quantile > 0 ? quantile_of(jct, count, quantile) : NAN;
 	r->cost_at_quantile_usd = quantile > 0 ? quantile_of(cost, count, quantile) : NAN;
 	jct_s = f->setup.risk == 0.5 ? r->jct_s.mean : quantile_of(jct, count, f->setup.risk);
-	cost_usd = f->setup.risk == 0.5 ? r->cost_usd.mean : quantile_of(cost, count, f->setup.risk);
+	cost_usd =
+	    f->setup.risk == 0.5 ? r->cost_usd.mean : quantile_of(cost, count, f->setup.risk);
 	r->meets = keeps(jct_s, f->setup.deadline_s) && keeps(cost_usd, f->setup.budget_usd);
 	for (uint32_t i = 0; i < f->step_count; i++)
 		r->data_usd += f->steps[i].fresh * f->steps[i].terms->data_usd;
@@ -416,14 +430,15 @@ sum_up(const struct espl__forecast *f, double *jct, double *cost, uint32_t count
 /* The plan's stages in the plan's order; those that are over keep zeros. */
 static void
 tell_stages(const struct espl__forecast *f, const struct espl_plan *plan, uint32_t count,
-            struct espl__forecast_stage *stages)
+    struct espl__forecast_stage *stages)
 {
 	for (uint32_t i = 0; i < plan->stage_count; i++) {
 		const struct espl_plan_stage *p = plan->stages[i];
 
-		stages[i] = (struct espl__forecast_stage){
-			.bracket = p->bracket, .stage = p->stage, .offer = p->offer, .gpus = p->gpus
-		};
+		stages[i] = (struct espl__forecast_stage){ .bracket = p->bracket,
+			.stage = p->stage,
+			.offer = p->offer,
+			.gpus = p->gpus };
 	}
 	for (uint32_t i = 0; i < f->step_count; i++) {
 		const struct espl__step *step = &f->steps[i];
@@ -438,8 +453,8 @@ tell_stages(const struct espl__forecast *f, const struct espl_plan *plan, uint32
 
 espl_status
 espl__forecast_plan(struct espl__forecast *f, const struct espl_plan *plan, double quantile,
-                    uint32_t samples, struct espl__forecast_result *result,
-                    struct espl__forecast_stage *stages, struct espl__diag *diag)
+    uint32_t samples, struct espl__forecast_result *result, struct espl__forecast_stage *stages,
+    struct espl__diag *diag)
 {
 	uint32_t count = f->samples;
 	espl_status status;

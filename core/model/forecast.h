@@ -12,82 +12,94 @@
 #include "base/mem.h"
 #include "model/profile.h"
 
-struct espl__forecast_node {		/* a node that is held when the forecast begins */
+/* a node that is held when the forecast begins */
+struct espl__forecast_node {
 	uint32_t offer;
-	uint32_t own;			/* 1 + the bracket whose own it is; 0: whose takes it first */
-	double   billed_s;		/* how long it has been billed for already; below 0: its
-					 * bill begins only now                                */
+	/* 1 + the bracket whose own it is; 0: whose takes it first */
+	uint32_t own;
+	double billed_s; /* how long it has been billed for already; below 0: its
+			  * bill begins only now */
 };
-struct espl__forecast_setup {		/* everything outlives the forecast */
-	const struct espl_spec    *spec;
+/* everything outlives the forecast */
+struct espl__forecast_setup {
+	const struct espl_spec *spec;
 	const struct espl__profile *profile;
-	const struct espl_offer *const *offers;	/* [number]                                    */
+	const struct espl_offer *const *offers; /* [number] */
 	uint32_t offer_count;
-	uint32_t gpus_min, gpus_max;	/* of a trial; gpus_max ESPL_ANY: no limit             */
-	const struct espl_latency *sync;	/* of a stage's barrier; NULL: none            */
-	double   data_gb;		/* that each new node downloads                        */
-	double   speed;			/* measured seconds of an iteration / the profile's; 1 */
-	double   deadline_s;		/* from the forecast's start; INFINITY: none           */
-	double   budget_usd;		/* left at the forecast's start; INFINITY: none        */
-	double   risk;			/* 0.5: limits hold on the mean; else with this probability */
+	uint32_t gpus_min, gpus_max;     /* of a trial; gpus_max ESPL_ANY: no limit */
+	const struct espl_latency *sync; /* of a stage's barrier; NULL: none */
+	double data_gb;                  /* that each new node downloads */
+	double speed;                    /* measured seconds of an iteration / the profile's; 1 */
+	double deadline_s;               /* from the forecast's start; INFINITY: none */
+	double budget_usd;               /* left at the forecast's start; INFINITY: none */
+	/* 0.5: limits hold on the mean; else with this probability */
+	double risk;
 	uint64_t seed;
-	uint32_t samples;		/* of a random latency, rounded up to a power of two, at
-					 * most 2^20; a stage whose trials times samples would
-					 * exceed 2^20 gets fewer, but at least 8; constant
-					 * latencies need one                                  */
-	uint8_t  colocate;		/* trial.colocate                                      */
-	double   save_every_s;		/* trial.checkpoint_every; 0: only when a trial leaves */
-	uint8_t  checkpoint;		/* trial.checkpoint: promoted trials go on from where they were */
-	uint8_t  chain;			/* planning.queue = "chain": trial k follows trial k - slots */
-	uint8_t  warm, ahead;		/* planning.warm, planning.acquire_ahead               */
-	uint8_t  zero[3];
+	uint32_t samples;    /* of a random latency, rounded up to a power of two, at
+			      * most 2^20; a stage whose trials times samples would
+			      * exceed 2^20 gets fewer, but at least 8; constant
+			      * latencies need one */
+	uint8_t colocate;    /* trial.colocate */
+	double save_every_s; /* trial.checkpoint_every; 0: only when a trial leaves */
+	/* trial.checkpoint: promoted trials go on from where they were */
+	uint8_t checkpoint;
+	/* planning.queue = "chain": trial k follows trial k - slots */
+	uint8_t chain;
+	uint8_t warm, ahead; /* planning.warm, planning.acquire_ahead */
+	uint8_t zero[3];
 	/* A run in progress (re-planning): NULL for one that has yet to begin. */
-	const uint32_t *next_stage;	/* [bracket]: the first stage still to come; what is over
-					 * costs nothing, takes no time and may be left out of a
-					 * plan; the stage just before tells which gangs are warm */
-	/* NULL, or for each bracket how long that stage's trials have trained already, below 0: not at all.
-	 * One that has begun stays as `plan` has it: what is left of it is predicted. */
+	const uint32_t *next_stage; /* [bracket]: the first stage still to come; what is over
+				     * costs nothing, takes no time and may be left out of a
+				     * plan; the stage just before tells which gangs are warm */
+	/* NULL, or for each bracket how long that stage's trials have trained already, below 0: not
+	 * at all. One that has begun stays as `plan` has it: what is left of it is predicted. */
 	const double *past_s;
 	const struct espl_plan *plan;
-	const struct espl__forecast_node *held;	/* oldest first; what they cost already is spent:
-					 * spent + forecast is the final bill                  */
+	const struct espl__forecast_node *held; /* oldest first; what they cost already is spent:
+						 * spent + forecast is the final bill */
 	uint32_t held_count;
 };
 
 struct espl__forecast;
 /* ESPL_E_CONFIG: a latency or price that no plan can have (negative, NaN). */
 espl_status espl__forecast_new(const struct espl__forecast_setup *, struct espl__forecast **,
-                               struct espl__diag *);
-void        espl__forecast_free(struct espl__forecast *);
+    struct espl__diag *);
+void espl__forecast_free(struct espl__forecast *);
 /* Are all latencies constant?  Then every answer is exact. */
-int         espl__forecast_exact(const struct espl__forecast *);
+int espl__forecast_exact(const struct espl__forecast *);
 
-/* One cell for each of gpus_from..gpus_to (model.h: espl_cell), cold: trials start, restore and save.
- * One that cannot be placed has INFINITY for its times.  ESPL_E_UNKNOWN: no such stage or offer. */
-espl_status espl__forecast_cells(struct espl__forecast *, uint32_t bracket, uint32_t stage, uint32_t offer,
-                                 uint32_t gpus_from, uint32_t gpus_to, struct espl_cell *cells);
+/* One cell for each of gpus_from..gpus_to (model.h: espl_cell), cold: trials start, restore and
+ * save. One that cannot be placed has INFINITY for its times.  ESPL_E_UNKNOWN: no such stage or
+ * offer. */
+espl_status espl__forecast_cells(struct espl__forecast *, uint32_t bracket, uint32_t stage,
+    uint32_t offer, uint32_t gpus_from, uint32_t gpus_to, struct espl_cell *cells);
 /* Mean seconds from the request of `nodes` nodes until the last of them is ready, and (NULL or)
  * mean seconds for which one of them is billed by then. */
-double      espl__forecast_lead_s(struct espl__forecast *, uint32_t offer, uint32_t nodes, double *billed_s);
+double espl__forecast_lead_s(struct espl__forecast *, uint32_t offer, uint32_t nodes,
+    double *billed_s);
 
-struct espl__forecast_stage {		/* of a plan, in the plan's order */
+/* of a plan, in the plan's order */
+struct espl__forecast_stage {
 	uint32_t bracket, stage, offer;
 	uint32_t gpus, gpus_per_trial, nodes, slots;
-	uint8_t  warm;			/* trials go on in the gangs of the stage before       */
-	double   starts_s, ends_s;	/* means; starts with its scaling-up, ends after its barrier */
-	double   asks_s;		/* after its training began the nodes of the next stage are
-					 * asked for (planning.acquire_ahead), unless it ends before;
-					 * where that is not ahead: its mean length, with the barrier */
-	double   cost_usd;		/* of the time between, and the data of its new nodes  */
+	uint8_t warm; /* trials go on in the gangs of the stage before */
+	/* means; starts with its scaling-up, ends after its barrier */
+	double starts_s, ends_s;
+	double asks_s;   /* after its training began the nodes of the next stage are
+			  * asked for (planning.acquire_ahead), unless it ends before;
+			  * where that is not ahead: its mean length, with the barrier */
+	double cost_usd; /* of the time between, and the data of its new nodes */
 };
-struct espl__spread { double mean, sd, p95; };
+struct espl__spread {
+	double mean, sd, p95;
+};
 struct espl__forecast_result {
 	struct espl__spread jct_s, cost_usd;
-	double   data_usd;		/* part of the mean cost                               */
-	double   jct_at_quantile_s, cost_at_quantile_usd;	/* NaN unless asked for        */
-	int      meets;			/* deadline and budget, at the setup's risk            */
+	double data_usd;                                /* part of the mean cost */
+	double jct_at_quantile_s, cost_at_quantile_usd; /* NaN unless asked for */
+	int meets; /* deadline and budget, at the setup's risk */
 	uint32_t stage_count;
-	uint32_t graph_nodes;		/* of the DAG that was sampled; 0: from the tables     */
+	uint32_t graph_nodes; /* of the DAG that was sampled; 0: from the tables */
 };
 /* quantile: 0 or in (0, 1).  samples 0: from the tables; else that many critical paths of the
  * plan's DAG are sampled afresh (Algorithm 1), at most 2^24.  stages: NULL, or room for the plan's
@@ -95,16 +107,17 @@ struct espl__forecast_result {
  * stage, has it twice, or names what is not there; ESPL_E_INFEASIBLE: a stage cannot be placed;
  * ESPL_E_LIMIT: a DAG of more than 2^24 nodes. */
 espl_status espl__forecast_plan(struct espl__forecast *, const struct espl_plan *, double quantile,
-                                uint32_t samples, struct espl__forecast_result *,
-                                struct espl__forecast_stage *stages, struct espl__diag *);
+    uint32_t samples, struct espl__forecast_result *, struct espl__forecast_stage *stages,
+    struct espl__diag *);
 
 /* Do the trials of this stage go on in the gangs of the stage before?  Shared with the executor,
- * which keeps them then.  `before` and `after`: resolved stages (gpus_per_trial, nodes and slots). */
-int         espl__plan_goes_on(const struct espl__forecast_stage *before, uint32_t trials_before,
-                               const struct espl__forecast_stage *after, uint32_t trials_after);
-/* How a stage of `trials` trials stands on `gpus` GPUs: gpus, gpus_per_trial, nodes and slots of the
- * stage.  gpus_per_trial and nodes 0: chosen by the rule of docs/model.md; else they are kept.  0, or
- * -1: it cannot be placed, or takes more nodes than the offer has or 2^20. */
-int         espl__plan_layout(const struct espl_offer *, uint32_t trials, uint32_t gpus, uint32_t gpus_min,
-                              uint32_t gpus_max, int colocate, struct espl__forecast_stage *);
+ * which keeps them then.  `before` and `after`: resolved stages (gpus_per_trial, nodes and slots).
+ */
+int espl__plan_goes_on(const struct espl__forecast_stage *before, uint32_t trials_before,
+    const struct espl__forecast_stage *after, uint32_t trials_after);
+/* How a stage of `trials` trials stands on `gpus` GPUs: gpus, gpus_per_trial, nodes and slots of
+ * the stage.  gpus_per_trial and nodes 0: chosen by the rule of docs/model.md; else they are kept.
+ * 0, or -1: it cannot be placed, or takes more nodes than the offer has or 2^20. */
+int espl__plan_layout(const struct espl_offer *, uint32_t trials, uint32_t gpus, uint32_t gpus_min,
+    uint32_t gpus_max, int colocate, struct espl__forecast_stage *);
 #endif

@@ -17,7 +17,7 @@ charged(const struct espl__terms *terms, double seconds)
 	ns = seconds * 1e9;
 	if (!(terms->step_ns > 0) || ns > 9e18)
 		return seconds;
-	ns = (double)(int64_t)(ns + 0.5);	/* the ledger's instants are whole nanoseconds */
+	ns = (double)(int64_t)(ns + 0.5); /* the ledger's instants are whole nanoseconds */
 	steps = ns / terms->step_ns;
 	whole = (double)(int64_t)steps;
 	return (whole < steps ? whole + 1 : whole) * terms->step_ns * 1e-9;
@@ -30,7 +30,7 @@ surcharge(const struct espl__forecast *f, const struct espl__holding *h)
 	double end = f->moments[h->last_step].end, length, sum = 0.0, past;
 	const struct espl__moment *m;
 
-	if (h->from_step == ESPL_ANY) {		/* what was charged so far is spent already */
+	if (h->from_step == ESPL_ANY) { /* what was charged so far is spent already */
 		past = f->setup.held[h->from].billed_s;
 		if (past < 0)
 			return charged(h->terms, end) - end;
@@ -61,8 +61,8 @@ espl__bill(struct espl__forecast *f, double *jct, double *cost)
 		if (step->terms->function)
 			usd += step->terms->usd_s * m->busy;
 		else
-			usd += step->terms->usd_s * (step->kept * (m->end - m->begin) +
-			                             (step->fresh * m->end - m->froms));
+			usd += step->terms->usd_s *
+			    (step->kept * (m->end - m->begin) + (step->fresh * m->end - m->froms));
 		step->begin_sum += m->begin;
 		step->end_sum += m->end;
 		step->cost_sum += usd;

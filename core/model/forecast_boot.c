@@ -7,13 +7,13 @@
 #include "base/hash.h"
 #include "model/forecast_impl.h"
 
-#define MANY 16384u			/* draws of the large sample                          */
+#define MANY 16384u /* draws of the large sample */
 
 /* ---- the large sample ---------------------------------------------------------------- */
 
 struct espl__boot_means {
-	double ready[MANY];		/* a node's, ascending                                */
-	double below[MANY];		/* probability that all nodes are ready by then       */
+	double ready[MANY]; /* a node's, ascending */
+	double below[MANY]; /* probability that all nodes are ready by then */
 };
 
 static int
@@ -32,8 +32,9 @@ draw_many(struct espl__forecast *f, const struct espl__terms *terms)
 	uint64_t key = espl__subkey(terms->key, UINT64_MAX);
 
 	espl__dist_spread(&terms->provision, f->normal, espl__subkey(key, 0), MANY, order,
-	                  many->ready, 1);
-	espl__dist_spread(&terms->init, f->normal, espl__subkey(key, 1), MANY, order, many->ready, 1);
+	    many->ready, 1);
+	espl__dist_spread(&terms->init, f->normal, espl__subkey(key, 1), MANY, order, many->ready,
+	    1);
 	free(order);
 	qsort(many->ready, MANY, sizeof *many->ready, by_size);
 	for (uint32_t i = 0; i < MANY; i++)
@@ -61,7 +62,7 @@ next_mean(struct espl__boot_means *many)
  * it has MANY / nodes independent groups of so many nodes. */
 static void
 correct(struct espl__forecast *f, struct espl__terms *terms, struct espl__boot_row *row,
-        uint32_t nodes)
+    uint32_t nodes)
 {
 	double factor = 1.0, mean;
 
@@ -72,7 +73,7 @@ correct(struct espl__forecast *f, struct espl__terms *terms, struct espl__boot_r
 		if (nodes > 1 && row->mean_ready > 0)
 			factor = mean / row->mean_ready;
 	} else {
-		free(terms->means);	/* rows are made in order: it is of no more use */
+		free(terms->means); /* rows are made in order: it is of no more use */
 		terms->means = NULL;
 	}
 	row->mean_ready *= factor;
@@ -88,7 +89,7 @@ draw_row(struct espl__forecast *f, struct espl__terms *terms, uint32_t number)
 	uint64_t key = espl__subkey(terms->key, number);
 	uint32_t n, width = 1;
 
-	while (width <= number)		/* fewer samples only where the number of nodes doubles */
+	while (width <= number) /* fewer samples only where the number of nodes doubles */
 		width *= 2;
 	row->samples = n = espl__samples_for(f, width);
 	row->from = espl__alloc(4 * (size_t)n * sizeof *row->from);
@@ -96,7 +97,7 @@ draw_row(struct espl__forecast *f, struct espl__terms *terms, uint32_t number)
 	row->ready = row->last + n;
 	row->froms = row->ready + n;
 	espl__dist_spread(&terms->provision, f->normal, espl__subkey(key, 0), n, f->order,
-	                  row->last, 1);
+	    row->last, 1);
 	if (terms->offer->billed_from == ESPL_BILL_FROM_BOOT)
 		memcpy(row->from, row->last, n * sizeof *row->from);
 	espl__dist_spread(&terms->init, f->normal, espl__subkey(key, 1), n, f->order, row->last, 1);
@@ -122,7 +123,7 @@ espl__boot_row(struct espl__forecast *f, struct espl__terms *terms, uint32_t nod
 		ESPL__GROW(terms->rows, terms->row_cap, nodes);
 		ESPL__GROW(terms->froms, cap, nodes);
 		memset(terms->rows + terms->row_count, 0,
-		       (nodes - terms->row_count) * sizeof *terms->rows);
+		    (nodes - terms->row_count) * sizeof *terms->rows);
 		while (terms->row_count < nodes)
 			draw_row(f, terms, terms->row_count++);
 	}
@@ -136,7 +137,9 @@ espl__terms_init(struct espl__forecast *f, uint32_t number)
 {
 	const struct espl_offer *offer = f->setup.offers[number];
 	struct espl__terms *terms = &f->terms[number];
-	struct { uint64_t seed, offer; } name = { f->setup.seed, number };
+	struct {
+		uint64_t seed, offer;
+	} name = { f->setup.seed, number };
 
 	if (offer == NULL)
 		return;
@@ -145,7 +148,7 @@ espl__terms_init(struct espl__forecast *f, uint32_t number)
 	terms->usd_s = (double)offer->price_hour * 1e-6 / 3600.0;
 	if (terms->function && offer->gpus > 0)
 		terms->usd_s /= offer->gpus;
-	if (f->setup.data_gb > 0)	/* in whole micro-dollars, as the ledger counts */
+	if (f->setup.data_gb > 0) /* in whole micro-dollars, as the ledger counts */
 		terms->data_usd = floor(f->setup.data_gb * (double)offer->data_gb + 0.5) * 1e-6;
 	if (!terms->function && offer->minimum_charge > 0)
 		terms->minimum_s = (double)offer->minimum_charge * 1e-9;

@@ -16,20 +16,23 @@ static const struct espl_plan_stage *
 row_in_force(const struct espl__forecast *f, uint32_t bracket, uint32_t stage)
 {
 	for (uint32_t i = 0; i < f->setup.plan->stage_count; i++)
-		if (f->setup.plan->stages[i]->bracket == bracket && f->setup.plan->stages[i]->stage == stage)
+		if (f->setup.plan->stages[i]->bracket == bracket &&
+		    f->setup.plan->stages[i]->stage == stage)
 			return f->setup.plan->stages[i];
 	return NULL;
 }
 
 static int
 lay_out(const struct espl__forecast *f, const struct espl_plan_stage *p,
-        const struct espl__stage_table *t, struct espl__forecast_stage *view)
+    const struct espl__stage_table *t, struct espl__forecast_stage *view)
 {
-	*view = (struct espl__forecast_stage){ .bracket = t->bracket, .stage = t->number,
-	                                       .offer = p->offer, .nodes = p->nodes,
-	                                       .gpus_per_trial = p->gpus_per_trial };
+	*view = (struct espl__forecast_stage){ .bracket = t->bracket,
+		.stage = t->number,
+		.offer = p->offer,
+		.nodes = p->nodes,
+		.gpus_per_trial = p->gpus_per_trial };
 	return espl__plan_layout(f->setup.offers[p->offer], t->stage->trials, p->gpus,
-	                         f->setup.gpus_min, f->setup.gpus_max, f->setup.colocate, view);
+	    f->setup.gpus_min, f->setup.gpus_max, f->setup.colocate, view);
 }
 
 const struct espl_plan_stage *
@@ -43,13 +46,14 @@ espl__begun(const struct espl__forecast *f, uint32_t table, double *past_s, int 
 	    f->setup.next_stage[t->bracket] != t->number || !(f->setup.past_s[t->bracket] >= 0))
 		return NULL;
 	row = row_in_force(f, t->bracket, t->number);
-	if (row == NULL || row->offer >= f->setup.offer_count || f->setup.offers[row->offer] == NULL ||
-	    lay_out(f, row, t, &now) != 0)
+	if (row == NULL || row->offer >= f->setup.offer_count ||
+	    f->setup.offers[row->offer] == NULL || lay_out(f, row, t, &now) != 0)
 		return NULL;
 	*past_s = f->setup.past_s[t->bracket];
 	last = t->number > 0 && f->setup.warm ? row_in_force(f, t->bracket, t->number - 1) : NULL;
-	*warm = last != NULL && last->offer == row->offer && lay_out(f, last, t - 1, &before) == 0 &&
-	        espl__plan_goes_on(&before, t[-1].stage->trials, &now, t->stage->trials);
+	*warm = last != NULL && last->offer == row->offer &&
+	    lay_out(f, last, t - 1, &before) == 0 &&
+	    espl__plan_goes_on(&before, t[-1].stage->trials, &now, t->stage->trials);
 	return row;
 }
 
@@ -67,50 +71,59 @@ find_places(struct espl__forecast *f, const struct espl_plan *plan, struct espl_
 
 		if (p->bracket >= spec->bracket_count ||
 		    p->stage >= spec->brackets[p->bracket]->stage_count)
-			return CONFIG("the plan names stage %u of bracket %u, which the search does not "
-			              "have", p->stage, p->bracket);
+			return CONFIG("the plan names stage %u of bracket %u, which the search "
+				      "does not have",
+			    p->stage, p->bracket);
 		place = &f->places[f->first_table[p->bracket] + p->stage];
 		if (*place != ESPL_ANY)
-			return CONFIG("the plan has stage %u of bracket %u twice", p->stage, p->bracket);
+			return CONFIG("the plan has stage %u of bracket %u twice", p->stage,
+			    p->bracket);
 		if (p->offer >= f->setup.offer_count || f->setup.offers[p->offer] == NULL)
-			return CONFIG("the plan puts stage %u of bracket %u on offer %u, which is not "
-			              "there", p->stage, p->bracket, p->offer);
+			return CONFIG("the plan puts stage %u of bracket %u on offer %u, which is "
+				      "not there",
+			    p->stage, p->bracket, p->offer);
 		*place = i;
 	}
 	for (uint32_t i = 0; i < f->table_count; i++)
 		if (f->places[i] == ESPL_ANY && !is_over(f, &f->tables[i]))
-			return CONFIG("the plan leaves out stage %u of bracket %u", f->tables[i].number,
-			              f->tables[i].bracket);
+			return CONFIG("the plan leaves out stage %u of bracket %u",
+			    f->tables[i].number, f->tables[i].bracket);
 	return ESPL_OK;
 }
 
 /* Why a stage cannot be placed, and what would do. */
 static espl_status
-cannot(const struct espl__forecast *f, const struct espl_plan_stage *p, const struct espl__stage_table *t,
-       struct espl__diag *diag)
+cannot(const struct espl__forecast *f, const struct espl_plan_stage *p,
+    const struct espl__stage_table *t, struct espl__diag *diag)
 {
 	const struct espl_offer *offer = f->setup.offers[p->offer];
 	const char *name = offer->name != NULL ? offer->name : "";
 	struct espl__forecast_stage view;
 	struct espl_plan_stage less = *p;
-	uint64_t nodes = p->nodes > 0 || offer->gpus == 0 ? p->nodes : ((uint64_t)p->gpus + offer->gpus - 1) / offer->gpus;
+	uint64_t nodes = p->nodes > 0 || offer->gpus == 0
+	    ? p->nodes
+	    : ((uint64_t)p->gpus + offer->gpus - 1) / offer->gpus;
 	uint64_t most = 2 * ((uint64_t)f->setup.gpus_min + offer->gpus);
 
 	if (nodes > offer->nodes_max)
-		return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u cannot have %u GPU%s of offer '%s': "
-		                  "these are %llu nodes, and there %s %u", t->number, t->bracket, p->gpus,
-		                  p->gpus == 1 ? "" : "s", name, (unsigned long long)nodes,
-		                  offer->nodes_max == 1 ? "is" : "are", offer->nodes_max);
+		return espl__fail(diag, ESPL_E_INFEASIBLE,
+		    "stage %u of bracket %u cannot have %u GPU%s of offer '%s': these are %llu "
+		    "nodes, and there %s %u",
+		    t->number, t->bracket, p->gpus, p->gpus == 1 ? "" : "s", name,
+		    (unsigned long long)nodes, offer->nodes_max == 1 ? "is" : "are",
+		    offer->nodes_max);
 	less.gpus_per_trial = less.nodes = 0;
-	for (less.gpus = 1; less.gpus < most && lay_out(f, &less, t, &view) != 0; )
+	for (less.gpus = 1; less.gpus < most && lay_out(f, &less, t, &view) != 0;)
 		less.gpus++;
 	if (less.gpus < most && less.gpus > p->gpus)
-		return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u cannot be placed on %u GPU%s of offer '%s': "
-		                  "the least that a trial can have is %u", t->number, t->bracket, p->gpus,
-		                  p->gpus == 1 ? "" : "s", name, less.gpus);
-	return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u, %u trial%s, cannot be placed on %u GPU%s of "
-	                  "offer '%s'", t->number, t->bracket, t->stage->trials, t->stage->trials == 1 ? "" : "s",
-	                  p->gpus, p->gpus == 1 ? "" : "s", name);
+		return espl__fail(diag, ESPL_E_INFEASIBLE,
+		    "stage %u of bracket %u cannot be placed on %u GPU%s of offer '%s': the least "
+		    "that a trial can have is %u",
+		    t->number, t->bracket, p->gpus, p->gpus == 1 ? "" : "s", name, less.gpus);
+	return espl__fail(diag, ESPL_E_INFEASIBLE,
+	    "stage %u of bracket %u, %u trial%s, cannot be placed on %u GPU%s of offer '%s'",
+	    t->number, t->bracket, t->stage->trials, t->stage->trials == 1 ? "" : "s", p->gpus,
+	    p->gpus == 1 ? "" : "s", name);
 }
 
 static espl_status
@@ -132,14 +145,16 @@ lay_steps(struct espl__forecast *f, const struct espl_plan *plan, struct espl__d
 		step->place = f->places[i];
 		step->table = i;
 		step->terms = &f->terms[p->offer];
-		step->first = f->step_count == 0 ||
-		              (parallel && step[-1].view.bracket != t->bracket);
+		step->first =
+		    f->step_count == 0 || (parallel && step[-1].view.bracket != t->bracket);
 		if (lay_out(f, p, t, &step->view) != 0)
 			return cannot(f, p, t, diag);
 		begun = espl__begun(f, i, &step->past_s, &warm);
 		if (begun != NULL && (begun->offer != p->offer || begun->gpus != p->gpus))
-			return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u has begun on %u GPUs of offer %u "
-			                  "and stays there", t->number, t->bracket, begun->gpus, begun->offer);
+			return espl__fail(diag, ESPL_E_INFEASIBLE,
+			    "stage %u of bracket %u has begun on %u GPUs of offer %u and stays "
+			    "there",
+			    t->number, t->bracket, begun->gpus, begun->offer);
 		step->warm |= begun != NULL && warm ? ESPL__WARM_BEFORE : 0;
 		f->step_count++;
 	}
@@ -174,9 +189,8 @@ take_fresh(struct espl__forecast *f, uint32_t index)
 
 	if (step->fresh == 0)
 		return;
-	f->living[f->living_tail++] = (struct espl__holding){
-		.from_step = index, .to = step->fresh, .terms = step->terms
-	};
+	f->living[f->living_tail++] =
+	    (struct espl__holding){ .from_step = index, .to = step->fresh, .terms = step->terms };
 }
 
 /* The first step takes the youngest of the held nodes of its offer that nobody took yet.  They
@@ -190,7 +204,8 @@ take_held(struct espl__forecast *f, struct espl__step *step, uint8_t *taken)
 	while (first > 0 && step->kept < want) {
 		first--;
 		if (f->setup.held[first].offer == step->view.offer && !taken[first] &&
-		    (f->setup.held[first].own == 0 || f->setup.held[first].own == step->view.bracket + 1)) {
+		    (f->setup.held[first].own == 0 ||
+			f->setup.held[first].own == step->view.bracket + 1)) {
 			taken[first] = 1;
 			step->kept++;
 		}
@@ -200,9 +215,10 @@ take_held(struct espl__forecast *f, struct espl__step *step, uint8_t *taken)
 			continue;
 		taken[i] = 2;
 		n++;
-		f->living[f->living_tail++] = (struct espl__holding){
-			.from_step = ESPL_ANY, .from = i, .to = i + 1, .terms = step->terms
-		};
+		f->living[f->living_tail++] = (struct espl__holding){ .from_step = ESPL_ANY,
+			.from = i,
+			.to = i + 1,
+			.terms = step->terms };
 	}
 }
 
@@ -231,11 +247,12 @@ lay_nodes(struct espl__forecast *f, struct espl__diag *diag)
 		living = nodes;
 		take_fresh(f, i);
 		if (step->fresh > 0 && (step->terms->offer->flags & ESPL_OFFER_GONE) != 0)
-			return espl__fail(diag, ESPL_E_INFEASIBLE, "stage %u of bracket %u needs %u new "
-			                  "node%s of offer '%s', which is sold no longer",
-			                  step->view.stage, step->view.bracket, step->fresh,
-			                  step->fresh == 1 ? "" : "s", step->terms->offer->name != NULL
-			                  ? step->terms->offer->name : "");
+			return espl__fail(diag, ESPL_E_INFEASIBLE,
+			    "stage %u of bracket %u needs %u new node%s of offer '%s', which is "
+			    "sold no longer",
+			    step->view.stage, step->view.bracket, step->fresh,
+			    step->fresh == 1 ? "" : "s",
+			    step->terms->offer->name != NULL ? step->terms->offer->name : "");
 	}
 	if (f->step_count > 0)
 		give_back(f, living, f->step_count - 1);
@@ -247,7 +264,7 @@ lay_nodes(struct espl__forecast *f, struct espl__diag *diag)
 /* Does the step go on in the gangs of a stage that is over?  Its nodes must still be held. */
 static int
 goes_on_from_past(const struct espl__forecast *f, const struct espl_plan *plan,
-                  const struct espl__step *step)
+    const struct espl__step *step)
 {
 	const struct espl__stage_table *t = &f->tables[step->table];
 	struct espl__forecast_stage before;
@@ -255,7 +272,7 @@ goes_on_from_past(const struct espl__forecast *f, const struct espl_plan *plan,
 	if (t->number == 0 || step->fresh > 0 || f->places[step->table - 1] == ESPL_ANY)
 		return 0;
 	return lay_out(f, plan->stages[f->places[step->table - 1]], t - 1, &before) == 0 &&
-	       espl__plan_goes_on(&before, t[-1].stage->trials, &step->view, t->stage->trials);
+	    espl__plan_goes_on(&before, t[-1].stage->trials, &step->view, t->stage->trials);
 }
 
 static void
@@ -267,9 +284,10 @@ lay_gangs(struct espl__forecast *f, const struct espl_plan *plan)
 
 		if (i > 0 && step[-1].view.bracket == step->view.bracket)
 			step->view.warm = espl__plan_goes_on(&step[-1].view, t[-1].stage->trials,
-			                                     &step->view, t->stage->trials);
+			    &step->view, t->stage->trials);
 		else
-			step->view.warm = (step->warm & ESPL__WARM_BEFORE) != 0 || goes_on_from_past(f, plan, step);
+			step->view.warm = (step->warm & ESPL__WARM_BEFORE) != 0 ||
+			    goes_on_from_past(f, plan, step);
 		if (!step->view.warm)
 			continue;
 		step->warm |= ESPL__WARM_BEFORE;
@@ -287,14 +305,14 @@ mean_lead(struct espl__forecast *f, struct espl__terms *terms, uint32_t nodes)
 static void
 lay_times(struct espl__forecast *f)
 {
-	for (uint32_t i = f->step_count; i-- > 0; ) {
+	for (uint32_t i = f->step_count; i-- > 0;) {
 		struct espl__step *step = &f->steps[i];
-		struct espl__step *next = step + 1 < f->steps + f->step_count && !step[1].first
-		                          ? step + 1 : NULL;
+		struct espl__step *next =
+		    step + 1 < f->steps + f->step_count && !step[1].first ? step + 1 : NULL;
 		double before;
 
 		step->timing = espl__timing(f, step->table, step->view.gpus_per_trial,
-		                            step->view.slots, step->warm);
+		    step->view.slots, step->warm);
 		step->sample_mask = f->tables[step->table].samples - 1;
 		step->sample_turn = (uint32_t)espl__mix(step->table + 1);
 		step->view.asks_s = step->timing->mean;

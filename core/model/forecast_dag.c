@@ -10,14 +10,18 @@
 #include "base/hash.h"
 #include "model/forecast_impl.h"
 
-#define BLOCK      64u
-#define FINISH_MAX ((uint64_t)4 << 20)	/* numbers kept of a block                            */
-#define NODES_MAX  ((uint64_t)1 << 24)
+#define BLOCK 64u
+#define FINISH_MAX ((uint64_t)4 << 20) /* numbers kept of a block */
+#define NODES_MAX ((uint64_t)1 << 24)
 
 enum kind { ASK, SCALE, INIT_INSTANCE, GATE, TRAIN, TRAIN_LISTED, SYNC };
 
-struct piece { struct espl__sum sum; double scale; };
-struct law {				/* of the length of nodes of one kind in one step     */
+struct piece {
+	struct espl__sum sum;
+	double scale;
+};
+/* of the length of nodes of one kind in one step */
+struct law {
 	double constant;
 	struct piece pieces[5];
 	uint32_t piece_count, draws;
@@ -26,24 +30,25 @@ struct vertex {
 	uint64_t key;
 	const struct law *law;
 	uint32_t step;
-	uint32_t edges;			/* where those to its predecessors begin              */
+	uint32_t edges; /* where those to its predecessors begin */
 	enum kind kind;
 };
-struct part {				/* of the graph: a step's vertices                    */
+/* of the graph: a step's vertices */
+struct part {
 	struct law scale, init, sync;
-	struct law *trains;		/* [cohort]                                           */
-	uint32_t ask, first_init, gate, first_train, sync_at;	/* ask ESPL_ANY: none        */
-	const double **rows;		/* [fresh] when the bill of a new node begins         */
-	double   *busy;			/* [block]                                            */
+	struct law *trains;                                   /* [cohort] */
+	uint32_t ask, first_init, gate, first_train, sync_at; /* ask ESPL_ANY: none */
+	const double **rows; /* [fresh] when the bill of a new node begins */
+	double *busy;        /* [block] */
 };
 struct graph {
 	struct espl__forecast *f;
 	struct espl__arena arena;
-	struct part   *parts;		/* [step]                                             */
-	struct vertex *vertices;	/* one more than count: its edges end the last one's  */
+	struct part *parts;      /* [step] */
+	struct vertex *vertices; /* one more than count: its edges end the last one's */
 	uint32_t count, edge_count, block;
-	uint32_t *edges;		/* predecessors                                       */
-	double   *finish;		/* [count][block]                                     */
+	uint32_t *edges; /* predecessors */
+	double *finish;  /* [count][block] */
 	uint64_t key;
 };
 
@@ -96,7 +101,8 @@ add_dist(struct law *law, const struct espl__dist *d)
 }
 
 static void
-lay_down_train(struct espl__forecast *f, const struct espl__step *step, const struct espl__cohort *c, struct law *train)
+lay_down_train(struct espl__forecast *f, const struct espl__step *step,
+    const struct espl__cohort *c, struct law *train)
 {
 	const struct espl__stage_table *t = &f->tables[step->table];
 	struct espl_share share = { step->view.gpus_per_trial, 1 };
@@ -110,7 +116,7 @@ lay_down_train(struct espl__forecast *f, const struct espl__step *step, const st
 			add_dist(train, &f->restore);
 	}
 	train->constant += f->checkpoint.mean *
-	                   espl__saves_on_the_way(f, t, (int)c->restores, step->view.gpus_per_trial, step->warm);
+	    espl__saves_on_the_way(f, t, (int)c->restores, step->view.gpus_per_trial, step->warm);
 	if ((step->warm & ESPL__WARM_AFTER) == 0)
 		add_dist(train, &f->checkpoint);
 }
@@ -132,8 +138,8 @@ lay_down_laws(struct graph *g, const struct espl__step *step, struct part *part)
 static uint32_t
 add_vertex(struct graph *g, enum kind kind, uint32_t step, const struct law *law)
 {
-	g->vertices[g->count] = (struct vertex){ espl__subkey(g->key, g->count), law, step,
-	                                         g->edge_count, kind };
+	g->vertices[g->count] =
+	    (struct vertex){ espl__subkey(g->key, g->count), law, step, g->edge_count, kind };
 	return g->count++;
 }
 
@@ -186,8 +192,9 @@ add_trials(struct graph *g, uint32_t index)
 	const struct espl__step *step = &g->f->steps[index];
 	struct part *part = &g->parts[index];
 	const struct espl__stage_table *t = &g->f->tables[step->table];
-	uint32_t trials = t->stage->trials, slots = step->view.slots, cohort = 0, left = t->cohorts[0].trials;
-	int      listed = slots < trials && !g->f->setup.chain;
+	uint32_t trials = t->stage->trials, slots = step->view.slots, cohort = 0,
+		 left = t->cohorts[0].trials;
+	int listed = slots < trials && !g->f->setup.chain;
 
 	part->first_train = g->count;
 	for (uint32_t k = 0; k < trials; k++) {
@@ -212,13 +219,13 @@ build(struct graph *g, struct espl__diag *diag)
 	struct espl__forecast *f = g->f;
 	uint64_t count = 0;
 
-	for (uint32_t i = 0; i < f->step_count; i++)	/* ask, gate and sync; and all edges */
+	for (uint32_t i = 0; i < f->step_count; i++) /* ask, gate and sync; and all edges */
 		count += 3 + 2 * (uint64_t)f->steps[i].fresh +
-		         f->tables[f->steps[i].table].stage->trials;
+		    f->tables[f->steps[i].table].stage->trials;
 	if (count > NODES_MAX)
-		return espl__fail(diag, ESPL_E_LIMIT, "the graph of this plan has %llu nodes; at most "
-		                  "%llu can be sampled", (unsigned long long)count,
-		                  (unsigned long long)NODES_MAX);
+		return espl__fail(diag, ESPL_E_LIMIT,
+		    "the graph of this plan has %llu nodes; at most %llu can be sampled",
+		    (unsigned long long)count, (unsigned long long)NODES_MAX);
 	g->block = BLOCK;
 	while (g->block > 1 && g->block * count > FINISH_MAX)
 		g->block /= 2;
@@ -226,7 +233,8 @@ build(struct graph *g, struct espl__diag *diag)
 	g->parts = espl__arena_alloc(&g->arena, (f->step_count + 1) * sizeof *g->parts);
 	g->vertices = espl__arena_alloc(&g->arena, (size_t)(count + 1) * sizeof *g->vertices);
 	g->edges = espl__arena_alloc(&g->arena, (size_t)(2 * count + 1) * sizeof *g->edges);
-	g->finish = espl__arena_alloc(&g->arena, (size_t)(count + 1) * g->block * sizeof *g->finish);
+	g->finish =
+	    espl__arena_alloc(&g->arena, (size_t)(count + 1) * g->block * sizeof *g->finish);
 	for (uint32_t i = 0; i < f->step_count; i++) {
 		g->parts[i].busy = espl__arena_alloc(&g->arena, g->block * sizeof(double));
 		lay_down_laws(g, &f->steps[i], &g->parts[i]);
@@ -241,12 +249,12 @@ build(struct graph *g, struct espl__diag *diag)
 
 /* Adds the piece's draws number `draw`, `draw` + step, ... of the stream. */
 static void
-draw_piece(const struct piece *piece, const struct espl__normal *normal, uint64_t key, uint64_t draw,
-           uint32_t step, uint32_t samples, double *out)
+draw_piece(const struct piece *piece, const struct espl__normal *normal, uint64_t key,
+    uint64_t draw, uint32_t step, uint32_t samples, double *out)
 {
 	const struct espl__dist *d = &piece->sum.one;
 
-	if (d->kind == ESPL_NORMAL) {		/* by far the most frequent */
+	if (d->kind == ESPL_NORMAL) { /* by far the most frequent */
 		for (uint32_t s = 0; s < samples; s++, draw += step) {
 			double q = (1.0 - espl__unit(key, draw)) * d->keep;
 			double v = d->a + d->b * espl__normal_upper(normal, q);
@@ -261,7 +269,7 @@ draw_piece(const struct piece *piece, const struct espl__normal *normal, uint64_
 
 static void
 draw_lengths(const struct graph *g, const struct vertex *v, uint64_t first, uint32_t samples,
-             double *out)
+    double *out)
 {
 	uint64_t draw = first * v->law->draws;
 
@@ -270,7 +278,7 @@ draw_lengths(const struct graph *g, const struct vertex *v, uint64_t first, uint
 	for (uint32_t p = 0; p < v->law->piece_count; p++)
 		for (uint32_t i = 0; i < v->law->pieces[p].sum.times; i++)
 			draw_piece(&v->law->pieces[p], g->f->normal, v->key, draw++, v->law->draws,
-			           samples, out);
+			    samples, out);
 }
 
 /* Adds when the last of the predecessors has finished. */
@@ -301,8 +309,9 @@ ask(const struct graph *g, const struct vertex *v, uint32_t samples, double *out
 	const double *sync = g->finish + (size_t)g->edges[v->edges + 1] * g->block;
 	double asks_s = g->f->steps[v->step - 1].view.asks_s;
 
-	for (uint32_t s = 0; s < samples; s++)	/* and not before now, if it has begun */
-		out[s] = gate[s] + asks_s < sync[s] ? gate[s] + asks_s < 0 ? 0 : gate[s] + asks_s : sync[s];
+	for (uint32_t s = 0; s < samples; s++) /* and not before now, if it has begun */
+		out[s] = gate[s] + asks_s < sync[s] ? gate[s] + asks_s < 0 ? 0 : gate[s] + asks_s
+						    : sync[s];
 }
 
 /* The trials of a step, whose lengths are drawn, take the slots that come free first. */
@@ -318,7 +327,7 @@ list(const struct graph *g, uint32_t step, uint32_t samples)
 		for (uint32_t k = 0; k < trials; k++)
 			g->f->trials_s[k] = row[(size_t)k * g->block + s];
 		(void)espl__queue(g->f->trials_s, trials, g->f->steps[step].view.slots, 0,
-		                  g->f->slots_s);
+		    g->f->slots_s);
 		for (uint32_t k = 0; k < trials; k++)
 			row[(size_t)k * g->block + s] = gate[s] + g->f->trials_s[k];
 	}
@@ -344,7 +353,7 @@ sample_block(const struct graph *g, uint64_t first, uint32_t samples)
 		else if (n + 1 == g->parts[v->step].sync_at)
 			list(g, v->step, samples);
 		for (uint32_t s = 0; g->f->steps[v->step].past_s > 0 && s < samples; s++) {
-			if (v->kind == GATE)		/* it began before now, and ends after it */
+			if (v->kind == GATE) /* it began before now, and ends after it */
 				out[s] = -g->f->steps[v->step].past_s;
 			else if (v->kind == SYNC && out[s] < 0)
 				out[s] = 0;
@@ -373,12 +382,12 @@ take_moments(const struct graph *g, uint32_t s)
 		m->busy = part->busy[s] * step->view.gpus_per_trial;
 		if (step->past_s > 0)
 			m->busy *= m->end / (m->end - m->train);
-		if ((step->warm & ESPL__WARM_AFTER) != 0)	/* all wait in their processes */
+		if ((step->warm & ESPL__WARM_AFTER) != 0) /* all wait in their processes */
 			m->busy = ((m->end - m->train) * (part->sync_at - part->first_train) +
-			           g->f->tables[step->table].leavers * g->f->checkpoint.mean) *
-			          step->view.gpus_per_trial;
+				      g->f->tables[step->table].leavers * g->f->checkpoint.mean) *
+			    step->view.gpus_per_trial;
 		m->base = (part->ask != ESPL_ANY ? finish(g, part->ask, s) : m->begin) +
-		          step->terms->from_s;
+		    step->terms->from_s;
 		m->froms = step->fresh * m->base;
 		m->rows = NULL;
 		if (!step->terms->random_from || step->fresh == 0)
@@ -393,7 +402,7 @@ take_moments(const struct graph *g, uint32_t s)
 
 espl_status
 espl__dag_walk(struct espl__forecast *f, uint32_t samples, double *jct, double *cost,
-               uint32_t *nodes, struct espl__diag *diag)
+    uint32_t *nodes, struct espl__diag *diag)
 {
 	struct graph g = { .f = f };
 	espl_status status = build(&g, diag);

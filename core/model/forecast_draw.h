@@ -13,21 +13,23 @@
 #include <espalier/abi.h>
 
 /* Quantiles of the normal distribution: cubics over the 32 parts of each octave of the tail. */
-#define ESPL__NORMAL_OCTAVES 55		/* probabilities from 2^-56 to 2^-1                   */
-#define ESPL__NORMAL_PARTS   32
-struct espl__normal { double c[ESPL__NORMAL_OCTAVES * ESPL__NORMAL_PARTS + 1][4]; };
+#define ESPL__NORMAL_OCTAVES 55 /* probabilities from 2^-56 to 2^-1 */
+#define ESPL__NORMAL_PARTS 32
+struct espl__normal {
+	double c[ESPL__NORMAL_OCTAVES * ESPL__NORMAL_PARTS + 1][4];
+};
 void espl__normal_fill(struct espl__normal *);
 
 struct espl__dist {
-	espl_distribution kind;		/* ESPL_CONSTANT: it is `mean`                        */
-	double mean, sd;		/* what draws have on the average                     */
-	double a, b;			/* NORMAL: a + b z, at least 0; LOGNORMAL: its logarithm */
-	double keep;			/* NORMAL: probability of being above 0               */
-	const double *samples;		/* EMPIRICAL                                          */
+	espl_distribution kind; /* ESPL_CONSTANT: it is `mean` */
+	double mean, sd;        /* what draws have on the average */
+	double a, b;            /* NORMAL: a + b z, at least 0; LOGNORMAL: its logarithm */
+	double keep;            /* NORMAL: probability of being above 0 */
+	const double *samples;  /* EMPIRICAL */
 	uint32_t count;
 };
 /* What a latency draws from; NULL: 0 s. */
-void   espl__dist_of(const struct espl_latency *, struct espl__dist *);
+void espl__dist_of(const struct espl_latency *, struct espl__dist *);
 
 /* Probability of a draw below x. */
 double espl__dist_below(const struct espl__dist *, double x);
@@ -39,13 +41,14 @@ espl__dist_whole(const struct espl__dist *d)
 	return d->kind == ESPL_NORMAL && d->keep > 0.999;
 }
 
-struct espl__sum {			/* of independent draws: `times` of `one`             */
+/* of independent draws: `times` of `one` */
+struct espl__sum {
 	struct espl__dist one;
 	uint32_t times;
 };
 /* A sum of `count` draws: each by itself while they are few, else one draw of the same mean and
  * variance: normal, or lognormal where a normal one would reach below 0. */
-void   espl__sum_of(const struct espl__dist *, double count, struct espl__sum *);
+void espl__sum_of(const struct espl__dist *, double count, struct espl__sum *);
 
 static inline double
 espl__sum_mean(const struct espl__sum *sum)
@@ -89,7 +92,7 @@ espl__unit(uint64_t key, uint64_t n)
 static inline double
 espl__normal_upper(const struct espl__normal *normal, double q)
 {
-	double   r = 1.0 - q, p = q < r ? q : r, x;
+	double r = 1.0 - q, p = q < r ? q : r, x;
 	const double *c;
 	uint64_t bits;
 
@@ -112,18 +115,16 @@ espl__dist_at(const struct espl__dist *d, const struct espl__normal *normal, dou
 	case ESPL_NORMAL:
 		v = d->a + d->b * espl__normal_upper(normal, (1.0 - u) * d->keep);
 		return v > 0 ? v : 0.0;
-	case ESPL_LOGNORMAL:
-		return exp(d->a + d->b * espl__normal_upper(normal, 1.0 - u));
+	case ESPL_LOGNORMAL: return exp(d->a + d->b * espl__normal_upper(normal, 1.0 - u));
 	case ESPL_EMPIRICAL:
 		i = (uint32_t)(u * d->count);
 		return d->samples[i < d->count ? i : d->count - 1];
-	default:
-		return d->mean;
+	default: return d->mean;
 	}
 }
 
 /* Adds `count` draws to out[0], out[stride], ...: one from each of `count` equally
  * likely parts of the distribution, in random order.  order: room for `count` numbers. */
-void   espl__dist_spread(const struct espl__dist *, const struct espl__normal *, uint64_t key,
-                         uint32_t count, uint32_t *order, double *out, size_t stride);
+void espl__dist_spread(const struct espl__dist *, const struct espl__normal *, uint64_t key,
+    uint32_t count, uint32_t *order, double *out, size_t stride);
 #endif

@@ -2,7 +2,7 @@
 #include <espalier/roster.h>
 #include "model/forecast.h"
 
-#define NODES_MAX (1u << 20)		/* of a stage                                         */
+#define NODES_MAX (1u << 20) /* of a stage */
 
 /* The least share that is legal and at least `min`: on one node or on whole ones. */
 static uint64_t
@@ -30,7 +30,7 @@ widest_share(uint64_t q, uint32_t trials, uint64_t nodes, uint32_t per_node, int
 
 int
 espl__plan_layout(const struct espl_offer *offer, uint32_t trials, uint32_t gpus, uint32_t gpus_min,
-                  uint32_t gpus_max, int colocate, struct espl__forecast_stage *stage)
+    uint32_t gpus_max, int colocate, struct espl__forecast_stage *stage)
 {
 	uint32_t per_node = offer->gpus, min = gpus_min > 0 ? gpus_min : 1;
 	uint64_t nodes, least, share, room;
@@ -51,10 +51,11 @@ espl__plan_layout(const struct espl_offer *offer, uint32_t trials, uint32_t gpus
 		if (share < least)
 			share = least;
 	}
-	if (share < min || share > gpus_max || (colocate && share > per_node && share % per_node != 0))
+	if (share < min || share > gpus_max ||
+	    (colocate && share > per_node && share % per_node != 0))
 		return -1;
 	room = colocate ? espl_side_by_side((uint32_t)share, (uint32_t)nodes, per_node)
-	                : nodes * per_node / share;
+			: nodes * per_node / share;
 	if (room > gpus / share)
 		room = gpus / share;
 	if (room > trials)
@@ -70,9 +71,9 @@ espl__plan_layout(const struct espl_offer *offer, uint32_t trials, uint32_t gpus
 
 int
 espl__plan_goes_on(const struct espl__forecast_stage *before, uint32_t trials_before,
-                   const struct espl__forecast_stage *after, uint32_t trials_after)
+    const struct espl__forecast_stage *after, uint32_t trials_after)
 {
 	return before->offer == after->offer && before->nodes == after->nodes &&
-	       before->gpus_per_trial == after->gpus_per_trial && trials_after <= trials_before &&
-	       before->slots == trials_before && after->slots == trials_after;
+	    before->gpus_per_trial == after->gpus_per_trial && trials_after <= trials_before &&
+	    before->slots == trials_before && after->slots == trials_after;
 }

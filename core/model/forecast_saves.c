@@ -7,11 +7,13 @@
  */
 #include "model/forecast_impl.h"
 
-#define SURE   8.0			/* deviations beyond which nothing is left            */
-#define NS 1e-9				/* instants are whole nanoseconds: so are constants   */
-#define STEPS_MAX 4096.0		/* more are not counted one by one                    */
+#define SURE 8.0         /* deviations beyond which nothing is left */
+#define NS 1e-9          /* instants are whole nanoseconds: so are constants */
+#define STEPS_MAX 4096.0 /* more are not counted one by one */
 
-struct gap { double mean, variance; };	/* between checkpoints, in iterations                 */
+struct gap {
+	double mean, variance;
+}; /* between checkpoints, in iterations */
 
 /* What passes before the iterations that are counted, and one of these, in seconds. */
 struct ages {
@@ -60,7 +62,7 @@ gap_of(const struct ages *a)
 		gap.mean = fmax(1.0, ceil((a->every - NS / 4 - a->before) / a->each));
 		return gap;
 	}
-	if (spread > STEPS_MAX / (4 * SURE))	/* the last one overshoots, half on the average */
+	if (spread > STEPS_MAX / (4 * SURE)) /* the last one overshoots, half on the average */
 		return (struct gap){ middle + 0.5 * (1 + square), spread * spread };
 	/* The mean of a count is the sum of the probabilities of being above 0, 1, 2, ...; up to
 	 * `low` all of these are 1. */
@@ -89,8 +91,10 @@ renewals(const struct gap *first, const struct gap *next, double last)
 	}
 	/* That many are certain: the next one is SURE deviations early. */
 	sure = floor((last - first->mean) / next->mean -
-	             SURE * (sqrt(fmax(last, 1.0) / next->mean * next->variance +
-	                     first->variance) / next->mean + 1));
+	    SURE *
+		(sqrt(fmax(last, 1.0) / next->mean * next->variance + first->variance) /
+			next->mean +
+		    1));
 	sum = sure > 0 ? sure : 0.0;
 	for (double k = sum;; k++) {
 		double mean = first->mean + k * next->mean;
@@ -104,13 +108,15 @@ renewals(const struct gap *first, const struct gap *next, double last)
 
 double
 espl__saves_on_the_way(const struct espl__forecast *f, const struct espl__stage_table *t,
-                       int restores, uint32_t gpus, uint32_t warm)
+    int restores, uint32_t gpus, uint32_t warm)
 {
 	struct espl_share share = { gpus, 1 };
 	double ratio = f->setup.speed / espl__profile_speed(f->setup.profile, share);
 	double last = (double)t->stage->iterations - 1;
-	struct ages a = { .iteration = &f->iteration, .ratio = ratio, .every = f->setup.save_every_s,
-	                  .each = f->iteration.mean * ratio };
+	struct ages a = { .iteration = &f->iteration,
+		.ratio = ratio,
+		.every = f->setup.save_every_s,
+		.each = f->iteration.mean * ratio };
 	struct gap first, next;
 
 	if (!f->setup.checkpoint || !(a.every > 0.0) || !(a.each > 0.0) || last < 1)

@@ -6,9 +6,9 @@
 #include "base/hash.h"
 #include "model/forecast_impl.h"
 
-#define TIMINGS_MAX ((size_t)64 << 20)	/* bytes of remembered timings                        */
+#define TIMINGS_MAX ((size_t)64 << 20) /* bytes of remembered timings */
 
-enum { TRAIN, AGAIN, START, RESTORE, SAVE, SYNC, PARTS = 64 };	/* streams of a stage */
+enum { TRAIN, AGAIN, START, RESTORE, SAVE, SYNC, PARTS = 64 }; /* streams of a stage */
 
 uint32_t
 espl__samples_for(const struct espl__forecast *f, uint64_t draws_each)
@@ -22,11 +22,11 @@ espl__samples_for(const struct espl__forecast *f, uint64_t draws_each)
 
 /* ---- stages -------------------------------------------------------------------------- */
 
-/* Adds draws of `count` trials from `first` on to [samples][trials], made where it is NULL; nothing where all are
- * the same. */
+/* Adds draws of `count` trials from `first` on to [samples][trials], made where it is NULL; nothing
+ * where all are the same. */
 static double *
 draw_trials(struct espl__forecast *f, const struct espl__stage_table *t, const struct espl__dist *d,
-            uint32_t times, uint32_t what, uint32_t first, uint32_t count, double *into)
+    uint32_t times, uint32_t what, uint32_t first, uint32_t count, double *into)
 {
 	uint32_t trials = t->stage->trials;
 
@@ -36,9 +36,9 @@ draw_trials(struct espl__forecast *f, const struct espl__stage_table *t, const s
 		into = espl__alloc((size_t)t->samples * trials * sizeof *into);
 	for (uint32_t k = first; k < first + count; k++)
 		for (uint32_t i = 0; i < times; i++)
-			espl__dist_spread(d, f->normal, espl__subkey(espl__subkey(t->key, k),
-			                  (uint64_t)i * PARTS + what), t->samples, f->order,
-			                  into + k, trials);
+			espl__dist_spread(d, f->normal,
+			    espl__subkey(espl__subkey(t->key, k), (uint64_t)i * PARTS + what),
+			    t->samples, f->order, into + k, trials);
 	return into;
 }
 
@@ -56,17 +56,20 @@ draw_stage(struct espl__forecast *f, struct espl__stage_table *t)
 {
 	uint32_t trials = t->stage->trials, at = 0;
 
-	t->samples = !t->random && f->sync.kind == ESPL_CONSTANT ? 1
-	             : espl__samples_for(f, t->random ? trials : 1);
+	t->samples = !t->random && f->sync.kind == ESPL_CONSTANT
+	    ? 1
+	    : espl__samples_for(f, t->random ? trials : 1);
 	t->train_s = draw_trials(f, t, &t->train.one, t->train.times, TRAIN, 0, trials, NULL);
 	t->leave_s = draw_trials(f, t, &f->checkpoint, 1, SAVE, 0, trials, NULL);
 	t->enter_s = draw_trials(f, t, &f->start, 1, START, 0, trials, NULL);
 	for (uint32_t i = 0; i < t->cohort_count; at += t->cohorts[i++].trials) {
 		const struct espl__cohort *c = &t->cohorts[i];
 
-		t->again_s = draw_trials(f, t, &c->again.one, c->again.times, AGAIN, at, c->trials, t->again_s);
+		t->again_s = draw_trials(f, t, &c->again.one, c->again.times, AGAIN, at, c->trials,
+		    t->again_s);
 		if (c->restores)
-			t->enter_s = draw_trials(f, t, &f->restore, 1, RESTORE, at, c->trials, t->enter_s);
+			t->enter_s =
+			    draw_trials(f, t, &f->restore, 1, RESTORE, at, c->trials, t->enter_s);
 	}
 	if (f->start.kind == ESPL_CONSTANT)
 		add(t->enter_s, t, 0, trials, f->start.mean);
@@ -83,7 +86,7 @@ draw_stage(struct espl__forecast *f, struct espl__stage_table *t)
 		return;
 	t->sync_s = espl__alloc(t->samples * sizeof *t->sync_s);
 	espl__dist_spread(&f->sync, f->normal, espl__subkey(espl__subkey(t->key, UINT64_MAX), SYNC),
-	                  t->samples, f->order, t->sync_s, 1);
+	    t->samples, f->order, t->sync_s, 1);
 }
 
 /* ---- how long a stage takes ---------------------------------------------------------- */
@@ -116,7 +119,7 @@ espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain, double
 	} else if (slots < trials) {
 		memcpy(heap, trials_s, slots * sizeof *heap);
 		heap[slots] = INFINITY;
-		for (uint32_t k = slots / 2; k-- > 0; )
+		for (uint32_t k = slots / 2; k-- > 0;)
 			sink(heap, slots, k);
 		for (uint32_t k = slots; k < trials; k++) {
 			heap[0] = trials_s[k] += heap[0];
@@ -130,14 +133,14 @@ espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain, double
 
 /* What a trial takes, part by part: constants, and what differs. */
 struct parts {
-	double constant, ratio;		/* constant: of the first cohort                      */
+	double constant, ratio; /* constant: of the first cohort */
 	const double *train, *again, *enter, *leave;
 };
 
 /* What is the same for all trials of a cohort. */
 static double
-constant_of(const struct espl__forecast *f, const struct espl__stage_table *t, const struct espl__cohort *c,
-            const struct parts *p, uint32_t gpus, uint32_t warm)
+constant_of(const struct espl__forecast *f, const struct espl__stage_table *t,
+    const struct espl__cohort *c, const struct parts *p, uint32_t gpus, uint32_t warm)
 {
 	double constant = 0.0;
 
@@ -157,7 +160,7 @@ constant_of(const struct espl__forecast *f, const struct espl__stage_table *t, c
 
 static struct parts
 parts_of(const struct espl__forecast *f, const struct espl__stage_table *t, uint32_t gpus,
-         uint32_t warm)
+    uint32_t warm)
 {
 	struct espl_share share = { gpus, 1 };
 	struct parts p = { .train = t->train_s };
@@ -175,8 +178,8 @@ parts_of(const struct espl__forecast *f, const struct espl__stage_table *t, uint
 
 /* Cohorts after the first differ from it by this. */
 static void
-add_cohorts(const struct espl__forecast *f, const struct espl__stage_table *t, const struct parts *p, uint32_t gpus,
-            uint32_t warm, double *trials_s)
+add_cohorts(const struct espl__forecast *f, const struct espl__stage_table *t,
+    const struct parts *p, uint32_t gpus, uint32_t warm, double *trials_s)
 {
 	uint32_t at = t->cohorts[0].trials;
 
@@ -212,12 +215,12 @@ fill_trials(const struct parts *p, uint32_t sample, uint32_t trials, double *tri
 
 static void
 time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const struct parts *p,
-             uint32_t gpus, uint32_t slots, uint32_t warm, struct espl__timing *timing)
+    uint32_t gpus, uint32_t slots, uint32_t warm, struct espl__timing *timing)
 {
 	uint32_t trials = t->stage->trials;
-	double   rounds = (double)(((uint64_t)trials + slots - 1) / slots);
-	int      differ = p->train != NULL || p->again != NULL || p->enter != NULL || p->leave != NULL ||
-	                  t->cohort_count > 1;
+	double rounds = (double)(((uint64_t)trials + slots - 1) / slots);
+	int differ = p->train != NULL || p->again != NULL || p->enter != NULL || p->leave != NULL ||
+	    t->cohort_count > 1;
 
 	if (differ) {
 		ESPL__GROW(f->trials_s, f->trials_cap, trials);
@@ -232,10 +235,12 @@ time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const 
 			sum = 0.0;
 			for (uint32_t k = 0; k < trials; k++)
 				sum += f->trials_s[k];
-			seconds = espl__queue(f->trials_s, trials, slots, f->setup.chain, f->slots_s);
+			seconds =
+			    espl__queue(f->trials_s, trials, slots, f->setup.chain, f->slots_s);
 		}
 		timing->seconds[s] = seconds + (t->sync_s != NULL ? t->sync_s[s] : f->sync.mean);
-		if ((warm & ESPL__WARM_AFTER) != 0)	/* all keep their GPUs; those not promoted then save */
+		if ((warm & ESPL__WARM_AFTER) !=
+		    0) /* all keep their GPUs; those not promoted then save */
 			sum = timing->seconds[s] * trials + t->leavers * f->checkpoint.mean;
 		timing->busy_s[s] = sum * gpus;
 		timing->mean += timing->seconds[s];
@@ -245,7 +250,7 @@ time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const 
 
 static struct espl__timing *
 make_timing(struct espl__forecast *f, struct espl__stage_table *t, uint32_t gpus, uint32_t slots,
-            uint32_t warm)
+    uint32_t warm)
 {
 	struct espl__timing *timing = espl__arena_alloc(&f->timings, sizeof *timing);
 	struct parts p;
@@ -256,8 +261,8 @@ make_timing(struct espl__forecast *f, struct espl__stage_table *t, uint32_t gpus
 	f->timing_bytes += sizeof *timing;
 	timing->seconds = timing->one;
 	if (t->samples > 1) {
-		timing->seconds = espl__arena_alloc(&f->timings, 2 * (size_t)t->samples *
-		                                    sizeof *timing->seconds);
+		timing->seconds = espl__arena_alloc(&f->timings,
+		    2 * (size_t)t->samples * sizeof *timing->seconds);
 		f->timing_bytes += 2 * (size_t)t->samples * sizeof *timing->seconds;
 	}
 	timing->busy_s = timing->seconds + t->samples;
@@ -266,7 +271,8 @@ make_timing(struct espl__forecast *f, struct espl__stage_table *t, uint32_t gpus
 	timing->mean /= t->samples;
 	timing->busy /= t->samples;
 	for (uint32_t s = 0; s < t->samples; s++)
-		squares += (timing->seconds[s] - timing->mean) * (timing->seconds[s] - timing->mean);
+		squares +=
+		    (timing->seconds[s] - timing->mean) * (timing->seconds[s] - timing->mean);
 	timing->sd = t->samples > 1 ? sqrt(squares / (t->samples - 1)) : 0.0;
 	return timing;
 }
@@ -302,15 +308,17 @@ espl__timings_trim(struct espl__forecast *f)
 
 /* ---- begin and end ------------------------------------------------------------------- */
 
-/* Who is in the stage: of the trials of the stage before those that have come farthest, and newcomers.  Which
- * ones are promoted matters only without checkpoints; that these are is a guess. */
+/* Who is in the stage: of the trials of the stage before those that have come farthest, and
+ * newcomers.  Which ones are promoted matters only without checkpoints; that these are is a guess.
+ */
 static void
 init_cohorts(struct espl__forecast *f, struct espl__stage_table *t)
 {
 	const struct espl__stage_table *before = t->number > 0 ? t - 1 : NULL;
 	uint32_t left = t->stage->trials, n = 0;
 
-	t->cohorts = espl__alloc((before != NULL ? before->cohort_count + (size_t)1 : 1) * sizeof *t->cohorts);
+	t->cohorts = espl__alloc(
+	    (before != NULL ? before->cohort_count + (size_t)1 : 1) * sizeof *t->cohorts);
 	for (uint32_t i = 0; before != NULL && i < before->cohort_count && left > 0; i++, n++) {
 		const struct espl__cohort *from = &before->cohorts[i];
 
@@ -326,7 +334,8 @@ init_cohorts(struct espl__forecast *f, struct espl__stage_table *t)
 		struct espl__cohort *c = &t->cohorts[i];
 
 		espl__sum_of(&f->iteration, f->setup.checkpoint ? 0.0 : c->earlier, &c->again);
-		t->random |= espl__sum_random(&c->again) || (c->restores && f->restore.kind != ESPL_CONSTANT);
+		t->random |= espl__sum_random(&c->again) ||
+		    (c->restores && f->restore.kind != ESPL_CONSTANT);
 	}
 }
 
@@ -335,7 +344,9 @@ init_stage(struct espl__forecast *f, uint32_t index, uint32_t bracket, uint32_t 
 {
 	const struct espl_bracket *b = f->setup.spec->brackets[bracket];
 	struct espl__stage_table *t = &f->tables[index];
-	struct { uint64_t seed, bracket, stage; } name = { f->setup.seed, bracket, number };
+	struct {
+		uint64_t seed, bracket, stage;
+	} name = { f->setup.seed, bracket, number };
 
 	t->stage = b->stages[number];
 	if (number + 1 < b->stage_count && t->stage->trials > b->stages[number + 1]->trials)
@@ -345,7 +356,7 @@ init_stage(struct espl__forecast *f, uint32_t index, uint32_t bracket, uint32_t 
 	t->key = espl__digest(f->setup.seed, &name, sizeof name);
 	espl__sum_of(&f->iteration, (double)t->stage->iterations, &t->train);
 	t->random = espl__sum_random(&t->train) || f->start.kind != ESPL_CONSTANT ||
-	            f->checkpoint.kind != ESPL_CONSTANT;
+	    f->checkpoint.kind != ESPL_CONSTANT;
 	init_cohorts(f, t);
 }
 

@@ -8,28 +8,28 @@
 #include <string.h>
 
 struct record {
-	uint64_t  trial, iteration;
+	uint64_t trial, iteration;
 	espl_time at;
-	double    loss, iteration_s;
+	double loss, iteration_s;
 	const double *metrics;
-	uint64_t  before;		/* index + 1 of the trial's previous record, 0 none */
-	uint32_t  metric_count, gpus_packing;	/* gpus << 16 | packing */
+	uint64_t before;                     /* index + 1 of the trial's previous record, 0 none */
+	uint32_t metric_count, gpus_packing; /* gpus << 16 | packing */
 };
 
 struct espl__history {
 	struct espl_history view;
 	const struct espl__trials *trials;
-	const struct espl__earlier *earlier;	/* or NULL                                    */
-	uint64_t before;		/* how many observations it holds                     */
-	struct espl__pool   records;
-	struct espl__arena  metrics;
-	uint64_t *last;			/* per trial: index + 1 of its newest record */
-	uint64_t  last_cap;
+	const struct espl__earlier *earlier; /* or NULL */
+	uint64_t before;                     /* how many observations it holds */
+	struct espl__pool records;
+	struct espl__arena metrics;
+	uint64_t *last; /* per trial: index + 1 of its newest record */
+	uint64_t last_cap;
 	struct espl_observation seen;
 	struct espl_point *points;
-	uint32_t  point_cap;
+	uint32_t point_cap;
 	const double *const *first;
-	uint32_t  first_count;
+	uint32_t first_count;
 };
 
 static uint64_t
@@ -44,7 +44,7 @@ static const struct espl_observation *
 at(const struct espl_history *view, uint64_t index)
 {
 	struct espl__history *h = view->ctx;
-	const struct record  *r;
+	const struct record *r;
 	struct espl_observation *o = &h->seen;
 	const struct espl__trial *trial;
 
@@ -76,14 +76,15 @@ static const struct espl_trial *
 trial_of(const struct espl_history *view, uint64_t id)
 {
 	const struct espl__history *h = view->ctx;
-	const struct espl__trial   *trial = espl__trial_at(h->trials, id);
+	const struct espl__trial *trial = espl__trial_at(h->trials, id);
 
 	return trial != NULL ? &trial->pub : NULL;
 }
 
 /* Ancestors' records up to where the clone began come first. */
 static uint32_t
-curve(const struct espl_history *view, uint64_t id, uint32_t metric, const struct espl_point **points)
+curve(const struct espl_history *view, uint64_t id, uint32_t metric,
+    const struct espl_point **points)
 {
 	struct espl__history *h = view->ctx;
 	uint64_t limit = UINT64_MAX;

@@ -9,7 +9,8 @@
 
 struct espl__history;
 /* earlier: what comes before the first own observation; NULL nothing. */
-struct espl__history *espl__history_new(const struct espl__trials *, const struct espl__earlier *earlier);
+struct espl__history *espl__history_new(const struct espl__trials *,
+    const struct espl__earlier *earlier);
 void espl__history_free(struct espl__history *);
 const struct espl_history *espl__history_view(struct espl__history *);
 /* metrics: by metric number, NaN where not reported; [0] is the objective, raw. */

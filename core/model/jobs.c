@@ -7,10 +7,10 @@
 #include "base/file.h"
 #include "config/run_groups.h"
 
-#define TRACE_MAX (256u << 20)	/* bytes of a trace */
-#define PARTS 200		/* iterations of a job, unless these were too short or too long */
+#define TRACE_MAX (256u << 20) /* bytes of a trace */
+#define PARTS 200              /* iterations of a job, unless these were too short or too long */
 
-/* ---- iterations -------------------------------------------------------------------------------- */
+/* ---- iterations --------------------------------------------------------------------------- */
 
 uint64_t
 espl__jobs_iterations(const struct espl__jobs *jobs, uint64_t job)
@@ -36,14 +36,15 @@ espl__jobs_speed(const struct espl__jobs *jobs, uint64_t job, uint32_t gpus)
 	return espl__job_speed(&jobs->list.jobs[job], nodes > 0 ? nodes : 1, jobs->doubling);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------- */
 
 /* Points at the powers of two: what allocators grant, and the law says. */
 static void
 tabulate(struct espl__jobs *jobs, uint32_t number)
 {
 	const struct espl__job *job = &jobs->list.jobs[number];
-	struct espl_point *points = espl__arena_alloc(&jobs->room, (job->scaling_count + (size_t)34) * sizeof *points);
+	struct espl_point *points =
+	    espl__arena_alloc(&jobs->room, (job->scaling_count + (size_t)34) * sizeof *points);
 	uint32_t n = 0;
 
 	for (uint32_t i = 0; i < job->scaling_count; i++, n++) {
@@ -60,7 +61,7 @@ tabulate(struct espl__jobs *jobs, uint32_t number)
 	jobs->scaling_count[number] = n;
 }
 
-/* ---- reading and drawing --------------------------------------------------------------------------- */
+/* ---- reading and drawing ------------------------------------------------------------------ */
 
 static const struct espl_value *
 value_of(const struct espl__run_config *c, uint32_t option)
@@ -92,9 +93,11 @@ draw(struct espl__jobs *jobs, const struct espl__run_config *c, struct espl__dia
 	how.terminated = value_of(c, WORKLOAD_TERMINATED)->as.r;
 	status = espl__workload_draw(&jobs->list, &how, &why);
 	if (status != ESPL_OK) {
-		const struct espl__node *group = espl__node_get(espl__tree_root(c->tree), "workload");
+		const struct espl__node *group =
+		    espl__node_get(espl__tree_root(c->tree), "workload");
 
-		(void)espl__fail_at(diag, status, group->file, group->line, "workload: %s", why.text);
+		(void)espl__fail_at(diag, status, group->file, group->line, "workload: %s",
+		    why.text);
 		if (why.hint[0] != '\0')
 			espl__hint(diag, "%s", why.hint);
 	}
@@ -122,12 +125,14 @@ read_trace(struct espl__jobs *jobs, const struct espl__run_config *c, struct esp
 espl_status
 espl__jobs_space(struct espl__jobs *jobs, struct espl__space **space, struct espl__diag *diag)
 {
-	static const char text[] = "space = { work_s = { type = \"real\"; low = 0.0; high = 1e15; }; "
-		"iteration_s = { type = \"real\"; low = 0.0; high = 1e15; }; };";
+	static const char text[] =
+	    "space = { work_s = { type = \"real\"; low = 0.0; high = 1e15; }; iteration_s = { type "
+	    "= \"real\"; low = 0.0; high = 1e15; }; };";
 	espl_status status = espl__tree_parse(text, "jobs", &jobs->tree, diag);
 
 	if (status == ESPL_OK)
-		status = espl__space_parse(espl__node_get(espl__tree_root(jobs->tree), "space"), space, diag);
+		status = espl__space_parse(espl__node_get(espl__tree_root(jobs->tree), "space"),
+		    space, diag);
 	return status;
 }
 
@@ -150,13 +155,16 @@ espl__jobs_load(const struct espl__run_config *c, struct espl__jobs **to, struct
 	jobs->doubling = value_of(c, WORKLOAD_DOUBLING)->as.r;
 	status = c->trace != NULL ? read_trace(jobs, c, diag) : draw(jobs, c, diag);
 	if (status == ESPL_OK && value_of(c, WORKLOAD_ELASTIC)->as.i == 0)
-		status = espl__workload_fix(&jobs->list, c->trace != NULL ? jobs->file : "workload", ESPL_ANY, diag);
+		status = espl__workload_fix(&jobs->list, c->trace != NULL ? jobs->file : "workload",
+		    ESPL_ANY, diag);
 	if (status != ESPL_OK) {
 		espl__jobs_free(jobs);
 		return status;
 	}
-	jobs->scaling = espl__arena_alloc(&jobs->room, (jobs->list.count + (size_t)1) * sizeof *jobs->scaling);
-	jobs->scaling_count = espl__arena_alloc(&jobs->room, (jobs->list.count + (size_t)1) * sizeof *jobs->scaling_count);
+	jobs->scaling =
+	    espl__arena_alloc(&jobs->room, (jobs->list.count + (size_t)1) * sizeof *jobs->scaling);
+	jobs->scaling_count = espl__arena_alloc(&jobs->room,
+	    (jobs->list.count + (size_t)1) * sizeof *jobs->scaling_count);
 	for (uint32_t i = 0; i < jobs->list.count; i++)
 		tabulate(jobs, i);
 	*to = jobs;

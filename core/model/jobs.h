@@ -1,7 +1,8 @@
-/* jobs.h - the plain training jobs of a pool as what they are to the executor: iterations, and GPUs.
+/* jobs.h - the plain training jobs of a pool as what they are to the executor: iterations, and
+ * GPUs.
  *
- * A job is cut into iterations of equal work, at whose ends it may be resized.  What a node of the trace is, in
- * GPUs, is said once for all jobs.
+ * A job is cut into iterations of equal work, at whose ends it may be resized.  What a node of the
+ * trace is, in GPUs, is said once for all jobs.
  */
 #ifndef ESPL__JOBS_H
 #define ESPL__JOBS_H
@@ -11,24 +12,27 @@
 
 struct espl__jobs {
 	struct espl__workload list;
-	const char *file;		/* the trace, for messages; in `room`; NULL: they were drawn */
-	uint32_t    unit;		/* GPUs of a node                                       */
-	double      iteration_s;	/* work of an iteration; 0: by the job's own            */
-	double      step_s;		/* of a step, simulated; 0: of an iteration             */
-	double      doubling;		/* what a doubling of the nodes keeps of each one's speed  */
-	struct espl_point **scaling;	/* [job], x GPUs, y throughput, one node's being 1      */
-	uint32_t   *scaling_count;
+	/* the trace, for messages; in `room`; NULL: they were drawn */
+	const char *file;
+	uint32_t unit;               /* GPUs of a node */
+	double iteration_s;          /* work of an iteration; 0: by the job's own */
+	double step_s;               /* of a step, simulated; 0: of an iteration */
+	double doubling;             /* what a doubling of the nodes keeps of each one's speed */
+	struct espl_point **scaling; /* [job], x GPUs, y throughput, one node's being 1 */
+	uint32_t *scaling_count;
 	struct espl__arena room;
-	struct espl__tree  *tree;	/* of the space                                         */
+	struct espl__tree *tree; /* of the space */
 };
-/* What config->workload says: the trace is read, or the jobs are drawn; without one there are none. */
-espl_status espl__jobs_load(const struct espl__run_config *, struct espl__jobs **, struct espl__diag *);
-void        espl__jobs_free(struct espl__jobs *);
+/* What config->workload says: the trace is read, or the jobs are drawn; without one there are none.
+ */
+espl_status espl__jobs_load(const struct espl__run_config *, struct espl__jobs **,
+    struct espl__diag *);
+void espl__jobs_free(struct espl__jobs *);
 /* The parameters of a job's program: work_s, iteration_s.  Valid as long as the jobs. */
 espl_status espl__jobs_space(struct espl__jobs *, struct espl__space **, struct espl__diag *);
 /* How many iterations a job has, and the work of each, in seconds on one node. */
-uint64_t    espl__jobs_iterations(const struct espl__jobs *, uint64_t job);
-double      espl__jobs_iteration_s(const struct espl__jobs *, uint64_t job);
+uint64_t espl__jobs_iterations(const struct espl__jobs *, uint64_t job);
+double espl__jobs_iteration_s(const struct espl__jobs *, uint64_t job);
 /* Throughput on so many GPUs, one node's being 1. */
-double      espl__jobs_speed(const struct espl__jobs *, uint64_t job, uint32_t gpus);
+double espl__jobs_speed(const struct espl__jobs *, uint64_t job, uint32_t gpus);
 #endif

@@ -9,26 +9,26 @@ __extension__ typedef __int128 wide;
 #define NS_HOUR (INT64_C(3600) * ESPL_SECOND)
 
 struct lease {
-	uint32_t    offer, gpus;
-	espl_billing    billing;
+	uint32_t offer, gpus;
+	espl_billing billing;
 	espl_bill_start billed_from;
-	espl_span   step, minimum, refund_before;
-	espl_money  price;		/* in force, micro-dollars per hour                   */
-	espl_money  data;		/* for what it downloads when it becomes ready        */
-	espl_time   start;		/* of billing; NEVER before it                        */
-	espl_time   mark;		/* accrued up to here                                 */
-	wide        accrued;		/* micro-dollars per hour times nanoseconds           */
-	espl_money  final;		/* once it is closed                                  */
-	uint64_t    place;		/* in the list of open ones                           */
-	int         closed, ready;
+	espl_span step, minimum, refund_before;
+	espl_money price; /* in force, micro-dollars per hour */
+	espl_money data;  /* for what it downloads when it becomes ready */
+	espl_time start;  /* of billing; NEVER before it */
+	espl_time mark;   /* accrued up to here */
+	wide accrued;     /* micro-dollars per hour times nanoseconds */
+	espl_money final; /* once it is closed */
+	uint64_t place;   /* in the list of open ones */
+	int closed, ready;
 };
 
 struct espl__ledger {
 	struct espl__pool leases;
-	uint64_t   *open;		/* numbers of open leases, in no order                */
-	uint64_t    open_count, open_cap;
-	uint64_t    closed_count;
-	espl_money  closed_total;
+	uint64_t *open; /* numbers of open leases, in no order */
+	uint64_t open_count, open_cap;
+	uint64_t closed_count;
+	espl_money closed_total;
 };
 
 struct espl__ledger *
@@ -83,20 +83,23 @@ begin(struct lease *e, espl_time at)
 
 void
 espl__ledger_open(struct espl__ledger *l, uint64_t number, const struct espl_offer *offer,
-                  double data_gb, espl_time requested)
+    double data_gb, espl_time requested)
 {
 	struct lease *e;
 
 	ESPL__ASSERT(number == l->leases.count);
 	e = espl__pool_add(&l->leases);
-	*e = (struct lease){
-		.offer = offer->number, .gpus = offer->gpus > 0 ? offer->gpus : 1,
-		.billing = offer->billing, .billed_from = offer->billed_from,
+	*e = (struct lease){ .offer = offer->number,
+		.gpus = offer->gpus > 0 ? offer->gpus : 1,
+		.billing = offer->billing,
+		.billed_from = offer->billed_from,
 		.step = offer->billing_step > 0 ? offer->billing_step : 1,
-		.minimum = offer->minimum_charge, .refund_before = offer->refund_before,
-		.price = offer->price_hour, .start = ESPL_NEVER, .mark = ESPL_NEVER,
-		.place = l->open_count
-	};
+		.minimum = offer->minimum_charge,
+		.refund_before = offer->refund_before,
+		.price = offer->price_hour,
+		.start = ESPL_NEVER,
+		.mark = ESPL_NEVER,
+		.place = l->open_count };
 	if (data_gb > 0 && offer->data_gb > 0) {
 		double data = data_gb * (double)offer->data_gb + 0.5;
 
@@ -201,7 +204,7 @@ conserve(const struct espl__ledger *l)
 
 void
 espl__ledger_close(struct espl__ledger *l, uint64_t number, espl_time at, espl_reason reason,
-                   espl_money provider_says)
+    espl_money provider_says)
 {
 	struct lease *e = find(l, number);
 	uint64_t last;
@@ -239,7 +242,7 @@ double
 espl__ledger_rate(const struct espl__ledger *l)
 {
 	double rate = 0.0;
-	wide   sum = 0;
+	wide sum = 0;
 
 	for (uint64_t i = 0; i < l->open_count; i++) {
 		const struct lease *e = find(l, l->open[i]);

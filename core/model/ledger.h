@@ -9,16 +9,16 @@
 #define ESPL__LEDGER_H
 #include <espalier/cloud.h>
 
-/* Why a lease ended, beyond the SDK's reasons: we released a node that was of no use.  It costs what it costs
- * to release one, minimum charge included. */
+/* Why a lease ended, beyond the SDK's reasons: we released a node that was of no use.  It costs
+ * what it costs to release one, minimum charge included. */
 #define ESPL__BY_GIVING_UP ((espl_reason)256)
 
 struct espl__ledger;
 struct espl__ledger *espl__ledger_new(void);
 void espl__ledger_free(struct espl__ledger *);
 /* lease numbers are dense from 0.  Terms are copied from the offer. */
-void espl__ledger_open(struct espl__ledger *, uint64_t lease, const struct espl_offer *, double data_gb,
-                       espl_time requested);
+void espl__ledger_open(struct espl__ledger *, uint64_t lease, const struct espl_offer *,
+    double data_gb, espl_time requested);
 /* The machine reached this state (BOOTING, READY): billing may begin now. */
 void espl__ledger_state(struct espl__ledger *, uint64_t lease, espl_node_state, espl_time);
 /* The market's price of the offer changed (all its open leases). */
@@ -26,10 +26,11 @@ void espl__ledger_price(struct espl__ledger *, uint32_t offer, espl_time from, e
 /* FUNCTION billing: this many whole-GPU-nanoseconds were used on the lease. */
 void espl__ledger_busy(struct espl__ledger *, uint64_t lease, int64_t gpu_ns);
 void espl__ledger_close(struct espl__ledger *, uint64_t lease, espl_time at, espl_reason,
-                        espl_money provider_says /* -1 unknown */);
+    espl_money provider_says /* -1 unknown */);
 espl_money espl__ledger_lease(const struct espl__ledger *, uint64_t lease, espl_time now);
-espl_money espl__ledger_total(const struct espl__ledger *, espl_time now);	/* O(open leases) */
+espl_money espl__ledger_total(const struct espl__ledger *, espl_time now); /* O(open leases) */
 /* Micro-dollars per second that open leases cost at present prices. */
-double     espl__ledger_rate(const struct espl__ledger *);
-espl_time  espl__ledger_billed_from(const struct espl__ledger *, uint64_t lease);	/* NEVER before it */
+double espl__ledger_rate(const struct espl__ledger *);
+espl_time espl__ledger_billed_from(const struct espl__ledger *,
+    uint64_t lease); /* NEVER before it */
 #endif

@@ -12,22 +12,21 @@
 #define FILE_MAX (16u << 20)
 #define DEPTH_MAX 16
 #define POINTS_MAX 4096u
-#define SECONDS_MOST 9.2e9		/* of a span, which is nanoseconds */
+#define SECONDS_MOST 9.2e9 /* of a span, which is nanoseconds */
 
-#define FAIL(node_, ...)                                                                 \
+#define FAIL(node_, ...) \
 	espl__fail_at(diag, ESPL_E_CONFIG, (node_)->file, (node_)->line, __VA_ARGS__)
 
 static const char *const keys[] = { "iteration", "latency", "scaling", "packing", "start",
-                                    "checkpoint", "restore", "resize",
-                                    /* told by `espalier profile` about itself, not read: */
-                                    "version", "made", "trainable", "command", "device", "gpus",
-                                    "comment", "measured" };
+	"checkpoint", "restore", "resize",
+	/* told by `espalier profile` about itself, not read: */
+	"version", "made", "trainable", "command", "device", "gpus", "comment", "measured" };
 #define KEY_COUNT (sizeof keys / sizeof keys[0])
 
 /* ---- JSON as nodes, so that one reader serves all forms ------------------------------- */
 
 static struct espl__node *json_node(struct espl__arena *, const json_t *, const char *name,
-                                    const char *file, int depth);
+    const char *file, int depth);
 
 static void
 json_children(struct espl__arena *arena, const json_t *from, struct espl__node *to, int depth)
@@ -40,7 +39,7 @@ json_children(struct espl__arena *arena, const json_t *from, struct espl__node *
 		for (void *it = json_object_iter((json_t *)from); it != NULL;
 		     it = json_object_iter_next((json_t *)from, it)) {
 			list[k] = json_node(arena, json_object_iter_value(it),
-			                    json_object_iter_key(it), to->file, depth);
+			    json_object_iter_key(it), to->file, depth);
 			k += list[k] != NULL;
 		}
 	} else {
@@ -56,7 +55,7 @@ json_children(struct espl__arena *arena, const json_t *from, struct espl__node *
 /* null becomes no node at all: "not known". */
 static struct espl__node *
 json_node(struct espl__arena *arena, const json_t *from, const char *name, const char *file,
-          int depth)
+    int depth)
 {
 	struct espl__node *n;
 	char room[32];
@@ -112,15 +111,16 @@ read_seconds(const struct espl__node *n, const char *name, double *to, struct es
 	if (!(*to >= 0) || !isfinite(*to))
 		return FAIL(n, "'%s' of the profile must be finite and not negative", name);
 	if (*to > SECONDS_MOST)
-		return FAIL(n, "'%s' of the profile is longer than can be counted: %g s, and the most is %g s", name, *to,
-		            SECONDS_MOST);
+		return FAIL(n,
+		    "'%s' of the profile is longer than can be counted: %g s, and the most is %g s",
+		    name, *to, SECONDS_MOST);
 	return ESPL_OK;
 }
 
 /* ( (x, y), ... ): x rising whole numbers from 1, y > 0. */
 static espl_status
 read_points(const struct espl__node *n, int spans, struct espl__arena *arena,
-            struct espl_point **points, uint32_t *count, struct espl__diag *diag)
+    struct espl_point **points, uint32_t *count, struct espl__diag *diag)
 {
 	int list = n->type == ESPL__LIST || n->type == ESPL__ARRAY;
 
@@ -149,15 +149,14 @@ read_points(const struct espl__node *n, int spans, struct espl__arena *arena,
 			return st;
 		if (!(to->x >= 1 && to->x <= 1e6) || to->x != floor(to->x))
 			return FAIL(c,
-				    "point %u of '%s': the first number must be a whole one from 1",
-			            i + 1, n->name);
+			    "point %u of '%s': the first number must be a whole one from 1", i + 1,
+			    n->name);
 		if (i > 0 && to->x <= (*points)[i - 1].x)
 			return FAIL(c, "the points of '%s' must rise: %g follows %g", n->name,
-				    to->x,
-			            (*points)[i - 1].x);
+			    to->x, (*points)[i - 1].x);
 		if (!(to->y > 0) || !isfinite(to->y))
 			return FAIL(c, "point %u of '%s' must have a value above 0", i + 1,
-				    n->name);
+			    n->name);
 		if (i == 0 && to->x != 1)
 			return FAIL(c, "the first point of '%s' must be that of 1", n->name);
 	}
@@ -167,7 +166,7 @@ read_points(const struct espl__node *n, int spans, struct espl__arena *arena,
 
 static espl_status
 read_speeds(const struct espl__node *n, struct espl__arena *arena, struct espl_point **points,
-            uint32_t *count, struct espl__diag *diag)
+    uint32_t *count, struct espl__diag *diag)
 {
 	espl_status st = read_points(n, 0, arena, points, count, diag);
 	int packing = strcmp(n->name, "packing") == 0;
@@ -176,18 +175,20 @@ read_speeds(const struct espl__node *n, struct espl__arena *arena, struct espl_p
 		return st;
 	if ((*points)[0].y != 1.0) {
 		FAIL(n->children[0], "'%s' must begin with (1, 1.0)", n->name);
-		espl__hint(diag, packing ? "it pairs trials on one GPU with their total throughput "
-		           "relative to one trial alone" :
-		           "it pairs GPUs with the throughput relative to one GPU");
+		espl__hint(diag,
+		    packing ? "it pairs trials on one GPU with their total throughput relative to "
+			      "one trial alone"
+			    : "it pairs GPUs with the throughput relative to one GPU");
 		return ESPL_E_CONFIG;
 	}
 	for (uint32_t i = 1; i < *count; i++)
 		if ((*points)[i].y < (*points)[i - 1].y) {
 			FAIL(n->children[i], "the throughput of '%s' falls from %g to %g", n->name,
-			     (*points)[i - 1].y, (*points)[i].y);
-			espl__hint(diag, packing ? "end the table where more trials bring nothing" :
-			           "end the table where more GPUs bring nothing: it is constant "
-			           "after its last point");
+			    (*points)[i - 1].y, (*points)[i].y);
+			espl__hint(diag,
+			    packing ? "end the table where more trials bring nothing"
+				    : "end the table where more GPUs bring nothing: it is constant "
+				      "after its last point");
 			return ESPL_E_CONFIG;
 		}
 	return ESPL_OK;
@@ -206,10 +207,10 @@ read_table(const struct espl__node *n, struct espl__profile *p, struct espl__dia
 	for (uint32_t i = 1; i < p->scaling_count; i++)
 		if (p->scaling[i].y > p->scaling[i - 1].y) {
 			FAIL(n->children[i], "the latency rises from %g s to %g s with more GPUs",
-			     p->scaling[i - 1].y, p->scaling[i].y);
+			    p->scaling[i - 1].y, p->scaling[i].y);
 			espl__hint(diag,
-				   "end the table where more GPUs bring nothing: it is constant "
-			           "after its last point");
+			    "end the table where more GPUs bring nothing: it is constant after its "
+			    "last point");
 			return ESPL_E_CONFIG;
 		}
 	for (uint32_t i = 0; i < p->scaling_count; i++)
@@ -220,9 +221,9 @@ read_table(const struct espl__node *n, struct espl__profile *p, struct espl__dia
 
 static espl_status
 read_latency(const struct espl__node *group, const char *key, struct espl__profile *p,
-             struct espl_latency *to, struct espl__diag *diag)
+    struct espl_latency *to, struct espl__diag *diag)
 {
-	const struct espl__node   *n = espl__node_get(group, key);
+	const struct espl__node *n = espl__node_get(group, key);
 	const struct espl_latency *l;
 	espl_status st;
 
@@ -252,7 +253,7 @@ read_spread(const struct espl__node *n, struct espl__profile *p, struct espl__di
 	for (uint32_t i = 0; i < n->child_count; i++)
 		if (n->children[i] != sd && n->children[i] != dist)
 			return FAIL(n->children[i], "beside 'latency', 'iteration' has no '%s'",
-			            n->children[i]->name);
+			    n->children[i]->name);
 	if (sd == NULL)
 		return ESPL_OK;
 	st = read_seconds(sd, "sd", &p->iteration.sd_s, diag);
@@ -261,8 +262,9 @@ read_spread(const struct espl__node *n, struct espl__profile *p, struct espl__di
 	p->iteration.kind = p->iteration.sd_s > 0 ? ESPL_NORMAL : ESPL_CONSTANT;
 	if (dist != NULL && dist->type == ESPL__STRING && strcmp(dist->text, "lognormal") == 0) {
 		p->iteration.kind = ESPL_LOGNORMAL;
-	} else if (dist != NULL && (dist->type != ESPL__STRING ||
-	           (strcmp(dist->text, "normal") != 0 && strcmp(dist->text, "constant") != 0))) {
+	} else if (dist != NULL &&
+	    (dist->type != ESPL__STRING ||
+		(strcmp(dist->text, "normal") != 0 && strcmp(dist->text, "constant") != 0))) {
 		FAIL(dist, "beside 'latency', 'dist' is \"constant\", \"normal\" or \"lognormal\"");
 		return ESPL_E_CONFIG;
 	}
@@ -286,8 +288,9 @@ check_keys(const struct espl__node *group, struct espl__diag *diag)
 		if (near != NULL)
 			espl__hint(diag, "did you mean '%s'?", near);
 		else
-			espl__hint(diag, "keys: iteration, scaling or latency, packing, start, "
-			           "checkpoint, restore, resize");
+			espl__hint(diag,
+			    "keys: iteration, scaling or latency, packing, start, checkpoint, "
+			    "restore, resize");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -341,18 +344,17 @@ read_group(const struct espl__node *group, struct espl__profile *p, struct espl_
 
 static espl_status
 read_json(const char *path, struct espl__buf *text, struct espl__profile *p,
-          struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	json_error_t error;
-	json_t *root = json_loadb((const char *)text->data, text->size, JSON_REJECT_DUPLICATES,
-				  &error);
+	json_t *root =
+	    json_loadb((const char *)text->data, text->size, JSON_REJECT_DUPLICATES, &error);
 	struct espl__node *n;
 	espl_status st;
 
 	if (root == NULL)
 		return espl__fail_at(diag, ESPL_E_CONFIG, path,
-		                     error.line > 0 ? (uint32_t)error.line : 0,
-		                     "no valid JSON: %s", error.text);
+		    error.line > 0 ? (uint32_t)error.line : 0, "no valid JSON: %s", error.text);
 	n = json_node(p->arena, root, NULL, espl__arena_strdup(p->arena, path), 0);
 	json_decref(root);
 	if (n == NULL || n->type != ESPL__GROUP)
@@ -369,7 +371,7 @@ read_file(const char *path, struct espl__profile *p, struct espl__diag *diag)
 	size_t i = 0;
 
 	while (st == ESPL_OK && i < text.size && strchr(" \t\r\n", text.data[i]) != NULL &&
-	       text.data[i] != '\0')
+	    text.data[i] != '\0')
 		i++;
 	if (st == ESPL_OK && i < text.size && (text.data[i] == '{' || text.data[i] == '[')) {
 		st = read_json(path, &text, p, diag);
@@ -394,7 +396,7 @@ read_file(const char *path, struct espl__profile *p, struct espl__diag *diag)
 
 espl_status
 espl__profile_load(const struct espl__node *node, const char *directory, struct espl__profile **out,
-                   struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__profile *p = espl__alloc(sizeof *p);
 	struct espl_latency zero = { .size = sizeof zero, .kind = ESPL_CONSTANT };
@@ -409,9 +411,9 @@ espl__profile_load(const struct espl__node *node, const char *directory, struct 
 	} else if (node->type == ESPL__GROUP) {
 		st = read_group(node, p, diag);
 	} else if (node->type == ESPL__STRING) {
-		char *path = node->text[0] == '/' || directory == NULL || directory[0] == '\0' ?
-			     espl__strdup(node->text) : espl__format("%s/%s", directory,
-								     node->text);
+		char *path = node->text[0] == '/' || directory == NULL || directory[0] == '\0'
+		    ? espl__strdup(node->text)
+		    : espl__format("%s/%s", directory, node->text);
 
 		st = read_file(path, p, diag);
 		free(path);
@@ -456,8 +458,9 @@ between(const struct espl_point *points, uint32_t count, double x)
 		i++;
 	if (i == count)
 		return points[count - 1].y;
-	return points[i - 1].y + (points[i].y - points[i - 1].y) *
-	       (x - points[i - 1].x) / (points[i].x - points[i - 1].x);
+	return points[i - 1].y +
+	    (points[i].y - points[i - 1].y) * (x - points[i - 1].x) /
+	    (points[i].x - points[i - 1].x);
 }
 
 double
@@ -507,8 +510,7 @@ espl__latency_draw(const struct espl_latency *l, struct espl__rng *rng)
 		if (l->sample_count > 0)
 			v = l->samples_s[(uint32_t)(espl__rng_uniform(rng) * l->sample_count)];
 		break;
-	default:
-		break;
+	default: break;
 	}
 	return v > 0 ? v : 0.0;
 }
@@ -531,8 +533,7 @@ espl__latency_mean(const struct espl_latency *l)
 		for (uint32_t i = 0; i < l->sample_count; i++)
 			sum += l->samples_s[i];
 		return l->sample_count > 0 ? sum / l->sample_count : l->mean_s;
-	default:
-		break;
+	default: break;
 	}
 	return l->mean_s > 0 ? l->mean_s : 0.0;
 }

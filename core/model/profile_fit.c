@@ -44,7 +44,11 @@ espl__tally_error(const struct espl__tally *t)
 void
 espl__fit_rising(double *values, const double *weights, uint32_t count)
 {
-	struct block { double mean, weight; uint32_t count; } *blocks;
+	struct block {
+		double mean, weight;
+		uint32_t count;
+	};
+	struct block *blocks;
 	uint32_t used = 0, at = 1;
 
 	if (count < 2)

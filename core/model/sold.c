@@ -12,7 +12,8 @@ espl__sold_gpus(const struct espl__fleet *f, uint64_t limit)
 		const struct espl_offer *o = f->offers[i];
 
 		if ((o->flags & ESPL_OFFER_GONE) == 0)
-			gpus += o->nodes_max == ESPL_ANY ? UINT32_MAX / 2 : (uint64_t)o->nodes_max * o->gpus;
+			gpus += o->nodes_max == ESPL_ANY ? UINT32_MAX / 2
+							 : (uint64_t)o->nodes_max * o->gpus;
 	}
 	return gpus < limit ? gpus : limit;
 }
@@ -39,7 +40,8 @@ written(const struct espl__run_config *c, uint32_t *line)
 	const struct espl__values *v = c->trial_values;
 
 	for (uint32_t i = 0; v != NULL && i < v->config.count; i++)
-		if (strcmp(espl__option_at(v->options, v->option_size, i)->name, "gpus_min") == 0 && v->files[i] != NULL) {
+		if (strcmp(espl__option_at(v->options, v->option_size, i)->name, "gpus_min") == 0 &&
+		    v->files[i] != NULL) {
 			*line = v->config.values[i].line;
 			return v->files[i];
 		}
@@ -48,19 +50,22 @@ written(const struct espl__run_config *c, uint32_t *line)
 }
 
 espl_status
-espl__sold_suits(const struct espl__fleet *f, const struct espl__run_config *c, struct espl__diag *diag)
+espl__sold_suits(const struct espl__fleet *f, const struct espl__run_config *c,
+    struct espl__diag *diag)
 {
 	const struct espl__trial_config *t = &c->trial;
-	uint64_t    gpus = espl__sold_gpus(f, c->gpus_limit);
-	uint64_t    most = t->gpus_max < gpus ? t->gpus_max : gpus;
-	uint32_t    line, i;
+	uint64_t gpus = espl__sold_gpus(f, c->gpus_limit);
+	uint64_t most = t->gpus_max < gpus ? t->gpus_max : gpus;
+	uint32_t line, i;
 	const char *file = written(c, &line);
 
 	if (gpus < t->gpus_min) {
-		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line, "a trial needs %u GPUs (trial.gpus_min), but "
-		    "cloud '%s' can never give more than %llu", (unsigned)t->gpus_min, c->cloud.use,
-		    (unsigned long long)gpus);
-		espl__hint(diag, "lower trial.gpus_min, or let the cloud hold more nodes or larger ones");
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line,
+		    "a trial needs %u GPUs (trial.gpus_min), but cloud '%s' can never give more "
+		    "than %llu",
+		    (unsigned)t->gpus_min, c->cloud.use, (unsigned long long)gpus);
+		espl__hint(diag,
+		    "lower trial.gpus_min, or let the cloud hold more nodes or larger ones");
 		return ESPL_E_CONFIG;
 	}
 	for (i = 0; i < f->offer_count && t->colocate; i++)
@@ -69,29 +74,38 @@ espl__sold_suits(const struct espl__fleet *f, const struct espl__run_config *c, 
 	if (!t->colocate)
 		return ESPL_OK;
 	if (t->gpus_min == most)
-		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%u GPUs neither fit one node of cloud '%s' nor "
-		    "are whole nodes", (unsigned)t->gpus_min, c->cloud.use);
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line,
+		    "%u GPUs neither fit one node of cloud '%s' nor are whole nodes",
+		    (unsigned)t->gpus_min, c->cloud.use);
 	else
-		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line, "no number of GPUs from %u to %llu fits one node of "
-		    "cloud '%s' or is whole nodes", (unsigned)t->gpus_min, (unsigned long long)most, c->cloud.use);
-	espl__hint(diag, "change trial.gpus_min or gpus_max, or let trials lie anywhere: trial.colocate = false");
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line,
+		    "no number of GPUs from %u to %llu fits one node of cloud '%s' or is whole "
+		    "nodes",
+		    (unsigned)t->gpus_min, (unsigned long long)most, c->cloud.use);
+	espl__hint(diag,
+	    "change trial.gpus_min or gpus_max, or let trials lie anywhere: trial.colocate = "
+	    "false");
 	return ESPL_E_CONFIG;
 }
 
 espl_status
-espl__sold_suits_jobs(const struct espl__jobs *jobs, uint64_t gpus, const char *cloud, struct espl__diag *diag)
+espl__sold_suits_jobs(const struct espl__jobs *jobs, uint64_t gpus, const char *cloud,
+    struct espl__diag *diag)
 {
 	for (uint32_t i = 0; i < jobs->list.count; i++) {
 		const struct espl__job *job = &jobs->list.jobs[i];
 
 		if ((uint64_t)job->nodes_min * jobs->unit <= gpus)
 			continue;
-		(void)espl__fail_at(diag, ESPL_E_CONFIG, jobs->file, job->line, "job '%s' needs %u node%s of %u GPU%s, but "
-		    "cloud '%s' can never give more than %llu GPU%s", job->name, (unsigned)job->nodes_min,
-		    job->nodes_min == 1 ? "" : "s", (unsigned)jobs->unit, jobs->unit == 1 ? "" : "s", cloud,
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, jobs->file, job->line,
+		    "job '%s' needs %u node%s of %u GPU%s, but cloud '%s' can never give more than "
+		    "%llu GPU%s",
+		    job->name, (unsigned)job->nodes_min, job->nodes_min == 1 ? "" : "s",
+		    (unsigned)jobs->unit, jobs->unit == 1 ? "" : "s", cloud,
 		    (unsigned long long)gpus, gpus == 1 ? "" : "s");
-		espl__hint(diag, "lower %s, or let the cloud hold more nodes", jobs->file != NULL ?
-		    "its nodes_min (nodes_asked, where jobs are not elastic)" : "workload.unit");
+		espl__hint(diag, "lower %s, or let the cloud hold more nodes",
+		    jobs->file != NULL ? "its nodes_min (nodes_asked, where jobs are not elastic)"
+				       : "workload.unit");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;

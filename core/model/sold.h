@@ -7,10 +7,12 @@
 #include "model/jobs.h"
 
 /* GPUs that could ever be held at once; at most `limit`. */
-uint64_t    espl__sold_gpus(const struct espl__fleet *, uint64_t limit);
-/* E_CONFIG at trial.gpus_min: the search's trials need more GPUs, or others, than nodes can give. */
+uint64_t espl__sold_gpus(const struct espl__fleet *, uint64_t limit);
+/* E_CONFIG at trial.gpus_min: the search's trials need more GPUs, or others, than nodes can give.
+ */
 espl_status espl__sold_suits(const struct espl__fleet *, const struct espl__run_config *,
-                             struct espl__diag *);
+    struct espl__diag *);
 /* E_CONFIG where the trace names it: a job needs more than so many GPUs. */
-espl_status espl__sold_suits_jobs(const struct espl__jobs *, uint64_t gpus, const char *cloud, struct espl__diag *);
+espl_status espl__sold_suits_jobs(const struct espl__jobs *, uint64_t gpus, const char *cloud,
+    struct espl__diag *);
 #endif

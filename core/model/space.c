@@ -13,10 +13,8 @@
 
 #define DIGITS 12
 
-static const double tens[] = {
-	1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11,
-	1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22
-};
+static const double tens[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12,
+	1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
 
 /* 10^k for k >= 0, the same on every platform. */
 static double
@@ -48,7 +46,7 @@ to_grid(double v, int grid)
 		return v;
 	if (grid < 0) {
 		scale = power10(-grid);
-		if (fabs(v) * scale > 9e15)	/* already finer than a double can be */
+		if (fabs(v) * scale > 9e15) /* already finer than a double can be */
 			return v;
 		return whole(v * scale + 0.5) / scale;
 	}
@@ -62,7 +60,7 @@ exponent10(double v)
 {
 	int e, power;
 
-	(void)frexp(v, &power);		/* 2^(power-1) <= v: the estimate is right or one too low */
+	(void)frexp(v, &power); /* 2^(power-1) <= v: the estimate is right or one too low */
 	e = (int)floor((power - 1) * 0.30102999566398120);
 	if (e >= 0 ? e < 300 && v >= power10(e + 1) : e > -300 && v * power10(-e - 1) >= 1.0)
 		e++;
@@ -142,7 +140,7 @@ rounded(const struct espl__param *p, double v)
 {
 	int grid = p->grid;
 
-	if (v <= p->pub.low || v >= p->pub.high)	/* the user's own digits */
+	if (v <= p->pub.low || v >= p->pub.high) /* the user's own digits */
 		return clamp(v, p->pub.low, p->pub.high);
 	if (p->pub.scale == ESPL_LOG && v > 0)
 		grid = exponent10(v) - (DIGITS - 1);
@@ -165,7 +163,7 @@ espl__param_value(const struct espl__param *p, double u)
 	v = log_value(p, u);
 	if (p->step == 0)
 		return rounded(p, v);
-	if (v >= 1e12) {	/* beyond this exp(log(v)) is not sure of the last digits */
+	if (v >= 1e12) { /* beyond this exp(log(v)) is not sure of the last digits */
 		int grid = exponent10(v) - (DIGITS - 1);
 
 		v = to_grid(v, grid);
@@ -191,7 +189,7 @@ espl__param_unit(const struct espl__param *p, double v)
 		return (v - pub->low) / (pub->high - pub->low);
 	}
 	x = pub->scale == ESPL_LOG ? v : pub->low + p->top - v;
-	if (!(x > 0))		/* outside of the bounds, where the logarithm ends */
+	if (!(x > 0)) /* outside of the bounds, where the logarithm ends */
 		return pub->scale == ESPL_LOG ? 0.0 : 1.0;
 	if (pub->scale == ESPL_LOG)
 		return (log(x) - p->edge_low) / (p->edge_high - p->edge_low);
@@ -217,10 +215,10 @@ espl__param_active(const struct espl__space *s, uint32_t param, const double *va
 
 	while (i < p->when_count) {
 		uint32_t of = p->when[i].param;
-		int      met = 0;
+		int met = 0;
 
 		for (; i < p->when_count && p->when[i].param == of; i++)
-			met |= values[of] == p->when[i].value;	/* NaN: inactive, never equal */
+			met |= values[of] == p->when[i].value; /* NaN: inactive, never equal */
 		if (!met)
 			return 0;
 	}
@@ -320,9 +318,9 @@ view_hash(const struct espl_space *view, const double *values)
 	uint64_t digest = s->count;
 
 	for (uint32_t i = 0; i < s->count; i++) {
-		double   v = values[i] == 0.0 ? 0.0 : values[i];	/* -0 is 0 */
+		double v = values[i] == 0.0 ? 0.0 : values[i]; /* -0 is 0 */
 		uint64_t bits = UINT64_C(0x7ff8000000000000);
-		uint8_t  bytes[8];
+		uint8_t bytes[8];
 
 		if (!isnan(v))
 			memcpy(&bits, &v, sizeof bits);
@@ -339,11 +337,16 @@ espl__space_ready(struct espl__space *s)
 	s->pubs = espl__arena_alloc(&s->arena, (s->count + 1) * sizeof *s->pubs);
 	for (uint32_t i = 0; i < s->count; i++)
 		s->pubs[i] = &s->params[i].pub;
-	s->view = (struct espl_space){
-		.size = sizeof s->view, .param_count = s->count, .ctx = s, .params = s->pubs,
-		.find = view_find, .value = view_value, .from_unit = view_from_unit,
-		.to_unit = view_to_unit, .snap = view_snap, .hash = view_hash
-	};
+	s->view = (struct espl_space){ .size = sizeof s->view,
+		.param_count = s->count,
+		.ctx = s,
+		.params = s->pubs,
+		.find = view_find,
+		.value = view_value,
+		.from_unit = view_from_unit,
+		.to_unit = view_to_unit,
+		.snap = view_snap,
+		.hash = view_hash };
 }
 
 void
@@ -410,9 +413,9 @@ espl__space_settings(const struct espl__space *s, const double *values, struct e
 	out->room = espl__alloc((size_t)(s->item_count + 1) * NUMBER_ROOM);
 	out->count = 0;
 	for (uint32_t i = 0; i < s->item_count; i++) {
-		const struct espl__setting  *item = &s->items[i];
+		const struct espl__setting *item = &s->items[i];
 		double value = item->param == ESPL_ANY ? 0.0 : values[item->param];
-		char  *room = out->room + (size_t)i * NUMBER_ROOM;
+		char *room = out->room + (size_t)i * NUMBER_ROOM;
 		const struct espl__label *label;
 		struct espl_setting *setting;
 
@@ -447,7 +450,7 @@ espl__space_json(const struct espl__space *s, const double *values, struct espl_
 
 	espl__print(to, "{");
 	for (uint32_t i = 0; i < s->item_count; i++) {
-		const struct espl__setting  *item = &s->items[i];
+		const struct espl__setting *item = &s->items[i];
 		double value = item->param == ESPL_ANY ? 0.0 : values[item->param];
 		const struct espl__label *label;
 		char room[NUMBER_ROOM];

@@ -9,23 +9,29 @@
 #include <espalier/trainable.h>
 #include "config/tree.h"
 
-struct espl__space;			/* the experiment's; read-only once parsed */
+struct espl__space; /* the experiment's; read-only once parsed */
 /* Parameters: { type = real|int|choice|ordinal; low; high; scale = linear|log|reverse-log;
  * quantum; default; values; when = { other = value | [values] }; }, or a bare scalar: a constant.
  * Conditions may name only parameters written before. */
-espl_status espl__space_parse(const struct espl__node *group, struct espl__space **, struct espl__diag *);
-void        espl__space_free(struct espl__space *);
+espl_status espl__space_parse(const struct espl__node *group, struct espl__space **,
+    struct espl__diag *);
+void espl__space_free(struct espl__space *);
 const struct espl_space *espl__space_view(const struct espl__space *);
-uint32_t    espl__space_count(const struct espl__space *);	/* parameters, constants not counted */
+uint32_t espl__space_count(const struct espl__space *); /* parameters, constants not counted */
 /* Active parameters and constants, in the file's order.  Returns how many; strings live as
  * long as `room` (numbers are printed into it). */
-struct espl__settings { struct espl_setting *list; uint32_t count; char *room; };
-void        espl__space_settings(const struct espl__space *, const double *values, struct espl__settings *);
-void        espl__settings_free(struct espl__settings *);
+struct espl__settings {
+	struct espl_setting *list;
+	uint32_t count;
+	char *room;
+};
+void espl__space_settings(const struct espl__space *, const double *values,
+    struct espl__settings *);
+void espl__settings_free(struct espl__settings *);
 /* {"lr": 0.01, "optimizer": "sgd", ...} active ones and constants. */
-void        espl__space_json(const struct espl__space *, const double *values, struct espl__buf *);
+void espl__space_json(const struct espl__space *, const double *values, struct espl__buf *);
 /* A group of the user's ({ lr = 0.1; ... }: experiment.first) -> values; absent ones take their
  * default or are an error. */
 espl_status espl__space_point(const struct espl__space *, const struct espl__node *, double *values,
-                              struct espl__diag *);
+    struct espl__diag *);
 #endif

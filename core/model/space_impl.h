@@ -7,60 +7,61 @@
 #include "model/space.h"
 
 enum espl__label_kind { ESPL__LABEL_TEXT = 1, ESPL__LABEL_NUMBER, ESPL__LABEL_BOOL };
-struct espl__label {			/* a value of a choice or ordinal, or a constant      */
-	const char *text;		/* as trials see it                                   */
-	double      number;		/* NUMBER, BOOL (0, 1); NaN for TEXT                  */
+/* a value of a choice or ordinal, or a constant */
+struct espl__label {
+	const char *text; /* as trials see it */
+	double number;    /* NUMBER, BOOL (0, 1); NaN for TEXT */
 	enum espl__label_kind kind;
 };
 
 struct espl__param {
-	struct espl_param   pub;
-	struct espl__label *labels;	/* CHOICE, ORDINAL: pub.label_count of them           */
-	double step;			/* INT, or REAL with a quantum: between levels; else 0 */
-	double top;			/* highest level (<= high); high where there is no step */
-	double edge_low, edge_high;	/* log scales: logarithms of the sampled range        */
-	int    grid;			/* REAL: rounded to 10^grid (log: to 12 digits)       */
+	struct espl_param pub;
+	struct espl__label *labels; /* CHOICE, ORDINAL: pub.label_count of them */
+	double step;                /* INT, or REAL with a quantum: between levels; else 0 */
+	double top;                 /* highest level (<= high); high where there is no step */
+	double edge_low, edge_high; /* log scales: logarithms of the sampled range */
+	int grid;                   /* REAL: rounded to 10^grid (log: to 12 digits) */
 	const char *file;
-	uint32_t    line;
+	uint32_t line;
 };
 
-struct espl__setting {			/* in the file's order, for settings and JSON         */
+/* in the file's order, for settings and JSON */
+struct espl__setting {
 	const char *name;
-	uint32_t    param;		/* ESPL_ANY: a constant                               */
-	uint32_t    zero;
+	uint32_t param; /* ESPL_ANY: a constant */
+	uint32_t zero;
 	struct espl__label constant;
 };
 
 struct espl__space {
-	struct espl_space    view;	/* its ctx is this struct                             */
-	struct espl__arena   arena;
-	struct espl__param  *params;
+	struct espl_space view; /* its ctx is this struct */
+	struct espl__arena arena;
+	struct espl__param *params;
 	const struct espl_param **pubs;
-	struct espl__setting   *items;
-	uint32_t             count, item_count;
+	struct espl__setting *items;
+	uint32_t count, item_count;
 };
 
 /* The level or value at u, which is clamped to [0, 1]. */
-double   espl__param_value(const struct espl__param *, double u);
+double espl__param_value(const struct espl__param *, double u);
 /* Where a value lies; beyond [0, 1] for one outside of the bounds (recorded curves). */
-double   espl__param_unit(const struct espl__param *, double value);
+double espl__param_unit(const struct espl__param *, double value);
 /* The nearest valid value. */
-double   espl__param_snap(const struct espl__param *, double value);
+double espl__param_snap(const struct espl__param *, double value);
 /* Do the conditions of params[param] hold?  Only earlier elements of values are read. */
-int      espl__param_active(const struct espl__space *, uint32_t param, const double *values);
+int espl__param_active(const struct espl__space *, uint32_t param, const double *values);
 /* Index of the label written like this node's scalar or text; ESPL_ANY: none. */
 uint32_t espl__param_label(const struct espl__param *, const char *text, double number);
 /* Fills in step, top, edges, grid, levels from the public part; once, after parsing. */
-void     espl__param_prepare(struct espl__param *);
+void espl__param_prepare(struct espl__param *);
 /* Connects view, pubs and functions once params and items are there. */
-void     espl__space_ready(struct espl__space *);
+void espl__space_ready(struct espl__space *);
 const struct espl__setting *espl__space_item(const struct espl__space *, const char *name);
 /* A scalar node as a value of the parameter (bounds checked).  `what` for the message. */
 espl_status espl__param_read(const struct espl__param *, const struct espl__node *,
-			     const char *what,
-                             double *value, struct espl__diag *);
+    const char *what, double *value, struct espl__diag *);
 /* Does a constant have this value? */
-int      espl__constant_is(const struct espl__label *, const struct espl__node *);
+int espl__constant_is(const struct espl__label *, const struct espl__node *);
 
 static inline int
 is_number(const struct espl__node *n)

@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "model/space_impl.h"
 
-#define BOUND_MAX 9007199254740992.0	/* 2^53: integers are exact in a double up to here */
+#define BOUND_MAX 9007199254740992.0 /* 2^53: integers are exact in a double up to here */
 #define LABEL_MAX 65536u
 
 static const char *const type_names[] = { "real", "int", "choice", "ordinal" };
@@ -18,25 +18,28 @@ static const char *const scale_names[] = { "linear", "log", "reverse-log" };
 
 struct parse {
 	struct espl__space *s;
-	struct espl__diag  *diag;
-	struct espl__names  off;	/* parameters that a constant switched off for good */
+	struct espl__diag *diag;
+	struct espl__names off; /* parameters that a constant switched off for good */
 };
 
-#define FAIL(p_, node_, ...)                                                             \
+#define FAIL(p_, node_, ...) \
 	espl__fail_at((p_)->diag, ESPL_E_CONFIG, (node_)->file, (node_)->line, __VA_ARGS__)
 
 /* What other programs call it, and what it is here. */
-struct word { const char *theirs, *ours; };
-static const struct word type_words[] = {
-	{ "float", "real" }, { "double", "real" }, { "number", "real" }, { "uniform", "real" }, { "loguniform", "real" },
-	{ "log", "real" }, { "integer", "int" }, { "randint", "int" }, { "bool", "choice" }, { "boolean", "choice" },
-	{ "categorical", "choice" }, { "category", "choice" }, { "enum", "choice" }, { "string", "choice" },
-	{ NULL, NULL } };
-static const struct word scale_words[] = { { "logarithmic", "log" }, { "log10", "log" }, { "uniform", "linear" },
-	{ "loguniform", "log" }, { "lin", "linear" }, { NULL, NULL } };
-static const struct word key_words[] = { { "choices", "values" }, { "options", "values" }, { "categories", "values" },
-	{ "min", "low" }, { "lower", "low" }, { "from", "low" }, { "max", "high" }, { "upper", "high" }, { "to", "high" },
-	{ "step", "quantum" }, { "q", "quantum" }, { "log", "scale" }, { "distribution", "scale" },
+struct word {
+	const char *theirs, *ours;
+};
+static const struct word type_words[] = { { "float", "real" }, { "double", "real" },
+	{ "number", "real" }, { "uniform", "real" }, { "loguniform", "real" }, { "log", "real" },
+	{ "integer", "int" }, { "randint", "int" }, { "bool", "choice" }, { "boolean", "choice" },
+	{ "categorical", "choice" }, { "category", "choice" }, { "enum", "choice" },
+	{ "string", "choice" }, { NULL, NULL } };
+static const struct word scale_words[] = { { "logarithmic", "log" }, { "log10", "log" },
+	{ "uniform", "linear" }, { "loguniform", "log" }, { "lin", "linear" }, { NULL, NULL } };
+static const struct word key_words[] = { { "choices", "values" }, { "options", "values" },
+	{ "categories", "values" }, { "min", "low" }, { "lower", "low" }, { "from", "low" },
+	{ "max", "high" }, { "upper", "high" }, { "to", "high" }, { "step", "quantum" },
+	{ "q", "quantum" }, { "log", "scale" }, { "distribution", "scale" },
 	{ "condition", "when" }, { "if", "when" }, { "initial", "default" }, { NULL, NULL } };
 
 static const char *
@@ -51,7 +54,7 @@ elsewhere(const struct word *words, const char *text)
 /* Index of text in a list of names, or -1 after a message with the nearest one. */
 static int
 one_of(struct parse *p, const struct espl__node *n, const char *of, const char *key,
-       const char *const *names, size_t count)
+    const char *const *names, size_t count)
 {
 	const char *near;
 
@@ -92,10 +95,9 @@ label_of(struct espl__space *s, const struct espl__node *n)
 		break;
 	case ESPL__BOOL:
 		l = (struct espl__label){ n->i ? "true" : "false", n->i ? 1.0 : 0.0,
-		                          ESPL__LABEL_BOOL };
+			ESPL__LABEL_BOOL };
 		break;
-	default:
-		l.text = n->text;
+	default: l.text = n->text;
 	}
 	l.text = espl__arena_strdup(&s->arena, l.text);
 	return l;
@@ -109,11 +111,12 @@ check_name(struct parse *p, const struct espl__node *n)
 
 	for (; *c != '\0'; c++)
 		ok &= (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_' ||
-		      (*c >= '0' && *c <= '9');
+		    (*c >= '0' && *c <= '9');
 	if (!ok || strlen(n->name) > 63) {
 		FAIL(p, n, "'%s' cannot be the name of a parameter", n->name);
-		espl__hint(p->diag, "use letters, digits and '_', not a digit first, at most 63: "
-		           "programs read it as a variable");
+		espl__hint(p->diag,
+		    "use letters, digits and '_', not a digit first, at most 63: programs read it "
+		    "as a variable");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -124,7 +127,7 @@ static espl_status
 check_keys(struct parse *p, const struct espl__node *n, int numeric)
 {
 	static const char *const all[] = { "type", "default", "when", "low", "high", "scale",
-	                                   "quantum", "values" };
+		"quantum", "values" };
 
 	for (uint32_t i = 0; i < n->child_count; i++) {
 		const struct espl__node *c = n->children[i];
@@ -142,20 +145,19 @@ check_keys(struct parse *p, const struct espl__node *n, int numeric)
 				espl__hint(p->diag, "did you mean '%s'?", near);
 			else
 				espl__hint(p->diag,
-					   "keys: type, low, high, scale, quantum, values, "
-				           "default, when");
+				    "keys: type, low, high, scale, quantum, values, default, when");
 			return ESPL_E_CONFIG;
 		}
 		if (numeric && k == 7) {
 			FAIL(p, c, "'values' has no meaning for the %s parameter '%s'",
-			     espl__node_get(n, "type")->text, n->name);
+			    espl__node_get(n, "type")->text, n->name);
 			espl__hint(p->diag,
-				   "give low and high, or type = \"choice\" or \"ordinal\"");
+			    "give low and high, or type = \"choice\" or \"ordinal\"");
 			return ESPL_E_CONFIG;
 		}
 		if (!numeric && k >= 3 && k <= 6) {
 			FAIL(p, c, "'%s' has no meaning for the %s parameter '%s'", c->name,
-			     espl__node_get(n, "type")->text, n->name);
+			    espl__node_get(n, "type")->text, n->name);
 			espl__hint(p->diag, "give its values: values = [ ... ]");
 			return ESPL_E_CONFIG;
 		}
@@ -171,12 +173,12 @@ read_bound(struct parse *p, const struct espl__node *n, const char *key, int int
 	if (b == NULL) {
 		FAIL(p, n, "parameter '%s' has no '%s'", n->name, key);
 		espl__hint(p->diag, "a %s parameter needs low and high",
-		           espl__node_get(n, "type")->text);
+		    espl__node_get(n, "type")->text);
 		return ESPL_E_CONFIG;
 	}
 	if (!is_number(b))
 		return FAIL(p, b, "'%s' of '%s' is %s, not a number", key, n->name,
-		            espl__node_kind(b));
+		    espl__node_kind(b));
 	if (!isfinite(b->r))
 		return FAIL(p, b, "'%s' of '%s' is not finite", key, n->name);
 	if (integer && b->r != floor(b->r)) {
@@ -185,8 +187,10 @@ read_bound(struct parse *p, const struct espl__node *n, const char *key, int int
 		return ESPL_E_CONFIG;
 	}
 	/* The double of an integer beyond 2^53 is already rounded: look at the integer. */
-	if (integer && (fabs(b->r) > BOUND_MAX || (b->type == ESPL__INT &&
-	    (b->i > (INT64_C(1) << 53) || b->i < -(INT64_C(1) << 53)))))
+	if (integer &&
+	    (fabs(b->r) > BOUND_MAX ||
+		(b->type == ESPL__INT &&
+		    (b->i > (INT64_C(1) << 53) || b->i < -(INT64_C(1) << 53)))))
 		return FAIL(p, b, "'%s' of the int parameter '%s' is beyond +-2^53", key, n->name);
 	if (fabs(b->r) > 1e300)
 		return FAIL(p, b, "'%s' of '%s' is too large", key, n->name);
@@ -209,7 +213,7 @@ read_range(struct parse *p, const struct espl__node *n, struct espl__param *q)
 		FAIL(p, espl__node_get(n, "low"), "low of '%s' is not below its high", n->name);
 		if (q->pub.low == q->pub.high)
 			espl__hint(p->diag, "a constant is written  %s = %s;", n->name,
-			           espl__node_get(n, "low")->text);
+			    espl__node_get(n, "low")->text);
 		return ESPL_E_CONFIG;
 	}
 	q->pub.scale = ESPL_LINEAR;
@@ -222,7 +226,7 @@ read_range(struct parse *p, const struct espl__node *n, struct espl__param *q)
 	}
 	if (q->pub.scale != ESPL_LINEAR && q->pub.low <= 0) {
 		FAIL(p, espl__node_get(n, "low"), "low of '%s' must be above 0 on a %s scale",
-		     n->name, scale->text);
+		    n->name, scale->text);
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -238,7 +242,7 @@ read_quantum(struct parse *p, const struct espl__node *n, struct espl__param *q)
 		return ESPL_OK;
 	if (!is_number(quantum))
 		return FAIL(p, quantum, "'quantum' of '%s' is %s, not a number", n->name,
-		            espl__node_kind(quantum));
+		    espl__node_kind(quantum));
 	if (!(quantum->r > 0) || !isfinite(quantum->r))
 		return FAIL(p, quantum, "quantum of '%s' must be above 0", n->name);
 	if (quantum->r > span)
@@ -250,7 +254,7 @@ read_quantum(struct parse *p, const struct espl__node *n, struct espl__param *q)
 	}
 	if (q->pub.type == ESPL_INT && quantum->r != floor(quantum->r))
 		return FAIL(p, quantum, "quantum of the int parameter '%s' is no whole number",
-		            n->name);
+		    n->name);
 	q->pub.quantum = quantum->r;
 	return ESPL_OK;
 }
@@ -268,7 +272,8 @@ read_labels(struct parse *p, const struct espl__node *n, struct espl__param *q)
 	}
 	if (v->type != ESPL__LIST && v->type != ESPL__ARRAY) {
 		FAIL(p, v, "'values' of '%s' is %s, not a list", n->name, espl__node_kind(v));
-		espl__hint(p->diag, "a list is in brackets, each text in quotes: values = [ \"a\", \"b\" ];");
+		espl__hint(p->diag,
+		    "a list is in brackets, each text in quotes: values = [ \"a\", \"b\" ];");
 		return ESPL_E_CONFIG;
 	}
 	if (v->child_count == 0)
@@ -283,7 +288,7 @@ read_labels(struct parse *p, const struct espl__node *n, struct espl__param *q)
 
 		if (!is_scalar(c))
 			return FAIL(p, c, "value %u of '%s' is %s", i + 1, n->name,
-				    espl__node_kind(c));
+			    espl__node_kind(c));
 		if (c->type == ESPL__REAL && !isfinite(c->r))
 			return FAIL(p, c, "value %u of '%s' is not finite", i + 1, n->name);
 		l = label_of(p->s, c);
@@ -316,13 +321,13 @@ read_when_value(struct parse *p, const struct espl__node *n, uint32_t of, struct
  * makes it false for good. */
 static espl_status
 read_condition(struct parse *p, const struct espl__node *n, const struct espl__node *c,
-               struct espl_when *list, uint32_t *count, int *never)
+    struct espl_when *list, uint32_t *count, int *never)
 {
 	const struct espl__setting *item = espl__space_item(p->s, c->name);
 	int many = c->type == ESPL__LIST || c->type == ESPL__ARRAY, met = 0;
 	const struct espl__node *const one[] = { c };
 	const struct espl__node *const *values =
-		many ? (const struct espl__node *const *)c->children : one;
+	    many ? (const struct espl__node *const *)c->children : one;
 	uint32_t value_count = many ? c->child_count : 1;
 
 	if (value_count == 0)
@@ -333,9 +338,9 @@ read_condition(struct parse *p, const struct espl__node *n, const struct espl__n
 	}
 	if (item == NULL) {
 		FAIL(p, c, "the condition of '%s' names '%s', which is no parameter before it",
-		     n->name, c->name);
+		    n->name, c->name);
 		espl__hint(p->diag, "write '%s' above '%s', or look at its spelling", c->name,
-			   n->name);
+		    n->name);
 		return ESPL_E_CONFIG;
 	}
 	for (uint32_t i = 0; i < value_count; i++) {
@@ -343,8 +348,8 @@ read_condition(struct parse *p, const struct espl__node *n, const struct espl__n
 
 		if (!is_scalar(values[i]))
 			return FAIL(p, values[i],
-				    "the condition of '%s' on '%s' is %s, not a value",
-			            n->name, c->name, espl__node_kind(values[i]));
+			    "the condition of '%s' on '%s' is %s, not a value", n->name, c->name,
+			    espl__node_kind(values[i]));
 		if (item->param == ESPL_ANY)
 			met |= espl__constant_is(&item->constant, values[i]);
 		else
@@ -375,8 +380,8 @@ read_when(struct parse *p, const struct espl__node *n, struct espl__param *q, in
 		room += when->children[i]->child_count + 1;
 	list = espl__arena_alloc(&p->s->arena, (room + 1) * sizeof *list);
 	for (uint32_t i = 0; i < when->child_count; i++) {
-		espl_status st = read_condition(p, n, when->children[i], list, &q->pub.when_count,
-		                                never);
+		espl_status st =
+		    read_condition(p, n, when->children[i], list, &q->pub.when_count, never);
 		if (st != ESPL_OK)
 			return st;
 	}
@@ -393,7 +398,7 @@ read_type(struct parse *p, const struct espl__node *n, espl_param_type *type)
 	if (n->type != ESPL__GROUP) {
 		FAIL(p, n, "parameter '%s' is %s", n->name, espl__node_kind(n));
 		espl__hint(p->diag, "write  %s = { type = \"choice\"; values = [ ... ]; };",
-			   n->name);
+		    n->name);
 		return ESPL_E_CONFIG;
 	}
 	if (t == NULL) {
@@ -418,7 +423,8 @@ read_param(struct parse *p, const struct espl__node *n, int *never)
 	int numeric;
 
 	*q = (struct espl__param){ .pub = { .size = sizeof q->pub, .scale = ESPL_LINEAR },
-	                           .file = n->file, .line = n->line };
+		.file = n->file,
+		.line = n->line };
 	q->pub.fallback = NAN;
 	q->pub.name = espl__arena_strdup(&p->s->arena, n->name);
 	st = read_type(p, n, &q->pub.type);
@@ -436,7 +442,7 @@ read_param(struct parse *p, const struct espl__node *n, int *never)
 		espl__param_prepare(q);
 		if (fallback != NULL)
 			st = espl__param_read(q, fallback, "the default of", &q->pub.fallback,
-					      p->diag);
+			    p->diag);
 	}
 	if (st == ESPL_OK)
 		st = read_when(p, n, q, never);
@@ -491,8 +497,9 @@ espl__space_parse(const struct espl__node *group, struct espl__space **out, stru
 		st = FAIL(&p, group, "'space' is %s, not a group", espl__node_kind(group));
 	} else if (group != NULL && group->child_count == 0) {
 		st = FAIL(&p, group, "the search space has no parameters");
-		espl__hint(diag, "space = { lr = { type = \"real\"; low = 1e-4; high = 1e-1; "
-		           "scale = \"log\"; }; };");
+		espl__hint(diag,
+		    "space = { lr = { type = \"real\"; low = 1e-4; high = 1e-1; scale = \"log\"; "
+		    "}; };");
 	} else if (group != NULL) {
 		s->params = espl__arena_alloc(&s->arena, group->child_count * sizeof *s->params);
 		s->items = espl__arena_alloc(&s->arena, group->child_count * sizeof *s->items);

@@ -4,7 +4,7 @@
 #include "base/text.h"
 #include "model/space_impl.h"
 
-#define FAIL(node_, ...)                                                                 \
+#define FAIL(node_, ...) \
 	espl__fail_at(diag, ESPL_E_CONFIG, (node_)->file, (node_)->line, __VA_ARGS__)
 
 int
@@ -19,10 +19,10 @@ espl__constant_is(const struct espl__label *l, const struct espl__node *n)
 
 espl_status
 espl__param_read(const struct espl__param *q, const struct espl__node *n, const char *what,
-                 double *value, struct espl__diag *diag)
+    double *value, struct espl__diag *diag)
 {
 	const char *name = q->pub.name;
-	char   low[32], high[32], own[32];
+	char low[32], high[32], own[32];
 	double near;
 
 	if (q->labels != NULL) {
@@ -32,7 +32,7 @@ espl__param_read(const struct espl__param *q, const struct espl__node *n, const 
 
 		if (!is_scalar(n))
 			return FAIL(n, "%s '%s' is %s, not a value", what, name,
-				    espl__node_kind(n));
+			    espl__node_kind(n));
 		if (n->type == ESPL__BOOL)
 			text = n->i ? "true" : "false";
 		else if (is_number(n))
@@ -55,8 +55,7 @@ espl__param_read(const struct espl__param *q, const struct espl__node *n, const 
 	espl__format_real(n->r, own);
 	if (!(n->r >= q->pub.low && n->r <= q->pub.high))
 		return FAIL(n, "%s '%s' = %s is outside of its bounds %s to %s", what, name, own,
-			    espl__format_real(q->pub.low, low), espl__format_real(q->pub.high,
-										  high));
+		    espl__format_real(q->pub.low, low), espl__format_real(q->pub.high, high));
 	near = espl__param_snap(q, n->r);
 	if (q->step > 0 && fabs(near - n->r) > 1e-9 * q->step) {
 		FAIL(n, "%s '%s' = %s is none of its levels", what, name, own);
@@ -69,12 +68,11 @@ espl__param_read(const struct espl__param *q, const struct espl__node *n, const 
 
 espl_status
 espl__space_point(const struct espl__space *s, const struct espl__node *group, double *values,
-                  struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 
 	if (group->type != ESPL__GROUP)
-		return FAIL(group, "a configuration is %s, not a group",
-			    espl__node_kind(group));
+		return FAIL(group, "a configuration is %s, not a group", espl__node_kind(group));
 	for (uint32_t i = 0; i < group->child_count; i++) {
 		const struct espl__node *n = group->children[i];
 		const struct espl__setting *item = espl__space_item(s, n->name);
@@ -87,18 +85,21 @@ espl__space_point(const struct espl__space *s, const struct espl__node *group, d
 			return ESPL_E_CONFIG;
 		}
 		if (item->param == ESPL_ANY && !espl__constant_is(&item->constant, n))
-			return FAIL(n, "'%s' is a constant of the space: %s", n->name, item->constant.text);
+			return FAIL(n, "'%s' is a constant of the space: %s", n->name,
+			    item->constant.text);
 	}
 	for (uint32_t i = 0; i < s->count; i++) {
 		const struct espl__param *q = &s->params[i];
-		const struct espl__node  *n = espl__node_get(group, q->pub.name);
+		const struct espl__node *n = espl__node_get(group, q->pub.name);
 		espl_status st = ESPL_OK;
 
 		values[i] = NAN;
 		if (!espl__param_active(s, i, values)) {
 			if (n != NULL)
-				return FAIL(n, "'%s' is not active in this configuration: its 'when' does not "
-					    "hold", n->name);
+				return FAIL(n,
+				    "'%s' is not active in this configuration: its 'when' does not "
+				    "hold",
+				    n->name);
 			continue;
 		}
 		if (n != NULL)
@@ -106,9 +107,8 @@ espl__space_point(const struct espl__space *s, const struct espl__node *group, d
 		else if (!isnan(q->pub.fallback))
 			values[i] = q->pub.fallback;
 		else
-			st = FAIL(group,
-				  "the configuration leaves out '%s', which has no default",
-			          q->pub.name);
+			st = FAIL(group, "the configuration leaves out '%s', which has no default",
+			    q->pub.name);
 		if (st != ESPL_OK)
 			return st;
 	}

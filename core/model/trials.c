@@ -58,7 +58,8 @@ espl__group_new(struct espl__trials *t, const struct espl_group *wanted)
 	struct espl__trial_group *g = espl__pool_add(&t->groups);
 
 	g->id = t->groups.count - 1;
-	g->flags = ESPL_GROUP_OPEN;	/* until the call that began it is over, see espl__group_close */
+	/* until the call that began it is over, see espl__group_close */
+	g->flags = ESPL_GROUP_OPEN;
 	g->will_close = (wanted->flags & ESPL_GROUP_OPEN) == 0;
 	g->bracket = wanted->bracket;
 	g->stage = wanted->stage;
@@ -73,8 +74,8 @@ count_of(struct espl__trials *t, espl_trial_state state)
 	case ESPL_TRIAL_WAITING: return &t->waiting;
 	case ESPL_TRIAL_RUNNING: return &t->running;
 	case ESPL_TRIAL_RESTING: return &t->resting;
-	case ESPL_TRIAL_ENDED:   return &t->ended;
-	default:                 return &t->failed;
+	case ESPL_TRIAL_ENDED: return &t->ended;
+	default: return &t->failed;
 	}
 }
 
@@ -124,14 +125,16 @@ espl__trial_new(struct espl__trials *t, struct espl__trial_group *g, const doubl
 	return trial;
 }
 
-/* A paused trial may be continued until it is dropped, has trained all that any trial may, or the search is over. */
+/* A paused trial may be continued until it is dropped, has trained all that any trial may, or the
+ * search is over. */
 static enum espl__finish
 finish_of(const struct espl__trials *t, const struct espl__trial *trial)
 {
 	uint64_t full = t->full > 0 ? t->full : trial->pub.budget;
 
 	if (trial->pub.state == ESPL_TRIAL_ENDED)
-		return trial->itself || trial->pub.iteration >= full ? ESPL__FINISH_COMPLETED : ESPL__FINISH_EARLY;
+		return trial->itself || trial->pub.iteration >= full ? ESPL__FINISH_COMPLETED
+								     : ESPL__FINISH_EARLY;
 	if (trial->pub.state != ESPL_TRIAL_RESTING)
 		return 0;
 	if (t->full > 0 && trial->pub.iteration >= t->full)
@@ -145,7 +148,8 @@ count_finished(struct espl__trials *t, struct espl__trial *trial)
 	enum espl__finish finish = finish_of(t, trial);
 
 	t->finished += (uint64_t)(finish != 0) - (uint64_t)(trial->finish != 0);
-	t->early += (uint64_t)(finish == ESPL__FINISH_EARLY) - (uint64_t)(trial->finish == ESPL__FINISH_EARLY);
+	t->early += (uint64_t)(finish == ESPL__FINISH_EARLY) -
+	    (uint64_t)(trial->finish == ESPL__FINISH_EARLY);
 	trial->finish = (uint8_t)finish;
 }
 
@@ -160,7 +164,8 @@ void
 espl__trials_settle(struct espl__trials *t)
 {
 	t->settled = 1;
-	if (t->full == 0) {	/* the algorithm has no option for it: as far as any trial was to train */
+	/* the algorithm has no option for it: as far as any trial was to train */
+	if (t->full == 0) {
 		for (uint64_t i = 0; i < t->trials.count; i++)
 			if (espl__trial_at(t, i)->pub.budget > t->full)
 				t->full = espl__trial_at(t, i)->pub.budget;
@@ -175,10 +180,11 @@ espl__trial_word(const struct espl__trials *t, const struct espl__trial *trial)
 	switch (trial->pub.state) {
 	case ESPL_TRIAL_WAITING: return t->settled ? "stopped early" : "waiting";
 	case ESPL_TRIAL_RUNNING: return t->settled ? "stopped early" : "running";
-	case ESPL_TRIAL_FAILED:  return "failed";
+	case ESPL_TRIAL_FAILED: return "failed";
 	default:
-		return trial->finish == ESPL__FINISH_COMPLETED ? "completed" : trial->finish == ESPL__FINISH_EARLY ? "stopped early"
-		                                                                                                : "paused";
+		return trial->finish == ESPL__FINISH_COMPLETED ? "completed"
+		    : trial->finish == ESPL__FINISH_EARLY      ? "stopped early"
+							       : "paused";
 	}
 }
 
@@ -211,7 +217,7 @@ espl__trial_state(struct espl__trials *t, struct espl__trial *trial, espl_trial_
 	if (from == to)
 		return;
 	ESPL__ASSERT(from != ESPL_TRIAL_ENDED && from != ESPL_TRIAL_FAILED);
-	ESPL__ASSERT(was_active || to == ESPL_TRIAL_ENDED);	/* RESTING comes back by continue */
+	ESPL__ASSERT(was_active || to == ESPL_TRIAL_ENDED); /* RESTING comes back by continue */
 	--*count_of(t, from);
 	++*count_of(t, to);
 	trial->pub.state = to;
@@ -222,7 +228,8 @@ espl__trial_state(struct espl__trials *t, struct espl__trial *trial, espl_trial_
 		g->active--;
 		note_ended(t, g);
 	}
-	ESPL__ASSERT(t->running + t->waiting + t->resting + t->ended + t->failed == t->trials.count);
+	ESPL__ASSERT(
+	    t->running + t->waiting + t->resting + t->ended + t->failed == t->trials.count);
 }
 
 void
@@ -245,7 +252,7 @@ espl__group_next_ended(struct espl__trials *t)
 		g = t->open_ended[least];
 		t->open_ended[least] = t->open_ended[--t->ended_count];
 		if (g->active > 0)
-			continue;	/* cannot be: closed groups take no more trials */
+			continue; /* cannot be: closed groups take no more trials */
 		g->asked = 1;
 		return g;
 	}

@@ -9,71 +9,78 @@
 #include <espalier/algorithm.h>
 #include "base/mem.h"
 
-#define ESPL__TRIALS_MAX 1000000u	/* of an experiment: docs/architecture.md, Limits */
+#define ESPL__TRIALS_MAX 1000000u /* of an experiment: docs/architecture.md, Limits */
 
-struct espl__item;			/* exec/state.h: what the allocator sees of an active trial */
-struct espl__gang;			/* exec/state.h: its processes */
-struct espl__search;			/* exec/state.h: whose trials they are */
+struct espl__item;   /* exec/state.h: what the allocator sees of an active trial */
+struct espl__gang;   /* exec/state.h: its processes */
+struct espl__search; /* exec/state.h: whose trials they are */
 
 struct espl__trial {
-	struct espl_trial  pub;		/* what plugins see                                   */
-	struct espl__item *item;	/* while it has a budget to train; else NULL          */
-	struct espl__gang *gang;	/* its processes, perhaps on their way out; else NULL  */
-	struct espl__search *search;	/* that it belongs to                                  */
-	uint64_t source;		/* clone without a checkpoint of its own: whose to load; NONE */
-	uint64_t source_checkpoint;	/* of the source                                      */
-	uint64_t began;			/* iteration of its parent from which a clone trains; 0 */
-	uint32_t clones_waiting;	/* clones that still need a checkpoint of this one     */
-	struct espl_share last;		/* on what it started last                             */
-	uint64_t gpu_memory;		/* bytes seen in use per GPU; 0 unknown               */
-	double   took_s, told_s;	/* of its iterations that were timed: by the clock, by the profile */
+	struct espl_trial pub;       /* what plugins see */
+	struct espl__item *item;     /* while it has a budget to train; else NULL */
+	struct espl__gang *gang;     /* its processes, perhaps on their way out; else NULL */
+	struct espl__search *search; /* that it belongs to */
+	/* clone without a checkpoint of its own: whose to load; NONE */
+	uint64_t source;
+	uint64_t source_checkpoint; /* of the source */
+	uint64_t began;             /* iteration of its parent from which a clone trains; 0 */
+	uint32_t clones_waiting;    /* clones that still need a checkpoint of this one */
+	struct espl_share last;     /* on what it started last */
+	uint64_t gpu_memory;        /* bytes seen in use per GPU; 0 unknown */
+	/* of its iterations that were timed: by the clock, by the profile */
+	double took_s, told_s;
 	uint32_t attempts, failures;
-	uint32_t lost;			/* nodes in a row that went away under it; */
-	uint64_t lost_at;		/* with this as its checkpoint             */
-	uint32_t stamp;			/* of the policy call that continued it last           */
-	uint8_t  dropped;		/* will never be continued or cloned                   */
-	uint8_t  unsaved;		/* ended at its budget, but its last checkpoint was lost */
-	uint8_t  save_asked;		/* a clone or the algorithm wants a checkpoint         */
-	uint8_t  verdict;		/* espl_verdict to carry out at the next boundary, 0 none */
-	uint8_t  restarts;		/* a resize in place has failed: no other is tried     */
-	uint8_t  can_save;		/* its processes stand at pub.iteration: a checkpoint can be made, or is being made */
-	uint8_t  itself;		/* said that it is complete                             */
-	uint8_t  finish;		/* enum espl__finish, as counted                        */
+	uint32_t lost;      /* nodes in a row that went away under it; */
+	uint64_t lost_at;   /* with this as its checkpoint */
+	uint32_t stamp;     /* of the policy call that continued it last */
+	uint8_t dropped;    /* will never be continued or cloned */
+	uint8_t unsaved;    /* ended at its budget, but its last checkpoint was lost */
+	uint8_t save_asked; /* a clone or the algorithm wants a checkpoint */
+	uint8_t verdict;    /* espl_verdict to carry out at the next boundary, 0 none */
+	uint8_t restarts;   /* a resize in place has failed: no other is tried */
+	/* its processes stand at pub.iteration: a checkpoint can be made, or is being made */
+	uint8_t can_save;
+	uint8_t itself; /* said that it is complete */
+	uint8_t finish; /* enum espl__finish, as counted */
 };
 /* What became of a trial that trains no more; 0: it trains, waits, is paused or failed. */
 enum espl__finish { ESPL__FINISH_COMPLETED = 1, ESPL__FINISH_EARLY };
 struct espl__trial_group {
 	uint64_t id;
-	uint32_t flags;			/* ESPL_GROUP_OPEN while more may come                 */
+	uint32_t flags; /* ESPL_GROUP_OPEN while more may come */
 	uint32_t bracket, stage, concurrency;
-	uint64_t trials, active;	/* added; of these waiting or running                  */
-	espl_time over_at;		/* with a plan: when its barrier has passed; NEVER not known */
-	uint8_t  asked;			/* taken out of the list of ended ones                 */
-	uint8_t  told;			/* the algorithm hears, or heard, of its end           */
-	uint8_t  will_close;		/* begun closed: closes when the answer that began it is done */
+	uint64_t trials, active; /* added; of these waiting or running */
+	/* with a plan: when its barrier has passed; NEVER not known */
+	espl_time over_at;
+	uint8_t asked; /* taken out of the list of ended ones */
+	uint8_t told;  /* the algorithm hears, or heard, of its end */
+	/* begun closed: closes when the answer that began it is done */
+	uint8_t will_close;
 };
 struct espl__trials {
-	struct espl__search *search;	/* theirs                                              */
-	struct espl__pool  trials, groups;
+	struct espl__search *search; /* theirs */
+	struct espl__pool trials, groups;
 	struct espl__arena values;
-	uint32_t params;		/* doubles per configuration                           */
+	uint32_t params; /* doubles per configuration */
 	uint64_t running, waiting, resting, ended, failed;
-	uint64_t finished, early;	/* train no more and did not fail; of these, stopped early */
-	uint64_t full;			/* iterations of a trial that is never stopped; 0 unknown */
-	uint8_t  settled;		/* no trial is continued any more                       */
-	struct espl__trial_group **open_ended;	/* closed groups whose end is not yet told     */
+	/* train no more and did not fail; of these, stopped early */
+	uint64_t finished, early;
+	uint64_t full;   /* iterations of a trial that is never stopped; 0 unknown */
+	uint8_t settled; /* no trial is continued any more */
+	struct espl__trial_group **open_ended; /* closed groups whose end is not yet told */
 	uint32_t ended_count, ended_cap;
 };
 /* What a trial draws its own randomness from: the same in every world. */
 uint64_t espl__trial_seed(uint64_t run_seed, uint64_t trial);
 void espl__trials_init(struct espl__trials *, uint32_t params);
 void espl__trials_free(struct espl__trials *);
-struct espl__trial       *espl__trial_at(const struct espl__trials *, uint64_t id);	/* NULL unknown */
-struct espl__trial_group *espl__group_at(const struct espl__trials *, uint64_t id);	/* NULL unknown */
+struct espl__trial *espl__trial_at(const struct espl__trials *, uint64_t id); /* NULL unknown */
+struct espl__trial_group *espl__group_at(const struct espl__trials *,
+    uint64_t id); /* NULL unknown */
 struct espl__trial_group *espl__group_new(struct espl__trials *, const struct espl_group *);
 /* values are copied; NULL: shares those of `parent`.  WAITING, in the group. */
-struct espl__trial *espl__trial_new(struct espl__trials *, struct espl__trial_group *, const double *values,
-                                    struct espl__trial *parent);
+struct espl__trial *espl__trial_new(struct espl__trials *, struct espl__trial_group *,
+    const double *values, struct espl__trial *parent);
 /* RESTING -> WAITING in (perhaps another) group with a new budget. */
 void espl__trial_continue(struct espl__trials *, struct espl__trial *, struct espl__trial_group *);
 /* RESTING -> WAITING where it is: its group has ended and does not hear of it again. */
@@ -84,7 +91,8 @@ void espl__trial_state(struct espl__trials *, struct espl__trial *, espl_trial_s
 void espl__trial_drop(struct espl__trials *, struct espl__trial *);
 /* The search is over: none of its trials trains on. */
 void espl__trials_settle(struct espl__trials *);
-/* "running", "paused", "completed", "stopped early", ...: the state in words for people and results. */
+/* "running", "paused", "completed", "stopped early", ...: the state in words for people and
+ * results. */
 const char *espl__trial_word(const struct espl__trials *, const struct espl__trial *);
 void espl__group_close(struct espl__trials *, struct espl__trial_group *);
 /* A closed group of which no trial is active and whose end was not told: oldest first; marks it. */

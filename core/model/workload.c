@@ -1,8 +1,10 @@
-/* workload.c - traces of jobs: read, checked line by line, written, and what policies are told of a job.
+/* workload.c - traces of jobs: read, checked line by line, written, and what policies are told of a
+ * job.
  *
- * A trace out of order is refused, not sorted: rows are in order of time in every trace that was written as things
- * happened, so one that goes back in time mostly means a wrong column or two files joined; and the order of rows decides
- * who of two jobs of the same instant is first.  The hint says how to sort.
+ * A trace out of order is refused, not sorted: rows are in order of time in every trace that was
+ * written as things happened, so one that goes back in time mostly means a wrong column or two
+ * files joined; and the order of rows decides who of two jobs of the same instant is first.  The
+ * hint says how to sort.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,27 +16,41 @@
 #include "model/csv.h"
 #include "model/workload.h"
 
-#define JOBS_MAX    10000000u
-#define NODES_MAX   1000000
-#define SECONDS_MAX 1e9		/* 31 years */
-#define POINTS_MAX  64u
+#define JOBS_MAX 10000000u
+#define NODES_MAX 1000000
+#define SECONDS_MAX 1e9 /* 31 years */
+#define POINTS_MAX 64u
 #define FAIL(c_, ...) espl__fail_at(diag, ESPL_E_CONFIG, (c_)->file, (c_)->line, __VA_ARGS__)
 
-enum { JOB, ARRIVES, WORK, NODES_MIN, NODES_MAX_, MANDATORY, ASKED = MANDATORY, WEIGHT, ETA, FATE, FATE_AT, SCALING, COLUMNS };
-static const char *const names[COLUMNS] = { "job", "arrives_s", "work_s", "nodes_min", "nodes_max", "nodes_asked", "weight",
-	"eta_s", "fate", "fate_at_s", "scaling" };
+enum {
+	JOB,
+	ARRIVES,
+	WORK,
+	NODES_MIN,
+	NODES_MAX_,
+	MANDATORY,
+	ASKED = MANDATORY,
+	WEIGHT,
+	ETA,
+	FATE,
+	FATE_AT,
+	SCALING,
+	COLUMNS
+};
+static const char *const names[COLUMNS] = { "job", "arrives_s", "work_s", "nodes_min", "nodes_max",
+	"nodes_asked", "weight", "eta_s", "fate", "fate_at_s", "scaling" };
 static const char *const fates[] = { "done", "bug", "terminated" };
 
 struct reading {
 	struct espl__csv csv;
-	uint32_t at[COLUMNS];		/* 1 + the column's place; 0: it is not there */
+	uint32_t at[COLUMNS]; /* 1 + the column's place; 0: it is not there */
 	uint32_t header_count, nodes;
-	struct espl__map by_name;	/* -> index + 1 as a pointer                  */
+	struct espl__map by_name; /* -> index + 1 as a pointer */
 	struct espl_point *points;
 	uint32_t point_cap;
 };
 
-/* ---- the header -------------------------------------------------------------------------------------- */
+/* ---- the header --------------------------------------------------------------------------- */
 
 static espl_status
 read_header(struct reading *r, struct espl__diag *diag)
@@ -53,8 +69,11 @@ read_header(struct reading *r, struct espl__diag *diag)
 			FAIL(c, "a trace has no column '%s'", c->fields[i]);
 			if (near != NULL)
 				espl__hint(diag, "did you mean '%s'?", near);
-			espl__hint(diag, "header: job,arrives_s,work_s,nodes_min,nodes_max[,nodes_asked][,weight][,eta_s]"
-			           "[,fate,fate_at_s][,scaling]");
+			espl__hint(diag,
+			    "header: "
+			    "job,arrives_s,work_s,nodes_min,nodes_max[,nodes_asked][,weight][,eta_"
+			    "s]"
+			    "[,fate,fate_at_s][,scaling]");
 			return ESPL_E_CONFIG;
 		}
 		if (r->at[k] > 0)
@@ -64,7 +83,8 @@ read_header(struct reading *r, struct espl__diag *diag)
 	for (uint32_t k = 0; k < MANDATORY; k++)
 		if (r->at[k] == 0) {
 			FAIL(c, "there is no column '%s'", names[k]);
-			espl__hint(diag, "header: job,arrives_s,work_s,nodes_min,nodes_max, and others");
+			espl__hint(diag,
+			    "header: job,arrives_s,work_s,nodes_min,nodes_max, and others");
 			return ESPL_E_CONFIG;
 		}
 	if ((r->at[FATE] > 0) != (r->at[FATE_AT] > 0))
@@ -72,7 +92,7 @@ read_header(struct reading *r, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
-/* ---- fields -------------------------------------------------------------------------------------------- */
+/* ---- fields ------------------------------------------------------------------------------- */
 
 /* NULL: the column is not there, or the field is empty. */
 static const char *
@@ -85,14 +105,14 @@ field(const struct reading *r, uint32_t column)
 
 /* least_in 1: `least` itself is allowed. */
 static espl_status
-read_real(const struct reading *r, uint32_t column, double least, int least_in, double most, double *to,
-          struct espl__diag *diag)
+read_real(const struct reading *r, uint32_t column, double least, int least_in, double most,
+    double *to, struct espl__diag *diag)
 {
 	const struct espl__csv *c = &r->csv;
 	const char *text = field(r, column);
 
 	if (text == NULL && column >= MANDATORY)
-		return ESPL_OK;			/* the default stands */
+		return ESPL_OK; /* the default stands */
 	if (text == NULL)
 		return FAIL(c, "'%s' is empty", names[column]);
 	if (espl__parse_real(text, to) != 0) {
@@ -101,8 +121,8 @@ read_real(const struct reading *r, uint32_t column, double least, int least_in, 
 		return ESPL_E_CONFIG;
 	}
 	if (*to < least || (*to == least && !least_in))
-		return FAIL(c, "'%s' is %s, and has to be %s %g", names[column], text, least_in ? "at least" : "above",
-		            least);
+		return FAIL(c, "'%s' is %s, and has to be %s %g", names[column], text,
+		    least_in ? "at least" : "above", least);
 	if (*to > most)
 		return FAIL(c, "'%s' is %s, more than %g", names[column], text, most);
 	return ESPL_OK;
@@ -113,7 +133,7 @@ read_nodes(const struct reading *r, uint32_t column, uint32_t *to, struct espl__
 {
 	const struct espl__csv *c = &r->csv;
 	const char *text = field(r, column);
-	int64_t     number;
+	int64_t number;
 
 	if (text == NULL && column >= MANDATORY)
 		return ESPL_OK;
@@ -122,18 +142,20 @@ read_nodes(const struct reading *r, uint32_t column, uint32_t *to, struct espl__
 	if (espl__parse_int(text, &number) != 0)
 		return FAIL(c, "'%s' is not a whole number: '%s'", names[column], text);
 	if (number < 1 || number > NODES_MAX)
-		return FAIL(c, "'%s' is %s, and has to be from 1 to %d", names[column], text, NODES_MAX);
+		return FAIL(c, "'%s' is %s, and has to be from 1 to %d", names[column], text,
+		    NODES_MAX);
 	*to = (uint32_t)number;
 	return ESPL_OK;
 }
 
 static espl_status
-read_name(struct reading *r, struct espl__workload *w, struct espl__job *job, struct espl__diag *diag)
+read_name(struct reading *r, struct espl__workload *w, struct espl__job *job,
+    struct espl__diag *diag)
 {
 	const struct espl__csv *c = &r->csv;
 	const char *text = field(r, JOB);
-	uint64_t    key;
-	void       *known;
+	uint64_t key;
+	void *known;
 
 	if (text == NULL)
 		return FAIL(c, "the job has no name");
@@ -143,7 +165,8 @@ read_name(struct reading *r, struct espl__workload *w, struct espl__job *job, st
 	key = espl__digest(0, text, strlen(text));
 	known = espl__map_get(&r->by_name, key);
 	if (known != NULL && strcmp(w->jobs[(uintptr_t)known - 1].name, text) == 0) {
-		FAIL(c, "job '%s' is there twice, first in line %u", text, w->jobs[(uintptr_t)known - 1].line);
+		FAIL(c, "job '%s' is there twice, first in line %u", text,
+		    w->jobs[(uintptr_t)known - 1].line);
 		espl__hint(diag, "each job needs a name of its own: it is told apart by it");
 		return ESPL_E_CONFIG;
 	}
@@ -157,7 +180,7 @@ read_fate(const struct reading *r, struct espl__job *job, struct espl__diag *dia
 {
 	const struct espl__csv *c = &r->csv;
 	const char *text = field(r, FATE);
-	uint32_t    k = 0;
+	uint32_t k = 0;
 
 	if (text == NULL && field(r, FATE_AT) != NULL)
 		return FAIL(c, "'fate_at_s' is given, and 'fate' is not");
@@ -178,35 +201,43 @@ read_fate(const struct reading *r, struct espl__job *job, struct espl__diag *dia
 	if (read_real(r, FATE_AT, 0, 1, SECONDS_MAX, &job->fate_at_s, diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
 	if (job->fate == ESPL__FATE_TERMINATED && job->fate_at_s >= job->work_s)
-		return FAIL(c, "it is terminated after %g s of work, and done after %g s", job->fate_at_s, job->work_s);
+		return FAIL(c, "it is terminated after %g s of work, and done after %g s",
+		    job->fate_at_s, job->work_s);
 	return ESPL_OK;
 }
 
 /* "1:1 2:1.6 4:2.56" */
 static espl_status
-read_scaling(struct reading *r, struct espl__workload *w, struct espl__job *job, struct espl__diag *diag)
+read_scaling(struct reading *r, struct espl__workload *w, struct espl__job *job,
+    struct espl__diag *diag)
 {
 	const struct espl__csv *c = &r->csv;
 	uint32_t n = 0;
-	char    *p, *save = NULL;
+	char *p, *save = NULL;
 
 	if (field(r, SCALING) == NULL)
 		return ESPL_OK;
-	for (p = strtok_r(c->fields[r->at[SCALING] - 1], " \t", &save); p != NULL; p = strtok_r(NULL, " \t", &save)) {
+	for (p = strtok_r(c->fields[r->at[SCALING] - 1], " \t", &save); p != NULL;
+	     p = strtok_r(NULL, " \t", &save)) {
 		struct espl_point point;
 		char *colon = strchr(p, ':');
 
 		if (colon != NULL)
 			*colon = '\0';
-		if (colon == NULL || espl__parse_real(p, &point.x) != 0 || espl__parse_real(colon + 1, &point.y) != 0) {
+		if (colon == NULL || espl__parse_real(p, &point.x) != 0 ||
+		    espl__parse_real(colon + 1, &point.y) != 0) {
 			FAIL(c, "'scaling' is not a list of NODES:SPEED near '%s'", p);
 			espl__hint(diag, "e.g. 1:1 2:1.6 4:2.56, one node being 1");
 			return ESPL_E_CONFIG;
 		}
 		if (n == 0 && (point.x != 1 || point.y != 1))
-			return FAIL(c, "'scaling' has to begin with 1:1, since work is told for one node");
-		if ((n > 0 && !(point.x > r->points[n - 1].x)) || !(point.y > 0) || point.x > NODES_MAX || point.y > NODES_MAX)
-			return FAIL(c, "'scaling': nodes have to rise, and speeds to be above 0, at %g:%g", point.x, point.y);
+			return FAIL(c,
+			    "'scaling' has to begin with 1:1, since work is told for one node");
+		if ((n > 0 && !(point.x > r->points[n - 1].x)) || !(point.y > 0) ||
+		    point.x > NODES_MAX || point.y > NODES_MAX)
+			return FAIL(c,
+			    "'scaling': nodes have to rise, and speeds to be above 0, at %g:%g",
+			    point.x, point.y);
 		if (n == POINTS_MAX)
 			return FAIL(c, "'scaling' has more than %u points", POINTS_MAX);
 		ESPL__GROW(r->points, r->point_cap, n + 1);
@@ -219,7 +250,7 @@ read_scaling(struct reading *r, struct espl__workload *w, struct espl__job *job,
 	return ESPL_OK;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------ */
+/* ---- rows --------------------------------------------------------------------------------- */
 
 static espl_status
 check_nodes(const struct reading *r, struct espl__job *job, struct espl__diag *diag)
@@ -227,26 +258,31 @@ check_nodes(const struct reading *r, struct espl__job *job, struct espl__diag *d
 	const struct espl__csv *c = &r->csv;
 
 	if (job->nodes_max < job->nodes_min)
-		return FAIL(c, "job '%s' takes at least %u nodes and at most %u", job->name, job->nodes_min, job->nodes_max);
+		return FAIL(c, "job '%s' takes at least %u nodes and at most %u", job->name,
+		    job->nodes_min, job->nodes_max);
 	if (r->nodes == ESPL_ANY || job->nodes_min <= r->nodes)
 		return ESPL_OK;
-	FAIL(c, "job '%s' needs at least %u nodes, and there are never more than %u", job->name, job->nodes_min, r->nodes);
+	FAIL(c, "job '%s' needs at least %u nodes, and there are never more than %u", job->name,
+	    job->nodes_min, r->nodes);
 	espl__hint(diag, "let the cloud have more, or lower its nodes_min: it would wait for ever");
 	return ESPL_E_CONFIG;
 }
 
 static espl_status
 check_order(const struct espl__csv *c, const struct espl__workload *w, const struct espl__job *job,
-            struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	const struct espl__job *last = w->count > 0 ? &w->jobs[w->count - 1] : NULL;
 
 	if (last == NULL || job->arrives_s >= last->arrives_s)
 		return ESPL_OK;
-	FAIL(c, "job '%s' arrives at %g s, before '%s' of line %u (%g s): rows have to be in order of arrival", job->name,
-	     job->arrives_s, last->name, last->line, last->arrives_s);
-	espl__hint(diag, "sort by 'arrives_s': (head -n 1 TRACE; tail -n +2 TRACE | sort -s -t, -k N,Ng) > SORTED, where it is "
-	           "column N");
+	FAIL(c,
+	    "job '%s' arrives at %g s, before '%s' of line %u (%g s): rows have to be in order of "
+	    "arrival",
+	    job->name, job->arrives_s, last->name, last->line, last->arrives_s);
+	espl__hint(diag,
+	    "sort by 'arrives_s': (head -n 1 TRACE; tail -n +2 TRACE | sort -s -t, -k N,Ng) > "
+	    "SORTED, where it is column N");
 	return ESPL_E_CONFIG;
 }
 
@@ -257,7 +293,8 @@ read_row(struct reading *r, struct espl__workload *w, struct espl__diag *diag)
 	struct espl__job job = { .weight = 1, .eta_s = NAN, .line = c->line };
 
 	if (c->count != r->header_count)
-		return FAIL(c, "the row has %u fields, and the header %u", c->count, r->header_count);
+		return FAIL(c, "the row has %u fields, and the header %u", c->count,
+		    r->header_count);
 	if (w->count == JOBS_MAX)
 		return FAIL(c, "more than %u jobs", JOBS_MAX);
 	if (read_name(r, w, &job, diag) != ESPL_OK ||
@@ -268,7 +305,8 @@ read_row(struct reading *r, struct espl__workload *w, struct espl__diag *diag)
 		return ESPL_E_CONFIG;
 	job.nodes_asked = job.nodes_min;
 	if (r->at[ETA] == 0)
-		job.eta_s = job.work_s;		/* no column: estimates are right; an empty field: there is none */
+		/* no column: estimates are right; an empty field: there is none */
+		job.eta_s = job.work_s;
 	if (read_nodes(r, ASKED, &job.nodes_asked, diag) != ESPL_OK ||
 	    read_real(r, WEIGHT, 0, 0, 1e6, &job.weight, diag) != ESPL_OK ||
 	    read_real(r, ETA, 0, 1, SECONDS_MAX, &job.eta_s, diag) != ESPL_OK ||
@@ -290,7 +328,8 @@ read_all(struct reading *r, struct espl__workload *w, struct espl__diag *diag)
 	status = espl__csv_next(&r->csv, &more, diag);
 	if (status == ESPL_OK && !more) {
 		FAIL(c, "the trace is empty");
-		espl__hint(diag, "header: job,arrives_s,work_s,nodes_min,nodes_max; then a row for each job");
+		espl__hint(diag,
+		    "header: job,arrives_s,work_s,nodes_min,nodes_max; then a row for each job");
 		return ESPL_E_CONFIG;
 	}
 	if (status == ESPL_OK)
@@ -301,12 +340,13 @@ read_all(struct reading *r, struct espl__workload *w, struct espl__diag *diag)
 			break;
 		status = read_row(r, w, diag);
 	}
-	return status == ESPL_OK && w->count == 0 ? FAIL(c, "the trace has a header and no job") : status;
+	return status == ESPL_OK && w->count == 0 ? FAIL(c, "the trace has a header and no job")
+						  : status;
 }
 
 espl_status
-espl__workload_read(struct espl__workload *w, const char *file, struct espl__buf *text, uint32_t nodes,
-                    struct espl__diag *diag)
+espl__workload_read(struct espl__workload *w, const char *file, struct espl__buf *text,
+    uint32_t nodes, struct espl__diag *diag)
 {
 	struct reading r = { .nodes = nodes };
 	espl_status status;
@@ -328,13 +368,14 @@ espl__workload_free(struct espl__workload *w)
 	memset(w, 0, sizeof *w);
 }
 
-/* ---- written ----------------------------------------------------------------------------------------------- */
+/* ---- written ------------------------------------------------------------------------------ */
 
 /* Quoted where it has to be. */
 static void
 print_name(struct espl__buf *to, const char *name)
 {
-	if (strpbrk(name, "\",") == NULL && name[0] != '#' && name[strlen(name) - 1] != ' ' && name[0] != ' ') {
+	if (strpbrk(name, "\",") == NULL && name[0] != '#' && name[strlen(name) - 1] != ' ' &&
+	    name[0] != ' ') {
 		espl__print(to, "%s", name);
 		return;
 	}
@@ -349,34 +390,41 @@ espl__workload_print(const struct espl__workload *w, struct espl__buf *to)
 {
 	char a[32], b[32], e[32], v[32], f[32];
 
-	espl__print(to, "job,arrives_s,work_s,nodes_min,nodes_max,nodes_asked,weight,eta_s,fate,fate_at_s,scaling\n");
+	espl__print(to,
+	    "job,arrives_s,work_s,nodes_min,nodes_max,nodes_asked,weight,eta_s,fate,fate_at_s,"
+	    "scaling\n");
 	for (uint32_t i = 0; i < w->count; i++) {
 		const struct espl__job *job = &w->jobs[i];
 		int done = job->fate == ESPL__FATE_DONE;
 
 		print_name(to, job->name);
-		espl__print(to, ",%s,%s,%u,%u,%u,%s,%s,%s,%s,", espl__format_real(job->arrives_s, a),
-		            espl__format_real(job->work_s, b), job->nodes_min, job->nodes_max, job->nodes_asked,
-		            espl__format_real(job->weight, v), isnan(job->eta_s) ? "" : espl__format_real(job->eta_s, e),
-		            fates[job->fate], done ? "" : espl__format_real(job->fate_at_s, f));
+		espl__print(to, ",%s,%s,%u,%u,%u,%s,%s,%s,%s,",
+		    espl__format_real(job->arrives_s, a), espl__format_real(job->work_s, b),
+		    job->nodes_min, job->nodes_max, job->nodes_asked,
+		    espl__format_real(job->weight, v),
+		    isnan(job->eta_s) ? "" : espl__format_real(job->eta_s, e), fates[job->fate],
+		    done ? "" : espl__format_real(job->fate_at_s, f));
 		for (uint32_t k = 0; k < job->scaling_count; k++)
-			espl__print(to, "%s%s:%s", k > 0 ? " " : "", espl__format_real(job->scaling[k].x, a),
-			            espl__format_real(job->scaling[k].y, b));
+			espl__print(to, "%s%s:%s", k > 0 ? " " : "",
+			    espl__format_real(job->scaling[k].x, a),
+			    espl__format_real(job->scaling[k].y, b));
 		espl__print(to, "\n");
 	}
 }
 
 espl_status
-espl__workload_fix(struct espl__workload *w, const char *file, uint32_t nodes, struct espl__diag *diag)
+espl__workload_fix(struct espl__workload *w, const char *file, uint32_t nodes,
+    struct espl__diag *diag)
 {
 	for (uint32_t i = 0; i < w->count; i++) {
 		struct espl__job *job = &w->jobs[i];
 
 		if (nodes != ESPL_ANY && job->nodes_asked > nodes) {
 			espl__fail_at(diag, ESPL_E_CONFIG, file, job->line,
-			              "job '%s' asks for %u nodes, and there are never more than %u", job->name,
-			              job->nodes_asked, nodes);
-			espl__hint(diag, "let the cloud have more, or let jobs be elastic: they need less then");
+			    "job '%s' asks for %u nodes, and there are never more than %u",
+			    job->name, job->nodes_asked, nodes);
+			espl__hint(diag,
+			    "let the cloud have more, or let jobs be elastic: they need less then");
 			return ESPL_E_CONFIG;
 		}
 		job->nodes_min = job->nodes_max = job->nodes_asked;
@@ -384,13 +432,13 @@ espl__workload_fix(struct espl__workload *w, const char *file, uint32_t nodes, s
 	return ESPL_OK;
 }
 
-/* ---- what is known of a job -------------------------------------------------------------------------------- */
+/* ---- what is known of a job --------------------------------------------------------------- */
 
 double
 espl__workload_left(const struct espl__workload *w, uint32_t job, double served_s, uint64_t draw)
 {
 	const struct espl__job *j = &w->jobs[job];
-	double   left;
+	double left;
 
 	if (w->redraw > 0) {
 		uint64_t key[2] = { job, draw };
@@ -408,7 +456,7 @@ double
 espl__job_speed(const struct espl__job *job, uint32_t nodes, double doubling)
 {
 	const struct espl_point *p = job->scaling;
-	double   x = nodes;
+	double x = nodes;
 
 	if (nodes == 0)
 		return 0;
@@ -416,6 +464,7 @@ espl__job_speed(const struct espl__job *job, uint32_t nodes, double doubling)
 		return x * pow(doubling, log2(x));
 	for (uint32_t i = 1; i < job->scaling_count; i++)
 		if (x <= p[i].x)
-			return p[i - 1].y + (p[i].y - p[i - 1].y) * (x - p[i - 1].x) / (p[i].x - p[i - 1].x);
+			return p[i - 1].y +
+			    (p[i].y - p[i - 1].y) * (x - p[i - 1].x) / (p[i].x - p[i - 1].x);
 	return p[job->scaling_count - 1].y;
 }

@@ -20,31 +20,44 @@ _Static_assert(sizeof(struct espl_ops) == 8, "espl_ops is frozen");
 _Static_assert(sizeof(struct espl_value) == 16, "espl_value is frozen");
 _Static_assert(offsetof(struct espl_plugin, name) == 16, "the head of espl_plugin is frozen");
 
-#define SIZE_LIMIT 65536u	/* no descriptor or table of entries is larger */
+#define SIZE_LIMIT 65536u /* no descriptor or table of entries is larger */
 #define NAME_LIMIT 64u
 
-struct entry { const char *name; size_t offset; };
+struct entry {
+	const char *name;
+	size_t offset;
+};
+/* clang-format off */
 #define ENTRY(type_, member_) { #member_, offsetof(struct type_, member_) }
+/* clang-format on */
 
 static const struct entry algorithm_entries[] = { ENTRY(espl_algorithm_ops, next_group) };
 static const struct entry allocator_entries[] = { ENTRY(espl_allocator_ops, allocate) };
 static const struct entry cloud_entries[] = {
-	ENTRY(espl_cloud_ops, start), ENTRY(espl_cloud_ops, acquire), ENTRY(espl_cloud_ops, release),
-	ENTRY(espl_cloud_ops, adopt), ENTRY(espl_cloud_ops, reach), ENTRY(espl_cloud_ops, describe),
+	ENTRY(espl_cloud_ops, start),
+	ENTRY(espl_cloud_ops, acquire),
+	ENTRY(espl_cloud_ops, release),
+	ENTRY(espl_cloud_ops, adopt),
+	ENTRY(espl_cloud_ops, reach),
+	ENTRY(espl_cloud_ops, describe),
 };
 static const struct entry placer_entries[] = { ENTRY(espl_placer_ops, place) };
 static const struct entry trainable_entries[] = {
-	ENTRY(espl_trainable_ops, open), ENTRY(espl_trainable_ops, close),
+	ENTRY(espl_trainable_ops, open),
+	ENTRY(espl_trainable_ops, close),
 	ENTRY(espl_trainable_ops, step),
 };
 
 static const struct {
-	const char         *name;
+	const char *name;
 	const struct entry *entries;
-	size_t              count;
-	uint64_t            needs;	/* demands that this kind may make */
+	size_t count;
+	uint64_t needs; /* demands that this kind may make */
 } kinds[] = {
-#define KIND(name_, needs_) { #name_, name_##_entries, sizeof name_##_entries / sizeof(struct entry), needs_ }
+/* clang-format off */
+#define KIND(name_, needs_) \
+	{ #name_, name_##_entries, sizeof name_##_entries / sizeof(struct entry), needs_ }
+	/* clang-format on */
 	[ESPL_ALGORITHM] = KIND(algorithm, ESPL_NEED_COMPUTE),
 	[ESPL_ALLOCATOR] = KIND(allocator, ESPL_NEED_COMPUTE),
 	[ESPL_CLOUD] = KIND(cloud, ESPL_NEED_IO),
@@ -79,14 +92,14 @@ espl__plugin_name_equal(const char *a, const char *b)
 
 struct check {
 	const struct espl_plugin *plugin;
-	const char        *path;
+	const char *path;
 	struct espl__diag *diag;
 };
 
 static espl_status ESPL_PRINTF(3, 4)
-refuse(const struct check *check, const char *hint, const char *format, ...)
+    refuse(const struct check *check, const char *hint, const char *format, ...)
 {
-	char    text[400];
+	char text[400];
 	va_list list;
 
 	va_start(list, format);
@@ -107,17 +120,20 @@ check_abi(const struct check *check)
 
 	if (check->plugin->magic != ESPL_MAGIC)
 		return refuse(check, "begin the descriptor with ESPL_HEAD(kind, name)",
-		              "this is no espalier plugin: its descriptor begins with 0x%08x in place of 0x%08x",
-		              check->plugin->magic, ESPL_MAGIC);
+		    "this is no espalier plugin: its descriptor begins with 0x%08x in place of "
+		    "0x%08x",
+		    check->plugin->magic, ESPL_MAGIC);
 	/* Major 0 promises nothing: the minors must be equal.  Later: not a newer minor. */
-	if (abi >> 16 == ESPL_ABI_MAJOR
-	    && (ESPL_ABI_MAJOR == 0 ? (abi & 0xffff) == ESPL_ABI_MINOR : (abi & 0xffff) <= ESPL_ABI_MINOR))
+	if (abi >> 16 == ESPL_ABI_MAJOR &&
+	    (ESPL_ABI_MAJOR == 0 ? (abi & 0xffff) == ESPL_ABI_MINOR
+				 : (abi & 0xffff) <= ESPL_ABI_MINOR))
 		return ESPL_OK;
-	return refuse(check, abi > ESPL_ABI ? "update espalier, or build the plugin against the headers of this one"
-	                                    : "build the plugin anew, against the headers of this espalier",
-	              "the plugin is made for a%s espalier: its ABI is %u.%u, this one's is %u.%u",
-	              abi > ESPL_ABI ? " newer" : "n older", abi >> 16, abi & 0xffff, ESPL_ABI_MAJOR,
-	              ESPL_ABI_MINOR);
+	return refuse(check,
+	    abi > ESPL_ABI ? "update espalier, or build the plugin against the headers of this one"
+			   : "build the plugin anew, against the headers of this espalier",
+	    "the plugin is made for a%s espalier: its ABI is %u.%u, this one's is %u.%u",
+	    abi > ESPL_ABI ? " newer" : "n older", abi >> 16, abi & 0xffff, ESPL_ABI_MAJOR,
+	    ESPL_ABI_MINOR);
 }
 
 /* Lower-case letters, digits, '-' and '_', beginning with a letter. */
@@ -129,8 +145,8 @@ name_is_good(const char *name)
 	if (length == 0 || length == NAME_LIMIT || name[0] < 'a' || name[0] > 'z')
 		return 0;
 	for (size_t i = 1; i < length; i++)
-		if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= '0' && name[i] <= '9')
-		      || name[i] == '-' || name[i] == '_'))
+		if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= '0' && name[i] <= '9') ||
+			name[i] == '-' || name[i] == '_'))
 			return 0;
 	return 1;
 }
@@ -145,25 +161,25 @@ check_head(const struct check *check, espl_kind kind, const char *name)
 		return status;
 	if (plugin->size < sizeof(struct espl_plugin) || plugin->size > SIZE_LIMIT)
 		return refuse(check, "ESPL_HEAD fills in the size",
-		              "the descriptor says it has %u bytes, but ABI %u.%u has %zu", plugin->size,
-		              ESPL_ABI_MAJOR, ESPL_ABI_MINOR, sizeof(struct espl_plugin));
+		    "the descriptor says it has %u bytes, but ABI %u.%u has %zu", plugin->size,
+		    ESPL_ABI_MAJOR, ESPL_ABI_MINOR, sizeof(struct espl_plugin));
 	if (plugin->kind == 0 || plugin->kind >= KIND_COUNT)
 		return refuse(check, "kinds are algorithm, allocator, cloud, placer and trainable",
-		              "the plugin is of an unknown kind (%u)", plugin->kind);
+		    "the plugin is of an unknown kind (%u)", plugin->kind);
 	if (kind != 0 && plugin->kind != kind)
 		return refuse(check, "the file is named <kind>_<name>.so after what is in it",
-		              "the file promises %s %s, but the plugin in it is %s %s",
-		              kind == ESPL_ALGORITHM || kind == ESPL_ALLOCATOR ? "an" : "a",
-		              espl__kind_name(kind),
-		              plugin->kind == ESPL_ALGORITHM || plugin->kind == ESPL_ALLOCATOR ? "an" : "a",
-		              espl__kind_name(plugin->kind));
+		    "the file promises %s %s, but the plugin in it is %s %s",
+		    kind == ESPL_ALGORITHM || kind == ESPL_ALLOCATOR ? "an" : "a",
+		    espl__kind_name(kind),
+		    plugin->kind == ESPL_ALGORITHM || plugin->kind == ESPL_ALLOCATOR ? "an" : "a",
+		    espl__kind_name(plugin->kind));
 	if (plugin->name == NULL || !name_is_good(plugin->name))
 		return refuse(check, "lower-case letters, digits, '-' and '_', at most 63",
-		              "the plugin has no usable name");
+		    "the plugin has no usable name");
 	if (name != NULL && !espl__plugin_name_equal(plugin->name, name))
 		return refuse(check, "the file is named <kind>_<name>.so after what is in it",
-		              "the file promises '%s', but the plugin in it calls itself '%s'", name,
-		              plugin->name);
+		    "the file promises '%s', but the plugin in it calls itself '%s'", name,
+		    plugin->name);
 	return ESPL_OK;
 }
 
@@ -176,18 +192,19 @@ check_caps(const struct check *check)
 	uint64_t demands = plugin->caps >> 32 << 32;
 	uint64_t known = ESPL_NEED_IO | ESPL_NEED_COMPUTE | ESPL_NEED_CUDA;
 	uint64_t odd = demands & ~kinds[plugin->kind].needs;
-	int      bit = 0;
+	int bit = 0;
 
 	if (odd == 0)
 		return ESPL_OK;
 	while (!(odd >> bit & 1))
 		bit++;
 	if (odd & known)
-		return refuse(check, "ESPL_NEED_IO is for clouds, _COMPUTE for algorithms and allocators, _CUDA "
-		              "for trainables", "the plugin demands what this kind is not given (capability bit %d)",
-		              bit);
-	return refuse(check, "update espalier", "the plugin demands something this espalier does not have "
-	              "(capability bit %d)", bit);
+		return refuse(check,
+		    "ESPL_NEED_IO is for clouds, _COMPUTE for algorithms and allocators, _CUDA for "
+		    "trainables",
+		    "the plugin demands what this kind is not given (capability bit %d)", bit);
+	return refuse(check, "update espalier",
+	    "the plugin demands something this espalier does not have (capability bit %d)", bit);
 }
 
 static espl_status
@@ -197,12 +214,13 @@ check_parts(const struct check *check)
 
 	if (plugin->version == NULL || plugin->summary == NULL)
 		return refuse(check, "both are shown by `espalier plugins`", "the plugin has no %s",
-		              plugin->version == NULL ? "version" : "summary");
+		    plugin->version == NULL ? "version" : "summary");
 	if (plugin->create == NULL || plugin->destroy == NULL)
-		return refuse(check, "every plugin has create and destroy", "the plugin has no '%s'",
-		              plugin->create == NULL ? "create" : "destroy");
+		return refuse(check, "every plugin has create and destroy",
+		    "the plugin has no '%s'", plugin->create == NULL ? "create" : "destroy");
 	if (plugin->ops == NULL)
-		return refuse(check, "set .ops to the kind's table", "the plugin has no table of entries");
+		return refuse(check, "set .ops to the kind's table",
+		    "the plugin has no table of entries");
 	return check_caps(check);
 }
 
@@ -228,11 +246,16 @@ check_state_entries(const struct check *check)
 
 	if (regions > 0 || (save > 0 && load > 0))
 		return ESPL_OK;
-	return refuse(check, "a trial's state is told by regions, or written and read by save and load",
-	              save > 0 || load > 0 ? "the trainable has '%s' without '%s'"
-	                                   : "the trainable has no '%s', nor '%s'",
-	              save > 0 ? "save" : load > 0 ? "load" : "regions",
-	              save > 0 ? "load" : load > 0 ? "save" : "save and load");
+	return refuse(check,
+	    "a trial's state is told by regions, or written and read by save and load",
+	    save > 0 || load > 0 ? "the trainable has '%s' without '%s'"
+				 : "the trainable has no '%s', nor '%s'",
+	    save > 0       ? "save"
+		: load > 0 ? "load"
+			   : "regions",
+	    save > 0       ? "load"
+		: load > 0 ? "save"
+			   : "save and load");
 }
 
 static espl_status
@@ -240,36 +263,38 @@ check_ops(const struct check *check)
 {
 	const struct espl_plugin *plugin = check->plugin;
 
-	if (plugin->ops->size < sizeof(struct espl_ops) || plugin->ops->size > SIZE_LIMIT
-	    || plugin->ops->size % sizeof(void *) != 0)
+	if (plugin->ops->size < sizeof(struct espl_ops) || plugin->ops->size > SIZE_LIMIT ||
+	    plugin->ops->size % sizeof(void *) != 0)
 		return refuse(check, "begin the table with ESPL_TABLE(struct espl_..._ops)",
-		              "the table of entries says it has %u bytes", plugin->ops->size);
+		    "the table of entries says it has %u bytes", plugin->ops->size);
 	if (plugin->ops->zero != 0)
 		return refuse(check, "begin the table with ESPL_TABLE(struct espl_..._ops)",
-		              "the field 'zero' of the table of entries is %u, not 0", plugin->ops->zero);
+		    "the field 'zero' of the table of entries is %u, not 0", plugin->ops->zero);
 	for (size_t i = 0; i < kinds[plugin->kind].count; i++) {
 		const struct entry *entry = &kinds[plugin->kind].entries[i];
 		int state = entry_state(plugin->ops, entry->offset);
 
 		if (state < 0)
 			return refuse(check, "begin the table with ESPL_TABLE(struct espl_..._ops)",
-			              "the table of entries is too short: %u bytes end before '%s'",
-			              plugin->ops->size, entry->name);
+			    "the table of entries is too short: %u bytes end before '%s'",
+			    plugin->ops->size, entry->name);
 		if (state == 0)
-			return refuse(check, "every mandatory entry must be there; docs/plugin-authors.md lists them",
-			              "the entry '%s' is NULL, but %ss must have it", entry->name,
-			              kinds[plugin->kind].name);
+			return refuse(check,
+			    "every mandatory entry must be there; docs/plugin-authors.md lists "
+			    "them",
+			    "the entry '%s' is NULL, but %ss must have it", entry->name,
+			    kinds[plugin->kind].name);
 	}
 	return plugin->kind == ESPL_TRAINABLE ? check_state_entries(check) : ESPL_OK;
 }
 
 espl_status
-espl__abi_check(const struct espl_plugin *plugin, espl_kind kind, const char *name, const char *path,
-                struct espl__diag *diag)
+espl__abi_check(const struct espl_plugin *plugin, espl_kind kind, const char *name,
+    const char *path, struct espl__diag *diag)
 {
 	struct check check = { plugin, path, diag };
-	char         who[100];
-	espl_status  status;
+	char who[100];
+	espl_status status;
 
 	if (plugin == NULL)
 		return refuse(&check, NULL, "there is no descriptor");
@@ -282,8 +307,8 @@ espl__abi_check(const struct espl_plugin *plugin, espl_kind kind, const char *na
 		struct espl__diag inner = ESPL__DIAG_INIT;
 
 		snprintf(who, sizeof who, "%s '%s'", espl__kind_name(plugin->kind), plugin->name);
-		status = espl__schema_check(plugin->options, plugin->option_count, plugin->option_size, who,
-		                            &inner);
+		status = espl__schema_check(plugin->options, plugin->option_count,
+		    plugin->option_size, who, &inner);
 		if (status != ESPL_OK)
 			refuse(&check, inner.hint[0] != '\0' ? inner.hint : NULL, "%s", inner.text);
 	}

@@ -12,7 +12,7 @@
 
 #include "plugin/check_guard.h"
 
-#define LIMIT_S 120u		/* of all that is tried, in wall-clock time */
+#define LIMIT_S 120u /* of all that is tried, in wall-clock time */
 
 static void
 try_life(struct espl__check *check)
@@ -23,13 +23,14 @@ try_life(struct espl__check *check)
 		return;
 	two = espl__check_create(check, 2);
 	espl__check_step(check, "destroy");
-	espl__instance_destroy(one);	/* the elder first: they may share nothing */
+	espl__instance_destroy(one); /* the elder first: they may share nothing */
 	espl__instance_destroy(two);
 	one = espl__check_create(check, 3);
 	espl__check_step(check, "destroy");
 	espl__instance_destroy(one);
 	if (two != NULL && one != NULL)
-		espl__check_ok(check, "create and destroy: instances stand beside and after one another");
+		espl__check_ok(check,
+		    "create and destroy: instances stand beside and after one another");
 }
 
 static void
@@ -37,26 +38,18 @@ try_plugin(struct espl__check *check)
 {
 	const struct espl_plugin *desc = check->plugin->desc;
 
-	espl__check_ok(check, "loads: %s '%s' %s, ABI %u.%u, %u options", espl__kind_name(desc->kind),
-	               desc->name, desc->version, desc->abi >> 16, desc->abi & 0xffff, desc->option_count);
+	espl__check_ok(check, "loads: %s '%s' %s, ABI %u.%u, %u options",
+	    espl__kind_name(desc->kind), desc->name, desc->version, desc->abi >> 16,
+	    desc->abi & 0xffff, desc->option_count);
 	espl__check_symbols(check, check->plugin->path);
 	espl__check_world_init(check);
 	try_life(check);
 	switch (desc->kind) {
-	case ESPL_ALGORITHM:
-		espl__check_search(check);
-		break;
-	case ESPL_ALLOCATOR:
-		espl__check_alloc(check);
-		break;
-	case ESPL_CLOUD:
-		espl__check_cloud(check);
-		break;
-	case ESPL_PLACER:
-		espl__check_place(check);
-		break;
-	default:
-		espl__check_trainable(check);
+	case ESPL_ALGORITHM: espl__check_search(check); break;
+	case ESPL_ALLOCATOR: espl__check_alloc(check); break;
+	case ESPL_CLOUD: espl__check_cloud(check); break;
+	case ESPL_PLACER: espl__check_place(check); break;
+	default: espl__check_trainable(check);
 	}
 	espl__tree_free(check->tree);
 }
@@ -65,7 +58,7 @@ static void
 in_child(const char *path, FILE *out, struct espl__check_shared *shared, int output)
 {
 	struct espl__check check = { .out = out, .shared = shared };
-	struct espl__diag  diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	(void)alarm(LIMIT_S);
 	espl__check_step(&check, "loading the file");
@@ -105,11 +98,13 @@ tell_findings(const struct espl__check_shared *shared, FILE *out)
 	for (unsigned i = 0; i < shared->finding_count; i++)
 		tell_finding(&shared->findings[i], "", out);
 	if (shared->finding_count == ESPL__CHECK_FINDINGS)
-		fprintf(out, "error more than %u different errors: there may be others\n", ESPL__CHECK_FINDINGS);
+		fprintf(out, "error more than %u different errors: there may be others\n",
+		    ESPL__CHECK_FINDINGS);
 	if (refused.times > 0) {
-		snprintf(before, sizeof before, "%u call%s of its sinks %s refused%s: ", refused.times,
-		         refused.times == 1 ? "" : "s", refused.times == 1 ? "is" : "are",
-		         refused.times == 1 ? "" : ", the first");
+		snprintf(before, sizeof before,
+		    "%u call%s of its sinks %s refused%s: ", refused.times,
+		    refused.times == 1 ? "" : "s", refused.times == 1 ? "is" : "are",
+		    refused.times == 1 ? "" : ", the first");
 		refused.times = 1;
 		tell_finding(&refused, before, out);
 	}
@@ -124,21 +119,22 @@ tell_end(const struct espl__check_shared *shared, int status, FILE *out)
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
 		fprintf(out, "error %s: it did not return within %u s\n", shared->step, LIMIT_S);
 	else if (WIFSIGNALED(status))
-		fprintf(out, "error %s: it was killed by signal %d (%s)\n", shared->step, WTERMSIG(status),
-		        strsignal(WTERMSIG(status)));
+		fprintf(out, "error %s: it was killed by signal %d (%s)\n", shared->step,
+		    WTERMSIG(status), strsignal(WTERMSIG(status)));
 	else
 		fprintf(out, "error %s: it ended the process with status %d\n", shared->step,
-		        WEXITSTATUS(status));
+		    WEXITSTATUS(status));
 }
 
 int
 espl__check_plugin(const char *path, FILE *out)
 {
 	struct espl__check_shared *shared;
-	pid_t                      child;
-	int                        status = 0, bad, output;
+	pid_t child;
+	int status = 0, bad, output;
 
-	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared =
+	    mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED) {
 		fprintf(out, "error no memory to check in: %s\n", strerror(errno));
 		return 1;

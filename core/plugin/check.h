@@ -1,4 +1,5 @@
-/* check.h - `espalier check-plugin FILE.so`: does a plugin keep the rules, before a run finds out? */
+/* check.h - `espalier check-plugin FILE.so`: does a plugin keep the rules, before a run finds out?
+ */
 #ifndef ESPL__CHECK_H
 #define ESPL__CHECK_H
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* check_alloc.c - check-plugin for allocators: a plan for a made-up experiment, then decisions on an
- * empty, a small and a huge view.  What is granted is held against what there is.
+/* check_alloc.c - check-plugin for allocators: a plan for a made-up experiment, then decisions on
+ * an empty, a small and a huge view.  What is granted is held against what there is.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,30 +11,31 @@
 #include "plugin/check_guard.h"
 
 struct alloc {
-	struct espl__check    *check;
+	struct espl__check *check;
 	struct espl__instance *instance;
 	const struct espl_allocator_ops *ops;
 	struct espl_alloc_sink sink;
-	struct espl_plan_sink  plan_sink;
+	struct espl_plan_sink plan_sink;
 	/* the view */
 	struct espl_alloc_view view;
-	struct espl_item      *items;
+	struct espl_item *items;
 	const struct espl_item **item_list;
-	struct espl_node      *nodes;
+	struct espl_node *nodes;
 	const struct espl_node **node_list;
-	struct espl_gpu       *gpus;
+	struct espl_gpu *gpus;
 	const struct espl_gpu **gpu_list;
-	uint32_t               targets[2];
+	uint32_t targets[2];
 	const struct espl_experiment *experiments[1];
-	int                    plain;		/* one offer, and nobody shares a GPU: what most runs have */
+	/* one offer, and nobody shares a GPU: what most runs have */
+	int plain;
 	/* the answer */
-	struct espl_share     *granted;
-	char                  *told;		/* by item: the answer has a grant for it already */
-	uint32_t               answered[2];
-	struct espl_plan       plan;		/* the accepted one, copied */
+	struct espl_share *granted;
+	char *told; /* by item: the answer has a grant for it already */
+	uint32_t answered[2];
+	struct espl_plan plan; /* the accepted one, copied */
 	struct espl_plan_stage *stages;
 	const struct espl_plan_stage **stage_list;
-	int                    planned;
+	int planned;
 };
 
 /* A shape for planners: SHA over eight trials. */
@@ -45,7 +46,8 @@ static const struct espl_stage *const stages[] = { &stage_0, &stage_1, &stage_2 
 static const struct espl_bracket bracket = { (uint32_t)sizeof(struct espl_bracket), 3, stages };
 static const struct espl_bracket *const brackets[] = { &bracket };
 static const struct espl_spec spec = { .size = (uint32_t)sizeof(struct espl_spec),
-	.bracket_count = 1, .brackets = brackets };
+	.bracket_count = 1,
+	.brackets = brackets };
 
 static const struct espl_point scaling[] = { { 1, 1 }, { 2, 1.9 }, { 4, 3.5 }, { 8, 6 } };
 static const struct espl_point packing[] = { { 1, 1 }, { 2, 1.5 }, { 4, 2 } };
@@ -62,25 +64,28 @@ static espl_status
 sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 {
 	struct alloc *a = of(sink);
-	uint64_t      bytes[6] = { grant->item, grant->share.gpus, grant->share.packing, grant->offer,
-	                           grant->flags, (uint64_t)grant->max_price_hour };
-	espl_status   status = espl__check_call(a->check, "grant", bytes, sizeof bytes);
-	char        text[200];
+	uint64_t bytes[6] = { grant->item, grant->share.gpus, grant->share.packing, grant->offer,
+		grant->flags, (uint64_t)grant->max_price_hour };
+	espl_status status = espl__check_call(a->check, "grant", bytes, sizeof bytes);
+	char text[200];
 	const char *wrong;
 
 	if (status != ESPL_OK)
 		return status;
 	if (!espl__check_struct(a->check, "grant", grant->size, sizeof *grant, grant->zero))
 		return ESPL_E_REJECTED;
-	wrong = espl_grant_wrong(grant, grant->item >= 1 && grant->item <= a->view.item_count ? &a->items[grant->item - 1] : NULL,
-	                         a->view.offer_count, text, sizeof text);
+	wrong = espl_grant_wrong(grant,
+	    grant->item >= 1 && grant->item <= a->view.item_count ? &a->items[grant->item - 1]
+								  : NULL,
+	    a->view.offer_count, text, sizeof text);
 	if (wrong != NULL)
 		return espl__check_refuse(a->check, "grant: %s", wrong);
 	if ((grant->flags & ESPL_GRANT_QUEUED) != 0)
 		return ESPL_OK;
 	if (a->told[grant->item - 1])
-		espl__check_error(a->check, "allocate: item %llu is granted twice in one answer, which is refused whole",
-		                  (unsigned long long)grant->item);
+		espl__check_error(a->check,
+		    "allocate: item %llu is granted twice in one answer, which is refused whole",
+		    (unsigned long long)grant->item);
 	a->told[grant->item - 1] = 1;
 	a->granted[grant->item - 1] = grant->share;
 	return ESPL_OK;
@@ -90,9 +95,9 @@ static espl_status
 sink_target(struct espl_alloc_sink *sink, const struct espl_target *target)
 {
 	struct alloc *a = of(sink);
-	uint64_t      bytes[3] = { target->offer, target->nodes, (uint64_t)target->max_price_hour };
-	espl_status   status = espl__check_call(a->check, "target", bytes, sizeof bytes);
-	char        text[200];
+	uint64_t bytes[3] = { target->offer, target->nodes, (uint64_t)target->max_price_hour };
+	espl_status status = espl__check_call(a->check, "target", bytes, sizeof bytes);
+	char text[200];
 	const char *wrong;
 
 	if (status != ESPL_OK)
@@ -109,34 +114,38 @@ sink_target(struct espl_alloc_sink *sink, const struct espl_target *target)
 static int
 no_node(const struct alloc *a, uint64_t node)
 {
-	return node >= a->view.node_count;	/* their ids count up from 0 */
+	return node >= a->view.node_count; /* their ids count up from 0 */
 }
 
 static espl_status
 sink_retire(struct espl_alloc_sink *sink, uint64_t node)
 {
 	struct alloc *a = of(sink);
-	espl_status   status = espl__check_call(a->check, "retire", &node, sizeof node);
+	espl_status status = espl__check_call(a->check, "retire", &node, sizeof node);
 
 	return status == ESPL_OK && no_node(a, node)
-	       ? espl__check_refuse(a->check, "retire: there is no node %llu", (unsigned long long)node) : status;
+	    ? espl__check_refuse(a->check, "retire: there is no node %llu",
+		  (unsigned long long)node)
+	    : status;
 }
 
 static espl_status
 sink_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t whose)
 {
 	struct alloc *a = of(sink);
-	uint64_t      both[2] = { node, whose };
-	espl_status   status = espl__check_call(a->check, "claim", both, sizeof both);
+	uint64_t both[2] = { node, whose };
+	espl_status status = espl__check_call(a->check, "claim", both, sizeof both);
 
 	return status == ESPL_OK && no_node(a, node)
-	       ? espl__check_refuse(a->check, "claim: there is no node %llu", (unsigned long long)node) : status;
+	    ? espl__check_refuse(a->check, "claim: there is no node %llu", (unsigned long long)node)
+	    : status;
 }
 
 static espl_status
 record_plan(struct espl__check *check, const struct espl_plan *plan)
 {
-	espl_status status = espl__check_call(check, "plan", &plan->stage_count, sizeof plan->stage_count);
+	espl_status status =
+	    espl__check_call(check, "plan", &plan->stage_count, sizeof plan->stage_count);
 
 	for (uint32_t i = 0; i < plan->stage_count; i++) {
 		const struct espl_plan_stage *s = plan->stages[i];
@@ -164,11 +173,12 @@ static espl_status
 sink_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 {
 	struct alloc *a = of(sink);
-	uint32_t      bytes[2] = { offer, on };
-	espl_status   status = espl__check_call(a->check, "watch_prices", bytes, sizeof bytes);
+	uint32_t bytes[2] = { offer, on };
+	espl_status status = espl__check_call(a->check, "watch_prices", bytes, sizeof bytes);
 
 	return status == ESPL_OK && offer >= a->view.offer_count
-	       ? espl__check_refuse(a->check, "watch_prices: there is no offer %u", offer) : status;
+	    ? espl__check_refuse(a->check, "watch_prices: there is no offer %u", offer)
+	    : status;
 }
 
 static espl_status
@@ -186,8 +196,9 @@ sink_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, 
 	struct alloc *a = of(sink);
 
 	if (item < 1 || item > a->view.item_count || steps > 10000)
-		return espl__check_refuse(a->check, "horizon: %u steps for item %llu: there is no such item, or they are "
-		                          "too many", steps, (unsigned long long)item);
+		return espl__check_refuse(a->check,
+		    "horizon: %u steps for item %llu: there is no such item, or they are too many",
+		    steps, (unsigned long long)item);
 	return espl__check_call(a->check, "horizon", gpus, steps * sizeof *gpus);
 }
 
@@ -200,9 +211,9 @@ of_plan(struct espl_plan_sink *sink)
 static espl_status
 plan_plan(struct espl_plan_sink *sink, const struct espl_plan *plan)
 {
-	struct alloc          *a = of_plan(sink);
+	struct alloc *a = of_plan(sink);
 	struct espl_prediction prediction = ESPL_INIT(struct espl_prediction);
-	espl_status            status = record_plan(a->check, plan);
+	espl_status status = record_plan(a->check, plan);
 
 	if (status != ESPL_OK)
 		return status;
@@ -239,15 +250,35 @@ make_items(struct alloc *a, uint32_t count)
 	a->granted = espl__alloc((count + 1) * sizeof *a->granted);
 	a->told = espl__alloc(count + 1);
 	for (uint32_t i = 0; i < count; i++) {
-		a->items[i] = (struct espl_item){ .size = (uint32_t)sizeof *a->items, .id = i + 1,
-			.trial = i, .group = 0, .bracket = 0, .stage = 0, .arrived = 0, .started = ESPL_NEVER,
-			.work_s = 20 + i % 7, .work_total_s = 20 + i % 7, .iterations_left = 2, .gpus_min = 1,
-			.gpus_max = 8, .unit = 1, .packing_max = 4, .scaling = scaling, .packing = packing,
-			.scaling_count = 4, .packing_count = 3, .granted = { 0, 1 }, .offer = ESPL_ANY, .gpu = ESPL_ANY,
-			.weight = 1, .resize_s = 4, .boundary_s = 5, .start_s = 2 };
+		a->items[i] = (struct espl_item){ .size = (uint32_t)sizeof *a->items,
+			.id = i + 1,
+			.trial = i,
+			.group = 0,
+			.bracket = 0,
+			.stage = 0,
+			.arrived = 0,
+			.started = ESPL_NEVER,
+			.work_s = 20 + i % 7,
+			.work_total_s = 20 + i % 7,
+			.iterations_left = 2,
+			.gpus_min = 1,
+			.gpus_max = 8,
+			.unit = 1,
+			.packing_max = 4,
+			.scaling = scaling,
+			.packing = packing,
+			.scaling_count = 4,
+			.packing_count = 3,
+			.granted = { 0, 1 },
+			.offer = ESPL_ANY,
+			.gpu = ESPL_ANY,
+			.weight = 1,
+			.resize_s = 4,
+			.boundary_s = 5,
+			.start_s = 2 };
 		if (a->plain)
 			a->items[i].packing_max = 1;
-		if (i % 5 == 4) {	/* some stand for experiments, as in a pool of two levels */
+		if (i % 5 == 4) { /* some stand for experiments, as in a pool of two levels */
 			a->items[i].flags = ESPL_ITEM_EXPERIMENT;
 			a->items[i].trial = a->items[i].group = ESPL_NONE;
 			a->items[i].packing_max = 1;
@@ -272,8 +303,14 @@ make_nodes(struct alloc *a, uint32_t count)
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		a->nodes[i] = (struct espl_node){ .size = (uint32_t)sizeof *a->nodes,
-			.state = ESPL_NODE_READY, .id = i, .offer = 0, .gpus_idle = 4, .gpu_count = 4,
-			.gpus = &a->gpu_list[(size_t)i * 4], .owner = ESPL_NONE, .ready_at = 0,
+			.state = ESPL_NODE_READY,
+			.id = i,
+			.offer = 0,
+			.gpus_idle = 4,
+			.gpu_count = 4,
+			.gpus = &a->gpu_list[(size_t)i * 4],
+			.owner = ESPL_NONE,
+			.ready_at = 0,
 			.ends_at = ESPL_NEVER };
 		a->node_list[i] = &a->nodes[i];
 	}
@@ -289,11 +326,18 @@ open_alloc(struct alloc *a, struct espl__check *check, uint32_t flags, int refus
 	memset(a, 0, sizeof *a);
 	a->check = check;
 	a->ops = (const struct espl_allocator_ops *)(const void *)check->plugin->desc->ops;
-	a->sink = (struct espl_alloc_sink){ .size = (uint32_t)sizeof a->sink, .grant = sink_grant,
-		.target = sink_target, .retire = sink_retire, .plan = sink_replan, .wake_at = sink_wake,
-		.watch_prices = sink_watch, .objective = sink_objective, .horizon = sink_horizon,
+	a->sink = (struct espl_alloc_sink){ .size = (uint32_t)sizeof a->sink,
+		.grant = sink_grant,
+		.target = sink_target,
+		.retire = sink_retire,
+		.plan = sink_replan,
+		.wake_at = sink_wake,
+		.watch_prices = sink_watch,
+		.objective = sink_objective,
+		.horizon = sink_horizon,
 		.claim = sink_claim };
-	a->plan_sink = (struct espl_plan_sink){ .size = (uint32_t)sizeof a->plan_sink, .plan = plan_plan,
+	a->plan_sink = (struct espl_plan_sink){ .size = (uint32_t)sizeof a->plan_sink,
+		.plan = plan_plan,
 		.least = plan_least };
 	check->now = 0;
 	check->experiment.flags = flags;
@@ -346,18 +390,21 @@ close_alloc(struct alloc *a)
 static void
 try_plan(struct alloc *a)
 {
-	struct espl_plan_view view = { .size = (uint32_t)sizeof view, .gpus_max = 64,
-		.experiment = &a->check->experiment, .offers = a->check->offers,
+	struct espl_plan_view view = { .size = (uint32_t)sizeof view,
+		.gpus_max = 64,
+		.experiment = &a->check->experiment,
+		.offers = a->check->offers,
 		.offer_count = a->plain ? 1 : a->check->offer_count };
-	struct espl_error     error = ESPL_INIT(struct espl_error);
-	espl_status           status;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	espl_status status;
 
 	if (!ESPL_HAS(struct espl_allocator_ops, a->ops, plan))
 		return;
 	error.option = error.row = ESPL_ANY;
 	espl__check_step(a->check, "plan");
 	status = a->ops->plan(a->instance->self, &view, &a->plan_sink, &error);
-	if (espl__check_returned(a->check, "plan", status, &error) && !a->planned && !a->check->refuse)
+	if (espl__check_returned(a->check, "plan", status, &error) && !a->planned &&
+	    !a->check->refuse)
 		espl__check_error(a->check, "plan: it returned OK without an acceptable plan");
 	if (a->planned)
 		a->check->experiment.plan = &a->plan;
@@ -380,8 +427,9 @@ check_sum(const struct alloc *a)
 	for (uint32_t o = 0; o < 2; o++)
 		held += (uint64_t)a->answered[o] * a->check->offers[o]->gpus;
 	if (gpus > held)
-		espl__check_error(a->check, "allocate: %llu GPUs are granted, but the targets hold %llu",
-		                  (unsigned long long)gpus, (unsigned long long)held);
+		espl__check_error(a->check,
+		    "allocate: %llu GPUs are granted, but the targets hold %llu",
+		    (unsigned long long)gpus, (unsigned long long)held);
 }
 
 static void
@@ -389,8 +437,8 @@ decide(struct alloc *a, const char *what, uint32_t items, uint32_t nodes, uint32
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct espl__extent parts[6];
-	espl_status       status;
-	uint64_t          before;
+	espl_status status;
+	uint64_t before;
 
 	espl__check_step(a->check, "allocate, %s", what);
 	a->check->view = what;
@@ -428,7 +476,7 @@ static int
 script(struct espl__check *check, uint32_t flags, int refuse, int plain, uint64_t *digest)
 {
 	struct alloc a;
-	int          made;
+	int made;
 
 	open_alloc(&a, check, flags, refuse);
 	a.plain = plain;
@@ -464,14 +512,18 @@ espl__check_alloc(struct espl__check *check)
 
 	if (!script(check, 0, 0, 0, &one))
 		return;
-	(void)script(check, ESPL_EXPERIMENT_WARM | ESPL_EXPERIMENT_AHEAD | ESPL_EXPERIMENT_CHAIN, 0, 0, &two);
+	(void)script(check, ESPL_EXPERIMENT_WARM | ESPL_EXPERIMENT_AHEAD | ESPL_EXPERIMENT_CHAIN, 0,
+	    0, &two);
 	(void)script(check, 0, 0, 1, &two);
 	if (espl__check_found(check) == before)
-		espl__check_ok(check, "allocate: answers fit, for no items, a few and 10000, with every planning option, with one offer and several");
+		espl__check_ok(check,
+		    "allocate: answers fit, for no items, a few and 10000, with every planning "
+		    "option, with one offer and several");
 	(void)script(check, 0, 0, 0, &two);
 	if (one != two)
-		espl__check_error(check, "the same seed and the same views led to other decisions: it is not "
-		                  "deterministic");
+		espl__check_error(check,
+		    "the same seed and the same views led to other decisions: it is not "
+		    "deterministic");
 	else
 		espl__check_ok(check, "the same seed leads to the same decisions");
 	(void)script(check, 0, 1, 0, &two);

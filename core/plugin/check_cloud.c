@@ -12,34 +12,38 @@
 #include "base/mem.h"
 #include "plugin/check_kit.h"
 
-#define PATIENCE (24 * 3600 * ESPL_SECOND)	/* of its own clock, for one thing to happen    */
-#define ANSWERS  100000u			/* given meanwhile                              */
-#define LEASE    UINT64_C(4711)
-#define REQUEST  UINT64_C(77)
+#define PATIENCE (24 * 3600 * ESPL_SECOND) /* of its own clock, for one thing to happen */
+#define ANSWERS 100000u                    /* given meanwhile */
+#define LEASE UINT64_C(4711)
+#define REQUEST UINT64_C(77)
 
 enum asked { TIMER, HTTP, CHILD };
-struct request { enum asked what; uint64_t cookie; espl_time at; };
+struct request {
+	enum asked what;
+	uint64_t cookie;
+	espl_time at;
+};
 
 struct cloud {
-	struct espl__check    *check;
+	struct espl__check *check;
 	struct espl__instance *instance;
 	const struct espl_cloud_ops *ops;
-	struct espl_io         io;
+	struct espl_io io;
 	struct espl_cloud_events events;
-	struct request        *requests;
-	uint32_t  request_count, request_cap;
-	uint64_t  asked[3];
+	struct request *requests;
+	uint32_t request_count, request_cap;
+	uint64_t asked[3];
 	/* What it told */
-	char      offer[200], market[200];	/* of the first one */
-	uint64_t  offers;
-	uint32_t  done, wrong;		/* answers to `what`; to something else        */
-	uint64_t  what;
+	char offer[200], market[200]; /* of the first one */
+	uint64_t offers;
+	uint32_t done, wrong; /* answers to `what`; to something else */
+	uint64_t what;
 	espl_status done_status;
-	char      done_text[240];
-	espl_node_state state;		/* of the lease; 0: none told                   */
+	char done_text[240];
+	espl_node_state state; /* of the lease; 0: none told */
 	espl_reason reason;
-	char      id[200], address[200], detail[200];
-	int       machines;		/* different ones told for the lease            */
+	char id[200], address[200], detail[200];
+	int machines; /* different ones told for the lease */
 };
 
 #define CLOUD(events_) ((struct cloud *)(events_)->ctx)
@@ -51,10 +55,10 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
 {
 	struct cloud *c = CLOUD(events);
 
-	if (offer->size < sizeof *offer || offer->name == NULL || offer->market == NULL
-	    || offer->gpus == 0) {
+	if (offer->size < sizeof *offer || offer->name == NULL || offer->market == NULL ||
+	    offer->gpus == 0) {
 		espl__check_error(c->check, "%s: an offer without size, name, market or GPUs",
-		                  c->check->shared->step);
+		    c->check->shared->step);
 		return ESPL_E_REJECTED;
 	}
 	if (c->offers++ == 0) {
@@ -66,7 +70,7 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
 
 static espl_status
 on_prices(const struct espl_cloud_events *events, const char *offer, const char *market,
-          const struct espl_price *prices, uint32_t count)
+    const struct espl_price *prices, uint32_t count)
 {
 	struct cloud *c = CLOUD(events);
 
@@ -75,7 +79,7 @@ on_prices(const struct espl_cloud_events *events, const char *offer, const char 
 	for (uint32_t i = 1; i < count; i++)
 		if (prices[i].from < prices[i - 1].from)
 			espl__check_error(c->check, "%s: prices are not told oldest first",
-			                  c->check->shared->step);
+			    c->check->shared->step);
 	return espl__check_call(c->check, "prices", prices, count * sizeof *prices);
 }
 
@@ -97,13 +101,14 @@ on_node(const struct espl_cloud_events *events, const struct espl_node_event *ev
 	}
 	if (event->state < ESPL_NODE_REQUESTED || event->state > ESPL_NODE_ENDED) {
 		espl__check_error(c->check, "%s: it tells of a state %u, which is none",
-		                  c->check->shared->step, event->state);
+		    c->check->shared->step, event->state);
 		return ESPL_E_REJECTED;
 	}
-	if (event->lease != LEASE)	/* `owned` may find others' */
+	if (event->lease != LEASE) /* `owned` may find others' */
 		return ESPL_OK;
 	if (event->state == ESPL_NODE_ENDED && event->reason == 0)
-		espl__check_error(c->check, "%s: a lease ends without a reason", c->check->shared->step);
+		espl__check_error(c->check, "%s: a lease ends without a reason",
+		    c->check->shared->step);
 	if (event->provider_id != NULL && strcmp(event->provider_id, c->id) != 0)
 		c->machines++;
 	c->state = event->state;
@@ -167,7 +172,7 @@ static void
 io_cancel(const struct espl_io *io, uint64_t cookie)
 {
 	struct cloud *c = io->ctx;
-	uint32_t      left = 0;
+	uint32_t left = 0;
 
 	for (uint32_t i = 0; i < c->request_count; i++)
 		if (c->requests[i].cookie != cookie)
@@ -196,20 +201,25 @@ io_secret(const struct espl_io *io, const char *name, const char **value)
 static void
 answer(struct cloud *c)
 {
-	static const char      no_network[] = "check-plugin has no network";
-	struct espl_http_reply reply = { .size = (uint32_t)sizeof reply, .status = ESPL_E_REMOTE,
-		.body = "", .text = no_network };
-	struct espl_child      child = { .size = (uint32_t)sizeof child, .status = ESPL_E_REMOTE,
-		.out = "", .err = no_network, .err_size = sizeof no_network - 1 };
-	struct request         r;
-	uint32_t               first = 0;
+	static const char no_network[] = "check-plugin has no network";
+	struct espl_http_reply reply = { .size = (uint32_t)sizeof reply,
+		.status = ESPL_E_REMOTE,
+		.body = "",
+		.text = no_network };
+	struct espl_child child = { .size = (uint32_t)sizeof child,
+		.status = ESPL_E_REMOTE,
+		.out = "",
+		.err = no_network,
+		.err_size = sizeof no_network - 1 };
+	struct request r;
+	uint32_t first = 0;
 
 	for (uint32_t i = 1; i < c->request_count; i++)
 		if (c->requests[i].at < c->requests[first].at)
 			first = i;
 	r = c->requests[first];
 	memmove(&c->requests[first], &c->requests[first + 1],
-	        (--c->request_count - first) * sizeof r);
+	    (--c->request_count - first) * sizeof r);
 	if (r.at > c->check->now)
 		c->check->now = r.at;
 	reply.cookie = child.cookie = r.cookie;
@@ -221,7 +231,7 @@ answer(struct cloud *c)
 		c->ops->on_child(c->instance->self, &child);
 	else
 		espl__check_error(c->check, "%s: it asks for I/O, but has no entry for the answer",
-		                  c->check->shared->step);
+		    c->check->shared->step);
 }
 
 /* Until the counter or state says so.  0: that never happens. */
@@ -230,11 +240,13 @@ wait_done(struct cloud *c)
 {
 	espl_time until = c->check->now + PATIENCE;
 
-	for (uint32_t n = 0; c->done == 0 && c->request_count > 0 && n < ANSWERS && c->check->now < until; n++)
+	for (uint32_t n = 0;
+	     c->done == 0 && c->request_count > 0 && n < ANSWERS && c->check->now < until; n++)
 		answer(c);
 	if (c->done > 1 || c->wrong > 0)
-		espl__check_error(c->check, "%s: done is said %u times, and %u times of something else",
-		                  c->check->shared->step, c->done, c->wrong);
+		espl__check_error(c->check,
+		    "%s: done is said %u times, and %u times of something else",
+		    c->check->shared->step, c->done, c->wrong);
 	return c->done > 0;
 }
 
@@ -243,8 +255,9 @@ wait_state(struct cloud *c, espl_node_state one, espl_node_state other)
 {
 	espl_time until = c->check->now + PATIENCE;
 
-	for (uint32_t n = 0; c->state != one && c->state != other && c->request_count > 0 && n < ANSWERS
-	     && c->check->now < until; n++)
+	for (uint32_t n = 0; c->state != one && c->state != other && c->request_count > 0 &&
+	     n < ANSWERS && c->check->now < until;
+	     n++)
 		answer(c);
 	return c->state == one || c->state == other;
 }
@@ -257,11 +270,20 @@ begin(struct cloud *c, struct espl__check *check)
 	memset(c, 0, sizeof *c);
 	c->check = check;
 	c->ops = (const struct espl_cloud_ops *)(const void *)check->plugin->desc->ops;
-	c->io = (struct espl_io){ .size = (uint32_t)sizeof c->io, .ctx = c, .http = io_http,
-		.spawn = io_spawn, .timer = io_timer, .cancel = io_cancel, .utc_ns = io_utc,
+	c->io = (struct espl_io){ .size = (uint32_t)sizeof c->io,
+		.ctx = c,
+		.http = io_http,
+		.spawn = io_spawn,
+		.timer = io_timer,
+		.cancel = io_cancel,
+		.utc_ns = io_utc,
 		.secret = io_secret };
-	c->events = (struct espl_cloud_events){ .size = (uint32_t)sizeof c->events, .ctx = c,
-		.offer = on_offer, .prices = on_prices, .node = on_node, .done = on_done };
+	c->events = (struct espl_cloud_events){ .size = (uint32_t)sizeof c->events,
+		.ctx = c,
+		.offer = on_offer,
+		.prices = on_prices,
+		.node = on_node,
+		.done = on_done };
 	check->io = &c->io;
 	espl__check_begin(check, 0);
 	c->instance = espl__check_create(check, 7);
@@ -306,8 +328,12 @@ start(struct cloud *c, struct espl_error *error)
 static struct espl_lease
 lease_of(const struct cloud *c)
 {
-	return (struct espl_lease){ .size = (uint32_t)sizeof(struct espl_lease), .state = c->state,
-		.lease = LEASE, .token = "check-1", .offer = c->offer, .market = c->market,
+	return (struct espl_lease){ .size = (uint32_t)sizeof(struct espl_lease),
+		.state = c->state,
+		.lease = LEASE,
+		.token = "check-1",
+		.offer = c->offer,
+		.market = c->market,
 		.provider_id = c->id[0] != '\0' ? c->id : NULL,
 		.address = c->address[0] != '\0' ? c->address : NULL,
 		.detail = c->detail[0] != '\0' ? c->detail : NULL };
@@ -328,8 +354,12 @@ returned(struct cloud *c, const char *what, espl_status status, struct espl_erro
 static int
 acquire(struct cloud *c)
 {
-	struct espl_acquire wanted = { .size = (uint32_t)sizeof wanted, .lease = LEASE,
-		.token = "check-1", .run = "check", .offer = c->offer, .market = c->market };
+	struct espl_acquire wanted = { .size = (uint32_t)sizeof wanted,
+		.lease = LEASE,
+		.token = "check-1",
+		.run = "check",
+		.offer = c->offer,
+		.market = c->market };
 	const struct espl_acquire *list[] = { &wanted };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 
@@ -337,7 +367,8 @@ acquire(struct cloud *c)
 	if (!returned(c, "acquire", c->ops->acquire(c->instance->self, list, 1, &error), &error))
 		return 0;
 	if (!wait_state(c, ESPL_NODE_READY, ESPL_NODE_ENDED)) {
-		espl__check_error(c->check, "acquire: the request ends neither in READY nor in ENDED");
+		espl__check_error(c->check,
+		    "acquire: the request ends neither in READY nor in ENDED");
 		return 0;
 	}
 	return c->state == ESPL_NODE_READY;
@@ -346,21 +377,26 @@ acquire(struct cloud *c)
 static void
 release(struct cloud *c)
 {
-	struct espl_lease        lease = lease_of(c);
+	struct espl_lease lease = lease_of(c);
 	const struct espl_lease *list[] = { &lease };
-	struct espl_error        error = ESPL_INIT(struct espl_error);
+	struct espl_error error = ESPL_INIT(struct espl_error);
 
 	espl__check_step(c->check, "release");
-	for (int i = 0; i < 2; i++)	/* the host may ask again */
-		if (!returned(c, "release", c->ops->release(c->instance->self, list, 1, &error), &error))
+	for (int i = 0; i < 2; i++) /* the host may ask again */
+		if (!returned(c, "release", c->ops->release(c->instance->self, list, 1, &error),
+			&error))
 			return;
 	if (!wait_state(c, ESPL_NODE_ENDED, ESPL_NODE_ENDED))
 		espl__check_error(c->check, "release: the lease never ends");
 	else
-		espl__check_ok(c->check, "acquire, release: a lease begins and ends, asked once or twice");
+		espl__check_ok(c->check,
+		    "acquire, release: a lease begins and ends, asked once or twice");
 }
 
-struct words { struct espl_argv_sink sink; uint32_t calls, words; };
+struct words {
+	struct espl_argv_sink sink;
+	uint32_t calls, words;
+};
 
 static espl_status
 take_words(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
@@ -379,20 +415,22 @@ take_words(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
 static void
 reach(const struct cloud *owner)
 {
-	struct words      w = { { (uint32_t)sizeof w.sink, 0, take_words }, 0, 0 };
+	struct words w = { { (uint32_t)sizeof w.sink, 0, take_words }, 0, 0 };
 	struct espl_lease lease = lease_of(owner);
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct cloud      c;
+	struct cloud c;
 
 	if (!begin(&c, owner->check))
 		return;
 	espl__check_step(c.check, "reach");
 	if (returned(&c, "reach, from the lease alone",
-	             c.ops->reach(c.instance->self, &lease, &w.sink, &error), &error)) {
+		c.ops->reach(c.instance->self, &lease, &w.sink, &error), &error)) {
 		if (w.calls != 1)
-			espl__check_error(c.check, "reach: a command is told %u times, not once", w.calls);
+			espl__check_error(c.check, "reach: a command is told %u times, not once",
+			    w.calls);
 		else
-			espl__check_ok(c.check, "reach: a command of %u words, from the lease alone", w.words);
+			espl__check_ok(c.check,
+			    "reach: a command of %u words, from the lease alone", w.words);
 	}
 	end(&c);
 }
@@ -401,21 +439,23 @@ reach(const struct cloud *owner)
 static void
 adopt(const struct cloud *owner)
 {
-	struct espl_lease        lease = lease_of(owner);
+	struct espl_lease lease = lease_of(owner);
 	const struct espl_lease *list[] = { &lease };
-	struct espl_error        error = ESPL_INIT(struct espl_error);
-	struct cloud             c;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	struct cloud c;
 
 	if (!begin(&c, owner->check))
 		return;
 	if (start(&c, &error)) {
 		espl__check_step(c.check, "adopt");
-		if (returned(&c, "adopt", c.ops->adopt(c.instance->self, list, 1, &error), &error)) {
+		if (returned(&c, "adopt", c.ops->adopt(c.instance->self, list, 1, &error),
+			&error)) {
 			if (wait_state(&c, ESPL_NODE_READY, ESPL_NODE_ENDED))
 				espl__check_ok(c.check, "adopt: a lease of an earlier driver is %s",
-				               c.state == ESPL_NODE_READY ? "known" : "told to have ended");
+				    c.state == ESPL_NODE_READY ? "known" : "told to have ended");
 			else
-				espl__check_error(c.check, "adopt: the lease's present state is not told");
+				espl__check_error(c.check,
+				    "adopt: the lease's present state is not told");
 		}
 	}
 	end(&c);
@@ -431,7 +471,8 @@ ask_owned(struct cloud *c)
 	espl__check_step(c->check, "owned");
 	c->what = REQUEST;
 	c->done = c->wrong = 0;
-	if (!returned(c, "owned", c->ops->owned(c->instance->self, "check", REQUEST, &error), &error))
+	if (!returned(c, "owned", c->ops->owned(c->instance->self, "check", REQUEST, &error),
+		&error))
 		return;
 	if (wait_done(c))
 		espl__check_ok(c->check, "owned: answers");
@@ -444,8 +485,9 @@ live(struct cloud *c)
 {
 	int ready = acquire(c);
 
-	if (ready && acquire(c) && c->machines > 1)	/* as if the answer had been lost */
-		espl__check_error(c->check, "acquire: asked twice with one token it takes two machines");
+	if (ready && acquire(c) && c->machines > 1) /* as if the answer had been lost */
+		espl__check_error(c->check,
+		    "acquire: asked twice with one token it takes two machines");
 	if (ready) {
 		const struct espl_io *io = c->check->io;
 
@@ -457,10 +499,11 @@ live(struct cloud *c)
 	if (ready)
 		release(c);
 	else if (c->state == ESPL_NODE_ENDED)
-		espl__check_ok(c->check, "acquire: the request is turned down (reason %u): no lease is tried",
-		               c->reason);
+		espl__check_ok(c->check,
+		    "acquire: the request is turned down (reason %u): no lease is tried",
+		    c->reason);
 	c->state = 0;
-	(void)acquire(c);		/* and what it still waits for is taken from it */
+	(void)acquire(c); /* and what it still waits for is taken from it */
 }
 
 /* ---- together -------------------------------------------------------------------------- */
@@ -469,8 +512,8 @@ static int
 describe(struct espl__check *check, uint64_t *digest, uint64_t *offers)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct cloud      c;
-	espl_status       status;
+	struct cloud c;
+	espl_status status;
 
 	if (!begin(&c, check))
 		return 0;
@@ -492,30 +535,31 @@ void
 espl__check_cloud(struct espl__check *check)
 {
 	struct espl_error error;
-	struct cloud      c;
-	uint64_t          one, two, offers;
-	int               sells;
+	struct cloud c;
+	uint64_t one, two, offers;
+	int sells;
 
 	if (!describe(check, &one, &offers) || !describe(check, &two, &offers))
 		return;
-	if (offers == 0 && espl__check_level(check)) {	/* perhaps there was too little to go by */
+	if (offers == 0 && espl__check_level(check)) { /* perhaps there was too little to go by */
 		espl__check_cloud(check);
 		return;
 	}
 	if (one != two)
 		espl__check_error(check, "describe: the same options tell different offers");
 	else
-		espl__check_ok(check, "describe: %s", offers > 0 ? "offers are told, the same twice"
-		                                                 : "nothing is known beforehand");
+		espl__check_ok(check, "describe: %s",
+		    offers > 0 ? "offers are told, the same twice" : "nothing is known beforehand");
 	if (!begin(&c, check))
 		return;
 	sells = start(&c, &error);
 	if (sells) {
-		espl__check_ok(check, "start: sells '%s'%s", c.offer, c.offers > 1 ? " and others" : "");
+		espl__check_ok(check, "start: sells '%s'%s", c.offer,
+		    c.offers > 1 ? " and others" : "");
 		live(&c);
 	} else if (c.done_status != ESPL_OK) {
 		espl__check_ok(check, "start: it says '%s'%s: leases are not tried", c.done_text,
-		               c.asked[HTTP] + c.asked[CHILD] > 0 ? " where it has no network" : "");
+		    c.asked[HTTP] + c.asked[CHILD] > 0 ? " where it has no network" : "");
 	}
 	end(&c);
 }

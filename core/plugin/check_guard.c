@@ -1,7 +1,8 @@
 /* check_guard.c - see check_guard.h.
  *
- * If a policy forks, both processes would continue the check, so an atfork handler ends the child at once.
- * Children started in other ways are found at the end by their resource usage, or because they still run.
+ * If a policy forks, both processes would continue the check, so an atfork handler ends the child
+ * at once. Children started in other ways are found at the end by their resource usage, or because
+ * they still run.
  */
 #include "plugin/check_guard.h"
 
@@ -24,13 +25,13 @@
 
 #define OUTPUT_MAX ((off_t)1 << 20)
 #define MEMORY_MAX ((uint64_t)4 << 30)
-#define LIVES      14
-#define WARM       9			/* malloc keeps what was freed, a few pieces of each size */
+#define LIVES 14
+#define WARM 9 /* malloc keeps what was freed, a few pieces of each size */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-# define SANITIZED 1	/* they reserve more address space than any limit */
+#define SANITIZED 1 /* they reserve more address space than any limit */
 #else
-# define SANITIZED 0
+#define SANITIZED 0
 #endif
 
 static struct espl__check_shared *watched;
@@ -43,7 +44,9 @@ espl__guard_open(void)
 {
 	int fd = memfd_create("check-plugin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 
-	if (fd >= 0 && (ftruncate(fd, OUTPUT_MAX) != 0 || fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) != 0)) {
+	if (fd >= 0 &&
+	    (ftruncate(fd, OUTPUT_MAX) != 0 ||
+		fcntl(fd, F_ADD_SEALS, F_SEAL_GROW | F_SEAL_SHRINK) != 0)) {
 		(void)close(fd);
 		fd = -1;
 	}
@@ -64,8 +67,8 @@ static void
 limit_memory(void)
 {
 	struct rlimit limit;
-	uint64_t      pages = 0;
-	FILE         *f = fopen("/proc/self/statm", "r");
+	uint64_t pages = 0;
+	FILE *f = fopen("/proc/self/statm", "r");
 
 	if (f != NULL && fscanf(f, "%" SCNu64, &pages) != 1)
 		pages = 0;
@@ -93,7 +96,8 @@ espl__guard_enter(struct espl__check_shared *shared, int output)
 	watched = shared;
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	(void)setpgid(0, 0);
-	(void)setenv("ESPALIER_SLOTS", "", 1);	/* what is tried keeps no run on this machine from its slots */
+	/* what is tried keeps no run on this machine from its slots */
+	(void)setenv("ESPALIER_SLOTS", "", 1);
 	espl__log_to(drop_line, NULL, ESPL_ERROR);
 	(void)pthread_atfork(NULL, NULL, end_at_birth);
 	if (output >= 0 && (dup2(output, STDOUT_FILENO) < 0 || dup2(output, STDERR_FILENO) < 0))
@@ -104,7 +108,8 @@ espl__guard_enter(struct espl__check_shared *shared, int output)
 void
 espl__guard_kind(espl_kind kind)
 {
-	may_fork = kind == ESPL_TRAINABLE;	/* it does not decide, and may have helpers of its own */
+	/* it does not decide, and may have helpers of its own */
+	may_fork = kind == ESPL_TRAINABLE;
 }
 
 /* ---- what it did ------------------------------------------------------------------------- */
@@ -112,13 +117,15 @@ espl__guard_kind(espl_kind kind)
 static void
 tell_output(struct espl__check *check, int output)
 {
-	char    text[4096], line[200];
-	off_t   size;
+	char text[4096], line[200];
+	off_t size;
 	ssize_t got;
 
 	(void)fflush(stdout);
 	size = lseek(output, 0, SEEK_CUR);
-	got = size > 0 ? pread(output, text, size < (off_t)sizeof text - 1 ? (size_t)size : sizeof text - 1, 0) : 0;
+	got = size > 0
+	    ? pread(output, text, size < (off_t)sizeof text - 1 ? (size_t)size : sizeof text - 1, 0)
+	    : 0;
 	if (got <= 0)
 		return;
 	text[got] = '\0';
@@ -129,14 +136,17 @@ tell_output(struct espl__check *check, int output)
 	if (may_fork)
 		espl__check_ok(check, "it prints: %s", line);
 	else
-		espl__check_error(check, "it prints to standard output or standard error (%s): host->log is for that", line);
+		espl__check_error(check,
+		    "it prints to standard output or standard error (%s): host->log is for that",
+		    line);
 }
 
 void
 espl__guard_leave(struct espl__check *check, int output)
 {
 	struct rusage used;
-	int           children = watched->forks == 0 && getrusage(RUSAGE_CHILDREN, &used) == 0 && used.ru_maxrss > 0;
+	int children =
+	    watched->forks == 0 && getrusage(RUSAGE_CHILDREN, &used) == 0 && used.ru_maxrss > 0;
 
 	check->view = NULL;
 	if (output >= 0)
@@ -145,20 +155,23 @@ espl__guard_leave(struct espl__check *check, int output)
 		return;
 	children |= watched->forks == 0 && (waitpid(-1, NULL, WNOHANG) >= 0);
 	if (watched->forks > 0)
-		espl__check_error(check, "%s: it forks (%u times): a policy starts no processes, a cloud asks espl_io for them",
-		                  watched->forked_in, (unsigned)watched->forks);
+		espl__check_error(check,
+		    "%s: it forks (%u times): a policy starts no processes, a cloud asks espl_io "
+		    "for them",
+		    watched->forked_in, (unsigned)watched->forks);
 	else if (children)
-		espl__check_error(check, "it starts processes: a policy starts none, a cloud asks espl_io for them");
+		espl__check_error(check,
+		    "it starts processes: a policy starts none, a cloud asks espl_io for them");
 }
 
 /* Orphans of the child are ours, since we are their reaper. */
 static int
 kill_children(void)
 {
-	char             path[64];
+	char path[64];
 	struct espl__buf text = { NULL, 0, 0 };
-	char            *at, *end;
-	int              found = 0;
+	char *at, *end;
+	int found = 0;
 
 	(void)snprintf(path, sizeof path, "/proc/self/task/%ld/children", (long)getpid());
 	if (espl__file_read(path, 1 << 20, &text, NULL) == ESPL_OK) {
@@ -173,7 +186,7 @@ kill_children(void)
 void
 espl__guard_close(pid_t child, int output, int show)
 {
-	char  text[4096];
+	char text[4096];
 	off_t size, at = 0;
 
 	(void)kill(-child, SIGKILL);
@@ -183,7 +196,8 @@ espl__guard_close(pid_t child, int output, int show)
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 0);
 	size = output >= 0 && show ? lseek(output, 0, SEEK_CUR) : 0;
 	while (at < size) {
-		ssize_t got = pread(output, text, size - at < (off_t)sizeof text ? (size_t)(size - at) : sizeof text, at);
+		ssize_t got = pread(output, text,
+		    size - at < (off_t)sizeof text ? (size_t)(size - at) : sizeof text, at);
 
 		if (got <= 0 || espl__write_all(STDERR_FILENO, text, (size_t)got) != 0)
 			break;
@@ -212,7 +226,7 @@ espl__check_leaks(struct espl__check *check, void (*life)(struct espl__check *))
 {
 	uint64_t least = UINT64_MAX;
 
-	if (espl__check_found(check) > 0)	/* they would be counted again */
+	if (espl__check_found(check) > 0) /* they would be counted again */
 		return;
 	for (int i = 0; i < LIVES && least > 0; i++) {
 		uint64_t before, now;
@@ -226,8 +240,10 @@ espl__check_leaks(struct espl__check *check, void (*life)(struct espl__check *))
 			least = now - before;
 	}
 	if (least > 0 && least != UINT64_MAX)
-		espl__check_error(check, "it leaks: %" PRIu64 " bytes stay behind each instance that was made, called and destroyed",
-		                  least);
+		espl__check_error(check,
+		    "it leaks: %" PRIu64
+		    " bytes stay behind each instance that was made, called and destroyed",
+		    least);
 	else if (heap() > 0)
 		espl__check_ok(check, "nothing stays behind an instance that is destroyed");
 }
@@ -246,8 +262,10 @@ espl__parts_digest(const struct espl__extent *parts, size_t count)
 }
 
 void
-espl__parts_same(struct espl__check *check, const char *entry, const struct espl__extent *parts, size_t count, uint64_t digest)
+espl__parts_same(struct espl__check *check, const char *entry, const struct espl__extent *parts,
+    size_t count, uint64_t digest)
 {
 	if (espl__parts_digest(parts, count) != digest)
-		espl__check_error(check, "%s: it writes into the view that it is given, which is const", entry);
+		espl__check_error(check,
+		    "%s: it writes into the view that it is given, which is const", entry);
 }

@@ -13,13 +13,29 @@
 
 static const char *const kinds[] = { "red", "green", "blue" };
 static const struct espl_param lr_param = { .size = (uint32_t)sizeof(struct espl_param),
-	.type = ESPL_REAL, .scale = ESPL_LOG, .name = "lr", .low = 1e-4, .high = 0.1, .fallback = 0.01 };
+	.type = ESPL_REAL,
+	.scale = ESPL_LOG,
+	.name = "lr",
+	.low = 1e-4,
+	.high = 0.1,
+	.fallback = 0.01 };
 static const struct espl_param units_param = { .size = (uint32_t)sizeof(struct espl_param),
-	.type = ESPL_INT, .scale = ESPL_LINEAR, .name = "units", .low = 16, .high = 256, .quantum = 1,
-	.fallback = NAN, .levels = 241 };
+	.type = ESPL_INT,
+	.scale = ESPL_LINEAR,
+	.name = "units",
+	.low = 16,
+	.high = 256,
+	.quantum = 1,
+	.fallback = NAN,
+	.levels = 241 };
 static const struct espl_param kind_param = { .size = (uint32_t)sizeof(struct espl_param),
-	.type = ESPL_CHOICE, .scale = ESPL_LINEAR, .name = "kind", .labels = kinds, .label_count = 3,
-	.fallback = NAN, .levels = 3 };
+	.type = ESPL_CHOICE,
+	.scale = ESPL_LINEAR,
+	.name = "kind",
+	.labels = kinds,
+	.label_count = 3,
+	.fallback = NAN,
+	.levels = 3 };
 static const struct espl_param *const params[] = { &lr_param, &units_param, &kind_param };
 
 static uint32_t
@@ -37,12 +53,9 @@ space_value(const struct espl_space *space, uint32_t param, double u)
 	(void)space;
 	u = u < 0 ? 0 : u > 1 ? 1 : u;
 	switch (param) {
-	case 0:
-		return fmin(fmax(exp(log(1e-4) + u * (log(0.1) - log(1e-4))), 1e-4), 0.1);
-	case 1:
-		return fmin(16 + floor(u * 241), 256);
-	default:
-		return fmin(floor(u * 3), 2);
+	case 0: return fmin(fmax(exp(log(1e-4) + u * (log(0.1) - log(1e-4))), 1e-4), 0.1);
+	case 1: return fmin(16 + floor(u * 241), 256);
+	default: return fmin(floor(u * 3), 2);
 	}
 }
 
@@ -94,18 +107,46 @@ space_hash(const struct espl_space *space, const double *values)
 /* ---- offers ------------------------------------------------------------------------ */
 
 static const struct espl_latency boot = { .size = (uint32_t)sizeof(struct espl_latency),
-	.kind = ESPL_CONSTANT, .mean_s = 15 };
+	.kind = ESPL_CONSTANT,
+	.mean_s = 15 };
 static const struct espl_offer small_offer = { .size = (uint32_t)sizeof(struct espl_offer),
-	.number = 0, .gpus = 4, .cpus = 16, .nodes_max = 2000, .name = "small", .market = "on-demand",
-	.gpu_type = "made-up", .zone = "", .price_hour = 4 * ESPL_USD, .fixed_price_hour = 4 * ESPL_USD,
-	.billing = ESPL_BILL_NODE, .billed_from = ESPL_BILL_FROM_BOOT, .billing_step = ESPL_SECOND,
-	.minimum_charge = 60 * ESPL_SECOND, .provision = &boot, .init = &boot, .hazard_hour = NAN };
+	.number = 0,
+	.gpus = 4,
+	.cpus = 16,
+	.nodes_max = 2000,
+	.name = "small",
+	.market = "on-demand",
+	.gpu_type = "made-up",
+	.zone = "",
+	.price_hour = 4 * ESPL_USD,
+	.fixed_price_hour = 4 * ESPL_USD,
+	.billing = ESPL_BILL_NODE,
+	.billed_from = ESPL_BILL_FROM_BOOT,
+	.billing_step = ESPL_SECOND,
+	.minimum_charge = 60 * ESPL_SECOND,
+	.provision = &boot,
+	.init = &boot,
+	.hazard_hour = NAN };
 static const struct espl_offer market_offer = { .size = (uint32_t)sizeof(struct espl_offer),
-	.flags = ESPL_OFFER_MARKET | ESPL_OFFER_REVOCABLE, .number = 1, .gpus = 8, .cpus = 32,
-	.nodes_max = 2000, .name = "large", .market = "spot", .gpu_type = "made-up", .zone = "",
-	.price_hour = 3 * ESPL_USD, .fixed_price_hour = 8 * ESPL_USD, .billing = ESPL_BILL_NODE,
-	.billed_from = ESPL_BILL_FROM_BOOT, .billing_step = ESPL_SECOND, .notice = 120 * ESPL_SECOND,
-	.refund_before = 3600 * ESPL_SECOND, .provision = &boot, .init = &boot, .hazard_hour = 0.05,
+	.flags = ESPL_OFFER_MARKET | ESPL_OFFER_REVOCABLE,
+	.number = 1,
+	.gpus = 8,
+	.cpus = 32,
+	.nodes_max = 2000,
+	.name = "large",
+	.market = "spot",
+	.gpu_type = "made-up",
+	.zone = "",
+	.price_hour = 3 * ESPL_USD,
+	.fixed_price_hour = 8 * ESPL_USD,
+	.billing = ESPL_BILL_NODE,
+	.billed_from = ESPL_BILL_FROM_BOOT,
+	.billing_step = ESPL_SECOND,
+	.notice = 120 * ESPL_SECOND,
+	.refund_before = 3600 * ESPL_SECOND,
+	.provision = &boot,
+	.init = &boot,
+	.hazard_hour = 0.05,
 	.hazard_hours = 100 };
 static const struct espl_offer *const offers[] = { &small_offer, &market_offer };
 
@@ -113,7 +154,7 @@ static const struct espl_price prices[] = { { -86400 * ESPL_SECOND, 3 * ESPL_USD
 
 static espl_status
 market_history(const struct espl_market *market, uint32_t offer, espl_time from, espl_time to,
-               const struct espl_price **list, uint32_t *count)
+    const struct espl_price **list, uint32_t *count)
 {
 	(void)market;
 	if (offer != 1 || from >= to)
@@ -137,22 +178,22 @@ stage_of(const struct espl__check *check, uint32_t bracket, uint32_t stage)
 {
 	const struct espl_spec *spec = check->experiment.spec;
 
-	if (spec == NULL || bracket >= spec->bracket_count
-	    || stage >= spec->brackets[bracket]->stage_count)
+	if (spec == NULL || bracket >= spec->bracket_count ||
+	    stage >= spec->brackets[bracket]->stage_count)
 		return NULL;
 	return spec->brackets[bracket]->stages[stage];
 }
 
 static espl_status
 model_speed(const struct espl_model *model, const struct espl_speed_query *query,
-            struct espl_speed *speed)
+    struct espl_speed *speed)
 {
 	uint32_t gpus = query->share.gpus > 0 ? query->share.gpus : 1;
 
 	(void)model;
 	speed->evidence = ESPL_PROFILED;
 	speed->iteration_s = query->share.packing > 1 ? ITERATION_S * query->share.packing / 1.6
-	                                              : ITERATION_S / gpus;
+						      : ITERATION_S / gpus;
 	speed->sd_s = 0;
 	speed->samples = 0;
 	return ESPL_OK;
@@ -160,7 +201,7 @@ model_speed(const struct espl_model *model, const struct espl_speed_query *query
 
 static espl_status
 model_overheads(const struct espl_model *model, uint64_t experiment, uint32_t offer,
-                struct espl_overheads *overheads)
+    struct espl_overheads *overheads)
 {
 	(void)model;
 	(void)experiment;
@@ -178,7 +219,7 @@ fill_cell(const struct espl_stage *stage, uint32_t gpus, uint32_t per_node, stru
 {
 	uint32_t per_trial = gpus / stage->trials > 0 ? gpus / stage->trials : 1;
 	uint32_t slots = gpus / per_trial < stage->trials ? gpus / per_trial : stage->trials;
-	double   waves;
+	double waves;
 
 	memset(cell, 0, sizeof *cell);
 	if (gpus == 0) {
@@ -195,7 +236,7 @@ fill_cell(const struct espl_stage *stage, uint32_t gpus, uint32_t per_node, stru
 
 static espl_status
 model_stage(const struct espl_model *model, const struct espl_stage_query *query,
-            struct espl_cell *cells)
+    struct espl_cell *cells)
 {
 	const struct espl_stage *stage = stage_of(model->ctx, query->bracket, query->stage);
 
@@ -208,22 +249,23 @@ model_stage(const struct espl_model *model, const struct espl_stage_query *query
 
 static espl_status
 model_predict(const struct espl_model *model, const struct espl_plan *plan,
-              const struct espl_predict *how, struct espl_prediction *prediction,
-              struct espl_error *error)
+    const struct espl_predict *how, struct espl_prediction *prediction, struct espl_error *error)
 {
 	struct espl__check *check = model->ctx;
-	double              jct = 0, cost = 0;
+	double jct = 0, cost = 0;
 
 	for (uint32_t i = 0; i < plan->stage_count; i++) {
 		const struct espl_plan_stage *s = plan->stages[i];
-		const struct espl_stage      *stage = stage_of(check, s->bracket, s->stage);
-		struct espl_cell              cell;
+		const struct espl_stage *stage = stage_of(check, s->bracket, s->stage);
+		struct espl_cell cell;
 
 		if (stage == NULL || s->offer > 1 || s->gpus == 0)
-			return espl_fail(error, ESPL_E_REJECTED, "stage %u of the plan is none of the spec's", i);
+			return espl_fail(error, ESPL_E_REJECTED,
+			    "stage %u of the plan is none of the spec's", i);
 		fill_cell(stage, s->gpus, offers[s->offer]->gpus, &cell);
 		jct += cell.mean_s + 30;
-		cost += (double)offers[s->offer]->price_hour / ESPL_USD / 3600 * cell.nodes * (cell.mean_s + 30);
+		cost += (double)offers[s->offer]->price_hour / ESPL_USD / 3600 * cell.nodes *
+		    (cell.mean_s + 30);
 		if (how != NULL && how->stage_ends_s != NULL)
 			how->stage_ends_s[i] = jct;
 		if (how != NULL && how->stage_asks_s != NULL)
@@ -232,8 +274,8 @@ model_predict(const struct espl_model *model, const struct espl_plan *plan,
 	prediction->jct_s = prediction->jct_at_quantile_s = jct;
 	prediction->cost_usd = prediction->cost_at_quantile_usd = cost;
 	prediction->jct_sd_s = prediction->cost_sd_usd = 0;
-	prediction->meets = jct <= (double)check->experiment.deadline / ESPL_SECOND
-	                    && cost <= (double)check->experiment.budget / ESPL_USD;
+	prediction->meets = jct <= (double)check->experiment.deadline / ESPL_SECOND &&
+	    cost <= (double)check->experiment.budget / ESPL_USD;
 	return ESPL_OK;
 }
 
@@ -263,7 +305,7 @@ history_trial(const struct espl_history *history, uint64_t trial)
 
 static uint32_t
 history_curve(const struct espl_history *history, uint64_t trial, uint32_t metric,
-              const struct espl_point **points)
+    const struct espl_point **points)
 {
 	(void)history;
 	(void)trial;
@@ -310,7 +352,7 @@ espl__check_service(void *ctx, struct espl__instance *instance, const char *id)
 		return &check->market;
 	if (strcmp(id, ESPL_IO) == 0)
 		return check->io;
-	return NULL;	/* computations are not offered here */
+	return NULL; /* computations are not offered here */
 }
 
 static void
@@ -318,31 +360,56 @@ init_experiment(struct espl__check *check)
 {
 	static const char *const metrics[] = { "loss" };
 
-	check->experiment = (struct espl_experiment){
-		.size = (uint32_t)sizeof check->experiment, .name = "check", .metrics = metrics,
-		.metric_count = 1, .gpus_limit = ESPL_ANY, .deadline = 36000 * ESPL_SECOND,
-		.budget = 1000 * ESPL_USD, .risk = 0.5, .weight = 1 };
+	check->experiment = (struct espl_experiment){ .size = (uint32_t)sizeof check->experiment,
+		.name = "check",
+		.metrics = metrics,
+		.metric_count = 1,
+		.gpus_limit = ESPL_ANY,
+		.deadline = 36000 * ESPL_SECOND,
+		.budget = 1000 * ESPL_USD,
+		.risk = 0.5,
+		.weight = 1 };
 }
 
 void
 espl__check_world_init(struct espl__check *check)
 {
-	check->env = (struct espl__host_env){ .utc_start_s = 1700000000, .simulated = 1,
-		.now = &check->now, .directory = "", .ctx = check, .service = espl__check_service };
+	check->env = (struct espl__host_env){ .utc_start_s = 1700000000,
+		.simulated = 1,
+		.now = &check->now,
+		.directory = "",
+		.ctx = check,
+		.service = espl__check_service };
 	init_experiment(check);
-	check->space = (struct espl_space){ .size = (uint32_t)sizeof check->space, .param_count = 3,
-		.ctx = check, .params = params, .find = space_find, .value = space_value,
-		.from_unit = space_from_unit, .to_unit = space_to_unit, .snap = space_snap,
+	check->space = (struct espl_space){ .size = (uint32_t)sizeof check->space,
+		.param_count = 3,
+		.ctx = check,
+		.params = params,
+		.find = space_find,
+		.value = space_value,
+		.from_unit = space_from_unit,
+		.to_unit = space_to_unit,
+		.snap = space_snap,
 		.hash = space_hash };
-	check->history = (struct espl_history){ .size = (uint32_t)sizeof check->history, .ctx = check,
-		.count = history_count, .at = history_at, .trial = history_trial, .curve = history_curve,
+	check->history = (struct espl_history){ .size = (uint32_t)sizeof check->history,
+		.ctx = check,
+		.count = history_count,
+		.at = history_at,
+		.trial = history_trial,
+		.curve = history_curve,
 		.first = history_first };
-	check->first = (struct espl_first){ .size = (uint32_t)sizeof check->first, .ctx = check,
+	check->first = (struct espl_first){ .size = (uint32_t)sizeof check->first,
+		.ctx = check,
 		.at = first_at };
-	check->market = (struct espl_market){ .size = (uint32_t)sizeof check->market, .ctx = check,
-		.history = market_history, .mean = market_mean };
-	check->model = (struct espl_model){ .size = (uint32_t)sizeof check->model, .ctx = check,
-		.speed = model_speed, .overheads = model_overheads, .stage = model_stage,
+	check->market = (struct espl_market){ .size = (uint32_t)sizeof check->market,
+		.ctx = check,
+		.history = market_history,
+		.mean = market_mean };
+	check->model = (struct espl_model){ .size = (uint32_t)sizeof check->model,
+		.ctx = check,
+		.speed = model_speed,
+		.overheads = model_overheads,
+		.stage = model_stage,
 		.predict = model_predict };
 	check->offers = offers;
 	check->offer_count = 2;

@@ -9,23 +9,23 @@
 #include "base/mem.h"
 #include "plugin/check_guard.h"
 
-#define GPUS 4u			/* of every node */
+#define GPUS 4u /* of every node */
 
 struct place {
-	struct espl__check    *check;
+	struct espl__check *check;
 	struct espl__instance *instance;
 	const struct espl_placer_ops *ops;
 	struct espl_place_sink sink;
 	struct espl_place_view view;
-	struct espl_gang      *gangs;
+	struct espl_gang *gangs;
 	const struct espl_gang **gang_list;
-	struct espl_node      *nodes;
+	struct espl_node *nodes;
 	const struct espl_node **node_list;
-	struct espl_gpu       *gpus;
+	struct espl_gpu *gpus;
 	const struct espl_gpu **gpu_list;
-	struct espl_slot     **slots;		/* the answer, by gang */
-	uint32_t              *slot_counts;
-	uint64_t               placed;
+	struct espl_slot **slots; /* the answer, by gang */
+	uint32_t *slot_counts;
+	uint64_t placed;
 };
 
 static struct place *
@@ -35,10 +35,11 @@ of(struct espl_place_sink *sink)
 }
 
 static espl_status
-sink_place(struct espl_place_sink *sink, uint64_t item, const struct espl_slot *slots, uint32_t count)
+sink_place(struct espl_place_sink *sink, uint64_t item, const struct espl_slot *slots,
+    uint32_t count)
 {
 	struct place *p = of(sink);
-	espl_status   status = espl__check_call(p->check, "place", &item, sizeof item);
+	espl_status status = espl__check_call(p->check, "place", &item, sizeof item);
 	const struct espl_gang *gang;
 
 	if (count > 0 && slots != NULL)
@@ -46,22 +47,26 @@ sink_place(struct espl_place_sink *sink, uint64_t item, const struct espl_slot *
 	if (status != ESPL_OK)
 		return status;
 	if (item < 1 || item > p->view.gang_count)
-		return espl__check_refuse(p->check, "place: there is no gang of item %llu", (unsigned long long)item);
+		return espl__check_refuse(p->check, "place: there is no gang of item %llu",
+		    (unsigned long long)item);
 	gang = &p->gangs[item - 1];
 	if (count > 0 && slots == NULL)
-		return espl__check_refuse(p->check, "place: %u slots for item %llu, but no list of them", count,
-		                          (unsigned long long)item);
+		return espl__check_refuse(p->check,
+		    "place: %u slots for item %llu, but no list of them", count,
+		    (unsigned long long)item);
 	if (count != 0 && count != gang->share.gpus)
-		return espl__check_refuse(p->check, "place: %u slots for item %llu, whose grant is of %u", count,
-		                          (unsigned long long)item, gang->share.gpus);
+		return espl__check_refuse(p->check,
+		    "place: %u slots for item %llu, whose grant is of %u", count,
+		    (unsigned long long)item, gang->share.gpus);
 	for (uint32_t i = 0; i < count; i++)
-		if (slots[i].node >= p->view.node_count || slots[i].gpu >= GPUS
-		    || slots[i].packing != gang->share.packing)
-			return espl__check_refuse(p->check, "place: item %llu on GPU %u of node %llu with packing %u: there "
-			                          "is no such GPU, or it is granted with packing %u",
-			                          (unsigned long long)item, slots[i].gpu,
-			                          (unsigned long long)slots[i].node, slots[i].packing,
-			                          gang->share.packing);
+		if (slots[i].node >= p->view.node_count || slots[i].gpu >= GPUS ||
+		    slots[i].packing != gang->share.packing)
+			return espl__check_refuse(p->check,
+			    "place: item %llu on GPU %u of node %llu with packing %u: there is no "
+			    "such GPU, or it is granted with packing %u",
+			    (unsigned long long)item, slots[i].gpu,
+			    (unsigned long long)slots[i].node, slots[i].packing,
+			    gang->share.packing);
 	free(p->slots[item - 1]);
 	p->slots[item - 1] = espl__alloc((count + 1) * sizeof *slots);
 	if (count > 0)
@@ -74,10 +79,11 @@ static espl_status
 sink_give_up(struct espl_place_sink *sink, uint64_t node)
 {
 	struct place *p = of(sink);
-	espl_status   status = espl__check_call(p->check, "give_up", &node, sizeof node);
+	espl_status status = espl__check_call(p->check, "give_up", &node, sizeof node);
 
 	if (status == ESPL_OK && node >= p->view.node_count)
-		return espl__check_refuse(p->check, "give_up: there is no node %llu", (unsigned long long)node);
+		return espl__check_refuse(p->check, "give_up: there is no node %llu",
+		    (unsigned long long)node);
 	return status;
 }
 
@@ -117,8 +123,12 @@ make_view(struct place *p, uint32_t gangs, uint32_t nodes)
 	p->slot_counts = espl__alloc((gangs + 1) * sizeof *p->slot_counts);
 	for (uint32_t i = 0; i < gangs; i++) {
 		p->gangs[i] = (struct espl_gang){ .size = (uint32_t)sizeof *p->gangs,
-			.flags = ESPL_GANG_UNPLACED | ESPL_GANG_COLOCATE, .item = i + 1,
-			.share = shares[i % 4], .offer = ESPL_ANY, .owner = ESPL_NONE, .move_s = 3 };
+			.flags = ESPL_GANG_UNPLACED | ESPL_GANG_COLOCATE,
+			.item = i + 1,
+			.share = shares[i % 4],
+			.offer = ESPL_ANY,
+			.owner = ESPL_NONE,
+			.move_s = 3 };
 		p->gang_list[i] = &p->gangs[i];
 	}
 	p->nodes = espl__alloc((nodes + 1) * sizeof *p->nodes);
@@ -131,25 +141,36 @@ make_view(struct place *p, uint32_t gangs, uint32_t nodes)
 	}
 	for (uint32_t i = 0; i < nodes; i++) {
 		p->nodes[i] = (struct espl_node){ .size = (uint32_t)sizeof *p->nodes,
-			.state = ESPL_NODE_READY, .id = i, .gpus_idle = GPUS, .gpu_count = GPUS,
-			.gpus = &p->gpu_list[(size_t)i * GPUS], .owner = ESPL_NONE, .ends_at = ESPL_NEVER };
+			.state = ESPL_NODE_READY,
+			.id = i,
+			.gpus_idle = GPUS,
+			.gpu_count = GPUS,
+			.gpus = &p->gpu_list[(size_t)i * GPUS],
+			.owner = ESPL_NONE,
+			.ends_at = ESPL_NEVER };
 		p->node_list[i] = &p->nodes[i];
 	}
-	p->view = (struct espl_place_view){ .size = (uint32_t)sizeof p->view, .why = ESPL_WHY_ARRIVAL,
-		.now = p->check->now, .gangs = p->gang_list, .changed = p->gang_list,
-		.nodes = p->node_list, .gang_count = gangs, .changed_count = gangs, .node_count = nodes };
+	p->view = (struct espl_place_view){ .size = (uint32_t)sizeof p->view,
+		.why = ESPL_WHY_ARRIVAL,
+		.now = p->check->now,
+		.gangs = p->gang_list,
+		.changed = p->gang_list,
+		.nodes = p->node_list,
+		.gang_count = gangs,
+		.changed_count = gangs,
+		.node_count = nodes };
 }
 
 static void
 check_slots(struct place *p)
 {
 	uint32_t *used = espl__alloc((p->view.node_count * GPUS + 1) * sizeof *used);
-	int       twice = 0;
+	int twice = 0;
 
 	for (uint32_t g = 0; g < p->view.gang_count; g++)
 		for (uint32_t i = 0; i < p->slot_counts[g]; i++) {
 			const struct espl_slot *slot = &p->slots[g][i];
-			uint32_t               *use = &used[slot->node * GPUS + slot->gpu];
+			uint32_t *use = &used[slot->node * GPUS + slot->gpu];
 
 			/* In parts of 256, so that unlike shares of one GPU are found too. */
 			*use += 256 / (slot->packing > 0 ? slot->packing : 1);
@@ -168,8 +189,8 @@ decide(struct place *p, const char *what, uint32_t gangs, uint32_t nodes)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct espl__extent parts[4];
-	espl_status       status;
-	uint64_t          before;
+	espl_status status;
+	uint64_t before;
 
 	espl__check_step(p->check, "place, %s", what);
 	p->check->view = what;
@@ -195,12 +216,13 @@ static int
 script(struct espl__check *check, int refuse, uint64_t *digest)
 {
 	struct place p;
-	int          made;
+	int made;
 
 	memset(&p, 0, sizeof p);
 	p.check = check;
 	p.ops = (const struct espl_placer_ops *)(const void *)check->plugin->desc->ops;
-	p.sink = (struct espl_place_sink){ .size = (uint32_t)sizeof p.sink, .place = sink_place,
+	p.sink = (struct espl_place_sink){ .size = (uint32_t)sizeof p.sink,
+		.place = sink_place,
 		.give_up = sink_give_up };
 	check->now = 0;
 	espl__check_begin(check, refuse);
@@ -241,7 +263,8 @@ espl__check_place(struct espl__check *check)
 		espl__check_ok(check, "place: answers fit, for no gangs, a few and 1000");
 	(void)script(check, 0, &two);
 	if (one != two)
-		espl__check_error(check, "the same views led to other placements: it is not deterministic");
+		espl__check_error(check,
+		    "the same views led to other placements: it is not deterministic");
 	else
 		espl__check_ok(check, "the same views lead to the same placements");
 	(void)script(check, 1, &two);

@@ -1,5 +1,5 @@
-/* check_search.c - check-plugin for algorithms: a toy executor that trains made-up trials, four at a
- * time, and records what the algorithm does.
+/* check_search.c - check-plugin for algorithms: a toy executor that trains made-up trials, four at
+ * a time, and records what the algorithm does.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -8,34 +8,37 @@
 #include "base/mem.h"
 #include "plugin/check_guard.h"
 
-#define ROUNDS_MAX  3000
-#define TRIALS_MAX  2000u	/* a script ends when there are more */
-#define AT_ONCE     4
+#define ROUNDS_MAX 3000
+#define TRIALS_MAX 2000u /* a script ends when there are more */
+#define AT_ONCE 4
 
 struct toy_trial {
 	struct espl_trial view;
-	double            values[3];
+	double values[3];
 };
 struct toy_observation {
 	struct espl_observation view;
-	double                  values[3], metric;
+	double values[3], metric;
 };
-struct toy_group { uint32_t waiting; int open, fresh, asked; };	/* fresh: begun in this call */
+struct toy_group {
+	uint32_t waiting;
+	int open, fresh, asked;
+}; /* fresh: begun in this call */
 
 struct search {
-	struct espl__check    *check;
+	struct espl__check *check;
 	struct espl__instance *instance;
 	const struct espl_algorithm_ops *ops;
 	struct espl_search_sink sink;
-	struct toy_trial      *trials[TRIALS_MAX];
-	uint32_t               trial_count;
-	struct toy_group       groups[TRIALS_MAX];
-	uint32_t               group_count;
+	struct toy_trial *trials[TRIALS_MAX];
+	uint32_t trial_count;
+	struct toy_group groups[TRIALS_MAX];
+	uint32_t group_count;
 	const struct espl_observation **observations;
-	uint64_t               observation_cap;
-	int                    finished, in_next, count_only, full;
-	espl_time              wake;
-	espl_verdict           verdicts[TRIALS_MAX];
+	uint64_t observation_cap;
+	int finished, in_next, count_only, full;
+	espl_time wake;
+	espl_verdict verdicts[TRIALS_MAX];
 };
 
 static struct search *
@@ -50,8 +53,8 @@ static espl_status
 sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64_t *number)
 {
 	struct search *s = of(sink);
-	uint32_t       bytes[4] = { group->flags, group->bracket, group->stage, group->concurrency };
-	espl_status    status = espl__check_call(s->check, "begin", bytes, sizeof bytes);
+	uint32_t bytes[4] = { group->flags, group->bracket, group->stage, group->concurrency };
+	espl_status status = espl__check_call(s->check, "begin", bytes, sizeof bytes);
 
 	if (!espl__check_struct(s->check, "begin", group->size, sizeof *group, group->zero))
 		return ESPL_E_REJECTED;
@@ -72,20 +75,20 @@ sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64
 static int
 values_fit(const struct espl__check *check, const double *values)
 {
-	double   copy[3];
+	double copy[3];
 	uint32_t missing;
 
 	memcpy(copy, values, sizeof copy);
-	return check->space.snap(&check->space, copy, &missing) == ESPL_OK
-	       && memcmp(copy, values, sizeof copy) == 0;
+	return check->space.snap(&check->space, copy, &missing) == ESPL_OK &&
+	    memcmp(copy, values, sizeof copy) == 0;
 }
 
 static espl_status
 begin_trial(struct search *s, uint64_t group, const struct espl_start *start, uint64_t *number)
 {
 	const struct toy_trial *source = NULL;
-	const double           *values = start->values;
-	struct toy_trial       *t;
+	const double *values = start->values;
+	struct toy_trial *t;
 
 	if (start->how == ESPL_CLONE) {
 		if (start->trial >= s->trial_count)
@@ -97,22 +100,28 @@ begin_trial(struct search *s, uint64_t group, const struct espl_start *start, ui
 		values = values != NULL ? values : source->values;
 	}
 	if (start->budget == 0)
-		return espl__check_refuse(s->check, "add: a budget of 0 iterations, in group %llu", (unsigned long long)group);
+		return espl__check_refuse(s->check, "add: a budget of 0 iterations, in group %llu",
+		    (unsigned long long)group);
 	if (values == NULL || !values_fit(s->check, values)) {
 		espl__check_error(s->check, "add: the configuration does not lie in the space");
 		return ESPL_E_REJECTED;
 	}
 	if (s->trial_count == TRIALS_MAX) {
-		s->full = 1;	/* more than is tried here */
+		s->full = 1; /* more than is tried here */
 		return ESPL_E_REJECTED;
 	}
 	t = s->trials[s->trial_count] = espl__alloc(sizeof *t);
 	memcpy(t->values, values, sizeof t->values);
-	t->view = (struct espl_trial){ .size = (uint32_t)sizeof t->view, .state = ESPL_TRIAL_WAITING,
-		.id = s->trial_count, .tag = start->tag, .group = group,
+	t->view = (struct espl_trial){ .size = (uint32_t)sizeof t->view,
+		.state = ESPL_TRIAL_WAITING,
+		.id = s->trial_count,
+		.tag = start->tag,
+		.group = group,
 		.parent = source != NULL ? source->view.id : ESPL_NONE,
-		.iteration = source != NULL ? source->view.checkpoint : 0, .budget = start->budget,
-		.loss = NAN, .values = t->values };
+		.iteration = source != NULL ? source->view.checkpoint : 0,
+		.budget = start->budget,
+		.loss = NAN,
+		.values = t->values };
 	t->view.checkpoint = t->view.iteration;
 	*number = s->trial_count++;
 	return ESPL_OK;
@@ -122,16 +131,20 @@ static espl_status
 continue_trial(struct search *s, uint64_t group, const struct espl_start *start)
 {
 	unsigned long long id = start->trial;
-	struct toy_trial  *t;
+	struct toy_trial *t;
 
 	if (start->trial >= s->trial_count)
-		return espl__check_refuse(s->check, "add: trial %llu is continued, which does not exist", id);
+		return espl__check_refuse(s->check,
+		    "add: trial %llu is continued, which does not exist", id);
 	t = s->trials[start->trial];
 	if (t->view.state != ESPL_TRIAL_RESTING)
-		return espl__check_refuse(s->check, "add: trial %llu is continued, which is not resting", id);
+		return espl__check_refuse(s->check,
+		    "add: trial %llu is continued, which is not resting", id);
 	if (start->budget <= t->view.iteration)
-		return espl__check_refuse(s->check, "add: trial %llu is continued to a budget of %llu iterations, which it "
-		                          "has reached", id, (unsigned long long)start->budget);
+		return espl__check_refuse(s->check,
+		    "add: trial %llu is continued to a budget of %llu iterations, which it has "
+		    "reached",
+		    id, (unsigned long long)start->budget);
 	t->view.state = ESPL_TRIAL_WAITING;
 	t->view.budget = start->budget;
 	t->view.tag = start->tag;
@@ -141,13 +154,13 @@ continue_trial(struct search *s, uint64_t group, const struct espl_start *start)
 
 static espl_status
 sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start *start,
-         uint64_t *number)
+    uint64_t *number)
 {
 	struct search *s = of(sink);
-	uint64_t       bytes[6] = { group, start->how, start->trial, start->checkpoint, start->budget,
-	                            start->tag };
-	espl_status    status = espl__check_call(s->check, "add", bytes, sizeof bytes);
-	uint64_t       given = 0;
+	uint64_t bytes[6] = { group, start->how, start->trial, start->checkpoint, start->budget,
+		start->tag };
+	espl_status status = espl__check_call(s->check, "add", bytes, sizeof bytes);
+	uint64_t given = 0;
 
 	if (!espl__check_struct(s->check, "add", start->size, sizeof *start, 0))
 		return ESPL_E_REJECTED;
@@ -163,12 +176,15 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 	if (!s->in_next)
 		return espl__check_refuse(s->check, "add: a trial is added outside next_group");
 	if (group >= s->group_count || !(s->groups[group].open || s->groups[group].fresh))
-		return espl__check_refuse(s->check, "add: to group %llu, which is closed or does not exist",
-		                          (unsigned long long)group);
+		return espl__check_refuse(s->check,
+		    "add: to group %llu, which is closed or does not exist",
+		    (unsigned long long)group);
 	if (start->how < ESPL_FRESH || start->how > ESPL_CLONE)
-		return espl__check_refuse(s->check, "add: a start (how %u) that is neither fresh, nor continued, nor cloned",
-		                          start->how);
-	status = start->how == ESPL_CONTINUE ? continue_trial(s, group, start) : begin_trial(s, group, start, &given);
+		return espl__check_refuse(s->check,
+		    "add: a start (how %u) that is neither fresh, nor continued, nor cloned",
+		    start->how);
+	status = start->how == ESPL_CONTINUE ? continue_trial(s, group, start)
+					     : begin_trial(s, group, start, &given);
 	if (status != ESPL_OK)
 		return status;
 	if (start->how == ESPL_CONTINUE)
@@ -183,13 +199,15 @@ static espl_status
 sink_close(struct espl_search_sink *sink, uint64_t group)
 {
 	struct search *s = of(sink);
-	espl_status    status = espl__check_call(s->check, "close", &group, sizeof group);
+	espl_status status = espl__check_call(s->check, "close", &group, sizeof group);
 
 	if (status != ESPL_OK)
 		return status;
-	if (!s->in_next || group >= s->group_count || !(s->groups[group].open || s->groups[group].fresh))
+	if (!s->in_next || group >= s->group_count ||
+	    !(s->groups[group].open || s->groups[group].fresh))
 		return s->full ? ESPL_E_REJECTED
-		               : espl__check_refuse(s->check, "close: group %llu is not open", (unsigned long long)group);
+			       : espl__check_refuse(s->check, "close: group %llu is not open",
+				     (unsigned long long)group);
 	s->groups[group].open = 0;
 	return ESPL_OK;
 }
@@ -198,7 +216,7 @@ static espl_status
 sink_finish(struct espl_search_sink *sink)
 {
 	struct search *s = of(sink);
-	espl_status    status = espl__check_call(s->check, "finish", "", 0);
+	espl_status status = espl__check_call(s->check, "finish", "", 0);
 
 	if (status == ESPL_OK && !s->in_next)
 		return espl__check_refuse(s->check, "finish: it is called outside next_group");
@@ -211,17 +229,19 @@ static espl_status
 sink_verdict(struct espl_search_sink *sink, uint64_t trial, espl_verdict verdict)
 {
 	struct search *s = of(sink);
-	uint64_t       bytes[2] = { trial, verdict };
-	espl_status    status = espl__check_call(s->check, "verdict", bytes, sizeof bytes);
+	uint64_t bytes[2] = { trial, verdict };
+	espl_status status = espl__check_call(s->check, "verdict", bytes, sizeof bytes);
 
 	if (status != ESPL_OK)
 		return status;
 	if (verdict < ESPL_SAVE || verdict > ESPL_STOP)
-		return espl__check_refuse(s->check, "verdict: %u on trial %llu: there is none of this number", verdict,
-		                          (unsigned long long)trial);
+		return espl__check_refuse(s->check,
+		    "verdict: %u on trial %llu: there is none of this number", verdict,
+		    (unsigned long long)trial);
 	if (trial >= s->trial_count || s->trials[trial]->view.state == ESPL_TRIAL_ENDED)
-		return espl__check_refuse(s->check, "verdict: on trial %llu, which has ended or does not exist",
-		                          (unsigned long long)trial);
+		return espl__check_refuse(s->check,
+		    "verdict: on trial %llu, which has ended or does not exist",
+		    (unsigned long long)trial);
 	s->verdicts[trial] = verdict;
 	return ESPL_OK;
 }
@@ -230,15 +250,17 @@ static espl_status
 sink_drop(struct espl_search_sink *sink, uint64_t trial)
 {
 	struct search *s = of(sink);
-	espl_status    status = espl__check_call(s->check, "drop", &trial, sizeof trial);
+	espl_status status = espl__check_call(s->check, "drop", &trial, sizeof trial);
 
 	if (status != ESPL_OK)
 		return status;
 	if (trial >= s->trial_count)
-		return espl__check_refuse(s->check, "drop: there is no trial %llu", (unsigned long long)trial);
-	if (s->trials[trial]->view.state == ESPL_TRIAL_WAITING || s->trials[trial]->view.state == ESPL_TRIAL_RUNNING)
+		return espl__check_refuse(s->check, "drop: there is no trial %llu",
+		    (unsigned long long)trial);
+	if (s->trials[trial]->view.state == ESPL_TRIAL_WAITING ||
+	    s->trials[trial]->view.state == ESPL_TRIAL_RUNNING)
 		return espl__check_refuse(s->check, "drop: trial %llu still trains (stop it first)",
-		                          (unsigned long long)trial);
+		    (unsigned long long)trial);
 	if (s->trials[trial]->view.state == ESPL_TRIAL_RESTING)
 		s->trials[trial]->view.state = ESPL_TRIAL_ENDED;
 	return ESPL_OK;
@@ -248,13 +270,16 @@ static espl_status
 sink_hint(struct espl_search_sink *sink, uint64_t trial, double weight, uint32_t low, uint32_t high)
 {
 	struct search *s = of(sink);
-	double         bytes[4] = { (double)trial, weight, low, high };
-	espl_status    status = espl__check_call(s->check, "hint", bytes, sizeof bytes);
+	double bytes[4] = { (double)trial, weight, low, high };
+	espl_status status = espl__check_call(s->check, "hint", bytes, sizeof bytes);
 
-	if (status == ESPL_OK && !s->count_only
-	    && (trial >= s->trial_count || !(weight >= 0) || isinf(weight) || (high != 0 && low > high)))
-		return espl__check_refuse(s->check, "hint: trial %llu, weight %g, %u to %u GPUs: no such trial, or "
-		                          "impossible numbers", (unsigned long long)trial, weight, low, high);
+	if (status == ESPL_OK && !s->count_only &&
+	    (trial >= s->trial_count || !(weight >= 0) || isinf(weight) ||
+		(high != 0 && low > high)))
+		return espl__check_refuse(s->check,
+		    "hint: trial %llu, weight %g, %u to %u GPUs: no such trial, or impossible "
+		    "numbers",
+		    (unsigned long long)trial, weight, low, high);
 	return status;
 }
 
@@ -262,7 +287,7 @@ static espl_status
 sink_wake(struct espl_search_sink *sink, espl_time at)
 {
 	struct search *s = of(sink);
-	espl_status    status = espl__check_call(s->check, "wake_at", &at, sizeof at);
+	espl_status status = espl__check_call(s->check, "wake_at", &at, sizeof at);
 
 	if (status == ESPL_OK && at < s->wake)
 		s->wake = at;
@@ -281,10 +306,16 @@ fill_error(struct espl_error *error)
 static void
 ask(struct search *s, uint32_t why, uint64_t group, uint32_t want)
 {
-	struct espl_error       error;
-	struct espl_search_view view = { .size = (uint32_t)sizeof view, .why = why, .now = s->check->now,
-		.group = group, .trials = s->trial_count, .want = want, .gpus = want, .gpus_max = want };
-	espl_status             status;
+	struct espl_error error;
+	struct espl_search_view view = { .size = (uint32_t)sizeof view,
+		.why = why,
+		.now = s->check->now,
+		.group = group,
+		.trials = s->trial_count,
+		.want = want,
+		.gpus = want,
+		.gpus_max = want };
+	espl_status status;
 
 	fill_error(&error);
 	for (uint32_t i = 0; i < s->trial_count; i++)
@@ -302,7 +333,7 @@ static void
 ended(struct search *s, struct toy_trial *t, espl_trial_state state, espl_end how)
 {
 	struct espl_error error;
-	espl_status       status;
+	espl_status status;
 
 	t->view.state = state;
 	t->view.checkpoint = t->view.iteration;
@@ -318,20 +349,26 @@ static void
 report(struct search *s, struct toy_trial *t)
 {
 	struct toy_observation *o = espl__alloc(sizeof *o);
-	struct espl__check     *check = s->check;
-	struct espl_error       error;
-	struct espl__extent       parts[2];
-	espl_status             status;
-	uint64_t                before;
+	struct espl__check *check = s->check;
+	struct espl_error error;
+	struct espl__extent parts[2];
+	espl_status status;
+	uint64_t before;
 
 	t->view.iteration++;
-	t->view.loss = fabs(log(t->values[0]) - log(0.01)) + t->values[2] * 0.1
-	               + 5.0 / (double)(t->view.iteration + 1);
+	t->view.loss = fabs(log(t->values[0]) - log(0.01)) + t->values[2] * 0.1 +
+	    5.0 / (double)(t->view.iteration + 1);
 	memcpy(o->values, t->values, sizeof o->values);
 	o->metric = t->view.loss;
-	o->view = (struct espl_observation){ .size = (uint32_t)sizeof o->view, .trial = t->view.id,
-		.iteration = t->view.iteration, .loss = t->view.loss, .metrics = &o->metric,
-		.metric_count = 1, .values = o->values, .at = check->now, .iteration_s = 10,
+	o->view = (struct espl_observation){ .size = (uint32_t)sizeof o->view,
+		.trial = t->view.id,
+		.iteration = t->view.iteration,
+		.loss = t->view.loss,
+		.metrics = &o->metric,
+		.metric_count = 1,
+		.values = o->values,
+		.at = check->now,
+		.iteration_s = 10,
 		.share = { 1, 1 } };
 	ESPL__GROW(s->observations, s->observation_cap, check->observation_count + 1);
 	s->observations[check->observation_count++] = &o->view;
@@ -355,7 +392,7 @@ train(struct search *s)
 
 	for (uint32_t i = 0; i < s->trial_count && trained < AT_ONCE; i++) {
 		struct toy_trial *t = s->trials[i];
-		espl_verdict      verdict;
+		espl_verdict verdict;
 
 		if (t->view.state != ESPL_TRIAL_WAITING && t->view.state != ESPL_TRIAL_RUNNING)
 			continue;
@@ -380,7 +417,7 @@ train(struct search *s)
 static void
 ask_round(struct search *s, int trained)
 {
-	int      asked = 0;
+	int asked = 0;
 	uint32_t groups = s->group_count;
 
 	for (uint32_t g = 0; g < groups; g++) {
@@ -411,9 +448,15 @@ open_search(struct espl__check *check, uint64_t seed, int refuse)
 	struct search *s = espl__alloc(sizeof *s);
 
 	s->check = check;
-	s->sink = (struct espl_search_sink){ .size = (uint32_t)sizeof s->sink, .begin = sink_begin,
-		.add = sink_add, .close = sink_close, .finish = sink_finish, .verdict = sink_verdict,
-		.drop = sink_drop, .hint = sink_hint, .wake_at = sink_wake };
+	s->sink = (struct espl_search_sink){ .size = (uint32_t)sizeof s->sink,
+		.begin = sink_begin,
+		.add = sink_add,
+		.close = sink_close,
+		.finish = sink_finish,
+		.verdict = sink_verdict,
+		.drop = sink_drop,
+		.hint = sink_hint,
+		.wake_at = sink_wake };
 	s->wake = ESPL_NEVER;
 	s->ops = (const struct espl_algorithm_ops *)(const void *)check->plugin->desc->ops;
 	check->search = s;
@@ -446,15 +489,15 @@ static int
 run_search(struct espl__check *check, uint64_t seed, uint64_t *digest)
 {
 	struct search *s = open_search(check, seed, 0);
-	int            idle = 0, made = s->instance != NULL;
+	int idle = 0, made = s->instance != NULL;
 
 	if (made) {
 		espl__check_step(check, "next_group, the first call");
 		check->view = "the first call";
 		ask(s, ESPL_ASK_START, ESPL_NONE, AT_ONCE);
 		if (s->trial_count == 0 && !s->finished && s->wake == ESPL_NEVER)
-			espl__check_error(check, "next_group: its first answer starts nothing, so nothing ever "
-			                  "happens");
+			espl__check_error(check,
+			    "next_group: its first answer starts nothing, so nothing ever happens");
 	}
 	espl__check_step(check, "a search of made-up trials");
 	check->view = "a search of made-up trials";
@@ -475,14 +518,19 @@ run_search(struct espl__check *check, uint64_t seed, uint64_t *digest)
 		idle = trained == 0 && s->wake == ESPL_NEVER ? idle + 1 : 0;
 	}
 	if (made && idle >= 3 && !s->finished && !s->full)
-		espl__check_error(check, "next_group: nothing trains, nothing is asked for, and the search is "
-		                  "not finished");
+		espl__check_error(check,
+		    "next_group: nothing trains, nothing is asked for, and the search is not "
+		    "finished");
 	*digest = check->digest;
 	close_search(s);
 	return made;
 }
 
-struct toy_spec { struct espl_spec_sink sink; struct espl__check *check; uint32_t brackets; };
+struct toy_spec {
+	struct espl_spec_sink sink;
+	struct espl__check *check;
+	uint32_t brackets;
+};
 
 static espl_status
 sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
@@ -495,10 +543,11 @@ sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
 		if (spec->brackets[b]->stage_count == 0)
 			return espl__check_refuse(s->check, "spec: bracket %u has no stages", b);
 		for (uint32_t i = 0; i < spec->brackets[b]->stage_count; i++)
-			if (spec->brackets[b]->stages[i]->trials == 0
-			    || spec->brackets[b]->stages[i]->iterations == 0)
-				return espl__check_refuse(s->check, "spec: stage %u of bracket %u has no trials or no "
-				                          "iterations", i, b);
+			if (spec->brackets[b]->stages[i]->trials == 0 ||
+			    spec->brackets[b]->stages[i]->iterations == 0)
+				return espl__check_refuse(s->check,
+				    "spec: stage %u of bracket %u has no trials or no iterations",
+				    i, b);
 	}
 	s->brackets = spec->bracket_count;
 	return ESPL_OK;
@@ -508,9 +557,10 @@ static void
 try_spec(struct espl__check *check, struct espl__instance *instance)
 {
 	const struct espl_algorithm_ops *ops = (const void *)instance->ops;
-	struct toy_spec                  spec = { { .size = (uint32_t)sizeof spec.sink, .spec = sink_spec }, check, 0 };
-	struct espl_error                error;
-	espl_status                      status;
+	struct toy_spec spec = { { .size = (uint32_t)sizeof spec.sink, .spec = sink_spec }, check,
+		0 };
+	struct espl_error error;
+	espl_status status;
 
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, spec))
 		return;
@@ -518,12 +568,14 @@ try_spec(struct espl__check *check, struct espl__instance *instance)
 	espl__check_step(check, "spec");
 	status = ops->spec(instance->self, &spec.sink, &error);
 	if (status == ESPL_E_UNKNOWN)
-		espl__check_ok(check, "spec: it says that its shape is not known beforehand: nothing can be planned");
+		espl__check_ok(check,
+		    "spec: it says that its shape is not known beforehand: nothing can be planned");
 	else if (espl__check_returned(check, "spec", status, &error) && spec.brackets > 0)
 		espl__check_ok(check, "spec: a shape is declared, of %u bracket%s", spec.brackets,
-		               spec.brackets == 1 ? "" : "s");
+		    spec.brackets == 1 ? "" : "s");
 	else if (status == ESPL_OK)
-		espl__check_ok(check, "spec: it returns OK but declares no shape: nothing can be planned");
+		espl__check_ok(check,
+		    "spec: it returns OK but declares no shape: nothing can be planned");
 }
 
 static void
@@ -551,7 +603,8 @@ try_edges(struct espl__check *check)
 	s = open_search(check, 1, 1);
 	espl__check_step(check, "next_group, every call refused");
 	for (int i = 0; i < 10; i++)
-		ask(s, i == 0 ? ESPL_ASK_START : ESPL_ASK_RESULT | ESPL_ASK_CAPACITY, ESPL_NONE, AT_ONCE);
+		ask(s, i == 0 ? ESPL_ASK_START : ESPL_ASK_RESULT | ESPL_ASK_CAPACITY, ESPL_NONE,
+		    AT_ONCE);
 	espl__check_ok(check, "next_group: returns when every call is refused");
 	close_search(s);
 }
@@ -573,8 +626,9 @@ espl__check_search(struct espl__check *check)
 		return;
 	(void)run_search(check, 7, &two);
 	if (one != two)
-		espl__check_error(check, "the same seed and the same results led to other decisions: it is not "
-		                  "deterministic");
+		espl__check_error(check,
+		    "the same seed and the same results led to other decisions: it is not "
+		    "deterministic");
 	else
 		espl__check_ok(check, "the same seed leads to the same decisions");
 	try_edges(check);

@@ -11,16 +11,20 @@
 #if __SIZEOF_POINTER__ == 8
 typedef Elf64_Ehdr elf_head;
 typedef Elf64_Shdr elf_section;
-typedef Elf64_Sym  elf_symbol;
-# define ELF_CLASS ELFCLASS64
+typedef Elf64_Sym elf_symbol;
+#define ELF_CLASS ELFCLASS64
 #else
 typedef Elf32_Ehdr elf_head;
 typedef Elf32_Shdr elf_section;
-typedef Elf32_Sym  elf_symbol;
-# define ELF_CLASS ELFCLASS32
+typedef Elf32_Sym elf_symbol;
+#define ELF_CLASS ELFCLASS32
 #endif
 
-struct elf { const uint8_t *bytes; size_t size; elf_head head; };
+struct elf {
+	const uint8_t *bytes;
+	size_t size;
+	elf_head head;
+};
 
 static int
 section_at(const struct elf *elf, uint32_t index, elf_section *to)
@@ -55,21 +59,22 @@ static int
 count_exports(const struct elf *elf, const elf_section *symbols, char *list, size_t room)
 {
 	elf_section names;
-	int         count = 0;
+	int count = 0;
 
 	if (section_at(elf, symbols->sh_link, &names) != 0 || names.sh_type != SHT_STRTAB)
 		return -1;
-	for (uint64_t at = 0; at + sizeof(elf_symbol) <= symbols->sh_size; at += sizeof(elf_symbol)) {
-		elf_symbol  symbol;
+	for (uint64_t at = 0; at + sizeof(elf_symbol) <= symbols->sh_size;
+	     at += sizeof(elf_symbol)) {
+		elf_symbol symbol;
 		const char *name;
-		size_t      length;
-		unsigned    bind, hidden;
+		size_t length;
+		unsigned bind, hidden;
 
 		memcpy(&symbol, elf->bytes + symbols->sh_offset + at, sizeof symbol);
 		bind = symbol.st_info >> 4;
 		hidden = symbol.st_other & 3;
-		if (symbol.st_shndx == SHN_UNDEF || bind == STB_LOCAL || hidden == STV_HIDDEN
-		    || hidden == STV_INTERNAL || symbol.st_name >= names.sh_size)
+		if (symbol.st_shndx == SHN_UNDEF || bind == STB_LOCAL || hidden == STV_HIDDEN ||
+		    hidden == STV_INTERNAL || symbol.st_name >= names.sh_size)
 			continue;
 		name = (const char *)elf->bytes + names.sh_offset + symbol.st_name;
 		if (memchr(name, '\0', names.sh_size - symbol.st_name) == NULL)
@@ -79,7 +84,8 @@ count_exports(const struct elf *elf, const elf_section *symbols, char *list, siz
 		count++;
 		length = strlen(list);
 		if (strstr(name, "_LTX_espalier_plugin") == NULL)
-			snprintf(list + length, room - length, "%s%s", length > 0 ? ", " : "", name);
+			snprintf(list + length, room - length, "%s%s", length > 0 ? ", " : "",
+			    name);
 	}
 	return count;
 }
@@ -87,11 +93,11 @@ count_exports(const struct elf *elf, const elf_section *symbols, char *list, siz
 void
 espl__check_symbols(struct espl__check *check, const char *path)
 {
-	struct espl__buf  buf = { NULL, 0, 0 };
+	struct espl__buf buf = { NULL, 0, 0 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	struct elf        elf;
-	char              list[400] = "";
-	int               count = -1;
+	struct elf elf;
+	char list[400] = "";
+	int count = -1;
 
 	if (strcmp(path, "(builtin)") == 0)
 		return;
@@ -102,8 +108,8 @@ espl__check_symbols(struct espl__check *check, const char *path)
 	}
 	elf.bytes = buf.data;
 	elf.size = buf.size;
-	if (buf.size >= sizeof elf.head && memcmp(buf.data, ELFMAG, SELFMAG) == 0
-	    && buf.data[EI_CLASS] == ELF_CLASS) {
+	if (buf.size >= sizeof elf.head && memcmp(buf.data, ELFMAG, SELFMAG) == 0 &&
+	    buf.data[EI_CLASS] == ELF_CLASS) {
 		memcpy(&elf.head, buf.data, sizeof elf.head);
 		for (uint32_t i = 0; i < elf.head.e_shnum; i++) {
 			elf_section section;
@@ -115,8 +121,8 @@ espl__check_symbols(struct espl__check *check, const char *path)
 	if (count < 0)
 		espl__check_ok(check, "symbols: the file's table cannot be read, not checked");
 	else if (list[0] != '\0')
-		espl__check_error(check, "symbols: besides the descriptor the file exports %s; make them static",
-		                  list);
+		espl__check_error(check,
+		    "symbols: besides the descriptor the file exports %s; make them static", list);
 	else
 		espl__check_ok(check, "symbols: the descriptor is the only one");
 	espl__buf_free(&buf);

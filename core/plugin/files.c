@@ -14,7 +14,7 @@
 #define FILE_LIMIT ((size_t)1 << 30)
 
 struct file {
-	uint32_t         option, row, column;
+	uint32_t option, row, column;
 	struct espl__buf bytes;
 };
 
@@ -30,16 +30,16 @@ full_path(const struct espl__instance *instance, const char *path)
 
 static espl_status
 read_file(struct espl__instance *instance, const struct espl_value *value, uint32_t option,
-          uint32_t row, uint32_t column, struct espl__diag *diag)
+    uint32_t row, uint32_t column, struct espl__diag *diag)
 {
-	const struct espl_option *desc = espl__option_at(instance->values->options,
-	                                                 instance->values->option_size, option);
+	const struct espl_option *desc =
+	    espl__option_at(instance->values->options, instance->values->option_size, option);
 	struct espl__diag inner = ESPL__DIAG_INIT;
-	struct file      *files = instance->files, *file;
-	char             *path = full_path(instance, value->as.s);
-	struct stat       st;
-	uint64_t          key[4] = { option, row, column, 0 };
-	espl_status       status = ESPL_OK;
+	struct file *files = instance->files, *file;
+	char *path = full_path(instance, value->as.s);
+	struct stat st;
+	uint64_t key[4] = { option, row, column, 0 };
+	espl_status status = ESPL_OK;
 
 	files = espl__realloc(files, instance->file_count + 1, sizeof *files);
 	instance->files = files;
@@ -53,8 +53,8 @@ read_file(struct espl__instance *instance, const struct espl_value *value, uint3
 	if (status == ESPL_OK)
 		status = espl__file_read(path, FILE_LIMIT, &file->bytes, &inner);
 	if (status != ESPL_OK) {
-		espl__fail_at(diag, ESPL_E_CONFIG, instance->values->files[option], value->line, "%s: '%s': %s",
-		              instance->who, desc->name, inner.text);
+		espl__fail_at(diag, ESPL_E_CONFIG, instance->values->files[option], value->line,
+		    "%s: '%s': %s", instance->who, desc->name, inner.text);
 		espl__hint(diag, "relative paths begin at the folder of the configuration");
 		free(path);
 		return ESPL_E_CONFIG;
@@ -62,7 +62,8 @@ read_file(struct espl__instance *instance, const struct espl_value *value, uint3
 	free(path);
 	key[3] = file->bytes.size;
 	instance->files_digest = espl__digest(instance->files_digest, key, sizeof key);
-	instance->files_digest = espl__digest(instance->files_digest, file->bytes.data, file->bytes.size);
+	instance->files_digest =
+	    espl__digest(instance->files_digest, file->bytes.data, file->bytes.size);
 	return ESPL_OK;
 }
 
@@ -70,16 +71,19 @@ static espl_status
 read_table(struct espl__instance *instance, uint32_t option, struct espl__diag *diag)
 {
 	const struct espl__values *values = instance->values;
-	const struct espl_option  *desc = espl__option_at(values->options, values->option_size, option);
-	const struct espl_table   *table = values->config.values[option].as.table;
-	espl_status                status = ESPL_OK;
+	const struct espl_option *desc =
+	    espl__option_at(values->options, values->option_size, option);
+	const struct espl_table *table = values->config.values[option].as.table;
+	espl_status status = ESPL_OK;
 
 	for (uint32_t row = 0; status == ESPL_OK && row < table->row_count; row++)
 		for (uint32_t c = 0; status == ESPL_OK && c < table->column_count; c++) {
-			const struct espl_value *cell = &table->cells[(size_t)row * table->column_count + c];
+			const struct espl_value *cell =
+			    &table->cells[(size_t)row * table->column_count + c];
 
-			if (cell->source != ESPL_UNSET
-			    && espl__option_at(desc->columns, values->option_size, c)->type == ESPL_OPT_PATH)
+			if (cell->source != ESPL_UNSET &&
+			    espl__option_at(desc->columns, values->option_size, c)->type ==
+				ESPL_OPT_PATH)
 				status = read_file(instance, cell, option, row, c, diag);
 		}
 	return status;
@@ -89,15 +93,17 @@ espl_status
 espl__files_read(struct espl__instance *instance, struct espl__diag *diag)
 {
 	const struct espl__values *values = instance->values;
-	espl_status                status = ESPL_OK;
+	espl_status status = ESPL_OK;
 
 	for (uint32_t i = 0; status == ESPL_OK && i < values->config.count; i++) {
-		const struct espl_option *desc = espl__option_at(values->options, values->option_size, i);
+		const struct espl_option *desc =
+		    espl__option_at(values->options, values->option_size, i);
 
 		if (values->config.values[i].source == ESPL_UNSET)
 			continue;
 		if (desc->type == ESPL_OPT_PATH)
-			status = read_file(instance, &values->config.values[i], i, ESPL_ANY, ESPL_ANY, diag);
+			status = read_file(instance, &values->config.values[i], i, ESPL_ANY,
+			    ESPL_ANY, diag);
 		else if (desc->type == ESPL_OPT_TABLE)
 			status = read_table(instance, i, diag);
 	}
@@ -117,14 +123,14 @@ espl__files_free(struct espl__instance *instance)
 }
 
 const void *
-espl__files_get(const struct espl__instance *instance, uint32_t option, uint32_t row, uint32_t column,
-                uint64_t *size)
+espl__files_get(const struct espl__instance *instance, uint32_t option, uint32_t row,
+    uint32_t column, uint64_t *size)
 {
 	const struct file *files = instance->files;
 
 	for (uint32_t i = 0; i < instance->file_count; i++) {
-		if (files[i].option != option || files[i].row != row
-		    || (row != ESPL_ANY && files[i].column != column))
+		if (files[i].option != option || files[i].row != row ||
+		    (row != ESPL_ANY && files[i].column != column))
 			continue;
 		*size = files[i].bytes.size;
 		return files[i].bytes.data != NULL ? (const void *)files[i].bytes.data : "";

@@ -9,27 +9,28 @@ example(const struct espl_plugin *plugin, struct espl__buf *buf)
 {
 	if (plugin->kind == ESPL_TRAINABLE)
 		espl__print(buf, "trial = { trainable = \"%s\";%s };", plugin->name,
-		            plugin->option_count > 0 ? " options = { ... };" : "");
+		    plugin->option_count > 0 ? " options = { ... };" : "");
 	else
-		espl__print(buf, "%s = { use = \"%s\";%s };", espl__kind_name(plugin->kind), plugin->name,
-		            plugin->option_count > 0 ? " ..." : "");
+		espl__print(buf, "%s = { use = \"%s\";%s };", espl__kind_name(plugin->kind),
+		    plugin->name, plugin->option_count > 0 ? " ..." : "");
 }
 
 static void
 help_text(const struct espl_plugin *plugin, struct espl__buf *buf)
 {
 	espl__print(buf, "%s '%s' %s\n  %s\n\n  ", espl__kind_name(plugin->kind), plugin->name,
-	            plugin->version, plugin->summary);
+	    plugin->version, plugin->summary);
 	example(plugin, buf);
 	espl__print(buf, plugin->option_count > 0 ? "\n\nOptions:\n" : "\n\nIt has no options.\n");
-	espl__schema_help(plugin->options, plugin->option_count, plugin->option_size, ESPL__HELP_TEXT, buf);
+	espl__schema_help(plugin->options, plugin->option_count, plugin->option_size,
+	    ESPL__HELP_TEXT, buf);
 }
 
 static void
 help_markdown(const struct espl_plugin *plugin, struct espl__buf *buf)
 {
 	espl__print(buf, "### %s `%s`\n\n%s\n\n`", espl__kind_name(plugin->kind), plugin->name,
-	            plugin->summary);
+	    plugin->summary);
 	example(plugin, buf);
 	espl__print(buf, "`\n\n");
 	if (plugin->option_count == 0) {
@@ -37,8 +38,8 @@ help_markdown(const struct espl_plugin *plugin, struct espl__buf *buf)
 		return;
 	}
 	espl__print(buf, "| option | value | meaning |\n| --- | --- | --- |\n");
-	espl__schema_help(plugin->options, plugin->option_count, plugin->option_size, ESPL__HELP_MARKDOWN,
-	                  buf);
+	espl__schema_help(plugin->options, plugin->option_count, plugin->option_size,
+	    ESPL__HELP_MARKDOWN, buf);
 	espl__print(buf, "\n");
 }
 
@@ -46,16 +47,18 @@ static void
 help_man(const struct espl_plugin *plugin, struct espl__buf *buf)
 {
 	espl__print(buf, ".SS %s %s\n%s\n.PP\n.nf\n", espl__kind_name(plugin->kind), plugin->name,
-	            plugin->summary);
+	    plugin->summary);
 	example(plugin, buf);
 	espl__print(buf, "\n.fi\n");
 	if (plugin->option_count == 0)
 		espl__print(buf, ".PP\nIt has no options.\n");
-	espl__schema_help(plugin->options, plugin->option_count, plugin->option_size, ESPL__HELP_MAN, buf);
+	espl__schema_help(plugin->options, plugin->option_count, plugin->option_size,
+	    ESPL__HELP_MAN, buf);
 }
 
 void
-espl__plugin_help(const struct espl_plugin *plugin, enum espl__help_form form, struct espl__buf *buf)
+espl__plugin_help(const struct espl_plugin *plugin, enum espl__help_form form,
+    struct espl__buf *buf)
 {
 	if (form == ESPL__HELP_MARKDOWN)
 		help_markdown(plugin, buf);

@@ -64,7 +64,10 @@ host_note(const struct espl_host *host, espl_subject about, uint64_t id, const c
 static int
 may_ask(espl_kind kind, const char *id)
 {
-	static const struct { const char *id; uint32_t kinds; } services[] = {
+	static const struct {
+		const char *id;
+		uint32_t kinds;
+	} services[] = {
 #define FOR(kind_) (1u << (kind_))
 		{ ESPL_SPACE, FOR(ESPL_ALGORITHM) },
 		{ ESPL_EXPERIMENT, FOR(ESPL_ALGORITHM) },
@@ -87,9 +90,10 @@ static const void *
 host_service(const struct espl_host *host, const char *id)
 {
 	struct espl__instance *instance = host->ctx;
-	const void            *service;
+	const void *service;
 
-	if (id == NULL || !may_ask(instance->plugin->desc->kind, id) || instance->env->service == NULL)
+	if (id == NULL || !may_ask(instance->plugin->desc->kind, id) ||
+	    instance->env->service == NULL)
 		return NULL;
 	service = instance->env->service(instance->env->ctx, instance, id);
 	if (service != NULL && strcmp(id, ESPL_HISTORY) == 0)
@@ -99,11 +103,11 @@ host_service(const struct espl_host *host, const char *id)
 
 static espl_status
 host_file(const struct espl_host *host, uint32_t option, uint32_t row, uint32_t column,
-          const void **bytes, uint64_t *size, struct espl_error *error)
+    const void **bytes, uint64_t *size, struct espl_error *error)
 {
 	const struct espl__instance *instance = host->ctx;
-	uint64_t                     length = 0;
-	const void                  *found = espl__files_get(instance, option, row, column, &length);
+	uint64_t length = 0;
+	const void *found = espl__files_get(instance, option, row, column, &length);
 
 	if (found == NULL)
 		return espl_fail(error, ESPL_E_UNKNOWN, "option %u names no file", option);
@@ -116,7 +120,7 @@ static void
 make_host(struct espl__instance *instance)
 {
 	struct espl_host *host = &instance->host;
-	char              stream[200];
+	char stream[200];
 
 	host->size = (uint32_t)sizeof *host;
 	host->abi = ESPL_ABI;
@@ -131,7 +135,7 @@ make_host(struct espl__instance *instance)
 	host->verbose = (uint32_t)(instance->env->verbose != 0);
 	host->simulated = (uint32_t)(instance->env->simulated != 0);
 	snprintf(stream, sizeof stream, "%s/%s/%s", espl__kind_name(instance->plugin->desc->kind),
-	         instance->plugin->desc->name, instance->values->config.instance);
+	    instance->plugin->desc->name, instance->values->config.instance);
 	espl__rng_seed(&instance->rng, instance->env->seed, stream);
 }
 
@@ -141,9 +145,9 @@ static espl_status
 create(struct espl__instance *instance, const struct espl__node *group, struct espl__diag *diag)
 {
 	const struct espl_plugin *desc = instance->plugin->desc;
-	struct espl_error         error = ESPL_INIT(struct espl_error);
-	struct espl__diag         inner = ESPL__DIAG_INIT;
-	espl_status               status;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	struct espl__diag inner = ESPL__DIAG_INIT;
+	espl_status status;
 
 	error.option = error.row = ESPL_ANY;
 	espl__instance_calls(instance, "create");
@@ -151,14 +155,14 @@ create(struct espl__instance *instance, const struct espl__node *group, struct e
 	espl__calling_end();
 	if (status == ESPL_OK)
 		return ESPL_OK;
-	instance->self = NULL;	/* nothing was made: there is nothing to destroy */
+	instance->self = NULL; /* nothing was made: there is nothing to destroy */
 	espl__diag_plugin(&inner, instance->who, status, &error);
 	espl__values_blame(instance->values, &error, &inner);
-	if (inner.file[0] == '\0' && group != NULL)	/* no option to blame: all of the group */
+	if (inner.file[0] == '\0' && group != NULL) /* no option to blame: all of the group */
 		espl__fail_at(diag, inner.status, group->file, group->line, "%s", inner.text);
 	else
-		espl__fail_at(diag, inner.status, inner.file[0] != '\0' ? inner.file : NULL, inner.line,
-		              "%s", inner.text);
+		espl__fail_at(diag, inner.status, inner.file[0] != '\0' ? inner.file : NULL,
+		    inner.line, "%s", inner.text);
 	if (inner.hint[0] != '\0')
 		espl__hint(diag, "%s", inner.hint);
 	return inner.status;
@@ -166,23 +170,23 @@ create(struct espl__instance *instance, const struct espl__node *group, struct e
 
 espl_status
 espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *group,
-                  const struct espl__host_env *env, struct espl__instance **to,
-                  struct espl__diag *diag)
+    const struct espl__host_env *env, struct espl__instance **to, struct espl__diag *diag)
 {
 	static const char *const known[] = { "use", NULL };
 	const struct espl_plugin *desc = plugin->desc;
-	struct espl__instance    *instance = espl__alloc(sizeof *instance);
-	int                       trainable = desc->kind == ESPL_TRAINABLE;
-	espl_status               status;
+	struct espl__instance *instance = espl__alloc(sizeof *instance);
+	int trainable = desc->kind == ESPL_TRAINABLE;
+	espl_status status;
 
 	*to = NULL;
 	instance->plugin = plugin;
 	instance->env = env;
 	instance->ops = desc->ops;
-	snprintf(instance->who, sizeof instance->who, "%s '%s'", espl__kind_name(desc->kind), desc->name);
+	snprintf(instance->who, sizeof instance->who, "%s '%s'", espl__kind_name(desc->kind),
+	    desc->name);
 	status = espl__schema_resolve(desc->options, desc->option_count, desc->option_size, group,
-	                              trainable ? NULL : known, instance->who, espl__kind_name(desc->kind),
-	                              &instance->values, diag);
+	    trainable ? NULL : known, instance->who, espl__kind_name(desc->kind), &instance->values,
+	    diag);
 	if (status == ESPL_OK)
 		status = espl__files_read(instance, diag);
 	if (status == ESPL_OK) {
@@ -201,21 +205,20 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
 
 espl_status
 espl__instance_create(espl_kind kind, const char *name, const struct espl__node *group,
-                      const struct espl__host_env *env, struct espl__instance **to,
-                      struct espl__diag *diag)
+    const struct espl__host_env *env, struct espl__instance **to, struct espl__diag *diag)
 {
 	const struct espl__plugin *plugin;
-	struct espl__diag          inner = ESPL__DIAG_INIT;
-	const struct espl__node   *use = espl__node_get(group, "use");
-	espl_status                status = espl__plugin_find(kind, name, &plugin, &inner);
+	struct espl__diag inner = ESPL__DIAG_INIT;
+	const struct espl__node *use = espl__node_get(group, "use");
+	espl_status status = espl__plugin_find(kind, name, &plugin, &inner);
 
 	*to = NULL;
 	if (status == ESPL_OK)
 		return espl__instance_of(plugin, group, env, to, diag);
 	/* Not found: the user's line is the place.  Broken: the file is. */
 	if (inner.file[0] != '\0' || use == NULL)
-		espl__fail_at(diag, status, inner.file[0] != '\0' ? inner.file : NULL, inner.line, "%s",
-		              inner.text);
+		espl__fail_at(diag, status, inner.file[0] != '\0' ? inner.file : NULL, inner.line,
+		    "%s", inner.text);
 	else
 		espl__fail_at(diag, status, use->file, use->line, "%s", inner.text);
 	if (inner.hint[0] != '\0')

@@ -15,29 +15,30 @@ struct espl__instance;
 
 /* What surrounds the instances of a run; outlives them. */
 struct espl__host_env {
-	uint64_t   seed;
-	int64_t    utc_start_s;
-	int        verbose, simulated;
-	const espl_time *now;		/* read by host->now; written by the executor         */
-	const char *directory;		/* base of relative PATH options; "" the current one  */
-	void      *ctx;			/* for the two below                                  */
+	uint64_t seed;
+	int64_t utc_start_s;
+	int verbose, simulated;
+	const espl_time *now;  /* read by host->now; written by the executor */
+	const char *directory; /* base of relative PATH options; "" the current one */
+	void *ctx;             /* for the two below */
 	/* Service id for this instance, or NULL. */
 	const void *(*service)(void *ctx, struct espl__instance *, const char *id);
-	void       (*note)(void *ctx, struct espl__instance *, espl_subject, uint64_t id, const char *text);
+	void (
+	    *note)(void *ctx, struct espl__instance *, espl_subject, uint64_t id, const char *text);
 };
 struct espl__instance {
-	const struct espl__plugin   *plugin;
+	const struct espl__plugin *plugin;
 	const struct espl__host_env *env;
 	struct espl__values *values;
-	struct espl_host     host;	/* host.ctx is the instance                            */
-	struct espl__rng     rng;
-	void                *self;
+	struct espl_host host; /* host.ctx is the instance */
+	struct espl__rng rng;
+	void *self;
 	const struct espl_ops *ops;
-	char                 who[80];	/* "algorithm 'sha'"                                  */
-	uint64_t             files_digest;	/* of all PATH options, for the journal        */
-	int                  wants_history;	/* set when ESPL_HISTORY was asked for         */
-	void                *files;	/* private: the bytes of PATH options */
-	uint32_t             file_count;
+	char who[80];          /* "algorithm 'sha'" */
+	uint64_t files_digest; /* of all PATH options, for the journal */
+	int wants_history;     /* set when ESPL_HISTORY was asked for */
+	void *files;           /* private: the bytes of PATH options */
+	uint32_t file_count;
 };
 /* What follows is a call of this entry of it (base/calling.h), until espl__calling_end. */
 static inline void
@@ -48,13 +49,11 @@ espl__instance_calls(const struct espl__instance *instance, const char *entry)
 /* Loads the plugin, resolves `group` by its schema ("use" passed over), reads PATH files, makes
  * the host table and calls create.  Message with FILE:LINE of the blamed option. */
 espl_status espl__instance_create(espl_kind, const char *name, const struct espl__node *group,
-                                  const struct espl__host_env *, struct espl__instance **,
-                                  struct espl__diag *);
+    const struct espl__host_env *, struct espl__instance **, struct espl__diag *);
 /* The same on an already found plugin (check-plugin, trainables in process). */
 espl_status espl__instance_of(const struct espl__plugin *, const struct espl__node *group,
-                              const struct espl__host_env *, struct espl__instance **,
-                              struct espl__diag *);
-void        espl__instance_destroy(struct espl__instance *);	/* NULL is fine */
+    const struct espl__host_env *, struct espl__instance **, struct espl__diag *);
+void espl__instance_destroy(struct espl__instance *); /* NULL is fine */
 /* From now on what plugins log below this level is dropped (--quiet, --json). */
-void        espl__instance_log_from(espl_level least);
+void espl__instance_log_from(espl_level least);
 #endif

@@ -19,8 +19,8 @@
 #define SYMBOL "espalier_plugin"
 
 struct espl__module {
-	void       *now;		/* by dlopen, all symbols bound */
-	lt_dlhandle handle;		/* by libltdl, or NULL          */
+	void *now;          /* by dlopen, all symbols bound */
+	lt_dlhandle handle; /* by libltdl, or NULL */
 };
 
 espl_status
@@ -32,13 +32,13 @@ espl__modules_init(struct espl__diag *diag)
 		return ESPL_OK;
 	text = lt_dlerror();
 	return espl__fail(diag, ESPL_E_UNSUPPORTED, "libltdl cannot begin: %s",
-	                  text != NULL ? text : "it does not say why");
+	    text != NULL ? text : "it does not say why");
 }
 
 void
 espl__modules_exit(void)
 {
-	(void)lt_dlexit();	/* closes what is still open; a failure changes nothing now */
+	(void)lt_dlexit(); /* closes what is still open; a failure changes nothing now */
 }
 
 int
@@ -46,13 +46,13 @@ espl__module_name(const char *path, espl_kind *kind, char *name, size_t room)
 {
 	const char *base = strrchr(path, '/');
 	const char *bar, *dot;
-	char        word[16];
+	char word[16];
 
 	base = base != NULL ? base + 1 : path;
 	bar = strchr(base, '_');
 	dot = strrchr(base, '.');
-	if (bar == NULL || dot == NULL || dot <= bar + 1 || (size_t)(bar - base) >= sizeof word
-	    || (size_t)(dot - bar - 1) >= room)
+	if (bar == NULL || dot == NULL || dot <= bar + 1 || (size_t)(bar - base) >= sizeof word ||
+	    (size_t)(dot - bar - 1) >= room)
 		return -1;
 	if (strcmp(dot, ".so") != 0 && strcmp(dot, ".la") != 0)
 		return -1;
@@ -80,7 +80,7 @@ check_file(const char *path, struct espl__diag *diag)
 	/* Its code would run as root though somebody else may have written it. */
 	if (geteuid() == 0 && st.st_uid != 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
 		espl__fail_at(diag, ESPL_E_CONFIG, path, 0,
-		              "root does not load a plugin that others own and may write");
+		    "root does not load a plugin that others own and may write");
 		espl__hint(diag, "chown root, or chmod go-w, if you trust it");
 		return ESPL_E_CONFIG;
 	}
@@ -91,7 +91,7 @@ static espl_status
 open_failed(const char *path, struct espl__diag *diag)
 {
 	const char *text = dlerror();
-	size_t      skip = strlen(path);
+	size_t skip = strlen(path);
 
 	if (text == NULL)
 		text = "the system does not say why";
@@ -99,10 +99,12 @@ open_failed(const char *path, struct espl__diag *diag)
 		text += skip + 2;
 	espl__fail_at(diag, ESPL_E_CONFIG, path, 0, "the plugin cannot be loaded: %s", text);
 	if (strstr(text, "undefined symbol") != NULL)
-		espl__hint(diag, "it uses something that no library it is linked with has; link plugins with "
-		           "-Wl,-z,defs to see this when they are built");
+		espl__hint(diag,
+		    "it uses something that no library it is linked with has; link plugins with "
+		    "-Wl,-z,defs to see this when they are built");
 	else if (strstr(text, "cannot open shared object file") != NULL)
-		espl__hint(diag, "a library that it needs is not installed, or not where the system looks");
+		espl__hint(diag,
+		    "a library that it needs is not installed, or not where the system looks");
 	else if (strstr(text, "ELF") != NULL || strstr(text, "too short") != NULL)
 		espl__hint(diag, "it is not a shared object for this machine");
 	else
@@ -130,19 +132,20 @@ static void
 symbol_of(const char *path, char *to, size_t room)
 {
 	const char *base = strrchr(path, '/');
-	size_t      size;
+	size_t size;
 
 	base = base != NULL ? base + 1 : path;
 	size = strcspn(base, ".");
 	snprintf(to, room, "%.*s_LTX_" SYMBOL, (int)size, base);
 	for (char *c = to; *c != '\0'; c++)
-		if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9')))
+		if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+			(*c >= '0' && *c <= '9')))
 			*c = '_';
 }
 
 static espl_status
-find_descriptor(const struct espl__module *module, const char *path, const struct espl_plugin **plugin,
-                struct espl__diag *diag)
+find_descriptor(const struct espl__module *module, const char *path,
+    const struct espl_plugin **plugin, struct espl__diag *diag)
 {
 	char symbol[200];
 
@@ -153,25 +156,27 @@ find_descriptor(const struct espl__module *module, const char *path, const struc
 	if (*plugin != NULL)
 		return ESPL_OK;
 	espl__fail_at(diag, ESPL_E_CONFIG, path, 0, "the file exports no '%s'", symbol);
-	espl__hint(diag, "a plugin is defined by ESPL_PLUGIN(kind, name) = { ... } in the file that becomes "
-	           "<kind>_<name>.so");
+	espl__hint(diag,
+	    "a plugin is defined by ESPL_PLUGIN(kind, name) = { ... } in the file that becomes "
+	    "<kind>_<name>.so");
 	return ESPL_E_CONFIG;
 }
 
 espl_status
 espl__module_open(const char *path, struct espl__module **to, const struct espl_plugin **plugin,
-                  struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__module *module;
-	espl_kind   kind;
-	char        name[128];
+	espl_kind kind;
+	char name[128];
 	espl_status status = check_file(path, diag);
 
 	*to = NULL;
 	if (status != ESPL_OK)
 		return status;
 	if (espl__module_name(path, &kind, name, sizeof name) != 0) {
-		espl__fail_at(diag, ESPL_E_CONFIG, path, 0, "the file's name is not <kind>_<name>.so");
+		espl__fail_at(diag, ESPL_E_CONFIG, path, 0,
+		    "the file's name is not <kind>_<name>.so");
 		espl__hint(diag, "kinds are algorithm, allocator, cloud, placer and trainable");
 		return ESPL_E_CONFIG;
 	}
@@ -179,7 +184,8 @@ espl__module_open(const char *path, struct espl__module **to, const struct espl_
 	if (status != ESPL_OK)
 		return status;
 	module = espl__alloc(sizeof *module);
-	espl__calling_begin("the plugin", "loading", path);	/* a library may have code that runs then */
+	/* a library may have code that runs then */
+	espl__calling_begin("the plugin", "loading", path);
 	module->now = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 	espl__calling_end();
 	if (module->now == NULL) {

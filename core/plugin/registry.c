@@ -14,25 +14,26 @@
 #include "plugin/loader.h"
 
 #ifndef PKGLIBDIR
-# define PKGLIBDIR "/usr/local/lib/espalier"
+#define PKGLIBDIR "/usr/local/lib/espalier"
 #endif
 #ifndef PKGLIBEXECDIR
-# define PKGLIBEXECDIR "/usr/local/libexec/espalier"
+#define PKGLIBEXECDIR "/usr/local/libexec/espalier"
 #endif
 
 struct loaded {
-	struct espl__plugin  plugin;
-	struct espl__module *module;	/* NULL: builtin */
-	dev_t                device;	/* of the file: the same one under two names is one plugin */
-	ino_t                inode;
-	struct loaded       *next;
+	struct espl__plugin plugin;
+	struct espl__module *module; /* NULL: builtin */
+	/* of the file: the same one under two names is one plugin */
+	dev_t device;
+	ino_t inode;
+	struct loaded *next;
 };
 static struct loaded *all_loaded;
-static char         **folders;
-static uint32_t       folder_count, folder_cap;
-static uint32_t       given_count;	/* the first ones: -P and ESPALIER_PLUGIN_PATH */
-static int            started;
-static char          *libexec;
+static char **folders;
+static uint32_t folder_count, folder_cap;
+static uint32_t given_count; /* the first ones: -P and ESPALIER_PLUGIN_PATH */
+static int started;
+static char *libexec;
 
 /* ---- where plugins are ------------------------------------------------------------- */
 
@@ -69,7 +70,8 @@ add_list(const char *list, int strict, struct espl__diag *diag)
 		if (part[0] == '\0')
 			continue;
 		if (strict && !is_folder(part)) {
-			status = espl__fail(diag, ESPL_E_CONFIG, "there is no folder '%s' of plugins", part);
+			status = espl__fail(diag, ESPL_E_CONFIG,
+			    "there is no folder '%s' of plugins", part);
 			espl__hint(diag, "-P takes folders, with ':' between them");
 		} else {
 			add_folder(part);
@@ -84,7 +86,7 @@ add_list(const char *list, int strict, struct espl__diag *diag)
 static char *
 build_tree(void)
 {
-	char    path[PATH_MAX];
+	char path[PATH_MAX];
 	ssize_t size = readlink("/proc/self/exe", path, sizeof path - 1);
 
 	if (size <= 0)
@@ -92,7 +94,7 @@ build_tree(void)
 	path[size] = '\0';
 	for (int up = 0; up < 4; up++) {
 		char *slash = strrchr(path, '/'), *mark;
-		int   found;
+		int found;
 
 		if (slash == NULL || slash == path)
 			return NULL;
@@ -125,7 +127,7 @@ espl_status
 espl__plugins_init(const char *extra_path, struct espl__diag *diag)
 {
 	const char *path = secure_getenv("ESPALIER_PLUGIN_PATH");
-	char       *tree;
+	char *tree;
 	espl_status status = ESPL_OK;
 
 	if (!started)
@@ -158,7 +160,7 @@ char *
 espl__plugins_given(void)
 {
 	struct espl__buf list = { NULL, 0, 0 };
-	char            *copy;
+	char *copy;
 
 	for (uint32_t i = 0; i < given_count; i++)
 		espl__print(&list, "%s%s", i > 0 ? ":" : "", folders[i]);
@@ -204,7 +206,7 @@ const char *
 espl__libexec(void)
 {
 	const char *set = secure_getenv("ESPALIER_LIBEXEC");
-	char       *tree;
+	char *tree;
 
 	if (set != NULL && set[0] != '\0')
 		return set;
@@ -228,7 +230,7 @@ espl__libexec(void)
 
 static const struct espl__plugin *
 keep(const struct espl_plugin *desc, const char *path, struct espl__module *module,
-     const struct stat *st)
+    const struct stat *st)
 {
 	struct loaded *l = espl__alloc(sizeof *l);
 
@@ -248,9 +250,9 @@ static espl_status
 open_file(const char *path, const struct espl__plugin **plugin, struct espl__diag *diag)
 {
 	const struct espl_plugin *desc;
-	struct espl__module      *module;
+	struct espl__module *module;
 	struct stat st;
-	char        here[PATH_MAX], *full;
+	char here[PATH_MAX], *full;
 	espl_status status;
 
 	if (stat(path, &st) != 0 || getcwd(here, sizeof here) == NULL) {
@@ -281,7 +283,7 @@ find_loaded(const struct espl_plugin *desc)
 
 static espl_status
 open_builtin(const struct espl_plugin *desc, const struct espl__plugin **plugin,
-             struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	espl_status status;
 
@@ -298,10 +300,10 @@ espl_status
 espl__plugin_open(const char *path, const struct espl__plugin **plugin, struct espl__diag *diag)
 {
 	espl_status status = need_start(diag);
-	size_t      size = strlen(path);
+	size_t size = strlen(path);
 	const char *slash = strrchr(path, '/');
-	int         folder = slash != NULL ? (int)(slash - path) + 1 : 0;
-	char       *beside, *hidden;
+	int folder = slash != NULL ? (int)(slash - path) + 1 : 0;
+	char *beside, *hidden;
 
 	*plugin = NULL;
 	if (status != ESPL_OK)
@@ -309,7 +311,8 @@ espl__plugin_open(const char *path, const struct espl__plugin **plugin, struct e
 	if (size < 4 || strcmp(path + size - 3, ".la") != 0)
 		return open_file(path, plugin, diag);
 	beside = espl__format("%.*sso", (int)size - 2, path);
-	hidden = espl__format("%.*s.libs/%.*sso", folder, path, (int)size - 2 - folder, path + folder);
+	hidden =
+	    espl__format("%.*s.libs/%.*sso", folder, path, (int)size - 2 - folder, path + folder);
 	status = open_file(access(beside, F_OK) == 0 ? beside : hidden, plugin, diag);
 	free(beside);
 	free(hidden);
@@ -318,18 +321,22 @@ espl__plugin_open(const char *path, const struct espl__plugin **plugin, struct e
 
 /* ---- looking ----------------------------------------------------------------------- */
 
-struct found {				/* a plugin that is there, perhaps not loadable */
+/* a plugin that is there, perhaps not loadable */
+struct found {
 	espl_kind kind;
-	char      name[128];
-	char     *path;			/* NULL: builtin */
+	char name[128];
+	char *path; /* NULL: builtin */
 	const struct espl_plugin *builtin;
-	uint32_t  order;		/* earlier folders come first */
+	uint32_t order; /* earlier folders come first */
 };
-struct catalogue { struct found *list; uint32_t count, cap; };
+struct catalogue {
+	struct found *list;
+	uint32_t count, cap;
+};
 
 static void
 add_found(struct catalogue *c, espl_kind kind, const char *name, const char *path,
-          const struct espl_plugin *builtin)
+    const struct espl_plugin *builtin)
 {
 	struct found *f;
 
@@ -356,10 +363,10 @@ by_text(const void *a, const void *b)
 static void
 look_in(struct catalogue *c, const char *folder)
 {
-	DIR           *dir = opendir(folder);
+	DIR *dir = opendir(folder);
 	struct dirent *entry;
-	char         **names = NULL;
-	size_t         count = 0, cap = 0;
+	char **names = NULL;
+	size_t count = 0, cap = 0;
 
 	if (dir == NULL)
 		return;
@@ -375,8 +382,8 @@ look_in(struct catalogue *c, const char *folder)
 	if (count > 0)
 		qsort(names, count, sizeof *names, by_text);
 	for (size_t i = 0; i < count; i++) {
-		char     *path = espl__format("%s/%s", folder, names[i]);
-		char      name[128];
+		char *path = espl__format("%s/%s", folder, names[i]);
+		char name[128];
 		espl_kind kind;
 
 		if (espl__module_name(path, &kind, name, sizeof name) == 0)
@@ -428,16 +435,16 @@ static espl_status
 open_found(const struct found *f, const struct espl__plugin **plugin, struct espl__diag *diag)
 {
 	return f->builtin != NULL ? open_builtin(f->builtin, plugin, diag)
-	                          : open_file(f->path, plugin, diag);
+				  : open_file(f->path, plugin, diag);
 }
 
 static espl_status
 not_found(const struct catalogue *c, espl_kind kind, const char *name, struct espl__diag *diag)
 {
 	const char **names = espl__alloc((c->count + 1) * sizeof *names);
-	const char  *near;
-	uint32_t     count = 0;
-	char         searched[400] = "";
+	const char *near;
+	uint32_t count = 0;
+	char searched[400] = "";
 
 	for (uint32_t i = 0; i < c->count; i++)
 		if (c->list[i].kind == kind)
@@ -445,11 +452,12 @@ not_found(const struct catalogue *c, espl_kind kind, const char *name, struct es
 	for (uint32_t i = 0; i < folder_count; i++) {
 		size_t used = strlen(searched);
 
-		snprintf(searched + used, sizeof searched - used, "%s%s", i > 0 ? ", " : "", folders[i]);
+		snprintf(searched + used, sizeof searched - used, "%s%s", i > 0 ? ", " : "",
+		    folders[i]);
 	}
 	near = espl__nearest(name, names, count);
-	espl__fail(diag, ESPL_E_CONFIG, "there is no %s '%.100s' (searched: %s)", espl__kind_name(kind), name,
-	           folder_count > 0 ? searched : "builtin plugins only");
+	espl__fail(diag, ESPL_E_CONFIG, "there is no %s '%.100s' (searched: %s)",
+	    espl__kind_name(kind), name, folder_count > 0 ? searched : "builtin plugins only");
 	if (near != NULL)
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
@@ -460,10 +468,10 @@ not_found(const struct catalogue *c, espl_kind kind, const char *name, struct es
 
 espl_status
 espl__plugin_find(espl_kind kind, const char *name, const struct espl__plugin **plugin,
-                  struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct catalogue c;
-	espl_status      status = need_start(diag);
+	espl_status status = need_start(diag);
 
 	*plugin = NULL;
 	if (status != ESPL_OK)
@@ -483,7 +491,7 @@ espl__plugin_find(espl_kind kind, const char *name, const struct espl__plugin **
 
 void
 espl__plugins_each(void (*each)(void *, const struct espl__plugin *),
-                   void (*broken)(void *, const char *, const struct espl__diag *), void *ctx)
+    void (*broken)(void *, const char *, const struct espl__diag *), void *ctx)
 {
 	struct catalogue c;
 
@@ -491,7 +499,7 @@ espl__plugins_each(void (*each)(void *, const struct espl__plugin *),
 		return;
 	look(&c);
 	for (uint32_t i = 0; i < c.count; i++) {
-		struct espl__diag          diag = ESPL__DIAG_INIT;
+		struct espl__diag diag = ESPL__DIAG_INIT;
 		const struct espl__plugin *plugin = NULL;
 
 		if (open_found(&c.list[i], &plugin, &diag) == ESPL_OK)
@@ -512,7 +520,8 @@ find_option(espl_kind kind, const char *use, const char *name, uint32_t *stride)
 		return NULL;
 	*stride = plugin->desc->option_size;
 	for (uint32_t i = 0; i < plugin->desc->option_count; i++) {
-		const struct espl_option *option = espl__option_at(plugin->desc->options, *stride, i);
+		const struct espl_option *option =
+		    espl__option_at(plugin->desc->options, *stride, i);
 
 		if (strcmp(option->name, name) == 0)
 			return option;

@@ -8,36 +8,38 @@
 #define ESPL__REGISTRY_H
 #include "base/diag.h"
 
-struct espl__plugin {			/* lives until exit */
+/* lives until exit */
+struct espl__plugin {
 	const struct espl_plugin *desc;
-	const char *path;		/* "(builtin)" for linked-in ones                     */
+	const char *path; /* "(builtin)" for linked-in ones */
 };
 /* extra_path: -P folders, ':'-separated, NULL none; they must be there.  May be called again with
  * another one.  Also tells config/run.h what options are secret. */
 espl_status espl__plugins_init(const char *extra_path, struct espl__diag *);
-void        espl__plugins_exit(void);
-/* The folders of -P and ESPALIER_PLUGIN_PATH, absolute, as a worker is given them; malloc'd; NULL none. */
-char       *espl__plugins_given(void);
+void espl__plugins_exit(void);
+/* The folders of -P and ESPALIER_PLUGIN_PATH, absolute, as a worker is given them; malloc'd; NULL
+ * none. */
+char *espl__plugins_given(void);
 /* Finds, opens and checks kind/name.  Not found: names the folders searched, nearest name. */
-espl_status espl__plugin_find(espl_kind, const char *name, const struct espl__plugin **, struct espl__diag *);
+espl_status espl__plugin_find(espl_kind, const char *name, const struct espl__plugin **,
+    struct espl__diag *);
 /* Any file (check-plugin).  The kind and name are taken from its name <kind>_<name>.so; of a .la
  * libtool made, the .so beside it is meant. */
 espl_status espl__plugin_open(const char *path, const struct espl__plugin **, struct espl__diag *);
 /* Every plugin found on the search path, sorted by kind and name; broken ones are told to
  * `broken` (may be NULL) and left out. */
-void        espl__plugins_each(void (*each)(void *ctx, const struct espl__plugin *),
-                               void (*broken)(void *ctx, const char *path, const struct espl__diag *),
-                               void *ctx);
-const char *espl__kind_name(espl_kind);			/* "algorithm", ...; "?" unknown      */
-espl_kind   espl__kind_find(const char *);		/* 0 unknown                          */
+void espl__plugins_each(void (*each)(void *ctx, const struct espl__plugin *),
+    void (*broken)(void *ctx, const char *path, const struct espl__diag *), void *ctx);
+const char *espl__kind_name(espl_kind);  /* "algorithm", ...; "?" unknown */
+espl_kind espl__kind_find(const char *); /* 0 unknown */
 /* Folder number i of the search path, NULL beyond the last. */
 const char *espl__plugins_folder(uint32_t i);
 /* Is this the same name?  '-' and '_' are alike, since a C symbol cannot hold a '-'. */
-int         espl__plugin_name_equal(const char *, const char *);
+int espl__plugin_name_equal(const char *, const char *);
 /* abi_check.c, a pure function on bytes (fuzzed): is this descriptor one we can host?
  * `kind` and `name` are what its file promises; kind 0: any. */
 espl_status espl__abi_check(const struct espl_plugin *, espl_kind kind, const char *name,
-                            const char *path, struct espl__diag *);
+    const char *path, struct espl__diag *);
 /* Folder of espalier-agent and espalier-worker: ESPALIER_LIBEXEC, the build tree, or the
  * installed one. */
 const char *espl__libexec(void);

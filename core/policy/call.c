@@ -14,8 +14,8 @@
 #include "base/log.h"
 #include "policy/call_private.h"
 
-#define REFUSALS_TOLD 20u	/* one line each; a plugin that is wrong is wrong often */
-#define ANSWERS_MAX   4000000u	/* of one call: who has no end to them must not take all memory */
+#define REFUSALS_TOLD 20u    /* one line each; a plugin that is wrong is wrong often */
+#define ANSWERS_MAX 4000000u /* of one call: who has no end to them must not take all memory */
 
 void
 espl__caller_free(struct espl__caller *c)
@@ -29,7 +29,7 @@ espl__caller_free(struct espl__caller *c)
 espl_status
 espl__call_refuse(struct espl__call *call, const char *format, ...)
 {
-	char    text[400];
+	char text[400];
 	va_list list;
 
 	if (++call->caller->rejected > REFUSALS_TOLD)
@@ -39,7 +39,9 @@ espl__call_refuse(struct espl__call *call, const char *format, ...)
 	va_end(list);
 	espl__log(ESPL_WARN, "%s misbehaves: %s", call->instance->who, text);
 	if (call->caller->rejected == REFUSALS_TOLD)
-		espl__log(ESPL_WARN, "%u calls of plugins were refused: of further ones nothing is said", REFUSALS_TOLD);
+		espl__log(ESPL_WARN,
+		    "%u calls of plugins were refused: of further ones nothing is said",
+		    REFUSALS_TOLD);
 	return ESPL_E_REJECTED;
 }
 
@@ -49,12 +51,15 @@ espl__call_record(struct espl__call *call, const struct espl__op *op)
 	if (call->caller->answered++ < ANSWERS_MAX)
 		espl__op_put(op, call->caller->params, &call->caller->ops);
 	else if (call->caller->answered == ANSWERS_MAX + 1)
-		espl__log(ESPL_WARN, "%s has answered %u times in one call and goes on: that call's answer is not taken",
+		espl__log(ESPL_WARN,
+		    "%s has answered %u times in one call and goes on: that call's answer is not "
+		    "taken",
 		    call->instance->who, ANSWERS_MAX);
 }
 
 int64_t
-espl__call_begin(struct espl__caller *c, struct espl__instance *i, const char *entry, struct espl__call *call)
+espl__call_begin(struct espl__caller *c, struct espl__instance *i, const char *entry,
+    struct espl__call *call)
 {
 	memset(call, 0, sizeof *call);
 	call->caller = c;
@@ -71,8 +76,8 @@ espl__call_begin(struct espl__caller *c, struct espl__instance *i, const char *e
 }
 
 espl_status
-espl__call_end(struct espl__call *call, int64_t began, espl_status status, const struct espl_error *error,
-    struct espl__diag *diag)
+espl__call_end(struct espl__call *call, int64_t began, espl_status status,
+    const struct espl_error *error, struct espl__diag *diag)
 {
 	struct espl__caller *c = call->caller;
 	uint64_t decided = c->answered > 0 && status == ESPL_OK ? c->answered : 1;
@@ -86,7 +91,9 @@ espl__call_end(struct espl__call *call, int64_t began, espl_status status, const
 	}
 	if (status == ESPL_OK && c->answered > ANSWERS_MAX) {
 		espl__buf_clear(&c->ops);
-		return espl__fail(diag, ESPL_E_REJECTED, "%s: answered more than %u times in one call", call->instance->who, ANSWERS_MAX);
+		return espl__fail(diag, ESPL_E_REJECTED,
+		    "%s: answered more than %u times in one call", call->instance->who,
+		    ANSWERS_MAX);
 	}
 	if (status != ESPL_OK) {
 		espl__buf_clear(&c->ops);
@@ -99,15 +106,17 @@ espl__call_end(struct espl__call *call, int64_t began, espl_status status, const
 }
 
 espl_status
-espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *request, uint64_t *token,
-    struct espl__diag *diag)
+espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *request,
+    uint64_t *token, struct espl__diag *diag)
 {
 	struct espl__submission *s;
 	struct espl__op op = { .type = ESPL__OP_SUBMIT };
 	void *copy;
 
-	if (request->limit <= 0 || request->assumed < 0 || (request->input == NULL && request->input_size > 0))
-		return espl__fail(diag, ESPL_E_REJECTED, "a computation needs a limit above 0 and its input");
+	if (request->limit <= 0 || request->assumed < 0 ||
+	    (request->input == NULL && request->input_size > 0))
+		return espl__fail(diag, ESPL_E_REJECTED,
+		    "a computation needs a limit above 0 and its input");
 	ESPL__GROW(c->submitted, c->submitted_cap, c->submitted_count + 1);
 	s = &c->submitted[c->submitted_count++];
 	s->token = c->compute_next++;
@@ -126,11 +135,12 @@ espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *r
 
 /* ---- allocator ---------------------------------------------------------------------------- */
 
-static const char of_others[] = "a node to claim or to retire, where the cluster is not its own to change";
+static const char of_others[] =
+    "a node to claim or to retire, where the cluster is not its own to change";
 
 struct alloc_call {
 	struct espl_alloc_sink sink;
-	struct espl__call      call;
+	struct espl__call call;
 	const struct espl_alloc_view *view;
 };
 
@@ -138,10 +148,11 @@ static espl_status
 alloc_grant(struct espl_alloc_sink *sink, const struct espl_grant *g)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_GRANT };
+	struct espl__op op = { .type = ESPL__OP_GRANT };
 	char text[200];
-	const char *wrong = espl_grant_wrong(g, a->call.caller->item(a->call.caller->items_ctx, g->item), a->view->offer_count, text,
-	    sizeof text);
+	const char *wrong =
+	    espl_grant_wrong(g, a->call.caller->item(a->call.caller->items_ctx, g->item),
+		a->view->offer_count, text, sizeof text);
 
 	if (wrong != NULL)
 		return espl__call_refuse(&a->call, "a grant of %s", wrong);
@@ -154,9 +165,10 @@ static espl_status
 alloc_target(struct espl_alloc_sink *sink, const struct espl_target *t)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_TARGET };
+	struct espl__op op = { .type = ESPL__OP_TARGET };
 	char text[200];
-	const char *wrong = espl_target_wrong(t, a->view->offers, a->view->offer_count, text, sizeof text);
+	const char *wrong =
+	    espl_target_wrong(t, a->view->offers, a->view->offer_count, text, sizeof text);
 
 	if (wrong != NULL)
 		return espl__call_refuse(&a->call, "a target of %s", wrong);
@@ -169,13 +181,15 @@ static espl_status
 alloc_retire(struct espl_alloc_sink *sink, uint64_t node)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_RETIRE };
-	const struct espl__machine *n = a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
+	struct espl__op op = { .type = ESPL__OP_RETIRE };
+	const struct espl__machine *n =
+	    a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
 
 	if (a->call.caller->shares)
 		return espl__call_refuse(&a->call, "%s", of_others);
 	if (n == NULL || !n->live)
-		return espl__call_refuse(&a->call, "node %llu to be retired, which does not exist", LLU(node));
+		return espl__call_refuse(&a->call, "node %llu to be retired, which does not exist",
+		    LLU(node));
 	op.as.id = node;
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
@@ -185,13 +199,15 @@ static espl_status
 alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_CLAIM };
-	const struct espl__machine *n = a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
+	struct espl__op op = { .type = ESPL__OP_CLAIM };
+	const struct espl__machine *n =
+	    a->call.caller->fleet != NULL ? espl__machine_at(a->call.caller->fleet, node) : NULL;
 
 	if (a->call.caller->shares)
 		return espl__call_refuse(&a->call, "%s", of_others);
 	if (n == NULL || !n->live || n->seats > 0)
-		return espl__call_refuse(&a->call, "node %llu to be claimed, which does not exist or is in use", LLU(node));
+		return espl__call_refuse(&a->call,
+		    "node %llu to be claimed, which does not exist or is in use", LLU(node));
 	op.as.claim.node = node;
 	op.as.claim.bracket = bracket;
 	espl__call_record(&a->call, &op);
@@ -203,15 +219,16 @@ alloc_plan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
 
-	return a->call.caller->shares ? espl__call_refuse(&a->call, "a plan for an experiment that has a share of a cluster")
-	                              : espl__call_take_plan(&a->call, experiment, plan, 1);
+	return a->call.caller->shares
+	    ? espl__call_refuse(&a->call, "a plan for an experiment that has a share of a cluster")
+	    : espl__call_take_plan(&a->call, experiment, plan, 1);
 }
 
 static espl_status
 alloc_wake(struct espl_alloc_sink *sink, espl_time at)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_WAKE, .as.at = at };
+	struct espl__op op = { .type = ESPL__OP_WAKE, .as.at = at };
 
 	espl__call_record(&a->call, &op);
 	return ESPL_OK;
@@ -221,10 +238,11 @@ static espl_status
 alloc_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_WATCH };
+	struct espl__op op = { .type = ESPL__OP_WATCH };
 
 	if (offer >= a->view->offer_count)
-		return espl__call_refuse(&a->call, "prices to be watched of offer %u, which does not exist", offer);
+		return espl__call_refuse(&a->call,
+		    "prices to be watched of offer %u, which does not exist", offer);
 	op.as.watch.offer = offer;
 	op.as.watch.on = on;
 	espl__call_record(&a->call, &op);
@@ -235,7 +253,7 @@ static espl_status
 alloc_objective(struct espl_alloc_sink *sink, double value, double bound, const char *status)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_OBJECTIVE };
+	struct espl__op op = { .type = ESPL__OP_OBJECTIVE };
 
 	op.as.objective.value = value;
 	op.as.objective.bound = bound;
@@ -248,10 +266,12 @@ static espl_status
 alloc_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, uint32_t steps)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_HORIZON };
+	struct espl__op op = { .type = ESPL__OP_HORIZON };
 
 	if (a->call.caller->item(a->call.caller->items_ctx, item) == NULL || steps > 10000)
-		return espl__call_refuse(&a->call, "a horizon of %u steps for item %llu: no such item, or too long", steps, LLU(item));
+		return espl__call_refuse(&a->call,
+		    "a horizon of %u steps for item %llu: no such item, or too long", steps,
+		    LLU(item));
 	op.as.horizon.item = item;
 	op.as.horizon.steps = steps;
 	op.as.horizon.gpus = gpus;
@@ -260,8 +280,8 @@ alloc_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus,
 }
 
 espl_status
-espl__call_allocate(struct espl__caller *c, struct espl__instance *i, const struct espl_alloc_view *view,
-    struct espl__diag *diag)
+espl__call_allocate(struct espl__caller *c, struct espl__instance *i,
+    const struct espl_alloc_view *view, struct espl__diag *diag)
 {
 	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)i->ops;
 	struct espl_error error = ESPL_INIT(struct espl_error);
@@ -283,23 +303,27 @@ espl__call_allocate(struct espl__caller *c, struct espl__instance *i, const stru
 	a.sink.horizon = alloc_horizon;
 	a.sink.claim = alloc_claim;
 	began = espl__call_begin(c, i, "allocate", &a.call);
-	espl__calling_asked("items", view->item_count, "nodes", view->node_count, "second", view->now / ESPL_SECOND);
-	return espl__call_end(&a.call, began, ops->allocate(i->self, view, &a.sink, &error), &error, diag);
+	espl__calling_asked("items", view->item_count, "nodes", view->node_count, "second",
+	    view->now / ESPL_SECOND);
+	return espl__call_end(&a.call, began, ops->allocate(i->self, view, &a.sink, &error), &error,
+	    diag);
 }
 
 /* ---- placer ------------------------------------------------------------------------------- */
 
 struct place_call {
 	struct espl_place_sink sink;
-	struct espl__call      call;
+	struct espl__call call;
 };
 
 static int
-slots_good(const struct espl__fleet *fleet, const struct espl_item *item, const struct espl_slot *slots, uint32_t count)
+slots_good(const struct espl__fleet *fleet, const struct espl_item *item,
+    const struct espl_slot *slots, uint32_t count)
 {
 	for (uint32_t k = 0; k < count; k++) {
 		struct espl__machine *n;
-		if (espl__gpu_at(fleet, &slots[k], &n) == NULL || slots[k].packing != item->granted.packing ||
+		if (espl__gpu_at(fleet, &slots[k], &n) == NULL ||
+		    slots[k].packing != item->granted.packing ||
 		    (n->pub.state != ESPL_NODE_READY && n->pub.state != ESPL_NODE_NOTICE) ||
 		    (item->offer != ESPL_ANY && n->pub.offer != item->offer))
 			return 0;
@@ -311,19 +335,24 @@ slots_good(const struct espl__fleet *fleet, const struct espl_item *item, const 
 }
 
 static espl_status
-place_place(struct espl_place_sink *sink, uint64_t item_id, const struct espl_slot *slots, uint32_t count)
+place_place(struct espl_place_sink *sink, uint64_t item_id, const struct espl_slot *slots,
+    uint32_t count)
 {
 	struct place_call *p = (struct place_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_PLACE };
+	struct espl__op op = { .type = ESPL__OP_PLACE };
 	const struct espl_item *item = p->call.caller->item(p->call.caller->items_ctx, item_id);
 
 	if (item == NULL || item->granted.gpus == 0)
-		return espl__call_refuse(&p->call, "a place for item %llu, which has no grant", LLU(item_id));
+		return espl__call_refuse(&p->call, "a place for item %llu, which has no grant",
+		    LLU(item_id));
 	if (count != 0 && count != item->granted.gpus)
-		return espl__call_refuse(&p->call, "a place with %u slots for item %llu, whose grant is of %u", count, LLU(item_id),
-		    item->granted.gpus);
+		return espl__call_refuse(&p->call,
+		    "a place with %u slots for item %llu, whose grant is of %u", count,
+		    LLU(item_id), item->granted.gpus);
 	if (!slots_good(p->call.caller->fleet, item, slots, count))
-		return espl__call_refuse(&p->call, "a place for item %llu on a GPU or node that is not there, twice, or of another packing",
+		return espl__call_refuse(&p->call,
+		    "a place for item %llu on a GPU or node that is not there, twice, or of "
+		    "another packing",
 		    LLU(item_id));
 	op.as.place.item = item_id;
 	op.as.place.count = count;
@@ -336,19 +365,20 @@ static espl_status
 place_give_up(struct espl_place_sink *sink, uint64_t node)
 {
 	struct place_call *p = (struct place_call *)sink;
-	struct espl__op    op = { .type = ESPL__OP_GIVE_UP };
+	struct espl__op op = { .type = ESPL__OP_GIVE_UP };
 	const struct espl__machine *n = espl__machine_at(p->call.caller->fleet, node);
 
 	if (n == NULL || !n->live)
-		return espl__call_refuse(&p->call, "node %llu to be given up, which does not exist", LLU(node));
+		return espl__call_refuse(&p->call, "node %llu to be given up, which does not exist",
+		    LLU(node));
 	op.as.id = node;
 	espl__call_record(&p->call, &op);
 	return ESPL_OK;
 }
 
 espl_status
-espl__call_place(struct espl__caller *c, struct espl__instance *i, const struct espl_place_view *view,
-    struct espl__diag *diag)
+espl__call_place(struct espl__caller *c, struct espl__instance *i,
+    const struct espl_place_view *view, struct espl__diag *diag)
 {
 	const struct espl_placer_ops *ops = (const struct espl_placer_ops *)i->ops;
 	struct espl_error error = ESPL_INIT(struct espl_error);
@@ -362,6 +392,8 @@ espl__call_place(struct espl__caller *c, struct espl__instance *i, const struct 
 	p.sink.place = place_place;
 	p.sink.give_up = place_give_up;
 	began = espl__call_begin(c, i, "place", &p.call);
-	espl__calling_asked("gangs", view->gang_count, "nodes", view->node_count, "second", view->now / ESPL_SECOND);
-	return espl__call_end(&p.call, began, ops->place(i->self, view, &p.sink, &error), &error, diag);
+	espl__calling_asked("gangs", view->gang_count, "nodes", view->node_count, "second",
+	    view->now / ESPL_SECOND);
+	return espl__call_end(&p.call, began, ops->place(i->self, view, &p.sink, &error), &error,
+	    diag);
 }

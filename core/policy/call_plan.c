@@ -12,14 +12,15 @@
 
 struct plan_call {
 	struct espl_plan_sink sink;
-	struct espl__call     call;
+	struct espl__call call;
 	uint64_t experiment;
 };
 
 static int
 well_formed(const struct espl_plan *plan)
 {
-	if (plan == NULL || plan->stage_count == 0 || plan->stage_count > 1000000 || plan->stages == NULL)
+	if (plan == NULL || plan->stage_count == 0 || plan->stage_count > 1000000 ||
+	    plan->stages == NULL)
 		return 0;
 	for (uint32_t i = 0; i < plan->stage_count; i++)
 		if (plan->stages[i] == NULL || plan->stages[i]->gpus == 0)
@@ -28,11 +29,12 @@ well_formed(const struct espl_plan *plan)
 }
 
 espl_status
-espl__call_take_plan(struct espl__call *call, uint64_t experiment, const struct espl_plan *plan, int from_now)
+espl__call_take_plan(struct espl__call *call, uint64_t experiment, const struct espl_plan *plan,
+    int from_now)
 {
 	struct espl__caller *c = call->caller;
-	struct espl__diag    why = ESPL__DIAG_INIT;
-	struct espl__op      op = { .type = ESPL__OP_PLAN };
+	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__op op = { .type = ESPL__OP_PLAN };
 	espl_status status;
 
 	if (!well_formed(plan))
@@ -93,6 +95,7 @@ espl__call_plan(struct espl__caller *c, struct espl__instance *i, const struct e
 	status = ops->plan(i->self, view, &p.sink, &error);
 	if (status != ESPL_E_BUSY)
 		return espl__call_end(&p.call, began, status, &error, diag);
-	(void)espl__call_end(&p.call, began, ESPL_OK, &error, diag);	/* what it submitted counts */
+	/* what it submitted counts */
+	(void)espl__call_end(&p.call, began, ESPL_OK, &error, diag);
 	return status;
 }

@@ -11,11 +11,11 @@
 
 struct search_call {
 	struct espl_search_sink sink;
-	struct espl__call       call;
-	uint64_t groups, trials;	/* next ids, counting what this call made */
+	struct espl__call call;
+	uint64_t groups, trials; /* next ids, counting what this call made */
 	uint64_t groups_before;
-	int      building;		/* begin, add, close, finish are allowed */
-	int      finished;
+	int building; /* begin, add, close, finish are allowed */
+	int finished;
 };
 
 static struct espl__trial *
@@ -37,7 +37,8 @@ sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64
 	struct espl__op op = { .type = ESPL__OP_BEGIN };
 
 	if (!s->building || s->finished)
-		return espl__call_refuse(&s->call, "a group begun %s", s->finished ? "after finish" : "outside next_group");
+		return espl__call_refuse(&s->call, "a group begun %s",
+		    s->finished ? "after finish" : "outside next_group");
 	op.as.group = *group;
 	espl__call_record(&s->call, &op);
 	if (id != NULL)
@@ -62,9 +63,9 @@ group_takes(const struct search_call *s, uint64_t id)
 static int
 values_good(const struct espl__caller *c, const double *values)
 {
-	double   room[64], *copy = room;
+	double room[64], *copy = room;
 	uint32_t missing;
-	int      good;
+	int good;
 
 	if (c->space == NULL)
 		return 1;
@@ -73,7 +74,9 @@ values_good(const struct espl__caller *c, const double *values)
 	memcpy(copy, values, c->params * sizeof *copy);
 	good = c->space->snap(c->space, copy, &missing) == ESPL_OK;
 	for (uint32_t i = 0; good && i < c->params; i++)
-		good = isnan(copy[i]) ? isnan(values[i]) : fabs(copy[i] - values[i]) <= 1e-9 * (fabs(copy[i]) + 1e-300);
+		good = isnan(copy[i])
+		    ? isnan(values[i])
+		    : fabs(copy[i] - values[i]) <= 1e-9 * (fabs(copy[i]) + 1e-300);
 	if (copy != room)
 		free(copy);
 	return good;
@@ -90,7 +93,8 @@ start_wrong(struct search_call *s, const struct espl_start *start)
 		return "a start with a budget of 0 iterations";
 	if (start->how == ESPL_FRESH && start->values == NULL)
 		return "a fresh start without a configuration";
-	if (start->how != ESPL_CONTINUE && start->values != NULL && !values_good(s->call.caller, start->values))
+	if (start->how != ESPL_CONTINUE && start->values != NULL &&
+	    !values_good(s->call.caller, start->values))
 		return "a configuration outside the space";
 	if (start->how == ESPL_FRESH)
 		return NULL;
@@ -117,31 +121,38 @@ start_wrong(struct search_call *s, const struct espl_start *start)
 static int
 can_clone(const struct espl__trial *t, uint64_t checkpoint)
 {
-	int here = t->can_save || (t->pub.state == ESPL_TRIAL_RESTING && t->pub.iteration > 0 && !t->dropped);
+	int here = t->can_save ||
+	    (t->pub.state == ESPL_TRIAL_RESTING && t->pub.iteration > 0 && !t->dropped);
 
 	if (checkpoint == 0)
-		return t->pub.checkpoint > 0 || here || t->pub.state == ESPL_TRIAL_WAITING || t->pub.state == ESPL_TRIAL_RUNNING;
+		return t->pub.checkpoint > 0 || here || t->pub.state == ESPL_TRIAL_WAITING ||
+		    t->pub.state == ESPL_TRIAL_RUNNING;
 	return t->pub.checkpoint == checkpoint || (here && t->pub.iteration == checkpoint);
 }
 
 static espl_status
-sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start *start, uint64_t *id)
+sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start *start,
+    uint64_t *id)
 {
 	struct search_call *s = (struct search_call *)sink;
 	struct espl__op op = { .type = ESPL__OP_ADD };
 	const char *wrong;
 
 	if (!s->building || s->finished)
-		return espl__call_refuse(&s->call, "a trial added %s", s->finished ? "after finish" : "outside next_group");
+		return espl__call_refuse(&s->call, "a trial added %s",
+		    s->finished ? "after finish" : "outside next_group");
 	if (!group_takes(s, group))
-		return espl__call_refuse(&s->call, "a trial added to group %llu, which is closed or does not exist", LLU(group));
+		return espl__call_refuse(&s->call,
+		    "a trial added to group %llu, which is closed or does not exist", LLU(group));
 	if (start->how != ESPL_CONTINUE && s->trials >= ESPL__TRIALS_MAX)
-		return espl__call_refuse(&s->call, "a trial more than the %u that an experiment has at most", ESPL__TRIALS_MAX);
+		return espl__call_refuse(&s->call,
+		    "a trial more than the %u that an experiment has at most", ESPL__TRIALS_MAX);
 	wrong = start_wrong(s, start);
 	if (wrong != NULL && start->how == ESPL_FRESH)
 		return espl__call_refuse(&s->call, "%s (in group %llu)", wrong, LLU(group));
 	if (wrong != NULL)
-		return espl__call_refuse(&s->call, "%s (trial %llu, budget %llu)", wrong, LLU(start->trial), LLU(start->budget));
+		return espl__call_refuse(&s->call, "%s (trial %llu, budget %llu)", wrong,
+		    LLU(start->trial), LLU(start->budget));
 	if (start->how == ESPL_CLONE && !can_clone(known(s, start->trial), start->checkpoint))
 		return ESPL_E_UNKNOWN;
 	op.as.add.group = group;
@@ -165,7 +176,8 @@ sink_close(struct espl_search_sink *sink, uint64_t group)
 	struct espl__op op = { .type = ESPL__OP_CLOSE, .as.id = group };
 
 	if (!s->building || !group_takes(s, group))
-		return espl__call_refuse(&s->call, "group %llu closed, which is not open", LLU(group));
+		return espl__call_refuse(&s->call, "group %llu closed, which is not open",
+		    LLU(group));
 	espl__call_record(&s->call, &op);
 	return ESPL_OK;
 }
@@ -191,9 +203,12 @@ sink_verdict(struct espl_search_sink *sink, uint64_t trial, espl_verdict verdict
 	struct espl__trial *t = known(s, trial);
 
 	if (verdict < ESPL_SAVE || verdict > ESPL_STOP)
-		return espl__call_refuse(&s->call, "a verdict %u on trial %llu: there is none of this number", verdict, LLU(trial));
+		return espl__call_refuse(&s->call,
+		    "a verdict %u on trial %llu: there is none of this number", verdict,
+		    LLU(trial));
 	if (t == NULL || is_final(t))
-		return espl__call_refuse(&s->call, "a verdict on trial %llu, which has ended or does not exist", LLU(trial));
+		return espl__call_refuse(&s->call,
+		    "a verdict on trial %llu, which has ended or does not exist", LLU(trial));
 	op.as.verdict.trial = trial;
 	op.as.verdict.verdict = verdict;
 	espl__call_record(&s->call, &op);
@@ -208,21 +223,27 @@ sink_drop(struct espl_search_sink *sink, uint64_t trial)
 	struct espl__trial *t = known(s, trial);
 
 	if (t == NULL)
-		return espl__call_refuse(&s->call, "a drop of trial %llu, which does not exist", LLU(trial));
+		return espl__call_refuse(&s->call, "a drop of trial %llu, which does not exist",
+		    LLU(trial));
 	if (t->pub.state == ESPL_TRIAL_WAITING || t->pub.state == ESPL_TRIAL_RUNNING)
-		return espl__call_refuse(&s->call, "a drop of trial %llu, which still trains (stop it first)", LLU(trial));
+		return espl__call_refuse(&s->call,
+		    "a drop of trial %llu, which still trains (stop it first)", LLU(trial));
 	espl__call_record(&s->call, &op);
 	return ESPL_OK;
 }
 
 static espl_status
-sink_hint(struct espl_search_sink *sink, uint64_t trial, double weight, uint32_t gpus_min, uint32_t gpus_max)
+sink_hint(struct espl_search_sink *sink, uint64_t trial, double weight, uint32_t gpus_min,
+    uint32_t gpus_max)
 {
 	struct search_call *s = (struct search_call *)sink;
 	struct espl__op op = { .type = ESPL__OP_HINT };
 
-	if (trial >= s->trials || !(weight >= 0) || isinf(weight) || (gpus_max != 0 && gpus_min > gpus_max))
-		return espl__call_refuse(&s->call, "a hint for trial %llu with weight %g and %u to %u GPUs: no such trial, or impossible",
+	if (trial >= s->trials || !(weight >= 0) || isinf(weight) ||
+	    (gpus_max != 0 && gpus_min > gpus_max))
+		return espl__call_refuse(&s->call,
+		    "a hint for trial %llu with weight %g and %u to %u GPUs: no such trial, or "
+		    "impossible",
 		    LLU(trial), weight, gpus_min, gpus_max);
 	op.as.hint.trial = trial;
 	op.as.hint.weight = weight;
@@ -243,7 +264,8 @@ sink_wake(struct espl_search_sink *sink, espl_time at)
 }
 
 static int64_t
-begin(struct espl__caller *c, struct espl__instance *i, const char *entry, struct search_call *s, int building)
+begin(struct espl__caller *c, struct espl__instance *i, const char *entry, struct search_call *s,
+    int building)
 {
 	int64_t began;
 
@@ -275,17 +297,19 @@ no_error(struct espl_error *error)
 }
 
 espl_status
-espl__call_next_group(struct espl__caller *c, struct espl__instance *i, const struct espl_search_view *view,
-    struct espl__diag *diag)
+espl__call_next_group(struct espl__caller *c, struct espl__instance *i,
+    const struct espl_search_view *view, struct espl__diag *diag)
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
 	struct espl_error error;
 	struct search_call s;
 	int64_t began = begin(c, i, "next_group", &s, 1);
 
-	espl__calling_asked("trials", (int64_t)view->trials, "wanted", view->want, "second", view->now / ESPL_SECOND);
+	espl__calling_asked("trials", (int64_t)view->trials, "wanted", view->want, "second",
+	    view->now / ESPL_SECOND);
 	no_error(&error);
-	return espl__call_end(&s.call, began, ops->next_group(i->self, view, &s.sink, &error), &error, diag);
+	return espl__call_end(&s.call, began, ops->next_group(i->self, view, &s.sink, &error),
+	    &error, diag);
 }
 
 espl_status
@@ -302,15 +326,16 @@ espl__call_report(struct espl__caller *c, struct espl__instance *i, const struct
 		return ESPL_OK;
 	}
 	began = begin(c, i, "on_report", &s, 0);
-	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration, NULL, 0);
+	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration,
+	    NULL, 0);
 	no_error(&error);
-	return espl__call_end(&s.call, began, ops->on_report(i->self, trial, observation, &s.sink, &error),
-	    &error, diag);
+	return espl__call_end(&s.call, began,
+	    ops->on_report(i->self, trial, observation, &s.sink, &error), &error, diag);
 }
 
 espl_status
-espl__call_trial_end(struct espl__caller *c, struct espl__instance *i, const struct espl_trial *trial,
-    espl_end how, struct espl__diag *diag)
+espl__call_trial_end(struct espl__caller *c, struct espl__instance *i,
+    const struct espl_trial *trial, espl_end how, struct espl__diag *diag)
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
 	struct espl_error error;
@@ -322,18 +347,20 @@ espl__call_trial_end(struct espl__caller *c, struct espl__instance *i, const str
 		return ESPL_OK;
 	}
 	began = begin(c, i, "on_trial_end", &s, 0);
-	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration, NULL, 0);
+	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration,
+	    NULL, 0);
 	no_error(&error);
-	return espl__call_end(&s.call, began, ops->on_trial_end(i->self, trial, how, &s.sink, &error), &error, diag);
+	return espl__call_end(&s.call, began,
+	    ops->on_trial_end(i->self, trial, how, &s.sink, &error), &error, diag);
 }
 
 /* ---- spec ---------------------------------------------------------------------------------- */
 
 struct spec_call {
 	struct espl_spec_sink sink;
-	struct espl__call     call;
-	struct espl__arena   *arena;
-	struct espl_spec     *kept;
+	struct espl__call call;
+	struct espl__arena *arena;
+	struct espl_spec *kept;
 };
 
 static espl_status
@@ -350,14 +377,17 @@ sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
 		const struct espl_stage **stages;
 
 		if (spec->brackets[b]->stage_count == 0)
-			return espl__call_refuse(&s->call, "bracket %u of a spec without stages", b);
+			return espl__call_refuse(&s->call, "bracket %u of a spec without stages",
+			    b);
 		*copy = *spec->brackets[b];
 		stages = espl__arena_alloc(s->arena, copy->stage_count * sizeof *stages);
 		for (uint32_t k = 0; k < copy->stage_count; k++) {
 			struct espl_stage *stage = espl__arena_alloc(s->arena, sizeof *stage);
 			*stage = *spec->brackets[b]->stages[k];
 			if (stage->trials == 0 || stage->iterations == 0)
-				return espl__call_refuse(&s->call, "stage %u of bracket %u of a spec without trials or iterations", k, b);
+				return espl__call_refuse(&s->call,
+				    "stage %u of bracket %u of a spec without trials or iterations",
+				    k, b);
 			stages[k] = stage;
 		}
 		copy->stages = stages;
@@ -375,7 +405,7 @@ espl__call_spec(struct espl__caller *c, struct espl__instance *i, struct espl__a
 {
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
 	struct espl_error error;
-	struct spec_call  s;
+	struct spec_call s;
 	espl_status status;
 	int64_t began;
 

@@ -7,16 +7,18 @@
 
 #include "base/hash.h"
 
-#define RATIO_AFTER 8u		/* iterations seen before their latency counts in forecasts */
-#define TOLD_AFTER  3u		/* iterations on a share before allocators are told that there is a figure */
+#define RATIO_AFTER 8u /* iterations seen before their latency counts in forecasts */
+/* iterations on a share before allocators are told that there is a figure */
+#define TOLD_AFTER 3u
 
-/* ---- what was measured ------------------------------------------------------------------------ */
+/* ---- what was measured -------------------------------------------------------------------- */
 
 static struct espl__model_measure *
 measure_of(const struct espl__model_service *s, struct espl_share share)
 {
 	for (uint32_t i = 0; i < s->measured_count; i++)
-		if (s->measured[i].share.gpus == share.gpus && s->measured[i].share.packing == share.packing)
+		if (s->measured[i].share.gpus == share.gpus &&
+		    s->measured[i].share.packing == share.packing)
 			return &s->measured[i];
 	return NULL;
 }
@@ -43,7 +45,8 @@ espl__model_service_measure(struct espl__model_service *s, struct espl_share sha
 		s->took_s += seconds;
 		s->told_s += espl__profile_iteration_s(s->profile, share);
 	}
-	return m->count == TOLD_AFTER && (s->profile->guessed || (s->profile->packing_count == 0 && share.packing > 1));
+	return m->count == TOLD_AFTER &&
+	    (s->profile->guessed || (s->profile->packing_count == 0 && share.packing > 1));
 }
 
 double
@@ -56,7 +59,7 @@ espl__model_service_ratio(const struct espl__model_service *s)
 	return seen >= RATIO_AFTER && s->told_s > 0 && s->took_s > 0 ? s->took_s / s->told_s : 1.0;
 }
 
-/* ---- forecasts --------------------------------------------------------------------------------- */
+/* ---- forecasts ---------------------------------------------------------------------------- */
 
 int
 espl__model_service_can(const struct espl__model_service *s)
@@ -73,7 +76,8 @@ espl__model_service_forecast(struct espl__model_service *s, uint32_t flags, stru
 	if (*at != NULL || !espl__model_service_can(s))
 		return *at;
 	if ((flags & ESPL_AFRESH) != 0) {
-		struct espl__forecast *other = espl__model_service_forecast(s, flags & ESPL_FROM_NOW, diag);
+		struct espl__forecast *other =
+		    espl__model_service_forecast(s, flags & ESPL_FROM_NOW, diag);
 
 		if (other == NULL || espl__forecast_exact(other))
 			return other;
@@ -102,7 +106,7 @@ espl__model_service_stale(struct espl__model_service *s, int offers_too)
 		}
 }
 
-/* ---- the service's entries ----------------------------------------------------------------------- */
+/* ---- the service's entries ---------------------------------------------------------------- */
 
 static espl_status
 pass(espl_status status, const struct espl__diag *diag, struct espl_error *error)
@@ -134,17 +138,20 @@ speed(const struct espl_model *model, const struct espl_speed_query *q, struct e
 	}
 	if (s->profile == NULL || s->profile->guessed)
 		return ESPL_E_UNKNOWN;
-	out->iteration_s = espl__profile_iteration_s(s->profile, q->share) * espl__model_service_ratio(s);
+	out->iteration_s =
+	    espl__profile_iteration_s(s->profile, q->share) * espl__model_service_ratio(s);
 	return ESPL_OK;
 }
 
 static espl_status
-overheads(const struct espl_model *model, uint64_t experiment, uint32_t offer, struct espl_overheads *out)
+overheads(const struct espl_model *model, uint64_t experiment, uint32_t offer,
+    struct espl_overheads *out)
 {
 	const struct espl__model_service *s = model->ctx;
 	const struct espl__profile *p = s->profile;
 
-	if (experiment != s->experiment->id || (offer != ESPL_ANY && offer >= s->fleet->offer_count) || p == NULL)
+	if (experiment != s->experiment->id ||
+	    (offer != ESPL_ANY && offer >= s->fleet->offer_count) || p == NULL)
 		return ESPL_E_UNKNOWN;
 	out->start_s = espl__latency_mean(&p->start);
 	out->save_s = s->setup.checkpoint ? espl__latency_mean(&p->checkpoint) : 0;
@@ -169,7 +176,8 @@ stage(const struct espl_model *model, const struct espl_stage_query *q, struct e
 	f = espl__model_service_forecast(s, q->flags & ESPL_FROM_NOW, &diag);
 	if (f == NULL)
 		return ESPL_E_UNSUPPORTED;
-	return espl__forecast_cells(f, q->bracket, q->stage, q->offer, q->gpus_from, q->gpus_to, cells);
+	return espl__forecast_cells(f, q->bracket, q->stage, q->offer, q->gpus_from, q->gpus_to,
+	    cells);
 }
 
 static void
@@ -182,8 +190,8 @@ fill_times(const struct espl__forecast_stage *rows, uint32_t count, const struct
 }
 
 static espl_status
-predict(const struct espl_model *model, const struct espl_plan *plan, const struct espl_predict *how,
-    struct espl_prediction *out, struct espl_error *error)
+predict(const struct espl_model *model, const struct espl_plan *plan,
+    const struct espl_predict *how, struct espl_prediction *out, struct espl_error *error)
 {
 	struct espl__model_service *s = model->ctx;
 	struct espl__diag diag = ESPL__DIAG_INIT;
@@ -193,13 +201,16 @@ predict(const struct espl_model *model, const struct espl_plan *plan, const stru
 	espl_status status;
 
 	if (!espl__model_service_can(s))
-		return pass(espl__fail(&diag, ESPL_E_UNSUPPORTED, "there is no profile to predict from"), &diag, error);
+		return pass(espl__fail(&diag, ESPL_E_UNSUPPORTED,
+				"there is no profile to predict from"),
+		    &diag, error);
 	f = espl__model_service_forecast(s, how->flags, &diag);
 	if (f == NULL || how->experiment != s->experiment->id)
 		return pass(ESPL_E_UNSUPPORTED, &diag, error);
 	if (how->stage_ends_s != NULL || how->stage_asks_s != NULL)
 		rows = espl__alloc((plan->stage_count + (size_t)1) * sizeof *rows);
-	status = espl__forecast_plan(f, plan, how->quantile, how->samples, &result, rows, error != NULL ? &diag : NULL);
+	status = espl__forecast_plan(f, plan, how->quantile, how->samples, &result, rows,
+	    error != NULL ? &diag : NULL);
 	if (status == ESPL_OK) {
 		fill_times(rows, plan->stage_count, how);
 		out->meets = (uint32_t)result.meets;
@@ -234,7 +245,8 @@ espl__model_service_init(struct espl__model_service *s, const struct espl__run_c
 	s->setup.sync = config->sync;
 	s->setup.data_gb = config->data_gb;
 	s->setup.speed = 1.0;
-	s->setup.deadline_s = config->deadline == ESPL_NEVER ? INFINITY : (double)config->deadline / 1e9;
+	s->setup.deadline_s =
+	    config->deadline == ESPL_NEVER ? INFINITY : (double)config->deadline / 1e9;
 	s->setup.budget_usd = config->budget == INT64_MAX ? INFINITY : (double)config->budget / 1e6;
 	s->setup.risk = config->risk;
 	s->setup.seed = config->seed;

@@ -10,38 +10,40 @@
 #include "model/fleet.h"
 #include "model/forecast.h"
 
-struct espl__model_measure {		/* iterations seen on one kind of share */
+/* iterations seen on one kind of share */
+struct espl__model_measure {
 	struct espl_share share;
 	uint64_t count;
-	double   mean_s, square_s;	/* running mean, and sum of squared deviations         */
+	double mean_s, square_s; /* running mean, and sum of squared deviations */
 };
 struct espl__model_service {
 	struct espl_model pub;
 	const struct espl_experiment *experiment;
-	const struct espl__profile   *profile;
-	const struct espl__fleet     *fleet;	/* whose offers count                          */
-	struct espl__forecast_setup setup;	/* what does not change in a run               */
-	struct espl__forecast *forecasts[4];	/* by ESPL_FROM_NOW and ESPL_AFRESH; NULL: to be made */
+	const struct espl__profile *profile;
+	const struct espl__fleet *fleet;   /* whose offers count */
+	struct espl__forecast_setup setup; /* what does not change in a run */
+	/* by ESPL_FROM_NOW and ESPL_AFRESH; NULL: to be made */
+	struct espl__forecast *forecasts[4];
 	/* Fills next_stage, held, deadline_s and budget_usd with where the run stands. */
-	void   (*stand)(void *ctx, struct espl__forecast_setup *);
-	void    *ctx;
+	void (*stand)(void *ctx, struct espl__forecast_setup *);
+	void *ctx;
 	struct espl__model_measure *measured;
 	uint32_t measured_count, measured_cap;
-	double   took_s, told_s;	/* all iterations seen: measured, and as the profile says */
+	double took_s, told_s; /* all iterations seen: measured, and as the profile says */
 };
 void espl__model_service_init(struct espl__model_service *, const struct espl__run_config *,
-                              const struct espl__profile *, const struct espl_experiment *,
-                              const struct espl__fleet *);
+    const struct espl__profile *, const struct espl_experiment *, const struct espl__fleet *);
 void espl__model_service_free(struct espl__model_service *);
 /* Is there anything to predict from? */
-int  espl__model_service_can(const struct espl__model_service *);
+int espl__model_service_can(const struct espl__model_service *);
 /* The offers changed; the run went on. */
 void espl__model_service_stale(struct espl__model_service *, int offers_too);
-/* An iteration took so long on this share.  1: that makes enough of them to go by, and no profile tells of it. */
-int  espl__model_service_measure(struct espl__model_service *, struct espl_share, double seconds);
+/* An iteration took so long on this share.  1: that makes enough of them to go by, and no profile
+ * tells of it. */
+int espl__model_service_measure(struct espl__model_service *, struct espl_share, double seconds);
 /* Measured seconds of an iteration as a multiple of the profile's; 1: nothing was measured. */
 double espl__model_service_ratio(const struct espl__model_service *);
 /* flags: ESPL_FROM_NOW, ESPL_AFRESH (which makes no difference where nothing is random). */
 struct espl__forecast *espl__model_service_forecast(struct espl__model_service *, uint32_t flags,
-                                                    struct espl__diag *);
+    struct espl__diag *);
 #endif

@@ -93,12 +93,13 @@ espl__op_put(const struct espl__op *op, uint32_t params, struct espl__buf *b)
 		espl__put_v64(b, op->as.add.group);
 		put_start(&op->as.add.start, params, b);
 		break;
-	case ESPL__OP_CLOSE: case ESPL__OP_DROP: case ESPL__OP_RETIRE: case ESPL__OP_GIVE_UP:
-	case ESPL__OP_SUBMIT: case ESPL__OP_CANCEL:
-		espl__put_v64(b, op->as.id);
-		break;
-	case ESPL__OP_FINISH:
-		break;
+	case ESPL__OP_CLOSE:
+	case ESPL__OP_DROP:
+	case ESPL__OP_RETIRE:
+	case ESPL__OP_GIVE_UP:
+	case ESPL__OP_SUBMIT:
+	case ESPL__OP_CANCEL: espl__put_v64(b, op->as.id); break;
+	case ESPL__OP_FINISH: break;
 	case ESPL__OP_VERDICT:
 		espl__put_v64(b, op->as.verdict.trial);
 		espl__put_v64(b, op->as.verdict.verdict);
@@ -109,15 +110,9 @@ espl__op_put(const struct espl__op *op, uint32_t params, struct espl__buf *b)
 		espl__put_v64(b, op->as.hint.gpus_min);
 		espl__put_v64(b, op->as.hint.gpus_max);
 		break;
-	case ESPL__OP_WAKE:
-		espl__put_z64(b, op->as.at);
-		break;
-	case ESPL__OP_GRANT:
-		put_grant(&op->as.grant, b);
-		break;
-	case ESPL__OP_TARGET:
-		put_target(&op->as.target, b);
-		break;
+	case ESPL__OP_WAKE: espl__put_z64(b, op->as.at); break;
+	case ESPL__OP_GRANT: put_grant(&op->as.grant, b); break;
+	case ESPL__OP_TARGET: put_target(&op->as.target, b); break;
 	case ESPL__OP_PLAN:
 		espl__put_v64(b, op->as.plan.experiment);
 		put_plan(&op->as.plan.plan, b);
@@ -135,9 +130,8 @@ espl__op_put(const struct espl__op *op, uint32_t params, struct espl__buf *b)
 		espl__put_v64(b, op->as.claim.node);
 		espl__put_v64(b, op->as.claim.bracket);
 		break;
-	case ESPL__OP_HORIZON: case ESPL__OP_PLACE:
-		put_lists(op, b);
-		break;
+	case ESPL__OP_HORIZON:
+	case ESPL__OP_PLACE: put_lists(op, b); break;
 	}
 }
 
@@ -253,9 +247,7 @@ get_allocation(struct espl__reader *r, struct espl__arena *arena, struct espl__o
 	char *text;
 
 	switch (op->type) {
-	case ESPL__OP_GRANT:
-		get_grant(r, &op->as.grant);
-		return 0;
+	case ESPL__OP_GRANT: get_grant(r, &op->as.grant); return 0;
 	case ESPL__OP_TARGET:
 		op->as.target.size = (uint32_t)sizeof op->as.target;
 		op->as.target.offer = get_u32(r);
@@ -281,16 +273,15 @@ get_allocation(struct espl__reader *r, struct espl__arena *arena, struct espl__o
 		op->as.claim.node = espl__get_v64(r);
 		op->as.claim.bracket = get_u32(r);
 		return 0;
-	case ESPL__OP_HORIZON: case ESPL__OP_PLACE:
-		get_lists(r, arena, op);
-		return 0;
-	default:
-		return -1;
+	case ESPL__OP_HORIZON:
+	case ESPL__OP_PLACE: get_lists(r, arena, op); return 0;
+	default: return -1;
 	}
 }
 
 int
-espl__op_get(struct espl__reader *r, uint32_t params, struct espl__arena *arena, struct espl__op *op)
+espl__op_get(struct espl__reader *r, uint32_t params, struct espl__arena *arena,
+    struct espl__op *op)
 {
 	if (r->at == r->end)
 		return 0;
@@ -308,12 +299,13 @@ espl__op_get(struct espl__reader *r, uint32_t params, struct espl__arena *arena,
 		op->as.add.group = espl__get_v64(r);
 		get_start(r, params, arena, &op->as.add.start);
 		break;
-	case ESPL__OP_CLOSE: case ESPL__OP_DROP: case ESPL__OP_RETIRE: case ESPL__OP_GIVE_UP:
-	case ESPL__OP_SUBMIT: case ESPL__OP_CANCEL:
-		op->as.id = espl__get_v64(r);
-		break;
-	case ESPL__OP_FINISH:
-		break;
+	case ESPL__OP_CLOSE:
+	case ESPL__OP_DROP:
+	case ESPL__OP_RETIRE:
+	case ESPL__OP_GIVE_UP:
+	case ESPL__OP_SUBMIT:
+	case ESPL__OP_CANCEL: op->as.id = espl__get_v64(r); break;
+	case ESPL__OP_FINISH: break;
 	case ESPL__OP_VERDICT:
 		op->as.verdict.trial = espl__get_v64(r);
 		op->as.verdict.verdict = get_u32(r);
@@ -324,9 +316,7 @@ espl__op_get(struct espl__reader *r, uint32_t params, struct espl__arena *arena,
 		op->as.hint.gpus_min = get_u32(r);
 		op->as.hint.gpus_max = get_u32(r);
 		break;
-	case ESPL__OP_WAKE:
-		op->as.at = espl__get_z64(r);
-		break;
+	case ESPL__OP_WAKE: op->as.at = espl__get_z64(r); break;
 	default:
 		if (get_allocation(r, arena, op) != 0)
 			return -1;
@@ -343,6 +333,17 @@ print_plan(const struct espl_plan *plan, struct espl__buf *b)
 	espl__print(b, "%s GPUs", plan->stage_count > 12 ? ", ..." : "");
 }
 
+static void
+print_place(const struct espl__op *op, struct espl__buf *b)
+{
+	espl__print(b, "place item %llu on", (unsigned long long)op->as.place.item);
+	for (uint32_t i = 0; i < op->as.place.count && i < 8; i++)
+		espl__print(b, " %llu:%u", (unsigned long long)op->as.place.slots[i].node,
+		    (unsigned)op->as.place.slots[i].gpu);
+	if (op->as.place.count == 0)
+		espl__print(b, " nothing");
+}
+
 void
 espl__op_print(const struct espl__op *op, struct espl__buf *b)
 {
@@ -350,25 +351,36 @@ espl__op_print(const struct espl__op *op, struct espl__buf *b)
 
 	switch (op->type) {
 	case ESPL__OP_BEGIN:
-		espl__print(b, "begin %s group", (op->as.group.flags & ESPL_GROUP_OPEN) ? "an open" : "a closed");
+		espl__print(b, "begin %s group",
+		    (op->as.group.flags & ESPL_GROUP_OPEN) ? "an open" : "a closed");
 		break;
 	case ESPL__OP_ADD:
-		espl__print(b, "%s", s->how == ESPL_FRESH ? "start a new trial" : s->how == ESPL_CLONE ? "clone" : "continue");
+		espl__print(b, "%s",
+		    s->how == ESPL_FRESH       ? "start a new trial"
+			: s->how == ESPL_CLONE ? "clone"
+					       : "continue");
 		if (s->how != ESPL_FRESH)
 			espl__print(b, " trial %llu", (unsigned long long)s->trial);
 		espl__print(b, " to iteration %llu", (unsigned long long)s->budget);
 		if (s->values != NULL)
 			espl__print(b, " with %.9g, ...", s->values[0]);
 		break;
-	case ESPL__OP_CLOSE:   espl__print(b, "close group %llu", (unsigned long long)op->as.id); break;
-	case ESPL__OP_FINISH:  espl__print(b, "finish the search"); break;
-	case ESPL__OP_VERDICT:
-		espl__print(b, "%s trial %llu", op->as.verdict.verdict == ESPL_SAVE ? "save" :
-		    op->as.verdict.verdict == ESPL_PAUSE ? "pause" : "stop", (unsigned long long)op->as.verdict.trial);
+	case ESPL__OP_CLOSE:
+		espl__print(b, "close group %llu", (unsigned long long)op->as.id);
 		break;
-	case ESPL__OP_DROP:    espl__print(b, "drop trial %llu", (unsigned long long)op->as.id); break;
-	case ESPL__OP_HINT:    espl__print(b, "weigh trial %llu", (unsigned long long)op->as.hint.trial); break;
-	case ESPL__OP_WAKE:    espl__print(b, "wake at %.3f s", (double)op->as.at / 1e9); break;
+	case ESPL__OP_FINISH: espl__print(b, "finish the search"); break;
+	case ESPL__OP_VERDICT:
+		espl__print(b, "%s trial %llu",
+		    op->as.verdict.verdict == ESPL_SAVE        ? "save"
+			: op->as.verdict.verdict == ESPL_PAUSE ? "pause"
+							       : "stop",
+		    (unsigned long long)op->as.verdict.trial);
+		break;
+	case ESPL__OP_DROP: espl__print(b, "drop trial %llu", (unsigned long long)op->as.id); break;
+	case ESPL__OP_HINT:
+		espl__print(b, "weigh trial %llu", (unsigned long long)op->as.hint.trial);
+		break;
+	case ESPL__OP_WAKE: espl__print(b, "wake at %.3f s", (double)op->as.at / 1e9); break;
 	case ESPL__OP_GRANT:
 		espl__print(b, "grant %u/%u GPUs to item %llu", (unsigned)op->as.grant.share.gpus,
 		    (unsigned)op->as.grant.share.packing, (unsigned long long)op->as.grant.item);
@@ -377,24 +389,30 @@ espl__op_print(const struct espl__op *op, struct espl__buf *b)
 		espl__print(b, "hold %u node%s of offer number %u", (unsigned)op->as.target.nodes,
 		    op->as.target.nodes == 1 ? "" : "s", (unsigned)op->as.target.offer + 1);
 		break;
-	case ESPL__OP_RETIRE:  espl__print(b, "retire node %llu", (unsigned long long)op->as.id); break;
-	case ESPL__OP_PLAN:    print_plan(&op->as.plan.plan, b); break;
-	case ESPL__OP_WATCH:   espl__print(b, "watch prices of offer number %u", (unsigned)op->as.watch.offer + 1); break;
+	case ESPL__OP_RETIRE:
+		espl__print(b, "retire node %llu", (unsigned long long)op->as.id);
+		break;
+	case ESPL__OP_PLAN: print_plan(&op->as.plan.plan, b); break;
+	case ESPL__OP_WATCH:
+		espl__print(b, "watch prices of offer number %u", (unsigned)op->as.watch.offer + 1);
+		break;
 	case ESPL__OP_OBJECTIVE: espl__print(b, "objective %.9g", op->as.objective.value); break;
 	case ESPL__OP_CLAIM:
-		espl__print(b, "node %llu is bracket %u's own", (unsigned long long)op->as.claim.node,
-		    (unsigned)op->as.claim.bracket);
+		espl__print(b, "node %llu is bracket %u's own",
+		    (unsigned long long)op->as.claim.node, (unsigned)op->as.claim.bracket);
 		break;
-	case ESPL__OP_HORIZON: espl__print(b, "horizon of item %llu", (unsigned long long)op->as.horizon.item); break;
-	case ESPL__OP_PLACE:
-		espl__print(b, "place item %llu on", (unsigned long long)op->as.place.item);
-		for (uint32_t i = 0; i < op->as.place.count && i < 8; i++)
-			espl__print(b, " %llu:%u", (unsigned long long)op->as.place.slots[i].node, (unsigned)op->as.place.slots[i].gpu);
-		if (op->as.place.count == 0)
-			espl__print(b, " nothing");
+	case ESPL__OP_HORIZON:
+		espl__print(b, "horizon of item %llu", (unsigned long long)op->as.horizon.item);
 		break;
-	case ESPL__OP_GIVE_UP: espl__print(b, "give up node %llu", (unsigned long long)op->as.id); break;
-	case ESPL__OP_SUBMIT:  espl__print(b, "submit computation %llu", (unsigned long long)op->as.id); break;
-	case ESPL__OP_CANCEL:  espl__print(b, "cancel computation %llu", (unsigned long long)op->as.id); break;
+	case ESPL__OP_PLACE: print_place(op, b); break;
+	case ESPL__OP_GIVE_UP:
+		espl__print(b, "give up node %llu", (unsigned long long)op->as.id);
+		break;
+	case ESPL__OP_SUBMIT:
+		espl__print(b, "submit computation %llu", (unsigned long long)op->as.id);
+		break;
+	case ESPL__OP_CANCEL:
+		espl__print(b, "cancel computation %llu", (unsigned long long)op->as.id);
+		break;
 	}
 }

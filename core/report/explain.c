@@ -1,4 +1,5 @@
-/* explain.c - the life of a trial, or of the run, from results.db: what was decided, when, and why. */
+/* explain.c - the life of a trial, or of the run, from results.db: what was decided, when, and why.
+ */
 #include "report/waits.h"
 
 #include <math.h>
@@ -8,33 +9,38 @@
  * report comes before what it led to.  What the executor notes beside a decision or a start in
  * other words is left out.  kind: 0 report, 1 gang ended, 2 decision, 3 note, 4 gang starts. */
 static const char life_sql[] =
-"SELECT at_s, 0 AS kind, iteration AS n, metric AS x, '' AS who, '' AS text, gpus AS a, packing AS b,"
-"  0 AS rank FROM reports WHERE trial = ?1"
-" UNION ALL SELECT ended_s, 1, id, NULL, '', text, NULL, NULL, 1 FROM gangs"
-"  WHERE trial = ?1 AND ended_s IS NOT NULL AND text IS NOT NULL AND NOT EXISTS"
-"  (SELECT 1 FROM notes WHERE subject = 'trial' AND subject_id = ?1 AND at_s = ended_s"
-"   AND instr(notes.text, gangs.text) > 0)"
-" UNION ALL SELECT at_s, 2, id, NULL, what, '', group_id, NULL,"
-"  CASE WHEN what IN ('displaced', 'retried') THEN 4 ELSE 2 END FROM decisions"
-"  WHERE trial = ?1 AND what IN ('created', 'promoted', 'budget', 'displaced', 'retried')"
-" UNION ALL SELECT at_s, 3, id, NULL, who, text, NULL, NULL, 3 FROM notes"
-"  WHERE subject = 'trial' AND subject_id = ?1 AND NOT (who = 'executor' AND (text LIKE 'is made, %'"
-"   OR text LIKE 'is cloned, %' OR text LIKE 'is continued %' OR text LIKE 'gang % starts on %'))"
-" UNION ALL SELECT from_s, 4, id, running_s, '', stays.slots, stays.gpus, stays.packing, 5"
-"  FROM gangs JOIN stays ON gang = id AND number = 0 WHERE gangs.trial = ?1"
-" ORDER BY 1, rank, 3";
+    "SELECT at_s, 0 AS kind, iteration AS n, metric AS x, '' AS who, '' AS text, gpus AS a, "
+    "packing AS b,"
+    "  0 AS rank FROM reports WHERE trial = ?1"
+    " UNION ALL SELECT ended_s, 1, id, NULL, '', text, NULL, NULL, 1 FROM gangs"
+    "  WHERE trial = ?1 AND ended_s IS NOT NULL AND text IS NOT NULL AND NOT EXISTS"
+    "  (SELECT 1 FROM notes WHERE subject = 'trial' AND subject_id = ?1 AND at_s = ended_s"
+    "   AND instr(notes.text, gangs.text) > 0)"
+    " UNION ALL SELECT at_s, 2, id, NULL, what, '', group_id, NULL,"
+    "  CASE WHEN what IN ('displaced', 'retried') THEN 4 ELSE 2 END FROM decisions"
+    "  WHERE trial = ?1 AND what IN ('created', 'promoted', 'budget', 'displaced', 'retried')"
+    " UNION ALL SELECT at_s, 3, id, NULL, who, text, NULL, NULL, 3 FROM notes"
+    "  WHERE subject = 'trial' AND subject_id = ?1 AND NOT (who = 'executor' AND (text LIKE 'is "
+    "made, %'"
+    "   OR text LIKE 'is cloned, %' OR text LIKE 'is continued %' OR text LIKE 'gang % starts on "
+    "%'))"
+    " UNION ALL SELECT from_s, 4, id, running_s, '', stays.slots, stays.gpus, stays.packing, 5"
+    "  FROM gangs JOIN stays ON gang = id AND number = 0 WHERE gangs.trial = ?1"
+    " ORDER BY 1, rank, 3";
 
-struct spell {				/* reports in a row */
+/* reports in a row */
+struct spell {
 	uint32_t count;
-	double   first_s, last_s, first, last, best;
-	int64_t  from, to;
+	double first_s, last_s, first, last, best;
+	int64_t from, to;
 };
 
 struct story {
 	struct espl__reading *r;
 	struct espl__buf *b;
 	uint64_t trial;
-	int      job;			/* a plain one: there is no metric, and nobody to compare it with */
+	/* a plain one: there is no metric, and nobody to compare it with */
+	int job;
 	struct spell spell;
 };
 
@@ -50,8 +56,8 @@ static void
 end_spell(struct story *s)
 {
 	struct spell *w = &s->spell;
-	const char   *metric = s->r->totals.metric;
-	char          first[32], last[32], best[32];
+	const char *metric = s->r->totals.metric;
+	char first[32], last[32], best[32];
 
 	if (w->count == 0)
 		return;
@@ -63,10 +69,11 @@ end_spell(struct story *s)
 		espl__print_clean(s->b, metric);
 		espl__print(s->b, " %s\n", espl__format_metric(w->last, last));
 	} else {
-		espl__print(s->b, "iterations %lld to %lld: ", (long long)w->from, (long long)w->to);
+		espl__print(s->b, "iterations %lld to %lld: ", (long long)w->from,
+		    (long long)w->to);
 		espl__print_clean(s->b, metric);
 		espl__print(s->b, " from %s to %s", espl__format_metric(w->first, first),
-		            espl__format_metric(w->last, last));
+		    espl__format_metric(w->last, last));
 		if (!isnan(w->best) && w->best != w->last)
 			espl__print(s->b, ", at best %s", espl__format_metric(w->best, best));
 		espl__print(s->b, "\n");
@@ -98,11 +105,11 @@ rank(struct story *s, int64_t iteration, double at)
 {
 	static const char better_sql[] =
 	    "SELECT count(*), sum(metric IS NOT NULL AND (own IS NULL OR"
-	    " CASE WHEN ?2 THEN metric > own ELSE metric < own END)) FROM reports,"
-	    " (SELECT metric AS own FROM reports WHERE trial = ?1 AND iteration = ?3)"
+	    " CASE WHEN ?2 THEN metric > own ELSE metric < own END)) FROM reports, (SELECT metric "
+	    "AS own FROM reports WHERE trial = ?1 AND iteration = ?3)"
 	    " WHERE iteration = ?3 AND at_s <= ?4 AND trial >> 40 = ?1 >> 40";
-	sqlite3_stmt *st = espl__reading_query(s->r, better_sql, (int64_t)s->trial,
-	                                       s->r->totals.maximize, NULL);
+	sqlite3_stmt *st =
+	    espl__reading_query(s->r, better_sql, (int64_t)s->trial, s->r->totals.maximize, NULL);
 	int64_t all;
 
 	if (st == NULL)
@@ -111,22 +118,24 @@ rank(struct story *s, int64_t iteration, double at)
 	(void)sqlite3_bind_double(st, 4, at);
 	if (espl__reading_next(s->r, st, NULL) == 1 && (all = sqlite3_column_int64(st, 0)) > 1)
 		espl__print(s->b, "number %lld of the %lld that had reached iteration %lld",
-		            sqlite3_column_int64(st, 1) + 1, (long long)all, (long long)iteration);
+		    sqlite3_column_int64(st, 1) + 1, (long long)all, (long long)iteration);
 	else
-		espl__print(s->b, "the only one that had reached iteration %lld", (long long)iteration);
+		espl__print(s->b, "the only one that had reached iteration %lld",
+		    (long long)iteration);
 	(void)sqlite3_finalize(st);
 }
 
 static void
 tell_decision(struct story *s, sqlite3_stmt *row)
 {
-	sqlite3_stmt *st = espl__reading_query(s->r, "SELECT d.iteration, d.budget, t.parent"
+	sqlite3_stmt *st = espl__reading_query(s->r,
+	    "SELECT d.iteration, d.budget, t.parent"
 	    " FROM decisions d JOIN trials t ON t.id = d.trial WHERE d.id = ?1",
 	    sqlite3_column_int64(row, 2), -1, NULL);
 	const char *what = (const char *)sqlite3_column_text(row, 4);
-	double      at = sqlite3_column_double(row, 0);
-	long long   iteration, budget;
-	char        group[48], parent[48];
+	double at = sqlite3_column_double(row, 0);
+	long long iteration, budget;
+	char group[48], parent[48];
 
 	if (st == NULL || espl__reading_next(s->r, st, NULL) != 1) {
 		(void)sqlite3_finalize(st);
@@ -140,20 +149,24 @@ tell_decision(struct story *s, sqlite3_stmt *row)
 		if (s->job)
 			espl__print(s->b, "comes, to train up to iteration %lld", budget);
 		else if (espl__reading_pool(s->r))
-			espl__print(s->b, "created in %s, to train up to iteration %lld", group, budget);
+			espl__print(s->b, "created in %s, to train up to iteration %lld", group,
+			    budget);
 		else
-			espl__print(s->b, "created by algorithm '%s' in %s, to train up to iteration %lld",
-			            s->r->algorithm != NULL ? s->r->algorithm : "?", group, budget);
+			espl__print(s->b,
+			    "created by algorithm '%s' in %s, to train up to iteration %lld",
+			    s->r->algorithm != NULL ? s->r->algorithm : "?", group, budget);
 		if (sqlite3_column_type(st, 2) != SQLITE_NULL)
 			espl__print(s->b, ", cloned from trial %s at iteration %lld",
-			            espl__trial_name((uint64_t)sqlite3_column_int64(st, 2), parent), iteration);
+			    espl__trial_name((uint64_t)sqlite3_column_int64(st, 2), parent),
+			    iteration);
 	} else if (strcmp(what, "promoted") == 0) {
 		espl__print(s->b, "promoted to %s, to train up to iteration %lld: ", group, budget);
 		rank(s, iteration, at);
 	} else if (strcmp(what, "budget") == 0) {
 		espl__print(s->b, "may go on up to iteration %lld", budget);
 	} else if (strcmp(what, "displaced") == 0) {
-		espl__print(s->b, "waits for %s at iteration %lld", espl__slots_word(s->r->totals.on_cpu, 0), iteration);
+		espl__print(s->b, "waits for %s at iteration %lld",
+		    espl__slots_word(s->r->totals.on_cpu, 0), iteration);
 	} else {
 		espl__print(s->b, "is tried again");
 	}
@@ -165,9 +178,9 @@ static void
 tell_start(struct story *s, sqlite3_stmt *row)
 {
 	double at = sqlite3_column_double(row, 0), running = espl__reading_real(row, 3);
-	int    gpus = sqlite3_column_int(row, 6), packing = sqlite3_column_int(row, 7);
+	int gpus = sqlite3_column_int(row, 6), packing = sqlite3_column_int(row, 7);
 	int64_t on_cpu = s->r->totals.on_cpu;
-	char   time[32];
+	char time[32];
 
 	when(s, at);
 	espl__print(s->b, "starts as gang %lld on ", sqlite3_column_int64(row, 2));
@@ -175,7 +188,8 @@ tell_start(struct story *s, sqlite3_stmt *row)
 		espl__print(s->b, "1/%d of a %s", packing, espl__slots_word(on_cpu, 1));
 	else
 		espl__print(s->b, "%d %s", gpus, espl__slots_word(on_cpu, gpus));
-	espl__print(s->b, ", [node, %s] %s", espl__slots_word(on_cpu, 1), (const char *)sqlite3_column_text(row, 5));
+	espl__print(s->b, ", [node, %s] %s", espl__slots_word(on_cpu, 1),
+	    (const char *)sqlite3_column_text(row, 5));
 	if (running - at > 0.0005)
 		espl__print(s->b, ", running %s later", espl__format_seconds(running - at, time));
 	espl__print(s->b, "\n");
@@ -186,7 +200,7 @@ tell(struct story *s, sqlite3_stmt *st)
 {
 	const char *who = (const char *)sqlite3_column_text(st, 4);
 	const char *text = (const char *)sqlite3_column_text(st, 5);
-	int         kind = sqlite3_column_int(st, 1);
+	int kind = sqlite3_column_int(st, 1);
 
 	if (kind == 0) {
 		add_report(s, st);
@@ -211,18 +225,22 @@ tell(struct story *s, sqlite3_stmt *st)
 static void
 job_head(struct story *s, sqlite3_stmt *trial)
 {
-	sqlite3_stmt *st = espl__reading_query(s->r, "SELECT name, CASE WHEN status IN ('deadline', 'budget')"
-	    " THEN 'ended by the ' || status ELSE status END, started_s - arrived_s FROM jobs WHERE id = ?1",
+	sqlite3_stmt *st = espl__reading_query(s->r,
+	    "SELECT name, CASE WHEN status IN ('deadline', 'budget')"
+	    " THEN 'ended by the ' || status ELSE status END, started_s - arrived_s FROM jobs "
+	    "WHERE id = ?1",
 	    (int64_t)s->trial, -1, NULL);
 	char waited[32];
 
 	espl__print(s->b, "plain job ");
 	if (st != NULL && espl__reading_next(s->r, st, NULL) == 1) {
 		espl__print_clean(s->b, (const char *)sqlite3_column_text(st, 0));
-		espl__print(s->b, ": %s at iteration %lld of %lld", (const char *)sqlite3_column_text(st, 1),
-		            sqlite3_column_int64(trial, 1), sqlite3_column_int64(trial, 2));
+		espl__print(s->b, ": %s at iteration %lld of %lld",
+		    (const char *)sqlite3_column_text(st, 1), sqlite3_column_int64(trial, 1),
+		    sqlite3_column_int64(trial, 2));
 		if (sqlite3_column_type(st, 2) != SQLITE_NULL)
-			espl__print(s->b, ", began after %s", espl__format_seconds(sqlite3_column_double(st, 2), waited));
+			espl__print(s->b, ", began after %s",
+			    espl__format_seconds(sqlite3_column_double(st, 2), waited));
 	}
 	(void)sqlite3_finalize(st);
 }
@@ -231,21 +249,22 @@ job_head(struct story *s, sqlite3_stmt *trial)
 static espl_status
 job_wait(struct story *s, struct espl__diag *diag)
 {
-	sqlite3_stmt *st = espl__reading_query(s->r, "SELECT arrived_s, ended_s FROM jobs WHERE id = ?1", (int64_t)s->trial, -1, diag);
+	sqlite3_stmt *st = espl__reading_query(s->r,
+	    "SELECT arrived_s, ended_s FROM jobs WHERE id = ?1", (int64_t)s->trial, -1, diag);
 	struct espl__waits *w = NULL;
-	struct espl__wait   wait;
-	struct espl__buf    text = { NULL, 0, 0 };
+	struct espl__wait wait;
+	struct espl__buf text = { NULL, 0, 0 };
 	espl_status status = ESPL_E_REMOTE;
 	double ended;
-	char   time[32];
-	int    got = st != NULL ? espl__reading_next(s->r, st, diag) : -1;
+	char time[32];
+	int got = st != NULL ? espl__reading_next(s->r, st, diag) : -1;
 
 	if (got >= 0)
 		status = got == 0 ? ESPL_OK : espl__waits_open(s->r, &w, diag);
 	if (w != NULL) {
 		ended = espl__reading_real(st, 1);
 		espl__waits_first(w, ESPL__WAITS_JOB(s->trial), espl__reading_real(st, 0),
-		                  isnan(ended) ? s->r->totals.jct_s : ended, &wait);
+		    isnan(ended) ? s->r->totals.jct_s : ended, &wait);
 		espl__wait_text(&wait, &text);
 	}
 	if (text.size > 0) {
@@ -263,20 +282,26 @@ static espl_status
 tell_head(struct story *s, struct espl__diag *diag)
 {
 	struct espl__reading *r = s->r;
-	espl_status   status;
-	sqlite3_stmt *st = espl__reading_query(r, "SELECT state, iteration, budget, metric, params,"
-	    " group_id, gpu_s, cost_usd FROM trials WHERE id = ?1", (int64_t)s->trial, -1, diag);
+	espl_status status;
+	sqlite3_stmt *st = espl__reading_query(r,
+	    "SELECT state, iteration, budget, metric, params, group_id, gpu_s, cost_usd FROM "
+	    "trials WHERE id = ?1",
+	    (int64_t)s->trial, -1, diag);
 	char number[32], group[48], name[48];
 
 	if (st == NULL)
 		return ESPL_E_REMOTE;
 	if (espl__reading_next(r, st, diag) != 1) {
 		(void)sqlite3_finalize(st);
-		(void)espl__fail(diag, ESPL_E_UNKNOWN, "the run has no trial %s", espl__trial_name(s->trial, name));
+		(void)espl__fail(diag, ESPL_E_UNKNOWN, "the run has no trial %s",
+		    espl__trial_name(s->trial, name));
 		if (espl__reading_pool(r))
-			espl__hint(diag, "trials of experiment 1 are 1/0, 1/1, ..., plain jobs 0, 1, ...: see `espalier queue`");
+			espl__hint(diag,
+			    "trials of experiment 1 are 1/0, 1/1, ..., plain jobs 0, 1, ...: see "
+			    "`espalier queue`");
 		else if (r->totals.trials > 0)
-			espl__hint(diag, "there are trials 0 to %lld", (long long)r->totals.trials - 1);
+			espl__hint(diag, "there are trials 0 to %lld",
+			    (long long)r->totals.trials - 1);
 		return ESPL_E_UNKNOWN;
 	}
 	espl__reading_group_name(r, sqlite3_column_int64(st, 5), group);
@@ -286,13 +311,14 @@ tell_head(struct story *s, struct espl__diag *diag)
 		espl__print(s->b, "trial %s of ", espl__trial_name(s->trial, name));
 		espl__print_clean(s->b, r->totals.experiment);
 		espl__print(s->b, ": %s in %s at iteration %lld of %lld, ",
-		            (const char *)sqlite3_column_text(st, 0), group, sqlite3_column_int64(st, 1),
-		            sqlite3_column_int64(st, 2));
+		    (const char *)sqlite3_column_text(st, 0), group, sqlite3_column_int64(st, 1),
+		    sqlite3_column_int64(st, 2));
 		espl__print_clean(s->b, r->totals.metric);
 		espl__print(s->b, " %s", espl__format_metric(espl__reading_real(st, 3), number));
 	}
 	if (r->totals.best == (int64_t)s->trial)
-		espl__print(s->b, "; the best of the %s", espl__reading_pool(r) ? "experiment" : "run");
+		espl__print(s->b, "; the best of the %s",
+		    espl__reading_pool(r) ? "experiment" : "run");
 	espl__print(s->b, "\n  ");
 	espl__print_params(s->b, (const char *)sqlite3_column_text(st, 4), "  ");
 	espl__print(s->b, "\n  ");
@@ -300,7 +326,9 @@ tell_head(struct story *s, struct espl__diag *diag)
 		rank(s, sqlite3_column_int64(st, 1), 1e300);
 		espl__print(s->b, "\n  ");
 	}
-	espl__print(s->b, "%s of %s time", espl__format_seconds(sqlite3_column_double(st, 6), number), espl__slots_word(r->totals.on_cpu, 1));
+	espl__print(s->b, "%s of %s time",
+	    espl__format_seconds(sqlite3_column_double(st, 6), number),
+	    espl__slots_word(r->totals.on_cpu, 1));
 	if (sqlite3_column_double(st, 7) > 0)
 		espl__print(s->b, ", $%.4f", sqlite3_column_double(st, 7));
 	espl__print(s->b, "\n");
@@ -310,16 +338,19 @@ tell_head(struct story *s, struct espl__diag *diag)
 	return status;
 }
 
-/* Which node or group a note is about, unless its text begins with that.  Offers have names, which notes give. */
+/* Which node or group a note is about, unless its text begins with that.  Offers have names, which
+ * notes give. */
 static void
 name_subject(struct espl__buf *b, sqlite3_stmt *st)
 {
-	const char *text = (const char *)sqlite3_column_text(st, 2), *subject = (const char *)sqlite3_column_text(st, 3);
-	char        name[48];
+	const char *text = (const char *)sqlite3_column_text(st, 2),
+		   *subject = (const char *)sqlite3_column_text(st, 3);
+	char name[48];
 
 	if (strcmp(subject, "node") != 0 && strcmp(subject, "group") != 0)
 		return;
-	(void)snprintf(name, sizeof name, "%.10s %lld", subject, (long long)sqlite3_column_int64(st, 4));
+	(void)snprintf(name, sizeof name, "%.10s %lld", subject,
+	    (long long)sqlite3_column_int64(st, 4));
 	if (strncmp(text, name, strlen(name)) != 0)
 		espl__print(b, "%s ", name);
 }
@@ -329,12 +360,15 @@ void
 espl__explain_run(struct espl__reading *r, struct espl__buf *b)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	sqlite3_stmt *st = espl__reading_query(r, "SELECT at_s, who, text, subject, subject_id FROM notes"
-	    " WHERE subject IN ('run', 'node', 'offer', 'group') ORDER BY at_s, id", -1, -1, &diag);
+	sqlite3_stmt *st = espl__reading_query(r,
+	    "SELECT at_s, who, text, subject, subject_id FROM notes"
+	    " WHERE subject IN ('run', 'node', 'offer', 'group') ORDER BY at_s, id",
+	    -1, -1, &diag);
 	char time[32];
 
 	espl__print_clean(b, r->totals.experiment);
-	espl__print(b, ": what was decided for the run; `espalier explain DIR TRIAL` tells of a trial\n\n");
+	espl__print(b,
+	    ": what was decided for the run; `espalier explain DIR TRIAL` tells of a trial\n\n");
 	while (st != NULL && espl__reading_next(r, st, &diag) == 1) {
 		const char *who = (const char *)sqlite3_column_text(st, 1);
 
@@ -353,10 +387,13 @@ espl__explain_run(struct espl__reading *r, struct espl__buf *b)
 espl_status
 espl__explain(struct espl__reading *r, uint64_t trial, struct espl__buf *b, struct espl__diag *diag)
 {
-	struct story  s = { .r = r, .b = b, .trial = trial, .job = espl__reading_pool(r) && trial <= ESPL__TRIAL_NUMBER };
+	struct story s = { .r = r,
+		.b = b,
+		.trial = trial,
+		.job = espl__reading_pool(r) && trial <= ESPL__TRIAL_NUMBER };
 	sqlite3_stmt *st;
-	espl_status   status;
-	int           more;
+	espl_status status;
+	int more;
 
 	if (espl__reading_pool(r))
 		(void)espl__reading_turn(r, (int64_t)(trial >> ESPL__TRIAL_BITS));

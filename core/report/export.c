@@ -8,40 +8,37 @@
 
 #include "base/map.h"
 
-static const char *const tables[] = { "trials", "reports", "gangs", "stays", "resizes", "nodes", "charges",
-                                      "groups", "predictions", "plan", "decisions", "notes", "experiments", "jobs" };
+static const char *const tables[] = { "trials", "reports", "gangs", "stays", "resizes", "nodes",
+	"charges", "groups", "predictions", "plan", "decisions", "notes", "experiments", "jobs" };
 
 static const char *
 order_of(const char *table)
 {
-	return strcmp(table, "charges") == 0 ? "rowid" : strcmp(table, "predictions") == 0 ? "plan"
-	       : strcmp(table, "plan") == 0 ? "plan, bracket, stage"
-	       : strcmp(table, "stays") == 0 ? "gang, number"
-	       : strcmp(table, "resizes") == 0 ? "at_s, trial" : "id";
+	return strcmp(table, "charges") == 0    ? "rowid"
+	    : strcmp(table, "predictions") == 0 ? "plan"
+	    : strcmp(table, "plan") == 0        ? "plan, bracket, stage"
+	    : strcmp(table, "stays") == 0       ? "gang, number"
+	    : strcmp(table, "resizes") == 0     ? "at_s, trial"
+						: "id";
 }
 
-/* A number or nothing as it stands in both formats; text is the caller's to quote: it is returned. */
+/* A number or nothing as it stands in both formats; text is the caller's to quote: it is returned.
+ */
 static const char *
 plain_cell(struct espl__buf *b, sqlite3_stmt *st, int column, const char *nothing)
 {
 	switch (sqlite3_column_type(st, column)) {
-	case SQLITE_NULL:
-		espl__print(b, "%s", nothing);
-		return NULL;
-	case SQLITE_INTEGER:
-		espl__print(b, "%lld", sqlite3_column_int64(st, column));
-		return NULL;
-	case SQLITE_FLOAT:
-		espl__print_number(b, sqlite3_column_double(st, column));
-		return NULL;
-	default:
-		return (const char *)sqlite3_column_text(st, column);
+	case SQLITE_NULL: espl__print(b, "%s", nothing); return NULL;
+	case SQLITE_INTEGER: espl__print(b, "%lld", sqlite3_column_int64(st, column)); return NULL;
+	case SQLITE_FLOAT: espl__print_number(b, sqlite3_column_double(st, column)); return NULL;
+	default: return (const char *)sqlite3_column_text(st, column);
 	}
 }
 
 /* ---- CSV ------------------------------------------------------------------------------------ */
 
-/* A spreadsheet runs a text that begins so as a formula: an apostrophe before it says that it is a text. */
+/* A spreadsheet runs a text that begins so as a formula: an apostrophe before it says that it is a
+ * text. */
 static int
 is_formula(const char *text)
 {
@@ -105,16 +102,17 @@ send(struct espl__buf *b, FILE *to)
 static espl_status
 param_names(struct espl__reading *r, struct espl__names *names, struct espl__diag *diag)
 {
-	sqlite3_stmt *st = espl__reading_query(r, "SELECT params FROM trials ORDER BY id", -1, -1, diag);
-	const char   *name;
-	json_t       *params, *value;
-	int           more;
+	sqlite3_stmt *st =
+	    espl__reading_query(r, "SELECT params FROM trials ORDER BY id", -1, -1, diag);
+	const char *name;
+	json_t *params, *value;
+	int more;
 
 	if (st == NULL)
 		return ESPL_E_REMOTE;
 	while ((more = espl__reading_next(r, st, diag)) == 1) {
 		params = json_loads((const char *)sqlite3_column_text(st, 0), 0, NULL);
-		json_object_foreach(params, name, value)
+		json_object_foreach (params, name, value)
 			(void)espl__names_add(names, name);
 		json_decref(params);
 	}
@@ -122,36 +120,40 @@ param_names(struct espl__reading *r, struct espl__names *names, struct espl__dia
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }
 
-/* The best trial's line: itself, the trial it was cloned from, and so on, each with the iterations that count. */
+/* The best trial's line: itself, the trial it was cloned from, and so on, each with the iterations
+ * that count. */
 static const char schedule_sql[] =
-"WITH RECURSIVE line(id, parent, until, params) AS ("
-" SELECT id, parent, (SELECT max(iteration) FROM reports WHERE trial = id), params FROM trials"
-"  WHERE id = (SELECT value FROM meta WHERE key = 'best')"
-" UNION ALL SELECT t.id, t.parent,"
-"  coalesce((SELECT min(iteration) - 1 FROM reports WHERE trial = line.id), line.until), t.params"
-"  FROM trials t JOIN line ON t.id = line.parent),"
-" part(\"from\", until, params) AS ("
-" SELECT coalesce((SELECT min(iteration) - 1 FROM reports WHERE trial = line.id), until), until, params FROM line)"
-" SELECT \"from\", until, params FROM part WHERE \"from\" < until ORDER BY \"from\"";
+    "WITH RECURSIVE line(id, parent, until, params) AS ("
+    " SELECT id, parent, (SELECT max(iteration) FROM reports WHERE trial = id), params FROM trials"
+    "  WHERE id = (SELECT value FROM meta WHERE key = 'best')"
+    " UNION ALL SELECT t.id, t.parent,"
+    "  coalesce((SELECT min(iteration) - 1 FROM reports WHERE trial = line.id), line.until), "
+    "t.params"
+    "  FROM trials t JOIN line ON t.id = line.parent),"
+    " part(\"from\", until, params) AS ("
+    " SELECT coalesce((SELECT min(iteration) - 1 FROM reports WHERE trial = line.id), until), "
+    "until, params FROM line)"
+    " SELECT \"from\", until, params FROM part WHERE \"from\" < until ORDER BY \"from\"";
 
 static const char trials_sql[] =
-"SELECT id AS trial, state, iteration, budget, group_id, parent, tag, metric, best_metric,"
-" gpu_s, cost_usd, created_s, changed_s, checkpoint, params FROM trials LEFT JOIN"
-" (SELECT trial AS of, CASE WHEN ?1 THEN max(metric) ELSE min(metric) END AS best_metric"
-"  FROM reports GROUP BY trial) ON of = id ORDER BY id";
+    "SELECT id AS trial, state, iteration, budget, group_id, parent, tag, metric, best_metric,"
+    " gpu_s, cost_usd, created_s, changed_s, checkpoint, params FROM trials LEFT JOIN"
+    " (SELECT trial AS of, CASE WHEN ?1 THEN max(metric) ELSE min(metric) END AS best_metric"
+    "  FROM reports GROUP BY trial) ON of = id ORDER BY id";
 
-/* A query whose last column is params: a column for each parameter in its place.  The schedule is read back
- * by an algorithm: there nothing is put before a text. */
+/* A query whose last column is params: a column for each parameter in its place.  The schedule is
+ * read back by an algorithm: there nothing is put before a text. */
 static espl_status
-csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to, struct espl__diag *diag)
+csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to,
+    struct espl__diag *diag)
 {
 	struct espl__names names = { NULL, 0, 0 };
-	struct espl__buf   b = { NULL, 0, 0 };
+	struct espl__buf b = { NULL, 0, 0 };
 	sqlite3_stmt *st = NULL;
-	espl_status   status = param_names(r, &names, diag);
-	json_t       *params;
-	int           i, last, more = -1;
-	uint32_t      n;
+	espl_status status = param_names(r, &names, diag);
+	json_t *params;
+	int i, last, more = -1;
+	uint32_t n;
 
 	if (status == ESPL_OK)
 		st = espl__reading_query(r, sql, bound, -1, diag);
@@ -172,7 +174,8 @@ csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to, st
 			params = json_loads((const char *)sqlite3_column_text(st, last), 0, NULL);
 			for (n = 0; n < names.count; n++) {
 				espl__print(&b, ",");
-				csv_value(&b, json_object_get(params, names.names[n]), sql == schedule_sql);
+				csv_value(&b, json_object_get(params, names.names[n]),
+				    sql == schedule_sql);
 			}
 			json_decref(params);
 			send(&b, to);
@@ -188,11 +191,11 @@ csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to, st
 static char *
 reports_sql(struct espl__reading *r, struct espl__diag *diag)
 {
-	sqlite3_stmt *st = espl__reading_query(r, "SELECT id, name FROM metric_names ORDER BY id",
-	                                       -1, -1, diag);
+	sqlite3_stmt *st =
+	    espl__reading_query(r, "SELECT id, name FROM metric_names ORDER BY id", -1, -1, diag);
 	struct espl__buf b = { NULL, 0, 0 };
 	const char *p;
-	char       *sql;
+	char *sql;
 
 	if (st == NULL)
 		return NULL;
@@ -201,9 +204,10 @@ reports_sql(struct espl__reading *r, struct espl__diag *diag)
 		if (sqlite3_column_int64(st, 0) == 0)
 			espl__print(&b, ", metric AS \"");
 		else
-			espl__print(&b, ", (SELECT value FROM metrics m WHERE m.trial = r.trial AND"
-			            " m.iteration = r.iteration AND name_id = %lld) AS \"",
-			            sqlite3_column_int64(st, 0));
+			espl__print(&b,
+			    ", (SELECT value FROM metrics m WHERE m.trial = r.trial AND"
+			    " m.iteration = r.iteration AND name_id = %lld) AS \"",
+			    sqlite3_column_int64(st, 0));
 		for (p = (const char *)sqlite3_column_text(st, 1); *p != '\0'; p++)
 			espl__print(&b, *p == '"' ? "\"\"" : "%c", *p);
 		espl__print(&b, "\"");
@@ -218,7 +222,7 @@ reports_sql(struct espl__reading *r, struct espl__diag *diag)
 static espl_status
 csv_plain(struct espl__reading *r, const char *sql, FILE *to, struct espl__diag *diag)
 {
-	sqlite3_stmt    *st = espl__reading_query(r, sql, -1, -1, diag);
+	sqlite3_stmt *st = espl__reading_query(r, sql, -1, -1, diag);
 	struct espl__buf b = { NULL, 0, 0 };
 	int i, more;
 
@@ -244,9 +248,9 @@ csv_plain(struct espl__reading *r, const char *sql, FILE *to, struct espl__diag 
 espl_status
 espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct espl__diag *diag)
 {
-	char       *sql;
+	char *sql;
 	espl_status status;
-	size_t      i, count = sizeof tables / sizeof tables[0];
+	size_t i, count = sizeof tables / sizeof tables[0];
 
 	if (strcmp(table, "schedule") == 0)
 		return csv_params(r, schedule_sql, -1, to, diag);
@@ -266,8 +270,9 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 	}
 	if (strcmp(table, "trials") == 0)
 		return csv_params(r, trials_sql, r->totals.maximize, to, diag);
-	sql = strcmp(table, "reports") == 0 ? reports_sql(r, diag)
-	      : espl__format("SELECT * FROM \"%s\" ORDER BY %s", table, order_of(table));
+	sql = strcmp(table, "reports") == 0
+	    ? reports_sql(r, diag)
+	    : espl__format("SELECT * FROM \"%s\" ORDER BY %s", table, order_of(table));
 	if (sql == NULL)
 		return ESPL_E_REMOTE;
 	status = csv_plain(r, sql, to, diag);
@@ -309,11 +314,12 @@ json_row(struct espl__buf *b, sqlite3_stmt *st, int from)
 static espl_status
 json_trials(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 {
-	sqlite3_stmt *st = espl__reading_query(r, trials_sql, r->totals.maximize, -1, diag), *reports;
-	char         *sql = reports_sql(r, diag);
+	sqlite3_stmt *st = espl__reading_query(r, trials_sql, r->totals.maximize, -1, diag),
+		     *reports;
+	char *sql = reports_sql(r, diag);
 	struct espl__buf b = { NULL, 0, 0 };
-	int           more = -1, report, first = 1;
-	int64_t       trial;
+	int more = -1, report, first = 1;
+	int64_t trial;
 
 	reports = sql != NULL ? espl__reading_query(r, sql, -1, -1, diag) : NULL;
 	free(sql);
@@ -350,7 +356,7 @@ static espl_status
 json_plain(struct espl__reading *r, const char *table, FILE *to, struct espl__diag *diag)
 {
 	char *sql = espl__format("SELECT * FROM \"%s\" ORDER BY %s", table, order_of(table));
-	sqlite3_stmt    *st = espl__reading_query(r, sql, -1, -1, diag);
+	sqlite3_stmt *st = espl__reading_query(r, sql, -1, -1, diag);
 	struct espl__buf b = { NULL, 0, 0 };
 	int more, first = 1;
 
@@ -377,7 +383,7 @@ espl__export_json(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 {
 	struct espl__buf b = { NULL, 0, 0 };
 	espl_status status;
-	size_t      i;
+	size_t i;
 
 	espl__print(&b, "{\"summary\": ");
 	espl__totals_json(&r->totals, "summary", 1, &b);

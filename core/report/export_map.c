@@ -11,17 +11,17 @@ static void
 put_stay(sqlite3_stmt *st, FILE *to, struct espl__buf *b)
 {
 	const char *text = (const char *)sqlite3_column_text(st, 6);
-	json_t     *slots = text != NULL ? json_loads(text, 0, NULL) : NULL, *slot;
-	size_t      rank;
-	int         i;
+	json_t *slots = text != NULL ? json_loads(text, 0, NULL) : NULL, *slot;
+	size_t rank;
+	int i;
 
-	json_array_foreach(slots, rank, slot) {
+	json_array_foreach (slots, rank, slot) {
 		const json_t *node = json_array_get(slot, 0), *gpu = json_array_get(slot, 1);
 
 		if (!json_is_integer(node) || !json_is_integer(gpu))
 			continue;
 		espl__print(b, "%lld,%lld,%lld", (long long)json_integer_value(node),
-		            (long long)json_integer_value(gpu), sqlite3_column_int64(st, 3));
+		    (long long)json_integer_value(gpu), sqlite3_column_int64(st, 3));
 		for (i = 4; i < 6; i++) {
 			espl__print(b, ",");
 			if (sqlite3_column_type(st, i) != SQLITE_NULL)
@@ -39,8 +39,10 @@ put_stay(sqlite3_stmt *st, FILE *to, struct espl__buf *b)
 espl_status
 espl__export_map(struct espl__reading *r, FILE *to, struct espl__diag *diag)
 {
-	sqlite3_stmt *st = espl__reading_query(r, "SELECT trial, gang, number, packing, from_s, until_s, slots"
-	                                       " FROM stays ORDER BY from_s, gang, number", -1, -1, diag);
+	sqlite3_stmt *st = espl__reading_query(r,
+	    "SELECT trial, gang, number, packing, from_s, until_s, slots"
+	    " FROM stays ORDER BY from_s, gang, number",
+	    -1, -1, diag);
 	struct espl__buf b = { NULL, 0, 0 };
 	int more;
 

@@ -12,23 +12,23 @@
 
 #include "base/text.h"
 
-#define BOLD   "\001"
-#define DIM    "\002"
-#define GREEN  "\003"
+#define BOLD "\001"
+#define DIM "\002"
+#define GREEN "\003"
 #define YELLOW "\004"
-#define RED    "\005"
-#define PLAIN  "\006"
+#define RED "\005"
+#define PLAIN "\006"
 
 #define GROUPS_MAX 16u
-#define TABLE_LINES 2u			/* a blank one and a heading */
+#define TABLE_LINES 2u /* a blank one and a heading */
 
 struct frame {
 	const struct espl__view *view;
 	struct espl__frame_style style;
 	struct espl__buf *out;
-	struct espl__buf  line, word;
+	struct espl__buf line, word;
 	uint16_t *widths;
-	uint32_t  count, limit;
+	uint32_t count, limit;
 };
 
 /* One character of UTF-8: its bytes and columns; broken ones count as one byte. */
@@ -59,7 +59,7 @@ width_of(const char *text)
 {
 	const unsigned char *p = (const unsigned char *)text;
 	uint32_t width = 0, n;
-	int      columns;
+	int columns;
 
 	while (*p != 0) {
 		n = *p <= 6 ? 1 : character(p, &columns);
@@ -73,10 +73,10 @@ static void
 emit(struct frame *f)
 {
 	static const char *const marks[] = { "", "\033[1m", "\033[2m", "\033[32m", "\033[33m",
-	                                     "\033[31m", "\033[0m" };
+		"\033[31m", "\033[0m" };
 	const unsigned char *p = (const unsigned char *)espl__buf_text(&f->line);
 	uint32_t width = 0, n;
-	int      columns, marked = 0;
+	int columns, marked = 0;
 
 	if (f->count >= f->limit) {
 		espl__buf_clear(&f->line);
@@ -110,8 +110,9 @@ emit(struct frame *f)
 static int
 fits(struct frame *f, const char *gap)
 {
-	return width_of(espl__buf_text(&f->line)) + width_of(gap)
-	       + width_of(espl__buf_text(&f->word)) <= f->style.width;
+	return width_of(espl__buf_text(&f->line)) + width_of(gap) +
+	    width_of(espl__buf_text(&f->word)) <=
+	    f->style.width;
 }
 
 /* f->word after what stands in the line, or below it and indented. */
@@ -149,7 +150,7 @@ draw_head(struct frame *f)
 {
 	const struct espl__totals *t = &f->view->totals;
 	double now = (double)f->view->now / 1e9;
-	char   span[32];
+	char span[32];
 
 	espl__print(&f->word, BOLD);
 	espl__print_clean(&f->word, t->experiment);
@@ -158,8 +159,8 @@ draw_head(struct frame *f)
 		espl__print(&f->word, " of %s", espl__format_seconds(t->deadline_s, span));
 		put_word(f, "   ", 0);
 		espl__print(&f->word, "%s%s left" PLAIN,
-		            t->deadline_s - now < 0.1 * t->deadline_s ? YELLOW : "",
-		            espl__format_seconds(t->deadline_s - now, span));
+		    t->deadline_s - now < 0.1 * t->deadline_s ? YELLOW : "",
+		    espl__format_seconds(t->deadline_s - now, span));
 	}
 	put_word(f, "   ", 0);
 	if (t->simulated) {
@@ -168,7 +169,7 @@ draw_head(struct frame *f)
 	}
 	emit(f);
 	espl__print(&f->word, "%lld trial%s   %lld completed", (long long)t->trials,
-	            t->trials == 1 ? "" : "s", (long long)(t->completed - t->early));
+	    t->trials == 1 ? "" : "s", (long long)(t->completed - t->early));
 	put_word(f, "   ", 0);
 	if (t->early > 0) {
 		espl__print(&f->word, "%lld stopped early", (long long)t->early);
@@ -183,7 +184,8 @@ draw_head(struct frame *f)
 		put_word(f, "   ", 0);
 	}
 	espl__print(&f->word, "%lld of %lld %s in use on %lld node%s", (long long)t->gpus_busy,
-	            (long long)t->gpus, espl__slots_word(t->on_cpu, t->gpus), (long long)t->nodes, t->nodes == 1 ? "" : "s");
+	    (long long)t->gpus, espl__slots_word(t->on_cpu, t->gpus), (long long)t->nodes,
+	    t->nodes == 1 ? "" : "s");
 	put_word(f, "   ", 0);
 	if (t->cost_usd > 0 || !isnan(t->budget_usd)) {
 		espl__print(&f->word, "$%.2f", t->cost_usd);
@@ -200,18 +202,20 @@ enum { ITERATION, TRIALS, DONE, RUNNING, WAITING, FAILED, COLUMNS };
 static const char *const column_names[COLUMNS] = { "iteration", "trials", "done", "running",
 	"waiting", "failed" };
 
-struct table { uint32_t name, columns[COLUMNS], bar; };	/* widths; a column of 0 is left out */
+struct table {
+	uint32_t name, columns[COLUMNS], bar;
+}; /* widths; a column of 0 is left out */
 
 static uint64_t
 cell(const struct espl__view_group *g, int column)
 {
 	switch (column) {
 	case ITERATION: return g->budget;
-	case TRIALS:    return g->done + g->failed + g->running + g->waiting;
-	case DONE:      return g->done;
-	case RUNNING:   return g->running;
-	case WAITING:   return g->waiting;
-	default:        return g->failed;
+	case TRIALS: return g->done + g->failed + g->running + g->waiting;
+	case DONE: return g->done;
+	case RUNNING: return g->running;
+	case WAITING: return g->waiting;
+	default: return g->failed;
 	}
 }
 
@@ -229,7 +233,7 @@ table_width(const struct table *t)
 static void
 squeeze(struct table *t, const struct espl__view *v, const uint32_t *chosen, uint32_t count)
 {
-	char     text[48];
+	char text[48];
 	uint32_t i, width;
 
 	t->name = (uint32_t)strlen("group");
@@ -243,7 +247,7 @@ squeeze(struct table *t, const struct espl__view *v, const uint32_t *chosen, uin
 		t->columns[k] = (uint32_t)strlen(column_names[k]);
 		for (i = 0; i < count; i++) {
 			width = (uint32_t)snprintf(text, sizeof text, "%llu",
-			                           (unsigned long long)cell(v->groups[chosen[i]], k));
+			    (unsigned long long)cell(v->groups[chosen[i]], k));
 			t->columns[k] = width > t->columns[k] ? width : t->columns[k];
 		}
 	}
@@ -274,16 +278,17 @@ static void
 draw_group(struct frame *f, const struct espl__view_group *g, const struct table *t)
 {
 	uint64_t all = cell(g, TRIALS);
-	char     name[48];
+	char name[48];
 
 	espl__view_group_name(g, name);
-	espl__print(&f->line, "%s%-*s%s", g->ended ? DIM : "", (int)t->name, name, g->ended ? PLAIN : "");
+	espl__print(&f->line, "%s%-*s%s", g->ended ? DIM : "", (int)t->name, name,
+	    g->ended ? PLAIN : "");
 	for (int k = 0; k < COLUMNS; k++) {
 		if (t->columns[k] == 0)
 			continue;
 		espl__print(&f->line, " %s%*llu%s", k == FAILED && g->failed > 0 ? RED : "",
-		            (int)t->columns[k], (unsigned long long)cell(g, k),
-		            k == FAILED && g->failed > 0 ? PLAIN : "");
+		    (int)t->columns[k], (unsigned long long)cell(g, k),
+		    k == FAILED && g->failed > 0 ? PLAIN : "");
 	}
 	if (t->bar > 0) {
 		espl__print(&f->line, "  ");
@@ -299,7 +304,7 @@ draw_groups(struct frame *f, uint32_t room)
 	const struct espl__view *v = f->view;
 	uint32_t chosen[GROUPS_MAX], count = 0, i, j, swap;
 	struct table table;
-	int      ended;
+	int ended;
 
 	if (room > GROUPS_MAX)
 		room = GROUPS_MAX;
@@ -333,7 +338,9 @@ draw_groups(struct frame *f, uint32_t room)
 
 /* ---- the table of trials -------------------------------------------------------------------- */
 
-struct widths { int trial, bar, progress, metric, gpus; };
+struct widths {
+	int trial, bar, progress, metric, gpus;
+};
 
 static struct widths
 gang_widths(const struct frame *f)
@@ -341,7 +348,7 @@ gang_widths(const struct frame *f)
 	struct widths w = { 8, 20, 13, 14, 5 };
 	int left;
 
-	if (f->style.width >= 77)	/* with what a trial does at its end */
+	if (f->style.width >= 77) /* with what a trial does at its end */
 		return w;
 	w = (struct widths){ 6, 0, 11, 12, 4 };
 	left = (int)f->style.width - 50;
@@ -353,7 +360,7 @@ gang_widths(const struct frame *f)
 static void
 draw_gang(struct frame *f, const struct espl__view_gang *g, const struct widths *w)
 {
-	int  trains = espl__past_state(&f->view->pasts, g->trial) == ESPL_TRIAL_RUNNING;
+	int trains = espl__past_state(&f->view->pasts, g->trial) == ESPL_TRIAL_RUNNING;
 	char share[32], number[32], progress[48], name[48];
 
 	if (g->share.packing > 1)
@@ -361,15 +368,18 @@ draw_gang(struct frame *f, const struct espl__view_gang *g, const struct widths 
 	else
 		(void)snprintf(share, sizeof share, "%u", g->share.gpus);
 	(void)snprintf(progress, sizeof progress, "%llu/%llu", (unsigned long long)g->iteration,
-	               (unsigned long long)g->budget);
+	    (unsigned long long)g->budget);
 	espl__print(&f->line, "%*s  ", w->trial, espl__trial_name(g->trial, name));
 	if (w->bar > 0) {
-		bar(f, g->budget > 0 ? (double)g->iteration / (double)g->budget : 0, (uint32_t)w->bar);
+		bar(f, g->budget > 0 ? (double)g->iteration / (double)g->budget : 0,
+		    (uint32_t)w->bar);
 		espl__print(&f->line, " ");
 	}
 	espl__print(&f->line, "%*s  %*s  %*s%s", w->progress, progress, w->metric,
-	            espl__format_metric(g->metric, number), w->gpus, share,
-	            !g->running ? DIM "  starting" PLAIN : trains ? "" : DIM "  ending" PLAIN);
+	    espl__format_metric(g->metric, number), w->gpus, share,
+	    !g->running  ? DIM "  starting" PLAIN
+		: trains ? ""
+			 : DIM "  ending" PLAIN);
 	emit(f);
 }
 
@@ -383,10 +393,10 @@ draw_gangs(struct frame *f, uint32_t room)
 
 	emit(f);
 	espl__print(&f->line, DIM "%*s  %-*s%*s  ", w.trial, "trial", w.bar > 0 ? w.bar + 1 : 0, "",
-	            w.progress, "iteration");
+	    w.progress, "iteration");
 	espl__print_clean(&metric, f->view->config->metric);
-	espl__print(&f->line, "%*.*s  %*s" PLAIN, w.metric, w.metric, espl__buf_text(&metric), w.gpus,
-	            espl__slots_word(f->view->totals.on_cpu, 0));
+	espl__print(&f->line, "%*.*s  %*s" PLAIN, w.metric, w.metric, espl__buf_text(&metric),
+	    w.gpus, espl__slots_word(f->view->totals.on_cpu, 0));
 	espl__buf_free(&metric);
 	emit(f);
 	room = f->view->gang_count > room ? room - 1 : room;
@@ -394,7 +404,8 @@ draw_gangs(struct frame *f, uint32_t room)
 		draw_gang(f, g, &w);
 	more = f->view->gang_count - shown;
 	if (more > 0) {
-		espl__print(&f->line, DIM "%*s  and %llu more" PLAIN, w.trial, "", (unsigned long long)more);
+		espl__print(&f->line, DIM "%*s  and %llu more" PLAIN, w.trial, "",
+		    (unsigned long long)more);
 		emit(f);
 	}
 }
@@ -458,14 +469,14 @@ draw_best(struct frame *f)
 	espl__print(&f->line, BOLD "best" PLAIN "  trial %lld: ", (long long)t->best);
 	espl__print_clean(&f->line, t->metric);
 	espl__print(&f->line, " " GREEN "%s" PLAIN " at iteration %lld",
-	            espl__format_metric(t->best_metric, number), (long long)t->best_iteration);
+	    espl__format_metric(t->best_metric, number), (long long)t->best_iteration);
 	emit(f);
 	draw_params(f);
 }
 
 uint32_t
 espl__frame_draw(const struct espl__view *view, const struct espl__frame_style *style,
-                 struct espl__buf *out, uint16_t *widths)
+    struct espl__buf *out, uint16_t *widths)
 {
 	struct espl__buf foot = { NULL, 0, 0 };
 	struct frame f = { .view = view, .style = *style, .out = out, .widths = widths };

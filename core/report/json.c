@@ -11,9 +11,9 @@
 struct espl__events {
 	struct espl__observer observer;
 	struct espl__view *view;
-	FILE      *to;
+	FILE *to;
 	struct espl__buf line;
-	int64_t    flushed;
+	int64_t flushed;
 };
 
 #define FULL (1u << 16)
@@ -103,11 +103,11 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 
 static void
 on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
-          const struct espl__metric *metrics, uint32_t count, struct espl_share share)
+    const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__events *e = ctx;
 	const char *name;
-	uint32_t    i;
+	uint32_t i;
 
 	if (!begin(e, "report", now))
 		return;
@@ -117,7 +117,8 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	espl__print(&e->line, ", \"metrics\": {");
 	for (i = 0; i < count; i++) {
 		name = e->view->exec != NULL
-		       ? espl__exec_metric_name(e->view->exec, metrics[i].metric) : NULL;
+		    ? espl__exec_metric_name(e->view->exec, metrics[i].metric)
+		    : NULL;
 		espl__print(&e->line, i > 0 ? ", " : "");
 		espl__print_json(&e->line, name != NULL ? name : "?");
 		espl__print(&e->line, ": ");
@@ -130,7 +131,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 
 static void
 on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
-        struct espl_share share, const struct espl_slot *slots, const char *why)
+    struct espl_share share, const struct espl_slot *slots, const char *why)
 {
 	struct espl__events *e = ctx;
 	uint32_t i;
@@ -145,7 +146,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 		espl__print(&e->line, ", \"slots\": [");
 		for (i = 0; i < share.gpus; i++)
 			espl__print(&e->line, "%s[%llu, %u]", i > 0 ? ", " : "",
-			            (unsigned long long)slots[i].node, slots[i].gpu);
+			    (unsigned long long)slots[i].node, slots[i].gpu);
 		espl__print(&e->line, "]");
 	}
 	if (why != NULL && why[0] != '\0')
@@ -155,9 +156,10 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 
 static void
 on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
-        espl_money charged, const char *why)
+    espl_money charged, const char *why)
 {
-	static const char *const names[] = { "?", "requested", "booting", "ready", "notice", "ended" };
+	static const char *const names[] = { "?", "requested", "booting", "ready", "notice",
+		"ended" };
 	struct espl__events *e = ctx;
 
 	if (!begin(e, "node", now))
@@ -197,8 +199,12 @@ espl__events_new(struct espl__view *view, FILE *to)
 
 	e->view = view;
 	e->to = to;
-	e->observer = (struct espl__observer){ .ctx = e, .trial = on_trial, .report = on_report,
-		.gang = on_gang, .node = on_node, .group = on_group };
+	e->observer = (struct espl__observer){ .ctx = e,
+		.trial = on_trial,
+		.report = on_report,
+		.gang = on_gang,
+		.node = on_node,
+		.group = on_group };
 	return e;
 }
 
@@ -211,7 +217,8 @@ espl__events_observer(struct espl__events *e)
 void
 espl__events_tick(struct espl__events *e)
 {
-	if (e->line.size > 0 && (e->line.size > FULL || espl__tick() - e->flushed > INT64_C(100000000)))
+	if (e->line.size > 0 &&
+	    (e->line.size > FULL || espl__tick() - e->flushed > INT64_C(100000000)))
 		flush(e);
 }
 

@@ -15,11 +15,11 @@
 struct espl__lines {
 	struct espl__observer observer;
 	struct espl__view *view;
-	FILE    *to;
+	FILE *to;
 	struct espl__buf line;
-	int64_t  told;			/* tick of the last line of any kind */
-	uint64_t best;			/* trial last told as the best */
-	double   best_loss;
+	int64_t told;  /* tick of the last line of any kind */
+	uint64_t best; /* trial last told as the best */
+	double best_loss;
 };
 
 static int
@@ -31,7 +31,7 @@ begin(struct espl__lines *l, espl_time now)
 		return 0;
 	espl__buf_clear(&l->line);
 	espl__print(&l->line, "%3d:%02d:%02d.%d  ", (int)(tenths / 36000), (int)(tenths / 600 % 60),
-	            (int)(tenths / 10 % 60), (int)(tenths % 10));
+	    (int)(tenths / 10 % 60), (int)(tenths % 10));
 	return 1;
 }
 
@@ -47,7 +47,8 @@ end(struct espl__lines *l)
 static void
 who(struct espl__lines *l, uint64_t trial)
 {
-	const struct espl__jobs *jobs = l->observer.exec != NULL ? espl__exec_workload(l->observer.exec) : NULL;
+	const struct espl__jobs *jobs =
+	    l->observer.exec != NULL ? espl__exec_workload(l->observer.exec) : NULL;
 	char name[48];
 
 	if (jobs != NULL && trial < jobs->list.count) {
@@ -67,13 +68,15 @@ metric(struct espl__lines *l, uint64_t trial, double loss)
 		return;
 	espl__print(&l->line, ", ");
 	espl__print_clean(&l->line, espl__view_metric(l->view, trial));
-	espl__print(&l->line, " %s", espl__format_metric(espl__view_raw(l->view, trial, loss), number));
+	espl__print(&l->line, " %s",
+	    espl__format_metric(espl__view_raw(l->view, trial, loss), number));
 }
 
 static const char *
 slots_word(const struct espl__lines *l, uint32_t count)
 {
-	return espl__slots_word(l->observer.exec != NULL && espl__exec_on_cpu(l->observer.exec), count);
+	return espl__slots_word(l->observer.exec != NULL && espl__exec_on_cpu(l->observer.exec),
+	    count);
 }
 
 static void
@@ -99,8 +102,9 @@ started(struct espl__lines *l, const struct espl_trial *t)
 			espl__print(&l->line, " (before: %u)", g->before);
 	}
 	/* Of a gang that starts, the iteration it restores; a promoted trial may keep its gang. */
-	espl__print(&l->line, " at iteration %llu of %llu", (unsigned long long)(g != NULL && !g->running ? g->from : t->iteration),
-	            (unsigned long long)t->budget);
+	espl__print(&l->line, " at iteration %llu of %llu",
+	    (unsigned long long)(g != NULL && !g->running ? g->from : t->iteration),
+	    (unsigned long long)t->budget);
 }
 
 static void
@@ -108,24 +112,27 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__lines *l = ctx;
 	const char *what = l->view->what;
-	int         quiet = l->view->totals.simulated && t->state != ESPL_TRIAL_FAILED;
+	int quiet = l->view->totals.simulated && t->state != ESPL_TRIAL_FAILED;
 
-	if (what == NULL || quiet || strcmp(what, "created") == 0 || strcmp(what, "budget") == 0
-	    || strcmp(what, "queued") == 0 || !begin(l, now))
+	if (what == NULL || quiet || strcmp(what, "created") == 0 || strcmp(what, "budget") == 0 ||
+	    strcmp(what, "queued") == 0 || !begin(l, now))
 		return;
 	who(l, t->id);
 	espl__print(&l->line, " ");
 	if (strcmp(what, "started") == 0)
 		started(l, t);
 	else if (strcmp(what, "promoted") == 0)
-		espl__print(&l->line, "promoted, up to iteration %llu", (unsigned long long)t->budget);
+		espl__print(&l->line, "promoted, up to iteration %llu",
+		    (unsigned long long)t->budget);
 	else if (strcmp(what, "retried") == 0)
-		espl__print(&l->line, "is retried from iteration %llu", (unsigned long long)t->checkpoint);
+		espl__print(&l->line, "is retried from iteration %llu",
+		    (unsigned long long)t->checkpoint);
 	else if (t->iteration == t->budget)
-		espl__print(&l->line, "%s at iteration %llu", what, (unsigned long long)t->iteration);
+		espl__print(&l->line, "%s at iteration %llu", what,
+		    (unsigned long long)t->iteration);
 	else
 		espl__print(&l->line, "%s at iteration %llu of %llu", what,
-		            (unsigned long long)t->iteration, (unsigned long long)t->budget);
+		    (unsigned long long)t->iteration, (unsigned long long)t->budget);
 	if (strcmp(what, "started") != 0 && strcmp(what, "retried") != 0)
 		metric(l, t->id, t->loss);
 	end(l);
@@ -133,7 +140,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 
 static void
 on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
-          const struct espl__metric *metrics, uint32_t count, struct espl_share share)
+    const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__lines *l = ctx;
 
@@ -152,7 +159,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 
 static void
 on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
-        struct espl_share share, const struct espl_slot *slots, const char *text)
+    struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct espl__lines *l = ctx;
 
@@ -179,9 +186,10 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 
 static void
 on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
-        espl_money charged, const char *why)
+    espl_money charged, const char *why)
 {
-	static const char *const words[] = { NULL, NULL, NULL, "is ready", "is under notice", "ended" };
+	static const char *const words[] = { NULL, NULL, NULL, "is ready", "is under notice",
+		"ended" };
 	struct espl__lines *l = ctx;
 	const char *word = words[node->state <= ESPL_NODE_ENDED ? node->state : 0];
 
@@ -215,7 +223,7 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 	espl__print(&l->line, "%s %s", name, ended ? "is done" : "begins");
 	if (ended) {
 		espl__print(&l->line, ": %llu trial%s", (unsigned long long)(g->done + g->failed),
-		            g->done + g->failed == 1 ? "" : "s");
+		    g->done + g->failed == 1 ? "" : "s");
 		if (g->failed > 0)
 			espl__print(&l->line, ", %llu failed", (unsigned long long)g->failed);
 	}
@@ -231,7 +239,8 @@ on_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__sear
 		return;
 	espl__print(&l->line, "experiment %llu (", (unsigned long long)number);
 	espl__print_clean(&l->line, s->name);
-	espl__print(&l->line, s->how == 0 ? ") has come" : ") ended: %s", espl__run_end_name(s->how));
+	espl__print(&l->line, s->how == 0 ? ") has come" : ") ended: %s",
+	    espl__run_end_name(s->how));
 	if (s->how != 0 && s->text != NULL) {
 		espl__print(&l->line, ", ");
 		espl__print_clean(&l->line, s->text);
@@ -248,8 +257,12 @@ espl__lines_new(struct espl__view *view, FILE *to)
 	l->to = to;
 	l->told = espl__tick();
 	l->best = ESPL_NONE;
-	l->observer = (struct espl__observer){ .ctx = l, .trial = on_trial, .report = on_report,
-		.gang = on_gang, .node = on_node, .group = on_group,
+	l->observer = (struct espl__observer){ .ctx = l,
+		.trial = on_trial,
+		.report = on_report,
+		.gang = on_gang,
+		.node = on_node,
+		.group = on_group,
 		.experiment = on_experiment };
 	return l;
 }
@@ -269,13 +282,16 @@ espl__lines_tick(struct espl__lines *l, const struct espl__exec *exec)
 	if (espl__tick() - l->told > PROGRESS_NS) {
 		espl__view_refresh(l->view, exec);
 		if (begin(l, l->view->now)) {
-			espl__print(&l->line, "%lld trial%s: %lld running, %lld waiting, %lld paused, %lld completed",
-			            (long long)t->trials, t->trials == 1 ? "" : "s", (long long)t->running, (long long)t->waiting,
-			            (long long)espl__totals_paused(t), (long long)t->completed);
+			espl__print(&l->line,
+			    "%lld trial%s: %lld running, %lld waiting, %lld paused, %lld completed",
+			    (long long)t->trials, t->trials == 1 ? "" : "s", (long long)t->running,
+			    (long long)t->waiting, (long long)espl__totals_paused(t),
+			    (long long)t->completed);
 			if (t->failed > 0)
 				espl__print(&l->line, ", %lld failed", (long long)t->failed);
-			espl__print(&l->line, "; %lld of %lld %s in use, $%.2f", (long long)t->gpus_busy, (long long)t->gpus,
-			            slots_word(l, (uint32_t)t->gpus), t->cost_usd);
+			espl__print(&l->line, "; %lld of %lld %s in use, $%.2f",
+			    (long long)t->gpus_busy, (long long)t->gpus,
+			    slots_word(l, (uint32_t)t->gpus), t->cost_usd);
 			end(l);
 		}
 	}

@@ -19,14 +19,15 @@ struct espl__live {
 	struct espl__view *view;
 	struct espl__frame_style style;
 	struct espl__buf out;
-	uint16_t *widths;		/* of the frame on screen */
-	uint32_t  lines, width_cap;
-	uint32_t  drawn_width, drawn_height;	/* of the window it was drawn for */
-	uint16_t *above;		/* of lines of ours that a smaller window pushed off its top */
-	uint32_t  above_count, above_cap;
-	int64_t   drawn;
-	int       owns_log;
-	pthread_mutex_t lock;		/* of `log`: lines may come from any thread */
+	uint16_t *widths; /* of the frame on screen */
+	uint32_t lines, width_cap;
+	uint32_t drawn_width, drawn_height; /* of the window it was drawn for */
+	/* of lines of ours that a smaller window pushed off its top */
+	uint16_t *above;
+	uint32_t above_count, above_cap;
+	int64_t drawn;
+	int owns_log;
+	pthread_mutex_t lock; /* of `log`: lines may come from any thread */
 	struct espl__buf log;
 };
 
@@ -35,7 +36,8 @@ espl__live_possible(void)
 {
 	const char *term = getenv("TERM");
 
-	return isatty(STDOUT_FILENO) && term != NULL && term[0] != '\0' && strcmp(term, "dumb") != 0;
+	return isatty(STDOUT_FILENO) && term != NULL && term[0] != '\0' &&
+	    strcmp(term, "dumb") != 0;
 }
 
 static void
@@ -44,8 +46,11 @@ take_log(void *ctx, espl_level level, const char *text)
 	struct espl__live *live = ctx;
 
 	(void)pthread_mutex_lock(&live->lock);
-	espl__print(&live->log, "%s", level >= ESPL_ERROR ? "error: " : level == ESPL_WARN
-	                              ? "warning: " : level == ESPL_DEBUG ? "debug: " : "");
+	espl__print(&live->log, "%s",
+	    level >= ESPL_ERROR       ? "error: "
+		: level == ESPL_WARN  ? "warning: "
+		: level == ESPL_DEBUG ? "debug: "
+				      : "");
 	espl__print_clean(&live->log, text);
 	espl__print(&live->log, "\n");
 	(void)pthread_mutex_unlock(&live->lock);
@@ -55,7 +60,7 @@ struct espl__live *
 espl__live_new(struct espl__view *view)
 {
 	struct espl__live *live = espl__alloc(sizeof *live);
-	const char        *plain = getenv("NO_COLOR");
+	const char *plain = getenv("NO_COLOR");
 
 	live->view = view;
 	live->style.colour = plain == NULL || plain[0] == '\0';
@@ -73,7 +78,7 @@ static void
 show(const struct espl__buf *b)
 {
 	const uint8_t *p = b->data;
-	size_t  left = b->size;
+	size_t left = b->size;
 	ssize_t n;
 
 	while (left > 0) {
@@ -87,7 +92,7 @@ show(const struct espl__buf *b)
 			if (poll(&fd, 1, 1000) <= 0)
 				return;
 		} else if (n == 0 || errno != EINTR) {
-			return;		/* the terminal is gone; the run is not */
+			return; /* the terminal is gone; the run is not */
 		}
 	}
 }
@@ -117,7 +122,8 @@ resized_rows(struct espl__live *live)
 			live->above_count--;
 			rows += more;
 		} else {
-			live->above[live->above_count - 1] -= (uint16_t)((room - rows) * live->style.width);
+			live->above[live->above_count - 1] -=
+			    (uint16_t)((room - rows) * live->style.width);
 			rows = room;
 		}
 	}
@@ -172,7 +178,7 @@ put_log(struct espl__live *live, uint32_t rows)
 		wipe(live, rows);
 		espl__print(&live->out, "%s", espl__buf_text(&live->log));
 		espl__buf_clear(&live->log);
-		live->above_count = 0;	/* no longer next to the frame: it stays where it is */
+		live->above_count = 0; /* no longer next to the frame: it stays where it is */
 	}
 	(void)pthread_mutex_unlock(&live->lock);
 }

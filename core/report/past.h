@@ -9,13 +9,20 @@
 
 struct espl__past {
 	uint64_t group, iteration, budget;
-	double   loss;			/* last reported; NaN none                              */
+	double loss; /* last reported; NaN none */
 	espl_trial_state state;
-	uint8_t  failed;		/* its gang did, and it was not told about since        */
-	uint16_t gpus;			/* it had last; 0 none yet (a part of one is 1)          */
+	uint8_t failed; /* its gang did, and it was not told about since */
+	uint16_t gpus;  /* it had last; 0 none yet (a part of one is 1) */
 };
-struct espl__past_list { struct espl__past *list; uint64_t count, cap; };
-struct espl__pasts { struct espl__past_list *searches; uint64_t count, cap; };	/* by number of the search */
+struct espl__past_list {
+	struct espl__past *list;
+	uint64_t count, cap;
+};
+/* by number of the search */
+struct espl__pasts {
+	struct espl__past_list *searches;
+	uint64_t count, cap;
+};
 
 /* The trial as it was (state 0: not seen yet); valid until the next call. */
 static inline struct espl__past *
@@ -26,7 +33,8 @@ espl__past_of(struct espl__pasts *all, uint64_t trial)
 
 	if (search >= all->count) {
 		ESPL__GROW(all->searches, all->cap, search + 1);
-		memset(all->searches + all->count, 0, (search + 1 - all->count) * sizeof *all->searches);
+		memset(all->searches + all->count, 0,
+		    (search + 1 - all->count) * sizeof *all->searches);
 		all->count = search + 1;
 	}
 	p = &all->searches[search];
@@ -44,8 +52,9 @@ espl__past_state(const struct espl__pasts *all, uint64_t trial)
 {
 	uint64_t search = trial >> ESPL__TRIAL_BITS, number = trial & ESPL__TRIAL_NUMBER;
 
-	return search < all->count && number < all->searches[search].count ? all->searches[search].list[number].state
-	       : (espl_trial_state)0;
+	return search < all->count && number < all->searches[search].count
+	    ? all->searches[search].list[number].state
+	    : (espl_trial_state)0;
 }
 
 static inline void
@@ -70,9 +79,11 @@ espl__past_what(const struct espl__past *past, const struct espl_trial *t, const
 	case ESPL_TRIAL_RUNNING: return "started";
 	case ESPL_TRIAL_RESTING:
 	case ESPL_TRIAL_ENDED:
-	case ESPL_TRIAL_FAILED:  return word;
+	case ESPL_TRIAL_FAILED: return word;
 	default:
-		return past->failed ? "retried" : past->state == ESPL_TRIAL_RUNNING ? "displaced" : "queued";
+		return past->failed                     ? "retried"
+		    : past->state == ESPL_TRIAL_RUNNING ? "displaced"
+							: "queued";
 	}
 }
 

@@ -12,23 +12,26 @@
 #include "model/earlier.h"
 #include "report/reading.h"
 
-struct pace { double sum; uint64_t count; };	/* seconds of iterations, on one GPU         */
+struct pace {
+	double sum;
+	uint64_t count;
+}; /* seconds of iterations, on one GPU */
 struct writer {
 	struct espl__reading *r;
-	struct espl__buf   *to;
-	struct espl__diag  *diag;
-	struct espl__names  names;	/* of parameters, in order of appearance                */
-	struct espl__map    rows;	/* trial + 1 -> its fields, "ID,VALUE,VALUE"            */
-	struct espl__arena  arena;
-	int64_t metric;			/* number of its name                                   */
-	const struct espl__profile *profile;	/* of a replay                                  */
-	struct espl__names  metrics;	/* of a replay; [0] is the objective                    */
-	double *values;			/* [metrics]                                            */
-	struct espl__map    paces;	/* of a replay: trial + 1 -> its pace                   */
-	struct pace         all;	/* of all trials                                        */
+	struct espl__buf *to;
+	struct espl__diag *diag;
+	struct espl__names names; /* of parameters, in order of appearance */
+	struct espl__map rows;    /* trial + 1 -> its fields, "ID,VALUE,VALUE" */
+	struct espl__arena arena;
+	int64_t metric;                      /* number of its name */
+	const struct espl__profile *profile; /* of a replay */
+	struct espl__names metrics;          /* of a replay; [0] is the objective */
+	double *values;                      /* [metrics] */
+	struct espl__map paces;              /* of a replay: trial + 1 -> its pace */
+	struct pace all;                     /* of all trials */
 };
 
-/* ---- which metric ------------------------------------------------------------------------------ */
+/* ---- which metric ------------------------------------------------------------------------- */
 
 static espl_status
 no_metric(struct writer *w, const char *metric, struct espl__names *known)
@@ -39,7 +42,8 @@ no_metric(struct writer *w, const char *metric, struct espl__names *known)
 	for (uint32_t i = 0; i < known->count && i < 12; i++)
 		espl__print(&b, "%s'%s'", i > 0 ? ", " : "", known->names[i]);
 	if (known->count > 0)
-		espl__hint(w->diag, "they reported %s%s", espl__buf_text(&b), known->count > 12 ? " and others" : "");
+		espl__hint(w->diag, "they reported %s%s", espl__buf_text(&b),
+		    known->count > 12 ? " and others" : "");
 	else
 		espl__hint(w->diag, "nothing was reported there at all");
 	espl__buf_free(&b);
@@ -49,8 +53,8 @@ no_metric(struct writer *w, const char *metric, struct espl__names *known)
 static espl_status
 find_metric(struct writer *w, const char *metric)
 {
-	sqlite3_stmt *st = espl__reading_query(w->r, "SELECT id, name FROM metric_names ORDER BY id", -1, -1,
-	                                       w->diag);
+	sqlite3_stmt *st = espl__reading_query(w->r,
+	    "SELECT id, name FROM metric_names ORDER BY id", -1, -1, w->diag);
 	struct espl__names known = { NULL, 0, 0 };
 	espl_status status = ESPL_OK;
 	int more = -1;
@@ -74,7 +78,7 @@ find_metric(struct writer *w, const char *metric)
 	return status;
 }
 
-/* ---- configurations ---------------------------------------------------------------------------- */
+/* ---- configurations ----------------------------------------------------------------------- */
 
 static void
 put_value(struct espl__buf *b, const json_t *value)
@@ -98,10 +102,10 @@ static void
 take_names(struct writer *w, int64_t trial, json_t *params)
 {
 	const char *name;
-	json_t     *value;
+	json_t *value;
 
 	(void)trial;
-	json_object_foreach(params, name, value)
+	json_object_foreach (params, name, value)
 		(void)espl__names_add(&w->names, name);
 }
 
@@ -118,24 +122,27 @@ take_values(struct writer *w, int64_t trial, json_t *params)
 		if (value != NULL)
 			put_value(&b, value);
 	}
-	espl__map_set(&w->rows, (uint64_t)trial + 1, espl__arena_strdup(&w->arena, espl__buf_text(&b)));
+	espl__map_set(&w->rows, (uint64_t)trial + 1,
+	    espl__arena_strdup(&w->arena, espl__buf_text(&b)));
 	espl__buf_free(&b);
 }
 
 static espl_status
 each_trial(struct writer *w, take_fn *take)
 {
-	sqlite3_stmt *st = espl__reading_query(w->r, "SELECT id, params FROM trials ORDER BY id", -1, -1, w->diag);
+	sqlite3_stmt *st =
+	    espl__reading_query(w->r, "SELECT id, params FROM trials ORDER BY id", -1, -1, w->diag);
 	int more = -1;
 
 	while (st != NULL && (more = espl__reading_next(w->r, st, w->diag)) == 1) {
 		const char *text = (const char *)sqlite3_column_text(st, 1);
-		json_t     *params = text != NULL ? json_loads(text, 0, NULL) : NULL;
+		json_t *params = text != NULL ? json_loads(text, 0, NULL) : NULL;
 
 		if (!json_is_object(params)) {
 			json_decref(params);
-			(void)espl__fail(w->diag, ESPL_E_CONFIG, "results.db is damaged: trial %lld has no "
-			                 "parameters", (long long)sqlite3_column_int64(st, 0));
+			(void)espl__fail(w->diag, ESPL_E_CONFIG,
+			    "results.db is damaged: trial %lld has no parameters",
+			    (long long)sqlite3_column_int64(st, 0));
 			more = -1;
 			break;
 		}
@@ -146,7 +153,7 @@ each_trial(struct writer *w, take_fn *take)
 	return more < 0 ? ESPL_E_CONFIG : ESPL_OK;
 }
 
-/* ---- reports ------------------------------------------------------------------------------------ */
+/* ---- reports ------------------------------------------------------------------------------ */
 
 static void
 put_names(struct writer *w)
@@ -171,34 +178,39 @@ static espl_status
 write_reports(struct writer *w)
 {
 	static const char objective[] = "SELECT trial, iteration, metric FROM reports"
-		" ORDER BY at_s, trial, iteration";
-	static const char other[] = "SELECT m.trial, m.iteration, m.value FROM metrics m JOIN reports r"
-		" ON r.trial = m.trial AND r.iteration = m.iteration WHERE m.name_id = ?1"
-		" ORDER BY r.at_s, m.trial, m.iteration";
-	sqlite3_stmt *st = w->metric == 0 ? espl__reading_query(w->r, objective, -1, -1, w->diag)
-	                                  : espl__reading_query(w->r, other, w->metric, -1, w->diag);
+					" ORDER BY at_s, trial, iteration";
+	static const char other[] =
+	    "SELECT m.trial, m.iteration, m.value FROM metrics m JOIN reports r"
+	    " ON r.trial = m.trial AND r.iteration = m.iteration WHERE m.name_id = ?1"
+	    " ORDER BY r.at_s, m.trial, m.iteration";
+	sqlite3_stmt *st = w->metric == 0
+	    ? espl__reading_query(w->r, objective, -1, -1, w->diag)
+	    : espl__reading_query(w->r, other, w->metric, -1, w->diag);
 	char room[32];
-	int  more = -1;
+	int more = -1;
 
 	while (st != NULL && (more = espl__reading_next(w->r, st, w->diag)) == 1) {
-		const char *row = espl__map_get(&w->rows, (uint64_t)sqlite3_column_int64(st, 0) + 1);
+		const char *row =
+		    espl__map_get(&w->rows, (uint64_t)sqlite3_column_int64(st, 0) + 1);
 		double value = espl__reading_real(st, 2);
 
 		if (row != NULL)
-			espl__print(w->to, "%s,%lld,%s\n", row, (long long)sqlite3_column_int64(st, 1),
-			            isnan(value) ? "nan" : espl__format_real(value, room));
+			espl__print(w->to, "%s,%lld,%s\n", row,
+			    (long long)sqlite3_column_int64(st, 1),
+			    isnan(value) ? "nan" : espl__format_real(value, room));
 	}
 	(void)sqlite3_finalize(st);
 	return more < 0 ? ESPL_E_CONFIG : ESPL_OK;
 }
 
-/* ---- a replay ------------------------------------------------------------------------------------- */
+/* ---- a replay ----------------------------------------------------------------------------- */
 
 /* All that was reported, the run's own objective first (number 0). */
 static espl_status
 take_metrics(struct writer *w)
 {
-	sqlite3_stmt *st = espl__reading_query(w->r, "SELECT name FROM metric_names ORDER BY id", -1, -1, w->diag);
+	sqlite3_stmt *st =
+	    espl__reading_query(w->r, "SELECT name FROM metric_names ORDER BY id", -1, -1, w->diag);
 	int more = -1;
 
 	while (st != NULL && (more = espl__reading_next(w->r, st, w->diag)) == 1)
@@ -215,33 +227,39 @@ left_out(const struct writer *w, uint32_t metric)
 	return strcmp(w->metrics.names[metric], "seconds") == 0;
 }
 
-static const char reports[] = "SELECT r.trial, r.iteration, r.at_s, r.metric, r.gpus, r.packing,"
-	" (SELECT max(running_s) FROM gangs g WHERE g.trial = r.trial AND g.running_s <= r.at_s)"
-	" FROM reports r ORDER BY r.trial, r.iteration";
-struct before { int64_t trial, iteration; double at; };
+static const char reports[] =
+    "SELECT r.trial, r.iteration, r.at_s, r.metric, r.gpus, r.packing, (SELECT max(running_s) FROM "
+    "gangs g WHERE g.trial = r.trial AND g.running_s <= r.at_s)"
+    " FROM reports r ORDER BY r.trial, r.iteration";
+struct before {
+	int64_t trial, iteration;
+	double at;
+};
 
-/* What each iteration of this report (a row of `reports`) would have taken on one GPU; NaN: not known.
- * *first: it is a gang's first one, which the start of the processes is part of. */
+/* What each iteration of this report (a row of `reports`) would have taken on one GPU; NaN: not
+ * known. *first: it is a gang's first one, which the start of the processes is part of. */
 static double
 seconds_of(const struct writer *w, sqlite3_stmt *st, const struct before *before, int *first)
 {
 	int64_t trial = sqlite3_column_int64(st, 0), iteration = sqlite3_column_int64(st, 1);
-	double  at = espl__reading_real(st, 2), since = espl__reading_real(st, 6);
+	double at = espl__reading_real(st, 2), since = espl__reading_real(st, 6);
 	struct espl_share share = { .gpus = (uint32_t)sqlite3_column_int64(st, 4),
-	                            .packing = (uint32_t)sqlite3_column_int64(st, 5) };
+		.packing = (uint32_t)sqlite3_column_int64(st, 5) };
 	int64_t done = before->trial == trial ? before->iteration : 0;
 
 	*first = before->trial != trial || before->at <= since;
 	if (!*first)
 		since = before->at;
-	return iteration > done && at > since ? (at - since) / (double)(iteration - done)
-	       * espl__profile_speed(w->profile, share) : NAN;
+	return iteration > done && at > since
+	    ? (at - since) / (double)(iteration - done) * espl__profile_speed(w->profile, share)
+	    : NAN;
 }
 
 static struct before
 before_next(sqlite3_stmt *st)
 {
-	return (struct before){ sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1), espl__reading_real(st, 2) };
+	return (struct before){ sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1),
+		espl__reading_real(st, 2) };
 }
 
 /* How long the iterations of each trial last, and those of all, but for the first ones of gangs. */
@@ -253,9 +271,9 @@ take_paces(struct writer *w)
 	int more = -1, first;
 
 	while (st != NULL && (more = espl__reading_next(w->r, st, w->diag)) == 1) {
-		uint64_t     key = (uint64_t)sqlite3_column_int64(st, 0) + 1;
+		uint64_t key = (uint64_t)sqlite3_column_int64(st, 0) + 1;
 		struct pace *pace = espl__map_get(&w->paces, key);
-		double       seconds = seconds_of(w, st, &before, &first);
+		double seconds = seconds_of(w, st, &before, &first);
 
 		before = before_next(st);
 		if (first || isnan(seconds))
@@ -274,7 +292,8 @@ take_paces(struct writer *w)
 	return more < 0 ? ESPL_E_CONFIG : ESPL_OK;
 }
 
-/* A simulation adds the start itself: a gang's first iteration lasts as long as the trial's others do, or as all. */
+/* A simulation adds the start itself: a gang's first iteration lasts as long as the trial's others
+ * do, or as all. */
 static double
 without_start(const struct writer *w, int64_t trial, double seconds)
 {
@@ -293,7 +312,8 @@ put_line(struct writer *w, const char *row, int64_t iteration, double seconds)
 	espl__print(w->to, "%s,%lld", row, (long long)iteration);
 	for (uint32_t i = 0; i < w->metrics.count; i++)
 		if (!left_out(w, i))
-			espl__print(w->to, ",%s", isnan(w->values[i]) ? "nan" : espl__format_real(w->values[i], room));
+			espl__print(w->to, ",%s",
+			    isnan(w->values[i]) ? "nan" : espl__format_real(w->values[i], room));
 	espl__print(w->to, ",%s\n", isnan(seconds) ? "" : espl__format_real(seconds, room));
 }
 
@@ -302,20 +322,22 @@ static espl_status
 write_replay(struct writer *w)
 {
 	static const char others[] = "SELECT trial, iteration, name_id, value FROM metrics"
-		" ORDER BY trial, iteration, name_id";
+				     " ORDER BY trial, iteration, name_id";
 	sqlite3_stmt *st = espl__reading_query(w->r, reports, -1, -1, w->diag);
 	sqlite3_stmt *of = st != NULL ? espl__reading_query(w->r, others, -1, -1, w->diag) : NULL;
 	struct before before = { -1, 0, 0 };
-	int  more = -1, first, other = of != NULL ? espl__reading_next(w->r, of, w->diag) : -1;
+	int more = -1, first, other = of != NULL ? espl__reading_next(w->r, of, w->diag) : -1;
 
 	while (other >= 0 && (more = espl__reading_next(w->r, st, w->diag)) == 1) {
-		int64_t trial = sqlite3_column_int64(st, 0), iteration = sqlite3_column_int64(st, 1);
+		int64_t trial = sqlite3_column_int64(st, 0),
+			iteration = sqlite3_column_int64(st, 1);
 		const char *row = espl__map_get(&w->rows, (uint64_t)trial + 1);
 
 		for (uint32_t i = 0; i < w->metrics.count; i++)
 			w->values[i] = NAN;
 		w->values[0] = espl__reading_real(st, 3);
-		while (other == 1 && sqlite3_column_int64(of, 0) == trial && sqlite3_column_int64(of, 1) == iteration) {
+		while (other == 1 && sqlite3_column_int64(of, 0) == trial &&
+		    sqlite3_column_int64(of, 1) == iteration) {
 			int64_t name = sqlite3_column_int64(of, 2);
 
 			if (name > 0 && name < w->metrics.count)
@@ -324,7 +346,8 @@ write_replay(struct writer *w)
 		}
 		double seconds = seconds_of(w, st, &before, &first);
 		if (row != NULL)
-			put_line(w, row, iteration, first ? without_start(w, trial, seconds) : seconds);
+			put_line(w, row, iteration,
+			    first ? without_start(w, trial, seconds) : seconds);
 		before = before_next(st);
 	}
 	(void)sqlite3_finalize(st);
@@ -351,7 +374,8 @@ all_curves(struct writer *w, const char *metric)
 	espl_status status;
 
 	if (espl__reading_pool(w->r)) {
-		(void)espl__fail(w->diag, ESPL_E_CONFIG, "it is a pool, whose trials belong to several experiments");
+		(void)espl__fail(w->diag, ESPL_E_CONFIG,
+		    "it is a pool, whose trials belong to several experiments");
 		espl__hint(w->diag, "the curves of a run of one experiment can be replayed");
 		return ESPL_E_CONFIG;
 	}
@@ -359,15 +383,16 @@ all_curves(struct writer *w, const char *metric)
 	if (status == ESPL_OK)
 		status = take_paces(w);
 	if (status == ESPL_OK && strcmp(metric, "seconds") == 0)
-		status = espl__fail(w->diag, ESPL_E_CONFIG, "its metric is called 'seconds', which in curves is the "
-		                    "length of an iteration");
+		status = espl__fail(w->diag, ESPL_E_CONFIG,
+		    "its metric is called 'seconds', which in curves is the length of an "
+		    "iteration");
 	if (status != ESPL_OK)
 		return status;
 	replay_header(w);
 	return write_replay(w);
 }
 
-/* ---- both ------------------------------------------------------------------------------------------ */
+/* ---- both --------------------------------------------------------------------------------- */
 
 static espl_status
 write_all(struct writer *w, const char *dir, const char *metric)
@@ -380,8 +405,9 @@ write_all(struct writer *w, const char *dir, const char *metric)
 	if (status == ESPL_OK)
 		status = each_trial(w, take_names);
 	if (status == ESPL_OK && espl__names_find(&w->names, "iteration") != ESPL_ANY)
-		status = espl__fail(w->diag, ESPL_E_CONFIG, "it has a parameter called 'iteration', which a file of "
-		                    "curves cannot tell from the column of that name");
+		status = espl__fail(w->diag, ESPL_E_CONFIG,
+		    "it has a parameter called 'iteration', which a file of curves cannot tell "
+		    "from the column of that name");
 	if (status == ESPL_OK)
 		status = each_trial(w, take_values);
 	if (status == ESPL_OK && w->profile != NULL) {
@@ -407,7 +433,8 @@ finish(struct writer *w, espl_status status)
 }
 
 espl_status
-espl__past_curves(const char *dir, const char *metric, struct espl__buf *to, struct espl__diag *diag)
+espl__past_curves(const char *dir, const char *metric, struct espl__buf *to,
+    struct espl__diag *diag)
 {
 	struct writer w = { .to = to, .diag = diag };
 
@@ -415,8 +442,8 @@ espl__past_curves(const char *dir, const char *metric, struct espl__buf *to, str
 }
 
 espl_status
-espl__past_replay(const char *dir, const char *metric, const struct espl__profile *profile, struct espl__buf *to,
-                  struct espl__diag *diag)
+espl__past_replay(const char *dir, const char *metric, const struct espl__profile *profile,
+    struct espl__buf *to, struct espl__diag *diag)
 {
 	struct writer w = { .to = to, .diag = diag, .profile = profile };
 

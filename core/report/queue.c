@@ -7,15 +7,15 @@
 
 /* Both alike: kind, name, status, arrived, waits since, trials, GPUs now. */
 static const char list_sql[] =
-	"SELECT 'experiment', e.name, e.status, e.arrived_s,"
-	" CASE WHEN e.status = 'waiting' THEN (SELECT min(t.changed_s) FROM trials t WHERE t.id >> 40 = e.id"
-	" AND t.state = 'waiting') END, e.trials,"
-	" (SELECT total(g.gpus * 1.0 / g.packing) FROM gangs g WHERE g.ended_s IS NULL AND g.trial >> 40 = e.id), e.id"
-	" FROM experiments e UNION ALL"
-	" SELECT 'job', j.name, j.status, j.arrived_s,"
-	" CASE WHEN j.status = 'waiting' THEN (SELECT t.changed_s FROM trials t WHERE t.id = j.id) END, 1,"
-	" (SELECT total(g.gpus * 1.0 / g.packing) FROM gangs g WHERE g.ended_s IS NULL AND g.trial = j.id), j.id"
-	" FROM jobs j ORDER BY 1, 8";
+    "SELECT 'experiment', e.name, e.status, e.arrived_s, CASE WHEN e.status = 'waiting' THEN "
+    "(SELECT min(t.changed_s) FROM trials t WHERE t.id >> 40 = e.id"
+    " AND t.state = 'waiting') END, e.trials, (SELECT total(g.gpus * 1.0 / g.packing) FROM gangs g "
+    "WHERE g.ended_s IS NULL AND g.trial >> 40 = e.id), e.id"
+    " FROM experiments e UNION ALL"
+    " SELECT 'job', j.name, j.status, j.arrived_s, CASE WHEN j.status = 'waiting' THEN (SELECT "
+    "t.changed_s FROM trials t WHERE t.id = j.id) END, 1, (SELECT total(g.gpus * 1.0 / g.packing) "
+    "FROM gangs g WHERE g.ended_s IS NULL AND g.trial = j.id), j.id"
+    " FROM jobs j ORDER BY 1, 8";
 
 static const char *
 text_of(sqlite3_stmt *st, int column)
@@ -27,14 +27,17 @@ text_of(sqlite3_stmt *st, int column)
 
 /* Why it waits now; `w`: loaded with the first that does. */
 static espl_status
-ask_why(struct espl__reading *r, sqlite3_stmt *st, struct espl__waits **w, struct espl__wait *why, struct espl__diag *diag)
+ask_why(struct espl__reading *r, sqlite3_stmt *st, struct espl__waits **w, struct espl__wait *why,
+    struct espl__diag *diag)
 {
-	int64_t     id = sqlite3_column_int64(st, 7);
+	int64_t id = sqlite3_column_int64(st, 7);
 	espl_status status = *w != NULL ? ESPL_OK : espl__waits_open(r, w, diag);
 
 	if (status == ESPL_OK)
-		espl__waits_now(*w, strcmp(text_of(st, 0), "job") == 0 ? ESPL__WAITS_JOB(id) : ESPL__WAITS_EXPERIMENT(id),
-		                espl__reading_real(st, 4), r->totals.jct_s, why);
+		espl__waits_now(*w,
+		    strcmp(text_of(st, 0), "job") == 0 ? ESPL__WAITS_JOB(id)
+						       : ESPL__WAITS_EXPERIMENT(id),
+		    espl__reading_real(st, 4), r->totals.jct_s, why);
 	return status;
 }
 
@@ -55,19 +58,22 @@ put_why(const struct espl__wait *why, struct espl__buf *b)
 
 /* why NULL: it does not wait. */
 static void
-put_row(const struct espl__reading *r, sqlite3_stmt *st, const struct espl__wait *why, int json, int first, struct espl__buf *b)
+put_row(const struct espl__reading *r, sqlite3_stmt *st, const struct espl__wait *why, int json,
+    int first, struct espl__buf *b)
 {
 	double arrived = espl__reading_real(st, 3), since = espl__reading_real(st, 4);
-	char   at[32], waits[32];
+	char at[32], waits[32];
 
 	if (json) {
-		espl__print(b, "%s{\"kind\": \"%s\", \"name\": ", first ? "" : ", ", text_of(st, 0));
+		espl__print(b, "%s{\"kind\": \"%s\", \"name\": ", first ? "" : ", ",
+		    text_of(st, 0));
 		espl__print_json(b, text_of(st, 1));
 		espl__print(b, ", \"status\": \"%s\", \"arrived_s\": ", text_of(st, 2));
 		espl__print_number(b, arrived);
 		espl__print(b, ", \"waiting_since_s\": ");
 		espl__print_number(b, since);
-		espl__print(b, ", \"trials\": %lld, \"gpus\": ", (long long)sqlite3_column_int64(st, 5));
+		espl__print(b,
+		    ", \"trials\": %lld, \"gpus\": ", (long long)sqlite3_column_int64(st, 5));
 		espl__print_number(b, r->running ? sqlite3_column_double(st, 6) : 0);
 		espl__print(b, ", \"why\": %s", why != NULL ? "" : "null");
 		if (why != NULL)
@@ -76,14 +82,16 @@ put_row(const struct espl__reading *r, sqlite3_stmt *st, const struct espl__wait
 		return;
 	}
 	if (first)
-		espl__print(b, "  %-10s %-24s %-10s %12s %12s %8s %8s\n", "", "name", "status", "arrived", "waits", "trials",
-		            espl__slots_word(r->totals.on_cpu, 0));
+		espl__print(b, "  %-10s %-24s %-10s %12s %12s %8s %8s\n", "", "name", "status",
+		    "arrived", "waits", "trials", espl__slots_word(r->totals.on_cpu, 0));
 	espl__print(b, "  %-10s ", text_of(st, 0));
 	espl__print_clean(b, text_of(st, 1));
-	espl__print(b, "%*s %-10s %12s %12s %8lld %8.4g\n", (int)(strlen(text_of(st, 1)) < 24 ? 24 - strlen(text_of(st, 1)) : 0), "",
-	            text_of(st, 2), isnan(arrived) ? "-" : espl__format_seconds(arrived, at),
-	            isnan(since) ? "-" : espl__format_seconds(r->totals.jct_s - since, waits),
-	            (long long)sqlite3_column_int64(st, 5), r->running ? sqlite3_column_double(st, 6) : 0.0);
+	espl__print(b, "%*s %-10s %12s %12s %8lld %8.4g\n",
+	    (int)(strlen(text_of(st, 1)) < 24 ? 24 - strlen(text_of(st, 1)) : 0), "",
+	    text_of(st, 2), isnan(arrived) ? "-" : espl__format_seconds(arrived, at),
+	    isnan(since) ? "-" : espl__format_seconds(r->totals.jct_s - since, waits),
+	    (long long)sqlite3_column_int64(st, 5),
+	    r->running ? sqlite3_column_double(st, 6) : 0.0);
 	if (why != NULL)
 		put_why(why, b);
 }
@@ -93,7 +101,7 @@ espl__reading_queue(struct espl__reading *r, int json, struct espl__buf *b, stru
 {
 	sqlite3_stmt *st = espl__reading_query(r, list_sql, -1, -1, diag);
 	struct espl__waits *waits = NULL;
-	struct espl__wait   why;
+	struct espl__wait why;
 	espl_status status = ESPL_OK;
 	int more = 0, count = 0, waiting;
 
@@ -118,7 +126,8 @@ espl__reading_queue(struct espl__reading *r, int json, struct espl__buf *b, stru
 	if (status != ESPL_OK)
 		return status;
 	if (more == 0 && count == 0) {
-		more = espl__fail(diag, ESPL_E_CONFIG, "'%s' is no pool, or nobody has come to it yet", r->dir);
+		more = espl__fail(diag, ESPL_E_CONFIG,
+		    "'%s' is no pool, or nobody has come to it yet", r->dir);
 		espl__hint(diag, "`espalier status %s` tells of a single experiment", r->dir);
 	}
 	if (json)

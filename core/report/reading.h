@@ -6,42 +6,49 @@
 
 struct espl__reading {
 	sqlite3 *db;
-	char    *dir;
-	char    *algorithm;		/* its name, or NULL                                    */
-	int      running;		/* a driver holds the folder                            */
-	struct espl__totals totals;	/* status "interrupted" where the driver is gone; jct_s: now, while it is not */
+	char *dir;
+	char *algorithm; /* its name, or NULL */
+	int running;     /* a driver holds the folder */
+	/* status "interrupted" where the driver is gone; jct_s: now, while it is not */
+	struct espl__totals totals;
 };
 /* Does a driver hold this folder now? */
-int         espl__run_held(const char *dir);
+int espl__run_held(const char *dir);
 /* E_CONFIG with a hint: no run's folder, no results, results of another version. */
 espl_status espl__reading_open(const char *dir, struct espl__reading **, struct espl__diag *);
-void        espl__reading_free(struct espl__reading *);
+void espl__reading_free(struct espl__reading *);
 
 /* A statement with up to two numbers bound (-1: none); NULL and diag on failure. */
 sqlite3_stmt *espl__reading_query(struct espl__reading *, const char *sql, int64_t first,
-                                  int64_t second, struct espl__diag *);
+    int64_t second, struct espl__diag *);
 /* 1 a row, 0 the end, -1 failed (diag). */
-int           espl__reading_next(struct espl__reading *, sqlite3_stmt *, struct espl__diag *);
-double        espl__reading_real(sqlite3_stmt *, int column);	/* NULL: NaN */
+int espl__reading_next(struct espl__reading *, sqlite3_stmt *, struct espl__diag *);
+double espl__reading_real(sqlite3_stmt *, int column); /* NULL: NaN */
 
-/* Of a pool: the totals' name, metric, goal and best become those of this experiment.  0: there is none such. */
-int           espl__reading_turn(struct espl__reading *, int64_t experiment);
-int           espl__reading_pool(const struct espl__reading *);	/* is it one? */
+/* Of a pool: the totals' name, metric, goal and best become those of this experiment.  0: there is
+ * none such. */
+int espl__reading_turn(struct espl__reading *, int64_t experiment);
+int espl__reading_pool(const struct espl__reading *); /* is it one? */
 
 /* The table of groups for `status`; nothing where there are none. */
 espl_status espl__reading_groups(struct espl__reading *, struct espl__buf *, struct espl__diag *);
 /* Are there several brackets, begun or not?  experiment: 0, or that of a pool. */
-int         espl__reading_brackets(struct espl__reading *, int64_t experiment);
+int espl__reading_brackets(struct espl__reading *, int64_t experiment);
 /* "stage 1", "bracket 0, stage 1" where there are several, "group N" where none is declared. */
-void        espl__reading_group_name(struct espl__reading *, int64_t group, char to[48]);
+void espl__reading_group_name(struct espl__reading *, int64_t group, char to[48]);
 
-/* queue.c: the experiments and jobs of a pool, who waits and who has GPUs; E_CONFIG where it is no pool. */
-espl_status espl__reading_queue(struct espl__reading *, int json, struct espl__buf *, struct espl__diag *);
+/* queue.c: the experiments and jobs of a pool, who waits and who has GPUs; E_CONFIG where it is no
+ * pool. */
+espl_status espl__reading_queue(struct espl__reading *, int json, struct espl__buf *,
+    struct espl__diag *);
 /* explain.c: what was decided for a trial and why, in order of time. E_UNKNOWN: no such trial. */
-void        espl__explain_run(struct espl__reading *, struct espl__buf *);	/* plans, nodes, ends */
-espl_status espl__explain(struct espl__reading *, uint64_t trial, struct espl__buf *, struct espl__diag *);
+void espl__explain_run(struct espl__reading *, struct espl__buf *); /* plans, nodes, ends */
+espl_status espl__explain(struct espl__reading *, uint64_t trial, struct espl__buf *,
+    struct espl__diag *);
 /* export.c */
-espl_status espl__export_csv(struct espl__reading *, const char *table, FILE *, struct espl__diag *);
-espl_status espl__export_map(struct espl__reading *, FILE *, struct espl__diag *);	/* export_map.c */
+espl_status espl__export_csv(struct espl__reading *, const char *table, FILE *,
+    struct espl__diag *);
+espl_status espl__export_map(struct espl__reading *, FILE *,
+    struct espl__diag *); /* export_map.c */
 espl_status espl__export_json(struct espl__reading *, FILE *, struct espl__diag *);
 #endif

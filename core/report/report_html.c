@@ -8,10 +8,12 @@
 static void
 begin_page(struct espl__html *h)
 {
-	espl__print(&h->b, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-	            "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>");
+	espl__print(&h->b,
+	    "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+	    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>");
 	espl__html_text(&h->b, h->r->totals.experiment, 100);
-	espl__print(&h->b, " - espalier</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n", espl__html_style);
+	espl__print(&h->b, " - espalier</title>\n<style>\n%s</style>\n</head>\n<body>\n<main>\n",
+	    espl__html_style);
 }
 
 static void
@@ -22,10 +24,14 @@ send(struct espl__html *h, FILE *to)
 }
 
 espl_status
-espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixed, int log_scale, FILE *to,
-                  struct espl__diag *diag)
+espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixed, int log_scale,
+    FILE *to, struct espl__diag *diag)
 {
-	struct espl__html h = { .r = r, .fixed = fixed, .diag = diag, .only = -1, .log_scale = log_scale };
+	struct espl__html h = { .r = r,
+		.fixed = fixed,
+		.diag = diag,
+		.only = -1,
+		.log_scale = log_scale };
 	espl_status status = espl__html_load(&h);
 
 	if (status == ESPL_OK) {
@@ -50,8 +56,9 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 	if (status == ESPL_OK)
 		status = espl__html_each_search(&h, espl__html_trials);
 	if (status == ESPL_OK) {
-		espl__print(&h.b, "<footer>espalier %s, from results.db%s</footer>\n</main>\n</body>\n</html>\n",
-		            PACKAGE_VERSION, r->running ? " while the run goes on" : "");
+		espl__print(&h.b,
+		    "<footer>espalier %s, from results.db%s</footer>\n</main>\n</body>\n</html>\n",
+		    PACKAGE_VERSION, r->running ? " while the run goes on" : "");
 		send(&h, to);
 	}
 	espl__html_free(&h);

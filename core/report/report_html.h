@@ -4,14 +4,18 @@
 #include <stdio.h>
 #include "report/reading.h"
 
-struct espl__report_stage { double starts_s, ends_s, cost_usd; };
-struct espl__report_fixed {		/* the cheapest plan that keeps one size                */
-	const char *why_not;		/* there is none, and this is why; NULL: there is one   */
-	double   jct_s, cost_usd;
+struct espl__report_stage {
+	double starts_s, ends_s, cost_usd;
+};
+/* the cheapest plan that keeps one size */
+struct espl__report_fixed {
+	const char *why_not; /* there is none, and this is why; NULL: there is one */
+	double jct_s, cost_usd;
 	struct espl__report_stage *stages;
 	uint32_t stage_count;
 };
-/* fixed NULL: nothing is said about it.  log_scale: of the learning curves.  The caller looks at ferror(to). */
-espl_status espl__report_html(struct espl__reading *, const struct espl__report_fixed *, int log_scale, FILE *to,
-                              struct espl__diag *);
+/* fixed NULL: nothing is said about it.  log_scale: of the learning curves.  The caller looks at
+ * ferror(to). */
+espl_status espl__report_html(struct espl__reading *, const struct espl__report_fixed *,
+    int log_scale, FILE *to, struct espl__diag *);
 #endif

@@ -1,29 +1,40 @@
-/* report_html_curves.c - learning curves by rung: the furthest and best, and a sample of the rest. */
+/* report_html_curves.c - learning curves by rung: the furthest and best, and a sample of the rest.
+ */
 #include "report/report_html_impl.h"
 
 #include <math.h>
 #include <string.h>
 
 #define CURVES_MAX 240u
-#define BEST       60u			/* of them: those that came furthest                    */
-#define RUNGS_MAX  64u
-#define POINTS_MAX 160u			/* of a curve                                           */
-#define TOP        20.0
-#define HEIGHT     330.0
+#define BEST 60u /* of them: those that came furthest */
+#define RUNGS_MAX 64u
+#define POINTS_MAX 160u /* of a curve */
+#define TOP 20.0
+#define HEIGHT 330.0
 
-struct point { int64_t iteration; double metric; };
-struct curve { uint32_t trial, from, count; };
+struct point {
+	int64_t iteration;
+	double metric;
+};
+struct curve {
+	uint32_t trial, from, count;
+};
 struct curves {
 	struct espl__html *h;
 	struct curve *list;
-	uint32_t      count, cap, trials;	/* trials: drawn or not                         */
+	uint32_t count, cap, trials; /* trials: drawn or not */
 	struct point *points;
-	uint32_t      point_count, point_cap;
+	uint32_t point_count, point_cap;
 	struct espl__html_axis x, y;
-	uint32_t      outside;		/* points above or below the frame                      */
+	uint32_t outside; /* points above or below the frame */
 };
 
-struct rank { int64_t iteration, id; double loss; uint32_t trial; int best; };
+struct rank {
+	int64_t iteration, id;
+	double loss;
+	uint32_t trial;
+	int best;
+};
 
 static int
 by_rank(const void *a, const void *b)
@@ -43,15 +54,18 @@ uint32_t *
 espl__html_ranked(const struct espl__html *h, uint32_t *count)
 {
 	struct rank *ranks = espl__alloc((h->trial_count + (size_t)1) * sizeof *ranks);
-	uint32_t    *list = espl__alloc((h->trial_count + (size_t)1) * sizeof *list), i, n = 0;
+	uint32_t *list = espl__alloc((h->trial_count + (size_t)1) * sizeof *list), i, n = 0;
 
 	for (i = 0; i < h->trial_count; i++) {
 		const struct espl__html_trial *t = &h->trials[i];
 
 		if (h->only >= 0 && t->id >> ESPL__TRIAL_BITS != h->only)
 			continue;
-		ranks[n++] = (struct rank){ t->iteration, t->id, isnan(t->metric) ? INFINITY
-		    : h->r->totals.maximize ? 0 - t->metric : t->metric, i, t->id == h->r->totals.best };
+		ranks[n++] = (struct rank){ t->iteration, t->id,
+			isnan(t->metric)            ? INFINITY
+			    : h->r->totals.maximize ? 0 - t->metric
+						    : t->metric,
+			i, t->id == h->r->totals.best };
 	}
 	qsort(ranks, n, sizeof *ranks, by_rank);
 	for (i = 0; i < n; i++)
@@ -61,7 +75,7 @@ espl__html_ranked(const struct espl__html *h, uint32_t *count)
 	return list;
 }
 
-/* ---- what is drawn ---------------------------------------------------------------------------- */
+/* ---- what is drawn ------------------------------------------------------------------------ */
 
 /* Every n-th report where there are more than can be seen, and the last. */
 static espl_status
@@ -70,15 +84,17 @@ read_curve(struct curves *c, sqlite3_stmt *st, uint32_t trial)
 	struct espl__html *h = c->h;
 	struct curve curve = { trial, c->point_count, 0 };
 	int64_t count = h->trials[trial].iteration, nth = count / POINTS_MAX + 1, seen = 0;
-	int     more;
+	int more;
 
-	if (sqlite3_reset(st) != SQLITE_OK || sqlite3_bind_int64(st, 1, h->trials[trial].id) != SQLITE_OK)
-		return espl__fail(h->diag, ESPL_E_REMOTE, "results.db cannot be read: %s", sqlite3_errmsg(h->r->db));
+	if (sqlite3_reset(st) != SQLITE_OK ||
+	    sqlite3_bind_int64(st, 1, h->trials[trial].id) != SQLITE_OK)
+		return espl__fail(h->diag, ESPL_E_REMOTE, "results.db cannot be read: %s",
+		    sqlite3_errmsg(h->r->db));
 	while ((more = espl__reading_next(h->r, st, h->diag)) == 1) {
 		struct point p = { sqlite3_column_int64(st, 0), espl__reading_real(st, 1) };
 
-		if (!isfinite(p.metric) || p.iteration < 0
-		    || (seen++ % nth != 0 && p.iteration != count) || curve.count >= 2 * POINTS_MAX)
+		if (!isfinite(p.metric) || p.iteration < 0 ||
+		    (seen++ % nth != 0 && p.iteration != count) || curve.count >= 2 * POINTS_MAX)
 			continue;
 		ESPL__GROW(c->points, c->point_cap, c->point_count + 1);
 		c->points[c->point_count++] = p;
@@ -96,9 +112,12 @@ static espl_status
 read_curves(struct curves *c)
 {
 	struct espl__html *h = c->h;
-	sqlite3_stmt *st = espl__reading_query(h->r, "SELECT iteration, metric FROM reports WHERE trial = ?1"
-	                                       " ORDER BY iteration", -1, -1, h->diag);
-	uint32_t *ranked = espl__html_ranked(h, &c->trials), stages = h->stage_count + 1, used = 0, i, s;
+	sqlite3_stmt *st = espl__reading_query(h->r,
+	    "SELECT iteration, metric FROM reports WHERE trial = ?1"
+	    " ORDER BY iteration",
+	    -1, -1, h->diag);
+	uint32_t *ranked = espl__html_ranked(h, &c->trials), stages = h->stage_count + 1, used = 0,
+		 i, s;
 	uint64_t *count = espl__alloc(2 * stages * sizeof *count), *seen = count + stages, want;
 	espl_status status = st != NULL ? ESPL_OK : ESPL_E_REMOTE;
 
@@ -124,7 +143,7 @@ read_curves(struct curves *c)
 	return status;
 }
 
-/* ---- axes ------------------------------------------------------------------------------------- */
+/* ---- axes --------------------------------------------------------------------------------- */
 
 static int
 by_value(const void *a, const void *b)
@@ -144,8 +163,8 @@ quantile(const double *sorted, uint32_t count, double q)
 static void
 frame_metric(struct curves *c)
 {
-	double  *v = espl__alloc((c->point_count + (size_t)c->count + 1) * sizeof *v);
-	double   low, high, sign;
+	double *v = espl__alloc((c->point_count + (size_t)c->count + 1) * sizeof *v);
+	double low, high, sign;
 	uint32_t i, k;
 
 	sign = c->h->r->totals.maximize ? -1 : 1;
@@ -176,18 +195,22 @@ frame_metric(struct curves *c)
 		c->y.high += low;
 	}
 	if (!isfinite(c->y.high - c->y.low) || !(c->y.high > c->y.low))
-		c->y = (struct espl__html_axis){ .low = -1, .high = 1, .from = c->y.from, .to = c->y.to };
+		c->y = (struct espl__html_axis){ .low = -1,
+			.high = 1,
+			.from = c->y.from,
+			.to = c->y.to };
 }
 
 static void
 frame(struct curves *c)
 {
-	int64_t  most = 1;
+	int64_t most = 1;
 	uint32_t i;
 
 	for (i = 0; i < c->point_count; i++)
 		most = c->points[i].iteration > most ? c->points[i].iteration : most;
-	c->x = (struct espl__html_axis){ .high = (double)most, .from = ESPL__HTML_LEFT + 8,
+	c->x = (struct espl__html_axis){ .high = (double)most,
+		.from = ESPL__HTML_LEFT + 8,
 		.to = ESPL__HTML_RIGHT - 72 };
 	c->y = (struct espl__html_axis){ .high = 1, .from = TOP + HEIGHT, .to = TOP };
 	if (c->h->log_scale && most > 1) {
@@ -197,7 +220,7 @@ frame(struct curves *c)
 	frame_metric(c);
 }
 
-/* ---- drawing ---------------------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------------------------ */
 
 /* The iterations at which rungs end, rising. */
 static uint32_t
@@ -224,22 +247,24 @@ static void
 draw_rungs(struct curves *c)
 {
 	struct espl__html *h = c->h;
-	double   x, last = -100;
+	double x, last = -100;
 	uint32_t i;
-	char     name[32];
+	char name[32];
 
 	for (i = 0; i < h->stage_count && !h->pool; i++) {
-		if (h->stages[i].budget <= 0 || (double)h->stages[i].budget > c->x.high
-		    || h->stages[i].bracket != h->stages[0].bracket)
+		if (h->stages[i].budget <= 0 || (double)h->stages[i].budget > c->x.high ||
+		    h->stages[i].bracket != h->stages[0].bracket)
 			continue;
 		x = espl__html_at(&c->x, (double)h->stages[i].budget);
 		espl__html_line(&h->b, "rg", x, TOP, x, TOP + HEIGHT);
 		if (x - last < 52 || !h->declared)
 			continue;
-		if (h->brackets)	/* the same rung is another stage in each */
-			(void)snprintf(name, sizeof name, "up to %lld", (long long)h->stages[i].budget);
+		if (h->brackets) /* the same rung is another stage in each */
+			(void)snprintf(name, sizeof name, "up to %lld",
+			    (long long)h->stages[i].budget);
 		else
-			(void)snprintf(name, sizeof name, "stage %lld", (long long)h->stages[i].number);
+			(void)snprintf(name, sizeof name, "stage %lld",
+			    (long long)h->stages[i].number);
 		espl__html_label(&h->b, "rl", x, TOP - 6, name);
 		last = x;
 	}
@@ -254,8 +279,9 @@ survived(const struct espl__html *h, const struct espl__html_trial *t)
 	if (t->stage >= h->stage_count)
 		return 0;
 	for (i = 0; i < h->stage_count; i++)
-		if (h->stages[i].trials > 0 && h->stages[i].bracket == h->stages[t->stage].bracket
-		    && h->stages[i].number > h->stages[t->stage].number)
+		if (h->stages[i].trials > 0 &&
+		    h->stages[i].bracket == h->stages[t->stage].bracket &&
+		    h->stages[i].number > h->stages[t->stage].number)
 			return 0;
 	return 1;
 }
@@ -266,14 +292,15 @@ draw_curve(struct curves *c, const struct curve *curve, const char *weight)
 	struct espl__html *h = c->h;
 	const struct espl__html_trial *t = &h->trials[curve->trial];
 	struct espl__buf *b = &h->b;
-	char     text[32], name[48];
+	char text[32], name[48];
 	uint32_t i;
-	double   x, y;
+	double x, y;
 
 	espl__print(b, "<g class=\"cv %s l%u\"><title>trial %s: ", weight,
-	            (unsigned)espl__html_colour(h, t->stage), espl__trial_name((uint64_t)t->id, name));
+	    (unsigned)espl__html_colour(h, t->stage), espl__trial_name((uint64_t)t->id, name));
 	espl__html_text(b, h->r->totals.metric, 40);
-	espl__print(b, " %s at iteration %lld", espl__format_metric(t->metric, text), (long long)t->iteration);
+	espl__print(b, " %s at iteration %lld", espl__format_metric(t->metric, text),
+	    (long long)t->iteration);
 	if (t->stage < h->stage_count) {
 		espl__print(b, ", ");
 		espl__html_stage_name(h, t->stage, b);
@@ -301,7 +328,7 @@ draw_best(struct curves *c)
 {
 	const struct espl__totals *t = &c->h->r->totals;
 	double x, y;
-	char   text[64], name[48];
+	char text[64], name[48];
 
 	if (t->best < 0 || !isfinite(t->best_metric))
 		return;
@@ -332,7 +359,10 @@ draw_all(struct curves *c)
 			uint32_t is = t->id == h->r->totals.best ? 2 : survived(h, t) ? 1 : 0;
 
 			if (is == pass)
-				draw_curve(c, &c->list[i - 1], is == 2 ? "best" : is == 1 ? "sv" : "dr");
+				draw_curve(c, &c->list[i - 1],
+				    is == 2       ? "best"
+					: is == 1 ? "sv"
+						  : "dr");
 		}
 	espl__print(&h->b, "</g>\n");
 	draw_best(c);
@@ -346,14 +376,23 @@ note(const struct curves *c)
 	if (c->h->pool)
 		espl__print(b, "<p class=\"note\">Each curve is a trial; dots: a single report.");
 	else
-		espl__print(b, "<p class=\"note\">Each curve is a trial, in the colour of the last %s it came to; thick: those "
-		            "that came to the last one; dots: a single report.", c->h->declared ? "stage" : "rung");
+		espl__print(b,
+		    "<p class=\"note\">Each curve is a trial, in the colour of the last %s it came "
+		    "to; thick: those that came to the last one; dots: a single report.",
+		    c->h->declared ? "stage" : "rung");
 	if (c->trials > CURVES_MAX)
-		espl__print(b, " Of %u trials %u are drawn, the %u that came furthest and a sample of %s; %u are "
-		            "left out.", (unsigned)c->trials, (unsigned)c->count, BEST, c->h->pool ? "the others" :
-		            c->h->declared ? "each stage" : "each rung", (unsigned)(c->trials - c->count));
+		espl__print(b,
+		    " Of %u trials %u are drawn, the %u that came furthest and a sample of %s; %u "
+		    "are left out.",
+		    (unsigned)c->trials, (unsigned)c->count, BEST,
+		    c->h->pool           ? "the others"
+			: c->h->declared ? "each stage"
+					 : "each rung",
+		    (unsigned)(c->trials - c->count));
 	if (c->x.kind == ESPL__HTML_LOG)
-		espl__print(b, c->y.kind == ESPL__HTML_LOG ? " Both axes are logarithmic." : " The axis of iterations is logarithmic.");
+		espl__print(b,
+		    c->y.kind == ESPL__HTML_LOG ? " Both axes are logarithmic."
+						: " The axis of iterations is logarithmic.");
 	if (c->outside > 0)
 		espl__print(b, " %u points lie outside the frame.", (unsigned)c->outside);
 	espl__print(b, "</p>\n");
@@ -364,7 +403,7 @@ espl__html_curves(struct espl__html *h)
 {
 	struct curves c = { .h = h };
 	espl_status status = read_curves(&c);
-	int64_t     rungs[RUNGS_MAX];
+	int64_t rungs[RUNGS_MAX];
 
 	if (status == ESPL_OK && c.count > 0) {
 		frame(&c);
@@ -372,9 +411,11 @@ espl__html_curves(struct espl__html *h)
 		espl__print(&h->b, "<p class=\"axis\">");
 		espl__html_text(&h->b, h->r->totals.metric, 60);
 		espl__print(&h->b, " (%s is better), against the iteration</p>\n",
-		            h->r->totals.maximize ? "more" : "less");
-		espl__html_open(&h->b, TOP + HEIGHT + 18, "The metric of each trial against its iterations");
-		espl__html_iteration_grid(&h->b, &c.x, TOP, TOP + HEIGHT, rungs, rungs_of(&c, rungs));
+		    h->r->totals.maximize ? "more" : "less");
+		espl__html_open(&h->b, TOP + HEIGHT + 18,
+		    "The metric of each trial against its iterations");
+		espl__html_iteration_grid(&h->b, &c.x, TOP, TOP + HEIGHT, rungs,
+		    rungs_of(&c, rungs));
 		espl__html_value_grid(&h->b, &c.y, "");
 		draw_rungs(&c);
 		draw_all(&c);

@@ -5,21 +5,21 @@
 #include <string.h>
 
 #define LANES_MAX 110u
-#define BINS      250u
-#define LEVELS    4u			/* of how busy; drawn as opacity                        */
+#define BINS 250u
+#define LEVELS 4u /* of how busy; drawn as opacity */
 
 struct density {
 	struct espl__html *h;
-	uint32_t lanes, each;		/* nodes to a lane                                      */
-	float   *held;			/* [lane][bin]: GPU seconds                             */
-	float   *busy;			/* [lane][bin][colour]                                  */
+	uint32_t lanes, each; /* nodes to a lane */
+	float *held;          /* [lane][bin]: GPU seconds */
+	float *busy;          /* [lane][bin][colour] */
 };
 
 /* Adds gpus * (the seconds of each bin that from..to covers). */
 static void
 cover(const struct espl__html *h, float *bins, uint32_t stride, double from, double to, double gpus)
 {
-	double   each = h->end_s / BINS, low, high;
+	double each = h->end_s / BINS, low, high;
 	uint32_t i, last;
 
 	if (!(to > from) || !(from >= 0) || from >= h->end_s)
@@ -36,7 +36,8 @@ cover(const struct espl__html *h, float *bins, uint32_t stride, double from, dou
 static float *
 busy_of(const struct density *d, uint32_t node, uint32_t stage)
 {
-	return d->busy + (size_t)(node / d->each) * BINS * ESPL__HTML_COLOURS + espl__html_colour(d->h, stage);
+	return d->busy + (size_t)(node / d->each) * BINS * ESPL__HTML_COLOURS +
+	    espl__html_colour(d->h, stage);
 }
 
 static void
@@ -44,7 +45,7 @@ add_gang(const struct density *d, const struct espl__html_gang *g)
 {
 	const struct espl__html *h = d->h;
 	uint32_t i, t, stage;
-	double   from, gpus = 1.0 / g->packing;
+	double from, gpus = 1.0 / g->packing;
 
 	for (i = 0; i < g->slot_count; i++) {
 		uint32_t node = h->slots[g->slot + i].node;
@@ -52,7 +53,8 @@ add_gang(const struct density *d, const struct espl__html_gang *g)
 		stage = g->stage;
 		from = g->starting_s;
 		for (t = g->turn; t != 0; t = h->turns[t].next) {
-			cover(h, busy_of(d, node, stage), ESPL__HTML_COLOURS, from, h->turns[t].at_s, gpus);
+			cover(h, busy_of(d, node, stage), ESPL__HTML_COLOURS, from,
+			    h->turns[t].at_s, gpus);
 			stage = h->turns[t].stage;
 			from = h->turns[t].at_s;
 		}
@@ -65,7 +67,7 @@ static uint32_t
 shade(const struct density *d, size_t cell)
 {
 	const float *busy = d->busy + cell * ESPL__HTML_COLOURS;
-	float    sum = 0, part;
+	float sum = 0, part;
 	uint32_t i, most = 0, level;
 
 	for (i = 0; i < ESPL__HTML_COLOURS; i++) {
@@ -84,17 +86,19 @@ shade(const struct density *d, size_t cell)
 static void
 draw_cells(struct density *d, double top, double height)
 {
-	struct espl__html     *h = d->h;
+	struct espl__html *h = d->h;
 	struct espl__html_axis a = espl__html_time(h);
 	struct espl__buf paths[2 + ESPL__HTML_COLOURS * LEVELS];
 	uint32_t lane, i, run, which;
-	double   x;
+	double x;
 
 	memset(paths, 0, sizeof paths);
 	for (lane = 0; lane < d->lanes; lane++)
 		for (i = 0; i < BINS; i += run) {
 			which = shade(d, (size_t)lane * BINS + i);
-			for (run = 1; i + run < BINS && shade(d, (size_t)lane * BINS + i + run) == which; run++)
+			for (run = 1;
+			     i + run < BINS && shade(d, (size_t)lane * BINS + i + run) == which;
+			     run++)
 				;
 			if (which == 0)
 				continue;
@@ -104,14 +108,18 @@ draw_cells(struct density *d, double top, double height)
 			espl__print(&paths[which], " ");
 			espl__html_number(&paths[which], top + (lane + 0.5) * height);
 			espl__print(&paths[which], "h");
-			espl__html_number(&paths[which], espl__html_at(&a, h->end_s * (i + run) / BINS) - x);
+			espl__html_number(&paths[which],
+			    espl__html_at(&a, h->end_s * (i + run) / BINS) - x);
 		}
 	for (i = 1; i < 2 + ESPL__HTML_COLOURS * LEVELS; i++) {
 		if (paths[i].size > 0 && i == 1)
-			espl__print(&h->b, "<path class=\"de rd\" stroke-width=\"%.1f\" d=\"", height * 0.84);
+			espl__print(&h->b, "<path class=\"de rd\" stroke-width=\"%.1f\" d=\"",
+			    height * 0.84);
 		else if (paths[i].size > 0)
-			espl__print(&h->b, "<path class=\"de s%u\" stroke-width=\"%.1f\" opacity=\"%.2f\" d=\"",
-			            (unsigned)((i - 2) / LEVELS), height * 0.84, 0.4 + 0.2 * ((i - 2) % LEVELS));
+			espl__print(&h->b,
+			    "<path class=\"de s%u\" stroke-width=\"%.1f\" opacity=\"%.2f\" d=\"",
+			    (unsigned)((i - 2) / LEVELS), height * 0.84,
+			    0.4 + 0.2 * ((i - 2) % LEVELS));
 		if (paths[i].size > 0) {
 			espl__put(&h->b, paths[i].data, paths[i].size);
 			espl__print(&h->b, "\"/>\n");
@@ -125,17 +133,19 @@ draw_names(struct density *d, double top, double height)
 {
 	struct espl__html *h = d->h;
 	uint32_t lane, last, every = height >= 11 ? 1 : (uint32_t)ceil(11 / height);
-	char     text[64];
+	char text[64];
 
 	for (lane = 0; lane < d->lanes; lane += every) {
 		last = (lane + 1) * d->each - 1;
 		last = last < h->node_count ? last : h->node_count - 1;
 		if (d->each == 1)
-			(void)snprintf(text, sizeof text, "node %lld", (long long)h->nodes[lane].id);
+			(void)snprintf(text, sizeof text, "node %lld",
+			    (long long)h->nodes[lane].id);
 		else
 			(void)snprintf(text, sizeof text, "nodes %lld\xe2\x80\x93%lld",
-			               (long long)h->nodes[lane * d->each].id, (long long)h->nodes[last].id);
-		espl__html_label(&h->b, "ln", ESPL__HTML_LEFT - 7, top + (lane + 0.5) * height + 3.5, text);
+			    (long long)h->nodes[lane * d->each].id, (long long)h->nodes[last].id);
+		espl__html_label(&h->b, "ln", ESPL__HTML_LEFT - 7,
+		    top + (lane + 0.5) * height + 3.5, text);
 	}
 }
 
@@ -143,7 +153,7 @@ void
 espl__html_density(struct espl__html *h, double *y)
 {
 	struct density d = { .h = h };
-	double   height;
+	double height;
 	uint32_t i;
 
 	if (h->node_count == 0)
@@ -156,7 +166,7 @@ espl__html_density(struct espl__html *h, double *y)
 		const struct espl__html_node *n = &h->nodes[i];
 
 		cover(h, d.held + (size_t)(i / d.each) * BINS, 1, n->requested_s,
-		      isnan(n->ended_s) ? h->now_s : n->ended_s, n->gpus);
+		    isnan(n->ended_s) ? h->now_s : n->ended_s, n->gpus);
 	}
 	for (i = 0; i < h->gang_count; i++)
 		add_gang(&d, &h->gangs[i]);

@@ -4,22 +4,23 @@
 #include <math.h>
 #include <string.h>
 
-#define BARS_MAX    6000u		/* more are drawn as density                            */
-#define HEIGHT_MAX  2400.0
-#define MARKS_MAX   400u
-#define LANE_GAP    5.0
-#define SEATS       64u			/* of trials that share a GPU                           */
+#define BARS_MAX 6000u /* more are drawn as density */
+#define HEIGHT_MAX 2400.0
+#define MARKS_MAX 400u
+#define LANE_GAP 5.0
+#define SEATS 64u /* of trials that share a GPU */
 
 struct lanes {
 	struct espl__html *h;
 	struct espl__html_axis a;
-	double  *tops;			/* [node], and of the end                               */
-	double  *seats;			/* [gpu * SEATS]: when each is free again; NULL: nothing is shared */
-	struct espl__buf marks;		/* drawn last, above the bars                           */
+	double *tops; /* [node], and of the end */
+	/* [gpu * SEATS]: when each is free again; NULL: nothing is shared */
+	double *seats;
+	struct espl__buf marks; /* drawn last, above the bars */
 	uint32_t mark_count, marks_left_out;
 };
 
-/* ---- marks ------------------------------------------------------------------------------------ */
+/* ---- marks -------------------------------------------------------------------------------- */
 
 /* class "x": a gang failed; "n": a node got notice; "k": a node was lost. */
 static int
@@ -45,7 +46,7 @@ end_mark(struct lanes *l)
 	espl__print(&l->marks, "</title></g>\n");
 }
 
-/* ---- leases ----------------------------------------------------------------------------------- */
+/* ---- leases ------------------------------------------------------------------------------- */
 
 static void
 describe_node(struct espl__html *h, const struct espl__html_node *n)
@@ -57,8 +58,8 @@ describe_node(struct espl__html *h, const struct espl__html_node *n)
 	espl__html_text(b, n->offer, 60);
 	espl__print(b, ", ");
 	espl__html_text(b, n->market, 30);
-	espl__print(b, ", %u %s&#10;requested at %s", (unsigned)n->gpus, espl__html_unit(h, n->gpus),
-	            espl__html_seconds(n->requested_s, t));
+	espl__print(b, ", %u %s&#10;requested at %s", (unsigned)n->gpus,
+	    espl__html_unit(h, n->gpus), espl__html_seconds(n->requested_s, t));
 	if (!isnan(n->booting_s))
 		espl__print(b, ", booting at %s", espl__html_seconds(n->booting_s, t));
 	if (!isnan(n->ready_s))
@@ -78,16 +79,19 @@ mark_node(struct lanes *l, const struct espl__html_node *n, double top, double b
 {
 	char t[32];
 
-	if (!isnan(n->notice_s) && begin_mark(l, "M-5-4H5L0 4Z", espl__html_at(&l->a, n->notice_s), top, "n")) {
+	if (!isnan(n->notice_s) &&
+	    begin_mark(l, "M-5-4H5L0 4Z", espl__html_at(&l->a, n->notice_s), top, "n")) {
 		espl__print(&l->marks, "node %lld got notice at %s", (long long)n->id,
-		            espl__html_seconds(n->notice_s, t));
+		    espl__html_seconds(n->notice_s, t));
 		end_mark(l);
 	}
-	if (isnan(n->ended_s) || n->why[0] == '\0' || strcmp(n->why, "released") == 0
-	    || strcmp(n->why, "ended") == 0)
+	if (isnan(n->ended_s) || n->why[0] == '\0' || strcmp(n->why, "released") == 0 ||
+	    strcmp(n->why, "ended") == 0)
 		return;
-	if (begin_mark(l, "M-4-4L4 4M4-4L-4 4", espl__html_at(&l->a, n->ended_s), (top + bottom) / 2, "k")) {
-		espl__print(&l->marks, "node %lld at %s: ", (long long)n->id, espl__html_seconds(n->ended_s, t));
+	if (begin_mark(l, "M-4-4L4 4M4-4L-4 4", espl__html_at(&l->a, n->ended_s),
+		(top + bottom) / 2, "k")) {
+		espl__print(&l->marks, "node %lld at %s: ", (long long)n->id,
+		    espl__html_seconds(n->ended_s, t));
 		espl__html_text(&l->marks, n->why, 120);
 		end_mark(l);
 	}
@@ -98,9 +102,10 @@ draw_lease(struct lanes *l, uint32_t node)
 {
 	struct espl__html *h = l->h;
 	const struct espl__html_node *n = &h->nodes[node];
-	double top = l->tops[node], bottom = l->tops[node + 1] - LANE_GAP, height = bottom - top, x[4];
+	double top = l->tops[node], bottom = l->tops[node + 1] - LANE_GAP, height = bottom - top,
+	       x[4];
 	double end = isnan(n->ended_s) ? h->now_s : n->ended_s;
-	char   label[48];
+	char label[48];
 
 	/* What did not come to pass ends with the lease. */
 	x[0] = espl__html_at(&l->a, n->requested_s);
@@ -122,13 +127,13 @@ draw_lease(struct lanes *l, uint32_t node)
 	mark_node(l, n, top, bottom);
 }
 
-/* ---- gangs ------------------------------------------------------------------------------------ */
+/* ---- gangs -------------------------------------------------------------------------------- */
 
 /* Which of the parts of a shared GPU: the first that is free when the gang comes. */
 static uint32_t
 take_seat(struct lanes *l, const struct espl__html_gang *g, const struct espl__html_slot *slot)
 {
-	double  *seats = l->seats + (size_t)(l->h->nodes[slot->node].first_gpu + slot->gpu) * SEATS;
+	double *seats = l->seats + (size_t)(l->h->nodes[slot->node].first_gpu + slot->gpu) * SEATS;
 	uint32_t i, last = (g->packing < SEATS ? g->packing : SEATS) - 1;
 
 	for (i = 0; i < last && seats[i] > g->starting_s + 1e-9; i++)
@@ -141,10 +146,11 @@ static void
 describe_gang(struct espl__html *h, const struct espl__html_gang *g)
 {
 	struct espl__buf *b = &h->b;
-	char     t[2][32], name[48];
+	char t[2][32], name[48];
 	uint32_t i;
 
-	espl__print(b, "trial %s, gang %lld", espl__trial_name((uint64_t)g->trial, name), (long long)g->id);
+	espl__print(b, "trial %s, gang %lld", espl__trial_name((uint64_t)g->trial, name),
+	    (long long)g->id);
 	if (g->stage < h->stage_count) {
 		espl__print(b, ", ");
 		espl__html_stage_name(h, g->stage, b);
@@ -154,7 +160,7 @@ describe_gang(struct espl__html *h, const struct espl__html_gang *g)
 		espl__html_stage_name(h, h->turns[i].stage, b);
 	}
 	espl__print(b, "&#10;%s to %s", espl__html_seconds(g->starting_s, t[0]),
-	            g->over ? espl__html_seconds(g->ended_s, t[1]) : "now");
+	    g->over ? espl__html_seconds(g->ended_s, t[1]) : "now");
 	if (g->packing > 1)
 		espl__print(b, " on 1/%u of a %s", (unsigned)g->packing, UNIT(h));
 	else
@@ -162,7 +168,8 @@ describe_gang(struct espl__html *h, const struct espl__html_gang *g)
 	if (g->number > 0)
 		espl__print(b, ", resized in place");
 	if (g->running_s > g->starting_s)
-		espl__print(b, ", running after %s", espl__html_seconds(g->running_s - g->starting_s, t[0]));
+		espl__print(b, ", running after %s",
+		    espl__html_seconds(g->running_s - g->starting_s, t[0]));
 	if (g->text != NULL) {
 		espl__print(b, "&#10;");
 		espl__html_text(b, g->text, 120);
@@ -174,17 +181,20 @@ static void
 draw_stretch(struct lanes *l, const struct espl__html_gang *g, double y, double height)
 {
 	struct espl__html *h = l->h;
-	double   from = g->starting_s, to, end = espl__html_at(&l->a, g->ended_s), x;
+	double from = g->starting_s, to, end = espl__html_at(&l->a, g->ended_s), x;
 	uint32_t i = g->turn, stage = g->stage;
-	char     classes[16], label[48];
+	char classes[16], label[48];
 
 	x = espl__html_at(&l->a, from);
 	if (g->running_s > from && espl__html_at(&l->a, g->running_s) - x > 0.4) {
-		(void)snprintf(classes, sizeof classes, "up s%u", (unsigned)espl__html_colour(h, stage));
-		espl__html_rect(&h->b, classes, x, y, espl__html_at(&l->a, g->running_s) - x, height);
+		(void)snprintf(classes, sizeof classes, "up s%u",
+		    (unsigned)espl__html_colour(h, stage));
+		espl__html_rect(&h->b, classes, x, y, espl__html_at(&l->a, g->running_s) - x,
+		    height);
 		from = g->running_s;
 	} else if (isnan(g->running_s)) {
-		(void)snprintf(classes, sizeof classes, "up s%u", (unsigned)espl__html_colour(h, stage));
+		(void)snprintf(classes, sizeof classes, "up s%u",
+		    (unsigned)espl__html_colour(h, stage));
 		espl__html_rect(&h->b, classes, x, y, end - x, height);
 		return;
 	}
@@ -192,8 +202,10 @@ draw_stretch(struct lanes *l, const struct espl__html_gang *g, double y, double 
 		to = i != 0 && h->turns[i].at_s < g->ended_s ? h->turns[i].at_s : g->ended_s;
 		if (to > from || i == 0) {
 			x = espl__html_at(&l->a, from);
-			(void)snprintf(classes, sizeof classes, "s%u", (unsigned)espl__html_colour(h, stage));
-			espl__html_rect(&h->b, classes, x, y, espl__html_at(&l->a, to) - x - 0.3, height);
+			(void)snprintf(classes, sizeof classes, "s%u",
+			    (unsigned)espl__html_colour(h, stage));
+			espl__html_rect(&h->b, classes, x, y, espl__html_at(&l->a, to) - x - 0.3,
+			    height);
 			from = to;
 		}
 		if (i == 0)
@@ -212,9 +224,9 @@ draw_gang(struct lanes *l, const struct espl__html_gang *g)
 {
 	struct espl__html *h = l->h;
 	const struct espl__html_slot *slots = h->slots + g->slot;
-	double   y = 0, gpu, height = 0;
+	double y = 0, gpu, height = 0;
 	uint32_t i, n;
-	char     t[32], name[48];
+	char t[32], name[48];
 
 	espl__print(&h->b, "<g class=\"gang\"><title>");
 	describe_gang(h, g);
@@ -222,8 +234,9 @@ draw_gang(struct lanes *l, const struct espl__html_gang *g)
 	for (i = 0; i < g->slot_count; i += n) {
 		const struct espl__html_node *node = &h->nodes[slots[i].node];
 
-		for (n = 1; i + n < g->slot_count && slots[i + n].node == slots[i].node
-		            && slots[i + n].gpu == slots[i].gpu + n; n++)
+		for (n = 1; i + n < g->slot_count && slots[i + n].node == slots[i].node &&
+		     slots[i + n].gpu == slots[i].gpu + n;
+		     n++)
 			;
 		gpu = (l->tops[slots[i].node + 1] - LANE_GAP - l->tops[slots[i].node]) / node->gpus;
 		y = l->tops[slots[i].node] + slots[i].gpu * gpu;
@@ -235,26 +248,28 @@ draw_gang(struct lanes *l, const struct espl__html_gang *g)
 		draw_stretch(l, g, y + 0.3, height - 0.6);
 	}
 	espl__print(&h->b, "</g>\n");
-	if (g->text != NULL && g->over && g->slot_count > 0
-	    && begin_mark(l, "M-3-3L3 3M3-3L-3 3", espl__html_at(&l->a, g->ended_s), y + height / 2, "x")) {
-		espl__print(&l->marks, "trial %s, gang %lld at %s: ", espl__trial_name((uint64_t)g->trial, name),
-		            (long long)g->id, espl__html_seconds(g->ended_s, t));
+	if (g->text != NULL && g->over && g->slot_count > 0 &&
+	    begin_mark(l, "M-3-3L3 3M3-3L-3 3", espl__html_at(&l->a, g->ended_s), y + height / 2,
+		"x")) {
+		espl__print(&l->marks,
+		    "trial %s, gang %lld at %s: ", espl__trial_name((uint64_t)g->trial, name),
+		    (long long)g->id, espl__html_seconds(g->ended_s, t));
 		espl__html_text(&l->marks, g->text, 120);
 		end_mark(l);
 	}
 }
 
-/* ---- the whole -------------------------------------------------------------------------------- */
+/* ---- the whole ---------------------------------------------------------------------------- */
 
 /* Returns the height of a GPU's row; 0: there are too many. */
 static double
 row_height(const struct espl__html *h)
 {
-	double   row = h->gpu_count > 0 ? 1100.0 / h->gpu_count : 13, most = 13;
+	double row = h->gpu_count > 0 ? 1100.0 / h->gpu_count : 13, most = 13;
 	uint64_t bars = 0;
 	uint32_t i;
 
-	for (i = 0; i < h->gang_count; i++)	/* room for those that share */
+	for (i = 0; i < h->gang_count; i++) /* room for those that share */
 		if (h->gangs[i].packing * 9.0 > most)
 			most = h->gangs[i].packing * 9.0;
 	most = most < 60 ? most : 60;
@@ -270,9 +285,9 @@ static void
 draw_lanes(struct espl__html *h, double row, double *y, uint32_t *marks_left_out)
 {
 	struct lanes l = { .h = h, .a = espl__html_time(h) };
-	double   lane;
+	double lane;
 	uint32_t i;
-	int      packed = 0;
+	int packed = 0;
 
 	l.tops = espl__alloc((h->node_count + (size_t)1) * sizeof *l.tops);
 	for (i = 0; i < h->node_count; i++) {
@@ -310,7 +325,8 @@ legend(struct espl__html *h, int density)
 		seen |= 1u << colour;
 		espl__print(b, "<span><i class=\"s%u\"></i>", (unsigned)colour);
 		if (h->declared && !h->pool)
-			espl__print(b, "stage %lld%s", (long long)h->stages[i].number, h->brackets ? " of each bracket" : "");
+			espl__print(b, "stage %lld%s", (long long)h->stages[i].number,
+			    h->brackets ? " of each bracket" : "");
 		else
 			espl__html_stage_name(h, i, b);
 		espl__print(b, "</span> ");
@@ -318,10 +334,12 @@ legend(struct espl__html *h, int density)
 	if (density)
 		espl__print(b, "<span><i class=\"rd\"></i>held, idle</span> ");
 	else
-		espl__print(b, "<span><i class=\"rq\"></i>requested</span> <span><i class=\"bo\"></i>booting</span> "
-		            "<span><i class=\"rd\"></i>held, idle</span> <span><i class=\"s0 up\"></i>gang starts</span> "
-		            "<span><i class=\"mx\">\xc3\x97</i>failed or lost</span> "
-		            "<span><i class=\"mn\">\xe2\x96\xbc</i>notice</span>");
+		espl__print(b,
+		    "<span><i class=\"rq\"></i>requested</span> <span><i "
+		    "class=\"bo\"></i>booting</span> <span><i class=\"rd\"></i>held, idle</span> "
+		    "<span><i class=\"s0 up\"></i>gang starts</span> <span><i "
+		    "class=\"mx\">\xc3\x97</i>failed or lost</span> <span><i "
+		    "class=\"mn\">\xe2\x96\xbc</i>notice</span>");
 	espl__print(b, "</p>\n");
 }
 
@@ -330,38 +348,43 @@ espl__html_gantt(struct espl__html *h)
 {
 	struct espl__html_axis a = espl__html_time(h);
 	struct espl__buf body = { NULL, 0, 0 }, before = h->b;
-	double   y = 14, top = 4, row = row_height(h), deadline = h->r->totals.deadline_s;
+	double y = 14, top = 4, row = row_height(h), deadline = h->r->totals.deadline_s;
 	uint32_t left_out, marks = 0;
 
-	h->b = body;		/* the height is known when all is drawn */
+	h->b = body; /* the height is known when all is drawn */
 	left_out = espl__html_strips(h, &y);
 	if (row > 0)
 		draw_lanes(h, row, &y, &marks);
 	else
 		espl__html_density(h, &y);
 	if (deadline <= h->end_s) {
-		espl__html_line(&h->b, "dl", espl__html_at(&a, deadline), top, espl__html_at(&a, deadline), y);
+		espl__html_line(&h->b, "dl", espl__html_at(&a, deadline), top,
+		    espl__html_at(&a, deadline), y);
 		espl__html_label(&h->b, "dt", espl__html_at(&a, deadline) - 4, top + 6, "deadline");
 	}
 	body = h->b;
 	h->b = before;
 	espl__print(&h->b, "<section><h2>Nodes and trials</h2>\n");
-	espl__html_open(&h->b, y + 18, "Stages as planned and as they ran, above what ran on each node");
+	espl__html_open(&h->b, y + 18,
+	    "Stages as planned and as they ran, above what ran on each node");
 	espl__html_time_grid(&h->b, &a, top, y);
 	espl__put(&h->b, body.data, body.size);
 	espl__print(&h->b, "</svg></div>\n");
 	espl__buf_free(&body);
 	legend(h, row == 0);
 	if (row == 0)
-		espl__print(&h->b, "<p class=\"note\">%u nodes and %u gangs are too many to draw one by one: the "
-		            "colour is that of the stage that most %s worked for, and the paler, the more of "
-		            "the %s that were held stood idle.</p>\n", (unsigned)h->node_count,
-		            (unsigned)h->gang_count, UNITS(h), UNITS(h));
+		espl__print(&h->b,
+		    "<p class=\"note\">%u nodes and %u gangs are too many to draw one by one: the "
+		    "colour is that of the stage that most %s worked for, and the paler, the more "
+		    "of the %s that were held stood idle.</p>\n",
+		    (unsigned)h->node_count, (unsigned)h->gang_count, UNITS(h), UNITS(h));
 	if (left_out > 0)
-		espl__print(&h->b, "<p class=\"note\">%u stages that ran beside ten others are not drawn.</p>\n",
-		            (unsigned)left_out);
+		espl__print(&h->b,
+		    "<p class=\"note\">%u stages that ran beside ten others are not drawn.</p>\n",
+		    (unsigned)left_out);
 	if (marks > 0)
-		espl__print(&h->b, "<p class=\"note\">%u more failures and notices are not marked.</p>\n",
-		            (unsigned)marks);
+		espl__print(&h->b,
+		    "<p class=\"note\">%u more failures and notices are not marked.</p>\n",
+		    (unsigned)marks);
 	espl__print(&h->b, "</section>\n");
 }

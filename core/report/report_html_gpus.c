@@ -1,19 +1,21 @@
-/* report_html_gpus.c - how much of its time each GPU was used, and what each resize cost and brought. */
+/* report_html_gpus.c - how much of its time each GPU was used, and what each resize cost and
+ * brought. */
 #include "report/report_html_impl.h"
 
 #include <math.h>
 
-#define ROWS_MAX    64u			/* more GPUs than these are drawn node by node          */
+#define ROWS_MAX 64u /* more GPUs than these are drawn node by node */
 #define RESIZES_MAX 50
-#define TOP         6.0
-#define ROW         15.0
-#define PERCENT     44.0		/* to the right of the bars */
+#define TOP 6.0
+#define ROW 15.0
+#define PERCENT 44.0 /* to the right of the bars */
 
-/* ---- use --------------------------------------------------------------------------------------- */
+/* ---- use ---------------------------------------------------------------------------------- */
 
 struct use {
-	double   held_s, used_s, share_s;	/* there; with anybody on it; the parts that were taken */
-	double   end_s;			/* of the stay that ends last so far                    */
+	/* there; with anybody on it; the parts that were taken */
+	double held_s, used_s, share_s;
+	double end_s; /* of the stay that ends last so far */
 	uint32_t stays;
 };
 
@@ -27,7 +29,8 @@ add_stay(const struct espl__html *h, const struct espl__html_gang *g, struct use
 		const struct espl__html_slot *slot = &h->slots[g->slot + i];
 		const struct espl__html_node *n = &h->nodes[slot->node];
 		struct use *u = &use[n->first_gpu + slot->gpu];
-		double from = fmax(g->starting_s, n->ready_s), to = fmin(g->ended_s, isnan(n->ended_s) ? h->now_s : n->ended_s);
+		double from = fmax(g->starting_s, n->ready_s),
+		       to = fmin(g->ended_s, isnan(n->ended_s) ? h->now_s : n->ended_s);
 
 		u->stays++;
 		if (isnan(n->ready_s) || !(to > from))
@@ -64,7 +67,7 @@ static struct use
 sum_of(const struct use *use, uint32_t count)
 {
 	struct use all = { 0, 0, 0, 0, 0 };
-	uint32_t   i;
+	uint32_t i;
 
 	for (i = 0; i < count; i++) {
 		all.held_s += use[i].held_s;
@@ -82,14 +85,15 @@ part_of(double part, double whole)
 }
 
 static void
-draw_row(struct espl__html *h, const struct espl__html_axis *x, double y, const char *name, const struct use *u)
+draw_row(struct espl__html *h, const struct espl__html_axis *x, double y, const char *name,
+    const struct use *u)
 {
-	char   text[96], t[32];
+	char text[96], t[32];
 	double used = part_of(u->used_s, u->held_s), right = espl__html_at(x, used);
 
 	espl__print(&h->b, "<g class=\"gu\"><title>%s: %s of %s, %u gang%s</title>", name,
-	            espl__html_seconds(u->used_s, text), espl__html_seconds(u->held_s, t), (unsigned)u->stays,
-	            u->stays == 1 ? "" : "s");
+	    espl__html_seconds(u->used_s, text), espl__html_seconds(u->held_s, t),
+	    (unsigned)u->stays, u->stays == 1 ? "" : "s");
 	espl__html_rect(&h->b, "ah", x->from, y, x->to - x->from, ROW - 3);
 	if (used > 0)
 		espl__html_rect(&h->b, "ab", x->from, y, right - x->from, ROW - 3);
@@ -103,9 +107,9 @@ draw_row(struct espl__html *h, const struct espl__html_axis *x, double y, const 
 static uint32_t
 draw_rows(struct espl__html *h, const struct espl__html_axis *x, const struct use *use)
 {
-	int      each = h->gpu_count <= ROWS_MAX;
+	int each = h->gpu_count <= ROWS_MAX;
 	uint32_t i, k, row = 0;
-	char     name[48];
+	char name[48];
 
 	for (i = 0; i < h->node_count; i++) {
 		const struct espl__html_node *n = &h->nodes[i];
@@ -114,7 +118,8 @@ draw_rows(struct espl__html *h, const struct espl__html_axis *x, const struct us
 			struct use u = sum_of(&use[n->first_gpu + k], each ? 1 : n->gpus);
 
 			if (each)
-				(void)snprintf(name, sizeof name, "node %lld, %s %u", (long long)n->id, UNIT(h), (unsigned)k);
+				(void)snprintf(name, sizeof name, "node %lld, %s %u",
+				    (long long)n->id, UNIT(h), (unsigned)k);
 			else
 				(void)snprintf(name, sizeof name, "node %lld", (long long)n->id);
 			draw_row(h, x, TOP + row * ROW, name, &u);
@@ -126,52 +131,79 @@ draw_rows(struct espl__html *h, const struct espl__html_axis *x, const struct us
 static void
 draw_use(struct espl__html *h)
 {
-	struct espl__html_axis x = { .high = 1, .from = ESPL__HTML_LEFT, .to = ESPL__HTML_RIGHT - PERCENT };
+	struct espl__html_axis x = { .high = 1,
+		.from = ESPL__HTML_LEFT,
+		.to = ESPL__HTML_RIGHT - PERCENT };
 	struct espl__buf body = { NULL, 0, 0 }, before = h->b;
 	struct use *use = count_use(h), all = sum_of(use, h->gpu_count);
-	uint32_t   rows;
-	char       t[3][32];
+	uint32_t rows;
+	char t[3][32];
 
-	h->b = body;		/* the height is known when all is drawn */
+	h->b = body; /* the height is known when all is drawn */
 	rows = draw_rows(h, &x, use);
 	body = h->b;
 	h->b = before;
-	espl__html_open(&h->b, TOP + rows * ROW, h->r->totals.on_cpu ? "The part of its time for which each slot was used" : "The part of its time for which each GPU was used");
+	espl__html_open(&h->b, TOP + rows * ROW,
+	    h->r->totals.on_cpu ? "The part of its time for which each slot was used"
+				: "The part of its time for which each GPU was used");
 	espl__put(&h->b, body.data, body.size);
-	espl__print(&h->b, "</svg></div>\n<p class=\"legend\"><span><i class=\"ah\"></i>held (ready)</span> <span>"
-	            "<i class=\"ab\"></i>used by at least one trial</span></p>\n<p class=\"note\">%.1f %% of the time "
-	            "of all %s was used: %s of %s", 100 * part_of(all.used_s, all.held_s), UNITS(h),
-	            espl__html_seconds(all.used_s, t[0]), espl__html_seconds(all.held_s, t[1]));
+	espl__print(&h->b,
+	    "</svg></div>\n<p class=\"legend\"><span><i class=\"ah\"></i>held (ready)</span> <span>"
+	    "<i class=\"ab\"></i>used by at least one trial</span></p>\n<p class=\"note\">%.1f %% "
+	    "of the time of all %s was used: %s of %s",
+	    100 * part_of(all.used_s, all.held_s), UNITS(h), espl__html_seconds(all.used_s, t[0]),
+	    espl__html_seconds(all.held_s, t[1]));
 	if (all.share_s < all.used_s * (1 - 1e-9))
-		espl__print(&h->b, "; the shares that trials held are %s", espl__html_seconds(all.share_s, t[2]));
-	espl__print(&h->b, ". Who sat where and when: espalier export DIR --format csv --table gpu_map</p>\n");
+		espl__print(&h->b, "; the shares that trials held are %s",
+		    espl__html_seconds(all.share_s, t[2]));
+	espl__print(&h->b,
+	    ". Who sat where and when: espalier export DIR --format csv --table gpu_map</p>\n");
 	if (rows == ROWS_MAX && (h->gpu_count > ROWS_MAX ? h->node_count : h->gpu_count) > ROWS_MAX)
-		espl__print(&h->b, "<p class=\"note\">The first %u of %u nodes.</p>\n", ROWS_MAX, (unsigned)h->node_count);
+		espl__print(&h->b, "<p class=\"note\">The first %u of %u nodes.</p>\n", ROWS_MAX,
+		    (unsigned)h->node_count);
 	espl__buf_free(&body);
 	free(use);
 }
 
-/* ---- resizes ----------------------------------------------------------------------------------- */
+/* ---- resizes ------------------------------------------------------------------------------ */
 
-enum { AT, TRIAL, IN_PLACE, GPUS_BEFORE, PACKING_BEFORE, GPUS, PACKING, PAUSE, BEFORE, AFTER, ITERATIONS, GAINED, MORE };
+enum {
+	AT,
+	TRIAL,
+	IN_PLACE,
+	GPUS_BEFORE,
+	PACKING_BEFORE,
+	GPUS,
+	PACKING,
+	PAUSE,
+	BEFORE,
+	AFTER,
+	ITERATIONS,
+	GAINED,
+	MORE
+};
 static const char resizes_sql[] =
-"SELECT at_s, trial, in_place, gpus_before, packing_before, gpus, packing, pause_s, iteration_before_s,"
-" iteration_s, iterations, gained_s, more_gpu_s FROM resizes ORDER BY at_s, trial";
+    "SELECT at_s, trial, in_place, gpus_before, packing_before, gpus, packing, pause_s, "
+    "iteration_before_s,"
+    " iteration_s, iterations, gained_s, more_gpu_s FROM resizes ORDER BY at_s, trial";
 
 struct sums {
 	int64_t count, in_place;
-	int64_t moved;			/* to as many GPUs elsewhere                            */
-	double  pause_s;		/* of those of which it is known                        */
-	double  sooner_s, later_s;	/* of those that got more, and of those that got less   */
-	double  more_gpu_s, less_gpu_s;
+	int64_t moved;            /* to as many GPUs elsewhere */
+	double pause_s;           /* of those of which it is known */
+	double sooner_s, later_s; /* of those that got more, and of those that got less */
+	double more_gpu_s, less_gpu_s;
 };
 
 static void
 sum_up(struct sums *s, sqlite3_stmt *st)
 {
-	double pause = espl__reading_real(st, PAUSE), gained = espl__reading_real(st, GAINED), more = espl__reading_real(st, MORE);
-	double wider = (double)sqlite3_column_int64(st, GPUS) * (double)sqlite3_column_int64(st, PACKING_BEFORE)
-	               - (double)sqlite3_column_int64(st, GPUS_BEFORE) * (double)sqlite3_column_int64(st, PACKING);
+	double pause = espl__reading_real(st, PAUSE), gained = espl__reading_real(st, GAINED),
+	       more = espl__reading_real(st, MORE);
+	double wider = (double)sqlite3_column_int64(st, GPUS) *
+		(double)sqlite3_column_int64(st, PACKING_BEFORE) -
+	    (double)sqlite3_column_int64(st, GPUS_BEFORE) *
+		(double)sqlite3_column_int64(st, PACKING);
 
 	s->count++;
 	s->in_place += sqlite3_column_int64(st, IN_PLACE) != 0;
@@ -211,10 +243,12 @@ resize_line(struct espl__buf *b, sqlite3_stmt *st)
 
 	espl__print(b, "<tr class=\"rz\">");
 	time_cell(b, st, AT);
-	espl__print(b, "<td>%s</td>", espl__trial_name((uint64_t)sqlite3_column_int64(st, TRIAL), name));
+	espl__print(b, "<td>%s</td>",
+	    espl__trial_name((uint64_t)sqlite3_column_int64(st, TRIAL), name));
 	share_cell(b, st, GPUS_BEFORE);
 	share_cell(b, st, GPUS);
-	espl__print(b, "<td class=\"w\">%s</td>", sqlite3_column_int64(st, IN_PLACE) != 0 ? "in place" : "by checkpoint");
+	espl__print(b, "<td class=\"w\">%s</td>",
+	    sqlite3_column_int64(st, IN_PLACE) != 0 ? "in place" : "by checkpoint");
 	time_cell(b, st, PAUSE);
 	time_cell(b, st, BEFORE);
 	time_cell(b, st, AFTER);
@@ -231,17 +265,23 @@ tell_sums(struct espl__html *h, const struct sums *s)
 	char t[5][32], moved[64] = "";
 
 	if (s->moved > 0)
-		(void)snprintf(moved, sizeof moved, ", %lld only to other %s", (long long)s->moved, UNITS(h));
-	espl__print(b, "<p class=\"note\">%lld resize%s, %lld in place%s: for %s in all the trial that was resized did not train. Those "
-	            "that got more came %s %s than at their former pace, with %s more %s time; those that got less came %s "
-	            "%s and left %s of it to others.</p>\n", (long long)s->count, s->count == 1 ? "" : "s",
-	            (long long)s->in_place, moved, espl__html_seconds(s->pause_s, t[0]), espl__html_seconds(fabs(s->sooner_s), t[1]),
-	            s->sooner_s < 0 ? "later" : "sooner", espl__html_seconds(s->more_gpu_s, t[2]), UNIT(h),
-	            espl__html_seconds(fabs(s->later_s), t[3]), s->later_s < 0 ? "sooner" : "later",
-	            espl__html_seconds(s->less_gpu_s, t[4]));
+		(void)snprintf(moved, sizeof moved, ", %lld only to other %s", (long long)s->moved,
+		    UNITS(h));
+	espl__print(b,
+	    "<p class=\"note\">%lld resize%s, %lld in place%s: for %s in all the trial that was "
+	    "resized did not train. Those that got more came %s %s than at their former pace, with "
+	    "%s more %s time; those that got less came %s %s and left %s of it to others.</p>\n",
+	    (long long)s->count, s->count == 1 ? "" : "s", (long long)s->in_place, moved,
+	    espl__html_seconds(s->pause_s, t[0]), espl__html_seconds(fabs(s->sooner_s), t[1]),
+	    s->sooner_s < 0 ? "later" : "sooner", espl__html_seconds(s->more_gpu_s, t[2]), UNIT(h),
+	    espl__html_seconds(fabs(s->later_s), t[3]), s->later_s < 0 ? "sooner" : "later",
+	    espl__html_seconds(s->less_gpu_s, t[4]));
 	if (s->count > RESIZES_MAX)
-		espl__print(b, "<p class=\"note\">The first %d of them. All: espalier export DIR --format csv --table resizes"
-		            "</p>\n", RESIZES_MAX);
+		espl__print(b,
+		    "<p class=\"note\">The first %d of them. All: espalier export DIR --format csv "
+		    "--table resizes"
+		    "</p>\n",
+		    RESIZES_MAX);
 }
 
 static espl_status
@@ -254,10 +294,15 @@ resizes(struct espl__html *h)
 
 	while (st != NULL && (more = espl__reading_next(h->r, st, h->diag)) == 1) {
 		if (sums.count == 0)
-			espl__print(b, "<section><h2>Resizes while training</h2>\n<div class=\"scroll\"><table><thead><tr><th>at</th>"
-			            "<th>trial</th><th>%s</th><th>then</th><th class=\"w\">how</th><th>paused</th>"
-			            "<th>iteration before</th><th>after</th><th>iterations</th><th>gained</th>"
-			            "<th>more %s time</th></tr></thead>\n<tbody>\n", UNITS(h), UNIT(h));
+			espl__print(b,
+			    "<section><h2>Resizes while training</h2>\n<div "
+			    "class=\"scroll\"><table><thead><tr><th>at</th>"
+			    "<th>trial</th><th>%s</th><th>then</th><th "
+			    "class=\"w\">how</th><th>paused</th>"
+			    "<th>iteration "
+			    "before</th><th>after</th><th>iterations</th><th>gained</th>"
+			    "<th>more %s time</th></tr></thead>\n<tbody>\n",
+			    UNITS(h), UNIT(h));
 		if (sums.count < RESIZES_MAX)
 			resize_line(b, st);
 		sum_up(&sums, st);

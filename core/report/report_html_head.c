@@ -11,11 +11,11 @@
 static void
 meta(struct espl__html *h, const char *key)
 {
-	sqlite3_stmt *st = espl__reading_query(h->r, "SELECT value FROM meta WHERE key = ?1 AND value IS NOT NULL",
-	                                       -1, -1, NULL);
+	sqlite3_stmt *st = espl__reading_query(h->r,
+	    "SELECT value FROM meta WHERE key = ?1 AND value IS NOT NULL", -1, -1, NULL);
 
-	if (st != NULL && sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC) == SQLITE_OK
-	    && espl__reading_next(h->r, st, NULL) == 1) {
+	if (st != NULL && sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC) == SQLITE_OK &&
+	    espl__reading_next(h->r, st, NULL) == 1) {
 		espl__print(&h->b, "<span>%s ", key);
 		espl__html_text(&h->b, (const char *)sqlite3_column_text(st, 0), 60);
 		espl__print(&h->b, "</span> ");
@@ -47,7 +47,7 @@ spread(char *to, size_t room, const char *mean, const char *sd, const char *p95)
 	(void)snprintf(to, room, "%s, sd %s, 95 %% within %s", mean, sd, p95);
 }
 
-/* ---- time and money ----------------------------------------------------------------------------- */
+/* ---- time and money ----------------------------------------------------------------------- */
 
 static void
 time_tile(struct espl__html *h)
@@ -62,20 +62,27 @@ time_tile(struct espl__html *h)
 
 		if (i > 0 && i + 1 < h->plan_count)
 			continue;
-		(void)snprintf(long_text, sizeof long_text, "%s", espl__html_seconds(p->ends_s, text[0]));
+		(void)snprintf(long_text, sizeof long_text, "%s",
+		    espl__html_seconds(p->ends_s, text[0]));
 		if (p->ends_sd_s > 1e-3)
 			spread(long_text, sizeof long_text, espl__html_seconds(p->ends_s, text[0]),
-			       espl__html_seconds(p->ends_sd_s, text[1]),
-			       espl__html_seconds(p->ends_p95_s, text[2]));
-		beside(h, h->plan_count == 1 ? "plan" : i == 0 ? "first plan" : "last plan", long_text, t->jct_s,
-		       p->ends_s);
+			    espl__html_seconds(p->ends_sd_s, text[1]),
+			    espl__html_seconds(p->ends_p95_s, text[2]));
+		beside(h,
+		    h->plan_count == 1 ? "plan"
+			: i == 0       ? "first plan"
+				       : "last plan",
+		    long_text, t->jct_s, p->ends_s);
 	}
 	if (h->fixed != NULL && h->fixed->why_not == NULL)
 		beside(h, "static plan", espl__html_seconds(h->fixed->jct_s, text[0]), NAN, NAN);
 	if (isfinite(t->deadline_s))
-		espl__print(&h->b, "<p><b>deadline</b> %s%s</p>", espl__html_seconds(t->deadline_s, text[0]),
-		            t->jct_s > t->deadline_s * 1.000001 ? strcmp(t->status, "deadline") == 0
-		            ? " <em class=\"bad\">reached</em>" : " <em class=\"bad\">missed</em>" : "");
+		espl__print(&h->b, "<p><b>deadline</b> %s%s</p>",
+		    espl__html_seconds(t->deadline_s, text[0]),
+		    t->jct_s > t->deadline_s * 1.000001 ? strcmp(t->status, "deadline") == 0
+			    ? " <em class=\"bad\">reached</em>"
+			    : " <em class=\"bad\">missed</em>"
+							: "");
 	espl__print(&h->b, "</div>\n");
 }
 
@@ -93,24 +100,32 @@ money_tile(struct espl__html *h)
 
 		if (i > 0 && i + 1 < h->plan_count)
 			continue;
-		(void)snprintf(long_text, sizeof long_text, "%s", espl__html_money(before + p->cost_usd, text[0]));
+		(void)snprintf(long_text, sizeof long_text, "%s",
+		    espl__html_money(before + p->cost_usd, text[0]));
 		if (p->cost_sd_usd > 1e-6)
-			spread(long_text, sizeof long_text, espl__html_money(before + p->cost_usd, text[0]),
-			       espl__html_money(p->cost_sd_usd, text[1]),
-			       espl__html_money(before + p->cost_p95_usd, text[2]));
-		beside(h, h->plan_count == 1 ? "plan" : i == 0 ? "first plan" : "last plan", long_text, t->cost_usd,
-		       before + p->cost_usd);
+			spread(long_text, sizeof long_text,
+			    espl__html_money(before + p->cost_usd, text[0]),
+			    espl__html_money(p->cost_sd_usd, text[1]),
+			    espl__html_money(before + p->cost_p95_usd, text[2]));
+		beside(h,
+		    h->plan_count == 1 ? "plan"
+			: i == 0       ? "first plan"
+				       : "last plan",
+		    long_text, t->cost_usd, before + p->cost_usd);
 	}
 	if (h->fixed != NULL && h->fixed->why_not == NULL)
 		beside(h, "static plan", espl__html_money(h->fixed->cost_usd, text[0]), NAN, NAN);
 	if (isfinite(t->budget_usd))
-		espl__print(&h->b, "<p><b>budget</b> %s%s</p>", espl__html_money(t->budget_usd, text[0]),
-		            t->cost_usd > t->budget_usd * 1.000001 ? strcmp(t->status, "budget") == 0
-		            ? " <em class=\"bad\">reached</em>" : " <em class=\"bad\">exceeded</em>" : "");
+		espl__print(&h->b, "<p><b>budget</b> %s%s</p>",
+		    espl__html_money(t->budget_usd, text[0]),
+		    t->cost_usd > t->budget_usd * 1.000001 ? strcmp(t->status, "budget") == 0
+			    ? " <em class=\"bad\">reached</em>"
+			    : " <em class=\"bad\">exceeded</em>"
+							   : "");
 	espl__print(&h->b, "</div>\n");
 }
 
-/* ---- the rest -------------------------------------------------------------------------------------- */
+/* ---- the rest ----------------------------------------------------------------------------- */
 
 static void
 count_tiles(struct espl__html *h)
@@ -127,18 +142,22 @@ count_tiles(struct espl__html *h)
 	if (espl__totals_paused(t) > 0)
 		espl__print(b, "<p><b>paused</b> %lld</p>", (long long)espl__totals_paused(t));
 	if (t->failed > 0)
-		espl__print(b, "<p><b>failed</b> <em class=\"bad\">%lld</em></p>", (long long)t->failed);
+		espl__print(b, "<p><b>failed</b> <em class=\"bad\">%lld</em></p>",
+		    (long long)t->failed);
 	if (h->r->running)
-		espl__print(b, "<p><b>running</b> %lld</p><p><b>waiting</b> %lld</p>", (long long)t->running,
-		            (long long)t->waiting);
+		espl__print(b, "<p><b>running</b> %lld</p><p><b>waiting</b> %lld</p>",
+		    (long long)t->running, (long long)t->waiting);
 	espl__print(b, "<p><b>resizes while training</b> %lld</p></div>\n", (long long)h->resizes);
-	(void)snprintf(text, sizeof text, "%.0f %%", t->gpu_s > 0 ? 100 * t->busy_gpu_s / t->gpu_s : 0);
+	(void)snprintf(text, sizeof text, "%.0f %%",
+	    t->gpu_s > 0 ? 100 * t->busy_gpu_s / t->gpu_s : 0);
 	tile(h, t->on_cpu ? "Slots busy" : "GPUs busy", text);
-	espl__print(b, "<p><b>%s time used</b> %s</p>", espl__slots_word(t->on_cpu, 1), espl__html_seconds(t->busy_gpu_s, text));
+	espl__print(b, "<p><b>%s time used</b> %s</p>", espl__slots_word(t->on_cpu, 1),
+	    espl__html_seconds(t->busy_gpu_s, text));
 	espl__print(b, "<p><b>held</b> %s</p>", espl__html_seconds(t->gpu_s, text));
 	espl__print(b, "<p><b>nodes at most</b> %lld</p>", (long long)t->nodes_peak);
 	if (t->nodes_leaked > 0)
-		espl__print(b, "<p><b>leaked</b> <em class=\"bad\">%lld</em></p>", (long long)t->nodes_leaked);
+		espl__print(b, "<p><b>leaked</b> <em class=\"bad\">%lld</em></p>",
+		    (long long)t->nodes_leaked);
 	espl__print(b, "</div>\n");
 }
 
@@ -153,8 +172,8 @@ best_tile(struct espl__html *h)
 	if (t->best >= 0) {
 		espl__print(b, "<p>");
 		espl__html_text(b, t->metric, 60);
-		espl__print(b, ", trial %lld at iteration %lld</p><p class=\"pa\">", (long long)t->best,
-		            (long long)t->best_iteration);
+		espl__print(b, ", trial %lld at iteration %lld</p><p class=\"pa\">",
+		    (long long)t->best, (long long)t->best_iteration);
 		espl__print_params(&params, t->best_params, ", ");
 		espl__html_text(b, espl__buf_text(&params), 600);
 		espl__print(b, "</p>");
@@ -169,7 +188,8 @@ espl__html_head(struct espl__html *h)
 	static const char *const keys[] = { "algorithm", "allocator", "placer", "cloud", "seed" };
 	const struct espl__totals *t = &h->r->totals;
 	const char *good = strcmp(t->status, "done") == 0 ? "good"
-	                   : strcmp(t->status, "failed") == 0 ? "bad" : "mid";
+	    : strcmp(t->status, "failed") == 0            ? "bad"
+							  : "mid";
 	struct espl__buf *b = &h->b;
 	size_t i;
 
@@ -177,7 +197,8 @@ espl__html_head(struct espl__html *h)
 	espl__html_text(b, t->experiment, 100);
 	espl__print(b, "</h1><span class=\"chip %s\">", good);
 	espl__html_text(b, t->status, 20);
-	espl__print(b, "</span>%s\n<p class=\"sub\">", t->simulated ? "<span class=\"chip mid\">simulated</span>" : "");
+	espl__print(b, "</span>%s\n<p class=\"sub\">",
+	    t->simulated ? "<span class=\"chip mid\">simulated</span>" : "");
 	for (i = 0; i < sizeof keys / sizeof keys[0]; i++)
 		meta(h, keys[i]);
 	espl__print(b, "</p>\n");
@@ -194,8 +215,9 @@ espl__html_head(struct espl__html *h)
 	count_tiles(h);
 	espl__print(b, "</div>\n");
 	if (h->plan_count > 1)
-		espl__print(b, "<p class=\"note\">The plan was changed %u time%s while the run went on.</p>\n",
-		            (unsigned)h->plan_count - 1, h->plan_count == 2 ? "" : "s");
+		espl__print(b,
+		    "<p class=\"note\">The plan was changed %u time%s while the run went on.</p>\n",
+		    (unsigned)h->plan_count - 1, h->plan_count == 2 ? "" : "s");
 	if (h->fixed != NULL && h->fixed->why_not != NULL) {
 		espl__print(b, "<p class=\"note\">No static plan to compare with: ");
 		espl__html_text(b, h->fixed->why_not, 300);

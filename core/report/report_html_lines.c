@@ -4,13 +4,19 @@
 #include <math.h>
 #include <string.h>
 
-#define STEPS_MAX  1500u		/* more are drawn as means                              */
-#define BINS       500u
-#define TOP        10.0
-#define HEIGHT     170.0
+#define STEPS_MAX 1500u /* more are drawn as means */
+#define BINS 500u
+#define TOP 10.0
+#define HEIGHT 170.0
 
-struct step { double at_s, delta; };
-struct steps { struct step *list; size_t count, cap; double most; };
+struct step {
+	double at_s, delta;
+};
+struct steps {
+	struct step *list;
+	size_t count, cap;
+	double most;
+};
 
 static void
 step(struct steps *s, double from, double to, double amount)
@@ -56,8 +62,8 @@ level(struct steps *s)
 static void
 thin(struct steps *s, double end)
 {
-	double  *mean, each = end / BINS, from, to, high;
-	size_t   i;
+	double *mean, each = end / BINS, from, to, high;
+	size_t i;
 	uint32_t bin;
 
 	if (s->count <= STEPS_MAX)
@@ -66,7 +72,8 @@ thin(struct steps *s, double end)
 	for (i = 0; i < s->count; i++) {
 		from = s->list[i].at_s;
 		to = i + 1 < s->count ? s->list[i + 1].at_s : end;
-		for (bin = from > 0 ? (uint32_t)(from / each) : 0; bin < BINS && bin * each < to; bin++) {
+		for (bin = from > 0 ? (uint32_t)(from / each) : 0; bin < BINS && bin * each < to;
+		     bin++) {
 			high = (bin + 1) * each < to ? (bin + 1) * each : to;
 			if (high > from)
 				mean[bin] += (high - from) / each * s->list[i].delta;
@@ -89,7 +96,7 @@ put_point(struct espl__buf *b, char what, double v)
 
 static void
 draw_steps(struct espl__html *h, const struct steps *s, const struct espl__html_axis *x,
-           const struct espl__html_axis *y, const char *classes)
+    const struct espl__html_axis *y, const char *classes)
 {
 	size_t i;
 
@@ -100,7 +107,8 @@ draw_steps(struct espl__html *h, const struct steps *s, const struct espl__html_
 	put_point(&h->b, ' ', espl__html_at(y, 0));
 	for (i = 0; i < s->count; i++) {
 		put_point(&h->b, 'V', espl__html_at(y, s->list[i].delta));
-		put_point(&h->b, 'H', espl__html_at(x, i + 1 < s->count ? s->list[i + 1].at_s : s->list[i].at_s));
+		put_point(&h->b, 'H',
+		    espl__html_at(x, i + 1 < s->count ? s->list[i + 1].at_s : s->list[i].at_s));
 	}
 	espl__print(&h->b, "\"/>\n");
 }
@@ -108,11 +116,13 @@ draw_steps(struct espl__html *h, const struct steps *s, const struct espl__html_
 static void
 key(struct espl__buf *b, const char *classes, const char *text)
 {
-	espl__print(b, "<span><svg class=\"key\" viewBox=\"0 0 26 10\"><path class=\"%s\" d=\"M1 5H25\"/></svg>%s</span> ",
-	            classes, text);
+	espl__print(b,
+	    "<span><svg class=\"key\" viewBox=\"0 0 26 10\"><path class=\"%s\" d=\"M1 "
+	    "5H25\"/></svg>%s</span> ",
+	    classes, text);
 }
 
-/* ---- GPUs ------------------------------------------------------------------------------------- */
+/* ---- GPUs --------------------------------------------------------------------------------- */
 
 /* What the plan gives its trials: all that fit at once. */
 static double
@@ -124,16 +134,17 @@ planned_gpus(const struct espl__html_row *r)
 static void
 draw_gpus(struct espl__html *h)
 {
-	struct espl__html_axis x = espl__html_time(h), y = { .high = 1, .from = TOP + HEIGHT, .to = TOP };
+	struct espl__html_axis x = espl__html_time(h),
+			       y = { .high = 1, .from = TOP + HEIGHT, .to = TOP };
 	struct steps held = { NULL, 0, 0, 0 }, busy = held, plan = held;
 	uint32_t i;
 
 	for (i = 0; i < h->node_count; i++)
-		step(&held, h->nodes[i].ready_s, isnan(h->nodes[i].ended_s) ? h->now_s : h->nodes[i].ended_s,
-		     h->nodes[i].gpus);
+		step(&held, h->nodes[i].ready_s,
+		    isnan(h->nodes[i].ended_s) ? h->now_s : h->nodes[i].ended_s, h->nodes[i].gpus);
 	for (i = 0; i < h->gang_count; i++)
 		step(&busy, h->gangs[i].starting_s, h->gangs[i].ended_s,
-		     (double)h->gangs[i].gpus / h->gangs[i].packing);
+		    (double)h->gangs[i].gpus / h->gangs[i].packing);
 	for (i = 0; h->plan_count > 0 && i < h->plans[0].row_count; i++) {
 		const struct espl__html_row *r = &h->rows[h->plans[0].row + i];
 
@@ -147,15 +158,19 @@ draw_gpus(struct espl__html *h)
 	y.high = y.high > 0 ? y.high * 1.08 : 1;
 	thin(&held, h->end_s);
 	thin(&busy, h->end_s);
-	espl__print(&h->b, "<section><h2>%s over time</h2>\n", h->r->totals.on_cpu ? "Slots" : "GPUs");
-	espl__html_open(&h->b, TOP + HEIGHT + 18, h->r->totals.on_cpu ? "Slots that were held and that were busy, over time" : "GPUs that were held and that were busy, over time");
+	espl__print(&h->b, "<section><h2>%s over time</h2>\n",
+	    h->r->totals.on_cpu ? "Slots" : "GPUs");
+	espl__html_open(&h->b, TOP + HEIGHT + 18,
+	    h->r->totals.on_cpu ? "Slots that were held and that were busy, over time"
+				: "GPUs that were held and that were busy, over time");
 	espl__html_time_grid(&h->b, &x, TOP, TOP + HEIGHT);
 	espl__html_value_grid(&h->b, &y, "GPUs");
 	draw_steps(h, &held, &x, &y, "ah");
 	draw_steps(h, &busy, &x, &y, "ab");
 	draw_steps(h, &plan, &x, &y, "lp");
-	espl__print(&h->b, "</svg></div>\n<p class=\"legend\"><span><i class=\"ah\"></i>held (ready)</span> "
-	            "<span><i class=\"ab\"></i>busy</span> ");
+	espl__print(&h->b,
+	    "</svg></div>\n<p class=\"legend\"><span><i class=\"ah\"></i>held (ready)</span> "
+	    "<span><i class=\"ab\"></i>busy</span> ");
 	if (plan.count > 0)
 		key(&h->b, "lp", h->plan_count > 1 ? "first plan" : "plan");
 	espl__print(&h->b, "</p>\n</section>\n");
@@ -164,10 +179,16 @@ draw_gpus(struct espl__html *h)
 	free(plan.list);
 }
 
-/* ---- money ------------------------------------------------------------------------------------ */
+/* ---- money -------------------------------------------------------------------------------- */
 
-struct part { double from_s, to_s, usd; };
-struct parts { struct part *list; uint32_t count, cap; double base, begin_s; };
+struct part {
+	double from_s, to_s, usd;
+};
+struct parts {
+	struct part *list;
+	uint32_t count, cap;
+	double base, begin_s;
+};
 
 static void
 part(struct parts *p, double from, double to, double usd)
@@ -181,14 +202,15 @@ part(struct parts *p, double from, double to, double usd)
 static double
 spent_by(const struct parts *p, double at)
 {
-	double   usd = p->base;
+	double usd = p->base;
 	uint32_t i;
 
 	for (i = 0; i < p->count; i++) {
 		const struct part *s = &p->list[i];
 
-		usd += at >= s->to_s ? s->usd : at <= s->from_s ? 0
-		       : s->usd * (at - s->from_s) / (s->to_s - s->from_s);
+		usd += at >= s->to_s  ? s->usd
+		    : at <= s->from_s ? 0
+				      : s->usd * (at - s->from_s) / (s->to_s - s->from_s);
 	}
 	return usd;
 }
@@ -196,7 +218,7 @@ spent_by(const struct parts *p, double at)
 static double
 end_of(const struct parts *p)
 {
-	double   end = p->begin_s;
+	double end = p->begin_s;
 	uint32_t i;
 
 	for (i = 0; i < p->count; i++)
@@ -206,9 +228,9 @@ end_of(const struct parts *p)
 
 static void
 draw_parts(struct espl__html *h, const struct parts *p, const struct espl__html_axis *x,
-           const struct espl__html_axis *y, const char *classes)
+    const struct espl__html_axis *y, const char *classes)
 {
-	double   end = end_of(p), at;
+	double end = end_of(p), at;
 	uint32_t i;
 
 	if (p->count == 0)
@@ -226,7 +248,7 @@ static void
 draw_spent(struct espl__html *h, const struct espl__html_axis *x, const struct espl__html_axis *y)
 {
 	uint32_t i, n = h->spent_count > STEPS_MAX ? BINS : h->spent_count;
-	double   at, usd;
+	double at, usd;
 
 	espl__print(&h->b, "<path class=\"lr\" d=\"");
 	for (i = 0; i < n; i++) {
@@ -274,10 +296,12 @@ money_legend(struct espl__html *h, const struct parts *parts)
 static void
 draw_money(struct espl__html *h)
 {
-	struct espl__html_axis x = espl__html_time(h), y = { .high = 1, .from = TOP + HEIGHT, .to = TOP };
+	struct espl__html_axis x = espl__html_time(h),
+			       y = { .high = 1, .from = TOP + HEIGHT, .to = TOP };
 	static const char *const classes[] = { "lp", "lq", "lf" };
 	struct parts parts[3];
-	double   total = espl__html_spent(h, h->now_s), most = total, budget = h->r->totals.budget_usd;
+	double total = espl__html_spent(h, h->now_s), most = total,
+	       budget = h->r->totals.budget_usd;
 	uint32_t i;
 
 	memset(parts, 0, sizeof parts);
@@ -287,7 +311,7 @@ draw_money(struct espl__html *h)
 		parts[1] = planned_parts(h, h->plan_count - 1);
 	for (i = 0; h->fixed != NULL && h->fixed->why_not == NULL && i < h->fixed->stage_count; i++)
 		part(&parts[2], h->fixed->stages[i].starts_s, h->fixed->stages[i].ends_s,
-		     h->fixed->stages[i].cost_usd);
+		    h->fixed->stages[i].cost_usd);
 	for (i = 0; i < 3; i++)
 		most = fmax(most, spent_by(&parts[i], end_of(&parts[i])));
 	if (most > 0) {
@@ -301,8 +325,9 @@ draw_money(struct espl__html *h)
 		draw_spent(h, &x, &y);
 		if (budget <= y.high) {
 			espl__html_line(&h->b, "dl", ESPL__HTML_LEFT, espl__html_at(&y, budget),
-			                ESPL__HTML_RIGHT, espl__html_at(&y, budget));
-			espl__html_label(&h->b, "dt", ESPL__HTML_RIGHT - 4, espl__html_at(&y, budget) + 12, "budget");
+			    ESPL__HTML_RIGHT, espl__html_at(&y, budget));
+			espl__html_label(&h->b, "dt", ESPL__HTML_RIGHT - 4,
+			    espl__html_at(&y, budget) + 12, "budget");
 		}
 		espl__print(&h->b, "</svg></div>\n");
 		money_legend(h, parts);

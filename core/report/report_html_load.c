@@ -6,9 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#define STAGES_MAX  1000u		/* beyond, all are one                                  */
-#define BUDGETS_MAX 12			/* more different ones are no rungs                     */
-#define NODE_GPUS   1024
+#define STAGES_MAX 1000u /* beyond, all are one */
+#define BUDGETS_MAX 12   /* more different ones are no rungs */
+#define NODE_GPUS 1024
 
 static double
 real(sqlite3_stmt *st, int column)
@@ -131,7 +131,8 @@ take_plan(struct espl__html *h, sqlite3_stmt *st)
 const struct espl__html_row *
 espl__html_planned(const struct espl__html *h, uint32_t plan, int64_t bracket, int64_t stage)
 {
-	uint32_t first = plan == ESPL__HTML_LAST ? 1 : plan, at = plan == ESPL__HTML_LAST ? h->plan_count : plan + 1;
+	uint32_t first = plan == ESPL__HTML_LAST ? 1 : plan,
+		 at = plan == ESPL__HTML_LAST ? h->plan_count : plan + 1;
 	uint32_t i;
 
 	for (; at > first; at--)
@@ -148,7 +149,7 @@ espl__html_planned(const struct espl__html *h, uint32_t plan, int64_t bracket, i
 static void
 take_row(struct espl__html *h, sqlite3_stmt *st)
 {
-	int64_t  plan = sqlite3_column_int64(st, 0);
+	int64_t plan = sqlite3_column_int64(st, 0);
 	uint32_t i = h->plan_count;
 	struct espl__html_row *r;
 
@@ -182,7 +183,7 @@ stage_of(struct espl__html *h, int64_t bracket, int64_t number)
 	struct espl__html_stage *s;
 	uint32_t i;
 
-	for (i = h->stage_count; i > 0; i--)	/* newer ones are asked for more often */
+	for (i = h->stage_count; i > 0; i--) /* newer ones are asked for more often */
 		if (h->stages[i - 1].number == number && h->stages[i - 1].bracket == bracket)
 			return i - 1;
 	if (h->stage_count == STAGES_MAX)
@@ -202,7 +203,7 @@ static void
 take_group(struct espl__html *h, sqlite3_stmt *st)
 {
 	struct espl__html_stage *s;
-	double   begun = real(st, 2), ended = real(st, 3);
+	double begun = real(st, 2), ended = real(st, 3);
 	uint32_t before = h->stage_count;
 	uint32_t at = stage_of(h, sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1));
 
@@ -239,24 +240,31 @@ take_search(struct espl__html *h, sqlite3_stmt *st)
 	h->pool = h->declared = 1;
 }
 
-/* Where no stages are declared, few budgets that all trials share are as good.  Of a pool, what matters most is whose
- * a trial is. */
+/* Where no stages are declared, few budgets that all trials share are as good.  Of a pool, what
+ * matters most is whose a trial is. */
 static espl_status
 load_stages(struct espl__html *h)
 {
-	espl_status status = each(h, "SELECT id, arrived_s, ended_s, name FROM experiments WHERE arrived_s IS NOT NULL"
-	    " UNION ALL SELECT 0, min(arrived_s), CASE WHEN count(*) = count(ended_s) THEN max(ended_s) END, NULL FROM jobs"
-	    " GROUP BY NULL HAVING count(arrived_s) > 0 ORDER BY 1", take_search);
+	espl_status status = each(h,
+	    "SELECT id, arrived_s, ended_s, name FROM experiments WHERE arrived_s IS NOT NULL"
+	    " UNION ALL SELECT 0, min(arrived_s), CASE WHEN count(*) = count(ended_s) THEN "
+	    "max(ended_s) END, NULL FROM jobs"
+	    " GROUP BY NULL HAVING count(arrived_s) > 0 ORDER BY 1",
+	    take_search);
 
 	if (status != ESPL_OK || h->pool)
 		return status;
 	h->brackets = espl__reading_brackets(h->r, 0);
-	status = each(h, "SELECT bracket, stage, begun_s, ended_s FROM groups"
-	    " WHERE bracket IS NOT NULL AND stage IS NOT NULL ORDER BY bracket, stage, id", take_group);
+	status = each(h,
+	    "SELECT bracket, stage, begun_s, ended_s FROM groups"
+	    " WHERE bracket IS NOT NULL AND stage IS NOT NULL ORDER BY bracket, stage, id",
+	    take_group);
 
 	if (status == ESPL_OK && !h->declared) {
-		status = each(h, "SELECT DISTINCT budget FROM decisions WHERE what IN ('created', 'promoted',"
-		              " 'budget') AND budget IS NOT NULL ORDER BY 1 LIMIT 13", take_budget);
+		status = each(h,
+		    "SELECT DISTINCT budget FROM decisions WHERE what IN ('created', 'promoted', "
+		    "'budget') AND budget IS NOT NULL ORDER BY 1 LIMIT 13",
+		    take_budget);
 		if (h->stage_count > BUDGETS_MAX)
 			h->stage_count = 0;
 	}
@@ -272,7 +280,8 @@ espl__html_stage_name(const struct espl__html *h, uint32_t stage, struct espl__b
 		return;
 	s = &h->stages[stage];
 	if (h->pool)
-		espl__print(b, s->number > 0 ? "experiment %lld" : "plain jobs", (long long)s->number);
+		espl__print(b, s->number > 0 ? "experiment %lld" : "plain jobs",
+		    (long long)s->number);
 	else if (!h->declared)
 		espl__print(b, "up to iteration %lld", (long long)s->budget);
 	else
@@ -290,8 +299,9 @@ espl__html_row_name(const struct espl__html *h, int64_t bracket, int64_t stage, 
 uint32_t
 espl__html_colour(const struct espl__html *h, uint32_t stage)
 {
-	return stage >= h->stage_count ? 0
-	       : (uint32_t)((uint64_t)h->stages[stage].number % ESPL__HTML_COLOURS);
+	return stage >= h->stage_count
+	    ? 0
+	    : (uint32_t)((uint64_t)h->stages[stage].number % ESPL__HTML_COLOURS);
 }
 
 /* ---- gangs, and when their trials changed stage ---------------------------------------------- */
@@ -324,7 +334,8 @@ take_slots(struct espl__html *h, struct espl__html_gang *g, const char *json)
 			continue;
 		ESPL__GROW(h->slots, h->slot_cap, h->slot_count + 1);
 		h->slots[h->slot_count].node = low;
-		h->slots[h->slot_count++].gpu = limited((int64_t)pair[1], 0, h->nodes[low].gpus - 1);
+		h->slots[h->slot_count++].gpu =
+		    limited((int64_t)pair[1], 0, h->nodes[low].gpus - 1);
 	}
 	g->slot_count = h->slot_count - g->slot;
 }
@@ -386,7 +397,7 @@ turn(struct espl__html *h, struct espl__html_trial *t, double at, uint32_t stage
 	if (g == NULL || g->ended_s <= at)
 		return;
 	if (h->turn_count == 0)
-		h->turn_count = 1;	/* 0 is none */
+		h->turn_count = 1; /* 0 is none */
 	ESPL__GROW(h->turns, h->turn_cap, h->turn_count + 1);
 	new = &h->turns[h->turn_count];
 	*new = (struct espl__html_turn){ at, stage, 0 };
@@ -401,13 +412,14 @@ static uint32_t
 stage_at(struct espl__html *h, sqlite3_stmt *st)
 {
 	uint32_t i;
-	int64_t  search = sqlite3_column_int64(st, 1) >> ESPL__TRIAL_BITS;
+	int64_t search = sqlite3_column_int64(st, 1) >> ESPL__TRIAL_BITS;
 
 	if (h->pool)
 		return stage_of(h, search, search);
 	if (h->declared)
-		return sqlite3_column_type(st, 3) == SQLITE_NULL ? ESPL__HTML_NO_STAGE
-		       : stage_of(h, sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3));
+		return sqlite3_column_type(st, 3) == SQLITE_NULL
+		    ? ESPL__HTML_NO_STAGE
+		    : stage_of(h, sqlite3_column_int64(st, 2), sqlite3_column_int64(st, 3));
 	for (i = 0; i < h->stage_count; i++)
 		if (h->stages[i].budget == sqlite3_column_int64(st, 4))
 			return i;
@@ -417,12 +429,14 @@ stage_at(struct espl__html *h, sqlite3_stmt *st)
 static espl_status
 walk_decisions(struct espl__html *h)
 {
-	sqlite3_stmt *st = espl__reading_query(h->r, "SELECT d.at_s, d.trial, g.bracket, g.stage, d.budget"
+	sqlite3_stmt *st = espl__reading_query(h->r,
+	    "SELECT d.at_s, d.trial, g.bracket, g.stage, d.budget"
 	    " FROM decisions d LEFT JOIN groups g ON g.id = d.group_id"
-	    " WHERE d.what IN ('created', 'promoted', 'budget') ORDER BY d.id", -1, -1, h->diag);
+	    " WHERE d.what IN ('created', 'promoted', 'budget') ORDER BY d.id",
+	    -1, -1, h->diag);
 	struct espl__html_trial *t;
 	uint32_t next = 0, stage;
-	int      more = -1;
+	int more = -1;
 
 	while (st != NULL && (more = espl__reading_next(h->r, st, h->diag)) == 1) {
 		double at = real(st, 0);
@@ -445,7 +459,8 @@ walk_decisions(struct espl__html *h)
 
 /* A gang's work for one stage, from..to. */
 static void
-count_work(struct espl__html *h, const struct espl__html_gang *g, uint32_t stage, double from, double to)
+count_work(struct espl__html *h, const struct espl__html_gang *g, uint32_t stage, double from,
+    double to)
 {
 	struct espl__html_stage *s;
 	uint32_t i;
@@ -481,7 +496,7 @@ static void
 count_gangs(struct espl__html *h)
 {
 	uint32_t i, t, stage;
-	double   from;
+	double from;
 
 	for (i = 0; i < h->gang_count; i++) {
 		const struct espl__html_gang *g = &h->gangs[i];
@@ -503,7 +518,7 @@ count_gangs(struct espl__html *h)
 static void
 set_end(struct espl__html *h)
 {
-	double   end = h->now_s, deadline = h->r->totals.deadline_s;
+	double end = h->now_s, deadline = h->r->totals.deadline_s;
 	uint32_t i;
 
 	for (i = 0; i < h->plan_count; i++)
@@ -529,26 +544,35 @@ espl__html_load(struct espl__html *h)
 	espl_status status;
 
 	h->now_s = isfinite(h->r->totals.jct_s) && h->r->totals.jct_s > 0 ? h->r->totals.jct_s : 0;
-	status = each(h, "SELECT id, offer, market, gpus, state, requested_s, booting_s, ready_s, notice_s,"
-	              " ended_s, billed_from_s, price_hour, charged_usd, why FROM nodes ORDER BY id", take_node);
+	status = each(h,
+	    "SELECT id, offer, market, gpus, state, requested_s, booting_s, ready_s, notice_s, "
+	    "ended_s, billed_from_s, price_hour, charged_usd, why FROM nodes ORDER BY id",
+	    take_node);
 	if (status == ESPL_OK)
-		status = each(h, "SELECT id, state, iteration, metric, gpu_s, cost_usd FROM trials ORDER BY id",
-		              take_trial);
+		status = each(h,
+		    "SELECT id, state, iteration, metric, gpu_s, cost_usd FROM trials ORDER BY id",
+		    take_trial);
 	if (status == ESPL_OK)
-		status = each(h, "SELECT plan, at_s, ends_s, ends_sd_s, ends_p95_s, cost_usd, cost_sd_usd,"
-		              " cost_p95_usd, optimal, gap FROM predictions ORDER BY plan", take_plan);
+		status = each(h,
+		    "SELECT plan, at_s, ends_s, ends_sd_s, ends_p95_s, cost_usd, cost_sd_usd, "
+		    "cost_p95_usd, optimal, gap FROM predictions ORDER BY plan",
+		    take_plan);
 	if (status == ESPL_OK)
-		status = each(h, "SELECT plan, bracket, stage, trials, iterations, gpus, gpus_per_trial, nodes,"
-		              " offer, starts_s, ends_s, cost_usd, warm FROM plan ORDER BY plan, starts_s,"
-		              " bracket, stage", take_row);
+		status = each(h,
+		    "SELECT plan, bracket, stage, trials, iterations, gpus, gpus_per_trial, nodes, "
+		    "offer, starts_s, ends_s, cost_usd, warm FROM plan ORDER BY plan, starts_s, "
+		    "bracket, stage",
+		    take_row);
 	if (status == ESPL_OK)
 		status = load_stages(h);
 	if (status == ESPL_OK)
-		status = each(h, "SELECT s.gang, s.trial, s.gpus, s.packing, s.slots, s.from_s,"
-		              " CASE WHEN s.number = 0 THEN g.running_s ELSE s.from_s END, s.until_s,"
-		              " CASE WHEN s.until_s = g.ended_s THEN g.text END, s.number"
-		              " FROM stays s JOIN gangs g ON g.id = s.gang ORDER BY s.from_s, s.gang, s.number",
-		              take_gang);
+		status = each(h,
+		    "SELECT s.gang, s.trial, s.gpus, s.packing, s.slots, s.from_s, CASE WHEN "
+		    "s.number = 0 THEN g.running_s ELSE s.from_s END, s.until_s, CASE WHEN "
+		    "s.until_s = g.ended_s THEN g.text END, s.number"
+		    " FROM stays s JOIN gangs g ON g.id = s.gang ORDER BY s.from_s, s.gang, "
+		    "s.number",
+		    take_gang);
 	if (status == ESPL_OK)
 		status = each(h, "SELECT count(*) FROM changes", take_resizes);
 	if (status == ESPL_OK)

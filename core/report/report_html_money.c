@@ -7,8 +7,13 @@
 #include <math.h>
 #include <string.h>
 
-struct change { double at_s, rate, jump; };	/* dollars a second from now on; at once      */
-struct changes { struct change *list; size_t count, cap; };
+struct change {
+	double at_s, rate, jump;
+}; /* dollars a second from now on; at once */
+struct changes {
+	struct change *list;
+	size_t count, cap;
+};
 
 static void
 change(struct changes *c, double at, double rate, double jump)
@@ -25,7 +30,7 @@ spend(struct changes *c, double from, double to, double usd)
 	if (to - from > 1e-9 && usd > 0) {
 		change(c, from, usd / (to - from), 0);
 		change(c, to, -usd / (to - from), 0);
-	} else {	/* data, the first minute; or what was given back */
+	} else { /* data, the first minute; or what was given back */
 		change(c, to, 0, usd);
 	}
 }
@@ -85,7 +90,7 @@ limit(const struct espl__html *h, double at)
 static void
 spend_rest(struct espl__html *h, struct changes *c, const double *last, double charged)
 {
-	double   rest = h->r->totals.cost_usd - charged, weight = 0;
+	double rest = h->r->totals.cost_usd - charged, weight = 0;
 	uint32_t i;
 
 	if (!(rest > 1e-6))
@@ -96,7 +101,7 @@ spend_rest(struct espl__html *h, struct changes *c, const double *last, double c
 	for (i = 0; i < h->node_count && weight > 0; i++)
 		if (isnan(h->nodes[i].ended_s) && h->nodes[i].price_hour > 0)
 			spend(c, last[i], h->now_s,
-			      rest * (h->now_s - last[i]) * h->nodes[i].price_hour / weight);
+			    rest * (h->now_s - last[i]) * h->nodes[i].price_hour / weight);
 	if (!(weight > 0))
 		spend(c, h->now_s, h->now_s, rest);
 }
@@ -104,11 +109,12 @@ spend_rest(struct espl__html *h, struct changes *c, const double *last, double c
 static espl_status
 read_charges(struct espl__html *h, struct changes *c)
 {
-	sqlite3_stmt *st = espl__reading_query(h->r, "SELECT node, at_s, usd FROM charges ORDER BY node,"
-	                                       " rowid", -1, -1, h->diag);
-	double  *last = espl__alloc((h->node_count + (size_t)1) * sizeof *last), at, usd, charged = 0;
+	sqlite3_stmt *st = espl__reading_query(h->r,
+	    "SELECT node, at_s, usd FROM charges ORDER BY node, rowid", -1, -1, h->diag);
+	double *last = espl__alloc((h->node_count + (size_t)1) * sizeof *last), at, usd,
+	       charged = 0;
 	uint32_t i;
-	int      more = -1;
+	int more = -1;
 
 	for (i = 0; i < h->node_count; i++) {
 		const struct espl__html_node *n = &h->nodes[i];
@@ -143,7 +149,7 @@ espl__html_spent(const struct espl__html *h, double at)
 	uint32_t low = 0, high = h->spent_count, middle;
 	const struct espl__html_point *p, *q;
 
-	while (low < high) {	/* the first point later than `at` */
+	while (low < high) { /* the first point later than `at` */
 		middle = low + (high - low) / 2;
 		if (h->spent[middle].at_s <= at)
 			low = middle + 1;
@@ -170,7 +176,7 @@ ended(const struct espl__html *h, const struct espl__html_stage *s)
 static void
 cost_stages(struct espl__html *h)
 {
-	double   busy = 0;
+	double busy = 0;
 	uint32_t i, k;
 
 	for (i = 0; i < h->stage_count; i++) {
@@ -178,21 +184,23 @@ cost_stages(struct espl__html *h)
 
 		busy += s->busy_gpu_s;
 		for (k = 0; k < h->stage_count && !s->shared; k++)
-			s->shared = k != i && h->stages[k].begun_s < ended(h, s) - 1e-9
-			            && ended(h, &h->stages[k]) > s->begun_s + 1e-9;
+			s->shared = k != i && h->stages[k].begun_s < ended(h, s) - 1e-9 &&
+			    ended(h, &h->stages[k]) > s->begun_s + 1e-9;
 	}
 	for (i = 0; i < h->stage_count; i++) {
 		struct espl__html_stage *s = &h->stages[i];
 
 		if (!s->shared)
-			s->cost_usd = espl__html_spent(h, ended(h, s)) - espl__html_spent(h, s->begun_s);
+			s->cost_usd =
+			    espl__html_spent(h, ended(h, s)) - espl__html_spent(h, s->begun_s);
 	}
 	for (i = 0, k = h->pool != 0; i < h->stage_count; i++)
 		k += h->stages[i].shared != 0;
 	for (i = 0; i < h->stage_count && k > 0; i++) {
 		h->stages[i].shared = 1;
 		if (busy > 0)
-			h->stages[i].cost_usd = espl__html_spent(h, h->now_s) * h->stages[i].busy_gpu_s / busy;
+			h->stages[i].cost_usd =
+			    espl__html_spent(h, h->now_s) * h->stages[i].busy_gpu_s / busy;
 	}
 }
 

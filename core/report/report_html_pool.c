@@ -1,5 +1,5 @@
-/* report_html_pool.c - a pool over time: for each experiment and each plain job when it came, how long it waited and
- * why, and on how many GPUs it trained.
+/* report_html_pool.c - a pool over time: for each experiment and each plain job when it came, how
+ * long it waited and why, and on how many GPUs it trained.
  */
 #include "report/report_html_impl.h"
 
@@ -8,24 +8,31 @@
 
 #include "report/waits.h"
 
-#define ROWS_MAX   200u		/* of them that are drawn; the table lists as many */
-#define WHY_MAX    400u		/* characters                                           */
+#define ROWS_MAX 200u /* of them that are drawn; the table lists as many */
+#define WHY_MAX 400u  /* characters */
 #define ROW_HEIGHT 14.0
-#define TOP        22.0
+#define TOP 22.0
 
-struct step { double at_s; double gpus; };
+struct step {
+	double at_s;
+	double gpus;
+};
 struct row {
 	const char *name, *status;
-	double arrived_s, ended_s;	/* NaN: not yet                                         */
-	double queued_s;		/* until it had its first GPU; NaN: it has none yet     */
-	const char *why;		/* it waited; "": it did not                           */
-	double most, gpu_s;		/* GPUs at once; their time                             */
+	double arrived_s, ended_s; /* NaN: not yet */
+	double queued_s;           /* until it had its first GPU; NaN: it has none yet */
+	const char *why;           /* it waited; "": it did not */
+	double most, gpu_s;        /* GPUs at once; their time */
 	int64_t id;
 	struct step *steps;
-	uint32_t     count, cap;
-	int    job;
+	uint32_t count, cap;
+	int job;
 };
-struct pool { struct row *rows; uint32_t count, cap, left_out; double most; };
+struct pool {
+	struct row *rows;
+	uint32_t count, cap, left_out;
+	double most;
+};
 
 /* From `at_s` on it has so many more GPUs; steps come in order of time. */
 static void
@@ -47,22 +54,26 @@ add_step(struct row *row, double at_s, double more)
 
 /* Both statements tell (at, more GPUs) of one experiment or job, in order of time. */
 static const char experiment_sql[] =
-	"SELECT starting_s AS at, gpus * 1.0 / packing FROM gangs WHERE trial >> 40 = ?1 UNION ALL"
-	" SELECT ended_s, -gpus * 1.0 / packing FROM gangs WHERE trial >> 40 = ?1 AND ended_s IS NOT NULL ORDER BY 1, 2";
-/* Its gang may have been resized in place: reports tell on how many GPUs each iteration was trained. */
+    "SELECT starting_s AS at, gpus * 1.0 / packing FROM gangs WHERE trial >> 40 = ?1 UNION ALL"
+    " SELECT ended_s, -gpus * 1.0 / packing FROM gangs WHERE trial >> 40 = ?1 AND ended_s IS NOT "
+    "NULL ORDER BY 1, 2";
+/* Its gang may have been resized in place: reports tell on how many GPUs each iteration was
+ * trained. */
 static const char job_sql[] =
-	"SELECT at, gpus - coalesce(lag(gpus) OVER (ORDER BY at, n), 0) FROM ("
-	" SELECT starting_s AS at, gpus, 1 AS n FROM gangs WHERE trial = ?1 UNION ALL"
-	" SELECT ended_s, 0, 0 FROM gangs WHERE trial = ?1 AND ended_s IS NOT NULL UNION ALL"
-	" SELECT at_s, gpus, 2 FROM reports WHERE trial = ?1 AND EXISTS (SELECT 1 FROM gangs g WHERE g.trial = ?1"
-	" AND g.starting_s <= at_s AND (g.ended_s IS NULL OR g.ended_s > at_s))) ORDER BY at, n";
+    "SELECT at, gpus - coalesce(lag(gpus) OVER (ORDER BY at, n), 0) FROM ("
+    " SELECT starting_s AS at, gpus, 1 AS n FROM gangs WHERE trial = ?1 UNION ALL"
+    " SELECT ended_s, 0, 0 FROM gangs WHERE trial = ?1 AND ended_s IS NOT NULL UNION ALL"
+    " SELECT at_s, gpus, 2 FROM reports WHERE trial = ?1 AND EXISTS (SELECT 1 FROM gangs g WHERE "
+    "g.trial = ?1"
+    " AND g.starting_s <= at_s AND (g.ended_s IS NULL OR g.ended_s > at_s))) ORDER BY at, n";
 
 static espl_status
 load_steps(struct espl__html *h, struct row *row, int64_t id)
 {
-	sqlite3_stmt *st = espl__reading_query(h->r, row->job ? job_sql : experiment_sql, id, -1, h->diag);
+	sqlite3_stmt *st =
+	    espl__reading_query(h->r, row->job ? job_sql : experiment_sql, id, -1, h->diag);
 	double more;
-	int    got;
+	int got;
 
 	if (st == NULL)
 		return ESPL_E_REMOTE;
@@ -79,18 +90,19 @@ load_steps(struct espl__html *h, struct row *row, int64_t id)
 static double
 waited(const struct espl__html *h, const struct row *row)
 {
-	return isfinite(row->queued_s) ? row->queued_s
-	       : (isfinite(row->ended_s) ? row->ended_s : h->now_s) - row->arrived_s;
+	return isfinite(row->queued_s)
+	    ? row->queued_s
+	    : (isfinite(row->ended_s) ? row->ended_s : h->now_s) - row->arrived_s;
 }
 
 static void
 load_why(struct espl__html *h, const struct espl__waits *w, struct row *row)
 {
-	struct espl__buf  text = { NULL, 0, 0 };
+	struct espl__buf text = { NULL, 0, 0 };
 	struct espl__wait wait;
 
-	espl__waits_first(w, row->job ? ESPL__WAITS_JOB(row->id) : ESPL__WAITS_EXPERIMENT(row->id), row->arrived_s,
-	                  isfinite(row->ended_s) ? row->ended_s : h->now_s, &wait);
+	espl__waits_first(w, row->job ? ESPL__WAITS_JOB(row->id) : ESPL__WAITS_EXPERIMENT(row->id),
+	    row->arrived_s, isfinite(row->ended_s) ? row->ended_s : h->now_s, &wait);
 	espl__wait_text(&wait, &text);
 	row->why = espl__arena_strdup(&h->arena, espl__buf_text(&text));
 	espl__buf_free(&text);
@@ -100,7 +112,7 @@ static espl_status
 load_rows(struct espl__html *h, struct pool *p, const char *sql, int job)
 {
 	sqlite3_stmt *st = espl__reading_query(h->r, sql, -1, -1, h->diag);
-	espl_status   status = ESPL_OK;
+	espl_status status = ESPL_OK;
 	int got = 0;
 
 	if (st == NULL)
@@ -119,7 +131,8 @@ load_rows(struct espl__html *h, struct pool *p, const char *sql, int job)
 		row->id = sqlite3_column_int64(st, 0);
 		row->gpu_s = espl__reading_real(st, 5);
 		row->name = espl__arena_strdup(&h->arena, (const char *)sqlite3_column_text(st, 1));
-		row->status = espl__arena_strdup(&h->arena, (const char *)sqlite3_column_text(st, 2));
+		row->status =
+		    espl__arena_strdup(&h->arena, (const char *)sqlite3_column_text(st, 2));
 		row->arrived_s = espl__reading_real(st, 3);
 		row->ended_s = espl__reading_real(st, 4);
 		row->queued_s = NAN;
@@ -132,30 +145,37 @@ load_rows(struct espl__html *h, struct pool *p, const char *sql, int job)
 	return status != ESPL_OK ? status : got < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }
 
-/* ---- drawing -------------------------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------------------------ */
 
 static void
-draw_row(struct espl__html *h, const struct espl__html_axis *a, const struct pool *p, const struct row *row, double y)
+draw_row(struct espl__html *h, const struct espl__html_axis *a, const struct pool *p,
+    const struct row *row, double y)
 {
-	double end_s = isfinite(row->ended_s) ? row->ended_s : h->now_s, from = espl__html_at(a, row->arrived_s);
-	char   waits[32];
+	double end_s = isfinite(row->ended_s) ? row->ended_s : h->now_s,
+	       from = espl__html_at(a, row->arrived_s);
+	char waits[32];
 
-	espl__print(&h->b, "<g class=\"gang\"><title>%s %lld: ", row->job ? "plain job" : "experiment", (long long)row->id);
+	espl__print(&h->b,
+	    "<g class=\"gang\"><title>%s %lld: ", row->job ? "plain job" : "experiment",
+	    (long long)row->id);
 	espl__html_text(&h->b, row->name, 60);
-	espl__print(&h->b, ", %s&#10;waited %s%s", row->status, espl__html_seconds(waited(h, row), waits),
-	            row->why[0] != '\0' ? ": " : "");
+	espl__print(&h->b, ", %s&#10;waited %s%s", row->status,
+	    espl__html_seconds(waited(h, row), waits), row->why[0] != '\0' ? ": " : "");
 	espl__html_text(&h->b, row->why, WHY_MAX);
-	espl__print(&h->b, "&#10;on at most %.4g %s</title>", row->most, espl__html_unit(h, row->most > 1 || row->most < 1 ? 2 : 1));
+	espl__print(&h->b, "&#10;on at most %.4g %s</title>", row->most,
+	    espl__html_unit(h, row->most > 1 || row->most < 1 ? 2 : 1));
 	espl__html_rect(&h->b, "rq", from, y + 1, espl__html_at(a, end_s) - from, ROW_HEIGHT - 3);
 	for (uint32_t i = 0; i < row->count; i++) {
 		double to_s = i + 1 < row->count ? row->steps[i + 1].at_s : end_s;
-		double height = row->steps[i].gpus / p->most * (ROW_HEIGHT - 3), x = espl__html_at(a, row->steps[i].at_s);
+		double height = row->steps[i].gpus / p->most * (ROW_HEIGHT - 3),
+		       x = espl__html_at(a, row->steps[i].at_s);
 
 		if (row->steps[i].gpus > 0 && to_s > row->steps[i].at_s)
-			espl__html_rect(&h->b, row->job ? "s2" : "s0", x, y + ROW_HEIGHT - 2 - height,
-			                espl__html_at(a, to_s) - x, height);
+			espl__html_rect(&h->b, row->job ? "s2" : "s0", x,
+			    y + ROW_HEIGHT - 2 - height, espl__html_at(a, to_s) - x, height);
 	}
-	espl__print(&h->b, "<text class=\"ln\" x=\"%.1f\" y=\"%.1f\">", ESPL__HTML_LEFT - 6, y + ROW_HEIGHT - 4);
+	espl__print(&h->b, "<text class=\"ln\" x=\"%.1f\" y=\"%.1f\">", ESPL__HTML_LEFT - 6,
+	    y + ROW_HEIGHT - 4);
 	espl__html_text(&h->b, row->name, 16);
 	espl__print(&h->b, "</text></g>\n");
 }
@@ -167,13 +187,16 @@ draw(struct espl__html *h, const struct pool *p)
 	double bottom = TOP + p->count * ROW_HEIGHT;
 
 	espl__print(&h->b, "<section><h2>Experiments and jobs</h2>\n");
-	espl__html_open(&h->b, bottom + 18, "When each experiment and job came, and what it had, over time");
+	espl__html_open(&h->b, bottom + 18,
+	    "When each experiment and job came, and what it had, over time");
 	espl__html_time_grid(&h->b, &a, TOP - 4, bottom);
 	for (uint32_t i = 0; i < p->count; i++)
 		if (isfinite(p->rows[i].arrived_s))
 			draw_row(h, &a, p, &p->rows[i], TOP + i * ROW_HEIGHT);
-	espl__print(&h->b, "</svg></div>\n<p class=\"axis\">A frame is the time from arrival to end; what is filled, the %s that it had, "
-	            "%.4g being the whole height.", UNITS(h), p->most);
+	espl__print(&h->b,
+	    "</svg></div>\n<p class=\"axis\">A frame is the time from arrival to end; what is "
+	    "filled, the %s that it had, %.4g being the whole height.",
+	    UNITS(h), p->most);
 	if (p->left_out > 0)
 		espl__print(&h->b, " %u more are left out.", (unsigned)p->left_out);
 	espl__print(&h->b, "</p></section>\n");
@@ -193,7 +216,8 @@ list_row(struct espl__html *h, const struct row *row)
 	espl__print(b, "<td>%s</td><td class=\"w\">", espl__html_seconds(waited(h, row), t));
 	espl__html_text(b, row->why, WHY_MAX);
 	espl__print(b, "</td><td>%s</td>", espl__html_seconds(row->ended_s, t));
-	espl__print(b, "<td>%s</td><td>%.4g</td>", espl__html_seconds(row->ended_s - row->arrived_s, t), row->most);
+	espl__print(b, "<td>%s</td><td>%.4g</td>",
+	    espl__html_seconds(row->ended_s - row->arrived_s, t), row->most);
 	espl__print(b, "<td>%s</td></tr>\n", espl__html_seconds(row->gpu_s, t));
 }
 
@@ -207,17 +231,23 @@ list(struct espl__html *h, const struct pool *p, int job)
 		any |= p->rows[i].job == job && (job || p->rows[i].why[0] != '\0');
 	if (!any)
 		return;
-	espl__print(&h->b, "<section><h2>%s</h2>\n<div class=\"scroll\"><table><thead><tr><th>%s</th>"
-	            "<th class=\"w\">%s</th><th class=\"w\">state</th><th>came</th><th>waited</th><th class=\"w\">why</th>"
-	            "<th>ended</th><th>took</th><th>%s at most</th><th>%s time</th></tr></thead>\n<tbody>\n",
-	            job ? "Plain jobs" : "How long experiments waited", job ? "trial" : "number", job ? "job" : "experiment", UNITS(h), UNIT(h));
+	espl__print(&h->b,
+	    "<section><h2>%s</h2>\n<div class=\"scroll\"><table><thead><tr><th>%s</th>"
+	    "<th class=\"w\">%s</th><th class=\"w\">state</th><th>came</th><th>waited</th><th "
+	    "class=\"w\">why</th>"
+	    "<th>ended</th><th>took</th><th>%s at most</th><th>%s "
+	    "time</th></tr></thead>\n<tbody>\n",
+	    job ? "Plain jobs" : "How long experiments waited", job ? "trial" : "number",
+	    job ? "job" : "experiment", UNITS(h), UNIT(h));
 	for (uint32_t i = 0; i < p->count; i++)
 		if (p->rows[i].job == job)
 			list_row(h, &p->rows[i]);
 	espl__print(&h->b, "</tbody></table></div>\n");
 	if (p->left_out > 0)
-		espl__print(&h->b, "<p class=\"note\">The first. All: espalier export DIR --format csv --table %s</p>\n",
-		            job ? "jobs" : "experiments");
+		espl__print(&h->b,
+		    "<p class=\"note\">The first. All: espalier export DIR --format csv --table "
+		    "%s</p>\n",
+		    job ? "jobs" : "experiments");
 	espl__print(&h->b, "</section>\n");
 }
 
@@ -255,13 +285,17 @@ espl__html_pool(struct espl__html *h)
 {
 	struct pool p = { NULL, 0, 0, 0, 0 };
 	struct espl__waits *waits = NULL;
-	espl_status status = load_rows(h, &p, "SELECT id, name, status, arrived_s, ended_s, gpu_s FROM experiments"
-	                                 " WHERE arrived_s IS NOT NULL ORDER BY id", 0);
+	espl_status status = load_rows(h, &p,
+	    "SELECT id, name, status, arrived_s, ended_s, gpu_s FROM experiments"
+	    " WHERE arrived_s IS NOT NULL ORDER BY id",
+	    0);
 
 	if (status == ESPL_OK)
-		status = load_rows(h, &p, "SELECT id, name, status, arrived_s, ended_s,"
-		                   " (SELECT gpu_s FROM trials t WHERE t.id = jobs.id) FROM jobs"
-		                   " WHERE arrived_s IS NOT NULL ORDER BY id", 1);
+		status = load_rows(h, &p,
+		    "SELECT id, name, status, arrived_s, ended_s, (SELECT gpu_s FROM trials t "
+		    "WHERE t.id = jobs.id) FROM jobs"
+		    " WHERE arrived_s IS NOT NULL ORDER BY id",
+		    1);
 	if (status == ESPL_OK && p.count > 0)
 		status = espl__waits_open(h->r, &waits, h->diag);
 	for (uint32_t i = 0; waits != NULL && i < p.count; i++)

@@ -6,15 +6,20 @@
 
 #include "base/text.h"
 
-/* ---- text ------------------------------------------------------------------------------------- */
+/* ---- text --------------------------------------------------------------------------------- */
 
 /* One character of UTF-8; *length 1 and U+FFFD for what is none. */
 static uint32_t
 decode(const unsigned char *p, uint32_t *length)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	uint32_t c = p[0], n = c < 0x80 ? 1 : c >= 0xc2 && c < 0xe0 ? 2 : c >= 0xe0 && c < 0xf0 ? 3
-	                       : c >= 0xf0 && c < 0xf5 ? 4 : 0, i;
+	uint32_t c = p[0],
+		 n = c < 0x80       ? 1
+	    : c >= 0xc2 && c < 0xe0 ? 2
+	    : c >= 0xe0 && c < 0xf0 ? 3
+	    : c >= 0xf0 && c < 0xf5 ? 4
+				    : 0,
+		 i;
 
 	*length = 1;
 	if (n == 1)
@@ -23,7 +28,7 @@ decode(const unsigned char *p, uint32_t *length)
 		return 0xfffd;
 	c &= 0x7fu >> n;
 	for (i = 1; i < n; i++) {
-		if ((p[i] & 0xc0) != 0x80)	/* the NUL at the end too */
+		if ((p[i] & 0xc0) != 0x80) /* the NUL at the end too */
 			return 0xfffd;
 		c = c << 6 | (p[i] & 0x3fu);
 	}
@@ -37,8 +42,8 @@ decode(const unsigned char *p, uint32_t *length)
 static int
 printable(uint32_t c)
 {
-	return c >= 0x20 && (c < 0x7f || c >= 0xa0) && (c < 0x202a || c > 0x202e)
-	       && (c < 0x2066 || c > 0x2069) && (c & 0xfffe) != 0xfffe && c != 0xfffd;
+	return c >= 0x20 && (c < 0x7f || c >= 0xa0) && (c < 0x202a || c > 0x202e) &&
+	    (c < 0x2066 || c > 0x2069) && (c & 0xfffe) != 0xfffe && c != 0xfffd;
 }
 
 void
@@ -54,10 +59,10 @@ espl__html_text(struct espl__buf *b, const char *text, uint32_t most)
 			return;
 		}
 		switch (c) {
-		case '&':  espl__print(b, "&amp;"); break;
-		case '<':  espl__print(b, "&lt;"); break;
-		case '>':  espl__print(b, "&gt;"); break;
-		case '"':  espl__print(b, "&quot;"); break;
+		case '&': espl__print(b, "&amp;"); break;
+		case '<': espl__print(b, "&lt;"); break;
+		case '>': espl__print(b, "&gt;"); break;
+		case '"': espl__print(b, "&quot;"); break;
 		case '\'': espl__print(b, "&#39;"); break;
 		case '\t':
 		case '\n':
@@ -80,9 +85,13 @@ espl__html_seconds(double s, char to[32])
 		(void)snprintf(to, 32, "0s");
 	else if (fabs(s) > 8e9)
 		(void)snprintf(to, 32, "%.3gs", s);
-	else		/* rounded as it is shown, so that 59.96 s is not 59 s */
-		(void)espl__format_short((espl_span)((fabs(s) >= 9.95 ? rint(s) : fabs(s) >= 0.9995 ?
-		                         rint(s * 10) / 10 : rint(s * 1e3) / 1e3) * 1e9), to);
+	else /* rounded as it is shown, so that 59.96 s is not 59 s */
+		(void)espl__format_short((espl_span)((fabs(s) >= 9.95 ? rint(s)
+							     : fabs(s) >= 0.9995
+							     ? rint(s * 10) / 10
+							     : rint(s * 1e3) / 1e3) *
+					     1e9),
+		    to);
 	return to;
 }
 
@@ -90,7 +99,7 @@ char *
 espl__html_money(double usd, char to[32])
 {
 	double size = fabs(usd);
-	int    digits = 2;
+	int digits = 2;
 
 	if (!isfinite(usd)) {
 		(void)snprintf(to, 32, "-");
@@ -99,17 +108,17 @@ espl__html_money(double usd, char to[32])
 	for (; size > 0 && size < 0.0995 && digits < 6; size *= 10)
 		digits++;
 	(void)snprintf(to, 32, fabs(usd) < 1e12 ? "%s$%.*f" : "%s$%.*e", usd < 0 ? "-" : "", digits,
-	               fabs(usd));
+	    fabs(usd));
 	return to;
 }
 
-/* ---- shapes ----------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------- */
 
 void
 espl__html_number(struct espl__buf *b, double v)
 {
 	char text[32];
-	int  length;
+	int length;
 
 	if (!(fabs(v) < 1e6))
 		v = v > 0 ? 1e6 : v < 0 ? -1e6 : 0;
@@ -135,13 +144,14 @@ espl__html_rect(struct espl__buf *b, const char *classes, double x, double y, do
 		espl__print(b, " class=\"%s\"", classes);
 	attribute(b, "x", x);
 	attribute(b, "y", y);
-	attribute(b, "width", w > 0.3 ? w : 0.3);	/* what was short is still there */
+	attribute(b, "width", w > 0.3 ? w : 0.3); /* what was short is still there */
 	attribute(b, "height", h > 0.3 ? h : 0.3);
 	espl__print(b, "/>");
 }
 
 void
-espl__html_line(struct espl__buf *b, const char *classes, double x1, double y1, double x2, double y2)
+espl__html_line(struct espl__buf *b, const char *classes, double x1, double y1, double x2,
+    double y2)
 {
 	espl__print(b, "<line class=\"%s\"", classes);
 	attribute(b, "x1", x1);
@@ -163,13 +173,14 @@ espl__html_label(struct espl__buf *b, const char *classes, double x, double y, c
 void
 espl__html_open(struct espl__buf *b, double height, const char *what)
 {
-	espl__print(b, "<div class=\"scroll\"><svg role=\"img\" viewBox=\"0 0 %.0f %.0f\" aria-label=\"%s\">",
-	            ESPL__HTML_WIDTH, ceil(height), what);
+	espl__print(b,
+	    "<div class=\"scroll\"><svg role=\"img\" viewBox=\"0 0 %.0f %.0f\" aria-label=\"%s\">",
+	    ESPL__HTML_WIDTH, ceil(height), what);
 }
 
-#define TICK_ROOM 22.0			/* that the number at a tick takes */
+#define TICK_ROOM 22.0 /* that the number at a tick takes */
 
-/* ---- axes ------------------------------------------------------------------------------------- */
+/* ---- axes --------------------------------------------------------------------------------- */
 
 static double
 bend(const struct espl__html_axis *a, double value)
@@ -182,7 +193,7 @@ espl__html_at(const struct espl__html_axis *a, double value)
 {
 	double low = bend(a, a->low), part = (bend(a, value) - low) / (bend(a, a->high) - low);
 
-	if (!(part > 0))	/* what is not a number too */
+	if (!(part > 0)) /* what is not a number too */
 		part = 0;
 	return a->from + (a->to - a->from) * (part < 1 ? part : 1);
 }
@@ -190,7 +201,9 @@ espl__html_at(const struct espl__html_axis *a, double value)
 struct espl__html_axis
 espl__html_time(const struct espl__html *h)
 {
-	struct espl__html_axis a = { .high = h->end_s, .from = ESPL__HTML_LEFT, .to = ESPL__HTML_RIGHT };
+	struct espl__html_axis a = { .high = h->end_s,
+		.from = ESPL__HTML_LEFT,
+		.to = ESPL__HTML_RIGHT };
 
 	return a;
 }
@@ -203,15 +216,17 @@ espl__html_round_up(double v)
 	if (!(v > 1e-300 && v < 1e300))
 		return 1;
 	unit = pow(10, floor(log10(v)));
-	return v <= unit * 1.000001 ? unit : v <= unit * 2.000001 ? unit * 2
-	       : v <= unit * 5.000001 ? unit * 5 : unit * 10;
+	return v <= unit * 1.000001 ? unit
+	    : v <= unit * 2.000001  ? unit * 2
+	    : v <= unit * 5.000001  ? unit * 5
+				    : unit * 10;
 }
 
 static double
 time_step(double most)
 {
-	static const double steps[] = { 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200,
-	                                10800, 21600, 43200, 86400, 172800, 604800 };
+	static const double steps[] = { 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600,
+		7200, 10800, 21600, 43200, 86400, 172800, 604800 };
 	uint32_t i, count = sizeof steps / sizeof steps[0];
 
 	if (most < 1)
@@ -227,17 +242,19 @@ tick(double at, char to[32])
 {
 	size_t length = strlen(espl__html_seconds(at, to));
 
-	if (length > 4 && strncmp(to + length - 3, "00", 2) == 0 && strchr("mhd", to[length - 4]) != NULL)
+	if (length > 4 && strncmp(to + length - 3, "00", 2) == 0 &&
+	    strchr("mhd", to[length - 4]) != NULL)
 		to[length - 3] = '\0';
 	return to;
 }
 
 void
-espl__html_time_grid(struct espl__buf *b, const struct espl__html_axis *a, double top, double bottom)
+espl__html_time_grid(struct espl__buf *b, const struct espl__html_axis *a, double top,
+    double bottom)
 {
 	double step = time_step(a->high / 11), at, x;
-	char   text[32];
-	int    i;
+	char text[32];
+	int i;
 
 	for (i = 0; i < 20 && (at = step * i) <= a->high; i++) {
 		x = espl__html_at(a, at);
@@ -246,11 +263,13 @@ espl__html_time_grid(struct espl__buf *b, const struct espl__html_axis *a, doubl
 	}
 }
 
-/* Round values where the axis is even, those of 1, 2, 5, ... (or powers of ten) where it is logarithmic. */
+/* Round values where the axis is even, those of 1, 2, 5, ... (or powers of ten) where it is
+ * logarithmic. */
 static double
 first_value(const struct espl__html_axis *a, double step)
 {
-	return a->kind == ESPL__HTML_LOG ? pow(10, floor(log10(a->low))) : ceil(a->low / step - 1e-9) * step;
+	return a->kind == ESPL__HTML_LOG ? pow(10, floor(log10(a->low)))
+					 : ceil(a->low / step - 1e-9) * step;
 }
 
 static double
@@ -268,8 +287,8 @@ void
 espl__html_value_grid(struct espl__buf *b, const struct espl__html_axis *a, const char *unit)
 {
 	double step = espl__html_round_up((a->high - a->low) / 5), at, y;
-	char   text[32];
-	int    i;
+	char text[32];
+	int i;
 
 	if (strcmp(unit, "GPUs") == 0 && step < 1)
 		step = 1;
@@ -282,7 +301,7 @@ espl__html_value_grid(struct espl__buf *b, const struct espl__html_axis *a, cons
 			(void)espl__html_money(at, text);
 		else
 			(void)snprintf(text, sizeof text, fabs(at) < 1e6 ? "%s%.5g" : "%s%.3g",
-			               strcmp(unit, "$") == 0 ? "$" : "", at);
+			    strcmp(unit, "$") == 0 ? "$" : "", at);
 		if (at >= a->low) {
 			espl__html_line(b, "gd", ESPL__HTML_LEFT, y, ESPL__HTML_RIGHT, y);
 			espl__html_label(b, "vl", ESPL__HTML_LEFT - 7, y + 3.5, text);
@@ -312,11 +331,12 @@ iteration_tick(struct espl__buf *b, double value, double x, double top, double b
 }
 
 void
-espl__html_iteration_grid(struct espl__buf *b, const struct espl__html_axis *a, double top, double bottom,
-                          const int64_t *rungs, uint32_t rung_count)
+espl__html_iteration_grid(struct espl__buf *b, const struct espl__html_axis *a, double top,
+    double bottom, const int64_t *rungs, uint32_t rung_count)
 {
-	int    log_scale = a->kind == ESPL__HTML_LOG;
-	double step = log_scale ? 0 : ceil(espl__html_round_up(a->high / 11)), at = log_scale, x, last = a->to + TICK_ROOM;
+	int log_scale = a->kind == ESPL__HTML_LOG;
+	double step = log_scale ? 0 : ceil(espl__html_round_up(a->high / 11)), at = log_scale, x,
+	       last = a->to + TICK_ROOM;
 
 	/* The last rungs first: on an even axis the first ones crowd. */
 	for (uint32_t i = rung_count; i > 0; i--) {

@@ -4,11 +4,11 @@
 #include <math.h>
 #include <string.h>
 
-#define TRIALS_MAX  50u
-#define STAGES_MAX  100u
+#define TRIALS_MAX 50u
+#define STAGES_MAX 100u
 #define TROUBLE_MAX 20
 
-/* ---- stages ----------------------------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------------------------- */
 
 static void
 cell(struct espl__buf *b, const char *classes, const char *text)
@@ -34,7 +34,8 @@ span_cells(struct espl__buf *b, double from, double to, double usd, int shared)
 	cell(b, NULL, espl__html_seconds(from, t));
 	cell(b, NULL, espl__html_seconds(to, t));
 	cell(b, NULL, espl__html_seconds(to - from, t));
-	espl__print(b, "<td>%s%s</td></tr>\n", espl__html_money(usd, t), shared && isfinite(usd) ? " *" : "");
+	espl__print(b, "<td>%s%s</td></tr>\n", espl__html_money(usd, t),
+	    shared && isfinite(usd) ? " *" : "");
 }
 
 static void
@@ -54,12 +55,12 @@ plan_line(struct espl__html *h, const struct espl__html_row *r, const char *what
 static int64_t
 iterations(const struct espl__html *h, uint32_t stage)
 {
-	int64_t  before = 0;
+	int64_t before = 0;
 	uint32_t i;
 
 	for (i = 0; i < h->stage_count; i++)
-		if (h->stages[i].bracket == h->stages[stage].bracket
-		    && h->stages[i].budget < h->stages[stage].budget && h->stages[i].budget > before)
+		if (h->stages[i].bracket == h->stages[stage].bracket &&
+		    h->stages[i].budget < h->stages[stage].budget && h->stages[i].budget > before)
 			before = h->stages[i].budget;
 	return h->stages[stage].budget - before;
 }
@@ -74,29 +75,32 @@ gpus_cell(struct espl__buf *b, const struct espl__html_stage *s)
 	else if (s->gpus_least == s->gpus_most)
 		count_cell(b, s->gpus_most);
 	else
-		espl__print(b, "<td>%u\xe2\x80\x93%u</td>", (unsigned)s->gpus_least, (unsigned)s->gpus_most);
+		espl__print(b, "<td>%u\xe2\x80\x93%u</td>", (unsigned)s->gpus_least,
+		    (unsigned)s->gpus_most);
 }
 
 static void
 stage_lines(struct espl__html *h, uint32_t stage)
 {
 	const struct espl__html_stage *s = &h->stages[stage];
-	const struct espl__html_row   *first, *last;
+	const struct espl__html_row *first, *last;
 	struct espl__buf *b = &h->b;
 
 	espl__print(b, "<tr class=\"sg\"><td class=\"w\"><i class=\"s%u\"></i>",
-	            (unsigned)espl__html_colour(h, stage));
+	    (unsigned)espl__html_colour(h, stage));
 	espl__html_stage_name(h, stage, b);
 	if (s->name != NULL) {
 		espl__print(b, " ");
 		espl__html_text(b, s->name, 40);
 	}
-	espl__print(b, "</td><td class=\"w\">%s</td>", isnan(s->ended_s) && h->r->running ? "so far" : "actual");
+	espl__print(b, "</td><td class=\"w\">%s</td>",
+	    isnan(s->ended_s) && h->r->running ? "so far" : "actual");
 	count_cell(b, (int64_t)s->trials);
 	count_cell(b, iterations(h, stage));
 	gpus_cell(b, s);
 	count_cell(b, s->nodes);
-	span_cells(b, s->begun_s, isnan(s->ended_s) ? h->now_s : s->ended_s, s->cost_usd, s->shared);
+	span_cells(b, s->begun_s, isnan(s->ended_s) ? h->now_s : s->ended_s, s->cost_usd,
+	    s->shared);
 	if (h->plan_count == 0)
 		return;
 	first = espl__html_planned(h, 0, s->bracket, s->number);
@@ -123,7 +127,8 @@ stages_to_come(struct espl__html *h)
 			continue;
 		espl__print(&h->b, "<tr class=\"sg\"><td class=\"w\">");
 		espl__html_row_name(h, r->bracket, r->stage, &h->b);
-		espl__print(&h->b, "</td><td class=\"w\" colspan=\"9\">did not begin%s</td></tr>\n", h->r->running ? " yet" : "");
+		espl__print(&h->b, "</td><td class=\"w\" colspan=\"9\">did not begin%s</td></tr>\n",
+		    h->r->running ? " yet" : "");
 		plan_line(h, r, plan > 0 ? "planned anew" : "plan");
 	}
 }
@@ -133,15 +138,19 @@ espl__html_stages(struct espl__html *h)
 {
 	struct espl__buf *b = &h->b;
 	uint32_t i;
-	int      shared = 0;
+	int shared = 0;
 
 	if (h->stage_count == 0)
 		return;
-	espl__print(b, "<section><h2>%s</h2>\n<div class=\"scroll\"><table class=\"stages\"><thead><tr>"
-	            "<th class=\"w\">%s</th><th></th><th>trials</th><th>iterations</th><th>%s a trial</th>"
-	            "<th>nodes</th><th>start</th><th>end</th><th>took</th><th>cost</th></tr></thead>\n<tbody>\n",
-	            h->pool ? "What each used" : h->plan_count > 0 ? "Stages: the plan and what came of it" : "Stages",
-	            h->pool ? "experiment" : "stage", UNITS(h));
+	espl__print(b,
+	    "<section><h2>%s</h2>\n<div class=\"scroll\"><table class=\"stages\"><thead><tr>"
+	    "<th class=\"w\">%s</th><th></th><th>trials</th><th>iterations</th><th>%s a trial</th>"
+	    "<th>nodes</th><th>start</th><th>end</th><th>took</th><th>cost</th></tr></"
+	    "thead>\n<tbody>\n",
+	    h->pool                 ? "What each used"
+		: h->plan_count > 0 ? "Stages: the plan and what came of it"
+				    : "Stages",
+	    h->pool ? "experiment" : "stage", UNITS(h));
 	for (i = 0; i < h->stage_count && i < STAGES_MAX; i++) {
 		stage_lines(h, i);
 		shared |= h->stages[i].shared;
@@ -151,30 +160,36 @@ espl__html_stages(struct espl__html *h)
 	espl__print(b, "</tbody></table></div>\n");
 	if (h->stage_count > STAGES_MAX)
 		espl__print(b, "<p class=\"note\">The first %u of %u stages.</p>\n", STAGES_MAX,
-		            (unsigned)h->stage_count);
+		    (unsigned)h->stage_count);
 	if (h->plan_count > 0)
-		espl__print(b, "<p class=\"note\">The actual cost of a stage is its part of the nodes' bills, each spread evenly over the time "
-		            "that the node was held; the plan counts what falls due in each stage. The totals can be compared.</p>\n");
+		espl__print(b,
+		    "<p class=\"note\">The actual cost of a stage is its part of the nodes' bills, "
+		    "each spread evenly over the time that the node was held; the plan counts what "
+		    "falls due in each stage. The totals can be compared.</p>\n");
 	if (shared)
-		espl__print(b, "<p class=\"note\">* %sthe cost of all is shared out by the %s "
-		            "time that each used.</p>\n", h->pool ? "" : "Stages ran side by side: ", UNIT(h));
+		espl__print(b,
+		    "<p class=\"note\">* %sthe cost of all is shared out by the %s time that each "
+		    "used.</p>\n",
+		    h->pool ? "" : "Stages ran side by side: ", UNIT(h));
 	espl__print(b, "</section>\n");
 }
 
-/* ---- trials ----------------------------------------------------------------------------------- */
+/* ---- trials ------------------------------------------------------------------------------- */
 
 static espl_status
 trial_line(struct espl__html *h, sqlite3_stmt *st, const struct espl__html_trial *t, uint32_t rank)
 {
 	struct espl__buf *b = &h->b, params = { NULL, 0, 0 };
 	char text[32], name[48];
-	int  more;
+	int more;
 
 	if (sqlite3_reset(st) != SQLITE_OK || sqlite3_bind_int64(st, 1, t->id) != SQLITE_OK)
-		return espl__fail(h->diag, ESPL_E_REMOTE, "results.db cannot be read: %s", sqlite3_errmsg(h->r->db));
+		return espl__fail(h->diag, ESPL_E_REMOTE, "results.db cannot be read: %s",
+		    sqlite3_errmsg(h->r->db));
 	more = espl__reading_next(h->r, st, h->diag);
-	espl__print(b, "<tr%s><td>%u</td><td>%s</td><td class=\"w\">", t->id == h->r->totals.best
-	            ? " class=\"first\"" : "", (unsigned)rank, espl__trial_name((uint64_t)t->id, name));
+	espl__print(b, "<tr%s><td>%u</td><td>%s</td><td class=\"w\">",
+	    t->id == h->r->totals.best ? " class=\"first\"" : "", (unsigned)rank,
+	    espl__trial_name((uint64_t)t->id, name));
 	espl__html_text(b, t->state, 16);
 	espl__print(b, "</td><td class=\"w\">");
 	if (t->stage < h->stage_count)
@@ -198,9 +213,9 @@ espl_status
 espl__html_trials(struct espl__html *h)
 {
 	sqlite3_stmt *st;
-	uint32_t     *ranked, i, n, count;
+	uint32_t *ranked, i, n, count;
 	struct espl__buf *b = &h->b;
-	espl_status   status = ESPL_OK;
+	espl_status status = ESPL_OK;
 
 	if (h->trial_count == 0)
 		return ESPL_OK;
@@ -210,34 +225,44 @@ espl__html_trials(struct espl__html *h)
 	ranked = espl__html_ranked(h, &count);
 	n = count < TRIALS_MAX ? count : TRIALS_MAX;
 	espl__html_heading(h, "Trials");
-	espl__print(b, "<div class=\"scroll\"><table><thead><tr><th></th><th>trial</th>"
-	            "<th class=\"w\">state</th><th class=\"w\">%s</th><th>iterations</th><th>",
-	            h->pool ? "of" : h->stage_count > 0 ? "came to" : "");
+	espl__print(b,
+	    "<div class=\"scroll\"><table><thead><tr><th></th><th>trial</th>"
+	    "<th class=\"w\">state</th><th class=\"w\">%s</th><th>iterations</th><th>",
+	    h->pool                  ? "of"
+		: h->stage_count > 0 ? "came to"
+				     : "");
 	espl__html_text(b, h->r->totals.metric, 40);
-	espl__print(b, "</th><th>%s time</th><th>cost</th><th class=\"w\">parameters</th></tr></thead>\n<tbody>\n", UNIT(h));
+	espl__print(b,
+	    "</th><th>%s time</th><th>cost</th><th "
+	    "class=\"w\">parameters</th></tr></thead>\n<tbody>\n",
+	    UNIT(h));
 	for (i = 0; i < n && status == ESPL_OK; i++)
 		status = trial_line(h, st, &h->trials[ranked[i]], i + 1);
 	espl__print(b, "</tbody></table></div>\n");
 	if (count > n)
-		espl__print(b, "<p class=\"note\">The %u that came furthest, and best, of %u. "
-		            "All: espalier export DIR --format csv</p>\n", (unsigned)n, (unsigned)count);
+		espl__print(b,
+		    "<p class=\"note\">The %u that came furthest, and best, of %u. All: espalier "
+		    "export DIR --format csv</p>\n",
+		    (unsigned)n, (unsigned)count);
 	espl__print(b, "</section>\n");
 	(void)sqlite3_finalize(st);
 	free(ranked);
 	return status;
 }
 
-/* ---- what went wrong -------------------------------------------------------------------------- */
+/* ---- what went wrong ---------------------------------------------------------------------- */
 
 /* Gangs that ended badly, by how; nodes that were lost. */
-static const char trouble_sql[] =
-"SELECT min(ended_s), max(ended_s), count(*), 'gang', text FROM gangs WHERE text IS NOT NULL AND text <> ''"
-"  GROUP BY text"
-" UNION ALL SELECT min(ended_s), max(ended_s), count(*), 'node', why FROM nodes WHERE state = 'ended'"
-"  AND why NOT IN ('released', 'ended', '') GROUP BY why"
-" UNION ALL SELECT min(notice_s), max(notice_s), count(*), 'node', 'notice of its end' FROM nodes"
-"  WHERE notice_s IS NOT NULL GROUP BY NULL"
-" ORDER BY 3 DESC, 1 LIMIT 21";
+static const char trouble_sql[] = "SELECT min(ended_s), max(ended_s), count(*), 'gang', text FROM "
+				  "gangs WHERE text IS NOT NULL AND text <> ''"
+				  "  GROUP BY text"
+				  " UNION ALL SELECT min(ended_s), max(ended_s), count(*), 'node', "
+				  "why FROM nodes WHERE state = 'ended'"
+				  "  AND why NOT IN ('released', 'ended', '') GROUP BY why"
+				  " UNION ALL SELECT min(notice_s), max(notice_s), count(*), "
+				  "'node', 'notice of its end' FROM nodes"
+				  "  WHERE notice_s IS NOT NULL GROUP BY NULL"
+				  " ORDER BY 3 DESC, 1 LIMIT 21";
 
 espl_status
 espl__html_trouble(struct espl__html *h)
@@ -245,13 +270,15 @@ espl__html_trouble(struct espl__html *h)
 	sqlite3_stmt *st = espl__reading_query(h->r, trouble_sql, -1, -1, h->diag);
 	struct espl__buf *b = &h->b;
 	char t[32];
-	int  more = -1, count = 0;
+	int more = -1, count = 0;
 
 	while (st != NULL && (more = espl__reading_next(h->r, st, h->diag)) == 1) {
 		if (count++ == 0)
-			espl__print(b, "<section><h2>What went wrong</h2>\n<div class=\"scroll\"><table><thead><tr>"
-			            "<th>times</th><th class=\"w\">of a</th><th>first</th><th>last</th>"
-			            "<th class=\"w\">what</th></tr></thead>\n<tbody>\n");
+			espl__print(b,
+			    "<section><h2>What went wrong</h2>\n<div "
+			    "class=\"scroll\"><table><thead><tr>"
+			    "<th>times</th><th class=\"w\">of a</th><th>first</th><th>last</th>"
+			    "<th class=\"w\">what</th></tr></thead>\n<tbody>\n");
 		if (count > TROUBLE_MAX)
 			continue;
 		espl__print(b, "<tr>");
@@ -265,8 +292,10 @@ espl__html_trouble(struct espl__html *h)
 	}
 	(void)sqlite3_finalize(st);
 	if (count > 0)
-		espl__print(b, "</tbody></table></div>\n%s</section>\n", count > TROUBLE_MAX
-		            ? "<p class=\"note\">And more, less often: espalier export DIR --format csv --table gangs"
-		              "</p>\n" : "");
+		espl__print(b, "</tbody></table></div>\n%s</section>\n",
+		    count > TROUBLE_MAX ? "<p class=\"note\">And more, less often: espalier export "
+					  "DIR --format csv --table gangs"
+					  "</p>\n"
+					: "");
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }

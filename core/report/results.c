@@ -16,7 +16,7 @@
 #include "base/tick.h"
 #include "report/results_sql.h"
 
-#define COMMIT_NS   INT64_C(200000000)
+#define COMMIT_NS INT64_C(200000000)
 #define COMMIT_ROWS 10000u
 
 static void
@@ -38,8 +38,10 @@ give_up(struct espl__results *r, const char *what)
 {
 	if (r->db == NULL)
 		return;
-	espl__log(ESPL_WARN, "results.db is no longer written: %s; the run goes on, and `espalier "
-	          "resume` makes it anew", what);
+	espl__log(ESPL_WARN,
+	    "results.db is no longer written: %s; the run goes on, and `espalier resume` makes it "
+	    "anew",
+	    what);
 	shut(r);
 }
 
@@ -51,29 +53,25 @@ void
 put(struct espl__results *r, enum statement which, const char *types, ...)
 {
 	sqlite3_stmt *st = r->statements[which];
-	va_list       list;
-	int           i, status = SQLITE_OK;
-	uint64_t      n;
+	va_list list;
+	int i, status = SQLITE_OK;
+	uint64_t n;
 
 	if (r->db == NULL)
 		return;
 	va_start(list, types);
 	for (i = 0; types[i] != '\0' && status == SQLITE_OK; i++) {
 		switch (types[i]) {
-		case 'i':
-			status = sqlite3_bind_int64(st, i + 1, va_arg(list, int64_t));
-			break;
+		case 'i': status = sqlite3_bind_int64(st, i + 1, va_arg(list, int64_t)); break;
 		case 'n':
 			n = va_arg(list, uint64_t);
 			status = n == ESPL_NONE ? sqlite3_bind_null(st, i + 1)
-			                        : sqlite3_bind_int64(st, i + 1, (int64_t)n);
+						: sqlite3_bind_int64(st, i + 1, (int64_t)n);
 			break;
-		case 'r':
-			status = sqlite3_bind_double(st, i + 1, va_arg(list, double));
-			break;
+		case 'r': status = sqlite3_bind_double(st, i + 1, va_arg(list, double)); break;
 		default:
 			status = sqlite3_bind_text(st, i + 1, va_arg(list, const char *), -1,
-			                           SQLITE_TRANSIENT);
+			    SQLITE_TRANSIENT);
 		}
 	}
 	va_end(list);
@@ -103,7 +101,7 @@ write_totals(struct espl__results *r)
 {
 	const struct espl__total_field *f;
 	const char *at;
-	uint32_t    i;
+	uint32_t i;
 
 	for (i = 0; i < espl__total_field_count; i++) {
 		f = &espl__total_fields[i];
@@ -117,8 +115,8 @@ write_totals(struct espl__results *r)
 	}
 }
 
-/* What the wall clock was when the run's was at jct_s: while nothing happens nothing is written, but readers can tell how
- * late it is.  NULL: the run's clock stands still. */
+/* What the wall clock was when the run's was at jct_s: while nothing happens nothing is written,
+ * but readers can tell how late it is.  NULL: the run's clock stands still. */
 static void
 write_clock(struct espl__results *r, int goes_on)
 {
@@ -128,7 +126,8 @@ write_clock(struct espl__results *r, int goes_on)
 	if (r->setup.simulated)
 		return;
 	if (goes_on && r->now_tick != 0 && clock_gettime(CLOCK_REALTIME, &utc) == 0)
-		at = (double)utc.tv_sec + (double)utc.tv_nsec / 1e9 - (double)(espl__tick() - r->now_tick) / 1e9;
+		at = (double)utc.tv_sec + (double)utc.tv_nsec / 1e9 -
+		    (double)(espl__tick() - r->now_tick) / 1e9;
 	put(r, PUT_META, "tr", "jct_utc_s", at);
 }
 
@@ -153,7 +152,7 @@ static void
 refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 {
 	struct espl__exec_summary summary;
-	const struct espl_trial  *best;
+	const struct espl_trial *best;
 	int64_t before = r->totals.best;
 
 	espl__exec_summary(exec, &summary);
@@ -168,7 +167,8 @@ refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 		espl__buf_clear(&r->text);
 		if (best != NULL)
 			espl__space_json(space_of(r, best->id), best->values, &r->text);
-		espl__totals_set(&r->totals.best_params, best != NULL ? espl__buf_text(&r->text) : NULL);
+		espl__totals_set(&r->totals.best_params,
+		    best != NULL ? espl__buf_text(&r->text) : NULL);
 	}
 }
 
@@ -177,16 +177,17 @@ refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 static double
 raw(const struct espl__results *r, uint64_t trial, double loss)
 {
-	return espl__whose_metric(espl__whose(&r->observer, r->setup.config, trial), r->setup.config, loss);
+	return espl__whose_metric(espl__whose(&r->observer, r->setup.config, trial),
+	    r->setup.config, loss);
 }
 
 static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__results *r = ctx;
-	const char  *what, *state = espl__whose_word(&r->observer, t);
-	uint64_t     checkpoint = t->checkpoint != 0 ? t->checkpoint : ESPL_NONE;
-	double       metric = raw(r, t->id, t->loss), cost = (double)t->spent / 1e6;
+	const char *what, *state = espl__whose_word(&r->observer, t);
+	uint64_t checkpoint = t->checkpoint != 0 ? t->checkpoint : ESPL_NONE;
+	double metric = raw(r, t->id, t->loss), cost = (double)t->spent / 1e6;
 	struct espl__past *past;
 
 	if (r->db == NULL)
@@ -215,18 +216,19 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 
 static void
 on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
-          const struct espl__metric *metrics, uint32_t count, struct espl_share share)
+    const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct espl__results *r = ctx;
 	const struct espl__search_setup *of = espl__whose(&r->observer, r->setup.config, t->id);
-	uint32_t i, objective = of != NULL ? espl__exec_metric(r->observer.exec, of->config->metric) : 0;
+	uint32_t i,
+	    objective = of != NULL ? espl__exec_metric(r->observer.exec, of->config->metric) : 0;
 
 	begin(r);
 	put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, seconds(now), raw(r, t->id, loss),
 	    (int64_t)share.gpus, (int64_t)share.packing);
 	for (i = 0; i < count; i++) {
 		if (metrics[i].metric == objective)
-			continue;	/* reports.metric */
+			continue; /* reports.metric */
 		put(r, PUT_METRIC, "niir", t->id, (int64_t)iteration, (int64_t)metrics[i].metric,
 		    metrics[i].value);
 	}
@@ -243,7 +245,7 @@ on_failure(void *ctx, espl_time now, const struct espl_trial *t)
 
 static void
 on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
-        struct espl_share share, const struct espl_slot *slots, const char *text)
+    struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct espl__results *r = ctx;
 	uint32_t i;
@@ -255,14 +257,14 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 		espl__buf_clear(&r->text);
 		for (i = 0; slots != NULL && i < share.gpus; i++)
 			espl__print(&r->text, "%s[%llu, %u]", i == 0 ? "[" : ", ",
-			            (unsigned long long)slots[i].node, slots[i].gpu);
+			    (unsigned long long)slots[i].node, slots[i].gpu);
 		espl__print(&r->text, i == 0 ? "[]" : "]");
 		if (state[0] == 'r')
 			put(r, MOVE_GANG, "niit", gang, (int64_t)share.gpus, (int64_t)share.packing,
 			    espl__buf_text(&r->text));
 		else
-			put(r, PUT_GANG, "nniittr", gang, trial, (int64_t)share.gpus, (int64_t)share.packing,
-			    espl__buf_text(&r->text), state, seconds(now));
+			put(r, PUT_GANG, "nniittr", gang, trial, (int64_t)share.gpus,
+			    (int64_t)share.packing, espl__buf_text(&r->text), state, seconds(now));
 		return;
 	}
 	if (strcmp(state, "ended") == 0) {
@@ -285,16 +287,17 @@ on_resized(void *ctx, espl_time now, uint64_t gang, double took_s)
 
 static void
 on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
-        espl_money charged, const char *why)
+    espl_money charged, const char *why)
 {
-	static const char *const names[] = { "?", "requested", "booting", "ready", "notice", "ended" };
+	static const char *const names[] = { "?", "requested", "booting", "ready", "notice",
+		"ended" };
 	struct espl__results *r = ctx;
 
 	begin(r);
 	if (node->id >= r->charged_count) {
 		ESPL__GROW(r->charged, r->charged_cap, node->id + 1);
 		memset(r->charged + r->charged_count, 0,
-		       (node->id + 1 - r->charged_count) * sizeof *r->charged);
+		    (node->id + 1 - r->charged_count) * sizeof *r->charged);
 		r->charged_count = node->id + 1;
 	}
 	put(r, PUT_NODE, "nttitrrrrrrrrt", node->id, offer != NULL ? offer->name : NULL,
@@ -318,45 +321,51 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 {
 	struct espl__results *r = ctx;
 	uint64_t experiment = group >> ESPL__TRIAL_BITS;
-	uint32_t brackets = r->observer.exec != NULL ? espl__exec_brackets(r->observer.exec, experiment) : 0;
-	char     key[48];
+	uint32_t brackets =
+	    r->observer.exec != NULL ? espl__exec_brackets(r->observer.exec, experiment) : 0;
+	char key[48];
 
 	begin(r);
-	if (brackets > 1) {		/* the later ones may be long to come, but names are to stay */
-		(void)snprintf(key, sizeof key, experiment > 0 ? "brackets/%llu" : "brackets", (unsigned long long)experiment);
+	/* the later ones may be long to come, but names are to stay */
+	if (brackets > 1) {
+		(void)snprintf(key, sizeof key, experiment > 0 ? "brackets/%llu" : "brackets",
+		    (unsigned long long)experiment);
 		put(r, PUT_META, "ti", key, (int64_t)brackets);
 	}
 	if (ended)
 		put(r, END_GROUP, "nr", group, seconds(now));
 	else
-		put(r, PUT_GROUP, "nnnr", group, bracket == ESPL_ANY ? ESPL_NONE : (uint64_t)bracket,
+		put(r, PUT_GROUP, "nnnr", group,
+		    bracket == ESPL_ANY ? ESPL_NONE : (uint64_t)bracket,
 		    stage == ESPL_ANY ? ESPL_NONE : (uint64_t)stage, seconds(now));
 }
 
 /* The stages are written when there is an executor to ask what they are made of. */
 static void
 on_plan(void *ctx, espl_time now, const struct espl__forecast_stage *stages, uint32_t count,
-        const struct espl__forecast_result *result, const struct espl_plan *plan)
+    const struct espl__forecast_result *result, const struct espl_plan *plan)
 {
 	struct espl__results *r = ctx;
 	double at = seconds(now);
 
 	begin(r);
-	put(r, PUT_PREDICTION, "irrrrrrrrir", r->plans, at, at + result->jct_s.mean, result->jct_s.sd,
-	    at + result->jct_s.p95, result->cost_usd.mean, result->cost_usd.sd, result->cost_usd.p95,
-	    result->data_usd, (int64_t)((plan->flags & ESPL_PLAN_OPTIMAL) != 0), plan->gap);
+	put(r, PUT_PREDICTION, "irrrrrrrrir", r->plans, at, at + result->jct_s.mean,
+	    result->jct_s.sd, at + result->jct_s.p95, result->cost_usd.mean, result->cost_usd.sd,
+	    result->cost_usd.p95, result->data_usd,
+	    (int64_t)((plan->flags & ESPL_PLAN_OPTIMAL) != 0), plan->gap);
 	ESPL__GROW(r->planned, r->planned_cap, r->planned_count + count);
 	for (uint32_t i = 0; i < count; i++)
-		r->planned[r->planned_count++] = (struct planned){ stages[i], r->plans,
-			isnan(result->jct_s.mean) ? NAN : at };
+		r->planned[r->planned_count++] =
+		    (struct planned){ stages[i], r->plans, isnan(result->jct_s.mean) ? NAN : at };
 	r->plans++;
 }
 
 static void
 on_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint64_t id,
-        const char *text)
+    const char *text)
 {
-	static const char *const names[] = { "?", "run", "trial", "item", "group", "node", "offer" };
+	static const char *const names[] = { "?", "run", "trial", "item", "group", "node",
+		"offer" };
 	struct espl__results *r = ctx;
 
 	begin(r);
@@ -374,7 +383,7 @@ prepare(struct espl__results *r)
 
 	for (i = 0; i < STATEMENT_COUNT; i++) {
 		if (sqlite3_prepare_v3(r->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
-		                       &r->statements[i], NULL) != SQLITE_OK)
+			&r->statements[i], NULL) != SQLITE_OK)
 			return -1;
 	}
 	return 0;
@@ -395,9 +404,9 @@ open_file(struct espl__results *r, const char *path, int make)
 	if (r->db == NULL)
 		return -1;
 	(void)sqlite3_busy_timeout(r->db, 2000);
-	bad = bad || execute(r, "PRAGMA synchronous = OFF") < 0
-	      || execute(r, path == r->fresh ? "PRAGMA journal_mode = OFF"
-	                                     : "PRAGMA journal_mode = WAL") < 0;
+	bad = bad || execute(r, "PRAGMA synchronous = OFF") < 0 ||
+	    execute(r,
+		path == r->fresh ? "PRAGMA journal_mode = OFF" : "PRAGMA journal_mode = WAL") < 0;
 	if (!bad && make) {
 		char *version = espl__format("PRAGMA user_version = %d", ESPL__RESULTS_VERSION);
 
@@ -429,9 +438,17 @@ espl__results_open(const struct espl__results_setup *setup)
 	const char *path;
 
 	r->setup = *setup;
-	r->observer = (struct espl__observer){ .ctx = r, .trial = on_trial, .report = on_report,
-		.failure = on_failure, .gang = on_gang, .resized = on_resized, .node = on_node, .group = on_group,
-		.plan = on_plan, .experiment = espl__results_experiment, .note = on_note };
+	r->observer = (struct espl__observer){ .ctx = r,
+		.trial = on_trial,
+		.report = on_report,
+		.failure = on_failure,
+		.gang = on_gang,
+		.resized = on_resized,
+		.node = on_node,
+		.group = on_group,
+		.plan = on_plan,
+		.experiment = espl__results_experiment,
+		.note = on_note };
 	espl__totals_init(&r->totals, setup->config, setup->simulated);
 	r->path = espl__format("%s/results.db", setup->dir);
 	r->fresh = espl__format("%s/results.db.new", setup->dir);
@@ -443,7 +460,7 @@ espl__results_open(const struct espl__results_setup *setup)
 		begin(r);
 		write_totals(r);
 		put(r, PUT_META, "tt", "goal", setup->config->maximize ? "maximize" : "minimize");
-		if (!setup->config->pool)	/* its experiments have one each */
+		if (!setup->config->pool) /* its experiments have one each */
 			put(r, PUT_META, "tt", "algorithm", setup->config->algorithm.use);
 		put(r, PUT_META, "tt", "allocator", setup->config->allocator.use);
 		put(r, PUT_META, "tt", "cloud", setup->config->cloud.use);
@@ -517,7 +534,8 @@ espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 	if (r->db == NULL)
 		return;
 	if (espl__exec_now(exec) != r->now || r->now_tick == 0) {
-		if (r->now_tick == 0)	/* the first, resumed perhaps: what is told must date from it */
+		if (r->now_tick ==
+		    0) /* the first, resumed perhaps: what is told must date from it */
 			begin(r);
 		r->now = espl__exec_now(exec);
 		r->now_tick = r->setup.simulated ? 1 : espl__tick();
@@ -525,7 +543,9 @@ espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 	learn_names(r, exec);
 	learn_usage(r, exec);
 	learn_plan(r, exec);
-	if (r->open && (r->rows >= COMMIT_ROWS || espl__tick() - r->begun >= COMMIT_NS || espl__exec_ended(exec))) {
+	if (r->open &&
+	    (r->rows >= COMMIT_ROWS || espl__tick() - r->begun >= COMMIT_NS ||
+		espl__exec_ended(exec))) {
 		refresh_totals(r, exec);
 		write_totals(r);
 		write_clock(r, !espl__exec_ended(exec));
@@ -573,7 +593,7 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 	if (r->db != NULL && last != NULL) {
 		struct espl__totals own = r->totals;
 
-		r->totals = *last;	/* lent for the moment */
+		r->totals = *last; /* lent for the moment */
 		begin(r);
 		write_totals(r);
 		write_clock(r, 0);

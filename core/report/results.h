@@ -11,15 +11,16 @@
 
 struct espl__results;
 
-struct espl__results_setup {		/* borrowed until close */
-	const char *dir;		/* the run's folder                                     */
+/* borrowed until close */
+struct espl__results_setup {
+	const char *dir; /* the run's folder */
 	const struct espl__run_config *config;
 	const struct espl__space *space;
 	int simulated;
-	int replaying;			/* built beside the old one until espl__results_live    */
+	int replaying; /* built beside the old one until espl__results_live */
 };
 /* Never NULL; where the file cannot be made it has warned and swallows everything. */
-struct espl__results  *espl__results_open(const struct espl__results_setup *);
+struct espl__results *espl__results_open(const struct espl__results_setup *);
 struct espl__observer *espl__results_observer(struct espl__results *);
 /* After each round: names of metrics, and now and then the totals and a commit. */
 void espl__results_tick(struct espl__results *, const struct espl__exec *);
@@ -28,7 +29,7 @@ void espl__results_live(struct espl__results *, const struct espl__exec *);
 /* Last totals (NULL: keep those of the last tick), commit, close, free. */
 void espl__results_close(struct espl__results *, const struct espl__totals *);
 
-#define ESPL__RESULTS_VERSION 4		/* PRAGMA user_version */
+#define ESPL__RESULTS_VERSION 4 /* PRAGMA user_version */
 
 /* The schema, for the reader and its tests. */
 extern const char espl__results_schema[];

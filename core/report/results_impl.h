@@ -8,46 +8,67 @@
 #include "report/whose.h"
 
 enum statement {
-	PUT_META, PUT_TRIAL, SET_TRIAL, SET_USAGE, PUT_REPORT, PUT_NAME, PUT_METRIC, PUT_GANG,
-	SET_GANG, PUT_MOVE, MOVE_GANG, PUT_NODE, PUT_CHARGE, PUT_GROUP, END_GROUP, PUT_DECISION, PUT_NOTE, PUT_PREDICTION,
-	PUT_PLAN, PUT_EXPERIMENT, PUT_JOB, SET_JOB, BEGIN, COMMIT,
+	PUT_META,
+	PUT_TRIAL,
+	SET_TRIAL,
+	SET_USAGE,
+	PUT_REPORT,
+	PUT_NAME,
+	PUT_METRIC,
+	PUT_GANG,
+	SET_GANG,
+	PUT_MOVE,
+	MOVE_GANG,
+	PUT_NODE,
+	PUT_CHARGE,
+	PUT_GROUP,
+	END_GROUP,
+	PUT_DECISION,
+	PUT_NOTE,
+	PUT_PREDICTION,
+	PUT_PLAN,
+	PUT_EXPERIMENT,
+	PUT_JOB,
+	SET_JOB,
+	BEGIN,
+	COMMIT,
 	STATEMENT_COUNT
 };
 
 struct planned {
 	struct espl__forecast_stage stage;
 	int64_t plan;
-	double  at_s;			/* NaN: it could not be predicted                       */
+	double at_s; /* NaN: it could not be predicted */
 };
 
 struct espl__results {
 	struct espl__observer observer;
 	struct espl__results_setup setup;
 	struct espl__totals totals;
-	char         *path, *fresh;	/* results.db, results.db.new                          */
-	sqlite3      *db;		/* NULL: given up                                      */
+	char *path, *fresh; /* results.db, results.db.new */
+	sqlite3 *db;        /* NULL: given up */
 	sqlite3_stmt *statements[STATEMENT_COUNT];
-	int           open;		/* a transaction is                                    */
-	uint32_t      rows;
-	int64_t       begun;		/* tick at BEGIN, or of the last look                  */
-	espl_time     now;		/* of the executor's last round,                        */
-	int64_t       now_tick;		/* and when that was; 0: it has told of none yet        */
-	uint32_t      names;		/* metric names written                                */
+	int open; /* a transaction is */
+	uint32_t rows;
+	int64_t begun;    /* tick at BEGIN, or of the last look */
+	espl_time now;    /* of the executor's last round, */
+	int64_t now_tick; /* and when that was; 0: it has told of none yet */
+	uint32_t names;   /* metric names written */
 	struct espl__pasts pasts;
-	uint64_t     *used;		/* trials whose gangs ended since the last tick         */
-	uint32_t      used_count, used_cap;
-	espl_money   *charged;		/* [node]                                              */
-	uint64_t      charged_count, charged_cap;
-	int           jobs_listed;	/* those that were to come then                         */
-	int64_t       plans;		/* that came in force                                   */
-	struct planned *planned;	/* their stages, until they are written                 */
-	uint32_t      planned_count, planned_cap;
+	uint64_t *used; /* trials whose gangs ended since the last tick */
+	uint32_t used_count, used_cap;
+	espl_money *charged; /* [node] */
+	uint64_t charged_count, charged_cap;
+	int jobs_listed;         /* those that were to come then */
+	int64_t plans;           /* that came in force */
+	struct planned *planned; /* their stages, until they are written */
+	uint32_t planned_count, planned_cap;
 	struct espl__buf text;
 };
 
 /* One row: types i (int64), n (uint64, NONE is NULL), r (double, NaN is NULL), t (text). */
 void espl__results_put(struct espl__results *, enum statement, const char *types, ...);
-void espl__results_begin(struct espl__results *);	/* a transaction, unless there is one */
+void espl__results_begin(struct espl__results *); /* a transaction, unless there is one */
 
 static inline double
 espl__results_s(espl_time t)
@@ -57,7 +78,10 @@ espl__results_s(espl_time t)
 
 /* results_pool.c: rows of a pool. */
 void espl__results_job(struct espl__results *, espl_time now, const struct espl_trial *, int fresh);
-void espl__results_jobs(struct espl__results *, const struct espl__exec *);	/* those still to come */
-void espl__results_experiment(void *results, espl_time now, uint64_t number, const struct espl__search_summary *);
-void espl__results_experiments(struct espl__results *, const struct espl__exec *);	/* all of them, anew */
+void espl__results_jobs(struct espl__results *,
+    const struct espl__exec *); /* those still to come */
+void espl__results_experiment(void *results, espl_time now, uint64_t number,
+    const struct espl__search_summary *);
+void espl__results_experiments(struct espl__results *,
+    const struct espl__exec *); /* all of them, anew */
 #endif

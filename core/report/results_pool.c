@@ -15,17 +15,21 @@ job_status(const struct espl__exec *exec, const struct espl_trial *t)
 		return "cancelled";
 	if (espl__exec_cut(exec) != 0 && is_open(t))
 		return espl__run_end_name(espl__exec_cut(exec));
-	return t->state == ESPL_TRIAL_WAITING ? "waiting" : t->state == ESPL_TRIAL_RUNNING ? "running"
-	       : t->state == ESPL_TRIAL_FAILED ? "failed" : "done";
+	return t->state == ESPL_TRIAL_WAITING ? "waiting"
+	    : t->state == ESPL_TRIAL_RUNNING  ? "running"
+	    : t->state == ESPL_TRIAL_FAILED   ? "failed"
+					      : "done";
 }
 
 static void
-put_job(struct espl__results *r, uint64_t number, const struct espl__job *job, double arrived_s, double ended_s, const char *status)
+put_job(struct espl__results *r, uint64_t number, const struct espl__job *job, double arrived_s,
+    double ended_s, const char *status)
 {
 	static const char *const fates[] = { "done", "bug", "terminated" };
 
-	espl__results_put(r, PUT_JOB, "ntrriirtrrt", number, job->name, job->work_s, job->eta_s, (int64_t)job->nodes_min,
-	    (int64_t)job->nodes_max, job->weight, fates[job->fate], arrived_s, ended_s, status);
+	espl__results_put(r, PUT_JOB, "ntrriirtrrt", number, job->name, job->work_s, job->eta_s,
+	    (int64_t)job->nodes_min, (int64_t)job->nodes_max, job->weight, fates[job->fate],
+	    arrived_s, ended_s, status);
 }
 
 /* A plain job: when it began to wait, to train, and ended. */
@@ -39,10 +43,12 @@ espl__results_job(struct espl__results *r, espl_time now, const struct espl_tria
 	if (jobs == NULL || t->id >= jobs->list.count)
 		return;
 	if (fresh)
-		put_job(r, t->id, &jobs->list.jobs[t->id], espl__results_s(now), ended_s, job_status(exec, t));
+		put_job(r, t->id, &jobs->list.jobs[t->id], espl__results_s(now), ended_s,
+		    job_status(exec, t));
 	else
-		espl__results_put(r, SET_JOB, "nrrt", t->id, t->state == ESPL_TRIAL_RUNNING ? espl__results_s(now) : NAN,
-		    ended_s, job_status(exec, t));
+		espl__results_put(r, SET_JOB, "nrrt", t->id,
+		    t->state == ESPL_TRIAL_RUNNING ? espl__results_s(now) : NAN, ended_s,
+		    job_status(exec, t));
 }
 
 /* The pool has ended at its deadline, and with it who waited: nobody tells of each. */
@@ -53,10 +59,12 @@ cut_jobs(struct espl__results *r, const struct espl__exec *exec)
 
 	for (uint64_t i = 0; i < espl__exec_jobs_come(exec); i++)
 		if ((t = espl__exec_trial(exec, i)) != NULL && is_open(t))
-			espl__results_put(r, SET_JOB, "nrrt", i, NAN, espl__results_s(espl__exec_now(exec)), job_status(exec, t));
+			espl__results_put(r, SET_JOB, "nrrt", i, NAN,
+			    espl__results_s(espl__exec_now(exec)), job_status(exec, t));
 }
 
-/* Nobody tells of those that are still to come: they are listed once, and again if that will not be. */
+/* Nobody tells of those that are still to come: they are listed once, and again if that will not
+ * be. */
 void
 espl__results_jobs(struct espl__results *r, const struct espl__exec *exec)
 {
@@ -68,10 +76,13 @@ espl__results_jobs(struct espl__results *r, const struct espl__exec *exec)
 	if (jobs != NULL && cut != 0)
 		cut_jobs(r, exec);
 	for (uint64_t i = espl__exec_jobs_come(exec); jobs != NULL && i < jobs->list.count; i++) {
-		const char *over = espl__exec_job_cancelled(exec, i) ? "cancelled" : cut != 0 ? espl__run_end_name(cut) : NULL;
+		const char *over = espl__exec_job_cancelled(exec, i) ? "cancelled"
+		    : cut != 0                                       ? espl__run_end_name(cut)
+								     : NULL;
 
 		if (over != NULL || !r->jobs_listed)
-			put_job(r, i, &jobs->list.jobs[i], NAN, NAN, over != NULL ? over : "to come");
+			put_job(r, i, &jobs->list.jobs[i], NAN, NAN,
+			    over != NULL ? over : "to come");
 	}
 	r->jobs_listed = 1;
 }
@@ -81,15 +92,19 @@ put_experiment(struct espl__results *r, uint64_t number, const struct espl__sear
 {
 	uint64_t best = s->best == ESPL_NONE ? ESPL_NONE : number << ESPL__TRIAL_BITS | s->best;
 
-	espl__results_put(r, PUT_EXPERIMENT, "nttttrriiinrrrit", number, s->name, s->metric, s->maximize ? "maximize" : "minimize",
-	    espl__experiment_state(s), espl__results_s(s->arrived), espl__results_s(s->ended), (int64_t)s->trials,
+	espl__results_put(r, PUT_EXPERIMENT, "nttttrriiinrrrit", number, s->name, s->metric,
+	    s->maximize ? "maximize" : "minimize", espl__experiment_state(s),
+	    espl__results_s(s->arrived), espl__results_s(s->ended), (int64_t)s->trials,
 	    (int64_t)s->completed, (int64_t)s->failed, best,
-	    best == ESPL_NONE ? NAN : s->maximize ? 0.0 - s->best_loss : s->best_loss, s->gpu_s,
-	    (double)s->spent / 1e6, (int64_t)s->gpus, s->text);
+	    best == ESPL_NONE ? NAN
+		: s->maximize ? 0.0 - s->best_loss
+			      : s->best_loss,
+	    s->gpu_s, (double)s->spent / 1e6, (int64_t)s->gpus, s->text);
 }
 
 void
-espl__results_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__search_summary *s)
+espl__results_experiment(void *ctx, espl_time now, uint64_t number,
+    const struct espl__search_summary *s)
 {
 	struct espl__results *r = ctx;
 

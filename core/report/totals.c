@@ -7,39 +7,37 @@
 
 #include "base/text.h"
 
+/* clang-format off */
 #define FIELD(name_, type_) { #name_, type_, offsetof(struct espl__totals, name_) }
-const struct espl__total_field espl__total_fields[] = {
-	FIELD(status, ESPL__TOTAL_TEXT), FIELD(text, ESPL__TOTAL_TEXT),
-	FIELD(failure, ESPL__TOTAL_TEXT),
+/* clang-format on */
+const struct espl__total_field espl__total_fields[] = { FIELD(status, ESPL__TOTAL_TEXT),
+	FIELD(text, ESPL__TOTAL_TEXT), FIELD(failure, ESPL__TOTAL_TEXT),
 	FIELD(experiment, ESPL__TOTAL_TEXT), FIELD(metric, ESPL__TOTAL_TEXT),
 	FIELD(best_params, ESPL__TOTAL_TEXT), FIELD(experiments, ESPL__TOTAL_TEXT),
 	FIELD(maximize, ESPL__TOTAL_INT), FIELD(simulated, ESPL__TOTAL_INT),
 	FIELD(over, ESPL__TOTAL_INT), FIELD(on_cpu, ESPL__TOTAL_INT),
 	FIELD(trials, ESPL__TOTAL_INT), FIELD(completed, ESPL__TOTAL_INT),
-	FIELD(early, ESPL__TOTAL_INT), FIELD(failed, ESPL__TOTAL_INT), FIELD(running, ESPL__TOTAL_INT),
-	FIELD(waiting, ESPL__TOTAL_INT), FIELD(best, ESPL__TOTAL_INT),
-	FIELD(best_iteration, ESPL__TOTAL_INT), FIELD(best_checkpoint, ESPL__TOTAL_INT),
-	FIELD(resizes, ESPL__TOTAL_INT), FIELD(nodes, ESPL__TOTAL_INT),
-	FIELD(nodes_peak, ESPL__TOTAL_INT), FIELD(nodes_leaked, ESPL__TOTAL_INT),
-	FIELD(gpus, ESPL__TOTAL_INT), FIELD(gpus_busy, ESPL__TOTAL_INT),
-	FIELD(reports, ESPL__TOTAL_INT), FIELD(decisions, ESPL__TOTAL_INT),
-	FIELD(calls, ESPL__TOTAL_INT),
+	FIELD(early, ESPL__TOTAL_INT), FIELD(failed, ESPL__TOTAL_INT),
+	FIELD(running, ESPL__TOTAL_INT), FIELD(waiting, ESPL__TOTAL_INT),
+	FIELD(best, ESPL__TOTAL_INT), FIELD(best_iteration, ESPL__TOTAL_INT),
+	FIELD(best_checkpoint, ESPL__TOTAL_INT), FIELD(resizes, ESPL__TOTAL_INT),
+	FIELD(nodes, ESPL__TOTAL_INT), FIELD(nodes_peak, ESPL__TOTAL_INT),
+	FIELD(nodes_leaked, ESPL__TOTAL_INT), FIELD(gpus, ESPL__TOTAL_INT),
+	FIELD(gpus_busy, ESPL__TOTAL_INT), FIELD(reports, ESPL__TOTAL_INT),
+	FIELD(decisions, ESPL__TOTAL_INT), FIELD(calls, ESPL__TOTAL_INT),
 	FIELD(best_metric, ESPL__TOTAL_REAL), FIELD(deadline_s, ESPL__TOTAL_REAL),
 	FIELD(budget_usd, ESPL__TOTAL_REAL), FIELD(jct_s, ESPL__TOTAL_REAL),
 	FIELD(cost_usd, ESPL__TOTAL_REAL), FIELD(gpu_s, ESPL__TOTAL_REAL),
 	FIELD(busy_gpu_s, ESPL__TOTAL_REAL), FIELD(decision_median_us, ESPL__TOTAL_REAL),
 	FIELD(decision_p95_us, ESPL__TOTAL_REAL), FIELD(decision_max_us, ESPL__TOTAL_REAL),
 	FIELD(call_median_us, ESPL__TOTAL_REAL), FIELD(call_p95_us, ESPL__TOTAL_REAL),
-	FIELD(call_max_us, ESPL__TOTAL_REAL),
-	FIELD(jobs, ESPL__TOTAL_INT), FIELD(jobs_arrived, ESPL__TOTAL_INT),
-	FIELD(jobs_to_come, ESPL__TOTAL_INT),
+	FIELD(call_max_us, ESPL__TOTAL_REAL), FIELD(jobs, ESPL__TOTAL_INT),
+	FIELD(jobs_arrived, ESPL__TOTAL_INT), FIELD(jobs_to_come, ESPL__TOTAL_INT),
 	FIELD(jobs_done, ESPL__TOTAL_INT), FIELD(jobs_failed, ESPL__TOTAL_INT),
-	FIELD(jobs_cancelled, ESPL__TOTAL_INT),
-	FIELD(queue_mean_s, ESPL__TOTAL_REAL), FIELD(queue_p95_s, ESPL__TOTAL_REAL),
-	FIELD(queue_max_s, ESPL__TOTAL_REAL), FIELD(total_mean_s, ESPL__TOTAL_REAL),
-	FIELD(total_p95_s, ESPL__TOTAL_REAL), FIELD(total_max_s, ESPL__TOTAL_REAL),
-	FIELD(makespan_s, ESPL__TOTAL_REAL)
-};
+	FIELD(jobs_cancelled, ESPL__TOTAL_INT), FIELD(queue_mean_s, ESPL__TOTAL_REAL),
+	FIELD(queue_p95_s, ESPL__TOTAL_REAL), FIELD(queue_max_s, ESPL__TOTAL_REAL),
+	FIELD(total_mean_s, ESPL__TOTAL_REAL), FIELD(total_p95_s, ESPL__TOTAL_REAL),
+	FIELD(total_max_s, ESPL__TOTAL_REAL), FIELD(makespan_s, ESPL__TOTAL_REAL) };
 const uint32_t espl__total_field_count = sizeof espl__total_fields / sizeof espl__total_fields[0];
 
 void
@@ -77,7 +75,9 @@ espl__totals_free(struct espl__totals *t)
 
 	for (i = 0; i < espl__total_field_count; i++) {
 		if (espl__total_fields[i].type == ESPL__TOTAL_TEXT)
-			espl__totals_set((char **)(void *)((char *)t + espl__total_fields[i].offset), NULL);
+			espl__totals_set((char **)(void *)((char *)t +
+					     espl__total_fields[i].offset),
+			    NULL);
 	}
 }
 
@@ -85,12 +85,12 @@ const char *
 espl__run_end_name(enum espl__run_end how)
 {
 	switch (how) {
-	case ESPL__RUN_DONE:        return "done";
-	case ESPL__RUN_DEADLINE:    return "deadline";
-	case ESPL__RUN_BUDGET:      return "budget";
+	case ESPL__RUN_DONE: return "done";
+	case ESPL__RUN_DEADLINE: return "deadline";
+	case ESPL__RUN_BUDGET: return "budget";
 	case ESPL__RUN_INTERRUPTED: return "interrupted";
-	case ESPL__RUN_FAILED:      return "failed";
-	case ESPL__RUN_CANCELLED:   return "cancelled";
+	case ESPL__RUN_FAILED: return "failed";
+	case ESPL__RUN_CANCELLED: return "cancelled";
 	}
 	return "running";
 }
@@ -99,7 +99,10 @@ void
 espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 {
 	espl__totals_set(&t->status, espl__run_end_name(s->how));
-	espl__totals_set(&t->text, (s->how == ESPL__RUN_FAILED || s->how == ESPL__RUN_INTERRUPTED) && s->text[0] != '\0' ? s->text : NULL);
+	espl__totals_set(&t->text,
+	    (s->how == ESPL__RUN_FAILED || s->how == ESPL__RUN_INTERRUPTED) && s->text[0] != '\0'
+		? s->text
+		: NULL);
 	espl__totals_set(&t->failure, s->failed > 0 && s->failure[0] != '\0' ? s->failure : NULL);
 	t->over = s->over;
 	t->on_cpu = s->on_cpu;
@@ -110,7 +113,9 @@ espl__totals_take(struct espl__totals *t, const struct espl__exec_summary *s)
 	t->running = (int64_t)s->running;
 	t->waiting = (int64_t)s->waiting;
 	t->best = s->best == ESPL_NONE ? -1 : (int64_t)s->best;
-	t->best_metric = s->best == ESPL_NONE ? NAN : t->maximize ? 0.0 - s->best_loss : s->best_loss;
+	t->best_metric = s->best == ESPL_NONE ? NAN
+	    : t->maximize                     ? 0.0 - s->best_loss
+					      : s->best_loss;
 	t->best_iteration = (int64_t)s->best_iteration;
 	t->best_checkpoint = (int64_t)s->best_checkpoint;
 	t->jct_s = (double)s->now / 1e9;
@@ -174,7 +179,8 @@ put_real(struct espl__buf *b, const char *name, double value)
 
 /* middle: what the first of them is. */
 static void
-put_spread(struct espl__buf *b, const char *name, const char *middle, double first, double p95, double max)
+put_spread(struct espl__buf *b, const char *name, const char *middle, double first, double p95,
+    double max)
 {
 	espl__print(b, ", \"%s\": {\"%s\": ", name, middle);
 	espl__print_number(b, first);
@@ -203,8 +209,8 @@ put_best(const struct espl__totals *t, struct espl__buf *b)
 	espl__print(b, ", \"best\": {\"trial\": %lld", (long long)t->best);
 	put_real(b, "metric", t->best_metric);
 	put_int(b, "iteration", t->best_iteration);
-	espl__print(b, ", \"params\": %s, \"checkpoint\": ",
-	            t->best_params != NULL ? t->best_params : "{}");
+	espl__print(b,
+	    ", \"params\": %s, \"checkpoint\": ", t->best_params != NULL ? t->best_params : "{}");
 	if (t->best_checkpoint > 0 && !t->simulated) {
 		espl__print(b, "\"");
 		put_checkpoint(b, (uint64_t)t->best, t->best_checkpoint);
@@ -217,9 +223,11 @@ put_best(const struct espl__totals *t, struct espl__buf *b)
 static void
 put_jobs(const struct espl__totals *t, struct espl__buf *b)
 {
-	espl__print(b, ", \"jobs\": {\"count\": %lld, \"arrived\": %lld, \"done\": %lld, \"failed\": %lld, \"cancelled\": %lld",
-	            (long long)t->jobs, (long long)t->jobs_arrived, (long long)t->jobs_done, (long long)t->jobs_failed,
-	            (long long)t->jobs_cancelled);
+	espl__print(b,
+	    ", \"jobs\": {\"count\": %lld, \"arrived\": %lld, \"done\": %lld, \"failed\": %lld, "
+	    "\"cancelled\": %lld",
+	    (long long)t->jobs, (long long)t->jobs_arrived, (long long)t->jobs_done,
+	    (long long)t->jobs_failed, (long long)t->jobs_cancelled);
 	put_spread(b, "queue_s", "mean", t->queue_mean_s, t->queue_p95_s, t->queue_max_s);
 	put_spread(b, "total_s", "mean", t->total_mean_s, t->total_p95_s, t->total_max_s);
 	put_real(b, "makespan_s", t->makespan_s);
@@ -248,7 +256,8 @@ espl__totals_json(const struct espl__totals *t, const char *event, int more, str
 	put_int(b, "nodes_peak", t->nodes_peak);
 	put_int(b, "nodes_leaked", t->nodes_leaked);
 	put_int(b, "decisions", t->decisions);
-	put_spread(b, "decision_us", "median", t->decision_median_us, t->decision_p95_us, t->decision_max_us);
+	put_spread(b, "decision_us", "median", t->decision_median_us, t->decision_p95_us,
+	    t->decision_max_us);
 	put_int(b, "calls", t->calls);
 	put_spread(b, "call_us", "median", t->call_median_us, t->call_p95_us, t->call_max_us);
 	if (t->jobs > 0)
@@ -296,12 +305,15 @@ espl__experiment_state(const struct espl__search_summary *s)
 {
 	if (s->how != 0)
 		return espl__run_end_name(s->how);
-	return !s->come ? "to come" : s->running > 0 ? "running" : s->waiting > 0 ? "waiting" : "idle";
+	return !s->come      ? "to come"
+	    : s->running > 0 ? "running"
+	    : s->waiting > 0 ? "waiting"
+			     : "idle";
 }
 
 static void
-put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl__search_summary *s, int simulated,
-               struct espl__buf *b)
+put_experiment(const struct espl__exec *exec, uint64_t number, const struct espl__search_summary *s,
+    int simulated, struct espl__buf *b)
 {
 	const struct espl__search_setup *of = espl__exec_search_of(exec, number);
 	uint64_t id = number << ESPL__TRIAL_BITS | s->best;
@@ -382,11 +394,11 @@ espl__print_clean(struct espl__buf *b, const char *text)
 void
 espl__print_params(struct espl__buf *b, const char *json, const char *gap)
 {
-	json_t     *root = json == NULL ? NULL : json_loads(json, 0, NULL), *value;
+	json_t *root = json == NULL ? NULL : json_loads(json, 0, NULL), *value;
 	const char *name, *before = "";
-	char        number[32];
+	char number[32];
 
-	json_object_foreach(root, name, value) {
+	json_object_foreach (root, name, value) {
 		espl__print(b, "%s", before);
 		espl__print_clean(b, name);
 		espl__print(b, "=");
@@ -429,7 +441,7 @@ params_text(const char *json, int indent, struct espl__buf *b)
 {
 	struct espl__buf list = { NULL, 0, 0 };
 	const char *at, *end;
-	size_t      used = 0;
+	size_t used = 0;
 
 	espl__print_params(&list, json, "\n");
 	for (at = espl__buf_text(&list); *at != '\0'; at = *end == '\0' ? end : end + 1) {
@@ -450,7 +462,8 @@ static const char *
 cut_words(const struct espl__totals *t)
 {
 	return strcmp(t->status, "deadline") == 0 ? "ended by the deadline"
-	       : strcmp(t->status, "budget") == 0 ? "ended by the budget" : NULL;
+	    : strcmp(t->status, "budget") == 0    ? "ended by the budget"
+						  : NULL;
 }
 
 void
@@ -460,13 +473,16 @@ espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__bu
 
 	if (t->best < 0) {
 		espl__print(b, "%*sbest    %s\n", indent, "",
-		            t->over || cut_words(t) != NULL || strcmp(t->status, "failed") == 0 ? "none: no trial reported a number" : "none yet");
+		    t->over || cut_words(t) != NULL || strcmp(t->status, "failed") == 0
+			? "none: no trial reported a number"
+			: "none yet");
 		return;
 	}
-	espl__print(b, "%*sbest    trial %s: ", indent, "", espl__trial_name((uint64_t)t->best, name));
+	espl__print(b, "%*sbest    trial %s: ", indent, "",
+	    espl__trial_name((uint64_t)t->best, name));
 	espl__print_clean(b, t->metric);
 	espl__print(b, " %s at iteration %lld\n", espl__format_metric(t->best_metric, number),
-	            (long long)t->best_iteration);
+	    (long long)t->best_iteration);
 	params_text(t->best_params, indent + 8, b);
 	if (t->best_checkpoint > 0 && !t->simulated) {
 		espl__print(b, "%*s        ", indent, "");
@@ -495,8 +511,9 @@ espl__totals_logs_text(const struct espl__totals *t, const char *dir, struct esp
 static void
 jobs_text(const struct espl__totals *t, struct espl__buf *b)
 {
-	int64_t left = t->jobs - t->jobs_done - t->jobs_failed - t->jobs_cancelled - t->jobs_to_come;
-	char    mean[32], p95[32];
+	int64_t left =
+	    t->jobs - t->jobs_done - t->jobs_failed - t->jobs_cancelled - t->jobs_to_come;
+	char mean[32], p95[32];
 
 	espl__print(b, "  jobs    %lld, %lld done", (long long)t->jobs, (long long)t->jobs_done);
 	if (t->jobs_failed > 0)
@@ -506,7 +523,8 @@ jobs_text(const struct espl__totals *t, struct espl__buf *b)
 	if (left > 0 && cut_words(t) != NULL)
 		espl__print(b, ", %lld %s", (long long)left, cut_words(t));
 	if (t->jobs_to_come > 0)
-		espl__print(b, "; %lld %s", (long long)t->jobs_to_come, cut_words(t) != NULL ? "never came" : "still to come");
+		espl__print(b, "; %lld %s", (long long)t->jobs_to_come,
+		    cut_words(t) != NULL ? "never came" : "still to come");
 	espl__print(b, "\n");
 	if (isnan(t->queue_mean_s))
 		return;
@@ -514,7 +532,8 @@ jobs_text(const struct espl__totals *t, struct espl__buf *b)
 	espl__print(b, ", 95 in 100 at most %s\n", espl__format_seconds(t->queue_p95_s, p95));
 	if (isnan(t->total_mean_s))
 		return;
-	espl__print(b, "  time    %s on average from arrival to end", espl__format_seconds(t->total_mean_s, mean));
+	espl__print(b, "  time    %s on average from arrival to end",
+	    espl__format_seconds(t->total_mean_s, mean));
 	espl__print(b, ", 95 in 100 at most %s\n", espl__format_seconds(t->total_p95_s, p95));
 }
 
@@ -522,20 +541,24 @@ static void
 experiments_text(const struct espl__totals *t, struct espl__buf *b)
 {
 	json_t *list = json_loads(t->experiments, 0, NULL), *one;
-	size_t  i;
-	char    metric[32];
+	size_t i;
+	char metric[32];
 
-	json_array_foreach(list, i, one) {
-		json_t *best = json_object_get(one, "best"), *value = json_object_get(best, "metric");
+	json_array_foreach (list, i, one) {
+		json_t *best = json_object_get(one, "best"),
+		       *value = json_object_get(best, "metric");
 
-		espl__print(b, "  %-7s %lld ", i == 0 ? "search" : "", (long long)json_integer_value(json_object_get(one, "number")));
+		espl__print(b, "  %-7s %lld ", i == 0 ? "search" : "",
+		    (long long)json_integer_value(json_object_get(one, "number")));
 		espl__print_clean(b, json_string_value(json_object_get(one, "name")));
-		espl__print(b, ": %s, %lld trials", json_string_value(json_object_get(one, "status")),
-		            (long long)json_integer_value(json_object_get(one, "trials")));
+		espl__print(b, ": %s, %lld trials",
+		    json_string_value(json_object_get(one, "status")),
+		    (long long)json_integer_value(json_object_get(one, "trials")));
 		if (json_is_number(value))
-			espl__print(b, ", best %s (trial %lld/%lld)", espl__format_metric(json_number_value(value), metric),
-			            (long long)json_integer_value(json_object_get(one, "number")),
-			            (long long)json_integer_value(json_object_get(best, "trial")));
+			espl__print(b, ", best %s (trial %lld/%lld)",
+			    espl__format_metric(json_number_value(value), metric),
+			    (long long)json_integer_value(json_object_get(one, "number")),
+			    (long long)json_integer_value(json_object_get(best, "trial")));
 		espl__print(b, "\n");
 	}
 	json_decref(list);
@@ -550,11 +573,11 @@ espl__totals_paused(const struct espl__totals *t)
 void
 espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 {
-	char    time[32], busy[32], held[32];
+	char time[32], busy[32], held[32];
 
 	espl__print_clean(b, t->experiment);
 	espl__print(b, ": %s after %s%s\n", status_words(t), espl__format_seconds(t->jct_s, time),
-	            t->simulated ? " (simulated)" : "");
+	    t->simulated ? " (simulated)" : "");
 	if (reason && t->text != NULL && t->text[0] != '\0') {
 		espl__print(b, "  reason  ");
 		espl__print_clean(b, t->text);
@@ -573,7 +596,7 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 		espl__print(b, "; %lld running", (long long)t->running);
 	if (t->waiting > 0)
 		espl__print(b, "%s%lld %s", t->running > 0 ? ", " : "; ", (long long)t->waiting,
-		            cut_words(t) != NULL ? cut_words(t) : "waiting");
+		    cut_words(t) != NULL ? cut_words(t) : "waiting");
 	espl__print(b, "\n");
 	/* A failed run's reason quotes it. */
 	if (t->failed > 0 && t->failure != NULL && strcmp(t->status, "failed") != 0) {
@@ -590,11 +613,13 @@ espl__totals_text(const struct espl__totals *t, int reason, struct espl__buf *b)
 	espl__print(b, "  cost    $%.2f", t->cost_usd);
 	if (!isnan(t->budget_usd))
 		espl__print(b, " of $%.2f", t->budget_usd);
-	espl__print(b, "\n  %-7s %s used, %s held; %lld resize%s; at most %lld node%s\n", espl__slots_word(t->on_cpu, 0),
-	            espl__format_seconds(t->busy_gpu_s, busy), espl__format_seconds(t->gpu_s, held),
-	            (long long)t->resizes, t->resizes == 1 ? "" : "s",
-	            (long long)t->nodes_peak, t->nodes_peak == 1 ? "" : "s");
+	espl__print(b, "\n  %-7s %s used, %s held; %lld resize%s; at most %lld node%s\n",
+	    espl__slots_word(t->on_cpu, 0), espl__format_seconds(t->busy_gpu_s, busy),
+	    espl__format_seconds(t->gpu_s, held), (long long)t->resizes, t->resizes == 1 ? "" : "s",
+	    (long long)t->nodes_peak, t->nodes_peak == 1 ? "" : "s");
 	if (t->nodes_leaked > 0)
-		espl__print(b, "  leaked  %lld node%s could not be proven ended: look at your provider's list\n",
-		            (long long)t->nodes_leaked, t->nodes_leaked == 1 ? "" : "s");
+		espl__print(b,
+		    "  leaked  %lld node%s could not be proven ended: look at your provider's "
+		    "list\n",
+		    (long long)t->nodes_leaked, t->nodes_leaked == 1 ? "" : "s");
 }

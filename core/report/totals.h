@@ -8,29 +8,32 @@
 #include <stdio.h>
 #include "exec/executor.h"
 
+/* Owned strings; NULL where not known. */
 struct espl__totals {
-	/* Owned strings; NULL where not known. */
-	char    *status;		/* running done deadline budget interrupted failed      */
-	char    *text;			/* why it failed                                        */
-	char    *failure;		/* the last failure of a trial, where trials failed      */
-	char    *experiment, *metric;
-	char    *best_params;		/* a JSON object */
-	char    *experiments;		/* a pool's: a JSON array; NULL none */
-	int64_t  maximize, simulated;
-	int64_t  on_cpu;		/* what is counted as GPUs are slots of CPUs             */
-	int64_t  over;			/* nothing is left to go on with                        */
-	int64_t  trials, completed, early, failed, running, waiting;	/* early: of the completed, stopped early */
-	int64_t  best;			/* -1: none */
-	int64_t  best_iteration, best_checkpoint;
-	int64_t  resizes, nodes, nodes_peak, nodes_leaked, gpus, gpus_busy, reports, decisions, calls;
-	double   best_metric;		/* as the trial reported it */
-	double   deadline_s, budget_usd;	/* NaN: none */
-	double   jct_s, cost_usd, gpu_s, busy_gpu_s;
-	double   decision_median_us, decision_p95_us, decision_max_us;
-	double   call_median_us, call_p95_us, call_max_us;
+	char *status;  /* running done deadline budget interrupted failed */
+	char *text;    /* why it failed */
+	char *failure; /* the last failure of a trial, where trials failed */
+	char *experiment, *metric;
+	char *best_params; /* a JSON object */
+	char *experiments; /* a pool's: a JSON array; NULL none */
+	int64_t maximize, simulated;
+	int64_t on_cpu; /* what is counted as GPUs are slots of CPUs */
+	int64_t over;   /* nothing is left to go on with */
+	/* early: of the completed, stopped early */
+	int64_t trials, completed, early, failed, running, waiting;
+	int64_t best; /* -1: none */
+	int64_t best_iteration, best_checkpoint;
+	int64_t resizes, nodes, nodes_peak, nodes_leaked, gpus, gpus_busy, reports, decisions,
+	    calls;
+	double best_metric;            /* as the trial reported it */
+	double deadline_s, budget_usd; /* NaN: none */
+	double jct_s, cost_usd, gpu_s, busy_gpu_s;
+	double decision_median_us, decision_p95_us, decision_max_us;
+	double call_median_us, call_p95_us, call_max_us;
 	/* Plain jobs; jobs 0: there is no workload. */
-	int64_t  jobs, jobs_arrived, jobs_to_come, jobs_done, jobs_failed, jobs_cancelled;
-	double   queue_mean_s, queue_p95_s, queue_max_s, total_mean_s, total_p95_s, total_max_s, makespan_s;
+	int64_t jobs, jobs_arrived, jobs_to_come, jobs_done, jobs_failed, jobs_cancelled;
+	double queue_mean_s, queue_p95_s, queue_max_s, total_mean_s, total_p95_s, total_max_s,
+	    makespan_s;
 };
 
 /* Nothing known yet but what the configuration says (NULL: not even that). */
@@ -42,12 +45,13 @@ void espl__totals_take(struct espl__totals *, const struct espl__exec_summary *)
 const char *espl__experiment_state(const struct espl__search_summary *);
 /* A pool's experiments, one by one. */
 void espl__totals_experiments(struct espl__totals *, const struct espl__exec *);
-const char *espl__run_end_name(enum espl__run_end);	/* "done", ...; 0: "running" */
-void espl__totals_set(char **field, const char *text);	/* owned copy; NULL clears */
+const char *espl__run_end_name(enum espl__run_end);    /* "done", ...; 0: "running" */
+void espl__totals_set(char **field, const char *text); /* owned copy; NULL clears */
 
 /* {"event": EVENT, "status": ..., ...}, cli.md's fields in its order, no newline.  `more`: also
  * what is running and held now (status). */
-void espl__totals_json(const struct espl__totals *, const char *event, int more, struct espl__buf *);
+void espl__totals_json(const struct espl__totals *, const char *event, int more,
+    struct espl__buf *);
 /* Of a search that nothing can hold to its deadline and budget: the least that would do; what is
  * not known (NaN) is left out. */
 void espl__infeasible_json(double least_s, double least_usd, struct espl__buf *);
@@ -62,7 +66,11 @@ void espl__totals_best_text(const struct espl__totals *, int indent, struct espl
 
 /* Fields by name, for storing. */
 enum espl__total_type { ESPL__TOTAL_TEXT = 1, ESPL__TOTAL_INT, ESPL__TOTAL_REAL };
-struct espl__total_field { const char *name; enum espl__total_type type; size_t offset; };
+struct espl__total_field {
+	const char *name;
+	enum espl__total_type type;
+	size_t offset;
+};
 extern const struct espl__total_field espl__total_fields[];
 extern const uint32_t espl__total_field_count;
 

@@ -60,12 +60,13 @@ void
 espl__view_group_name(const struct espl__view_group *g, char to[48])
 {
 	unsigned long long experiment = g->id >> ESPL__TRIAL_BITS;
-	int    used = experiment > 0 ? snprintf(to, 48, "%llu: ", experiment) : 0;
+	int used = experiment > 0 ? snprintf(to, 48, "%llu: ", experiment) : 0;
 	size_t room = 48 - (size_t)used;
 
 	to += used;
 	if (g->stage == ESPL_ANY)
-		(void)snprintf(to, room, "group %llu", (unsigned long long)(g->id & ESPL__TRIAL_NUMBER));
+		(void)snprintf(to, room, "group %llu",
+		    (unsigned long long)(g->id & ESPL__TRIAL_NUMBER));
 	else if (g->bracket == ESPL_ANY || g->brackets <= 1)
 		(void)snprintf(to, room, "stage %u", g->stage);
 	else
@@ -78,18 +79,18 @@ counter(struct espl__view_group *g, espl_trial_state state)
 	switch (state) {
 	case ESPL_TRIAL_WAITING: return &g->waiting;
 	case ESPL_TRIAL_RUNNING: return &g->running;
-	case ESPL_TRIAL_FAILED:  return &g->failed;
-	default:                 return &g->done;
+	case ESPL_TRIAL_FAILED: return &g->failed;
+	default: return &g->done;
 	}
 }
 
 static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
-	struct espl__view       *v = ctx;
-	struct espl__past       *past = espl__past_of(&v->pasts, t->id);
+	struct espl__view *v = ctx;
+	struct espl__past *past = espl__past_of(&v->pasts, t->id);
 	struct espl__view_group *g = group_made(v, t->group);
-	struct espl__view_gang  *gang = espl__map_get(&v->gangs, t->id);
+	struct espl__view_gang *gang = espl__map_get(&v->gangs, t->id);
 
 	v->now = now;
 	v->what = espl__past_what(past, t, espl__whose_word(&v->observer, t));
@@ -108,9 +109,9 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 
 static void
 on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iteration, double loss,
-          const struct espl__metric *metrics, uint32_t count, struct espl_share share)
+    const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
-	struct espl__view      *v = ctx;
+	struct espl__view *v = ctx;
 	struct espl__view_gang *gang = espl__map_get(&v->gangs, t->id);
 
 	(void)metrics, (void)count, (void)share;
@@ -121,9 +122,10 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 		gang->metric = espl__view_raw(v, t->id, loss);
 	}
 	/* As the executor counts: who came further; of those, the better; of those, the first. */
-	v->better = !v->config->pool && !isnan(loss) && (v->best == ESPL_NONE || iteration > v->best_iteration
-	            || (iteration == v->best_iteration && (loss < v->best_loss
-	                || (loss == v->best_loss && t->id < v->best))));
+	v->better = !v->config->pool && !isnan(loss) &&
+	    (v->best == ESPL_NONE || iteration > v->best_iteration ||
+		(iteration == v->best_iteration &&
+		    (loss < v->best_loss || (loss == v->best_loss && t->id < v->best))));
 	if (!v->better)
 		return;
 	if (v->best != t->id) {
@@ -147,9 +149,9 @@ on_failure(void *ctx, espl_time now, const struct espl_trial *t)
 
 static void
 on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
-        struct espl_share share, const struct espl_slot *slots, const char *text)
+    struct espl_share share, const struct espl_slot *slots, const char *text)
 {
-	struct espl__view      *v = ctx;
+	struct espl__view *v = ctx;
 	struct espl__view_gang *g = espl__map_get(&v->gangs, trial);
 
 	(void)slots, (void)text;
@@ -166,11 +168,13 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 		espl__map_set(&v->gangs, trial, g);
 	}
 	if (g == NULL || (strcmp(state, "ended") == 0 && g->gang != gang))
-		return;		/* the end of a gang that another one has followed already */
+		return; /* the end of a gang that another one has followed already */
 	if (strcmp(state, "ended") != 0) {
 		if (g->gang != gang || g->budget == 0) {
-			g->iteration = g->from = v->observer.exec != NULL && strcmp(state, "starting") == 0
-			    ? espl__exec_trial_restores(v->observer.exec, trial) : espl__past_of(&v->pasts, trial)->iteration;
+			g->iteration = g->from =
+			    v->observer.exec != NULL && strcmp(state, "starting") == 0
+			    ? espl__exec_trial_restores(v->observer.exec, trial)
+			    : espl__past_of(&v->pasts, trial)->iteration;
 			g->budget = espl__past_of(&v->pasts, trial)->budget;
 		}
 		g->gang = gang;
@@ -192,19 +196,21 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 static void
 on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t stage, int ended)
 {
-	struct espl__view       *v = ctx;
+	struct espl__view *v = ctx;
 	struct espl__view_group *g = group_made(v, group);
 
 	v->now = now;
 	g->bracket = bracket;
-	g->brackets = v->observer.exec != NULL ? espl__exec_brackets(v->observer.exec, group >> ESPL__TRIAL_BITS) : 0;
+	g->brackets = v->observer.exec != NULL
+	    ? espl__exec_brackets(v->observer.exec, group >> ESPL__TRIAL_BITS)
+	    : 0;
 	g->stage = stage;
 	g->ended = ended;
 }
 
 void
 espl__view_init(struct espl__view *v, const struct espl__run_config *config,
-                const struct espl__space *space, int simulated, int replaying)
+    const struct espl__space *space, int simulated, int replaying)
 {
 	memset(v, 0, sizeof *v);
 	v->config = config;
@@ -212,8 +218,12 @@ espl__view_init(struct espl__view *v, const struct espl__run_config *config,
 	v->replaying = replaying;
 	v->best = ESPL_NONE;
 	v->best_loss = NAN;
-	v->observer = (struct espl__observer){ .ctx = v, .trial = on_trial, .report = on_report,
-		.failure = on_failure, .gang = on_gang, .group = on_group };
+	v->observer = (struct espl__observer){ .ctx = v,
+		.trial = on_trial,
+		.report = on_report,
+		.failure = on_failure,
+		.gang = on_gang,
+		.group = on_group };
 	espl__totals_init(&v->totals, config, simulated);
 }
 
@@ -253,7 +263,7 @@ void
 espl__view_refresh(struct espl__view *v, const struct espl__exec *exec)
 {
 	struct espl__exec_summary summary;
-	const struct espl_trial  *best;
+	const struct espl_trial *best;
 
 	v->exec = exec;
 	espl__exec_summary(exec, &summary);
@@ -284,6 +294,6 @@ espl__view_finish(struct espl__view *v, const struct espl__exec_summary *summary
 		espl__totals_set(&v->totals.best_params, NULL);
 	else if (v->totals.best != before || v->totals.best_params == NULL)
 		espl__totals_set(&v->totals.best_params,
-		                 summary->best == v->best ? v->best_params : NULL);
+		    summary->best == v->best ? v->best_params : NULL);
 	v->now = summary->now;
 }

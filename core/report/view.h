@@ -11,48 +11,49 @@
 
 struct espl__view_group {
 	uint64_t id;
-	uint32_t bracket, stage;	/* ESPL_ANY: none declared                              */
-	uint32_t brackets;		/* that its algorithm declared: one need not be named   */
-	int      ended;
+	uint32_t bracket, stage; /* ESPL_ANY: none declared */
+	uint32_t brackets;       /* that its algorithm declared: one need not be named */
+	int ended;
 	uint64_t waiting, running, done, failed;
-	uint64_t budget;		/* largest of its trials                                */
+	uint64_t budget; /* largest of its trials */
 };
 struct espl__view_gang {
-	struct espl__view_gang *next, *previous;	/* in order of coming               */
+	struct espl__view_gang *next, *previous; /* in order of coming */
 	uint64_t gang, trial;
-	int      running;		/* all ranks are there                                  */
+	int running; /* all ranks are there */
 	struct espl_share share;
-	uint32_t before;		/* GPUs of the trial before it was started or resized; 0 none */
-	uint64_t iteration, from, budget;	/* done, at its start, up to               */
-	double   metric;		/* NaN: none yet                                        */
+	/* GPUs of the trial before it was started or resized; 0 none */
+	uint32_t before;
+	uint64_t iteration, from, budget; /* done, at its start, up to */
+	double metric;                    /* NaN: none yet */
 };
 struct espl__view {
 	struct espl__observer observer;
 	const struct espl__run_config *config;
 	const struct espl__space *space;
-	const struct espl__exec  *exec;	/* set at the first tick; NULL before                   */
-	int          replaying;		/* lines and events keep silent                         */
-	espl_time    now;
-	espl_time    round_at;		/* the executor's clock, and when it came to that       */
-	int64_t      round_tick;
-	const char  *what;		/* of the trial just told; see past.h                   */
-	int          better;		/* the report just told is the best so far              */
-	uint64_t     best;		/* trial, NONE */
-	double       best_loss;
-	uint64_t     best_iteration;
-	char        *best_params;
+	const struct espl__exec *exec; /* set at the first tick; NULL before */
+	int replaying;                 /* lines and events keep silent */
+	espl_time now;
+	espl_time round_at; /* the executor's clock, and when it came to that */
+	int64_t round_tick;
+	const char *what; /* of the trial just told; see past.h */
+	int better;       /* the report just told is the best so far */
+	uint64_t best;    /* trial, NONE */
+	double best_loss;
+	uint64_t best_iteration;
+	char *best_params;
 	struct espl__view_gang *first, *last;
-	uint64_t     gang_count;
-	struct espl__map gangs;		/* by trial                                             */
-	struct espl__view_group **groups;	/* in order of beginning                       */
-	uint32_t     group_count, group_cap;
+	uint64_t gang_count;
+	struct espl__map gangs;           /* by trial */
+	struct espl__view_group **groups; /* in order of beginning */
+	uint32_t group_count, group_cap;
 	struct espl__map group_map;
 	struct espl__pasts pasts;
-	struct espl__totals totals;	/* as of the last refresh                               */
+	struct espl__totals totals; /* as of the last refresh */
 	struct espl__buf scratch;
 };
 void espl__view_init(struct espl__view *, const struct espl__run_config *,
-                     const struct espl__space *, int simulated, int replaying);
+    const struct espl__space *, int simulated, int replaying);
 void espl__view_free(struct espl__view *);
 /* Takes the executor's numbers into view->totals, the best trial's parameters included. */
 void espl__view_refresh(struct espl__view *, const struct espl__exec *);
@@ -60,10 +61,11 @@ void espl__view_refresh(struct espl__view *, const struct espl__exec *);
 void espl__view_clock(struct espl__view *, const struct espl__exec *);
 /* The same from a summary, when the executor is gone. */
 void espl__view_finish(struct espl__view *, const struct espl__exec_summary *);
-double espl__view_raw(const struct espl__view *, uint64_t trial, double loss);	/* as the trial reported it */
-const char *espl__view_metric(const struct espl__view *, uint64_t trial);	/* its objective's name */
+double espl__view_raw(const struct espl__view *, uint64_t trial,
+    double loss); /* as the trial reported it */
+const char *espl__view_metric(const struct espl__view *, uint64_t trial); /* its objective's name */
 const struct espl__space *espl__view_space(const struct espl__view *, uint64_t trial);
 /* "stage 2", where there are several brackets "bracket 1, stage 0", "group 7". */
 void espl__view_group_name(const struct espl__view_group *, char to[48]);
-struct espl__view_group *espl__view_group_of(struct espl__view *, uint64_t group);	/* or NULL */
+struct espl__view_group *espl__view_group_of(struct espl__view *, uint64_t group); /* or NULL */
 #endif

@@ -1,8 +1,10 @@
-/* waits.c - one sorted list of all changes of a pool's nodes and stays, by which any wait is divided by its reasons.
+/* waits.c - one sorted list of all changes of a pool's nodes and stays, by which any wait is
+ * divided by its reasons.
  *
- * Each change carries what is free, used, set aside and on its way from then on.  A wait is a walk over the changes
- * within it.  What others held meanwhile is a sum over the same changes: one who holds u GPUs in the end, and took d
- * more when p seconds of the P in use were over, had u * P - sum(d * p) GPU seconds of these.
+ * Each change carries what is free, used, set aside and on its way from then on.  A wait is a walk
+ * over the changes within it.  What others held meanwhile is a sum over the same changes: one who
+ * holds u GPUs in the end, and took d more when p seconds of the P in use were over, had u * P -
+ * sum(d * p) GPU seconds of these.
  */
 #include "report/waits.h"
 
@@ -11,38 +13,52 @@
 
 #include "base/mem.h"
 
-#define GPUS_MAX    1000000
+#define GPUS_MAX 1000000
 #define PACKING_MAX 1024
-#define NEAR        1e-6	/* of a GPU: sums of parts of GPUs are inexact                */
+#define NEAR 1e-6 /* of a GPU: sums of parts of GPUs are inexact */
 
 struct change {
-	double   at_s;
-	double   free, coming, used, aside;	/* GPUs: so many more; once sorted, so many from then on */
-	double   held;			/* by the holder: so many more, used or not to be had again */
-	uint32_t holder;		/* NONE: it is about a node                             */
+	double at_s;
+	/* GPUs: so many more; once sorted, so many from then on */
+	double free, coming, used, aside;
+	/* by the holder: so many more, used or not to be had again */
+	double held;
+	uint32_t holder; /* NONE: it is about a node */
 };
 #define NONE UINT32_MAX
-struct level { double at_s, gpus; };	/* a holder's, from then on                             */
+struct level {
+	double at_s, gpus;
+}; /* a holder's, from then on */
 struct holder {
-	int64_t  id;			/* of the plain job; of an experiment its number << 40  */
-	char    *name;
-	double   needs;			/* GPUs, at least                                       */
-	uint32_t first, count;		/* of levels                                            */
+	int64_t id; /* of the plain job; of an experiment its number << 40 */
+	char *name;
+	double needs;          /* GPUs, at least */
+	uint32_t first, count; /* of levels */
 };
 /* From leaves_s on nobody new finds a place.  It can be given to trials from ready_s on. */
-struct node { int64_t id; double gpus, ready_s, leaves_s; };
-struct aside { int64_t node, gpu; double from_s, until_s; };	/* gpu ALL: the node's, whichever */
+struct node {
+	int64_t id;
+	double gpus, ready_s, leaves_s;
+};
+struct aside {
+	int64_t node, gpu;
+	double from_s, until_s;
+}; /* gpu ALL: the node's, whichever */
 #define ALL INT64_C(-1)
 
 struct espl__waits {
-	struct change *changes;	uint32_t change_count, change_cap;
-	struct holder *holders;	uint32_t holder_count, holder_cap;
-	struct node   *nodes;	uint32_t node_count, node_cap;
-	struct aside  *asides;	uint32_t aside_count, aside_cap;	/* few                  */
-	struct level  *levels;		/* holder by holder                                     */
-	double        *sums;		/* [holder], of the wait that is looked at              */
-	double         unit;		/* GPUs of a node of the workload                       */
-	int            on_cpu;
+	struct change *changes;
+	uint32_t change_count, change_cap;
+	struct holder *holders;
+	uint32_t holder_count, holder_cap;
+	struct node *nodes;
+	uint32_t node_count, node_cap;
+	struct aside *asides;
+	uint32_t aside_count, aside_cap; /* few */
+	struct level *levels;            /* holder by holder */
+	double *sums;                    /* [holder], of the wait that is looked at */
+	double unit;                     /* GPUs of a node of the workload */
+	int on_cpu;
 };
 
 static double
@@ -62,12 +78,13 @@ add(struct espl__waits *w, double at_s, uint32_t holder)
 	return c;
 }
 
-/* ---- loading ---------------------------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------------------------ */
 
 typedef void row_fn(struct espl__waits *, sqlite3_stmt *);
 
 static espl_status
-each(struct espl__waits *w, struct espl__reading *r, const char *sql, row_fn *take, struct espl__diag *diag)
+each(struct espl__waits *w, struct espl__reading *r, const char *sql, row_fn *take,
+    struct espl__diag *diag)
 {
 	sqlite3_stmt *st = espl__reading_query(r, sql, -1, -1, diag);
 	int more = -1;
@@ -88,7 +105,7 @@ take_unit(struct espl__waits *w, sqlite3_stmt *st)
 static void
 take_holder(struct espl__waits *w, sqlite3_stmt *st)
 {
-	int64_t     id = sqlite3_column_int64(st, 0);
+	int64_t id = sqlite3_column_int64(st, 0);
 	const char *name = (const char *)sqlite3_column_text(st, 1);
 	struct holder *h;
 
@@ -99,8 +116,9 @@ take_holder(struct espl__waits *w, sqlite3_stmt *st)
 	memset(h, 0, sizeof *h);
 	h->id = id;
 	h->name = espl__strdup(name != NULL ? name : "");
-	h->needs = sqlite3_column_type(st, 2) == SQLITE_NULL ? NAN
-	           : limited(sqlite3_column_int64(st, 2), 1, GPUS_MAX) * w->unit;
+	h->needs = sqlite3_column_type(st, 2) == SQLITE_NULL
+	    ? NAN
+	    : limited(sqlite3_column_int64(st, 2), 1, GPUS_MAX) * w->unit;
 }
 
 static uint32_t
@@ -122,7 +140,8 @@ holder_of(const struct espl__waits *w, int64_t id)
 static void
 take_node(struct espl__waits *w, sqlite3_stmt *st)
 {
-	double gpus = limited(sqlite3_column_int64(st, 1), 0, GPUS_MAX), requested = espl__reading_real(st, 2);
+	double gpus = limited(sqlite3_column_int64(st, 1), 0, GPUS_MAX),
+	       requested = espl__reading_real(st, 2);
 	double ready = espl__reading_real(st, 3), leaves = INFINITY;
 	struct change *c;
 
@@ -130,7 +149,8 @@ take_node(struct espl__waits *w, sqlite3_stmt *st)
 		if (espl__reading_real(st, i) < leaves)
 			leaves = espl__reading_real(st, i);
 	ESPL__GROW(w->nodes, w->node_cap, w->node_count + 1);
-	w->nodes[w->node_count++] = (struct node){ sqlite3_column_int64(st, 0), gpus, ready, leaves };
+	w->nodes[w->node_count++] =
+	    (struct node){ sqlite3_column_int64(st, 0), gpus, ready, leaves };
 	if (!isfinite(requested))
 		return;
 	add(w, requested, NONE)->coming = gpus;
@@ -163,22 +183,23 @@ node_of(const struct espl__waits *w, int64_t id)
 	return low < w->node_count && w->nodes[low].id == id ? &w->nodes[low] : NULL;
 }
 
-/* "GPU 1 of node 0 is set aside: ...", or the whole node, with those of its GPUs that were not before.  Whoever resumes
- * begins with all of them again. */
+/* "GPU 1 of node 0 is set aside: ...", or the whole node, with those of its GPUs that were not
+ * before.  Whoever resumes begins with all of them again. */
 static void
 take_aside(struct espl__waits *w, sqlite3_stmt *st)
 {
 	const struct node *n = node_of(w, sqlite3_column_int64(st, 0));
-	const char   *text = (const char *)sqlite3_column_text(st, 1);
-	struct aside  a = { sqlite3_column_int64(st, 0), ALL, espl__reading_real(st, 2), INFINITY };
+	const char *text = (const char *)sqlite3_column_text(st, 1);
+	struct aside a = { sqlite3_column_int64(st, 0), ALL, espl__reading_real(st, 2), INFINITY };
 	struct change *c;
-	double   gpus;
+	double gpus;
 
 	if (n == NULL || text == NULL || !(n->ready_s <= a.from_s) || !(a.from_s < n->leaves_s))
 		return;
 	if (strncmp(text, "GPU ", 4) == 0)
 		a.gpu = strtoll(text + 4, NULL, 10);
-	a.until_s = espl__reading_real(st, 3) < n->leaves_s ? espl__reading_real(st, 3) : n->leaves_s;
+	a.until_s =
+	    espl__reading_real(st, 3) < n->leaves_s ? espl__reading_real(st, 3) : n->leaves_s;
 	gpus = a.gpu == ALL ? n->gpus : 1;
 	for (uint32_t i = 0; i < w->aside_count; i++)
 		if (w->asides[i].node == a.node && w->asides[i].until_s > a.from_s)
@@ -196,7 +217,8 @@ take_aside(struct espl__waits *w, sqlite3_stmt *st)
 	c->aside = -gpus;
 }
 
-/* When a place of a stay that began at from_s goes: at once with its node, or its GPU, if that goes before the stay ends. */
+/* When a place of a stay that began at from_s goes: at once with its node, or its GPU, if that goes
+ * before the stay ends. */
 static double
 goes(const struct espl__waits *w, int64_t node, int64_t gpu, double from_s)
 {
@@ -206,7 +228,8 @@ goes(const struct espl__waits *w, int64_t node, int64_t gpu, double from_s)
 	for (uint32_t i = 0; i < w->aside_count; i++) {
 		const struct aside *a = &w->asides[i];
 
-		if (a->node == node && (a->gpu == gpu || a->gpu == ALL) && a->until_s > from_s && a->from_s < at)
+		if (a->node == node && (a->gpu == gpu || a->gpu == ALL) && a->until_s > from_s &&
+		    a->from_s < at)
 			at = a->from_s;
 	}
 	return at;
@@ -227,16 +250,18 @@ next_number(const char **at)
 	return n;
 }
 
-/* What is held on a node that has been given notice, or is set aside, will not be free: nobody waits for it. */
+/* What is held on a node that has been given notice, or is set aside, will not be free: nobody
+ * waits for it. */
 static void
 take_stay(struct espl__waits *w, sqlite3_stmt *st)
 {
-	int64_t  trial = sqlite3_column_int64(st, 0), node, gpu;
-	double   packing = limited(sqlite3_column_int64(st, 2), 1, PACKING_MAX), gone = 0;
-	double   share = limited(sqlite3_column_int64(st, 1), 1, GPUS_MAX) / packing;
-	double   from = espl__reading_real(st, 3), until = espl__reading_real(st, 4), at;
+	int64_t trial = sqlite3_column_int64(st, 0), node, gpu;
+	double packing = limited(sqlite3_column_int64(st, 2), 1, PACKING_MAX), gone = 0;
+	double share = limited(sqlite3_column_int64(st, 1), 1, GPUS_MAX) / packing;
+	double from = espl__reading_real(st, 3), until = espl__reading_real(st, 4), at;
 	const char *slots = (const char *)sqlite3_column_text(st, 5);
-	uint32_t holder = holder_of(w, trial >> ESPL__TRIAL_BITS > 0 ? trial & ~(int64_t)ESPL__TRIAL_NUMBER : trial);
+	uint32_t holder = holder_of(w,
+	    trial >> ESPL__TRIAL_BITS > 0 ? trial & ~(int64_t)ESPL__TRIAL_NUMBER : trial);
 	struct change *c;
 
 	if (!isfinite(from) || until <= from)
@@ -246,7 +271,8 @@ take_stay(struct espl__waits *w, sqlite3_stmt *st)
 	c = add(w, from, holder);
 	c->free = -share;
 	c->used = c->held = share;
-	while (slots != NULL && (node = next_number(&slots)) >= 0 && (gpu = next_number(&slots)) >= 0) {
+	while (slots != NULL && (node = next_number(&slots)) >= 0 &&
+	    (gpu = next_number(&slots)) >= 0) {
 		at = goes(w, node, gpu, from);
 		if (at < until) {
 			c = add(w, at > from ? at : from, NONE);
@@ -261,11 +287,12 @@ take_stay(struct espl__waits *w, sqlite3_stmt *st)
 		c->used = gone - share;
 		c->held = -share;
 	}
-	if (holder != NONE && w->holders[holder].id > (int64_t)ESPL__TRIAL_NUMBER && !(w->holders[holder].needs <= share))
+	if (holder != NONE && w->holders[holder].id > (int64_t)ESPL__TRIAL_NUMBER &&
+	    !(w->holders[holder].needs <= share))
 		w->holders[holder].needs = share;
 }
 
-/* ---- in order --------------------------------------------------------------------------------- */
+/* ---- in order ----------------------------------------------------------------------------- */
 
 static int
 by_time(const void *a, const void *b)
@@ -318,10 +345,12 @@ sum_up(struct espl__waits *w)
 }
 
 /* The executor's notes tell of them, and of its coming back. */
-static const char aside_sql[] =
-	"SELECT n.subject_id, n.text, n.at_s, (SELECT min(b.at_s) FROM notes b WHERE b.subject = 'run' AND b.who = 'executor'"
-	" AND b.text LIKE 'the driver came back%' AND b.id > n.id) FROM notes n WHERE n.subject = 'node' AND n.who = 'executor'"
-	" AND (n.text LIKE 'GPU % of node % is set aside: %' OR n.text LIKE 'node % is set aside: %') ORDER BY n.id";
+static const char aside_sql[] = "SELECT n.subject_id, n.text, n.at_s, (SELECT min(b.at_s) FROM "
+				"notes b WHERE b.subject = 'run' AND b.who = 'executor'"
+				" AND b.text LIKE 'the driver came back%' AND b.id > n.id) FROM "
+				"notes n WHERE n.subject = 'node' AND n.who = 'executor'"
+				" AND (n.text LIKE 'GPU % of node % is set aside: %' OR n.text "
+				"LIKE 'node % is set aside: %') ORDER BY n.id";
 
 espl_status
 espl__waits_open(struct espl__reading *r, struct espl__waits **to, struct espl__diag *diag)
@@ -333,16 +362,22 @@ espl__waits_open(struct espl__reading *r, struct espl__waits **to, struct espl__
 	w->unit = 1;
 	status = each(w, r, "SELECT value FROM meta WHERE key = 'unit'", take_unit, diag);
 	if (status == ESPL_OK)
-		status = each(w, r, "SELECT id, name, nodes_min FROM jobs ORDER BY id", take_holder, diag);
+		status = each(w, r, "SELECT id, name, nodes_min FROM jobs ORDER BY id", take_holder,
+		    diag);
 	if (status == ESPL_OK)
-		status = each(w, r, "SELECT id << 40, name, NULL FROM experiments ORDER BY id", take_holder, diag);
+		status = each(w, r, "SELECT id << 40, name, NULL FROM experiments ORDER BY id",
+		    take_holder, diag);
 	if (status == ESPL_OK)
-		status = each(w, r, "SELECT id, gpus, requested_s, ready_s, notice_s, ended_s FROM nodes ORDER BY id",
-		              take_node, diag);
+		status = each(w, r,
+		    "SELECT id, gpus, requested_s, ready_s, notice_s, ended_s FROM nodes ORDER BY "
+		    "id",
+		    take_node, diag);
 	if (status == ESPL_OK)
 		status = each(w, r, aside_sql, take_aside, diag);
 	if (status == ESPL_OK)
-		status = each(w, r, "SELECT trial, gpus, packing, from_s, until_s, slots FROM stays", take_stay, diag);
+		status =
+		    each(w, r, "SELECT trial, gpus, packing, from_s, until_s, slots FROM stays",
+			take_stay, diag);
 	if (status == ESPL_OK) {
 		sum_up(w);
 	} else {
@@ -369,12 +404,13 @@ espl__waits_free(struct espl__waits *w)
 	free(w);
 }
 
-/* ---- a wait ----------------------------------------------------------------------------------- */
+/* ---- a wait ------------------------------------------------------------------------------- */
 
 static enum espl__wait_part
 part_of(const struct change *c, double needs)
 {
-	double free = c != NULL ? c->free : 0, coming = c != NULL ? c->coming : 0, used = c != NULL ? c->used : 0;
+	double free = c != NULL ? c->free : 0, coming = c != NULL ? c->coming : 0,
+	       used = c != NULL ? c->used : 0;
 	double aside = c != NULL ? c->aside : 0;
 
 	if (free >= needs - NEAR)
@@ -383,7 +419,8 @@ part_of(const struct change *c, double needs)
 		return ESPL__WAIT_COMING;
 	if (used > NEAR && free + coming + used >= needs - NEAR)
 		return ESPL__WAIT_IN_USE;
-	return aside > NEAR && free + coming + used + aside >= needs - NEAR ? ESPL__WAIT_ASIDE : ESPL__WAIT_NO_NODES;
+	return aside > NEAR && free + coming + used + aside >= needs - NEAR ? ESPL__WAIT_ASIDE
+									    : ESPL__WAIT_NO_NODES;
 }
 
 /* The first change later than at_s. */
@@ -438,7 +475,7 @@ take_holders(const struct espl__waits *w, double to_s, struct espl__wait *wait)
 		if (wait->holder_count < ESPL__WAIT_HOLDERS)
 			wait->holder_count++;
 		memmove(&wait->holders[at + 1], &wait->holders[at],
-		        (wait->holder_count - 1 - at) * sizeof *wait->holders);
+		    (wait->holder_count - 1 - at) * sizeof *wait->holders);
 		wait->holders[at].name = w->holders[i].name;
 		wait->holders[at].share = had;
 	}
@@ -447,11 +484,12 @@ take_holders(const struct espl__waits *w, double to_s, struct espl__wait *wait)
 }
 
 static void
-divide(const struct espl__waits *w, double needs, double from_s, double to_s, struct espl__wait *wait)
+divide(const struct espl__waits *w, double needs, double from_s, double to_s,
+    struct espl__wait *wait)
 {
 	uint32_t i = first_after(w, from_s);
 	const struct change *c = i > 0 ? &w->changes[i - 1] : NULL;
-	double   at = from_s, next;
+	double at = from_s, next;
 
 	if (!(to_s > from_s) || !isfinite(to_s - from_s))
 		return;
@@ -471,7 +509,8 @@ divide(const struct espl__waits *w, double needs, double from_s, double to_s, st
 }
 
 void
-espl__waits_first(const struct espl__waits *w, int64_t who, double arrived_s, double end_s, struct espl__wait *wait)
+espl__waits_first(const struct espl__waits *w, int64_t who, double arrived_s, double end_s,
+    struct espl__wait *wait)
 {
 	uint32_t at = holder_of(w, who);
 	const struct holder *h = at != NONE ? &w->holders[at] : NULL;
@@ -479,15 +518,18 @@ espl__waits_first(const struct espl__waits *w, int64_t who, double arrived_s, do
 	memset(wait, 0, sizeof *wait);
 	wait->on_cpu = w->on_cpu;
 	if (h != NULL)
-		divide(w, h->needs, arrived_s, h->count > 0 ? w->levels[h->first].at_s : end_s, wait);
+		divide(w, h->needs, arrived_s, h->count > 0 ? w->levels[h->first].at_s : end_s,
+		    wait);
 }
 
 void
-espl__waits_now(const struct espl__waits *w, int64_t who, double since_s, double now_s, struct espl__wait *wait)
+espl__waits_now(const struct espl__waits *w, int64_t who, double since_s, double now_s,
+    struct espl__wait *wait)
 {
 	uint32_t at = holder_of(w, who);
 	const struct holder *h = at != NONE ? &w->holders[at] : NULL;
-	const struct level  *last = h != NULL && h->count > 0 ? &w->levels[h->first + h->count - 1] : NULL;
+	const struct level *last =
+	    h != NULL && h->count > 0 ? &w->levels[h->first + h->count - 1] : NULL;
 
 	memset(wait, 0, sizeof *wait);
 	wait->on_cpu = w->on_cpu;
@@ -497,7 +539,7 @@ espl__waits_now(const struct espl__waits *w, int64_t who, double since_s, double
 		divide(w, h->needs, since_s, now_s, wait);
 }
 
-/* ---- in words --------------------------------------------------------------------------------- */
+/* ---- in words ----------------------------------------------------------------------------- */
 
 static void
 holders_text(const struct espl__wait *wait, struct espl__buf *b)
@@ -511,27 +553,33 @@ holders_text(const struct espl__wait *wait, struct espl__buf *b)
 		return;
 	}
 	for (uint32_t i = 0; i < count; i++)
-		espl__print(b, "%s%s (%.0f %%)", i == 0 ? ", most by " : i + 1 < count ? ", " : " and ", wait->holders[i].name,
-		            wait->holders[i].share * 100);
+		espl__print(b, "%s%s (%.0f %%)",
+		    i == 0              ? ", most by "
+			: i + 1 < count ? ", "
+					: " and ",
+		    wait->holders[i].name, wait->holders[i].share * 100);
 }
 
 void
 espl__wait_text(const struct espl__wait *wait, struct espl__buf *b)
 {
-	static const char *const words[ESPL__WAIT_PARTS] = { "were in use", "nodes were on their way",
-		"were free", "were set aside", "there were too few nodes" };
+	static const char *const words[ESPL__WAIT_PARTS] = { "were in use",
+		"nodes were on their way", "were free", "were set aside",
+		"there were too few nodes" };
 	static const int of_slots[ESPL__WAIT_PARTS] = { 1, 0, 1, 1, 0 };
 	double nothing = wait->all_s < 100 ? wait->all_s / 200 : 0.5;
-	int    count = 0;
-	char   time[32];
+	int count = 0;
+	char time[32];
 
 	if (nothing < 0.0005)
 		nothing = 0.0005;
 	for (int i = 0; i < ESPL__WAIT_PARTS; i++) {
 		if (!(wait->part_s[i] >= nothing))
 			continue;
-		espl__print(b, "%s%s %s%s%s", count++ > 0 ? "; " : "", espl__format_seconds(wait->part_s[i], time),
-		            of_slots[i] ? espl__slots_word(wait->on_cpu, 0) : "", of_slots[i] ? " " : "", words[i]);
+		espl__print(b, "%s%s %s%s%s", count++ > 0 ? "; " : "",
+		    espl__format_seconds(wait->part_s[i], time),
+		    of_slots[i] ? espl__slots_word(wait->on_cpu, 0) : "", of_slots[i] ? " " : "",
+		    words[i]);
 		if (i == ESPL__WAIT_IN_USE)
 			holders_text(wait, b);
 	}
@@ -540,8 +588,8 @@ espl__wait_text(const struct espl__wait *wait, struct espl__buf *b)
 void
 espl__wait_json(const struct espl__wait *wait, struct espl__buf *b)
 {
-	static const char *const names[ESPL__WAIT_PARTS] = { "in_use_s", "coming_s", "free_s", "aside_s",
-		"no_nodes_s" };
+	static const char *const names[ESPL__WAIT_PARTS] = { "in_use_s", "coming_s", "free_s",
+		"aside_s", "no_nodes_s" };
 
 	espl__print(b, "{");
 	for (int i = 0; i < ESPL__WAIT_PARTS; i++) {

@@ -1,4 +1,5 @@
-/* whose.h - whose a trial is: in a pool each experiment has a metric, a goal and a space of its own. */
+/* whose.h - whose a trial is: in a pool each experiment has a metric, a goal and a space of its
+ * own. */
 #ifndef ESPL__WHOSE_H
 #define ESPL__WHOSE_H
 #include "exec/executor.h"
@@ -8,14 +9,17 @@
 static inline const struct espl__search_setup *
 espl__whose(const struct espl__observer *o, const struct espl__run_config *config, uint64_t trial)
 {
-	return config->pool && o->exec != NULL ? espl__exec_search_of(o->exec, trial >> ESPL__TRIAL_BITS) : NULL;
+	return config->pool && o->exec != NULL
+	    ? espl__exec_search_of(o->exec, trial >> ESPL__TRIAL_BITS)
+	    : NULL;
 }
 
 /* The trial's state in a word. */
 static inline const char *
 espl__whose_word(const struct espl__observer *o, const struct espl_trial *t)
 {
-	static const char *const words[] = { "?", "waiting", "running", "paused", "completed", "failed" };
+	static const char *const words[] = { "?", "waiting", "running", "paused", "completed",
+		"failed" };
 	const char *word = o->exec != NULL ? espl__exec_trial_word(o->exec, t->id) : NULL;
 
 	return word != NULL ? word : words[t->state <= ESPL_TRIAL_FAILED ? t->state : 0];
@@ -23,7 +27,8 @@ espl__whose_word(const struct espl__observer *o, const struct espl_trial *t)
 
 /* A loss as the trial reported it. */
 static inline double
-espl__whose_metric(const struct espl__search_setup *of, const struct espl__run_config *config, double loss)
+espl__whose_metric(const struct espl__search_setup *of, const struct espl__run_config *config,
+    double loss)
 {
 	return (of != NULL ? of->config : config)->maximize ? 0.0 - loss : loss;
 }

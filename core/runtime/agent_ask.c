@@ -1,7 +1,7 @@
 /* agent_ask.c - a question to nvidia-cuda-mps-control: lines in, an answer and an exit status out.
  *
- * The program is forked here, not run through the C library's shell call: the agent may have threads, its loop
- * may not wait, and a daemon that hangs makes the program hang.
+ * The program is forked here, not run through the C library's shell call: the agent may have
+ * threads, its loop may not wait, and a daemon that hangs makes the program hang.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,7 +25,7 @@ become(const char *path, char *const *env, int in, int out)
 {
 	char *const argv[] = { (char *)(uintptr_t)path, NULL };
 	struct sigaction plain;
-	sigset_t         none;
+	sigset_t none;
 
 	(void)syscall(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	(void)setsid();
@@ -48,7 +48,8 @@ close_two(const int fds[2])
 }
 
 int
-espl__ask_begin(struct espl__ask *q, const char *path, char *const *env, const char *text, int64_t limit_ns)
+espl__ask_begin(struct espl__ask *q, const char *path, char *const *env, const char *text,
+    int64_t limit_ns)
 {
 	int in[2], out[2], failed;
 
@@ -117,7 +118,8 @@ espl__ask_read(struct espl__ask *q)
 int
 espl__ask_done(struct espl__ask *q, int64_t now)
 {
-	if (q->gone) {			/* what it wrote is in the pipe, whoever else may hold that open */
+	/* what it wrote is in the pipe, whoever else may hold that open */
+	if (q->gone) {
 		espl__ask_read(q);
 		shut(q);
 		return 1;

@@ -19,7 +19,7 @@
 #include "runtime/agent.h"
 
 #define READ_STEP ((size_t)256 << 10)
-#define OUT_LIMIT ((size_t)256 << 20)	/* a driver that never reads is no driver */
+#define OUT_LIMIT ((size_t)256 << 20) /* a driver that never reads is no driver */
 
 size_t
 espl__agent_unsent(const struct espl__agent *a)
@@ -30,9 +30,9 @@ espl__agent_unsent(const struct espl__agent *a)
 void
 espl__agent_log(struct espl__agent *a, espl_level level, const char *format, ...)
 {
-	char    text[700];
+	char text[700];
 	va_list args;
-	size_t  mark;
+	size_t mark;
 
 	va_start(args, format);
 	(void)vsnprintf(text, sizeof text, format, args);
@@ -53,7 +53,7 @@ espl__agent_flush(struct espl__agent *a)
 			continue;
 		if (sent < 0 && errno == EAGAIN)
 			break;
-		if (sent < 0) {		/* nobody reads: nobody writes either */
+		if (sent < 0) { /* nobody reads: nobody writes either */
 			a->outbox_at = a->outbox.size;
 			espl__agent_end(a, 1);
 			break;
@@ -78,9 +78,9 @@ espl__agent_flush(struct espl__agent *a)
 static char *
 get_string(struct espl__reader *r)
 {
-	size_t      size;
+	size_t size;
 	const void *p = espl__get_bytes(r, &size);
-	char       *text;
+	char *text;
 
 	if (r->bad || (size > 0 && memchr(p, 0, size) != NULL))
 		return NULL;
@@ -93,8 +93,8 @@ get_string(struct espl__reader *r)
 static void
 greet(struct espl__agent *a)
 {
-	long   cpus = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES);
-	long   page = sysconf(_SC_PAGESIZE);
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES);
+	long page = sysconf(_SC_PAGESIZE);
 	size_t mark = espl__frame_begin(&a->outbox, ESPL__MSG_HELLO_BACK);
 
 	espl__put_u32(&a->outbox, ESPL__WIRE_PROTOCOL);
@@ -134,7 +134,7 @@ hello(struct espl__agent *a, struct espl__reader *r)
 	if (a->greeted || r->bad)
 		return -1;
 	if (protocol != ESPL__WIRE_PROTOCOL) {
-		greet(a);		/* the driver sees what we speak */
+		greet(a); /* the driver sees what we speak */
 		return -1;
 	}
 	a->dir = get_string(r);
@@ -142,8 +142,8 @@ hello(struct espl__agent *a, struct espl__reader *r)
 	a->node = espl__get_u64(r);
 	a->address = get_string(r);
 	a->heartbeat_ns = (int64_t)espl__get_u32(r) * INT64_C(1000000);
-	if (r->bad || r->at != r->end || a->dir == NULL || a->address == NULL
-	    || find_folder(a) != 0)
+	if (r->bad || r->at != r->end || a->dir == NULL || a->address == NULL ||
+	    find_folder(a) != 0)
 		return -1;
 	a->greeted = 1;
 	greet(a);
@@ -154,12 +154,12 @@ static int
 reply(struct espl__agent *a, struct espl__reader *r)
 {
 	struct espl__agent_gang *g = espl__gang_find(a, espl__get_v64(r));
-	char                     line[256];
+	char line[256];
 
 	espl__get_str(r, line, sizeof line);
 	if (r->bad || r->at != r->end || strchr(line, '\n') != NULL)
 		return -1;
-	if (g != NULL)			/* else it has just ended, and the driver will hear so */
+	if (g != NULL) /* else it has just ended, and the driver will hear so */
 		espl__report_reply(g, line);
 	return 0;
 }
@@ -167,10 +167,10 @@ reply(struct espl__agent *a, struct espl__reader *r)
 static int
 seat(struct espl__agent *a, struct espl__reader *r)
 {
-	struct espl__seating     s;
+	struct espl__seating s;
 	struct espl__agent_gang *g;
-	void                    *memory;
-	int                      bad;
+	void *memory;
+	int bad;
 
 	if (espl__seating_get(r, &s, &memory) != 0)
 		return -1;
@@ -184,22 +184,20 @@ static int
 obey(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 {
 	struct espl__agent_gang *g;
-	struct espl__start       start;
-	uint64_t                 id, n;
-	void                    *memory;
+	struct espl__start start;
+	uint64_t id, n;
+	void *memory;
 
 	if (!a->greeted && type != ESPL__MSG_HELLO)
 		return -1;
 	switch (type) {
-	case ESPL__MSG_HELLO:
-		return hello(a, r);
+	case ESPL__MSG_HELLO: return hello(a, r);
 	case ESPL__MSG_START:
 		if (espl__start_get(r, &start, &memory) != 0)
 			return -1;
 		espl__gang_start(a, &start, memory);
 		return 0;
-	case ESPL__MSG_REPLY:
-		return reply(a, r);
+	case ESPL__MSG_REPLY: return reply(a, r);
 	case ESPL__MSG_RESERVE:
 		id = espl__get_v64(r);
 		if (!r->bad && r->at == r->end)
@@ -216,19 +214,15 @@ obey(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 		else
 			espl__agent_unreserve(a, id);
 		break;
-	case ESPL__MSG_SEAT:
-		return seat(a, r);
+	case ESPL__MSG_SEAT: return seat(a, r);
 	case ESPL__MSG_COLLECT:
 		id = espl__get_v64(r);
 		n = espl__get_v64(r);
 		if (!r->bad && r->at == r->end)
 			espl__files_collect(a, id, n);
 		break;
-	case ESPL__MSG_PING:
-		espl__frame_put(&a->outbox, ESPL__MSG_PONG, NULL, 0);
-		break;
-	default:			/* meant for drivers */
-		return -1;
+	case ESPL__MSG_PING: espl__frame_put(&a->outbox, ESPL__MSG_PONG, NULL, 0); break;
+	default: /* meant for drivers */ return -1;
 	}
 	return r->bad || r->at != r->end ? -1 : 0;
 }
@@ -237,18 +231,17 @@ static void
 act(struct espl__agent *a)
 {
 	struct espl__reader r;
-	uint8_t             type;
-	size_t              used;
-	int                 got = 0;
+	uint8_t type;
+	size_t used;
+	int got = 0;
 
-	while (!a->ending
-	       && (got = espl__frame_get(&a->inbox, a->inbox_at, &type, &r, &used)) == 1) {
+	while (
+	    !a->ending && (got = espl__frame_get(&a->inbox, a->inbox_at, &type, &r, &used)) == 1) {
 		a->inbox_at += used;
 		a->heard_at = espl__tick();
 		if (obey(a, type, &r) != 0) {
 			espl__agent_log(a, ESPL_ERROR,
-			    "a message of type %u from the driver is unusable",
-			    (unsigned)type);
+			    "a message of type %u from the driver is unusable", (unsigned)type);
 			espl__agent_end(a, 2);
 			return;
 		}

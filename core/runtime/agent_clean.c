@@ -21,38 +21,38 @@
 #include "runtime/sweep.h"
 
 #define MS INT64_C(1000000)
-#define AGAIN     (50 * MS)
-#define USAGE_GAP (5000 * MS)		/* between two looks at who uses how much                     */
-#define MIB       ((uint64_t)1 << 20)
+#define AGAIN (50 * MS)
+#define USAGE_GAP (5000 * MS) /* between two looks at who uses how much */
+#define MIB ((uint64_t)1 << 20)
 
 enum purpose { LEVEL, PROOF, USAGE };
 
 struct look {
 	struct espl__task head;
-	uint32_t     card;
+	uint32_t card;
 	enum purpose purpose;
-	char         uuid[ESPL__UUID_ROOM];
-	int          bad;
-	const char  *why;
+	char uuid[ESPL__UUID_ROOM];
+	int bad;
+	const char *why;
 	struct espl__gpu_look seen;
 };
 
 /* ---- judging ------------------------------------------------------------------------------- */
 
-/* Is this the process that NVML means?  In a container it may number them as the host does: then the number is
- * nobody's here, or that of one with no GPU open. */
+/* Is this the process that NVML means?  In a container it may number them as the host does: then
+ * the number is nobody's here, or that of one with no GPU open. */
 static int
 computes(int64_t pid)
 {
-	const char    *given = getenv("ESPALIER_NVML");
-	char           path[40], to[64];
+	const char *given = getenv("ESPALIER_NVML");
+	char path[40], to[64];
 	struct dirent *entry;
-	DIR           *dir;
-	int            found = 0;
+	DIR *dir;
+	int found = 0;
 
 	if (kill((pid_t)pid, 0) != 0)
 		return 0;
-	if (given != NULL && given[0] != '\0')	/* a library made for the purpose knows no device */
+	if (given != NULL && given[0] != '\0') /* a library made for the purpose knows no device */
 		return 1;
 	(void)snprintf(path, sizeof path, "/proc/%" PRId64 "/fd", pid);
 	dir = opendir(path);
@@ -85,7 +85,7 @@ static void
 name_of(int64_t pid, char to[32])
 {
 	struct espl__buf b = { NULL, 0, 0 };
-	char             path[40];
+	char path[40];
 
 	(void)snprintf(path, sizeof path, "/proc/%" PRId64 "/comm", pid);
 	(void)snprintf(to, 32, "?");
@@ -105,7 +105,7 @@ weigh(struct espl__card *c, const struct espl__gpu_look *l, int end, struct espl
 	*s = (struct espl__seen){ .used = l->used, .total = l->total };
 	for (uint32_t i = 0; i < l->count; i++) {
 		const struct espl__gpu_user *u = &l->users[i];
-		int  mine = espl__descends((pid_t)u->pid, getpid()) && computes(u->pid);
+		int mine = espl__descends((pid_t)u->pid, getpid()) && computes(u->pid);
 		const struct espl__agent_gang *g = mine ? gang_of(a, (pid_t)u->pid) : NULL;
 		char name[32];
 
@@ -114,8 +114,10 @@ weigh(struct espl__card *c, const struct espl__gpu_look *l, int end, struct espl
 			if (!end)
 				continue;
 			name_of(u->pid, name);
-			espl__agent_log(a, ESPL_WARN, "GPU %" PRIu32 ": process %" PRId64
-			    " (%s) is on it though its trial has ended: it is ended", c->index, u->pid, name);
+			espl__agent_log(a, ESPL_WARN,
+			    "GPU %" PRIu32 ": process %" PRId64
+			    " (%s) is on it though its trial has ended: it is ended",
+			    c->index, u->pid, name);
 			(void)kill((pid_t)u->pid, SIGKILL);
 			continue;
 		}
@@ -128,11 +130,15 @@ weigh(struct espl__card *c, const struct espl__gpu_look *l, int end, struct espl
 		c->foreign_told = 1;
 		name_of(u->pid, name);
 		if (g != NULL)
-			espl__agent_log(a, ESPL_WARN, "GPU %" PRIu32 ": process %" PRId64 " (%s) of trial %" PRIu64
-			    ", which has other GPUs, is on it", c->index, u->pid, name, g->start.trial);
+			espl__agent_log(a, ESPL_WARN,
+			    "GPU %" PRIu32 ": process %" PRId64 " (%s) of trial %" PRIu64
+			    ", which has other GPUs, is on it",
+			    c->index, u->pid, name, g->start.trial);
 		else
-			espl__agent_log(a, ESPL_WARN, "GPU %" PRIu32 ": process %" PRId64
-			    " (%s), which is none of a trial's, uses it, too", c->index, u->pid, name);
+			espl__agent_log(a, ESPL_WARN,
+			    "GPU %" PRIu32 ": process %" PRId64
+			    " (%s), which is none of a trial's, uses it, too",
+			    c->index, u->pid, name);
 	}
 }
 
@@ -150,8 +156,8 @@ static void
 blind(struct espl__card *c, const char *why)
 {
 	if (!c->blind_told)
-		espl__agent_log(c->agent, ESPL_WARN, "GPU %" PRIu32 ": it cannot be proven clean between trials: %s",
-		    c->index, why);
+		espl__agent_log(c->agent, ESPL_WARN,
+		    "GPU %" PRIu32 ": it cannot be proven clean between trials: %s", c->index, why);
 	c->blind_told = 1;
 }
 
@@ -181,9 +187,9 @@ take_level(struct espl__card *c, const struct look *l)
 static void
 take_proof(struct espl__card *c, const struct look *l)
 {
-	int64_t            now = espl__tick();
-	int                late = c->clean_by != 0 && now >= c->clean_by;
-	struct espl__seen  s;
+	int64_t now = espl__tick();
+	int late = c->clean_by != 0 && now >= c->clean_by;
+	struct espl__seen s;
 	enum espl__verdict verdict;
 
 	weigh(c, &l->seen, late && !c->ended_some, &s);
@@ -193,19 +199,23 @@ take_proof(struct espl__card *c, const struct look *l)
 		if (s.used < c->level)
 			c->level = s.used;
 		if (c->ended_some)
-			espl__agent_log(c->agent, ESPL_INFO, "GPU %" PRIu32 " is clean now", c->index);
+			espl__agent_log(c->agent, ESPL_INFO, "GPU %" PRIu32 " is clean now",
+			    c->index);
 		open_again(c);
-	} else if (late && !c->ended_some) {	/* a second chance, now that they were told */
+	} else if (late && !c->ended_some) { /* a second chance, now that they were told */
 		c->ended_some = 1;
 		c->clean_by = now + c->agent->gpu_limit;
 		if (verdict == ESPL__MEMORY_LEFT)
-			espl__agent_log(c->agent, ESPL_WARN, "GPU %" PRIu32 ": %" PRIu64
-			    " MiB more are in use than before its last trial, and no process of ours is there", c->index,
-			    (s.used - c->level) / MIB);
+			espl__agent_log(c->agent, ESPL_WARN,
+			    "GPU %" PRIu32 ": %" PRIu64 " MiB more are in use than before its last "
+			    "trial, and no process of ours is there",
+			    c->index, (s.used - c->level) / MIB);
 	} else if (late && verdict == ESPL__PROCESSES_LEFT) {
-		espl__card_aside(c, "%" PRIu32 " process%s cannot be ended", s.ours, s.ours == 1 ? "" : "es");
+		espl__card_aside(c, "%" PRIu32 " process%s cannot be ended", s.ours,
+		    s.ours == 1 ? "" : "es");
 	} else if (late) {
-		espl__card_aside(c, "%" PRIu64 " MiB more are in use than before, and no process of ours is there",
+		espl__card_aside(c,
+		    "%" PRIu64 " MiB more are in use than before, and no process of ours is there",
 		    (s.used - c->level) / MIB);
 	}
 }
@@ -220,7 +230,8 @@ only_client(const struct espl__card *c)
 		struct espl__agent_gang *g = c->agent->gangs[i];
 
 		for (uint32_t j = 0; j < g->start.rank_count; j++) {
-			if (!g->ranks[j].on_gpu || g->start.ranks[j].gpu != c->index || g->sharing != ESPL__SHARE_MPS)
+			if (!g->ranks[j].on_gpu || g->start.ranks[j].gpu != c->index ||
+			    g->sharing != ESPL__SHARE_MPS)
 				continue;
 			if (found != NULL && found != g)
 				return NULL;
@@ -239,7 +250,7 @@ take_usage(struct espl__card *c, const struct look *l)
 		a->gangs[k]->gpu_now = 0;
 	for (uint32_t i = 0; i < l->seen.count; i++) {
 		const struct espl__gpu_user *u = &l->seen.users[i];
-		struct espl__agent_gang     *g = computes(u->pid) ? gang_of(a, (pid_t)u->pid) : NULL;
+		struct espl__agent_gang *g = computes(u->pid) ? gang_of(a, (pid_t)u->pid) : NULL;
 
 		if (g == NULL && u->pid == (int64_t)c->mps.server)
 			g = only_client(c);
@@ -260,7 +271,7 @@ take_usage(struct espl__card *c, const struct look *l)
 static void
 look_done(struct espl__agent *a, struct espl__task *job)
 {
-	struct look       *l = (struct look *)job;
+	struct look *l = (struct look *)job;
 	struct espl__card *c = &a->cards[l->card];
 
 	c->looking = 0;
@@ -326,7 +337,7 @@ espl__card_usage(struct espl__card *c, int64_t now, int64_t *next)
 	if (c->ranks == 0 || c->blind_told || c->looking)
 		return;
 	if (c->usage_at == 0)
-		c->usage_at = now + USAGE_GAP / 5;	/* a trial's first second tells little */
+		c->usage_at = now + USAGE_GAP / 5; /* a trial's first second tells little */
 	if (now < c->usage_at) {
 		earlier(next, c->usage_at);
 		return;

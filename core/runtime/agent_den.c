@@ -20,7 +20,8 @@
 #include "runtime/sweep.h"
 
 #define NAME "espalier-mps-"
-#define ROOM 60				/* longest folder for them: what is in it is a socket's name */
+/* longest folder for them: what is in it is a socket's name */
+#define ROOM 60
 
 static const char *
 home(void)
@@ -54,7 +55,7 @@ static int
 try_make(struct espl__den *d)
 {
 	char *log;
-	int   made;
+	int made;
 
 	d->lock = -1;
 	d->path = espl__format("%s/" NAME "XXXXXX", home());
@@ -88,7 +89,7 @@ espl__den_remove(struct espl__den *d)
 {
 	if (d->path == NULL)
 		return;
-	(void)espl__tree_remove(d->path, NULL);	/* what is left, another agent's sweep finds */
+	(void)espl__tree_remove(d->path, NULL); /* what is left, another agent's sweep finds */
 	if (d->lock >= 0)
 		close(d->lock);
 	free(d->path);
@@ -99,15 +100,15 @@ espl__den_remove(struct espl__den *d)
 size_t
 espl__dens_sweep(void)
 {
-	const char    *base = home();
-	DIR           *dir = opendir(base);
+	const char *base = home();
+	DIR *dir = opendir(base);
 	struct dirent *entry;
-	size_t         ended = 0;
+	size_t ended = 0;
 
 	while (dir != NULL && (entry = readdir(dir)) != NULL) {
 		struct espl__den d = { NULL, -1 };
-		struct stat      st;
-		char            *mark;
+		struct stat st;
+		char *mark;
 
 		if (strncmp(entry->d_name, NAME, strlen(NAME)) != 0)
 			continue;

@@ -16,10 +16,8 @@
 
 static const char *const foreign[] = { "SLURM_", "PMI", "OMPI_", "HYDRA_", NULL };
 /* Those of the agent itself, and those that not every rank has. */
-static const char *const dropped[] = {
-	"ESPALIER_AGENT_DEVICES", "ESPALIER_REPORT_FD", "ESPALIER_LISTEN_FD", "ESPALIER_OPTIONS",
-	"ESPALIER_SEAT", NULL
-};
+static const char *const dropped[] = { "ESPALIER_AGENT_DEVICES", "ESPALIER_REPORT_FD",
+	"ESPALIER_LISTEN_FD", "ESPALIER_OPTIONS", "ESPALIER_SEAT", NULL };
 
 void
 espl__strings_free(struct espl__strings *s)
@@ -70,7 +68,7 @@ espl__env_inherit(struct espl__strings *s)
 {
 	for (char **e = environ; e != NULL && *e != NULL; e++) {
 		size_t length = strcspn(*e, "=");
-		int    drop = (*e)[length] == '\0' || length == 0;
+		int drop = (*e)[length] == '\0' || length == 0;
 
 		for (size_t i = 0; foreign[i] != NULL && !drop; i++)
 			drop = strncmp(*e, foreign[i], strlen(foreign[i])) == 0;
@@ -85,7 +83,7 @@ static void
 own(struct espl__strings *s, const struct espl__agent_rank *rank, int reports, int listens)
 {
 	const struct espl__agent_gang *g = rank->gang;
-	const struct espl__start      *t = &g->start;
+	const struct espl__start *t = &g->start;
 
 	SET("ESPALIER_TRIAL=%" PRIu64, t->trial & ESPL__TRIAL_NUMBER);
 	SET("ESPALIER_PARAMS=%s", g->params);
@@ -125,7 +123,7 @@ own(struct espl__strings *s, const struct espl__agent_rank *rank, int reports, i
 static void
 torchrun(struct espl__strings *s, const struct espl__agent_rank *rank)
 {
-	const struct espl__start      *t = &rank->gang->start;
+	const struct espl__start *t = &rank->gang->start;
 	const struct espl__start_rank *r = &t->ranks[rank->index];
 
 	SET("RANK=%" PRIu32, r->rank);
@@ -152,7 +150,7 @@ devices(struct espl__strings *s, const struct espl__agent_rank *rank)
 {
 	const struct espl__start *t = &rank->gang->start;
 	const struct espl__agent *a = rank->gang->agent;
-	struct espl__buf          list = { NULL, 0, 0 };
+	struct espl__buf list = { NULL, 0, 0 };
 
 	for (uint32_t i = 0; t->device_gpu && a->gpus != NULL && i < t->rank_count; i++) {
 		int again = 0;
@@ -172,13 +170,12 @@ devices(struct espl__strings *s, const struct espl__agent_rank *rank)
 static int
 ours(const char *text)
 {
-	static const char *const names[] = {
-		"RANK=", "LOCAL_RANK=", "WORLD_SIZE=", "LOCAL_WORLD_SIZE=", "MASTER_ADDR=",
-		"MASTER_PORT=", "ESPALIER_TRIAL=", "ESPALIER_PARAMS=", "ESPALIER_ITERATION=",
-		"ESPALIER_BUDGET=", "ESPALIER_CHECKPOINT=", "ESPALIER_SAVE=", "ESPALIER_SCRATCH=",
+	static const char *const names[] = { "RANK=", "LOCAL_RANK=", "WORLD_SIZE=",
+		"LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=", "ESPALIER_TRIAL=",
+		"ESPALIER_PARAMS=", "ESPALIER_ITERATION=", "ESPALIER_BUDGET=",
+		"ESPALIER_CHECKPOINT=", "ESPALIER_SAVE=", "ESPALIER_SCRATCH=",
 		"ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=", "ESPALIER_KEY=", "ESPALIER_GANG=",
-		"ESPALIER_SEAT=", "ESPALIER_SHARING=", NULL
-	};
+		"ESPALIER_SEAT=", "ESPALIER_SHARING=", NULL };
 
 	for (size_t i = 0; names[i] != NULL; i++)
 		if (strncmp(text, names[i], strlen(names[i])) == 0)
@@ -188,7 +185,7 @@ ours(const char *text)
 
 void
 espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
-           struct espl__strings *s)
+    struct espl__strings *s)
 {
 	const struct espl__start *t = &rank->gang->start;
 

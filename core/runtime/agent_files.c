@@ -68,11 +68,11 @@ hold_new(struct espl__held *h, struct espl__diag *diag)
 static espl_status
 write_params(const struct espl__agent_gang *g, struct espl__diag *diag)
 {
-	char *name = espl__format("%s.%" PRIu64 "-%" PRIu32, g->params, g->start.gang,
-	    g->start.node_rank);
-	int   fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-	int   bad = fd < 0 || espl__write_all(fd, g->start.params, strlen(g->start.params)) != 0
-	    || espl__write_all(fd, "\n", 1) != 0;
+	char *name =
+	    espl__format("%s.%" PRIu64 "-%" PRIu32, g->params, g->start.gang, g->start.node_rank);
+	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	int bad = fd < 0 || espl__write_all(fd, g->start.params, strlen(g->start.params)) != 0 ||
+	    espl__write_all(fd, "\n", 1) != 0;
 
 	if (bad)
 		(void)espl__fail_errno(diag, "cannot write '%s'", g->params);
@@ -110,7 +110,7 @@ int
 espl__files_log(const struct espl__agent_gang *g)
 {
 	char *path = espl__format("%s/log", g->folder);
-	int   fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), high, code;
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), high, code;
 
 	free(path);
 	if (fd < 0)
@@ -126,8 +126,8 @@ espl__files_log(const struct espl__agent_gang *g)
 
 struct removal {
 	struct espl__task head;
-	char  **paths;
-	size_t  count, cap;
+	char **paths;
+	size_t count, cap;
 };
 
 static void
@@ -136,7 +136,7 @@ run_removal(struct espl__task *job)
 	struct removal *r = (struct removal *)job;
 
 	for (size_t i = 0; i < r->count; i++)
-		(void)espl__tree_remove(r->paths[i], NULL);	/* a later COLLECT tries again */
+		(void)espl__tree_remove(r->paths[i], NULL); /* a later COLLECT tries again */
 }
 
 static void
@@ -188,7 +188,7 @@ static int
 collectable(int folder, const char *name, uint64_t keep)
 {
 	char *end;
-	int   fd;
+	int fd;
 
 	if (strncmp(name, ".gone-", 6) == 0)
 		return 1;
@@ -216,9 +216,9 @@ espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
 {
 	static unsigned number;
 	struct removal *r = NULL;
-	struct dirent  *e;
-	char           *folder = espl__trial_folder(a->dir, trial);
-	DIR            *dir = espl__dir_open(folder);
+	struct dirent *e;
+	char *folder = espl__trial_folder(a->dir, trial);
+	DIR *dir = espl__dir_open(folder);
 
 	if (dir == NULL && errno != ENOENT)
 		espl__agent_log(a, ESPL_WARN, "cannot collect checkpoints in '%s': %s", folder,
@@ -246,7 +246,7 @@ espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
 struct saving {
 	struct espl__task head;
 	struct espl__agent_gang *gang;
-	char    *from, *place;
+	char *from, *place;
 	uint64_t iteration, bytes;
 	struct espl__diag diag;
 };
@@ -263,7 +263,7 @@ static void
 tell_saved(struct espl__agent_gang *g, const struct saving *s)
 {
 	struct espl__buf *out = &g->agent->outbox;
-	size_t            mark = espl__frame_begin(out, ESPL__MSG_SAVED);
+	size_t mark = espl__frame_begin(out, ESPL__MSG_SAVED);
 
 	espl__put_v64(out, g->start.gang);
 	espl__put_v64(out, s->iteration);
@@ -274,9 +274,9 @@ tell_saved(struct espl__agent_gang *g, const struct saving *s)
 static void
 end_saving(struct espl__agent *a, struct espl__task *job)
 {
-	struct saving           *s = (struct saving *)job;
+	struct saving *s = (struct saving *)job;
 	struct espl__agent_gang *g = s->gang;
-	struct espl__diag        made = ESPL__DIAG_INIT;
+	struct espl__diag made = ESPL__DIAG_INIT;
 
 	(void)a;
 	g->jobs--;
@@ -286,7 +286,8 @@ end_saving(struct espl__agent *a, struct espl__task *job)
 		tell_saved(g, s);
 		let_go(&g->saving);
 		if (hold_new(&g->saving, &made) != ESPL_OK)
-			(void)espl__fail(&s->diag, made.status, "no new folder to save into: %s", espl__reason(&made));
+			(void)espl__fail(&s->diag, made.status, "no new folder to save into: %s",
+			    espl__reason(&made));
 	}
 	if (espl__store_is_system(s->diag.status)) {
 		char *text = espl__format("saving: %s", s->diag.text);
@@ -333,13 +334,13 @@ run_verification(struct espl__task *job)
 {
 	struct verification *v = (struct verification *)job;
 
-	(void)espl__store_check(v->gang->restore, &v->diag);	/* never changes while it runs */
+	(void)espl__store_check(v->gang->restore, &v->diag); /* never changes while it runs */
 }
 
 static void
 end_verification(struct espl__agent *a, struct espl__task *job)
 {
-	struct verification     *v = (struct verification *)job;
+	struct verification *v = (struct verification *)job;
 	struct espl__agent_gang *g = v->gang;
 
 	(void)a;
@@ -377,9 +378,9 @@ run_probe(struct espl__task *job)
 {
 	static const char block[4096];
 	struct probe *p = (struct probe *)job;
-	int           fd, bad = 0;
+	int fd, bad = 0;
 
-	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST) {	/* not what is above it */
+	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST) { /* not what is above it */
 		(void)espl__fail_errno(&p->diag, "cannot make the folder '%s'", p->folder);
 		return;
 	}
@@ -397,7 +398,7 @@ run_probe(struct espl__task *job)
 static void
 end_probe(struct espl__agent *a, struct espl__task *job)
 {
-	struct probe            *p = (struct probe *)job;
+	struct probe *p = (struct probe *)job;
 	struct espl__agent_gang *g = p->gang;
 
 	g->jobs--;
@@ -407,7 +408,7 @@ end_probe(struct espl__agent *a, struct espl__task *job)
 		free(g->ranks[i].text);
 		g->ranks[i].text = NULL;
 		espl__rank_fail(&g->ranks[i], "run folder: %s", espl__reason(&p->diag));
-		if (!a->folder_told)	/* where it is, which the text above must not tell */
+		if (!a->folder_told) /* where it is, which the text above must not tell */
 			espl__agent_log(a, ESPL_ERROR, "%s", p->diag.text);
 		a->folder_told = 1;
 	}

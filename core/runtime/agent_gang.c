@@ -21,7 +21,7 @@
 #include "runtime/sweep.h"
 
 #define MS INT64_C(1000000)
-#define GIVE_UP (10000 * MS)		/* SIGKILL works at once, unless a disk or driver hangs */
+#define GIVE_UP (10000 * MS) /* SIGKILL works at once, unless a disk or driver hangs */
 
 struct espl__agent_gang *
 espl__gang_find(const struct espl__agent *a, uint64_t id)
@@ -112,7 +112,7 @@ call_off(struct espl__agent_gang *g)
 void
 espl__gang_prepared(struct espl__agent_gang *g, const struct espl__diag *diag)
 {
-	if (g->ending) {		/* KILL came first */
+	if (g->ending) { /* KILL came first */
 		call_off(g);
 		return;
 	}
@@ -148,7 +148,7 @@ espl__gang_excuse(struct espl__agent_gang *g, const char *text)
 void
 espl__rank_fail(struct espl__agent_rank *r, const char *format, ...)
 {
-	char    text[600];
+	char text[600];
 	va_list args;
 
 	va_start(args, format);
@@ -236,13 +236,13 @@ static void
 rank_runs(struct espl__agent_rank *r)
 {
 	struct espl__agent_gang *g = r->gang;
-	struct espl__buf        *out = &g->agent->outbox;
-	size_t                   mark;
+	struct espl__buf *out = &g->agent->outbox;
+	size_t mark;
 
 	r->state = ESPL__RANK_RUNS;
 	if (++g->running < g->start.rank_count || g->started_told)
 		return;
-	g->started_told = 1;		/* from now on rank 0 is read */
+	g->started_told = 1; /* from now on rank 0 is read */
 	g->agent->changed = 1;
 	mark = espl__frame_begin(out, ESPL__MSG_STARTED);
 	espl__put_v64(out, g->start.gang);
@@ -259,7 +259,8 @@ blame(struct espl__agent_rank *r)
 	int missed = g->culprit >= 0 && g->ranks[g->culprit].code == ESPL__EXIT_PEER;
 
 	/* a SIGKILL before we sent any is somebody else's */
-	if (r->code == 0 || (r->by_us && (!missed || r->code == -SIGTERM || (r->code == -SIGKILL && g->killing))))
+	if (r->code == 0 ||
+	    (r->by_us && (!missed || r->code == -SIGTERM || (r->code == -SIGKILL && g->killing))))
 		return;
 	if (g->culprit < 0 || (missed && r->code != ESPL__EXIT_PEER))
 		g->culprit = (int)r->index;
@@ -270,8 +271,8 @@ static void
 tell_failed(const struct espl__agent_rank *r)
 {
 	const struct espl__agent_gang *g = r->gang;
-	struct espl__buf              *out = &g->agent->outbox;
-	size_t                         mark;
+	struct espl__buf *out = &g->agent->outbox;
+	size_t mark;
 
 	if (g->start.nodes == 1 && g->start.join.generation == 0 && g->seating == 0)
 		return;
@@ -294,7 +295,7 @@ rank_exited(struct espl__agent_rank *r, int code)
 		espl__gpus_failed(g);
 	}
 	if (count_in(g, ESPL__RANK_EXITED) + g->gone == g->start.rank_count) {
-		kill_now(g);		/* whatever they left behind */
+		kill_now(g); /* whatever they left behind */
 	} else if (code == 0 && r->leaves) {
 		sweep_after(r);
 	} else if (code != 0 && !r->by_us) {
@@ -316,7 +317,7 @@ rank_gone(struct espl__agent_rank *r)
 	g->gone++;
 	g->agent->changed = 1;
 	espl__gpus_leave(r);
-	if (early && r->text == NULL) {	/* its supervisor was killed: it dies with it */
+	if (early && r->text == NULL) { /* its supervisor was killed: it dies with it */
 		r->code = -SIGKILL;
 		g->agent->strays = 1;
 		if (!r->by_us && g->culprit < 0)
@@ -342,16 +343,15 @@ could_not(struct espl__agent_rank *r, const struct espl__sup_note *note)
 		break;
 	case ESPL__SUP_NO_FOLDER:
 		espl__rank_fail(r, "cannot enter the working folder: %s", strerror(note->value));
-		espl__agent_log(r->gang->agent, ESPL_WARN, "trial %" PRIu64 ": cannot enter '%s': %s",
-		    t->trial, t->directory, strerror(note->value));
+		espl__agent_log(r->gang->agent, ESPL_WARN,
+		    "trial %" PRIu64 ": cannot enter '%s': %s", t->trial, t->directory,
+		    strerror(note->value));
 		break;
 	case ESPL__SUP_NO_LIMIT:
 		espl__rank_fail(r, "cannot limit the size of its files to %" PRId64 " bytes: %s",
-		    t->file_max,
-		    strerror(note->value));
+		    t->file_max, strerror(note->value));
 		break;
-	default:
-		espl__rank_fail(r, "cannot make a process: %s", strerror(note->value));
+	default: espl__rank_fail(r, "cannot make a process: %s", strerror(note->value));
 	}
 }
 
@@ -359,7 +359,7 @@ void
 espl__gang_note(struct espl__agent_rank *r)
 {
 	struct espl__sup_note note;
-	ssize_t               got;
+	ssize_t got;
 
 	while (r->link >= 0) {
 		do
@@ -395,8 +395,8 @@ static void
 tell_ended(struct espl__agent_gang *g, int clean)
 {
 	struct espl__buf *out = &g->agent->outbox;
-	size_t            mark = espl__frame_begin(out, ESPL__MSG_ENDED);
-	char              said[ESPL__SAID_MAX] = "";
+	size_t mark = espl__frame_begin(out, ESPL__MSG_ENDED);
+	char said[ESPL__SAID_MAX] = "";
 
 	espl__put_v64(out, g->start.gang);
 	espl__put_u8(out, clean ? 1 : 0);
@@ -423,7 +423,7 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 	if (g->report >= 0)
 		close(g->report);
 	for (uint32_t i = 0; i < g->start.rank_count; i++) {
-		if (g->ranks[i].link >= 0)	/* its supervisor goes on killing by itself */
+		if (g->ranks[i].link >= 0) /* its supervisor goes on killing by itself */
 			close(g->ranks[i].link);
 		if (g->ranks[i].control >= 0)
 			close(g->ranks[i].control);
@@ -450,8 +450,8 @@ take_away(struct espl__agent *a, uint32_t index, int clean)
 static void
 sweep_strays(struct espl__agent *a)
 {
-	pid_t  *spare = NULL, pid;
-	size_t  count = 0, cap = 0;
+	pid_t *spare = NULL, pid;
+	size_t count = 0, cap = 0;
 
 	for (uint32_t i = 0; i < a->gang_count; i++)
 		for (uint32_t j = 0; j < a->gangs[i]->start.rank_count; j++)
@@ -481,23 +481,23 @@ tend_one(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t
 {
 	if (g->linger_until != 0 && now >= g->linger_until && !g->ending) {
 		espl__agent_log(a, ESPL_WARN,
-		    "trial %" PRIu64 ": rank 0 is done but other ranks go on; "
-		    "they are ended", g->start.trial);
+		    "trial %" PRIu64 ": rank 0 is done but other ranks go on; they are ended",
+		    g->start.trial);
 		g->lingered = 1;
 		g->linger_until = 0;
-		espl__gang_kill(g, g->start.grace_ms < ESPL__AGENT_GRACE ? g->start.grace_ms :
-		    ESPL__AGENT_GRACE);
+		espl__gang_kill(g,
+		    g->start.grace_ms < ESPL__AGENT_GRACE ? g->start.grace_ms : ESPL__AGENT_GRACE);
 	}
 	if (g->mute_at != 0 && now >= g->mute_at)
 		espl__report_mute(g);
 	if (g->kill_at != 0 && now >= g->kill_at)
 		kill_now(g);
 	espl__gang_tell_left(g);
-	if (g->gone == g->start.rank_count && espl__report_drained(g) && g->jobs == 0 && !a->strays
-	    && espl__gpus_settled(g)) {
+	if (g->gone == g->start.rank_count && espl__report_drained(g) && g->jobs == 0 &&
+	    !a->strays && espl__gpus_settled(g)) {
 		if ((g->culprit < 0 && !g->spoilt) || g->probed || a->ending)
 			return 1;
-		g->probed = 1;		/* the trial may have failed for want of room */
+		g->probed = 1; /* the trial may have failed for want of room */
 		espl__files_probe(g);
 	}
 	if (!g->ending)
@@ -518,13 +518,13 @@ espl__gang_tend(struct espl__agent *a, int64_t now)
 		sweep_strays(a);
 	if (a->strays)
 		earlier(&next, now + 10 * MS);
-	for (uint32_t i = 0; i < a->gang_count; ) {
+	for (uint32_t i = 0; i < a->gang_count;) {
 		struct espl__agent_gang *g = a->gangs[i];
 
 		if (tend_one(a, g, now, &next))
 			take_away(a, i, 1);
-		else if (g->give_up_at != 0 && now >= g->give_up_at && g->jobs == 0
-		    && (g->gone < g->start.rank_count || a->strays))
+		else if (g->give_up_at != 0 && now >= g->give_up_at && g->jobs == 0 &&
+		    (g->gone < g->start.rank_count || a->strays))
 			take_away(a, i, 0);
 		else
 			i++;

@@ -1,10 +1,11 @@
-/* agent_gpu.c - a GPU from one trial to the next: claimed, held, left; and what becomes of those who
- * share it when what they share fails.
+/* agent_gpu.c - a GPU from one trial to the next: claimed, held, left; and what becomes of those
+ * who share it when what they share fails.
  *
- * A gang waits here between its checkpoint's verification and its start: until its GPUs are clean and,
- * if it shares one by MPS, the daemon has proven to be alive.  When a daemon or its server fails nobody
- * can tell whose work it was: all who share it are sent back to their checkpoints at no fault of theirs,
- * and next time they run without MPS, where a fault is its owner's alone, until they have ended well once.
+ * A gang waits here between its checkpoint's verification and its start: until its GPUs are clean
+ * and, if it shares one by MPS, the daemon has proven to be alive.  When a daemon or its server
+ * fails nobody can tell whose work it was: all who share it are sent back to their checkpoints at
+ * no fault of theirs, and next time they run without MPS, where a fault is its owner's alone, until
+ * they have ended well once.
  */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -20,10 +21,12 @@
 
 #define MS INT64_C(1000000)
 #define MIB ((uint64_t)1 << 20)
-#define LINGER (1000 * MS)		/* an idle daemon waits for the next trial so long            */
-#define GATHER (500 * MS)		/* after a failure: do others that share the GPU fail, too?   */
-#define FAULTS_MAX 3			/* of a daemon in a row: there is something wrong with MPS    */
-#define LIMIT (10000 * MS)		/* for a GPU to come clean                                    */
+#define LINGER (1000 * MS) /* an idle daemon waits for the next trial so long */
+/* after a failure: do others that share the GPU fail, too? */
+#define GATHER (500 * MS)
+/* of a daemon in a row: there is something wrong with MPS */
+#define FAULTS_MAX 3
+#define LIMIT (10000 * MS) /* for a GPU to come clean */
 
 /* Why a trial is to keep away from MPS; any address that is not NULL. */
 static char suspected;
@@ -32,7 +35,7 @@ void
 espl__gpus_open(struct espl__agent *a)
 {
 	const char *said = getenv("ESPALIER_GPU_LIMIT");
-	espl_span   limit;
+	espl_span limit;
 
 	a->gpu_limit = LIMIT;
 	if (a->gpus == NULL)
@@ -40,7 +43,8 @@ espl__gpus_open(struct espl__agent *a)
 	if (said != NULL && espl__parse_span(said, &limit) == 0)
 		a->gpu_limit = limit;
 	else if (said != NULL)
-		espl__agent_log(a, ESPL_WARN, "ESPALIER_GPU_LIMIT = '%s' is no span like 10s: 10s is taken", said);
+		espl__agent_log(a, ESPL_WARN,
+		    "ESPALIER_GPU_LIMIT = '%s' is no span like 10s: 10s is taken", said);
 	a->cards = espl__alloc(a->slots * sizeof *a->cards);
 	for (uint32_t i = 0; i < a->slots; i++) {
 		struct espl__card *c = &a->cards[i];
@@ -72,7 +76,8 @@ espl__gpus_free(struct espl__agent *a)
 }
 
 void
-espl__gpus_tell(struct espl__agent *a, enum espl__gpu_news what, uint64_t gang, uint64_t number, const char *text)
+espl__gpus_tell(struct espl__agent *a, enum espl__gpu_news what, uint64_t gang, uint64_t number,
+    const char *text)
 {
 	size_t mark = espl__frame_begin(&a->outbox, ESPL__MSG_GPU);
 
@@ -88,7 +93,7 @@ espl__gpus_tell(struct espl__agent *a, enum espl__gpu_news what, uint64_t gang, 
 void
 espl__card_aside(struct espl__card *c, const char *format, ...)
 {
-	char    text[200];
+	char text[200];
 	va_list args;
 
 	if (c->state == ESPL__CARD_ASIDE)
@@ -107,7 +112,7 @@ espl__card_aside(struct espl__card *c, const char *format, ...)
 void
 espl__card_no_mps(struct espl__card *c, const char *format, ...)
 {
-	char    text[500];
+	char text[500];
 	va_list args;
 
 	if (c->no_mps != NULL)
@@ -142,14 +147,15 @@ wait_again(struct espl__agent_gang *g)
 static int
 shared_it(const struct espl__agent_gang *g, const struct espl__card *c)
 {
-	return g->sharing == ESPL__SHARE_MPS && (on_card(g, c) || (g->check != 0 && g->checked_on == c->index));
+	return g->sharing == ESPL__SHARE_MPS &&
+	    (on_card(g, c) || (g->check != 0 && g->checked_on == c->index));
 }
 
 static void
 end_sharers(struct espl__card *c, const char *why)
 {
 	struct espl__agent *a = c->agent;
-	char                text[300];
+	char text[300];
 
 	(void)snprintf(text, sizeof text, "gpu: GPU %" PRIu32 " of the node: %s", c->index, why);
 	for (uint32_t i = 0; i < a->gang_count; i++) {
@@ -171,9 +177,9 @@ void
 espl__card_fault(struct espl__card *c, const char *format, ...)
 {
 	struct espl__agent *a = c->agent;
-	uint32_t            trials = 0;
-	char                why[160];
-	va_list             args;
+	uint32_t trials = 0;
+	char why[160];
+	va_list args;
 
 	va_start(args, format);
 	(void)vsnprintf(why, sizeof why, format, args);
@@ -184,9 +190,10 @@ espl__card_fault(struct espl__card *c, const char *format, ...)
 		espl__mps_kill(&c->mps);
 		return;
 	}
-	espl__agent_log(a, ESPL_WARN, "GPU %" PRIu32 ": %s; %" PRIu32 " trial%s go%s back to %s last checkpoint%s",
-	    c->index, why, trials, trials == 1 ? "" : "s", trials == 1 ? "es" : "", trials == 1 ? "its" : "their",
-	    trials == 1 ? "" : "s");
+	espl__agent_log(a, ESPL_WARN,
+	    "GPU %" PRIu32 ": %s; %" PRIu32 " trial%s go%s back to %s last checkpoint%s", c->index,
+	    why, trials, trials == 1 ? "" : "s", trials == 1 ? "es" : "",
+	    trials == 1 ? "its" : "their", trials == 1 ? "" : "s");
 	if (trials > 0) {
 		c->faults++;
 		espl__gpus_tell(a, ESPL__GPU_FAULT, 0, c->index, why);
@@ -196,7 +203,8 @@ espl__card_fault(struct espl__card *c, const char *format, ...)
 	if (c->ranks == 0 && c->state == ESPL__CARD_OPEN)
 		c->state = ESPL__CARD_DIRTY;
 	if (c->faults >= FAULTS_MAX)
-		espl__card_no_mps(c, "it failed %d times with no good end of a trial between", FAULTS_MAX);
+		espl__card_no_mps(c, "it failed %d times with no good end of a trial between",
+		    FAULTS_MAX);
 }
 
 /* ---- how a GPU is to be shared ------------------------------------------------------------- */
@@ -256,8 +264,10 @@ tell_sharing(const struct espl__agent_gang *g, const char *why)
 	if (c->said == (int)g->sharing)
 		return;
 	c->said = (int)g->sharing;
-	espl__agent_log(g->agent, g->sharing == ESPL__SHARE_TIMESLICE && g->start.sharing == ESPL__SHARE_AUTO ?
-	    ESPL_WARN : ESPL_INFO, "GPU %" PRIu32 ": trial %" PRIu64 " shares it by %s%s%s", c->index, g->start.trial,
+	espl__agent_log(g->agent,
+	    g->sharing == ESPL__SHARE_TIMESLICE && g->start.sharing == ESPL__SHARE_AUTO ? ESPL_WARN
+											: ESPL_INFO,
+	    "GPU %" PRIu32 ": trial %" PRIu64 " shares it by %s%s%s", c->index, g->start.trial,
 	    name_of((int)g->sharing), why[0] != '\0' ? ": " : "", why);
 }
 
@@ -292,20 +302,23 @@ ready(struct espl__agent_gang *g, int mps)
 
 	for (uint32_t i = 0; i < g->start.rank_count; i++) {
 		struct espl__card *c = &g->agent->cards[g->start.ranks[i].gpu];
-		char               text[300];
+		char text[300];
 
 		if (c->state == ESPL__CARD_ASIDE) {
-			(void)snprintf(text, sizeof text, "gpu: GPU %" PRIu32 " of the node is set aside: %s", c->index, c->why);
+			(void)snprintf(text, sizeof text,
+			    "gpu: GPU %" PRIu32 " of the node is set aside: %s", c->index, c->why);
 			done(g, text);
 			return -1;
 		}
 		/* Who is to have it alone, or in turns, finds no idle daemon there. */
-		if (mps <= 0 && c->state == ESPL__CARD_OPEN && c->mps_ranks == 0 && c->mps.state != ESPL__MPS_OFF) {
+		if (mps <= 0 && c->state == ESPL__CARD_OPEN && c->mps_ranks == 0 &&
+		    c->mps.state != ESPL__MPS_OFF) {
 			espl__mps_quit(&c->mps);
 			if (c->ranks == 0)
 				c->state = ESPL__CARD_DIRTY;
 		}
-		ok &= c->state == ESPL__CARD_OPEN && (mps > 0 || c->mps_ranks > 0 || c->mps.state == ESPL__MPS_OFF);
+		ok &= c->state == ESPL__CARD_OPEN &&
+		    (mps > 0 || c->mps_ranks > 0 || c->mps.state == ESPL__MPS_OFF);
 	}
 	return ok;
 }
@@ -315,16 +328,19 @@ static void
 advance(struct espl__agent_gang *g)
 {
 	struct espl__card *c = &g->agent->cards[g->start.ranks[0].gpu];
-	const char        *why;
-	char               text[600];
-	int                mps = wish(g, &why);
+	const char *why;
+	char text[600];
+	int mps = wish(g, &why);
 
 	if (g->ending) {
 		done(g, NULL);
 		return;
 	}
-	if (mps < 0 && g->start.sharing == ESPL__SHARE_MPS && c->no_mps != NULL && why == c->no_mps) {
-		(void)snprintf(text, sizeof text, "sharing: trial.sharing is \"mps\", but GPU %" PRIu32 " cannot be shared so: %s",
+	if (mps < 0 && g->start.sharing == ESPL__SHARE_MPS && c->no_mps != NULL &&
+	    why == c->no_mps) {
+		(void)snprintf(text, sizeof text,
+		    "sharing: trial.sharing is \"mps\", but GPU %" PRIu32
+		    " cannot be shared so: %s",
 		    c->index, why);
 		done(g, text);
 		return;
@@ -334,7 +350,10 @@ advance(struct espl__agent_gang *g)
 	if (g->sharing == ESPL__SHARE_AUTO) {
 		if (ready(g, mps) <= 0)
 			return;
-		hold(g, mps > 0 ? ESPL__SHARE_MPS : mps < 0 ? ESPL__SHARE_TIMESLICE : ESPL__SHARE_EXCLUSIVE);
+		hold(g,
+		    mps > 0       ? ESPL__SHARE_MPS
+			: mps < 0 ? ESPL__SHARE_TIMESLICE
+				  : ESPL__SHARE_EXCLUSIVE);
 		if (mps > 0)
 			g->proof = espl__mps_prove(&c->mps);
 	}
@@ -348,11 +367,11 @@ void
 espl__gpus_claim(struct espl__agent_gang *g)
 {
 	struct espl__agent *a = g->agent;
-	int                 gpus = g->start.device_gpu && a->cards != NULL;
+	int gpus = g->start.device_gpu && a->cards != NULL;
 
 	for (uint32_t i = 0; gpus && i < g->start.rank_count; i++)
 		gpus = g->start.ranks[i].gpu < a->slots;
-	if (!gpus) {			/* one that is not there is the launch's to tell */
+	if (!gpus) { /* one that is not there is the launch's to tell */
 		espl__gang_claimed(g, NULL);
 		return;
 	}
@@ -361,7 +380,8 @@ espl__gpus_claim(struct espl__agent_gang *g)
 
 		a->swept = 1;
 		if (ended > 0)
-			espl__agent_log(a, ESPL_WARN, "%zu process%s of MPS that a dead agent had left %s ended", ended,
+			espl__agent_log(a, ESPL_WARN,
+			    "%zu process%s of MPS that a dead agent had left %s ended", ended,
 			    ended == 1 ? "" : "es", ended == 1 ? "was" : "were");
 	}
 	g->claiming = 1;
@@ -375,7 +395,7 @@ void
 espl__gpus_leave(struct espl__agent_rank *r)
 {
 	struct espl__agent_gang *g = r->gang;
-	struct espl__card       *c;
+	struct espl__card *c;
 
 	if (!r->on_gpu)
 		return;
@@ -398,7 +418,7 @@ espl__gpus_failed(struct espl__agent_gang *g)
 	if (g->sharing != ESPL__SHARE_MPS || g->claiming || g->check != 0 || g->agent->ending)
 		return;
 	g->checked_on = g->start.ranks[0].gpu;
-	g->check = UINT64_MAX;		/* asked for when the others had their time to fail, too */
+	g->check = UINT64_MAX; /* asked for when the others had their time to fail, too */
 	g->check_at = espl__tick() + GATHER;
 }
 
@@ -408,13 +428,13 @@ espl__gpus_settled(const struct espl__agent_gang *g)
 	return g->check == 0 || g->agent->ending;
 }
 
-/* Failures that wait for a verdict: the daemon is asked; if it is well they are what they seem, unless
- * several trials failed at once, who have nothing in common but the GPU. */
+/* Failures that wait for a verdict: the daemon is asked; if it is well they are what they seem,
+ * unless several trials failed at once, who have nothing in common but the GPU. */
 static void
 judge(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t *next)
 {
 	struct espl__card *c = &a->cards[g->checked_on];
-	uint32_t           failed = 0;
+	uint32_t failed = 0;
 
 	if (g->check == UINT64_MAX && now < g->check_at) {
 		if (*next == 0 || g->check_at < *next)
@@ -424,7 +444,8 @@ judge(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t *n
 	for (uint32_t i = 0; i < a->gang_count; i++)
 		failed += a->gangs[i]->check != 0 && a->gangs[i]->checked_on == g->checked_on;
 	if (failed > 1) {
-		espl__card_fault(c, "%" PRIu32 " trials that share it by MPS failed at once", failed);
+		espl__card_fault(c, "%" PRIu32 " trials that share it by MPS failed at once",
+		    failed);
 	} else if (g->check == UINT64_MAX && c->mps.state == ESPL__MPS_UP) {
 		g->check = espl__mps_prove(&c->mps);
 	} else if (c->mps.state != ESPL__MPS_UP || c->mps.proved >= g->check) {
@@ -457,13 +478,14 @@ tend_card(struct espl__card *c, int64_t now, int64_t *next)
 {
 	struct espl__agent *a = c->agent;
 
-	if (a->ending && c->mps_ranks == 0 && c->mps.state != ESPL__MPS_OFF && c->mps.state != ESPL__MPS_ENDING)
+	if (a->ending && c->mps_ranks == 0 && c->mps.state != ESPL__MPS_OFF &&
+	    c->mps.state != ESPL__MPS_ENDING)
 		espl__mps_quit(&c->mps);
 	espl__mps_tend(&c->mps, now, next);
 	if (a->ending)
 		return;
-	if (c->ranks == 0 && c->state == ESPL__CARD_OPEN && c->mps.state == ESPL__MPS_UP
-	    && c->mps.proved >= c->mps.wanted) {
+	if (c->ranks == 0 && c->state == ESPL__CARD_OPEN && c->mps.state == ESPL__MPS_UP &&
+	    c->mps.proved >= c->mps.wanted) {
 		if (now >= c->linger_until) {
 			espl__mps_quit(&c->mps);
 			c->state = ESPL__CARD_DIRTY;
@@ -496,7 +518,7 @@ espl__gpus_tend(struct espl__agent *a, int64_t now)
 	}
 	for (uint32_t i = 0; i < a->slots; i++)
 		tend_card(&a->cards[i], now, &next);
-	return a->changed ? now : next;	/* who waits for a change looks again at once */
+	return a->changed ? now : next; /* who waits for a change looks again at once */
 }
 
 int
@@ -568,13 +590,16 @@ void
 espl__gpus_env(const struct espl__agent_rank *r, struct espl__strings *s)
 {
 	const struct espl__agent_gang *g = r->gang;
-	uint32_t                       gpu = g->start.ranks[r->index].gpu, n;
-	uint64_t                       each, total;
+	uint32_t gpu = g->start.ranks[r->index].gpu, n;
+	uint64_t each, total;
 
 	if (g->sharing == ESPL__SHARE_AUTO)
 		return;
-	espl__env_set(s, espl__format("ESPALIER_SHARING=%s", g->sharing == ESPL__SHARE_MPS ? "mps" :
-	    g->sharing == ESPL__SHARE_TIMESLICE ? "timeslice" : "exclusive"));
+	espl__env_set(s,
+	    espl__format("ESPALIER_SHARING=%s",
+		g->sharing == ESPL__SHARE_MPS             ? "mps"
+		    : g->sharing == ESPL__SHARE_TIMESLICE ? "timeslice"
+							  : "exclusive"));
 	if (g->sharing == ESPL__SHARE_EXCLUSIVE)
 		return;
 	/* A framework that takes most of the memory for itself leaves none to the others. */
@@ -585,10 +610,13 @@ espl__gpus_env(const struct espl__agent_rank *r, struct espl__strings *s)
 	n = shares(g, gpu);
 	total = g->agent->gpus[gpu].memory_bytes;
 	each = total / n;
-	espl__env_set(s, espl__format("CUDA_MPS_PIPE_DIRECTORY=%s", g->agent->cards[gpu].mps.den.path));
-	espl__env_set(s, espl__format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%" PRIu32, (100 + n - 1) / n));
+	espl__env_set(s,
+	    espl__format("CUDA_MPS_PIPE_DIRECTORY=%s", g->agent->cards[gpu].mps.den.path));
+	espl__env_set(s,
+	    espl__format("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=%" PRIu32, (100 + n - 1) / n));
 	/* Something stays for the server's own context. */
 	each -= each / 4 < 512 * MIB ? each / 4 : 512 * MIB;
 	if (each >= MIB)
-		espl__env_set(s, espl__format("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=%" PRIu64 "M", each / MIB));
+		espl__env_set(s,
+		    espl__format("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=%" PRIu64 "M", each / MIB));
 }

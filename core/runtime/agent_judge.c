@@ -1,4 +1,5 @@
-/* agent_judge.c - what was seen of a GPU or said of its MPS server, judged: plain functions of values. */
+/* agent_judge.c - what was seen of a GPU or said of its MPS server, judged: plain functions of
+ * values. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,8 +32,8 @@ espl__mps_read(const char *text, pid_t known, struct espl__mps_answer *a)
 	*a = (struct espl__mps_answer){ 0, 0, ESPL__MPS_SILENT };
 	for (; *text != '\0'; text += *text != '\0') {
 		size_t length = strcspn(text, "\r\n");
-		char  *end;
-		long   pid = strtol(text, &end, 10);
+		char *end;
+		long pid = strtol(text, &end, 10);
 
 		if (pid > 0 && text[0] >= '0' && text[0] <= '9' && end == text + length) {
 			if (a->server == 0 || pid == known)

@@ -22,7 +22,7 @@ static int
 listen_at(const struct sockaddr *address, socklen_t size, uint32_t *port)
 {
 	struct sockaddr_storage got;
-	socklen_t               got_size = sizeof got;
+	socklen_t got_size = sizeof got;
 	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), high,
 	    one = 1;
 
@@ -32,9 +32,9 @@ listen_at(const struct sockaddr *address, socklen_t size, uint32_t *port)
 	close(fd);
 	if (high < 0)
 		return -1;
-	if (setsockopt(high, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0
-	    || bind(high, address, size) != 0 || listen(high, 512) != 0
-	    || getsockname(high, (struct sockaddr *)&got, &got_size) != 0) {
+	if (setsockopt(high, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+	    bind(high, address, size) != 0 || listen(high, 512) != 0 ||
+	    getsockname(high, (struct sockaddr *)&got, &got_size) != 0) {
 		int code = errno;
 
 		close(high);
@@ -42,7 +42,7 @@ listen_at(const struct sockaddr *address, socklen_t size, uint32_t *port)
 		return -1;
 	}
 	*port = ntohs(got.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&got)->sin6_port
-	    : ((struct sockaddr_in *)&got)->sin_port);
+						: ((struct sockaddr_in *)&got)->sin_port);
 	return high;
 }
 
@@ -51,10 +51,10 @@ listen_at(const struct sockaddr *address, socklen_t size, uint32_t *port)
 static int
 listen_on(const char *host, uint32_t *port)
 {
-	struct addrinfo     want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
-	struct addrinfo    *found = NULL;
-	struct sockaddr_in  any = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_ANY) } };
-	int                 fd = -1;
+	struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+	struct addrinfo *found = NULL;
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_ANY) } };
+	int fd = -1;
 
 	if (host[0] != '\0' && getaddrinfo(host, "0", &want, &found) == 0) {
 		for (struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next)
@@ -94,7 +94,7 @@ void
 espl__agent_reserve(struct espl__agent *a, uint64_t gang)
 {
 	struct espl__reserved *r = reserved(a, gang);
-	size_t                 mark;
+	size_t mark;
 
 	if (r == NULL) {
 		ESPL__GROW(a->reserved, a->reserved_cap, a->reserved_count + 1);
@@ -127,15 +127,18 @@ meeting_point(struct espl__agent_gang *g, int *fd)
 		forget(g->agent, r);
 	} else if (g->leads && g->start.port == 0 && g->start.join.generation == 0) {
 		/* Those who join a trainable later may come from elsewhere. */
-		*fd = listen_on(g->start.nodes > 1 ? g->agent->address : g->start.argc > 0
-		    || strncmp(g->agent->address, "127.", 4) == 0 ? "127.0.0.1" : "", &g->port);
+		*fd = listen_on(g->start.nodes > 1 ? g->agent->address
+			: g->start.argc > 0 || strncmp(g->agent->address, "127.", 4) == 0
+			? "127.0.0.1"
+			: "",
+		    &g->port);
 		if (*fd < 0) {
 			espl__rank_fail(&g->ranks[0], "no port for the gang's rendezvous: %s",
 			    strerror(errno));
 			return -1;
 		}
 	}
-	if (*fd >= 0 && g->start.argc > 0) {	/* a command's rank 0 binds it by itself */
+	if (*fd >= 0 && g->start.argc > 0) { /* a command's rank 0 binds it by itself */
 		close(*fd);
 		*fd = -1;
 	}
@@ -163,7 +166,7 @@ espl__find_program(const char *name, const char *folder, const char *path)
 		path = "/usr/local/bin:/usr/bin:/bin";
 	for (;;) {
 		size_t length = strcspn(path, ":");
-		char  *try;
+		char *try;
 
 		if (path[0] == '/')
 			try = espl__format("%.*s/%s", (int)length, path, name);
@@ -185,7 +188,7 @@ static void
 spawn(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__strings *env)
 {
 	const struct espl__start *t = &r->gang->start;
-	char  *worker[3] = { NULL, NULL, NULL }, *path;
+	char *worker[3] = { NULL, NULL, NULL }, *path;
 
 	s->env = env->list;
 	if (t->trainable != NULL) {
@@ -194,12 +197,15 @@ spawn(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__string
 		s->argv = worker;
 	} else {
 		path = espl__find_program(t->argv[0], t->directory, espl__env_get(env, "PATH"));
-		s->argv = (char *const *)(uintptr_t)t->argv;	/* execve takes but does not change it */
+		/* execve takes but does not change it */
+		s->argv = (char *const *)(uintptr_t)t->argv;
 	}
 	s->path = path;
 	if (path == NULL) {
 		espl__rank_fail(r, "cannot run '%s': it is not found in PATH%s", t->argv[0],
-		                strchr(t->argv[0], ' ') != NULL ? " (each word of a command is an element of its own)" : "");
+		    strchr(t->argv[0], ' ') != NULL
+			? " (each word of a command is an element of its own)"
+			: "");
 		return;
 	}
 	r->sup = espl__sup_start(s, &r->link);
@@ -233,8 +239,8 @@ gpus_exist(struct espl__agent_gang *g)
 	for (uint32_t i = 0; i < t->rank_count && t->device_gpu && g->agent->gpus != NULL; i++)
 		if (t->ranks[i].gpu >= g->agent->slots) {
 			espl__rank_fail(&g->ranks[i],
-			    "the node has no GPU %" PRIu32 ": it has %" PRIu32,
-			    t->ranks[i].gpu, g->agent->slots);
+			    "the node has no GPU %" PRIu32 ": it has %" PRIu32, t->ranks[i].gpu,
+			    g->agent->slots);
 			return 0;
 		}
 	return 1;
@@ -244,7 +250,7 @@ static uint64_t
 gang_key(const struct espl__agent_gang *g)
 {
 	uint64_t words[2] = { g->agent->token,
-	                      g->start.join.generation > 0 ? g->start.of : g->start.gang };
+		g->start.join.generation > 0 ? g->start.of : g->start.gang };
 
 	return espl__digest(g->start.seed, words, sizeof words);
 }
@@ -252,9 +258,12 @@ gang_key(const struct espl__agent_gang *g)
 static void
 launch_ranks(struct espl__agent_gang *g, int listen_fd)
 {
-	struct espl__sup s = { .folder = g->start.directory, .report = -1, .listen = -1, .channel = g->agent->in,
-	                       .file_max = g->start.file_max,
-	                       .log_limit = g->start.log_limit };
+	struct espl__sup s = { .folder = g->start.directory,
+		.report = -1,
+		.listen = -1,
+		.channel = g->agent->in,
+		.file_max = g->start.file_max,
+		.log_limit = g->start.log_limit };
 
 	s.log = espl__files_log(g);
 	if (s.log < 0)
@@ -263,13 +272,13 @@ launch_ranks(struct espl__agent_gang *g, int listen_fd)
 		g->log_from = 0;
 	for (uint32_t i = 0; i < g->start.rank_count && g->culprit < 0; i++) {
 		struct espl__strings env = { NULL, 0, 0 };
-		int                  first = g->leads && i == 0;
+		int first = g->leads && i == 0;
 
 		s.report = -1;
 		s.listen = first ? listen_fd : -1;
 		/* Any rank of a trainable may come to lead. */
-		if ((first || g->start.trainable != NULL)
-		    && report_socket(first ? &g->report : &g->ranks[i].control, &s.report) != 0) {
+		if ((first || g->start.trainable != NULL) &&
+		    report_socket(first ? &g->report : &g->ranks[i].control, &s.report) != 0) {
 			espl__rank_fail(&g->ranks[i], "no socket for its reports: %s",
 			    strerror(errno));
 		} else {
@@ -288,7 +297,7 @@ int
 espl__gang_launch(struct espl__agent_gang *g)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	int               listen_fd;
+	int listen_fd;
 
 	g->launched = 1;
 	g->agent->changed = 1;
@@ -296,8 +305,10 @@ espl__gang_launch(struct espl__agent_gang *g)
 	if (!gpus_exist(g) || meeting_point(g, &listen_fd) != 0)
 		return -1;
 	if (espl__files_make(g, &diag) != ESPL_OK) {
-		espl__rank_fail(&g->ranks[0], "cannot make the trial's files: %s", espl__reason(&diag));
-		espl__agent_log(g->agent, ESPL_ERROR, "trial %" PRIu64 ": %s", g->start.trial, diag.text);
+		espl__rank_fail(&g->ranks[0], "cannot make the trial's files: %s",
+		    espl__reason(&diag));
+		espl__agent_log(g->agent, ESPL_ERROR, "trial %" PRIu64 ": %s", g->start.trial,
+		    diag.text);
 	} else {
 		launch_ranks(g, listen_fd);
 	}

@@ -19,11 +19,14 @@
 #include "runtime/sweep.h"
 
 #define MS INT64_C(1000000)
-#define LAST_WAIT (15000 * MS)		/* for processes and disks at the end */
+#define LAST_WAIT (15000 * MS) /* for processes and disks at the end */
 
 /* ---- jobs -------------------------------------------------------------------------------- */
 
-struct job_call { struct espl__task *job; int to; };
+struct job_call {
+	struct espl__task *job;
+	int to;
+};
 
 static void
 hand_back(int to, struct espl__task *job)
@@ -48,9 +51,9 @@ void
 espl__agent_job(struct espl__agent *a, struct espl__task *job)
 {
 	struct job_call *call = espl__alloc(sizeof *call);
-	pthread_attr_t   attr;
-	pthread_t        thread;
-	int              failed;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int failed;
 
 	*call = (struct job_call){ job, a->jobs_in };
 	a->jobs++;
@@ -62,7 +65,7 @@ espl__agent_job(struct espl__agent *a, struct espl__task *job)
 		(void)pthread_attr_destroy(&attr);
 	}
 	if (failed != 0)
-		(void)job_thread(call);	/* no thread to be had: here, and everybody waits */
+		(void)job_thread(call); /* no thread to be had: here, and everybody waits */
 }
 
 static void
@@ -80,12 +83,16 @@ finish_jobs(struct espl__agent *a)
 
 #define CONTROL (1u << 30)
 
+struct polled {
+	uint64_t gang;
+	uint32_t rank; /* ESPL_ANY: the report socket; + CONTROL: the rank's own */
+};
+
 struct polls {
 	struct pollfd *fds;
-	struct { uint64_t gang; uint32_t rank; } *what;	/* rank ESPL_ANY: the report socket;
-							 * + CONTROL: the rank's own */
+	struct polled *what;
 	uint32_t count, cap, what_cap;
-	int      full;			/* built while the outbox was full */
+	int full; /* built while the outbox was full */
 };
 
 static void
@@ -159,8 +166,8 @@ static void
 take_signals(struct espl__agent *a)
 {
 	struct signalfd_siginfo info;
-	pid_t                   pid;
-	int                     status;
+	pid_t pid;
+	int status;
 
 	while (read(a->signals, &info, sizeof info) == (ssize_t)sizeof info)
 		if (info.ssi_signo != SIGCHLD)
@@ -183,15 +190,16 @@ wait_ms(const struct espl__agent *a, int64_t next, int64_t now)
 		until = now + 20 * MS;
 	if (until == 0)
 		return -1;
-	return until <= now ? 0 : (int)((until - now) / MS > 60000 ? 60000
-	    : (until - now + MS - 1) / MS);
+	return until <= now
+	    ? 0
+	    : (int)((until - now) / MS > 60000 ? 60000 : (until - now + MS - 1) / MS);
 }
 
 static void
 turn(struct espl__agent *a, struct polls *p)
 {
 	int64_t now = espl__tick(), next = espl__gpus_tend(a, now), more = espl__gang_tend(a, now);
-	int     full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
+	int full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
 
 	next = next == 0 || (more != 0 && more < next) ? more : next;
 	espl__agent_flush(a);
@@ -202,7 +210,7 @@ turn(struct espl__agent *a, struct polls *p)
 	}
 	p->fds[1].fd = espl__agent_unsent(a) > 0 ? a->out : -1;
 	if (poll(p->fds, p->count, wait_ms(a, next, now)) < 0)
-		return;			/* EINTR; or no memory for a moment: tried again */
+		return; /* EINTR; or no memory for a moment: tried again */
 	if (p->fds[0].revents != 0)
 		espl__agent_hear(a);
 	for (uint32_t i = 4; i < p->count; i++)
@@ -212,8 +220,8 @@ turn(struct espl__agent *a, struct polls *p)
 		take_signals(a);
 	if (p->fds[3].revents != 0)
 		finish_jobs(a);
-	if (a->heartbeat_ns > 0 && !a->ending
-	    && espl__tick() - a->heard_at > 10 * a->heartbeat_ns) {
+	if (a->heartbeat_ns > 0 && !a->ending &&
+	    espl__tick() - a->heard_at > 10 * a->heartbeat_ns) {
 		espl__agent_log(a, ESPL_ERROR, "the driver has been silent for too long");
 		espl__agent_end(a, 1);
 	}
@@ -260,11 +268,11 @@ void
 espl__agent_run(struct espl__agent *a)
 {
 	struct polls p = { NULL, NULL, 0, 0, 0, 0 };
-	int64_t      until = 0;
+	int64_t until = 0;
 
 	a->changed = 1;
-	while (!a->ending || ((a->gang_count > 0 || a->jobs > 0 || !espl__gpus_over(a))
-	    && espl__tick() < until)) {
+	while (!a->ending ||
+	    ((a->gang_count > 0 || a->jobs > 0 || !espl__gpus_over(a)) && espl__tick() < until)) {
 		turn(a, &p);
 		if (a->ending && until == 0)
 			until = espl__tick() + LAST_WAIT;

@@ -29,7 +29,7 @@ make_private(struct espl__agent *a)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), flags;
 
-	while (null >= 0 && null < 3)	/* somebody started us with closed descriptors */
+	while (null >= 0 && null < 3) /* somebody started us with closed descriptors */
 		null = fcntl(null, F_DUPFD_CLOEXEC, 3);
 	if (null < 0)
 		return -1;
@@ -48,16 +48,16 @@ static int
 watch_signals(struct espl__agent *a)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
-	sigset_t         set;
-	int              ends[2], fd;
+	sigset_t set;
+	int ends[2], fd;
 
 	sigemptyset(&set);
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
-	if (sigprocmask(SIG_SETMASK, &set, NULL) != 0 || sigaction(SIGPIPE, &ignore, NULL) != 0
-	    || sigaction(SIGINT, &ignore, NULL) != 0 || sigaction(SIGQUIT, &ignore, NULL) != 0)
-		return -1;		/* Ctrl-C is for the driver: it tells us what to do */
+	if (sigprocmask(SIG_SETMASK, &set, NULL) != 0 || sigaction(SIGPIPE, &ignore, NULL) != 0 ||
+	    sigaction(SIGINT, &ignore, NULL) != 0 || sigaction(SIGQUIT, &ignore, NULL) != 0)
+		return -1; /* Ctrl-C is for the driver: it tells us what to do */
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (fd < 0 || pipe2(ends, O_CLOEXEC) != 0)
 		return -1;
@@ -86,7 +86,7 @@ static int
 find_devices(struct espl__agent *a)
 {
 	const char *said = getenv("ESPALIER_AGENT_DEVICES"), *why = "";
-	int64_t     slots;
+	int64_t slots;
 
 	if (said != NULL && strncmp(said, "cpu:", 4) == 0) {
 		if (espl__parse_int(said + 4, &slots) != 0 || slots < 1 || slots > MAX_SLOTS)
@@ -117,8 +117,8 @@ static void
 find_libexec(struct espl__agent *a)
 {
 	const char *said = getenv("ESPALIER_LIBEXEC");
-	char        path[4096], *slash;
-	ssize_t     size;
+	char path[4096], *slash;
+	ssize_t size;
 
 	if (said != NULL && said[0] != '\0') {
 		a->libexec = espl__strdup(said);
@@ -168,12 +168,12 @@ main(int argc, char **argv)
 			return 0;
 		}
 		fprintf(stderr,
-		    "espalier-agent: started by espalier; speaks its protocol on standard "
-		    "input and output and takes no arguments\n");
+		    "espalier-agent: started by espalier; speaks its protocol on standard input "
+		    "and output and takes no arguments\n");
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
-	if (make_private(&a) != 0 || watch_signals(&a) != 0
-	    || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
+	if (make_private(&a) != 0 || watch_signals(&a) != 0 ||
+	    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0) {
 		fprintf(stderr, "espalier-agent: %s\n", strerror(errno));
 		return 1;
 	}
@@ -187,7 +187,7 @@ main(int argc, char **argv)
 	}
 	espl__gpus_open(&a);
 	espl__agent_run(&a);
-	if (a.jobs > 0)			/* a thread hangs in a disk: its memory is not ours to free */
+	if (a.jobs > 0) /* a thread hangs in a disk: its memory is not ours to free */
 		_exit(a.exit_code);
 	release(&a);
 	return a.exit_code;

@@ -3,7 +3,8 @@
  * It runs under a supervisor like a rank's (agent_sup.c): whatever it forks, itself into the
  * background included, stays below that, and is ended with it, also when the agent is killed.
  * That the daemon answers is not enough: its server must be listed and well, since a fatal fault
- * of one client is the end of all, and CUDA runs without MPS, and says nothing, where there is none.
+ * of one client is the end of all, and CUDA runs without MPS, and says nothing, where there is
+ * none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,13 +22,13 @@
 #include "runtime/agent_sup.h"
 
 #define MS INT64_C(1000000)
-#define START_LIMIT (60000 * MS)	/* a machine without NVIDIA's persistence daemon is slow     */
-#define ASK_LIMIT   (20000 * MS)
-#define QUIT_LIMIT  (5000 * MS)
-#define KILL_LIMIT  (10000 * MS)
-#define AGAIN       (50 * MS)
+#define START_LIMIT (60000 * MS) /* a machine without NVIDIA's persistence daemon is slow */
+#define ASK_LIMIT (20000 * MS)
+#define QUIT_LIMIT (5000 * MS)
+#define KILL_LIMIT (10000 * MS)
+#define AGAIN (50 * MS)
 
-enum { NOTHING, WAKE, LIST, PROVE, QUIT };	/* questions */
+enum { NOTHING, WAKE, LIST, PROVE, QUIT }; /* questions */
 
 static const char program[] = "nvidia-cuda-mps-control";
 
@@ -79,7 +80,7 @@ put_question(struct espl__mps *m, int question, const char *text)
 	m->ask_at = 0;
 	m->card->agent->changed = 1;
 	if (espl__ask_begin(&m->ask, m->program, m->env.list, text, ASK_LIMIT) != 0) {
-		m->ask.gone = 1;	/* as if it had failed: it is looked at in the next turn */
+		m->ask.gone = 1; /* as if it had failed: it is looked at in the next turn */
 		m->ask.code = -1;
 		m->ask.pid = -1;
 	}
@@ -102,7 +103,7 @@ static void
 last_word(const struct espl__mps *m, const char *name, char said[ESPL__SAID_MAX])
 {
 	struct espl__buf log = { NULL, 0, 0 };
-	char            *path = espl__format("%s/log/%s", m->den.path, name);
+	char *path = espl__format("%s/log/%s", m->den.path, name);
 
 	if (espl__file_read(path, 1 << 20, &log, NULL) == ESPL_OK) {
 		(void)espl__buf_text(&log);
@@ -119,7 +120,8 @@ fail(struct espl__mps *m, const char *why)
 	static const char *const logs[] = { "start", "server.log", "control.log" };
 	char said[ESPL__SAID_MAX] = "";
 
-	for (size_t i = 0; i < sizeof logs / sizeof logs[0] && m->den.path != NULL && said[0] == '\0'; i++)
+	for (size_t i = 0;
+	     i < sizeof logs / sizeof logs[0] && m->den.path != NULL && said[0] == '\0'; i++)
 		last_word(m, logs[i], said);
 	espl__card_no_mps(m->card, "%s%s%s", why, said[0] != '\0' ? ": " : "", said);
 	espl__mps_kill(m);
@@ -139,7 +141,8 @@ make_ready(struct espl__mps *m, const char **why)
 		return -1;
 	espl__env_inherit(&m->env);
 	/* The daemon then has but this GPU, and its clients name it by UUID, too. */
-	espl__env_set(&m->env, espl__format("CUDA_VISIBLE_DEVICES=%s", m->card->agent->gpus[m->card->index].uuid));
+	espl__env_set(&m->env,
+	    espl__format("CUDA_VISIBLE_DEVICES=%s", m->card->agent->gpus[m->card->index].uuid));
 	espl__env_set(&m->env, espl__format("CUDA_MPS_PIPE_DIRECTORY=%s", m->den.path));
 	espl__env_set(&m->env, espl__format("CUDA_MPS_LOG_DIRECTORY=%s/log", m->den.path));
 	return 0;
@@ -148,12 +151,15 @@ make_ready(struct espl__mps *m, const char **why)
 static void
 start(struct espl__mps *m)
 {
-	char *const     argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t)"-d", NULL };
-	struct espl__sup s = { .folder = "/", .argv = argv, .report = -1, .listen = -1,
-	                       .channel = m->card->agent->in };
-	const char      *why = "its daemon cannot be started";
-	char            *path;
-	int              fd;
+	char *const argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "-d", NULL };
+	struct espl__sup s = { .folder = "/",
+		.argv = argv,
+		.report = -1,
+		.listen = -1,
+		.channel = m->card->agent->in };
+	const char *why = "its daemon cannot be started";
+	char *path;
+	int fd;
 
 	m->begun = m->wanted;
 	if (make_ready(m, &why) != 0) {
@@ -197,7 +203,8 @@ ask_for_proof(struct espl__mps *m)
 {
 	char text[80];
 
-	(void)snprintf(text, sizeof text, "get_server_list\nget_server_status %d\n", (int)m->server);
+	(void)snprintf(text, sizeof text, "get_server_list\nget_server_status %d\n",
+	    (int)m->server);
 	m->begun = m->state == ESPL__MPS_UP ? m->wanted : m->begun;
 	put_question(m, PROVE, text);
 }
@@ -206,7 +213,8 @@ static void
 proven(struct espl__mps *m)
 {
 	if (m->state == ESPL__MPS_WAKING)
-		espl__agent_log(m->card->agent, ESPL_DEBUG, "GPU %" PRIu32 ": an MPS daemon serves it", m->card->index);
+		espl__agent_log(m->card->agent, ESPL_DEBUG,
+		    "GPU %" PRIu32 ": an MPS daemon serves it", m->card->index);
 	m->state = ESPL__MPS_UP;
 	m->until = 0;
 	m->proved = m->begun;
@@ -234,7 +242,7 @@ static void
 answered(struct espl__mps *m)
 {
 	struct espl__mps_answer a;
-	int         question = m->question, code = m->ask.code;
+	int question = m->question, code = m->ask.code;
 	const char *text = espl__buf_text(&m->ask.text);
 
 	m->question = NOTHING;
@@ -242,7 +250,7 @@ answered(struct espl__mps *m)
 	if (question == QUIT) {
 		if (code != 0)
 			espl__mps_kill(m);
-		return;			/* its end is seen at the link */
+		return; /* its end is seen at the link */
 	}
 	if (code != 0 || strstr(text, "Cannot find MPS control daemon") != NULL) {
 		if (m->state == ESPL__MPS_UP)
@@ -252,9 +260,7 @@ answered(struct espl__mps *m)
 		return;
 	}
 	switch (question) {
-	case WAKE:
-		put_question(m, LIST, "get_server_list\n");
-		break;
+	case WAKE: put_question(m, LIST, "get_server_list\n"); break;
 	case LIST:
 		espl__mps_read(text, 0, &a);
 		m->server = a.server;
@@ -263,8 +269,7 @@ answered(struct espl__mps *m)
 		else
 			m->ask_at = espl__tick() + AGAIN;
 		break;
-	default:
-		take_proof(m, text);
+	default: take_proof(m, text);
 	}
 }
 
@@ -299,7 +304,7 @@ static void
 hear_link(struct espl__mps *m)
 {
 	struct espl__sup_note note;
-	char                  why[120];
+	char why[120];
 
 	while (m->link >= 0) {
 		ssize_t got = recv(m->link, &note, sizeof note, MSG_DONTWAIT);
@@ -319,9 +324,11 @@ hear_link(struct espl__mps *m)
 			continue;
 		}
 		if (note.what == ESPL__SUP_EXITED)
-			(void)snprintf(why, sizeof why, "%s -d ends with status %d", program, (int)note.value);
+			(void)snprintf(why, sizeof why, "%s -d ends with status %d", program,
+			    (int)note.value);
 		else
-			(void)snprintf(why, sizeof why, "cannot run %s: %s", program, strerror(note.value));
+			(void)snprintf(why, sizeof why, "cannot run %s: %s", program,
+			    strerror(note.value));
 		fail(m, why);
 	}
 }
@@ -340,12 +347,14 @@ static void
 too_late(struct espl__mps *m)
 {
 	if (m->state != ESPL__MPS_ENDING) {
-		fail(m, m->state == ESPL__MPS_STARTING ? "its daemon does not start" : "its daemon has no server");
+		fail(m,
+		    m->state == ESPL__MPS_STARTING ? "its daemon does not start"
+						   : "its daemon has no server");
 	} else if (!m->killed) {
 		espl__mps_kill(m);
 	} else {
 		espl__card_aside(m->card, "its MPS daemon cannot be ended");
-		off(m);			/* the supervisor above it goes on trying */
+		off(m); /* the supervisor above it goes on trying */
 	}
 }
 
@@ -362,17 +371,18 @@ espl__mps_tend(struct espl__mps *m, int64_t now, int64_t *next)
 	const struct espl__card *c = m->card;
 
 	if (m->question != NOTHING && espl__ask_done(&m->ask, now)) {
-		c->agent->changed = 1;	/* a descriptor is polled no more */
+		c->agent->changed = 1; /* a descriptor is polled no more */
 		answered(m);
 	}
 	if (m->state != ESPL__MPS_OFF && m->until != 0 && now >= m->until)
 		too_late(m);
-	if (m->state == ESPL__MPS_OFF && m->wanted > m->begun && c->mps_ranks > 0 && c->no_mps == NULL
-	    && !c->agent->ending && c->state == ESPL__CARD_OPEN)
+	if (m->state == ESPL__MPS_OFF && m->wanted > m->begun && c->mps_ranks > 0 &&
+	    c->no_mps == NULL && !c->agent->ending && c->state == ESPL__CARD_OPEN)
 		start(m);
 	if (m->question == NOTHING && m->state == ESPL__MPS_UP && m->wanted > m->begun)
 		ask_for_proof(m);
-	if (m->question == NOTHING && m->state == ESPL__MPS_WAKING && m->ask_at != 0 && now >= m->ask_at) {
+	if (m->question == NOTHING && m->state == ESPL__MPS_WAKING && m->ask_at != 0 &&
+	    now >= m->ask_at) {
 		if (m->server == 0)
 			put_question(m, LIST, "get_server_list\n");
 		else

@@ -15,8 +15,8 @@
 #include "base/tick.h"
 #include "runtime/agent.h"
 
-#define READ_STEP   ((size_t)64 << 10)
-#define REPLY_LIMIT ((size_t)1 << 20)	/* unread answers a rank may let gather */
+#define READ_STEP ((size_t)64 << 10)
+#define REPLY_LIMIT ((size_t)1 << 20) /* unread answers a rank may let gather */
 
 static void
 close_report(struct espl__agent_gang *g)
@@ -31,9 +31,9 @@ void
 espl__report_garbage(struct espl__agent_gang *g, const char *format, ...)
 {
 	struct espl__buf *out = &g->agent->outbox;
-	char              text[600];
-	va_list           args;
-	size_t            mark;
+	char text[600];
+	va_list args;
+	size_t mark;
 
 	if (g->spoilt)
 		return;
@@ -54,7 +54,7 @@ static void
 forward(struct espl__agent_gang *g, const uint8_t *line, size_t size)
 {
 	struct espl__buf *out = &g->agent->outbox;
-	size_t            mark = espl__frame_begin(out, ESPL__MSG_LINE);
+	size_t mark = espl__frame_begin(out, ESPL__MSG_LINE);
 
 	espl__put_v64(out, g->start.gang);
 	espl__put_bytes(out, line, size);
@@ -72,7 +72,8 @@ saved_in(const uint8_t *line, size_t size)
 
 	if (saved != NULL) {
 		n = json_is_integer(saved) && json_object_size(object) == 1
-		    ? json_integer_value(saved) : -1;
+		    ? json_integer_value(saved)
+		    : -1;
 		if (n < 1 || n > INT64_C(1) << 53)
 			n = -1;
 	}
@@ -119,7 +120,7 @@ espl__report_take(struct espl__agent_gang *g)
 	while (!g->spoilt && !g->saving_now && at < g->in.size) {
 		const uint8_t *line = g->in.data + at;
 		const uint8_t *end = memchr(line, '\n', g->in.size - at);
-		size_t         size = end == NULL ? g->in.size - at : (size_t)(end - line);
+		size_t size = end == NULL ? g->in.size - at : (size_t)(end - line);
 
 		if (end == NULL && size <= ESPL__AGENT_LINE)
 			break;
@@ -146,13 +147,13 @@ espl__report_read(struct espl__agent_gang *g)
 		g->in.size += (size_t)got;
 		espl__report_take(g);
 	} else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
-		uint64_t grace = g->start.grace_ms > ESPL__AGENT_GRACE ? g->start.grace_ms :
-		    ESPL__AGENT_GRACE;
+		uint64_t grace =
+		    g->start.grace_ms > ESPL__AGENT_GRACE ? g->start.grace_ms : ESPL__AGENT_GRACE;
 
 		close_report(g);
 		if (g->ranks[g->leader].leaves)
 			return;
-		g->mute_at = espl__tick() + (int64_t)grace * 1000000;	/* it may be leaving */
+		g->mute_at = espl__tick() + (int64_t)grace * 1000000; /* it may be leaving */
 	}
 }
 
@@ -160,7 +161,7 @@ void
 espl__report_mute(struct espl__agent_gang *g)
 {
 	struct espl__buf *out = &g->agent->outbox;
-	size_t            mark;
+	size_t mark;
 
 	g->mute_at = 0;
 	if (g->ending || g->ranks[g->leader].state != ESPL__RANK_RUNS)
@@ -176,7 +177,7 @@ espl__report_drained(struct espl__agent_gang *g)
 	if (!g->started_told)
 		close_report(g);
 	while (g->report >= 0 && !g->saving_now) {
-		size_t  before = g->in.size;
+		size_t before = g->in.size;
 		ssize_t got;
 
 		espl__buf_reserve(&g->in, READ_STEP);
@@ -185,7 +186,7 @@ espl__report_drained(struct espl__agent_gang *g)
 			g->in.size += (size_t)got;
 			espl__report_take(g);
 		} else if (got == 0 || errno != EINTR) {
-			close_report(g);	/* nobody is left who could write more */
+			close_report(g); /* nobody is left who could write more */
 		}
 	}
 	return !g->saving_now;

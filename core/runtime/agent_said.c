@@ -12,7 +12,7 @@
 #include "base/mem.h"
 #include "runtime/agent.h"
 
-#define WINDOW 8192			/* bytes at the log's end that are looked at */
+#define WINDOW 8192 /* bytes at the log's end that are looked at */
 
 /* How many bytes of a terminal's control sequence stand here; 0: none does. */
 static size_t
@@ -49,7 +49,7 @@ static size_t
 clean(const char *p, const char *end, char *to, size_t room)
 {
 	size_t size = 0, length, cut;
-	int    blank;
+	int blank;
 
 	while (p < end) {
 		if ((length = sequence(p, end)) > 0) {
@@ -59,7 +59,9 @@ clean(const char *p, const char *end, char *to, size_t room)
 		length = espl__utf8_length((const unsigned char *)p);
 		blank = *p == ' ' || is_control(p);
 		if (size + (length > 1 && !blank ? length : 1) > room) {
-			for (cut = room - 3; cut > 0 && cut < size && ((unsigned char)to[cut] & 0xc0) == 0x80; cut--)
+			for (cut = room - 3;
+			     cut > 0 && cut < size && ((unsigned char)to[cut] & 0xc0) == 0x80;
+			     cut--)
 				;
 			memcpy(to + cut, "...", 3);
 			return cut + 3;
@@ -98,10 +100,10 @@ espl__last_line(const char *text, size_t size, char *to, size_t room)
 void
 espl__files_said(const struct espl__agent_gang *g, char to[ESPL__SAID_MAX])
 {
-	char       *path = espl__format("%s/log", g->folder), *text = espl__alloc(WINDOW + 1);
-	int         fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	int64_t     from = g->log_from;
-	ssize_t     got = 0;
+	char *path = espl__format("%s/log", g->folder), *text = espl__alloc(WINDOW + 1);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	int64_t from = g->log_from;
+	ssize_t got = 0;
 	struct stat st;
 
 	to[0] = '\0';

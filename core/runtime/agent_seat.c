@@ -1,8 +1,8 @@
 /* agent_seat.c - a resize in place, as the agent sees it.
  *
- * The driver says (SEAT) where each rank will sit; every rank is told so at once and acts on it when
- * rank 0 says that the time has come.  Whoever has no seat leaves by itself.  The first line of a new
- * rank 0 makes it the one whose reports are heard.
+ * The driver says (SEAT) where each rank will sit; every rank is told so at once and acts on it
+ * when rank 0 says that the time has come.  Whoever has no seat leaves by itself.  The first line
+ * of a new rank 0 makes it the one whose reports are heard.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -19,17 +19,19 @@
 void
 espl__seat_line(const struct espl__meeting *m, uint32_t rank, uint32_t local, struct espl__buf *to)
 {
-	espl__print(to, "seat %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32
-	    " %d %" PRIu32 " %s %s", m->generation, rank, m->world, local, m->local_world, m->node,
-	    m->moved, m->port, m->door, m->master);
+	espl__print(to,
+	    "seat %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32
+	    " %d %" PRIu32 " %s %s",
+	    m->generation, rank, m->world, local, m->local_world, m->node, m->moved, m->port,
+	    m->door, m->master);
 }
 
 static void
 tell_seat(struct espl__agent_gang *g, struct espl__agent_rank *r, const struct espl__meeting *m,
-          uint32_t local)
+    uint32_t local)
 {
 	struct espl__buf line = { NULL, 0, 0 };
-	ssize_t          sent;
+	ssize_t sent;
 
 	espl__seat_line(m, r->rank, local, &line);
 	if (r->index == g->leader && g->report >= 0) {
@@ -80,8 +82,8 @@ void
 espl__gang_tell_left(struct espl__agent_gang *g)
 {
 	struct espl__buf *out = &g->agent->outbox;
-	uint32_t          leave = 0;
-	size_t            mark;
+	uint32_t leave = 0;
+	size_t mark;
 
 	for (uint32_t i = 0; i < g->start.rank_count; i++) {
 		const struct espl__agent_rank *r = &g->ranks[i];
@@ -93,7 +95,7 @@ espl__gang_tell_left(struct espl__agent_gang *g)
 		leave++;
 	}
 	if (leave == 0 || g->seating == 0 || g->gone == g->start.rank_count)
-		return;			/* all of them: then the gang has ended here */
+		return; /* all of them: then the gang has ended here */
 	for (uint32_t i = 0; i < g->start.rank_count; i++)
 		g->ranks[i].left |= g->ranks[i].leaves;
 	mark = espl__frame_begin(out, ESPL__MSG_LEFT);
@@ -108,7 +110,7 @@ static void
 forward(const struct espl__agent_gang *g, const uint8_t *line, size_t size)
 {
 	struct espl__buf *out = &g->agent->outbox;
-	size_t            mark = espl__frame_begin(out, ESPL__MSG_LINE);
+	size_t mark = espl__frame_begin(out, ESPL__MSG_LINE);
 
 	espl__put_v64(out, g->start.gang);
 	espl__put_bytes(out, line, size);
@@ -128,7 +130,7 @@ static void
 lead(struct espl__agent_rank *r)
 {
 	struct espl__agent_gang *g = r->gang;
-	struct espl__diag        diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	if (g->report >= 0)
 		close(g->report);
@@ -156,8 +158,8 @@ void
 espl__control_read(struct espl__agent_rank *r)
 {
 	struct espl__agent_gang *g = r->gang;
-	const uint8_t           *end;
-	ssize_t                  got;
+	const uint8_t *end;
+	ssize_t got;
 
 	espl__buf_reserve(&r->words, READ_STEP);
 	got = recv(r->control, r->words.data + r->words.size, READ_STEP, MSG_DONTWAIT);
@@ -179,7 +181,7 @@ espl__control_read(struct espl__agent_rank *r)
 	}
 	if (r->words.size > ESPL__AGENT_LINE)
 		espl__report_garbage(g, "rank %" PRIu32 " says more than a line holds", r->rank);
-	if (r->control < 0 && r->words.size > 0) {	/* the beginning of its next report */
+	if (r->control < 0 && r->words.size > 0) { /* the beginning of its next report */
 		espl__put(&g->in, r->words.data, r->words.size);
 		espl__buf_clear(&r->words);
 	}

@@ -21,23 +21,25 @@
 #include "runtime/agent_tap.h"
 #include "runtime/sweep.h"
 
-#define AGENT_HANGS 30			/* s: more than an agent takes to end everything */
+#define AGENT_HANGS 30 /* s: more than an agent takes to end everything */
 
-struct exec_failure { int32_t what, code; };
+struct exec_failure {
+	int32_t what, code;
+};
 
 static void
 on_child(int sig)
 {
-	(void)sig;			/* only interrupts ppoll */
+	(void)sig; /* only interrupts ppoll */
 }
 
 static void
 tell(int link, enum espl__sup_what what, int32_t value)
 {
 	struct espl__sup_note note = { (int32_t)what, value };
-	ssize_t               sent;
+	ssize_t sent;
 
-	do				/* a failure means that the agent is gone: poll will say so */
+	do /* a failure means that the agent is gone: poll will say so */
 		sent = send(link, &note, sizeof note, MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
 }
@@ -56,12 +58,12 @@ static void
 plain_signals(void)
 {
 	struct sigaction plain;
-	sigset_t         none;
+	sigset_t none;
 
 	memset(&plain, 0, sizeof plain);
 	plain.sa_handler = SIG_DFL;
 	for (int sig = 1; sig < NSIG; sig++)
-		(void)sigaction(sig, &plain, NULL);	/* KILL and STOP refuse, rightly */
+		(void)sigaction(sig, &plain, NULL); /* KILL and STOP refuse, rightly */
 	sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -83,9 +85,9 @@ become(const struct espl__sup *s, pid_t above, int out, int pipe)
 	}
 	if (s->folder[0] != '\0' && chdir(s->folder) != 0)
 		give_up(pipe, ESPL__SUP_NO_FOLDER);
-	if (dup2(out, 1) < 0 || dup2(out, 2) < 0
-	    || (s->report >= 0 && dup2(s->report, ESPL__FD_REPORT) < 0)
-	    || (s->listen >= 0 && dup2(s->listen, ESPL__FD_LISTEN) < 0))
+	if (dup2(out, 1) < 0 || dup2(out, 2) < 0 ||
+	    (s->report >= 0 && dup2(s->report, ESPL__FD_REPORT) < 0) ||
+	    (s->listen >= 0 && dup2(s->listen, ESPL__FD_LISTEN) < 0))
 		give_up(pipe, ESPL__SUP_NO_FORK);
 	execve(s->path, s->argv, s->env);
 	give_up(pipe, ESPL__SUP_NO_EXEC);
@@ -95,7 +97,7 @@ static void
 private_signals(sigset_t *waiting)
 {
 	struct sigaction action;
-	sigset_t         blocked;
+	sigset_t blocked;
 
 	memset(&action, 0, sizeof action);
 	sigemptyset(&action.sa_mask);
@@ -106,7 +108,7 @@ private_signals(sigset_t *waiting)
 	(void)sigaction(SIGPIPE, &action, NULL);
 	action.sa_handler = on_child;
 	(void)sigaction(SIGCHLD, &action, NULL);
-	sigemptyset(waiting);		/* SIGCHLD comes only while ppoll waits */
+	sigemptyset(waiting); /* SIGCHLD comes only while ppoll waits */
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGCHLD);
 	(void)sigprocmask(SIG_SETMASK, &blocked, NULL);
@@ -133,9 +135,9 @@ static pid_t
 start_rank(const struct espl__sup *s, int out, int link)
 {
 	struct exec_failure failure;
-	pid_t               rank, self = getpid();
-	ssize_t             got;
-	int                 ends[2], high;
+	pid_t rank, self = getpid();
+	ssize_t got;
+	int ends[2], high;
 
 	if (pipe2(ends, O_CLOEXEC) != 0 || (high = fcntl(ends[1], F_DUPFD_CLOEXEC, 10)) < 0) {
 		tell(link, ESPL__SUP_NO_FORK, errno);
@@ -168,7 +170,7 @@ static int
 reap(int link, pid_t rank, int *rank_gone, int32_t *code)
 {
 	for (;;) {
-		int   status;
+		int status;
 		pid_t pid = waitpid(-1, &status, WNOHANG);
 
 		if (pid == 0 || (pid < 0 && errno == EINTR))
@@ -188,7 +190,7 @@ static int
 heed(int link, pid_t rank, int rank_gone)
 {
 	for (;;) {
-		char    order;
+		char order;
 		ssize_t got = recv(link, &order, 1, MSG_DONTWAIT);
 
 		if (got < 0 && errno == EINTR)
@@ -197,7 +199,7 @@ heed(int link, pid_t rank, int rank_gone)
 			return 0;
 		if (got <= 0 || order == ESPL__SUP_KILL)
 			return 1;
-		if (rank_gone)		/* its number may be another's by now */
+		if (rank_gone) /* its number may be another's by now */
 			(void)espl__sweep(getpid(), NULL, 0, SIGTERM);
 		else
 			(void)kill(-rank, SIGTERM);
@@ -226,18 +228,18 @@ agent_hangs(int64_t since, pid_t agent)
 
 /* Until nothing is left of the rank and of what descends from it. */
 static void
-watch(struct espl__tap *tap, int link, int channel, pid_t agent, pid_t rank, const sigset_t *waiting, int32_t *code)
+watch(struct espl__tap *tap, int link, int channel, pid_t agent, pid_t rank,
+    const sigset_t *waiting, int32_t *code)
 {
 	static const struct timespec second = { 1, 0 };
 	struct timespec soon = { 0, 2000000 };
-	int64_t         alone_since = 0;
-	int             rank_gone = 0, killing = 0;
+	int64_t alone_since = 0;
+	int rank_gone = 0, killing = 0;
 
 	while (!reap(link, rank, &rank_gone, code)) {
 		struct pollfd p[3] = { { .fd = killing ? -1 : link, .events = POLLIN },
-		                       { .fd = tap->from, .events = POLLIN },
-		                       { .fd = channel, .events = 0 } };
-		int           n = ppoll(p, 3, killing ? &soon : alone_since > 0 ? &second : NULL, waiting);
+			{ .fd = tap->from, .events = POLLIN }, { .fd = channel, .events = 0 } };
+		int n = ppoll(p, 3, killing ? &soon : alone_since > 0 ? &second : NULL, waiting);
 
 		if (n > 0 && p[1].revents != 0)
 			espl__tap_read(tap);
@@ -254,7 +256,7 @@ watch(struct espl__tap *tap, int link, int channel, pid_t agent, pid_t rank, con
 		if (!rank_gone)
 			(void)kill(-rank, SIGKILL);
 		(void)espl__sweep(getpid(), NULL, 0, SIGKILL);
-		if (soon.tv_nsec < 100000000)	/* what a disk holds up dies later */
+		if (soon.tv_nsec < 100000000) /* what a disk holds up dies later */
 			soon.tv_nsec *= 2;
 	}
 }
@@ -262,11 +264,11 @@ watch(struct espl__tap *tap, int link, int channel, pid_t agent, pid_t rank, con
 static _Noreturn void
 supervise(const struct espl__sup *s, int link)
 {
-	static struct espl__tap tap;	/* not on a stack that may be small */
+	static struct espl__tap tap; /* not on a stack that may be small */
 	sigset_t waiting;
-	int32_t  code = 0;
-	int      out = s->log;
-	pid_t    rank, agent = getppid();
+	int32_t code = 0;
+	int out = s->log;
+	pid_t rank, agent = getppid();
 
 	(void)prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	/* The call itself: a sanitizer's wrapper takes a lock that a thread of the agent's may have
@@ -297,7 +299,7 @@ supervise(const struct espl__sup *s, int link)
 pid_t
 espl__sup_start(const struct espl__sup *s, int *link)
 {
-	int   ends[2], mine, theirs, failed = 0;
+	int ends[2], mine, theirs, failed = 0;
 	pid_t pid = -1;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)

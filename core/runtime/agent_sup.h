@@ -2,37 +2,43 @@
  *
  * The agent forks it and holds one end of a socket to it.  It starts the rank and tells what
  * becomes of it; it exits as soon as the rank and everything that descends from it are gone,
- * which the agent sees as the end of that socket.  If the agent goes away it kills all; so it does, the agent
- * included, if the driver's channel ends and the agent, which should have ended all then, stands still.
+ * which the agent sees as the end of that socket.  If the agent goes away it kills all; so it does,
+ * the agent included, if the driver's channel ends and the agent, which should have ended all then,
+ * stands still.
  */
 #ifndef ESPL__AGENT_SUP_H
 #define ESPL__AGENT_SUP_H
 #include <stdint.h>
 #include <sys/types.h>
 
-enum espl__sup_what {			/* from the supervisor */
-	ESPL__SUP_RUNS = 1,		/* value: process id of the rank                      */
-	ESPL__SUP_EXITED,		/* value: exit status, or -signal                     */
-	ESPL__SUP_NO_FORK,		/* value: errno; the rank never ran, and is gone      */
+/* from the supervisor */
+enum espl__sup_what {
+	ESPL__SUP_RUNS = 1, /* value: process id of the rank */
+	ESPL__SUP_EXITED,   /* value: exit status, or -signal */
+	ESPL__SUP_NO_FORK,  /* value: errno; the rank never ran, and is gone */
 	ESPL__SUP_NO_FOLDER,
 	ESPL__SUP_NO_LIMIT,
 	ESPL__SUP_NO_EXEC
 };
-struct espl__sup_note { int32_t what, value; };
+struct espl__sup_note {
+	int32_t what, value;
+};
 
-#define ESPL__SUP_TERM 'T'		/* to the supervisor: SIGTERM to the rank's process group */
-#define ESPL__SUP_KILL 'K'		/* SIGKILL to the rank and everything that descends from it */
+#define ESPL__SUP_TERM 'T' /* to the supervisor: SIGTERM to the rank's process group */
+/* SIGKILL to the rank and everything that descends from it */
+#define ESPL__SUP_KILL 'K'
 
 struct espl__sup {
-	const char *path;		/* of the program                                     */
+	const char *path; /* of the program */
 	char *const *argv, *const *env;
-	const char *folder;		/* working folder, "" the agent's                     */
-	int      log, report, listen;	/* descriptors >= 10, CLOEXEC; -1 none                */
-	int      channel;		/* the agent's, from the driver: only its end is looked for; CLOEXEC */
-	int64_t  file_max;		/* RLIMIT_FSIZE, 0 none                               */
-	int64_t  log_limit;		/* size of the log, 0 none                            */
+	const char *folder;      /* working folder, "" the agent's */
+	int log, report, listen; /* descriptors >= 10, CLOEXEC; -1 none */
+	/* the agent's, from the driver: only its end is looked for; CLOEXEC */
+	int channel;
+	int64_t file_max;  /* RLIMIT_FSIZE, 0 none */
+	int64_t log_limit; /* size of the log, 0 none */
 };
-#define ESPL__FD_REPORT 3		/* where the rank finds them                          */
+#define ESPL__FD_REPORT 3 /* where the rank finds them */
 #define ESPL__FD_LISTEN 4
 
 /* Forks it.  *link: the agent's end of the socket, non-blocking.  -1 with errno. */

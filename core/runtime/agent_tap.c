@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STEP  ((size_t)64 << 10)
-#define TURNS 64		/* of STEP bytes, before the supervisor looks about again */
+#define STEP ((size_t)64 << 10)
+#define TURNS 64 /* of STEP bytes, before the supervisor looks about again */
 
 static const char notice[] =
-	"\nespalier: the log is at its limit (trial.log_limit); what follows is dropped\n";
+    "\nespalier: the log is at its limit (trial.log_limit); what follows is dropped\n";
 
 int
 espl__tap_open(struct espl__tap *t, int log, int64_t limit, int *theirs)
@@ -78,17 +78,17 @@ drop(struct espl__tap *t, const char *bytes, size_t size)
 static void
 take(struct espl__tap *t, const char *bytes, size_t size)
 {
-	size_t      room = size, done = 0;
+	size_t room = size, done = 0;
 	struct stat st;
 
 	if (!t->full && fstat(t->log, &st) == 0 && st.st_size + (int64_t)size > t->limit) {
 		t->full = 1;
 		room = st.st_size < t->limit ? (size_t)(t->limit - st.st_size) : 0;
 		done = put(t, bytes, room);
-		if (st.st_size <= t->limit)	/* else somebody has said so already */
+		if (st.st_size <= t->limit) /* else somebody has said so already */
 			(void)put(t, notice, sizeof notice - 1);
 	} else if (!t->full) {
-		done = put(t, bytes, size);	/* the rest of a full disk's is lost */
+		done = put(t, bytes, size); /* the rest of a full disk's is lost */
 	}
 	if (done < size)
 		drop(t, bytes + done, size - done);
@@ -116,13 +116,13 @@ espl__tap_read(struct espl__tap *t)
 void
 espl__tap_close(struct espl__tap *t, int failed)
 {
-	char   line[160];
+	char line[160];
 	size_t at = t->kept > ESPL__TAP_END ? t->kept - ESPL__TAP_END : 0;
 
 	if (failed && t->dropped > 0) {
 		const char *begin = at > 0 ? memchr(t->end + at, '\n', t->kept - at) : NULL;
 
-		if (begin != NULL)	/* a whole line first */
+		if (begin != NULL) /* a whole line first */
 			at = (size_t)(begin + 1 - t->end);
 		(void)snprintf(line, sizeof line,
 		    "espalier: %llu bytes were dropped; the rank failed, and this is their end:\n",

@@ -10,19 +10,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ESPL__TAP_END ((size_t)16 << 10)	/* bytes of the end that are kept              */
+#define ESPL__TAP_END ((size_t)16 << 10) /* bytes of the end that are kept */
 
 struct espl__tap {
-	int      from, log;		/* -1: none                                            */
-	int64_t  limit;			/* size of the log                                     */
-	int      full;			/* everything is dropped from now on                   */
-	uint64_t dropped;		/* bytes                                               */
-	size_t   kept;			/* of `end`                                            */
-	char     end[2 * ESPL__TAP_END];
+	int from, log;    /* -1: none */
+	int64_t limit;    /* size of the log */
+	int full;         /* everything is dropped from now on */
+	uint64_t dropped; /* bytes */
+	size_t kept;      /* of `end` */
+	char end[2 * ESPL__TAP_END];
 };
 /* Takes no lock and no heap.  Takes over `log`; *theirs: where the rank is to print, CLOEXEC and at
  * least 10.  -1 with errno. */
-int  espl__tap_open(struct espl__tap *, int log, int64_t limit, int *theirs);
+int espl__tap_open(struct espl__tap *, int log, int64_t limit, int *theirs);
 /* Takes what is there, but not for long. */
 void espl__tap_read(struct espl__tap *);
 /* Nobody is left who could print. */

@@ -45,11 +45,11 @@ reduce_wide(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, e
 
 static espl_status
 comm_allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t count,
-               espl_dtype type, espl_reduce how)
+    espl_dtype type, espl_reduce how)
 {
 	struct espl__comm *c = of(view);
-	espl_status        status;
-	float             *wide;
+	espl_status status;
+	float *wide;
 
 	if (c->broken != ESPL_OK)
 		return c->broken;
@@ -72,7 +72,7 @@ comm_allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t
 
 static espl_status
 comm_broadcast(const struct espl_comm *view, void *data, uint64_t count, espl_dtype type,
-           uint32_t root)
+    uint32_t root)
 {
 	struct espl__comm *c = of(view);
 
@@ -87,10 +87,10 @@ comm_broadcast(const struct espl_comm *view, void *data, uint64_t count, espl_dt
 
 static espl_status
 comm_allgather(const struct espl_comm *view, const void *in, void *out, uint64_t count,
-           espl_dtype type)
+    espl_dtype type)
 {
 	struct espl__comm *c = of(view);
-	size_t             bytes = count * espl__dtype_size(type);
+	size_t bytes = count * espl__dtype_size(type);
 
 	if (c->broken != ESPL_OK)
 		return c->broken;
@@ -117,9 +117,9 @@ comm_barrier(const struct espl_comm *view)
 
 static espl_status
 shards_wide(struct espl__comm *c, const void *shards, void *out, uint64_t count, espl_dtype type,
-            uint32_t first, uint32_t mine, uint32_t total)
+    uint32_t first, uint32_t mine, uint32_t total)
 {
-	size_t         bytes = count * espl__dtype_size(type);
+	size_t bytes = count * espl__dtype_size(type);
 	const uint8_t *from = shards;
 
 	if (c->view.world > 1)
@@ -134,11 +134,11 @@ shards_wide(struct espl__comm *c, const void *shards, void *out, uint64_t count,
 
 static espl_status
 comm_sum_shards(const struct espl_comm *view, const void *shards, void *out, uint64_t count,
-                espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
+    espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
 {
 	struct espl__comm *c = of(view);
-	espl_status        status;
-	float             *wide;
+	espl_status status;
+	float *wide;
 
 	if (c->broken != ESPL_OK)
 		return c->broken;
@@ -188,7 +188,7 @@ espl__comm_look(struct espl__comm *c)
 static espl_status
 comm_tell(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 {
-	espl_span   limit = c->wait_limit;
+	espl_span limit = c->wait_limit;
 	espl_status status;
 
 	c->wait_limit = 0;
@@ -217,20 +217,27 @@ espl_status
 espl__comm_init(const struct espl__comm_setup *s, struct espl__comm **to, struct espl__diag *diag)
 {
 	struct espl__comm *c;
-	struct espl__met   met;
-	espl_status        status = ESPL_OK;
+	struct espl__met met;
+	espl_status status = ESPL_OK;
 
 	*to = NULL;
 	if (s->world == 0 || s->rank >= s->world)
 		return espl__fail(diag, ESPL_E_BUG, "rank %u of %u", s->rank, s->world);
 	c = espl__alloc(sizeof *c);
 	c->view = (struct espl_comm){
-		.size = sizeof c->view, .rank = s->rank, .world = s->world,
-		    .node_rank = s->node_rank,
-		.node_world = s->node_world, .generation = s->generation, .ctx = c,
-		.allreduce = comm_allreduce, .broadcast = comm_broadcast,
-		    .allgather = comm_allgather,
-		.barrier = comm_barrier, .sum_shards = comm_sum_shards, .wait = comm_wait,
+		.size = sizeof c->view,
+		.rank = s->rank,
+		.world = s->world,
+		.node_rank = s->node_rank,
+		.node_world = s->node_world,
+		.generation = s->generation,
+		.ctx = c,
+		.allreduce = comm_allreduce,
+		.broadcast = comm_broadcast,
+		.allgather = comm_allgather,
+		.barrier = comm_barrier,
+		.sum_shards = comm_sum_shards,
+		.wait = comm_wait,
 		.reduce_host = comm_reduce_host,
 	};
 	c->finish = comm_finish;

@@ -15,41 +15,42 @@
 
 struct espl__comm_setup {
 	uint32_t rank, world;
-	uint32_t node_rank, node_world;	/* among the ranks of this node                       */
-	uint32_t node;			/* which of the gang's nodes this is                  */
+	uint32_t node_rank, node_world; /* among the ranks of this node */
+	uint32_t node;                  /* which of the gang's nodes this is */
 	uint32_t generation;
-	uint64_t key;			/* the same for all ranks of this gang and no other   */
-	const char *master;		/* address of rank 0                                  */
+	uint64_t key;       /* the same for all ranks of this gang and no other */
+	const char *master; /* address of rank 0 */
 	uint32_t port;
-	int      listen_fd;		/* rank 0: where the others knock; -1: it binds `port`.
-					 * Stays the caller's                                 */
-	espl_span init_limit;		/* to come together, 0: 60 s                          */
-	espl_span wait_limit;		/* of any wait in a call, 0: none                     */
-	int      no_shm;		/* 1: ring even on one node                           */
+	int listen_fd;        /* rank 0: where the others knock; -1: it binds `port`.
+			       * Stays the caller's */
+	espl_span init_limit; /* to come together, 0: 60 s */
+	espl_span wait_limit; /* of any wait in a call, 0: none */
+	int no_shm;           /* 1: ring even on one node */
 };
 
-struct espl__comm {			/* view.ctx is this struct */
+/* view.ctx is this struct */
+struct espl__comm {
 	struct espl_comm view;
-	const struct espl__comm_way *way;	/* how the CPU's do it; NULL for others       */
-	void    (*finish)(struct espl__comm *);
+	const struct espl__comm_way *way; /* how the CPU's do it; NULL for others */
+	void (*finish)(struct espl__comm *);
 	/* Host bytes from root to all; waits without limit, but sees a lost rank. */
 	espl_status (*tell)(struct espl__comm *, void *data, uint64_t bytes, uint32_t root);
 	espl_span wait_limit;
-	espl_status broken;		/* once a call has failed all later ones do           */
+	espl_status broken; /* once a call has failed all later ones do */
 	uint32_t node;
-	void    *scratch;		/* for conversions, grows */
-	size_t   scratch_size;
-	void    *state;			/* of the way */
+	void *scratch; /* for conversions, grows */
+	size_t scratch_size;
+	void *state; /* of the way */
 };
 
 /* E_PEER: a rank said something that does not belong here; E_LIMIT: not all came in time. */
 espl_status espl__comm_init(const struct espl__comm_setup *, struct espl__comm **,
-           struct espl__diag *);
+    struct espl__diag *);
 /* Listens on a port of this address that is free, for a meeting; where that is no address of this
  * machine, on all of them.  A descriptor, or -1 with errno. */
-int         espl__comm_door(const char *address, uint32_t *port);
+int espl__comm_door(const char *address, uint32_t *port);
 /* The others see E_PEER if they still wait for this rank.  NULL is fine. */
-void        espl__comm_finish(struct espl__comm *);
+void espl__comm_finish(struct espl__comm *);
 /* Without waiting: are the other ranks still there?  E_PEER (and all later calls fail) if not. */
 espl_status espl__comm_look(struct espl__comm *);
 /* A broadcast of host bytes that may have to wait for as long as rank 0 waits for its driver. */

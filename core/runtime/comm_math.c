@@ -8,9 +8,12 @@ size_t
 espl__dtype_size(espl_dtype type)
 {
 	switch (type) {
-	case ESPL_F64: case ESPL_I64: return 8;
-	case ESPL_F32: case ESPL_I32: return 4;
-	case ESPL_F16: case ESPL_BF16: return 2;
+	case ESPL_F64:
+	case ESPL_I64: return 8;
+	case ESPL_F32:
+	case ESPL_I32: return 4;
+	case ESPL_F16:
+	case ESPL_BF16: return 2;
 	case ESPL_U8: return 1;
 	default: return 0;
 	}
@@ -23,18 +26,17 @@ espl__dtype_half(espl_dtype type)
 }
 
 /* Integers wrap as they do in every such library; the sum is made unsigned to be defined. */
-#define COMBINE(name_, type_, wide_)                                                      \
-	static void                                                                       \
-	name_(type_ *to, const type_ *from, uint64_t count, espl_reduce how)              \
-	{                                                                                 \
-		if (how == ESPL_SUM)                                                      \
-			for (uint64_t i = 0; i < count; i++)                              \
-				to[i] = (type_)((wide_)to[i] + (wide_)from[i]);           \
-		else if (how == ESPL_MIN)                                                 \
-			for (uint64_t i = 0; i < count; i++)                              \
+#define COMBINE(name_, type_, wide_) \
+	static void name_(type_ *to, const type_ *from, uint64_t count, espl_reduce how) \
+	{ \
+		if (how == ESPL_SUM) \
+			for (uint64_t i = 0; i < count; i++) \
+				to[i] = (type_)((wide_)to[i] + (wide_)from[i]); \
+		else if (how == ESPL_MIN) \
+			for (uint64_t i = 0; i < count; i++) \
 				to[i] = from[i] < to[i] || from[i] != from[i] ? from[i] : to[i]; \
-		else                                                                      \
-			for (uint64_t i = 0; i < count; i++)                              \
+		else \
+			for (uint64_t i = 0; i < count; i++) \
 				to[i] = from[i] > to[i] || from[i] != from[i] ? from[i] : to[i]; \
 	}
 COMBINE(combine_f32, float, float)
@@ -51,14 +53,15 @@ espl__combine(void *to, const void *from, uint64_t count, espl_dtype type, espl_
 	case ESPL_F64: combine_f64(to, from, count, how); break;
 	case ESPL_I32: combine_i32(to, from, count, how); break;
 	case ESPL_I64: combine_i64(to, from, count, how); break;
-	default:       combine_u8(to, from, count, how); break;
+	default: combine_u8(to, from, count, how); break;
 	}
 }
 
-#define DIVIDE(type_) do {                                                                \
-	type_ *v = data;                                                                  \
-	for (uint64_t i = 0; i < count; i++)                                              \
-		v[i] = (type_)(v[i] / (type_)by);                                         \
+#define DIVIDE(type_) \
+	do { \
+		type_ *v = data; \
+		for (uint64_t i = 0; i < count; i++) \
+			v[i] = (type_)(v[i] / (type_)by); \
 	} while (0)
 
 void
@@ -105,7 +108,7 @@ widen_f16(uint16_t h)
 
 	if (exponent == 31)
 		return from_bits(sign | 0x7f800000 | fraction << 13);
-	if (exponent == 0) {		/* fraction * 2^-24, exact in float */
+	if (exponent == 0) { /* fraction * 2^-24, exact in float */
 		float f = (float)fraction * 0x1p-24f;
 
 		return sign != 0 ? -f : f;
@@ -121,9 +124,9 @@ narrow_f16(float f)
 
 	if (rest > 0x7f800000)
 		return (uint16_t)(sign | 0x7e00 | (rest >> 13 & 0x1ff));
-	if (rest >= 0x477ff000)		/* 65520 and more round to infinity */
+	if (rest >= 0x477ff000) /* 65520 and more round to infinity */
 		return (uint16_t)(sign | 0x7c00);
-	if (rest < 0x38800000) {	/* subnormal: let the float unit round the 2^-24s */
+	if (rest < 0x38800000) { /* subnormal: let the float unit round the 2^-24s */
 		float scaled = from_bits(rest) * 0x1p24f, whole = scaled + 0x1p23f - 0x1p23f;
 
 		return (uint16_t)(sign | (uint32_t)whole);
@@ -161,7 +164,7 @@ espl__narrow(uint16_t *to, const float *from, uint64_t count, espl_dtype type)
 
 void
 espl__fold(void *out, const uint8_t *vectors, size_t stride, uint32_t world, uint32_t c,
-           uint64_t count, espl_dtype type, espl_reduce how)
+    uint64_t count, espl_dtype type, espl_reduce how)
 {
 	if (count == 0)
 		return;
@@ -176,7 +179,7 @@ espl__shards_order(const struct espl__span *spans, uint32_t world, uint32_t tota
 	uint64_t next = 0;
 	uint32_t placed = 0;
 
-	for (uint32_t r = 0; r < world; r++)	/* those with none come first, in order */
+	for (uint32_t r = 0; r < world; r++) /* those with none come first, in order */
 		if (spans[r].mine == 0)
 			order[placed++] = r;
 	while (placed < world) {

@@ -20,39 +20,40 @@
 #include "base/tick.h"
 #include "runtime/comm_private.h"
 
-#define MAGIC UINT64_C(0x316d6d6f636c7073)	/* says "wrong byte order" as well */
+#define MAGIC UINT64_C(0x316d6d6f636c7073) /* says "wrong byte order" as well */
 
 struct knock {
 	uint64_t magic, key, host;
 	uint32_t generation, rank, world, node;
-	int32_t  pid;
-	uint16_t port;			/* where this rank waits for the one before it */
+	int32_t pid;
+	uint16_t port; /* where this rank waits for the one before it */
 	uint16_t zero;
 };
-struct place {				/* a line of the table */
-	uint8_t  address[16];
+/* a line of the table */
+struct place {
+	uint8_t address[16];
 	uint16_t family, port;
-	int32_t  pid;
+	int32_t pid;
 };
-struct offer {				/* from rank 0, before the table */
+/* from rank 0, before the table */
+struct offer {
 	uint64_t magic, size;
-	int32_t  pid,
-	    fd;		/* of the shared memory; fd -1: ring */
+	int32_t pid, fd; /* of the shared memory; fd -1: ring */
 };
 enum { VERDICT_RING = 1, VERDICT_SHM = 2 };
 
 struct meeting {
 	const struct espl__comm_setup *setup;
-	struct espl__met   *met;
-	struct espl__diag  *diag;
+	struct espl__met *met;
+	struct espl__diag *diag;
 	struct place *table;
-	int    *links;			/* rank 0: to each other rank; others: [0] */
+	int *links; /* rank 0: to each other rank; others: [0] */
 	uint32_t link_count;
-	int     own_listen;		/* rank 0's, if it had to make it */
-	int     ring_listen;
+	int own_listen; /* rank 0's, if it had to make it */
+	int ring_listen;
 	uint16_t ring_port;
 	int64_t deadline;
-	int     same;			/* all on one node, as far as rank 0 can tell */
+	int same; /* all on one node, as far as rank 0 can tell */
 };
 
 static espl_status
@@ -69,9 +70,9 @@ static uint64_t
 host_id(void)
 {
 	struct espl__buf text = { NULL, 0, 0 };
-	char             link[64];
-	ssize_t          size = readlink("/proc/self/ns/pid", link, sizeof link);
-	uint64_t         id = 0;
+	char link[64];
+	ssize_t size = readlink("/proc/self/ns/pid", link, sizeof link);
+	uint64_t id = 0;
 
 	if (espl__file_read("/proc/sys/kernel/random/boot_id", 4096, &text, NULL) == ESPL_OK)
 		id = espl__digest(0, text.data, text.size);
@@ -87,7 +88,7 @@ my_knock(const struct meeting *m)
 	const struct espl__comm_setup *s = m->setup;
 
 	return (struct knock){ MAGIC, s->key, host_id(), s->generation, s->rank, s->world, s->node,
-	    (int32_t)getpid(), m->ring_port, 0 };
+		(int32_t)getpid(), m->ring_port, 0 };
 }
 
 /* ---- addresses --------------------------------------------------------------------------- */
@@ -129,7 +130,7 @@ static int
 listen_for_ring(struct meeting *m, int link)
 {
 	struct sockaddr_storage at;
-	socklen_t               size = sizeof at;
+	socklen_t size = sizeof at;
 
 	if (getsockname(link, (struct sockaddr *)&at, &size) != 0)
 		return -1;
@@ -144,9 +145,9 @@ listen_for_ring(struct meeting *m, int link)
 static struct addrinfo *
 master_address(const struct meeting *m)
 {
-	struct addrinfo  want = { .ai_socktype = SOCK_STREAM };
+	struct addrinfo want = { .ai_socktype = SOCK_STREAM };
 	struct addrinfo *found = NULL;
-	char             port[16];
+	char port[16];
 
 	snprintf(port, sizeof port, "%u", (unsigned)m->setup->port);
 	return getaddrinfo(m->setup->master, port, &want, &found) == 0 ? found : NULL;
@@ -158,7 +159,7 @@ static int
 open_door(struct meeting *m)
 {
 	struct addrinfo *at;
-	uint16_t         port;
+	uint16_t port;
 
 	if (m->setup->listen_fd >= 0)
 		return m->setup->listen_fd;
@@ -175,8 +176,8 @@ welcome(const struct meeting *m, const struct knock *k)
 {
 	const struct espl__comm_setup *s = m->setup;
 
-	return k->magic == MAGIC && k->key == s->key && k->generation == s->generation
-	    && k->world == s->world && k->rank > 0 && k->rank < s->world && m->links[k->rank] < 0;
+	return k->magic == MAGIC && k->key == s->key && k->generation == s->generation &&
+	    k->world == s->world && k->rank > 0 && k->rank < s->world && m->links[k->rank] < 0;
 }
 
 /* A stranger gets a second to show its key, then the next one is heard. */
@@ -184,19 +185,19 @@ static espl_status
 receive_one(struct meeting *m, int door, uint64_t host)
 {
 	struct sockaddr_storage from;
-	socklen_t               size = sizeof from;
-	struct knock            k;
-	int64_t                 soon = espl__tick() + ESPL_SECOND;
-	espl_status             status;
-	int                     fd;
+	socklen_t size = sizeof from;
+	struct knock k;
+	int64_t soon = espl__tick() + ESPL_SECOND;
+	espl_status status;
+	int fd;
 
 	status = espl__net_accept(door, m->deadline, &fd);
 	if (status != ESPL_OK)
 		return status;
 	if (m->deadline != 0 && m->deadline < soon)
 		soon = m->deadline;
-	if (espl__net_recv(fd, &k, sizeof k, soon) != ESPL_OK || !welcome(m, &k)
-	    || getpeername(fd, (struct sockaddr *)&from, &size) != 0) {
+	if (espl__net_recv(fd, &k, sizeof k, soon) != ESPL_OK || !welcome(m, &k) ||
+	    getpeername(fd, (struct sockaddr *)&from, &size) != 0) {
 		close(fd);
 		return ESPL_OK;
 	}
@@ -214,7 +215,7 @@ static int
 make_memory(struct meeting *m, struct offer *o)
 {
 	size_t size = espl__shm_size(m->setup->world);
-	int    fd = memfd_create("espalier-gang", MFD_CLOEXEC);
+	int fd = memfd_create("espalier-gang", MFD_CLOEXEC);
 
 	if (fd < 0)
 		return -1;
@@ -234,9 +235,9 @@ make_memory(struct meeting *m, struct offer *o)
 static espl_status
 agree(struct meeting *m, const struct offer *o)
 {
-	size_t      table = m->setup->world * sizeof *m->table;
+	size_t table = m->setup->world * sizeof *m->table;
 	espl_status status = ESPL_OK;
-	uint8_t     verdict = o->fd >= 0 ? VERDICT_SHM : VERDICT_RING, answer;
+	uint8_t verdict = o->fd >= 0 ? VERDICT_SHM : VERDICT_RING, answer;
 
 	for (uint32_t r = 1; r < m->setup->world && status == ESPL_OK; r++) {
 		status = espl__net_send(m->links[r], o, sizeof *o, m->deadline);
@@ -258,9 +259,9 @@ static espl_status
 host_meeting(struct meeting *m)
 {
 	struct offer o = { MAGIC, 0, (int32_t)getpid(), -1 };
-	espl_status  status = ESPL_OK;
-	uint64_t     host = host_id();
-	int          door = open_door(m), memory = -1;
+	espl_status status = ESPL_OK;
+	uint64_t host = host_id();
+	int door = open_door(m), memory = -1;
 
 	if (door < 0 || listen_for_ring(m, door) != 0)
 		return espl__fail_errno(m->diag, "rank 0 cannot listen for the others");
@@ -289,8 +290,8 @@ static espl_status
 knock_at(struct meeting *m)
 {
 	struct addrinfo *at = master_address(m);
-	struct knock     k;
-	espl_status      status;
+	struct knock k;
+	espl_status status;
 
 	if (at == NULL)
 		return espl__fail(m->diag, ESPL_E_PEER, "'%s' is no address of rank 0",
@@ -310,15 +311,15 @@ static void
 attach(struct meeting *m, const struct offer *o)
 {
 	struct stat st;
-	char        path[64];
-	int         fd;
+	char path[64];
+	int fd;
 
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)o->pid, (int)o->fd);
 	fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	if (o->size == espl__shm_size(m->setup->world) && fstat(fd, &st) == 0
-	    && (uint64_t)st.st_size == o->size) {
+	if (o->size == espl__shm_size(m->setup->world) && fstat(fd, &st) == 0 &&
+	    (uint64_t)st.st_size == o->size) {
 		void *p = mmap(NULL, o->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 		m->met->memory = p == MAP_FAILED ? NULL : p;
@@ -331,11 +332,11 @@ static espl_status
 join_meeting(struct meeting *m)
 {
 	struct sockaddr_storage master;
-	socklen_t               size = sizeof master;
-	struct offer            o;
-	espl_status             status = knock_at(m);
-	uint8_t                 answer;
-	uint16_t                port;
+	socklen_t size = sizeof master;
+	struct offer o;
+	espl_status status = knock_at(m);
+	uint8_t answer;
+	uint16_t port;
 
 	if (status != ESPL_OK)
 		return status;
@@ -369,11 +370,11 @@ static espl_status
 close_ring(struct meeting *m)
 {
 	const struct espl__comm_setup *s = m->setup;
-	struct sockaddr_storage        to;
-	struct knock                   k = my_knock(m);
+	struct sockaddr_storage to;
+	struct knock k = my_knock(m);
 	socklen_t size = to_sockaddr(&m->table[(s->rank + 1) % s->world], &to);
-	espl_status status = espl__net_connect((struct sockaddr *)&to, size, m->deadline,
-	    &m->met->next);
+	espl_status status =
+	    espl__net_connect((struct sockaddr *)&to, size, m->deadline, &m->met->next);
 
 	if (status == ESPL_OK)
 		status = espl__net_send(m->met->next, &k, sizeof k, m->deadline);
@@ -383,9 +384,9 @@ close_ring(struct meeting *m)
 		status = espl__net_accept(m->ring_listen, m->deadline, &fd);
 		if (status != ESPL_OK)
 			break;
-		if (espl__net_recv(fd, &k, sizeof k, m->deadline) == ESPL_OK && k.magic == MAGIC
-		    && k.key == s->key && k.generation == s->generation
-		    && k.rank == (s->rank + s->world - 1) % s->world)
+		if (espl__net_recv(fd, &k, sizeof k, m->deadline) == ESPL_OK && k.magic == MAGIC &&
+		    k.key == s->key && k.generation == s->generation &&
+		    k.rank == (s->rank + s->world - 1) % s->world)
 			m->met->prev = fd;
 		else
 			close(fd);
@@ -423,10 +424,13 @@ undo(struct espl__met *met)
 espl_status
 espl__comm_meet(const struct espl__comm_setup *s, struct espl__met *met, struct espl__diag *diag)
 {
-	struct meeting m = { .setup = s, .met = met, .diag = diag, .own_listen = -1,
-	    .ring_listen = -1,
-	                     .same = 1 };
-	espl_status    status;
+	struct meeting m = { .setup = s,
+		.met = met,
+		.diag = diag,
+		.own_listen = -1,
+		.ring_listen = -1,
+		.same = 1 };
+	espl_status status;
 
 	*met = (struct espl__met){ .next = -1, .prev = -1 };
 	m.deadline = espl__deadline(s->init_limit > 0 ? s->init_limit : 60 * ESPL_SECOND);
@@ -454,11 +458,11 @@ espl__comm_meet(const struct espl__comm_setup *s, struct espl__met *met, struct 
 int
 espl__comm_door(const char *address, uint32_t *port)
 {
-	struct addrinfo     want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
-	struct addrinfo    *found = NULL;
-	struct sockaddr_in  any = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_ANY) } };
-	uint16_t            got = 0;
-	int                 fd = -1;
+	struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+	struct addrinfo *found = NULL;
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_ANY) } };
+	uint16_t got = 0;
+	int fd = -1;
 
 	if (getaddrinfo(address, "0", &want, &found) == 0) {
 		for (struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next)

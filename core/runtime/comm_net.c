@@ -20,7 +20,7 @@ wait_for(int fd, short events, int64_t deadline)
 {
 	for (;;) {
 		struct pollfd p = { .fd = fd, .events = events };
-		int           ms = -1, got;
+		int ms = -1, got;
 
 		if (deadline != 0) {
 			int64_t left = deadline - espl__tick();
@@ -92,7 +92,7 @@ espl__net_recv(int fd, void *data, size_t size, int64_t deadline)
 static void
 no_delay(int fd)
 {
-	int one = 1;			/* only slower if it is refused */
+	int one = 1; /* only slower if it is refused */
 
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
 }
@@ -101,16 +101,15 @@ no_delay(int fd)
 static int
 try_connect(const struct sockaddr *to, socklen_t size, int64_t deadline)
 {
-	int       fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
-	    failed = 0;
+	int fd = socket(to->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), failed = 0;
 	socklen_t room = sizeof failed;
 
 	if (fd < 0)
 		return -1;
 	if (connect(fd, to, size) != 0 && errno != EINPROGRESS && errno != EINTR)
 		failed = errno;
-	else if (wait_for(fd, POLLOUT, deadline) <= 0
-	         || getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &room) != 0)
+	else if (wait_for(fd, POLLOUT, deadline) <= 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_ERROR, &failed, &room) != 0)
 		failed = ETIMEDOUT;
 	if (failed != 0) {
 		close(fd);
@@ -155,17 +154,17 @@ int
 espl__net_listen(const struct sockaddr *at, socklen_t size, uint16_t *port)
 {
 	struct sockaddr_storage any;
-	socklen_t               room = sizeof any;
+	socklen_t room = sizeof any;
 	int fd = socket(at->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -1;
-	if (bind(fd, at, size) != 0 || listen(fd, 16) != 0
-	    || getsockname(fd, (struct sockaddr *)&any, &room) != 0) {
+	if (bind(fd, at, size) != 0 || listen(fd, 16) != 0 ||
+	    getsockname(fd, (struct sockaddr *)&any, &room) != 0) {
 		close(fd);
 		return -1;
 	}
 	*port = ntohs(any.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&any)->sin6_port
-	    : ((struct sockaddr_in *)&any)->sin_port);
+						: ((struct sockaddr_in *)&any)->sin_port);
 	return fd;
 }

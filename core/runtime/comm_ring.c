@@ -13,13 +13,13 @@
 #include "base/tick.h"
 #include "runtime/comm_private.h"
 
-#define SHORT   ((uint64_t)32 << 10)	/* bytes of all ranks' vectors together */
-#define SEGMENT ((uint64_t)64 << 10)	/* bytes of a pipelined piece           */
+#define SHORT ((uint64_t)32 << 10)   /* bytes of all ranks' vectors together */
+#define SEGMENT ((uint64_t)64 << 10) /* bytes of a pipelined piece */
 
 struct ring {
-	int      next, prev;
+	int next, prev;
 	uint8_t *room;
-	size_t   room_size;
+	size_t room_size;
 };
 
 static espl_status
@@ -60,15 +60,15 @@ moved(ssize_t n, int receiving)
 static espl_status
 exchange(struct espl__comm *c, const void *out, uint64_t out_size, void *in, uint64_t in_size)
 {
-	struct ring   *r = c->state;
+	struct ring *r = c->state;
 	const uint8_t *from = out;
-	uint8_t       *to = in;
-	int64_t        deadline = espl__deadline(c->wait_limit);
+	uint8_t *to = in;
+	int64_t deadline = espl__deadline(c->wait_limit);
 
 	while (out_size > 0 || in_size > 0) {
 		struct pollfd p[2];
-		ssize_t       sent = 0, got = 0;
-		int           ms = -1;
+		ssize_t sent = 0, got = 0;
+		int ms = -1;
 
 		if (out_size > 0)
 			sent = moved(send(r->next, from, out_size, MSG_NOSIGNAL | MSG_DONTWAIT), 0);
@@ -76,7 +76,8 @@ exchange(struct espl__comm *c, const void *out, uint64_t out_size, void *in, uin
 			got = moved(recv(r->prev, to, in_size, MSG_DONTWAIT), 1);
 		if (sent < 0 || got < 0)
 			return broken(c, ESPL_E_PEER);
-		if (sent > 0) {		/* a side that has nothing to do may have no memory either */
+		/* a side that has nothing to do may have no memory either */
+		if (sent > 0) {
 			from += sent;
 			out_size -= (uint64_t)sent;
 		}
@@ -105,8 +106,8 @@ exchange(struct espl__comm *c, const void *out, uint64_t out_size, void *in, uin
 static espl_status
 ring_gather(struct espl__comm *c, const void *in, void *out, uint64_t bytes)
 {
-	uint32_t    n = c->view.world, me = c->view.rank;
-	uint8_t    *all = out;
+	uint32_t n = c->view.world, me = c->view.rank;
+	uint8_t *all = out;
 	espl_status status = ESPL_OK;
 
 	if (all + me * bytes != in)
@@ -120,18 +121,17 @@ ring_gather(struct espl__comm *c, const void *in, void *out, uint64_t bytes)
 static espl_status
 reduce_short(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, espl_reduce how)
 {
-	size_t      each = espl__dtype_size(type);
-	uint64_t    bytes = count * each;
-	uint8_t    *all = room(c->state, bytes * c->view.world);
+	size_t each = espl__dtype_size(type);
+	uint64_t bytes = count * each;
+	uint8_t *all = room(c->state, bytes * c->view.world);
 	espl_status status = ring_gather(c, data, all, bytes);
 
 	for (uint32_t k = 0; k < c->view.world && status == ESPL_OK; k++) {
-		uint64_t lo = espl__chunk(count, c->view.world, k), hi = espl__chunk(count,
-		    c->view.world, k + 1);
+		uint64_t lo = espl__chunk(count, c->view.world, k),
+			 hi = espl__chunk(count, c->view.world, k + 1);
 
 		espl__fold((uint8_t *)data + lo * each, all + lo * each, bytes, c->view.world, k,
-		    hi - lo,
-		    type, how);
+		    hi - lo, type, how);
 	}
 	return status;
 }
@@ -139,9 +139,9 @@ reduce_short(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, 
 static espl_status
 ring_reduce(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, espl_reduce how)
 {
-	uint32_t    n = c->view.world, me = c->view.rank;
-	size_t      each = espl__dtype_size(type);
-	uint8_t    *v = data, *partial;
+	uint32_t n = c->view.world, me = c->view.rank;
+	size_t each = espl__dtype_size(type);
+	uint8_t *v = data, *partial;
 	espl_status status = ESPL_OK;
 
 	if (count * each * n <= SHORT || count < n)
@@ -172,9 +172,9 @@ ring_reduce(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, e
 static espl_status
 ring_broadcast(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 {
-	uint32_t    n = c->view.world, place = (c->view.rank + n - root) % n;
-	uint8_t    *at = data;
-	uint64_t    have = 0, in;
+	uint32_t n = c->view.world, place = (c->view.rank + n - root) % n;
+	uint8_t *at = data;
+	uint64_t have = 0, in;
 	espl_status status = ESPL_OK;
 
 	if (place == 0)
@@ -195,14 +195,14 @@ ring_barrier(struct espl__comm *c)
 	uint8_t *all = room(c->state, c->view.world);
 
 	all[c->view.rank] = 1;
-	return ring_gather(c, all + c->view.rank, all, 1);	/* it takes a word from everybody */
+	return ring_gather(c, all + c->view.rank, all, 1); /* it takes a word from everybody */
 }
 
 /* ---- shards ------------------------------------------------------------------------------ */
 
 static void
 add_own(uint8_t *sum, const uint8_t *shards, uint64_t stride, uint64_t at, uint64_t count,
-        uint32_t mine, int begun, espl_dtype type)
+    uint32_t mine, int begun, espl_dtype type)
 {
 	size_t each = espl__dtype_size(type);
 
@@ -219,11 +219,11 @@ add_own(uint8_t *sum, const uint8_t *shards, uint64_t stride, uint64_t at, uint6
 /* The sum grows along the ring, from rank 0 on, piece by piece; the last rank has it all. */
 static espl_status
 chain(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t count, espl_dtype type,
-      uint32_t first, uint32_t mine)
+    uint32_t first, uint32_t mine)
 {
-	size_t      each = espl__dtype_size(type);
-	uint64_t    step = SEGMENT / each, m, have = 0;
-	uint32_t    n = c->view.world, me = c->view.rank;
+	size_t each = espl__dtype_size(type);
+	uint64_t step = SEGMENT / each, m, have = 0;
+	uint32_t n = c->view.world, me = c->view.rank;
 	espl_status status = ESPL_OK;
 
 	for (uint64_t at = 0; at < count && status == ESPL_OK; at += m) {
@@ -243,13 +243,12 @@ chain(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t count,
 /* The general case, slow: each shard travels to everybody in its turn. */
 static espl_status
 one_by_one(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t count,
-           espl_dtype type,
-           const struct espl__span *spans, const uint32_t *order)
+    espl_dtype type, const struct espl__span *spans, const uint32_t *order)
 {
-	uint64_t    bytes = count * espl__dtype_size(type);
-	uint8_t    *one = espl__alloc(bytes);
+	uint64_t bytes = count * espl__dtype_size(type);
+	uint8_t *one = espl__alloc(bytes);
 	espl_status status = ESPL_OK;
-	int         begun = 0;
+	int begun = 0;
 
 	for (uint32_t k = 0; k < c->view.world; k++)
 		for (uint64_t i = 0; i < spans[order[k]].mine && status == ESPL_OK; i++) {
@@ -266,23 +265,23 @@ one_by_one(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t c
 
 static espl_status
 ring_shards(struct espl__comm *c, const void *shards, void *out, uint64_t count, espl_dtype type,
-            uint32_t first, uint32_t mine, uint32_t total)
+    uint32_t first, uint32_t mine, uint32_t total)
 {
-	uint32_t           n = c->view.world, *order = espl__alloc(n * sizeof *order);
+	uint32_t n = c->view.world, *order = espl__alloc(n * sizeof *order);
 	struct espl__span *spans = espl__alloc(n * sizeof *spans), own = { first, mine };
-	espl_status        status = ring_gather(c, &own, spans, sizeof own);
-	uint64_t           next = 0;
-	int                in_order = 1;
+	espl_status status = ring_gather(c, &own, spans, sizeof own);
+	uint64_t next = 0;
+	int in_order = 1;
 
 	if (status == ESPL_OK && espl__shards_order(spans, n, total, order) != 0)
 		status = broken(c, ESPL_E_BUG);
-	for (uint32_t r = 0; r < n; r++) {	/* ranks with none pass on what they get */
+	for (uint32_t r = 0; r < n; r++) { /* ranks with none pass on what they get */
 		in_order = in_order && (spans[r].mine == 0 ? r > 0 : spans[r].first == next);
 		next += spans[r].mine;
 	}
 	if (status == ESPL_OK)
 		status = in_order ? chain(c, shards, out, count, type, mine == 0 ? 1 : first, mine)
-		    : one_by_one(c, shards, out, count, type, spans, order);
+				  : one_by_one(c, shards, out, count, type, spans, order);
 	free(order);
 	free(spans);
 	return status;
@@ -294,8 +293,8 @@ static espl_status
 ring_look(struct espl__comm *c)
 {
 	const struct ring *r = c->state;
-	const int          fds[2] = { r->next, r->prev };
-	char               byte;
+	const int fds[2] = { r->next, r->prev };
+	char byte;
 
 	for (int i = 0; i < 2; i++) {
 		ssize_t got = recv(fds[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -317,9 +316,8 @@ ring_finish(struct espl__comm *c)
 	free(r);
 }
 
-const struct espl__comm_way espl__comm_ring = {
-	ring_reduce, ring_broadcast, ring_gather, ring_barrier, ring_shards, ring_look, ring_finish
-};
+const struct espl__comm_way espl__comm_ring = { ring_reduce, ring_broadcast, ring_gather,
+	ring_barrier, ring_shards, ring_look, ring_finish };
 
 espl_status
 espl__ring_open(struct espl__comm *c, const struct espl__met *met)

@@ -20,28 +20,31 @@
 #include "base/tick.h"
 #include "runtime/comm_private.h"
 
-#define HALF     ((uint64_t)4 << 20)	/* bytes of an area's half; touched only as needed */
-#define SHORT    ((uint64_t)16 << 10)	/* bytes up to which every rank folds all by itself */
+#define HALF ((uint64_t)4 << 20)   /* bytes of an area's half; touched only as needed */
+#define SHORT ((uint64_t)16 << 10) /* bytes up to which every rank folds all by itself */
 #define MAX_IDLE INT64_C(10000000)
 
-struct slot { _Alignas(64) struct espl__span span; };
+struct slot {
+	_Alignas(64) struct espl__span span;
+};
 struct head {
 	_Alignas(64) _Atomic uint32_t arrived;
 	_Alignas(64) _Atomic uint32_t phase;
-	_Alignas(64) _Atomic uint32_t gone;	/* a rank has left, or found one missing */
+	_Alignas(64) _Atomic uint32_t gone; /* a rank has left, or found one missing */
 	_Alignas(64) uint32_t world;
 };
 
 struct shm {
 	struct head *head;
 	struct slot *slots;
-	uint8_t     *areas;		/* rank r, half h: (2 r + h) HALF; results are rank `world` */
-	size_t       size;
-	uint32_t     half;		/* the one to use next */
-	uint32_t     others;
-	int32_t     *pids;
-	int         *watches;		/* pidfds of the others, -1: ask by number */
-	int          spin;
+	/* rank r, half h: (2 r + h) HALF; results are rank `world` */
+	uint8_t *areas;
+	size_t size;
+	uint32_t half; /* the one to use next */
+	uint32_t others;
+	int32_t *pids;
+	int *watches; /* pidfds of the others, -1: ask by number */
+	int spin;
 };
 
 static size_t
@@ -124,9 +127,9 @@ broken(struct espl__comm *c, espl_status status)
 static espl_status
 wait_phase(struct espl__comm *c, uint32_t phase)
 {
-	struct shm  *s = c->state;
+	struct shm *s = c->state;
 	struct head *h = s->head;
-	int64_t      deadline = espl__deadline(c->wait_limit), nap = 500000;
+	int64_t deadline = espl__deadline(c->wait_limit), nap = 500000;
 
 	for (int i = 0; i < s->spin; i++)
 		if (atomic_load_explicit(&h->phase, memory_order_acquire) != phase)
@@ -150,11 +153,11 @@ wait_phase(struct espl__comm *c, uint32_t phase)
 static espl_status
 meet(struct espl__comm *c)
 {
-	struct shm  *s = c->state;
+	struct shm *s = c->state;
 	struct head *h = s->head;
-	uint32_t     phase = atomic_load(&h->phase);
+	uint32_t phase = atomic_load(&h->phase);
 
-	if (atomic_load(&h->gone))	/* who gave up is still counted as arrived */
+	if (atomic_load(&h->gone)) /* who gave up is still counted as arrived */
 		return broken(c, ESPL_E_PEER);
 	if (atomic_fetch_add(&h->arrived, 1) + 1 < c->view.world)
 		return wait_phase(c, phase);
@@ -170,18 +173,17 @@ static espl_status
 reduce_short(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, espl_reduce how)
 {
 	struct shm *s = c->state;
-	size_t      each = espl__dtype_size(type);
+	size_t each = espl__dtype_size(type);
 	espl_status status;
 
 	memcpy(area(s, c->view.rank), data, count * each);
 	status = meet(c);
 	for (uint32_t k = 0; k < c->view.world && status == ESPL_OK; k++) {
-		uint64_t lo = espl__chunk(count, c->view.world, k), hi = espl__chunk(count,
-		    c->view.world, k + 1);
+		uint64_t lo = espl__chunk(count, c->view.world, k),
+			 hi = espl__chunk(count, c->view.world, k + 1);
 
 		espl__fold((uint8_t *)data + lo * each, area(s, 0) + lo * each, 2 * HALF,
-		    c->view.world, k,
-		    hi - lo, type, how);
+		    c->view.world, k, hi - lo, type, how);
 	}
 	next_half(s);
 	return status;
@@ -204,11 +206,11 @@ static espl_status
 shm_reduce(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, espl_reduce how)
 {
 	struct shm *s = c->state;
-	size_t      each = espl__dtype_size(type);
-	uint32_t    n = c->view.world, me = c->view.rank;
-	uint64_t    piece = HALF / n / each, longest = count / n + (count % n != 0), lo, m;
+	size_t each = espl__dtype_size(type);
+	uint32_t n = c->view.world, me = c->view.rank;
+	uint64_t piece = HALF / n / each, longest = count / n + (count % n != 0), lo, m;
 	espl_status status = ESPL_OK;
-	uint8_t    *v = data;
+	uint8_t *v = data;
 
 	if (count * each <= SHORT)
 		return reduce_short(c, data, count, type, how);
@@ -224,8 +226,7 @@ shm_reduce(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, es
 			break;
 		m = part(count, n, me, done, piece, &lo);
 		espl__fold(area(s, n) + me * piece * each, area(s, 0) + me * piece * each, 2 * HALF,
-		    n, me, m,
-		    type, how);
+		    n, me, m, type, how);
 		status = meet(c);
 		for (uint32_t k = 0; k < n && status == ESPL_OK; k++) {
 			m = part(count, n, k, done, piece, &lo);
@@ -240,7 +241,7 @@ static espl_status
 shm_broadcast(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 {
 	struct shm *s = c->state;
-	uint8_t    *v = data;
+	uint8_t *v = data;
 	espl_status status = ESPL_OK;
 
 	for (uint64_t at = 0, m; at < bytes && status == ESPL_OK; at += m) {
@@ -259,7 +260,7 @@ static espl_status
 shm_gather(struct espl__comm *c, const void *in, void *out, uint64_t bytes)
 {
 	struct shm *s = c->state;
-	uint8_t    *v = out;
+	uint8_t *v = out;
 	espl_status status = ESPL_OK;
 
 	if (v + c->view.rank * bytes != in)
@@ -281,15 +282,15 @@ shm_gather(struct espl__comm *c, const void *in, void *out, uint64_t bytes)
 struct plan {
 	struct espl__span *spans;
 	uint32_t *order;
-	uint64_t  step;			/* elements of every shard at a time */
+	uint64_t step; /* elements of every shard at a time */
 };
 
 static espl_status
 make_plan(struct espl__comm *c, struct plan *p, uint32_t first, uint32_t mine, uint32_t total,
-           size_t each)
+    size_t each)
 {
 	struct shm *s = c->state;
-	uint64_t    most = 1;
+	uint64_t most = 1;
 	espl_status status;
 
 	s->slots[c->view.rank].span = (struct espl__span){ first, mine };
@@ -309,10 +310,10 @@ make_plan(struct espl__comm *c, struct plan *p, uint32_t first, uint32_t mine, u
 /* Elements lo..hi-1 of this step, shard by shard in their order. */
 static void
 sum_part(const struct shm *s, const struct plan *p, uint32_t world, uint8_t *out, uint64_t m,
-         uint64_t lo, uint64_t hi, espl_dtype type)
+    uint64_t lo, uint64_t hi, espl_dtype type)
 {
 	size_t each = espl__dtype_size(type);
-	int    begun = 0;
+	int begun = 0;
 
 	for (uint32_t k = 0; k < world && hi > lo; k++) {
 		uint32_t r = p->order[k];
@@ -330,11 +331,11 @@ sum_part(const struct shm *s, const struct plan *p, uint32_t world, uint8_t *out
 
 static espl_status
 shards_step(struct espl__comm *c, const struct plan *p, const uint8_t *shards, uint8_t *out,
-            uint64_t count, uint64_t at, uint64_t m, espl_dtype type)
+    uint64_t count, uint64_t at, uint64_t m, espl_dtype type)
 {
 	struct shm *s = c->state;
-	uint32_t    n = c->view.world, me = c->view.rank;
-	size_t      each = espl__dtype_size(type);
+	uint32_t n = c->view.world, me = c->view.rank;
+	size_t each = espl__dtype_size(type);
 	espl_status status;
 
 	for (uint64_t i = 0; i < p->spans[me].mine; i++)
@@ -355,10 +356,10 @@ shards_step(struct espl__comm *c, const struct plan *p, const uint8_t *shards, u
 
 static espl_status
 shm_shards(struct espl__comm *c, const void *shards, void *out, uint64_t count, espl_dtype type,
-           uint32_t first, uint32_t mine, uint32_t total)
+    uint32_t first, uint32_t mine, uint32_t total)
 {
 	struct plan p = { espl__alloc(c->view.world * sizeof *p.spans),
-	                  espl__alloc(c->view.world * sizeof *p.order), 0 };
+		espl__alloc(c->view.world * sizeof *p.order), 0 };
 	espl_status status = make_plan(c, &p, first, mine, total, espl__dtype_size(type));
 
 	for (uint64_t at = 0, m; at < count && status == ESPL_OK; at += m) {
@@ -375,8 +376,9 @@ shm_look(struct espl__comm *c)
 {
 	const struct shm *s = c->state;
 
-	return atomic_load(&s->head->gone) || !all_live(s, c->view.world, c->view.rank) ? broken(c, ESPL_E_PEER) :
-	    ESPL_OK;
+	return atomic_load(&s->head->gone) || !all_live(s, c->view.world, c->view.rank)
+	    ? broken(c, ESPL_E_PEER)
+	    : ESPL_OK;
 }
 
 /* ---- beginning and end ------------------------------------------------------------------- */
@@ -397,15 +399,14 @@ shm_finish(struct espl__comm *c)
 	free(s);
 }
 
-const struct espl__comm_way espl__comm_shm = {
-	shm_reduce, shm_broadcast, shm_gather, meet, shm_shards, shm_look, shm_finish
-};
+const struct espl__comm_way espl__comm_shm = { shm_reduce, shm_broadcast, shm_gather, meet,
+	shm_shards, shm_look, shm_finish };
 
 espl_status
 espl__shm_open(struct espl__comm *c, const struct espl__met *met)
 {
 	struct shm *s = espl__alloc(sizeof *s);
-	long        cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	s->head = met->memory;
 	s->size = met->size;

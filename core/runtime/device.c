@@ -35,24 +35,25 @@ cpu_copy(struct espl__device *d, void *to, const void *from, uint64_t bytes, esp
 
 static espl_status
 cpu_connect(struct espl__device *d, const struct espl__comm_setup *setup, struct espl__comm **to,
-            struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	(void)d;
 	return espl__comm_init(setup, to, diag);
 }
 
-const struct espl__device_ops espl__device_cpu = {
-	"cpu", cpu_open, cpu_close, cpu_copy, cpu_copy, cpu_connect
-};
+const struct espl__device_ops espl__device_cpu = { "cpu", cpu_open, cpu_close, cpu_copy, cpu_copy,
+	cpu_connect };
 
 /* The module stays until exit: what it holds of its libraries may not be let go of before. */
 static const struct espl__device_module *
 load(const char *name, struct espl__diag *diag)
 {
 	const char *libexec = secure_getenv("ESPALIER_LIBEXEC"), *why = NULL;
-	char       *paths[2] = { libexec != NULL ? espl__format("%s/.libs/espl_device_%s.so", libexec, name) : NULL,
-	                         espl__format(PKGLIBDIR "/espl_device_%s.so", name) };
-	void       *module = NULL;
+	char *paths[2] = { libexec != NULL
+		    ? espl__format("%s/.libs/espl_device_%s.so", libexec, name)
+		    : NULL,
+		espl__format(PKGLIBDIR "/espl_device_%s.so", name) };
+	void *module = NULL;
 	const struct espl__device_module *found = NULL;
 
 	for (int i = 0; i < 2 && module == NULL; i++) {
@@ -64,10 +65,13 @@ load(const char *name, struct espl__diag *diag)
 	}
 	if (module == NULL) {
 		(void)espl__fail(diag, ESPL_E_UNSUPPORTED, "no device '%s': %s", name, why);
-		espl__hint(diag, "it is built where configure finds CUDA and NCCL, and needs their libraries to run");
-	} else if ((found = dlsym(module, "espl__device_module")) == NULL
-	    || found->version != ESPL__DEVICE_MODULE) {
-		(void)espl__fail(diag, ESPL_E_UNSUPPORTED, "the module of device '%s' belongs to another espalier", name);
+		espl__hint(diag,
+		    "it is built where configure finds CUDA and NCCL, and needs their libraries to "
+		    "run");
+	} else if ((found = dlsym(module, "espl__device_module")) == NULL ||
+	    found->version != ESPL__DEVICE_MODULE) {
+		(void)espl__fail(diag, ESPL_E_UNSUPPORTED,
+		    "the module of device '%s' belongs to another espalier", name);
 	}
 	free(paths[0]);
 	free(paths[1]);

@@ -8,16 +8,19 @@
 
 /* As in nvml.h: handles are pointers, results are int with 0 for success. */
 typedef struct nvml_device *nvml_handle;
-struct nvml_memory { unsigned long long total, free, used; };
-struct nvml_pci {
-	char         legacy[16];
-	unsigned int domain, bus, device, id, subsystem;
-	char         bus_id[32];
+struct nvml_memory {
+	unsigned long long total, free, used;
 };
-struct nvml_user {			/* nvmlProcessInfo_v2_t                               */
-	unsigned int       pid;
-	unsigned long long bytes;	/* all ones: not known                                */
-	unsigned int       gpu_instance, compute_instance;
+struct nvml_pci {
+	char legacy[16];
+	unsigned int domain, bus, device, id, subsystem;
+	char bus_id[32];
+};
+/* nvmlProcessInfo_v2_t */
+struct nvml_user {
+	unsigned int pid;
+	unsigned long long bytes; /* all ones: not known */
+	unsigned int gpu_instance, compute_instance;
 };
 #define NVML_TOO_SMALL 7
 #define USERS_MAX 4096u
@@ -38,7 +41,10 @@ struct nvml {
 static int
 load(void *library, struct nvml *n)
 {
-	const struct { const char *name; void *to; } wanted[] = {
+	const struct {
+		const char *name;
+		void *to;
+	} wanted[] = {
 		{ "nvmlInit_v2", &n->init },
 		{ "nvmlShutdown", &n->shutdown },
 		{ "nvmlDeviceGetCount_v2", &n->count },
@@ -66,7 +72,10 @@ load(void *library, struct nvml *n)
 	return 0;
 }
 
-struct found { struct espl__nvml_gpu gpu; char bus[32]; };
+struct found {
+	struct espl__nvml_gpu gpu;
+	char bus[32];
+};
 
 static int
 by_bus(const void *a, const void *b)
@@ -81,14 +90,14 @@ ask(const struct nvml *n, struct found *found, uint32_t count)
 	uint32_t good = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
-		struct found      *f = &found[good];
+		struct found *f = &found[good];
 		struct nvml_memory memory = { 0, 0, 0 };
-		struct nvml_pci    pci;
-		nvml_handle        device;
+		struct nvml_pci pci;
+		nvml_handle device;
 
 		memset(f, 0, sizeof *f);
-		if (n->handle(i, &device) != 0
-		    || n->uuid(device, f->gpu.uuid, (unsigned)sizeof f->gpu.uuid) != 0)
+		if (n->handle(i, &device) != 0 ||
+		    n->uuid(device, f->gpu.uuid, (unsigned)sizeof f->gpu.uuid) != 0)
 			continue;
 		f->gpu.uuid[sizeof f->gpu.uuid - 1] = '\0';
 		if (f->gpu.uuid[0] == '\0' || strchr(f->gpu.uuid, ',') != NULL)
@@ -112,8 +121,8 @@ static void *
 start(struct nvml *n, const char **why)
 {
 	const char *name = getenv("ESPALIER_NVML");
-	int         given = name != NULL && name[0] != '\0';
-	void       *library = dlopen(given ? name : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+	int given = name != NULL && name[0] != '\0';
+	void *library = dlopen(given ? name : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 
 	*why = "";
 	if (library == NULL) {
@@ -134,11 +143,11 @@ start(struct nvml *n, const char **why)
 uint32_t
 espl__nvml_list(struct espl__nvml_gpu *gpus, uint32_t room, const char **why)
 {
-	struct nvml   n;
+	struct nvml n;
 	struct found *found = NULL;
-	unsigned int  count = 0;
-	uint32_t      good = 0;
-	void         *library = start(&n, why);
+	unsigned int count = 0;
+	uint32_t good = 0;
+	void *library = start(&n, why);
 
 	if (library == NULL)
 		return 0;
@@ -161,8 +170,8 @@ espl__nvml_list(struct espl__nvml_gpu *gpus, uint32_t room, const char **why)
 /* ---- one GPU, again and again ------------------------------------------------------------- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct nvml     kept;		/* under the lock until it is open, then only read    */
-static void           *kept_library;
+static struct nvml kept; /* under the lock until it is open, then only read */
+static void *kept_library;
 
 static int
 keep_open(const char **why)
@@ -194,7 +203,7 @@ espl__nvml_close(void)
 static int
 find_device(const char *uuid, nvml_handle *to)
 {
-	char         text[ESPL__UUID_ROOM];
+	char text[ESPL__UUID_ROOM];
 	unsigned int count = 0;
 
 	if (kept.by_uuid != NULL)
@@ -202,8 +211,8 @@ find_device(const char *uuid, nvml_handle *to)
 	if (kept.count(&count) != 0)
 		return -1;
 	for (unsigned int i = 0; i < count; i++)
-		if (kept.handle(i, to) == 0 && kept.uuid(*to, text, (unsigned)sizeof text) == 0
-		    && strncmp(text, uuid, sizeof text) == 0)
+		if (kept.handle(i, to) == 0 && kept.uuid(*to, text, (unsigned)sizeof text) == 0 &&
+		    strncmp(text, uuid, sizeof text) == 0)
 			return 0;
 	return -1;
 }
@@ -213,8 +222,8 @@ static int
 list_users(nvml_handle device, struct espl__gpu_look *l)
 {
 	struct nvml_user *list = NULL;
-	unsigned int      room = 32, count = 0;
-	int               got = NVML_TOO_SMALL;
+	unsigned int room = 32, count = 0;
+	int got = NVML_TOO_SMALL;
 
 	if (kept.users == NULL)
 		return -1;
@@ -231,7 +240,7 @@ list_users(nvml_handle device, struct espl__gpu_look *l)
 	l->users = got == 0 ? calloc((size_t)count + 1, sizeof *l->users) : NULL;
 	for (unsigned int i = 0; l->users != NULL && i < count; i++)
 		l->users[l->count++] = (struct espl__gpu_user){ (int64_t)list[i].pid,
-		    list[i].bytes == ~0ull ? ESPL__BYTES_UNKNOWN : list[i].bytes };
+			list[i].bytes == ~0ull ? ESPL__BYTES_UNKNOWN : list[i].bytes };
 	free(list);
 	return l->users != NULL ? 0 : -1;
 }
@@ -240,7 +249,7 @@ int
 espl__nvml_look(const char *uuid, struct espl__gpu_look *l, const char **why)
 {
 	struct nvml_memory memory = { 0, 0, 0 };
-	nvml_handle        device;
+	nvml_handle device;
 
 	memset(l, 0, sizeof *l);
 	if (keep_open(why) != 0)

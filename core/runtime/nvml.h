@@ -8,22 +8,29 @@
 #include <stdint.h>
 
 #define ESPL__UUID_ROOM 96
-struct espl__nvml_gpu { char uuid[ESPL__UUID_ROOM]; uint64_t memory_bytes; };	/* memory 0: unknown */
+/* memory 0: unknown */
+struct espl__nvml_gpu {
+	char uuid[ESPL__UUID_ROOM];
+	uint64_t memory_bytes;
+};
 
 /* Fills at most `room`, in PCI bus order.  How many there are; 0 with *why (static text, "" if
  * there simply is no library) when there are none or they cannot be listed. */
 uint32_t espl__nvml_list(struct espl__nvml_gpu *, uint32_t room, const char **why);
 
 #define ESPL__BYTES_UNKNOWN UINT64_MAX
-struct espl__gpu_user { int64_t pid; uint64_t bytes; };	/* bytes may be unknown               */
+struct espl__gpu_user {
+	int64_t pid;
+	uint64_t bytes;
+}; /* bytes may be unknown */
 struct espl__gpu_look {
 	uint64_t total, used;
-	struct espl__gpu_user *users;	/* processes that compute there; free() it            */
+	struct espl__gpu_user *users; /* processes that compute there; free() it */
 	uint32_t count;
-	int      users_known;		/* 0: this driver does not list them                  */
+	int users_known; /* 0: this driver does not list them */
 };
 /* Looks at one GPU.  From any thread; the library stays open from the first look to `close`.  0, or
  * -1 with *why (static text). */
-int  espl__nvml_look(const char *uuid, struct espl__gpu_look *, const char **why);
+int espl__nvml_look(const char *uuid, struct espl__gpu_look *, const char **why);
 void espl__nvml_close(void);
 #endif

@@ -1,9 +1,9 @@
 /* store.c - checkpoints that are either whole or not there.
  *
  * A rank writes files into a saving folder; the agent seals it (check sums, all of it durable,
- * MANIFEST last) and renames it.  Before a restore every byte is read again: a damaged file is found
- * here and not by the trial.  Names in these folders are the trial's: everything is reached through
- * descriptors, and no symbolic link is followed.
+ * MANIFEST last) and renames it.  Before a restore every byte is read again: a damaged file is
+ * found here and not by the trial.  Names in these folders are the trial's: everything is reached
+ * through descriptors, and no symbolic link is followed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,19 +22,19 @@
 
 #define DEEPEST 32
 
-#define SYNCED  64			/* entries synced one by one; syncfs() for the rest */
+#define SYNCED 64 /* entries synced one by one; syncfs() for the rest */
 
-#define TRIES   5			/* of ours, if it is the system that fails */
-#define COPY    ESPL__MANIFEST ".copy"
+#define TRIES 5 /* of ours, if it is the system that fails */
+#define COPY ESPL__MANIFEST ".copy"
 
 struct seal {
-	struct espl__buf   text;	/* of the MANIFEST                       */
+	struct espl__buf text; /* of the MANIFEST */
 	struct espl__diag *diag;
 	uint64_t bytes, entries, files;
-	uint8_t *block;			/* for reading                           */
+	uint8_t *block; /* for reading */
 	/* of the attempts before */
-	struct espl__buf   seen;	/* the longest text: the trial's content */
-	uint64_t durable;		/* entries known to be on disk              */
+	struct espl__buf seen; /* the longest text: the trial's content */
+	uint64_t durable;      /* entries known to be on disk */
 	unsigned tries;
 };
 
@@ -73,8 +73,10 @@ fail_entry(struct espl__diag *diag, const char *what, const char *path)
 {
 	int code = errno;
 
-	if (code == EACCES || code == EPERM || code == ELOOP || code == ENOTDIR || code == ENOENT || code == ENXIO)
-		return espl__fail(diag, ESPL_E_CONFIG, "cannot %s '%s' of the checkpoint: %s", what, path, strerror(code));
+	if (code == EACCES || code == EPERM || code == ELOOP || code == ENOTDIR || code == ENOENT ||
+	    code == ENXIO)
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot %s '%s' of the checkpoint: %s", what,
+		    path, strerror(code));
 	return espl__fail_errno(diag, "cannot %s '%s' of the checkpoint", what, path);
 }
 
@@ -93,18 +95,21 @@ sync_entry(const struct seal *s, int fd)
 	return s->entries > SYNCED ? 0 : sync_fd(fd);
 }
 
-/* What a failed fsync() left behind is marked as written and will not be written again: a copy will. */
+/* What a failed fsync() left behind is marked as written and will not be written again: a copy
+ * will. */
 static int
 write_copy(const struct seal *s, int folder, const char *name, int from)
 {
 	struct stat st;
 	ssize_t got = -1;
-	int     to = openat(folder, COPY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), code;
+	int to = openat(folder, COPY, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600), code;
 
 	if (to < 0)
 		return -1;
-	if (fstat(from, &st) == 0 && fchmod(to, st.st_mode & 07777) == 0 && lseek(from, 0, SEEK_SET) == 0)
-		while ((got = read(from, s->block, ESPL__STORE_BLOCK)) > 0 || (got < 0 && errno == EINTR))
+	if (fstat(from, &st) == 0 && fchmod(to, st.st_mode & 07777) == 0 &&
+	    lseek(from, 0, SEEK_SET) == 0)
+		while ((got = read(from, s->block, ESPL__STORE_BLOCK)) > 0 ||
+		    (got < 0 && errno == EINTR))
 			if (got > 0 && espl__write_all(to, s->block, (size_t)got) != 0) {
 				got = -1;
 				break;
@@ -136,11 +141,11 @@ sync_file(struct seal *s, int folder, const char *name, int fd)
 static espl_status
 seal_file(struct seal *s, int folder, const char *name, const char *path)
 {
-	int         fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	espl_status status = ESPL_OK;
 	struct stat st;
-	uint32_t    crc;
-	uint64_t    size;
+	uint32_t crc;
+	uint64_t size;
 
 	if (fd < 0)
 		return fail_entry(s->diag, "open", path);
@@ -156,7 +161,8 @@ seal_file(struct seal *s, int folder, const char *name, const char *path)
 		s->bytes += size;
 		s->files++;
 		if (sync_file(s, folder, name, fd) != 0)
-			status = espl__fail_errno(s->diag, "cannot keep '%s' of the checkpoint", path);
+			status =
+			    espl__fail_errno(s->diag, "cannot keep '%s' of the checkpoint", path);
 	}
 	close(fd);
 	return status;
@@ -165,7 +171,7 @@ seal_file(struct seal *s, int folder, const char *name, const char *path)
 static espl_status
 seal_link(struct seal *s, int folder, const char *name, const char *path)
 {
-	char    target[4096];
+	char target[4096];
 	ssize_t size = readlinkat(folder, name, target, sizeof target - 1);
 
 	if (size <= 0)
@@ -198,10 +204,10 @@ free_names(char **names, size_t count)
 static int
 list_folder(int fd, char ***names, size_t *count)
 {
-	int            copy = fcntl(fd, F_DUPFD_CLOEXEC, 3), failed;
-	DIR           *dir = copy < 0 ? NULL : fdopendir(copy);
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3), failed;
+	DIR *dir = copy < 0 ? NULL : fdopendir(copy);
 	struct dirent *e;
-	size_t         cap = 0;
+	size_t cap = 0;
 
 	*names = NULL;
 	*count = 0;
@@ -235,7 +241,7 @@ seal_entry(struct seal *s, int folder, const char *name, const char *path, unsig
 {
 	espl_status status;
 	struct stat st;
-	int         fd;
+	int fd;
 
 	if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
 		return fail_entry(s->diag, "look at", path);
@@ -265,19 +271,19 @@ static espl_status
 seal_folder(struct seal *s, int fd, const char *path, unsigned depth)
 {
 	espl_status status = ESPL_OK;
-	char      **names;
-	size_t      count;
+	char **names;
+	size_t count;
 
 	if (list_folder(fd, &names, &count) != 0)
 		return espl__fail_errno(s->diag, "cannot list the checkpoint's folder '%s'", path);
 	for (size_t i = 0; i < count && status == ESPL_OK; i++) {
 		char *inner = path[0] == '\0' ? espl__strdup(names[i])
-		    : espl__format("%s/%s", path, names[i]);
+					      : espl__format("%s/%s", path, names[i]);
 
 		if (strcmp(inner, ESPL__MANIFEST) == 0)
 			status = espl__fail(s->diag, ESPL_E_CONFIG,
-			    "a checkpoint may hold no file named "
-			    ESPL__MANIFEST ": the name is espalier's");
+			    "a checkpoint may hold no file named " ESPL__MANIFEST
+			    ": the name is espalier's");
 		else
 			status = seal_entry(s, fd, names[i], inner, depth);
 		free(inner);
@@ -296,7 +302,8 @@ compare(struct seal *s)
 
 	if (size > 0 && memcmp(s->seen.data, s->text.data, size) != 0) {
 		s->tries = TRIES;
-		return espl__fail(s->diag, ESPL_E_REMOTE, "what the trial saved has been lost by the disk");
+		return espl__fail(s->diag, ESPL_E_REMOTE,
+		    "what the trial saved has been lost by the disk");
 	}
 	if (s->seen.size < s->text.size) {
 		s->seen.size = 0;
@@ -320,8 +327,8 @@ seal(struct seal *s, int folder)
 	if (status == ESPL_OK)
 		status = same;
 	if (status == ESPL_OK && s->files == 0)
-		status = espl__fail(diag, ESPL_E_CONFIG,
-		    "there is no file in the folder ESPALIER_SAVE");
+		status =
+		    espl__fail(diag, ESPL_E_CONFIG, "there is no file in the folder ESPALIER_SAVE");
 	if (status == ESPL_OK && s->entries > SYNCED && syncfs(folder) != 0)
 		status = espl__fail_errno(diag, "cannot make the checkpoint durable");
 	if (status == ESPL_OK) {
@@ -331,10 +338,12 @@ seal(struct seal *s, int folder)
 		espl__print(&s->text, "end %" PRIu64 " %08" PRIx32 "\n", s->entries, crc);
 		status = espl__file_put(folder, ESPL__MANIFEST, s->text.data, s->text.size, &inner);
 		if (status != ESPL_OK)
-			(void)espl__fail(diag, status, "cannot write the checkpoint's " ESPL__MANIFEST ": %s",
+			(void)espl__fail(diag, status,
+			    "cannot write the checkpoint's " ESPL__MANIFEST ": %s",
 			    espl__reason(&inner));
 		else if (sync_fd(folder) != 0)
-			status = espl__fail_errno(diag, "cannot make the checkpoint's folder durable");
+			status =
+			    espl__fail_errno(diag, "cannot make the checkpoint's folder durable");
 		if (status != ESPL_OK)
 			(void)unlinkat(folder, ESPL__MANIFEST, 0);
 	}
@@ -344,34 +353,37 @@ seal(struct seal *s, int folder)
 /* ---- publish ----------------------------------------------------------------------------- */
 
 struct publication {
-	int   parent, folder;		/* the trial's folder; what was sealed in it   */
-	char *saving, *ready;		/* names in parent                             */
+	int parent, folder;   /* the trial's folder; what was sealed in it */
+	char *saving, *ready; /* names in parent */
 	const char *place;
-	int   exchanged;		/* an older one of the same iteration is `ready` */
+	int exchanged; /* an older one of the same iteration is `ready` */
 };
 
-/* Is the name still that of the folder that was opened?  A trial's process can rename anything there. */
+/* Is the name still that of the folder that was opened?  A trial's process can rename anything
+ * there. */
 static int
 is_same(int parent, const char *name, int folder)
 {
 	struct stat a, b;
 
-	return fstatat(parent, name, &a, AT_SYMLINK_NOFOLLOW) == 0 && fstat(folder, &b) == 0
-	    && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return fstatat(parent, name, &a, AT_SYMLINK_NOFOLLOW) == 0 && fstat(folder, &b) == 0 &&
+	    a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-/* An older one of the same iteration makes room at once, so that there is a whole one at any moment.
- * The new one leaves `saving` first: nothing but an empty folder may ever be seen there again. */
+/* An older one of the same iteration makes room at once, so that there is a whole one at any
+ * moment. The new one leaves `saving` first: nothing but an empty folder may ever be seen there
+ * again. */
 static int
 take_place(struct publication *p)
 {
 	struct stat st;
-	int         in = p->parent, code;
+	int in = p->parent, code;
 
 	if (renameat2(in, p->saving, in, p->place, RENAME_NOREPLACE) == 0)
 		return 0;
 	if (errno != EEXIST && fstatat(in, p->place, &st, AT_SYMLINK_NOFOLLOW) != 0)
-		return renameat(in, p->saving, in, p->place);	/* a file system without NOREPLACE */
+		/* a file system without NOREPLACE */
+		return renameat(in, p->saving, in, p->place);
 	if (renameat(in, p->saving, in, p->ready) != 0)
 		return -1;
 	if (renameat2(in, p->ready, in, p->place, RENAME_EXCHANGE) == 0) {
@@ -402,13 +414,15 @@ publish(struct publication *p, struct espl__diag *diag)
 	if (take_place(p) != 0)
 		return espl__fail_errno(diag, "cannot put the checkpoint in its place");
 	if (!is_same(p->parent, p->place, p->folder))
-		status = espl__fail(diag, ESPL_E_CONFIG, "the folder ESPALIER_SAVE was replaced while it was saved");
+		status = espl__fail(diag, ESPL_E_CONFIG,
+		    "the folder ESPALIER_SAVE was replaced while it was saved");
 	else if (sync_fd(p->parent) != 0)
 		status = espl__fail_errno(diag, "cannot make the checkpoint durable");
 	if (status != ESPL_OK)
 		give_back(p);
 	else if (p->exchanged)
-		(void)espl__tree_remove_at(p->parent, p->ready);	/* collected later if it stays */
+		/* collected later if it stays */
+		(void)espl__tree_remove_at(p->parent, p->ready);
 	return status;
 }
 
@@ -424,8 +438,9 @@ open_saving(struct publication *p, const char *trial, struct espl__diag *diag)
 	if (p->folder >= 0)
 		return ESPL_OK;
 	if (fstatat(p->parent, p->saving, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
-		return espl__fail(diag, ESPL_E_CONFIG, "the folder ESPALIER_SAVE was replaced by a symbolic link: "
-		    "write the files into the folder itself");
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "the folder ESPALIER_SAVE was replaced by a symbolic link: write the files "
+		    "into the folder itself");
 	return espl__fail_errno(diag, "cannot open the folder it was saved into");
 }
 
@@ -433,8 +448,8 @@ static espl_status
 keep(struct seal *s, const char *saving, const char *place)
 {
 	struct publication p = { .parent = -1, .folder = -1 };
-	char              *trial = espl__strdup(saving), *slash = strrchr(trial, '/');
-	espl_status        status;
+	char *trial = espl__strdup(saving), *slash = strrchr(trial, '/');
+	espl_status status;
 
 	*slash = '\0';
 	p.saving = slash + 1;
@@ -465,8 +480,9 @@ espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct 
 	espl_status status;
 
 	s.block = espl__alloc(ESPL__STORE_BLOCK);
-	while ((status = keep(&s, saving, place)) != ESPL_OK && espl__store_is_system(status) && ++s.tries < TRIES) {
-		long            wait_ms = 100L << (2 * (s.tries - 1));	/* 0.1, 0.4, 1.6, 6.4 s */
+	while ((status = keep(&s, saving, place)) != ESPL_OK && espl__store_is_system(status) &&
+	    ++s.tries < TRIES) {
+		long wait_ms = 100L << (2 * (s.tries - 1)); /* 0.1, 0.4, 1.6, 6.4 s */
 		struct timespec pause = { wait_ms / 1000, wait_ms % 1000 * 1000000 };
 
 		(void)nanosleep(&pause, NULL);

@@ -9,22 +9,23 @@
 
 #define ESPL__MANIFEST "MANIFEST"
 
-/* Makes a checkpoint of the folder `saving`: MANIFEST for all that is in it, all of it durable, then
- * renamed to `place`, a name in the same folder; an older one there is replaced at once and removed,
- * and is never seen at `saving`.  *bytes: sum of the files' sizes.  A symbolic link in place of
- * `saving` or of the folder above it is refused.  E_CONFIG: what the trial left there is not a
- * checkpoint (empty, a special file, ...).  Errors of the system are tried again, with pauses of 8.5 s
- * in all; after any failure `saving` holds what the trial left there. */
-espl_status espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct espl__diag *);
+/* Makes a checkpoint of the folder `saving`: MANIFEST for all that is in it, all of it durable,
+ * then renamed to `place`, a name in the same folder; an older one there is replaced at once and
+ * removed, and is never seen at `saving`.  *bytes: sum of the files' sizes.  A symbolic link in
+ * place of `saving` or of the folder above it is refused.  E_CONFIG: what the trial left there is
+ * not a checkpoint (empty, a special file, ...).  Errors of the system are tried again, with pauses
+ * of 8.5 s in all; after any failure `saving` holds what the trial left there. */
+espl_status espl__store_keep(const char *saving, const char *place, uint64_t *bytes,
+    struct espl__diag *);
 /* Was it an error of the system, not of what the trial left? */
-int         espl__store_is_system(espl_status);
+int espl__store_is_system(espl_status);
 /* Every entry of MANIFEST is there, with its size and check sum.  Anything else beside them is
  * not looked at.  The message begins with what is missing or damaged. */
 espl_status espl__store_check(const char *folder, struct espl__diag *);
 /* Reads an open file to its end; block: room for reading.  0, or -1 with errno. */
-#define ESPL__STORE_BLOCK  ((size_t)1 << 18)
+#define ESPL__STORE_BLOCK ((size_t)1 << 18)
 #define ESPL__STORE_HEADER "espalier-manifest 1\n"
-int         espl__store_sum(int fd, uint8_t *block, uint32_t *crc, uint64_t *size);
+int espl__store_sum(int fd, uint8_t *block, uint32_t *crc, uint64_t *size);
 /* All messages above name files as the checkpoint knows them.  For others: what the system said
  * ("No space left on device"), without the path before it; points into the diag. */
 const char *espl__reason(const struct espl__diag *);

@@ -1,5 +1,5 @@
-/* store_check.c - is a checkpoint whole?  Every byte is read before a restore: a damaged file is found here and
- * not by the trial.
+/* store_check.c - is a checkpoint whole?  Every byte is read before a restore: a damaged file is
+ * found here and not by the trial.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "base/mem.h"
 #include "runtime/store.h"
 
-#define LIMIT ((size_t)64 << 20)	/* bytes of a MANIFEST */
+#define LIMIT ((size_t)64 << 20) /* bytes of a MANIFEST */
 
 static int
 hex_digit(char c)
@@ -50,13 +50,12 @@ static espl_status
 check_file(int folder, char *line, uint8_t *block, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
-	uint32_t    want_crc, crc;
-	uint64_t    want_size, size;
-	int         fd, at = 0;
+	uint32_t want_crc, crc;
+	uint64_t want_size, size;
+	int fd, at = 0;
 
-	if (sscanf(line, "f %8" SCNx32 " %20" SCNu64 " %n", &want_crc, &want_size, &at) != 2
-	    || at == 0
-	    || get_name(line + at) != 0)
+	if (sscanf(line, "f %8" SCNx32 " %20" SCNu64 " %n", &want_crc, &want_size, &at) != 2 ||
+	    at == 0 || get_name(line + at) != 0)
 		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
 	line += at;
 	fd = openat(folder, line, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
@@ -66,8 +65,7 @@ check_file(int folder, char *line, uint8_t *block, struct espl__diag *diag)
 		status = espl__fail_errno(diag, "'%s' cannot be read", line);
 	else if (size != want_size)
 		status = espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s' is damaged: %" PRIu64 " bytes, not %" PRIu64,
-		    line, size, want_size);
+		    "'%s' is damaged: %" PRIu64 " bytes, not %" PRIu64, line, size, want_size);
 	else if (crc != want_crc)
 		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged: its check sum is wrong",
 		    line);
@@ -78,9 +76,9 @@ check_file(int folder, char *line, uint8_t *block, struct espl__diag *diag)
 static espl_status
 check_other(int folder, char *line, struct espl__diag *diag)
 {
-	char        target[4096], *name = line + 2, *want = NULL;
+	char target[4096], *name = line + 2, *want = NULL;
 	struct stat st;
-	ssize_t     size;
+	ssize_t size;
 
 	if (line[0] == 'l') {
 		want = name;
@@ -110,16 +108,16 @@ static int
 check_end(char *text, size_t size, uint64_t *entries)
 {
 	uint32_t crc;
-	char    *end = size > 0 ? text + size - 1 : text;
-	int      at = 0;
+	char *end = size > 0 ? text + size - 1 : text;
+	int at = 0;
 
 	while (end > text && end[-1] != '\n')
 		end--;
-	if (size < sizeof ESPL__STORE_HEADER || memcmp(text, ESPL__STORE_HEADER, sizeof ESPL__STORE_HEADER - 1) != 0
-	    || text[size - 1] != '\n'
-	    || strlen(text) != size || sscanf(end, "end %20" SCNu64 " %8" SCNx32 "%n", entries,
-	    &crc, &at) != 2
-	    || end[at] != '\n' || crc != espl__crc32c(0, text, (size_t)(end - text)))
+	if (size < sizeof ESPL__STORE_HEADER ||
+	    memcmp(text, ESPL__STORE_HEADER, sizeof ESPL__STORE_HEADER - 1) != 0 ||
+	    text[size - 1] != '\n' || strlen(text) != size ||
+	    sscanf(end, "end %20" SCNu64 " %8" SCNx32 "%n", entries, &crc, &at) != 2 ||
+	    end[at] != '\n' || crc != espl__crc32c(0, text, (size_t)(end - text)))
 		return -1;
 	*end = '\0';
 	return 0;
@@ -128,10 +126,10 @@ check_end(char *text, size_t size, uint64_t *entries)
 static espl_status
 check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
 {
-	uint8_t    *block;
-	uint64_t    entries, seen = 0;
+	uint8_t *block;
+	uint64_t entries, seen = 0;
 	espl_status status = ESPL_OK;
-	char       *line, *next;
+	char *line, *next;
 
 	(void)espl__buf_text(text);
 	if (check_end((char *)text->data, text->size, &entries) != 0)
@@ -142,8 +140,8 @@ check_entries(int folder, struct espl__buf *text, struct espl__diag *diag)
 		next = strchr(line, '\n');
 		if (next != NULL)
 			*next++ = '\0';
-		if (next == NULL || line[0] == '\0' || line[1] != ' ' || strchr("fdl",
-		    line[0]) == NULL)
+		if (next == NULL || line[0] == '\0' || line[1] != ' ' ||
+		    strchr("fdl", line[0]) == NULL)
 			status = espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
 		else if (line[0] == 'f')
 			status = check_file(folder, line, block, diag);
@@ -160,9 +158,9 @@ espl_status
 espl__store_check(const char *folder, struct espl__diag *diag)
 {
 	struct espl__diag inner = ESPL__DIAG_INIT;
-	struct espl__buf  text = { NULL, 0, 0 };
-	espl_status       status;
-	int               fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), list;
+	struct espl__buf text = { NULL, 0, 0 };
+	espl_status status;
+	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), list;
 
 	if (fd < 0)
 		return espl__fail_errno(diag, "its folder cannot be opened");

@@ -19,15 +19,22 @@
 
 #include "runtime/sweep.h"
 
-struct entry { pid_t pid, parent; char state; };
-struct table { struct entry *list; size_t count, room; };
+struct entry {
+	pid_t pid, parent;
+	char state;
+};
+struct table {
+	struct entry *list;
+	size_t count, room;
+};
 
-struct dirent64_head {			/* what getdents64 writes */
+/* what getdents64 writes */
+struct dirent64_head {
 	uint64_t ino;
-	int64_t  off;
+	int64_t off;
 	uint16_t size;
-	uint8_t  type;
-	char     name[];
+	uint8_t type;
+	char name[];
 };
 
 static pid_t
@@ -44,10 +51,10 @@ parse_pid(const char *text)
 static int
 read_stat(int proc, const char *name, struct entry *e)
 {
-	char        path[32], text[512], *at;
-	size_t      length = strlen(name);
-	ssize_t     got;
-	int         fd;
+	char path[32], text[512], *at;
+	size_t length = strlen(name);
+	ssize_t got;
+	int fd;
 
 	if (length > 16)
 		return -1;
@@ -76,7 +83,7 @@ add(struct table *t, const struct entry *e)
 {
 	if (t->count == t->room) {
 		size_t room = t->room == 0 ? 4096 : t->room * 2;
-		void  *list = mmap(NULL, room * sizeof *t->list, PROT_READ | PROT_WRITE,
+		void *list = mmap(NULL, room * sizeof *t->list, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		if (list == MAP_FAILED)
@@ -96,13 +103,13 @@ static void
 snapshot(struct table *t)
 {
 	_Alignas(8) char block[8192];
-	int  proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	long got;
 
 	if (proc < 0)
 		return;
 	while ((got = syscall(SYS_getdents64, proc, block, sizeof block)) > 0)
-		for (long at = 0; at < got; ) {
+		for (long at = 0; at < got;) {
 			const struct dirent64_head *d = (const void *)(block + at);
 			struct entry e;
 
@@ -143,9 +150,9 @@ parent_of(const struct table *t, pid_t pid)
 /* The chain of parents is bounded: while it is read, numbers may be given anew. */
 static int
 descends(const struct table *t, const struct entry *e, pid_t root, const pid_t *spare,
-           size_t spares)
+    size_t spares)
 {
-	pid_t  at = e->pid;
+	pid_t at = e->pid;
 	size_t steps = 0;
 
 	do {
@@ -162,12 +169,12 @@ size_t
 espl__sweep(pid_t root, const pid_t *spare, size_t spares, int sig)
 {
 	struct table t = { NULL, 0, 0 };
-	size_t       living = 0;
+	size_t living = 0;
 
 	snapshot(&t);
 	for (size_t i = 0; i < t.count; i++) {
-		if (t.list[i].state == 'Z' || t.list[i].state == 'X'
-		    || !descends(&t, &t.list[i], root, spare, spares))
+		if (t.list[i].state == 'Z' || t.list[i].state == 'X' ||
+		    !descends(&t, &t.list[i], root, spare, spares))
 			continue;
 		living++;
 		(void)kill(t.list[i].pid, sig);
@@ -181,8 +188,8 @@ static pid_t
 parent_now(pid_t pid)
 {
 	struct entry e;
-	char         name[16];
-	int          proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), bad;
+	char name[16];
+	int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC), bad;
 
 	(void)snprintf(name, sizeof name, "%d", (int)pid);
 	bad = proc < 0 || read_stat(proc, name, &e) != 0;
@@ -208,10 +215,10 @@ espl__descends(pid_t pid, pid_t root)
 static int
 is_marked(pid_t pid, const char *mark)
 {
-	size_t  length = strlen(mark) + 1, size = 0, room = (size_t)256 << 10;
-	char    path[40], *text = malloc(room);
+	size_t length = strlen(mark) + 1, size = 0, room = (size_t)256 << 10;
+	char path[40], *text = malloc(room);
 	ssize_t got = 0;
-	int     fd, found = 0;
+	int fd, found = 0;
 
 	(void)snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
 	fd = text != NULL ? open(path, O_RDONLY | O_CLOEXEC) : -1;
@@ -232,16 +239,16 @@ size_t
 espl__sweep_marked(const char *mark)
 {
 	struct timespec pause = { 0, 5000000 };
-	size_t          ended = 0;
+	size_t ended = 0;
 
 	for (int i = 0; i < 200; i++) {
 		struct table t = { NULL, 0, 0 };
-		size_t       here = 0;
+		size_t here = 0;
 
 		snapshot(&t);
 		for (size_t k = 0; k < t.count; k++)
-			if (t.list[k].state != 'Z' && t.list[k].state != 'X' && t.list[k].pid != getpid()
-			    && is_marked(t.list[k].pid, mark)) {
+			if (t.list[k].state != 'Z' && t.list[k].state != 'X' &&
+			    t.list[k].pid != getpid() && is_marked(t.list[k].pid, mark)) {
 				here++;
 				(void)kill(t.list[k].pid, SIGKILL);
 			}

@@ -10,10 +10,10 @@
  * Uses no lock and no heap: fit for a child of a process with threads. */
 size_t espl__sweep(pid_t root, const pid_t *spare, size_t spares, int sig);
 /* Is it `root`, or does it descend from it? */
-int    espl__descends(pid_t pid, pid_t root);
+int espl__descends(pid_t pid, pid_t root);
 /* SIGKILL for every process of this user that has exactly `mark` ("NAME=value") in its environment,
  * and for what these start meanwhile, for a second at most.  How many there were. */
 size_t espl__sweep_marked(const char *mark);
 /* Closes every descriptor from 3 on but those in `keep` (sorted, ascending). */
-void   espl__close_others(const int *keep, size_t count);
+void espl__close_others(const int *keep, size_t count);
 #endif

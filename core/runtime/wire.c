@@ -9,8 +9,8 @@
 #include "base/mem.h"
 #include "runtime/wire.h"
 
-#define HEAD 5u				/* u32 size, u8 type */
-#define TAIL 4u				/* u32 CRC-32C */
+#define HEAD 5u /* u32 size, u8 type */
+#define TAIL 4u /* u32 CRC-32C */
 
 static void
 put_le32(uint8_t *to, uint32_t v)
@@ -24,7 +24,8 @@ put_le32(uint8_t *to, uint32_t v)
 static uint32_t
 get_le32(const uint8_t *at)
 {
-	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+	return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
+	    (uint32_t)at[3] << 24;
 }
 
 size_t
@@ -57,16 +58,16 @@ espl__frame_put(struct espl__buf *b, enum espl__message type, const void *payloa
 static int
 known(uint8_t type)
 {
-	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_SEAT)
-	    || (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_GPU);
+	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_SEAT) ||
+	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_GPU);
 }
 
 int
 espl__frame_get(const struct espl__buf *in, size_t from, uint8_t *type,
-                struct espl__reader *payload, size_t *used)
+    struct espl__reader *payload, size_t *used)
 {
 	const uint8_t *at;
-	uint32_t       size;
+	uint32_t size;
 
 	if (from > in->size)
 		return -1;
@@ -151,7 +152,7 @@ espl__start_put(const struct espl__start *s, struct espl__buf *b)
 /* Where the decoded START lies: one block, filled from the front.  No string is longer than
  * its encoding, no list has more members than bytes, so 13 bytes a byte are always enough. */
 struct block {
-	char  *at;
+	char *at;
 	size_t left;
 };
 
@@ -159,7 +160,7 @@ static void *
 take(struct block *k, size_t bytes, size_t align)
 {
 	size_t skip = (align - (uintptr_t)k->at % align) % align;
-	void  *p;
+	void *p;
 
 	if (skip > k->left || bytes > k->left - skip)
 		return NULL;
@@ -182,12 +183,12 @@ get_small(struct espl__reader *r, uint32_t max)
 static const char *
 get_text(struct espl__reader *r, struct block *k)
 {
-	size_t      size;
+	size_t size;
 	const void *p = espl__get_bytes(r, &size);
-	char       *to;
+	char *to;
 
-	if (r->bad || (size > 0 && memchr(p, 0, size) != NULL)
-	    || (to = take(k, size + 1, 1)) == NULL) {
+	if (r->bad || (size > 0 && memchr(p, 0, size) != NULL) ||
+	    (to = take(k, size + 1, 1)) == NULL) {
 		r->bad = 1;
 		return "";
 	}
@@ -204,8 +205,8 @@ get_list(struct espl__reader *r, struct block *k, uint32_t *count)
 	const char **list;
 
 	*count = get_small(r, UINT32_MAX);
-	if (r->bad || *count > (size_t)(r->end - r->at)
-	    || (list = take(k, ((size_t)*count + 1) * sizeof *list, sizeof *list)) == NULL) {
+	if (r->bad || *count > (size_t)(r->end - r->at) ||
+	    (list = take(k, ((size_t)*count + 1) * sizeof *list, sizeof *list)) == NULL) {
 		r->bad = 1;
 		*count = 0;
 		return NULL;
@@ -222,8 +223,8 @@ get_ranks(struct espl__reader *r, struct block *k, struct espl__start *s)
 	struct espl__start_rank *ranks;
 
 	s->rank_count = get_small(r, s->world);
-	if (r->bad || s->rank_count == 0 || s->rank_count > (size_t)(r->end - r->at) / 3
-	    || (ranks = take(k, s->rank_count * sizeof *ranks, 8)) == NULL) {
+	if (r->bad || s->rank_count == 0 || s->rank_count > (size_t)(r->end - r->at) / 3 ||
+	    (ranks = take(k, s->rank_count * sizeof *ranks, 8)) == NULL) {
 		r->bad = 1;
 		s->rank_count = 0;
 		return;
@@ -252,8 +253,8 @@ get_meeting(struct espl__reader *r, struct block *k, struct espl__meeting *m)
 	m->node = get_small(r, UINT32_MAX / 4);
 	m->local_world = get_small(r, m->world);
 	/* They are words of a line. */
-	if (m->world == 0 || m->door[0] == '\0' || m->master[0] == '\0'
-	    || strpbrk(m->door, " \n") != NULL || strpbrk(m->master, " \n") != NULL)
+	if (m->world == 0 || m->door[0] == '\0' || m->master[0] == '\0' ||
+	    strpbrk(m->door, " \n") != NULL || strpbrk(m->master, " \n") != NULL)
 		r->bad = 1;
 }
 
@@ -294,7 +295,7 @@ get_rest(struct espl__reader *r, struct block *k, struct espl__start *s)
 int
 espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
 {
-	size_t       size = (size_t)(r->end - r->at) * 13 + 128;
+	size_t size = (size_t)(r->end - r->at) * 13 + 128;
 	struct block k;
 
 	memset(s, 0, sizeof *s);
@@ -310,9 +311,10 @@ espl__start_get(struct espl__reader *r, struct espl__start *s, void **free_me)
 	get_ranks(r, &k, s);
 	if (!r->bad)
 		get_rest(r, &k, s);
-	if (!r->bad && (r->at != r->end || s->packing == 0 || s->file_max < 0 || s->log_limit < 0
-	    || (s->join.generation > 0 && s->trainable == NULL)
-	    || (s->argc > 0) == (s->trainable != NULL) || (s->argc > 0 && s->argv[0][0] == '\0')))
+	if (!r->bad &&
+	    (r->at != r->end || s->packing == 0 || s->file_max < 0 || s->log_limit < 0 ||
+		(s->join.generation > 0 && s->trainable == NULL) ||
+		(s->argc > 0) == (s->trainable != NULL) || (s->argc > 0 && s->argv[0][0] == '\0')))
 		r->bad = 1;
 	for (uint32_t i = 0; !r->bad && i < s->env_count; i++)
 		if (strchr(s->env[i], '=') == NULL || s->env[i][0] == '=')
@@ -344,7 +346,7 @@ espl__seating_put(const struct espl__seating *s, struct espl__buf *b)
 int
 espl__seating_get(struct espl__reader *r, struct espl__seating *s, void **free_me)
 {
-	size_t       size = (size_t)(r->end - r->at) * 13 + 128;
+	size_t size = (size_t)(r->end - r->at) * 13 + 128;
 	struct block k;
 	struct espl__start_rank *ranks;
 
@@ -354,8 +356,8 @@ espl__seating_get(struct espl__reader *r, struct espl__seating *s, void **free_m
 	s->gang = espl__get_v64(r);
 	get_meeting(r, &k, &s->meet);
 	s->count = get_small(r, UINT32_MAX);
-	if (!r->bad && s->count > 0 && (s->meet.generation == 0
-	    || s->count > (size_t)(r->end - r->at) / 3))
+	if (!r->bad && s->count > 0 &&
+	    (s->meet.generation == 0 || s->count > (size_t)(r->end - r->at) / 3))
 		r->bad = 1;
 	ranks = r->bad ? NULL : take(&k, (s->count + 1) * sizeof *ranks, 8);
 	if (ranks == NULL)

@@ -29,17 +29,18 @@ wait_limit(espl_span *limit, struct espl__diag *diag)
 
 espl_status
 espl__worker_connect(struct espl__worker *w, const struct espl__comm_setup *setup,
-                     struct espl__comm **comm, struct espl__diag *diag)
+    struct espl__comm **comm, struct espl__diag *diag)
 {
 	struct espl__comm_setup s = *setup;
-	const char             *way = getenv("ESPALIER_COMM");
-	espl_status             status = wait_limit(&s.wait_limit, diag);
+	const char *way = getenv("ESPALIER_COMM");
+	espl_status status = wait_limit(&s.wait_limit, diag);
 
 	s.key = w->env.key;
 	s.no_shm = way != NULL && strcmp(way, "ring") == 0;
 	if (s.init_limit == 0)
-		s.init_limit = s.wait_limit > 0 && s.wait_limit < 120 * ESPL_SECOND ? s.wait_limit :
-		    120 * ESPL_SECOND;
+		s.init_limit = s.wait_limit > 0 && s.wait_limit < 120 * ESPL_SECOND
+		    ? s.wait_limit
+		    : 120 * ESPL_SECOND;
 	if (status == ESPL_OK)
 		status = w->device.ops->connect(&w->device, &s, comm, diag);
 	return status;
@@ -50,14 +51,17 @@ static espl_status
 connect_ranks(struct espl__worker *w, struct espl__diag *diag)
 {
 	const struct espl__worker_env *e = &w->env;
-	struct espl__comm_setup        s = { .world = 1, .node_world = 1, .listen_fd = -1 };
+	struct espl__comm_setup s = { .world = 1, .node_world = 1, .listen_fd = -1 };
 
 	if (w->seat.generation == 0)
-		s = (struct espl__comm_setup){
-			.rank = e->rank, .world = e->world, .node_rank = e->local_rank,
-			.node_world = e->local_world, .node = e->node, .master = e->master,
-			.port = e->port, .listen_fd = e->listen_fd
-		};
+		s = (struct espl__comm_setup){ .rank = e->rank,
+			.world = e->world,
+			.node_rank = e->local_rank,
+			.node_world = e->local_world,
+			.node = e->node,
+			.master = e->master,
+			.port = e->port,
+			.listen_fd = e->listen_fd };
 	return espl__worker_connect(w, &s, &w->comm, diag);
 }
 
@@ -66,7 +70,7 @@ static int
 chosen_gpu(uint32_t *ordinal)
 {
 	const char *text = getenv("ESPALIER_ORDINAL");
-	int64_t     n;
+	int64_t n;
 
 	if (text == NULL)
 		return 1;
@@ -80,7 +84,7 @@ chosen_gpu(uint32_t *ordinal)
 static espl_status
 open_device(struct espl__worker *w, struct espl__diag *diag)
 {
-	int      gpu = (w->instance->plugin->desc->caps & ESPL_NEED_CUDA) != 0;
+	int gpu = (w->instance->plugin->desc->caps & ESPL_NEED_CUDA) != 0;
 	uint32_t ordinal = w->env.local_rank;
 
 	if (gpu && strcmp(w->env.device, "cuda") != 0)
@@ -97,8 +101,7 @@ open_device(struct espl__worker *w, struct espl__diag *diag)
 
 static espl_status
 load(struct espl__worker *w, const char *name, const struct espl__host_env *host,
-           struct espl__tree **options,
-     struct espl__diag *diag)
+    struct espl__tree **options, struct espl__diag *diag)
 {
 	espl_status status = espl__plugins_init(NULL, diag);
 
@@ -106,8 +109,7 @@ load(struct espl__worker *w, const char *name, const struct espl__host_env *host
 		status = espl__tree_parse(w->env.options, "trial.options", options, diag);
 	if (status == ESPL_OK)
 		status = espl__instance_create(ESPL_TRAINABLE, name, espl__tree_root(*options),
-		    host,
-		    &w->instance, diag);
+		    host, &w->instance, diag);
 	if (status != ESPL_OK)
 		return status;
 	w->ops = (const struct espl_trainable_ops *)(const void *)w->instance->ops;
@@ -123,16 +125,21 @@ fill_context(struct espl__worker *w)
 	w->iteration = e->iteration;
 	w->budget = e->budget;
 	w->context = (struct espl_trial_context){
-		.size = sizeof w->context, .setting_count = e->setting_count,
-		    .settings = e->settings,
-		.trial = e->trial, .seed = e->seed, .budget = e->budget,
-		    .iterations_max = e->iterations_max,
-		.device = &w->device.view, .comm = &w->comm->view, .scratch = e->scratch,
+		.size = sizeof w->context,
+		.setting_count = e->setting_count,
+		.settings = e->settings,
+		.trial = e->trial,
+		.seed = e->seed,
+		.budget = e->budget,
+		.iterations_max = e->iterations_max,
+		.device = &w->device.view,
+		.comm = &w->comm->view,
+		.scratch = e->scratch,
 	};
 }
 
-/* A kernel that waits for a rank that is gone may never get done, and what frees its memory waits for it: what ends it
- * is the end of the process. */
+/* A kernel that waits for a rank that is gone may never get done, and what frees its memory waits
+ * for it: what ends it is the end of the process. */
 static void __attribute__((noreturn))
 leave_at_once(espl_status status, const struct espl__diag *diag)
 {
@@ -145,7 +152,7 @@ static espl_status
 train(struct espl__worker *w, struct espl__diag *diag)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	espl_status       status;
+	espl_status status;
 
 	error.option = error.row = ESPL_ANY;
 	fill_context(w);
@@ -168,29 +175,31 @@ train(struct espl__worker *w, struct espl__diag *diag)
 static espl_status
 keep_private(const struct espl__worker_env *e, struct espl__diag *diag)
 {
-	if ((e->report_fd >= 0 && fcntl(e->report_fd, F_SETFD, FD_CLOEXEC) != 0)
-	    || (e->listen_fd >= 0 && fcntl(e->listen_fd, F_SETFD, FD_CLOEXEC) != 0))
+	if ((e->report_fd >= 0 && fcntl(e->report_fd, F_SETFD, FD_CLOEXEC) != 0) ||
+	    (e->listen_fd >= 0 && fcntl(e->listen_fd, F_SETFD, FD_CLOEXEC) != 0))
 		return espl__fail_errno(diag,
 		    "ESPALIER_REPORT_FD or ESPALIER_LISTEN_FD is not open");
 	if ((e->rank == 0 || e->seat[0] != '\0') && e->report_fd < 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_REPORT_FD is not in the environment");
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "ESPALIER_REPORT_FD is not in the environment");
 	return ESPL_OK;
 }
 
 espl_status
 espl__worker_run(const char *name, const volatile sig_atomic_t *wish, struct espl__diag *diag)
 {
-	struct espl__worker   w = { .wish = wish, .who = name, .door = -1 };
-	struct espl__tree    *options = NULL;
+	struct espl__worker w = { .wish = wish, .who = name, .door = -1 };
+	struct espl__tree *options = NULL;
 	struct espl__host_env host;
-	espl_time             now = 0;
-	espl_status           status;
+	espl_time now = 0;
+	espl_status status;
 
 	status = espl__worker_env_read(&w.env, diag);
 	if (status == ESPL_OK)
 		status = keep_private(&w.env, diag);
 	if (status == ESPL_OK && w.env.seat[0] != '\0' && espl__worker_seat(&w, w.env.seat) != 1)
-		status = espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_SEAT is no seat: '%s'", w.env.seat);
+		status =
+		    espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_SEAT is no seat: '%s'", w.env.seat);
 	w.door = w.env.listen_fd;
 	host = (struct espl__host_env){ .seed = w.env.seed, .now = &now, .directory = "" };
 	if (status == ESPL_OK)

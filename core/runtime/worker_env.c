@@ -14,7 +14,7 @@ static espl_status
 get_number(const char *name, uint64_t most, uint64_t *to, struct espl__diag *diag)
 {
 	const char *text = getenv(name);
-	char       *end;
+	char *end;
 
 	if (text == NULL)
 		return espl__fail(diag, ESPL_E_CONFIG, "%s is not in the environment", name);
@@ -33,7 +33,12 @@ get_text(const char *name)
 	return text != NULL ? text : "";
 }
 
-struct wanted { const char *name; uint64_t *big; uint32_t *small; const char *absent; };
+struct wanted {
+	const char *name;
+	uint64_t *big;
+	uint32_t *small;
+	const char *absent;
+};
 
 static espl_status
 get_numbers(struct espl__worker_env *e, struct espl__diag *diag)
@@ -60,8 +65,8 @@ get_numbers(struct espl__worker_env *e, struct espl__diag *diag)
 
 	for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
 		const struct wanted *w = &wanted[i];
-		uint64_t             n;
-		espl_status          status;
+		uint64_t n;
+		espl_status status;
 
 		if (w->absent != NULL && getenv(w->name) == NULL)
 			continue;
@@ -73,10 +78,11 @@ get_numbers(struct espl__worker_env *e, struct espl__diag *diag)
 		else
 			*w->small = (uint32_t)n;
 	}
-	if (e->world == 0 || e->rank >= e->world || e->local_world == 0
-	    || e->local_rank >= e->local_world)
-		return espl__fail(diag, ESPL_E_CONFIG, "RANK %" PRIu32 " and WORLD_SIZE %" PRIu32
-		    " do not go together", e->rank, e->world);
+	if (e->world == 0 || e->rank >= e->world || e->local_world == 0 ||
+	    e->local_rank >= e->local_world)
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "RANK %" PRIu32 " and WORLD_SIZE %" PRIu32 " do not go together", e->rank,
+		    e->world);
 	return ESPL_OK;
 }
 
@@ -86,8 +92,8 @@ static espl_status
 set_one(struct espl__worker_env *e, const char *name, const json_t *value, struct espl__diag *diag)
 {
 	struct espl_setting *s = &e->settings[e->setting_count];
-	char                 text[32];
-	char               **texts = &e->texts[(size_t)e->setting_count * 2];
+	char text[32];
+	char **texts = &e->texts[(size_t)e->setting_count * 2];
 
 	s->value = NAN;
 	if (json_is_string(value)) {
@@ -116,19 +122,18 @@ static espl_status
 read_params(struct espl__worker_env *e, struct espl__diag *diag)
 {
 	json_error_t error;
-	json_t      *root = json_load_file(e->params, JSON_REJECT_DUPLICATES, &error), *value;
-	const char  *name;
-	espl_status  status = ESPL_OK;
+	json_t *root = json_load_file(e->params, JSON_REJECT_DUPLICATES, &error), *value;
+	const char *name;
+	espl_status status = ESPL_OK;
 
 	if (!json_is_object(root)) {
 		json_decref(root);
 		return espl__fail(diag, ESPL_E_CONFIG, "the parameters '%s' cannot be read: %s",
-		    e->params,
-		    root == NULL ? error.text : "no object");
+		    e->params, root == NULL ? error.text : "no object");
 	}
 	e->settings = espl__alloc((json_object_size(root) + 1) * sizeof *e->settings);
 	e->texts = espl__alloc((json_object_size(root) + 1) * 2 * sizeof *e->texts);
-	json_object_foreach(root, name, value)
+	json_object_foreach (root, name, value)
 		if (status == ESPL_OK)
 			status = set_one(e, name, value, diag);
 	json_decref(root);

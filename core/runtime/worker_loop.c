@@ -17,19 +17,25 @@
 #include "runtime/worker.h"
 
 #define REPLY_ROOM 1024
-#define LINE_ROOM  65000		/* the agent takes 64 KiB */
+#define LINE_ROOM 65000 /* the agent takes 64 KiB */
 
 enum directive { GO_ON = 1, CHECKPOINT, PAUSE, STOP, RESIZE };
-struct order { uint32_t what, finished; uint64_t budget, generation; };	/* budget 0: as it was */
+struct order {
+	uint32_t what, finished;
+	uint64_t budget, generation;
+}; /* budget 0: as it was */
 
 /* ---- what a step reports ----------------------------------------------------------------- */
 
-struct metric { char *name; double value; };
+struct metric {
+	char *name;
+	double value;
+};
 struct report {
 	struct espl_report_sink sink;
 	struct metric *list;
 	uint32_t count, cap;
-	int      finished;
+	int finished;
 };
 
 static espl_status
@@ -71,7 +77,7 @@ espl_status
 espl__worker_say(struct espl__worker *w, struct espl__diag *diag)
 {
 	const uint8_t *at = w->line.data;
-	size_t         left = w->line.size;
+	size_t left = w->line.size;
 
 	while (left > 0) {
 		ssize_t sent = send(w->env.report_fd, at, left, MSG_NOSIGNAL);
@@ -101,8 +107,10 @@ send_report(struct espl__worker *w, const struct report *r, struct espl__diag *d
 		if (isfinite(value))
 			espl__print(b, ": %.17g", value);
 		else
-			espl__print(b, ": \"%s\"", isnan(value) ? "nan" : value > 0 ? "inf"
-			    : "-inf");
+			espl__print(b, ": \"%s\"",
+			    isnan(value)    ? "nan"
+				: value > 0 ? "inf"
+					    : "-inf");
 	}
 	espl__print(b, r->finished ? "}, \"finished\": true}\n" : "}}\n");
 	if (b->size > LINE_ROOM)
@@ -118,10 +126,10 @@ wait_for_folder(const struct espl__worker *w)
 {
 	for (int ms = 1;; ms = ms < 50 ? ms * 2 : 50) {
 		DIR *folder = opendir(w->env.save);
-		int  entries = 0;
+		int entries = 0;
 
 		while (folder != NULL && entries < 3 && readdir(folder) != NULL)
-			entries++;	/* "." and ".." are in an empty one */
+			entries++; /* "." and ".." are in an empty one */
 		if (folder != NULL)
 			closedir(folder);
 		if (folder != NULL && entries < 3)
@@ -150,8 +158,8 @@ static int
 wait_reply(struct espl__worker *w, int heed)
 {
 	struct pollfd p = { .fd = w->env.report_fd, .events = POLLIN };
-	sigset_t      term, before;
-	int           got = 0;
+	sigset_t term, before;
+	int got = 0;
 
 	sigemptyset(&term);
 	sigaddset(&term, SIGTERM);
@@ -183,8 +191,8 @@ parse_reply(const char *line, struct order *o, struct espl__diag *diag)
 			o->budget = strtoull(end + 1, &end, 10);
 		if (*end == '\0' && errno == 0 && o->generation > 0)
 			return ESPL_OK;
-	} else if (strcmp(line, "checkpoint") == 0 || strcmp(line, "pause") == 0 || strcmp(line,
-	    "stop") == 0) {
+	} else if (strcmp(line, "checkpoint") == 0 || strcmp(line, "pause") == 0 ||
+	    strcmp(line, "stop") == 0) {
 		o->what = line[0] == 'c' ? CHECKPOINT : line[0] == 'p' ? PAUSE : STOP;
 		return ESPL_OK;
 	}
@@ -193,14 +201,14 @@ parse_reply(const char *line, struct order *o, struct espl__diag *diag)
 
 espl_status
 espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int *heard,
-                  struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__buf *b = &w->inbox;
 
 	*heard = 1;
 	for (;;) {
 		uint8_t *end = b->size > 0 ? memchr(b->data, '\n', b->size) : NULL;
-		ssize_t  got;
+		ssize_t got;
 
 		if (end != NULL) {
 			size_t size = (size_t)(end - b->data);
@@ -236,8 +244,8 @@ espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int
 static espl_status
 read_reply(struct espl__worker *w, struct order *o, struct espl__diag *diag)
 {
-	char        line[REPLY_ROOM];
-	int         heard;
+	char line[REPLY_ROOM];
+	int heard;
 	espl_status status = espl__worker_hear(w, line, sizeof line, 1, &heard, diag);
 
 	if (status == ESPL_OK && heard)
@@ -266,7 +274,7 @@ static espl_status
 step(struct espl__worker *w, struct report *r, struct espl__diag *diag)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	espl_status       status;
+	espl_status status;
 
 	error.option = error.row = ESPL_ANY;
 	clear(r);
@@ -283,12 +291,12 @@ espl_status
 espl__worker_loop(struct espl__worker *w, struct espl__diag *diag)
 {
 	struct report r = { .sink = { sizeof r.sink, 0, report_metric, report_finished } };
-	struct order  o = { .what = GO_ON };
-	espl_status   status = ESPL_OK;
-	int           left = 0;
+	struct order o = { .what = GO_ON };
+	espl_status status = ESPL_OK;
+	int left = 0;
 
-	while (status == ESPL_OK && w->iteration < w->budget && !o.finished && o.what != PAUSE
-	       && o.what != STOP && !left) {
+	while (status == ESPL_OK && w->iteration < w->budget && !o.finished && o.what != PAUSE &&
+	    o.what != STOP && !left) {
 		status = step(w, &r, diag);
 		if (status == ESPL_OK && w->env.rank == 0)
 			status = consult(w, &r, &o, diag);

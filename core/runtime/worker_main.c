@@ -26,8 +26,8 @@ int
 main(int argc, char **argv)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	struct sigaction  term;
-	espl_status       status;
+	struct sigaction term;
+	espl_status status;
 
 	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 		printf("espalier-worker %s\n", PACKAGE_VERSION);
@@ -40,7 +40,7 @@ main(int argc, char **argv)
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
 	memset(&term, 0, sizeof term);
-	term.sa_handler = on_term;	/* without SA_RESTART: a wait for an answer ends */
+	term.sa_handler = on_term; /* without SA_RESTART: a wait for an answer ends */
 	sigemptyset(&term.sa_mask);
 	if (sigaction(SIGTERM, &term, NULL) != 0) {
 		perror("espalier-worker");

@@ -1,9 +1,10 @@
 /* worker_resize.c - a gang changes its ranks while they live, at an iteration boundary.
  *
- * Rank 0 as it was makes the meeting: whoever stays and whoever joins comes to its door, and its state
- * goes from memory to memory.  If it has no seat any more it is there as one rank too many, before the
- * others, while these form the new gang at the door of the new rank 0; then it leaves.  Each resize has
- * two numbers of the communicator's generations: for the handing over and, if that differs, for the gang.
+ * Rank 0 as it was makes the meeting: whoever stays and whoever joins comes to its door, and its
+ * state goes from memory to memory.  If it has no seat any more it is there as one rank too many,
+ * before the others, while these form the new gang at the door of the new rank 0; then it leaves.
+ * Each resize has two numbers of the communicator's generations: for the handing over and, if that
+ * differs, for the gang.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -15,20 +16,22 @@
 #include "base/tick.h"
 #include "runtime/worker.h"
 
-#define FOREVER (INT64_C(365) * 86400 * ESPL_SECOND)	/* the gang's iterations may be long */
+#define FOREVER (INT64_C(365) * 86400 * ESPL_SECOND) /* the gang's iterations may be long */
 
 int
 espl__worker_seat(struct espl__worker *w, const char *line)
 {
 	struct espl__seat s = { .generation = 0 };
-	int               used = 0;
+	int used = 0;
 
 	if (strncmp(line, "seat ", 5) != 0)
 		return 0;
-	if (sscanf(line, "seat %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32
-	    " %d %" SCNu32 " %255s %255s%n", &s.generation, &s.rank, &s.world, &s.local_rank,
-	    &s.local_world, &s.node, &s.moved, &s.port, s.door, s.master, &used) != 10
-	    || line[used] != '\0' || s.generation == 0 || s.world == 0 || s.rank > s.world)
+	if (sscanf(line,
+		"seat %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32
+		" %d %" SCNu32 " %255s %255s%n",
+		&s.generation, &s.rank, &s.world, &s.local_rank, &s.local_world, &s.node, &s.moved,
+		&s.port, s.door, s.master, &used) != 10 ||
+	    line[used] != '\0' || s.generation == 0 || s.world == 0 || s.rank > s.world)
 		return -1;
 	w->seat = s;
 	return 1;
@@ -39,12 +42,16 @@ static espl_status
 meet(struct espl__worker *w, int source, struct espl__comm **comm, struct espl__diag *diag)
 {
 	const struct espl__seat *t = &w->seat;
-	struct espl__comm_setup  s = {
+	struct espl__comm_setup s = {
 		.rank = source ? 0 : t->rank + (t->moved ? 1 : 0),
 		.world = t->world + (t->moved ? 1 : 0),
-		.node_rank = t->local_rank, .node_world = t->local_world > 0 ? t->local_world : 1,
-		.node = t->node, .generation = 2 * t->generation,
-		.master = t->door, .port = t->port, .listen_fd = source ? w->door : -1,
+		.node_rank = t->local_rank,
+		.node_world = t->local_world > 0 ? t->local_world : 1,
+		.node = t->node,
+		.generation = 2 * t->generation,
+		.master = t->door,
+		.port = t->port,
+		.listen_fd = source ? w->door : -1,
 		.init_limit = w->comm != NULL ? FOREVER : 0,
 	};
 
@@ -56,12 +63,17 @@ static espl_status
 gather(struct espl__worker *w, struct espl__comm *first, int member, struct espl__diag *diag)
 {
 	const struct espl__seat *t = &w->seat;
-	struct espl__comm_setup  s = {
-		.rank = t->rank, .world = t->world, .node_rank = t->local_rank,
-		.node_world = t->local_world, .node = t->node, .generation = 2 * t->generation + 1,
-		.master = t->master, .listen_fd = -1,
+	struct espl__comm_setup s = {
+		.rank = t->rank,
+		.world = t->world,
+		.node_rank = t->local_rank,
+		.node_world = t->local_world,
+		.node = t->node,
+		.generation = 2 * t->generation + 1,
+		.master = t->master,
+		.listen_fd = -1,
 	};
-	uint64_t    port = 0;
+	uint64_t port = 0;
 	espl_status status;
 
 	if (t->rank == 0) {
@@ -84,7 +96,7 @@ static espl_status
 call(struct espl__worker *w, int resize, struct espl__diag *diag)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	espl_status       status;
+	espl_status status;
 
 	error.option = error.row = ESPL_ANY;
 	if (!ESPL_HAS(struct espl_trainable_ops, w->ops, resize))
@@ -115,11 +127,11 @@ static espl_status
 change(struct espl__worker *w, int source, struct espl__diag *diag)
 {
 	struct espl__comm *first = NULL, *old = w->comm;
-	int                member = w->seat.rank < w->seat.world;
-	espl_status        status = meet(w, source, &first, diag);
+	int member = w->seat.rank < w->seat.world;
+	espl_status status = meet(w, source, &first, diag);
 
 	w->comm = NULL;
-	espl__comm_finish(old);		/* of one that joins: it was alone */
+	espl__comm_finish(old); /* of one that joins: it was alone */
 	if (status == ESPL_OK && w->seat.moved)
 		status = gather(w, first, member, diag);
 	else if (status == ESPL_OK)
@@ -144,7 +156,8 @@ announce(struct espl__worker *w, struct espl__diag *diag)
 	if (w->env.rank != 0)
 		return ESPL_OK;
 	espl__buf_clear(&w->line);
-	espl__print(&w->line, "{\"resized\": %" PRIu32 ", \"port\": %" PRIu32 ", \"took\": %" PRId64 "}\n",
+	espl__print(&w->line,
+	    "{\"resized\": %" PRIu32 ", \"port\": %" PRIu32 ", \"took\": %" PRId64 "}\n",
 	    w->seat.generation, w->seat.moved ? w->env.port : w->seat.port,
 	    espl__tick() - w->moved_at);
 	return espl__worker_say(w, diag);
@@ -153,8 +166,8 @@ announce(struct espl__worker *w, struct espl__diag *diag)
 espl_status
 espl__worker_move(struct espl__worker *w, uint32_t generation, int *left, struct espl__diag *diag)
 {
-	int         source = w->env.rank == 0, heard;
-	char        line[1024];
+	int source = w->env.rank == 0, heard;
+	char line[1024];
 	espl_status status;
 
 	w->moved_at = espl__tick();
@@ -179,7 +192,7 @@ espl_status
 espl__worker_join(struct espl__worker *w, struct espl__diag *diag)
 {
 	struct sigaction plain = { .sa_handler = SIG_DFL }, before;
-	espl_status      status;
+	espl_status status;
 
 	espl__buf_clear(&w->line);
 	espl__print(&w->line, "{\"ready\": %" PRIu32 "}\n", w->seat.generation);

@@ -21,21 +21,31 @@
 #include "runtime/worker.h"
 
 #define REGIONS "ESPLREG1"
-#define STATE   "ESPLSTA1"
-#define BLOCK   ((uint64_t)1 << 20)
+#define STATE "ESPLSTA1"
+#define BLOCK ((uint64_t)1 << 20)
 #define NAME_ROOM 256
 
-struct region { char name[NAME_ROOM]; void *data; uint64_t bytes; espl_device_kind where; };
-struct regions { struct espl_region_sink sink; struct region *list; uint32_t count, cap; int bad; };
+struct region {
+	char name[NAME_ROOM];
+	void *data;
+	uint64_t bytes;
+	espl_device_kind where;
+};
+struct regions {
+	struct espl_region_sink sink;
+	struct region *list;
+	uint32_t count, cap;
+	int bad;
+};
 
 static espl_status
 add_region(struct espl_region_sink *sink, const char *name, void *data, uint64_t bytes,
-           espl_device_kind where)
+    espl_device_kind where)
 {
 	struct regions *r = (struct regions *)sink;
 
-	if (name == NULL || name[0] == '\0' || strlen(name) >= NAME_ROOM || (data == NULL
-	    && bytes > 0)) {
+	if (name == NULL || name[0] == '\0' || strlen(name) >= NAME_ROOM ||
+	    (data == NULL && bytes > 0)) {
 		r->bad = 1;
 		return ESPL_E_REJECTED;
 	}
@@ -52,7 +62,7 @@ static espl_status
 list_regions(struct espl__worker *w, struct regions *r, struct espl__diag *diag)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	espl_status       status;
+	espl_status status;
 
 	*r = (struct regions){ .sink = { sizeof r->sink, 0, add_region } };
 	if (!ESPL_HAS(struct espl_trainable_ops, w->ops, regions))
@@ -69,11 +79,16 @@ list_regions(struct espl__worker *w, struct regions *r, struct espl__diag *diag)
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-struct file { FILE *f; char *path; espl_status status; struct espl__diag *diag; };
+struct file {
+	FILE *f;
+	char *path;
+	espl_status status;
+	struct espl__diag *diag;
+};
 
 static espl_status
 open_file(struct file *f, const char *folder, const char *name, const char *mode,
-           struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	f->path = espl__format("%s/%s", folder, name);
 	f->diag = diag;
@@ -116,7 +131,7 @@ put_number(struct file *f, uint64_t n)
 static uint64_t
 get_number(struct file *f)
 {
-	uint8_t  bytes[8] = { 0 };
+	uint8_t bytes[8] = { 0 };
 	uint64_t n = 0;
 
 	get(f, bytes, sizeof bytes);
@@ -152,13 +167,12 @@ put_region(struct espl__worker *w, struct file *f, const struct region *r)
 
 		m = r->bytes - at < BLOCK ? r->bytes - at : BLOCK;
 		if (block != NULL) {
-			espl_status status = w->device.ops->to_host(&w->device, block, from, m,
-			    r->where);
+			espl_status status =
+			    w->device.ops->to_host(&w->device, block, from, m, r->where);
 
 			if (status != ESPL_OK)
 				f->status = espl__fail(f->diag, status,
-				    "cannot copy region '%s' from the device",
-				    r->name);
+				    "cannot copy region '%s' from the device", r->name);
 			from = block;
 		}
 		crc = espl__crc32c(crc, from, m);
@@ -172,8 +186,8 @@ static espl_status
 save_regions(struct espl__worker *w, struct espl__diag *diag)
 {
 	struct regions r;
-	struct file    f;
-	espl_status    status = list_regions(w, &r, diag);
+	struct file f;
+	espl_status status = list_regions(w, &r, diag);
 
 	if (status == ESPL_OK && open_file(&f, w->env.save, "regions", "wb", diag) == ESPL_OK) {
 		put(&f, REGIONS, 8);
@@ -188,7 +202,10 @@ save_regions(struct espl__worker *w, struct espl__diag *diag)
 	return status;
 }
 
-struct file_sink { struct espl_byte_sink sink; struct file *file; };
+struct file_sink {
+	struct espl_byte_sink sink;
+	struct file *file;
+};
 
 static espl_status
 sink_write(struct espl_byte_sink *sink, const void *bytes, uint64_t count)
@@ -203,8 +220,8 @@ static espl_status
 save_state(struct espl__worker *w, struct espl__diag *diag)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct file       f;
-	struct file_sink  s = { { sizeof s.sink, 0, sink_write }, &f };
+	struct file f;
+	struct file_sink s = { { sizeof s.sink, 0, sink_write }, &f };
 
 	error.option = error.row = ESPL_ANY;
 	if (open_file(&f, w->env.save, "state", "wb", diag) == ESPL_OK) {
@@ -222,8 +239,8 @@ save_state(struct espl__worker *w, struct espl__diag *diag)
 static int
 saves_itself(const struct espl__worker *w)
 {
-	return ESPL_HAS(struct espl_trainable_ops, w->ops, save)
-	    && ESPL_HAS(struct espl_trainable_ops, w->ops, load);
+	return ESPL_HAS(struct espl_trainable_ops, w->ops, save) &&
+	    ESPL_HAS(struct espl_trainable_ops, w->ops, load);
 }
 
 espl_status
@@ -237,7 +254,7 @@ espl__worker_save(struct espl__worker *w, struct espl__diag *diag)
 static void
 get_region(struct espl__worker *w, struct file *f, const struct region *r)
 {
-	char     name[NAME_ROOM] = "";
+	char name[NAME_ROOM] = "";
 	uint8_t *block;
 	uint64_t length = get_number(f), bytes;
 	uint32_t crc = 0;
@@ -247,10 +264,9 @@ get_region(struct espl__worker *w, struct file *f, const struct region *r)
 	bytes = f->status == ESPL_OK && length < NAME_ROOM ? get_number(f) : 0;
 	if (f->status == ESPL_OK && (strcmp(name, r->name) != 0 || bytes != r->bytes))
 		f->status = espl__fail(f->diag, ESPL_E_CONFIG,
-		    "the checkpoint has %" PRIu64 " bytes of '%s' where "
-		    "%s has %" PRIu64 " of '%s': was it made with other options?", bytes, name,
-		    w->who,
-		    r->bytes, r->name);
+		    "the checkpoint has %" PRIu64 " bytes of '%s' where %s has %" PRIu64
+		    " of '%s': was it made with other options?",
+		    bytes, name, w->who, r->bytes, r->name);
 	if (f->status != ESPL_OK)
 		return;
 	block = espl__alloc(BLOCK);
@@ -286,7 +302,7 @@ get_head(struct file *f, const char *magic, uint64_t *iteration)
 
 static espl_status
 read_regions(struct espl__worker *w, const struct regions *r, uint64_t *iteration,
-           struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct file f;
 
@@ -294,8 +310,7 @@ read_regions(struct espl__worker *w, const struct regions *r, uint64_t *iteratio
 		get_head(&f, REGIONS, iteration);
 		if (get_number(&f) != r->count && f.status == ESPL_OK)
 			f.status = espl__fail(diag, ESPL_E_CONFIG,
-			    "'%s' has another number of regions than %s",
-			    f.path, w->who);
+			    "'%s' has another number of regions than %s", f.path, w->who);
 		for (uint32_t i = 0; i < r->count && f.status == ESPL_OK; i++)
 			get_region(w, &f, &r->list[i]);
 	}
@@ -319,32 +334,35 @@ shape_of(const struct regions *r)
 /* From rank 0's memory to that of all. */
 static espl_status
 share_regions(struct espl__worker *w, struct espl__comm *comm, const struct regions *r,
-           uint64_t *iteration, struct espl__diag *diag)
+    uint64_t *iteration, struct espl__diag *diag)
 {
-	uint64_t    words[2] = { shape_of(r), *iteration };
+	uint64_t words[2] = { shape_of(r), *iteration };
 	espl_status status = espl__comm_tell(comm, words, sizeof words, 0);
 
 	if (status == ESPL_OK && words[0] != shape_of(r))
 		return espl__fail(diag, ESPL_E_BUG,
-		    "%s gives other regions on rank %" PRIu32 " than on rank 0",
-		    w->who, w->env.rank);
+		    "%s gives other regions on rank %" PRIu32 " than on rank 0", w->who,
+		    w->env.rank);
 	*iteration = words[1];
 	for (uint32_t i = 0; i < r->count && status == ESPL_OK; i++) {
 		const struct region *one = &r->list[i];
 
 		if (one->where == w->device.view.kind)
-			status = comm->view.broadcast(&comm->view, one->data, one->bytes,
-			    ESPL_U8, 0);
+			status =
+			    comm->view.broadcast(&comm->view, one->data, one->bytes, ESPL_U8, 0);
 		else
 			status = espl__comm_tell(comm, one->data, one->bytes, 0);
 	}
 	if (status == ESPL_OK)
 		status = comm->view.wait(&comm->view);
-	return status == ESPL_OK ? ESPL_OK : espl__fail(diag, status,
-	    "a rank was lost while restoring");
+	return status == ESPL_OK ? ESPL_OK
+				 : espl__fail(diag, status, "a rank was lost while restoring");
 }
 
-struct memory_source { struct espl_byte_source source; const uint8_t *at; };
+struct memory_source {
+	struct espl_byte_source source;
+	const uint8_t *at;
+};
 
 static espl_status
 source_read(struct espl_byte_source *source, void *bytes, uint64_t count)
@@ -383,9 +401,9 @@ read_state(struct espl__worker *w, uint8_t **bytes, uint64_t words[2], struct es
 static espl_status
 load_state(struct espl__worker *w, const uint8_t *bytes, uint64_t count, struct espl__diag *diag)
 {
-	struct espl_error    error = ESPL_INIT(struct espl_error);
+	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct memory_source m = { { sizeof m.source, 0, source_read, count }, bytes };
-	espl_status          status;
+	espl_status status;
 
 	error.option = error.row = ESPL_ANY;
 	status = w->ops->load(w->trial, &m.source, &error);
@@ -402,15 +420,15 @@ tell_state(struct espl__comm *comm, uint8_t **bytes, uint64_t words[2], struct e
 		*bytes = espl__alloc(words[1] + 1);
 	if (status == ESPL_OK)
 		status = espl__comm_tell(comm, *bytes, words[1], 0);
-	return status == ESPL_OK ? ESPL_OK : espl__fail(diag, status,
-	    "a rank was lost while restoring");
+	return status == ESPL_OK ? ESPL_OK
+				 : espl__fail(diag, status, "a rank was lost while restoring");
 }
 
 static espl_status
 restore_state(struct espl__worker *w, uint64_t *iteration, struct espl__diag *diag)
 {
-	uint64_t    words[2] = { 0, 0 };
-	uint8_t    *bytes = NULL;
+	uint64_t words[2] = { 0, 0 };
+	uint8_t *bytes = NULL;
 	espl_status status = ESPL_OK;
 
 	if (w->env.rank == 0)
@@ -429,7 +447,7 @@ espl_status
 espl__worker_restore(struct espl__worker *w, struct espl__diag *diag)
 {
 	struct regions r;
-	espl_status    status;
+	espl_status status;
 
 	if (saves_itself(w))
 		return restore_state(w, &w->iteration, diag);
@@ -444,7 +462,10 @@ espl__worker_restore(struct espl__worker *w, struct espl__diag *diag)
 
 /* ---- from memory to memory --------------------------------------------------------------- */
 
-struct buffer_sink { struct espl_byte_sink sink; struct espl__buf bytes; };
+struct buffer_sink {
+	struct espl_byte_sink sink;
+	struct espl__buf bytes;
+};
 
 static espl_status
 buffer_write(struct espl_byte_sink *sink, const void *bytes, uint64_t count)
@@ -456,11 +477,11 @@ buffer_write(struct espl_byte_sink *sink, const void *bytes, uint64_t count)
 static espl_status
 share_state(struct espl__worker *w, struct espl__comm *comm, struct espl__diag *diag)
 {
-	struct espl_error  error = ESPL_INIT(struct espl_error);
+	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct buffer_sink s = { { sizeof s.sink, 0, buffer_write }, { NULL, 0, 0 } };
-	uint64_t           words[2] = { w->iteration, 0 };
-	uint8_t           *bytes;
-	espl_status        status = ESPL_OK;
+	uint64_t words[2] = { w->iteration, 0 };
+	uint8_t *bytes;
+	espl_status status = ESPL_OK;
 
 	error.option = error.row = ESPL_ANY;
 	if (comm->view.rank == 0) {
@@ -484,9 +505,9 @@ share_state(struct espl__worker *w, struct espl__comm *comm, struct espl__diag *
 espl_status
 espl__worker_share(struct espl__worker *w, struct espl__comm *comm, struct espl__diag *diag)
 {
-	uint64_t       words[2] = { w->budget, (uint64_t)(espl__tick() - w->moved_at) };
+	uint64_t words[2] = { w->budget, (uint64_t)(espl__tick() - w->moved_at) };
 	struct regions r;
-	espl_status    status = espl__comm_tell(comm, words, sizeof words, 0);
+	espl_status status = espl__comm_tell(comm, words, sizeof words, 0);
 
 	if (status != ESPL_OK)
 		return espl__fail(diag, status, "a rank was lost in a resize");

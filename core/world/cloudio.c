@@ -1,4 +1,5 @@
-/* cloudio.c - what a cloud plugin may ask of the outside: children, timers, secrets; HTTP beside it. */
+/* cloudio.c - what a cloud plugin may ask of the outside: children, timers, secrets; HTTP beside
+ * it. */
 #include "world/cloudio.h"
 #include <errno.h>
 #include <signal.h>
@@ -10,30 +11,30 @@
 #include "base/mem.h"
 #include "world/cloudio_private.h"
 
-#define KEEP_MAX (1u << 20)		/* of a child's output */
+#define KEEP_MAX (1u << 20) /* of a child's output */
 
 struct espl__io_timer {
 	struct espl__io_timer *next;
-	struct espl__cloudio  *owner;
+	struct espl__cloudio *owner;
 	uv_timer_t timer;
-	uint64_t   cookie;
+	uint64_t cookie;
 };
 
 struct espl__io_child {
 	struct espl__io_child *next;
-	struct espl__cloudio  *owner;
+	struct espl__cloudio *owner;
 	uv_process_t process;
-	uv_pipe_t    in, out, err;
-	uv_timer_t   limit;
-	uv_write_t   request;
-	uv_buf_t     input;
-	uint64_t     cookie;
+	uv_pipe_t in, out, err;
+	uv_timer_t limit;
+	uv_write_t request;
+	uv_buf_t input;
+	uint64_t cookie;
 	struct espl__buf output, errors;
-	char         scratch[65536];
-	int          handles, streams;	/* handles open; streams not yet at their end */
-	int          exited, late, cancelled, answered, started;
-	espl_status  status;
-	int32_t      code;
+	char scratch[65536];
+	int handles, streams; /* handles open; streams not yet at their end */
+	int exited, late, cancelled, answered, started;
+	espl_status status;
+	int32_t code;
 };
 
 /* ---- timers ---- */
@@ -59,8 +60,8 @@ static void
 on_timer(uv_timer_t *handle)
 {
 	struct espl__io_timer *timer = handle->data;
-	struct espl__cloudio  *io = timer->owner;
-	uint64_t               cookie = timer->cookie;
+	struct espl__cloudio *io = timer->owner;
+	uint64_t cookie = timer->cookie;
 
 	timer_unlink(timer);
 	if (io->instance == NULL || !ESPL_HAS(struct espl_cloud_ops, io->ops, on_timer))
@@ -72,7 +73,7 @@ on_timer(uv_timer_t *handle)
 static espl_status
 io_timer(const struct espl_io *service, espl_span after, uint64_t cookie)
 {
-	struct espl__cloudio  *io = service->ctx;
+	struct espl__cloudio *io = service->ctx;
 	struct espl__io_timer *timer;
 
 	if (io->dead)
@@ -87,8 +88,8 @@ io_timer(const struct espl_io *service, espl_span after, uint64_t cookie)
 	timer->next = io->timers;
 	io->timers = timer;
 	uv_update_time(io->setup.loop);
-	(void)uv_timer_start(
-		&timer->timer, on_timer, (uint64_t)(after / 1000000 + (after % 1000000 != 0)), 0);
+	(void)uv_timer_start(&timer->timer, on_timer,
+	    (uint64_t)(after / 1000000 + (after % 1000000 != 0)), 0);
 	return ESPL_OK;
 }
 
@@ -98,7 +99,7 @@ static void
 child_answer(struct espl__io_child *child)
 {
 	struct espl__cloudio *io = child->owner;
-	struct espl_child     reply = ESPL_INIT(struct espl_child);
+	struct espl_child reply = ESPL_INIT(struct espl_child);
 
 	if (child->cancelled || child->answered || io->instance == NULL ||
 	    !ESPL_HAS(struct espl_cloud_ops, io->ops, on_child))
@@ -118,7 +119,7 @@ child_answer(struct espl__io_child *child)
 static void
 child_closed(uv_handle_t *handle)
 {
-	struct espl__io_child  *child = handle->data;
+	struct espl__io_child *child = handle->data;
 	struct espl__io_child **at;
 
 	if (--child->handles > 0)
@@ -177,7 +178,7 @@ child_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
 	struct espl__io_child *child = stream->data;
 	struct espl__buf *to =
-		stream == (uv_stream_t *)&child->out ? &child->output : &child->errors;
+	    stream == (uv_stream_t *)&child->out ? &child->output : &child->errors;
 
 	if (got > 0) {
 		size_t room = KEEP_MAX - to->size, part = (size_t)got < room ? (size_t)got : room;
@@ -198,7 +199,7 @@ child_kill(struct espl__io_child *child)
 	pid_t pid = (pid_t)child->process.pid;
 
 	if (child->started && pid > 1)
-		(void)kill(-pid, SIGKILL);	/* its own group: see UV_PROCESS_DETACHED */
+		(void)kill(-pid, SIGKILL); /* its own group: see UV_PROCESS_DETACHED */
 }
 
 static void
@@ -206,7 +207,7 @@ child_limit(uv_timer_t *timer)
 {
 	struct espl__io_child *child = timer->data;
 
-	if (child->exited) {	/* output held open by others: enough waited */
+	if (child->exited) { /* output held open by others: enough waited */
 		child_close_all(child);
 		return;
 	}
@@ -224,7 +225,7 @@ child_exit(uv_process_t *process, int64_t status, int signal)
 	child->code = signal != 0 ? -signal : (int32_t)status;
 	if (child->owner->setup.pids != NULL)
 		espl__pids_remove(child->owner->setup.pids, (pid_t)process->pid);
-	child_kill(child);		/* what it left running in its group */
+	child_kill(child); /* what it left running in its group */
 	close_once(&child->in);
 	if (!uv_is_closing((uv_handle_t *)&child->limit))
 		(void)uv_timer_start(&child->limit, child_limit, 500, 0);
@@ -236,7 +237,7 @@ child_written(uv_write_t *request, int status)
 {
 	struct espl__io_child *child = request->data;
 
-	(void)status;		/* a child that does not read its input is its own affair */
+	(void)status; /* a child that does not read its input is its own affair */
 	close_once(&child->in);
 }
 
@@ -251,17 +252,17 @@ static char **
 merge_env(const struct espl_spawn *spawn)
 {
 	extern char **environ;
-	size_t   have = 0, count = 0;
+	size_t have = 0, count = 0;
 	uint32_t i;
-	char   **list;
+	char **list;
 
 	while (environ[have] != NULL)
 		have++;
 	list = espl__alloc((have + spawn->env_count + 1) * sizeof *list);
 	for (have = 0; environ[have] != NULL; have++) {
 		const char *equals = strchr(environ[have], '=');
-		size_t      name = equals != NULL ? (size_t)(equals - environ[have]) + 1 : 0;
-		int         replaced = 0;
+		size_t name = equals != NULL ? (size_t)(equals - environ[have]) + 1 : 0;
+		int replaced = 0;
 
 		for (i = 0; i < spawn->env_count && name > 0; i++)
 			replaced |= strncmp(environ[have], spawn->env[i], name) == 0;
@@ -278,9 +279,9 @@ child_spawn(struct espl__io_child *child, const struct espl_spawn *spawn)
 {
 	uv_process_options_t options;
 	uv_stdio_container_t stdio[3];
-	uint32_t             i;
-	char               **argv, **env;
-	int                  failed;
+	uint32_t i;
+	char **argv, **env;
+	int failed;
 
 	memset(&options, 0, sizeof options);
 	argv = espl__alloc((spawn->argc + 1) * sizeof *argv);
@@ -309,10 +310,10 @@ child_spawn(struct espl__io_child *child, const struct espl_spawn *spawn)
 static espl_status
 io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct espl_error *error)
 {
-	struct espl__cloudio  *io = service->ctx;
+	struct espl__cloudio *io = service->ctx;
 	struct espl__io_child *child;
-	uv_buf_t               whole;
-	int                    failed;
+	uv_buf_t whole;
+	int failed;
 
 	if (io->dead)
 		return espl_fail(error, ESPL_E_REJECTED, "the run is closing");
@@ -326,7 +327,7 @@ io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct e
 	(void)uv_pipe_init(io->setup.loop, &child->err, 0);
 	(void)uv_timer_init(io->setup.loop, &child->limit);
 	child->in.data = child->out.data = child->err.data = child->limit.data =
-		child->process.data = child;
+	    child->process.data = child;
 	child->handles = 5;
 	child->next = io->children;
 	io->children = child;
@@ -336,9 +337,9 @@ io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct e
 		child->exited = 1;
 		child->code = -1;
 		espl__print(&child->errors, "cannot start '%s': %s", spawn->argv[0],
-			uv_strerror(failed));
+		    uv_strerror(failed));
 		(void)uv_timer_start(&child->limit, child_start_failed, 0, 0);
-		return ESPL_OK;		/* told by on_child, from the loop */
+		return ESPL_OK; /* told by on_child, from the loop */
 	}
 	child->started = 1;
 	if (io->setup.pids != NULL)
@@ -347,8 +348,8 @@ io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct e
 	(void)uv_read_start((uv_stream_t *)&child->out, child_alloc, child_read);
 	(void)uv_read_start((uv_stream_t *)&child->err, child_alloc, child_read);
 	if (spawn->limit > 0)
-		(void)uv_timer_start(
-			&child->limit, child_limit, (uint64_t)(spawn->limit / 1000000) + 1, 0);
+		(void)uv_timer_start(&child->limit, child_limit,
+		    (uint64_t)(spawn->limit / 1000000) + 1, 0);
 	if (spawn->input_size > 0) {
 		child->input.base = espl__alloc(spawn->input_size);
 		child->input.len = spawn->input_size;
@@ -356,7 +357,7 @@ io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct e
 		child->request.data = child;
 		whole = child->input;
 		if (uv_write(&child->request, (uv_stream_t *)&child->in, &whole, 1,
-			    child_written) != 0)
+			child_written) != 0)
 			close_once(&child->in);
 	} else {
 		close_once(&child->in);
@@ -369,7 +370,7 @@ io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct e
 static void
 io_cancel(const struct espl_io *service, uint64_t cookie)
 {
-	struct espl__cloudio  *io = service->ctx;
+	struct espl__cloudio *io = service->ctx;
 	struct espl__io_timer *timer, *next;
 	struct espl__io_child *child;
 
@@ -431,8 +432,9 @@ io_secret(const struct espl_io *service, const char *name, const char **value)
 	espl__buf_clear(&io->secret);
 	if (espl__file_read(name + 5, 65536, &io->secret, NULL) != ESPL_OK)
 		return ESPL_E_UNKNOWN;
-	while (io->secret.size > 0 && (io->secret.data[io->secret.size - 1] == '\n' ||
-	                               io->secret.data[io->secret.size - 1] == '\r'))
+	while (io->secret.size > 0 &&
+	    (io->secret.data[io->secret.size - 1] == '\n' ||
+		io->secret.data[io->secret.size - 1] == '\r'))
 		io->secret.size--;
 	*value = espl__buf_text(&io->secret);
 	return ESPL_OK;
@@ -450,10 +452,10 @@ io_http(const struct espl_io *service, const struct espl_http *request, struct e
 
 espl_status
 espl__cloudio_new(const struct espl__cloudio_setup *setup, struct espl__cloudio **out,
-	struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__cloudio *io = espl__alloc(sizeof *io);
-	espl_status           status;
+	espl_status status;
 
 	io->setup = *setup;
 	status = espl__http_new(io, &io->http, diag);

@@ -15,25 +15,29 @@
 struct exchange {
 	struct exchange *next;
 	struct espl__http_hub *hub;
-	CURL    *easy;
+	CURL *easy;
 	struct curl_slist *headers;
 	uint64_t cookie;
-	int      cancelled, too_long;
+	int cancelled, too_long;
 	struct espl__buf body;
-	char   **got;			/* header lines of the last response */
+	char **got; /* header lines of the last response */
 	uint32_t got_count, got_cap;
-	char     why[CURL_ERROR_SIZE];
+	char why[CURL_ERROR_SIZE];
 };
 
-struct socket_watch { uv_poll_t poll; struct espl__http_hub *hub; curl_socket_t fd; };
+struct socket_watch {
+	uv_poll_t poll;
+	struct espl__http_hub *hub;
+	curl_socket_t fd;
+};
 
 struct espl__http_hub {
 	struct espl__cloudio *io;
-	CURLM     *multi;
+	CURLM *multi;
 	uv_timer_t timer;
-	uint32_t   handles;
+	uint32_t handles;
 	struct exchange *list;
-	int        stopped;
+	int stopped;
 };
 
 static void
@@ -63,12 +67,12 @@ unlink_exchange(struct exchange *x)
 static void
 answer(struct exchange *x, CURLcode result)
 {
-	struct espl__cloudio   *io = x->hub->io;
-	struct espl_http_reply  reply = ESPL_INIT(struct espl_http_reply);
-	long                    code = 0;
+	struct espl__cloudio *io = x->hub->io;
+	struct espl_http_reply reply = ESPL_INIT(struct espl_http_reply);
+	long code = 0;
 
 	if (x->cancelled || io->instance == NULL ||
-		!ESPL_HAS(struct espl_cloud_ops, io->ops, on_http))
+	    !ESPL_HAS(struct espl_cloud_ops, io->ops, on_http))
 		return;
 	(void)curl_easy_getinfo(x->easy, CURLINFO_RESPONSE_CODE, &code);
 	reply.cookie = x->cookie;
@@ -97,11 +101,11 @@ static void
 collect_done(struct espl__http_hub *hub)
 {
 	CURLMsg *message;
-	int      left;
+	int left;
 
 	while ((message = curl_multi_info_read(hub->multi, &left)) != NULL) {
 		struct exchange *x = NULL;
-		CURLcode         result;
+		CURLcode result;
 
 		if (message->msg != CURLMSG_DONE)
 			continue;
@@ -119,9 +123,9 @@ collect_done(struct espl__http_hub *hub)
 static void
 on_poll(uv_poll_t *poll, int status, int events)
 {
-	struct socket_watch   *watch = poll->data;
+	struct socket_watch *watch = poll->data;
 	struct espl__http_hub *hub = watch->hub;
-	int                    flags = 0, running;
+	int flags = 0, running;
 
 	if (status < 0)
 		flags = CURL_CSELECT_ERR;
@@ -146,8 +150,8 @@ static int
 on_socket(CURL *easy, curl_socket_t fd, int what, void *ctx, void *socket_ctx)
 {
 	struct espl__http_hub *hub = ctx;
-	struct socket_watch   *watch = socket_ctx;
-	int                    events = 0;
+	struct socket_watch *watch = socket_ctx;
+	int events = 0;
 
 	(void)easy;
 	if (what == CURL_POLL_REMOVE) {
@@ -181,7 +185,7 @@ static void
 on_timeout(uv_timer_t *timer)
 {
 	struct espl__http_hub *hub = timer->data;
-	int                    running;
+	int running;
 
 	(void)curl_multi_socket_action(hub->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 	collect_done(hub);
@@ -197,7 +201,7 @@ on_curl_timer(CURLM *multi, long ms, void *ctx)
 		return 0;
 	if (ms < 0)
 		(void)uv_timer_stop(&hub->timer);
-	else	/* never at once: curl must not be entered from within itself */
+	else /* never at once: curl must not be entered from within itself */
 		(void)uv_timer_start(&hub->timer, on_timeout, (uint64_t)ms, 0);
 	return 0;
 }
@@ -206,7 +210,7 @@ static size_t
 on_body(char *bytes, size_t each, size_t count, void *ctx)
 {
 	struct exchange *x = ctx;
-	size_t           size = each * count;
+	size_t size = each * count;
 
 	if (x->body.size + size > BODY_MAX) {
 		x->too_long = 1;
@@ -220,13 +224,13 @@ static size_t
 on_header(char *bytes, size_t each, size_t count, void *ctx)
 {
 	struct exchange *x = ctx;
-	size_t           size = each * count, length = size;
-	char            *line;
+	size_t size = each * count, length = size;
+	char *line;
 
 	while (length > 0 && (bytes[length - 1] == '\n' || bytes[length - 1] == '\r'))
 		length--;
 	if (length >= 5 &&
-		memcmp(bytes, "HTTP/", 5) == 0) { /* a new response: forget the interim one */
+	    memcmp(bytes, "HTTP/", 5) == 0) { /* a new response: forget the interim one */
 		while (x->got_count > 0)
 			free(x->got[--x->got_count]);
 		return size;
@@ -259,26 +263,25 @@ static espl_status
 sign(struct exchange *x, const struct espl_http *request, struct espl_error *error)
 {
 	const struct espl_config *config;
-	char                     *line;
-	espl_status               status;
+	char *line;
+	espl_status status;
 
 	if (request->sign == NULL)
 		return ESPL_OK;
 	if (strncmp(request->sign, "aws:", 4) == 0)
 		return espl_fail(error, ESPL_E_UNSUPPORTED,
-			"this version of espalier does not sign requests for AWS (%s)",
-			request->sign);
+		    "this version of espalier does not sign requests for AWS (%s)", request->sign);
 	if (strcmp(request->sign, "bearer") != 0)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "requests cannot be signed by '%s'",
-			request->sign);
+		    request->sign);
 	if (x->hub->io->instance == NULL)
 		return espl_fail(error, ESPL_E_BUG, "a request was made before the plugin was");
 	config = &x->hub->io->instance->values->config;
 	if (request->sign_secret >= config->count ||
 	    config->values[request->sign_secret].source == ESPL_UNSET ||
 	    config->values[request->sign_secret].as.s == NULL)
-		return espl_fail(
-			error, ESPL_E_CONFIG, "the option that holds the token is not set");
+		return espl_fail(error, ESPL_E_CONFIG,
+		    "the option that holds the token is not set");
 	line = espl__format("Authorization: Bearer %s", config->values[request->sign_secret].as.s);
 	status = add_header(x, line, error);
 	memset(line, 0, strlen(line));
@@ -291,16 +294,16 @@ set_method(CURL *easy, const struct espl_http *request)
 {
 	const char *method = request->method != NULL ? request->method : "GET";
 	int body = request->body_size > 0 || strcmp(method, "POST") == 0 ||
-		   strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
-	CURLcode    bad = CURLE_OK;
+	    strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0;
+	CURLcode bad = CURLE_OK;
 
 	if (strcmp(method, "HEAD") == 0)
 		return curl_easy_setopt(easy, CURLOPT_NOBODY, 1L) != CURLE_OK;
 	if (body) {
-		bad |= curl_easy_setopt(
-			easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
-		bad |= curl_easy_setopt(
-			easy, CURLOPT_COPYPOSTFIELDS, request->body_size > 0 ? request->body : "");
+		bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+		    (curl_off_t)request->body_size);
+		bad |= curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS,
+		    request->body_size > 0 ? request->body : "");
 	}
 	bad |= curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, method);
 	return bad != CURLE_OK;
@@ -309,11 +312,11 @@ set_method(CURL *easy, const struct espl_http *request)
 static espl_status
 prepare(struct exchange *x, const struct espl_http *request, struct espl_error *error)
 {
-	espl_span   limit = request->limit > 0 ? request->limit : 60 * ESPL_SECOND;
-	CURLcode    bad = CURLE_OK;
-	CURL       *easy = x->easy;
+	espl_span limit = request->limit > 0 ? request->limit : 60 * ESPL_SECOND;
+	CURLcode bad = CURLE_OK;
+	CURL *easy = x->easy;
 	espl_status status = ESPL_OK;
-	uint32_t    i;
+	uint32_t i;
 
 	for (i = 0; i < request->header_count && status == ESPL_OK; i++)
 		status = add_header(x, request->headers[i], error);
@@ -331,8 +334,8 @@ prepare(struct exchange *x, const struct espl_http *request, struct espl_error *
 #endif
 	bad |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
 	bad |= curl_easy_setopt(easy, CURLOPT_USERAGENT, "espalier");
-	bad |= curl_easy_setopt(
-		easy, CURLOPT_TIMEOUT_MS, (long)(limit / 1000000 + (limit % 1000000 != 0)));
+	bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS,
+	    (long)(limit / 1000000 + (limit % 1000000 != 0)));
 	bad |= curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, x->why);
 	bad |= curl_easy_setopt(easy, CURLOPT_PRIVATE, x);
 	bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, x->headers);
@@ -342,16 +345,16 @@ prepare(struct exchange *x, const struct espl_http *request, struct espl_error *
 	bad |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
 	if (bad != CURLE_OK || set_method(easy, request))
 		return espl_fail(error, ESPL_E_REMOTE, "libcurl does not take the request for %s",
-			request->url);
+		    request->url);
 	return ESPL_OK;
 }
 
 espl_status
-espl__http_submit(
-	struct espl__http_hub *hub, const struct espl_http *request, struct espl_error *error)
+espl__http_submit(struct espl__http_hub *hub, const struct espl_http *request,
+    struct espl_error *error)
 {
 	struct exchange *x;
-	espl_status      status;
+	espl_status status;
 
 	if (request->url == NULL)
 		return espl_fail(error, ESPL_E_BUG, "a request without an address");
@@ -374,7 +377,7 @@ espl__http_submit(
 		unlink_exchange(x);
 		exchange_free(x);
 		return espl_fail(error, ESPL_E_REMOTE, "libcurl does not take the request for %s",
-			request->url);
+		    request->url);
 	}
 	return ESPL_OK;
 }
@@ -432,7 +435,7 @@ espl_status
 espl__http_new(struct espl__cloudio *io, struct espl__http_hub **out, struct espl__diag *diag)
 {
 	struct espl__http_hub *hub;
-	static int             ready;
+	static int ready;
 
 	if (!ready && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
 		return espl__fail(diag, ESPL_E_REMOTE, "libcurl does not start");

@@ -21,22 +21,25 @@
 #include "world/compute.h"
 
 enum { OUT_FD = 3, FRAME_HEAD = 16 };
-#define OUTPUT_MAX      ((size_t)256 << 20)
+#define OUTPUT_MAX ((size_t)256 << 20)
 #define MEMORY_FALLBACK (UINT64_C(2) << 30)
 
 struct espl__compute {
-	pid_t     pid;			/* 0: no child (left)       */
-	int       fd;
-	int64_t   began, deadline;	/* of espl__tick            */
+	pid_t pid; /* 0: no child (left) */
+	int fd;
+	int64_t began, deadline; /* of espl__tick */
 	struct espl__buf in;
 	struct espl_outcome outcome;
-	void     *output;		/* aligned copy             */
-	char      what[32];
+	void *output; /* aligned copy */
+	char what[32];
 };
 
 /* ---- the child ----------------------------------------------------------------------- */
 
-struct out_sink { struct espl_byte_sink head; struct espl__buf *to; };
+struct out_sink {
+	struct espl_byte_sink head;
+	struct espl__buf *to;
+};
 
 static espl_status
 take_output(struct espl_byte_sink *head, const void *bytes, uint64_t count)
@@ -51,16 +54,16 @@ take_output(struct espl_byte_sink *head, const void *bytes, uint64_t count)
 
 static espl_status
 run_plugin(const struct espl__run_config *config, espl_kind kind,
-           const struct espl_compute_request *request, int simulated, struct espl__buf *out,
-           struct espl__diag *diag)
+    const struct espl_compute_request *request, int simulated, struct espl__buf *out,
+    struct espl__diag *diag)
 {
 	static const espl_time zero;
 	const struct espl__section *section =
 	    kind == ESPL_ALGORITHM ? &config->algorithm : &config->allocator;
-	struct espl__host_env env = {
-		.seed = config->seed, .simulated = simulated, .now = &zero,
-		.directory = config->directory
-	};
+	struct espl__host_env env = { .seed = config->seed,
+		.simulated = simulated,
+		.now = &zero,
+		.directory = config->directory };
 	struct out_sink sink = { { (uint32_t)sizeof(struct espl_byte_sink), 0, take_output }, out };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	const struct espl_compute_ops *ops;
@@ -72,11 +75,11 @@ run_plugin(const struct espl__run_config *config, espl_kind kind,
 	if (status != ESPL_OK)
 		return status;
 	ops = instance->plugin->desc->extension != NULL
-	    ? instance->plugin->desc->extension(instance->self, ESPL_COMPUTE) : NULL;
+	    ? instance->plugin->desc->extension(instance->self, ESPL_COMPUTE)
+	    : NULL;
 	if (ops == NULL || !ESPL_HAS(struct espl_compute_ops, ops, run))
 		return espl__fail(diag, ESPL_E_UNSUPPORTED,
-		                  "%s submits a computation but has no extension to run it",
-		                  instance->who);
+		    "%s submits a computation but has no extension to run it", instance->who);
 	status = ops->run(instance->self, request->input, request->input_size, &sink.head, &error);
 	if (status != ESPL_OK)
 		return espl__diag_plugin(diag, instance->who, status, &error);
@@ -94,7 +97,7 @@ limit_memory(uint64_t bytes)
 
 	if (file != NULL) {
 		if (fscanf(file, "%llu %llu %llu %llu %llu %llu", &pages[0], &pages[1], &pages[2],
-		           &pages[3], &pages[4], &pages[5]) != 6)
+			&pages[3], &pages[4], &pages[5]) != 6)
 			pages[5] = 0;
 		fclose(file);
 	}
@@ -113,7 +116,7 @@ static int
 detach(int fd, pid_t parent)
 {
 	static const int reset[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD, SIGWINCH,
-	                             SIGUSR1 };
+		SIGUSR1 };
 	const struct rlimit none = { 0, 0 };
 	sigset_t empty;
 	int null;
@@ -136,7 +139,7 @@ detach(int fd, pid_t parent)
 
 static _Noreturn void
 child(const struct espl__run_config *config, espl_kind kind,
-      const struct espl_compute_request *request, int simulated, int fd, pid_t parent)
+    const struct espl_compute_request *request, int simulated, int fd, pid_t parent)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__buf out = { 0 }, frame = { 0 };
@@ -155,8 +158,8 @@ child(const struct espl__run_config *config, espl_kind kind,
 	espl__put_u32(&frame, (uint32_t)text);
 	espl__put_u64(&frame, out.size);
 	espl__put(&frame, diag.text, text);
-	if (espl__write_all(OUT_FD, frame.data, frame.size) != 0
-	    || espl__write_all(OUT_FD, out.data, out.size) != 0)
+	if (espl__write_all(OUT_FD, frame.data, frame.size) != 0 ||
+	    espl__write_all(OUT_FD, out.data, out.size) != 0)
 		_exit(125);
 	_exit(0);
 }
@@ -187,7 +190,7 @@ finish(struct espl__compute *job, espl_status status, const char *text)
 
 struct espl__compute *
 espl__compute_start(const struct espl__run_config *config, espl_kind kind, uint64_t token,
-                    const struct espl_compute_request *request, int simulated)
+    const struct espl_compute_request *request, int simulated)
 {
 	struct espl__compute *job = espl__alloc(sizeof *job);
 	pid_t parent = getpid();
@@ -196,7 +199,8 @@ espl__compute_start(const struct espl__run_config *config, espl_kind kind, uint6
 	job->fd = -1;
 	job->began = espl__tick();
 	job->deadline = request->limit > 0 && job->began < INT64_MAX - request->limit
-	    ? job->began + request->limit : INT64_MAX;
+	    ? job->began + request->limit
+	    : INT64_MAX;
 	job->outcome.size = (uint32_t)sizeof job->outcome;
 	job->outcome.token = token;
 	snprintf(job->what, sizeof job->what, "%s", request->what != NULL ? request->what : "");
@@ -259,16 +263,16 @@ read_frame(struct espl__compute *job)
 			snprintf(why, sizeof why, "its process closed its pipe without an answer");
 		else if (WIFSIGNALED(how))
 			snprintf(why, sizeof why, "its process was ended by signal %d",
-			         WTERMSIG(how));
+			    WTERMSIG(how));
 		else
 			snprintf(why, sizeof why, "its process ended early with status %d",
-			         WEXITSTATUS(how));
+			    WEXITSTATUS(how));
 		finish(job, ESPL_E_REMOTE, why);
 		return;
 	}
 	if (status != ESPL_OK) {
 		snprintf(why, sizeof why, "%.*s", (int)text,
-		         (const char *)job->in.data + FRAME_HEAD);
+		    (const char *)job->in.data + FRAME_HEAD);
 		finish(job, status, why);
 		return;
 	}
@@ -312,7 +316,8 @@ espl__compute_wait(struct espl__compute *job)
 	while (!espl__compute_step(job)) {
 		struct pollfd fd = { .fd = job->fd, .events = POLLIN };
 		int64_t left_ms = job->deadline == INT64_MAX
-		    ? 1000 : (job->deadline - espl__tick()) / 1000000 + 1;
+		    ? 1000
+		    : (job->deadline - espl__tick()) / 1000000 + 1;
 
 		(void)poll(&fd, 1, left_ms < 0 ? 0 : left_ms > 1000 ? 1000 : (int)left_ms);
 	}

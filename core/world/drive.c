@@ -17,9 +17,9 @@
 #include "config.h"
 #include "world/drive_private.h"
 
-#define SYNC_EVERY                                                                                 \
+#define SYNC_EVERY \
 	INT64_C(100000000) /* ns: at most so much of a real run is only in the kernel's memory */
-#define SIM_GATHER (256u << 10)		/* bytes gathered before a simulation writes */
+#define SIM_GATHER (256u << 10) /* bytes gathered before a simulation writes */
 
 espl_status
 espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
@@ -128,16 +128,16 @@ costs_money(const struct espl__effect *effects, uint32_t count)
 static espl_status
 commit(struct espl__run_state *run, int must, struct espl__diag *diag)
 {
-	int64_t     tick;
+	int64_t tick;
 	espl_status status;
-	int         sync;
+	int sync;
 
 	if (run->journal == NULL)
 		return ESPL_OK;
 	if (run->drive->simulated)
 		return espl__journal_pending(run->journal) >= SIM_GATHER
-			       ? espl__journal_commit(run->journal, 0, diag)
-			       : ESPL_OK;
+		    ? espl__journal_commit(run->journal, 0, diag)
+		    : ESPL_OK;
 	tick = espl__tick();
 	run->unsynced |= espl__journal_pending(run->journal) > 0;
 	sync = run->unsynced && (must || tick - run->synced >= SYNC_EVERY);
@@ -178,22 +178,23 @@ static espl_status
 one_round(struct espl__run_state *run, const struct espl__round *round, struct espl__diag *diag)
 {
 	const struct espl__effect *effects;
-	const struct espl__buf    *decisions;
-	uint32_t                   count;
-	espl_status                status;
+	const struct espl__buf *decisions;
+	uint32_t count;
+	espl_status status;
 
 	status = write_events(run, round, diag);
 	if (status != ESPL_OK)
 		return status;
 	status =
-		espl__exec_round(run->exec, round->now, round->events, round->count, NULL, 0, diag);
-	if (status != ESPL_OK) {	/* nothing followed from it: it would only fail again */
+	    espl__exec_round(run->exec, round->now, round->events, round->count, NULL, 0, diag);
+	if (status != ESPL_OK) { /* nothing followed from it: it would only fail again */
 		take_back_events(run);
 		return status;
 	}
 	decisions = espl__exec_decisions(run->exec);
 	if (run->journal != NULL && decisions->size > 0)
-		espl__journal_add(run->journal, ESPL__REC_DECISIONS, decisions->data, decisions->size);
+		espl__journal_add(run->journal, ESPL__REC_DECISIONS, decisions->data,
+		    decisions->size);
 	run->last = round->now;
 	effects = espl__exec_effects(run->exec, &count);
 	status = commit(run, costs_money(effects, count), diag);
@@ -212,14 +213,14 @@ static espl_status
 loop(struct espl__run_state *run, struct espl__diag *diag)
 {
 	struct espl__round round;
-	espl_status        status;
-	int                stopping = 0, rounds = 0;
+	espl_status status;
+	int stopping = 0, rounds = 0;
 
 	/* A run that was stopped has ended for the executor until it hears EV_RESUME. */
 	while (rounds == 0 || !espl__exec_ended(run->exec)) {
 		if (wish(run) >= 2) {
 			(void)espl__fail(diag, ESPL_E_LIMIT,
-				"interrupted for the second time: everything was ended at once");
+			    "interrupted for the second time: everything was ended at once");
 			if (run->journal != NULL)
 				espl__hint(diag, "`espalier resume DIR` goes on with the run");
 			return ESPL_E_LIMIT;
@@ -248,16 +249,16 @@ static espl_status
 make_world(struct espl__run_state *run, struct espl__diag *diag)
 {
 	const struct espl__drive *drive = run->drive;
-	espl_status               status;
+	espl_status status;
 
 	if (drive->plan_only)
 		status = espl__world_sold(drive->config, drive->seed, &run->world, diag);
 	else if (drive->simulated)
 		status = espl__world_sim(drive->config, drive->space, drive->profile, drive->seed,
-			drive->faults, &run->world, diag);
+		    drive->faults, &run->world, diag);
 	else
 		status = espl__world_real(drive->config, drive->space, drive->dir,
-			run->header.token, &run->world, diag);
+		    run->header.token, &run->world, diag);
 	if (status == ESPL_OK)
 		run->world->exec = run->exec;
 	return status;
@@ -272,14 +273,15 @@ start_clock(struct espl__run_state *run)
 	if (run->resumed)
 		espl__drive_closed(run, run->begin, utc_s);
 	if (run->journal != NULL)
-		espl__drive_clock_keep(run->drive->dir, run->begin, utc_s - run->begin / ESPL_SECOND);
+		espl__drive_clock_keep(run->drive->dir, run->begin,
+		    utc_s - run->begin / ESPL_SECOND);
 }
 
 static espl_status
 work(struct espl__run_state *run, struct espl__diag *diag)
 {
 	struct espl__exec_summary summary;
-	espl_status               status;
+	espl_status status;
 
 	status = make_world(run, diag);
 	if (status != ESPL_OK)
@@ -306,9 +308,9 @@ work(struct espl__run_state *run, struct espl__diag *diag)
 espl_status
 espl__drive_lock(const char *dir, int *lock, struct espl__diag *diag)
 {
-	char             *path = espl__format("%s/lock", dir);
+	char *path = espl__format("%s/lock", dir);
 	struct espl__diag own = ESPL__DIAG_INIT;
-	espl_status       status = espl__lock(path, lock, &own);
+	espl_status status = espl__lock(path, lock, &own);
 
 	free(path);
 	if (status == ESPL_E_BUSY) {
@@ -323,13 +325,13 @@ espl__drive_lock(const char *dir, int *lock, struct espl__diag *diag)
 
 espl_status
 espl__drive(const struct espl__drive *drive, struct espl__exec_summary *summary,
-	struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__run_state run;
-	struct espl__diag      lock_diag = ESPL__DIAG_INIT;
-	char                  *path = NULL;
-	espl_status            status = ESPL_OK;
-	int                    lock = -1;
+	struct espl__diag lock_diag = ESPL__DIAG_INIT;
+	char *path = NULL;
+	espl_status status = ESPL_OK;
+	int lock = -1;
 
 	memset(&run, 0, sizeof run);
 	memset(summary, 0, sizeof *summary);

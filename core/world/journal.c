@@ -21,29 +21,30 @@
 #define WINDOW (1u << 20)
 
 struct espl__journal {
-	int              fd;
-	uint32_t         chain;
-	uint64_t         size;		/* bytes in the file, all whole records */
-	uint64_t         mark_size;	/* in the file and gathered, see espl__journal_mark */
-	uint32_t         mark_chain;
+	int fd;
+	uint32_t chain;
+	uint64_t size;      /* bytes in the file, all whole records */
+	uint64_t mark_size; /* in the file and gathered, see espl__journal_mark */
+	uint32_t mark_chain;
 	struct espl__buf gathered;
-	char            *path;
+	char *path;
 };
 
 struct espl__journal_reader {
-	int              fd;
-	uint32_t         chain;
-	uint64_t         valid;		/* bytes of whole records so far */
-	uint64_t         file_size;
-	struct espl__buf window;	/* bytes read but not yet consumed start at `from` */
-	size_t           from;
-	char            *path;
+	int fd;
+	uint32_t chain;
+	uint64_t valid; /* bytes of whole records so far */
+	uint64_t file_size;
+	struct espl__buf window; /* bytes read but not yet consumed start at `from` */
+	size_t from;
+	char *path;
 };
 
 static void
-frame(struct espl__buf *b, uint32_t *chain, enum espl__record type, const void *payload, size_t size)
+frame(struct espl__buf *b, uint32_t *chain, enum espl__record type, const void *payload,
+    size_t size)
 {
-	size_t   start = b->size;
+	size_t start = b->size;
 	uint32_t crc;
 
 	espl__put_u32(b, (uint32_t)size);
@@ -113,7 +114,8 @@ espl__journal_append_to(const char *path, uint64_t valid, uint32_t chain,
 	if (status != ESPL_OK)
 		return status;
 	if (ftruncate((*out)->fd, (off_t)valid) != 0 || lseek((*out)->fd, 0, SEEK_END) < 0) {
-		status = espl__fail_errno(diag, "cannot cut the journal '%s' to its last whole record", path);
+		status = espl__fail_errno(diag,
+		    "cannot cut the journal '%s' to its last whole record", path);
 		(void)close((*out)->fd);
 		free((*out)->path);
 		free(*out);
@@ -147,8 +149,10 @@ espl__journal_take_back(struct espl__journal *j, struct espl__diag *diag)
 		return ESPL_OK;
 	}
 	j->gathered.size = 0;
-	if (ftruncate(j->fd, (off_t)j->mark_size) != 0 || lseek(j->fd, (off_t)j->mark_size, SEEK_SET) < 0)
-		return espl__fail_errno(diag, "cannot take the last record of the journal '%s' back", j->path);
+	if (ftruncate(j->fd, (off_t)j->mark_size) != 0 ||
+	    lseek(j->fd, (off_t)j->mark_size, SEEK_SET) < 0)
+		return espl__fail_errno(diag,
+		    "cannot take the last record of the journal '%s' back", j->path);
 	j->size = j->mark_size;
 	return ESPL_OK;
 }
@@ -159,10 +163,13 @@ espl__journal_commit(struct espl__journal *j, int sync, struct espl__diag *diag)
 	if (j->gathered.size > 0) {
 		if (espl__write_all(j->fd, j->gathered.data, j->gathered.size) != 0) {
 			espl_status status = espl__fail_errno(diag, "cannot write the journal");
-			if (ftruncate(j->fd, (off_t)j->size) != 0 || lseek(j->fd, (off_t)j->size, SEEK_SET) < 0)
-				espl__hint(diag, "its tail may be torn; `espalier resume` cuts it off");
+			if (ftruncate(j->fd, (off_t)j->size) != 0 ||
+			    lseek(j->fd, (off_t)j->size, SEEK_SET) < 0)
+				espl__hint(diag,
+				    "its tail may be torn; `espalier resume` cuts it off");
 			else
-				espl__hint(diag, "make room on the disk, then go on with `espalier resume`");
+				espl__hint(diag,
+				    "make room on the disk, then go on with `espalier resume`");
 			j->gathered.size = 0;
 			return status;
 		}
@@ -228,12 +235,12 @@ fill(struct espl__journal_reader *r, size_t need, struct espl__diag *diag)
 }
 
 int
-espl__journal_next(struct espl__journal_reader *r, enum espl__record *type, struct espl__reader *payload,
-    uint64_t *lost, struct espl__diag *diag)
+espl__journal_next(struct espl__journal_reader *r, enum espl__record *type,
+    struct espl__reader *payload, uint64_t *lost, struct espl__diag *diag)
 {
 	struct espl__reader head, tail;
 	uint32_t size, crc;
-	int      got;
+	int got;
 
 	*lost = r->file_size - r->valid;
 	got = fill(r, HEAD, diag);
@@ -264,22 +271,26 @@ espl__journal_next(struct espl__journal_reader *r, enum espl__record *type, stru
 static espl_status
 read_header(struct espl__journal_reader *r, struct espl__journal_header *h, struct espl__diag *diag)
 {
-	enum espl__record   type;
+	enum espl__record type;
 	struct espl__reader p;
 	uint64_t lost;
-	int      got = espl__journal_next(r, &type, &p, &lost, diag);
+	int got = espl__journal_next(r, &type, &p, &lost, diag);
 
 	if (got < 0)
 		return ESPL_E_REMOTE;
 	memset(h, 0, sizeof *h);
-	if (got == 0 || type != ESPL__REC_HEADER || p.end - p.at < 17 || memcmp(p.at, "espalier journal\n", 17) != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is no journal of espalier, or its beginning is damaged", r->path);
+	if (got == 0 || type != ESPL__REC_HEADER || p.end - p.at < 17 ||
+	    memcmp(p.at, "espalier journal\n", 17) != 0)
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "'%s' is no journal of espalier, or its beginning is damaged", r->path);
 	p.at += 17;
 	h->format = espl__get_u32(&p);
 	if (h->format != ESPL__JOURNAL_FORMAT) {
-		(void)espl__fail(diag, ESPL_E_CONFIG, "the journal '%s' has format %u; this espalier reads format %u",
-		    r->path, (unsigned)h->format, ESPL__JOURNAL_FORMAT);
-		espl__hint(diag, "it was written by another version of espalier, which can go on with it");
+		(void)espl__fail(diag, ESPL_E_CONFIG,
+		    "the journal '%s' has format %u; this espalier reads format %u", r->path,
+		    (unsigned)h->format, ESPL__JOURNAL_FORMAT);
+		espl__hint(diag,
+		    "it was written by another version of espalier, which can go on with it");
 		return ESPL_E_CONFIG;
 	}
 	espl__get_str(&p, h->version, sizeof h->version);
@@ -289,7 +300,8 @@ read_header(struct espl__journal_reader *r, struct espl__journal_header *h, stru
 	h->utc_start_s = (int64_t)espl__get_u64(&p);
 	h->simulated = espl__get_u8(&p);
 	if (p.bad)
-		return espl__fail(diag, ESPL_E_CONFIG, "the header of the journal '%s' is damaged", r->path);
+		return espl__fail(diag, ESPL_E_CONFIG, "the header of the journal '%s' is damaged",
+		    r->path);
 	return ESPL_OK;
 }
 

@@ -19,43 +19,43 @@
 #define ESPL__JOURNAL_FORMAT 2u
 
 struct espl__journal_header {
-	uint32_t format;		/* ESPL__JOURNAL_FORMAT */
-	char     version[32];		/* espalier's */
-	uint64_t seed, token, digest;	/* token: names leases; digest: espl__exec_digest */
-	int64_t  utc_start_s;		/* 0 in simulation */
-	int      simulated;
+	uint32_t format;              /* ESPL__JOURNAL_FORMAT */
+	char version[32];             /* espalier's */
+	uint64_t seed, token, digest; /* token: names leases; digest: espl__exec_digest */
+	int64_t utc_start_s;          /* 0 in simulation */
+	int simulated;
 };
-#define ESPL__JOURNAL_HEAD  5u		/* bytes of a record before its payload */
-#define ESPL__JOURNAL_FRAME 9u		/* and with the checksum behind it      */
+#define ESPL__JOURNAL_HEAD 5u  /* bytes of a record before its payload */
+#define ESPL__JOURNAL_FRAME 9u /* and with the checksum behind it */
 enum espl__record { ESPL__REC_HEADER = 1, ESPL__REC_ROUND, ESPL__REC_DECISIONS, ESPL__REC_CLOSED };
 
-struct espl__journal;			/* a writer */
+struct espl__journal; /* a writer */
 /* Makes PATH (must not exist) and writes the header. */
 espl_status espl__journal_create(const char *path, const struct espl__journal_header *,
-                                 struct espl__journal **, struct espl__diag *);
+    struct espl__journal **, struct espl__diag *);
 /* Appends after `valid` bytes with that chain (from a reader that reached the end), cutting
  * off what lies behind. */
 espl_status espl__journal_append_to(const char *path, uint64_t valid, uint32_t chain,
-                                    struct espl__journal **, struct espl__diag *);
+    struct espl__journal **, struct espl__diag *);
 /* Into memory; nothing is written yet. */
-void        espl__journal_add(struct espl__journal *, enum espl__record, const void *, size_t);
+void espl__journal_add(struct espl__journal *, enum espl__record, const void *, size_t);
 /* What was added since the mark is taken back, written or not. */
-void        espl__journal_mark(struct espl__journal *);
+void espl__journal_mark(struct espl__journal *);
 espl_status espl__journal_take_back(struct espl__journal *, struct espl__diag *);
 /* Writes what has gathered; with sync also fdatasync.  Failure (full disk) leaves the file cut
  * back to its last whole record. */
 espl_status espl__journal_commit(struct espl__journal *, int sync, struct espl__diag *);
-size_t      espl__journal_pending(const struct espl__journal *);
-espl_status espl__journal_close(struct espl__journal *, struct espl__diag *);	/* commits first */
+size_t espl__journal_pending(const struct espl__journal *);
+espl_status espl__journal_close(struct espl__journal *, struct espl__diag *); /* commits first */
 
 struct espl__journal_reader;
 /* E_CONFIG: no file, not a journal, another format; the header is damaged. */
 espl_status espl__journal_open(const char *path, struct espl__journal_reader **,
-                               struct espl__journal_header *, struct espl__diag *);
+    struct espl__journal_header *, struct espl__diag *);
 /* 1: a record (payload valid until the next call); 0: end; *lost then says how many bytes behind
  * the last whole record are unusable (0: none).  -1: reading failed (diag). */
-int         espl__journal_next(struct espl__journal_reader *, enum espl__record *, struct espl__reader *,
-                               uint64_t *lost, struct espl__diag *);
-void        espl__journal_where(const struct espl__journal_reader *, uint64_t *valid, uint32_t *chain);
-void        espl__journal_reader_free(struct espl__journal_reader *);
+int espl__journal_next(struct espl__journal_reader *, enum espl__record *, struct espl__reader *,
+    uint64_t *lost, struct espl__diag *);
+void espl__journal_where(const struct espl__journal_reader *, uint64_t *valid, uint32_t *chain);
+void espl__journal_reader_free(struct espl__journal_reader *);
 #endif

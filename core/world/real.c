@@ -15,9 +15,10 @@
 #include "plugin/instance.h"
 
 #define TICK_MS 100
-#define STOOD_STILL (2 * ESPL__REAL_SECOND)	/* between ticks: the process was stopped, or the machine */
-#define HELD_UP (ESPL__REAL_SECOND / 4)	/* later than this is told, for trials waited */
-#define NEXT_LIMIT (100 * INT64_C(1000000))	/* ns that next waits at most */
+/* between ticks: the process was stopped, or the machine */
+#define STOOD_STILL (2 * ESPL__REAL_SECOND)
+#define HELD_UP (ESPL__REAL_SECOND / 4)     /* later than this is told, for trials waited */
+#define NEXT_LIMIT (100 * INT64_C(1000000)) /* ns that next waits at most */
 
 static struct espl__real *
 real_of(struct espl__world *world)
@@ -54,14 +55,14 @@ static void
 on_timer(uv_timer_t *timer)
 {
 	struct espl__real *real = timer->data;
-	espl_time          left;
+	espl_time left;
 
 	if (real->timer_at == ESPL_NEVER)
 		return;
 	left = real->timer_at - espl__real_clock(real);
-	if (left > 0) {		/* uv counts milliseconds of its own: not yet there */
-		(void)uv_timer_start(
-			&real->timer, on_timer, (uint64_t)((left + 999999) / 1000000), 0);
+	if (left > 0) { /* uv counts milliseconds of its own: not yet there */
+		(void)uv_timer_start(&real->timer, on_timer, (uint64_t)((left + 999999) / 1000000),
+		    0);
 		return;
 	}
 	real->timer_at = ESPL_NEVER;
@@ -81,7 +82,7 @@ set_timer(struct espl__real *real, espl_time at)
 	left = at - espl__real_clock(real);
 	if (left < 0)
 		left = 0;
-	if (left > INT64_C(3600000) * 1000000)	/* looked at once an hour */
+	if (left > INT64_C(3600000) * 1000000) /* looked at once an hour */
 		left = INT64_C(3600000) * 1000000;
 	uv_update_time(&real->loop);
 	(void)uv_timer_start(&real->timer, on_timer, (uint64_t)((left + 999999) / 1000000), 0);
@@ -93,13 +94,14 @@ tell_arrivals(struct espl__real *real)
 {
 	const struct espl__jobs *jobs = espl__exec_workload(real->world.exec);
 	espl_time now = espl__real_clock(real);
-	double    now_s = (double)now / 1e9;
+	double now_s = (double)now / 1e9;
 	const struct espl__search_setup *of;
 
 	for (uint32_t i = 0; (of = espl__exec_search_of(real->world.exec, i)) != NULL; i++) {
 		ESPL__GROW(real->told, real->told_cap, i + 1);
 		if (i == real->told_count)
-			real->told[real->told_count++] = (uint8_t)espl__exec_has_come(real->world.exec, i);
+			real->told[real->told_count++] =
+			    (uint8_t)espl__exec_has_come(real->world.exec, i);
 		if (real->told[i] || of->arrives > now)
 			continue;
 		real->told[i] = 1;
@@ -117,7 +119,7 @@ static void
 on_tick(uv_timer_t *timer)
 {
 	struct espl__real *real = timer->data;
-	int64_t            tick = espl__tick();
+	int64_t tick = espl__tick();
 
 	real->ticked = 1;
 	if (tick - real->last_tick > STOOD_STILL) {
@@ -143,8 +145,8 @@ static espl_status
 real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__diag *diag)
 {
 	struct espl__real *real = real_of(world);
-	espl_status        status;
-	uint32_t           i;
+	espl_status status;
+	uint32_t i;
 
 	real->base = now;
 	real->now = now;
@@ -172,7 +174,7 @@ static void
 hand_over(struct espl__real *real, struct espl__round *round)
 {
 	struct espl__batch *batch = &real->batch[real->filling], *other;
-	espl_time           now = espl__real_clock(real);
+	espl_time now = espl__real_clock(real);
 
 	if (now > real->now)
 		real->now = now;
@@ -192,7 +194,7 @@ static espl_status
 real_next(struct espl__world *world, struct espl__round *round, struct espl__diag *diag)
 {
 	struct espl__real *real = real_of(world);
-	int64_t            until = espl__tick() + NEXT_LIMIT;
+	int64_t until = espl__tick() + NEXT_LIMIT;
 
 	if (real->stop_wanted && !real->stop_told) {
 		real->stop_told = 1;
@@ -206,7 +208,8 @@ real_next(struct espl__world *world, struct espl__round *round, struct espl__dia
 		if (real->ticked && real->batch[real->filling].count == 0)
 			break;
 	}
-	/* We may have stood still (a slow disk, Ctrl-Z): whoever has reported meanwhile was not silent. */
+	/* We may have stood still (a slow disk, Ctrl-Z): whoever has reported meanwhile was not
+	 * silent. */
 	if (real->rang)
 		(void)uv_run(&real->loop, UV_RUN_NOWAIT);
 	real->rang = 0;
@@ -215,7 +218,7 @@ real_next(struct espl__world *world, struct espl__round *round, struct espl__dia
 
 		if (espl__store_save(real, &own) == ESPL_OK) {
 			real->leases_dirty = 0;
-		} else if (!real->troubled) {	/* else machines are only given back now */
+		} else if (!real->troubled) { /* else machines are only given back now */
 			*diag = own;
 			return own.status;
 		}
@@ -236,20 +239,20 @@ tell_held_up(struct espl__real *real)
 
 static espl_status
 real_apply(struct espl__world *world, const struct espl__effect *effects, uint32_t count,
-	struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__real *real = real_of(world);
-	uint32_t           i, asked = 0;
+	uint32_t i, asked = 0;
 
 	for (i = 0; i < count; i++) {
 		const struct espl__effect *fx = &effects[i];
-		struct espl__rlease       *lease;
+		struct espl__rlease *lease;
 
 		switch (fx->type) {
 		case ESPL__FX_ACQUIRE:
 			if (espl__real_lease(real, fx->as.acquire.lease) == NULL) {
 				(void)espl__real_lease_add(real, fx->as.acquire.lease,
-					fx->as.acquire.offer, fx->as.acquire.max_price_hour);
+				    fx->as.acquire.offer, fx->as.acquire.max_price_hour);
 				asked = 1;
 			}
 			break;
@@ -262,30 +265,21 @@ real_apply(struct espl__world *world, const struct espl__effect *effects, uint32
 			if (espl__real_start(real, fx, diag) != ESPL_OK)
 				return diag != NULL ? diag->status : ESPL_E_CONFIG;
 			break;
-		case ESPL__FX_REPLY:
-			espl__real_reply(real, fx);
-			break;
-		case ESPL__FX_RESIZE:
-			espl__real_resize(real, fx);
-			break;
-		case ESPL__FX_KILL:
-			espl__real_kill(real, fx);
-			break;
+		case ESPL__FX_REPLY: espl__real_reply(real, fx); break;
+		case ESPL__FX_RESIZE: espl__real_resize(real, fx); break;
+		case ESPL__FX_KILL: espl__real_kill(real, fx); break;
 		case ESPL__FX_COLLECT:
-			espl__store_collect(real, (uint64_t)fx->as.collect.experiment << ESPL__TRIAL_BITS
-				| fx->as.collect.trial, fx->as.collect.keep);
+			espl__store_collect(real,
+			    (uint64_t)fx->as.collect.experiment << ESPL__TRIAL_BITS |
+				fx->as.collect.trial,
+			    fx->as.collect.keep);
 			break;
-		case ESPL__FX_TIMER:
-			set_timer(real, fx->as.timer.at);
-			break;
-		case ESPL__FX_COMPUTE:
-			espl__real_compute(real, fx);
-			break;
-		case ESPL__FX_END:
-			break;
+		case ESPL__FX_TIMER: set_timer(real, fx->as.timer.at); break;
+		case ESPL__FX_COMPUTE: espl__real_compute(real, fx); break;
+		case ESPL__FX_END: break;
 		default:
 			return espl__fail(diag, ESPL_E_BUG,
-				"effect %d is none that the real world knows", (int)fx->type);
+			    "effect %d is none that the real world knows", (int)fx->type);
 		}
 	}
 	if (asked)
@@ -316,7 +310,7 @@ agents_left(const struct espl__real *real)
 static void
 drain(struct espl__real *real, int kill)
 {
-	int64_t  begun = espl__tick(), limit = (kill ? 3 : 120) * ESPL__REAL_SECOND;
+	int64_t begun = espl__tick(), limit = (kill ? 3 : 120) * ESPL__REAL_SECOND;
 	uint32_t i;
 
 	for (;;) {
@@ -333,10 +327,10 @@ drain(struct espl__real *real, int kill)
 			espl__agent_kill(real->leases[i]->agent);
 		if (!kill)
 			espl__log(ESPL_WARN,
-				"node %llu (%s) could not be released: see `espalier gc`",
-				(unsigned long long)real->leases[i]->id,
-				real->leases[i]->provider_id != NULL ? real->leases[i]->provider_id
-								     : real->leases[i]->token);
+			    "node %llu (%s) could not be released: see `espalier gc`",
+			    (unsigned long long)real->leases[i]->id,
+			    real->leases[i]->provider_id != NULL ? real->leases[i]->provider_id
+								 : real->leases[i]->token);
 	}
 }
 
@@ -346,8 +340,8 @@ drain_killed(struct espl__real *real)
 {
 	int64_t begun = espl__tick();
 
-	while ((agents_left(real) || real->works > 0) &&
-		espl__tick() - begun < 5 * ESPL__REAL_SECOND)
+	while (
+	    (agents_left(real) || real->works > 0) && espl__tick() - begun < 5 * ESPL__REAL_SECOND)
 		(void)uv_run(&real->loop, UV_RUN_ONCE);
 }
 
@@ -364,7 +358,7 @@ real_free(struct espl__real *real)
 {
 	int i;
 
-	espl__real_cloud_free(real);	/* destroy may still cancel: the loop must live */
+	espl__real_cloud_free(real); /* destroy may still cancel: the loop must live */
 	uv_walk(&real->loop, close_handle, NULL);
 	for (i = 0; i < 1000 && uv_loop_close(&real->loop) == UV_EBUSY; i++)
 		(void)uv_run(&real->loop, UV_RUN_NOWAIT);
@@ -386,8 +380,8 @@ static void
 real_close(struct espl__world *world, int kill)
 {
 	struct espl__real *real = real_of(world);
-	uint32_t           i, left = 0;
-	struct espl__diag  diag = ESPL__DIAG_INIT;
+	uint32_t i, left = 0;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	real->closing = 1;
 	espl__real_compute_close(real);
@@ -399,7 +393,7 @@ real_close(struct espl__world *world, int kill)
 			espl__agent_close(lease->agent);
 	}
 	/* A machine of a cloud that never came up cannot be given back here. */
-	for (i = real->lease_count; !kill && i-- > 0; )
+	for (i = real->lease_count; !kill && i-- > 0;)
 		if (real->cloud_up && i < real->lease_count)
 			espl__real_release(real, real->leases[i], 0);
 	if (real->begun) {
@@ -426,7 +420,7 @@ init_loop(struct espl__real *real, struct espl__diag *diag)
 
 	if (failed != 0)
 		return espl__fail(diag, ESPL_E_REMOTE, "the event loop does not start: %s",
-			uv_strerror(failed));
+		    uv_strerror(failed));
 	(void)uv_timer_init(&real->loop, &real->tick);
 	(void)uv_timer_init(&real->loop, &real->timer);
 	(void)uv_prepare_init(&real->loop, &real->prepare);
@@ -438,10 +432,10 @@ init_loop(struct espl__real *real, struct espl__diag *diag)
 
 espl_status
 espl__world_real(const struct espl__run_config *config, const struct espl__space *space,
-	const char *dir, uint64_t token, struct espl__world **out, struct espl__diag *diag)
+    const char *dir, uint64_t token, struct espl__world **out, struct espl__diag *diag)
 {
 	struct espl__real *real = espl__alloc(sizeof *real);
-	espl_status        status;
+	espl_status status;
 
 	real->world.ops = &real_ops;
 	real->config = config;

@@ -15,9 +15,10 @@
 #define HEARTBEAT_MS 3000u
 #define SILENT_MOST (30 * ESPL__REAL_SECOND)
 #define READ_ROOM 65536u
-#define KILLS_MOST 30			/* a second apart; a process that waits for a dead disk does not die */
+/* a second apart; a process that waits for a dead disk does not die */
+#define KILLS_MOST 30
 #define BROKEN_LIMIT (2 * ESPL__REAL_SECOND)
-#define OUTPUT_LIMIT (200 * INT64_C(1000000))	/* after the exit: who still holds the pipe? */
+#define OUTPUT_LIMIT (200 * INT64_C(1000000)) /* after the exit: who still holds the pipe? */
 
 static void
 agent_closed(uv_handle_t *handle)
@@ -61,7 +62,7 @@ signal_agent(struct espl__ragent *agent, int number)
 
 	if (!agent->exited && pid > 1) {
 		agent->signalled = 1;
-		(void)kill(-pid, number);	/* its own group: wrappers like ssh with it */
+		(void)kill(-pid, number); /* its own group: wrappers like ssh with it */
 		(void)kill(pid, number);
 	}
 }
@@ -72,7 +73,7 @@ espl__agent_close(struct espl__ragent *agent)
 	if (agent->state >= ESPL__AGENT_CLOSING)
 		return;
 	espl__agents_flush(agent->real);
-	if (agent->state >= ESPL__AGENT_CLOSING)	/* the flush found it broken */
+	if (agent->state >= ESPL__AGENT_CLOSING) /* the flush found it broken */
 		return;
 	agent->state = ESPL__AGENT_CLOSING;
 	agent->deadline = espl__tick() + ESPL__REAL_CLOSE_LIMIT;
@@ -112,7 +113,7 @@ espl__agent_kill(struct espl__ragent *agent)
 static int
 hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 {
-	char     version[64];
+	char version[64];
 	uint32_t protocol = espl__get_u32(reader);
 
 	espl__get_str(reader, version, sizeof version);
@@ -123,15 +124,15 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 		return -1;
 	if (protocol != ESPL__WIRE_PROTOCOL) {
 		espl__agent_break(agent,
-			"its espalier-agent (version %s) speaks protocol %u, this program %u",
-			version, protocol, ESPL__WIRE_PROTOCOL);
+		    "its espalier-agent (version %s) speaks protocol %u, this program %u", version,
+		    protocol, ESPL__WIRE_PROTOCOL);
 		return 0;
 	}
 	if (agent->state != ESPL__AGENT_HELLO)
 		return 0;
 	agent->state = ESPL__AGENT_READY;
 	agent->deadline = 0;
-	agent->said[0] = '\0';		/* it has nothing to do with what may come */
+	agent->said[0] = '\0'; /* it has nothing to do with what may come */
 	espl__real_lease_hello(agent->real, agent->lease);
 	return 0;
 }
@@ -139,8 +140,8 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 static int
 log_message(struct espl__ragent *agent, struct espl__reader *reader)
 {
-	espl_level  level = espl__get_u8(reader);
-	size_t      size;
+	espl_level level = espl__get_u8(reader);
+	size_t size;
 	const char *text = espl__get_bytes(reader, &size);
 
 	if (reader->bad)
@@ -148,7 +149,7 @@ log_message(struct espl__ragent *agent, struct espl__reader *reader)
 	if (level < ESPL_DEBUG || level > ESPL_ERROR)
 		level = ESPL_INFO;
 	espl__log(level, "node %llu: %.*s", (unsigned long long)agent->lease->id,
-	          (int)(size < 2000 ? size : 2000), text != NULL ? text : "");
+	    (int)(size < 2000 ? size : 2000), text != NULL ? text : "");
 	return 0;
 }
 
@@ -160,14 +161,10 @@ take_frame(struct espl__ragent *agent, uint8_t type, struct espl__reader *reader
 	if (agent->state == ESPL__AGENT_HELLO && type != ESPL__MSG_LOG)
 		return -1;
 	switch (type) {
-	case ESPL__MSG_PONG:
-		return 0;
-	case ESPL__MSG_LOG:
-		return log_message(agent, reader);
-	case ESPL__MSG_GPU:
-		return espl__real_gpu_message(agent->real, agent->lease, reader);
-	default:
-		return espl__real_gang_message(agent->real, agent->lease, type, reader);
+	case ESPL__MSG_PONG: return 0;
+	case ESPL__MSG_LOG: return log_message(agent, reader);
+	case ESPL__MSG_GPU: return espl__real_gpu_message(agent->real, agent->lease, reader);
+	default: return espl__real_gang_message(agent->real, agent->lease, type, reader);
 	}
 }
 
@@ -178,9 +175,9 @@ take_frames(struct espl__ragent *agent)
 
 	while (!agent->broken) {
 		struct espl__reader reader;
-		uint8_t             type;
-		size_t              used;
-		int                 got = espl__frame_get(&agent->in, from, &type, &reader, &used);
+		uint8_t type;
+		size_t used;
+		int got = espl__frame_get(&agent->in, from, &type, &reader, &used);
 
 		if (got == 0)
 			break;
@@ -189,8 +186,8 @@ take_frames(struct espl__ragent *agent)
 			break;
 		}
 		if (take_frame(agent, type, &reader) != 0)
-			espl__agent_break(
-				agent, "it sent a message of type %u that cannot be read", type);
+			espl__agent_break(agent, "it sent a message of type %u that cannot be read",
+			    type);
 		from += used;
 	}
 	if (from > 0) {
@@ -231,8 +228,9 @@ from_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 	if (agent->exited)
 		close_all(agent);
 	else
-		espl__agent_break(agent, agent->state == ESPL__AGENT_HELLO ?
-		                  "it could not be reached" : "its channel closed");
+		espl__agent_break(agent,
+		    agent->state == ESPL__AGENT_HELLO ? "it could not be reached"
+						      : "its channel closed");
 }
 
 static void
@@ -250,8 +248,8 @@ static void
 log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 {
 	struct espl__ragent *agent = stream->data;
-	char               *line, *end;
-	size_t              left;
+	char *line, *end;
+	size_t left;
 
 	(void)buf;
 	if (got < 0) {
@@ -265,7 +263,7 @@ log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
 		size_t length = end != NULL ? (size_t)(end - line) : left;
 
 		espl__log(ESPL_WARN, "node %llu: %.*s", (unsigned long long)agent->lease->id,
-			(int)length, line);
+		    (int)length, line);
 		(void)snprintf(agent->said, sizeof agent->said, ": %.*s", (int)length, line);
 		length += end != NULL;
 		line += length;
@@ -284,13 +282,13 @@ agent_exit(uv_process_t *process, int64_t status, int number)
 	espl__pids_remove(&agent->real->pids, (pid_t)process->pid);
 	agent->exited = 1;
 	if (!agent->signalled &&
-		(agent->state < ESPL__AGENT_CLOSING || (agent->broken && agent->eof))) {
+	    (agent->state < ESPL__AGENT_CLOSING || (agent->broken && agent->eof))) {
 		if (number != 0)
 			(void)snprintf(agent->why, sizeof agent->why,
-				"espalier-agent was killed by signal %d%s", number, agent->said);
+			    "espalier-agent was killed by signal %d%s", number, agent->said);
 		else if (agent->why[0] == '\0' || status != 0)
 			(void)snprintf(agent->why, sizeof agent->why,
-				"espalier-agent exited with status %d%s", (int)status, agent->said);
+			    "espalier-agent exited with status %d%s", (int)status, agent->said);
 	}
 	if (agent->state < ESPL__AGENT_CLOSING) {
 		agent->state = ESPL__AGENT_CLOSING;
@@ -304,13 +302,13 @@ agent_exit(uv_process_t *process, int64_t status, int number)
 /* ---- what it is told ---- */
 
 void
-espl__agent_send(
-	struct espl__ragent *agent, enum espl__message type, const struct espl__buf *payload)
+espl__agent_send(struct espl__ragent *agent, enum espl__message type,
+    const struct espl__buf *payload)
 {
 	if (agent->state >= ESPL__AGENT_CLOSING)
 		return;
 	espl__frame_put(&agent->out, type, payload != NULL ? payload->data : NULL,
-	                payload != NULL ? payload->size : 0);
+	    payload != NULL ? payload->size : 0);
 }
 
 static void
@@ -327,9 +325,9 @@ written(uv_write_t *request, int status)
 static void
 flush(struct espl__ragent *agent)
 {
-	uv_buf_t         buf;
+	uv_buf_t buf;
 	struct espl__buf swap;
-	int              sent;
+	int sent;
 
 	if (agent->out.size == 0 || agent->writing || agent->state >= ESPL__AGENT_CLOSING)
 		return;
@@ -349,11 +347,11 @@ flush(struct espl__ragent *agent)
 	agent->out = swap;
 	espl__buf_clear(&agent->out);
 	sent = sent < 0 ? 0 : sent;
-	buf = uv_buf_init(
-		(char *)agent->flight.data + sent, (unsigned)(agent->flight.size - (size_t)sent));
+	buf = uv_buf_init((char *)agent->flight.data + sent,
+	    (unsigned)(agent->flight.size - (size_t)sent));
 	agent->request.data = agent;
 	agent->writing =
-		uv_write(&agent->request, (uv_stream_t *)&agent->to, &buf, 1, written) == 0;
+	    uv_write(&agent->request, (uv_stream_t *)&agent->to, &buf, 1, written) == 0;
 	if (!agent->writing)
 		espl__agent_break(agent, "its channel broke");
 }
@@ -380,8 +378,10 @@ tick_agent(struct espl__ragent *agent, int64_t tick)
 			signal_agent(agent, SIGKILL);
 			agent->deadline = tick + ESPL__REAL_SECOND;
 		} else if (agent->state == ESPL__AGENT_CLOSING) {
-			espl__log(ESPL_ERROR, "node %llu: process %ld cannot be killed (does it wait for a disk?); it is left behind",
-				(unsigned long long)agent->lease->id, (long)agent->process.pid);
+			espl__log(ESPL_ERROR,
+			    "node %llu: process %ld cannot be killed (does it wait for a disk?); "
+			    "it is left behind",
+			    (unsigned long long)agent->lease->id, (long)agent->process.pid);
 			close_all(agent);
 		}
 		return;
@@ -389,7 +389,8 @@ tick_agent(struct espl__ragent *agent, int64_t tick)
 	if (agent->state != ESPL__AGENT_READY)
 		return;
 	if (tick - agent->heard > SILENT_MOST) {
-		espl__agent_break(agent, "no sign of life for %d s", (int)(SILENT_MOST / ESPL__REAL_SECOND));
+		espl__agent_break(agent, "no sign of life for %d s",
+		    (int)(SILENT_MOST / ESPL__REAL_SECOND));
 	} else if (tick - agent->pinged >= HEARTBEAT_MS * INT64_C(1000000)) {
 		agent->pinged = tick;
 		espl__agent_send(agent, ESPL__MSG_PING, NULL);
@@ -423,13 +424,17 @@ espl__agents_held(struct espl__real *real, int64_t late)
 
 /* ---- start ---- */
 
-struct argv_copy { struct espl_argv_sink sink; char **argv; uint32_t argc; };
+struct argv_copy {
+	struct espl_argv_sink sink;
+	char **argv;
+	uint32_t argc;
+};
 
 static espl_status
 copy_argv(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
 {
 	struct argv_copy *copy = (struct argv_copy *)(void *)sink;
-	uint32_t          i;
+	uint32_t i;
 
 	if (copy->argv != NULL)
 		return ESPL_E_REJECTED;
@@ -468,14 +473,14 @@ static int
 is_here(const char *address)
 {
 	return address == NULL || address[0] == '\0' || strncmp(address, "127.", 4) == 0 ||
-	       strcmp(address, "localhost") == 0 || strcmp(address, "::1") == 0;
+	    strcmp(address, "localhost") == 0 || strcmp(address, "::1") == 0;
 }
 
 static void
 say_hello(struct espl__ragent *agent)
 {
 	struct espl__buf payload = { NULL, 0, 0 };
-	const char      *address = agent->lease->address;
+	const char *address = agent->lease->address;
 
 	agent->here = is_here(address);
 	espl__put_u32(&payload, ESPL__WIRE_PROTOCOL);
@@ -511,13 +516,13 @@ new_agent(struct espl__real *real, struct espl__rlease *lease)
 void
 espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 {
-	struct argv_copy    copy = { { (uint32_t)sizeof copy.sink, 0, copy_argv }, NULL, 0 };
-	struct espl_error   error = ESPL_INIT(struct espl_error);
-	struct espl_lease   view;
+	struct argv_copy copy = { { (uint32_t)sizeof copy.sink, 0, copy_argv }, NULL, 0 };
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	struct espl_lease view;
 	struct espl__ragent *agent;
-	uint32_t            i;
-	espl_status         status;
-	int                 failed = 0;
+	uint32_t i;
+	espl_status status;
+	int failed = 0;
 
 	if (lease->agent != NULL)
 		return;
@@ -532,7 +537,7 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 		failed = spawn(agent, copy.argv);
 	if (status != ESPL_OK || failed != 0) {
 		(void)snprintf(agent->why, sizeof agent->why, "cannot start '%s': %s", copy.argv[0],
-		               status != ESPL_OK ? error.text : uv_strerror(failed));
+		    status != ESPL_OK ? error.text : uv_strerror(failed));
 		agent->exited = agent->eof = agent->broken = 1;
 		close_all(agent);
 	} else {

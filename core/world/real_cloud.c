@@ -26,7 +26,7 @@ static const struct espl_latency *
 copy_latency(struct espl__arena *arena, const struct espl_latency *from)
 {
 	struct espl_latency *to;
-	double              *samples;
+	double *samples;
 
 	if (from == NULL)
 		return NULL;
@@ -55,7 +55,7 @@ find_offer(const struct espl__real *real, const char *name, const char *market)
 
 	for (i = 0; i < real->offer_count; i++)
 		if (strcmp(real->offers[i].name, name) == 0 &&
-			strcmp(real->offers[i].market, market) == 0)
+		    strcmp(real->offers[i].market, market) == 0)
 			return i;
 	return ESPL_ANY;
 }
@@ -82,9 +82,9 @@ has_gpus(const char *gpu_type)
 static espl_status
 on_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
 {
-	struct espl__real  *real = events->ctx;
+	struct espl__real *real = events->ctx;
 	struct espl__arena *arena = espl__real_arena(real);
-	struct espl_offer  *copy;
+	struct espl_offer *copy;
 
 	if (offer->name == NULL || offer->name[0] == '\0' || offer->gpus == 0)
 		return ESPL_E_REJECTED;
@@ -105,10 +105,10 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *offer)
 
 static espl_status
 on_prices(const struct espl_cloud_events *events, const char *offer, const char *market,
-          const struct espl_price *prices, uint32_t count)
+    const struct espl_price *prices, uint32_t count)
 {
 	struct espl__real *real = events->ctx;
-	uint32_t           i, number = find_offer(real, offer, text_or_empty(market));
+	uint32_t i, number = find_offer(real, offer, text_or_empty(market));
 
 	if (number == ESPL_ANY)
 		return ESPL_E_UNKNOWN;
@@ -131,7 +131,7 @@ on_node(const struct espl_cloud_events *events, const struct espl_node_event *ev
 static void
 on_done(const struct espl_cloud_events *events, uint64_t what, espl_status status, const char *text)
 {
-	struct espl__real  *real = events->ctx;
+	struct espl__real *real = events->ctx;
 	struct espl__event *event;
 
 	if (what != 0 || real->cloud_up || real->cloud_failed)
@@ -171,19 +171,19 @@ espl_status
 espl__real_cloud_new(struct espl__real *real, struct espl__diag *diag)
 {
 	const struct espl__section *section = &real->config->cloud;
-	const char                 *use = section->use != NULL ? section->use : "local";
-	struct espl__cloudio_setup  setup;
-	const struct espl__plugin  *plugin;
-	espl_status                 status;
+	const char *use = section->use != NULL ? section->use : "local";
+	struct espl__cloudio_setup setup;
+	const struct espl__plugin *plugin;
+	espl_status status;
 
 	status = espl__plugin_find(ESPL_CLOUD, use, &plugin, diag);
 	if (status != ESPL_OK)
 		return status;
 	if (plugin->desc->caps & ESPL_CAP_SIMULATED) {
 		(void)espl__fail_at(diag, ESPL_E_CONFIG,
-			section->group != NULL ? section->group->file : real->config->path,
-			section->group != NULL ? section->group->line : 0,
-			"cloud '%s' exists only in simulations", use);
+		    section->group != NULL ? section->group->file : real->config->path,
+		    section->group != NULL ? section->group->line : 0,
+		    "cloud '%s' exists only in simulations", use);
 		espl__hint(diag, "use `espalier simulate`, or cloud = { use = \"local\"; }");
 		return ESPL_E_CONFIG;
 	}
@@ -200,7 +200,8 @@ espl__real_cloud_new(struct espl__real *real, struct espl__diag *diag)
 	real->env.utc_start_s = (int64_t)time(NULL);
 	real->env.now = &real->env_now;
 	real->env.directory = real->config->directory;
-	real->about = (struct espl_run){ .size = (uint32_t)sizeof real->about, .folder = real->dir };
+	real->about =
+	    (struct espl_run){ .size = (uint32_t)sizeof real->about, .folder = real->dir };
 	real->env.ctx = real;
 	real->env.service = service;
 	real->env.note = note;
@@ -218,22 +219,25 @@ espl__real_cloud_new(struct espl__real *real, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
-/* Offers that are there from the start and have no GPU are no use to a trainable that computes on GPUs alone. */
+/* Offers that are there from the start and have no GPU are no use to a trainable that computes on
+ * GPUs alone. */
 static espl_status
 gpus_wanted(const struct espl__real *real, struct espl__diag *diag)
 {
 	const struct espl__trial_config *trial = &real->config->trial;
-	const struct espl__plugin       *plugin;
-	const struct espl__node         *named = espl__node_get(
-		espl__node_get(espl__tree_root(real->config->tree), "trial"), "trainable");
+	const struct espl__plugin *plugin;
+	const struct espl__node *named =
+	    espl__node_get(espl__node_get(espl__tree_root(real->config->tree), "trial"),
+		"trainable");
 
 	if (trial->trainable == NULL || real->offer_count == 0 || real->gpus_offered)
 		return ESPL_OK;
-	if (espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) != ESPL_OK
-	    || !(plugin->desc->caps & ESPL_NEED_CUDA))
+	if (espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, NULL) != ESPL_OK ||
+	    !(plugin->desc->caps & ESPL_NEED_CUDA))
 		return ESPL_OK;
-	(void)espl__fail_at(diag, ESPL_E_CONFIG, named != NULL ? named->file : NULL, named != NULL ? named->line : 0,
-	    "trainable '%s' needs GPUs, and %s has none", trial->trainable, real->cloud->who);
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, named != NULL ? named->file : NULL,
+	    named != NULL ? named->line : 0, "trainable '%s' needs GPUs, and %s has none",
+	    trial->trainable, real->cloud->who);
 	espl__hint(diag, "is the driver installed (nvidia-smi)? is cloud.device \"cpu\"?");
 	return ESPL_E_CONFIG;
 }
@@ -241,12 +245,12 @@ gpus_wanted(const struct espl__real *real, struct espl__diag *diag)
 espl_status
 espl__real_cloud_start(struct espl__real *real, struct espl__diag *diag)
 {
-	struct espl_error        error = ESPL_INIT(struct espl_error);
+	struct espl_error error = ESPL_INIT(struct espl_error);
 	const struct espl__node *group = real->config->cloud.group;
-	struct espl__diag        own = ESPL__DIAG_INIT;
+	struct espl__diag own = ESPL__DIAG_INIT;
 	const struct espl_offer *offer;
-	uint32_t                 i;
-	espl_status              status;
+	uint32_t i;
+	espl_status status;
 
 	error.option = error.row = ESPL_ANY;
 	for (i = 0; (offer = espl__exec_offer(real->world.exec, i)) != NULL; i++) {
@@ -264,7 +268,7 @@ espl__real_cloud_start(struct espl__real *real, struct espl__diag *diag)
 			(void)espl__fail_at(diag, status, group->file, group->line, "%s", own.text);
 		else
 			(void)espl__fail_at(diag, status, own.file[0] != '\0' ? own.file : NULL,
-				own.line, "%s", own.text);
+			    own.line, "%s", own.text);
 		if (own.hint[0] != '\0')
 			espl__hint(diag, "%s", own.hint);
 		return status;
@@ -277,7 +281,7 @@ void
 espl__real_cloud_free(struct espl__real *real)
 {
 	uint32_t i;
-	int      turns;
+	int turns;
 
 	if (real->io != NULL) {
 		espl__cloudio_cancel_all(real->io);

@@ -12,19 +12,19 @@
 
 struct espl__compute_job {
 	struct espl__compute_job *next;
-	struct espl__real    *real;
+	struct espl__real *real;
 	struct espl__compute *job;
 	uv_poll_t poll;
-	pid_t     pid;
-	int       fd;
+	pid_t pid;
+	int fd;
 };
 
 static void
 tell(struct espl__real *real, const struct espl_outcome *from)
 {
-	struct espl__arena  *arena = espl__real_arena(real);
+	struct espl__arena *arena = espl__real_arena(real);
 	struct espl_outcome *outcome = espl__arena_alloc(arena, sizeof *outcome);
-	void                *bytes;
+	void *bytes;
 
 	*outcome = *from;
 	if (from->output_size > 0) {
@@ -40,7 +40,7 @@ job_closed(uv_handle_t *handle)
 {
 	struct espl__compute_job *job = handle->data, **at;
 
-	for (at = &job->real->jobs; *at != job; )
+	for (at = &job->real->jobs; *at != job;)
 		at = &(*at)->next;
 	*at = job->next;
 	(void)close(job->fd);
@@ -74,15 +74,15 @@ on_poll(uv_poll_t *poll, int status, int events)
 void
 espl__real_compute(struct espl__real *real, const struct espl__effect *fx)
 {
-	struct espl__compute     *compute;
+	struct espl__compute *compute;
 	struct espl__compute_job *job;
-	int                       fd;
+	int fd;
 
-	compute = espl__compute_start(
-		fx->as.compute.config, fx->as.compute.kind, fx->as.compute.token, fx->as.compute.request, 0);
+	compute = espl__compute_start(fx->as.compute.config, fx->as.compute.kind,
+	    fx->as.compute.token, fx->as.compute.request, 0);
 	fd = espl__compute_fd(compute) >= 0 ? fcntl(espl__compute_fd(compute), F_DUPFD_CLOEXEC, 3)
 					    : -1;
-	if (fd < 0) {		/* done already, or no descriptor left to watch it with */
+	if (fd < 0) { /* done already, or no descriptor left to watch it with */
 		if (espl__compute_fd(compute) >= 0)
 			espl__compute_wait(compute);
 		tell(real, espl__compute_outcome(compute));
@@ -109,7 +109,7 @@ espl__real_compute_tick(struct espl__real *real, int64_t tick)
 
 	for (job = real->jobs; job != NULL; job = job->next)
 		if (job->job != NULL && tick >= espl__compute_deadline(job->job) &&
-			espl__compute_step(job->job))
+		    espl__compute_step(job->job))
 			end_job(job, 1);
 }
 

@@ -11,7 +11,8 @@
 #include "base/text.h"
 #include "base/tick.h"
 
-#define KILL_LIMIT (60 * ESPL__REAL_SECOND)	/* beyond the grace: for an agent to see the processes gone */
+/* beyond the grace: for an agent to see the processes gone */
+#define KILL_LIMIT (60 * ESPL__REAL_SECOND)
 
 static void
 free_gang(struct espl__real *real, struct espl__rgang *gang)
@@ -74,7 +75,7 @@ espl__real_gang_finish(struct espl__real *real, struct espl__rgang *gang)
 {
 	struct espl__event *event;
 
-	espl__real_gang_trouble(real, gang);	/* before the end: nothing starts in between */
+	espl__real_gang_trouble(real, gang); /* before the end: nothing starts in between */
 	event = espl__real_event(real, ESPL__EV_ENDED);
 	espl__real_gang_verdict(real, gang, event);
 	free_gang(real, gang);
@@ -83,18 +84,19 @@ espl__real_gang_finish(struct espl__real *real, struct espl__rgang *gang)
 /* One more part is gone; the rest of a gang without it is ended too.  May free the gang. */
 static void
 part_gone(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part, int failed,
-	uint64_t grace_ms)
+    uint64_t grace_ms)
 {
 	if (part->ended)
 		return;
 	part->ended = 1;
 	gang->ended++;
 	if (gang->ended == gang->part_count ||
-		gang->plan != NULL) { /* a plan left: nothing was started */
-		/* Reports that did not wait for their answers come before the end; what was said in a change of ranks
-		 * that did not come to its end is lost with it. */
+	    gang->plan != NULL) { /* a plan left: nothing was started */
+		/* Reports that did not wait for their answers come before the end; what was said in
+		 * a change of ranks that did not come to its end is lost with it. */
 		gang->over = gang->held_count > 0 && gang->started == gang->part_count &&
-			     gang->resize != ESPL__CHANGING && !gang->lost && !gang->killed && gang->broken == NULL;
+		    gang->resize != ESPL__CHANGING && !gang->lost && !gang->killed &&
+		    gang->broken == NULL;
 		if (!gang->over)
 			espl__real_gang_finish(real, gang);
 		return;
@@ -107,7 +109,7 @@ void
 espl__real_gangs_lost(struct espl__real *real, uint64_t lease)
 {
 	struct espl__rgang *gang, *next;
-	uint32_t            i;
+	uint32_t i;
 
 	for (gang = real->gangs; gang != NULL; gang = next) {
 		next = gang->next;
@@ -128,8 +130,8 @@ void
 espl__real_tell(struct espl__real *real, const struct espl__rgang *gang, const char *text)
 {
 	const struct espl__part *part = &gang->parts[gang->members[0].part];
-	struct espl__ragent      *agent = espl__real_part_agent(real, part);
-	struct espl__buf         payload = { NULL, 0, 0 };
+	struct espl__ragent *agent = espl__real_part_agent(real, part);
+	struct espl__buf payload = { NULL, 0, 0 };
 
 	if (agent == NULL || part->ended)
 		return;
@@ -141,24 +143,18 @@ espl__real_tell(struct espl__real *real, const struct espl__rgang *gang, const c
 
 void
 espl__real_say(struct espl__real *real, struct espl__rgang *gang, enum espl__directive directive,
-	uint64_t budget)
+    uint64_t budget)
 {
 	char text[40];
 
 	switch (directive) {
-	case ESPL__CHECKPOINT:
-		(void)snprintf(text, sizeof text, "checkpoint");
-		break;
-	case ESPL__PAUSE:
-		(void)snprintf(text, sizeof text, "pause");
-		break;
-	case ESPL__STOP:
-		(void)snprintf(text, sizeof text, "stop");
-		break;
+	case ESPL__CHECKPOINT: (void)snprintf(text, sizeof text, "checkpoint"); break;
+	case ESPL__PAUSE: (void)snprintf(text, sizeof text, "pause"); break;
+	case ESPL__STOP: (void)snprintf(text, sizeof text, "stop"); break;
 	default:
 		if (budget > 0)
-			(void)snprintf(
-				text, sizeof text, "continue %llu", (unsigned long long)budget);
+			(void)snprintf(text, sizeof text, "continue %llu",
+			    (unsigned long long)budget);
 		else
 			(void)snprintf(text, sizeof text, "continue");
 		break;
@@ -174,9 +170,10 @@ espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 	if (gang == NULL || gang->killed || gang->broken != NULL)
 		return;
 	gang->waiting = 0;
-	if (fx->as.reply.directive == ESPL__STOP)	/* nothing to save */
+	if (fx->as.reply.directive == ESPL__STOP) /* nothing to save */
 		gang->stay_until = espl__tick() + gang->kind->of->config->trial.grace;
-	else if (fx->as.reply.directive == ESPL__PAUSE && gang->kind->of->config->trial.save_limit > 0)
+	else if (fx->as.reply.directive == ESPL__PAUSE &&
+	    gang->kind->of->config->trial.save_limit > 0)
 		gang->stay_until = espl__tick() + gang->kind->of->config->trial.save_limit;
 	if (fx->as.reply.directive == ESPL__PAUSE || fx->as.reply.directive == ESPL__STOP)
 		gang->told = fx->as.reply.directive;
@@ -185,7 +182,7 @@ espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 	if (gang->told != 0)
 		espl__real_resize_off(real, gang);
 	if (fx->as.reply.directive != ESPL__CONTINUE ||
-		!espl__real_resize_now(real, gang, fx->as.reply.budget))
+	    !espl__real_resize_now(real, gang, fx->as.reply.budget))
 		espl__real_say(real, gang, fx->as.reply.directive, fx->as.reply.budget);
 	espl__real_lines_held(real, gang);
 }
@@ -194,8 +191,8 @@ void
 espl__real_gang_kill_parts(struct espl__real *real, struct espl__rgang *gang, uint64_t grace_ms)
 {
 	struct espl__buf payload = { NULL, 0, 0 };
-	int64_t          by = espl__tick() + (int64_t)grace_ms * 1000000 + KILL_LIMIT;
-	uint32_t         p;
+	int64_t by = espl__tick() + (int64_t)grace_ms * 1000000 + KILL_LIMIT;
+	uint32_t p;
 
 	for (p = 0; p < gang->part_count; p++) {
 		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
@@ -243,14 +240,14 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 		return;
 	}
 	if (gang->waiting && grace > 0 &&
-		!gang->killed) { /* it sits in a read: wake it with the same wish */
+	    !gang->killed) { /* it sits in a read: wake it with the same wish */
 		gang->waiting = 0;
 		espl__real_say(real, gang, ESPL__PAUSE, 0);
 	}
 	gang->killed = 1;
 	espl__real_gang_kill_parts(real, gang, grace);
 	if (gang->plan != NULL ||
-		gang->over) { /* no process was started yet; a late PORT finds nobody */
+	    gang->over) { /* no process was started yet; a late PORT finds nobody */
 		gang->lost |= gang->plan != NULL;
 		espl__real_gang_finish(real, gang);
 	}
@@ -265,28 +262,31 @@ overstayed(struct espl__real *real, struct espl__rgang *gang)
 	gang->stay_until = 0;
 	if (gang->told == ESPL__PAUSE && gang->saved < gang->last && !gang->killed) {
 		espl__real_gang_break(real, gang, "no checkpoint within %s of being told to pause",
-			espl__format_short(gang->kind->of->config->trial.save_limit, span));
+		    espl__format_short(gang->kind->of->config->trial.save_limit, span));
 		return;
 	}
 	gang->killed = 1;
 	espl__log(ESPL_WARN, "trial %llu did not exit when told to %s: it is ended",
-	          (unsigned long long)gang->trial, gang->told == ESPL__PAUSE ? "pause" : "stop");
+	    (unsigned long long)gang->trial, gang->told == ESPL__PAUSE ? "pause" : "stop");
 	espl__real_gang_kill_parts(real, gang, 0);
 }
 
-/* An agent that still answers, but cannot start or end what it was told to: its machine is of no use. */
+/* An agent that still answers, but cannot start or end what it was told to: its machine is of no
+ * use. */
 static void
 end_late_agents(struct espl__real *real, struct espl__rgang *gang, int64_t tick)
 {
 	for (uint32_t p = 0; p < gang->part_count; p++) {
-		struct espl__part  *part = &gang->parts[p];
+		struct espl__part *part = &gang->parts[p];
 		struct espl__ragent *agent = espl__real_part_agent(real, part);
 
 		if (part->ended || part->answer_by == 0 || tick < part->answer_by || agent == NULL)
 			continue;
 		part->answer_by = 0;
-		espl__agent_break(agent, part->started ? "it did not end the processes of trial %llu when told to" :
-			"it did not start trial %llu when told to", (unsigned long long)gang->trial);
+		espl__agent_break(agent,
+		    part->started ? "it did not end the processes of trial %llu when told to"
+				  : "it did not start trial %llu when told to",
+		    (unsigned long long)gang->trial);
 	}
 }
 
@@ -317,7 +317,7 @@ espl__real_gangs_held(struct espl__real *real, int64_t late)
 void
 espl__real_gang_break(struct espl__real *real, struct espl__rgang *gang, const char *format, ...)
 {
-	char    text[400];
+	char text[400];
 	va_list list;
 
 	if (gang->broken != NULL)
@@ -333,28 +333,28 @@ espl__real_gang_break(struct espl__real *real, struct espl__rgang *gang, const c
 
 static int
 on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part,
-	struct espl__reader *reader)
+    struct espl__reader *reader)
 {
-	uint8_t  clean = espl__get_u8(reader);
+	uint8_t clean = espl__get_u8(reader);
 	uint32_t i, count = espl__get_u32(reader), first = gang->end_count;
-	int      failed = 0;
-	char     text[512];
+	int failed = 0;
+	char text[512];
 
 	if (reader->bad || count > part->count)
 		return -1;
 	for (i = 0; i < count; i++) {
 		struct espl__rank_end *end;
-		size_t                 size;
-		uint64_t               rank = espl__get_v64(reader);
-		int64_t                code = espl__get_z64(reader);
-		const char            *why = espl__get_bytes(reader, &size);
+		size_t size;
+		uint64_t rank = espl__get_v64(reader);
+		int64_t code = espl__get_z64(reader);
+		const char *why = espl__get_bytes(reader, &size);
 
 		if (reader->bad)
 			return -1;
 		if (part->off)
 			continue;
 		(void)snprintf(text, sizeof text, "%.*s", (int)(size < 400 ? size : 400),
-			why != NULL ? why : "");
+		    why != NULL ? why : "");
 		ESPL__GROW(gang->ends, gang->end_cap, gang->end_count + 1);
 		end = &gang->ends[gang->end_count++];
 		end->rank = (uint32_t)rank;
@@ -371,16 +371,18 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 		gang->ends[i].said = espl__strdup(text);
 	if (!clean)
 		espl__log(ESPL_WARN,
-			"trial %llu: a slot of node %llu is not clean after the trial's end",
-			(unsigned long long)gang->trial, (unsigned long long)part->lease);
+		    "trial %llu: a slot of node %llu is not clean after the trial's end",
+		    (unsigned long long)gang->trial, (unsigned long long)part->lease);
 	if (!failed && gang->resize == ESPL__CHANGING && part->leaves > 0)
 		espl__real_resize_left(real, gang, part);
-	part_gone(real, gang, part, failed, (uint64_t)(gang->kind->of->config->trial.grace / 1000000));
+	part_gone(real, gang, part, failed,
+	    (uint64_t)(gang->kind->of->config->trial.grace / 1000000));
 	return 0;
 }
 
 static void
-on_started(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part, uint32_t port)
+on_started(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part,
+    uint32_t port)
 {
 	if (port > 0)
 		gang->port = port;
@@ -403,8 +405,8 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 	/* What was never reported cannot be gone on from; held lines may still report it. */
 	if (iteration > gang->last && gang->held_count == 0) {
 		espl__real_gang_break(real, gang,
-			"rank 0 saved iteration %llu, but reported none after %llu",
-			(unsigned long long)iteration, (unsigned long long)gang->last);
+		    "rank 0 saved iteration %llu, but reported none after %llu",
+		    (unsigned long long)iteration, (unsigned long long)gang->last);
 		return;
 	}
 	real->saved_in_vain = 0;
@@ -428,7 +430,7 @@ on_port(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
 		return;
 	}
 	gang->broken = espl__strdup("rank 0: no port is free for the gang's rendezvous");
-	espl__real_gang_finish(real, gang);	/* nothing was started */
+	espl__real_gang_finish(real, gang); /* nothing was started */
 }
 
 /* Ranks on other nodes may not notice for long. */
@@ -436,28 +438,31 @@ static void
 on_failed(struct espl__real *real, struct espl__rgang *gang)
 {
 	if (!gang->failing)
-		espl__real_gang_kill_parts(real, gang, (uint64_t)(gang->kind->of->config->trial.grace / 1000000));
+		espl__real_gang_kill_parts(real, gang,
+		    (uint64_t)(gang->kind->of->config->trial.grace / 1000000));
 	gang->failing = 1;
 }
 
 int
 espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uint8_t type,
-	struct espl__reader *reader)
+    struct espl__reader *reader)
 {
-	uint64_t            id = espl__get_v64(reader);
+	uint64_t id = espl__get_v64(reader);
 	struct espl__rgang *gang = espl__real_gang(real, id);
-	struct espl__part  *part = NULL;
-	const char         *text;
-	size_t              size;
-	uint64_t            a, b;
-	uint32_t            p;
+	struct espl__part *part = NULL;
+	const char *text;
+	size_t size;
+	uint64_t a, b;
+	uint32_t p;
 
-	if (reader->bad || type < ESPL__MSG_PORT || (type > ESPL__MSG_ENDED && type != ESPL__MSG_LEFT && type != ESPL__MSG_FAILED))
+	if (reader->bad || type < ESPL__MSG_PORT ||
+	    (type > ESPL__MSG_ENDED && type != ESPL__MSG_LEFT && type != ESPL__MSG_FAILED))
 		return -1;
 	for (p = 0; gang != NULL && p < gang->part_count; p++)
-		if (gang->parts[p].lease == lease->id && gang->parts[p].wing == id && !gang->parts[p].ended)
+		if (gang->parts[p].lease == lease->id && gang->parts[p].wing == id &&
+		    !gang->parts[p].ended)
 			part = &gang->parts[p];
-	if (part == NULL)	/* about a gang that has ended for us already */
+	if (part == NULL) /* about a gang that has ended for us already */
 		return 0;
 	switch (type) {
 	case ESPL__MSG_PORT:
@@ -481,13 +486,14 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 			espl__real_line(real, gang, text, size);
 		else
 			espl__real_gang_break(real, gang, "rank 0: %.*s",
-				(int)(size < 200 ? size : 200), text != NULL ? text : "");
+			    (int)(size < 200 ? size : 200), text != NULL ? text : "");
 		break;
-	case ESPL__MSG_CLOSED:	/* one that has been told to leave need not say more */
+	case ESPL__MSG_CLOSED: /* one that has been told to leave need not say more */
 		if (gang->told == 0 && !gang->finished && !gang->killed)
 			espl__real_gang_break(real, gang,
-				"rank 0 closed its report descriptor at iteration %llu of %llu and went on without it",
-				(unsigned long long)gang->last, (unsigned long long)gang->budget);
+			    "rank 0 closed its report descriptor at iteration %llu of %llu and "
+			    "went on without it",
+			    (unsigned long long)gang->last, (unsigned long long)gang->budget);
 		break;
 	case ESPL__MSG_SAVED:
 		a = espl__get_v64(reader);
@@ -505,8 +511,7 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 		if (!reader->bad)
 			on_failed(real, gang);
 		break;
-	default:
-		return on_ended(real, gang, part, reader);
+	default: return on_ended(real, gang, part, reader);
 	}
 	return reader->bad ? -1 : 0;
 }

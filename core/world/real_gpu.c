@@ -1,7 +1,7 @@
 /* real_gpu.c - what agents tell of their GPUs, and the ends of gangs that are due to those.
  *
- * A gang whose GPU failed it is lost, not failed: its trial goes on from its last checkpoint and none of
- * its retries is spent.
+ * A gang whose GPU failed it is lost, not failed: its trial goes on from its last checkpoint and
+ * none of its retries is spent.
  */
 #include "world/real.h"
 #include <string.h>
@@ -9,22 +9,25 @@
 #include "base/mem.h"
 
 int
-espl__real_gpu_message(struct espl__real *real, const struct espl__rlease *lease, struct espl__reader *reader)
+espl__real_gpu_message(struct espl__real *real, const struct espl__rlease *lease,
+    struct espl__reader *reader)
 {
-	uint8_t             what = espl__get_u8(reader);
-	uint64_t            id = espl__get_v64(reader), number = espl__get_v64(reader);
-	char                text[512];
+	uint8_t what = espl__get_u8(reader);
+	uint64_t id = espl__get_v64(reader), number = espl__get_v64(reader);
+	char text[512];
 	struct espl__event *event;
 
 	espl__get_str(reader, text, sizeof text);
-	if (reader->bad || reader->at != reader->end || what < ESPL__GPU_SHARED || what > ESPL__GPU_ASIDE)
+	if (reader->bad || reader->at != reader->end || what < ESPL__GPU_SHARED ||
+	    what > ESPL__GPU_ASIDE)
 		return -1;
 	if (what == ESPL__GPU_SHARED || what == ESPL__GPU_MEMORY) {
 		const struct espl__rgang *gang = espl__real_gang(real, id);
 
-		if (gang == NULL)	/* it has just ended */
+		if (gang == NULL) /* it has just ended */
 			return 0;
-		id = gang->id;		/* those who joined it later have a number of their own there */
+		/* those who joined it later have a number of their own there */
+		id = gang->id;
 	} else {
 		id = lease->id;
 	}

@@ -32,12 +32,12 @@ espl__real_lease(const struct espl__real *real, uint64_t id)
 }
 
 struct espl__rlease *
-espl__real_lease_add(
-	struct espl__real *real, uint64_t id, uint32_t offer, espl_money max_price_hour)
+espl__real_lease_add(struct espl__real *real, uint64_t id, uint32_t offer,
+    espl_money max_price_hour)
 {
-	struct espl__rlease     *lease = espl__alloc(sizeof *lease);
+	struct espl__rlease *lease = espl__alloc(sizeof *lease);
 	const struct espl_offer *terms = espl__exec_offer(real->world.exec, offer);
-	uint32_t                 at = real->lease_count;
+	uint32_t at = real->lease_count;
 
 	lease->id = id;
 	lease->offer = offer;
@@ -122,7 +122,8 @@ tell(struct espl__real *real, struct espl__rlease *lease, espl_node_state state,
 
 /* For `explain`; where the end of the lease follows, its reason. */
 static void
-tell_why(struct espl__real *real, const struct espl__rlease *lease, const char *what, const char *why)
+tell_why(struct espl__real *real, const struct espl__rlease *lease, const char *what,
+    const char *why)
 {
 	struct espl__event *event = espl__real_event(real, ESPL__EV_NODE_WHY);
 	char *text = espl__format("%s%s", what, why);
@@ -137,20 +138,20 @@ static void
 finish(struct espl__real *real, struct espl__rlease *lease)
 {
 	struct espl__event *event;
-	uint32_t            i;
+	uint32_t i;
 
-	espl__real_gangs_lost(real, lease->id);	/* those that waited for an agent there */
+	espl__real_gangs_lost(real, lease->id); /* those that waited for an agent there */
 	if (lease->why != NULL && lease->why[0] != '\0')
 		tell_why(real, lease, "", lease->why);
 	tell(real, lease, ESPL_NODE_ENDED, ESPL_NEVER);
 	event = &real->batch[real->filling].list[real->batch[real->filling].count - 1];
 	event->as.node.reason =
-		lease->blame != 0 && lease->reason == ESPL_BY_USER ? lease->blame : lease->reason;
+	    lease->blame != 0 && lease->reason == ESPL_BY_USER ? lease->blame : lease->reason;
 	event->as.node.charged = lease->charged;
 	for (i = 0; i < real->lease_count; i++) {
 		if (real->leases[i] == lease) {
 			memmove(&real->leases[i], &real->leases[i + 1],
-			        (real->lease_count - i - 1) * sizeof real->leases[0]);
+			    (real->lease_count - i - 1) * sizeof real->leases[0]);
 			real->lease_count--;
 			break;
 		}
@@ -160,8 +161,8 @@ finish(struct espl__real *real, struct espl__rlease *lease)
 }
 
 static void
-end_lease(
-	struct espl__real *real, struct espl__rlease *lease, espl_reason reason, espl_money charged)
+end_lease(struct espl__real *real, struct espl__rlease *lease, espl_reason reason,
+    espl_money charged)
 {
 	lease->ended = 1;
 	lease->cloud = ESPL_NODE_ENDED;
@@ -178,25 +179,22 @@ static espl_reason
 reason_of(espl_status status)
 {
 	switch (status) {
-	case ESPL_E_LIMIT:
-		return ESPL_BY_QUOTA;
+	case ESPL_E_LIMIT: return ESPL_BY_QUOTA;
 	case ESPL_E_INFEASIBLE:
-	case ESPL_E_BUSY:
-		return ESPL_BY_CAPACITY;
-	default:
-		return ESPL_BY_FAULT;
+	case ESPL_E_BUSY: return ESPL_BY_CAPACITY;
+	default: return ESPL_BY_FAULT;
 	}
 }
 
 static void
 acquire_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 {
-	struct espl_acquire        *requests = espl__alloc((count + 1) * sizeof *requests);
+	struct espl_acquire *requests = espl__alloc((count + 1) * sizeof *requests);
 	const struct espl_acquire **pointers = espl__alloc((count + 1) * sizeof *pointers);
-	struct espl_error           error = ESPL_INIT(struct espl_error);
-	espl_status                 status;
-	uint64_t                   *ids = espl__alloc((count + 1) * sizeof *ids);
-	uint32_t                    i;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	espl_status status;
+	uint64_t *ids = espl__alloc((count + 1) * sizeof *ids);
+	uint32_t i;
 
 	for (i = 0; i < count; i++) {
 		requests[i].size = (uint32_t)sizeof requests[i];
@@ -213,7 +211,7 @@ acquire_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 	status = real->ops->acquire(real->cloud->self, pointers, count, &error);
 	if (status != ESPL_OK) {
 		espl__log(ESPL_WARN, "%s: acquiring %u nodes failed: %s", real->cloud->who, count,
-			error.text);
+		    error.text);
 		for (i = 0; i < count; i++) { /* those that the plugin has not spoken of itself */
 			struct espl__rlease *lease = espl__real_lease(real, ids[i]);
 
@@ -231,10 +229,10 @@ acquire_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 static void
 adopt_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 {
-	struct espl_lease        *views = espl__alloc((count + 1) * sizeof *views);
+	struct espl_lease *views = espl__alloc((count + 1) * sizeof *views);
 	const struct espl_lease **pointers = espl__alloc((count + 1) * sizeof *pointers);
-	struct espl_error         error = ESPL_INIT(struct espl_error);
-	uint32_t                  i;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	uint32_t i;
 
 	for (i = 0; i < count; i++) {
 		list[i]->asked = 1;
@@ -244,7 +242,7 @@ adopt_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 	espl__real_enter(real);
 	if (real->ops->adopt(real->cloud->self, pointers, count, &error) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s: taking back %u nodes failed: %s", real->cloud->who, count,
-			error.text);
+		    error.text);
 	free(views);
 	free(pointers);
 }
@@ -253,7 +251,7 @@ void
 espl__real_leases_ask(struct espl__real *real)
 {
 	struct espl__rlease **fresh, **old;
-	uint32_t              i, fresh_count = 0, old_count = 0;
+	uint32_t i, fresh_count = 0, old_count = 0;
 
 	if (!real->cloud_up)
 		return;
@@ -280,21 +278,21 @@ espl__real_leases_ask(struct espl__real *real)
 static void
 release_now(struct espl__real *real, struct espl__rlease *lease, int64_t tick)
 {
-	struct espl_lease        view;
+	struct espl_lease view;
 	const struct espl_lease *pointer = &view;
-	struct espl_error        error = ESPL_INIT(struct espl_error);
+	struct espl_error error = ESPL_INIT(struct espl_error);
 	int64_t pause = ESPL__REAL_SECOND << (lease->releases < 5 ? lease->releases : 5);
-	espl_status              status;
+	espl_status status;
 
 	lease->releases++;
 	lease->release_at = tick + (pause < RELEASE_PAUSE_MAX ? pause : RELEASE_PAUSE_MAX);
 	espl__real_lease_view(lease, &view);
 	espl__real_enter(real);
 	status =
-		real->ops->release(real->cloud->self, &pointer, 1, &error); /* may free the lease */
+	    real->ops->release(real->cloud->self, &pointer, 1, &error); /* may free the lease */
 	if (status != ESPL_OK)
 		espl__log(ESPL_WARN, "%s: releasing a node failed, to be repeated: %s",
-			real->cloud->who, error.text);
+		    real->cloud->who, error.text);
 }
 
 void
@@ -306,13 +304,13 @@ espl__real_release(struct espl__real *real, struct espl__rlease *lease, espl_rea
 		return;
 	lease->releasing = 1;
 	lease->agent_at = 0;
-	if (!lease->asked && !lease->adopt) {	/* the cloud never heard of it */
+	if (!lease->asked && !lease->adopt) { /* the cloud never heard of it */
 		end_lease(real, lease, ESPL_BY_USER, 0);
 		return;
 	}
 	lease->release_at = espl__tick();
 	if (lease->agent != NULL)
-		espl__agent_close(lease->agent);	/* then espl__real_lease_agent_gone */
+		espl__agent_close(lease->agent); /* then espl__real_lease_agent_gone */
 	else if (real->cloud_up)
 		release_now(real, lease, lease->release_at);
 }
@@ -344,12 +342,10 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 	if (event->text != NULL && event->text[0] != '\0')
 		espl__log(ESPL_INFO, "node %llu: %s", (unsigned long long)lease->id, event->text);
 	if (event->state <= lease->cloud)
-		return;			/* states only advance */
+		return; /* states only advance */
 	lease->cloud = event->state;
 	switch (event->state) {
-	case ESPL_NODE_BOOTING:
-		tell(real, lease, ESPL_NODE_BOOTING, ESPL_NEVER);
-		break;
+	case ESPL_NODE_BOOTING: tell(real, lease, ESPL_NODE_BOOTING, ESPL_NEVER); break;
 	case ESPL_NODE_READY:
 		lease->gpus = event->gpus;
 		if (!lease->releasing && !real->closing)
@@ -364,10 +360,9 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 		if (event->reason != ESPL_BY_USER)
 			replace(&lease->why, event->text);
 		end_lease(real, lease, event->reason != 0 ? event->reason : ESPL_BY_FAULT,
-			event->charged);
+		    event->charged);
 		break;
-	default:
-		break;
+	default: break;
 	}
 }
 
@@ -384,27 +379,27 @@ espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
 static void
 give_up(struct espl__real *real, struct espl__rlease *lease, const char *why)
 {
-	if (lease->told == ESPL_NODE_READY)	/* nothing new is to be placed there meanwhile */
+	if (lease->told == ESPL_NODE_READY) /* nothing new is to be placed there meanwhile */
 		tell(real, lease, ESPL_NODE_NOTICE, espl__real_clock(real));
 	replace(&lease->why, why);
 	espl__real_release(real, lease, ESPL__BY_GIVING_UP);
 }
 
 void
-espl__real_lease_agent_gone(
-	struct espl__real *real, struct espl__rlease *lease, const struct espl__ragent *agent)
+espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
+    const struct espl__ragent *agent)
 {
-	int64_t  tick = espl__tick();
+	int64_t tick = espl__tick();
 	uint32_t orphans, left = 0;
 
 	lease->agent = NULL;
 	orphans = espl__reap_orphans(&real->pids, 2000, &left);
 	if (left > 0)
 		espl__log(ESPL_ERROR, "node %llu: %u processes of trials would not end",
-			(unsigned long long)lease->id, left);
+		    (unsigned long long)lease->id, left);
 	else if (orphans > 0)
 		espl__log(ESPL_DEBUG, "node %llu: ended %u processes that its agent left",
-			(unsigned long long)lease->id, orphans);
+		    (unsigned long long)lease->id, orphans);
 	espl__real_gangs_lost(real, lease->id);
 	if (lease->ended) {
 		finish(real, lease);
@@ -421,8 +416,8 @@ espl__real_lease_agent_gone(
 	if (tick - agent->born > AGENT_LIVED)
 		lease->tries = 0;
 	lease->tries++;
-	espl__log(
-		ESPL_WARN, "node %llu: agent lost: %s", (unsigned long long)lease->id, agent->why);
+	espl__log(ESPL_WARN, "node %llu: agent lost: %s", (unsigned long long)lease->id,
+	    agent->why);
 	tell_why(real, lease, "agent lost: ", agent->why);
 	if (lease->tries >= ESPL__REAL_AGENT_TRIES)
 		give_up(real, lease, agent->why);
@@ -437,17 +432,17 @@ espl__real_leases_tick(struct espl__real *real, int64_t tick)
 {
 	uint32_t i;
 
-	for (i = real->lease_count; i-- > 0; ) {	/* backwards: the one at i may be freed */
+	for (i = real->lease_count; i-- > 0;) { /* backwards: the one at i may be freed */
 		struct espl__rlease *lease;
 
-		if (i >= real->lease_count)	/* the plugin ended others meanwhile */
+		if (i >= real->lease_count) /* the plugin ended others meanwhile */
 			continue;
 		lease = real->leases[i];
 		if (lease->agent_at != 0 && tick >= lease->agent_at && !real->closing) {
 			lease->agent_at = 0;
 			espl__agent_start(real, lease);
 		} else if (lease->releasing && lease->agent == NULL && real->cloud_up &&
-			   tick >= lease->release_at) {
+		    tick >= lease->release_at) {
 			release_now(real, lease, tick);
 		}
 	}
@@ -457,14 +452,14 @@ espl__real_leases_tick(struct espl__real *real, int64_t tick)
 espl_status
 espl__real_leases_resume(struct espl__real *real, struct espl__diag *diag)
 {
-	uint32_t                  i, count = espl__exec_leases(real->world.exec, NULL, 0);
-	struct espl__lease_info  *list = espl__alloc((count + 1) * sizeof *list);
-	espl_status               status;
+	uint32_t i, count = espl__exec_leases(real->world.exec, NULL, 0);
+	struct espl__lease_info *list = espl__alloc((count + 1) * sizeof *list);
+	espl_status status;
 
 	count = espl__exec_leases(real->world.exec, list, count);
 	for (i = 0; i < count; i++)
-		(void)espl__real_lease_add(
-			real, list[i].lease, list[i].offer, list[i].max_price_hour);
+		(void)espl__real_lease_add(real, list[i].lease, list[i].offer,
+		    list[i].max_price_hour);
 	status = espl__store_load(real, diag);
 	for (i = 0; i < count; i++) {
 		struct espl__rlease *lease = espl__real_lease(real, list[i].lease);

@@ -1,8 +1,9 @@
 /* real_resize.c - a gang changes its ranks while they live: the driver's part.
  *
- * Who stays is told at once where it will sit, and who comes is started, while the gang trains.  When all
- * that come are ready, the next "continue" becomes "resize".  It is done when the new rank 0 says so and
- * everybody who left is gone.  Ranks that come are another part of the gang, even on a node that has one.
+ * Who stays is told at once where it will sit, and who comes is started, while the gang trains.
+ * When all that come are ready, the next "continue" becomes "resize".  It is done when the new rank
+ * 0 says so and everybody who left is gone.  Ranks that come are another part of the gang, even on
+ * a node that has one.
  */
 #include "world/real.h"
 #include <inttypes.h>
@@ -15,7 +16,8 @@ address_of(const struct espl__real *real, const struct espl__part *part)
 {
 	const struct espl__rlease *lease = espl__real_lease(real, part->lease);
 
-	return lease != NULL && lease->address != NULL && lease->address[0] != '\0' ? lease->address : "127.0.0.1";
+	return lease != NULL && lease->address != NULL && lease->address[0] != '\0' ? lease->address
+										    : "127.0.0.1";
 }
 
 /* ---- who will be who ---- */
@@ -65,9 +67,9 @@ seat_members(struct espl__rgang *gang, const struct espl__effect *fx)
 	for (uint32_t i = 0; i < count; i++)
 		at |= same_seat(&fx->as.resize.slots[i], &gang->members[0].slot);
 	for (uint32_t i = 0; i < count; i++) {
-		const struct espl_slot     *slot = &fx->as.resize.slots[i];
+		const struct espl_slot *slot = &fx->as.resize.slots[i];
 		const struct espl__rmember *old = who_sits(gang, slot);
-		uint32_t                    rank = old == &gang->members[0] ? 0 : at++;
+		uint32_t rank = old == &gang->members[0] ? 0 : at++;
 
 		if (old != NULL) {
 			gang->coming[rank] = *old;
@@ -76,7 +78,7 @@ seat_members(struct espl__rgang *gang, const struct espl__effect *fx)
 		gang->coming[rank].slot = *slot;
 		gang->coming[rank].part = joining_part(gang, slot->node, wing);
 	}
-	for (uint32_t r = 0; r < count; r++) {	/* those that come, by rank within their part */
+	for (uint32_t r = 0; r < count; r++) { /* those that come, by rank within their part */
 		struct espl__part *part = &gang->parts[gang->coming[r].part];
 
 		if (part->wing != wing)
@@ -89,7 +91,11 @@ seat_members(struct espl__rgang *gang, const struct espl__effect *fx)
 
 /* ---- what the agents are told ---- */
 
-struct change { struct espl__meeting meet; uint64_t *nodes; uint32_t node_count; };
+struct change {
+	struct espl__meeting meet;
+	uint64_t *nodes;
+	uint32_t node_count;
+};
 
 static uint32_t
 node_number(const struct change *c, uint64_t lease)
@@ -97,7 +103,7 @@ node_number(const struct change *c, uint64_t lease)
 	for (uint32_t i = 0; i < c->node_count; i++)
 		if (c->nodes[i] == lease)
 			return i;
-	return c->node_count;		/* one that is left */
+	return c->node_count; /* one that is left */
 }
 
 static void
@@ -114,8 +120,10 @@ make_change(const struct espl__real *real, const struct espl__rgang *gang, struc
 	c->meet = (struct espl__meeting){
 		.generation = gang->generation,
 		.moved = !same_seat(&gang->coming[0].slot, &gang->members[0].slot),
-		.door = address_of(real, old), .port = gang->port,
-		.master = address_of(real, first), .world = gang->coming_world,
+		.door = address_of(real, old),
+		.port = gang->port,
+		.master = address_of(real, first),
+		.world = gang->coming_world,
 	};
 }
 
@@ -133,24 +141,26 @@ count_on(const struct espl__rgang *gang, uint64_t lease, uint32_t rank)
 static void
 send_seats(struct espl__real *real, struct espl__rgang *gang, struct change *c, uint32_t p)
 {
-	struct espl__part       *part = &gang->parts[p];
-	struct espl__ragent      *agent = espl__real_part_agent(real, part);
+	struct espl__part *part = &gang->parts[p];
+	struct espl__ragent *agent = espl__real_part_agent(real, part);
 	struct espl__start_rank *ranks = espl__alloc((part->live + 1) * sizeof *ranks);
-	struct espl__seating     s = { .gang = part->wing, .meet = c->meet, .ranks = ranks };
-	struct espl__buf         payload = { NULL, 0, 0 };
+	struct espl__seating s = { .gang = part->wing, .meet = c->meet, .ranks = ranks };
+	struct espl__buf payload = { NULL, 0, 0 };
 
 	part->leaves = 0;
 	for (uint32_t index = 0; index < part->count; index++)
 		for (uint32_t r = 0; r < gang->world; r++) {
 			const struct espl__rmember *m = &gang->members[r];
-			uint32_t                    to = 0;
+			uint32_t to = 0;
 
 			if (m->part != p || m->index != index)
 				continue;
-			while (to < gang->coming_world && !same_seat(&gang->coming[to].slot, &m->slot))
+			while (
+			    to < gang->coming_world && !same_seat(&gang->coming[to].slot, &m->slot))
 				to++;
 			part->leaves += to == gang->coming_world;
-			ranks[s.count++] = (struct espl__start_rank){ to, count_on(gang, part->lease, to), m->slot.gpu };
+			ranks[s.count++] = (struct espl__start_rank){ to,
+				count_on(gang, part->lease, to), m->slot.gpu };
 		}
 	s.meet.node = node_number(c, part->lease);
 	s.meet.local_world = count_on(gang, part->lease, gang->coming_world);
@@ -163,15 +173,16 @@ send_seats(struct espl__real *real, struct espl__rgang *gang, struct change *c, 
 
 static void
 send_start(struct espl__real *real, struct espl__rgang *gang, const struct change *c, uint32_t p,
-	const struct espl__effect *fx)
+    const struct espl__effect *fx)
 {
-	struct espl__part       *part = &gang->parts[p];
-	struct espl__ragent      *agent = espl__real_part_agent(real, part);
+	struct espl__part *part = &gang->parts[p];
+	struct espl__ragent *agent = espl__real_part_agent(real, part);
 	struct espl__start_rank *ranks = espl__alloc((part->count + 1) * sizeof *ranks);
-	struct espl__start       start = { .packing = fx->as.resize.share.packing };
-	struct espl__buf         payload = { NULL, 0, 0 }, params = { NULL, 0, 0 };
+	struct espl__start start = { .packing = fx->as.resize.share.packing };
+	struct espl__buf payload = { NULL, 0, 0 }, params = { NULL, 0, 0 };
 
-	espl__real_start_fill(real, gang, espl__real_lease(real, part->lease), fx->as.resize.values, &start, &params);
+	espl__real_start_fill(real, gang, espl__real_lease(real, part->lease), fx->as.resize.values,
+	    &start, &params);
 	start.gang = part->wing;
 	start.of = gang->id;
 	start.world = gang->coming_world;
@@ -186,7 +197,8 @@ send_start(struct espl__real *real, struct espl__rgang *gang, const struct chang
 	start.local_first = start.join.local_world - part->count;
 	for (uint32_t r = 0; r < gang->coming_world; r++)
 		if (gang->coming[r].part == p) {
-			ranks[start.rank_count] = (struct espl__start_rank){ r, start.rank_count, gang->coming[r].slot.gpu };
+			ranks[start.rank_count] = (struct espl__start_rank){ r, start.rank_count,
+				gang->coming[r].slot.gpu };
 			start.rank_count++;
 		}
 	start.ranks = ranks;
@@ -203,11 +215,12 @@ void
 espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
 {
 	struct espl__rgang *gang = espl__real_gang(real, fx->as.resize.gang);
-	struct change       c;
-	int                 missing = 0;
+	struct change c;
+	int missing = 0;
 
-	if (gang == NULL || gang->killed || gang->broken != NULL || gang->told != 0 || gang->resize != ESPL__STEADY)
-		return;			/* its end is on the way */
+	if (gang == NULL || gang->killed || gang->broken != NULL || gang->told != 0 ||
+	    gang->resize != ESPL__STEADY)
+		return; /* its end is on the way */
 	gang->generation++;
 	gang->resize = ESPL__PREPARING;
 	gang->expected = 0;
@@ -216,7 +229,7 @@ espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
 	make_change(real, gang, &c);
 	for (uint32_t p = 0; p < gang->part_count; p++) {
 		struct espl__part *part = &gang->parts[p];
-		int                comes = part->wing == (gang->id | (uint64_t)gang->generation << 40);
+		int comes = part->wing == (gang->id | (uint64_t)gang->generation << 40);
 
 		if (part->ended)
 			continue;
@@ -227,10 +240,11 @@ espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
 			send_seats(real, gang, &c, p);
 	}
 	free(c.nodes);
-	if (missing) {			/* a node went away in this very moment */
+	if (missing) { /* a node went away in this very moment */
 		gang->lost = 1;
 		for (uint32_t p = 0; p < gang->part_count; p++)
-			if (!gang->parts[p].ended && espl__real_part_agent(real, &gang->parts[p]) == NULL) {
+			if (!gang->parts[p].ended &&
+			    espl__real_part_agent(real, &gang->parts[p]) == NULL) {
 				gang->parts[p].ended = 1;
 				gang->ended++;
 			}
@@ -248,8 +262,9 @@ espl__real_resize_now(struct espl__real *real, struct espl__rgang *gang, uint64_
 	if (gang->resize != ESPL__PREPARING || gang->expected > 0)
 		return 0;
 	gang->resize = ESPL__CHANGING;
-	(void)snprintf(text, sizeof text, budget > 0 ? "resize %" PRIu32 " %" PRIu64 : "resize %" PRIu32,
-		gang->generation, budget);
+	(void)snprintf(text, sizeof text,
+	    budget > 0 ? "resize %" PRIu32 " %" PRIu64 : "resize %" PRIu32, gang->generation,
+	    budget);
 	espl__real_tell(real, gang, text);
 	return 1;
 }
@@ -265,9 +280,9 @@ espl__real_resize_off(struct espl__real *real, struct espl__rgang *gang)
 	free(gang->coming);
 	gang->coming = NULL;
 	for (uint32_t p = 0; p < gang->part_count; p++) {
-		struct espl__part  *part = &gang->parts[p];
+		struct espl__part *part = &gang->parts[p];
 		struct espl__ragent *agent = espl__real_part_agent(real, part);
-		int                 comes = part->wing == (gang->id | (uint64_t)gang->generation << 40);
+		int comes = part->wing == (gang->id | (uint64_t)gang->generation << 40);
 		struct espl__seating none = { .gang = part->wing };
 
 		if (part->ended || agent == NULL)
@@ -314,25 +329,28 @@ espl__real_resize_left(struct espl__real *real, struct espl__rgang *gang, struct
 }
 
 int
-espl__real_resize_line(struct espl__real *real, struct espl__rgang *gang, const char *text, size_t size)
+espl__real_resize_line(struct espl__real *real, struct espl__rgang *gang, const char *text,
+    size_t size)
 {
-	char     line[200];
+	char line[200];
 	uint32_t generation, port;
-	int64_t  took;
+	int64_t took;
 
 	if (gang->generation == 0 || size >= sizeof line)
 		return 0;
 	memcpy(line, text, size);
 	line[size] = '\0';
 	if (sscanf(line, "{\"ready\": %" SCNu32 "}", &generation) == 1) {
-		if (generation == gang->generation && gang->resize == ESPL__PREPARING && gang->expected > 0)
+		if (generation == gang->generation && gang->resize == ESPL__PREPARING &&
+		    gang->expected > 0)
 			gang->expected--;
 		return 1;
 	}
-	if (sscanf(line, "{\"resized\": %" SCNu32 ", \"port\": %" SCNu32 ", \"took\": %" SCNd64 "}", &generation,
-		&port, &took) != 3)
+	if (sscanf(line, "{\"resized\": %" SCNu32 ", \"port\": %" SCNu32 ", \"took\": %" SCNd64 "}",
+		&generation, &port, &took) != 3)
 		return 0;
-	if (generation != gang->generation || gang->resize != ESPL__CHANGING || gang->coming == NULL)
+	if (generation != gang->generation || gang->resize != ESPL__CHANGING ||
+	    gang->coming == NULL)
 		return 1;
 	gang->port = port;
 	gang->took = took;

@@ -11,44 +11,47 @@
 #include "plugin/registry.h"
 
 struct espl__start_plan {
-	struct espl__start       start;	/* what all parts have in common  */
-	struct espl__start_rank *ranks;	/* of all parts, part after part  */
-	struct espl__buf         params;
-	int                      begun;	/* a port was asked for           */
+	struct espl__start start;       /* what all parts have in common */
+	struct espl__start_rank *ranks; /* of all parts, part after part */
+	struct espl__buf params;
+	int begun; /* a port was asked for */
 };
 
 static int
-set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial, struct espl__diag *diag)
+set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial,
+    struct espl__diag *diag)
 {
 	const struct espl__node *env = trial->env, *from = trial->env_from;
-	uint32_t given = env != NULL ? env->child_count : 0, names = from != NULL ? from->child_count : 0, i;
+	uint32_t given = env != NULL ? env->child_count : 0,
+		 names = from != NULL ? from->child_count : 0, i;
 
 	char *folders = trial->trainable != NULL ? espl__plugins_given() : NULL;
 
 	kind->environment = espl__alloc((size_t)(given + names + 2) * sizeof *kind->environment);
-	if (folders != NULL)	/* the worker looks for the trainable where we found it */
-		kind->environment[kind->environment_count++] = espl__format("ESPALIER_PLUGIN_PATH=%s", folders);
+	if (folders != NULL) /* the worker looks for the trainable where we found it */
+		kind->environment[kind->environment_count++] =
+		    espl__format("ESPALIER_PLUGIN_PATH=%s", folders);
 	free(folders);
 	for (i = 0; i < names; i++) {
 		const char *name = from->children[i]->text, *value = getenv(name);
 
-		if (value != NULL)	/* it was there when the run began: see espl__session_env */
-			kind->environment[kind->environment_count++] = espl__format("%s=%s", name, value);
+		if (value != NULL) /* it was there when the run began: see espl__session_env */
+			kind->environment[kind->environment_count++] =
+			    espl__format("%s=%s", name, value);
 	}
 	for (i = 0; i < given; i++) {
 		const struct espl__node *node = env->children[i];
-		const char              *text = node->text;
+		const char *text = node->text;
 
 		if (node->type == ESPL__BOOL)
 			text = node->i ? "true" : "false";
 		if (text == NULL) {
 			(void)espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-				"trial.env.%s is %s, not a string", node->name,
-				espl__node_kind(node));
+			    "trial.env.%s is %s, not a string", node->name, espl__node_kind(node));
 			return -1;
 		}
 		kind->environment[kind->environment_count++] =
-			espl__format("%s=%s", node->name, text);
+		    espl__format("%s=%s", node->name, text);
 	}
 	return 0;
 }
@@ -56,16 +59,17 @@ set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial
 static espl_status
 fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 {
-	const struct espl__run_config   *config = kind->of->config;
+	const struct espl__run_config *config = kind->of->config;
 	const struct espl__trial_config *trial = &config->trial;
 	const struct espl__node *node = espl__node_get(config->algorithm.group, "iterations_max");
-	struct espl__buf         text = { NULL, 0, 0 };
-	uint32_t                 i;
+	struct espl__buf text = { NULL, 0, 0 };
+	uint32_t i;
 
 	if (trial->trainable == NULL && trial->command_count == 0) {
-		(void)espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "there is nothing to train");
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0,
+		    "there is nothing to train");
 		espl__hint(diag,
-			"trial = { trainable = \"...\"; } or trial = { command = [ \"...\" ]; }");
+		    "trial = { trainable = \"...\"; } or trial = { command = [ \"...\" ]; }");
 		return ESPL_E_CONFIG;
 	}
 	if (node != NULL && node->type == ESPL__INT && node->i > 0)
@@ -166,7 +170,8 @@ make_parts(struct espl__rgang *gang, struct espl__start_plan *plan, const struct
 		for (i = 0; i < count; i++) {
 			if (fx->as.start.slots[i].node != gang->parts[p].lease)
 				continue;
-			gang->members[i] = (struct espl__rmember){ p, local, fx->as.start.slots[i] };
+			gang->members[i] =
+			    (struct espl__rmember){ p, local, fx->as.start.slots[i] };
 			plan->ranks[at].rank = i;
 			plan->ranks[at].local_rank = local++;
 			plan->ranks[at++].gpu = fx->as.start.slots[i].gpu;
@@ -177,15 +182,15 @@ make_parts(struct espl__rgang *gang, struct espl__start_plan *plan, const struct
 /* CPU threads for one rank on a node of this offer, and whether its slots are GPUs. */
 static uint32_t
 threads_of(const struct espl__real *real, const struct espl__rlease *lease, uint32_t packing,
-	int *device_gpu)
+    int *device_gpu)
 {
 	const struct espl_offer *offer = espl__exec_offer(real->world.exec, lease->offer);
-	uint32_t                 threads = 0;
+	uint32_t threads = 0;
 
 	*device_gpu = 0;
 	if (offer != NULL) {
 		*device_gpu = offer->gpu_type != NULL && offer->gpu_type[0] != '\0' &&
-			      strcmp(offer->gpu_type, "cpu") != 0;
+		    strcmp(offer->gpu_type, "cpu") != 0;
 		threads = offer->gpus > 0 ? offer->cpus / offer->gpus : 0;
 	}
 	threads /= packing > 0 ? packing : 1;
@@ -193,18 +198,19 @@ threads_of(const struct espl__real *real, const struct espl__rlease *lease, uint
 }
 
 void
-espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang, const struct espl__rlease *lease,
-	const double *values, struct espl__start *start, struct espl__buf *params)
+espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
+    const struct espl__rlease *lease, const double *values, struct espl__start *start,
+    struct espl__buf *params)
 {
-	const struct espl__rkind        *kind = gang->kind;
-	const struct espl__run_config   *config = kind->of->config;
+	const struct espl__rkind *kind = gang->kind;
+	const struct espl__run_config *config = kind->of->config;
 	const struct espl__trial_config *trial = &config->trial;
 
 	espl__space_json(kind->of->space, values, params);
 	start->gang = gang->id;
 	start->trial = gang->trial;
 	start->master =
-		lease->address != NULL && lease->address[0] != '\0' ? lease->address : "127.0.0.1";
+	    lease->address != NULL && lease->address[0] != '\0' ? lease->address : "127.0.0.1";
 	start->sharing = trial->sharing;
 	start->threads = threads_of(real, lease, start->packing, &start->device_gpu);
 	start->argv = trial->trainable == NULL ? trial->command : NULL;
@@ -229,8 +235,8 @@ fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__
 	struct espl__start *start = &gang->plan->start;
 
 	start->packing = fx->as.start.share.packing;
-	espl__real_start_fill(real, gang, espl__real_lease(real, gang->parts[0].lease), fx->as.start.values, start,
-		&gang->plan->params);
+	espl__real_start_fill(real, gang, espl__real_lease(real, gang->parts[0].lease),
+	    fx->as.start.values, start, &gang->plan->params);
 	start->world = fx->as.start.share.gpus;
 	start->nodes = gang->part_count;
 	start->attempt = fx->as.start.attempt;
@@ -243,7 +249,7 @@ void
 espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
 {
 	struct espl__buf payload = { NULL, 0, 0 };
-	uint32_t         p;
+	uint32_t p;
 
 	for (p = 0; p < gang->part_count; p++) {
 		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
@@ -255,7 +261,7 @@ espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32
 		espl__buf_clear(&payload);
 		espl__start_put(&gang->plan->start, &payload);
 		gang->parts[p].answer_by = espl__tick() + ESPL__REAL_START_LIMIT;
-		if (agent != NULL)	/* else: the end of that agent ends the gang */
+		if (agent != NULL) /* else: the end of that agent ends the gang */
 			espl__agent_send(agent, ESPL__MSG_START, &payload);
 	}
 	espl__buf_free(&payload);
@@ -267,7 +273,7 @@ static void
 begin_gang(struct espl__real *real, struct espl__rgang *gang)
 {
 	struct espl__buf payload = { NULL, 0, 0 };
-	uint32_t         p;
+	uint32_t p;
 
 	for (p = 0; p < gang->part_count; p++)
 		if (espl__real_part_agent(real, &gang->parts[p]) == NULL)
@@ -299,7 +305,7 @@ espl__real_start(struct espl__real *real, const struct espl__effect *fx, struct 
 {
 	const struct espl__rkind *kind = kind_of(real, fx->as.start.experiment, diag);
 	struct espl__rgang *gang;
-	uint32_t            p;
+	uint32_t p;
 
 	if (kind == NULL)
 		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;

@@ -61,9 +61,9 @@ known_pid(const struct espl__pids *pids, pid_t pid)
 static pid_t
 parent_of(const char *pid)
 {
-	char    path[64], text[512], *at;
+	char path[64], text[512], *at;
 	ssize_t got;
-	int     fd;
+	int fd;
 
 	(void)snprintf(path, sizeof path, "/proc/%s/stat", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -84,9 +84,9 @@ parent_of(const char *pid)
 static void
 children(void (*each)(void *ctx, pid_t), void *ctx)
 {
-	pid_t          self = getpid();
+	pid_t self = getpid();
 	struct dirent *entry;
-	DIR           *dir = opendir("/proc");
+	DIR *dir = opendir("/proc");
 
 	if (dir == NULL)
 		return;
@@ -112,13 +112,16 @@ espl__reap_init(struct espl__pids *known)
 	return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
-struct sweep { const struct espl__pids *known; uint32_t found, ended; };
+struct sweep {
+	const struct espl__pids *known;
+	uint32_t found, ended;
+};
 
 static void
 end_orphan(void *ctx, pid_t pid)
 {
 	struct sweep *sweep = ctx;
-	int           status;
+	int status;
 
 	if (known_pid(sweep->known, pid))
 		return;
@@ -132,9 +135,9 @@ end_orphan(void *ctx, pid_t pid)
 uint32_t
 espl__reap_orphans(const struct espl__pids *known, uint32_t limit_ms, uint32_t *left)
 {
-	int64_t      until = espl__tick() + (int64_t)limit_ms * 1000000;
+	int64_t until = espl__tick() + (int64_t)limit_ms * 1000000;
 	struct sweep sweep = { known, 0, 0 };
-	uint32_t     ended = 0;
+	uint32_t ended = 0;
 
 	for (;;) {
 		struct timespec pause = { 0, 2000000 };

@@ -11,7 +11,8 @@
 #include "world/sim_impl.h"
 
 enum { TURNS_MAX = 4000000 };
-#define BARREN_MAX (30 * 86400 * ESPL_SECOND)	/* a search that has stood so long stands for good */
+/* a search that has stood so long stands for good */
+#define BARREN_MAX (30 * 86400 * ESPL_SECOND)
 
 /* ---- used by all parts --------------------------------------------------------------- */
 
@@ -64,7 +65,7 @@ espl__sim_stream(struct espl__rng *rng, uint64_t key, uint32_t what, uint64_t n)
 
 	for (int i = 0; i < 4; i++)
 		rng->s[i] = mix(state += golden);
-	rng->s[0] |= 1;			/* never the all-zero state */
+	rng->s[0] |= 1; /* never the all-zero state */
 }
 
 double
@@ -86,7 +87,7 @@ espl__sim_key(uint64_t seed, const char *kind, uint32_t experiment, uint64_t id)
 		snprintf(name, sizeof name, "sim/%s/%llu", kind, (unsigned long long)id);
 	else
 		snprintf(name, sizeof name, "sim/%s/%u/%llu", kind, experiment,
-		         (unsigned long long)id);
+		    (unsigned long long)id);
 	espl__rng_seed(&rng, seed, name);
 	return espl__rng_next(&rng);
 }
@@ -138,7 +139,8 @@ static void
 lose_gpus(struct espl__sim *sim, const struct espl__sim_fault *fault)
 {
 	uint32_t count = sim->offers[sim->leases[fault->node].offer].terms.gpus;
-	uint32_t from = fault->gpu == ESPL_ANY ? 0 : fault->gpu, to = fault->gpu == ESPL_ANY ? count : fault->gpu + 1;
+	uint32_t from = fault->gpu == ESPL_ANY ? 0 : fault->gpu,
+		 to = fault->gpu == ESPL_ANY ? count : fault->gpu + 1;
 
 	for (uint32_t i = from; i < to && i < count; i++) {
 		struct espl__event *e = espl__sim_tell(sim, ESPL__EV_GPU);
@@ -161,13 +163,14 @@ fault_due(struct espl__sim *sim, uint64_t number)
 		return;
 	}
 	if (!espl__sim_alive(sim, fault->node))
-		return;			/* it was never leased, or is gone already */
+		return; /* it was never leased, or is gone already */
 	if (fault->kind == ESPL__FAULT_NODE_LOST) {
 		espl__sim_lease_end(sim, fault->node, ESPL_BY_FAULT);
 		return;
 	}
 	if (fault->kind == ESPL__FAULT_GPU_LOST) {
-		if (sim->leases[fault->node].state >= ESPL_NODE_READY)	/* booting makes all of them good */
+		if (sim->leases[fault->node].state >=
+		    ESPL_NODE_READY) /* booting makes all of them good */
 			lose_gpus(sim, fault);
 		return;
 	}
@@ -180,25 +183,16 @@ static void
 handle(struct espl__sim *sim, const struct espl__sim_due *due)
 {
 	switch ((enum espl__sim_due_type)due->type) {
-	case ESPL__DUE_GANG:
-		espl__sim_gang_due(sim, due);
-		break;
-	case ESPL__DUE_BOOT: case ESPL__DUE_READY: case ESPL__DUE_NOTICE:
-	case ESPL__DUE_EXPIRY: case ESPL__DUE_ENDED:
-		espl__sim_lease_due(sim, due);
-		break;
-	case ESPL__DUE_PRICE:
-		espl__sim_price_due(sim, due->ref);
-		break;
-	case ESPL__DUE_FAULT:
-		fault_due(sim, due->ref);
-		break;
-	case ESPL__DUE_OUTCOME:
-		outcome_due(sim, due->ref);
-		break;
-	case ESPL__DUE_JOB:
-		espl__sim_job_due(sim, due->ref);
-		break;
+	case ESPL__DUE_GANG: espl__sim_gang_due(sim, due); break;
+	case ESPL__DUE_BOOT:
+	case ESPL__DUE_READY:
+	case ESPL__DUE_NOTICE:
+	case ESPL__DUE_EXPIRY:
+	case ESPL__DUE_ENDED: espl__sim_lease_due(sim, due); break;
+	case ESPL__DUE_PRICE: espl__sim_price_due(sim, due->ref); break;
+	case ESPL__DUE_FAULT: fault_due(sim, due->ref); break;
+	case ESPL__DUE_OUTCOME: outcome_due(sim, due->ref); break;
+	case ESPL__DUE_JOB: espl__sim_job_due(sim, due->ref); break;
 	case ESPL__DUE_EXPERIMENT:
 		espl__sim_tell(sim, ESPL__EV_EXPERIMENT)->as.experiment.number = due->ref;
 		break;
@@ -212,25 +206,29 @@ next_instant(struct espl__sim *sim, struct espl__diag *diag)
 	espl_time at = top != NULL && top->at < sim->timer ? top->at : sim->timer;
 
 	if (at == ESPL_NEVER) {
-		espl__fail(diag, ESPL_E_BUG, "nothing can happen any more: no trial trains, no "
-		           "node comes and nobody waits for an instant, but the search is not over");
-		espl__hint(diag, "does the cloud sell enough GPUs for a trial? does a trial hang "
-		           "without trial.report_limit? see what the policies decided with --verbose");
+		espl__fail(diag, ESPL_E_BUG,
+		    "nothing can happen any more: no trial trains, no node comes and nobody waits "
+		    "for an instant, but the search is not over");
+		espl__hint(diag,
+		    "does the cloud sell enough GPUs for a trial? does a trial hang without "
+		    "trial.report_limit? see what the policies decided with --verbose");
 		return ESPL_E_BUG;
 	}
 	if (top == NULL && at - sim->barren_from > BARREN_MAX) {
-		espl__fail(diag, ESPL_E_BUG, "no trial has trained and no node has come for %d days",
-		           (int)(BARREN_MAX / ESPL_SECOND / 86400));
-		espl__hint(diag, "does a fault of the kind no-capacity have no end? is every price above "
-		           "the maximum?");
+		espl__fail(diag, ESPL_E_BUG,
+		    "no trial has trained and no node has come for %d days",
+		    (int)(BARREN_MAX / ESPL_SECOND / 86400));
+		espl__hint(diag,
+		    "does a fault of the kind no-capacity have no end? is every price above the "
+		    "maximum?");
 		return ESPL_E_BUG;
 	}
 	if (at > sim->now)
 		sim->turns = 0;
 	else if (++sim->turns > TURNS_MAX)
 		return espl__fail(diag, ESPL_E_BUG,
-		                  "the virtual clock stands still: %d rounds at one "
-		                  "instant (%.9g s)", TURNS_MAX, (double)sim->now / 1e9);
+		    "the virtual clock stands still: %d rounds at one instant (%.9g s)", TURNS_MAX,
+		    (double)sim->now / 1e9);
 	if (at > sim->now)
 		sim->now = at;
 	while ((top = espl__sim_heap_top(&sim->heap)) != NULL && top->at <= sim->now) {
@@ -275,7 +273,7 @@ sim_next(struct espl__world *world, struct espl__round *round, struct espl__diag
 			break;
 		}
 		if (sim->ended)
-			break;		/* only time would pass */
+			break; /* only time would pass */
 		if (next_instant(sim, diag) != ESPL_OK)
 			return ESPL_E_BUG;
 	}
@@ -315,10 +313,14 @@ sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__di
 	}
 	if (resumed)
 		espl__sim_skip_prices(sim, now);
-	/* An ordinary run's was opened when the world was made; where nothing trains there is none. */
-	for (uint32_t i = 0; sim->config->pool && sim->own.config != NULL && espl__exec_search_of(sim->head.exec, i) != NULL; i++)
+	/* An ordinary run's was opened when the world was made; where nothing trains there is none.
+	 */
+	for (uint32_t i = 0; sim->config->pool && sim->own.config != NULL &&
+	     espl__exec_search_of(sim->head.exec, i) != NULL;
+	     i++)
 		if (espl__sim_source(sim, i, diag) == NULL)
-			return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
+			return diag != NULL && diag->status != ESPL_OK ? diag->status
+								       : ESPL_E_CONFIG;
 	espl__sim_arrivals(sim);
 	for (uint32_t i = 0; i < sim->faults.count; i++) {
 		const struct espl__sim_fault *fault = &sim->faults.list[i];
@@ -333,20 +335,20 @@ static void
 compute(struct espl__sim *sim, const struct espl__effect *effect)
 {
 	const struct espl_compute_request *request = effect->as.compute.request;
-	struct espl__compute *job = espl__compute_start(effect->as.compute.config, effect->as.compute.kind,
-	                                                effect->as.compute.token, request, 1);
+	struct espl__compute *job = espl__compute_start(effect->as.compute.config,
+	    effect->as.compute.kind, effect->as.compute.token, request, 1);
 
 	espl__compute_wait(job);
 	espl__compute_assume(job, request->assumed > 0 ? request->assumed : 0);
 	ESPL__GROW(sim->jobs, sim->job_cap, sim->job_count + 1);
 	sim->jobs[sim->job_count] = job;
 	espl__sim_heap_add(&sim->heap, espl__sim_after(sim, (double)request->assumed / 1e9),
-	                   ESPL__DUE_OUTCOME, sim->job_count++, 0);
+	    ESPL__DUE_OUTCOME, sim->job_count++, 0);
 }
 
 static espl_status
 sim_apply(struct espl__world *world, const struct espl__effect *effects, uint32_t count,
-          struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__sim *sim = (struct espl__sim *)world;
 	espl_status status = ESPL_OK;
@@ -357,37 +359,25 @@ sim_apply(struct espl__world *world, const struct espl__effect *effects, uint32_
 		switch (effect->type) {
 		case ESPL__FX_ACQUIRE:
 			espl__sim_acquire(sim, effect->as.acquire.lease, effect->as.acquire.offer,
-			                  effect->as.acquire.max_price_hour);
+			    effect->as.acquire.max_price_hour);
 			break;
-		case ESPL__FX_RELEASE:
-			espl__sim_release(sim, effect->as.release.lease);
-			break;
-		case ESPL__FX_START:
-			status = espl__sim_start(sim, effect, diag);
-			break;
-		case ESPL__FX_REPLY:
-			status = espl__sim_reply(sim, effect, diag);
-			break;
-		case ESPL__FX_RESIZE:
-			espl__sim_resize(sim, effect);
-			break;
+		case ESPL__FX_RELEASE: espl__sim_release(sim, effect->as.release.lease); break;
+		case ESPL__FX_START: status = espl__sim_start(sim, effect, diag); break;
+		case ESPL__FX_REPLY: status = espl__sim_reply(sim, effect, diag); break;
+		case ESPL__FX_RESIZE: espl__sim_resize(sim, effect); break;
 		case ESPL__FX_KILL:
 			espl__sim_kill(sim, effect->as.kill.gang, effect->as.kill.grace);
 			break;
 		case ESPL__FX_COLLECT:
 			espl__sim_collect(sim, effect->as.collect.experiment,
-			                  effect->as.collect.trial, effect->as.collect.keep);
+			    effect->as.collect.trial, effect->as.collect.keep);
 			break;
 		case ESPL__FX_TIMER:
-			sim->timer = effect->as.timer.at > sim->now ? effect->as.timer.at
-			    : sim->now;
+			sim->timer =
+			    effect->as.timer.at > sim->now ? effect->as.timer.at : sim->now;
 			break;
-		case ESPL__FX_COMPUTE:
-			compute(sim, effect);
-			break;
-		case ESPL__FX_END:
-			sim->ended = 1;
-			break;
+		case ESPL__FX_COMPUTE: compute(sim, effect); break;
+		case ESPL__FX_END: sim->ended = 1; break;
 		}
 	}
 	return status;
@@ -404,7 +394,7 @@ sim_close(struct espl__world *world, int at_once)
 {
 	struct espl__sim *sim = (struct espl__sim *)world;
 
-	(void)at_once;			/* nothing of it is outside this process */
+	(void)at_once; /* nothing of it is outside this process */
 	clear_round(sim);
 	espl__arena_free(&sim->round);
 	espl__sim_gangs_free(sim);
@@ -425,10 +415,11 @@ sim_close(struct espl__world *world, int at_once)
 	free(sim);
 }
 
-static const struct espl__world_ops sim_ops = {
-	.begin = sim_begin, .next = sim_next, .apply = sim_apply, .stop = sim_stop,
-	.close = sim_close
-};
+static const struct espl__world_ops sim_ops = { .begin = sim_begin,
+	.next = sim_next,
+	.apply = sim_apply,
+	.stop = sim_stop,
+	.close = sim_close };
 
 static struct espl__sim *
 make(const struct espl__run_config *config, uint64_t seed)
@@ -440,11 +431,12 @@ make(const struct espl__run_config *config, uint64_t seed)
 	sim->seed = seed;
 	sim->timer = ESPL_NEVER;
 	sim->free_gang = ESPL_ANY;
-	sim->env = (struct espl__host_env){
-		.seed = seed, .simulated = 1, .now = &sim->now, .directory = config->directory
-	};
+	sim->env = (struct espl__host_env){ .seed = seed,
+		.simulated = 1,
+		.now = &sim->now,
+		.directory = config->directory };
 	if (config->metric[0] != '\0')
-		espl__names_add(&sim->names, config->metric);	/* the executor's number 0 */
+		espl__names_add(&sim->names, config->metric); /* the executor's number 0 */
 	espl__pool_init(&sim->gangs, sizeof(struct espl__sim_gang));
 	return sim;
 }
@@ -461,13 +453,14 @@ made(struct espl__sim *sim, espl_status status, struct espl__world **world)
 
 espl_status
 espl__world_sim(const struct espl__run_config *config, const struct espl__space *space,
-                const struct espl__profile *profile, uint64_t seed, const char *faults,
-                struct espl__world **world, struct espl__diag *diag)
+    const struct espl__profile *profile, uint64_t seed, const char *faults,
+    struct espl__world **world, struct espl__diag *diag)
 {
 	struct espl__sim *sim = make(config, seed);
 	espl_status status = ESPL_OK;
 
-	sim->own = (struct espl__search_setup){ .config = config, .space = space, .profile = profile };
+	sim->own =
+	    (struct espl__search_setup){ .config = config, .space = space, .profile = profile };
 	if (faults != NULL)
 		status = espl__sim_faults_load(faults, &sim->faults, diag);
 	if (status == ESPL_OK && !config->pool && espl__sim_source(sim, 0, diag) == NULL)
@@ -479,7 +472,7 @@ espl__world_sim(const struct espl__run_config *config, const struct espl__space 
 
 espl_status
 espl__world_sold(const struct espl__run_config *config, uint64_t seed, struct espl__world **world,
-                 struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	struct espl__sim *sim = make(config, seed);
 

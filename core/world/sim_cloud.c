@@ -9,8 +9,8 @@ static struct espl__sim_offer *
 find(struct espl__sim *sim, const char *name, const char *market)
 {
 	for (uint32_t i = 0; i < sim->offer_count; i++)
-		if (strcmp(sim->offers[i].terms.name, name) == 0
-		    && strcmp(sim->offers[i].terms.market, market) == 0)
+		if (strcmp(sim->offers[i].terms.name, name) == 0 &&
+		    strcmp(sim->offers[i].terms.market, market) == 0)
 			return &sim->offers[i];
 	return NULL;
 }
@@ -45,8 +45,9 @@ static espl_status
 on_offer(const struct espl_cloud_events *events, const struct espl_offer *from)
 {
 	struct espl__sim *sim = events->ctx;
-	struct espl_offer terms = { .market = "on-demand", .nodes_max = ESPL_ANY,
-	                            .hazard_hour = NAN };
+	struct espl_offer terms = { .market = "on-demand",
+		.nodes_max = ESPL_ANY,
+		.hazard_hour = NAN };
 	struct espl__sim_offer *offer;
 
 	memcpy(&terms, from, from->size < sizeof terms ? from->size : sizeof terms);
@@ -79,7 +80,7 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *from)
 
 static espl_status
 on_prices(const struct espl_cloud_events *events, const char *name, const char *market,
-          const struct espl_price *prices, uint32_t count)
+    const struct espl_price *prices, uint32_t count)
 {
 	struct espl__sim *sim = events->ctx;
 	struct espl__sim_offer *offer = find(sim, name, market);
@@ -101,7 +102,7 @@ on_node(const struct espl_cloud_events *events, const struct espl_node_event *ev
 {
 	(void)events;
 	(void)event;
-	return ESPL_E_REJECTED;		/* describe knows of no machines */
+	return ESPL_E_REJECTED; /* describe knows of no machines */
 }
 
 static void
@@ -123,7 +124,7 @@ sort_prices(struct espl__sim_offer *offer)
 	struct espl_price *other = espl__realloc(NULL, n, sizeof *other);
 	struct espl_price *from = p, *to = other, *swap;
 
-	for (width = 1; width < n; width *= 2) {	/* merges, stable */
+	for (width = 1; width < n; width *= 2) { /* merges, stable */
 		for (uint64_t low = 0; low < n; low += 2 * width) {
 			uint64_t middle = n - low > width ? low + width : n;
 			uint64_t high = n - low > 2 * width ? low + 2 * width : n;
@@ -131,7 +132,8 @@ sort_prices(struct espl__sim_offer *offer)
 
 			for (uint64_t i = low; i < high; i++)
 				to[i] = b >= high || (a < middle && from[a].from <= from[b].from)
-				    ? from[a++] : from[b++];
+				    ? from[a++]
+				    : from[b++];
 		}
 		swap = from;
 		from = to;
@@ -147,10 +149,12 @@ sort_prices(struct espl__sim_offer *offer)
 espl_status
 espl__sim_describe(struct espl__sim *sim, struct espl__diag *diag)
 {
-	const struct espl_cloud_events events = {
-		.size = (uint32_t)sizeof events, .ctx = sim, .offer = on_offer,
-		.prices = on_prices, .node = on_node, .done = on_done
-	};
+	const struct espl_cloud_events events = { .size = (uint32_t)sizeof events,
+		.ctx = sim,
+		.offer = on_offer,
+		.prices = on_prices,
+		.node = on_node,
+		.done = on_done };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	const struct espl__section *cloud = &sim->config->cloud;
 	const struct espl_cloud_ops *ops;
@@ -158,21 +162,22 @@ espl__sim_describe(struct espl__sim *sim, struct espl__diag *diag)
 	espl_status status;
 
 	error.option = error.row = ESPL_ANY;
-	status = espl__instance_create(ESPL_CLOUD, cloud->use, cloud->group, &sim->env, &instance,
-	                               diag);
+	status =
+	    espl__instance_create(ESPL_CLOUD, cloud->use, cloud->group, &sim->env, &instance, diag);
 	if (status != ESPL_OK)
 		return status;
 	ops = (const struct espl_cloud_ops *)(const void *)instance->ops;
 	espl__instance_calls(instance, "describe");
 	status = ESPL_HAS(struct espl_cloud_ops, ops, describe)
-	    ? ops->describe(instance->self, &events, &error) : ESPL_E_UNKNOWN;
+	    ? ops->describe(instance->self, &events, &error)
+	    : ESPL_E_UNKNOWN;
 	espl__calling_end();
 	if (status == ESPL_E_UNKNOWN || (status == ESPL_OK && sim->offer_count == 0)) {
 		const struct espl__node *group = cloud->group;
 
 		status = espl__fail_at(diag, ESPL_E_CONFIG, group != NULL ? group->file : NULL,
-		                       group != NULL ? group->line : 0, "cloud '%s' cannot tell its "
-		                       "offers without asking the provider", cloud->use);
+		    group != NULL ? group->line : 0,
+		    "cloud '%s' cannot tell its offers without asking the provider", cloud->use);
 		espl__hint(diag, "give a sim cloud: cloud = { use = \"sim\"; offers = ( ... ); };");
 	} else if (status != ESPL_OK) {
 		espl__values_blame(instance->values, &error, diag);
@@ -214,8 +219,8 @@ espl__sim_tell_offers(struct espl__sim *sim)
 	for (uint32_t i = 0; i < sim->offer_count; i++) {
 		struct espl__sim_offer *o = &sim->offers[i];
 
-		for (uint32_t p = 0; p < o->price_count
-		    && (p == 0 || o->prices[p].from <= sim->now); p++)
+		for (uint32_t p = 0;
+		     p < o->price_count && (p == 0 || o->prices[p].from <= sim->now); p++)
 			o->terms.price_hour = o->prices[p].usd_hour;
 		espl__sim_tell(sim, ESPL__EV_OFFER)->as.offer.offer = &o->terms;
 	}

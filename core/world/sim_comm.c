@@ -9,9 +9,12 @@ static uint64_t
 element_size(espl_dtype type)
 {
 	switch (type) {
-	case ESPL_F32: case ESPL_I32: return 4;
-	case ESPL_F64: case ESPL_I64: return 8;
-	case ESPL_F16: case ESPL_BF16: return 2;
+	case ESPL_F32:
+	case ESPL_I32: return 4;
+	case ESPL_F64:
+	case ESPL_I64: return 8;
+	case ESPL_F16:
+	case ESPL_BF16: return 2;
 	case ESPL_U8: return 1;
 	default: return 0;
 	}
@@ -33,7 +36,7 @@ copy(const void *in, void *out, uint64_t count, espl_dtype type)
 
 static espl_status
 allreduce(const struct espl_comm *comm, const void *in, void *out, uint64_t count, espl_dtype type,
-          espl_reduce how)
+    espl_reduce how)
 {
 	(void)comm;
 	if (how < ESPL_SUM || how > ESPL_MAX)
@@ -64,23 +67,25 @@ nothing(const struct espl_comm *comm)
 	return ESPL_OK;
 }
 
-#define SUM_SHARDS(ctype_) do {                                                          \
-	const ctype_ *from = shards;                                                     \
-	ctype_ *to = out;                                                                \
-	for (uint64_t i = 0; i < count; i++) {                                           \
-		ctype_ sum = from[i];                                                    \
-		for (uint64_t s = 1; s < mine; s++)                                      \
-			sum = (ctype_)(sum + from[s * count + i]);                       \
-		to[i] = sum;                                                             \
-	} } while (0)
+#define SUM_SHARDS(ctype_) \
+	do { \
+		const ctype_ *from = shards; \
+		ctype_ *to = out; \
+		for (uint64_t i = 0; i < count; i++) { \
+			ctype_ sum = from[i]; \
+			for (uint64_t s = 1; s < mine; s++) \
+				sum = (ctype_)(sum + from[s * count + i]); \
+			to[i] = sum; \
+		} \
+	} while (0)
 
 static espl_status
 sum_shards(const struct espl_comm *comm, const void *shards, void *out, uint64_t count,
-           espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
+    espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
 {
 	(void)comm;
 	if (first != 0 || mine != total || total == 0)
-		return ESPL_E_BUG;	/* one rank holds them all */
+		return ESPL_E_BUG; /* one rank holds them all */
 	switch (type) {
 	case ESPL_F32: SUM_SHARDS(float); return ESPL_OK;
 	case ESPL_F64: SUM_SHARDS(double); return ESPL_OK;
@@ -103,11 +108,17 @@ reduce_host(const struct espl_comm *comm, double *values, uint32_t count, espl_r
 void
 espl__sim_comm_init(struct espl_comm *comm)
 {
-	*comm = (struct espl_comm){
-		.size = (uint32_t)sizeof *comm, .rank = 0, .world = 1, .node_rank = 0,
-		.node_world = 1, .generation = 0,
-		.allreduce = allreduce, .broadcast = broadcast, .allgather = allgather,
-		.barrier = nothing, .sum_shards = sum_shards, .wait = nothing,
-		.reduce_host = reduce_host
-	};
+	*comm = (struct espl_comm){ .size = (uint32_t)sizeof *comm,
+		.rank = 0,
+		.world = 1,
+		.node_rank = 0,
+		.node_world = 1,
+		.generation = 0,
+		.allreduce = allreduce,
+		.broadcast = broadcast,
+		.allgather = allgather,
+		.barrier = nothing,
+		.sum_shards = sum_shards,
+		.wait = nothing,
+		.reduce_host = reduce_host };
 }

@@ -9,38 +9,70 @@
 #include "config/schema.h"
 #include "world/sim_impl.h"
 
+/* clang-format off */
 #define AT       { .name = "at", .help = "instant of the run's clock", .type = ESPL_OPT_SPAN, \
                    .flags = ESPL_OPT_REQUIRED }
-#define NODE     { .name = "node", .help = "number of the node", .min = "0", .type = ESPL_OPT_INT }
+/* clang-format on */
+#define NODE \
+	{ \
+		.name = "node", .help = "number of the node", .min = "0", .type = ESPL_OPT_INT \
+	}
+/* clang-format off */
 #define THE_NODE { .name = "node", .help = "number of the node", .min = "0", .type = ESPL_OPT_INT, \
                    .flags = ESPL_OPT_REQUIRED }
-#define FROM     { .name = "from", .help = "begins at this instant", .type = ESPL_OPT_SPAN }
-#define TO       { .name = "to", .help = "is over at this instant", .type = ESPL_OPT_SPAN }
+/* clang-format on */
+#define FROM \
+	{ \
+		.name = "from", .help = "begins at this instant", .type = ESPL_OPT_SPAN \
+	}
+#define TO \
+	{ \
+		.name = "to", .help = "is over at this instant", .type = ESPL_OPT_SPAN \
+	}
+/* clang-format off */
 #define OFFER    { .name = "offer", .help = "name of the offer; absent: all", \
                    .type = ESPL_OPT_STRING }
+/* clang-format on */
+/* clang-format off */
 #define TRIAL    { .name = "trial", .help = "number of the trial; absent: any", .min = "0", \
                    .type = ESPL_OPT_INT }
-#define ITERATION { .name = "iteration", .help = "absent: any", .min = "1", .type = ESPL_OPT_INT }
+/* clang-format on */
+#define ITERATION \
+	{ \
+		.name = "iteration", .help = "absent: any", .min = "1", .type = ESPL_OPT_INT \
+	}
+/* clang-format off */
 #define TIMES(n_) { .name = "times", .help = "how often it strikes; 0: without limit", \
                     .fallback = (n_), .min = "0", .max = "1000000000", .type = ESPL_OPT_INT }
+/* clang-format on */
+/* clang-format off */
 #define FACTOR   { .name = "factor", .help = "durations are multiplied by it", .min = "0", \
                    .max = "1000000", .type = ESPL_OPT_REAL, .flags = ESPL_OPT_REQUIRED }
+/* clang-format on */
 
 static const struct espl_option node_lost[] = { AT, THE_NODE };
 static const struct espl_option notice[] = { AT, THE_NODE,
-	{ .name = "notice", .help = "time between the notice and the end; absent: the offer's",
-	  .type = ESPL_OPT_SPAN } };
+	{ .name = "notice",
+	    .help = "time between the notice and the end; absent: the offer's",
+	    .type = ESPL_OPT_SPAN } };
 static const struct espl_option gpu_lost[] = { AT, THE_NODE,
-	{ .name = "gpu", .help = "number of the GPU on its node; absent: all of them", .min = "0", .max = "1000000",
-	  .type = ESPL_OPT_INT } };
+	{ .name = "gpu",
+	    .help = "number of the GPU on its node; absent: all of them",
+	    .min = "0",
+	    .max = "1000000",
+	    .type = ESPL_OPT_INT } };
 static const struct espl_option slow_boot[] = { FACTOR, FROM, TO, OFFER };
 static const struct espl_option no_capacity[] = { FROM, TO, OFFER };
 static const struct espl_option strikes_once[] = { TRIAL, ITERATION, TIMES("1"), FROM, TO };
 static const struct espl_option not_a_number[] = { TRIAL, ITERATION, TIMES("0"), FROM, TO,
 	{ .name = "metric", .help = "name of the metric; absent: all", .type = ESPL_OPT_STRING } };
-static const struct espl_option crash_rate[] = {
-	{ .name = "probability", .help = "that an iteration fails", .min = "0", .max = "1",
-	  .type = ESPL_OPT_REAL, .flags = ESPL_OPT_REQUIRED }, TRIAL, TIMES("0"), FROM, TO };
+static const struct espl_option crash_rate[] = { { .name = "probability",
+						     .help = "that an iteration fails",
+						     .min = "0",
+						     .max = "1",
+						     .type = ESPL_OPT_REAL,
+						     .flags = ESPL_OPT_REQUIRED },
+	TRIAL, TIMES("0"), FROM, TO };
 static const struct espl_option slow[] = { FACTOR, TRIAL, NODE, FROM, TO };
 static const struct espl_option stop[] = { AT };
 
@@ -49,7 +81,7 @@ static const struct espl_option stop[] = { AT };
 static const struct {
 	const char *name;
 	const struct espl_option *options;
-	uint32_t    count;
+	uint32_t count;
 } kinds[] = {
 	KIND(ESPL__FAULT_NODE_LOST, "node-lost", node_lost),
 	KIND(ESPL__FAULT_NOTICE, "notice", notice),
@@ -78,8 +110,7 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 
 	if (node == NULL || node->type != ESPL__STRING)
 		return espl__fail_at(diag, ESPL_E_CONFIG, (node != NULL ? node : group)->file,
-		                     (node != NULL ? node : group)->line,
-		                     "a fault needs its kind, a string");
+		    (node != NULL ? node : group)->line, "a fault needs its kind, a string");
 	for (uint32_t i = 0; i < KIND_COUNT; i++) {
 		names[i] = kinds[i].name;
 		if (strcmp(node->text, names[i]) == 0) {
@@ -88,13 +119,14 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 		}
 	}
 	espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "there is no fault '%s'",
-	              node->text);
+	    node->text);
 	near = espl__nearest(node->text, names, KIND_COUNT);
 	if (near != NULL)
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
-		espl__hint(diag, "there are node-lost, notice, slow-boot, no-capacity, boot-fails, trial-fails, "
-		           "trial-lost, nan, hang, crash-rate, slow, bad-checkpoint, gpu-lost, stop");
+		espl__hint(diag,
+		    "there are node-lost, notice, slow-boot, no-capacity, boot-fails, trial-fails, "
+		    "trial-lost, nan, hang, crash-rate, slow, bad-checkpoint, gpu-lost, stop");
 	return ESPL_E_CONFIG;
 }
 
@@ -143,31 +175,34 @@ add_fault(struct espl__sim_faults *faults, const struct espl__node *group, struc
 
 	if (group->type != ESPL__GROUP)
 		return espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
-		                     "a fault is a group { kind = \"...\"; ... }, not %s",
-		                     espl__node_kind(group));
+		    "a fault is a group { kind = \"...\"; ... }, not %s", espl__node_kind(group));
 	status = find_kind(group, &kind, diag);
 	if (status != ESPL_OK)
 		return status;
 	snprintf(who, sizeof who, "fault '%s'", kinds[kind].name);
 	status = espl__schema_resolve(kinds[kind].options, kinds[kind].count,
-	                              sizeof(struct espl_option),
-	                              group, known, who, kinds[kind].name, &values, diag);
+	    sizeof(struct espl_option), group, known, who, kinds[kind].name, &values, diag);
 	if (status != ESPL_OK)
 		return status;
 	ESPL__GROW(faults->list, faults->cap, faults->count + 1);
 	fault = &faults->list[faults->count++];
-	*fault = (struct espl__sim_fault){
-		.kind = (enum espl__sim_fault_kind)kind, .left = ESPL_ANY, .at = ESPL_NEVER, .from = 0,
-		.to = ESPL_NEVER, .notice = -1, .gpu = ESPL_ANY, .trial = ESPL_NONE, .node = ESPL_NONE,
-		.iteration = ESPL_NONE, .factor = 1.0
-	};
+	*fault = (struct espl__sim_fault){ .kind = (enum espl__sim_fault_kind)kind,
+		.left = ESPL_ANY,
+		.at = ESPL_NEVER,
+		.from = 0,
+		.to = ESPL_NEVER,
+		.notice = -1,
+		.gpu = ESPL_ANY,
+		.trial = ESPL_NONE,
+		.node = ESPL_NONE,
+		.iteration = ESPL_NONE,
+		.factor = 1.0 };
 	for (uint32_t i = 0; i < kinds[kind].count; i++)
 		set(fault, kinds[kind].options[i].name, &values->config.values[i]);
 	espl__values_free(values);
 	if (fault->to <= fault->from)
 		return espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
-		                     "%s is over before it begins: 'to' must be later than 'from'",
-		                     who);
+		    "%s is over before it begins: 'to' must be later than 'from'", who);
 	return ESPL_OK;
 }
 
@@ -186,18 +221,17 @@ espl__sim_faults_load(const char *path, struct espl__sim_faults *faults, struct 
 
 		if (strcmp(node->name, "faults") != 0)
 			status = espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-			                       "a fault script has no '%s', only the list 'faults'",
-			                       node->name);
+			    "a fault script has no '%s', only the list 'faults'", node->name);
 		else if (node->type != ESPL__LIST)
 			status = espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-			                       "'faults' must be a list ( { kind = ...; }, ... ), "
-			                       "not %s", espl__node_kind(node));
+			    "'faults' must be a list ( { kind = ...; }, ... ), not %s",
+			    espl__node_kind(node));
 		else
 			list = node;
 	}
 	if (status == ESPL_OK && list == NULL)
 		status = espl__fail_at(diag, ESPL_E_CONFIG, path, 1,
-		                       "the fault script has no list 'faults'");
+		    "the fault script has no list 'faults'");
 	for (uint32_t i = 0; status == ESPL_OK && i < list->child_count; i++)
 		status = add_fault(faults, list->children[i], diag);
 	espl__tree_free(tree);
@@ -231,21 +265,21 @@ falls(const struct espl__sim_fault *fault, const struct espl__sim_gang *gang, ui
 	if (fault->kind != ESPL__FAULT_CRASH_RATE)
 		return 1;
 	espl__sim_stream(&rng, gang->key, ESPL__SIM_CRASH,
-	                 ((uint64_t)gang->attempt << 32) + iteration);
+	    ((uint64_t)gang->attempt << 32) + iteration);
 	return espl__rng_uniform(&rng) < fault->probability;
 }
 
 struct espl__sim_fault *
 espl__sim_fault_gang(struct espl__sim_faults *faults, enum espl__sim_fault_kind kind,
-                     const struct espl__sim_gang *gang, uint64_t iteration, espl_time now)
+    const struct espl__sim_gang *gang, uint64_t iteration, espl_time now)
 {
 	for (uint32_t i = 0; i < faults->count; i++) {
 		struct espl__sim_fault *fault = &faults->list[i];
 
-		if (fault->kind != kind || !in_force(fault, now)
-		    || (fault->trial != ESPL_NONE && fault->trial != gang->trial)
-		    || (fault->iteration != ESPL_NONE && fault->iteration != iteration)
-		    || !falls(fault, gang, iteration))
+		if (fault->kind != kind || !in_force(fault, now) ||
+		    (fault->trial != ESPL_NONE && fault->trial != gang->trial) ||
+		    (fault->iteration != ESPL_NONE && fault->iteration != iteration) ||
+		    !falls(fault, gang, iteration))
 			continue;
 		if (fault->left != ESPL_ANY)
 			fault->left--;
@@ -260,19 +294,20 @@ espl__sim_fault_boot(const struct espl__sim_faults *faults, const char *offer, e
 	double factor = 1.0;
 
 	for (uint32_t i = 0; i < faults->count; i++)
-		if (faults->list[i].kind == ESPL__FAULT_SLOW_BOOT && in_force(&faults->list[i], now)
-		    && (faults->list[i].offer == NULL || strcmp(faults->list[i].offer, offer) == 0))
+		if (faults->list[i].kind == ESPL__FAULT_SLOW_BOOT &&
+		    in_force(&faults->list[i], now) &&
+		    (faults->list[i].offer == NULL || strcmp(faults->list[i].offer, offer) == 0))
 			factor *= faults->list[i].factor;
 	return factor;
 }
 
 static int
-strikes_offer(const struct espl__sim_faults *faults, enum espl__sim_fault_kind kind, const char *offer, espl_time now)
+strikes_offer(const struct espl__sim_faults *faults, enum espl__sim_fault_kind kind,
+    const char *offer, espl_time now)
 {
 	for (uint32_t i = 0; i < faults->count; i++)
-		if (faults->list[i].kind == kind
-		    && in_force(&faults->list[i], now)
-		    && (faults->list[i].offer == NULL || strcmp(faults->list[i].offer, offer) == 0))
+		if (faults->list[i].kind == kind && in_force(&faults->list[i], now) &&
+		    (faults->list[i].offer == NULL || strcmp(faults->list[i].offer, offer) == 0))
 			return 1;
 	return 0;
 }
@@ -291,7 +326,7 @@ espl__sim_fault_no_boot(const struct espl__sim_faults *faults, const char *offer
 
 double
 espl__sim_fault_slow(const struct espl__sim_faults *faults, const struct espl__sim_gang *gang,
-                     espl_time now)
+    espl_time now)
 {
 	double factor = 1.0;
 
@@ -299,8 +334,8 @@ espl__sim_fault_slow(const struct espl__sim_faults *faults, const struct espl__s
 		const struct espl__sim_fault *fault = &faults->list[i];
 		int here = fault->node == ESPL_NONE;
 
-		if (fault->kind != ESPL__FAULT_SLOW || !in_force(fault, now)
-		    || (fault->trial != ESPL_NONE && fault->trial != gang->trial))
+		if (fault->kind != ESPL__FAULT_SLOW || !in_force(fault, now) ||
+		    (fault->trial != ESPL_NONE && fault->trial != gang->trial))
 			continue;
 		for (uint32_t j = 0; j < gang->lease_count; j++)
 			here |= gang->leases[j] == fault->node;

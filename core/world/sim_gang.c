@@ -3,10 +3,9 @@
  * STARTING   STARTED is due; then the start's and the restore's time pass
  * TRAINING   the end of an iteration is due: its metrics are made then, and REPORT
  * WAITING    for the reply
- * RESIZING   the profile's `resize` passes; RESIZED, and the next iteration on the new slots; or, of a job that was resized
- *            in the middle of one, the rest of it
- * SAVING     a checkpoint's time passes; SAVED, and the next iteration or the end
- * HUNG       nothing will come (fault script)
+ * RESIZING   the profile's `resize` passes; RESIZED, and the next iteration on the new slots; or,
+ * of a job that was resized in the middle of one, the rest of it SAVING     a checkpoint's time
+ * passes; SAVED, and the next iteration or the end HUNG       nothing will come (fault script)
  * ENDING     ENDED is due
  *
  * One that is killed with a grace does what the helpers of real trials do: it finishes its
@@ -65,10 +64,10 @@ look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	struct espl_share share = gang->share;
 	uintptr_t here = (uintptr_t)espl__map_get(&sim->sharers, gang->gpu);
-	double    speed;
+	double speed;
 
 	if (gang->source->of->jobs != NULL) {
-		gang->ratio = 1.0;	/* a job's own law: espl__sim_job_iteration_s */
+		gang->ratio = 1.0; /* a job's own law: espl__sim_job_iteration_s */
 		return;
 	}
 	if (share.packing > 1 && here < share.packing)
@@ -79,18 +78,18 @@ look_around(const struct espl__sim *sim, struct espl__sim_gang *gang)
 
 static void
 gang_end(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_end how,
-         const char *text)
+    const char *text)
 {
 	struct espl__event *event = espl__sim_tell(sim, ESPL__EV_ENDED);
 
-	if (gang->killed && how == ESPL__END_FAILED) {	/* ended by us: no failure of its own */
+	if (gang->killed && how == ESPL__END_FAILED) { /* ended by us: no failure of its own */
 		how = ESPL__END_LOST;
 		text = NULL;
 	}
 	event->as.ended.gang = gang->id;
 	event->as.ended.how = how;
-	event->as.ended.node = how == ESPL__END_FAILED && gang->lease_count > 0
-	    ? gang->leases[0] : ESPL_NONE;
+	event->as.ended.node =
+	    how == ESPL__END_FAILED && gang->lease_count > 0 ? gang->leases[0] : ESPL_NONE;
 	event->as.ended.text = espl__sim_text(sim, text);
 	espl__sim_body_close(gang);
 	forget_leases(sim, gang);
@@ -109,9 +108,9 @@ gang_end(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_end
 
 static void
 wait_until(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__sim_phase phase,
-           espl_time when)
+    espl_time when)
 {
-	if (gang->killed && when > gang->kill_at) {	/* it does not come to that */
+	if (gang->killed && when > gang->kill_at) { /* it does not come to that */
 		phase = ESPL__SIM_ENDING;
 		gang->how = ESPL__END_LOST;
 		when = gang->kill_at;
@@ -124,7 +123,7 @@ wait_until(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__sim_ph
 
 static void
 end_later(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_end how,
-          double seconds)
+    double seconds)
 {
 	gang->how = (uint8_t)how;
 	wait_until(sim, gang, ESPL__SIM_ENDING, espl__sim_after(sim, seconds));
@@ -154,8 +153,8 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 		end_later(sim, gang, ESPL__END_DONE, delay);
 		return;
 	}
-	if (espl__sim_fault_gang(&sim->faults, ESPL__FAULT_HANG, gang, iteration,
-	                         sim->now) != NULL) {
+	if (espl__sim_fault_gang(&sim->faults, ESPL__FAULT_HANG, gang, iteration, sim->now) !=
+	    NULL) {
 		if (gang->killed) {
 			wait_until(sim, gang, ESPL__SIM_ENDING, ESPL_NEVER);
 			return;
@@ -173,7 +172,7 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 /* Also on these. */
 static void
 stand_on(struct espl__sim *sim, struct espl__sim_gang *gang, const struct espl_slot *slots,
-         uint32_t count)
+    uint32_t count)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		uint64_t lease = slots[i].node;
@@ -202,7 +201,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 
 	if (espl__map_get(&sim->by_id, effect->as.start.gang) != NULL)
 		return espl__fail(diag, ESPL_E_BUG, "gang %llu is started twice",
-		                  (unsigned long long)effect->as.start.gang);
+		    (unsigned long long)effect->as.start.gang);
 	source = espl__sim_source(sim, effect->as.start.experiment, diag);
 	if (source == NULL)
 		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
@@ -212,7 +211,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 	gang->trial = effect->as.start.trial;
 	gang->experiment = effect->as.start.experiment;
 	gang->attempt = effect->as.start.attempt;
-	gang->iteration = effect->as.start.checkpoint;	/* what is restored is what is done */
+	gang->iteration = effect->as.start.checkpoint; /* what is restored is what is done */
 	gang->budget = effect->as.start.budget;
 	gang->share = effect->as.start.share;
 	gang->finished = gang->last_save = gang->how = gang->killed = 0;
@@ -230,7 +229,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 		return ESPL_OK;
 	}
 	how = espl__sim_body_open(sim, gang, effect->as.start.values, effect->as.start.source,
-	                          effect->as.start.checkpoint);
+	    effect->as.start.checkpoint);
 	gang->how = (uint8_t)how;
 	wait_until(sim, gang, ESPL__SIM_STARTING, sim->now);
 	return ESPL_OK;
@@ -239,8 +238,8 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 static void
 save(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 {
-	double seconds = espl__sim_draw(&gang->source->of->profile->checkpoint, gang->key, ESPL__SIM_SAVE,
-	                                gang->iteration);
+	double seconds = espl__sim_draw(&gang->source->of->profile->checkpoint, gang->key,
+	    ESPL__SIM_SAVE, gang->iteration);
 	espl_span limit = gang->source->of->config->trial.save_limit;
 	char span[32];
 
@@ -248,7 +247,7 @@ save(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 	if (last == 1 && limit > 0 && seconds * 1e9 > (double)limit) {
 		free(gang->text);
 		gang->text = espl__format("no checkpoint within %s of being told to pause",
-		                          espl__format_short(limit, span));
+		    espl__format_short(limit, span));
 		end_later(sim, gang, ESPL__END_FAILED, (double)limit / 1e9);
 		return;
 	}
@@ -260,7 +259,8 @@ save(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 static double
 resize_s(const struct espl__sim_gang *gang)
 {
-	return espl__sim_draw(&gang->source->of->profile->resize, gang->key, ESPL__SIM_RESIZE, gang->iteration);
+	return espl__sim_draw(&gang->source->of->profile->resize, gang->key, ESPL__SIM_RESIZE,
+	    gang->iteration);
 }
 
 void
@@ -270,7 +270,7 @@ espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
 	double left = -1.0;
 
 	if (gang == NULL || gang->phase == ESPL__SIM_ENDING || gang->killed)
-		return;			/* it has ended meanwhile */
+		return; /* it has ended meanwhile */
 	free(gang->next);
 	gang->next_count = effect->as.resize.share.gpus;
 	gang->next = espl__alloc(gang->next_count * sizeof *gang->next);
@@ -284,7 +284,8 @@ espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
 	if (gang->phase == ESPL__SIM_TRAINING)
 		left = espl__sim_job_cut(sim, gang);
 	if (left >= 0.0)
-		wait_until(sim, gang, ESPL__SIM_RESIZING, espl__sim_after(sim, left + resize_s(gang)));
+		wait_until(sim, gang, ESPL__SIM_RESIZING,
+		    espl__sim_after(sim, left + resize_s(gang)));
 }
 
 static void
@@ -315,11 +316,11 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 	int saves;
 
 	if (gang == NULL || gang->phase == ESPL__SIM_ENDING || gang->killed)
-		return ESPL_OK;		/* it ended meanwhile, or is being killed */
+		return ESPL_OK; /* it ended meanwhile, or is being killed */
 	if (gang->phase != ESPL__SIM_WAITING)
 		return espl__fail(diag, ESPL_E_BUG,
-		                  "gang %llu gets a reply but has reported nothing",
-		                  (unsigned long long)gang->id);
+		    "gang %llu gets a reply but has reported nothing",
+		    (unsigned long long)gang->id);
 	saves = gang->source->of->config->trial.checkpoint;
 	if (effect->as.reply.budget != 0) {
 		gang->budget = effect->as.reply.budget;
@@ -329,7 +330,7 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 	case ESPL__CONTINUE:
 		if (gang->next != NULL)
 			wait_until(sim, gang, ESPL__SIM_RESIZING,
-			           espl__sim_after(sim, resize_s(gang)));
+			    espl__sim_after(sim, resize_s(gang)));
 		else
 			next_iteration(sim, gang, 0.0);
 		break;
@@ -344,11 +345,9 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 			save(sim, gang, 1);
 		else
 			end_later(sim, gang, gang->finished ? ESPL__END_FINISHED : ESPL__END_DONE,
-			          0.0);
+			    0.0);
 		break;
-	case ESPL__STOP:
-		end_later(sim, gang, ESPL__END_DONE, 0.0);
-		break;
+	case ESPL__STOP: end_later(sim, gang, ESPL__END_DONE, 0.0); break;
 	}
 	return ESPL_OK;
 }
@@ -369,15 +368,16 @@ espl__sim_kill(struct espl__sim *sim, uint64_t id, espl_span grace)
 	struct espl__sim_gang *gang = espl__map_get(&sim->by_id, id);
 
 	if (gang == NULL)
-		return;			/* it ended by itself in the same instant */
+		return; /* it ended by itself in the same instant */
 	free(gang->text);
 	gang->text = NULL;
 	gang->killed = 1;
 	gang->kill_at = grace > 0 ? espl__sim_after(sim, (double)grace / 1e9) : sim->now;
 	if (grace > 0 && gang->phase == ESPL__SIM_WAITING)
 		leave(sim, gang);
-	else if (grace > 0 && (gang->phase == ESPL__SIM_TRAINING || gang->phase == ESPL__SIM_SAVING
-	                       || gang->phase == ESPL__SIM_ENDING))
+	else if (grace > 0 &&
+	    (gang->phase == ESPL__SIM_TRAINING || gang->phase == ESPL__SIM_SAVING ||
+		gang->phase == ESPL__SIM_ENDING))
 		wait_until(sim, gang, (enum espl__sim_phase)gang->phase, gang->due);
 	else if (grace > 0 && gang->phase == ESPL__SIM_HUNG)
 		wait_until(sim, gang, ESPL__SIM_ENDING, ESPL_NEVER);
@@ -391,12 +391,13 @@ static void
 started(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	uint64_t attempt = gang->attempt;
-	double delay = espl__sim_draw(&gang->source->of->profile->start, gang->key, ESPL__SIM_START, attempt);
+	double delay =
+	    espl__sim_draw(&gang->source->of->profile->start, gang->key, ESPL__SIM_START, attempt);
 
 	espl__sim_tell(sim, ESPL__EV_STARTED)->as.started.gang = gang->id;
 	if (gang->iteration > 0)
-		delay += espl__sim_draw(&gang->source->of->profile->restore, gang->key, ESPL__SIM_RESTORE,
-		                        attempt);
+		delay += espl__sim_draw(&gang->source->of->profile->restore, gang->key,
+		    ESPL__SIM_RESTORE, attempt);
 	if (gang->how != 0)
 		end_later(sim, gang, gang->how, delay);
 	else
@@ -413,19 +414,19 @@ struck(struct espl__sim *sim, struct espl__sim_gang *gang)
 	if (sim->faults.count == 0)
 		return 0;
 	if (espl__sim_fault_gang(&sim->faults, ESPL__FAULT_TRIAL_LOST, gang, gang->iteration,
-	                         sim->now) != NULL) {
+		sim->now) != NULL) {
 		gang_end(sim, gang, ESPL__END_LOST, "fault script: trial-lost");
 		return 1;
 	}
 	fault = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_TRIAL_FAILS, gang, gang->iteration,
-	                             sim->now);
+	    sim->now);
 	if (fault == NULL)
 		fault = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_CRASH_RATE, gang,
-		                             gang->iteration, sim->now);
+		    gang->iteration, sim->now);
 	if (fault == NULL)
 		return 0;
 	snprintf(text, sizeof text, "fault script: fails in iteration %llu",
-	         (unsigned long long)gang->iteration);
+	    (unsigned long long)gang->iteration);
 	gang_end(sim, gang, ESPL__END_FAILED, text);
 	return 1;
 }
@@ -475,8 +476,11 @@ saved(struct espl__sim *sim, struct espl__sim_gang *gang)
 	event->as.saved.iteration = gang->iteration;
 	event->as.saved.bytes = bytes;
 	if (gang->last_save)
-		gang_end(sim, gang, gang->finished ? ESPL__END_FINISHED : gang->last_save == 2
-		    ? ESPL__END_LOST : ESPL__END_DONE, NULL);
+		gang_end(sim, gang,
+		    gang->finished             ? ESPL__END_FINISHED
+			: gang->last_save == 2 ? ESPL__END_LOST
+					       : ESPL__END_DONE,
+		    NULL);
 	else
 		next_iteration(sim, gang, 0.0);
 }
@@ -487,25 +491,14 @@ espl__sim_gang_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	struct espl__sim_gang *gang = espl__pool_at(&sim->gangs, due->ref);
 
 	if (gang->phase == ESPL__SIM_FREE || gang->epoch != due->mark)
-		return;			/* killed or lost before it came to that */
+		return; /* killed or lost before it came to that */
 	switch ((enum espl__sim_phase)gang->phase) {
-	case ESPL__SIM_STARTING:
-		started(sim, gang);
-		break;
-	case ESPL__SIM_TRAINING:
-		trained(sim, gang);
-		break;
-	case ESPL__SIM_SAVING:
-		saved(sim, gang);
-		break;
-	case ESPL__SIM_RESIZING:
-		resized(sim, gang);
-		break;
-	case ESPL__SIM_ENDING:
-		gang_end(sim, gang, gang->how, gang->text);
-		break;
-	default:
-		ESPL__WRONG("a gang that waits for nothing is due");
+	case ESPL__SIM_STARTING: started(sim, gang); break;
+	case ESPL__SIM_TRAINING: trained(sim, gang); break;
+	case ESPL__SIM_SAVING: saved(sim, gang); break;
+	case ESPL__SIM_RESIZING: resized(sim, gang); break;
+	case ESPL__SIM_ENDING: gang_end(sim, gang, gang->how, gang->text); break;
+	default: ESPL__WRONG("a gang that waits for nothing is due");
 	}
 }
 

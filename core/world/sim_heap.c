@@ -10,10 +10,13 @@ before(const struct espl__sim_due *a, const struct espl__sim_due *b)
 
 void
 espl__sim_heap_add(struct espl__sim_heap *heap, espl_time at, enum espl__sim_due_type type,
-                   uint64_t ref, uint32_t mark)
+    uint64_t ref, uint32_t mark)
 {
-	struct espl__sim_due due = { .at = at, .seq = heap->seq++, .ref = ref, .type = type,
-	                             .mark = mark };
+	struct espl__sim_due due = { .at = at,
+		.seq = heap->seq++,
+		.ref = ref,
+		.type = type,
+		.mark = mark };
 	size_t i = heap->count++;
 
 	ESPL__GROW(heap->list, heap->cap, heap->count);

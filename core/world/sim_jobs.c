@@ -1,8 +1,10 @@
-/* sim_jobs.c - a simulated pool: when experiments and plain jobs come; how long jobs train, and when they end before their time.
+/* sim_jobs.c - a simulated pool: when experiments and plain jobs come; how long jobs train, and
+ * when they end before their time.
  *
- * An iteration of a job is a part of its work; its law says how long that takes on the nodes that it has.  Where the
- * workload has steps, a job is resized between two of them, in the middle of an iteration.  A job with a
- * bug ends when it has trained for so long, one that its user ends when so much is done.
+ * An iteration of a job is a part of its work; its law says how long that takes on the nodes that
+ * it has.  Where the workload has steps, a job is resized between two of them, in the middle of an
+ * iteration.  A job with a bug ends when it has trained for so long, one that its user ends when so
+ * much is done.
  */
 #include <math.h>
 #include "world/sim_impl.h"
@@ -32,11 +34,13 @@ espl__sim_arrivals(struct espl__sim *sim)
 		return;
 	for (number = 0; espl__exec_search_of(exec, number) != NULL; number++)
 		if (!espl__exec_has_come(exec, number))
-			come(sim, ESPL__DUE_EXPERIMENT, number, espl__exec_search_of(exec, number)->arrives);
+			come(sim, ESPL__DUE_EXPERIMENT, number,
+			    espl__exec_search_of(exec, number)->arrives);
 	sim->workload = espl__exec_workload(exec);
 	if (sim->workload == NULL)
 		return;
-	sim->trained_s = espl__alloc((sim->workload->list.count + (size_t)1) * sizeof *sim->trained_s);
+	sim->trained_s =
+	    espl__alloc((sim->workload->list.count + (size_t)1) * sizeof *sim->trained_s);
 	number = espl__exec_jobs_come(exec);
 	if (number < sim->workload->list.count)
 		job_comes(sim, number);
@@ -78,11 +82,14 @@ espl__sim_job_cut(struct espl__sim *sim, struct espl__sim_gang *gang)
 
 	if (jobs == NULL || !(jobs->step_s > 0))
 		return -1;
-	since = gang->iteration_s - (double)(gang->due - sim->now) / 1e9;	/* negative: it has yet to begin */
+	since = gang->iteration_s -
+	    (double)(gang->due - sim->now) / 1e9; /* negative: it has yet to begin */
 	pace = espl__jobs_speed(jobs, gang->trial, gang->share.gpus) / gang->ratio;
-	at = ceil((gang->done_s + (since > 0 ? since * pace : 0)) / jobs->step_s - 1e-9) * jobs->step_s;
+	at = ceil((gang->done_s + (since > 0 ? since * pace : 0)) / jobs->step_s - 1e-9) *
+	    jobs->step_s;
 	ends = at > gang->done_s ? (at - gang->done_s) / pace : 0;
-	if (at >= espl__jobs_iteration_s(jobs, gang->trial) * (1 - 1e-9) || ends >= gang->iteration_s)
+	if (at >= espl__jobs_iteration_s(jobs, gang->trial) * (1 - 1e-9) ||
+	    ends >= gang->iteration_s)
 		return -1;
 	gang->done_s = at > gang->done_s ? at : gang->done_s;
 	sim->trained_s[gang->trial] += ends;
@@ -96,5 +103,6 @@ espl__sim_job_trained(struct espl__sim *sim, struct espl__sim_gang *gang)
 	double done = (double)gang->iteration * espl__jobs_iteration_s(sim->workload, gang->trial);
 
 	sim->trained_s[gang->trial] += gang->iteration_s;
-	gang->finished = until_bug(sim, gang) <= 0 || (job->fate == ESPL__FATE_TERMINATED && done >= job->fate_at_s);
+	gang->finished = until_bug(sim, gang) <= 0 ||
+	    (job->fate == ESPL__FATE_TERMINATED && done >= job->fate_at_s);
 }

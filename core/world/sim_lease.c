@@ -16,7 +16,7 @@ at(struct espl__sim *sim, uint64_t lease)
 	if (lease >= sim->lease_count) {
 		ESPL__GROW(sim->leases, sim->lease_cap, lease + 1);
 		memset(sim->leases + sim->lease_count, 0,
-		       (size_t)(lease + 1 - sim->lease_count) * sizeof *sim->leases);
+		    (size_t)(lease + 1 - sim->lease_count) * sizeof *sim->leases);
 		sim->lease_count = lease + 1;
 	}
 	return &sim->leases[lease];
@@ -25,8 +25,8 @@ at(struct espl__sim *sim, uint64_t lease)
 int
 espl__sim_alive(const struct espl__sim *sim, uint64_t lease)
 {
-	return lease < sim->lease_count && sim->leases[lease].state != 0
-	    && sim->leases[lease].state != ESPL_NODE_ENDED;
+	return lease < sim->lease_count && sim->leases[lease].state != 0 &&
+	    sim->leases[lease].state != ESPL_NODE_ENDED;
 }
 
 static void
@@ -36,9 +36,12 @@ link_lease(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_money max
 	struct espl__sim_offer *o = &sim->offers[offer];
 
 	ESPL__ASSERT(l->state == 0);
-	*l = (struct espl__sim_lease){ .state = ESPL_NODE_REQUESTED, .offer = offer,
-	                               .max_price_hour = max_price_hour, .ends_at = ESPL_NEVER,
-	                               .before = ESPL_NONE, .after = o->first };
+	*l = (struct espl__sim_lease){ .state = ESPL_NODE_REQUESTED,
+		.offer = offer,
+		.max_price_hour = max_price_hour,
+		.ends_at = ESPL_NEVER,
+		.before = ESPL_NONE,
+		.after = o->first };
 	if (o->first != ESPL_NONE)
 		sim->leases[o->first].before = lease;
 	o->first = lease;
@@ -70,9 +73,8 @@ static void
 request(struct espl__sim *sim, uint64_t lease)
 {
 	const struct espl_offer *terms = &sim->offers[sim->leases[lease].offer].terms;
-	double seconds = espl__sim_draw(terms->provision, espl__sim_key(sim->seed, "lease", 0,
-	                                                                lease),
-	                                ESPL__SIM_PROVISION, 0);
+	double seconds = espl__sim_draw(terms->provision,
+	    espl__sim_key(sim->seed, "lease", 0, lease), ESPL__SIM_PROVISION, 0);
 
 	seconds *= espl__sim_fault_boot(&sim->faults, terms->name, sim->now);
 	espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_BOOT, lease, 0);
@@ -86,9 +88,9 @@ espl__sim_acquire(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_mo
 	ESPL__ASSERT(offer < sim->offer_count);
 	o = &sim->offers[offer];
 	link_lease(sim, lease, offer, max_price_hour);
-	if ((o->terms.nodes_max != ESPL_ANY && o->alive > o->terms.nodes_max)
-	    || too_dear(o, max_price_hour)
-	    || espl__sim_fault_sold_out(&sim->faults, o->terms.name, sim->now))
+	if ((o->terms.nodes_max != ESPL_ANY && o->alive > o->terms.nodes_max) ||
+	    too_dear(o, max_price_hour) ||
+	    espl__sim_fault_sold_out(&sim->faults, o->terms.name, sim->now))
 		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_CAPACITY);
 	else
 		request(sim, lease);
@@ -109,7 +111,7 @@ booted(struct espl__sim *sim, uint64_t lease)
 	struct espl__sim_lease *l = &sim->leases[lease];
 	const struct espl_offer *terms = &sim->offers[l->offer].terms;
 	double seconds = espl__sim_draw(terms->init, espl__sim_key(sim->seed, "lease", 0, lease),
-	                                ESPL__SIM_INIT, 0);
+	    ESPL__SIM_INIT, 0);
 
 	l->state = ESPL_NODE_BOOTING;
 	if (terms->lease_max > 0)
@@ -117,9 +119,11 @@ booted(struct espl__sim *sim, uint64_t lease)
 	tell_node(sim, lease);
 	seconds *= espl__sim_fault_boot(&sim->faults, terms->name, sim->now);
 	if (espl__sim_fault_no_boot(&sim->faults, terms->name, sim->now))
-		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_ENDED, lease, ESPL__BY_GIVING_UP);
+		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_ENDED,
+		    lease, ESPL__BY_GIVING_UP);
 	else
-		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_READY, lease, 0);
+		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_READY,
+		    lease, 0);
 }
 
 static void
@@ -134,18 +138,18 @@ ready(struct espl__sim *sim, uint64_t lease)
 		espl_time notice = l->ends_at - terms->notice;
 
 		espl__sim_heap_add(&sim->heap, notice > sim->now ? notice : sim->now,
-		                   ESPL__DUE_EXPIRY, lease, 0);
+		    ESPL__DUE_EXPIRY, lease, 0);
 	}
 	if ((terms->flags & ESPL_OFFER_REVOCABLE) && terms->hazard_hour > 0.0) {
 		struct espl__rng rng;
 		double u;
 
 		espl__sim_stream(&rng, espl__sim_key(sim->seed, "lease", 0, lease),
-		                 ESPL__SIM_HAZARD, 0);
+		    ESPL__SIM_HAZARD, 0);
 		u = espl__rng_uniform(&rng);
 		espl__sim_heap_add(&sim->heap,
-		                   espl__sim_after(sim, -log1p(-u) / terms->hazard_hour * 3600.0),
-		                   ESPL__DUE_NOTICE, lease, 0);
+		    espl__sim_after(sim, -log1p(-u) / terms->hazard_hour * 3600.0),
+		    ESPL__DUE_NOTICE, lease, 0);
 	}
 }
 
@@ -211,8 +215,8 @@ espl__sim_outbid(struct espl__sim *sim, uint32_t offer, espl_money usd_hour)
 	if (!(o->terms.flags & ESPL_OFFER_REVOCABLE))
 		return;
 	for (uint64_t lease = o->first; lease != ESPL_NONE; lease = sim->leases[lease].after)
-		if (sim->leases[lease].max_price_hour > 0
-		    && sim->leases[lease].max_price_hour < usd_hour) {
+		if (sim->leases[lease].max_price_hour > 0 &&
+		    sim->leases[lease].max_price_hour < usd_hour) {
 			ESPL__GROW(list, cap, count + 1);
 			list[count++] = lease;
 		}
@@ -245,11 +249,9 @@ espl__sim_lease_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__DUE_EXPIRY:
 		if (l->state == ESPL_NODE_READY)
 			espl__sim_lease_notice(sim, due->ref, l->ends_at - sim->now,
-			                       ESPL_BY_EXPIRY);
+			    ESPL_BY_EXPIRY);
 		break;
-	default:
-		espl__sim_lease_end(sim, due->ref, due->mark);
-		break;
+	default: espl__sim_lease_end(sim, due->ref, due->mark); break;
 	}
 }
 
@@ -268,8 +270,8 @@ espl__sim_adopt(struct espl__sim *sim, const struct espl__lease_info *info)
 		const struct espl_offer *terms = &sim->offers[info->offer].terms;
 
 		if (terms->lease_max > 0)
-			at(sim, info->lease)->ends_at = espl__sim_after(sim,
-			    (double)terms->lease_max / 1e9);
+			at(sim, info->lease)->ends_at =
+			    espl__sim_after(sim, (double)terms->lease_max / 1e9);
 		ready(sim, info->lease);
 		if (info->state == ESPL_NODE_NOTICE)
 			espl__sim_lease_notice(sim, info->lease, terms->notice, ESPL_BY_PROVIDER);

@@ -16,8 +16,14 @@ blob_key(uint32_t experiment, uint64_t trial)
 	return ((uint64_t)experiment << 40) + trial;
 }
 
-struct save_sink { struct espl_byte_sink head; struct espl__buf *to; };
-struct load_source { struct espl_byte_source head; const uint8_t *at; };
+struct save_sink {
+	struct espl_byte_sink head;
+	struct espl__buf *to;
+};
+struct load_source {
+	struct espl_byte_source head;
+	const uint8_t *at;
+};
 struct region_sink {
 	struct espl_region_sink head;
 	struct espl__buf *to;
@@ -49,7 +55,7 @@ read_bytes(struct espl_byte_source *head, void *bytes, uint64_t count)
 /* Regions one after another, each with its size: enough, as a trial's are always the same. */
 static espl_status
 take_region(struct espl_region_sink *head, const char *name, void *data, uint64_t bytes,
-            espl_device_kind where)
+    espl_device_kind where)
 {
 	struct region_sink *sink = (struct region_sink *)(void *)head;
 	const void *from;
@@ -73,8 +79,8 @@ take_region(struct espl_region_sink *head, const char *name, void *data, uint64_
 static int
 saves_itself(const struct espl__sim_gang *gang)
 {
-	return ESPL_HAS(struct espl_trainable_ops, espl__sim_ops(gang), save)
-	    && ESPL_HAS(struct espl_trainable_ops, espl__sim_ops(gang), load);
+	return ESPL_HAS(struct espl_trainable_ops, espl__sim_ops(gang), save) &&
+	    ESPL_HAS(struct espl_trainable_ops, espl__sim_ops(gang), load);
 }
 
 /* The body's present state; NULL: it could not be had (text to gang->text). */
@@ -88,12 +94,12 @@ snapshot(struct espl__sim *sim, struct espl__sim_gang *gang)
 	espl__buf_clear(&sim->scratch);
 	if (saves_itself(gang)) {
 		struct save_sink sink = { { (uint32_t)sizeof sink.head, 0, write_bytes },
-		                          &sim->scratch };
+			&sim->scratch };
 
 		status = espl__sim_ops(gang)->save(gang->body, &sink.head, &error);
 	} else {
 		struct region_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, take_region },
-		                            .to = &sim->scratch };
+			.to = &sim->scratch };
 
 		status = espl__sim_ops(gang)->regions(gang->body, &sink.head, &error);
 	}
@@ -149,8 +155,8 @@ restore(struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
 		status = espl__sim_ops(gang)->load(gang->body, &source.head, &error);
 	} else {
 		struct region_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, take_region },
-		                            .from = espl__reader(blob->data, blob->size),
-		                            .restore = 1 };
+			.from = espl__reader(blob->data, blob->size),
+			.restore = 1 };
 
 		status = espl__sim_ops(gang)->regions(gang->body, &sink.head, &error);
 	}
@@ -188,16 +194,17 @@ espl__sim_collect(struct espl__sim *sim, uint32_t experiment, uint64_t trial, ui
 
 void
 espl__sim_collect_one(struct espl__sim *sim, uint32_t experiment, uint64_t trial,
-                      uint64_t iteration)
+    uint64_t iteration)
 {
 	remove_blobs(sim, blob_key(experiment, trial), iteration, 0);
 }
 
 /* ---- checkpoints that a resume has lost ---------------------------------------------- */
 
-struct leg {				/* of a lineage */
+/* of a lineage */
+struct leg {
 	const struct espl_trial *trial;
-	uint64_t id, until;		/* id: in its search, as a gang's                       */
+	uint64_t id, until; /* id: in its search, as a gang's */
 };
 
 static espl_status
@@ -244,9 +251,9 @@ go_through(struct espl__sim_gang *gang, uint64_t until)
  * says why not. */
 static struct espl__sim_blob *
 go_along(struct espl__sim *sim, const struct espl__sim_gang *like, const struct leg *leg,
-         const struct espl__sim_blob *from, char **text)
+    const struct espl__sim_blob *from, char **text)
 {
-	struct espl__sim_gang  again;
+	struct espl__sim_gang again;
 	struct espl__sim_blob *blob = NULL;
 
 	memset(&again, 0, sizeof again);
@@ -256,8 +263,7 @@ go_along(struct espl__sim *sim, const struct espl__sim_gang *like, const struct 
 	again.budget = leg->trial->budget;
 	again.iteration = from != NULL ? from->iteration : 0;
 	if (espl__sim_body_begin(sim, &again, leg->trial->values) == 0 &&
-	    (from == NULL || restore(&again, from) == 0) &&
-	    go_through(&again, leg->until) == 0)
+	    (from == NULL || restore(&again, from) == 0) && go_through(&again, leg->until) == 0)
 		blob = snapshot(sim, &again);
 	*text = again.text;
 	espl__sim_body_close(&again);
@@ -268,18 +274,19 @@ go_along(struct espl__sim *sim, const struct espl__sim_gang *like, const struct 
  * trial's beginning, and from there forward.  It is kept as if it had never been gone.  NULL:
  * text, which is NULL before, says why not. */
 static struct espl__sim_blob *
-make_again(struct espl__sim *sim, const struct espl__sim_gang *like, uint64_t trial, uint64_t checkpoint,
-           char **text)
+make_again(struct espl__sim *sim, const struct espl__sim_gang *like, uint64_t trial,
+    uint64_t checkpoint, char **text)
 {
 	struct espl__sim_blob *kept = NULL, *blob = NULL;
 	struct leg *legs = NULL;
 	uint32_t count = 0, cap = 0;
-	uint64_t at = trial, until = checkpoint, search = (uint64_t)like->experiment << ESPL__TRIAL_BITS;
+	uint64_t at = trial, until = checkpoint,
+		 search = (uint64_t)like->experiment << ESPL__TRIAL_BITS;
 
 	while (sim->head.exec != NULL && kept == NULL && at != ESPL_NONE && until > 0) {
 		const struct espl_trial *t = espl__exec_trial(sim->head.exec, search | at);
 
-		ESPL__ASSERT(t != NULL);	/* somebody was cloned from it */
+		ESPL__ASSERT(t != NULL); /* somebody was cloned from it */
 		ESPL__GROW(legs, cap, count + 1);
 		legs[count++] = (struct leg){ t, at, until };
 		kept = nearest(sim, like->experiment, at, until);
@@ -287,8 +294,8 @@ make_again(struct espl__sim *sim, const struct espl__sim_gang *like, uint64_t tr
 		at = t->parent;
 	}
 	while (count-- > 0) {
-		struct espl__sim_blob *next = go_along(sim, like, &legs[count],
-		                                       blob != NULL ? blob : kept, text);
+		struct espl__sim_blob *next =
+		    go_along(sim, like, &legs[count], blob != NULL ? blob : kept, text);
 
 		free(blob);
 		blob = next;
@@ -303,7 +310,7 @@ make_again(struct espl__sim *sim, const struct espl__sim_gang *like, uint64_t tr
 
 int
 espl__sim_state_restore(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t source,
-                        uint64_t checkpoint)
+    uint64_t checkpoint)
 {
 	const struct espl__sim_blob *blob = nearest(sim, gang->experiment, source, checkpoint);
 	char *why = NULL;
@@ -312,8 +319,8 @@ espl__sim_state_restore(struct espl__sim *sim, struct espl__sim_gang *gang, uint
 		blob = make_again(sim, gang, source, checkpoint, &why);
 	if (blob == NULL) {
 		gang->text = espl__format("checkpoint %llu of trial %llu cannot be made again: %s",
-		                          (unsigned long long)checkpoint, (unsigned long long)source,
-		                          why != NULL ? why : "nothing is known of it");
+		    (unsigned long long)checkpoint, (unsigned long long)source,
+		    why != NULL ? why : "nothing is known of it");
 		free(why);
 		return ESPL__END_NO_CHECKPOINT;
 	}
@@ -324,7 +331,8 @@ void
 espl__sim_state_free(struct espl__sim *sim)
 {
 	for (size_t i = 0; i < sim->blobs.cap; i++) {
-		struct espl__sim_blob *blob = sim->blobs.used[i] ? sim->blobs.values[i] : NULL, *next;
+		struct espl__sim_blob *blob = sim->blobs.used[i] ? sim->blobs.values[i] : NULL,
+				      *next;
 
 		for (; blob != NULL; blob = next) {
 			next = blob->next;

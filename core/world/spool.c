@@ -1,10 +1,12 @@
 /* spool.c - what users want of a running pool: DIR/spool, into which other processes put requests.
  *
- * submit-ID is a folder with an experiment's run.cfg and inputs: it becomes experiments/N.  cancel-ID is a file with a
- * name.  Each is answered in ID.answer beside it, and gone when it is; who asked holds .ID.asker locked while it waits, and
- * takes the answer away.  A request that comes while no driver is there waits for the next.  A folder that was taken in, but
- * was not told of before the driver died, is told of then.  While it is written a submit-ID is the draft .submit-ID, whose
- * writer has .ID.asker locked from before its first file on: one whose writer was killed is swept away.
+ * submit-ID is a folder with an experiment's run.cfg and inputs: it becomes experiments/N.
+ * cancel-ID is a file with a name.  Each is answered in ID.answer beside it, and gone when it is;
+ * who asked holds .ID.asker locked while it waits, and takes the answer away.  A request that comes
+ * while no driver is there waits for the next.  A folder that was taken in, but was not told of
+ * before the driver died, is told of then.  While it is written a submit-ID is the draft
+ * .submit-ID, whose writer has .ID.asker locked from before its first file on: one whose writer was
+ * killed is swept away.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +28,7 @@ static int
 is_waited_for(const char *dir, const char *request)
 {
 	char *path = espl__format("%s/spool/.%s.asker", dir, request);
-	int   waited = espl__locked(path);
+	int waited = espl__locked(path);
 
 	if (!waited)
 		(void)unlink(path);
@@ -34,12 +36,13 @@ is_waited_for(const char *dir, const char *request)
 	return waited;
 }
 
-/* Whoever asked may have gone meanwhile: what is refused is logged, too, and an answer for nobody does not stay.  It is
- * written first: who gives up looks for it once more after that. */
+/* Whoever asked may have gone meanwhile: what is refused is logged, too, and an answer for nobody
+ * does not stay.  It is written first: who gives up looks for it once more after that. */
 static void
 answer(const char *dir, const char *request, const char *how, const char *text)
 {
-	char *path = espl__format("%s/spool/%s.answer", dir, request), *line = espl__format("%s\n%s\n", how, text);
+	char *path = espl__format("%s/spool/%s.answer", dir, request),
+	     *line = espl__format("%s\n%s\n", how, text);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	if (strcmp(how, "refused") == 0)
@@ -71,7 +74,9 @@ check_experiment(const char *folder)
 	if (espl__check_owner(folder, &diag) == ESPL_OK)
 		(void)espl__check_owner(file, &diag);
 	free(file);
-	return diag.status == ESPL_OK ? NULL : espl__format("%s: a pool takes what its owner or root submits", diag.text);
+	return diag.status == ESPL_OK
+	    ? NULL
+	    : espl__format("%s: a pool takes what its owner or root submits", diag.text);
 }
 
 /* Tells of experiments/NUMBER; NULL, or why it cannot be: malloc'd. */
@@ -81,8 +86,8 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 	struct espl__search_setup setup;
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	uint64_t other, trial;
-	char    *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
-	char    *why = check_experiment(folder);
+	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char *why = check_experiment(folder);
 
 	free(folder);
 	if (why != NULL)
@@ -100,17 +105,19 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 static void
 submit(struct espl__real *real, const char *request)
 {
-	uint64_t    number = espl__exec_searches(real->world.exec);
-	char       *from = espl__format("%s/spool/%s", real->dir, request), *why = NULL;
-	char       *to = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
-	char       *parent = espl__format("%s/experiments", real->dir), *file = espl__format("%s/run.cfg", from);
+	uint64_t number = espl__exec_searches(real->world.exec);
+	char *from = espl__format("%s/spool/%s", real->dir, request), *why = NULL;
+	char *to = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char *parent = espl__format("%s/experiments", real->dir),
+	     *file = espl__format("%s/run.cfg", from);
 	const char *name = "";
-	int         taken = 0;
+	int taken = 0;
 
 	if (!is_a(from, S_IFDIR) || !is_a(file, S_IFREG))
 		why = espl__strdup("it is no folder with an experiment");
 	else if ((why = check_experiment(from)) != NULL)
-		taken = 0;	/* nor moved: it might hold what cannot be removed from experiments/ */
+		/* nor moved: it might hold what cannot be removed from experiments/ */
+		taken = 0;
 	else if (espl__dir_make(parent, NULL) != ESPL_OK || rename(from, to) != 0)
 		why = espl__format("it cannot be taken into '%s': %s", to, strerror(errno));
 	else
@@ -130,7 +137,7 @@ submit(struct espl__real *real, const char *request)
 static void
 cancel(struct espl__real *real, const char *request)
 {
-	char    *path = espl__format("%s/spool/%s", real->dir, request);
+	char *path = espl__format("%s/spool/%s", real->dir, request);
 	struct espl__buf name = { NULL, 0, 0 };
 	uint64_t number, trial;
 	const char *why = "the request cannot be read";
@@ -139,14 +146,16 @@ cancel(struct espl__real *real, const char *request)
 		why = "it is not its owner's or root's";
 	else if (is_a(path, S_IFREG) && espl__file_read(path, NAME_LIMIT, &name, NULL) == ESPL_OK)
 		why = espl__exec_named(real->world.exec, espl__buf_text(&name), &number, &trial)
-		      ? espl__exec_cancels(real->world.exec, number, trial) : "there is no such experiment or job";
+		    ? espl__exec_cancels(real->world.exec, number, trial)
+		    : "there is no such experiment or job";
 	if (why == NULL) {
 		struct espl__event *event = espl__real_event(real, ESPL__EV_CANCEL);
 
 		event->as.cancel.number = number;
 		event->as.cancel.trial = trial;
 	}
-	answer(real->dir, request, why == NULL ? "accepted" : "refused", why == NULL ? espl__buf_text(&name) : why);
+	answer(real->dir, request, why == NULL ? "accepted" : "refused",
+	    why == NULL ? espl__buf_text(&name) : why);
 	espl__buf_free(&name);
 	free(path);
 }
@@ -155,8 +164,9 @@ cancel(struct espl__real *real, const char *request)
 static int
 is_request(const struct dirent *entry)
 {
-	return strchr(entry->d_name, '.') == NULL
-	       && (strncmp(entry->d_name, "submit-", 7) == 0 || strncmp(entry->d_name, "cancel-", 7) == 0);
+	return strchr(entry->d_name, '.') == NULL &&
+	    (strncmp(entry->d_name, "submit-", 7) == 0 ||
+		strncmp(entry->d_name, "cancel-", 7) == 0);
 }
 
 static int
@@ -165,13 +175,14 @@ is_draft(const struct dirent *entry)
 	return strncmp(entry->d_name, ".submit-", 8) == 0 && strchr(entry->d_name + 1, '.') == NULL;
 }
 
-/* Only who gets the lock itself may be sure that there is no writer: that it cannot be asked for proves nothing. */
+/* Only who gets the lock itself may be sure that there is no writer: that it cannot be asked for
+ * proves nothing. */
 static void
 sweep_drafts(const char *dir)
 {
 	char *spool = espl__format("%s/spool", dir), *asker, *draft;
 	struct dirent **list = NULL;
-	int   lock, count = scandir(spool, &list, is_draft, NULL);
+	int lock, count = scandir(spool, &list, is_draft, NULL);
 
 	for (int i = 0; i < count; i++) {
 		draft = espl__format("%s/%s", spool, list[i]->d_name);
@@ -193,15 +204,16 @@ sweep_drafts(const char *dir)
 static void
 look_for_lost(struct espl__real *real)
 {
-	uint64_t    number = espl__exec_searches(real->world.exec);
-	char       *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
-	char       *path = espl__format("%s/run.cfg", folder), *why;
+	uint64_t number = espl__exec_searches(real->world.exec);
+	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char *path = espl__format("%s/run.cfg", folder), *why;
 	const char *name;
 
 	if (access(path, R_OK) == 0) {
 		why = take_in(real, number, &name);
-		if (why != NULL) {	/* the next one submitted goes where it lies */
-			espl__log(ESPL_WARN, "the submitted experiment in '%s' is left out: %s", path, why);
+		if (why != NULL) { /* the next one submitted goes where it lies */
+			espl__log(ESPL_WARN, "the submitted experiment in '%s' is left out: %s",
+			    path, why);
 			(void)espl__tree_remove(folder, NULL);
 		}
 		free(why);
@@ -230,7 +242,8 @@ take_away(struct espl__real *real, const char *request)
 	struct stat st;
 
 	if (lstat(path, &st) == 0 && espl__tree_remove(path, NULL) != ESPL_OK) {
-		espl__log(ESPL_WARN, "'%s' cannot be removed, and is left there: %s", path, strerror(errno));
+		espl__log(ESPL_WARN, "'%s' cannot be removed, and is left there: %s", path,
+		    strerror(errno));
 		(void)espl__names_add(&real->spool_left, request);
 	}
 	free(path);
@@ -243,7 +256,7 @@ espl__spool_tick(struct espl__real *real, int64_t tick)
 	struct dirent **list = NULL;
 	const char *request = NULL;
 	char *path;
-	int   count;
+	int count;
 
 	if (!real->config->pool || tick < real->spool_at || one_is_told(real))
 		return;
@@ -276,7 +289,7 @@ espl__spool_close(const char *dir)
 {
 	char *path = espl__format("%s/spool", dir), *request;
 	struct dirent **list = NULL;
-	int   count = scandir(path, &list, is_request, alphasort);
+	int count = scandir(path, &list, is_request, alphasort);
 
 	sweep_drafts(dir);
 	for (int i = 0; i < count; i++) {

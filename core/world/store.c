@@ -31,16 +31,16 @@ espl_status
 espl__store_save(const struct espl__real *real, struct espl__diag *diag)
 {
 	struct espl__buf out = { NULL, 0, 0 };
-	char            *path = espl__format("%s/leases.json", real->dir);
-	espl_status      status;
-	uint32_t         i;
+	char *path = espl__format("%s/leases.json", real->dir);
+	espl_status status;
+	uint32_t i;
 
 	espl__print(&out, "{\"run\": \"%s\", \"leases\": [", real->run);
 	for (i = 0; i < real->lease_count; i++) {
 		const struct espl__rlease *lease = real->leases[i];
 
 		espl__print(&out, "%s\n {\"lease\": %llu, \"state\": %u", i > 0 ? "," : "",
-		            (unsigned long long)lease->id, (unsigned)lease->cloud);
+		    (unsigned long long)lease->id, (unsigned)lease->cloud);
 		put_text(&out, "token", lease->token);
 		put_text(&out, "offer", lease->offer_name);
 		put_text(&out, "market", lease->market);
@@ -71,12 +71,12 @@ espl_status
 espl__store_load(struct espl__real *real, struct espl__diag *diag)
 {
 	struct espl__buf in = { NULL, 0, 0 };
-	char            *path = espl__format("%s/leases.json", real->dir);
-	json_t          *root, *list, *item;
-	json_error_t     error;
-	struct stat      st;
-	size_t           i;
-	espl_status      status = ESPL_OK;
+	char *path = espl__format("%s/leases.json", real->dir);
+	json_t *root, *list, *item;
+	json_error_t error;
+	struct stat st;
+	size_t i;
+	espl_status status = ESPL_OK;
 
 	if (stat(path, &st) != 0 && errno == ENOENT) {
 		free(path);
@@ -91,14 +91,14 @@ espl__store_load(struct espl__real *real, struct espl__diag *diag)
 	list = json_object_get(root, "leases");
 	if (!json_is_array(list))
 		espl__log(ESPL_WARN,
-			"leases.json is damaged: nodes are looked for by their tokens alone");
-	json_array_foreach(list, i, item) {
-		json_t              *id = json_object_get(item, "lease");
+		    "leases.json is damaged: nodes are looked for by their tokens alone");
+	json_array_foreach (list, i, item) {
+		json_t *id = json_object_get(item, "lease");
 		struct espl__rlease *lease;
 
 		lease = json_is_integer(id)
-				? espl__real_lease(real, (uint64_t)json_integer_value(id))
-				: NULL;
+		    ? espl__real_lease(real, (uint64_t)json_integer_value(id))
+		    : NULL;
 		if (lease == NULL)
 			continue;
 		take_text(item, "offer", &lease->offer_name);
@@ -113,7 +113,12 @@ espl__store_load(struct espl__real *real, struct espl__diag *diag)
 
 /* ---- removal ---- */
 
-struct removal { uv_work_t work; struct espl__real *real; char *path; struct espl__diag diag; };
+struct removal {
+	uv_work_t work;
+	struct espl__real *real;
+	char *path;
+	struct espl__diag diag;
+};
 
 static void
 remove_now(uv_work_t *work)
@@ -141,7 +146,7 @@ static void
 discard(struct espl__real *real, const char *path)
 {
 	struct removal *removal = espl__alloc(sizeof *removal);
-	char           *trash;
+	char *trash;
 
 	removal->real = real;
 	removal->work.data = removal;
@@ -152,7 +157,7 @@ discard(struct espl__real *real, const char *path)
 		free(trash);
 		(void)rename(path, removal->path);
 	}
-	if (access(path, F_OK) == 0) {		/* could not be renamed: then where it is */
+	if (access(path, F_OK) == 0) { /* could not be renamed: then where it is */
 		free(removal->path);
 		removal->path = espl__strdup(path);
 	}
@@ -169,11 +174,11 @@ discard(struct espl__real *real, const char *path)
 static int64_t
 number_behind(const char *name, const char *prefix)
 {
-	size_t  length = strlen(prefix);
+	size_t length = strlen(prefix);
 	int64_t number;
 
 	if (strncmp(name, prefix, length) != 0 || espl__parse_int(name + length, &number) != 0 ||
-		number < 0)
+	    number < 0)
 		return -1;
 	return number;
 }
@@ -182,20 +187,20 @@ void
 espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 {
 	char *folder = espl__trial_folder(real->dir, trial);
-	DIR           *dir = espl__dir_open(folder);
+	DIR *dir = espl__dir_open(folder);
 	struct dirent *entry;
 
 	if (dir == NULL) {
 		if (errno != ENOENT)
 			espl__log(ESPL_WARN, "trial %llu: its checkpoints cannot be listed: %s",
-			          (unsigned long long)trial, strerror(errno));
+			    (unsigned long long)trial, strerror(errno));
 		free(folder);
 		return;
 	}
 	while ((entry = readdir(dir)) != NULL) {
 		int64_t checkpoint = number_behind(entry->d_name, "checkpoint-");
 		int64_t gang = number_behind(entry->d_name, "saving-");
-		char   *path;
+		char *path;
 
 		if ((checkpoint < 0 || (uint64_t)checkpoint == keep) &&
 		    (gang < 0 || espl__real_gang(real, (uint64_t)gang) != NULL))
@@ -213,14 +218,15 @@ espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 static int
 is_scratch(const char *name)
 {
-	return strncmp(name, "saving-", 7) == 0 || strncmp(name, "scratch-", 8) == 0 || strncmp(name, ".gone-", 6) == 0;
+	return strncmp(name, "saving-", 7) == 0 || strncmp(name, "scratch-", 8) == 0 ||
+	    strncmp(name, ".gone-", 6) == 0;
 }
 
 static void
 sweep_trials(const char *folder)
 {
-	char          *trials = espl__format("%s/trials", folder);
-	DIR           *all = espl__dir_open(trials), *one;
+	char *trials = espl__format("%s/trials", folder);
+	DIR *all = espl__dir_open(trials), *one;
 	struct dirent *trial, *entry;
 
 	while (all != NULL && (trial = readdir(all)) != NULL) {
@@ -239,12 +245,13 @@ sweep_trials(const char *folder)
 	free(trials);
 }
 
-/* An agent that ends in good order leaves nothing; when all have ended nothing is in use any more. */
+/* An agent that ends in good order leaves nothing; when all have ended nothing is in use any more.
+ */
 static void
 sweep(const struct espl__real *real)
 {
-	char          *experiments = espl__format("%s/experiments", real->dir), *path;
-	DIR           *all = espl__dir_open(experiments);
+	char *experiments = espl__format("%s/experiments", real->dir), *path;
+	DIR *all = espl__dir_open(experiments);
 	struct dirent *one;
 
 	sweep_trials(real->dir);
@@ -267,7 +274,7 @@ espl__store_close(struct espl__real *real)
 
 	if (real->agents_lost)
 		sweep(real);
-	(void)rmdir(trash);		/* stays if something is still in it */
+	(void)rmdir(trash); /* stays if something is still in it */
 	if (real->lease_count == 0)
 		(void)unlink(leases);
 	free(trash);
@@ -277,7 +284,7 @@ espl__store_close(struct espl__real *real)
 void
 espl__store_clean(struct espl__real *real)
 {
-	char             *trash = espl__format("%s/trash", real->dir);
+	char *trash = espl__format("%s/trash", real->dir);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	if (espl__tree_remove(trash, &diag) != ESPL_OK)

@@ -7,14 +7,15 @@
 #define ESPL__WORLD_H
 #include "exec/executor.h"
 
-struct espl__round {			/* filled by next; valid until the next call of it */
-	espl_time now;			/* never decreases                                    */
+/* filled by next; valid until the next call of it */
+struct espl__round {
+	espl_time now; /* never decreases */
 	const struct espl__event *events;
-	uint32_t  count;		/* 0: only time passed (live view); no round is run    */
+	uint32_t count; /* 0: only time passed (live view); no round is run */
 };
 struct espl__world {
 	const struct espl__world_ops *ops;
-	struct espl__exec *exec;	/* set by drive before the first call                 */
+	struct espl__exec *exec; /* set by drive before the first call */
 };
 struct espl__world_ops {
 	/* After a fresh start or a replay: begin to work.  The first `next` then brings
@@ -22,26 +23,27 @@ struct espl__world_ops {
 	espl_status (*begin)(struct espl__world *, int resumed, espl_time now, struct espl__diag *);
 	/* Waits for the next thing to happen (at most about 100 ms in the real world). */
 	espl_status (*next)(struct espl__world *, struct espl__round *, struct espl__diag *);
-	espl_status (*apply)(struct espl__world *, const struct espl__effect *, uint32_t count, struct espl__diag *);
+	espl_status (*apply)(struct espl__world *, const struct espl__effect *, uint32_t count,
+	    struct espl__diag *);
 	/* The user's wish to stop: the next round carries EV_STOP.  Async-signal-safe. */
-	void        (*stop)(struct espl__world *);
+	void (*stop)(struct espl__world *);
 	/* Ends everything that is left: no process, lease or descriptor remains.  Always called.
 	 * `kill`: at once (second Ctrl-C, fatal error). */
-	void        (*close)(struct espl__world *, int kill);
+	void (*close)(struct espl__world *, int kill);
 };
 
 /* real.c: DIR's trials run as processes; needs config->cloud.  dir is absolute. */
-espl_status espl__world_real(const struct espl__run_config *, const struct espl__space *, const char *dir,
-                             uint64_t token, struct espl__world **, struct espl__diag *);
+espl_status espl__world_real(const struct espl__run_config *, const struct espl__space *,
+    const char *dir, uint64_t token, struct espl__world **, struct espl__diag *);
 /* spool.c: requests to a pool that has ended are refused. */
-void        espl__spool_close(const char *dir);
+void espl__spool_close(const char *dir);
 /* sim.c: virtual clock; latencies from profile and offers, metrics from trainable or curves, faults
  * from a script (NULL none; format: docs/simulation.md). */
 espl_status espl__world_sim(const struct espl__run_config *, const struct espl__space *,
-                            const struct espl__profile *, uint64_t seed, const char *faults,
-                            struct espl__world **, struct espl__diag *);
+    const struct espl__profile *, uint64_t seed, const char *faults, struct espl__world **,
+    struct espl__diag *);
 /* The same where nothing is to train, and nothing that trains need be there: it tells what the
  * cloud sells, and carries out what policies want computed. */
 espl_status espl__world_sold(const struct espl__run_config *, uint64_t seed, struct espl__world **,
-                             struct espl__diag *);
+    struct espl__diag *);
 #endif

@@ -1,30 +1,33 @@
-/* fashion_cuda_iterate.c - an iteration of fashion_cuda: a graph of CUDA's, begun once for each batch, which counts
- * the batches itself; nothing is waited for before the iteration is over.
+/* fashion_cuda_iterate.c - an iteration of fashion_cuda: a graph of CUDA's, begun once for each
+ * batch, which counts the batches itself; nothing is waited for before the iteration is over.
  *
- * NCCL gives up no communicator that a graph still refers to, neither by finalising nor by aborting it.  So
- * a gang captures its graph anew in each iteration, and lets go of it before it waits for the stream.
+ * NCCL gives up no communicator that a graph still refers to, neither by finalising nor by aborting
+ * it.  So a gang captures its graph anew in each iteration, and lets go of it before it waits for
+ * the stream.
  */
 #include <string.h>
 #include <time.h>
 #include "fashion_cuda_trial.h"
 
-#define AHEAD 64u			/* steps queued before one looks again                */
-#define AHEAD_IN_GANG 16u		/* where a lost rank would leave them in the driver   */
-#define SLOW  INT64_C(500000000)	/* ns after which a gang is asked whether it is whole */
+#define AHEAD 64u               /* steps queued before one looks again */
+#define AHEAD_IN_GANG 16u       /* where a lost rank would leave them in the driver */
+#define SLOW INT64_C(500000000) /* ns after which a gang is asked whether it is whole */
 
 espl_status
-fashion_cuda_failed(const struct fashion_cuda_trial *t, cudaError_t code, const char *call, struct espl_error *error)
+fashion_cuda_failed(const struct fashion_cuda_trial *t, cudaError_t code, const char *call,
+    struct espl_error *error)
 {
 	return espl_fail(error, code == cudaErrorMemoryAllocation ? ESPL_E_NOMEM : ESPL_E_REMOTE,
-	                 "rank %u, GPU %u: %s: %s", t->context->comm->rank, t->context->device->ordinal, call,
-	                 cudaGetErrorString(code));
+	    "rank %u, GPU %u: %s: %s", t->context->comm->rank, t->context->device->ordinal, call,
+	    cudaGetErrorString(code));
 }
 
 void
 fashion_cuda_drop_graphs(struct fashion_cuda_trial *t)
 {
 	if (t->graph != NULL)
-		(void)cudaGraphExecDestroy(t->graph);	/* one that runs still is freed when it is done */
+		/* one that runs still is freed when it is done */
+		(void)cudaGraphExecDestroy(t->graph);
 	if (t->tail != NULL)
 		(void)cudaGraphExecDestroy(t->tail);
 	t->graph = t->tail = NULL;
@@ -36,36 +39,40 @@ fashion_cuda_drop_graphs(struct fashion_cuda_trial *t)
 static espl_status
 plan(struct fashion_cuda_trial *t, struct espl_error *error)
 {
-	const struct fashion   *f = &t->fashion->common;
+	const struct fashion *f = &t->fashion->common;
 	const struct espl_comm *comm = t->context->comm;
 	struct fashion_cuda_task *learn = &t->learn, *check = &t->check;
-	uint32_t    first, mine;
+	uint32_t first, mine;
 	espl_status status;
 
 	fashion_cuda_task_free(t->engine, learn);
 	fashion_cuda_task_free(t->engine, check);
 	mine = fashion_share(comm, t->course.batch, &first);
-	*learn = (struct fashion_cuda_task){
-		.source = { t->pixels, t->labels, t->order, first, t->course.batch, f->train },
-		.state = &t->states[0], .rows = mine, .scale = 1.0f / (float)t->course.batch, .learns = 1
-	};
+	*learn = (struct fashion_cuda_task){ .source = { t->pixels, t->labels, t->order, first,
+						 t->course.batch, f->train },
+		.state = &t->states[0],
+		.rows = mine,
+		.scale = 1.0f / (float)t->course.batch,
+		.learns = 1 };
 	mine = fashion_share(comm, f->validate, &first);
-	*check = (struct fashion_cuda_task){
-		.source = { t->pixels, t->labels, NULL, f->train + first, mine < FASHION_CUDA_CHECK ? mine : FASHION_CUDA_CHECK,
-		            f->train + first + mine },
-		.state = &t->states[1], .rows = mine < FASHION_CUDA_CHECK ? mine : FASHION_CUDA_CHECK
-	};
+	*check =
+	    (struct fashion_cuda_task){ .source = { t->pixels, t->labels, NULL, f->train + first,
+					    mine < FASHION_CUDA_CHECK ? mine : FASHION_CUDA_CHECK,
+					    f->train + first + mine },
+		    .state = &t->states[1],
+		    .rows = mine < FASHION_CUDA_CHECK ? mine : FASHION_CUDA_CHECK };
 	t->check_parts = (mine + FASHION_CUDA_CHECK - 1u) / FASHION_CUDA_CHECK;
 	status = fashion_cuda_task_plan(t->work, t->engine, learn, error);
 	if (status == ESPL_OK)
 		status = fashion_cuda_task_plan(t->work, t->engine, check, error);
-	/* What cuBLASLt loads when it multiplies first, and the connections that the first sum of a communicator makes, are
-	 * none of a graph's.  Of what this computes nothing is used. */
+	/* What cuBLASLt loads when it multiplies first, and the connections that the first sum of a
+	 * communicator makes, are none of a graph's.  Of what this computes nothing is used. */
 	if (status == ESPL_OK)
 		status = fashion_cuda_task_run(t->work, t->engine, learn, t->stream, error);
 	if (status == ESPL_OK && comm->world > 1)
-		status = comm->allreduce(comm, fashion_cuda_work_gradient(t->work), fashion_cuda_work_gradient(t->work),
-		                         t->net.count + 2u * FASHION_CUDA_PARTS, ESPL_F32, ESPL_SUM);
+		status = comm->allreduce(comm, fashion_cuda_work_gradient(t->work),
+		    fashion_cuda_work_gradient(t->work), t->net.count + 2u * FASHION_CUDA_PARTS,
+		    ESPL_F32, ESPL_SUM);
 	t->planned = status == ESPL_OK;
 	return status;
 }
@@ -78,16 +85,16 @@ sum_gradient(struct fashion_cuda_trial *t)
 	const struct espl_comm *comm = t->context->comm;
 	float *gradient = fashion_cuda_work_gradient(t->work);
 
-	return comm->allreduce(comm, gradient, gradient, t->net.count + 2u * FASHION_CUDA_PARTS, ESPL_F32, ESPL_SUM);
+	return comm->allreduce(comm, gradient, gradient, t->net.count + 2u * FASHION_CUDA_PARTS,
+	    ESPL_F32, ESPL_SUM);
 }
 
 static void
 update(struct fashion_cuda_trial *t)
 {
-	const struct fashion_cuda_update u = {
-		t->params, t->velocity, t->square, fashion_cuda_work_gradient(t->work), t->rates,
-		fashion_cuda_work_weights(t->work), t->net.count, t->course.momentum, t->course.adam
-	};
+	const struct fashion_cuda_update u = { t->params, t->velocity, t->square,
+		fashion_cuda_work_gradient(t->work), t->rates, fashion_cuda_work_weights(t->work),
+		t->net.count, t->course.momentum, t->course.adam };
 
 	fashion_cuda_step(&u, &t->states[0], t->stream);
 }
@@ -110,13 +117,14 @@ capture(struct fashion_cuda_trial *t, int what, cudaGraphExec_t *to, struct espl
 		status = sum_gradient(t);
 	if (status == ESPL_OK && (what & UPDATE))
 		update(t);
-	code = cudaStreamEndCapture(t->stream, &graph);	/* ends it after a failure, too */
+	code = cudaStreamEndCapture(t->stream, &graph); /* ends it after a failure, too */
 	if (status == ESPL_OK && code == cudaSuccess)
 		code = cudaGraphInstantiate(to, graph, 0);
 	if (graph != NULL)
 		(void)cudaGraphDestroy(graph);
-	return status != ESPL_OK ? status : code == cudaSuccess ? ESPL_OK :
-	    fashion_cuda_failed(t, code, "making a graph of a step", error);
+	return status != ESPL_OK  ? status
+	    : code == cudaSuccess ? ESPL_OK
+				  : fashion_cuda_failed(t, code, "making a graph of a step", error);
 }
 
 static int
@@ -153,7 +161,8 @@ shuffle(struct fashion_cuda_trial *t, uint64_t iteration)
 {
 	if (t->ordered[iteration % 2] == iteration)
 		return;
-	fashion_order(t->context->seed, iteration, t->orders[iteration % 2], t->fashion->common.train);
+	fashion_order(t->context->seed, iteration, t->orders[iteration % 2],
+	    t->fashion->common.train);
 	t->ordered[iteration % 2] = iteration;
 }
 
@@ -162,25 +171,27 @@ static espl_status
 begin(struct fashion_cuda_trial *t, uint64_t iteration, struct espl_error *error)
 {
 	struct fashion_cuda_pinned *p = t->pinned;
-	cudaError_t    code;
+	cudaError_t code;
 
 	shuffle(t, iteration);
 	for (uint32_t b = 0; b < t->course.batches; b++)
-		t->rates_host[b] = fashion_rate(&t->course, (double)t->context->iterations_max, iteration, b,
-		                                t->counters.updates + b + 1u);
+		t->rates_host[b] = fashion_rate(&t->course, (double)t->context->iterations_max,
+		    iteration, b, t->counters.updates + b + 1u);
 	memset(p, 0, sizeof *p);
 	p->states[0].key = fashion_mask_key(t->context->seed, iteration);
-	code = cudaMemcpyAsync(t->order, t->orders[iteration % 2], t->fashion->common.train * sizeof *t->order,
-	                       cudaMemcpyHostToDevice, t->stream);
+	code = cudaMemcpyAsync(t->order, t->orders[iteration % 2],
+	    t->fashion->common.train * sizeof *t->order, cudaMemcpyHostToDevice, t->stream);
 	if (code == cudaSuccess)
-		code = cudaMemcpyAsync(t->rates, t->rates_host, t->course.batches * sizeof *t->rates, cudaMemcpyHostToDevice,
-		                       t->stream);
+		code = cudaMemcpyAsync(t->rates, t->rates_host,
+		    t->course.batches * sizeof *t->rates, cudaMemcpyHostToDevice, t->stream);
 	if (code == cudaSuccess)
-		code = cudaMemcpyAsync(t->states, p->states, sizeof p->states, cudaMemcpyHostToDevice, t->stream);
+		code = cudaMemcpyAsync(t->states, p->states, sizeof p->states,
+		    cudaMemcpyHostToDevice, t->stream);
 	fashion_cuda_narrow(t->params, fashion_cuda_work_weights(t->work), t->net.count, t->stream);
 	if (code == cudaSuccess)
 		code = cudaGetLastError();
-	return code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "beginning an iteration", error);
+	return code == cudaSuccess ? ESPL_OK
+				   : fashion_cuda_failed(t, code, "beginning an iteration", error);
 }
 
 static int64_t
@@ -192,18 +203,19 @@ tick(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Until the GPU has passed this mark: no more than twice `ahead` steps are queued, so that queueing never has to
- * wait in the driver, where a lost rank would not be seen. */
+/* Until the GPU has passed this mark: no more than twice `ahead` steps are queued, so that queueing
+ * never has to wait in the driver, where a lost rank would not be seen. */
 static espl_status
 catch_up(struct fashion_cuda_trial *t, cudaEvent_t mark, struct espl_error *error)
 {
 	const struct espl_comm *comm = t->context->comm;
-	const struct timespec   moment = { 0, 20000 };
-	int64_t     from = tick();
+	const struct timespec moment = { 0, 20000 };
+	int64_t from = tick();
 	cudaError_t code;
 	espl_status status;
 
-	while ((code = cudaEventQuery(mark)) == cudaErrorNotReady && (comm->world == 1 || tick() - from < SLOW))
+	while ((code = cudaEventQuery(mark)) == cudaErrorNotReady &&
+	    (comm->world == 1 || tick() - from < SLOW))
 		(void)nanosleep(&moment, NULL);
 	if (code == cudaSuccess)
 		return ESPL_OK;
@@ -225,14 +237,16 @@ launch(struct fashion_cuda_trial *t, struct espl_error *error)
 		if (status == ESPL_OK)
 			code = cudaGraphLaunch(t->tail, t->stream);
 	}
-	return status != ESPL_OK ? status : code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "cudaGraphLaunch", error);
+	return status != ESPL_OK  ? status
+	    : code == cudaSuccess ? ESPL_OK
+				  : fashion_cuda_failed(t, code, "cudaGraphLaunch", error);
 }
 
 static espl_status
 learn(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	const uint32_t ahead = t->context->comm->world > 1 ? AHEAD_IN_GANG : AHEAD;
-	espl_status    status = capture_step(t, error);
+	espl_status status = capture_step(t, error);
 
 	for (uint32_t b = 0; b < t->course.batches && status == ESPL_OK; b++) {
 		if (b % ahead == 0) {
@@ -262,9 +276,10 @@ check(struct fashion_cuda_trial *t, struct espl_error *error)
 		status = fashion_cuda_task_run(t->work, t->engine, &t->check, t->stream, error);
 	if (status != ESPL_OK)
 		return status;
-	code = cudaMemcpyAsync(t->pinned->results, t->states, sizeof t->pinned->results, cudaMemcpyDeviceToHost,
-	                       t->stream);
-	return code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "cudaMemcpyAsync", error);
+	code = cudaMemcpyAsync(t->pinned->results, t->states, sizeof t->pinned->results,
+	    cudaMemcpyDeviceToHost, t->stream);
+	return code == cudaSuccess ? ESPL_OK
+				   : fashion_cuda_failed(t, code, "cudaMemcpyAsync", error);
 }
 
 espl_status
@@ -280,8 +295,7 @@ fashion_cuda_iterate(struct fashion_cuda_trial *t, uint64_t iteration, struct es
 	if (status == ESPL_OK)
 		status = check(t, error);
 	if (status == ESPL_OK)
-		shuffle(t, iteration + 1);	/* while the GPU is busy */
+		shuffle(t, iteration + 1); /* while the GPU is busy */
 	let_go(t);
 	return status == ESPL_OK ? comm->wait(comm) : status;
 }
-

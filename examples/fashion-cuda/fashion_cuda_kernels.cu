@@ -1,8 +1,8 @@
-/* fashion_cuda_kernels.cu - the work of a step that is no matrix product: images to columns, pooling, ReLU,
- * dropout, the judgement, the optimiser, and the ways back.
+/* fashion_cuda_kernels.cu - the work of a step that is no matrix product: images to columns,
+ * pooling, ReLU, dropout, the judgement, the optimiser, and the ways back.
  *
- * Masks and orders are the very ones of fashion_cnn: functions of seed, iteration and image.  No kernel adds
- * by atomics: the same gang computes the same, to the bit.
+ * Masks and orders are the very ones of fashion_cnn: functions of seed, iteration and image.  No
+ * kernel adds by atomics: the same gang computes the same, to the bit.
  */
 #include <cuda_runtime.h>
 #include <cuda_bf16.h>
@@ -10,17 +10,21 @@
 
 /* A test that runs the kernels on a CPU has a launch of its own. */
 #ifndef LAUNCH
-# define LAUNCH(kernel_, grid_, block_, stream_, ...) kernel_<<<(grid_), (block_), 0, (stream_)>>>(__VA_ARGS__)
+#define LAUNCH(kernel_, grid_, block_, stream_, ...) \
+	kernel_<<<(grid_), (block_), 0, (stream_)>>>(__VA_ARGS__)
 #endif
 
 #define BLOCK 256u
 
-typedef struct fashion_cuda_state  state_t;
+typedef struct fashion_cuda_state state_t;
 typedef struct fashion_cuda_source source_t;
 typedef struct fashion_cuda_update update_t;
 typedef fashion_cuda_bf16 bf16;
 
-struct __align__(16) eight { bf16 v[8]; };	/* written at once */
+struct __align__(16) eight
+{
+	bf16 v[8];
+}; /* written at once */
 
 static inline unsigned
 blocks(uint64_t threads, unsigned block)
@@ -77,10 +81,11 @@ image_of(const source_t &s, uint32_t batch, uint32_t row)
 	return s.order != NULL ? s.order[at] : (uint32_t)at;
 }
 
-/* A thread makes eight elements of one row of the columns; the first of an image tells which it is. */
+/* A thread makes eight elements of one row of the columns; the first of an image tells which it is.
+ */
 static __global__ void
 unroll_image(source_t source, const state_t *state, uint32_t rows, uint32_t side, uint32_t kernel,
-             uint32_t columns, uint32_t *images, bf16 *to)
+    uint32_t columns, uint32_t *images, bf16 *to)
 {
 	uint32_t at = (uint32_t)place_of_thread();
 	uint32_t parts = columns / 8u, part = at % parts, taps = kernel * kernel;
@@ -96,7 +101,8 @@ unroll_image(source_t source, const state_t *state, uint32_t rows, uint32_t side
 	image = image_of(source, state->next, (uint32_t)row);
 	if (part == 0 && x == 0 && y == 0)
 		images[row] = image;
-	from = source.pixels + (uint64_t)(image == FASHION_CUDA_NOBODY ? 0u : image) * FASHION_PIXELS;
+	from =
+	    source.pixels + (uint64_t)(image == FASHION_CUDA_NOBODY ? 0u : image) * FASHION_PIXELS;
 	for (uint32_t i = 0; i < 8u; i++) {
 		uint32_t tap = part * 8u + i;
 
@@ -109,7 +115,8 @@ unroll_image(source_t source, const state_t *state, uint32_t rows, uint32_t side
 }
 
 static __global__ void
-flat_image(source_t source, const state_t *state, uint32_t rows, uint32_t ins, uint32_t *images, bf16 *to)
+flat_image(source_t source, const state_t *state, uint32_t rows, uint32_t ins, uint32_t *images,
+    bf16 *to)
 {
 	uint32_t at = (uint32_t)place_of_thread();
 	uint32_t parts = ins / 8u, part = at % parts, image;
@@ -122,7 +129,8 @@ flat_image(source_t source, const state_t *state, uint32_t rows, uint32_t ins, u
 	image = image_of(source, state->next, (uint32_t)row);
 	if (part == 0)
 		images[row] = image;
-	from = source.pixels + (uint64_t)(image == FASHION_CUDA_NOBODY ? 0u : image) * FASHION_PIXELS;
+	from =
+	    source.pixels + (uint64_t)(image == FASHION_CUDA_NOBODY ? 0u : image) * FASHION_PIXELS;
 	for (uint32_t i = 0; i < 8u; i++) {
 		uint32_t pixel = part * 8u + i;
 
@@ -134,12 +142,12 @@ flat_image(source_t source, const state_t *state, uint32_t rows, uint32_t ins, u
 	*(struct eight *)(to + row * ins + part * 8u) = out;
 }
 
-/* ---- convolutions ------------------------------------------------------------------------------ */
+/* ---- convolutions ------------------------------------------------------------------------- */
 
 /* The input is [row][y][x][ins]; channels beyond `in` are left out. */
 static __global__ void
 unroll(const bf16 *input, uint32_t rows, uint32_t in, uint32_t ins, uint32_t in_side, uint32_t side,
-       uint32_t kernel, uint32_t columns, bf16 *to)
+    uint32_t kernel, uint32_t columns, bf16 *to)
 {
 	uint32_t at = (uint32_t)place_of_thread();
 	uint32_t parts = columns / 8u, part = at % parts, taps = in * kernel * kernel;
@@ -154,7 +162,10 @@ unroll(const bf16 *input, uint32_t rows, uint32_t in, uint32_t ins, uint32_t in_
 		uint32_t k = part * 8u + i, tap = k / in, c = k % in;
 
 		if (k < taps)
-			out.v[i] = input[((row * in_side + y + tap / kernel) * in_side + x + tap % kernel) * ins + c];
+			out.v[i] = input[((row * in_side + y + tap / kernel) * in_side + x +
+					     tap % kernel) *
+				ins +
+			    c];
 		else
 			out.v[i] = narrow(k == taps ? 1.0f : 0.0f);
 	}
@@ -163,14 +174,15 @@ unroll(const bf16 *input, uint32_t rows, uint32_t in, uint32_t ins, uint32_t in_
 
 /* The largest of the four values of one pooled place, after ReLU. */
 static __device__ __forceinline__ float
-most_of(const bf16 *full, uint32_t row, uint32_t side, uint32_t outs, uint32_t py, uint32_t px, uint32_t o,
-        uint8_t *place)
+most_of(const bf16 *full, uint32_t row, uint32_t side, uint32_t outs, uint32_t py, uint32_t px,
+    uint32_t o, uint8_t *place)
 {
-	float   most = 0.0f;
+	float most = 0.0f;
 	uint8_t best = 0;
 
 	for (uint32_t k = 0; k < 4u; k++) {
-		float v = wide(full[((row * side + 2u * py + k / 2u) * side + 2u * px + k % 2u) * outs + o]);
+		float v = wide(
+		    full[((row * side + 2u * py + k / 2u) * side + 2u * px + k % 2u) * outs + o]);
 
 		if (k == 0 || v > most) {
 			most = v;
@@ -182,7 +194,8 @@ most_of(const bf16 *full, uint32_t row, uint32_t side, uint32_t outs, uint32_t p
 }
 
 static __global__ void
-pool(const bf16 *full, uint32_t rows, uint32_t side, uint32_t pooled, uint32_t outs, bf16 *to, uint8_t *place)
+pool(const bf16 *full, uint32_t rows, uint32_t side, uint32_t pooled, uint32_t outs, bf16 *to,
+    uint8_t *place)
 {
 	uint32_t at = (uint32_t)place_of_thread(), there = at / outs;
 	uint32_t o = at % outs, px = there % pooled, py = there / pooled % pooled;
@@ -198,20 +211,21 @@ static __device__ __forceinline__ float
 mask_of(uint64_t state_key, uint32_t image, uint32_t feature, float dropout)
 {
 	uint64_t key = mix(state_key ^ image) | 1u;
-	float    u = (float)(uint32_t)(mix(key + feature) >> 40) * 0x1.0p-24f;
+	float u = (float)(uint32_t)(mix(key + feature) >> 40) * 0x1.0p-24f;
 
 	return u < dropout ? 0.0f : 1.0f / (1.0f - dropout);
 }
 
 /* Threads go along the full channels, so that reading is in order; the rows are short. */
 static __global__ void
-pool_rows(const bf16 *full, uint32_t rows, uint32_t side, uint32_t pooled, uint32_t out, uint32_t outs,
-          float dropout, const state_t *state, const uint32_t *images, uint32_t ins, bf16 *features, uint8_t *place)
+pool_rows(const bf16 *full, uint32_t rows, uint32_t side, uint32_t pooled, uint32_t out,
+    uint32_t outs, float dropout, const state_t *state, const uint32_t *images, uint32_t ins,
+    bf16 *features, uint8_t *place)
 {
 	uint32_t at = (uint32_t)place_of_thread(), there = at / outs;
 	uint32_t o = at % outs, area = pooled * pooled, spot = there % area;
 	uint32_t row = there / area;
-	float    v;
+	float v;
 
 	if (row >= rows)
 		return;
@@ -230,14 +244,14 @@ pool_rows(const bf16 *full, uint32_t rows, uint32_t side, uint32_t pooled, uint3
 
 static __global__ void
 unpool_rows(const bf16 *gradient, uint32_t ins, const uint8_t *place, uint32_t rows, uint32_t side,
-            uint32_t pooled, uint32_t out, uint32_t outs, float dropout, const state_t *state,
-            const uint32_t *images, bf16 *full)
+    uint32_t pooled, uint32_t out, uint32_t outs, float dropout, const state_t *state,
+    const uint32_t *images, bf16 *full)
 {
 	uint32_t at = (uint32_t)place_of_thread(), there = at / outs;
 	uint32_t o = at % outs, x = there % side, y = there / side % side;
 	uint32_t row = there / (side * side);
 	uint32_t spot = y / 2u * pooled + x / 2u;
-	float    v = 0.0f;
+	float v = 0.0f;
 
 	if (row >= rows)
 		return;
@@ -251,39 +265,43 @@ unpool_rows(const bf16 *gradient, uint32_t ins, const uint8_t *place, uint32_t r
 	full[at] = narrow(v);
 }
 
-/* What the layer above has unrolled is added up where it came from, and goes on to the place of the pool
- * that was the largest. */
+/* What the layer above has unrolled is added up where it came from, and goes on to the place of the
+ * pool that was the largest. */
 static __global__ void
-roll_unpool(const bf16 *columns, uint32_t width, uint32_t above_side, uint32_t kernel, const uint8_t *place,
-            uint32_t rows, uint32_t side, uint32_t pooled, uint32_t out, uint32_t outs, bf16 *full)
+roll_unpool(const bf16 *columns, uint32_t width, uint32_t above_side, uint32_t kernel,
+    const uint8_t *place, uint32_t rows, uint32_t side, uint32_t pooled, uint32_t out,
+    uint32_t outs, bf16 *full)
 {
 	uint32_t at = (uint32_t)place_of_thread(), there = at / outs;
 	uint32_t o = at % outs, x = there % side, y = there / side % side;
 	uint32_t row = there / (side * side);
 	uint32_t py = y / 2u, px = x / 2u;
-	float    sum = 0.0f;
+	float sum = 0.0f;
 
 	if (row >= rows)
 		return;
-	if (o < out && place[((row * pooled + py) * pooled + px) * outs + o] == (y % 2u) * 2u + x % 2u)
+	if (o < out &&
+	    place[((row * pooled + py) * pooled + px) * outs + o] == (y % 2u) * 2u + x % 2u)
 		for (uint32_t tap = 0; tap < kernel * kernel; tap++) {
 			uint32_t dy = tap / kernel, dx = tap % kernel;
 
 			if (py < dy || px < dx || py - dy >= above_side || px - dx >= above_side)
 				continue;
-			sum += wide(columns[((row * above_side + py - dy) * above_side + px - dx) * width + tap * out + o]);
+			sum += wide(
+			    columns[((row * above_side + py - dy) * above_side + px - dx) * width +
+				tap * out + o]);
 		}
 	full[at] = narrow(sum);
 }
 
-/* ---- dense layers -------------------------------------------------------------------------------- */
+/* ---- dense layers ------------------------------------------------------------------------- */
 
 static __global__ void
 relu(const bf16 *full, uint32_t rows, uint32_t out, uint32_t outs, uint32_t ins, bf16 *to)
 {
 	uint32_t at = (uint32_t)place_of_thread(), row = at / ins;
 	uint32_t i = at % ins;
-	float    v = i == out ? 1.0f : 0.0f;
+	float v = i == out ? 1.0f : 0.0f;
 
 	if (row >= rows)
 		return;
@@ -295,12 +313,12 @@ relu(const bf16 *full, uint32_t rows, uint32_t out, uint32_t outs, uint32_t ins,
 }
 
 static __global__ void
-relu_back(const bf16 *gradient, const bf16 *passed, uint32_t rows, uint32_t out, uint32_t outs, uint32_t ins,
-          bf16 *full)
+relu_back(const bf16 *gradient, const bf16 *passed, uint32_t rows, uint32_t out, uint32_t outs,
+    uint32_t ins, bf16 *full)
 {
 	uint32_t at = (uint32_t)place_of_thread(), row = at / outs;
 	uint32_t i = at % outs;
-	bf16     v = 0;
+	bf16 v = 0;
 
 	if (row >= rows)
 		return;
@@ -309,13 +327,14 @@ relu_back(const bf16 *gradient, const bf16 *passed, uint32_t rows, uint32_t out,
 	full[at] = v;
 }
 
-/* ---- judgement ------------------------------------------------------------------------------------ */
+/* ---- judgement ---------------------------------------------------------------------------- */
 
 /* Of one image: its loss, whether it is right, and the logits' gradient. */
 static __device__ void
-judge_row(const float *logits, uint32_t label, float scale, bf16 *gradient, float *loss, float *right)
+judge_row(const float *logits, uint32_t label, float scale, bf16 *gradient, float *loss,
+    float *right)
 {
-	float    most = logits[0], sum = 0.0f, e[FASHION_LABELS];
+	float most = logits[0], sum = 0.0f, e[FASHION_LABELS];
 	uint32_t best = 0;
 
 	for (uint32_t i = 1; i < FASHION_LABELS; i++)
@@ -331,21 +350,24 @@ judge_row(const float *logits, uint32_t label, float scale, bf16 *gradient, floa
 	}
 	*loss += most - logits[label] + logf(sum);
 	for (uint32_t i = 0; gradient != NULL && i < FASHION_CUDA_LOGITS; i++)
-		gradient[i] = narrow(i < FASHION_LABELS ? (e[i] / sum - (i == label ? 1.0f : 0.0f)) * scale : 0.0f);
+		gradient[i] = narrow(
+		    i < FASHION_LABELS ? (e[i] / sum - (i == label ? 1.0f : 0.0f)) * scale : 0.0f);
 }
 
 static __global__ void
-judge(const float *logits, const uint8_t *labels, const uint32_t *images, uint32_t rows, float scale,
-      bf16 *gradient, float *parts, state_t *state, int adds)
+judge(const float *logits, const uint8_t *labels, const uint32_t *images, uint32_t rows,
+    float scale, bf16 *gradient, float *parts, state_t *state, int adds)
 {
 	__shared__ float losses[BLOCK], rights[BLOCK];
 	float loss = 0.0f, right = 0.0f;
 
-	for (uint64_t row = place_of_thread(); row < rows; row += (uint64_t)gridDim.x * blockDim.x) {
+	for (uint64_t row = place_of_thread(); row < rows;
+	     row += (uint64_t)gridDim.x * blockDim.x) {
 		bf16 *to = gradient != NULL ? gradient + row * FASHION_CUDA_LOGITS : NULL;
 
 		if (images[row] != FASHION_CUDA_NOBODY)
-			judge_row(logits + row * FASHION_CUDA_LOGITS, labels[images[row]], scale, to, &loss, &right);
+			judge_row(logits + row * FASHION_CUDA_LOGITS, labels[images[row]], scale,
+			    to, &loss, &right);
 		else
 			for (uint32_t i = 0; to != NULL && i < FASHION_CUDA_LOGITS; i++)
 				to[i] = 0;
@@ -365,17 +387,18 @@ judge(const float *logits, const uint8_t *labels, const uint32_t *images, uint32
 	if (!adds) {
 		parts[blockIdx.x] = losses[0];
 		parts[FASHION_CUDA_PARTS + blockIdx.x] = rights[0];
-	} else {		/* one block */
+	} else { /* one block */
 		state->loss += losses[0];
 		state->right += rights[0];
 	}
-	if (blockIdx.x == 0) {	/* all that read `next` come before this kernel, all that read `now` after it */
+	/* all that read `next` come before this kernel, all that read `now` after it */
+	if (blockIdx.x == 0) {
 		state->now = state->next;
 		state->next++;
 	}
 }
 
-/* ---- the optimiser ----------------------------------------------------------------------------------- */
+/* ---- the optimiser ------------------------------------------------------------------------ */
 
 static __global__ void
 step(update_t u, state_t *state)
@@ -418,100 +441,106 @@ narrow_all(const float *from, bf16 *to, uint64_t count)
 		to[i] = narrow(from[i]);
 }
 
-/* ---- launches ------------------------------------------------------------------------------------------ */
+/* ---- launches ----------------------------------------------------------------------------- */
 
-#define LAUNCH_FOR(kernel_, threads_, stream_, ...) do {                                        \
-	uint64_t threads__ = (threads_);                                                        \
-	if (threads__ > 0)                                                                      \
-		LAUNCH(kernel_, blocks(threads__, BLOCK), BLOCK, stream_, __VA_ARGS__);         \
-} while (0)
+#define LAUNCH_FOR(kernel_, threads_, stream_, ...) \
+	do { \
+		uint64_t threads__ = (threads_); \
+		if (threads__ > 0) \
+			LAUNCH(kernel_, blocks(threads__, BLOCK), BLOCK, stream_, __VA_ARGS__); \
+	} while (0)
 
 extern "C" void
-fashion_cuda_unroll_image(const struct fashion_cuda_conv *c, const struct fashion_cuda_source *source,
-                          const struct fashion_cuda_state *state, uint32_t rows, uint32_t *images,
-                          fashion_cuda_bf16 *columns, cudaStream_t stream)
+fashion_cuda_unroll_image(const struct fashion_cuda_conv *c,
+    const struct fashion_cuda_source *source, const struct fashion_cuda_state *state, uint32_t rows,
+    uint32_t *images, fashion_cuda_bf16 *columns, cudaStream_t stream)
 {
-	LAUNCH_FOR(unroll_image, (uint64_t)rows * c->side * c->side * (c->columns / 8u), stream, *source, state,
-	    rows, c->side, c->kernel, c->columns, images, columns);
+	LAUNCH_FOR(unroll_image, (uint64_t)rows * c->side * c->side * (c->columns / 8u), stream,
+	    *source, state, rows, c->side, c->kernel, c->columns, images, columns);
 }
 
 extern "C" void
 fashion_cuda_flat_image(uint32_t ins, const struct fashion_cuda_source *source,
-                        const struct fashion_cuda_state *state, uint32_t rows, uint32_t *images,
-                        fashion_cuda_bf16 *to, cudaStream_t stream)
+    const struct fashion_cuda_state *state, uint32_t rows, uint32_t *images, fashion_cuda_bf16 *to,
+    cudaStream_t stream)
 {
-	LAUNCH_FOR(flat_image, (uint64_t)rows * (ins / 8u), stream, *source, state, rows, ins, images, to);
+	LAUNCH_FOR(flat_image, (uint64_t)rows * (ins / 8u), stream, *source, state, rows, ins,
+	    images, to);
 }
 
 extern "C" void
-fashion_cuda_unroll(const struct fashion_cuda_conv *c, const fashion_cuda_bf16 *input, uint32_t ins, uint32_t rows,
-                    fashion_cuda_bf16 *columns, cudaStream_t stream)
+fashion_cuda_unroll(const struct fashion_cuda_conv *c, const fashion_cuda_bf16 *input, uint32_t ins,
+    uint32_t rows, fashion_cuda_bf16 *columns, cudaStream_t stream)
 {
-	LAUNCH_FOR(unroll, (uint64_t)rows * c->side * c->side * (c->columns / 8u), stream, input, rows, c->in, ins,
-	    c->in_side, c->side, c->kernel, c->columns, columns);
+	LAUNCH_FOR(unroll, (uint64_t)rows * c->side * c->side * (c->columns / 8u), stream, input,
+	    rows, c->in, ins, c->in_side, c->side, c->kernel, c->columns, columns);
 }
 
 extern "C" void
 fashion_cuda_pool(const struct fashion_cuda_conv *c, const fashion_cuda_bf16 *full, uint32_t rows,
-                  fashion_cuda_bf16 *pooled, uint8_t *place, cudaStream_t stream)
+    fashion_cuda_bf16 *pooled, uint8_t *place, cudaStream_t stream)
 {
-	LAUNCH_FOR(pool, (uint64_t)rows * c->pooled * c->pooled * c->outs, stream, full, rows, c->side, c->pooled,
-	    c->outs, pooled, place);
+	LAUNCH_FOR(pool, (uint64_t)rows * c->pooled * c->pooled * c->outs, stream, full, rows,
+	    c->side, c->pooled, c->outs, pooled, place);
 }
 
 extern "C" void
-fashion_cuda_pool_rows(const struct fashion_cuda_conv *c, const fashion_cuda_bf16 *full, uint32_t rows,
-                       float dropout, const struct fashion_cuda_state *state, const uint32_t *images,
-                       uint32_t ins, fashion_cuda_bf16 *features, uint8_t *place, cudaStream_t stream)
+fashion_cuda_pool_rows(const struct fashion_cuda_conv *c, const fashion_cuda_bf16 *full,
+    uint32_t rows, float dropout, const struct fashion_cuda_state *state, const uint32_t *images,
+    uint32_t ins, fashion_cuda_bf16 *features, uint8_t *place, cudaStream_t stream)
 {
-	LAUNCH_FOR(pool_rows, (uint64_t)rows * c->pooled * c->pooled * c->outs, stream, full, rows, c->side,
-	    c->pooled, c->out, c->outs, dropout, state, images, ins, features, place);
+	LAUNCH_FOR(pool_rows, (uint64_t)rows * c->pooled * c->pooled * c->outs, stream, full, rows,
+	    c->side, c->pooled, c->out, c->outs, dropout, state, images, ins, features, place);
 }
 
 extern "C" void
-fashion_cuda_unpool_rows(const struct fashion_cuda_conv *c, const fashion_cuda_bf16 *gradient, uint32_t ins,
-                         const uint8_t *place, uint32_t rows, float dropout, const struct fashion_cuda_state *state,
-                         const uint32_t *images, fashion_cuda_bf16 *full, cudaStream_t stream)
+fashion_cuda_unpool_rows(const struct fashion_cuda_conv *c, const fashion_cuda_bf16 *gradient,
+    uint32_t ins, const uint8_t *place, uint32_t rows, float dropout,
+    const struct fashion_cuda_state *state, const uint32_t *images, fashion_cuda_bf16 *full,
+    cudaStream_t stream)
 {
-	LAUNCH_FOR(unpool_rows, (uint64_t)rows * c->side * c->side * c->outs, stream, gradient, ins, place, rows,
-	    c->side, c->pooled, c->out, c->outs, dropout, state, images, full);
+	LAUNCH_FOR(unpool_rows, (uint64_t)rows * c->side * c->side * c->outs, stream, gradient, ins,
+	    place, rows, c->side, c->pooled, c->out, c->outs, dropout, state, images, full);
 }
 
 extern "C" void
 fashion_cuda_roll_unpool(const struct fashion_cuda_conv *c, const struct fashion_cuda_conv *above,
-                         const fashion_cuda_bf16 *columns, const uint8_t *place, uint32_t rows,
-                         fashion_cuda_bf16 *full, cudaStream_t stream)
+    const fashion_cuda_bf16 *columns, const uint8_t *place, uint32_t rows, fashion_cuda_bf16 *full,
+    cudaStream_t stream)
 {
-	LAUNCH_FOR(roll_unpool, (uint64_t)rows * c->side * c->side * c->outs, stream, columns, above->columns,
-	    above->side, above->kernel, place, rows, c->side, c->pooled, c->out, c->outs, full);
+	LAUNCH_FOR(roll_unpool, (uint64_t)rows * c->side * c->side * c->outs, stream, columns,
+	    above->columns, above->side, above->kernel, place, rows, c->side, c->pooled, c->out,
+	    c->outs, full);
 }
 
 extern "C" void
-fashion_cuda_relu(const struct fashion_cuda_dense *d, const fashion_cuda_bf16 *full, uint32_t rows, uint32_t ins,
-                  fashion_cuda_bf16 *to, cudaStream_t stream)
+fashion_cuda_relu(const struct fashion_cuda_dense *d, const fashion_cuda_bf16 *full, uint32_t rows,
+    uint32_t ins, fashion_cuda_bf16 *to, cudaStream_t stream)
 {
 	LAUNCH_FOR(relu, (uint64_t)rows * ins, stream, full, rows, d->out, d->outs, ins, to);
 }
 
 extern "C" void
 fashion_cuda_relu_back(const struct fashion_cuda_dense *d, const fashion_cuda_bf16 *gradient,
-                       const fashion_cuda_bf16 *passed, uint32_t rows, uint32_t ins, fashion_cuda_bf16 *full,
-                       cudaStream_t stream)
+    const fashion_cuda_bf16 *passed, uint32_t rows, uint32_t ins, fashion_cuda_bf16 *full,
+    cudaStream_t stream)
 {
-	LAUNCH_FOR(relu_back, (uint64_t)rows * d->outs, stream, gradient, passed, rows, d->out, d->outs, ins, full);
+	LAUNCH_FOR(relu_back, (uint64_t)rows * d->outs, stream, gradient, passed, rows, d->out,
+	    d->outs, ins, full);
 }
 
 extern "C" void
-fashion_cuda_judge(const float *logits, const uint8_t *labels, const uint32_t *images, uint32_t rows, float scale,
-                   fashion_cuda_bf16 *gradient, float *parts, struct fashion_cuda_state *state, int adds,
-                   cudaStream_t stream)
+fashion_cuda_judge(const float *logits, const uint8_t *labels, const uint32_t *images,
+    uint32_t rows, float scale, fashion_cuda_bf16 *gradient, float *parts,
+    struct fashion_cuda_state *state, int adds, cudaStream_t stream)
 {
-	LAUNCH(judge, adds ? 1u : FASHION_CUDA_PARTS, BLOCK, stream, logits, labels, images, rows, scale, gradient,
-	    parts, state, adds);
+	LAUNCH(judge, adds ? 1u : FASHION_CUDA_PARTS, BLOCK, stream, logits, labels, images, rows,
+	    scale, gradient, parts, state, adds);
 }
 
 extern "C" void
-fashion_cuda_step(const struct fashion_cuda_update *u, struct fashion_cuda_state *state, cudaStream_t stream)
+fashion_cuda_step(const struct fashion_cuda_update *u, struct fashion_cuda_state *state,
+    cudaStream_t stream)
 {
 	unsigned grid = blocks(u->count, BLOCK);
 

@@ -1,30 +1,37 @@
-/* fashion_cuda_net.c - the shapes of the networks, where their parameters lie, and what is done in which order.
+/* fashion_cuda_net.c - the shapes of the networks, where their parameters lie, and what is done in
+ * which order.
  *
- * The same functions make a step of either network, and of a part of the validation: convolutions first, if
- * there are any, then dense layers.  A graph of CUDA's is what they queue while one is captured.
+ * The same functions make a step of either network, and of a part of the validation: convolutions
+ * first, if there are any, then dense layers.  A graph of CUDA's is what they queue while one is
+ * captured.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "fashion_cuda.h"
 
-enum { OUTPUT, WEIGHTS, INPUT };	/* what a product is for: a layer's output, gradients of the others */
+enum {
+	OUTPUT,
+	WEIGHTS,
+	INPUT
+}; /* what a product is for: a layer's output, gradients of the others */
 
 struct fashion_cuda_work {
 	const struct fashion_cuda_net *net;
-	uint32_t rows;			/* at most */
-	uint32_t *images;		/* of each row */
-	fashion_cuda_bf16 *weights;	/* the parameters, narrow */
-	float   *gradient;
+	uint32_t rows;              /* at most */
+	uint32_t *images;           /* of each row */
+	fashion_cuda_bf16 *weights; /* the parameters, narrow */
+	float *gradient;
 	struct {
-		fashion_cuda_bf16 *columns, *full;	/* full: before pooling; then its gradient */
+		/* full: before pooling; then its gradient */
+		fashion_cuda_bf16 *columns, *full;
 		uint8_t *place;
 	} conv[2];
-	fashion_cuda_bf16 *pooled;		/* of the first convolution */
+	fashion_cuda_bf16 *pooled; /* of the first convolution */
 	fashion_cuda_bf16 *in[FASHION_CUDA_DENSE];
-	fashion_cuda_bf16 *out[FASHION_CUDA_DENSE];	/* before ReLU; then its gradient */
-	float   *logits;
-	fashion_cuda_bf16 *back;	/* gradient of an input, or of columns */
+	fashion_cuda_bf16 *out[FASHION_CUDA_DENSE]; /* before ReLU; then its gradient */
+	float *logits;
+	fashion_cuda_bf16 *back; /* gradient of an input, or of columns */
 };
 
 /* ---- shapes ------------------------------------------------------------------------------- */
@@ -57,7 +64,7 @@ fashion_cuda_net_cnn(struct fashion_cuda_net *net, const struct fashion_net *as)
 	*net = (struct fashion_cuda_net){ .conv_count = 2, .dropout = as->dropout };
 	for (int i = 0; i < 2; i++) {
 		const struct fashion_conv *from = &as->conv[i];
-		struct fashion_cuda_conv  *c = &net->conv[i];
+		struct fashion_cuda_conv *c = &net->conv[i];
 
 		c->in = from->in;
 		c->out = from->out;
@@ -86,7 +93,7 @@ fashion_cuda_net_mlp(struct fashion_cuda_net *net, uint32_t width, uint32_t dept
 /* Calls `each` with the places of one parameter: of fashion_cnn's, and here. */
 static void
 pair(const struct fashion_cuda_net *net, const struct fashion_net *as,
-     void (*each)(uint64_t theirs, uint64_t ours, void *context), void *context)
+    void (*each)(uint64_t theirs, uint64_t ours, void *context), void *context)
 {
 	uint32_t d = 0;
 
@@ -97,8 +104,9 @@ pair(const struct fashion_cuda_net *net, const struct fashion_net *as,
 		for (uint32_t o = 0; o < c->out; o++) {
 			uint64_t row = c->weights + (uint64_t)o * c->columns;
 
-			for (uint32_t k = 0; k < c->in * taps; k++)	/* theirs: channel by channel */
-				each(as->conv[i].weights + o * c->in * taps + k, row + k % taps * c->in + k / taps, context);
+			for (uint32_t k = 0; k < c->in * taps; k++) /* theirs: channel by channel */
+				each(as->conv[i].weights + o * c->in * taps + k,
+				    row + k % taps * c->in + k / taps, context);
 			each(as->conv[i].bias + o, row + c->in * taps, context);
 		}
 	}
@@ -109,14 +117,19 @@ pair(const struct fashion_cuda_net *net, const struct fashion_net *as,
 			continue;
 		for (uint32_t o = 0; o < l->out; o++) {
 			for (uint32_t k = 0; k < l->in; k++)
-				each(as->dense[i].weights + o * l->in + k, l->weights + (uint64_t)o * l->ins + k, context);
-			each(as->dense[i].bias + o, l->weights + (uint64_t)o * l->ins + l->in, context);
+				each(as->dense[i].weights + o * l->in + k,
+				    l->weights + (uint64_t)o * l->ins + k, context);
+			each(as->dense[i].bias + o, l->weights + (uint64_t)o * l->ins + l->in,
+			    context);
 		}
 		d++;
 	}
 }
 
-struct ends { const float *from; float *to; };
+struct ends {
+	const float *from;
+	float *to;
+};
 
 static void
 to_ours(uint64_t theirs, uint64_t ours, void *context)
@@ -135,8 +148,8 @@ to_theirs(uint64_t theirs, uint64_t ours, void *context)
 }
 
 void
-fashion_cuda_net_place(const struct fashion_cuda_net *net, const struct fashion_net *as, const float *from,
-                       float *to)
+fashion_cuda_net_place(const struct fashion_cuda_net *net, const struct fashion_net *as,
+    const float *from, float *to)
 {
 	struct ends e = { from, to };
 
@@ -145,8 +158,8 @@ fashion_cuda_net_place(const struct fashion_cuda_net *net, const struct fashion_
 }
 
 void
-fashion_cuda_net_unplace(const struct fashion_cuda_net *net, const struct fashion_net *as, const float *from,
-                         float *to)
+fashion_cuda_net_unplace(const struct fashion_cuda_net *net, const struct fashion_net *as,
+    const float *from, float *to)
 {
 	struct ends e = { from, to };
 
@@ -160,13 +173,16 @@ fashion_cuda_net_start_mlp(const struct fashion_cuda_net *net, uint64_t seed, fl
 	for (uint32_t d = 0; d < net->dense_count; d++) {
 		const struct fashion_cuda_dense *l = &net->dense[d];
 		uint64_t key = fashion_mix(fashion_mix(seed ^ UINT64_C(0x77656967687473)) + d);
-		double   limit = sqrt((d + 1u < net->dense_count ? 6.0 : 3.0) / l->in);
+		double limit = sqrt((d + 1u < net->dense_count ? 6.0 : 3.0) / l->in);
 
 		for (uint32_t o = 0; o < l->out; o++)
 			for (uint32_t k = 0; k < l->in; k++) {
-				double u = (double)(fashion_mix(key + (uint64_t)o * l->in + k) >> 11) * 0x1.0p-53;
+				double u =
+				    (double)(fashion_mix(key + (uint64_t)o * l->in + k) >> 11) *
+				    0x1.0p-53;
 
-				params[l->weights + (uint64_t)o * l->ins + k] = (float)(limit * (2.0 * u - 1.0));
+				params[l->weights + (uint64_t)o * l->ins + k] =
+				    (float)(limit * (2.0 * u - 1.0));
 			}
 	}
 }
@@ -202,7 +218,8 @@ fashion_cuda_work_place(struct fashion_cuda_work *w, struct fashion_cuda_arena *
 
 	w->images = fashion_cuda_take(arena, rows * sizeof *w->images);
 	w->weights = fashion_cuda_take(arena, net->count * size);
-	w->gradient = fashion_cuda_take(arena, (net->count + 2u * FASHION_CUDA_PARTS) * sizeof *w->gradient);
+	w->gradient =
+	    fashion_cuda_take(arena, (net->count + 2u * FASHION_CUDA_PARTS) * sizeof *w->gradient);
 	for (uint32_t i = 0; i < net->conv_count; i++) {
 		const struct fashion_cuda_conv *c = &net->conv[i];
 		uint64_t places = rows * c->side * c->side;
@@ -211,7 +228,8 @@ fashion_cuda_work_place(struct fashion_cuda_work *w, struct fashion_cuda_arena *
 		w->conv[i].full = fashion_cuda_take(arena, places * c->outs * size);
 		w->conv[i].place = fashion_cuda_take(arena, rows * c->pooled * c->pooled * c->outs);
 		if (i == 0)
-			w->pooled = fashion_cuda_take(arena, rows * c->pooled * c->pooled * c->outs * size);
+			w->pooled =
+			    fashion_cuda_take(arena, rows * c->pooled * c->pooled * c->outs * size);
 		else
 			back = places * c->columns;
 	}
@@ -246,25 +264,28 @@ fashion_cuda_work_gradient(struct fashion_cuda_work *w)
 
 /* ---- products ------------------------------------------------------------------------------ */
 
-/* The three products of a layer: `rows` inputs of `ins` elements become as many outputs of `outs`. */
+/* The three products of a layer: `rows` inputs of `ins` elements become as many outputs of `outs`.
+ */
 struct layer {
 	uint32_t at, rows, ins, outs;
 	uint64_t weights;
 	fashion_cuda_bf16 *in, *out;
-	float *logits;			/* of the last layer */
-	int    first;			/* nobody asks for its input's gradient */
+	float *logits; /* of the last layer */
+	int first;     /* nobody asks for its input's gradient */
 };
 
 static espl_status
-plan_layer(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine, struct fashion_cuda_task *t,
-           const struct layer *l, struct espl_error *error)
+plan_layer(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
+    struct fashion_cuda_task *t, const struct layer *l, struct espl_error *error)
 {
 	fashion_cuda_bf16 *weights = w->weights + l->weights;
 	const struct fashion_cuda_product all[3] = {
 		[OUTPUT] = { FASHION_CUDA_NT, l->rows, l->outs, l->ins, l->in, weights,
-		             l->logits != NULL ? (void *)l->logits : l->out, l->logits != NULL, NULL },
-		[WEIGHTS] = { FASHION_CUDA_TN, l->outs, l->ins, l->rows, l->out, l->in, w->gradient + l->weights, 1, NULL },
-		[INPUT] = { FASHION_CUDA_NN, l->rows, l->ins, l->outs, l->out, weights, w->back, 0, NULL }
+		    l->logits != NULL ? (void *)l->logits : l->out, l->logits != NULL, NULL },
+		[WEIGHTS] = { FASHION_CUDA_TN, l->outs, l->ins, l->rows, l->out, l->in,
+		    w->gradient + l->weights, 1, NULL },
+		[INPUT] = { FASHION_CUDA_NN, l->rows, l->ins, l->outs, l->out, weights, w->back, 0,
+		    NULL }
 	};
 	espl_status status = ESPL_OK;
 
@@ -279,7 +300,7 @@ plan_layer(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine, stru
 
 espl_status
 fashion_cuda_task_plan(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
-                       struct fashion_cuda_task *t, struct espl_error *error)
+    struct fashion_cuda_task *t, struct espl_error *error)
 {
 	const struct fashion_cuda_net *net = w->net;
 	espl_status status = ESPL_OK;
@@ -287,14 +308,15 @@ fashion_cuda_task_plan(struct fashion_cuda_work *w, struct fashion_cuda_engine *
 	for (uint32_t i = 0; i < net->conv_count && status == ESPL_OK && t->rows > 0; i++) {
 		const struct fashion_cuda_conv *c = &net->conv[i];
 		struct layer l = { i, t->rows * c->side * c->side, c->columns, c->outs, c->weights,
-		                   w->conv[i].columns, w->conv[i].full, NULL, i == 0 };
+			w->conv[i].columns, w->conv[i].full, NULL, i == 0 };
 
 		status = plan_layer(w, engine, t, &l, error);
 	}
 	for (uint32_t d = 0; d < net->dense_count && status == ESPL_OK && t->rows > 0; d++) {
 		const struct fashion_cuda_dense *e = &net->dense[d];
-		struct layer l = { 2u + d, t->rows, e->ins, e->outs, e->weights, w->in[d], w->out[d],
-		                   d + 1u == net->dense_count ? w->logits : NULL, d == 0 && net->conv_count == 0 };
+		struct layer l = { 2u + d, t->rows, e->ins, e->outs, e->weights, w->in[d],
+			w->out[d], d + 1u == net->dense_count ? w->logits : NULL,
+			d == 0 && net->conv_count == 0 };
 
 		status = plan_layer(w, engine, t, &l, error);
 	}
@@ -312,70 +334,77 @@ fashion_cuda_task_free(struct fashion_cuda_engine *engine, struct fashion_cuda_t
 /* ---- the work of a step --------------------------------------------------------------------- */
 
 static espl_status
-multiply(struct fashion_cuda_engine *engine, const struct fashion_cuda_task *t, int what, uint32_t layer,
-         espl_status before, struct espl_error *error)
+multiply(struct fashion_cuda_engine *engine, const struct fashion_cuda_task *t, int what,
+    uint32_t layer, espl_status before, struct espl_error *error)
 {
-	return before != ESPL_OK ? before : fashion_cuda_product_run(engine, &t->products[what][layer], error);
+	return before != ESPL_OK
+	    ? before
+	    : fashion_cuda_product_run(engine, &t->products[what][layer], error);
 }
 
 static espl_status
-forward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine, const struct fashion_cuda_task *t,
-        cudaStream_t stream, struct espl_error *error)
+forward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
+    const struct fashion_cuda_task *t, cudaStream_t stream, struct espl_error *error)
 {
-	const struct fashion_cuda_net  *net = w->net;
+	const struct fashion_cuda_net *net = w->net;
 	const struct fashion_cuda_conv *one = &net->conv[0], *two = &net->conv[1];
 	espl_status status = ESPL_OK;
 
 	if (net->conv_count == 0) {
-		fashion_cuda_flat_image(net->dense[0].ins, &t->source, t->state, t->rows, w->images, w->in[0], stream);
+		fashion_cuda_flat_image(net->dense[0].ins, &t->source, t->state, t->rows, w->images,
+		    w->in[0], stream);
 	} else {
-		fashion_cuda_unroll_image(one, &t->source, t->state, t->rows, w->images, w->conv[0].columns, stream);
+		fashion_cuda_unroll_image(one, &t->source, t->state, t->rows, w->images,
+		    w->conv[0].columns, stream);
 		status = multiply(engine, t, OUTPUT, 0, status, error);
-		fashion_cuda_pool(one, w->conv[0].full, t->rows, w->pooled, w->conv[0].place, stream);
+		fashion_cuda_pool(one, w->conv[0].full, t->rows, w->pooled, w->conv[0].place,
+		    stream);
 		fashion_cuda_unroll(two, w->pooled, one->outs, t->rows, w->conv[1].columns, stream);
 		status = multiply(engine, t, OUTPUT, 1, status, error);
-		fashion_cuda_pool_rows(two, w->conv[1].full, t->rows, net->dropout, t->learns ? t->state : NULL,
-		    w->images, net->dense[0].ins, w->in[0], w->conv[1].place, stream);
+		fashion_cuda_pool_rows(two, w->conv[1].full, t->rows, net->dropout,
+		    t->learns ? t->state : NULL, w->images, net->dense[0].ins, w->in[0],
+		    w->conv[1].place, stream);
 	}
 	for (uint32_t d = 0; d < net->dense_count; d++) {
 		status = multiply(engine, t, OUTPUT, 2u + d, status, error);
 		if (d + 1u < net->dense_count)
-			fashion_cuda_relu(&net->dense[d], w->out[d], t->rows, net->dense[d + 1u].ins, w->in[d + 1u], stream);
+			fashion_cuda_relu(&net->dense[d], w->out[d], t->rows,
+			    net->dense[d + 1u].ins, w->in[d + 1u], stream);
 	}
 	return status;
 }
 
 static espl_status
-backward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine, const struct fashion_cuda_task *t,
-         cudaStream_t stream, struct espl_error *error)
+backward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
+    const struct fashion_cuda_task *t, cudaStream_t stream, struct espl_error *error)
 {
 	const struct fashion_cuda_net *net = w->net;
 	espl_status status = ESPL_OK;
 
-	for (uint32_t d = net->dense_count; d-- > 0; ) {
+	for (uint32_t d = net->dense_count; d-- > 0;) {
 		status = multiply(engine, t, WEIGHTS, 2u + d, status, error);
 		if (d > 0 || net->conv_count > 0)
 			status = multiply(engine, t, INPUT, 2u + d, status, error);
 		if (d > 0)
-			fashion_cuda_relu_back(&net->dense[d - 1u], w->back, w->in[d], t->rows, net->dense[d].ins,
-			    w->out[d - 1u], stream);
+			fashion_cuda_relu_back(&net->dense[d - 1u], w->back, w->in[d], t->rows,
+			    net->dense[d].ins, w->out[d - 1u], stream);
 	}
 	if (net->conv_count == 0)
 		return status;
-	fashion_cuda_unpool_rows(&net->conv[1], w->back, net->dense[0].ins, w->conv[1].place, t->rows, net->dropout,
-	    t->state, w->images, w->conv[1].full, stream);
+	fashion_cuda_unpool_rows(&net->conv[1], w->back, net->dense[0].ins, w->conv[1].place,
+	    t->rows, net->dropout, t->state, w->images, w->conv[1].full, stream);
 	status = multiply(engine, t, WEIGHTS, 1, status, error);
 	status = multiply(engine, t, INPUT, 1, status, error);
-	fashion_cuda_roll_unpool(&net->conv[0], &net->conv[1], w->back, w->conv[0].place, t->rows, w->conv[0].full,
-	    stream);
+	fashion_cuda_roll_unpool(&net->conv[0], &net->conv[1], w->back, w->conv[0].place, t->rows,
+	    w->conv[0].full, stream);
 	return multiply(engine, t, WEIGHTS, 0, status, error);
 }
 
 espl_status
 fashion_cuda_task_run(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
-                      const struct fashion_cuda_task *t, cudaStream_t stream, struct espl_error *error)
+    const struct fashion_cuda_task *t, cudaStream_t stream, struct espl_error *error)
 {
-	uint32_t    last = w->net->dense_count - 1u;
+	uint32_t last = w->net->dense_count - 1u;
 	espl_status status = ESPL_OK;
 	cudaError_t failure;
 
@@ -383,12 +412,14 @@ fashion_cuda_task_run(struct fashion_cuda_work *w, struct fashion_cuda_engine *e
 		status = forward(w, engine, t, stream, error);
 	else if (t->learns)
 		(void)cudaMemsetAsync(w->gradient, 0, w->net->count * sizeof *w->gradient, stream);
-	fashion_cuda_judge(w->logits, t->source.labels, w->images, t->rows, t->scale, t->learns ? w->out[last] : NULL,
-	    w->gradient + w->net->count, t->state, !t->learns, stream);
+	fashion_cuda_judge(w->logits, t->source.labels, w->images, t->rows, t->scale,
+	    t->learns ? w->out[last] : NULL, w->gradient + w->net->count, t->state, !t->learns,
+	    stream);
 	if (t->rows > 0 && t->learns && status == ESPL_OK)
 		status = backward(w, engine, t, stream, error);
 	failure = cudaGetLastError();
 	if (status == ESPL_OK && failure != cudaSuccess)
-		status = espl_fail(error, ESPL_E_REMOTE, "a kernel could not be queued: %s", cudaGetErrorString(failure));
+		status = espl_fail(error, ESPL_E_REMOTE, "a kernel could not be queued: %s",
+		    cudaGetErrorString(failure));
 	return status;
 }

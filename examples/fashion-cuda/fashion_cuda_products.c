@@ -1,8 +1,8 @@
-/* fashion_cuda_products.c - who multiplies: cuBLASLt, whose library is opened when a trial opens, or the kernels
- * of fashion_cuda_products.cu.
+/* fashion_cuda_products.c - who multiplies: cuBLASLt, whose library is opened when a trial opens,
+ * or the kernels of fashion_cuda_products.cu.
  *
- * cuBLASLt counts columns first.  A matrix that lies row by row is for it the transposed one, so it is asked for
- * c transposed = b transposed times a transposed, with the operands swapped.
+ * cuBLASLt counts columns first.  A matrix that lies row by row is for it the transposed one, so it
+ * is asked for c transposed = b transposed times a transposed, with the operands swapped.
  */
 #include <cublasLt.h>
 #include <dlfcn.h>
@@ -12,44 +12,47 @@
 #include "fashion_cuda.h"
 
 #define TEXT_(x) #x
-#define TEXT(x)  TEXT_(x)
-#define LIBRARY  "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR)
+#define TEXT(x) TEXT_(x)
+#define LIBRARY "libcublasLt.so." TEXT(CUBLAS_VER_MAJOR)
 
 struct library {
-	__typeof__(cublasLtCreate)                     *create;
-	__typeof__(cublasLtDestroy)                    *destroy;
-	__typeof__(cublasLtGetStatusName)              *name;
-	__typeof__(cublasLtMatmul)                     *matmul;
-	__typeof__(cublasLtMatmulAlgoGetHeuristic)     *choose;
-	__typeof__(cublasLtMatmulDescCreate)           *desc_create;
-	__typeof__(cublasLtMatmulDescDestroy)          *desc_destroy;
-	__typeof__(cublasLtMatmulDescSetAttribute)     *desc_set;
-	__typeof__(cublasLtMatrixLayoutCreate)         *layout_create;
-	__typeof__(cublasLtMatrixLayoutDestroy)        *layout_destroy;
-	__typeof__(cublasLtMatmulPreferenceCreate)     *preference_create;
-	__typeof__(cublasLtMatmulPreferenceDestroy)    *preference_destroy;
+	__typeof__(cublasLtCreate) *create;
+	__typeof__(cublasLtDestroy) *destroy;
+	__typeof__(cublasLtGetStatusName) *name;
+	__typeof__(cublasLtMatmul) *matmul;
+	__typeof__(cublasLtMatmulAlgoGetHeuristic) *choose;
+	__typeof__(cublasLtMatmulDescCreate) *desc_create;
+	__typeof__(cublasLtMatmulDescDestroy) *desc_destroy;
+	__typeof__(cublasLtMatmulDescSetAttribute) *desc_set;
+	__typeof__(cublasLtMatrixLayoutCreate) *layout_create;
+	__typeof__(cublasLtMatrixLayoutDestroy) *layout_destroy;
+	__typeof__(cublasLtMatmulPreferenceCreate) *preference_create;
+	__typeof__(cublasLtMatmulPreferenceDestroy) *preference_destroy;
 	__typeof__(cublasLtMatmulPreferenceSetAttribute) *preference_set;
 };
 
 struct fashion_cuda_engine {
-	struct library   lt;
-	cublasLtHandle_t handle;	/* NULL: our own kernels */
-	void            *workspace;
-	cudaStream_t     stream;
-	int              strict;	/* cuBLASLt or nothing */
+	struct library lt;
+	cublasLtHandle_t handle; /* NULL: our own kernels */
+	void *workspace;
+	cudaStream_t stream;
+	int strict; /* cuBLASLt or nothing */
 };
 
 struct plan {
-	cublasLtMatmulDesc_t   what;
+	cublasLtMatmulDesc_t what;
 	cublasLtMatrixLayout_t first, second, result;
-	cublasLtMatmulAlgo_t   algo;
+	cublasLtMatmulAlgo_t algo;
 };
 
 /* The library stays open: the driver may still hold what it has loaded. */
 static const char *
 open_library(struct library *lt)
 {
-	const struct { const char *name; void *to; } wanted[] = {
+	const struct {
+		const char *name;
+		void *to;
+	} wanted[] = {
 		{ "cublasLtCreate", &lt->create },
 		{ "cublasLtDestroy", &lt->destroy },
 		{ "cublasLtGetStatusName", &lt->name },
@@ -80,11 +83,11 @@ open_library(struct library *lt)
 
 espl_status
 fashion_cuda_engine_new(enum fashion_cuda_engines which, void *workspace, cudaStream_t stream,
-                        struct fashion_cuda_engine **to, struct espl_error *error)
+    struct fashion_cuda_engine **to, struct espl_error *error)
 {
 	struct fashion_cuda_engine *e = calloc(1, sizeof *e);
-	const char     *why = NULL;
-	cublasStatus_t  status;
+	const char *why = NULL;
+	cublasStatus_t status;
 
 	if (e == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -103,7 +106,8 @@ fashion_cuda_engine_new(enum fashion_cuda_engines which, void *workspace, cudaSt
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "cuBLASLt does not start: %s", why);
 	}
 	if (why != NULL)
-		fprintf(stderr, "fashion_cuda: without cuBLASLt (%s): its own kernels multiply\n", why);
+		fprintf(stderr, "fashion_cuda: without cuBLASLt (%s): its own kernels multiply\n",
+		    why);
 	*to = e;
 	return ESPL_OK;
 }
@@ -139,40 +143,42 @@ describe(const struct library *lt, const struct fashion_cuda_product *p, struct 
 {
 	cublasOperation_t first = p->way == FASHION_CUDA_NT ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasOperation_t second = p->way == FASHION_CUDA_TN ? CUBLAS_OP_T : CUBLAS_OP_N;
-	uint32_t          m = p->m, n = p->n, k = p->k;
-	cublasStatus_t    s = lt->desc_create(&plan->what, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+	uint32_t m = p->m, n = p->n, k = p->k;
+	cublasStatus_t s = lt->desc_create(&plan->what, CUBLAS_COMPUTE_32F, CUDA_R_32F);
 
 	if (s == CUBLAS_STATUS_SUCCESS)
 		s = lt->desc_set(plan->what, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
 	if (s == CUBLAS_STATUS_SUCCESS)
 		s = lt->desc_set(plan->what, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
-	if (s == CUBLAS_STATUS_SUCCESS)		/* b */
-		s = first == CUBLAS_OP_T ? lt->layout_create(&plan->first, CUDA_R_16BF, k, n, k) :
-		    lt->layout_create(&plan->first, CUDA_R_16BF, n, k, n);
-	if (s == CUBLAS_STATUS_SUCCESS)		/* a */
-		s = second == CUBLAS_OP_T ? lt->layout_create(&plan->second, CUDA_R_16BF, m, k, m) :
-		    lt->layout_create(&plan->second, CUDA_R_16BF, k, m, k);
+	if (s == CUBLAS_STATUS_SUCCESS) /* b */
+		s = first == CUBLAS_OP_T ? lt->layout_create(&plan->first, CUDA_R_16BF, k, n, k)
+					 : lt->layout_create(&plan->first, CUDA_R_16BF, n, k, n);
+	if (s == CUBLAS_STATUS_SUCCESS) /* a */
+		s = second == CUBLAS_OP_T ? lt->layout_create(&plan->second, CUDA_R_16BF, m, k, m)
+					  : lt->layout_create(&plan->second, CUDA_R_16BF, k, m, k);
 	if (s == CUBLAS_STATUS_SUCCESS)
 		s = lt->layout_create(&plan->result, p->wide ? CUDA_R_32F : CUDA_R_16BF, n, m, n);
 	return s;
 }
 
 static cublasStatus_t
-make_plan(const struct fashion_cuda_engine *e, const struct fashion_cuda_product *p, struct plan *plan)
+make_plan(const struct fashion_cuda_engine *e, const struct fashion_cuda_product *p,
+    struct plan *plan)
 {
 	cublasLtMatmulHeuristicResult_t result;
-	cublasLtMatmulPreference_t      preference = NULL;
-	size_t         room = FASHION_CUDA_WORKSPACE;
-	int            found = 0;
+	cublasLtMatmulPreference_t preference = NULL;
+	size_t room = FASHION_CUDA_WORKSPACE;
+	int found = 0;
 	cublasStatus_t s = describe(&e->lt, p, plan);
 
 	if (s == CUBLAS_STATUS_SUCCESS)
 		s = e->lt.preference_create(&preference);
 	if (s == CUBLAS_STATUS_SUCCESS)
-		s = e->lt.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &room, sizeof room);
+		s = e->lt.preference_set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+		    &room, sizeof room);
 	if (s == CUBLAS_STATUS_SUCCESS)
-		s = e->lt.choose(e->handle, plan->what, plan->first, plan->second, plan->result, plan->result,
-		    preference, 1, &result, &found);
+		s = e->lt.choose(e->handle, plan->what, plan->first, plan->second, plan->result,
+		    plan->result, preference, 1, &result, &found);
 	if (s == CUBLAS_STATUS_SUCCESS && (found < 1 || result.state != CUBLAS_STATUS_SUCCESS))
 		s = CUBLAS_STATUS_NOT_SUPPORTED;
 	if (s == CUBLAS_STATUS_SUCCESS)
@@ -183,9 +189,10 @@ make_plan(const struct fashion_cuda_engine *e, const struct fashion_cuda_product
 }
 
 espl_status
-fashion_cuda_product_plan(struct fashion_cuda_engine *e, struct fashion_cuda_product *p, struct espl_error *error)
+fashion_cuda_product_plan(struct fashion_cuda_engine *e, struct fashion_cuda_product *p,
+    struct espl_error *error)
 {
-	struct plan   *plan;
+	struct plan *plan;
 	cublasStatus_t s;
 
 	p->plan = NULL;
@@ -201,29 +208,33 @@ fashion_cuda_product_plan(struct fashion_cuda_engine *e, struct fashion_cuda_pro
 	}
 	free_plan(&e->lt, plan);
 	if (e->strict)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "cuBLASLt multiplies no %u x %u by %u x %u: %s", p->m,
-		    p->k, p->k, p->n, e->lt.name(s));
-	fprintf(stderr, "fashion_cuda: cuBLASLt multiplies no %u x %u by %u x %u (%s): its own kernels do\n", p->m, p->k,
-	    p->k, p->n, e->lt.name(s));
+		return espl_fail(error, ESPL_E_UNSUPPORTED,
+		    "cuBLASLt multiplies no %u x %u by %u x %u: %s", p->m, p->k, p->k, p->n,
+		    e->lt.name(s));
+	fprintf(stderr,
+	    "fashion_cuda: cuBLASLt multiplies no %u x %u by %u x %u (%s): its own kernels do\n",
+	    p->m, p->k, p->k, p->n, e->lt.name(s));
 	return ESPL_OK;
 }
 
 espl_status
 fashion_cuda_product_run(struct fashion_cuda_engine *e, const struct fashion_cuda_product *p,
-                         struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct plan *plan = p->plan;
-	const float        one = 1.0f, none = 0.0f;
-	cublasStatus_t     s;
+	const float one = 1.0f, none = 0.0f;
+	cublasStatus_t s;
 
 	if (plan == NULL) {
 		fashion_cuda_own_product(p, e->workspace, e->stream);
 		return ESPL_OK;
 	}
-	s = e->lt.matmul(e->handle, plan->what, &one, p->b, plan->first, p->a, plan->second, &none, p->c,
-	    plan->result, p->c, plan->result, &plan->algo, e->workspace, FASHION_CUDA_WORKSPACE, e->stream);
-	return s == CUBLAS_STATUS_SUCCESS ? ESPL_OK :
-	    espl_fail(error, ESPL_E_REMOTE, "cublasLtMatmul: %s", e->lt.name(s));
+	s = e->lt.matmul(e->handle, plan->what, &one, p->b, plan->first, p->a, plan->second, &none,
+	    p->c, plan->result, p->c, plan->result, &plan->algo, e->workspace,
+	    FASHION_CUDA_WORKSPACE, e->stream);
+	return s == CUBLAS_STATUS_SUCCESS
+	    ? ESPL_OK
+	    : espl_fail(error, ESPL_E_REMOTE, "cublasLtMatmul: %s", e->lt.name(s));
 }
 
 void

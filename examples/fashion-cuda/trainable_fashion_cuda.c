@@ -1,9 +1,9 @@
-/* trainable_fashion_cuda.c - Fashion-MNIST on GPUs: the network of fashion_cnn, and a wider one whose gang is
- * worth having.
+/* trainable_fashion_cuda.c - Fashion-MNIST on GPUs: the network of fashion_cnn, and a wider one
+ * whose gang is worth having.
  *
- * The images live on the GPU, and all memory is one piece taken when the trial opens.  Order, masks and start
- * are those of fashion_cnn, and a batch is one whatever the gang: the curves are the same but for the rounding
- * to bf16.
+ * The images live on the GPU, and all memory is one piece taken when the trial opens.  Order, masks
+ * and start are those of fashion_cnn, and a batch is one whatever the gang: the curves are the same
+ * but for the rounding to bf16.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -11,20 +11,29 @@
 #include <time.h>
 #include "fashion_cuda_trial.h"
 
-static const struct espl_option options[] = {
-	FASHION_OPTIONS,
-	{ .name = "network", .type = ESPL_OPT_CHOICE, .fallback = "cnn", .choices = "cnn|mlp",
-	  .help = "cnn: that of fashion_cnn; mlp: `depth` dense layers of `width`, wide enough for several GPUs" },
-	{ .name = "products", .type = ESPL_OPT_CHOICE, .fallback = "auto", .choices = "auto|cublaslt|own",
-	  .help = "who multiplies matrices; auto: cuBLASLt where its library is found" },
-	{ .name = "graph", .type = ESPL_OPT_CHOICE, .fallback = "step", .choices = "step|parts",
-	  .help = "a step with the sum over the gang as one CUDA graph, or as two with the sum between them" }
-};
+static const struct espl_option options[] = { FASHION_OPTIONS,
+	{ .name = "network",
+	    .type = ESPL_OPT_CHOICE,
+	    .fallback = "cnn",
+	    .choices = "cnn|mlp",
+	    .help = "cnn: that of fashion_cnn; mlp: `depth` dense layers of `width`, wide enough "
+		    "for several GPUs" },
+	{ .name = "products",
+	    .type = ESPL_OPT_CHOICE,
+	    .fallback = "auto",
+	    .choices = "auto|cublaslt|own",
+	    .help = "who multiplies matrices; auto: cuBLASLt where its library is found" },
+	{ .name = "graph",
+	    .type = ESPL_OPT_CHOICE,
+	    .fallback = "step",
+	    .choices = "step|parts",
+	    .help = "a step with the sum over the gang as one CUDA graph, or as two with the sum "
+		    "between them" } };
 enum { NETWORK = FASHION_OPTION_COUNT, PRODUCTS, GRAPH };
 
 static espl_status
 fashion_create(const struct espl_host *host, const struct espl_config *config, void **self,
-               struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fashion_cuda *f = calloc(1, sizeof *f);
 
@@ -58,27 +67,30 @@ static espl_status
 read_settings(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	const int cnn = t->fashion->network == FASHION_CUDA_CNN;
-	struct fashion_knob knobs[KNOBS] = {
-		[FASHION_RATE] = { "learning_rate", NAN, 1e-9, 10, 0 },
+	struct fashion_knob knobs[KNOBS] = { [FASHION_RATE] = { "learning_rate", NAN, 1e-9, 10, 0 },
 		[FASHION_MOMENTUM] = { "momentum", 0.9, 0, 0.9999, 0 },
-		[FASHION_BATCH] = { "batch_size", cnn ? 64 : 8192, FASHION_SHARDS, cnn ? 8192 : 59000, 1 },
+		[FASHION_BATCH] = { "batch_size", cnn ? 64 : 8192, FASHION_SHARDS,
+		    cnn ? 8192 : 59000, 1 },
 		[WIDTH] = { "width", cnn ? 8 : 4096, 1, cnn ? 128 : 16384, 1 },
 		[HIDDEN] = { cnn ? "hidden" : NULL, 0, 0, 4096, 1 },
 		[DROPOUT] = { cnn ? "dropout" : NULL, 0, 0, 0.95, 0 },
-		[DEPTH] = { cnn ? NULL : "depth", 3, 1, FASHION_CUDA_DENSE - 1, 1 }
-	};
-	const struct fashion_told told = { "fashion_cuda", cnn ? "its cnn has learning_rate, momentum, width, hidden, dropout"
-	                                   : "its mlp has learning_rate, momentum, width, depth", knobs, KNOBS };
-	espl_status st = fashion_course_read(&t->course, &t->fashion->common, t->context, &told, error);
+		[DEPTH] = { cnn ? NULL : "depth", 3, 1, FASHION_CUDA_DENSE - 1, 1 } };
+	const struct fashion_told told = { "fashion_cuda",
+		cnn ? "its cnn has learning_rate, momentum, width, hidden, dropout"
+		    : "its mlp has learning_rate, momentum, width, depth",
+		knobs, KNOBS };
+	espl_status st =
+	    fashion_course_read(&t->course, &t->fashion->common, t->context, &told, error);
 
 	if (st != ESPL_OK)
 		return st;
 	if (cnn) {
-		fashion_net_shape(&t->as, (uint32_t)knobs[WIDTH].value, (uint32_t)knobs[HIDDEN].value,
-		                  (float)knobs[DROPOUT].value);
+		fashion_net_shape(&t->as, (uint32_t)knobs[WIDTH].value,
+		    (uint32_t)knobs[HIDDEN].value, (float)knobs[DROPOUT].value);
 		fashion_cuda_net_cnn(&t->net, &t->as);
 	} else {
-		fashion_cuda_net_mlp(&t->net, (uint32_t)knobs[WIDTH].value, (uint32_t)knobs[DEPTH].value);
+		fashion_cuda_net_mlp(&t->net, (uint32_t)knobs[WIDTH].value,
+		    (uint32_t)knobs[DEPTH].value);
 	}
 	return ESPL_OK;
 }
@@ -138,45 +150,50 @@ static espl_status
 get_gpu_memory(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	const struct espl_device *device = t->context->device;
-	size_t      left = 0, all = 0;
+	size_t left = 0, all = 0;
 	cudaError_t code;
-	void       *base = NULL;
+	void *base = NULL;
 
 	place(t);
 	if (device->memory_limit > 0 && t->arena.bytes > device->memory_limit)
-		return espl_fail(error, ESPL_E_LIMIT, "the trial needs %llu MiB of GPU %u, and its share is %llu MiB",
-		                 (unsigned long long)(t->arena.bytes >> 20), device->ordinal,
-		                 (unsigned long long)(device->memory_limit >> 20));
+		return espl_fail(error, ESPL_E_LIMIT,
+		    "the trial needs %llu MiB of GPU %u, and its share is %llu MiB",
+		    (unsigned long long)(t->arena.bytes >> 20), device->ordinal,
+		    (unsigned long long)(device->memory_limit >> 20));
 	code = cudaMalloc(&base, t->arena.bytes);
 	if (code == cudaErrorMemoryAllocation && cudaMemGetInfo(&left, &all) == cudaSuccess)
-		return espl_fail(error, ESPL_E_NOMEM, "the trial needs %llu MiB of GPU %u, where %llu of %llu MiB are free",
-		                 (unsigned long long)(t->arena.bytes >> 20), device->ordinal,
-		                 (unsigned long long)(left >> 20), (unsigned long long)(all >> 20));
+		return espl_fail(error, ESPL_E_NOMEM,
+		    "the trial needs %llu MiB of GPU %u, where %llu of %llu MiB are free",
+		    (unsigned long long)(t->arena.bytes >> 20), device->ordinal,
+		    (unsigned long long)(left >> 20), (unsigned long long)(all >> 20));
 	if (code != cudaSuccess)
 		return fashion_cuda_failed(t, code, "cudaMalloc", error);
 	t->arena.base = base;
 	place(t);
 	code = cudaMemsetAsync(base, 0, t->arena.bytes, t->stream);
-	return code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "cudaMemsetAsync", error);
+	return code == cudaSuccess ? ESPL_OK
+				   : fashion_cuda_failed(t, code, "cudaMemsetAsync", error);
 }
 
 static espl_status
 get_memory(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	cudaError_t code = cudaSetDevice((int)t->context->device->ordinal);
-	uint32_t    rows = t->course.batch > FASHION_CUDA_CHECK ? t->course.batch : FASHION_CUDA_CHECK;
+	uint32_t rows = t->course.batch > FASHION_CUDA_CHECK ? t->course.batch : FASHION_CUDA_CHECK;
 
 	t->work = fashion_cuda_work_new(&t->net, rows);
 	if (t->work == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	for (int i = 0; i < 2; i++) {
 		if (code == cudaSuccess)
-			code = cudaMallocHost((void **)&t->orders[i], t->fashion->common.train * sizeof *t->order);
+			code = cudaMallocHost((void **)&t->orders[i],
+			    t->fashion->common.train * sizeof *t->order);
 		if (code == cudaSuccess)
 			code = cudaEventCreateWithFlags(&t->marks[i], cudaEventDisableTiming);
 	}
 	if (code == cudaSuccess)
-		code = cudaMallocHost((void **)&t->rates_host, t->course.batches * sizeof *t->rates);
+		code =
+		    cudaMallocHost((void **)&t->rates_host, t->course.batches * sizeof *t->rates);
 	if (code == cudaSuccess)
 		code = cudaMallocHost((void **)&t->pinned, sizeof *t->pinned);
 	if (code != cudaSuccess)
@@ -193,15 +210,16 @@ finish_alone(struct fashion_cuda_trial *t, struct espl_error *error)
 
 	while ((code = cudaStreamQuery(t->stream)) == cudaErrorNotReady)
 		(void)nanosleep(&moment, NULL);
-	return code == cudaSuccess ? ESPL_OK : fashion_cuda_failed(t, code, "the work on its stream", error);
+	return code == cudaSuccess ? ESPL_OK
+				   : fashion_cuda_failed(t, code, "the work on its stream", error);
 }
 
 static espl_status
 fill(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	const struct fashion_data *data = t->fashion->common.data;
-	size_t      images = (size_t)data->train + data->validate, bytes = t->net.count * sizeof(float);
-	float      *params = malloc(bytes), *theirs = NULL;
+	size_t images = (size_t)data->train + data->validate, bytes = t->net.count * sizeof(float);
+	float *params = malloc(bytes), *theirs = NULL;
 	espl_status status = ESPL_OK;
 	cudaError_t code;
 
@@ -218,11 +236,14 @@ fill(struct fashion_cuda_trial *t, struct espl_error *error)
 		}
 		code = cudaMemcpyAsync(t->params, params, bytes, cudaMemcpyHostToDevice, t->stream);
 		if (code == cudaSuccess)
-			code = cudaMemcpyAsync(t->pixels, data->pixels, images * FASHION_PIXELS, cudaMemcpyHostToDevice,
-			                       t->stream);
+			code = cudaMemcpyAsync(t->pixels, data->pixels, images * FASHION_PIXELS,
+			    cudaMemcpyHostToDevice, t->stream);
 		if (code == cudaSuccess)
-			code = cudaMemcpyAsync(t->labels, data->labels, images, cudaMemcpyHostToDevice, t->stream);
-		status = code == cudaSuccess ? finish_alone(t, error) : fashion_cuda_failed(t, code, "cudaMemcpyAsync", error);
+			code = cudaMemcpyAsync(t->labels, data->labels, images,
+			    cudaMemcpyHostToDevice, t->stream);
+		status = code == cudaSuccess
+		    ? finish_alone(t, error)
+		    : fashion_cuda_failed(t, code, "cudaMemcpyAsync", error);
 	}
 	free(theirs);
 	free(params);
@@ -230,11 +251,12 @@ fill(struct fashion_cuda_trial *t, struct espl_error *error)
 }
 
 static espl_status
-fashion_open(void *self, const struct espl_trial_context *context, void **trial, struct espl_error *error)
+fashion_open(void *self, const struct espl_trial_context *context, void **trial,
+    struct espl_error *error)
 {
 	struct fashion_cuda *f = self;
-	struct fashion_cuda_trial   *t;
-	espl_status     st;
+	struct fashion_cuda_trial *t;
+	espl_status st;
 
 	if (context->device->kind != ESPL_CUDA || context->device->stream == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "fashion_cuda computes on GPUs alone");
@@ -251,8 +273,8 @@ fashion_open(void *self, const struct espl_trial_context *context, void **trial,
 	if (st == ESPL_OK)
 		st = get_memory(t, error);
 	if (st == ESPL_OK)
-		st = fashion_cuda_engine_new((enum fashion_cuda_engines)f->products, t->workspace, t->stream, &t->engine,
-		                             error);
+		st = fashion_cuda_engine_new((enum fashion_cuda_engines)f->products, t->workspace,
+		    t->stream, &t->engine, error);
 	if (st == ESPL_OK)
 		st = fill(t, error);
 	if (st != ESPL_OK) {
@@ -269,8 +291,9 @@ fashion_regions(void *trial, struct espl_region_sink *sink, struct espl_error *e
 	struct fashion_cuda_trial *t = trial;
 
 	(void)error;
-	return fashion_name_regions(sink, &(struct fashion_regions){
-		t->params, t->velocity, t->square, t->net.count * sizeof(float), ESPL_CUDA, &t->counters });
+	return fashion_name_regions(sink,
+	    &(struct fashion_regions){ t->params, t->velocity, t->square,
+		t->net.count * sizeof(float), ESPL_CUDA, &t->counters });
 }
 
 static espl_status
@@ -295,12 +318,13 @@ fashion_resized(void *trial, struct espl_error *error)
 }
 
 static espl_status
-fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink, struct espl_error *error)
+fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
+    struct espl_error *error)
 {
 	struct fashion_cuda_trial *t = trial;
 	const struct espl_comm *comm = t->context->comm;
 	const struct fashion *f = &t->fashion->common;
-	double      checked[2];
+	double checked[2];
 	espl_status st = fashion_next(&t->counters, iteration, error);
 
 	if (st == ESPL_OK)
@@ -315,7 +339,7 @@ fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink, str
 	t->counters.iterations = iteration;
 	t->counters.updates += t->course.batches;
 	return fashion_tell(sink, checked[1] / f->validate, checked[0] / f->validate,
-	                    t->pinned->results[0].loss / ((double)t->course.batches * t->course.batch));
+	    t->pinned->results[0].loss / ((double)t->course.batches * t->course.batch));
 }
 
 static espl_status
@@ -326,15 +350,12 @@ fashion_suits(void *self, const struct espl_trial_context *context, struct espl_
 	return read_settings(&trial, error);
 }
 
-static const struct espl_trainable_ops ops = {
-	ESPL_TABLE(struct espl_trainable_ops), .open = fashion_open, .close = fashion_close,
-	.step = fashion_step, .regions = fashion_regions, .resize = fashion_resize,
-	.resized = fashion_resized, .suits = fashion_suits
-};
+static const struct espl_trainable_ops ops = { ESPL_TABLE(struct espl_trainable_ops),
+	.open = fashion_open, .close = fashion_close, .step = fashion_step,
+	.regions = fashion_regions, .resize = fashion_resize, .resized = fashion_resized,
+	.suits = fashion_suits };
 
-ESPL_PLUGIN(trainable, fashion_cuda) = {
-	ESPL_HEAD(ESPL_TRAINABLE, "fashion_cuda"), .version = "0.1",
-	.summary = "fashion_cnn's network, or a wide one, on NVIDIA GPUs",
-	.caps = ESPL_CAP_PURE | ESPL_CAP_EXAMPLE | ESPL_NEED_CUDA, ESPL_OPTIONS(options), .ops = &ops.head,
-	.create = fashion_create, .destroy = fashion_destroy
-};
+ESPL_PLUGIN(trainable, fashion_cuda) = { ESPL_HEAD(ESPL_TRAINABLE, "fashion_cuda"),
+	.version = "0.1", .summary = "fashion_cnn's network, or a wide one, on NVIDIA GPUs",
+	.caps = ESPL_CAP_PURE | ESPL_CAP_EXAMPLE | ESPL_NEED_CUDA, ESPL_OPTIONS(options),
+	.ops = &ops.head, .create = fashion_create, .destroy = fashion_destroy };

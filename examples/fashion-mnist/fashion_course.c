@@ -1,5 +1,6 @@
-/* fashion_course.c - what a trial on Fashion-MNIST is told, and how it goes on from batch to batch: the same for
- * whatever computes it, so that one search has the same course on a processor and on a GPU.
+/* fashion_course.c - what a trial on Fashion-MNIST is told, and how it goes on from batch to batch:
+ * the same for whatever computes it, so that one search has the same course on a processor and on a
+ * GPU.
  *
  * Order, masks and rates are functions of (seed, iteration, image or batch).
  */
@@ -8,7 +9,7 @@
 #include <string.h>
 #include "fashion.h"
 
-#define KEEP 0.999f			/* of adam's second moment                            */
+#define KEEP 0.999f /* of adam's second moment */
 
 void
 fashion_init(struct fashion *f, const struct espl_value *values)
@@ -22,7 +23,9 @@ fashion_init(struct fashion *f, const struct espl_value *values)
 espl_status
 fashion_load(struct fashion *f, struct espl_error *error)
 {
-	return f->data != NULL ? ESPL_OK : fashion_data_load(f->folder, f->train, f->validate, &f->data, error);
+	return f->data != NULL
+	    ? ESPL_OK
+	    : fashion_data_load(f->folder, f->train, f->validate, &f->data, error);
 }
 
 /* ---- settings ------------------------------------------------------------------------------ */
@@ -38,34 +41,41 @@ read_knob(struct fashion_knob *k, const struct espl_setting *s, struct espl_erro
 		if (*end != '\0')
 			k->value = NAN;
 	}
-	if (!(k->value >= k->low && k->value <= k->high) || (k->whole && k->value != floor(k->value)))
-		return espl_fail(error, ESPL_E_CONFIG, "parameter '%s' is '%s', not a%s number from %g to %g",
-		                 k->name, s->text, k->whole ? " whole" : "", k->low, k->high);
+	if (!(k->value >= k->low && k->value <= k->high) ||
+	    (k->whole && k->value != floor(k->value)))
+		return espl_fail(error, ESPL_E_CONFIG,
+		    "parameter '%s' is '%s', not a%s number from %g to %g", k->name, s->text,
+		    k->whole ? " whole" : "", k->low, k->high);
 	return ESPL_OK;
 }
 
 static espl_status
-read_setting(struct fashion_course *course, const struct fashion_told *told, const struct espl_setting *s,
-             struct espl_error *error)
+read_setting(struct fashion_course *course, const struct fashion_told *told,
+    const struct espl_setting *s, struct espl_error *error)
 {
 	uint32_t k = 0;
 
 	if (strcmp(s->name, "optimizer") == 0) {
 		course->adam = strcmp(s->text, "adam") == 0;
-		return course->adam || strcmp(s->text, "sgd") == 0 ? ESPL_OK :
-		       espl_fail(error, ESPL_E_CONFIG, "optimizer '%s' is neither 'sgd' nor 'adam'", s->text);
+		return course->adam || strcmp(s->text, "sgd") == 0
+		    ? ESPL_OK
+		    : espl_fail(error, ESPL_E_CONFIG, "optimizer '%s' is neither 'sgd' nor 'adam'",
+			  s->text);
 	}
-	while (k < told->count && (told->knobs[k].name == NULL || strcmp(told->knobs[k].name, s->name) != 0))
+	while (k < told->count &&
+	    (told->knobs[k].name == NULL || strcmp(told->knobs[k].name, s->name) != 0))
 		k++;
 	if (k == told->count)
-		return espl_fail(error, ESPL_E_CONFIG, "%s has no parameter '%s': %s, batch_size, optimizer", told->plugin,
-		                 s->name, told->names);
+		return espl_fail(error, ESPL_E_CONFIG,
+		    "%s has no parameter '%s': %s, batch_size, optimizer", told->plugin, s->name,
+		    told->names);
 	return read_knob(&told->knobs[k], s, error);
 }
 
 espl_status
-fashion_course_read(struct fashion_course *course, const struct fashion *f, const struct espl_trial_context *context,
-                    const struct fashion_told *told, struct espl_error *error)
+fashion_course_read(struct fashion_course *course, const struct fashion *f,
+    const struct espl_trial_context *context, const struct fashion_told *told,
+    struct espl_error *error)
 {
 	const struct fashion_knob *knobs = told->knobs;
 	espl_status status = ESPL_OK;
@@ -76,12 +86,13 @@ fashion_course_read(struct fashion_course *course, const struct fashion *f, cons
 	if (status != ESPL_OK)
 		return status;
 	if (isnan(knobs[FASHION_RATE].value))
-		return espl_fail(error, ESPL_E_CONFIG, "the search space lacks what %s needs: learning_rate",
-		                 told->plugin);
+		return espl_fail(error, ESPL_E_CONFIG,
+		    "the search space lacks what %s needs: learning_rate", told->plugin);
 	course->batch = (uint32_t)knobs[FASHION_BATCH].value;
 	if (course->batch % FASHION_SHARDS != 0 || course->batch > f->train)
-		return espl_fail(error, ESPL_E_CONFIG, "batch_size %u must be a multiple of %u and at most the %u "
-		                 "training images", course->batch, FASHION_SHARDS, f->train);
+		return espl_fail(error, ESPL_E_CONFIG,
+		    "batch_size %u must be a multiple of %u and at most the %u training images",
+		    course->batch, FASHION_SHARDS, f->train);
 	course->batches = f->train / course->batch;
 	course->learning_rate = (float)knobs[FASHION_RATE].value;
 	course->momentum = (float)knobs[FASHION_MOMENTUM].value;
@@ -106,18 +117,19 @@ fashion_order(uint64_t seed, uint64_t iteration, uint32_t *order, uint32_t count
 }
 
 float
-fashion_rate(const struct fashion_course *course, double iterations, uint64_t iteration, uint32_t batch,
-             uint64_t updates)
+fashion_rate(const struct fashion_course *course, double iterations, uint64_t iteration,
+    uint32_t batch, uint64_t updates)
 {
 	double at = ((double)iteration - 1 + (double)batch / course->batches) / iterations;
 	double most = (double)updates;
-	float  rate = course->learning_rate;
+	float rate = course->learning_rate;
 
 	at = at > 1.0 ? 1.0 : at;
 	if (course->cosine && iterations >= 1)
 		rate *= (float)(0.51 + 0.49 * cos(3.14159265358979323846 * at));
 	if (course->adam)
-		rate *= (float)(sqrt(1.0 - pow((double)KEEP, most)) / (1.0 - pow((double)course->momentum, most)));
+		rate *= (float)(sqrt(1.0 - pow((double)KEEP, most)) /
+		    (1.0 - pow((double)course->momentum, most)));
 	return rate;
 }
 
@@ -126,9 +138,10 @@ fashion_rate(const struct fashion_course *course, double iterations, uint64_t it
 espl_status
 fashion_next(const struct fashion_counters *counters, uint64_t iteration, struct espl_error *error)
 {
-	return iteration == counters->iterations + 1 ? ESPL_OK :
-	       espl_fail(error, ESPL_E_BUG, "iteration %llu follows %llu: the state is another's",
-	                 (unsigned long long)iteration, (unsigned long long)counters->iterations);
+	return iteration == counters->iterations + 1
+	    ? ESPL_OK
+	    : espl_fail(error, ESPL_E_BUG, "iteration %llu follows %llu: the state is another's",
+		  (unsigned long long)iteration, (unsigned long long)counters->iterations);
 }
 
 espl_status

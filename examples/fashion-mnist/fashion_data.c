@@ -11,7 +11,7 @@ static espl_status
 open_idx(const char *folder, const char *name, gzFile *file, struct espl_error *error)
 {
 	char path[4096];
-	int  n = snprintf(path, sizeof path, "%s/%s.gz", folder, name);
+	int n = snprintf(path, sizeof path, "%s/%s.gz", folder, name);
 
 	if (n < 0 || (size_t)n >= sizeof path)
 		return espl_fail(error, ESPL_E_CONFIG, "the folder's name is too long");
@@ -21,12 +21,12 @@ open_idx(const char *folder, const char *name, gzFile *file, struct espl_error *
 		*file = gzopen(path, "rb");
 	}
 	if (*file == NULL) {
-		espl_status st = espl_fail(error, ESPL_E_CONFIG,
-		                           "cannot open %s (.gz or plain)", path);
+		espl_status st =
+		    espl_fail(error, ESPL_E_CONFIG, "cannot open %s (.gz or plain)", path);
 		if (error != NULL && error->hint[0] == '\0')
 			snprintf(error->hint, sizeof error->hint,
-				 "install dataset-fashion-mnist, or "
-			         "name its folder: trial.options.data = \"...\"");
+			    "install dataset-fashion-mnist, or name its folder: trial.options.data "
+			    "= \"...\"");
 		return st;
 	}
 	(void)gzbuffer(*file, 1u << 17);
@@ -47,7 +47,7 @@ read_bytes(gzFile file, void *to, size_t count, const char *name, struct espl_er
 			const char *why = gzerror(file, &code);
 
 			return espl_fail(error, ESPL_E_CONFIG, "%s: %s", name,
-			                 got < 0 ? why : "the file is too short");
+			    got < 0 ? why : "the file is too short");
 		}
 		at += got;
 		count -= (size_t)got;
@@ -58,10 +58,10 @@ read_bytes(gzFile file, void *to, size_t count, const char *name, struct espl_er
 /* The header of an idx file: 4 bytes magic, then one size per dimension, all big-endian. */
 static espl_status
 read_header(gzFile file, const char *name, uint32_t magic, uint32_t dimensions, uint32_t *sizes,
-            struct espl_error *error)
+    struct espl_error *error)
 {
 	for (uint32_t i = 0; i <= dimensions; i++) {
-		uint8_t  b[4];
+		uint8_t b[4];
 		uint32_t v;
 		espl_status st = read_bytes(file, b, sizeof b, name, error);
 
@@ -70,7 +70,7 @@ read_header(gzFile file, const char *name, uint32_t magic, uint32_t dimensions, 
 		v = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 		if (i == 0 && v != magic)
 			return espl_fail(error, ESPL_E_CONFIG,
-					 "%s is no idx file of the kind wanted", name);
+			    "%s is no idx file of the kind wanted", name);
 		if (i > 0)
 			sizes[i - 1] = v;
 	}
@@ -80,10 +80,10 @@ read_header(gzFile file, const char *name, uint32_t magic, uint32_t dimensions, 
 /* The first `head` and the last `tail` of the file's records of `each` bytes. */
 static espl_status
 read_ends(const char *folder, const char *name, uint32_t magic, uint32_t dimensions, uint32_t each,
-          uint32_t head, uint32_t tail, uint8_t *to, struct espl_error *error)
+    uint32_t head, uint32_t tail, uint8_t *to, struct espl_error *error)
 {
 	uint32_t sizes[3] = { 0, 0, 0 };
-	gzFile   file;
+	gzFile file;
 	espl_status st = open_idx(folder, name, &file, error);
 
 	if (st != ESPL_OK)
@@ -92,12 +92,10 @@ read_ends(const char *folder, const char *name, uint32_t magic, uint32_t dimensi
 	if (st == ESPL_OK && dimensions == 3 &&
 	    (sizes[1] != FASHION_SIDE || sizes[2] != FASHION_SIDE))
 		st = espl_fail(error, ESPL_E_CONFIG, "%s holds images of %u x %u, not 28 x 28",
-			       name,
-		               sizes[1], sizes[2]);
+		    name, sizes[1], sizes[2]);
 	if (st == ESPL_OK && (uint64_t)head + tail > sizes[0])
 		st = espl_fail(error, ESPL_E_CONFIG,
-			       "train %u and validate %u: the set has only %u images",
-		               head, tail, sizes[0]);
+		    "train %u and validate %u: the set has only %u images", head, tail, sizes[0]);
 	if (st == ESPL_OK)
 		st = read_bytes(file, to, (size_t)head * each, name, error);
 	if (st == ESPL_OK && tail > 0 &&
@@ -111,7 +109,7 @@ read_ends(const char *folder, const char *name, uint32_t magic, uint32_t dimensi
 
 espl_status
 fashion_data_load(const char *folder, uint32_t train, uint32_t validate, struct fashion_data **out,
-                  struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fashion_data *d = calloc(1, sizeof *d);
 	size_t count = (size_t)train + validate;
@@ -128,14 +126,14 @@ fashion_data_load(const char *folder, uint32_t train, uint32_t validate, struct 
 		st = espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	if (st == ESPL_OK)
 		st = read_ends(folder, "train-images-idx3-ubyte", 0x803, 3, FASHION_PIXELS, train,
-		               validate, d->pixels, error);
+		    validate, d->pixels, error);
 	if (st == ESPL_OK)
 		st = read_ends(folder, "train-labels-idx1-ubyte", 0x801, 1, 1, train, validate,
-		               d->labels, error);
+		    d->labels, error);
 	for (size_t i = 0; st == ESPL_OK && i < count; i++)
 		if (d->labels[i] >= FASHION_LABELS)
 			st = espl_fail(error, ESPL_E_CONFIG, "label %u of an image is beyond 9",
-			               d->labels[i]);
+			    d->labels[i]);
 	if (st != ESPL_OK) {
 		fashion_data_free(d);
 		return st;

@@ -11,27 +11,28 @@
 #include <cblas.h>
 #include "fashion.h"
 
-struct layer {				/* of one convolution, per shard                      */
-	float   *columns;		/* [in * kernel^2][images * side^2]                   */
-	float   *full;			/* [out][images * side^2] before pooling; its gradient */
-	float   *pooled;		/* [out][images * pooled^2] after ReLU; its gradient  */
-	uint8_t *from;			/* which of the pool's places was the largest         */
+/* of one convolution, per shard */
+struct layer {
+	float *columns; /* [in * kernel^2][images * side^2] */
+	float *full;    /* [out][images * side^2] before pooling; its gradient */
+	float *pooled;  /* [out][images * pooled^2] after ReLU; its gradient */
+	uint8_t *from;  /* which of the pool's places was the largest */
 };
 
 struct fashion_work {
 	const struct fashion_net *net;
 	uint32_t images_max;
-	float   *input;			/* [images][28 * 28]                                  */
-	uint8_t *labels;		/* [images]                                           */
+	float *input;    /* [images][28 * 28] */
+	uint8_t *labels; /* [images] */
 	struct layer layer[2];
-	float   *grad_columns;		/* of the second convolution                          */
-	float   *features;		/* [images][dense in], with dropout                   */
-	float   *mask;			/* [images][features]: 0, or 1 / (1 - dropout)        */
-	float   *hidden;		/* [images][hidden] after ReLU                        */
-	float   *grad_features;		/* [images][features] or [images][hidden]             */
-	float   *grad_hidden;
-	float   *logits;		/* [images][10]; after forward: the loss's gradient   */
-	float    grey[256];		/* a pixel as the network sees it                     */
+	float *grad_columns;  /* of the second convolution */
+	float *features;      /* [images][dense in], with dropout */
+	float *mask;          /* [images][features]: 0, or 1 / (1 - dropout) */
+	float *hidden;        /* [images][hidden] after ReLU */
+	float *grad_features; /* [images][features] or [images][hidden] */
+	float *grad_hidden;
+	float *logits;   /* [images][10]; after forward: the loss's gradient */
+	float grey[256]; /* a pixel as the network sees it */
 };
 
 static uint32_t
@@ -49,29 +50,29 @@ fashion_work_new(const struct fashion_net *net, uint32_t images_max)
 	size_t n = images_max;
 	size_t features = net->dense[0].out > 0 ? net->dense[0].in : net->dense[1].in;
 	size_t hidden = net->dense[0].out > 0 ? net->dense[0].out : 1;
-	int    good;
+	int good;
 
 	if (w == NULL)
 		return NULL;
 	w->net = net;
 	w->images_max = images_max;
 	good = (w->input = malloc(n * FASHION_PIXELS * sizeof(float))) != NULL &&
-	       (w->labels = malloc(n)) != NULL &&
-	       (w->features = malloc(n * features * sizeof(float))) != NULL &&
-	       (w->grad_features = malloc(n * features * sizeof(float))) != NULL &&
-	       (w->mask = malloc(n * features * sizeof(float))) != NULL &&
-	       (w->hidden = malloc(n * hidden * sizeof(float))) != NULL &&
-	       (w->grad_hidden = malloc(n * hidden * sizeof(float))) != NULL &&
-	       (w->logits = malloc(n * FASHION_LABELS * sizeof(float))) != NULL;
+	    (w->labels = malloc(n)) != NULL &&
+	    (w->features = malloc(n * features * sizeof(float))) != NULL &&
+	    (w->grad_features = malloc(n * features * sizeof(float))) != NULL &&
+	    (w->mask = malloc(n * features * sizeof(float))) != NULL &&
+	    (w->hidden = malloc(n * hidden * sizeof(float))) != NULL &&
+	    (w->grad_hidden = malloc(n * hidden * sizeof(float))) != NULL &&
+	    (w->logits = malloc(n * FASHION_LABELS * sizeof(float))) != NULL;
 	for (int i = 0; good && i < 2; i++) {
 		const struct fashion_conv *c = &net->conv[i];
 		struct layer *l = &w->layer[i];
 		size_t columns = n * c->in * square(c->kernel) * square(c->side);
 
 		good = (l->columns = malloc(columns * sizeof(float))) != NULL &&
-		       (l->full = malloc(n * c->out * square(c->side) * sizeof(float))) != NULL &&
-		       (l->pooled = malloc(n * c->out * square(c->pooled) * sizeof(float))) != NULL &&
-		       (l->from = malloc(n * c->out * square(c->pooled))) != NULL;
+		    (l->full = malloc(n * c->out * square(c->side) * sizeof(float))) != NULL &&
+		    (l->pooled = malloc(n * c->out * square(c->pooled) * sizeof(float))) != NULL &&
+		    (l->from = malloc(n * c->out * square(c->pooled))) != NULL;
 		if (good && i == 1)
 			good = (w->grad_columns = malloc(columns * sizeof(float))) != NULL;
 	}
@@ -79,7 +80,7 @@ fashion_work_new(const struct fashion_net *net, uint32_t images_max)
 		fashion_work_free(w);
 		return NULL;
 	}
-	for (int i = 0; i < 256; i++)		/* mean and spread of the training set */
+	for (int i = 0; i < 256; i++) /* mean and spread of the training set */
 		w->grey[i] = ((float)i / 255.0f - 0.2860f) / 0.3530f;
 	return w;
 }
@@ -115,13 +116,13 @@ feature_count(const struct fashion_net *net)
 
 void
 fashion_work_image(struct fashion_work *w, const struct fashion_data *data, uint32_t index,
-                   uint32_t at, uint64_t key)
+    uint32_t at, uint64_t key)
 {
 	const uint8_t *from = data->pixels + (size_t)index * FASHION_PIXELS;
-	float   *to = w->input + (size_t)at * FASHION_PIXELS;
+	float *to = w->input + (size_t)at * FASHION_PIXELS;
 	uint32_t features = feature_count(w->net);
-	float   *mask = w->mask + (size_t)at * features;
-	float    dropout = w->net->dropout;
+	float *mask = w->mask + (size_t)at * features;
+	float dropout = w->net->dropout;
 
 	for (uint32_t i = 0; i < FASHION_PIXELS; i++)
 		to[i] = w->grey[from[i]];
@@ -159,7 +160,7 @@ static void
 unroll(const struct fashion_conv *c, const float *input, uint32_t images, float *columns)
 {
 	uint32_t plane = square(c->in_side), side = c->side;
-	float   *to = columns;
+	float *to = columns;
 
 	for (uint32_t row = 0; row < c->in * square(c->kernel); row++) {
 		uint32_t channel = row / square(c->kernel);
@@ -171,8 +172,8 @@ unroll(const struct fashion_conv *c, const float *input, uint32_t images, float 
 		inside(c, dy, &top, &bottom);
 		for (uint32_t n = 0; n < images; n++, image += plane) {
 			for (int y = 0; y < (int)side; y++, to += side) {
-				const float *line = image + (y * (int)c->stride + dy) *
-				                    (int)c->in_side + dx;
+				const float *line =
+				    image + (y * (int)c->stride + dy) * (int)c->in_side + dx;
 
 				if (y < top || y >= bottom) {
 					memset(to, 0, side * sizeof *to);
@@ -182,7 +183,7 @@ unroll(const struct fashion_conv *c, const float *input, uint32_t images, float 
 					to[x] = 0.0f;
 				if (c->stride == 1)
 					memcpy(to + first, line + first,
-					       (size_t)(last - first) * sizeof *to);
+					    (size_t)(last - first) * sizeof *to);
 				else
 					for (int x = first; x < last; x++)
 						to[x] = line[x * (int)c->stride];
@@ -211,7 +212,8 @@ roll(const struct fashion_conv *c, const float *columns, uint32_t images, float 
 		inside(c, dy, &top, &bottom);
 		for (uint32_t n = 0; n < images; n++, image += plane) {
 			for (int y = 0; y < (int)side; y++, from += side) {
-				float *line = image + (y * (int)c->stride + dy) * (int)c->in_side + dx;
+				float *line =
+				    image + (y * (int)c->stride + dy) * (int)c->in_side + dx;
 
 				if (y < top || y >= bottom)
 					continue;
@@ -232,7 +234,7 @@ pool(const struct fashion_conv *c, const float *full, uint32_t images, float *po
 		for (uint32_t y = 0; y < c->pooled; y++) {
 			for (uint32_t x = 0; x < c->pooled; x++, to++) {
 				const float *corner = full + y * c->pool * side + x * c->pool;
-				float   most = corner[0];
+				float most = corner[0];
 				uint8_t best = 0;
 
 				for (uint32_t k = 1; k < square(c->pool); k++) {
@@ -251,7 +253,7 @@ pool(const struct fashion_conv *c, const float *full, uint32_t images, float *po
 /* The gradient of the pooled values goes to the place each came from, where ReLU let it pass. */
 static void
 unpool(const struct fashion_conv *c, const float *gradient, const float *pooled,
-       const uint8_t *from, uint32_t images, float *full)
+    const uint8_t *from, uint32_t images, float *full)
 {
 	uint32_t planes = c->out * images, side = c->side, at = 0;
 
@@ -261,14 +263,14 @@ unpool(const struct fashion_conv *c, const float *gradient, const float *pooled,
 			for (uint32_t x = 0; x < c->pooled; x++, at++) {
 				uint32_t k = from[at];
 
-				full[(y * c->pool + k / c->pool) * side + x * c->pool + k % c->pool] =
-					pooled[at] > 0.0f ? gradient[at] : 0.0f;
+				full[(y * c->pool + k / c->pool) * side + x * c->pool +
+				    k % c->pool] = pooled[at] > 0.0f ? gradient[at] : 0.0f;
 			}
 }
 
 static void
 conv_forward(const struct fashion_conv *c, struct layer *l, const float *params, const float *input,
-             uint32_t images)
+    uint32_t images)
 {
 	uint32_t places = images * square(c->side), in = c->in * square(c->kernel);
 
@@ -277,22 +279,21 @@ conv_forward(const struct fashion_conv *c, struct layer *l, const float *params,
 		for (uint32_t i = 0; i < places; i++)
 			l->full[(size_t)o * places + i] = params[c->bias + o];
 	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)c->out, (int)places, (int)in,
-		    1.0f,
-	            params + c->weights, (int)in, l->columns, (int)places, 1.0f, l->full, (int)places);
+	    1.0f, params + c->weights, (int)in, l->columns, (int)places, 1.0f, l->full,
+	    (int)places);
 	pool(c, l->full, images, l->pooled, l->from);
 }
 
 /* `gradient` is that of the pooled values; input NULL: nobody asks for the input's. */
 static void
 conv_backward(const struct fashion_conv *c, struct layer *l, const float *params,
-              const float *gradient, uint32_t images, float *to, float *columns, float *input)
+    const float *gradient, uint32_t images, float *to, float *columns, float *input)
 {
 	uint32_t places = images * square(c->side), in = c->in * square(c->kernel);
 
 	unpool(c, gradient, l->pooled, l->from, images, l->full);
 	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)c->out, (int)in, (int)places,
-		    1.0f,
-	            l->full, (int)places, l->columns, (int)places, 0.0f, to + c->weights, (int)in);
+	    1.0f, l->full, (int)places, l->columns, (int)places, 0.0f, to + c->weights, (int)in);
 	for (uint32_t o = 0; o < c->out; o++) {
 		float sum = 0.0f;
 
@@ -303,8 +304,7 @@ conv_backward(const struct fashion_conv *c, struct layer *l, const float *params
 	if (input == NULL)
 		return;
 	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)in, (int)places, (int)c->out,
-		    1.0f,
-	            params + c->weights, (int)in, l->full, (int)places, 0.0f, columns, (int)places);
+	    1.0f, params + c->weights, (int)in, l->full, (int)places, 0.0f, columns, (int)places);
 	roll(c, columns, images, input);
 }
 
@@ -312,22 +312,20 @@ conv_backward(const struct fashion_conv *c, struct layer *l, const float *params
 
 static void
 dense_forward(const struct fashion_dense *d, const float *params, const float *in, uint32_t images,
-              float *out)
+    float *out)
 {
 	for (uint32_t n = 0; n < images; n++)
 		memcpy(out + (size_t)n * d->out, params + d->bias, d->out * sizeof *out);
 	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)images, (int)d->out, (int)d->in,
-		    1.0f,
-	            in, (int)d->in, params + d->weights, (int)d->in, 1.0f, out, (int)d->out);
+	    1.0f, in, (int)d->in, params + d->weights, (int)d->in, 1.0f, out, (int)d->out);
 }
 
 static void
 dense_backward(const struct fashion_dense *d, const float *params, const float *in,
-               const float *gradient, uint32_t images, float *to, float *grad_in)
+    const float *gradient, uint32_t images, float *to, float *grad_in)
 {
 	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)d->out, (int)d->in, (int)images,
-		    1.0f,
-	            gradient, (int)d->out, in, (int)d->in, 0.0f, to + d->weights, (int)d->in);
+	    1.0f, gradient, (int)d->out, in, (int)d->in, 0.0f, to + d->weights, (int)d->in);
 	for (uint32_t o = 0; o < d->out; o++) {
 		float sum = 0.0f;
 
@@ -336,8 +334,8 @@ dense_backward(const struct fashion_dense *d, const float *params, const float *
 		to[d->bias + o] = sum;
 	}
 	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)images, (int)d->in, (int)d->out,
-	            1.0f, gradient, (int)d->out, params + d->weights, (int)d->in, 0.0f, grad_in,
-	            (int)d->in);
+	    1.0f, gradient, (int)d->out, params + d->weights, (int)d->in, 0.0f, grad_in,
+	    (int)d->in);
 }
 
 /* Softmax and cross entropy; the logits become the gradient of the loss's sum. */
@@ -346,7 +344,7 @@ judge(float *logits, const uint8_t *labels, uint32_t images, double *loss, doubl
 {
 	*loss = *right = 0.0;
 	for (uint32_t n = 0; n < images; n++, logits += FASHION_LABELS) {
-		float    most = logits[0], sum = 0.0f;
+		float most = logits[0], sum = 0.0f;
 		uint32_t best = 0;
 
 		for (uint32_t i = 1; i < FASHION_LABELS; i++)
@@ -370,7 +368,8 @@ judge(float *logits, const uint8_t *labels, uint32_t images, double *loss, doubl
 /* Between the second convolution's layout and one row per image, times the dropout mask: into rows,
  * or back. */
 static void
-mask_features(const struct fashion_work *w, uint32_t images, int into_rows, const float *from, float *to)
+mask_features(const struct fashion_work *w, uint32_t images, int into_rows, const float *from,
+    float *to)
 {
 	const struct fashion_conv *c = &w->net->conv[1];
 	uint32_t each = square(c->pooled), features = feature_count(w->net);
@@ -390,7 +389,7 @@ mask_features(const struct fashion_work *w, uint32_t images, int into_rows, cons
 
 void
 fashion_forward(struct fashion_work *w, const float *params, uint32_t images, double *loss,
-                double *right)
+    double *right)
 {
 	const struct fashion_net *net = w->net;
 	const float *last = w->features;
@@ -412,7 +411,7 @@ fashion_forward(struct fashion_work *w, const float *params, uint32_t images, do
 
 void
 fashion_backward(struct fashion_work *w, const float *params, uint32_t images, float scale,
-                 float *gradient)
+    float *gradient)
 {
 	const struct fashion_net *net = w->net;
 	struct layer *first = &w->layer[0], *second = &w->layer[1];
@@ -423,20 +422,19 @@ fashion_backward(struct fashion_work *w, const float *params, uint32_t images, f
 		size_t count = (size_t)images * net->dense[0].out;
 
 		dense_backward(&net->dense[1], params, w->hidden, w->logits, images, gradient,
-		               w->grad_hidden);
+		    w->grad_hidden);
 		for (size_t i = 0; i < count; i++)
 			w->grad_hidden[i] = w->hidden[i] > 0.0f ? w->grad_hidden[i] : 0.0f;
 		dense_backward(&net->dense[0], params, w->features, w->grad_hidden, images,
-			       gradient,
-		               w->grad_features);
+		    gradient, w->grad_features);
 	} else {
 		dense_backward(&net->dense[1], params, w->features, w->logits, images, gradient,
-		               w->grad_features);
+		    w->grad_features);
 	}
-	mask_features(w, images, 0, w->grad_features, w->features);	/* free by now */
+	mask_features(w, images, 0, w->grad_features, w->features); /* free by now */
 	/* The second layer's unrolled input has served once its weights' gradient is made: the
 	 * gradient of the first layer's output, which is smaller, takes its place. */
 	conv_backward(&net->conv[1], second, params, w->features, images, gradient, w->grad_columns,
-	              second->columns);
+	    second->columns);
 	conv_backward(&net->conv[0], first, params, second->columns, images, gradient, NULL, NULL);
 }

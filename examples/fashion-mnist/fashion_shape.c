@@ -1,4 +1,5 @@
-/* fashion_shape.c - the shape of the network and where a trial starts: what any implementation of it shares.
+/* fashion_shape.c - the shape of the network and where a trial starts: what any implementation of
+ * it shares.
  */
 #include <math.h>
 #include <string.h>
@@ -36,18 +37,27 @@ fashion_net_shape(struct fashion_net *net, uint32_t width, uint32_t hidden, floa
 	uint32_t offset, features;
 
 	*net = (struct fashion_net){ .dropout = dropout };
-	net->conv[0] = (struct fashion_conv){ .in = 1, .out = width, .in_side = FASHION_SIDE,
-	                                      .kernel = 5, .stride = 1, .pad = 0, .pool = 2 };
+	net->conv[0] = (struct fashion_conv){ .in = 1,
+		.out = width,
+		.in_side = FASHION_SIDE,
+		.kernel = 5,
+		.stride = 1,
+		.pad = 0,
+		.pool = 2 };
 	offset = conv_shape(&net->conv[0], 0);
-	net->conv[1] = (struct fashion_conv){ .in = width, .out = 2 * width,
-	                                      .in_side = net->conv[0].pooled, .kernel = 3,
-	                                      .stride = 1, .pad = 0, .pool = 2 };
+	net->conv[1] = (struct fashion_conv){ .in = width,
+		.out = 2 * width,
+		.in_side = net->conv[0].pooled,
+		.kernel = 3,
+		.stride = 1,
+		.pad = 0,
+		.pool = 2 };
 	offset = conv_shape(&net->conv[1], offset);
 	features = net->conv[1].out * square(net->conv[1].pooled);
 	if (hidden > 0)
 		offset = dense_shape(&net->dense[0], features, hidden, offset);
-	net->count = dense_shape(&net->dense[1], hidden > 0 ? hidden : features, FASHION_LABELS,
-	                         offset);
+	net->count =
+	    dense_shape(&net->dense[1], hidden > 0 ? hidden : features, FASHION_LABELS, offset);
 }
 
 /* Uniform in +-limit. */
@@ -72,14 +82,14 @@ fashion_net_start(const struct fashion_net *net, uint64_t seed, float *params)
 		uint32_t in = c->in * square(c->kernel);
 
 		scatter(params + c->weights, c->out * in, fashion_mix(key + (uint64_t)i),
-		        sqrtf(6.0f / (float)in));
+		    sqrtf(6.0f / (float)in));
 	}
 	for (int i = 0; i < 2; i++) {
 		const struct fashion_dense *d = &net->dense[i];
 
 		if (d->out > 0)
 			scatter(params + d->weights, d->out * d->in,
-				fashion_mix(key + 2u + (uint64_t)i),
-			        sqrtf((i == 0 ? 6.0f : 3.0f) / (float)d->in));
+			    fashion_mix(key + 2u + (uint64_t)i),
+			    sqrtf((i == 0 ? 6.0f : 3.0f) / (float)d->in));
 	}
 }

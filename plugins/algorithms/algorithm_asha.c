@@ -1,19 +1,19 @@
 /* algorithm_asha.c - ASHA: asynchronous successive halving (Li et al., MLSys 2020).
  *
- * Promotion, the paper's Algorithm 2: whenever a trial more could run, the best trial that is in the best
- * 1/eta of its rung and was not promoted yet goes on, from the highest rung down; if there is none, a
- * new configuration starts at the bottom.  Trials rest at their rungs.
- * Stopping, the form that other tuners call ASHA: trials start with the whole budget, and one that is not
- * in the best 1/eta of those that passed a rung before it stops there.  No trial ever waits, but none
- * that was stopped comes back.
+ * Promotion, the paper's Algorithm 2: whenever a trial more could run, the best trial that is in
+ * the best 1/eta of its rung and was not promoted yet goes on, from the highest rung down; if there
+ * is none, a new configuration starts at the bottom.  Trials rest at their rungs. Stopping, the
+ * form that other tuners call ASHA: trials start with the whole budget, and one that is not in the
+ * best 1/eta of those that passed a rung before it stops there.  No trial ever waits, but none that
+ * was stopped comes back.
  *
- * Beyond the paper: the last rung is at iterations_max, whatever powers of eta say; a trial that failed
- * counts in the rung it was bound for as the last one, and NaN is never promoted; with several
- * brackets (the paper runs one or loops over them) a new configuration goes to that which is
- * furthest behind Hyperband's proportions.  Stopping keeps the best ceil(n / eta), so the first always
- * goes on; promotion floor(n / eta), as in the paper.  The paper's search has no end; with `trials`, when all
- * are made and nobody trains or is to be promoted before the last rung was reached, the best of the highest rung
- * goes on (to_end).
+ * Beyond the paper: the last rung is at iterations_max, whatever powers of eta say; a trial that
+ * failed counts in the rung it was bound for as the last one, and NaN is never promoted; with
+ * several brackets (the paper runs one or loops over them) a new configuration goes to that which
+ * is furthest behind Hyperband's proportions.  Stopping keeps the best ceil(n / eta), so the first
+ * always goes on; promotion floor(n / eta), as in the paper.  The paper's search has no end; with
+ * `trials`, when all are made and nobody trains or is to be promoted before the last rung was
+ * reached, the best of the highest rung goes on (to_end).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -26,35 +26,56 @@ enum { PROMOTION, STOPPING };
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
 	SHARED_OPTIONS_CUTS("", "3"),
-	{ .name = "brackets", .help = "ladders side by side, each without the lowest rung of the "
-	  "one before (Hyperband's way to hedge against early losses that mislead)",
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "64" },
-	{ .name = "mode", .help = "promotion: trials rest at a rung until they are among its best "
-	  "(the paper); stopping: they go on unless they are not", .type = ESPL_OPT_CHOICE,
-	  .choices = "promotion|stopping", .fallback = "promotion" },
-	{ .name = "to_end", .help = "when all 'trials' are made and too few for any to be promoted, the "
-	  "best goes on to iterations_max all the same; false: the search ends there",
-	  .type = ESPL_OPT_BOOL, .fallback = "true" },
+	{ .name = "brackets",
+	    .help = "ladders side by side, each without the lowest rung of the one before "
+		    "(Hyperband's way to hedge against early losses that mislead)",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "1",
+	    .max = "64" },
+	{ .name = "mode",
+	    .help = "promotion: trials rest at a rung until they are among its best (the paper); "
+		    "stopping: they go on unless they are not",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "promotion|stopping",
+	    .fallback = "promotion" },
+	{ .name = "to_end",
+	    .help = "when all 'trials' are made and too few for any to be promoted, the best goes "
+		    "on to iterations_max all the same; false: the search ends there",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "true" },
 };
 
 struct bracket {
 	struct rungs rungs;
-	double   weight;		/* its part of the new configurations               */
+	double weight; /* its part of the new configurations */
 	uint64_t made;
 };
 struct asha {
-	struct shared   shared;
+	struct shared shared;
 	struct bracket *brackets;
-	uint32_t  bracket_count;
-	uint32_t  stopping, to_end;
-	uint8_t  *next;			/* stopping: by trial, the rung it will pass next   */
-	uint64_t  next_room;
+	uint32_t bracket_count;
+	uint32_t stopping, to_end;
+	uint8_t *next; /* stopping: by trial, the rung it will pass next */
+	uint64_t next_room;
 };
 
 /* A trial's tag: its bracket, and (promotion) the rung for which it trains. */
-static uint64_t tag_of(uint32_t bracket, uint32_t rung) { return (uint64_t)bracket << 8 | rung; }
-static uint32_t tag_bracket(uint64_t tag) { return (uint32_t)(tag >> 8); }
-static uint32_t tag_rung(uint64_t tag) { return (uint32_t)(tag & 0xff); }
+static uint64_t
+tag_of(uint32_t bracket, uint32_t rung)
+{
+	return (uint64_t)bracket << 8 | rung;
+}
+static uint32_t
+tag_bracket(uint64_t tag)
+{
+	return (uint32_t)(tag >> 8);
+}
+static uint32_t
+tag_rung(uint64_t tag)
+{
+	return (uint32_t)(tag & 0xff);
+}
 
 static void
 destroy(void *self)
@@ -80,25 +101,27 @@ make_brackets(struct asha *asha, const struct espl_config *config, struct espl_e
 	uint64_t eta = (uint64_t)config->values[ETA].as.i;
 	uint32_t i, k, wanted = (uint32_t)config->values[BRACKETS].as.i, all = 1;
 	uint64_t until = first;
-	char     text[80];
+	char text[80];
 
 	if (first > last)
 		return shared_check_range(first, last, ITERATIONS_MIN, error);
 	for (; until <= last / eta; until *= eta)
 		all++;
 	if (wanted > all) {
-		(void)snprintf(text, sizeof text, "there are not as many rungs as 'brackets' = %u", wanted);
-		return espl_hint(error, espl_blame(error, BRACKETS, text), "from %llu to %llu iterations there %s %u "
-		                 "with eta = %llu", (unsigned long long)first, (unsigned long long)last,
-		                 all == 1 ? "is" : "are", all, (unsigned long long)eta);
+		(void)snprintf(text, sizeof text, "there are not as many rungs as 'brackets' = %u",
+		    wanted);
+		return espl_hint(error, espl_blame(error, BRACKETS, text),
+		    "from %llu to %llu iterations there %s %u with eta = %llu",
+		    (unsigned long long)first, (unsigned long long)last, all == 1 ? "is" : "are",
+		    all, (unsigned long long)eta);
 	}
 	asha->brackets = calloc(wanted, sizeof *asha->brackets);
 	if (asha->brackets == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	for (i = 0; i < wanted; i++, first *= eta) {
 		struct bracket *bracket = &asha->brackets[asha->bracket_count++];
-		espl_status status = rungs_init(&bracket->rungs, first, last, eta, asha->stopping,
-		                                error);
+		espl_status status =
+		    rungs_init(&bracket->rungs, first, last, eta, asha->stopping, error);
 
 		if (status != ESPL_OK)
 			return status;
@@ -111,7 +134,7 @@ make_brackets(struct asha *asha, const struct espl_config *config, struct espl_e
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct asha *asha = calloc(1, sizeof *asha);
 	espl_status status;
@@ -120,7 +143,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	asha->stopping = config->values[MODE].as.i == STOPPING;
 	asha->to_end = config->values[TO_END].as.i != 0;
-	status = shared_init(&asha->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+	status =
+	    shared_init(&asha->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
 	if (status == ESPL_OK)
 		status = make_brackets(asha, config, error);
 	if (status != ESPL_OK) {
@@ -145,22 +169,23 @@ know_trial(struct asha *asha, uint64_t trial, struct espl_error *error)
 	next = realloc(asha->next, (size_t)room);
 	if (next == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %llu trials",
-		                 (unsigned long long)room);
+		    (unsigned long long)room);
 	memset(next + asha->next_room, 0, (size_t)(room - asha->next_room));
 	asha->next = next;
 	asha->next_room = room;
 	return ESPL_OK;
 }
 
-/* Stopping: every rung that the trial has passed since its last report.  The last one is its end. */
+/* Stopping: every rung that the trial has passed since its last report.  The last one is its end.
+ */
 static espl_status
 on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
-          struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
-	struct asha  *asha = self;
+	struct asha *asha = self;
 	struct rungs *rungs = &asha->brackets[tag_bracket(trial->tag)].rungs;
-	espl_status   status;
-	uint8_t      *next;
+	espl_status status;
+	uint8_t *next;
 
 	if (!asha->stopping)
 		return ESPL_OK;
@@ -183,16 +208,16 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 
 static espl_status
 on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
-             struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
-	struct asha  *asha = self;
+	struct asha *asha = self;
 	struct rungs *rungs = &asha->brackets[tag_bracket(trial->tag)].rungs;
-	uint32_t      rung = tag_rung(trial->tag);
-	double        loss = how == ESPL_END_FAILED ? NAN : trial->loss;
-	espl_status   status;
+	uint32_t rung = tag_rung(trial->tag);
+	double loss = how == ESPL_END_FAILED ? NAN : trial->loss;
+	espl_status status;
 
 	if (how != ESPL_END_BUDGET && how != ESPL_END_ITSELF && how != ESPL_END_FAILED)
-		return ESPL_OK;		/* it has reached no rung */
+		return ESPL_OK; /* it has reached no rung */
 	if (asha->stopping) {
 		status = know_trial(asha, trial->id, error);
 		if (status != ESPL_OK || how == ESPL_END_BUDGET ||
@@ -203,7 +228,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 	}
 	status = rungs_record(rungs, rung, trial->id, loss, how == ESPL_END_BUDGET, NULL, error);
 	if (status == ESPL_OK && how == ESPL_END_BUDGET && isnan(loss))
-		status = sink->drop(sink, trial->id);	/* no rank brings it back */
+		status = sink->drop(sink, trial->id); /* no rank brings it back */
 	return status;
 }
 
@@ -211,7 +236,8 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 
 /* From a rung to the next one. */
 static espl_status
-go_on(struct asha *asha, uint32_t bracket, uint64_t trial, uint32_t rung, struct espl_search_sink *sink)
+go_on(struct asha *asha, uint32_t bracket, uint64_t trial, uint32_t rung,
+    struct espl_search_sink *sink)
 {
 	struct espl_start start = ESPL_INIT(struct espl_start);
 
@@ -237,14 +263,14 @@ promote(struct asha *asha, struct espl_search_sink *sink, int *done)
 	return ESPL_OK;
 }
 
-/* Nobody trains, all are made, nobody is to be promoted: the search is over, unless nobody has come to the
- * last rung yet.  Then the best goes on of those that trained furthest. */
+/* Nobody trains, all are made, nobody is to be promoted: the search is over, unless nobody has come
+ * to the last rung yet.  Then the best goes on of those that trained furthest. */
 static espl_status
 end(struct asha *asha, struct espl_search_sink *sink)
 {
 	uint64_t trial, until, furthest = 0;
 	uint32_t i, rung, chosen = 0;
-	double   loss, least = 0;
+	double loss, least = 0;
 
 	for (i = 0; i < asha->bracket_count; i++) {
 		struct rungs *rungs = &asha->brackets[i].rungs;
@@ -287,7 +313,7 @@ add_one(struct asha *asha, struct espl_search_sink *sink)
 	uint32_t i = choose_bracket(asha);
 	const struct rungs *rungs = &asha->brackets[i].rungs;
 	espl_status status = shared_values(&asha->shared, &start.values);
-	uint64_t    trial;
+	uint64_t trial;
 
 	start.how = ESPL_FRESH;
 	start.budget = rungs->rungs[asha->stopping ? rungs->count - 1 : 0].until;
@@ -303,15 +329,16 @@ add_one(struct asha *asha, struct espl_search_sink *sink)
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct asha *asha = self;
-	uint64_t     want = view->want, active = (uint64_t)view->running + view->waiting;
+	uint64_t want = view->want, active = (uint64_t)view->running + view->waiting;
 	const struct rungs *rungs = &asha->brackets[0].rungs;
-	espl_status  status;
+	espl_status status;
 
 	if (asha->shared.group == ESPL_NONE)
-		shared_tell_rungs(asha->shared.host, &rungs->rungs[0].until, sizeof rungs->rungs[0], rungs->count, "");
+		shared_tell_rungs(asha->shared.host, &rungs->rungs[0].until, sizeof rungs->rungs[0],
+		    rungs->count, "");
 	status = shared_begin(&asha->shared, 0, sink);
 	/* Something must ask for GPUs, or there will never be any. */
 	if (want == 0 && active == 0)
@@ -326,9 +353,9 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 			return active > 0 ? ESPL_OK : end(asha, sink);
 		status = add_one(asha, sink);
 	}
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "trial %llu was refused",
-		          (unsigned long long)asha->shared.added);
+	return status == ESPL_OK ? status
+				 : espl_fail(error, status, "trial %llu was refused",
+				       (unsigned long long)asha->shared.added);
 }
 
 static const struct espl_algorithm_ops ops = {

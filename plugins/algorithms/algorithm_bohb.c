@@ -1,10 +1,10 @@
 /* algorithm_bohb.c - BOHB: Hyperband's brackets, with configurations from a model.
  *
- * Falkner, Klein, Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale" (ICML 2018).
- * The model is kde.h, the walk brackets.h.  Asynchronous: a configuration is drawn when it could train
- * at once, from all results until then, and the next bracket begins while GPUs are free; synchronous
- * (the SyncBOHB of Fluid, MLSys 2021): brackets follow one another, each drawn as a whole when it
- * begins.  Departures are told in docs/algorithms.md.
+ * Falkner, Klein, Hutter, "BOHB: Robust and Efficient Hyperparameter Optimization at Scale" (ICML
+ * 2018). The model is kde.h, the walk brackets.h.  Asynchronous: a configuration is drawn when it
+ * could train at once, from all results until then, and the next bracket begins while GPUs are
+ * free; synchronous (the SyncBOHB of Fluid, MLSys 2021): brackets follow one another, each drawn as
+ * a whole when it begins.  Departures are told in docs/algorithms.md.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -16,18 +16,22 @@ enum { ASYNC, SYNC };
 
 static const struct espl_option options[] = {
 	BRACKETS_OPTIONS,
-	{ .name = "mode", .help = "async: a configuration is drawn when it could train at once, and the "
-	  "next bracket begins as soon as GPUs are free; sync: brackets one after the other, drawn "
-	  "when they begin", .type = ESPL_OPT_CHOICE, .choices = "async|sync", .fallback = "async" },
+	{ .name = "mode",
+	    .help = "async: a configuration is drawn when it could train at once, and the next "
+		    "bracket begins as soon as GPUs are free; sync: brackets one after the other, "
+		    "drawn when they begin",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "async|sync",
+	    .fallback = "async" },
 	KDE_OPTIONS("0.3333333333333333", "0", "64"),
 };
 
 struct bohb {
 	struct brackets brackets;
 	struct kde kde;
-	double   *values;
-	uint64_t *budgets;		/* [budget_count]: where rungs end                           */
-	uint32_t  budget_count;
+	double *values;
+	uint64_t *budgets; /* [budget_count]: where rungs end */
+	uint32_t budget_count;
 };
 
 static void
@@ -72,7 +76,7 @@ list_budgets(struct bohb *bohb, struct espl_error *error)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct espl_value *values = config->values;
 	int sync = values[MODE].as.i == SYNC;
@@ -97,7 +101,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	if (status == ESPL_OK)
 		status = list_budgets(bohb, error);
 	if (status == ESPL_E_CONFIG && error != NULL && error->option == ESPL_ANY)
-		error->option = setup.trials > 0 || setup.passes > 0 ? BRACKETS_ITERATIONS_MIN : BRACKETS_PASSES;
+		error->option = setup.trials > 0 || setup.passes > 0 ? BRACKETS_ITERATIONS_MIN
+								     : BRACKETS_PASSES;
 	if (status != ESPL_OK) {
 		destroy(bohb);
 		return status;
@@ -117,7 +122,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 /* A trial that says itself that it is complete would not get any better with more iterations. */
 static espl_status
 on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
-             struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct bohb *bohb = self;
 
@@ -126,15 +131,15 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 	if (how != ESPL_END_BUDGET && how != ESPL_END_ITSELF && how != ESPL_END_FAILED)
 		return ESPL_OK;
 	return kde_observe(&bohb->kde, trial->budget, trial->id,
-	                   how == ESPL_END_FAILED ? (double)NAN : trial->loss, trial->values, error);
+	    how == ESPL_END_FAILED ? (double)NAN : trial->loss, trial->values, error);
 }
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct bohb *bohb = self;
-	espl_status  status = kde_earlier(&bohb->kde, bohb->budgets, bohb->budget_count, error);
+	espl_status status = kde_earlier(&bohb->kde, bohb->budgets, bohb->budget_count, error);
 
 	return status == ESPL_OK ? brackets_next(&bohb->brackets, view, sink, error) : status;
 }

@@ -11,35 +11,48 @@
 #include <espalier/util.h>
 
 enum { ITERATIONS_MAX, POINTS, LEVELS_MAX };
-#define GRID_MAX 1000000u		/* as many trials as an experiment may have */
+#define GRID_MAX 1000000u /* as many trials as an experiment may have */
 
 static const struct espl_option options[] = {
-	{ .name = "iterations_max", .help = "iterations that each configuration trains",
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },
-	{ .name = "points", .help = "values taken of each continuous parameter, evenly on its "
-	  "scale, both ends included", .type = ESPL_OPT_INT, .fallback = "3", .min = "1",
-	  .max = "100000" },
-	{ .name = "levels_max", .help = "of a whole-numbered or stepped parameter with more "
-	  "values than this, take this many, evenly on its scale; 0: take all",
-	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "100000" },
+	{ .name = "iterations_max",
+	    .help = "iterations that each configuration trains",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "1",
+	    .max = "1000000000000" },
+	{ .name = "points",
+	    .help = "values taken of each continuous parameter, evenly on its scale, both ends "
+		    "included",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "3",
+	    .min = "1",
+	    .max = "100000" },
+	{ .name = "levels_max",
+	    .help = "of a whole-numbered or stepped parameter with more values than this, take "
+		    "this many, evenly on its scale; 0: take all",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "100000" },
 };
 
-struct axis {				/* one parameter */
-	double  *points;		/* values, if they are picked; NULL: computed       */
-	uint64_t count;			/* how many values                                  */
-	uint64_t digit;			/* the present one                                  */
+/* one parameter */
+struct axis {
+	double *points; /* values, if they are picked; NULL: computed */
+	uint64_t count; /* how many values */
+	uint64_t digit; /* the present one */
 };
 struct grid {
-	const struct espl_host  *host;
+	const struct espl_host *host;
 	const struct espl_space *space;
-	const struct espl_first *first;	/* NULL: the user has none */
+	const struct espl_first *first; /* NULL: the user has none */
 	struct axis *axes;
-	double   *values;
-	uint64_t *seen;			/* hashes of the user's points, sorted              */
-	uint64_t  iterations, total, group;
-	uint32_t  seen_count, given;	/* given: user's points already added               */
-	int       begun, over;		/* of the odometer                                  */
-	int       finished;
+	double *values;
+	uint64_t *seen; /* hashes of the user's points, sorted */
+	uint64_t iterations, total, group;
+	uint32_t seen_count, given; /* given: user's points already added */
+	int begun, over;            /* of the odometer */
+	int finished;
 };
 
 static void
@@ -121,8 +134,9 @@ show(struct grid *grid, struct espl_error *error)
 	for (i = 0; i < grid->space->param_count; i++)
 		grid->values[i] = level(grid, i, grid->axes[i].digit);
 	status = grid->space->snap(grid->space, grid->values, &missing);
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "the space refused a configuration of the grid");
+	return status == ESPL_OK
+	    ? status
+	    : espl_fail(error, status, "the space refused a configuration of the grid");
 }
 
 /* Turns to the next combination, the last parameter fastest; sets over behind the last. */
@@ -199,9 +213,11 @@ count_all(struct grid *grid, struct espl_error *error)
 	for (; status == ESPL_OK && !grid->over; status = turn(grid, error)) {
 		grid->total += was_given(grid) ? 0 : 1;
 		if (grid->total > GRID_MAX) {
-			return espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "the grid has more than %u "
-			                 "configurations", GRID_MAX), "lower 'points', set 'levels_max', give "
-			                 "parameters a quantum, or use 'random'");
+			return espl_hint(error,
+			    espl_fail(error, ESPL_E_CONFIG,
+				"the grid has more than %u configurations", GRID_MAX),
+			    "lower 'points', set 'levels_max', give parameters a quantum, or use "
+			    "'random'");
 		}
 	}
 	grid->begun = grid->over = 0;
@@ -212,7 +228,7 @@ count_all(struct grid *grid, struct espl_error *error)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct grid *grid = calloc(1, sizeof *grid);
 	espl_status status = ESPL_OK;
@@ -306,7 +322,7 @@ take(struct grid *grid, const double **values, struct espl_error *error)
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct grid *grid = self;
 	uint64_t want = view->want, trial;
@@ -336,8 +352,9 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 			return sink->finish(sink);
 		}
 	}
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "a configuration of the grid was refused");
+	return status == ESPL_OK
+	    ? status
+	    : espl_fail(error, status, "a configuration of the grid was refused");
 }
 
 static const struct espl_algorithm_ops ops = {

@@ -1,12 +1,13 @@
 /* algorithm_hyperband.c - Hyperband (Li, Jamieson, DeSalvo, Rostamizadeh, Talwalkar, JMLR 2018).
  *
  * Successive halving with several trades between many configurations and long training: bracket s
- * begins with about eta^s (S + 1) / (s + 1) configurations at iterations_max / eta^s iterations each,
- * s = S .. 0.  The table and the walk are brackets.h; here are the options.
+ * begins with about eta^s (S + 1) / (s + 1) configurations at iterations_max / eta^s iterations
+ * each, s = S .. 0.  The table and the walk are brackets.h; here are the options.
  *
  * Beyond the paper: iterations are whole numbers, rounded down; brackets may run side by side, or
  * overlap as in HpBandSter; `trials` ends the search after exactly so many configurations, the last
- * bracket being a smaller one.  Of a rung in which trials failed, as many as planned go on while there are any.
+ * bracket being a smaller one.  Of a rung in which trials failed, as many as planned go on while
+ * there are any.
  */
 #include <stdlib.h>
 #include "brackets.h"
@@ -15,15 +16,25 @@ enum { KINDS = BRACKETS_OPTION_COUNT, ORDER, ROUNDING };
 
 static const struct espl_option options[] = {
 	BRACKETS_OPTIONS,
-	{ .name = "brackets", .help = "only the first so many kinds of brackets, those with the most "
-	  "configurations; 0: all", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",
-	  .max = "64" },
-	{ .name = "order", .help = "sequence: one bracket after the other; side-by-side: all at "
-	  "once; overlap: the next one begins as soon as GPUs are free", .type = ESPL_OPT_CHOICE,
-	  .choices = "sequence|side-by-side|overlap", .fallback = "sequence" },
-	{ .name = "rounding", .help = "configurations of bracket s of S: (S+1) eta^s / (s+1), "
-	  "rounded up (paper), or with (S+1) / (s+1) rounded down or up before", .type =
-	  ESPL_OPT_CHOICE, .choices = "paper|down|up", .fallback = "paper" },
+	{ .name = "brackets",
+	    .help = "only the first so many kinds of brackets, those with the most configurations; "
+		    "0: all",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "64" },
+	{ .name = "order",
+	    .help = "sequence: one bracket after the other; side-by-side: all at once; overlap: "
+		    "the next one begins as soon as GPUs are free",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "sequence|side-by-side|overlap",
+	    .fallback = "sequence" },
+	{ .name = "rounding",
+	    .help = "configurations of bracket s of S: (S+1) eta^s / (s+1), rounded up (paper), or "
+		    "with (S+1) / (s+1) rounded down or up before",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "paper|down|up",
+	    .fallback = "paper" },
 };
 
 static void
@@ -39,13 +50,14 @@ blame(const struct brackets_setup *setup, struct espl_error *error)
 {
 	if (error == NULL || error->status != ESPL_E_CONFIG || error->option != ESPL_ANY)
 		return;
-	error->option = setup->trials > 0 || setup->passes > 0 ? BRACKETS_ITERATIONS_MIN :
-		setup->order == BRACKETS_BESIDE ? ORDER : BRACKETS_PASSES;
+	error->option = setup->trials > 0 || setup->passes > 0 ? BRACKETS_ITERATIONS_MIN
+	    : setup->order == BRACKETS_BESIDE                  ? ORDER
+							       : BRACKETS_PASSES;
 }
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct brackets_setup setup = {
 		.kinds = (uint32_t)config->values[KINDS].as.i,
@@ -78,7 +90,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 
 static espl_status
 on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
-             struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	(void)sink;
 	(void)error;
@@ -88,7 +100,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	return brackets_next(self, view, sink, error);
 }

@@ -1,17 +1,19 @@
 /* algorithm_hypersched.c - HyperSched (Liaw et al., SoCC 2019): ASHA that knows its deadline.
  *
- * While there is time, configurations are explored as by ASHA's promotion (rungs.h), each on as few GPUs as a
- * trial may have.  As the deadline nears no new one starts, and the GPUs that come free go to the best
- * trials that train.  A trial is widened only if it gets further so: if the iterations it could do in the time that
- * is left on more GPUs, less the pause of the change, are more than it will do where it is.
+ * While there is time, configurations are explored as by ASHA's promotion (rungs.h), each on as few
+ * GPUs as a trial may have.  As the deadline nears no new one starts, and the GPUs that come free
+ * go to the best trials that train.  A trial is widened only if it gets further so: if the
+ * iterations it could do in the time that is left on more GPUs, less the pause of the change, are
+ * more than it will do where it is.
  *
- * What the paper leaves to a policy is decided so.  A new configuration starts if it could train as far as
- * the furthest rung anybody has reached before the deadline; once it could not, none starts any more.  For the
- * leader (the least loss), trials that cannot reach their next rung in time are stopped, the worst first, if
- * widening it with their GPUs is worth it.  When nobody trains or is to be promoted, and there is time, the best of
- * the highest rung goes on all the same, and once one has come to the end, those that can get there, too.  How long iterations and changes take is asked of the execution model; what
- * that does not know is taken from the search's own reports, and where nothing is known yet, all is explored and
- * nothing widened.
+ * What the paper leaves to a policy is decided so.  A new configuration starts if it could train as
+ * far as the furthest rung anybody has reached before the deadline; once it could not, none starts
+ * any more.  For the leader (the least loss), trials that cannot reach their next rung in time are
+ * stopped, the worst first, if widening it with their GPUs is worth it.  When nobody trains or is
+ * to be promoted, and there is time, the best of the highest rung goes on all the same, and once
+ * one has come to the end, those that can get there, too.  How long iterations and changes take is
+ * asked of the execution model; what that does not know is taken from the search's own reports, and
+ * where nothing is known yet, all is explored and nothing widened.
  *
  * Memory: that of the rungs, and 56 bytes a trial that trains.
  */
@@ -21,43 +23,51 @@
 #include "rungs.h"
 
 enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA };
-#define MOST_AT_ONCE 1000000u		/* trials in one answer */
+#define MOST_AT_ONCE 1000000u /* trials in one answer */
 
 static const struct espl_option options[] = {
-	{ .name = "trials", .help = "how many configurations to try at most; 0: as many as there is time for",
-	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
+	{ .name = "trials",
+	    .help = "how many configurations to try at most; 0: as many as there is time for",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1000000" },
 	SHARED_OPTIONS_CUTS("", "4"),
 };
 
-struct runner {			/* a trial that trains; its place is the trial's tag         */
-	uint64_t trial;		/* ESPL_NONE: the place is free                              */
+/* a trial that trains; its place is the trial's tag */
+struct runner {
+	uint64_t trial; /* ESPL_NONE: the place is free */
 	uint64_t iteration;
-	double   loss;
-	uint32_t rung;		/* for which it trains                                       */
-	uint32_t width;		/* GPUs that it may have                                     */
+	double loss;
+	uint32_t rung;  /* for which it trains */
+	uint32_t width; /* GPUs that it may have */
 	uint32_t next_free;
-	uint8_t  heard;		/* it has reported since it started or went on               */
-	uint8_t  stopped;	/* it was told to, and is still there                        */
+	uint8_t heard;   /* it has reported since it started or went on */
+	uint8_t stopped; /* it was told to, and is still there */
 	uint16_t zero;
 };
-struct rank { struct espl_score score; uint32_t place, zero; };
+struct rank {
+	struct espl_score score;
+	uint32_t place, zero;
+};
 
 struct hypersched {
 	struct shared shared;
-	const struct espl_model *model;	/* NULL: this host has none */
+	const struct espl_model *model; /* NULL: this host has none */
 	const struct espl_experiment *experiment;
 	struct rungs rungs;
 	struct runner *runners;
-	struct rank   *ranks;		/* [runner_room] */
-	uint32_t  runner_count, runner_room, free_runner, active;
-	uint32_t  furthest;		/* rung that somebody has reached                    */
-	uint32_t  narrow, wide;		/* GPUs of a trial: least, most                      */
-	int       closed;		/* no new configuration starts any more              */
-	double    seconds;		/* of iterations on `narrow` GPUs, as reported       */
-	uint64_t  reports;
+	struct rank *ranks; /* [runner_room] */
+	uint32_t runner_count, runner_room, free_runner, active;
+	uint32_t furthest;     /* rung that somebody has reached */
+	uint32_t narrow, wide; /* GPUs of a trial: least, most */
+	int closed;            /* no new configuration starts any more */
+	double seconds;        /* of iterations on `narrow` GPUs, as reported */
+	uint64_t reports;
 };
 
-/* ---- making -------------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------------------- */
 
 static void
 destroy(void *self)
@@ -79,14 +89,16 @@ ask_host(struct hypersched *h, const struct espl_host *host, struct espl_error *
 	if (h->experiment == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no experiment");
 	if (h->experiment->deadline == ESPL_NEVER)
-		return espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "hypersched works towards a deadline, and the "
-		                 "experiment has none"), "experiment = { ...; deadline = \"1h\"; };");
+		return espl_hint(error,
+		    espl_fail(error, ESPL_E_CONFIG,
+			"hypersched works towards a deadline, and the experiment has none"),
+		    "experiment = { ...; deadline = \"1h\"; };");
 	h->narrow = h->experiment->gpus_min > 0 ? h->experiment->gpus_min : 1;
 	h->wide = h->experiment->gpus_max > h->narrow ? h->experiment->gpus_max : h->narrow;
 	return ESPL_OK;
 }
 
-/* ---- time ---------------------------------------------------------------------------------------- */
+/* ---- time --------------------------------------------------------------------------------- */
 
 /* Seconds of an iteration of a trial (ESPL_NONE: a typical one) on so many GPUs; NaN: not known. */
 static double
@@ -100,7 +112,8 @@ iteration_s(const struct hypersched *h, uint64_t trial, uint32_t gpus)
 	query.trial = trial;
 	query.share.gpus = gpus;
 	query.share.packing = 1;
-	if (h->model != NULL && h->model->speed(h->model, &query, &speed) == ESPL_OK && speed.iteration_s > 0)
+	if (h->model != NULL && h->model->speed(h->model, &query, &speed) == ESPL_OK &&
+	    speed.iteration_s > 0)
 		return speed.iteration_s;
 	return gpus == h->narrow && h->reports > 0 ? h->seconds / (double)h->reports : NAN;
 }
@@ -111,7 +124,8 @@ overheads(const struct hypersched *h)
 	static const struct espl_overheads none = ESPL_INIT(struct espl_overheads);
 	struct espl_overheads o = none;
 
-	if (h->model == NULL || h->model->overheads(h->model, h->experiment->id, ESPL_ANY, &o) != ESPL_OK)
+	if (h->model == NULL ||
+	    h->model->overheads(h->model, h->experiment->id, ESPL_ANY, &o) != ESPL_OK)
 		return none;
 	return o;
 }
@@ -122,13 +136,16 @@ left_s(const struct hypersched *h, espl_time now)
 	return now < h->experiment->deadline ? espl_seconds(h->experiment->deadline - now) : 0.0;
 }
 
-/* Time for a trial at `from` iterations, on so many GPUs, to get to `until`, a start included; 0: not known. */
+/* Time for a trial at `from` iterations, on so many GPUs, to get to `until`, a start included; 0:
+ * not known. */
 static double
 time_to(const struct hypersched *h, uint64_t trial, uint64_t from, uint64_t until, uint32_t gpus)
 {
 	double seconds = iteration_s(h, trial, gpus);
 
-	return isnan(seconds) || until <= from ? 0.0 : overheads(h).start_s + (double)(until - from) * seconds;
+	return isnan(seconds) || until <= from
+	    ? 0.0
+	    : overheads(h).start_s + (double)(until - from) * seconds;
 }
 
 /* Not even the first trial would get to the first rung: nothing is started in vain. */
@@ -136,19 +153,24 @@ static espl_status
 check_time(const struct hypersched *h, struct espl_error *error)
 {
 	uint64_t first = h->rungs.rungs[0].until;
-	double   need = time_to(h, ESPL_NONE, 0, first, h->narrow), deadline = espl_seconds(h->experiment->deadline);
+	double need = time_to(h, ESPL_NONE, 0, first, h->narrow),
+	       deadline = espl_seconds(h->experiment->deadline);
 
 	if (need <= deadline)
 		return ESPL_OK;
-	return espl_hint(error, espl_fail(error, ESPL_E_INFEASIBLE, "no trial can report before the deadline of %.6g s: a "
-	                 "start and %llu iteration%s on %u GPU%s take %.6g s", deadline, (unsigned long long)first,
-	                 first == 1 ? "" : "s", h->narrow, h->narrow == 1 ? "" : "s", need),
-	                 "a deadline of %.10g s or more (experiment.deadline)%s", ceil(need * 1e3 - 1e-6) / 1e3,
-	                 first > 1 ? ", or a lower iterations_min" : "");
+	return espl_hint(error,
+	    espl_fail(error, ESPL_E_INFEASIBLE,
+		"no trial can report before the deadline of %.6g s: a start and %llu iteration%s "
+		"on %u GPU%s take %.6g s",
+		deadline, (unsigned long long)first, first == 1 ? "" : "s", h->narrow,
+		h->narrow == 1 ? "" : "s", need),
+	    "a deadline of %.10g s or more (experiment.deadline)%s", ceil(need * 1e3 - 1e-6) / 1e3,
+	    first > 1 ? ", or a lower iterations_min" : "");
 }
 
 static espl_status
-create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
 {
 	struct hypersched *h = calloc(1, sizeof *h);
 	uint64_t first = (uint64_t)config->values[ITERATIONS_MIN].as.i;
@@ -162,9 +184,11 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	if (status == ESPL_OK)
 		status = ask_host(h, host, error);
 	if (status == ESPL_OK)
-		status = shared_init(&h->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+		status = shared_init(&h->shared, host, (uint64_t)config->values[TRIALS].as.i,
+		    TRIALS, error);
 	if (status == ESPL_OK)
-		status = rungs_init(&h->rungs, first, last, (uint64_t)config->values[ETA].as.i, 0, error);
+		status = rungs_init(&h->rungs, first, last, (uint64_t)config->values[ETA].as.i, 0,
+		    error);
 	if (status == ESPL_OK)
 		status = check_time(h, error);
 	if (status != ESPL_OK) {
@@ -175,9 +199,10 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	return ESPL_OK;
 }
 
-/* ---- runners ------------------------------------------------------------------------------------- */
+/* ---- runners ------------------------------------------------------------------------------ */
 
-/* Room for so many trials more, before any of them is added: half an answer cannot be taken back. */
+/* Room for so many trials more, before any of them is added: half an answer cannot be taken back.
+ */
 static espl_status
 reserve(struct hypersched *h, uint64_t more, struct espl_error *error)
 {
@@ -193,7 +218,8 @@ reserve(struct hypersched *h, uint64_t more, struct espl_error *error)
 		h->runners = runners;
 	ranks = runners != NULL ? realloc(h->ranks, (size_t)room * sizeof *ranks) : NULL;
 	if (ranks == NULL)
-		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %llu trials", (unsigned long long)room);
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %llu trials",
+		    (unsigned long long)room);
 	h->ranks = ranks;
 	h->runner_room = (uint32_t)room;
 	return ESPL_OK;
@@ -230,10 +256,10 @@ runner_of(struct hypersched *h, const struct espl_trial *trial)
 
 static espl_status
 on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
-          struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct hypersched *h = self;
-	struct runner     *r = runner_of(h, trial);
+	struct runner *r = runner_of(h, trial);
 
 	(void)sink;
 	(void)error;
@@ -250,12 +276,12 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 }
 
 static espl_status
-on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct espl_search_sink *sink,
-             struct espl_error *error)
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct hypersched *h = self;
-	struct runner     *r = runner_of(h, trial);
-	double   loss = how == ESPL_END_FAILED ? NAN : trial->loss;
+	struct runner *r = runner_of(h, trial);
+	double loss = how == ESPL_END_FAILED ? NAN : trial->loss;
 	uint32_t rung;
 	espl_status status = ESPL_OK;
 
@@ -265,16 +291,17 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct es
 	give_back(h, (uint32_t)trial->tag);
 	h->active--;
 	if (how == ESPL_END_STOPPED || how == ESPL_END_PAUSED)
-		return ESPL_OK;		/* it has reached no rung */
+		return ESPL_OK; /* it has reached no rung */
 	if (how != ESPL_END_FAILED && rung > h->furthest)
 		h->furthest = rung;
-	status = rungs_record(&h->rungs, rung, trial->id, loss, how == ESPL_END_BUDGET, NULL, error);
+	status =
+	    rungs_record(&h->rungs, rung, trial->id, loss, how == ESPL_END_BUDGET, NULL, error);
 	if (status == ESPL_OK && how == ESPL_END_BUDGET && isnan(loss))
-		status = sink->drop(sink, trial->id);	/* no rank brings it back */
+		status = sink->drop(sink, trial->id); /* no rank brings it back */
 	return status;
 }
 
-/* ---- work ---------------------------------------------------------------------------------------- */
+/* ---- work --------------------------------------------------------------------------------- */
 
 static espl_status
 add(struct hypersched *h, struct espl_start *start, uint32_t rung, struct espl_search_sink *sink)
@@ -293,8 +320,11 @@ add(struct hypersched *h, struct espl_start *start, uint32_t rung, struct espl_s
 		give_back(h, place);
 		return status;
 	}
-	h->runners[place] = (struct runner){ .trial = trial, .iteration = from, .loss = NAN, .rung = rung,
-	                                     .width = h->narrow };
+	h->runners[place] = (struct runner){ .trial = trial,
+		.iteration = from,
+		.loss = NAN,
+		.rung = rung,
+		.width = h->narrow };
 	h->active++;
 	return ESPL_OK;
 }
@@ -315,38 +345,43 @@ promote(struct hypersched *h, double left, struct espl_search_sink *sink, int *d
 
 	start.how = ESPL_CONTINUE;
 	*done = rungs_peek(&h->rungs, &start.trial, &rung) && has_time(h, start.trial, left) &&
-		rungs_promote(&h->rungs, &start.trial, &rung);
+	    rungs_promote(&h->rungs, &start.trial, &rung);
 	return *done ? add(h, &start, rung + 1, sink) : ESPL_OK;
 }
 
-/* Nobody trains, and nobody is in the best 1/eta: the best of the highest rung goes on, as there is time.  Once somebody
- * has trained to the end, what gets less far counts for nothing: only if there is time for that. */
+/* Nobody trains, and nobody is in the best 1/eta: the best of the highest rung goes on, as there is
+ * time.  Once somebody has trained to the end, what gets less far counts for nothing: only if there
+ * is time for that. */
 static espl_status
 force_best(struct hypersched *h, double left, struct espl_search_sink *sink)
 {
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	const struct rungs_rung *rungs = h->rungs.rungs;
 	uint32_t rung;
-	double   loss;
+	double loss;
 
 	start.how = ESPL_CONTINUE;
 	if (!rungs_rest(&h->rungs, &start.trial, &rung, &loss) || !has_time(h, start.trial, left))
 		return ESPL_OK;
 	if (rungs_ended(&h->rungs) &&
-	    time_to(h, start.trial, rungs[rung].until, rungs[h->rungs.count - 1].until, h->wide) > left)
+	    time_to(h, start.trial, rungs[rung].until, rungs[h->rungs.count - 1].until, h->wide) >
+		left)
 		return ESPL_OK;
 	(void)rungs_force(&h->rungs, &start.trial, &rung);
 	return add(h, &start, rung + 1, sink);
 }
 
-/* Could a configuration that starts now get as far as anybody has?  Asks to be woken when it no longer could. */
+/* Could a configuration that starts now get as far as anybody has?  Asks to be woken when it no
+ * longer could. */
 static espl_status
-look_at_time(struct hypersched *h, const struct espl_search_view *view, struct espl_search_sink *sink)
+look_at_time(struct hypersched *h, const struct espl_search_view *view,
+    struct espl_search_sink *sink)
 {
 	double need = time_to(h, ESPL_NONE, 0, h->rungs.rungs[h->furthest].until, h->narrow);
 	double left = left_s(h, view->now);
 
-	if (h->closed || (h->shared.trials > 0 && h->shared.added == h->shared.trials) || left < need || left <= 0) {
+	if (h->closed || (h->shared.trials > 0 && h->shared.added == h->shared.trials) ||
+	    left < need || left <= 0) {
 		h->closed = 1;
 		return ESPL_OK;
 	}
@@ -369,15 +404,16 @@ add_new(struct hypersched *h, struct espl_search_sink *sink)
 	return status;
 }
 
-/* ---- the last stretch ---------------------------------------------------------------------------- */
+/* ---- the last stretch --------------------------------------------------------------------- */
 
-/* The width, of up to `room` GPUs more, on which a trial gets furthest in the time left: its own unless another
- * makes good the pause of the change. */
+/* The width, of up to `room` GPUs more, on which a trial gets furthest in the time left: its own
+ * unless another makes good the pause of the change. */
 static uint32_t
 best_width(const struct hypersched *h, const struct runner *r, uint32_t room, double left)
 {
 	struct espl_overheads o = overheads(h);
-	double   usable = left - o.resize_s - o.boundary_s, most, now = iteration_s(h, r->trial, r->width);
+	double usable = left - o.resize_s - o.boundary_s, most,
+	       now = iteration_s(h, r->trial, r->width);
 	uint32_t width, best = r->width;
 
 	if (isnan(now))
@@ -400,13 +436,15 @@ is_lost(const struct hypersched *h, const struct runner *r, double left)
 {
 	double seconds = iteration_s(h, r->trial, r->width);
 
-	return r->heard && !isnan(seconds) && (double)(h->rungs.rungs[r->rung].until - r->iteration) * seconds > left;
+	return r->heard && !isnan(seconds) &&
+	    (double)(h->rungs.rungs[r->rung].until - r->iteration) * seconds > left;
 }
 
-/* GPUs for the leader beyond those that are free: of trials that will not reach their rung, the worst first. */
+/* GPUs for the leader beyond those that are free: of trials that will not reach their rung, the
+ * worst first. */
 static espl_status
 free_for_leader(struct hypersched *h, uint32_t count, uint32_t wanted, uint32_t *room, double left,
-                struct espl_search_sink *sink)
+    struct espl_search_sink *sink)
 {
 	espl_status status = ESPL_OK;
 	uint32_t i;
@@ -424,9 +462,10 @@ free_for_leader(struct hypersched *h, uint32_t count, uint32_t wanted, uint32_t 
 }
 
 static espl_status
-concentrate(struct hypersched *h, const struct espl_search_view *view, struct espl_search_sink *sink)
+concentrate(struct hypersched *h, const struct espl_search_view *view,
+    struct espl_search_sink *sink)
 {
-	double   left = left_s(h, view->now);
+	double left = left_s(h, view->now);
 	uint32_t i, count = 0, used = 0, lost = 0, room, width;
 	espl_status status = ESPL_OK;
 
@@ -442,7 +481,9 @@ concentrate(struct hypersched *h, const struct espl_search_view *view, struct es
 		return ESPL_OK;
 	qsort(h->ranks, count, sizeof *h->ranks, espl_score_order);
 	for (i = 1; i < count; i++)
-		lost += is_lost(h, &h->runners[h->ranks[i].place], left) ? h->runners[h->ranks[i].place].width : 0;
+		lost += is_lost(h, &h->runners[h->ranks[i].place], left)
+		    ? h->runners[h->ranks[i].place].width
+		    : 0;
 	room = view->gpus > used ? view->gpus - used : 0;
 	for (i = 0; i < count && status == ESPL_OK; i++) {
 		struct runner *r = &h->runners[h->ranks[i].place];
@@ -464,13 +505,13 @@ concentrate(struct hypersched *h, const struct espl_search_view *view, struct es
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct hypersched *h = self;
-	uint64_t    want = view->want;
-	double      left = left_s(h, view->now);
+	uint64_t want = view->want;
+	double left = left_s(h, view->now);
 	espl_status status = ESPL_OK;
-	int         done = 0;
+	int done = 0;
 
 	/* Something must ask for GPUs, or there will never be any. */
 	if (want == 0 && h->active == 0)
@@ -497,8 +538,9 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 		return sink->finish(sink);
 	if (status == ESPL_OK && h->closed)
 		status = concentrate(h, view, sink);
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "trial %llu was refused", (unsigned long long)h->shared.added);
+	return status == ESPL_OK ? status
+				 : espl_fail(error, status, "trial %llu was refused",
+				       (unsigned long long)h->shared.added);
 }
 
 static const struct espl_algorithm_ops ops = {

@@ -1,14 +1,16 @@
-/* algorithm_median.c - random search with the median stopping rule, as Vizier's paper gives it (Golovin et al.,
- * KDD 2017, section 3.2.1): a trial stops at step s if its best loss by then is worse than the median of the
- * running averages, up to step s, of the losses of all completed trials.
+/* algorithm_median.c - random search with the median stopping rule, as Vizier's paper gives it
+ * (Golovin et al., KDD 2017, section 3.2.1): a trial stops at step s if its best loss by then is
+ * worse than the median of the running averages, up to step s, of the losses of all completed
+ * trials.
  *
- * Completed are trials that came to their end; those stopped on the way, or failed, are not.  A running average
- * in which a NaN took part counts as infinite, NaN is nobody's best.  Beyond the paper: nothing is stopped before
- * `trials_min` completed trials got as far, nor within `grace` iterations, and the rule may be applied every few
- * iterations only.
+ * Completed are trials that came to their end; those stopped on the way, or failed, are not.  A
+ * running average in which a NaN took part counts as infinite, NaN is nobody's best.  Beyond the
+ * paper: nothing is stopped before `trials_min` completed trials got as far, nor within `grace`
+ * iterations, and the rule may be applied every few iterations only.
  *
- * Each step has the averages in two heaps with the median between them: O(log n) a completed trial and step, O(1)
- * a question.  Memory: 8 bytes a completed trial and step at which the rule is applied.
+ * Each step has the averages in two heaps with the median between them: O(log n) a completed trial
+ * and step, O(1) a question.  Memory: 8 bytes a completed trial and step at which the rule is
+ * applied.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,38 +22,60 @@ enum { TRIALS, ITERATIONS_MAX, TRIALS_MIN, GRACE, INTERVAL };
 
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
-	{ .name = "iterations_max", .help = "iterations of those that are not stopped", .type = ESPL_OPT_INT,
-	  .min = "1", .max = "1000000000000", .flags = ESPL_OPT_REQUIRED },
-	{ .name = "trials_min", .help = "completed trials before any is stopped", .type = ESPL_OPT_INT,
-	  .fallback = "5", .min = "1", .max = "1000000000" },
-	{ .name = "grace", .help = "iterations before a trial may be stopped", .type = ESPL_OPT_INT,
-	  .fallback = "1", .min = "0", .max = "1000000000000" },
-	{ .name = "interval", .help = "the rule is applied every so many iterations", .type = ESPL_OPT_INT,
-	  .fallback = "1", .min = "1", .max = "1000000000000" },
+	{ .name = "iterations_max",
+	    .help = "iterations of those that are not stopped",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "1000000000000",
+	    .flags = ESPL_OPT_REQUIRED },
+	{ .name = "trials_min",
+	    .help = "completed trials before any is stopped",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "5",
+	    .min = "1",
+	    .max = "1000000000" },
+	{ .name = "grace",
+	    .help = "iterations before a trial may be stopped",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "0",
+	    .max = "1000000000000" },
+	{ .name = "interval",
+	    .help = "the rule is applied every so many iterations",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "1",
+	    .max = "1000000000000" },
 };
 
 /* One step: the lower half with its greatest in front, the upper half with its least in front. */
-struct half { double *items; uint32_t count, room; };
-struct step { struct half low, high; };
+struct half {
+	double *items;
+	uint32_t count, room;
+};
+struct step {
+	struct half low, high;
+};
 
-struct course {			/* of a trial that trains; its place is the trial's tag      */
-	uint64_t trial;		/* ESPL_NONE: the place is free                              */
-	double   best, sum;
+/* of a trial that trains; its place is the trial's tag */
+struct course {
+	uint64_t trial; /* ESPL_NONE: the place is free */
+	double best, sum;
 	uint64_t reports;
-	double  *averages;	/* [count] at the steps passed                               */
+	double *averages; /* [count] at the steps passed */
 	uint32_t count, room;
 	uint32_t next_free, zero;
 };
 struct median {
-	struct shared  shared;
+	struct shared shared;
 	struct course *courses;
-	struct step   *steps;
-	uint32_t  course_count, course_room, free_course;	/* ESPL_ANY: none is free    */
-	uint32_t  step_count;
-	uint64_t  trials_min, iterations, grace, interval;
+	struct step *steps;
+	uint32_t course_count, course_room, free_course; /* ESPL_ANY: none is free */
+	uint32_t step_count;
+	uint64_t trials_min, iterations, grace, interval;
 };
 
-/* ---- the median of a step ------------------------------------------------------------------------ */
+/* ---- the median of a step ----------------------------------------------------------------- */
 
 /* sign 1: the least in front; -1: the greatest. */
 static void
@@ -67,7 +91,7 @@ sift_up(struct half *half, double value, double sign)
 static double
 take_front(struct half *half, double sign)
 {
-	double   front = half->items[0], last = half->items[--half->count];
+	double front = half->items[0], last = half->items[--half->count];
 	uint32_t at = 0;
 
 	for (;;) {
@@ -75,7 +99,8 @@ take_front(struct half *half, double sign)
 
 		if (child >= half->count)
 			break;
-		if (child + 1 < half->count && sign * half->items[child + 1] < sign * half->items[child])
+		if (child + 1 < half->count &&
+		    sign * half->items[child + 1] < sign * half->items[child])
 			child++;
 		if (sign * last <= sign * half->items[child])
 			break;
@@ -90,7 +115,7 @@ static espl_status
 reserve(struct half *half, struct espl_error *error)
 {
 	uint32_t room = half->room == 0 ? 4 : half->room + half->room / 2;
-	double  *items;
+	double *items;
 
 	if (half->count < half->room)
 		return ESPL_OK;
@@ -128,10 +153,10 @@ median_of(const struct step *step)
 	if (step->low.count > step->high.count)
 		return step->low.items[0];
 	return isinf(step->high.items[0]) ? step->high.items[0]
-	                                  : step->low.items[0] / 2 + step->high.items[0] / 2;
+					  : step->low.items[0] / 2 + step->high.items[0] / 2;
 }
 
-/* ---- making -------------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------------------- */
 
 static void
 destroy(void *self)
@@ -152,7 +177,8 @@ destroy(void *self)
 }
 
 static espl_status
-create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
 {
 	struct median *search = calloc(1, sizeof *search);
 	espl_status status;
@@ -164,7 +190,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	search->grace = (uint64_t)config->values[GRACE].as.i;
 	search->interval = (uint64_t)config->values[INTERVAL].as.i;
 	search->free_course = ESPL_ANY;
-	status = shared_init(&search->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+	status = shared_init(&search->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS,
+	    error);
 	if (status != ESPL_OK) {
 		destroy(search);
 		return status;
@@ -173,9 +200,10 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	return ESPL_OK;
 }
 
-/* ---- courses ------------------------------------------------------------------------------------- */
+/* ---- courses ------------------------------------------------------------------------------ */
 
-/* Room for so many trials more, before any of them is added: half an answer cannot be taken back. */
+/* Room for so many trials more, before any of them is added: half an answer cannot be taken back.
+ */
 static espl_status
 reserve_courses(struct median *search, uint64_t more, struct espl_error *error)
 {
@@ -185,9 +213,11 @@ reserve_courses(struct median *search, uint64_t more, struct espl_error *error)
 	if (room <= search->course_room)
 		return ESPL_OK;
 	room += room / 2;
-	courses = room < UINT32_MAX ? realloc(search->courses, (size_t)room * sizeof *courses) : NULL;
+	courses =
+	    room < UINT32_MAX ? realloc(search->courses, (size_t)room * sizeof *courses) : NULL;
 	if (courses == NULL)
-		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %llu trials", (unsigned long long)room);
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %llu trials",
+		    (unsigned long long)room);
 	search->courses = courses;
 	search->course_room = (uint32_t)room;
 	return ESPL_OK;
@@ -218,7 +248,8 @@ give_back(struct median *search, uint32_t place)
 static struct course *
 course_of(struct median *search, const struct espl_trial *trial)
 {
-	struct course *course = trial->tag < search->course_count ? &search->courses[trial->tag] : NULL;
+	struct course *course =
+	    trial->tag < search->course_count ? &search->courses[trial->tag] : NULL;
 
 	return course != NULL && course->trial == trial->id ? course : NULL;
 }
@@ -232,14 +263,16 @@ pass_steps(struct course *course, uint64_t steps, struct espl_error *error)
 	if (isnan(average))
 		average = INFINITY;
 	if (steps > UINT32_MAX / 2)
-		return espl_fail(error, ESPL_E_LIMIT, "the rule was applied more than %u times to one trial: "
-		                 "raise 'interval'", UINT32_MAX / 2);
+		return espl_fail(error, ESPL_E_LIMIT,
+		    "the rule was applied more than %u times to one trial: raise 'interval'",
+		    UINT32_MAX / 2);
 	if (steps > course->room) {
 		uint32_t room = (uint32_t)steps + (uint32_t)steps / 2 + 4;
-		double  *averages = realloc(course->averages, room * sizeof *averages);
+		double *averages = realloc(course->averages, room * sizeof *averages);
 
 		if (averages == NULL)
-			return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u averages", room);
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u averages",
+			    room);
 		course->averages = averages;
 		course->room = room;
 	}
@@ -250,7 +283,7 @@ pass_steps(struct course *course, uint64_t steps, struct espl_error *error)
 
 static espl_status
 on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
-          struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct median *search = self;
 	struct course *course = course_of(search, trial);
@@ -287,8 +320,10 @@ complete(struct median *search, const struct course *course, struct espl_error *
 		struct step *steps = realloc(search->steps, course->count * sizeof *steps);
 
 		if (steps == NULL)
-			return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u steps", course->count);
-		memset(steps + search->step_count, 0, (course->count - search->step_count) * sizeof *steps);
+			return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u steps",
+			    course->count);
+		memset(steps + search->step_count, 0,
+		    (course->count - search->step_count) * sizeof *steps);
 		search->steps = steps;
 		search->step_count = course->count;
 	}
@@ -298,8 +333,8 @@ complete(struct median *search, const struct course *course, struct espl_error *
 }
 
 static espl_status
-on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct espl_search_sink *sink,
-             struct espl_error *error)
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct median *search = self;
 	struct course *course = course_of(search, trial);
@@ -314,7 +349,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct es
 	return status;
 }
 
-/* ---- new trials ---------------------------------------------------------------------------------- */
+/* ---- new trials --------------------------------------------------------------------------- */
 
 static espl_status
 add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
@@ -347,14 +382,15 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct median *search = self;
-	uint64_t    want = shared_want(&search->shared, view);
+	uint64_t want = shared_want(&search->shared, view);
 	espl_status status = reserve_courses(search, want, error);
 
-	return status != ESPL_OK ? status :
-		shared_fill(&search->shared, want, 0, add_one, search, sink, error);
+	return status != ESPL_OK
+	    ? status
+	    : shared_fill(&search->shared, want, 0, add_one, search, sink, error);
 }
 
 static const struct espl_algorithm_ops ops = {

@@ -1,16 +1,18 @@
-/* algorithm_pbt.c - population based training (Jaderberg et al., arXiv:1711.09846): members train side by
- * side; at every interval the worse ones go on from a better one's weights (exploit, an ESPL_CLONE), with a
- * configuration near the better one's (explore).
+/* algorithm_pbt.c - population based training (Jaderberg et al., arXiv:1711.09846): members train
+ * side by side; at every interval the worse ones go on from a better one's weights (exploit, an
+ * ESPL_CLONE), with a configuration near the better one's (explore).
  *
- * Asynchronous: a member is looked at when it reaches its interval, against the losses that the others had at
- * theirs; a source is taken as it was saved at its last look.  Looks are spread evenly over the interval, so that
- * not all save, and copy, at once.  Synchronous: all rest at the interval, then all are looked at.  In either form
- * those of one round are ranked together: who came first in it is chance.
+ * Asynchronous: a member is looked at when it reaches its interval, against the losses that the
+ * others had at theirs; a source is taken as it was saved at its last look.  Looks are spread
+ * evenly over the interval, so that not all save, and copy, at once.  Synchronous: all rest at the
+ * interval, then all are looked at.  In either form those of one round are ranked together: who
+ * came first in it is chance.
  *
- * Departures from the paper: members that fail or report NaN are always replaced; where GPUs are fewer than
- * members, one that is an interval ahead of one still waiting for a GPU gives its own up until it is served;
- * further populations may follow, each ranked by itself.  Truncation takes a source whose checkpoint is of its
- * last interval, if there is one.  Memory is O(population), whatever the number of trials.
+ * Departures from the paper: members that fail or report NaN are always replaced; where GPUs are
+ * fewer than members, one that is an interval ahead of one still waiting for a GPU gives its own up
+ * until it is served; further populations may follow, each ranked by itself.  Truncation takes a
+ * source whose checkpoint is of its last interval, if there is one.  Memory is O(population),
+ * whatever the number of trials.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -20,40 +22,95 @@
 #include "pbt.h"
 #include "shared.h"
 
-enum { POPULATION, POPULATIONS, ITERATIONS_MAX, INTERVAL, MODE, EXPLOIT, QUANTILE, RESAMPLE, DOWN, UP, KEEP };
+enum {
+	POPULATION,
+	POPULATIONS,
+	ITERATIONS_MAX,
+	INTERVAL,
+	MODE,
+	EXPLOIT,
+	QUANTILE,
+	RESAMPLE,
+	DOWN,
+	UP,
+	KEEP
+};
 enum { ASYNC, SYNC };
 enum { TRUNCATION, TOURNAMENT };
-#define STAGES_MAX     100000u		/* of a spec: beyond it none is declared             */
+#define STAGES_MAX 100000u /* of a spec: beyond it none is declared */
 
 static const struct espl_option options[] = {
-	{ .name = "population", .help = "members that train side by side", .type = ESPL_OPT_INT,
-	  .fallback = "10", .min = "2", .max = "100000" },
-	{ .name = "populations", .help = "populations that train one after another, each of new members; 0: as "
-	  "many as the deadline or the budget allows", .type = ESPL_OPT_INT, .fallback = "1", .min = "0",
-	  .max = "1000000" },
-	{ .name = "iterations_max", .help = "iterations of a member, those of the members it descends from "
-	  "included", .type = ESPL_OPT_INT, .min = "2", .max = "1000000000000",
-	  .flags = ESPL_OPT_REQUIRED },
-	{ .name = "interval", .help = "iterations between two looks at a member", .type = ESPL_OPT_INT,
-	  .min = "1", .max = "1000000000000", .flags = ESPL_OPT_REQUIRED },
-	{ .name = "mode", .help = "each member is looked at when it comes to its interval, or all together when "
-	  "the last has", .type = ESPL_OPT_CHOICE, .choices = "async|sync", .fallback = "async" },
-	{ .name = "exploit", .help = "a member of the worst quantile takes the weights of one of the best; or "
-	  "each compares itself with one drawn at random and takes its weights if they are better",
-	  .type = ESPL_OPT_CHOICE, .choices = "truncation|tournament", .fallback = "truncation" },
-	{ .name = "quantile", .help = "the part of the population that is worst, and best, for truncation; at "
-	  "most one half", .type = ESPL_OPT_REAL, .fallback = "0.25", .min = "0", .max = "0.5" },
-	{ .name = "resample", .help = "probability that a parameter is drawn anew rather than perturbed",
-	  .type = ESPL_OPT_REAL, .fallback = "0.25", .min = "0", .max = "1" },
-	{ .name = "perturb_down", .help = "a perturbed number is multiplied by this, or",
-	  .type = ESPL_OPT_REAL, .fallback = "0.8", .min = "0.001", .max = "1" },
-	{ .name = "perturb_up", .help = "by this, with equal probability",
-	  .type = ESPL_OPT_REAL, .fallback = "1.2", .min = "1", .max = "1000" },
-	{ .name = "keep", .help = "parameters that go with the weights and are never changed on the way, as the "
-	  "width of a network: their names, separated by commas", .type = ESPL_OPT_STRING, .fallback = "" },
+	{ .name = "population",
+	    .help = "members that train side by side",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "10",
+	    .min = "2",
+	    .max = "100000" },
+	{ .name = "populations",
+	    .help = "populations that train one after another, each of new members; 0: as many as "
+		    "the deadline or the budget allows",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "0",
+	    .max = "1000000" },
+	{ .name = "iterations_max",
+	    .help = "iterations of a member, those of the members it descends from included",
+	    .type = ESPL_OPT_INT,
+	    .min = "2",
+	    .max = "1000000000000",
+	    .flags = ESPL_OPT_REQUIRED },
+	{ .name = "interval",
+	    .help = "iterations between two looks at a member",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "1000000000000",
+	    .flags = ESPL_OPT_REQUIRED },
+	{ .name = "mode",
+	    .help = "each member is looked at when it comes to its interval, or all together when "
+		    "the last has",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "async|sync",
+	    .fallback = "async" },
+	{ .name = "exploit",
+	    .help =
+		"a member of the worst quantile takes the weights of one of the best; or each "
+		"compares itself with one drawn at random and takes its weights if they are better",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "truncation|tournament",
+	    .fallback = "truncation" },
+	{ .name = "quantile",
+	    .help = "the part of the population that is worst, and best, for truncation; at most "
+		    "one half",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0.25",
+	    .min = "0",
+	    .max = "0.5" },
+	{ .name = "resample",
+	    .help = "probability that a parameter is drawn anew rather than perturbed",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0.25",
+	    .min = "0",
+	    .max = "1" },
+	{ .name = "perturb_down",
+	    .help = "a perturbed number is multiplied by this, or",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0.8",
+	    .min = "0.001",
+	    .max = "1" },
+	{ .name = "perturb_up",
+	    .help = "by this, with equal probability",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "1.2",
+	    .min = "1",
+	    .max = "1000" },
+	{ .name = "keep",
+	    .help = "parameters that go with the weights and are never changed on the way, as the "
+		    "width of a network: their names, separated by commas",
+	    .type = ESPL_OPT_STRING,
+	    .fallback = "" },
 };
 
-/* ---- making ------------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------------------- */
 
 static void
 destroy(void *self)
@@ -79,17 +136,24 @@ check_options(const struct pbt *pbt, uint64_t populations, struct espl_error *er
 	if (pbt->space == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
 	if (experiment != NULL && (experiment->flags & ESPL_EXPERIMENT_NO_SAVE) != 0)
-		return espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "population based training copies checkpoints, and "
-		                 "the trials make none (trial.checkpoint)"), "it is true unless the file says otherwise");
+		return espl_hint(error,
+		    espl_fail(error, ESPL_E_CONFIG,
+			"population based training copies checkpoints, and the trials make none "
+			"(trial.checkpoint)"),
+		    "it is true unless the file says otherwise");
 	if (pbt->interval >= pbt->iterations) {
-		(void)snprintf(text, sizeof text, "'interval' = %llu must be less than 'iterations_max' = %llu",
-		               (unsigned long long)pbt->interval, (unsigned long long)pbt->iterations);
-		return espl_hint(error, espl_blame(error, INTERVAL, text), "members are compared after each interval: a "
-		                 "tenth or a twentieth of iterations_max is usual");
+		(void)snprintf(text, sizeof text,
+		    "'interval' = %llu must be less than 'iterations_max' = %llu",
+		    (unsigned long long)pbt->interval, (unsigned long long)pbt->iterations);
+		return espl_hint(error, espl_blame(error, INTERVAL, text),
+		    "members are compared after each interval: a tenth or a twentieth of "
+		    "iterations_max is usual");
 	}
 	if (pbt->fresh_max > 1000000000)
-		return espl_hint(error, espl_blame(error, POPULATIONS, "'population' times 'populations' is more than a "
-		                 "search may try"), "at most 1000000000");
+		return espl_hint(error,
+		    espl_blame(error, POPULATIONS,
+			"'population' times 'populations' is more than a search may try"),
+		    "at most 1000000000");
 	if (populations == 0 && !shared_has_end(pbt->host))
 		return shared_endless(error, POPULATIONS, "'populations'");
 	return ESPL_OK;
@@ -102,15 +166,18 @@ read_keep(struct pbt *pbt, const char *names, struct espl_error *error)
 	char name[128], text[192];
 
 	for (names += strspn(names, ", "); *names != '\0'; names += strspn(names, ", ")) {
-		size_t   length = strcspn(names, ", ");
+		size_t length = strcspn(names, ", ");
 		uint32_t param = ESPL_ANY;
 
-		(void)snprintf(name, sizeof name, "%.*s", length < sizeof name ? (int)length : 0, names);
+		(void)snprintf(name, sizeof name, "%.*s", length < sizeof name ? (int)length : 0,
+		    names);
 		param = pbt->space->find(pbt->space, name);
 		if (param == ESPL_ANY) {
-			(void)snprintf(text, sizeof text, "'keep': the space has no parameter '%s'", name);
-			return espl_hint(error, espl_blame(error, KEEP, text), "names of parameters with commas "
-			                 "between them: keep = \"width, layers\"");
+			(void)snprintf(text, sizeof text, "'keep': the space has no parameter '%s'",
+			    name);
+			return espl_hint(error, espl_blame(error, KEEP, text),
+			    "names of parameters with commas between them: keep = \"width, "
+			    "layers\"");
 		}
 		pbt->explore.keep[param] = 1;
 		names += length;
@@ -119,7 +186,8 @@ read_keep(struct pbt *pbt, const char *names, struct espl_error *error)
 }
 
 static espl_status
-create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
 {
 	struct pbt *pbt = calloc(1, sizeof *pbt);
 	uint64_t populations = (uint64_t)config->values[POPULATIONS].as.i;
@@ -152,9 +220,11 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		pbt->unit = calloc(params, sizeof *pbt->unit);
 		pbt->next = calloc(params, sizeof *pbt->next);
 		pbt->explore.keep = calloc(params, sizeof *pbt->explore.keep);
-		if (pbt->members == NULL || pbt->scores == NULL || pbt->rank == NULL || pbt->values == NULL ||
-		    pbt->unit == NULL || pbt->next == NULL || pbt->explore.keep == NULL)
-			status = espl_fail(error, ESPL_E_NOMEM, "out of memory for %u members", pbt->size);
+		if (pbt->members == NULL || pbt->scores == NULL || pbt->rank == NULL ||
+		    pbt->values == NULL || pbt->unit == NULL || pbt->next == NULL ||
+		    pbt->explore.keep == NULL)
+			status = espl_fail(error, ESPL_E_NOMEM, "out of memory for %u members",
+			    pbt->size);
 		else
 			status = read_keep(pbt, config->values[KEEP].as.s, error);
 	}
@@ -204,7 +274,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was not taken");
 }
 
-/* ---- asynchronous -------------------------------------------------------------------------------- */
+/* ---- asynchronous ------------------------------------------------------------------------- */
 
 /* Those that may be sources save: the better half, all of them in a tournament. */
 static espl_status
@@ -239,7 +309,8 @@ look_at(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink, struct e
 	if (source == ESPL_ANY) {
 		uint64_t behind = pbt_standing(pbt, m->population)->behind;
 
-		if (pbt->most >= pbt->size - pbt->over || behind >= m->iteration || m->iteration - behind < pbt->interval)
+		if (pbt->most >= pbt->size - pbt->over || behind >= m->iteration ||
+		    m->iteration - behind < pbt->interval)
 			return ESPL_OK;
 		m->saved = m->iteration;
 		return sink->verdict(sink, m->trial, ESPL_PAUSE);
@@ -251,7 +322,8 @@ look_at(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink, struct e
 	return status;
 }
 
-/* Everybody who came to an interval since the last look, in order of members: that of arrival plays no part. */
+/* Everybody who came to an interval since the last look, in order of members: that of arrival plays
+ * no part. */
 static espl_status
 look_async(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *error)
 {
@@ -272,7 +344,8 @@ look_async(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 			status = look_at(pbt, i, sink, error);
 		}
 		/* Whose time is over makes room for a member of the next population. */
-		if ((m->flags & MEMBER_OVER) == 0 || (pbt->fresh_max > 0 && pbt->fresh == pbt->fresh_max))
+		if ((m->flags & MEMBER_OVER) == 0 ||
+		    (pbt->fresh_max > 0 && pbt->fresh == pbt->fresh_max))
 			continue;
 		pbt->over--;
 		if (status == ESPL_OK)
@@ -281,14 +354,15 @@ look_async(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 	return status;
 }
 
-/* ---- synchronous --------------------------------------------------------------------------------- */
+/* ---- synchronous -------------------------------------------------------------------------- */
 
 static espl_status
 open_group(struct pbt *pbt, struct espl_search_sink *sink)
 {
 	struct espl_group group = ESPL_INIT(struct espl_group);
 	uint64_t stages = (pbt->iterations + pbt->interval - 1) / pbt->interval;
-	int declared = pbt->sync && pbt->fresh_max > 0 && stages * (pbt->fresh_max / pbt->size) <= STAGES_MAX;
+	int declared =
+	    pbt->sync && pbt->fresh_max > 0 && stages * (pbt->fresh_max / pbt->size) <= STAGES_MAX;
 
 	group.flags = pbt->sync ? 0 : ESPL_GROUP_OPEN;
 	group.bracket = declared ? pbt->population : ESPL_ANY;
@@ -313,8 +387,8 @@ begin_population(struct pbt *pbt, struct espl_search_sink *sink)
 	return status;
 }
 
-/* The members rest.  The worst come first, so that a source is still what it was ranked as; whose place
- * was taken is dropped when all have been looked at. */
+/* The members rest.  The worst come first, so that a source is still what it was ranked as; whose
+ * place was taken is dropped when all have been looked at. */
 static espl_status
 next_stage(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *error)
 {
@@ -323,7 +397,8 @@ next_stage(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 
 	pbt_rank(pbt);
 	pbt->stage++;
-	pbt->until = pbt->iterations - pbt->until > pbt->interval ? pbt->until + pbt->interval : pbt->iterations;
+	pbt->until = pbt->iterations - pbt->until > pbt->interval ? pbt->until + pbt->interval
+								  : pbt->iterations;
 	status = open_group(pbt, sink);
 	for (i = 0; i < pbt->size && status == ESPL_OK; i++)
 		if ((pbt->members[i].flags & MEMBER_FAILED) != 0)
@@ -334,7 +409,7 @@ next_stage(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 		uint32_t index = pbt->scores[i - 1].member, source = pbt_source(pbt, index);
 
 		status = source == ESPL_ANY ? pbt_go_on(pbt, index, sink)
-		                            : pbt_clone(pbt, index, source, sink, error);
+					    : pbt_clone(pbt, index, source, sink, error);
 	}
 	for (i = 0; i < pbt->scored && status == ESPL_OK; i++)
 		if (pbt->members[pbt->scores[i].member].trial != pbt->scores[i].of.trial)
@@ -344,22 +419,23 @@ next_stage(struct pbt *pbt, struct espl_search_sink *sink, struct espl_error *er
 
 static espl_status
 look_sync(struct pbt *pbt, const struct espl_search_view *view, struct espl_search_sink *sink,
-          struct espl_error *error)
+    struct espl_error *error)
 {
 	espl_status status = ESPL_OK;
 
 	if ((view->why & ESPL_ASK_GROUP) == 0 || view->group != pbt->group)
-		return ESPL_OK;		/* some still train */
+		return ESPL_OK; /* some still train */
 	if (pbt->until == pbt->iterations)
 		pbt->over = pbt->size;
 	if (pbt->over < pbt->size)
 		status = next_stage(pbt, sink, error);
-	if (status == ESPL_OK && pbt->over == pbt->size && (pbt->fresh_max == 0 || pbt->fresh < pbt->fresh_max))
+	if (status == ESPL_OK && pbt->over == pbt->size &&
+	    (pbt->fresh_max == 0 || pbt->fresh < pbt->fresh_max))
 		status = begin_population(pbt, sink);
 	return status;
 }
 
-/* ---- the entries --------------------------------------------------------------------------------- */
+/* ---- the entries -------------------------------------------------------------------------- */
 
 static struct member *
 member_of(struct pbt *pbt, const struct espl_trial *trial)
@@ -369,20 +445,22 @@ member_of(struct pbt *pbt, const struct espl_trial *trial)
 	return m != NULL && m->trial == trial->id && (m->flags & MEMBER_TRAINS) != 0 ? m : NULL;
 }
 
-/* Looks at a member up to an iteration: the first after a whole interval, and its share of another. */
+/* Looks at a member up to an iteration: the first after a whole interval, and its share of another.
+ */
 static uint64_t
 looks(const struct pbt *pbt, uint64_t member, uint64_t iteration)
 {
-	uint64_t share = pbt->interval / pbt->size * member + pbt->interval % pbt->size * member / pbt->size;
+	uint64_t share =
+	    pbt->interval / pbt->size * member + pbt->interval % pbt->size * member / pbt->size;
 
 	return iteration < pbt->interval + share ? 0 : (iteration - share) / pbt->interval;
 }
 
 static espl_status
 on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
-          struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
-	struct pbt    *pbt = self;
+	struct pbt *pbt = self;
 	struct member *m = member_of(pbt, trial);
 	uint64_t before;
 
@@ -403,16 +481,16 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 }
 
 static espl_status
-on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct espl_search_sink *sink,
-             struct espl_error *error)
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+    struct espl_search_sink *sink, struct espl_error *error)
 {
-	struct pbt    *pbt = self;
+	struct pbt *pbt = self;
 	struct member *m = member_of(pbt, trial);
 
 	(void)sink;
 	(void)error;
 	if (m == NULL)
-		return ESPL_OK;		/* its place was taken */
+		return ESPL_OK; /* its place was taken */
 	m->iteration = trial->iteration;
 	if (how == ESPL_END_BUDGET && pbt->sync) {
 		m->loss = trial->loss;
@@ -436,13 +514,14 @@ static void
 tell_first(const struct pbt *pbt)
 {
 	if (pbt->first != NULL && pbt->fresh_max > 0 && pbt->first->count > pbt->fresh_max)
-		espl_logf(pbt->host, ESPL_WARN, "of the %u configurations to be tried first, %llu become members",
-		          pbt->first->count, (unsigned long long)pbt->fresh_max);
+		espl_logf(pbt->host, ESPL_WARN,
+		    "of the %u configurations to be tried first, %llu become members",
+		    pbt->first->count, (unsigned long long)pbt->fresh_max);
 }
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct pbt *pbt = self;
 	espl_status status = ESPL_OK;
@@ -461,7 +540,8 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 		for (i = 0; i < pbt->size && status == ESPL_OK; i++)
 			status = pbt_new(pbt, i, sink);
 	} else {
-		status = pbt->sync ? look_sync(pbt, view, sink, error) : look_async(pbt, sink, error);
+		status =
+		    pbt->sync ? look_sync(pbt, view, sink, error) : look_async(pbt, sink, error);
 	}
 	if (status == ESPL_OK && pbt->over == pbt->size) {
 		pbt->finished = 1;

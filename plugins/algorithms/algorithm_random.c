@@ -27,7 +27,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct random_search *search = calloc(1, sizeof *search);
 	espl_status status;
@@ -35,7 +35,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	if (search == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	search->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
-	status = shared_init(&search->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+	status = shared_init(&search->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS,
+	    error);
 	if (status != ESPL_OK) {
 		destroy(search);
 		return status;
@@ -60,7 +61,7 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 	struct random_search *search = self;
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	espl_status status = shared_values(&search->shared, &start.values);
-	uint64_t    trial;
+	uint64_t trial;
 
 	(void)error;
 	start.how = ESPL_FRESH;
@@ -70,12 +71,12 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct random_search *search = self;
 
-	return shared_fill(&search->shared, shared_want(&search->shared, view), search->shared.trials > 0,
-	                   add_one, search, sink, error);
+	return shared_fill(&search->shared, shared_want(&search->shared, view),
+	    search->shared.trials > 0, add_one, search, sink, error);
 }
 
 static const struct espl_algorithm_ops ops = {

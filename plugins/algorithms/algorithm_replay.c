@@ -1,8 +1,10 @@
-/* algorithm_replay.c - trains one trial along a schedule: the one that population based training found.
+/* algorithm_replay.c - trains one trial along a schedule: the one that population based training
+ * found.
  *
- * `espalier export DIR --format csv --table schedule` writes the schedule of a run's best trial: a line for each
- * stretch of iterations, with its parameters.  Where a line ends the trial is cloned from its own checkpoint
- * there, with the parameters of the next one (so it is a trial a line, each the only child of the one before).
+ * `espalier export DIR --format csv --table schedule` writes the schedule of a run's best trial: a
+ * line for each stretch of iterations, with its parameters.  Where a line ends the trial is cloned
+ * from its own checkpoint there, with the parameters of the next one (so it is a trial a line, each
+ * the only child of the one before).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -14,22 +16,29 @@
 enum { SCHEDULE, ITERATIONS_MAX };
 
 static const struct espl_option options[] = {
-	{ .name = "schedule", .help = "CSV file with the columns from, until (iterations) and every parameter of the "
-	  "search space, as `espalier export DIR --format csv --table schedule` writes it",
-	  .type = ESPL_OPT_PATH, .flags = ESPL_OPT_REQUIRED },
-	{ .name = "iterations_max", .help = "what trials are told is the last iteration, for those that ask (a schedule "
-	  "of their own); 0: the end of their line", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",
-	  .max = "1000000000000" },
+	{ .name = "schedule",
+	    .help =
+		"CSV file with the columns from, until (iterations) and every parameter of the "
+		"search space, as `espalier export DIR --format csv --table schedule` writes it",
+	    .type = ESPL_OPT_PATH,
+	    .flags = ESPL_OPT_REQUIRED },
+	{ .name = "iterations_max",
+	    .help = "what trials are told is the last iteration, for those that ask (a schedule of "
+		    "their own); 0: the end of their line",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1000000000000" },
 };
 
 struct replay {
 	const struct espl_space *space;
 	struct replay_table table;
-	uint64_t group, trial;		/* the trial of the line that trains                 */
-	uint32_t line;			/* its number; rows: all are done                    */
-	int      finished;
-	const struct espl_host  *host;
-	const struct espl_first *first;	/* NULL: the user has none; they play no part        */
+	uint64_t group, trial; /* the trial of the line that trains */
+	uint32_t line;         /* its number; rows: all are done */
+	int finished;
+	const struct espl_host *host;
+	const struct espl_first *first; /* NULL: the user has none; they play no part */
 };
 
 static void
@@ -42,12 +51,13 @@ destroy(void *self)
 }
 
 static espl_status
-create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
 {
 	const struct espl_experiment *experiment = host->service(host, ESPL_EXPERIMENT);
 	struct replay *replay = calloc(1, sizeof *replay);
 	const void *bytes;
-	uint64_t    size, last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
+	uint64_t size, last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	espl_status status;
 
 	if (replay == NULL)
@@ -56,22 +66,31 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	replay->space = host->service(host, ESPL_SPACE);
 	replay->first = host->service(host, ESPL_FIRST);
 	replay->group = ESPL_NONE;
-	status = replay->space == NULL ? espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space") :
-		host->file(host, SCHEDULE, ESPL_ANY, ESPL_ANY, &bytes, &size, error);
+	status = replay->space == NULL
+	    ? espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space")
+	    : host->file(host, SCHEDULE, ESPL_ANY, ESPL_ANY, &bytes, &size, error);
 	if (status == ESPL_OK) {
-		status = replay_read(&replay->table, config->values[SCHEDULE].as.s, bytes, size, replay->space, error);
+		status = replay_read(&replay->table, config->values[SCHEDULE].as.s, bytes, size,
+		    replay->space, error);
 		if (status == ESPL_E_CONFIG && error != NULL)
 			error->option = SCHEDULE;
 		if (status == ESPL_E_CONFIG)
-			(void)espl_hint(error, status, "`espalier export DIR --format csv --table schedule` writes such a file");
+			(void)espl_hint(error, status,
+			    "`espalier export DIR --format csv --table schedule` writes such a "
+			    "file");
 	}
 	if (status == ESPL_OK && last > 0 && last < replay->table.until[replay->table.rows - 1])
-		status = espl_hint(error, espl_blame(error, ITERATIONS_MAX, "the schedule goes beyond 'iterations_max'"),
-		                   "it ends at %llu", (unsigned long long)replay->table.until[replay->table.rows - 1]);
+		status = espl_hint(error,
+		    espl_blame(error, ITERATIONS_MAX, "the schedule goes beyond 'iterations_max'"),
+		    "it ends at %llu",
+		    (unsigned long long)replay->table.until[replay->table.rows - 1]);
 	if (status == ESPL_OK && replay->table.rows > 1 && experiment != NULL &&
 	    (experiment->flags & ESPL_EXPERIMENT_NO_SAVE) != 0)
-		status = espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "a schedule goes on from checkpoints, and the "
-		                   "trials make none (trial.checkpoint)"), "it is true unless the file says otherwise");
+		status = espl_hint(error,
+		    espl_fail(error, ESPL_E_CONFIG,
+			"a schedule goes on from checkpoints, and the trials make none "
+			"(trial.checkpoint)"),
+		    "it is true unless the file says otherwise");
 	if (status != ESPL_OK) {
 		destroy(replay);
 		return status;
@@ -126,7 +145,8 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 		for (i = 0; i < n; i++) {
 			stages[i].size = (uint32_t)sizeof stages[i];
 			stages[i].trials = 1;
-			stages[i].iterations = replay->table.until[i] - (i > 0 ? replay->table.until[i - 1] : 0);
+			stages[i].iterations =
+			    replay->table.until[i] - (i > 0 ? replay->table.until[i - 1] : 0);
 			list[i] = &stages[i];
 		}
 		bracket.stage_count = n;
@@ -141,8 +161,8 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 }
 
 static espl_status
-on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct espl_search_sink *sink,
-             struct espl_error *error)
+on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct replay *replay = self;
 
@@ -158,18 +178,20 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how, struct es
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct replay *replay = self;
 	espl_status status = ESPL_OK;
 
-	if (replay->finished || (replay->group != ESPL_NONE && ((view->why & ESPL_ASK_GROUP) == 0 ||
-	                                                        view->group != replay->group)))
+	if (replay->finished ||
+	    (replay->group != ESPL_NONE &&
+		((view->why & ESPL_ASK_GROUP) == 0 || view->group != replay->group)))
 		return ESPL_OK;
 	if (replay->group == ESPL_NONE) {
 		if (replay->first != NULL && replay->first->count > 0)
-			espl_logf(replay->host, ESPL_WARN, "the configurations to be tried first play no part: the "
-			          "schedule says what is trained");
+			espl_logf(replay->host, ESPL_WARN,
+			    "the configurations to be tried first play no part: the schedule says "
+			    "what is trained");
 		status = add_line(replay, 0, sink);
 	} else if (replay->line + 1 < replay->table.rows) {
 		status = add_line(replay, replay->line + 1, sink);
@@ -177,8 +199,9 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 		replay->finished = 1;
 		status = sink->finish(sink);
 	}
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "line %u of the schedule was refused", replay->line + 2);
+	return status == ESPL_OK
+	    ? status
+	    : espl_fail(error, status, "line %u of the schedule was refused", replay->line + 2);
 }
 
 static const struct espl_algorithm_ops ops = {

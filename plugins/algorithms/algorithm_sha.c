@@ -11,12 +11,19 @@ enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, RUNGS };
 enum { CUMULATIVE, INCREMENTAL };
 
 static const struct espl_option options[] = {
-	{ .name = "trials", .help = "configurations that start", .type = ESPL_OPT_INT,
-	  .min = "1", .max = "1000000", .flags = ESPL_OPT_REQUIRED },
+	{ .name = "trials",
+	    .help = "configurations that start",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "1000000",
+	    .flags = ESPL_OPT_REQUIRED },
 	SHARED_OPTIONS_CUTS("", "3"),
-	{ .name = "rungs", .help = "rung k ends at iterations_min * eta^k (cumulative), or "
-	  "adds that many (incremental, as RubberBand's)", .type = ESPL_OPT_CHOICE,
-	  .choices = "cumulative|incremental", .fallback = "cumulative" },
+	{ .name = "rungs",
+	    .help = "rung k ends at iterations_min * eta^k (cumulative), or adds that many "
+		    "(incremental, as RubberBand's)",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "cumulative|incremental",
+	    .fallback = "cumulative" },
 };
 
 /* a * b, or `most` if that is less: both at least 1, so no overflow goes unseen. */
@@ -35,8 +42,8 @@ lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct e
 	uint64_t last = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	uint64_t eta = (uint64_t)config->values[ETA].as.i;
 	uint64_t trials = (uint64_t)config->values[TRIALS].as.i;
-	uint64_t done = 0, power = first;	/* power = first * eta^k, at most last */
-	int      cumulative = config->values[RUNGS].as.i == CUMULATIVE;
+	uint64_t done = 0, power = first; /* power = first * eta^k, at most last */
+	int cumulative = config->values[RUNGS].as.i == CUMULATIVE;
 
 	if (first > last)
 		return shared_check_range(first, last, ITERATIONS_MIN, error);
@@ -57,18 +64,20 @@ lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct e
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	return espl_ladder_alone_create(host, config, lay_rungs, self, error);
 }
 
 static espl_status
-next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink, struct espl_error *error)
+next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
+    struct espl_error *error)
 {
 	const struct espl_ladder *ladder = self;
 
 	if (ladder->group == ESPL_NONE && !ladder->over)
-		shared_tell_rungs(ladder->host, &ladder->rungs[0].until, sizeof ladder->rungs[0], ladder->rung_count, "");
+		shared_tell_rungs(ladder->host, &ladder->rungs[0].until, sizeof ladder->rungs[0],
+		    ladder->rung_count, "");
 	return espl_ladder_alone_next_group(self, view, sink, error);
 }
 

@@ -1,40 +1,47 @@
-/* algorithm_sobol.c - Sobol's quasi-random sequence, scrambled: configurations that fill the space evenly.
+/* algorithm_sobol.c - Sobol's quasi-random sequence, scrambled: configurations that fill the space
+ * evenly.
  *
- * As `random`, but of the first 2^m points one lies in each 2^m-th of every parameter's scale, and pairs of
- * parameters are covered nearly as evenly: few trials are wasted on what was tried already.
+ * As `random`, but of the first 2^m points one lies in each 2^m-th of every parameter's scale, and
+ * pairs of parameters are covered nearly as evenly: few trials are wasted on what was tried
+ * already.
  *
- * Direction numbers: Joe and Kuo (sobol_table.h).  Points in Gray code order: Antonov and Saleev (1979).
- * Scrambling: a random lower-triangular matrix of bits and a digital shift for each dimension (Matousek,
- * J. Complexity 14, 1998), which keeps the sequence's evenness and makes every point uniform; the
- * stream of the plugin seeds it.  Owen's nested scrambling would need memory that grows with the points.
+ * Direction numbers: Joe and Kuo (sobol_table.h).  Points in Gray code order: Antonov and Saleev
+ * (1979). Scrambling: a random lower-triangular matrix of bits and a digital shift for each
+ * dimension (Matousek, J. Complexity 14, 1998), which keeps the sequence's evenness and makes every
+ * point uniform; the stream of the plugin seeds it.  Owen's nested scrambling would need memory
+ * that grows with the points.
  */
 #include <stdlib.h>
 #include <espalier/util.h>
 #include "shared.h"
 #include "sobol_table.h"
 
-#define DIGITS 53			/* of a point: what a double holds               */
-#define WORDS 32			/* points: 2^32, more than an experiment can have */
+#define DIGITS 53 /* of a point: what a double holds */
+#define WORDS 32  /* points: 2^32, more than an experiment can have */
 
 enum { TRIALS, ITERATIONS_MAX, SCRAMBLE };
 
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
 	SHARED_OPTION_ITERATIONS,
-	{ .name = "scramble", .help = "false: the plain sequence, the same for every seed, which "
-	  "begins at the lowest corner", .type = ESPL_OPT_BOOL, .fallback = "true" },
+	{ .name = "scramble",
+	    .help = "false: the plain sequence, the same for every seed, which begins at the "
+		    "lowest corner",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "true" },
 };
 
-struct axis {				/* one dimension */
-	uint64_t words[WORDS];		/* direction numbers                                */
-	uint64_t at;			/* the present point, DIGITS bits                   */
+/* one dimension */
+struct axis {
+	uint64_t words[WORDS]; /* direction numbers */
+	uint64_t at;           /* the present point, DIGITS bits */
 };
 struct sobol {
 	struct shared shared;
 	struct axis *axes;
-	uint64_t  iterations;
-	uint64_t  points;		/* of the sequence, used so far                     */
-	uint32_t  scramble, begun;
+	uint64_t iterations;
+	uint64_t points; /* of the sequence, used so far */
+	uint32_t scramble, begun;
 };
 
 static void
@@ -47,7 +54,8 @@ destroy(void *self)
 	free(sobol);
 }
 
-/* Direction numbers of a dimension: m_1 .. m_degree from the table, the others by its polynomial. */
+/* Direction numbers of a dimension: m_1 .. m_degree from the table, the others by its polynomial.
+ */
 static void
 make_axis(struct axis *axis, uint32_t dimension)
 {
@@ -89,9 +97,11 @@ scramble(const struct espl_host *host, struct axis *axis)
 	uint32_t i, k;
 
 	for (k = 0; k < DIGITS; k++) {
-		uint64_t own = UINT64_C(1) << k;	/* the digits before it are the bits above */
+		/* the digits before it are the bits above */
+		uint64_t own = UINT64_C(1) << k;
 
-		rows[k] = own | (host->random(host) & (((UINT64_C(1) << DIGITS) - 1) ^ (own * 2 - 1)));
+		rows[k] =
+		    own | (host->random(host) & (((UINT64_C(1) << DIGITS) - 1) ^ (own * 2 - 1)));
 	}
 	for (i = 0; i < WORDS; i++) {
 		uint64_t word = 0;
@@ -105,23 +115,27 @@ scramble(const struct espl_host *host, struct axis *axis)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct sobol *sobol = calloc(1, sizeof *sobol);
-	uint32_t    params;
+	uint32_t params;
 	espl_status status;
 
 	if (sobol == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	sobol->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	sobol->scramble = config->values[SCRAMBLE].as.i != 0;
-	status = shared_init(&sobol->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+	status =
+	    shared_init(&sobol->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
 	if (status == ESPL_OK) {
 		params = sobol->shared.space->param_count;
 		if (params > SOBOL_DIMENSIONS)
-			status = espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "the space has %u parameters; "
-			                   "Sobol's sequence is known here for %u", params, SOBOL_DIMENSIONS),
-			                   "use = \"random\" takes any number of them");
+			status = espl_hint(error,
+			    espl_fail(error, ESPL_E_CONFIG,
+				"the space has %u parameters; Sobol's sequence is known here for "
+				"%u",
+				params, SOBOL_DIMENSIONS),
+			    "use = \"random\" takes any number of them");
 		else if ((sobol->axes = calloc((size_t)params + 1, sizeof *sobol->axes)) == NULL)
 			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}
@@ -167,7 +181,7 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 	struct sobol *sobol = self;
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	espl_status status = ESPL_OK;
-	uint64_t    trial;
+	uint64_t trial;
 
 	(void)error;
 	start.how = ESPL_FRESH;
@@ -195,14 +209,14 @@ lay_axes(struct sobol *sobol)
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct sobol *sobol = self;
 
 	if (!sobol->begun)
 		lay_axes(sobol);
-	return shared_fill(&sobol->shared, shared_want(&sobol->shared, view), sobol->shared.trials > 0,
-	                   add_one, sobol, sink, error);
+	return shared_fill(&sobol->shared, shared_want(&sobol->shared, view),
+	    sobol->shared.trials > 0, add_one, sobol, sink, error);
 }
 
 static const struct espl_algorithm_ops ops = {

@@ -10,16 +10,27 @@ enum { STAGES };
 enum { TRIALS, ITERATIONS, COLUMNS };
 
 static const struct espl_option columns[] = {
-	{ .name = "trials", .help = "trials of the stage: the best of the stage before, and new ones if that had fewer",
-	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000", .flags = ESPL_OPT_REQUIRED },
-	{ .name = "iterations", .help = "iterations that each of them trains in this stage",
-	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",
-	  .flags = ESPL_OPT_REQUIRED },
+	{ .name = "trials",
+	    .help =
+		"trials of the stage: the best of the stage before, and new ones if that had fewer",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "1000000",
+	    .flags = ESPL_OPT_REQUIRED },
+	{ .name = "iterations",
+	    .help = "iterations that each of them trains in this stage",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "1000000000000",
+	    .flags = ESPL_OPT_REQUIRED },
 };
 static const struct espl_option options[] = {
-	{ .name = "stages", .help = "list of (trials, iterations of that stage)",
-	  .type = ESPL_OPT_TABLE, .columns = columns, .column_count = COLUMNS,
-	  .flags = ESPL_OPT_REQUIRED },
+	{ .name = "stages",
+	    .help = "list of (trials, iterations of that stage)",
+	    .type = ESPL_OPT_TABLE,
+	    .columns = columns,
+	    .column_count = COLUMNS,
+	    .flags = ESPL_OPT_REQUIRED },
 };
 
 static espl_status
@@ -54,7 +65,7 @@ lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct e
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	return espl_ladder_alone_create(host, config, lay_rungs, self, error);
 }

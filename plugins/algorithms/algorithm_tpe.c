@@ -4,7 +4,8 @@
  * The model is BOHB's (kde.h) with one budget: Bergstra, Bardenet, Bengio, Kegl, "Algorithms for
  * Hyper-Parameter Optimization" (NeurIPS 2011), in the form of Falkner, Klein, Hutter (ICML 2018).
  * Departures from the former: one density over all parameters in place of one for each, so that it
- * sees what goes well together; the best `top_percent` of all, however many; a fraction stays uniform.
+ * sees what goes well together; the best `top_percent` of all, however many; a fraction stays
+ * uniform.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,16 +16,20 @@ enum { TRIALS, ITERATIONS_MAX, STARTUP, KDE };
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
 	SHARED_OPTION_ITERATIONS,
-	{ .name = "startup", .help = "so many configurations before the model is asked, drawn "
-	  "uniformly; those of 'first' and an earlier run's count", .type = ESPL_OPT_INT,
-	  .fallback = "10", .min = "0", .max = "1000000000" },
+	{ .name = "startup",
+	    .help = "so many configurations before the model is asked, drawn uniformly; those of "
+		    "'first' and an earlier run's count",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "10",
+	    .min = "0",
+	    .max = "1000000000" },
 	KDE_OPTIONS("0.2", "8", "24"),
 };
 
 struct tpe {
 	struct shared shared;
 	struct kde kde;
-	uint64_t  iterations, startup;
+	uint64_t iterations, startup;
 };
 
 static void
@@ -39,7 +44,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct tpe *tpe = calloc(1, sizeof *tpe);
 	struct kde_setup setup;
@@ -50,7 +55,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	tpe->iterations = (uint64_t)config->values[ITERATIONS_MAX].as.i;
 	tpe->startup = (uint64_t)config->values[STARTUP].as.i;
 	kde_read(&config->values[KDE], &setup);
-	status = shared_init(&tpe->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
+	status =
+	    shared_init(&tpe->shared, host, (uint64_t)config->values[TRIALS].as.i, TRIALS, error);
 	if (status == ESPL_OK)
 		status = kde_init(&tpe->kde, host, &setup, error);
 	if (status != ESPL_OK) {
@@ -74,7 +80,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 /* A trial that says itself that it is complete would not get any better with more iterations. */
 static espl_status
 on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
-             struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct tpe *tpe = self;
 
@@ -82,7 +88,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 	if (how != ESPL_END_BUDGET && how != ESPL_END_ITSELF && how != ESPL_END_FAILED)
 		return ESPL_OK;
 	return kde_observe(&tpe->kde, tpe->iterations, trial->id,
-	                   how == ESPL_END_FAILED ? (double)NAN : trial->loss, trial->values, error);
+	    how == ESPL_END_FAILED ? (double)NAN : trial->loss, trial->values, error);
 }
 
 static espl_status
@@ -91,7 +97,7 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 	struct tpe *tpe = self;
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	espl_status status = ESPL_OK;
-	uint64_t    trial;
+	uint64_t trial;
 
 	start.how = ESPL_FRESH;
 	start.budget = tpe->iterations;
@@ -106,14 +112,14 @@ add_one(void *self, struct espl_search_sink *sink, struct espl_error *error)
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct tpe *tpe = self;
 	espl_status status = kde_earlier(&tpe->kde, &tpe->iterations, 1, error);
 
-	return status != ESPL_OK ? status :
-		shared_fill(&tpe->shared, shared_want(&tpe->shared, view), tpe->shared.trials > 0, add_one, tpe,
-		            sink, error);
+	return status != ESPL_OK ? status
+				 : shared_fill(&tpe->shared, shared_want(&tpe->shared, view),
+				       tpe->shared.trials > 0, add_one, tpe, sink, error);
 }
 
 static const struct espl_algorithm_ops ops = {

@@ -7,21 +7,22 @@
 #include <string.h>
 #include "brackets.h"
 
-#define WIDEST 1000000u			/* configurations in one bracket                            */
-#define DECLARED_MAX 300u		/* brackets: planners take their time squared                       */
+#define WIDEST 1000000u   /* configurations in one bracket */
+#define DECLARED_MAX 300u /* brackets: planners take their time squared */
 
 struct brackets_bracket {
 	const struct brackets_kind *kind;
-	struct espl_score *scores;	/* of those that may be promoted: [trials of the first rung] */
-	struct espl_score *spares;	/* not promoted into this rung, best first: the next best takes
-					 * the place of a promoted trial that failed                */
-	uint64_t group;			/* of the running rung, the newest                          */
-	uint32_t stage;			/* the running rung                                         */
-	uint32_t added, ended;		/* trials of the group                                      */
-	uint32_t failed;		/* of them, for good                                        */
-	uint32_t waiting;		/* trials of the rung that have a score                     */
-	uint32_t spare_next, spare_count;	/* spares still there: [next, count)                */
-	uint32_t due;			/* 1: the group is over, its end is not told yet            */
+	/* of those that may be promoted: [trials of the first rung] */
+	struct espl_score *scores;
+	struct espl_score *spares; /* not promoted into this rung, best first: the next best takes
+				    * the place of a promoted trial that failed */
+	uint64_t group;            /* of the running rung, the newest */
+	uint32_t stage;            /* the running rung */
+	uint32_t added, ended;     /* trials of the group */
+	uint32_t failed;           /* of them, for good */
+	uint32_t waiting;          /* trials of the rung that have a score */
+	uint32_t spare_next, spare_count; /* spares still there: [next, count) */
+	uint32_t due;                     /* 1: the group is over, its end is not told yet */
 };
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -44,7 +45,8 @@ power_of(uint64_t base, uint32_t power)
 static uint64_t
 configurations(const struct brackets_setup *setup, uint32_t most, uint32_t s)
 {
-	uint64_t power = power_of(setup->eta, s), rungs = (uint64_t)most + 1, parts = (uint64_t)s + 1;
+	uint64_t power = power_of(setup->eta, s), rungs = (uint64_t)most + 1,
+		 parts = (uint64_t)s + 1;
 
 	if (power > WIDEST)
 		return power;
@@ -81,8 +83,8 @@ rung_end(const struct brackets_setup *setup, uint32_t most, uint32_t k)
 /* One row, of S = most: n configurations train to rung S - s, one in eta of them to the next, ...
  * A rung for one trial is the last. */
 static espl_status
-make_kind(const struct brackets_setup *setup, struct brackets_kind *kind, uint32_t most, uint32_t s, uint64_t n,
-          struct espl_error *error)
+make_kind(const struct brackets_setup *setup, struct brackets_kind *kind, uint32_t most, uint32_t s,
+    uint64_t n, struct espl_error *error)
 {
 	uint32_t i;
 
@@ -104,16 +106,17 @@ make_kind(const struct brackets_setup *setup, struct brackets_kind *kind, uint32
 static espl_status
 too_wide(struct espl_error *error)
 {
-	return espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "a bracket would begin with more than %u "
-	                 "configurations", WIDEST), "raise 'iterations_min' or 'eta', or say with 'trials' how many "
-	                 "there are to be");
+	return espl_hint(error,
+	    espl_fail(error, ESPL_E_CONFIG,
+		"a bracket would begin with more than %u configurations", WIDEST),
+	    "raise 'iterations_min' or 'eta', or say with 'trials' how many there are to be");
 }
 
 static espl_status
 make_kinds(struct brackets *b, struct espl_error *error)
 {
 	const struct brackets_setup *setup = &b->setup;
-	uint32_t    most = rungs_below(setup), count;
+	uint32_t most = rungs_below(setup), count;
 	espl_status status = ESPL_OK;
 
 	count = setup->kinds > 0 && setup->kinds <= most ? setup->kinds : most + 1;
@@ -127,7 +130,7 @@ make_kinds(struct brackets *b, struct espl_error *error)
 		if (n > WIDEST && (setup->trials == 0 || setup->trials > WIDEST))
 			return too_wide(error);
 		if (n > WIDEST)
-			n = WIDEST + 1;	/* it will never be whole */
+			n = WIDEST + 1; /* it will never be whole */
 		status = make_kind(setup, &b->kinds[b->kind_count++], most, s, n, error);
 	}
 	return status;
@@ -141,8 +144,9 @@ count_brackets(struct brackets *b, struct espl_error *error)
 	uint32_t i;
 
 	if (b->setup.trials == 0) {
-		b->total = b->setup.passes == 0 || b->setup.passes > UINT64_MAX / b->kind_count - 1 ?
-			UINT64_MAX : b->setup.passes * b->kind_count;
+		b->total = b->setup.passes == 0 || b->setup.passes > UINT64_MAX / b->kind_count - 1
+		    ? UINT64_MAX
+		    : b->setup.passes * b->kind_count;
 		return ESPL_OK;
 	}
 	for (i = 0; i < b->kind_count; i++)
@@ -161,7 +165,8 @@ count_brackets(struct brackets *b, struct espl_error *error)
 static const struct brackets_kind *
 kind_of(const struct brackets *b, uint64_t bracket)
 {
-	return b->shorter && bracket + 1 == b->total ? &b->rest : &b->kinds[bracket % b->kind_count];
+	return b->shorter && bracket + 1 == b->total ? &b->rest
+						     : &b->kinds[bracket % b->kind_count];
 }
 
 static int
@@ -184,7 +189,8 @@ draw(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
 }
 
 espl_status
-brackets_read(const struct espl_value *values, struct brackets_setup *setup, struct espl_error *error)
+brackets_read(const struct espl_value *values, struct brackets_setup *setup,
+    struct espl_error *error)
 {
 	setup->trials = (uint64_t)values[BRACKETS_TRIALS].as.i;
 	setup->passes = (uint64_t)values[BRACKETS_PASSES].as.i;
@@ -192,15 +198,16 @@ brackets_read(const struct espl_value *values, struct brackets_setup *setup, str
 	setup->iterations_max = (uint64_t)values[BRACKETS_ITERATIONS_MAX].as.i;
 	setup->eta = (uint64_t)values[BRACKETS_ETA].as.i;
 	setup->anchored = values[BRACKETS_RUNGS].as.i == 1;
-	return shared_check_range(setup->iterations_min, setup->iterations_max, BRACKETS_ITERATIONS_MIN, error);
+	return shared_check_range(setup->iterations_min, setup->iterations_max,
+	    BRACKETS_ITERATIONS_MIN, error);
 }
 
 espl_status
 brackets_init(struct brackets *b, const struct espl_host *host, const struct brackets_setup *setup,
-              brackets_source *source, void *ctx, struct espl_error *error)
+    brackets_source *source, void *ctx, struct espl_error *error)
 {
 	espl_status status;
-	size_t      count;
+	size_t count;
 
 	memset(b, 0, sizeof *b);
 	b->host = host;
@@ -220,11 +227,14 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 	if (status == ESPL_OK)
 		status = count_brackets(b, error);
 	if (status == ESPL_OK && setup->order == BRACKETS_BESIDE && b->total > DECLARED_MAX)
-		return espl_hint(error, espl_fail(error, ESPL_E_CONFIG, "at most %u brackets can run side by side",
-		                 DECLARED_MAX), "order = \"overlap\" takes any number; or fewer 'trials' or 'passes'");
+		return espl_hint(error,
+		    espl_fail(error, ESPL_E_CONFIG, "at most %u brackets can run side by side",
+			DECLARED_MAX),
+		    "order = \"overlap\" takes any number; or fewer 'trials' or 'passes'");
 	if (status != ESPL_OK || b->total != UINT64_MAX)
 		return status;
-	return shared_has_end(host) ? ESPL_OK : shared_endless(error, ESPL_ANY, "'trials' or 'passes'");
+	return shared_has_end(host) ? ESPL_OK
+				    : shared_endless(error, ESPL_ANY, "'trials' or 'passes'");
 }
 
 static void
@@ -258,14 +268,14 @@ brackets_free(struct brackets *b)
 espl_status
 brackets_spec(const struct brackets *b, struct espl_spec_sink *sink, struct espl_error *error)
 {
-	struct espl_stage   *stages;
+	struct espl_stage *stages;
 	const struct espl_stage **stage_list;
 	struct espl_bracket *list;
 	const struct espl_bracket **bracket_list;
 	struct espl_spec spec = ESPL_INIT(struct espl_spec);
 	espl_status status = ESPL_E_NOMEM;
-	size_t      i, n = 0, room = b->kinds[0].s + (size_t)1;
-	uint32_t    k;
+	size_t i, n = 0, room = b->kinds[0].s + (size_t)1;
+	uint32_t k;
 
 	if (!is_declared(b))
 		return ESPL_OK;
@@ -284,8 +294,8 @@ brackets_spec(const struct brackets *b, struct espl_spec_sink *sink, struct espl
 			for (k = 0; k < kind->rung_count; k++, n++) {
 				stages[n].size = (uint32_t)sizeof stages[n];
 				stages[n].trials = kind->rungs[k].trials;
-				stages[n].iterations = kind->rungs[k].until -
-					(k > 0 ? kind->rungs[k - 1].until : 0);
+				stages[n].iterations =
+				    kind->rungs[k].until - (k > 0 ? kind->rungs[k - 1].until : 0);
 				stage_list[n] = &stages[n];
 			}
 		}
@@ -307,8 +317,9 @@ brackets_spec(const struct brackets *b, struct espl_spec_sink *sink, struct espl
 static espl_status
 make_room(struct brackets *b, struct espl_error *error)
 {
-	uint64_t lives = b->begun + b->begun / 2 + 8, homes = b->home_count + b->home_count / 2 + 16;
-	void    *more;
+	uint64_t lives = b->begun + b->begun / 2 + 8,
+		 homes = b->home_count + b->home_count / 2 + 16;
+	void *more;
 
 	if (b->begun == b->live_room) {
 		more = realloc(b->live, (size_t)lives * sizeof *b->live);
@@ -347,8 +358,8 @@ begin_rung(struct brackets *b, uint64_t number, uint32_t flags, struct espl_sear
 }
 
 static espl_status
-add(struct brackets *b, uint64_t number, struct espl_search_sink *sink, espl_how how, uint64_t trial,
-    const double *values)
+add(struct brackets *b, uint64_t number, struct espl_search_sink *sink, espl_how how,
+    uint64_t trial, const double *values)
 {
 	struct brackets_bracket *bracket = b->live[number];
 	struct espl_start start = ESPL_INIT(struct espl_start);
@@ -373,7 +384,7 @@ add_new(struct brackets *b, struct espl_search_sink *sink, struct espl_error *er
 {
 	struct brackets_bracket *bracket = b->live[b->filled];
 	const double *values = NULL;
-	espl_status   status = ESPL_OK;
+	espl_status status = ESPL_OK;
 
 	if (b->first != NULL && b->made < b->first->count)
 		values = b->first->at(b->first, (uint32_t)b->made);
@@ -410,7 +421,7 @@ begin_bracket(struct brackets *b, struct espl_search_sink *sink, struct espl_err
 	if (bracket == NULL || bracket->scores == NULL || bracket->spares == NULL) {
 		free_bracket(bracket);
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials",
-		                 kind->rungs[0].trials);
+		    kind->rungs[0].trials);
 	}
 	bracket->kind = kind;
 	b->live[b->begun++] = bracket;
@@ -422,7 +433,8 @@ begin_bracket(struct brackets *b, struct espl_search_sink *sink, struct espl_err
 
 /* Promoted trials failed: as many of the next best train in their place, in a further group. */
 static espl_status
-replace_failed(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct espl_error *error)
+replace_failed(struct brackets *b, uint64_t number, struct espl_search_sink *sink,
+    struct espl_error *error)
 {
 	struct brackets_bracket *bracket = b->live[number];
 	uint32_t left = bracket->failed;
@@ -431,12 +443,13 @@ replace_failed(struct brackets *b, uint64_t number, struct espl_search_sink *sin
 	if (status == ESPL_OK)
 		status = begin_rung(b, number, 0, sink);
 	for (; left > 0 && bracket->spare_next < bracket->spare_count && status == ESPL_OK; left--)
-		status = add(b, number, sink, ESPL_CONTINUE, bracket->spares[bracket->spare_next++].trial, NULL);
+		status = add(b, number, sink, ESPL_CONTINUE,
+		    bracket->spares[bracket->spare_next++].trial, NULL);
 	return status;
 }
 
-/* The rung's group has ended: failed trials are replaced, or the best are promoted, or the bracket is over.
- * Those not promoted are kept until the rung above them is complete. */
+/* The rung's group has ended: failed trials are replaced, or the best are promoted, or the bracket
+ * is over. Those not promoted are kept until the rung above them is complete. */
 static espl_status
 climb(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct espl_error *error)
 {
@@ -464,7 +477,7 @@ climb(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct
 	bracket->stage++;
 	keep = bracket->kind->rungs[bracket->stage].trials;
 	if (keep > count)
-		keep = count;		/* some failed: on with what is left */
+		keep = count; /* some failed: on with what is left */
 	status = make_room(b, error);
 	if (status == ESPL_OK)
 		status = begin_rung(b, number, 0, sink);
@@ -501,7 +514,7 @@ brackets_ended(struct brackets *b, const struct espl_trial *trial, espl_end how)
 
 static espl_status
 group_ended(struct brackets *b, uint64_t group, struct espl_search_sink *sink,
-            struct espl_error *error)
+    struct espl_error *error)
 {
 	uint64_t low = 0, high = b->home_count;
 
@@ -527,12 +540,9 @@ begins(const struct brackets *b, uint64_t want)
 	if (b->begun == b->total)
 		return 0;
 	switch (b->setup.order) {
-	case BRACKETS_SEQUENCE:
-		return b->over == b->begun;
-	case BRACKETS_BESIDE:
-		return 1;
-	default:
-		return want > 0 && b->filled == b->begun && b->due == 0;
+	case BRACKETS_SEQUENCE: return b->over == b->begun;
+	case BRACKETS_BESIDE: return 1;
+	default: return want > 0 && b->filled == b->begun && b->due == 0;
 	}
 }
 
@@ -544,15 +554,16 @@ tell_rungs(struct brackets *b)
 
 	b->told = 1;
 	shared_tell_rungs(b->host, &kind->rungs[0].until, sizeof kind->rungs[0], kind->rung_count,
-	                  kind->rungs[0].until == b->setup.iterations_min ? ""
-	                  : "; iterations_min is less, rungs = \"anchored\" begins with it");
+	    kind->rungs[0].until == b->setup.iterations_min
+		? ""
+		: "; iterations_min is less, rungs = \"anchored\" begins with it");
 }
 
 espl_status
-brackets_next(struct brackets *b, const struct espl_search_view *view, struct espl_search_sink *sink,
-              struct espl_error *error)
+brackets_next(struct brackets *b, const struct espl_search_view *view,
+    struct espl_search_sink *sink, struct espl_error *error)
 {
-	uint64_t    want = view->want, before = b->starts;
+	uint64_t want = view->want, before = b->starts;
 	espl_status status = ESPL_OK;
 
 	if (b->finished)
@@ -578,6 +589,7 @@ brackets_next(struct brackets *b, const struct espl_search_view *view, struct es
 		b->finished = 1;
 		status = sink->finish(sink);
 	}
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "trial %llu was refused", (unsigned long long)b->made);
+	return status == ESPL_OK
+	    ? status
+	    : espl_fail(error, status, "trial %llu was refused", (unsigned long long)b->made);
 }

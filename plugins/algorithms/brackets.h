@@ -1,12 +1,12 @@
-/* brackets.h - Hyperband's brackets: many runs of successive halving, each with another trade between
- * how many configurations start and how long the first of them train.
+/* brackets.h - Hyperband's brackets: many runs of successive halving, each with another trade
+ * between how many configurations start and how long the first of them train.
  *
  * Where configurations come from is the caller's (random: hyperband; a model: bohb).  A bracket is
  * synchronous: its rung is over when every trial of it has ended; the best by (loss, id) go on.
  * When brackets begin, and when configurations are drawn, is said by `order` and `lazy`.
  *
- * Use: brackets_init in create; brackets_spec, brackets_next and brackets_ended in the entries spec,
- * next_group and on_trial_end; brackets_free in destroy.
+ * Use: brackets_init in create; brackets_spec, brackets_next and brackets_ended in the entries
+ * spec, next_group and on_trial_end; brackets_free in destroy.
  */
 #ifndef BRACKETS_H
 #define BRACKETS_H
@@ -14,104 +14,132 @@
 #include <espalier/util.h>
 #include "shared.h"
 
-/* Configurations in bracket s of 0..S (S rungs of cuts at most), which skips the S - s lowest rungs. */
-enum {	BRACKETS_PAPER,		/* ceil((S+1) eta^s / (s+1)): Hyperband (JMLR 2018), Algorithm 1     */
-	BRACKETS_WHOLE,		/* floor((S+1) / (s+1)) eta^s: its first version, BOHB and HpBandSter */
-	BRACKETS_ROUNDED_UP };	/* ceil((S+1) / (s+1)) eta^s: Syne Tune                              */
+/* Configurations in bracket s of 0..S (S rungs of cuts at most), which skips the S - s lowest
+ * rungs. */
+enum {
+	BRACKETS_PAPER, /* ceil((S+1) eta^s / (s+1)): Hyperband (JMLR 2018), Algorithm 1 */
+	/* floor((S+1) / (s+1)) eta^s: its first version, BOHB and HpBandSter */
+	BRACKETS_WHOLE,
+	BRACKETS_ROUNDED_UP /* ceil((S+1) / (s+1)) eta^s: Syne Tune */
+};
 /* When a bracket begins. */
-enum {	BRACKETS_SEQUENCE,	/* when the one before is over (the paper)                           */
-	BRACKETS_BESIDE,	/* all at once                                                       */
-	BRACKETS_OVERLAP };	/* when a trial more could run and no bracket under way has one for it
-				 * (the BOHB paper, 4.2: parallelization)                            */
+enum {
+	BRACKETS_SEQUENCE, /* when the one before is over (the paper) */
+	BRACKETS_BESIDE,   /* all at once */
+	BRACKETS_OVERLAP /* when a trial more could run and no bracket under way has one for it (the
+			    BOHB paper, 4.2: parallelization) */
+};
 
 /* The options that such a search begins with. */
+/* clang-format off */
 #define BRACKETS_OPTIONS \
-	{ .name = "trials", .help = "how many configurations to try in all; 0: as many as the "     \
-	  "passes take", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },  \
-	{ .name = "passes", .help = "times through all brackets, unless 'trials' says when to end; " \
-	  "0: until the deadline or the budget is reached", .type = ESPL_OPT_INT,                   \
-	  .fallback = "1", .min = "0", .max = "1000000000" },                                       \
-	SHARED_OPTIONS_CUTS(", at least; see 'rungs'", "3"),                                          \
-	{ .name = "rungs", .help = "where rungs are: scaled: at iterations_max / eta^k (the paper), so the " \
-	  "first may be later than iterations_min; anchored: at iterations_min * eta^k and at "      \
-	  "iterations_max, as those of asha and sha", .type = ESPL_OPT_CHOICE,                        \
+	{ .name = "trials", .help = "how many configurations to try in all; 0: as many as the " \
+	  "passes take", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" }, \
+	{ .name = "passes", .help = "times through all brackets, unless 'trials' says when to " \
+	  "end; " \
+	  "0: until the deadline or the budget is reached", .type = ESPL_OPT_INT, \
+	  .fallback = "1", .min = "0", .max = "1000000000" }, \
+	SHARED_OPTIONS_CUTS(", at least; see 'rungs'", "3"), \
+	{ .name = "rungs", .help = "where rungs are: scaled: at iterations_max / eta^k (the " \
+	  "paper), so the " \
+	  "first may be later than iterations_min; anchored: at iterations_min * eta^k and at " \
+	  "iterations_max, as those of asha and sha", .type = ESPL_OPT_CHOICE, \
 	  .choices = "scaled|anchored", .fallback = "scaled" }
-enum {	BRACKETS_TRIALS, BRACKETS_PASSES, BRACKETS_ITERATIONS_MIN, BRACKETS_ITERATIONS_MAX, BRACKETS_ETA,
-	BRACKETS_RUNGS, BRACKETS_OPTION_COUNT };
+/* clang-format on */
+enum {
+	BRACKETS_TRIALS,
+	BRACKETS_PASSES,
+	BRACKETS_ITERATIONS_MIN,
+	BRACKETS_ITERATIONS_MAX,
+	BRACKETS_ETA,
+	BRACKETS_RUNGS,
+	BRACKETS_OPTION_COUNT
+};
 
 struct brackets_setup {
-	uint64_t iterations_min, iterations_max;	/* of one trial; min <= max, both >= 1       */
-	uint64_t eta;		/* >= 2                                                              */
-	uint64_t trials;	/* configurations in all: the last bracket has what is left; 0: as
-				 * many as `passes` needs                                            */
-	uint64_t passes;	/* times through all kinds of brackets, unless trials are given; 0: no
-				 * end                                                               */
-	uint32_t anchored;	/* 1: rungs at iterations_min * eta^k; 0: at iterations_max / eta^k     */
-	uint32_t kinds;		/* only the first (widest) so many kinds of brackets; 0: all         */
-	uint32_t rule, order;	/* BRACKETS_*                                                        */
-	uint32_t lazy;		/* 1: a configuration is drawn when it could train at once, so that it
-				 * may depend on all results until then; 0: when its bracket begins  */
+	uint64_t iterations_min, iterations_max; /* of one trial; min <= max, both >= 1 */
+	uint64_t eta;                            /* >= 2 */
+	uint64_t trials; /* configurations in all: the last bracket has what is left; 0: as
+			  * many as `passes` needs */
+	uint64_t passes; /* times through all kinds of brackets, unless trials are given; 0: no
+			  * end */
+	/* 1: rungs at iterations_min * eta^k; 0: at iterations_max / eta^k */
+	uint32_t anchored;
+	uint32_t kinds;       /* only the first (widest) so many kinds of brackets; 0: all */
+	uint32_t rule, order; /* BRACKETS_* */
+	uint32_t lazy;        /* 1: a configuration is drawn when it could train at once, so that it
+			       * may depend on all results until then; 0: when its bracket begins */
 };
 
-struct brackets_rung { uint64_t until; uint32_t trials, zero; };	/* cumulative iterations     */
-struct brackets_kind {		/* one row of the table; shared by the brackets of all passes        */
+struct brackets_rung {
+	uint64_t until;
+	uint32_t trials, zero;
+}; /* cumulative iterations */
+/* one row of the table; shared by the brackets of all passes */
+struct brackets_kind {
 	struct brackets_rung *rungs;
 	uint32_t rung_count;
-	uint32_t s;		/* the paper's s: rungs but one                                      */
+	uint32_t s; /* the paper's s: rungs but one */
 };
-struct brackets_bracket;	/* one that runs */
+struct brackets_bracket; /* one that runs */
 
 /* A new configuration for this kind of bracket: *values in the space's order, valid until the next
  * call.  Called once for each configuration that the user has not given, in order of trial ids. */
 typedef espl_status brackets_source(void *ctx, uint32_t kind, const double **values,
-                                    struct espl_error *);
+    struct espl_error *);
 
-struct brackets {		/* the plugin's; fields may be read, the functions write them        */
-	const struct espl_host  *host;
+struct brackets_home {
+	uint64_t group, bracket;
+};
+/* the plugin's; fields may be read, the functions write them */
+struct brackets {
+	const struct espl_host *host;
 	const struct espl_space *space;
-	const struct espl_first *first;		/* the user's points, or NULL                */
+	const struct espl_first *first; /* the user's points, or NULL */
 	struct brackets_setup setup;
 	brackets_source *source;
-	void    *ctx;
-	struct brackets_kind *kinds;		/* [kind_count], widest first                */
+	void *ctx;
+	struct brackets_kind *kinds; /* [kind_count], widest first */
 	uint32_t kind_count;
-	uint32_t shorter;			/* 1: the last bracket is not whole: `rest`  */
+	uint32_t shorter; /* 1: the last bracket is not whole: `rest` */
 	struct brackets_kind rest;
-	uint64_t total;				/* brackets there will be; UINT64_MAX: no end */
-	uint64_t made, starts;			/* configurations so far; starts: promotions, too */
-	uint64_t begun, filled, over;		/* brackets                                  */
-	uint64_t due;				/* of them, those whose rung is over, untold */
-	double  *unit, *values;			/* room for one configuration                */
-	struct brackets_bracket **live;		/* [begun]; NULL: over                       */
+	uint64_t total;                 /* brackets there will be; UINT64_MAX: no end */
+	uint64_t made, starts;          /* configurations so far; starts: promotions, too */
+	uint64_t begun, filled, over;   /* brackets */
+	uint64_t due;                   /* of them, those whose rung is over, untold */
+	double *unit, *values;          /* room for one configuration */
+	struct brackets_bracket **live; /* [begun]; NULL: over */
 	uint64_t live_room;
-	struct brackets_home { uint64_t group, bracket; } *homes;	/* of groups, rising  */
+	struct brackets_home *homes; /* of groups, rising */
 	uint64_t home_count, home_room;
-	int      told, finished;
+	int told, finished;
 };
 
-#define brackets_read  SHARED(brackets_read)
-#define brackets_init  SHARED(brackets_init)
-#define brackets_free  SHARED(brackets_free)
-#define brackets_spec  SHARED(brackets_spec)
-#define brackets_next  SHARED(brackets_next)
+#define brackets_read SHARED(brackets_read)
+#define brackets_init SHARED(brackets_init)
+#define brackets_free SHARED(brackets_free)
+#define brackets_spec SHARED(brackets_spec)
+#define brackets_next SHARED(brackets_next)
 #define brackets_ended SHARED(brackets_ended)
 
-/* values: of BRACKETS_OPTIONS; fills in what they say.  ESPL_E_CONFIG: iterations_min is above iterations_max. */
-espl_status brackets_read(const struct espl_value *values, struct brackets_setup *, struct espl_error *);
+/* values: of BRACKETS_OPTIONS; fills in what they say.  ESPL_E_CONFIG: iterations_min is above
+ * iterations_max. */
+espl_status brackets_read(const struct espl_value *values, struct brackets_setup *,
+    struct espl_error *);
 /* source NULL: uniform draws.  ESPL_E_UNSUPPORTED: no space; ESPL_E_NOMEM; ESPL_E_CONFIG without an
- * option to blame: a bracket is too wide, or there is no end (trials and passes are 0) and the experiment
- * has neither deadline nor budget, or brackets are to be side by side.
- * After a failure brackets_free must be called as well. */
-espl_status brackets_init(struct brackets *, const struct espl_host *, const struct brackets_setup *,
-                          brackets_source *source, void *ctx, struct espl_error *);
-void        brackets_free(struct brackets *);
+ * option to blame: a bracket is too wide, or there is no end (trials and passes are 0) and the
+ * experiment has neither deadline nor budget, or brackets are to be side by side. After a failure
+ * brackets_free must be called as well. */
+espl_status brackets_init(struct brackets *, const struct espl_host *,
+    const struct brackets_setup *, brackets_source *source, void *ctx, struct espl_error *);
+void brackets_free(struct brackets *);
 /* All brackets of the search, if they have an end and follow one another or run side by side; in
  * BRACKETS_OVERLAP nobody knows when one begins: nothing is declared. */
 espl_status brackets_spec(const struct brackets *, struct espl_spec_sink *, struct espl_error *);
 /* In next_group; calls finish when the last bracket is over. */
 espl_status brackets_next(struct brackets *, const struct espl_search_view *,
-                          struct espl_search_sink *, struct espl_error *);
+    struct espl_search_sink *, struct espl_error *);
 /* In on_trial_end.  Only what reached its budget can go on. */
-void        brackets_ended(struct brackets *, const struct espl_trial *, espl_end);
+void brackets_ended(struct brackets *, const struct espl_trial *, espl_end);
 
 #endif

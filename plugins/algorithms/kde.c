@@ -1,4 +1,5 @@
-/* kde.c - observations by budget, which of them are good, and the choice among candidates; see kde.h. */
+/* kde.c - observations by budget, which of them are good, and the choice among candidates; see
+ * kde.h. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,11 +42,11 @@ make_axes(struct kde *kde)
 
 espl_status
 kde_init(struct kde *kde, const struct espl_host *host, const struct kde_setup *setup,
-         struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct espl_experiment *experiment = host->service(host, ESPL_EXPERIMENT);
 	uint32_t least;
-	int      failed;
+	int failed;
 
 	memset(kde, 0, sizeof *kde);
 	kde->host = host;
@@ -53,7 +54,8 @@ kde_init(struct kde *kde, const struct espl_host *host, const struct kde_setup *
 	kde->space = host->service(host, ESPL_SPACE);
 	if (kde->space == NULL)
 		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
-	/* The history costs memory for every report: only where something is to be learned from it. */
+	/* The history costs memory for every report: only where something is to be learned from it.
+	 */
 	if (experiment != NULL && (experiment->flags & ESPL_EXPERIMENT_EARLIER) != 0)
 		kde->earlier = host->service(host, ESPL_HISTORY);
 	kde->axis_count = kde->space->param_count;
@@ -66,9 +68,10 @@ kde_init(struct kde *kde, const struct espl_host *host, const struct kde_setup *
 	kde->densities = calloc(setup->candidates, sizeof *kde->densities);
 	kde->candidates = calloc((size_t)setup->candidates * least, sizeof *kde->candidates);
 	failed = kde->unit == NULL || kde->densities == NULL || kde->candidates == NULL ||
-		make_axes(kde) != ESPL_OK ||
-		kde_density_init(&kde->good, kde->axes, kde->axis_count, kde->setup.points) != ESPL_OK ||
-		kde_density_init(&kde->bad, kde->axes, kde->axis_count, kde->setup.points) != ESPL_OK;
+	    make_axes(kde) != ESPL_OK ||
+	    kde_density_init(&kde->good, kde->axes, kde->axis_count, kde->setup.points) !=
+		ESPL_OK ||
+	    kde_density_init(&kde->bad, kde->axes, kde->axis_count, kde->setup.points) != ESPL_OK;
 	return failed ? espl_fail(error, ESPL_E_NOMEM, "out of memory") : ESPL_OK;
 }
 
@@ -109,7 +112,7 @@ split(const struct kde *kde, const struct kde_budget *budget, uint32_t *good, ui
 	if (some < least)
 		some = least;
 	if (some > budget->finite)
-		some = budget->finite;		/* what failed is never good */
+		some = budget->finite; /* what failed is never good */
 	if (others < least)
 		others = least;
 	if (others > n - some)
@@ -124,7 +127,8 @@ is_enough(const struct kde *kde, const struct kde_budget *budget)
 	uint32_t good, bad;
 
 	split(kde, budget, &good, &bad);
-	return budget->count >= kde->setup.min_points && good > kde->axis_count && bad > kde->axis_count;
+	return budget->count >= kde->setup.min_points && good > kde->axis_count &&
+	    bad > kde->axis_count;
 }
 
 /* The record of a budget, made if there is none.  NULL: out of memory. */
@@ -163,15 +167,15 @@ grow(void **array, size_t count, size_t size)
 static int
 make_room(const struct kde *kde, struct kde_budget *b)
 {
-	void   *points = b->points, *losses = b->losses, *keys = b->keys, *ranking = b->ranking;
-	size_t  room = b->room < 16 ? 16 : (size_t)b->room + b->room / 2;
-	int     made;
+	void *points = b->points, *losses = b->losses, *keys = b->keys, *ranking = b->ranking;
+	size_t room = b->room < 16 ? 16 : (size_t)b->room + b->room / 2;
+	int made;
 
 	if (b->count < b->room)
 		return 1;
 	made = room < UINT32_MAX && grow(&losses, room, sizeof *b->losses) &&
-		grow(&keys, room, sizeof *b->keys) && grow(&ranking, room, sizeof *b->ranking) &&
-		grow(&points, room, (kde->axis_count + (size_t)1) * sizeof *b->points);
+	    grow(&keys, room, sizeof *b->keys) && grow(&ranking, room, sizeof *b->ranking) &&
+	    grow(&points, room, (kde->axis_count + (size_t)1) * sizeof *b->points);
 	b->points = points;
 	b->losses = losses;
 	b->keys = keys;
@@ -185,7 +189,7 @@ static int
 is_before(const struct kde_budget *b, uint32_t row, uint32_t other)
 {
 	return b->losses[row] != b->losses[other] ? b->losses[row] < b->losses[other]
-	                                          : b->keys[row] < b->keys[other];
+						  : b->keys[row] < b->keys[other];
 }
 
 /* Puts the newest row where it belongs in the ranking. */
@@ -223,12 +227,12 @@ forget_below(struct kde *kde, uint64_t budget)
 
 static espl_status
 observe(struct kde *kde, uint64_t budget, uint64_t key, double loss, const double *values,
-        struct espl_error *error)
+    struct espl_error *error)
 {
 	struct kde_budget *b;
 	espl_status status;
 	uint32_t a;
-	float   *row;
+	float *row;
 
 	if (kde->modelled && budget < kde->budgets[0].budget)
 		return ESPL_OK;
@@ -238,7 +242,7 @@ observe(struct kde *kde, uint64_t budget, uint64_t key, double loss, const doubl
 	b = budget_of(kde, budget);
 	if (b == NULL || !make_room(kde, b))
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u observations",
-		                 b != NULL ? b->count : 0);
+		    b != NULL ? b->count : 0);
 	row = &b->points[(size_t)b->count * kde->axis_count];
 	for (a = 0; a < kde->axis_count; a++)
 		row[a] = (float)(kde->axes[a].labels > 0 ? values[a] : kde->unit[a]);
@@ -255,13 +259,14 @@ observe(struct kde *kde, uint64_t budget, uint64_t key, double loss, const doubl
 
 espl_status
 kde_observe(struct kde *kde, uint64_t budget, uint64_t trial, double loss, const double *values,
-            struct espl_error *error)
+    struct espl_error *error)
 {
 	/* Behind all rows of an earlier run. */
 	return observe(kde, budget, UINT64_C(1) << 63 | trial, loss, values, error);
 }
 
-/* Only what was observed after as many iterations as this search trains its trials is of use to the model. */
+/* Only what was observed after as many iterations as this search trains its trials is of use to the
+ * model. */
 static void
 tell_earlier(const struct kde *kde, uint64_t others, const uint64_t *budgets, uint32_t count)
 {
@@ -273,13 +278,18 @@ tell_earlier(const struct kde *kde, uint64_t others, const uint64_t *budgets, ui
 		most = budgets[i] > most ? budgets[i] : most;
 	}
 	if (kde->learned == 0)
-		espl_logf(kde->host, ESPL_WARN, "the model learns nothing from the earlier run: none of its %llu observations "
-		          "is of the iterations at which this search compares trials (%llu to %llu)",
-		          (unsigned long long)others, (unsigned long long)least, (unsigned long long)most);
+		espl_logf(kde->host, ESPL_WARN,
+		    "the model learns nothing from the earlier run: none of its %llu observations "
+		    "is of the iterations at which this search compares trials (%llu to %llu)",
+		    (unsigned long long)others, (unsigned long long)least,
+		    (unsigned long long)most);
 	else
-		espl_logf(kde->host, ESPL_INFO, "the model begins with %llu observation%s of an earlier run%s",
-		          (unsigned long long)kde->learned, kde->learned == 1 ? "" : "s",
-		          others > 0 ? "; the others are of iterations at which this search compares no trials" : "");
+		espl_logf(kde->host, ESPL_INFO,
+		    "the model begins with %llu observation%s of an earlier run%s",
+		    (unsigned long long)kde->learned, kde->learned == 1 ? "" : "s",
+		    others > 0
+			? "; the others are of iterations at which this search compares no trials"
+			: "");
 }
 
 espl_status
@@ -288,7 +298,7 @@ kde_earlier(struct kde *kde, const uint64_t *budgets, uint32_t count, struct esp
 	const struct espl_history *history = kde->earlier;
 	const struct espl_observation *o;
 	espl_status status = ESPL_OK;
-	uint64_t    at, others = 0;
+	uint64_t at, others = 0;
 
 	kde->earlier = NULL;
 	for (at = 0; history != NULL && status == ESPL_OK; at++) {
@@ -316,7 +326,7 @@ kde_earlier(struct kde *kde, const uint64_t *budgets, uint32_t count, struct esp
 /* Rows `from` up to `until` of the ranking, or an even sample of them. */
 static void
 fill(const struct kde *kde, const struct kde_budget *b, struct kde_density *density, uint32_t from,
-     uint32_t until)
+    uint32_t until)
 {
 	uint64_t i, count = until - from, some = count;
 	uint32_t a;
@@ -325,7 +335,7 @@ fill(const struct kde *kde, const struct kde_budget *b, struct kde_density *dens
 		some = kde->setup.points;
 	kde_density_begin(density, (uint32_t)some);
 	for (i = 0; i < some; i++) {
-		uint32_t     row = b->ranking[from + i * count / some];
+		uint32_t row = b->ranking[from + i * count / some];
 		const float *point = &b->points[(size_t)row * kde->axis_count];
 
 		for (a = 0; a < kde->axis_count; a++)
@@ -368,22 +378,24 @@ draw_candidates(struct kde *kde)
 	return densest;
 }
 
-/* The candidate with the least bad / good, the first of equals.  Beginning with one that is likely to
- * be it, the sums of most others can stop early. */
+/* The candidate with the least bad / good, the first of equals.  Beginning with one that is likely
+ * to be it, the sums of most others can stop early. */
 static uint32_t
 best_candidate(const struct kde *kde, uint32_t densest)
 {
 	uint32_t i, best = densest;
-	double   least = HUGE_VAL;
+	double least = HUGE_VAL;
 
 	for (i = 0; i <= kde->setup.candidates; i++) {
 		uint32_t c = i == 0 ? densest : i - 1;
-		double   good = kde->densities[c], ratio;
+		double good = kde->densities[c], ratio;
 
 		if (i > 0 && c == densest)
 			continue;
-		ratio = fmax(kde_density_at(&kde->bad, &kde->candidates[(size_t)c * kde->axis_count],
-		                            least * good), LEAST_DENSITY) / good;
+		ratio = fmax(kde_density_at(&kde->bad,
+				 &kde->candidates[(size_t)c * kde->axis_count], least * good),
+			    LEAST_DENSITY) /
+		    good;
 		if (ratio < least || (ratio == least && c < best)) {
 			least = ratio;
 			best = c;
@@ -396,17 +408,20 @@ espl_status
 kde_suggest(struct kde *kde, double *values, struct espl_error *error)
 {
 	const double *x;
-	espl_status   status;
+	espl_status status;
 	uint32_t a;
 
 	if (!kde->modelled || espl_uniform(kde->host) < kde->setup.random_fraction) {
 		status = espl_draw(kde->host, kde->space, kde->unit, values);
 	} else {
 		kde_fit(kde);
-		x = &kde->candidates[(size_t)best_candidate(kde, draw_candidates(kde)) * kde->axis_count];
+		x = &kde->candidates[(size_t)best_candidate(kde, draw_candidates(kde)) *
+		    kde->axis_count];
 		for (a = 0; a < kde->axis_count; a++)
-			kde->unit[a] = kde->axes[a].labels > 0 ? (x[a] + 0.5) / kde->axes[a].labels : x[a];
+			kde->unit[a] =
+			    kde->axes[a].labels > 0 ? (x[a] + 0.5) / kde->axes[a].labels : x[a];
 		status = kde->space->from_unit(kde->space, kde->unit, values);
 	}
-	return status == ESPL_OK ? status : espl_fail(error, status, "no configuration could be drawn");
+	return status == ESPL_OK ? status
+				 : espl_fail(error, status, "no configuration could be drawn");
 }

@@ -1,10 +1,10 @@
 /* kde.h - the model of BOHB: where do good configurations lie that bad ones do not?
  *
  * Of the configurations observed at one budget (iterations trained) the best few percent make one
- * density, the others a second one; a suggestion is the candidate, drawn near the good ones, at which
- * the first is greatest in comparison with the second (a tree-structured Parzen estimator with one
- * density over all parameters).  The greatest budget with enough observations is used, and what is
- * known of lesser ones is forgotten from then on.
+ * density, the others a second one; a suggestion is the candidate, drawn near the good ones, at
+ * which the first is greatest in comparison with the second (a tree-structured Parzen estimator
+ * with one density over all parameters).  The greatest budget with enough observations is used, and
+ * what is known of lesser ones is forgotten from then on.
  *
  * Use: kde_init in create, kde_earlier before the first suggestion, kde_observe in on_trial_end,
  * kde_suggest for each new configuration, kde_free in destroy.
@@ -14,80 +14,100 @@
 #include "kde_density.h"
 
 /* The options of a plugin with this model, after its own; defaults of some of them. */
-#define KDE_OPTIONS(random_, least_, candidates_)                                                    \
-	{ .name = "random_fraction", .help = "so many of the configurations are drawn uniformly, "     \
-	  "whatever the model says", .type = ESPL_OPT_REAL, .fallback = (random_), .min = "0",         \
-	  .max = "1" },                                                                              \
-	{ .name = "top_percent", .help = "the best so many percent of the observations count as good", \
-	  .type = ESPL_OPT_INT, .fallback = "15", .min = "1", .max = "99" },                           \
-	{ .name = "min_points", .help = "observations at one budget before it has a model, and good " \
-	  "ones in it, at least; never less than parameters + 1, which 0 means", .type = ESPL_OPT_INT, \
-	  .fallback = (least_), .min = "0", .max = "1000000" },                                     \
-	{ .name = "candidates", .help = "points drawn from the good ones' density, of which the best " \
-	  "becomes a configuration", .type = ESPL_OPT_INT, .fallback = (candidates_), .min = "1",    \
-	  .max = "100000" },                                                                         \
-	{ .name = "bandwidth_factor", .help = "candidates are drawn from so many times wider kernels", \
-	  .type = ESPL_OPT_REAL, .fallback = "3", .min = "0.01", .max = "1000" },                    \
-	{ .name = "bandwidth_min", .help = "least bandwidth, as part of a parameter's range",           \
-	  .type = ESPL_OPT_REAL, .fallback = "0.001", .min = "1e-6", .max = "0.5" },                \
-	{ .name = "points", .help = "most observations in a density, of more an even sample over "    \
-	  "their ranks: bounds the time of a suggestion", .type = ESPL_OPT_INT, .fallback = "512",    \
+/* clang-format off */
+#define KDE_OPTIONS(random_, least_, candidates_) \
+	{ .name = "random_fraction", .help = "so many of the configurations are drawn uniformly, " \
+	  "whatever the model says", .type = ESPL_OPT_REAL, .fallback = (random_), .min = "0", \
+	  .max = "1" }, \
+	{ .name = "top_percent", \
+	  .help = "the best so many percent of the observations count as good", \
+	  .type = ESPL_OPT_INT, .fallback = "15", .min = "1", .max = "99" }, \
+	{ .name = "min_points", \
+	  .help = "observations at one budget before it has a model, and good " \
+	  "ones in it, at least; never less than parameters + 1, which 0 means", \
+	  .type = ESPL_OPT_INT, \
+	  .fallback = (least_), .min = "0", .max = "1000000" }, \
+	{ .name = "candidates", \
+	  .help = "points drawn from the good ones' density, of which the best " \
+	  "becomes a configuration", .type = ESPL_OPT_INT, .fallback = (candidates_), .min = "1", \
+	  .max = "100000" }, \
+	{ .name = "bandwidth_factor", \
+	  .help = "candidates are drawn from so many times wider kernels", \
+	  .type = ESPL_OPT_REAL, .fallback = "3", .min = "0.01", .max = "1000" }, \
+	{ .name = "bandwidth_min", .help = "least bandwidth, as part of a parameter's range", \
+	  .type = ESPL_OPT_REAL, .fallback = "0.001", .min = "1e-6", .max = "0.5" }, \
+	{ .name = "points", .help = "most observations in a density, of more an even sample over " \
+	  "their ranks: bounds the time of a suggestion", .type = ESPL_OPT_INT, .fallback = "512", \
 	  .min = "16", .max = "100000" }
-enum {	KDE_RANDOM_FRACTION, KDE_TOP_PERCENT, KDE_MIN_POINTS, KDE_CANDIDATES, KDE_FACTOR, KDE_WIDTH_MIN,
-	KDE_POINTS, KDE_OPTION_COUNT };
+/* clang-format on */
+enum {
+	KDE_RANDOM_FRACTION,
+	KDE_TOP_PERCENT,
+	KDE_MIN_POINTS,
+	KDE_CANDIDATES,
+	KDE_FACTOR,
+	KDE_WIDTH_MIN,
+	KDE_POINTS,
+	KDE_OPTION_COUNT
+};
 
 struct kde_setup {
-	double   random_fraction, factor, width_min;
+	double random_fraction, factor, width_min;
 	uint32_t top_percent, min_points, candidates, points;
 };
-struct kde_budget {			/* what was observed at it; rows in order of arrival         */
-	uint64_t  budget;
-	float    *points;		/* [axis_count] a row                                        */
-	double   *losses;		/* infinite: failed, or not a number                         */
-	uint64_t *keys;			/* break ties: earlier run's rows by arrival, own by trial   */
-	uint32_t *ranking;		/* rows, best first                                          */
-	uint32_t  count, room;
-	uint32_t  finite;		/* rows with a finite loss: the first of the ranking          */
-	uint32_t  zero;
+/* what was observed at it; rows in order of arrival */
+struct kde_budget {
+	uint64_t budget;
+	float *points;  /* [axis_count] a row */
+	double *losses; /* infinite: failed, or not a number */
+	/* break ties: earlier run's rows by arrival, own by trial */
+	uint64_t *keys;
+	uint32_t *ranking; /* rows, best first */
+	uint32_t count, room;
+	uint32_t finite; /* rows with a finite loss: the first of the ranking */
+	uint32_t zero;
 };
-struct kde {				/* the plugin's; fields may be read, the functions write them */
-	const struct espl_host    *host;
-	const struct espl_space   *space;
-	const struct espl_history *earlier;	/* an earlier run's, not read yet; or NULL            */
-	uint64_t learned;			/* observations of an earlier run                    */
-	struct kde_setup   setup;
-	struct kde_axis   *axes;
-	uint32_t           axis_count;
-	uint32_t           budget_count;
-	struct kde_budget *budgets;		/* rising; if `modelled`, the first has the model    */
-	uint32_t           modelled;
-	uint32_t           stale;		/* 1: the densities are not those of the observations */
+/* the plugin's; fields may be read, the functions write them */
+struct kde {
+	const struct espl_host *host;
+	const struct espl_space *space;
+	const struct espl_history *earlier; /* an earlier run's, not read yet; or NULL */
+	uint64_t learned;                   /* observations of an earlier run */
+	struct kde_setup setup;
+	struct kde_axis *axes;
+	uint32_t axis_count;
+	uint32_t budget_count;
+	struct kde_budget *budgets; /* rising; if `modelled`, the first has the model */
+	uint32_t modelled;
+	/* 1: the densities are not those of the observations */
+	uint32_t stale;
 	struct kde_density good, bad;
-	double *unit;				/* room for one configuration                        */
-	double *candidates;			/* [candidates][axis_count]                          */
-	double *densities;			/* good's at each of them                            */
+	double *unit;       /* room for one configuration */
+	double *candidates; /* [candidates][axis_count] */
+	double *densities;  /* good's at each of them */
 };
 
-#define kde_read    SHARED(kde_read)
-#define kde_init    SHARED(kde_init)
-#define kde_free    SHARED(kde_free)
+#define kde_read SHARED(kde_read)
+#define kde_init SHARED(kde_init)
+#define kde_free SHARED(kde_free)
 #define kde_earlier SHARED(kde_earlier)
 #define kde_observe SHARED(kde_observe)
-#define kde_fit     SHARED(kde_fit)
+#define kde_fit SHARED(kde_fit)
 #define kde_suggest SHARED(kde_suggest)
 
 /* values: of the first of KDE_OPTIONS. */
-void        kde_read(const struct espl_value *values, struct kde_setup *);
+void kde_read(const struct espl_value *values, struct kde_setup *);
 /* Asks the host for what it needs; after a failure kde_free must be called as well. */
-espl_status kde_init(struct kde *, const struct espl_host *, const struct kde_setup *, struct espl_error *);
-void        kde_free(struct kde *);
+espl_status kde_init(struct kde *, const struct espl_host *, const struct kde_setup *,
+    struct espl_error *);
+void kde_free(struct kde *);
 /* What an earlier run observed at one of these budgets.  Once. */
 espl_status kde_earlier(struct kde *, const uint64_t *budgets, uint32_t count, struct espl_error *);
 /* The trial has trained `budget` iterations; loss: NaN also if it failed there. */
-espl_status kde_observe(struct kde *, uint64_t budget, uint64_t trial, double loss, const double *values,
-                        struct espl_error *);
+espl_status kde_observe(struct kde *, uint64_t budget, uint64_t trial, double loss,
+    const double *values, struct espl_error *);
 /* Brings the densities up to date; 0: there is no model yet. */
-int         kde_fit(struct kde *);
+int kde_fit(struct kde *);
 /* A new configuration: the model's, or a uniform one.  values: the caller's. */
 espl_status kde_suggest(struct kde *, double *values, struct espl_error *);
 

@@ -4,15 +4,15 @@
 #include <string.h>
 #include "kde_density.h"
 
-#define ROOT_2   1.4142135623730951
+#define ROOT_2 1.4142135623730951
 #define ROOT_2PI 2.5066282746310002
 
 espl_status
 kde_density_init(struct kde_density *density, const struct kde_axis *axes, uint32_t axis_count,
-                 uint32_t points_max)
+    uint32_t points_max)
 {
 	uint32_t a, conditional = 0;
-	size_t   cells;
+	size_t cells;
 
 	memset(density, 0, sizeof *density);
 	density->axes = axes;
@@ -57,13 +57,13 @@ below(const struct espl_host *host, uint32_t limit)
 	return (uint32_t)(espl_uniform(host) * limit);
 }
 
-/* A donor gives all that is still missing, as far as it has it itself; so parameters that are active
- * together keep values that were tried together. */
+/* A donor gives all that is still missing, as far as it has it itself; so parameters that are
+ * active together keep values that were tried together. */
 static void
 impute_point(struct kde_density *density, const struct espl_host *host, uint32_t i)
 {
 	uint32_t a, b, donor;
-	size_t   room = density->room;
+	size_t room = density->room;
 
 	for (a = 0; a < density->axis_count; a++) {
 		const uint32_t *list = &density->active[a * (room + 1)];
@@ -72,8 +72,9 @@ impute_point(struct kde_density *density, const struct espl_host *host, uint32_t
 		if (!isnan(*value))
 			continue;
 		if (list[0] == 0) {
-			*value = density->axes[a].labels > 0 ?
-				(double)below(host, density->axes[a].labels) : espl_uniform(host);
+			*value = density->axes[a].labels > 0
+			    ? (double)below(host, density->axes[a].labels)
+			    : espl_uniform(host);
 			continue;
 		}
 		donor = list[1 + below(host, list[0])];
@@ -87,11 +88,12 @@ void
 kde_density_impute(struct kde_density *density, const struct espl_host *host)
 {
 	uint32_t a, i;
-	size_t   room = density->room;
+	size_t room = density->room;
 
 	if (density->given == NULL)
 		return;
-	memcpy(density->given, density->points, density->axis_count * room * sizeof *density->given);
+	memcpy(density->given, density->points,
+	    density->axis_count * room * sizeof *density->given);
 	for (a = 0; a < density->axis_count; a++) {
 		uint32_t *list = &density->active[a * (room + 1)];
 
@@ -109,7 +111,7 @@ kde_density_impute(struct kde_density *density, const struct espl_host *host)
 static double
 deviation(const double *x, uint32_t count)
 {
-	double   mean = 0, sum = 0;
+	double mean = 0, sum = 0;
 	uint32_t i;
 
 	for (i = 0; i < count; i++)
@@ -140,7 +142,7 @@ set_kernel(const struct kde_axis *axis, struct kde_kernel *kernel, double width_
 		kernel->width = fmax(kernel->rule, width_min);
 		kernel->scale = 1 / (ROOT_2 * kernel->width);
 	} else if (axis->labels == 1) {
-		kernel->width = width_min;	/* nothing to tell apart */
+		kernel->width = width_min; /* nothing to tell apart */
 	} else if (axis->ordered) {
 		kernel->width = h = fmin(fmax(geometric(kernel->rule), width_min), 0.999);
 		kernel->same = log(1 - h);
@@ -157,7 +159,7 @@ set_kernel(const struct kde_axis *axis, struct kde_kernel *kernel, double width_
 void
 kde_density_fit(struct kde_density *density, double width_min)
 {
-	double   shrink = pow(density->count, -1.0 / (4.0 + density->axis_count));
+	double shrink = pow(density->count, -1.0 / (4.0 + density->axis_count));
 	uint32_t a;
 
 	density->factor = 1.0 / density->count;
@@ -165,7 +167,7 @@ kde_density_fit(struct kde_density *density, double width_min)
 		struct kde_kernel *kernel = &density->kernels[a];
 
 		kernel->rule = 1.06 * shrink *
-			deviation(&density->points[(size_t)a * density->room], density->count);
+		    deviation(&density->points[(size_t)a * density->room], density->count);
 		set_kernel(&density->axes[a], kernel, width_min);
 		if (density->axes[a].labels == 0)
 			density->factor /= ROOT_2PI * kernel->width;
@@ -177,11 +179,11 @@ kde_density_fit(struct kde_density *density, double width_min)
 /* Adds the logarithms of one axis' kernels, between x and a block of points.  Without branches: a
  * compiler can do several points at a time. */
 static void
-add_axis(const struct kde_axis *axis, const struct kde_kernel *kernel, double x, const double *points,
-         double *sums)
+add_axis(const struct kde_axis *axis, const struct kde_kernel *kernel, double x,
+    const double *points, double *sums)
 {
-	double   scale = kernel->scale, other = kernel->other, more = kernel->same - other;
-	double   slope = kernel->slope;
+	double scale = kernel->scale, other = kernel->other, more = kernel->same - other;
+	double slope = kernel->slope;
 	uint32_t i;
 
 	if (axis->labels == 0) {
@@ -192,7 +194,8 @@ add_axis(const struct kde_axis *axis, const struct kde_kernel *kernel, double x,
 		}
 	} else if (axis->ordered) {
 		for (i = 0; i < KDE_BLOCK; i++)
-			sums[i] += other + (points[i] == x ? more : 0.0) + fabs(points[i] - x) * slope;
+			sums[i] +=
+			    other + (points[i] == x ? more : 0.0) + fabs(points[i] - x) * slope;
 	} else {
 		for (i = 0; i < KDE_BLOCK; i++)
 			sums[i] += other + (points[i] == x ? more : 0.0);
@@ -202,16 +205,17 @@ add_axis(const struct kde_axis *axis, const struct kde_kernel *kernel, double x,
 double
 kde_density_at(const struct kde_density *density, const double *x, double enough)
 {
-	double   sums[KDE_BLOCK], sum = 0;
+	double sums[KDE_BLOCK], sum = 0;
 	uint32_t a, i, from;
 
-	for (from = 0; from < density->count && !(sum * density->factor >= enough); from += KDE_BLOCK) {
+	for (from = 0; from < density->count && !(sum * density->factor >= enough);
+	     from += KDE_BLOCK) {
 		uint32_t left = density->count - from;
 
 		memset(sums, 0, sizeof sums);
 		for (a = 0; a < density->axis_count; a++)
 			add_axis(&density->axes[a], &density->kernels[a], x[a],
-			         &density->points[(size_t)a * density->room + from], sums);
+			    &density->points[(size_t)a * density->room + from], sums);
 		for (i = 0; i < KDE_BLOCK && i < left; i++)
 			sum += exp(sums[i]);
 	}
@@ -223,7 +227,7 @@ kde_density_at(const struct kde_density *density, const double *x, double enough
 static double
 polynomial(const double *c, double x)
 {
-	double   sum = c[7];
+	double sum = c[7];
 	uint32_t i;
 
 	for (i = 7; i > 0; i--)
@@ -236,30 +240,24 @@ polynomial(const double *c, double x)
 static double
 normal_quantile(double p)
 {
-	static const double near_up[8] = {
-		3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3,
-		1.3731693765509461125e4, 4.5921953931549871457e4, 6.7265770927008700853e4,
-		3.3430575583588128105e4, 2.5090809287301226727e3 };
-	static const double near_low[8] = {
-		1.0, 4.2313330701600911252e1, 6.8718700749205790830e2, 5.3941960214247511077e3,
-		2.1213794301586595867e4, 3.9307895800092710610e4, 2.8729085735721942674e4,
-		5.2264952788528545610e3 };
-	static const double mid_up[8] = {
-		1.42343711074968357734e0, 4.63033784615654529590e0, 5.76949722146069140550e0,
-		3.64784832476320460504e0, 1.27045825245236838258e0, 2.41780725177450611770e-1,
-		2.27238449892691845833e-2, 7.74545014278341407640e-4 };
-	static const double mid_low[8] = {
-		1.0, 2.05319162663775882187e0, 1.67638483018380384940e0,
+	static const double near_up[8] = { 3.3871328727963666080e0, 1.3314166789178437745e2,
+		1.9715909503065514427e3, 1.3731693765509461125e4, 4.5921953931549871457e4,
+		6.7265770927008700853e4, 3.3430575583588128105e4, 2.5090809287301226727e3 };
+	static const double near_low[8] = { 1.0, 4.2313330701600911252e1, 6.8718700749205790830e2,
+		5.3941960214247511077e3, 2.1213794301586595867e4, 3.9307895800092710610e4,
+		2.8729085735721942674e4, 5.2264952788528545610e3 };
+	static const double mid_up[8] = { 1.42343711074968357734e0, 4.63033784615654529590e0,
+		5.76949722146069140550e0, 3.64784832476320460504e0, 1.27045825245236838258e0,
+		2.41780725177450611770e-1, 2.27238449892691845833e-2, 7.74545014278341407640e-4 };
+	static const double mid_low[8] = { 1.0, 2.05319162663775882187e0, 1.67638483018380384940e0,
 		6.89767334985100004550e-1, 1.48103976427480074590e-1, 1.51986665636164571966e-2,
 		5.47593808499534494600e-4, 1.05075007164441684324e-9 };
-	static const double far_up[8] = {
-		6.65790464350110377720e0, 5.46378491116411436990e0, 1.78482653991729133580e0,
-		2.96560571828504891230e-1, 2.65321895265761230930e-2, 1.24266094738807843860e-3,
-		2.71155556874348757815e-5, 2.01033439929228813265e-7 };
-	static const double far_low[8] = {
-		1.0, 5.99832206555887937690e-1, 1.36929880922735805310e-1,
-		1.48753612908506148525e-2, 7.86869131145613259100e-4, 1.84631831751005468180e-5,
-		1.42151175831644588870e-7, 2.04426310338993978564e-15 };
+	static const double far_up[8] = { 6.65790464350110377720e0, 5.46378491116411436990e0,
+		1.78482653991729133580e0, 2.96560571828504891230e-1, 2.65321895265761230930e-2,
+		1.24266094738807843860e-3, 2.71155556874348757815e-5, 2.01033439929228813265e-7 };
+	static const double far_low[8] = { 1.0, 5.99832206555887937690e-1,
+		1.36929880922735805310e-1, 1.48753612908506148525e-2, 7.86869131145613259100e-4,
+		1.84631831751005468180e-5, 1.42151175831644588870e-7, 2.04426310338993978564e-15 };
 	double from_middle = p - 0.5, r;
 
 	if (fabs(from_middle) <= 0.425) {
@@ -268,7 +266,7 @@ normal_quantile(double p)
 	}
 	r = sqrt(-log(from_middle < 0 ? p : 1 - p));
 	r = r <= 5 ? polynomial(mid_up, r - 1.6) / polynomial(mid_low, r - 1.6)
-	           : polynomial(far_up, r - 5) / polynomial(far_low, r - 5);
+		   : polynomial(far_up, r - 5) / polynomial(far_low, r - 5);
 	return from_middle < 0 ? -r : r;
 }
 
@@ -287,15 +285,16 @@ truncated_normal(const struct espl_host *host, double mean, double width)
 	return fmin(fmax(mean + width * normal_quantile(p), 0), 1);
 }
 
-/* A label: its probability falls by `ratio` with each step from `middle`, which has twice its part. */
+/* A label: its probability falls by `ratio` with each step from `middle`, which has twice its part.
+ */
 static double
 geometric_label(const struct espl_host *host, double middle, double ratio, uint32_t labels)
 {
-	double   up = middle, sum, part, u;
+	double up = middle, sum, part, u;
 	uint32_t i, below_it = (uint32_t)middle, above = labels - 1 - below_it;
 
 	sum = 2 + (ratio - pow(ratio, below_it + 1.0)) / (1 - ratio) +
-		(ratio - pow(ratio, above + 1.0)) / (1 - ratio);
+	    (ratio - pow(ratio, above + 1.0)) / (1 - ratio);
 	u = espl_uniform(host) * sum - 2;
 	for (i = 1, part = ratio; u >= 0 && i < labels; i++, part *= ratio) {
 		if (i <= below_it && (u -= part) < 0)
@@ -307,20 +306,22 @@ geometric_label(const struct espl_host *host, double middle, double ratio, uint3
 }
 
 void
-kde_density_draw(const struct kde_density *density, const struct espl_host *host, double wider, double *x)
+kde_density_draw(const struct kde_density *density, const struct espl_host *host, double wider,
+    double *x)
 {
 	uint32_t a, i = below(host, density->count);
 
 	for (a = 0; a < density->axis_count; a++) {
-		const struct kde_axis   *axis = &density->axes[a];
+		const struct kde_axis *axis = &density->axes[a];
 		const struct kde_kernel *kernel = &density->kernels[a];
 		double point = density->points[(size_t)a * density->room + i];
 
 		if (axis->labels == 0)
 			x[a] = truncated_normal(host, point, wider * kernel->width);
 		else if (axis->ordered)
-			x[a] = geometric_label(host, point, fmin(fmax(
-				geometric(wider * kernel->rule), kernel->width), 0.999), axis->labels);
+			x[a] = geometric_label(host, point,
+			    fmin(fmax(geometric(wider * kernel->rule), kernel->width), 0.999),
+			    axis->labels);
 		else if (espl_uniform(host) < 1 - kernel->width)
 			x[a] = point;
 		else

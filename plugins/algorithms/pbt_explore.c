@@ -1,9 +1,9 @@
 /* pbt_explore.c - population based training's explore: each parameter is drawn anew with some
  * probability, or else perturbed.
  *
- * Numbers are multiplied by a factor (one on a scale that is fine near its upper end: its distance from
- * there); a whole number or a stepped one that would stay moves by one step; an ordinal moves to a
- * neighbour; a choice, which has none, stays.  What a changed choice switches on is drawn.
+ * Numbers are multiplied by a factor (one on a scale that is fine near its upper end: its distance
+ * from there); a whole number or a stepped one that would stay moves by one step; an ordinal moves
+ * to a neighbour; a choice, which has none, stays.  What a changed choice switches on is drawn.
  */
 #include <math.h>
 #include <espalier/util.h>
@@ -18,12 +18,19 @@ perturbed(const struct espl_param *p, double value, double factor)
 		return value;
 	if (p->type == ESPL_ORDINAL) {
 		moved = factor < 1.0 ? value - 1.0 : value + 1.0;
-		return moved < 0.0 ? 0.0 : moved > p->label_count - 1.0 ? p->label_count - 1.0 : moved;
+		return moved < 0.0                 ? 0.0
+		    : moved > p->label_count - 1.0 ? p->label_count - 1.0
+						   : moved;
 	}
-	moved = p->scale == ESPL_REVERSE_LOG ? p->low + p->high - (p->low + p->high - value) * factor
-	                                     : value * factor;
+	moved = p->scale == ESPL_REVERSE_LOG
+	    ? p->low + p->high - (p->low + p->high - value) * factor
+	    : value * factor;
 	if (step > 0.0 && fabs(moved - value) < step)
-		moved = value + (moved < value ? -step : moved > value ? step : factor < 1.0 ? -step : step);
+		moved = value +
+		    (moved < value          ? -step
+			    : moved > value ? step
+			    : factor < 1.0  ? -step
+					    : step);
 	return moved < p->low ? p->low : moved > p->high ? p->high : moved;
 }
 
@@ -34,8 +41,8 @@ drawn(const struct espl_host *host, const struct espl_space *space, uint32_t par
 }
 
 espl_status
-pbt_explore_near(const struct pbt_explore *how, const struct espl_host *host, const struct espl_space *space,
-            double *values, struct espl_error *error)
+pbt_explore_near(const struct pbt_explore *how, const struct espl_host *host,
+    const struct espl_space *space, double *values, struct espl_error *error)
 {
 	uint32_t i, missing = ESPL_ANY, left = space->param_count;
 	espl_status status;
@@ -47,10 +54,11 @@ pbt_explore_near(const struct pbt_explore *how, const struct espl_host *host, co
 			values[i] = drawn(host, space, i);
 		else
 			values[i] = perturbed(space->params[i], values[i],
-			                      (host->random(host) >> 63) != 0 ? how->up : how->down);
+			    (host->random(host) >> 63) != 0 ? how->up : how->down);
 	}
 	while ((status = space->snap(space, values, &missing)) == ESPL_E_UNKNOWN && left-- > 0)
 		values[missing] = drawn(host, space, missing);
-	return status == ESPL_OK ? status :
-		espl_fail(error, ESPL_E_BUG, "the space refused a configuration near another one");
+	return status == ESPL_OK
+	    ? status
+	    : espl_fail(error, ESPL_E_BUG, "the space refused a configuration near another one");
 }

@@ -5,15 +5,15 @@
 #include "shared.h"
 
 struct pbt_explore {
-	double resample;		/* probability that a parameter is drawn anew        */
-	double down, up;		/* else it is multiplied by one of these             */
-	unsigned char *keep;		/* [params] 1: it stays as it is; NULL: none does    */
+	double resample;     /* probability that a parameter is drawn anew */
+	double down, up;     /* else it is multiplied by one of these */
+	unsigned char *keep; /* [params] 1: it stays as it is; NULL: none does */
 };
 
 #define pbt_explore_near SHARED(pbt_explore_near)
 
-/* Changes `values`, a configuration of the space.  Random numbers are taken from the host in the order
- * of the parameters.  ESPL_E_BUG: the space refuses what came out. */
-espl_status pbt_explore_near(const struct pbt_explore *, const struct espl_host *, const struct espl_space *,
-                        double *values, struct espl_error *);
+/* Changes `values`, a configuration of the space.  Random numbers are taken from the host in the
+ * order of the parameters.  ESPL_E_BUG: the space refuses what came out. */
+espl_status pbt_explore_near(const struct pbt_explore *, const struct espl_host *,
+    const struct espl_space *, double *values, struct espl_error *);
 #endif

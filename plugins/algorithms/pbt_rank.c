@@ -1,4 +1,5 @@
-/* pbt_rank.c - population based training: who is better than whom, and who takes from whom (exploit).
+/* pbt_rank.c - population based training: who is better than whom, and who takes from whom
+ * (exploit).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +28,8 @@ pbt_rank(struct pbt *pbt)
 		const struct member *m = &pbt->members[i];
 
 		if ((m->flags & MEMBER_SCORED) != 0)
-			pbt->scores[pbt->scored++] = (struct score){ { m->loss, m->trial }, m->population, i };
+			pbt->scores[pbt->scored++] =
+			    (struct score){ { m->loss, m->trial }, m->population, i };
 	}
 	qsort(pbt->scores, pbt->scored, sizeof *pbt->scores, score_order);
 	for (i = 0; i < pbt->scored; i++)
@@ -122,7 +124,8 @@ pbt_source(struct pbt *pbt, uint32_t index)
 		other += other >= rank;
 		if (isnan(m->loss) && other >= s->good)
 			other = draw_below(pbt, s->good);
-		return other < rank && other < s->good ? pbt->scores[s->from + other].member : ESPL_ANY;
+		return other < rank && other < s->good ? pbt->scores[s->from + other].member
+						       : ESPL_ANY;
 	}
 	best = quantile_of(pbt, s->count);
 	if (!isnan(m->loss) && rank < s->count - best)

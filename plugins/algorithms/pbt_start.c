@@ -5,7 +5,7 @@
 #include <espalier/util.h>
 #include "pbt.h"
 
-#define FAILURES_MAX 2u		/* of one member without an interval in between */
+#define FAILURES_MAX 2u /* of one member without an interval in between */
 
 static double *
 values_of(const struct pbt *pbt, uint32_t index)
@@ -64,10 +64,11 @@ pbt_new(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink)
 	return status;
 }
 
-/* The member goes on from the source's weights.  The checkpoint of the source's last interval; if that was
- * lost, its newest; if nothing is kept, the configuration begins anew. */
+/* The member goes on from the source's weights.  The checkpoint of the source's last interval; if
+ * that was lost, its newest; if nothing is kept, the configuration begins anew. */
 espl_status
-pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct espl_search_sink *sink, struct espl_error *error)
+pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct espl_search_sink *sink,
+    struct espl_error *error)
 {
 	const struct member *from = &pbt->members[source];
 	struct espl_start start = ESPL_INIT(struct espl_start);
@@ -97,8 +98,9 @@ pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct espl_search_s
 	if (pbt->host->verbose) {
 		char text[160];
 
-		(void)snprintf(text, sizeof text, "takes the weights of trial %" PRIu64 " in the place of trial %"
-		               PRIu64, from->trial, before);
+		(void)snprintf(text, sizeof text,
+		    "takes the weights of trial %" PRIu64 " in the place of trial %" PRIu64,
+		    from->trial, before);
 		pbt->host->note(pbt->host, ESPL_ABOUT_TRIAL, trial, text);
 	}
 	return ESPL_OK;
@@ -111,15 +113,17 @@ pbt_over(struct pbt *pbt, struct member *m)
 	m->flags = MEMBER_OVER;
 }
 
-/* One that failed: a copy of one of the best takes its place, or (nobody is any good yet) a new one. */
+/* One that failed: a copy of one of the best takes its place, or (nobody is any good yet) a new
+ * one. */
 espl_status
-pbt_replace(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink, struct espl_error *error)
+pbt_replace(struct pbt *pbt, uint32_t index, struct espl_search_sink *sink,
+    struct espl_error *error)
 {
 	struct member *m = &pbt->members[index];
 	uint32_t source;
 	espl_status status;
 
-	m->flags &= (uint16_t)~(MEMBER_FAILED | MEMBER_SCORED);
+	m->flags &= (uint16_t) ~(MEMBER_FAILED | MEMBER_SCORED);
 	if (m->failures > FAILURES_MAX) {
 		pbt_over(pbt, m);
 		return ESPL_OK;

@@ -1,8 +1,8 @@
 /* replay_table.c - reads a schedule: one pass over the text, cell by cell.
  *
  * A column that is no parameter of the space must not change: it is one of the search's constants.
- * Cells are separated by commas, may stand in double quotes ("" within is one quote), and numbers are as
- * C writes them.  A parameter that a row switches off has an empty cell.
+ * Cells are separated by commas, may stand in double quotes ("" within is one quote), and numbers
+ * are as C writes them.  A parameter that a row switches off has an empty cell.
  */
 #include <inttypes.h>
 #include <math.h>
@@ -11,22 +11,22 @@
 #include <espalier/util.h>
 #include "replay_table.h"
 
-#define CELL_MAX      256u
+#define CELL_MAX 256u
 #define CONSTANTS_MAX 1024u
 
 struct column {
-	uint32_t param;			/* ESPL_ANY: a constant                              */
+	uint32_t param; /* ESPL_ANY: a constant */
 	uint32_t zero;
-	uint64_t hash;			/* of a constant, as the first line has it            */
-	char     name[64];		/* for messages                                      */
+	uint64_t hash; /* of a constant, as the first line has it */
+	char name[64]; /* for messages */
 };
 
 struct reading {
 	const char *name, *at, *end;
-	uint32_t    line;
-	const struct column *column;	/* that is read; NULL: none, or not known yet */
-	char        cell[CELL_MAX];
-	int         last;		/* the cell is its line's last */
+	uint32_t line;
+	const struct column *column; /* that is read; NULL: none, or not known yet */
+	char cell[CELL_MAX];
+	int last; /* the cell is its line's last */
 	struct espl_error *error;
 };
 
@@ -34,19 +34,19 @@ struct reading {
 static espl_status
 wrong(const struct reading *r, const char *what)
 {
-	size_t      length = strlen(r->name);
+	size_t length = strlen(r->name);
 	const char *tail = length > 60 ? r->name + length - 57 : r->name;
 
-	return espl_fail(r->error, ESPL_E_CONFIG, "%s%s line %u%s%s%s: %s", tail == r->name ? "" : "...", tail, r->line,
-	                 r->column != NULL ? ", column '" : "", r->column != NULL ? r->column->name : "",
-	                 r->column != NULL ? "'" : "", what);
+	return espl_fail(r->error, ESPL_E_CONFIG, "%s%s line %u%s%s%s: %s",
+	    tail == r->name ? "" : "...", tail, r->line, r->column != NULL ? ", column '" : "",
+	    r->column != NULL ? r->column->name : "", r->column != NULL ? "'" : "", what);
 }
 
 static espl_status
 next_cell(struct reading *r)
 {
 	size_t used = 0;
-	int    quoted = 0;
+	int quoted = 0;
 
 	for (;; r->at++) {
 		char c = r->at < r->end ? *r->at : '\n';
@@ -85,7 +85,8 @@ count_cell(struct reading *r, uint64_t *value)
 	return ESPL_OK;
 }
 
-/* Digits into *value (as many as it holds; the rest counts in *exponent only).  Returns how many there were. */
+/* Digits into *value (as many as it holds; the rest counts in *exponent only).  Returns how many
+ * there were. */
 static int
 digits(const char **at, uint64_t *value, int *exponent, int fraction)
 {
@@ -101,14 +102,14 @@ digits(const char **at, uint64_t *value, int *exponent, int fraction)
 	return count;
 }
 
-/* A number as C writes it, whatever the user's locale; NaN: it is none.  Up to 15 digits and 22 places are read
- * exactly, which is more than the space keeps. */
+/* A number as C writes it, whatever the user's locale; NaN: it is none.  Up to 15 digits and 22
+ * places are read exactly, which is more than the space keeps. */
 static double
 number(const char *at)
 {
-	int      negative = *at == '-', exponent = 0, count, sign;
+	int negative = *at == '-', exponent = 0, count, sign;
 	uint64_t value = 0, power = 0;
-	double   result, ten = 10;
+	double result, ten = 10;
 
 	at += *at == '-' || *at == '+';
 	count = digits(&at, &value, &exponent, 0);
@@ -127,7 +128,8 @@ number(const char *at)
 	if (count == 0 || *at != '\0')
 		return NAN;
 	result = 1;
-	for (power = (uint64_t)(exponent < 0 ? -exponent : exponent); power > 0; power >>= 1, ten *= ten)
+	for (power = (uint64_t)(exponent < 0 ? -exponent : exponent); power > 0;
+	     power >>= 1, ten *= ten)
 		if ((power & 1) != 0)
 			result *= ten;
 	result = exponent < 0 ? (double)value / result : (double)value * result;
@@ -138,7 +140,7 @@ number(const char *at)
 static espl_status
 value_cell(struct reading *r, const struct espl_param *p, double *value)
 {
-	char  text[160];
+	char text[160];
 	uint32_t i;
 
 	*value = NAN;
@@ -152,7 +154,7 @@ value_cell(struct reading *r, const struct espl_param *p, double *value)
 	if (!isnan(*value))
 		return ESPL_OK;
 	(void)snprintf(text, sizeof text, "'%.60s' is %s", r->cell,
-	               p->label_count == 0 ? "no number" : "none of the parameter's values");
+	    p->label_count == 0 ? "no number" : "none of the parameter's values");
 	return wrong(r, text);
 }
 
@@ -165,7 +167,8 @@ name_column(struct column *column, const char *name, uint32_t param)
 
 /* Does a parameter of the space have no column? */
 static espl_status
-check_columns(struct reading *r, const struct espl_space *space, const struct column *columns, uint32_t count)
+check_columns(struct reading *r, const struct espl_space *space, const struct column *columns,
+    uint32_t count)
 {
 	char text[160];
 	uint32_t i, k;
@@ -175,7 +178,8 @@ check_columns(struct reading *r, const struct espl_space *space, const struct co
 			;
 		if (k < count)
 			continue;
-		(void)snprintf(text, sizeof text, "no column for the parameter '%.60s'", space->params[i]->name);
+		(void)snprintf(text, sizeof text, "no column for the parameter '%.60s'",
+		    space->params[i]->name);
 		return wrong(r, text);
 	}
 	return ESPL_OK;
@@ -210,8 +214,8 @@ head(struct reading *r, const struct espl_space *space, struct column *columns, 
 				return wrong(r, "it is there twice");
 		r->column = NULL;
 	}
-	return *count < 2 ? wrong(r, "it must begin with the columns 'from' and 'until'") :
-		check_columns(r, space, columns, *count);
+	return *count < 2 ? wrong(r, "it must begin with the columns 'from' and 'until'")
+			  : check_columns(r, space, columns, *count);
 }
 
 /* What is no parameter here must be the same in all lines. */
@@ -225,14 +229,15 @@ constant_cell(struct reading *r, struct column *column, int first)
 		hash = (hash ^ (unsigned char)*c) * UINT64_C(0x100000001b3);
 	if (first)
 		column->hash = hash;
-	return hash == column->hash ? ESPL_OK :
-		wrong(r, "it changes, and is no parameter of the search space");
+	return hash == column->hash
+	    ? ESPL_OK
+	    : wrong(r, "it changes, and is no parameter of the search space");
 }
 
 /* A valid configuration stays what it is; the space rounds others. */
 static espl_status
-check_row(struct reading *r, const struct espl_space *space, const struct column *columns, uint32_t count,
-          double *values, double *copy)
+check_row(struct reading *r, const struct espl_space *space, const struct column *columns,
+    uint32_t count, double *values, double *copy)
 {
 	uint32_t i, k, missing = ESPL_ANY;
 	espl_status status;
@@ -247,9 +252,13 @@ check_row(struct reading *r, const struct espl_space *space, const struct column
 		if (status != ESPL_OK && i == missing)
 			return wrong(r, "the cell is empty, but the parameter is on in this row");
 		if (status == ESPL_OK && isnan(copy[i]) && !isnan(values[i]))
-			return wrong(r, "the cell must be empty: the others switch the parameter off");
-		if (status == ESPL_OK && !isnan(copy[i]) && !(fabs(copy[i] - values[i]) <= 1e-9 * fabs(values[i])))
-			return wrong(r, "the value is outside of the parameter's bounds, or none of its levels");
+			return wrong(r,
+			    "the cell must be empty: the others switch the parameter off");
+		if (status == ESPL_OK && !isnan(copy[i]) &&
+		    !(fabs(copy[i] - values[i]) <= 1e-9 * fabs(values[i])))
+			return wrong(r,
+			    "the value is outside of the parameter's bounds, or none of its "
+			    "levels");
 	}
 	r->column = NULL;
 	if (status != ESPL_OK)
@@ -259,12 +268,12 @@ check_row(struct reading *r, const struct espl_space *space, const struct column
 }
 
 static espl_status
-cells(struct reading *r, struct replay_table *table, const struct espl_space *space, struct column *columns,
-      uint32_t count, uint64_t bounds[2])
+cells(struct reading *r, struct replay_table *table, const struct espl_space *space,
+    struct column *columns, uint32_t count, uint64_t bounds[2])
 {
-	double     *values = table->values + (size_t)table->rows * space->param_count;
+	double *values = table->values + (size_t)table->rows * space->param_count;
 	espl_status status = ESPL_OK;
-	uint32_t    column;
+	uint32_t column;
 
 	for (column = 0, r->last = 0; !r->last && status == ESPL_OK; column++) {
 		r->column = column < count ? &columns[column] : NULL;
@@ -272,30 +281,37 @@ cells(struct reading *r, struct replay_table *table, const struct espl_space *sp
 		if (status == ESPL_OK && column >= count)
 			status = wrong(r, "it has more cells than the first line");
 		if (status == ESPL_OK)
-			status = column < 2 ? count_cell(r, &bounds[column]) : columns[column].param == ESPL_ANY
-				? constant_cell(r, &columns[column], table->rows == 0)
-				: value_cell(r, space->params[columns[column].param], &values[columns[column].param]);
+			status = column < 2 ? count_cell(r, &bounds[column])
+			    : columns[column].param == ESPL_ANY
+			    ? constant_cell(r, &columns[column], table->rows == 0)
+			    : value_cell(r, space->params[columns[column].param],
+				  &values[columns[column].param]);
 	}
 	r->column = NULL;
-	return status == ESPL_OK && column != count ? wrong(r, "it has fewer cells than the first line") : status;
+	return status == ESPL_OK && column != count
+	    ? wrong(r, "it has fewer cells than the first line")
+	    : status;
 }
 
 static espl_status
-row(struct reading *r, struct replay_table *table, const struct espl_space *space, struct column *columns,
-    uint32_t count, double *copy)
+row(struct reading *r, struct replay_table *table, const struct espl_space *space,
+    struct column *columns, uint32_t count, double *copy)
 {
 	uint64_t before = table->rows > 0 ? table->until[table->rows - 1] : 0, bounds[2] = { 0, 0 };
-	char     text[160];
+	char text[160];
 	espl_status status = cells(r, table, space, columns, count, bounds);
 
 	if (status != ESPL_OK)
 		return status;
 	if (bounds[0] != before || bounds[1] <= before) {
-		(void)snprintf(text, sizeof text, "it goes from %" PRIu64 " until %" PRIu64 "; it must begin at %" PRIu64
-		               ", where the line before it ends, and end later", bounds[0], bounds[1], before);
+		(void)snprintf(text, sizeof text,
+		    "it goes from %" PRIu64 " until %" PRIu64 "; it must begin at %" PRIu64
+		    ", where the line before it ends, and end later",
+		    bounds[0], bounds[1], before);
 		return wrong(r, text);
 	}
-	status = check_row(r, space, columns, count, table->values + (size_t)table->rows * space->param_count, copy);
+	status = check_row(r, space, columns, count,
+	    table->values + (size_t)table->rows * space->param_count, copy);
 	if (status == ESPL_OK)
 		table->until[table->rows++] = bounds[1];
 	return status;
@@ -303,15 +319,19 @@ row(struct reading *r, struct replay_table *table, const struct espl_space *spac
 
 espl_status
 replay_read(struct replay_table *table, const char *name, const char *text, uint64_t size,
-            const struct espl_space *space, struct espl_error *error)
+    const struct espl_space *space, struct espl_error *error)
 {
-	struct reading r = { .name = name, .at = text, .end = text + size, .line = 1, .error = error };
-	size_t    params = (size_t)space->param_count + 1, lines = 1;
+	struct reading r = { .name = name,
+		.at = text,
+		.end = text + size,
+		.line = 1,
+		.error = error };
+	size_t params = (size_t)space->param_count + 1, lines = 1;
 	struct column *columns = calloc(params + CONSTANTS_MAX, sizeof *columns);
-	double   *copy = calloc(params, sizeof *copy);
+	double *copy = calloc(params, sizeof *copy);
 	espl_status status;
-	uint32_t  count = 0;
-	uint64_t  i;
+	uint32_t count = 0;
+	uint64_t i;
 
 	memset(table, 0, sizeof *table);
 	for (i = 0; i < size; i++)
@@ -319,7 +339,8 @@ replay_read(struct replay_table *table, const char *name, const char *text, uint
 	table->until = calloc(lines, sizeof *table->until);
 	table->values = calloc(lines * params, sizeof *table->values);
 	if (columns == NULL || copy == NULL || table->until == NULL || table->values == NULL)
-		status = espl_fail(error, ESPL_E_NOMEM, "out of memory for a schedule of %zu lines", lines);
+		status = espl_fail(error, ESPL_E_NOMEM, "out of memory for a schedule of %zu lines",
+		    lines);
 	else
 		status = head(&r, space, columns, &count);
 	for (; status == ESPL_OK && r.at < r.end; r.line++) {

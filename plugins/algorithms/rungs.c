@@ -1,26 +1,30 @@
 /* rungs.c - ASHA's rungs as heaps: who is in the best 1/eta, without ever sorting a rung.
  *
- * A rung is cut in two: `top`, a heap with its worst in front, and `others`, with its best in front.
- * A result goes to its side of the cut; then the cut is moved by at most one.
+ * A rung is cut in two: `top`, a heap with its worst in front, and `others`, with its best in
+ * front. A result goes to its side of the cut; then the cut is moved by at most one.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "rungs.h"
 
-#define RUNGS_MOST 64u			/* 2^63 iterations are more than there are */
+#define RUNGS_MOST 64u /* 2^63 iterations are more than there are */
 
 /* The trial's id above three flags. */
-struct rungs_result { double loss; uint64_t mark; };
-#define IN_TOP   UINT64_C(1)
-#define IN_READY UINT64_C(2)		/* has a place in the heap `ready`, perhaps an outdated one */
-#define SETTLED  UINT64_C(4)		/* promoted, or never to go on */
+struct rungs_result {
+	double loss;
+	uint64_t mark;
+};
+#define IN_TOP UINT64_C(1)
+/* has a place in the heap `ready`, perhaps an outdated one */
+#define IN_READY UINT64_C(2)
+#define SETTLED UINT64_C(4) /* promoted, or never to go on */
 #define ID_SHIFT 3
 
 /* ---- heaps ----------------------------------------------------------------------------------- */
 
-/* The first 32 bits of a number that is ordered as the loss is, NaN last: most comparisons need no more,
- * and so no look at results that are far apart in memory. */
+/* The first 32 bits of a number that is ordered as the loss is, NaN last: most comparisons need no
+ * more, and so no look at results that are far apart in memory. */
 static uint32_t
 key_of(double loss)
 {
@@ -29,7 +33,7 @@ key_of(double loss)
 	if (isnan(loss))
 		return UINT32_MAX;
 	if (loss == 0)
-		loss = 0;		/* -0 equals 0 */
+		loss = 0; /* -0 equals 0 */
 	memcpy(&bits, &loss, sizeof bits);
 	bits = (bits & UINT64_C(1) << 63) != 0 ? ~bits : bits | UINT64_C(1) << 63;
 	return (uint32_t)(bits >> 32);
@@ -88,7 +92,7 @@ pop(const struct rungs_rung *rung, struct rungs_heap *heap, int worst)
 		heap->places[at] = heap->places[child];
 		at = child;
 	}
-	heap->places[at] = last;	/* the heap has room for it even when it is empty now */
+	heap->places[at] = last; /* the heap has room for it even when it is empty now */
 	return first;
 }
 
@@ -114,7 +118,7 @@ reserve(struct rungs_heap *heap, uint32_t more)
 
 espl_status
 rungs_init(struct rungs *rungs, uint64_t first, uint64_t last, uint64_t eta, uint32_t round_up,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	uint64_t until = first;
 
@@ -155,7 +159,8 @@ make_room(struct rungs_rung *rung, struct espl_error *error)
 	uint64_t room = (uint64_t)rung->count + rung->count / 2 + 8;
 
 	if (rung->count >= UINT32_MAX / 4)
-		return espl_fail(error, ESPL_E_LIMIT, "a rung holds %u results at most", UINT32_MAX / 4);
+		return espl_fail(error, ESPL_E_LIMIT, "a rung holds %u results at most",
+		    UINT32_MAX / 4);
 	if (rung->count == rung->room) {
 		results = realloc(rung->results, (size_t)room * sizeof *results);
 		if (results == NULL)
@@ -186,7 +191,8 @@ to_top(struct rungs_rung *rung, struct rungs_place place)
 static void
 cut(const struct rungs *rungs, struct rungs_rung *rung, struct rungs_place place)
 {
-	uint64_t wanted = ((uint64_t)rung->count + (rungs->round_up ? rungs->eta - 1 : 0)) / rungs->eta;
+	uint64_t wanted =
+	    ((uint64_t)rung->count + (rungs->round_up ? rungs->eta - 1 : 0)) / rungs->eta;
 
 	if (rung->top.count > 0 && ahead(rung, place, rung->top.places[0]))
 		to_top(rung, place);
@@ -204,7 +210,7 @@ cut(const struct rungs *rungs, struct rungs_rung *rung, struct rungs_place place
 
 espl_status
 rungs_record(struct rungs *rungs, uint32_t number, uint64_t trial, double loss, int may_go_on,
-             int *top, struct espl_error *error)
+    int *top, struct espl_error *error)
 {
 	struct rungs_rung *rung = &rungs->rungs[number];
 	espl_status status = make_room(rung, error);
@@ -271,7 +277,7 @@ rungs_promote(struct rungs *rungs, uint64_t *trial, uint32_t *number)
 	return 1;
 }
 
-/* ---- when configurations have come to an end ------------------------------------------------------ */
+/* ---- when configurations have come to an end ---------------------------------------------- */
 
 int
 rungs_ended(const struct rungs *rungs)

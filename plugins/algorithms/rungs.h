@@ -1,12 +1,13 @@
-/* rungs.h - ASHA's rungs: results of one bracket, from which the best one in eta may go on at any time.
+/* rungs.h - ASHA's rungs: results of one bracket, from which the best one in eta may go on at any
+ * time.
  *
- * Rung k is reached at iterations first * eta^k; the last one at `last`, whatever the rule says.  A result
- * is recorded once for each rung that a trial reaches, NaN for one that failed on the way.  Ranks are by
- * (loss, id), NaN last, so the order of arrival plays no part in who is ahead of whom.
+ * Rung k is reached at iterations first * eta^k; the last one at `last`, whatever the rule says.  A
+ * result is recorded once for each rung that a trial reaches, NaN for one that failed on the way.
+ * Ranks are by (loss, id), NaN last, so the order of arrival plays no part in who is ahead of whom.
  *
- * Promotion form: rungs_record when a trial comes to rest at a rung; rungs_promote tells whom to continue.
- * Stopping form: rungs_record when it passes a rung; it stops unless it is among the best.
- * A call costs O(log n); a result takes 16 bytes and at most two places of 8 in heaps.
+ * Promotion form: rungs_record when a trial comes to rest at a rung; rungs_promote tells whom to
+ * continue. Stopping form: rungs_record when it passes a rung; it stops unless it is among the
+ * best. A call costs O(log n); a result takes 16 bytes and at most two places of 8 in heaps.
  */
 #ifndef RUNGS_H
 #define RUNGS_H
@@ -14,57 +15,64 @@
 #include <espalier/util.h>
 #include "shared.h"
 
-struct rungs_result;		/* of one trial at one rung */
-struct rungs_place { uint32_t key, item; };	/* a result's index; key: the first bits of its loss */
-struct rungs_heap { struct rungs_place *places; uint32_t count, room; };
+struct rungs_result; /* of one trial at one rung */
+/* a result's index; key: the first bits of its loss */
+struct rungs_place {
+	uint32_t key, item;
+};
+struct rungs_heap {
+	struct rungs_place *places;
+	uint32_t count, room;
+};
 struct rungs_rung {
-	uint64_t until;			/* cumulative iterations at which it is reached      */
+	uint64_t until; /* cumulative iterations at which it is reached */
 	struct rungs_result *results;
-	uint32_t count, room;		/* results; those that failed included               */
-	struct rungs_heap top;		/* the best count / eta, the worst first             */
-	struct rungs_heap others;	/* the rest, the best first                          */
-	struct rungs_heap ready;	/* of the top, those not promoted yet, the best first */
+	uint32_t count, room;     /* results; those that failed included */
+	struct rungs_heap top;    /* the best count / eta, the worst first */
+	struct rungs_heap others; /* the rest, the best first */
+	struct rungs_heap ready;  /* of the top, those not promoted yet, the best first */
 };
 struct rungs {
-	struct rungs_rung *rungs;	/* [count], rising; nobody is promoted out of the last */
+	struct rungs_rung *rungs; /* [count], rising; nobody is promoted out of the last */
 	uint32_t count;
-	uint32_t round_up;		/* 1: the best ceil(n / eta) are the top (stopping form: the first
-					 * to come goes on); 0: floor(n / eta) (the paper)    */
+	uint32_t round_up; /* 1: the best ceil(n / eta) are the top (stopping form: the first
+			    * to come goes on); 0: floor(n / eta) (the paper) */
 	uint64_t eta;
 };
 
-#define rungs_init    SHARED(rungs_init)
-#define rungs_free    SHARED(rungs_free)
-#define rungs_record  SHARED(rungs_record)
-#define rungs_peek    SHARED(rungs_peek)
+#define rungs_init SHARED(rungs_init)
+#define rungs_free SHARED(rungs_free)
+#define rungs_record SHARED(rungs_record)
+#define rungs_peek SHARED(rungs_peek)
 #define rungs_promote SHARED(rungs_promote)
-#define rungs_ended   SHARED(rungs_ended)
-#define rungs_rest    SHARED(rungs_rest)
-#define rungs_force   SHARED(rungs_force)
+#define rungs_ended SHARED(rungs_ended)
+#define rungs_rest SHARED(rungs_rest)
+#define rungs_force SHARED(rungs_force)
 
-/* Rungs at first, first * eta, ... below last, and last; 1 <= first <= last, eta >= 2.  ESPL_E_NOMEM.
- * Also after a failure rungs_free must be called. */
-espl_status rungs_init(struct rungs *, uint64_t first, uint64_t last, uint64_t eta, uint32_t round_up,
-                       struct espl_error *);
-void        rungs_free(struct rungs *);
+/* Rungs at first, first * eta, ... below last, and last; 1 <= first <= last, eta >= 2.
+ * ESPL_E_NOMEM. Also after a failure rungs_free must be called. */
+espl_status rungs_init(struct rungs *, uint64_t first, uint64_t last, uint64_t eta,
+    uint32_t round_up, struct espl_error *);
+void rungs_free(struct rungs *);
 
-/* The trial has reached rung `rung` (or failed on the way: NaN) and may go on (or not: it is complete).
- * *top, unless NULL: 1 if it is now among the best one in eta and not NaN.  ESPL_E_NOMEM: nothing changed. */
+/* The trial has reached rung `rung` (or failed on the way: NaN) and may go on (or not: it is
+ * complete). *top, unless NULL: 1 if it is now among the best one in eta and not NaN. ESPL_E_NOMEM:
+ * nothing changed. */
 espl_status rungs_record(struct rungs *, uint32_t rung, uint64_t trial, double loss, int may_go_on,
-                         int *top, struct espl_error *);
-/* Whom the paper's get_job promotes: the best of the top not promoted yet, of the highest rung that has one.
- * *rung is where it rests; it is to be continued to rungs[*rung + 1].until.  0: nobody. */
-int         rungs_peek(struct rungs *, uint64_t *trial, uint32_t *rung);
+    int *top, struct espl_error *);
+/* Whom the paper's get_job promotes: the best of the top not promoted yet, of the highest rung that
+ * has one. *rung is where it rests; it is to be continued to rungs[*rung + 1].until.  0: nobody. */
+int rungs_peek(struct rungs *, uint64_t *trial, uint32_t *rung);
 /* The same, and marks it: nobody is promoted twice out of a rung. */
-int         rungs_promote(struct rungs *, uint64_t *trial, uint32_t *rung);
+int rungs_promote(struct rungs *, uint64_t *trial, uint32_t *rung);
 
 /* For searches whose configurations come to an end before anybody was promoted to the last rung.
  * Has anybody come to that, with a number? */
-int         rungs_ended(const struct rungs *);
-/* The best of those that rest at the highest rung where any do, be it in the top or not.  0: nobody rests.
- * O(n): for when nothing else is left to do. */
-int         rungs_rest(struct rungs *, uint64_t *trial, uint32_t *rung, double *loss);
+int rungs_ended(const struct rungs *);
+/* The best of those that rest at the highest rung where any do, be it in the top or not.  0: nobody
+ * rests. O(n): for when nothing else is left to do. */
+int rungs_rest(struct rungs *, uint64_t *trial, uint32_t *rung, double *loss);
 /* The same, and marks it as rungs_promote does. */
-int         rungs_force(struct rungs *, uint64_t *trial, uint32_t *rung);
+int rungs_force(struct rungs *, uint64_t *trial, uint32_t *rung);
 
 #endif

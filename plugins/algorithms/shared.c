@@ -9,15 +9,15 @@ shared_has_end(const struct espl_host *host)
 {
 	const struct espl_experiment *experiment = host->service(host, ESPL_EXPERIMENT);
 
-	return experiment != NULL && (experiment->deadline != ESPL_NEVER ||
-	                              experiment->budget != INT64_MAX);
+	return experiment != NULL &&
+	    (experiment->deadline != ESPL_NEVER || experiment->budget != INT64_MAX);
 }
 
 espl_status
 shared_endless(struct espl_error *error, uint32_t option, const char *give)
 {
 	return espl_hint(error, espl_blame(error, option, "the search would never end"),
-	                 "give %s, or the experiment a deadline or a budget", give);
+	    "give %s, or the experiment a deadline or a budget", give);
 }
 
 espl_status
@@ -27,31 +27,38 @@ shared_check_range(uint64_t least, uint64_t most, uint32_t option, struct espl_e
 
 	if (least <= most)
 		return ESPL_OK;
-	(void)snprintf(text, sizeof text, "'iterations_min' = %llu is greater than 'iterations_max' = %llu",
-	               (unsigned long long)least, (unsigned long long)most);
+	(void)snprintf(text, sizeof text,
+	    "'iterations_min' = %llu is greater than 'iterations_max' = %llu",
+	    (unsigned long long)least, (unsigned long long)most);
 	return espl_hint(error, espl_blame(error, option, text),
-	                 "the first cut is after iterations_min, those that survive all train iterations_max");
+	    "the first cut is after iterations_min, those that survive all train iterations_max");
 }
 
 void
-shared_tell_rungs(const struct espl_host *host, const uint64_t *until, size_t stride, uint32_t count, const char *more)
+shared_tell_rungs(const struct espl_host *host, const uint64_t *until, size_t stride,
+    uint32_t count, const char *more)
 {
-	char     text[400] = "";
-	size_t   used = 0;
+	char text[400] = "";
+	size_t used = 0;
 	uint32_t i;
 
 	for (i = 0; i < count && used < sizeof text - 40; i++) {
-		const uint64_t *at = (const uint64_t *)(const void *)((const char *)until + i * stride);
+		const uint64_t *at =
+		    (const uint64_t *)(const void *)((const char *)until + i * stride);
 
-		used += (size_t)snprintf(text + used, sizeof text - used, "%s%llu", i == 0 ? "" : i + 1 < count ? ", " : " and ",
-		                         (unsigned long long)*at);
+		used += (size_t)snprintf(text + used, sizeof text - used, "%s%llu",
+		    i == 0              ? ""
+			: i + 1 < count ? ", "
+					: " and ",
+		    (unsigned long long)*at);
 	}
-	espl_logf(host, ESPL_INFO, "rung%s at %s%s iterations%s", count == 1 ? "" : "s", text, i < count ? ", ..." : "", more);
+	espl_logf(host, ESPL_INFO, "rung%s at %s%s iterations%s", count == 1 ? "" : "s", text,
+	    i < count ? ", ..." : "", more);
 }
 
 espl_status
 shared_init(struct shared *s, const struct espl_host *host, uint64_t trials, uint32_t option,
-            struct espl_error *error)
+    struct espl_error *error)
 {
 	size_t count;
 
@@ -68,8 +75,9 @@ shared_init(struct shared *s, const struct espl_host *host, uint64_t trials, uin
 	count = (size_t)s->space->param_count + 1;
 	s->unit = calloc(count, sizeof *s->unit);
 	s->values = calloc(count, sizeof *s->values);
-	return s->unit != NULL && s->values != NULL ? ESPL_OK :
-		espl_fail(error, ESPL_E_NOMEM, "out of memory");
+	return s->unit != NULL && s->values != NULL
+	    ? ESPL_OK
+	    : espl_fail(error, ESPL_E_NOMEM, "out of memory");
 }
 
 void
@@ -82,8 +90,9 @@ shared_free(struct shared *s)
 const double *
 shared_first(const struct shared *s)
 {
-	return s->first != NULL && s->added < s->first->count ?
-		s->first->at(s->first, (uint32_t)s->added) : NULL;
+	return s->first != NULL && s->added < s->first->count
+	    ? s->first->at(s->first, (uint32_t)s->added)
+	    : NULL;
 }
 
 espl_status
@@ -141,7 +150,7 @@ shared_begin(struct shared *s, int declared, struct espl_search_sink *sink)
 
 espl_status
 shared_fill(struct shared *s, uint64_t want, int declared, shared_add *add, void *ctx,
-            struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	espl_status status = want > 0 ? shared_begin(s, declared, sink) : ESPL_OK;
 
@@ -150,6 +159,7 @@ shared_fill(struct shared *s, uint64_t want, int declared, shared_add *add, void
 		if (status == ESPL_OK && ++s->added == s->trials)
 			return sink->finish(sink);
 	}
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "trial %llu was refused", (unsigned long long)s->added);
+	return status == ESPL_OK
+	    ? status
+	    : espl_fail(error, status, "trial %llu was refused", (unsigned long long)s->added);
 }

@@ -1,8 +1,9 @@
-/* shared.h - names of what several algorithms share, and the making of configurations, which most of them do alike:
- * the user's first, then drawn ones, into one open group, until there are as many as there are to be.
+/* shared.h - names of what several algorithms share, and the making of configurations, which most
+ * of them do alike: the user's first, then drawn ones, into one open group, until there are as many
+ * as there are to be.
  *
- * Each plugin is made with a copy of its own: SHARED_OF, which the makefile sets to algorithm_<name>,
- * begins every global symbol, so that all plugins can be linked into one program.
+ * Each plugin is made with a copy of its own: SHARED_OF, which the makefile sets to
+ * algorithm_<name>, begins every global symbol, so that all plugins can be linked into one program.
  *
  * Use: shared_init in create, shared_fill (or, for searches that also promote, shared_values) in
  * next_group, shared_free in destroy.
@@ -12,83 +13,91 @@
 #include <espalier/algorithm.h>
 
 #ifndef SHARED_OF
-# define SHARED_OF algorithm
+#define SHARED_OF algorithm
 #endif
 #define SHARED_PASTE_(of_, name_) of_##_##name_
-#define SHARED_PASTE(of_, name_)  SHARED_PASTE_(of_, name_)
-#define SHARED(name_)             SHARED_PASTE(SHARED_OF, name_)
+#define SHARED_PASTE(of_, name_) SHARED_PASTE_(of_, name_)
+#define SHARED(name_) SHARED_PASTE(SHARED_OF, name_)
 
+/* clang-format off */
 #define SHARED_OPTION_TRIALS \
-	{ .name = "trials", .help = "how many configurations to try; 0: as many as the deadline "     \
-	  "or the budget allows", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",                \
+	{ .name = "trials", .help = "how many configurations to try; 0: as many as the deadline " \
+	  "or the budget allows", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", \
 	  .max = "1000000" }
+/* clang-format on */
+/* clang-format off */
 #define SHARED_OPTION_ITERATIONS \
-	{ .name = "iterations_max", .help = "iterations that each of them trains",                  \
+	{ .name = "iterations_max", .help = "iterations that each of them trains", \
 	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" }
+/* clang-format on */
 /* Of searches that cut: iterations_min (about_: more words on it), iterations_max, eta. */
+/* clang-format off */
 #define SHARED_OPTIONS_CUTS(about_, eta_) \
-	{ .name = "iterations_min", .help = "iterations before the first cut" about_,               \
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" },              \
-	{ .name = "iterations_max", .help = "iterations of those that survive every cut",           \
-	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000",                                 \
-	  .flags = ESPL_OPT_REQUIRED },                                                             \
-	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT,            \
+	{ .name = "iterations_min", .help = "iterations before the first cut" about_, \
+	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" }, \
+	{ .name = "iterations_max", .help = "iterations of those that survive every cut", \
+	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000", \
+	  .flags = ESPL_OPT_REQUIRED }, \
+	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT, \
 	  .fallback = (eta_), .min = "2", .max = "1000000" }
+/* clang-format on */
 
-struct shared {				/* the plugin's; fields may be read                          */
-	const struct espl_host  *host;
+/* the plugin's; fields may be read */
+struct shared {
+	const struct espl_host *host;
 	const struct espl_space *space;
-	const struct espl_first *first;	/* NULL: the user has none                                   */
-	double   *unit, *values;	/* room for one configuration                                */
-	uint64_t  trials;		/* configurations in all; 0: until the experiment ends       */
-	uint64_t  added;		/* so far                                                    */
-	uint64_t  group;		/* that they are added to; ESPL_NONE: it has not begun       */
+	const struct espl_first *first; /* NULL: the user has none */
+	double *unit, *values;          /* room for one configuration */
+	uint64_t trials;                /* configurations in all; 0: until the experiment ends */
+	uint64_t added;                 /* so far */
+	uint64_t group;                 /* that they are added to; ESPL_NONE: it has not begun */
 };
 /* Adds one trial to the group; `added` is counted for it. */
 typedef espl_status shared_add(void *ctx, struct espl_search_sink *, struct espl_error *);
 
-#define shared_tell_rungs  SHARED(shared_tell_rungs)
-#define shared_has_end     SHARED(shared_has_end)
-#define shared_endless     SHARED(shared_endless)
+#define shared_tell_rungs SHARED(shared_tell_rungs)
+#define shared_has_end SHARED(shared_has_end)
+#define shared_endless SHARED(shared_endless)
 #define shared_check_range SHARED(shared_check_range)
-#define shared_init        SHARED(shared_init)
-#define shared_free        SHARED(shared_free)
-#define shared_first       SHARED(shared_first)
-#define shared_values      SHARED(shared_values)
-#define shared_spec        SHARED(shared_spec)
-#define shared_want        SHARED(shared_want)
-#define shared_begin       SHARED(shared_begin)
-#define shared_fill        SHARED(shared_fill)
+#define shared_init SHARED(shared_init)
+#define shared_free SHARED(shared_free)
+#define shared_first SHARED(shared_first)
+#define shared_values SHARED(shared_values)
+#define shared_spec SHARED(shared_spec)
+#define shared_want SHARED(shared_want)
+#define shared_begin SHARED(shared_begin)
+#define shared_fill SHARED(shared_fill)
 
-/* Logs, where a search begins, where its rungs are: until points to the first, `stride` bytes apart. */
-void        shared_tell_rungs(const struct espl_host *, const uint64_t *until, size_t stride, uint32_t count,
-                              const char *more);
+/* Logs, where a search begins, where its rungs are: until points to the first, `stride` bytes
+ * apart. */
+void shared_tell_rungs(const struct espl_host *, const uint64_t *until, size_t stride,
+    uint32_t count, const char *more);
 
 /* Does the experiment end by itself?  A search without an end of its own needs that. */
-int         shared_has_end(const struct espl_host *);
+int shared_has_end(const struct espl_host *);
 /* The failure if it does not: the option that would give it one, and what to write. */
 espl_status shared_endless(struct espl_error *, uint32_t option, const char *give);
 /* E_CONFIG, blaming the option of the first, where iterations_min is above iterations_max. */
 espl_status shared_check_range(uint64_t least, uint64_t most, uint32_t option, struct espl_error *);
 
-/* trials 0: the experiment must have an end (option: the index of 'trials').  E_UNSUPPORTED: no space.
- * After a failure shared_free must be called as well. */
+/* trials 0: the experiment must have an end (option: the index of 'trials').  E_UNSUPPORTED: no
+ * space. After a failure shared_free must be called as well. */
 espl_status shared_init(struct shared *, const struct espl_host *, uint64_t trials, uint32_t option,
-                        struct espl_error *);
-void        shared_free(struct shared *);
+    struct espl_error *);
+void shared_free(struct shared *);
 /* The next configuration, if that is one of the user's; else NULL. */
 const double *shared_first(const struct shared *);
 /* The next configuration: the user's, or drawn uniformly.  Valid until the next call. */
 espl_status shared_values(struct shared *, const double **values);
 /* Declares one stage of all trials, if it is known how many there are. */
 espl_status shared_spec(const struct shared *, uint64_t iterations, struct espl_spec_sink *);
-/* How many to add now: as many as could run, and one where nothing else asks for GPUs; never more than
- * are left. */
-uint64_t    shared_want(const struct shared *, const struct espl_search_view *);
+/* How many to add now: as many as could run, and one where nothing else asks for GPUs; never more
+ * than are left. */
+uint64_t shared_want(const struct shared *, const struct espl_search_view *);
 /* Begins the group, unless it has begun.  declared: 1 if its stage is. */
 espl_status shared_begin(struct shared *, int declared, struct espl_search_sink *);
 /* Adds so many, and finishes behind the last of all. */
 espl_status shared_fill(struct shared *, uint64_t want, int declared, shared_add *, void *ctx,
-                        struct espl_search_sink *, struct espl_error *);
+    struct espl_search_sink *, struct espl_error *);
 
 #endif

@@ -1,5 +1,6 @@
-/* allocator_elastic_exact.c - the cheapest plan there is, proven: dynamic programming over the stages, and
- * best-first search where minimum charges count.  Says how far off it may be if it had to stop early. */
+/* allocator_elastic_exact.c - the cheapest plan there is, proven: dynamic programming over the
+ * stages, and best-first search where minimum charges count.  Says how far off it may be if it had
+ * to stop early. */
 #include "planner_exact.h"
 #include "planner_instance.h"
 
@@ -8,16 +9,24 @@ enum { ANY, FAIR };
 
 static const struct espl_option options[] = {
 	PLANNER_OPTIONS,
-	{ .name = "allocations", .help = "any: every number of GPUs; fair: factors and multiples of a stage's trials",
-	  .type = ESPL_OPT_CHOICE, .fallback = "any", .choices = "any|fair" },
-	{ .name = "effort", .help = "steps of work for a plan (100 million: less than 2 s), and 20 times fewer for a re-plan "
-	  "of a live run; where they run out, the plan says how far it may be from the best", .type = ESPL_OPT_INT,
-	  .fallback = "100000000", .min = "1000", .max = "1000000000000" },
+	{ .name = "allocations",
+	    .help = "any: every number of GPUs; fair: factors and multiples of a stage's trials",
+	    .type = ESPL_OPT_CHOICE,
+	    .fallback = "any",
+	    .choices = "any|fair" },
+	{ .name = "effort",
+	    .help = "steps of work for a plan (100 million: less than 2 s), and 20 times fewer for "
+		    "a re-plan of a live run; where they run out, the plan says how far it may be "
+		    "from the best",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "100000000",
+	    .min = "1000",
+	    .max = "1000000000000" },
 };
 
 struct proven {
 	struct planner_instance common;
-	struct planner_exact    how;
+	struct planner_exact how;
 };
 
 static void
@@ -30,7 +39,8 @@ destroy(void *self)
 }
 
 static espl_status
-create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
 {
 	struct proven *proven = calloc(1, sizeof *proven);
 
@@ -44,19 +54,23 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 }
 
 static espl_status
-allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, struct espl_error *error)
+allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    struct espl_error *error)
 {
 	struct proven *proven = self;
 
-	return planner_instance_allocate(&proven->common, view, sink, planner_exact_solve, &proven->how, error);
+	return planner_instance_allocate(&proven->common, view, sink, planner_exact_solve,
+	    &proven->how, error);
 }
 
 static espl_status
-plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink, struct espl_error *error)
+plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
+    struct espl_error *error)
 {
 	struct proven *proven = self;
 
-	return planner_instance_plan(&proven->common, view, sink, planner_exact_solve, &proven->how, error);
+	return planner_instance_plan(&proven->common, view, sink, planner_exact_solve, &proven->how,
+	    error);
 }
 
 static const struct espl_allocator_ops ops = {

@@ -1,5 +1,5 @@
-/* allocator_elastic_greedy.c - RubberBand's planner (EuroSys'21, 4.3): from the best cluster of one size
- * downwards, stage by stage.  It looks at few plans and proves nothing; elastic-exact does. */
+/* allocator_elastic_greedy.c - RubberBand's planner (EuroSys'21, 4.3): from the best cluster of one
+ * size downwards, stage by stage.  It looks at few plans and proves nothing; elastic-exact does. */
 #include "planner_greedy.h"
 #include "planner_instance.h"
 
@@ -8,16 +8,22 @@ enum { REPAIRED, LITERAL };
 
 static const struct espl_option options[] = {
 	PLANNER_OPTIONS,
-	{ .name = "variant", .help = "repaired: steps that free nodes, nothing too slow, small changes at the "
-	  "end; literal: Algorithm 2 as printed", .type = ESPL_OPT_CHOICE, .fallback = "repaired",
-	  .choices = "repaired|literal" },
-	{ .name = "starts", .help = "begins with the best static size, twice it, ...; absent: 3, literal 1",
-	  .type = ESPL_OPT_INT, .min = "1", .max = "64" },
+	{ .name = "variant",
+	    .help = "repaired: steps that free nodes, nothing too slow, small changes at the end; "
+		    "literal: Algorithm 2 as printed",
+	    .type = ESPL_OPT_CHOICE,
+	    .fallback = "repaired",
+	    .choices = "repaired|literal" },
+	{ .name = "starts",
+	    .help = "begins with the best static size, twice it, ...; absent: 3, literal 1",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "64" },
 };
 
 struct greedy {
 	struct planner_instance common;
-	struct planner_greedy   how;
+	struct planner_greedy how;
 };
 
 static void
@@ -30,7 +36,8 @@ destroy(void *self)
 }
 
 static espl_status
-create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
 {
 	struct greedy *greedy = calloc(1, sizeof *greedy);
 
@@ -38,26 +45,32 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	planner_instance_init(&greedy->common, host, config);
 	greedy->how.literal = config->values[VARIANT].as.i == LITERAL;
-	greedy->how.starts = config->values[STARTS].source != ESPL_UNSET ? (uint32_t)config->values[STARTS].as.i :
-		greedy->how.literal ? 1 : 3;
+	greedy->how.starts = config->values[STARTS].source != ESPL_UNSET
+	    ? (uint32_t)config->values[STARTS].as.i
+	    : greedy->how.literal ? 1
+				  : 3;
 	*self = greedy;
 	return ESPL_OK;
 }
 
 static espl_status
-allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, struct espl_error *error)
+allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    struct espl_error *error)
 {
 	struct greedy *greedy = self;
 
-	return planner_instance_allocate(&greedy->common, view, sink, planner_greedy_solve, &greedy->how, error);
+	return planner_instance_allocate(&greedy->common, view, sink, planner_greedy_solve,
+	    &greedy->how, error);
 }
 
 static espl_status
-plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink, struct espl_error *error)
+plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
+    struct espl_error *error)
 {
 	struct greedy *greedy = self;
 
-	return planner_instance_plan(&greedy->common, view, sink, planner_greedy_solve, &greedy->how, error);
+	return planner_instance_plan(&greedy->common, view, sink, planner_greedy_solve,
+	    &greedy->how, error);
 }
 
 static const struct espl_allocator_ops ops = {

@@ -15,27 +15,39 @@ enum { GPUS, OFFER, RESIZE, PACKING };
 enum { STAGE, ALWAYS };
 
 static const struct espl_option options[] = {
-	{ .name = "gpus", .help = "most GPUs to hold; 0: all that the cloud sells and the trials "
-	  "can use", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
-	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the first",
-	  .type = ESPL_OPT_STRING },
-	{ .name = "resize", .help = "stage: running trials shrink only for waiting ones and grow "
-	  "only into idle GPUs; always: shares are made equal at every change",
-	  .type = ESPL_OPT_CHOICE, .choices = "stage|always", .fallback = "stage" },
-	{ .name = "packing", .help = "at most this many trials on one GPU while there are more "
-	  "trials than GPUs and the profile says that it helps; 1: never",
-	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "64" },
+	{ .name = "gpus",
+	    .help = "most GPUs to hold; 0: all that the cloud sells and the trials can use",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1000000" },
+	{ .name = "offer",
+	    .help = "name of the cloud's offer to lease; absent: the first",
+	    .type = ESPL_OPT_STRING },
+	{ .name = "resize",
+	    .help = "stage: running trials shrink only for waiting ones and grow only into idle "
+		    "GPUs; always: shares are made equal at every change",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "stage|always",
+	    .fallback = "stage" },
+	{ .name = "packing",
+	    .help = "at most this many trials on one GPU while there are more trials than GPUs and "
+		    "the profile says that it helps; 1: never",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "1",
+	    .max = "64" },
 };
 
 struct fair {
 	const struct espl_host *host;
 	const char *offer_name;
-	uint32_t    gpus_max;		/* 0 no limit of ours              */
-	uint32_t    offer;		/* ESPL_ANY: not chosen yet        */
-	uint32_t    always, packing;
-	uint32_t    degree;		/* of sharing in this crowd; 0: no crowd */
-	uint64_t    room;		/* of shares                       */
-	uint32_t   *shares;		/* due to each item; scratch behind */
+	uint32_t gpus_max; /* 0 no limit of ours */
+	uint32_t offer;    /* ESPL_ANY: not chosen yet */
+	uint32_t always, packing;
+	uint32_t degree;  /* of sharing in this crowd; 0: no crowd */
+	uint64_t room;    /* of shares */
+	uint32_t *shares; /* due to each item; scratch behind */
 	struct espl_roster roster;
 };
 
@@ -51,7 +63,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fair *fair = calloc(1, sizeof *fair);
 
@@ -77,7 +89,8 @@ cluster(const struct fair *fair, const struct espl_alloc_view *view, uint64_t li
 	const struct espl_roster *roster = &fair->roster;
 	uint64_t use = roster->most;
 
-	if ((view->items[0]->flags & ESPL_ITEM_COLOCATE) == 0 || (limit == UINT64_MAX && use >= UINT64_C(1) << 32))
+	if ((view->items[0]->flags & ESPL_ITEM_COLOCATE) == 0 ||
+	    (limit == UINT64_MAX && use >= UINT64_C(1) << 32))
 		return pool_useful(roster, limit);
 	use = espl_room_for(roster->count, espl_roster_at(roster, 0)->most, use, roster->per_node);
 	return use < limit ? use : limit;
@@ -91,7 +104,7 @@ static uint32_t
 worthwhile(const struct espl_item *item, uint32_t most, uint64_t need)
 {
 	uint32_t i, best = 1;
-	double   last = 1.0;
+	double last = 1.0;
 
 	most = most < item->packing_max ? most : item->packing_max;
 	for (i = 0; i < item->packing_count && best < need; i++) {
@@ -134,7 +147,7 @@ is_granted(const struct espl_entry *entry, const struct espl_item *item)
 /* Lets a running trial accept neighbours on its GPU; *from moves down.  1: one did. */
 static int
 open_gpu(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         uint32_t *from)
+    uint32_t *from)
 {
 	struct espl_roster *roster = &fair->roster;
 
@@ -152,7 +165,7 @@ open_gpu(struct fair *fair, const struct espl_alloc_view *view, struct espl_allo
 
 static espl_status
 queue(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-      uint64_t total)
+    uint64_t total)
 {
 	struct espl_roster *roster = &fair->roster;
 	uint32_t i = espl_roster_waiting(roster, 0), opened = roster->count;
@@ -168,7 +181,7 @@ queue(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_s
 		    worthwhile(view->items[i], fair->degree, fair->degree) == fair->degree)
 			packing = fair->degree;
 		if (entry->least == 0 || entry->least > total) {
-			i = espl_roster_waiting(roster, i + 1);	/* can never run here */
+			i = espl_roster_waiting(roster, i + 1); /* can never run here */
 			continue;
 		}
 		while (espl_roster_used_with(roster, i, entry->least, packing) > total)
@@ -282,7 +295,7 @@ shrink(struct fair *fair, struct espl_alloc_sink *sink, uint64_t total, uint64_t
 
 static espl_status
 grow(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-     uint64_t total)
+    uint64_t total)
 {
 	struct espl_roster *roster = &fair->roster;
 	espl_status status = ESPL_OK;
@@ -303,7 +316,7 @@ grow(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_si
 		while (more > 0 && espl_roster_used_with(roster, i, more, 1) > total)
 			more = espl_useful(item, roster->per_node, more - 1);
 		if (more > entry->gpus ? pays(item, entry->gpus, more)
-		                       : entry->packing > 1 && more == entry->gpus)
+				       : entry->packing > 1 && more == entry->gpus)
 			status = espl_roster_grant(roster, sink, i, more, 1);
 	}
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
@@ -311,7 +324,7 @@ grow(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_si
 
 static espl_status
 spread(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-       uint64_t total)
+    uint64_t total)
 {
 	struct espl_roster *roster = &fair->roster;
 	espl_status status = divide(fair, view, total);
@@ -348,20 +361,20 @@ enough(const struct fair *fair, const struct espl_alloc_view *view, uint64_t tot
 	if (roster->least > total)
 		return 0;
 	return (view->items[0]->flags & ESPL_ITEM_COLOCATE) == 0 ||
-		espl_side_by_side(espl_roster_at(roster, 0)->least, nodes,
-		                  roster->per_node) >= roster->count;
+	    espl_side_by_side(espl_roster_at(roster, 0)->least, nodes, roster->per_node) >=
+	    roster->count;
 }
 
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fair *fair = self;
 	espl_status status;
 	uint64_t limit, total;
 
-	if (!pool_begin(view, &(struct pool_wish){ fair->offer_name, OFFER, fair->gpus_max, GPUS }, &fair->offer, &fair->roster,
-	                &limit, &status, error))
+	if (!pool_begin(view, &(struct pool_wish){ fair->offer_name, OFFER, fair->gpus_max, GPUS },
+		&fair->offer, &fair->roster, &limit, &status, error))
 		return status;
 	total = cluster(fair, view, limit);
 	status = pool_aim(view, sink, fair->offer, limit, &total, error);

@@ -1,7 +1,9 @@
-/* allocator_fifo.c - first in, first out, without elasticity: who has begun keeps what it has until it ends.
+/* allocator_fifo.c - first in, first out, without elasticity: who has begun keeps what it has until
+ * it ends.
  *
- * What a cluster does that resizes nobody, and so what elasticity is measured against.  Each item takes one fixed number of GPUs,
- * and nobody overtakes who is first in the queue unless the user allows it.
+ * What a cluster does that resizes nobody, and so what elasticity is measured against.  Each item
+ * takes one fixed number of GPUs, and nobody overtakes who is first in the queue unless the user
+ * allows it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,20 +13,30 @@ enum { GPUS, OFFER, TAKE, OVERTAKE };
 enum { LEAST, MOST };
 
 static const struct espl_option options[] = {
-	{ .name = "gpus", .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
-	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
-	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the first",
-	  .type = ESPL_OPT_STRING },
-	{ .name = "take", .help = "GPUs of a job, where it has a choice: the least that it can take, or the most",
-	  .type = ESPL_OPT_CHOICE, .choices = "least|most", .fallback = "least" },
-	{ .name = "overtake", .help = "while the first in the queue does not fit, later ones that do may begin",
-	  .type = ESPL_OPT_BOOL, .fallback = "false" },
+	{ .name = "gpus",
+	    .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1000000" },
+	{ .name = "offer",
+	    .help = "name of the cloud's offer to lease; absent: the first",
+	    .type = ESPL_OPT_STRING },
+	{ .name = "take",
+	    .help = "GPUs of a job, where it has a choice: the least that it can take, or the most",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "least|most",
+	    .fallback = "least" },
+	{ .name = "overtake",
+	    .help = "while the first in the queue does not fit, later ones that do may begin",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "false" },
 };
 
 struct fifo {
 	const char *offer_name;
-	uint32_t    gpus_max, offer;	/* offer: ESPL_ANY: not chosen yet */
-	uint32_t    most, overtake;
+	uint32_t gpus_max, offer; /* offer: ESPL_ANY: not chosen yet */
+	uint32_t most, overtake;
 	struct espl_roster roster;
 };
 
@@ -39,7 +51,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fifo *fifo = calloc(1, sizeof *fifo);
 
@@ -58,7 +70,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* What the item takes on a cluster of `total` GPUs; 0: it cannot run there. */
 static uint32_t
-share(const struct fifo *fifo, const struct espl_item *item, const struct espl_entry *entry, uint32_t total)
+share(const struct fifo *fifo, const struct espl_item *item, const struct espl_entry *entry,
+    uint32_t total)
 {
 	uint32_t most = entry->most < total ? entry->most : total, fit;
 
@@ -70,7 +83,8 @@ share(const struct fifo *fifo, const struct espl_item *item, const struct espl_e
 
 /* Fewer GPUs than are granted (nodes were lost): those that started last go back to the queue. */
 static espl_status
-preempt(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t total)
+preempt(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t total)
 {
 	struct espl_roster *roster = &fifo->roster;
 	espl_status status = ESPL_OK;
@@ -80,7 +94,8 @@ preempt(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc
 
 		for (i = 0; i < roster->count; i++)
 			if (espl_roster_at(roster, i)->gpus > 0 &&
-			    (last == ESPL_ANY || view->items[i]->started >= view->items[last]->started))
+			    (last == ESPL_ANY ||
+				view->items[i]->started >= view->items[last]->started))
 				last = i;
 		status = espl_roster_grant(roster, sink, last, 0, 1);
 	}
@@ -88,18 +103,20 @@ preempt(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc
 }
 
 static espl_status
-serve(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t total)
+serve(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t total)
 {
 	struct espl_roster *roster = &fifo->roster;
 	espl_status status = ESPL_OK;
 	uint32_t i;
 
-	for (i = espl_roster_waiting(roster, 0); i < roster->count && status != ESPL_E_NOMEM &&
-	     espl_roster_used(roster) < total; i = espl_roster_waiting(roster, i + 1)) {
+	for (i = espl_roster_waiting(roster, 0);
+	     i < roster->count && status != ESPL_E_NOMEM && espl_roster_used(roster) < total;
+	     i = espl_roster_waiting(roster, i + 1)) {
 		uint32_t gpus = share(fifo, view->items[i], espl_roster_at(roster, i), total);
 
 		if (gpus == 0)
-			continue;		/* it can never run here: it is in nobody's way */
+			continue; /* it can never run here: it is in nobody's way */
 		if (espl_roster_used(roster) + gpus <= total)
 			status = espl_roster_grant(roster, sink, i, gpus, 1);
 		else if (!fifo->overtake)
@@ -110,15 +127,15 @@ serve(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_s
 
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fifo *fifo = self;
 	espl_status status;
 	uint64_t limit, aimed;
 	uint32_t total;
 
-	if (!pool_begin(view, &(struct pool_wish){ fifo->offer_name, OFFER, fifo->gpus_max, GPUS }, &fifo->offer, &fifo->roster,
-	                &limit, &status, error))
+	if (!pool_begin(view, &(struct pool_wish){ fifo->offer_name, OFFER, fifo->gpus_max, GPUS },
+		&fifo->offer, &fifo->roster, &limit, &status, error))
 		return status;
 	aimed = pool_useful(&fifo->roster, limit);
 	status = pool_aim(view, sink, fifo->offer, limit, &aimed, error);
@@ -127,7 +144,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	total = pool_total(view, fifo->offer, aimed);
 	if (espl_roster_used(&fifo->roster) > total) {
 		status = preempt(fifo, view, sink, total);
-		(void)sink->wake_at(sink, view->now);	/* no item is granted twice in one answer */
+		(void)sink->wake_at(sink, view->now); /* no item is granted twice in one answer */
 	} else {
 		status = serve(fifo, view, sink, total);
 	}

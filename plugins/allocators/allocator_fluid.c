@@ -1,4 +1,5 @@
-/* allocator_fluid.c - Fluid (MLSys'21): trials share GPUs or spread over several, by what they have left.
+/* allocator_fluid.c - Fluid (MLSys'21): trials share GPUs or spread over several, by what they have
+ * left.
  *
  * The trials of one round are planned together; who finds no room waits in that order.  When nobody
  * waits, GPUs that come free go to those that still run.  mode = "paper" follows the paper's two
@@ -11,24 +12,49 @@
 enum { GPUS, OFFER, MODE, RESIZE, PROBE, BENEFIT, GAIN, DEGREE };
 
 static const struct espl_option options[] = {
-	{ .name = "gpus", .help = "most GPUs to hold; 0: all that the cloud sells and the trials "
-	  "can use", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
-	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the first",
-	  .type = ESPL_OPT_STRING },
-	{ .name = "mode", .help = "improved: all trials of a group are to end together; paper: "
-	  "StaticFluid and DynamicFluid as published", .type = ESPL_OPT_CHOICE,
-	  .choices = "improved|paper", .fallback = "improved" },
-	{ .name = "resize", .help = "trials that run get other shares when GPUs come free; false: "
-	  "each keeps what it began with", .type = ESPL_OPT_BOOL, .fallback = "true" },
-	{ .name = "probe", .help = "where the profile has no table, find out with one trial at a "
-	  "time whether sharing and scaling pay", .type = ESPL_OPT_BOOL, .fallback = "true" },
-	{ .name = "benefit", .help = "one trial more on a GPU must save more than this part of its "
-	  "GPU time", .type = ESPL_OPT_REAL, .fallback = "0.1", .min = "0", .max = "1" },
-	{ .name = "gain", .help = "one GPU more must take more than this part off a trial's time",
-	  .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "1" },
-	{ .name = "degree", .help = "most GPUs of a trial: by the measured table, or by the paper's "
-	  "d < 1 / (beta - 1)", .type = ESPL_OPT_CHOICE, .choices = "table|paper",
-	  .fallback = "table" },
+	{ .name = "gpus",
+	    .help = "most GPUs to hold; 0: all that the cloud sells and the trials can use",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1000000" },
+	{ .name = "offer",
+	    .help = "name of the cloud's offer to lease; absent: the first",
+	    .type = ESPL_OPT_STRING },
+	{ .name = "mode",
+	    .help = "improved: all trials of a group are to end together; paper: StaticFluid and "
+		    "DynamicFluid as published",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "improved|paper",
+	    .fallback = "improved" },
+	{ .name = "resize",
+	    .help = "trials that run get other shares when GPUs come free; false: each keeps what "
+		    "it began with",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "true" },
+	{ .name = "probe",
+	    .help = "where the profile has no table, find out with one trial at a time whether "
+		    "sharing and scaling pay",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "true" },
+	{ .name = "benefit",
+	    .help = "one trial more on a GPU must save more than this part of its GPU time",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0.1",
+	    .min = "0",
+	    .max = "1" },
+	{ .name = "gain",
+	    .help = "one GPU more must take more than this part off a trial's time",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1" },
+	{ .name = "degree",
+	    .help =
+		"most GPUs of a trial: by the measured table, or by the paper's d < 1 / (beta - 1)",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "table|paper",
+	    .fallback = "table" },
 };
 
 static void
@@ -51,7 +77,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fluid *fluid = calloc(1, sizeof *fluid);
 
@@ -120,7 +146,7 @@ grant_all(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_a
 		const struct fluid_trial *t = &pool->trials[pool->order[i]];
 
 		status = espl_roster_grant_as(&fluid->roster, sink, t->index, t->gpus, t->packing,
-		                              t->yields && t->had_gpus > 0 ? ESPL_GRANT_YIELD : 0);
+		    t->yields && t->had_gpus > 0 ? ESPL_GRANT_YIELD : 0);
 	}
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
@@ -129,7 +155,7 @@ grant_all(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_a
 static void
 try_wider(struct fluid *fluid)
 {
-	struct fluid_pool  *pool = &fluid->pool;
+	struct fluid_pool *pool = &fluid->pool;
 	struct fluid_trial *best = NULL;
 	uint32_t i, wide = fluid->probe.try_wide;
 
@@ -137,10 +163,11 @@ try_wider(struct fluid *fluid)
 		struct fluid_trial *t = &pool->trials[i];
 
 		if (t->id == fluid->probe.trial && t->packing == 1 && t->gpus == wide)
-			return;		/* it is under way */
+			return; /* it is under way */
 		if (t->item->scaling_count == 0 && !t->fixed && t->packing == 1 && t->gpus < wide &&
 		    t->gpus > 0 && pool->idle >= wide - t->gpus && wide <= t->item->gpus_max &&
-		    espl_fit(t->item, t->per_node, wide) == wide && allocator_fluid_places_with(pool, i, wide, 0) &&
+		    espl_fit(t->item, t->per_node, wide) == wide &&
+		    allocator_fluid_places_with(pool, i, wide, 0) &&
 		    (best == NULL || t->work > best->work))
 			best = t;
 	}
@@ -161,8 +188,8 @@ end_try(struct fluid *fluid)
 	for (i = 0; i < pool->count; i++) {
 		struct fluid_trial *t = &pool->trials[i];
 
-		if (t->id != fluid->probe.trial || t->item->scaling_count > 0 || t->fixed || t->packing > 1 ||
-		    t->gpus <= t->most || t->gpus == fluid->probe.try_wide)
+		if (t->id != fluid->probe.trial || t->item->scaling_count > 0 || t->fixed ||
+		    t->packing > 1 || t->gpus <= t->most || t->gpus == fluid->probe.try_wide)
 			continue;
 		fit = allocator_fluid_fit(t, t->most);
 		t->gpus = fit > 0 ? fit : t->least;
@@ -196,11 +223,13 @@ hold_still(struct fluid *fluid, int open)
 	}
 }
 
-/* GPUs are idle, or owed, while somebody changes: when that is done there may be something to do. */
+/* GPUs are idle, or owed, while somebody changes: when that is done there may be something to do.
+ */
 static espl_status
-look_again(const struct fluid_pool *pool, const struct espl_alloc_view *view, struct espl_alloc_sink *sink)
+look_again(const struct fluid_pool *pool, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink)
 {
-	double   wait = 0, last = 0;
+	double wait = 0, last = 0;
 	uint32_t i;
 
 	for (i = 0; i < pool->count; i++) {
@@ -210,9 +239,10 @@ look_again(const struct fluid_pool *pool, const struct espl_alloc_view *view, st
 			wait = t->eps;
 		last = t->end > last ? t->end : last;
 	}
-	if ((pool->idle == 0 && pool->owed == 0 && pool->node_count == 0) || !(wait > 0) || !(last < 1e8))
+	if ((pool->idle == 0 && pool->owed == 0 && pool->node_count == 0) || !(wait > 0) ||
+	    !(last < 1e8))
 		return ESPL_OK;
-	wait = 1.05 * (wait > last / 1000 ? wait : last / 1000);	/* not for every trifle */
+	wait = 1.05 * (wait > last / 1000 ? wait : last / 1000); /* not for every trifle */
 	return sink->wake_at(sink, view->now + (espl_time)(wait * 1e9));
 }
 
@@ -222,11 +252,11 @@ rearrange(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_a
 {
 	struct fluid_pool *pool = &fluid->pool;
 	uint32_t coming = view->gpus > 0 && view->gpus < pool->total ? pool->total - view->gpus : 0;
-	int      open = any_open(pool);
+	int open = any_open(pool);
 
 	if (pool->owed > 0)
 		return look_again(pool, view, sink);
-	pool->idle -= pool->idle < coming ? pool->idle : coming;	/* only what is there */
+	pool->idle -= pool->idle < coming ? pool->idle : coming; /* only what is there */
 	hold_still(fluid, open);
 	if (!fluid->paper)
 		allocator_fluid_balance(pool, open);
@@ -244,7 +274,8 @@ static espl_status
 fill_pool(struct fluid *fluid, const struct espl_alloc_view *view, uint32_t total)
 {
 	struct fluid_pool *pool = &fluid->pool;
-	espl_status status = allocator_fluid_pool_room(pool, fluid->roster.count - fluid->roster.fresh + 1);
+	espl_status status =
+	    allocator_fluid_pool_room(pool, fluid->roster.count - fluid->roster.fresh + 1);
 	uint32_t i;
 	uint64_t experiment = view->experiment_count > 0 ? view->experiments[0]->id : ESPL_NONE;
 
@@ -253,12 +284,15 @@ fill_pool(struct fluid *fluid, const struct espl_alloc_view *view, uint32_t tota
 	pool->displaced = 0;
 	if (status == ESPL_OK)
 		status = allocator_fluid_floor(pool, view, fluid->offer);
-	allocator_fluid_probe_read(&fluid->probe, fluid->model, &fluid->rules, view->items[0], experiment);
+	allocator_fluid_probe_read(&fluid->probe, fluid->model, &fluid->rules, view->items[0],
+	    experiment);
 	for (i = fluid->roster.fresh; i < fluid->roster.count && status == ESPL_OK; i++)
 		if (espl_roster_at(&fluid->roster, i)->gpus > 0)
-			status = allocator_fluid_add_runner(fluid, (struct place){ view->items[i]->id, view->items[i]->arrived });
+			status = allocator_fluid_add_runner(fluid,
+			    (struct place){ view->items[i]->id, view->items[i]->arrived });
 	for (i = 0; i < fluid->runner_count && status == ESPL_OK; i++)
-		status = allocator_fluid_add_trial(fluid, view, allocator_fluid_index(fluid, fluid->runners[i].place));
+		status = allocator_fluid_add_trial(fluid, view,
+		    allocator_fluid_index(fluid, fluid->runners[i].place));
 	if (status != ESPL_OK)
 		return status;
 	allocator_fluid_guess_work(fluid);
@@ -271,7 +305,7 @@ fill_pool(struct fluid *fluid, const struct espl_alloc_view *view, uint32_t tota
 
 static espl_status
 decide(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-       uint32_t total)
+    uint32_t total)
 {
 	espl_status status = allocator_fluid_keep_runners(fluid, view->now);
 
@@ -292,15 +326,16 @@ decide(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_allo
 
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fluid *fluid = self;
 	espl_status status;
 	uint64_t limit, aimed;
-	int      goes;
+	int goes;
 
-	goes = pool_begin(view, &(struct pool_wish){ fluid->offer_name, OFFER, fluid->gpus_max, GPUS }, &fluid->offer,
-	                  &fluid->roster, &limit, &status, error);
+	goes =
+	    pool_begin(view, &(struct pool_wish){ fluid->offer_name, OFFER, fluid->gpus_max, GPUS },
+		&fluid->offer, &fluid->roster, &limit, &status, error);
 
 	if (fluid->broken || status != ESPL_OK || fluid->roster.count == 0) {
 		fluid->head = fluid->tail = fluid->runner_count = fluid->roster.fresh = 0;
@@ -326,7 +361,8 @@ static const struct espl_allocator_ops ops = {
 ESPL_PLUGIN(allocator, fluid) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "fluid"),
 	.version = "0.1",
-	.summary = "trials share GPUs or spread over several, so that a group ends as early as it can (Fluid)",
+	.summary = "trials share GPUs or spread over several, so that a group ends as early as it "
+		   "can (Fluid)",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -1,10 +1,10 @@
 /* allocator_greedy.c - ModelArts' greedy allocator, in the four scenarios that Hu et al. describe.
  *
- * Every period: (1) idle GPUs go to those that wait, as many as each can take; (2) if nobody waits, to
- * those that trained shortest, doubled as often as it fits; (3) if there are none and somebody waits, who
- * trained longest is halved for the first in the queue, again and again; (4) else nothing changes.  The
- * scenarios follow one another within a decision.  Between decisions there is (1) alone.  No estimate of
- * what jobs have left is looked at.
+ * Every period: (1) idle GPUs go to those that wait, as many as each can take; (2) if nobody waits,
+ * to those that trained shortest, doubled as often as it fits; (3) if there are none and somebody
+ * waits, who trained longest is halved for the first in the queue, again and again; (4) else
+ * nothing changes.  The scenarios follow one another within a decision.  Between decisions there is
+ * (1) alone.  No estimate of what jobs have left is looked at.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,32 +13,47 @@
 enum { GPUS, OFFER, PERIOD, HALVINGS, EVENTS };
 
 static const struct espl_option options[] = {
-	{ .name = "gpus", .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
-	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
-	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the first",
-	  .type = ESPL_OPT_STRING },
-	{ .name = "period", .help = "time between decisions", .type = ESPL_OPT_SPAN, .fallback = "5m",
-	  .min = "1s", .max = "7d" },
-	{ .name = "halvings", .help = "for those that wait in a decision: all that it takes, or one",
-	  .type = ESPL_OPT_CHOICE, .choices = "all|one", .fallback = "all" },
-	{ .name = "events", .help = "decide again whenever a job arrives or leaves, or nodes do",
-	  .type = ESPL_OPT_BOOL, .fallback = "false" },
+	{ .name = "gpus",
+	    .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1000000" },
+	{ .name = "offer",
+	    .help = "name of the cloud's offer to lease; absent: the first",
+	    .type = ESPL_OPT_STRING },
+	{ .name = "period",
+	    .help = "time between decisions",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "5m",
+	    .min = "1s",
+	    .max = "7d" },
+	{ .name = "halvings",
+	    .help = "for those that wait in a decision: all that it takes, or one",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "all|one",
+	    .fallback = "all" },
+	{ .name = "events",
+	    .help = "decide again whenever a job arrives or leaves, or nodes do",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "false" },
 };
 
-struct runner {			/* a job with GPUs */
-	uint32_t  index;		/* in view and roster           */
-	uint32_t  gpus;			/* at the end of the decision   */
-	espl_time started;		/* NEVER: in this decision      */
-	uint32_t  whole, zero;		/* 1: it may change its width   */
+/* a job with GPUs */
+struct runner {
+	uint32_t index;       /* in view and roster */
+	uint32_t gpus;        /* at the end of the decision */
+	espl_time started;    /* NEVER: in this decision */
+	uint32_t whole, zero; /* 1: it may change its width */
 };
 struct greedy {
 	const char *offer_name;
-	uint32_t    gpus_max, offer;	/* offer: ESPL_ANY: not chosen yet */
-	uint32_t    one, events;
-	uint32_t    count, room;
-	espl_span   period;
-	espl_time   next;
-	struct runner     *runners;	/* by index                        */
+	uint32_t gpus_max, offer; /* offer: ESPL_ANY: not chosen yet */
+	uint32_t one, events;
+	uint32_t count, room;
+	espl_span period;
+	espl_time next;
+	struct runner *runners; /* by index */
 	struct espl_roster roster;
 };
 
@@ -54,7 +69,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct greedy *greedy = calloc(1, sizeof *greedy);
 
@@ -73,7 +88,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	return ESPL_OK;
 }
 
-/* ---- the jobs -------------------------------------------------------------------------------------- */
+/* ---- the jobs ----------------------------------------------------------------------------- */
 
 static int
 add_runner(struct greedy *greedy, uint32_t index, uint32_t gpus, espl_time started, int whole)
@@ -87,8 +102,10 @@ add_runner(struct greedy *greedy, uint32_t index, uint32_t gpus, espl_time start
 		greedy->runners = more;
 		greedy->room = room;
 	}
-	greedy->runners[greedy->count++] =
-		(struct runner){ .index = index, .gpus = gpus, .started = started, .whole = whole != 0 };
+	greedy->runners[greedy->count++] = (struct runner){ .index = index,
+		.gpus = gpus,
+		.started = started,
+		.whole = whole != 0 };
 	return 1;
 }
 
@@ -107,7 +124,7 @@ list_runners(struct greedy *greedy, const struct espl_alloc_view *view)
 			continue;
 		left--;
 		if (!add_runner(greedy, i, entry->gpus, view->items[i]->started,
-		                !entry->fixed || (view->items[i]->flags & ESPL_ITEM_INPLACE) != 0))
+			!entry->fixed || (view->items[i]->flags & ESPL_ITEM_INPLACE) != 0))
 			return 0;
 	}
 	return 1;
@@ -124,13 +141,15 @@ in_use(const struct greedy *greedy)
 	return used;
 }
 
-/* Another width of the runner: the next wider (way 1) of at most `most`, or narrower (-1) one; 0: none. */
+/* Another width of the runner: the next wider (way 1) of at most `most`, or narrower (-1) one; 0:
+ * none. */
 static uint32_t
-other_width(const struct greedy *greedy, const struct espl_alloc_view *view, const struct runner *runner,
-            int way, uint32_t most)
+other_width(const struct greedy *greedy, const struct espl_alloc_view *view,
+    const struct runner *runner, int way, uint32_t most)
 {
 	uint32_t width[POOL_WIDTHS], i, best = 0;
-	uint32_t count = pool_widths(view->items[runner->index], greedy->roster.per_node, most, width);
+	uint32_t count =
+	    pool_widths(view->items[runner->index], greedy->roster.per_node, most, width);
 
 	for (i = 0; i < count && runner->whole; i++) {
 		if (way > 0 && width[i] > runner->gpus)
@@ -141,20 +160,21 @@ other_width(const struct greedy *greedy, const struct espl_alloc_view *view, con
 	return best;
 }
 
-/* ---- the scenarios --------------------------------------------------------------------------------- */
+/* ---- the scenarios ------------------------------------------------------------------------ */
 
 /* 1: those that wait, from *queue on, as far as GPUs are idle.  0: out of memory. */
 static int
-begin_waiting(struct greedy *greedy, const struct espl_alloc_view *view, uint32_t total, uint64_t *idle,
-              uint32_t *queue)
+begin_waiting(struct greedy *greedy, const struct espl_alloc_view *view, uint32_t total,
+    uint64_t *idle, uint32_t *queue)
 {
 	struct espl_roster *roster = &greedy->roster;
 	uint32_t width[POOL_WIDTHS], count;
 
-	while (*queue < roster->count && *idle > 0) {
+	while (*queue<roster->count && * idle> 0) {
 		count = pool_widths(view->items[*queue], roster->per_node, (uint32_t)*idle, width);
-		if (count == 0 && pool_widths(view->items[*queue], roster->per_node, total, width) > 0)
-			break;			/* nobody overtakes it */
+		if (count == 0 &&
+		    pool_widths(view->items[*queue], roster->per_node, total, width) > 0)
+			break; /* nobody overtakes it */
 		if (count > 0) {
 			if (!add_runner(greedy, *queue, width[count - 1], ESPL_NEVER, 1))
 				return 0;
@@ -180,7 +200,8 @@ by_training(const void *a, const void *b)
 
 /* 2: the shortest first, each doubled as often as it fits. */
 static void
-double_shortest(struct greedy *greedy, const struct espl_alloc_view *view, uint32_t total, uint64_t idle)
+double_shortest(struct greedy *greedy, const struct espl_alloc_view *view, uint32_t total,
+    uint64_t idle)
 {
 	uint32_t i, wider;
 
@@ -189,7 +210,7 @@ double_shortest(struct greedy *greedy, const struct espl_alloc_view *view, uint3
 		struct runner *runner = &greedy->runners[i];
 
 		while ((wider = other_width(greedy, view, runner, 1, total)) > 0 &&
-		       wider - runner->gpus <= idle) {
+		    wider - runner->gpus <= idle) {
 			idle -= wider - runner->gpus;
 			runner->gpus = wider;
 		}
@@ -207,8 +228,11 @@ halve_longest(struct greedy *greedy, const struct espl_alloc_view *view, uint32_
 		struct runner *runner = &greedy->runners[i];
 
 		narrower = other_width(greedy, view, runner, -1, total);
-		if (narrower == 0 || (longest != NULL && (runner->started > longest->started ||
-		    (runner->started == longest->started && runner->index > longest->index))))
+		if (narrower == 0 ||
+		    (longest != NULL &&
+			(runner->started > longest->started ||
+			    (runner->started == longest->started &&
+				runner->index > longest->index))))
 			continue;
 		longest = runner;
 		least = narrower;
@@ -236,7 +260,7 @@ preempt(struct greedy *greedy, uint32_t total)
 	}
 }
 
-/* ---- decisions ------------------------------------------------------------------------------------- */
+/* ---- decisions ---------------------------------------------------------------------------- */
 
 /* full 0: between decisions.  ESPL_E_NOMEM. */
 static espl_status
@@ -276,23 +300,26 @@ tell(struct greedy *greedy, struct espl_alloc_sink *sink)
 		const struct runner *runner = &greedy->runners[i];
 
 		if (espl_roster_at(&greedy->roster, runner->index)->gpus != runner->gpus)
-			status = espl_roster_grant(&greedy->roster, sink, runner->index, runner->gpus, 1);
+			status = espl_roster_grant(&greedy->roster, sink, runner->index,
+			    runner->gpus, 1);
 	}
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
 
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         struct espl_error *error)
+    struct espl_error *error)
 {
-	const uint32_t changes = ESPL_WHY_ARRIVAL | ESPL_WHY_DEPARTURE | ESPL_WHY_NODES | ESPL_WHY_NOTICE;
+	const uint32_t changes =
+	    ESPL_WHY_ARRIVAL | ESPL_WHY_DEPARTURE | ESPL_WHY_NODES | ESPL_WHY_NOTICE;
 	struct greedy *greedy = self;
 	espl_status status;
 	uint64_t limit, aimed;
-	int      full;
+	int full;
 
-	if (!pool_begin(view, &(struct pool_wish){ greedy->offer_name, OFFER, greedy->gpus_max, GPUS }, &greedy->offer, &greedy->roster,
-	                &limit, &status, error))
+	if (!pool_begin(view,
+		&(struct pool_wish){ greedy->offer_name, OFFER, greedy->gpus_max, GPUS },
+		&greedy->offer, &greedy->roster, &limit, &status, error))
 		return status;
 	aimed = pool_useful(&greedy->roster, limit);
 	status = pool_aim(view, sink, greedy->offer, limit, &aimed, error);

@@ -1,10 +1,10 @@
-/* allocator_milp.c - Hu et al.'s optimal allocator: the greatest progress of all jobs over a horizon of
- * steps, of which the first is carried out.
+/* allocator_milp.c - Hu et al.'s optimal allocator: the greatest progress of all jobs over a
+ * horizon of steps, of which the first is carried out.
  *
- * policy = "paper" decides every period, between which idle GPUs go to those that wait, and takes the
- * printed objective; "improved" adds what turned out better, each part with a switch of its own
- * (docs/milp.md).  The plan is made here, exactly or by the heuristic, or by CBC in a child process; until
- * its answer is there nobody who runs is touched.
+ * policy = "paper" decides every period, between which idle GPUs go to those that wait, and takes
+ * the printed objective; "improved" adds what turned out better, each part with a switch of its own
+ * (docs/milp.md).  The plan is made here, exactly or by the heuristic, or by CBC in a child
+ * process; until its answer is there nobody who runs is touched.
  */
 #include <math.h>
 #include <string.h>
@@ -14,83 +14,195 @@
 #include "milp_marginal.h"
 #include "pool.h"
 
-enum { GPUS, OFFER, ENGINE, POLICY, PERIOD, STEPS, EVENTS, KEEP, FILL, FLOOR, BETA, DELAY, SLOWDOWN, POOR,
-       DOUBLING, EFFORT, GAP, LIMIT, ASSUMED, FORMULATION, BIG_M,
-       WEIGHTS, LEVEL, TAIL, STEP, PREEMPT };
+enum {
+	GPUS,
+	OFFER,
+	ENGINE,
+	POLICY,
+	PERIOD,
+	STEPS,
+	EVENTS,
+	KEEP,
+	FILL,
+	FLOOR,
+	BETA,
+	DELAY,
+	SLOWDOWN,
+	POOR,
+	DOUBLING,
+	EFFORT,
+	GAP,
+	LIMIT,
+	ASSUMED,
+	FORMULATION,
+	BIG_M,
+	WEIGHTS,
+	LEVEL,
+	TAIL,
+	STEP,
+	PREEMPT
+};
 enum { EXACT, CBC, MARGINAL, EQUAL };
 
 static const struct espl_option options[] = {
-	{ .name = "gpus", .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
-	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
-	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the first",
-	  .type = ESPL_OPT_STRING },
-	{ .name = "engine", .help = "exact: the best plan, proven; cbc: by the solver CBC in a child process; "
-	  "marginal: the heuristic; equal: none, but equal shares", .type = ESPL_OPT_CHOICE,
-	  .choices = "exact|cbc|marginal|equal",
-	  .fallback = "exact" },
-	{ .name = "policy", .help = "paper: as published; improved: with the parts below, as far as they are "
-	  "not set otherwise", .type = ESPL_OPT_CHOICE, .choices = "improved|paper", .fallback = "improved" },
-	{ .name = "period", .help = "time between decisions", .type = ESPL_OPT_SPAN,
-	  .fallback = "5m", .min = "1s", .max = "7d" },
-	{ .name = "steps", .help = "of the horizon", .type = ESPL_OPT_INT, .fallback = "5", .min = "1",
-	  .max = "8" },
-	{ .name = "events", .help = "decide again whenever a job arrives or leaves, or nodes do; improved: true, "
-	  "paper: false", .type = ESPL_OPT_BOOL },
-	{ .name = "keep", .help = "let a job have the width it has where the objective hardly changes; improved: true, "
-	  "paper: false", .type = ESPL_OPT_BOOL },
-	{ .name = "fill", .help = "give idle GPUs to those who gain most by them; improved: true, paper: false",
-	  .type = ESPL_OPT_BOOL },
-	{ .name = "floor", .help = "the work left of a job that runs is never taken for less than this part of "
-	  "its estimate; improved: 0.1, paper: 0", .type = ESPL_OPT_REAL, .min = "0", .max = "1" },
-	{ .name = "beta", .help = "progress is served work over demand to this power; improved: 0.5, paper: 1",
-	  .type = ESPL_OPT_REAL, .min = "0", .max = "1" },
-	{ .name = "delay", .help = "count the pause of a change of width in the first step; improved: true, "
-	  "paper: false", .type = ESPL_OPT_BOOL },
-	{ .name = "slowdown", .help = "jobs that take more than this many times as long as they would alone weigh "
-	  "more by as much; 0: never; improved: 10, paper: 0", .type = ESPL_OPT_REAL, .min = "0", .max = "1e9" },
-	{ .name = "poor", .help = "equal shares where more than this part of the jobs has no estimate or outlived "
-	  "it; 0: never; improved: 0.3, paper: 0", .type = ESPL_OPT_REAL, .min = "0", .max = "1" },
-	{ .name = "doubling", .help = "part of its speed that a GPU keeps when a job's GPUs are doubled, where no "
-	  "profile tells", .type = ESPL_OPT_REAL, .fallback = "0.8", .min = "0.51", .max = "1" },
-	{ .name = "effort", .help = "steps of work that the exact engine may take for a decision (a million: less than "
-	  "0.1 s), and nodes that cbc may branch on; where they run out, the answer says how far it may be from the best",
-	  .type = ESPL_OPT_INT, .fallback = "1000000", .min = "1", .max = "1000000000" },
-	{ .name = "gap", .help = "a plan that may be short of the best by this part is good enough",
-	  .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "1" },
-	{ .name = "limit", .help = "time for cbc; then the heuristic's plan is taken", .type = ESPL_OPT_SPAN,
-	  .fallback = "2s", .min = "1ms", .max = "1h" },
-	{ .name = "assumed", .help = "time that cbc is taken to need in a simulation", .type = ESPL_OPT_SPAN,
-	  .fallback = "400ms", .min = "0s", .max = "1h" },
-	{ .name = "formulation", .help = "for cbc: one binary for each width, or the paper's",
-	  .type = ESPL_OPT_CHOICE, .choices = "binaries|paper", .fallback = "binaries" },
-	{ .name = "big_m", .help = "M of the paper's formulation; where the widths need more, that counts",
-	  .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "1e9" },
-	{ .name = "weights", .help = "rank: a job's progress counts for as many as wait for it; size: for its part of the "
-	  "job's demand; improved: rank, paper: size", .type = ESPL_OPT_CHOICE, .choices = "rank|size" },
-	{ .name = "level", .help = "raises all weights by rank, towards equal shares", .type = ESPL_OPT_REAL,
-	  .fallback = "0.4", .min = "0", .max = "1e6" },
-	{ .name = "tail", .help = "least weight by rank of the job that needs longest; others in proportion to the square of "
-	  "what they need", .type = ESPL_OPT_REAL, .fallback = "0.72", .min = "0", .max = "1e6" },
-	{ .name = "step", .help = "length of a step of the horizon; improved: 1m, paper: the period", .type = ESPL_OPT_SPAN,
-	  .min = "1s", .max = "7d" },
-	{ .name = "preempt", .help = "with more jobs than fit, those with least work left run, and others are preempted for "
-	  "them; improved: true, paper: false", .type = ESPL_OPT_BOOL },
+	{ .name = "gpus",
+	    .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1000000" },
+	{ .name = "offer",
+	    .help = "name of the cloud's offer to lease; absent: the first",
+	    .type = ESPL_OPT_STRING },
+	{ .name = "engine",
+	    .help = "exact: the best plan, proven; cbc: by the solver CBC in a child process; "
+		    "marginal: the heuristic; equal: none, but equal shares",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "exact|cbc|marginal|equal",
+	    .fallback = "exact" },
+	{ .name = "policy",
+	    .help = "paper: as published; improved: with the parts below, as far as they are not "
+		    "set otherwise",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "improved|paper",
+	    .fallback = "improved" },
+	{ .name = "period",
+	    .help = "time between decisions",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "5m",
+	    .min = "1s",
+	    .max = "7d" },
+	{ .name = "steps",
+	    .help = "of the horizon",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "5",
+	    .min = "1",
+	    .max = "8" },
+	{ .name = "events",
+	    .help = "decide again whenever a job arrives or leaves, or nodes do; improved: true, "
+		    "paper: false",
+	    .type = ESPL_OPT_BOOL },
+	{ .name = "keep",
+	    .help = "let a job have the width it has where the objective hardly changes; improved: "
+		    "true, paper: false",
+	    .type = ESPL_OPT_BOOL },
+	{ .name = "fill",
+	    .help = "give idle GPUs to those who gain most by them; improved: true, paper: false",
+	    .type = ESPL_OPT_BOOL },
+	{ .name = "floor",
+	    .help = "the work left of a job that runs is never taken for less than this part of "
+		    "its estimate; improved: 0.1, paper: 0",
+	    .type = ESPL_OPT_REAL,
+	    .min = "0",
+	    .max = "1" },
+	{ .name = "beta",
+	    .help = "progress is served work over demand to this power; improved: 0.5, paper: 1",
+	    .type = ESPL_OPT_REAL,
+	    .min = "0",
+	    .max = "1" },
+	{ .name = "delay",
+	    .help = "count the pause of a change of width in the first step; improved: true, "
+		    "paper: false",
+	    .type = ESPL_OPT_BOOL },
+	{ .name = "slowdown",
+	    .help = "jobs that take more than this many times as long as they would alone weigh "
+		    "more by as much; 0: never; improved: 10, paper: 0",
+	    .type = ESPL_OPT_REAL,
+	    .min = "0",
+	    .max = "1e9" },
+	{ .name = "poor",
+	    .help = "equal shares where more than this part of the jobs has no estimate or "
+		    "outlived it; 0: never; improved: 0.3, paper: 0",
+	    .type = ESPL_OPT_REAL,
+	    .min = "0",
+	    .max = "1" },
+	{ .name = "doubling",
+	    .help = "part of its speed that a GPU keeps when a job's GPUs are doubled, where no "
+		    "profile tells",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0.8",
+	    .min = "0.51",
+	    .max = "1" },
+	{ .name = "effort",
+	    .help = "steps of work that the exact engine may take for a decision (a million: less "
+		    "than 0.1 s), and nodes that cbc may branch on; where they run out, the answer "
+		    "says how far it may be from the best",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1000000",
+	    .min = "1",
+	    .max = "1000000000" },
+	{ .name = "gap",
+	    .help = "a plan that may be short of the best by this part is good enough",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1" },
+	{ .name = "limit",
+	    .help = "time for cbc; then the heuristic's plan is taken",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "2s",
+	    .min = "1ms",
+	    .max = "1h" },
+	{ .name = "assumed",
+	    .help = "time that cbc is taken to need in a simulation",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "400ms",
+	    .min = "0s",
+	    .max = "1h" },
+	{ .name = "formulation",
+	    .help = "for cbc: one binary for each width, or the paper's",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "binaries|paper",
+	    .fallback = "binaries" },
+	{ .name = "big_m",
+	    .help = "M of the paper's formulation; where the widths need more, that counts",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1e9" },
+	{ .name = "weights",
+	    .help = "rank: a job's progress counts for as many as wait for it; size: for its part "
+		    "of the job's demand; improved: rank, paper: size",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "rank|size" },
+	{ .name = "level",
+	    .help = "raises all weights by rank, towards equal shares",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0.4",
+	    .min = "0",
+	    .max = "1e6" },
+	{ .name = "tail",
+	    .help = "least weight by rank of the job that needs longest; others in proportion to "
+		    "the square of what they need",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0.72",
+	    .min = "0",
+	    .max = "1e6" },
+	{ .name = "step",
+	    .help = "length of a step of the horizon; improved: 1m, paper: the period",
+	    .type = ESPL_OPT_SPAN,
+	    .min = "1s",
+	    .max = "7d" },
+	{ .name = "preempt",
+	    .help = "with more jobs than fit, those with least work left run, and others are "
+		    "preempted for them; improved: true, paper: false",
+	    .type = ESPL_OPT_BOOL },
 };
 
 struct milp {
-	const struct espl_host    *host;
+	const struct espl_host *host;
 	const struct espl_compute *compute;
 	const char *offer_name;
-	uint32_t    gpus_max, offer;	/* offer: ESPL_ANY: not chosen yet        */
-	uint32_t    engine, events, effort, failures;
-	uint32_t    again;		/* 1: something happened while CBC worked */
-	double      gap;
-	espl_span   period, limit, assumed;
-	espl_time   next;		/* decision by the clock                  */
-	struct milp_cbc    cbc;
-	struct milp_rules  rules;
-	struct milp_case   now;
-	struct milp_ask    ask;
+	uint32_t gpus_max, offer; /* offer: ESPL_ANY: not chosen yet */
+	uint32_t engine, events, effort, failures;
+	uint32_t again; /* 1: something happened while CBC worked */
+	double gap;
+	espl_span period, limit, assumed;
+	espl_time next; /* decision by the clock */
+	struct milp_cbc cbc;
+	struct milp_rules rules;
+	struct milp_case now;
+	struct milp_ask ask;
 	struct espl_roster roster;
 };
 
@@ -114,26 +226,24 @@ part(const struct espl_config *config, uint32_t option, double improved, double 
 	if (value->source == ESPL_UNSET)
 		return config->values[POLICY].as.i == 1 ? paper : improved;
 	switch (options[option].type) {
-	case ESPL_OPT_REAL:
-		return value->as.r;
-	case ESPL_OPT_SPAN:
-		return espl_seconds(value->as.i);
-	default:
-		return (double)value->as.i;
+	case ESPL_OPT_REAL: return value->as.r;
+	case ESPL_OPT_SPAN: return espl_seconds(value->as.i);
+	default: return (double)value->as.i;
 	}
 }
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct espl_value *v = config->values;
 	struct milp *milp;
 
 	if (v[ENGINE].as.i == CBC && !allocator_milp_cbc_there()) {
 		if (error != NULL && error->status == ESPL_OK)
-			(void)snprintf(error->hint, sizeof error->hint, "%s", "use engine = \"exact\", or install "
-			               "the solver (Debian: coinor-libcbc-dev) and run configure again");
+			(void)snprintf(error->hint, sizeof error->hint, "%s",
+			    "use engine = \"exact\", or install the solver (Debian: "
+			    "coinor-libcbc-dev) and run configure again");
 		return espl_blame(error, ENGINE, "this espalier was built without the solver CBC");
 	}
 	milp = calloc(1, sizeof *milp);
@@ -153,26 +263,37 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	milp->period = v[PERIOD].as.i;
 	milp->limit = v[LIMIT].as.i;
 	milp->assumed = v[ASSUMED].as.i;
-	milp->cbc = (struct milp_cbc){ .formulation = v[FORMULATION].as.i == 1 ? MILP_PAPER : MILP_BINARIES,
-		.nodes = milp->effort, .big_m = v[BIG_M].as.r, .gap = milp->gap,
-		.limit_s = 0.8 * espl_seconds(milp->limit) };	/* what it has by then it still tells */
+	milp->cbc =
+	    (struct milp_cbc){ .formulation = v[FORMULATION].as.i == 1 ? MILP_PAPER : MILP_BINARIES,
+		    .nodes = milp->effort,
+		    .big_m = v[BIG_M].as.r,
+		    .gap = milp->gap,
+		    /* what it has by then it still tells */
+		    .limit_s = 0.8 * espl_seconds(milp->limit) };
 	milp->rules = (struct milp_rules){ .period_s = espl_seconds(milp->period),
-		.step_s = part(config, STEP, 60, espl_seconds(milp->period)), .steps = (uint32_t)v[STEPS].as.i,
-		.delay = part(config, DELAY, 1, 0) > 0, .keep = part(config, KEEP, 1, 0) > 0,
+		.step_s = part(config, STEP, 60, espl_seconds(milp->period)),
+		.steps = (uint32_t)v[STEPS].as.i,
+		.delay = part(config, DELAY, 1, 0) > 0,
+		.keep = part(config, KEEP, 1, 0) > 0,
 		.fill = part(config, FILL, 1, 0) > 0,
-		.preempt = part(config, PREEMPT, 1, 0) > 0, .floor = part(config, FLOOR, 0.1, 0),
-		.rank = part(config, WEIGHTS, 0, 1) < 1, .beta = part(config, BETA, 0.5, 1), .level = v[LEVEL].as.r,
-		.tail = v[TAIL].as.r, .slowdown = part(config, SLOWDOWN, 10, 0), .doubling = v[DOUBLING].as.r,
+		.preempt = part(config, PREEMPT, 1, 0) > 0,
+		.floor = part(config, FLOOR, 0.1, 0),
+		.rank = part(config, WEIGHTS, 0, 1) < 1,
+		.beta = part(config, BETA, 0.5, 1),
+		.level = v[LEVEL].as.r,
+		.tail = v[TAIL].as.r,
+		.slowdown = part(config, SLOWDOWN, 10, 0),
+		.doubling = v[DOUBLING].as.r,
 		.poor = part(config, POOR, 0.3, 0) };
 	*self = milp;
 	return ESPL_OK;
 }
 
-/* ---- the answer ------------------------------------------------------------------------------------- */
+/* ---- the answer --------------------------------------------------------------------------- */
 
 static espl_status
 grant_jobs(struct milp *milp, const struct milp_plan *plan, const uint8_t *seated,
-           struct espl_alloc_sink *sink)
+    struct espl_alloc_sink *sink)
 {
 	const struct milp_case *c = &milp->now;
 	uint32_t i, t, steps = c->problem.steps, horizon[MILP_STEPS];
@@ -182,13 +303,15 @@ grant_jobs(struct milp *milp, const struct milp_plan *plan, const uint8_t *seate
 		status = espl_roster_grant(&milp->roster, sink, c->dropped[i], 0, 1);
 	for (i = 0; i < c->problem.job_count && status != ESPL_E_NOMEM; i++) {
 		const uint8_t *choice = plan->choice + (size_t)i * steps;
-		const struct espl_entry *entry = espl_roster_at(&milp->roster, c->subjects[i].index);
+		const struct espl_entry *entry =
+		    espl_roster_at(&milp->roster, c->subjects[i].index);
 
 		for (t = 0; t < steps; t++)
 			horizon[t] = c->problem.jobs[i].width[choice[t]];
 		horizon[0] = seated[i] ? horizon[0] : 0;
 		if (entry->gpus != horizon[0] || entry->packing != 1)
-			status = espl_roster_grant(&milp->roster, sink, c->subjects[i].index, horizon[0], 1);
+			status = espl_roster_grant(&milp->roster, sink, c->subjects[i].index,
+			    horizon[0], 1);
 		if (status != ESPL_E_NOMEM)
 			status = sink->horizon(sink, entry->id, horizon, steps);
 	}
@@ -208,7 +331,7 @@ side_by_side(const struct milp_case *c, const struct espl_alloc_view *view)
 
 static espl_status
 apply(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-      struct milp_plan *plan, const char *word)
+    struct milp_plan *plan, const char *word)
 {
 	static const char *const words[] = { "heuristic", "bounded", "optimal" };
 	struct milp_case *c = &milp->now;
@@ -233,15 +356,17 @@ apply(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_s
 		return status;
 	if (milp->host->verbose && c->dropped_count > 0)
 		milp->host->note(milp->host, ESPL_ABOUT_RUN, 0,
-		                 "there are too few GPUs for all: some that run are preempted");
+		    "there are too few GPUs for all: some that run are preempted");
 	(void)sink->objective(sink, plan->value, isinf(plan->bound) ? NAN : plan->bound,
-	                      word != NULL ? word : words[plan->status]);
+	    word != NULL ? word : words[plan->status]);
 	return ESPL_OK;
 }
 
-/* Between decisions: idle GPUs to those that wait, in order of arrival, as many as they can take. */
+/* Between decisions: idle GPUs to those that wait, in order of arrival, as many as they can take.
+ */
 static espl_status
-serve(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t total)
+serve(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t total)
 {
 	struct espl_roster *roster = &milp->roster;
 	uint64_t used = espl_roster_used(roster);
@@ -250,32 +375,35 @@ serve(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_s
 
 	for (; i < roster->count && used < total && status != ESPL_E_NOMEM;
 	     i = espl_roster_waiting(roster, i + 1)) {
-		count = pool_widths(view->items[i], roster->per_node, total - (uint32_t)used, width);
+		count =
+		    pool_widths(view->items[i], roster->per_node, total - (uint32_t)used, width);
 		if (count > 0) {
 			status = espl_roster_grant(roster, sink, i, width[count - 1], 1);
 			used = espl_roster_used(roster);
 		} else if (pool_widths(view->items[i], roster->per_node, total, width) > 0) {
-			break;			/* its turn comes: nobody overtakes it */
+			break; /* its turn comes: nobody overtakes it */
 		}
 	}
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
 
-/* ---- decisions -------------------------------------------------------------------------------------- */
+/* ---- decisions ---------------------------------------------------------------------------- */
 
 static void
 tell_failure(struct milp *milp, const char *why)
 {
 	if (milp->failures++ < 5)
 		espl_logf(milp->host, ESPL_WARN, "%s: the heuristic's plan is taken%s", why,
-		          milp->failures == 5 ? "; this is not said again" : "");
+		    milp->failures == 5 ? "; this is not said again" : "");
 }
 
 /* The case of now and the heuristic's plan for it, bounded. */
 static espl_status
-prepare(struct milp *milp, const struct espl_alloc_view *view, uint32_t total, struct milp_plan *plan)
+prepare(struct milp *milp, const struct espl_alloc_view *view, uint32_t total,
+    struct milp_plan *plan)
 {
-	espl_status status = allocator_milp_case(&milp->now, view, &milp->roster, &milp->rules, total);
+	espl_status status =
+	    allocator_milp_case(&milp->now, view, &milp->roster, &milp->rules, total);
 
 	plan->choice = NULL;
 	if (status != ESPL_OK || !allocator_milp_plan_init(plan, &milp->now.problem))
@@ -283,7 +411,8 @@ prepare(struct milp *milp, const struct espl_alloc_view *view, uint32_t total, s
 	if (milp->engine == EQUAL)
 		return ESPL_OK;
 	if (!allocator_milp_marginal(&milp->now.problem, plan) ||
-	    (milp->engine != EXACT && !allocator_milp_exact(&milp->now.problem, 0, milp->gap, plan)))
+	    (milp->engine != EXACT &&
+		!allocator_milp_exact(&milp->now.problem, 0, milp->gap, plan)))
 		return ESPL_E_NOMEM;
 	return ESPL_OK;
 }
@@ -294,10 +423,10 @@ ask(struct milp *milp, const struct espl_alloc_view *view, const struct milp_pla
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	espl_status status;
 
-	if (milp->compute == NULL)	/* a host that only tries the policy out */
+	if (milp->compute == NULL) /* a host that only tries the policy out */
 		return ESPL_E_UNSUPPORTED;
 	status = allocator_milp_ask(&milp->ask, milp->compute, &milp->now, view, plan, &milp->cbc,
-	                            milp->limit, milp->assumed, &error);
+	    milp->limit, milp->assumed, &error);
 	if (status != ESPL_OK && status != ESPL_E_NOMEM)
 		tell_failure(milp, error.text);
 	return status;
@@ -305,22 +434,25 @@ ask(struct milp *milp, const struct espl_alloc_view *view, const struct milp_pla
 
 /* at_once 1: there is no time to ask anybody. */
 static espl_status
-decide(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t total,
-       int at_once)
+decide(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t total, int at_once)
 {
 	const struct milp_case *c = &milp->now;
 	struct milp_plan plan;
 	espl_status status = prepare(milp, view, total, &plan);
 	const char *word = NULL;
 
-	if (status == ESPL_OK && (milp->engine == EQUAL || (milp->rules.poor > 0 &&
-	    c->without > milp->rules.poor * c->problem.job_count))) {
+	if (status == ESPL_OK &&
+	    (milp->engine == EQUAL ||
+		(milp->rules.poor > 0 && c->without > milp->rules.poor * c->problem.job_count))) {
 		allocator_milp_equal(c, &plan);
 		word = "equal";
 	} else if (status == ESPL_OK && milp->engine == EXACT) {
-		status = allocator_milp_exact(&c->problem, milp->effort, milp->gap, &plan) ? ESPL_OK
-		                                                                          : ESPL_E_NOMEM;
-	} else if (status == ESPL_OK && milp->engine == CBC && !at_once && c->problem.job_count > 0) {
+		status = allocator_milp_exact(&c->problem, milp->effort, milp->gap, &plan)
+		    ? ESPL_OK
+		    : ESPL_E_NOMEM;
+	} else if (status == ESPL_OK && milp->engine == CBC && !at_once &&
+	    c->problem.job_count > 0) {
 		status = ask(milp, view, &plan);
 		if (status == ESPL_OK) {
 			allocator_milp_plan_free(&plan);
@@ -336,7 +468,7 @@ decide(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_
 
 static espl_status
 take_outcome(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-             uint32_t total, const struct espl_outcome *outcome)
+    uint32_t total, const struct espl_outcome *outcome)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct milp_plan plan;
@@ -357,9 +489,11 @@ take_outcome(struct milp *milp, const struct espl_alloc_view *view, struct espl_
 
 /* What is to be done in this round. */
 static espl_status
-act(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t total)
+act(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t total)
 {
-	const uint32_t changes = ESPL_WHY_ARRIVAL | ESPL_WHY_DEPARTURE | ESPL_WHY_NODES | ESPL_WHY_NOTICE;
+	const uint32_t changes =
+	    ESPL_WHY_ARRIVAL | ESPL_WHY_DEPARTURE | ESPL_WHY_NODES | ESPL_WHY_NOTICE;
 	const struct espl_outcome *outcome = allocator_milp_answered(&milp->ask, view);
 	int over = espl_roster_used(&milp->roster) > total;
 	int due = view->now >= milp->next || over || (milp->events && (view->why & changes) != 0);
@@ -371,7 +505,7 @@ act(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sin
 		return serve(milp, view, sink, total);
 	}
 	if (outcome != NULL && !over) {
-		if (milp->again)		/* much has happened since it was asked: ask again */
+		if (milp->again) /* much has happened since it was asked: ask again */
 			milp->next = view->now + 1;
 		milp->again = 0;
 		return take_outcome(milp, view, sink, total, outcome);
@@ -385,14 +519,14 @@ act(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sin
 
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         struct espl_error *error)
+    struct espl_error *error)
 {
 	struct milp *milp = self;
 	espl_status status;
 	uint64_t limit, aimed;
 
-	if (!pool_begin(view, &(struct pool_wish){ milp->offer_name, OFFER, milp->gpus_max, GPUS }, &milp->offer, &milp->roster,
-	                &limit, &status, error))
+	if (!pool_begin(view, &(struct pool_wish){ milp->offer_name, OFFER, milp->gpus_max, GPUS },
+		&milp->offer, &milp->roster, &limit, &status, error))
 		return status;
 	aimed = pool_useful(&milp->roster, limit);
 	status = pool_aim(view, sink, milp->offer, limit, &aimed, error);

@@ -8,7 +8,9 @@
 
 static const struct espl_option options[] = { PLANNER_OPTIONS };
 
-struct naive { struct planner_instance common; };
+struct naive {
+	struct planner_instance common;
+};
 
 static void
 destroy(void *self)
@@ -20,7 +22,8 @@ destroy(void *self)
 }
 
 static espl_status
-create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
 {
 	struct naive *naive = calloc(1, sizeof *naive);
 
@@ -36,7 +39,7 @@ static int
 lay(const struct planner_problem *p, uint32_t each, uint32_t *gpus)
 {
 	uint32_t i;
-	int      all = 1;
+	int all = 1;
 
 	for (i = 0; i < p->stage_count; i++) {
 		const struct espl_cell *cell;
@@ -55,7 +58,7 @@ static espl_status
 solve(void *ctx, struct planner_problem *p, double deadline_s, struct planner_answer *answer)
 {
 	uint32_t each, best = 0;
-	int      fits;
+	int fits;
 
 	(void)ctx;
 	answer->bound_usd = NAN;
@@ -77,7 +80,8 @@ solve(void *ctx, struct planner_problem *p, double deadline_s, struct planner_an
 }
 
 static espl_status
-allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, struct espl_error *error)
+allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    struct espl_error *error)
 {
 	struct naive *naive = self;
 
@@ -85,7 +89,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 }
 
 static espl_status
-plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink, struct espl_error *error)
+plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
+    struct espl_error *error)
 {
 	struct naive *naive = self;
 

@@ -10,27 +10,37 @@
 #include "planner_draft.h"
 
 enum { GPUS, OFFER, MOST };
-#define GPUS_MAX 1024u		/* where neither the cloud nor the search sets a limit */
+#define GPUS_MAX 1024u /* where neither the cloud nor the search sets a limit */
 
 static const struct espl_option options[] = {
-	{ .name = "gpus", .help = "GPUs of the cluster; 0: the cheapest size that meets deadline "
-	  "and budget, or what the widest stage can use", .type = ESPL_OPT_INT,
-	  .fallback = "0", .min = "0", .max = "1000000" },
-	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the best, or the first "
-	  "where nothing can be predicted", .type = ESPL_OPT_STRING },
-	{ .name = "gpus_max", .help = "most GPUs that the cheapest size may have; 0: no limit but the cloud's",
-	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" },
+	{ .name = "gpus",
+	    .help = "GPUs of the cluster; 0: the cheapest size that meets deadline and budget, or "
+		    "what the widest stage can use",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1000000" },
+	{ .name = "offer",
+	    .help = "name of the cloud's offer to lease; absent: the best, or the first where "
+		    "nothing can be predicted",
+	    .type = ESPL_OPT_STRING },
+	{ .name = "gpus_max",
+	    .help = "most GPUs that the cheapest size may have; 0: no limit but the cloud's",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "1000000" },
 };
 
 struct fixed {
 	const struct espl_host *host;
 	const char *offer_name;
-	uint32_t    option;		/* gpus as the user wants it, 0 choose */
-	uint32_t    gpus_max;		/* of a plan; 0: no limit              */
-	uint32_t    offer;		/* ESPL_ANY: not chosen yet            */
-	uint32_t    gpus;		/* chosen; 0 not yet                   */
+	uint32_t option;   /* gpus as the user wants it, 0 choose */
+	uint32_t gpus_max; /* of a plan; 0: no limit */
+	uint32_t offer;    /* ESPL_ANY: not chosen yet */
+	uint32_t gpus;     /* chosen; 0 not yet */
 	struct espl_roster roster;
-	struct espl_follow follow;	/* with a plan in force */
+	struct espl_follow follow; /* with a plan in force */
 };
 
 static void
@@ -45,7 +55,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fixed *fixed = calloc(1, sizeof *fixed);
 
@@ -74,7 +84,7 @@ least_of(uint64_t a, uint64_t b)
 /* The most that the cloud sells of this offer and the experiments may hold; ESPL_ANY: no limit. */
 static uint32_t
 ceiling(const struct espl_offer *offer, const struct espl_experiment *const *experiments,
-        uint32_t count)
+    uint32_t count)
 {
 	uint64_t limit = 0;
 	uint32_t i, most = ESPL_ANY;
@@ -111,10 +121,11 @@ static uint32_t
 useful(const struct espl_offer *offer, uint64_t trials, uint32_t each, uint32_t limit)
 {
 	if (limit != ESPL_ANY && (offer->price_hour == 0 || trials == 0))
-		return ESPL_ANY;	/* within the ceiling of each moment */
+		return ESPL_ANY; /* within the ceiling of each moment */
 	trials = trials > 0 ? trials : 1;
-	return least_of(espl_room_for(least_of(trials, UINT32_MAX), each, trials * each, offer->gpus),
-	                ESPL_ANY);
+	return least_of(espl_room_for(least_of(trials, UINT32_MAX), each, trials * each,
+			    offer->gpus),
+	    ESPL_ANY);
 }
 
 /* GPUs of an accepted plan: the same in all stages; brackets side by side have each their own. */
@@ -165,7 +176,7 @@ choose_size(struct fixed *fixed, const struct espl_alloc_view *view)
  * on the nodes; the least if they cannot. */
 static uint32_t
 divide(const struct fixed *fixed, const struct espl_item *item, uint32_t least, uint64_t pool,
-       uint32_t count, uint32_t nodes)
+    uint32_t count, uint32_t nodes)
 {
 	uint32_t per_node = fixed->roster.per_node;
 	uint32_t share = espl_useful(item, per_node, least_of(pool / count, UINT32_MAX));
@@ -180,18 +191,18 @@ divide(const struct fixed *fixed, const struct espl_item *item, uint32_t least, 
 /* Those that have just arrived: what each will get when its turn comes.  A group that goes on
  * growing starts each of its trials on the least, so that the next ones find room. */
 static void
-give_shares(struct fixed *fixed, const struct espl_alloc_view *view, uint64_t total,
-            uint32_t nodes)
+give_shares(struct fixed *fixed, const struct espl_alloc_view *view, uint64_t total, uint32_t nodes)
 {
 	struct espl_roster *roster = &fixed->roster;
 	uint64_t pool = total;
 	uint32_t i, count = roster->count - roster->fresh;
 
-	if (roster->fresh > 0) {	/* others are at work: only what they leave */
+	if (roster->fresh > 0) { /* others are at work: only what they leave */
 		uint64_t used = espl_roster_used(roster);
 
-		pool = used < total && espl_roster_waiting(roster, 0) >= roster->fresh ?
-			total - used : 0;
+		pool = used < total && espl_roster_waiting(roster, 0) >= roster->fresh
+		    ? total - used
+		    : 0;
 		nodes = (uint32_t)((pool + roster->per_node - 1) / roster->per_node);
 	}
 	for (i = roster->fresh; i < roster->count; i++) {
@@ -212,7 +223,7 @@ adjust_warm(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
 	espl_status status = ESPL_OK;
 	uint32_t i, pass;
 
-	for (pass = 0; pass < 2 && roster->granted > 0; pass++)	/* shrink first, then grow */
+	for (pass = 0; pass < 2 && roster->granted > 0; pass++) /* shrink first, then grow */
 		for (i = roster->fresh; i < roster->count && status != ESPL_E_NOMEM; i++) {
 			struct espl_entry *entry = espl_roster_at(roster, i);
 
@@ -257,7 +268,7 @@ serve(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
 		uint32_t want = entry->want > 0 ? entry->want : entry->least;
 
 		if (want == 0 || entry->least > total)
-			continue;		/* can never run here */
+			continue; /* can never run here */
 		if (want > total)
 			want = entry->least;
 		if (espl_roster_used_with(roster, i, want, 1) > total)
@@ -269,7 +280,7 @@ serve(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
 
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fixed *fixed = self;
 	const struct espl_offer *offer;
@@ -281,9 +292,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		return espl_follow(&fixed->follow, view, sink, ESPL_ANY, error);
 	if (fixed->offer == ESPL_ANY) {
 		status = espl_choose_offer(view->offers, view->offer_count, fixed->offer_name,
-		                           OFFER, &fixed->offer, error);
+		    OFFER, &fixed->offer, error);
 		if (status != ESPL_OK || fixed->offer == ESPL_ANY)
-			return status;		/* or nothing is sold now */
+			return status; /* or nothing is sold now */
 	}
 	offer = view->offers[fixed->offer];
 	status = espl_roster_sync(&fixed->roster, view, offer->gpus);
@@ -307,7 +318,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		status = sink->target(sink, &target);
 		if (status != ESPL_OK)
 			return espl_fail(error, status, "%u nodes of '%s' were refused", nodes,
-			                 offer->name);
+			    offer->name);
 	}
 	if (fixed->roster.fresh < fixed->roster.count) {
 		give_shares(fixed, view, total, nodes);
@@ -322,17 +333,18 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 
 /* ---- offline ----------------------------------------------------------------------------- */
 
-struct search {				/* over offers and cluster sizes */
+/* over offers and cluster sizes */
+struct search {
 	const struct espl_model *model;
 	const struct espl_experiment *experiment;
 	struct planner_draft draft;
-	uint32_t beside;		/* brackets side by side; 1 otherwise */
-	int      soonest;		/* rather than the cheapest           */
-	double   risk;			/* 0: limits hold on the mean         */
-	double   cost_usd, jct_s;	/* of the best so far                 */
-	double   least_s, least_usd;	/* of any, for the message            */
-	double   deadline_s, in_time_usd;	/* the least of those that keep it    */
-	uint32_t best, offer;		/* best: 0 none                       */
+	uint32_t beside;                /* brackets side by side; 1 otherwise */
+	int soonest;                    /* rather than the cheapest */
+	double risk;                    /* 0: limits hold on the mean */
+	double cost_usd, jct_s;         /* of the best so far */
+	double least_s, least_usd;      /* of any, for the message */
+	double deadline_s, in_time_usd; /* the least of those that keep it */
+	uint32_t best, offer;           /* best: 0 none */
 };
 
 static void
@@ -346,8 +358,9 @@ set_size(struct search *search, uint32_t offer, uint32_t gpus)
 static int
 is_better(const struct search *search, const struct espl_prediction *result)
 {
-	double a[2] = { result->cost_usd, result->jct_s }, b[2] = { search->cost_usd, search->jct_s };
-	int    first = search->soonest ? 1 : 0;
+	double a[2] = { result->cost_usd, result->jct_s },
+	       b[2] = { search->cost_usd, search->jct_s };
+	int first = search->soonest ? 1 : 0;
 
 	if (search->best == 0 || a[first] < b[first])
 		return 1;
@@ -355,7 +368,8 @@ is_better(const struct search *search, const struct espl_prediction *result)
 }
 
 static espl_status
-predict(const struct search *search, uint32_t flags, struct espl_prediction *result, struct espl_error *error)
+predict(const struct search *search, uint32_t flags, struct espl_prediction *result,
+    struct espl_error *error)
 {
 	struct espl_predict how = ESPL_INIT(struct espl_predict);
 
@@ -377,7 +391,8 @@ taken_usd(const struct search *search, const struct espl_prediction *p)
 	return search->risk > 0 ? p->cost_at_quantile_usd : p->cost_usd;
 }
 
-/* Sizes that may be predicted, where latencies are random or not: the draws of all of them are limited. */
+/* Sizes that may be predicted, where latencies are random or not: the draws of all of them are
+ * limited. */
 static uint32_t
 sizes_most(const struct espl_spec *spec, int random)
 {
@@ -400,9 +415,9 @@ next_size(uint32_t gpus, uint32_t step, uint32_t fine, uint32_t most)
 	return most - gpus > step ? gpus + step : most;
 }
 
-/* Every whole number of nodes (every number of GPUs where these are billed one by one), or where there are too
- * many fewer of the large ones.  They are compared by one set of samples, and held to the limits by another.
- * ESPL_E_UNSUPPORTED: there is nothing to predict from. */
+/* Every whole number of nodes (every number of GPUs where these are billed one by one), or where
+ * there are too many fewer of the large ones.  They are compared by one set of samples, and held to
+ * the limits by another. ESPL_E_UNSUPPORTED: there is nothing to predict from. */
 static espl_status
 try_sizes(struct search *search, const struct espl_offer *offer, uint32_t number, uint32_t most)
 {
@@ -419,7 +434,7 @@ try_sizes(struct search *search, const struct espl_offer *offer, uint32_t number
 		if (status == ESPL_OK)
 			status = predict(search, ESPL_AFRESH, &afresh, NULL);
 		if (status == ESPL_E_INFEASIBLE)
-			continue;		/* too small for a trial, or more than is sold */
+			continue; /* too small for a trial, or more than is sold */
 		if (status != ESPL_OK)
 			return status;
 		search->draft.plan.searched++;
@@ -443,37 +458,45 @@ try_sizes(struct search *search, const struct espl_offer *offer, uint32_t number
 static uint32_t
 plan_limit(const struct fixed *fixed, const struct espl_plan_view *view, uint32_t number)
 {
-	uint32_t limit = least_of(view->gpus_max, ceiling(view->offers[number], &view->experiment, 1));
+	uint32_t limit =
+	    least_of(view->gpus_max, ceiling(view->offers[number], &view->experiment, 1));
 
 	return fixed->gpus_max > 0 ? least_of(fixed->gpus_max, limit) : limit;
 }
 
 /* The best size of the offer of this number (ESPL_ANY: of all) into search->best. */
 static espl_status
-choose_plan(const struct fixed *fixed, const struct espl_plan_view *view, uint32_t number, struct search *search)
+choose_plan(const struct fixed *fixed, const struct espl_plan_view *view, uint32_t number,
+    struct search *search)
 {
-	uint32_t i, limit, first = number != ESPL_ANY ? number :
-		espl_find_offer(view->offers, view->offer_count, NULL);
-	espl_status status = fixed->option > 0 || search->model == NULL ? ESPL_E_UNSUPPORTED : ESPL_OK;
+	uint32_t i, limit,
+	    first = number != ESPL_ANY ? number
+				       : espl_find_offer(view->offers, view->offer_count, NULL);
+	espl_status status =
+	    fixed->option > 0 || search->model == NULL ? ESPL_E_UNSUPPORTED : ESPL_OK;
 
 	for (i = 0; i < view->offer_count && status == ESPL_OK; i++) {
-		if (view->offers[i] == NULL || view->offers[i]->gpus == 0 || (number != ESPL_ANY && number != i))
+		if (view->offers[i] == NULL || view->offers[i]->gpus == 0 ||
+		    (number != ESPL_ANY && number != i))
 			continue;
 		limit = plan_limit(fixed, view, i);
-		status = try_sizes(search, view->offers[i], i, limit != ESPL_ANY ? limit : GPUS_MAX);
+		status =
+		    try_sizes(search, view->offers[i], i, limit != ESPL_ANY ? limit : GPUS_MAX);
 	}
 	if (status == ESPL_OK || status == ESPL_E_NOMEM)
 		return status;
 	limit = plan_limit(fixed, view, first);
 	search->offer = first;
-	search->best = fixed->option > 0 ? least_of(fixed->option, limit) :
-		useful(view->offers[first], widest(view->experiment->spec), 1, limit);
+	search->best = fixed->option > 0
+	    ? least_of(fixed->option, limit)
+	    : useful(view->offers[first], widest(view->experiment->spec), 1, limit);
 	return ESPL_OK;
 }
 
 /* A size that the user has fixed is not searched for, but is it enough? */
 static espl_status
-keeps_limits(const struct fixed *fixed, struct search *search, struct espl_plan_sink *sink, struct espl_error *error)
+keeps_limits(const struct fixed *fixed, struct search *search, struct espl_plan_sink *sink,
+    struct espl_error *error)
 {
 	struct espl_prediction result = ESPL_INIT(struct espl_prediction);
 	espl_status status;
@@ -488,10 +511,12 @@ keeps_limits(const struct fixed *fixed, struct search *search, struct espl_plan_
 	if (status != ESPL_OK)
 		return status;
 	(void)sink->least(sink, taken_s(search, &result), taken_usd(search, &result));
-	status = espl_fail(error, ESPL_E_INFEASIBLE, "with %u GPUs the search takes %.6g s and $%.6g: more than the "
-	                   "deadline or the budget", search->best, taken_s(search, &result), taken_usd(search, &result));
+	status = espl_fail(error, ESPL_E_INFEASIBLE,
+	    "with %u GPUs the search takes %.6g s and $%.6g: more than the deadline or the budget",
+	    search->best, taken_s(search, &result), taken_usd(search, &result));
 	if (error != NULL)
-		(void)snprintf(error->hint, sizeof error->hint, "without 'gpus' the cheapest size that is enough is chosen");
+		(void)snprintf(error->hint, sizeof error->hint,
+		    "without 'gpus' the cheapest size that is enough is chosen");
 	return status;
 }
 
@@ -499,33 +524,44 @@ static espl_status
 explain(const struct espl_experiment *e, const struct search *search, struct espl_error *error)
 {
 	if (!isfinite(search->least_s))
-		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size has room for a trial of each stage");
+		return espl_fail(error, ESPL_E_INFEASIBLE,
+		    "no cluster of one size has room for a trial of each stage");
 	if (e->budget == INT64_MAX)
-		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size is done in time: the least possible is %.6g s",
-		                 search->least_s);
+		return espl_fail(error, ESPL_E_INFEASIBLE,
+		    "no cluster of one size is done in time: the least possible is %.6g s",
+		    search->least_s);
 	if (e->deadline == ESPL_NEVER)
-		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size keeps the budget: the least possible is $%.6g",
-		                 search->least_usd);
+		return espl_fail(error, ESPL_E_INFEASIBLE,
+		    "no cluster of one size keeps the budget: the least possible is $%.6g",
+		    search->least_usd);
 	if (isfinite(search->in_time_usd))
-		return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size that is done in time keeps the budget: the least "
-		                 "possible is $%.6g", search->in_time_usd);
-	return espl_fail(error, ESPL_E_INFEASIBLE, "no cluster of one size keeps the deadline and the budget: the least are "
-	                 "%.6g s and $%.6g", search->least_s, search->least_usd);
+		return espl_fail(error, ESPL_E_INFEASIBLE,
+		    "no cluster of one size that is done in time keeps the budget: the least "
+		    "possible is $%.6g",
+		    search->in_time_usd);
+	return espl_fail(error, ESPL_E_INFEASIBLE,
+	    "no cluster of one size keeps the deadline and the budget: the least are %.6g s and "
+	    "$%.6g",
+	    search->least_s, search->least_usd);
 }
 
 static espl_status
 plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
-     struct espl_error *error)
+    struct espl_error *error)
 {
 	struct fixed *fixed = self;
 	const struct espl_experiment *e = view->experiment;
-	struct search search = { .experiment = e, .beside = 1, .least_s = INFINITY, .least_usd = INFINITY,
-	                         .deadline_s = INFINITY, .in_time_usd = INFINITY };
+	struct search search = { .experiment = e,
+		.beside = 1,
+		.least_s = INFINITY,
+		.least_usd = INFINITY,
+		.deadline_s = INFINITY,
+		.in_time_usd = INFINITY };
 	espl_status status;
 	uint32_t number;
 
 	status = espl_choose_offer(view->offers, view->offer_count, fixed->offer_name, OFFER,
-	                           &number, error);
+	    &number, error);
 	if (status != ESPL_OK)
 		return status;
 	if (number == ESPL_ANY) {
@@ -536,12 +572,14 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
 	search.soonest = e->deadline == ESPL_NEVER && e->budget != INT64_MAX;
 	if (e->deadline != ESPL_NEVER)
 		search.deadline_s = espl_seconds(e->deadline - fixed->host->now(fixed->host));
-	search.risk = e->risk > 0 && e->risk < 1 && (e->risk < 0.5 || e->risk > 0.5) ? e->risk : 0.0;
+	search.risk =
+	    e->risk > 0 && e->risk < 1 && (e->risk < 0.5 || e->risk > 0.5) ? e->risk : 0.0;
 	if ((e->spec->flags & ESPL_SPEC_PARALLEL) != 0 && e->spec->bracket_count > 0)
 		search.beside = e->spec->bracket_count;
 	status = planner_draft_make(&search.draft, e->spec, NULL, NULL);
 	if (status == ESPL_OK)
-		status = choose_plan(fixed, view, fixed->offer_name != NULL ? number : ESPL_ANY, &search);
+		status = choose_plan(fixed, view, fixed->offer_name != NULL ? number : ESPL_ANY,
+		    &search);
 	if (status != ESPL_OK) {
 		status = espl_fail(error, status, "out of memory");
 	} else if (search.best == 0) {

@@ -1,8 +1,8 @@
 /* fair_divide.c - shares for items that differ; see fair_divide.h.
  *
- * There is a level at which everybody's share is the level times its weight, cut to what it can take, and all together
- * are what there is; it is found by halving.  Rounded down to legal grants these leave a rest, which goes to
- * the earliest of those that lost by it, a step each.
+ * There is a level at which everybody's share is the level times its weight, cut to what it can
+ * take, and all together are what there is; it is found by halving.  Rounded down to legal grants
+ * these leave a rest, which goes to the earliest of those that lost by it, a step each.
  */
 #include "fair_divide.h"
 
@@ -20,7 +20,8 @@ allocator_fair_alike(const struct espl_roster *roster, const struct espl_alloc_v
 		const struct espl_entry *entry = espl_roster_at(roster, i);
 
 		if (entry->least != first->least || entry->most != first->most ||
-		    view->items[i]->weight < view->items[0]->weight || view->items[i]->weight > view->items[0]->weight)
+		    view->items[i]->weight < view->items[0]->weight ||
+		    view->items[i]->weight > view->items[0]->weight)
 			return 0;
 	}
 	return 1;
@@ -39,7 +40,7 @@ at_level(const struct espl_entry *entry, const struct espl_item *item, double le
 static double
 find_level(const struct espl_roster *roster, const struct espl_alloc_view *view, double total)
 {
-	double   low = 0, high = total, sum;
+	double low = 0, high = total, sum;
 	uint32_t i, n;
 
 	for (i = 0; i < roster->count; i++)
@@ -60,7 +61,8 @@ find_level(const struct espl_roster *roster, const struct espl_alloc_view *view,
 
 /* The next faster grant above `share`, of at most `most` more; `share` if there is none. */
 static uint32_t
-next_step(const struct espl_entry *entry, const struct espl_item *item, uint32_t per_node, uint32_t share, uint64_t more)
+next_step(const struct espl_entry *entry, const struct espl_item *item, uint32_t per_node,
+    uint32_t share, uint64_t more)
 {
 	uint32_t gpus;
 
@@ -78,11 +80,13 @@ larger_first(const void *a, const void *b)
 	return x > y ? -1 : x < y;
 }
 
-/* Do these gangs stand side by side, each on one node or on whole ones?  The widest are seated first. */
+/* Do these gangs stand side by side, each on one node or on whole ones?  The widest are seated
+ * first. */
 static int
 side_by_side(uint32_t *gangs, uint32_t count, uint32_t *free, uint64_t total, uint32_t per_node)
 {
-	uint32_t nodes = (uint32_t)((total + per_node - 1) / per_node), whole = (uint32_t)(total / per_node), i, n, used = 0;
+	uint32_t nodes = (uint32_t)((total + per_node - 1) / per_node),
+		 whole = (uint32_t)(total / per_node), i, n, used = 0;
 
 	for (n = 0; n < nodes; n++)
 		free[n] = n < whole ? per_node : (uint32_t)(total % per_node);
@@ -107,33 +111,38 @@ side_by_side(uint32_t *gangs, uint32_t count, uint32_t *free, uint64_t total, ui
 }
 
 int
-allocator_fair_divide(const struct espl_roster *roster, const struct espl_alloc_view *view, uint64_t total,
-                      uint32_t *shares, uint32_t *room)
+allocator_fair_divide(const struct espl_roster *roster, const struct espl_alloc_view *view,
+    uint64_t total, uint32_t *shares, uint32_t *room)
 {
-	double   level = find_level(roster, view, (double)total);
+	double level = find_level(roster, view, (double)total);
 	uint64_t used = 0;
 	uint32_t i, gangs = 0;
 
 	for (i = 0; i < roster->count; i++) {
 		const struct espl_entry *entry = espl_roster_at(roster, i);
-		double   due = at_level(entry, view->items[i], level) * (1 + 1e-12);
-		uint32_t fit = espl_useful(view->items[i], roster->per_node, due < (double)UINT32_MAX ? (uint32_t)due : UINT32_MAX);
+		double due = at_level(entry, view->items[i], level) * (1 + 1e-12);
+		uint32_t fit = espl_useful(view->items[i], roster->per_node,
+		    due < (double)UINT32_MAX ? (uint32_t)due : UINT32_MAX);
 
 		shares[i] = fit > entry->least ? fit : entry->least;
 		used += shares[i];
 	}
-	for (i = 0; i < 2 * roster->count && used < total; i++) {	/* first those that are due a part of a step */
+	/* first those that are due a part of a step */
+	for (i = 0; i < 2 * roster->count && used < total; i++) {
 		uint32_t at = i % roster->count, more;
 		const struct espl_entry *entry = espl_roster_at(roster, at);
 
-		if (i < roster->count && at_level(entry, view->items[at], level) < shares[at] + 1e-9)
+		if (i < roster->count &&
+		    at_level(entry, view->items[at], level) < shares[at] + 1e-9)
 			continue;
-		more = next_step(entry, view->items[at], roster->per_node, shares[at], total - used);
+		more =
+		    next_step(entry, view->items[at], roster->per_node, shares[at], total - used);
 		used += more - shares[at];
 		shares[at] = more;
 	}
 	for (i = 0; i < roster->count; i++)
 		if ((view->items[i]->flags & ESPL_ITEM_COLOCATE) != 0)
 			room[gangs++] = shares[i];
-	return gangs == 0 || side_by_side(room, gangs, room + roster->count, total, roster->per_node);
+	return gangs == 0 ||
+	    side_by_side(room, gangs, room + roster->count, total, roster->per_node);
 }

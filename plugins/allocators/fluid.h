@@ -10,35 +10,41 @@
 #include "fluid_pool.h"
 #include "fluid_probe.h"
 
-#define FLUID_SMALL ESPL_ANY	/* a roster entry's `want`: a part of a GPU; else that many whole ones */
+/* a roster entry's `want`: a part of a GPU; else that many whole ones */
+#define FLUID_SMALL ESPL_ANY
 
-struct place { uint64_t id; espl_time arrived; };	/* an item, to be found in the roster */
-struct runner {			/* an item that holds GPUs */
+struct place {
+	uint64_t id;
+	espl_time arrived;
+}; /* an item, to be found in the roster */
+/* an item that holds GPUs */
+struct runner {
 	struct place place;
-	espl_time    since, ends;	/* when it was last foretold, and to end when        */
+	espl_time since, ends; /* when it was last foretold, and to end when */
 };
 
 struct fluid {
-	const struct espl_host  *host;
+	const struct espl_host *host;
 	const struct espl_model *model;
 	const char *offer_name;
-	uint32_t    gpus_max;		/* 0 no limit of ours              */
-	uint32_t    offer;		/* ESPL_ANY: not chosen yet        */
-	uint32_t    paper, resize, probing;
-	uint32_t    curve_count, curve_room;
-	uint32_t    runner_count, runner_room;
-	uint32_t    head, tail, queue_room;	/* the queue is queue[head .. tail) */
-	uint32_t    admitted;		/* the last so many of the queue came in this call  */
-	uint32_t    broken;		/* 1: a call failed half way: plan everybody anew */
-	uint64_t    limit;		/* GPUs that may ever be held      */
-	double      typical_s;		/* work of trials of which it is not known; NaN: no such yet */
+	uint32_t gpus_max; /* 0 no limit of ours */
+	uint32_t offer;    /* ESPL_ANY: not chosen yet */
+	uint32_t paper, resize, probing;
+	uint32_t curve_count, curve_room;
+	uint32_t runner_count, runner_room;
+	uint32_t head, tail, queue_room; /* the queue is queue[head .. tail) */
+	uint32_t admitted;               /* the last so many of the queue came in this call */
+	uint32_t broken;                 /* 1: a call failed half way: plan everybody anew */
+	uint64_t limit;                  /* GPUs that may ever be held */
+	/* work of trials of which it is not known; NaN: no such yet */
+	double typical_s;
 	struct fluid_rules rules;
-	struct fluid_curve **curves;	/* [curve_room], the first curve_count of this call */
-	struct runner      *runners;
-	struct place       *queue;
-	struct fluid_pool   pool;
-	struct fluid_probe  probe;
-	struct espl_roster  roster;
+	struct fluid_curve **curves; /* [curve_room], the first curve_count of this call */
+	struct runner *runners;
+	struct place *queue;
+	struct fluid_pool pool;
+	struct fluid_probe probe;
+	struct espl_roster roster;
 };
 
 /* ---- books (fluid_books.c) --------------------------------------------------------------- */
@@ -50,7 +56,8 @@ espl_status allocator_fluid_add_runner(struct fluid *, struct place);
 /* Drops runners that left; those whose grant did not come into force wait again, in front. */
 espl_status allocator_fluid_keep_runners(struct fluid *, espl_time now);
 /* Appends the view's item of that index to the pool, with the grant it has. */
-espl_status allocator_fluid_add_trial(struct fluid *, const struct espl_alloc_view *, uint32_t index);
+espl_status allocator_fluid_add_trial(struct fluid *, const struct espl_alloc_view *,
+    uint32_t index);
 /* Work that is not known is taken for the median of what is, from now on. */
 void allocator_fluid_guess_work(struct fluid *);
 
@@ -63,5 +70,5 @@ espl_status allocator_fluid_admit(struct fluid *, const struct espl_alloc_view *
 espl_status allocator_fluid_serve(struct fluid *, const struct espl_alloc_view *);
 /* Says what is meant for those that arrived in this round and wait. */
 espl_status allocator_fluid_tell_queue(struct fluid *, const struct espl_alloc_view *,
-                                       struct espl_alloc_sink *);
+    struct espl_alloc_sink *);
 #endif

@@ -10,19 +10,25 @@
 
 #include <math.h>
 
-#define MARGIN 0.002		/* of the last end: what it takes to be worth a change   */
-#define SPARE  0.1		/* of its own, for a trial that is not the last         */
-#define REST   2		/* like an open group: idle GPUs go to those that can use them */
-#define TRIES  3u		/* shelves that are looked at for one GPU                */
+#define MARGIN 0.002 /* of the last end: what it takes to be worth a change */
+#define SPARE 0.1    /* of its own, for a trial that is not the last */
+#define REST 2       /* like an open group: idle GPUs go to those that can use them */
+#define TRIES 3u     /* shelves that are looked at for one GPU */
 
-struct offer {			/* a way to make the last trial end sooner */
+/* a way to make the last trial end sooner */
+struct offer {
 	enum { NOTHING, SHRINK, CLEAR, ALONE, MOVE } how;
-	uint32_t who;		/* SHRINK: the donor; CLEAR, MOVE: the shelf              */
-	uint32_t gpus;		/* SHRINK: what the donor keeps                           */
-	double   end;		/* latest end of all that it touches                      */
+	uint32_t who;  /* SHRINK: the donor; CLEAR, MOVE: the shelf */
+	uint32_t gpus; /* SHRINK: what the donor keeps */
+	double end;    /* latest end of all that it touches */
 };
-struct leaver { uint32_t trial, from, had_packing, moved, yields; };
-struct moves { struct leaver list[FLUID_PACKING_MAX * 2]; uint32_t count; };
+struct leaver {
+	uint32_t trial, from, had_packing, moved, yields;
+};
+struct moves {
+	struct leaver list[FLUID_PACKING_MAX * 2];
+	uint32_t count;
+};
 
 static double
 pays_below(double end)
@@ -65,19 +71,20 @@ own(const struct fluid_pool *pool, const struct fluid_trial *t)
 	return t->shelf == FLUID_NONE ? t->gpus : pool->shelves[t->shelf].count == 1 ? 1 : 0;
 }
 
-/* The least width with which another one is the last, else the best one, if it takes off the part `margin`.
- * 1: it got it. */
+/* The least width with which another one is the last, else the best one, if it takes off the part
+ * `margin`. 1: it got it. */
 static int
 widen(struct fluid_pool *pool, uint32_t i, double next, double margin)
 {
 	const struct fluid_trial *t = &pool->trials[i];
 	uint32_t most = own(pool, t) + pool->idle, best = 0;
 	uint32_t now = t->packing == 1 ? t->gpus : own(pool, t), w;
-	double   end = t->end * (1 - margin);
+	double end = t->end * (1 - margin);
 
 	if (pool->idle == 0 || t->fixed)
 		return 0;
-	for (w = allocator_fluid_wider(t, now); w > 0 && w <= most; w = allocator_fluid_wider(t, w)) {
+	for (w = allocator_fluid_wider(t, now); w > 0 && w <= most;
+	     w = allocator_fluid_wider(t, w)) {
 		double then = end_on(t, w);
 
 		if (then < end && allocator_fluid_places_with(pool, i, w, pays_below(t->end))) {
@@ -98,10 +105,11 @@ widen(struct fluid_pool *pool, uint32_t i, double next, double margin)
 
 /* Is there a place for one trial on so many GPUs when the donor has less? */
 static int
-places_then(struct fluid_pool *pool, uint32_t i, uint32_t wide, uint32_t donor, uint32_t less, double limit)
+places_then(struct fluid_pool *pool, uint32_t i, uint32_t wide, uint32_t donor, uint32_t less,
+    double limit)
 {
 	uint32_t had = pool->trials[donor].gpus;
-	int      good;
+	int good;
 
 	pool->trials[donor].gpus = less;
 	good = allocator_fluid_places_with(pool, i, wide, limit);
@@ -116,10 +124,12 @@ seek_donor(struct fluid_pool *pool, uint32_t i, uint32_t wide, uint32_t need, st
 
 	for (k = 0; k < pool->count; k++) {
 		const struct fluid_trial *t = &pool->trials[k];
-		uint32_t less = t->gpus > t->least && t->packing == 1 && !t->fixed && k != i ?
-			allocator_fluid_fit(t, t->gpus - (need < t->gpus ? need : t->gpus)) : 0;
+		uint32_t less = t->gpus > t->least && t->packing == 1 && !t->fixed && k != i
+		    ? allocator_fluid_fit(t, t->gpus - (need < t->gpus ? need : t->gpus))
+		    : 0;
 
-		if (less > 0 && end_on(t, less) < best->end && places_then(pool, i, wide, k, less, best->end))
+		if (less > 0 && end_on(t, less) < best->end &&
+		    places_then(pool, i, wide, k, less, best->end))
 			*best = (struct offer){ SHRINK, k, less, end_on(t, less) };
 	}
 }
@@ -129,15 +139,15 @@ static uint32_t
 refuge(const struct fluid_pool *pool, uint32_t trial, uint32_t not_this, uint32_t nor_this)
 {
 	const struct fluid_trial *t = &pool->trials[trial];
-	uint32_t k, best = FLUID_NONE, fewest = t->c - 1;	/* who shares leaves room for one */
-	double   best_end = INFINITY;
+	uint32_t k, best = FLUID_NONE, fewest = t->c - 1; /* who shares leaves room for one */
+	double best_end = INFINITY;
 
 	for (k = 0; k < pool->shelf_count; k++) {
 		const struct fluid_shelf *s = &pool->shelves[k];
 		const struct fluid_trial *head;
 
-		if (s->count > fewest || s->count == 0 || s->cap != t->c || k == not_this || k == nor_this ||
-		    k == t->shelf)
+		if (s->count > fewest || s->count == 0 || s->cap != t->c || k == not_this ||
+		    k == nor_this || k == t->shelf)
 			continue;
 		if (s->count == fewest && !(s->end < best_end))
 			continue;
@@ -156,7 +166,8 @@ note_move(struct fluid_pool *pool, struct moves *moves, uint32_t trial)
 {
 	struct fluid_trial *t = &pool->trials[trial];
 
-	moves->list[moves->count++] = (struct leaver){ trial, t->shelf, t->packing, t->moved, t->yields };
+	moves->list[moves->count++] =
+	    (struct leaver){ trial, t->shelf, t->packing, t->moved, t->yields };
 	t->packing = t->c;
 	t->moved = 1;
 }
@@ -182,7 +193,7 @@ undo(struct fluid_pool *pool, struct moves *moves)
 {
 	while (moves->count > 0) {
 		const struct leaver *was = &moves->list[--moves->count];
-		struct fluid_trial  *t = &pool->trials[was->trial];
+		struct fluid_trial *t = &pool->trials[was->trial];
 		uint32_t now = t->shelf;
 
 		t->packing = was->had_packing;
@@ -202,17 +213,17 @@ static double
 soonest(const struct fluid_trial *t)
 {
 	uint32_t now = t->packing > 1 ? t->least : t->gpus;
-	double   gain = allocator_fluid_h(t, now, 1) - allocator_fluid_h(t, t->most, 1) - t->eps;
+	double gain = allocator_fluid_h(t, now, 1) - allocator_fluid_h(t, t->most, 1) - t->eps;
 
 	return gain > 0 ? t->end - gain : t->end;
 }
 
-/* Latest end of those who moved and of those they moved in with.  Infinite if one of them could then
- * not end before `ceiling` whatever it got: time it loses now it could not make up for. */
+/* Latest end of those who moved and of those they moved in with.  Infinite if one of them could
+ * then not end before `ceiling` whatever it got: time it loses now it could not make up for. */
 static double
 latest(const struct fluid_pool *pool, const struct moves *moves, double ceiling)
 {
-	double   end = 0;
+	double end = 0;
 	uint32_t k, i;
 
 	for (k = 0; k < moves->count; k++) {
@@ -230,10 +241,10 @@ latest(const struct fluid_pool *pool, const struct moves *moves, double ceiling)
 /* Everybody on the shelf but `stays` moves in with others (not with the trial `apart`).  The latest
  * end that comes of it; infinite: they cannot, or somebody would end after `limit`. */
 static double
-disperse(struct fluid_pool *pool, struct moves *moves, uint32_t shelf, uint32_t stays, uint32_t apart,
-         double limit)
+disperse(struct fluid_pool *pool, struct moves *moves, uint32_t shelf, uint32_t stays,
+    uint32_t apart, double limit)
 {
-	double   end;
+	double end;
 	uint32_t i, next, home = apart != FLUID_NONE ? pool->trials[apart].shelf : FLUID_NONE;
 
 	moves->count = 0;
@@ -270,7 +281,8 @@ cheapest(const struct fluid_pool *pool, uint32_t not_this, uint32_t *list)
 			continue;
 		for (at = n < TRIES ? n++ : TRIES; at > 0; at--) {
 			other = &pool->shelves[list[at - 1]];
-			if (other->count < s->count || (other->count == s->count && other->work <= s->work))
+			if (other->count < s->count ||
+			    (other->count == s->count && other->work <= s->work))
 				break;
 			if (at < TRIES)
 				list[at] = list[at - 1];
@@ -304,7 +316,7 @@ seek_peace(struct fluid_pool *pool, uint32_t i, struct offer *best)
 	struct fluid_trial *t = &pool->trials[i];
 	struct moves moves = { .count = 0 };
 	uint32_t to;
-	double   end;
+	double end;
 
 	if (t->shelf == FLUID_NONE || pool->shelves[t->shelf].count < 2)
 		return;
@@ -332,9 +344,7 @@ take(struct fluid_pool *pool, uint32_t i, const struct offer *offer, uint32_t wi
 	struct moves moves = { .count = 0 };
 
 	switch (offer->how) {
-	case SHRINK:
-		resize(pool, offer->who, offer->gpus);
-		break;
+	case SHRINK: resize(pool, offer->who, offer->gpus); break;
 	case CLEAR:
 		(void)disperse(pool, &moves, offer->who, FLUID_NONE, i, offer->end * 2 + 1);
 		pool->idle++;
@@ -342,11 +352,8 @@ take(struct fluid_pool *pool, uint32_t i, const struct offer *offer, uint32_t wi
 	case ALONE:
 		(void)disperse(pool, &moves, offer->who, i, FLUID_NONE, offer->end * 2 + 1);
 		return 1;
-	case MOVE:
-		move_in(pool, &moves, i, offer->who);
-		return 1;
-	default:
-		return 0;
+	case MOVE: move_in(pool, &moves, i, offer->who); return 1;
+	default: return 0;
 	}
 	if (allocator_fluid_places_with(pool, i, wide, INFINITY))
 		allocator_fluid_displace(pool);
@@ -361,7 +368,7 @@ collect(struct fluid_pool *pool, uint32_t i)
 	const struct fluid_trial *t = &pool->trials[i];
 	uint32_t wide = allocator_fluid_wider(t, t->packing == 1 ? t->gpus : own(pool, t));
 	uint32_t need = wide > own(pool, t) + pool->idle ? wide - own(pool, t) - pool->idle : 0;
-	double   limit = pays_below(t->end), mine = wide > 0 ? end_on(t, wide) : INFINITY;
+	double limit = pays_below(t->end), mine = wide > 0 ? end_on(t, wide) : INFINITY;
 	struct offer best = { NOTHING, 0, 0, limit };
 
 	/* Need of none: there is no place for it as the others stand. */
@@ -383,7 +390,7 @@ static uint32_t
 last(const struct fluid_pool *pool, double below, double *next)
 {
 	uint32_t i, found = FLUID_NONE;
-	double   most = -1;
+	double most = -1;
 
 	*next = 0;
 	for (i = 0; i < pool->count; i++) {
@@ -402,11 +409,12 @@ last(const struct fluid_pool *pool, double below, double *next)
 	return found;
 }
 
-/* When the whole may be over: no trial can end sooner than this one, or that much there is to do. */
+/* When the whole may be over: no trial can end sooner than this one, or that much there is to do.
+ */
 static double
 ceiling(const struct fluid_pool *pool)
 {
-	double   sum = 0, longest = 0;
+	double sum = 0, longest = 0;
 	uint32_t i;
 
 	for (i = 0; i < pool->count; i++) {
@@ -424,7 +432,7 @@ void
 allocator_fluid_balance(struct fluid_pool *pool, int open)
 {
 	uint32_t steps = 4 * (pool->total + pool->count) + 16, i;
-	double   below = INFINITY, next;
+	double below = INFINITY, next;
 
 	pool->ceiling = ceiling(pool);
 	for (i = 0; i < pool->count; i++)
@@ -433,14 +441,16 @@ allocator_fluid_balance(struct fluid_pool *pool, int open)
 		i = last(pool, below, &next);
 		if (i == FLUID_NONE || (open && pool->idle == 0))
 			return;
-		if (widen(pool, i, next, open == REST ? SPARE : MARGIN) || (!open && collect(pool, i))) {
+		if (widen(pool, i, next, open == REST ? SPARE : MARGIN) ||
+		    (!open && collect(pool, i))) {
 			below = open == REST ? below : INFINITY;
 			continue;
 		}
 		if (!open && pool->node_count == 0)
-			return;		/* the group cannot end sooner */
+			return; /* the group cannot end sooner */
 		if (!open)
-			open = REST;	/* what the last cannot use for want of a place serves others */
+			/* what the last cannot use for want of a place serves others */
+			open = REST;
 		below = pool->ends[i];
 	}
 }

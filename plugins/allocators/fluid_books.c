@@ -1,4 +1,5 @@
-/* fluid_books.c - who holds GPUs, who waits, and the view's items as trials of the pool; see fluid.h. */
+/* fluid_books.c - who holds GPUs, who waits, and the view's items as trials of the pool; see
+ * fluid.h. */
 #include "fluid.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@ static void *
 longer(void *list, uint32_t *room, uint32_t count, size_t size)
 {
 	uint32_t more = *room > 0 ? *room : 32;
-	void    *bigger;
+	void *bigger;
 
 	if (count <= *room)
 		return list;
@@ -28,7 +29,7 @@ allocator_fluid_enqueue(struct fluid *fluid, struct place place)
 
 	if (fluid->head > 0 && fluid->tail == fluid->queue_room) {
 		memmove(fluid->queue, fluid->queue + fluid->head,
-		        (fluid->tail - fluid->head) * sizeof *queue);
+		    (fluid->tail - fluid->head) * sizeof *queue);
 		fluid->tail -= fluid->head;
 		fluid->head = 0;
 	}
@@ -43,8 +44,8 @@ allocator_fluid_enqueue(struct fluid *fluid, struct place place)
 espl_status
 allocator_fluid_add_runner(struct fluid *fluid, struct place place)
 {
-	struct runner *runners = longer(fluid->runners, &fluid->runner_room, fluid->runner_count + 1,
-	                                sizeof *runners);
+	struct runner *runners =
+	    longer(fluid->runners, &fluid->runner_room, fluid->runner_count + 1, sizeof *runners);
 
 	if (runners == NULL)
 		return ESPL_E_NOMEM;
@@ -63,13 +64,13 @@ allocator_fluid_index(const struct fluid *fluid, struct place place)
 static void
 tell_outcome(const struct fluid *fluid, const struct runner *r, espl_time now)
 {
-	char   text[128];
+	char text[128];
 	double foretold = espl_seconds(r->ends - r->since), took = espl_seconds(now - r->since);
 
 	if (!fluid->host->verbose || !(foretold > 0))
 		return;
-	(void)snprintf(text, sizeof text, "was to take %.3g s more, took %.3g s (%+.1f %%)", foretold, took,
-	               (took / foretold - 1) * 100);
+	(void)snprintf(text, sizeof text, "was to take %.3g s more, took %.3g s (%+.1f %%)",
+	    foretold, took, (took / foretold - 1) * 100);
 	fluid->host->note(fluid->host, ESPL_ABOUT_ITEM, r->place.id, text);
 }
 
@@ -91,7 +92,7 @@ allocator_fluid_keep_runners(struct fluid *fluid, espl_time now)
 			status = allocator_fluid_enqueue(fluid, r->place);
 			if (status == ESPL_OK) {
 				memmove(fluid->queue + fluid->head + 1, fluid->queue + fluid->head,
-				        (fluid->tail - fluid->head - 1) * sizeof *fluid->queue);
+				    (fluid->tail - fluid->head - 1) * sizeof *fluid->queue);
 				fluid->queue[fluid->head] = r->place;
 			}
 		}
@@ -137,7 +138,9 @@ curve_of(struct fluid *fluid, const struct espl_item *item)
 	}
 	curve = fluid->curves[fluid->curve_count++];
 	return allocator_fluid_curve_fill(curve, &fluid->rules, unit, scaling, scalings, packing,
-	                                  packings) == ESPL_OK ? curve : NULL;
+		   packings) == ESPL_OK
+	    ? curve
+	    : NULL;
 }
 
 /* Seconds that a change costs; a trial that has not begun pays nothing. */
@@ -158,9 +161,9 @@ static int
 immovable(const struct espl_item *item)
 {
 	return (item->flags & ESPL_ITEM_CHANGING) != 0 ||
-		((item->flags & ESPL_ITEM_RUNNING) != 0 && item->iterations_left == 1) ||
-		((item->flags & (ESPL_ITEM_NO_SAVE | ESPL_ITEM_INPLACE)) == ESPL_ITEM_NO_SAVE &&
-		 item->started != ESPL_NEVER);
+	    ((item->flags & ESPL_ITEM_RUNNING) != 0 && item->iterations_left == 1) ||
+	    ((item->flags & (ESPL_ITEM_NO_SAVE | ESPL_ITEM_INPLACE)) == ESPL_ITEM_NO_SAVE &&
+		item->started != ESPL_NEVER);
 }
 
 /* Seconds left on one GPU; NaN: nobody knows.  Without a profile they are the iterations left. */
@@ -171,18 +174,18 @@ known_work(const struct fluid *fluid, const struct espl_item *item)
 
 	if (isnan(work) && item->iterations_left > 0)
 		work = (double)item->iterations_left *
-			(fluid->probe.iteration_s > 0 ? fluid->probe.iteration_s : 1);
+		    (fluid->probe.iteration_s > 0 ? fluid->probe.iteration_s : 1);
 	if (isnan(work))
 		return fluid->typical_s;
-	return work < 0 ? 0 : work < 1e200 ? work : 1e200;	/* sums stay finite */
+	return work < 0 ? 0 : work < 1e200 ? work : 1e200; /* sums stay finite */
 }
 
 espl_status
 allocator_fluid_add_trial(struct fluid *fluid, const struct espl_alloc_view *view, uint32_t index)
 {
-	const struct espl_item  *item = view->items[index];
+	const struct espl_item *item = view->items[index];
 	const struct espl_entry *entry = espl_roster_at(&fluid->roster, index);
-	struct fluid_pool  *pool = &fluid->pool;
+	struct fluid_pool *pool = &fluid->pool;
 	struct fluid_trial *t;
 	espl_status status = allocator_fluid_pool_room(pool, pool->count + 1);
 	uint32_t fit;

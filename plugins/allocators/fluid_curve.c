@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NOISE 1e-12		/* a difference of doubles below this part is none */
+#define NOISE 1e-12 /* a difference of doubles below this part is none */
 
 void
 allocator_fluid_benefits(const double *times, uint32_t count, double *benefit)
@@ -19,7 +19,7 @@ allocator_fluid_benefits(const double *times, uint32_t count, double *benefit)
 uint32_t
 allocator_fluid_choose_c(const double *times, uint32_t count, double benefit)
 {
-	double   saved[FLUID_PACKING_MAX + 1];
+	double saved[FLUID_PACKING_MAX + 1];
 	uint32_t c = 1;
 
 	if (count > FLUID_PACKING_MAX)
@@ -35,7 +35,7 @@ allocator_fluid_choose_d(const double *times, uint32_t first, uint32_t last, dou
 {
 	uint32_t d = first, w;
 
-	for (w = first + 1; w <= last; w++)	/* beyond a bump, too */
+	for (w = first + 1; w <= last; w++) /* beyond a bump, too */
 		if (times[w] < times[d] * pow(1 - gain, w - d) * (1 - NOISE))
 			d = w;
 	return d;
@@ -55,14 +55,14 @@ allocator_fluid_d_by_beta(double beta, uint32_t most)
 /* Sharing: T^p = p / (throughput of p together); between two points as a power of alpha. */
 static void
 fill_packed(struct fluid_curve *curve, const struct espl_point *at, uint32_t count,
-            const struct fluid_rules *rules)
+    const struct fluid_rules *rules)
 {
 	uint32_t i, p, last = 1;
 
 	curve->packed[1] = 1;
 	for (i = 0; i < count; i++) {
 		uint32_t x = (uint32_t)at[i].x;
-		double   base, step;
+		double base, step;
 
 		if (at[i].x <= 1)
 			continue;
@@ -86,7 +86,7 @@ static espl_status
 fill_whole(struct fluid_curve *curve, const struct espl_point *at, uint32_t count)
 {
 	uint32_t first = curve->unit, wide = first, i, w, from = first;
-	double   area = first, beta = 1;
+	double area = first, beta = 1;
 
 	for (i = 0; i < count; i++)
 		if (at[i].x > wide && at[i].x < 1e6 && at[i].y > 0)
@@ -105,7 +105,7 @@ fill_whole(struct fluid_curve *curve, const struct espl_point *at, uint32_t coun
 	curve->whole[first] = 1;
 	for (i = 0; i < count; i++) {
 		uint32_t x = (uint32_t)at[i].x;
-		double   step;
+		double step;
 
 		if (x <= from || x > wide || !(at[i].y > 0))
 			continue;
@@ -123,9 +123,9 @@ fill_whole(struct fluid_curve *curve, const struct espl_point *at, uint32_t coun
 }
 
 espl_status
-allocator_fluid_curve_fill(struct fluid_curve *curve, const struct fluid_rules *rules, uint32_t unit,
-                           const struct espl_point *scaling, uint32_t scaling_count,
-                           const struct espl_point *packing, uint32_t packing_count)
+allocator_fluid_curve_fill(struct fluid_curve *curve, const struct fluid_rules *rules,
+    uint32_t unit, const struct espl_point *scaling, uint32_t scaling_count,
+    const struct espl_point *packing, uint32_t packing_count)
 {
 	espl_status status;
 	uint32_t w;

@@ -1,8 +1,9 @@
 /* fluid_floor.c - do the widths of a pool stand side by side on its nodes?  See fluid_pool.h.
  *
- * Gangs that may not straddle nodes make a number of idle GPUs worth less than it says.  What does not change
- * in this decision stays where it is; what changes may go anywhere and is seated as placer pack does it, the
- * widest first, each at home if it can.  If one finds no place, one small trial may move.
+ * Gangs that may not straddle nodes make a number of idle GPUs worth less than it says.  What does
+ * not change in this decision stays where it is; what changes may go anywhere and is seated as
+ * placer pack does it, the widest first, each at home if it can.  If one finds no place, one small
+ * trial may move.
  */
 #include "fluid_pool.h"
 
@@ -27,12 +28,14 @@ allocator_fluid_node(const struct fluid_pool *pool, uint64_t id)
 espl_status
 allocator_fluid_floor(struct fluid_pool *pool, const struct espl_alloc_view *view, uint32_t offer)
 {
-	uint32_t i, k, per_node = view->offers[offer]->gpus, most = view->node_count + pool->total / per_node + 1, sum = 0;
+	uint32_t i, k, per_node = view->offers[offer]->gpus,
+		       most = view->node_count + pool->total / per_node + 1, sum = 0;
 	struct fluid_node *nodes;
 
 	pool->node_count = 0;
 	pool->per_node = per_node;
-	if (per_node < 2 || pool->total <= per_node || (view->items[0]->flags & ESPL_ITEM_COLOCATE) == 0)
+	if (per_node < 2 || pool->total <= per_node ||
+	    (view->items[0]->flags & ESPL_ITEM_COLOCATE) == 0)
 		return ESPL_OK;
 	if (most > pool->node_room) {
 		nodes = realloc(pool->nodes, most * sizeof *nodes);
@@ -53,7 +56,7 @@ allocator_fluid_floor(struct fluid_pool *pool, const struct espl_alloc_view *vie
 		pool->nodes[pool->node_count++] = (struct fluid_node){ node->id, gpus, 0 };
 		sum += gpus;
 	}
-	for (; sum < pool->total; sum += per_node)	/* those that will be asked for */
+	for (; sum < pool->total; sum += per_node) /* those that will be asked for */
 		pool->nodes[pool->node_count++] = (struct fluid_node){ ESPL_NONE, per_node, 0 };
 	return ESPL_OK;
 }
@@ -62,14 +65,16 @@ allocator_fluid_floor(struct fluid_pool *pool, const struct espl_alloc_view *vie
 static int
 stays(const struct fluid_trial *t)
 {
-	return t->home != FLUID_NONE && t->gpus == t->had_gpus && t->packing == t->had_packing && !t->yields && !t->displaced;
+	return t->home != FLUID_NONE && t->gpus == t->had_gpus && t->packing == t->had_packing &&
+	    !t->yields && !t->displaced;
 }
 
 static void
 occupy(struct fluid_pool *pool, uint32_t node, uint32_t gpus)
 {
 	if (node != FLUID_NONE)
-		pool->nodes[node].spare -= gpus < pool->nodes[node].spare ? gpus : pool->nodes[node].spare;
+		pool->nodes[node].spare -=
+		    gpus < pool->nodes[node].spare ? gpus : pool->nodes[node].spare;
 }
 
 /* Gangs that stay take their GPUs, those that go are listed.  How many. */
@@ -89,7 +94,8 @@ list_gangs(struct fluid_pool *pool)
 			occupy(pool, t->home, t->gpus);
 		else
 			for (k = 0; k < t->item->node_count; k++)
-				occupy(pool, allocator_fluid_node(pool, t->item->nodes[k]), pool->per_node);
+				occupy(pool, allocator_fluid_node(pool, t->item->nodes[k]),
+				    pool->per_node);
 	}
 	return n;
 }
@@ -105,7 +111,7 @@ list_shelves(struct fluid_pool *pool, uint32_t n)
 
 		for (k = pool->shelves[i].head; k != FLUID_NONE; k = pool->trials[k].next) {
 			if (pool->trials[k].shelf != i)
-				continue;	/* it is tried elsewhere */
+				continue; /* it is tried elsewhere */
 			sitters++;
 			if (!stay)
 				home = pool->trials[k].home;
@@ -180,15 +186,18 @@ seat(struct fluid_pool *pool, const struct fluid_gang *gang)
 static int
 may_move(const struct fluid_pool *pool, const struct fluid_trial *t, uint32_t gpus)
 {
-	return t->gpus > 0 && t->gpus < gpus && t->packing == 1 && !t->fixed && stays(t) && t->item->node_count == 1 &&
-		(t->shelf == FLUID_NONE || pool->shelves[t->shelf].count == 1);
+	return t->gpus > 0 && t->gpus < gpus && t->packing == 1 && !t->fixed && stays(t) &&
+	    t->item->node_count == 1 &&
+	    (t->shelf == FLUID_NONE || pool->shelves[t->shelf].count == 1);
 }
 
-/* Seats a gang by moving a small trial that stays otherwise: the smallest, of these the one with the least left. */
+/* Seats a gang by moving a small trial that stays otherwise: the smallest, of these the one with
+ * the least left. */
 static int
 seat_by_move(struct fluid_pool *pool, const struct fluid_gang *gang)
 {
-	uint32_t i, best = FLUID_NONE, goal = gang->gpus < pool->per_node ? gang->gpus : pool->per_node;
+	uint32_t i, best = FLUID_NONE,
+		    goal = gang->gpus < pool->per_node ? gang->gpus : pool->per_node;
 
 	for (i = 0; i < pool->count; i++) {
 		const struct fluid_trial *t = &pool->trials[i];
@@ -204,7 +213,8 @@ seat_by_move(struct fluid_pool *pool, const struct fluid_gang *gang)
 		return 0;
 	pool->mover = best;
 	pool->nodes[pool->trials[best].home].spare += pool->trials[best].gpus;
-	return seat(pool, gang) && seat(pool, &(struct fluid_gang){ pool->trials[best].gpus, FLUID_NONE });
+	return seat(pool, gang) &&
+	    seat(pool, &(struct fluid_gang){ pool->trials[best].gpus, FLUID_NONE });
 }
 
 int
@@ -222,7 +232,8 @@ allocator_fluid_places(struct fluid_pool *pool)
 	qsort(pool->gangs, n, sizeof *pool->gangs, wider_first);
 	for (i = 0; i < n; i++)
 		if (!seat(pool, &pool->gangs[i]) &&
-		    (pool->displaced || pool->mover != FLUID_NONE || !seat_by_move(pool, &pool->gangs[i])))
+		    (pool->displaced || pool->mover != FLUID_NONE ||
+			!seat_by_move(pool, &pool->gangs[i])))
 			return 0;
 	return 1;
 }
@@ -241,7 +252,9 @@ allocator_fluid_places_with(struct fluid_pool *pool, uint32_t i, uint32_t gpus, 
 	t->shelf = FLUID_NONE;
 	good = allocator_fluid_places(pool);
 	*t = was;
-	return good && (pool->mover == FLUID_NONE || pool->trials[pool->mover].end + pool->trials[pool->mover].eps < limit);
+	return good &&
+	    (pool->mover == FLUID_NONE ||
+		pool->trials[pool->mover].end + pool->trials[pool->mover].eps < limit);
 }
 
 void

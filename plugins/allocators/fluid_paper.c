@@ -21,7 +21,9 @@ set(struct fluid_trial *t, uint32_t gpus, uint32_t packing)
 
 /* ---- algorithm 1 ------------------------------------------------------------------------- */
 
-struct width { uint32_t gpus, packing; };
+struct width {
+	uint32_t gpus, packing;
+};
 
 static struct width
 share_of(const struct fluid_trial *t, double sum, uint32_t n)
@@ -41,7 +43,7 @@ share_of(const struct fluid_trial *t, double sum, uint32_t n)
 static double
 sum_of(const struct fluid_pool *pool, const uint32_t *order, uint32_t count)
 {
-	double   sum = 0;
+	double sum = 0;
 	uint32_t i;
 
 	for (i = 0; i < count; i++)
@@ -52,7 +54,7 @@ sum_of(const struct fluid_pool *pool, const uint32_t *order, uint32_t count)
 void
 allocator_fluid_static(struct fluid_pool *pool, const uint32_t *order, uint32_t count, uint32_t n)
 {
-	double   sum = sum_of(pool, order, count);
+	double sum = sum_of(pool, order, count);
 	uint32_t i;
 
 	for (i = 0; i < count; i++) {
@@ -89,8 +91,8 @@ static int
 grows(const struct fluid_trial *t, uint32_t gpus)
 {
 	return gpus > 0 && size_of(gpus, 1) > size_of(t->gpus, t->packing) &&
-		allocator_fluid_h(t, gpus, 1) + t->eps <
-		allocator_fluid_h(t, t->gpus, t->packing) * (1 - NOISE);
+	    allocator_fluid_h(t, gpus, 1) + t->eps <
+	    allocator_fluid_h(t, t->gpus, t->packing) * (1 - NOISE);
 }
 
 /* Would it scale down?  In whole GPUs, or to a part of one. */
@@ -100,20 +102,22 @@ yields(const struct fluid_trial *t, struct width w)
 	double size = size_of(w.gpus, w.packing);
 
 	return size < size_of(t->gpus, t->packing) &&
-		size * (allocator_fluid_h(t, w.gpus, w.packing) + t->eps) <
-		size_of(t->gpus, t->packing) * allocator_fluid_h(t, t->gpus, t->packing) * (1 - NOISE);
+	    size * (allocator_fluid_h(t, w.gpus, w.packing) + t->eps) <
+	    size_of(t->gpus, t->packing) * allocator_fluid_h(t, t->gpus, t->packing) * (1 - NOISE);
 }
 
 /* The widest step towards `want` that idle GPUs allow and that pays; 0: none. */
 static uint32_t
 affordable(struct fluid_pool *pool, const struct fluid_trial *t, uint32_t want)
 {
-	uint32_t own = t->packing == 1 ? t->gpus : t->shelf != FLUID_NONE &&
-		pool->shelves[t->shelf].count == 1 ? 1 : 0;
+	uint32_t own = t->packing == 1                                     ? t->gpus
+	    : t->shelf != FLUID_NONE && pool->shelves[t->shelf].count == 1 ? 1
+									   : 0;
 	uint32_t most = own + pool->idle < want ? own + pool->idle : want;
 	uint32_t w = allocator_fluid_fit(t, most);
 
-	while (grows(t, w) && !allocator_fluid_places_with(pool, (uint32_t)(t - pool->trials), w, 0))
+	while (
+	    grows(t, w) && !allocator_fluid_places_with(pool, (uint32_t)(t - pool->trials), w, 0))
 		w = allocator_fluid_fit(t, w - 1);
 	return grows(t, w) ? w : 0;
 }
@@ -166,7 +170,7 @@ step_down(struct fluid_pool *pool, const struct width *want, const uint32_t *ord
 		} else {
 			to = hole(pool, t);
 			if (to == FLUID_NONE || lacking(pool, want) == 0)
-				continue;	/* nothing would be freed, or nobody takes it */
+				continue; /* nothing would be freed, or nobody takes it */
 			pool->idle += lift(pool, order[k]);
 			allocator_fluid_shelf_add(pool, to, order[k]);
 		}
@@ -180,7 +184,7 @@ allocator_fluid_dynamic(struct fluid_pool *pool)
 {
 	/* The targets are kept in the keys, which sorting does not need any more. */
 	struct width *want = (struct width *)(void *)pool->keys;
-	double   sum = sum_of(pool, NULL, pool->count);
+	double sum = sum_of(pool, NULL, pool->count);
 	uint32_t i, k, *order = pool->order;
 
 	for (i = 0; i < pool->count; i++)
@@ -219,7 +223,7 @@ cut(struct fluid_pool *pool, uint32_t i, uint32_t gpus)
 		freed = t->gpus - gpus;
 		t->gpus = gpus;
 		t->moved = 1;
-		if (gpus == 1 && t->c > 1)	/* others may join it there */
+		if (gpus == 1 && t->c > 1) /* others may join it there */
 			allocator_fluid_shelf_add(pool, allocator_fluid_new_shelf(pool, t->c), i);
 		return freed;
 	}
@@ -257,14 +261,15 @@ shrink_whole(struct fluid_pool *pool, const struct width *want, int least)
 	}
 }
 
-/* A shelf for the trial: one with a hole, or that of the shortest trial that has its GPU for itself. */
+/* A shelf for the trial: one with a hole, or that of the shortest trial that has its GPU for
+ * itself. */
 static uint32_t
 make_hole(struct fluid_pool *pool, uint32_t i)
 {
 	const struct fluid_trial *t = &pool->trials[i];
 	uint32_t to = t->c > 1 ? hole(pool, t) : FLUID_NONE, k;
 
-	for (k = pool->count; k-- > 0 && t->c > 1 && to == FLUID_NONE; ) {
+	for (k = pool->count; k-- > 0 && t->c > 1 && to == FLUID_NONE;) {
 		struct fluid_trial *other = &pool->trials[pool->order[k]];
 
 		if (pool->order[k] == i || other->shelf == FLUID_NONE || other->packing != 1 ||
@@ -282,7 +287,7 @@ allocator_fluid_shrink(struct fluid_pool *pool)
 {
 	struct width *want = (struct width *)(void *)pool->keys;
 	uint32_t i, k, to;
-	double   sum = sum_of(pool, NULL, pool->count);
+	double sum = sum_of(pool, NULL, pool->count);
 
 	for (i = 0; i < pool->count; i++)
 		pool->order[i] = i;
@@ -291,7 +296,7 @@ allocator_fluid_shrink(struct fluid_pool *pool)
 		want[i] = share_of(&pool->trials[i], sum, pool->total);
 	shrink_whole(pool, want, 0);
 	shrink_whole(pool, want, 1);
-	for (k = pool->count; k-- > 0 && excess(pool) > 0; ) {	/* joins a shelf */
+	for (k = pool->count; k-- > 0 && excess(pool) > 0;) { /* joins a shelf */
 		i = pool->order[k];
 		to = pool->trials[i].packing == 1 ? make_hole(pool, i) : FLUID_NONE;
 		if (to == FLUID_NONE)
@@ -300,7 +305,7 @@ allocator_fluid_shrink(struct fluid_pool *pool)
 		allocator_fluid_shelf_add(pool, to, i);
 		set(&pool->trials[i], 1, pool->trials[i].c);
 	}
-	for (k = pool->count; k-- > 0 && excess(pool) > 0; )	/* or waits */
+	for (k = pool->count; k-- > 0 && excess(pool) > 0;) /* or waits */
 		if (pool->trials[pool->order[k]].gpus > 0)
 			(void)cut(pool, pool->order[k], 0);
 }

@@ -23,7 +23,7 @@ espl_status
 allocator_fluid_pool_room(struct fluid_pool *pool, uint32_t count)
 {
 	uint32_t room = pool->room > 0 ? pool->room : 32;
-	void    *more;
+	void *more;
 
 	if (count <= pool->room)
 		return ESPL_OK;
@@ -65,10 +65,11 @@ allocator_fluid_fit(const struct fluid_trial *t, uint32_t most)
 	const struct fluid_curve *curve = t->curve;
 	uint32_t best = espl_fit(t->item, t->per_node, most < t->most ? most : t->most), w;
 
-	for (w = best; !curve->rising && w > t->least; ) {
+	for (w = best; !curve->rising && w > t->least;) {
 		w = espl_fit(t->item, t->per_node, w - 1);
-		if (w > 0 && curve->whole[w < curve->wide ? w : curve->wide] <=
-		    curve->whole[best < curve->wide ? best : curve->wide])
+		if (w > 0 &&
+		    curve->whole[w < curve->wide ? w : curve->wide] <=
+			curve->whole[best < curve->wide ? best : curve->wide])
 			best = w;
 	}
 	return best;
@@ -93,9 +94,10 @@ allocator_fluid_h(const struct fluid_trial *t, uint32_t gpus, uint32_t packing)
 	const struct fluid_curve *curve = t->curve;
 
 	if (packing > 1)
-		return t->work * curve->packed[packing < FLUID_PACKING_MAX ? packing : FLUID_PACKING_MAX];
+		return t->work *
+		    curve->packed[packing < FLUID_PACKING_MAX ? packing : FLUID_PACKING_MAX];
 	if (gpus > curve->wide)
-		gpus = curve->wide;	/* more brings nothing */
+		gpus = curve->wide; /* more brings nothing */
 	return t->work * curve->whole[gpus];
 }
 
@@ -292,7 +294,8 @@ allocator_fluid_pool_sit(struct fluid_pool *pool)
 	allocator_fluid_sort(pool, pool->order, n, 0);
 	for (i = 0; i < n; i++) {
 		uint32_t trial = pool->order[i], packing = pool->trials[trial].packing;
-		uint32_t shelf = used < pool->total ? FLUID_NONE : allocator_fluid_emptiest(pool, packing);
+		uint32_t shelf =
+		    used < pool->total ? FLUID_NONE : allocator_fluid_emptiest(pool, packing);
 
 		if (shelf == FLUID_NONE) {
 			shelf = allocator_fluid_new_shelf(pool, packing);
@@ -331,11 +334,12 @@ void
 allocator_fluid_shelf_ends(struct fluid_pool *pool, uint32_t shelf)
 {
 	uint32_t sitters[FLUID_PACKING_MAX], n = 0, i, k;
-	double   at = 0, done = 0;
+	double at = 0, done = 0;
 
 	for (i = pool->shelves[shelf].head; i != FLUID_NONE && n < FLUID_PACKING_MAX;
 	     i = pool->trials[i].next) {
-		for (k = n++; k > 0 && pool->trials[sitters[k - 1]].work > pool->trials[i].work; k--)
+		for (k = n++; k > 0 && pool->trials[sitters[k - 1]].work > pool->trials[i].work;
+		     k--)
 			sitters[k] = sitters[k - 1];
 		sitters[k] = i;
 	}

@@ -1,7 +1,7 @@
 /* fluid_probe.c - tables made of measured iterations; see fluid_probe.h. */
 #include "fluid_probe.h"
 
-#define SAMPLES 3u		/* iterations that make a figure */
+#define SAMPLES 3u /* iterations that make a figure */
 
 /* Seconds of an iteration on that share; 0: not measured (what a profile says does not count). */
 static double
@@ -22,11 +22,11 @@ measured(const struct espl_model *model, uint64_t experiment, uint32_t gpus, uin
 }
 
 static void
-read_scaling(struct fluid_probe *probe, const struct espl_model *model, const struct fluid_rules *rules,
-             const struct espl_item *item, double one)
+read_scaling(struct fluid_probe *probe, const struct espl_model *model,
+    const struct fluid_rules *rules, const struct espl_item *item, double one)
 {
 	uint32_t unit = item->unit > 0 ? item->unit : 1, w = unit;
-	double   last = one;
+	double last = one;
 
 	probe->scaling[probe->scaling_count++] = (struct espl_point){ unit, 1 };
 	while (probe->scaling_count < FLUID_STEPS && w <= item->gpus_max / 2) {
@@ -39,18 +39,18 @@ read_scaling(struct fluid_probe *probe, const struct espl_model *model, const st
 			return;
 		}
 		if (t >= last * (1 - rules->gain))
-			return;		/* it did not pay: this is the end of the table */
+			return; /* it did not pay: this is the end of the table */
 		probe->scaling[probe->scaling_count++] = (struct espl_point){ w, one / t };
 		last = t;
 	}
 }
 
 static void
-read_packing(struct fluid_probe *probe, const struct espl_model *model, const struct fluid_rules *rules,
-             const struct espl_item *item, double one)
+read_packing(struct fluid_probe *probe, const struct espl_model *model,
+    const struct fluid_rules *rules, const struct espl_item *item, double one)
 {
 	uint32_t p;
-	double   last = one;
+	double last = one;
 
 	probe->packing[probe->packing_count++] = (struct espl_point){ 1, 1 };
 	for (p = 2; p <= item->packing_max && p <= FLUID_PACKING_MAX; p++) {
@@ -69,17 +69,17 @@ read_packing(struct fluid_probe *probe, const struct espl_model *model, const st
 
 void
 allocator_fluid_probe_read(struct fluid_probe *probe, const struct espl_model *model,
-                           const struct fluid_rules *rules, const struct espl_item *item,
-                           uint64_t experiment)
+    const struct fluid_rules *rules, const struct espl_item *item, uint64_t experiment)
 {
 	uint32_t unit = item->unit > 0 ? item->unit : 1;
-	double   one;
+	double one;
 
 	probe->experiment = experiment;
 	probe->scaling_count = probe->packing_count = probe->try_wide = probe->try_packing = 0;
 	one = model != NULL ? measured(model, experiment, unit, 1) : 0;
 	probe->iteration_s = one;
-	if (!(one > 0) || item->gpus_min > unit || (item->scaling_count > 0 && item->packing_count > 0))
+	if (!(one > 0) || item->gpus_min > unit ||
+	    (item->scaling_count > 0 && item->packing_count > 0))
 		return;
 	read_scaling(probe, model, rules, item, one);
 	if (unit == 1)

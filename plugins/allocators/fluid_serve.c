@@ -1,12 +1,13 @@
-/* fluid_serve.c - trials that arrive and wait: planned as one group, served in order; see fluid.h. */
+/* fluid_serve.c - trials that arrive and wait: planned as one group, served in order; see fluid.h.
+ */
 #include "fluid.h"
 
-#define TOLD_MAX 1000u		/* that wait: more say nothing new */
+#define TOLD_MAX 1000u /* that wait: more say nothing new */
 
 /* ---- serving those that wait -------------------------------------------------------------- */
 
-/* Room for what trial `i`, the pool's last, is to have?  Then it has it.  together: on a GPU that is
- * shared already rather than on an idle one. */
+/* Room for what trial `i`, the pool's last, is to have?  Then it has it.  together: on a GPU that
+ * is shared already rather than on an idle one. */
 static int
 seat(struct fluid_pool *pool, uint32_t i, uint32_t want, uint32_t packing, int together)
 {
@@ -16,7 +17,8 @@ seat(struct fluid_pool *pool, uint32_t i, uint32_t want, uint32_t packing, int t
 	if (pool->owed > 0)
 		return 0;
 	if (want == FLUID_SMALL && packing > 1) {
-		best = pool->idle == 0 || together ? allocator_fluid_emptiest(pool, packing) : FLUID_NONE;
+		best = pool->idle == 0 || together ? allocator_fluid_emptiest(pool, packing)
+						   : FLUID_NONE;
 		if (pool->idle == 0 && best == FLUID_NONE)
 			return 0;
 		whole = 1;
@@ -25,7 +27,8 @@ seat(struct fluid_pool *pool, uint32_t i, uint32_t want, uint32_t packing, int t
 	} else {
 		packing = 1;
 		while (whole > 0 && !allocator_fluid_places_with(pool, i, whole, 0))
-			whole = allocator_fluid_fit(t, whole - 1);	/* nodes cut what is idle in pieces */
+			/* nodes cut what is idle in pieces */
+			whole = allocator_fluid_fit(t, whole - 1);
 		if (whole == 0)
 			return 0;
 	}
@@ -58,7 +61,7 @@ next_waiting(struct fluid *fluid, const struct espl_alloc_view *view, espl_statu
 			*status = allocator_fluid_add_trial(fluid, view, index);
 			return *status == ESPL_OK;
 		}
-		fluid->head++;		/* it left, or can never run here */
+		fluid->head++; /* it left, or can never run here */
 	}
 	return 0;
 }
@@ -71,7 +74,7 @@ try_packing(const struct fluid *fluid, const struct fluid_trial *t)
 
 	if (!fluid->probing || p == 0 || t->item->packing_count > 0 || t->least != 1 ||
 	    fluid->probe.tried >= p || fluid->pool.idle == 0 ||
-	    fluid->tail - fluid->head < p + fluid->pool.idle - 1)	/* else they would spread */
+	    fluid->tail - fluid->head < p + fluid->pool.idle - 1) /* else they would spread */
 		return 0;
 	return p;
 }
@@ -82,7 +85,7 @@ allocator_fluid_serve(struct fluid *fluid, const struct espl_alloc_view *view)
 	struct fluid_pool *pool = &fluid->pool;
 	espl_status status = ESPL_OK;
 	uint32_t sharing = 0, left = 0, want, packing;
-	int      together;
+	int together;
 
 	while (next_waiting(fluid, view, &status)) {
 		struct fluid_trial *t = &pool->trials[pool->count - 1];
@@ -101,10 +104,11 @@ allocator_fluid_serve(struct fluid *fluid, const struct espl_alloc_view *view)
 			left--;
 		}
 		if (want == 0)
-			want = FLUID_SMALL;	/* it was never planned */
+			want = FLUID_SMALL; /* it was never planned */
 		else if (want != FLUID_SMALL && want > t->most)
 			want = t->most;
-		if (want != FLUID_SMALL && want > pool->total) {	/* GPUs were lost since it was planned */
+		/* GPUs were lost since it was planned */
+		if (want != FLUID_SMALL && want > pool->total) {
 			want = allocator_fluid_fit(t, pool->total);
 			want = want > 0 ? want : FLUID_SMALL;
 		}
@@ -166,12 +170,14 @@ allocator_fluid_admit(struct fluid *fluid, const struct espl_alloc_view *view)
 }
 
 espl_status
-allocator_fluid_tell_queue(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_alloc_sink *sink)
+allocator_fluid_tell_queue(struct fluid *fluid, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink)
 {
 	espl_status status = ESPL_OK;
 	uint32_t at, end, index;
 
-	at = fluid->tail - fluid->head > fluid->admitted ? fluid->tail - fluid->admitted : fluid->head;
+	at = fluid->tail - fluid->head > fluid->admitted ? fluid->tail - fluid->admitted
+							 : fluid->head;
 	end = fluid->tail - at > TOLD_MAX ? at + TOLD_MAX : fluid->tail;
 	for (; at < end && status != ESPL_E_NOMEM; at++) {
 		struct fluid_trial *t;

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#define HARDLY 1e-7		/* part of the objective that all jobs' keeping may cost together */
+#define HARDLY 1e-7 /* part of the objective that all jobs' keeping may cost together */
 #define NOBODY UINT32_MAX
 
 /* GPUs that the first step leaves. */
@@ -22,15 +22,15 @@ void
 allocator_milp_keep(const struct milp_case *c, struct milp_plan *plan)
 {
 	const struct milp_problem *p = &c->problem;
-	double   allowed = HARDLY * fabs(plan->value);
+	double allowed = HARDLY * fabs(plan->value);
 	uint64_t left = idle(c, plan);
 	uint32_t i, k, round;
 
-	for (round = 0; round < 2; round++)	/* those who take less now make room for more */
+	for (round = 0; round < 2; round++) /* those who take less now make room for more */
 		for (i = 0; i < p->job_count; i++) {
 			const struct milp_job *job = &p->jobs[i];
 			uint8_t *choice = plan->choice + (size_t)i * p->steps, was = choice[0];
-			double   loss;
+			double loss;
 
 			for (k = 0; k < job->count && job->width[k] != c->subjects[i].now; k++)
 				;
@@ -68,7 +68,8 @@ gain(const struct milp_case *c, const struct milp_plan *plan, uint32_t i, uint64
 	if (k + 1 >= job->count || job->width[k + 1] - job->width[k] > left ||
 	    ends_in(c, i, k + 1) >= ends_in(c, i, k))
 		return 0;
-	return job->weight * (job->rate[k + 1] - job->rate[k]) / (job->width[k + 1] - job->width[k]);
+	return job->weight * (job->rate[k + 1] - job->rate[k]) /
+	    (job->width[k + 1] - job->width[k]);
 }
 
 void
@@ -79,7 +80,7 @@ allocator_milp_fill(const struct milp_case *c, struct milp_plan *plan)
 
 	while (left > 0) {
 		const struct milp_job *job;
-		double   best = 0, here;
+		double best = 0, here;
 		uint32_t who = NOBODY;
 		uint8_t *choice;
 
@@ -112,7 +113,8 @@ allocator_milp_equal(const struct milp_case *c, struct milp_plan *plan)
 
 		for (i = 0; i < p->job_count; i++) {
 			k = plan->choice[(size_t)i * p->steps];
-			if (k + 1 < p->jobs[i].count && p->jobs[i].width[k + 1] - p->jobs[i].width[k] <= left &&
+			if (k + 1 < p->jobs[i].count &&
+			    p->jobs[i].width[k + 1] - p->jobs[i].width[k] <= left &&
 			    p->jobs[i].width[k] < least) {
 				least = p->jobs[i].width[k];
 				who = i;
@@ -129,7 +131,7 @@ allocator_milp_equal(const struct milp_case *c, struct milp_plan *plan)
 	plan->status = MILP_HEURISTIC;
 }
 
-/* ---- side by side ---------------------------------------------------------------------------------- */
+/* ---- side by side ------------------------------------------------------------------------- */
 
 /* Takes a place for the width; 0: there is none.  free[g]: nodes with g GPUs free. */
 static int
@@ -154,7 +156,8 @@ take_place(uint32_t *free_nodes, uint32_t per_node, uint32_t width)
 }
 
 void
-allocator_milp_seat(const struct milp_case *c, struct milp_plan *plan, uint32_t per_node, uint8_t *seated)
+allocator_milp_seat(const struct milp_case *c, struct milp_plan *plan, uint32_t per_node,
+    uint8_t *seated)
 {
 	const struct milp_problem *p = &c->problem;
 	uint32_t free_nodes[1025] = { 0 }, i, widest, next = 0;

@@ -4,20 +4,24 @@
 #include <string.h>
 #include <espalier/util.h>
 
-struct request {		/* then the jobs, then the heuristic's choices */
+/* then the jobs, then the heuristic's choices */
+struct request {
 	uint32_t total, steps, job_count, zero;
 	struct milp_cbc how;
 };
-struct reply { double value, bound; uint32_t status, zero; };	/* then the choices */
+struct reply {
+	double value, bound;
+	uint32_t status, zero;
+}; /* then the choices */
 
-/* ---- the question ----------------------------------------------------------------------------------- */
+/* ---- the question ------------------------------------------------------------------------- */
 
 static espl_status
 write_down(struct milp_ask *ask, const struct milp_case *c, const struct espl_alloc_view *view,
-           const struct milp_plan *plan, const struct milp_cbc *how)
+    const struct milp_plan *plan, const struct milp_cbc *how)
 {
 	const struct milp_problem *p = &c->problem;
-	size_t   jobs = p->job_count * sizeof *p->jobs, choices = (size_t)p->job_count * p->steps;
+	size_t jobs = p->job_count * sizeof *p->jobs, choices = (size_t)p->job_count * p->steps;
 	struct request head;
 	uint32_t i;
 
@@ -42,10 +46,9 @@ write_down(struct milp_ask *ask, const struct milp_case *c, const struct espl_al
 }
 
 espl_status
-allocator_milp_ask(struct milp_ask *ask, const struct espl_compute *compute, const struct milp_case *c,
-                   const struct espl_alloc_view *view, const struct milp_plan *plan,
-                   const struct milp_cbc *how, espl_span limit, espl_span assumed,
-                   struct espl_error *error)
+allocator_milp_ask(struct milp_ask *ask, const struct espl_compute *compute,
+    const struct milp_case *c, const struct espl_alloc_view *view, const struct milp_plan *plan,
+    const struct milp_cbc *how, espl_span limit, espl_span assumed, struct espl_error *error)
 {
 	struct espl_compute_request request = ESPL_INIT(struct espl_compute_request);
 	espl_status status = write_down(ask, c, view, plan, how);
@@ -62,17 +65,17 @@ allocator_milp_ask(struct milp_ask *ask, const struct espl_compute *compute, con
 	return status;
 }
 
-/* ---- the child -------------------------------------------------------------------------------------- */
+/* ---- the child ---------------------------------------------------------------------------- */
 
 espl_status
 allocator_milp_run(void *self, const void *input, uint64_t size, struct espl_byte_sink *output,
-                   struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct request *head = input;
 	struct milp_problem problem;
 	struct milp_plan plan;
 	struct reply reply;
-	size_t   choices, jobs;
+	size_t choices, jobs;
 	espl_status status;
 
 	(void)self;
@@ -108,7 +111,7 @@ allocator_milp_run(void *self, const void *input, uint64_t size, struct espl_byt
 	return status;
 }
 
-/* ---- the answer ------------------------------------------------------------------------------------- */
+/* ---- the answer --------------------------------------------------------------------------- */
 
 const struct espl_outcome *
 allocator_milp_answered(const struct milp_ask *ask, const struct espl_alloc_view *view)
@@ -121,7 +124,10 @@ allocator_milp_answered(const struct milp_ask *ask, const struct espl_alloc_view
 	return NULL;
 }
 
-struct known { uint64_t id; uint32_t at, zero; };
+struct known {
+	uint64_t id;
+	uint32_t at, zero;
+};
 
 static int
 by_id(const void *a, const void *b)
@@ -131,10 +137,11 @@ by_id(const void *a, const void *b)
 	return (x->id > y->id) - (x->id < y->id);
 }
 
-/* The asked job's widths as choices of the job as it is now; the next smaller one where there is none. */
+/* The asked job's widths as choices of the job as it is now; the next smaller one where there is
+ * none. */
 static void
-translate(const struct milp_job *asked, const uint8_t *from, const struct milp_job *job, uint8_t *to,
-          uint32_t steps)
+translate(const struct milp_job *asked, const uint8_t *from, const struct milp_job *job,
+    uint8_t *to, uint32_t steps)
 {
 	uint32_t t;
 
@@ -149,9 +156,10 @@ translate(const struct milp_job *asked, const uint8_t *from, const struct milp_j
 
 static void
 carry_over(const struct milp_ask *ask, const uint8_t *answer, const struct milp_case *c,
-           const struct espl_alloc_view *view, struct known *known, uint8_t *choice)
+    const struct espl_alloc_view *view, struct known *known, uint8_t *choice)
 {
-	const struct milp_job *jobs = (const void *)((const char *)ask->input + sizeof(struct request));
+	const struct milp_job *jobs =
+	    (const void *)((const char *)ask->input + sizeof(struct request));
 	uint32_t i, steps = c->problem.steps;
 
 	for (i = 0; i < ask->job_count; i++)
@@ -159,12 +167,13 @@ carry_over(const struct milp_ask *ask, const uint8_t *answer, const struct milp_
 	qsort(known, ask->job_count, sizeof *known, by_id);
 	for (i = 0; i < c->problem.job_count; i++) {
 		struct known key = { view->items[c->subjects[i].index]->id, 0, 0 };
-		const struct known *was = bsearch(&key, known, ask->job_count, sizeof *known, by_id);
+		const struct known *was =
+		    bsearch(&key, known, ask->job_count, sizeof *known, by_id);
 
 		memset(choice + (size_t)i * steps, 0, steps);
 		if (was != NULL)
-			translate(&jobs[was->at], answer + (size_t)was->at * steps, &c->problem.jobs[i],
-			          choice + (size_t)i * steps, steps);
+			translate(&jobs[was->at], answer + (size_t)was->at * steps,
+			    &c->problem.jobs[i], choice + (size_t)i * steps, steps);
 	}
 }
 
@@ -175,24 +184,26 @@ unchanged(const struct milp_ask *ask, const struct milp_problem *p)
 	const struct request *head = ask->input;
 
 	return head->total == p->total && head->job_count == p->job_count &&
-		memcmp((const char *)ask->input + sizeof *head, p->jobs, p->job_count * sizeof *p->jobs) == 0;
+	    memcmp((const char *)ask->input + sizeof *head, p->jobs,
+		p->job_count * sizeof *p->jobs) == 0;
 }
 
 espl_status
 allocator_milp_take(const struct milp_ask *ask, const struct espl_outcome *outcome,
-                    const struct milp_case *c, const struct espl_alloc_view *view,
-                    struct milp_plan *plan, struct espl_error *error)
+    const struct milp_case *c, const struct espl_alloc_view *view, struct milp_plan *plan,
+    struct espl_error *error)
 {
 	const struct milp_problem *p = &c->problem;
 	const struct reply *reply = outcome->output;
 	struct known *known;
-	uint8_t  *choice;
-	uint64_t  used[MILP_STEPS];
-	double    value;
+	uint8_t *choice;
+	uint64_t used[MILP_STEPS];
+	double value;
 
 	if (outcome->status != ESPL_OK)
-		return espl_fail(error, ESPL_E_REMOTE, "%s", outcome->status == ESPL_E_LIMIT
-		                 ? "the solver ran over its limit" : "the solver failed");
+		return espl_fail(error, ESPL_E_REMOTE, "%s",
+		    outcome->status == ESPL_E_LIMIT ? "the solver ran over its limit"
+						    : "the solver failed");
 	if (outcome->output_size != sizeof *reply + (size_t)ask->job_count * p->steps)
 		return espl_fail(error, ESPL_E_REMOTE, "the solver's answer is not whole");
 	known = malloc((ask->job_count + 1u) * sizeof *known);
@@ -208,7 +219,7 @@ allocator_milp_take(const struct milp_ask *ask, const struct espl_outcome *outco
 	if (!allocator_milp_used(p, choice, used) || value < plan->value * (1 - MILP_CLOSE)) {
 		free(choice);
 		return espl_fail(error, ESPL_E_REMOTE,
-		                 "the solver's plan does not fit, or is worth less than the heuristic's");
+		    "the solver's plan does not fit, or is worth less than the heuristic's");
 	}
 	memcpy(plan->choice, choice, (size_t)p->job_count * p->steps);
 	free(choice);

@@ -1,15 +1,15 @@
 /* milp_cbc.c - CBC's C interface (milp_cbc.h).
  *
- * What it says is not believed but looked at: a solution counts if its choices keep the limits, by its
- * value as computed here; "infeasible" cannot be, since the least widths always fit, and is answered by
- * another try without the preprocessing that was seen to be at fault.
+ * What it says is not believed but looked at: a solution counts if its choices keep the limits, by
+ * its value as computed here; "infeasible" cannot be, since the least widths always fit, and is
+ * answered by another try without the preprocessing that was seen to be at fault.
  */
 #include "milp_cbc.h"
 #include <math.h>
 #include <string.h>
 #include <espalier/util.h>
 
-#ifndef MILP_CBC_LIBRARY	/* made by configure: the library's file name */
+#ifndef MILP_CBC_LIBRARY /* made by configure: the library's file name */
 
 int
 allocator_milp_cbc_there(void)
@@ -19,7 +19,7 @@ allocator_milp_cbc_there(void)
 
 espl_status
 allocator_milp_cbc(const struct milp_problem *problem, const struct milp_cbc *how,
-                   struct milp_plan *plan, struct espl_error *error)
+    struct milp_plan *plan, struct espl_error *error)
 {
 	(void)problem, (void)how, (void)plan;
 	return espl_fail(error, ESPL_E_UNSUPPORTED, "this version was built without CBC");
@@ -30,10 +30,14 @@ allocator_milp_cbc(const struct milp_problem *problem, const struct milp_cbc *ho
 #include <Cbc_C_Interface.h>
 
 /* The functions of the library that are used. */
+/* clang-format off */
 #define CBC_FUNCTIONS(_) \
-	_(newModel) _(deleteModel) _(addCol) _(addRow) _(setObjSense) _(setParameter) _(setMIPStartI) \
-	_(solve) _(status) _(isProvenOptimal) _(isProvenInfeasible) _(getColSolution) _(getObjValue) \
+	_(newModel) _(deleteModel) _(addCol) _(addRow) _(setObjSense) _(setParameter) \
+	  _(setMIPStartI) \
+	_(solve) _(status) _(isProvenOptimal) _(isProvenInfeasible) _(getColSolution) \
+	  _(getObjValue) \
 	_(getBestPossibleObjValue) _(setLogLevel)
+/* clang-format on */
 struct cbc {
 	void *library;
 #define CBC_FIELD(name_) __typeof__(&Cbc_##name_) name_;
@@ -52,11 +56,11 @@ open_library(struct cbc *cbc, struct espl_error *error)
 	cbc->library = dlopen(MILP_CBC_LIBRARY, RTLD_NOW | RTLD_LOCAL);
 	if (cbc->library == NULL)
 		return espl_fail(error, ESPL_E_REMOTE, "%.200s", dlerror());
-#define CBC_FIND(name_)                                                                        \
-	cbc->name_ = (__typeof__(cbc->name_))(uintptr_t)dlsym(cbc->library, "Cbc_" #name_);    \
-	if (cbc->name_ == NULL)                                                                \
-		return espl_fail(error, ESPL_E_REMOTE, "%s has no function Cbc_%s", MILP_CBC_LIBRARY, \
-		                 #name_);
+#define CBC_FIND(name_) \
+	cbc->name_ = (__typeof__(cbc->name_))(uintptr_t)dlsym(cbc->library, "Cbc_" #name_); \
+	if (cbc->name_ == NULL) \
+		return espl_fail(error, ESPL_E_REMOTE, "%s has no function Cbc_%s", \
+		    MILP_CBC_LIBRARY, #name_);
 	CBC_FUNCTIONS(CBC_FIND)
 	return ESPL_OK;
 }
@@ -65,8 +69,8 @@ static Cbc_Model *
 load(const struct cbc *cbc, const struct milp_form *form)
 {
 	Cbc_Model *model = cbc->newModel();
-	char       name[24];
-	uint32_t   i;
+	char name[24];
+	uint32_t i;
 
 	if (model == NULL)
 		return NULL;
@@ -74,12 +78,12 @@ load(const struct cbc *cbc, const struct milp_form *form)
 	for (i = 0; i < form->column_count; i++) {
 		(void)snprintf(name, sizeof name, "c%u", i);
 		cbc->addCol(model, name, form->low[i], form->high[i], form->gain[i],
-		            (char)form->integer[i], 0, NULL, NULL);
+		    (char)form->integer[i], 0, NULL, NULL);
 	}
 	for (i = 0; i < form->row_count; i++) {
 		uint32_t from = form->row_from[i];
-		int      count = (int)(form->row_from[i + 1] - from);
-		const int    *entries = (const int *)(const void *)(form->entry + from);
+		int count = (int)(form->row_from[i + 1] - from);
+		const int *entries = (const int *)(const void *)(form->entry + from);
 		const double *factors = form->factor + from;
 
 		(void)snprintf(name, sizeof name, "r%u", i);
@@ -116,14 +120,14 @@ set_limits(const struct cbc *cbc, Cbc_Model *model, const struct milp_cbc *how)
 /* Takes the solution, if there is one and it is as good as the plan. */
 static espl_status
 take(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
-     const struct milp_problem *problem, const struct milp_cbc *how, struct milp_plan *plan,
-     struct espl_error *error)
+    const struct milp_problem *problem, const struct milp_cbc *how, struct milp_plan *plan,
+    struct espl_error *error)
 {
-	size_t   size = (size_t)problem->job_count * problem->steps;
+	size_t size = (size_t)problem->job_count * problem->steps;
 	const double *columns = cbc->getColSolution(model);
 	uint64_t used[MILP_STEPS];
 	uint8_t *choice;
-	double   value;
+	double value;
 
 	if (columns == NULL || !(fabs(cbc->getObjValue(model)) < 1e40))
 		return espl_fail(error, ESPL_E_REMOTE, "CBC found nothing within its limits");
@@ -135,7 +139,7 @@ take(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
 	if (!allocator_milp_used(problem, choice, used) || value < plan->value * (1 - MILP_CLOSE)) {
 		free(choice);
 		return espl_fail(error, ESPL_E_REMOTE,
-		                 "CBC's plan does not fit, or is worth less than the heuristic's");
+		    "CBC's plan does not fit, or is worth less than the heuristic's");
 	}
 	memcpy(plan->choice, choice, size);
 	free(choice);
@@ -151,10 +155,10 @@ take(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
 /* A start from the plan's choices: the variables that are not 0. */
 static espl_status
 start(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
-      const struct milp_problem *problem, const struct milp_plan *plan, struct espl_error *error)
+    const struct milp_problem *problem, const struct milp_plan *plan, struct espl_error *error)
 {
-	double  *columns = malloc(((size_t)form->column_count + 1) * sizeof *columns);
-	int     *where = malloc(((size_t)form->column_count + 1) * sizeof *where), count = 0;
+	double *columns = malloc(((size_t)form->column_count + 1) * sizeof *columns);
+	int *where = malloc(((size_t)form->column_count + 1) * sizeof *where), count = 0;
 	uint32_t i;
 
 	if (columns != NULL && where != NULL) {
@@ -169,15 +173,15 @@ start(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
 	free(where);
 	free(columns);
 	return columns != NULL && where != NULL ? ESPL_OK
-	                                        : espl_fail(error, ESPL_E_NOMEM, "out of memory");
+						: espl_fail(error, ESPL_E_NOMEM, "out of memory");
 }
 
 /* plain 1: without preprocessing.  ESPL_E_INFEASIBLE: so it says. */
 static espl_status
 try_once(const struct cbc *cbc, const struct milp_form *form, const struct milp_problem *problem,
-         const struct milp_cbc *how, int plain, struct milp_plan *plan, struct espl_error *error)
+    const struct milp_cbc *how, int plain, struct milp_plan *plan, struct espl_error *error)
 {
-	Cbc_Model  *model = load(cbc, form);
+	Cbc_Model *model = load(cbc, form);
 	espl_status status;
 
 	if (model == NULL)
@@ -188,8 +192,9 @@ try_once(const struct cbc *cbc, const struct milp_form *form, const struct milp_
 	status = start(cbc, model, form, problem, plan, error);
 	if (status == ESPL_OK) {
 		cbc->solve(model);
-		status = cbc->isProvenInfeasible(model) ? ESPL_E_INFEASIBLE
-		                                        : take(cbc, model, form, problem, how, plan, error);
+		status = cbc->isProvenInfeasible(model)
+		    ? ESPL_E_INFEASIBLE
+		    : take(cbc, model, form, problem, how, plan, error);
 	}
 	cbc->deleteModel(model);
 	return status;
@@ -197,7 +202,7 @@ try_once(const struct cbc *cbc, const struct milp_form *form, const struct milp_
 
 espl_status
 allocator_milp_cbc(const struct milp_problem *problem, const struct milp_cbc *how,
-                   struct milp_plan *plan, struct espl_error *error)
+    struct milp_plan *plan, struct espl_error *error)
 {
 	struct milp_form form;
 	struct cbc cbc;
@@ -211,7 +216,8 @@ allocator_milp_cbc(const struct milp_problem *problem, const struct milp_cbc *ho
 	if (status == ESPL_E_INFEASIBLE)
 		status = try_once(&cbc, &form, problem, how, 1, plan, error);
 	if (status == ESPL_E_INFEASIBLE)
-		status = espl_fail(error, ESPL_E_REMOTE, "CBC takes a feasible problem for infeasible");
+		status =
+		    espl_fail(error, ESPL_E_REMOTE, "CBC takes a feasible problem for infeasible");
 	allocator_milp_form_free(&form);
 	return status;
 }

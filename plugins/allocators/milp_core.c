@@ -1,9 +1,9 @@
 /* milp_core.c - dynamic programming over sequences of little loss (milp_core.h).
  *
- * Jobs that may be done within the horizon are taken one after the other; a state is what they took in
- * each step so far and the least loss with which that can be had.  The others are knapsacks
- * (milp_steps.h), which also tell how much a state must lose yet: given the least and the most that the
- * jobs still to come can take in a step, the smallest loss in that window of the step's table.
+ * Jobs that may be done within the horizon are taken one after the other; a state is what they took
+ * in each step so far and the least loss with which that can be had.  The others are knapsacks
+ * (milp_steps.h), which also tell how much a state must lose yet: given the least and the most that
+ * the jobs still to come can take in a step, the smallest loss in that window of the step's table.
  */
 #include "milp_core.h"
 #include <math.h>
@@ -12,40 +12,50 @@
 #include "milp_steps.h"
 
 #define NO_STATE UINT32_MAX
-#define FEW      16u		/* states and sequences kept once the effort is spent */
-#define CELLS    8u		/* of a table are filled in the time of a step of work */
+#define FEW 16u  /* states and sequences kept once the effort is spent */
+#define CELLS 8u /* of a table are filled in the time of a step of work */
 
-struct option { uint8_t choice[MILP_STEPS]; double loss; };
-struct member {			/* a job that may be done, with its sequences */
+struct option {
+	uint8_t choice[MILP_STEPS];
+	double loss;
+};
+/* a job that may be done, with its sequences */
+struct member {
 	uint32_t job, count, room, zero;
-	struct option *options;		/* by rising loss                        */
+	struct option *options; /* by rising loss */
 	uint32_t least[MILP_STEPS], most[MILP_STEPS];
 };
-struct origin { uint32_t state, option; };	/* of a state: in the level before, and by what */
-struct level { struct origin *origins; uint32_t count; };
-struct states {			/* of one level */
-	uint32_t  count, room;
-	uint32_t *used;			/* [state * steps + step] */
-	double   *loss, *score;		/* score: what it must lose at least in the end */
+struct origin {
+	uint32_t state, option;
+}; /* of a state: in the level before, and by what */
+struct level {
+	struct origin *origins;
+	uint32_t count;
+};
+/* of one level */
+struct states {
+	uint32_t count, room;
+	uint32_t *used;       /* [state * steps + step] */
+	double *loss, *score; /* score: what it must lose at least in the end */
 	struct origin *origins;
 };
 struct search {
 	struct milp_core *core;
 	const struct milp_problem *problem;
 	uint32_t steps, count, room, nomem;
-	double   top;			/* profit of the job whose sequences are listed */
-	uint64_t spent;			/* steps of work so far                         */
+	double top;     /* profit of the job whose sequences are listed */
+	uint64_t spent; /* steps of work so far */
 	struct member *members;
-	struct level  *levels;		/* [count + 1] */
+	struct level *levels; /* [count + 1] */
 	struct milp_steps rest;
-	double   *window;		/* [step * (total + 1) + used] */
-	uint32_t *queue;		/* [total + 1] */
+	double *window;  /* [step * (total + 1) + used] */
+	uint32_t *queue; /* [total + 1] */
 	struct states now, next;
 	uint32_t *hash;
-	uint32_t  hash_size, hash_zero;
+	uint32_t hash_size, hash_zero;
 };
 
-/* ---- the sequences ------------------------------------------------------------------------------ */
+/* ---- the sequences ------------------------------------------------------------------------ */
 
 static double
 take(void *ctx, const uint8_t *choice, double profit, double least)
@@ -80,7 +90,7 @@ by_loss(const void *a, const void *b)
 	const struct option *x = a, *y = b;
 
 	return x->loss != y->loss ? (x->loss > y->loss) - (x->loss < y->loss)
-	                          : memcmp(x->choice, y->choice, sizeof x->choice);
+				  : memcmp(x->choice, y->choice, sizeof x->choice);
 }
 
 static int
@@ -89,7 +99,7 @@ by_count(const void *a, const void *b)
 	const struct member *x = a, *y = b;
 
 	return x->count != y->count ? (x->count > y->count) - (x->count < y->count)
-	                            : (x->job > y->job) - (x->job < y->job);
+				    : (x->job > y->job) - (x->job < y->job);
 }
 
 static void
@@ -134,13 +144,14 @@ list_sequences(struct search *s)
 		(void)allocator_milp_best(problem, job, s->core->price, -INFINITY, &best, &missed);
 		s->top = best.profit;
 		s->members[s->count].job = i;
-		if (allocator_milp_sequences(problem, job, s->core->price, best.profit - s->core->radius,
-		                             take, s) > -INFINITY || missed > best.profit)
+		if (allocator_milp_sequences(problem, job, s->core->price,
+			best.profit - s->core->radius, take, s) > -INFINITY ||
+		    missed > best.profit)
 			s->core->cut = 1;
 		if (s->nomem)
 			return 0;
-		qsort(s->members[s->count].options, s->members[s->count].count, sizeof(struct option),
-		      by_loss);
+		qsort(s->members[s->count].options, s->members[s->count].count,
+		    sizeof(struct option), by_loss);
 		limits(s, &s->members[s->count]);
 		s->count++;
 	}
@@ -149,10 +160,10 @@ list_sequences(struct search *s)
 	return allocator_milp_steps_fill(&s->rest, problem, s->core->price, s->core->radius);
 }
 
-/* ---- what a state must lose yet ------------------------------------------------------------------- */
+/* ---- what a state must lose yet ----------------------------------------------------------- */
 
-/* For every used[t]: the least of the step's table over what can be left when the members from `from`
- * on have taken theirs. */
+/* For every used[t]: the least of the step's table over what can be left when the members from
+ * `from` on have taken theirs. */
 static void
 look_ahead(struct search *s, uint32_t from)
 {
@@ -161,7 +172,7 @@ look_ahead(struct search *s, uint32_t from)
 	s->spent += s->steps * (total + UINT64_C(1)) / CELLS;
 	for (t = 0; t < s->steps; t++) {
 		const double *table = s->rest.step[t].table;
-		double  *window = s->window + (size_t)t * (total + 1u);
+		double *window = s->window + (size_t)t * (total + 1u);
 		uint64_t least = 0, most = 0;
 		uint32_t head = 0, tail = 0, next = 0;
 
@@ -186,7 +197,7 @@ look_ahead(struct search *s, uint32_t from)
 static double
 must_lose(const struct search *s, const uint32_t *used)
 {
-	double   sum = 0;
+	double sum = 0;
 	uint32_t t;
 
 	for (t = 0; t < s->steps; t++)
@@ -194,13 +205,13 @@ must_lose(const struct search *s, const uint32_t *used)
 	return sum;
 }
 
-/* ---- states --------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------- */
 
 static int
 states_room(struct states *states, uint32_t steps, uint32_t count)
 {
 	uint32_t room = states->room > 0 ? states->room : 64;
-	void    *more;
+	void *more;
 
 	if (count <= states->room)
 		return 1;
@@ -258,13 +269,14 @@ static int
 reach(struct search *s, const uint32_t *used, double loss, double score, struct origin origin)
 {
 	struct states *next = &s->next;
-	size_t   size = s->steps * sizeof *used;
+	size_t size = s->steps * sizeof *used;
 	uint32_t at, i;
 
 	if (2 * (next->count + 1) > s->hash_size && !rehash(s))
 		return 0;
 	at = hash_of(used, s->steps) & (s->hash_size - 1);
-	while ((i = s->hash[at]) != NO_STATE && memcmp(next->used + (size_t)i * s->steps, used, size) != 0)
+	while ((i = s->hash[at]) != NO_STATE &&
+	    memcmp(next->used + (size_t)i * s->steps, used, size) != 0)
 		at = (at + 1) & (s->hash_size - 1);
 	if (i != NO_STATE && next->loss[i] <= loss)
 		return 1;
@@ -294,7 +306,7 @@ cut(struct search *s)
 {
 	struct states *next = &s->next;
 	uint32_t i, to = 0, most = s->spent < s->core->effort ? s->core->states : FEW;
-	double  *sorted, limit;
+	double *sorted, limit;
 
 	if (next->count <= most)
 		return 1;
@@ -309,7 +321,7 @@ cut(struct search *s)
 		if (next->score[i] >= limit)
 			continue;
 		memmove(next->used + (size_t)to * s->steps, next->used + (size_t)i * s->steps,
-		        s->steps * sizeof *next->used);
+		    s->steps * sizeof *next->used);
 		next->loss[to] = next->loss[i];
 		next->score[to] = next->score[i];
 		next->origins[to++] = next->origins[i];
@@ -319,7 +331,7 @@ cut(struct search *s)
 	return 1;
 }
 
-/* ---- levels --------------------------------------------------------------------------------------- */
+/* ---- levels ------------------------------------------------------------------------------- */
 
 /* All that a state can become with one more member. */
 static int
@@ -359,7 +371,7 @@ static int
 run(struct search *s)
 {
 	uint32_t level, i;
-	int      late;
+	int late;
 
 	if (!states_room(&s->now, s->steps, 1))
 		return 0;
@@ -385,7 +397,7 @@ run(struct search *s)
 			return 0;
 		if (s->next.count > 0)
 			memcpy(s->levels[level].origins, s->next.origins,
-			       s->next.count * sizeof *s->next.origins);
+			    s->next.count * sizeof *s->next.origins);
 		s->now = s->next;
 		s->next = was;
 	}
@@ -397,7 +409,7 @@ static int
 choose(struct search *s)
 {
 	uint32_t i, t, level, best = NO_STATE, left;
-	double   least = s->core->radius;
+	double least = s->core->radius;
 
 	look_ahead(s, s->count);
 	for (i = 0; i < s->now.count; i++) {
@@ -418,8 +430,8 @@ choose(struct search *s)
 		const struct member *m = &s->members[level];
 		struct origin origin = s->levels[level].origins[best];
 
-		memcpy(s->core->choice + (size_t)m->job * s->steps, m->options[origin.option].choice,
-		       s->steps);
+		memcpy(s->core->choice + (size_t)m->job * s->steps,
+		    m->options[origin.option].choice, s->steps);
 		best = origin.state;
 	}
 	return 1;
@@ -454,7 +466,7 @@ enum milp_core_result
 allocator_milp_core(struct milp_core *core)
 {
 	struct search s;
-	size_t   size = (size_t)core->problem->total + 1;
+	size_t size = (size_t)core->problem->total + 1;
 	enum milp_core_result result = MILP_CORE_NOMEM;
 
 	memset(&s, 0, sizeof s);

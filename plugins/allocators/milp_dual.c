@@ -1,9 +1,9 @@
 /* milp_dual.c - column generation with a simplex method for many jobs and few steps (milp_dual.h).
  *
- * Each job's mix sums to 1.  One basic sequence of every job is its key; the basis has `steps` columns
- * besides: further sequences of some jobs, and the unused nodes of some steps.  Replacing a job's key by
- * what is left over from its further sequences leaves a system of `steps` equations, which is small
- * enough to be solved anew at every turn.
+ * Each job's mix sums to 1.  One basic sequence of every job is its key; the basis has `steps`
+ * columns besides: further sequences of some jobs, and the unused nodes of some steps.  Replacing a
+ * job's key by what is left over from its further sequences leaves a system of `steps` equations,
+ * which is small enough to be solved anew at every turn.
  */
 #include "milp_dual.h"
 #include <math.h>
@@ -11,23 +11,24 @@
 #include "milp_price.h"
 
 #define NOBODY UINT32_MAX
-#define PIVOT  1e-9		/* smaller elements are noise */
+#define PIVOT 1e-9 /* smaller elements are noise */
 
-struct column {			/* a basic one besides the keys */
-	uint32_t job;			/* NOBODY: unused nodes of `step` */
+/* a basic one besides the keys */
+struct column {
+	uint32_t job; /* NOBODY: unused nodes of `step` */
 	uint32_t step;
-	double   worth;
-	uint8_t  choice[MILP_STEPS];
+	double worth;
+	uint8_t choice[MILP_STEPS];
 };
 struct master {
 	const struct milp_problem *problem;
 	uint32_t steps, zero;
-	uint8_t *keys;			/* [job * steps + step]         */
-	double  *worth;			/* of the keys, [job]           */
-	double   room[MILP_STEPS];	/* that the keys leave          */
+	uint8_t *keys;           /* [job * steps + step] */
+	double *worth;           /* of the keys, [job] */
+	double room[MILP_STEPS]; /* that the keys leave */
 	struct column basic[MILP_STEPS];
-	double   inverse[MILP_STEPS][MILP_STEPS];	/* [column][step]  */
-	double   price[MILP_STEPS], amount[MILP_STEPS];
+	double inverse[MILP_STEPS][MILP_STEPS]; /* [column][step] */
+	double price[MILP_STEPS], amount[MILP_STEPS];
 };
 
 /* A column in terms of the small system: what it takes beyond its job's key. */
@@ -43,7 +44,7 @@ direction(const struct master *m, const struct column *column, double *d)
 			const struct milp_job *job = &m->problem->jobs[column->job];
 
 			d[t] = (double)job->width[column->choice[t]] -
-				job->width[m->keys[(size_t)column->job * m->steps + t]];
+			    job->width[m->keys[(size_t)column->job * m->steps + t]];
 		}
 	}
 }
@@ -58,7 +59,7 @@ advantage(const struct master *m, const struct column *column)
 static int
 solve(struct master *m)
 {
-	double   a[MILP_STEPS][2 * MILP_STEPS] = { { 0 } }, d[MILP_STEPS];
+	double a[MILP_STEPS][2 * MILP_STEPS] = { { 0 } }, d[MILP_STEPS];
 	uint32_t n = m->steps, i, j, k;
 
 	for (j = 0; j < n; j++) {
@@ -102,7 +103,7 @@ solve(struct master *m)
 static double
 key_amount(const struct master *m, uint32_t job)
 {
-	double   amount = 1;
+	double amount = 1;
 	uint32_t j;
 
 	for (j = 0; j < m->steps; j++)
@@ -116,14 +117,14 @@ static void
 swap_key(struct master *m, uint32_t job, struct column *at)
 {
 	uint8_t *key = m->keys + (size_t)job * m->steps;
-	double   worth = m->worth[job];
+	double worth = m->worth[job];
 	uint32_t t;
 
 	for (t = 0; t < m->steps; t++) {
 		uint8_t c = key[t];
 
 		m->room[t] += (double)m->problem->jobs[job].width[c] -
-			m->problem->jobs[job].width[at->choice[t]];
+		    m->problem->jobs[job].width[at->choice[t]];
 		key[t] = at->choice[t];
 		at->choice[t] = c;
 	}
@@ -135,7 +136,7 @@ swap_key(struct master *m, uint32_t job, struct column *at)
 static int
 enter(struct master *m, struct column *in)
 {
-	double   d[MILP_STEPS], y[MILP_STEPS] = { 0 }, least = INFINITY, size = 0;
+	double d[MILP_STEPS], y[MILP_STEPS] = { 0 }, least = INFINITY, size = 0;
 	uint32_t i, j, out = NOBODY, n = m->steps, key = NOBODY;
 
 	direction(m, in, d);
@@ -146,14 +147,15 @@ enter(struct master *m, struct column *in)
 		double rise = 0, amount = m->amount[j] > 0 ? m->amount[j] : 0;
 		uint32_t job = m->basic[j].job;
 
-		if (y[j] > PIVOT && (amount / y[j] < least || (amount / y[j] == least && y[j] > size))) {
+		if (y[j] > PIVOT &&
+		    (amount / y[j] < least || (amount / y[j] == least && y[j] > size))) {
 			least = amount / (size = y[j]);
 			out = j;
 			key = NOBODY;
 		}
 		if (job == NOBODY || job == in->job)
 			continue;
-		for (i = 0; i < n; i++)		/* this job's key makes room for its others */
+		for (i = 0; i < n; i++) /* this job's key makes room for its others */
 			rise += m->basic[i].job == job ? y[i] : 0;
 		amount = key_amount(m, job) > 0 ? key_amount(m, job) : 0;
 		if (rise < -PIVOT && y[j] < -PIVOT && amount / -rise < least) {
@@ -169,7 +171,8 @@ enter(struct master *m, struct column *in)
 		for (i = 0; i < n; i++)
 			fall -= m->basic[i].job == in->job ? y[i] : 0;
 		if (fall > PIVOT && amount / fall < least) {
-			swap_key(m, in->job, in);	/* it becomes the key, the old key is gone */
+			/* it becomes the key, the old key is gone */
+			swap_key(m, in->job, in);
 			return 1;
 		}
 	}
@@ -181,8 +184,8 @@ enter(struct master *m, struct column *in)
 	return 1;
 }
 
-/* One turn: the first job from *from on that has a better sequence, or unused nodes, come in.  0: the
- * prices are optimal. */
+/* One turn: the first job from *from on that has a better sequence, or unused nodes, come in.  0:
+ * the prices are optimal. */
 static int
 turn(struct master *m, uint32_t *from)
 {
@@ -202,10 +205,10 @@ turn(struct master *m, uint32_t *from)
 		const struct milp_job *job = &m->problem->jobs[*from];
 		struct milp_seq seq;
 		double key = allocator_milp_profit(m->problem, job, m->price,
-		                                   m->keys + (size_t)*from * m->steps);
+		    m->keys + (size_t)*from * m->steps);
 
-		if (!allocator_milp_best(m->problem, job, m->price, key + 1e-10 * job->weight * m->steps, &seq,
-		                         NULL))
+		if (!allocator_milp_best(m->problem, job, m->price,
+			key + 1e-10 * job->weight * m->steps, &seq, NULL))
 			continue;
 		in.job = *from;
 		in.worth = allocator_milp_worth(job, seq.choice, m->steps);
@@ -220,7 +223,7 @@ int
 allocator_milp_dual(const struct milp_problem *problem, const uint8_t *start, double *price)
 {
 	struct master m = { .problem = problem, .steps = problem->steps };
-	size_t   size = (size_t)problem->job_count * problem->steps;
+	size_t size = (size_t)problem->job_count * problem->steps;
 	uint64_t used[MILP_STEPS], turns = 0, most = 200 + 60 * (uint64_t)problem->job_count;
 	uint32_t i, t, from = 0;
 
@@ -235,8 +238,8 @@ allocator_milp_dual(const struct milp_problem *problem, const uint8_t *start, do
 			m.room[t] = (double)problem->total - (double)used[t];
 		}
 		for (i = 0; i < problem->job_count; i++)
-			m.worth[i] = allocator_milp_worth(&problem->jobs[i], start + (size_t)i * m.steps,
-			                                  m.steps);
+			m.worth[i] = allocator_milp_worth(&problem->jobs[i],
+			    start + (size_t)i * m.steps, m.steps);
 		while (solve(&m) && turns++ < most && turn(&m, &from))
 			;
 		for (t = 0; t < m.steps; t++)

@@ -1,8 +1,8 @@
 /* milp_exact.c - prices, then all plans that lose little at them (milp_exact.h).
  *
- * The search begins with a small radius of loss and widens it until it finds a plan, which is then the
- * best there is, or is as wide as what the best known plan loses, which is then the best.  An empty
- * search lowers the bound by its radius.
+ * The search begins with a small radius of loss and widens it until it finds a plan, which is then
+ * the best there is, or is as wide as what the best known plan loses, which is then the best.  An
+ * empty search lowers the bound by its radius.
  */
 #include "milp_exact.h"
 #include <math.h>
@@ -11,14 +11,14 @@
 #include "milp_dual.h"
 #include "milp_price.h"
 
-#define LOOKS 10u		/* at each state that may be kept */
-#define FIRST 64.0	/* the first radius is this part of the gap */
-#define WIDER 1.5		/* work grows with a high power of the radius */
+#define LOOKS 10u  /* at each state that may be kept */
+#define FIRST 64.0 /* the first radius is this part of the gap */
+#define WIDER 1.5  /* work grows with a high power of the radius */
 
 /* Widens the search until it is over.  0: out of memory. */
 static int
 search(const struct milp_problem *problem, const double *price, uint32_t effort, double gap,
-       uint8_t *choice, struct milp_plan *plan)
+    uint8_t *choice, struct milp_plan *plan)
 {
 	double lagrange = plan->bound, loss, close = gap > MILP_CLOSE ? gap : MILP_CLOSE;
 	struct milp_core core = { .problem = problem, .price = price, .choice = choice };
@@ -27,7 +27,7 @@ search(const struct milp_problem *problem, const double *price, uint32_t effort,
 
 	for (loss = (lagrange - plan->value) / FIRST;; loss *= WIDER) {
 		enum milp_core_result result;
-		int    last = loss >= lagrange - plan->value;
+		int last = loss >= lagrange - plan->value;
 		double value;
 
 		core.effort = effort - plan->spent;
@@ -39,7 +39,8 @@ search(const struct milp_problem *problem, const double *price, uint32_t effort,
 		if (result == MILP_CORE_FOUND) {
 			value = allocator_milp_value(problem, choice);
 			if (value > plan->value) {
-				memcpy(plan->choice, choice, (size_t)problem->job_count * problem->steps);
+				memcpy(plan->choice, choice,
+				    (size_t)problem->job_count * problem->steps);
 				plan->value = value;
 			}
 		}
@@ -49,28 +50,30 @@ search(const struct milp_problem *problem, const double *price, uint32_t effort,
 		}
 		if (!core.cut)
 			plan->bound = lagrange - core.radius;
-		if (core.cut || plan->spent >= effort || plan->bound - plan->value <= close * fabs(plan->value))
-			break;		/* wider ones would be cut, too */
+		if (core.cut || plan->spent >= effort ||
+		    plan->bound - plan->value <= close * fabs(plan->value))
+			break; /* wider ones would be cut, too */
 	}
 	return 1;
 }
 
 int
 allocator_milp_exact(const struct milp_problem *problem, uint32_t effort, double gap,
-                     struct milp_plan *plan)
+    struct milp_plan *plan)
 {
-	double   price[MILP_STEPS];
-	size_t   size = (size_t)problem->job_count * problem->steps;
+	double price[MILP_STEPS];
+	size_t size = (size_t)problem->job_count * problem->steps;
 	uint8_t *choice;
-	int      done = 1;
+	int done = 1;
 
 	if (!allocator_milp_dual(problem, plan->choice, price))
 		return 0;
 	plan->spent = 0;
 	plan->bound = allocator_milp_bound(problem, price);
 	if (plan->bound < plan->value)
-		plan->bound = plan->value;	/* rounding */
-	if (effort > 0 && plan->bound - plan->value > (gap > MILP_CLOSE ? gap : MILP_CLOSE) * fabs(plan->value)) {
+		plan->bound = plan->value; /* rounding */
+	if (effort > 0 &&
+	    plan->bound - plan->value > (gap > MILP_CLOSE ? gap : MILP_CLOSE) * fabs(plan->value)) {
 		choice = malloc(size + 1);
 		done = choice != NULL && search(problem, price, effort, gap, choice, plan);
 		free(choice);

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- rows and columns ----------------------------------------------------------------------------- */
+/* ---- rows and columns --------------------------------------------------------------------- */
 
 static void *
 grow(struct milp_form *form, void *list, uint32_t room, size_t size)
@@ -76,7 +76,7 @@ row(struct milp_form *form, double low, double high)
 	form->row_from[++form->row_count] = form->entry_count;
 }
 
-/* ---- the formulations ------------------------------------------------------------------------------ */
+/* ---- the formulations --------------------------------------------------------------------- */
 
 /* Columns of a job in a step: served, then (paper: the number of nodes, then) binaries. */
 static uint32_t
@@ -125,28 +125,28 @@ static void
 add_paper(struct milp_form *form, const struct milp_job *job, uint32_t t, uint32_t at, double m)
 {
 	uint32_t c, nodes = at + 1, below = at + 2, above = at + 2 + job->count;
-	double   always = 0;
+	double always = 0;
 
 	for (c = 0; c < job->count; c++) {
 		double k = job->width[c];
 
-		entry(form, nodes, 1);		/* (16): below is 1 iff nodes <= k */
+		entry(form, nodes, 1); /* (16): below is 1 iff nodes <= k */
 		entry(form, below + c, m);
 		row(form, -INFINITY, k + m);
 		entry(form, nodes, 1);
 		entry(form, below + c, m + 1 / m);
 		row(form, k + 1 / m, INFINITY);
-		entry(form, nodes, -1);		/* (17): above is 1 iff nodes >= k */
+		entry(form, nodes, -1); /* (17): above is 1 iff nodes >= k */
 		entry(form, above + c, m);
 		row(form, -INFINITY, m - k);
 		entry(form, nodes, -1);
 		entry(form, above + c, m + 1 / m);
 		row(form, 1 / m - k, INFINITY);
 	}
-	for (c = 0; c < 2 * job->count; c++)	/* (18) */
+	for (c = 0; c < 2 * job->count; c++) /* (18) */
 		entry(form, below + c, 1);
 	row(form, job->count + 1.0, job->count + 1.0);
-	entry(form, at, 1);			/* (19), (20) */
+	entry(form, at, 1); /* (19), (20) */
 	if (t > 0)
 		entry(form, at - block(form, job), -1);
 	for (c = 0; c < job->count; c++) {
@@ -159,7 +159,7 @@ add_paper(struct milp_form *form, const struct milp_job *job, uint32_t t, uint32
 
 int
 allocator_milp_form(struct milp_form *form, const struct milp_problem *problem,
-                    enum milp_formulation kind, double big_m)
+    enum milp_formulation kind, double big_m)
 {
 	uint32_t i, t, c, at = 0;
 
@@ -214,11 +214,11 @@ allocator_milp_form_free(struct milp_form *form)
 	form->row_from = form->entry = NULL;
 }
 
-/* ---- plans ----------------------------------------------------------------------------------------- */
+/* ---- plans -------------------------------------------------------------------------------- */
 
 void
 allocator_milp_form_write(const struct milp_form *form, const struct milp_problem *problem,
-                          const uint8_t *choice, double *columns)
+    const uint8_t *choice, double *columns)
 {
 	uint32_t i, t, c, at = 0;
 
@@ -248,7 +248,7 @@ allocator_milp_form_write(const struct milp_form *form, const struct milp_proble
 
 void
 allocator_milp_form_read(const struct milp_form *form, const struct milp_problem *problem,
-                         const double *columns, uint8_t *choice)
+    const double *columns, uint8_t *choice)
 {
 	uint32_t i, t, c, at = 0;
 
@@ -262,7 +262,7 @@ allocator_milp_form_read(const struct milp_form *form, const struct milp_problem
 				int nearer = form->kind == MILP_BINARIES
 				    ? columns[at + 1 + c] > columns[at + 1 + best]
 				    : fabs(columns[at + 1] - job->width[c]) <
-				      fabs(columns[at + 1] - job->width[best]);
+					fabs(columns[at + 1] - job->width[best]);
 
 				best = nearer ? (uint8_t)c : best;
 			}

@@ -6,7 +6,7 @@
 #include "milp_weigh.h"
 #include "pool.h"
 
-/* ---- what they become ------------------------------------------------------------------------------ */
+/* ---- what they become --------------------------------------------------------------------- */
 
 static int
 by_size(const void *a, const void *b)
@@ -39,7 +39,7 @@ static int
 demands(struct milp_case *c, const struct espl_alloc_view *view, const struct milp_rules *rules)
 {
 	uint32_t i, known = 0, count = c->problem.job_count;
-	double  *all = malloc((count + 1u) * sizeof *all), median = rules->period_s * rules->steps;
+	double *all = malloc((count + 1u) * sizeof *all), median = rules->period_s * rules->steps;
 
 	if (all == NULL)
 		return 0;
@@ -48,7 +48,8 @@ demands(struct milp_case *c, const struct espl_alloc_view *view, const struct mi
 		double demand = allocator_milp_left(item, rules);
 
 		c->subjects[i].demand_s = demand;
-		c->without += isnan(demand) || item->work_s < item->work_total_s * 1e-3;	/* it outlived it */
+		/* it outlived it */
+		c->without += isnan(demand) || item->work_s < item->work_total_s * 1e-3;
 		if (!isnan(demand))
 			all[known++] = demand;
 	}
@@ -65,9 +66,9 @@ demands(struct milp_case *c, const struct espl_alloc_view *view, const struct mi
 /* Widths that are no faster than a smaller one are left out. */
 static void
 rates(struct milp_job *job, struct milp_subject *subject, const struct espl_item *item,
-      const struct milp_rules *rules)
+    const struct milp_rules *rules)
 {
-	double   step = rules->step_s / subject->demand_s, last = 0, share, now = 0;
+	double step = rules->step_s / subject->demand_s, last = 0, share, now = 0;
 	uint32_t k, to = 0;
 
 	subject->pause_s = subject->now > 0 ? item->resize_s : item->start_s;
@@ -87,18 +88,19 @@ rates(struct milp_job *job, struct milp_subject *subject, const struct espl_item
 	}
 	job->count = to;
 	for (k = 0; k < to; k++) {
-		double before = 0;		/* made during the pause */
+		double before = 0; /* made during the pause */
 
 		if ((item->flags & ESPL_ITEM_INPLACE) != 0)
 			before = now < job->rate[k] ? now : job->rate[k];
-		job->first[k] = job->width[k] == subject->now ? job->rate[k]
+		job->first[k] = job->width[k] == subject->now
+		    ? job->rate[k]
 		    : (1 - share) * job->rate[k] + share * before;
 	}
 }
 
 espl_status
-allocator_milp_case(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster,
-                    const struct milp_rules *rules, uint32_t total)
+allocator_milp_case(struct milp_case *c, const struct espl_alloc_view *view,
+    struct espl_roster *roster, const struct milp_rules *rules, uint32_t total)
 {
 	uint32_t i;
 
@@ -109,7 +111,8 @@ allocator_milp_case(struct milp_case *c, const struct espl_alloc_view *view, str
 		return ESPL_E_NOMEM;
 	c->step_s = rules->step_s;
 	for (i = 0; i < c->problem.job_count; i++)
-		rates(&c->problem.jobs[i], &c->subjects[i], view->items[c->subjects[i].index], rules);
+		rates(&c->problem.jobs[i], &c->subjects[i], view->items[c->subjects[i].index],
+		    rules);
 	return allocator_milp_weigh(c, view, rules) ? ESPL_OK : ESPL_E_NOMEM;
 }
 

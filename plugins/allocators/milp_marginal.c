@@ -1,15 +1,22 @@
 /* milp_marginal.c - the heuristic (milp_marginal.h).
  *
- * All jobs begin with their least width in every step.  Then, again and again, the (job, step) whose next
- * width gains most per node is widened, if it fits.  A job's gains depend on its own widths alone, so a
- * heap with each job's best offer is enough; an offer that no longer fits is made anew when it comes up.
+ * All jobs begin with their least width in every step.  Then, again and again, the (job, step)
+ * whose next width gains most per node is widened, if it fits.  A job's gains depend on its own
+ * widths alone, so a heap with each job's best offer is enough; an offer that no longer fits is
+ * made anew when it comes up.
  */
 #include "milp_marginal.h"
 #include <math.h>
 #include <string.h>
 
-struct offer { double gain; uint32_t job, step; };	/* gain per node; 0: none is left */
-struct heap { struct offer *at; uint32_t count; };
+struct offer {
+	double gain;
+	uint32_t job, step;
+}; /* gain per node; 0: none is left */
+struct heap {
+	struct offer *at;
+	uint32_t count;
+};
 
 static int
 better(const struct offer *a, const struct offer *b)
@@ -40,16 +47,16 @@ sink_down(struct heap *heap, uint32_t i)
 /* The job's best step up among those that fit. */
 static void
 make_offer(const struct milp_problem *problem, uint8_t *choice, const uint64_t *used,
-           struct offer *offer)
+    struct offer *offer)
 {
 	const struct milp_job *job = &problem->jobs[offer->job];
-	double   now = allocator_milp_worth(job, choice, problem->steps);
+	double now = allocator_milp_worth(job, choice, problem->steps);
 	uint32_t t;
 
 	offer->gain = 0;
 	for (t = 0; t < problem->steps; t++) {
 		uint32_t more;
-		double   gain;
+		double gain;
 
 		if (choice[t] + 1u >= job->count)
 			continue;
@@ -88,8 +95,8 @@ int
 allocator_milp_marginal(const struct milp_problem *problem, struct milp_plan *plan)
 {
 	struct heap heap = { calloc(problem->job_count + 1u, sizeof *heap.at), problem->job_count };
-	uint64_t    used[MILP_STEPS];
-	uint32_t    i;
+	uint64_t used[MILP_STEPS];
+	uint32_t i;
 
 	if (heap.at == NULL)
 		return 0;

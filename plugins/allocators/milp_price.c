@@ -6,14 +6,14 @@
 struct search {
 	const struct milp_job *job;
 	const double *price;
-	uint32_t   steps;
+	uint32_t steps;
 	milp_take *take;
-	void      *ctx;
-	double     least, missed;
-	uint32_t   looks;
-	double     open[MILP_STEPS + 1];	/* profit of the steps from t on, never done   */
-	double     done[MILP_STEPS + 1];	/* the same, done before step t                */
-	uint8_t    choice[MILP_STEPS];
+	void *ctx;
+	double least, missed;
+	uint32_t looks;
+	double open[MILP_STEPS + 1]; /* profit of the steps from t on, never done */
+	double done[MILP_STEPS + 1]; /* the same, done before step t */
+	uint8_t choice[MILP_STEPS];
 };
 
 static void
@@ -53,7 +53,7 @@ descend(struct search *s, uint32_t t, double served, double profit)
 
 static void
 prepare(struct search *s, const struct milp_problem *problem, const struct milp_job *job,
-        const double *price)
+    const double *price)
 {
 	uint32_t t, c;
 
@@ -66,7 +66,7 @@ prepare(struct search *s, const struct milp_problem *problem, const struct milp_
 
 		for (c = 0; c < job->count; c++) {
 			double profit = job->weight * (s->steps - t) * milp_gain(job, t, c) -
-				price[t] * job->width[c];
+			    price[t] * job->width[c];
 
 			if (profit > best)
 				best = profit;
@@ -78,7 +78,7 @@ prepare(struct search *s, const struct milp_problem *problem, const struct milp_
 
 double
 allocator_milp_sequences(const struct milp_problem *problem, const struct milp_job *job,
-                         const double *price, double least, milp_take *take, void *ctx)
+    const double *price, double least, milp_take *take, void *ctx)
 {
 	struct search s;
 
@@ -92,7 +92,11 @@ allocator_milp_sequences(const struct milp_problem *problem, const struct milp_j
 	return s.missed;
 }
 
-struct best { struct milp_seq *seq; uint32_t steps; int found; };
+struct best {
+	struct milp_seq *seq;
+	uint32_t steps;
+	int found;
+};
 
 static double
 keep_best(void *ctx, const uint8_t *choice, double profit, double least)
@@ -109,11 +113,11 @@ keep_best(void *ctx, const uint8_t *choice, double profit, double least)
 
 int
 allocator_milp_best(const struct milp_problem *problem, const struct milp_job *job,
-                    const double *price, double above, struct milp_seq *seq, double *bound)
+    const double *price, double above, struct milp_seq *seq, double *bound)
 {
 	struct best best = { seq, problem->steps, 0 };
-	double missed = allocator_milp_sequences(problem, job, price, nextafter(above, INFINITY), keep_best,
-	                                         &best);
+	double missed = allocator_milp_sequences(problem, job, price, nextafter(above, INFINITY),
+	    keep_best, &best);
 
 	if (bound != NULL)
 		*bound = missed;
@@ -122,9 +126,9 @@ allocator_milp_best(const struct milp_problem *problem, const struct milp_job *j
 
 double
 allocator_milp_profit(const struct milp_problem *problem, const struct milp_job *job,
-                      const double *price, const uint8_t *choice)
+    const double *price, const uint8_t *choice)
 {
-	double   profit = allocator_milp_worth(job, choice, problem->steps);
+	double profit = allocator_milp_worth(job, choice, problem->steps);
 	uint32_t t;
 
 	for (t = 0; t < problem->steps; t++)
@@ -136,13 +140,14 @@ double
 allocator_milp_bound(const struct milp_problem *problem, const double *price)
 {
 	struct milp_seq best;
-	double   sum = 0, missed;
+	double sum = 0, missed;
 	uint32_t i, t;
 
 	for (t = 0; t < problem->steps; t++)
 		sum += price[t] * problem->total;
 	for (i = 0; i < problem->job_count; i++)
-		if (allocator_milp_best(problem, &problem->jobs[i], price, -INFINITY, &best, &missed))
+		if (allocator_milp_best(problem, &problem->jobs[i], price, -INFINITY, &best,
+			&missed))
 			sum += best.profit > missed ? best.profit : missed;
 	return sum;
 }

@@ -5,7 +5,7 @@
 double
 allocator_milp_worth(const struct milp_job *job, const uint8_t *choice, uint32_t steps)
 {
-	double   served = 0, sum = 0;
+	double served = 0, sum = 0;
 	uint32_t t;
 
 	for (t = 0; t < steps; t++) {
@@ -20,12 +20,12 @@ allocator_milp_worth(const struct milp_job *job, const uint8_t *choice, uint32_t
 double
 allocator_milp_value(const struct milp_problem *problem, const uint8_t *choice)
 {
-	double   sum = 0;
+	double sum = 0;
 	uint32_t i;
 
 	for (i = 0; i < problem->job_count; i++)
 		sum += allocator_milp_worth(&problem->jobs[i], choice + (size_t)i * problem->steps,
-		                            problem->steps);
+		    problem->steps);
 	return sum;
 }
 
@@ -33,7 +33,7 @@ int
 allocator_milp_used(const struct milp_problem *problem, const uint8_t *choice, uint64_t *used)
 {
 	uint32_t i, t;
-	int      fits = 1;
+	int fits = 1;
 
 	for (t = 0; t < problem->steps; t++)
 		used[t] = 0;

@@ -1,8 +1,9 @@
 /* milp_queue.c - who takes part (milp_queue.h).
  *
- * If everybody's least width fits, everybody does.  Else, as published, all that run and of those that wait the first ones; or,
- * with rules->preempt, those with the least left, whether they run or not: a cluster with more jobs than nodes serves most
- * of them soonest that way.  Who takes too long already goes before, so that nobody starves.
+ * If everybody's least width fits, everybody does.  Else, as published, all that run and of those
+ * that wait the first ones; or, with rules->preempt, those with the least left, whether they run or
+ * not: a cluster with more jobs than nodes serves most of them soonest that way.  Who takes too
+ * long already goes before, so that nobody starves.
  */
 #include "milp_queue.h"
 #include <math.h>
@@ -11,15 +12,16 @@
 
 _Static_assert(POOL_WIDTHS <= MILP_WIDTHS, "a job has room for all widths");
 
-#define STAYS 0.8		/* who runs counts as having this part of its work left: a swap has to pay */
+/* who runs counts as having this part of its work left: a swap has to pay */
+#define STAYS 0.8
 
-/* ---- one job --------------------------------------------------------------------------------------------- */
+/* ---- one job ------------------------------------------------------------------------------ */
 
 static int
 make_room(struct milp_case *c, uint32_t count)
 {
 	uint32_t room = 2 * count + 16;
-	void    *more;
+	void *more;
 
 	if (count <= c->room)
 		return 1;
@@ -43,22 +45,23 @@ bound(const struct espl_item *item, const struct espl_entry *entry)
 /* Reads the widths of an item that runs or could begin.  0: it has none. */
 static uint32_t
 read_widths(const struct espl_item *item, const struct espl_entry *entry, uint32_t per_node,
-            uint32_t total, struct milp_job *job)
+    uint32_t total, struct milp_job *job)
 {
 	memset(job, 0, sizeof *job);
 	if (!bound(item, entry))
 		job->count = pool_widths(item, per_node, total, job->width);
 	if (job->count == 0 && entry->gpus > 0) {
-		job->count = 1;			/* it may end as it is, or not at all */
+		job->count = 1; /* it may end as it is, or not at all */
 		job->width[0] = entry->gpus;
 	}
 	return job->count;
 }
 
-/* 0: out of memory.  *least: what all take at least; UINT64_MAX: this one did not fit, and nobody may overtake it. */
+/* 0: out of memory.  *least: what all take at least; UINT64_MAX: this one did not fit, and nobody
+ * may overtake it. */
 static int
-join(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster, uint32_t index,
-     uint32_t total, uint64_t *least, int always)
+join(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster,
+    uint32_t index, uint32_t total, uint64_t *least, int always)
 {
 	const struct espl_entry *entry = espl_roster_at(roster, index);
 	struct milp_job *job;
@@ -74,7 +77,7 @@ join(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster
 	}
 	*least += job->width[0];
 	c->subjects[c->problem.job_count++] =
-		(struct milp_subject){ .index = index, .now = entry->gpus };
+	    (struct milp_subject){ .index = index, .now = entry->gpus };
 	return 1;
 }
 
@@ -82,7 +85,7 @@ static int
 drop(struct milp_case *c, uint32_t index)
 {
 	if (c->dropped_count == c->dropped_room) {
-		uint32_t  room = 2 * c->dropped_room + 16;
+		uint32_t room = 2 * c->dropped_room + 16;
 		uint32_t *more = realloc(c->dropped, room * sizeof *more);
 
 		if (more == NULL)
@@ -94,7 +97,7 @@ drop(struct milp_case *c, uint32_t index)
 	return 1;
 }
 
-/* ---- in order of arrival ----------------------------------------------------------------------------------- */
+/* ---- in order of arrival ------------------------------------------------------------------ */
 
 /* Takes out the one that started last. */
 static int
@@ -112,18 +115,19 @@ drop_last(struct milp_case *c, const struct espl_alloc_view *view, uint64_t *lea
 	*least -= p->jobs[last].width[0];
 	p->job_count--;
 	memmove(p->jobs + last, p->jobs + last + 1, (p->job_count - last) * sizeof *p->jobs);
-	memmove(c->subjects + last, c->subjects + last + 1, (p->job_count - last) * sizeof *c->subjects);
+	memmove(c->subjects + last, c->subjects + last + 1,
+	    (p->job_count - last) * sizeof *c->subjects);
 	return 1;
 }
 
 /* *all 0: somebody is left out. */
 static int
-in_turn(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster, uint32_t total,
-        int *all)
+in_turn(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster,
+    uint32_t total, int *all)
 {
 	uint64_t least = 0;
 	uint32_t i, left = roster->granted;
-	int      fine = 1;
+	int fine = 1;
 
 	for (i = 0; i < roster->count && left > 0 && fine; i++) {
 		if (espl_roster_at(roster, i)->gpus == 0)
@@ -141,11 +145,11 @@ in_turn(struct milp_case *c, const struct espl_alloc_view *view, struct espl_ros
 	return fine;
 }
 
-/* ---- by what is left ---------------------------------------------------------------------------------------- */
+/* ---- by what is left ---------------------------------------------------------------------- */
 
 struct candidate {
-	double   first, left;		/* order: by `first`, greatest first, then by `left`   */
-	uint32_t index, least;		/* of the roster; its least width                      */
+	double first, left;    /* order: by `first`, greatest first, then by `left` */
+	uint32_t index, least; /* of the roster; its least width */
 	uint32_t in, zero;
 };
 
@@ -171,24 +175,26 @@ by_index(const void *a, const void *b)
 
 /* 0: it cannot run here. */
 static int
-describe(const struct espl_item *item, const struct espl_entry *entry, uint32_t per_node, uint32_t total,
-         const struct milp_rules *rules, espl_time now, struct candidate *to)
+describe(const struct espl_item *item, const struct espl_entry *entry, uint32_t per_node,
+    uint32_t total, const struct milp_rules *rules, espl_time now, struct candidate *to)
 {
 	struct milp_job job;
-	double   left = allocator_milp_left(item, rules), late;
+	double left = allocator_milp_left(item, rules), late;
 
 	if (read_widths(item, entry, per_node, total, &job) == 0)
 		return 0;
 	if (isnan(left))
 		left = rules->period_s * rules->steps;
 	to->least = job.width[0];
-	to->left = left / pool_speed(item, job.width[0], rules->doubling) / (item->weight > 0 ? item->weight : 1);
+	to->left = left / pool_speed(item, job.width[0], rules->doubling) /
+	    (item->weight > 0 ? item->weight : 1);
 	to->first = 0;
 	if (bound(item, entry)) {
 		to->first = INFINITY;
 		return 1;
 	}
-	late = allocator_milp_slowdown(item, left, pool_speed(item, job.width[job.count - 1], rules->doubling), now);
+	late = allocator_milp_slowdown(item, left,
+	    pool_speed(item, job.width[job.count - 1], rules->doubling), now);
 	if (rules->slowdown > 0 && late > rules->slowdown)
 		to->first = late;
 	if (entry->gpus > 0)
@@ -198,17 +204,17 @@ describe(const struct espl_item *item, const struct espl_entry *entry, uint32_t 
 
 static int
 by_need(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster,
-        const struct milp_rules *rules, uint32_t total)
+    const struct milp_rules *rules, uint32_t total)
 {
 	struct candidate *all = malloc((roster->count + 1u) * sizeof *all);
 	uint64_t used = 0, least = 0;
 	uint32_t i, count = 0;
-	int      fine = all != NULL;
+	int fine = all != NULL;
 
 	for (i = 0; i < roster->count && fine; i++) {
 		all[count] = (struct candidate){ .index = i };
-		count += describe(view->items[i], espl_roster_at(roster, i), roster->per_node, total, rules,
-		                  view->now, &all[count]) != 0;
+		count += describe(view->items[i], espl_roster_at(roster, i), roster->per_node,
+			     total, rules, view->now, &all[count]) != 0;
 	}
 	if (fine)
 		qsort(all, count, sizeof *all, by_turn);
@@ -229,8 +235,8 @@ by_need(struct milp_case *c, const struct espl_alloc_view *view, struct espl_ros
 }
 
 int
-allocator_milp_gather(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster,
-                      const struct milp_rules *rules, uint32_t total)
+allocator_milp_gather(struct milp_case *c, const struct espl_alloc_view *view,
+    struct espl_roster *roster, const struct milp_rules *rules, uint32_t total)
 {
 	int all = 1;
 

@@ -7,15 +7,15 @@
 
 /* The loss of each choice of a job in a step, never done; the least is 0. */
 static void
-losses(const struct milp_problem *problem, const struct milp_job *job, const double *price, uint32_t t,
-       double *loss)
+losses(const struct milp_problem *problem, const struct milp_job *job, const double *price,
+    uint32_t t, double *loss)
 {
-	double   best = -INFINITY;
+	double best = -INFINITY;
 	uint32_t c;
 
 	for (c = 0; c < job->count; c++) {
 		loss[c] = job->weight * (problem->steps - t) * milp_gain(job, t, c) -
-			price[t] * job->width[c];
+		    price[t] * job->width[c];
 		if (loss[c] > best)
 			best = loss[c];
 	}
@@ -25,9 +25,9 @@ losses(const struct milp_problem *problem, const struct milp_job *job, const dou
 
 int
 allocator_milp_steps_fits(const struct milp_problem *problem, const struct milp_job *job,
-                          const double *price, double radius)
+    const double *price, double radius)
 {
-	double   loss[MILP_WIDTHS], served = 0;
+	double loss[MILP_WIDTHS], served = 0;
 	uint32_t t, c;
 
 	for (t = 0; t < problem->steps; t++) {
@@ -46,7 +46,7 @@ int
 allocator_milp_steps_add(struct milp_steps *steps, uint32_t job)
 {
 	if (steps->count == steps->room) {
-		uint32_t  room = steps->room > 0 ? 2 * steps->room : 64;
+		uint32_t room = steps->room > 0 ? 2 * steps->room : 64;
 		uint32_t *more = realloc(steps->members, room * sizeof *more);
 
 		if (more == NULL)
@@ -58,10 +58,11 @@ allocator_milp_steps_add(struct milp_steps *steps, uint32_t job)
 	return 1;
 }
 
-/* Adds a member with several choices to the table of those before; the largest index in use goes up. */
+/* Adds a member with several choices to the table of those before; the largest index in use goes
+ * up. */
 static void
 add_member(const struct milp_job *job, const double *loss, double radius, uint32_t total,
-           double *table, double *old, uint8_t *taken, uint32_t *top)
+    double *table, double *old, uint8_t *taken, uint32_t *top)
 {
 	uint32_t c, u, widest = 0;
 
@@ -85,15 +86,15 @@ add_member(const struct milp_job *job, const double *loss, double radius, uint32
 }
 
 static void
-fill(struct milp_steps *steps, const struct milp_problem *problem, const double *price, double radius,
-     uint32_t t, double *old)
+fill(struct milp_steps *steps, const struct milp_problem *problem, const double *price,
+    double radius, uint32_t t, double *old)
 {
 	struct milp_step *step = &steps->step[t];
 	uint32_t i, c, u, top, total = problem->total;
 	uint64_t fixed = 0;
-	double   loss[MILP_WIDTHS];
+	double loss[MILP_WIDTHS];
 
-	for (i = 0; i < steps->count; i++) {	/* most members have no choice */
+	for (i = 0; i < steps->count; i++) { /* most members have no choice */
 		const struct milp_job *job = &problem->jobs[steps->members[i]];
 		uint32_t within = 0;
 
@@ -119,9 +120,9 @@ fill(struct milp_steps *steps, const struct milp_problem *problem, const double 
 			continue;
 		losses(problem, job, price, t, loss);
 		add_member(job, loss, radius, total, step->table, old,
-		           step->taken + (size_t)i * (total + 1u), &top);
+		    step->taken + (size_t)i * (total + 1u), &top);
 	}
-	for (u = 1; u <= total; u++)	/* nodes that stay unused cost their price */
+	for (u = 1; u <= total; u++) /* nodes that stay unused cost their price */
 		if (step->table[u - 1] + price[t] < step->table[u]) {
 			step->table[u] = step->table[u - 1] + price[t];
 			step->unused[u] = 1;
@@ -130,14 +131,14 @@ fill(struct milp_steps *steps, const struct milp_problem *problem, const double 
 
 void
 allocator_milp_steps_choose(const struct milp_steps *steps, const struct milp_problem *problem,
-                            uint32_t t, uint32_t nodes, uint8_t *choice)
+    uint32_t t, uint32_t nodes, uint8_t *choice)
 {
 	const struct milp_step *step = &steps->step[t];
 	uint32_t i = steps->count;
 
 	while (step->unused[nodes])
 		nodes--;
-	for (; i-- > 0;) {		/* the last one added comes off first */
+	for (; i-- > 0;) { /* the last one added comes off first */
 		uint32_t c = step->only[i];
 
 		if (c == SEVERAL) {
@@ -150,10 +151,10 @@ allocator_milp_steps_choose(const struct milp_steps *steps, const struct milp_pr
 
 int
 allocator_milp_steps_fill(struct milp_steps *steps, const struct milp_problem *problem,
-                          const double *price, double radius)
+    const double *price, double radius)
 {
-	size_t   size = (size_t)problem->total + 1;
-	double  *old = malloc(size * sizeof *old);
+	size_t size = (size_t)problem->total + 1;
+	double *old = malloc(size * sizeof *old);
 	uint32_t t;
 
 	for (t = 0; t < problem->steps && old != NULL; t++) {

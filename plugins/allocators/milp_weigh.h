@@ -4,6 +4,7 @@
 #include "milp_jobs.h"
 
 /* Sets all jobs' weights, from the subjects' work left.  0: out of memory. */
-int allocator_milp_weigh(struct milp_case *, const struct espl_alloc_view *, const struct milp_rules *);
+int allocator_milp_weigh(struct milp_case *, const struct espl_alloc_view *,
+    const struct milp_rules *);
 
 #endif

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct rest {				/* where the run stands */
+/* where the run stands */
+struct rest {
 	struct planner_task task;
 	struct planner_effort effort;
 	uint32_t *next_stage;
@@ -30,7 +31,8 @@ fill_held(struct rest *rest, const struct espl_alloc_view *view, uint32_t dry)
 	for (i = 0; i < view->node_count; i++) {
 		const struct espl_node *node = view->nodes[i];
 
-		if ((node->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 || node->state == ESPL_NODE_NOTICE ||
+		if ((node->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 ||
+		    node->state == ESPL_NODE_NOTICE ||
 		    (node->offer == dry && node->state != ESPL_NODE_READY))
 			continue;
 		rest->held[n].offer = node->offer;
@@ -46,8 +48,8 @@ fill_held(struct rest *rest, const struct espl_alloc_view *view, uint32_t dry)
 }
 
 static espl_status
-look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus_max, uint64_t steps,
-            uint32_t dry, const struct espl_model *model)
+look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus_max,
+    uint64_t steps, uint32_t dry, const struct espl_model *model)
 {
 	const struct espl_experiment *e = view->experiments[0];
 	uint32_t b;
@@ -71,8 +73,10 @@ look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus
 	rest->task.offers = view->offers;
 	rest->task.offer_count = view->offer_count;
 	rest->task.gpus_max = gpus_max > 0 && gpus_max < e->gpus_limit ? gpus_max : e->gpus_limit;
-	rest->task.deadline_s = e->deadline == ESPL_NEVER ? INFINITY : espl_seconds(e->deadline - view->now);
-	rest->task.budget_usd = e->budget == INT64_MAX ? INFINITY : (double)(e->budget - e->spent) / (double)ESPL_USD;
+	rest->task.deadline_s =
+	    e->deadline == ESPL_NEVER ? INFINITY : espl_seconds(e->deadline - view->now);
+	rest->task.budget_usd =
+	    e->budget == INT64_MAX ? INFINITY : (double)(e->budget - e->spent) / (double)ESPL_USD;
 	rest->task.flags = ESPL_FROM_NOW;
 	rest->task.next_stage = rest->next_stage;
 	rest->task.plan = e->plan;
@@ -82,7 +86,8 @@ look_around(struct rest *rest, const struct espl_alloc_view *view, uint32_t gpus
 
 /* Is the new plan worth changing to?  A thousandth is not. */
 static int
-is_better(const struct espl_experiment *e, const struct espl_prediction *now, const struct espl_prediction *then)
+is_better(const struct espl_experiment *e, const struct espl_prediction *now,
+    const struct espl_prediction *then)
 {
 	int soonest = e->deadline == ESPL_NEVER && e->budget != INT64_MAX;
 
@@ -96,26 +101,31 @@ is_better(const struct espl_experiment *e, const struct espl_prediction *now, co
 }
 
 static void
-tell(const struct espl_host *host, const struct espl_prediction *now, const struct espl_prediction *then, int taken)
+tell(const struct espl_host *host, const struct espl_prediction *now,
+    const struct espl_prediction *then, int taken)
 {
 	char text[400];
 
 	if (!host->verbose)
 		return;
 	if (taken)
-		(void)snprintf(text, sizeof text, "the run has left its plan; the rest is planned anew: %.6g s and $%.6g from now on "
-		               "(going on as planned: %.6g s and $%.6g%s)", now->jct_s, now->cost_usd, then->jct_s,
-		               then->cost_usd, then->meets ? "" : ", too late or too dear");
+		(void)snprintf(text, sizeof text,
+		    "the run has left its plan; the rest is planned anew: %.6g s and $%.6g from "
+		    "now on (going on as planned: %.6g s and $%.6g%s)",
+		    now->jct_s, now->cost_usd, then->jct_s, then->cost_usd,
+		    then->meets ? "" : ", too late or too dear");
 	else
-		(void)snprintf(text, sizeof text, "the run has left its plan; nothing better was found than going on as planned: "
-		               "%.6g s and $%.6g from now on%s", then->jct_s, then->cost_usd,
-		               then->meets ? "" : ", too late or too dear");
+		(void)snprintf(text, sizeof text,
+		    "the run has left its plan; nothing better was found than going on as planned: "
+		    "%.6g s and $%.6g from now on%s",
+		    then->jct_s, then->cost_usd, then->meets ? "" : ", too late or too dear");
 	host->note(host, ESPL_ABOUT_RUN, 0, text);
 }
 
 espl_status
-planner_again(const struct espl_host *host, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-              uint32_t offer, uint32_t gpus_max, uint64_t steps, planner_solve solve, void *ctx, uint32_t *taken, struct espl_error *error)
+planner_again(const struct espl_host *host, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, uint32_t offer, uint32_t gpus_max, uint64_t steps,
+    planner_solve solve, void *ctx, uint32_t *taken, struct espl_error *error)
 {
 	const struct espl_model *model = host->service(host, ESPL_MODEL);
 	const struct espl_experiment *e = view->experiments[0];
@@ -131,7 +141,7 @@ planner_again(const struct espl_host *host, const struct espl_alloc_view *view, 
 	how.experiment = e->id;
 	how.flags = ESPL_FROM_NOW | ESPL_AFRESH;
 	if (model->predict(model, e->plan, &how, &then, NULL) != ESPL_OK)
-		return ESPL_OK;			/* nothing to compare with: it goes on */
+		return ESPL_OK; /* nothing to compare with: it goes on */
 	status = look_around(&rest, view, gpus_max, steps, ESPL_ANY, model);
 	if (status == ESPL_OK) {
 		status = planner_find(&rest.task, offer, solve, ctx, &result, NULL);
@@ -148,29 +158,34 @@ planner_again(const struct espl_host *host, const struct espl_alloc_view *view, 
 	return status == ESPL_E_NOMEM ? espl_fail(error, status, "out of memory") : ESPL_OK;
 }
 
-/* ---- nodes that do not come -------------------------------------------------------------------------- */
+/* ---- nodes that do not come --------------------------------------------------------------- */
 
 static void
-tell_dry(const struct espl_host *host, const char *name, const struct espl_prediction *now, int taken, uint32_t held)
+tell_dry(const struct espl_host *host, const char *name, const struct espl_prediction *now,
+    int taken, uint32_t held)
 {
 	char text[400];
 
 	if (!host->verbose)
 		return;
 	if (taken)
-		(void)snprintf(text, sizeof text, "nodes of '%.100s' do not come; the rest is planned anew without more of them: "
-		               "%.6g s and $%.6g from now on", name, now->jct_s, now->cost_usd);
+		(void)snprintf(text, sizeof text,
+		    "nodes of '%.100s' do not come; the rest is planned anew without more of them: "
+		    "%.6g s and $%.6g from now on",
+		    name, now->jct_s, now->cost_usd);
 	else
-		(void)snprintf(text, sizeof text, "nodes of '%.100s' do not come, and no plan without them keeps the limits: %s",
-		               name, held > 0 ? "the stage begins on those that are there, and takes in what comes" :
-		               "there is none to begin on, so the stage waits");
+		(void)snprintf(text, sizeof text,
+		    "nodes of '%.100s' do not come, and no plan without them keeps the limits: %s",
+		    name,
+		    held > 0 ? "the stage begins on those that are there, and takes in what comes"
+			     : "there is none to begin on, so the stage waits");
 	host->note(host, ESPL_ABOUT_RUN, 0, text);
 }
 
 espl_status
-planner_without(const struct espl_host *host, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-                uint32_t offer, uint32_t gpus_max, uint64_t steps, uint32_t dry, planner_solve solve, void *ctx, uint32_t *taken,
-                struct espl_error *error)
+planner_without(const struct espl_host *host, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, uint32_t offer, uint32_t gpus_max, uint64_t steps, uint32_t dry,
+    planner_solve solve, void *ctx, uint32_t *taken, struct espl_error *error)
 {
 	const struct espl_model *model = host->service(host, ESPL_MODEL);
 	const struct espl_offer **offers = calloc((size_t)view->offer_count + 1, sizeof *offers);
@@ -193,7 +208,8 @@ planner_without(const struct espl_host *host, const struct espl_alloc_view *view
 			*taken = status == ESPL_OK;
 		}
 		if (status != ESPL_E_NOMEM)
-			tell_dry(host, gone.name, &result.predicted, (int)*taken, rest.task.held_count);
+			tell_dry(host, gone.name, &result.predicted, (int)*taken,
+			    rest.task.held_count);
 		planner_draft_free(&result.draft);
 	}
 	free(rest.next_stage);

@@ -1,7 +1,7 @@
 /* planner_bound.c - the least that the beginning of a plan can cost; see planner_bound.h. */
 #include "planner_bound.h"
 
-#define ROUNDS 12	/* of narrowing in on the right price */
+#define ROUNDS 12 /* of narrowing in on the right price */
 
 static double
 weigh(const struct planner_price *price, double time_s, double cost_usd)
@@ -9,20 +9,21 @@ weigh(const struct planner_price *price, double time_s, double cost_usd)
 	return price->usd * cost_usd + price->per_s * time_s;
 }
 
-/* ---- one price ----------------------------------------------------------------------------------- */
+/* ---- one price ---------------------------------------------------------------------------- */
 
 /* Least to the begin of each choice of `row`: from one with as many nodes or more, from one with
  * fewer, or in the gangs of the one before. */
 static void
-reach_row(const struct planner_bound *b, const struct planner_price *price, uint32_t row, double *end,
-          double *least_up)
+reach_row(const struct planner_bound *b, const struct planner_price *price, uint32_t row,
+    double *end, double *least_up)
 {
 	const struct planner_row *before = &b->net->rows[row - 1], *here = &b->net->rows[row];
 	const double *reach = price->reach + b->first[row - 1];
-	double  *out = price->reach + b->first[row], down = INFINITY;
+	double *out = price->reach + b->first[row], down = INFINITY;
 	uint32_t i, k;
 
-	least_up[0] = INFINITY;		/* [i]: over the choices below i, with the wait for more nodes */
+	/* [i]: over the choices below i, with the wait for more nodes */
+	least_up[0] = INFINITY;
 	for (i = 0; i < before->count; i++) {
 		const struct planner_choice *c = &before->choices[i];
 		double up;
@@ -31,7 +32,7 @@ reach_row(const struct planner_bound *b, const struct planner_price *price, uint
 		up = end[i] + weigh(price, c->wait_s, c->wait_usd);
 		least_up[i + 1] = up < least_up[i] ? up : least_up[i];
 	}
-	for (i = before->count, k = here->count; k-- > 0; ) {
+	for (i = before->count, k = here->count; k-- > 0;) {
 		const struct planner_choice *c = &here->choices[k];
 		double up;
 
@@ -54,10 +55,10 @@ reach_all(struct planner_bound *b, struct planner_price *price, double usd, doub
 {
 	const struct planner_net *net = b->net;
 	const struct planner_row *row = &net->rows[0];
-	double  *scratch = calloc(2 * (size_t)net->widest + 2, sizeof *scratch);
+	double *scratch = calloc(2 * (size_t)net->widest + 2, sizeof *scratch);
 	uint32_t i;
 
-	planner_spend(net->problem, 2 * (uint64_t)b->first[net->row_count]);	/* there and back */
+	planner_spend(net->problem, 2 * (uint64_t)b->first[net->row_count]); /* there and back */
 	price->usd = usd;
 	price->per_s = per_s;
 	price->limit = INFINITY;
@@ -67,22 +68,31 @@ reach_all(struct planner_bound *b, struct planner_price *price, double usd, doub
 		return ESPL_E_NOMEM;
 	}
 	for (i = 0; i < row->count; i++)
-		price->reach[i] = i == net->start.onward ? -weigh(price, 0.0, net->start.onward_usd) :
-			row->choices[i].base != i ? INFINITY : i < net->start.above ? 0.0 :
-			weigh(price, net->start.wait_s, net->start.wait_usd + row->choices[i].come_usd);
+		if (i == net->start.onward)
+			price->reach[i] = -weigh(price, 0.0, net->start.onward_usd);
+		else if (row->choices[i].base != i)
+			price->reach[i] = INFINITY;
+		else if (i < net->start.above)
+			price->reach[i] = 0.0;
+		else
+			price->reach[i] = weigh(price, net->start.wait_s,
+			    net->start.wait_usd + row->choices[i].come_usd);
 	for (i = 1; i < net->row_count; i++)
 		reach_row(b, price, i, scratch, scratch + net->widest);
 	free(scratch);
 	return ESPL_OK;
 }
 
-/* ---- the best plan at a price -------------------------------------------------------------------- */
+/* ---- the best plan at a price ------------------------------------------------------------- */
 
-struct step { double sum, time_s, cost_usd; };	/* from choice to choice; time and cost with the wait */
+/* from choice to choice; time and cost with the wait */
+struct step {
+	double sum, time_s, cost_usd;
+};
 
 static struct step
-step_between(const struct planner_choice *a, uint32_t from, const struct planner_choice *c, uint32_t to,
-             const struct planner_price *price)
+step_between(const struct planner_choice *a, uint32_t from, const struct planner_choice *c,
+    uint32_t to, const struct planner_price *price)
 {
 	struct step s = { 0 };
 
@@ -151,7 +161,7 @@ best_path(struct planner_bound *b, const struct planner_price *price, struct pla
 
 static espl_status
 try_price(struct planner_bound *b, double usd, double per_s, struct planner_value *value,
-          planner_met met, void *ctx)
+    planner_met met, void *ctx)
 {
 	espl_status status;
 
@@ -166,19 +176,20 @@ try_price(struct planner_bound *b, double usd, double per_s, struct planner_valu
 	return ESPL_OK;
 }
 
-/* ---- together ------------------------------------------------------------------------------------ */
+/* ---- together ----------------------------------------------------------------------------- */
 
-/* Between a plan that is too slow and one that is in time: the price at which they are equal finds a
- * third, which takes the place of one of them, until there is none in between. */
+/* Between a plan that is too slow and one that is in time: the price at which they are equal finds
+ * a third, which takes the place of one of them, until there is none in between. */
 static espl_status
-narrow(struct planner_bound *b, double time_s, struct planner_value cheap, struct planner_value fast,
-       planner_met met, void *ctx, double *right)
+narrow(struct planner_bound *b, double time_s, struct planner_value cheap,
+    struct planner_value fast, planner_met met, void *ctx, double *right)
 {
 	espl_status status = ESPL_OK;
 	uint32_t i;
 
 	for (i = 0; i < ROUNDS && status == ESPL_OK; i++) {
-		double per_s = (fast.cost_usd - cheap.cost_usd) / (cheap.time_s - fast.time_s), sum, bound;
+		double per_s = (fast.cost_usd - cheap.cost_usd) / (cheap.time_s - fast.time_s), sum,
+		       bound;
 		struct planner_value value;
 
 		if (!(per_s > 0) || !isfinite(per_s))
@@ -202,13 +213,13 @@ narrow(struct planner_bound *b, double time_s, struct planner_value cheap, struc
 }
 
 espl_status
-planner_bound_make(struct planner_bound *b, const struct planner_net *net, double time_s, planner_met met,
-                   void *ctx)
+planner_bound_make(struct planner_bound *b, const struct planner_net *net, double time_s,
+    planner_met met, void *ctx)
 {
 	static const double around[] = { 0.3, 0.6, 1.6, 3.0 };
 	struct planner_value cheap, fast;
 	espl_status status = ESPL_OK;
-	double   right = 0.0;
+	double right = 0.0;
 	uint32_t i;
 
 	memset(b, 0, sizeof *b);
@@ -254,7 +265,8 @@ planner_bound_limits(struct planner_bound *b, double time_s, double cost_usd)
 
 	for (i = 0; i < b->price_count; i++) {
 		struct planner_price *p = &b->prices[i];
-		double limit = (p->usd > 0 ? p->usd * cost_usd : 0.0) + (p->per_s > 0 ? p->per_s * time_s : 0.0);
+		double limit = (p->usd > 0 ? p->usd * cost_usd : 0.0) +
+		    (p->per_s > 0 ? p->per_s * time_s : 0.0);
 
 		p->limit = limit + 10 * planner_noise(limit);
 	}

@@ -1,16 +1,16 @@
 /* planner_chains.c - the rows of stages that are planned together; see planner_chains.h. */
 #include "planner_chains.h"
 
-#define HALVINGS 60	/* of the time within which the soonest plan lies */
+#define HALVINGS 60 /* of the time within which the soonest plan lies */
 
-/* ---- begin and end ----------------------------------------------------------------------------------- */
+/* ---- begin and end ------------------------------------------------------------------------ */
 
 espl_status
 planner_chains_load(struct planner_chains *c, const struct planner_task *task, uint32_t offer,
-                    planner_solve solve, void *ctx)
+    planner_solve solve, void *ctx)
 {
 	const struct espl_spec *spec = task->experiment->spec;
-	int      beside = (spec->flags & ESPL_SPEC_PARALLEL) != 0;
+	int beside = (spec->flags & ESPL_SPEC_PARALLEL) != 0;
 	uint32_t i, brackets = beside ? spec->bracket_count : 1;
 	espl_status status = ESPL_OK;
 
@@ -26,10 +26,13 @@ planner_chains_load(struct planner_chains *c, const struct planner_task *task, u
 	if (c->problems == NULL || c->answers == NULL)
 		return ESPL_E_NOMEM;
 	for (i = 0; i < brackets && status == ESPL_OK; i++) {
-		if (beside && task->next_stage != NULL && task->next_stage[i] >= spec->brackets[i]->stage_count)
+		if (beside && task->next_stage != NULL &&
+		    task->next_stage[i] >= spec->brackets[i]->stage_count)
 			continue;
-		status = planner_problem_load(&c->problems[c->count], task, offer, beside ? i : ESPL_ANY, c->limit);
-		c->answers[c->count].gpus = calloc((size_t)c->problems[c->count].stage_count + 1, sizeof(uint32_t));
+		status = planner_problem_load(&c->problems[c->count], task, offer,
+		    beside ? i : ESPL_ANY, c->limit);
+		c->answers[c->count].gpus =
+		    calloc((size_t)c->problems[c->count].stage_count + 1, sizeof(uint32_t));
 		if (c->answers[c->count++].gpus == NULL)
 			status = ESPL_E_NOMEM;
 	}
@@ -50,7 +53,7 @@ planner_chains_free(struct planner_chains *c)
 	memset(c, 0, sizeof *c);
 }
 
-/* ---- within a deadline --------------------------------------------------------------------------------- */
+/* ---- within a deadline -------------------------------------------------------------------- */
 
 static espl_status
 solve_one(struct planner_chains *c, uint32_t i, double deadline_s)
@@ -60,7 +63,7 @@ solve_one(struct planner_chains *c, uint32_t i, double deadline_s)
 	espl_status status;
 
 	c->answers[i].looked = 0;
-	effort->most = all - left / 4;		/* what follows needs some, too */
+	effort->most = all - left / 4; /* what follows needs some, too */
 	status = c->solve(c->ctx, &c->problems[i], deadline_s, &c->answers[i]);
 	effort->most = all;
 	c->looked += c->answers[i].looked;
@@ -80,13 +83,14 @@ peak(const struct planner_chains *c, uint32_t i)
 	return most < c->limit ? most : c->limit;
 }
 
-/* One bracket gets by with fewer GPUs: that for which they cost the least.  ESPL_E_INFEASIBLE: none can. */
+/* One bracket gets by with fewer GPUs: that for which they cost the least.  ESPL_E_INFEASIBLE: none
+ * can. */
 static espl_status
 cut(struct planner_chains *c, uint64_t excess, double deadline_s)
 {
 	uint32_t i, best = PLANNER_NONE, best_limit = 0, step = c->problems[0].offer->gpus;
 	uint64_t size = excess / c->count / step * step;
-	double   least = INFINITY;
+	double least = INFINITY;
 	espl_status status;
 
 	if (size < step)
@@ -102,7 +106,9 @@ cut(struct planner_chains *c, uint64_t excess, double deadline_s)
 		status = solve_one(c, i, deadline_s);
 		if (status != ESPL_OK && status != ESPL_E_INFEASIBLE)
 			return status;
-		more = status == ESPL_OK ? (c->answers[i].value.cost_usd - was) / (double)(most - peak(c, i)) : INFINITY;
+		more = status == ESPL_OK
+		    ? (c->answers[i].value.cost_usd - was) / (double)(most - peak(c, i))
+		    : INFINITY;
 		if (more < least) {
 			least = more;
 			best = i;
@@ -114,7 +120,8 @@ cut(struct planner_chains *c, uint64_t excess, double deadline_s)
 			return status;
 	}
 	if (best == PLANNER_NONE)
-		return size > step ? cut(c, (uint64_t)step * c->count, deadline_s) : ESPL_E_INFEASIBLE;
+		return size > step ? cut(c, (uint64_t)step * c->count, deadline_s)
+				   : ESPL_E_INFEASIBLE;
 	c->problems[best].limit = best_limit;
 	return solve_one(c, best, deadline_s);
 }
@@ -152,15 +159,18 @@ planner_chains_solve(struct planner_chains *c, double deadline_s)
 
 		c->problems[i].limit = c->limit;
 		if (i > 0 && c->shared)
-			c->problems[i].held_count = left_by(&c->problems[i - 1], &c->answers[i - 1]);
+			c->problems[i].held_count =
+			    left_by(&c->problems[i - 1], &c->answers[i - 1]);
 		one = solve_one(c, i, deadline_s);
 		if (one != ESPL_OK && (status == ESPL_OK || one != ESPL_E_INFEASIBLE))
 			status = one;
 		if (c->answers[i].least_s > c->least_s)
 			c->least_s = c->answers[i].least_s;
-		c->bound_usd += c->answers[i].bound_usd;	/* without the others: nothing is less */
+		/* without the others: nothing is less */
+		c->bound_usd += c->answers[i].bound_usd;
 		if (i > 0 && c->shared)
-			c->bound_usd = NAN;	/* who takes which of the held nodes was not tried out */
+			/* who takes which of the held nodes was not tried out */
+			c->bound_usd = NAN;
 	}
 	while (status == ESPL_OK && c->count > 1) {
 		uint64_t all = 0;
@@ -176,13 +186,13 @@ planner_chains_solve(struct planner_chains *c, double deadline_s)
 	return status;
 }
 
-/* ---- within a budget ----------------------------------------------------------------------------------- */
+/* ---- within a budget ---------------------------------------------------------------------- */
 
 espl_status
 planner_chains_soonest(struct planner_chains *c, double budget_usd, int *proven)
 {
 	struct planner_effort *effort = c->task->effort;
-	double   most = budget_usd * (1 + PLANNER_CLOSE), low, high;
+	double most = budget_usd * (1 + PLANNER_CLOSE), low, high;
 	espl_status status = planner_chains_solve(c, INFINITY);
 	uint64_t all = effort->most;
 	uint32_t i;
@@ -194,7 +204,7 @@ planner_chains_soonest(struct planner_chains *c, double budget_usd, int *proven)
 		return ESPL_E_INFEASIBLE;
 	high = c->value.time_s;
 	low = c->least_s < high ? c->least_s : high;
-	if (effort->spent < all)	/* the last search has as much as any before it */
+	if (effort->spent < all) /* the last search has as much as any before it */
 		effort->most = all - (all - effort->spent) / 2;
 	for (i = 0; i < HALVINGS && high - low > 1e-9 * high; i++) {
 		double deadline_s = i == 0 ? low : (low + high) / 2;

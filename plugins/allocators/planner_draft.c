@@ -5,12 +5,13 @@
 static int
 is_over(const struct espl_spec *spec, const uint32_t *next_stage, const struct espl_plan_stage *row)
 {
-	return next_stage != NULL && row->bracket < spec->bracket_count && row->stage < next_stage[row->bracket];
+	return next_stage != NULL && row->bracket < spec->bracket_count &&
+	    row->stage < next_stage[row->bracket];
 }
 
 espl_status
-planner_draft_make(struct planner_draft *draft, const struct espl_spec *spec, const uint32_t *next_stage,
-                   const struct espl_plan *plan)
+planner_draft_make(struct planner_draft *draft, const struct espl_spec *spec,
+    const uint32_t *next_stage, const struct espl_plan *plan)
 {
 	uint32_t i, k, count = plan != NULL ? plan->stage_count : 0;
 
@@ -27,7 +28,8 @@ planner_draft_make(struct planner_draft *draft, const struct espl_spec *spec, co
 		if (is_over(spec, next_stage, plan->stages[i]))
 			draft->rows[draft->past++] = *plan->stages[i];
 	for (count = draft->past, i = 0; i < spec->bracket_count; i++)
-		for (k = next_stage != NULL ? next_stage[i] : 0; k < spec->brackets[i]->stage_count; k++, count++) {
+		for (k = next_stage != NULL ? next_stage[i] : 0; k < spec->brackets[i]->stage_count;
+		     k++, count++) {
 			draft->rows[count].size = (uint32_t)sizeof *draft->rows;
 			draft->rows[count].bracket = i;
 			draft->rows[count].stage = k;
@@ -61,14 +63,16 @@ planner_draft_fill(struct planner_draft *draft, uint32_t offer, uint32_t gpus)
 }
 
 void
-planner_draft_put(struct planner_draft *draft, const struct planner_problem *p, const uint32_t *gpus)
+planner_draft_put(struct planner_draft *draft, const struct planner_problem *p,
+    const uint32_t *gpus)
 {
 	uint32_t i, at = draft->past;
 
-	for (i = 0; i < p->stage_count; i++) {	/* both are in the order of the spec */
+	for (i = 0; i < p->stage_count; i++) { /* both are in the order of the spec */
 		const struct planner_stage *stage = &p->stages[i];
 
-		while (draft->rows[at].bracket != stage->bracket || draft->rows[at].stage != stage->stage)
+		while (draft->rows[at].bracket != stage->bracket ||
+		    draft->rows[at].stage != stage->stage)
 			at++;
 		draft->rows[at].offer = p->number;
 		draft->rows[at].gpus = gpus[i];

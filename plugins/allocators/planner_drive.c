@@ -1,23 +1,23 @@
 /* planner_drive.c - from what is asked to a plan; see planner_drive.h. */
 #include "planner_chains.h"
 
-#define TRIES  32	/* of working limits with which a quantile may hold */
-#define LITTLE 20	/* this part of the effort */
+#define TRIES 32  /* of working limits with which a quantile may hold */
+#define LITTLE 20 /* this part of the effort */
 
 struct drive {
 	const struct planner_task *task;
-	struct planner_chains chains;	/* of the offer at hand */
-	struct planner_draft  draft;
+	struct planner_chains chains; /* of the offer at hand */
+	struct planner_draft draft;
 	struct planner_result *result;
-	double   risk;			/* 0: limits hold on the mean                           */
-	int      soonest;		/* only a budget is given                               */
-	double   bound_usd;		/* over all offers: no plan costs less; NaN             */
-	int      proven;
-	double   least_in_time_usd;
-	uint32_t placeable;		/* offers that could hold the stages                    */
+	double risk;      /* 0: limits hold on the mean */
+	int soonest;      /* only a budget is given */
+	double bound_usd; /* over all offers: no plan costs less; NaN */
+	int proven;
+	double least_in_time_usd;
+	uint32_t placeable; /* offers that could hold the stages */
 };
 
-/* ---- one offer ------------------------------------------------------------------------------------------ */
+/* ---- one offer ---------------------------------------------------------------------------- */
 
 static double
 taken_s(const struct drive *d, const struct espl_prediction *p)
@@ -31,8 +31,8 @@ taken_usd(const struct drive *d, const struct espl_prediction *p)
 	return d->risk > 0 ? p->cost_at_quantile_usd : p->cost_usd;
 }
 
-/* The model's word on what the chains have found, as d->draft.  afresh: not by the samples by which it
- * was found. */
+/* The model's word on what the chains have found, as d->draft.  afresh: not by the samples by which
+ * it was found. */
 static espl_status
 predict(struct drive *d, uint32_t afresh, struct espl_prediction *prediction)
 {
@@ -65,11 +65,12 @@ static void
 take(struct drive *d, const struct espl_prediction *prediction, double searched_usd)
 {
 	struct planner_result *r = d->result;
-	double a[2] = { prediction->cost_usd, prediction->jct_s }, b[2] = { r->predicted.cost_usd, r->predicted.jct_s };
-	int    i, first = d->soonest, less = 0;
+	double a[2] = { prediction->cost_usd, prediction->jct_s },
+	       b[2] = { r->predicted.cost_usd, r->predicted.jct_s };
+	int i, first = d->soonest, less = 0;
 
 	for (i = 0; i < 2 && r->known; i++) {
-		int    k = i == 0 ? first : 1 - first;
+		int k = i == 0 ? first : 1 - first;
 		double noise = 10 * planner_noise(b[k]);
 
 		if (a[k] > b[k] + noise)
@@ -99,8 +100,8 @@ is_rough(const struct drive *d)
 }
 
 struct limits {
-	double time_s, usd;		/* to search within                                     */
-	double good_s, bad_s;		/* times that were: plans held, or did not; 0, INFINITY */
+	double time_s, usd;   /* to search within */
+	double good_s, bad_s; /* times that were: plans held, or did not; 0, INFINITY */
 };
 
 /* The next limits, after a plan that held or did not; 0: no more. */
@@ -114,10 +115,13 @@ adjust(const struct drive *d, const struct espl_prediction *p, struct limits *l)
 		if (p->meets)
 			return 0;
 		next = task->budget_usd - (taken_usd(d, p) - d->chains.value.cost_usd);
-		l->usd = next < l->usd && next < d->chains.value.cost_usd ? next : d->chains.value.cost_usd * (1 - 1e-6);
+		l->usd = next < l->usd && next < d->chains.value.cost_usd
+		    ? next
+		    : d->chains.value.cost_usd * (1 - 1e-6);
 		return l->usd > 0;
 	}
-	if (isinf(task->deadline_s) || (p->meets && (!is_rough(d) || (d->risk <= 0 && isinf(l->bad_s)))))
+	if (isinf(task->deadline_s) ||
+	    (p->meets && (!is_rough(d) || (d->risk <= 0 && isinf(l->bad_s)))))
 		return 0;
 	if (p->meets)
 		l->good_s = fmax(l->good_s, l->time_s);
@@ -142,8 +146,9 @@ look_at_proof(struct drive *d, const struct espl_prediction *searched, int prove
 	const struct planner_chains *c = &d->chains;
 
 	d->bound_usd = fmin(d->bound_usd, c->bound_usd) + 0 * c->bound_usd;
-	d->proven &= proven && fabs(searched->cost_usd - c->value.cost_usd) <= 1e-6 * fabs(c->value.cost_usd) + 1e-9 &&
-		fabs(searched->jct_s - c->value.time_s) <= 1e-6 * c->value.time_s;
+	d->proven &= proven &&
+	    fabs(searched->cost_usd - c->value.cost_usd) <= 1e-6 * fabs(c->value.cost_usd) + 1e-9 &&
+	    fabs(searched->jct_s - c->value.time_s) <= 1e-6 * c->value.time_s;
 }
 
 static espl_status
@@ -156,12 +161,13 @@ solve_fastest(struct planner_chains *c)
 	return status == ESPL_E_INFEASIBLE ? planner_chains_soonest(c, INFINITY, &proven) : status;
 }
 
-/* The limits were taken too low: what can be done at all?  That is the fastest, or the cheapest where
- * only a budget is given. */
+/* The limits were taken too low: what can be done at all?  That is the fastest, or the cheapest
+ * where only a budget is given. */
 static espl_status
 solve_extreme(struct drive *d, struct limits *l)
 {
-	espl_status status = d->soonest ? planner_chains_solve(&d->chains, INFINITY) : solve_fastest(&d->chains);
+	espl_status status =
+	    d->soonest ? planner_chains_solve(&d->chains, INFINITY) : solve_fastest(&d->chains);
 
 	if (status == ESPL_OK && !d->soonest)
 		l->time_s = d->chains.value.time_s * (1 + 1e-9);
@@ -181,9 +187,11 @@ search_offer(struct drive *d)
 		struct espl_prediction searched, prediction;
 		int proven = 1, last = tries + 1 == TRIES && !d->result->known;
 
-		status = last && !extreme ? ESPL_E_INFEASIBLE : d->soonest ? planner_chains_soonest(c, l.usd, &proven) :
-			planner_chains_solve(c, l.time_s);
-		if (status == ESPL_E_INFEASIBLE && (tries > 0 || is_rough(d)) && l.good_s <= 0 && !extreme) {
+		status = last && !extreme ? ESPL_E_INFEASIBLE
+		    : d->soonest          ? planner_chains_soonest(c, l.usd, &proven)
+					  : planner_chains_solve(c, l.time_s);
+		if (status == ESPL_E_INFEASIBLE && (tries > 0 || is_rough(d)) && l.good_s <= 0 &&
+		    !extreme) {
 			extreme = 1;
 			proven = 0;
 			status = solve_extreme(d, &l);
@@ -197,7 +205,8 @@ search_offer(struct drive *d)
 		if (tries == 0)
 			look_at_proof(d, &searched, proven);
 		if (taken_s(d, &prediction) <= d->task->deadline_s)
-			d->least_in_time_usd = fmin(d->least_in_time_usd, taken_usd(d, &prediction));
+			d->least_in_time_usd =
+			    fmin(d->least_in_time_usd, taken_usd(d, &prediction));
 		if (prediction.meets)
 			take(d, &prediction, searched.cost_usd);
 		if (!adjust(d, &prediction, &l))
@@ -206,8 +215,8 @@ search_offer(struct drive *d)
 	return status;
 }
 
-/* Nothing on this offer will do: what would?  The cheapest is worth a search only where there is a budget,
- * and the fastest is known from the bounds. */
+/* Nothing on this offer will do: what would?  The cheapest is worth a search only where there is a
+ * budget, and the fastest is known from the bounds. */
 static espl_status
 search_least(struct drive *d)
 {
@@ -255,7 +264,7 @@ try_offer(struct drive *d, uint32_t offer, planner_solve solve, void *ctx)
 	return status;
 }
 
-/* ---- all offers ----------------------------------------------------------------------------------------- */
+/* ---- all offers --------------------------------------------------------------------------- */
 
 static espl_status
 explain(const struct drive *d, struct espl_error *error)
@@ -265,17 +274,22 @@ explain(const struct drive *d, struct espl_error *error)
 
 	if (d->placeable == 0)
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		                 "no offer has room for a trial of each stage: look at gpus_min, gpus_max and quotas");
+		    "no offer has room for a trial of each stage: look at gpus_min, gpus_max and "
+		    "quotas");
 	if (!isfinite(r->least_s) && !isfinite(r->least_usd))
-		return espl_fail(error, ESPL_E_INFEASIBLE, "no plan of this kind fits the GPUs that there are");
+		return espl_fail(error, ESPL_E_INFEASIBLE,
+		    "no plan of this kind fits the GPUs that there are");
 	if (isfinite(task->deadline_s) && !(r->least_s <= task->deadline_s))
-		return espl_fail(error, ESPL_E_INFEASIBLE, "no plan is done in %.10g s: the least possible is %.6g s",
-		                 task->deadline_s, r->least_s);
+		return espl_fail(error, ESPL_E_INFEASIBLE,
+		    "no plan is done in %.10g s: the least possible is %.6g s", task->deadline_s,
+		    r->least_s);
 	if (isfinite(task->deadline_s) && isfinite(d->least_in_time_usd))
-		return espl_fail(error, ESPL_E_INFEASIBLE, "no plan that is done in %.10g s costs $%.10g or less: the "
-		                 "least is $%.6g", task->deadline_s, task->budget_usd, d->least_in_time_usd);
-	return espl_fail(error, ESPL_E_INFEASIBLE, "no plan costs $%.10g or less: the least possible is $%.6g",
-	                 task->budget_usd, r->least_usd);
+		return espl_fail(error, ESPL_E_INFEASIBLE,
+		    "no plan that is done in %.10g s costs $%.10g or less: the least is $%.6g",
+		    task->deadline_s, task->budget_usd, d->least_in_time_usd);
+	return espl_fail(error, ESPL_E_INFEASIBLE,
+	    "no plan costs $%.10g or less: the least possible is $%.6g", task->budget_usd,
+	    r->least_usd);
 }
 
 /* Do nodes of this plan go when their provider likes?  Neither bounds nor samples know of that. */
@@ -307,18 +321,22 @@ set_proof(const struct drive *d)
 	plan->flags = ESPL_PLAN_EFFORT;
 	if (!d->proven || d->risk > 0 || isnan(d->bound_usd) || is_interrupted(d))
 		return;
-	plan->gap = d->soonest || planner_is_proven(cost, d->bound_usd) ? 0.0 :
-		d->bound_usd > 0 ? (cost - d->bound_usd) / d->bound_usd : NAN;
-	if (plan->gap <= 0)	/* not NaN */
+	plan->gap = d->soonest || planner_is_proven(cost, d->bound_usd) ? 0.0
+	    : d->bound_usd > 0 ? (cost - d->bound_usd) / d->bound_usd
+			       : NAN;
+	if (plan->gap <= 0) /* not NaN */
 		plan->flags |= ESPL_PLAN_OPTIMAL;
 }
 
 espl_status
 planner_find(const struct planner_task *task, uint32_t offer, planner_solve solve, void *ctx,
-             struct planner_result *result, struct espl_error *error)
+    struct planner_result *result, struct espl_error *error)
 {
-	struct drive d = { .task = task, .result = result, .bound_usd = INFINITY, .proven = 1,
-	                   .least_in_time_usd = INFINITY };
+	struct drive d = { .task = task,
+		.result = result,
+		.bound_usd = INFINITY,
+		.proven = 1,
+		.least_in_time_usd = INFINITY };
 	const struct espl_spec *spec = task->experiment->spec;
 	struct planner_effort *effort = task->effort;
 	uint64_t all = effort->most, left;
@@ -328,16 +346,20 @@ planner_find(const struct planner_task *task, uint32_t offer, planner_solve solv
 	memset(result, 0, sizeof *result);
 	result->least_s = result->least_usd = INFINITY;
 	d.risk = task->experiment->risk > 0 && task->experiment->risk < 1 &&
-		(task->experiment->risk < 0.5 || task->experiment->risk > 0.5) ? task->experiment->risk : 0.0;
+		(task->experiment->risk < 0.5 || task->experiment->risk > 0.5)
+	    ? task->experiment->risk
+	    : 0.0;
 	d.soonest = isinf(task->deadline_s) && isfinite(task->budget_usd);
 	status = planner_draft_make(&result->draft, spec, task->next_stage, task->plan);
 	if (status == ESPL_OK)
 		status = planner_draft_make(&d.draft, spec, task->next_stage, task->plan);
 	for (i = 0; i < task->offer_count && status == ESPL_OK; i++) {
-		if ((offer != ESPL_ANY && offer != i) || task->offers[i] == NULL || task->offers[i]->gpus == 0)
+		if ((offer != ESPL_ANY && offer != i) || task->offers[i] == NULL ||
+		    task->offers[i]->gpus == 0)
 			continue;
 		left = all > effort->spent ? all - effort->spent : 0;
-		effort->most = effort->spent + (offer == ESPL_ANY ? left / (task->offer_count - i) : left);
+		effort->most =
+		    effort->spent + (offer == ESPL_ANY ? left / (task->offer_count - i) : left);
 		status = try_offer(&d, i, solve, ctx);
 	}
 	effort->most = all;
@@ -352,20 +374,27 @@ planner_find(const struct planner_task *task, uint32_t offer, planner_solve solv
 		result->least_usd = NAN;
 	if (status == ESPL_OK)
 		return explain(&d, error);
-	return espl_fail(error, status, status == ESPL_E_NOMEM ? "out of memory" :
-	                 status == ESPL_E_UNSUPPORTED ? "there is nothing to plan with: the trial has no profile" :
-	                 "the model does not answer");
+	return espl_fail(error, status,
+	    status == ESPL_E_NOMEM ? "out of memory"
+		: status == ESPL_E_UNSUPPORTED
+		? "there is nothing to plan with: the trial has no profile"
+		: "the model does not answer");
 }
 
 espl_status
-planner_offline(const struct espl_host *host, const struct espl_plan_view *view, struct espl_plan_sink *sink,
-                const char *offer_name, uint32_t offer_option, uint32_t gpus_max, uint64_t steps,
-                planner_solve solve, void *ctx, struct espl_error *error)
+planner_offline(const struct espl_host *host, const struct espl_plan_view *view,
+    struct espl_plan_sink *sink, const char *offer_name, uint32_t offer_option, uint32_t gpus_max,
+    uint64_t steps, planner_solve solve, void *ctx, struct espl_error *error)
 {
 	const struct espl_experiment *e = view->experiment;
 	struct planner_effort effort = { 0, steps };
-	struct planner_task task = { .experiment = e, .effort = &effort, .offers = view->offers, .offer_count = view->offer_count,
-	                             .gpus_max = view->gpus_max, .deadline_s = INFINITY, .budget_usd = INFINITY };
+	struct planner_task task = { .experiment = e,
+		.effort = &effort,
+		.offers = view->offers,
+		.offer_count = view->offer_count,
+		.gpus_max = view->gpus_max,
+		.deadline_s = INFINITY,
+		.budget_usd = INFINITY };
 	struct planner_result result;
 	uint32_t offer = ESPL_ANY;
 	espl_status status = ESPL_OK;
@@ -380,12 +409,14 @@ planner_offline(const struct espl_host *host, const struct espl_plan_view *view,
 	if (e->budget != INT64_MAX)
 		task.budget_usd = (double)(e->budget - e->spent) / (double)ESPL_USD;
 	if (offer_name != NULL)
-		status = espl_choose_offer(view->offers, view->offer_count, offer_name, offer_option, &offer, error);
+		status = espl_choose_offer(view->offers, view->offer_count, offer_name,
+		    offer_option, &offer, error);
 	if (status != ESPL_OK)
 		return status;
 	if (offer_name != NULL && offer == ESPL_ANY) {
 		(void)sink->least(sink, NAN, NAN);
-		return espl_fail(error, ESPL_E_INFEASIBLE, "the offer '%.100s' is sold no longer", offer_name);
+		return espl_fail(error, ESPL_E_INFEASIBLE, "the offer '%.100s' is sold no longer",
+		    offer_name);
 	}
 	status = planner_find(&task, offer, solve, ctx, &result, error);
 	if (status == ESPL_OK)

@@ -6,14 +6,14 @@
 struct greedy {
 	const struct planner_greedy *how;
 	struct planner_problem *problem;
-	struct planner_net   net;
-	struct planner_found found, best;	/* of this start; of all */
+	struct planner_net net;
+	struct planner_found found, best; /* of this start; of all */
 	uint32_t *gpus;
-	double    time_s;
+	double time_s;
 };
 
-/* Dollars saved for a second lost (eq. 1); infinite where no time is lost, the more the more is saved.
- * 0: nothing is saved. */
+/* Dollars saved for a second lost (eq. 1); infinite where no time is lost, the more the more is
+ * saved. 0: nothing is saved. */
 static double
 benefit(const struct planner_value *from, const struct planner_value *to)
 {
@@ -30,7 +30,7 @@ is_more(double a, double saved_a, double b, double saved_b)
 	return a > b || (isinf(a) && isinf(b) && saved_a > saved_b);
 }
 
-/* ---- as printed ------------------------------------------------------------------------------------- */
+/* ---- as printed --------------------------------------------------------------------------- */
 
 /* The largest allocation below this one that can be shared fairly; 0: none. */
 static uint32_t
@@ -42,7 +42,8 @@ next_fair(uint32_t gpus, uint32_t trials)
 	return gpus;
 }
 
-/* From all stages on `size` GPUs, in g->gpus; *value of what was found.  0: not even that will do. */
+/* From all stages on `size` GPUs, in g->gpus; *value of what was found.  0: not even that will do.
+ */
 static int
 descend_as_printed(struct greedy *g, uint32_t size, struct planner_value *value, uint64_t *looked)
 {
@@ -57,7 +58,7 @@ descend_as_printed(struct greedy *g, uint32_t size, struct planner_value *value,
 	while (!planner_is_spent(p)) {
 		struct planner_value best = *value, next;
 		uint32_t stage = PLANNER_NONE;
-		double   most = 0.0;
+		double most = 0.0;
 
 		for (i = 0; i < p->stage_count; i++) {
 			uint32_t was = g->gpus[i], fewer = next_fair(was, p->stages[i].trials);
@@ -82,7 +83,7 @@ descend_as_printed(struct greedy *g, uint32_t size, struct planner_value *value,
 	return 1;
 }
 
-/* ---- repaired --------------------------------------------------------------------------------------- */
+/* ---- repaired ----------------------------------------------------------------------------- */
 
 /* The best step of one stage to fewer nodes that is in time; 0: none saves anything. */
 static int
@@ -91,7 +92,7 @@ step_down(struct greedy *g, uint32_t *path)
 	struct planner_found *found = &g->found;
 	struct planner_value next, best = found->value;
 	uint32_t i, far, stage = PLANNER_NONE, choice = 0;
-	double   most = 0.0;
+	double most = 0.0;
 
 	for (i = 0; i < g->net.row_count; i++) {
 		const struct planner_row *row = &g->net.rows[i];
@@ -102,8 +103,10 @@ step_down(struct greedy *g, uint32_t *path)
 
 			g->gpus[i] = row->choices[to].gpus;
 			found->looked++;
-			if (planner_evaluate(g->problem, g->gpus, &next) && next.time_s <= g->time_s &&
-			    is_more(benefit(&found->value, &next), -next.cost_usd, most, -best.cost_usd)) {
+			if (planner_evaluate(g->problem, g->gpus, &next) &&
+			    next.time_s <= g->time_s &&
+			    is_more(benefit(&found->value, &next), -next.cost_usd, most,
+				-best.cost_usd)) {
 				most = benefit(&found->value, &next);
 				best = next;
 				stage = i;
@@ -139,13 +142,13 @@ descend_repaired(struct greedy *g, uint32_t size, uint32_t *path)
 	(void)planner_found_try(&g->best, &g->net, g->found.path, g->time_s);
 }
 
-/* ---- together --------------------------------------------------------------------------------------- */
+/* ---- together ----------------------------------------------------------------------------- */
 
 static espl_status
 from_all_starts(struct greedy *g, uint32_t size, uint32_t *scratch, struct planner_answer *answer)
 {
 	uint32_t n, start, last = 0;
-	int      known = 0;
+	int known = 0;
 
 	for (n = 1; n <= g->how->starts; n++, last = start) {
 		struct planner_value value;
@@ -156,7 +159,7 @@ from_all_starts(struct greedy *g, uint32_t size, uint32_t *scratch, struct plann
 		if (!g->how->literal) {
 			descend_repaired(g, start, scratch);
 		} else if (descend_as_printed(g, start, &value, &answer->looked) &&
-		           (!known || planner_better(&value, &answer->value))) {
+		    (!known || planner_better(&value, &answer->value))) {
 			memcpy(answer->gpus, g->gpus, g->problem->stage_count * sizeof *g->gpus);
 			answer->value = value;
 			known = 1;
@@ -172,7 +175,8 @@ from_all_starts(struct greedy *g, uint32_t size, uint32_t *scratch, struct plann
 }
 
 espl_status
-planner_greedy_solve(void *ctx, struct planner_problem *p, double deadline_s, struct planner_answer *answer)
+planner_greedy_solve(void *ctx, struct planner_problem *p, double deadline_s,
+    struct planner_answer *answer)
 {
 	struct greedy g = { .how = ctx, .problem = p, .time_s = deadline_s * (1 + PLANNER_CLOSE) };
 	uint32_t *scratch = calloc((size_t)p->stage_count + 1, sizeof *scratch), size;

@@ -33,15 +33,17 @@ lay(struct planner_found *found, const struct planner_net *net, const uint32_t *
 
 /* Is what lies in `gpus` in time and better than what is known? */
 static int
-does_better(struct planner_found *found, const struct planner_net *net, double time_s, struct planner_value *value)
+does_better(struct planner_found *found, const struct planner_net *net, double time_s,
+    struct planner_value *value)
 {
 	found->looked++;
 	return planner_evaluate(net->problem, found->gpus, value) && value->time_s <= time_s &&
-	       (!found->known || planner_better(value, &found->value));
+	    (!found->known || planner_better(value, &found->value));
 }
 
 int
-planner_found_try(struct planner_found *found, const struct planner_net *net, const uint32_t *path, double time_s)
+planner_found_try(struct planner_found *found, const struct planner_net *net, const uint32_t *path,
+    double time_s)
 {
 	lay(found, net, path);
 	found->tried.time_s = found->tried.cost_usd = INFINITY;
@@ -53,10 +55,10 @@ planner_found_try(struct planner_found *found, const struct planner_net *net, co
 	return 1;
 }
 
-/* ---- changes --------------------------------------------------------------------------------------- */
+/* ---- changes ------------------------------------------------------------------------------ */
 
-/* The n-th choice away from this one: 1 up, 1 down, 2 up, 2 down, 4 up, ...; NONE: there is none there;
- * no more at all when *over. */
+/* The n-th choice away from this one: 1 up, 1 down, 2 up, 2 down, 4 up, ...; NONE: there is none
+ * there; no more at all when *over. */
 static uint32_t
 move(const struct planner_row *row, uint32_t at, uint32_t n, int *over)
 {
@@ -69,7 +71,9 @@ move(const struct planner_row *row, uint32_t at, uint32_t n, int *over)
 	return to != at ? to : PLANNER_NONE;
 }
 
-struct change { uint32_t row, to, other_row, other_to; };
+struct change {
+	uint32_t row, to, other_row, other_to;
+};
 
 static void
 set(struct planner_found *found, const struct planner_net *net, uint32_t row, uint32_t choice)
@@ -79,11 +83,11 @@ set(struct planner_found *found, const struct planner_net *net, uint32_t row, ui
 
 /* The second half of a pair: the other way from the first. */
 static int
-try_pairs(struct planner_found *found, const struct planner_net *net, double time_s, uint32_t row, uint32_t n,
-          struct planner_value *best, struct change *change)
+try_pairs(struct planner_found *found, const struct planner_net *net, double time_s, uint32_t row,
+    uint32_t n, struct planner_value *best, struct change *change)
 {
 	uint32_t k, m;
-	int      over, better = 0;
+	int over, better = 0;
 
 	for (k = 0; k < net->row_count; k++) {
 		if (k == row)
@@ -95,7 +99,8 @@ try_pairs(struct planner_found *found, const struct planner_net *net, double tim
 			if (to == PLANNER_NONE)
 				continue;
 			set(found, net, k, to);
-			if (does_better(found, net, time_s, &value) && planner_better(&value, best)) {
+			if (does_better(found, net, time_s, &value) &&
+			    planner_better(&value, best)) {
 				*best = value;
 				change->other_row = k;
 				change->other_to = to;
@@ -114,7 +119,7 @@ best_change(struct planner_found *found, const struct planner_net *net, double t
 	struct planner_value best = found->value;
 	struct change change = { 0 }, taken = { 0 };
 	uint32_t n;
-	int      over, better = 0;
+	int over, better = 0;
 
 	for (change.row = 0; change.row < net->row_count; change.row++) {
 		for (n = 0, over = 0; !over && !planner_is_spent(net->problem); n++) {
@@ -125,7 +130,8 @@ best_change(struct planner_found *found, const struct planner_net *net, double t
 				continue;
 			set(found, net, change.row, change.to);
 			change.other_row = PLANNER_NONE;
-			if (does_better(found, net, time_s, &value) && planner_better(&value, &best)) {
+			if (does_better(found, net, time_s, &value) &&
+			    planner_better(&value, &best)) {
 				best = value;
 				taken = change;
 				better = 1;
@@ -147,7 +153,8 @@ best_change(struct planner_found *found, const struct planner_net *net, double t
 }
 
 void
-planner_improve(struct planner_found *found, const struct planner_net *net, double time_s, int pairs)
+planner_improve(struct planner_found *found, const struct planner_net *net, double time_s,
+    int pairs)
 {
 	if (!found->known)
 		return;

@@ -1,7 +1,7 @@
 /* planner_label.c - all ways to the end of a plan that are not outdone; see planner_label.h. */
 #include "planner_label.h"
 
-/* ---- lists ---------------------------------------------------------------------------------------- */
+/* ---- lists -------------------------------------------------------------------------------- */
 
 static espl_status
 room_for(struct planner_list *list, size_t count)
@@ -38,8 +38,8 @@ append(struct planner_list *list, size_t first, struct planner_label label)
 
 /* Appends the front of two: what neither outdoes. */
 static espl_status
-merge(const struct planner_labels *l, struct planner_list *out, const struct planner_label *a, size_t a_count,
-      const struct planner_label *b, size_t b_count, struct planner_label shift_b)
+merge(const struct planner_labels *l, struct planner_list *out, const struct planner_label *a,
+    size_t a_count, const struct planner_label *b, size_t b_count, struct planner_label shift_b)
 {
 	size_t i = 0, k = 0, first = out->count;
 	espl_status status = room_for(out, first + a_count + b_count);
@@ -61,7 +61,7 @@ merge(const struct planner_labels *l, struct planner_list *out, const struct pla
 	return status;
 }
 
-/* ---- one row --------------------------------------------------------------------------------------- */
+/* ---- one row ------------------------------------------------------------------------------ */
 
 static void
 swap(struct planner_list *a, struct planner_list *b)
@@ -74,7 +74,8 @@ swap(struct planner_list *a, struct planner_list *b)
 
 /* Adds a front of the next row to those below, or above. */
 static espl_status
-gather(struct planner_labels *l, struct planner_list *sum, uint32_t row, uint32_t choice, double come_usd)
+gather(struct planner_labels *l, struct planner_list *sum, uint32_t row, uint32_t choice,
+    double come_usd)
 {
 	const struct planner_front *front = &l->fronts[l->bound->first[row] + choice];
 	struct planner_label shift = { 0.0, come_usd };
@@ -83,15 +84,16 @@ gather(struct planner_labels *l, struct planner_list *sum, uint32_t row, uint32_
 	if (front->count == 0 || l->net->rows[row].choices[choice].base != choice)
 		return ESPL_OK;
 	l->other.count = 0;
-	status = merge(l, &l->other, sum->all, sum->count, l->list.all + front->at, front->count, shift);
+	status =
+	    merge(l, &l->other, sum->all, sum->count, l->list.all + front->at, front->count, shift);
 	swap(sum, &l->other);
 	return status;
 }
 
 /* Appends to `out` those that a plan within the limits can have behind this choice. */
 static espl_status
-keep(struct planner_labels *l, struct planner_list *out, const struct planner_label *from, size_t count,
-     struct planner_label shift, uint32_t row, uint32_t choice)
+keep(struct planner_labels *l, struct planner_list *out, const struct planner_label *from,
+    size_t count, struct planner_label shift, uint32_t row, uint32_t choice)
 {
 	const struct planner_price *time = &l->bound->prices[0], *usd = &l->bound->prices[1];
 	size_t at = l->bound->first[row] + choice, low = 0, high = count, first = out->count, i;
@@ -102,7 +104,7 @@ keep(struct planner_labels *l, struct planner_list *out, const struct planner_la
 	planner_spend(l->net->problem, count * (1 + l->bound->price_count / 4));
 	if (status == ESPL_OK && planner_is_spent(l->net->problem))
 		status = ESPL_E_LIMIT;
-	while (low < high) {		/* those before are too dear */
+	while (low < high) { /* those before are too dear */
 		size_t middle = low + (high - low) / 2;
 
 		if (from[middle].cost_usd > usd_most)
@@ -111,7 +113,8 @@ keep(struct planner_labels *l, struct planner_list *out, const struct planner_la
 			high = middle;
 	}
 	for (i = low; status == ESPL_OK && i < count && from[i].time_s <= time_most; i++) {
-		struct planner_label label = { from[i].time_s + shift.time_s, from[i].cost_usd + shift.cost_usd };
+		struct planner_label label = { from[i].time_s + shift.time_s,
+			from[i].cost_usd + shift.cost_usd };
 
 		if (planner_bound_keeps(l->bound, row, choice, label.time_s, label.cost_usd))
 			append(out, first, label);
@@ -144,7 +147,7 @@ below_of_row(struct planner_labels *l, uint32_t row)
 		front->at = l->parts.count;
 		if (status == ESPL_OK)
 			status = keep(l, &l->parts, l->below.all, l->below.count,
-			              shifted(&here->choices[i], 0.0, 0.0), row, i);
+			    shifted(&here->choices[i], 0.0, 0.0), row, i);
 		front->count = l->parts.count - front->at;
 	}
 	return status;
@@ -160,31 +163,33 @@ finish_row(struct planner_labels *l, uint32_t row)
 	uint32_t i, k = next->count;
 
 	l->above.count = 0;
-	for (i = here->count; i-- > 0 && status == ESPL_OK; ) {
+	for (i = here->count; i-- > 0 && status == ESPL_OK;) {
 		const struct planner_choice *c = &here->choices[i];
 		struct planner_front *front = &l->fronts[l->bound->first[row] + i];
 		size_t from = l->parts.count, at;
 
 		for (; k > c->above && status == ESPL_OK; k--)
-			status = gather(l, &l->above, row + 1, k - 1, next->choices[k - 1].come_usd);
+			status =
+			    gather(l, &l->above, row + 1, k - 1, next->choices[k - 1].come_usd);
 		if (status == ESPL_OK)
 			status = keep(l, &l->parts, l->above.all, l->above.count,
-			              shifted(c, c->wait_s, c->wait_usd), row, i);
+			    shifted(c, c->wait_s, c->wait_usd), row, i);
 		at = l->parts.count;
 		if (status == ESPL_OK && c->onward != PLANNER_NONE) {
-			const struct planner_front *on = &l->fronts[l->bound->first[row + 1] + c->onward];
+			const struct planner_front *on =
+			    &l->fronts[l->bound->first[row + 1] + c->onward];
 
 			status = keep(l, &l->parts, l->list.all + on->at, on->count,
-			              shifted(c, -c->onward_s, -c->onward_usd), row, i);
+			    shifted(c, -c->onward_s, -c->onward_usd), row, i);
 		}
 		l->other.count = 0;
 		if (status == ESPL_OK)
-			status = merge(l, &l->other, l->parts.all + front->at, front->count, l->parts.all + from,
-			               at - from, none);
+			status = merge(l, &l->other, l->parts.all + front->at, front->count,
+			    l->parts.all + from, at - from, none);
 		front->at = l->list.count;
 		if (status == ESPL_OK)
 			status = merge(l, &l->list, l->other.all, l->other.count, l->parts.all + at,
-			               l->parts.count - at, none);
+			    l->parts.count - at, none);
 		front->count = l->list.count - front->at;
 		l->parts.count = from;
 		if (status == ESPL_OK && l->list.count > l->most)
@@ -194,8 +199,8 @@ finish_row(struct planner_labels *l, uint32_t row)
 }
 
 espl_status
-planner_labels_make(struct planner_labels *l, const struct planner_net *net, const struct planner_bound *bound,
-                    size_t most)
+planner_labels_make(struct planner_labels *l, const struct planner_net *net,
+    const struct planner_bound *bound, size_t most)
 {
 	const struct planner_label none = { 0.0, 0.0 };
 	uint32_t row = net->row_count - 1, i;
@@ -212,7 +217,8 @@ planner_labels_make(struct planner_labels *l, const struct planner_net *net, con
 		struct planner_front *front = &l->fronts[bound->first[row] + i];
 
 		front->at = l->list.count;
-		status = keep(l, &l->list, &none, 1, shifted(&net->rows[row].choices[i], 0.0, 0.0), row, i);
+		status = keep(l, &l->list, &none, 1, shifted(&net->rows[row].choices[i], 0.0, 0.0),
+		    row, i);
 		front->count = l->list.count - front->at;
 	}
 	while (row-- > 0 && status == ESPL_OK) {
@@ -235,13 +241,18 @@ planner_labels_free(struct planner_labels *l)
 	memset(l, 0, sizeof *l);
 }
 
-/* ---- the best path --------------------------------------------------------------------------------- */
+/* ---- the best path ------------------------------------------------------------------------ */
 
-struct best { uint32_t choice; struct planner_label label; double rest_s; };
+struct best {
+	uint32_t choice;
+	struct planner_label label;
+	double rest_s;
+};
 
 /* Is this way better than the best so far?  Takes it then.  rest_s: of it, from the choice on. */
 static void
-consider(struct best *best, uint32_t choice, const struct planner_label *way, double time_s, double cost_usd)
+consider(struct best *best, uint32_t choice, const struct planner_label *way, double time_s,
+    double cost_usd)
 {
 	double noise;
 
@@ -251,7 +262,8 @@ consider(struct best *best, uint32_t choice, const struct planner_label *way, do
 	cost_usd += way->cost_usd;
 	noise = best->choice != PLANNER_NONE ? 4 * planner_noise(best->label.cost_usd) : 0.0;
 	if (best->choice != PLANNER_NONE && cost_usd >= best->label.cost_usd - noise &&
-	    (cost_usd > best->label.cost_usd + noise || time_s >= best->label.time_s * (1 - PLANNER_NOISE)))
+	    (cost_usd > best->label.cost_usd + noise ||
+		time_s >= best->label.time_s * (1 - PLANNER_NOISE)))
 		return;
 	best->choice = choice;
 	best->label.time_s = time_s;
@@ -261,7 +273,8 @@ consider(struct best *best, uint32_t choice, const struct planner_label *way, do
 
 /* The best choice of `row` after this one, with time_s left behind it. */
 static struct best
-best_after(const struct planner_labels *l, const struct planner_choice *before, uint32_t row, double time_s)
+best_after(const struct planner_labels *l, const struct planner_choice *before, uint32_t row,
+    double time_s)
 {
 	const struct planner_row *here = &l->net->rows[row];
 	struct best best = { PLANNER_NONE, { INFINITY, INFINITY }, 0.0 };

@@ -1,7 +1,7 @@
 /* planner_label.h - all ways to the end of a plan that are not outdone, choice by choice.
  *
- * A label is (seconds, dollars) from the begin of a choice's training to the end of the plan; a front
- * holds those of a choice of which none is both sooner and cheaper.  Made from the last stage
+ * A label is (seconds, dollars) from the begin of a choice's training to the end of the plan; a
+ * front holds those of a choice of which none is both sooner and cheaper.  Made from the last stage
  * backwards, leaving out what no plan within the limits can have (planner_bound.h).  What a front
  * says is exact where a path costs the sum of its parts, and the least possible elsewhere.
  */
@@ -9,17 +9,24 @@
 #define PLANNER_LABEL_H
 #include "planner_bound.h"
 
-struct planner_label { double time_s, cost_usd; };
-struct planner_list { struct planner_label *all; size_t count, room; };
-struct planner_front { size_t at, count; };	/* by time, cost falling */
+struct planner_label {
+	double time_s, cost_usd;
+};
+struct planner_list {
+	struct planner_label *all;
+	size_t count, room;
+};
+struct planner_front {
+	size_t at, count;
+}; /* by time, cost falling */
 
 struct planner_labels {
 	const struct planner_net *net;
 	const struct planner_bound *bound;
 	struct planner_list list;
-	struct planner_front *fronts;	/* [bound->first[row] + choice]                         */
-	struct planner_list below, above, other, parts;	/* scratch */
-	size_t   most;			/* labels, at most                                      */
+	struct planner_front *fronts;                   /* [bound->first[row] + choice] */
+	struct planner_list below, above, other, parts; /* scratch */
+	size_t most;                                    /* labels, at most */
 };
 
 #define planner_labels_make PLANNER(labels_make)
@@ -28,14 +35,15 @@ struct planner_labels {
 
 /* Within the limits of the bound.  ESPL_E_NOMEM; ESPL_E_LIMIT: too many, or the effort is spent. */
 espl_status planner_labels_make(struct planner_labels *, const struct planner_net *,
-                                const struct planner_bound *, size_t most);
-void        planner_labels_free(struct planner_labels *);
+    const struct planner_bound *, size_t most);
+void planner_labels_free(struct planner_labels *);
 /* The cheapest path within time_s, the soonest of these; 0: none. */
-int         planner_labels_best(const struct planner_labels *, double time_s, uint32_t *path);
+int planner_labels_best(const struct planner_labels *, double time_s, uint32_t *path);
 
 /* The cheapest way from a choice to the end within time_s; NULL: none. */
 static inline const struct planner_label *
-planner_labels_find(const struct planner_labels *labels, uint32_t row, uint32_t choice, double time_s)
+planner_labels_find(const struct planner_labels *labels, uint32_t row, uint32_t choice,
+    double time_s)
 {
 	const struct planner_front *front = &labels->fronts[labels->bound->first[row] + choice];
 	const struct planner_label *list = labels->list.all + front->at;

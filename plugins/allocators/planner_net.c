@@ -1,9 +1,9 @@
 /* planner_net.c - the choices of every stage that are worth a look; see planner_net.h. */
 #include "planner_net.h"
 
-#define NO_WAY 1e30	/* seconds until nodes come that are not sold */
+#define NO_WAY 1e30 /* seconds until nodes come that are not sold */
 
-/* ---- which choices ------------------------------------------------------------------------------- */
+/* ---- which choices ------------------------------------------------------------------------ */
 
 static int
 all_stand(const struct planner_problem *p, uint32_t stage, const struct espl_cell *cell)
@@ -39,10 +39,12 @@ gangs(const struct planner_problem *p, uint32_t stage, const struct espl_cell *c
 
 /* Is there no reason to take `a` where `by` can be had, on as many nodes? */
 static int
-needless(const struct planner_net *net, const struct planner_choice *a, const struct planner_choice *by)
+needless(const struct planner_net *net, const struct planner_choice *a,
+    const struct planner_choice *by)
 {
-	return by->time_s <= a->time_s * (1 + PLANNER_NOISE) && by->cost_usd <= a->cost_usd * (1 + PLANNER_NOISE) &&
-	       (a->gangs == by->gangs || (a->gangs == 0 && !net->problem->losses));
+	return by->time_s <= a->time_s * (1 + PLANNER_NOISE) &&
+	    by->cost_usd <= a->cost_usd * (1 + PLANNER_NOISE) &&
+	    (a->gangs == by->gangs || (a->gangs == 0 && !net->problem->losses));
 }
 
 static espl_status
@@ -65,7 +67,8 @@ room_for(struct planner_row *row, uint32_t count)
 
 /* Adds it unless one with as many nodes does as well; takes out those that it outdoes. */
 static espl_status
-add_choice(const struct planner_net *net, struct planner_row *row, const struct planner_choice *choice)
+add_choice(const struct planner_net *net, struct planner_row *row,
+    const struct planner_choice *choice)
 {
 	uint32_t i, kept, first = row->count;
 	espl_status status;
@@ -88,7 +91,8 @@ add_choice(const struct planner_net *net, struct planner_row *row, const struct 
 static double
 price(const struct planner_problem *p, const struct espl_cell *cell)
 {
-	return p->by_function ? p->gpu_usd_s * cell->busy_gpu_s : p->node_usd_s * cell->nodes * cell->mean_s;
+	return p->by_function ? p->gpu_usd_s * cell->busy_gpu_s
+			      : p->node_usd_s * cell->nodes * cell->mean_s;
 }
 
 static espl_status
@@ -117,7 +121,7 @@ fill_row(struct planner_net *net, uint32_t stage)
 	return status == ESPL_OK && row->count == 0 ? ESPL_E_INFEASIBLE : status;
 }
 
-/* ---- where nothing is remembered from stage to stage ----------------------------------------------- */
+/* ---- where nothing is remembered from stage to stage -------------------------------------- */
 
 static int
 by_time(const void *a, const void *b)
@@ -149,13 +153,14 @@ thin_out(struct planner_row *row)
 
 	qsort(row->choices, row->count, sizeof *row->choices, by_time);
 	for (i = 1; i < row->count; i++)
-		if (row->choices[i].cost_usd < row->choices[kept - 1].cost_usd * (1 - PLANNER_NOISE))
+		if (row->choices[i].cost_usd <
+		    row->choices[kept - 1].cost_usd * (1 - PLANNER_NOISE))
 			row->choices[kept++] = row->choices[i];
 	row->count = kept;
 	qsort(row->choices, row->count, sizeof *row->choices, by_nodes);
 }
 
-/* ---- what leads from one to the next --------------------------------------------------------------- */
+/* ---- what leads from one to the next ------------------------------------------------------ */
 
 static int
 same_gangs(const struct planner_choice *before, const struct planner_choice *after)
@@ -174,8 +179,9 @@ gain_of(const struct planner_net *net, uint32_t stage, const struct planner_choi
 		return planner_goes_on(p, 0, &p->before, planner_cell(p, 0, choice->gpus));
 	for (i = 0; choice->gangs > 0 && i < before->count; i++)
 		if (same_gangs(&before->choices[i], choice))
-			return planner_goes_on(p, stage, planner_cell(p, stage - 1, before->choices[i].gpus),
-			                       planner_cell(p, stage, choice->gpus));
+			return planner_goes_on(p, stage,
+			    planner_cell(p, stage - 1, before->choices[i].gpus),
+			    planner_cell(p, stage, choice->gpus));
 	return NULL;
 }
 
@@ -213,13 +219,15 @@ add_warm(struct planner_net *net, uint32_t stage)
 static void
 set_waits(const struct planner_problem *p, struct planner_choice *choice, int first)
 {
-	double wait = p->sold ? p->lead_s[0] : NO_WAY, each = p->node_usd_s * p->billed_s[0] + p->data_usd;
+	double wait = p->sold ? p->lead_s[0] : NO_WAY,
+	       each = p->node_usd_s * p->billed_s[0] + p->data_usd;
 
 	choice->come_usd = choice->nodes * each;
 	if (p->ahead && !first)
 		wait = wait > choice->time_s ? wait - choice->time_s : 0.0;
 	choice->wait_s = wait;
-	choice->wait_usd = (p->sold ? choice->nodes * p->node_usd_s * wait : 0.0) - choice->nodes * each;
+	choice->wait_usd =
+	    (p->sold ? choice->nodes * p->node_usd_s * wait : 0.0) - choice->nodes * each;
 }
 
 static void
@@ -235,7 +243,8 @@ link_rows(struct planner_net *net, uint32_t stage)
 		while (above < next->count && next->choices[above].nodes <= choice->nodes)
 			above++;
 		choice->above = above;
-		for (k = above; choice->gangs > 0 && k-- > 0 && next->choices[k].nodes == choice->nodes; )
+		for (k = above;
+		     choice->gangs > 0 && k-- > 0 && next->choices[k].nodes == choice->nodes;)
 			if (next->choices[k].base != k && same_gangs(choice, &next->choices[k])) {
 				const struct planner_gain *gain = planner_goes_on(p, stage + 1,
 				    planner_cell(p, stage, choice->gpus),
@@ -245,7 +254,8 @@ link_rows(struct planner_net *net, uint32_t stage)
 					continue;
 				choice->onward = k;
 				choice->onward_s = gain->leave_s;
-				choice->onward_usd = gain->usd + p->node_usd_s * choice->nodes * gain->leave_s;
+				choice->onward_usd =
+				    gain->usd + p->node_usd_s * choice->nodes * gain->leave_s;
 			}
 	}
 	for (i = 0, k = 0; k < next->count; k++) {
@@ -270,26 +280,28 @@ set_start(struct planner_net *net)
 	while (start->above < first->count && first->choices[start->above].nodes <= p->held_count)
 		start->above++;
 	for (k = 0; k < first->count; k++)
-		if (first->choices[k].base != k) {	/* of the one layout with which trials go on */
+		/* of the one layout with which trials go on */
+		if (first->choices[k].base != k) {
 			start->onward = k;
 			start->onward_usd = gain_of(net, 0, &first->choices[k])->usd;
 		}
 }
 
-/* ---- together ------------------------------------------------------------------------------------ */
+/* ---- together ----------------------------------------------------------------------------- */
 
 espl_status
 planner_net_make(struct planner_net *net, struct planner_problem *p, int fair)
 {
-	int     free_nodes = p->lead_count == 1 && p->lead_s[0] <= 0 && p->data_usd <= 0 && p->sold && !p->warm;
+	int free_nodes =
+	    p->lead_count == 1 && p->lead_s[0] <= 0 && p->data_usd <= 0 && p->sold && !p->warm;
 	uint32_t i, k;
 	espl_status status = ESPL_OK;
 
 	memset(net, 0, sizeof *net);
 	net->problem = p;
 	net->fair = fair != 0;
-	net->linear = p->by_function ? p->lead_count == 1 && !p->losses :
-		p->lead_count == 1 && p->minimum_s <= 0 && p->step_ns <= 0;
+	net->linear = p->by_function ? p->lead_count == 1 && !p->losses
+				     : p->lead_count == 1 && p->minimum_s <= 0 && p->step_ns <= 0;
 	net->rows = calloc((size_t)p->stage_count + 1, sizeof *net->rows);
 	if (net->rows == NULL)
 		return ESPL_E_NOMEM;
@@ -301,7 +313,7 @@ planner_net_make(struct planner_net *net, struct planner_problem *p, int fair)
 		for (k = 0; k < net->rows[i].count; k++)
 			net->rows[i].choices[k].base = k;
 	}
-	for (i = p->stage_count; p->warm && i-- > 0 && status == ESPL_OK; )
+	for (i = p->stage_count; p->warm && i-- > 0 && status == ESPL_OK;)
 		status = add_warm(net, i);
 	for (i = 0; i < p->stage_count && status == ESPL_OK; i++) {
 		for (k = 0; k < net->rows[i].count; k++)
@@ -350,14 +362,15 @@ planner_net_find(const struct planner_net *net, uint32_t stage, uint32_t gpus)
 	const struct planner_row *row = &net->rows[stage];
 	const struct espl_cell *cell = planner_cell(p, stage, gpus);
 	uint32_t i, n, first;
-	double   usd;
+	double usd;
 
 	if ((cell->flags & ESPL_CELL_INVALID) != 0)
 		return row->choices[0].base;
 	usd = price(p, cell);
 	first = first_with(row, cell->nodes);
 	for (n = 0, i = first; n < row->count; n++, i = i + 1 < row->count ? i + 1 : 0)
-		if (row->choices[i].base == i && row->choices[i].time_s <= cell->mean_s * (1 + PLANNER_NOISE) &&
+		if (row->choices[i].base == i &&
+		    row->choices[i].time_s <= cell->mean_s * (1 + PLANNER_NOISE) &&
 		    row->choices[i].cost_usd <= usd * (1 + PLANNER_NOISE))
 			return i;
 	return row->choices[first].base;

@@ -14,25 +14,31 @@
 
 struct planner_choice {
 	uint32_t gpus, nodes;
-	uint32_t gangs;			/* GPUs of each, if trials may come or go on in them; else 0 */
-	uint32_t base;			/* the same, begun afresh: itself unless trials go on into it */
-	uint32_t onward;		/* the next stage's choice that goes on in its gangs, or NONE */
-	uint32_t above;			/* of the next stage: the first choice with more nodes  */
-	uint32_t from;			/* of the stage before: the first with as many nodes    */
-	double   time_s, cost_usd;	/* from the begin of its training to its barrier's end  */
-	double   wait_s, wait_usd;	/* added if the next choice has more nodes: its part    */
-	double   come_usd;		/* added if the choice before has fewer: its part       */
-	double   onward_s, onward_usd;	/* saved if `onward` follows                            */
+	/* GPUs of each, if trials may come or go on in them; else 0 */
+	uint32_t gangs;
+	/* the same, begun afresh: itself unless trials go on into it */
+	uint32_t base;
+	/* the next stage's choice that goes on in its gangs, or NONE */
+	uint32_t onward;
+	uint32_t above;              /* of the next stage: the first choice with more nodes */
+	uint32_t from;               /* of the stage before: the first with as many nodes */
+	double time_s, cost_usd;     /* from the begin of its training to its barrier's end */
+	double wait_s, wait_usd;     /* added if the next choice has more nodes: its part */
+	double come_usd;             /* added if the choice before has fewer: its part */
+	double onward_s, onward_usd; /* saved if `onward` follows */
 };
-struct planner_row { struct planner_choice *choices; uint32_t count, room; };	/* by nodes */
+struct planner_row {
+	struct planner_choice *choices;
+	uint32_t count, room;
+}; /* by nodes */
 
 struct planner_net {
 	struct planner_problem *problem;
-	struct planner_row *rows;	/* [stage_count]                                       */
-	uint32_t row_count, widest;	/* widest: choices of a row                            */
-	uint32_t fair;			/* only factors and multiples of the stage's trials    */
-	uint32_t linear;		/* the best path costs the sum of its parts, no more   */
-	struct planner_choice start;	/* of what is held before the first stage              */
+	struct planner_row *rows;    /* [stage_count] */
+	uint32_t row_count, widest;  /* widest: choices of a row */
+	uint32_t fair;               /* only factors and multiples of the stage's trials */
+	uint32_t linear;             /* the best path costs the sum of its parts, no more */
+	struct planner_choice start; /* of what is held before the first stage */
 };
 
 #define planner_net_make PLANNER(net_make)
@@ -41,9 +47,9 @@ struct planner_net {
 
 /* ESPL_E_NOMEM; ESPL_E_INFEASIBLE: a stage has no choice. */
 espl_status planner_net_make(struct planner_net *, struct planner_problem *, int fair);
-void        planner_net_free(struct planner_net *);
+void planner_net_free(struct planner_net *);
 /* A choice that does as well as these GPUs; if there is none, one with about as many nodes. */
-uint32_t    planner_net_find(const struct planner_net *, uint32_t stage, uint32_t gpus);
+uint32_t planner_net_find(const struct planner_net *, uint32_t stage, uint32_t gpus);
 
 static inline int
 planner_is_fair(uint32_t gpus, uint32_t trials)

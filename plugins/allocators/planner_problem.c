@@ -2,8 +2,8 @@
 #include "planner_draft.h"
 #include "planner_problem.h"
 
-#define LIMIT_LEAST 1024u	/* GPUs of a stage where nothing sets a limit: so many, or one */
-#define LIMIT_MOST  16384u	/* for each trial of the widest stage, up to so many           */
+#define LIMIT_LEAST 1024u /* GPUs of a stage where nothing sets a limit: so many, or one */
+#define LIMIT_MOST 16384u /* for each trial of the widest stage, up to so many */
 
 uint32_t
 planner_ceiling(const struct planner_task *task, const struct espl_offer *offer)
@@ -25,7 +25,7 @@ planner_ceiling(const struct planner_task *task, const struct espl_offer *offer)
 	return limit < LIMIT_MOST ? (uint32_t)limit : LIMIT_MOST;
 }
 
-/* ---- stages -------------------------------------------------------------------------------------- */
+/* ---- stages ------------------------------------------------------------------------------- */
 
 static espl_status
 list_stages(struct planner_problem *p, uint32_t bracket)
@@ -103,11 +103,12 @@ load_before(struct planner_problem *p)
 	p->before.flags = ESPL_CELL_INVALID;
 	for (i = 0; p->stage_count > 0 && i < p->limit; i++)
 		if ((stage->cells[i].flags & ESPL_CELL_BEGUN) != 0)
-			return ESPL_OK;		/* how it began does not matter any more */
+			return ESPL_OK; /* how it began does not matter any more */
 	for (i = 0; plan != NULL && p->stage_count > 0 && i < plan->stage_count; i++) {
 		const struct espl_plan_stage *row = plan->stages[i];
 
-		if (row->bracket != stage->bracket || row->stage + 1 != stage->stage || row->offer != p->number)
+		if (row->bracket != stage->bracket || row->stage + 1 != stage->stage ||
+		    row->offer != p->number)
 			continue;
 		query.experiment = p->task->experiment->id;
 		query.flags = p->task->flags;
@@ -115,18 +116,19 @@ load_before(struct planner_problem *p)
 		query.stage = row->stage;
 		query.offer = row->offer;
 		query.gpus_from = query.gpus_to = row->gpus;
-		stage->trials_before = p->task->experiment->spec->brackets[row->bracket]->stages[row->stage]->trials;
+		stage->trials_before =
+		    p->task->experiment->spec->brackets[row->bracket]->stages[row->stage]->trials;
 		return p->task->model->stage(p->task->model, &query, &p->before);
 	}
 	return ESPL_OK;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------- */
+/* ---- nodes -------------------------------------------------------------------------------- */
 
 static double
 mean_of(const struct espl_latency *latency, int *random)
 {
-	double   sum = 0.0;
+	double sum = 0.0;
 	uint32_t i;
 
 	if (latency == NULL)
@@ -138,7 +140,8 @@ mean_of(const struct espl_latency *latency, int *random)
 		}
 		return sum / latency->sample_count;
 	}
-	*random |= (latency->kind == ESPL_NORMAL || latency->kind == ESPL_LOGNORMAL) && latency->sd_s > 0;
+	*random |=
+	    (latency->kind == ESPL_NORMAL || latency->kind == ESPL_LOGNORMAL) && latency->sd_s > 0;
 	return latency->mean_s > 0 ? latency->mean_s : 0.0;
 }
 
@@ -154,8 +157,9 @@ load_terms(struct planner_problem *p)
 	p->ahead = (p->task->experiment->flags & ESPL_EXPERIMENT_AHEAD) != 0;
 	p->node_usd_s = p->by_function ? 0.0 : usd_s;
 	p->gpu_usd_s = p->by_function ? usd_s / offer->gpus : 0.0;
-	if (p->task->experiment->data_gb > 0)	/* whole micro-dollars, as the ledger counts */
-		p->data_usd = floor(p->task->experiment->data_gb * (double)offer->data_gb + 0.5) * 1e-6;
+	if (p->task->experiment->data_gb > 0) /* whole micro-dollars, as the ledger counts */
+		p->data_usd =
+		    floor(p->task->experiment->data_gb * (double)offer->data_gb + 0.5) * 1e-6;
 	if (!p->by_function && offer->minimum_charge > 0)
 		p->minimum_s = (double)offer->minimum_charge * 1e-9;
 	if (!p->by_function && offer->billing_step > 1)
@@ -170,7 +174,9 @@ lead_at(double *leads, uint32_t last, uint32_t fresh, double seconds)
 
 	leads[fresh] = seconds;
 	for (i = last + 1; i < fresh; i++)
-		leads[i] = last == 0 ? seconds : leads[last] + (seconds - leads[last]) * (i - last) / (fresh - last);
+		leads[i] = last == 0
+		    ? seconds
+		    : leads[last] + (seconds - leads[last]) * (i - last) / (fresh - last);
 	return fresh;
 }
 
@@ -181,20 +187,25 @@ static espl_status
 probe_leads(struct planner_problem *p)
 {
 	uint32_t nodes = (p->limit + p->offer->gpus - 1) / p->offer->gpus, i, k, last = 0, step;
-	uint32_t most = nodes > p->held_count ? nodes - p->held_count : 0;	/* that can be new */
+	/* that can be new */
+	uint32_t most = nodes > p->held_count ? nodes - p->held_count : 0;
 	uint32_t *gpus = calloc(p->stage_count, sizeof *gpus);
-	double   *ends = calloc((size_t)p->stage_count, sizeof *ends), billed = p->billed_s[0] - p->lead_s[0];
-	double   *leads = calloc(2 * ((size_t)most + 1), sizeof *leads);
+	double *ends = calloc((size_t)p->stage_count, sizeof *ends),
+	       billed = p->billed_s[0] - p->lead_s[0];
+	double *leads = calloc(2 * ((size_t)most + 1), sizeof *leads);
 	espl_status status = gpus == NULL || ends == NULL || leads == NULL ? ESPL_E_NOMEM : ESPL_OK;
 
-	for (k = 1; k <= most && status == ESPL_OK; k = k < most && k + step > most ? most : k + step) {
+	for (k = 1; k <= most && status == ESPL_OK;
+	     k = k < most && k + step > most ? most : k + step) {
 		nodes = k + p->held_count;
 		step = k < 4 ? 1 : k / 2;
-		for (i = 0; i < p->stage_count; i++)	/* not so that trials could go on from the first */
+		for (i = 0; i < p->stage_count;
+		     i++) /* not so that trials could go on from the first */
 			gpus[i] = nodes == 1 && i > 0 ? p->limit : 1;
 		gpus[0] = nodes * p->offer->gpus < p->limit ? nodes * p->offer->gpus : p->limit;
 		for (i = 1; i < p->stage_count; i++)
-			while (gpus[i] < p->limit && (planner_cell(p, i, gpus[i])->flags & ESPL_CELL_INVALID) != 0)
+			while (gpus[i] < p->limit &&
+			    (planner_cell(p, i, gpus[i])->flags & ESPL_CELL_INVALID) != 0)
 				gpus[i]++;
 		if ((planner_cell(p, 0, gpus[0])->flags & ESPL_CELL_INVALID) != 0)
 			continue;
@@ -202,7 +213,8 @@ probe_leads(struct planner_problem *p)
 		if (status == ESPL_E_INFEASIBLE)
 			status = ESPL_OK;
 		else if (status == ESPL_OK)
-			last = lead_at(leads, last, k, ends[0] - planner_cell(p, 0, gpus[0])->mean_s);
+			last =
+			    lead_at(leads, last, k, ends[0] - planner_cell(p, 0, gpus[0])->mean_s);
 	}
 	free(gpus);
 	free(ends);
@@ -216,16 +228,18 @@ probe_leads(struct planner_problem *p)
 	p->lead_count = last;
 	memmove(leads, leads + 1, last * sizeof *leads);
 	for (i = 0; i < last; i++)
-		p->billed_s[i] = p->offer->billed_from == ESPL_BILL_FROM_READY ? 0.0 :
-			leads[i] + billed > 0 ? leads[i] + billed : 0.0;
+		p->billed_s[i] = p->offer->billed_from == ESPL_BILL_FROM_READY ? 0.0
+		    : leads[i] + billed > 0                                    ? leads[i] + billed
+									       : 0.0;
 	return ESPL_OK;
 }
 
 static espl_status
 load_leads(struct planner_problem *p)
 {
-	int    random = 0;
-	double provision = mean_of(p->offer->provision, &random), init = mean_of(p->offer->init, &random);
+	int random = 0;
+	double provision = mean_of(p->offer->provision, &random),
+	       init = mean_of(p->offer->init, &random);
 
 	p->lead_s = calloc(2, sizeof *p->lead_s);
 	if (p->lead_s == NULL)
@@ -233,8 +247,9 @@ load_leads(struct planner_problem *p)
 	p->billed_s = p->lead_s + 1;
 	p->lead_count = 1;
 	p->lead_s[0] = provision + init;
-	p->billed_s[0] = p->offer->billed_from == ESPL_BILL_FROM_READY ? 0.0 :
-		p->offer->billed_from == ESPL_BILL_FROM_BOOT ? init : provision + init;
+	p->billed_s[0] = p->offer->billed_from == ESPL_BILL_FROM_READY ? 0.0
+	    : p->offer->billed_from == ESPL_BILL_FROM_BOOT             ? init
+								       : provision + init;
 	if (!random)
 		return ESPL_OK;
 	p->constant = 0;
@@ -251,14 +266,16 @@ load_held(struct planner_problem *p, uint32_t bracket)
 		return ESPL_E_NOMEM;
 	for (i = 0; i < all; i++) {
 		own = p->task->held[i].own;
-		if (p->task->held[i].offer == p->number && (own == 0 || bracket == ESPL_ANY || own == bracket + 1))
-			p->held[p->held_count++] = p->task->held[i].billed_s > 0 ? p->task->held[i].billed_s : 0.0;
+		if (p->task->held[i].offer == p->number &&
+		    (own == 0 || bracket == ESPL_ANY || own == bracket + 1))
+			p->held[p->held_count++] =
+			    p->task->held[i].billed_s > 0 ? p->task->held[i].billed_s : 0.0;
 	}
 	p->leases = calloc((size_t)p->held_count + p->stage_count + 1, sizeof *p->leases);
 	return p->leases != NULL ? ESPL_OK : ESPL_E_NOMEM;
 }
 
-/* ---- going on ------------------------------------------------------------------------------------ */
+/* ---- going on ----------------------------------------------------------------------------- */
 
 static int
 stands(const struct planner_problem *p, uint32_t stage, uint32_t gpus)
@@ -268,16 +285,18 @@ stands(const struct planner_problem *p, uint32_t stage, uint32_t gpus)
 	return (cell->flags & ESPL_CELL_INVALID) == 0 && cell->slots == p->stages[stage].trials;
 }
 
-/* Seconds of a trial of `stage` with this layout in which it trains again what it had trained before: the
- * whole of it, where there are no checkpoints.  Whether there are tells the length of an iteration. */
+/* Seconds of a trial of `stage` with this layout in which it trains again what it had trained
+ * before: the whole of it, where there are no checkpoints.  Whether there are tells the length of
+ * an iteration. */
 static double
-trained_again(const struct planner_problem *p, uint32_t stage, const struct espl_cell *cell, double work_s)
+trained_again(const struct planner_problem *p, uint32_t stage, const struct espl_cell *cell,
+    double work_s)
 {
 	const struct planner_stage *s = &p->stages[stage];
 	const struct espl_bracket *bracket = p->task->experiment->spec->brackets[s->bracket];
 	struct espl_speed_query query = ESPL_INIT(struct espl_speed_query);
 	struct espl_speed speed = ESPL_INIT(struct espl_speed);
-	double   earlier = 0.0, all;
+	double earlier = 0.0, all;
 	uint32_t i;
 
 	for (i = 0; i < s->stage; i++)
@@ -288,17 +307,20 @@ trained_again(const struct planner_problem *p, uint32_t stage, const struct espl
 	query.trial = ESPL_NONE;
 	query.share.gpus = cell->gpus_per_trial;
 	query.share.packing = 1;
-	if (p->task->model->speed == NULL || p->task->model->speed(p->task->model, &query, &speed) != ESPL_OK)
+	if (p->task->model->speed == NULL ||
+	    p->task->model->speed(p->task->model, &query, &speed) != ESPL_OK)
 		return 0.0;
-	return fabs(work_s - all * speed.iteration_s) < fabs(work_s - (all - earlier) * speed.iteration_s) ?
-		work_s * earlier / all : 0.0;
+	return fabs(work_s - all * speed.iteration_s) <
+		fabs(work_s - (all - earlier) * speed.iteration_s)
+	    ? work_s * earlier / all
+	    : 0.0;
 }
 
-/* What it saves that `stage` goes on in the gangs of the stage before.  Billed by GPU-seconds, those of
- * that stage are charged until its barrier is over, which may cost more than is saved. */
+/* What it saves that `stage` goes on in the gangs of the stage before.  Billed by GPU-seconds,
+ * those of that stage are charged until its barrier is over, which may cost more than is saved. */
 static void
 set_gain(const struct planner_problem *p, uint32_t stage, const struct espl_cell *before,
-         const struct espl_cell *cell, const struct espl_overheads *o, struct planner_gain *gain)
+    const struct espl_cell *cell, const struct espl_overheads *o, struct planner_gain *gain)
 {
 	const struct planner_stage *s = &p->stages[stage];
 	double enter = o->start_s + o->restore_s;
@@ -309,23 +331,26 @@ set_gain(const struct planner_problem *p, uint32_t stage, const struct espl_cell
 	gain->enter_s = enter;
 	gain->usd = p->gpu_usd_s * cell->gpus_per_trial * s->trials * (gain->leave_s + enter);
 	if (before != NULL)
-		gain->usd -= p->gpu_usd_s * (s->trials_before * (double)cell->gpus_per_trial * before->mean_s -
-		                             before->busy_gpu_s);
+		gain->usd -= p->gpu_usd_s *
+		    (s->trials_before * (double)cell->gpus_per_trial * before->mean_s -
+			before->busy_gpu_s);
 }
 
-/* Can the stage before have the same layout as this one with `gpus`, all trials at once?  The stage before
- * the first has one layout alone, and what it costs is spent: *twin is NULL then. */
+/* Can the stage before have the same layout as this one with `gpus`, all trials at once?  The stage
+ * before the first has one layout alone, and what it costs is spent: *twin is NULL then. */
 static int
-has_twin(const struct planner_problem *p, uint32_t stage, uint32_t gpus, const struct espl_cell **twin)
+has_twin(const struct planner_problem *p, uint32_t stage, uint32_t gpus,
+    const struct espl_cell **twin)
 {
 	const struct espl_cell *cell = planner_cell(p, stage, gpus);
 	uint32_t a = (cell->nodes - 1) * p->offer->gpus + 1, last = cell->nodes * p->offer->gpus;
 
 	*twin = NULL;
 	if (stage == 0)
-		return (p->before.flags & ESPL_CELL_INVALID) == 0 && p->before.nodes == cell->nodes &&
-			p->before.gpus_per_trial == cell->gpus_per_trial && cell->nodes <= p->held_count &&
-			p->before.slots == p->stages[0].trials_before;
+		return (p->before.flags & ESPL_CELL_INVALID) == 0 &&
+		    p->before.nodes == cell->nodes &&
+		    p->before.gpus_per_trial == cell->gpus_per_trial &&
+		    cell->nodes <= p->held_count && p->before.slots == p->stages[0].trials_before;
 	for (; a <= last && a <= p->limit; a++) {
 		*twin = planner_cell(p, stage - 1, a);
 		if (stands(p, stage - 1, a) && (*twin)->nodes == cell->nodes &&
@@ -369,7 +394,7 @@ load_gains(struct planner_problem *p)
 	return ESPL_OK;
 }
 
-/* ---- together ------------------------------------------------------------------------------------ */
+/* ---- together ----------------------------------------------------------------------------- */
 
 espl_status
 planner_problem_probe(const struct planner_problem *p, const uint32_t *gpus, double *ends_s)
@@ -379,7 +404,8 @@ planner_problem_probe(const struct planner_problem *p, const uint32_t *gpus, dou
 	struct planner_draft draft;
 	double *ends = NULL;
 	uint32_t i, at = 0;
-	espl_status status = planner_draft_make(&draft, p->task->experiment->spec, p->task->next_stage, p->task->plan);
+	espl_status status = planner_draft_make(&draft, p->task->experiment->spec,
+	    p->task->next_stage, p->task->plan);
 
 	if (status != ESPL_OK)
 		return status;
@@ -395,7 +421,8 @@ planner_problem_probe(const struct planner_problem *p, const uint32_t *gpus, dou
 	how.stage_ends_s = ends;
 	status = p->task->model->predict(p->task->model, &draft.plan, &how, &result, NULL);
 	for (i = 0; i < p->stage_count && status == ESPL_OK; i++, at++) {
-		while (draft.rows[at].bracket != p->stages[i].bracket || draft.rows[at].stage != p->stages[i].stage)
+		while (draft.rows[at].bracket != p->stages[i].bracket ||
+		    draft.rows[at].stage != p->stages[i].stage)
 			at++;
 		ends_s[i] = ends[at];
 	}
@@ -406,7 +433,7 @@ planner_problem_probe(const struct planner_problem *p, const uint32_t *gpus, dou
 
 espl_status
 planner_problem_load(struct planner_problem *p, const struct planner_task *task, uint32_t offer,
-                     uint32_t bracket, uint32_t limit)
+    uint32_t bracket, uint32_t limit)
 {
 	espl_status status;
 

@@ -1,14 +1,15 @@
 /* planner_search.c - best-first search over beginnings of plans; see planner_search.h. */
 #include "planner_search.h"
 
-struct beginning {			/* up to the begin of a choice's training; or a whole plan */
-	double   begin_s;		/* of the training; the end                             */
-	double   paid_usd;		/* for nodes given back, data and functions             */
-	double   spent_usd;		/* that, and for the time of the nodes that are held    */
-	double   bound_usd, bound_s;	/* of a whole plan                                      */
-	double   rank;			/* bound_usd, rounded                                   */
-	size_t   before, lease_at;
-	size_t   alike;			/* the one that was prolonged on the same choice before */
+/* up to the begin of a choice's training; or a whole plan */
+struct beginning {
+	double begin_s;            /* of the training; the end */
+	double paid_usd;           /* for nodes given back, data and functions */
+	double spent_usd;          /* that, and for the time of the nodes that are held */
+	double bound_usd, bound_s; /* of a whole plan */
+	double rank;               /* bound_usd, rounded */
+	size_t before, lease_at;
+	size_t alike; /* the one that was prolonged on the same choice before */
 	uint32_t row, choice, lease_count, zero;
 };
 struct search {
@@ -16,19 +17,19 @@ struct search {
 	const struct planner_net *net;
 	struct planner_problem *problem;
 	struct planner_found *found;
-	double   time_s, unit_usd;
+	double time_s, unit_usd;
 	struct beginning *all;
-	size_t   count, room, most;
+	size_t count, room, most;
 	struct planner_lease *leases;
-	size_t   lease_count, lease_room;
-	size_t  *heap, heap_count;
-	size_t  *last;			/* prolonged on each choice; SIZE_MAX none               */
+	size_t lease_count, lease_room;
+	size_t *heap, heap_count;
+	size_t *last; /* prolonged on each choice; SIZE_MAX none */
 	uint32_t *path;
 };
 #define NO_ONE SIZE_MAX
-#define BEGINNING 10		/* steps of work, with its bound and its place in the heap */
+#define BEGINNING 10 /* steps of work, with its bound and its place in the heap */
 
-/* ---- the heap ---------------------------------------------------------------------------------------- */
+/* ---- the heap ----------------------------------------------------------------------------- */
 
 static int
 before(const struct search *s, size_t a, size_t b)
@@ -68,7 +69,7 @@ pop(struct search *s)
 	return top;
 }
 
-/* ---- beginnings --------------------------------------------------------------------------------------- */
+/* ---- beginnings --------------------------------------------------------------------------- */
 
 /* Room for one more, with so many leases. */
 static espl_status
@@ -112,7 +113,9 @@ keep(struct search *s, const struct beginning *b, const struct planner_lease *le
 	if (found->known) {
 		double rank = floor(found->value.cost_usd / s->unit_usd + 0.5);
 
-		if (kept->rank > rank || (kept->rank == rank && kept->bound_s >= found->value.time_s * (1 - PLANNER_NOISE)))
+		if (kept->rank > rank ||
+		    (kept->rank == rank &&
+			kept->bound_s >= found->value.time_s * (1 - PLANNER_NOISE)))
 			return;
 	}
 	kept->lease_at = s->lease_count;
@@ -129,8 +132,9 @@ static int
 set_bound(const struct search *s, struct beginning *b, const struct planner_lease *leases)
 {
 	const struct planner_problem *p = s->problem;
-	const struct planner_label *way = planner_labels_find(s->labels, b->row, b->choice, s->time_s - b->begin_s);
-	double   sure = b->paid_usd;
+	const struct planner_label *way =
+	    planner_labels_find(s->labels, b->row, b->choice, s->time_s - b->begin_s);
+	double sure = b->paid_usd;
 	uint32_t i;
 
 	b->spent_usd = b->paid_usd;
@@ -148,16 +152,21 @@ set_bound(const struct search *s, struct beginning *b, const struct planner_leas
 	return 1;
 }
 
-/* The plan after `from` (NULL: nothing) goes on with this choice, its stage ending at end_s on `nodes`
- * nodes; leases: of `from`, a copy with room for one more. */
+/* The plan after `from` (NULL: nothing) goes on with this choice, its stage ending at end_s on
+ * `nodes` nodes; leases: of `from`, a copy with room for one more. */
 static espl_status
 go_on(struct search *s, size_t from, double end_s, uint32_t nodes, uint32_t row, uint32_t choice,
-      struct planner_lease *leases, uint32_t count, double paid_usd)
+    struct planner_lease *leases, uint32_t count, double paid_usd)
 {
 	struct planner_problem *p = s->problem;
 	const struct planner_choice *c = &s->net->rows[row].choices[choice];
-	const struct planner_choice *last = row > 0 ? &s->net->rows[row - 1].choices[s->all[from].choice] : NULL;
-	struct beginning b = { .before = from, .row = row, .choice = choice, .begin_s = end_s, .paid_usd = paid_usd };
+	const struct planner_choice *last =
+	    row > 0 ? &s->net->rows[row - 1].choices[s->all[from].choice] : NULL;
+	struct beginning b = { .before = from,
+		.row = row,
+		.choice = choice,
+		.begin_s = end_s,
+		.paid_usd = paid_usd };
 	uint32_t first = 0;
 	espl_status status;
 
@@ -182,27 +191,30 @@ go_on(struct search *s, size_t from, double end_s, uint32_t nodes, uint32_t row,
 	return status;
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------------- */
+/* ---- steps -------------------------------------------------------------------------------- */
 
-/* Does one of the beginnings prolonged before on the same choice do at least as well, whatever follows? */
+/* Does one of the beginnings prolonged before on the same choice do at least as well, whatever
+ * follows? */
 static int
 is_outdone(const struct search *s, const struct beginning *b)
 {
 	const struct planner_problem *p = s->problem;
-	double slack = p->step_ns > 0 ? s->net->rows[b->row].choices[b->choice].nodes * p->node_usd_s *
-		p->step_ns * 1e-9 : 0.0;
+	double slack = p->step_ns > 0
+	    ? s->net->rows[b->row].choices[b->choice].nodes * p->node_usd_s * p->step_ns * 1e-9
+	    : 0.0;
 	size_t at = s->last[s->labels->bound->first[b->row] + b->choice];
 
 	for (; at != NO_ONE && !planner_is_spent(p); at = s->all[at].alike) {
 		const struct beginning *a = &s->all[at];
-		const struct planner_lease *x = s->leases + a->lease_at, *y = s->leases + b->lease_at;
+		const struct planner_lease *x = s->leases + a->lease_at,
+					   *y = s->leases + b->lease_at;
 		uint32_t i = 0, k = 0, x_left = 0, y_left = 0;
 
 		planner_spend(p, 1);
 		if (a->begin_s > b->begin_s * (1 + PLANNER_NOISE) ||
 		    a->spent_usd + slack > b->spent_usd + planner_noise(b->spent_usd))
 			continue;
-		for (; i < a->lease_count && k < b->lease_count; ) {
+		for (; i < a->lease_count && k < b->lease_count;) {
 			double x_held = a->begin_s - x[i].from_s, y_held = b->begin_s - y[k].from_s;
 			uint32_t less;
 
@@ -223,10 +235,13 @@ is_outdone(const struct search *s, const struct beginning *b)
 }
 
 static espl_status
-end(struct search *s, size_t from, double end_s, uint32_t nodes, struct planner_lease *leases, uint32_t count,
-    double paid_usd)
+end(struct search *s, size_t from, double end_s, uint32_t nodes, struct planner_lease *leases,
+    uint32_t count, double paid_usd)
 {
-	struct beginning b = { .before = from, .row = s->net->row_count, .begin_s = end_s, .paid_usd = paid_usd };
+	struct beginning b = { .before = from,
+		.row = s->net->row_count,
+		.begin_s = end_s,
+		.paid_usd = paid_usd };
 	uint32_t first = 0;
 	espl_status status = room_for(s, 0);
 
@@ -246,7 +261,7 @@ may_follow(const struct planner_net *net, const struct planner_choice *c, uint32
 	const struct planner_choice *choices = net->rows[row].choices;
 
 	return k == c->onward ||
-	       (choices[k].base == k && (c->onward == PLANNER_NONE || choices[c->onward].base != k));
+	    (choices[k].base == k && (c->onward == PLANNER_NONE || choices[c->onward].base != k));
 }
 
 static espl_status
@@ -254,8 +269,10 @@ prolong(struct search *s, size_t which, struct planner_lease *scratch)
 {
 	const struct beginning b = s->all[which];
 	const struct planner_choice *c = &s->net->rows[b.row].choices[b.choice];
-	size_t   place = s->labels->bound->first[b.row] + b.choice, bytes = b.lease_count * sizeof *scratch;
-	double   end_s = b.begin_s + c->time_s, paid_usd = b.paid_usd + (s->problem->by_function ? c->cost_usd : 0.0);
+	size_t place = s->labels->bound->first[b.row] + b.choice,
+	       bytes = b.lease_count * sizeof *scratch;
+	double end_s = b.begin_s + c->time_s,
+	       paid_usd = b.paid_usd + (s->problem->by_function ? c->cost_usd : 0.0);
 	espl_status status = ESPL_OK;
 	uint32_t k;
 
@@ -276,8 +293,9 @@ prolong(struct search *s, size_t which, struct planner_lease *scratch)
 			continue;
 		if (bytes > 0)
 			memcpy(scratch, s->leases + b.lease_at, bytes);
-		status = go_on(s, which, on ? end_s - c->onward_s : end_s, c->nodes, b.row + 1, k, scratch, b.lease_count,
-		               paid_usd - (on && s->problem->by_function ? c->onward_usd : 0.0));
+		status = go_on(s, which, on ? end_s - c->onward_s : end_s, c->nodes, b.row + 1, k,
+		    scratch, b.lease_count,
+		    paid_usd - (on && s->problem->by_function ? c->onward_usd : 0.0));
 	}
 	return status;
 }
@@ -296,7 +314,7 @@ begin(struct search *s, struct planner_lease *scratch)
 			continue;
 		kept = s->net->rows[0].choices[k].nodes;
 		kept = kept < p->held_count ? kept : p->held_count;
-		for (i = 0; i < kept; i++) {	/* the youngest */
+		for (i = 0; i < kept; i++) { /* the youngest */
 			scratch[i].nodes = 1;
 			scratch[i].from_s = -p->held[p->held_count - kept + i];
 			spent += p->node_usd_s * planner_billable(p, -scratch[i].from_s);
@@ -313,19 +331,25 @@ take(struct search *s, size_t which)
 	size_t at = s->all[which].before;
 
 	for (; at != NO_ONE; at = s->all[at].before)
-		s->path[s->all[at].row] = s->net->rows[s->all[at].row].choices[s->all[at].choice].base;
+		s->path[s->all[at].row] =
+		    s->net->rows[s->all[at].row].choices[s->all[at].choice].base;
 	(void)planner_found_try(s->found, s->net, s->path, s->time_s);
 }
 
 espl_status
-planner_search(struct planner_found *found, const struct planner_labels *labels, double time_s, size_t most,
-               double *bound_usd)
+planner_search(struct planner_found *found, const struct planner_labels *labels, double time_s,
+    size_t most, double *bound_usd)
 {
 	const struct planner_net *net = labels->net;
 	size_t places = labels->bound->first[net->row_count], i;
-	struct search s = { .labels = labels, .net = net, .problem = net->problem, .found = found,
-	                    .time_s = time_s, .most = most };
-	struct planner_lease *scratch = calloc((size_t)net->problem->held_count + net->row_count + 1, sizeof *scratch);
+	struct search s = { .labels = labels,
+		.net = net,
+		.problem = net->problem,
+		.found = found,
+		.time_s = time_s,
+		.most = most };
+	struct planner_lease *scratch =
+	    calloc((size_t)net->problem->held_count + net->row_count + 1, sizeof *scratch);
 	espl_status status;
 
 	s.unit_usd = 10 * planner_noise(found->known ? found->value.cost_usd : 0.0);

@@ -14,8 +14,9 @@
 #define planner_search PLANNER(search)
 
 /* found: the best plan known, replaced by a better one.  *bound_usd: no plan in time costs less.
- * ESPL_E_LIMIT: more than `most` beginnings, or the effort is spent; *bound_usd is then below found's cost. */
-espl_status planner_search(struct planner_found *found, const struct planner_labels *, double time_s,
-                           size_t most, double *bound_usd);
+ * ESPL_E_LIMIT: more than `most` beginnings, or the effort is spent; *bound_usd is then below
+ * found's cost. */
+espl_status planner_search(struct planner_found *found, const struct planner_labels *,
+    double time_s, size_t most, double *bound_usd);
 
 #endif

@@ -3,7 +3,7 @@
 
 uint32_t
 planner_static_size(const struct planner_problem *p, double time_s, uint32_t *gpus, double *least_s,
-                    uint64_t *looked)
+    uint64_t *looked)
 {
 	uint32_t step = p->by_function ? 1 : p->offer->gpus, best = 0, size = 0, i;
 	struct planner_value value, least = { INFINITY, INFINITY };

@@ -5,9 +5,10 @@
 
 #define planner_static_size PLANNER(static_size)
 
-/* Of whole nodes (of GPUs, where these are billed one by one): the cheapest within time_s, the soonest of
- * these.  gpus: scratch, [stage_count].  0: none.  *least_s: of any size; *looked is added to. */
-uint32_t planner_static_size(const struct planner_problem *, double time_s, uint32_t *gpus, double *least_s,
-                             uint64_t *looked);
+/* Of whole nodes (of GPUs, where these are billed one by one): the cheapest within time_s, the
+ * soonest of these.  gpus: scratch, [stage_count].  0: none.  *least_s: of any size; *looked is
+ * added to. */
+uint32_t planner_static_size(const struct planner_problem *, double time_s, uint32_t *gpus,
+    double *least_s, uint64_t *looked);
 
 #endif

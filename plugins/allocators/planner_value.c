@@ -3,7 +3,7 @@
 
 double
 planner_release(const struct planner_problem *p, struct planner_lease *leases, uint32_t *first,
-                uint32_t nodes, double at_s)
+    uint32_t nodes, double at_s)
 {
 	double usd = 0.0;
 
@@ -52,7 +52,7 @@ planner_evaluate(const struct planner_problem *p, const uint32_t *gpus, struct p
 	const struct espl_cell *before = NULL, *cell;
 	struct planner_lease *leases = p->leases;
 	uint32_t i, first = 0, count = 0, nodes = 0;
-	double   now = 0.0, train = 0.0, usd = 0.0;
+	double now = 0.0, train = 0.0, usd = 0.0;
 
 	planner_spend(p, p->stage_count);
 	for (i = 0; i < p->stage_count; i++, before = cell) {

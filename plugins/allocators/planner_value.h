@@ -4,17 +4,19 @@
 #define PLANNER_VALUE_H
 #include "planner_problem.h"
 
-struct planner_value { double time_s, cost_usd; };
+struct planner_value {
+	double time_s, cost_usd;
+};
 
 #define planner_evaluate PLANNER(evaluate)
-#define planner_release  PLANNER(release)
+#define planner_release PLANNER(release)
 
 /* gpus: of each stage, 1..limit.  0: a stage cannot be placed. */
-int    planner_evaluate(const struct planner_problem *, const uint32_t *gpus, struct planner_value *);
+int planner_evaluate(const struct planner_problem *, const uint32_t *gpus, struct planner_value *);
 /* Dollars for giving back the oldest `nodes` of the leases at *first at an instant; those that are
  * gone are taken out.  Only for offers billed by node. */
-double planner_release(const struct planner_problem *, struct planner_lease *leases, uint32_t *first,
-                       uint32_t nodes, double at_s);
+double planner_release(const struct planner_problem *, struct planner_lease *leases,
+    uint32_t *first, uint32_t nodes, double at_s);
 
 /* Cheaper; or as cheap, and sooner. */
 static inline int

@@ -1,8 +1,8 @@
-/* pool.h - what allocators have in common that divide a cluster among whoever is there: how many GPUs
- * there are, and which widths a job may have.
+/* pool.h - what allocators have in common that divide a cluster among whoever is there: how many
+ * GPUs there are, and which widths a job may have.
  *
- * Widths are the least that is legal for the item and its unit times powers of two.  Where such a power is
- * no faster than a narrower grant, the fastest narrower one takes its place.
+ * Widths are the least that is legal for the item and its unit times powers of two.  Where such a
+ * power is no faster than a narrower grant, the fastest narrower one takes its place.
  */
 #ifndef POOL_H
 #define POOL_H
@@ -33,9 +33,10 @@ pool_allowed(const struct espl_alloc_view *view, const struct espl_offer *offer,
 	return limit;
 }
 
-struct pool_wish {			/* what the user set; which option a message blames      */
-	const char *offer_name;		/* NULL: the first                                       */
-	uint32_t    offer_option, gpus_max, gpus_option;
+/* what the user set; which option a message blames */
+struct pool_wish {
+	const char *offer_name; /* NULL: the first */
+	uint32_t offer_option, gpus_max, gpus_option;
 };
 
 /* The cloud sells it no longer, and no node of it is left: another one may be chosen. */
@@ -50,20 +51,21 @@ pool_offer_gone(const struct espl_alloc_view *view, uint32_t offer)
 	return (view->offers[offer]->flags & ESPL_OFFER_GONE) != 0;
 }
 
-/* How every call begins: the offer is chosen (*offer; ESPL_ANY before), the roster follows the view, and
- * *limit is what may be held.  0: there is nothing to decide, or *status says what is wrong. */
+/* How every call begins: the offer is chosen (*offer; ESPL_ANY before), the roster follows the
+ * view, and *limit is what may be held.  0: there is nothing to decide, or *status says what is
+ * wrong. */
 static inline int
 pool_begin(const struct espl_alloc_view *view, const struct pool_wish *wish, uint32_t *offer,
-           struct espl_roster *roster, uint64_t *limit, espl_status *status, struct espl_error *error)
+    struct espl_roster *roster, uint64_t *limit, espl_status *status, struct espl_error *error)
 {
 	*status = ESPL_OK;
 	if (*offer != ESPL_ANY && pool_offer_gone(view, *offer))
 		*offer = ESPL_ANY;
 	if (*offer == ESPL_ANY)
 		*status = espl_choose_offer(view->offers, view->offer_count, wish->offer_name,
-		                            wish->offer_option, offer, error);
+		    wish->offer_option, offer, error);
 	if (*status != ESPL_OK || *offer == ESPL_ANY)
-		return 0;		/* or nothing is sold now */
+		return 0; /* or nothing is sold now */
 	*status = espl_roster_sync(roster, view, view->offers[*offer]->gpus);
 	if (*status != ESPL_OK)
 		*status = espl_fail(error, *status, "out of memory");
@@ -75,8 +77,8 @@ pool_begin(const struct espl_alloc_view *view, const struct pool_wish *wish, uin
 	return 1;
 }
 
-/* GPUs to hold: all that the items can use, within the limit; where there is no limit at all, no more
- * than they need. */
+/* GPUs to hold: all that the items can use, within the limit; where there is no limit at all, no
+ * more than they need. */
 static inline uint64_t
 pool_useful(const struct espl_roster *roster, uint64_t limit)
 {
@@ -87,12 +89,13 @@ pool_useful(const struct espl_roster *roster, uint64_t limit)
 	return use < limit ? use : limit;
 }
 
-/* GPUs to divide: those there are and those to come, nodes that are asked for in this very call included;
- * where there is no node at all, all that is aimed at. */
+/* GPUs to divide: those there are and those to come, nodes that are asked for in this very call
+ * included; where there is no node at all, all that is aimed at. */
 static inline uint32_t
 pool_total(const struct espl_alloc_view *view, uint32_t number, uint64_t aimed)
 {
-	uint64_t gpus = view->gpus, asked = (uint64_t)view->targets[number] * view->offers[number]->gpus;
+	uint64_t gpus = view->gpus,
+		 asked = (uint64_t)view->targets[number] * view->offers[number]->gpus;
 	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[number] : 0;
 	uint32_t i;
 
@@ -108,10 +111,11 @@ pool_total(const struct espl_alloc_view *view, uint32_t number, uint64_t aimed)
 	return gpus < UINT32_MAX ? (uint32_t)gpus : UINT32_MAX - 1;
 }
 
-/* Asks for nodes enough for *gpus GPUs, within the limit; *gpus becomes what can be used of them. */
+/* Asks for nodes enough for *gpus GPUs, within the limit; *gpus becomes what can be used of them.
+ */
 static inline espl_status
-pool_aim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t number, uint64_t limit,
-         uint64_t *gpus, struct espl_error *error)
+pool_aim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t number,
+    uint64_t limit, uint64_t *gpus, struct espl_error *error)
 {
 	struct espl_target target = ESPL_INIT(struct espl_target);
 	espl_status status;
@@ -121,12 +125,13 @@ pool_aim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint3
 	if (view->targets[number] == target.nodes)
 		return ESPL_OK;
 	status = sink->target(sink, &target);
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "%u nodes of '%s' were refused", target.nodes, view->offers[number]->name);
+	return status == ESPL_OK ? status
+				 : espl_fail(error, status, "%u nodes of '%s' were refused",
+				       target.nodes, view->offers[number]->name);
 }
 
-/* The item's widths of at most `most`, rising, each faster than every narrower grant; returns how many.
- * 0: its least does not fit. */
+/* The item's widths of at most `most`, rising, each faster than every narrower grant; returns how
+ * many. 0: its least does not fit. */
 static inline uint32_t
 pool_widths(const struct espl_item *item, uint32_t per_node, uint32_t most, uint32_t *width)
 {
@@ -137,7 +142,9 @@ pool_widths(const struct espl_item *item, uint32_t per_node, uint32_t most, uint
 		return 0;
 	width[count++] = least;
 	for (; k <= item->gpus_max && k <= most && count < POOL_WIDTHS; k *= 2) {
-		uint32_t gpus = espl_fit(item, per_node, (uint32_t)k) == k ? espl_useful(item, per_node, (uint32_t)k) : 0;
+		uint32_t gpus = espl_fit(item, per_node, (uint32_t)k) == k
+		    ? espl_useful(item, per_node, (uint32_t)k)
+		    : 0;
 
 		if (gpus > width[count - 1])
 			width[count++] = gpus;
@@ -156,8 +163,8 @@ pool_widest(const struct espl_item *item, uint32_t per_node)
 	return count > 0 ? width[count - 1] : 0;
 }
 
-/* Throughput on that many GPUs, unit GPUs being 1: of the profile, or, where there is none, a doubling
- * keeps that part of the speed per GPU. */
+/* Throughput on that many GPUs, unit GPUs being 1: of the profile, or, where there is none, a
+ * doubling keeps that part of the speed per GPU. */
 static inline double
 pool_speed(const struct espl_item *item, uint32_t gpus, double doubling)
 {

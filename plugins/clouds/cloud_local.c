@@ -3,8 +3,8 @@
  * `nodes = N` cuts it into N nodes with agents of their own and devices that do not overlap, so
  * that what works on several machines can be tried on one.
  *
- * Other runs on the machine are respected: what they hold is not handed out, and a lease waits until
- * enough is free.
+ * Other runs on the machine are respected: what they hold is not handed out, and a lease waits
+ * until enough is free.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,66 +24,75 @@ enum { DEVICE_AUTO = 0, DEVICE_CPU, DEVICE_GPU };
 
 static const struct espl_option options[] = {
 	[OPT_NODES] = { .name = "nodes",
-		.help = "nodes that this machine is cut into",
-		.type = ESPL_OPT_INT,
-		.fallback = "1",
-		.min = "1",
-		.max = "4096" },
+	    .help = "nodes that this machine is cut into",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "1",
+	    .max = "4096" },
 	[OPT_GPUS] = { .name = "gpus",
-		.help = "GPUs (without a GPU: slots, which may exceed the cores) of a node; "
-			"default: all there are, divided by nodes",
-		.type = ESPL_OPT_INT,
-		.min = "1",
-		.max = "4096" },
+	    .help = "GPUs (without a GPU: slots, which may exceed the cores) of a node; default: "
+		    "all there are, divided by nodes",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "4096" },
 	[OPT_DEVICE] = { .name = "device",
-		.help = "what a \"GPU\" is: auto takes GPUs if there are any",
-		.type = ESPL_OPT_CHOICE,
-		.fallback = "auto",
-		.choices = "auto|cpu|gpu" },
+	    .help = "what a \"GPU\" is: auto takes GPUs if there are any",
+	    .type = ESPL_OPT_CHOICE,
+	    .fallback = "auto",
+	    .choices = "auto|cpu|gpu" },
 	[OPT_PRICE] = { .name = "price",
-		.help = "dollars per node-hour",
-		.type = ESPL_OPT_MONEY,
-		.fallback = "0",
-		.min = "0" },
+	    .help = "dollars per node-hour",
+	    .type = ESPL_OPT_MONEY,
+	    .fallback = "0",
+	    .min = "0" },
 	[OPT_MINIMUM] = { .name = "minimum_charge",
-		.help = "least time charged for a lease",
-		.type = ESPL_OPT_SPAN,
-		.fallback = "0s" },
+	    .help = "least time charged for a lease",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "0s" },
 	[OPT_DATA] = { .name = "data_price_gb",
-		.help = "dollars per GB that a new node downloads",
-		.type = ESPL_OPT_MONEY,
-		.fallback = "0",
-		.min = "0" },
+	    .help = "dollars per GB that a new node downloads",
+	    .type = ESPL_OPT_MONEY,
+	    .fallback = "0",
+	    .min = "0" },
 	[OPT_SHARE] = { .name = "share",
-		.help = "use slots that other runs on this machine hold, too; false: wait until they are free",
-		.type = ESPL_OPT_BOOL,
-		.fallback = "false" },
+	    .help = "use slots that other runs on this machine hold, too; false: wait until they "
+		    "are free",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "false" },
 };
 
-struct pending { uint64_t lease; uint32_t node; };	/* node ESPL_ANY: there was none left */
-struct slot { uint32_t which; int lock; };	/* a GPU by its place in the list, or a CPU slot by number */
+struct pending {
+	uint64_t lease;
+	uint32_t node;
+}; /* node ESPL_ANY: there was none left */
+/* a GPU by its place in the list, or a CPU slot by number */
+struct slot {
+	uint32_t which;
+	int lock;
+};
 
-#define LOOK_AGAIN (2 * ESPL_SECOND)	/* for slots that another run holds */
-#define LOOK_SOON  (ESPL_SECOND / 20)	/* while another run takes its own  */
+#define LOOK_AGAIN (2 * ESPL_SECOND) /* for slots that another run holds */
+#define LOOK_SOON (ESPL_SECOND / 20) /* while another run takes its own */
 
 struct local {
-	const struct espl_host         *host;
-	const struct espl_config       *config;
-	const struct espl_io           *io;
-	const struct espl_run          *run;
+	const struct espl_host *host;
+	const struct espl_config *config;
+	const struct espl_io *io;
+	const struct espl_run *run;
 	const struct espl_cloud_events *events;
-	uint32_t    nodes, gpus;	/* gpus: of a node                      */
-	int         found, on_gpus;	/* found: looked for devices already    */
+	uint32_t nodes, gpus; /* gpus: of a node */
+	int found, on_gpus;   /* found: looked for devices already */
 	struct local_gpu *list;
-	uint32_t    count, cores;
-	uint64_t   *held;		/* [nodes] lease on it, or FREE         */
-	struct slot *slots;		/* ours, node after node; from READY of the first node to the end of the last */
-	uint32_t    taken;		/* 0: none are ours                     */
-	char        told[SLOT_HOLDER];	/* for whom it waits                    */
-	int         warned;		/* that there are no locks              */
-	char        name[SLOT_HOLDER];	/* of this run, for others              */
+	uint32_t count, cores;
+	uint64_t *held; /* [nodes] lease on it, or FREE */
+	/* ours, node after node; from READY of the first node to the end of the last */
+	struct slot *slots;
+	uint32_t taken;         /* 0: none are ours */
+	char told[SLOT_HOLDER]; /* for whom it waits */
+	int warned;             /* that there are no locks */
+	char name[SLOT_HOLDER]; /* of this run, for others */
 	struct pending *pending;
-	uint32_t    pending_count, pending_cap;
+	uint32_t pending_count, pending_cap;
 };
 
 static int64_t
@@ -103,8 +112,8 @@ static espl_status
 discover(struct local *l, struct espl_error *error)
 {
 	const char *why = "";
-	char        text[240];
-	int64_t     device = option(l, OPT_DEVICE);
+	char text[240];
+	int64_t device = option(l, OPT_DEVICE);
 	espl_status status;
 
 	if (l->found)
@@ -119,22 +128,22 @@ discover(struct local *l, struct espl_error *error)
 		(void)snprintf(text, sizeof text, "this machine has no usable GPU: %s", why);
 		if (error != NULL && error->status == ESPL_OK)
 			(void)snprintf(error->hint, sizeof error->hint,
-				"device = \"cpu\" makes slots of its cores");
+			    "device = \"cpu\" makes slots of its cores");
 		return espl_blame(error, OPT_DEVICE, text);
 	}
 	l->on_gpus = l->count > 0;
-	l->gpus = is_set(l, OPT_GPUS) ? (uint32_t)option(l, OPT_GPUS) :
-	          (l->on_gpus ? l->count : l->cores) / l->nodes;
+	l->gpus = is_set(l, OPT_GPUS) ? (uint32_t)option(l, OPT_GPUS)
+				      : (l->on_gpus ? l->count : l->cores) / l->nodes;
 	if (l->gpus == 0 && !l->on_gpus)
 		l->gpus = 1;
 	if (l->on_gpus && (l->gpus == 0 || (uint64_t)l->gpus * l->nodes > l->count)) {
 		(void)snprintf(text, sizeof text,
-			"%u nodes of %u GPUs are more than the %u GPUs of this machine", l->nodes,
-			l->gpus > 0 ? l->gpus : 1, l->count);
+		    "%u nodes of %u GPUs are more than the %u GPUs of this machine", l->nodes,
+		    l->gpus > 0 ? l->gpus : 1, l->count);
 		if (error != NULL && error->status == ESPL_OK)
 			(void)snprintf(error->hint, sizeof error->hint,
-				"lower nodes or gpus, or let slots stand for GPUs with device = "
-				"\"cpu\"");
+			    "lower nodes or gpus, or let slots stand for GPUs with device = "
+			    "\"cpu\"");
 		return espl_blame(error, is_set(l, OPT_GPUS) ? OPT_GPUS : OPT_NODES, text);
 	}
 	l->slots = calloc((size_t)l->gpus * l->nodes, sizeof *l->slots);
@@ -150,11 +159,11 @@ static espl_status
 tell_offer(const struct local *l, const struct espl_cloud_events *events)
 {
 	static const struct espl_latency none = { .size = sizeof none, .kind = ESPL_CONSTANT };
-	static const struct espl_latency init = {
-		.size = sizeof init, .kind = ESPL_CONSTANT, .mean_s = 0.02
-	};
+	static const struct espl_latency init = { .size = sizeof init,
+		.kind = ESPL_CONSTANT,
+		.mean_s = 0.02 };
 	struct espl_offer offer = ESPL_INIT(struct espl_offer);
-	long              pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
 
 	offer.number = ESPL_ANY;
 	offer.gpus = l->gpus;
@@ -185,7 +194,7 @@ static espl_status
 local_describe(void *self, const struct espl_cloud_events *events, struct espl_error *error)
 {
 	struct local *l = self;
-	espl_status   status = discover(l, error);
+	espl_status status = discover(l, error);
 
 	return status == ESPL_OK ? tell_offer(l, events) : status;
 }
@@ -194,7 +203,7 @@ static espl_status
 local_start(void *self, const struct espl_cloud_events *events, struct espl_error *error)
 {
 	struct local *l = self;
-	espl_status   status = discover(l, error);
+	espl_status status = discover(l, error);
 
 	l->events = events;
 	if (status == ESPL_OK)
@@ -223,8 +232,10 @@ tell_waiting(struct local *l, uint32_t wanted, const char *holder)
 	if (strcmp(l->told, holder) == 0)
 		return;
 	(void)snprintf(l->told, sizeof l->told, "%s", holder);
-	(void)snprintf(text, sizeof text, "%u of the %u slots that this run needs are free on this machine, others are held by "
-	               "%s: the run waits for them (`cloud.share = true` would not)", l->taken, wanted, holder);
+	(void)snprintf(text, sizeof text,
+	    "%u of the %u slots that this run needs are free on this machine, others are held by "
+	    "%s: the run waits for them (`cloud.share = true` would not)",
+	    l->taken, wanted, holder);
 	l->host->log(l->host, ESPL_WARN, text);
 }
 
@@ -233,8 +244,9 @@ tell_fewer(struct local *l, uint32_t wanted, const char *holder)
 {
 	char text[SLOT_HOLDER + 200];
 
-	(void)snprintf(text, sizeof text, "%u of this machine's %u slots are free and used, the others are held by %s",
-	               l->taken, wanted, holder);
+	(void)snprintf(text, sizeof text,
+	    "%u of this machine's %u slots are free and used, the others are held by %s", l->taken,
+	    wanted, holder);
 	l->host->log(l->host, ESPL_WARN, text);
 }
 
@@ -243,31 +255,32 @@ static int
 take_slot(struct local *l, const char *slot, char holder[SLOT_HOLDER])
 {
 	char text[SLOT_HOLDER + 100];
-	int  lock = local_slot_take(slot, l->name, holder);
+	int lock = local_slot_take(slot, l->name, holder);
 
 	if (lock != -2 || holder[0] == '\0' || l->warned)
 		return lock;
 	l->warned = 1;
-	(void)snprintf(text, sizeof text, "slots are used without a lock, other runs may use them too: %s", holder);
+	(void)snprintf(text, sizeof text,
+	    "slots are used without a lock, other runs may use them too: %s", holder);
 	l->host->log(l->host, ESPL_WARN, text);
 	return lock;
 }
 
-/* The slots of all nodes at once, or none: two runs that each held some and waited for more would wait forever.
- * 0, or after what time to try again. */
+/* The slots of all nodes at once, or none: two runs that each held some and waited for more would
+ * wait forever. 0, or after what time to try again. */
 static espl_span
 take_slots(struct local *l)
 {
 	uint32_t wanted = l->gpus * l->nodes, least = wanted;
 	uint32_t all = l->on_gpus ? l->count : l->cores > wanted ? l->cores : wanted;
-	int      shares = l->config->values[OPT_SHARE].as.i != 0, turn = -2;
-	char     holder[SLOT_HOLDER] = "", one[SLOT_HOLDER], number[32];
+	int shares = l->config->values[OPT_SHARE].as.i != 0, turn = -2;
+	char holder[SLOT_HOLDER] = "", one[SLOT_HOLDER], number[32];
 
 	if (l->taken > 0)
 		return 0;
 	if (l->name[0] == '\0')
 		local_slots_name(l->name, l->run != NULL ? l->run->folder : NULL);
-	if (!shares)		/* two that try at once would each get a part, and give it back */
+	if (!shares) /* two that try at once would each get a part, and give it back */
 		turn = take_slot(l, "turn", one);
 	if (turn == -1)
 		return LOOK_SOON;
@@ -285,7 +298,8 @@ take_slots(struct local *l)
 	local_slot_give(turn);
 	if (l->taken == wanted)
 		return 0;
-	/* All that there is was asked for, not a number: then what is free will do, if every trial has room there. */
+	/* All that there is was asked for, not a number: then what is free will do, if every trial
+	 * has room there. */
 	if (l->nodes == 1 && !is_set(l, OPT_GPUS)) {
 		least = l->run != NULL && l->run->gpus_min > 1 ? l->run->gpus_min : 1;
 		if (least > wanted)
@@ -324,7 +338,7 @@ static void
 tell_node(struct local *l, uint64_t lease, uint32_t node, espl_node_state state, espl_reason reason)
 {
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
-	char                   id[32], detail[16];
+	char id[32], detail[16];
 
 	event.lease = lease;
 	event.state = state;
@@ -347,7 +361,7 @@ static espl_status
 answer_later(struct local *l, uint64_t lease, uint32_t node, espl_span after)
 {
 	if (l->pending_count == l->pending_cap) {
-		uint32_t        cap = l->pending_cap > 0 ? l->pending_cap * 2 : 16;
+		uint32_t cap = l->pending_cap > 0 ? l->pending_cap * 2 : 16;
 		struct pending *more = realloc(l->pending, cap * sizeof *more);
 
 		if (more == NULL)
@@ -385,10 +399,10 @@ take_node(struct local *l, uint64_t lease, uint32_t wanted)
 
 static espl_status
 local_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
-	struct espl_error *error)
+    struct espl_error *error)
 {
 	struct local *l = self;
-	uint32_t      i;
+	uint32_t i;
 
 	for (i = 0; i < count; i++) {
 		uint32_t node = take_node(l, list[i]->lease, ESPL_ANY);
@@ -403,13 +417,13 @@ static void
 local_on_timer(void *self, uint64_t lease)
 {
 	struct local *l = self;
-	uint32_t      i, node;
-	espl_span     after = 0;
+	uint32_t i, node;
+	espl_span after = 0;
 
 	for (i = 0; i < l->pending_count && l->pending[i].lease != lease; i++)
 		continue;
 	if (i == l->pending_count)
-		return;			/* released meanwhile */
+		return; /* released meanwhile */
 	node = l->pending[i].node;
 	l->pending[i] = l->pending[--l->pending_count];
 	if (node != ESPL_ANY)
@@ -423,18 +437,18 @@ local_on_timer(void *self, uint64_t lease)
 }
 
 static espl_status
-local_release(
-	void *self, const struct espl_lease *const *list, uint32_t count, struct espl_error *error)
+local_release(void *self, const struct espl_lease *const *list, uint32_t count,
+    struct espl_error *error)
 {
 	struct local *l = self;
-	uint32_t      i, k;
+	uint32_t i, k;
 
 	(void)error;
 	for (i = 0; i < count; i++) {
 		uint64_t lease = list[i]->lease;
 		uint32_t node = node_of(l, lease);
 
-		for (k = 0; k < l->pending_count; )	/* more than one, if it was asked for twice */
+		for (k = 0; k < l->pending_count;) /* more than one, if it was asked for twice */
 			if (l->pending[k].lease == lease)
 				l->pending[k] = l->pending[--l->pending_count];
 			else
@@ -452,7 +466,7 @@ local_release(
 static uint32_t
 number_in(const char *detail)
 {
-	char         *end;
+	char *end;
 	unsigned long number;
 
 	if (detail == NULL || detail[0] < '0' || detail[0] > '9')
@@ -462,14 +476,14 @@ number_in(const char *detail)
 }
 
 static espl_status
-local_adopt(
-	void *self, const struct espl_lease *const *list, uint32_t count, struct espl_error *error)
+local_adopt(void *self, const struct espl_lease *const *list, uint32_t count,
+    struct espl_error *error)
 {
 	struct local *l = self;
-	uint32_t      i;
+	uint32_t i;
 
 	for (i = 0; i < count; i++) {
-		uint32_t  node = take_node(l, list[i]->lease, number_in(list[i]->detail));
+		uint32_t node = take_node(l, list[i]->lease, number_in(list[i]->detail));
 		espl_span after = node != ESPL_ANY ? take_slots(l) : 0;
 
 		if (node == ESPL_ANY)
@@ -491,7 +505,7 @@ local_owned(void *self, const char *run, uint64_t what, struct espl_error *error
 
 	(void)run;
 	(void)error;
-	if (l->events != NULL)		/* nothing of it outlives the driver */
+	if (l->events != NULL) /* nothing of it outlives the driver */
 		l->events->done(l->events, what, ESPL_OK, "");
 	return ESPL_OK;
 }
@@ -499,31 +513,33 @@ local_owned(void *self, const char *run, uint64_t what, struct espl_error *error
 /* env ESPALIER_AGENT_DEVICES=...: the node's own devices, which are nobody else's. */
 static espl_status
 local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
-	struct espl_error *error)
+    struct espl_error *error)
 {
 	struct local *l = self;
-	uint32_t      node = number_in(lease->detail), i, count;
-	size_t        room, at;
-	const char   *argv[2];
-	char         *devices;
-	espl_status   status = discover(l, error);
+	uint32_t node = number_in(lease->detail), i, count;
+	size_t room, at;
+	const char *argv[2];
+	char *devices;
+	espl_status status = discover(l, error);
 
 	if (status != ESPL_OK)
 		return status;
 	if (node == ESPL_ANY || node >= l->nodes)
-		return espl_fail(
-			error, ESPL_E_UNKNOWN, "this lease is none of this machine's nodes");
+		return espl_fail(error, ESPL_E_UNKNOWN,
+		    "this lease is none of this machine's nodes");
 	room = 64 + (size_t)l->gpus * (LOCAL_UUID_ROOM + 1);
 	devices = malloc(room);
 	if (devices == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	at = (size_t)snprintf(devices, room, "ESPALIER_AGENT_DEVICES=");
-	count = l->taken > 0 ? slots_of_node(l) : l->gpus;	/* none: the lease is another process's, and was not adopted */
+	/* none: the lease is another process's, and was not adopted */
+	count = l->taken > 0 ? slots_of_node(l) : l->gpus;
 	if (!l->on_gpus)
 		(void)snprintf(devices + at, room - at, "cpu:%u", count);
 	for (i = 0; l->on_gpus && i < count; i++)
 		at += (size_t)snprintf(devices + at, room - at, "%s%s", i > 0 ? "," : "",
-		                       l->list[l->taken > 0 ? l->slots[node * l->gpus + i].which : node * l->gpus + i].uuid);
+		    l->list[l->taken > 0 ? l->slots[node * l->gpus + i].which : node * l->gpus + i]
+			.uuid);
 	argv[0] = "env";
 	argv[1] = devices;
 	status = sink->argv(sink, argv, 2);
@@ -548,17 +564,17 @@ local_destroy(void *self)
 
 static espl_status
 local_create(const struct espl_host *host, const struct espl_config *config, void **self,
-	struct espl_error *error)
+    struct espl_error *error)
 {
 	struct local *l = calloc(1, sizeof *l);
-	uint32_t      i;
+	uint32_t i;
 
 	if (l == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	l->host = host;
 	l->config = config;
-	l->io = host->service(
-		host, ESPL_IO); /* not there in simulations: describe is all they call */
+	l->io =
+	    host->service(host, ESPL_IO); /* not there in simulations: describe is all they call */
 	l->run = host->service(host, ESPL_RUN);
 	l->nodes = (uint32_t)config->values[OPT_NODES].as.i;
 	l->held = malloc(l->nodes * sizeof *l->held);

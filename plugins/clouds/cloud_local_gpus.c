@@ -9,7 +9,9 @@
 #include "cloud_local_gpus.h"
 
 typedef struct local_nvml_device *nvml_device;
-struct nvml_memory { unsigned long long total, free, used; };
+struct nvml_memory {
+	unsigned long long total, free, used;
+};
 struct nvml {
 	void *module;
 	int (*init)(void);
@@ -35,7 +37,7 @@ static int
 nvml_open(struct nvml *nvml, const char **why)
 {
 	const char *name = getenv("ESPALIER_NVML");
-	int         given = name != NULL && name[0] != '\0';
+	int given = name != NULL && name[0] != '\0';
 
 	nvml->module = dlopen(given ? name : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
 	if (nvml->module == NULL) {
@@ -66,7 +68,7 @@ static int
 visible(const char *uuid, unsigned index)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
-	char        number[16];
+	char number[16];
 
 	if (list == NULL)
 		return 1;
@@ -87,7 +89,7 @@ espl_status
 local_gpus(struct local_gpu **list, uint32_t *found, const char **why)
 {
 	struct nvml nvml;
-	unsigned    i, count = 0;
+	unsigned i, count = 0;
 
 	memset(&nvml, 0, sizeof nvml);
 	if (nvml_open(&nvml, why) != 0)
@@ -96,19 +98,20 @@ local_gpus(struct local_gpu **list, uint32_t *found, const char **why)
 		count = 0;
 	*list = calloc(count + 1, sizeof **list);
 	for (i = 0; i < count && *list != NULL; i++) {
-		struct local_gpu  *gpu = &(*list)[*found];
+		struct local_gpu *gpu = &(*list)[*found];
 		struct nvml_memory memory = { 0, 0, 0 };
-		nvml_device        device;
+		nvml_device device;
 
 		memset(gpu, 0, sizeof *gpu);
 		if (nvml.handle(i, &device) != 0 ||
-			nvml.uuid(device, gpu->uuid, LOCAL_UUID_ROOM - 1) != 0 || gpu->uuid[0] == '\0' ||
-			strchr(gpu->uuid, ',') != NULL || !visible(gpu->uuid, i))
+		    nvml.uuid(device, gpu->uuid, LOCAL_UUID_ROOM - 1) != 0 ||
+		    gpu->uuid[0] == '\0' || strchr(gpu->uuid, ',') != NULL ||
+		    !visible(gpu->uuid, i))
 			continue;
 		if (nvml.memory != NULL && nvml.memory(device, &memory) == 0)
 			gpu->memory = memory.total;
 		if (nvml.name == NULL || nvml.name(device, gpu->type, sizeof gpu->type - 1) != 0 ||
-			gpu->type[0] == '\0')
+		    gpu->type[0] == '\0')
 			(void)snprintf(gpu->type, sizeof gpu->type, "gpu");
 		(*found)++;
 	}
@@ -122,9 +125,9 @@ uint32_t
 local_cores(void)
 {
 	cpu_set_t *set = CPU_ALLOC(4096);
-	size_t     size = CPU_ALLOC_SIZE(4096);
-	int        count = 0;
-	long       online = sysconf(_SC_NPROCESSORS_ONLN);
+	size_t size = CPU_ALLOC_SIZE(4096);
+	int count = 0;
+	long online = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (set != NULL && sched_getaffinity(0, size, set) == 0)
 		count = CPU_COUNT_S(size, set);

@@ -37,7 +37,8 @@ local_slots_name(char name[SLOT_HOLDER], const char *folder)
 	int size = snprintf(name, SLOT_HOLDER, "process %ld", (long)getpid());
 
 	if (user != NULL)
-		size += snprintf(name + size, SLOT_HOLDER - (size_t)size, " of %.60s", user->pw_name);
+		size +=
+		    snprintf(name + size, SLOT_HOLDER - (size_t)size, " of %.60s", user->pw_name);
 	if (folder != NULL)
 		(void)snprintf(name + size, SLOT_HOLDER - (size_t)size, " (%s)", folder);
 	clean(name);
@@ -64,7 +65,8 @@ open_lock(const char *path)
 		return fd;
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd >= 0)
-		(void)fchmod(fd, 0666);		/* whatever the umask: the next holder writes its name there */
+		/* whatever the umask: the next holder writes its name there */
+		(void)fchmod(fd, 0666);
 	else if (errno == EEXIST)
 		fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	return fd;
@@ -85,9 +87,9 @@ int
 local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER])
 {
 	const char *in = folder();
-	char        path[4200];
+	char path[4200];
 	struct stat st;
-	int         fd;
+	int fd;
 
 	holder[0] = '\0';
 	if (in == NULL)
@@ -107,7 +109,7 @@ local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER])
 		return -1;
 	}
 	if (ftruncate(fd, 0) == 0 && pwrite(fd, name, strlen(name), 0) < 0)
-		(void)ftruncate(fd, 0);		/* a full disk: then without a name */
+		(void)ftruncate(fd, 0); /* a full disk: then without a name */
 	return fd;
 }
 

@@ -11,83 +11,157 @@
 #include "cloud_sim_prices.h"
 
 enum { OPT_OFFERS = 0, OPT_NODES_MAX, OPT_PRICES, OPT_START };
-enum { COL_NAME = 0, COL_GPUS, COL_CPUS, COL_PRICE, COL_MARKET, COL_BILLING, COL_MINIMUM, COL_STEP,
-       COL_FROM, COL_BILL_INIT, COL_DATA, COL_PROVISION, COL_INIT, COL_NOTICE, COL_REFUND,
-    COL_LEASE_MAX,
-       COL_REVOCABLE, COL_HAZARD, COL_FIXED, COL_GPU_TYPE, COL_ZONE, COL_MEMORY, COL_GPU_MEMORY,
-       COL_NODES_MAX, COL_COUNT };
+enum {
+	COL_NAME = 0,
+	COL_GPUS,
+	COL_CPUS,
+	COL_PRICE,
+	COL_MARKET,
+	COL_BILLING,
+	COL_MINIMUM,
+	COL_STEP,
+	COL_FROM,
+	COL_BILL_INIT,
+	COL_DATA,
+	COL_PROVISION,
+	COL_INIT,
+	COL_NOTICE,
+	COL_REFUND,
+	COL_LEASE_MAX,
+	COL_REVOCABLE,
+	COL_HAZARD,
+	COL_FIXED,
+	COL_GPU_TYPE,
+	COL_ZONE,
+	COL_MEMORY,
+	COL_GPU_MEMORY,
+	COL_NODES_MAX,
+	COL_COUNT
+};
 
-static const struct espl_option columns[COL_COUNT] = {
-	[COL_NAME] = { .name = "name", .help = "name of the machine type", .type = ESPL_OPT_STRING,
-	               .flags = ESPL_OPT_REQUIRED },
-	[COL_GPUS] = { .name = "gpus", .help = "GPUs (or slots) of a node", .type = ESPL_OPT_INT,
-	               .min = "1", .max = "65536", .flags = ESPL_OPT_REQUIRED },
-	[COL_CPUS] = { .name = "cpus", .help = "cores of a node, 0 unknown", .type = ESPL_OPT_INT,
-	               .fallback = "0", .min = "0", .max = "65536" },
-	[COL_PRICE] = { .name = "price", .help = "dollars per node-hour; may be left to `prices`",
-	                .type = ESPL_OPT_MONEY, .min = "0" },
-	[COL_MARKET] = { .name = "market", .help = "on-demand, spot or a name of yours",
-	                 .type = ESPL_OPT_STRING, .fallback = "on-demand" },
-	[COL_BILLING] = { .name = "billing", .help = "by lease, or by busy GPU-second",
-	                  .type = ESPL_OPT_CHOICE,
-	                  .fallback = "instance", .choices = "instance|function" },
-	[COL_MINIMUM] = { .name = "minimum_charge", .help = "least time charged for a lease",
-	                  .type = ESPL_OPT_SPAN, .fallback = "0s" },
-	[COL_STEP] = { .name = "billing_step", .help = "a lease is rounded up to it; 0s: not at all",
-	               .type = ESPL_OPT_SPAN,
-	               .fallback = "0s" },
-	[COL_FROM] = { .name = "billed_from", .help = "where billing begins; overrides bill_init",
-	               .type = ESPL_OPT_CHOICE, .choices = "request|boot|ready" },
-	[COL_BILL_INIT] = { .name = "bill_init", .help = "the time of init is billed",
-	                    .type = ESPL_OPT_BOOL,
-	                    .fallback = "true" },
-	[COL_DATA] = { .name = "data_price_gb", .help = "dollars per GB that a new node downloads",
-	               .type = ESPL_OPT_MONEY, .fallback = "0", .min = "0" },
-	[COL_PROVISION] = { .name = "provision", .help = "from the request to the boot",
-	                    .type = ESPL_OPT_LATENCY,
-	                    .fallback = "0s" },
-	[COL_INIT] = { .name = "init", .help = "from the boot to ready", .type = ESPL_OPT_LATENCY,
-	               .fallback = "0s" },
-	[COL_NOTICE] = { .name = "notice", .help = "between the notice of revocation and the end",
-	                 .type = ESPL_OPT_SPAN, .fallback = "0s" },
-	[COL_REFUND] = { .name = "refund_before", .help = "revoked earlier, a lease costs nothing",
-	                 .type = ESPL_OPT_SPAN, .fallback = "0s" },
-	[COL_LEASE_MAX] = { .name = "lease_max", .help = "wall-time limit of a lease, 0 none",
-	                    .type = ESPL_OPT_SPAN, .fallback = "0s" },
-	[COL_REVOCABLE] = { .name = "revocable",
-	                    .help = "the provider may end a lease; default: the market is "
-	                    "spot", .type = ESPL_OPT_BOOL },
-	[COL_HAZARD] = { .name = "hazard_hour", .help = "revocations per node-hour, at random",
-	                 .type = ESPL_OPT_REAL, .min = "0" },
-	[COL_FIXED] = { .name = "fixed_price",
-	                .help = "dollars per node-hour on demand; default: that of the "
-	                "on-demand offer of this name", .type = ESPL_OPT_MONEY, .min = "0" },
-	[COL_GPU_TYPE] = { .name = "gpu_type", .help = "model of its GPUs", .type = ESPL_OPT_STRING,
-	                   .fallback = "" },
-	[COL_ZONE] = { .name = "zone", .help = "region or zone", .type = ESPL_OPT_STRING,
-	               .fallback = "" },
-	[COL_MEMORY] = { .name = "memory", .help = "of a node, 0 unknown", .type = ESPL_OPT_BYTES,
-	                 .fallback = "0", .min = "0" },
-	[COL_GPU_MEMORY] = { .name = "gpu_memory", .help = "of a GPU, 0 unknown",
-	                     .type = ESPL_OPT_BYTES,
-	                     .fallback = "0", .min = "0" },
-	[COL_NODES_MAX] = { .name = "nodes_max",
-	                    .help = "nodes of this offer at once; default: the cloud's",
-	                    .type = ESPL_OPT_INT, .min = "1", .max = "1000000" }
-};
-static const struct espl_option options[] = {
-	[OPT_OFFERS] = { .name = "offers", .help = "what is sold: one group each",
-	                 .type = ESPL_OPT_TABLE,
-	                 .columns = columns, .column_count = COL_COUNT,
+static const struct espl_option columns[COL_COUNT] = { [COL_NAME] = { .name = "name",
+							   .help = "name of the machine type",
+							   .type = ESPL_OPT_STRING,
+							   .flags = ESPL_OPT_REQUIRED },
+	[COL_GPUS] = { .name = "gpus",
+	    .help = "GPUs (or slots) of a node",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "65536",
 	    .flags = ESPL_OPT_REQUIRED },
+	[COL_CPUS] = { .name = "cpus",
+	    .help = "cores of a node, 0 unknown",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "65536" },
+	[COL_PRICE] = { .name = "price",
+	    .help = "dollars per node-hour; may be left to `prices`",
+	    .type = ESPL_OPT_MONEY,
+	    .min = "0" },
+	[COL_MARKET] = { .name = "market",
+	    .help = "on-demand, spot or a name of yours",
+	    .type = ESPL_OPT_STRING,
+	    .fallback = "on-demand" },
+	[COL_BILLING] = { .name = "billing",
+	    .help = "by lease, or by busy GPU-second",
+	    .type = ESPL_OPT_CHOICE,
+	    .fallback = "instance",
+	    .choices = "instance|function" },
+	[COL_MINIMUM] = { .name = "minimum_charge",
+	    .help = "least time charged for a lease",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "0s" },
+	[COL_STEP] = { .name = "billing_step",
+	    .help = "a lease is rounded up to it; 0s: not at all",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "0s" },
+	[COL_FROM] = { .name = "billed_from",
+	    .help = "where billing begins; overrides bill_init",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "request|boot|ready" },
+	[COL_BILL_INIT] = { .name = "bill_init",
+	    .help = "the time of init is billed",
+	    .type = ESPL_OPT_BOOL,
+	    .fallback = "true" },
+	[COL_DATA] = { .name = "data_price_gb",
+	    .help = "dollars per GB that a new node downloads",
+	    .type = ESPL_OPT_MONEY,
+	    .fallback = "0",
+	    .min = "0" },
+	[COL_PROVISION] = { .name = "provision",
+	    .help = "from the request to the boot",
+	    .type = ESPL_OPT_LATENCY,
+	    .fallback = "0s" },
+	[COL_INIT] = { .name = "init",
+	    .help = "from the boot to ready",
+	    .type = ESPL_OPT_LATENCY,
+	    .fallback = "0s" },
+	[COL_NOTICE] = { .name = "notice",
+	    .help = "between the notice of revocation and the end",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "0s" },
+	[COL_REFUND] = { .name = "refund_before",
+	    .help = "revoked earlier, a lease costs nothing",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "0s" },
+	[COL_LEASE_MAX] = { .name = "lease_max",
+	    .help = "wall-time limit of a lease, 0 none",
+	    .type = ESPL_OPT_SPAN,
+	    .fallback = "0s" },
+	[COL_REVOCABLE] = { .name = "revocable",
+	    .help = "the provider may end a lease; default: the market is spot",
+	    .type = ESPL_OPT_BOOL },
+	[COL_HAZARD] = { .name = "hazard_hour",
+	    .help = "revocations per node-hour, at random",
+	    .type = ESPL_OPT_REAL,
+	    .min = "0" },
+	[COL_FIXED] = { .name = "fixed_price",
+	    .help = "dollars per node-hour on demand; default: that of the on-demand offer of this "
+		    "name",
+	    .type = ESPL_OPT_MONEY,
+	    .min = "0" },
+	[COL_GPU_TYPE] = { .name = "gpu_type",
+	    .help = "model of its GPUs",
+	    .type = ESPL_OPT_STRING,
+	    .fallback = "" },
+	[COL_ZONE] = { .name = "zone",
+	    .help = "region or zone",
+	    .type = ESPL_OPT_STRING,
+	    .fallback = "" },
+	[COL_MEMORY] = { .name = "memory",
+	    .help = "of a node, 0 unknown",
+	    .type = ESPL_OPT_BYTES,
+	    .fallback = "0",
+	    .min = "0" },
+	[COL_GPU_MEMORY] = { .name = "gpu_memory",
+	    .help = "of a GPU, 0 unknown",
+	    .type = ESPL_OPT_BYTES,
+	    .fallback = "0",
+	    .min = "0" },
+	[COL_NODES_MAX] = { .name = "nodes_max",
+	    .help = "nodes of this offer at once; default: the cloud's",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "1000000" } };
+static const struct espl_option options[] = { [OPT_OFFERS] = { .name = "offers",
+						  .help = "what is sold: one group each",
+						  .type = ESPL_OPT_TABLE,
+						  .columns = columns,
+						  .column_count = COL_COUNT,
+						  .flags = ESPL_OPT_REQUIRED },
 	[OPT_NODES_MAX] = { .name = "nodes_max",
-	                    .help = "nodes of each offer at once; absent: no limit",
-	                    .type = ESPL_OPT_INT, .min = "1", .max = "1000000" },
-	[OPT_PRICES] = { .name = "prices", .help = "CSV of prices: columns offer, time, "
-	                 "price and, where needed, market and zone", .type = ESPL_OPT_PATH },
-	[OPT_START] = { .name = "start", .help = "instant of the price file at which the run "
-	                "begins; default: 0, of calendar times the first", .type = ESPL_OPT_STRING }
-};
+	    .help = "nodes of each offer at once; absent: no limit",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "1000000" },
+	[OPT_PRICES] = { .name = "prices",
+	    .help = "CSV of prices: columns offer, time, price and, where needed, market and zone",
+	    .type = ESPL_OPT_PATH },
+	[OPT_START] = { .name = "start",
+	    .help = "instant of the price file at which the run begins; default: 0, of calendar "
+		    "times the first",
+	    .type = ESPL_OPT_STRING } };
 
 struct cloud {
 	struct cloud_sim_offer *list;
@@ -108,25 +182,31 @@ blame(struct espl_error *error, uint32_t row, const char *text, const char *name
 
 static void
 fill(struct cloud_sim_offer *sold, const struct espl_value *cell,
-     const struct espl_value *nodes_max)
+    const struct espl_value *nodes_max)
 {
 	struct espl_offer *o = &sold->offer;
 
-	*o = (struct espl_offer){
-		.size = (uint32_t)sizeof *o, .number = ESPL_ANY,
-		    .gpus = (uint32_t)cell[COL_GPUS].as.i,
-		.cpus = (uint32_t)cell[COL_CPUS].as.i, .nodes_max = ESPL_ANY,
-		.name = cell[COL_NAME].as.s, .market = cell[COL_MARKET].as.s,
-		.gpu_type = cell[COL_GPU_TYPE].as.s, .zone = cell[COL_ZONE].as.s,
+	*o = (struct espl_offer){ .size = (uint32_t)sizeof *o,
+		.number = ESPL_ANY,
+		.gpus = (uint32_t)cell[COL_GPUS].as.i,
+		.cpus = (uint32_t)cell[COL_CPUS].as.i,
+		.nodes_max = ESPL_ANY,
+		.name = cell[COL_NAME].as.s,
+		.market = cell[COL_MARKET].as.s,
+		.gpu_type = cell[COL_GPU_TYPE].as.s,
+		.zone = cell[COL_ZONE].as.s,
 		.memory_bytes = (uint64_t)cell[COL_MEMORY].as.i,
 		.gpu_memory_bytes = (uint64_t)cell[COL_GPU_MEMORY].as.i,
 		.data_gb = cell[COL_DATA].as.i,
 		.billing = cell[COL_BILLING].as.i == 0 ? ESPL_BILL_NODE : ESPL_BILL_FUNCTION,
-		.billing_step = cell[COL_STEP].as.i, .minimum_charge = cell[COL_MINIMUM].as.i,
-		.refund_before = cell[COL_REFUND].as.i, .notice = cell[COL_NOTICE].as.i,
-		.lease_max = cell[COL_LEASE_MAX].as.i, .provision = cell[COL_PROVISION].as.latency,
-		.init = cell[COL_INIT].as.latency, .hazard_hour = NAN
-	};
+		.billing_step = cell[COL_STEP].as.i,
+		.minimum_charge = cell[COL_MINIMUM].as.i,
+		.refund_before = cell[COL_REFUND].as.i,
+		.notice = cell[COL_NOTICE].as.i,
+		.lease_max = cell[COL_LEASE_MAX].as.i,
+		.provision = cell[COL_PROVISION].as.latency,
+		.init = cell[COL_INIT].as.latency,
+		.hazard_hour = NAN };
 	sold->priced = cell[COL_PRICE].source != ESPL_UNSET;
 	if (sold->priced)
 		o->price_hour = cell[COL_PRICE].as.i;
@@ -141,16 +221,16 @@ fill(struct cloud_sim_offer *sold, const struct espl_value *cell,
 	if (cell[COL_FROM].source != ESPL_UNSET)
 		o->billed_from = ESPL_BILL_FROM_REQUEST + (espl_bill_start)cell[COL_FROM].as.i;
 	else
-		o->billed_from = cell[COL_BILL_INIT].as.i ? ESPL_BILL_FROM_BOOT
-		    : ESPL_BILL_FROM_READY;
+		o->billed_from =
+		    cell[COL_BILL_INIT].as.i ? ESPL_BILL_FROM_BOOT : ESPL_BILL_FROM_READY;
 	if (cell[COL_REVOCABLE].source != ESPL_UNSET ? cell[COL_REVOCABLE].as.i != 0
-	    : strcmp(o->market, "spot") == 0)
+						     : strcmp(o->market, "spot") == 0)
 		o->flags |= ESPL_OFFER_REVOCABLE;
 }
 
 static espl_status
 check(const struct cloud *cloud, uint32_t row, const struct espl_value *cell,
-      struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct cloud_sim_offer *sold = &cloud->list[row];
 	const struct espl_offer *o = &sold->offer;
@@ -160,27 +240,26 @@ check(const struct cloud *cloud, uint32_t row, const struct espl_value *cell,
 	if (o->market[0] == '\0')
 		return blame(error, row, "offer '%s' has an empty market", o->name);
 	for (uint32_t i = 0; i < row; i++)
-		if (strcmp(cloud->list[i].offer.name, o->name) == 0
-		    && strcmp(cloud->list[i].offer.market, o->market) == 0) {
+		if (strcmp(cloud->list[i].offer.name, o->name) == 0 &&
+		    strcmp(cloud->list[i].offer.market, o->market) == 0) {
 			blame(error, row, "offer '%s' is listed twice with the same market",
-			      o->name);
+			    o->name);
 			if (error != NULL && error->hint[0] == '\0')
 				(void)snprintf(error->hint, sizeof error->hint,
-				               "give one of them another name or market");
+				    "give one of them another name or market");
 			return ESPL_E_CONFIG;
 		}
 	if (o->billing_step < 0)
-		return blame(error, row, "offer '%s': billing_step must not be negative",
-		             o->name);
+		return blame(error, row, "offer '%s': billing_step must not be negative", o->name);
 	if (cell[COL_FROM].source != ESPL_UNSET && cell[COL_BILL_INIT].source > ESPL_FALLBACK)
 		return blame(error, row, "offer '%s' gives both billed_from and bill_init",
-		             o->name);
+		    o->name);
 	if (!isnan(o->hazard_hour) && !(o->flags & ESPL_OFFER_REVOCABLE))
 		return blame(error, row, "offer '%s' has a hazard_hour but is not revocable",
-		             o->name);
+		    o->name);
 	if (o->refund_before > 0 && !(o->flags & ESPL_OFFER_REVOCABLE))
 		return blame(error, row, "offer '%s' has a refund_before but is not revocable",
-		             o->name);
+		    o->name);
 	if (o->lease_max > 0 && o->notice > o->lease_max)
 		return blame(error, row, "offer '%s': notice is longer than lease_max", o->name);
 	return ESPL_OK;
@@ -194,8 +273,8 @@ fixed_prices(struct cloud *cloud)
 		struct espl_offer *o = &cloud->list[i].offer;
 
 		for (uint32_t j = 0; j < cloud->count && o->fixed_price_hour == 0; j++)
-			if (strcmp(cloud->list[j].offer.name, o->name) == 0
-			    && strcmp(cloud->list[j].offer.market, "on-demand") == 0)
+			if (strcmp(cloud->list[j].offer.name, o->name) == 0 &&
+			    strcmp(cloud->list[j].offer.market, "on-demand") == 0)
 				o->fixed_price_hour = cloud->list[j].offer.price_hour;
 	}
 }
@@ -222,8 +301,9 @@ present_price(struct cloud_sim_offer *sold)
 	for (uint32_t i = 0; i < sold->price_count; i++) {
 		const struct espl_price *p = &sold->prices[i];
 
-		if (best == NULL || (p->from <= 0 ? best->from > 0 || p->from >= best->from
-		                     : p->from < best->from && best->from > 0))
+		if (best == NULL ||
+		    (p->from <= 0 ? best->from > 0 || p->from >= best->from
+				  : p->from < best->from && best->from > 0))
 			best = p;
 	}
 	if (best != NULL)
@@ -232,7 +312,7 @@ present_price(struct cloud_sim_offer *sold)
 
 static espl_status
 read_prices(const struct espl_host *host, struct cloud *cloud, const struct espl_config *config,
-            struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct espl_value *start = &config->values[OPT_START];
 	const void *bytes;
@@ -242,14 +322,12 @@ read_prices(const struct espl_host *host, struct cloud *cloud, const struct espl
 	if (status != ESPL_OK)
 		return status;
 	return cloud_sim_prices(cloud->list, cloud->count, bytes, size,
-	                        start->source != ESPL_UNSET ? start->as.s : NULL, OPT_PRICES,
-	    OPT_START,
-	                        error);
+	    start->source != ESPL_UNSET ? start->as.s : NULL, OPT_PRICES, OPT_START, error);
 }
 
 static espl_status
 cloud_sim_create(const struct espl_host *host, const struct espl_config *config, void **self,
-                 struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct espl_table *table = config->values[OPT_OFFERS].as.table;
 	struct cloud *cloud;
@@ -280,7 +358,7 @@ cloud_sim_create(const struct espl_host *host, const struct espl_config *config,
 		if (!cloud->list[i].priced && cloud->list[i].price_count == 0)
 			status = blame(error, i,
 			    "offer '%s' has no price: neither price nor a record in prices",
-			               cloud->list[i].offer.name);
+			    cloud->list[i].offer.name);
 		present_price(&cloud->list[i]);
 	}
 	if (status != ESPL_OK) {
@@ -303,8 +381,7 @@ cloud_sim_describe(void *self, const struct espl_cloud_events *events, struct es
 
 		if (status == ESPL_OK && sold->price_count > 0)
 			status = events->prices(events, sold->offer.name, sold->offer.market,
-			                        sold->prices,
-			                        sold->price_count);
+			    sold->prices, sold->price_count);
 		if (status != ESPL_OK)
 			return espl_fail(error, status, "offer '%s' is refused", sold->offer.name);
 	}
@@ -324,7 +401,7 @@ cloud_sim_start(void *self, const struct espl_cloud_events *events, struct espl_
 
 static espl_status
 cloud_sim_acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
-                  struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)self;
 	(void)list;
@@ -334,7 +411,7 @@ cloud_sim_acquire(void *self, const struct espl_acquire *const *list, uint32_t c
 
 static espl_status
 cloud_sim_leases(void *self, const struct espl_lease *const *list, uint32_t count,
-                 struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)self;
 	(void)list;
@@ -344,7 +421,7 @@ cloud_sim_leases(void *self, const struct espl_lease *const *list, uint32_t coun
 
 static espl_status
 cloud_sim_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
-                struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)self;
 	(void)lease;
@@ -352,17 +429,11 @@ cloud_sim_reach(void *self, const struct espl_lease *lease, struct espl_argv_sin
 	return espl_fail(error, ESPL_E_UNSUPPORTED, NO_MACHINES);
 }
 
-static const struct espl_cloud_ops ops = {
-	ESPL_TABLE(struct espl_cloud_ops),
+static const struct espl_cloud_ops ops = { ESPL_TABLE(struct espl_cloud_ops),
 	.start = cloud_sim_start, .acquire = cloud_sim_acquire, .release = cloud_sim_leases,
-	.adopt = cloud_sim_leases, .reach = cloud_sim_reach, .describe = cloud_sim_describe
-};
+	.adopt = cloud_sim_leases, .reach = cloud_sim_reach, .describe = cloud_sim_describe };
 
-ESPL_PLUGIN(cloud, sim) = {
-	ESPL_HEAD(ESPL_CLOUD, "sim"),
-	.version = "0.1", .summary = "offers and prices on paper, without machines",
-	.caps = ESPL_CAP_PURE | ESPL_CAP_SIMULATED,
-	ESPL_OPTIONS(options),
-	.ops = &ops.head,
-	.create = cloud_sim_create, .destroy = cloud_sim_destroy
-};
+ESPL_PLUGIN(cloud, sim) = { ESPL_HEAD(ESPL_CLOUD, "sim"), .version = "0.1",
+	.summary = "offers and prices on paper, without machines",
+	.caps = ESPL_CAP_PURE | ESPL_CAP_SIMULATED, ESPL_OPTIONS(options), .ops = &ops.head,
+	.create = cloud_sim_create, .destroy = cloud_sim_destroy };

@@ -14,23 +14,33 @@
 #include <espalier/util.h>
 
 struct cloud_sim_offer {
-	struct espl_offer  offer;
-	struct espl_price *prices;	/* malloc'ed, relative to the run's start   */
+	struct espl_offer offer;
+	struct espl_price *prices; /* malloc'ed, relative to the run's start */
 	uint32_t price_count, price_cap;
-	int      priced;		/* the configuration told a price           */
-	const char *zone_seen;		/* of the price records; into the file's bytes */
+	int priced;            /* the configuration told a price */
+	const char *zone_seen; /* of the price records; into the file's bytes */
 	uint32_t zone_length;
 };
 
-enum { FIELD_OFFER = 0, FIELD_MARKET, FIELD_ZONE, FIELD_TIME, FIELD_PRICE, FIELD_COUNT,
-       FIELD_OTHER };
-struct field { const char *at; uint32_t length; };
+enum {
+	FIELD_OFFER = 0,
+	FIELD_MARKET,
+	FIELD_ZONE,
+	FIELD_TIME,
+	FIELD_PRICE,
+	FIELD_COUNT,
+	FIELD_OTHER
+};
+struct field {
+	const char *at;
+	uint32_t length;
+};
 struct csv {
 	const char *at, *end;
 	uint32_t line;
-	uint32_t map[64], fields;	/* field of each column             */
-	int      calendar;		/* times are dates: -1 not yet known */
-	int      used;			/* a record belonged to an offer    */
+	uint32_t map[64], fields; /* field of each column */
+	int calendar;             /* times are dates: -1 not yet known */
+	int used;                 /* a record belonged to an offer */
 	espl_time first;
 	uint32_t option;
 	struct espl_error *error;
@@ -92,14 +102,14 @@ is(const struct field *field, const char *text)
 static espl_status
 read_header(struct csv *csv)
 {
-	static const struct { const char *name; uint32_t field; } names[] = {
-		{ "offer", FIELD_OFFER }, { "name", FIELD_OFFER }, { "instance_type", FIELD_OFFER },
-		{ "market", FIELD_MARKET }, { "zone", FIELD_ZONE },
-		    { "availability_zone", FIELD_ZONE },
-		{ "from", FIELD_TIME }, { "time", FIELD_TIME }, { "timestamp", FIELD_TIME },
-		{ "price", FIELD_PRICE }, { "price_hour", FIELD_PRICE },
-		    { "spot_price", FIELD_PRICE }
-	};
+	static const struct {
+		const char *name;
+		uint32_t field;
+	} names[] = { { "offer", FIELD_OFFER }, { "name", FIELD_OFFER },
+		{ "instance_type", FIELD_OFFER }, { "market", FIELD_MARKET },
+		{ "zone", FIELD_ZONE }, { "availability_zone", FIELD_ZONE }, { "from", FIELD_TIME },
+		{ "time", FIELD_TIME }, { "timestamp", FIELD_TIME }, { "price", FIELD_PRICE },
+		{ "price_hour", FIELD_PRICE }, { "spot_price", FIELD_PRICE } };
 	struct field fields[64];
 	uint32_t seen[FIELD_COUNT] = { 0 };
 
@@ -130,8 +140,8 @@ read_number(const struct field *field, double *value)
 {
 	char text[64], *end;
 
-	if (field->length == 0 || field->length >= sizeof text
-	    || isspace((unsigned char)field->at[0]))
+	if (field->length == 0 || field->length >= sizeof text ||
+	    isspace((unsigned char)field->at[0]))
 		return -1;
 	memcpy(text, field->at, field->length);
 	text[field->length] = '\0';
@@ -144,7 +154,7 @@ static int64_t
 days(int64_t year, int64_t month, int64_t day)
 {
 	int64_t y = month <= 2 ? year - 1 : year, era = (y >= 0 ? y : y - 399) / 400,
-	    of_era = y - era * 400;
+		of_era = y - era * 400;
 	int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
 
 	return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
@@ -168,18 +178,16 @@ read_date(const struct field *field, espl_time *at)
 {
 	const char *p = field->at, *end = p + field->length;
 	int64_t year, month, day, hour = 0, minute = 0, second = 0, fraction = 0, unit = 100000000,
-	    zone = 0;
+				  zone = 0;
 
-	if (digits(&p, end, 4, &year) || p == end || *p++ != '-' || digits(&p, end, 2, &month)
-	    || p == end
-	    || *p++ != '-' || digits(&p, end, 2, &day) || month < 1 || month > 12 || day < 1
-	    || day > 31
-	    || year < 1700 || year > 2200)
+	if (digits(&p, end, 4, &year) || p == end || *p++ != '-' || digits(&p, end, 2, &month) ||
+	    p == end || *p++ != '-' || digits(&p, end, 2, &day) || month < 1 || month > 12 ||
+	    day < 1 || day > 31 || year < 1700 || year > 2200)
 		return -1;
 	if (p < end && (*p == 'T' || *p == ' ')) {
 		p++;
-		if (digits(&p, end, 2, &hour) || p == end || *p++ != ':'
-		    || digits(&p, end, 2, &minute))
+		if (digits(&p, end, 2, &hour) || p == end || *p++ != ':' ||
+		    digits(&p, end, 2, &minute))
 			return -1;
 		if (p < end && *p == ':') {
 			p++;
@@ -228,7 +236,7 @@ read_time(const struct field *field, espl_time *at, int *calendar)
 
 static espl_status
 keep_record(struct csv *csv, struct cloud_sim_offer *sold, const struct field *zone,
-            const struct espl_price *record)
+    const struct espl_price *record)
 {
 	if (sold->price_count == sold->price_cap) {
 		uint32_t cap = sold->price_cap > 0 ? sold->price_cap * 2 : 64;
@@ -243,14 +251,15 @@ keep_record(struct csv *csv, struct cloud_sim_offer *sold, const struct field *z
 		if (sold->zone_seen == NULL) {
 			sold->zone_seen = zone->at;
 			sold->zone_length = zone->length;
-		} else if (sold->zone_length != zone->length
-		           || memcmp(sold->zone_seen, zone->at, zone->length) != 0) {
+		} else if (sold->zone_length != zone->length ||
+		    memcmp(sold->zone_seen, zone->at, zone->length) != 0) {
 			char text[200];
 
 			(void)snprintf(text, sizeof text,
-			               "offer '%.60s' has prices of several zones; give "
-			               "it one with zone = \"%.*s\"", sold->offer.name,
-			               (int)(zone->length < 60 ? zone->length : 60), zone->at);
+			    "offer '%.60s' has prices of several zones; give it one with zone = "
+			    "\"%.*s\"",
+			    sold->offer.name, (int)(zone->length < 60 ? zone->length : 60),
+			    zone->at);
 			return bad_line(csv, text);
 		}
 	}
@@ -270,7 +279,7 @@ belongs(const struct cloud_sim_offer *sold, const struct field *f)
 		return 0;
 	/* A trace without markets is one of varying prices: not of the fixed ones. */
 	if (f[FIELD_MARKET].length > 0 ? !is(&f[FIELD_MARKET], o->market)
-	    : strcmp(o->market, "on-demand") == 0 && sold->priced)
+				       : strcmp(o->market, "on-demand") == 0 && sold->priced)
 		return 0;
 	return o->zone[0] == '\0' || f[FIELD_ZONE].length == 0 || is(&f[FIELD_ZONE], o->zone);
 }
@@ -292,8 +301,8 @@ read_records(struct cloud_sim_offer *list, uint32_t offers, struct csv *csv)
 		for (uint32_t i = 0; i < count; i++)
 			f[csv->map[i]] = fields[i];
 		if (read_time(&f[FIELD_TIME], &record.from, &calendar) != 0)
-			return bad_line(csv, "the time is neither seconds nor a date "
-			                "like 2020-03-01T12:00:00Z");
+			return bad_line(csv,
+			    "the time is neither seconds nor a date like 2020-03-01T12:00:00Z");
 		if (csv->calendar >= 0 && csv->calendar != calendar)
 			return bad_line(csv, "times in seconds and dates are mixed");
 		csv->calendar = calendar;
@@ -302,8 +311,8 @@ read_records(struct cloud_sim_offer *list, uint32_t offers, struct csv *csv)
 		record.usd_hour = llround(usd * (double)ESPL_USD);
 		for (uint32_t i = 0; i < offers; i++)
 			if (belongs(&list[i], f)) {
-				espl_status status = keep_record(csv, &list[i], &f[FIELD_ZONE],
-				                                 &record);
+				espl_status status =
+				    keep_record(csv, &list[i], &f[FIELD_ZONE], &record);
 
 				if (status != ESPL_OK)
 					return status;
@@ -316,11 +325,13 @@ read_records(struct cloud_sim_offer *list, uint32_t offers, struct csv *csv)
  * file at which the run begins, NULL: not told.  Errors blame these options. */
 static espl_status
 cloud_sim_prices(struct cloud_sim_offer *list, uint32_t count, const void *bytes, uint64_t size,
-                 const char *start, uint32_t prices_option, uint32_t start_option,
-    struct espl_error *error)
+    const char *start, uint32_t prices_option, uint32_t start_option, struct espl_error *error)
 {
-	struct csv csv = { .at = bytes, .end = (const char *)bytes + size, .calendar = -1,
-	                   .option = prices_option, .error = error };
+	struct csv csv = { .at = bytes,
+		.end = (const char *)bytes + size,
+		.calendar = -1,
+		.option = prices_option,
+		.error = error };
 	espl_time zero;
 	espl_status status;
 	int calendar;
@@ -334,11 +345,12 @@ cloud_sim_prices(struct cloud_sim_offer *list, uint32_t count, const void *bytes
 	if (start != NULL) {
 		const struct field field = { start, (uint32_t)strlen(start) };
 
-		if (read_time(&field, &zero, &calendar) != 0
-		    || (csv.calendar >= 0 && calendar != csv.calendar))
-			return espl_blame(error, start_option, csv.calendar == 1
-			                  ? "start must be a date, as the price file's times are"
-			                  : "start must be seconds, as the price file's times are");
+		if (read_time(&field, &zero, &calendar) != 0 ||
+		    (csv.calendar >= 0 && calendar != csv.calendar))
+			return espl_blame(error, start_option,
+			    csv.calendar == 1
+				? "start must be a date, as the price file's times are"
+				: "start must be seconds, as the price file's times are");
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		for (uint32_t p = 0; p < list[i].price_count; p++)

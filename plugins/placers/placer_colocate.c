@@ -10,20 +10,22 @@
 #include <espalier/sitters.h>
 #include <espalier/util.h>
 
-#define DEPTH_MAX 3u		/* a displaced gang may displace in turn, so far     */
-#define TRIES_MAX 8u		/* nodes that are tried for one gang                 */
-#define SITTERS_MAX 64u		/* gangs of one node that are looked at              */
+#define DEPTH_MAX 3u    /* a displaced gang may displace in turn, so far */
+#define TRIES_MAX 8u    /* nodes that are tried for one gang */
+#define SITTERS_MAX 64u /* gangs of one node that are looked at */
 
-struct cost { uint32_t stand, moves, gpus; };	/* of emptying a node, or a part of it */
+struct cost {
+	uint32_t stand, moves, gpus;
+}; /* of emptying a node, or a part of it */
 
 struct colocate {
 	struct espl_floor floor;
 	struct espl_moves moves;
 	struct espl_sitters sitters;
 	struct cost *costs;
-	uint32_t  cost_room;
-	uint32_t  shared;		/* a GPU was shared once: sharers may need joining */
-	uint32_t  hole_stand, hole_packing;	/* no hole of this degree before this node */
+	uint32_t cost_room;
+	uint32_t shared;                   /* a GPU was shared once: sharers may need joining */
+	uint32_t hole_stand, hole_packing; /* no hole of this degree before this node */
 };
 
 static void
@@ -40,7 +42,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct colocate *colocate = calloc(1, sizeof *colocate);
 
@@ -60,7 +62,7 @@ seat_share(struct colocate *colocate, const struct espl_gang *gang, struct espl_
 {
 	struct espl_floor *floor = &colocate->floor;
 	uint32_t c = gang->share.packing, i, gpu = 0;
-	int      common = gang->offer == ESPL_ANY && gang->owner == ESPL_NONE;
+	int common = gang->offer == ESPL_ANY && gang->owner == ESPL_NONE;
 
 	if (!common || colocate->hole_packing != c)
 		colocate->hole_stand = 0;
@@ -79,7 +81,7 @@ seat_share(struct colocate *colocate, const struct espl_gang *gang, struct espl_
 	i = espl_floor_fit(floor, gang, ESPL_ANY, 1, 0);
 	if (i == ESPL_ANY)
 		return 0;
-	colocate->hole_stand = i;	/* the only place with room now */
+	colocate->hole_stand = i; /* the only place with room now */
 	return espl_floor_seat(floor, i, 1, c, slots);
 }
 
@@ -97,8 +99,9 @@ seat(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *
 	count = espl_floor_seat_nodes(floor, gang, slots);
 	if (count > 0 || (gang->flags & ESPL_GANG_COLOCATE) != 0)
 		return count;
-	for (i = 0; i < floor->count && count == 0; i++)	/* offers, as they are met */
-		if (espl_floor_admits(floor, i, gang, ESPL_ANY) && floor->stands[i].node->offer != tried) {
+	for (i = 0; i < floor->count && count == 0; i++) /* offers, as they are met */
+		if (espl_floor_admits(floor, i, gang, ESPL_ANY) &&
+		    floor->stands[i].node->offer != tried) {
 			tried = floor->stands[i].node->offer;
 			count = espl_floor_seat_over(floor, gang, tried, slots);
 		}
@@ -119,7 +122,7 @@ movable(struct colocate *colocate, uint32_t gang, uint32_t below)
 
 	if ((g->flags & ESPL_GANG_LOCKED) != 0 || count == 0 ||
 	    slots[0].node != slots[count - 1].node ||
-	    colocate->sitters.move_of[gang] != ESPL_ANY)	/* placed in this very call */
+	    colocate->sitters.move_of[gang] != ESPL_ANY) /* placed in this very call */
 		return 0;
 	if (slots[0].packing == 1)
 		return count < below ? count : 0;
@@ -164,8 +167,8 @@ choose(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t below, uin
 	uint32_t k, at, best, n = 0, count = 0;
 
 	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1]; k++) {
-		uint32_t size = n == SITTERS_MAX ? 0 :
-			movable(colocate, colocate->sitters.who[k], below);
+		uint32_t size =
+		    n == SITTERS_MAX ? 0 : movable(colocate, colocate->sitters.who[k], below);
 
 		if (size > 0) {
 			sizes[n] = size;
@@ -176,8 +179,9 @@ choose(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t below, uin
 		for (best = ESPL_ANY, at = 0; at < n; at++) {
 			if (sizes[at] == 0)
 				continue;
-			if (best == ESPL_ANY || (sizes[best] < need ? sizes[at] > sizes[best]
-			                         : sizes[at] >= need && sizes[at] < sizes[best]))
+			if (best == ESPL_ANY ||
+			    (sizes[best] < need ? sizes[at] > sizes[best]
+						: sizes[at] >= need && sizes[at] < sizes[best]))
 				best = at;
 		}
 		if (best == ESPL_ANY)
@@ -199,7 +203,7 @@ reseat_since(struct colocate *colocate, uint32_t first, uint32_t depth)
 
 	if (last - first > 1)
 		qsort(colocate->moves.list + first, last - first, sizeof *colocate->moves.list,
-		      espl_moves_by_size);
+		    espl_moves_by_size);
 	colocate->sitters.indexed = 0;
 	for (i = first; i < last; i++)
 		if (!reseat(colocate, i, depth))
@@ -238,8 +242,8 @@ try_node(struct colocate *colocate, uint32_t index, uint32_t i, uint32_t depth)
 static struct cost *
 cost_room(struct colocate *colocate, uint32_t count)
 {
-	struct cost *costs = espl_floor_grow(colocate->costs, &colocate->cost_room, count,
-	                                     sizeof *costs);
+	struct cost *costs =
+	    espl_floor_grow(colocate->costs, &colocate->cost_room, count, sizeof *costs);
 
 	if (costs == NULL)
 		colocate->floor.failed = 1;
@@ -248,10 +252,11 @@ cost_room(struct colocate *colocate, uint32_t count)
 	return costs;
 }
 
-/* Of these nodes, in order of the gangs that must leave, the one with the fewest moves in all: those who leave may
- * displace others in turn. */
+/* Of these nodes, in order of the gangs that must leave, the one with the fewest moves in all:
+ * those who leave may displace others in turn. */
 static int
-try_nodes(struct colocate *colocate, uint32_t index, const struct cost *tries, uint32_t count, uint32_t depth)
+try_nodes(struct colocate *colocate, uint32_t index, const struct cost *tries, uint32_t count,
+    uint32_t depth)
 {
 	struct espl_mark mark = espl_sitters_mark(&colocate->sitters);
 	uint32_t k, best = ESPL_ANY, fewest = ESPL_ANY;
@@ -262,7 +267,7 @@ try_nodes(struct colocate *colocate, uint32_t index, const struct cost *tries, u
 		if (!try_node(colocate, index, tries[k].stand, depth))
 			continue;
 		moves = colocate->moves.count - mark.moves;
-		if (depth > 0 || moves == tries[k].moves)	/* the least there can be from here on */
+		if (depth > 0 || moves == tries[k].moves) /* the least there can be from here on */
 			return 1;
 		if (moves < fewest) {
 			fewest = moves;
@@ -270,7 +275,8 @@ try_nodes(struct colocate *colocate, uint32_t index, const struct cost *tries, u
 		}
 		take_back(colocate, mark);
 	}
-	return best != ESPL_ANY && !colocate->floor.failed && try_node(colocate, index, tries[best].stand, depth);
+	return best != ESPL_ANY && !colocate->floor.failed &&
+	    try_node(colocate, index, tries[best].stand, depth);
 }
 
 static int
@@ -300,7 +306,7 @@ displace_on_one(struct colocate *colocate, uint32_t index, uint32_t depth)
 		return 0;
 	qsort(costs, n, sizeof *costs, cost_order);
 	n = n < TRIES_MAX ? n : TRIES_MAX;
-	memcpy(tries, costs, n * sizeof *costs);	/* trying reuses the array */
+	memcpy(tries, costs, n * sizeof *costs); /* trying reuses the array */
 	return try_nodes(colocate, index, tries, n, depth);
 }
 
@@ -315,7 +321,7 @@ cost_of_emptying(struct colocate *colocate, uint32_t i, int again)
 	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1]; k++) {
 		uint32_t gang = colocate->sitters.who[k], count;
 		const struct espl_slot *slots =
-			espl_sitters_slots(&colocate->sitters, gang, &count);
+		    espl_sitters_slots(&colocate->sitters, gang, &count);
 		const struct espl_gang *g = colocate->sitters.view->gangs[gang];
 
 		if ((g->flags & ESPL_GANG_LOCKED) != 0 || slots[0].node != slots[count - 1].node ||
@@ -332,7 +338,7 @@ cost_of_emptying(struct colocate *colocate, uint32_t i, int again)
 /* Empties whole nodes of one offer and size for a gang larger than a node. */
 static int
 displace_nodes(struct colocate *colocate, uint32_t index, uint32_t offer, uint32_t size,
-               uint32_t depth)
+    uint32_t depth)
 {
 	struct espl_floor *floor = &colocate->floor;
 	const struct espl_gang *gang = colocate->moves.list[index].gang;
@@ -346,8 +352,8 @@ displace_nodes(struct colocate *colocate, uint32_t index, uint32_t offer, uint32
 		    floor->stands[i].node->gpu_count != size)
 			continue;
 		costs[n] = cost_of_emptying(colocate, i, 0);
-		if (costs[n].moves != ESPL_ANY && (costs[n].moves > 0 ||
-		                                   floor->stands[i].idle == size))
+		if (costs[n].moves != ESPL_ANY &&
+		    (costs[n].moves > 0 || floor->stands[i].idle == size))
 			n++;
 	}
 	if (costs == NULL || n < need)
@@ -511,7 +517,7 @@ answer(struct colocate *colocate, struct espl_place_sink *sink)
 			return ESPL_E_NOMEM;
 		for (i = 0; i < view->give_up_count; i++)
 			total += choose_nodes(colocate, view->give_up[i].offer,
-			                      view->give_up[i].nodes, nodes + total);
+			    view->give_up[i].nodes, nodes + total);
 	}
 	status = colocate->floor.failed ? ESPL_E_NOMEM : espl_moves_tell(&colocate->moves, sink);
 	for (i = 0; i < total && status == ESPL_OK; i++) {
@@ -528,13 +534,13 @@ static int
 alike(const struct espl_gang *a, const struct espl_gang *b)
 {
 	return a != NULL && a->share.gpus == b->share.gpus &&
-		a->share.packing == b->share.packing && a->offer == b->offer &&
-		a->owner == b->owner && ((a->flags ^ b->flags) & ESPL_GANG_COLOCATE) == 0;
+	    a->share.packing == b->share.packing && a->offer == b->offer && a->owner == b->owner &&
+	    ((a->flags ^ b->flags) & ESPL_GANG_COLOCATE) == 0;
 }
 
 static espl_status
 place(void *self, const struct espl_place_view *view, struct espl_place_sink *sink,
-      struct espl_error *error)
+    struct espl_error *error)
 {
 	struct colocate *colocate = self;
 	struct espl_moves *moves = &colocate->moves;
@@ -551,7 +557,7 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	colocate->hole_stand = 0;
 	for (i = 0; i < view->changed_count; i++)
 		colocate->shared |= view->changed[i]->share.packing > 1;
-	count = moves->count;			/* displacement appends more */
+	count = moves->count; /* displacement appends more */
 	for (i = 0; i < count && status == ESPL_OK; i++) {
 		const struct espl_gang *gang = moves->list[i].gang;
 

@@ -5,38 +5,48 @@
  * where they are.  A share of a GPU goes where the fewest share already, for a share is a cap on
  * neighbours and an empty GPU is a fast one; or, with fill, where it fits most tightly.  Shares of
  * equal degree are taken in the order in which they were granted.  When a whole gang lacks GPUs,
- * the GPUs with the fewest sharers are cleared onto those with holes.  If a gang still has no place, the
- * widest of the round are seated before smaller ones may stay where they are, and one small gang moves
- * where that makes room.  A gang for which there is no room yet keeps its slots and trains on.
+ * the GPUs with the fewest sharers are cleared onto those with holes.  If a gang still has no
+ * place, the widest of the round are seated before smaller ones may stay where they are, and one
+ * small gang moves where that makes room.  A gang for which there is no room yet keeps its slots
+ * and trains on.
  */
 #include <espalier/sitters.h>
 #include <espalier/util.h>
 
-#define TRIES 16u		/* small gangs that may move, looked at for one that has no place */
+#define TRIES 16u /* small gangs that may move, looked at for one that has no place */
 
 enum { SHARES };
 enum { SPREAD, FILL };
 
 static const struct espl_option options[] = {
-	{ .name = "shares", .help = "spread: a share of a GPU goes where the fewest trials are; fill: "
-	  "where the most are that still leave room", .type = ESPL_OPT_CHOICE,
-	  .choices = "spread|fill", .fallback = "spread" },
+	{ .name = "shares",
+	    .help = "spread: a share of a GPU goes where the fewest trials are; fill: where the "
+		    "most are that still leave room",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "spread|fill",
+	    .fallback = "spread" },
 };
 
-struct rank { uint64_t item; uint32_t position, zero; };
+struct rank {
+	uint64_t item;
+	uint32_t position, zero;
+};
 struct pack {
 	struct espl_floor floor;
 	struct espl_moves moves;
 	struct espl_sitters sitters;
-	struct rank *ranks;		/* scratch, [rank_room] */
+	struct rank *ranks; /* scratch, [rank_room] */
 	uint32_t rank_room;
 	uint32_t fill;
-	uint32_t round_count;		/* gangs that this round is about                 */
-	uint32_t uncleared;		/* 1: GPUs are not cleared, it leaves some without a place */
+	uint32_t round_count; /* gangs that this round is about */
+	/* 1: GPUs are not cleared, it leaves some without a place */
+	uint32_t uncleared;
 	uint32_t held_room, zero;
-	uint8_t *held;			/* [round_count] 1: it keeps its slots            */
+	uint8_t *held; /* [round_count] 1: it keeps its slots */
 };
-struct gpu { uint32_t stand, gpu, residents; };
+struct gpu {
+	uint32_t stand, gpu, residents;
+};
 
 static void
 destroy(void *self)
@@ -53,7 +63,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct pack *pack = calloc(1, sizeof *pack);
 
@@ -73,8 +83,9 @@ sharers(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t c)
 {
 	const struct espl_floor_gpu *cell = espl_floor_cell(&pack->floor, i, gpu);
 
-	return cell != NULL && cell->blocked == 0 && cell->packing == c && cell->residents < c ?
-		cell->residents : 0;
+	return cell != NULL && cell->blocked == 0 && cell->packing == c && cell->residents < c
+	    ? cell->residents
+	    : 0;
 }
 
 /* Does the gang make room on this very GPU? */
@@ -82,7 +93,7 @@ static int
 yields(const struct pack *pack, const struct espl_gang *gang, uint32_t i, uint32_t gpu)
 {
 	return (gang->flags & ESPL_GANG_YIELDS) != 0 && espl_gang_holds(gang) &&
-		gang->slots[0].gpu == gpu && gang->slots[0].node == pack->floor.stands[i].node->id;
+	    gang->slots[0].gpu == gpu && gang->slots[0].node == pack->floor.stands[i].node->id;
 }
 
 /* The shelf for one share more, with the fewest on it, or the most; the last such one, so that what
@@ -91,18 +102,20 @@ static struct gpu
 shelf(struct pack *pack, const struct espl_gang *gang)
 {
 	struct gpu best = { ESPL_ANY, 0, 0 };
-	uint32_t   i, k;
+	uint32_t i, k;
 
 	for (i = 0; i < pack->floor.count; i++) {
 		const struct espl_stand *stand = &pack->floor.stands[i];
 
-		if (stand->idle == stand->node->gpu_count || !espl_floor_admits(&pack->floor, i, gang, ESPL_ANY))
+		if (stand->idle == stand->node->gpu_count ||
+		    !espl_floor_admits(&pack->floor, i, gang, ESPL_ANY))
 			continue;
 		for (k = 0; k < stand->node->gpu_count; k++) {
 			uint32_t n = sharers(pack, i, k, gang->share.packing);
 
-			if (n > 0 && !yields(pack, gang, i, k) && (best.stand == ESPL_ANY ||
-			              (pack->fill ? n >= best.residents : n <= best.residents)))
+			if (n > 0 && !yields(pack, gang, i, k) &&
+			    (best.stand == ESPL_ANY ||
+				(pack->fill ? n >= best.residents : n <= best.residents)))
 				best = (struct gpu){ i, k, n };
 		}
 	}
@@ -112,7 +125,7 @@ shelf(struct pack *pack, const struct espl_gang *gang)
 static uint32_t
 seat_share(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
 {
-	uint32_t   c = gang->share.packing, i;
+	uint32_t c = gang->share.packing, i;
 	struct gpu at = { ESPL_ANY, 0, 0 };
 
 	if (pack->fill || (gang->flags & ESPL_GANG_YIELDS) != 0)
@@ -131,7 +144,7 @@ seat_share(struct pack *pack, const struct espl_gang *gang, struct espl_slot *sl
 /* More idle GPUs for a gang that has `done`, all of one offer. */
 static uint32_t
 add_whole(struct pack *pack, const struct espl_gang *gang, uint32_t offer, struct espl_slot *slots,
-          uint32_t done)
+    uint32_t done)
 {
 	done = espl_floor_seat_more(&pack->floor, gang, offer, slots, done);
 	qsort(slots, done, sizeof *slots, espl_slot_order);
@@ -155,8 +168,8 @@ grow(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
 		    espl_floor_join(floor, i, gang->slots[k].gpu, 1, &slots[k]) == 0)
 			break;
 	}
-	if (k == gang->slot_count && add_whole(pack, gang, floor->stands[i].node->offer, slots, k) ==
-	    gang->share.gpus)
+	if (k == gang->slot_count &&
+	    add_whole(pack, gang, floor->stands[i].node->offer, slots, k) == gang->share.gpus)
 		return gang->share.gpus;
 	espl_floor_undo(floor, mark);
 	return 0;
@@ -176,8 +189,9 @@ seat_whole(struct pack *pack, const struct espl_gang *gang, struct espl_slot *sl
 	count = espl_floor_seat_nodes(floor, gang, slots);
 	if (count > 0 || (gang->flags & ESPL_GANG_COLOCATE) != 0)
 		return count;
-	for (i = 0; i < floor->count && count == 0; i++)	/* offers, as they are met */
-		if (espl_floor_admits(floor, i, gang, ESPL_ANY) && floor->stands[i].node->offer != tried) {
+	for (i = 0; i < floor->count && count == 0; i++) /* offers, as they are met */
+		if (espl_floor_admits(floor, i, gang, ESPL_ANY) &&
+		    floor->stands[i].node->offer != tried) {
 			tried = floor->stands[i].node->offer;
 			count = add_whole(pack, gang, tried, slots, 0);
 		}
@@ -214,8 +228,9 @@ holes(struct pack *pack, uint32_t c, uint32_t stand, uint32_t gpu)
 
 	for (i = 0; i < pack->floor.count; i++)
 		for (k = 0; k < pack->floor.stands[i].node->gpu_count; k++) {
-			uint32_t n = (i == stand && k == gpu) || !pack->floor.stands[i].usable ? 0 :
-				sharers(pack, i, k, c);
+			uint32_t n = (i == stand && k == gpu) || !pack->floor.stands[i].usable
+			    ? 0
+			    : sharers(pack, i, k, c);
 
 			found += n > 0 ? c - n : 0;
 		}
@@ -234,7 +249,7 @@ lift_yielding(struct pack *pack, const struct espl_place_view *view)
 
 		if ((gang->flags & ESPL_GANG_YIELDS) == 0 || gang->share.packing == 1 ||
 		    (gang->flags & ESPL_GANG_LOCKED) != 0 || !espl_gang_stands(gang))
-			continue;	/* or it is lifted already */
+			continue; /* or it is lifted already */
 		for (k = 0; k < count && moves->list[k].gang != gang; k++)
 			continue;
 		if (k == count && espl_moves_add(moves, &pack->floor, gang) != ESPL_OK)
@@ -250,7 +265,7 @@ clear_one(struct pack *pack, const struct espl_gang *gang, uint32_t *promised)
 {
 	struct espl_floor *floor = &pack->floor;
 	struct gpu best = { ESPL_ANY, 0, UINT32_MAX };
-	uint32_t   i, k, n, who[64], c = 0;
+	uint32_t i, k, n, who[64], c = 0;
 
 	if (!espl_sitters_index(&pack->sitters))
 		return 0;
@@ -268,7 +283,8 @@ clear_one(struct pack *pack, const struct espl_gang *gang, uint32_t *promised)
 			c = cell->packing;
 		}
 	}
-	if (best.stand == ESPL_ANY || holes(pack, c, best.stand, best.gpu) < best.residents + *promised)
+	if (best.stand == ESPL_ANY ||
+	    holes(pack, c, best.stand, best.gpu) < best.residents + *promised)
 		return 0;
 	n = residents(pack, best.stand, best.gpu, who, 64);
 	for (i = 0; i < n; i++)
@@ -288,7 +304,8 @@ rank_order(const void *a, const void *b)
 	return x->item < y->item ? -1 : x->item > y->item;
 }
 
-/* Larger gangs first, shares last; of one size those that wait longer, then as they were granted. */
+/* Larger gangs first, shares last; of one size those that wait longer, then as they were granted.
+ */
 static int
 move_order(const void *a, const void *b)
 {
@@ -309,8 +326,8 @@ static espl_status
 sort_by_grant(struct pack *pack, const struct espl_place_view *view)
 {
 	struct espl_moves *moves = &pack->moves;
-	struct rank *ranks = espl_floor_grow(pack->ranks, &pack->rank_room, view->changed_count + 1,
-	                                     sizeof *ranks);
+	struct rank *ranks =
+	    espl_floor_grow(pack->ranks, &pack->rank_room, view->changed_count + 1, sizeof *ranks);
 	uint32_t i;
 
 	if (ranks == NULL)
@@ -321,8 +338,8 @@ sort_by_grant(struct pack *pack, const struct espl_place_view *view)
 	qsort(ranks, view->changed_count, sizeof *ranks, rank_order);
 	for (i = 0; i < moves->count; i++) {
 		struct rank key = { moves->list[i].gang->item, 0, 0 };
-		const struct rank *found = bsearch(&key, ranks, view->changed_count, sizeof key,
-		                                   rank_order);
+		const struct rank *found =
+		    bsearch(&key, ranks, view->changed_count, sizeof key, rank_order);
 
 		moves->list[i].zero = found != NULL ? found->position : 0;
 	}
@@ -337,11 +354,12 @@ sort_by_grant(struct pack *pack, const struct espl_place_view *view)
 static int
 is_open(const struct pack *pack, uint32_t i)
 {
-	return pack->moves.list[i].state == ESPL_MOVE_OPEN && !(i < pack->round_count && pack->held[i]);
+	return pack->moves.list[i].state == ESPL_MOVE_OPEN &&
+	    !(i < pack->round_count && pack->held[i]);
 }
 
-/* Those of list[from .. to) that can have the new share where they are have it, but for those that are to
- * make room. */
+/* Those of list[from .. to) that can have the new share where they are have it, but for those that
+ * are to make room. */
 static espl_status
 stay(struct pack *pack, uint32_t from, uint32_t to)
 {
@@ -376,8 +394,9 @@ seat_one(struct pack *pack, uint32_t index, uint32_t *promised)
 		pack->floor.failed = 1;
 	while (!pack->floor.failed) {
 		count = gang->share.packing > 1 ? seat_share(pack, gang, slots)
-		                                : seat_whole(pack, gang, slots);
-		if (count > 0 || gang->share.packing > 1 || pack->uncleared || !clear_one(pack, gang, promised))
+						: seat_whole(pack, gang, slots);
+		if (count > 0 || gang->share.packing > 1 || pack->uncleared ||
+		    !clear_one(pack, gang, promised))
 			break;
 	}
 	if (count > 0)
@@ -385,7 +404,8 @@ seat_one(struct pack *pack, uint32_t index, uint32_t *promised)
 	return count;
 }
 
-/* A gang that this round is not about moves elsewhere, the smallest that makes room for a wider one.  1: done. */
+/* A gang that this round is not about moves elsewhere, the smallest that makes room for a wider
+ * one.  1: done. */
 static int
 move_small(struct pack *pack, uint32_t index, uint32_t *promised)
 {
@@ -395,7 +415,9 @@ move_small(struct pack *pack, uint32_t index, uint32_t *promised)
 	uint32_t wide = large->share.gpus, size, g, tries = TRIES, idle = 0;
 
 	for (g = 0; g < pack->floor.count; g++)
-		idle += espl_floor_admits(&pack->floor, g, large, ESPL_ANY) ? pack->floor.stands[g].idle : 0;
+		idle += espl_floor_admits(&pack->floor, g, large, ESPL_ANY)
+		    ? pack->floor.stands[g].idle
+		    : 0;
 	if (idle < wide || (large->flags & ESPL_GANG_COLOCATE) == 0)
 		return 0;
 	for (size = 1; size < wide; size++)
@@ -403,13 +425,15 @@ move_small(struct pack *pack, uint32_t index, uint32_t *promised)
 			const struct espl_gang *gang = view->gangs[g];
 			struct espl_mark mark = espl_sitters_mark(&pack->sitters);
 
-			if (gang->slot_count != size || gang->share.packing > 1 || !espl_gang_stands(gang) ||
-			    (gang->flags & ESPL_GANG_LOCKED) != 0 || !espl_sitters_index(&pack->sitters) ||
+			if (gang->slot_count != size || gang->share.packing > 1 ||
+			    !espl_gang_stands(gang) || (gang->flags & ESPL_GANG_LOCKED) != 0 ||
+			    !espl_sitters_index(&pack->sitters) ||
 			    pack->sitters.move_of[g] != ESPL_ANY)
 				continue;
 			tries--;
 			espl_sitters_vacate(&pack->sitters, g);
-			if (seat_one(pack, index, promised) > 0 && seat_one(pack, moves->count - 1, promised) > 0)
+			if (seat_one(pack, index, promised) > 0 &&
+			    seat_one(pack, moves->count - 1, promised) > 0)
 				return 1;
 			espl_sitters_back(&pack->sitters, mark);
 			moves->list[index].state = ESPL_MOVE_OPEN;
@@ -419,7 +443,8 @@ move_small(struct pack *pack, uint32_t index, uint32_t *promised)
 
 enum { STAY_FIRST, WIDEST_FIRST, MOVE_ONE, WAYS };
 
-/* Seats the round's gangs, larger ones first; clearing appends shares.  How many whole ones found no place. */
+/* Seats the round's gangs, larger ones first; clearing appends shares.  How many whole ones found
+ * no place. */
 static uint32_t
 seat_all(struct pack *pack, int way)
 {
@@ -431,12 +456,14 @@ seat_all(struct pack *pack, int way)
 	for (i = 0; i < moves->count && !pack->floor.failed; i = k) {
 		const struct espl_share share = moves->list[i].gang->share;
 
-		for (k = i + 1; k < moves->count && moves->list[k].gang->share.gpus == share.gpus; k++)
+		for (k = i + 1; k < moves->count && moves->list[k].gang->share.gpus == share.gpus;
+		     k++)
 			;
 		if (way != STAY_FIRST && stay(pack, i, k) != ESPL_OK)
 			return 0;
 		for (; i < k; i++) {
-			if (!is_open(pack, i) || seat_one(pack, i, &promised) > 0 || share.packing > 1)
+			if (!is_open(pack, i) || seat_one(pack, i, &promised) > 0 ||
+			    share.packing > 1)
 				continue;
 			if (!moved && move_small(pack, i, &promised))
 				moved = 1;
@@ -458,7 +485,8 @@ begin_again(struct pack *pack, struct espl_mark mark)
 		pack->moves.list[i].state = ESPL_MOVE_OPEN;
 }
 
-/* Gangs that found no place and whose own slots others took: they are to keep these.  1: there are some. */
+/* Gangs that found no place and whose own slots others took: they are to keep these.  1: there are
+ * some. */
 static int
 find_squeezed(struct pack *pack)
 {
@@ -469,12 +497,14 @@ find_squeezed(struct pack *pack)
 	for (i = 0; i < moves->count; i++) {
 		const struct espl_gang *gang = moves->list[i].gang;
 
-		if (!is_open(pack, i) || !espl_gang_holds(gang) || (gang->flags & ESPL_GANG_MUST) != 0)
+		if (!is_open(pack, i) || !espl_gang_holds(gang) ||
+		    (gang->flags & ESPL_GANG_MUST) != 0)
 			continue;
 		for (k = 0; k < gang->slot_count; k++) {
 			at = espl_floor_find(&pack->floor, gang->slots[k].node);
-			if (at == ESPL_ANY || espl_floor_join(&pack->floor, at, gang->slots[k].gpu,
-			                                      gang->slots[k].packing, &slot) == 0)
+			if (at == ESPL_ANY ||
+			    espl_floor_join(&pack->floor, at, gang->slots[k].gpu,
+				gang->slots[k].packing, &slot) == 0)
 				break;
 		}
 		if (k == gang->slot_count)
@@ -483,7 +513,7 @@ find_squeezed(struct pack *pack)
 		if (i < pack->round_count)
 			pack->held[i] = 1;
 		else
-			pack->uncleared = 1;	/* it was only to make room */
+			pack->uncleared = 1; /* it was only to make room */
 	}
 	espl_floor_undo(&pack->floor, mark);
 	return found;
@@ -498,7 +528,7 @@ hold(struct pack *pack, int32_t sign)
 	for (i = 0; i < pack->round_count; i++)
 		if (pack->held[i])
 			espl_floor_drop(&pack->floor, pack->moves.list[i].gang->slots,
-			                pack->moves.list[i].gang->slot_count, sign);
+			    pack->moves.list[i].gang->slot_count, sign);
 }
 
 /* Seats the round in the way that leaves the fewest without a place; returns how many. */
@@ -507,7 +537,7 @@ seat_best(struct pack *pack, int *best)
 {
 	struct espl_mark mark = espl_sitters_mark(&pack->sitters);
 	uint32_t lacking, least = UINT32_MAX;
-	int      way;
+	int way;
 
 	for (way = STAY_FIRST; way < WAYS && least > 0; way++) {
 		lacking = seat_all(pack, way);
@@ -527,7 +557,7 @@ seat_round(struct pack *pack)
 {
 	struct espl_mark mark = espl_sitters_mark(&pack->sitters);
 	uint8_t *held = espl_floor_grow(pack->held, &pack->held_room, pack->moves.count + 1, 1);
-	int      best = STAY_FIRST;
+	int best = STAY_FIRST;
 
 	if (held == NULL)
 		return ESPL_E_NOMEM;
@@ -553,7 +583,7 @@ seat_round(struct pack *pack)
 
 static espl_status
 place(void *self, const struct espl_place_view *view, struct espl_place_sink *sink,
-      struct espl_error *error)
+    struct espl_error *error)
 {
 	struct pack *pack = self;
 	struct espl_moves *moves = &pack->moves;

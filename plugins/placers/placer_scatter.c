@@ -24,7 +24,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct scatter *scatter = calloc(1, sizeof *scatter);
 
@@ -97,12 +97,12 @@ seat(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *s
 		return seat_apart(floor, gang, slots);
 	i = espl_floor_fit(floor, gang, ESPL_ANY, gang->share.gpus, 1);
 	return i != ESPL_ANY ? espl_floor_seat(floor, i, gang->share.gpus, 1, slots)
-	                     : espl_floor_seat_nodes(floor, gang, slots);
+			     : espl_floor_seat_nodes(floor, gang, slots);
 }
 
 static espl_status
 place(void *self, const struct espl_place_view *view, struct espl_place_sink *sink,
-      struct espl_error *error)
+    struct espl_error *error)
 {
 	struct scatter *scatter = self;
 	struct espl_moves *moves = &scatter->moves;

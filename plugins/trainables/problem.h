@@ -13,9 +13,9 @@
 #include <espalier/util.h>
 
 #ifdef __GNUC__
-# define PROBLEM_UNUSED __attribute__((unused))
+#define PROBLEM_UNUSED __attribute__((unused))
 #else
-# define PROBLEM_UNUSED
+#define PROBLEM_UNUSED
 #endif
 
 /* ---- noise ------------------------------------------------------------------------------- */
@@ -53,7 +53,7 @@ problem_normal(uint64_t seed, uint64_t iteration, uint64_t draw)
 static PROBLEM_UNUSED double
 problem_number(const struct espl_setting *setting)
 {
-	char  *end;
+	char *end;
 	double v;
 
 	if (!isnan(setting->value))
@@ -76,9 +76,9 @@ problem_setting(const struct espl_trial_context *context, const char *name)
 /* All `names` as numbers; E_CONFIG names every one that is missing. */
 static PROBLEM_UNUSED espl_status
 problem_settings(const struct espl_trial_context *context, const char *const *names, uint32_t count,
-                 double *values, struct espl_error *error)
+    double *values, struct espl_error *error)
 {
-	char   missing[160] = "";
+	char missing[160] = "";
 	size_t at = 0;
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -88,40 +88,44 @@ problem_settings(const struct espl_trial_context *context, const char *const *na
 			values[i] = problem_number(setting);
 			if (!isfinite(values[i]))
 				return espl_fail(error, ESPL_E_CONFIG,
-				                 "parameter '%s' is '%s', not a number", names[i],
-				                 setting->text);
+				    "parameter '%s' is '%s', not a number", names[i],
+				    setting->text);
 			continue;
 		}
 		if (at < sizeof missing)
 			at += (size_t)snprintf(missing + at, sizeof missing - at, "%s%s",
-			                       at > 0 ? ", " : "", names[i]);
+			    at > 0 ? ", " : "", names[i]);
 	}
 	if (at > 0)
 		return espl_fail(error, ESPL_E_CONFIG,
-		                 "the search space lacks what this problem needs: %s", missing);
+		    "the search space lacks what this problem needs: %s", missing);
 	return ESPL_OK;
 }
 
 /* ---- an instance with the options bias, noise, z_max, and perhaps regret ------------------- */
 
 struct problem {
-	double  bias, noise;
+	double bias, noise;
 	int64_t z_max;
-	int     regret;			/* is it reported?                                    */
+	int regret; /* is it reported? */
 };
 
-#define PROBLEM_OPTIONS(bias_, bias_help_, noise_, noise_help_)                              \
-	{ .name = "bias", .type = ESPL_OPT_REAL, .fallback = (bias_), .help = bias_help_ },     \
-	{ .name = "noise", .type = ESPL_OPT_REAL, .fallback = (noise_), .min = "0",             \
-	  .help = noise_help_ },                                                               \
-	{ .name = "z_max", .type = ESPL_OPT_INT, .fallback = "0", .min = "0",                    \
+/* clang-format off */
+#define PROBLEM_OPTIONS(bias_, bias_help_, noise_, noise_help_) \
+	{ .name = "bias", .type = ESPL_OPT_REAL, .fallback = (bias_), .help = bias_help_ }, \
+	{ .name = "noise", .type = ESPL_OPT_REAL, .fallback = (noise_), .min = "0", \
+	  .help = noise_help_ }, \
+	{ .name = "z_max", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", \
 	  .help = "iteration at which the value is exact; 0: the search's last" }
+/* clang-format on */
 
 /* Behind PROBLEM_OPTIONS, for problems whose least value is known. */
-#define PROBLEM_REGRET                                                                       \
-	{ .name = "regret", .type = ESPL_OPT_BOOL, .fallback = "false",                          \
-	  .help = "report 'regret', too: what the configuration's exact value is above the "   \
+/* clang-format off */
+#define PROBLEM_REGRET \
+	{ .name = "regret", .type = ESPL_OPT_BOOL, .fallback = "false", \
+	  .help = "report 'regret', too: what the configuration's exact value is above the " \
 	          "least there is (counting_ones: divided by the number of variables)" }
+/* clang-format on */
 #define PROBLEM_REGRET_AT 3u
 
 static PROBLEM_UNUSED void
@@ -130,12 +134,13 @@ problem_read(struct problem *p, const struct espl_config *config)
 	p->bias = config->values[0].as.r;
 	p->noise = config->values[1].as.r;
 	p->z_max = config->values[2].as.i;
-	p->regret = config->count > PROBLEM_REGRET_AT && config->values[PROBLEM_REGRET_AT].as.i != 0;
+	p->regret =
+	    config->count > PROBLEM_REGRET_AT && config->values[PROBLEM_REGRET_AT].as.i != 0;
 }
 
 static PROBLEM_UNUSED espl_status
 problem_create(const struct espl_host *host, const struct espl_config *config, void **self,
-               struct espl_error *error)
+    struct espl_error *error)
 {
 	struct problem *p = calloc(1, sizeof *p);
 
@@ -168,10 +173,10 @@ problem_z_max(const struct problem *p, const struct espl_trial_context *context)
 struct problem_trial {
 	const struct problem *problem;
 	const struct espl_trial_context *context;
-	uint64_t done;			/* the region */
-	double   z_max;
+	uint64_t done; /* the region */
+	double z_max;
 	uint32_t count;
-	double   x[PROBLEM_VALUES];
+	double x[PROBLEM_VALUES];
 };
 
 static PROBLEM_UNUSED struct problem_trial *
@@ -191,7 +196,8 @@ problem_open(void *self, const struct espl_trial_context *context, struct espl_e
 
 /* What a problem tells of an iteration. */
 static PROBLEM_UNUSED espl_status
-problem_tell(const struct problem_trial *t, struct espl_report_sink *sink, double loss, double regret)
+problem_tell(const struct problem_trial *t, struct espl_report_sink *sink, double loss,
+    double regret)
 {
 	espl_status st = sink->metric(sink, "loss", loss);
 
@@ -231,11 +237,13 @@ problem_resized(void *trial, struct espl_error *error)
 	return ESPL_OK;
 }
 
-typedef espl_status problem_open_fn(void *, const struct espl_trial_context *, void **, struct espl_error *);
+typedef espl_status problem_open_fn(void *, const struct espl_trial_context *, void **,
+    struct espl_error *);
 
 /* Problems read their settings when they open, and do nothing else then. */
 static PROBLEM_UNUSED espl_status
-problem_try(void *self, const struct espl_trial_context *context, problem_open_fn *open, struct espl_error *error)
+problem_try(void *self, const struct espl_trial_context *context, problem_open_fn *open,
+    struct espl_error *error)
 {
 	void *trial = NULL;
 	espl_status status = open(self, context, &trial, error);
@@ -245,15 +253,18 @@ problem_try(void *self, const struct espl_trial_context *context, problem_open_f
 }
 
 /* The entry `suits` of a problem. */
-#define PROBLEM_SUITS(name_)                                                                 \
-	static espl_status                                                                       \
-	name_##_suits(void *self, const struct espl_trial_context *context, struct espl_error *error) \
-	{                                                                                        \
-		return problem_try(self, context, name_##_open, error);                              \
+#define PROBLEM_SUITS(name_) \
+	static espl_status name_##_suits(void *self, const struct espl_trial_context *context, \
+	    struct espl_error *error) \
+	{ \
+		return problem_try(self, context, name_##_open, error); \
 	}
 
-#define PROBLEM_OPS(name_)                                                                   \
-	{ ESPL_TABLE(struct espl_trainable_ops), .open = name_##_open, .close = problem_close,   \
-	  .step = name_##_step, .regions = problem_regions, .resize = problem_resize,          \
-	  .resized = problem_resized, .suits = name_##_suits }
+#define PROBLEM_OPS(name_) \
+	{ \
+		ESPL_TABLE(struct espl_trainable_ops), \
+		    .open = name_##_open, .close = problem_close, .step = name_##_step, \
+		    .regions = problem_regions, .resize = problem_resize, \
+		    .resized = problem_resized, .suits = name_##_suits \
+	}
 #endif

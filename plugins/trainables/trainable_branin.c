@@ -5,14 +5,14 @@
 
 static const struct espl_option options[] = {
 	PROBLEM_OPTIONS("1.0",
-			"share of the problem's own shift of its coefficients at low iterations",
-	                "1.0", "share of the problem's own noise, sqrt(0.05) at its largest"),
+	    "share of the problem's own shift of its coefficients at low iterations", "1.0",
+	    "share of the problem's own noise, sqrt(0.05) at its largest"),
 	PROBLEM_REGRET
 };
 
 static espl_status
 branin_open(void *self, const struct espl_trial_context *context, void **trial,
-            struct espl_error *error)
+    struct espl_error *error)
 {
 	static const char *const names[] = { "x1", "x2" };
 	struct problem_trial *t = problem_open(self, context, error);
@@ -46,7 +46,7 @@ branin(double x1, double x2, double far)
 
 static espl_status
 branin_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
-            struct espl_error *error)
+    struct espl_error *error)
 {
 	struct problem_trial *t = trial;
 	double q = fmin((double)iteration, t->z_max) / t->z_max;
@@ -54,7 +54,7 @@ branin_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 
 	(void)error;
 	loss += sqrt(0.05) * t->problem->noise * (1.0 - q) *
-	        problem_normal(t->context->seed, iteration, 0);
+	    problem_normal(t->context->seed, iteration, 0);
 	t->done = iteration;
 	return problem_tell(t, sink, loss, branin(t->x[0], t->x[1], 0.0) - LEAST);
 }
@@ -63,9 +63,7 @@ PROBLEM_SUITS(branin)
 
 static const struct espl_trainable_ops ops = PROBLEM_OPS(branin);
 
-ESPL_PLUGIN(trainable, branin) = {
-	ESPL_HEAD(ESPL_TRAINABLE, "branin"), .version = "0.1",
+ESPL_PLUGIN(trainable, branin) = { ESPL_HEAD(ESPL_TRAINABLE, "branin"), .version = "0.1",
 	.summary = "test problem: Branin's function of x1, x2, shifted and noisy at low iterations",
-	.caps = ESPL_CAP_PURE, ESPL_OPTIONS(options), .ops = &ops.head,
-	.create = problem_create, .destroy = problem_destroy
-};
+	.caps = ESPL_CAP_PURE, ESPL_OPTIONS(options), .ops = &ops.head, .create = problem_create,
+	.destroy = problem_destroy };

@@ -1,25 +1,30 @@
 /* trainable_counting_ones.c - count the ones: variables c0, c1, ... of 0 or 1 and variables
  * x0, x1, ... in [0, 1], of which iteration z shows the mean of z coin throws (the BOHB paper's
- * problem; or, with the option throws, of so many times z).  As many of each as the search space names, from 0 on without a gap.
+ * problem; or, with the option throws, of so many times z).  As many of each as the search space
+ * names, from 0 on without a gap.
  */
 #include "problem.h"
 
 static const struct espl_option options[] = {
 	PROBLEM_OPTIONS("0.0", "added to the loss at iteration 0, fading to nothing at the last",
-	                "1.0", "share of the coins' deviation from their mean; 0: none"),
+	    "1.0", "share of the coins' deviation from their mean; 0: none"),
 	PROBLEM_REGRET,
-	{ .name = "throws", .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000",
-	  .help = "throws of each coin that an iteration adds" }
+	{ .name = "throws",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "1",
+	    .max = "1000000",
+	    .help = "throws of each coin that an iteration adds" }
 };
 
 struct counting {
-	struct problem problem;		/* first: what the trials see                         */
+	struct problem problem; /* first: what the trials see */
 	int64_t throws;
 };
 
 static espl_status
 counting_ones_create(const struct espl_host *host, const struct espl_config *config, void **self,
-                     struct espl_error *error)
+    struct espl_error *error)
 {
 	struct counting *c = calloc(1, sizeof *c);
 
@@ -38,7 +43,7 @@ read_series(struct problem_trial *t, char prefix, uint32_t *count, struct espl_e
 {
 	char name[16];
 
-	for (*count = 0; ; ++*count) {
+	for (*count = 0;; ++*count) {
 		const struct espl_setting *setting;
 		double v;
 
@@ -49,11 +54,10 @@ read_series(struct problem_trial *t, char prefix, uint32_t *count, struct espl_e
 		v = problem_number(setting);
 		if (t->count == PROBLEM_VALUES)
 			return espl_fail(error, ESPL_E_CONFIG, "more than %u variables",
-					 PROBLEM_VALUES);
+			    PROBLEM_VALUES);
 		if (!(v >= 0 && v <= 1) || (prefix == 'c' && v != 0 && v != 1))
 			return espl_fail(error, ESPL_E_CONFIG, "parameter '%s' is '%s', not %s",
-					 name,
-			                 setting->text, prefix == 'c' ? "0 or 1" : "in [0, 1]");
+			    name, setting->text, prefix == 'c' ? "0 or 1" : "in [0, 1]");
 		t->x[t->count++] = v;
 	}
 }
@@ -65,7 +69,7 @@ struct ones {
 
 static espl_status
 counting_ones_open(void *self, const struct espl_trial_context *context, void **trial,
-                   struct espl_error *error)
+    struct espl_error *error)
 {
 	struct ones *o = calloc(1, sizeof *o);
 	uint32_t reals;
@@ -81,7 +85,7 @@ counting_ones_open(void *self, const struct espl_trial_context *context, void **
 		st = read_series(&o->base, 'x', &reals, error);
 	if (st == ESPL_OK && o->base.count == 0)
 		st = espl_fail(error, ESPL_E_CONFIG,
-		               "the search space lacks what this problem needs: c0, c1, ... or x0, x1, ...");
+		    "the search space lacks what this problem needs: c0, c1, ... or x0, x1, ...");
 	if (st != ESPL_OK) {
 		free(o);
 		return st;
@@ -92,7 +96,7 @@ counting_ones_open(void *self, const struct espl_trial_context *context, void **
 
 static espl_status
 counting_ones_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
-                   struct espl_error *error)
+    struct espl_error *error)
 {
 	struct ones *o = trial;
 	struct problem_trial *t = &o->base;
@@ -108,7 +112,7 @@ counting_ones_step(void *trial, uint64_t iteration, struct espl_report_sink *sin
 
 			for (uint64_t k = 0; k < throws; k++)
 				heads += problem_uniform(t->context->seed, iteration,
-				                         (uint64_t)i << 32 | k) < t->x[i];
+					     (uint64_t)i << 32 | k) < t->x[i];
 			mean += t->problem->noise * ((double)heads / (double)throws - t->x[i]);
 		}
 		sum += mean;
@@ -116,16 +120,15 @@ counting_ones_step(void *trial, uint64_t iteration, struct espl_report_sink *sin
 	}
 	t->done = iteration;
 	return problem_tell(t, sink, -sum + t->problem->bias * (1.0 - z / t->z_max),
-	                    1.0 - exact / t->count);
+	    1.0 - exact / t->count);
 }
 
 PROBLEM_SUITS(counting_ones)
 
 static const struct espl_trainable_ops ops = PROBLEM_OPS(counting_ones);
 
-ESPL_PLUGIN(trainable, counting_ones) = {
-	ESPL_HEAD(ESPL_TRAINABLE, "counting_ones"), .version = "0.1",
+ESPL_PLUGIN(trainable, counting_ones) = { ESPL_HEAD(ESPL_TRAINABLE, "counting_ones"),
+	.version = "0.1",
 	.summary = "test problem: count the ones among c0.. (0 or 1) and x0.. (coins)",
 	.caps = ESPL_CAP_PURE, ESPL_OPTIONS(options), .ops = &ops.head,
-	.create = counting_ones_create, .destroy = problem_destroy
-};
+	.create = counting_ones_create, .destroy = problem_destroy };

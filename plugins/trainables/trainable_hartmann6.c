@@ -5,24 +5,22 @@
 #include "problem.h"
 
 static const double scale[4] = { 1.0, 1.2, 3.0, 3.2 };
-static const double width[4][6] = {
-	{ 10.0, 3.0, 17.0, 3.5, 1.7, 8.0 }, { 0.05, 10.0, 17.0, 0.1, 8.0, 14.0 },
-	{ 3.0, 3.5, 1.7, 10.0, 17.0, 8.0 }, { 17.0, 8.0, 0.05, 10.0, 0.1, 14.0 }
-};
-static const double centre[4][6] = {
-	{ 1312, 1696, 5569, 124, 8283, 5886 }, { 2329, 4135, 8307, 3736, 1004, 9991 },
-	{ 2348, 1451, 3522, 2883, 3047, 6650 }, { 4047, 8828, 8732, 5743, 1091, 381 }
-};
+static const double width[4][6] = { { 10.0, 3.0, 17.0, 3.5, 1.7, 8.0 },
+	{ 0.05, 10.0, 17.0, 0.1, 8.0, 14.0 }, { 3.0, 3.5, 1.7, 10.0, 17.0, 8.0 },
+	{ 17.0, 8.0, 0.05, 10.0, 0.1, 14.0 } };
+static const double centre[4][6] = { { 1312, 1696, 5569, 124, 8283, 5886 },
+	{ 2329, 4135, 8307, 3736, 1004, 9991 }, { 2348, 1451, 3522, 2883, 3047, 6650 },
+	{ 4047, 8828, 8732, 5743, 1091, 381 } };
 
 static const struct espl_option options[] = {
 	PROBLEM_OPTIONS("2.5", "shift of the peaks' heights at the first iteration (4: terrible)",
-	                "2.0", "size of the noise at the first iteration (5: terrible)"),
+	    "2.0", "size of the noise at the first iteration (5: terrible)"),
 	PROBLEM_REGRET
 };
 
 static espl_status
 hartmann6_open(void *self, const struct espl_trial_context *context, void **trial,
-               struct espl_error *error)
+    struct espl_error *error)
 {
 	static const char *const names[] = { "x0", "x1", "x2", "x3", "x4", "x5" };
 	struct problem_trial *t = problem_open(self, context, error);
@@ -62,7 +60,7 @@ hartmann6(const double *x, double less)
 
 static espl_status
 hartmann6_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
-               struct espl_error *error)
+    struct espl_error *error)
 {
 	struct problem_trial *t = trial;
 	double z = fmin((double)iteration, t->z_max), u, loss;
@@ -70,8 +68,8 @@ hartmann6_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 	(void)error;
 	u = t->z_max > 1 ? log(z) / log(t->z_max) : 1.0;
 	loss = hartmann6(t->x, t->problem->bias * (1.0 - u));
-	loss += fabs(problem_normal(t->context->seed, iteration,
-				    0)) * t->problem->noise * (1.0 - u);
+	loss +=
+	    fabs(problem_normal(t->context->seed, iteration, 0)) * t->problem->noise * (1.0 - u);
 	t->done = iteration;
 	return problem_tell(t, sink, loss, hartmann6(t->x, 0.0) - LEAST);
 }
@@ -80,9 +78,8 @@ PROBLEM_SUITS(hartmann6)
 
 static const struct espl_trainable_ops ops = PROBLEM_OPS(hartmann6);
 
-ESPL_PLUGIN(trainable, hartmann6) = {
-	ESPL_HEAD(ESPL_TRAINABLE, "hartmann6"), .version = "0.1",
-	.summary = "test problem: Hartmann's function of x0..x5, biased and noisy at low iterations",
-	.caps = ESPL_CAP_PURE, ESPL_OPTIONS(options), .ops = &ops.head,
-	.create = problem_create, .destroy = problem_destroy
-};
+ESPL_PLUGIN(trainable, hartmann6) = { ESPL_HEAD(ESPL_TRAINABLE, "hartmann6"), .version = "0.1",
+	.summary =
+	    "test problem: Hartmann's function of x0..x5, biased and noisy at low iterations",
+	.caps = ESPL_CAP_PURE, ESPL_OPTIONS(options), .ops = &ops.head, .create = problem_create,
+	.destroy = problem_destroy };

@@ -6,19 +6,18 @@
 
 #define DIMENSION 10
 
-static const struct espl_option options[] = {
-	PROBLEM_OPTIONS("0.0", "added to the loss at iteration 0, fading to nothing at the last",
-	                "0.5", "size of the gradient's noise")
-};
+static const struct espl_option options[] = { PROBLEM_OPTIONS("0.0",
+    "added to the loss at iteration 0, fading to nothing at the last", "0.5",
+    "size of the gradient's noise") };
 
 struct quadratic {
 	struct problem_trial base;
-	double theta[DIMENSION];	/* the region, with base.done */
+	double theta[DIMENSION]; /* the region, with base.done */
 };
 
 static espl_status
 quadratic_open(void *self, const struct espl_trial_context *context, void **trial,
-               struct espl_error *error)
+    struct espl_error *error)
 {
 	static const char *const names[] = { "lr" };
 	struct quadratic *q = calloc(1, sizeof *q);
@@ -42,7 +41,7 @@ quadratic_open(void *self, const struct espl_trial_context *context, void **tria
 
 static espl_status
 quadratic_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
-               struct espl_error *error)
+    struct espl_error *error)
 {
 	struct quadratic *q = trial;
 	struct problem_trial *t = &q->base;
@@ -50,8 +49,8 @@ quadratic_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 
 	if (iteration != t->done + 1)
 		return espl_fail(error, ESPL_E_BUG,
-				 "iteration %llu follows %llu: the state is another's",
-		                 (unsigned long long)iteration, (unsigned long long)t->done);
+		    "iteration %llu follows %llu: the state is another's",
+		    (unsigned long long)iteration, (unsigned long long)t->done);
 	for (int i = 0; i < DIMENSION; i++) {
 		double h = 1.0 / (i + 1);
 		double noise = problem_normal(t->context->seed, iteration, (uint64_t)i);
@@ -76,15 +75,12 @@ quadratic_regions(void *trial, struct espl_region_sink *sink, struct espl_error 
 
 PROBLEM_SUITS(quadratic)
 
-static const struct espl_trainable_ops ops = {
-	ESPL_TABLE(struct espl_trainable_ops), .open = quadratic_open, .close = problem_close,
-	.step = quadratic_step, .regions = quadratic_regions, .resize = problem_resize,
-	.resized = problem_resized, .suits = quadratic_suits
-};
+static const struct espl_trainable_ops ops = { ESPL_TABLE(struct espl_trainable_ops),
+	.open = quadratic_open, .close = problem_close, .step = quadratic_step,
+	.regions = quadratic_regions, .resize = problem_resize, .resized = problem_resized,
+	.suits = quadratic_suits };
 
-ESPL_PLUGIN(trainable, quadratic) = {
-	ESPL_HEAD(ESPL_TRAINABLE, "quadratic"), .version = "0.1",
+ESPL_PLUGIN(trainable, quadratic) = { ESPL_HEAD(ESPL_TRAINABLE, "quadratic"), .version = "0.1",
 	.summary = "test problem: noisy gradient descent with step size lr, a state to be kept",
-	.caps = ESPL_CAP_PURE, ESPL_OPTIONS(options), .ops = &ops.head,
-	.create = problem_create, .destroy = problem_destroy
-};
+	.caps = ESPL_CAP_PURE, ESPL_OPTIONS(options), .ops = &ops.head, .create = problem_create,
+	.destroy = problem_destroy };

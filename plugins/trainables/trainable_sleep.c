@@ -8,23 +8,33 @@
 #include "problem.h"
 
 static const struct espl_option options[] = {
-	{ .name = "iteration_s", .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "86400",
-	  .help = "seconds of an iteration on one GPU; a parameter iteration_s goes before it" },
-	{ .name = "open_s", .type = ESPL_OPT_REAL, .fallback = "0", .min = "0", .max = "86400",
-	  .help = "seconds that opening a trial takes" }
+	{ .name = "iteration_s",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "86400",
+	    .help = "seconds of an iteration on one GPU; a parameter iteration_s goes before it" },
+	{ .name = "open_s",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0",
+	    .min = "0",
+	    .max = "86400",
+	    .help = "seconds that opening a trial takes" }
 };
 
-struct sleeper { double iteration_s, open_s; };
+struct sleeper {
+	double iteration_s, open_s;
+};
 
 struct nap {
 	const struct espl_trial_context *context;
-	double   x, iteration_s;
-	uint64_t done;			/* the region */
+	double x, iteration_s;
+	uint64_t done; /* the region */
 };
 
 static espl_status
 sleep_create(const struct espl_host *host, const struct espl_config *config, void **self,
-             struct espl_error *error)
+    struct espl_error *error)
 {
 	struct sleeper *s = calloc(1, sizeof *s);
 
@@ -55,7 +65,7 @@ rest(const struct espl_trial_context *context, double seconds, struct espl_error
 
 static espl_status
 sleep_open(void *self, const struct espl_trial_context *context, void **trial,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	static const char *const names[] = { "x" };
 	const struct sleeper *s = self;
@@ -70,8 +80,8 @@ sleep_open(void *self, const struct espl_trial_context *context, void **trial,
 	st = problem_settings(context, names, 1, &n->x, error);
 	if (st == ESPL_OK && !(n->iteration_s >= 0 && n->iteration_s <= 86400))
 		st = espl_fail(error, ESPL_E_CONFIG,
-		               "parameter 'iteration_s' is '%s', not a number of seconds up to a day",
-		               setting->text);
+		    "parameter 'iteration_s' is '%s', not a number of seconds up to a day",
+		    setting->text);
 	if (st == ESPL_OK)
 		st = rest(context, s->open_s, error);
 	if (st != ESPL_OK) {
@@ -91,8 +101,8 @@ sleep_step(void *trial, uint64_t iteration, struct espl_report_sink *sink, struc
 
 	if (iteration != n->done + 1)
 		return espl_fail(error, ESPL_E_BUG,
-				 "iteration %llu follows %llu: the state is another's",
-		                 (unsigned long long)iteration, (unsigned long long)n->done);
+		    "iteration %llu follows %llu: the state is another's",
+		    (unsigned long long)iteration, (unsigned long long)n->done);
 	st = rest(n->context, n->iteration_s / (world > 0 ? world : 1), error);
 	if (st == ESPL_OK && world > 1)
 		st = n->context->comm->barrier(n->context->comm);
@@ -129,15 +139,11 @@ sleep_close(void *trial)
 
 PROBLEM_SUITS(sleep)
 
-static const struct espl_trainable_ops ops = {
-	ESPL_TABLE(struct espl_trainable_ops), .open = sleep_open, .close = sleep_close,
-	.step = sleep_step, .regions = sleep_regions, .resize = sleep_resize,
-	.resized = problem_resized, .suits = sleep_suits
-};
+static const struct espl_trainable_ops ops = { ESPL_TABLE(struct espl_trainable_ops),
+	.open = sleep_open, .close = sleep_close, .step = sleep_step, .regions = sleep_regions,
+	.resize = sleep_resize, .resized = problem_resized, .suits = sleep_suits };
 
-ESPL_PLUGIN(trainable, sleep) = {
-	ESPL_HEAD(ESPL_TRAINABLE, "sleep"), .version = "0.1",
+ESPL_PLUGIN(trainable, sleep) = { ESPL_HEAD(ESPL_TRAINABLE, "sleep"), .version = "0.1",
 	.summary = "sleeps iteration_s seconds an iteration, shared by its gang; loss from x",
-	ESPL_OPTIONS(options), .ops = &ops.head,
-	.create = sleep_create, .destroy = problem_destroy
-};
+	ESPL_OPTIONS(options), .ops = &ops.head, .create = sleep_create,
+	.destroy = problem_destroy };

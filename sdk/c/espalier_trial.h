@@ -23,8 +23,10 @@
  */
 #ifndef ESPALIER_TRIAL_H
 #define ESPALIER_TRIAL_H
-#if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE) && !defined(_DEFAULT_SOURCE) && !defined(_GNU_SOURCE)
-#define _DEFAULT_SOURCE 1	/* -std=c11 hides signals and sockets: include it before all others then */
+#if defined(__STRICT_ANSI__) && !defined(_POSIX_C_SOURCE) && !defined(_DEFAULT_SOURCE) && \
+    !defined(_GNU_SOURCE)
+/* -std=c11 hides signals and sockets: include it before all others then */
+#define _DEFAULT_SOURCE 1
 #endif
 #include <dirent.h>
 #include <errno.h>
@@ -44,25 +46,25 @@
 extern "C" {
 #endif
 
-#define ESPALIER_SAVE 1		/* write a checkpoint, then call espalier_saved              */
-#define ESPALIER_END  2		/* leave the loop and exit with status 0                     */
+#define ESPALIER_SAVE 1 /* write a checkpoint, then call espalier_saved */
+#define ESPALIER_END 2  /* leave the loop and exit with status 0 */
 
 struct espalier_trial {
-	uint64_t trial, seed;		/* seed: the same at every start of this trial        */
-	uint64_t iteration;		/* done so far                                        */
-	uint64_t budget;		/* train up to this one; may rise with a report       */
+	uint64_t trial, seed; /* seed: the same at every start of this trial */
+	uint64_t iteration;   /* done so far */
+	uint64_t budget;      /* train up to this one; may rise with a report */
 	uint64_t iterations_max;
 	unsigned rank, world, local_rank, attempt;
-	const char *checkpoint;		/* folder to restore from, "" fresh                   */
+	const char *checkpoint; /* folder to restore from, "" fresh */
 	const char *scratch;
-	int      inside;		/* 0: run by hand                                     */
-	int      ended;
+	int inside; /* 0: run by hand */
+	int ended;
 	/* private */
-	int      fd, sealing;
+	int fd, sealing;
 	const char *save;
-	char    *params;		/* text of the JSON object                            */
-	char     inbox[256];
-	size_t   inbox_size;
+	char *params; /* text of the JSON object */
+	char inbox[256];
+	size_t inbox_size;
 };
 
 static volatile sig_atomic_t espalier_terminated_;
@@ -77,7 +79,7 @@ espalier_on_term_(int sig, siginfo_t *from, void *context)
 	espalier_terminated_ = 1;
 	if (getpid() != espalier_self_ && (from->si_pid == getppid() || from->si_pid == getpid())) {
 		(void)signal(sig, SIG_DFL);
-		(void)raise(sig);	/* comes when this returns */
+		(void)raise(sig); /* comes when this returns */
 	}
 }
 
@@ -90,7 +92,7 @@ espalier_catch_term_(void)
 	memset(&action, 0, sizeof action);
 	sigemptyset(&action.sa_mask);
 	action.sa_sigaction = espalier_on_term_;
-	action.sa_flags = SA_SIGINFO | SA_RESTART;	/* reads of the program's own go on */
+	action.sa_flags = SA_SIGINFO | SA_RESTART; /* reads of the program's own go on */
 	return sigaction(SIGTERM, &action, NULL);
 }
 
@@ -113,10 +115,10 @@ espalier_env_text_(const char *name)
 static inline char *
 espalier_slurp_(const char *path)
 {
-	FILE  *f = fopen(path, "rb");
-	char  *text = NULL;
+	FILE *f = fopen(path, "rb");
+	char *text = NULL;
 	size_t size = 0, room = 0, got;
-	int    code;
+	int code;
 
 	if (f == NULL)
 		return NULL;
@@ -149,20 +151,22 @@ static inline int
 espalier_report_fd_(void)
 {
 	const char *text = getenv("ESPALIER_REPORT_FD");
-	char       *end;
-	long        fd;
-	int         type;
-	socklen_t   size = sizeof type;
+	char *end;
+	long fd;
+	int type;
+	socklen_t size = sizeof type;
 
 	if (text == NULL)
 		return -1;
 	fd = strtol(text, &end, 10);
-	if (end != text && *end == '\0' && fd >= 0 && fd < FD_SETSIZE
-	    && getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0
-	    && fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0)
+	if (end != text && *end == '\0' && fd >= 0 && fd < FD_SETSIZE &&
+	    getsockopt((int)fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 &&
+	    fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0)
 		return (int)fd;
-	fprintf(stderr, "espalier_trial: ESPALIER_REPORT_FD=%s is no open socket here; does a program "
-	    "between espalier and this one close it?\n", text);
+	fprintf(stderr,
+	    "espalier_trial: ESPALIER_REPORT_FD=%s is no open socket here; does a program between "
+	    "espalier and this one close it?\n",
+	    text);
 	return -2;
 }
 
@@ -218,9 +222,9 @@ static inline double
 espalier_read_number_(const char *at, const char **end)
 {
 	const char *point = localeconv()->decimal_point;
-	char        text[512], *stop;
-	size_t      length = strspn(at, "+-.0123456789eE"), dot = strcspn(at, "."), more = strlen(point);
-	double      value;
+	char text[512], *stop;
+	size_t length = strspn(at, "+-.0123456789eE"), dot = strcspn(at, "."), more = strlen(point);
+	double value;
 
 	*end = at;
 	if (length + more >= sizeof text)
@@ -242,11 +246,14 @@ static inline void
 espalier_write_number_(char text[64], double value)
 {
 	const char *point = localeconv()->decimal_point;
-	size_t      more = strlen(point);
-	char       *at;
+	size_t more = strlen(point);
+	char *at;
 
 	if (!isfinite(value)) {
-		(void)snprintf(text, 64, "\"%s\"", isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+		(void)snprintf(text, 64, "\"%s\"",
+		    isnan(value)    ? "nan"
+			: value > 0 ? "inf"
+				    : "-inf");
 		return;
 	}
 	(void)snprintf(text, 64, "%.17g", value);
@@ -262,11 +269,11 @@ static inline const char *
 espalier_find_(const struct espalier_trial *t, const char *name)
 {
 	const char *at = t->params;
-	size_t      length = strlen(name);
+	size_t length = strlen(name);
 
 	while (at != NULL && (at = strchr(at, '"')) != NULL) {
 		const char *begin = ++at;
-		int         key;
+		int key;
 
 		for (; *at != '\0' && *at != '"'; at++)
 			if (*at == '\\' && at[1] != '\0')
@@ -277,12 +284,12 @@ espalier_find_(const struct espalier_trial *t, const char *name)
 		at++;
 		at += strspn(at, " \t\r\n");
 		if (*at != ':')
-			continue;	/* it was a value */
+			continue; /* it was a value */
 		at++;
 		at += strspn(at, " \t\r\n");
 		if (key)
 			return at;
-		if (*at == '"') {	/* past a word, so that it is not taken for a name */
+		if (*at == '"') { /* past a word, so that it is not taken for a name */
 			for (at++; *at != '\0' && *at != '"'; at++)
 				if (*at == '\\' && at[1] != '\0')
 					at++;
@@ -298,7 +305,7 @@ static inline double
 espalier_number(const struct espalier_trial *t, const char *name, double fallback)
 {
 	const char *at = espalier_find_(t, name), *end;
-	double      value;
+	double value;
 
 	if (at == NULL)
 		return fallback;
@@ -309,22 +316,23 @@ espalier_number(const struct espalier_trial *t, const char *name, double fallbac
 }
 
 /* A parameter that is a word, as it is written in the JSON (nothing unescaped), into `room`.
- * Returns room, `fallback` if there is none of this name, or NULL with a message if it does not fit:
- * training goes on with another configuration than was asked for if that is overlooked. */
+ * Returns room, `fallback` if there is none of this name, or NULL with a message if it does not
+ * fit: training goes on with another configuration than was asked for if that is overlooked. */
 static inline const char *
 espalier_word(const struct espalier_trial *t, const char *name, const char *fallback, char *room,
-           size_t size)
+    size_t size)
 {
 	const char *at = espalier_find_(t, name);
-	size_t      length = 0;
+	size_t length = 0;
 
 	if (at == NULL || *at++ != '"')
 		return fallback;
 	while (at[length] != '\0' && at[length] != '"')
 		length += at[length] == '\\' && at[length + 1] != '\0' ? 2 : 1;
 	if (length >= size) {
-		fprintf(stderr, "espalier_trial: '%s' is %zu bytes long, and there is room for %zu\n",
-		    name, length, size > 0 ? size - 1 : 0);
+		fprintf(stderr,
+		    "espalier_trial: '%s' is %zu bytes long, and there is room for %zu\n", name,
+		    length, size > 0 ? size - 1 : 0);
 		return NULL;
 	}
 	memcpy(room, at, length);
@@ -381,14 +389,15 @@ static inline int
 espalier_answer_(struct espalier_trial *t)
 {
 	for (;;) {
-		char         *end = (char *)memchr(t->inbox, '\n', t->inbox_size);
-		sigset_t      term, before;
-		ssize_t       got = 0;
-		int           ready = 0;
+		char *end = (char *)memchr(t->inbox, '\n', t->inbox_size);
+		sigset_t term, before;
+		ssize_t got = 0;
+		int ready = 0;
 
 		if (end != NULL) {
-			char   line[sizeof t->inbox];
-			size_t size = (size_t)(end - t->inbox);	/* at most one less than line holds */
+			char line[sizeof t->inbox];
+			/* at most one less than line holds */
+			size_t size = (size_t)(end - t->inbox);
 
 			memcpy(line, t->inbox, size);
 			line[size] = '\0';
@@ -406,7 +415,7 @@ espalier_answer_(struct espalier_trial *t)
 			FD_SET(t->fd, &set);
 			ready = pselect(t->fd + 1, &set, NULL, NULL, NULL, &before);
 			if (ready < 0 && errno != EINTR)
-				break;	/* recv says what is the matter */
+				break; /* recv says what is the matter */
 		}
 		sigprocmask(SIG_SETMASK, &before, NULL);
 		if (espalier_terminated_)
@@ -424,7 +433,7 @@ espalier_answer_(struct espalier_trial *t)
 
 static inline int
 espalier_print_metrics_(char *line, size_t room, uint64_t iteration, const char *const *names,
-                        const double *values, unsigned count)
+    const double *values, unsigned count)
 {
 	size_t size = (size_t)snprintf(line, room, "{\"iteration\": %llu, \"metrics\": {",
 	    (unsigned long long)iteration);
@@ -457,10 +466,10 @@ espalier_print_metrics_(char *line, size_t room, uint64_t iteration, const char 
  * send them rank 0's verdict and budget by your own means. */
 static inline int
 espalier_report_all(struct espalier_trial *t, uint64_t iteration, const char *const *names,
-                    const double *values, unsigned count)
+    const double *values, unsigned count)
 {
 	char line[16384];
-	int  size = espalier_print_metrics_(line, sizeof line, iteration, names, values, count);
+	int size = espalier_print_metrics_(line, sizeof line, iteration, names, values, count);
 
 	if (size < 0)
 		return -1;
@@ -486,9 +495,9 @@ espalier_report(struct espalier_trial *t, uint64_t iteration, const char *name, 
 static inline const char *
 espalier_save_folder(struct espalier_trial *t)
 {
-	while (t->sealing) {		/* the last checkpoint is being put away */
+	while (t->sealing) { /* the last checkpoint is being put away */
 		DIR *folder = opendir(t->save);
-		int  entries = 0;
+		int entries = 0;
 
 		while (folder != NULL && readdir(folder) != NULL)
 			entries++;
@@ -506,8 +515,8 @@ static inline int
 espalier_saved(struct espalier_trial *t, uint64_t iteration)
 {
 	char line[64];
-	int  size = snprintf(line, sizeof line, "{\"saved\": %llu}\n",
-	    (unsigned long long)iteration);
+	int size =
+	    snprintf(line, sizeof line, "{\"saved\": %llu}\n", (unsigned long long)iteration);
 
 	if (t->fd < 0)
 		return 0;

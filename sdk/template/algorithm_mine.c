@@ -19,15 +19,31 @@
 enum { TRIALS, ITERATIONS_MAX, GRACE, MARGIN };
 
 static const struct espl_option options[] = {
-	{ .name = "trials", .help = "configurations to try", .type = ESPL_OPT_INT,
-	  .fallback = "20", .min = "1", .max = "1000000" },
+	{ .name = "trials",
+	    .help = "configurations to try",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "20",
+	    .min = "1",
+	    .max = "1000000" },
 	/* `iterations_max` is the name of a search's last iteration in every algorithm. */
-	{ .name = "iterations_max", .help = "iterations of a trial that is never stopped",
-	  .type = ESPL_OPT_INT, .fallback = "10", .min = "1", .max = "1000000" },
-	{ .name = "grace", .help = "iterations before a trial can be stopped",
-	  .type = ESPL_OPT_INT, .fallback = "2", .min = "0", .max = "1000000" },
-	{ .name = "margin", .help = "how much worse than the best it may be, as a part of the "
-	  "best's loss", .type = ESPL_OPT_REAL, .fallback = "0.5", .min = "0", .max = "1e9" },
+	{ .name = "iterations_max",
+	    .help = "iterations of a trial that is never stopped",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "10",
+	    .min = "1",
+	    .max = "1000000" },
+	{ .name = "grace",
+	    .help = "iterations before a trial can be stopped",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "2",
+	    .min = "0",
+	    .max = "1000000" },
+	{ .name = "margin",
+	    .help = "how much worse than the best it may be, as a part of the best's loss",
+	    .type = ESPL_OPT_REAL,
+	    .fallback = "0.5",
+	    .min = "0",
+	    .max = "1e9" },
 };
 
 /* All state is here: a plugin has no variables outside, so that several instances can live in one
@@ -35,13 +51,13 @@ static const struct espl_option options[] = {
  * events again.  For the same reason decide nothing by the clock, the C library's random numbers or
  * addresses. */
 struct mine {
-	const struct espl_host  *host;	/* valid until destroy, as is what it serves */
+	const struct espl_host *host; /* valid until destroy, as is what it serves */
 	const struct espl_space *space;
 	uint64_t trials, iterations, grace;
-	double   margin;
+	double margin;
 	uint64_t added, group;
-	double  *unit, *values;		/* room for one configuration                */
-	double  *best;			/* [iteration]: least loss so far            */
+	double *unit, *values; /* room for one configuration */
+	double *best;          /* [iteration]: least loss so far */
 };
 
 static void
@@ -59,7 +75,7 @@ destroy(void *self)
  * of them is left to do here; espl_blame names the option, and the user gets FILE:LINE. */
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct mine *mine = calloc(1, sizeof *mine);
 	uint64_t i;
@@ -74,9 +90,9 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	mine->margin = config->values[MARGIN].as.r;
 	mine->group = ESPL_NONE;
 	if (mine->space == NULL || mine->grace > mine->iterations) {
-		espl_status status = mine->space == NULL ?
-			espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space") :
-			espl_blame(error, GRACE, "'grace' is longer than 'iterations_max'");
+		espl_status status = mine->space == NULL
+		    ? espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space")
+		    : espl_blame(error, GRACE, "'grace' is longer than 'iterations_max'");
 
 		destroy(mine);
 		return status;
@@ -118,29 +134,29 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 /* Asked once a round: at the start, when GPUs are free, when something was reported. */
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct mine *mine = self;
-	uint32_t     want = view->want;
-	espl_status  status = ESPL_OK;
+	uint32_t want = view->want;
+	espl_status status = ESPL_OK;
 
 	if (mine->added == mine->trials)
 		return ESPL_OK;
 	if (mine->group == ESPL_NONE) {
 		struct espl_group group = ESPL_INIT(struct espl_group);
 
-		group.flags = ESPL_GROUP_OPEN;	/* trials are added one by one */
+		group.flags = ESPL_GROUP_OPEN; /* trials are added one by one */
 		status = sink->begin(sink, &group, &mine->group);
 	}
 	if (want == 0 && view->running == 0 && view->waiting == 0)
-		want = 1;		/* somebody must ask for the first GPU */
+		want = 1; /* somebody must ask for the first GPU */
 	for (; want > 0 && mine->added < mine->trials && status == ESPL_OK; want--) {
 		struct espl_start start = ESPL_INIT(struct espl_start);
 		uint64_t trial;
 
 		status = espl_draw(mine->host, mine->space, mine->unit, mine->values);
 		start.how = ESPL_FRESH;
-		start.values = mine->values;	/* copied before add returns */
+		start.values = mine->values; /* copied before add returns */
 		start.budget = mine->iterations;
 		if (status == ESPL_OK)
 			status = sink->add(sink, mine->group, &start, &trial);
@@ -155,10 +171,10 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 /* The loss is always to be made small: espalier has turned what the user maximises. */
 static espl_status
 on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
-          struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct mine *mine = self;
-	double      *best;
+	double *best;
 
 	(void)error;
 	if (seen->iteration > mine->iterations)
@@ -167,10 +183,10 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 	if (seen->loss < *best)
 		*best = seen->loss;
 	else if (seen->iteration > mine->grace && seen->iteration < trial->budget &&
-	         !(seen->loss <= *best + fabs(*best) * mine->margin)) {	/* NaN is hopeless, too */
+	    !(seen->loss <= *best + fabs(*best) * mine->margin)) { /* NaN is hopeless, too */
 		if (mine->host->verbose)
 			mine->host->note(mine->host, ESPL_ABOUT_TRIAL, trial->id,
-			                 "stopped: far behind the best at this iteration");
+			    "stopped: far behind the best at this iteration");
 		return sink->verdict(sink, trial->id, ESPL_STOP);
 	}
 	return ESPL_OK;

@@ -14,8 +14,12 @@
 enum { NODES };
 
 static const struct espl_option options[] = {
-	{ .name = "nodes", .help = "machines to hold", .type = ESPL_OPT_INT, .fallback = "1",
-	  .min = "1", .max = "100000" },
+	{ .name = "nodes",
+	    .help = "machines to hold",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "1",
+	    .max = "100000" },
 };
 
 struct mine {
@@ -30,7 +34,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct mine *mine = calloc(1, sizeof *mine);
 
@@ -46,17 +50,18 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
  * target.  Grants may be given before the nodes are there: they are served as nodes come. */
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct mine *mine = self;
 	uint32_t i, nodes, total, lost, used = 0;
 	espl_status status = ESPL_OK;
 
 	if (view->offer_count == 0 || view->item_count == 0)
-		return ESPL_OK;		/* nothing to buy, or nothing to do */
+		return ESPL_OK; /* nothing to buy, or nothing to do */
 	nodes = mine->nodes < view->offers[0]->nodes_max ? mine->nodes : view->offers[0]->nodes_max;
 	total = nodes * view->offers[0]->gpus;
-	lost = view->gpus_lost != NULL ? view->gpus_lost[0] : 0;	/* on broken GPUs nobody trains */
+	/* on broken GPUs nobody trains */
+	lost = view->gpus_lost != NULL ? view->gpus_lost[0] : 0;
 	total -= lost < total ? lost : total;
 	if (view->targets[0] != nodes) {
 		struct espl_target target = ESPL_INIT(struct espl_target);
@@ -76,14 +81,14 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		if (item->granted.gpus > 0)
 			continue;
 		if (used + item->gpus_min > total)
-			break;		/* nobody overtakes */
+			break; /* nobody overtakes */
 		grant.item = item->id;
 		grant.share.gpus = item->gpus_min;
-		grant.share.packing = 1;	/* c: a c-th of one GPU */
+		grant.share.packing = 1; /* c: a c-th of one GPU */
 		grant.offer = ESPL_ANY;
 		status = sink->grant(sink, &grant);
 		if (status == ESPL_E_REJECTED)
-			continue;	/* the host has said why in its log */
+			continue; /* the host has said why in its log */
 		if (status != ESPL_OK)
 			return espl_fail(error, status, "granting failed");
 		used += item->gpus_min;

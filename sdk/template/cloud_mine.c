@@ -21,28 +21,40 @@ enum { HOSTS, PRICE };
 enum { NAME, GPUS, COLUMNS };
 
 static const struct espl_option columns[] = {
-	{ .name = "name", .help = "what ssh calls the machine", .type = ESPL_OPT_STRING,
-	  .flags = ESPL_OPT_REQUIRED },
-	{ .name = "gpus", .help = "its GPUs", .type = ESPL_OPT_INT, .fallback = "1", .min = "1",
-	  .max = "64" },
+	{ .name = "name",
+	    .help = "what ssh calls the machine",
+	    .type = ESPL_OPT_STRING,
+	    .flags = ESPL_OPT_REQUIRED },
+	{ .name = "gpus",
+	    .help = "its GPUs",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "1",
+	    .min = "1",
+	    .max = "64" },
 };
 static const struct espl_option options[] = {
-	{ .name = "hosts", .help = "list of (name, GPUs)", .type = ESPL_OPT_TABLE,
-	  .columns = columns, .column_count = COLUMNS },
-	{ .name = "price", .help = "what an hour of a machine counts, in dollars",
-	  .type = ESPL_OPT_MONEY, .fallback = "0", .min = "0" },
+	{ .name = "hosts",
+	    .help = "list of (name, GPUs)",
+	    .type = ESPL_OPT_TABLE,
+	    .columns = columns,
+	    .column_count = COLUMNS },
+	{ .name = "price",
+	    .help = "what an hour of a machine counts, in dollars",
+	    .type = ESPL_OPT_MONEY,
+	    .fallback = "0",
+	    .min = "0" },
 };
 
 struct machine {
-	const char *name;		/* lives as long as the configuration */
-	uint32_t    gpus, used;
-	uint64_t    lease;
-	char        token[65];
+	const char *name; /* lives as long as the configuration */
+	uint32_t gpus, used;
+	uint64_t lease;
+	char token[65];
 };
 struct mine {
-	const struct espl_cloud_events *events;	/* from start on */
+	const struct espl_cloud_events *events; /* from start on */
 	struct machine *machines;
-	uint32_t   count;
+	uint32_t count;
 	espl_money price_hour;
 };
 
@@ -57,10 +69,10 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
-	const struct espl_table *table = config->values[HOSTS].source == ESPL_UNSET ? NULL :
-		config->values[HOSTS].as.table;
+	const struct espl_table *table =
+	    config->values[HOSTS].source == ESPL_UNSET ? NULL : config->values[HOSTS].as.table;
 	struct mine *mine = calloc(1, sizeof *mine);
 	uint32_t i;
 
@@ -89,8 +101,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 static espl_status
 describe(void *self, const struct espl_cloud_events *events, struct espl_error *error)
 {
-	static const struct espl_latency none = { (uint32_t)sizeof none, ESPL_CONSTANT, 0, 0,
-	                                          NULL, 0, 0 };
+	static const struct espl_latency none = { (uint32_t)sizeof none, ESPL_CONSTANT, 0, 0, NULL,
+		0, 0 };
 	const struct mine *mine = self;
 	espl_status status = mine->count > 0 ? ESPL_OK : ESPL_E_UNKNOWN;
 	uint32_t i, k;
@@ -103,9 +115,9 @@ describe(void *self, const struct espl_cloud_events *events, struct espl_error *
 		for (k = 0; k < i && mine->machines[k].gpus != mine->machines[i].gpus; k++)
 			;
 		if (k < i)
-			continue;	/* told already */
+			continue; /* told already */
 		(void)snprintf(name, sizeof name, "gpus-%u", mine->machines[i].gpus);
-		offer.number = ESPL_ANY;	/* the host gives it */
+		offer.number = ESPL_ANY; /* the host gives it */
 		offer.gpus = offer.cpus = mine->machines[i].gpus;
 		for (k = i; k < mine->count; k++)
 			offer.nodes_max += mine->machines[k].gpus == mine->machines[i].gpus;
@@ -117,7 +129,7 @@ describe(void *self, const struct espl_cloud_events *events, struct espl_error *
 		offer.billed_from = ESPL_BILL_FROM_READY;
 		offer.billing_step = ESPL_SECOND;
 		offer.provision = offer.init = &none;
-		offer.hazard_hour = NAN;	/* not known */
+		offer.hazard_hour = NAN; /* not known */
 		status = events->offer(events, &offer);
 	}
 	return status;
@@ -127,8 +139,8 @@ static espl_status
 start(void *self, const struct espl_cloud_events *events, struct espl_error *error)
 {
 	struct mine *mine = self;
-	espl_status  status = mine->count > 0 ? describe(self, events, error) :
-		espl_blame(error, HOSTS, "'hosts' names no machine");
+	espl_status status = mine->count > 0 ? describe(self, events, error)
+					     : espl_blame(error, HOSTS, "'hosts' names no machine");
 
 	mine->events = events;
 	if (status == ESPL_OK)
@@ -139,7 +151,7 @@ start(void *self, const struct espl_cloud_events *events, struct espl_error *err
 /* Tells a state of a lease. */
 static void
 tell(const struct mine *mine, uint64_t lease, const char *token, espl_node_state state,
-     espl_reason reason, const char *machine)
+    espl_reason reason, const char *machine)
 {
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
 
@@ -149,7 +161,7 @@ tell(const struct mine *mine, uint64_t lease, const char *token, espl_node_state
 	event.reason = reason;
 	event.provider_id = event.address = machine;
 	event.at = event.ends_at = ESPL_NEVER;
-	event.gpus = ESPL_ANY;		/* as offered */
+	event.gpus = ESPL_ANY; /* as offered */
 	event.charged = -1;
 	(void)mine->events->node(mine->events, &event);
 }
@@ -175,7 +187,7 @@ take(struct machine *machine, uint64_t lease, const char *token)
 
 static espl_status
 acquire(void *self, const struct espl_acquire *const *wanted, uint32_t count,
-        struct espl_error *error)
+    struct espl_error *error)
 {
 	struct mine *mine = self;
 	uint32_t i, k;
@@ -193,7 +205,7 @@ acquire(void *self, const struct espl_acquire *const *wanted, uint32_t count,
 		}
 		if (machine == NULL) {
 			tell(mine, wanted[i]->lease, wanted[i]->token, ESPL_NODE_ENDED,
-			     ESPL_BY_CAPACITY, NULL);
+			    ESPL_BY_CAPACITY, NULL);
 			continue;
 		}
 		take(machine, wanted[i]->lease, wanted[i]->token);
@@ -204,7 +216,7 @@ acquire(void *self, const struct espl_acquire *const *wanted, uint32_t count,
 
 static espl_status
 release(void *self, const struct espl_lease *const *leases, uint32_t count,
-        struct espl_error *error)
+    struct espl_error *error)
 {
 	struct mine *mine = self;
 	uint32_t i;
@@ -222,8 +234,7 @@ release(void *self, const struct espl_lease *const *leases, uint32_t count,
 
 /* After a restart of the driver: which machine a lease had is in its provider_id. */
 static espl_status
-adopt(void *self, const struct espl_lease *const *leases, uint32_t count,
-      struct espl_error *error)
+adopt(void *self, const struct espl_lease *const *leases, uint32_t count, struct espl_error *error)
 {
 	struct mine *mine = self;
 	uint32_t i, k;
@@ -237,7 +248,7 @@ adopt(void *self, const struct espl_lease *const *leases, uint32_t count,
 				break;
 		if (id == NULL || k == mine->count) {
 			tell(mine, leases[i]->lease, leases[i]->token, ESPL_NODE_ENDED,
-			     ESPL_BY_FAULT, NULL);
+			    ESPL_BY_FAULT, NULL);
 			continue;
 		}
 		take(&mine->machines[k], leases[i]->lease, leases[i]->token);
@@ -258,7 +269,7 @@ owned(void *self, const char *run, uint64_t what, struct espl_error *error)
 	for (i = 0; i < mine->count; i++)
 		if (mine->machines[i].used)
 			tell(mine, mine->machines[i].lease, mine->machines[i].token,
-			     ESPL_NODE_READY, 0, mine->machines[i].name);
+			    ESPL_NODE_READY, 0, mine->machines[i].name);
 	mine->events->done(mine->events, what, ESPL_OK, "");
 	return ESPL_OK;
 }
@@ -266,7 +277,7 @@ owned(void *self, const char *run, uint64_t what, struct espl_error *error)
 /* The host appends espalier-agent and its arguments. */
 static espl_status
 reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
-      struct espl_error *error)
+    struct espl_error *error)
 {
 	const char *argv[] = { "ssh", "-o", "BatchMode=yes", "--", NULL };
 

@@ -27,7 +27,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct mine *mine = calloc(1, sizeof *mine);
 
@@ -47,8 +47,8 @@ seat(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *s
 
 	for (i = 0; i < floor->count; i++) {
 		if (!espl_floor_admits(floor, i, gang, ESPL_ANY))
-			continue;	/* not READY, somebody's own, or of another offer */
-		if (packing > 1) {	/* beside others with the same share of a GPU */
+			continue;  /* not READY, somebody's own, or of another offer */
+		if (packing > 1) { /* beside others with the same share of a GPU */
 			gpu = espl_floor_hole(floor, i, packing);
 			if (gpu != ESPL_ANY)
 				return espl_floor_join(floor, i, gpu, packing, slots);
@@ -56,22 +56,22 @@ seat(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *s
 		if (floor->stands[i].idle >= gpus)
 			return espl_floor_seat(floor, i, gpus, packing, slots);
 	}
-	return espl_floor_seat_nodes(floor, gang, slots);	/* more than a node: whole ones */
+	return espl_floor_seat_nodes(floor, gang, slots); /* more than a node: whole ones */
 }
 
 static espl_status
 place(void *self, const struct espl_place_view *view, struct espl_place_sink *sink,
-      struct espl_error *error)
+    struct espl_error *error)
 {
 	struct mine *mine = self;
-	espl_status  status;
-	uint32_t     i;
+	espl_status status;
+	uint32_t i;
 
 	if (!espl_moves_any(&mine->moves, view))
 		return ESPL_OK;
 	status = espl_moves_gather(&mine->moves, &mine->floor, view);
 	if (status == ESPL_OK)
-		status = espl_moves_stay(&mine->moves, &mine->floor);	/* resized where they are */
+		status = espl_moves_stay(&mine->moves, &mine->floor); /* resized where they are */
 	for (i = 0; i < mine->moves.count && status == ESPL_OK; i++) {
 		const struct espl_gang *gang = mine->moves.list[i].gang;
 		struct espl_slot *slots = espl_moves_room(&mine->moves, gang);
@@ -90,7 +90,8 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	if (status == ESPL_OK)
 		status = espl_moves_tell(&mine->moves, sink);
 	if (status == ESPL_OK)
-		espl_floor_give_up(&mine->floor, view, sink);	/* more nodes than wanted: empty ones go */
+		/* more nodes than wanted: empty ones go */
+		espl_floor_give_up(&mine->floor, view, sink);
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");
 }
 
@@ -104,7 +105,7 @@ ESPL_PLUGIN(placer, mine) = {
 	.version = "0.1",
 	.summary = "the first node that has room",
 	.caps = ESPL_CAP_PURE,
-	.option_size = (uint32_t)sizeof(struct espl_option),	/* no options: only their size */
+	.option_size = (uint32_t)sizeof(struct espl_option), /* no options: only their size */
 	.ops = &ops.head,
 	.create = create,
 	.destroy = destroy,

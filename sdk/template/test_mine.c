@@ -35,16 +35,16 @@ loss(void *ctx, const struct espl_trial *trial, uint64_t iteration)
 static void
 test_algorithm(void)
 {
-	struct espl_kit  *kit = espl_kit_new(1);
+	struct espl_kit *kit = espl_kit_new(1);
 	struct espl_error error;
 
 	espl_kit_real(kit, "x", 0, 10, ESPL_LINEAR, 0);
 	assert(espl_kit_open(kit, load(kit, "algorithm_mine"), "trials=8 grace=20", &error) ==
-	       ESPL_E_CONFIG);
+	    ESPL_E_CONFIG);
 	assert(strstr(error.text, "grace") != NULL);
 
 	assert(espl_kit_open(kit, load(kit, "algorithm_mine"), "trials=8 margin=0.2", &error) ==
-	       ESPL_OK);
+	    ESPL_OK);
 	assert(espl_kit_search(kit, 2, 1000, loss, NULL) == ESPL_OK);
 	assert(espl_kit_refused(kit) == 0);
 	assert(espl_kit_trials(kit) == 8);
@@ -64,8 +64,9 @@ test_allocator(void)
 	(void)espl_kit_item(kit, 2, 8);
 	(void)espl_kit_item(kit, 1, 8);
 	assert(espl_kit_allocate(kit) == ESPL_OK);
-	assert(strcmp(espl_kit_log(kit), "target offer=0 nodes=2\ngrant item=0 gpus=2\n"
-	              "grant item=1 gpus=2\n") == 0);
+	assert(strcmp(espl_kit_log(kit),
+		   "target offer=0 nodes=2\ngrant item=0 gpus=2\n"
+		   "grant item=1 gpus=2\n") == 0);
 	espl_kit_clear(kit);
 	espl_kit_leave(kit, first);
 	assert(espl_kit_allocate(kit) == ESPL_OK);
@@ -83,7 +84,7 @@ test_placer(void)
 	(void)espl_kit_offer(kit, "small", 2, 10, 1.0);
 	item = espl_kit_item(kit, 1, 8);
 	espl_kit_grant(kit, item, 2, 1);
-	assert(espl_kit_place(kit) == ESPL_OK);		/* there is no node yet */
+	assert(espl_kit_place(kit) == ESPL_OK); /* there is no node yet */
 	assert(espl_kit_calls(kit) == 0);
 	(void)espl_kit_node(kit, 0, ESPL_NODE_READY);
 	assert(espl_kit_place(kit) == ESPL_OK);

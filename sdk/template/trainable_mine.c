@@ -20,19 +20,24 @@ enum { SAMPLES };
 #define WIDTH 8u
 
 static const struct espl_option options[] = {
-	{ .name = "samples", .help = "rows of the made-up data set", .type = ESPL_OPT_INT,
-	  .fallback = "512", .min = "1", .max = "1000000" },
+	{ .name = "samples",
+	    .help = "rows of the made-up data set",
+	    .type = ESPL_OPT_INT,
+	    .fallback = "512",
+	    .min = "1",
+	    .max = "1000000" },
 };
 
-struct mine {				/* one in each worker process */
+/* one in each worker process */
+struct mine {
 	uint64_t samples;
 };
 struct trial {
 	const struct mine *mine;
-	const struct espl_trial_context *context;	/* valid until close */
+	const struct espl_trial_context *context; /* valid until close */
 	double lr;
-	double weights[WIDTH];		/* the whole state */
-	double gradient[WIDTH + 1];	/* and the loss behind it; scratch */
+	double weights[WIDTH];      /* the whole state */
+	double gradient[WIDTH + 1]; /* and the loss behind it; scratch */
 };
 
 static void
@@ -43,7 +48,7 @@ destroy(void *self)
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct mine *mine = calloc(1, sizeof *mine);
 
@@ -69,7 +74,7 @@ made_up(uint64_t row, uint64_t column)
 
 static espl_status
 open_trial(void *self, const struct espl_trial_context *context, void **trial,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct trial *t = calloc(1, sizeof *t);
 	uint32_t i;
@@ -83,7 +88,7 @@ open_trial(void *self, const struct espl_trial_context *context, void **trial,
 		if (strcmp(context->settings[i].name, "lr") == 0)
 			t->lr = context->settings[i].value;
 	if (isnan(t->lr))
-		t->lr = 0.1;		/* the space has none: a default of our own */
+		t->lr = 0.1; /* the space has none: a default of our own */
 	*trial = t;
 	return ESPL_OK;
 }
@@ -111,7 +116,7 @@ step(void *trial, uint64_t iteration, struct espl_report_sink *sink, struct espl
 	for (row = first; row < last; row++) {
 		double off = 0;
 
-		for (i = 0; i < WIDTH; i++)	/* the truth is the weights 1, 2, 3, ... */
+		for (i = 0; i < WIDTH; i++) /* the truth is the weights 1, 2, 3, ... */
 			off += (t->weights[i] - (i + 1.0)) * made_up(row, i);
 		for (i = 0; i < WIDTH; i++)
 			t->gradient[i] += off * made_up(row, i);
@@ -120,7 +125,7 @@ step(void *trial, uint64_t iteration, struct espl_report_sink *sink, struct espl
 	status = comm->allreduce(comm, t->gradient, t->gradient, WIDTH + 1, ESPL_F64, ESPL_SUM);
 	if (status == ESPL_OK)
 		status = comm->wait(comm);
-	if (status != ESPL_OK)		/* ESPL_E_PEER: a rank is gone; return at once */
+	if (status != ESPL_OK) /* ESPL_E_PEER: a rank is gone; return at once */
 		return espl_fail(error, status, "the gradients could not be summed");
 	for (i = 0; i < WIDTH; i++)
 		t->weights[i] -= t->lr * t->gradient[i] / (double)t->mine->samples;

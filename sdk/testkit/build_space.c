@@ -57,7 +57,7 @@ active(const struct espl_param *p, const double *values)
 
 		for (k = 0; k < p->when_count; k++)
 			any |= p->when[k].param == p->when[i].param &&
-				values[p->when[k].param] == p->when[k].value;
+			    values[p->when[k].param] == p->when[k].value;
 		if (!any)
 			return 0;
 	}
@@ -89,8 +89,8 @@ space_from_unit(const struct espl_space *space, const double *unit, double *valu
 	for (i = 0; i < space->param_count; i++) {
 		if (!(unit[i] >= 0 && unit[i] <= 1))
 			return ESPL_E_BUG;
-		values[i] = active(space->params[i], values) ? from_u(space->params[i], unit[i])
-		                                             : NAN;
+		values[i] =
+		    active(space->params[i], values) ? from_u(space->params[i], unit[i]) : NAN;
 	}
 	return ESPL_OK;
 }
@@ -131,7 +131,7 @@ space_snap(const struct espl_space *space, double *values, uint32_t *missing)
 static uint64_t
 space_hash(const struct espl_space *space, const double *values)
 {
-	uint64_t hash = UINT64_C(0xcbf29ce484222325), bits;	/* FNV-1a over words */
+	uint64_t hash = UINT64_C(0xcbf29ce484222325), bits; /* FNV-1a over words */
 	uint32_t i;
 
 	for (i = 0; i < space->param_count; i++) {
@@ -192,7 +192,7 @@ add(struct espl_kit *kit, const char *name, espl_param_type type)
 
 void
 espl_kit_real(struct espl_kit *kit, const char *name, double low, double high, espl_scale scale,
-              double quantum)
+    double quantum)
 {
 	struct espl_param *p = add(kit, name, ESPL_REAL);
 
@@ -235,7 +235,7 @@ espl_kit_when(struct espl_kit *kit, const char *parent, double value)
 {
 	uint32_t n = kit->space.param_count, at = space_find(&kit->space, parent);
 	struct espl_param *param;
-	struct espl_when  *when;
+	struct espl_when *when;
 
 	if (n == 0 || at >= n - 1)
 		espl__kit_stop("espl_kit_when: no such earlier parameter");
@@ -251,7 +251,7 @@ espl_kit_when(struct espl_kit *kit, const char *parent, double value)
 void
 espl_kit_first(struct espl_kit *kit, const double *values)
 {
-	size_t  size = kit->space.param_count * sizeof *values;
+	size_t size = kit->space.param_count * sizeof *values;
 	double *copy = espl__kit_alloc(kit, size + sizeof *values);
 
 	memcpy(copy, values, size);

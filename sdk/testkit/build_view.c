@@ -9,10 +9,10 @@
 
 uint32_t
 espl_kit_offer(struct espl_kit *kit, const char *name, uint32_t gpus, uint32_t nodes_max,
-               double usd_hour)
+    double usd_hour)
 {
-	static const struct espl_latency none = { (uint32_t)sizeof none, ESPL_CONSTANT, 0, 0,
-	                                          NULL, 0, 0 };
+	static const struct espl_latency none = { (uint32_t)sizeof none, ESPL_CONSTANT, 0, 0, NULL,
+		0, 0 };
 	struct espl_offer *offer = espl__kit_alloc(kit, sizeof *offer);
 	uint32_t n = kit->offer_count;
 
@@ -161,7 +161,7 @@ espl_kit_nodes(const struct espl_kit *kit, uint32_t offer)
 
 	for (i = 0; i < kit->node_count; i++)
 		held += !kit->nodes[i]->gone && kit->nodes[i]->pub.offer == offer &&
-			kit->nodes[i]->pub.owner == ESPL_NONE;
+		    kit->nodes[i]->pub.owner == ESPL_NONE;
 	return held;
 }
 
@@ -201,8 +201,8 @@ espl__kit_count(struct espl_kit *kit)
 		node->pub.gpus_idle = node->sound = 0;
 		for (k = 0; k < node->pub.gpu_count; k++) {
 			node->sound += node->gpus[k]->blocked == 0;
-			node->pub.gpus_idle += node->gpus[k]->residents == 0 &&
-				node->gpus[k]->blocked == 0;
+			node->pub.gpus_idle +=
+			    node->gpus[k]->residents == 0 && node->gpus[k]->blocked == 0;
 		}
 		if ((node->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0)
 			node->sound = 0;
@@ -292,7 +292,7 @@ espl_kit_leave(struct espl_kit *kit, uint64_t id)
 	for (i = 0; kit->items[i] != item; i++)
 		;
 	memmove(&kit->items[i], &kit->items[i + 1],
-	        (kit->item_count - i - 1) * sizeof(struct kit_item *));
+	    (kit->item_count - i - 1) * sizeof(struct kit_item *));
 	kit->item_count--;
 	for (i = kit->gone_count; i > 0 && kit->gone[i - 1] > id; i--)
 		;
@@ -318,8 +318,8 @@ espl_kit_lock(struct espl_kit *kit, uint64_t id, int locked)
 {
 	struct kit_item *item = item_at(kit, id);
 
-	item->gang.flags = locked ? item->gang.flags | ESPL_GANG_LOCKED
-	                          : item->gang.flags & ~ESPL_GANG_LOCKED;
+	item->gang.flags =
+	    locked ? item->gang.flags | ESPL_GANG_LOCKED : item->gang.flags & ~ESPL_GANG_LOCKED;
 	item->gang_changed = 1;
 }
 

@@ -56,7 +56,7 @@ append(struct espl_kit *kit, const char *text, size_t length)
 {
 	if (kit->log_used + length + 1 > kit->log_room) {
 		size_t room = (kit->log_used + length + 1) * 2;
-		char  *log = realloc(kit->log, room);
+		char *log = realloc(kit->log, room);
 
 		if (log == NULL)
 			espl__kit_stop("out of memory");
@@ -68,11 +68,10 @@ append(struct espl_kit *kit, const char *text, size_t length)
 	kit->log[kit->log_used] = '\0';
 }
 
-static void ESPL_PRINTF(2, 0)
-append_list(struct espl_kit *kit, const char *format, va_list list)
+static void ESPL_PRINTF(2, 0) append_list(struct espl_kit *kit, const char *format, va_list list)
 {
 	char text[1024];
-	int  length = vsnprintf(text, sizeof text, format, list);
+	int length = vsnprintf(text, sizeof text, format, list);
 
 	if (length < 0)
 		espl__kit_stop("a message cannot be formatted");
@@ -148,7 +147,7 @@ host_now(const struct espl_host *host)
 }
 
 static uint64_t
-host_random(const struct espl_host *host)	/* splitmix64 (Vigna, public domain) */
+host_random(const struct espl_host *host) /* splitmix64 (Vigna, public domain) */
 {
 	struct espl_kit *kit = host->ctx;
 	uint64_t z = kit->state += UINT64_C(0x9e3779b97f4a7c15);
@@ -193,7 +192,7 @@ host_service(const struct espl_host *host, const char *id)
 
 static espl_status
 host_file(const struct espl_host *host, uint32_t option, uint32_t row, uint32_t column,
-          const void **bytes, uint64_t *size, struct espl_error *error)
+    const void **bytes, uint64_t *size, struct espl_error *error)
 {
 	const struct espl_kit *kit = host->ctx;
 	const struct kit_file *file;
@@ -297,7 +296,7 @@ espl_kit_set_service(struct espl_kit *kit, const char *id, const void *service)
 
 void
 espl_kit_set_file(struct espl_kit *kit, uint32_t option, uint32_t row, uint32_t column,
-                  const void *bytes, uint64_t size)
+    const void *bytes, uint64_t size)
 {
 	struct kit_file *file = espl__kit_alloc(kit, sizeof *file);
 	void *copy = espl__kit_alloc(kit, (size_t)size + 1);
@@ -331,8 +330,8 @@ espl_kit_load(struct espl_kit *kit, const char *path)
 {
 	const char *name = strrchr(path, '/') != NULL ? strrchr(path, '/') + 1 : path;
 	size_t length = strcspn(name, ".");
-	char   symbol[256];
-	void  *module = dlopen(path, RTLD_NOW | RTLD_LOCAL), *found;
+	char symbol[256];
+	void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL), *found;
 
 	if (module == NULL) {
 		const char *why = dlerror();
@@ -360,8 +359,8 @@ descriptor_wrong(const struct espl_plugin *plugin)
 		return "there is no such kind";
 	if (plugin->name == NULL || plugin->version == NULL || plugin->summary == NULL)
 		return "name, version or summary is missing";
-	if (plugin->option_count > 0 && (plugin->options == NULL ||
-	                                 plugin->option_size < sizeof(struct espl_option)))
+	if (plugin->option_count > 0 &&
+	    (plugin->options == NULL || plugin->option_size < sizeof(struct espl_option)))
 		return "options or option_size is missing";
 	if (plugin->ops == NULL || plugin->create == NULL || plugin->destroy == NULL)
 		return "ops, create or destroy is missing";
@@ -370,7 +369,7 @@ descriptor_wrong(const struct espl_plugin *plugin)
 
 espl_status
 espl_kit_open(struct espl_kit *kit, const struct espl_plugin *plugin, const char *options,
-              struct espl_error *error)
+    struct espl_error *error)
 {
 	struct espl_error own = ESPL_INIT(struct espl_error);
 	const char *wrong = plugin == NULL ? "there is no plugin" : descriptor_wrong(plugin);

@@ -3,52 +3,61 @@
 #define ESPALIER_KIT_H
 #include "testkit.h"
 
-struct kit_block { struct kit_block *next; };	/* memory that lives as long as the kit */
-struct kit_service { struct kit_service *next; const char *id; const void *service; };
+struct kit_block {
+	struct kit_block *next;
+}; /* memory that lives as long as the kit */
+struct kit_service {
+	struct kit_service *next;
+	const char *id;
+	const void *service;
+};
 struct kit_file {
 	struct kit_file *next;
-	uint32_t    option, row, column, zero;
+	uint32_t option, row, column, zero;
 	const void *bytes;
-	uint64_t    size;
+	uint64_t size;
 };
 struct kit_trial {
 	struct espl_trial pub;
-	int dropped, untold;		/* untold: stopped or paused by a verdict, on_trial_end not called */
+	/* untold: stopped or paused by a verdict, on_trial_end not called */
+	int dropped, untold;
 };
-struct kit_group { uint32_t flags, left, told; };
+struct kit_group {
+	uint32_t flags, left, told;
+};
 struct kit_node {
 	struct espl_node pub;
 	struct espl_gpu **gpus;
-	uint32_t sound;		/* GPUs that can be used        */
-	int gone, leaves;	/* leaves: given up, gone when it is empty */
+	uint32_t sound;   /* GPUs that can be used */
+	int gone, leaves; /* leaves: given up, gone when it is empty */
 };
 struct kit_item {
 	struct espl_item pub;
 	struct espl_gang gang;
-	struct espl_slot *slots;	/* in force; gang.slots points at it                 */
-	struct espl_slot *next;		/* as answered by the running call                   */
-	struct espl_share granted;	/* likewise: the grant as answered                   */
+	struct espl_slot *slots;   /* in force; gang.slots points at it */
+	struct espl_slot *next;    /* as answered by the running call */
+	struct espl_share granted; /* likewise: the grant as answered */
 	uint32_t next_count;
-	uint64_t *nodes;		/* pub.nodes                                         */
-	uint32_t  node_room;
-	int placed, asked;		/* the running call told something about it          */
+	uint64_t *nodes; /* pub.nodes */
+	uint32_t node_room;
+	int placed, asked; /* the running call told something about it */
 	int gone, changed, gang_changed;
 };
 
 struct espl_kit {
 	struct espl_host host;
 	espl_time now;
-	uint64_t  state;		/* of the random stream */
-	struct kit_block   *blocks;
+	uint64_t state; /* of the random stream */
+	struct kit_block *blocks;
 	struct kit_service *services;
-	struct kit_file    *files;
+	struct kit_file *files;
 	const struct espl_plugin *plugin;
-	void     *self;
+	void *self;
 	struct espl_config config;
 
-	char     *log;
-	size_t    log_used, log_room;
-	uint32_t  calls, refused;
+	char *log;
+	size_t log_used, log_room;
+	uint32_t calls, refused;
 
 	struct espl_space space;
 	struct espl_param **params;
@@ -58,22 +67,22 @@ struct espl_kit {
 	const struct espl_experiment *experiments[1];
 
 	struct kit_trial **trials;
-	struct kit_group  *groups;
-	uint64_t  trial_count, group_count, trial_room, group_room;
-	int       finished, asking;	/* asking: next_group runs */
+	struct kit_group *groups;
+	uint64_t trial_count, group_count, trial_room, group_room;
+	int finished, asking; /* asking: next_group runs */
 
 	struct espl_offer **offers;
 	uint32_t *targets, *new_targets, *lost;
 	struct espl_give_up *surplus;
-	uint32_t  offer_count, surplus_count;
+	uint32_t offer_count, surplus_count;
 	struct kit_node **nodes;
-	uint32_t  node_count, why, moved;
+	uint32_t node_count, why, moved;
 	struct kit_item **items;
-	uint64_t  next_item, *gone;	/* gone: ids that left since the last allocate      */
-	uint32_t  item_count, gone_count;
+	uint64_t next_item, *gone; /* gone: ids that left since the last allocate */
+	uint32_t item_count, gone_count;
 	uint64_t *given_up;
-	uint32_t  given_up_count;
-	int       wrong;		/* the answer is not to be taken */
+	uint32_t given_up_count;
+	int wrong; /* the answer is not to be taken */
 };
 
 /* Zeroed memory of the kit; ends the program when there is none. */
@@ -81,24 +90,24 @@ void *espl__kit_alloc(struct espl_kit *, size_t);
 char *espl__kit_text(struct espl_kit *, const char *, size_t length);
 /* An array with one element more, old ones kept (the kit's memory). */
 void *espl__kit_more(struct espl_kit *, const void *, uint64_t count, size_t size);
-void  espl__kit_say(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
+void espl__kit_say(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* A sink call: counts it and writes a line.  why NULL: taken, OK; else refused. */
 espl_status espl__kit_told(struct espl_kit *, const char *why, const char *format, ...)
-	ESPL_PRINTF(3, 4);
+    ESPL_PRINTF(3, 4);
 /* The test did something impossible. */
-void  espl__kit_stop(const char *what) __attribute__((noreturn));
-void  espl__kit_space_init(struct espl_kit *);
+void espl__kit_stop(const char *what) __attribute__((noreturn));
+void espl__kit_space_init(struct espl_kit *);
 struct kit_item *espl__kit_find(const struct espl_kit *, uint64_t item);
 struct kit_node *espl__kit_find_node(const struct espl_kit *, uint64_t node);
 /* The entries of the open plugin, which must be of this kind; `error` is made ready for a call. */
 const struct espl_ops *espl__kit_ops(const struct espl_kit *, espl_kind, struct espl_error *);
 /* The answer of the running call is not taken, and why. */
-void  espl__kit_wrong(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
+void espl__kit_wrong(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* Room for so many pointers, all NULL; the caller frees it. */
 void *espl__kit_list(uint32_t count);
 /* GPUs' residents and idle numbers, counted anew from the items' slots. */
-void  espl__kit_count(struct espl_kit *);
+void espl__kit_count(struct espl_kit *);
 /* Reads "key=value ..." by the descriptor's options. */
 espl_status espl__kit_options(struct espl_kit *, const struct espl_plugin *, const char *text,
-                              struct espl_error *);
+    struct espl_error *);
 #endif

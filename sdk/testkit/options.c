@@ -8,14 +8,29 @@
 #include <string.h>
 #include "kit.h"
 
-struct unit { const char *name; double factor; };
+struct unit {
+	const char *name;
+	double factor;
+};
 static const struct unit spans[] = {
-	{ "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 }, { "m", 60e9 }, { "h", 3600e9 },
-	{ "d", 86400e9 }, { NULL, 0 },
+	{ "ns", 1 },
+	{ "us", 1e3 },
+	{ "ms", 1e6 },
+	{ "s", 1e9 },
+	{ "m", 60e9 },
+	{ "h", 3600e9 },
+	{ "d", 86400e9 },
+	{ NULL, 0 },
 };
 static const struct unit sizes[] = {
-	{ "B", 1 }, { "kB", 1e3 }, { "MB", 1e6 }, { "GB", 1e9 }, { "KiB", 1024.0 },
-	{ "MiB", 1048576.0 }, { "GiB", 1073741824.0 }, { NULL, 0 },
+	{ "B", 1 },
+	{ "kB", 1e3 },
+	{ "MB", 1e6 },
+	{ "GB", 1e9 },
+	{ "KiB", 1024.0 },
+	{ "MiB", 1048576.0 },
+	{ "GiB", 1073741824.0 },
+	{ NULL, 0 },
 };
 
 static const struct espl_option *
@@ -25,7 +40,7 @@ option_at(const struct espl_option *options, uint32_t stride, uint32_t i)
 }
 
 static espl_status ESPL_PRINTF(3, 4)
-bad(struct espl_error *error, uint32_t option, const char *format, ...)
+    bad(struct espl_error *error, uint32_t option, const char *format, ...)
 {
 	va_list list;
 
@@ -45,7 +60,7 @@ read_units(const char *text, const struct unit *units, double bare, double *sum)
 {
 	*sum = 0;
 	do {
-		char  *end;
+		char *end;
 		double number = strtod(text, &end);
 		size_t length;
 		const struct unit *unit;
@@ -85,10 +100,10 @@ read_choice(const char *choices, const char *text, int64_t *index)
 /* One value of any type but TABLE.  0, or -1: the text is none. */
 static int
 read_value(struct espl_kit *kit, const struct espl_option *option, const char *text,
-           struct espl_value *value)
+    struct espl_value *value)
 {
 	struct espl_latency *latency;
-	char  *end;
+	char *end;
 	double number = 0;
 
 	errno = 0;
@@ -103,11 +118,8 @@ read_value(struct espl_kit *kit, const struct espl_option *option, const char *t
 		value->as.r = strtod(text, &end);
 		return end != text && *end == '\0' && !isnan(value->as.r) ? 0 : -1;
 	case ESPL_OPT_STRING:
-	case ESPL_OPT_PATH:
-		value->as.s = espl__kit_text(kit, text, strlen(text));
-		return 0;
-	case ESPL_OPT_CHOICE:
-		return read_choice(option->choices, text, &value->as.i);
+	case ESPL_OPT_PATH: value->as.s = espl__kit_text(kit, text, strlen(text)); return 0;
+	case ESPL_OPT_CHOICE: return read_choice(option->choices, text, &value->as.i);
 	case ESPL_OPT_SPAN:
 	case ESPL_OPT_LATENCY:
 		if (read_units(text, spans, 1e9, &number) != 0 || fabs(number) > 9e18)
@@ -129,8 +141,7 @@ read_value(struct espl_kit *kit, const struct espl_option *option, const char *t
 	case ESPL_OPT_MONEY:
 		value->as.i = llround(strtod(text, &end) * 1e6);
 		return end != text && *end == '\0' ? 0 : -1;
-	default:
-		return -1;
+	default: return -1;
 	}
 }
 
@@ -156,7 +167,7 @@ outside(struct espl_kit *kit, const struct espl_option *option, const struct esp
 
 static espl_status
 take(struct espl_kit *kit, const struct espl_option *option, uint32_t number, const char *text,
-     espl_source source, struct espl_value *value, struct espl_error *error)
+    espl_source source, struct espl_value *value, struct espl_error *error)
 {
 	int out;
 
@@ -165,15 +176,15 @@ take(struct espl_kit *kit, const struct espl_option *option, uint32_t number, co
 	out = outside(kit, option, value);
 	if (out != 0)
 		return bad(error, number, "'%s' is %s: %s", option->name,
-		           out < 0 ? "below its minimum" : "above its maximum", text);
+		    out < 0 ? "below its minimum" : "above its maximum", text);
 	value->source = source;
 	return ESPL_OK;
 }
 
 /* "(32,1)(10,3)": rows of cells. */
 static espl_status
-read_table(struct espl_kit *kit, const struct espl_option *option, uint32_t stride,
-           uint32_t number, const char *text, struct espl_value *value, struct espl_error *error)
+read_table(struct espl_kit *kit, const struct espl_option *option, uint32_t stride, uint32_t number,
+    const char *text, struct espl_value *value, struct espl_error *error)
 {
 	struct espl_table *table = espl__kit_alloc(kit, sizeof *table);
 	struct espl_value *cells;
@@ -182,8 +193,8 @@ read_table(struct espl_kit *kit, const struct espl_option *option, uint32_t stri
 
 	for (at = text; *at != '\0'; at++)
 		rows += *at == '(';
-	cells = espl__kit_alloc(kit, (size_t)(rows + 1) * (option->column_count + 1) *
-	                             sizeof *cells);
+	cells =
+	    espl__kit_alloc(kit, (size_t)(rows + 1) * (option->column_count + 1) * sizeof *cells);
 	table->size = (uint32_t)sizeof *table;
 	table->column_count = option->column_count;
 	table->cells = cells;
@@ -193,13 +204,13 @@ read_table(struct espl_kit *kit, const struct espl_option *option, uint32_t stri
 		for (column = 0; column < option->column_count; column++) {
 			const struct espl_option *cell = option_at(option->columns, stride, column);
 			size_t length = strcspn(at, ",)");
-			char  *word = espl__kit_text(kit, at, length);
+			char *word = espl__kit_text(kit, at, length);
 			espl_status status = ESPL_OK;
 
 			if (length > 0)
 				status = take(kit, cell, number, word, ESPL_FILE,
-				              &cells[table->row_count * option->column_count +
-				                     column], error);
+				    &cells[table->row_count * option->column_count + column],
+				    error);
 			if (status != ESPL_OK) {
 				error->row = table->row_count;
 				return status;
@@ -223,9 +234,9 @@ static char *
 next_word(struct espl_kit *kit, const char **text)
 {
 	const char *at = *text + strspn(*text, " \t\n");
-	char  *word = espl__kit_alloc(kit, strlen(at) + 1);
+	char *word = espl__kit_alloc(kit, strlen(at) + 1);
 	size_t n = 0;
-	int    quoted = 0;
+	int quoted = 0;
 
 	if (*at == '\0')
 		return NULL;
@@ -241,13 +252,13 @@ next_word(struct espl_kit *kit, const char **text)
 
 espl_status
 espl__kit_options(struct espl_kit *kit, const struct espl_plugin *plugin, const char *text,
-                  struct espl_error *error)
+    struct espl_error *error)
 {
 	struct espl_value *values =
-		espl__kit_alloc(kit, ((size_t)plugin->option_count + 1) * sizeof *values);
+	    espl__kit_alloc(kit, ((size_t)plugin->option_count + 1) * sizeof *values);
 	espl_status status = ESPL_OK;
 	uint32_t i;
-	char    *word;
+	char *word;
 
 	while (status == ESPL_OK && text != NULL && (word = next_word(kit, &text)) != NULL) {
 		char *equals = strchr(word, '=');
@@ -262,14 +273,13 @@ espl__kit_options(struct espl_kit *kit, const struct espl_plugin *plugin, const 
 		}
 		if (equals == NULL || i == plugin->option_count)
 			return bad(error, ESPL_ANY, "'%s' is no option", word);
-		status = option->type == ESPL_OPT_TABLE ?
-			read_table(kit, option, plugin->option_size, i, equals + 1, &values[i],
-			           error) :
-			take(kit, option, i, equals + 1, ESPL_FILE, &values[i], error);
+		status = option->type == ESPL_OPT_TABLE
+		    ? read_table(kit, option, plugin->option_size, i, equals + 1, &values[i], error)
+		    : take(kit, option, i, equals + 1, ESPL_FILE, &values[i], error);
 	}
 	for (i = 0; i < plugin->option_count && status == ESPL_OK; i++) {
 		const struct espl_option *option =
-			option_at(plugin->options, plugin->option_size, i);
+		    option_at(plugin->options, plugin->option_size, i);
 
 		if (values[i].source != ESPL_UNSET)
 			continue;
@@ -277,10 +287,10 @@ espl__kit_options(struct espl_kit *kit, const struct espl_plugin *plugin, const 
 			status = bad(error, i, "'%s' is missing", option->name);
 		else if (option->fallback != NULL && option->type == ESPL_OPT_TABLE)
 			status = read_table(kit, option, plugin->option_size, i, option->fallback,
-			                    &values[i], error);
+			    &values[i], error);
 		else if (option->fallback != NULL)
 			status = take(kit, option, i, option->fallback, ESPL_FALLBACK, &values[i],
-			              error);
+			    error);
 	}
 	memset(&kit->config, 0, sizeof kit->config);
 	kit->config.size = (uint32_t)sizeof kit->config;

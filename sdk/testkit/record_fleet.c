@@ -9,8 +9,14 @@
 #include <espalier/rules.h>
 #include "kit.h"
 
-struct alloc_sink { struct espl_alloc_sink pub; struct espl_kit *kit; };
-struct plan_sink { struct espl_plan_sink pub; struct espl_kit *kit; };
+struct alloc_sink {
+	struct espl_alloc_sink pub;
+	struct espl_kit *kit;
+};
+struct plan_sink {
+	struct espl_plan_sink pub;
+	struct espl_kit *kit;
+};
 
 static struct espl_kit *
 kit_of(struct espl_alloc_sink *sink)
@@ -32,7 +38,7 @@ espl__kit_ops(const struct espl_kit *kit, espl_kind kind, struct espl_error *err
 void
 espl__kit_wrong(struct espl_kit *kit, const char *format, ...)
 {
-	char    text[256];
+	char text[256];
 	va_list list;
 
 	va_start(list, format);
@@ -51,11 +57,13 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 	struct espl_kit *kit = kit_of(sink);
 	struct kit_item *item = espl__kit_find(kit, grant->item);
 	char text[200], offer[24] = "";
-	const char *why = espl_grant_wrong(grant, item != NULL ? &item->pub : NULL, kit->offer_count, text, sizeof text);
+	const char *why = espl_grant_wrong(grant, item != NULL ? &item->pub : NULL,
+	    kit->offer_count, text, sizeof text);
 
 	if (why == NULL && (grant->flags & ESPL_GRANT_QUEUED) == 0) {
 		if (item->asked)
-			espl__kit_wrong(kit, "item %" PRIu64 " is granted twice in one answer", grant->item);
+			espl__kit_wrong(kit, "item %" PRIu64 " is granted twice in one answer",
+			    grant->item);
 		item->granted = grant->share;
 		item->asked = 1;
 		if ((grant->flags & ESPL_GRANT_BRACKET) != 0)
@@ -63,15 +71,14 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 	}
 	if (grant->flags & ESPL_GRANT_QUEUED)
 		return espl__kit_told(kit, why, "queued item=%" PRIu64 " gpus=%u/%u", grant->item,
-		                      grant->share.gpus, grant->share.packing);
+		    grant->share.gpus, grant->share.packing);
 	if (grant->offer != ESPL_ANY)
 		(void)snprintf(offer, sizeof offer, " offer=%u", grant->offer);
 	if (grant->share.packing > 1)
 		return espl__kit_told(kit, why, "grant item=%" PRIu64 " gpus=1/%u%s", grant->item,
-		                      grant->share.packing, offer);
+		    grant->share.packing, offer);
 	return espl__kit_told(kit, why, "grant item=%" PRIu64 " gpus=%u%s%s", grant->item,
-	                      grant->share.gpus, offer,
-	                      grant->flags & ESPL_GRANT_OWN_NODES ? " own" : "");
+	    grant->share.gpus, offer, grant->flags & ESPL_GRANT_OWN_NODES ? " own" : "");
 }
 
 static espl_status
@@ -79,7 +86,8 @@ sink_target(struct espl_alloc_sink *sink, const struct espl_target *target)
 {
 	struct espl_kit *kit = kit_of(sink);
 	char text[200];
-	const char *why = espl_target_wrong(target, (const struct espl_offer *const *)kit->offers, kit->offer_count, text, sizeof text);
+	const char *why = espl_target_wrong(target, (const struct espl_offer *const *)kit->offers,
+	    kit->offer_count, text, sizeof text);
 
 	if (why == NULL)
 		kit->new_targets[target->offer] = target->nodes;
@@ -91,8 +99,9 @@ sink_retire(struct espl_alloc_sink *sink, uint64_t node)
 {
 	struct espl_kit *kit = kit_of(sink);
 
-	return espl__kit_told(kit, espl__kit_find_node(kit, node) == NULL ?
-	                      "there is no such node" : NULL, "retire node=%" PRIu64, node);
+	return espl__kit_told(kit,
+	    espl__kit_find_node(kit, node) == NULL ? "there is no such node" : NULL,
+	    "retire node=%" PRIu64, node);
 }
 
 static espl_status
@@ -100,8 +109,9 @@ sink_claim(struct espl_alloc_sink *sink, uint64_t id, uint32_t bracket)
 {
 	struct espl_kit *kit = kit_of(sink);
 	struct kit_node *node = espl__kit_find_node(kit, id);
-	const char *why = node == NULL ? "there is no such node" :
-		node->pub.gpus_idle < node->pub.gpu_count ? "somebody stands there" : NULL;
+	const char *why = node == NULL                  ? "there is no such node"
+	    : node->pub.gpus_idle < node->pub.gpu_count ? "somebody stands there"
+							: NULL;
 
 	if (why == NULL)
 		node->pub.owner = ESPL_OWNER_BRACKET | bracket;
@@ -116,10 +126,12 @@ log_plan(struct espl_kit *kit, const struct espl_plan *plan)
 	for (i = 0; i < plan->stage_count; i++) {
 		const struct espl_plan_stage *stage = plan->stages[i];
 
-		(void)espl__kit_told(kit, stage->gpus == 0 || stage->offer >= kit->offer_count ?
-		                     "no GPUs, or no such offer" : NULL,
-		                     "plan bracket=%u stage=%u offer=%u gpus=%u", stage->bracket,
-		                     stage->stage, stage->offer, stage->gpus);
+		(void)espl__kit_told(kit,
+		    stage->gpus == 0 || stage->offer >= kit->offer_count
+			? "no GPUs, or no such offer"
+			: NULL,
+		    "plan bracket=%u stage=%u offer=%u gpus=%u", stage->bracket, stage->stage,
+		    stage->offer, stage->gpus);
 	}
 }
 
@@ -143,14 +155,14 @@ sink_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 	struct espl_kit *kit = kit_of(sink);
 
 	return espl__kit_told(kit, offer >= kit->offer_count ? "there is no such offer" : NULL,
-	                      "watch_prices offer=%u %s", offer, on ? "on" : "off");
+	    "watch_prices offer=%u %s", offer, on ? "on" : "off");
 }
 
 static espl_status
 sink_objective(struct espl_alloc_sink *sink, double value, double bound, const char *status)
 {
 	return espl__kit_told(kit_of(sink), NULL, "objective %.9g bound %.9g %s", value, bound,
-	                      status);
+	    status);
 }
 
 static espl_status
@@ -159,8 +171,9 @@ sink_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, 
 	struct espl_kit *kit = kit_of(sink);
 
 	(void)gpus;
-	return espl__kit_told(kit, espl__kit_find(kit, item) == NULL ? "there is no such item" :
-	                      NULL, "horizon item=%" PRIu64 " steps=%u", item, steps);
+	return espl__kit_told(kit,
+	    espl__kit_find(kit, item) == NULL ? "there is no such item" : NULL,
+	    "horizon item=%" PRIu64 " steps=%u", item, steps);
 }
 
 /* GPUs that all grants take, sharers of a degree packed as close as they go.  next: as answered
@@ -172,8 +185,8 @@ sum_of_grants(const struct espl_kit *kit, int next)
 	uint64_t granted = 0;
 
 	for (i = 0; i < kit->item_count; i++) {
-		const struct espl_share *share = next ? &kit->items[i]->granted
-		                                      : &kit->items[i]->pub.granted;
+		const struct espl_share *share =
+		    next ? &kit->items[i]->granted : &kit->items[i]->pub.granted;
 
 		if (share->packing > 1)
 			sharers[share->packing < 64 ? share->packing : 64]++;
@@ -197,8 +210,8 @@ check_allocation(struct espl_kit *kit)
 	if (granted > held)
 		espl__kit_wrong(kit, "%" PRIu64 " GPUs granted of %" PRIu64, granted, held);
 	if (kit->experiment.gpus_limit != ESPL_ANY && granted > kit->experiment.gpus_limit)
-		espl__kit_wrong(kit, "%" PRIu64 " GPUs granted, the experiment may hold %u", granted,
-		      kit->experiment.gpus_limit);
+		espl__kit_wrong(kit, "%" PRIu64 " GPUs granted, the experiment may hold %u",
+		    granted, kit->experiment.gpus_limit);
 }
 
 static void
@@ -298,10 +311,11 @@ espl_status
 espl_kit_allocate(struct espl_kit *kit)
 {
 	struct espl_error error;
-	const struct espl_allocator_ops *ops = (const void *)espl__kit_ops(kit, ESPL_ALLOCATOR, &error);
+	const struct espl_allocator_ops *ops =
+	    (const void *)espl__kit_ops(kit, ESPL_ALLOCATOR, &error);
 	struct alloc_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_grant, sink_target,
-		sink_retire, sink_replan, sink_wake, sink_watch, sink_objective, sink_horizon,
-		sink_claim },
+				       sink_retire, sink_replan, sink_wake, sink_watch,
+				       sink_objective, sink_horizon, sink_claim },
 		kit };
 	struct espl_alloc_view view;
 	struct lists lists;
@@ -344,14 +358,15 @@ static espl_status
 sink_least(struct espl_plan_sink *sink, double deadline_s, double budget_usd)
 {
 	return espl__kit_told(((struct plan_sink *)(void *)sink)->kit, NULL,
-	                      "least deadline=%.9g budget=%.9g", deadline_s, budget_usd);
+	    "least deadline=%.9g budget=%.9g", deadline_s, budget_usd);
 }
 
 espl_status
 espl_kit_plan(struct espl_kit *kit, uint32_t gpus_max)
 {
 	struct espl_error error;
-	const struct espl_allocator_ops *ops = (const void *)espl__kit_ops(kit, ESPL_ALLOCATOR, &error);
+	const struct espl_allocator_ops *ops =
+	    (const void *)espl__kit_ops(kit, ESPL_ALLOCATOR, &error);
 	struct plan_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_plan, sink_least }, kit };
 	struct espl_plan_view view = ESPL_INIT(struct espl_plan_view);
 	espl_status status;

@@ -7,25 +7,27 @@
 #include <string.h>
 #include "kit.h"
 
-struct place_sink { struct espl_place_sink pub; struct espl_kit *kit; };
+struct place_sink {
+	struct espl_place_sink pub;
+	struct espl_kit *kit;
+};
 
 static espl_status
-sink_place(struct espl_place_sink *sink, uint64_t id, const struct espl_slot *slots,
-           uint32_t count)
+sink_place(struct espl_place_sink *sink, uint64_t id, const struct espl_slot *slots, uint32_t count)
 {
 	struct espl_kit *kit = ((struct place_sink *)(void *)sink)->kit;
 	struct kit_item *item = espl__kit_find(kit, id);
-	const char *why = item == NULL || item->pub.granted.gpus == 0 ? "there is no such gang" :
-		(item->gang.flags & ESPL_GANG_LOCKED) != 0 ? "it is locked" :
-		count > 0 && count != item->pub.granted.gpus ?
-		"not as many slots as granted" : NULL;
-	char     text[512] = " nowhere";
-	size_t   used = 0;
+	const char *why = item == NULL || item->pub.granted.gpus == 0 ? "there is no such gang"
+	    : (item->gang.flags & ESPL_GANG_LOCKED) != 0              ? "it is locked"
+	    : count > 0 && count != item->pub.granted.gpus ? "not as many slots as granted"
+							   : NULL;
+	char text[512] = " nowhere";
+	size_t used = 0;
 	uint32_t i;
 
 	for (i = 0; i < count && used + 48 < sizeof text; i++)
 		used += (size_t)snprintf(text + used, sizeof text - used, " %" PRIu64 ".%u",
-		                         slots[i].node, slots[i].gpu);
+		    slots[i].node, slots[i].gpu);
 	for (i = 0; i < count && why == NULL; i++)
 		if (slots[i].packing != item->pub.granted.packing)
 			why = "not packed as granted";
@@ -47,8 +49,8 @@ sink_give_up(struct espl_place_sink *sink, uint64_t node)
 	const char *why = there == NULL || there->gone ? "there is no such node" : NULL;
 
 	if (why == NULL) {
-		kit->given_up = espl__kit_more(kit, kit->given_up, kit->given_up_count,
-		                               sizeof *kit->given_up);
+		kit->given_up =
+		    espl__kit_more(kit, kit->given_up, kit->given_up_count, sizeof *kit->given_up);
 		kit->given_up[kit->given_up_count++] = node;
 	}
 	return espl__kit_told(kit, why, "give_up node=%" PRIu64, node);
@@ -60,7 +62,7 @@ check_gang(struct espl_kit *kit, const struct kit_item *item)
 {
 	const struct kit_node *node = NULL;
 	uint32_t i, k, on_node = 0, size = 0;
-	int      whole = 1;
+	int whole = 1;
 
 	for (i = 0; i < item->next_count; i++) {
 		const struct espl_slot *slot = &item->next[i];
@@ -76,13 +78,14 @@ check_gang(struct espl_kit *kit, const struct kit_item *item)
 		    (node->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) != 0 ||
 		    node->gpus[slot->gpu]->blocked != 0 || node->pub.owner != item->gang.owner ||
 		    (item->gang.offer != ESPL_ANY && item->gang.offer != node->pub.offer)) {
-			espl__kit_wrong(kit, "item %" PRIu64 " may not use %" PRIu64 ".%u", item->pub.id,
-			      slot->node, slot->gpu);
+			espl__kit_wrong(kit, "item %" PRIu64 " may not use %" PRIu64 ".%u",
+			    item->pub.id, slot->node, slot->gpu);
 			return;
 		}
 		for (k = 0; k < i; k++)
 			if (item->next[k].node == slot->node && item->next[k].gpu == slot->gpu)
-				espl__kit_wrong(kit, "item %" PRIu64 " has a GPU twice", item->pub.id);
+				espl__kit_wrong(kit, "item %" PRIu64 " has a GPU twice",
+				    item->pub.id);
 	}
 	whole &= on_node == size;
 	if ((item->gang.flags & ESPL_GANG_COLOCATE) != 0 && item->next_count > 0 && !whole &&
@@ -115,7 +118,7 @@ give_up(struct espl_kit *kit)
 		node->leaves = 1;
 		if (!is_empty(node))
 			espl_kit_node_flags(kit, node->pub.id, node->pub.flags | ESPL_NODE_RETIRING,
-			                    node->pub.owner);
+			    node->pub.owner);
 	}
 	for (i = 0; i < kit->node_count; i++)
 		kit->nodes[i]->gone |= kit->nodes[i]->leaves && is_empty(kit->nodes[i]);
@@ -136,13 +139,14 @@ check_placement(struct espl_kit *kit)
 		if (kit->items[i]->placed) {
 			struct kit_item *item = kit->items[i];
 			int same = item->next_count == item->gang.slot_count &&
-				(item->next_count == 0 || memcmp(item->next, item->slots,
-				 item->next_count * sizeof *item->next) == 0);
+			    (item->next_count == 0 ||
+				memcmp(item->next, item->slots,
+				    item->next_count * sizeof *item->next) == 0);
 
 			/* A gang that keeps some of its slots was resized, not moved. */
 			kit->moved += !same && item->gang.slot_count > 0 && item->next_count > 0 &&
-				(item->next[0].node != item->slots[0].node ||
-				 item->next[0].gpu != item->slots[0].gpu);
+			    (item->next[0].node != item->slots[0].node ||
+				item->next[0].gpu != item->slots[0].gpu);
 			item->slots = item->next;
 			item->gang.slots = item->slots;
 			item->gang.slot_count = item->next_count;
@@ -188,7 +192,7 @@ espl_kit_place(struct espl_kit *kit)
 	struct espl_error error;
 	const struct espl_placer_ops *ops = (const void *)espl__kit_ops(kit, ESPL_PLACER, &error);
 	struct place_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_place, sink_give_up },
-	                           kit };
+		kit };
 	struct espl_place_view view = ESPL_INIT(struct espl_place_view);
 	const struct espl_gang **gangs = espl__kit_list(kit->item_count);
 	const struct espl_gang **changed = espl__kit_list(kit->item_count);
@@ -201,7 +205,7 @@ espl_kit_place(struct espl_kit *kit)
 		struct kit_item *item = kit->items[i];
 
 		item->placed = 0;
-		if (item->pub.granted.gpus == 0) {	/* preempted: it has left its place */
+		if (item->pub.granted.gpus == 0) { /* preempted: it has left its place */
 			item->gang.slot_count = 0;
 			continue;
 		}

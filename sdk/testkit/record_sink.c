@@ -6,8 +6,14 @@
 #include <string.h>
 #include "kit.h"
 
-struct search_sink { struct espl_search_sink pub; struct espl_kit *kit; };
-struct spec_sink { struct espl_spec_sink pub; struct espl_kit *kit; };
+struct search_sink {
+	struct espl_search_sink pub;
+	struct espl_kit *kit;
+};
+struct spec_sink {
+	struct espl_spec_sink pub;
+	struct espl_kit *kit;
+};
 
 static struct espl_kit *
 kit_of(struct espl_search_sink *sink)
@@ -31,16 +37,17 @@ static espl_status
 sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64_t *id)
 {
 	struct espl_kit *kit = kit_of(sink);
-	const char *why = !kit->asking ? "begun outside next_group" :
-		kit->finished ? "begun after finish" : NULL;
+	const char *why = !kit->asking ? "begun outside next_group"
+	    : kit->finished            ? "begun after finish"
+				       : NULL;
 	char where[48] = "";
 
 	if (group->bracket != ESPL_ANY)
 		(void)snprintf(where, sizeof where, " bracket=%u stage=%u", group->bracket,
-		               group->stage);
+		    group->stage);
 	if (why == NULL) {
-		kit->groups = espl__kit_more(kit, kit->groups, kit->group_count,
-		                             sizeof *kit->groups);
+		kit->groups =
+		    espl__kit_more(kit, kit->groups, kit->group_count, sizeof *kit->groups);
 		kit->groups[kit->group_count].flags = group->flags;
 		kit->groups[kit->group_count].left = kit->groups[kit->group_count].told = 0;
 		if (id != NULL)
@@ -48,15 +55,14 @@ sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64
 		kit->group_count++;
 	}
 	return espl__kit_told(kit, why, "begin group=%" PRIu64 "%s%s",
-	                      kit->group_count - (why == NULL), where,
-	                      group->flags & ESPL_GROUP_OPEN ? " open" : "");
+	    kit->group_count - (why == NULL), where, group->flags & ESPL_GROUP_OPEN ? " open" : "");
 }
 
 /* A configuration is good if the space would leave it as it is. */
 static int
 is_good(const struct espl_kit *kit, const double *values)
 {
-	double   copy[256];
+	double copy[256];
 	uint32_t i, missing, count = kit->space.param_count;
 
 	if (count > 256)
@@ -67,7 +73,7 @@ is_good(const struct espl_kit *kit, const double *values)
 		return 0;
 	for (i = 0; i < count; i++)
 		if (isnan(copy[i]) ? !isnan(values[i])
-		                   : !(fabs(copy[i] - values[i]) <= 1e-9 * fabs(copy[i])))
+				   : !(fabs(copy[i] - values[i]) <= 1e-9 * fabs(copy[i])))
 			return 0;
 	return 1;
 }
@@ -105,31 +111,32 @@ start_wrong(struct espl_kit *kit, uint64_t group, const struct espl_start *start
 static void
 print_values(const struct espl_kit *kit, const double *values, char *text, size_t room)
 {
-	size_t   used = 0;
+	size_t used = 0;
 	uint32_t i;
 
 	text[0] = '\0';
 	for (i = 0; values != NULL && i < kit->space.param_count && used + 40 < room; i++)
 		if (!isnan(values[i]))
 			used += (size_t)snprintf(text + used, room - used, " %.20s=%.6g",
-			                         kit->space.params[i]->name, values[i]);
+			    kit->space.params[i]->name, values[i]);
 }
 
 static struct kit_trial *
 new_trial(struct espl_kit *kit, const struct espl_start *start)
 {
 	struct kit_trial *trial = espl__kit_alloc(kit, sizeof *trial);
-	const struct kit_trial *source = start->how == ESPL_CLONE ?
-		trial_at(kit, start->trial) : NULL;
-	size_t  size = kit->space.param_count * sizeof(double);
+	const struct kit_trial *source =
+	    start->how == ESPL_CLONE ? trial_at(kit, start->trial) : NULL;
+	size_t size = kit->space.param_count * sizeof(double);
 	double *values = espl__kit_alloc(kit, size + sizeof *values);
 
 	memcpy(values, start->values != NULL ? start->values : source->pub.values, size);
 	trial->pub.size = (uint32_t)sizeof trial->pub;
 	trial->pub.id = kit->trial_count;
 	trial->pub.parent = source != NULL ? source->pub.id : ESPL_NONE;
-	trial->pub.iteration = source != NULL ? (start->checkpoint != 0 ? start->checkpoint :
-	                                         source->pub.checkpoint) : 0;
+	trial->pub.iteration = source != NULL
+	    ? (start->checkpoint != 0 ? start->checkpoint : source->pub.checkpoint)
+	    : 0;
 	trial->pub.values = values;
 	trial->pub.loss = NAN;
 	kit->trials = espl__kit_more(kit, kit->trials, kit->trial_count, sizeof *kit->trials);
@@ -139,7 +146,7 @@ new_trial(struct espl_kit *kit, const struct espl_start *start)
 
 static espl_status
 sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start *start,
-         uint64_t *id)
+    uint64_t *id)
 {
 	static const char *const hows[] = { "?", "fresh", "continue", "clone" };
 	struct espl_kit *kit = kit_of(sink);
@@ -149,7 +156,7 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 
 	if (why == NULL) {
 		trial = start->how == ESPL_CONTINUE ? trial_at(kit, start->trial)
-		                                    : new_trial(kit, start);
+						    : new_trial(kit, start);
 		trial->untold = 0;
 		trial->pub.state = ESPL_TRIAL_WAITING;
 		trial->pub.group = group;
@@ -162,19 +169,20 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 	if (start->how == ESPL_CLONE)
 		(void)snprintf(source, sizeof source, " of=%" PRIu64, start->trial);
 	print_values(kit, start->values, values, sizeof values);
-	return espl__kit_told(kit, why, "add group=%" PRIu64 " trial=%" PRIu64 " %s%s budget=%"
-	                      PRIu64 "%s", group, trial != NULL ? trial->pub.id : start->trial,
-	                      hows[start->how <= ESPL_CLONE ? start->how : 0], source,
-	                      start->budget, values);
+	return espl__kit_told(kit, why,
+	    "add group=%" PRIu64 " trial=%" PRIu64 " %s%s budget=%" PRIu64 "%s", group,
+	    trial != NULL ? trial->pub.id : start->trial,
+	    hows[start->how <= ESPL_CLONE ? start->how : 0], source, start->budget, values);
 }
 
 static espl_status
 sink_close(struct espl_search_sink *sink, uint64_t group)
 {
 	struct espl_kit *kit = kit_of(sink);
-	const char *why = !kit->asking ? "closed outside next_group" :
-		group >= kit->group_count || (kit->groups[group].flags & ESPL_GROUP_OPEN) == 0 ?
-		"the group is not open" : NULL;
+	const char *why = !kit->asking ? "closed outside next_group"
+	    : group >= kit->group_count || (kit->groups[group].flags & ESPL_GROUP_OPEN) == 0
+	    ? "the group is not open"
+	    : NULL;
 
 	if (why == NULL)
 		kit->groups[group].flags &= ~ESPL_GROUP_OPEN;
@@ -209,20 +217,21 @@ sink_verdict(struct espl_search_sink *sink, uint64_t id, espl_verdict verdict)
 	static const char *const names[] = { "?", "save", "pause", "stop" };
 	struct espl_kit *kit = kit_of(sink);
 	struct kit_trial *trial = trial_at(kit, id);
-	const char *why = verdict < ESPL_SAVE || verdict > ESPL_STOP ? "there is no such verdict" :
-		trial == NULL || !trains(trial) ? "the trial does not train" : NULL;
+	const char *why = verdict < ESPL_SAVE || verdict > ESPL_STOP ? "there is no such verdict"
+	    : trial == NULL || !trains(trial)                        ? "the trial does not train"
+								     : NULL;
 
 	if (why == NULL && verdict == ESPL_SAVE)
 		trial->pub.checkpoint = trial->pub.iteration;
 	else if (why == NULL) {
-		leave_group(kit, trial, verdict == ESPL_STOP ? ESPL_TRIAL_ENDED
-		                                             : ESPL_TRIAL_RESTING);
+		leave_group(kit, trial,
+		    verdict == ESPL_STOP ? ESPL_TRIAL_ENDED : ESPL_TRIAL_RESTING);
 		trial->untold = 1;
-		trial->pub.checkpoint = verdict == ESPL_PAUSE ? trial->pub.iteration
-		                                              : trial->pub.checkpoint;
+		trial->pub.checkpoint =
+		    verdict == ESPL_PAUSE ? trial->pub.iteration : trial->pub.checkpoint;
 	}
 	return espl__kit_told(kit, why, "verdict trial=%" PRIu64 " %s", id,
-	                      names[verdict <= ESPL_STOP ? verdict : 0]);
+	    names[verdict <= ESPL_STOP ? verdict : 0]);
 }
 
 static espl_status
@@ -230,8 +239,9 @@ sink_drop(struct espl_search_sink *sink, uint64_t id)
 {
 	struct espl_kit *kit = kit_of(sink);
 	struct kit_trial *trial = trial_at(kit, id);
-	const char *why = trial == NULL ? "there is no such trial" :
-		trains(trial) ? "it still trains" : NULL;
+	const char *why = trial == NULL ? "there is no such trial"
+	    : trains(trial)             ? "it still trains"
+					: NULL;
 
 	if (why == NULL)
 		trial->dropped = 1;
@@ -240,14 +250,15 @@ sink_drop(struct espl_search_sink *sink, uint64_t id)
 
 static espl_status
 sink_hint(struct espl_search_sink *sink, uint64_t id, double weight, uint32_t gpus_min,
-          uint32_t gpus_max)
+    uint32_t gpus_max)
 {
 	struct espl_kit *kit = kit_of(sink);
-	const char *why = trial_at(kit, id) == NULL ? "there is no such trial" :
-		!(weight >= 0) || (gpus_max != 0 && gpus_min > gpus_max) ? "impossible" : NULL;
+	const char *why = trial_at(kit, id) == NULL                    ? "there is no such trial"
+	    : !(weight >= 0) || (gpus_max != 0 && gpus_min > gpus_max) ? "impossible"
+								       : NULL;
 
 	return espl__kit_told(kit, why, "hint trial=%" PRIu64 " weight=%.6g gpus=%u..%u", id,
-	                      weight, gpus_min, gpus_max);
+	    weight, gpus_min, gpus_max);
 }
 
 static espl_status
@@ -303,10 +314,10 @@ sink_spec(struct espl_spec_sink *sink, const struct espl_spec *spec)
 		for (s = 0; s < spec->brackets[b]->stage_count; s++) {
 			const struct espl_stage *stage = spec->brackets[b]->stages[s];
 
-			(void)espl__kit_told(kit, stage->trials == 0 || stage->iterations == 0 ?
-			                     "an empty stage" : NULL,
-			                     "spec bracket=%u stage=%u trials=%u iterations=%"
-			                     PRIu64, b, s, stage->trials, stage->iterations);
+			(void)espl__kit_told(kit,
+			    stage->trials == 0 || stage->iterations == 0 ? "an empty stage" : NULL,
+			    "spec bracket=%u stage=%u trials=%u iterations=%" PRIu64, b, s,
+			    stage->trials, stage->iterations);
 		}
 	return ESPL_OK;
 }
@@ -386,7 +397,7 @@ espl_kit_report(struct espl_kit *kit, uint64_t id, uint64_t iteration, double lo
 	seen.share.gpus = seen.share.packing = 1;
 	sink_make(&sink, kit);
 	return returned(kit, ops->on_report(kit->self, &trial->pub, &seen, &sink.pub, &error),
-	                &error);
+	    &error);
 }
 
 /* A trial that a verdict has stopped or paused: only the algorithm does not know yet. */
@@ -396,8 +407,9 @@ stopped(struct espl_kit *kit, uint64_t id, espl_end how)
 	struct kit_trial *trial = trial_at(kit, id);
 
 	return trial != NULL && trial->untold && !trains(trial) &&
-		how == (trial->pub.state == ESPL_TRIAL_ENDED ? ESPL_END_STOPPED : ESPL_END_PAUSED) ?
-		trial : NULL;
+		how == (trial->pub.state == ESPL_TRIAL_ENDED ? ESPL_END_STOPPED : ESPL_END_PAUSED)
+	    ? trial
+	    : NULL;
 }
 
 espl_status
@@ -415,14 +427,15 @@ espl_kit_end(struct espl_kit *kit, uint64_t id, espl_end how, double loss)
 		trial->pub.iteration = trial->pub.budget;
 	if (how != ESPL_END_FAILED && !told)
 		trial->pub.checkpoint = trial->pub.iteration;
-	leave_group(kit, trial, how == ESPL_END_BUDGET || how == ESPL_END_PAUSED ?
-	            ESPL_TRIAL_RESTING : how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED
-	                                                        : ESPL_TRIAL_ENDED);
+	leave_group(kit, trial,
+	    how == ESPL_END_BUDGET || how == ESPL_END_PAUSED ? ESPL_TRIAL_RESTING
+		: how == ESPL_END_FAILED                     ? ESPL_TRIAL_FAILED
+							     : ESPL_TRIAL_ENDED);
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, on_trial_end))
 		return ESPL_OK;
 	sink_make(&sink, kit);
 	return returned(kit, ops->on_trial_end(kit->self, &trial->pub, how, &sink.pub, &error),
-	                &error);
+	    &error);
 }
 
 uint64_t

@@ -6,7 +6,7 @@ struct run {
 	struct espl_kit *kit;
 	uint32_t slots;
 	double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration);
-	void    *ctx;
+	void *ctx;
 };
 
 static int
@@ -26,7 +26,7 @@ step(struct run *run, espl_status *status)
 	for (id = 0; id < kit->trial_count && busy < run->slots && *status == ESPL_OK; id++) {
 		const struct espl_trial *trial = &kit->trials[id]->pub;
 		uint64_t next = trial->iteration + 1;
-		double   loss;
+		double loss;
 
 		if (!trains(trial))
 			continue;
@@ -66,21 +66,20 @@ ask(struct run *run)
 		kit->groups[group].told = 1;
 		busy = training(kit);
 		status = espl_kit_ask(kit, ESPL_ASK_GROUP | ESPL_ASK_RESULT, group,
-		                      busy < run->slots ? run->slots - busy : 0);
+		    busy < run->slots ? run->slots - busy : 0);
 		asked = 1;
 	}
 	busy = training(kit);
 	if (status == ESPL_OK && !asked && !kit->finished)
-		status = espl_kit_ask(kit, ESPL_ASK_RESULT |
-		                      (busy < run->slots ? ESPL_ASK_CAPACITY : 0), ESPL_NONE,
-		                      busy < run->slots ? run->slots - busy : 0);
+		status =
+		    espl_kit_ask(kit, ESPL_ASK_RESULT | (busy < run->slots ? ESPL_ASK_CAPACITY : 0),
+			ESPL_NONE, busy < run->slots ? run->slots - busy : 0);
 	return status;
 }
 
 espl_status
 espl_kit_search(struct espl_kit *kit, uint32_t slots, uint64_t rounds,
-                double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration),
-                void *ctx)
+    double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration), void *ctx)
 {
 	struct run run = { kit, slots, loss, ctx };
 	espl_status status = espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, slots);
@@ -94,6 +93,7 @@ espl_kit_search(struct espl_kit *kit, uint32_t slots, uint64_t rounds,
 		if (status == ESPL_OK && !kit->finished)
 			status = ask(&run);
 	}
-	return status != ESPL_OK ? status : kit->finished && training(kit) == 0 ? ESPL_OK
-	                                                                        : ESPL_E_LIMIT;
+	return status != ESPL_OK                  ? status
+	    : kit->finished && training(kit) == 0 ? ESPL_OK
+						  : ESPL_E_LIMIT;
 }

@@ -42,7 +42,7 @@ ESPL_EXPORT void espl_kit_set_service(struct espl_kit *, const char *id, const v
 /* What host->file answers for an option; the bytes are copied.  row and column: ESPL_ANY unless
  * the option is a TABLE. */
 ESPL_EXPORT void espl_kit_set_file(struct espl_kit *, uint32_t option, uint32_t row,
-                                   uint32_t column, const void *bytes, uint64_t size);
+    uint32_t column, const void *bytes, uint64_t size);
 /* The experiment as the plugin sees it, for you to change: no deadline, no budget, one metric
  * "loss", no limit of GPUs. */
 ESPL_EXPORT struct espl_experiment *espl_kit_experiment(struct espl_kit *);
@@ -53,9 +53,9 @@ ESPL_EXPORT const struct espl_plugin *espl_kit_load(struct espl_kit *, const cha
  * file='a b'"; what is missing takes its default) and calls create.  The status is create's, or
  * ESPL_E_CONFIG for options the host would refuse; error may be NULL. */
 ESPL_EXPORT espl_status espl_kit_open(struct espl_kit *, const struct espl_plugin *,
-                                      const char *options, struct espl_error *error);
+    const char *options, struct espl_error *error);
 ESPL_EXPORT void espl_kit_close(struct espl_kit *);
-ESPL_EXPORT void *espl_kit_self(struct espl_kit *);	/* what create made */
+ESPL_EXPORT void *espl_kit_self(struct espl_kit *); /* what create made */
 
 /* ---- what was said ----------------------------------------------------------------------- */
 
@@ -63,16 +63,16 @@ ESPL_EXPORT void *espl_kit_self(struct espl_kit *);	/* what create made */
  * with '!', and an answer that was thrown away as a whole ends with "!! why".  Valid until the
  * next call of the kit. */
 ESPL_EXPORT const char *espl_kit_log(const struct espl_kit *);
-ESPL_EXPORT void espl_kit_clear(struct espl_kit *);		/* log and both counters */
-ESPL_EXPORT uint32_t espl_kit_calls(const struct espl_kit *);	/* sink calls            */
-ESPL_EXPORT uint32_t espl_kit_refused(const struct espl_kit *);	/* of them, refused      */
+ESPL_EXPORT void espl_kit_clear(struct espl_kit *);             /* log and both counters */
+ESPL_EXPORT uint32_t espl_kit_calls(const struct espl_kit *);   /* sink calls */
+ESPL_EXPORT uint32_t espl_kit_refused(const struct espl_kit *); /* of them, refused */
 
 /* ---- the search space (before espl_kit_open) --------------------------------------------- */
 
 ESPL_EXPORT void espl_kit_real(struct espl_kit *, const char *name, double low, double high,
-                               espl_scale, double quantum);
+    espl_scale, double quantum);
 ESPL_EXPORT void espl_kit_int(struct espl_kit *, const char *name, int64_t low, int64_t high,
-                              espl_scale);
+    espl_scale);
 /* labels: "sgd|adam" */
 ESPL_EXPORT void espl_kit_choice(struct espl_kit *, const char *name, const char *labels);
 /* The parameter made last is active only when an earlier one has this value (a label's index).
@@ -88,16 +88,15 @@ ESPL_EXPORT const struct espl_space *espl_kit_space(struct espl_kit *);
 ESPL_EXPORT espl_status espl_kit_spec(struct espl_kit *);
 /* next_group: why, which group ended (ESPL_NONE), how many trials could start. */
 ESPL_EXPORT espl_status espl_kit_ask(struct espl_kit *, uint32_t why, uint64_t group,
-                                     uint32_t want);
+    uint32_t want);
 /* on_report of one iteration: the trial is RUNNING and gets the loss; verdicts are logged and
  * kept (STOP and PAUSE take effect at once, without on_trial_end: call espl_kit_end for that). */
 ESPL_EXPORT espl_status espl_kit_report(struct espl_kit *, uint64_t trial, uint64_t iteration,
-                                        double loss);
-/* on_trial_end.  BUDGET: the trial is at its budget with this loss, and RESTING.  STOPPED and PAUSED
- * also of a trial to which a verdict has done that already, once. */
-ESPL_EXPORT espl_status espl_kit_end(struct espl_kit *, uint64_t trial, espl_end how,
-                                     double loss);
-ESPL_EXPORT uint64_t espl_kit_trials(const struct espl_kit *);	/* made so far */
+    double loss);
+/* on_trial_end.  BUDGET: the trial is at its budget with this loss, and RESTING.  STOPPED and
+ * PAUSED also of a trial to which a verdict has done that already, once. */
+ESPL_EXPORT espl_status espl_kit_end(struct espl_kit *, uint64_t trial, espl_end how, double loss);
+ESPL_EXPORT uint64_t espl_kit_trials(const struct espl_kit *); /* made so far */
 ESPL_EXPORT const struct espl_trial *espl_kit_trial(const struct espl_kit *, uint64_t id);
 /* Trials of the group that still train, and whether it is open. */
 ESPL_EXPORT uint32_t espl_kit_group_left(const struct espl_kit *, uint64_t group, int *open);
@@ -106,14 +105,13 @@ ESPL_EXPORT int espl_kit_finished(const struct espl_kit *);
  * it is finished: loss tells each trial's loss at an iteration.  ESPL_E_LIMIT: after `rounds`
  * rounds it was not. */
 ESPL_EXPORT espl_status espl_kit_search(struct espl_kit *, uint32_t slots, uint64_t rounds,
-                                        double (*loss)(void *ctx, const struct espl_trial *,
-                                                       uint64_t iteration), void *ctx);
+    double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration), void *ctx);
 
 /* ---- machines and trials for allocators and placers -------------------------------------- */
 
 /* Something the cloud sells; the number it got.  nodes_max ESPL_ANY: no limit. */
 ESPL_EXPORT uint32_t espl_kit_offer(struct espl_kit *, const char *name, uint32_t gpus,
-                                    uint32_t nodes_max, double usd_hour);
+    uint32_t nodes_max, double usd_hour);
 ESPL_EXPORT struct espl_offer *espl_kit_offer_at(struct espl_kit *, uint32_t number);
 /* A node; its id, from 0. */
 ESPL_EXPORT uint64_t espl_kit_node(struct espl_kit *, uint32_t offer, espl_node_state);
@@ -121,7 +119,7 @@ ESPL_EXPORT uint64_t espl_kit_node(struct espl_kit *, uint32_t offer, espl_node_
 ESPL_EXPORT void espl_kit_node_state(struct espl_kit *, uint64_t node, espl_node_state);
 /* ESPL_NODE_* flags, and the item that owns it (ESPL_NONE: nobody). */
 ESPL_EXPORT void espl_kit_node_flags(struct espl_kit *, uint64_t node, uint32_t flags,
-                                     uint64_t owner);
+    uint64_t owner);
 ESPL_EXPORT void espl_kit_block(struct espl_kit *, uint64_t node, uint32_t gpu);
 /* Nodes of the offer that are held: not ENDED, not given up. */
 ESPL_EXPORT uint32_t espl_kit_nodes(const struct espl_kit *, uint32_t offer);
@@ -157,10 +155,10 @@ ESPL_EXPORT void espl_kit_lock(struct espl_kit *, uint64_t item, int locked);
 ESPL_EXPORT struct espl_gang *espl_kit_gang_at(struct espl_kit *, uint64_t item);
 /* Puts a gang somewhere without a placer; the slots are copied. */
 ESPL_EXPORT void espl_kit_put(struct espl_kit *, uint64_t item, const struct espl_slot *,
-                              uint32_t count);
+    uint32_t count);
 /* Where an item's gang stands; count 0: nowhere. */
 ESPL_EXPORT const struct espl_slot *espl_kit_slots(const struct espl_kit *, uint64_t item,
-                                                   uint32_t *count);
+    uint32_t *count);
 /* In the next call of place, so many nodes of the offer are above target. */
 ESPL_EXPORT void espl_kit_surplus(struct espl_kit *, uint32_t offer, uint32_t nodes);
 /* Gangs that the last call of place moved from one place to another. */

@@ -1,13 +1,14 @@
-/* bench_algorithms.c - what search algorithms cost: decisions a second and bytes a trial at many trials, and
- * microseconds a suggestion where a model is behind it.
+/* bench_algorithms.c - what search algorithms cost: decisions a second and bytes a trial at many
+ *trials, and microseconds a suggestion where a model is behind it.
  *
  *	bench_algorithms [TRIALS [OBSERVATIONS]]	(1,000,000 and 10,000)
  *	bench_algorithms load NAME TRIALS		one load; `model NAME OBSERVATIONS` likewise
  *
- * The plugins are loaded and called as in a run: the host's half checks every sink call and encodes the answer,
- * trials are kept as the core keeps them.  Around them is nothing but an ask/tell loop: of 16 trials that train,
- * one at random tells its result at its budget, or at its next rung where trials are stopped; it is a cheap
- * function of its configuration.  Times are of the processor.  One JSON object a line.
+ * The plugins are loaded and called as in a run: the host's half checks every sink call and encodes
+ *the answer, trials are kept as the core keeps them.  Around them is nothing but an ask/tell loop:
+ *of 16 trials that train, one at random tells its result at its budget, or at its next rung where
+ *trials are stopped; it is a cheap function of its configuration.  Times are of the processor.  One
+ *JSON object a line.
  */
 #include <malloc.h>
 #include <math.h>
@@ -30,25 +31,25 @@
 #define SLOTS 16u
 
 struct bench {
-	struct espl__tree     *tree;
-	struct espl__space    *space;
-	struct espl__trials    trials;
-	struct espl__caller    caller;
-	struct espl__history  *history;
-	struct espl__host_env  env;
+	struct espl__tree *tree;
+	struct espl__space *space;
+	struct espl__trials trials;
+	struct espl__caller caller;
+	struct espl__history *history;
+	struct espl__host_env env;
 	struct espl_experiment experiment;
-	struct espl_first      first;
+	struct espl_first first;
 	struct espl__instance *algorithm;
-	struct espl__arena     ops;
-	struct espl__rng       rng;
-	struct espl__diag diag;		/* cleared once: it is large                           */
+	struct espl__arena ops;
+	struct espl__rng rng;
+	struct espl__diag diag; /* cleared once: it is large */
 	espl_time now;
-	uint64_t *waiting;		/* trials without a slot: a queue                      */
-	uint64_t  waiting_from, waiting_to, waiting_cap;
-	uint64_t  running[SLOTS];
-	uint32_t  running_count;
-	int       finished, stopping;	/* stopping: results at all rungs are told             */
-	uint64_t  answers, started, promoted, stopped, told;
+	uint64_t *waiting; /* trials without a slot: a queue */
+	uint64_t waiting_from, waiting_to, waiting_cap;
+	uint64_t running[SLOTS];
+	uint32_t running_count;
+	int finished, stopping; /* stopping: results at all rungs are told */
+	uint64_t answers, started, promoted, stopped, told;
 };
 
 static void
@@ -70,7 +71,7 @@ processor_s(void)
 static double
 resident(void)
 {
-	long  pages = 0, size;
+	long pages = 0, size;
 	FILE *file = fopen("/proc/self/statm", "r");
 
 	if (file == NULL || fscanf(file, "%ld %ld", &size, &pages) != 2)
@@ -80,7 +81,7 @@ resident(void)
 	return (double)pages * (double)sysconf(_SC_PAGESIZE);
 }
 
-/* ---- what the host lends ------------------------------------------------------------------------ */
+/* ---- what the host lends ------------------------------------------------------------------ */
 
 static const double *
 first_at(const struct espl_first *f, uint32_t index)
@@ -113,30 +114,39 @@ make(struct bench *b, const char *name, const char *options, const char *space)
 {
 	static const char *const metrics[] = { "loss" };
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	char *text = espl__format("space = { %s }; algorithm = { use = \"%s\"; %s };", space, name, options);
+	char *text =
+	    espl__format("space = { %s }; algorithm = { use = \"%s\"; %s };", space, name, options);
 
 	memset(b, 0, sizeof *b);
-	if (espl__tree_parse(text, name, &b->tree, &diag) != ESPL_OK
-	    || espl__space_parse(espl__node_get(espl__tree_root(b->tree), "space"), &b->space, &diag) != ESPL_OK)
+	if (espl__tree_parse(text, name, &b->tree, &diag) != ESPL_OK ||
+	    espl__space_parse(espl__node_get(espl__tree_root(b->tree), "space"), &b->space,
+		&diag) != ESPL_OK)
 		die(name, &diag);
 	free(text);
 	espl__trials_init(&b->trials, espl__space_count(b->space));
 	b->caller.params = b->trials.params;
 	b->caller.space = espl__space_view(b->space);
 	b->caller.trials = &b->trials;
-	b->env = (struct espl__host_env){ .seed = 1, .now = &b->now, .directory = "", .ctx = b, .service = service };
+	b->env = (struct espl__host_env){ .seed = 1,
+		.now = &b->now,
+		.directory = "",
+		.ctx = b,
+		.service = service };
 	b->experiment = (struct espl_experiment)ESPL_INIT(struct espl_experiment);
 	b->experiment.name = name;
 	b->experiment.metrics = metrics;
 	b->experiment.metric_count = 1;
 	b->experiment.gpus_limit = ESPL_ANY;
-	b->experiment.deadline = (espl_span)INT64_MAX / 2;	/* far: searches without an end need one */
+	b->experiment.deadline =
+	    (espl_span)INT64_MAX / 2; /* far: searches without an end need one */
 	b->experiment.budget = INT64_MAX;
 	b->experiment.weight = 1;
-	b->first = (struct espl_first){ .size = (uint32_t)sizeof b->first, .ctx = b, .at = first_at };
+	b->first =
+	    (struct espl_first){ .size = (uint32_t)sizeof b->first, .ctx = b, .at = first_at };
 	espl__rng_seed(&b->rng, 1, "bench");
-	if (espl__instance_create(ESPL_ALGORITHM, name, espl__node_get(espl__tree_root(b->tree), "algorithm"),
-	                          &b->env, &b->algorithm, &diag) != ESPL_OK)
+	if (espl__instance_create(ESPL_ALGORITHM, name,
+		espl__node_get(espl__tree_root(b->tree), "algorithm"), &b->env, &b->algorithm,
+		&diag) != ESPL_OK)
 		die(name, &diag);
 }
 
@@ -153,7 +163,7 @@ unmake(struct bench *b)
 	free(b->waiting);
 }
 
-/* ---- doing what was answered --------------------------------------------------------------------- */
+/* ---- doing what was answered -------------------------------------------------------------- */
 
 static void
 queue(struct bench *b, struct espl__trial *t, const struct espl_start *s)
@@ -167,9 +177,9 @@ queue(struct bench *b, struct espl__trial *t, const struct espl_start *s)
 static void
 add(struct bench *b, const struct espl__op *op)
 {
-	const struct espl_start  *s = &op->as.add.start;
+	const struct espl_start *s = &op->as.add.start;
 	struct espl__trial_group *g = espl__group_at(&b->trials, op->as.add.group);
-	struct espl__trial       *t = espl__trial_at(&b->trials, s->trial);
+	struct espl__trial *t = espl__trial_at(&b->trials, s->trial);
 
 	if (s->how == ESPL_CONTINUE) {
 		espl__trial_continue(&b->trials, t, g);
@@ -195,7 +205,8 @@ stop(struct bench *b, uint64_t id)
 			b->running[i] = b->running[--b->running_count];
 	espl__trial_state(&b->trials, t, ESPL_TRIAL_ENDED);
 	b->stopped++;
-	if (espl__call_trial_end(&b->caller, b->algorithm, &t->pub, ESPL_END_STOPPED, &b->diag) != ESPL_OK)
+	if (espl__call_trial_end(&b->caller, b->algorithm, &t->pub, ESPL_END_STOPPED, &b->diag) !=
+	    ESPL_OK)
 		die("on_trial_end", &b->diag);
 	apply(b);
 }
@@ -203,14 +214,15 @@ stop(struct bench *b, uint64_t id)
 static void
 apply(struct bench *b)
 {
-	struct espl__buf    answer = b->caller.ops;
+	struct espl__buf answer = b->caller.ops;
 	struct espl__reader r;
-	struct espl__op     op;
+	struct espl__op op;
 	uint64_t groups = b->trials.groups.count;
 
 	if (answer.size == 0)
 		return;
-	b->caller.ops = (struct espl__buf){ NULL, 0, 0 };	/* a stop calls the algorithm again */
+	/* a stop calls the algorithm again */
+	b->caller.ops = (struct espl__buf){ NULL, 0, 0 };
 	r = espl__reader(answer.data, answer.size);
 	while (espl__op_get(&r, b->trials.params, &b->ops, &op) == 1) {
 		if (op.type == ESPL__OP_BEGIN)
@@ -276,7 +288,7 @@ ask(struct bench *b, uint32_t why)
 		b->waiting_from = b->waiting_to = 0;
 }
 
-/* ---- a result -------------------------------------------------------------------------------------- */
+/* ---- a result ----------------------------------------------------------------------------- */
 
 static double
 loss_of(struct bench *b, const struct espl__trial *t, uint64_t iteration)
@@ -318,37 +330,49 @@ tell(struct bench *b)
 		return;
 	b->running[slot] = b->running[--b->running_count];
 	espl__trial_state(&b->trials, t, ESPL_TRIAL_RESTING);
-	if (espl__call_trial_end(&b->caller, b->algorithm, &t->pub, ESPL_END_BUDGET, &b->diag) != ESPL_OK)
+	if (espl__call_trial_end(&b->caller, b->algorithm, &t->pub, ESPL_END_BUDGET, &b->diag) !=
+	    ESPL_OK)
 		die("on_trial_end", &b->diag);
 	apply(b);
 }
 
-/* ---- the loads ------------------------------------------------------------------------------------- */
+/* ---- the loads ---------------------------------------------------------------------------- */
 
-static const char five[] = "a = { type = \"real\"; low = 0.0; high = 1.0; }; b = { type = \"real\"; low = 0.0; high = 1.0; };"
-	" lr = { type = \"real\"; low = 1e-5; high = 1.0; scale = \"log\"; }; n = { type = \"int\"; low = 1; high = 100; };"
-	" c = { type = \"choice\"; values = [ \"p\", \"q\", \"r\", \"s\" ]; };";
-static const char ten[] = "a = { type = \"real\"; low = 0.0; high = 1.0; }; b = { type = \"real\"; low = 0.0; high = 1.0; };"
-	" d = { type = \"real\"; low = 0.0; high = 1.0; }; e = { type = \"real\"; low = 0.0; high = 1.0; };"
-	" f = { type = \"real\"; low = 0.0; high = 1.0; }; g = { type = \"real\"; low = 1e-5; high = 1.0; scale = \"log\"; };"
-	" h = { type = \"real\"; low = 1e-5; high = 1.0; scale = \"log\"; }; n = { type = \"int\"; low = 1; high = 100; };"
-	" c = { type = \"choice\"; values = [ \"p\", \"q\", \"r\", \"s\" ]; };"
-	" k = { type = \"choice\"; values = [ \"p\", \"q\", \"r\" ]; };";
+static const char five[] = "a = { type = \"real\"; low = 0.0; high = 1.0; }; b = { type = "
+			   "\"real\"; low = 0.0; high = 1.0; };"
+			   " lr = { type = \"real\"; low = 1e-5; high = 1.0; scale = \"log\"; }; n "
+			   "= { type = \"int\"; low = 1; high = 100; };"
+			   " c = { type = \"choice\"; values = [ \"p\", \"q\", \"r\", \"s\" ]; };";
+static const char ten[] = "a = { type = \"real\"; low = 0.0; high = 1.0; }; b = { type = \"real\"; "
+			  "low = 0.0; high = 1.0; };"
+			  " d = { type = \"real\"; low = 0.0; high = 1.0; }; e = { type = "
+			  "\"real\"; low = 0.0; high = 1.0; };"
+			  " f = { type = \"real\"; low = 0.0; high = 1.0; }; g = { type = "
+			  "\"real\"; low = 1e-5; high = 1.0; scale = \"log\"; };"
+			  " h = { type = \"real\"; low = 1e-5; high = 1.0; scale = \"log\"; }; n = "
+			  "{ type = \"int\"; low = 1; high = 100; };"
+			  " c = { type = \"choice\"; values = [ \"p\", \"q\", \"r\", \"s\" ]; };"
+			  " k = { type = \"choice\"; values = [ \"p\", \"q\", \"r\" ]; };";
 
-struct load { const char *name, *plugin, *options; };
-static const struct load loads[] = {	/* %llu: trials */
+struct load {
+	const char *name, *plugin, *options;
+};
+static const struct load loads[] = {
+	/* %llu: trials */
 	{ "random", "random", "trials = %llu; iterations_max = 1;" },
 	{ "sha", "sha", "trials = %llu; iterations_max = 81; eta = 3;" },
-	{ "hyperband", "hyperband", "trials = %llu; iterations_max = 81; eta = 3; order = \"overlap\";" },
+	{ "hyperband", "hyperband",
+	    "trials = %llu; iterations_max = 81; eta = 3; order = \"overlap\";" },
 	{ "asha", "asha", "trials = %llu; iterations_max = 81; eta = 3;" },
-	{ "asha-stopping", "asha", "trials = %llu; mode = \"stopping\"; iterations_max = 81; eta = 3;" },
+	{ "asha-stopping", "asha",
+	    "trials = %llu; mode = \"stopping\"; iterations_max = 81; eta = 3;" },
 };
 static const struct load models[] = {
 	{ "tpe", "tpe", "trials = %llu; iterations_max = 1;" },
 	{ "bohb", "bohb", "trials = %llu; iterations_min = 1; iterations_max = 1; eta = 3;" },
 	{ "bohb-brackets", "bohb", "trials = %llu; iterations_max = 81; eta = 3;" },
 };
-#define LOADS  (sizeof loads / sizeof loads[0])
+#define LOADS (sizeof loads / sizeof loads[0])
 #define MODELS (sizeof models / sizeof models[0])
 
 static void
@@ -361,7 +385,11 @@ begin(struct bench *b, const struct load *load, uint64_t trials, const char *spa
 	b->stopping = strstr(options, "stopping") != NULL;
 }
 
-struct rates { double took, bytes; uint64_t started, told, decisions; int finished; };
+struct rates {
+	double took, bytes;
+	uint64_t started, told, decisions;
+	int finished;
+};
 
 static void
 run_once(const struct load *load, uint64_t trials, struct rates *sum)
@@ -397,18 +425,20 @@ run_load(const struct load *load, uint64_t trials)
 		run_once(load, trials, &sum);
 		times++;
 	}
-	printf("{\"bench\": \"algorithm-load\", \"algorithm\": \"%s\", \"trials\": %llu, \"results\": %llu, "
-	       "\"decisions\": %llu, \"finished\": %s, \"cpu_s\": %.6f, \"trials_per_s\": %.0f, "
-	       "\"results_per_s\": %.0f, \"decisions_per_s\": %.0f, \"bytes_per_trial\": %.0f}\n", load->name,
-	       (unsigned long long)trials, (unsigned long long)(sum.told / times),
-	       (unsigned long long)(sum.decisions / times), sum.finished ? "true" : "false", sum.took / (double)times,
-	       (double)sum.started / sum.took, (double)sum.told / sum.took, (double)sum.decisions / sum.took, sum.bytes);
+	printf("{\"bench\": \"algorithm-load\", \"algorithm\": \"%s\", \"trials\": %llu, "
+	       "\"results\": %llu, \"decisions\": %llu, \"finished\": %s, \"cpu_s\": %.6f, "
+	       "\"trials_per_s\": %.0f, \"results_per_s\": %.0f, \"decisions_per_s\": %.0f, "
+	       "\"bytes_per_trial\": %.0f}\n",
+	    load->name, (unsigned long long)trials, (unsigned long long)(sum.told / times),
+	    (unsigned long long)(sum.decisions / times), sum.finished ? "true" : "false",
+	    sum.took / (double)times, (double)sum.started / sum.took, (double)sum.told / sum.took,
+	    (double)sum.decisions / sum.took, sum.bytes);
 	if (!sum.finished)
 		exit(1);
 }
 
-/* A result told and the next suggestion asked for, as many times as there are observations; the last hundred before each
- * mark are looked at. */
+/* A result told and the next suggestion asked for, as many times as there are observations; the
+ * last hundred before each mark are looked at. */
 static void
 run_model(const struct load *load, uint64_t observations)
 {
@@ -427,10 +457,12 @@ run_model(const struct load *load, uint64_t observations)
 		if (b.told < mark)
 			continue;
 		count = count < 100 ? count : 100;
-		printf("{\"bench\": \"algorithm-model\", \"algorithm\": \"%s\", \"parameters\": %u, \"observations\": %llu, "
-		       "\"suggestion_us\": {\"median\": %.2f, \"p95\": %.2f, \"max\": %.2f}, \"cpu_s\": %.3f, "
-		       "\"trials_per_s\": %.0f}\n", load->name, b.trials.params, (unsigned long long)b.told, part(times, count, 0.5),
-		       part(times, count, 0.95), part(times, count, 1), processor_s() - all, (double)b.told / (processor_s() - all));
+		printf("{\"bench\": \"algorithm-model\", \"algorithm\": \"%s\", \"parameters\": "
+		       "%u, \"observations\": %llu, \"suggestion_us\": {\"median\": %.2f, \"p95\": "
+		       "%.2f, \"max\": %.2f}, \"cpu_s\": %.3f, \"trials_per_s\": %.0f}\n",
+		    load->name, b.trials.params, (unsigned long long)b.told,
+		    part(times, count, 0.5), part(times, count, 0.95), part(times, count, 1),
+		    processor_s() - all, (double)b.told / (processor_s() - all));
 		mark = mark * 10 < observations || mark == observations ? mark * 10 : observations;
 		count = 0;
 	}
@@ -443,7 +475,7 @@ run_model(const struct load *load, uint64_t observations)
 static int
 apart(void (*run)(const struct load *, uint64_t), const struct load *load, uint64_t n)
 {
-	int   status;
+	int status;
 	pid_t child;
 
 	(void)fflush(stdout);
@@ -475,17 +507,21 @@ main(int argc, char **argv)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	int64_t trials = 1000000, observations = 10000;
-	int     named = argc == 4 && (strcmp(argv[1], "load") == 0 || strcmp(argv[1], "model") == 0), wrong = 0;
+	int named = argc == 4 && (strcmp(argv[1], "load") == 0 || strcmp(argv[1], "model") == 0),
+	    wrong = 0;
 
 	/* A load that is repeated shall not pay for its pages anew. */
 	(void)mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	(void)mallopt(M_MMAP_THRESHOLD, 1 << 30);
 	if (espl__plugins_init(NULL, &diag) != ESPL_OK)
 		die("plugins", &diag);
-	if (argc > 4 || (named && (espl__parse_int(argv[3], &trials) != 0 || trials < 1))
-	    || (!named && argc > 1 && (espl__parse_int(argv[1], &trials) != 0 || trials < 1))
-	    || (!named && argc > 2 && (espl__parse_int(argv[2], &observations) != 0 || observations < 1))) {
-		fprintf(stderr, "usage: bench_algorithms [TRIALS [OBSERVATIONS]] | load NAME N | model NAME N\n");
+	if (argc > 4 || (named && (espl__parse_int(argv[3], &trials) != 0 || trials < 1)) ||
+	    (!named && argc > 1 && (espl__parse_int(argv[1], &trials) != 0 || trials < 1)) ||
+	    (!named && argc > 2 &&
+		(espl__parse_int(argv[2], &observations) != 0 || observations < 1))) {
+		fprintf(stderr,
+		    "usage: bench_algorithms [TRIALS [OBSERVATIONS]] | load NAME N | model NAME "
+		    "N\n");
 		return 2;
 	}
 	if (named)

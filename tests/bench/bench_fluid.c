@@ -1,5 +1,6 @@
-/* bench_fluid.c - allocator fluid with 1,000 trials on 1,024 GPUs: the slowest of its first decisions, by processor time.
- * One JSON object a line: each of several repetitions, so that the least of them can be taken on a machine at work.
+/* bench_fluid.c - allocator fluid with 1,000 trials on 1,024 GPUs: the slowest of its first
+ * decisions, by processor time. One JSON object a line: each of several repetitions, so that the
+ * least of them can be taken on a machine at work.
  */
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 
 #define REPEAT 10
 
-static struct group  group;
+static struct group group;
 static struct course course;
 
 int
@@ -30,11 +31,13 @@ main(void)
 		course.events = 20;
 		fluid_run(&group, "", &course);
 		if (course.why[0] != '\0' || course.crowded) {
-			fprintf(stderr, "bench_fluid: %s\n", course.why[0] != '\0' ? course.why : "a GPU holds more than it may");
+			fprintf(stderr, "bench_fluid: %s\n",
+			    course.why[0] != '\0' ? course.why : "a GPU holds more than it may");
 			return 1;
 		}
-		printf("{\"bench\": \"fluid\", \"trials\": %u, \"gpus\": %u, \"slowest_ms\": %.3f}\n", group.count, group.gpus,
-		       course.slowest_s * 1e3);
+		printf("{\"bench\": \"fluid\", \"trials\": %u, \"gpus\": %u, \"slowest_ms\": "
+		       "%.3f}\n",
+		    group.count, group.gpus, course.slowest_s * 1e3);
 	}
 	return 0;
 }

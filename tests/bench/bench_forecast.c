@@ -6,8 +6,8 @@
 #include "model/forecast.h"
 
 #define STAGES 10
-#define GPUS   1024
-#define PATHS  1000000
+#define GPUS 1024
+#define PATHS 1000000
 
 static struct espl_stage stages[STAGES];
 static const struct espl_stage *stage_list[STAGES];
@@ -15,7 +15,7 @@ static struct espl_bracket bracket;
 static const struct espl_bracket *brackets[] = { &bracket };
 static struct espl_spec spec;
 static struct espl_point scaling[] = { { 1, 1 }, { 2, 1.97 }, { 4, 3.7 }, { 8, 6.4 }, { 16, 10.4 },
-                                       { 32, 15 } };
+	{ 32, 15 } };
 static struct espl__profile profile;
 static struct espl_latency provision, init;
 static struct espl_offer offer;
@@ -37,8 +37,10 @@ now(void)
 static struct espl_latency
 latency(double mean, double sd)
 {
-	return (struct espl_latency){ .size = sizeof(struct espl_latency), .mean_s = mean, .sd_s = sd,
-	                              .kind = sd > 0 ? ESPL_NORMAL : ESPL_CONSTANT };
+	return (struct espl_latency){ .size = sizeof(struct espl_latency),
+		.mean_s = mean,
+		.sd_s = sd,
+		.kind = sd > 0 ? ESPL_NORMAL : ESPL_CONSTANT };
 }
 
 /* SHA(512, 4, 4096, 2), or a smaller one, on nodes of 4 GPUs; noise: deviation / mean. */
@@ -51,31 +53,48 @@ set_up(uint32_t trials, uint32_t gpus, double iteration_noise, double noise)
 	for (; trials > 0; trials /= 2, iterations *= 2, count++) {
 		stages[count] = (struct espl_stage){ sizeof stages[0], trials, iterations };
 		stage_list[count] = &stages[count];
-		entries[count] = (struct espl_plan_stage){ .size = sizeof entries[0], .stage = count,
-		                                           .gpus = gpus };
+		entries[count] = (struct espl_plan_stage){ .size = sizeof entries[0],
+			.stage = count,
+			.gpus = gpus };
 		entry_list[count] = &entries[count];
 	}
 	bracket = (struct espl_bracket){ sizeof bracket, count, stage_list };
 	spec = (struct espl_spec){ .size = sizeof spec, .bracket_count = 1, .brackets = brackets };
-	profile = (struct espl__profile){
-		.iteration = latency(4, 4 * iteration_noise), .scaling = scaling, .scaling_count = 6,
-		.start = latency(10, 10 * noise), .checkpoint = latency(2, 2 * noise),
-		.restore = latency(2, 2 * noise)
-	};
+	profile = (struct espl__profile){ .iteration = latency(4, 4 * iteration_noise),
+		.scaling = scaling,
+		.scaling_count = 6,
+		.start = latency(10, 10 * noise),
+		.checkpoint = latency(2, 2 * noise),
+		.restore = latency(2, 2 * noise) };
 	provision = latency(30, 30 * noise);
 	init = latency(15, 15 * noise);
-	offer = (struct espl_offer){
-		.size = sizeof offer, .gpus = 4, .nodes_max = ESPL_ANY, .name = "node",
-		.price_hour = 12240000, .billing = ESPL_BILL_NODE, .billed_from = ESPL_BILL_FROM_BOOT,
-		.billing_step = ESPL_SECOND, .minimum_charge = 60 * ESPL_SECOND,
-		.provision = &provision, .init = &init
-	};
-	plan = (struct espl_plan){ .size = sizeof plan, .stage_count = count, .stages = entry_list };
-	setup = (struct espl__forecast_setup){
-		.spec = &spec, .profile = &profile, .offers = offers, .offer_count = 1, .gpus_min = 1,
-		.gpus_max = ESPL_ANY, .speed = 1, .deadline_s = INFINITY, .budget_usd = INFINITY,
-		.risk = 0.5, .seed = 1, .samples = 128, .colocate = 1, .checkpoint = 1
-	};
+	offer = (struct espl_offer){ .size = sizeof offer,
+		.gpus = 4,
+		.nodes_max = ESPL_ANY,
+		.name = "node",
+		.price_hour = 12240000,
+		.billing = ESPL_BILL_NODE,
+		.billed_from = ESPL_BILL_FROM_BOOT,
+		.billing_step = ESPL_SECOND,
+		.minimum_charge = 60 * ESPL_SECOND,
+		.provision = &provision,
+		.init = &init };
+	plan =
+	    (struct espl_plan){ .size = sizeof plan, .stage_count = count, .stages = entry_list };
+	setup = (struct espl__forecast_setup){ .spec = &spec,
+		.profile = &profile,
+		.offers = offers,
+		.offer_count = 1,
+		.gpus_min = 1,
+		.gpus_max = ESPL_ANY,
+		.speed = 1,
+		.deadline_s = INFINITY,
+		.budget_usd = INFINITY,
+		.risk = 0.5,
+		.seed = 1,
+		.samples = 128,
+		.colocate = 1,
+		.checkpoint = 1 };
 }
 
 static struct espl__forecast *
@@ -96,7 +115,7 @@ bench_cells(const char *name, double noise)
 {
 	static struct espl_cell cells[GPUS];
 	double begun = now(), took;
-	int    times = 0;
+	int times = 0;
 
 	set_up(512, 512, noise, noise);
 	do {
@@ -109,8 +128,9 @@ bench_cells(const char *name, double noise)
 		times++;
 		took = now() - begun;
 	} while (took < 1);
-	printf("{\"bench\": \"forecast-cells-%s\", \"stages\": %d, \"gpus\": %d, \"table_ms\": %.3f}\n",
-	       name, STAGES, GPUS, took / times * 1e3);
+	printf("{\"bench\": \"forecast-cells-%s\", \"stages\": %d, \"gpus\": %d, \"table_ms\": "
+	       "%.3f}\n",
+	    name, STAGES, GPUS, took / times * 1e3);
 }
 
 /* Plans that differ in one stage, as planners ask for them. */
@@ -136,8 +156,8 @@ bench_plans(const char *name, double noise)
 	} while (took < 1 || times < 20000);
 	espl__forecast_free(f);
 	printf("{\"bench\": \"forecast-plans-%s\", \"stages\": %d, \"plans_s\": %.0f, "
-	       "\"stage_ns\": %.0f, \"mean_usd\": %.2f}\n", name, STAGES, times / took,
-	       took / times / STAGES * 1e9, sum / times);
+	       "\"stage_ns\": %.0f, \"mean_usd\": %.2f}\n",
+	    name, STAGES, times / took, took / times / STAGES * 1e9, sum / times);
 }
 
 static void
@@ -156,8 +176,9 @@ bench_paths(const char *name, uint32_t trials, uint32_t gpus, double noise, int 
 	took = now() - begun;
 	espl__forecast_free(f);
 	printf("{\"bench\": \"forecast-paths-%s\", \"nodes\": %u, \"paths\": %d, \"took_s\": %.3f, "
-	       "\"paths_s\": %.0f, \"node_ns\": %.2f, \"mean_s\": %.2f}\n", name, r.graph_nodes, PATHS,
-	       took, PATHS / took, took / PATHS / r.graph_nodes * 1e9, r.jct_s.mean);
+	       "\"paths_s\": %.0f, \"node_ns\": %.2f, \"mean_s\": %.2f}\n",
+	    name, r.graph_nodes, PATHS, took, PATHS / took, took / PATHS / r.graph_nodes * 1e9,
+	    r.jct_s.mean);
 }
 
 int

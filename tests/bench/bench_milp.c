@@ -1,7 +1,7 @@
-/* bench_milp.c - figures of the engines of allocator milp: processor time of one thread, and what is
- * proven.  One JSON object a line.
- * bench_milp [INSTANCES [CBC]]     190 nodes, 5 to 190 jobs; CBC: instances for each of its formulations
- * bench_milp cross [INSTANCES]     the engines against one another on at most 9 jobs; exit 1 if they differ
+/* bench_milp.c - figures of the engines of allocator milp: processor time of one thread, and what
+ * is proven.  One JSON object a line. bench_milp [INSTANCES [CBC]]     190 nodes, 5 to 190 jobs;
+ * CBC: instances for each of its formulations bench_milp cross [INSTANCES]     the engines against
+ * one another on at most 9 jobs; exit 1 if they differ
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "milp_cbc.h"
 #include "../unit/test_milp.h"
 
-#define NODES  190
+#define NODES 190
 #define EFFORT 1000000
 
 static double
@@ -28,10 +28,10 @@ print_times(const char *engine, double *took, uint32_t count, uint32_t proven, d
 {
 	if (count == 0)
 		return;
-	printf("{\"engine\": \"%s\", \"instances\": %u, \"median_ms\": %.3f, \"p95_ms\": %.3f, \"p99_ms\": %.3f, "
-	       "\"max_ms\": %.3f, \"proven\": %u, \"worst_gap\": %.2e}\n", engine, count,
-	       1e3 * part(took, count, 0.5), 1e3 * part(took, count, 0.95), 1e3 * part(took, count, 0.99),
-	       1e3 * part(took, count, 1), proven, worst_gap);
+	printf("{\"engine\": \"%s\", \"instances\": %u, \"median_ms\": %.3f, \"p95_ms\": %.3f, "
+	       "\"p99_ms\": %.3f, \"max_ms\": %.3f, \"proven\": %u, \"worst_gap\": %.2e}\n",
+	    engine, count, 1e3 * part(took, count, 0.5), 1e3 * part(took, count, 0.95),
+	    1e3 * part(took, count, 0.99), 1e3 * part(took, count, 1), proven, worst_gap);
 	(void)fflush(stdout);
 }
 
@@ -41,7 +41,7 @@ static const uint32_t jobs[] = { 5, 10, 20, 35, 50, 70, 100, 140, 170, 190 };
 static void
 times(uint32_t instances, int kind, const char *engine)
 {
-	double  *took = malloc((instances + 1u) * sizeof *took), worst = 0;
+	double *took = malloc((instances + 1u) * sizeof *took), worst = 0;
 	uint32_t i, proven = 0;
 
 	for (i = 0; i < instances && took != NULL; i++) {
@@ -65,13 +65,13 @@ times(uint32_t instances, int kind, const char *engine)
 static void
 cbc_times(uint32_t instances, int paper, double limit_s, const char *engine)
 {
-	double  *took = malloc((instances + 1u) * sizeof *took), worst = 0;
+	double *took = malloc((instances + 1u) * sizeof *took), worst = 0;
 	uint32_t i, proven = 0, found = 0;
 
 	for (i = 0; i < instances && took != NULL; i++) {
 		struct milp_problem p = milp_make_random(NODES, jobs[i % SIZES], i);
 		struct milp_plan best = milp_solve(&p, 1, EFFORT);
-		int    sure = 0;
+		int sure = 0;
 		double value = milp_by_cbc(&p, paper, limit_s, &took[found], &sure);
 
 		proven += (uint32_t)sure;
@@ -99,7 +99,7 @@ cross(uint32_t instances)
 		uint32_t nodes = count + (uint32_t)(25 * milp_draw(&state));
 		struct milp_problem p = milp_make_random(nodes, count, 50000u + i);
 		struct milp_plan plan = milp_solve(&p, 1, EFFORT);
-		int    sure, form = i % 10 == 0 && count <= 5;
+		int sure, form = i % 10 == 0 && count <= 5;
 		double value = milp_by_cbc(&p, form, 60, NULL, &sure);
 
 		paper += (uint32_t)form;
@@ -108,14 +108,16 @@ cross(uint32_t instances)
 			silent++;
 		} else if (fabs(value - plan.value) > 1e-7 * plan.value) {
 			differ++;
-			printf("{\"instance\": %u, \"nodes\": %u, \"jobs\": %u, \"exact\": %.12g, \"cbc\": %.12g}\n", i,
-			       nodes, count, plan.value, value);
+			printf("{\"instance\": %u, \"nodes\": %u, \"jobs\": %u, \"exact\": %.12g, "
+			       "\"cbc\": %.12g}\n",
+			    i, nodes, count, plan.value, value);
 		}
 		allocator_milp_plan_free(&plan);
 		milp_free(&p);
 	}
-	printf("{\"cross\": %u, \"paper_formulation\": %u, \"differ\": %u, \"no_proof_by_exact\": %u, "
-	       "\"no_proof_by_cbc\": %u}\n", instances, paper, differ, unproven, silent);
+	printf("{\"cross\": %u, \"paper_formulation\": %u, \"differ\": %u, \"no_proof_by_exact\": "
+	       "%u, \"no_proof_by_cbc\": %u}\n",
+	    instances, paper, differ, unproven, silent);
 	return differ > 0;
 }
 

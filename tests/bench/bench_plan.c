@@ -1,5 +1,5 @@
-/* bench_plan.c - figures of the planners: how far the cheap ones are from the proven optimum over random
- * cases, and how long each takes.  One JSON object a line; processor time of one thread.
+/* bench_plan.c - figures of the planners: how far the cheap ones are from the proven optimum over
+ * random cases, and how long each takes.  One JSON object a line; processor time of one thread.
  * bench_plan [CASES] */
 #include <math.h>
 #include <stdio.h>
@@ -8,16 +8,20 @@
 #include "../unit/test_planners.h"
 
 #define CASES 1000
-#define TIMES 9		/* of which the median counts */
+#define TIMES 9 /* of which the median counts */
 
-/* ---- gaps ---------------------------------------------------------------------------------------------- */
+/* ---- gaps --------------------------------------------------------------------------------- */
 
-struct planner { const char *name, *options; const struct espl_plugin *plugin; };
+struct planner {
+	const char *name, *options;
+	const struct espl_plugin *plugin;
+};
 static const struct planner planners[] = {
 	{ "elastic-exact", "", &allocator_elastic_exact_LTX_espalier_plugin },
 	{ "elastic-exact fair", "allocations=fair", &allocator_elastic_exact_LTX_espalier_plugin },
 	{ "elastic-greedy", "", &allocator_elastic_greedy_LTX_espalier_plugin },
-	{ "elastic-greedy literal", "variant=literal starts=3", &allocator_elastic_greedy_LTX_espalier_plugin },
+	{ "elastic-greedy literal", "variant=literal starts=3",
+	    &allocator_elastic_greedy_LTX_espalier_plugin },
 	{ "static", "", &allocator_static_LTX_espalier_plugin },
 	{ "naive-elastic", "", &allocator_naive_elastic_LTX_espalier_plugin },
 };
@@ -25,8 +29,8 @@ static const struct planner planners[] = {
 
 struct tally {
 	uint32_t found, optimal, below, late;
-	double   gap, worst;
-	double  *took;
+	double gap, worst;
+	double *took;
 };
 
 static void
@@ -59,7 +63,8 @@ gaps(uint32_t cases, enum plan_kind kind, const char *name, int by_function)
 		struct plan_found found[PLANNERS];
 		struct plan_case c;
 
-		plan_case_random(&c, (uint64_t)i * PLAN_KINDS + kind + (by_function ? 1000003 : 0), kind, by_function);
+		plan_case_random(&c, (uint64_t)i * PLAN_KINDS + kind + (by_function ? 1000003 : 0),
+		    kind, by_function);
 		for (size_t k = 0; k < PLANNERS; k++)
 			found[k] = plan_case_plan(&c, planners[k].plugin, planners[k].options);
 		plan_case_free(&c);
@@ -73,27 +78,29 @@ gaps(uint32_t cases, enum plan_kind kind, const char *name, int by_function)
 	for (size_t k = 0; k < PLANNERS; k++) {
 		struct tally *t = &tallies[k];
 
-		printf("{\"bench\": \"plan-gap\", \"profile\": \"%s\", \"billing\": \"%s\", \"planner\": \"%s\", "
-		       "\"cases\": %u, \"found\": %u, \"optimal\": %.4f, \"mean_gap\": %.5f, \"worst_gap\": %.4f, "
-		       "\"below\": %u, \"late\": %u, \"unproven\": %u, \"median_ms\": %.3f, \"p95_ms\": %.3f, "
-		       "\"max_ms\": %.3f}\n", name, by_function ? "function" : "instance", planners[k].name, done,
-		       t->found, t->found > 0 ? (double)t->optimal / t->found : 0.0,
-		       t->found > 0 ? t->gap / t->found : 0.0, t->worst, t->below, t->late, k == 0 ? unproven : 0,
-		       1e3 * part(t->took, t->found, 0.5), 1e3 * part(t->took, t->found, 0.95),
-		       1e3 * part(t->took, t->found, 1));
+		printf("{\"bench\": \"plan-gap\", \"profile\": \"%s\", \"billing\": \"%s\", "
+		       "\"planner\": \"%s\", \"cases\": %u, \"found\": %u, \"optimal\": %.4f, "
+		       "\"mean_gap\": %.5f, \"worst_gap\": %.4f, \"below\": %u, \"late\": %u, "
+		       "\"unproven\": %u, \"median_ms\": %.3f, \"p95_ms\": %.3f, \"max_ms\": "
+		       "%.3f}\n",
+		    name, by_function ? "function" : "instance", planners[k].name, done, t->found,
+		    t->found > 0 ? (double)t->optimal / t->found : 0.0,
+		    t->found > 0 ? t->gap / t->found : 0.0, t->worst, t->below, t->late,
+		    k == 0 ? unproven : 0, 1e3 * part(t->took, t->found, 0.5),
+		    1e3 * part(t->took, t->found, 0.95), 1e3 * part(t->took, t->found, 1));
 		wrong |= t->below > 0 || t->late > 0;
 		free(t->took);
 	}
 	return wrong;
 }
 
-/* ---- times --------------------------------------------------------------------------------------------- */
+/* ---- times -------------------------------------------------------------------------------- */
 
 /* SHA(trials, 4, most, 2) on nodes of 4 GPUs, a deadline of twice the fastest. */
 static void
 times(uint32_t trials, uint64_t most, uint32_t gpus, const struct planner *p, double minimum_s)
 {
-	double   took[TIMES];
+	double took[TIMES];
 	struct plan_found found, least;
 	struct plan_case c;
 	uint32_t all[PLAN_STAGES];
@@ -117,11 +124,12 @@ times(uint32_t trials, uint64_t most, uint32_t gpus, const struct planner *p, do
 		found = plan_case_plan(&c, p->plugin, p->options);
 		took[i] = found.took_s;
 	}
-	printf("{\"bench\": \"plan-time\", \"planner\": \"%s\", \"trials\": %u, \"stages\": %u, \"gpus\": %u, "
-	       "\"minimum_s\": %g, \"found\": %s, \"optimal\": %s, \"cost_usd\": %.6f, \"median_ms\": %.3f, "
-	       "\"max_ms\": %.3f}\n", p->name, trials, c.stage_count, gpus, minimum_s,
-	       found.status == ESPL_OK ? "true" : "false", found.optimal ? "true" : "false", found.cost_usd,
-	       1e3 * part(took, TIMES, 0.5), 1e3 * part(took, TIMES, 1));
+	printf("{\"bench\": \"plan-time\", \"planner\": \"%s\", \"trials\": %u, \"stages\": %u, "
+	       "\"gpus\": %u, \"minimum_s\": %g, \"found\": %s, \"optimal\": %s, \"cost_usd\": "
+	       "%.6f, \"median_ms\": %.3f, \"max_ms\": %.3f}\n",
+	    p->name, trials, c.stage_count, gpus, minimum_s,
+	    found.status == ESPL_OK ? "true" : "false", found.optimal ? "true" : "false",
+	    found.cost_usd, 1e3 * part(took, TIMES, 0.5), 1e3 * part(took, TIMES, 1));
 	plan_case_free(&c);
 }
 

@@ -1,10 +1,13 @@
-/* bench_pool.c - policies for many jobs on one cluster, in closed loop: one JSON object a line for each cluster size and policy.
+/* bench_pool.c - policies for many jobs on one cluster, in closed loop: one JSON object a line for
+ * each cluster size and policy.
  *
- * bench_pool [--trace FILE | --seeds N --m M --sigma S --stratified --arrivals uniform|diurnal|batches --small N --noise P --redraw
+ * bench_pool [--trace FILE | --seeds N --m M --sigma S --stratified --arrivals
+ * uniform|diurnal|batches --small N --noise P --redraw
  *            --bugs P --terminated P] [--nodes N,N,...] [--delay S] [--each] POLICY...
  *
- * POLICY is [fix:]PLUGIN[:OPTIONS], e.g. greedy or milp:policy=paper; fix: jobs stay on just the nodes asked for.  Figures are
- * means over the seeds.  "additional": 100 (T of the first policy / T - 1), where T is a seed's mean total time.
+ * POLICY is [fix:]PLUGIN[:OPTIONS], e.g. greedy or milp:policy=paper; fix: jobs stay on just the
+ * nodes asked for.  Figures are means over the seeds.  "additional": 100 (T of the first policy / T
+ * - 1), where T is a seed's mean total time.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,19 +17,19 @@
 #include "base/text.h"
 #include "../unit/pool_sim.h"
 
-extern const struct espl_plugin allocator_fair_LTX_espalier_plugin, allocator_fifo_LTX_espalier_plugin,
-	allocator_greedy_LTX_espalier_plugin, allocator_milp_LTX_espalier_plugin;
+extern const struct espl_plugin allocator_fair_LTX_espalier_plugin,
+    allocator_fifo_LTX_espalier_plugin, allocator_greedy_LTX_espalier_plugin,
+    allocator_milp_LTX_espalier_plugin;
 
 struct plan {
 	struct espl__workload_draw draw;
 	const char *trace, **policies;
-	uint32_t    seeds, sizes[32], size_count, policy_count;
-	double      delay_s;
-	int         each;		/* 1: a line for each seed, too */
+	uint32_t seeds, sizes[32], size_count, policy_count;
+	double delay_s;
+	int each; /* 1: a line for each seed, too */
 };
 
-static void __attribute__((noreturn))
-stop(const char *what, const char *which)
+static void __attribute__((noreturn)) stop(const char *what, const char *which)
 {
 	(void)fprintf(stderr, "bench_pool: %s '%s'\n", what, which);
 	exit(2);
@@ -35,8 +38,9 @@ stop(const char *what, const char *which)
 static const struct espl_plugin *
 find_plugin(const char *name, size_t length)
 {
-	const struct espl_plugin *const all[] = { &allocator_fair_LTX_espalier_plugin, &allocator_fifo_LTX_espalier_plugin,
-		&allocator_greedy_LTX_espalier_plugin, &allocator_milp_LTX_espalier_plugin };
+	const struct espl_plugin *const all[] = { &allocator_fair_LTX_espalier_plugin,
+		&allocator_fifo_LTX_espalier_plugin, &allocator_greedy_LTX_espalier_plugin,
+		&allocator_milp_LTX_espalier_plugin };
 
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
 		if (strlen(all[i]->name) == length && strncmp(all[i]->name, name, length) == 0)
@@ -91,15 +95,18 @@ add(struct pool_sums *to, const struct pool_sums *s, double n)
 }
 
 static void
-print(const char *policy, uint32_t nodes, uint32_t runs, const struct pool_sums *s, double additional)
+print(const char *policy, uint32_t nodes, uint32_t runs, const struct pool_sums *s,
+    double additional)
 {
-	printf("{\"nodes\": %u, \"policy\": \"%s\", \"additional\": %.2f, \"total_min\": %.2f, \"total_p95_min\": %.1f, "
-	       "\"queue_s\": %.2f, \"queue_p95_s\": %.1f, \"queue_max_s\": %.0f, \"crowded_s\": %.0f, \"makespan_h\": %.2f, "
-	       "\"longest_h\": %.2f, \"slowdown_p99\": %.2f, \"busy\": %.3f, \"resizes\": %.0f, \"decisions\": %.0f, "
-	       "\"decide_ms\": %.3f, \"decide_max_ms\": %.1f, \"wrong\": %u}\n", nodes, policy, additional, s->total_s / 60,
-	       s->total_p95 / 60, s->queue_s, s->queue_p95, s->queue_max, s->crowded_s, s->makespan_s / 3600,
-	       s->longest_s / 3600, s->slowdown_p99, s->busy, (double)s->resizes / runs, (double)s->decisions / runs,
-	       s->decide_ms, s->decide_max_ms, s->wrong);
+	printf("{\"nodes\": %u, \"policy\": \"%s\", \"additional\": %.2f, \"total_min\": %.2f, "
+	       "\"total_p95_min\": %.1f, \"queue_s\": %.2f, \"queue_p95_s\": %.1f, "
+	       "\"queue_max_s\": %.0f, \"crowded_s\": %.0f, \"makespan_h\": %.2f, \"longest_h\": "
+	       "%.2f, \"slowdown_p99\": %.2f, \"busy\": %.3f, \"resizes\": %.0f, \"decisions\": "
+	       "%.0f, \"decide_ms\": %.3f, \"decide_max_ms\": %.1f, \"wrong\": %u}\n",
+	    nodes, policy, additional, s->total_s / 60, s->total_p95 / 60, s->queue_s, s->queue_p95,
+	    s->queue_max, s->crowded_s, s->makespan_s / 3600, s->longest_s / 3600, s->slowdown_p99,
+	    s->busy, (double)s->resizes / runs, (double)s->decisions / runs, s->decide_ms,
+	    s->decide_max_ms, s->wrong);
 	if (s->wrong > 0)
 		(void)fprintf(stderr, "bench_pool: %s on %u nodes: %s\n", policy, nodes, s->why);
 	(void)fflush(stdout);
@@ -108,12 +115,15 @@ print(const char *policy, uint32_t nodes, uint32_t runs, const struct pool_sums 
 static struct pool_sums
 run_one(const struct plan *p, const char *policy, uint32_t nodes, uint32_t seed)
 {
-	int         fix = strncmp(policy, "fix:", 4) == 0;
+	int fix = strncmp(policy, "fix:", 4) == 0;
 	const char *name = fix ? policy + 4 : policy, *colon = strchr(name, ':');
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__workload w;
 	struct pool_sums sums;
-	struct pool_sim  sim = { .nodes = nodes, .doubling = 0.8, .delay_s = p->delay_s, .redraw_s = 300 };
+	struct pool_sim sim = { .nodes = nodes,
+		.doubling = 0.8,
+		.delay_s = p->delay_s,
+		.redraw_s = 300 };
 
 	load(p, seed, &w);
 	if (fix && espl__workload_fix(&w, p->trace, nodes, &diag) != ESPL_OK) {
@@ -142,14 +152,15 @@ run_all(const struct plan *p)
 
 			additional = 0;
 			for (uint32_t seed = 1; seed <= seeds; seed++) {
-				struct pool_sums one = run_one(p, p->policies[k], p->sizes[n], seed);
+				struct pool_sums one =
+				    run_one(p, p->policies[k], p->sizes[n], seed);
 
 				if (k == 0)
 					first[seed - 1] = one.total_s;
 				additional += 100 * (first[seed - 1] / one.total_s - 1) / seeds;
 				if (p->each)
 					print(p->policies[k], p->sizes[n], 1, &one,
-					      100 * (first[seed - 1] / one.total_s - 1));
+					    100 * (first[seed - 1] / one.total_s - 1));
 				add(&all, &one, seeds);
 			}
 			print(p->policies[k], p->sizes[n], seeds, &all, additional);
@@ -159,7 +170,7 @@ run_all(const struct plan *p)
 	return bad > 0;
 }
 
-/* ---- the command line -------------------------------------------------------------------------------- */
+/* ---- the command line --------------------------------------------------------------------- */
 
 static double
 number(const char *text)
@@ -177,7 +188,8 @@ read_sizes(struct plan *p, char *text)
 	char *save = NULL, *part;
 
 	p->size_count = 0;
-	for (part = strtok_r(text, ",", &save); part != NULL && p->size_count < 32; part = strtok_r(NULL, ",", &save))
+	for (part = strtok_r(text, ",", &save); part != NULL && p->size_count < 32;
+	     part = strtok_r(NULL, ",", &save))
 		p->sizes[p->size_count++] = (uint32_t)number(part);
 }
 
@@ -195,9 +207,14 @@ read_arrivals(const char *text)
 static int
 read_option(struct plan *p, const char *name, char *value)
 {
-	static const struct { const char *name; size_t at; } reals[] = {
-		{ "--m", offsetof(struct espl__workload_draw, m) }, { "--sigma", offsetof(struct espl__workload_draw, sigma) },
-		{ "--noise", offsetof(struct espl__workload_draw, noise) }, { "--bugs", offsetof(struct espl__workload_draw, bugs) },
+	static const struct {
+		const char *name;
+		size_t at;
+	} reals[] = {
+		{ "--m", offsetof(struct espl__workload_draw, m) },
+		{ "--sigma", offsetof(struct espl__workload_draw, sigma) },
+		{ "--noise", offsetof(struct espl__workload_draw, noise) },
+		{ "--bugs", offsetof(struct espl__workload_draw, bugs) },
 		{ "--terminated", offsetof(struct espl__workload_draw, terminated) },
 	};
 
@@ -226,9 +243,12 @@ read_option(struct plan *p, const char *name, char *value)
 int
 main(int argc, char **argv)
 {
-	struct plan p = { .draw = ESPL__WORKLOAD_DRAW, .seeds = 6, .sizes = { 70, 90, 110, 130, 150, 170, 190 },
-	                  .size_count = 7 };
-	static const char *usual[] = { "greedy", "milp:policy=paper", "milp:policy=paper engine=marginal", "milp" };
+	struct plan p = { .draw = ESPL__WORKLOAD_DRAW,
+		.seeds = 6,
+		.sizes = { 70, 90, 110, 130, 150, 170, 190 },
+		.size_count = 7 };
+	static const char *usual[] = { "greedy", "milp:policy=paper",
+		"milp:policy=paper engine=marginal", "milp" };
 	int i;
 
 	for (i = 1; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {

@@ -1,16 +1,23 @@
-/* bench_resize.c - what a resize in place costs beside a restart, for 8 ranks on CPU slots of one machine.
+/* bench_resize.c - what a resize in place costs beside a restart, for 8 ranks on CPU slots of one
+ * machine.
  *
  * Prints one JSON object a line:
- *   resize    idle_ms: no rank trained for so long, as rank 0 measures it; ready_ms: from the order until
- *             those that come were ready, while the others could train on
- *   restart   the same change by checkpoint: from "pause" to the first report of the new gang
- *   detect    from the death of a rank until the driver knows
+ *   resize    idle_ms: no rank trained for so long, as rank 0 measures it; ready_ms: from the order
+ * until those that come were ready, while the others could train on restart   the same change by
+ * checkpoint: from "pause" to the first report of the new gang detect    from the death of a rank
+ * until the driver knows
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #define PEER_PLAIN
-#define cr_assert(c_, ...) do { if (!(c_)) { fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c_); exit(1); } } while (0)
+#define cr_assert(c_, ...) \
+	do { \
+		if (!(c_)) { \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #c_); \
+			exit(1); \
+		} \
+	} while (0)
 #define cr_assert_eq(a_, b_, ...) cr_assert((a_) == (b_))
 #define cr_assert_neq(a_, b_, ...) cr_assert((a_) != (b_))
 #define cr_assert_str_eq(a_, b_, ...) cr_assert(strcmp(a_, b_) == 0)
@@ -27,7 +34,7 @@ static void
 put_times(const char *name, double *list, int count, const char *end)
 {
 	printf("\"%s\": %.2f, \"%s_max\": %.2f%s", name, part(list, (uint32_t)count, 0.5), name,
-	       part(list, (uint32_t)count, 1), end);
+	    part(list, (uint32_t)count, 1), end);
 }
 
 static double
@@ -40,15 +47,15 @@ since(int64_t from)
 static void
 resize(const char *way, uint32_t from, uint32_t to, int moved)
 {
-	double   idle[2][TIMES], ready[2][TIMES];
+	double idle[2][TIMES], ready[2][TIMES];
 	uint32_t sizes[2] = { to, from };
 
 	rig_begin(&g, slots[0], from, 0);
 	rig_report(&g);
 	for (int i = 0; i < 2 * TIMES; i++) {
 		struct member next[RIG_RANKS];
-		int           k = i % 2, other;
-		int64_t       begun = espl__tick();
+		int k = i % 2, other;
+		int64_t begun = espl__tick();
 
 		rig_prepare(&g, slots[moved ? !k : 0], sizes[k], next, &other);
 		ready[k][i / 2] = since(begun);
@@ -62,8 +69,9 @@ resize(const char *way, uint32_t from, uint32_t to, int moved)
 	rig_answer(&g, "stop");
 	rig_end(&g);
 	for (int k = 0; k < (from == to ? 1 : 2); k++) {
-		printf("{\"bench\": \"resize\", \"comm\": \"%s\", \"from\": %u, \"to\": %u, \"moved\": %s, ", way,
-		    (unsigned)sizes[!k], (unsigned)sizes[k], moved ? "true" : "false");
+		printf("{\"bench\": \"resize\", \"comm\": \"%s\", \"from\": %u, \"to\": %u, "
+		       "\"moved\": %s, ",
+		    way, (unsigned)sizes[!k], (unsigned)sizes[k], moved ? "true" : "false");
 		put_times("idle_ms", idle[k], TIMES, ", ");
 		put_times("ready_ms", ready[k], TIMES, "}\n");
 	}
@@ -72,7 +80,7 @@ resize(const char *way, uint32_t from, uint32_t to, int moved)
 static void
 restart(const char *way, uint32_t ranks)
 {
-	double   took[TIMES];
+	double took[TIMES];
 	uint64_t iteration = 0;
 
 	for (int i = 0; i < TIMES; i++) {
@@ -104,7 +112,7 @@ detect(const char *way, uint32_t ranks)
 
 	for (uint32_t i = 0; i < TIMES; i++) {
 		int64_t begun;
-		pid_t   pid;
+		pid_t pid;
 
 		rig_begin(&g, slots[0], ranks, 0);
 		rig_report(&g);
@@ -133,7 +141,8 @@ main(void)
 		const char *way = shm ? "shm" : "ring";
 
 		rig_close(&g);
-		cr_assert_eq(shm ? unsetenv("ESPALIER_COMM") : setenv("ESPALIER_COMM", "ring", 1), 0);
+		cr_assert_eq(shm ? unsetenv("ESPALIER_COMM") : setenv("ESPALIER_COMM", "ring", 1),
+		    0);
 		rig_open(&g, "regress", 2);
 		resize(way, 8, 4, 0);
 		resize(way, 8, 1, 0);

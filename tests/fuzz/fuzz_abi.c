@@ -17,9 +17,9 @@
 int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
 
 struct input {
-	const uint8_t     *at, *end;
-	void              *blocks[64];	/* of exact size, so that the sanitizer guards their ends */
-	size_t             block_count;
+	const uint8_t *at, *end;
+	void *blocks[64]; /* of exact size, so that the sanitizer guards their ends */
+	size_t block_count;
 };
 
 static uint8_t
@@ -55,11 +55,12 @@ block(struct input *in, size_t size)
 static const char *
 text(struct input *in)
 {
-	static const char *const common[] = { "", "a", "1", "10", "fair", "name", "x|y|z", "90s", "1KiB",
-		"{ mean = \"1s\"; sd = \"1s\"; }", "( ( 1 ) )", "true", "-1", "0.5", "use" };
+	static const char *const common[] = { "", "a", "1", "10", "fair", "name", "x|y|z", "90s",
+		"1KiB", "{ mean = \"1s\"; sd = \"1s\"; }", "( ( 1 ) )", "true", "-1", "0.5",
+		"use" };
 	uint8_t choice = byte(in);
-	char   *own;
-	size_t  size;
+	char *own;
+	size_t size;
 
 	if (choice == 0)
 		return NULL;
@@ -85,12 +86,18 @@ options(struct input *in, uint32_t count, uint32_t stride, int columns)
 	if (byte(in) == 255)
 		return NULL;
 	/* A stride or count that must be refused gets no memory to read. */
-	if (stride < sizeof(struct espl_option) || stride > 256 || stride % sizeof(void *) != 0 || count > 6)
+	if (stride < sizeof(struct espl_option) || stride > 256 || stride % sizeof(void *) != 0 ||
+	    count > 6)
 		return block(in, 1);
 	table = block(in, (size_t)count * stride);
 	for (uint32_t i = 0; table != NULL && i < count; i++) {
-		struct espl_option option = { .name = text(in), .help = text(in), .fallback = text(in),
-			.min = text(in), .max = text(in), .choices = text(in), .type = byte(in),
+		struct espl_option option = { .name = text(in),
+			.help = text(in),
+			.fallback = text(in),
+			.min = text(in),
+			.max = text(in),
+			.choices = text(in),
+			.type = byte(in),
 			.flags = byte(in) };
 
 		if (columns && byte(in) % 4 == 0) {
@@ -105,15 +112,17 @@ options(struct input *in, uint32_t count, uint32_t stride, int columns)
 static const struct espl_ops *
 ops(struct input *in)
 {
-	uint32_t         size = byte(in) % 4 == 0 ? word(in) : (byte(in) % 32u) * 8u;
-	size_t           real = size < sizeof(struct espl_ops) ? sizeof(struct espl_ops) : size > 4096 ? sizeof(struct espl_ops) : size;
+	uint32_t size = byte(in) % 4 == 0 ? word(in) : (byte(in) % 32u) * 8u;
+	size_t real = size < sizeof(struct espl_ops) ? sizeof(struct espl_ops)
+	    : size > 4096                            ? sizeof(struct espl_ops)
+						     : size;
 	struct espl_ops *table;
-	uint64_t         filled = (uint64_t)word(in) << 32 | word(in);
+	uint64_t filled = (uint64_t)word(in) << 32 | word(in);
 
 	if (byte(in) == 255)
 		return NULL;
 	if (size > 4096 && size <= 65536)
-		size = 70000;	/* what is claimed must be there, or be refused */
+		size = 70000; /* what is claimed must be there, or be refused */
 	table = block(in, real);
 	if (table == NULL)
 		return NULL;
@@ -130,14 +139,14 @@ ops(struct input *in)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct input       in = { .at = data, .end = data + size };
+	struct input in = { .at = data, .end = data + size };
 	struct espl_plugin plugin = { .magic = ESPL_MAGIC, .abi = ESPL_ABI, .size = sizeof plugin };
-	uint8_t            wild = byte(&in);
-	struct espl__diag  diag = ESPL__DIAG_INIT;
-	espl_kind          kind = byte(&in) % 8;
-	void              *descriptor;
-	size_t             room;
-	void             (*pointer)(void) = entry;
+	uint8_t wild = byte(&in);
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	espl_kind kind = byte(&in) % 8;
+	void *descriptor;
+	size_t room;
+	void (*pointer)(void) = entry;
 
 	if (wild & 1)
 		plugin.magic = word(&in);
@@ -151,7 +160,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	plugin.summary = text(&in);
 	plugin.caps = wild & 16 ? (uint64_t)word(&in) << 32 | word(&in) : 0;
 	plugin.option_count = wild & 32 ? word(&in) : byte(&in) % 6;
-	plugin.option_size = wild & 64 ? word(&in) : sizeof(struct espl_option) + (byte(&in) % 4) * 8;
+	plugin.option_size =
+	    wild & 64 ? word(&in) : sizeof(struct espl_option) + (byte(&in) % 4) * 8;
 	if (plugin.option_count <= 4096 && plugin.option_count > 6)
 		plugin.option_count = 6;
 	if (plugin.option_size > 256 && plugin.option_size <= 4096)
@@ -169,8 +179,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	descriptor = block(&in, room);
 	if (descriptor != NULL) {
 		memcpy(descriptor, &plugin, room);
-		if (espl__abi_check(descriptor, kind == 7 ? 0 : kind, NULL, "fuzz.so", &diag) != ESPL_OK
-		    && (diag.status == ESPL_OK || diag.text[0] == '\0'))
+		if (espl__abi_check(descriptor, kind == 7 ? 0 : kind, NULL, "fuzz.so", &diag) !=
+			ESPL_OK &&
+		    (diag.status == ESPL_OK || diag.text[0] == '\0'))
 			abort();
 	}
 	for (size_t i = 0; i < in.block_count; i++)

@@ -18,7 +18,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
 
-#define CHECK(c_) do { if (!(c_)) abort(); } while (0)
+#define CHECK(c_) \
+	do { \
+		if (!(c_)) \
+			abort(); \
+	} while (0)
 
 static int file = -1;
 static char path[64];
@@ -40,8 +44,8 @@ static void
 tree_round(const char *text)
 {
 	struct espl__tree *tree, *again;
-	struct espl__buf   one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
-	struct espl__diag  diag = ESPL__DIAG_INIT;
+	struct espl__buf one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	if (espl__tree_parse(text, "fuzz", &tree, &diag) != ESPL_OK) {
 		CHECK(diag.status != ESPL_OK && diag.text[0] != '\0');
@@ -61,14 +65,15 @@ static void
 run_round(const char *const *sets, uint32_t set_count, enum espl__need need)
 {
 	struct espl__run_config *config, *again;
-	struct espl__buf         one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
-	struct espl__diag        diag = ESPL__DIAG_INIT;
+	struct espl__buf one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	if (espl__run_load(path, sets, set_count, need, &config, &diag) != ESPL_OK) {
 		CHECK(diag.status != ESPL_OK && diag.text[0] != '\0');
 		return;
 	}
-	if (need == ESPL__NEED_NOTHING) {	/* what one decision needs is no run that could be printed */
+	/* what one decision needs is no run that could be printed */
+	if (need == ESPL__NEED_NOTHING) {
 		espl__run_free(config);
 		return;
 	}
@@ -87,10 +92,10 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *mark = size > 0 ? memchr(data, 0x1e, size) : NULL;
-	size_t         length = mark != NULL ? (size_t)(mark - data) : size;
-	char          *text = espl__alloc(size + 1), *rest, *line;
-	const char    *sets[8];
-	uint32_t       count = 0;
+	size_t length = mark != NULL ? (size_t)(mark - data) : size;
+	char *text = espl__alloc(size + 1), *rest, *line;
+	const char *sets[8];
+	uint32_t count = 0;
 
 	if (size > 0)
 		memcpy(text, data, size);

@@ -1,10 +1,11 @@
 /* fuzz_journal.c - any bytes as a journal: read to its end, every event and decision decoded.
  *
- * The checksums would stop a fuzzer at the first record, so the bytes are also taken as a journal whose
- * checksums are made right first, as a ROUND's payload, and as events and decisions without one.
- * What is accepted must survive being written and read again.
+ * The checksums would stop a fuzzer at the first record, so the bytes are also taken as a journal
+ * whose checksums are made right first, as a ROUND's payload, and as events and decisions without
+ * one. What is accepted must survive being written and read again.
  *
- *   clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE \
+ *   clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE
+ * \
  *     -Icore -Isdk/include tests/fuzz/fuzz_journal.c core/exec/event.c core/world/journal.c \
  *     core/policy/ops.c core/world/mend.c core/base/[a-z]*.c -lm -o fuzz_journal
  *   ./fuzz_journal -max_total_time=600 -max_len=4096 tests/fuzz/corpus/journal
@@ -33,8 +34,8 @@ demand(int truth)
 static void
 event_round(const struct espl__event *e, struct espl__arena *arena)
 {
-	struct espl__buf    one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
-	struct espl__event  again;
+	struct espl__buf one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
+	struct espl__event again;
 	struct espl__reader r;
 
 	espl__event_put(e, &one);
@@ -49,8 +50,8 @@ event_round(const struct espl__event *e, struct espl__arena *arena)
 static void
 op_round(const struct espl__op *op, uint32_t params, struct espl__arena *arena)
 {
-	struct espl__buf    one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
-	struct espl__op     again;
+	struct espl__buf one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
+	struct espl__op again;
 	struct espl__reader r;
 
 	espl__op_print(op, &two);
@@ -79,7 +80,7 @@ static void
 ops(struct espl__reader r, uint32_t params)
 {
 	struct espl__arena arena = { 0 };
-	struct espl__op    op;
+	struct espl__op op;
 
 	while (espl__op_get(&r, params, &arena, &op) == 1)
 		op_round(&op, params, &arena);
@@ -96,12 +97,13 @@ events_of_round(struct espl__reader r)
 		events(r);
 }
 
-/* A call's number and its answer, again and again; the search says how many parameters there are. */
+/* A call's number and its answer, again and again; the search says how many parameters there are.
+ */
 static void
 decisions(struct espl__reader r)
 {
 	while (r.at < r.end && !r.bad) {
-		size_t      size = 0;
+		size_t size = 0;
 		const void *answer;
 
 		(void)espl__get_v64(&r);
@@ -115,16 +117,16 @@ static void
 read_file(const uint8_t *data, size_t size)
 {
 	struct espl__journal_reader *reader;
-	struct espl__journal_header  header;
+	struct espl__journal_header header;
 	char path[64];
-	int  fd = memfd_create("journal", MFD_CLOEXEC);
+	int fd = memfd_create("journal", MFD_CLOEXEC);
 
 	demand(fd >= 0 && write(fd, data, size) == (ssize_t)size);
 	(void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	if (espl__journal_open(path, &reader, &header, NULL) == ESPL_OK) {
-		enum espl__record   type;
+		enum espl__record type;
 		struct espl__reader payload;
-		struct espl__rest   rest;
+		struct espl__rest rest;
 		uint64_t valid, lost;
 		uint32_t chain;
 
@@ -150,7 +152,7 @@ read_mended(const uint8_t *data, size_t size)
 
 	demand(copy != NULL);
 	memcpy(copy, data, size);
-	for (size_t at = 0; size - at >= ESPL__JOURNAL_FRAME; ) {
+	for (size_t at = 0; size - at >= ESPL__JOURNAL_FRAME;) {
 		struct espl__reader r = espl__reader(copy + at, 4);
 		size_t n = espl__get_u32(&r);
 

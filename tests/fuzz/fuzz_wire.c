@@ -29,8 +29,8 @@ static void
 try_start(struct espl__reader r)
 {
 	struct espl__start s, again;
-	struct espl__buf   b = { NULL, 0, 0 }, c = { NULL, 0, 0 };
-	void              *memory, *other;
+	struct espl__buf b = { NULL, 0, 0 }, c = { NULL, 0, 0 };
+	void *memory, *other;
 
 	if (espl__start_get(&r, &s, &memory) != 0)
 		return;
@@ -51,8 +51,8 @@ static void
 try_seats(struct espl__reader r)
 {
 	struct espl__seating s, again;
-	struct espl__buf     b = { NULL, 0, 0 }, c = { NULL, 0, 0 };
-	void                *memory, *other;
+	struct espl__buf b = { NULL, 0, 0 }, c = { NULL, 0, 0 };
+	void *memory, *other;
 
 	if (espl__seating_get(&r, &s, &memory) != 0)
 		return;
@@ -72,8 +72,8 @@ try_seats(struct espl__reader r)
 static void
 mend(struct espl__buf *b)
 {
-	for (size_t at = 0; b->size - at >= 9; ) {
-		size_t   n = (size_t)b->data[at] | (size_t)b->data[at + 1] << 8;
+	for (size_t at = 0; b->size - at >= 9;) {
+		size_t n = (size_t)b->data[at] | (size_t)b->data[at + 1] << 8;
 		uint32_t crc;
 
 		b->data[at + 2] = b->data[at + 3] = 0;
@@ -89,10 +89,10 @@ mend(struct espl__buf *b)
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct espl__buf    b = { NULL, 0, 0 };
+	struct espl__buf b = { NULL, 0, 0 };
 	struct espl__reader r;
-	size_t              at = 0, used;
-	uint8_t             type;
+	size_t at = 0, used;
+	uint8_t type;
 
 	if (size == 0)
 		return 0;

@@ -5,7 +5,8 @@
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
  *     -fno-sanitize-recover=undefined -Icore -Isdk/include tests/fuzz/fuzz_workload.c \
  *     core/model/workload.c core/model/csv.c core/base/[a-z]*.c -lm -o fuzz_workload
- *   ./fuzz_workload -max_total_time=600 -max_len=4096 -dict=tests/fuzz/workload.dict tests/fuzz/corpus/workload
+ *   ./fuzz_workload -max_total_time=600 -max_len=4096 -dict=tests/fuzz/workload.dict
+ * tests/fuzz/corpus/workload
  */
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +16,11 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *, size_t);
 
-#define CHECK(c_) do { if (!(c_)) abort(); } while (0)
+#define CHECK(c_) \
+	do { \
+		if (!(c_)) \
+			abort(); \
+	} while (0)
 
 static void
 check_job(const struct espl__workload *w, uint32_t i, uint32_t nodes)
@@ -39,16 +44,17 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct espl__workload w, again;
-	struct espl__buf      text = { NULL, 0, 0 }, one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
-	struct espl__diag     diag = ESPL__DIAG_INIT;
-	uint32_t              nodes;
+	struct espl__buf text = { NULL, 0, 0 }, one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	uint32_t nodes;
 
 	if (size == 0)
 		return 0;
 	nodes = data[0] > 0 ? data[0] : ESPL_ANY;
 	espl__put(&text, data + 1, size - 1);
 	if (espl__workload_read(&w, "fuzz", &text, nodes, &diag) != ESPL_OK) {
-		CHECK(diag.status == ESPL_E_CONFIG && diag.text[0] != '\0' && strcmp(diag.file, "fuzz") == 0);
+		CHECK(diag.status == ESPL_E_CONFIG && diag.text[0] != '\0' &&
+		    strcmp(diag.file, "fuzz") == 0);
 	} else {
 		CHECK(w.count > 0);
 		for (uint32_t i = 0; i < w.count; i++)
@@ -56,7 +62,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		espl__workload_print(&w, &one);
 		espl__buf_clear(&text);
 		espl__put(&text, one.data, one.size);
-		CHECK(espl__workload_read(&again, "again", &text, nodes, NULL) == ESPL_OK && again.count == w.count);
+		CHECK(espl__workload_read(&again, "again", &text, nodes, NULL) == ESPL_OK &&
+		    again.count == w.count);
 		espl__workload_print(&again, &two);
 		CHECK(one.size == two.size && memcmp(one.data, two.data, one.size) == 0);
 		espl__workload_free(&again);

@@ -1,4 +1,5 @@
-/* replay.c - runs a fuzzer's entry over files and folders of files: the kept corpora, in `make check`. */
+/* replay.c - runs a fuzzer's entry over files and folders of files: the kept corpora, in `make
+ * check`. */
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,16 +13,17 @@ static unsigned long inputs;
 static int
 one(const char *path)
 {
-	FILE    *f = fopen(path, "rb");
+	FILE *f = fopen(path, "rb");
 	uint8_t *data;
-	long     size;
+	long size;
 
 	if (f == NULL || fseek(f, 0, SEEK_END) != 0 || (size = ftell(f)) < 0) {
 		perror(path);
 		return 1;
 	}
 	rewind(f);
-	data = malloc((size_t)size + 1);	/* of just this size, so that a sanitizer sees the end */
+	/* of just this size, so that a sanitizer sees the end */
+	data = malloc((size_t)size + 1);
 	if (data == NULL || fread(data, 1, (size_t)size, f) != (size_t)size) {
 		perror(path);
 		return 1;
@@ -39,7 +41,7 @@ walk(const char *path)
 	struct stat st;
 	struct dirent *entry;
 	DIR *dir;
-	int  bad = 0;
+	int bad = 0;
 
 	if (stat(path, &st) != 0) {
 		perror(path);

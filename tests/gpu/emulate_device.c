@@ -1,9 +1,9 @@
-/* emulate_device.c - a device module for espalier-worker whose GPU is emulated: so that whole runs of fashion_cuda,
- * gangs, resizes and losses included, are tested where there is none.
+/* emulate_device.c - a device module for espalier-worker whose GPU is emulated: so that whole runs
+ * of fashion_cuda, gangs, resizes and losses included, are tested where there is none.
  *
- * Its communicator is the CPU's.  A sum is put into the stream, or into the graph that the trainable captures: the
- * emulated runtime (emulate.cc) leaves in the stream where.  What the ranks do outside of it begins when the stream is
- * done, since they do it by the same communicator.
+ * Its communicator is the CPU's.  A sum is put into the stream, or into the graph that the
+ * trainable captures: the emulated runtime (emulate.cc) leaves in the stream where.  What the ranks
+ * do outside of it begins when the stream is done, since they do it by the same communicator.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +11,19 @@
 #include "emulate_stream.h"
 #include "runtime/device.h"
 
-struct gang { struct espl__comm base; struct espl__comm *host; espl_status failed; };
-struct sum { struct gang *gang; const void *in; void *out; uint64_t count; espl_dtype type; espl_reduce how; };
+struct gang {
+	struct espl__comm base;
+	struct espl__comm *host;
+	espl_status failed;
+};
+struct sum {
+	struct gang *gang;
+	const void *in;
+	void *out;
+	uint64_t count;
+	espl_dtype type;
+	espl_reduce how;
+};
 
 static struct emulate_stream stream;
 
@@ -27,15 +38,17 @@ static void
 sum_now(void *data)
 {
 	const struct sum *s = data;
-	struct gang      *g = s->gang;
-	espl_status       status = g->host->view.allreduce(&g->host->view, s->in, s->out, s->count, s->type, s->how);
+	struct gang *g = s->gang;
+	espl_status status =
+	    g->host->view.allreduce(&g->host->view, s->in, s->out, s->count, s->type, s->how);
 
 	if (status != ESPL_OK)
 		g->failed = status;
 }
 
 static espl_status
-allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t count, espl_dtype type, espl_reduce how)
+allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t count, espl_dtype type,
+    espl_reduce how)
 {
 	struct sum s = { view->ctx, in, out, count, type, how };
 
@@ -123,11 +136,12 @@ copy(struct espl__device *d, void *to, const void *from, uint64_t bytes, espl_de
 }
 
 static espl_status
-connect_gang(struct espl__device *d, const struct espl__comm_setup *setup, struct espl__comm **to, struct espl__diag *diag)
+connect_gang(struct espl__device *d, const struct espl__comm_setup *setup, struct espl__comm **to,
+    struct espl__diag *diag)
 {
 	struct espl__comm *host;
-	struct gang       *g;
-	espl_status        status = espl__comm_init(setup, &host, diag);
+	struct gang *g;
+	espl_status status = espl__comm_init(setup, &host, diag);
 
 	(void)d;
 	*to = NULL;
@@ -149,6 +163,7 @@ connect_gang(struct espl__device *d, const struct espl__comm_setup *setup, struc
 	return ESPL_OK;
 }
 
-static const struct espl__device_ops ops = { "cuda", open_device, close_device, copy, copy, connect_gang };
+static const struct espl__device_ops ops = { "cuda", open_device, close_device, copy, copy,
+	connect_gang };
 
 ESPL_EXPORT const struct espl__device_module espl__device_module = { ESPL__DEVICE_MODULE, &ops };

@@ -1,15 +1,16 @@
-/* emulate_product.c - matrix products as plainly as can be, for whole runs with emulated kernels. */
+/* emulate_product.c - matrix products as plainly as can be, for whole runs with emulated kernels.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "fashion_cuda.h"
 
-void emulate_queue_c(void (*work)(void *), const void *data, size_t size);	/* emulate.cc */
+void emulate_queue_c(void (*work)(void *), const void *data, size_t size); /* emulate.cc */
 
 static float
 wide(fashion_cuda_bf16 v)
 {
 	uint32_t bits = (uint32_t)v << 16;
-	float    f;
+	float f;
 
 	memcpy(&f, &bits, sizeof f);
 	return f;
@@ -35,11 +36,13 @@ multiply(void *data)
 		abort();
 	for (uint32_t k = 0; k < p->k; k++)
 		for (uint32_t m = 0; m < p->m; m++) {
-			float a = wide(p->way == FASHION_CUDA_TN ? p->a[(size_t)k * p->m + m] : p->a[(size_t)m * p->k + k]);
+			float a = wide(p->way == FASHION_CUDA_TN ? p->a[(size_t)k * p->m + m]
+								 : p->a[(size_t)m * p->k + k]);
 
 			for (uint32_t n = 0; n < p->n && a != 0.0f; n++)
-				sum[(size_t)m * p->n + n] += a * wide(p->way == FASHION_CUDA_NT ?
-				    p->b[(size_t)n * p->k + k] : p->b[(size_t)k * p->n + n]);
+				sum[(size_t)m * p->n + n] += a *
+				    wide(p->way == FASHION_CUDA_NT ? p->b[(size_t)n * p->k + k]
+								   : p->b[(size_t)k * p->n + n]);
 		}
 	for (size_t i = 0; i < (size_t)p->m * p->n; i++)
 		if (p->wide)

@@ -1,11 +1,11 @@
-/* gang.c - gangs of several ranks on one GPU: does NCCL's communicator do what the SDK says, how long does it take to
- * be made anew, and is a rank that is killed noticed?
+/* gang.c - gangs of several ranks on one GPU: does NCCL's communicator do what the SDK says, how
+ *long does it take to be made anew, and is a rank that is killed noticed?
  *
  *	gang [--count FLOATS] [--kill RANK] WORLD...
  *
- * One process per rank, each with espalier-worker's own device.  They make a communicator of each WORLD in turn, so
- * that all but the first find everything warm, as at a resize.  With --kill that rank dies in the first of them while
- * the others sum.  TAP, and figures as one JSON object a line.
+ * One process per rank, each with espalier-worker's own device.  They make a communicator of each
+ *WORLD in turn, so that all but the first find everything warm, as at a resize.  With --kill that
+ *rank dies in the first of them while the others sum.  TAP, and figures as one JSON object a line.
  */
 #include <cuda_runtime_api.h>
 #include <inttypes.h>
@@ -26,21 +26,23 @@
 #include "runtime/device.h"
 
 #define PHASES 16
-#define RANKS  8
+#define RANKS 8
 #define ROUNDS 50
-#define LAST   64			/* sums that a rank that is left queues: few, so that none waits in the driver */
+/* sums that a rank that is left queues: few, so that none waits in the driver */
+#define LAST 64
 
-static struct shared {
-	atomic_int   arrived[4 * PHASES], bad[PHASES], native_ready[PHASES];
+struct shared {
+	atomic_int arrived[4 * PHASES], bad[PHASES], native_ready[PHASES];
 	ncclUniqueId native[PHASES];
 	_Atomic int64_t died_at, seen_at[RANKS];
-	atomic_int   no_gpu;
-	char         why[512];
-} *shared;
+	atomic_int no_gpu;
+	char why[512];
+};
+static struct shared *shared;
 
 static struct {
 	uint32_t worlds[PHASES], count, most, floats;
-	int      kill, doors[PHASES];
+	int kill, doors[PHASES];
 	uint32_t ports[PHASES];
 } plan = { .floats = 669706, .kill = -1 };
 
@@ -68,21 +70,21 @@ meet(uint32_t point)
 }
 
 struct rank {
-	uint32_t                me;
-	struct espl__device     device;
+	uint32_t me;
+	struct espl__device device;
 	const struct espl_comm *comm;
-	cudaStream_t            stream;
-	float                  *a, *b;	/* on the GPU; b has room for all ranks' parts */
-	float                  *host;
+	cudaStream_t stream;
+	float *a, *b; /* on the GPU; b has room for all ranks' parts */
+	float *host;
 };
 
-/* ---- what the calls do ------------------------------------------------------------------------ */
+/* ---- what the calls do -------------------------------------------------------------------- */
 
 static int
 fetch(struct rank *r, const void *from, size_t bytes)
 {
-	return r->comm->wait(r->comm) == ESPL_OK
-	    && r->device.ops->to_host(&r->device, r->host, from, bytes, ESPL_CUDA) == ESPL_OK;
+	return r->comm->wait(r->comm) == ESPL_OK &&
+	    r->device.ops->to_host(&r->device, r->host, from, bytes, ESPL_CUDA) == ESPL_OK;
 }
 
 static int
@@ -90,7 +92,8 @@ fill(struct rank *r, float value, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		r->host[i] = value + (float)(i % 3);
-	return r->device.ops->from_host(&r->device, r->a, r->host, count * sizeof *r->host, ESPL_CUDA) == ESPL_OK;
+	return r->device.ops->from_host(&r->device, r->a, r->host, count * sizeof *r->host,
+		   ESPL_CUDA) == ESPL_OK;
 }
 
 static int
@@ -106,17 +109,20 @@ static int
 reduces(struct rank *r)
 {
 	const struct espl_comm *c = r->comm;
-	float  w = (float)c->world, sum = w * (w + 1) / 2;
+	float w = (float)c->world, sum = w * (w + 1) / 2;
 	size_t n = plan.floats, size = n * sizeof *r->a;
 
-	if (!fill(r, (float)(c->rank + 1), n) || c->allreduce(c, r->a, r->b, n, ESPL_F32, ESPL_SUM) != ESPL_OK
-	    || !fetch(r, r->b, size) || !holds(r, sum, w, n))
+	if (!fill(r, (float)(c->rank + 1), n) ||
+	    c->allreduce(c, r->a, r->b, n, ESPL_F32, ESPL_SUM) != ESPL_OK ||
+	    !fetch(r, r->b, size) || !holds(r, sum, w, n))
 		return 0;
-	if (c->allreduce(c, r->a, r->b, n, ESPL_F32, ESPL_MEAN) != ESPL_OK || !fetch(r, r->b, size)
-	    || fabsf(r->host[n - 1] - (sum / w + (float)((n - 1) % 3))) > 1e-5f)
+	if (c->allreduce(c, r->a, r->b, n, ESPL_F32, ESPL_MEAN) != ESPL_OK ||
+	    !fetch(r, r->b, size) ||
+	    fabsf(r->host[n - 1] - (sum / w + (float)((n - 1) % 3))) > 1e-5f)
 		return 0;
-	if (!fill(r, (float)(c->rank + 1), n) || c->allreduce(c, r->a, r->a, n, ESPL_F32, ESPL_MAX) != ESPL_OK
-	    || !fetch(r, r->a, size) || !holds(r, w, 1, n))
+	if (!fill(r, (float)(c->rank + 1), n) ||
+	    c->allreduce(c, r->a, r->a, n, ESPL_F32, ESPL_MAX) != ESPL_OK ||
+	    !fetch(r, r->a, size) || !holds(r, w, 1, n))
 		return 0;
 	return 1;
 }
@@ -125,18 +131,20 @@ static int
 hands_round(struct rank *r)
 {
 	const struct espl_comm *c = r->comm;
-	size_t   n = plan.floats;
+	size_t n = plan.floats;
 	uint32_t last = c->world - 1;
-	double   values[2] = { c->rank, 1 };
+	double values[2] = { c->rank, 1 };
 
-	if (!fill(r, (float)c->rank, n) || c->broadcast(c, r->a, n, ESPL_F32, last) != ESPL_OK
-	    || !fetch(r, r->a, n * sizeof *r->a) || !holds(r, (float)last, 1, n))
+	if (!fill(r, (float)c->rank, n) || c->broadcast(c, r->a, n, ESPL_F32, last) != ESPL_OK ||
+	    !fetch(r, r->a, n * sizeof *r->a) || !holds(r, (float)last, 1, n))
 		return 0;
-	if (!fill(r, (float)(10 * c->rank), 3) || c->allgather(c, r->a, r->b, 3, ESPL_F32) != ESPL_OK
-	    || !fetch(r, r->b, (size_t)3 * c->world * sizeof *r->b) || r->host[3 * last + 1] != (float)(10 * last + 1))
+	if (!fill(r, (float)(10 * c->rank), 3) ||
+	    c->allgather(c, r->a, r->b, 3, ESPL_F32) != ESPL_OK ||
+	    !fetch(r, r->b, (size_t)3 * c->world * sizeof *r->b) ||
+	    r->host[3 * last + 1] != (float)(10 * last + 1))
 		return 0;
-	return c->barrier(c) == ESPL_OK && c->reduce_host(c, values, 2, ESPL_SUM) == ESPL_OK
-	    && values[0] == c->world * (c->world - 1) / 2.0 && values[1] == c->world;
+	return c->barrier(c) == ESPL_OK && c->reduce_host(c, values, 2, ESPL_SUM) == ESPL_OK &&
+	    values[0] == c->world * (c->world - 1) / 2.0 && values[1] == c->world;
 }
 
 /* Eight shards, whoever has them: the sum is the same to the bit. */
@@ -145,7 +153,7 @@ sums_shards(struct rank *r)
 {
 	const struct espl_comm *c = r->comm;
 	uint32_t first = 8 * c->rank / c->world, mine = 8 * (c->rank + 1) / c->world - first;
-	float    wanted = 0;
+	float wanted = 0;
 
 	for (uint32_t s = 0; s < 8; s++) {
 		wanted += 1.0f / (float)(s + 3);
@@ -153,23 +161,25 @@ sums_shards(struct rank *r)
 			for (uint32_t i = 0; i < 100; i++)
 				r->host[(s - first) * 100 + i] = 1.0f / (float)(s + 3);
 	}
-	if (r->device.ops->from_host(&r->device, r->a, r->host, mine * 100 * sizeof *r->host, ESPL_CUDA) != ESPL_OK)
+	if (r->device.ops->from_host(&r->device, r->a, r->host, mine * 100 * sizeof *r->host,
+		ESPL_CUDA) != ESPL_OK)
 		return 0;
-	return c->sum_shards(c, r->a, r->b, 100, ESPL_F32, first, mine, 8) == ESPL_OK
-	    && fetch(r, r->b, 100 * sizeof *r->b) && r->host[0] == wanted && r->host[99] == wanted;
+	return c->sum_shards(c, r->a, r->b, 100, ESPL_F32, first, mine, 8) == ESPL_OK &&
+	    fetch(r, r->b, 100 * sizeof *r->b) && r->host[0] == wanted && r->host[99] == wanted;
 }
 
-/* ---- what they take --------------------------------------------------------------------------- */
+/* ---- what they take ----------------------------------------------------------------------- */
 
-/* The way of fashion_cuda: captured, begun many times, and given up before the stream is waited for. */
+/* The way of fashion_cuda: captured, begun many times, and given up before the stream is waited
+ * for. */
 static int
 replays(struct rank *r, uint32_t rounds, double *took)
 {
 	const struct espl_comm *c = r->comm;
-	cudaGraph_t     graph = NULL;
+	cudaGraph_t graph = NULL;
 	cudaGraphExec_t exec = NULL;
-	int64_t         from;
-	int             good;
+	int64_t from;
+	int good;
 
 	if (cudaStreamBeginCapture(r->stream, cudaStreamCaptureModeRelaxed) != cudaSuccess)
 		return 0;
@@ -198,7 +208,7 @@ calls(struct rank *r, double *took)
 {
 	const struct espl_comm *c = r->comm;
 	int64_t from = espl__tick();
-	int     good = 1;
+	int good = 1;
 
 	for (uint32_t i = 0; i < ROUNDS && good; i++)
 		good = c->allreduce(c, r->a, r->a, plan.floats, ESPL_F32, ESPL_MAX) == ESPL_OK;
@@ -212,9 +222,9 @@ static int
 native(struct rank *r, uint32_t phase, double *made, double *ended)
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-	ncclComm_t   comm = NULL;
+	ncclComm_t comm = NULL;
 	ncclResult_t result, state = ncclInProgress;
-	int64_t      from;
+	int64_t from;
 
 	config.blocking = 0;
 	config.maxCTAs = 2;
@@ -226,19 +236,22 @@ native(struct rank *r, uint32_t phase, double *made, double *ended)
 	while (!atomic_load(&shared->native_ready[phase]))
 		nap();
 	from = espl__tick();
-	result = ncclCommInitRankConfig(&comm, (int)plan.worlds[phase], shared->native[phase], (int)r->me, &config);
-	while ((result == ncclSuccess || result == ncclInProgress) && state == ncclInProgress && seconds(from) < 60) {
+	result = ncclCommInitRankConfig(&comm, (int)plan.worlds[phase], shared->native[phase],
+	    (int)r->me, &config);
+	while ((result == ncclSuccess || result == ncclInProgress) && state == ncclInProgress &&
+	    seconds(from) < 60) {
 		nap();
 		result = ncclCommGetAsyncError(comm, &state);
 	}
 	*made = seconds(from);
 	if (state != ncclSuccess) {
-		fprintf(stderr, "rank %u: NCCL's own communicator: %s\n", r->me, ncclGetErrorString(state));
+		fprintf(stderr, "rank %u: NCCL's own communicator: %s\n", r->me,
+		    ncclGetErrorString(state));
 		return 0;
 	}
 	from = espl__tick();
 	result = ncclCommFinalize(comm);
-	for (state = ncclInProgress; state == ncclInProgress && seconds(from) < 60; ) {
+	for (state = ncclInProgress; state == ncclInProgress && seconds(from) < 60;) {
 		nap();
 		if (ncclCommGetAsyncError(comm, &state) != ncclSuccess)
 			return 0;
@@ -248,7 +261,7 @@ native(struct rank *r, uint32_t phase, double *made, double *ended)
 	return result == ncclSuccess || result == ncclInProgress;
 }
 
-/* ---- phases --------------------------------------------------------------------------------------- */
+/* ---- phases ------------------------------------------------------------------------------- */
 
 static void
 verdict(uint32_t phase, int good, const struct rank *r, const char *what)
@@ -264,14 +277,20 @@ static void
 take_part(struct rank *r, uint32_t phase)
 {
 	const uint32_t world = plan.worlds[phase];
-	struct espl__comm_setup setup = {
-		.rank = r->me, .world = world, .node_rank = r->me, .node_world = world, .generation = phase + 1,
-		.key = 4711, .master = "127.0.0.1", .port = plan.ports[phase],
-		.listen_fd = r->me == 0 ? plan.doors[phase] : -1, .init_limit = 60 * ESPL_SECOND, .wait_limit = 60 * ESPL_SECOND
-	};
-	struct espl__diag  diag = ESPL__DIAG_INIT;
+	struct espl__comm_setup setup = { .rank = r->me,
+		.world = world,
+		.node_rank = r->me,
+		.node_world = world,
+		.generation = phase + 1,
+		.key = 4711,
+		.master = "127.0.0.1",
+		.port = plan.ports[phase],
+		.listen_fd = r->me == 0 ? plan.doors[phase] : -1,
+		.init_limit = 60 * ESPL_SECOND,
+		.wait_limit = 60 * ESPL_SECOND };
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__comm *comm;
-	double  connect, first, graph = 0, eager = 0, end, made = 0, ended = 0;
+	double connect, first, graph = 0, eager = 0, end, made = 0, ended = 0;
 	int64_t from = espl__tick();
 
 	if (r->device.ops->connect(&r->device, &setup, &comm, &diag) != ESPL_OK) {
@@ -281,8 +300,10 @@ take_part(struct rank *r, uint32_t phase)
 	connect = seconds(from);
 	r->comm = &comm->view;
 	from = espl__tick();
-	verdict(phase, r->comm->allreduce(r->comm, r->a, r->a, plan.floats, ESPL_F32, ESPL_SUM) == ESPL_OK
-	    && r->comm->wait(r->comm) == ESPL_OK, r, "the first sum");
+	verdict(phase,
+	    r->comm->allreduce(r->comm, r->a, r->a, plan.floats, ESPL_F32, ESPL_SUM) == ESPL_OK &&
+		r->comm->wait(r->comm) == ESPL_OK,
+	    r, "the first sum");
 	first = seconds(from);
 	verdict(phase, reduces(r), r, "allreduce");
 	verdict(phase, hands_round(r), r, "broadcast, allgather, barrier or reduce_host");
@@ -291,7 +312,8 @@ take_part(struct rank *r, uint32_t phase)
 		int good = replays(r, LAST, &graph);
 
 		atomic_store(&shared->seen_at[r->me], espl__tick());
-		fprintf(stderr, "rank %u: %s\n", r->me, good ? "noticed nothing" : "noticed the loss");
+		fprintf(stderr, "rank %u: %s\n", r->me,
+		    good ? "noticed nothing" : "noticed the loss");
 		_exit(good ? 5 : 0);
 	}
 	verdict(phase, replays(r, ROUNDS, &graph), r, "a captured sum");
@@ -302,21 +324,23 @@ take_part(struct rank *r, uint32_t phase)
 	if (world > 1)
 		verdict(phase, native(r, phase, &made, &ended), r, "NCCL alone");
 	if (r->me == 0) {
-		printf("{\"figure\": \"gang\", \"phase\": %u, \"world\": %u, \"connect_s\": %.4f, \"first_sum_s\": %.4f, \"end_s\": "
-		    "%.4f, \"nccl_init_s\": %.4f, \"nccl_end_s\": %.4f, \"floats\": %u, \"sum_graph_us\": %.1f, "
-		    "\"sum_call_us\": %.1f}\n", phase, world, connect, first, end, made, ended, plan.floats, graph * 1e6, eager * 1e6);
+		printf("{\"figure\": \"gang\", \"phase\": %u, \"world\": %u, \"connect_s\": %.4f, "
+		       "\"first_sum_s\": %.4f, \"end_s\": %.4f, \"nccl_init_s\": %.4f, "
+		       "\"nccl_end_s\": %.4f, \"floats\": %u, \"sum_graph_us\": %.1f, "
+		       "\"sum_call_us\": %.1f}\n",
+		    phase, world, connect, first, end, made, ended, plan.floats, graph * 1e6,
+		    eager * 1e6);
 		fflush(stdout);
 	}
 }
 
-static void __attribute__((noreturn))
-rank_main(uint32_t me)
+static void __attribute__((noreturn)) rank_main(uint32_t me)
 {
-	struct rank       r = { .me = me };
+	struct rank r = { .me = me };
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	size_t            size = (size_t)plan.floats * sizeof(float);
-	int64_t           from = espl__tick();
-	espl_status       status;
+	size_t size = (size_t)plan.floats * sizeof(float);
+	int64_t from = espl__tick();
+	espl_status status;
 
 	(void)alarm(240);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -333,13 +357,16 @@ rank_main(uint32_t me)
 	}
 	r.stream = r.device.view.stream;
 	r.host = malloc(size);
-	if (r.host == NULL || cudaSetDevice(0) != cudaSuccess || cudaMalloc((void **)&r.a, size) != cudaSuccess
-	    || cudaMalloc((void **)&r.b, size) != cudaSuccess || cudaMemset(r.a, 0, size) != cudaSuccess) {
+	if (r.host == NULL || cudaSetDevice(0) != cudaSuccess ||
+	    cudaMalloc((void **)&r.a, size) != cudaSuccess ||
+	    cudaMalloc((void **)&r.b, size) != cudaSuccess ||
+	    cudaMemset(r.a, 0, size) != cudaSuccess) {
 		fprintf(stderr, "rank %u: no memory on the GPU\n", me);
 		_exit(3);
 	}
 	if (me == 0) {
-		printf("{\"figure\": \"context\", \"ranks\": %u, \"open_s\": %.4f}\n", plan.most, seconds(from));
+		printf("{\"figure\": \"context\", \"ranks\": %u, \"open_s\": %.4f}\n", plan.most,
+		    seconds(from));
 		fflush(stdout);
 	}
 	for (uint32_t p = 0; p < plan.count; p++) {
@@ -351,13 +378,15 @@ rank_main(uint32_t me)
 	_exit(0);
 }
 
-/* ---- the parent: nothing of CUDA here, which would not survive the fork ---------------------------- */
+/* ---- the parent: nothing of CUDA here, which would not survive the fork ------------------- */
 
 static int
 read_arguments(int argc, char **argv)
 {
 	for (int i = 1; i < argc; i++) {
-		int  option = strcmp(argv[i], "--count") == 0 ? 1 : strcmp(argv[i], "--kill") == 0 ? 2 : 0;
+		int option = strcmp(argv[i], "--count") == 0 ? 1
+		    : strcmp(argv[i], "--kill") == 0         ? 2
+							     : 0;
 		long n = strtol(argv[option && i + 1 < argc ? ++i : i], NULL, 10);
 
 		if (option == 1 && n > 800)
@@ -378,11 +407,11 @@ read_arguments(int argc, char **argv)
 static int
 wait_for(pid_t *pids)
 {
-	int     bad = 0, left = (int)plan.most;
+	int bad = 0, left = (int)plan.most;
 	int64_t first_bad = 0;
 
 	while (left > 0) {
-		int   status;
+		int status;
 		pid_t pid = waitpid(-1, &status, WNOHANG);
 
 		if (pid <= 0) {
@@ -400,7 +429,7 @@ wait_for(pid_t *pids)
 			fprintf(stderr, "a rank was ended by signal %d\n", WTERMSIG(status));
 		if (first_bad == 0) {
 			first_bad = espl__tick();
-			for (uint32_t i = 0; i < 4 * PHASES; i++)	/* nobody waits for it */
+			for (uint32_t i = 0; i < 4 * PHASES; i++) /* nobody waits for it */
 				atomic_fetch_add(&shared->arrived[i], (int)plan.most);
 		}
 	}
@@ -425,11 +454,13 @@ report(int bad)
 		if ((int)i != plan.kill) {
 			double late = (double)(shared->seen_at[i] - shared->died_at) / 1e9;
 
-			printf("{\"figure\": \"loss\", \"world\": %u, \"rank\": %u, \"seen_s\": %.4f}\n", plan.most, i, late);
+			printf("{\"figure\": \"loss\", \"world\": %u, \"rank\": %u, \"seen_s\": "
+			       "%.4f}\n",
+			    plan.most, i, late);
 			bad += shared->seen_at[i] == 0 || shared->died_at == 0 || late > 1.0;
 		}
-	printf("%sok 1 - rank %d of %u is killed, and all others see it within a second\n1..1\n", bad ? "not " : "", plan.kill,
-	    plan.most);
+	printf("%sok 1 - rank %d of %u is killed, and all others see it within a second\n1..1\n",
+	    bad ? "not " : "", plan.kill, plan.most);
 	return bad != 0;
 }
 
@@ -443,7 +474,8 @@ main(int argc, char **argv)
 		fprintf(stderr, "usage: gang [--count FLOATS] [--kill RANK] WORLD...\n");
 		return 2;
 	}
-	shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	shared =
+	    mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED) {
 		perror("gang");
 		return 2;

@@ -8,22 +8,23 @@
 #include "fashion_cuda.h"
 
 struct rig {
-	struct espl_device        device;
-	const struct espl_comm   *comm;
-	int   emulated;
-	void *state;			/* of the way it is made */
+	struct espl_device device;
+	const struct espl_comm *comm;
+	int emulated;
+	void *state; /* of the way it is made */
 };
 
 /* NULL, or why there is no GPU. */
 const char *rig_open(struct rig *);
-void        rig_close(struct rig *);
+void rig_close(struct rig *);
 /* Of memory on the device, when its stream is done. */
-int         rig_to_host(struct rig *, void *to, const void *from, uint64_t bytes);
+int rig_to_host(struct rig *, void *to, const void *from, uint64_t bytes);
 
 /* A gang of one on the CPU, for fashion_cnn. */
-const struct espl_comm   *rig_cpu_comm(void);
+const struct espl_comm *rig_cpu_comm(void);
 
-/* Adds an image's loss, whether it is right (0, 1), and `scale` times the loss's gradient; widths up to 800. */
-void rig_plain_image(const struct fashion_cuda_net *, const uint8_t *pixels, uint32_t label, const float *params,
-                     double scale, float *gradient, double *loss, double *right);
+/* Adds an image's loss, whether it is right (0, 1), and `scale` times the loss's gradient; widths
+ * up to 800. */
+void rig_plain_image(const struct fashion_cuda_net *, const uint8_t *pixels, uint32_t label,
+    const float *params, double scale, float *gradient, double *loss, double *right);
 #endif

@@ -1,24 +1,28 @@
-/* rig_cuda.c - the device that espalier-worker gives a trainable on a GPU, and a gang of one on it. */
+/* rig_cuda.c - the device that espalier-worker gives a trainable on a GPU, and a gang of one on it.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/device.h"
 #include "rig.h"
 
-struct real { struct espl__device device; struct espl__comm *comm; };
+struct real {
+	struct espl__device device;
+	struct espl__comm *comm;
+};
 
 const char *
 rig_open(struct rig *r)
 {
 	static struct espl__diag diag;
-	struct espl__comm_setup  alone = { .world = 1, .node_world = 1, .listen_fd = -1 };
-	struct real             *real = calloc(1, sizeof *real);
+	struct espl__comm_setup alone = { .world = 1, .node_world = 1, .listen_fd = -1 };
+	struct real *real = calloc(1, sizeof *real);
 
 	memset(r, 0, sizeof *r);
 	if (real == NULL)
 		return "out of memory";
 	real->device.view.packing = real->device.view.threads = 1;
-	if (espl__device_open("cuda", &real->device, &diag) != ESPL_OK
-	    || real->device.ops->connect(&real->device, &alone, &real->comm, &diag) != ESPL_OK) {
+	if (espl__device_open("cuda", &real->device, &diag) != ESPL_OK ||
+	    real->device.ops->connect(&real->device, &alone, &real->comm, &diag) != ESPL_OK) {
 		espl__device_close(&real->device);
 		free(real);
 		return diag.text;
@@ -44,5 +48,6 @@ rig_to_host(struct rig *r, void *to, const void *from, uint64_t bytes)
 {
 	struct real *real = r->state;
 
-	return real->device.ops->to_host(&real->device, to, from, bytes, ESPL_CUDA) == ESPL_OK ? 0 : -1;
+	return real->device.ops->to_host(&real->device, to, from, bytes, ESPL_CUDA) == ESPL_OK ? 0
+											       : -1;
 }

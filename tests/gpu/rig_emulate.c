@@ -4,7 +4,7 @@
 #include "rig.h"
 
 static struct emulate_stream stream;
-static struct espl_comm      comm;
+static struct espl_comm comm;
 
 static espl_status
 finish(const struct espl_comm *c)
@@ -19,8 +19,12 @@ const char *
 rig_open(struct rig *r)
 {
 	memset(r, 0, sizeof *r);
-	r->device = (struct espl_device){ .size = sizeof r->device, .kind = ESPL_CUDA, .packing = 1, .threads = 1,
-	                                  .stream = &stream, .uuid = "GPU-emulated" };
+	r->device = (struct espl_device){ .size = sizeof r->device,
+		.kind = ESPL_CUDA,
+		.packing = 1,
+		.threads = 1,
+		.stream = &stream,
+		.uuid = "GPU-emulated" };
 	comm = *rig_cpu_comm();
 	comm.wait = finish;
 	r->comm = &comm;

@@ -1,4 +1,5 @@
-/* rig_plain.c - the wide network of fashion_cuda on one image, in double precision and as plainly as can be. */
+/* rig_plain.c - the wide network of fashion_cuda on one image, in double precision and as plainly
+ * as can be. */
 #include <math.h>
 #include <string.h>
 #include "rig.h"
@@ -6,7 +7,7 @@
 static double
 judge_plainly(const double *logits, uint32_t label, double scale, double *gradient, double *right)
 {
-	double   most = logits[0], sum = 0;
+	double most = logits[0], sum = 0;
 	uint32_t best = 0;
 
 	for (uint32_t i = 1; i < FASHION_LABELS; i++)
@@ -24,11 +25,11 @@ judge_plainly(const double *logits, uint32_t label, double scale, double *gradie
 
 #define WIDEST 800u
 void
-rig_plain_image(const struct fashion_cuda_net *net, const uint8_t *pixels, uint32_t label, const float *params,
-                double scale, float *gradient, double *loss, double *right)
+rig_plain_image(const struct fashion_cuda_net *net, const uint8_t *pixels, uint32_t label,
+    const float *params, double scale, float *gradient, double *loss, double *right)
 {
 	static double in[FASHION_CUDA_DENSE + 1][WIDEST], back[WIDEST], next[WIDEST];
-	uint32_t      last = net->dense_count - 1;
+	uint32_t last = net->dense_count - 1;
 
 	for (uint32_t i = 0; i < FASHION_PIXELS; i++)
 		in[0][i] = (double)(((float)pixels[i] / 255.0f - 0.2860f) / 0.3530f);
@@ -37,7 +38,7 @@ rig_plain_image(const struct fashion_cuda_net *net, const uint8_t *pixels, uint3
 
 		for (uint32_t o = 0; o < l->out; o++) {
 			const float *w = params + l->weights + (uint64_t)o * l->ins;
-			double       sum = (double)w[l->in];
+			double sum = (double)w[l->in];
 
 			for (uint32_t i = 0; i < l->in; i++)
 				sum += (double)w[i] * in[d][i];
@@ -45,7 +46,7 @@ rig_plain_image(const struct fashion_cuda_net *net, const uint8_t *pixels, uint3
 		}
 	}
 	*loss += judge_plainly(in[last + 1], label, scale, back, right);
-	for (uint32_t d = last + 1; d-- > 0; ) {
+	for (uint32_t d = last + 1; d-- > 0;) {
 		const struct fashion_cuda_dense *l = &net->dense[d];
 
 		memset(next, 0, sizeof next);

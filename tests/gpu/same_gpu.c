@@ -1,13 +1,15 @@
-/* same_gpu.c - a management library that lists one GPU several times, for checks of gangs on machines with one.
+/* same_gpu.c - a management library that lists one GPU several times, for checks of gangs on
+ * machines with one.
  *
- * ESPALIER_NVML names it, SAME_GPU_COUNT says how many there are to be.  Their UUIDs are made up: the trials'
- * CUDA_VISIBLE_DEVICES must name the true one.  It knows no processes and no memory in use.
+ * ESPALIER_NVML names it, SAME_GPU_COUNT says how many there are to be.  Their UUIDs are made up:
+ * the trials' CUDA_VISIBLE_DEVICES must name the true one.  It knows no processes and no memory in
+ * use.
  */
 #include <stdio.h>
 #include <stdlib.h>
 
 #define EXPORT __attribute__((visibility("default")))
-#define MOST   16u
+#define MOST 16u
 
 EXPORT int nvmlInit_v2(void);
 EXPORT int nvmlShutdown(void);
@@ -35,7 +37,7 @@ int
 nvmlDeviceGetCount_v2(unsigned int *count)
 {
 	const char *text = getenv("SAME_GPU_COUNT");
-	long        n = text != NULL ? strtol(text, NULL, 10) : 1;
+	long n = text != NULL ? strtol(text, NULL, 10) : 1;
 
 	*count = n > 0 && n <= (long)MOST ? (unsigned)n : 1;
 	return 0;
@@ -53,7 +55,8 @@ nvmlDeviceGetHandleByIndex_v2(unsigned int index, void **handle)
 int
 nvmlDeviceGetUUID(void *handle, char *uuid, unsigned int room)
 {
-	(void)snprintf(uuid, room, "GPU-5a3e0000-0000-0000-0000-%012d", (int)((int *)handle - gpus));
+	(void)snprintf(uuid, room, "GPU-5a3e0000-0000-0000-0000-%012d",
+	    (int)((int *)handle - gpus));
 	return 0;
 }
 

@@ -13,9 +13,14 @@
 #include <espalier/placer.h>
 #include <espalier/trainable.h>
 
-struct line { const char *name, *field; long long offset, size; };
+struct line {
+	const char *name, *field;
+	long long offset, size;
+};
+/* clang-format off */
 #define S(s) { #s, NULL, -1, (long long)sizeof(struct s) },
-#define F(s, f) { #s, #f, (long long)offsetof(struct s, f), (long long)sizeof(((struct s *)0)->f) },
+#define F(s, f) \
+	{ #s, #f, (long long)offsetof(struct s, f), (long long)sizeof(((struct s *)0)->f) },
 #define C(c) { #c, NULL, -2, (long long)(c) },
 
 static const struct line lines[] = {
@@ -76,7 +81,8 @@ static const struct line lines[] = {
 	F(espl_plan_stage, gpus_per_trial) F(espl_plan_stage, nodes) F(espl_plan_stage, zero)
 	F(espl_plan_stage, max_price_hour)
 	S(espl_plan) F(espl_plan, size) F(espl_plan, flags) F(espl_plan, stage_count)
-	F(espl_plan, zero) F(espl_plan, stages) F(espl_plan, gap) F(espl_plan, searched) F(espl_plan, effort)
+	F(espl_plan, zero) F(espl_plan, stages) F(espl_plan, gap) F(espl_plan, searched)
+	F(espl_plan, effort)
 	S(espl_standing) F(espl_standing, size) F(espl_standing, bracket) F(espl_standing, stage)
 	F(espl_standing, trials_left) F(espl_standing, stage_started) F(espl_standing, trains_since)
 	S(espl_experiment) F(espl_experiment, size) F(espl_experiment, flags)
@@ -264,7 +270,8 @@ static const struct line lines[] = {
 	F(espl_trainable_ops, save) F(espl_trainable_ops, load) F(espl_trainable_ops, resize)
 	F(espl_trainable_ops, resized) F(espl_trainable_ops, suits)
 	C(ESPL_ABI_MAJOR) C(ESPL_ABI_MINOR) C(ESPL_ABI) C(ESPL_MAGIC) C(ESPL_NEVER) C(ESPL_NONE)
-	C(ESPL_ANY) C(ESPL_SECOND) C(ESPL_USD) C(ESPL_CAP_PURE) C(ESPL_CAP_SIMULATED) C(ESPL_CAP_EXAMPLE) C(ESPL_CAP_NEEDS_SAVES)
+	C(ESPL_ANY) C(ESPL_SECOND) C(ESPL_USD) C(ESPL_CAP_PURE) C(ESPL_CAP_SIMULATED)
+	C(ESPL_CAP_EXAMPLE) C(ESPL_CAP_NEEDS_SAVES)
 	C(ESPL_NEED_IO) C(ESPL_NEED_COMPUTE) C(ESPL_NEED_CUDA) C(ESPL_OPT_REQUIRED)
 	C(ESPL_OPT_SECRET) C(ESPL_OPT_EXPERIMENTAL) C(ESPL_OPT_DEPRECATED) C(ESPL_ALGORITHM)
 	C(ESPL_ALLOCATOR) C(ESPL_CLOUD) C(ESPL_PLACER) C(ESPL_TRAINABLE) C(ESPL_OK)
@@ -282,10 +289,12 @@ static const struct line lines[] = {
 	C(ESPL_BILL_NODE)
 	C(ESPL_BILL_FUNCTION) C(ESPL_BILL_FROM_REQUEST) C(ESPL_BILL_FROM_BOOT)
 	C(ESPL_BILL_FROM_READY) C(ESPL_NODE_REQUESTED) C(ESPL_NODE_BOOTING) C(ESPL_NODE_READY)
-	C(ESPL_NODE_NOTICE) C(ESPL_NODE_ENDED) C(ESPL_SPEC_PARALLEL) C(ESPL_PLAN_OPTIMAL) C(ESPL_PLAN_EFFORT)
+	C(ESPL_NODE_NOTICE) C(ESPL_NODE_ENDED) C(ESPL_SPEC_PARALLEL) C(ESPL_PLAN_OPTIMAL)
+	C(ESPL_PLAN_EFFORT)
 	C(ESPL_EXPERIMENT_MAXIMIZE) C(ESPL_EXPERIMENT_WARM) C(ESPL_EXPERIMENT_AHEAD)
 	C(ESPL_EXPERIMENT_CHAIN) C(ESPL_EXPERIMENT_NO_SAVE) C(ESPL_EXPERIMENT_EARLIER)
-	C(ESPL_FROM_NOW) C(ESPL_AFRESH) C(ESPL_CELL_INVALID) C(ESPL_CELL_BEGUN) C(ESPL_CELL_SKIPPED) C(ESPL_GUESSED) C(ESPL_PROFILED)
+	C(ESPL_FROM_NOW) C(ESPL_AFRESH) C(ESPL_CELL_INVALID) C(ESPL_CELL_BEGUN)
+	C(ESPL_CELL_SKIPPED) C(ESPL_GUESSED) C(ESPL_PROFILED)
 	C(ESPL_MEASURED_LIKE) C(ESPL_MEASURED) C(ESPL_DEBUG) C(ESPL_INFO) C(ESPL_WARN)
 	C(ESPL_ERROR) C(ESPL_ABOUT_RUN) C(ESPL_ABOUT_TRIAL) C(ESPL_ABOUT_ITEM)
 	C(ESPL_ABOUT_GROUP) C(ESPL_ABOUT_NODE) C(ESPL_ABOUT_OFFER) C(ESPL_OBSERVED_EARLIER)
@@ -301,10 +310,12 @@ static const struct line lines[] = {
 	C(ESPL_GRANT_QUEUED) C(ESPL_GRANT_YIELD) C(ESPL_GRANT_BRACKET) C(ESPL_BY_USER)
 	C(ESPL_BY_PROVIDER) C(ESPL_BY_FAULT) C(ESPL_BY_CAPACITY) C(ESPL_BY_QUOTA)
 	C(ESPL_BY_EXPIRY) C(ESPL_GANG_LOCKED) C(ESPL_GANG_UNPLACED) C(ESPL_GANG_MUST)
-	C(ESPL_GANG_COLOCATE) C(ESPL_GANG_YIELDS) C(ESPL_CPU) C(ESPL_CUDA) C(ESPL_F32) C(ESPL_F64) C(ESPL_F16)
+	C(ESPL_GANG_COLOCATE) C(ESPL_GANG_YIELDS) C(ESPL_CPU) C(ESPL_CUDA) C(ESPL_F32)
+	C(ESPL_F64) C(ESPL_F16)
 	C(ESPL_BF16) C(ESPL_I32) C(ESPL_I64) C(ESPL_U8) C(ESPL_SUM) C(ESPL_MEAN) C(ESPL_MIN)
 	C(ESPL_MAX)
 };
+/* clang-format on */
 
 static void
 put(const struct line *line, char *text, size_t room)
@@ -315,7 +326,7 @@ put(const struct line *line, char *text, size_t room)
 		(void)snprintf(text, room, "struct %s size %lld", line->name, line->size);
 	else
 		(void)snprintf(text, room, "field %s.%s offset %lld size %lld", line->name,
-		               line->field, line->offset, line->size);
+		    line->field, line->offset, line->size);
 }
 
 /* The next line that says something; 0 at the end. */
@@ -334,9 +345,9 @@ next(FILE *file, char *text, int room)
 static int
 compare(FILE *golden)
 {
-	char   wanted[256], found[256];
+	char wanted[256], found[256];
 	size_t i;
-	int    bad = 0;
+	int bad = 0;
 
 	for (i = 0; i < sizeof lines / sizeof lines[0]; i++) {
 		put(&lines[i], found, sizeof found);
@@ -361,10 +372,10 @@ int
 main(int argc, char **argv)
 {
 	const char *top = getenv("abs_top_srcdir");
-	char   path[4096], text[256];
-	FILE  *golden;
+	char path[4096], text[256];
+	FILE *golden;
 	size_t i;
-	int    bad;
+	int bad;
 
 	if (argc > 1 && strcmp(argv[1], "--print") == 0) {
 		for (i = 0; i < sizeof lines / sizeof lines[0]; i++) {
@@ -374,7 +385,7 @@ main(int argc, char **argv)
 		return 0;
 	}
 	(void)snprintf(path, sizeof path, "%s/tests/policy/abi_golden.txt",
-	               top != NULL ? top : ".");
+	    top != NULL ? top : ".");
 	printf("1..1\n");
 	if (sizeof(void *) != 8) {
 		printf("ok 1 # SKIP the list is for 64-bit machines\n");

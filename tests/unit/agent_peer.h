@@ -4,7 +4,7 @@
  */
 #ifndef TEST_AGENT_PEER_H
 #define TEST_AGENT_PEER_H
-#ifndef PEER_PLAIN		/* a program that is no test brings its own cr_assert...   */
+#ifndef PEER_PLAIN /* a program that is no test brings its own cr_assert... */
 #include <criterion/criterion.h>
 #endif
 #include <errno.h>
@@ -24,22 +24,23 @@
 #include "runtime/wire.h"
 
 struct peer {
-	pid_t  pid;
-	int    to, from;
+	pid_t pid;
+	int to, from;
 	struct espl__buf in, got;
 	size_t drop;
-	char   dir[64];
+	char dir[64];
 	uint8_t type;
 	struct espl__reader r;
-	struct espl__buf *logs, *news;	/* where its log lines and what it tells of GPUs go, or NULL */
+	/* where its log lines and what it tells of GPUs go, or NULL */
+	struct espl__buf *logs, *news;
 };
 
 static inline const char *
 agent_path(void)
 {
 	static char path[4200];
-	const char *folder = getenv("ESPALIER_LIBEXEC");	/* set by make check */
-	ssize_t     size;
+	const char *folder = getenv("ESPALIER_LIBEXEC"); /* set by make check */
+	ssize_t size;
 
 	if (folder != NULL) {
 		snprintf(path, sizeof path, "%s/espalier-agent", folder);
@@ -48,7 +49,8 @@ agent_path(void)
 	size = readlink("/proc/self/exe", path, 4096);
 	cr_assert(size > 0);
 	path[size] = '\0';
-	for (int up = 0; up < 5; up++) {	/* tests/unit/[.libs/]test_runtime -> the build tree */
+	/* tests/unit/[.libs/]test_runtime -> the build tree */
+	for (int up = 0; up < 5; up++) {
 		char *slash = strrchr(path, '/');
 
 		cr_assert(slash != NULL);
@@ -66,8 +68,8 @@ say(struct peer *p, enum espl__message type, const struct espl__buf *payload)
 {
 	struct espl__buf b = { NULL, 0, 0 };
 
-	espl__frame_put(&b, type, payload != NULL ? payload->data : NULL, payload != NULL
-	    ? payload->size : 0);
+	espl__frame_put(&b, type, payload != NULL ? payload->data : NULL,
+	    payload != NULL ? payload->size : 0);
 	cr_assert_eq(espl__write_all(p->to, b.data, b.size), 0);
 	espl__buf_free(&b);
 }
@@ -77,8 +79,8 @@ static inline void
 overhear(struct peer *p)
 {
 	struct espl__reader r = p->r;
-	unsigned            what = espl__get_u8(&r);
-	char                text[1000];
+	unsigned what = espl__get_u8(&r);
+	char text[1000];
 
 	if (p->type == ESPL__MSG_GPU && p->news != NULL) {
 		unsigned long long gang = espl__get_v64(&r), number = espl__get_v64(&r);
@@ -98,9 +100,9 @@ hear(struct peer *p)
 {
 	for (;;) {
 		struct pollfd f = { .fd = p->from, .events = POLLIN };
-		ssize_t       n;
-		size_t        used;
-		int           got;
+		ssize_t n;
+		size_t used;
+		int got;
 
 		if (p->drop > 0) {
 			memmove(p->in.data, p->in.data + p->drop, p->in.size - p->drop);
@@ -216,21 +218,23 @@ close_agent(struct peer *p)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-struct script {				/* what differs from one start to another */
+/* what differs from one start to another */
+struct script {
 	uint64_t gang, trial, iteration, budget, source, checkpoint, grace_ms;
 	uint32_t world;
-	const char *text;		/* for sh -c */
-	const char *program;		/* instead of sh */
+	const char *text;    /* for sh -c */
+	const char *program; /* instead of sh */
 	const char *directory;
 	const char *env;
 	uint32_t packing;
-	int64_t  file_max, log_limit;
-	const char *trainable, *options;	/* instead of a command */
+	int64_t file_max, log_limit;
+	const char *trainable, *options; /* instead of a command */
 	const char *params;
 	uint64_t iterations_max;
-	uint32_t nodes, node_rank, port;	/* of a gang that is on several nodes, one rank each */
-	int      device_gpu;
-	uint32_t gpu;			/* of rank 0; the next ranks have the next            */
+	/* of a gang that is on several nodes, one rank each */
+	uint32_t nodes, node_rank, port;
+	int device_gpu;
+	uint32_t gpu; /* of rank 0; the next ranks have the next */
 	enum espl__sharing sharing;
 };
 
@@ -239,10 +243,13 @@ start(struct peer *p, const struct script *s)
 {
 	static const char *shell[] = { "sh", "-c", NULL };
 	struct espl__start_rank ranks[16];
-	struct espl__start      t = { .gang = s->gang, .trial = s->trial, .nodes = 1, .packing = 1,
-	    .threads = 2 };
-	struct espl__buf        b = { NULL, 0, 0 };
-	const char             *one[1];
+	struct espl__start t = { .gang = s->gang,
+		.trial = s->trial,
+		.nodes = 1,
+		.packing = 1,
+		.threads = 2 };
+	struct espl__buf b = { NULL, 0, 0 };
+	const char *one[1];
 
 	t.world = t.rank_count = s->world > 0 ? s->world : 1;
 	for (uint32_t i = 0; i < t.world; i++)
@@ -310,7 +317,13 @@ two(struct peer *p, enum espl__message type, uint64_t a, uint64_t b2)
 	espl__buf_free(&b);
 }
 
-struct end { char said[256]; uint32_t ranks; uint64_t rank[16]; int64_t code[16]; char text[16][600]; };
+struct end {
+	char said[256];
+	uint32_t ranks;
+	uint64_t rank[16];
+	int64_t code[16];
+	char text[16][600];
+};
 
 static inline struct end
 ended(struct peer *p, uint64_t gang)
@@ -335,7 +348,7 @@ static inline char *
 slurp(const struct peer *p, const char *name)
 {
 	struct espl__buf b = { NULL, 0, 0 };
-	char             path[300];
+	char path[300];
 
 	snprintf(path, sizeof path, "%s/%s", p->dir, name);
 	cr_assert_eq(espl__file_read(path, 1 << 20, &b, NULL), ESPL_OK, "no %s", path);
@@ -358,7 +371,7 @@ is_gone(const struct peer *p, const char *name)
 {
 	char *text = slurp(p, name);
 	pid_t pid = (pid_t)strtol(text, NULL, 10);
-	int   gone = 0;
+	int gone = 0;
 
 	free(text);
 	cr_assert(pid > 1);

@@ -7,22 +7,24 @@
 #include <string.h>
 #include "algo_play.h"
 
-struct actor {				/* a trial that waits for a slot or trains */
-	uint64_t trial, since, at;	/* at: when its next iteration ends; UINT64_MAX: it waits */
+/* a trial that waits for a slot or trains */
+struct actor {
+	uint64_t trial, since, at; /* at: when its next iteration ends; UINT64_MAX: it waits */
 };
 struct stage {
 	struct play *play;
-	struct actor *actors;		/* in order of arrival */
+	struct actor *actors; /* in order of arrival */
 	uint32_t count, room, busy, slots;
 	uint64_t now, arrivals, known, groups;
-	uint8_t *told;			/* by group */
+	uint8_t *told; /* by group */
 };
 
-#define PLAYING(s_) (s_)->play->plugin->name, (s_)->play->options, (unsigned long long)(s_)->play->fate, \
-	(unsigned long long)(s_)->play->order
+#define PLAYING(s_) \
+	(s_)->play->plugin->name, (s_)->play->options, (unsigned long long)(s_)->play->fate, \
+	    (unsigned long long)(s_)->play->order
 
 static uint64_t
-mix(uint64_t z)				/* splitmix64's finish */
+mix(uint64_t z) /* splitmix64's finish */
 {
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -62,7 +64,7 @@ trains(const struct espl_trial *trial)
 	return trial->state == ESPL_TRIAL_WAITING || trial->state == ESPL_TRIAL_RUNNING;
 }
 
-/* ---- who waits and who trains ------------------------------------------------------------------ */
+/* ---- who waits and who trains ------------------------------------------------------------- */
 
 static int
 is_actor(const struct stage *s, uint64_t trial)
@@ -110,17 +112,19 @@ take_in(struct stage *s)
 	}
 	for (i = 0; i < s->count && s->busy < s->slots; i++)
 		if (s->actors[i].at == UINT64_MAX) {
-			const struct espl_trial *trial = espl_kit_trial(play->kit, s->actors[i].trial);
+			const struct espl_trial *trial =
+			    espl_kit_trial(play->kit, s->actors[i].trial);
 
 			s->actors[i].at = s->now + 1 +
-				(uint64_t)(8 * play_chance(play->order, trial->id, trial->iteration, 2));
+			    (uint64_t)(8 *
+				play_chance(play->order, trial->id, trial->iteration, 2));
 			s->busy++;
 		}
 	if (s->busy > play->most)
 		play->most = s->busy;
 }
 
-/* ---- events -------------------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------- */
 
 static void
 end(struct stage *s, uint64_t trial, espl_end how, double loss)
@@ -132,8 +136,8 @@ end(struct stage *s, uint64_t trial, espl_end how, double loss)
 	play->stopped += how == ESPL_END_STOPPED;
 	play->paused += how == ESPL_END_PAUSED;
 	play->reached += how == ESPL_END_BUDGET;
-	cr_assert_eq(espl_kit_end(play->kit, trial, how, loss), ESPL_OK, "%s %s fate %llu order %llu\n%s",
-	             PLAYING(s), espl_kit_log(play->kit));
+	cr_assert_eq(espl_kit_end(play->kit, trial, how, loss), ESPL_OK,
+	    "%s %s fate %llu order %llu\n%s", PLAYING(s), espl_kit_log(play->kit));
 }
 
 /* Trials that a verdict has ended hear of it. */
@@ -150,7 +154,8 @@ tell_ends(struct stage *s)
 			continue;
 		}
 		leave(s, i);
-		end(s, trial->id, trial->state == ESPL_TRIAL_ENDED ? ESPL_END_STOPPED : ESPL_END_PAUSED,
+		end(s, trial->id,
+		    trial->state == ESPL_TRIAL_ENDED ? ESPL_END_STOPPED : ESPL_END_PAUSED,
 		    trial->loss);
 		i = 0;
 	}
@@ -164,7 +169,8 @@ iterate(struct stage *s, uint32_t at)
 	uint64_t id = s->actors[at].trial;
 	const struct espl_trial *trial = espl_kit_trial(play->kit, id);
 	uint64_t next = trial->iteration + 1;
-	double   loss = play->loss != NULL ? play->loss(play->ctx, trial, next) : play_loss(play, trial, next);
+	double loss =
+	    play->loss != NULL ? play->loss(play->ctx, trial, next) : play_loss(play, trial, next);
 
 	play->iterations++;
 	if (play_chance(play->fate, id, next, 3) < play->fails) {
@@ -174,10 +180,10 @@ iterate(struct stage *s, uint32_t at)
 	}
 	if (play_chance(play->fate, id, next, 4) < play->nans)
 		loss = NAN;
-	cr_assert_eq(espl_kit_report(play->kit, id, next, loss), ESPL_OK, "%s %s fate %llu order %llu\n%s",
-	             PLAYING(s), espl_kit_log(play->kit));
+	cr_assert_eq(espl_kit_report(play->kit, id, next, loss), ESPL_OK,
+	    "%s %s fate %llu order %llu\n%s", PLAYING(s), espl_kit_log(play->kit));
 	if (!trains(trial))
-		return;			/* tell_ends sees to it */
+		return; /* tell_ends sees to it */
 	if (next >= trial->budget || play_chance(play->fate, id, next, 5) < play->itself) {
 		leave(s, at);
 		end(s, id, next >= trial->budget ? ESPL_END_BUDGET : ESPL_END_ITSELF, loss);
@@ -200,7 +206,7 @@ step(struct stage *s)
 	espl_kit_set_time(s->play->kit, (espl_time)s->now * ESPL_SECOND);
 	for (;;) {
 		uint32_t best = UINT32_MAX;
-		double   least = 2, chance;
+		double least = 2, chance;
 
 		for (i = 0; i < s->count; i++) {
 			chance = play_chance(s->play->order, s->actors[i].trial, s->now, 6);
@@ -216,7 +222,7 @@ step(struct stage *s)
 	}
 }
 
-/* ---- asking ------------------------------------------------------------------------------------ */
+/* ---- asking ------------------------------------------------------------------------------- */
 
 static void
 ask(struct stage *s, uint32_t why, uint64_t group)
@@ -224,8 +230,8 @@ ask(struct stage *s, uint32_t why, uint64_t group)
 	struct play *play = s->play;
 	uint32_t want = s->slots > s->count ? s->slots - s->count : 0;
 
-	cr_assert_eq(espl_kit_ask(play->kit, why | (want > 0 ? ESPL_ASK_CAPACITY : 0), group, want), ESPL_OK,
-	             "%s %s fate %llu order %llu\n%s", PLAYING(s), espl_kit_log(play->kit));
+	cr_assert_eq(espl_kit_ask(play->kit, why | (want > 0 ? ESPL_ASK_CAPACITY : 0), group, want),
+	    ESPL_OK, "%s %s fate %llu order %llu\n%s", PLAYING(s), espl_kit_log(play->kit));
 	tell_ends(s);
 	take_in(s);
 }
@@ -236,7 +242,7 @@ ask_all(struct stage *s, uint32_t why)
 {
 	uint32_t asked = 0;
 	uint64_t group;
-	int      open;
+	int open;
 
 	for (group = 0; group < s->groups && !espl_kit_finished(s->play->kit); group++) {
 		if (s->told[group] || espl_kit_group_left(s->play->kit, group, &open) > 0 || open)
@@ -266,7 +272,8 @@ prepare(struct play *play)
 	}
 	if (play->endless)
 		espl_kit_experiment(play->kit)->deadline = 1000000 * ESPL_SECOND;
-	cr_assert_eq(espl_kit_open(play->kit, play->plugin, play->options, &error), ESPL_OK, "%s", error.text);
+	cr_assert_eq(espl_kit_open(play->kit, play->plugin, play->options, &error), ESPL_OK, "%s",
+	    error.text);
 }
 
 void
@@ -275,7 +282,8 @@ play_run(struct play *play)
 	struct stage s = { .play = play };
 	uint64_t most = play->events > 0 ? play->events : 200000;
 
-	s.slots = play->slots > 0 ? play->slots : 1 + (uint32_t)(9 * play_chance(play->order, 0, 0, 7));
+	s.slots =
+	    play->slots > 0 ? play->slots : 1 + (uint32_t)(9 * play_chance(play->order, 0, 0, 7));
 	prepare(play);
 	ask_all(&s, ESPL_ASK_START);
 	while (play->iterations < most && (s.count > 0 || !espl_kit_finished(play->kit))) {
@@ -285,13 +293,14 @@ play_run(struct play *play)
 		if (s.count == 0 && !espl_kit_finished(play->kit))
 			ask_all(&s, ESPL_ASK_RESULT);
 		cr_assert(s.count > 0 || espl_kit_finished(play->kit),
-		          "%s %s fate %llu order %llu: nobody trains, and nothing is begun\n%s", PLAYING(&s),
-		          espl_kit_log(play->kit));
+		    "%s %s fate %llu order %llu: nobody trains, and nothing is begun\n%s",
+		    PLAYING(&s), espl_kit_log(play->kit));
 	}
-	cr_assert(play->endless || s.count == 0, "%s %s fate %llu order %llu: no end in %llu iterations",
-	          PLAYING(&s), (unsigned long long)most);
+	cr_assert(play->endless || s.count == 0,
+	    "%s %s fate %llu order %llu: no end in %llu iterations", PLAYING(&s),
+	    (unsigned long long)most);
 	cr_assert_eq(espl_kit_refused(play->kit), 0, "%s %s fate %llu order %llu\n%s", PLAYING(&s),
-	             espl_kit_log(play->kit));
+	    espl_kit_log(play->kit));
 	play->trials = espl_kit_trials(play->kit);
 	free(s.actors);
 	free(s.told);
@@ -311,18 +320,19 @@ char *
 play_outcome(const struct play *play)
 {
 	uint32_t i, params = espl_kit_space(play->kit)->param_count;
-	size_t   room = (size_t)play->trials * (64 + 24 * (size_t)params) + 1, used = 0;
-	char    *text = room_for(NULL, room, 1);
+	size_t room = (size_t)play->trials * (64 + 24 * (size_t)params) + 1, used = 0;
+	char *text = room_for(NULL, room, 1);
 	uint64_t id;
 
 	text[0] = '\0';
 	for (id = 0; id < play->trials; id++) {
 		const struct espl_trial *trial = espl_kit_trial(play->kit, id);
 
-		used += (size_t)snprintf(text + used, room - used, "%" PRIu64 " state %u at %" PRIu64, id,
-		                         trial->state, trial->iteration);
+		used += (size_t)snprintf(text + used, room - used,
+		    "%" PRIu64 " state %u at %" PRIu64, id, trial->state, trial->iteration);
 		for (i = 0; i < params; i++)
-			used += (size_t)snprintf(text + used, room - used, " %.12g", trial->values[i]);
+			used +=
+			    (size_t)snprintf(text + used, room - used, " %.12g", trial->values[i]);
 		used += (size_t)snprintf(text + used, room - used, "\n");
 	}
 	return text;
@@ -384,7 +394,7 @@ play_orders(const struct play *like, uint64_t seeds)
 		a = play_outcome(&first);
 		b = play_outcome(&other);
 		cr_assert_str_eq(a, b, "%s %s seed %llu", like->plugin->name, like->options,
-		                 (unsigned long long)seed);
+		    (unsigned long long)seed);
 		free(a);
 		free(b);
 		play_end(&first);

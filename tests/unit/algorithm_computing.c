@@ -9,7 +9,7 @@
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	static int it;
 
@@ -28,7 +28,7 @@ destroy(void *self)
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)self;
 	(void)view;
@@ -56,7 +56,7 @@ run(void *self, const void *input, uint64_t size, struct espl_byte_sink *output,
 }
 
 static const struct espl_compute_ops compute_ops = { ESPL_TABLE(struct espl_compute_ops),
-                                                     .run = run };
+	.run = run };
 
 static const void *
 extension(void *self, const char *id)
@@ -65,12 +65,9 @@ extension(void *self, const char *id)
 	return strcmp(id, ESPL_COMPUTE) == 0 ? &compute_ops : NULL;
 }
 
-static const struct espl_algorithm_ops ops = {
-	ESPL_TABLE(struct espl_algorithm_ops), .next_group = next_group
-};
+static const struct espl_algorithm_ops ops = { ESPL_TABLE(struct espl_algorithm_ops),
+	.next_group = next_group };
 
-ESPL_PLUGIN(algorithm, computing) = {
-	ESPL_HEAD(ESPL_ALGORITHM, "computing"), .version = "0.1",
-	.summary = "of the tests: computes what its input says", .ops = &ops.head,
-	.create = create, .destroy = destroy, .extension = extension
-};
+ESPL_PLUGIN(algorithm, computing) = { ESPL_HEAD(ESPL_ALGORITHM, "computing"), .version = "0.1",
+	.summary = "of the tests: computes what its input says", .ops = &ops.head, .create = create,
+	.destroy = destroy, .extension = extension };

@@ -1,5 +1,5 @@
-/* exec_run.h - an executor and a simulated world for tests, made from texts, and pumped; what happened can be kept on
- * a tape and replayed.
+/* exec_run.h - an executor and a simulated world for tests, made from texts, and pumped; what
+ * happened can be kept on a tape and replayed.
  */
 #ifndef EXEC_RUN_H
 #define EXEC_RUN_H
@@ -21,21 +21,30 @@ static char run_label[40] EXEC_RUN_UNUSED;
 
 struct run {
 	struct espl__run_config *config;
-	struct espl__space      *space;
-	struct espl__profile    *profile;
-	struct espl__jobs       *jobs;		/* of a workload; NULL none */
-	struct espl__world      *world;
-	struct espl__exec       *exec;
+	struct espl__space *space;
+	struct espl__profile *profile;
+	struct espl__jobs *jobs; /* of a workload; NULL none */
+	struct espl__world *world;
+	struct espl__exec *exec;
 	struct espl__exec_summary summary;
 	struct espl__diag diag;
 };
-struct record { espl_time now; struct espl__buf events, decisions; uint32_t count; };
-struct tape { struct record *list; uint32_t count, cap; };
+struct record {
+	espl_time now;
+	struct espl__buf events, decisions;
+	uint32_t count;
+};
+struct tape {
+	struct record *list;
+	uint32_t count, cap;
+};
 
 static EXEC_RUN_UNUSED void
 quiet(void *ctx, espl_level level, const char *text)
 {
-	(void)ctx; (void)level; (void)text;
+	(void)ctx;
+	(void)level;
+	(void)text;
 }
 
 /* Makes both from the texts of a configuration and of a fault script (NULL none). */
@@ -44,7 +53,7 @@ make_run(struct run *r, const char *text, const char *faults, struct espl__obser
 {
 	char name[] = "/tmp/espl-exec-XXXXXX", fault_name[] = "/tmp/espl-fault-XXXXXX";
 	struct espl__exec_setup setup = { .simulated = 1, .verbose = 1, .observers = observers };
-	int   fd = mkstemp(name), ff = mkstemp(fault_name);
+	int fd = mkstemp(name), ff = mkstemp(fault_name);
 	FILE *f = fdopen(fd, "w"), *g = fdopen(ff, "w");
 
 	memset(r, 0, sizeof *r);
@@ -54,22 +63,29 @@ make_run(struct run *r, const char *text, const char *faults, struct espl__obser
 	fputs(faults != NULL ? faults : "", g);
 	fclose(g);
 	cr_assert_eq(espl__plugins_init(NULL, &r->diag), ESPL_OK, "%s%s", run_label, r->diag.text);
-	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->config, &r->diag), ESPL_OK, "%s%s", run_label, r->diag.text);
-	if (r->config->pool)
-		cr_assert_eq(espl__jobs_load(r->config, &r->jobs, &r->diag), ESPL_OK, "%s%s", run_label, r->diag.text);
-	if (r->jobs != NULL)
-		cr_assert_eq(espl__jobs_space(r->jobs, &r->space, &r->diag), ESPL_OK, "%s%s", run_label, r->diag.text);
-	else
-		cr_assert_eq(espl__space_parse(r->config->space, &r->space, &r->diag), ESPL_OK, "%s%s", run_label, r->diag.text);
-	cr_assert_eq(espl__profile_load(r->config->trial.profile, r->config->directory, &r->profile, &r->diag), ESPL_OK,
+	cr_assert_eq(espl__run_load(name, NULL, 0, ESPL__NEED_TRIAL, &r->config, &r->diag), ESPL_OK,
 	    "%s%s", run_label, r->diag.text);
+	if (r->config->pool)
+		cr_assert_eq(espl__jobs_load(r->config, &r->jobs, &r->diag), ESPL_OK, "%s%s",
+		    run_label, r->diag.text);
+	if (r->jobs != NULL)
+		cr_assert_eq(espl__jobs_space(r->jobs, &r->space, &r->diag), ESPL_OK, "%s%s",
+		    run_label, r->diag.text);
+	else
+		cr_assert_eq(espl__space_parse(r->config->space, &r->space, &r->diag), ESPL_OK,
+		    "%s%s", run_label, r->diag.text);
+	cr_assert_eq(espl__profile_load(r->config->trial.profile, r->config->directory, &r->profile,
+			 &r->diag),
+	    ESPL_OK, "%s%s", run_label, r->diag.text);
 	setup.config = r->config;
 	setup.space = r->space;
 	setup.profile = r->profile;
 	setup.jobs = r->jobs;
-	cr_assert_eq(espl__exec_new(&setup, &r->exec, &r->diag), ESPL_OK, "%s%s", run_label, r->diag.text);
-	cr_assert_eq(espl__world_sim(r->config, r->space, r->profile, r->config->seed, faults != NULL ? fault_name : NULL,
-	    &r->world, &r->diag), ESPL_OK, "%s%s", run_label, r->diag.text);
+	cr_assert_eq(espl__exec_new(&setup, &r->exec, &r->diag), ESPL_OK, "%s%s", run_label,
+	    r->diag.text);
+	cr_assert_eq(espl__world_sim(r->config, r->space, r->profile, r->config->seed,
+			 faults != NULL ? fault_name : NULL, &r->world, &r->diag),
+	    ESPL_OK, "%s%s", run_label, r->diag.text);
 	r->world->exec = r->exec;
 	unlink(name);
 	unlink(fault_name);
@@ -108,13 +124,15 @@ pump(struct run *r, struct tape *tape, uint32_t most)
 	for (uint32_t n = 0; n < most && !espl__exec_ended(r->exec); n++) {
 		struct espl__round round;
 		const struct espl__effect *effects;
-		uint32_t    count;
+		uint32_t count;
 		espl_status status = r->world->ops->next(r->world, &round, &r->diag);
 
 		if (status != ESPL_OK)
 			return status;
-		cr_assert_gt(round.count, 0, "the world has nothing to tell and the run has not ended");
-		status = espl__exec_round(r->exec, round.now, round.events, round.count, NULL, 0, &r->diag);
+		cr_assert_gt(round.count, 0,
+		    "the world has nothing to tell and the run has not ended");
+		status = espl__exec_round(r->exec, round.now, round.events, round.count, NULL, 0,
+		    &r->diag);
 		if (status != ESPL_OK)
 			return status;
 		if (tape != NULL)
@@ -132,15 +150,17 @@ static EXEC_RUN_UNUSED espl_status
 replay(struct run *r, const struct tape *tape, uint32_t upto)
 {
 	for (uint32_t i = 0; i < upto; i++) {
-		struct espl__arena  arena = { 0 };
-		struct espl__event  events[64];
-		struct espl__reader reader = espl__reader(tape->list[i].events.data, tape->list[i].events.size);
+		struct espl__arena arena = { 0 };
+		struct espl__event events[64];
+		struct espl__reader reader =
+		    espl__reader(tape->list[i].events.data, tape->list[i].events.size);
 		espl_status status;
 
 		cr_assert_leq(tape->list[i].count, 64);
 		for (uint32_t k = 0; k < tape->list[i].count; k++)
 			cr_assert_eq(espl__event_get(&reader, &arena, &events[k]), 0);
-		status = espl__exec_round(r->exec, tape->list[i].now, events, tape->list[i].count, &tape->list[i].decisions, 0, &r->diag);
+		status = espl__exec_round(r->exec, tape->list[i].now, events, tape->list[i].count,
+		    &tape->list[i].decisions, 0, &r->diag);
 		espl__arena_free(&arena);
 		if (status != ESPL_OK)
 			return status;

@@ -1,5 +1,6 @@
-/* fail_alloc.h - lets the modules under test run out of memory: their malloc, calloc and realloc are these, renamed
- * on the compiler's command line (the .am of the program).  One file of a program includes it, behind all others.
+/* fail_alloc.h - lets the modules under test run out of memory: their malloc, calloc and realloc
+ * are these, renamed on the compiler's command line (the .am of the program).  One file of a
+ * program includes it, behind all others.
  */
 #ifndef TEST_FAIL_ALLOC_H
 #define TEST_FAIL_ALLOC_H
@@ -16,7 +17,8 @@ void *test_malloc(size_t);
 void *test_calloc(size_t, size_t);
 void *test_realloc(void *, size_t);
 
-uint32_t test_left = UINT32_MAX;	/* allocations until one fails, and all after it; UINT32_MAX: none does */
+uint32_t test_left =
+    UINT32_MAX; /* allocations until one fails, and all after it; UINT32_MAX: none does */
 
 static int
 test_none_left(void)

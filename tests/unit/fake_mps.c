@@ -1,9 +1,10 @@
-/* fake_mps.c - nvidia-cuda-mps-control for machines without a GPU: a daemon, its server, and the program
- * that asks it, as far as an agent sees them.  Two words more stand for what CUDA does in a trial:
+/* fake_mps.c - nvidia-cuda-mps-control for machines without a GPU: a daemon, its server, and the
+ * program that asks it, as far as an agent sees them.  Two words more stand for what CUDA does in a
+ * trial:
  *
- *   nvidia-cuda-mps-control client PID    connects for that process: 0 all is well, 6 the server has failed,
- *                                         3 there is no daemon (CUDA would go on without)
- *   nvidia-cuda-mps-control crash PID     the same, and it does what is fatal to all
+ *   nvidia-cuda-mps-control client PID    connects for that process: 0 all is well, 6 the server
+ * has failed, 3 there is no daemon (CUDA would go on without) nvidia-cuda-mps-control crash PID the
+ * same, and it does what is fatal to all
  *
  * FAKE_MPS, words in the daemon's environment, says what goes wrong:
  *   refuse     -d fails                      mute       the daemon never answers
@@ -26,7 +27,11 @@
 
 #define CLIENTS 64
 
-static struct { pid_t server; int fault; pid_t clients[CLIENTS]; } state;
+static struct {
+	pid_t server;
+	int fault;
+	pid_t clients[CLIENTS];
+} state;
 
 static int
 wants(const char *word)
@@ -63,8 +68,8 @@ static void
 note(const char *text)
 {
 	const char *folder = getenv("CUDA_MPS_LOG_DIRECTORY");
-	char        path[4096];
-	FILE       *f;
+	char path[4096];
+	FILE *f;
 
 	snprintf(path, sizeof path, "%s/control.log", folder != NULL ? folder : "/tmp");
 	f = fopen(path, "a");
@@ -82,7 +87,7 @@ start_server(void)
 	state.server = fork();
 	if (state.server == 0) {
 		for (int fd = 3; fd < 64; fd++)
-			close(fd);	/* who asks waits for the end of the answer */
+			close(fd); /* who asks waits for the end of the answer */
 		(void)setsid();
 		(void)prctl(PR_SET_NAME, "nvidia-cuda-mps", 0, 0, 0);
 		for (;;)
@@ -129,7 +134,7 @@ client(pid_t pid, char *answer, size_t room)
 	int known = is_client(pid);
 
 	if (!known && state.fault && clients_alive() == 0)
-		state.fault = 0;	/* it takes new ones again */
+		state.fault = 0; /* it takes new ones again */
 	if (!known && !state.fault)
 		start_server();
 	for (int i = 0; i < CLIENTS && !known && !state.fault; i++)
@@ -161,8 +166,11 @@ obey(const char *line, char *answer, size_t room)
 	if (strncmp(line, "get_server_list", 15) == 0 && state.server > 0)
 		snprintf(answer, room, "%d\n", (int)state.server);
 	else if (strncmp(line, "get_server_status ", 18) == 0)
-		snprintf(answer, room, "%s\n", strtol(line + 18, NULL, 10) != state.server || state.server == 0 ?
-		    "Server not found" : state.fault && clients_alive() > 0 ? "FAULT" : "ACTIVE");
+		snprintf(answer, room, "%s\n",
+		    strtol(line + 18, NULL, 10) != state.server || state.server == 0
+			? "Server not found"
+			: state.fault && clients_alive() > 0 ? "FAULT"
+							     : "ACTIVE");
 	else if (strncmp(line, "start_server -uid ", 18) == 0)
 		start_server();
 	else if (strncmp(line, "client ", 7) == 0)
@@ -181,8 +189,8 @@ static void
 serve(int listening)
 {
 	for (;;) {
-		int     fd = accept(listening, NULL, NULL);
-		char    line[200], answer[200];
+		int fd = accept(listening, NULL, NULL);
+		char line[200], answer[200];
 		ssize_t got;
 
 		while (waitpid(-1, NULL, WNOHANG) > 0)
@@ -191,7 +199,7 @@ serve(int listening)
 			continue;
 		got = read(fd, line, sizeof line - 1);
 		if (wants("mute"))
-			continue;	/* whoever asked waits for ever */
+			continue; /* whoever asked waits for ever */
 		if (got > 0) {
 			line[got] = '\0';
 			obey(line, answer, sizeof answer);
@@ -206,15 +214,16 @@ static int
 become_daemon(void)
 {
 	struct sockaddr_un address;
-	int                fd = door(&address);
-	FILE              *f;
-	pid_t              pid;
+	int fd = door(&address);
+	FILE *f;
+	pid_t pid;
 
 	if (wants("refuse")) {
 		fprintf(stderr, "MPS is not supported on this machine\n");
 		return 1;
 	}
-	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 || listen(fd, 64) != 0) {
+	if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+	    listen(fd, 64) != 0) {
 		fprintf(stderr, "An instance of this daemon is already running\n");
 		return 1;
 	}
@@ -223,7 +232,7 @@ become_daemon(void)
 	if (pid != 0)
 		return pid < 0;
 	(void)setsid();
-	pid = fork();			/* nobody's child any more */
+	pid = fork(); /* nobody's child any more */
 	if (pid != 0)
 		_exit(pid < 0);
 	f = fopen(in_pipe("nvidia-cuda-mps-control.pid"), "w");
@@ -242,13 +251,13 @@ static int
 say(const char *line, char *answer, size_t room)
 {
 	struct sockaddr_un address;
-	int                fd = door(&address);
-	size_t             size = 0;
-	ssize_t            got;
+	int fd = door(&address);
+	size_t size = 0;
+	ssize_t got;
 
 	answer[0] = '\0';
-	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0
-	    || write(fd, line, strlen(line)) != (ssize_t)strlen(line)) {
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
+	    write(fd, line, strlen(line)) != (ssize_t)strlen(line)) {
 		if (fd >= 0)
 			close(fd);
 		return -1;

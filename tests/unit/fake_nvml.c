@@ -1,9 +1,9 @@
 /* fake_nvml.c - a management library with NVML's calls, whose GPUs are lines of the file FAKE_NVML:
  *
- *   gpu UUID TOTAL USED [BUS]      in MiB; USED by nobody in particular; a BUS of "lost": it does not answer
- *   process UUID PID MIB           PID a number, or @FILE that holds one; MIB may be ?: not known
- *   old                            a library from before processes could be listed
- *   broken                         it does not start
+ *   gpu UUID TOTAL USED [BUS]      in MiB; USED by nobody in particular; a BUS of "lost": it does
+ * not answer process UUID PID MIB           PID a number, or @FILE that holds one; MIB may be ?:
+ * not known old                            a library from before processes could be listed broken
+ * it does not start
  *
  * It is read anew at every call.  A process that is dead is on no GPU and uses nothing.
  */
@@ -16,9 +16,22 @@
 #define MAX 64
 #define MIB (1ull << 20)
 
-struct user { unsigned int pid; unsigned long long bytes; unsigned int gpu_instance, compute_instance; };
-struct gpu { char uuid[96], bus[32]; unsigned long long total, used; struct user users[MAX]; unsigned int count; };
-struct machine { struct gpu gpus[8]; unsigned int count; int old, broken; };
+struct user {
+	unsigned int pid;
+	unsigned long long bytes;
+	unsigned int gpu_instance, compute_instance;
+};
+struct gpu {
+	char uuid[96], bus[32];
+	unsigned long long total, used;
+	struct user users[MAX];
+	unsigned int count;
+};
+struct machine {
+	struct gpu gpus[8];
+	unsigned int count;
+	int old, broken;
+};
 
 EXPORT int nvmlInit_v2(void);
 EXPORT int nvmlShutdown(void);
@@ -29,9 +42,10 @@ EXPORT int nvmlDeviceGetUUID(void *handle, char *uuid, unsigned int room);
 EXPORT int nvmlDeviceGetName(void *handle, char *name, unsigned int room);
 EXPORT int nvmlDeviceGetMemoryInfo(void *handle, unsigned long long memory[3]);
 EXPORT int nvmlDeviceGetPciInfo_v3(void *handle, char *pci);
-EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned int *count, struct user *list);
+EXPORT int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned int *count,
+    struct user *list);
 
-static char handles[8];			/* a handle is the address of the GPU's place here */
+static char handles[8]; /* a handle is the address of the GPU's place here */
 
 static struct gpu *
 find(struct machine *m, const char *uuid)
@@ -45,7 +59,7 @@ find(struct machine *m, const char *uuid)
 static long
 pid_of(const char *word)
 {
-	long  pid = 0;
+	long pid = 0;
 	FILE *f;
 
 	if (word[0] != '@')
@@ -62,13 +76,14 @@ static void
 add_user(struct gpu *g, const char *pid_word, const char *mib)
 {
 	long pid = pid_of(pid_word);
-	int  known = mib[0] != '?';
+	int known = mib[0] != '?';
 
 	if (g == NULL || g->count == MAX || pid <= 0 || kill((pid_t)pid, 0) != 0)
 		return;
 	g->users[g->count].pid = (unsigned int)pid;
 	g->users[g->count++].bytes = known ? strtoull(mib, NULL, 10) * MIB : ~0ull;
-	g->used += strtoull(known ? mib : mib + 1, NULL, 10) * MIB;	/* "?100": so much, but not told */
+	/* "?100": so much, but not told */
+	g->used += strtoull(known ? mib : mib + 1, NULL, 10) * MIB;
 }
 
 static struct machine *
@@ -76,8 +91,8 @@ look(void)
 {
 	static _Thread_local struct machine m;
 	const char *name = getenv("FAKE_NVML");
-	FILE       *f = name != NULL ? fopen(name, "r") : NULL;
-	char        line[512], a[96], b[256], c[96], d[32];
+	FILE *f = name != NULL ? fopen(name, "r") : NULL;
+	char line[512], a[96], b[256], c[96], d[32];
 
 	memset(&m, 0, sizeof m);
 	while (f != NULL && fgets(line, sizeof line, f) != NULL) {
@@ -142,7 +157,7 @@ int
 nvmlDeviceGetHandleByUUID(const char *uuid, void **handle)
 {
 	struct machine *m = look();
-	struct gpu     *g = find(m, uuid);
+	struct gpu *g = find(m, uuid);
 
 	*handle = g != NULL ? &handles[g - m->gpus] : NULL;
 	return g != NULL ? 0 : 6;
@@ -193,8 +208,8 @@ int
 nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned int *count, struct user *list)
 {
 	struct machine *m = look();
-	struct gpu     *g = behind(m, handle);
-	unsigned int    room = *count;
+	struct gpu *g = behind(m, handle);
+	unsigned int room = *count;
 
 	if (g == NULL || m->old)
 		return m->old ? 3 : 15;

@@ -1,5 +1,5 @@
-/* gpu_rig.h - a machine with two GPUs for tests: a real agent, real processes, and in the place of NVIDIA's
- * a library and a daemon that do as they are told (fake_nvml.c, fake_mps.c).
+/* gpu_rig.h - a machine with two GPUs for tests: a real agent, real processes, and in the place of
+ * NVIDIA's a library and a daemon that do as they are told (fake_nvml.c, fake_mps.c).
  */
 #ifndef TEST_GPU_RIG_H
 #define TEST_GPU_RIG_H
@@ -13,7 +13,8 @@
 
 /* ---- the machine ------------------------------------------------------------------------- */
 
-struct site {				/* one test's world */
+/* one test's world */
+struct site {
 	struct peer p;
 	struct espl__buf logs, news;
 	char folder[64], nvml[100], tmp[100];
@@ -97,7 +98,7 @@ is_bare(const struct site *s)
 	snprintf(command, sizeof command, "ls -A %s | grep -q .", s->tmp);
 	cr_assert_neq(system(command), 0, "a folder is left in %s", s->tmp);
 	snprintf(mark, sizeof mark, "TMPDIR=%s", s->tmp);
-	unsetenv("TMPDIR");		/* this very process has it, too, as exec left it */
+	unsetenv("TMPDIR"); /* this very process has it, too, as exec left it */
 	cr_assert_eq(espl__sweep_marked(mark), 0, "a process is left");
 }
 
@@ -111,26 +112,36 @@ leave(struct site *s)
 	espl__buf_free(&s->news);
 }
 
-/* Connects, reports, and is well as long as MPS is; ends when it is told to, or by a file of its name. */
-#define CLIENT "M=nvidia-cuda-mps-control; env > env.$ESPALIER_TRIAL; echo $$ > pid.$ESPALIER_TRIAL; " \
+/* Connects, reports, and is well as long as MPS is; ends when it is told to, or by a file of its
+ * name. */
+#define CLIENT \
+	"M=nvidia-cuda-mps-control; env > env.$ESPALIER_TRIAL; echo $$ > pid.$ESPALIER_TRIAL; " \
 	"if [ $ESPALIER_SHARING = mps ]; then $M client $$ || exit 90; fi; echo up >&3; " \
-	"while [ ! -e end.$ESPALIER_TRIAL ]; do [ $ESPALIER_SHARING != mps ] || $M client $$ || exit 9; " \
-	"[ ! -e fail.$ESPALIER_TRIAL ] || exit 5; [ ! -e crash.$ESPALIER_TRIAL ] || { rm crash.$ESPALIER_TRIAL; $M crash $$; }; sleep 0.02; done; exit 0"
+	"while [ ! -e end.$ESPALIER_TRIAL ]; do [ $ESPALIER_SHARING != mps ] || $M client $$ || " \
+	"exit 9; " \
+	"[ ! -e fail.$ESPALIER_TRIAL ] || exit 5; [ ! -e crash.$ESPALIER_TRIAL ] || { rm " \
+	"crash.$ESPALIER_TRIAL; $M crash $$; }; sleep 0.02; done; exit 0"
 
 static inline void
 share(struct site *s, uint64_t gang, uint64_t trial, uint32_t packing)
 {
-	start(&s->p, &(struct script){ .gang = gang, .trial = trial, .packing = packing, .device_gpu = 1,
-	    .text = CLIENT, .grace_ms = 5000 });
+	start(&s->p,
+	    &(struct script){ .gang = gang,
+		.trial = trial,
+		.packing = packing,
+		.device_gpu = 1,
+		.text = CLIENT,
+		.grace_ms = 5000 });
 }
 
 static inline void
 up(struct site *s, uint64_t gang)
 {
-	uint8_t  got = hear(&s->p);
+	uint8_t got = hear(&s->p);
 	uint64_t id = espl__get_v64(&s->p.r);
 
-	cr_assert(got == ESPL__MSG_STARTED && id == gang, "message %d of %d\n%s", got, (int)id, logs(s));
+	cr_assert(got == ESPL__MSG_STARTED && id == gang, "message %d of %d\n%s", got, (int)id,
+	    logs(s));
 	expect_line(&s->p, gang, "up");
 }
 
@@ -138,7 +149,7 @@ static inline void
 touch(const struct site *s, const char *name)
 {
 	char path[200];
-	int  fd;
+	int fd;
 
 	snprintf(path, sizeof path, "%s/%s", s->p.dir, name);
 	fd = open(path, O_CREAT | O_WRONLY, 0600);
@@ -172,14 +183,15 @@ static inline const char *
 line_of(const struct site *s, const char *file, const char *name)
 {
 	static char line[1000];
-	char       *text = slurp(&s->p, file), *at = text;
-	size_t      length = strlen(name);
+	char *text = slurp(&s->p, file), *at = text;
+	size_t length = strlen(name);
 
 	line[0] = '\0';
 	for (; at != NULL; at = strchr(at, '\n')) {
 		at += *at == '\n';
 		if (strncmp(at, name, length) == 0 && at[length] == '=') {
-			snprintf(line, sizeof line, "%.*s", (int)strcspn(at + length + 1, "\n"), at + length + 1);
+			snprintf(line, sizeof line, "%.*s", (int)strcspn(at + length + 1, "\n"),
+			    at + length + 1);
 			break;
 		}
 	}
@@ -203,8 +215,8 @@ static inline pid_t
 read_pid(const char *folder)
 {
 	struct espl__buf b = { NULL, 0, 0 };
-	char             path[300];
-	pid_t            pid;
+	char path[300];
+	pid_t pid;
 
 	snprintf(path, sizeof path, "%s/nvidia-cuda-mps-control.pid", folder);
 	cr_assert_eq(espl__file_read(path, 100, &b, NULL), ESPL_OK);
@@ -217,8 +229,8 @@ read_pid(const char *folder)
 static inline char
 state_of(pid_t pid, pid_t *parent)
 {
-	char  path[60], text[400] = "", state = 'X';
-	int   above = 0;
+	char path[60], text[400] = "", state = 'X';
+	int above = 0;
 	FILE *f;
 
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);

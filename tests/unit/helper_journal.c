@@ -1,7 +1,6 @@
-/* helper_journal.c - what happened to gangs as the journal tells it, for tests of what is shown of a run:
- *   AT_NS started|resized|ended GANG [TOOK_NS]
- *   AT_NS resume
- * Nothing of the executor or of the reports has a part in it.
+/* helper_journal.c - what happened to gangs as the journal tells it, for tests of what is shown of
+ * a run: AT_NS started|resized|ended GANG [TOOK_NS] AT_NS resume Nothing of the executor or of the
+ * reports has a part in it.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -18,16 +17,12 @@ tell(uint64_t at, const struct espl__event *e)
 		printf("%" PRIu64 " started %" PRIu64 "\n", at, e->as.started.gang);
 		break;
 	case ESPL__EV_RESIZED:
-		printf("%" PRIu64 " resized %" PRIu64 " %" PRId64 "\n", at, e->as.resized.gang, e->as.resized.took);
+		printf("%" PRIu64 " resized %" PRIu64 " %" PRId64 "\n", at, e->as.resized.gang,
+		    e->as.resized.took);
 		break;
-	case ESPL__EV_ENDED:
-		printf("%" PRIu64 " ended %" PRIu64 "\n", at, e->as.ended.gang);
-		break;
-	case ESPL__EV_RESUME:
-		printf("%" PRIu64 " resume\n", at);
-		break;
-	default:
-		break;
+	case ESPL__EV_ENDED: printf("%" PRIu64 " ended %" PRIu64 "\n", at, e->as.ended.gang); break;
+	case ESPL__EV_RESUME: printf("%" PRIu64 " resume\n", at); break;
+	default: break;
 	}
 }
 
@@ -36,7 +31,7 @@ tell_round(struct espl__reader *r, uint64_t *now)
 {
 	struct espl__arena arena;
 	uint64_t count;
-	int      bad = 0;
+	int bad = 0;
 
 	memset(&arena, 0, sizeof arena);
 	*now += espl__get_v64(r);
@@ -55,15 +50,16 @@ int
 main(int argc, char **argv)
 {
 	struct espl__journal_reader *journal;
-	struct espl__journal_header  header;
-	struct espl__diag   diag = ESPL__DIAG_INIT;
+	struct espl__journal_header header;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__reader payload;
-	enum espl__record   type;
+	enum espl__record type;
 	uint64_t now = 0, lost;
-	int      more = -1;
+	int more = -1;
 
 	if (argc != 2 || espl__journal_open(argv[1], &journal, &header, &diag) != ESPL_OK) {
-		fprintf(stderr, "helper_journal: %s\n", argc == 2 ? diag.text : "give it a journal");
+		fprintf(stderr, "helper_journal: %s\n",
+		    argc == 2 ? diag.text : "give it a journal");
 		return 2;
 	}
 	while ((more = espl__journal_next(journal, &type, &payload, &lost, &diag)) == 1)

@@ -4,7 +4,7 @@
 static int
 write_model(const char *folder, uint64_t iteration)
 {
-	char  path[4096];
+	char path[4096];
 	FILE *f;
 
 	snprintf(path, sizeof path, "%s/model", folder);
@@ -19,7 +19,7 @@ int
 main(void)
 {
 	struct espalier_trial t;
-	char                  word[16];
+	char word[16];
 
 	if (espalier_start(&t, 3) != 0)
 		return 1;
@@ -27,13 +27,13 @@ main(void)
 	    espalier_word(&t, "opt", "none", word, sizeof word), t.checkpoint);
 	for (uint64_t i = t.iteration + 1; i <= t.budget && !t.ended; i++) {
 		const char *names[] = { "loss", "odd" };
-		double      values[] = { 1.0 / 3.0, NAN };
-		int         verdict = espalier_report_all(&t, i, names, values, 2);
+		double values[] = { 1.0 / 3.0, NAN };
+		int verdict = espalier_report_all(&t, i, names, values, 2);
 
 		if (verdict < 0)
 			return 1;
-		if ((verdict & ESPALIER_SAVE) != 0
-		    && (write_model(espalier_save_folder(&t), i) != 0 || espalier_saved(&t, i) != 0))
+		if ((verdict & ESPALIER_SAVE) != 0 &&
+		    (write_model(espalier_save_folder(&t), i) != 0 || espalier_saved(&t, i) != 0))
 			return 1;
 	}
 	espalier_finish(&t);

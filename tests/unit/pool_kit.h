@@ -1,4 +1,5 @@
-/* pool_kit.h - jobs that share one cluster, for tests that ask an allocator for one decision at a time. */
+/* pool_kit.h - jobs that share one cluster, for tests that ask an allocator for one decision at a
+ * time. */
 #ifndef POOL_KIT_H
 #define POOL_KIT_H
 #include <criterion/criterion.h>
@@ -6,7 +7,8 @@
 #include "testkit.h"
 
 /* The paper's law: a doubling keeps 0.8 of a GPU's speed. */
-static const struct espl_point law[] = { { 1, 1 }, { 2, 1.6 }, { 4, 2.56 }, { 8, 4.096 }, { 16, 6.5536 } };
+static const struct espl_point law[] = { { 1, 1 }, { 2, 1.6 }, { 4, 2.56 }, { 8, 4.096 },
+	{ 16, 6.5536 } };
 
 static inline struct espl_kit *
 pool(const struct espl_plugin *plugin, const char *options, uint32_t gpus, uint32_t nodes)

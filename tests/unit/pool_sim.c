@@ -10,16 +10,17 @@
 
 #define FAR 1e300
 
-struct one {				/* a job that is here */
+/* a job that is here */
+struct one {
 	struct espl_item item;
 	const struct espl__job *job;
 	struct pool_fate *fate;
-	uint32_t index, held;		/* of the workload; nodes in force      */
-	uint32_t next, changed;		/* nodes as answered by the running call */
-	double   left, served;		/* of what it will really do            */
-	double   speed, then;		/* now, and from `grows` on             */
-	double   grows, trained;	/* instant, or FAR; seconds on nodes    */
-	double   ends;			/* instant, if nothing changes          */
+	uint32_t index, held;   /* of the workload; nodes in force */
+	uint32_t next, changed; /* nodes as answered by the running call */
+	double left, served;    /* of what it will really do */
+	double speed, then;     /* now, and from `grows` on */
+	double grows, trained;  /* instant, or FAR; seconds on nodes */
+	double ends;            /* instant, if nothing changes */
 };
 struct world {
 	const struct pool_sim *sim;
@@ -27,22 +28,24 @@ struct world {
 	struct pool_fate *fates;
 	struct espl_kit *kit;
 	const struct espl_allocator_ops *ops;
-	void        *self;
-	struct one **here;		/* by (arrived, id) */
+	void *self;
+	struct one **here; /* by (arrived, id) */
 	const struct espl_item **items, **changed;
 	const struct espl_node **nodes;
 	struct espl_node node;
 	struct espl_offer *offers[1];
-	uint32_t     targets[1];
-	uint64_t    *gone;
-	uint32_t     count, gone_count, arrived, why;
-	double       now, last, wake, busy;
-	double      *starved;		/* [job]: waited while jobs did not outnumber nodes */
+	uint32_t targets[1];
+	uint64_t *gone;
+	uint32_t count, gone_count, arrived, why;
+	double now, last, wake, busy;
+	double *starved; /* [job]: waited while jobs did not outnumber nodes */
 };
-struct sink { struct espl_alloc_sink pub; struct world *world; };
+struct sink {
+	struct espl_alloc_sink pub;
+	struct world *world;
+};
 
-static void ESPL_PRINTF(2, 3)
-wrong(struct world *w, const char *format, ...)
+static void ESPL_PRINTF(2, 3) wrong(struct world *w, const char *format, ...)
 {
 	va_list list;
 
@@ -52,7 +55,7 @@ wrong(struct world *w, const char *format, ...)
 	va_end(list);
 }
 
-/* ---- jobs ------------------------------------------------------------------------------------------- */
+/* ---- jobs --------------------------------------------------------------------------------- */
 
 static double
 speed(const struct world *w, const struct one *o, uint32_t nodes)
@@ -144,7 +147,8 @@ depart(struct world *w, uint32_t i)
 	struct one *o = w->here[i];
 
 	o->fate->ended = w->now;
-	/* What it did in the second in which it ended may be more than was left, but not by more than that. */
+	/* What it did in the second in which it ended may be more than was left, but not by more
+	 * than that. */
 	if (o->job->fate != ESPL__FATE_BUG &&
 	    (o->left > 1e-6 * o->job->work_s || o->left < -o->speed - 1e-6 * o->job->work_s))
 		wrong(w, "%s ended with %g s of work left", o->job->name, o->left);
@@ -155,7 +159,7 @@ depart(struct world *w, uint32_t i)
 	free(o);
 }
 
-/* ---- the allocator ------------------------------------------------------------------------------------ */
+/* ---- the allocator ------------------------------------------------------------------------ */
 
 static struct world *
 world_of(struct espl_alloc_sink *sink)
@@ -183,10 +187,11 @@ static espl_status
 sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 {
 	struct world *w = world_of(sink);
-	struct one   *o = find(w, grant->item);
-	uint32_t      g = grant->share.gpus;
+	struct one *o = find(w, grant->item);
+	uint32_t g = grant->share.gpus;
 
-	if (o == NULL || grant->share.packing != 1 || (g > 0 && (g < o->item.gpus_min || g > o->item.gpus_max))) {
+	if (o == NULL || grant->share.packing != 1 ||
+	    (g > 0 && (g < o->item.gpus_min || g > o->item.gpus_max))) {
 		wrong(w, "%u nodes for item %u were refused", g, (unsigned)grant->item);
 		return ESPL_E_REJECTED;
 	}
@@ -238,7 +243,8 @@ static espl_status
 sink_objective(struct espl_alloc_sink *sink, double value, double bound, const char *status)
 {
 	if (!isnan(bound) && value > bound * (1 + 1e-9) + 1e-9)
-		wrong(world_of(sink), "an objective of %g above its bound %g (%s)", value, bound, status);
+		wrong(world_of(sink), "an objective of %g above its bound %g (%s)", value, bound,
+		    status);
 	return ESPL_OK;
 }
 
@@ -253,7 +259,8 @@ sink_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, 
 static void
 tell(const struct world *w, struct one *o)
 {
-	uint64_t draw = w->sim->redraw_s > 0 ? (uint64_t)(w->now / w->sim->redraw_s) : w->sums->decisions;
+	uint64_t draw =
+	    w->sim->redraw_s > 0 ? (uint64_t)(w->now / w->sim->redraw_s) : w->sums->decisions;
 
 	o->item.work_s = espl__workload_left(w->sim->workload, o->index, o->served, draw);
 	o->item.elapsed_s = o->trained;
@@ -304,15 +311,22 @@ take(struct world *w)
 static espl_status
 allocate(struct world *w)
 {
-	struct sink sink = { .pub = { .size = (uint32_t)sizeof sink.pub, .grant = sink_grant, .target = sink_target,
-		.retire = sink_retire, .plan = sink_plan, .wake_at = sink_wake, .watch_prices = sink_watch,
-		.objective = sink_objective, .horizon = sink_horizon }, .world = w };
+	struct sink sink = { .pub = { .size = (uint32_t)sizeof sink.pub,
+				 .grant = sink_grant,
+				 .target = sink_target,
+				 .retire = sink_retire,
+				 .plan = sink_plan,
+				 .wake_at = sink_wake,
+				 .watch_prices = sink_watch,
+				 .objective = sink_objective,
+				 .horizon = sink_horizon },
+		.world = w };
 	struct espl_alloc_view view = ESPL_INIT(struct espl_alloc_view);
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct timespec from, to;
 	espl_status status;
 	uint32_t used = 0, i;
-	double   ms;
+	double ms;
 
 	for (i = 0; i < w->count; i++) {
 		struct one *o = w->here[i];
@@ -353,7 +367,7 @@ allocate(struct world *w)
 	return status;
 }
 
-/* ---- time ---------------------------------------------------------------------------------------------- */
+/* ---- time --------------------------------------------------------------------------------- */
 
 /* Seconds in which somebody waits although there is a node for everybody. */
 static void
@@ -372,7 +386,7 @@ static double
 next_instant(const struct world *w)
 {
 	const struct espl__workload *load = w->sim->workload;
-	double   next = w->wake < FAR ? ceil(w->wake - 1e-6) : FAR;
+	double next = w->wake < FAR ? ceil(w->wake - 1e-6) : FAR;
 	uint32_t i;
 
 	if (w->arrived < load->count && ceil(load->jobs[w->arrived].arrives_s - 1e-6) < next)
@@ -403,7 +417,8 @@ run(struct world *w)
 		for (i = w->count; i-- > 0;)
 			if (w->here[i]->ends <= w->now)
 				depart(w, i);
-		while (w->arrived < load->count && load->jobs[w->arrived].arrives_s <= w->now + 1e-6)
+		while (
+		    w->arrived < load->count && load->jobs[w->arrived].arrives_s <= w->now + 1e-6)
 			arrive(w);
 		if (w->wake <= w->now)
 			w->why |= ESPL_WHY_TIME;
@@ -413,7 +428,7 @@ run(struct world *w)
 	return status;
 }
 
-/* ---- sums ----------------------------------------------------------------------------------------------- */
+/* ---- sums --------------------------------------------------------------------------------- */
 
 static int
 by_size(const void *a, const void *b)
@@ -437,8 +452,9 @@ sum_up(struct world *w)
 {
 	const struct espl__workload *load = w->sim->workload;
 	struct pool_sums *s = w->sums;
-	double  *total = calloc(3 * (size_t)load->count, sizeof *total), *queue = total + load->count;
-	double  *slow = queue + load->count;
+	double *total = calloc(3 * (size_t)load->count, sizeof *total),
+	       *queue = total + load->count;
+	double *slow = queue + load->count;
 	uint32_t i, longest = 0;
 
 	s->jobs = load->count;
@@ -448,7 +464,8 @@ sum_up(struct world *w)
 
 		total[i] = f->ended - f->arrived;
 		queue[i] = (f->started < FAR ? f->started : f->ended) - ceil(f->arrived - 1e-6);
-		slow[i] = total[i] / (job->work_s / espl__job_speed(job, job->nodes_max, w->sim->doubling));
+		slow[i] = total[i] /
+		    (job->work_s / espl__job_speed(job, job->nodes_max, w->sim->doubling));
 		s->total_s += total[i] / load->count;
 		s->queue_s += queue[i] / load->count;
 		s->makespan_s = f->ended > s->makespan_s ? f->ended : s->makespan_s;

@@ -1,5 +1,5 @@
-/* resize_rig.h - a gang over several agents that a test grows, shrinks and moves: the driver's part of a
- * resize in place, so plain that it can be seen to be right.
+/* resize_rig.h - a gang over several agents that a test grows, shrinks and moves: the driver's part
+ * of a resize in place, so plain that it can be seen to be right.
  *
  * A gang for an agent (here: wing) is the ranks that were started there together.
  */
@@ -15,34 +15,45 @@
 #define RIG_SLOTS 8
 #define RIG_RANKS (RIG_NODES * RIG_SLOTS)
 
-struct slot { uint32_t node, gpu; };
-struct member { struct slot at; uint64_t wing; uint32_t index; };	/* index: in its wing  */
-struct wing { uint64_t id; uint32_t node, ranks; int leaves, open; };	/* ranks: that have not left */
+struct slot {
+	uint32_t node, gpu;
+};
+struct member {
+	struct slot at;
+	uint64_t wing;
+	uint32_t index;
+}; /* index: in its wing */
+/* ranks: that have not left */
+struct wing {
+	uint64_t id;
+	uint32_t node, ranks;
+	int leaves, open;
+};
 
 struct rig {
-	struct peer   peers[RIG_NODES];
-	const char   *trainable;
-	struct member members[RIG_RANKS];	/* by rank                                     */
-	uint32_t      world;
-	struct wing   wings[1000];
-	uint32_t      wing_count;
-	uint64_t      next_wing, gang;
-	uint32_t      generation, port, door_node;
-	char          line[4096];		/* the last report                             */
+	struct peer peers[RIG_NODES];
+	const char *trainable;
+	struct member members[RIG_RANKS]; /* by rank */
+	uint32_t world;
+	struct wing wings[1000];
+	uint32_t wing_count;
+	uint64_t next_wing, gang;
+	uint32_t generation, port, door_node;
+	char line[4096]; /* the last report */
 	/* what is still to come, by node */
-	uint32_t      started[RIG_NODES], ready[RIG_NODES], ended[RIG_NODES], left[RIG_NODES];
-	uint32_t      resized[RIG_NODES], saved[RIG_NODES];
-	uint32_t      reports;			/* that came                                   */
-	int           failing;			/* ranks may end badly                         */
-	uint32_t      bad;			/* that did                                    */
-	int64_t       took;			/* of the last resize, as rank 0 says          */
+	uint32_t started[RIG_NODES], ready[RIG_NODES], ended[RIG_NODES], left[RIG_NODES];
+	uint32_t resized[RIG_NODES], saved[RIG_NODES];
+	uint32_t reports; /* that came */
+	int failing;      /* ranks may end badly */
+	uint32_t bad;     /* that did */
+	int64_t took;     /* of the last resize, as rank 0 says */
 };
 
 static inline void
 rig_open(struct rig *g, const char *trainable, uint32_t nodes)
 {
 	const char *folder = getenv("abs_top_builddir");
-	char        path[8192];
+	char path[8192];
 
 	memset(g, 0, sizeof *g);
 	if (folder != NULL) {
@@ -55,18 +66,19 @@ rig_open(struct rig *g, const char *trainable, uint32_t nodes)
 		open_agent(&g->peers[i], "cpu:8", 0);
 }
 
-/* Was it made by one of these?  At its end a process under LeakSanitizer is looked at by a child that has its
- * environment; kill that, and the process waits for ever. */
+/* Was it made by one of these?  At its end a process under LeakSanitizer is looked at by a child
+ * that has its environment; kill that, and the process waits for ever. */
 static inline int
 rig_child(pid_t pid, const pid_t *of, uint32_t count)
 {
 	struct espl__buf b = { NULL, 0, 0 };
-	char             path[64];
-	const char      *at;
-	long             parent = 0;
+	char path[64];
+	const char *at;
+	long parent = 0;
 
 	snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-	if (espl__file_read(path, 4096, &b, NULL) == ESPL_OK && (at = strrchr(espl__buf_text(&b), ')')) != NULL)
+	if (espl__file_read(path, 4096, &b, NULL) == ESPL_OK &&
+	    (at = strrchr(espl__buf_text(&b), ')')) != NULL)
 		(void)sscanf(at, ") %*c %ld", &parent);
 	espl__buf_free(&b);
 	for (uint32_t i = 0; i < count; i++)
@@ -79,22 +91,24 @@ rig_child(pid_t pid, const pid_t *of, uint32_t count)
 static inline pid_t
 rig_process(const struct rig *g, uint32_t pick)
 {
-	DIR           *proc = opendir("/proc");
+	DIR *proc = opendir("/proc");
 	struct dirent *e;
-	pid_t          found[256];
-	uint32_t       count = 0, ranks = 0;
+	pid_t found[256];
+	uint32_t count = 0, ranks = 0;
 
 	cr_assert(proc != NULL);
 	while ((e = readdir(proc)) != NULL && count < 256) {
 		struct espl__buf b = { NULL, 0, 0 };
-		char             path[300], wanted[100];
+		char path[300], wanted[100];
 
 		snprintf(path, sizeof path, "/proc/%s/environ", e->d_name);
-		if (e->d_name[0] >= '1' && e->d_name[0] <= '9'
-		    && espl__file_read(path, 1 << 20, &b, NULL) == ESPL_OK && b.size > 0)
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
+		    espl__file_read(path, 1 << 20, &b, NULL) == ESPL_OK && b.size > 0)
 			for (int i = 0; i < RIG_NODES; i++) {
-				snprintf(wanted, sizeof wanted, "ESPALIER_SCRATCH=%s/", g->peers[i].dir);
-				if (g->peers[i].pid > 0 && memmem(b.data, b.size, wanted, strlen(wanted)) != NULL) {
+				snprintf(wanted, sizeof wanted, "ESPALIER_SCRATCH=%s/",
+				    g->peers[i].dir);
+				if (g->peers[i].pid > 0 &&
+				    memmem(b.data, b.size, wanted, strlen(wanted)) != NULL) {
 					found[count++] = (pid_t)strtol(e->d_name, NULL, 10);
 					break;
 				}
@@ -155,8 +169,10 @@ rig_line(struct rig *g, uint32_t n, struct peer *p)
 			rig_one(&g->resized[n], "resized");
 		else if (g->resized[n] > 0)
 			g->resized[n]--;
-		cr_assert_eq(sscanf(text, "{\"resized\": %u, \"port\": %" SCNu32 ", \"took\": %" SCNd64 "}",
-		    &generation, &g->port, &g->took), 3);
+		cr_assert_eq(sscanf(text,
+				 "{\"resized\": %u, \"port\": %" SCNu32 ", \"took\": %" SCNd64 "}",
+				 &generation, &g->port, &g->took),
+		    3);
 		cr_assert_eq(generation, g->generation);
 	} else {
 		g->reports++;
@@ -172,7 +188,7 @@ rig_ended(struct rig *g, uint32_t n, struct peer *p, struct wing *w)
 	cr_assert_eq(espl__get_u8(&p->r), 1, "something is left");
 	ranks = espl__get_u32(&p->r);
 	for (uint32_t i = 0; i < ranks; i++) {
-		char    text[600];
+		char text[600];
 		int64_t code;
 
 		(void)espl__get_v64(&p->r);
@@ -194,8 +210,8 @@ static inline void
 rig_hear(struct rig *g, uint32_t n)
 {
 	struct peer *p = &g->peers[n];
-	uint8_t      type = hear(p);
-	uint64_t     id;
+	uint8_t type = hear(p);
+	uint64_t id;
 
 	cr_assert_neq(type, 0, "an agent is gone");
 	id = espl__get_v64(&p->r);
@@ -228,10 +244,10 @@ rig_hear_any(struct rig *g)
 	struct pollfd fds[RIG_NODES];
 
 	for (uint32_t n = 0; n < RIG_NODES; n++) {
-		struct peer        *p = &g->peers[n];
+		struct peer *p = &g->peers[n];
 		struct espl__reader r;
-		uint8_t             type;
-		size_t              used;
+		uint8_t type;
+		size_t used;
 
 		fds[n] = (struct pollfd){ .fd = p->pid > 0 ? p->from : -1, .events = POLLIN };
 		while (p->pid > 0 && espl__frame_get(&p->in, p->drop, &type, &r, &used) == 1) {
@@ -261,7 +277,7 @@ rig_lose(struct rig *g)
 
 		for (uint32_t n = 0; n < RIG_NODES; n++)
 			leaving += g->left[n] + g->ended[n];
-		if (g->reports > 0 && leaving == 0) {	/* it was one that had just left */
+		if (g->reports > 0 && leaving == 0) { /* it was one that had just left */
 			pid_t pid = rig_process(g, 0);
 
 			g->reports = 0;
@@ -313,18 +329,34 @@ rig_new_wing(struct rig *g, uint32_t node)
 /* The ranks of `list` on this node as a wing; `meet` NULL: the first ones. */
 static inline void
 rig_start(struct rig *g, uint32_t node, const struct espl__start_rank *list, uint32_t count,
-          uint32_t world, uint64_t checkpoint, const struct espl__meeting *meet, uint32_t local_first)
+    uint32_t world, uint64_t checkpoint, const struct espl__meeting *meet, uint32_t local_first)
 {
-	struct wing       *w = rig_new_wing(g, node);
-	struct espl__start t = {
-		.gang = w->id, .trial = 7, .world = world, .nodes = RIG_NODES, .node_rank = node,
-		.rank_count = count, .ranks = list, .packing = 1, .threads = 1, .trainable = g->trainable,
-		.options = "", .params = "{}", .directory = g->peers[node].dir, .iteration = checkpoint,
-		.budget = 100, .iterations_max = 100, .seed = 4242, .grace_ms = 60000, .source = 7,
-		.checkpoint = checkpoint, .master = "127.0.0.1", .port = meet == NULL ? g->port : 0,
-		.of = g->gang, .local_first = local_first
-	};
-	struct espl__buf   b = { NULL, 0, 0 };
+	struct wing *w = rig_new_wing(g, node);
+	struct espl__start t = { .gang = w->id,
+		.trial = 7,
+		.world = world,
+		.nodes = RIG_NODES,
+		.node_rank = node,
+		.rank_count = count,
+		.ranks = list,
+		.packing = 1,
+		.threads = 1,
+		.trainable = g->trainable,
+		.options = "",
+		.params = "{}",
+		.directory = g->peers[node].dir,
+		.iteration = checkpoint,
+		.budget = 100,
+		.iterations_max = 100,
+		.seed = 4242,
+		.grace_ms = 60000,
+		.source = 7,
+		.checkpoint = checkpoint,
+		.master = "127.0.0.1",
+		.port = meet == NULL ? g->port : 0,
+		.of = g->gang,
+		.local_first = local_first };
+	struct espl__buf b = { NULL, 0, 0 };
 
 	if (meet != NULL)
 		t.join = *meet;
@@ -344,7 +376,7 @@ static inline void
 rig_begin(struct rig *g, const struct slot *slots, uint32_t world, uint64_t checkpoint)
 {
 	struct espl__buf b = { NULL, 0, 0 };
-	uint32_t         first = slots[0].node;
+	uint32_t first = slots[0].node;
 
 	g->gang = g->next_wing;
 	g->world = world;
@@ -397,15 +429,20 @@ rig_answer(struct rig *g, const char *text)
 	reply(&g->peers[rig_lead(g)], g->members[0].wing, text);
 }
 
-/* Says where everybody will sit and starts who is to come.  The gang is not touched yet; what it will
- * be is written to `next`. */
+/* Says where everybody will sit and starts who is to come.  The gang is not touched yet; what it
+ * will be is written to `next`. */
 static inline void
-rig_prepare(struct rig *g, const struct slot *slots, uint32_t world, struct member *next, int *moved)
+rig_prepare(struct rig *g, const struct slot *slots, uint32_t world, struct member *next,
+    int *moved)
 {
 	struct member old[RIG_RANKS];
-	uint32_t      was = g->world, rank_of[RIG_RANKS], at = 0, nodes[RIG_NODES] = { 0 }, local[RIG_RANKS];
-	struct espl__meeting meet = { .generation = ++g->generation, .door = "127.0.0.1", .port = g->port,
-	    .master = "127.0.0.1", .world = world };
+	uint32_t was = g->world, rank_of[RIG_RANKS], at = 0, nodes[RIG_NODES] = { 0 },
+		 local[RIG_RANKS];
+	struct espl__meeting meet = { .generation = ++g->generation,
+		.door = "127.0.0.1",
+		.port = g->port,
+		.master = "127.0.0.1",
+		.world = world };
 
 	memcpy(old, g->members, sizeof old);
 	*moved = 1;
@@ -415,17 +452,18 @@ rig_prepare(struct rig *g, const struct slot *slots, uint32_t world, struct memb
 	meet.moved = *moved;
 	at = *moved ? 0 : 1;
 	for (uint32_t i = 0; i < world; i++) {
-		int first = !*moved && slots[i].node == old[0].at.node && slots[i].gpu == old[0].at.gpu;
+		int first =
+		    !*moved && slots[i].node == old[0].at.node && slots[i].gpu == old[0].at.gpu;
 
 		rank_of[i] = first ? 0 : at++;
 		local[i] = nodes[slots[i].node]++;
 	}
 	/* those that are here: SEAT to every wing */
 	for (uint32_t k = 0; k < g->wing_count; k++) {
-		struct wing            *w = &g->wings[k];
+		struct wing *w = &g->wings[k];
 		struct espl__start_rank ranks[RIG_SLOTS];
-		struct espl__seating    s = { .gang = w->id, .meet = meet, .ranks = ranks };
-		struct espl__buf        b = { NULL, 0, 0 };
+		struct espl__seating s = { .gang = w->id, .meet = meet, .ranks = ranks };
+		struct espl__buf b = { NULL, 0, 0 };
 
 		if (w->ranks == 0)
 			continue;
@@ -433,11 +471,14 @@ rig_prepare(struct rig *g, const struct slot *slots, uint32_t world, struct memb
 		/* in the order of the wing: by index */
 		for (uint32_t index = 0; index < 64; index++)
 			for (uint32_t r = 0; r < was; r++) {
-				if (old[r].wing != w->id || old[r].at.node != w->node || old[r].index != index)
+				if (old[r].wing != w->id || old[r].at.node != w->node ||
+				    old[r].index != index)
 					continue;
-				ranks[s.count] = (struct espl__start_rank){ world, 0, old[r].at.gpu };
+				ranks[s.count] =
+				    (struct espl__start_rank){ world, 0, old[r].at.gpu };
 				for (uint32_t i = 0; i < world; i++)
-					if (slots[i].node == old[r].at.node && slots[i].gpu == old[r].at.gpu) {
+					if (slots[i].node == old[r].at.node &&
+					    slots[i].gpu == old[r].at.gpu) {
 						ranks[s.count].rank = rank_of[i];
 						ranks[s.count].local_rank = local[i];
 						next[rank_of[i]] = old[r];
@@ -455,7 +496,7 @@ rig_prepare(struct rig *g, const struct slot *slots, uint32_t world, struct memb
 	/* those that come */
 	for (uint32_t n = 0; n < RIG_NODES; n++) {
 		struct espl__start_rank list[RIG_SLOTS];
-		uint32_t                count = 0;
+		uint32_t count = 0;
 
 		for (uint32_t rank = 0; rank < world; rank++)
 			for (uint32_t i = 0; i < world; i++) {
@@ -465,7 +506,8 @@ rig_prepare(struct rig *g, const struct slot *slots, uint32_t world, struct memb
 					here = old[r].at.node == n && old[r].at.gpu == slots[i].gpu;
 				if (here)
 					continue;
-				list[count] = (struct espl__start_rank){ rank, count, slots[i].gpu };
+				list[count] =
+				    (struct espl__start_rank){ rank, count, slots[i].gpu };
 				count++;
 			}
 		if (count == 0)
@@ -510,7 +552,7 @@ static inline void
 rig_resize(struct rig *g, const struct slot *slots, uint32_t world)
 {
 	struct member next[RIG_RANKS];
-	int           moved;
+	int moved;
 
 	rig_prepare(g, slots, world, next, &moved);
 	rig_commit(g, next, world);

@@ -13,7 +13,7 @@
 static struct espl_kit *
 opened(const char *options)
 {
-	struct espl_kit  *kit = espl_kit_new(5);
+	struct espl_kit *kit = espl_kit_new(5);
 	struct espl_error error;
 
 	espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
@@ -24,7 +24,7 @@ opened(const char *options)
 static void
 refused(const char *options, const char *text)
 {
-	struct espl_kit  *kit = espl_kit_new(5);
+	struct espl_kit *kit = espl_kit_new(5);
 	struct espl_error error;
 
 	espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
@@ -42,25 +42,27 @@ Test(asha, options)
 	espl_kit_free(opened("trials=9 iterations_max=9 eta=3 brackets=3"));
 }
 
-/* Ends a trial at its budget with this loss, asks for `want` trials, and compares what was said with
- * `wanted`, in which each new configuration is the word "fresh". */
+/* Ends a trial at its budget with this loss, asks for `want` trials, and compares what was said
+ * with `wanted`, in which each new configuration is the word "fresh". */
 static void
 then(struct espl_kit *kit, uint64_t trial, double loss, uint32_t want, const char *wanted)
 {
-	char  said[1024] = "", line[256];
+	char said[1024] = "", line[256];
 	const char *log;
-	int   used;
+	int used;
 	unsigned long long id, budget;
 
 	espl_kit_clear(kit);
 	cr_assert_eq(espl_kit_end(kit, trial, ESPL_END_BUDGET, loss), ESPL_OK);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_RESULT, ESPL_NONE, want), ESPL_OK);
-	for (log = espl_kit_log(kit); sscanf(log, "%255[^\n]%n", line, &used) == 1; log += used + 1) {
+	for (log = espl_kit_log(kit); sscanf(log, "%255[^\n]%n", line, &used) == 1;
+	     log += used + 1) {
 		char *end = said + strlen(said);
 
 		if (sscanf(line, "add group=0 trial=%llu continue budget=%llu", &id, &budget) == 2)
 			(void)sprintf(end, " %llu>%llu", id, budget);
-		else if (sscanf(line, "add group=0 trial=%llu fresh budget=%llu", &id, &budget) == 2)
+		else if (sscanf(line, "add group=0 trial=%llu fresh budget=%llu", &id, &budget) ==
+		    2)
 			(void)sprintf(end, " fresh");
 		else
 			(void)sprintf(end, " %.100s", line);
@@ -69,7 +71,8 @@ then(struct espl_kit *kit, uint64_t trial, double loss, uint32_t want, const cha
 	cr_assert_str_eq(said, wanted, "after trial %u", (unsigned)trial);
 }
 
-/* The paper's Algorithm 2 with eta = 3, r = 1, R = 9, by hand.  n / 3 of a rung, rounded down, may go on. */
+/* The paper's Algorithm 2 with eta = 3, r = 1, R = 9, by hand.  n / 3 of a rung, rounded down, may
+ * go on. */
 Test(asha, promotes_as_the_paper_says)
 {
 	struct espl_kit *kit = opened("trials=10 iterations_max=9 eta=3");
@@ -78,25 +81,26 @@ Test(asha, promotes_as_the_paper_says)
 	cr_assert_eq(espl_kit_trials(kit), 9);
 	then(kit, 0, .90, 0, "");
 	then(kit, 1, .50, 0, "");
-	then(kit, 2, .70, 1, " 1>3");		/* 3 results: the best one               */
-	then(kit, 3, .40, 1, " 3>3");		/* 4: still one, but now another         */
-	then(kit, 4, .60, 1, " fresh");		/* 5: nobody, so trial 9 begins           */
-	then(kit, 5, .80, 1, "");		/* 6: two, both gone on; no trials left  */
-	then(kit, 6, .45, 1, " 6>3");		/* 7: 3 and 6; that 1 went on was a mistake */
+	then(kit, 2, .70, 1, " 1>3");   /* 3 results: the best one */
+	then(kit, 3, .40, 1, " 3>3");   /* 4: still one, but now another */
+	then(kit, 4, .60, 1, " fresh"); /* 5: nobody, so trial 9 begins */
+	then(kit, 5, .80, 1, "");       /* 6: two, both gone on; no trials left */
+	then(kit, 6, .45, 1, " 6>3");   /* 7: 3 and 6; that 1 went on was a mistake */
 	then(kit, 1, .30, 0, "");
 	then(kit, 3, .35, 0, "");
-	then(kit, 6, .35, 1, " 1>9");		/* rung 1 has 3: the best is 1           */
-	then(kit, 7, .40, 0, "");		/* ties with 3, which is first by id     */
-	then(kit, 8, .10, 3, " 8>3 7>3");	/* 9: 8, 3, 7: by rank, not by arrival   */
+	then(kit, 6, .35, 1, " 1>9");     /* rung 1 has 3: the best is 1 */
+	then(kit, 7, .40, 0, "");         /* ties with 3, which is first by id */
+	then(kit, 8, .10, 3, " 8>3 7>3"); /* 9: 8, 3, 7: by rank, not by arrival */
 	then(kit, 8, .50, 0, "");
-	then(kit, 7, .20, 1, " 7>9");		/* rung 1 has 5, still one: 7 now         */
+	then(kit, 7, .20, 1, " 7>9"); /* rung 1 has 5, still one: 7 now */
 	then(kit, 9, .95, 1, "");
 	then(kit, 1, .20, 1, "");
 	then(kit, 7, .10, 1, " finish");
 	espl_kit_free(kit);
 }
 
-/* Too few for anybody to be promoted: the best goes on to the end all the same, or if it fails, the next one. */
+/* Too few for anybody to be promoted: the best goes on to the end all the same, or if it fails, the
+ * next one. */
 Test(asha, few_trials_come_to_the_end)
 {
 	struct espl_kit *kit = opened("trials=2 iterations_max=9 eta=3");
@@ -158,8 +162,9 @@ Test(asha, highest_rung_first)
 		cr_assert_eq(espl_kit_end(kit, i, ESPL_END_BUDGET, (double)i), ESPL_OK);
 	espl_kit_clear(kit);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_RESULT, ESPL_NONE, 3), ESPL_OK);
-	cr_assert_str_eq(espl_kit_log(kit), "add group=0 trial=0 continue budget=3\n"
-		"add group=0 trial=1 continue budget=3\nadd group=0 trial=2 continue budget=3\n");
+	cr_assert_str_eq(espl_kit_log(kit),
+	    "add group=0 trial=0 continue budget=3\n"
+	    "add group=0 trial=1 continue budget=3\nadd group=0 trial=2 continue budget=3\n");
 	for (i = 9; i < 12; i++)
 		cr_assert_eq(espl_kit_end(kit, i, ESPL_END_BUDGET, -(double)i), ESPL_OK);
 	for (i = 0; i < 2; i++)
@@ -174,13 +179,14 @@ Test(asha, failures_and_nan_rank_last)
 	uint64_t i;
 
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 7), ESPL_OK);
-	then(kit, 0, NAN, 1, " drop trial=0");	/* never to come back: its checkpoints may go */
+	then(kit, 0, NAN, 1, " drop trial=0"); /* never to come back: its checkpoints may go */
 	cr_assert_eq(espl_kit_end(kit, 1, ESPL_END_FAILED, NAN), ESPL_OK);
-	then(kit, 2, 9.0, 1, " 2>3");		/* the best of three */
+	then(kit, 2, 9.0, 1, " 2>3"); /* the best of three */
 	cr_assert_eq(espl_kit_end(kit, 3, ESPL_END_ITSELF, 1.0), ESPL_OK);
 	for (i = 4; i < 6; i++)
 		cr_assert_eq(espl_kit_end(kit, i, ESPL_END_STOPPED, .1), ESPL_OK);
-	/* Of five results the complete one is the best, and cannot go on; the stopped ones have none. */
+	/* Of five results the complete one is the best, and cannot go on; the stopped ones have
+	 * none. */
 	then(kit, 6, 2.0, 5, "");
 	then(kit, 2, 8.0, 5, " finish");
 	espl_kit_free(kit);
@@ -200,25 +206,29 @@ Test(asha, stopping_keeps_the_best_of_those_before)
 
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 20), ESPL_OK);
 	cr_assert_eq(espl_kit_trial(kit, 0)->budget, 9);
-	cr_assert(!stops(kit, 0, 1, .5));	/* the first: 1 of 1                     */
-	cr_assert(stops(kit, 1, 1, .6));	/* 2nd of 2                              */
-	cr_assert(!stops(kit, 2, 1, .4));	/* 1st of 3                              */
-	cr_assert(!stops(kit, 3, 1, .45));	/* 2nd of 4: ceil(4/3) = 2               */
-	cr_assert(stops(kit, 4, 1, .49));	/* 3rd of 5                              */
+	cr_assert(!stops(kit, 0, 1, .5));  /* the first: 1 of 1 */
+	cr_assert(stops(kit, 1, 1, .6));   /* 2nd of 2 */
+	cr_assert(!stops(kit, 2, 1, .4));  /* 1st of 3 */
+	cr_assert(!stops(kit, 3, 1, .45)); /* 2nd of 4: ceil(4/3) = 2 */
+	cr_assert(stops(kit, 4, 1, .49));  /* 3rd of 5 */
 	cr_assert(stops(kit, 5, 1, NAN));
-	cr_assert(!stops(kit, 0, 2, .9));	/* between rungs nothing is cut          */
+	cr_assert(!stops(kit, 0, 2, .9)); /* between rungs nothing is cut */
 	cr_assert(!stops(kit, 0, 3, .9));
 	cr_assert(!stops(kit, 2, 2, .4));
 	cr_assert(stops(kit, 2, 3, .95));
-	cr_assert(!stops(kit, 6, 4, .1));	/* skipped two rungs: best at both       */
-	cr_assert(!stops(kit, 7, 4, .2));	/* 2nd of 8, and 2nd of 4                */
-	cr_assert(stops(kit, 8, 4, .3));	/* 3rd of 9, but 3rd of 5                */
+	cr_assert(!stops(kit, 6, 4, .1)); /* skipped two rungs: best at both */
+	cr_assert(!stops(kit, 7, 4, .2)); /* 2nd of 8, and 2nd of 4 */
+	cr_assert(stops(kit, 8, 4, .3));  /* 3rd of 9, but 3rd of 5 */
 	espl_kit_free(kit);
 }
 
-/* ---- whole searches ---------------------------------------------------------------------------- */
+/* ---- whole searches ----------------------------------------------------------------------- */
 
-struct seen { double loss; uint64_t trial; int nan; };
+struct seen {
+	double loss;
+	uint64_t trial;
+	int nan;
+};
 
 static int
 seen_order(const void *a, const void *b)
@@ -232,8 +242,8 @@ seen_order(const void *a, const void *b)
 	return x->trial < y->trial ? -1 : x->trial > y->trial;
 }
 
-/* What the rung at `until` saw in the end, worked out from the trials alone: those that came to it, and
- * those that failed after `before` and so count as the last ones. */
+/* What the rung at `until` saw in the end, worked out from the trials alone: those that came to it,
+ * and those that failed after `before` and so count as the last ones. */
 static uint32_t
 gather(const struct play *play, uint64_t before, uint64_t until, struct seen *list)
 {
@@ -244,14 +254,15 @@ gather(const struct play *play, uint64_t before, uint64_t until, struct seen *li
 		const struct espl_trial *trial = espl_kit_trial(play->kit, id);
 		int failed = trial->state == ESPL_TRIAL_FAILED && trial->budget == until;
 		int complete = trial->state == ESPL_TRIAL_ENDED && trial->iteration < until &&
-			trial->iteration > before && trial->budget == until;
+		    trial->iteration > before && trial->budget == until;
 
 		if (trial->iteration < until && !failed && !complete)
 			continue;
 		list[count].trial = id;
-		list[count].loss = play_loss((void *)(uintptr_t)play, trial,
-		                             complete ? trial->iteration : until);
-		list[count].nan = failed || play_chance(play->fate, id, complete ? trial->iteration : until, 4) <
+		list[count].loss =
+		    play_loss((void *)(uintptr_t)play, trial, complete ? trial->iteration : until);
+		list[count].nan = failed ||
+		    play_chance(play->fate, id, complete ? trial->iteration : until, 4) <
 			play->nans;
 		count++;
 	}
@@ -275,9 +286,9 @@ nobody_starved(struct play *play, uint64_t seed)
 			const struct espl_trial *trial = espl_kit_trial(play->kit, list[i].trial);
 
 			cr_assert(list[i].nan || trial->budget > levels[k] ||
-			          trial->state == ESPL_TRIAL_ENDED,
-			          "seed %u: trial %u is number %u of %u at %u and rests", (unsigned)seed,
-			          (unsigned)trial->id, i + 1, count, (unsigned)levels[k]);
+				trial->state == ESPL_TRIAL_ENDED,
+			    "seed %u: trial %u is number %u of %u at %u and rests", (unsigned)seed,
+			    (unsigned)trial->id, i + 1, count, (unsigned)levels[k]);
 		}
 	}
 	free(list);
@@ -289,10 +300,11 @@ nobody_twice(struct play *play)
 {
 	const char *log = espl_kit_log(play->kit);
 	char line[256];
-	int  used;
+	int used;
 
 	for (; sscanf(log, "%255[^\n]%n", line, &used) == 1; log += used + 1)
-		cr_assert(strstr(line, "continue") == NULL || strstr(log + used, line) == NULL, "%s", line);
+		cr_assert(strstr(line, "continue") == NULL || strstr(log + used, line) == NULL,
+		    "%s", line);
 }
 
 static void
@@ -305,8 +317,11 @@ check_promotion(struct play *play, uint64_t seed)
 
 Test(asha, a_thousand_searches)
 {
-	struct play play = { .plugin = ASHA, .options = "trials=40 iterations_max=27",
-	                     .fails = .03, .itself = .02, .nans = .05 };
+	struct play play = { .plugin = ASHA,
+		.options = "trials=40 iterations_max=27",
+		.fails = .03,
+		.itself = .02,
+		.nans = .05 };
 
 	play_seeds(&play, 1000, check_promotion);
 }
@@ -320,13 +335,17 @@ check_count(struct play *play, uint64_t seed)
 
 Test(asha, a_thousand_searches_with_brackets)
 {
-	struct play play = { .plugin = ASHA, .options = "trials=30 iterations_max=20 eta=2 brackets=3",
-	                     .fails = .03, .itself = .02, .nans = .05 };
+	struct play play = { .plugin = ASHA,
+		.options = "trials=30 iterations_max=20 eta=2 brackets=3",
+		.fails = .03,
+		.itself = .02,
+		.nans = .05 };
 
 	play_seeds(&play, 1000, check_count);
 }
 
-/* Somebody is trained to the end, or says to be complete on the last stretch, unless nobody is left that could. */
+/* Somebody is trained to the end, or says to be complete on the last stretch, unless nobody is left
+ * that could. */
 static void
 check_end(struct play *play, uint64_t seed)
 {
@@ -335,8 +354,10 @@ check_end(struct play *play, uint64_t seed)
 	for (id = 0; id < play->trials; id++) {
 		const struct espl_trial *trial = espl_kit_trial(play->kit, id);
 
-		rests += trial->state == ESPL_TRIAL_RESTING && trial->budget < 27 && !isnan(trial->loss);
-		ended += trial->state != ESPL_TRIAL_FAILED && trial->budget == 27 && !isnan(trial->loss);
+		rests +=
+		    trial->state == ESPL_TRIAL_RESTING && trial->budget < 27 && !isnan(trial->loss);
+		ended +=
+		    trial->state != ESPL_TRIAL_FAILED && trial->budget == 27 && !isnan(trial->loss);
 	}
 	cr_assert(rests == 0 || ended > 0, "seed %u: %u rest", (unsigned)seed, (unsigned)rests);
 	nobody_twice(play);
@@ -344,8 +365,11 @@ check_end(struct play *play, uint64_t seed)
 
 Test(asha, a_thousand_small_searches)
 {
-	struct play play = { .plugin = ASHA, .options = "trials=5 iterations_max=27",
-	                     .fails = .03, .itself = .02, .nans = .05 };
+	struct play play = { .plugin = ASHA,
+		.options = "trials=5 iterations_max=27",
+		.fails = .03,
+		.itself = .02,
+		.nans = .05 };
 
 	play_seeds(&play, 1000, check_end);
 	play.options = "trials=7 iterations_max=27 brackets=3";
@@ -365,8 +389,11 @@ check_stopping(struct play *play, uint64_t seed)
 
 Test(asha, a_thousand_stopping_searches)
 {
-	struct play play = { .plugin = ASHA, .options = "trials=30 iterations_max=27 mode=stopping",
-	                     .fails = .03, .itself = .02, .nans = .05 };
+	struct play play = { .plugin = ASHA,
+		.options = "trials=30 iterations_max=27 mode=stopping",
+		.fails = .03,
+		.itself = .02,
+		.nans = .05 };
 
 	play_seeds(&play, 1000, check_stopping);
 	play.options = "trials=30 iterations_max=27 mode=stopping brackets=3";
@@ -375,8 +402,11 @@ Test(asha, a_thousand_stopping_searches)
 
 Test(asha, without_end)
 {
-	struct play play = { .plugin = ASHA, .options = "iterations_max=9", .endless = 1, .events = 3000,
-	                     .fails = .02 };
+	struct play play = { .plugin = ASHA,
+		.options = "iterations_max=9",
+		.endless = 1,
+		.events = 3000,
+		.fails = .02 };
 	struct play first = play;
 
 	play_seeds(&play, 20, NULL);
@@ -397,8 +427,10 @@ Test(asha, brackets_in_proportion)
 
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 11), ESPL_OK);
 	for (i = 0; i < 11; i++)
-		begun[espl_kit_trial(kit, i)->budget == 1 ? 0 : espl_kit_trial(kit, i)->budget == 3 ? 1 : 2]++;
+		begun[espl_kit_trial(kit, i)->budget == 1     ? 0
+			: espl_kit_trial(kit, i)->budget == 3 ? 1
+							      : 2]++;
 	cr_assert(begun[0] == 6 && begun[1] == 3 && begun[2] == 2, "%u %u %u", (unsigned)begun[0],
-	          (unsigned)begun[1], (unsigned)begun[2]);
+	    (unsigned)begun[1], (unsigned)begun[2]);
 	espl_kit_free(kit);
 }

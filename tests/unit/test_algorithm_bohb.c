@@ -1,5 +1,5 @@
-/* test_algorithm_bohb.c - bohb and tpe as plugins: what they begin, whole searches at random, and whether
- * they find more than chance does. */
+/* test_algorithm_bohb.c - bohb and tpe as plugins: what they begin, whole searches at random, and
+ * whether they find more than chance does. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -11,14 +11,14 @@
 extern const struct espl_plugin algorithm_bohb_LTX_espalier_plugin;
 extern const struct espl_plugin algorithm_tpe_LTX_espalier_plugin;
 #define BOHB (&algorithm_bohb_LTX_espalier_plugin)
-#define TPE  (&algorithm_tpe_LTX_espalier_plugin)
+#define TPE (&algorithm_tpe_LTX_espalier_plugin)
 
-/* ---- options ----------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------ */
 
 static void
 refused(const struct espl_plugin *plugin, const char *options, const char *text, uint32_t option)
 {
-	struct espl_kit  *kit = espl_kit_new(5);
+	struct espl_kit *kit = espl_kit_new(5);
 	struct espl_error error;
 
 	espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
@@ -54,25 +54,36 @@ declares(const struct espl_plugin *plugin, const char *options, const char *spec
 Test(bohb, specs)
 {
 	declares(BOHB, "iterations_max=27 mode=sync",
-	         "spec bracket=0 stage=0 trials=27 iterations=1\nspec bracket=0 stage=1 trials=9 iterations=2\n"
-	         "spec bracket=0 stage=2 trials=3 iterations=6\nspec bracket=0 stage=3 trials=1 iterations=18\n"
-	         "spec bracket=1 stage=0 trials=9 iterations=3\nspec bracket=1 stage=1 trials=3 iterations=6\n"
-	         "spec bracket=1 stage=2 trials=1 iterations=18\nspec bracket=2 stage=0 trials=6 iterations=9\n"
-	         "spec bracket=2 stage=1 trials=2 iterations=18\nspec bracket=3 stage=0 trials=4 iterations=27\n");
+	    "spec bracket=0 stage=0 trials=27 iterations=1\nspec bracket=0 stage=1 trials=9 "
+	    "iterations=2\n"
+	    "spec bracket=0 stage=2 trials=3 iterations=6\nspec bracket=0 stage=3 trials=1 "
+	    "iterations=18\n"
+	    "spec bracket=1 stage=0 trials=9 iterations=3\nspec bracket=1 stage=1 trials=3 "
+	    "iterations=6\n"
+	    "spec bracket=1 stage=2 trials=1 iterations=18\nspec bracket=2 stage=0 trials=6 "
+	    "iterations=9\n"
+	    "spec bracket=2 stage=1 trials=2 iterations=18\nspec bracket=3 stage=0 trials=4 "
+	    "iterations=27\n");
 	declares(BOHB, "iterations_max=27", "");
-	declares(TPE, "trials=7 iterations_max=27", "spec bracket=0 stage=0 trials=7 iterations=27\n");
+	declares(TPE, "trials=7 iterations_max=27",
+	    "spec bracket=0 stage=0 trials=7 iterations=27\n");
 	declares(TPE, "trials=7", "spec bracket=0 stage=0 trials=7 iterations=1\n");
 }
 
-/* ---- the first of them ------------------------------------------------------------------------- */
+/* ---- the first of them -------------------------------------------------------------------- */
 
-/* The user's points come first and count; asynchronous: as many as can train; synchronous: a bracket. */
+/* The user's points come first and count; asynchronous: as many as can train; synchronous: a
+ * bracket. */
 Test(bohb, begins)
 {
 	static const double mine[] = { 0.5 };
-	static const struct { const struct espl_plugin *plugin; const char *options; uint64_t trials; } all[] = {
-		{ BOHB, "iterations_max=9", 2 }, { BOHB, "iterations_max=9 mode=sync", 9 },
-		{ BOHB, "iterations_max=9 trials=1", 1 }, { TPE, "trials=3", 2 }, { TPE, "trials=1", 1 } };
+	static const struct {
+		const struct espl_plugin *plugin;
+		const char *options;
+		uint64_t trials;
+	} all[] = { { BOHB, "iterations_max=9", 2 }, { BOHB, "iterations_max=9 mode=sync", 9 },
+		{ BOHB, "iterations_max=9 trials=1", 1 }, { TPE, "trials=3", 2 },
+		{ TPE, "trials=1", 1 } };
 	size_t i;
 
 	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -88,13 +99,13 @@ Test(bohb, begins)
 	}
 }
 
-/* ---- a problem -------------------------------------------------------------------------------- */
+/* ---- a problem ---------------------------------------------------------------------------- */
 
 static double
 bowl(void *ctx, const struct espl_trial *trial, uint64_t iteration)
 {
 	double sum = trial->values[0] == 2 ? 0 : 0.3;
-	int    i;
+	int i;
 
 	(void)ctx;
 	for (i = 1; i < 5; i++)
@@ -114,7 +125,7 @@ bowl_space(struct espl_kit *kit, void *ctx)
 		espl_kit_real(kit, names[i], 0, 1, ESPL_LINEAR, 0);
 }
 
-/* ---- whole searches ---------------------------------------------------------------------------- */
+/* ---- whole searches ----------------------------------------------------------------------- */
 
 static void
 exactly_forty(struct play *play, uint64_t seed)
@@ -133,26 +144,46 @@ one_pass(struct play *play, uint64_t seed)
 }
 
 static void
-many(const struct espl_plugin *plugin, const char *options, void (*check)(struct play *, uint64_t), int any_order)
+many(const struct espl_plugin *plugin, const char *options, void (*check)(struct play *, uint64_t),
+    int any_order)
 {
-	struct play play = { .plugin = plugin, .options = options, .fails = .05, .itself = .02, .nans = .1 };
+	struct play play = { .plugin = plugin,
+		.options = options,
+		.fails = .05,
+		.itself = .02,
+		.nans = .1 };
 
 	play_seeds(&play, 1000, check);
 	if (any_order)
 		play_orders(&play, 200);
 }
 
-Test(bohb, a_thousand_asynchronous) { many(BOHB, "iterations_max=9 candidates=8", one_pass, 0); }
-Test(bohb, a_thousand_synchronous) { many(BOHB, "iterations_max=9 mode=sync candidates=8", one_pass, 1); }
-Test(bohb, a_thousand_of_forty) { many(BOHB, "iterations_max=9 trials=40 candidates=4", exactly_forty, 0); }
+Test(bohb, a_thousand_asynchronous)
+{
+	many(BOHB, "iterations_max=9 candidates=8", one_pass, 0);
+}
+Test(bohb, a_thousand_synchronous)
+{
+	many(BOHB, "iterations_max=9 mode=sync candidates=8", one_pass, 1);
+}
+Test(bohb, a_thousand_of_forty)
+{
+	many(BOHB, "iterations_max=9 trials=40 candidates=4", exactly_forty, 0);
+}
 Test(bohb, two_hundred_of_forty_in_any_order)
 {
-	struct play play = { .plugin = BOHB, .options = "iterations_max=9 trials=40 mode=sync candidates=4",
-	                     .fails = .05, .itself = .02, .nans = .1 };
+	struct play play = { .plugin = BOHB,
+		.options = "iterations_max=9 trials=40 mode=sync candidates=4",
+		.fails = .05,
+		.itself = .02,
+		.nans = .1 };
 
 	play_orders(&play, 200);
 }
-Test(tpe, a_thousand) { many(TPE, "trials=40 iterations_max=3 candidates=4", exactly_forty, 0); }
+Test(tpe, a_thousand)
+{
+	many(TPE, "trials=40 iterations_max=3 candidates=4", exactly_forty, 0);
+}
 
 static void
 until_a_deadline(struct espl_kit *kit, void *ctx)
@@ -163,8 +194,12 @@ until_a_deadline(struct espl_kit *kit, void *ctx)
 
 Test(bohb, without_end)
 {
-	struct play play = { .plugin = BOHB, .options = "iterations_max=9 passes=0", .endless = 1, .events = 3000,
-	                     .fails = .02, .prepare = until_a_deadline };
+	struct play play = { .plugin = BOHB,
+		.options = "iterations_max=9 passes=0",
+		.endless = 1,
+		.events = 3000,
+		.fails = .02,
+		.prepare = until_a_deadline };
 
 	play_seeds(&play, 20, NULL);
 	play.plugin = TPE;
@@ -172,14 +207,18 @@ Test(bohb, without_end)
 	play_seeds(&play, 20, NULL);
 }
 
-/* ---- what they find ---------------------------------------------------------------------------- */
+/* ---- what they find ----------------------------------------------------------------------- */
 
 /* Mean over 20 seeds of the least loss of 80 trials trained to the end. */
 static double
 finds(const struct espl_plugin *plugin, const char *options)
 {
-	struct play play = { .plugin = plugin, .options = options, .prepare = bowl_space, .loss = bowl, .slots = 4 };
-	double   sum = 0;
+	struct play play = { .plugin = plugin,
+		.options = options,
+		.prepare = bowl_space,
+		.loss = bowl,
+		.slots = 4 };
+	double sum = 0;
 	uint64_t id;
 
 	for (play.seed = 1; play.seed <= 20; play.seed++) {
@@ -210,13 +249,16 @@ Test(bohb, finds_more_than_chance)
 	cr_assert_lt(model - 0.1 / 9, (chance - 0.1 / 9) * 2 / 3, "%g against %g", model, chance);
 }
 
-/* ---- no memory --------------------------------------------------------------------------------- */
+/* ---- no memory ---------------------------------------------------------------------------- */
 
 Test(bohb, out_of_memory)
 {
-	static const struct { const struct espl_plugin *plugin; const char *options; } all[] = {
-		{ BOHB, "iterations_max=9" }, { BOHB, "iterations_max=9 mode=sync" }, { TPE, "trials=9" } };
-	size_t   i;
+	static const struct {
+		const struct espl_plugin *plugin;
+		const char *options;
+	} all[] = { { BOHB, "iterations_max=9" }, { BOHB, "iterations_max=9 mode=sync" },
+		{ TPE, "trials=9" } };
+	size_t i;
 	uint32_t n;
 
 	for (i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -228,14 +270,16 @@ Test(bohb, out_of_memory)
 			test_left = n;
 			status = espl_kit_open(kit, all[i].plugin, all[i].options, NULL);
 			test_left = UINT32_MAX;
-			cr_assert(status == ESPL_OK || (status == ESPL_E_NOMEM && n < 100), "%u", n);
+			cr_assert(status == ESPL_OK || (status == ESPL_E_NOMEM && n < 100), "%u",
+			    n);
 		}
 		cr_assert_gt(n, 9);
 		for (n = 1, status = ESPL_E_NOMEM; status != ESPL_OK; n++) {
 			test_left = n;
 			status = espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 1);
 			test_left = UINT32_MAX;
-			cr_assert(status == ESPL_OK || (status == ESPL_E_NOMEM && n < 100), "%u", n);
+			cr_assert(status == ESPL_OK || (status == ESPL_E_NOMEM && n < 100), "%u",
+			    n);
 		}
 		cr_assert_gt(espl_kit_trials(kit), 0);
 		test_left = 1;

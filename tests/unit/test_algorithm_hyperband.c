@@ -1,4 +1,5 @@
-/* test_algorithm_hyperband.c - Hyperband: its table, when brackets begin, and whole searches at random. */
+/* test_algorithm_hyperband.c - Hyperband: its table, when brackets begin, and whole searches at
+ * random. */
 #include <criterion/criterion.h>
 #include <inttypes.h>
 #include <math.h>
@@ -14,7 +15,7 @@
 static struct espl_kit *
 opened(const char *options)
 {
-	struct espl_kit  *kit = espl_kit_new(5);
+	struct espl_kit *kit = espl_kit_new(5);
 	struct espl_error error;
 
 	espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
@@ -25,7 +26,7 @@ opened(const char *options)
 static void
 refused(const char *options, const char *text, uint32_t option)
 {
-	struct espl_kit  *kit = espl_kit_new(5);
+	struct espl_kit *kit = espl_kit_new(5);
 	struct espl_error error;
 
 	espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
@@ -35,19 +36,21 @@ refused(const char *options, const char *text, uint32_t option)
 	espl_kit_free(kit);
 }
 
-/* table: brackets separated by '|', in each "n r" of its rungs, r cumulative as the paper writes it. */
+/* table: brackets separated by '|', in each "n r" of its rungs, r cumulative as the paper writes
+ * it. */
 static void
 table_is(const char *options, const char *table)
 {
 	struct espl_kit *kit = opened(options);
-	char     wanted[4096] = "", rung[32];
+	char wanted[4096] = "", rung[32];
 	unsigned n, bracket = 0, stage = 0;
 	unsigned long long r, before = 0;
-	int      used;
+	int used;
 
 	while (sscanf(table, " %u %llu%n", &n, &r, &used) == 2) {
-		(void)sprintf(wanted + strlen(wanted), "spec bracket=%u stage=%u trials=%u iterations=%llu\n",
-		              bracket, stage++, n, r - before);
+		(void)sprintf(wanted + strlen(wanted),
+		    "spec bracket=%u stage=%u trials=%u iterations=%llu\n", bracket, stage++, n,
+		    r - before);
 		before = r;
 		table += used;
 		if (sscanf(table, " %1[|]%n", rung, &used) == 1) {
@@ -65,32 +68,41 @@ table_is(const char *options, const char *table)
 
 Test(hyperband, tables)
 {
-	/* R = 81, eta = 3.  The paper's Algorithm 1: n = ceil(5 * 3^s / (s + 1)), n_i = floor(n / 3^i). */
-	table_is("iterations_max=81", "81 1  27 3  9 9  3 27  1 81 | 34 3  11 9  3 27  1 81 | "
-	         "15 9  5 27  1 81 | 8 27  2 81 | 5 81");
+	/* R = 81, eta = 3.  The paper's Algorithm 1: n = ceil(5 * 3^s / (s + 1)), n_i = floor(n /
+	 * 3^i). */
+	table_is("iterations_max=81",
+	    "81 1  27 3  9 9  3 27  1 81 | 34 3  11 9  3 27  1 81 | 15 9  5 27  1 81 | 8 27  2 81 "
+	    "| 5 81");
 	/* Table 1 as its first version and most programs have it: floor(5 / (s + 1)) * 3^s. */
-	table_is("iterations_max=81 rounding=down", "81 1  27 3  9 9  3 27  1 81 | 27 3  9 9  3 27  1 81 | "
-	         "9 9  3 27  1 81 | 6 27  2 81 | 5 81");
-	table_is("iterations_max=81 rounding=up", "81 1  27 3  9 9  3 27  1 81 | 54 3  18 9  6 27  2 81 | "
-	         "18 9  6 27  2 81 | 9 27  3 81 | 5 81");
+	table_is("iterations_max=81 rounding=down",
+	    "81 1  27 3  9 9  3 27  1 81 | 27 3  9 9  3 27  1 81 | 9 9  3 27  1 81 | 6 27  2 81 | "
+	    "5 81");
+	table_is("iterations_max=81 rounding=up",
+	    "81 1  27 3  9 9  3 27  1 81 | 54 3  18 9  6 27  2 81 | 18 9  6 27  2 81 | 9 27  3 81 "
+	    "| 5 81");
 	/* The first r is no less than iterations_min; r is rounded down. */
 	table_is("iterations_max=50 iterations_min=2", "9 5  3 16  1 50 | 5 16  1 50 | 3 50");
 	/* Anchored: asha's rungs, so the last one may be nearer than eta times the one before. */
 	table_is("iterations_max=50 iterations_min=2 rungs=anchored",
-	         "27 2  9 6  3 18  1 50 | 12 6  4 18  1 50 | 6 18  2 50 | 4 50");
-	table_is("iterations_max=81 rungs=anchored", "81 1  27 3  9 9  3 27  1 81 | 34 3  11 9  3 27  1 81 | "
-	         "15 9  5 27  1 81 | 8 27  2 81 | 5 81");
+	    "27 2  9 6  3 18  1 50 | 12 6  4 18  1 50 | 6 18  2 50 | 4 50");
+	table_is("iterations_max=81 rungs=anchored",
+	    "81 1  27 3  9 9  3 27  1 81 | 34 3  11 9  3 27  1 81 | 15 9  5 27  1 81 | 8 27  2 81 "
+	    "| 5 81");
 	table_is("iterations_max=7 iterations_min=7 rungs=anchored", "1 7");
 	table_is("iterations_max=8 iterations_min=7 rungs=anchored", "3 7  1 8 | 2 8");
-	table_is("iterations_max=50 iterations_min=2 rungs=anchored trials=30", "27 2  9 6  3 18  1 50 | 3 6  1 50");
-	table_is("iterations_max=1000000000000 iterations_min=1 eta=1000000 rungs=anchored brackets=1 trials=5",
-	         "5 1  1 1000000000000");
+	table_is("iterations_max=50 iterations_min=2 rungs=anchored trials=30",
+	    "27 2  9 6  3 18  1 50 | 3 6  1 50");
+	table_is("iterations_max=1000000000000 iterations_min=1 eta=1000000 rungs=anchored "
+		 "brackets=1 trials=5",
+	    "5 1  1 1000000000000");
 	table_is("iterations_max=8 eta=2", "8 1  4 2  2 4  1 8 | 6 2  3 4  1 8 | 4 4  2 8 | 4 8");
 	table_is("iterations_max=8 eta=2 brackets=2", "8 1  4 2  2 4  1 8 | 6 2  3 4  1 8");
-	table_is("iterations_max=9 passes=2", "9 1  3 3  1 9 | 5 3  1 9 | 3 9 | 9 1  3 3  1 9 | 5 3  1 9 | 3 9");
+	table_is("iterations_max=9 passes=2",
+	    "9 1  3 3  1 9 | 5 3  1 9 | 3 9 | 9 1  3 3  1 9 | 5 3  1 9 | 3 9");
 	table_is("iterations_max=1", "1 1");
 	/* Exactly so many: 9 + 5 + 3 in a pass, then 9, then 4 of 5. */
-	table_is("iterations_max=9 trials=30", "9 1  3 3  1 9 | 5 3  1 9 | 3 9 | 9 1  3 3  1 9 | 4 3  1 9");
+	table_is("iterations_max=9 trials=30",
+	    "9 1  3 3  1 9 | 5 3  1 9 | 3 9 | 9 1  3 3  1 9 | 4 3  1 9");
 	table_is("iterations_max=9 trials=2", "2 1  1 9");
 	table_is("iterations_max=9 trials=1", "1 9");
 	/* Nobody knows when these begin: none. */
@@ -108,7 +120,7 @@ Test(hyperband, options)
 	table_is("iterations_max=1000000000000 eta=1000000 trials=3", "3 1  1 1000000000000");
 }
 
-/* ---- when brackets begin ----------------------------------------------------------------------- */
+/* ---- when brackets begin ------------------------------------------------------------------ */
 
 static void
 end_all(struct espl_kit *kit, uint64_t from, uint64_t to, double first)
@@ -124,11 +136,12 @@ Test(hyperband, one_bracket_after_the_other)
 	uint64_t i;
 
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 9), ESPL_OK);
-	cr_assert_eq(espl_kit_trials(kit), 3);		/* free GPUs or not */
+	cr_assert_eq(espl_kit_trials(kit), 3); /* free GPUs or not */
 	end_all(kit, 0, 3, 0);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 0, 9), ESPL_OK);
-	cr_assert_str_eq(espl_kit_log(kit), "begin group=1 bracket=0 stage=1\n"
-		"add group=1 trial=0 continue budget=3\n");
+	cr_assert_str_eq(espl_kit_log(kit),
+	    "begin group=1 bracket=0 stage=1\n"
+	    "add group=1 trial=0 continue budget=3\n");
 	end_all(kit, 0, 1, 0);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 1, 9), ESPL_OK);
 	cr_assert_eq(espl_kit_trials(kit), 5);
@@ -151,8 +164,9 @@ Test(hyperband, all_brackets_at_once)
 	/* The second one is faster. */
 	end_all(kit, 9, 14, 0);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 1, 1), ESPL_OK);
-	cr_assert_str_eq(espl_kit_log(kit), "begin group=3 bracket=1 stage=1\n"
-		"add group=3 trial=9 continue budget=9\n");
+	cr_assert_str_eq(espl_kit_log(kit),
+	    "begin group=3 bracket=1 stage=1\n"
+	    "add group=3 trial=9 continue budget=9\n");
 	espl_kit_free(kit);
 }
 
@@ -166,7 +180,8 @@ Test(hyperband, promotes_the_next_best_in_place_of_one_that_fails)
 	cr_assert_eq(espl_kit_end(kit, 9, ESPL_END_FAILED, NAN), ESPL_OK);
 	espl_kit_clear(kit);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 3, 1), ESPL_OK);
-	cr_assert_str_eq(espl_kit_log(kit), "begin group=4 bracket=1 stage=1\nadd group=4 trial=10 continue budget=9\n");
+	cr_assert_str_eq(espl_kit_log(kit),
+	    "begin group=4 bracket=1 stage=1\nadd group=4 trial=10 continue budget=9\n");
 	cr_assert_eq(espl_kit_end(kit, 10, ESPL_END_BUDGET, 1), ESPL_OK);
 	espl_kit_clear(kit);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 4, 1), ESPL_OK);
@@ -185,26 +200,31 @@ Test(hyperband, overlapping_brackets)
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_RESULT, ESPL_NONE, 0), ESPL_OK);
 	cr_assert_eq(espl_kit_trials(kit), 9);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_CAPACITY, ESPL_NONE, 1), ESPL_OK);
-	cr_assert_eq(espl_kit_trials(kit), 14);		/* 9 + 5 */
+	cr_assert_eq(espl_kit_trials(kit), 14); /* 9 + 5 */
 	end_all(kit, 0, 9, 0);
 	/* Its end is not told yet: what is free may be for those who go on. */
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_CAPACITY, ESPL_NONE, 3), ESPL_OK);
 	cr_assert_eq(espl_kit_trials(kit), 14);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 0, 3), ESPL_OK);
-	cr_assert_eq(espl_kit_trials(kit), 14);		/* three go on: nothing is left */
+	cr_assert_eq(espl_kit_trials(kit), 14); /* three go on: nothing is left */
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_CAPACITY, ESPL_NONE, 1), ESPL_OK);
 	cr_assert_eq(espl_kit_trials(kit), 17);
 	espl_kit_free(kit);
 }
 
-/* ---- configurations drawn one by one, for models ------------------------------------------------- */
+/* ---- configurations drawn one by one, for models ------------------------------------------ */
 
-struct lazy { struct brackets b; struct espl_kit *kit; uint32_t drawn; };
+struct lazy {
+	struct brackets b;
+	struct espl_kit *kit;
+	uint32_t drawn;
+};
 
 static espl_status
 count_draws(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
 {
-	static const double middle[] = { 0.5, 0.5, 1, NAN };	/* of algo_play's space, or of x alone */
+	/* of algo_play's space, or of x alone */
+	static const double middle[] = { 0.5, 0.5, 1, NAN };
 	struct lazy *lazy = ctx;
 
 	(void)error;
@@ -216,11 +236,15 @@ count_draws(void *ctx, uint32_t kind, const double **values, struct espl_error *
 
 static espl_status
 lazy_create(const struct espl_host *host, const struct espl_config *config, void **self,
-            struct espl_error *error)
+    struct espl_error *error)
 {
 	struct lazy *lazy = calloc(1, sizeof *lazy);
-	struct brackets_setup setup = { .iterations_min = 1, .iterations_max = 9, .eta = 3, .passes = 1,
-	                                .order = BRACKETS_OVERLAP, .lazy = 1 };
+	struct brackets_setup setup = { .iterations_min = 1,
+		.iterations_max = 9,
+		.eta = 3,
+		.passes = 1,
+		.order = BRACKETS_OVERLAP,
+		.lazy = 1 };
 
 	(void)config;
 	cr_assert_not_null(lazy);
@@ -239,7 +263,7 @@ lazy_destroy(void *self)
 
 static espl_status
 lazy_next(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-          struct espl_error *error)
+    struct espl_error *error)
 {
 	struct lazy *lazy = self;
 
@@ -248,7 +272,7 @@ lazy_next(void *self, const struct espl_search_view *view, struct espl_search_si
 
 static espl_status
 lazy_ended(void *self, const struct espl_trial *trial, espl_end how, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
 	struct lazy *lazy = self;
 
@@ -258,14 +282,12 @@ lazy_ended(void *self, const struct espl_trial *trial, espl_end how, struct espl
 	return ESPL_OK;
 }
 
-static const struct espl_algorithm_ops lazy_ops = {
-	ESPL_TABLE(struct espl_algorithm_ops), .next_group = lazy_next, .on_trial_end = lazy_ended
-};
-static const struct espl_plugin lazy_plugin = {
-	ESPL_HEAD(ESPL_ALGORITHM, "lazy"), .version = "0", .summary = "of the tests", .caps = ESPL_CAP_PURE,
+static const struct espl_algorithm_ops lazy_ops = { ESPL_TABLE(struct espl_algorithm_ops),
+	.next_group = lazy_next, .on_trial_end = lazy_ended };
+static const struct espl_plugin lazy_plugin = { ESPL_HEAD(ESPL_ALGORITHM, "lazy"), .version = "0",
+	.summary = "of the tests", .caps = ESPL_CAP_PURE,
 	.option_size = (uint32_t)sizeof(struct espl_option), .ops = &lazy_ops.head,
-	.create = lazy_create, .destroy = lazy_destroy
-};
+	.create = lazy_create, .destroy = lazy_destroy };
 
 Test(brackets, lazily_filled)
 {
@@ -277,7 +299,7 @@ Test(brackets, lazily_filled)
 	cr_assert_eq(espl_kit_open(kit, &lazy_plugin, "", NULL), ESPL_OK);
 	lazy = espl_kit_self(kit);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, 4), ESPL_OK);
-	cr_assert_eq(lazy->drawn, 4);			/* not 9 */
+	cr_assert_eq(lazy->drawn, 4); /* not 9 */
 	end_all(kit, 0, 4, 0);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_CAPACITY, ESPL_NONE, 4), ESPL_OK);
 	cr_assert_eq(lazy->drawn, 8);
@@ -296,14 +318,19 @@ Test(brackets, lazily_filled)
 	end_all(kit, 8, 9, 7);
 	cr_assert_eq(espl_kit_ask(kit, ESPL_ASK_GROUP, 0, 1), ESPL_OK);
 	cr_assert_eq(lazy->drawn, 12);
-	cr_assert_not_null(strstr(espl_kit_log(kit), "add group=2 trial=0 continue budget=3\n"
-		"add group=2 trial=4 continue budget=3\nadd group=2 trial=1 continue budget=3\n"));
+	cr_assert_not_null(strstr(espl_kit_log(kit),
+	    "add group=2 trial=0 continue budget=3\n"
+	    "add group=2 trial=4 continue budget=3\nadd group=2 trial=1 continue budget=3\n"));
 	espl_kit_free(kit);
 }
 
 Test(brackets, a_thousand_lazy_searches)
 {
-	struct play play = { .plugin = &lazy_plugin, .options = "", .fails = .05, .itself = .02, .nans = .1 };
+	struct play play = { .plugin = &lazy_plugin,
+		.options = "",
+		.fails = .05,
+		.itself = .02,
+		.nans = .1 };
 	struct play one = play;
 
 	play_seeds(&play, 1000, NULL);
@@ -312,7 +339,7 @@ Test(brackets, a_thousand_lazy_searches)
 	play_end(&one);
 }
 
-/* ---- whole searches ---------------------------------------------------------------------------- */
+/* ---- whole searches ----------------------------------------------------------------------- */
 
 /* Without failures every rung has as many trials as the table says: R = 9, two passes. */
 static void
@@ -331,7 +358,11 @@ check_counts(struct play *play, uint64_t seed)
 static void
 many(const char *options, int any_order)
 {
-	struct play play = { .plugin = HYPERBAND, .options = options, .fails = .05, .itself = .02, .nans = .1 };
+	struct play play = { .plugin = HYPERBAND,
+		.options = options,
+		.fails = .05,
+		.itself = .02,
+		.nans = .1 };
 
 	play_seeds(&play, 1000, check_counts);
 	if (any_order)
@@ -362,7 +393,9 @@ check_exact(struct play *play, uint64_t seed)
 
 Test(hyperband, exactly_as_many_as_asked_for)
 {
-	struct play play = { .plugin = HYPERBAND, .options = "iterations_max=27 trials=47", .fails = .05 };
+	struct play play = { .plugin = HYPERBAND,
+		.options = "iterations_max=27 trials=47",
+		.fails = .05 };
 
 	play_seeds(&play, 100, check_exact);
 	play.options = "iterations_max=27 trials=47 order=overlap";
@@ -371,8 +404,11 @@ Test(hyperband, exactly_as_many_as_asked_for)
 
 Test(hyperband, without_end)
 {
-	struct play play = { .plugin = HYPERBAND, .options = "iterations_max=9 passes=0", .endless = 1,
-	                     .events = 3000, .fails = .02 };
+	struct play play = { .plugin = HYPERBAND,
+		.options = "iterations_max=9 passes=0",
+		.endless = 1,
+		.events = 3000,
+		.fails = .02 };
 
 	play_seeds(&play, 20, NULL);
 	play.options = "iterations_max=9 passes=0 order=overlap";
@@ -396,7 +432,9 @@ twelve_points(struct espl_kit *kit, void *ctx)
 
 Test(hyperband, first_points)
 {
-	struct play play = { .plugin = HYPERBAND, .options = "iterations_max=9", .prepare = twelve_points };
+	struct play play = { .plugin = HYPERBAND,
+		.options = "iterations_max=9",
+		.prepare = twelve_points };
 	uint64_t i;
 
 	play_run(&play);

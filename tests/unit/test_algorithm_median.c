@@ -1,4 +1,5 @@
-/* test_algorithm_median.c - the median stopping rule: medians worked out by hand, and whole searches at random. */
+/* test_algorithm_median.c - the median stopping rule: medians worked out by hand, and whole
+ * searches at random. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 static struct espl_kit *
 opened(const char *options)
 {
-	struct espl_kit  *kit = espl_kit_new(5);
+	struct espl_kit *kit = espl_kit_new(5);
 	struct espl_error error;
 
 	espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
@@ -47,7 +48,7 @@ stops(struct espl_kit *kit, uint64_t trial, uint64_t iteration, double loss)
 
 Test(median, options)
 {
-	struct espl_kit  *kit = espl_kit_new(5);
+	struct espl_kit *kit = espl_kit_new(5);
 	struct espl_error error;
 
 	espl_kit_real(kit, "x", 0, 1, ESPL_LINEAR, 0);
@@ -65,18 +66,18 @@ Test(median, by_hand)
 
 	completed(kit, 0, 8, 6, 4, 2);
 	completed(kit, 1, 4, 4, 4, 4);
-	cr_assert(!stops(kit, 19, 1, 1000));		/* only two are complete */
+	cr_assert(!stops(kit, 19, 1, 1000)); /* only two are complete */
 	completed(kit, 2, 9, 3, 3, 1);
-	cr_assert(!stops(kit, 3, 1, 8));		/* as good as the median */
+	cr_assert(!stops(kit, 3, 1, 8)); /* as good as the median */
 	cr_assert(stops(kit, 4, 1, 8.001));
 	cr_assert(!stops(kit, 3, 2, 6));
 	cr_assert(!stops(kit, 5, 1, 6.5));
-	cr_assert(stops(kit, 5, 2, 100));		/* its best, 6.5, is worse than 6 */
+	cr_assert(stops(kit, 5, 2, 100)); /* its best, 6.5, is worse than 6 */
 	cr_assert(!stops(kit, 6, 1, 4.5));
-	cr_assert(!stops(kit, 6, 2, 100));		/* its best counts, not its last */
+	cr_assert(!stops(kit, 6, 2, 100)); /* its best counts, not its last */
 	cr_assert(!stops(kit, 6, 3, NAN));
 	cr_assert(!stops(kit, 3, 3, 5));
-	cr_assert(!stops(kit, 3, 4, 5));		/* at its end it is complete anyway */
+	cr_assert(!stops(kit, 3, 4, 5)); /* at its end it is complete anyway */
 	espl_kit_free(kit);
 }
 
@@ -100,7 +101,7 @@ Test(median, nan)
 {
 	struct espl_kit *kit = opened("trials=20 iterations_max=4 trials_min=1");
 
-	completed(kit, 0, 1, NAN, 1, 1);		/* averages 1, inf, inf, inf */
+	completed(kit, 0, 1, NAN, 1, 1); /* averages 1, inf, inf, inf */
 	cr_assert(stops(kit, 1, 1, NAN));
 	cr_assert(!stops(kit, 2, 1, 1));
 	cr_assert(!stops(kit, 2, 2, 1000));
@@ -121,7 +122,7 @@ Test(median, grace_and_interval)
 	cr_assert(!stops(kit, 1, 1, 5));
 	cr_assert(stops(kit, 1, 2, 5));
 	cr_assert(!stops(kit, 2, 1, 5));
-	cr_assert(stops(kit, 2, 3, 5));			/* iteration 2 was not reported */
+	cr_assert(stops(kit, 2, 3, 5)); /* iteration 2 was not reported */
 	espl_kit_free(kit);
 }
 
@@ -134,8 +135,11 @@ as_many(struct play *play, uint64_t seed)
 
 Test(median, any_sequence)
 {
-	struct play play = { .plugin = MEDIAN, .options = "trials=40 iterations_max=12 trials_min=3",
-	                     .fails = 0.01, .itself = 0.01, .nans = 0.02 };
+	struct play play = { .plugin = MEDIAN,
+		.options = "trials=40 iterations_max=12 trials_min=3",
+		.fails = 0.01,
+		.itself = 0.01,
+		.nans = 0.02 };
 
 	play_seeds(&play, 500, as_many);
 	play.options = "trials=40 iterations_max=12 trials_min=1 interval=4 grace=5";

@@ -13,9 +13,9 @@
 static struct espl_kit *
 cube(uint32_t dimensions, const char *options, uint64_t seed)
 {
-	struct espl_kit  *kit = espl_kit_new(seed);
+	struct espl_kit *kit = espl_kit_new(seed);
 	struct espl_error error;
-	char     name[16];
+	char name[16];
 	uint32_t i;
 
 	for (i = 0; i < dimensions; i++) {
@@ -28,37 +28,39 @@ cube(uint32_t dimensions, const char *options, uint64_t seed)
 	return kit;
 }
 
-/* From the recurrence by hand: dimension 2 has m = 1, 3, 5, 15; 3 has m = 1, 3, 1, ... in Gray code order. */
+/* From the recurrence by hand: dimension 2 has m = 1, 3, 5, 15; 3 has m = 1, 3, 1, ... in Gray code
+ * order. */
 Test(sobol, first_points)
 {
-	static const double wanted[8][3] = {
-		{ 0, 0, 0 }, { .5, .5, .5 }, { .75, .25, .25 }, { .25, .75, .75 },
-		{ .375, .375, .625 }, { .875, .875, .125 }, { .625, .125, .875 }, { .125, .625, .375 } };
+	static const double wanted[8][3] = { { 0, 0, 0 }, { .5, .5, .5 }, { .75, .25, .25 },
+		{ .25, .75, .75 }, { .375, .375, .625 }, { .875, .875, .125 }, { .625, .125, .875 },
+		{ .125, .625, .375 } };
 	struct espl_kit *kit = cube(3, "trials=8 scramble=false", 1);
 	uint64_t i;
 	uint32_t k;
 
 	for (i = 0; i < 8; i++)
 		for (k = 0; k < 3; k++)
-			cr_assert_eq(espl_kit_trial(kit, i)->values[k], wanted[i][k], "point %u, %u: %g",
-			             (unsigned)i, k, espl_kit_trial(kit, i)->values[k]);
+			cr_assert_eq(espl_kit_trial(kit, i)->values[k], wanted[i][k],
+			    "point %u, %u: %g", (unsigned)i, k, espl_kit_trial(kit, i)->values[k]);
 	cr_assert(espl_kit_finished(kit));
 	espl_kit_free(kit);
 }
 
-/* Each of 2^m equal boxes, 2^a parts of parameter i by 2^(m - a) of k, holds one of the first 2^m points. */
+/* Each of 2^m equal boxes, 2^a parts of parameter i by 2^(m - a) of k, holds one of the first 2^m
+ * points. */
 static int
 is_even(struct espl_kit *kit, uint32_t i, uint32_t k, uint32_t m, uint32_t a)
 {
 	uint8_t *there = calloc(1u << m, 1);
 	uint64_t id;
-	int      even = 1;
+	int even = 1;
 
 	cr_assert_not_null(there);
 	for (id = 0; id < 1u << m; id++) {
 		const double *x = espl_kit_trial(kit, id)->values;
 		uint32_t box = (uint32_t)(x[i] * (double)(1u << a)) << (m - a) |
-			(uint32_t)(x[k] * (double)(1u << (m - a)));
+		    (uint32_t)(x[k] * (double)(1u << (m - a)));
 
 		even = even && !there[box];
 		there[box] = 1;
@@ -73,11 +75,13 @@ Test(sobol, even_in_every_dimension)
 	uint32_t i, m, a;
 
 	for (seed = 0; seed < 4; seed++) {
-		struct espl_kit *kit = cube(101, seed == 0 ? "trials=1024 scramble=false" : "trials=1024", seed);
+		struct espl_kit *kit =
+		    cube(101, seed == 0 ? "trials=1024 scramble=false" : "trials=1024", seed);
 
 		for (i = 0; i < 101; i++)
 			for (m = 1; m <= 10; m++)
-				cr_assert(is_even(kit, i, i, m, m), "dimension %u of 2^%u points", i, m);
+				cr_assert(is_even(kit, i, i, m, m), "dimension %u of 2^%u points",
+				    i, m);
 		/* The first two make a (0, m, 2)-net: even in boxes of every shape. */
 		for (m = 1; m <= 10; m++)
 			for (a = 0; a <= m; a++)
@@ -86,8 +90,8 @@ Test(sobol, even_in_every_dimension)
 	}
 }
 
-/* No two of the 101 dimensions are alike, and few pairs are as bad as they may be: Joe and Kuo's numbers
- * were chosen for that. */
+/* No two of the 101 dimensions are alike, and few pairs are as bad as they may be: Joe and Kuo's
+ * numbers were chosen for that. */
 Test(sobol, dimensions_differ)
 {
 	struct espl_kit *kit = cube(101, "trials=1024 scramble=false", 1);
@@ -108,10 +112,11 @@ Test(sobol, dimensions_differ)
 	espl_kit_free(kit);
 }
 
-/* Scrambled, a point is uniform whatever its number: the mean of a hundred seeds is near the middle. */
+/* Scrambled, a point is uniform whatever its number: the mean of a hundred seeds is near the
+ * middle. */
 Test(sobol, scrambled_by_the_seed)
 {
-	double   mean[4] = { 0 };
+	double mean[4] = { 0 };
 	uint64_t seed, i;
 
 	for (seed = 0; seed < 400; seed++) {
@@ -128,11 +133,12 @@ Test(sobol, scrambled_by_the_seed)
 Test(sobol, integrates_better_than_chance)
 {
 	struct espl_kit *kit = cube(8, "trials=4096", 3);
-	double   sum = 0;
+	double sum = 0;
 	uint64_t i;
 	uint32_t k;
 
-	/* The integral of the product of (1 + (x - 1/2)) is 1; with random points its error is about .02. */
+	/* The integral of the product of (1 + (x - 1/2)) is 1; with random points its error is
+	 * about .02. */
 	for (i = 0; i < 4096; i++) {
 		double product = 1;
 
@@ -146,9 +152,9 @@ Test(sobol, integrates_better_than_chance)
 
 Test(sobol, too_many_parameters)
 {
-	struct espl_kit  *kit = espl_kit_new(1);
+	struct espl_kit *kit = espl_kit_new(1);
 	struct espl_error error;
-	char     name[16];
+	char name[16];
 	uint32_t i;
 
 	for (i = 0; i < 102; i++) {
@@ -173,8 +179,11 @@ check_count(struct play *play, uint64_t seed)
 
 Test(sobol, a_thousand_searches)
 {
-	struct play play = { .plugin = SOBOL, .options = "trials=25 iterations_max=3", .fails = .05, .itself = .05,
-	                     .nans = .1 };
+	struct play play = { .plugin = SOBOL,
+		.options = "trials=25 iterations_max=3",
+		.fails = .05,
+		.itself = .05,
+		.nans = .1 };
 
 	play_seeds(&play, 1000, check_count);
 	play_orders(&play, 200);

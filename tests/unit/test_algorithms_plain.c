@@ -13,8 +13,11 @@ trials_are_20(struct play *play, uint64_t seed)
 
 Test(random, a_thousand_searches)
 {
-	struct play play = { .plugin = &algorithm_random_LTX_espalier_plugin, .options = "trials=20 iterations_max=4",
-	                     .fails = .05, .itself = .05, .nans = .1 };
+	struct play play = { .plugin = &algorithm_random_LTX_espalier_plugin,
+		.options = "trials=20 iterations_max=4",
+		.fails = .05,
+		.itself = .05,
+		.nans = .1 };
 
 	play_seeds(&play, 1000, trials_are_20);
 	play_orders(&play, 200);
@@ -34,8 +37,11 @@ grid_is_whole(struct play *play, uint64_t seed)
 
 Test(grid, a_thousand_searches)
 {
-	struct play play = { .plugin = &algorithm_grid_LTX_espalier_plugin, .options = "points=2 iterations_max=3",
-	                     .fails = .05, .itself = .05, .nans = .1 };
+	struct play play = { .plugin = &algorithm_grid_LTX_espalier_plugin,
+		.options = "points=2 iterations_max=3",
+		.fails = .05,
+		.itself = .05,
+		.nans = .1 };
 
 	play_seeds(&play, 1000, grid_is_whole);
 	play_orders(&play, 200);
@@ -54,8 +60,11 @@ rungs_are_full(struct play *play, uint64_t seed)
 
 Test(sha, a_thousand_searches)
 {
-	struct play play = { .plugin = &algorithm_sha_LTX_espalier_plugin, .options = "trials=27 iterations_max=9",
-	                     .fails = .05, .itself = .03, .nans = .1 };
+	struct play play = { .plugin = &algorithm_sha_LTX_espalier_plugin,
+		.options = "trials=27 iterations_max=9",
+		.fails = .05,
+		.itself = .03,
+		.nans = .1 };
 
 	play_seeds(&play, 1000, rungs_are_full);
 	play_orders(&play, 1000);
@@ -77,7 +86,10 @@ stages_are_full(struct play *play, uint64_t seed)
 Test(stages, a_thousand_searches)
 {
 	struct play play = { .plugin = &algorithm_stages_LTX_espalier_plugin,
-	                     .options = "stages=(8,2)(3,1)(5,3)(1,1)", .fails = .05, .itself = .03, .nans = .1 };
+		.options = "stages=(8,2)(3,1)(5,3)(1,1)",
+		.fails = .05,
+		.itself = .03,
+		.nans = .1 };
 
 	play_seeds(&play, 1000, stages_are_full);
 	play_orders(&play, 1000);

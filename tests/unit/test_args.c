@@ -9,11 +9,13 @@
 Test(args, arguments)
 {
 	const struct espl__verb *run = espl__verb_find("run");
-	struct espl__args  args;
-	struct espl__diag  diag = ESPL__DIAG_INIT;
+	struct espl__args args;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	const char **sets;
-	const char *good[] = { "--set", "a=1", "x.cfg", "-sb=2", "--dir=out", "--set=c=3", "-P", "here" };
-	const char *many[] = { "x.cfg", "y.cfg" }, *odd[] = { "--dirr", "x" }, *bare[] = { "x", "--dir" };
+	const char *good[] = { "--set", "a=1", "x.cfg", "-sb=2", "--dir=out", "--set=c=3", "-P",
+		"here" };
+	const char *many[] = { "x.cfg", "y.cfg" }, *odd[] = { "--dirr", "x" },
+		   *bare[] = { "x", "--dir" };
 	const char *flag[] = { "x", "--json=1" }, *dashes[] = { "--", "--dir" };
 
 	cr_assert_eq(espl__args_parse(run, 8, good, &args, &diag), ESPL_OK, "%s", diag.text);
@@ -22,7 +24,8 @@ Test(args, arguments)
 	cr_expect(espl__arg(&args, "json") == NULL);
 	cr_expect_str_eq(args.plugin_path, "here");
 	cr_assert_eq(espl__arg_all(&args, "set", &sets), 3);
-	cr_expect(strcmp(sets[0], "a=1") == 0 && strcmp(sets[1], "b=2") == 0 && strcmp(sets[2], "c=3") == 0);
+	cr_expect(strcmp(sets[0], "a=1") == 0 && strcmp(sets[1], "b=2") == 0 &&
+	    strcmp(sets[2], "c=3") == 0);
 	free(sets);
 	espl__args_free(&args);
 	cr_assert_eq(espl__args_parse(run, 2, dashes, &args, NULL), ESPL_OK);

@@ -278,9 +278,12 @@ Test(base, text_and_json)
 	cr_assert_eq(b.size, 501);
 	same_text(espl__buf_text(&b) + 499, "|7");
 	espl__buf_clear(&b);
-	espl__print_json(&b, "a\"b\\\n\t\x01 gr\xc3\xbc\xc3\x9f \xff \xc0\xaf \xed\xa0\x80 \xf0\x9f\x98\x80 \xe2\x82");
-	same_text(espl__buf_text(&b), "\"a\\\"b\\\\\\n\\t\\u0001 gr\xc3\xbc\xc3\x9f \\ufffd "
-	    "\\ufffd\\ufffd \\ufffd\\ufffd\\ufffd \xf0\x9f\x98\x80 \\ufffd\\ufffd\"");
+	espl__print_json(&b,
+	    "a\"b\\\n\t\x01 gr\xc3\xbc\xc3\x9f \xff \xc0\xaf \xed\xa0\x80 \xf0\x9f\x98\x80 "
+	    "\xe2\x82");
+	same_text(espl__buf_text(&b),
+	    "\"a\\\"b\\\\\\n\\t\\u0001 gr\xc3\xbc\xc3\x9f \\ufffd \\ufffd\\ufffd "
+	    "\\ufffd\\ufffd\\ufffd \xf0\x9f\x98\x80 \\ufffd\\ufffd\"");
 	espl__buf_clear(&b);
 	espl__print_number(&b, 0.1);
 	espl__print(&b, " ");
@@ -302,7 +305,8 @@ Test(base, checksums)
 	for (size_t i = 0; i <= sizeof bytes; i++) {
 		uint32_t whole = espl__crc32c(0, bytes, sizeof bytes);
 
-		cr_assert_eq(espl__crc32c(espl__crc32c(0, bytes, i), bytes + i, sizeof bytes - i), whole);
+		cr_assert_eq(espl__crc32c(espl__crc32c(0, bytes, i), bytes + i, sizeof bytes - i),
+		    whole);
 		cr_assert_eq(espl__crc32c_portable(0, bytes, i), espl__crc32c(0, bytes, i));
 	}
 	/* Fixed, since journals are compared across machines. */
@@ -407,16 +411,28 @@ Test(base, numbers_that_users_write)
 
 Test(base, spans_bytes_and_money)
 {
-	static const struct { const char *text; int64_t ns; const char *back; } spans[] = {
-		{ "90s", 90 * ESPL_SECOND, "1m30s" }, { "1234.5s", 1234500000000, "20m34.5s" },
-		{ "1h30m", 5400 * ESPL_SECOND, "1h30m" }, { "1.5h", 5400 * ESPL_SECOND, "1h30m" },
-		{ "250ms", 250000000, "250ms" }, { "10us", 10000, "10us" }, { "0", 0, "0s" },
-		{ "0.1s", 100000000, "100ms" }, { "1.5ms", 1500000, "1.5ms" }, { "1ns", 1, "1ns" },
-		{ "2d", 172800 * ESPL_SECOND, "48h" }, { "1h0.000000001s", 3600000000001, "1h1ns" },
+	static const struct {
+		const char *text;
+		int64_t ns;
+		const char *back;
+	} spans[] = {
+		{ "90s", 90 * ESPL_SECOND, "1m30s" },
+		{ "1234.5s", 1234500000000, "20m34.5s" },
+		{ "1h30m", 5400 * ESPL_SECOND, "1h30m" },
+		{ "1.5h", 5400 * ESPL_SECOND, "1h30m" },
+		{ "250ms", 250000000, "250ms" },
+		{ "10us", 10000, "10us" },
+		{ "0", 0, "0s" },
+		{ "0.1s", 100000000, "100ms" },
+		{ "1.5ms", 1500000, "1.5ms" },
+		{ "1ns", 1, "1ns" },
+		{ "2d", 172800 * ESPL_SECOND, "48h" },
+		{ "1h0.000000001s", 3600000000001, "1h1ns" },
 		{ "0.333333333333333333333s", 333333333, "333.333333ms" },
 	};
 	static const char *const wrong_spans[] = { "", "90", "s", "-1s", "1m1h", "1s1s", "1h 30m",
-		"1x", "10000000000s", "99999999999999999999s", "9999d99999999999d", "1e3s", "1.2.3s" };
+		"1x", "10000000000s", "99999999999999999999s", "9999d99999999999d", "1e3s",
+		"1.2.3s" };
 	char to[32];
 	int64_t v = 5;
 
@@ -467,7 +483,7 @@ Test(base, reals_read_back_and_near_names)
 	same_text(espl__nearest("iteration_max", names, 4), "iterations_max");
 	same_text(espl__nearest("Trials", names, 4), "trials");
 	same_text(espl__nearest("beta", names, 4), "eta");
-	cr_assert_null(espl__nearest("seat", names, 4));	/* half of it is other letters */
+	cr_assert_null(espl__nearest("seat", names, 4)); /* half of it is other letters */
 	cr_assert_null(espl__nearest("zzz", names, 4));
 	cr_assert_null(espl__nearest("x", names, 4));
 	cr_assert_null(espl__nearest("", names, 4));
@@ -507,7 +523,7 @@ Test(base, log_and_quantiles)
 Test(base, files_as_wholes)
 {
 	pid_t child;
-	int   status;
+	int status;
 	char root[] = "/tmp/espalier-test-XXXXXX", path[200], deep[200];
 	struct espl__diag d = ESPL__DIAG_INIT;
 	struct espl__buf b = { NULL, 0, 0 };
@@ -539,7 +555,7 @@ Test(base, files_as_wholes)
 	d.status = ESPL_OK;
 	child = fork();
 	cr_assert_geq(child, 0);
-	if (child == 0)		/* a child has no part in it, another process is refused */
+	if (child == 0) /* a child has no part in it, another process is refused */
 		_exit(espl__lock(path, &other, &d) == ESPL_E_BUSY && other == -1 ? 0 : 1);
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert_eq(status, 0);
@@ -547,7 +563,8 @@ Test(base, files_as_wholes)
 	cr_assert_eq(espl__lock(path, &fd, &d), ESPL_OK);
 	close(fd);
 
-	/* A link out of the tree is removed, what it points to stays; so does a closed folder go. */
+	/* A link out of the tree is removed, what it points to stays; so does a closed folder go.
+	 */
 	snprintf(path, sizeof path, "%s/a/link", root);
 	cr_assert_eq(symlink("/usr", path), 0);
 	snprintf(path, sizeof path, "%s/a/b", root);

@@ -9,7 +9,7 @@
 #include "base/assert.h"
 #include "base/calling.h"
 
-static char said[4000];			/* by the last child on standard error */
+static char said[4000]; /* by the last child on standard error */
 
 /* In a process of its own, as the program is when it begins: whatever the tests' runner or a
  * sanitizer handles is let go.  Returns the status of wait. */
@@ -17,10 +17,10 @@ static int
 in_child(void (*act)(void))
 {
 	static const int numbers[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
-	int     ends[2], status = 0;
-	size_t  size = 0;
+	int ends[2], status = 0;
+	size_t size = 0;
 	ssize_t got;
-	pid_t   pid;
+	pid_t pid;
 
 	cr_assert_eq(pipe(ends), 0);
 	fflush(NULL);
@@ -35,7 +35,8 @@ in_child(void (*act)(void))
 	}
 	cr_assert_gt(pid, 0);
 	close(ends[1]);
-	while (size < sizeof said - 1 && (got = read(ends[0], said + size, sizeof said - 1 - size)) > 0)
+	while (size < sizeof said - 1 &&
+	    (got = read(ends[0], said + size, sizeof said - 1 - size)) > 0)
 		size += (size_t)got;
 	said[size] = '\0';
 	close(ends[0]);
@@ -50,23 +51,58 @@ call(void)
 	espl__calling_begin("placer 'p'", "place", "/somewhere/placer_p.so");
 }
 
-static void bus(void) { call(); (void)raise(SIGBUS); }
-static void illegal(void) { call(); (void)kill(getpid(), SIGILL); }
-static void leave(void) { call(); exit(0); }
-static void host_crash(void) { call(); espl__calling_end(); (void)raise(SIGBUS); }
-static void host_abort(void) { espl__calling_watch(); abort(); }
-static void now(void) { _exit(0); }
+static void
+bus(void)
+{
+	call();
+	(void)raise(SIGBUS);
+}
+static void
+illegal(void)
+{
+	call();
+	(void)kill(getpid(), SIGILL);
+}
+static void
+leave(void)
+{
+	call();
+	exit(0);
+}
+static void
+host_crash(void)
+{
+	call();
+	espl__calling_end();
+	(void)raise(SIGBUS);
+}
+static void
+host_abort(void)
+{
+	espl__calling_watch();
+	abort();
+}
+static void
+now(void)
+{
+	_exit(0);
+}
 
 static void
 host_leaves(void)
 {
-	(void)atexit(now);	/* what a sanitizer would look for then is no matter here */
+	(void)atexit(now); /* what a sanitizer would look for then is no matter here */
 	call();
 	espl__calling_end();
 	exit(0);
 }
 
-static void host_panic(void) { call(); ESPL__WRONG("the host's own"); }
+static void
+host_panic(void)
+{
+	call();
+	ESPL__WRONG("the host's own");
+}
 
 static void
 builtin(void)
@@ -93,7 +129,7 @@ handled(void)
 static void
 in_grandchild(void)
 {
-	int   status = 0;
+	int status = 0;
 	pid_t pid;
 
 	call();
@@ -120,9 +156,10 @@ left(int status, int with)
 Test(calling, a_plugin_that_crashes_is_named)
 {
 	cr_assert(died_of(in_child(bus), SIGBUS));
-	cr_assert_str_eq(said, "espalier: error: placer 'p' crashed in place (signal 7, bus error)\n"
-	                 "hint: try `espalier check-plugin /somewhere/placer_p.so`; once the plugin is mended, "
-	                 "`espalier resume` goes on with a run that is on record\n");
+	cr_assert_str_eq(said,
+	    "espalier: error: placer 'p' crashed in place (signal 7, bus error)\n"
+	    "hint: try `espalier check-plugin /somewhere/placer_p.so`; once the plugin is mended, "
+	    "`espalier resume` goes on with a run that is on record\n");
 	cr_assert(died_of(in_child(illegal), SIGILL));
 	cr_assert_not_null(strstr(said, "(signal 4, illegal instruction)"));
 	cr_assert(died_of(in_child(builtin), SIGABRT));

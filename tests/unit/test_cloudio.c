@@ -19,10 +19,10 @@
 
 /* A plugin that only writes down what it is told. */
 struct seen {
-	struct espl_http_reply  http;
-	char     body[256], header[256], text[256];
-	struct espl_child       child;
-	char     out[256], err[256];
+	struct espl_http_reply http;
+	char body[256], header[256], text[256];
+	struct espl_child child;
+	char out[256], err[256];
 	uint64_t timers[8];
 	unsigned timer_count, http_count, child_count;
 };
@@ -68,11 +68,11 @@ struct bench {
 	struct espl__cloudio *io;
 	const struct espl_io *use;
 	struct espl__instance instance;
-	struct espl__values   values;
-	struct espl_value     options[2];
-	struct espl__tree    *tree;
-	struct espl__pids     pids;
-	struct seen           seen;
+	struct espl__values values;
+	struct espl_value options[2];
+	struct espl__tree *tree;
+	struct espl__pids pids;
+	struct seen seen;
 };
 
 static void
@@ -126,10 +126,10 @@ static pid_t
 serve(int *port)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET };
-	socklen_t          size = sizeof at;
-	int                listener = socket(AF_INET, SOCK_STREAM, 0), fd;
-	char               in[4096], out[8192];
-	pid_t              pid;
+	socklen_t size = sizeof at;
+	int listener = socket(AF_INET, SOCK_STREAM, 0), fd;
+	char in[4096], out[8192];
+	pid_t pid;
 
 	at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	cr_assert_eq(bind(listener, (struct sockaddr *)&at, sizeof at), 0);
@@ -143,7 +143,7 @@ serve(int *port)
 	}
 	for (;;) {
 		size_t have = 0;
-		char  *body = NULL, *bearer;
+		char *body = NULL, *bearer;
 
 		fd = accept(listener, NULL, NULL);
 		while (body == NULL && have < sizeof in - 1) {
@@ -155,8 +155,8 @@ serve(int *port)
 			in[have] = '\0';
 			body = strstr(in, "\r\n\r\n");
 			if (body != NULL && strstr(in, "ask") == NULL &&
-				strncmp(in, "POST", 4) == 0)
-				body = NULL;	/* what is posted ends in "ask" */
+			    strncmp(in, "POST", 4) == 0)
+				body = NULL; /* what is posted ends in "ask" */
 		}
 		if (strstr(in, "/never") != NULL)
 			pause();
@@ -164,9 +164,9 @@ serve(int *port)
 		if (bearer != NULL)
 			bearer[strcspn(bearer, "\r")] = '\0';
 		snprintf(out, sizeof out,
-			"HTTP/1.1 201 Made\r\nX-Seen: %s\r\nContent-Length: 5\r\nConnection: "
-			"close\r\n\r\nhello",
-			bearer != NULL ? bearer : "nothing");
+		    "HTTP/1.1 201 Made\r\nX-Seen: %s\r\nContent-Length: 5\r\nConnection: "
+		    "close\r\n\r\nhello",
+		    bearer != NULL ? bearer : "nothing");
 		(void)!write(fd, out, strlen(out));
 		close(fd);
 	}
@@ -174,12 +174,12 @@ serve(int *port)
 
 static void
 ask(struct bench *b, int port, const char *path, const char *method, const char *body,
-	const char *sign)
+    const char *sign)
 {
-	struct espl_http  request = ESPL_INIT(struct espl_http);
+	struct espl_http request = ESPL_INIT(struct espl_http);
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	unsigned          before = b->seen.http_count;
-	char              url[100];
+	unsigned before = b->seen.http_count;
+	char url[100];
 
 	snprintf(url, sizeof url, "http://127.0.0.1:%d%s", port, path);
 	request.method = method;
@@ -199,11 +199,11 @@ ask(struct bench *b, int port, const char *path, const char *method, const char 
 
 Test(cloudio, http)
 {
-	struct bench      b;
-	struct espl_http  request = ESPL_INIT(struct espl_http);
+	struct bench b;
+	struct espl_http request = ESPL_INIT(struct espl_http);
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	int               port, status;
-	pid_t             server;
+	int port, status;
+	pid_t server;
 
 	server = serve(&port);
 	begin(&b, "");
@@ -232,9 +232,9 @@ Test(cloudio, http)
 static void
 spawn(struct bench *b, const char *script, const char *input, espl_span limit)
 {
-	const char       *argv[] = { "/bin/sh", "-c", script }, *env[] = { "GREETING=hi" };
+	const char *argv[] = { "/bin/sh", "-c", script }, *env[] = { "GREETING=hi" };
 	struct espl_spawn request = ESPL_INIT(struct espl_spawn);
-	unsigned          before = b->seen.child_count;
+	unsigned before = b->seen.child_count;
 
 	request.argc = script != NULL ? 3 : 1;
 	request.argv = argv;
@@ -255,7 +255,7 @@ spawn(struct bench *b, const char *script, const char *input, espl_span limit)
 Test(cloudio, children_timers_and_secrets)
 {
 	struct bench b;
-	const char  *value;
+	const char *value;
 
 	begin(&b, "key_file = \"file:/proc/self/comm\";");
 	spawn(&b, "read x; echo $GREETING $x; echo oops >&2; exit 3", "there\n", 0);
@@ -286,7 +286,7 @@ Test(cloudio, children_timers_and_secrets)
 	cr_assert_eq(b.use->secret(b.use, "file:/proc/self/comm", &value), ESPL_OK);
 	cr_assert_neq(strlen(value), 0);
 	cr_assert_eq(b.use->secret(b.use, "file:/etc/hostname", &value), ESPL_E_UNKNOWN,
-		"the user named no such file");
+	    "the user named no such file");
 	cr_assert(b.use->utc_ns(b.use) > 0);
 	finish(&b);
 }
@@ -295,12 +295,12 @@ Test(cloudio, children_timers_and_secrets)
 
 struct fake {
 	struct espl_offer offer;
-	char     name[32], gpu_type[64];
+	char name[32], gpu_type[64];
 	struct espl_node_event node[16];
-	char     detail[16][16];
+	char detail[16][16];
 	unsigned node_count, done;
 	espl_status status;
-	char     argv[4][256];
+	char argv[4][256];
 	uint32_t argc;
 };
 
@@ -322,13 +322,13 @@ told_node(const struct espl_cloud_events *events, const struct espl_node_event *
 
 	fake->node[fake->node_count] = *event;
 	snprintf(fake->detail[fake->node_count++], 16, "%s",
-		event->detail != NULL ? event->detail : "");
+	    event->detail != NULL ? event->detail : "");
 	return ESPL_OK;
 }
 
 static void
-told_done(
-	const struct espl_cloud_events *events, uint64_t what, espl_status status, const char *text)
+told_done(const struct espl_cloud_events *events, uint64_t what, espl_status status,
+    const char *text)
 {
 	struct fake *fake = events->ctx;
 
@@ -337,7 +337,10 @@ told_done(
 	fake->status = status;
 }
 
-struct argv_sink { struct espl_argv_sink head; struct fake *fake; };
+struct argv_sink {
+	struct espl_argv_sink head;
+	struct fake *fake;
+};
 
 static espl_status
 told_argv(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
@@ -367,28 +370,30 @@ note(void *ctx, struct espl__instance *instance, espl_subject about, uint64_t id
 
 Test(cloud_local, cuts_the_machine_into_nodes_that_share_nothing)
 {
-	static const espl_time    now;
-	struct bench              b;
-	struct fake               fake;
+	static const espl_time now;
+	struct bench b;
+	struct fake fake;
 	struct espl_cloud_events events = { sizeof events, 0, &fake, told_offer, NULL, told_node,
 		told_done };
-	struct espl__host_env env = {
-		.now = &now, .directory = "", .ctx = &b, .service = service, .note = note
-	};
-	struct espl__instance    *cloud = NULL;
-	struct espl__diag         diag = ESPL__DIAG_INIT;
+	struct espl__host_env env = { .now = &now,
+		.directory = "",
+		.ctx = &b,
+		.service = service,
+		.note = note };
+	struct espl__instance *cloud = NULL;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	const struct espl_cloud_ops *local;
-	struct espl_acquire       acquire[3];
+	struct espl_acquire acquire[3];
 	const struct espl_acquire *requests[3] = { &acquire[0], &acquire[1], &acquire[2] };
-	struct espl_lease         lease = ESPL_INIT(struct espl_lease);
-	const struct espl_lease  *leases[1] = { &lease };
-	struct argv_sink          sink = { { sizeof sink.head, 0, told_argv }, &fake };
+	struct espl_lease lease = ESPL_INIT(struct espl_lease);
+	const struct espl_lease *leases[1] = { &lease };
+	struct argv_sink sink = { { sizeof sink.head, 0, told_argv }, &fake };
 
 	memset(&fake, 0, sizeof fake);
 	begin(&b, "nodes = 2; gpus = 3; device = \"cpu\"; price = 1.5; minimum_charge = \"60s\";");
-	cr_assert_eq(espl__instance_create(
-			     ESPL_CLOUD, "local", espl__tree_root(b.tree), &env, &cloud, &diag),
-		ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__instance_create(ESPL_CLOUD, "local", espl__tree_root(b.tree), &env,
+			 &cloud, &diag),
+	    ESPL_OK, "%s", diag.text);
 	local = (const struct espl_cloud_ops *)(const void *)cloud->ops;
 	espl__cloudio_bind(b.io, cloud);
 	cr_assert_eq(local->start(cloud->self, &events, NULL), ESPL_OK);
@@ -419,7 +424,7 @@ Test(cloud_local, cuts_the_machine_into_nodes_that_share_nothing)
 	cr_assert_str_eq(fake.argv[1], "ESPALIER_AGENT_DEVICES=cpu:3");
 	cr_assert_eq(local->release(cloud->self, leases, 1, NULL), ESPL_OK);
 	cr_assert(fake.node[3].state == ESPL_NODE_ENDED && fake.node[3].reason == ESPL_BY_USER);
-	lease.lease = 20;			/* taken back after a crash: on the node it had */
+	lease.lease = 20; /* taken back after a crash: on the node it had */
 	cr_assert_eq(local->adopt(cloud->self, leases, 1, NULL), ESPL_OK);
 	cr_assert_eq(fake.node[4].state, ESPL_NODE_READY);
 	cr_assert_str_eq(fake.detail[4], fake.detail[0]);

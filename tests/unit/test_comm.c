@@ -23,24 +23,24 @@
 #define SHARED (32u << 20)
 
 struct gang;
-typedef int rank_fn(struct gang *, struct espl__comm *);	/* exit status of the rank */
+typedef int rank_fn(struct gang *, struct espl__comm *); /* exit status of the rank */
 struct gang {
 	uint32_t world, rank, generation;
-	int      no_shm, listen_fd;
+	int no_shm, listen_fd;
 	uint32_t port;
 	espl_span init_limit, wait_limit;
 	uint64_t key;
 	uint8_t *shared;
-	int      status[8];
+	int status[8];
 	rank_fn *fn;
-	long     arg;
+	long arg;
 };
 
 static void
 open_gang(struct gang *g, uint32_t world, int no_shm)
 {
 	struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
-	uint16_t           port;
+	uint16_t port;
 
 	memset(g, 0, sizeof *g);
 	g->world = world;
@@ -65,12 +65,18 @@ close_gang(struct gang *g)
 static espl_status
 enter(struct gang *g, struct espl__comm **c)
 {
-	struct espl__comm_setup s = { .rank = g->rank, .world = g->world, .node_rank = g->rank,
-		.node_world = g->world, .generation = g->generation, .key = g->key,
-		    .master = "127.0.0.1",
-		.port = g->port, .listen_fd = g->rank == 0 ? g->listen_fd : -1,
-		    .init_limit = g->init_limit,
-		.wait_limit = g->wait_limit, .no_shm = g->no_shm };
+	struct espl__comm_setup s = { .rank = g->rank,
+		.world = g->world,
+		.node_rank = g->rank,
+		.node_world = g->world,
+		.generation = g->generation,
+		.key = g->key,
+		.master = "127.0.0.1",
+		.port = g->port,
+		.listen_fd = g->rank == 0 ? g->listen_fd : -1,
+		.init_limit = g->init_limit,
+		.wait_limit = g->wait_limit,
+		.no_shm = g->no_shm };
 
 	return espl__comm_init(&s, c, NULL);
 }
@@ -83,7 +89,7 @@ fork_rank(struct gang *g, uint32_t rank)
 	cr_assert(pid >= 0);
 	if (pid == 0) {
 		struct espl__comm *c;
-		int                code;
+		int code;
 
 		g->rank = rank;
 		alarm(120);
@@ -119,8 +125,7 @@ all_fine(const struct gang *g, const char *what)
 {
 	for (uint32_t r = 0; r < g->world; r++)
 		cr_assert_eq(g->status[r], 0, "%s: rank %u of %u (%s) ended with %d", what, r,
-		    g->world,
-		    g->no_shm ? "ring" : "shm", g->status[r]);
+		    g->world, g->no_shm ? "ring" : "shm", g->status[r]);
 }
 
 /* A number that depends on place and rank; not exact in single, so that orders matter. */
@@ -137,8 +142,8 @@ static int
 do_reduce(struct gang *g, struct espl__comm *c)
 {
 	uint64_t count = (uint64_t)g->arg;
-	float   *v = malloc((count + 1) * sizeof *v), *all, *shared = (float *)(void *)g->shared;
-	int      bad = 0;
+	float *v = malloc((count + 1) * sizeof *v), *all, *shared = (float *)(void *)g->shared;
+	int bad = 0;
 
 	for (uint64_t i = 0; i < count; i++)
 		v[i] = value(g->rank, i);
@@ -178,31 +183,31 @@ do_types(struct gang *g, struct espl__comm *c)
 {
 	const struct espl_comm *v = &c->view;
 	uint32_t r = g->rank, n = g->world;
-	double   d[3] = { r, r == 0 ? NAN : 1.0, -(double)r };
-	int32_t  i32[2] = { (int32_t)r - 3, INT32_MAX };
-	int64_t  i64[1] = { (int64_t)r << 40 };
-	uint8_t  u8[2] = { (uint8_t)(r + 1), 200 };
+	double d[3] = { r, r == 0 ? NAN : 1.0, -(double)r };
+	int32_t i32[2] = { (int32_t)r - 3, INT32_MAX };
+	int64_t i64[1] = { (int64_t)r << 40 };
+	uint8_t u8[2] = { (uint8_t)(r + 1), 200 };
 	uint16_t half[3] = { 0x3c00, 0x3555, 0x7bff }, brain[2] = { 0x3f80, 0x4049 };
-	double   sum = n * (n - 1) / 2.0;
-	int      bad = 0;
+	double sum = n * (n - 1) / 2.0;
+	int bad = 0;
 
-	bad |= v->allreduce(v, d, d, 3, ESPL_F64, ESPL_MAX) != ESPL_OK || d[0] != n - 1
-	    || !isnan(d[1]) || d[2] != 0;
+	bad |= v->allreduce(v, d, d, 3, ESPL_F64, ESPL_MAX) != ESPL_OK || d[0] != n - 1 ||
+	    !isnan(d[1]) || d[2] != 0;
 	d[0] = r;
 	bad |= v->reduce_host(v, d, 1, ESPL_MEAN) != ESPL_OK || d[0] != sum / n;
 	d[0] = r + 1.0;
 	bad |= v->reduce_host(v, d, 1, ESPL_MIN) != ESPL_OK || d[0] != 1.0;
 	bad |= v->allreduce(v, i32, i32, 1, ESPL_I32, ESPL_MIN) != ESPL_OK || i32[0] != -3;
-	bad |= v->allreduce(v, i32 + 1, i32 + 1, 1, ESPL_I32, ESPL_SUM) != ESPL_OK
-	    || i32[1] != (int32_t)(n * (uint32_t)INT32_MAX);
-	bad |= v->allreduce(v, i64, i64, 1, ESPL_I64, ESPL_SUM) != ESPL_OK
-	    || i64[0] != (int64_t)sum << 40;
-	bad |= v->allreduce(v, u8, u8, 2, ESPL_U8, ESPL_MAX) != ESPL_OK || u8[0] != n
-	    || u8[1] != 200;
-	bad |= v->allreduce(v, half, half, 3, ESPL_F16, ESPL_MEAN) != ESPL_OK || half[0] != 0x3c00
-	    || half[1] != 0x3555 || half[2] != 0x7bff;
-	bad |= v->allreduce(v, brain, brain, 2, ESPL_BF16, ESPL_MAX) != ESPL_OK
-	    || brain[1] != 0x4049;
+	bad |= v->allreduce(v, i32 + 1, i32 + 1, 1, ESPL_I32, ESPL_SUM) != ESPL_OK ||
+	    i32[1] != (int32_t)(n * (uint32_t)INT32_MAX);
+	bad |= v->allreduce(v, i64, i64, 1, ESPL_I64, ESPL_SUM) != ESPL_OK ||
+	    i64[0] != (int64_t)sum << 40;
+	bad |=
+	    v->allreduce(v, u8, u8, 2, ESPL_U8, ESPL_MAX) != ESPL_OK || u8[0] != n || u8[1] != 200;
+	bad |= v->allreduce(v, half, half, 3, ESPL_F16, ESPL_MEAN) != ESPL_OK ||
+	    half[0] != 0x3c00 || half[1] != 0x3555 || half[2] != 0x7bff;
+	bad |=
+	    v->allreduce(v, brain, brain, 2, ESPL_BF16, ESPL_MAX) != ESPL_OK || brain[1] != 0x4049;
 	bad |= v->allreduce(v, d, d, 1, 77, ESPL_SUM) != ESPL_E_BUG;
 	bad |= v->broadcast(v, d, 1, ESPL_F64, n) != ESPL_E_BUG;
 	bad |= v->wait(v) != ESPL_OK;
@@ -217,17 +222,17 @@ do_shards(struct gang *g, struct espl__comm *c)
 	uint64_t count = (uint64_t)labs(g->arg);
 	uint32_t r = g->arg < 0 ? g->world - 1 - g->rank : g->rank;
 	uint32_t first = SHARDS * r / g->world, mine = SHARDS * (r + 1) / g->world - first;
-	float   *shards = malloc(count * mine * sizeof *shards + 4),
-	    *out = malloc(count * sizeof *out);
-	float   *shared = (float *)(void *)g->shared;
-	int      bad = 0;
+	float *shards = malloc(count * mine * sizeof *shards + 4),
+	      *out = malloc(count * sizeof *out);
+	float *shared = (float *)(void *)g->shared;
+	int bad = 0;
 
 	for (int again = 0; again < 3; again++) {
 		for (uint32_t s = 0; s < mine; s++)
 			for (uint64_t i = 0; i < count; i++)
 				shards[s * count + i] = value(first + s, i);
 		if (c->view.sum_shards(&c->view, shards, out, count, ESPL_F32, first, mine,
-		    SHARDS) != ESPL_OK)
+			SHARDS) != ESPL_OK)
 			return 2;
 		for (uint64_t i = 0; i < count; i++) {
 			float exact = value(0, i);
@@ -249,9 +254,10 @@ do_wrong_shards(struct gang *g, struct espl__comm *c)
 {
 	float one = 1, out;
 
-	(void)g;			/* every rank says that it has number 0 */
-	return c->view.sum_shards(&c->view, &one, &out, 1, ESPL_F32, 0, 1, g->world) != ESPL_E_BUG
-	    || c->view.barrier(&c->view) == ESPL_OK;
+	(void)g; /* every rank says that it has number 0 */
+	return c->view.sum_shards(&c->view, &one, &out, 1, ESPL_F32, 0, 1, g->world) !=
+	    ESPL_E_BUG ||
+	    c->view.barrier(&c->view) == ESPL_OK;
 }
 
 static int
@@ -259,16 +265,16 @@ do_die(struct gang *g, struct espl__comm *c)
 {
 	static float v[200000];
 
-	for (int i = 0; ; i++) {
+	for (int i = 0;; i++) {
 		espl_status status;
 
 		if (g->rank == (uint32_t)g->arg && i == 5)
 			raise(SIGKILL);
-		status = c->view.allreduce(&c->view, v, v, i % 2 == 0 ? 200000 : 3, ESPL_F32,
-		    ESPL_SUM);
-		if (status != ESPL_OK)	/* and it stays so */
-			return status != ESPL_E_PEER || c->view.barrier(&c->view) != ESPL_E_PEER
-			    || c->view.wait(&c->view) != ESPL_E_PEER;
+		status =
+		    c->view.allreduce(&c->view, v, v, i % 2 == 0 ? 200000 : 3, ESPL_F32, ESPL_SUM);
+		if (status != ESPL_OK) /* and it stays so */
+			return status != ESPL_E_PEER || c->view.barrier(&c->view) != ESPL_E_PEER ||
+			    c->view.wait(&c->view) != ESPL_E_PEER;
 	}
 }
 
@@ -276,7 +282,7 @@ static int
 do_leave(struct gang *g, struct espl__comm *c)
 {
 	if (g->rank == (uint32_t)g->arg)
-		return 0;		/* finishes while the others wait for it */
+		return 0; /* finishes while the others wait for it */
 	return c->view.barrier(&c->view) != ESPL_E_PEER;
 }
 
@@ -323,7 +329,7 @@ Test(comm, sums_are_the_same_to_the_bit_both_ways)
 			close_gang(&shm);
 			close_gang(&ring);
 		}
-	for (int no_shm = 0; no_shm < 2; no_shm++) {	/* longer than an area of shared memory */
+	for (int no_shm = 0; no_shm < 2; no_shm++) { /* longer than an area of shared memory */
 		struct gang g;
 
 		open_gang(&g, 3, no_shm);
@@ -344,9 +350,9 @@ Test(comm, knows_all_types)
 			all_fine(&g, "types");
 			close_gang(&g);
 		}
-	for (uint32_t h = 0; h < 0x10000; h++) {	/* every half survives being widened */
+	for (uint32_t h = 0; h < 0x10000; h++) { /* every half survives being widened */
 		uint16_t half = (uint16_t)h, back;
-		float    wide;
+		float wide;
 
 		if ((half & 0x7c00) == 0x7c00 && (half & 0x3ff) != 0)
 			continue;
@@ -355,11 +361,17 @@ Test(comm, knows_all_types)
 		cr_assert_eq(back, half, "%04x became %04x", half, back);
 	}
 	{
-		static const struct { float f; uint16_t half, brain; } known[] = {
-			{ 65519.0f, 0x7bff, 0x4780 }, { 65520.0f, 0x7c00, 0x4780 },
-			{ 1.00048828125f, 0x3c00, 0x3f80 }, { 1.001f, 0x3c01, 0x3f80 },
-			{ 0x1p-25f, 0x0000, 0x3300 }, { 0x1.8p-24f, 0x0002, 0x33c0 }, { -2.0f,
-			    0xc000, 0xc000 },
+		static const struct {
+			float f;
+			uint16_t half, brain;
+		} known[] = {
+			{ 65519.0f, 0x7bff, 0x4780 },
+			{ 65520.0f, 0x7c00, 0x4780 },
+			{ 1.00048828125f, 0x3c00, 0x3f80 },
+			{ 1.001f, 0x3c01, 0x3f80 },
+			{ 0x1p-25f, 0x0000, 0x3300 },
+			{ 0x1.8p-24f, 0x0002, 0x33c0 },
+			{ -2.0f, 0xc000, 0xc000 },
 		};
 
 		for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
@@ -376,7 +388,7 @@ Test(comm, knows_all_types)
 
 Test(comm, shards_sum_alike_in_every_world)
 {
-	static const long     counts[] = { 1, 1000, 70001, -1000, -20000 };
+	static const long counts[] = { 1, 1000, 70001, -1000, -20000 };
 	static const uint32_t worlds[] = { 1, 2, 3, 4, 8 };
 
 	for (size_t w = 0; w < sizeof worlds / sizeof worlds[0]; w++)
@@ -433,8 +445,8 @@ static int
 do_resize(struct gang *g, struct espl__comm *c)
 {
 	struct espl__comm *next;
-	uint32_t           old = g->world;
-	int                bad = c->view.barrier(&c->view) != ESPL_OK;
+	uint32_t old = g->world;
+	int bad = c->view.barrier(&c->view) != ESPL_OK;
 
 	g->generation++;
 	g->world = (uint32_t)g->arg;
@@ -451,8 +463,9 @@ do_resize(struct gang *g, struct espl__comm *c)
 static int
 rude(uint32_t port, const void *bytes, size_t size)
 {
-	struct sockaddr_in at = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
-	                          .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+		.sin_port = htons((uint16_t)port),
+		.sin_addr = { htonl(INADDR_LOOPBACK) } };
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	cr_assert(fd >= 0 && connect(fd, (struct sockaddr *)&at, sizeof at) == 0);
@@ -463,9 +476,9 @@ rude(uint32_t port, const void *bytes, size_t size)
 Test(comm, meets_only_its_own)
 {
 	struct gang g;
-	int         a, b;
+	int a, b;
 
-	open_gang(&g, 3, 0);		/* strangers are at the door first */
+	open_gang(&g, 3, 0); /* strangers are at the door first */
 	a = rude(g.port,
 	    "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\nxxxxxxxxxxxxx", 65);
 	b = rude(g.port, "", 0);
@@ -476,12 +489,12 @@ Test(comm, meets_only_its_own)
 	run(&g, do_resize, 2);
 	all_fine(&g, "resize");
 	close_gang(&g);
-	open_gang(&g, 2, 0);		/* one is missing: told, not waited for */
+	open_gang(&g, 2, 0); /* one is missing: told, not waited for */
 	g.init_limit = ESPL_SECOND / 10;
 	g.fn = do_nothing;
 	{
 		pid_t pid = fork_rank(&g, 0);
-		int   status;
+		int status;
 
 		cr_assert_eq(waitpid(pid, &status, 0), pid);
 		cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 100);

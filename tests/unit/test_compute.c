@@ -8,10 +8,9 @@
 static const struct espl_outcome *
 ask(struct espl__compute **job, const char *what, espl_kind kind, espl_span limit)
 {
-	struct espl__run_config config = {
-		.directory = "/", .algorithm = { .use = "computing" },
-		    .allocator = { .use = "computing" }
-	};
+	struct espl__run_config config = { .directory = "/",
+		.algorithm = { .use = "computing" },
+		.allocator = { .use = "computing" } };
 	struct espl_compute_request request = ESPL_INIT(struct espl_compute_request);
 
 	request.what = "test";
@@ -27,10 +26,11 @@ ask(struct espl__compute **job, const char *what, espl_kind kind, espl_span limi
 
 Test(compute, answers_failures_deaths_and_limits)
 {
-	static const struct { const char *input; espl_status status; } cases[] = {
-		{ "double", ESPL_OK }, { "print", ESPL_OK }, { "fail", ESPL_E_INFEASIBLE },
-		{ "abort", ESPL_E_REMOTE }, { "hang", ESPL_E_LIMIT }
-	};
+	static const struct {
+		const char *input;
+		espl_status status;
+	} cases[] = { { "double", ESPL_OK }, { "print", ESPL_OK }, { "fail", ESPL_E_INFEASIBLE },
+		{ "abort", ESPL_E_REMOTE }, { "hang", ESPL_E_LIMIT } };
 	const char *top = getenv("abs_top_builddir");
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	const struct espl__plugin *plugin;
@@ -43,10 +43,10 @@ Test(compute, answers_failures_deaths_and_limits)
 	if (espl__plugin_find(ESPL_ALGORITHM, "computing", &plugin, &diag) != ESPL_OK)
 		cr_skip_test("this build has no loadable plugins");
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		o = ask(&job, cases[i].input, ESPL_ALGORITHM, strcmp(cases[i].input, "hang") == 0
-		        ? ESPL_SECOND / 5 : 0);
+		o = ask(&job, cases[i].input, ESPL_ALGORITHM,
+		    strcmp(cases[i].input, "hang") == 0 ? ESPL_SECOND / 5 : 0);
 		cr_assert_eq(o->status, cases[i].status, "%s: status %d", cases[i].input,
-		             (int)o->status);
+		    (int)o->status);
 		cr_assert_eq(o->token, 42);
 		if (i == 0) {
 			cr_assert_eq(o->output_size, 12);

@@ -1,4 +1,5 @@
-/* Configuration: what users write becomes checked values, or a sentence that says where and what. */
+/* Configuration: what users write becomes checked values, or a sentence that says where and what.
+ */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -16,10 +17,11 @@
 static struct espl__tree *
 parse(const char *text)
 {
-	struct espl__diag  diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__tree *tree = NULL;
 
-	cr_assert_eq(espl__tree_parse(text, "t.cfg", &tree, &diag), ESPL_OK, "%s: %s", text, diag.text);
+	cr_assert_eq(espl__tree_parse(text, "t.cfg", &tree, &diag), ESPL_OK, "%s: %s", text,
+	    diag.text);
 	return tree;
 }
 
@@ -33,15 +35,15 @@ get(const struct espl__tree *tree, const char *name)
 
 Test(tree, values_and_lines)
 {
-	struct espl__tree *tree = parse(
-	    "# a comment\n"
-	    "a = 1;\n"
-	    "big = 5000000000; /* two\nlines */ neg = -9223372036854775808;\n"
-	    "hex = 0xff; f = 1e-4; g = .5; h = 5.;\n"
-	    "s = \"a \\\"q\\\" \\x41\\n\" \"joined\"; t = TRUE;\n"
-	    "list = ( 1, 2.5, \"x\", ( ), { y = 1; } );\n"
-	    "array = [ 1, 5000000000 ]; // and so on\n"
-	    "group : { inner = false };\n");
+	struct espl__tree *tree =
+	    parse("# a comment\n"
+		  "a = 1;\n"
+		  "big = 5000000000; /* two\nlines */ neg = -9223372036854775808;\n"
+		  "hex = 0xff; f = 1e-4; g = .5; h = 5.;\n"
+		  "s = \"a \\\"q\\\" \\x41\\n\" \"joined\"; t = TRUE;\n"
+		  "list = ( 1, 2.5, \"x\", ( ), { y = 1; } );\n"
+		  "array = [ 1, 5000000000 ]; // and so on\n"
+		  "group : { inner = false };\n");
 	const struct espl__node *node;
 
 	cr_assert_eq(get(tree, "a")->i, 1);
@@ -69,7 +71,11 @@ Test(tree, values_and_lines)
 
 Test(tree, mistakes_are_told)
 {
-	static const struct { const char *text; uint32_t line; const char *says, *hint; } cases[] = {
+	static const struct {
+		const char *text;
+		uint32_t line;
+		const char *says, *hint;
+	} cases[] = {
 		{ "a = 1;\nb = 99999999999999999999;", 2, "out of range", "2^63" },
 		{ "a = 1e999;", 1, "out of range", "" },
 		{ "a = 0x10000000000000000;", 1, "out of range", "" },
@@ -105,14 +111,16 @@ Test(tree, mistakes_are_told)
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		struct espl__diag  diag = ESPL__DIAG_INIT;
+		struct espl__diag diag = ESPL__DIAG_INIT;
 		struct espl__tree *tree = NULL;
 
-		cr_assert_eq(espl__tree_parse(cases[i].text, "t.cfg", &tree, &diag), ESPL_E_CONFIG, "%s",
-		             cases[i].text);
+		cr_assert_eq(espl__tree_parse(cases[i].text, "t.cfg", &tree, &diag), ESPL_E_CONFIG,
+		    "%s", cases[i].text);
 		cr_assert_null(tree);
-		cr_expect(strstr(diag.text, cases[i].says) != NULL, "%s: says '%s'", cases[i].text, diag.text);
-		cr_expect(strstr(diag.hint, cases[i].hint) != NULL, "%s: hints '%s'", cases[i].text, diag.hint);
+		cr_expect(strstr(diag.text, cases[i].says) != NULL, "%s: says '%s'", cases[i].text,
+		    diag.text);
+		cr_expect(strstr(diag.hint, cases[i].hint) != NULL, "%s: hints '%s'", cases[i].text,
+		    diag.hint);
 		cr_expect_eq(diag.line, cases[i].line, "%s: line %u", cases[i].text, diag.line);
 		cr_expect_str_eq(diag.file, "t.cfg");
 	}
@@ -132,9 +140,9 @@ Test(tree, one_without_a_line_knows_its_file)
 
 Test(tree, nesting_has_a_limit)
 {
-	struct espl__diag  diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__tree *tree = NULL;
-	char               text[4000] = "a = ";
+	char text[4000] = "a = ";
 
 	memset(text + 4, '(', 3000);
 	cr_assert_eq(espl__tree_parse(text, "t", &tree, &diag), ESPL_E_CONFIG);
@@ -143,8 +151,9 @@ Test(tree, nesting_has_a_limit)
 
 Test(tree, includes, .init = make_folder, .fini = drop_folder)
 {
-	char *main_file = put_file("main.cfg", "a = 1;\n@include \"sub.cfg\"\nb = 2;\n"), *sub, *path;
-	struct espl__diag  diag = ESPL__DIAG_INIT;
+	char *main_file = put_file("main.cfg", "a = 1;\n@include \"sub.cfg\"\nb = 2;\n"), *sub,
+	     *path;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__tree *tree = NULL;
 
 	sub = put_file("sub.cfg", "c = 3;\nd = 4;");
@@ -178,7 +187,8 @@ Test(tree, includes, .init = make_folder, .fini = drop_folder)
 	cr_assert_neq(espl__tree_load(path, &tree, &diag), ESPL_OK);
 	cr_assert(strstr(diag.text, "16777216") != NULL, "%s", diag.text);
 	diag = (struct espl__diag)ESPL__DIAG_INIT;
-	cr_assert_neq(espl__tree_load(folder, &tree, &diag), ESPL_OK, "a folder is no configuration");
+	cr_assert_neq(espl__tree_load(folder, &tree, &diag), ESPL_OK,
+	    "a folder is no configuration");
 	free(path);
 	free(sub);
 	free(main_file);
@@ -187,24 +197,41 @@ Test(tree, includes, .init = make_folder, .fini = drop_folder)
 Test(tree, set_and_print)
 {
 	static const char *const sets[] = {
-		"algorithm.eta=4", "experiment.deadline=20m", "experiment.name=plain text",
-		"new.group.flag=true", "offers.[0].price=1.5", "offers.2.price=3", "array.1=x",
-		"algorithm.list=( 1, { a = 2; } )", "algorithm.big=5000000000", "e=",
+		"algorithm.eta=4",
+		"experiment.deadline=20m",
+		"experiment.name=plain text",
+		"new.group.flag=true",
+		"offers.[0].price=1.5",
+		"offers.2.price=3",
+		"array.1=x",
+		"algorithm.list=( 1, { a = 2; } )",
+		"algorithm.big=5000000000",
+		"e=",
 	};
 	static const char *const wrong[] = {
-		"novalue", "=1", "a..b=1", "5x=1", "algorithm.eta.deep=1", "offers.[9].price=1",
-		"a=\"unclosed", "a=99999999999999999999", "a={ b = 1; }; c = 2", "offers.x=1",
+		"novalue",
+		"=1",
+		"a..b=1",
+		"5x=1",
+		"algorithm.eta.deep=1",
+		"offers.[9].price=1",
+		"a=\"unclosed",
+		"a=99999999999999999999",
+		"a={ b = 1; }; c = 2",
+		"offers.x=1",
 	};
 	struct espl__tree *tree = parse("algorithm = { use = \"sha\"; eta = 3; };\n"
-	                                "experiment = { };\noffers = ( { price = 1.0; }, { } );\n"
-	                                "array = [ 1, 2 ];\n"), *again;
-	struct espl__buf   one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
+					"experiment = { };\noffers = ( { price = 1.0; }, { } );\n"
+					"array = [ 1, 2 ];\n"),
+			  *again;
+	struct espl__buf one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
 	const struct espl__node *node;
 
 	for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++) {
 		struct espl__diag diag = ESPL__DIAG_INIT;
 
-		cr_assert_eq(espl__tree_set(tree, sets[i], &diag), ESPL_OK, "%s: %s", sets[i], diag.text);
+		cr_assert_eq(espl__tree_set(tree, sets[i], &diag), ESPL_OK, "%s: %s", sets[i],
+		    diag.text);
 	}
 	node = espl__node_get(get(tree, "algorithm"), "eta");
 	cr_assert_eq(node->i, 4);
@@ -253,46 +280,63 @@ static const struct espl_option columns[] = {
 };
 static const struct espl_option options[OPTIONS] = {
 	[FLAG] = { .name = "flag", .help = "h", .type = ESPL_OPT_BOOL },
-	[COUNT] = { .name = "count", .help = "how many", .type = ESPL_OPT_INT, .min = "1", .max = "9",
-	            .flags = ESPL_OPT_REQUIRED },
-	[RATIO] = { .name = "ratio", .help = "h", .type = ESPL_OPT_REAL, .min = "0", .fallback = "0.25" },
+	[COUNT] = { .name = "count",
+	    .help = "how many",
+	    .type = ESPL_OPT_INT,
+	    .min = "1",
+	    .max = "9",
+	    .flags = ESPL_OPT_REQUIRED },
+	[RATIO] = { .name = "ratio",
+	    .help = "h",
+	    .type = ESPL_OPT_REAL,
+	    .min = "0",
+	    .fallback = "0.25" },
 	[NAME] = { .name = "name", .help = "h", .type = ESPL_OPT_STRING },
-	[MODE] = { .name = "mode", .help = "h", .type = ESPL_OPT_CHOICE, .choices = "first|best",
-	           .fallback = "best" },
+	[MODE] = { .name = "mode",
+	    .help = "h",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "first|best",
+	    .fallback = "best" },
 	[PERIOD] = { .name = "period", .help = "h", .type = ESPL_OPT_SPAN, .max = "1h" },
 	[SIZE] = { .name = "size", .help = "h", .type = ESPL_OPT_BYTES },
 	[PRICE] = { .name = "price", .help = "h", .type = ESPL_OPT_MONEY },
 	[DELAY] = { .name = "delay", .help = "h", .type = ESPL_OPT_LATENCY, .fallback = "15s" },
-	[TABLE] = { .name = "table", .help = "h", .type = ESPL_OPT_TABLE, .columns = columns,
-	            .column_count = 3, .max = "3" },
+	[TABLE] = { .name = "table",
+	    .help = "h",
+	    .type = ESPL_OPT_TABLE,
+	    .columns = columns,
+	    .column_count = 3,
+	    .max = "3" },
 	[KEY] = { .name = "key", .help = "h", .type = ESPL_OPT_STRING, .flags = ESPL_OPT_SECRET },
 };
 #define STRIDE ((uint32_t)sizeof(struct espl_option))
 
 static espl_status
 resolve(const char *text, struct espl__tree **tree, struct espl__values **values,
-        struct espl__diag *diag)
+    struct espl__diag *diag)
 {
 	static const char *const known[] = { "use", NULL };
 
 	*tree = parse(text);
-	return espl__schema_resolve(options, OPTIONS, STRIDE, get(*tree, "g"), known, "allocator 'x'", "x",
-	                            values, diag);
+	return espl__schema_resolve(options, OPTIONS, STRIDE, get(*tree, "g"), known,
+	    "allocator 'x'", "x", values, diag);
 }
 
 Test(schema, values)
 {
-	struct espl__diag    diag = ESPL__DIAG_INIT;
-	struct espl__tree   *tree;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__tree *tree;
 	struct espl__values *values = NULL;
-	struct espl__buf     buf = { NULL, 0, 0 };
+	struct espl__buf buf = { NULL, 0, 0 };
 	const struct espl_value *v;
 	const struct espl_table *table;
 
-	cr_assert_eq(resolve("g = { use = \"x\"; count = 5; flag = true; ratio = 1; period = \"1m30s\";\n"
-	                     "size = \"4KiB\"; price = 12.24; delay = { mean = \"2s\"; sd = \"1s\"; };\n"
-	                     "key = \"hush\"; table = ( ( \"a\", 2 ),\n{ name = \"b\"; price = 1; } ); };",
-	                     &tree, &values, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(
+	    resolve("g = { use = \"x\"; count = 5; flag = true; ratio = 1; period = \"1m30s\";\n"
+		    "size = \"4KiB\"; price = 12.24; delay = { mean = \"2s\"; sd = \"1s\"; };\n"
+		    "key = \"hush\"; table = ( ( \"a\", 2 ),\n{ name = \"b\"; price = 1; } ); };",
+		&tree, &values, &diag),
+	    ESPL_OK, "%s", diag.text);
 	v = values->config.values;
 	cr_assert_eq(values->config.count, OPTIONS);
 	cr_assert_eq(v[COUNT].as.i, 5);
@@ -334,7 +378,9 @@ Test(schema, values)
 
 Test(schema, mistakes_are_told)
 {
-	static const struct { const char *text, *says, *hint; } cases[] = {
+	static const struct {
+		const char *text, *says, *hint;
+	} cases[] = {
 		{ "", "needs 'count'", "how many" },
 		{ "cuont = 1;", "has no option 'cuont'", "did you mean 'count'" },
 		{ "zzzzzz = 1;", "has no option", "it has: flag" },
@@ -355,38 +401,46 @@ Test(schema, mistakes_are_told)
 		{ "count = 1; size = -1;", "must be a size", "" },
 		{ "count = 1; price = \"cheap\";", "an amount of money", "12.24" },
 		{ "count = 1; price = { };", "an amount of money", "" },
-		{ "count = 1; price = \"2.5\";", "must be an amount of money, not \"2.5\"", "without quotes" },
+		{ "count = 1; price = \"2.5\";", "must be an amount of money, not \"2.5\"",
+		    "without quotes" },
 		{ "count = 1; delay = 15;", "must be a span of time, not an integer", "" },
 		{ "count = 1; delay = { mean = 3; };", "must be a span of time", "" },
-		{ "count = 1; delay = { dist = \"gauss\"; mean = \"1s\"; };", "'gauss' is not a distribution",
-		  "one of" },
+		{ "count = 1; delay = { dist = \"gauss\"; mean = \"1s\"; };",
+		    "'gauss' is not a distribution", "one of" },
 		{ "count = 1; delay = { dist = \"normal\"; };", "needs a mean", "" },
 		{ "count = 1; delay = { dist = \"empirical\"; };", "needs samples", "" },
 		{ "count = 1; delay = { samples = [ ]; };", "list of spans", "" },
-		{ "count = 1; delay = { mean = \"1s\"; samples = [ \"1s\" ]; };", "from its samples", "" },
+		{ "count = 1; delay = { mean = \"1s\"; samples = [ \"1s\" ]; };",
+		    "from its samples", "" },
 		{ "count = 1; delay = { dist = \"lognormal\"; mean = 0; };", "above 0", "" },
-		{ "count = 1; delay = { dist = \"constant\"; mean = \"1s\"; sd = \"1s\"; };", "no sd", "" },
+		{ "count = 1; delay = { dist = \"constant\"; mean = \"1s\"; sd = \"1s\"; };",
+		    "no sd", "" },
 		{ "count = 1; delay = { maen = \"1s\"; };", "has no 'maen'", "'mean'" },
 		{ "count = 1; table = 5;", "must be a list of rows", "" },
 		{ "count = 1; table = ( 5 );", "must be a list or a group", "" },
 		{ "count = 1; table = ( ( ) );", "lacks its 'name'", "" },
 		{ "count = 1; table = ( ( \"a\", 1, 1, 1 ) );", "4 values for 3 columns", "" },
-		{ "count = 1; table = ( { name = \"a\"; gpu = 1; } );", "no column 'gpu'", "'gpus'" },
-		{ "count = 1; table = ( ( \"a\", 0 ) );", "column 'gpus' of 'table' = 0 is below", "" },
-		{ "count = 1; table = ( (\"a\"), (\"b\"), (\"c\"), (\"d\") );", "4 rows, more than 3", "" },
+		{ "count = 1; table = ( { name = \"a\"; gpu = 1; } );", "no column 'gpu'",
+		    "'gpus'" },
+		{ "count = 1; table = ( ( \"a\", 0 ) );", "column 'gpus' of 'table' = 0 is below",
+		    "" },
+		{ "count = 1; table = ( (\"a\"), (\"b\"), (\"c\"), (\"d\") );",
+		    "4 rows, more than 3", "" },
 		{ "count = 1; key = 12345;", "must be a string, not an integer", "" },
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		struct espl__diag    diag = ESPL__DIAG_INIT;
-		struct espl__tree   *tree;
+		struct espl__diag diag = ESPL__DIAG_INIT;
+		struct espl__tree *tree;
 		struct espl__values *values = NULL;
-		char                *text = espl__format("\ng = { use = \"x\"; %s };", cases[i].text);
+		char *text = espl__format("\ng = { use = \"x\"; %s };", cases[i].text);
 
 		cr_expect_eq(resolve(text, &tree, &values, &diag), ESPL_E_CONFIG, "%s", text);
 		cr_expect_null(values);
-		cr_expect(strstr(diag.text, cases[i].says) != NULL, "%s: says '%s'", text, diag.text);
-		cr_expect(strstr(diag.hint, cases[i].hint) != NULL, "%s: hints '%s'", text, diag.hint);
+		cr_expect(strstr(diag.text, cases[i].says) != NULL, "%s: says '%s'", text,
+		    diag.text);
+		cr_expect(strstr(diag.hint, cases[i].hint) != NULL, "%s: hints '%s'", text,
+		    diag.hint);
 		cr_expect_eq(diag.line, 2, "%s", text);
 		cr_expect(strstr(diag.text, "12345") == NULL, "a secret's value is not repeated");
 		espl__tree_free(tree);
@@ -396,43 +450,80 @@ Test(schema, mistakes_are_told)
 
 Test(schema, bad_tables_are_refused)
 {
-	static const struct { struct espl_option option; const char *says; } cases[] = {
+	static const struct {
+		struct espl_option option;
+		const char *says;
+	} cases[] = {
 		{ { .help = "h", .type = ESPL_OPT_INT }, "no usable name" },
 		{ { .name = "1x", .help = "h", .type = ESPL_OPT_INT }, "no usable name" },
 		{ { .name = "use", .help = "h", .type = ESPL_OPT_INT }, "belongs to espalier" },
 		{ { .name = "a", .help = "h", .type = 99 }, "type is not known" },
 		{ { .name = "a", .type = ESPL_OPT_INT }, "no help" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .flags = 0x10 }, "flags are not known" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .zero = 1 }, "'zero' is not 0" },
+		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .flags = 0x10 },
+		    "flags are not known" },
+		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .zero = 1 },
+		    "'zero' is not 0" },
 		{ { .name = "a", .help = "h", .type = ESPL_OPT_CHOICE }, "without choices" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_CHOICE, .choices = "x||y" }, "empty" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_CHOICE, .choices = "x|y|x" }, "twice" },
+		{ { .name = "a", .help = "h", .type = ESPL_OPT_CHOICE, .choices = "x||y" },
+		    "empty" },
+		{ { .name = "a", .help = "h", .type = ESPL_OPT_CHOICE, .choices = "x|y|x" },
+		    "twice" },
 		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .choices = "x" }, "no choice" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .min = "one" }, "its minimum 'one'" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .min = "5", .max = "4" }, "above its maximum" },
+		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .min = "one" },
+		    "its minimum 'one'" },
+		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .min = "5", .max = "4" },
+		    "above its maximum" },
 		{ { .name = "a", .help = "h", .type = ESPL_OPT_STRING, .max = "4" }, "no limits" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_SPAN, .fallback = "soon" }, "refused by its own" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .fallback = "5", .max = "4" }, "refused by its own" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_CHOICE, .choices = "x|y", .fallback = "z" },
-		  "refused by its own" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .fallback = "1", .flags = ESPL_OPT_REQUIRED },
-		  "required, but" },
+		{ { .name = "a", .help = "h", .type = ESPL_OPT_SPAN, .fallback = "soon" },
+		    "refused by its own" },
+		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .fallback = "5", .max = "4" },
+		    "refused by its own" },
+		{ { .name = "a",
+		      .help = "h",
+		      .type = ESPL_OPT_CHOICE,
+		      .choices = "x|y",
+		      .fallback = "z" },
+		    "refused by its own" },
+		{ { .name = "a",
+		      .help = "h",
+		      .type = ESPL_OPT_INT,
+		      .fallback = "1",
+		      .flags = ESPL_OPT_REQUIRED },
+		    "required, but" },
 		{ { .name = "a", .help = "h", .type = ESPL_OPT_TABLE }, "without columns" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_INT, .columns = columns, .column_count = 1 },
-		  "no table" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_TABLE, .columns = &options[TABLE],
-		    .column_count = 1 }, "a table inside a table" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_TABLE, .columns = &options[KEY],
-		    .column_count = 1 }, "secret" },
-		{ { .name = "a", .help = "h", .type = ESPL_OPT_TABLE, .columns = columns, .column_count = 3,
-		    .fallback = "( ( 1 ) )" }, "refused by its own" },
+		{ { .name = "a",
+		      .help = "h",
+		      .type = ESPL_OPT_INT,
+		      .columns = columns,
+		      .column_count = 1 },
+		    "no table" },
+		{ { .name = "a",
+		      .help = "h",
+		      .type = ESPL_OPT_TABLE,
+		      .columns = &options[TABLE],
+		      .column_count = 1 },
+		    "a table inside a table" },
+		{ { .name = "a",
+		      .help = "h",
+		      .type = ESPL_OPT_TABLE,
+		      .columns = &options[KEY],
+		      .column_count = 1 },
+		    "secret" },
+		{ { .name = "a",
+		      .help = "h",
+		      .type = ESPL_OPT_TABLE,
+		      .columns = columns,
+		      .column_count = 3,
+		      .fallback = "( ( 1 ) )" },
+		    "refused by its own" },
 	};
-	struct espl__diag  diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl_option two[2] = { options[NAME], options[NAME] };
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		diag = (struct espl__diag)ESPL__DIAG_INIT;
-		cr_expect_eq(espl__schema_check(&cases[i].option, 1, STRIDE, "p", &diag), ESPL_E_CONFIG, "%zu", i);
+		cr_expect_eq(espl__schema_check(&cases[i].option, 1, STRIDE, "p", &diag),
+		    ESPL_E_CONFIG, "%zu", i);
 		cr_expect(strstr(diag.text, cases[i].says) != NULL, "%zu: says '%s'", i, diag.text);
 	}
 	diag = (struct espl__diag)ESPL__DIAG_INIT;
@@ -442,9 +533,11 @@ Test(schema, bad_tables_are_refused)
 	cr_assert_eq(espl__schema_check(options, OPTIONS, 8, "p", NULL), ESPL_E_CONFIG);
 	cr_assert_eq(espl__schema_check(NULL, 1, STRIDE, "p", NULL), ESPL_E_CONFIG);
 	cr_assert_eq(espl__schema_check(NULL, 0, 0, "p", NULL), ESPL_OK);
-	for (const struct espl__core_group *group = espl__core_groups(); group->name != NULL; group++)
-		cr_assert_eq(espl__schema_check(group->options, group->count, STRIDE, group->name, &diag),
-		             ESPL_OK);
+	for (const struct espl__core_group *group = espl__core_groups(); group->name != NULL;
+	     group++)
+		cr_assert_eq(espl__schema_check(group->options, group->count, STRIDE, group->name,
+				 &diag),
+		    ESPL_OK);
 }
 
 Test(schema, help_forms)
@@ -452,12 +545,14 @@ Test(schema, help_forms)
 	struct espl__buf buf = { NULL, 0, 0 };
 
 	espl__schema_help(options, OPTIONS, STRIDE, ESPL__HELP_TEXT, &buf);
-	cr_assert(strstr(espl__buf_text(&buf), "count              integer, required, from 1 to 9") != NULL);
+	cr_assert(strstr(espl__buf_text(&buf),
+		      "count              integer, required, from 1 to 9") != NULL);
 	cr_assert(strstr(espl__buf_text(&buf), "\"first\" or \"best\", default best") != NULL);
 	cr_assert(strstr(espl__buf_text(&buf), "      gpus") != NULL, "columns are indented");
 	espl__buf_clear(&buf);
 	espl__schema_help(options, OPTIONS, STRIDE, ESPL__HELP_MARKDOWN, &buf);
-	cr_assert(strstr(espl__buf_text(&buf), "| `table.gpus` | integer, default 1, 1 or more | h |") != NULL);
+	cr_assert(strstr(espl__buf_text(&buf),
+		      "| `table.gpus` | integer, default 1, 1 or more | h |") != NULL);
 	espl__buf_clear(&buf);
 	espl__schema_help(options, OPTIONS, STRIDE, ESPL__HELP_MAN, &buf);
 	cr_assert(strstr(espl__buf_text(&buf), ".TP\n.B period\n(span, at most 1h)") != NULL);

@@ -1,5 +1,5 @@
-/* test_cuda.c - the device of GPUs: where there is none the reason is told; where there is one, it copies, and
- * a gang of one computes.
+/* test_cuda.c - the device of GPUs: where there is none the reason is told; where there is one, it
+ * copies, and a gang of one computes.
  */
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ static int
 open_gpu(struct espl__device *d)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	espl_status       status;
+	espl_status status;
 
 	memset(d, 0, sizeof *d);
 	d->view.packing = d->view.threads = 1;
@@ -28,7 +28,7 @@ open_gpu(struct espl__device *d)
 Test(cuda, a_device_that_is_none_is_refused)
 {
 	struct espl__device d = { 0 };
-	struct espl__diag   diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	cr_assert_eq(espl__device_open("abacus", &d, &diag), ESPL_E_UNSUPPORTED);
 	cr_assert(strstr(diag.text, "abacus") != NULL, "%s", diag.text);
@@ -37,22 +37,23 @@ Test(cuda, a_device_that_is_none_is_refused)
 Test(cuda, no_gpu_is_said_and_leaves_nothing)
 {
 	struct espl__device d = { 0 };
-	struct espl__diag   diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	cr_assert_eq(setenv("CUDA_VISIBLE_DEVICES", "", 1), 0);
 	cr_assert_eq(espl__device_open("cuda", &d, &diag), ESPL_E_UNSUPPORTED);
-	cr_assert(strstr(diag.text, "no GPU") != NULL || strstr(diag.text, "no device") != NULL, "%s", diag.text);
+	cr_assert(strstr(diag.text, "no GPU") != NULL || strstr(diag.text, "no device") != NULL,
+	    "%s", diag.text);
 	cr_assert_eq(d.state, NULL);
 	espl__device_close(&d);
 }
 
 Test(cuda, one_rank_computes)
 {
-	struct espl__device     d;
+	struct espl__device d;
 	struct espl__comm_setup s = { .world = 1, .node_world = 1, .listen_fd = -1 };
-	struct espl__comm      *comm;
-	struct espl__diag       diag = ESPL__DIAG_INIT;
-	double                  value = 2.5;
+	struct espl__comm *comm;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	double value = 2.5;
 
 	if (open_gpu(&d) != 0)
 		return;

@@ -19,25 +19,26 @@ space(const char *text)
 }
 
 static const char two[] =
-	"lr = { type = \"real\"; low = 0.001; high = 1.0; scale = \"log\"; };\n"
-	"opt = { type = \"choice\"; values = [ \"sgd\", \"adam\" ]; };\n"
-	"mom = { type = \"real\"; low = 0.0; high = 1.0; when = { opt = \"sgd\"; }; };\n";
+    "lr = { type = \"real\"; low = 0.001; high = 1.0; scale = \"log\"; };\n"
+    "opt = { type = \"choice\"; values = [ \"sgd\", \"adam\" ]; };\n"
+    "mom = { type = \"real\"; low = 0.0; high = 1.0; when = { opt = \"sgd\"; }; };\n";
 
 Test(curves, lookups, .init = make_folder, .fini = drop_folder)
 {
 	struct espl__space *s = space(two);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__curves *t = NULL;
-	char *path = put_file("curves.csv", "# recorded\r\n"
-	                     "config,lr,opt,mom,iteration,acc,loss,seconds\r\n"
-	                     "a,0.01,sgd,0.9,5,0.5,1.5,2\n"
-	                     "\"b,\"\"1\"\"\",0.01,adam,,10,0.7,NaN,4\n"
-	                     "a,0.01,sgd,0.9,10,0.6,,3\n"
-	                     "c,1,\"adam\",,1,0.1,9,\n");
+	char *path = put_file("curves.csv",
+	    "# recorded\r\n"
+	    "config,lr,opt,mom,iteration,acc,loss,seconds\r\n"
+	    "a,0.01,sgd,0.9,5,0.5,1.5,2\n"
+	    "\"b,\"\"1\"\"\",0.01,adam,,10,0.7,NaN,4\n"
+	    "a,0.01,sgd,0.9,10,0.6,,3\n"
+	    "c,1,\"adam\",,1,0.1,9,\n");
 	double exact[] = { 0.01, 0, 0.9 }, near[] = { 0.02, 1, NAN }, far[] = { 0.9, 1, NAN };
 
 	cr_assert_eq(espl__curves_load(path, s, &t, &diag), ESPL_OK, "%u: %s", diag.line,
-		     diag.text);
+	    diag.text);
 	cr_assert_eq(espl__curves_metric_count(t), 2u);
 	cr_assert_str_eq(espl__curves_metric(t, 1), "loss");
 	cr_assert_eq(espl__curves_nearest(t, exact), 0u);
@@ -61,9 +62,11 @@ Test(curves, lookups, .init = make_folder, .fini = drop_folder)
 
 Test(curves, mistakes_are_told_with_their_line, .init = make_folder, .fini = drop_folder)
 {
-	static const struct { const char *text; uint32_t line; const char *says; } bad[] = {
-		{ "", 1, "empty" },
-		{ "name,lr,opt,mom,iteration,acc\n", 1, "not 'config'" },
+	static const struct {
+		const char *text;
+		uint32_t line;
+		const char *says;
+	} bad[] = { { "", 1, "empty" }, { "name,lr,opt,mom,iteration,acc\n", 1, "not 'config'" },
 		{ "config,lr,opt,iteration,acc\n", 1, "parameter 'mom'" },
 		{ "config,lr,opt,mom,rl,iteration,acc\n", 1, "'rl'" },
 		{ "config,lr,opt,mom,acc\n", 1, "'acc'" },
@@ -73,13 +76,13 @@ Test(curves, mistakes_are_told_with_their_line, .init = make_folder, .fini = dro
 		{ "config,lr,opt,mom,iteration,acc\na,0.1,sgd,0.5,1\n", 2, "5 fields" },
 		{ "config,lr,opt,mom,iteration,acc\na,x,sgd,0.5,1,0.5\n", 2, "no value of 'lr'" },
 		{ "config,lr,opt,mom,iteration,acc\na,0.1,sgdd,0.5,1,0.5\n", 2,
-		 "none of the values" },
+		    "none of the values" },
 		{ "config,lr,opt,mom,iteration,acc\n\na,0.1,sgd,0.5,-1,0.5\n", 3, "no iteration" },
 		{ "config,lr,opt,mom,iteration,acc\na,0.1,sgd,0.5,1,0.5x\n", 2, "no number" },
 		{ "config,lr,opt,mom,iteration,acc\na,0.1,sgd,0.5,2,0.5\na,0.1,sgd,0.5,2,0.6\n", 3,
-		 "does not follow" },
+		    "does not follow" },
 		{ "config,lr,opt,mom,iteration,acc\na,0.1,sgd,0.5,2,0.5\na,0.2,sgd,0.5,3,0.6\n", 3,
-		 "another 'lr'" },
+		    "another 'lr'" },
 		{ "config,lr,opt,mom,iteration,acc\n\"a,0.1,sgd,0.5,1,0.5\n", 2, "quote" } };
 	struct espl__space *s = space(two);
 

@@ -1,5 +1,5 @@
-/* test_earlier.c - what a warm start begins with: what fits, which are the best, and that a copy of it
- * reads back to the same. */
+/* test_earlier.c - what a warm start begins with: what fits, which are the best, and that a copy of
+ * it reads back to the same. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -9,11 +9,11 @@
 #include "model/space.h"
 
 static const char three[] =
-	"lr = { type = \"real\"; low = 0.001; high = 1.0; scale = \"log\"; };\n"
-	"opt = { type = \"choice\"; values = [ \"sgd\", \"adam, fast\" ]; };\n"
-	"mom = { type = \"real\"; low = 0.0; high = 1.0; when = { opt = \"sgd\"; }; };\n"
-	"layers = { type = \"ordinal\"; values = [ 1, 2, 4 ]; default = 2; };\n"
-	"batch = 32;\n";
+    "lr = { type = \"real\"; low = 0.001; high = 1.0; scale = \"log\"; };\n"
+    "opt = { type = \"choice\"; values = [ \"sgd\", \"adam, fast\" ]; };\n"
+    "mom = { type = \"real\"; low = 0.0; high = 1.0; when = { opt = \"sgd\"; }; };\n"
+    "layers = { type = \"ordinal\"; values = [ 1, 2, 4 ]; default = 2; };\n"
+    "batch = 32;\n";
 
 static struct espl__space *space;
 
@@ -24,7 +24,8 @@ make(void)
 	struct espl__tree *t = NULL;
 
 	cr_assert_eq(espl__tree_parse(three, "t.cfg", &t, &diag), ESPL_OK, "%s", diag.text);
-	cr_assert_eq(espl__space_parse(espl__tree_root(t), &space, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__space_parse(espl__tree_root(t), &space, &diag), ESPL_OK, "%s",
+	    diag.text);
 	espl__tree_free(t);
 }
 
@@ -73,15 +74,15 @@ bad(const char *text, uint32_t line, const char *said)
 
 Test(earlier, observations_and_the_best, .init = make, .fini = drop)
 {
-	static const char text[] = HEADER
-		"a,0.01,sgd,0.9,1,32,0,0,77\n"		/* before training: no observation */
-		"a,0.01,sgd,0.9,1,32,1,0,5\n"
-		"b,0.1,\"adam, fast\",,,32,1,0,1\n"	/* layers: its default */
-		"c,0.2,\"adam, fast\",,4,,1,0,2\n"
-		"a,0.01,sgd,0.9,1,32,3,0,4\n"
-		"d,0.3,sgd,0.5,2,32,3,0,nan\n"		/* diverged at its end: none of the best */
-		"e,0.1,\"adam, fast\",,2,32,1,0,1\n"	/* b once more */
-		"f,0.5,sgd,0.5,2,32,3,0,3\n";
+	static const char text[] =
+	    HEADER "a,0.01,sgd,0.9,1,32,0,0,77\n" /* before training: no observation */
+		   "a,0.01,sgd,0.9,1,32,1,0,5\n"
+		   "b,0.1,\"adam, fast\",,,32,1,0,1\n" /* layers: its default */
+		   "c,0.2,\"adam, fast\",,4,,1,0,2\n"
+		   "a,0.01,sgd,0.9,1,32,3,0,4\n"
+		   "d,0.3,sgd,0.5,2,32,3,0,nan\n"       /* diverged at its end: none of the best */
+		   "e,0.1,\"adam, fast\",,2,32,1,0,1\n" /* b once more */
+		   "f,0.5,sgd,0.5,2,32,3,0,3\n";
 	struct espl__earlier *e = good(text, 0), *again;
 	struct espl_observation o;
 	struct espl__buf b = { NULL, 0, 0 };
@@ -111,12 +112,14 @@ Test(earlier, observations_and_the_best, .init = make, .fini = drop)
 	cr_assert_eq(espl__earlier_digest(e), espl__earlier_digest(again));
 	cr_assert_eq(espl__earlier_count(again), 7u);
 	for (uint32_t i = 0; i < 4; i++)
-		cr_assert_eq(memcmp(espl__earlier_best(e, i), espl__earlier_best(again, i), 4 * sizeof(double)), 0);
+		cr_assert_eq(memcmp(espl__earlier_best(e, i), espl__earlier_best(again, i),
+				 4 * sizeof(double)),
+		    0);
 	espl__buf_free(&b);
 	espl__earlier_free(again);
 	espl__earlier_free(e);
 
-	e = good(text, 1);			/* the higher the better */
+	e = good(text, 1); /* the higher the better */
 	espl__earlier_at(e, 0, &o);
 	cr_assert_eq(o.loss, -5.0);
 	cr_assert_eq(o.metrics[0], 5.0);
@@ -126,7 +129,9 @@ Test(earlier, observations_and_the_best, .init = make, .fini = drop)
 
 Test(earlier, what_does_not_fit_is_counted, .init = make, .fini = drop)
 {
-	static const struct { const char *line, *why; } unfit[] = {
+	static const struct {
+		const char *line, *why;
+	} unfit[] = {
 		{ "x,2,sgd,0.9,1,32,1,0,5\n", "'lr' = 2 is outside of its bounds" },
 		{ "x,,sgd,0.9,1,32,1,0,5\n", "leaves out 'lr'" },
 		{ "x,one,sgd,0.9,1,32,1,0,5\n", "'lr'" },
@@ -141,21 +146,24 @@ Test(earlier, what_does_not_fit_is_counted, .init = make, .fini = drop)
 		struct espl__earlier *e;
 		const char *why;
 
-		(void)snprintf(text, sizeof text, HEADER "%sa,0.1,sgd,0.9,1,32,1,0,5\n%s", unfit[i].line,
-		               unfit[i].line);
+		(void)snprintf(text, sizeof text, HEADER "%sa,0.1,sgd,0.9,1,32,1,0,5\n%s",
+		    unfit[i].line, unfit[i].line);
 		e = good(text, 0);
 		cr_assert_eq(espl__earlier_skipped(e, &why), 1u);
 		cr_assert_eq(espl__earlier_configs(e), 2u);
 		cr_assert_eq(espl__earlier_count(e), 1u);
-		cr_assert_not_null(strstr(why, unfit[i].why), "'%s' has no '%s'", why, unfit[i].why);
+		cr_assert_not_null(strstr(why, unfit[i].why), "'%s' has no '%s'", why,
+		    unfit[i].why);
 		espl__earlier_free(e);
 		(void)snprintf(text, sizeof text, HEADER "%s", unfit[i].line);
 		bad(text, 0, "none of the 1 configurations fits the space");
 	}
 	/* A parameter that the space has not: only where it has a value. */
 	{
-		struct espl__earlier *e = good("config,lr,opt,mom,depth,iteration,loss\na,0.1,sgd,0.9,,1,3\n"
-		                               "b,0.1,sgd,0.8,5,1,2\n", 0);
+		struct espl__earlier *e =
+		    good("config,lr,opt,mom,depth,iteration,loss\na,0.1,sgd,0.9,,1,3\n"
+			 "b,0.1,sgd,0.8,5,1,2\n",
+			0);
 		const char *why;
 
 		cr_assert_eq(espl__earlier_skipped(e, &why), 1u);
@@ -180,8 +188,9 @@ Test(earlier, what_is_wrong_is_said, .init = make, .fini = drop)
 
 Test(earlier, comes_before_the_own_history, .init = make, .fini = drop)
 {
-	struct espl__earlier *e = good(HEADER "a,0.01,sgd,0.9,1,32,1,0,5\nb,0.02,sgd,0.9,1,32,1,0,6\n", 0);
-	struct espl__trials   trials;
+	struct espl__earlier *e =
+	    good(HEADER "a,0.01,sgd,0.9,1,32,1,0,5\nb,0.02,sgd,0.9,1,32,1,0,6\n", 0);
+	struct espl__trials trials;
 	struct espl__history *h;
 	const struct espl_history *view;
 	struct espl_group group = ESPL_INIT(struct espl_group);

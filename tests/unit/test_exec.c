@@ -6,14 +6,21 @@
 static const char *const head =
     "experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = 3; %s };\n"
     "trial = { trainable = \"hartmann6\"; options = { bias = 2.5; noise = 2.0; }; %s\n"
-    "  profile = { iteration = { mean = \"4s\"; sd = \"1s\"; }; scaling = ((1, 1.0), (2, 1.9), (4, 3.4)); packing = ((1, 1.0), (2, 1.6), (3, 2.0), (4, 2.2)); start = \"2s\"; checkpoint = \"1s\"; %s }; };\n"
-    "space = { x0 = { type = \"real\"; low = 0.0; high = 1.0; }; x1 = { type = \"real\"; low = 0.0; high = 1.0; };\n"
-    "  x2 = { type = \"real\"; low = 0.0; high = 1.0; }; x3 = { type = \"real\"; low = 0.0; high = 1.0; };\n"
-    "  x4 = { type = \"real\"; low = 0.0; high = 1.0; }; x5 = { type = \"real\"; low = 0.0; high = 1.0; }; };\n"
-    "cloud = { use = \"sim\"; offers = ( { name = \"n\"; gpus = 2; price = 3.6; market = \"on-demand\"; provision = \"15s\"; } ); nodes_max = 4; };\n"
+    "  profile = { iteration = { mean = \"4s\"; sd = \"1s\"; }; scaling = ((1, 1.0), (2, 1.9), (4, "
+    "3.4)); packing = ((1, 1.0), (2, 1.6), (3, 2.0), (4, 2.2)); start = \"2s\"; checkpoint = "
+    "\"1s\"; %s }; };\n"
+    "space = { x0 = { type = \"real\"; low = 0.0; high = 1.0; }; x1 = { type = \"real\"; low = "
+    "0.0; high = 1.0; };\n"
+    "  x2 = { type = \"real\"; low = 0.0; high = 1.0; }; x3 = { type = \"real\"; low = 0.0; high = "
+    "1.0; };\n"
+    "  x4 = { type = \"real\"; low = 0.0; high = 1.0; }; x5 = { type = \"real\"; low = 0.0; high = "
+    "1.0; }; };\n"
+    "cloud = { use = \"sim\"; offers = ( { name = \"n\"; gpus = 2; price = 3.6; market = "
+    "\"on-demand\"; provision = \"15s\"; } ); nodes_max = 4; };\n"
     "%s\n";
-static struct espl__observer *watching;	/* by the next executor, NULL nobody */
-static const char *in_place = "";	/* in the profile: what a resize takes, if gangs live through it */
+static struct espl__observer *watching; /* by the next executor, NULL nobody */
+static const char *in_place =
+    ""; /* in the profile: what a resize takes, if gangs live through it */
 static const char *const sha =
     "algorithm = { use = \"sha\"; trials = 9; iterations_min = 1; iterations_max = 9; eta = 3; };\n"
     "allocator = { use = \"static\"; gpus = 4; }; placer = { use = \"colocate\"; };";
@@ -31,7 +38,8 @@ make(struct run *r, const char *experiment, const char *trial, const char *rest,
 }
 
 static espl_status
-whole(struct run *r, const char *experiment, const char *trial, const char *rest, const char *faults)
+whole(struct run *r, const char *experiment, const char *trial, const char *rest,
+    const char *faults)
 {
 	make(r, experiment, trial, rest, faults);
 	cr_assert_eq(r->world->ops->begin(r->world, 0, 0, &r->diag), ESPL_OK, "%s", r->diag.text);
@@ -57,7 +65,8 @@ Test(exec, sha_trains_what_it_declares_and_leaves_nothing)
 	cr_assert_eq(espl__exec_leases(r.exec, NULL, 0), 0);
 	cr_assert_eq(r.summary.gpus_busy, 0);
 	/* two nodes at 3.6 dollars an hour = 0.001 a second each, from boot (15 s) to the end */
-	cr_assert_float_eq((double)r.summary.cost / 1e6, 2 * 0.001 * ((double)r.summary.now / 1e9 - 15), 0.003);
+	cr_assert_float_eq((double)r.summary.cost / 1e6,
+	    2 * 0.001 * ((double)r.summary.now / 1e9 - 15), 0.003);
 	unmake(&r);
 }
 
@@ -76,17 +85,22 @@ Test(exec, same_seed_same_decisions_and_replay_agrees, .timeout = 60)
 	for (uint32_t i = 0; i < one.count; i++) {
 		cr_assert_eq(one.list[i].decisions.size, two.list[i].decisions.size);
 		if (one.list[i].decisions.size > 0)
-			cr_assert_arr_eq(one.list[i].decisions.data, two.list[i].decisions.data, one.list[i].decisions.size);
+			cr_assert_arr_eq(one.list[i].decisions.data, two.list[i].decisions.data,
+			    one.list[i].decisions.size);
 	}
 	make(&c, "", "", sha, NULL);
 	cr_assert_eq(replay(&c, &one, one.count), ESPL_OK, "%s", c.diag.text);
 	cr_assert(espl__exec_ended(c.exec));
 	unmake(&c);
 	/* another search decides otherwise, and is found out, by name */
-	make(&c, "", "", "algorithm = { use = \"random\"; trials = 9; iterations_max = 9; }; allocator = { use = \"static\"; gpus = 4; };"
-	    " placer = { use = \"colocate\"; };", NULL);
+	make(&c, "", "",
+	    "algorithm = { use = \"random\"; trials = 9; iterations_max = 9; }; allocator = { use "
+	    "= \"static\"; gpus = 4; };"
+	    " placer = { use = \"colocate\"; };",
+	    NULL);
 	cr_assert_eq(replay(&c, &one, one.count), ESPL_E_BUG);
-	cr_assert(strstr(c.diag.text, "allocator 'static' decides otherwise") != NULL, "%s", c.diag.text);
+	cr_assert(strstr(c.diag.text, "allocator 'static' decides otherwise") != NULL, "%s",
+	    c.diag.text);
 	unmake(&c);
 	unmake(&a);
 	unmake(&b);
@@ -107,25 +121,35 @@ Test(exec, a_run_cut_after_any_round_comes_to_the_same_end, .timeout = 120)
 		struct run b;
 
 		make(&b, "", "checkpoint_every = \"3s\";", sha, NULL);
-		cr_assert_eq(replay(&b, &tape, cut), ESPL_OK, "cut %u: %s", (unsigned)cut, b.diag.text);
+		cr_assert_eq(replay(&b, &tape, cut), ESPL_OK, "cut %u: %s", (unsigned)cut,
+		    b.diag.text);
 		if (!espl__exec_ended(b.exec)) {
-			cr_assert_eq(b.world->ops->begin(b.world, 1, tape.list[cut - 1].now, &b.diag), ESPL_OK);
-			cr_assert_eq(pump(&b, NULL, 100000), ESPL_OK, "cut %u: %s", (unsigned)cut, b.diag.text);
+			cr_assert_eq(b.world->ops->begin(b.world, 1, tape.list[cut - 1].now,
+					 &b.diag),
+			    ESPL_OK);
+			cr_assert_eq(pump(&b, NULL, 100000), ESPL_OK, "cut %u: %s", (unsigned)cut,
+			    b.diag.text);
 		}
 		espl__exec_summary(b.exec, &b.summary);
-		cr_assert_eq(b.summary.how, ESPL__RUN_DONE, "cut %u: %s", (unsigned)cut, b.summary.text);
+		cr_assert_eq(b.summary.how, ESPL__RUN_DONE, "cut %u: %s", (unsigned)cut,
+		    b.summary.text);
 		cr_assert_eq(b.summary.trials, a.summary.trials);
 		cr_assert_eq(b.summary.best, a.summary.best, "cut %u", (unsigned)cut);
-		cr_assert_eq(b.summary.best_checkpoint, a.summary.best_checkpoint, "cut %u", (unsigned)cut);
+		cr_assert_eq(b.summary.best_checkpoint, a.summary.best_checkpoint, "cut %u",
+		    (unsigned)cut);
 		cr_assert_eq(b.summary.nodes_leaked, 0);
 		for (uint64_t i = 0; i < a.summary.trials; i++) {
-			const struct espl_trial *p = espl__exec_trial(a.exec, i), *q = espl__exec_trial(b.exec, i);
+			const struct espl_trial *p = espl__exec_trial(a.exec, i),
+						*q = espl__exec_trial(b.exec, i);
 			cr_assert_eq(p->iteration, q->iteration);
-			cr_assert_eq(memcmp(&p->loss, &q->loss, sizeof p->loss), 0, "cut %u trial %u", (unsigned)cut, (unsigned)i);
+			cr_assert_eq(memcmp(&p->loss, &q->loss, sizeof p->loss), 0,
+			    "cut %u trial %u", (unsigned)cut, (unsigned)i);
 			cr_assert_eq(p->state, q->state);
-			cr_assert_eq(p->group, q->group, "cut %u trial %u", (unsigned)cut, (unsigned)i);
-			cr_assert_eq(p->checkpoint, q->checkpoint, "cut %u trial %u: %u and %u", (unsigned)cut, (unsigned)i,
-			    (unsigned)p->checkpoint, (unsigned)q->checkpoint);
+			cr_assert_eq(p->group, q->group, "cut %u trial %u", (unsigned)cut,
+			    (unsigned)i);
+			cr_assert_eq(p->checkpoint, q->checkpoint, "cut %u trial %u: %u and %u",
+			    (unsigned)cut, (unsigned)i, (unsigned)p->checkpoint,
+			    (unsigned)q->checkpoint);
 		}
 		unmake(&b);
 	}
@@ -137,8 +161,11 @@ Test(exec, failures_are_retried_and_then_final)
 {
 	struct run r;
 
-	cr_assert_eq(whole(&r, "", "", sha, "faults = ( { kind = \"trial-fails\"; trial = 2; iteration = 1; times = 2; },"
-	    " { kind = \"trial-fails\"; trial = 5; iteration = 1; times = 9; } );"), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(whole(&r, "", "", sha,
+			 "faults = ( { kind = \"trial-fails\"; trial = 2; iteration = 1; times = "
+			 "2; }, { kind = \"trial-fails\"; trial = 5; iteration = 1; times = 9; } "
+			 ");"),
+	    ESPL_OK, "%s", r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", r.summary.text);
 	cr_assert_eq(r.summary.failed, 1);
 	cr_assert_eq(espl__exec_trial(r.exec, 5)->state, ESPL_TRIAL_FAILED);
@@ -150,8 +177,10 @@ Test(exec, lost_nodes_are_replaced_and_the_search_goes_on)
 {
 	struct run r;
 
-	cr_assert_eq(whole(&r, "", "", sha, "faults = ( { kind = \"node-lost\"; node = 0; at = \"20s\"; },"
-	    " { kind = \"node-lost\"; node = 1; at = \"40s\"; } );"), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(whole(&r, "", "", sha,
+			 "faults = ( { kind = \"node-lost\"; node = 0; at = \"20s\"; }, { kind = "
+			 "\"node-lost\"; node = 1; at = \"40s\"; } );"),
+	    ESPL_OK, "%s", r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_DONE, "%s", r.summary.text);
 	cr_assert_eq(r.summary.completed, 9);
 	cr_assert_eq(r.summary.failed, 0, "a lost node is no trial's fault");
@@ -167,14 +196,16 @@ Test(exec, deadline_and_budget_end_in_good_order)
 	cr_assert_eq(whole(&r, "deadline = \"40s\";", "", sha, NULL), ESPL_E_INFEASIBLE);
 	cr_assert_eq(r.summary.cost, 0);
 	unmake(&r);
-	cr_assert_eq(whole(&r, "deadline = \"40s\";", "", unplanned, NULL), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(whole(&r, "deadline = \"40s\";", "", unplanned, NULL), ESPL_OK, "%s",
+	    r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_DEADLINE);
 	cr_assert_neq(r.summary.best, ESPL_NONE);
 	cr_assert_leq(r.summary.now, 45 * ESPL_SECOND);
 	cr_assert_eq(r.summary.nodes_leaked, 0);
 	unmake(&r);
 	/* Trials have their grace to save and to leave in, and it is paid for. */
-	cr_assert_eq(whole(&r, "budget = 0.05;", "grace = \"1s\";", unplanned, NULL), ESPL_OK, "%s", r.diag.text);
+	cr_assert_eq(whole(&r, "budget = 0.05;", "grace = \"1s\";", unplanned, NULL), ESPL_OK, "%s",
+	    r.diag.text);
 	cr_assert_eq(r.summary.how, ESPL__RUN_BUDGET);
 	cr_assert_leq(r.summary.cost, 55000);
 	unmake(&r);
@@ -187,8 +218,11 @@ Test(exec, what_can_never_run_is_refused_at_once)
 	cr_assert_eq(whole(&r, "", "gpus_min = 100;", sha, NULL), ESPL_E_CONFIG);
 	cr_assert(strstr(r.diag.text, "100 GPUs") != NULL, "%s", r.diag.text);
 	unmake(&r);
-	cr_assert_eq(whole(&r, "", "", "algorithm = { use = \"random\"; trials = 2; iterations_max = 2; };\n"
-	    "allocator = { use = \"fair\"; offer = \"nobody\"; }; placer = { use = \"colocate\"; };", NULL),
+	cr_assert_eq(whole(&r, "", "",
+			 "algorithm = { use = \"random\"; trials = 2; iterations_max = 2; };\n"
+			 "allocator = { use = \"fair\"; offer = \"nobody\"; }; placer = { use = "
+			 "\"colocate\"; };",
+			 NULL),
 	    ESPL_E_CONFIG);
 	cr_assert(strstr(r.diag.text, "no offer 'nobody'") != NULL, "%s", r.diag.text);
 	cr_assert(r.diag.line > 0 && strcmp(r.diag.hint, "it offers 'n'") == 0, "%s", r.diag.hint);
@@ -199,7 +233,8 @@ Test(exec, what_can_never_run_is_refused_at_once)
 Test(exec, elastic_resizing_changes_no_result)
 {
 	struct run a, b;
-	const char *fair = "algorithm = { use = \"random\"; trials = 5; iterations_max = 12; };"
+	const char *fair =
+	    "algorithm = { use = \"random\"; trials = 5; iterations_max = 12; };"
 	    " allocator = { use = \"fair\"; resize = \"always\"; }; placer = { use = \"%s\"; };";
 	char one[300], two[300];
 
@@ -210,7 +245,8 @@ Test(exec, elastic_resizing_changes_no_result)
 	cr_assert_gt(a.summary.resizes + b.summary.resizes, 0);
 	for (uint64_t i = 0; i < 5; i++) {
 		cr_assert_eq(espl__exec_trial(a.exec, i)->iteration, 12);
-		cr_assert_float_eq(espl__exec_trial(a.exec, i)->loss, espl__exec_trial(b.exec, i)->loss, 0);
+		cr_assert_float_eq(espl__exec_trial(a.exec, i)->loss,
+		    espl__exec_trial(b.exec, i)->loss, 0);
 	}
 	unmake(&a);
 	unmake(&b);
@@ -220,12 +256,14 @@ Test(exec, elastic_resizing_changes_no_result)
  * anywhere comes to the same end. */
 Test(exec, resizing_in_place_changes_no_result, .timeout = 120)
 {
-	static const char *const fair = "algorithm = { use = \"random\"; trials = 5; iterations_max = 12; };"
-	    " allocator = { use = \"fair\"; resize = \"always\"; }; placer = { use = \"colocate\"; };";
+	static const char *const fair =
+	    "algorithm = { use = \"random\"; trials = 5; iterations_max = 12; };"
+	    " allocator = { use = \"fair\"; resize = \"always\"; }; placer = { use = \"colocate\"; "
+	    "};";
 	static const char *const every = "checkpoint_every = \"9s\";";
-	struct run  a, b;
+	struct run a, b;
 	struct tape tape = { 0 };
-	uint32_t    resized = 0;
+	uint32_t resized = 0;
 
 	cr_assert_eq(whole(&a, "", every, fair, NULL), ESPL_OK, "%s", a.diag.text);
 	in_place = "resize = \"500ms\";";
@@ -238,21 +276,27 @@ Test(exec, resizing_in_place_changes_no_result, .timeout = 120)
 	cr_assert_gt(b.summary.resizes, 0);
 	cr_assert_lt(b.summary.now, a.summary.now, "it costs less than saving and starting");
 	for (uint64_t i = 0; i < 5; i++)
-		cr_assert_float_eq(espl__exec_trial(a.exec, i)->loss, espl__exec_trial(b.exec, i)->loss, 0);
+		cr_assert_float_eq(espl__exec_trial(a.exec, i)->loss,
+		    espl__exec_trial(b.exec, i)->loss, 0);
 	for (uint32_t cut = 1; cut + 1 < tape.count; cut += 3) {
 		struct run c;
 
 		make(&c, "", every, fair, NULL);
-		cr_assert_eq(replay(&c, &tape, cut), ESPL_OK, "cut %u: %s", (unsigned)cut, c.diag.text);
+		cr_assert_eq(replay(&c, &tape, cut), ESPL_OK, "cut %u: %s", (unsigned)cut,
+		    c.diag.text);
 		if (!espl__exec_ended(c.exec)) {
-			cr_assert_eq(c.world->ops->begin(c.world, 1, tape.list[cut - 1].now, &c.diag), ESPL_OK);
-			cr_assert_eq(pump(&c, NULL, 100000), ESPL_OK, "cut %u: %s", (unsigned)cut, c.diag.text);
+			cr_assert_eq(c.world->ops->begin(c.world, 1, tape.list[cut - 1].now,
+					 &c.diag),
+			    ESPL_OK);
+			cr_assert_eq(pump(&c, NULL, 100000), ESPL_OK, "cut %u: %s", (unsigned)cut,
+			    c.diag.text);
 		}
 		espl__exec_summary(c.exec, &c.summary);
 		cr_assert_eq(c.summary.how, ESPL__RUN_DONE);
 		cr_assert_eq(c.summary.gpus_busy, 0);
 		for (uint64_t i = 0; i < 5; i++)
-			cr_assert_float_eq(espl__exec_trial(c.exec, i)->loss, espl__exec_trial(b.exec, i)->loss, 0);
+			cr_assert_float_eq(espl__exec_trial(c.exec, i)->loss,
+			    espl__exec_trial(b.exec, i)->loss, 0);
 		unmake(&c);
 	}
 	in_place = "";
@@ -261,12 +305,15 @@ Test(exec, resizing_in_place_changes_no_result, .timeout = 120)
 	unmake(&b);
 }
 
-/* ---- GPUs that are set aside ------------------------------------------------------------------------- */
+/* ---- GPUs that are set aside -------------------------------------------------------------- */
 
-struct notes { struct espl__buf text; };
+struct notes {
+	struct espl__buf text;
+};
 
 static void
-take_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint64_t id, const char *text)
+take_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint64_t id,
+    const char *text)
 {
 	struct notes *n = ctx;
 
@@ -275,46 +322,48 @@ take_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint6
 }
 
 static void
-take_start(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state, struct espl_share share,
-    const struct espl_slot *slots, const char *text)
+take_start(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+    struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct notes *n = ctx;
 
 	(void)now, (void)trial, (void)text;
 	for (uint32_t i = 0; strcmp(state, "starting") == 0 && i < share.gpus; i++)
-		espl__print(&n->text, "gang %llu on %llu.%u\n", (unsigned long long)gang, (unsigned long long)slots[i].node,
-		    slots[i].gpu);
+		espl__print(&n->text, "gang %llu on %llu.%u\n", (unsigned long long)gang,
+		    (unsigned long long)slots[i].node, slots[i].gpu);
 }
 
 /* Tells of a GPU in a round of its own. */
 static void
-tell_gpu(struct run *r, struct tape *tape, espl_time now, enum espl__gpu_news what, uint64_t id, uint64_t number,
-    const char *text)
+tell_gpu(struct run *r, struct tape *tape, espl_time now, enum espl__gpu_news what, uint64_t id,
+    uint64_t number, const char *text)
 {
-	struct espl__event  event = { .type = ESPL__EV_GPU };
-	struct espl__round  round = { .now = now, .events = &event, .count = 1 };
+	struct espl__event event = { .type = ESPL__EV_GPU };
+	struct espl__round round = { .now = now, .events = &event, .count = 1 };
 	const struct espl__effect *effects;
-	uint32_t            count;
+	uint32_t count;
 
 	event.as.gpu.what = what;
 	event.as.gpu.id = id;
 	event.as.gpu.number = number;
 	event.as.gpu.text = text;
-	cr_assert_eq(espl__exec_round(r->exec, now, &event, 1, NULL, 0, &r->diag), ESPL_OK, "%s", r->diag.text);
+	cr_assert_eq(espl__exec_round(r->exec, now, &event, 1, NULL, 0, &r->diag), ESPL_OK, "%s",
+	    r->diag.text);
 	keep(tape, &round, espl__exec_decisions(r->exec));
 	effects = espl__exec_effects(r->exec, &count);
 	cr_assert_eq(r->world->ops->apply(r->world, effects, count, &r->diag), ESPL_OK);
 }
 
-/* Nobody is placed on a GPU that was set aside, the search comes to its end without it, and so it is replayed. */
+/* Nobody is placed on a GPU that was set aside, the search comes to its end without it, and so it
+ * is replayed. */
 Test(exec, a_gpu_that_is_set_aside_is_done_without, .timeout = 60)
 {
-	struct run   r, again;
-	struct tape  tape = { 0 };
+	struct run r, again;
+	struct tape tape = { 0 };
 	struct notes notes = { { 0 } };
 	struct espl__observer watch = { .ctx = &notes, .note = take_note, .gang = take_start };
-	uint32_t     at;
-	char        *aside;
+	uint32_t at;
+	char *aside;
 
 	watching = &watch;
 	make(&r, "gpus_max = 2;", "gpus_max = 1;", unplanned, NULL);
@@ -322,7 +371,8 @@ Test(exec, a_gpu_that_is_set_aside_is_done_without, .timeout = 60)
 	cr_assert_eq(r.world->ops->begin(r.world, 0, 0, &r.diag), ESPL_OK);
 	cr_assert_eq(pump(&r, &tape, 9), ESPL_OK, "%s", r.diag.text);
 	at = tape.count - 1;
-	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_SHARED, 0, ESPL__SHARE_TIMESLICE, "because");
+	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_SHARED, 0, ESPL__SHARE_TIMESLICE,
+	    "because");
 	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_MEMORY, 0, 5u << 20, "");
 	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_FAULT, 0, 1, "its MPS server has ended");
 	tell_gpu(&r, &tape, tape.list[at].now, ESPL__GPU_ASIDE, 0, 1, "7 MiB too many");

@@ -7,8 +7,8 @@
 struct scene {
 	struct espl_item items[MOST];
 	const struct espl_item *list[MOST];
-	struct espl_alloc_view  view;
-	struct espl_roster      roster;
+	struct espl_alloc_view view;
+	struct espl_roster roster;
 	uint32_t shares[MOST], room[2 * MOST + 512];
 };
 static uint64_t state;
@@ -25,8 +25,15 @@ add(struct scene *s, double weight, uint32_t least, uint32_t most, uint32_t flag
 {
 	uint32_t n = s->view.item_count;
 
-	s->items[n] = (struct espl_item){ .size = sizeof s->items[n], .id = n + 1, .gpus_min = least, .gpus_max = most, .unit = 1,
-	                                  .packing_max = 1, .weight = weight, .flags = flags, .granted = { 0, 1 } };
+	s->items[n] = (struct espl_item){ .size = sizeof s->items[n],
+		.id = n + 1,
+		.gpus_min = least,
+		.gpus_max = most,
+		.unit = 1,
+		.packing_max = 1,
+		.weight = weight,
+		.flags = flags,
+		.granted = { 0, 1 } };
 	s->list[n] = &s->items[n];
 	s->view.items = s->view.changed = s->list;
 	s->view.item_count = s->view.changed_count = n + 1;
@@ -42,8 +49,8 @@ divide(struct scene *s, uint64_t total, uint32_t per_node)
 static void
 is(const struct scene *s, uint32_t a, uint32_t b, uint32_t c)
 {
-	cr_assert(s->shares[0] == a && s->shares[1] == b && s->shares[2] == c, "%u %u %u, not %u %u %u", s->shares[0], s->shares[1],
-	    s->shares[2], a, b, c);
+	cr_assert(s->shares[0] == a && s->shares[1] == b && s->shares[2] == c,
+	    "%u %u %u, not %u %u %u", s->shares[0], s->shares[1], s->shares[2], a, b, c);
 }
 
 Test(fair, what_one_cannot_use_is_the_others)
@@ -53,7 +60,8 @@ Test(fair, what_one_cannot_use_is_the_others)
 	add(&s, 1, 1, 1, 0);
 	add(&s, 1, 1, 16, 0);
 	add(&s, 1, 1, 16, 0);
-	cr_assert(!allocator_fair_alike(&s.roster, &s.view) || espl_roster_sync(&s.roster, &s.view, 4) == ESPL_OK);
+	cr_assert(!allocator_fair_alike(&s.roster, &s.view) ||
+	    espl_roster_sync(&s.roster, &s.view, 4) == ESPL_OK);
 	cr_assert(divide(&s, 12, 4));
 	is(&s, 1, 6, 5);
 	espl_roster_free(&s.roster);
@@ -91,8 +99,8 @@ Test(fair, gangs_that_must_not_straddle_stand_side_by_side)
 	espl_roster_free(&s.roster);
 }
 
-/* Nothing is idle that somebody could take, and whoever has more for its weight than another has its least, or the other
- * its most, but for the rounding to whole GPUs. */
+/* Nothing is idle that somebody could take, and whoever has more for its weight than another has
+ * its least, or the other its most, but for the rounding to whole GPUs. */
 Test(fair, ten_thousand_random_sets_are_fair)
 {
 	for (uint32_t seed = 0; seed < 10000; seed++) {
@@ -111,18 +119,23 @@ Test(fair, ten_thousand_random_sets_are_fair)
 		total = least + dice(40);
 		cr_assert(divide(&s, total, 1 + dice(8)), "nobody minds straddling");
 		for (uint32_t i = 0; i < n; i++) {
-			cr_assert(s.shares[i] >= s.items[i].gpus_min && s.shares[i] <= s.items[i].gpus_max, "seed %u", seed);
+			cr_assert(s.shares[i] >= s.items[i].gpus_min &&
+				s.shares[i] <= s.items[i].gpus_max,
+			    "seed %u", seed);
 			used += s.shares[i];
 		}
 		cr_assert_leq(used, total, "seed %u", seed);
 		for (uint32_t i = 0; i < n; i++)
-			cr_assert(used == total || s.shares[i] == s.items[i].gpus_max, "seed %u: %u could have more", seed, i);
+			cr_assert(used == total || s.shares[i] == s.items[i].gpus_max,
+			    "seed %u: %u could have more", seed, i);
 		for (uint32_t i = 0; i < n; i++)
 			for (uint32_t k = 0; k < n; k++)
-				cr_assert(s.shares[i] == s.items[i].gpus_min || s.shares[k] == s.items[k].gpus_max ||
-				    (s.shares[i] - 1) / s.items[i].weight <= (s.shares[k] + 1) / s.items[k].weight + 1e-9,
-				    "seed %u: %u of weight %g, %u of weight %g", seed, s.shares[i], s.items[i].weight, s.shares[k],
-				    s.items[k].weight);
+				cr_assert(s.shares[i] == s.items[i].gpus_min ||
+					s.shares[k] == s.items[k].gpus_max ||
+					(s.shares[i] - 1) / s.items[i].weight <=
+					    (s.shares[k] + 1) / s.items[k].weight + 1e-9,
+				    "seed %u: %u of weight %g, %u of weight %g", seed, s.shares[i],
+				    s.items[i].weight, s.shares[k], s.items[k].weight);
 		espl_roster_free(&s.roster);
 	}
 }

@@ -16,10 +16,11 @@
 
 struct plan {
 	const char *name;
-	uint32_t    count, gpus, c, d[12];	/* count: of h1, or all alike as h1[0]; d[0] 0: any */
-	double      alpha, beta, h1[12];
-	const char *widths;		/* one for all, or one each                            */
-	double      makespan;
+	/* count: of h1, or all alike as h1[0]; d[0] 0: any */
+	uint32_t count, gpus, c, d[12];
+	double alpha, beta, h1[12];
+	const char *widths; /* one for all, or one each */
+	double makespan;
 };
 
 static const struct plan plans[] = {
@@ -31,11 +32,12 @@ static const struct plan plans[] = {
 	{ "the floor leaves two idle", 3, 8, 2, { 0 }, 1, 1, { 12 }, "2", 6 },
 	{ "d caps", 2, 8, 1, { 3, 3 }, 1, 1.1, { 30, 10 }, "3 2", 12.1 },
 	{ "d of each trial", 3, 8, 2, { 2, 8, 8 }, 1, 1, { 30, 30, 20 }, "2 3 2", 15 },
-	{ "the longest shares, too", 9, 3, 2, { 0 }, 1.5, 1, { 9, 3, 3, 3, 3, 3, 3, 3, 3 }, "1/2", 13.5 },
+	{ "the longest shares, too", 9, 3, 2, { 0 }, 1.5, 1, { 9, 3, 3, 3, 3, 3, 3, 3, 3 }, "1/2",
+	    13.5 },
 	{ "no sharing is a list", 5, 2, 1, { 0 }, 1, 1, { 5, 4, 3, 3, 1 }, "1", 8 },
 	/* The optimum is 32.63: twice the optimum is no bound. */
 	{ "theorem 1", 6, 5, 4, { 0 }, 1, 1, { 100, 30.51, 30.51, 30.51, 30.51, 30.51 },
-	  "1 1/4 1/4 1/4 1/4 1/4", 100 },
+	    "1 1/4 1/4 1/4 1/4 1/4", 100 },
 	{ "one trial", 1, 8, 2, { 4 }, 1, 1.1, { 42 }, "4", 13.9755 },
 	{ "mixed", 3, 4, 3, { 0 }, 1.2, 1.05, { 1500, 2500, 4000 }, "1/3 1 2", 2500 },
 	{ "two rounds", 12, 2, 3, { 0 }, 1.3, 1, { 10 }, "1/3", 33.8 },
@@ -56,14 +58,14 @@ read_width(const char **at, uint32_t *gpus, uint32_t *packing)
 
 Test(fluid_static, known_plans)
 {
-	static struct group  g;
+	static struct group g;
 	static struct course run;
 	uint32_t i, k;
 
 	for (i = 0; i < sizeof plans / sizeof plans[0]; i++) {
 		const struct plan *p = &plans[i];
 		const char *widths = p->widths;
-		uint32_t    gpus = 0, packing = 1;
+		uint32_t gpus = 0, packing = 1;
 
 		memset(&g, 0, sizeof g);
 		g.count = p->count;
@@ -83,11 +85,11 @@ Test(fluid_static, known_plans)
 			if (*widths != '\0')
 				read_width(&widths, &gpus, &packing);
 			cr_assert(run.gpus[k] == gpus && run.packing[k] == packing,
-			          "%s: trial %u gets %u/%u, not %u/%u", p->name, k, run.gpus[k],
-			          run.packing[k], gpus, packing);
+			    "%s: trial %u gets %u/%u, not %u/%u", p->name, k, run.gpus[k],
+			    run.packing[k], gpus, packing);
 		}
-		cr_assert_float_eq(run.makespan, p->makespan, 1e-6 * p->makespan, "%s: %.9g", p->name,
-		                   run.makespan);
+		cr_assert_float_eq(run.makespan, p->makespan, 1e-6 * p->makespan, "%s: %.9g",
+		    p->name, run.makespan);
 	}
 }
 
@@ -103,7 +105,8 @@ Test(fluid_curve, run_times)
 	struct fluid_curve curve;
 
 	memset(&curve, 0, sizeof curve);
-	cr_assert_eq(allocator_fluid_curve_fill(&curve, &rules, 1, scaling, 2, packing, 2), ESPL_OK);
+	cr_assert_eq(allocator_fluid_curve_fill(&curve, &rules, 1, scaling, 2, packing, 2),
+	    ESPL_OK);
 	cr_assert_float_eq(100 * curve.packed[4], 172.8, 1e-9);
 	cr_assert_float_eq(100 * curve.packed[2], 120, 1e-9);
 	cr_assert_float_eq(100 * curve.whole[1], 100, 1e-9);
@@ -151,7 +154,8 @@ Test(fluid_curve, scaling_ends_where_it_does_not_gain)
 
 	cr_assert_eq(allocator_fluid_choose_d(times, 1, 6, 0), 6, "the fastest, beyond a bump");
 	cr_assert_eq(allocator_fluid_choose_d(times, 1, 5, 0), 4);
-	cr_assert_eq(allocator_fluid_choose_d(times, 1, 6, 0.1), 3, "38 takes less than a tenth off");
+	cr_assert_eq(allocator_fluid_choose_d(times, 1, 6, 0.1), 3,
+	    "38 takes less than a tenth off");
 	cr_assert_eq(allocator_fluid_d_by_beta(1.25, 8), 3, "strictly below 4");
 	cr_assert_eq(allocator_fluid_d_by_beta(1, 8), 8);
 	cr_assert_eq(allocator_fluid_d_by_beta(3, 8), 1);
@@ -161,8 +165,8 @@ Test(fluid_curve, scaling_ends_where_it_does_not_gain)
 
 struct change {
 	uint32_t gpus, c;
-	double   alpha, beta, eps, left[2];
-	uint32_t had[2][2], gets[2][2];	/* { gpus, packing } */
+	double alpha, beta, eps, left[2];
+	uint32_t had[2][2], gets[2][2]; /* { gpus, packing } */
 };
 
 static const struct change changes[] = {
@@ -178,7 +182,8 @@ static const struct change changes[] = {
 
 /* A pool of trials that hold what `had` says, each alone where it sits. */
 static void
-fill(struct fluid_pool *pool, struct fluid_curve *curve, struct espl_item *items, const struct change *c)
+fill(struct fluid_pool *pool, struct fluid_curve *curve, struct espl_item *items,
+    const struct change *c)
 {
 	static struct espl_point scaling[16], packing[4];
 	uint32_t i;
@@ -188,26 +193,41 @@ fill(struct fluid_pool *pool, struct fluid_curve *curve, struct espl_item *items
 	for (i = 0; i < c->c; i++)
 		packing[i] = (struct espl_point){ i + 1, (i + 1) / pow(c->alpha, i) };
 	memset(curve, 0, sizeof *curve);
-	cr_assert_eq(allocator_fluid_curve_fill(curve, &rules, 1, scaling, c->gpus, packing, c->c), ESPL_OK);
+	cr_assert_eq(allocator_fluid_curve_fill(curve, &rules, 1, scaling, c->gpus, packing, c->c),
+	    ESPL_OK);
 	memset(pool, 0, sizeof *pool);
 	cr_assert_eq(allocator_fluid_pool_room(pool, 2), ESPL_OK);
 	pool->count = 2;
 	pool->total = c->gpus;
 	for (i = 0; i < 2; i++) {
-		items[i] = (struct espl_item){ .size = (uint32_t)sizeof *items, .id = i, .gpus_min = 1,
-			.gpus_max = c->gpus, .unit = 1, .packing_max = c->c };
-		pool->trials[i] = (struct fluid_trial){ .curve = curve, .item = &items[i], .id = i,
-			.per_node = 1, .work = c->left[i], .eps = c->eps, .least = 1, .most = curve->d,
-			.c = curve->c, .gpus = c->had[i][0], .packing = c->had[i][1], .node = i, .gpu = 0 };
+		items[i] = (struct espl_item){ .size = (uint32_t)sizeof *items,
+			.id = i,
+			.gpus_min = 1,
+			.gpus_max = c->gpus,
+			.unit = 1,
+			.packing_max = c->c };
+		pool->trials[i] = (struct fluid_trial){ .curve = curve,
+			.item = &items[i],
+			.id = i,
+			.per_node = 1,
+			.work = c->left[i],
+			.eps = c->eps,
+			.least = 1,
+			.most = curve->d,
+			.c = curve->c,
+			.gpus = c->had[i][0],
+			.packing = c->had[i][1],
+			.node = i,
+			.gpu = 0 };
 	}
 	allocator_fluid_pool_sit(pool);
 }
 
 Test(fluid_dynamic, known_changes)
 {
-	struct espl_item   items[2];
+	struct espl_item items[2];
 	struct fluid_curve curve;
-	struct fluid_pool  pool;
+	struct fluid_pool pool;
 	uint32_t i, k;
 
 	for (i = 0; i < sizeof changes / sizeof changes[0]; i++) {
@@ -215,9 +235,9 @@ Test(fluid_dynamic, known_changes)
 		allocator_fluid_dynamic(&pool);
 		for (k = 0; k < 2; k++)
 			cr_assert(pool.trials[k].gpus == changes[i].gets[k][0] &&
-			          pool.trials[k].packing == changes[i].gets[k][1],
-			          "case %u: trial %u gets %u/%u", i, k, pool.trials[k].gpus,
-			          pool.trials[k].packing);
+				pool.trials[k].packing == changes[i].gets[k][1],
+			    "case %u: trial %u gets %u/%u", i, k, pool.trials[k].gpus,
+			    pool.trials[k].packing);
 		allocator_fluid_pool_free(&pool);
 		free(curve.whole);
 	}
@@ -226,10 +246,11 @@ Test(fluid_dynamic, known_changes)
 /* 8 GPUs become 4: scaling down would not pay (28 > 26.6), and is done all the same. */
 Test(fluid_dynamic, lost_gpus_are_lost)
 {
-	const struct change loss = { 4, 2, 1, 1.1, 3, { 20, 20 }, { { 4, 1 }, { 4, 1 } }, { { 2, 1 }, { 2, 1 } } };
-	struct espl_item   items[2];
+	const struct change loss = { 4, 2, 1, 1.1, 3, { 20, 20 }, { { 4, 1 }, { 4, 1 } },
+		{ { 2, 1 }, { 2, 1 } } };
+	struct espl_item items[2];
 	struct fluid_curve curve;
-	struct fluid_pool  pool;
+	struct fluid_pool pool;
 
 	fill(&pool, &curve, items, &loss);
 	allocator_fluid_dynamic(&pool);
@@ -247,8 +268,13 @@ Test(fluid_dynamic, lost_gpus_are_lost)
 /* At 10 s 2 s are left: 2 / 5 + 0.5 < 2. */
 Test(fluid_dynamic, figure_5_to_its_end)
 {
-	static const struct group g = { .count = 4, .gpus = 5, .c = 2, .h1 = { 4, 4, 12, 30 }, .alpha = 1,
-		.beta = 1, .eps = 0.5 };
+	static const struct group g = { .count = 4,
+		.gpus = 5,
+		.c = 2,
+		.h1 = { 4, 4, 12, 30 },
+		.alpha = 1,
+		.beta = 1,
+		.eps = 0.5 };
 	static struct course run = { .hard = 1 };
 
 	fluid_run(&g, "mode=paper", &run);

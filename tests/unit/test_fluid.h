@@ -14,27 +14,29 @@ extern const struct espl_plugin allocator_fluid_LTX_espalier_plugin;
 extern const struct espl_plugin placer_pack_LTX_espalier_plugin;
 
 struct group {
-	uint32_t count, gpus, per_node;	/* per_node 0: one GPU a node                        */
-	uint32_t c, d[FLUID_TRIALS];	/* d 0: as many as there are GPUs                    */
-	double   h1[FLUID_TRIALS];
-	double   alpha, beta, eps;
+	uint32_t count, gpus, per_node; /* per_node 0: one GPU a node */
+	uint32_t c, d[FLUID_TRIALS];    /* d 0: as many as there are GPUs */
+	double h1[FLUID_TRIALS];
+	double alpha, beta, eps;
 };
-struct course {				/* what came of it */
-	uint32_t hard, open;		/* in: the clock; the group may grow (1)             */
-	uint32_t colocate;		/* in: gangs stay on one node, or on whole ones (1)  */
-	uint32_t apart;			/* in: every trial is a group of its own (1)         */
-	uint32_t events;		/* in: it is broken off after so many; 0: never      */
-	uint32_t lose, lose_at;		/* in: so many nodes are lost before that event; 0: none */
-	const uint32_t *order;		/* in: arrivals in this order, or NULL               */
-	double   makespan;
-	double   started[FLUID_TRIALS], ended[FLUID_TRIALS];
-	uint32_t gpus[FLUID_TRIALS], packing[FLUID_TRIALS];	/* as first decided (also of who waits) */
-	uint32_t changes;		/* trials changed while they ran, in all             */
-	uint32_t crowded;		/* 1: a GPU held more than it may                    */
-	uint32_t held_lost;		/* 1: a trial stayed on a node that was lost         */
-	uint32_t stuck;			/* 1: not all trials came to an end                  */
-	double   slowest_s;		/* call of the allocator, by the processor's clock   */
-	char     why[256];
+/* what came of it */
+struct course {
+	uint32_t hard, open;    /* in: the clock; the group may grow (1) */
+	uint32_t colocate;      /* in: gangs stay on one node, or on whole ones (1) */
+	uint32_t apart;         /* in: every trial is a group of its own (1) */
+	uint32_t events;        /* in: it is broken off after so many; 0: never */
+	uint32_t lose, lose_at; /* in: so many nodes are lost before that event; 0: none */
+	const uint32_t *order;  /* in: arrivals in this order, or NULL */
+	double makespan;
+	double started[FLUID_TRIALS], ended[FLUID_TRIALS];
+	/* as first decided (also of who waits) */
+	uint32_t gpus[FLUID_TRIALS], packing[FLUID_TRIALS];
+	uint32_t changes;   /* trials changed while they ran, in all */
+	uint32_t crowded;   /* 1: a GPU held more than it may */
+	uint32_t held_lost; /* 1: a trial stayed on a node that was lost */
+	uint32_t stuck;     /* 1: not all trials came to an end */
+	double slowest_s;   /* call of the allocator, by the processor's clock */
+	char why[256];
 };
 
 /* Runs the group with these options of the allocator. */

@@ -34,7 +34,7 @@ double
 fluid_h(const struct group *g, uint32_t trial, uint32_t gpus, uint32_t packing)
 {
 	return packing > 1 ? g->h1[trial] * pow(g->alpha, packing - 1.0)
-	                   : g->h1[trial] / gpus * pow(g->beta, gpus - 1.0);
+			   : g->h1[trial] / gpus * pow(g->beta, gpus - 1.0);
 }
 
 /* ---- bounds ------------------------------------------------------------------------------ */
@@ -49,7 +49,7 @@ later(double a, double b)
 static double
 average_of(const struct group *g)
 {
-	double   sum = 0;
+	double sum = 0;
 	uint32_t i;
 
 	for (i = 0; i < g->count; i++)
@@ -57,7 +57,8 @@ average_of(const struct group *g)
 	return sum / g->gpus;
 }
 
-/* Is it due less than a GPU?  Where none is shared it gets a whole one all the same, when one is free. */
+/* Is it due less than a GPU?  Where none is shared it gets a whole one all the same, when one is
+ * free. */
 static int
 is_small(const struct group *g, uint32_t trial, uint32_t packing, double average)
 {
@@ -68,12 +69,13 @@ is_small(const struct group *g, uint32_t trial, uint32_t packing, double average
 double
 fluid_average_bound(const struct group *g, const uint32_t *gpus, const uint32_t *packing)
 {
-	double   average = average_of(g), bound = 0;
+	double average = average_of(g), bound = 0;
 	uint32_t i;
 
 	for (i = 0; i < g->count; i++)
 		if (is_small(g, i, packing[i], average))
-			bound = later(bound, (1 + 1.0 / g->c) * pow(g->alpha, g->c - 1.0) * average);
+			bound =
+			    later(bound, (1 + 1.0 / g->c) * pow(g->alpha, g->c - 1.0) * average);
 		else if (g->h1[i] / average >= gpus[i] + 1.0)
 			bound = later(bound, fluid_h(g, i, gpus[i], 1));
 		else
@@ -84,7 +86,8 @@ fluid_average_bound(const struct group *g, const uint32_t *gpus, const uint32_t 
 double
 fluid_bound(const struct group *g, const uint32_t *gpus, const uint32_t *packing)
 {
-	double   large = 0, sum = 0, longest = 0, m = g->gpus, slow = pow(g->alpha, g->c - 1.0), average = average_of(g);
+	double large = 0, sum = 0, longest = 0, m = g->gpus, slow = pow(g->alpha, g->c - 1.0),
+	       average = average_of(g);
 	uint32_t i;
 
 	for (i = 0; i < g->count; i++)
@@ -100,7 +103,10 @@ fluid_bound(const struct group *g, const uint32_t *gpus, const uint32_t *packing
 	return later(large, slow * (sum / (m * g->c) + (1 - 1 / (m * g->c)) * longest));
 }
 
-struct turn { double width, h1; uint32_t trial; };
+struct turn {
+	double width, h1;
+	uint32_t trial;
+};
 
 static int
 turn_order(const void *x, const void *y)
@@ -120,7 +126,7 @@ fluid_list(const struct group *g, const uint32_t *gpus, const uint32_t *packing)
 {
 	static struct turn turns[FLUID_TRIALS];
 	static double free_at[FLUID_TRIALS][64];
-	double   end, last = 0;
+	double end, last = 0;
 	uint32_t i, k, w, s, at, slot;
 
 	for (i = 0; i < g->count; i++)
@@ -145,9 +151,9 @@ fluid_list(const struct group *g, const uint32_t *gpus, const uint32_t *packing)
 			last = later(last, end);
 			continue;
 		}
-		{	/* the w GPUs that are free first, and all of them to its end */
+		{ /* the w GPUs that are free first, and all of them to its end */
 			uint32_t chosen[FLUID_TRIALS];
-			double   begin = 0;
+			double begin = 0;
 
 			for (w = 0; w < gpus[trial]; w++) {
 				double best = INFINITY;
@@ -181,7 +187,7 @@ fluid_list(const struct group *g, const uint32_t *gpus, const uint32_t *packing)
 static double
 area(const struct group *g, uint32_t trial, double rate)
 {
-	double   x[FLUID_TRIALS + 64], y[FLUID_TRIALS + 64], best = INFINITY;
+	double x[FLUID_TRIALS + 64], y[FLUID_TRIALS + 64], best = INFINITY;
 	uint32_t n = 0, p, w, i, k, d = g->d[trial] > 0 ? g->d[trial] : g->gpus;
 
 	x[n] = 0, y[n++] = 0;
@@ -195,8 +201,9 @@ area(const struct group *g, uint32_t trial, double rate)
 
 			if (!(x[i] <= rate) || !(x[k] >= rate))
 				continue;
-			at = x[k] > x[i] ? y[i] + (y[k] - y[i]) * (rate - x[i]) / (x[k] - x[i])
-			                 : y[i] < y[k] ? y[i] : y[k];
+			at = x[k] > x[i]  ? y[i] + (y[k] - y[i]) * (rate - x[i]) / (x[k] - x[i])
+			    : y[i] < y[k] ? y[i]
+					  : y[k];
 			best = at < best ? at : best;
 		}
 	return best;
@@ -205,7 +212,7 @@ area(const struct group *g, uint32_t trial, double rate)
 double
 fluid_malleable(const struct group *g)
 {
-	double   low = 0, high = 0;
+	double low = 0, high = 0;
 	uint32_t i, step;
 
 	for (i = 0; i < g->count; i++)

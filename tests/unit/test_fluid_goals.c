@@ -1,4 +1,5 @@
-/* test_fluid_goals.c - what allocator fluid and placer pack are to achieve, and what must not break. */
+/* test_fluid_goals.c - what allocator fluid and placer pack are to achieve, and what must not
+ * break. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,7 +9,7 @@
 #include "test_fluid.h"
 #include "fail_alloc.h"
 
-static struct group  group;
+static struct group group;
 static struct course run, other;
 
 /* ---- how near it comes to the least possible ----------------------------------------------- */
@@ -18,7 +19,7 @@ static double
 mean_ratio(uint32_t count, const char *options)
 {
 	uint64_t state = 77;
-	double   sum = 0, mean;
+	double sum = 0, mean;
 	uint32_t i, k;
 
 	for (i = 0; i < 200; i++) {
@@ -43,8 +44,10 @@ mean_ratio(uint32_t count, const char *options)
 
 Test(fluid_goals, near_the_bound)
 {
-	static const struct { uint32_t count; double paper, improved; } goals[] = {
-		{ 2, 1.08, 1.05 }, { 5, 1.24, 1.12 }, { 9, 1.22, 1.15 }, { 24, 1.16, 1.16 } };
+	static const struct {
+		uint32_t count;
+		double paper, improved;
+	} goals[] = { { 2, 1.08, 1.05 }, { 5, 1.24, 1.12 }, { 9, 1.22, 1.15 }, { 24, 1.16, 1.16 } };
 	size_t i;
 
 	for (i = 0; i < 4; i++) {
@@ -64,7 +67,7 @@ Test(fluid_goals, a_list_without_sharing_and_scaling)
 	static const char *const modes[] = { "mode=paper", "mode=improved" };
 	uint64_t state = 5;
 	uint32_t round, mode, i, k, done[64];
-	double   free_at[8];
+	double free_at[8];
 
 	for (round = 0; round < 200; round++)
 		for (mode = 0; mode < 2; mode++) {
@@ -82,11 +85,12 @@ Test(fluid_goals, a_list_without_sharing_and_scaling)
 			cr_assert_str_eq(run.why, "");
 			memset(done, 0, sizeof done);
 			memset(free_at, 0, sizeof free_at);
-			for (i = 0; i < group.count; i++) {	/* the longest to the first free */
+			for (i = 0; i < group.count; i++) { /* the longest to the first free */
 				uint32_t best = 64, at = 0;
 
 				for (k = 0; k < group.count; k++)
-					if (!done[k] && (best == 64 || group.h1[k] > group.h1[best]))
+					if (!done[k] &&
+					    (best == 64 || group.h1[k] > group.h1[best]))
 						best = k;
 				for (k = 1; k < group.gpus; k++)
 					at = free_at[k] < free_at[at] ? k : at;
@@ -115,15 +119,19 @@ Test(fluid_goals, arrivals_of_one_round_are_one_group)
 		group.alpha = 1.3;
 		group.beta = 1.12;
 		for (i = 0; i < 16; i++)
-			group.h1[i] = round % 2 == 0 ? 10 + 90 * fluid_uniform(&state) : 50 * exp(fluid_normal(&state));
+			group.h1[i] = round % 2 == 0 ? 10 + 90 * fluid_uniform(&state)
+						     : 50 * exp(fluid_normal(&state));
 		memset(&run, 0, sizeof run);
 		memset(&other, 0, sizeof other);
 		fluid_run(&group, modes[round % 3], &run);
 		other.apart = 1;
 		fluid_run(&group, modes[round % 3], &other);
 		for (i = 0; i < 16; i++) {
-			cr_assert(run.gpus[i] == other.gpus[i] && run.packing[i] == other.packing[i], "round %u", round);
-			cr_assert_float_eq(other.started[i], round % 2 == 0 ? 0 : run.started[i], 1e-12, "they begin at once");
+			cr_assert(run.gpus[i] == other.gpus[i] &&
+				run.packing[i] == other.packing[i],
+			    "round %u", round);
+			cr_assert_float_eq(other.started[i], round % 2 == 0 ? 0 : run.started[i],
+			    1e-12, "they begin at once");
 		}
 	}
 }
@@ -149,7 +157,7 @@ Test(fluid_goals, open_groups_are_left_alone)
 	fluid_run(&group, "mode=paper resize=false", &other);
 	for (i = 0; i < 5; i++)
 		cr_assert(run.gpus[i] == other.gpus[i] && run.packing[i] == other.packing[i],
-		          "as algorithm 1 has it");
+		    "as algorithm 1 has it");
 	cr_assert_lt(run.makespan, other.makespan, "what comes free is used");
 }
 
@@ -185,7 +193,7 @@ static const struct espl_point packing[] = { { 1, 1 }, { 2, 1.6 }, { 3, 1.9 }, {
 static struct espl_kit *
 kit_of(const struct espl_plugin *plugin, const char *options, uint32_t gpus, uint32_t nodes)
 {
-	struct espl_kit  *kit = espl_kit_new(7);
+	struct espl_kit *kit = espl_kit_new(7);
 	struct espl_error error = ESPL_INIT(struct espl_error);
 
 	cr_assert_eq(espl_kit_open(kit, plugin, options, &error), ESPL_OK, "%s", error.text);
@@ -219,14 +227,19 @@ Test(fluid_goals, lost_nodes_are_left_whatever_it_costs)
 	(void)trial(kit, &b, 100, 1);
 	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK, "%s", espl_kit_log(kit));
 	espl_kit_provision(kit);
-	cr_assert_eq(espl_kit_item_at(kit, a)->granted.gpus + espl_kit_item_at(kit, b)->granted.gpus, 8);
+	cr_assert_eq(espl_kit_item_at(kit, a)->granted.gpus +
+		espl_kit_item_at(kit, b)->granted.gpus,
+	    8);
 	espl_kit_item_at(kit, a)->started = espl_kit_item_at(kit, b)->started = 0;
 	espl_kit_item_at(kit, a)->resize_s = espl_kit_item_at(kit, b)->resize_s = 1e6;
 	for (node = 4; node < 8; node++)
 		espl_kit_node_state(kit, node, ESPL_NODE_ENDED);
 	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK, "%s", espl_kit_log(kit));
-	cr_assert_leq(espl_kit_item_at(kit, a)->granted.gpus + espl_kit_item_at(kit, b)->granted.gpus, 4);
-	cr_assert(espl_kit_item_at(kit, a)->granted.gpus >= 1 && espl_kit_item_at(kit, b)->granted.gpus >= 1);
+	cr_assert_leq(espl_kit_item_at(kit, a)->granted.gpus +
+		espl_kit_item_at(kit, b)->granted.gpus,
+	    4);
+	cr_assert(espl_kit_item_at(kit, a)->granted.gpus >= 1 &&
+	    espl_kit_item_at(kit, b)->granted.gpus >= 1);
 	cr_assert_eq(espl_kit_refused(kit), 0);
 	espl_kit_free(kit);
 }
@@ -234,7 +247,8 @@ Test(fluid_goals, lost_nodes_are_left_whatever_it_costs)
 /* Whatever a change costs, and whenever it happens: nobody stays, and all come to their end. */
 Test(fluid_goals, no_trial_stays_on_a_lost_node)
 {
-	static const char *const modes[] = { "benefit=0", "mode=paper benefit=0", "resize=false benefit=0" };
+	static const char *const modes[] = { "benefit=0", "mode=paper benefit=0",
+		"resize=false benefit=0" };
 	uint64_t state = 10;
 	uint32_t seed, i, moved = 0;
 
@@ -254,8 +268,8 @@ Test(fluid_goals, no_trial_stays_on_a_lost_node)
 		run.lose_at = 2 + (uint32_t)(fluid_random(&state) % 4);
 		run.open = seed % 5 == 0;
 		fluid_run(&group, modes[seed % 3], &run);
-		cr_assert(run.why[0] == '\0' && !run.crowded && !run.held_lost && !run.stuck, "group %u: %s", seed,
-		          run.why[0] != '\0' ? run.why : "it does not end");
+		cr_assert(run.why[0] == '\0' && !run.crowded && !run.held_lost && !run.stuck,
+		    "group %u: %s", seed, run.why[0] != '\0' ? run.why : "it does not end");
 		moved += run.changes > 0;
 	}
 	cr_assert_gt(moved, 1000, "hardly anybody had to move: %u", moved);
@@ -263,14 +277,19 @@ Test(fluid_goals, no_trial_stays_on_a_lost_node)
 
 /* ---- not measured -------------------------------------------------------------------------- */
 
-struct speeds { struct espl_model pub; double whole[9], packed[5]; uint32_t samples; };
+struct speeds {
+	struct espl_model pub;
+	double whole[9], packed[5];
+	uint32_t samples;
+};
 
 static espl_status
 speed(const struct espl_model *model, const struct espl_speed_query *q, struct espl_speed *out)
 {
 	const struct speeds *s = (const struct speeds *)(const void *)model;
 	double t = q->share.packing > 1 ? q->share.packing < 5 ? s->packed[q->share.packing] : 0
-	                                : q->share.gpus < 9 ? s->whole[q->share.gpus] : 0;
+	    : q->share.gpus < 9         ? s->whole[q->share.gpus]
+					: 0;
 
 	if (!(t > 0))
 		return ESPL_E_UNKNOWN;
@@ -288,14 +307,15 @@ count_of(struct espl_kit *kit, uint64_t first, uint64_t last, uint32_t gpus, uin
 
 	for (; first <= last; first++)
 		n += espl_kit_item_at(kit, first)->granted.gpus == gpus &&
-			espl_kit_item_at(kit, first)->granted.packing == cap;
+		    espl_kit_item_at(kit, first)->granted.packing == cap;
 	return n;
 }
 
 /* Without tables everybody gets one GPU; then one step at a time is tried, by one trial. */
 Test(fluid_goals, tables_are_measured_one_step_at_a_time)
 {
-	struct speeds s = { .pub = { .size = (uint32_t)sizeof s.pub, .speed = speed }, .samples = 3 };
+	struct speeds s = { .pub = { .size = (uint32_t)sizeof s.pub, .speed = speed },
+		.samples = 3 };
 	struct espl_kit *kit = espl_kit_new(1);
 	uint64_t id, k;
 
@@ -318,15 +338,16 @@ Test(fluid_goals, tables_are_measured_one_step_at_a_time)
 	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK);
 	cr_assert_eq(count_of(kit, 0, 6, 1, 2), 2, "no others before these were timed");
 	s.packed[2] = 11;
-	s.packed[3] = 16;		/* brings 1 - 2 / 3 * 16 / 11 = 0.03: too little */
+	s.packed[3] = 16; /* brings 1 - 2 / 3 * 16 / 11 = 0.03: too little */
 	espl_kit_leave(kit, 6);
 	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK);
 	cr_assert_eq(count_of(kit, 0, 5, 1, 3), 0);
 	for (k = 1; k < 6; k++)
 		espl_kit_leave(kit, k);
 	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK);
-	cr_assert_eq(espl_kit_item_at(kit, 0)->granted.gpus, 2, "one tries two GPUs: %s", espl_kit_log(kit));
-	s.whole[2] = 12;		/* slower than one */
+	cr_assert_eq(espl_kit_item_at(kit, 0)->granted.gpus, 2, "one tries two GPUs: %s",
+	    espl_kit_log(kit));
+	s.whole[2] = 12; /* slower than one */
 	(void)trial(kit, &id, 50, 0);
 	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK);
 	cr_assert_eq(espl_kit_item_at(kit, id)->granted.gpus, 1);

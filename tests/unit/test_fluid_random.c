@@ -17,23 +17,18 @@ static void
 draw_times(struct group *g, uint64_t *state)
 {
 	uint32_t kind = from_to(state, 0, 4), i;
-	double   sd = 0.2 + 0.8 * fluid_uniform(state);
+	double sd = 0.2 + 0.8 * fluid_uniform(state);
 
 	for (i = 0; i < g->count; i++)
 		switch (kind) {
-		case 0:			/* anything */
-			g->h1[i] = 1 + 99 * fluid_uniform(state);
+		case 0: /* anything */ g->h1[i] = 1 + 99 * fluid_uniform(state); break;
+		case 1: /* around a mean */ g->h1[i] = 50 * exp(sd * fluid_normal(state)); break;
+		case 2: /* stages of a halving */
+			g->h1[i] =
+			    3 * pow(3, from_to(state, 0, 3)) * exp(0.2 * fluid_normal(state));
 			break;
-		case 1:			/* around a mean */
-			g->h1[i] = 50 * exp(sd * fluid_normal(state));
-			break;
-		case 2:			/* stages of a halving */
-			g->h1[i] = 3 * pow(3, from_to(state, 0, 3)) * exp(0.2 * fluid_normal(state));
-			break;
-		case 3:			/* all the same */
-			g->h1[i] = 42;
-			break;
-		default:		/* a long one among short ones */
+		case 3: /* all the same */ g->h1[i] = 42; break;
+		default: /* a long one among short ones */
 			g->h1[i] = i == 0 ? 100 : 2 + 5 * fluid_uniform(state);
 		}
 }
@@ -43,7 +38,7 @@ draw(struct group *g, uint64_t *state)
 {
 	static const uint32_t sizes[] = { 1, 2, 3, 4, 5, 6, 8, 8, 8, 12, 16 };
 	uint32_t i, limits = from_to(state, 0, 2);
-	double   mean = 0;
+	double mean = 0;
 
 	memset(g, 0, sizeof *g);
 	g->gpus = sizes[from_to(state, 0, 10)];
@@ -86,21 +81,24 @@ Test(fluid_random, static_plans_keep_the_bound)
 		fluid_run(&group, "mode=paper resize=false benefit=0", &fixed);
 		sound(&fixed, seed, "static");
 		for (i = large = small = 0; i < group.count; i++) {
-			cr_assert(fixed.packing[i] == 1 || fixed.packing[i] == group.c, "group %u", seed);
-			cr_assert(fixed.gpus[i] >= 1 && (group.d[i] == 0 || fixed.gpus[i] <= group.d[i]));
+			cr_assert(fixed.packing[i] == 1 || fixed.packing[i] == group.c, "group %u",
+			    seed);
+			cr_assert(
+			    fixed.gpus[i] >= 1 && (group.d[i] == 0 || fixed.gpus[i] <= group.d[i]));
 			small += fixed.packing[i] > 1;
 			large += fixed.packing[i] > 1 || group.c == 1 ? 0 : fixed.gpus[i];
 		}
-		cr_assert(large + (small > 0) <= group.gpus, "group %u: no GPU is left for small trials", seed);
+		cr_assert(large + (small > 0) <= group.gpus,
+		    "group %u: no GPU is left for small trials", seed);
 		expected = fluid_list(&group, fixed.gpus, fixed.packing);
 		bound = fluid_bound(&group, fixed.gpus, fixed.packing);
-		cr_assert_float_eq(fixed.makespan, expected, 1e-6 * expected, "group %u: %.9g, not %.9g",
-		                   seed, fixed.makespan, expected);
+		cr_assert_float_eq(fixed.makespan, expected, 1e-6 * expected,
+		    "group %u: %.9g, not %.9g", seed, fixed.makespan, expected);
 		cr_assert(fixed.makespan <= bound * (1 + 1e-9), "group %u: %g beyond %g", seed,
-		          fixed.makespan, bound);
+		    fixed.makespan, bound);
 		bound = fluid_average_bound(&group, fixed.gpus, fixed.packing);
-		cr_assert(fixed.makespan <= bound * (1 + 1e-9), "group %u: %g beyond %g, by the average", seed,
-		          fixed.makespan, bound);
+		cr_assert(fixed.makespan <= bound * (1 + 1e-9),
+		    "group %u: %g beyond %g, by the average", seed, fixed.makespan, bound);
 	}
 }
 
@@ -109,7 +107,7 @@ Test(fluid_random, improved_is_hardly_ever_later)
 {
 	uint64_t state = 2;
 	uint32_t seed, late = 0, worst_seed = 0;
-	double   sum = 0, worst = 0;
+	double sum = 0, worst = 0;
 
 	for (seed = 0; seed < GROUPS; seed++) {
 		double ratio;
@@ -120,7 +118,8 @@ Test(fluid_random, improved_is_hardly_ever_later)
 		fluid_run(&group, "benefit=0", &better);
 		sound(&better, seed, "improved");
 		ratio = better.makespan / paper.makespan;
-		cr_assert(better.makespan >= fluid_malleable(&group) * (1 - 1e-6), "group %u", seed);
+		cr_assert(better.makespan >= fluid_malleable(&group) * (1 - 1e-6), "group %u",
+		    seed);
 		sum += ratio;
 		late += ratio > 1 + 1e-9;
 		if (ratio > worst) {
@@ -129,7 +128,7 @@ Test(fluid_random, improved_is_hardly_ever_later)
 		}
 	}
 	printf("# improved / paper: mean %.4f, later in %.2f %%, at most by %.1f %% (group %u)\n",
-	       sum / GROUPS, 100.0 * late / GROUPS, (worst - 1) * 100, worst_seed);
+	    sum / GROUPS, 100.0 * late / GROUPS, (worst - 1) * 100, worst_seed);
 	cr_assert(sum <= GROUPS, "on average later: %g", sum / GROUPS);
 	cr_assert(late < GROUPS / 50, "later in %u groups", late);
 	cr_assert(worst <= 1.15, "later by %.1f %% in group %u", (worst - 1) * 100, worst_seed);
@@ -151,7 +150,8 @@ Test(fluid_random, colocated_gangs_come_to_an_end)
 		fluid_run(&group, modes[seed % 2], &better);
 		sound(&better, seed, "colocated");
 		for (i = 0; i < group.count; i++)
-			cr_assert(better.gpus[i] <= group.per_node || better.gpus[i] % group.per_node == 0);
+			cr_assert(better.gpus[i] <= group.per_node ||
+			    better.gpus[i] % group.per_node == 0);
 	}
 }
 
@@ -165,15 +165,16 @@ Test(fluid_random, same_answers)
 	for (seed = 0; seed < 500; seed++) {
 		draw(&group, &state);
 		for (i = 0; i < group.count; i++)
-			group.h1[i] *= 1 + 1e-3 * i;	/* no two alike */
+			group.h1[i] *= 1 + 1e-3 * i; /* no two alike */
 		for (i = 0; i < group.count; i++)
 			order[i] = group.count - 1 - i;
 		again.order = order;
 		fluid_run(&group, "mode=paper resize=false benefit=0", &fixed);
 		fluid_run(&group, "mode=paper resize=false benefit=0", &again);
 		for (i = 0; i < group.count; i++)
-			cr_assert(fixed.gpus[i] == again.gpus[i] && fixed.packing[i] == again.packing[i],
-			          "group %u, trial %u", seed, i);
+			cr_assert(fixed.gpus[i] == again.gpus[i] &&
+				fixed.packing[i] == again.packing[i],
+			    "group %u, trial %u", seed, i);
 		again.order = NULL;
 		fluid_run(&group, "benefit=0", &better);
 		fluid_run(&group, "benefit=0", &again);
@@ -182,6 +183,7 @@ Test(fluid_random, same_answers)
 			group.h1[i] *= 1024;
 		group.eps *= 1024;
 		fluid_run(&group, "benefit=0", &again);
-		cr_assert_float_eq(again.makespan, 1024 * better.makespan, 1e-6 * again.makespan, "group %u", seed);
+		cr_assert_float_eq(again.makespan, 1024 * better.makespan, 1e-6 * again.makespan,
+		    "group %u", seed);
 	}
 }

@@ -13,34 +13,34 @@
 struct body {
 	struct espl_item item;
 	struct espl_gang gang;
-	struct espl_slot *slots;	/* [GPUs]                      */
-	uint64_t *nodes;		/* [GPUs]                      */
-	double   left;			/* of h1                       */
-	double   paused;		/* until                       */
-	uint32_t trial;			/* of the group                */
-	int      here, told, over;	/* told: its grant is new      */
+	struct espl_slot *slots; /* [GPUs] */
+	uint64_t *nodes;         /* [GPUs] */
+	double left;             /* of h1 */
+	double paused;           /* until */
+	uint32_t trial;          /* of the group */
+	int here, told, over;    /* told: its grant is new */
 };
 struct world {
 	struct espl_alloc_sink alloc_sink;
 	struct espl_place_sink place_sink;
 	const struct group *group;
-	struct course      *course;
-	struct espl_kit    *allocator, *placer;	/* for making the instances */
+	struct course *course;
+	struct espl_kit *allocator, *placer; /* for making the instances */
 	struct espl_experiment experiment;
 	const struct espl_experiment *experiments[1];
 	struct espl_offer offer;
 	const struct espl_offer *offers[1];
 	struct espl_node *nodes;
-	struct espl_gpu  *gpus;
+	struct espl_gpu *gpus;
 	const struct espl_gpu **gpu_list;
 	const struct espl_node **node_list;
 	struct body *bodies;
 	const struct espl_item **items;
 	const struct espl_gang **gangs, **changed;
-	uint64_t *gone, *granted;	/* granted: items, in order of their grants */
+	uint64_t *gone, *granted; /* granted: items, in order of their grants */
 	struct espl_point *scaling, *packing;
-	uint32_t  targets[1], gone_count, granted_count, per_node, node_count, live, lost;
-	double    now, wake;
+	uint32_t targets[1], gone_count, granted_count, per_node, node_count, live, lost;
+	double now, wake;
 	espl_status failed;
 };
 
@@ -74,10 +74,11 @@ static espl_status
 on_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 {
 	struct world *w = (struct world *)(void *)sink;
-	struct body  *b = body_of(w, grant->item);
+	struct body *b = body_of(w, grant->item);
 
 	if (b == NULL || grant->share.packing == 0 || grant->share.packing > b->item.packing_max ||
-	    grant->share.gpus > b->item.gpus_max || (grant->share.packing > 1 && grant->share.gpus != 1)) {
+	    grant->share.gpus > b->item.gpus_max ||
+	    (grant->share.packing > 1 && grant->share.gpus != 1)) {
 		complain(w, "a grant that may not be");
 		return ESPL_E_REJECTED;
 	}
@@ -100,7 +101,7 @@ on_target(struct espl_alloc_sink *sink, const struct espl_target *target)
 {
 	(void)sink;
 	(void)target;
-	return ESPL_OK;			/* this world's machines stay */
+	return ESPL_OK; /* this world's machines stay */
 }
 
 static espl_status
@@ -123,10 +124,11 @@ on_objective(struct espl_alloc_sink *sink, double value, double bound, const cha
 static espl_status
 on_place(struct espl_place_sink *sink, uint64_t item, const struct espl_slot *slots, uint32_t count)
 {
-	struct world *w = (struct world *)(void *)((char *)sink - offsetof(struct world, place_sink));
-	struct body  *b = body_of(w, item);
+	struct world *w =
+	    (struct world *)(void *)((char *)sink - offsetof(struct world, place_sink));
+	struct body *b = body_of(w, item);
 	uint32_t i;
-	int      same;
+	int same;
 
 	if (b == NULL || (count > 0 && count != b->item.granted.gpus)) {
 		complain(w, "a place that may not be");
@@ -209,8 +211,11 @@ make_nodes(struct world *w)
 	}
 	for (i = 0; i < w->node_count; i++) {
 		w->nodes[i] = (struct espl_node){ .size = (uint32_t)sizeof *w->nodes,
-			.state = ESPL_NODE_READY, .id = i, .gpu_count = w->per_node,
-			.gpus = w->gpu_list + (size_t)i * w->per_node, .owner = ESPL_NONE,
+			.state = ESPL_NODE_READY,
+			.id = i,
+			.gpu_count = w->per_node,
+			.gpus = w->gpu_list + (size_t)i * w->per_node,
+			.owner = ESPL_NONE,
 			.ends_at = ESPL_NEVER };
 		w->node_list[i] = &w->nodes[i];
 	}
@@ -231,21 +236,39 @@ make_bodies(struct world *w)
 		b->left = g->h1[trial];
 		b->slots = room(g->gpus, sizeof *b->slots);
 		b->nodes = room(g->gpus, sizeof *b->nodes);
-		b->item = (struct espl_item){ .size = (uint32_t)sizeof b->item, .id = k, .trial = k,
+		b->item = (struct espl_item){ .size = (uint32_t)sizeof b->item,
+			.id = k,
+			.trial = k,
 			.group = w->course->apart ? k : 0,
-			.started = ESPL_NEVER, .gpus_min = 1, .gpus_max = g->d[trial] > 0 ? g->d[trial] : g->gpus,
-			.unit = 1, .packing_max = g->c, .scaling = w->scaling, .packing = w->packing,
-			.scaling_count = g->gpus, .packing_count = g->c, .granted = { 0, 1 },
-			.offer = ESPL_ANY, .nodes = b->nodes, .weight = 1, .resize_s = g->eps,
-			.boundary_s = 0, .start_s = 0, .gpu = ESPL_ANY,
+			.started = ESPL_NEVER,
+			.gpus_min = 1,
+			.gpus_max = g->d[trial] > 0 ? g->d[trial] : g->gpus,
+			.unit = 1,
+			.packing_max = g->c,
+			.scaling = w->scaling,
+			.packing = w->packing,
+			.scaling_count = g->gpus,
+			.packing_count = g->c,
+			.granted = { 0, 1 },
+			.offer = ESPL_ANY,
+			.nodes = b->nodes,
+			.weight = 1,
+			.resize_s = g->eps,
+			.boundary_s = 0,
+			.start_s = 0,
+			.gpu = ESPL_ANY,
 			.flags = (w->course->open ? ESPL_ITEM_OPEN : 0) |
-				(w->course->colocate ? ESPL_ITEM_COLOCATE : 0) };
+			    (w->course->colocate ? ESPL_ITEM_COLOCATE : 0) };
 		if (b->item.gpus_max > g->gpus)
 			b->item.gpus_max = g->gpus;
-		b->gang = (struct espl_gang){ .size = (uint32_t)sizeof b->gang, .item = k,
-			.flags = ESPL_GANG_UNPLACED | (w->course->colocate ? ESPL_GANG_COLOCATE : 0),
-			.share = { 0, 1 }, .offer = ESPL_ANY,
-			.owner = ESPL_NONE, .slots = b->slots };
+		b->gang = (struct espl_gang){ .size = (uint32_t)sizeof b->gang,
+			.item = k,
+			.flags =
+			    ESPL_GANG_UNPLACED | (w->course->colocate ? ESPL_GANG_COLOCATE : 0),
+			.share = { 0, 1 },
+			.offer = ESPL_ANY,
+			.owner = ESPL_NONE,
+			.slots = b->slots };
 		w->course->started[trial] = w->course->ended[trial] = NOT_YET;
 		w->course->gpus[trial] = 0;
 	}
@@ -273,7 +296,8 @@ count_gpus(struct world *w)
 				w->course->crowded = 1;
 		}
 	for (i = 0; i < w->node_count; i++)
-		for (w->nodes[i].gpus_idle = k = 0; k < w->per_node && w->nodes[i].state == ESPL_NODE_READY; k++)
+		for (w->nodes[i].gpus_idle = k = 0;
+		     k < w->per_node && w->nodes[i].state == ESPL_NODE_READY; k++)
 			w->nodes[i].gpus_idle += w->gpus[i * w->per_node + k].residents == 0;
 }
 
@@ -324,17 +348,27 @@ check_lost(struct world *w)
 static void
 ask_allocator(struct world *w, uint32_t why)
 {
-	const struct espl_allocator_ops *ops = (const void *)allocator_fluid_LTX_espalier_plugin.ops;
+	const struct espl_allocator_ops *ops =
+	    (const void *)allocator_fluid_LTX_espalier_plugin.ops;
 	uint32_t gpus = w->group->gpus - w->lost * w->per_node;
-	struct espl_alloc_view view = { .size = (uint32_t)sizeof view, .why = why,
-		.now = (espl_time)(w->now * 1e9), .items = w->items, .changed = w->items,
-		.experiments = w->experiments, .offers = w->offers, .nodes = w->node_list,
-		.targets = w->targets, .experiment_count = 1, .offer_count = 1,
-		.node_count = w->node_count, .gpus = gpus, .gone = w->gone,
+	struct espl_alloc_view view = { .size = (uint32_t)sizeof view,
+		.why = why,
+		.now = (espl_time)(w->now * 1e9),
+		.items = w->items,
+		.changed = w->items,
+		.experiments = w->experiments,
+		.offers = w->offers,
+		.nodes = w->node_list,
+		.targets = w->targets,
+		.experiment_count = 1,
+		.offer_count = 1,
+		.node_count = w->node_count,
+		.gpus = gpus,
+		.gone = w->gone,
 		.gone_count = w->gone_count };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	uint64_t whole = 0, parts[65] = { 0 }, i;
-	clock_t  began;
+	clock_t began;
 
 	count_gpus(w);
 	for (i = 0; i < w->node_count; i++)
@@ -345,8 +379,10 @@ ask_allocator(struct world *w, uint32_t why)
 
 			item->work_s = w->bodies[i].left;
 			item->flags &= ~(uint32_t)(ESPL_ITEM_CHANGING | ESPL_ITEM_RUNNING);
-			item->flags |= w->bodies[i].paused > w->now ? ESPL_ITEM_CHANGING :
-				item->started != ESPL_NEVER && item->granted.gpus > 0 ? ESPL_ITEM_RUNNING : 0;
+			item->flags |= w->bodies[i].paused > w->now ? ESPL_ITEM_CHANGING
+			    : item->started != ESPL_NEVER && item->granted.gpus > 0
+			    ? ESPL_ITEM_RUNNING
+			    : 0;
 			w->items[view.item_count++] = item;
 		}
 	view.changed_count = view.item_count;
@@ -355,7 +391,8 @@ ask_allocator(struct world *w, uint32_t why)
 	began = clock();
 	if (ops->allocate(espl_kit_self(w->allocator), &view, &w->alloc_sink, &error) != ESPL_OK)
 		complain(w, "allocate: %s", error.text);
-	w->course->slowest_s = later(w->course->slowest_s, (double)(clock() - began) / CLOCKS_PER_SEC);
+	w->course->slowest_s =
+	    later(w->course->slowest_s, (double)(clock() - began) / CLOCKS_PER_SEC);
 	w->gone_count = 0;
 	for (i = 0; i < w->group->count; i++)
 		if (w->bodies[i].here && w->bodies[i].item.granted.packing > 1)
@@ -381,7 +418,8 @@ list_changed(struct world *w)
 	for (i = 0; i < w->group->count; i++) {
 		const struct espl_gang *gang = &w->bodies[i].gang;
 
-		if (!w->bodies[i].here || (gang->flags & ESPL_GANG_MUST) == 0 || gang->share.gpus == 0)
+		if (!w->bodies[i].here || (gang->flags & ESPL_GANG_MUST) == 0 ||
+		    gang->share.gpus == 0)
 			continue;
 		for (k = 0; k < n && w->changed[k] != gang; k++)
 			;
@@ -395,9 +433,13 @@ static void
 ask_placer(struct world *w)
 {
 	const struct espl_placer_ops *ops = (const void *)placer_pack_LTX_espalier_plugin.ops;
-	struct espl_place_view view = { .size = (uint32_t)sizeof view, .why = ESPL_WHY_ARRIVAL,
-		.now = (espl_time)(w->now * 1e9), .gangs = w->gangs, .changed = w->changed,
-		.nodes = w->node_list, .node_count = w->node_count };
+	struct espl_place_view view = { .size = (uint32_t)sizeof view,
+		.why = ESPL_WHY_ARRIVAL,
+		.now = (espl_time)(w->now * 1e9),
+		.gangs = w->gangs,
+		.changed = w->changed,
+		.nodes = w->node_list,
+		.node_count = w->node_count };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	uint32_t i;
 
@@ -406,7 +448,7 @@ ask_placer(struct world *w)
 
 		if (b->here && b->item.granted.gpus > 0) {
 			w->gangs[view.gang_count++] = &b->gang;
-		} else if (b->gang.slot_count > 0) {	/* it waits again */
+		} else if (b->gang.slot_count > 0) { /* it waits again */
 			b->gang.slot_count = b->item.node_count = 0;
 			b->gang.flags |= ESPL_GANG_UNPLACED;
 		}
@@ -434,7 +476,8 @@ speed(const struct world *w, const struct body *b)
 		return 0;
 	if (s->packing == 1)
 		return n / pow(g->beta, n - 1.0);
-	others = w->course->hard ? s->packing - 1 : w->gpus[s->node * w->per_node + s->gpu].residents - 1;
+	others = w->course->hard ? s->packing - 1
+				 : w->gpus[s->node * w->per_node + s->gpu].residents - 1;
 	return pow(g->alpha, -(double)others);
 }
 
@@ -442,7 +485,7 @@ speed(const struct world *w, const struct body *b)
 static int
 advance(struct world *w)
 {
-	double   step = w->wake - w->now;
+	double step = w->wake - w->now;
 	uint32_t i;
 
 	for (i = 0; i < w->group->count; i++) {
@@ -460,7 +503,7 @@ advance(struct world *w)
 		if (w->bodies[i].here)
 			w->bodies[i].left -= step * speed(w, &w->bodies[i]);
 	w->now += step;
-	for (i = 0; i < w->group->count; i++)	/* what is over but for rounding is over */
+	for (i = 0; i < w->group->count; i++) /* what is over but for rounding is over */
 		if (w->bodies[i].paused > 0 && w->bodies[i].paused < w->now * (1 + 1e-12))
 			w->bodies[i].paused = 0;
 	return 1;
@@ -521,15 +564,20 @@ open_policies(struct world *w, const char *options)
 
 	w->allocator = espl_kit_new(1);
 	w->placer = espl_kit_new(1);
-	if (espl_kit_open(w->allocator, &allocator_fluid_LTX_espalier_plugin, options, &error) != ESPL_OK ||
+	if (espl_kit_open(w->allocator, &allocator_fluid_LTX_espalier_plugin, options, &error) !=
+		ESPL_OK ||
 	    espl_kit_open(w->placer, &placer_pack_LTX_espalier_plugin, "", &error) != ESPL_OK)
 		complain(w, "open: %s", error.text);
 	w->experiment = *espl_kit_experiment(w->allocator);
 	w->experiments[0] = &w->experiment;
 	w->alloc_sink = (struct espl_alloc_sink){ .size = (uint32_t)sizeof w->alloc_sink,
-		.grant = on_grant, .target = on_target, .wake_at = on_wake, .objective = on_objective };
+		.grant = on_grant,
+		.target = on_target,
+		.wake_at = on_wake,
+		.objective = on_objective };
 	w->place_sink = (struct espl_place_sink){ .size = (uint32_t)sizeof w->place_sink,
-		.place = on_place, .give_up = on_give_up };
+		.place = on_place,
+		.give_up = on_give_up };
 }
 
 void
@@ -552,7 +600,7 @@ fluid_run(const struct group *g, const char *options, struct course *course)
 	make_bodies(&w);
 	open_policies(&w, options);
 	while (course->why[0] == '\0' && w.live > 0 && ++steps < 100000 &&
-	       (course->events == 0 || steps <= course->events)) {
+	    (course->events == 0 || steps <= course->events)) {
 		if (course->lose > 0 && steps == course->lose_at)
 			why |= lose(&w);
 		if (why != 0) {

@@ -7,64 +7,166 @@
 
 struct golden {
 	const char *name;
-	uint32_t stages[5][2];		/* trials, iterations                                 */
-	double   latency[7][2];		/* GPUs, seconds; none: case_init's                   */
-	double   start, provision, init, sync, minimum, data_gb, data_price, price;
-	int      function, scattered;
+	uint32_t stages[5][2]; /* trials, iterations */
+	double latency[7][2];  /* GPUs, seconds; none: case_init's */
+	double start, provision, init, sync, minimum, data_gb, data_price, price;
+	int function, scattered;
 	uint32_t plan[4];
-	double   jct, cost, data;
+	double jct, cost, data;
 	uint32_t nodes[4], share[4];
-	double   lengths[4];
+	double lengths[4];
 };
 
 static const struct golden golden[] = {
-	{ .name = "single", .stages = { { 1, 6 } }, .plan = { 1 }, .jct = 60, .cost = 60,
-	  .nodes = { 1 }, .share = { 1 }, .lengths = { 60 } },
-	{ .name = "queue", .stages = { { 4, 2 } }, .plan = { 1 }, .jct = 80, .cost = 80,
-	  .nodes = { 1 }, .share = { 1 }, .lengths = { 80 } },
-	{ .name = "two rounds", .stages = { { 8, 1 } }, .plan = { 4 }, .jct = 20, .cost = 20,
-	  .nodes = { 1 }, .share = { 1 }, .lengths = { 20 } },
-	{ .name = "parallel", .stages = { { 4, 3 } }, .plan = { 8 }, .jct = 18, .cost = 36,
-	  .nodes = { 2 }, .share = { 2 }, .lengths = { 18 } },
-	{ .name = "scale down", .stages = { { 8, 2 }, { 4, 4 }, { 1, 10 } }, .plan = { 8, 4, 4 },
-	  .jct = 100, .cost = 120, .nodes = { 2, 1, 1 }, .share = { 1, 1, 4 },
-	  .lengths = { 20, 40, 40 } },
-	/* 5 s unbilled, 10 + 12 s billed; then the first node is billed for 27 s, the second for 22 s. */
-	{ .name = "scale up", .stages = { { 1, 3 }, { 4, 2 } }, .provision = 5, .init = 10,
-	  .plan = { 4, 8 }, .jct = 54, .cost = 71, .nodes = { 1, 2 }, .share = { 4, 2 },
-	  .lengths = { 27, 27 } },
+	{ .name = "single",
+	    .stages = { { 1, 6 } },
+	    .plan = { 1 },
+	    .jct = 60,
+	    .cost = 60,
+	    .nodes = { 1 },
+	    .share = { 1 },
+	    .lengths = { 60 } },
+	{ .name = "queue",
+	    .stages = { { 4, 2 } },
+	    .plan = { 1 },
+	    .jct = 80,
+	    .cost = 80,
+	    .nodes = { 1 },
+	    .share = { 1 },
+	    .lengths = { 80 } },
+	{ .name = "two rounds",
+	    .stages = { { 8, 1 } },
+	    .plan = { 4 },
+	    .jct = 20,
+	    .cost = 20,
+	    .nodes = { 1 },
+	    .share = { 1 },
+	    .lengths = { 20 } },
+	{ .name = "parallel",
+	    .stages = { { 4, 3 } },
+	    .plan = { 8 },
+	    .jct = 18,
+	    .cost = 36,
+	    .nodes = { 2 },
+	    .share = { 2 },
+	    .lengths = { 18 } },
+	{ .name = "scale down",
+	    .stages = { { 8, 2 }, { 4, 4 }, { 1, 10 } },
+	    .plan = { 8, 4, 4 },
+	    .jct = 100,
+	    .cost = 120,
+	    .nodes = { 2, 1, 1 },
+	    .share = { 1, 1, 4 },
+	    .lengths = { 20, 40, 40 } },
+	/* 5 s unbilled, 10 + 12 s billed; then the first node is billed for 27 s, the second for 22
+	   s. */
+	{ .name = "scale up",
+	    .stages = { { 1, 3 }, { 4, 2 } },
+	    .provision = 5,
+	    .init = 10,
+	    .plan = { 4, 8 },
+	    .jct = 54,
+	    .cost = 71,
+	    .nodes = { 1, 2 },
+	    .share = { 4, 2 },
+	    .lengths = { 27, 27 } },
 	/* Held for 10 s and 50 s, both charged for 60 s. */
-	{ .name = "minimum charge", .stages = { { 8, 1 }, { 1, 10 } }, .minimum = 60,
-	  .plan = { 8, 4 }, .jct = 50, .cost = 120, .nodes = { 2, 1 }, .share = { 1, 4 },
-	  .lengths = { 10, 40 } },
-	{ .name = "data", .stages = { { 8, 2 }, { 1, 1 } }, .data_gb = 150, .data_price = 0.01,
-	  .plan = { 8, 4 }, .jct = 24, .cost = 47, .data = 3, .nodes = { 2, 1 },
-	  .share = { 1, 4 }, .lengths = { 20, 4 } },
+	{ .name = "minimum charge",
+	    .stages = { { 8, 1 }, { 1, 10 } },
+	    .minimum = 60,
+	    .plan = { 8, 4 },
+	    .jct = 50,
+	    .cost = 120,
+	    .nodes = { 2, 1 },
+	    .share = { 1, 4 },
+	    .lengths = { 10, 40 } },
+	{ .name = "data",
+	    .stages = { { 8, 2 }, { 1, 1 } },
+	    .data_gb = 150,
+	    .data_price = 0.01,
+	    .plan = { 8, 4 },
+	    .jct = 24,
+	    .cost = 47,
+	    .data = 3,
+	    .nodes = { 2, 1 },
+	    .share = { 1, 4 },
+	    .lengths = { 20, 4 } },
 	/* 6 x 20 + 2 x 2 x 18 GPU-seconds at a quarter of a dollar. */
-	{ .name = "by function", .stages = { { 6, 2 }, { 2, 3 } }, .function = 1, .plan = { 6, 4 },
-	  .jct = 38, .cost = 48, .nodes = { 2, 1 }, .share = { 1, 2 }, .lengths = { 20, 18 } },
+	{ .name = "by function",
+	    .stages = { { 6, 2 }, { 2, 3 } },
+	    .function = 1,
+	    .plan = { 6, 4 },
+	    .jct = 38,
+	    .cost = 48,
+	    .nodes = { 2, 1 },
+	    .share = { 1, 2 },
+	    .lengths = { 20, 18 } },
 	/* 3 GPUs each would need 4 nodes. */
-	{ .name = "colocate", .stages = { { 4, 3 } }, .plan = { 12 }, .jct = 18, .cost = 54,
-	  .nodes = { 3 }, .share = { 2 }, .lengths = { 18 } },
-	{ .name = "scattered", .stages = { { 4, 3 } }, .latency = { { 1, 12 }, { 3, 6 } },
-	  .scattered = 1, .plan = { 12 }, .jct = 18, .cost = 54, .nodes = { 3 }, .share = { 3 },
-	  .lengths = { 18 } },
+	{ .name = "colocate",
+	    .stages = { { 4, 3 } },
+	    .plan = { 12 },
+	    .jct = 18,
+	    .cost = 54,
+	    .nodes = { 3 },
+	    .share = { 2 },
+	    .lengths = { 18 } },
+	{ .name = "scattered",
+	    .stages = { { 4, 3 } },
+	    .latency = { { 1, 12 }, { 3, 6 } },
+	    .scattered = 1,
+	    .plan = { 12 },
+	    .jct = 18,
+	    .cost = 54,
+	    .nodes = { 3 },
+	    .share = { 3 },
+	    .lengths = { 18 } },
 	/* RubberBand's Table 3, third stage: 15 GPUs are 4 nodes, on which 5 each do not stand. */
-	{ .name = "table 3, stage 3", .stages = { { 3, 9 } }, .plan = { 15 }, .jct = 36,
-	  .cost = 144, .nodes = { 4 }, .share = { 4 }, .lengths = { 36 } },
-	{ .name = "two nodes each", .stages = { { 2, 2 } }, .plan = { 16 }, .jct = 6, .cost = 24,
-	  .nodes = { 4 }, .share = { 8 }, .lengths = { 6 } },
-	{ .name = "static", .stages = { { 10, 1 }, { 3, 1 }, { 1, 2 } }, .plan = { 12, 12, 12 },
-	  .jct = 20, .cost = 60, .nodes = { 3, 3, 3 }, .share = { 1, 4, 12 },
-	  .lengths = { 10, 4, 6 } },
-	{ .name = "barrier and start", .stages = { { 4, 2 }, { 2, 2 } }, .start = 3, .sync = 1,
-	  .plan = { 2, 4 }, .jct = 63, .cost = 63, .nodes = { 1, 1 }, .share = { 1, 2 },
-	  .lengths = { 47, 16 } },
-	{ .name = "table 3", .stages = { { 32, 1 }, { 10, 3 }, { 3, 9 }, { 1, 37 } },
-	  .latency = { { 1, 109 }, { 2, 56 }, { 4, 35.5 }, { 8, 19 }, { 16, 17 }, { 32, 17 } },
-	  .provision = 15, .minimum = 60, .price = 12.24, .plan = { 32, 20, 12, 8 },
-	  .jct = 1314.5, .cost = 13.8601, .nodes = { 8, 5, 3, 2 }, .share = { 1, 2, 4, 8 },
-	  .lengths = { 124, 168, 319.5, 703 } },
+	{ .name = "table 3, stage 3",
+	    .stages = { { 3, 9 } },
+	    .plan = { 15 },
+	    .jct = 36,
+	    .cost = 144,
+	    .nodes = { 4 },
+	    .share = { 4 },
+	    .lengths = { 36 } },
+	{ .name = "two nodes each",
+	    .stages = { { 2, 2 } },
+	    .plan = { 16 },
+	    .jct = 6,
+	    .cost = 24,
+	    .nodes = { 4 },
+	    .share = { 8 },
+	    .lengths = { 6 } },
+	{ .name = "static",
+	    .stages = { { 10, 1 }, { 3, 1 }, { 1, 2 } },
+	    .plan = { 12, 12, 12 },
+	    .jct = 20,
+	    .cost = 60,
+	    .nodes = { 3, 3, 3 },
+	    .share = { 1, 4, 12 },
+	    .lengths = { 10, 4, 6 } },
+	{ .name = "barrier and start",
+	    .stages = { { 4, 2 }, { 2, 2 } },
+	    .start = 3,
+	    .sync = 1,
+	    .plan = { 2, 4 },
+	    .jct = 63,
+	    .cost = 63,
+	    .nodes = { 1, 1 },
+	    .share = { 1, 2 },
+	    .lengths = { 47, 16 } },
+	{ .name = "table 3",
+	    .stages = { { 32, 1 }, { 10, 3 }, { 3, 9 }, { 1, 37 } },
+	    .latency = { { 1, 109 }, { 2, 56 }, { 4, 35.5 }, { 8, 19 }, { 16, 17 }, { 32, 17 } },
+	    .provision = 15,
+	    .minimum = 60,
+	    .price = 12.24,
+	    .plan = { 32, 20, 12, 8 },
+	    .jct = 1314.5,
+	    .cost = 13.8601,
+	    .nodes = { 8, 5, 3, 2 },
+	    .share = { 1, 2, 4, 8 },
+	    .lengths = { 124, 168, 319.5, 703 } },
 };
 
 static void
@@ -77,9 +179,9 @@ golden_case(const struct golden *g, struct forecast_case *c)
 		c->profile.iteration = seconds(g->latency[0][1]);
 		c->profile.scaling_count = 0;
 		for (uint32_t i = 0; g->latency[i][0] > 0; i++)
-			c->scaling[c->profile.scaling_count++] = (struct espl_point){
-				g->latency[i][0], g->latency[0][1] / g->latency[i][1]
-			};
+			c->scaling[c->profile.scaling_count++] =
+			    (struct espl_point){ g->latency[i][0],
+				    g->latency[0][1] / g->latency[i][1] };
 	}
 	c->profile.start = seconds(g->start);
 	c->sync = seconds(g->sync);
@@ -104,13 +206,13 @@ Test(forecast, worked_out_by_hand)
 		double tolerance = g->price > 0 ? 1e-4 : 1e-9;
 
 		golden_case(g, &c);
-		for (uint32_t samples = 0; samples < 2; samples++) {	/* tables, then graph */
+		for (uint32_t samples = 0; samples < 2; samples++) { /* tables, then graph */
 			struct espl__forecast_result r = predict(&c, samples, stages);
 			double cost = 0;
 
 			near_to(r.jct_s.mean, g->jct, 1e-9, "%s: %g s", g->name, r.jct_s.mean);
 			near_to(r.cost_usd.mean, g->cost, tolerance, "%s: %.9g $", g->name,
-			        r.cost_usd.mean);
+			    r.cost_usd.mean);
 			near_to(r.data_usd, g->data, 1e-9, "%s: %g $", g->name, r.data_usd);
 			cr_assert_eq(r.jct_s.sd, 0);
 			cr_assert_eq(r.jct_s.p95, r.jct_s.mean);
@@ -119,7 +221,7 @@ Test(forecast, worked_out_by_hand)
 				cr_assert_eq(stages[i].nodes, g->nodes[i], "%s", g->name);
 				cr_assert_eq(stages[i].gpus_per_trial, g->share[i], "%s", g->name);
 				near_to(stages[i].ends_s - stages[i].starts_s, g->lengths[i], 1e-9,
-				        "%s", g->name);
+				    "%s", g->name);
 				cost += stages[i].cost_usd;
 			}
 			near_to(cost, r.cost_usd.mean, 1e-9, "%s", g->name);
@@ -149,21 +251,23 @@ Test(forecast, warm_trials_neither_save_nor_start)
 	struct forecast_case c;
 
 	warm_case(&c);
-	near_to(predict(&c, 0, stages).jct_s.mean, 3 + 12 + 2 + 5 + 3 + 1 + 18 + 2 + 5, 1e-9, "cold");
+	near_to(predict(&c, 0, stages).jct_s.mean, 3 + 12 + 2 + 5 + 3 + 1 + 18 + 2 + 5, 1e-9,
+	    "cold");
 	cr_assert_eq(stages[1].warm, 0);
 	c.setup.warm = 1;
 	near_to(predict(&c, 0, stages).jct_s.mean, 3 + 12 + 5 + 18 + 2 + 5, 1e-9, "warm");
 	cr_assert_eq(stages[0].warm, 0);
 	cr_assert_eq(stages[1].warm, 1);
-	c.entries[1].gpus_per_trial = 4;	/* another share: new processes */
+	c.entries[1].gpus_per_trial = 4; /* another share: new processes */
 	near_to(predict(&c, 0, stages).jct_s.mean, 3 + 12 + 2 + 5 + 3 + 1 + 12 + 2 + 5, 1e-9, "4");
 	cr_assert_eq(stages[1].warm, 0);
 	warm_case(&c);
 	c.setup.warm = 1;
-	c.setup.checkpoint = 0;			/* nothing to save, nothing to train again */
+	c.setup.checkpoint = 0; /* nothing to save, nothing to train again */
 	near_to(predict(&c, 0, NULL).jct_s.mean, 3 + 12 + 5 + 18 + 5, 1e-9, "no checkpoint");
-	c.setup.warm = 0;			/* 2 iterations more, from the beginning */
-	near_to(predict(&c, 0, NULL).jct_s.mean, 3 + 12 + 5 + 3 + 30 + 5, 1e-9, "from the beginning");
+	c.setup.warm = 0; /* 2 iterations more, from the beginning */
+	near_to(predict(&c, 0, NULL).jct_s.mean, 3 + 12 + 5 + 3 + 30 + 5, 1e-9,
+	    "from the beginning");
 }
 
 /* Iterations of 10 s: checkpoints when 20 s have passed since the start, or since the last one. */
@@ -175,12 +279,12 @@ Test(forecast, checkpoints_on_the_way)
 	case_stage(&c, 1, 6, 1);
 	c.profile.checkpoint = seconds(3);
 	c.profile.start = seconds(4);
-	c.setup.save_every_s = 20;		/* after the 2nd and the 4th, not the 6th */
+	c.setup.save_every_s = 20; /* after the 2nd and the 4th, not the 6th */
 	near_to(predict(&c, 0, NULL).jct_s.mean, 4 + 60 + 2 * 3 + 3, 1e-9, "every 20 s");
 	near_to(predict(&c, 1, NULL).jct_s.mean, 4 + 60 + 2 * 3 + 3, 1e-9, "every 20 s, graph");
-	c.profile.start = seconds(10);		/* after the 1st, the 3rd, the 5th */
+	c.profile.start = seconds(10); /* after the 1st, the 3rd, the 5th */
 	near_to(predict(&c, 0, NULL).jct_s.mean, 10 + 60 + 3 * 3 + 3, 1e-9, "start counts");
-	c.setup.save_every_s = 0.5;		/* after every one */
+	c.setup.save_every_s = 0.5; /* after every one */
 	near_to(predict(&c, 0, NULL).jct_s.mean, 10 + 60 + 5 * 3 + 3, 1e-9, "every iteration");
 	c.setup.checkpoint = 0;
 	near_to(predict(&c, 0, NULL).jct_s.mean, 10 + 60, 1e-9, "no checkpoints");
@@ -196,7 +300,7 @@ Test(forecast, a_run_in_progress_stays_warm_on_its_nodes)
 	c.next[0] = 1;
 	c.setup.held_count = 2;
 	near_to(predict(&c, 0, NULL).jct_s.mean, 18 + 2 + 5, 1e-9, "warm");
-	c.setup.held_count = 1;			/* a node was lost, and a gang with it */
+	c.setup.held_count = 1; /* a node was lost, and a gang with it */
 	near_to(predict(&c, 0, NULL).jct_s.mean, 3 + 1 + 18 + 2 + 5, 1e-9, "cold");
 }
 
@@ -207,8 +311,8 @@ Test(forecast, nodes_asked_for_ahead_are_ready_in_time)
 	struct forecast_case c;
 
 	case_init(&c);
-	case_stage(&c, 1, 10, 4);		/* 40 s */
-	case_stage(&c, 8, 1, 8);		/* 10 s */
+	case_stage(&c, 1, 10, 4); /* 40 s */
+	case_stage(&c, 8, 1, 8);  /* 10 s */
 	c.provision[0] = seconds(7);
 	c.init[0] = seconds(5);
 	r = predict(&c, 0, stages);
@@ -221,7 +325,7 @@ Test(forecast, nodes_asked_for_ahead_are_ready_in_time)
 		near_to(r.jct_s.mean, 12 + 40 + 10, 1e-9, "%g", r.jct_s.mean);
 		near_to(r.cost_usd.mean, (5 + 40 + 10) + (5 + 10), 1e-9, "%g", r.cost_usd.mean);
 	}
-	c.provision[0] = seconds(60);		/* longer than the stage before trains */
+	c.provision[0] = seconds(60); /* longer than the stage before trains */
 	r = predict(&c, 0, stages);
 	near_to(stages[0].asks_s, 0, 1e-9, "%g", stages[0].asks_s);
 	near_to(r.jct_s.mean, 65 + 65 + 10, 1e-9, "%g", r.jct_s.mean);
@@ -250,12 +354,12 @@ Test(forecast, by_function_a_trials_whole_stay_is_paid)
 
 	warm_case(&c);
 	c.offers[0].billing = ESPL_BILL_FUNCTION;
-	c.provision[0] = seconds(100);		/* neither this nor the barrier costs */
+	c.provision[0] = seconds(100); /* neither this nor the barrier costs */
 	c.offers[0].minimum_charge = 3600 * ESPL_SECOND;
 	c.offers[0].data_gb = 500000;
 	c.setup.data_gb = 2;
 	near_to(predict(&c, 0, NULL).cost_usd.mean,
-	        (4 * 2 * (3 + 12 + 2) + 2 * 2 * (3 + 1 + 18 + 2)) / 4.0 + 2, 1e-9, "by function");
+	    (4 * 2 * (3 + 12 + 2) + 2 * 2 * (3 + 1 + 18 + 2)) / 4.0 + 2, 1e-9, "by function");
 }
 
 Test(forecast, steps_of_billing)
@@ -284,16 +388,16 @@ Test(forecast, brackets_in_sequence_and_side_by_side)
 	struct forecast_case c;
 
 	case_init(&c);
-	case_stage(&c, 8, 2, 8);		/* 20 s on 2 nodes */
+	case_stage(&c, 8, 2, 8); /* 20 s on 2 nodes */
 	case_bracket(&c);
-	case_stage(&c, 2, 5, 8);		/* 20 s on 2 nodes, 4 GPUs each */
-	case_stage(&c, 1, 5, 4);		/* 20 s on 1 */
+	case_stage(&c, 2, 5, 8); /* 20 s on 2 nodes, 4 GPUs each */
+	case_stage(&c, 1, 5, 4); /* 20 s on 1 */
 	c.init[0] = seconds(10);
-	r = predict(&c, 0, stages);		/* the nodes carry over */
+	r = predict(&c, 0, stages); /* the nodes carry over */
 	near_to(r.jct_s.mean, 70, 1e-9, "%g", r.jct_s.mean);
 	near_to(r.cost_usd.mean, 2 * 50 + 20, 1e-9, "%g", r.cost_usd.mean);
 	near_to(stages[1].starts_s, 30, 1e-9, "%g", stages[1].starts_s);
-	c.spec.flags = ESPL_SPEC_PARALLEL;	/* each has its own, until it ends */
+	c.spec.flags = ESPL_SPEC_PARALLEL; /* each has its own, until it ends */
 	for (uint32_t samples = 0; samples < 2; samples++) {
 		r = predict(&c, samples, stages);
 		near_to(r.jct_s.mean, 50, 1e-9, "%g", r.jct_s.mean);
@@ -308,8 +412,8 @@ Test(forecast, a_change_of_offer_changes_all_nodes)
 	struct forecast_case c;
 
 	case_init(&c);
-	case_stage(&c, 8, 1, 8);		/* 10 s on 2 nodes at 1 $/s */
-	case_stage(&c, 8, 1, 8);		/* 10 s on 1 node of 8 at 0.5 $/s, after 5 + 3 s */
+	case_stage(&c, 8, 1, 8); /* 10 s on 2 nodes at 1 $/s */
+	case_stage(&c, 8, 1, 8); /* 10 s on 1 node of 8 at 0.5 $/s, after 5 + 3 s */
 	c.setup.offer_count = 2;
 	c.offers[1].gpus = 8;
 	c.offers[1].price_hour /= 2;
@@ -333,7 +437,7 @@ Test(forecast, held_nodes_cost_what_the_ledger_will_say)
 	double spent, bill;
 
 	case_init(&c);
-	case_stage(&c, 99, 99, 99);		/* over */
+	case_stage(&c, 99, 99, 99); /* over */
 	case_stage(&c, 8, 2, 8);
 	case_stage(&c, 1, 10, 4);
 	c.offers[0].minimum_charge = 60 * ESPL_SECOND;
@@ -345,12 +449,12 @@ Test(forecast, held_nodes_cost_what_the_ledger_will_say)
 		c.held[i].billed_s = held[i];
 		espl__ledger_open(ledger, i, &c.offers[0], 0, 0);
 		espl__ledger_state(ledger, i, ESPL_NODE_BOOTING,
-		                   (espl_time)((100 - held[i]) * ESPL_SECOND));
+		    (espl_time)((100 - held[i]) * ESPL_SECOND));
 	}
 	spent = (double)espl__ledger_total(ledger, 100 * ESPL_SECOND) * 1e-6;
 	for (uint32_t i = 0; i < 3; i++)
 		espl__ledger_close(ledger, i, (espl_time)((100 + stays[i]) * ESPL_SECOND),
-		                   ESPL_BY_USER, -1);
+		    ESPL_BY_USER, -1);
 	bill = (double)espl__ledger_total(ledger, 999 * ESPL_SECOND) * 1e-6;
 	near_to(predict(&c, 0, NULL).jct_s.mean, 60, 1e-9, "time");
 	near_to(spent + predict(&c, 0, NULL).cost_usd.mean, bill, 1e-6, "tables");
@@ -377,13 +481,14 @@ Test(forecast, earlier_stages_may_be_left_out_and_cost_nothing)
 	c.entry_list[0] = c.entry_list[1];
 	c.plan.stage_count = 1;
 	near_to(predict(&c, 0, stages).cost_usd.mean, 40, 1e-9, "left out");
-	c.next[0] = 2;				/* all is over */
+	c.next[0] = 2; /* all is over */
 	r = predict(&c, 0, stages);
 	cr_assert(r.jct_s.mean == 0 && r.cost_usd.mean == 0);
 }
 
-/* One bracket is in the middle of its first stage, when the last one of another begins: 8 trials of 20 s on two
- * nodes have trained for 15 s, and 40 s on one of them are still to come; the other gives a node back. */
+/* One bracket is in the middle of its first stage, when the last one of another begins: 8 trials of
+ * 20 s on two nodes have trained for 15 s, and 40 s on one of them are still to come; the other
+ * gives a node back. */
 Test(forecast, what_has_begun_goes_on_on_its_own_nodes)
 {
 	double past_s[] = { 15, -1 };
@@ -412,7 +517,7 @@ Test(forecast, what_has_begun_goes_on_on_its_own_nodes)
 		r = predict(&c, samples, NULL);
 		near_to(r.jct_s.mean, 45, 1e-9, "%g", r.jct_s.mean);
 		near_to(r.cost_usd.mean, 2 * 5 + 40 + 20, 1e-9, "%g", r.cost_usd.mean);
-		past_s[0] = 25;			/* longer than it was to take: it is over at once */
+		past_s[0] = 25; /* longer than it was to take: it is over at once */
 		r = predict(&c, samples, NULL);
 		near_to(r.jct_s.mean, 40, 1e-9, "%g", r.jct_s.mean);
 		near_to(r.cost_usd.mean, 40 + 20, 1e-9, "%g", r.cost_usd.mean);
@@ -425,12 +530,15 @@ Test(forecast, what_has_begun_goes_on_on_its_own_nodes)
 	near_to(cells[0].busy_gpu_s, 8 * 5, 1e-9, "%g", cells[0].busy_gpu_s);
 	cr_assert_eq(espl__forecast_cells(f, 0, 0, 0, 12, 13, cells), ESPL_OK);
 	cr_assert(cells[0].flags == ESPL_CELL_INVALID && cells[1].flags == ESPL_CELL_INVALID);
-	c.setup.plan = &(struct espl_plan){ .size = sizeof c.plan, .stage_count = 4,
-		.stages = (const struct espl_plan_stage *[]){ &wider, &c.entries[1], &c.entries[2], &c.entries[3] } };
+	c.setup.plan = &(struct espl_plan){ .size = sizeof c.plan,
+		.stage_count = 4,
+		.stages = (const struct espl_plan_stage *[]){ &wider, &c.entries[1], &c.entries[2],
+		    &c.entries[3] } };
 	wider = c.entries[0];
 	wider.gpus = 16;
 	espl__forecast_free(f);
-	f = forecast_of(&c);			/* it is on 16 now, and the plan would have it on 8 */
+	/* it is on 16 now, and the plan would have it on 8 */
+	f = forecast_of(&c);
 	cr_assert_eq(espl__forecast_plan(f, &c.plan, 0, 0, &r, NULL, NULL), ESPL_E_INFEASIBLE);
 	espl__forecast_free(f);
 }
@@ -443,7 +551,7 @@ Test(forecast, limits_are_inclusive)
 
 	case_init(&c);
 	case_stage(&c, 3, 1, 1);
-	c.profile.iteration = seconds(0.1);	/* 0.1 + 0.1 + 0.1 is more than 0.3 */
+	c.profile.iteration = seconds(0.1); /* 0.1 + 0.1 + 0.1 is more than 0.3 */
 	c.setup.deadline_s = 0.3;
 	c.setup.budget_usd = 0.3;
 	cr_assert_eq(predict(&c, 0, NULL).meets, 1);
@@ -473,7 +581,7 @@ Test(forecast, risk_asks_for_a_quantile)
 	cr_assert_eq(predict(&c, 0, NULL).meets, 1);
 	c.setup.deadline_s = r.jct_at_quantile_s * 0.999;
 	cr_assert_eq(predict(&c, 0, NULL).meets, 0);
-	c.setup.risk = 0.5;			/* the mean keeps it easily */
+	c.setup.risk = 0.5; /* the mean keeps it easily */
 	cr_assert_eq(predict(&c, 0, NULL).meets, 1);
 	cr_assert(isnan(predict(&c, 0, NULL).jct_at_quantile_s));
 }
@@ -507,7 +615,7 @@ Test(forecast, a_quantile_is_the_least_that_suffices)
 	cr_assert_eq(quantile(&c, 0.501, 0), 20);
 	cr_assert_eq(quantile(&c, 0.001, 0), 10);
 	cr_assert_eq(quantile(&c, 0.999, 0), 20);
-	c.profile.iteration = lognormal(10, 5);	/* 0.07 of 100 is 7, in doubles a little more */
+	c.profile.iteration = lognormal(10, 5); /* 0.07 of 100 is 7, in doubles a little more */
 	cr_assert_eq(quantile(&c, 0.07, 100), quantile(&c, 0.065, 100));
 	cr_assert_lt(quantile(&c, 0.07, 100), quantile(&c, 0.075, 100));
 	f = forecast_of(&c);

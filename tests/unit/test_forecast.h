@@ -10,7 +10,7 @@
 
 #define STAGES_MAX 16
 #define OFFERS_MAX 3
-#define HELD_MAX   64
+#define HELD_MAX 64
 
 /* A setup and all it points to.  Zeroed is a search without stages; case_init gives a start. */
 struct forecast_case {
@@ -45,7 +45,7 @@ struct espl_latency lognormal(double mean, double sd);
 
 /* The plan's forecast by the tables (samples 0) or the graph; fails the test if there is none. */
 struct espl__forecast_result predict(const struct forecast_case *, uint32_t samples,
-                                     struct espl__forecast_stage *stages);
+    struct espl__forecast_stage *stages);
 /* A forecast of its own, to be freed. */
 struct espl__forecast *forecast_of(const struct forecast_case *);
 

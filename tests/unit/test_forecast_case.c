@@ -5,8 +5,9 @@
 struct espl_latency
 seconds(double mean)
 {
-	return (struct espl_latency){ .size = sizeof(struct espl_latency), .kind = ESPL_CONSTANT,
-	                              .mean_s = mean };
+	return (struct espl_latency){ .size = sizeof(struct espl_latency),
+		.kind = ESPL_CONSTANT,
+		.mean_s = mean };
 }
 
 struct espl_latency
@@ -36,29 +37,45 @@ case_init(struct forecast_case *c)
 	memset(c, 0, sizeof *c);
 	for (int i = 0; i < 4; i++)
 		c->scaling[i] = (struct espl_point){ latencies[i][0], 10 / latencies[i][1] };
-	c->profile = (struct espl__profile){
-		.iteration = seconds(10), .scaling = c->scaling, .scaling_count = 4,
-		.start = seconds(0), .checkpoint = seconds(0), .restore = seconds(0)
-	};
+	c->profile = (struct espl__profile){ .iteration = seconds(10),
+		.scaling = c->scaling,
+		.scaling_count = 4,
+		.start = seconds(0),
+		.checkpoint = seconds(0),
+		.restore = seconds(0) };
 	c->sync = seconds(0);
 	for (uint32_t i = 0; i < OFFERS_MAX; i++) {
 		c->provision[i] = c->init[i] = seconds(0);
-		c->offers[i] = (struct espl_offer){
-			.size = sizeof(struct espl_offer), .number = i, .gpus = 4,
-			.nodes_max = ESPL_ANY, .name = "node", .price_hour = INT64_C(3600000000),
-			.billing = ESPL_BILL_NODE, .billed_from = ESPL_BILL_FROM_BOOT,
-			.provision = &c->provision[i], .init = &c->init[i]
-		};
+		c->offers[i] = (struct espl_offer){ .size = sizeof(struct espl_offer),
+			.number = i,
+			.gpus = 4,
+			.nodes_max = ESPL_ANY,
+			.name = "node",
+			.price_hour = INT64_C(3600000000),
+			.billing = ESPL_BILL_NODE,
+			.billed_from = ESPL_BILL_FROM_BOOT,
+			.provision = &c->provision[i],
+			.init = &c->init[i] };
 		c->offer_list[i] = &c->offers[i];
 	}
 	c->plan = (struct espl_plan){ .size = sizeof c->plan, .stages = c->entry_list };
 	c->spec = (struct espl_spec){ .size = sizeof c->spec, .brackets = c->bracket_list };
-	c->setup = (struct espl__forecast_setup){
-		.spec = &c->spec, .profile = &c->profile, .offers = c->offer_list,
-		.offer_count = 1, .gpus_min = 1, .gpus_max = ESPL_ANY, .sync = &c->sync,
-		.speed = 1, .deadline_s = INFINITY, .budget_usd = INFINITY, .risk = 0.5,
-		.seed = 1, .samples = 128, .colocate = 1, .checkpoint = 1, .held = c->held
-	};
+	c->setup = (struct espl__forecast_setup){ .spec = &c->spec,
+		.profile = &c->profile,
+		.offers = c->offer_list,
+		.offer_count = 1,
+		.gpus_min = 1,
+		.gpus_max = ESPL_ANY,
+		.sync = &c->sync,
+		.speed = 1,
+		.deadline_s = INFINITY,
+		.budget_usd = INFINITY,
+		.risk = 0.5,
+		.seed = 1,
+		.samples = 128,
+		.colocate = 1,
+		.checkpoint = 1,
+		.held = c->held };
 	case_bracket(c);
 }
 
@@ -68,7 +85,7 @@ case_bracket(struct forecast_case *c)
 	uint32_t b = c->spec.bracket_count++;
 
 	c->brackets[b] = (struct espl_bracket){ .size = sizeof c->brackets[b],
-	                                        .stages = &c->stage_list[c->stage_count] };
+		.stages = &c->stage_list[c->stage_count] };
 	c->bracket_list[b] = &c->brackets[b];
 }
 
@@ -80,10 +97,10 @@ case_stage(struct forecast_case *c, uint32_t trials, uint64_t iterations, uint32
 	cr_assert_lt(i, STAGES_MAX);
 	c->stages[i] = (struct espl_stage){ sizeof c->stages[i], trials, iterations };
 	c->stage_list[i] = &c->stages[i];
-	c->entries[i] = (struct espl_plan_stage){
-		.size = sizeof c->entries[i], .bracket = b, .stage = c->brackets[b].stage_count++,
-		.gpus = gpus
-	};
+	c->entries[i] = (struct espl_plan_stage){ .size = sizeof c->entries[i],
+		.bracket = b,
+		.stage = c->brackets[b].stage_count++,
+		.gpus = gpus };
 	c->entry_list[i] = &c->entries[i];
 	c->plan.stage_count++;
 }
@@ -106,7 +123,7 @@ predict(const struct forecast_case *c, uint32_t samples, struct espl__forecast_s
 	struct espl__forecast_result r;
 
 	cr_assert_eq(espl__forecast_plan(f, &c->plan, 0.0, samples, &r, stages, &diag), ESPL_OK,
-	             "%s", diag.text);
+	    "%s", diag.text);
 	espl__forecast_free(f);
 	return r;
 }
@@ -129,7 +146,7 @@ some_latency(struct espl__rng *rng, double most, int noise)
 	if (!noise || mean == 0 || pick(rng, 0, 3) == 0)
 		return seconds(mean);
 	return pick(rng, 0, 1) ? normal(mean, mean * (0.1 + espl__rng_uniform(rng)))
-	                       : lognormal(mean, mean * (0.1 + 0.7 * espl__rng_uniform(rng)));
+			       : lognormal(mean, mean * (0.1 + 0.7 * espl__rng_uniform(rng)));
 }
 
 static void
@@ -165,8 +182,9 @@ random_stages(struct forecast_case *c, struct espl__rng *rng)
 			uint32_t at = c->stage_count;
 
 			case_stage(c, trials, pick(rng, 1, 40), pick(rng, 1, 48));
-			c->entries[at].offer = pick(rng, 0, 2) ? 0 : pick(rng, 0, c->setup.offer_count - 1);
-			if (i > 0 && pick(rng, 0, 1)) {	/* as before: may go on warm */
+			c->entries[at].offer =
+			    pick(rng, 0, 2) ? 0 : pick(rng, 0, c->setup.offer_count - 1);
+			if (i > 0 && pick(rng, 0, 1)) { /* as before: may go on warm */
 				c->entries[at].offer = c->entries[at - 1].offer;
 				c->entries[at].gpus = c->entries[at - 1].gpus;
 				c->entries[at].gpus_per_trial = 1;
@@ -206,14 +224,13 @@ case_random(struct forecast_case *c, uint64_t seed, int noise)
 	if (pick(&rng, 0, 1)) {
 		c->setup.held_count = pick(&rng, 0, 20);
 		for (uint32_t i = 0; i < c->setup.held_count; i++)
-			c->held[i] = (struct espl__forecast_node){
-				.offer = pick(&rng, 0, c->setup.offer_count - 1),
-				.billed_s = (20 - i) * 9.5 - (pick(&rng, 0, 9) == 0 ? 1e6 : 0)
-			};
+			c->held[i] = (struct espl__forecast_node){ .offer = pick(&rng, 0,
+								       c->setup.offer_count - 1),
+				.billed_s = (20 - i) * 9.5 - (pick(&rng, 0, 9) == 0 ? 1e6 : 0) };
 		c->setup.next_stage = c->next;
 		for (uint32_t b = 0; b < c->spec.bracket_count; b++)
 			c->next[b] = pick(&rng, 0, c->brackets[b].stage_count);
-		if ((c->spec.flags & ESPL_SPEC_PARALLEL) == 0) {	/* one of them has begun */
+		if ((c->spec.flags & ESPL_SPEC_PARALLEL) == 0) { /* one of them has begun */
 			for (uint32_t b = 1; b < c->spec.bracket_count; b++)
 				c->next[b] = 0;
 		}

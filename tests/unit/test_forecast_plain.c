@@ -2,7 +2,10 @@
  * by itself, constants only.  The model must agree on random cases, by its tables and its graph. */
 #include "test_forecast.h"
 
-struct node { double from, past; int held; };	/* past: billed before the beginning */
+struct node {
+	double from, past;
+	int held;
+}; /* past: billed before the beginning */
 
 static uint32_t
 trials_of(const struct forecast_case *c, uint32_t at)
@@ -19,8 +22,9 @@ speed_at(const struct forecast_case *c, double gpus)
 		i++;
 	if (i == c->profile.scaling_count)
 		return c->scaling[i - 1].y;
-	return c->scaling[i - 1].y + (c->scaling[i].y - c->scaling[i - 1].y) *
-	       (gpus - c->scaling[i - 1].x) / (c->scaling[i].x - c->scaling[i - 1].x);
+	return c->scaling[i - 1].y +
+	    (c->scaling[i].y - c->scaling[i - 1].y) * (gpus - c->scaling[i - 1].x) /
+	    (c->scaling[i].x - c->scaling[i - 1].x);
 }
 
 /* May n shares of g stand side by side? */
@@ -37,7 +41,9 @@ stand(uint32_t g, uint32_t n, uint32_t nodes, uint32_t per_node)
 	return room >= n;
 }
 
-struct laid { uint32_t share, nodes, slots; };
+struct laid {
+	uint32_t share, nodes, slots;
+};
 
 /* gpus_min 1 and no gpus_max.  0: cannot be placed. */
 static int
@@ -53,8 +59,9 @@ lay(const struct forecast_case *c, uint32_t at, struct laid *l)
 	if (p->gpus_per_trial > 0)
 		l->share = p->gpus_per_trial;
 	l->slots = n;
-	while (l->slots > 0 && (l->slots * l->share > p->gpus ||
-	       (c->setup.colocate && !stand(l->share, l->slots, l->nodes, per_node))))
+	while (l->slots > 0 &&
+	    (l->slots * l->share > p->gpus ||
+		(c->setup.colocate && !stand(l->share, l->slots, l->nodes, per_node))))
 		l->slots--;
 	return l->slots > 0;
 }
@@ -85,11 +92,11 @@ node_cost(const struct espl_offer *o, const struct node *n, double end)
 
 struct plain {
 	const struct forecast_case *c;
-	struct node nodes[2048];		/* oldest first                               */
+	struct node nodes[2048]; /* oldest first */
 	uint32_t count, offer;
 	uint8_t taken[HELD_MAX];
-	double now, train, cost;		/* train: the stage's training begins         */
-	int    first;
+	double now, train, cost; /* train: the stage's training begins */
+	int first;
 };
 
 static void
@@ -132,14 +139,16 @@ fetch(struct plain *p, uint32_t want)
 
 	if (p->count > want)
 		drop_oldest(p, p->count - want);
-	if (p->c->setup.ahead && !p->first)	/* expected when the stage before ends, but */
-		asked = p->now - ready > p->train ? p->now - ready : p->train;	/* while it trains */
+	if (p->c->setup.ahead && !p->first) /* expected when the stage before ends, but */
+		/* while it trains */
+		asked = p->now - ready > p->train ? p->now - ready : p->train;
 	p->train = p->now;
 	if (p->count < want && asked + ready > p->train)
 		p->train = asked + ready;
 	for (; p->count < want; p->count++) {
 		double from = o->billed_from == ESPL_BILL_FROM_REQUEST ? 0
-		              : o->billed_from == ESPL_BILL_FROM_BOOT ? boot : ready;
+		    : o->billed_from == ESPL_BILL_FROM_BOOT            ? boot
+								       : ready;
 
 		p->nodes[p->count] = (struct node){ asked + from, 0, 0 };
 		p->cost += floor(p->c->setup.data_gb * (double)o->data_gb + 0.5) * 1e-6;
@@ -172,8 +181,8 @@ same_gangs(const struct forecast_case *c, uint32_t a, uint32_t b)
 	if (c->entries[a].bracket != c->entries[b].bracket || !lay(c, a, &la) || !lay(c, b, &lb))
 		return 0;
 	return c->setup.warm && c->entries[a].offer == c->entries[b].offer &&
-	       la.nodes == lb.nodes && la.share == lb.share && la.slots == trials_of(c, a) &&
-	       lb.slots == trials_of(c, b);
+	    la.nodes == lb.nodes && la.share == lb.share && la.slots == trials_of(c, a) &&
+	    lb.slots == trials_of(c, b);
 }
 
 /* Iteration by iteration: at the end of one a checkpoint is due if the last is old enough. */
@@ -182,7 +191,8 @@ saves(const struct forecast_case *c, double iterations, double each, double age)
 {
 	double total = 0;
 
-	for (int i = 1; i < (int)iterations && c->setup.checkpoint && c->setup.save_every_s > 0; i++) {
+	for (int i = 1; i < (int)iterations && c->setup.checkpoint && c->setup.save_every_s > 0;
+	     i++) {
 		age += each;
 		if (age < c->setup.save_every_s - 1e-9)
 			continue;
@@ -194,11 +204,11 @@ saves(const struct forecast_case *c, double iterations, double each, double age)
 
 static double
 trial_time(const struct forecast_case *c, uint32_t at, const struct laid *l, int warm,
-           int warm_after)
+    int warm_after)
 {
 	double iterations = (double)c->stages[at].iterations, overhead = 0;
 	double each = 10 / speed_at(c, l->share) * c->setup.speed;
-	int    first = c->entries[at].stage == 0;
+	int first = c->entries[at].stage == 0;
 
 	if (!warm) {
 		overhead = c->profile.start.mean_s;
@@ -233,8 +243,8 @@ replay(const struct forecast_case *c, double *jct, double *cost)
 			continue;
 		if (!lay(c, i, &l))
 			return 0;
-		p.first = !began || ((c->spec.flags & ESPL_SPEC_PARALLEL) != 0 &&
-		                     e->stage == c->next[e->bracket]);
+		p.first = !began ||
+		    ((c->spec.flags & ESPL_SPEC_PARALLEL) != 0 && e->stage == c->next[e->bracket]);
 		if (p.first) {
 			drop_oldest(&p, p.count);
 			begin_with_held(&p, e->offer, l.nodes);
@@ -252,9 +262,11 @@ replay(const struct forecast_case *c, double *jct, double *cost)
 		*jct = p.now > *jct ? p.now : *jct;
 		if (c->offers[e->offer].billing == ESPL_BILL_FUNCTION)
 			p.cost += ((after ? p.now - p.train : each) * trials_of(c, i) +
-			           (after && c->setup.checkpoint ? c->profile.checkpoint.mean_s *
-			            (trials_of(c, i) - trials_of(c, i + 1)) : 0.0)) * l.share *
-			          (double)c->offers[e->offer].price_hour * 1e-6 / 3600 / c->offers[e->offer].gpus;
+				      (after && c->setup.checkpoint ? c->profile.checkpoint.mean_s *
+						  (trials_of(c, i) - trials_of(c, i + 1))
+								    : 0.0)) *
+			    l.share * (double)c->offers[e->offer].price_hour * 1e-6 / 3600 /
+			    c->offers[e->offer].gpus;
 	}
 	drop_oldest(&p, p.count);
 	*cost = p.cost;
@@ -286,13 +298,14 @@ Test(forecast, constants_are_exact_on_random_cases)
 		espl__forecast_free(f);
 		placed++;
 		near_to(tables.jct_s.mean, jct, 1e-9 * (1 + jct), "%llu: %.12g s, not %.12g",
-		        (unsigned long long)seed, tables.jct_s.mean, jct);
+		    (unsigned long long)seed, tables.jct_s.mean, jct);
 		near_to(tables.cost_usd.mean, cost, 1e-9 * (1 + cost), "%llu: %.12g $, not %.12g",
-		        (unsigned long long)seed, tables.cost_usd.mean, cost);
+		    (unsigned long long)seed, tables.cost_usd.mean, cost);
 		near_to(graph.jct_s.mean, jct, 1e-9 * (1 + jct), "graph, %llu: %.12g s, not %.12g",
-		        (unsigned long long)seed, graph.jct_s.mean, jct);
-		near_to(graph.cost_usd.mean, cost, 1e-9 * (1 + cost), "graph, %llu: %.12g $, not %.12g",
-		        (unsigned long long)seed, graph.cost_usd.mean, cost);
+		    (unsigned long long)seed, graph.jct_s.mean, jct);
+		near_to(graph.cost_usd.mean, cost, 1e-9 * (1 + cost),
+		    "graph, %llu: %.12g $, not %.12g", (unsigned long long)seed,
+		    graph.cost_usd.mean, cost);
 	}
 	cr_assert_gt(placed, 300, "only %u cases could be placed", placed);
 }

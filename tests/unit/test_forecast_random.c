@@ -14,8 +14,8 @@ Test(forecast, quantiles_of_the_normal_distribution)
 
 		near_to(back, q, 3e-7 * q, "%g: %g gives %g", q, z, back);
 		if (q <= 0.5)
-			near_to(espl__normal_upper(&normal_table, 1 - q), -z, 1e-6 * (1 + z) / q * 1e-10 + 1e-6,
-			        "%g", q);
+			near_to(espl__normal_upper(&normal_table, 1 - q), -z,
+			    1e-6 * (1 + z) / q * 1e-10 + 1e-6, "%g", q);
 	}
 	cr_assert_eq(espl__normal_upper(&normal_table, 0.5), 0);
 }
@@ -24,9 +24,11 @@ Test(forecast, quantiles_of_the_normal_distribution)
 Test(forecast, draws_have_the_moments_of_their_distribution)
 {
 	static const double samples[] = { 1, 5, 2, 100, 0 };
-	struct espl_latency empirical = { .kind = ESPL_EMPIRICAL, .samples_s = samples, .sample_count = 5 };
-	struct espl_latency latencies[] = { normal(10, 1), normal(4, 10), normal(0, 3), lognormal(10, 15),
-	                                    empirical, seconds(7) };
+	struct espl_latency empirical = { .kind = ESPL_EMPIRICAL,
+		.samples_s = samples,
+		.sample_count = 5 };
+	struct espl_latency latencies[] = { normal(10, 1), normal(4, 10), normal(0, 3),
+		lognormal(10, 15), empirical, seconds(7) };
 	static struct espl__normal table;
 	static double spread[4096];
 	static uint32_t order[4096];
@@ -48,14 +50,16 @@ Test(forecast, draws_have_the_moments_of_their_distribution)
 		}
 		mean = sum / n;
 		sd = sqrt(squares / n - mean * mean);
-		near_to(mean, d.mean, 4 * d.sd / sqrt(n) + 1e-9, "%zu: %g, not %g", i, mean, d.mean);
+		near_to(mean, d.mean, 4 * d.sd / sqrt(n) + 1e-9, "%zu: %g, not %g", i, mean,
+		    d.mean);
 		near_to(sd, d.sd, 0.03 * d.sd + 1e-6, "%zu: %g, not %g", i, sd, d.sd);
 		memset(spread, 0, sizeof spread);
 		espl__dist_spread(&d, &table, 99, 4096, order, spread, 1);
 		sum = 0;
 		for (uint32_t k = 0; k < 4096; k++)
 			sum += spread[k];
-		near_to(sum / 4096, d.mean, 0.01 * d.sd + 1e-9, "%zu: %g, not %g", i, sum / 4096, d.mean);
+		near_to(sum / 4096, d.mean, 0.01 * d.sd + 1e-9, "%zu: %g, not %g", i, sum / 4096,
+		    d.mean);
 	}
 }
 
@@ -75,22 +79,24 @@ Test(forecast, sums_of_iterations_have_their_mean_and_variance)
 
 			espl__dist_of(&latencies[i], &d);
 			espl__sum_of(&d, counts[j], &sum);
-			near_to(espl__sum_mean(&sum), d.mean * counts[j], 1e-9 * d.mean * counts[j], "mean");
+			near_to(espl__sum_mean(&sum), d.mean * counts[j], 1e-9 * d.mean * counts[j],
+			    "mean");
 			near_to(sum.one.sd * sqrt(sum.times), d.sd * sqrt(counts[j]),
-			        1e-9 * d.sd * counts[j], "sd");
+			    1e-9 * d.sd * counts[j], "sd");
 			for (int k = 0; k < n; k++) {
 				double v = 0;
 
 				for (uint32_t t = 0; t < sum.times; t++)
-					v += espl__dist_at(&sum.one, &table, espl__unit(j * 3 + i,
-					                   (uint64_t)k * sum.times + t));
+					v += espl__dist_at(&sum.one, &table,
+					    espl__unit(j * 3 + i, (uint64_t)k * sum.times + t));
 				cr_assert_geq(v, 0);
 				all += v;
 				squares += (v - d.mean * counts[j]) * (v - d.mean * counts[j]);
 			}
-			near_to(all / n, d.mean * counts[j], 4 * d.sd * sqrt(counts[j] / n), "%zu %zu", i, j);
-			near_to(sqrt(squares / n), d.sd * sqrt(counts[j]), 0.2 * d.sd * sqrt(counts[j]),
-			        "%zu %zu: %g", i, j, sqrt(squares / n));
+			near_to(all / n, d.mean * counts[j], 4 * d.sd * sqrt(counts[j] / n),
+			    "%zu %zu", i, j);
+			near_to(sqrt(squares / n), d.sd * sqrt(counts[j]),
+			    0.2 * d.sd * sqrt(counts[j]), "%zu %zu: %g", i, j, sqrt(squares / n));
 		}
 }
 
@@ -130,8 +136,9 @@ Test(forecast, checkpoints_on_the_way_under_noise)
 			}
 		}
 		want = (double)saves / 2000;
-		near_to(got, want, 0.01 * want + 0.1, "way %d, every %g s, %g s, %llu iterations: %g, "
-		        "not %g", way, rate, d.mean, (unsigned long long)count, got, want);
+		near_to(got, want, 0.01 * want + 0.1,
+		    "way %d, every %g s, %g s, %llu iterations: %g, not %g", way, rate, d.mean,
+		    (unsigned long long)count, got, want);
 	}
 }
 
@@ -154,7 +161,7 @@ room(const struct espl_offer *o, uint32_t g, uint32_t nodes, int colocate)
 /* The rule of docs/model.md by trying all shares. */
 static int
 search(const struct espl_offer *o, uint32_t n, uint32_t a, uint32_t min, uint32_t max, int colocate,
-       struct espl__forecast_stage *s)
+    struct espl__forecast_stage *s)
 {
 	uint32_t nodes = s->nodes ? s->nodes : (a + o->gpus - 1) / o->gpus, least = min, g;
 	uint32_t most = a / n < max ? a / n : max;
@@ -185,7 +192,7 @@ Test(forecast, layouts_are_the_best_there_are)
 	for (uint32_t k = 0; k < 200000; k++) {
 		uint64_t z = espl__mix(k + 1);
 		uint32_t n = 1 + z % 20, a = 1 + (z >> 8) % 100, min = 1, max = ESPL_ANY;
-		int      colocate = (z >> 20) & 1, got, want;
+		int colocate = (z >> 20) & 1, got, want;
 		struct espl__forecast_stage s = { 0 }, t = { 0 };
 
 		o.gpus = per_node[(z >> 24) & 3];
@@ -197,15 +204,15 @@ Test(forecast, layouts_are_the_best_there_are)
 			s.nodes = t.nodes = 1 + (z >> 48) % 50;
 		got = espl__plan_layout(&o, n, a, min, max, colocate, &s);
 		want = search(&o, n, a, min, max, colocate, &t);
-		cr_assert_eq(got, want, "%u trials, %u GPUs, %u a node: %d, not %d", n, a, o.gpus, got,
-		             want);
+		cr_assert_eq(got, want, "%u trials, %u GPUs, %u a node: %d, not %d", n, a, o.gpus,
+		    got, want);
 		if (want != 0)
 			continue;
 		placed++;
 		cr_assert(s.gpus_per_trial == t.gpus_per_trial && s.nodes == t.nodes &&
-		          s.slots == t.slots, "%u trials, %u GPUs, %u a node, %u..%u: %u not %u, %u not "
-		          "%u slots", n, a, o.gpus, min, max, s.gpus_per_trial, t.gpus_per_trial, s.slots,
-		          t.slots);
+			s.slots == t.slots,
+		    "%u trials, %u GPUs, %u a node, %u..%u: %u not %u, %u not %u slots", n, a,
+		    o.gpus, min, max, s.gpus_per_trial, t.gpus_per_trial, s.slots, t.slots);
 	}
 	cr_assert_gt(placed, 100000);
 }
@@ -218,7 +225,8 @@ Test(forecast, layouts_that_are_none)
 	cr_assert_neq(espl__plan_layout(&o, 1, 13, 1, ESPL_ANY, 1, &s), 0, "beyond the quota");
 	cr_assert_neq(espl__plan_layout(&o, 1, 0, 1, ESPL_ANY, 1, &s), 0, "no GPUs");
 	cr_assert_neq(espl__plan_layout(&o, 2, 1, 2, ESPL_ANY, 1, &s), 0, "too few for one trial");
-	cr_assert_neq(espl__plan_layout(&o, 1, 8, 5, 7, 1, &s), 0, "neither one node nor whole ones");
+	cr_assert_neq(espl__plan_layout(&o, 1, 8, 5, 7, 1, &s), 0,
+	    "neither one node nor whole ones");
 	s.gpus_per_trial = 6;
 	cr_assert_neq(espl__plan_layout(&o, 2, 12, 1, ESPL_ANY, 1, &s), 0, "nor if it is told");
 	cr_assert_eq(espl__plan_layout(&o, 2, 12, 1, ESPL_ANY, 0, &s), 0, "unless scattered");
@@ -258,8 +266,9 @@ Test(forecast, a_plans_mean_is_the_sum_of_its_cells)
 	for (uint32_t i = 0; i < 3; i++) {
 		struct espl_cell cell;
 
-		cr_assert_eq(espl__forecast_cells(f, 0, i, 0, c.entries[i].gpus, c.entries[i].gpus, &cell),
-		             ESPL_OK);
+		cr_assert_eq(espl__forecast_cells(f, 0, i, 0, c.entries[i].gpus, c.entries[i].gpus,
+				 &cell),
+		    ESPL_OK);
 		cr_assert_gt(cell.sd_s, 0);
 		lead = espl__forecast_lead_s(f, 0, cell.nodes - nodes, &billed);
 		jct += lead + cell.mean_s;
@@ -299,7 +308,8 @@ Test(forecast, all_allocations_have_the_same_luck)
  * on 16 slots, spread as long as the mean: about 30 % longer; at a quarter of it 5 %). */
 Test(forecast, a_chain_is_longer_than_a_list)
 {
-	static const double spread[] = { 1, 0.25, 0 }, low[] = { 1.15, 1.02, 1 }, high[] = { 1.45, 1.08, 1 };
+	static const double spread[] = { 1, 0.25, 0 }, low[] = { 1.15, 1.02, 1 },
+			    high[] = { 1.45, 1.08, 1 };
 	struct forecast_case c;
 
 	for (int i = 0; i < 3; i++) {
@@ -311,7 +321,8 @@ Test(forecast, a_chain_is_longer_than_a_list)
 		list = predict(&c, 0, NULL).jct_s.mean;
 		c.setup.chain = 1;
 		chain = predict(&c, 0, NULL).jct_s.mean;
-		cr_assert(chain >= low[i] * list && chain <= high[i] * list, "%g and %g", chain, list);
+		cr_assert(chain >= low[i] * list && chain <= high[i] * list, "%g and %g", chain,
+		    list);
 	}
 }
 
@@ -337,29 +348,33 @@ Test(forecast, graph_and_tables_agree_within_three_standard_errors, .timeout = 3
 		case_random(&c, seed, 1);
 		f = forecast_of(&c);
 		if (espl__forecast_plan(f, &c.plan, 0, 0, &tables, NULL, NULL) == ESPL_OK) {
-			cr_assert_eq(espl__forecast_plan(f, &c.plan, 0, 1500, &graph, NULL, NULL), ESPL_OK);
+			cr_assert_eq(espl__forecast_plan(f, &c.plan, 0, 1500, &graph, NULL, NULL),
+			    ESPL_OK);
 			placed++;
-			off_jct = worst(off_jct, graph.jct_s.mean, tables.jct_s.mean, graph.jct_s.sd, 1500,
-			                c.setup.samples);
+			off_jct = worst(off_jct, graph.jct_s.mean, tables.jct_s.mean,
+			    graph.jct_s.sd, 1500, c.setup.samples);
 			off_cost = worst(off_cost, graph.cost_usd.mean, tables.cost_usd.mean,
-			                 graph.cost_usd.sd, 1500, c.setup.samples);
+			    graph.cost_usd.sd, 1500, c.setup.samples);
 		}
 		espl__forecast_free(f);
-		cr_assert(off_jct <= 3, "%llu: time off by %.2f", (unsigned long long)seed, off_jct);
-		cr_assert(off_cost <= 3, "%llu: cost off by %.2f", (unsigned long long)seed, off_cost);
+		cr_assert(off_jct <= 3, "%llu: time off by %.2f", (unsigned long long)seed,
+		    off_jct);
+		cr_assert(off_cost <= 3, "%llu: cost off by %.2f", (unsigned long long)seed,
+		    off_cost);
 	}
 	cr_assert_gt(placed, 50, "%u", placed);
 	cr_assert_gt(off_jct, 0.2, "the noise is not there");
 }
 
-/* Where every lease ends before its minimum, or its first step, the bill is known, come what may. */
+/* Where every lease ends before its minimum, or its first step, the bill is known, come what may.
+ */
 Test(forecast, short_leases_cost_the_same_under_noise)
 {
 	struct espl__forecast_result r;
 	struct forecast_case c;
 
 	for (uint32_t way = 0; way < 16; way++) {
-		noisy_case(&c);			/* 4, then 8, then 10 nodes */
+		noisy_case(&c); /* 4, then 8, then 10 nodes */
 		c.offers[0].billed_from = 1 + way % 3;
 		c.setup.ahead = way / 3 % 2;
 		if (way < 8)
@@ -368,7 +383,8 @@ Test(forecast, short_leases_cost_the_same_under_noise)
 			c.offers[0].billing_step = 3600 * ESPL_SECOND;
 		for (uint32_t samples = 0; samples <= 100; samples += 100) {
 			r = predict(&c, samples, NULL);
-			near_to(r.cost_usd.mean, 10 * 3600, 1e-6, "%u: %.9g $", way, r.cost_usd.mean);
+			near_to(r.cost_usd.mean, 10 * 3600, 1e-6, "%u: %.9g $", way,
+			    r.cost_usd.mean);
 			cr_assert(r.cost_usd.sd < 1e-6 && r.jct_s.sd > 1);
 		}
 	}
@@ -412,27 +428,30 @@ Test(forecast, scale_ups_have_luck_of_their_own)
 	graph = predict(&c, 4000, NULL);
 	near_to(tables.jct_s.sd, 20 * sqrt(2), 2, "%g", tables.jct_s.sd);
 	near_to(graph.jct_s.sd, 20 * sqrt(2), 2, "%g", graph.jct_s.sd);
-	near_to(tables.jct_s.p95, graph.jct_s.p95, 4, "%g, not %g", tables.jct_s.p95, graph.jct_s.p95);
+	near_to(tables.jct_s.p95, graph.jct_s.p95, 4, "%g, not %g", tables.jct_s.p95,
+	    graph.jct_s.p95);
 }
 
 /* ---- determinism --------------------------------------------------------------------- */
 
 static void
 all_of(const struct forecast_case *c, int backwards, struct espl__forecast_result *tables,
-       struct espl__forecast_result *graph, struct espl__forecast_stage *stages)
+    struct espl__forecast_result *graph, struct espl__forecast_stage *stages)
 {
 	struct espl__forecast *f = forecast_of(c);
 	struct espl_cell cell;
 
 	if (backwards) {
-		cr_assert_eq(espl__forecast_plan(f, &c->plan, 0.3, 300, graph, NULL, NULL), ESPL_OK);
-		for (uint32_t i = c->stage_count; i-- > 0; )
+		cr_assert_eq(espl__forecast_plan(f, &c->plan, 0.3, 300, graph, NULL, NULL),
+		    ESPL_OK);
+		for (uint32_t i = c->stage_count; i-- > 0;)
 			(void)espl__forecast_cells(f, 0, i, 0, 3, 3, &cell);
 		(void)espl__forecast_lead_s(f, 0, 500, NULL);
 	}
 	cr_assert_eq(espl__forecast_plan(f, &c->plan, 0.3, 0, tables, stages, NULL), ESPL_OK);
 	if (!backwards)
-		cr_assert_eq(espl__forecast_plan(f, &c->plan, 0.3, 300, graph, NULL, NULL), ESPL_OK);
+		cr_assert_eq(espl__forecast_plan(f, &c->plan, 0.3, 300, graph, NULL, NULL),
+		    ESPL_OK);
 	espl__forecast_free(f);
 }
 
@@ -471,7 +490,8 @@ Test(forecast, many_trials_get_fewer_samples)
 		cr_assert_eq(espl__forecast_plan(f, &c.plan, 0.001, 0, &low, NULL, NULL), ESPL_OK);
 		cr_assert_eq(espl__forecast_plan(f, &c.plan, 0.12, 0, &high, NULL, NULL), ESPL_OK);
 		espl__forecast_free(f);
-		near_to(low.jct_s.mean, 200 + (i ? 2.75 : 4.45) * 2 * sqrt(20), 3, "%g", low.jct_s.mean);
+		near_to(low.jct_s.mean, 200 + (i ? 2.75 : 4.45) * 2 * sqrt(20), 3, "%g",
+		    low.jct_s.mean);
 		cr_assert_gt(low.jct_s.sd, 0);
 		/* Eight samples have no value between their least and the next. */
 		cr_assert_eq(low.jct_at_quantile_s == high.jct_at_quantile_s, i == 0);
@@ -495,15 +515,21 @@ Test(forecast, latencies_and_prices_that_cannot_be)
 	double samples[] = { 1, -1 };
 	struct forecast_case c;
 
-#define REFUSED(change_, text_) do {                                                     \
-	case_init(&c); case_stage(&c, 1, 1, 1); change_; refused(&c, text_); } while (0)
+#define REFUSED(change_, text_) \
+	do { \
+		case_init(&c); \
+		case_stage(&c, 1, 1, 1); \
+		change_; \
+		refused(&c, text_); \
+	} while (0)
 	REFUSED(c.profile.iteration = seconds(-1), "an iteration");
 	REFUSED(c.profile.start = seconds(NAN), "start");
 	REFUSED(c.profile.checkpoint = normal(1, -1), "checkpoint");
 	REFUSED(c.profile.restore = seconds(INFINITY), "restore");
 	REFUSED(c.sync.mean_s = -1, "barrier");
 	REFUSED((c.init[0].kind = ESPL_EMPIRICAL, c.init[0].samples_s = samples,
-	         c.init[0].sample_count = 2), "sample 2");
+		    c.init[0].sample_count = 2),
+	    "sample 2");
 	REFUSED(c.provision[0].sd_s = NAN, "provision");
 	REFUSED(c.offers[0].price_hour = -1, "negative price");
 	REFUSED(c.offers[0].data_gb = -1, "price of data");
@@ -533,16 +559,22 @@ Test(forecast, plans_that_cannot_be)
 {
 	struct forecast_case c;
 
-#define FAILS(change_, status_, text_) do {                                              \
-	case_init(&c); case_stage(&c, 4, 1, 4); case_stage(&c, 2, 1, 4);                     \
-	change_; fails(&c, status_, text_); } while (0)
+#define FAILS(change_, status_, text_) \
+	do { \
+		case_init(&c); \
+		case_stage(&c, 4, 1, 4); \
+		case_stage(&c, 2, 1, 4); \
+		change_; \
+		fails(&c, status_, text_); \
+	} while (0)
 	FAILS(c.plan.stage_count = 1, ESPL_E_CONFIG, "leaves out stage 1");
 	FAILS(c.entries[1].stage = 0, ESPL_E_CONFIG, "stage 0 of bracket 0 twice");
 	FAILS(c.entries[1].stage = 2, ESPL_E_CONFIG, "stage 2 of bracket 0, which");
 	FAILS(c.entries[1].bracket = 1, ESPL_E_CONFIG, "bracket 1, which");
 	FAILS(c.entries[1].offer = 1, ESPL_E_CONFIG, "offer 1");
 	FAILS(c.offer_list[0] = NULL, ESPL_E_CONFIG, "offer 0");
-	FAILS(c.entries[1].gpus = 0, ESPL_E_INFEASIBLE, "stage 1 of bracket 0 cannot be placed on 0 GPUs");
+	FAILS(c.entries[1].gpus = 0, ESPL_E_INFEASIBLE,
+	    "stage 1 of bracket 0 cannot be placed on 0 GPUs");
 	FAILS(c.offers[0].nodes_max = 0, ESPL_E_INFEASIBLE, "cannot have 4 GPUs");
 	FAILS(c.offers[0].flags = ESPL_OFFER_GONE, ESPL_E_INFEASIBLE, "sold no longer");
 #undef FAILS

@@ -1,5 +1,5 @@
-/* test_gpu.c - GPUs that trials share, by MPS and without; what becomes of them when MPS fails; that nothing
- * of it is left.
+/* test_gpu.c - GPUs that trials share, by MPS and without; what becomes of them when MPS fails;
+ * that nothing of it is left.
  */
 #include "gpu_rig.h"
 
@@ -8,7 +8,7 @@
 Test(share, by_mps_with_a_daemon_of_its_own)
 {
 	struct site s;
-	char        pipe[200], path[300];
+	char pipe[200], path[300];
 
 	prepare(&s, "", "5s");
 	go(&s);
@@ -23,22 +23,29 @@ Test(share, by_mps_with_a_daemon_of_its_own)
 	cr_assert_str_eq(line_of(&s, "env.11", "CUDA_VISIBLE_DEVICES"), AAA);
 	cr_assert_str_eq(line_of(&s, "env.11", "ESPALIER_SHARING"), "mps");
 	cr_assert_str_eq(line_of(&s, "env.11", "XLA_PYTHON_CLIENT_PREALLOCATE"), "false");
-	share(&s, 2, 12, 4);			/* the same daemon serves the next */
+	share(&s, 2, 12, 4); /* the same daemon serves the next */
 	up(&s, 2);
 	cr_assert_str_eq(line_of(&s, "env.12", "CUDA_MPS_PIPE_DIRECTORY"), pipe);
 	/* Another GPU has another daemon, and a trial that shares with nobody has none. */
-	start(&s.p, &(struct script){ .gang = 3, .trial = 13, .packing = 3, .device_gpu = 1, .gpu = 1, .text = CLIENT });
+	start(&s.p,
+	    &(struct script){ .gang = 3,
+		.trial = 13,
+		.packing = 3,
+		.device_gpu = 1,
+		.gpu = 1,
+		.text = CLIENT });
 	up(&s, 3);
 	cr_assert_neq(strcmp(line_of(&s, "env.13", "CUDA_MPS_PIPE_DIRECTORY"), pipe), 0);
 	cr_assert_str_eq(line_of(&s, "env.13", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"), "34");
 	cr_assert_eq(finish(&s, 3, 13).code[0], 0);
-	start(&s.p, &(struct script){ .gang = 4, .trial = 14, .device_gpu = 1, .gpu = 1, .text = CLIENT });
+	start(&s.p,
+	    &(struct script){ .gang = 4, .trial = 14, .device_gpu = 1, .gpu = 1, .text = CLIENT });
 	up(&s, 4);
 	cr_assert_str_eq(line_of(&s, "env.14", "ESPALIER_SHARING"), "exclusive");
 	cr_assert_str_eq(line_of(&s, "env.14", "CUDA_MPS_PIPE_DIRECTORY"), "");
 	for (uint64_t k = 1; k <= 2; k++)
 		cr_assert_eq(finish(&s, k, 10 + k).code[0], 0);
-	for (int i = 0; i < 500 && access(pipe, F_OK) == 0; i++)	/* the last has left */
+	for (int i = 0; i < 500 && access(pipe, F_OK) == 0; i++) /* the last has left */
 		poll(NULL, 0, 20);
 	cr_assert_neq(access(pipe, F_OK), 0, "its folder is still there");
 	cr_assert_eq(count(news(&s), "1 1 1 \n"), 1, "%s", news(&s));
@@ -52,7 +59,7 @@ static void
 without(const char *mps, const char *why)
 {
 	struct site s;
-	struct end  e;
+	struct end e;
 
 	prepare(&s, mps, "5s");
 	go(&s);
@@ -62,17 +69,33 @@ without(const char *mps, const char *why)
 	cr_assert_str_eq(line_of(&s, "env.1", "CUDA_MPS_PIPE_DIRECTORY"), "");
 	cr_assert(has(news(&s), "1 1 2 ") && has(news(&s), why), "%s: %s", why, news(&s));
 	cr_assert(has(logs(&s), "time slicing") && has(logs(&s), why), "%s: %s", why, logs(&s));
-	start(&s.p, &(struct script){ .gang = 2, .trial = 2, .packing = 2, .device_gpu = 1, .sharing = ESPL__SHARE_MPS,
-	    .text = CLIENT });
+	start(&s.p,
+	    &(struct script){ .gang = 2,
+		.trial = 2,
+		.packing = 2,
+		.device_gpu = 1,
+		.sharing = ESPL__SHARE_MPS,
+		.text = CLIENT });
 	e = ended(&s.p, 2);
-	cr_assert(e.code[0] == 127 && strncmp(e.text[0], "sharing: ", 9) == 0 && has(e.text[0], why), "%s", e.text[0]);
+	cr_assert(e.code[0] == 127 && strncmp(e.text[0], "sharing: ", 9) == 0 &&
+		has(e.text[0], why),
+	    "%s", e.text[0]);
 	cr_assert_eq(finish(&s, 1, 1).code[0], 0);
 	leave(&s);
 }
 
-Test(share, no_program) { without(NULL, "not found in PATH"); }
-Test(share, program_fails) { without("refuse", "MPS is not supported on this machine"); }
-Test(share, daemon_is_mute) { without("mute", "its daemon does not answer"); }
+Test(share, no_program)
+{
+	without(NULL, "not found in PATH");
+}
+Test(share, program_fails)
+{
+	without("refuse", "MPS is not supported on this machine");
+}
+Test(share, daemon_is_mute)
+{
+	without("mute", "its daemon does not answer");
+}
 
 Test(share, by_time_slicing_if_that_is_wanted)
 {
@@ -80,8 +103,13 @@ Test(share, by_time_slicing_if_that_is_wanted)
 
 	prepare(&s, "", "5s");
 	go(&s);
-	start(&s.p, &(struct script){ .gang = 1, .trial = 1, .packing = 2, .device_gpu = 1,
-	    .sharing = ESPL__SHARE_TIMESLICE, .text = CLIENT });
+	start(&s.p,
+	    &(struct script){ .gang = 1,
+		.trial = 1,
+		.packing = 2,
+		.device_gpu = 1,
+		.sharing = ESPL__SHARE_TIMESLICE,
+		.text = CLIENT });
 	up(&s, 1);
 	cr_assert_str_eq(line_of(&s, "env.1", "ESPALIER_SHARING"), "timeslice");
 	cr_assert(has(news(&s), "1 1 2 as trial.sharing says"), "%s", news(&s));
@@ -108,28 +136,28 @@ Test(share, a_daemon_that_does_not_quit_is_ended)
 Test(share, what_is_called_off_while_it_waits)
 {
 	struct site s;
-	struct end  e;
+	struct end e;
 
-	prepare(&s, "empty", "5s");	/* no server comes */
+	prepare(&s, "empty", "5s"); /* no server comes */
 	go(&s);
 	share(&s, 1, 1, 2);
 	share(&s, 2, 2, 2);
 	two(&s.p, ESPL__MSG_KILL, 1, 100);
 	e = ended(&s.p, 1);
 	cr_assert_eq(e.code[0], -SIGKILL);
-	leave(&s);			/* the other goes with the agent */
+	leave(&s); /* the other goes with the agent */
 }
 
 /* ---- faults -------------------------------------------------------------------------------- */
 
-/* Two share; one of them does what is fatal to all.  Both go back, without blame, and come again without
- * MPS; when they have ended well they share as before. */
+/* Two share; one of them does what is fatal to all.  Both go back, without blame, and come again
+ * without MPS; when they have ended well they share as before. */
 static void
 fault(const char *how)
 {
 	struct site s;
-	struct end  e;
-	char        path[200];
+	struct end e;
+	char path[200];
 
 	prepare(&s, how, "5s");
 	go(&s);
@@ -146,11 +174,12 @@ fault(const char *how)
 		(void)espl__get_v64(&s.p.r);
 		(void)espl__get_z64(&s.p.r);
 		espl__get_str(&s.p.r, e.text[0], sizeof e.text[0]);
-		cr_assert_eq(strncmp(e.text[0], "gpu: GPU 0 of the node: ", 24), 0, "'%s' %s", e.text[0], logs(&s));
+		cr_assert_eq(strncmp(e.text[0], "gpu: GPU 0 of the node: ", 24), 0, "'%s' %s",
+		    e.text[0], logs(&s));
 	}
 	cr_assert_eq(count(news(&s), "3 0 0 "), 1, "%s", news(&s));
 	share(&s, 3, 11, 2);
-	share(&s, 4, 13, 2);		/* who was not there has MPS, with a new daemon */
+	share(&s, 4, 13, 2); /* who was not there has MPS, with a new daemon */
 	for (int k = 0; k < 4; k++)
 		(void)hear(&s.p);
 	cr_assert_str_eq(line_of(&s, "env.11", "ESPALIER_SHARING"), "timeslice");
@@ -165,14 +194,23 @@ fault(const char *how)
 	leave(&s);
 }
 
-Test(fault, the_server_is_in_fault) { fault(""); }
-Test(fault, the_server_dies) { fault("dies"); }
-Test(fault, the_daemon_dies) { fault("all"); }
+Test(fault, the_server_is_in_fault)
+{
+	fault("");
+}
+Test(fault, the_server_dies)
+{
+	fault("dies");
+}
+Test(fault, the_daemon_dies)
+{
+	fault("all");
+}
 
 Test(fault, of_one_trial_is_its_own)
 {
 	struct site s;
-	struct end  e;
+	struct end e;
 
 	prepare(&s, "", "5s");
 	go(&s);
@@ -217,9 +255,9 @@ Test(fault, again_and_again)
 Test(left, an_agent_that_is_killed_takes_the_daemon_along)
 {
 	struct site s;
-	char        pipe[200];
-	pid_t       daemon;
-	int         status;
+	char pipe[200];
+	pid_t daemon;
+	int status;
 
 	prepare(&s, "", "5s");
 	go(&s);
@@ -231,7 +269,7 @@ Test(left, an_agent_that_is_killed_takes_the_daemon_along)
 	cr_assert_eq(waitpid(s.p.pid, &status, 0), s.p.pid);
 	wait_gone(daemon);
 	bury(&s);
-	go(&s);				/* the next one removes the folder */
+	go(&s); /* the next one removes the folder */
 	share(&s, 1, 1, 2);
 	up(&s, 1);
 	cr_assert_neq(access(pipe, F_OK), 0);
@@ -242,9 +280,9 @@ Test(left, an_agent_that_is_killed_takes_the_daemon_along)
 Test(left, what_lost_everybody_is_found_by_the_next)
 {
 	struct site s;
-	char        pipe[200];
-	pid_t       daemon, above;
-	int         status;
+	char pipe[200];
+	pid_t daemon, above;
+	int status;
 
 	prepare(&s, "", "5s");
 	go(&s);

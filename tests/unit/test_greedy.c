@@ -1,4 +1,5 @@
-/* test_greedy.c - allocator greedy as a policy: the examples of Hu et al. for its four scenarios. */
+/* test_greedy.c - allocator greedy as a policy: the examples of Hu et al. for its four scenarios.
+ */
 #include "pool_kit.h"
 
 extern const struct espl_plugin allocator_greedy_LTX_espalier_plugin;
@@ -65,10 +66,10 @@ Test(greedy, first_come_first_served_between_decisions)
 	espl_kit_set_time(kit, 60 * ESPL_SECOND);
 	b = job(kit, 10);
 	c = job(kit, 10);
-	decide(kit);			/* no decision yet: nobody is halved */
+	decide(kit); /* no decision yet: nobody is halved */
 	cr_assert(gpus(kit, a) == 4 && gpus(kit, b) == 0);
 	espl_kit_leave(kit, a);
-	decide(kit);			/* but idle GPUs do not wait */
+	decide(kit); /* but idle GPUs do not wait */
 	cr_assert(gpus(kit, b) == 4 && gpus(kit, c) == 0);
 	espl_kit_set_time(kit, 300 * ESPL_SECOND);
 	decide(kit);

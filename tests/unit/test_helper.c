@@ -5,14 +5,14 @@
 #include "espalier_trial.h"
 
 static struct espalier_trial t;
-static int driver;		/* the other end of its report socket */
+static int driver; /* the other end of its report socket */
 
 /* A trial whose parameters are this text. */
 static int
 begin(const char *params)
 {
-	char  path[] = "/tmp/espalier-helper-XXXXXX", number[16];
-	int   ends[2], file = mkstemp(path), status;
+	char path[] = "/tmp/espalier-helper-XXXXXX", number[16];
+	int ends[2], file = mkstemp(path), status;
 
 	cr_assert(file >= 0 && write(file, params, strlen(params)) == (ssize_t)strlen(params));
 	close(file);
@@ -32,7 +32,7 @@ static const char *
 heard(void)
 {
 	static char text[20000];
-	ssize_t     n = recv(driver, text, sizeof text - 1, 0);
+	ssize_t n = recv(driver, text, sizeof text - 1, 0);
 
 	text[n > 0 ? n : 0] = '\0';
 	return text;
@@ -40,11 +40,12 @@ heard(void)
 
 Test(helper, parameters_are_found_or_it_is_said)
 {
-	char        room[6];
+	char room[6];
 	const char *seven = "seven";
 
-	cr_assert_eq(begin("{\"a\": \"b\", \"b\": -2.5e-1, \"c\": \"x\\\"y\", \"d\": true, \"long\": \"123456\","
-	    " \"last\": 3}\n"), 0);
+	cr_assert_eq(begin("{\"a\": \"b\", \"b\": -2.5e-1, \"c\": \"x\\\"y\", \"d\": true, "
+			   "\"long\": \"123456\", \"last\": 3}\n"),
+	    0);
 	cr_assert_eq(espalier_number(&t, "b", 7), -0.25);
 	cr_assert_eq(espalier_number(&t, "d", 7), 1);
 	cr_assert_eq(espalier_number(&t, "last", 7), 3);
@@ -52,14 +53,15 @@ Test(helper, parameters_are_found_or_it_is_said)
 	cr_assert_str_eq(espalier_word(&t, "a", seven, room, sizeof room), "b");
 	cr_assert_str_eq(espalier_word(&t, "c", seven, room, sizeof room), "x\\\"y");
 	cr_assert_eq(espalier_word(&t, "none", seven, room, sizeof room), seven);
-	cr_assert_null(espalier_word(&t, "long", seven, room, sizeof room), "cut short it is another word");
+	cr_assert_null(espalier_word(&t, "long", seven, room, sizeof room),
+	    "cut short it is another word");
 	espalier_finish(&t);
 }
 
 Test(helper, what_is_no_trial_is_refused)
 {
 	char number[16];
-	int  ends[2];
+	int ends[2];
 
 	cr_assert_eq(begin("{}"), 0);
 	espalier_finish(&t);
@@ -68,11 +70,11 @@ Test(helper, what_is_no_trial_is_refused)
 	setenv("ESPALIER_REPORT_FD", "999", 1);
 	cr_assert_eq(espalier_start(&t, 3), -1);
 	cr_assert_eq(pipe(ends), 0);
-	snprintf(number, sizeof number, "%d", ends[0]);	/* open, but something else */
+	snprintf(number, sizeof number, "%d", ends[0]); /* open, but something else */
 	setenv("ESPALIER_REPORT_FD", number, 1);
 	cr_assert_eq(espalier_start(&t, 3), -1);
 	unsetenv("ESPALIER_REPORT_FD");
-	setenv("ESPALIER_PARAMS", "/", 1);		/* opens, but cannot be read */
+	setenv("ESPALIER_PARAMS", "/", 1); /* opens, but cannot be read */
 	cr_assert_eq(espalier_start(&t, 3), -1);
 	setenv("ESPALIER_PARAMS", "/no/such/file", 1);
 	cr_assert_eq(espalier_start(&t, 3), -1);
@@ -81,14 +83,15 @@ Test(helper, what_is_no_trial_is_refused)
 Test(helper, reports_are_json_whatever_the_names)
 {
 	const char *names[2000];
-	double      values[2000];
+	double values[2000];
 
 	cr_assert_eq(begin("{}"), 0);
 	cr_assert_eq(send(driver, "continue 12\nstop\n", 17, 0), 17);
 	cr_assert_eq(espalier_report(&t, 1, "a\"b\\\n", 0.1), 0);
 	cr_assert_eq(t.budget, 12);
 	cr_assert_str_eq(heard(),
-	    "{\"iteration\": 1, \"metrics\": {\"a\\u0022b\\u005c\\u000a\": 0.10000000000000001}}\n");
+	    "{\"iteration\": 1, \"metrics\": {\"a\\u0022b\\u005c\\u000a\": "
+	    "0.10000000000000001}}\n");
 	cr_assert_eq(espalier_report(&t, 2, "inf", -INFINITY), ESPALIER_END);
 	cr_assert_str_eq(heard(), "{\"iteration\": 2, \"metrics\": {\"inf\": \"-inf\"}}\n");
 	for (int i = 0; i < 2000; i++) {
@@ -141,16 +144,16 @@ from_another(pid_t pid, int sig)
 
 Test(helper, sigterm_is_a_notice_to_the_trial_and_an_end_to_its_children)
 {
-	int   status, ends[2];
-	char  c;
+	int status, ends[2];
+	char c;
 	pid_t child, writer;
 
 	cr_assert_eq(begin("{}"), 0);
 	child = sleeper();
-	from_another(child, SIGTERM);		/* as espalier asks a whole group: it stays */
+	from_another(child, SIGTERM); /* as espalier asks a whole group: it stays */
 	cr_assert_eq(usleep(50000), 0);
 	cr_assert_eq(waitpid(child, &status, WNOHANG), 0);
-	cr_assert_eq(kill(child, SIGTERM), 0);	/* its parent asks it */
+	cr_assert_eq(kill(child, SIGTERM), 0); /* its parent asks it */
 	cr_assert_eq(waitpid(child, &status, 0), child);
 	cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
 	/* The program's own reads are not cut short. */

@@ -16,7 +16,8 @@
 #include "world/mend.h"
 #include "policy/ops.h"
 
-static const struct espl__journal_header header = { ESPL__JOURNAL_FORMAT, "test", 7, 99, 12345, 1000, 1 };
+static const struct espl__journal_header header = { ESPL__JOURNAL_FORMAT, "test", 7, 99, 12345,
+	1000, 1 };
 
 static char *
 temporary(char name[32])
@@ -39,19 +40,21 @@ write_some(const char *path, int records)
 	cr_assert_eq(espl__journal_create(path, &header, &j, NULL), ESPL_OK);
 	for (int i = 0; i < records; i++) {
 		char text[64];
-		int  n = snprintf(text, sizeof text, "record %d with some length %*s", i, i % 20, "");
-		espl__journal_add(j, i % 2 ? ESPL__REC_DECISIONS : ESPL__REC_ROUND, text, (size_t)n);
+		int n =
+		    snprintf(text, sizeof text, "record %d with some length %*s", i, i % 20, "");
+		espl__journal_add(j, i % 2 ? ESPL__REC_DECISIONS : ESPL__REC_ROUND, text,
+		    (size_t)n);
 	}
 	cr_assert_eq(espl__journal_close(j, NULL), ESPL_OK);
 }
 
-static struct espl__rest rest;		/* what lay behind what was read last */
+static struct espl__rest rest; /* what lay behind what was read last */
 
 static int
 read_all(const char *path, uint64_t *lost)
 {
 	struct espl__journal_reader *r;
-	struct espl__journal_header  h;
+	struct espl__journal_header h;
 	struct espl__reader p;
 	enum espl__record type;
 	uint32_t chain;
@@ -102,7 +105,7 @@ Test(journal, a_changed_byte_ends_it_and_appending_goes_on_from_there)
 	char name[32];
 	struct stat st;
 	struct espl__journal_reader *r;
-	struct espl__journal_header  h;
+	struct espl__journal_header h;
 	struct espl__journal *j;
 	struct espl__reader p;
 	enum espl__record type;
@@ -125,7 +128,7 @@ Test(journal, a_changed_byte_ends_it_and_appending_goes_on_from_there)
 	cr_assert_eq(espl__journal_append_to(name, valid, chain, &j, NULL), ESPL_OK);
 	for (int i = 0; i < 3; i++) {
 		char text[32];
-		int  size = snprintf(text, sizeof text, "record %d ", n + i);
+		int size = snprintf(text, sizeof text, "record %d ", n + i);
 		espl__journal_add(j, ESPL__REC_ROUND, text, (size_t)size);
 	}
 	cr_assert_eq(espl__journal_close(j, NULL), ESPL_OK);
@@ -139,7 +142,7 @@ Test(journal, damage_is_told_from_a_cut)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__journal_reader *r;
-	struct espl__journal_header  h;
+	struct espl__journal_header h;
 	char name[32], byte;
 	struct stat st;
 	uint64_t lost;
@@ -157,14 +160,17 @@ Test(journal, damage_is_told_from_a_cut)
 		read = read_all(name, &lost);
 		cr_expect(read < whole && rest.damaged, "byte %d", (int)at);
 		/* Where it is a checksum the record behind it cannot be told, either. */
-		cr_expect(rest.records <= (uint64_t)(whole - read - 1) && rest.records + 2 >= (uint64_t)(whole - read),
-		    "byte %d: %d records behind, of %d", (int)at, (int)rest.records, whole - read - 1);
+		cr_expect(rest.records <= (uint64_t)(whole - read - 1) &&
+			rest.records + 2 >= (uint64_t)(whole - read),
+		    "byte %d: %d records behind, of %d", (int)at, (int)rest.records,
+		    whole - read - 1);
 		byte ^= 0x55;
 		cr_assert_eq(pwrite(fd, &byte, 1, at), 1);
 	}
 	for (off_t size = st.st_size - 1; size > 100; size--) {
 		cr_assert_eq(ftruncate(fd, size), 0);
-		cr_expect(read_all(name, &lost) < whole && !rest.damaged && rest.records == 0, "cut to %d", (int)size);
+		cr_expect(read_all(name, &lost) < whole && !rest.damaged && rest.records == 0,
+		    "cut to %d", (int)size);
 	}
 	close(fd);
 	unlink(name);
@@ -201,7 +207,7 @@ Test(journal, records_are_found_behind_any_damage)
 	cr_assert_eq(read_all(name, &lost), 1);
 	cr_assert_eq(rest.records, 38);
 	cr_assert(rest.damaged);
-	for (int i = 1; i <= 2; i++) {		/* kept, and what was kept before is not touched */
+	for (int i = 1; i <= 2; i++) { /* kept, and what was kept before is not touched */
 		snprintf(path, sizeof path, "%s.damaged%s", name, i == 1 ? "" : "-2");
 		cr_assert_eq(espl__mend_keep(name, rest.at, &kept, NULL), ESPL_OK);
 		cr_assert_str_eq(kept, strrchr(path, '/') + 1);
@@ -228,7 +234,7 @@ Test(journal, what_was_added_is_taken_back)
 		cr_assert_eq(espl__journal_create(temporary(name), &header, &j, NULL), ESPL_OK);
 		for (int i = 0; i < 3; i++) {
 			char text[32];
-			int  n = snprintf(text, sizeof text, "record %d ", i);
+			int n = snprintf(text, sizeof text, "record %d ", i);
 			espl__journal_mark(j);
 			espl__journal_add(j, ESPL__REC_ROUND, "gone", 4);
 			if (written)
@@ -287,7 +293,7 @@ Test(journal, a_full_disk_leaves_whole_records)
 	cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	for (int i = 0; i < 100 && status == ESPL_OK; i++) {
 		char text[64];
-		int  n = snprintf(text, sizeof text, "record %d padded to be long enough", i);
+		int n = snprintf(text, sizeof text, "record %d padded to be long enough", i);
 		espl__journal_add(j, ESPL__REC_ROUND, text, (size_t)n);
 		status = espl__journal_commit(j, 0, &diag);
 		written += status == ESPL_OK;
@@ -303,16 +309,26 @@ Test(journal, a_full_disk_leaves_whole_records)
 Test(journal, events_and_ops_survive_their_encoding)
 {
 	struct espl_latency latency = { sizeof latency, ESPL_NORMAL, 15, 2, NULL, 0, 0 };
-	struct espl_offer   offer = { .size = sizeof offer, .number = ESPL_ANY, .gpus = 4, .nodes_max = ESPL_ANY,
-		.name = "p3", .market = "spot", .gpu_type = "", .zone = "", .price_hour = 12240000, .provision = &latency,
-		.billing = ESPL_BILL_NODE, .hazard_hour = 0.5 };
+	struct espl_offer offer = { .size = sizeof offer,
+		.number = ESPL_ANY,
+		.gpus = 4,
+		.nodes_max = ESPL_ANY,
+		.name = "p3",
+		.market = "spot",
+		.gpu_type = "",
+		.zone = "",
+		.price_hour = 12240000,
+		.provision = &latency,
+		.billing = ESPL_BILL_NODE,
+		.hazard_hour = 0.5 };
 	struct espl__metric metrics[2] = { { 0, 0, 0.5 }, { 3, 0, -1e300 } };
-	struct espl__event  in[6] = { { .type = ESPL__EV_OFFER }, { .type = ESPL__EV_REPORT }, { .type = ESPL__EV_ENDED },
-		{ .type = ESPL__EV_TROUBLE }, { .type = ESPL__EV_GPU }, { .type = ESPL__EV_HELD } };
-	struct espl__arena  arena = { 0 };
-	struct espl__buf    b = { 0 };
+	struct espl__event in[6] = { { .type = ESPL__EV_OFFER }, { .type = ESPL__EV_REPORT },
+		{ .type = ESPL__EV_ENDED }, { .type = ESPL__EV_TROUBLE }, { .type = ESPL__EV_GPU },
+		{ .type = ESPL__EV_HELD } };
+	struct espl__arena arena = { 0 };
+	struct espl__buf b = { 0 };
 	struct espl__reader r;
-	struct espl__event  e;
+	struct espl__event e;
 
 	in[0].as.offer.offer = &offer;
 	in[1].as.report.gang = 9;
@@ -346,7 +362,8 @@ Test(journal, events_and_ops_survive_their_encoding)
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
 	cr_assert_str_eq(e.as.trouble.text, "no room on node 1");
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
-	cr_assert(e.as.gpu.what == ESPL__GPU_MEMORY && e.as.gpu.id == 70 && e.as.gpu.number == UINT64_C(9) << 40);
+	cr_assert(e.as.gpu.what == ESPL__GPU_MEMORY && e.as.gpu.id == 70 &&
+	    e.as.gpu.number == UINT64_C(9) << 40);
 	cr_assert_eq(espl__event_get(&r, &arena, &e), 0);
 	cr_assert_eq(e.as.held.late, 5 * ESPL_SECOND);
 	cr_assert_eq(r.at, r.end);
@@ -360,11 +377,16 @@ Test(journal, events_and_ops_survive_their_encoding)
 	{
 		double values[2] = { 0.25, 7 };
 		struct espl_slot slots[2] = { { 3, 1, 1 }, { 4, 0, 1 } };
-		struct espl__op add = { .type = ESPL__OP_ADD }, place = { .type = ESPL__OP_PLACE }, op;
+		struct espl__op add = { .type = ESPL__OP_ADD }, place = { .type = ESPL__OP_PLACE },
+				op;
 
 		add.as.add.group = 5;
-		add.as.add.start = (struct espl_start){ .size = sizeof(struct espl_start), .how = ESPL_FRESH, .trial = ESPL_NONE,
-			.values = values, .budget = 9, .weight = 2 };
+		add.as.add.start = (struct espl_start){ .size = sizeof(struct espl_start),
+			.how = ESPL_FRESH,
+			.trial = ESPL_NONE,
+			.values = values,
+			.budget = 9,
+			.weight = 2 };
 		place.as.place.item = 77;
 		place.as.place.count = 2;
 		place.as.place.slots = slots;

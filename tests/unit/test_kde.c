@@ -1,7 +1,7 @@
 /* test_kde.c - the model of bohb and tpe: densities, what is good and what is bad, the choice.
  *
- * Numbers from elsewhere: statsmodels 0.15 (KDEMultivariate), scipy 1.17 (truncnorm), and HpBandSter 0.7.4 with
- * its random numbers replaced by this test's stream.
+ * Numbers from elsewhere: statsmodels 0.15 (KDEMultivariate), scipy 1.17 (truncnorm), and
+ * HpBandSter 0.7.4 with its random numbers replaced by this test's stream.
  */
 #include <criterion/criterion.h>
 #include <math.h>
@@ -10,10 +10,10 @@
 #include "test_kde.h"
 #include "fail_alloc.h"
 
-/* ---- a host: a stream, or numbers that the test gives ------------------------------------------ */
+/* ---- a host: a stream, or numbers that the test gives ------------------------------------- */
 
 static uint64_t
-next_random(const struct espl_host *host)	/* splitmix64 (Vigna, public domain) */
+next_random(const struct espl_host *host) /* splitmix64 (Vigna, public domain) */
 {
 	struct stage *stage = host->ctx;
 	uint64_t z;
@@ -44,7 +44,8 @@ hear(const struct espl_host *host, espl_level level, const char *text)
 	struct stage *stage = host->ctx;
 
 	cr_assert(level == ESPL_INFO || level == ESPL_WARN);
-	(void)snprintf(stage->heard, sizeof stage->heard, "%s%s", level == ESPL_WARN ? "warning: " : "", text);
+	(void)snprintf(stage->heard, sizeof stage->heard, "%s%s",
+	    level == ESPL_WARN ? "warning: " : "", text);
 }
 
 void
@@ -59,8 +60,12 @@ test_stage(struct stage *stage, uint64_t seed)
 	stage->kit = espl_kit_new(1);
 }
 
-const struct kde_setup test_defaults = { .random_fraction = 0, .factor = 3, .width_min = 1e-3, .top_percent = 15,
-                                           .candidates = 64, .points = 512 };
+const struct kde_setup test_defaults = { .random_fraction = 0,
+	.factor = 3,
+	.width_min = 1e-3,
+	.top_percent = 15,
+	.candidates = 64,
+	.points = 512 };
 
 void
 test_open(struct kde *kde, struct stage *stage, const struct kde_setup *setup)
@@ -82,20 +87,22 @@ test_observe(struct kde *kde, uint64_t budget, uint64_t trial, double loss, cons
 {
 	struct espl_error error = { 0 };
 
-	cr_assert_eq(kde_observe(kde, budget, trial, loss, values, &error), ESPL_OK, "%s", error.text);
+	cr_assert_eq(kde_observe(kde, budget, trial, loss, values, &error), ESPL_OK, "%s",
+	    error.text);
 }
 
 void
 test_near(double is, double wanted, const char *what)
 {
-	cr_assert(fabs(is - wanted) <= 1e-12 + 1e-9 * fabs(wanted), "%s: %.17g, not %.17g", what, is, wanted);
+	cr_assert(fabs(is - wanted) <= 1e-12 + 1e-9 * fabs(wanted), "%s: %.17g, not %.17g", what,
+	    is, wanted);
 }
 
-/* ---- one density ------------------------------------------------------------------------------- */
+/* ---- one density -------------------------------------------------------------------------- */
 
 static void
-fill(struct kde_density *density, const struct kde_axis *axes, uint32_t axis_count, const double *rows,
-     uint32_t count)
+fill(struct kde_density *density, const struct kde_axis *axes, uint32_t axis_count,
+    const double *rows, uint32_t count)
 {
 	uint32_t a, i;
 
@@ -120,17 +127,21 @@ Test(kde, density_by_hand)
 	test_near(density.kernels[0].width, h, "bandwidth");
 	for (i = 0; i < 3; i++)
 		sum += exp(-(rows[i] - x) * (rows[i] - x) / (2 * h * h));
-	test_near(kde_density_at(&density, &x, HUGE_VAL), sum / (3 * h * sqrt(2 * acos(-1))), "density");
+	test_near(kde_density_at(&density, &x, HUGE_VAL), sum / (3 * h * sqrt(2 * acos(-1))),
+	    "density");
 	kde_density_free(&density);
 }
 
 /* Real, unordered and ordered: statsmodels' values, for these bandwidths. */
 Test(kde, density_of_three_kinds)
 {
-	static const struct kde_axis axes[] = { { .labels = 0 }, { .labels = 3 }, { .labels = 4, .ordered = 1 } };
-	static const double rows[] = { 0.125, 0, 0,  0.25, 1, 1,  0.5, 1, 2,  0.75, 2, 3,  0.875, 1, 1 };
+	static const struct kde_axis axes[] = { { .labels = 0 }, { .labels = 3 },
+		{ .labels = 4, .ordered = 1 } };
+	static const double rows[] = { 0.125, 0, 0, 0.25, 1, 1, 0.5, 1, 2, 0.75, 2, 3, 0.875, 1,
+		1 };
 	static const double x[3][3] = { { 0.25, 1, 1 }, { 0.5, 0, 3 }, { 1, 2, 0 } };
-	static const double wanted[3] = { 0.13164468116603725, 0.04838614882859454, 0.009172492780905471 };
+	static const double wanted[3] = { 0.13164468116603725, 0.04838614882859454,
+		0.009172492780905471 };
 	struct kde_density density;
 	uint32_t i;
 
@@ -148,19 +159,22 @@ Test(kde, density_of_three_kinds)
 	kde_density_free(&density);
 }
 
-/* An ordered kernel deviates, in labels, by what the rule says; an unordered one ends where it is flat. */
+/* An ordered kernel deviates, in labels, by what the rule says; an unordered one ends where it is
+ * flat. */
 Test(kde, kernels_of_labels)
 {
-	static const struct kde_axis axes[] = { { .labels = 200, .ordered = 1 }, { .labels = 4 }, { .labels = 1 } };
-	static const double rows[] = { 90, 0, 0,  100, 3, 0,  110, 0, 0,  100, 3, 0 };
+	static const struct kde_axis axes[] = { { .labels = 200, .ordered = 1 }, { .labels = 4 },
+		{ .labels = 1 } };
+	static const double rows[] = { 90, 0, 0, 100, 3, 0, 110, 0, 0, 100, 3, 0 };
 	struct kde_density density;
-	double   square = 0, mass = 0;
-	int      k;
+	double square = 0, mass = 0;
+	int k;
 
 	fill(&density, axes, 3, rows, 4);
 	for (k = -90; k <= 90; k++) {
 		const struct kde_kernel *ordered = &density.kernels[0];
-		double part = exp(k == 0 ? ordered->same : ordered->other + abs(k) * ordered->slope);
+		double part =
+		    exp(k == 0 ? ordered->same : ordered->other + abs(k) * ordered->slope);
 
 		mass += part;
 		square += part * k * k;
@@ -176,10 +190,11 @@ Test(kde, kernels_of_labels)
 /* Truncated normals, against scipy; the first number chooses the point. */
 Test(kde, draws_of_reals)
 {
-	static const struct { double mean, wider, u, x; } all[] = {
-		{ 0.3, 600, 0.5, 0.44183020260812683 }, { 0.3, 600, 0.01, 0.009671866039057286 },
-		{ 1, 3, 0.25, 0.9965489518588719 }, { 0, 1500, 0.875, 0.8590187616067047 },
-		{ 0.5, 3, 0.999, 0.5092706969185035 } };
+	static const struct {
+		double mean, wider, u, x;
+	} all[] = { { 0.3, 600, 0.5, 0.44183020260812683 },
+		{ 0.3, 600, 0.01, 0.009671866039057286 }, { 1, 3, 0.25, 0.9965489518588719 },
+		{ 0, 1500, 0.875, 0.8590187616067047 }, { 0.5, 3, 0.999, 0.5092706969185035 } };
 	static const struct kde_axis line = { 0 };
 	size_t i;
 
@@ -191,7 +206,8 @@ Test(kde, draws_of_reals)
 		test_stage(&stage, 1);
 		given[1] = all[i].u;
 		stage.given = given;
-		fill(&density, &line, 1, &all[i].mean, 1);	/* its bandwidth is the least, 1e-3 */
+		/* its bandwidth is the least, 1e-3 */
+		fill(&density, &line, 1, &all[i].mean, 1);
 		kde_density_draw(&density, &stage.host, all[i].wider, &x);
 		test_near(x, all[i].x, "truncated normal");
 		kde_density_free(&density);
@@ -203,9 +219,9 @@ Test(kde, draws_of_reals)
 Test(kde, draws_of_labels)
 {
 	static const struct kde_axis axes[] = { { .labels = 7, .ordered = 1 }, { .labels = 4 } };
-	static const double rows[] = { 2, 0,  2, 0,  5, 3,  2, 0,  3, 0 };
+	static const double rows[] = { 2, 0, 2, 0, 5, 3, 2, 0, 3, 0 };
 	enum { DRAWS = 40000 };
-	double   part[7], sum, chi[2] = { 0, 0 }, x[2], wanted[7] = { 0 };
+	double part[7], sum, chi[2] = { 0, 0 }, x[2], wanted[7] = { 0 };
 	uint32_t count[2][7] = { { 0 } }, i, k;
 	struct kde_density density;
 	struct stage stage;
@@ -219,8 +235,9 @@ Test(kde, draws_of_labels)
 	}
 	for (i = 0; i < 5; i++) {
 		for (sum = 0, k = 0; k < 7; k++)
-			sum += part[k] = k == rows[2 * i] ? 2 : pow(density.kernels[0].width,
-			                                           fabs(k - rows[2 * i]));
+			sum += part[k] = k == rows[2 * i]
+			    ? 2
+			    : pow(density.kernels[0].width, fabs(k - rows[2 * i]));
 		for (k = 0; k < 7; k++)
 			wanted[k] += DRAWS / 5.0 * part[k] / sum;
 	}
@@ -232,37 +249,35 @@ Test(kde, draws_of_labels)
 
 		chi[1] += (count[1][k] - expected) * (count[1][k] - expected) / expected;
 	}
-	cr_assert_lt(chi[0], 22.5, "%g", chi[0]);	/* 0.1 % of 6 degrees of freedom */
-	cr_assert_lt(chi[1], 16.3, "%g", chi[1]);	/* 0.1 % of 3 */
+	cr_assert_lt(chi[0], 22.5, "%g", chi[0]); /* 0.1 % of 6 degrees of freedom */
+	cr_assert_lt(chi[1], 16.3, "%g", chi[1]); /* 0.1 % of 3 */
 	kde_density_free(&density);
 	espl_kit_free(stage.kit);
 }
 
-/* ---- against HpBandSter ------------------------------------------------------------------------ */
+/* ---- against HpBandSter ------------------------------------------------------------------- */
 
-/* p0 and p1 in 64ths, p2 of a|b|c, p3 in 64ths if p2 = b, p4 of u|v if p2 = b or c; loss in 1000ths, -1:
- * the trial failed. */
-static const int tried[40][6] = {
-	{ 7, 11, 0, 46, 0, 355 }, { 32, 27, 2, 4, 0, 147 }, { 50, 47, 2, 56, 1, 233 },
-	{ 3, 46, 1, 40, 1, 94 }, { 21, 22, 0, 29, 0, -1 }, { 41, 22, 0, 46, 0, 293 },
-	{ 53, 46, 2, 45, 1, 309 }, { 20, 51, 2, 59, 0, 40 }, { 35, 63, 2, 45, 1, 172 },
-	{ 44, 58, 1, 28, 1, 203 }, { 34, 61, 1, 38, 1, 138 }, { 26, 62, 2, 46, 0, 104 },
-	{ 1, 24, 2, 13, 0, 226 }, { 6, 34, 2, 29, 0, 111 }, { 17, 34, 0, 26, 0, 80 },
-	{ 4, 7, 1, 46, 0, 415 }, { 3, 10, 0, 8, 0, 380 }, { 2, 47, 1, 16, 0, 83 },
-	{ 0, 49, 2, 5, 0, 105 }, { 4, 0, 1, 14, 1, 566 }, { 62, 3, 1, 57, 0, 894 },
-	{ 51, 19, 1, 28, 0, 429 }, { 13, 3, 1, 16, 1, 466 }, { 41, 18, 1, 33, 1, 331 },
-	{ 53, 2, 2, 17, 0, 746 }, { 4, 16, 0, 21, 0, 310 }, { 29, 4, 0, 29, 1, 450 },
-	{ 32, 10, 2, 29, 1, 356 }, { 54, 35, 2, 0, 0, 319 }, { 49, 52, 0, 14, 0, 259 },
-	{ 13, 12, 0, 23, 0, 292 }, { 27, 3, 2, 59, 1, 461 }, { 48, 27, 2, 26, 1, 311 },
-	{ 2, 6, 1, 23, 0, 470 }, { 46, 2, 2, 15, 1, 643 }, { 47, 39, 0, 52, 0, 217 },
-	{ 39, 25, 2, 2, 1, 191 }, { 52, 62, 1, 26, 0, 335 }, { 36, 3, 1, 39, 0, 505 },
-	{ 62, 24, 0, 47, 1, 603 }
-};
+/* p0 and p1 in 64ths, p2 of a|b|c, p3 in 64ths if p2 = b, p4 of u|v if p2 = b or c; loss in
+ * 1000ths, -1: the trial failed. */
+static const int tried[40][6] = { { 7, 11, 0, 46, 0, 355 }, { 32, 27, 2, 4, 0, 147 },
+	{ 50, 47, 2, 56, 1, 233 }, { 3, 46, 1, 40, 1, 94 }, { 21, 22, 0, 29, 0, -1 },
+	{ 41, 22, 0, 46, 0, 293 }, { 53, 46, 2, 45, 1, 309 }, { 20, 51, 2, 59, 0, 40 },
+	{ 35, 63, 2, 45, 1, 172 }, { 44, 58, 1, 28, 1, 203 }, { 34, 61, 1, 38, 1, 138 },
+	{ 26, 62, 2, 46, 0, 104 }, { 1, 24, 2, 13, 0, 226 }, { 6, 34, 2, 29, 0, 111 },
+	{ 17, 34, 0, 26, 0, 80 }, { 4, 7, 1, 46, 0, 415 }, { 3, 10, 0, 8, 0, 380 },
+	{ 2, 47, 1, 16, 0, 83 }, { 0, 49, 2, 5, 0, 105 }, { 4, 0, 1, 14, 1, 566 },
+	{ 62, 3, 1, 57, 0, 894 }, { 51, 19, 1, 28, 0, 429 }, { 13, 3, 1, 16, 1, 466 },
+	{ 41, 18, 1, 33, 1, 331 }, { 53, 2, 2, 17, 0, 746 }, { 4, 16, 0, 21, 0, 310 },
+	{ 29, 4, 0, 29, 1, 450 }, { 32, 10, 2, 29, 1, 356 }, { 54, 35, 2, 0, 0, 319 },
+	{ 49, 52, 0, 14, 0, 259 }, { 13, 12, 0, 23, 0, 292 }, { 27, 3, 2, 59, 1, 461 },
+	{ 48, 27, 2, 26, 1, 311 }, { 2, 6, 1, 23, 0, 470 }, { 46, 2, 2, 15, 1, 643 },
+	{ 47, 39, 0, 52, 0, 217 }, { 39, 25, 2, 2, 1, 191 }, { 52, 62, 1, 26, 0, 335 },
+	{ 36, 3, 1, 39, 0, 505 }, { 62, 24, 0, 47, 1, 603 } };
 
 static double
 same_sum(const struct kde_density *density, uint32_t axis)
 {
-	double   sum = 0;
+	double sum = 0;
 	uint32_t i;
 
 	for (i = 0; i < density->count; i++)
@@ -270,28 +285,29 @@ same_sum(const struct kde_density *density, uint32_t axis)
 	return sum;
 }
 
-/* 40 observations at one budget: bandwidths, imputed points, densities and the configurations chosen are
- * HpBandSter's, number by number. */
+/* 40 observations at one budget: bandwidths, imputed points, densities and the configurations
+ * chosen are HpBandSter's, number by number. */
 Test(kde, reference)
 {
-	static const double good_widths[] = { 0.13655341793281, 0.111762801779682, 0.647453171651932,
-	                                      0.162871796706926, 0.323726585825966 };
+	static const double good_widths[] = { 0.13655341793281, 0.111762801779682,
+		0.647453171651932, 0.162871796706926, 0.323726585825966 };
 	static const double bad_widths[] = { 0.21745120480772, 0.218033587104121, 0.585804051595185,
-	                                     0.1515701580232, 0.355700973766153 };
+		0.1515701580232, 0.355700973766153 };
 	static const double bad_sums[] = { 17.109375, 12.453125, 37, 16.6875, 19 };
 	static const double third[] = { 0.03125, 0.734375, 1, 0.25, 0 };
-	static const double sixth[] = { 0, 0.765625, 2, 0.625, 0 };	/* p3 is another one's */
-	static const double x[3][5] = { { .25, .5, 1, .5, 0 }, { .75, .125, 0, .25, 1 }, { .1, .9, 2, .6, 1 } };
+	static const double sixth[] = { 0, 0.765625, 2, 0.625, 0 }; /* p3 is another one's */
+	static const double x[3][5] = { { .25, .5, 1, .5, 0 }, { .75, .125, 0, .25, 1 },
+		{ .1, .9, 2, .6, 1 } };
 	static const double good[] = { 0.31675099276625, 1.216846159469189e-06, 0.462186111791636 };
 	static const double bad[] = { 0.110721942062359, 0.161359242394137, 0.022408524403493 };
-	static const double chosen[4][5] = {
-		{ 0.17490588725032233, 0.8950127343482597, 0, NAN, NAN },
+	static const double chosen[4][5] = { { 0.17490588725032233, 0.8950127343482597, 0, NAN,
+						 NAN },
 		{ 0.04498361237328019, 0.6505229397341017, 2, NAN, 0 },
 		{ 0.23762145536691914, 0.880807871672636, 2, NAN, 0 },
 		{ 0.08450997808348559, 0.7944258136494665, 0, NAN, NAN } };
 	struct espl_error error = { 0 };
 	struct stage stage;
-	struct kde   kde;
+	struct kde kde;
 	uint32_t i, a;
 
 	test_stage(&stage, 7);
@@ -306,8 +322,8 @@ Test(kde, reference)
 	test_open(&kde, &stage, &test_defaults);
 	for (i = 0; i < 40; i++) {
 		const int *t = tried[i];
-		double values[5] = { t[0] / 64.0, t[1] / 64.0, t[2], t[2] == 1 ? t[3] / 64.0 : (double)NAN,
-		                     t[2] > 0 ? t[4] : (double)NAN };
+		double values[5] = { t[0] / 64.0, t[1] / 64.0, t[2],
+			t[2] == 1 ? t[3] / 64.0 : (double)NAN, t[2] > 0 ? t[4] : (double)NAN };
 
 		test_observe(&kde, 9, i, t[5] < 0 ? (double)NAN : t[5] / 1000.0, values);
 	}

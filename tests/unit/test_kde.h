@@ -6,15 +6,15 @@
 
 struct stage {
 	struct espl_host host;
-	struct espl_kit *kit;		/* for its space */
+	struct espl_kit *kit; /* for its space */
 	struct espl_experiment experiment;
 	const struct espl_history *history;
 	uint64_t state;
-	const double *given;		/* NULL: the stream */
-	char heard[256];		/* the last line for the log */
+	const double *given; /* NULL: the stream */
+	char heard[256];     /* the last line for the log */
 };
 extern const struct kde_setup test_defaults;
-extern uint32_t test_left;		/* allocations until one fails; UINT32_MAX: none does */
+extern uint32_t test_left; /* allocations until one fails; UINT32_MAX: none does */
 
 void test_stage(struct stage *, uint64_t seed);
 void test_open(struct kde *, struct stage *, const struct kde_setup *);

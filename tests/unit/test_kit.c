@@ -1,15 +1,15 @@
-/* The test kit refuses what the host refuses, and takes what it takes: what a plugin's author sees in
- * the kit's log.  The plugins under test are here and do as they are told. */
+/* The test kit refuses what the host refuses, and takes what it takes: what a plugin's author sees
+ * in the kit's log.  The plugins under test are here and do as they are told. */
 #include <criterion/criterion.h>
 #include <string.h>
 #include <espalier/util.h>
 #include "testkit.h"
 
-static void (*script)(const void *view, void *sink);	/* what the entry under test does */
+static void (*script)(const void *view, void *sink); /* what the entry under test does */
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)host;
 	(void)config;
@@ -26,7 +26,7 @@ destroy(void *self)
 
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)self;
 	(void)error;
@@ -36,7 +36,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 
 static espl_status
 place(void *self, const struct espl_place_view *view, struct espl_place_sink *sink,
-      struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)self;
 	(void)error;
@@ -44,9 +44,10 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	return ESPL_OK;
 }
 
-static const struct espl_allocator_ops alloc_ops = {
-	ESPL_TABLE(struct espl_allocator_ops), .allocate = allocate };
-static const struct espl_placer_ops place_ops = { ESPL_TABLE(struct espl_placer_ops), .place = place };
+static const struct espl_allocator_ops alloc_ops = { ESPL_TABLE(struct espl_allocator_ops),
+	.allocate = allocate };
+static const struct espl_placer_ops place_ops = { ESPL_TABLE(struct espl_placer_ops),
+	.place = place };
 static const struct espl_plugin allocator = { ESPL_HEAD(ESPL_ALLOCATOR, "told"), .version = "1",
 	.summary = "s", .option_size = sizeof(struct espl_option), .ops = &alloc_ops.head,
 	.create = create, .destroy = destroy };
@@ -121,7 +122,8 @@ Test(kit, an_item_is_granted_once_in_an_answer)
 	cr_expect_eq(espl_kit_target(kit, 0), 0);
 	espl_kit_clear(kit);
 	script = grants_and_queues;
-	cr_expect_eq(espl_kit_allocate(kit), ESPL_OK, "what is meant for reports is no grant: %s", espl_kit_log(kit));
+	cr_expect_eq(espl_kit_allocate(kit), ESPL_OK, "what is meant for reports is no grant: %s",
+	    espl_kit_log(kit));
 	cr_expect_eq(espl_kit_allocate(kit), ESPL_OK, "in the next answer it may be granted again");
 	cr_expect_eq(espl_kit_item_at(kit, item)->granted.gpus, 1);
 	espl_kit_free(kit);
@@ -144,16 +146,18 @@ Test(kit, what_there_is_not_is_refused_with_the_reason)
 	(void)espl_kit_item(kit, 1, 4);
 	script = asks_too_much;
 	cr_expect_eq(espl_kit_allocate(kit), ESPL_OK);
-	SAYS(kit, "! target offer=0 nodes=4: 4 nodes of offer 0, which has at most 3 (nodes_max)\n");
-	SAYS(kit, "! grant item=0 gpus=1 offer=7: 1 GPU of offer 7, which does not exist, for item 0\n");
+	SAYS(kit,
+	    "! target offer=0 nodes=4: 4 nodes of offer 0, which has at most 3 (nodes_max)\n");
+	SAYS(kit,
+	    "! grant item=0 gpus=1 offer=7: 1 GPU of offer 7, which does not exist, for item 0\n");
 	cr_expect_eq(espl_kit_refused(kit), 2);
 	espl_kit_free(kit);
 }
 
 /* ---- placers ----------------------------------------------------------------------------- */
 
-static uint32_t must;		/* gangs of the last view that MUST move */
-static uint32_t retiring;	/* nodes of it that drain                */
+static uint32_t must;     /* gangs of the last view that MUST move */
+static uint32_t retiring; /* nodes of it that drain */
 
 static void
 look(const struct espl_place_view *view)

@@ -1,5 +1,5 @@
-/* test_milp.c - the engines of allocator milp: against every plan there is, against one another, and on
- * instances whose optimum is known.
+/* test_milp.c - the engines of allocator milp: against every plan there is, against one another,
+ * and on instances whose optimum is known.
  *
  * The modules' allocations are the test's, so that it can make them fail (milp.am).
  */
@@ -14,7 +14,7 @@
 #include "milp_price.h"
 #include "test_milp.h"
 
-#define EFFORT 1000000	/* the option's default */
+#define EFFORT 1000000 /* the option's default */
 #include "fail_alloc.h"
 
 static int
@@ -23,16 +23,22 @@ same(double a, double b)
 	return fabs(a - b) <= 1e-8 * (fabs(a) + fabs(b));
 }
 
-/* ---- known optima ----------------------------------------------------------------------------------- */
+/* ---- known optima ------------------------------------------------------------------------- */
 
-static const struct { uint32_t nodes, count; double demand[20], optimum, heuristic; } known[] = {
+static const struct {
+	uint32_t nodes, count;
+	double demand[20], optimum, heuristic;
+} known[] = {
 	{ 4, 2, { 9.22, 444.86 }, 5.137426745, 5.137426745 },
 	{ 8, 3, { 161.26, 254.37, 440.02 }, 1.935092458, 1.935092458 },
 	{ 32, 5, { 304.77, 133.68, 12.86, 12.62, 89.96 }, 17.316867853, 17.31212428 },
-	{ 32, 9, { 76.59, 57.35, 44.88, 7.8, 43.4, 405.06, 47.82, 202.93, 40.9 }, 28.135158568, 28.056481127 },
+	{ 32, 9, { 76.59, 57.35, 44.88, 7.8, 43.4, 405.06, 47.82, 202.93, 40.9 }, 28.135158568,
+	    28.056481127 },
 	{ 70, 5, { 8.07, 247.56, 48.63, 456.03, 30.57 }, 17.737104641, 17.737104641 },
-	{ 70, 20, { 150.33, 11.03, 123.71, 6.76, 295.38, 36.5, 5.25, 223.63, 22.38, 41.26, 23.16, 11.45, 154.67,
-	  223.6, 981.48, 58.46, 61.3, 42.4, 22.15, 387.97 }, 62.349046314, 61.96578423 },
+	{ 70, 20,
+	    { 150.33, 11.03, 123.71, 6.76, 295.38, 36.5, 5.25, 223.63, 22.38, 41.26, 23.16, 11.45,
+		154.67, 223.6, 981.48, 58.46, 61.3, 42.4, 22.15, 387.97 },
+	    62.349046314, 61.96578423 },
 };
 
 Test(milp, known_optima)
@@ -42,13 +48,14 @@ Test(milp, known_optima)
 		struct milp_plan quick = milp_solve(&p, 0, 0), plan = milp_solve(&p, 1, EFFORT);
 		uint64_t used[MILP_STEPS];
 
-		cr_assert(fabs(plan.value - known[n].optimum) < 1e-8 * known[n].optimum, "%zu: %.12g", n,
-		          plan.value);
-		cr_assert(fabs(quick.value - known[n].heuristic) < 1e-8 * known[n].heuristic, "%zu: %.12g", n,
-		          quick.value);
+		cr_assert(fabs(plan.value - known[n].optimum) < 1e-8 * known[n].optimum,
+		    "%zu: %.12g", n, plan.value);
+		cr_assert(fabs(quick.value - known[n].heuristic) < 1e-8 * known[n].heuristic,
+		    "%zu: %.12g", n, quick.value);
 		cr_assert_eq(plan.status, MILP_OPTIMAL);
 		cr_assert(allocator_milp_used(&p, plan.choice, used));
-		cr_assert(quick.bound >= plan.value * (1 - 1e-12), "%.12g < %.12g", quick.bound, plan.value);
+		cr_assert(quick.bound >= plan.value * (1 - 1e-12), "%.12g < %.12g", quick.bound,
+		    plan.value);
 		cr_assert(same(allocator_milp_value(&p, plan.choice), plan.value));
 		allocator_milp_plan_free(&quick);
 		allocator_milp_plan_free(&plan);
@@ -56,20 +63,22 @@ Test(milp, known_optima)
 	}
 }
 
-/* ---- every plan there is ---------------------------------------------------------------------------- */
+/* ---- every plan there is ------------------------------------------------------------------ */
 
-/* The best value of the jobs from `i` on with what is left in each step: all choices of all jobs. */
+/* The best value of the jobs from `i` on with what is left in each step: all choices of all jobs.
+ */
 static double
-best_of_all(const struct milp_problem *p, uint32_t i, uint32_t t, const uint32_t *free_nodes, uint8_t *choice)
+best_of_all(const struct milp_problem *p, uint32_t i, uint32_t t, const uint32_t *free_nodes,
+    uint8_t *choice)
 {
 	uint32_t rest[MILP_STEPS], c;
-	double   best = -INFINITY, value;
+	double best = -INFINITY, value;
 
 	if (i == p->job_count)
 		return 0;
 	if (t == p->steps)
 		return allocator_milp_worth(&p->jobs[i], choice, p->steps) +
-			best_of_all(p, i + 1, 0, free_nodes, choice + p->steps);
+		    best_of_all(p, i + 1, 0, free_nodes, choice + p->steps);
 	memcpy(rest, free_nodes, sizeof rest);
 	for (c = 0; c < p->jobs[i].count; c++) {
 		if (p->jobs[i].width[c] > free_nodes[t])
@@ -99,7 +108,8 @@ odd_problem(uint64_t *state)
 		job->count = 1 + (uint32_t)(3 * milp_draw(state));
 		job->weight = 0.1 + 3 * milp_draw(state);
 		for (k = 0; k < job->count; k++) {
-			job->width[k] = (k > 0 ? job->width[k - 1] : 0) + 1 + (uint32_t)(3 * milp_draw(state));
+			job->width[k] =
+			    (k > 0 ? job->width[k - 1] : 0) + 1 + (uint32_t)(3 * milp_draw(state));
 			rate += 0.05 + 0.4 * milp_draw(state);
 			job->rate[k] = rate;
 			job->first[k] = k == stays ? rate : rate * (1 - pause);
@@ -118,9 +128,9 @@ Test(milp, as_good_as_every_plan)
 		struct milp_problem p = odd_problem(&state);
 		struct milp_plan plan = milp_solve(&p, 1, EFFORT);
 		uint32_t free_nodes[MILP_STEPS];
-		uint8_t  choice[8 * MILP_STEPS];
+		uint8_t choice[8 * MILP_STEPS];
 		uint64_t used[MILP_STEPS];
-		double   best;
+		double best;
 
 		for (uint32_t t = 0; t < MILP_STEPS; t++)
 			free_nodes[t] = p.total;
@@ -139,17 +149,21 @@ Test(milp, bounds_hold_and_hurry_costs_little)
 
 	for (int n = 0; n < 60; n++) {
 		uint32_t nodes = 8 + (uint32_t)(182 * milp_draw(&state));
-		struct milp_problem p = milp_make_random(nodes, 1 + (uint32_t)(nodes * milp_draw(&state)), 100u + n);
+		struct milp_problem p =
+		    milp_make_random(nodes, 1 + (uint32_t)(nodes * milp_draw(&state)), 100u + n);
 		struct milp_plan quick = milp_solve(&p, 0, 0), cut = milp_solve(&p, 1, 1000);
 		struct milp_plan plan = milp_solve(&p, 1, EFFORT);
 		uint64_t used[MILP_STEPS];
 
-		cr_assert(quick.value <= plan.value * (1 + 1e-12) && plan.value <= quick.bound * (1 + 1e-12));
-		cr_assert(cut.value <= plan.value * (1 + 1e-12) && plan.value <= cut.bound * (1 + 1e-12),
-		          "%d: %.12g, %.12g, bound %.12g", n, cut.value, plan.value, cut.bound);
+		cr_assert(quick.value <= plan.value * (1 + 1e-12) &&
+		    plan.value <= quick.bound * (1 + 1e-12));
+		cr_assert(cut.value <= plan.value * (1 + 1e-12) &&
+			plan.value <= cut.bound * (1 + 1e-12),
+		    "%d: %.12g, %.12g, bound %.12g", n, cut.value, plan.value, cut.bound);
 		cr_assert(cut.value >= quick.value);
 		cr_assert(plan.bound <= plan.value * (1 + 1e-4), "%d", n);
-		cr_assert(allocator_milp_used(&p, cut.choice, used) && allocator_milp_used(&p, plan.choice, used));
+		cr_assert(allocator_milp_used(&p, cut.choice, used) &&
+		    allocator_milp_used(&p, plan.choice, used));
 		allocator_milp_plan_free(&quick);
 		allocator_milp_plan_free(&cut);
 		allocator_milp_plan_free(&plan);
@@ -157,17 +171,20 @@ Test(milp, bounds_hold_and_hurry_costs_little)
 	}
 }
 
-/* Jobs of equal demand are the hard cases: hardly a state is outdone.  No decision takes more steps than it
- * may, but for the few that end a search which was cut off. */
+/* Jobs of equal demand are the hard cases: hardly a state is outdone.  No decision takes more steps
+ * than it may, but for the few that end a search which was cut off. */
 Test(milp, no_decision_takes_more_than_its_effort)
 {
 	uint64_t state = 7;
 	uint32_t cut = 0;
 
 	for (int n = 0; n < 60; n++) {
-		double   demands[200], kinds[3] = { milp_draw_demand(&state), milp_draw_demand(&state), milp_draw_demand(&state) };
+		double demands[200],
+		    kinds[3] = { milp_draw_demand(&state), milp_draw_demand(&state),
+			    milp_draw_demand(&state) };
 		uint32_t nodes = 16 + (uint32_t)(384 * milp_draw(&state)), i;
-		uint32_t count = 2 + (uint32_t)((nodes / 2 - 2) * milp_draw(&state)), effort = n % 2 == 0 ? EFFORT : 50000;
+		uint32_t count = 2 + (uint32_t)((nodes / 2 - 2) * milp_draw(&state)),
+			 effort = n % 2 == 0 ? EFFORT : 50000;
 		struct milp_problem p;
 		struct milp_plan plan;
 
@@ -175,9 +192,11 @@ Test(milp, no_decision_takes_more_than_its_effort)
 			demands[i] = kinds[i % (1 + n % 3)];
 		p = milp_make(nodes, count, demands);
 		plan = milp_solve(&p, 1, effort);
-		cr_assert(plan.spent <= effort + UINT64_C(400) * count + nodes * count, "%d: %llu", n,
-		          (unsigned long long)plan.spent);
-		cr_assert(plan.value > 0 && plan.bound >= plan.value && plan.bound <= 1.2 * plan.value, "%d", n);
+		cr_assert(plan.spent <= effort + UINT64_C(400) * count + nodes * count, "%d: %llu",
+		    n, (unsigned long long)plan.spent);
+		cr_assert(plan.value > 0 && plan.bound >= plan.value &&
+			plan.bound <= 1.2 * plan.value,
+		    "%d", n);
 		cut += plan.status == MILP_BOUNDED;
 		allocator_milp_plan_free(&plan);
 		milp_free(&p);
@@ -185,7 +204,7 @@ Test(milp, no_decision_takes_more_than_its_effort)
 	cr_assert(cut > 5);
 }
 
-/* ---- what must not matter ---------------------------------------------------------------------------- */
+/* ---- what must not matter ----------------------------------------------------------------- */
 
 static double
 value_of(uint32_t nodes, uint32_t count, const double *demands)
@@ -201,7 +220,7 @@ value_of(uint32_t nodes, uint32_t count, const double *demands)
 
 Test(milp, order_and_more_nodes)
 {
-	double   demands[12], turned[12], last = 0;
+	double demands[12], turned[12], last = 0;
 	uint64_t state = 3;
 
 	for (int i = 0; i < 12; i++)
@@ -227,7 +246,7 @@ Test(milp, a_node_for_each_job)
 	milp_free(&p);
 }
 
-/* ---- the programs for solvers -------------------------------------------------------------------------- */
+/* ---- the programs for solvers ------------------------------------------------------------- */
 
 /* Are all rows and bounds kept, and what is the objective? */
 static double
@@ -236,7 +255,8 @@ check_form(const struct milp_form *form, const double *columns)
 	double value = 0;
 
 	for (uint32_t i = 0; i < form->column_count; i++) {
-		cr_assert(columns[i] >= form->low[i] - 1e-9 && columns[i] <= form->high[i] + 1e-9, "column %u", i);
+		cr_assert(columns[i] >= form->low[i] - 1e-9 && columns[i] <= form->high[i] + 1e-9,
+		    "column %u", i);
 		value += form->gain[i] * columns[i];
 	}
 	for (uint32_t r = 0; r < form->row_count; r++) {
@@ -244,7 +264,8 @@ check_form(const struct milp_form *form, const double *columns)
 
 		for (uint32_t e = form->row_from[r]; e < form->row_from[r + 1]; e++)
 			sum += form->factor[e] * columns[form->entry[e]];
-		cr_assert(sum >= form->row_low[r] - 1e-6 && sum <= form->row_high[r] + 1e-6, "row %u: %g", r, sum);
+		cr_assert(sum >= form->row_low[r] - 1e-6 && sum <= form->row_high[r] + 1e-6,
+		    "row %u: %g", r, sum);
 	}
 	return value;
 }
@@ -259,8 +280,8 @@ Test(milp, plans_satisfy_both_formulations)
 
 		for (int kind = 0; kind < 2; kind++) {
 			struct milp_form form;
-			uint8_t  back[8 * MILP_STEPS];
-			double  *columns;
+			uint8_t back[8 * MILP_STEPS];
+			double *columns;
 
 			cr_assert(allocator_milp_form(&form, &p, (enum milp_formulation)kind, 0));
 			columns = calloc(form.column_count, sizeof *columns);
@@ -283,27 +304,30 @@ Test(milp, cbc_agrees)
 	if (!allocator_milp_cbc_there())
 		cr_skip_test("built without CBC");
 	for (int n = 0; n < 30; n++) {
-		uint32_t count = 2 + (uint32_t)(8 * milp_draw(&state)), nodes = count + (uint32_t)(24 * milp_draw(&state));
-		struct milp_problem p = n % 3 == 0 ? odd_problem(&state) : milp_make_random(nodes, count, 900u + n);
+		uint32_t count = 2 + (uint32_t)(8 * milp_draw(&state)),
+			 nodes = count + (uint32_t)(24 * milp_draw(&state));
+		struct milp_problem p =
+		    n % 3 == 0 ? odd_problem(&state) : milp_make_random(nodes, count, 900u + n);
 		struct milp_plan plan = milp_solve(&p, 1, EFFORT);
-		int    proven = 0;
+		int proven = 0;
 		double value = milp_by_cbc(&p, n % 3 == 0, 60, NULL, &proven);
 
 		cr_assert(proven, "%d", n);
-		cr_assert(fabs(value - plan.value) <= 1e-7 * plan.value, "%d: %.12g, not %.12g", n, value, plan.value);
+		cr_assert(fabs(value - plan.value) <= 1e-7 * plan.value, "%d: %.12g, not %.12g", n,
+		    value, plan.value);
 		allocator_milp_plan_free(&plan);
 		milp_free(&p);
 	}
 }
 
-/* ---- out of memory -------------------------------------------------------------------------------------- */
+/* ---- out of memory ------------------------------------------------------------------------ */
 
 Test(milp, says_that_memory_is_short)
 {
 	struct milp_problem p = milp_make(32, 9, known[3].demand);
 	struct milp_plan plan = milp_solve(&p, 1, 1000);
 	struct milp_form form;
-	double   best = plan.value;
+	double best = plan.value;
 	uint32_t n, done = 0, forms = 0;
 
 	for (n = 1; n < 2000 && !done; n++) {

@@ -24,7 +24,8 @@ double
 milp_draw_demand(uint64_t *state)
 {
 	for (;;) {
-		double normal = sqrt(-2 * log(1 - milp_draw(state))) * cos(2 * acos(-1) * milp_draw(state));
+		double normal =
+		    sqrt(-2 * log(1 - milp_draw(state))) * cos(2 * acos(-1) * milp_draw(state));
 		double demand = exp(1.5 * normal + log(225) - 1.125);
 
 		if (demand >= 5)
@@ -53,7 +54,7 @@ milp_make(uint32_t nodes, uint32_t count, const double *node_minutes)
 struct milp_problem
 milp_make_random(uint32_t nodes, uint32_t count, uint64_t seed)
 {
-	double   demands[1024];
+	double demands[1024];
 	uint64_t state = UINT64_C(0x9e3779b97f4a7c15) * (seed + 1);
 	uint32_t i;
 
@@ -82,16 +83,19 @@ milp_solve(const struct milp_problem *p, int kind, uint32_t effort)
 	return plan;
 }
 
-struct found { double value, took_s; int proven; };
+struct found {
+	double value, took_s;
+	int proven;
+};
 
 static struct found
 in_child(const struct milp_problem *p, int paper, double limit_s)
 {
-	struct milp_cbc   how = { paper ? MILP_PAPER : MILP_BINARIES, 10000000, 0, 0, limit_s };
+	struct milp_cbc how = { paper ? MILP_PAPER : MILP_BINARIES, 10000000, 0, 0, limit_s };
 	struct espl_error error = ESPL_INIT(struct espl_error);
-	struct milp_plan  plan;
-	struct rusage     before, after;
-	struct found      found = { NAN, 0, 0 };
+	struct milp_plan plan;
+	struct rusage before, after;
+	struct found found = { NAN, 0, 0 };
 
 	if (!allocator_milp_plan_init(&plan, p) || !allocator_milp_marginal(p, &plan))
 		return found;
@@ -101,7 +105,7 @@ in_child(const struct milp_problem *p, int paper, double limit_s)
 	(void)getrusage(RUSAGE_SELF, &after);
 	found.proven = plan.status == MILP_OPTIMAL;
 	found.took_s = (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec) +
-		(double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec) / 1e6;
+	    (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec) / 1e6;
 	return found;
 }
 
@@ -109,7 +113,7 @@ double
 milp_by_cbc(const struct milp_problem *p, int paper, double limit_s, double *took_s, int *proven)
 {
 	struct found found = { NAN, 0, 0 };
-	int   ends[2], how;
+	int ends[2], how;
 	pid_t child;
 
 	if (pipe(ends) != 0)

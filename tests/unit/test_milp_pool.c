@@ -1,4 +1,5 @@
-/* test_milp_pool.c - allocator milp as a policy: who begins, who waits, who is resized; jobs that come and go, under greedy, too. */
+/* test_milp_pool.c - allocator milp as a policy: who begins, who waits, who is resized; jobs that
+ * come and go, under greedy, too. */
 #include <math.h>
 #include <string.h>
 #include "pool_kit.h"
@@ -6,7 +7,7 @@
 extern const struct espl_plugin allocator_greedy_LTX_espalier_plugin;
 extern const struct espl_plugin allocator_milp_LTX_espalier_plugin;
 #define GREEDY &allocator_greedy_LTX_espalier_plugin
-#define MILP   &allocator_milp_LTX_espalier_plugin
+#define MILP &allocator_milp_LTX_espalier_plugin
 
 Test(milp_pool, paper_decides_by_the_clock)
 {
@@ -23,7 +24,8 @@ Test(milp_pool, paper_decides_by_the_clock)
 	cr_assert(gpus(kit, a) == 16 && gpus(kit, b) == 0 && gpus(kit, c) == 0);
 	espl_kit_set_time(kit, 300 * ESPL_SECOND);
 	decide(kit);
-	cr_assert(gpus(kit, a) > 0 && gpus(kit, b) + gpus(kit, c) > gpus(kit, a), "%s", espl_kit_log(kit));
+	cr_assert(gpus(kit, a) > 0 && gpus(kit, b) + gpus(kit, c) > gpus(kit, a), "%s",
+	    espl_kit_log(kit));
 	espl_kit_free(kit);
 }
 
@@ -49,7 +51,7 @@ Test(milp_pool, paper_gives_no_more_than_it_takes)
 	uint64_t a = job(kit, 5);
 
 	decide(kit);
-	cr_assert_eq(gpus(kit, a), 1);	/* done within the step on one */
+	cr_assert_eq(gpus(kit, a), 1); /* done within the step on one */
 	espl_kit_free(kit);
 	kit = pool(MILP, "policy=paper fill=true", 1, 16);
 	a = job(kit, 5);
@@ -85,7 +87,8 @@ Test(milp_pool, who_has_least_left_goes_first)
 	for (int i = 0; i < 7; i++)
 		cr_assert_eq(gpus(kit, ids[i]), i < 3 ? 0 : 1, "%d: %u", i, gpus(kit, ids[i]));
 	espl_kit_set_time(kit, 20 * ESPL_SECOND);
-	ids[0] = job(kit, 350);			/* a little less than one that runs: no swap for that */
+	/* a little less than one that runs: no swap for that */
+	ids[0] = job(kit, 350);
 	decide(kit);
 	cr_assert(gpus(kit, ids[0]) == 0 && gpus(kit, ids[3]) == 1);
 	ids[1] = job(kit, 10);
@@ -93,7 +96,8 @@ Test(milp_pool, who_has_least_left_goes_first)
 	cr_assert(gpus(kit, ids[1]) == 1 && gpus(kit, ids[3]) == 0, "%s", espl_kit_log(kit));
 	espl_kit_set_time(kit, (espl_time)6000 * 60 * ESPL_SECOND);
 	ids[0] = job(kit, 1);
-	decide(kit);				/* who waited for long goes before newcomers, however short */
+	/* who waited for long goes before newcomers, however short */
+	decide(kit);
 	cr_assert_eq(gpus(kit, ids[0]), 0, "%s", espl_kit_log(kit));
 	espl_kit_free(kit);
 }
@@ -112,7 +116,8 @@ Test(milp_pool, lost_nodes_preempt_who_started_last)
 	espl_kit_offer_at(kit, 0)->nodes_max = 2;
 	espl_kit_node_state(kit, 0, ESPL_NODE_ENDED);
 	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK);
-	cr_assert(gpus(kit, ids[0]) == 1 && gpus(kit, ids[1]) == 0 && gpus(kit, ids[2]) == 1, "%s", espl_kit_log(kit));
+	cr_assert(gpus(kit, ids[0]) == 1 && gpus(kit, ids[1]) == 0 && gpus(kit, ids[2]) == 1, "%s",
+	    espl_kit_log(kit));
 	espl_kit_free(kit);
 }
 
@@ -133,14 +138,15 @@ Test(milp_pool, what_cannot_be_saved_is_not_resized)
 Test(milp_pool, widths_within_the_limits)
 {
 	struct espl_kit *kit = pool(MILP, "", 1, 40);
-	uint64_t a = espl_kit_item(kit, 3, 13), b = espl_kit_item(kit, 6, 7), c = espl_kit_item(kit, 2, 64);
+	uint64_t a = espl_kit_item(kit, 3, 13), b = espl_kit_item(kit, 6, 7),
+		 c = espl_kit_item(kit, 2, 64);
 
 	espl_kit_item_at(kit, c)->unit = 2;
 	for (uint64_t id = a; id <= c; id++)
 		espl_kit_item_at(kit, id)->work_s = espl_kit_item_at(kit, id)->work_total_s = 1e5;
 	decide(kit);
 	cr_assert(gpus(kit, a) == 4 || gpus(kit, a) == 8, "%u", gpus(kit, a));
-	cr_assert_eq(gpus(kit, b), 6);		/* there is no power of two: the least it takes */
+	cr_assert_eq(gpus(kit, b), 6); /* there is no power of two: the least it takes */
 	cr_assert(gpus(kit, c) >= 2 && (gpus(kit, c) & (gpus(kit, c) - 1)) == 0);
 	espl_kit_free(kit);
 }
@@ -153,7 +159,8 @@ Test(milp_pool, equal_shares_without_estimates)
 	for (int i = 0; i < 4; i++) {
 		ids[i] = job(kit, i == 0 ? 1000 : 10);
 		if (i >= 2)
-			espl_kit_item_at(kit, ids[i])->work_s = espl_kit_item_at(kit, ids[i])->work_total_s = NAN;
+			espl_kit_item_at(kit, ids[i])->work_s =
+			    espl_kit_item_at(kit, ids[i])->work_total_s = NAN;
 	}
 	decide(kit);
 	for (int i = 0; i < 4; i++)
@@ -166,7 +173,8 @@ Test(milp_pool, the_floor_keeps_late_jobs_alive)
 {
 	/* Both outlived their estimates; the paper takes them for done and gives them one GPU. */
 	for (int paper = 0; paper < 2; paper++) {
-		struct espl_kit *kit = pool(MILP, paper ? "policy=paper poor=0" : "fill=false poor=0", 1, 8);
+		struct espl_kit *kit =
+		    pool(MILP, paper ? "policy=paper poor=0" : "fill=false poor=0", 1, 8);
 		uint64_t a = job(kit, 1000), b = job(kit, 1000);
 
 		espl_kit_item_at(kit, a)->work_s = espl_kit_item_at(kit, b)->work_s = 0;
@@ -198,7 +206,8 @@ Test(milp_pool, a_pause_that_does_not_pay_is_not_made)
 	cr_assert_eq(decided("policy=paper delay=true", 30, 290), 4);
 }
 
-/* Whether 5 minutes of work end in 5 on one GPU or sooner on 4 is all the same to the printed objective. */
+/* Whether 5 minutes of work end in 5 on one GPU or sooner on 4 is all the same to the printed
+ * objective. */
 Test(milp_pool, keep_lets_who_is_done_anyway_have_its_width)
 {
 	cr_assert_eq(decided("policy=paper", 5, 0), 1);
@@ -221,7 +230,7 @@ Test(milp_pool, gangs_stand_side_by_side)
 	espl_kit_free(kit);
 }
 
-/* ---- come and go ----------------------------------------------------------------------------------- */
+/* ---- come and go -------------------------------------------------------------------------- */
 
 static uint32_t
 draw(uint64_t *state, uint32_t below)
@@ -230,8 +239,8 @@ draw(uint64_t *state, uint32_t below)
 	return (uint32_t)(*state >> 33) % below;
 }
 
-/* Jobs arrive, run down, leave; whatever happens grants are legal, fit (the kit refuses others), and
- * GPUs do not idle while somebody waits who could take them. */
+/* Jobs arrive, run down, leave; whatever happens grants are legal, fit (the kit refuses others),
+ * and GPUs do not idle while somebody waits who could take them. */
 static void
 come_and_go(const struct espl_plugin *plugin, const char *options, uint32_t per_node)
 {
@@ -271,7 +280,8 @@ come_and_go(const struct espl_plugin *plugin, const char *options, uint32_t per_
 			used += g;
 			waiting += g == 0;
 		}
-		cr_assert(used <= 24 && (used == 24 || waiting == 0), "round %u: %u used, %u wait", round, used, waiting);
+		cr_assert(used <= 24 && (used == 24 || waiting == 0), "round %u: %u used, %u wait",
+		    round, used, waiting);
 	}
 	espl_kit_free(kit);
 }
@@ -286,7 +296,7 @@ Test(milp_pool, come_and_go)
 	come_and_go(GREEDY, "halvings=one events=true", 4);
 }
 
-/* ---- cbc: what comes back ------------------------------------------------------------------------------ */
+/* ---- cbc: what comes back ----------------------------------------------------------------- */
 
 /* A host of the test's: computations are kept, and answered as the test likes. */
 struct given {
@@ -300,8 +310,8 @@ struct given {
 };
 
 static espl_status
-submit(const struct espl_compute *compute, const struct espl_compute_request *request, uint64_t *token,
-       struct espl_error *error)
+submit(const struct espl_compute *compute, const struct espl_compute_request *request,
+    uint64_t *token, struct espl_error *error)
 {
 	struct given *given = compute->ctx;
 
@@ -330,7 +340,13 @@ write_bytes(struct espl_byte_sink *sink, const void *bytes, uint64_t count)
 }
 
 /* Two jobs on four GPUs as the plugin sees them, and what it answers. */
-struct answer { struct espl_alloc_sink sink; uint32_t gpus[2]; double value, bound; char status[16]; uint32_t told; };
+struct answer {
+	struct espl_alloc_sink sink;
+	uint32_t gpus[2];
+	double value, bound;
+	char status[16];
+	uint32_t told;
+};
 
 static espl_status
 on_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
@@ -378,10 +394,15 @@ enum lie { TRUE_ANSWER, ABORTED, LATE, CUT_OFF, TOO_WIDE, TOO_POOR };
 static struct answer
 after(enum lie lie)
 {
-	struct given given = { .compute = { (uint32_t)sizeof(struct espl_compute), 0, NULL, submit, cancel },
+	struct given given = { .compute = { (uint32_t)sizeof(struct espl_compute), 0, NULL, submit,
+				   cancel },
 		.sink = { (uint32_t)sizeof(struct espl_byte_sink), 0, write_bytes } };
-	struct answer answer = { .sink = { .size = (uint32_t)sizeof answer.sink, .grant = on_grant,
-		.target = on_target, .wake_at = on_wake, .objective = on_objective, .horizon = on_horizon } };
+	struct answer answer = { .sink = { .size = (uint32_t)sizeof answer.sink,
+				     .grant = on_grant,
+				     .target = on_target,
+				     .wake_at = on_wake,
+				     .objective = on_objective,
+				     .horizon = on_horizon } };
 	struct espl_kit *kit = espl_kit_new(1);
 	struct espl_offer offer = ESPL_INIT(struct espl_offer);
 	struct espl_item items[2];
@@ -391,7 +412,8 @@ after(enum lie lie)
 	struct espl_alloc_view view = ESPL_INIT(struct espl_alloc_view);
 	struct espl_outcome outcome = ESPL_INIT(struct espl_outcome);
 	const struct espl_outcome *outcomes[1] = { &outcome };
-	const struct espl_allocator_ops *ops = (const struct espl_allocator_ops *)(const void *)(MILP)->ops;
+	const struct espl_allocator_ops *ops =
+	    (const struct espl_allocator_ops *)(const void *)(MILP)->ops;
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	const struct espl_compute_ops *half;
 	void *self;
@@ -405,10 +427,21 @@ after(enum lie lie)
 	offer.nodes_max = 4;
 	memset(items, 0, sizeof items);
 	for (uint64_t i = 0; i < 2; i++)
-		items[i] = (struct espl_item){ .size = (uint32_t)sizeof items[i], .id = i, .started = ESPL_NEVER,
-			.work_s = i == 0 ? 9.22 * 60 : 444.86 * 60, .work_total_s = i == 0 ? 9.22 * 60 : 444.86 * 60,
-			.gpus_min = 1, .gpus_max = 16, .unit = 1, .packing_max = 1, .scaling = law,
-			.scaling_count = 5, .granted = { 0, 1 }, .offer = ESPL_ANY, .weight = 1, .gpu = ESPL_ANY };
+		items[i] = (struct espl_item){ .size = (uint32_t)sizeof items[i],
+			.id = i,
+			.started = ESPL_NEVER,
+			.work_s = i == 0 ? 9.22 * 60 : 444.86 * 60,
+			.work_total_s = i == 0 ? 9.22 * 60 : 444.86 * 60,
+			.gpus_min = 1,
+			.gpus_max = 16,
+			.unit = 1,
+			.packing_max = 1,
+			.scaling = law,
+			.scaling_count = 5,
+			.granted = { 0, 1 },
+			.offer = ESPL_ANY,
+			.weight = 1,
+			.gpu = ESPL_ANY };
 	view.why = ESPL_WHY_ARRIVAL;
 	view.items = view.changed = list;
 	view.item_count = view.changed_count = 2;
@@ -419,7 +452,8 @@ after(enum lie lie)
 	cr_assert_eq(given.asked, 1);
 	cr_assert_eq(answer.told, 0, "no objective before there is a plan");
 	half = (MILP)->extension(self, ESPL_COMPUTE);
-	cr_assert_eq(half->run(self, given.input, given.size, &given.sink, &error), ESPL_OK, "%s", error.text);
+	cr_assert_eq(half->run(self, given.input, given.size, &given.sink, &error), ESPL_OK, "%s",
+	    error.text);
 	cr_assert_neq(half->run(self, given.input, given.size - 1, &given.sink, &error), ESPL_OK);
 	outcome.token = 40;
 	outcome.status = lie == ABORTED ? ESPL_E_REMOTE : lie == LATE ? ESPL_E_LIMIT : ESPL_OK;
@@ -450,14 +484,16 @@ Test(milp_pool, a_solver_that_fails_or_lies_costs_the_fall_back_alone)
 		struct espl_error error = ESPL_INIT(struct espl_error);
 
 		if (espl_kit_open(kit, MILP, "engine=cbc", &error) == ESPL_E_CONFIG) {
-			cr_assert(strstr(error.text, "CBC") != NULL && strstr(error.hint, "exact") != NULL);
+			cr_assert(strstr(error.text, "CBC") != NULL &&
+			    strstr(error.hint, "exact") != NULL);
 			espl_kit_free(kit);
 			cr_skip_test("built without CBC");
 		}
 		espl_kit_free(kit);
 		answer = after((enum lie)lie);
 		cr_assert_eq(answer.told, 1, "%d", lie);
-		cr_assert_str_eq(answer.status, lie == TRUE_ANSWER ? "optimal" : "heuristic", "%d: %s", lie, answer.status);
+		cr_assert_str_eq(answer.status, lie == TRUE_ANSWER ? "optimal" : "heuristic",
+		    "%d: %s", lie, answer.status);
 		cr_assert(fabs(answer.value - 5.137426745) < 1e-8, "%d: %.12g", lie, answer.value);
 		cr_assert(answer.gpus[0] == 2 && answer.gpus[1] == 2, "%d", lie);
 		cr_assert(answer.bound >= answer.value);

@@ -20,7 +20,7 @@ tree(const char *text)
 	struct espl__tree *t = NULL;
 
 	cr_assert_eq(espl__tree_parse(text, "t.cfg", &t, &diag), ESPL_OK, "%s: %s", text,
-		     diag.text);
+	    diag.text);
 	return t;
 }
 
@@ -33,7 +33,7 @@ space(const char *text)
 	espl_status st = espl__space_parse(espl__tree_root(t), &s, &diag);
 
 	cr_assert_eq(st, ESPL_OK, "%s: %s", text, diag.text);
-	espl__tree_free(t);		/* the space keeps nothing of it */
+	espl__tree_free(t); /* the space keeps nothing of it */
 	return s;
 }
 
@@ -41,9 +41,9 @@ space(const char *text)
 static char *
 file_of(const char *text)
 {
-	char *path = espl__format("%s/espl-model-XXXXXX",
-				  getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-	int   fd = mkstemp(path);
+	char *path =
+	    espl__format("%s/espl-model-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	int fd = mkstemp(path);
 	size_t n = strlen(text);
 
 	cr_assert_geq(fd, 0);
@@ -62,28 +62,29 @@ drop(char *path)
 /* ---- space --------------------------------------------------------------------------------- */
 
 static const char everything[] =
-	"lr = { type = \"real\"; low = 1e-5; high = 0.3; scale = \"log\"; };\n"
-	"momentum = { type = \"real\"; low = -1.0; high = 1; };\n"
-	"keep = { type = \"real\"; low = 0.001; high = 0.999; scale = \"reverse-log\"; };\n"
-	"units = { type = \"int\"; low = 1; high = 4096; scale = \"log\"; };\n"
-	"huge = { type = \"int\"; low = 1; high = 9007199254740992L; scale = \"log\"; };\n"
-	"wide = { type = \"int\"; low = -9007199254740992L; high = 9007199254740992L; };\n"
-	"layers = { type = \"int\"; low = 0; high = 5; };\n"
-	"batch = { type = \"int\"; low = 16; high = 250; quantum = 16; };\n"
-	"step = { type = \"real\"; low = 0.1; high = 0.9; quantum = 0.1; };\n"
-	"decay = { type = \"real\"; low = 0.01; high = 10.0; quantum = 0.01; scale = \"log\"; };\n"
-	"opt = { type = \"choice\"; values = [ \"sgd\", \"adam\", \"none\" ]; };\n"
-	"nesterov = { type = \"choice\"; values = [ true, false ]; when = { opt = \"sgd\"; }; };\n"
-	"damp = { type = \"real\"; low = 0.0; high = 1.0; when = { nesterov = false; layers = [ 1, 2 ]; }; };\n"
-	"size = { type = \"ordinal\"; values = ( 8, 16.5, \"all\" ); };\n"
-	"shift = { type = \"real\"; low = 1000000.0; high = 1000000.001; };\n";
+    "lr = { type = \"real\"; low = 1e-5; high = 0.3; scale = \"log\"; };\n"
+    "momentum = { type = \"real\"; low = -1.0; high = 1; };\n"
+    "keep = { type = \"real\"; low = 0.001; high = 0.999; scale = \"reverse-log\"; };\n"
+    "units = { type = \"int\"; low = 1; high = 4096; scale = \"log\"; };\n"
+    "huge = { type = \"int\"; low = 1; high = 9007199254740992L; scale = \"log\"; };\n"
+    "wide = { type = \"int\"; low = -9007199254740992L; high = 9007199254740992L; };\n"
+    "layers = { type = \"int\"; low = 0; high = 5; };\n"
+    "batch = { type = \"int\"; low = 16; high = 250; quantum = 16; };\n"
+    "step = { type = \"real\"; low = 0.1; high = 0.9; quantum = 0.1; };\n"
+    "decay = { type = \"real\"; low = 0.01; high = 10.0; quantum = 0.01; scale = \"log\"; };\n"
+    "opt = { type = \"choice\"; values = [ \"sgd\", \"adam\", \"none\" ]; };\n"
+    "nesterov = { type = \"choice\"; values = [ true, false ]; when = { opt = \"sgd\"; }; };\n"
+    "damp = { type = \"real\"; low = 0.0; high = 1.0; when = { nesterov = false; layers = [ 1, 2 "
+    "]; }; };\n"
+    "size = { type = \"ordinal\"; values = ( 8, 16.5, \"all\" ); };\n"
+    "shift = { type = \"real\"; low = 1000000.0; high = 1000000.001; };\n";
 
 Test(space, round_trips_and_conditions)
 {
 	struct espl__space *s = space(everything);
 	const struct espl_space *v = espl__space_view(s);
-	uint32_t n = espl__space_count(s), opt = v->find(v, "opt"), nesterov = v->find(v,
-										       "nesterov");
+	uint32_t n = espl__space_count(s), opt = v->find(v, "opt"),
+		 nesterov = v->find(v, "nesterov");
 	uint32_t damp = v->find(v, "damp"), layers = v->find(v, "layers"), missing = 0;
 	double unit[32], values[32], back[32], again[32], snapped[32];
 	struct espl__rng rng;
@@ -108,21 +109,23 @@ Test(space, round_trips_and_conditions)
 				continue;
 			}
 			cr_assert_eq(again[p], values[p], "%s: %.17g became %.17g", q->name,
-			             values[p], again[p]);
+			    values[p], again[p]);
 			cr_assert_eq(snapped[p], values[p], "%s: %.17g snaps to %.17g", q->name,
-			             values[p], snapped[p]);
+			    values[p], snapped[p]);
 			if (q->label_count == 0)
 				cr_assert(values[p] >= q->low && values[p] <= q->high, "%s",
-					  q->name);
+				    q->name);
 			if (i == 0 || i == 1)
 				cr_assert(q->label_count > 0 || q->quantum > 0 ||
-				          values[p] == (i == 0 ? q->low : q->high), "%s", q->name);
+					values[p] == (i == 0 ? q->low : q->high),
+				    "%s", q->name);
 		}
 		cr_assert_eq(v->hash(v, values), v->hash(v, again));
 		cr_assert_eq(isnan(values[nesterov]), values[opt] != 0);
 		/* Transitive: an inactive nesterov is no `false`. */
-		cr_assert_eq(!isnan(values[damp]), values[opt] == 0 && values[nesterov] == 1 &&
-		             (values[layers] == 1 || values[layers] == 2));
+		cr_assert_eq(!isnan(values[damp]),
+		    values[opt] == 0 && values[nesterov] == 1 &&
+			(values[layers] == 1 || values[layers] == 2));
 		seen_damp += !isnan(values[damp]);
 	}
 	cr_assert_gt(seen_damp, 0);
@@ -135,8 +138,8 @@ Test(space, scales_sample_fairly)
 {
 	struct espl__space *s = space(everything);
 	const struct espl_space *v = espl__space_view(s);
-	uint32_t units = v->find(v, "units"), layers = v->find(v, "layers"), keep = v->find(v,
-											    "keep");
+	uint32_t units = v->find(v, "units"), layers = v->find(v, "layers"),
+		 keep = v->find(v, "keep");
 	uint32_t ones = 0, counts[6] = { 0 }, close = 0, many = 100000;
 
 	for (uint32_t i = 0; i < many; i++) {
@@ -156,25 +159,30 @@ Test(space, scales_sample_fairly)
 	cr_assert_eq(v->params[v->find(v, "batch")]->levels, 15u);
 	cr_assert_eq(v->value(v, v->find(v, "batch"), 1.0), 240.0);
 	cr_assert_eq(v->params[v->find(v, "step")]->levels, 9u);
-	cr_assert_eq(v->value(v, v->find(v, "step"), 0.25), 0.3);	/* not 0.30000000000000004 */
+	/* not 0.30000000000000004 */
+	cr_assert_eq(v->value(v, v->find(v, "step"), 0.25), 0.3);
 	cr_assert_eq(v->params[v->find(v, "lr")]->levels, 0u);
 	espl__space_free(s);
 }
 
-static const struct { const char *text; uint32_t line; const char *says, *hint; } wrong[] = {
+static const struct {
+	const char *text;
+	uint32_t line;
+	const char *says, *hint;
+} wrong[] = {
 	{ "a = { type = \"float\"; low = 0; high = 1; };", 1, "'float' is no type", "" },
 	{ "\na = { type = \"rael\"; low = 0; high = 1; };", 2, "'rael' is no type", "'real'" },
 	{ "a = { low = 0; high = 1; };", 1, "no 'type'", "real, int" },
 	{ "a = { type = \"real\"; high = 1; };", 1, "no 'low'", "" },
 	{ "a = { type = \"real\"; low = 0;\n hihg = 1; };", 2, "no key 'hihg'", "'high'" },
 	{ "a = { type = \"real\"; low = 0; high = 1; scale = \"lgo\"; };", 1, "'lgo' is no scale",
-	 "'log'" },
+	    "'log'" },
 	{ "a = { type = \"real\";\n low = 2; high = 1; };", 2, "not below", "" },
 	{ "a = { type = \"int\"; low = 3; high = 3; };", 1, "not below", "a = 3;" },
 	{ "a = { type = \"real\";\n low = 0; high = 1; scale = \"log\"; };", 2, "above 0", "" },
 	{ "a = { type = \"real\"; low = 0; high = 1; quantum = 0; };", 1, "above 0", "" },
 	{ "a = { type = \"real\"; low = 0; high = 1; quantum = 2; };", 1, "larger than its range",
-	 "" },
+	    "" },
 	{ "a = { type = \"int\"; low = 0; high = 9; quantum = 1.5; };", 1, "whole number", "" },
 	{ "a = { type = \"int\"; low = 0.5; high = 9; };", 1, "whole number", "real" },
 	{ "a = { type = \"int\"; low = 0; high = 9007199254740993L; };", 1, "2^53", "" },
@@ -189,17 +197,21 @@ static const struct { const char *text; uint32_t line; const char *says, *hint; 
 	{ "a = [ 1, 2 ];", 1, "an array", "choice" },
 	{ "a = { type = \"int\"; low = 0; high = 9; default = 11; };", 1, "outside", "" },
 	{ "a = { type = \"int\"; low = 0; high = 9; quantum = 3; default = 4; };", 1,
-	 "none of its levels", "3" },
+	    "none of its levels", "3" },
 	{ "a = { type = \"choice\"; values = [ \"adam\", \"sgd\" ]; default = \"adm\"; };", 1,
-	 "none of its values", "'adam'" },
+	    "none of its values", "'adam'" },
 	{ "a = { type = \"int\"; low = 0; high = 1; when = { b = 1; }; };\n"
-	  "b = { type = \"int\"; low = 0; high = 1; };", 1, "no parameter before it", "above" },
+	  "b = { type = \"int\"; low = 0; high = 1; };",
+	    1, "no parameter before it", "above" },
 	{ "b = { type = \"int\"; low = 0; high = 1; };\n"
-	  "a = { type = \"int\"; low = 0; high = 1; when = { b = 2; }; };", 2, "outside", "" },
+	  "a = { type = \"int\"; low = 0; high = 1; when = { b = 2; }; };",
+	    2, "outside", "" },
 	{ "b = { type = \"choice\"; values = [ \"x\", \"y\" ]; };\n"
-	  "a = { type = \"int\"; low = 0; high = 1; when = { b = \"z\"; }; };", 2, "none of its values", "" },
+	  "a = { type = \"int\"; low = 0; high = 1; when = { b = \"z\"; }; };",
+	    2, "none of its values", "" },
 	{ "b = { type = \"real\"; low = 0; high = 1; };\n"
-	  "a = { type = \"int\"; low = 0; high = 1; when = { b = 1; }; };", 2, "real parameter", "" },
+	  "a = { type = \"int\"; low = 0; high = 1; when = { b = 1; }; };",
+	    2, "real parameter", "" },
 	{ "a = { type = \"int\"; low = 0; high = 1; when = 3; };", 1, "not a group", "" },
 };
 
@@ -211,14 +223,14 @@ Test(space, mistakes_are_told_with_their_line)
 		struct espl__space *s = NULL;
 
 		cr_expect_eq(espl__space_parse(espl__tree_root(t), &s, &diag), ESPL_E_CONFIG, "%s",
-		             wrong[i].text);
+		    wrong[i].text);
 		cr_expect_null(s);
 		cr_expect_str_eq(diag.file, "t.cfg", "%s", wrong[i].text);
 		cr_expect_eq(diag.line, wrong[i].line, "%s: line %u", wrong[i].text, diag.line);
 		cr_expect(strstr(diag.text, wrong[i].says) != NULL, "%s: %s", wrong[i].text,
-			  diag.text);
+		    diag.text);
 		cr_expect(strstr(diag.hint, wrong[i].hint) != NULL, "%s: %s", wrong[i].text,
-			  diag.hint);
+		    diag.hint);
 		espl__tree_free(t);
 	}
 }
@@ -226,22 +238,27 @@ Test(space, mistakes_are_told_with_their_line)
 Test(space, settings_points_and_json)
 {
 	struct espl__space *s = space(
-		"seed = 7;\n"
-		"lr = { type = \"real\"; low = 0.001; high = 1.0; scale = \"log\"; };\n"
-		"opt = { type = \"choice\"; values = [ \"sgd\", \"adam\" ]; default = \"sgd\"; };\n"
-		"nesterov = { type = \"choice\"; values = [ true, false ]; when = { opt = \"sgd\"; };"
-		" default = true; };\n"
-		"batch = { type = \"ordinal\"; values = [ 16, 32 ]; default = 32; };\n"
-		"name = \"a\\\"b\";\n"
-		"never = { type = \"int\"; low = 1; high = 2; when = { seed = 8; }; };\n"
-		"neither = { type = \"int\"; low = 1; high = 2; when = { never = 1; }; };\n"
-		"always = { type = \"int\"; low = 1; high = 2; when = { seed = 7; }; default = 1; };\n");
-	struct espl__tree *t = tree("p = { lr = 0.1; };\nq = { lr = 0.1; opt = \"adam\";\n nesterov = true; };\n"
-	                            "r = { opt = \"sgd\"; };\nv = { lr = 5.0; };\nw = { lrr = 0.1; };\n"
-	                            "x = { lr = 0.1; opt = \"adam\"; seed = 7; };\ny = { lr = 0.1; seed = 8; };");
+	    "seed = 7;\n"
+	    "lr = { type = \"real\"; low = 0.001; high = 1.0; scale = \"log\"; };\n"
+	    "opt = { type = \"choice\"; values = [ \"sgd\", \"adam\" ]; default = \"sgd\"; };\n"
+	    "nesterov = { type = \"choice\"; values = [ true, false ]; when = { opt = \"sgd\"; };"
+	    " default = true; };\n"
+	    "batch = { type = \"ordinal\"; values = [ 16, 32 ]; default = 32; };\n"
+	    "name = \"a\\\"b\";\n"
+	    "never = { type = \"int\"; low = 1; high = 2; when = { seed = 8; }; };\n"
+	    "neither = { type = \"int\"; low = 1; high = 2; when = { never = 1; }; };\n"
+	    "always = { type = \"int\"; low = 1; high = 2; when = { seed = 7; }; default = 1; "
+	    "};\n");
+	struct espl__tree *t =
+	    tree("p = { lr = 0.1; };\nq = { lr = 0.1; opt = \"adam\";\n nesterov = true; };\n"
+		 "r = { opt = \"sgd\"; };\nv = { lr = 5.0; };\nw = { lrr = 0.1; };\n"
+		 "x = { lr = 0.1; opt = \"adam\"; seed = 7; };\ny = { lr = 0.1; seed = 8; };");
 	const struct espl__node *root = espl__tree_root(t);
-	static const struct { const char *name; uint32_t line; const char *says; } bad[] = {
-		{ "q", 3, "not active" }, { "r", 4, "leaves out 'lr'" }, { "v", 5, "outside" },
+	static const struct {
+		const char *name;
+		uint32_t line;
+		const char *says;
+	} bad[] = { { "q", 3, "not active" }, { "r", 4, "leaves out 'lr'" }, { "v", 5, "outside" },
 		{ "w", 6, "no parameter" }, { "y", 8, "constant" } };
 	const struct espl_space *view = espl__space_view(s);
 	struct espl__diag diag = ESPL__DIAG_INIT;
@@ -250,14 +267,15 @@ Test(space, settings_points_and_json)
 	double values[8];
 	uint32_t missing = 99;
 
-	cr_assert_eq(espl__space_count(s), 5u);		/* never and neither are gone */
+	cr_assert_eq(espl__space_count(s), 5u); /* never and neither are gone */
 	cr_assert_eq(espl__space_point(s, espl__node_get(root, "p"), values, &diag), ESPL_OK, "%s",
-		     diag.text);
+	    diag.text);
 	espl__space_json(s, values, &json);
-	cr_assert_str_eq(espl__buf_text(&json), "{\"seed\": 7, \"lr\": 0.1, \"opt\": \"sgd\", "
-	                 "\"nesterov\": true, \"batch\": 32, \"name\": \"a\\\"b\", \"always\": 1}");
+	cr_assert_str_eq(espl__buf_text(&json),
+	    "{\"seed\": 7, \"lr\": 0.1, \"opt\": \"sgd\", \"nesterov\": true, \"batch\": 32, "
+	    "\"name\": \"a\\\"b\", \"always\": 1}");
 	cr_assert_eq(espl__space_point(s, espl__node_get(root, "x"), values, &diag), ESPL_OK, "%s",
-		     diag.text);
+	    diag.text);
 	espl__space_settings(s, values, &set);
 	cr_assert_eq(set.count, 6u);
 	cr_assert_str_eq(set.list[0].name, "seed");
@@ -272,12 +290,16 @@ Test(space, settings_points_and_json)
 		struct espl__diag d = ESPL__DIAG_INIT;
 
 		cr_expect_neq(espl__space_point(s, espl__node_get(root, bad[i].name), values, &d),
-			      ESPL_OK);
+		    ESPL_OK);
 		cr_expect_eq(d.line, bad[i].line, "%s: %u", bad[i].name, d.line);
 		cr_expect(strstr(d.text, bad[i].says) != NULL, "%s: %s", bad[i].name, d.text);
 	}
 	/* A change of the optimizer switches nesterov on: it is asked for, then all is well. */
-	values[0] = 7.0; values[1] = 0.2; values[2] = NAN; values[3] = 0.6; values[4] = 1;
+	values[0] = 7.0;
+	values[1] = 0.2;
+	values[2] = NAN;
+	values[3] = 0.6;
+	values[4] = 1;
 	cr_assert_eq(view->snap(view, values, &missing), ESPL_E_UNKNOWN);
 	cr_assert_eq(missing, 2u);
 	values[2] = 1;
@@ -296,8 +318,8 @@ static espl_status
 profile(const char *text, struct espl__profile **p, struct espl__diag *diag)
 {
 	struct espl__tree *t = tree(text);
-	espl_status st = espl__profile_load(espl__node_get(espl__tree_root(t), "profile"), "", p,
-					    diag);
+	espl_status st =
+	    espl__profile_load(espl__node_get(espl__tree_root(t), "profile"), "", p, diag);
 
 	espl__tree_free(t);
 	return st;
@@ -307,32 +329,36 @@ Test(profile, answers_and_forms)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__profile *p = NULL;
-	char *json = file_of("{\"iteration\": {\"mean\": 4.5, \"sd\": \"0s\"}, \"scaling\": [[1, 1.0], [4, 3]],\n"
-	                     " \"packing\": null, \"start\": 2, \"checkpoint\": \"1s\", \"comment\": \"x\"}");
+	char *json = file_of(
+	    "{\"iteration\": {\"mean\": 4.5, \"sd\": \"0s\"}, \"scaling\": [[1, 1.0], [4, 3]],\n"
+	    " \"packing\": null, \"start\": 2, \"checkpoint\": \"1s\", \"comment\": \"x\"}");
 	char *text = espl__format("profile = \"%s\";", json);
 
-	cr_assert_eq(profile("profile = { iteration = { mean = \"4s\"; sd = \"0s\"; }; "
-	                     "scaling = ( (1, 1.0), (2, 1.9), (4, 3.4), (8, 5.6) ); "
-	                     "packing = ( (1, 1.0), (2, 1.6), (4, 2.2) ); start = \"2s\"; "
-	                     "checkpoint = \"1s\"; };", &p, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(profile("profile = { iteration = { mean = \"4s\"; sd = \"0s\"; }; scaling = ( "
+			     "(1, 1.0), (2, 1.9), (4, 3.4), (8, 5.6) ); packing = ( (1, 1.0), (2, "
+			     "1.6), (4, 2.2) ); start = \"2s\"; checkpoint = \"1s\"; };",
+			 &p, &diag),
+	    ESPL_OK, "%s", diag.text);
 	cr_assert_float_eq(espl__profile_speed(p, (struct espl_share){ 3, 1 }), 2.65, 1e-12);
 	cr_assert_float_eq(espl__profile_speed(p, (struct espl_share){ 64, 1 }), 5.6, 1e-12);
 	cr_assert_float_eq(espl__profile_speed(p, (struct espl_share){ 1, 4 }), 0.55, 1e-12);
 	cr_assert_float_eq(espl__profile_speed(p, (struct espl_share){ 1, 3 }), 1.9 / 3, 1e-12);
 	cr_assert_eq(espl__profile_speed(p, (struct espl_share){ 0, 1 }), 0.0);
 	cr_assert_float_eq(espl__profile_iteration_s(p, (struct espl_share){ 2, 1 }), 4 / 1.9,
-			   1e-12);
+	    1e-12);
 	cr_assert_eq(p->start.mean_s, 2.0);
 	cr_assert_eq(p->restore.mean_s, 1.0);
 	cr_assert_not(p->guessed);
 	espl__profile_free(p);
 
-	cr_assert_eq(profile("profile = { latency = ( (1, 12.0), (2, \"8s\"), (4, 6) ); "
-	                     "iteration = { sd = \"1s\"; }; };", &p, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(profile("profile = { latency = ( (1, 12.0), (2, \"8s\"), (4, 6) ); iteration "
+			     "= { sd = \"1s\"; }; };",
+			 &p, &diag),
+	    ESPL_OK, "%s", diag.text);
 	cr_assert_float_eq(espl__profile_iteration_s(p, (struct espl_share){ 4, 1 }), 6.0, 1e-9);
 	/* Throughput, not latency, is linear in between: 12 / ((1.5 + 2) / 2). */
 	cr_assert_float_eq(espl__profile_iteration_s(p, (struct espl_share){ 3, 1 }), 12 / 1.75,
-			   1e-9);
+	    1e-9);
 	cr_assert_eq(p->iteration.kind, ESPL_NORMAL);
 	espl__profile_free(p);
 
@@ -351,15 +377,16 @@ Test(profile, answers_and_forms)
 
 Test(profile, mistakes)
 {
-	static const struct { const char *text, *says; } bad[] = {
-		{ "profile = { latency = ( (1, 4.0), (2, 5.0) ); };", "rises" },
+	static const struct {
+		const char *text, *says;
+	} bad[] = { { "profile = { latency = ( (1, 4.0), (2, 5.0) ); };", "rises" },
 		{ "profile = { iteration = \"1s\"; scaling = ( (1, 1.0), (2, 0.9) ); };", "falls" },
 		{ "profile = { iteration = \"1s\"; scaling = ( (1, 1.0), (2, 0.0) ); };",
-		 "above 0" },
+		    "above 0" },
 		{ "profile = { iteration = \"1s\"; scaling = ( (1, 1.0), (1, 2.0) ); };",
-		 "must rise" },
+		    "must rise" },
 		{ "profile = { iteration = \"1s\"; scaling = ( (1, 1.0), (4, 2.0), (2, 2.0) ); };",
-		 "must rise" },
+		    "must rise" },
 		{ "profile = { iteration = \"1s\"; scaling = ( (2, 1.0) ); };", "that of 1" },
 		{ "profile = { iteration = \"1s\"; scaling = ( (1, 2.0) ); };", "(1, 1.0)" },
 		{ "profile = { iteration = \"1s\"; scaling = ( 1, 2 ); };", "pair" },
@@ -370,8 +397,8 @@ Test(profile, mistakes)
 		{ "profile = 3;", "an integer" },
 		{ "profile = \"/nonexistent/p.json\";", "/nonexistent/p.json" } };
 	struct espl__profile *p = NULL;
-	char *broken = file_of("{\"iteration\":\n }"), *text = espl__format("profile = \"%s\";",
-									    broken);
+	char *broken = file_of("{\"iteration\":\n }"),
+	     *text = espl__format("profile = \"%s\";", broken);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -389,11 +416,10 @@ Test(profile, mistakes)
 Test(profile, draws_have_the_mean_told)
 {
 	double samples[] = { 1.0, 2.0, 6.0 };
-	struct espl_latency all[] = {
-		{ .kind = ESPL_CONSTANT, .mean_s = 3 }, { .kind = ESPL_NORMAL, .mean_s = 15,
-							 .sd_s = 2 },
-		{ .kind = ESPL_NORMAL, .mean_s = 1, .sd_s = 2 }, { .kind = ESPL_LOGNORMAL,
-								  .mean_s = 4, .sd_s = 3 },
+	struct espl_latency all[] = { { .kind = ESPL_CONSTANT, .mean_s = 3 },
+		{ .kind = ESPL_NORMAL, .mean_s = 15, .sd_s = 2 },
+		{ .kind = ESPL_NORMAL, .mean_s = 1, .sd_s = 2 },
+		{ .kind = ESPL_LOGNORMAL, .mean_s = 4, .sd_s = 3 },
 		{ .kind = ESPL_EMPIRICAL, .samples_s = samples, .sample_count = 3 } };
 	struct espl__rng rng;
 
@@ -408,7 +434,7 @@ Test(profile, draws_have_the_mean_told)
 			sum += v;
 		}
 		cr_expect_float_eq(sum / 40000, espl__latency_mean(&all[i]), 0.06, "kind %u",
-				   all[i].kind);
+		    all[i].kind);
 	}
 }
 
@@ -419,15 +445,22 @@ Test(profile, draws_have_the_mean_told)
 Test(ledger, terms)
 {
 	struct espl__ledger *l = espl__ledger_new();
-	struct espl_offer o = { .size = sizeof o, .number = 3, .gpus = 4, .price_hour = 12240000,
-		.data_gb = 10000, .billing = ESPL_BILL_NODE, .billed_from = ESPL_BILL_FROM_BOOT,
-		.billing_step = S, .minimum_charge = 60 * S, .refund_before = 3600 * S };
+	struct espl_offer o = { .size = sizeof o,
+		.number = 3,
+		.gpus = 4,
+		.price_hour = 12240000,
+		.data_gb = 10000,
+		.billing = ESPL_BILL_NODE,
+		.billed_from = ESPL_BILL_FROM_BOOT,
+		.billing_step = S,
+		.minimum_charge = 60 * S,
+		.refund_before = 3600 * S };
 
 	espl__ledger_open(l, 0, &o, 150.0, 0);
 	cr_assert_eq(espl__ledger_lease(l, 0, 100 * S), 0);
 	cr_assert_eq(espl__ledger_billed_from(l, 0), ESPL_NEVER);
 	espl__ledger_state(l, 0, ESPL_NODE_BOOTING, 10 * S);
-	cr_assert_eq(espl__ledger_lease(l, 0, 11 * S), 204000);		/* a minute at least */
+	cr_assert_eq(espl__ledger_lease(l, 0, 11 * S), 204000); /* a minute at least */
 	cr_assert_float_eq(espl__ledger_rate(l), 3400.0, 1e-9);
 	espl__ledger_state(l, 0, ESPL_NODE_READY, 20 * S);
 	cr_assert_eq(espl__ledger_lease(l, 0, 100 * S), 90 * 3400 + 1500000);
@@ -436,31 +469,31 @@ Test(ledger, terms)
 	espl__ledger_price(l, 2, 120 * S, 1);
 	espl__ledger_close(l, 0, 130 * S + S / 2, ESPL_BY_USER, -1);
 	cr_assert_eq(espl__ledger_lease(l, 0, 9999 * S), 100 * 3400 + 21 * 6800 + 1500000);
-	espl__ledger_open(l, 1, &o, 150.0, 0);		/* revoked within the hour: free */
+	espl__ledger_open(l, 1, &o, 150.0, 0); /* revoked within the hour: free */
 	espl__ledger_state(l, 1, ESPL_NODE_READY, 0);
 	cr_assert_gt(espl__ledger_total(l, 3599 * S), espl__ledger_lease(l, 0, 0));
 	espl__ledger_close(l, 1, 3599 * S, ESPL_BY_PROVIDER, -1);
 	cr_assert_eq(espl__ledger_lease(l, 1, 0), 0);
-	espl__ledger_open(l, 2, &o, 0.0, 0);		/* revoked later: the time used */
+	espl__ledger_open(l, 2, &o, 0.0, 0); /* revoked later: the time used */
 	espl__ledger_state(l, 2, ESPL_NODE_READY, 0);
 	espl__ledger_close(l, 2, 3600 * S, ESPL_BY_PROVIDER, -1);
 	cr_assert_eq(espl__ledger_lease(l, 2, 0), 12240000);
-	espl__ledger_open(l, 3, &o, 0.0, 0);		/* never came */
+	espl__ledger_open(l, 3, &o, 0.0, 0); /* never came */
 	espl__ledger_close(l, 3, 50 * S, ESPL_BY_CAPACITY, -1);
 	cr_assert_eq(espl__ledger_lease(l, 3, 0), 0);
-	espl__ledger_open(l, 4, &o, 0.0, 0);		/* the provider's figure goes before ours */
+	espl__ledger_open(l, 4, &o, 0.0, 0); /* the provider's figure goes before ours */
 	espl__ledger_state(l, 4, ESPL_NODE_READY, 0);
 	espl__ledger_close(l, 4, 5 * S, ESPL_BY_USER, 77);
 	cr_assert_eq(espl__ledger_lease(l, 4, 0), 77);
 	o.billing = ESPL_BILL_FUNCTION;
 	espl__ledger_open(l, 5, &o, 0.0, 0);
 	espl__ledger_state(l, 5, ESPL_NODE_READY, 0);
-	espl__ledger_busy(l, 5, 3600 * S);		/* one of four GPUs for an hour */
+	espl__ledger_busy(l, 5, 3600 * S); /* one of four GPUs for an hour */
 	cr_assert_eq(espl__ledger_rate(l), 0.0);
 	espl__ledger_close(l, 5, 9000 * S, ESPL_BY_USER, -1);
 	cr_assert_eq(espl__ledger_lease(l, 5, 0), 3060000);
 	cr_assert_eq(espl__ledger_total(l, 0),
-		     100 * 3400 + 21 * 6800 + 1500000 + 12240000 + 77 + 3060000);
+	    100 * 3400 + 21 * 6800 + 1500000 + 12240000 + 77 + 3060000);
 	espl__ledger_free(l);
 }
 
@@ -476,13 +509,18 @@ Test(ledger, random_sequences_conserve)
 		espl_money before = 0;
 
 		for (int i = 0; i < 600; i++) {
-			uint64_t r = espl__rng_next(&rng), which = opened > 0 ? (r >> 8) % opened : 0;
-			struct espl_offer o = { .size = sizeof o, .number = (uint32_t)(r % 3),
-					       .gpus = 2,
-				.price_hour = (espl_money)(r % 50000000), .data_gb = 100,
+			uint64_t r = espl__rng_next(&rng),
+				 which = opened > 0 ? (r >> 8) % opened : 0;
+			struct espl_offer o = { .size = sizeof o,
+				.number = (uint32_t)(r % 3),
+				.gpus = 2,
+				.price_hour = (espl_money)(r % 50000000),
+				.data_gb = 100,
 				.billing = r & 64 ? ESPL_BILL_NODE : ESPL_BILL_FUNCTION,
-				.billed_from = ESPL_BILL_FROM_REQUEST + (espl_bill_start)((r >> 20) % 3),
-				.billing_step = r & 128 ? S : 0, .minimum_charge = r & 256 ? 60 * S : 0,
+				.billed_from =
+				    ESPL_BILL_FROM_REQUEST + (espl_bill_start)((r >> 20) % 3),
+				.billing_step = r & 128 ? S : 0,
+				.minimum_charge = r & 256 ? 60 * S : 0,
 				.refund_before = 0 };
 			espl_money sum = 0, total;
 
@@ -491,7 +529,7 @@ Test(ledger, random_sequences_conserve)
 				espl__ledger_open(l, opened++, &o, 1.5, now);
 			else if (r % 10 < 6)
 				espl__ledger_state(l, which,
-						 r & 16 ? ESPL_NODE_BOOTING : ESPL_NODE_READY, now);
+				    r & 16 ? ESPL_NODE_BOOTING : ESPL_NODE_READY, now);
 			else if (r % 10 < 7)
 				espl__ledger_price(l, o.number, now, o.price_hour);
 			else if (r % 10 < 8)

@@ -1,5 +1,5 @@
-/* test_pack.c - placer pack on several nodes: gangs keep their slots until there is a place for what they are
- * to have, the widest are seated first, and one small gang may move to make room.
+/* test_pack.c - placer pack on several nodes: gangs keep their slots until there is a place for
+ * what they are to have, the widest are seated first, and one small gang may move to make room.
  */
 #include <criterion/criterion.h>
 #include "testkit.h"
@@ -63,7 +63,8 @@ has(const struct espl_kit *kit, uint64_t id)
 	return count;
 }
 
-/* Two that grow, and whose old slots would serve a third: none of them is without slots meanwhile. */
+/* Two that grow, and whose old slots would serve a third: none of them is without slots meanwhile.
+ */
 Test(pack, slots_are_kept_until_there_is_a_place)
 {
 	struct espl_kit *kit = nodes(2, 2);
@@ -72,7 +73,7 @@ Test(pack, slots_are_kept_until_there_is_a_place)
 	cr_assert_eq(espl_kit_place(kit), ESPL_OK, "%s", espl_kit_log(kit));
 	espl_kit_lock(kit, c, 1);
 	espl_kit_lock(kit, b, 1);
-	espl_kit_grant(kit, a, 2, 1);		/* no node has two for it */
+	espl_kit_grant(kit, a, 2, 1); /* no node has two for it */
 	d = gang(kit, 1);
 	cr_assert_eq(espl_kit_place(kit), ESPL_OK, "%s", espl_kit_log(kit));
 	cr_assert_eq(has(kit, a), 1);
@@ -94,7 +95,8 @@ Test(pack, the_widest_is_seated_first)
 	espl_kit_lock(kit, b, 1);
 	c = gang(kit, 2);
 	cr_assert_eq(espl_kit_place(kit), ESPL_OK, "%s", espl_kit_log(kit));
-	cr_assert(has(kit, a) == 1 && has(kit, b) == 1 && has(kit, c) == 2, "%s", espl_kit_log(kit));
+	cr_assert(has(kit, a) == 1 && has(kit, b) == 1 && has(kit, c) == 2, "%s",
+	    espl_kit_log(kit));
 	espl_kit_free(kit);
 }
 
@@ -106,7 +108,8 @@ Test(pack, one_small_gang_moves_where_that_makes_room)
 	cr_assert_eq(espl_kit_place(kit), ESPL_OK);
 	c = gang(kit, 4);
 	cr_assert_eq(espl_kit_place(kit), ESPL_OK, "%s", espl_kit_log(kit));
-	cr_assert(has(kit, a) == 1 && has(kit, b) == 1 && has(kit, c) == 4, "%s", espl_kit_log(kit));
+	cr_assert(has(kit, a) == 1 && has(kit, b) == 1 && has(kit, c) == 4, "%s",
+	    espl_kit_log(kit));
 	cr_assert_eq(espl_kit_moved(kit), 1);
 	espl_kit_free(kit);
 }
@@ -130,7 +133,8 @@ Test(pack, no_gang_is_ever_left_without_slots)
 				ids[i] = ids[--live];
 			}
 			for (k = below(4); k > 0 && live > 0; k--) {
-				uint32_t wide = below(4) == 0 ? gpus * (1 + below(2)) : 1 + below(gpus);
+				uint32_t wide =
+				    below(4) == 0 ? gpus * (1 + below(2)) : 1 + below(gpus);
 
 				i = below(live);
 				if (below(3) == 0)
@@ -140,10 +144,13 @@ Test(pack, no_gang_is_ever_left_without_slots)
 			}
 			for (i = 0; i < live; i++)
 				espl_kit_item_at(kit, ids[i])->elapsed_s = has(kit, ids[i]);
-			cr_assert_eq(espl_kit_place(kit), ESPL_OK, "seed %u round %u\n%s", seed, round, espl_kit_log(kit));
+			cr_assert_eq(espl_kit_place(kit), ESPL_OK, "seed %u round %u\n%s", seed,
+			    round, espl_kit_log(kit));
 			for (i = 0; i < live; i++)
-				cr_assert(has(kit, ids[i]) > 0 || !(espl_kit_item_at(kit, ids[i])->elapsed_s > 0),
-				    "seed %u round %u: trial %u has lost its slots\n%s", seed, round, (unsigned)ids[i], espl_kit_log(kit));
+				cr_assert(has(kit, ids[i]) > 0 ||
+					!(espl_kit_item_at(kit, ids[i])->elapsed_s > 0),
+				    "seed %u round %u: trial %u has lost its slots\n%s", seed,
+				    round, (unsigned)ids[i], espl_kit_log(kit));
 		}
 		espl_kit_free(kit);
 	}

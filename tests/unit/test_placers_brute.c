@@ -1,5 +1,5 @@
-/* test_placers_brute.c - colocate against all ways to make room for one more gang, and to empty a node: it finds one
- * if there is one, with the fewest moves. */
+/* test_placers_brute.c - colocate against all ways to make room for one more gang, and to empty a
+ * node: it finds one if there is one, with the fewest moves. */
 #include <criterion/criterion.h>
 #include "testkit.h"
 #include "test_plugins.h"
@@ -9,11 +9,11 @@
 #define GANGS 7u
 
 struct floor {
-	uint32_t nodes, gpus;		/* per node */
-	uint32_t count;			/* gangs that sit */
+	uint32_t nodes, gpus; /* per node */
+	uint32_t count;       /* gangs that sit */
 	uint32_t size[GANGS], node[GANGS];
-	uint8_t  locked[GANGS];
-	uint32_t want;			/* GPUs of the one that comes */
+	uint8_t locked[GANGS];
+	uint32_t want; /* GPUs of the one that comes */
 };
 
 static uint32_t
@@ -88,7 +88,8 @@ set_up(const struct floor *f)
 	uint32_t used[NODES] = { 0 }, i, k;
 	struct espl_error error;
 
-	cr_assert_eq(espl_kit_open(kit, &placer_colocate_LTX_espalier_plugin, "", &error), ESPL_OK, "%s", error.text);
+	cr_assert_eq(espl_kit_open(kit, &placer_colocate_LTX_espalier_plugin, "", &error), ESPL_OK,
+	    "%s", error.text);
 	(void)espl_kit_offer(kit, "node", f->gpus, 100, 1.0);
 	for (i = 0; i < f->nodes; i++)
 		(void)espl_kit_node(kit, 0, ESPL_NODE_READY);
@@ -168,8 +169,10 @@ Test(colocate, empties_a_node_that_is_not_needed)
 		cr_assert_eq(espl_kit_refused(kit), 0);
 		moved = espl_kit_moved(kit);
 		given = f.nodes - espl_kit_nodes(kit, 0);
-		cr_assert(given <= 1 && (given == 1 || moved == 0), "%d: %u moved, %u given up", (int)seed, moved, given);
-		cr_assert(best != ESPL_ANY || given == 0, "%d: given up with gangs on it", (int)seed);
+		cr_assert(given <= 1 && (given == 1 || moved == 0), "%d: %u moved, %u given up",
+		    (int)seed, moved, given);
+		cr_assert(best != ESPL_ANY || given == 0, "%d: given up with gangs on it",
+		    (int)seed);
 		missed += best != ESPL_ANY && given == 0;
 		more += given == 1 && moved > best;
 		emptied += given == 1 && moved > 0;
@@ -204,7 +207,8 @@ Test(colocate, makes_room_as_well_as_any_other_way)
 		} else if (count == 0) {
 			missed++;
 		} else {
-			cr_assert(moved >= best, "%d: %u moves, %u at least", (int)seed, moved, best);
+			cr_assert(moved >= best, "%d: %u moves, %u at least", (int)seed, moved,
+			    best);
 			at_once += best == 0;
 			displaced += best > 0;
 			more += moved > best;
@@ -220,12 +224,18 @@ Test(colocate, makes_room_as_well_as_any_other_way)
 Test(colocate, straddles_nodes_behind_one_it_cannot_have)
 {
 	for (uint32_t own = 0; own < 2; own++) {
-		struct floor f = { .nodes = 3, .gpus = 4, .count = 2, .size = { 2, 2 }, .node = { 1, 2 }, .want = 3 };
+		struct floor f = { .nodes = 3,
+			.gpus = 4,
+			.count = 2,
+			.size = { 2, 2 },
+			.node = { 1, 2 },
+			.want = 3 };
 		struct espl_kit *kit = set_up(&f);
 		uint64_t id = espl_kit_item(kit, 1, 100);
 		uint32_t count = 0;
 
-		espl_kit_node_flags(kit, 0, own ? 0 : ESPL_NODE_RETIRING, own ? ESPL_OWNER_BRACKET : ESPL_NONE);
+		espl_kit_node_flags(kit, 0, own ? 0 : ESPL_NODE_RETIRING,
+		    own ? ESPL_OWNER_BRACKET : ESPL_NONE);
 		espl_kit_grant(kit, id, f.want, 1);
 		cr_assert_eq(espl_kit_place(kit), ESPL_OK, "%s", espl_kit_log(kit));
 		(void)espl_kit_slots(kit, id, &count);

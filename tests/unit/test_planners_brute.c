@@ -1,12 +1,13 @@
-/* test_planners_brute.c - the exact planner against all plans there are, on searches small enough. */
+/* test_planners_brute.c - the exact planner against all plans there are, on searches small enough.
+ */
 #include <criterion/criterion.h>
 #include <math.h>
 #include "../../plugins/allocators/planner_exact.h"
 #include "test_planners.h"
 
 #ifndef BRUTE_CASES
-# define BRUTE_FROM  0
-# define BRUTE_CASES 300
+#define BRUTE_FROM 0
+#define BRUTE_CASES 300
 #endif
 
 /* A small search with everything at random. */
@@ -34,7 +35,8 @@ small_case(struct plan_case *c, uint64_t seed)
 	o->billing = plan_pick(&s, 4) == 0 ? ESPL_BILL_FUNCTION : ESPL_BILL_NODE;
 	o->billed_from = 1 + plan_pick(&s, 3);
 	o->price_hour = plan_pick(&s, 12) == 0 ? 0 : (espl_money)(plan_uniform(&s, 1, 4) * 3600e6);
-	o->minimum_charge = plan_pick(&s, 3) == 0 ? (espl_span)(plan_uniform(&s, 10, 200) * 1e9) : 0;
+	o->minimum_charge =
+	    plan_pick(&s, 3) == 0 ? (espl_span)(plan_uniform(&s, 10, 200) * 1e9) : 0;
 	o->billing_step = plan_pick(&s, 5) == 0 ? (espl_span)(plan_uniform(&s, 1, 90) * 1e9) : 0;
 	if (plan_pick(&s, 3) == 0) {
 		o->data_gb = (espl_money)(plan_uniform(&s, 0, 1) * 1e6);
@@ -50,7 +52,9 @@ small_case(struct plan_case *c, uint64_t seed)
 		c->profile.restore = plan_seconds(plan_uniform(&s, 0, 10), 0);
 	}
 	if (plan_pick(&s, 3) == 0)
-		c->sync = plan_seconds(plan_uniform(&s, 0, 1) < 0.5 ? plan_uniform(&s, 0, 5) : plan_uniform(&s, 5, 60), 0);
+		c->sync = plan_seconds(plan_uniform(&s, 0, 1) < 0.5 ? plan_uniform(&s, 0, 5)
+								    : plan_uniform(&s, 5, 60),
+		    0);
 	c->setup.colocate = plan_pick(&s, 4) > 0;
 	c->setup.checkpoint = plan_pick(&s, 4) > 0;
 	c->setup.warm = plan_pick(&s, 2) == 0;
@@ -59,7 +63,8 @@ small_case(struct plan_case *c, uint64_t seed)
 	if (plan_pick(&s, 3) == 0)
 		c->setup.gpus_max = 1 + plan_pick(&s, 4);
 	if (plan_pick(&s, 6) == 0)
-		c->setup.gpus_min = 1 + plan_pick(&s, c->setup.gpus_max < 3 ? c->setup.gpus_max : 3);
+		c->setup.gpus_min =
+		    1 + plan_pick(&s, c->setup.gpus_max < 3 ? c->setup.gpus_max : 3);
 	plan_case_model(c);
 }
 
@@ -76,25 +81,28 @@ next_plan(uint32_t *gpus, uint32_t from, uint32_t count, uint32_t most)
 	return 0;
 }
 
-struct all { double least_s, least_usd; };
+struct all {
+	double least_s, least_usd;
+};
 
 /* Is the first better?  Cheaper and then sooner, or the other way round. */
 static int
 better(const struct plan_found *x, const struct plan_found *y, int soonest)
 {
 	double a[2] = { x->cost_usd, x->jct_s }, b[2] = { y->cost_usd, y->jct_s };
-	int    first = soonest ? 1 : 0;
+	int first = soonest ? 1 : 0;
 
 	if (y->status != ESPL_OK || a[first] < b[first] - 1e-9 * (fabs(b[first]) + 1))
 		return 1;
 	return a[first] <= b[first] + 1e-9 * (fabs(b[first]) + 1) &&
-	       a[1 - first] < b[1 - first] - 1e-9 * (fabs(b[1 - first]) + 1);
+	    a[1 - first] < b[1 - first] - 1e-9 * (fabs(b[1 - first]) + 1);
 }
 
-/* The best of all plans of the stages from this one on (those before have `gpus`), within the case's limits;
- * the least of each by itself. */
+/* The best of all plans of the stages from this one on (those before have `gpus`), within the
+ * case's limits; the least of each by itself. */
 static struct plan_found
-best_plan(struct plan_case *c, uint32_t from, uint32_t *gpus, int fair, int soonest, struct all *all)
+best_plan(struct plan_case *c, uint32_t from, uint32_t *gpus, int fair, int soonest,
+    struct all *all)
 {
 	struct plan_found best = { .status = ESPL_E_INFEASIBLE }, found = { 0 };
 	uint32_t i;
@@ -104,7 +112,8 @@ best_plan(struct plan_case *c, uint32_t from, uint32_t *gpus, int fair, int soon
 	all->least_s = all->least_usd = INFINITY;
 	do {
 		for (i = from; i < c->stage_count; i++)
-			if (fair && gpus[i] % c->stages[i].trials != 0 && c->stages[i].trials % gpus[i] != 0)
+			if (fair && gpus[i] % c->stages[i].trials != 0 &&
+			    c->stages[i].trials % gpus[i] != 0)
 				break;
 		if (i < c->stage_count || !plan_case_predict(c, gpus, 0, &found))
 			continue;
@@ -120,24 +129,27 @@ best_plan(struct plan_case *c, uint32_t from, uint32_t *gpus, int fair, int soon
 }
 
 static void
-same(struct plan_case *c, const struct plan_found *got, const struct plan_found *want, const char *what, unsigned seed)
+same(struct plan_case *c, const struct plan_found *got, const struct plan_found *want,
+    const char *what, unsigned seed)
 {
-	cr_assert_eq(got->status, want->status, "%u, %s: status %d, not %d: %s", seed, what, got->status, want->status,
-	             got->text);
+	cr_assert_eq(got->status, want->status, "%u, %s: status %d, not %d: %s", seed, what,
+	    got->status, want->status, got->text);
 	if (want->status != ESPL_OK)
 		return;
 	cr_assert(got->meets, "%u, %s: does not meet", seed, what);
 	cr_assert(fabs(got->cost_usd - want->cost_usd) <= 1e-8 * fabs(want->cost_usd) + 1e-9 &&
-	          fabs(got->jct_s - want->jct_s) <= 1e-8 * want->jct_s,
-	          "%u, %s, %u stages: $%.9g %.9g s, not $%.9g %.9g s [%u %u %u %u] [%u %u %u %u]", seed, what, c->stage_count,
-	          got->cost_usd, got->jct_s, want->cost_usd, want->jct_s, got->gpus[0], got->gpus[1], got->gpus[2],
-	          got->gpus[3], want->gpus[0], want->gpus[1], want->gpus[2], want->gpus[3]);
+		fabs(got->jct_s - want->jct_s) <= 1e-8 * want->jct_s,
+	    "%u, %s, %u stages: $%.9g %.9g s, not $%.9g %.9g s [%u %u %u %u] [%u %u %u %u]", seed,
+	    what, c->stage_count, got->cost_usd, got->jct_s, want->cost_usd, want->jct_s,
+	    got->gpus[0], got->gpus[1], got->gpus[2], got->gpus[3], want->gpus[0], want->gpus[1],
+	    want->gpus[2], want->gpus[3]);
 	cr_assert(got->optimal, "%u, %s: not proven, gap %g of $%.9g, %.9g s", seed, what, got->gap,
-	          got->cost_usd, got->jct_s);
+	    got->cost_usd, got->jct_s);
 }
 
 static void
-check_limits(struct plan_case *c, double deadline_s, double budget_usd, int fair, unsigned seed, const char *what)
+check_limits(struct plan_case *c, double deadline_s, double budget_usd, int fair, unsigned seed,
+    const char *what)
 {
 	const struct espl_plugin *exact = &allocator_elastic_exact_LTX_espalier_plugin;
 	struct plan_found got, want;
@@ -150,10 +162,10 @@ check_limits(struct plan_case *c, double deadline_s, double budget_usd, int fair
 	same(c, &got, &want, what, seed);
 	if (want.status == ESPL_OK || isinf(all.least_s))
 		return;
-	cr_assert(fabs(got.least_s - all.least_s) <= 1e-6 * all.least_s, "%u, %s: %g s, not %g s at least", seed, what,
-	          got.least_s, all.least_s);
-	cr_assert(fabs(got.least_usd - all.least_usd) <= 1e-6 * all.least_usd, "%u, %s: $%g, not $%g at least", seed,
-	          what, got.least_usd, all.least_usd);
+	cr_assert(fabs(got.least_s - all.least_s) <= 1e-6 * all.least_s,
+	    "%u, %s: %g s, not %g s at least", seed, what, got.least_s, all.least_s);
+	cr_assert(fabs(got.least_usd - all.least_usd) <= 1e-6 * all.least_usd,
+	    "%u, %s: $%g, not $%g at least", seed, what, got.least_usd, all.least_usd);
 }
 
 Test(planners, exact_is_never_beaten_by_brute_force)
@@ -171,20 +183,24 @@ Test(planners, exact_is_never_beaten_by_brute_force)
 		best = best_plan(&c, 0, gpus, 0, 0, &all);
 		check_limits(&c, INFINITY, INFINITY, 0, seed, "no limit");
 		if (best.status == ESPL_OK) {
-			double most = all.least_s + plan_uniform(&s, 0, 1) * (best.jct_s - all.least_s);
+			double most =
+			    all.least_s + plan_uniform(&s, 0, 1) * (best.jct_s - all.least_s);
 
 			check_limits(&c, most, INFINITY, 0, seed, "deadline");
 			check_limits(&c, all.least_s, INFINITY, 0, seed, "least deadline");
 			check_limits(&c, most, INFINITY, 1, seed, "fair");
-			check_limits(&c, all.least_s * 0.9, INFINITY, 0, seed, "no deadline can be kept");
-			check_limits(&c, INFINITY, all.least_usd * plan_uniform(&s, 1, 2) + 1e-5, 0, seed, "budget");
-			check_limits(&c, most, all.least_usd * plan_uniform(&s, 1, 1.5) + 1e-5, 0, seed, "both");
+			check_limits(&c, all.least_s * 0.9, INFINITY, 0, seed,
+			    "no deadline can be kept");
+			check_limits(&c, INFINITY, all.least_usd * plan_uniform(&s, 1, 2) + 1e-5, 0,
+			    seed, "budget");
+			check_limits(&c, most, all.least_usd * plan_uniform(&s, 1, 1.5) + 1e-5, 0,
+			    seed, "both");
 		}
 		plan_case_free(&c);
 	}
 }
 
-/* ---- what is left of a run --------------------------------------------------------------------------- */
+/* ---- what is left of a run ---------------------------------------------------------------- */
 
 /* The case in its second stage, or its first: nodes are held, of which some are billed already. */
 static void
@@ -198,10 +214,11 @@ going_on(struct plan_case *c, uint64_t *s, uint32_t *gpus, struct planner_held *
 		c->held[i].offer = plan_pick(s, 8) == 0 ? 1 : 0;
 		c->held[i].billed_s = floor(plan_uniform(s, 0, 300 - 50.0 * i));
 	}
-	for (uint32_t i = 1; i < c->setup.held_count; i++)	/* oldest first */
+	for (uint32_t i = 1; i < c->setup.held_count; i++) /* oldest first */
 		c->held[i].billed_s = fmin(c->held[i].billed_s, c->held[i - 1].billed_s);
 	for (uint32_t i = 0; i < c->setup.held_count; i++)
-		held[i] = (struct planner_held){ .offer = c->held[i].offer, .billed_s = c->held[i].billed_s };
+		held[i] = (struct planner_held){ .offer = c->held[i].offer,
+			.billed_s = c->held[i].billed_s };
 	c->setup.offer_count = 2;
 	gpus[0] = 1 + plan_pick(s, c->gpus_max);
 	plan_case_model(c);
@@ -233,22 +250,32 @@ Test(planners, the_rest_of_a_run_is_planned_as_well_as_a_whole_one)
 		going_on(&c, &s, gpus, held);
 		want = best_plan(&c, c.next[0], gpus, 0, 0, &all);
 		if (want.status == ESPL_OK && plan_pick(&s, 2) == 0) {
-			plan_case_limits(&c, all.least_s + plan_uniform(&s, 0, 1) * (want.jct_s - all.least_s), INFINITY);
+			plan_case_limits(&c,
+			    all.least_s + plan_uniform(&s, 0, 1) * (want.jct_s - all.least_s),
+			    INFINITY);
 			want = best_plan(&c, c.next[0], gpus, 0, 0, &all);
 		}
 		row.gpus = gpus[0];
-		task = (struct planner_task){
-			.model = &c.model, .effort = &effort, .experiment = &c.experiment, .offers = c.offer_list, .offer_count = 2,
-			.gpus_max = c.gpus_max, .deadline_s = c.setup.deadline_s, .budget_usd = INFINITY,
-			.flags = ESPL_FROM_NOW, .next_stage = c.next, .held_count = c.setup.held_count, .held = held,
-			.plan = &plan
-		};
+		task = (struct planner_task){ .model = &c.model,
+			.effort = &effort,
+			.experiment = &c.experiment,
+			.offers = c.offer_list,
+			.offer_count = 2,
+			.gpus_max = c.gpus_max,
+			.deadline_s = c.setup.deadline_s,
+			.budget_usd = INFINITY,
+			.flags = ESPL_FROM_NOW,
+			.next_stage = c.next,
+			.held_count = c.setup.held_count,
+			.held = held,
+			.plan = &plan };
 		got.status = planner_find(&task, 0, planner_exact_solve, &exact, &result, &error);
 		if (got.status == ESPL_OK) {
 			cr_assert_eq(result.draft.plan.stage_count, c.stage_count);
 			for (uint32_t i = 0; i < c.stage_count; i++)
 				tried[i] = result.draft.rows[i].gpus;
-			cr_assert_eq(tried[0] == gpus[0] || c.next[0] == 0, 1, "%u: the past was changed", seed);
+			cr_assert_eq(tried[0] == gpus[0] || c.next[0] == 0, 1,
+			    "%u: the past was changed", seed);
 			cr_assert(plan_case_predict(&c, tried, 0, &got));
 			memcpy(got.gpus, tried, sizeof tried);
 			got.optimal = result.draft.plan.flags & ESPL_PLAN_OPTIMAL;

@@ -7,14 +7,15 @@
 #include "base/assert.h"
 #include "testkit.h"
 
-/* ---- the model as planners see it ------------------------------------------------------------------- */
+/* ---- the model as planners see it --------------------------------------------------------- */
 
 static espl_status
 stage(const struct espl_model *model, const struct espl_stage_query *q, struct espl_cell *cells)
 {
 	struct plan_case *c = model->ctx;
 
-	return espl__forecast_cells(c->forecast, q->bracket, q->stage, q->offer, q->gpus_from, q->gpus_to, cells);
+	return espl__forecast_cells(c->forecast, q->bracket, q->stage, q->offer, q->gpus_from,
+	    q->gpus_to, cells);
 }
 
 static espl_status
@@ -27,7 +28,8 @@ speed(const struct espl_model *model, const struct espl_speed_query *q, struct e
 }
 
 static espl_status
-overheads(const struct espl_model *model, uint64_t experiment, uint32_t offer, struct espl_overheads *out)
+overheads(const struct espl_model *model, uint64_t experiment, uint32_t offer,
+    struct espl_overheads *out)
 {
 	const struct plan_case *c = model->ctx;
 
@@ -41,13 +43,14 @@ overheads(const struct espl_model *model, uint64_t experiment, uint32_t offer, s
 }
 
 static espl_status
-predict(const struct espl_model *model, const struct espl_plan *plan, const struct espl_predict *how,
-        struct espl_prediction *out, struct espl_error *error)
+predict(const struct espl_model *model, const struct espl_plan *plan,
+    const struct espl_predict *how, struct espl_prediction *out, struct espl_error *error)
 {
 	struct espl__forecast_stage rows[PLAN_STAGES];
 	struct espl__forecast_result r;
 	struct plan_case *c = model->ctx;
-	espl_status status = espl__forecast_plan(c->forecast, plan, how->quantile, how->samples, &r, rows, NULL);
+	espl_status status =
+	    espl__forecast_plan(c->forecast, plan, how->quantile, how->samples, &r, rows, NULL);
 
 	(void)error;
 	if (status != ESPL_OK)
@@ -66,13 +69,15 @@ predict(const struct espl_model *model, const struct espl_plan *plan, const stru
 	return ESPL_OK;
 }
 
-/* ---- cases ------------------------------------------------------------------------------------------- */
+/* ---- cases -------------------------------------------------------------------------------- */
 
 struct espl_latency
 plan_seconds(double mean, double sd)
 {
-	return (struct espl_latency){ .size = sizeof(struct espl_latency), .mean_s = mean, .sd_s = sd,
-	                              .kind = sd > 0 ? ESPL_NORMAL : ESPL_CONSTANT };
+	return (struct espl_latency){ .size = sizeof(struct espl_latency),
+		.mean_s = mean,
+		.sd_s = sd,
+		.kind = sd > 0 ? ESPL_NORMAL : ESPL_CONSTANT };
 }
 
 void
@@ -84,28 +89,55 @@ plan_case_init(struct plan_case *c)
 	c->spec = (struct espl_spec){ .size = sizeof c->spec, .brackets = c->bracket_list };
 	plan_case_bracket(c);
 	plan_case_latency(c, seconds);
-	c->profile.start = c->profile.checkpoint = c->profile.restore = c->sync = plan_seconds(0, 0);
+	c->profile.start = c->profile.checkpoint = c->profile.restore = c->sync =
+	    plan_seconds(0, 0);
 	for (int i = 0; i < PLAN_OFFERS; i++) {
 		c->provision[i] = c->init[i] = plan_seconds(0, 0);
-		c->offers[i] = (struct espl_offer){
-			.size = sizeof c->offers[i], .number = (uint32_t)i, .gpus = 4, .nodes_max = ESPL_ANY,
-			.name = i == 0 ? "first" : i == 1 ? "second" : "third", .market = "on-demand",
-			.gpu_type = "", .zone = "", .price_hour = 3600 * ESPL_USD, .billing = ESPL_BILL_NODE,
-			.billed_from = ESPL_BILL_FROM_BOOT, .provision = &c->provision[i], .init = &c->init[i]
-		};
+		c->offers[i] = (struct espl_offer){ .size = sizeof c->offers[i],
+			.number = (uint32_t)i,
+			.gpus = 4,
+			.nodes_max = ESPL_ANY,
+			.name = i == 0 ? "first"
+			    : i == 1   ? "second"
+				       : "third",
+			.market = "on-demand",
+			.gpu_type = "",
+			.zone = "",
+			.price_hour = 3600 * ESPL_USD,
+			.billing = ESPL_BILL_NODE,
+			.billed_from = ESPL_BILL_FROM_BOOT,
+			.provision = &c->provision[i],
+			.init = &c->init[i] };
 		c->offer_list[i] = &c->offers[i];
 	}
-	c->setup = (struct espl__forecast_setup){
-		.spec = &c->spec, .profile = &c->profile, .offers = c->offer_list, .offer_count = 1,
-		.gpus_min = 1, .gpus_max = ESPL_ANY, .sync = &c->sync, .speed = 1, .deadline_s = INFINITY,
-		.budget_usd = INFINITY, .risk = 0.5, .seed = 1, .samples = 128, .colocate = 1, .checkpoint = 1
-	};
-	c->experiment = (struct espl_experiment){
-		.size = sizeof c->experiment, .name = "case", .gpus_limit = ESPL_ANY, .deadline = ESPL_NEVER,
-		.budget = INT64_MAX, .weight = 1, .spec = &c->spec
-	};
-	c->model = (struct espl_model){ .size = sizeof c->model, .ctx = c, .speed = speed,
-	                                 .overheads = overheads, .stage = stage, .predict = predict };
+	c->setup = (struct espl__forecast_setup){ .spec = &c->spec,
+		.profile = &c->profile,
+		.offers = c->offer_list,
+		.offer_count = 1,
+		.gpus_min = 1,
+		.gpus_max = ESPL_ANY,
+		.sync = &c->sync,
+		.speed = 1,
+		.deadline_s = INFINITY,
+		.budget_usd = INFINITY,
+		.risk = 0.5,
+		.seed = 1,
+		.samples = 128,
+		.colocate = 1,
+		.checkpoint = 1 };
+	c->experiment = (struct espl_experiment){ .size = sizeof c->experiment,
+		.name = "case",
+		.gpus_limit = ESPL_ANY,
+		.deadline = ESPL_NEVER,
+		.budget = INT64_MAX,
+		.weight = 1,
+		.spec = &c->spec };
+	c->model = (struct espl_model){ .size = sizeof c->model,
+		.ctx = c,
+		.speed = speed,
+		.overheads = overheads,
+		.stage = stage,
+		.predict = predict };
 	c->gpus_max = ESPL_ANY;
 }
 
@@ -121,7 +153,8 @@ plan_case_bracket(struct plan_case *c)
 {
 	uint32_t b = c->spec.bracket_count++;
 
-	c->brackets[b] = (struct espl_bracket){ sizeof c->brackets[b], 0, c->stage_list + c->stage_count };
+	c->brackets[b] =
+	    (struct espl_bracket){ sizeof c->brackets[b], 0, c->stage_list + c->stage_count };
 	c->bracket_list[b] = &c->brackets[b];
 }
 
@@ -141,7 +174,8 @@ plan_case_latency(struct plan_case *c, const double *seconds)
 	c->profile.scaling = c->scaling;
 	c->profile.scaling_count = 0;
 	for (int i = 0; seconds[i] > 0; i++)
-		c->scaling[c->profile.scaling_count++] = (struct espl_point){ 1 << i, seconds[0] / seconds[i] };
+		c->scaling[c->profile.scaling_count++] =
+		    (struct espl_point){ 1 << i, seconds[0] / seconds[i] };
 }
 
 void
@@ -154,11 +188,14 @@ plan_case_model(struct plan_case *c)
 	c->forecast = NULL;
 	if (espl__forecast_new(&c->setup, &c->forecast, &diag) != ESPL_OK)
 		ESPL__WRONG(diag.text);
-	e->deadline = isinf(c->setup.deadline_s) ? ESPL_NEVER : (espl_time)(c->setup.deadline_s * 1e9 + 0.5);
-	e->budget = isinf(c->setup.budget_usd) ? INT64_MAX : (espl_money)floor(c->setup.budget_usd * 1e6 + 0.5);
+	e->deadline =
+	    isinf(c->setup.deadline_s) ? ESPL_NEVER : (espl_time)(c->setup.deadline_s * 1e9 + 0.5);
+	e->budget = isinf(c->setup.budget_usd) ? INT64_MAX
+					       : (espl_money)floor(c->setup.budget_usd * 1e6 + 0.5);
 	e->risk = c->setup.risk;
 	e->data_gb = c->setup.data_gb;
-	e->flags = (c->setup.warm ? ESPL_EXPERIMENT_WARM : 0) | (c->setup.ahead ? ESPL_EXPERIMENT_AHEAD : 0);
+	e->flags = (c->setup.warm ? ESPL_EXPERIMENT_WARM : 0) |
+	    (c->setup.ahead ? ESPL_EXPERIMENT_AHEAD : 0);
 }
 
 void
@@ -171,19 +208,25 @@ plan_case_limits(struct plan_case *c, double deadline_s, double budget_usd)
 }
 
 int
-plan_case_predict(struct plan_case *c, const uint32_t *gpus, uint32_t offer, struct plan_found *found)
+plan_case_predict(struct plan_case *c, const uint32_t *gpus, uint32_t offer,
+    struct plan_found *found)
 {
 	struct espl_plan_stage rows[PLAN_STAGES];
 	const struct espl_plan_stage *list[PLAN_STAGES];
-	struct espl_plan plan = { .size = sizeof plan, .stages = list, .stage_count = c->stage_count };
+	struct espl_plan plan = { .size = sizeof plan,
+		.stages = list,
+		.stage_count = c->stage_count };
 	struct espl__forecast_result r;
 	double risk = c->setup.risk < 0.5 || c->setup.risk > 0.5 ? c->setup.risk : 0;
 	uint32_t at = 0;
 
 	for (uint32_t b = 0; b < c->spec.bracket_count; b++)
 		for (uint32_t i = 0; i < c->brackets[b].stage_count; i++, at++) {
-			rows[at] = (struct espl_plan_stage){ .size = sizeof rows[at], .bracket = b, .stage = i,
-			                                     .offer = offer, .gpus = gpus[at] };
+			rows[at] = (struct espl_plan_stage){ .size = sizeof rows[at],
+				.bracket = b,
+				.stage = i,
+				.offer = offer,
+				.gpus = gpus[at] };
 			list[at] = &rows[at];
 		}
 	if (espl__forecast_plan(c->forecast, &plan, risk, 0, &r, NULL, NULL) != ESPL_OK)
@@ -195,9 +238,12 @@ plan_case_predict(struct plan_case *c, const uint32_t *gpus, uint32_t offer, str
 	return 1;
 }
 
-/* ---- planning ---------------------------------------------------------------------------------------- */
+/* ---- planning ----------------------------------------------------------------------------- */
 
-struct sink { struct espl_plan_sink pub; struct plan_found *found; };
+struct sink {
+	struct espl_plan_sink pub;
+	struct plan_found *found;
+};
 
 static espl_status
 sink_plan(struct espl_plan_sink *pub, const struct espl_plan *plan)
@@ -238,9 +284,11 @@ plan_case_plan(struct plan_case *c, const struct espl_plugin *plugin, const char
 	const struct espl_allocator_ops *ops = (const void *)plugin->ops;
 	struct plan_found found = { .gap = NAN, .least_s = NAN, .least_usd = NAN };
 	struct sink sink = { { sizeof sink.pub, 0, sink_plan, sink_least }, &found };
-	struct espl_plan_view view = { .size = sizeof view, .gpus_max = c->gpus_max,
-	                               .experiment = &c->experiment, .offers = c->offer_list,
-	                               .offer_count = c->setup.offer_count };
+	struct espl_plan_view view = { .size = sizeof view,
+		.gpus_max = c->gpus_max,
+		.experiment = &c->experiment,
+		.offers = c->offer_list,
+		.offer_count = c->setup.offer_count };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct espl_kit *kit = espl_kit_new(1);
 	double began;
@@ -259,7 +307,7 @@ plan_case_plan(struct plan_case *c, const struct espl_plugin *plugin, const char
 	return found;
 }
 
-/* ---- at random --------------------------------------------------------------------------------------- */
+/* ---- at random ---------------------------------------------------------------------------- */
 
 double
 plan_uniform(uint64_t *state, double low, double high)
@@ -314,7 +362,8 @@ random_scaling(struct plan_case *c, uint64_t *state, enum plan_kind kind)
 static void
 random_stages(struct plan_case *c, uint64_t *state)
 {
-	uint32_t count = 3 + plan_pick(state, 6), eta = 2 + plan_pick(state, 3), trials = 8 + plan_pick(state, 121);
+	uint32_t count = 3 + plan_pick(state, 6), eta = 2 + plan_pick(state, 3),
+		 trials = 8 + plan_pick(state, 121);
 	uint64_t iterations = 1 + plan_pick(state, 4);
 
 	for (uint32_t i = 0; i < count; i++) {
@@ -361,11 +410,13 @@ plan_case_random(struct plan_case *c, uint64_t seed, enum plan_kind kind, int by
 	o->minimum_charge = plan_pick(&state, 2) * 60 * ESPL_SECOND;
 	o->data_gb = (espl_money)(plan_uniform(&state, 0, 0.02) * 1e6);
 	c->setup.data_gb = data_gb[plan_pick(&state, 3)];
-	c->provision[0] = plan_seconds(plan_pick(&state, 3) == 0 ? 0 : plan_uniform(&state, 0, 60), 0);
+	c->provision[0] =
+	    plan_seconds(plan_pick(&state, 3) == 0 ? 0 : plan_uniform(&state, 0, 60), 0);
 	c->init[0] = plan_seconds(plan_pick(&state, 3) == 0 ? 0 : plan_uniform(&state, 0, 100), 0);
 	if (plan_pick(&state, 2) == 0)
 		o->billed_from = ESPL_BILL_FROM_READY;
 	c->gpus_max = 192;
 	plan_case_model(c);
-	plan_case_limits(c, fastest_static(c) * exp(plan_uniform(&state, log(1.02), log(6))), INFINITY);
+	plan_case_limits(c, fastest_static(c) * exp(plan_uniform(&state, log(1.02), log(6))),
+	    INFINITY);
 }

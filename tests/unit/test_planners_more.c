@@ -1,5 +1,5 @@
-/* test_planners_more.c - the planners on brackets, random latencies and risk, side by side over many cases,
- * and without memory. */
+/* test_planners_more.c - the planners on brackets, random latencies and risk, side by side over
+ * many cases, and without memory. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -7,21 +7,28 @@
 #include "test_planners.h"
 #include "fail_alloc.h"
 
-#define EXACT  &allocator_elastic_exact_LTX_espalier_plugin
+#define EXACT &allocator_elastic_exact_LTX_espalier_plugin
 #define GREEDY &allocator_elastic_greedy_LTX_espalier_plugin
-#define NAIVE  &allocator_naive_elastic_LTX_espalier_plugin
+#define NAIVE &allocator_naive_elastic_LTX_espalier_plugin
 #define STATIC &allocator_static_LTX_espalier_plugin
 
-/* ---- all of them over many cases ------------------------------------------------------------------------ */
+/* ---- all of them over many cases ---------------------------------------------------------- */
 
 Test(planners, exact_is_never_beaten_and_greedy_is_close)
 {
-	double   gap[2] = { 0, 0 };
+	double gap[2] = { 0, 0 };
 	uint32_t count[2] = { 0, 0 };
 
 	for (uint32_t i = 0; i < 400; i++) {
-		static const struct { const struct espl_plugin *planner; const char *options; } others[] = {
-			{ GREEDY, "" }, { GREEDY, "variant=literal" }, { STATIC, "" }, { NAIVE, "" }, { EXACT, "allocations=fair" },
+		static const struct {
+			const struct espl_plugin *planner;
+			const char *options;
+		} others[] = {
+			{ GREEDY, "" },
+			{ GREEDY, "variant=literal" },
+			{ STATIC, "" },
+			{ NAIVE, "" },
+			{ EXACT, "allocations=fair" },
 		};
 		int by_function = i % 4 == 3;
 		struct plan_found exact;
@@ -32,15 +39,17 @@ Test(planners, exact_is_never_beaten_and_greedy_is_close)
 		cr_assert_eq(exact.status, ESPL_OK, "%u: %s", i, exact.text);
 		cr_assert(exact.meets && exact.optimal, "%u: gap %g", i, exact.gap);
 		for (size_t k = 0; k < sizeof others / sizeof others[0]; k++) {
-			struct plan_found found = plan_case_plan(&c, others[k].planner, others[k].options);
+			struct plan_found found =
+			    plan_case_plan(&c, others[k].planner, others[k].options);
 
 			if (found.status != ESPL_OK) {
-				cr_assert(k > 2, "%u, planner %zu finds nothing: %s", i, k, found.text);
+				cr_assert(k > 2, "%u, planner %zu finds nothing: %s", i, k,
+				    found.text);
 				continue;
 			}
 			cr_assert(found.meets, "%u, planner %zu: too late", i, k);
-			cr_assert(exact.cost_usd <= found.cost_usd * (1 + 1e-9), "%u, planner %zu: $%.9g, $%.9g", i, k,
-			          exact.cost_usd, found.cost_usd);
+			cr_assert(exact.cost_usd <= found.cost_usd * (1 + 1e-9),
+			    "%u, planner %zu: $%.9g, $%.9g", i, k, exact.cost_usd, found.cost_usd);
 			if (k == 0) {
 				gap[by_function] += found.cost_usd / exact.cost_usd - 1;
 				count[by_function]++;
@@ -52,7 +61,7 @@ Test(planners, exact_is_never_beaten_and_greedy_is_close)
 	cr_assert(gap[1] / count[1] < 0.04, "by function: %g", gap[1] / count[1]);
 }
 
-/* ---- brackets --------------------------------------------------------------------------------------------- */
+/* ---- brackets ----------------------------------------------------------------------------- */
 
 static void
 hyperband(struct plan_case *c, int beside)
@@ -99,7 +108,8 @@ each_alone(double deadline_s, const struct plan_case *whole)
 
 		plan_case_init(&c);
 		for (uint32_t i = 0; i < whole->brackets[b].stage_count; i++)
-			plan_case_stage(&c, whole->brackets[b].stages[i]->trials, whole->brackets[b].stages[i]->iterations);
+			plan_case_stage(&c, whole->brackets[b].stages[i]->trials,
+			    whole->brackets[b].stages[i]->iterations);
 		c.provision[0] = whole->provision[0];
 		c.gpus_max = whole->gpus_max;
 		plan_case_limits(&c, deadline_s, INFINITY);
@@ -155,7 +165,7 @@ Test(planners, brackets_side_by_side_are_planned_each_on_its_own)
 	plan_case_free(&c);
 }
 
-/* ---- what is random --------------------------------------------------------------------------------------- */
+/* ---- what is random ----------------------------------------------------------------------- */
 
 static void
 noisy(struct plan_case *c)
@@ -183,7 +193,7 @@ Test(planners, random_latencies_are_planned_by_their_means)
 	plan_case_limits(&c, 500, INFINITY);
 	found = plan_case_plan(&c, EXACT, "");
 	cr_assert_eq(found.status, ESPL_OK, "%s", found.text);
-	cr_assert(found.meets && !found.optimal && isnan(found.gap));	/* only means are known */
+	cr_assert(found.meets && !found.optimal && isnan(found.gap)); /* only means are known */
 	for (gpus[0] = 1; gpus[0] <= 32; gpus[0]++)
 		for (gpus[1] = 1; gpus[1] <= 32; gpus[1]++)
 			for (gpus[2] = 1; gpus[2] <= 32; gpus[2]++) {
@@ -193,8 +203,8 @@ Test(planners, random_latencies_are_planned_by_their_means)
 					best = fmin(best, other.cost_usd);
 			}
 	cr_assert(found.cost_usd <= best * 1.005, "$%g, not $%g", found.cost_usd, best);
-	/* Without a minimum charge and with nodes that are there at once, the mean of a plan is the sum of its
-	 * parts' means, and the proof holds. */
+	/* Without a minimum charge and with nodes that are there at once, the mean of a plan is the
+	 * sum of its parts' means, and the proof holds. */
 	c.provision[0] = c.init[0] = plan_seconds(0, 0);
 	c.offers[0].minimum_charge = 0;
 	plan_case_model(&c);
@@ -205,8 +215,14 @@ Test(planners, random_latencies_are_planned_by_their_means)
 
 Test(planners, a_risk_is_kept_by_the_quantile)
 {
-	static const struct { const struct espl_plugin *planner; const char *options; } all[] = {
-		{ EXACT, "" }, { GREEDY, "" }, { NAIVE, "" }, { STATIC, "" },
+	static const struct {
+		const struct espl_plugin *planner;
+		const char *options;
+	} all[] = {
+		{ EXACT, "" },
+		{ GREEDY, "" },
+		{ NAIVE, "" },
+		{ STATIC, "" },
 	};
 	static const double risks[] = { 0.2, 0.5, 0.8, 0.95, 0.99 };
 
@@ -222,16 +238,19 @@ Test(planners, a_risk_is_kept_by_the_quantile)
 			plan_case_limits(&c, 600, INFINITY);
 			found = plan_case_plan(&c, all[i].planner, all[i].options);
 			cr_assert_eq(found.status, ESPL_OK, "%zu, %g: %s", i, risks[k], found.text);
-			cr_assert(found.meets && found.jct_at_risk_s <= 600 * (1 + 1e-9), "%zu, %g", i, risks[k]);
+			cr_assert(found.meets && found.jct_at_risk_s <= 600 * (1 + 1e-9), "%zu, %g",
+			    i, risks[k]);
 			/* Surer is no cheaper (but for what sampling and the search leave open). */
-			cr_assert(found.cost_usd >= last * 0.98, "%zu, %g: $%g after $%g", i, risks[k], found.cost_usd, last);
+			cr_assert(found.cost_usd >= last * 0.98, "%zu, %g: $%g after $%g", i,
+			    risks[k], found.cost_usd, last);
 			last = found.cost_usd;
 			plan_case_free(&c);
 		}
 	}
 }
 
-/* A deadline between what the fastest plan takes on the mean and what it takes with that probability. */
+/* A deadline between what the fastest plan takes on the mean and what it takes with that
+ * probability. */
 Test(planners, a_risk_that_no_plan_can_take)
 {
 	uint32_t all[] = { 32, 32, 32 };
@@ -246,15 +265,16 @@ Test(planners, a_risk_that_no_plan_can_take)
 	plan_case_limits(&c, (fastest.jct_s + fastest.jct_at_risk_s) / 2, INFINITY);
 	found = plan_case_plan(&c, EXACT, "");
 	cr_assert_eq(found.status, ESPL_E_INFEASIBLE);
-	cr_assert(found.least_s > c.setup.deadline_s && found.least_s <= fastest.jct_at_risk_s * 1.01,
-	          "%g s, not %g s", found.least_s, fastest.jct_at_risk_s);
+	cr_assert(found.least_s > c.setup.deadline_s &&
+		found.least_s <= fastest.jct_at_risk_s * 1.01,
+	    "%g s, not %g s", found.least_s, fastest.jct_at_risk_s);
 	plan_case_limits(&c, found.least_s * 1.001, INFINITY);
 	found = plan_case_plan(&c, EXACT, "");
 	cr_assert(found.status == ESPL_OK && found.meets, "%s", found.text);
 	plan_case_free(&c);
 }
 
-/* ---- without a model, without memory ------------------------------------------------------------------------ */
+/* ---- without a model, without memory ------------------------------------------------------ */
 
 static espl_status
 no_table(const struct espl_model *model, const struct espl_stage_query *q, struct espl_cell *cells)
@@ -281,8 +301,15 @@ Test(planners, without_a_profile_there_is_nothing_to_plan_with)
 
 Test(planners, every_allocation_fails_once)
 {
-	static const struct { const struct espl_plugin *planner; const char *options; } all[] = {
-		{ EXACT, "" }, { GREEDY, "" }, { GREEDY, "variant=literal" }, { NAIVE, "" }, { STATIC, "" },
+	static const struct {
+		const struct espl_plugin *planner;
+		const char *options;
+	} all[] = {
+		{ EXACT, "" },
+		{ GREEDY, "" },
+		{ GREEDY, "variant=literal" },
+		{ NAIVE, "" },
+		{ STATIC, "" },
 	};
 
 	for (int how = 0; how < 4; how++)
@@ -305,7 +332,8 @@ Test(planners, every_allocation_fails_once)
 				if (test_left > 0 && found.status == ESPL_OK)
 					break;
 				cr_assert_eq(test_left, 0, "%d %zu: %s", how, i, found.text);
-				cr_assert_eq(found.status, ESPL_E_NOMEM, "%d %zu %u: %d %s", how, i, n, found.status, found.text);
+				cr_assert_eq(found.status, ESPL_E_NOMEM, "%d %zu %u: %d %s", how, i,
+				    n, found.status, found.text);
 				test_left = UINT32_MAX;
 			}
 			test_left = UINT32_MAX;

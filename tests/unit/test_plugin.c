@@ -24,11 +24,11 @@ static char *
 module(const char *name)
 {
 	const char *top = getenv("abs_top_builddir");
-	char       *path = espl__format("%s/tests/plugin/%s.la", top != NULL ? top : ".", name);
+	char *path = espl__format("%s/tests/plugin/%s.la", top != NULL ? top : ".", name);
 	const char *base = strrchr(name, '/') != NULL ? strrchr(name, '/') + 1 : name;
-	char       *made = espl__format("%s/tests/plugin/%.*s.libs/%s.so", top != NULL ? top : ".",
-	                                (int)(base - name), name, base);
-	char       *beside = espl__format("%s/tests/plugin/%s.so", top != NULL ? top : ".", name);
+	char *made = espl__format("%s/tests/plugin/%.*s.libs/%s.so", top != NULL ? top : ".",
+	    (int)(base - name), name, base);
+	char *beside = espl__format("%s/tests/plugin/%s.so", top != NULL ? top : ".", name);
 
 	if (access(made, R_OK) != 0 && access(beside, R_OK) != 0)
 		cr_skip_test("this build makes no shared modules");
@@ -41,7 +41,7 @@ module(const char *name)
 
 static espl_status
 no_create(const struct espl_host *host, const struct espl_config *config, void **self,
-          struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)host;
 	(void)config;
@@ -57,7 +57,10 @@ no_destroy(void *self)
 }
 
 /* Entries are never called here: what counts is whether they are there. */
-struct any_table { struct espl_ops head; void (*entries[24])(void); };
+struct any_table {
+	struct espl_ops head;
+	void (*entries[24])(void);
+};
 
 static void
 some_entry(void)
@@ -79,16 +82,18 @@ refusal(const struct espl_plugin *plugin, espl_kind kind, const char *name)
 
 Test(abi, head_and_parts)
 {
-	struct any_table   table = { { (uint32_t)sizeof table, 0 }, { some_entry, some_entry } };
+	struct any_table table = { { (uint32_t)sizeof table, 0 }, { some_entry, some_entry } };
 	struct espl_plugin good = { ESPL_HEAD(ESPL_ALLOCATOR, "elastic-greedy"), .version = "1",
 		.summary = "s", .ops = &table.head, .create = no_create, .destroy = no_destroy };
 	struct espl_plugin p = good;
 
 	cr_assert_str_eq(refusal(&p, ESPL_ALLOCATOR, "elastic-greedy"), "accepted");
-	cr_assert_str_eq(refusal(&p, ESPL_ALLOCATOR, "elastic_greedy"), "accepted", "a C symbol has no '-'");
+	cr_assert_str_eq(refusal(&p, ESPL_ALLOCATOR, "elastic_greedy"), "accepted",
+	    "a C symbol has no '-'");
 	cr_assert_str_eq(refusal(&p, 0, NULL), "accepted");
 	SAYS(refusal(NULL, 0, NULL), "no descriptor");
-	SAYS(refusal(&p, ESPL_CLOUD, NULL), "promises a cloud, but the plugin in it is an allocator");
+	SAYS(refusal(&p, ESPL_CLOUD, NULL),
+	    "promises a cloud, but the plugin in it is an allocator");
 	SAYS(refusal(&p, ESPL_ALLOCATOR, "fair"), "promises 'fair'");
 	p.magic = 1;
 	SAYS(refusal(&p, 0, NULL), "no espalier plugin");
@@ -130,25 +135,30 @@ Test(abi, head_and_parts)
 
 Test(abi, entries_of_each_kind)
 {
-	static const struct { espl_kind kind; size_t last; const char *says; } mandatory[] = {
+	static const struct {
+		espl_kind kind;
+		size_t last;
+		const char *says;
+	} mandatory[] = {
 		{ ESPL_ALGORITHM, offsetof(struct espl_algorithm_ops, next_group), "next_group" },
 		{ ESPL_ALLOCATOR, offsetof(struct espl_allocator_ops, allocate), "allocate" },
 		{ ESPL_CLOUD, offsetof(struct espl_cloud_ops, describe), "describe" },
 		{ ESPL_PLACER, offsetof(struct espl_placer_ops, place), "place" },
 		{ ESPL_TRAINABLE, offsetof(struct espl_trainable_ops, step), "step" },
 	};
-	struct any_table   table;
+	struct any_table table;
 	struct espl_plugin p = { ESPL_HEAD(ESPL_CLOUD, "x"), .version = "1", .summary = "s",
 		.ops = &table.head, .create = no_create, .destroy = no_destroy };
-	char               says[64];
-	size_t             at;
+	char says[64];
+	size_t at;
 
 	for (size_t i = 0; i < sizeof mandatory / sizeof mandatory[0]; i++) {
 		for (size_t k = 0; k < 24; k++)
 			table.entries[k] = some_entry;
 		p.kind = mandatory[i].kind;
 		table.head = (struct espl_ops){ (uint32_t)sizeof table, 0 };
-		cr_expect_str_eq(refusal(&p, 0, NULL), "accepted", "more entries than we know are fine");
+		cr_expect_str_eq(refusal(&p, 0, NULL), "accepted",
+		    "more entries than we know are fine");
 		at = (mandatory[i].last - sizeof(struct espl_ops)) / sizeof table.entries[0];
 		table.entries[at] = NULL;
 		snprintf(says, sizeof says, "'%s' is NULL", mandatory[i].says);
@@ -185,24 +195,34 @@ Test(abi, entries_of_each_kind)
 
 Test(loader, each_broken_plugin_has_its_message)
 {
-	static const struct { const char *name, *says, *hint; } cases[] = {
-		{ "no_symbol", "exports no 'allocator_no_symbol_LTX_espalier_plugin'", "ESPL_PLUGIN" },
-		{ "bad_magic", "no espalier plugin: its descriptor begins with 0x12345678", "ESPL_HEAD" },
-		{ "newer_minor", "made for a newer espalier: its ABI is 0.3, this one's is 0.2", "update" },
+	static const struct {
+		const char *name, *says, *hint;
+	} cases[] = {
+		{ "no_symbol", "exports no 'allocator_no_symbol_LTX_espalier_plugin'",
+		    "ESPL_PLUGIN" },
+		{ "bad_magic", "no espalier plugin: its descriptor begins with 0x12345678",
+		    "ESPL_HEAD" },
+		{ "newer_minor", "made for a newer espalier: its ABI is 0.3, this one's is 0.2",
+		    "update" },
 		{ "short_table", "too short: 8 bytes end before 'allocate'", "ESPL_TABLE" },
 		{ "null_entry", "'allocate' is NULL, but allocators must have it", "mandatory" },
-		{ "wrong_name", "promises 'wrong_name', but the plugin in it calls itself 'other'", "<kind>_<name>" },
-		{ "wrong_kind", "promises an allocator, but the plugin in it is a placer", "<kind>_<name>" },
+		{ "wrong_name", "promises 'wrong_name', but the plugin in it calls itself 'other'",
+		    "<kind>_<name>" },
+		{ "wrong_kind", "promises an allocator, but the plugin in it is a placer",
+		    "<kind>_<name>" },
 		{ "bad_default", "'period' = 5s is below its minimum 10s", "10s or more" },
-		{ "undefined_call", "undefined symbol: espalier_function_that_nobody_has", "-z,defs" },
+		{ "undefined_call", "undefined symbol: espalier_function_that_nobody_has",
+		    "-z,defs" },
 	};
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		struct espl__diag          diag = ESPL__DIAG_INIT;
+		struct espl__diag diag = ESPL__DIAG_INIT;
 		const struct espl__plugin *plugin;
-		char *name = espl__format("wrong/allocator_%s", cases[i].name), *path = module(name);
+		char *name = espl__format("wrong/allocator_%s", cases[i].name),
+		     *path = module(name);
 
-		cr_expect_eq(espl__plugin_open(path, &plugin, &diag), ESPL_E_CONFIG, "%s", cases[i].name);
+		cr_expect_eq(espl__plugin_open(path, &plugin, &diag), ESPL_E_CONFIG, "%s",
+		    cases[i].name);
 		cr_expect_null(plugin);
 		SAYS(diag.text, cases[i].says);
 		SAYS(diag.hint, cases[i].hint);
@@ -221,9 +241,9 @@ write_file(const char *path, const void *bytes, size_t size)
 
 Test(loader, files_that_are_no_plugins)
 {
-	char  dir[] = "/tmp/espl-plugin-XXXXXX", *path, *probe = module("allocator_probe");
+	char dir[] = "/tmp/espl-plugin-XXXXXX", *path, *probe = module("allocator_probe");
 	const struct espl__plugin *plugin;
-	struct espl__diag          diag = ESPL__DIAG_INIT;
+	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	cr_assert_not_null(mkdtemp(dir));
 	path = espl__format("%s/allocator_x.so", dir);
@@ -264,16 +284,19 @@ Test(loader, files_that_are_no_plugins)
 
 /* ---- finding ----------------------------------------------------------------------- */
 
-struct listing { char text[4000]; int broken; };
+struct listing {
+	char text[4000];
+	int broken;
+};
 
 static void
 list_plugin(void *ctx, const struct espl__plugin *plugin)
 {
 	struct listing *l = ctx;
-	size_t          used = strlen(l->text);
+	size_t used = strlen(l->text);
 
-	snprintf(l->text + used, sizeof l->text - used, "%s/%s ", espl__kind_name(plugin->desc->kind),
-	         plugin->desc->name);
+	snprintf(l->text + used, sizeof l->text - used, "%s/%s ",
+	    espl__kind_name(plugin->desc->kind), plugin->desc->name);
 }
 
 static void
@@ -286,10 +309,11 @@ list_broken(void *ctx, const char *path, const struct espl__diag *diag)
 
 Test(registry, finds_and_lists)
 {
-	char  dir[] = "/tmp/espl-plugin-XXXXXX", real[4096], *path, *probe = module("allocator_probe"), *link;
+	char dir[] = "/tmp/espl-plugin-XXXXXX", real[4096], *path,
+	     *probe = module("allocator_probe"), *link;
 	const struct espl__plugin *plugin, *same;
-	struct espl__diag          diag = ESPL__DIAG_INIT;
-	struct listing             list = { "", 0 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct listing list = { "", 0 };
 
 	cr_assert_not_null(mkdtemp(dir));
 	cr_assert_eq(unsetenv("ESPALIER_PLUGIN_PATH"), 0);
@@ -302,7 +326,8 @@ Test(registry, finds_and_lists)
 	write_file(path, "x", 1);
 	cr_assert_eq(espl__plugins_init(dir, &diag), ESPL_OK, "%s", diag.text);
 	cr_assert_str_eq(espl__plugins_folder(0), dir);
-	cr_assert_eq(espl__plugin_find(ESPL_ALLOCATOR, "probe", &same, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__plugin_find(ESPL_ALLOCATOR, "probe", &same, &diag), ESPL_OK, "%s",
+	    diag.text);
 	cr_assert_eq(plugin, same, "one file is one plugin, whatever path leads to it");
 	espl__plugins_each(list_plugin, list_broken, &list);
 	SAYS(list.text, "allocator/probe ");
@@ -332,7 +357,10 @@ Test(registry, finds_and_lists)
 
 /* ---- hosting ----------------------------------------------------------------------- */
 
-struct heard { char log[300], note[100]; int service; };
+struct heard {
+	char log[300], note[100];
+	int service;
+};
 static struct heard heard;
 static const struct espl_model the_model = { .size = sizeof the_model };
 
@@ -345,7 +373,8 @@ hear_log(void *ctx, espl_level level, const char *text)
 }
 
 static void
-hear_note(void *ctx, struct espl__instance *instance, espl_subject about, uint64_t id, const char *text)
+hear_note(void *ctx, struct espl__instance *instance, espl_subject about, uint64_t id,
+    const char *text)
 {
 	(void)ctx;
 	(void)instance;
@@ -371,9 +400,9 @@ static void
 check_host(const struct espl__instance *instance)
 {
 	const struct espl_host *host = shown(instance)->host;
-	const void             *bytes;
-	uint64_t                size;
-	struct espl_error       error = ESPL_INIT(struct espl_error);
+	const void *bytes;
+	uint64_t size;
+	struct espl_error error = ESPL_INIT(struct espl_error);
 
 	cr_assert_eq(host->now(host), 42);
 	cr_assert_eq(host->abi, ESPL_ABI);
@@ -385,28 +414,35 @@ check_host(const struct espl__instance *instance)
 	cr_assert_null(host->service(host, ESPL_HISTORY), "not for allocators");
 	cr_assert_null(host->service(host, "espl.unknown/0"));
 	cr_assert_eq(heard.service, 1, "the core is asked for what this kind may have only");
-	cr_assert_eq(host->file(host, PROBE_FILE, ESPL_ANY, ESPL_ANY, &bytes, &size, &error), ESPL_OK);
+	cr_assert_eq(host->file(host, PROBE_FILE, ESPL_ANY, ESPL_ANY, &bytes, &size, &error),
+	    ESPL_OK);
 	cr_assert(size == 5 && memcmp(bytes, "bytes", 5) == 0);
 	cr_assert_eq(host->file(host, PROBE_TABLE, 1, 2, &bytes, &size, &error), ESPL_OK);
 	cr_assert_eq(size, 0, "an empty file");
 	cr_assert_eq(host->file(host, PROBE_TABLE, 0, 2, &bytes, &size, &error), ESPL_E_UNKNOWN);
-	cr_assert_eq(host->file(host, PROBE_COUNT, ESPL_ANY, ESPL_ANY, &bytes, &size, &error), ESPL_E_UNKNOWN);
+	cr_assert_eq(host->file(host, PROBE_COUNT, ESPL_ANY, ESPL_ANY, &bytes, &size, &error),
+	    ESPL_E_UNKNOWN);
 }
 
 Test(instance, options_files_and_host)
 {
-	static const char text[] = "allocator = { use = \"probe\"; count = 7; file = \"data\"; api_key = \"hush\";\n"
-	                           "table = ( ( 1 ), { count = 2; file = \"none\"; } ); };";
-	char  dir[] = "/tmp/espl-plugin-XXXXXX", *path, *probe = module("allocator_probe");
+	static const char text[] =
+	    "allocator = { use = \"probe\"; count = 7; file = \"data\"; api_key = \"hush\";\n"
+	    "table = ( ( 1 ), { count = 2; file = \"none\"; } ); };";
+	char dir[] = "/tmp/espl-plugin-XXXXXX", *path, *probe = module("allocator_probe");
 	espl_time now = 42;
-	struct espl__host_env env = { .seed = 1, .verbose = 1, .now = &now, .directory = dir,
-		.service = give_service, .note = hear_note };
-	struct espl__diag      diag = ESPL__DIAG_INIT;
-	struct espl__tree     *tree;
+	struct espl__host_env env = { .seed = 1,
+		.verbose = 1,
+		.now = &now,
+		.directory = dir,
+		.service = give_service,
+		.note = hear_note };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__tree *tree;
 	struct espl__instance *one, *two;
 	const struct espl__plugin *plugin;
-	const struct espl__node   *group;
-	const struct espl_value   *v;
+	const struct espl__node *group;
+	const struct espl_value *v;
 	uint64_t digest;
 
 	cr_assert_not_null(mkdtemp(dir));
@@ -457,24 +493,27 @@ Test(instance, options_files_and_host)
 
 Test(instance, refusals_name_the_line)
 {
-	static const char text[] = "\nallocator = { use = \"create_fails\";\n  share = 0.1; };\ncloud = { use = \"nothere\"; };";
+	static const char text[] = "\nallocator = { use = \"create_fails\";\n  share = 0.1; "
+				   "};\ncloud = { use = \"nothere\"; };";
 	char *path = module("wrong/allocator_create_fails");
-	struct espl__host_env      env = { .directory = "" };
-	struct espl__diag          diag = ESPL__DIAG_INIT;
-	struct espl__tree         *tree;
-	struct espl__instance     *instance;
+	struct espl__host_env env = { .directory = "" };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__tree *tree;
+	struct espl__instance *instance;
 	const struct espl__plugin *plugin;
 
 	cr_assert_eq(espl__tree_parse(text, "t.cfg", &tree, &diag), ESPL_OK);
 	cr_assert_eq(espl__plugin_open(path, &plugin, &diag), ESPL_OK, "%s", diag.text);
-	cr_assert_eq(espl__instance_of(plugin, espl__node_get(espl__tree_root(tree), "allocator"), &env,
-	                               &instance, &diag), ESPL_E_CONFIG);
+	cr_assert_eq(espl__instance_of(plugin, espl__node_get(espl__tree_root(tree), "allocator"),
+			 &env, &instance, &diag),
+	    ESPL_E_CONFIG);
 	cr_assert_str_eq(diag.text, "allocator 'create_fails': 'share' never suits it");
 	cr_assert_str_eq(diag.file, "t.cfg");
 	cr_assert_eq(diag.line, 3);
 	diag = (struct espl__diag)ESPL__DIAG_INIT;
-	cr_assert_eq(espl__instance_create(ESPL_CLOUD, "nothere", espl__node_get(espl__tree_root(tree), "cloud"),
-	                                   &env, &instance, &diag), ESPL_E_CONFIG);
+	cr_assert_eq(espl__instance_create(ESPL_CLOUD, "nothere",
+			 espl__node_get(espl__tree_root(tree), "cloud"), &env, &instance, &diag),
+	    ESPL_E_CONFIG);
 	SAYS(diag.text, "there is no cloud 'nothere'");
 	cr_assert_eq(diag.line, 4);
 	espl__tree_free(tree);
@@ -486,16 +525,19 @@ Test(instance, refusals_name_the_line)
 
 Test(instance, run_print_asks_the_plugin)
 {
-	static const char text[] = "experiment = { name = \"e\"; metric = \"m\"; goal = \"minimize\"; };\n"
-		"trial = { command = [ \"true\" ]; };\nspace = { x = 1; };\nalgorithm = { use = \"random\"; };\n"
-		"allocator = { use = \"probe\"; api_key = \"hush\"; file = \"data\"; ratio = 0.5;\n"
-		"table = ( ( 1, 0.5, \"cell\" ), { count = 2; file = \"/abs\"; } ); };\n";
-	char  dir[] = "/tmp/espl-plugin-XXXXXX", *path, *probe = module("allocator_probe"), *wanted, *folder;
+	static const char text[] =
+	    "experiment = { name = \"e\"; metric = \"m\"; goal = \"minimize\"; };\n"
+	    "trial = { command = [ \"true\" ]; };\nspace = { x = 1; };\nalgorithm = { use = "
+	    "\"random\"; };\n"
+	    "allocator = { use = \"probe\"; api_key = \"hush\"; file = \"data\"; ratio = 0.5;\n"
+	    "table = ( ( 1, 0.5, \"cell\" ), { count = 2; file = \"/abs\"; } ); };\n";
+	char dir[] = "/tmp/espl-plugin-XXXXXX", *path, *probe = module("allocator_probe"), *wanted,
+	     *folder;
 	struct espl__run_config *config;
-	struct espl__diag        diag = ESPL__DIAG_INIT;
-	struct espl__buf         buf = { NULL, 0, 0 };
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__buf buf = { NULL, 0, 0 };
 	const struct espl__plugin *plugin;
-	const char              *printed;
+	const char *printed;
 
 	cr_assert_not_null(mkdtemp(dir));
 	path = espl__format("%s/a.cfg", dir);
@@ -504,7 +546,8 @@ Test(instance, run_print_asks_the_plugin)
 	folder = espl__strdup(plugin->path);
 	*strrchr(folder, '/') = '\0';
 	cr_assert_eq(espl__plugins_init(folder, &diag), ESPL_OK);
-	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_TRIAL, &config, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_TRIAL, &config, &diag), ESPL_OK, "%s",
+	    diag.text);
 	espl__run_print(config, &buf);
 	printed = espl__buf_text(&buf);
 	cr_assert_null(strstr(printed, "hush"));
@@ -529,27 +572,42 @@ Test(instance, run_print_asks_the_plugin)
 
 Test(check, help_and_verdicts)
 {
-	static const struct { const char *name; int bad; const char *says[6]; } cases[] = {
-		{ "allocator_probe", 0, { "ok loads: allocator 'probe' 1.2", "ok symbols: the descriptor is the only",
-		                          "same decisions", "ok allocate: answers fit" } },
-		{ "wrong/allocator_lies", 1, { "allocate: 40 GPUs are granted, but the targets hold 0 (first with: items "
-		                               "without nodes; ", "not deterministic", "it loops", "" } },
-		{ "wrong/allocator_bad_magic", 1, { "error this is no espalier plugin", "\nhint: ", "", "" } },
-		{ "wrong/allocator_slips", 1, { "error 15 calls of its sinks are refused, the first: grant: 1000 GPUs for "
-		                                "item 1, which takes 1 to 8 (with: items without nodes)", "same decisions" } },
-		{ "wrong/allocator_twice", 1, { "error allocate: item 1 is granted twice in one answer, which is refused whole "
-		                                "(first with: items without nodes; 15 times)" } },
-		{ "wrong/algorithm_slips", 1, { "calls of its sinks are refused, the first: verdict: on trial 99, which has ended "
-		                                "or does not exist (with: a search of made-up trials)",
-		                                "ok spec: it returns OK but declares no shape" } },
+	static const struct {
+		const char *name;
+		int bad;
+		const char *says[6];
+	} cases[] = {
+		{ "allocator_probe", 0,
+		    { "ok loads: allocator 'probe' 1.2", "ok symbols: the descriptor is the only",
+			"same decisions", "ok allocate: answers fit" } },
+		{ "wrong/allocator_lies", 1,
+		    { "allocate: 40 GPUs are granted, but the targets hold 0 (first with: items "
+		      "without nodes; ",
+			"not deterministic", "it loops", "" } },
+		{ "wrong/allocator_bad_magic", 1,
+		    { "error this is no espalier plugin", "\nhint: ", "", "" } },
+		{ "wrong/allocator_slips", 1,
+		    { "error 15 calls of its sinks are refused, the first: grant: 1000 GPUs for "
+		      "item 1, which takes 1 to 8 (with: items without nodes)",
+			"same decisions" } },
+		{ "wrong/allocator_twice", 1,
+		    { "error allocate: item 1 is granted twice in one answer, which is refused "
+		      "whole (first with: items without nodes; 15 times)" } },
+		{ "wrong/algorithm_slips", 1,
+		    { "calls of its sinks are refused, the first: verdict: on trial 99, which has "
+		      "ended or does not exist (with: a search of made-up trials)",
+			"ok spec: it returns OK but declares no shape" } },
 		{ "wrong/allocator_create_fails", 0, { "create refuses the options", "", "", "" } },
-		{ "wrong/cloud_lies", 1, { "start: done is said 2 times", "it takes two machines",
-		                           "reach: a command is told 0 times", "present state is not told",
-		                           "owned: it never says done", "release: the lease never ends" } },
-		{ "wrong/cloud_far", 0, { "nothing is known beforehand", "start: it says 'check-plugin has no "
-		                          "network' where it has no network: leases are not tried" } },
+		{ "wrong/cloud_lies", 1,
+		    { "start: done is said 2 times", "it takes two machines",
+			"reach: a command is told 0 times", "present state is not told",
+			"owned: it never says done", "release: the lease never ends" } },
+		{ "wrong/cloud_far", 0,
+		    { "nothing is known beforehand",
+			"start: it says 'check-plugin has no network' where it has no network: "
+			"leases are not tried" } },
 	};
-	struct espl__buf           buf = { NULL, 0, 0 };
+	struct espl__buf buf = { NULL, 0, 0 };
 	const struct espl__plugin *plugin;
 	char *path = module("allocator_probe");
 
@@ -564,9 +622,9 @@ Test(check, help_and_verdicts)
 	espl__buf_free(&buf);
 	espl__plugins_exit();
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		char  *text = NULL;
+		char *text = NULL;
 		size_t size = 0;
-		FILE  *out = tmpfile();
+		FILE *out = tmpfile();
 
 		cr_assert_not_null(out);
 		path = module(cases[i].name);

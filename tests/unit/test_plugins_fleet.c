@@ -10,7 +10,7 @@
 static struct espl_kit *
 opened(const struct espl_plugin *plugin, const char *options, uint32_t gpus, uint32_t nodes_max)
 {
-	struct espl_kit  *kit = espl_kit_new(7);
+	struct espl_kit *kit = espl_kit_new(7);
 	struct espl_error error;
 
 	cr_assert_eq(espl_kit_open(kit, plugin, options, &error), ESPL_OK, "%s", error.text);
@@ -56,10 +56,11 @@ Test(alloc_static, divides_by_stage)
 
 	(void)item(kit, 1, 1000, ESPL_ITEM_COLOCATE);
 	b = item(kit, 1, 1000, ESPL_ITEM_COLOCATE);
-	says(kit, espl_kit_allocate, "target offer=0 nodes=4\ngrant item=0 gpus=4\n"
-	     "grant item=1 gpus=4\ngrant item=2 gpus=4\n");
+	says(kit, espl_kit_allocate,
+	    "target offer=0 nodes=4\ngrant item=0 gpus=4\n"
+	    "grant item=1 gpus=4\ngrant item=2 gpus=4\n");
 	espl_kit_leave(kit, 1);
-	says(kit, espl_kit_allocate, "");	/* running ones are left alone */
+	says(kit, espl_kit_allocate, ""); /* running ones are left alone */
 	espl_kit_leave(kit, a);
 	espl_kit_leave(kit, b);
 	for (i = 0; i < 17; i++)
@@ -150,7 +151,7 @@ many_queued(const struct espl_plugin *plugin, const char *options)
 	for (i = 0; i < 100000; i++)
 		(void)espl_kit_item(kit, 1, 1);
 	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK);
-	cr_assert_eq(espl_kit_calls(kit), 1001);	/* the target, and the grants */
+	cr_assert_eq(espl_kit_calls(kit), 1001); /* the target, and the grants */
 	for (i = 0; i < 50; i++) {
 		char line[64];
 
@@ -238,7 +239,7 @@ Test(alloc_fair, too_small)
 /* A made-up ruler: 600 GPU-seconds of perfectly divisible work, and a second a node to start. */
 static espl_status
 predict(const struct espl_model *model, const struct espl_plan *plan,
-        const struct espl_predict *how, struct espl_prediction *result, struct espl_error *error)
+    const struct espl_predict *how, struct espl_prediction *result, struct espl_error *error)
 {
 	double gpus = plan->stages[0]->gpus, nodes = ceil(gpus / 4);
 
@@ -271,19 +272,20 @@ Test(alloc_static, plans_the_cheapest_size)
 			espl_kit_set_service(kit, ESPL_MODEL, &model);
 		espl_kit_experiment(kit)->spec = &spec;
 		cr_assert_eq(espl_kit_open(kit, &allocator_static_LTX_espalier_plugin,
-		                           i == 1 ? "gpus=7" : "", NULL), ESPL_OK);
+				 i == 1 ? "gpus=7" : "", NULL),
+		    ESPL_OK);
 		(void)espl_kit_offer(kit, "p3", 4, 64, 12.24);
 		cr_assert_eq(espl_kit_plan(kit, 64), ESPL_OK);
 		/* 4 GPUs take 151 s, 8 take 77 s: the first that is in time is the cheapest. */
-		cr_assert_str_eq(espl_kit_log(kit), i == 0 ?
-			"plan bracket=0 stage=0 offer=0 gpus=8\n" : i == 1 ?
-			"plan bracket=0 stage=0 offer=0 gpus=7\n" :
-			"plan bracket=0 stage=0 offer=0 gpus=6\n");
+		cr_assert_str_eq(espl_kit_log(kit),
+		    i == 0       ? "plan bracket=0 stage=0 offer=0 gpus=8\n"
+			: i == 1 ? "plan bracket=0 stage=0 offer=0 gpus=7\n"
+				 : "plan bracket=0 stage=0 offer=0 gpus=6\n");
 		if (i == 0) {
 			espl_kit_clear(kit);
 			cr_assert_eq(espl_kit_plan(kit, 4), ESPL_E_INFEASIBLE);
-			cr_assert_not_null(strstr(espl_kit_log(kit),
-			                          "least deadline=151 budget=1.51"));
+			cr_assert_not_null(
+			    strstr(espl_kit_log(kit), "least deadline=151 budget=1.51"));
 		}
 		espl_kit_free(kit);
 	}
@@ -298,12 +300,14 @@ Test(alloc_fair, equal_shares_the_rest_to_the_earliest)
 
 	for (i = 0; i < 3; i++)
 		(void)item(kit, 1, 1000, 0);
-	says(kit, espl_kit_allocate, "target offer=0 nodes=2\ngrant item=0 gpus=3\n"
-	     "grant item=1 gpus=3\ngrant item=2 gpus=2\n");
+	says(kit, espl_kit_allocate,
+	    "target offer=0 nodes=2\ngrant item=0 gpus=3\n"
+	    "grant item=1 gpus=3\ngrant item=2 gpus=2\n");
 	/* One more: the latest gives up what the newcomer is due, and no one else does. */
 	(void)item(kit, 1, 1000, 0);
-	says(kit, espl_kit_allocate, "grant item=1 gpus=2\ngrant item=0 gpus=2\n"
-	     "grant item=3 gpus=2\n");
+	says(kit, espl_kit_allocate,
+	    "grant item=1 gpus=2\ngrant item=0 gpus=2\n"
+	    "grant item=3 gpus=2\n");
 	espl_kit_leave(kit, 0);
 	espl_kit_leave(kit, 3);
 	says(kit, espl_kit_allocate, "grant item=1 gpus=4\ngrant item=2 gpus=4\n");
@@ -317,7 +321,7 @@ Test(alloc_fair, resizes_only_when_it_pays)
 	uint64_t a = item(kit, 1, 4, 0), b = item(kit, 1, 4, 0), c = item(kit, 1, 4, 0);
 
 	cr_assert_eq(espl_kit_allocate(kit), ESPL_OK);
-	espl_kit_item_at(kit, a)->work_s = 10;		/* 10 s -> 9.1 s */
+	espl_kit_item_at(kit, a)->work_s = 10; /* 10 s -> 9.1 s */
 	espl_kit_item_at(kit, a)->resize_s = 5;
 	espl_kit_item_at(kit, a)->scaling = flat;
 	espl_kit_item_at(kit, a)->scaling_count = 3;
@@ -361,9 +365,10 @@ Test(alloc_fair, a_crowd_shares_gpus)
 		other->packing = harms;
 		other->packing_count = 2;
 	}
-	says(kit, espl_kit_allocate, "target offer=0 nodes=2\ngrant item=0 gpus=1/4\n"
-	     "grant item=1 gpus=1/4\ngrant item=2 gpus=1/4\ngrant item=3 gpus=1/4\n"
-	     "grant item=4 gpus=1/4\n");
+	says(kit, espl_kit_allocate,
+	    "target offer=0 nodes=2\ngrant item=0 gpus=1/4\n"
+	    "grant item=1 gpus=1/4\ngrant item=2 gpus=1/4\ngrant item=3 gpus=1/4\n"
+	    "grant item=4 gpus=1/4\n");
 	for (i = 0; i < 3; i++)
 		espl_kit_leave(kit, i);
 	says(kit, espl_kit_allocate, "grant item=3 gpus=1\ngrant item=4 gpus=1\n");
@@ -375,11 +380,13 @@ Test(alloc_fair, a_crowd_shares_gpus)
 		one->packing = helps;
 		one->packing_count = 3;
 	}
-	says(kit, espl_kit_allocate, "grant item=4 gpus=1/2\ngrant item=5 gpus=1/2\n"
-	     "grant item=3 gpus=1/2\ngrant item=6 gpus=1/2\n");
+	says(kit, espl_kit_allocate,
+	    "grant item=4 gpus=1/2\ngrant item=5 gpus=1/2\n"
+	    "grant item=3 gpus=1/2\ngrant item=6 gpus=1/2\n");
 	espl_kit_free(kit);
-	says(sad, espl_kit_allocate, "target offer=0 nodes=2\ngrant item=0 gpus=1\n"
-	     "grant item=1 gpus=1\n");
+	says(sad, espl_kit_allocate,
+	    "target offer=0 nodes=2\ngrant item=0 gpus=1\n"
+	    "grant item=1 gpus=1\n");
 	espl_kit_free(sad);
 }
 
@@ -427,14 +434,14 @@ Test(colocate, best_fit_and_staying)
 
 	b = item(kit, 1, 100, ESPL_ITEM_COLOCATE);
 	granted(kit, b, 2, 1);
-	says(kit, espl_kit_place, "place item=1 1.2 1.3\n");	/* the fullest that has room */
+	says(kit, espl_kit_place, "place item=1 1.2 1.3\n"); /* the fullest that has room */
 	granted(kit, a, 1, 1);
-	says(kit, espl_kit_place, "place item=0 1.0\n");	/* shrinks in place */
+	says(kit, espl_kit_place, "place item=0 1.0\n"); /* shrinks in place */
 	granted(kit, b, 3, 1);
-	says(kit, espl_kit_place, "place item=1 1.2 1.3 1.1\n");	/* grows in place */
+	says(kit, espl_kit_place, "place item=1 1.2 1.3 1.1\n"); /* grows in place */
 	granted(kit, a, 4, 1);
 	says(kit, espl_kit_place, "place item=0 nowhere\nplace item=0 0.0 0.1 0.2 0.3\n");
-	granted(kit, a, 8, 1);		/* whole nodes more; there is only one beside it */
+	granted(kit, a, 8, 1); /* whole nodes more; there is only one beside it */
 	says(kit, espl_kit_place, "place item=0 0.0 0.1 0.2 0.3 2.0 2.1 2.2 2.3\n");
 	says(kit, espl_kit_place, "");
 	espl_kit_free(kit);
@@ -455,8 +462,9 @@ Test(colocate, displaces_the_fewest)
 	granted(kit, big, 2, 1);
 	espl_kit_clear(kit);
 	cr_assert_eq(espl_kit_place(kit), ESPL_OK, "%s", espl_kit_log(kit));
-	cr_assert_str_eq(espl_kit_log(kit), "place item=0 nowhere\nplace item=4 0.0 0.3\n"
-	                 "place item=0 1.3\n");
+	cr_assert_str_eq(espl_kit_log(kit),
+	    "place item=0 nowhere\nplace item=4 0.0 0.3\n"
+	    "place item=0 1.3\n");
 	cr_assert_eq(espl_kit_moved(kit), 1);
 	(void)one;
 	/* Five GPUs in all: nothing could help, so nobody is disturbed. */
@@ -475,10 +483,11 @@ Test(colocate, a_place_that_is_waited_for_is_kept)
 	uint32_t count, a = (uint32_t)sitting(kit, 0, 0, 1), b = (uint32_t)sitting(kit, 0, 2, 2);
 
 	granted(kit, a, 3, 1);
-	says(kit, espl_kit_place, "");		/* it trains on where it is */
+	says(kit, espl_kit_place, ""); /* it trains on where it is */
 	(void)espl_kit_node(kit, 0, ESPL_NODE_READY);
 	cr_assert_eq(espl_kit_place(kit), ESPL_OK);
-	cr_assert(espl_kit_slots(kit, a, &count) != NULL && count == 3 && espl_kit_slots(kit, b, &count) != NULL && count == 2);
+	cr_assert(espl_kit_slots(kit, a, &count) != NULL && count == 3 &&
+	    espl_kit_slots(kit, b, &count) != NULL && count == 2);
 	espl_kit_free(kit);
 }
 
@@ -562,8 +571,9 @@ Test(colocate, gives_up_what_is_empty_or_cheap_to_empty)
 	/* Node 1 has one gang, of two GPUs, but no other place for it; node 3 neither; node 0's
 	 * gangs do: two beside node 1's, one beside node 3's. */
 	espl_kit_surplus(kit, 0, 1);
-	says(kit, espl_kit_place, "place item=0 nowhere\nplace item=1 nowhere\n"
-	     "place item=0 1.2 1.3\nplace item=1 3.3\ngive_up node=0\n");
+	says(kit, espl_kit_place,
+	    "place item=0 nowhere\nplace item=1 nowhere\n"
+	    "place item=0 1.2 1.3\nplace item=1 3.3\ngive_up node=0\n");
 	/* Nobody can go anywhere: nobody is asked to. */
 	espl_kit_surplus(kit, 0, 1);
 	says(kit, espl_kit_place, "");
@@ -579,15 +589,15 @@ Test(scatter, spreads_and_never_displaces)
 	cr_assert_eq(espl_kit_place(kit), ESPL_OK);
 	granted(kit, item(kit, 1, 8, ESPL_ITEM_COLOCATE), 1, 1);
 	says(kit, espl_kit_place, "place item=1 0.0\n");
-	granted(kit, item(kit, 1, 8, 0), 3, 1);		/* need not stay together */
+	granted(kit, item(kit, 1, 8, 0), 3, 1); /* need not stay together */
 	says(kit, espl_kit_place, "place item=2 0.1 2.0 2.1\n");
 	granted(kit, item(kit, 1, 8, ESPL_ITEM_COLOCATE), 3, 1);
-	says(kit, espl_kit_place, "");			/* six are idle, two a node */
+	says(kit, espl_kit_place, ""); /* six are idle, two a node */
 	for (i = 0; i < 2; i++)
 		granted(kit, item(kit, 1, 8, ESPL_ITEM_COLOCATE), 1, 4);
 	cr_assert_eq(espl_kit_place(kit), ESPL_OK);
 	espl_kit_surplus(kit, 0, 1);
-	says(kit, espl_kit_place, "");			/* no node is empty */
+	says(kit, espl_kit_place, ""); /* no node is empty */
 	espl_kit_leave(kit, 2);
 	espl_kit_leave(kit, 1);
 	espl_kit_leave(kit, 4);

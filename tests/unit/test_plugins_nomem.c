@@ -49,7 +49,10 @@ start_it(struct espl_kit *kit)
 
 Test(nomem, algorithms)
 {
-	static const struct { const struct espl_plugin *plugin; const char *options; } all[] = {
+	static const struct {
+		const struct espl_plugin *plugin;
+		const char *options;
+	} all[] = {
 		{ &algorithm_random_LTX_espalier_plugin, "trials=2" },
 		{ &algorithm_grid_LTX_espalier_plugin, "points=2" },
 		{ &algorithm_stages_LTX_espalier_plugin, "stages=(2,1)(1,1)" },
@@ -103,8 +106,8 @@ crowd(struct espl_kit *kit, uint32_t count)
 
 Test(nomem, allocators)
 {
-	static const struct espl_plugin *const all[] = {
-		&allocator_static_LTX_espalier_plugin, &allocator_fair_LTX_espalier_plugin };
+	static const struct espl_plugin *const all[] = { &allocator_static_LTX_espalier_plugin,
+		&allocator_fair_LTX_espalier_plugin };
 	size_t i;
 
 	for (i = 0; i < 2; i++) {
@@ -123,8 +126,8 @@ Test(nomem, allocators)
 
 Test(nomem, placers)
 {
-	static const struct espl_plugin *const all[] = {
-		&placer_colocate_LTX_espalier_plugin, &placer_scatter_LTX_espalier_plugin };
+	static const struct espl_plugin *const all[] = { &placer_colocate_LTX_espalier_plugin,
+		&placer_scatter_LTX_espalier_plugin };
 	uint32_t i, k, count;
 
 	for (i = 0; i < 2; i++) {
@@ -142,7 +145,7 @@ Test(nomem, placers)
 			espl_kit_grant(kit, k, 1, 1);
 			espl_kit_put(kit, k, &slots[k], 1);
 		}
-		espl_kit_grant(kit, 2, 8, 1);	/* two whole nodes: one must be emptied */
+		espl_kit_grant(kit, 2, 8, 1); /* two whole nodes: one must be emptied */
 		cr_assert_gt(fail_each(kit, espl_kit_place), 2);
 		(void)espl_kit_slots(kit, 2, &count);
 		cr_assert_eq(count, i == 0 ? 8 : 0, "%s", espl_kit_log(kit));

@@ -14,10 +14,11 @@
 struct setting {
 	const struct espl_plugin *allocator, *placer;
 	const char *options;
-	uint64_t    seed;
-	uint32_t    gpus, nodes, flags;
+	uint64_t seed;
+	uint32_t gpus, nodes, flags;
 };
-struct pair {				/* one kit for each plugin, with the same items */
+/* one kit for each plugin, with the same items */
+struct pair {
 	struct espl_kit *alloc, *place;
 	uint64_t state;
 	uint64_t live[256];
@@ -62,8 +63,7 @@ leave(struct pair *pair)
 
 	espl_kit_leave(pair->alloc, pair->live[at]);
 	espl_kit_leave(pair->place, pair->live[at]);
-	memmove(&pair->live[at], &pair->live[at + 1],
-	        (--pair->count - at) * sizeof pair->live[0]);
+	memmove(&pair->live[at], &pair->live[at + 1], (--pair->count - at) * sizeof pair->live[0]);
 }
 
 /* The grants cross over; nodes come and go after the targets. */
@@ -80,7 +80,7 @@ carry(struct pair *pair)
 			espl_kit_grant(pair->place, pair->live[i], share.gpus, share.packing);
 	}
 	espl_kit_set_target(pair->place, 0, target);
-	if (below(pair, 3) > 0)		/* machines may be late */
+	if (below(pair, 3) > 0) /* machines may be late */
 		espl_kit_provision(pair->place);
 	held = espl_kit_nodes(pair->place, 0);
 	if (held > target)
@@ -98,13 +98,13 @@ nothing_wasted(struct pair *pair, const struct setting *setting)
 
 		(void)espl_kit_slots(pair->place, pair->live[i], &count);
 		if (share.packing > 1)
-			return;		/* sharers make the counting harder than it is worth */
+			return; /* sharers make the counting harder than it is worth */
 		taken += count;
 		hungry += share.gpus == 1 && count == 0;
 	}
 	cr_assert(hungry == 0 || taken == espl_kit_nodes(pair->place, 0) * setting->gpus,
-	          "%u wait while %u GPUs of %u are taken\n%s", hungry, taken,
-	          espl_kit_nodes(pair->place, 0) * setting->gpus, espl_kit_log(pair->place));
+	    "%u wait while %u GPUs of %u are taken\n%s", hungry, taken,
+	    espl_kit_nodes(pair->place, 0) * setting->gpus, espl_kit_log(pair->place));
 }
 
 /* Returns what was said; the caller frees it. */
@@ -113,11 +113,11 @@ play(const struct setting *setting)
 {
 	struct pair pair = { espl_kit_new(1), espl_kit_new(2), setting->seed, { 0 }, 0, 0 };
 	uint32_t round, i;
-	size_t   a, b;
-	char    *said;
+	size_t a, b;
+	char *said;
 
 	cr_assert_eq(espl_kit_open(pair.alloc, setting->allocator, setting->options, NULL),
-	             ESPL_OK);
+	    ESPL_OK);
 	cr_assert_eq(espl_kit_open(pair.place, setting->placer, "", NULL), ESPL_OK);
 	(void)espl_kit_offer(pair.alloc, "node", setting->gpus, setting->nodes, 1.0);
 	(void)espl_kit_offer(pair.place, "node", setting->gpus, setting->nodes, 1.0);
@@ -131,13 +131,11 @@ play(const struct setting *setting)
 		espl_kit_set_time(pair.alloc, round * ESPL_SECOND);
 		espl_kit_set_time(pair.place, round * ESPL_SECOND);
 		cr_assert_eq(espl_kit_allocate(pair.alloc), ESPL_OK, "%s seed %u round %u\n%s",
-		             setting->options, (unsigned)setting->seed, round,
-		             espl_kit_log(pair.alloc));
+		    setting->options, (unsigned)setting->seed, round, espl_kit_log(pair.alloc));
 		cr_assert_eq(espl_kit_refused(pair.alloc), 0, "%s", espl_kit_log(pair.alloc));
 		carry(&pair);
 		cr_assert_eq(espl_kit_place(pair.place), ESPL_OK, "%s seed %u round %u\n%s",
-		             setting->options, (unsigned)setting->seed, round,
-		             espl_kit_log(pair.place));
+		    setting->options, (unsigned)setting->seed, round, espl_kit_log(pair.place));
 		cr_assert_eq(espl_kit_refused(pair.place), 0, "%s", espl_kit_log(pair.place));
 		nothing_wasted(&pair, setting);
 	}
@@ -178,25 +176,25 @@ play_all(const struct espl_plugin *allocator, const char *options, const struct 
 Test(random_rounds, static_and_colocate)
 {
 	play_all(&allocator_static_LTX_espalier_plugin, "gpus=13",
-	         &placer_colocate_LTX_espalier_plugin);
+	    &placer_colocate_LTX_espalier_plugin);
 }
 
 Test(random_rounds, fair_and_colocate)
 {
 	play_all(&allocator_fair_LTX_espalier_plugin, "", &placer_colocate_LTX_espalier_plugin);
 	play_all(&allocator_fair_LTX_espalier_plugin, "resize=always",
-	         &placer_colocate_LTX_espalier_plugin);
+	    &placer_colocate_LTX_espalier_plugin);
 }
 
 Test(random_rounds, sharing_and_colocate)
 {
 	play_all(&allocator_fair_LTX_espalier_plugin, "packing=4",
-	         &placer_colocate_LTX_espalier_plugin);
+	    &placer_colocate_LTX_espalier_plugin);
 }
 
 Test(random_rounds, scatter)
 {
 	play_all(&allocator_static_LTX_espalier_plugin, "", &placer_scatter_LTX_espalier_plugin);
 	play_all(&allocator_fair_LTX_espalier_plugin, "packing=3",
-	         &placer_scatter_LTX_espalier_plugin);
+	    &placer_scatter_LTX_espalier_plugin);
 }

@@ -17,7 +17,7 @@ near(double a, double b)
 	return fabs(a - b) <= 1e-9 * fmax(1.0, fmax(fabs(a), fabs(b)));
 }
 
-/* ---- means ------------------------------------------------------------------------------------ */
+/* ---- means -------------------------------------------------------------------------------- */
 
 Test(profile, a_tally_is_mean_and_deviation_and_two_can_be_merged)
 {
@@ -36,15 +36,17 @@ Test(profile, a_tally_is_mean_and_deviation_and_two_can_be_merged)
 		squares += (values[i] - sum / (double)count) * (values[i] - sum / (double)count);
 	cr_assert(near(all.mean, sum / (double)count));
 	cr_assert(near(espl__tally_sd(&all), sqrt(squares / (double)(count - 1))));
-	cr_assert(near(espl__tally_error(&all), espl__tally_sd(&all) / sqrt((double)count) / all.mean));
+	cr_assert(
+	    near(espl__tally_error(&all), espl__tally_sd(&all) / sqrt((double)count) / all.mean));
 	espl__tally_merge(&a, &b);
 	espl__tally_merge(&a, &none);
 	cr_assert(a.count == all.count && near(a.mean, all.mean) && near(a.squares, all.squares));
 	espl__tally_merge(&none, &all);
-	cr_assert(none.count == all.count && near(none.mean, all.mean) && near(none.squares, all.squares));
+	cr_assert(none.count == all.count && near(none.mean, all.mean) &&
+	    near(none.squares, all.squares));
 }
 
-/* ---- the fit ---------------------------------------------------------------------------------- */
+/* ---- the fit ------------------------------------------------------------------------------ */
 
 static double
 badness(const double *fit, const double *values, const double *weights, uint32_t count)
@@ -58,15 +60,18 @@ badness(const double *fit, const double *values, const double *weights, uint32_t
 
 Test(profile, a_fit_keeps_what_rises_and_pools_what_falls)
 {
-	double rising[] = { 1, 1.9, 3.4, 5.6 }, falling[] = { 1, 2.0, 3.0, 2.0 }, below[] = { 1, 0.5, 0.7 };
+	double rising[] = { 1, 1.9, 3.4, 5.6 }, falling[] = { 1, 2.0, 3.0, 2.0 },
+	       below[] = { 1, 0.5, 0.7 };
 	const double even[] = { 1, 1, 1, 1 }, uneven[] = { 1, 1, 3, 1 };
 
 	espl__fit_rising(rising, even, 4);
 	cr_assert(rising[0] == 1 && rising[1] == 1.9 && rising[2] == 3.4 && rising[3] == 5.6);
 	espl__fit_rising(falling, uneven, 4);
-	cr_assert(falling[0] == 1 && falling[1] == 2.0 && near(falling[2], 2.75) && near(falling[3], 2.75));
+	cr_assert(falling[0] == 1 && falling[1] == 2.0 && near(falling[2], 2.75) &&
+	    near(falling[3], 2.75));
 	espl__fit_rising(below, even, 3);
-	cr_assert(below[0] == 1 && below[1] == 1 && below[2] == 1, "the first one stays, nothing is below it");
+	cr_assert(below[0] == 1 && below[1] == 1 && below[2] == 1,
+	    "the first one stays, nothing is below it");
 	espl__fit_rising(below, even, 1);
 	cr_assert(below[0] == 1);
 }
@@ -79,7 +84,7 @@ Test(profile, a_fit_is_the_nearest)
 	espl__rng_seed(&rng, 7, "fit");
 	for (int round = 0; round < 200; round++) {
 		uint32_t count = 2 + (uint32_t)(espl__rng_uniform(&rng) * 6);
-		double   values[8], weights[8], fit[8], other[8];
+		double values[8], weights[8], fit[8], other[8];
 
 		for (uint32_t i = 0; i < count; i++) {
 			values[i] = i == 0 ? 1 : 0.5 + 4 * espl__rng_uniform(&rng);
@@ -95,13 +100,15 @@ Test(profile, a_fit_is_the_nearest)
 
 			other[0] = 1;
 			for (uint32_t i = 1; i < count; i++)
-				other[i] = fmax(other[i - 1], fit[i] + step * (espl__rng_uniform(&rng) - 0.5));
-			cr_assert(badness(fit, values, weights, count) <= badness(other, values, weights, count) + 1e-12);
+				other[i] = fmax(other[i - 1],
+				    fit[i] + step * (espl__rng_uniform(&rng) - 0.5));
+			cr_assert(badness(fit, values, weights, count) <=
+			    badness(other, values, weights, count) + 1e-12);
 		}
 	}
 }
 
-/* ---- the file --------------------------------------------------------------------------------- */
+/* ---- the file ----------------------------------------------------------------------------- */
 
 static struct espl__measurement
 measured(uint32_t gpus, uint32_t packing, double mean, double spread)
@@ -123,16 +130,17 @@ static struct espl__profile *
 round_trip(struct espl__profiled *p, int lines, char **text)
 {
 	static struct espl__run_config config = { .name = "pear",
-	                                          .trial = { .trainable = "sleep", .checkpoint = 1 } };
+		.trial = { .trainable = "sleep", .checkpoint = 1 } };
 	static struct espl__session session = { .config = &config };
 	static char json[] = "{\"x\": 0.5}", device[] = "a \"GPU\"";
 	static struct espl__subject subject = { .json = json, .device = device };
-	struct espl__node     node = { .type = ESPL__STRING };
+	struct espl__node node = { .type = ESPL__STRING };
 	struct espl__profile *profile = NULL;
-	struct espl__diag     diag = ESPL__DIAG_INIT;
-	struct espl__buf      b = { NULL, 0, 0 };
-	char *path = espl__format("%s/espl-profile-XXXXXX.json", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-	int   fd = mkstemps(path, 5);
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__buf b = { NULL, 0, 0 };
+	char *path = espl__format("%s/espl-profile-XXXXXX.json",
+	    getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	int fd = mkstemps(path, 5);
 
 	cr_assert_geq(fd, 0);
 	close(fd);
@@ -142,8 +150,8 @@ round_trip(struct espl__profiled *p, int lines, char **text)
 	espl__profiled_json(p, lines, &b);
 	cr_assert_eq(espl__file_write(path, b.data, b.size, &diag), ESPL_OK, "%s", diag.text);
 	node.text = path;
-	cr_assert_eq(espl__profile_load(&node, NULL, &profile, &diag), ESPL_OK, "%s in %s", diag.text,
-	             espl__buf_text(&b));
+	cr_assert_eq(espl__profile_load(&node, NULL, &profile, &diag), ESPL_OK, "%s in %s",
+	    diag.text, espl__buf_text(&b));
 	*text = espl__strdup(espl__buf_text(&b));
 	espl__buf_free(&b);
 	cr_assert_eq(remove(path), 0);
@@ -159,7 +167,7 @@ Test(profile, what_is_written_is_read_back)
 	struct espl__profile *profile;
 	struct espl_share two = { 2, 1 }, four = { 4, 1 }, half = { 1, 2 };
 	json_t *root;
-	char   *text;
+	char *text;
 
 	espl__tally_add(&p.resize, 0.010);
 	espl__tally_add(&p.resize, 0.014);
@@ -167,17 +175,23 @@ Test(profile, what_is_written_is_read_back)
 	profile = round_trip(&p, 1, &text);
 	root = json_loads(text, 0, NULL);
 	cr_assert_not_null(root, "%s", text);
-	cr_assert_eq(json_array_size(json_object_get(json_object_get(root, "measured"), "runs")), 4);
-	cr_assert_eq(json_array_size(json_object_get(json_object_get(root, "measured"), "notes")), 2);
+	cr_assert_eq(json_array_size(json_object_get(json_object_get(root, "measured"), "runs")),
+	    4);
+	cr_assert_eq(json_array_size(json_object_get(json_object_get(root, "measured"), "notes")),
+	    2);
 	json_decref(root);
-	cr_assert(fabs(profile->iteration.mean_s - 4) < 1e-6 && profile->iteration.kind == ESPL_NORMAL);
+	cr_assert(
+	    fabs(profile->iteration.mean_s - 4) < 1e-6 && profile->iteration.kind == ESPL_NORMAL);
 	cr_assert(fabs(profile->iteration.sd_s - 0.1 * sqrt(4.0 / 3)) < 1e-6);
-	cr_assert(fabs(profile->start.mean_s - 2) < 1e-6 && fabs(profile->checkpoint.mean_s - 0.25) < 1e-6);
+	cr_assert(fabs(profile->start.mean_s - 2) < 1e-6 &&
+	    fabs(profile->checkpoint.mean_s - 0.25) < 1e-6);
 	cr_assert(fabs(profile->restore.mean_s - 0.5) < 1e-6);
-	cr_assert(profile->resizes && fabs(profile->resize.mean_s - 0.012) < 1e-6 && profile->resize.kind == ESPL_NORMAL);
+	cr_assert(profile->resizes && fabs(profile->resize.mean_s - 0.012) < 1e-6 &&
+	    profile->resize.kind == ESPL_NORMAL);
 	/* 1.60 and 1.54 times one GPU: made one, between the two. */
 	cr_assert(near(espl__profile_speed(profile, two), espl__profile_speed(profile, four)));
-	cr_assert(espl__profile_speed(profile, two) > 4 / 2.6 && espl__profile_speed(profile, two) < 4 / 2.5);
+	cr_assert(espl__profile_speed(profile, two) > 4 / 2.6 &&
+	    espl__profile_speed(profile, two) < 4 / 2.5);
 	cr_assert(fabs(espl__profile_speed(profile, half) - 0.8) < 1e-9);
 	espl__profile_free(profile);
 	free(text);
@@ -196,7 +210,8 @@ Test(profile, a_trial_that_needs_two_gpus)
 	struct espl__profile *profile;
 	char *text;
 
-	list[0].save = list[1].save = list[0].again = list[1].again = (struct espl__tally){ 0, 0, 0 };
+	list[0].save = list[1].save = list[0].again = list[1].again =
+	    (struct espl__tally){ 0, 0, 0 };
 	profile = round_trip(&p, 1, &text);
 	cr_assert(fabs(espl__profile_iteration_s(profile, two) - 3) < 1e-6);
 	cr_assert(fabs(espl__profile_iteration_s(profile, four) - 2) < 1e-6);
@@ -209,9 +224,12 @@ Test(profile, a_trial_that_needs_two_gpus)
 
 Test(profile, durations_for_people)
 {
-	static const struct { double s; const char *text; } cases[] = {
-		{ 0, "0s" }, { 1e-9, "0s" }, { 2.5e-6, "2.50us" }, { 0.0123, "12.3ms" }, { 0.123, "123ms" },
-		{ 1, "1.00s" }, { 9.999, "10.0s" }, { 99.94, "99.9s" }, { 125, "2m05s" } };
+	static const struct {
+		double s;
+		const char *text;
+	} cases[] = { { 0, "0s" }, { 1e-9, "0s" }, { 2.5e-6, "2.50us" }, { 0.0123, "12.3ms" },
+		{ 0.123, "123ms" }, { 1, "1.00s" }, { 9.999, "10.0s" }, { 99.94, "99.9s" },
+		{ 125, "2m05s" } };
 	char room[32];
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)

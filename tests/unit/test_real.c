@@ -24,7 +24,7 @@ Test(real, a_search_runs_to_its_end_and_resuming_it_changes_nothing)
 	cr_assert_eq(first.best_iteration, 9);
 	cr_assert_eq(first.nodes_peak, 2);
 	cr_assert_eq(first.nodes_leaked, 0);
-	cr_assert_eq(b.reports, 21);		/* 9 + 3 * 2 + 6: nothing was trained twice */
+	cr_assert_eq(b.reports, 21); /* 9 + 3 * 2 + 6: nothing was trained twice */
 	cr_assert_eq(drive(&b, 1), ESPL_OK, "%s", b.diag.text);
 	cr_assert_eq(b.summary.best, first.best);
 	cr_assert_eq(b.summary.best_loss, first.best_loss);
@@ -32,24 +32,24 @@ Test(real, a_search_runs_to_its_end_and_resuming_it_changes_nothing)
 	b.drive.seed++;
 	cr_assert_eq(drive(&b, 1), ESPL_E_CONFIG);
 	b.drive.seed--;
-	b.cfg->trial.gpus_min++;		/* another configuration than the journal's */
+	b.cfg->trial.gpus_min++; /* another configuration than the journal's */
 	cr_assert_eq(drive(&b, 1), ESPL_E_CONFIG);
 	cr_assert_neq(b.diag.hint[0], '\0');
-	cr_assert_eq(drive(&b, 0), ESPL_E_REMOTE);	/* a folder that has a run already */
+	cr_assert_eq(drive(&b, 0), ESPL_E_REMOTE); /* a folder that has a run already */
 	finish(&b);
 }
 
 Test(real, a_killed_driver_leaves_nothing_and_its_run_goes_on_to_the_same_end)
 {
 	struct bench b, whole;
-	int          status, i;
-	pid_t        pid;
+	int status, i;
+	pid_t pid;
 
 	begin(&whole, good_trial, "checkpoint = true; gpus_max = 1;", SHA9 LOCAL(2, 2));
 	cr_assert_eq(drive(&whole, 0), ESPL_OK, "%s", whole.diag.text);
 	begin(&b, good_trial, "checkpoint = true; gpus_max = 1;", SHA9 LOCAL(2, 2));
-	cr_assert_eq(
-		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0); /* so that we see what it leaves */
+	cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0),
+	    0); /* so that we see what it leaves */
 	b.on_report = die;
 	for (i = 0; i < 2; i++) {
 		die_at = i == 0 ? 6 : 13;
@@ -60,7 +60,7 @@ Test(real, a_killed_driver_leaves_nothing_and_its_run_goes_on_to_the_same_end)
 		cr_assert_eq(waitpid(pid, &status, 0), pid);
 		cr_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 		while (waitpid(-1, &status, 0) >
-			0) /* its agents end by themselves, and all of theirs */
+		    0) /* its agents end by themselves, and all of theirs */
 			continue;
 	}
 	b.on_report = NULL;
@@ -108,10 +108,12 @@ Test(real, what_ignores_every_signal_is_gone_after_the_second_interrupt)
 {
 	struct bench b;
 
-	begin(&b, "trap '' TERM INT HUP\n"
-	      "(trap '' TERM; exec setsid sleep 1000) &\n"
-	      "echo '{\"iteration\": 1, \"metrics\": {\"loss\": 1}}' >&$ESPALIER_REPORT_FD\n"
-	      "while :; do sleep 1000; done\n", "gpus_max = 1;", ONE(5));
+	begin(&b,
+	    "trap '' TERM INT HUP\n"
+	    "(trap '' TERM; exec setsid sleep 1000) &\n"
+	    "echo '{\"iteration\": 1, \"metrics\": {\"loss\": 1}}' >&$ESPALIER_REPORT_FD\n"
+	    "while :; do sleep 1000; done\n",
+	    "gpus_max = 1;", ONE(5));
 	b.on_report = kill_at_once;
 	cr_assert_eq(drive(&b, 0), ESPL_E_LIMIT);
 	cr_assert_neq(b.diag.hint[0], '\0');
@@ -137,65 +139,57 @@ Test(real, a_trial_that_breaks_the_rules_is_ended_with_the_reason)
 	ends_with("exit 3", "rank 0: exit status 3");
 	ends_with("kill -SEGV $$", "rank 0: killed by signal 11");
 	ends_with(SAY("{\"iteration\": 1, \"metrics\": {\"loss\": 2}}")
-			  SAY("{\"iteration\": 2, \"metrics\": {\"loss\": 2}}"),
-		"ended at iteration 2 of 9, before it was told to stop");
+		      SAY("{\"iteration\": 2, \"metrics\": {\"loss\": 2}}"),
+	    "ended at iteration 2 of 9, before it was told to stop");
 	ends_with("printf 'not\\tJSON\\n' >&$ESPALIER_REPORT_FD; sleep 1000",
-	          "rank 0: its report is no JSON: not?JSON");
+	    "rank 0: its report is no JSON: not?JSON");
 	ends_with(SAY("{\"iteration\": 1, \"metrics\": {\"loss\": \"high\"}}"),
-		"rank 0: its report's metric 'loss' is no number: "
-		"{\"iteration\": 1, \"metrics\": {\"loss\": \"high\"}}");
+	    "rank 0: its report's metric 'loss' is no number: {\"iteration\": 1, \"metrics\": "
+	    "{\"loss\": \"high\"}}");
 }
 
 Test(real, what_a_trial_may_say)
 {
 	struct bench b;
 
-	/* NaN and infinity as Python writes them; an iteration twice; {"finished": true}; strings. */
+	/* NaN and infinity as Python writes them; an iteration twice; {"finished": true}; strings.
+	 */
 	begin(&b,
-		SAY("{\"iteration\": 1, \"metrics\": {\"loss\": NaN, \"a\": -Infinity, \"In\": "
-		    "Infinity}}")
-			SAY("{\"iteration\": 1, \"metrics\": {\"loss\": 5}}") "[ \"$said\" = "
-									      "continue ] || exit "
-									      "4;" SAY(
-										      "{\"iteration"
-										      "\": 2, "
-										      "\"metrics\":"
-										      " {\"loss\": "
-										      "4, \"a\": "
-										      "\"nan\"}, "
-										      "\"note\": "
-										      "\"NaN\"}")
-										      SAY("{\"itera"
-											  "tion\": "
-											  "3, "
-											  "\"metric"
-											  "s\": "
-											  "{\"loss"
-											  "\": 3}, "
-											  "\"finish"
-											  "ed\": "
-											  "true}"),
-		"gpus_max = 1; retries = 0; checkpoint = false;", ONE(9));
+	    SAY("{\"iteration\": 1, \"metrics\": {\"loss\": NaN, \"a\": -Infinity, \"In\": "
+		"Infinity}}")
+		SAY("{\"iteration\": 1, \"metrics\": {\"loss\": 5}}") "[ \"$said\" = continue ] || "
+								      "exit 4;" SAY(
+									  "{\"iteration"
+									  "\": 2, \"metrics\":"
+									  " {\"loss\": 4, \"a\": "
+									  "\"nan\"}, \"note\": "
+									  "\"NaN\"}")
+									  SAY("{\"itera"
+									      "tion\": 3, \"metric"
+									      "s\": {\"loss"
+									      "\": 3}, \"finish"
+									      "ed\": true}"),
+	    "gpus_max = 1; retries = 0; checkpoint = false;", ONE(9));
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
 	cr_assert_str_eq(b.ended, "");
 	cr_assert_eq(b.summary.completed, 1);
 	cr_assert_eq(b.summary.reports, 3);
 	cr_assert_eq(b.summary.best_loss, 3.0);
 	finish(&b);
-	/* Told to stop, it stays: it is ended after the grace period, and has trained all the same. */
+	/* Told to stop, it stays: it is ended after the grace period, and has trained all the same.
+	 */
 	begin(&b,
-		SAY("{\"iteration\": 1, \"metrics\": {\"loss\": 5}}") "while :; do sleep 1000; "
-								      "done\n",
-		"gpus_max = 1; retries = 0; checkpoint = false;", ONE(1));
+	    SAY("{\"iteration\": 1, \"metrics\": {\"loss\": 5}}") "while :; do sleep 1000; done\n",
+	    "gpus_max = 1; retries = 0; checkpoint = false;", ONE(1));
 	b.cfg->trial.grace = ESPL_SECOND / 10;
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
 	cr_assert_eq(b.summary.completed, 1);
 	finish(&b);
 	/* Reports that did not wait for their answers still count when their program is gone. */
 	begin(&b,
-		"for i in 1 2 3; do echo '{\"iteration\": '$i', \"metrics\": {\"loss\": '$i'}}'; "
-		"done >&$ESPALIER_REPORT_FD\n",
-		"gpus_max = 1; retries = 0; checkpoint = false;", ONE(3));
+	    "for i in 1 2 3; do echo '{\"iteration\": '$i', \"metrics\": {\"loss\": '$i'}}'; done "
+	    ">&$ESPALIER_REPORT_FD\n",
+	    "gpus_max = 1; retries = 0; checkpoint = false;", ONE(3));
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
 	cr_assert_eq(b.summary.completed, 1);
 	cr_assert_eq(b.summary.reports, 3);
@@ -217,14 +211,14 @@ Test(real, a_gang_on_two_nodes_starts_and_ends_as_one)
 	struct bench b;
 
 	begin(&b, script, "gpus_min = 4; gpus_max = 4; retries = 0; checkpoint = false;",
-	      "algorithm = { use = \"random\"; trials = 1; iterations_max = 5; };\n" LOCAL(2, 2));
+	    "algorithm = { use = \"random\"; trials = 1; iterations_max = 5; };\n" LOCAL(2, 2));
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
 	cr_assert_eq(b.summary.completed, 1, "%s", b.ended);
 	cr_assert_eq(b.gangs, 1);
 	finish(&b);
 	begin(&b, script, "gpus_min = 4; gpus_max = 4; retries = 0; checkpoint = false;",
-		"algorithm = { use = \"random\"; trials = 1; iterations_max = 100000; };\n" LOCAL(
-			2, 2));
+	    "algorithm = { use = \"random\"; trials = 1; iterations_max = 100000; };\n" LOCAL(2,
+		2));
 	put(&b, "fail", "");
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
 	cr_assert_str_eq(b.ended, "rank 3: exit status 8");
@@ -235,7 +229,7 @@ Test(real, a_gang_on_two_nodes_starts_and_ends_as_one)
 static void
 kill_an_agent(struct bench *b)
 {
-	char  text[64], path[64];
+	char text[64], path[64];
 	FILE *file;
 	pid_t pid;
 
@@ -249,7 +243,7 @@ kill_an_agent(struct bench *b)
 		if (file == NULL)
 			continue;
 		if (fscanf(file, "%*d (%63[^)]) %*c %d", text, &parent) == 2 &&
-			parent == (int)getpid()) {
+		    parent == (int)getpid()) {
 			fclose(file);
 			kill(pid, SIGKILL);
 			return;
@@ -263,8 +257,8 @@ Test(real, a_lost_agent_costs_its_gangs_no_failure)
 	struct bench b;
 
 	begin(&b, good_trial,
-		"checkpoint = true; gpus_max = 1; retries = 0; env = { PACE = \"0.05\"; };",
-		SHA9 LOCAL(2, 2));
+	    "checkpoint = true; gpus_max = 1; retries = 0; env = { PACE = \"0.05\"; };",
+	    SHA9 LOCAL(2, 2));
 	b.on_report = kill_an_agent;
 	cr_assert_eq(drive(&b, 0), ESPL_OK, "%s", b.diag.text);
 	cr_assert_eq(b.summary.how, ESPL__RUN_DONE);
@@ -276,23 +270,23 @@ Test(real, a_lost_agent_costs_its_gangs_no_failure)
 Test(real, refusals_come_before_anything_is_started)
 {
 	struct bench b;
-	char         path[128];
-	pid_t        pid;
-	int          ends[2], lock, status;
-	char         byte = 0;
+	char path[128];
+	pid_t pid;
+	int ends[2], lock, status;
+	char byte = 0;
 
 	/* device = "gpu" where there is none, with the place in the file */
 	setenv("ESPALIER_NVML", "/nonexistent/libnvidia-ml.so", 1);
 	begin(&b, good_trial, "gpus_max = 1;",
-		"algorithm = { use = \"random\"; trials = 1; iterations_max = 1; };\n"
-		"cloud = { use = \"local\"; device = \"gpu\"; };\n");
+	    "algorithm = { use = \"random\"; trials = 1; iterations_max = 1; };\n"
+	    "cloud = { use = \"local\"; device = \"gpu\"; };\n");
 	cr_assert_eq(drive(&b, 0), ESPL_E_CONFIG);
 	cr_assert_eq(b.diag.line, 5, "%s:%u %s", b.diag.file, b.diag.line, b.diag.text);
 	cr_assert_not_null(strstr(b.diag.text, "GPU"));
 	finish(&b);
 	/* more than can ever exist */
 	begin(&b, good_trial, "gpus_min = 9;",
-		"algorithm = { use = \"random\"; trials = 1; iterations_max = 1; };\n" LOCAL(2, 2));
+	    "algorithm = { use = \"random\"; trials = 1; iterations_max = 1; };\n" LOCAL(2, 2));
 	cr_assert_eq(drive(&b, 0), ESPL_E_CONFIG);
 	cr_assert_not_null(strstr(b.diag.text, "9"));
 	finish(&b);

@@ -1,4 +1,5 @@
-/* test_real_journal.c - whole runs whose driver dies, fails or finds no room: what its journal then holds. */
+/* test_real_journal.c - whole runs whose driver dies, fails or finds no room: what its journal then
+ * holds. */
 #include <sys/resource.h>
 
 #include "world/journal.h"
@@ -8,14 +9,14 @@
 static unsigned
 in_journal(const struct bench *b, enum espl__event_type type, unsigned *events)
 {
-	char                         path[128];
+	char path[128];
 	struct espl__journal_reader *reader;
-	struct espl__journal_header  header;
-	struct espl__reader          payload;
-	struct espl__arena           arena = { 0 };
-	enum espl__record            kind;
-	uint64_t                     lost, count;
-	unsigned                     records = 0;
+	struct espl__journal_header header;
+	struct espl__reader payload;
+	struct espl__arena arena = { 0 };
+	enum espl__record kind;
+	uint64_t lost, count;
+	unsigned records = 0;
 
 	*events = 0;
 	snprintf(path, sizeof path, "%s/journal", b->run);
@@ -49,9 +50,9 @@ is_written(struct bench *b)
 Test(real, what_is_reported_is_written_before_it_is_heard)
 {
 	struct bench b;
-	unsigned     written;
-	int          status;
-	pid_t        pid;
+	unsigned written;
+	int status;
+	pid_t pid;
 
 	begin(&b, good_trial, "checkpoint = true; gpus_max = 1;", SHA9 LOCAL(2, 2));
 	b.on_report = is_written;
@@ -69,7 +70,7 @@ Test(real, what_is_reported_is_written_before_it_is_heard)
 	}
 	cr_assert_eq(waitpid(pid, &status, 0), pid);
 	cr_assert(WIFSIGNALED(status));
-	while (waitpid(-1, &status, 0) > 0)	/* its agents */
+	while (waitpid(-1, &status, 0) > 0) /* its agents */
 		continue;
 	(void)in_journal(&b, ESPL__EV_REPORT, &written);
 	cr_assert_geq(written, 5);
@@ -81,16 +82,16 @@ Test(real, what_is_reported_is_written_before_it_is_heard)
 
 Test(real, a_round_that_fails_leaves_no_record)
 {
-	struct espl__event   events[2] = { { .type = ESPL__EV_START }, { .type = ESPL__EV_CLOUD } };
-	struct espl__buf     round = { 0 };
-	struct bench         b;
-	struct stat          st;
+	struct espl__event events[2] = { { .type = ESPL__EV_START }, { .type = ESPL__EV_CLOUD } };
+	struct espl__buf round = { 0 };
+	struct bench b;
+	struct stat st;
 	struct espl__journal *journal;
-	char                 path[128];
-	unsigned             clouds;
+	char path[128];
+	unsigned clouds;
 
 	begin(&b, good_trial, "gpus_min = 9;",
-		"algorithm = { use = \"random\"; trials = 1; iterations_max = 1; };\n" LOCAL(2, 2));
+	    "algorithm = { use = \"random\"; trials = 1; iterations_max = 1; };\n" LOCAL(2, 2));
 	cr_assert_eq(drive(&b, 0), ESPL_E_CONFIG);
 	cr_assert_eq(in_journal(&b, ESPL__EV_CLOUD, &clouds), 0);
 	finish(&b);
@@ -104,9 +105,9 @@ Test(real, a_round_that_fails_leaves_no_record)
 	cr_assert_eq(stat(path, &st), 0);
 	{
 		struct espl__journal_reader *reader;
-		struct espl__journal_header  header;
-		uint64_t                     valid;
-		uint32_t                     chain;
+		struct espl__journal_header header;
+		uint64_t valid;
+		uint32_t chain;
 
 		cr_assert_eq(espl__journal_open(path, &reader, &header, NULL), ESPL_OK);
 		espl__journal_where(reader, &valid, &chain);
@@ -133,13 +134,13 @@ Test(real, a_round_that_fails_leaves_no_record)
 
 Test(real, a_full_disk_ends_the_driver_but_not_the_run)
 {
-	struct bench  b;
+	struct bench b;
 	struct rlimit limit = { 2000, 2000 };
-	int           status;
-	pid_t         pid;
+	int status;
+	pid_t pid;
 
 	begin(&b, good_trial, "checkpoint = true; gpus_max = 1;",
-	      "algorithm = { use = \"random\"; trials = 2; iterations_max = 60; };\n" LOCAL(1, 2));
+	    "algorithm = { use = \"random\"; trials = 2; iterations_max = 60; };\n" LOCAL(1, 2));
 	pid = fork();
 	if (pid == 0) {
 		signal(SIGXFSZ, SIG_IGN);

@@ -2,21 +2,21 @@
 #include "test_real.h"
 
 const char good_trial[] =
-	"it=$ESPALIER_ITERATION; fd=$ESPALIER_REPORT_FD\n"
-	"x=$(sed 's/.*\"x\": *\\([0-9]*\\).*/\\1/' \"$ESPALIER_PARAMS\")\n"
-	"[ -z \"$ESPALIER_CHECKPOINT\" ] || it=$(cat \"$ESPALIER_CHECKPOINT/state\")\n"
-	"save() { mkdir -p \"$ESPALIER_SAVE\"; echo $it > \"$ESPALIER_SAVE/state\"; echo "
-	"\"{\\\"saved\\\": $it}\" >&$fd; }\n"
-	"while :; do\n"
-	"  it=$((it+1)); [ -z \"$PACE\" ] || sleep $PACE\n"
-	"  echo \"{\\\"iteration\\\": $it, \\\"metrics\\\": {\\\"loss\\\": $x.$it}}\" >&$fd\n"
-	"  read -r said more <&$fd || exit 9\n"
-	"  case $said in checkpoint) save;; pause) save; exit 0;; stop) exit 0;; esac\n"
-	"done\n";
+    "it=$ESPALIER_ITERATION; fd=$ESPALIER_REPORT_FD\n"
+    "x=$(sed 's/.*\"x\": *\\([0-9]*\\).*/\\1/' \"$ESPALIER_PARAMS\")\n"
+    "[ -z \"$ESPALIER_CHECKPOINT\" ] || it=$(cat \"$ESPALIER_CHECKPOINT/state\")\n"
+    "save() { mkdir -p \"$ESPALIER_SAVE\"; echo $it > \"$ESPALIER_SAVE/state\"; echo "
+    "\"{\\\"saved\\\": $it}\" >&$fd; }\n"
+    "while :; do\n"
+    "  it=$((it+1)); [ -z \"$PACE\" ] || sleep $PACE\n"
+    "  echo \"{\\\"iteration\\\": $it, \\\"metrics\\\": {\\\"loss\\\": $x.$it}}\" >&$fd\n"
+    "  read -r said more <&$fd || exit 9\n"
+    "  case $said in checkpoint) save;; pause) save; exit 0;; stop) exit 0;; esac\n"
+    "done\n";
 
 static void
 saw_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
-	struct espl_share share, const struct espl_slot *slots, const char *text)
+    struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct bench *b = ctx;
 
@@ -28,12 +28,12 @@ saw_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *st
 
 static void
 saw_report(void *ctx, espl_time now, const struct espl_trial *trial, uint64_t iteration,
-	double loss, const struct espl__metric *metrics, uint32_t count, struct espl_share share)
+    double loss, const struct espl__metric *metrics, uint32_t count, struct espl_share share)
 {
 	struct bench *b = ctx;
 
 	(void)now, (void)trial, (void)iteration, (void)loss, (void)metrics, (void)count,
-		(void)share;
+	    (void)share;
 	b->reports++;
 	if (b->on_report != NULL)
 		b->on_report(b);
@@ -52,12 +52,12 @@ static void
 load(struct bench *b)
 {
 	b->diag = (struct espl__diag)ESPL__DIAG_INIT;
-	cr_assert_eq(espl__run_load(b->config, NULL, 0, ESPL__NEED_TRIAL, &b->cfg, &b->diag), ESPL_OK, "%s",
-		b->diag.text);
-	cr_assert_eq(
-		espl__space_parse(b->cfg->space, &b->space, &b->diag), ESPL_OK, "%s", b->diag.text);
-	cr_assert_eq(
-		espl__profile_load(b->cfg->trial.profile, b->dir, &b->profile, &b->diag), ESPL_OK);
+	cr_assert_eq(espl__run_load(b->config, NULL, 0, ESPL__NEED_TRIAL, &b->cfg, &b->diag),
+	    ESPL_OK, "%s", b->diag.text);
+	cr_assert_eq(espl__space_parse(b->cfg->space, &b->space, &b->diag), ESPL_OK, "%s",
+	    b->diag.text);
+	cr_assert_eq(espl__profile_load(b->cfg->trial.profile, b->dir, &b->profile, &b->diag),
+	    ESPL_OK);
 	b->observer.ctx = b;
 	b->observer.gang = saw_gang;
 	b->observer.report = saw_report;
@@ -83,11 +83,10 @@ begin(struct bench *b, const char *script, const char *trial, const char *rest)
 	cr_assert_eq(mkdir(b->run, 0755), 0);
 	put(b, "trial.sh", script);
 	text = espl__format(
-		"experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = 7; "
-		"};\n"
-		"trial = { command = [ \"/bin/sh\", \"trial.sh\" ]; grace = \"20s\"; %s };\n"
-		"space = { x = { type = \"int\"; low = 0; high = 1000000; }; };\n%s",
-		trial, rest);
+	    "experiment = { name = \"t\"; metric = \"loss\"; goal = \"minimize\"; seed = 7; };\n"
+	    "trial = { command = [ \"/bin/sh\", \"trial.sh\" ]; grace = \"20s\"; %s };\n"
+	    "space = { x = { type = \"int\"; low = 0; high = 1000000; }; };\n%s",
+	    trial, rest);
 	put(b, "search.cfg", text);
 	free(text);
 	espl__plugins_init(NULL, NULL);

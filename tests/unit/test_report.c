@@ -20,7 +20,8 @@
 /* ---- a run that never was -------------------------------------------------------------------- */
 
 static const char config_text[] =
-    "experiment = { name = \"pear\"; metric = \"acc\"; goal = \"maximize\"; deadline = \"100s\"; };\n"
+    "experiment = { name = \"pear\"; metric = \"acc\"; goal = \"maximize\"; deadline = \"100s\"; "
+    "};\n"
     "trial = { command = [ \"true\" ]; };\n"
     "space = { x = { type = \"real\"; low = 0.0; high = 1.0; };\n"
     "  kind = { type = \"choice\"; values = [ \"plain\", \"with \\\"quote\\\", comma\" ]; }; };\n"
@@ -48,19 +49,27 @@ stage_set(struct stage *s, int replaying)
 	}
 	path = espl__format("%s/x.cfg", s->dir);
 	cr_assert_eq(espl__file_write(path, config_text, strlen(config_text), &diag), ESPL_OK);
-	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_TRIAL, &s->config, &diag), ESPL_OK, "%s", diag.text);
-	cr_assert_eq(espl__space_parse(s->config->space, &s->space, &diag), ESPL_OK, "%s", diag.text);
+	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_TRIAL, &s->config, &diag), ESPL_OK,
+	    "%s", diag.text);
+	cr_assert_eq(espl__space_parse(s->config->space, &s->space, &diag), ESPL_OK, "%s",
+	    diag.text);
 	free(path);
 	s->results = espl__results_open(&(struct espl__results_setup){ .dir = s->dir,
-	    .config = s->config, .space = s->space, .replaying = replaying });
+	    .config = s->config,
+	    .space = s->space,
+	    .replaying = replaying });
 	espl__view_init(&s->view, s->config, s->space, 0, 0);
 	s->view.observer.next = espl__results_observer(s->results);
 	s->view.observer.next->next = NULL;
 	for (int i = 0; i < 2; i++) {
 		s->values[i][0] = 0.25 * (i + 1);
 		s->values[i][1] = i;
-		s->trials[i] = (struct espl_trial){ .size = sizeof s->trials[i], .id = (uint64_t)i,
-			.state = ESPL_TRIAL_WAITING, .parent = ESPL_NONE, .budget = 1, .loss = NAN,
+		s->trials[i] = (struct espl_trial){ .size = sizeof s->trials[i],
+			.id = (uint64_t)i,
+			.state = ESPL_TRIAL_WAITING,
+			.parent = ESPL_NONE,
+			.budget = 1,
+			.loss = NAN,
 			.values = s->values[i] };
 	}
 }
@@ -75,20 +84,23 @@ stage_clear(struct stage *s, int remove)
 		cr_assert_eq(espl__tree_remove(s->dir, NULL), ESPL_OK);
 }
 
-#define EACH(call_, ...) do {                                                            \
-	for (struct espl__observer *o = &s->view.observer; o != NULL; o = o->next)        \
-		if (o->call_ != NULL) o->call_(o->ctx, __VA_ARGS__);                     \
+#define EACH(call_, ...) \
+	do { \
+		for (struct espl__observer *o = &s->view.observer; o != NULL; o = o->next) \
+			if (o->call_ != NULL) \
+				o->call_(o->ctx, __VA_ARGS__); \
 	} while (0)
 
 static void
 report(struct stage *s, double at_s, int trial, uint64_t iteration, double loss)
 {
 	struct espl__metric metrics[2] = { { 0, 0, -loss }, { 1, 0, 7 } };
-	struct espl_share   share = { 1, 1 };
+	struct espl_share share = { 1, 1 };
 
 	s->trials[trial].iteration = iteration;
 	s->trials[trial].loss = loss;
-	EACH(report, (espl_time)(at_s * 1e9), &s->trials[trial], iteration, loss, metrics, 2, share);
+	EACH(report, (espl_time)(at_s * 1e9), &s->trials[trial], iteration, loss, metrics, 2,
+	    share);
 }
 
 static void
@@ -102,11 +114,17 @@ tell(struct stage *s, double at_s, int trial, espl_trial_state state)
 static void
 play(struct stage *s)
 {
-	struct espl_node  node = { .size = sizeof node, .state = ESPL_NODE_READY, .gpu_count = 2,
-		.billed_from = 0, .ends_at = ESPL_NEVER };
-	struct espl_offer offer = { .size = sizeof offer, .name = "box", .market = "own", .gpus = 2,
+	struct espl_node node = { .size = sizeof node,
+		.state = ESPL_NODE_READY,
+		.gpu_count = 2,
+		.billed_from = 0,
+		.ends_at = ESPL_NEVER };
+	struct espl_offer offer = { .size = sizeof offer,
+		.name = "box",
+		.market = "own",
+		.gpus = 2,
 		.price_hour = 3600000 };
-	struct espl_slot  slots[1] = { { 0, 1, 1 } };
+	struct espl_slot slots[1] = { { 0, 1, 1 } };
 	struct espl_share share = { 1, 1 };
 
 	EACH(group, 0, 0, 0, 0, 0);
@@ -120,7 +138,7 @@ play(struct stage *s)
 		report(s, 2, i, 1, i == 0 ? -0.5 : -0.75);
 		tell(s, 2, i, ESPL_TRIAL_RESTING);
 		EACH(gang, 2 * ESPL_SECOND, (uint64_t)i, (uint64_t)i, "ended", share, slots,
-		     i == 0 ? "rank 0: exit status 3" : "");
+		    i == 0 ? "rank 0: exit status 3" : "");
 	}
 	EACH(group, 2 * ESPL_SECOND, 0, 0, 0, 1);
 	EACH(group, 2 * ESPL_SECOND, 1, 0, 1, 0);
@@ -141,9 +159,19 @@ static struct espl__totals
 totals_of(struct stage *s, enum espl__run_end how)
 {
 	struct espl__totals t;
-	struct espl__exec_summary summary = { .how = how, .trials = 2, .completed = 2, .best = 1,
-		.best_loss = -0.79, .best_iteration = 4, .best_checkpoint = 4, .now = 9 * ESPL_SECOND,
-		.cost = 1250000, .gpu_s = 18, .busy_gpu_s = 8.5, .nodes_peak = 1, .reports = 5 };
+	struct espl__exec_summary summary = { .how = how,
+		.trials = 2,
+		.completed = 2,
+		.best = 1,
+		.best_loss = -0.79,
+		.best_iteration = 4,
+		.best_checkpoint = 4,
+		.now = 9 * ESPL_SECOND,
+		.cost = 1250000,
+		.gpu_s = 18,
+		.busy_gpu_s = 8.5,
+		.nodes_peak = 1,
+		.reports = 5 };
 
 	espl__totals_init(&t, s->config, 0);
 	espl__totals_take(&t, &summary);
@@ -156,13 +184,14 @@ totals_of(struct stage *s, enum espl__run_end how)
 static double
 ask(const char *dir, const char *sql)
 {
-	char         *path = espl__format("%s/results.db", dir);
-	sqlite3      *db;
+	char *path = espl__format("%s/results.db", dir);
+	sqlite3 *db;
 	sqlite3_stmt *st;
-	double        value = NAN;
+	double value = NAN;
 
 	cr_assert_eq(sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
-	cr_assert_eq(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK, "%s", sqlite3_errmsg(db));
+	cr_assert_eq(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK, "%s",
+	    sqlite3_errmsg(db));
 	if (sqlite3_step(st) == SQLITE_ROW && sqlite3_column_type(st, 0) != SQLITE_NULL)
 		value = sqlite3_column_double(st, 0);
 	sqlite3_finalize(st);
@@ -185,8 +214,10 @@ Test(report, results_hold_what_happened)
 	t = totals_of(&s, ESPL__RUN_DONE);
 	espl__results_close(s.results, &t);
 	cr_expect_eq(ask(s.dir, "SELECT count(*) FROM trials"), 2);
-	cr_expect_eq(ask(s.dir, "SELECT metric FROM reports WHERE trial = 1 AND iteration = 4"), 0.79);
-	cr_expect(isnan(ask(s.dir, "SELECT metric FROM reports WHERE trial = 1 AND iteration = 3")));
+	cr_expect_eq(ask(s.dir, "SELECT metric FROM reports WHERE trial = 1 AND iteration = 4"),
+	    0.79);
+	cr_expect(
+	    isnan(ask(s.dir, "SELECT metric FROM reports WHERE trial = 1 AND iteration = 3")));
 	cr_expect_eq(ask(s.dir, "SELECT value FROM metrics WHERE trial = 0"), 7);
 	cr_expect_float_eq(ask(s.dir, "SELECT sum(usd) FROM charges"), 1.25, 1e-9);
 	cr_expect_eq(ask(s.dir, "SELECT charged_usd FROM nodes"), 1.25);
@@ -201,8 +232,9 @@ Test(report, results_hold_what_happened)
 	cr_assert_eq(espl__explain(r, 1, &b, &diag), ESPL_OK, "%s", diag.text);
 	text = espl__buf_text(&b);
 	cr_expect(strstr(text, "created by algorithm 'sha' in stage 0") != NULL, "%s", text);
-	cr_expect(strstr(text, "promoted to stage 1, to train up to iteration 5: number 1 of the 2")
-	          != NULL, "%s", text);
+	cr_expect(strstr(text,
+		      "promoted to stage 1, to train up to iteration 5: number 1 of the 2") != NULL,
+	    "%s", text);
 	cr_expect(strstr(text, "algorithm 'sha': the best of its rung") != NULL, "%s", text);
 	cr_expect(strstr(text, "iterations 2 to 4: acc from 0.77 to 0.79\n") != NULL, "%s", text);
 	espl__buf_clear(&b);
@@ -212,8 +244,9 @@ Test(report, results_hold_what_happened)
 	cr_assert_eq(espl__explain(r, 2, &b, &diag), ESPL_E_UNKNOWN);
 	cr_expect_str_eq(diag.hint, "there are trials 0 to 1");
 	cr_assert_eq(espl__reading_groups(r, &b, NULL), ESPL_OK);
-	cr_expect(strstr(espl__buf_text(&b), "stage 0                        1        2        2")
-	          != NULL, "%s", espl__buf_text(&b));
+	cr_expect(strstr(espl__buf_text(&b),
+		      "stage 0                        1        2        2") != NULL,
+	    "%s", espl__buf_text(&b));
 	espl__reading_free(r);
 	espl__buf_free(&b);
 	espl__totals_free(&t);
@@ -226,9 +259,9 @@ exported(const char *dir, const char *table)
 {
 	struct espl__reading *r;
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	char  *text = NULL;
+	char *text = NULL;
 	size_t size = 0;
-	FILE  *to = open_memstream(&text, &size);
+	FILE *to = open_memstream(&text, &size);
 
 	cr_assert_eq(espl__reading_open(dir, &r, &diag), ESPL_OK, "%s", diag.text);
 	if (table != NULL)
@@ -247,7 +280,7 @@ Test(report, export_gives_everything_back)
 	struct espl__reading *r;
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	json_t *root, *trial;
-	char   *text;
+	char *text;
 
 	stage_set(&s, 0);
 	play(&s);
@@ -258,17 +291,20 @@ Test(report, export_gives_everything_back)
 	cr_expect(strstr(text, ",0.5,\"with \"\"quote\"\", comma\"\n") != NULL, "%s", text);
 	free(text);
 	text = exported(s.dir, "notes");
-	cr_expect(strstr(text, "algorithm 'sha',trial,1,the best of its rung\n") != NULL, "%s", text);
+	cr_expect(strstr(text, "algorithm 'sha',trial,1,the best of its rung\n") != NULL, "%s",
+	    text);
 	free(text);
 	text = exported(s.dir, NULL);
 	root = json_loads(text, 0, NULL);
 	cr_assert(root != NULL, "%s", text);
 	trial = json_array_get(json_object_get(root, "trials"), 1);
 	cr_expect_eq(json_array_size(json_object_get(trial, "reports")), 4);
-	cr_expect_str_eq(json_string_value(json_object_get(json_object_get(trial, "params"), "kind")),
-	                 "with \"quote\", comma");
-	cr_expect_str_eq(json_string_value(json_object_get(json_object_get(root, "summary"), "status")),
-	                 "deadline");
+	cr_expect_str_eq(json_string_value(
+			     json_object_get(json_object_get(trial, "params"), "kind")),
+	    "with \"quote\", comma");
+	cr_expect_str_eq(json_string_value(
+			     json_object_get(json_object_get(root, "summary"), "status")),
+	    "deadline");
 	json_decref(root);
 	free(text);
 	cr_assert_eq(espl__reading_open(s.dir, &r, NULL), ESPL_OK);
@@ -284,9 +320,9 @@ page_of(const char *dir, const struct espl__report_fixed *fixed)
 {
 	struct espl__reading *r;
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	char  *text = NULL;
+	char *text = NULL;
 	size_t size = 0;
-	FILE  *to = open_memstream(&text, &size);
+	FILE *to = open_memstream(&text, &size);
 
 	cr_assert_eq(espl__reading_open(dir, &r, &diag), ESPL_OK, "%s", diag.text);
 	cr_assert_eq(espl__report_html(r, fixed, 0, to, &diag), ESPL_OK, "%s", diag.text);
@@ -308,7 +344,8 @@ times_in(const char *text, const char *part)
 static void
 predict(struct stage *s, espl_time now)
 {
-	struct espl__forecast_result result = { .jct_s = { 8, 1, 10 }, .cost_usd = { 1, 0.25, 1.5 } };
+	struct espl__forecast_result result = { .jct_s = { 8, 1, 10 },
+		.cost_usd = { 1, 0.25, 1.5 } };
 	struct espl_plan plan = { .size = sizeof plan, .gap = NAN };
 
 	EACH(plan, now, NULL, 0, &result, &plan);
@@ -317,7 +354,10 @@ predict(struct stage *s, espl_time now)
 Test(report, the_page_draws_what_happened)
 {
 	struct espl__report_stage stages[1] = { { 0, 30, 0.5 } };
-	struct espl__report_fixed fixed = { .jct_s = 30, .cost_usd = 0.5, .stages = stages, .stage_count = 1 };
+	struct espl__report_fixed fixed = { .jct_s = 30,
+		.cost_usd = 0.5,
+		.stages = stages,
+		.stage_count = 1 };
 	struct stage s = { .dir = "" };
 	struct espl__totals t;
 	char *page;
@@ -334,7 +374,10 @@ Test(report, the_page_draws_what_happened)
 	cr_expect_eq(times_in(page, "<g class=\"mk x\""), 1, "the one that failed");
 	cr_expect(strstr(page, "rank 0: exit status 3") != NULL);
 	cr_expect_eq(times_in(page, "<g class=\"cv "), 2);
-	cr_expect(strstr(page, "<b>first plan</b> 8.0s, sd 1.0s, 95 % within 10s <em>(it was +12.5 %)</em>") != NULL);
+	cr_expect(
+	    strstr(page,
+		"<b>first plan</b> 8.0s, sd 1.0s, 95 % within 10s <em>(it was +12.5 %)</em>") !=
+	    NULL);
 	cr_expect(strstr(page, "<b>last plan</b> 11s") != NULL);
 	cr_expect(strstr(page, "<b>static plan</b> $0.50") != NULL);
 	cr_expect(strstr(page, "kind=with &quot;quote&quot;, comma") != NULL);
@@ -441,10 +484,12 @@ Test(report, frame_fits_every_window)
 	espl__totals_free(&s.view.totals);
 	s.view.totals = totals_of(&s, 0);
 	(void)espl__frame_draw(&s.view, &style, &b, widths);
-	cr_expect(strstr(espl__buf_text(&b), "stage 0                        1        2        2")
-	          != NULL, "%s", espl__buf_text(&b));
-	cr_expect(strstr(espl__buf_text(&b), "       1  ################----           4/5")
-	          != NULL, "%s", espl__buf_text(&b));
+	cr_expect(strstr(espl__buf_text(&b),
+		      "stage 0                        1        2        2") != NULL,
+	    "%s", espl__buf_text(&b));
+	cr_expect(strstr(espl__buf_text(&b), "       1  ################----           4/5") !=
+		NULL,
+	    "%s", espl__buf_text(&b));
 	cr_expect(strstr(espl__buf_text(&b), "best  trial 1: acc 0.79 at iteration 4") != NULL);
 	cr_expect(strchr(espl__buf_text(&b), '\033') == NULL);
 	for (style.width = 1; style.width < 130; style.width += 3) {
@@ -466,7 +511,7 @@ static void
 play_failures(struct stage *s)
 {
 	struct espl_share share = { 1, 1 };
-	struct espl_slot  slots[1] = { { 0, 1, 1 } };
+	struct espl_slot slots[1] = { { 0, 1, 1 } };
 
 	EACH(gang, 10 * ESPL_SECOND, 2, 1, "ended", share, slots, "rank 0: exit status 1");
 	EACH(failure, 10 * ESPL_SECOND, &s->trials[1]);
@@ -483,8 +528,9 @@ play_failures(struct stage *s)
 	cr_expect_str_eq(s->view.what, "failed");
 }
 
-#define SHOWS(part_) cr_expect(strstr(espl__buf_text(&b), (part_)) != NULL, "no '%s' in\n%s", \
-	(part_), espl__buf_text(&b))
+#define SHOWS(part_) \
+	cr_expect(strstr(espl__buf_text(&b), (part_)) != NULL, "no '%s' in\n%s", (part_), \
+	    espl__buf_text(&b))
 
 Test(report, frame_says_all_in_little_room)
 {
@@ -499,8 +545,9 @@ Test(report, frame_says_all_in_little_room)
 	espl__totals_free(&s.view.totals);
 	s.view.totals = totals_of(&s, 0);
 	s.view.totals.failed = 1;
-	espl__totals_set(&s.view.totals.best_params, "{\"learning_rate_of_the_head\": 0.001234567, "
-	    "\"learning_rate_of_the_body\": 0.002345678, \"optimizer\": \"with momentum\", \"z\": 1}");
+	espl__totals_set(&s.view.totals.best_params,
+	    "{\"learning_rate_of_the_head\": 0.001234567, \"learning_rate_of_the_body\": "
+	    "0.002345678, \"optimizer\": \"with momentum\", \"z\": 1}");
 	(void)espl__frame_draw(&s.view, &style, &b, widths);
 	SHOWS("  running  waiting   failed\n");
 	SHOWS("stage 1                        5        2        0        0        1        1\n");
@@ -538,19 +585,23 @@ Test(report, text_of_strangers_reaches_no_terminal)
 {
 	struct espl__buf b = { NULL, 0, 0 };
 
-	espl__print_clean(&b, "a\033[2Jb\r\nc\xc2\x9b" "d\xc3\xa9");
+	espl__print_clean(&b,
+	    "a\033[2Jb\r\nc\xc2\x9b"
+	    "d\xc3\xa9");
 	cr_expect_str_eq(espl__buf_text(&b), "a?[2Jb??c?d\xc3\xa9");
 	espl__buf_clear(&b);
-	espl__print_params(&b, "{\"x\": 0.123456789, \"n\": 3, \"s\": \"a\\u001bb\", \"t\": true}", "  ");
+	espl__print_params(&b, "{\"x\": 0.123456789, \"n\": 3, \"s\": \"a\\u001bb\", \"t\": true}",
+	    "  ");
 	cr_expect_str_eq(espl__buf_text(&b), "x=0.123457  n=3  s=a?b  t=true");
 	espl__buf_free(&b);
 }
 
 Test(report, summary_object_is_the_contract)
 {
-	static const char *const fields[] = { "event", "status", "experiment", "trials", "completed",
-		"stopped_early", "failed", "best", "jct_s", "cost_usd", "gpu_s", "busy_gpu_s", "resizes", "nodes_peak",
-		"nodes_leaked", "decisions", "decision_us", "calls", "call_us" };
+	static const char *const fields[] = { "event", "status", "experiment", "trials",
+		"completed", "stopped_early", "failed", "best", "jct_s", "cost_usd", "gpu_s",
+		"busy_gpu_s", "resizes", "nodes_peak", "nodes_leaked", "decisions", "decision_us",
+		"calls", "call_us" };
 	struct stage s = { .dir = "" };
 	struct espl__totals t;
 	struct espl__buf b = { NULL, 0, 0 };
@@ -565,9 +616,11 @@ Test(report, summary_object_is_the_contract)
 		cr_expect(json_object_get(root, fields[i]) != NULL, "no %s", fields[i]);
 	cr_expect_eq(json_object_size(root), sizeof fields / sizeof fields[0]);
 	cr_expect_str_eq(json_string_value(json_object_get(root, "status")), "budget");
-	cr_expect_str_eq(json_string_value(json_object_get(json_object_get(root, "best"), "checkpoint")),
-	                 "trials/1/checkpoint-4");
-	cr_expect_eq(json_number_value(json_object_get(json_object_get(root, "best"), "metric")), 0.79);
+	cr_expect_str_eq(json_string_value(
+			     json_object_get(json_object_get(root, "best"), "checkpoint")),
+	    "trials/1/checkpoint-4");
+	cr_expect_eq(json_number_value(json_object_get(json_object_get(root, "best"), "metric")),
+	    0.79);
 	json_decref(root);
 	t.best = -1;
 	espl__buf_clear(&b);
@@ -581,7 +634,8 @@ Test(report, summary_object_is_the_contract)
 	espl__infeasible_json(90, NAN, &b);
 	espl__infeasible_json(NAN, 2.5, &b);
 	espl__infeasible_json(90, 2.5, &b);
-	cr_expect_str_eq(espl__buf_text(&b), "{\"feasible\": false, \"least\": {}}\n"
+	cr_expect_str_eq(espl__buf_text(&b),
+	    "{\"feasible\": false, \"least\": {}}\n"
 	    "{\"feasible\": false, \"least\": {\"jct_s\": 90}}\n"
 	    "{\"feasible\": false, \"least\": {\"cost_usd\": 2.5}}\n"
 	    "{\"feasible\": false, \"least\": {\"jct_s\": 90, \"cost_usd\": 2.5}}\n");

@@ -1,5 +1,5 @@
-/* test_resize.c - gangs that grow, shrink and move while they train, over one to four agents: what comes
- * out is what a gang of one size makes, wherever it was cut, and nothing is left behind.
+/* test_resize.c - gangs that grow, shrink and move while they train, over one to four agents: what
+ * comes out is what a gang of one size makes, wherever it was cut, and nothing is left behind.
  */
 #include "resize_rig.h"
 
@@ -22,7 +22,7 @@ static void
 draw_slots(uint64_t *state, uint32_t nodes, uint32_t world, struct slot *to)
 {
 	struct slot all[RIG_RANKS];
-	uint32_t    count = 0;
+	uint32_t count = 0;
 
 	for (uint32_t n = 0; n < nodes; n++)
 		for (uint32_t s = 0; s < RIG_SLOTS; s++)
@@ -40,7 +40,7 @@ static void
 read_metrics(const struct rig *g, uint64_t iteration, double to[6])
 {
 	const char *at = strstr(g->line, "\"metrics\"");
-	char        head[40];
+	char head[40];
 
 	snprintf(head, sizeof head, "{\"iteration\": %" PRIu64 ",", iteration);
 	cr_assert_eq(strncmp(g->line, head, strlen(head)), 0, "%s", g->line);
@@ -56,7 +56,7 @@ read_metrics(const struct rig *g, uint64_t iteration, double to[6])
 static void
 train_whole(const char *trainable, double to[6])
 {
-	struct rig  g;
+	struct rig g;
 	struct slot one[1] = { { 0, 0 } };
 
 	rig_open(&g, trainable, 1);
@@ -82,8 +82,8 @@ compare(const double whole[6], const double got[6], uint64_t seed)
 static void
 train_cut(struct rig *g, uint64_t seed, double to[6])
 {
-	uint64_t    state = seed * UINT64_C(0x2545f4914f6cdd1d);
-	uint32_t    nodes = 1 + (uint32_t)(seed % RIG_NODES), world = sizes[roll(&state) % 4];
+	uint64_t state = seed * UINT64_C(0x2545f4914f6cdd1d);
+	uint32_t nodes = 1 + (uint32_t)(seed % RIG_NODES), world = sizes[roll(&state) % 4];
 	struct slot slots[RIG_RANKS];
 
 	draw_slots(&state, nodes, world, slots);
@@ -96,11 +96,11 @@ train_cut(struct rig *g, uint64_t seed, double to[6])
 			continue;
 		}
 		world = sizes[roll(&state) % 4];
-		if (roll(&state) % 3 == 0)	/* elsewhere altogether, or nearly */
+		if (roll(&state) % 3 == 0) /* elsewhere altogether, or nearly */
 			draw_slots(&state, nodes, world, slots);
-		else {			/* who can stays */
+		else { /* who can stays */
 			struct slot fresh[RIG_RANKS];
-			uint32_t    keep = world < g->world ? world : g->world, count = keep;
+			uint32_t keep = world < g->world ? world : g->world, count = keep;
 
 			for (uint32_t r = 0; r < keep; r++)
 				slots[r] = g->members[r].at;
@@ -109,7 +109,8 @@ train_cut(struct rig *g, uint64_t seed, double to[6])
 				int taken = 0;
 
 				for (uint32_t r = 0; r < count; r++)
-					taken |= slots[r].node == fresh[k].node && slots[r].gpu == fresh[k].gpu;
+					taken |= slots[r].node == fresh[k].node &&
+					    slots[r].gpu == fresh[k].gpu;
 				if (!taken)
 					slots[count++] = fresh[k];
 			}
@@ -162,17 +163,17 @@ strike(struct rig *g, uint64_t *state)
 
 	cr_assert(pid > 1);
 	g->failing = 1;
-	(void)kill(pid, SIGKILL);	/* it may just have left */
+	(void)kill(pid, SIGKILL); /* it may just have left */
 }
 
 /* Trains to the fifth report with a checkpoint of the third, and is struck then. */
 static void
 train_and_lose(struct rig *g, uint64_t *state, enum moment when)
 {
-	struct slot   slots[RIG_RANKS];
+	struct slot slots[RIG_RANKS];
 	struct member next[RIG_RANKS];
-	uint32_t      world = 1 + (uint32_t)(roll(state) % 8);
-	int           moved;
+	uint32_t world = 1 + (uint32_t)(roll(state) % 8);
+	int moved;
 
 	draw_slots(state, RIG_NODES, world, slots);
 	rig_begin(g, slots, world, 0);
@@ -201,13 +202,13 @@ train_and_lose(struct rig *g, uint64_t *state, enum moment when)
 Test(resize, a_killed_rank_costs_what_came_after_the_checkpoint, .timeout = 600)
 {
 	static struct rig g;
-	double   whole[6], got[6];
+	double whole[6], got[6];
 	uint64_t state = 77;
 
 	train_whole("regress", whole);
 	rig_open(&g, "regress", RIG_NODES);
 	for (uint64_t n = 0; n < 40; n++) {
-		uint32_t    world = sizes[roll(&state) % 4], node = 0;
+		uint32_t world = sizes[roll(&state) % 4], node = 0;
 		struct slot slots[RIG_RANKS];
 
 		train_and_lose(&g, &state, (enum moment)(n % 4));

@@ -12,13 +12,13 @@
 
 /* ---- a run's configuration --------------------------------------------------------- */
 
-#define GOOD                                                                             \
-	"experiment = { name = \"e\"; metric = \"loss\"; goal = \"minimize\";\n"         \
-	"  deadline = \"20m\"; budget = 10.0; seed = 7; first = ( { x = 1; } ); };\n"    \
-	"trial = { command = [ \"python3\", \"train.py\" ]; gpus_max = 4;\n"             \
-	"  env = { A = \"b c\"; }; profile = { start = \"2s\"; }; };\n"                  \
-	"space = { x = { type = \"real\"; low = 0.0; high = 1; }; };\n"                  \
-	"algorithm = { use = \"sha\"; eta = 3; };\n"                                     \
+#define GOOD \
+	"experiment = { name = \"e\"; metric = \"loss\"; goal = \"minimize\";\n" \
+	"  deadline = \"20m\"; budget = 10.0; seed = 7; first = ( { x = 1; } ); };\n" \
+	"trial = { command = [ \"python3\", \"train.py\" ]; gpus_max = 4;\n" \
+	"  env = { A = \"b c\"; }; profile = { start = \"2s\"; }; };\n" \
+	"space = { x = { type = \"real\"; low = 0.0; high = 1; }; };\n" \
+	"algorithm = { use = \"sha\"; eta = 3; };\n" \
 	"cloud = { use = \"sim\"; api_token = \"hush\"; };\n"
 
 static espl_status
@@ -32,10 +32,11 @@ Test(run, loads_and_prints_back, .init = make_folder, .fini = drop_folder)
 {
 	char *path = put_file("a.cfg", GOOD), *copy, *wanted;
 	struct espl__run_config *config, *again;
-	struct espl__diag        diag;
-	struct espl__buf         one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
+	struct espl__diag diag;
+	struct espl__buf one = { NULL, 0, 0 }, two = { NULL, 0, 0 };
 
-	cr_assert_eq(load(path, NULL, &config, &diag), ESPL_OK, "%s:%u %s", diag.file, diag.line, diag.text);
+	cr_assert_eq(load(path, NULL, &config, &diag), ESPL_OK, "%s:%u %s", diag.file, diag.line,
+	    diag.text);
 	cr_assert_str_eq(config->name, "e");
 	cr_assert_eq(config->maximize, 0);
 	cr_assert_eq(config->deadline, 1200 * ESPL_SECOND);
@@ -91,14 +92,16 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 Test(run, paths, .init = make_folder, .fini = drop_folder)
 {
 	char *curves = put_file("curves.csv", "config,iteration\n");
-	char *path = put_file("a.cfg", "experiment = { name = \"e\"; metric = \"m\"; goal = \"maximize\"; };\n"
+	char *path = put_file("a.cfg",
+	    "experiment = { name = \"e\"; metric = \"m\"; goal = \"maximize\"; };\n"
 	    "trial = { curves = \"curves.csv\"; profile = \"p.json\"; directory = \"work\"; };\n"
 	    "space = { x = { }; };\nalgorithm = { use = \"random\"; };\n");
-	char *profile = put_file("p.json", "{}"), *work = espl__format("%s/work", folder), *absolute;
+	char *profile = put_file("p.json", "{}"), *work = espl__format("%s/work", folder),
+	     *absolute;
 	struct espl__run_config *config;
-	struct espl__diag        diag;
-	struct espl__buf         buf = { NULL, 0, 0 };
-	int                      calls = 0;
+	struct espl__diag diag;
+	struct espl__buf buf = { NULL, 0, 0 };
+	int calls = 0;
 
 	cr_assert_neq(load(path, NULL, &config, &diag), ESPL_OK);
 	cr_assert(strstr(diag.text, "trial.directory") != NULL && diag.line == 2, "%s", diag.text);
@@ -125,8 +128,11 @@ Test(run, paths, .init = make_folder, .fini = drop_folder)
 
 Test(run, mistakes_are_told, .init = make_folder, .fini = drop_folder)
 {
-	static const struct { const char *set, *says, *hint; } cases[] = {
-		{ "experimnt.name=x", "there is no section 'experimnt'", "did you mean 'experiment'" },
+	static const struct {
+		const char *set, *says, *hint;
+	} cases[] = {
+		{ "experimnt.name=x", "there is no section 'experimnt'",
+		    "did you mean 'experiment'" },
 		{ "experiments=( )", "a pool has no 'space' of its own", "file of an experiment" },
 		{ "workload.trace=x", "a pool has no 'space' of its own", "file of an experiment" },
 		{ "experiment=5", "must be a group", "" },
@@ -161,13 +167,16 @@ Test(run, mistakes_are_told, .init = make_folder, .fini = drop_folder)
 	};
 	char *path = put_file("a.cfg", GOOD), *empty = put_file("empty.cfg", "");
 	struct espl__run_config *config;
-	struct espl__diag        diag;
+	struct espl__diag diag;
 
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-		cr_expect_neq(load(path, cases[i].set, &config, &diag), ESPL_OK, "%s", cases[i].set);
+		cr_expect_neq(load(path, cases[i].set, &config, &diag), ESPL_OK, "%s",
+		    cases[i].set);
 		cr_expect_null(config);
-		cr_expect(strstr(diag.text, cases[i].says) != NULL, "%s: says '%s'", cases[i].set, diag.text);
-		cr_expect(strstr(diag.hint, cases[i].hint) != NULL, "%s: hints '%s'", cases[i].set, diag.hint);
+		cr_expect(strstr(diag.text, cases[i].says) != NULL, "%s: says '%s'", cases[i].set,
+		    diag.text);
+		cr_expect(strstr(diag.hint, cases[i].hint) != NULL, "%s: hints '%s'", cases[i].set,
+		    diag.hint);
 		cr_expect_str_neq(diag.file, "");
 	}
 	cr_assert_neq(load(empty, NULL, &config, &diag), ESPL_OK);
@@ -175,8 +184,9 @@ Test(run, mistakes_are_told, .init = make_folder, .fini = drop_folder)
 	cr_assert_neq(load("/nonexistent/x.cfg", NULL, &config, &diag), ESPL_OK);
 	/* plan, check: no trial is needed where there is a profile. */
 	free(path);
-	path = put_file("b.cfg", "experiment = { name = \"e\"; metric = \"m\"; goal = \"maximize\"; };\n"
-	                "space = { x = 1; };\nalgorithm = { use = \"random\"; };\n");
+	path = put_file("b.cfg",
+	    "experiment = { name = \"e\"; metric = \"m\"; goal = \"maximize\"; };\n"
+	    "space = { x = 1; };\nalgorithm = { use = \"random\"; };\n");
 	cr_assert_neq(load(path, NULL, &config, &diag), ESPL_OK);
 	cr_assert(strstr(diag.text, "nothing says how a trial is trained") != NULL);
 	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_SEARCH, &config, &diag), ESPL_OK);
@@ -184,7 +194,8 @@ Test(run, mistakes_are_told, .init = make_folder, .fini = drop_folder)
 	espl__run_free(NULL);
 	/* allocate: an allocator and what training takes. */
 	free(path);
-	path = put_file("c.cfg", "trial = { packing_max = 4; };\nallocator = { use = \"fair\"; };\n");
+	path =
+	    put_file("c.cfg", "trial = { packing_max = 4; };\nallocator = { use = \"fair\"; };\n");
 	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_NOTHING, &config, &diag), ESPL_OK);
 	cr_assert_eq(config->trial.packing_max, 4);
 	cr_assert_eq(config->gpus_limit, ESPL_ANY);

@@ -7,8 +7,15 @@
 
 #define MOST 400
 
-struct plain { double loss; uint64_t trial; int settled; };
-struct plain_rung { struct plain list[MOST]; uint32_t count; };
+struct plain {
+	double loss;
+	uint64_t trial;
+	int settled;
+};
+struct plain_rung {
+	struct plain list[MOST];
+	uint32_t count;
+};
 
 static int
 plain_order(const void *a, const void *b)
@@ -31,7 +38,8 @@ quota(const struct plain_rung *rung, uint32_t eta, int up)
 
 /* Whom the paper's get_job promotes, written as the paper writes it. */
 static int
-plain_promote(struct plain_rung *rungs, uint32_t count, uint32_t eta, int up, uint64_t *trial, uint32_t *rung)
+plain_promote(struct plain_rung *rungs, uint32_t count, uint32_t eta, int up, uint64_t *trial,
+    uint32_t *rung)
 {
 	uint32_t k, i;
 
@@ -61,10 +69,11 @@ play_rungs(uint64_t seed, uint32_t eta, int up)
 	for (n = 0; n < MOST; n++) {
 		double chance = play_chance(seed, n, 0, 1);
 		/* Few values, so that many are equal; sometimes better and better, or worse. */
-		double loss = seed % 3 == 0 ? floor(8 * play_chance(seed, n, 0, 2)) :
-			seed % 3 == 1 ? -(double)n : (double)n * (chance < 0.3 ? -1 : 1);
+		double loss = seed % 3 == 0 ? floor(8 * play_chance(seed, n, 0, 2))
+		    : seed % 3 == 1         ? -(double)n
+					    : (double)n * (chance < 0.3 ? -1 : 1);
 		uint32_t at = chance < 0.6 ? 0 : chance < 0.9 ? 1 : 2;
-		int      goes = play_chance(seed, n, 0, 3) < 0.9, top, there = 0;
+		int goes = play_chance(seed, n, 0, 3) < 0.9, top, there = 0;
 		struct plain *mine = &plain[at].list[plain[at].count++];
 		uint64_t trial, wanted;
 		uint32_t rung, from;
@@ -72,9 +81,11 @@ play_rungs(uint64_t seed, uint32_t eta, int up)
 		if (play_chance(seed, n, 0, 4) < 0.1)
 			loss = NAN;
 		mine->loss = loss;
-		mine->trial = seed % 2 == 0 ? next : MOST - next;	/* ids in order, or against it */
+		/* ids in order, or against it */
+		mine->trial = seed % 2 == 0 ? next : MOST - next;
 		mine->settled = !goes || isnan(loss);
-		cr_assert_eq(rungs_record(&rungs, at, mine->trial, loss, goes, &top, NULL), ESPL_OK);
+		cr_assert_eq(rungs_record(&rungs, at, mine->trial, loss, goes, &top, NULL),
+		    ESPL_OK);
 		wanted = mine->trial;
 		qsort(plain[at].list, plain[at].count, sizeof *mine, plain_order);
 		for (k = 0; k < quota(&plain[at], eta, up); k++)
@@ -82,14 +93,14 @@ play_rungs(uint64_t seed, uint32_t eta, int up)
 		cr_assert_eq(top, there, "seed %u result %u", (unsigned)seed, (unsigned)n);
 		next++;
 		while (play_chance(seed, n, next, 5) < 0.5 &&
-		       plain_promote(plain, 3, eta, up, &wanted, &from)) {
+		    plain_promote(plain, 3, eta, up, &wanted, &from)) {
 			uint64_t seen;
 			uint32_t where;
 
 			cr_assert(rungs_peek(&rungs, &seen, &where));
 			cr_assert(rungs_promote(&rungs, &trial, &rung));
-			cr_assert_eq(trial, wanted, "seed %u: %u, not %u", (unsigned)seed, (unsigned)trial,
-			             (unsigned)wanted);
+			cr_assert_eq(trial, wanted, "seed %u: %u, not %u", (unsigned)seed,
+			    (unsigned)trial, (unsigned)wanted);
 			cr_assert(rung == from && seen == trial && where == rung);
 		}
 	}

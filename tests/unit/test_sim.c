@@ -8,19 +8,20 @@
 #include "plugin/registry.h"
 #include "world/sim_impl.h"
 
-#define S(x_) ((espl_time)llround((x_) * 1e9))
+#define S(x_) ((espl_time)llround((x_)*1e9))
 
 static const char usual[] =
     "experiment = { name = \"e\"; metric = \"loss\"; goal = \"minimize\"; };\n"
     "space = { lr = { type = \"real\"; low = 0.0; high = 1.0; }; };\n"
     "algorithm = { use = \"random\"; trials = 1; iterations_max = 9; };\n";
 static const char quadratic[] =
-    "trial = { trainable = \"quadratic\"; checkpoint = true; profile = { iteration = { mean = \"4s\"; };\n"
+    "trial = { trainable = \"quadratic\"; checkpoint = true; profile = { iteration = { mean = "
+    "\"4s\"; };\n"
     " scaling = ( (1, 1.0), (2, 2.0) ); packing = ( (1, 1.0), (2, 1.6) );\n"
     " start = \"2s\"; checkpoint = \"1s\"; restore = \"0.5s\"; }; };\n";
-static const char cloud[] =
-    "cloud = { use = \"sim\"; nodes_max = 2; offers = ( { name = \"big\"; gpus = 4; price = 12.24;\n"
-    " provision = \"15s\"; init = \"5s\"; } ); };\n";
+static const char cloud[] = "cloud = { use = \"sim\"; nodes_max = 2; offers = ( { name = \"big\"; "
+			    "gpus = 4; price = 12.24;\n"
+			    " provision = \"15s\"; init = \"5s\"; } ); };\n";
 
 struct bench {
 	char dir[64];
@@ -62,16 +63,16 @@ build(struct bench *b, const char *trial, const char *sky, const char *faults, u
 	snprintf(text, sizeof text, "%s%s%s", usual, trial, sky);
 	if (faults != NULL)
 		snprintf(script, sizeof script, "%s", put_file(b, "faults.cfg", faults));
-	status = espl__run_load(put_file(b, "run.cfg", text), NULL, 0, ESPL__NEED_SEARCH, &b->config, &b->diag);
+	status = espl__run_load(put_file(b, "run.cfg", text), NULL, 0, ESPL__NEED_SEARCH,
+	    &b->config, &b->diag);
 	cr_assert_eq(status, ESPL_OK, "%s:%u: %s", b->diag.file, b->diag.line, b->diag.text);
 	status = espl__space_parse(b->config->space, &b->space, &b->diag);
 	cr_assert_eq(status, ESPL_OK, "%s", b->diag.text);
 	status = espl__profile_load(b->config->trial.profile, b->config->directory, &b->profile,
-	                            &b->diag);
+	    &b->diag);
 	cr_assert_eq(status, ESPL_OK, "%s", b->diag.text);
-	status = espl__world_sim(b->config, b->space, b->profile, seed, faults != NULL ? script
-	                         : NULL,
-	                         &b->world, &b->diag);
+	status = espl__world_sim(b->config, b->space, b->profile, seed,
+	    faults != NULL ? script : NULL, &b->world, &b->diag);
 	if (status == ESPL_OK)
 		cr_assert_eq(b->world->ops->begin(b->world, 0, 0, &b->diag), ESPL_OK);
 	return status;
@@ -119,7 +120,7 @@ next(struct bench *b, double at, uint32_t count)
 	cr_assert_eq(status, ESPL_OK, "%s", b->diag.text);
 	cr_assert_eq(b->round.now, S(at), "at %.9g, not %.9g", (double)b->round.now / 1e9, at);
 	cr_assert_eq(b->round.count, count, "at %.9g: %u events, not %u", at, b->round.count,
-	             count);
+	    count);
 	return b->round.events;
 }
 
@@ -127,37 +128,45 @@ static void
 apply(struct bench *b, const struct espl__effect *effect)
 {
 	cr_assert_eq(b->world->ops->apply(b->world, effect, 1, &b->diag), ESPL_OK, "%s",
-	             b->diag.text);
+	    b->diag.text);
 }
 
 static void
 acquire(struct bench *b, uint64_t lease, uint32_t offer, espl_money max)
 {
-	apply(b, &(struct espl__effect){ .type = ESPL__FX_ACQUIRE,
-	      .as.acquire = { .lease = lease, .offer = offer, .max_price_hour = max } });
+	apply(b,
+	    &(struct espl__effect){ .type = ESPL__FX_ACQUIRE,
+		.as.acquire = { .lease = lease, .offer = offer, .max_price_hour = max } });
 }
 
 static void
 start(struct bench *b, uint64_t gang, uint64_t trial, uint32_t gpus, uint32_t packing,
-      uint64_t node,
-      uint64_t checkpoint, uint64_t budget)
+    uint64_t node, uint64_t checkpoint, uint64_t budget)
 {
 	static const double values[] = { 0.25 };
 	struct espl_slot slots[8];
 
 	for (uint32_t i = 0; i < gpus; i++)
 		slots[i] = (struct espl_slot){ node, i, packing };
-	apply(b, &(struct espl__effect){ .type = ESPL__FX_START,
-	      .as.start = { .gang = gang, .trial = trial, .iteration = checkpoint, .budget = budget,
-	                    .source = trial, .checkpoint = checkpoint, .share = { gpus, packing },
-	                    .slots = slots, .values = values } });
+	apply(b,
+	    &(struct espl__effect){ .type = ESPL__FX_START,
+		.as.start = { .gang = gang,
+		    .trial = trial,
+		    .iteration = checkpoint,
+		    .budget = budget,
+		    .source = trial,
+		    .checkpoint = checkpoint,
+		    .share = { gpus, packing },
+		    .slots = slots,
+		    .values = values } });
 }
 
 static void
 reply(struct bench *b, uint64_t gang, enum espl__directive directive, uint64_t budget)
 {
-	apply(b, &(struct espl__effect){ .type = ESPL__FX_REPLY,
-	      .as.reply = { .gang = gang, .directive = directive, .budget = budget } });
+	apply(b,
+	    &(struct espl__effect){ .type = ESPL__FX_REPLY,
+		.as.reply = { .gang = gang, .directive = directive, .budget = budget } });
 }
 
 static void
@@ -175,7 +184,7 @@ is_report(const struct espl__event *e, uint64_t gang, uint64_t iteration)
 	cr_assert_eq(e->type, ESPL__EV_REPORT, "type %d", (int)e->type);
 	cr_assert_eq(e->as.report.gang, gang);
 	cr_assert_eq(e->as.report.iteration, iteration, "iteration %llu",
-	             (unsigned long long)e->as.report.iteration);
+	    (unsigned long long)e->as.report.iteration);
 	cr_assert_eq(e->as.report.count, 1);
 	cr_assert_eq(e->as.report.metrics[0].metric, 0);
 	return e->as.report.metrics[0].value;
@@ -221,7 +230,7 @@ Test(sim, nodes_boot_fill_the_quota_and_go)
 	opened(&b);
 	acquire(&b, 0, 0, 0);
 	acquire(&b, 1, 0, 0);
-	acquire(&b, 2, 0, 0);	/* nodes_max is 2 */
+	acquire(&b, 2, 0, 0); /* nodes_max is 2 */
 	is_node(next(&b, 0, 1), 2, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
 	apply(&b, &(struct espl__effect){ .type = ESPL__FX_RELEASE, .as.release = { .lease = 1 } });
 	is_node(next(&b, 0, 1), 1, ESPL_NODE_ENDED, ESPL_BY_USER);
@@ -256,7 +265,7 @@ Test(sim, gangs_train_save_pause_and_go_on)
 	}
 	is_ended(next(&b, 34, 1), 10, ESPL__END_DONE);
 
-	start(&b, 11, 7, 2, 1, 0, 0, 1);	/* two GPUs: 2 s an iteration */
+	start(&b, 11, 7, 2, 1, 0, 0, 1); /* two GPUs: 2 s an iteration */
 	cr_assert_eq(next(&b, 34, 1)->type, ESPL__EV_STARTED);
 	cr_assert_eq(is_report(next(&b, 38, 1), 11, 1), plain[1]);
 	reply(&b, 11, ESPL__CHECKPOINT, 3);
@@ -269,7 +278,8 @@ Test(sim, gangs_train_save_pause_and_go_on)
 	cr_assert_eq(b.round.events[0].type, ESPL__EV_SAVED);
 
 	start(&b, 12, 7, 1, 2, 0, 2, 3); /* half a GPU, start 2 s, restore 0.5 s */
-	start(&b, 14, 8, 1, 2, 0, 0, 1); /* and the other half: 4 s / 0.8 each while both are there */
+	/* and the other half: 4 s / 0.8 each while both are there */
+	start(&b, 14, 8, 1, 2, 0, 0, 1);
 	cr_assert_eq(next(&b, 42, 2)->type, ESPL__EV_STARTED);
 	(void)is_report(next(&b, 49, 1), 14, 1);
 	reply(&b, 14, ESPL__STOP, 0);
@@ -281,8 +291,9 @@ Test(sim, gangs_train_save_pause_and_go_on)
 	is_ended(next(&b, 49.5, 1), 12, ESPL__END_LOST);
 
 	/* The checkpoint of iteration 1 is collected, that of 2 is kept. */
-	apply(&b, &(struct espl__effect){ .type = ESPL__FX_COLLECT, .as.collect = { .trial = 7,
-	                                                                            .keep = 2 } });
+	apply(&b,
+	    &(struct espl__effect){ .type = ESPL__FX_COLLECT,
+		.as.collect = { .trial = 7, .keep = 2 } });
 	start(&b, 13, 7, 1, 1, 0, 1, 3);
 	(void)next(&b, 49.5, 1);
 	is_ended(next(&b, 52, 1), 13, ESPL__END_NO_CHECKPOINT);
@@ -292,8 +303,9 @@ Test(sim, gangs_train_save_pause_and_go_on)
 static void
 kill_gang(struct bench *b, uint64_t gang, double grace)
 {
-	apply(b, &(struct espl__effect){ .type = ESPL__FX_KILL,
-	      .as.kill = { .gang = gang, .grace = S(grace) } });
+	apply(b,
+	    &(struct espl__effect){ .type = ESPL__FX_KILL,
+		.as.kill = { .gang = gang, .grace = S(grace) } });
 }
 
 /* As trials with the helpers do: the iteration is finished, reported and saved, if the grace is
@@ -305,23 +317,23 @@ Test(sim, killed_gangs_save_if_there_is_time)
 
 	make(&b, quadratic, cloud, "faults = ( { kind = \"hang\"; trial = 3; } );\n");
 	one_node(&b);
-	start(&b, 1, 1, 1, 1, 0, 0, 9);		/* in the middle of an iteration */
+	start(&b, 1, 1, 1, 1, 0, 0, 9); /* in the middle of an iteration */
 	(void)next(&b, 20, 1);
 	kill_gang(&b, 1, 10);
 	(void)is_report(next(&b, 26, 1), 1, 1);
-	reply(&b, 1, ESPL__PAUSE, 0);		/* it does not wait for that */
+	reply(&b, 1, ESPL__PAUSE, 0); /* it does not wait for that */
 	e = next(&b, 27, 2);
 	cr_assert(e[0].type == ESPL__EV_SAVED && e[0].as.saved.iteration == 1);
 	is_ended(&e[1], 1, ESPL__END_LOST);
-	start(&b, 2, 1, 1, 1, 0, 1, 9);		/* which is enough to go on from; waiting */
+	start(&b, 2, 1, 1, 1, 0, 1, 9); /* which is enough to go on from; waiting */
 	(void)next(&b, 27, 1);
 	(void)is_report(next(&b, 33.5, 1), 2, 2);
 	kill_gang(&b, 2, 10);
 	e = next(&b, 34.5, 2);
 	cr_assert(e[0].type == ESPL__EV_SAVED && e[0].as.saved.iteration == 2);
-	start(&b, 3, 2, 1, 1, 0, 0, 9);		/* no time for the iteration */
-	start(&b, 4, 4, 1, 1, 0, 0, 9);		/* no time for the checkpoint */
-	start(&b, 5, 3, 1, 1, 0, 0, 9);		/* hung */
+	start(&b, 3, 2, 1, 1, 0, 0, 9); /* no time for the iteration */
+	start(&b, 4, 4, 1, 1, 0, 0, 9); /* no time for the checkpoint */
+	start(&b, 5, 3, 1, 1, 0, 0, 9); /* hung */
 	(void)next(&b, 34.5, 3);
 	kill_gang(&b, 3, 3);
 	kill_gang(&b, 4, 6.5);
@@ -333,11 +345,13 @@ Test(sim, killed_gangs_save_if_there_is_time)
 	finish(&b);
 }
 
-/* One told to pause saves within trial.save_limit, or has failed; killed while it leaves, it still does. */
+/* One told to pause saves within trial.save_limit, or has failed; killed while it leaves, it still
+ * does. */
 Test(sim, a_pause_has_its_limit)
 {
 	static const char slow[] = "trial = { trainable = \"quadratic\"; save_limit = \"3s\";\n"
-	    " profile = { iteration = \"4s\"; start = \"2s\"; checkpoint = \"5s\"; restore = \"0s\"; }; };\n";
+				   " profile = { iteration = \"4s\"; start = \"2s\"; checkpoint = "
+				   "\"5s\"; restore = \"0s\"; }; };\n";
 	const struct espl__event *e;
 	struct bench b;
 
@@ -364,9 +378,10 @@ Test(sim, a_pause_has_its_limit)
 static void
 transcript(struct bench *b, uint64_t seed, int crowd, struct espl__buf *to, double *ends)
 {
-	static const char shaky[] =
-	    "trial = { trainable = \"quadratic\"; profile = { iteration = { dist = \"lognormal\"; mean = \"4s\";\n"
-	    " sd = \"2s\"; }; start = { dist = \"normal\"; mean = \"2s\"; sd = \"1s\"; }; checkpoint = \"1s\"; }; };\n";
+	static const char shaky[] = "trial = { trainable = \"quadratic\"; profile = { iteration = "
+				    "{ dist = \"lognormal\"; mean = \"4s\";\n"
+				    " sd = \"2s\"; }; start = { dist = \"normal\"; mean = \"2s\"; "
+				    "sd = \"1s\"; }; checkpoint = \"1s\"; }; };\n";
 
 	cr_assert_eq(build(b, shaky, cloud, NULL, seed), ESPL_OK, "%s", b->diag.text);
 	one_node(b);
@@ -384,8 +399,8 @@ transcript(struct bench *b, uint64_t seed, int crowd, struct espl__buf *to, doub
 			reports++;
 			if (e.as.report.gang == 0 && e.as.report.iteration == 5)
 				*ends = (double)b->round.now;
-			reply(b, e.as.report.gang, e.as.report.iteration % 2 ? ESPL__CONTINUE
-			      : ESPL__CHECKPOINT, 0);
+			reply(b, e.as.report.gang,
+			    e.as.report.iteration % 2 ? ESPL__CONTINUE : ESPL__CHECKPOINT, 0);
 		}
 	}
 	clear(b);
@@ -407,7 +422,7 @@ Test(sim, a_seed_repeats_itself_and_company_changes_nothing)
 	cr_assert(one.size != other.size || memcmp(one.data, other.data, one.size) != 0);
 	cr_assert_neq(ends[0], ends[2]);
 	cr_assert_eq(ends[0], ends[3], "trial 0 ends at %.9g in company, at %.9g alone", ends[0],
-	             ends[3]);
+	    ends[3]);
 	espl__buf_free(&one);
 	espl__buf_free(&two);
 	espl__buf_free(&other);
@@ -420,7 +435,8 @@ Test(sim, a_price_above_the_maximum_revokes)
 	static const char spot[] =
 	    "cloud = { use = \"sim\"; prices = \"spot.csv\"; offers = (\n"
 	    " { name = \"p3\"; gpus = 8; market = \"on-demand\"; price = 24.48; },\n"
-	    " { name = \"p3\"; gpus = 8; market = \"spot\"; notice = \"120s\"; refund_before = \"1h\"; } ); };\n";
+	    " { name = \"p3\"; gpus = 8; market = \"spot\"; notice = \"120s\"; refund_before = "
+	    "\"1h\"; } ); };\n";
 	static const char csv[] =
 	    "timestamp,instance_type,availability_zone,product_description,spot_price\n"
 	    "2020-03-01T00:02:00Z,p3,a,Linux/UNIX,8.0\n"
@@ -441,20 +457,20 @@ Test(sim, a_price_above_the_maximum_revokes)
 	cr_assert_eq(e[3].as.price.offer, 1);
 	acquire(&b, 0, 1, 8000000);
 	acquire(&b, 1, 1, 9000000);
-	acquire(&b, 2, 1, 7000000);	/* below the present price */
+	acquire(&b, 2, 1, 7000000); /* below the present price */
 	(void)next(&b, 0, 5);
 	is_node(&b.round.events[2], 2, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
 	start(&b, 1, 1, 1, 1, 0, 0, 1000);
 	(void)next(&b, 0, 1);
 	(void)is_report(next(&b, 6, 1), 1, 1);
-	e = next(&b, 120, 1);		/* equal to the maximum: stays */
+	e = next(&b, 120, 1); /* equal to the maximum: stays */
 	cr_assert_eq(e[0].as.price.price.usd_hour, 8000000);
 	is_node(next(&b, 300, 2) + 1, 0, ESPL_NODE_NOTICE, 0);
 	cr_assert_eq(b.round.events[1].as.node.ends_at, S(420));
 	e = next(&b, 420, 2);
 	is_ended(&e[0], 1, ESPL__END_LOST);
 	is_node(&e[1], 0, ESPL_NODE_ENDED, ESPL_BY_PROVIDER);
-	reply(&b, 1, ESPL__CONTINUE, 0);	/* crossed the loss: harmless */
+	reply(&b, 1, ESPL__CONTINUE, 0); /* crossed the loss: harmless */
 	finish(&b);
 }
 
@@ -463,9 +479,11 @@ Test(sim, faults_strike_when_the_script_says)
 	static const char script[] =
 	    "faults = ( { kind = \"trial-fails\"; trial = 1; iteration = 2; },\n"
 	    " { kind = \"nan\"; trial = 2; iteration = 1; }, { kind = \"hang\"; trial = 3; },\n"
-	    " { kind = \"slow\"; trial = 2; factor = 2.0; }, { kind = \"node-lost\"; at = \"60s\"; node = 0; },\n"
+	    " { kind = \"slow\"; trial = 2; factor = 2.0; }, { kind = \"node-lost\"; at = \"60s\"; "
+	    "node = 0; },\n"
 	    " { kind = \"no-capacity\"; from = \"21s\"; to = \"22s\"; offer = \"big\"; },\n"
-	    " { kind = \"slow-boot\"; from = \"25s\"; factor = 3.0; }, { kind = \"stop\"; at = \"61s\"; } );\n";
+	    " { kind = \"slow-boot\"; from = \"25s\"; factor = 3.0; }, { kind = \"stop\"; at = "
+	    "\"61s\"; } );\n";
 	struct bench b;
 	const struct espl__event *e;
 
@@ -480,18 +498,18 @@ Test(sim, faults_strike_when_the_script_says)
 	is_node(next(&b, 21, 1), 1, ESPL_NODE_ENDED, ESPL_BY_CAPACITY);
 	(void)is_report(next(&b, 26, 1), 1, 1);
 	reply(&b, 1, ESPL__CONTINUE, 0);
-	acquire(&b, 2, 0, 0);	/* slow: 45 s to the boot */
+	acquire(&b, 2, 0, 0); /* slow: 45 s to the boot */
 	e = next(&b, 30, 2);
 	cr_assert(isnan(is_report(&e[0], 2, 1)));
 	is_ended(&e[1], 1, ESPL__END_FAILED);
 	cr_assert_eq(e[1].as.ended.node, 0);
 	cr_assert_not_null(strstr(e[1].as.ended.text, "iteration 2"));
-	start(&b, 4, 1, 1, 1, 0, 0, 2);	/* it struck once */
+	start(&b, 4, 1, 1, 1, 0, 0, 2); /* it struck once */
 	(void)next(&b, 30, 1);
 	(void)is_report(next(&b, 36, 1), 4, 1);
 	reply(&b, 4, ESPL__CONTINUE, 0);
 	(void)is_report(next(&b, 40, 1), 4, 2);
-	e = next(&b, 60, 4);		/* gangs first, by number; then their node */
+	e = next(&b, 60, 4); /* gangs first, by number; then their node */
 	is_ended(&e[0], 2, ESPL__END_LOST);
 	is_ended(&e[1], 3, ESPL__END_LOST);
 	is_ended(&e[2], 4, ESPL__END_LOST);
@@ -506,9 +524,8 @@ Test(sim, recorded_curves_are_trials)
 	static const char trial[] =
 	    "trial = { curves = \"curves.csv\"; profile = { iteration = { mean = \"4s\"; };\n"
 	    " scaling = ( (1, 1.0), (2, 2.0) ); start = \"1s\"; }; };\n";
-	static const char csv[] =
-	    "config,lr,iteration,loss,error,seconds\n"
-	    "a,0.2,1,0.9,0.5,3\na,0.2,2,0.8,0.4,5\nb,0.9,1,2.0,0.7,1\n";
+	static const char csv[] = "config,lr,iteration,loss,error,seconds\n"
+				  "a,0.2,1,0.9,0.5,3\na,0.2,2,0.8,0.4,5\nb,0.9,1,2.0,0.7,1\n";
 	struct bench b;
 	const struct espl__event *e;
 
@@ -518,7 +535,7 @@ Test(sim, recorded_curves_are_trials)
 	one_node(&b);
 	start(&b, 0, 0, 2, 1, 0, 0, 9);
 	(void)next(&b, 20, 1);
-	e = next(&b, 22.5, 2);		/* 1 s, and 3 s on two GPUs */
+	e = next(&b, 22.5, 2); /* 1 s, and 3 s on two GPUs */
 	cr_assert_eq(e[0].type, ESPL__EV_METRIC);
 	cr_assert_str_eq(e[0].as.metric.name, "error");
 	cr_assert_eq(e[1].as.report.count, 2);
@@ -526,7 +543,7 @@ Test(sim, recorded_curves_are_trials)
 	cr_assert_eq(e[1].as.report.metrics[1].metric, 1);
 	reply(&b, 0, ESPL__PAUSE, 0);
 	is_ended(next(&b, 22.5, 2) + 1, 0, ESPL__END_DONE);
-	start(&b, 1, 0, 1, 1, 0, 1, 9);	/* its checkpoint cost nothing and is there */
+	start(&b, 1, 0, 1, 1, 0, 1, 9); /* its checkpoint cost nothing and is there */
 	(void)next(&b, 22.5, 1);
 	e = next(&b, 28.5, 1);
 	cr_assert_eq(e[0].as.report.metrics[0].value, 0.8);
@@ -537,28 +554,43 @@ Test(sim, recorded_curves_are_trials)
 
 Test(sim, what_cannot_be_simulated_is_refused)
 {
-	static const struct { const char *trial, *sky, *faults, *says; } bad[] = {
+	static const struct {
+		const char *trial, *sky, *faults, *says;
+	} bad[] = {
 		{ "trial = { command = [ \"true\" ]; };", cloud, NULL,
-		  "a command cannot be simulated" },
+		    "a command cannot be simulated" },
 		{ "", cloud, NULL, "nothing to simulate" },
 		{ quadratic, cloud, "faults = ( { kind = \"hang\"; iteratoin = 1; } );",
-		  "no option 'iteratoin'" },
+		    "no option 'iteratoin'" },
 		{ quadratic, cloud, "faults = ( { kind = \"node-gone\"; } );",
-		  "no fault 'node-gone'" },
+		    "no fault 'node-gone'" },
 		{ quadratic, cloud, "faults = ( { kind = \"node-lost\"; node = 1; } );",
-		  "needs 'at'" },
+		    "needs 'at'" },
 		{ quadratic, cloud, "fault = ( );", "no 'fault'" },
-		{ quadratic, cloud, "faults = ( { kind = \"no-capacity\"; from = \"2s\"; to = \"1s\"; } );", "over before" },
+		{ quadratic, cloud,
+		    "faults = ( { kind = \"no-capacity\"; from = \"2s\"; to = \"1s\"; } );",
+		    "over before" },
 		{ quadratic, "cloud = { use = \"sim\"; offers = ( ); };", NULL, "nothing is sold" },
-		{ quadratic, "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = 0; price = 1.0; } ); };",
-		  NULL, "gpus" },
-		{ quadratic, "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = 1; price = -1.0; } ); };",
-		  NULL, "price" },
-		{ quadratic, "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = 1; price = 1.0; },\n"
-		  " { name = \"a\"; gpus = 2; price = 1.0; } ); };", NULL, "listed twice" },
-		{ quadratic, "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = 1; } ); };", NULL, "no price" },
-		{ quadratic, "cloud = { use = \"sim\"; prices = \"bad.csv\"; offers = ( { name = \"a\"; gpus = 1; } ); };",
-		  NULL, "line 3" },
+		{ quadratic,
+		    "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = 0; price = 1.0; } "
+		    "); };",
+		    NULL, "gpus" },
+		{ quadratic,
+		    "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = 1; price = -1.0; } "
+		    "); };",
+		    NULL, "price" },
+		{ quadratic,
+		    "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = 1; price = 1.0; "
+		    "},\n"
+		    " { name = \"a\"; gpus = 2; price = 1.0; } ); };",
+		    NULL, "listed twice" },
+		{ quadratic,
+		    "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = 1; } ); };", NULL,
+		    "no price" },
+		{ quadratic,
+		    "cloud = { use = \"sim\"; prices = \"bad.csv\"; offers = ( { name = \"a\"; "
+		    "gpus = 1; } ); };",
+		    NULL, "line 3" },
 	};
 	struct bench b;
 
@@ -569,7 +601,7 @@ Test(sim, what_cannot_be_simulated_is_refused)
 
 		cr_assert_eq(status, ESPL_E_CONFIG, "%s: status %d", bad[i].says, (int)status);
 		cr_assert_not_null(strstr(b.diag.text, bad[i].says), "'%s' is not in: %s",
-		                   bad[i].says, b.diag.text);
+		    bad[i].says, b.diag.text);
 		cr_assert(i < 2 || b.diag.line > 0, "no line in: %s", b.diag.text);
 		clear(&b);
 	}
@@ -585,7 +617,7 @@ Test(sim, the_agenda_is_in_order)
 	espl__rng_seed(&rng, 1, "heap");
 	for (int i = 0; i < 5000; i++) {
 		espl__sim_heap_add(&heap, (espl_time)(espl__rng_next(&rng) % 100), ESPL__DUE_GANG,
-		                   0, 0);
+		    0, 0);
 		if (i % 3 == 2)
 			(void)espl__sim_heap_take(&heap);
 	}

@@ -1,4 +1,5 @@
-/* What is sold, against what a trial needs: GPUs that no layout can give are refused before a run. */
+/* What is sold, against what a trial needs: GPUs that no layout can give are refused before a run.
+ */
 #include <criterion/criterion.h>
 #include <string.h>
 
@@ -22,7 +23,9 @@ sell(const char *name, uint32_t gpus, uint32_t nodes, uint32_t flags)
 static int
 suits(uint32_t min, uint32_t max, int colocate, uint32_t limit, const char *why)
 {
-	struct espl__run_config config = { .path = "a.cfg", .cloud.use = "sim", .gpus_limit = limit };
+	struct espl__run_config config = { .path = "a.cfg",
+		.cloud.use = "sim",
+		.gpus_limit = limit };
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	config.trial.gpus_min = min;

@@ -11,7 +11,7 @@
 #include "base/mem.h"
 #include "runtime/store.h"
 
-static int syncs, fail_at;	/* calls so far; the call that fails, 0: none */
+static int syncs, fail_at; /* calls so far; the call that fails, 0: none */
 
 static int
 count_sync(void)
@@ -36,7 +36,9 @@ syncfs(int fd)
 	return count_sync();
 }
 
-struct bench { char dir[64], saving[96], place[96]; };
+struct bench {
+	char dir[64], saving[96], place[96];
+};
 
 static void
 make_saving(const struct bench *b, int files, const char *text)
@@ -66,10 +68,10 @@ open_bench(struct bench *b)
 static int
 has_text(const struct bench *b, const char *folder, const char *name, const char *text)
 {
-	struct espl__buf  in = { NULL, 0, 0 };
-	char             *path = espl__format("%s/%s/%s", b->dir, folder, name);
-	int               same = espl__file_read(path, 100, &in, NULL) == ESPL_OK
-	    && strcmp(espl__buf_text(&in), text) == 0;
+	struct espl__buf in = { NULL, 0, 0 };
+	char *path = espl__format("%s/%s/%s", b->dir, folder, name);
+	int same = espl__file_read(path, 100, &in, NULL) == ESPL_OK &&
+	    strcmp(espl__buf_text(&in), text) == 0;
 
 	espl__buf_free(&in);
 	free(path);
@@ -80,8 +82,8 @@ static int
 entries(const char *folder)
 {
 	struct dirent *e;
-	DIR           *dir = opendir(folder);
-	int            n = 0;
+	DIR *dir = opendir(folder);
+	int n = 0;
 
 	while (dir != NULL && (e = readdir(dir)) != NULL)
 		n += e->d_name[0] != '.';
@@ -92,9 +94,9 @@ entries(const char *folder)
 
 Test(store, many_files_do_not_wait_for_the_disk_one_by_one)
 {
-	struct bench      b;
+	struct bench b;
 	struct espl__diag d = ESPL__DIAG_INIT;
-	uint64_t          bytes;
+	uint64_t bytes;
 
 	open_bench(&b);
 	make_saving(&b, 20000, "x");
@@ -104,21 +106,23 @@ Test(store, many_files_do_not_wait_for_the_disk_one_by_one)
 	(void)espl__tree_remove(b.dir, NULL);
 }
 
-/* Wherever a sync fails: the folder is as the trial left it, the older checkpoint whole, and the same call
- * succeeds later. */
+/* Wherever a sync fails: the folder is as the trial left it, the older checkpoint whole, and the
+ * same call succeeds later. */
 Test(store, after_a_failure_the_same_call_can_be_made_again)
 {
 	for (int files = 2; files <= 100; files += 98)
 		for (int older = 0; older < 2; older++)
 			for (int at = 1, done = 0; !done; at++) {
-				struct bench      b;
+				struct bench b;
 				struct espl__diag d = ESPL__DIAG_INIT, again = ESPL__DIAG_INIT;
-				uint64_t          bytes;
+				uint64_t bytes;
 
 				open_bench(&b);
 				if (older) {
 					make_saving(&b, 1, "old");
-					cr_assert_eq(espl__store_keep(b.saving, b.place, &bytes, &d), ESPL_OK);
+					cr_assert_eq(espl__store_keep(b.saving, b.place, &bytes,
+							 &d),
+					    ESPL_OK);
 				}
 				make_saving(&b, files, "new");
 				syncs = 0;
@@ -126,14 +130,18 @@ Test(store, after_a_failure_the_same_call_can_be_made_again)
 				done = espl__store_keep(b.saving, b.place, &bytes, &d) == ESPL_OK;
 				fail_at = 0;
 				if (!done) {
-					cr_assert(strstr(d.text, "Input/output error") != NULL, "%s", d.text);
+					cr_assert(strstr(d.text, "Input/output error") != NULL,
+					    "%s", d.text);
 					cr_assert_eq(entries(b.saving), files, "at %d", at);
-					cr_assert_eq(has_text(&b, "checkpoint-4", "file0", "old"), older);
-					cr_assert_eq(espl__store_keep(b.saving, b.place, &bytes, &again), ESPL_OK,
-					    "at %d: %s", at, again.text);
+					cr_assert_eq(has_text(&b, "checkpoint-4", "file0", "old"),
+					    older);
+					cr_assert_eq(espl__store_keep(b.saving, b.place, &bytes,
+							 &again),
+					    ESPL_OK, "at %d: %s", at, again.text);
 				}
 				cr_assert(has_text(&b, "checkpoint-4", "file1", "new"));
-				cr_assert_eq(espl__store_check(b.place, &again), ESPL_OK, "%s", again.text);
+				cr_assert_eq(espl__store_check(b.place, &again), ESPL_OK, "%s",
+				    again.text);
 				cr_assert_eq(entries(b.dir), 1);
 				cr_assert(at < 90, "%d", at);
 				(void)espl__tree_remove(b.dir, NULL);
@@ -142,10 +150,10 @@ Test(store, after_a_failure_the_same_call_can_be_made_again)
 
 Test(store, a_folder_replaced_by_a_link_is_refused)
 {
-	struct bench      b;
+	struct bench b;
 	struct espl__diag d = ESPL__DIAG_INIT;
-	char             *away;
-	uint64_t          bytes;
+	char *away;
+	uint64_t bytes;
 
 	open_bench(&b);
 	away = espl__format("%s/away", b.dir);

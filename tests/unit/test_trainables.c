@@ -21,15 +21,15 @@ struct gang {
 	const struct espl_plugin *plugin;
 	const struct espl_config *config;
 	const struct espl_setting *settings;
-	uint32_t  setting_count, world;
-	uint64_t  seed, first, last, iterations_max;
+	uint32_t setting_count, world;
+	uint64_t seed, first, last, iterations_max;
 	pthread_barrier_t barrier;
 	const void *shards[GANG_MAX];
-	uint32_t  mine[GANG_MAX];
-	double    metrics[3];		/* last reported by rank 0, in order                  */
-	uint32_t  reported;
-	uint8_t  *state;		/* loaded before, and taken after, by rank 0          */
-	uint64_t  state_size;
+	uint32_t mine[GANG_MAX];
+	double metrics[3]; /* last reported by rank 0, in order */
+	uint32_t reported;
+	uint8_t *state; /* loaded before, and taken after, by rank 0 */
+	uint64_t state_size;
 };
 struct rank {
 	struct gang *gang;
@@ -37,12 +37,20 @@ struct rank {
 	struct espl_error error;
 	espl_status status;
 };
-struct reports { struct espl_report_sink sink; struct rank *rank; };
-struct regions { struct espl_region_sink sink; uint8_t *at; uint64_t size; int load; };
+struct reports {
+	struct espl_report_sink sink;
+	struct rank *rank;
+};
+struct regions {
+	struct espl_region_sink sink;
+	uint8_t *at;
+	uint64_t size;
+	int load;
+};
 
 static espl_status
 sum_shards(const struct espl_comm *comm, const void *shards, void *out, uint64_t count,
-           espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
+    espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
 {
 	struct gang *g = comm->ctx;
 	uint32_t k = 0;
@@ -58,10 +66,10 @@ sum_shards(const struct espl_comm *comm, const void *shards, void *out, uint64_t
 
 				if (type == ESPL_F32)
 					((float *)out)[i] = ((const float *)g->shards[r])[at] +
-						(k > 0 ? ((float *)out)[i] : 0.0f);
+					    (k > 0 ? ((float *)out)[i] : 0.0f);
 				else
 					((double *)out)[i] = ((const double *)g->shards[r])[at] +
-						(k > 0 ? ((double *)out)[i] : 0.0);
+					    (k > 0 ? ((double *)out)[i] : 0.0);
 			}
 	pthread_barrier_wait(&g->barrier);
 	return k == total ? ESPL_OK : ESPL_E_BUG;
@@ -80,7 +88,7 @@ metric(struct espl_report_sink *sink, const char *name, double value)
 
 static espl_status
 region(struct espl_region_sink *sink, const char *name, void *data, uint64_t bytes,
-       espl_device_kind where)
+    espl_device_kind where)
 {
 	struct regions *r = (struct regions *)sink;
 
@@ -101,12 +109,21 @@ work(void *ctx)
 {
 	struct rank *r = ctx;
 	struct gang *g = r->gang;
-	const struct espl_trainable_ops *ops = (const struct espl_trainable_ops *)(const void *)g->plugin->ops;
-	struct espl_device device = { .size = sizeof device, .kind = ESPL_CPU, .packing = 1,
-				     .threads = 1 };
-	struct espl_trial_context context = { .size = sizeof context, .settings = g->settings,
-		.setting_count = g->setting_count, .seed = g->seed, .budget = g->last,
-		.iterations_max = g->iterations_max, .device = &device, .comm = &r->comm, .scratch = "" };
+	const struct espl_trainable_ops *ops =
+	    (const struct espl_trainable_ops *)(const void *)g->plugin->ops;
+	struct espl_device device = { .size = sizeof device,
+		.kind = ESPL_CPU,
+		.packing = 1,
+		.threads = 1 };
+	struct espl_trial_context context = { .size = sizeof context,
+		.settings = g->settings,
+		.setting_count = g->setting_count,
+		.seed = g->seed,
+		.budget = g->last,
+		.iterations_max = g->iterations_max,
+		.device = &device,
+		.comm = &r->comm,
+		.scratch = "" };
 	struct reports reports = { { sizeof reports.sink, 0, metric, NULL }, r };
 	struct regions regions = { { sizeof regions.sink, 0, region }, g->state, 0, 1 };
 	void *self = NULL, *trial = NULL;
@@ -142,7 +159,7 @@ static espl_status
 train(struct gang *g, uint32_t world, uint64_t first, uint64_t last, struct espl_error *error)
 {
 	struct rank ranks[GANG_MAX] = { 0 };
-	pthread_t   threads[GANG_MAX];
+	pthread_t threads[GANG_MAX];
 	espl_status st = ESPL_OK;
 
 	g->world = world;
@@ -152,8 +169,11 @@ train(struct gang *g, uint32_t world, uint64_t first, uint64_t last, struct espl
 	for (uint32_t i = 0; i < world; i++) {
 		ranks[i].gang = g;
 		ranks[i].error.size = sizeof ranks[i].error;
-		ranks[i].comm = (struct espl_comm){ .size = sizeof ranks[i].comm, .rank = i,
-			.world = world, .ctx = g, .sum_shards = sum_shards };
+		ranks[i].comm = (struct espl_comm){ .size = sizeof ranks[i].comm,
+			.rank = i,
+			.world = world,
+			.ctx = g,
+			.sum_shards = sum_shards };
 		cr_assert_eq(pthread_create(&threads[i], NULL, work, &ranks[i]), 0);
 	}
 	for (uint32_t i = 0; i < world; i++) {
@@ -179,12 +199,13 @@ begin(struct gang *g, const char *name, const char *options, struct espl__tree *
 	*g = (struct gang){ .seed = 11, .iterations_max = 81 };
 	cr_assert_eq(espl__plugins_init(NULL, &diag), ESPL_OK, "%s", diag.text);
 	cr_assert_eq(espl__plugin_find(ESPL_TRAINABLE, name, &plugin, &diag), ESPL_OK, "%s",
-		     diag.text);
+	    diag.text);
 	g->plugin = plugin->desc;
 	cr_assert_eq(espl__tree_parse(options, "t.cfg", tree, &diag), ESPL_OK, "%s", diag.text);
 	cr_assert_eq(espl__schema_resolve(g->plugin->options, g->plugin->option_count,
-	                                  g->plugin->option_size, espl__tree_root(*tree), NULL, name,
-	                                  name, &values, &diag), ESPL_OK, "%s", diag.text);
+			 g->plugin->option_size, espl__tree_root(*tree), NULL, name, name, &values,
+			 &diag),
+	    ESPL_OK, "%s", diag.text);
 	g->config = &values->config;
 	return values;
 }
@@ -228,9 +249,9 @@ Test(problems, optima_and_noise)
 	g.setting_count = 7;
 	cr_assert_float_eq(loss_at(&g, 81), -3.322368011415515, 1e-9);
 	once = loss_at(&g, 9);
-	cr_assert_eq(loss_at(&g, 9), once);		/* a retry sees the same */
+	cr_assert_eq(loss_at(&g, 9), once); /* a retry sees the same */
 	g.seed = 12;
-	cr_assert_neq(loss_at(&g, 9), once);		/* another trial does not */
+	cr_assert_neq(loss_at(&g, 9), once); /* another trial does not */
 	cr_assert_float_eq(loss_at(&g, 81), -3.322368011415515, 1e-9);
 	end(&g, values, tree);
 
@@ -238,7 +259,7 @@ Test(problems, optima_and_noise)
 	g.settings = hartmann;
 	g.setting_count = 7;
 	cr_assert_float_eq(loss_at(&g, 9), -3.322368011415515, 1e-9);
-	cr_assert_gt(loss_at(&g, 1), -1.5);		/* the peaks are shifted down by 2.5 */
+	cr_assert_gt(loss_at(&g, 1), -1.5); /* the peaks are shifted down by 2.5 */
 	end(&g, values, tree);
 
 	values = begin(&g, "branin", "", &tree);
@@ -268,10 +289,12 @@ Test(problems, regret_is_that_of_the_exact_value)
 		{ "x2", "", 0.47687398 }, { "x3", "", 0.27533243 }, { "x4", "", 0.31165162 },
 		{ "x5", "", 0.65730054 } };
 	struct espl_setting branin[] = { { "x1", "", 0.0 }, { "x2", "", 0.0 } };
-	struct espl_setting ones[] = { { "c0", "", 1 }, { "c1", "", 0 }, { "x0", "", 0.25 }, { "x1", "", 1 } };
+	struct espl_setting ones[] = { { "c0", "", 1 }, { "c1", "", 0 }, { "x0", "", 0.25 },
+		{ "x1", "", 1 } };
 	struct espl__tree *tree;
 	struct gang g;
-	struct espl__values *values = begin(&g, "hartmann6", "regret = true; noise = 5.0; bias = 4.0;", &tree);
+	struct espl__values *values =
+	    begin(&g, "hartmann6", "regret = true; noise = 5.0; bias = 4.0;", &tree);
 	double whole, loss;
 
 	g.settings = hartmann;
@@ -305,7 +328,7 @@ Test(problems, regret_is_that_of_the_exact_value)
 Test(problems, counting_ones_takes_labels_and_throws_coins)
 {
 	struct espl_setting set[] = { { "c0", "1", NAN }, { "c1", "0", NAN }, { "c2", "1", 1 },
-	                              { "x0", "0.25", 0.25 }, { "x1", "1", 1 } };
+		{ "x0", "0.25", 0.25 }, { "x1", "1", 1 } };
 	struct espl__tree *tree;
 	struct gang g;
 	struct espl__values *values = begin(&g, "counting_ones", "", &tree);
@@ -340,16 +363,16 @@ Test(problems, state_goes_through_regions)
 	cr_assert_eq(g.metrics[0], whole);
 	free(g.state);
 	g.state = NULL;
-	cr_assert_eq(train(&g, 1, 13, 30, &error), ESPL_E_BUG);	/* the state was lost */
+	cr_assert_eq(train(&g, 1, 13, 30, &error), ESPL_E_BUG); /* the state was lost */
 	end(&g, values, tree);
 }
 
 Test(problems, what_is_missing_is_named)
 {
-	static const struct { const char *plugin, *says; } all[] = {
-		{ "hartmann6", "x0, x1, x2, x4, x5" }, { "branin", "x1, x2" }, { "quadratic",
-										"lr" },
-		{ "counting_ones", "c0" }, { "sleep", "x" } };
+	static const struct {
+		const char *plugin, *says;
+	} all[] = { { "hartmann6", "x0, x1, x2, x4, x5" }, { "branin", "x1, x2" },
+		{ "quadratic", "lr" }, { "counting_ones", "c0" }, { "sleep", "x" } };
 	struct espl_setting set[] = { { "x3", "0.5", 0.5 } };
 
 	for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -362,7 +385,7 @@ Test(problems, what_is_missing_is_named)
 		g.setting_count = 1;
 		cr_expect_eq(train(&g, 1, 1, 1, &error), ESPL_E_CONFIG, "%s", all[i].plugin);
 		cr_expect(strstr(error.text, all[i].says) != NULL, "%s: %s", all[i].plugin,
-			  error.text);
+		    error.text);
 		end(&g, values, tree);
 	}
 }
@@ -376,7 +399,7 @@ put_file(const char *folder, const char *name, struct espl__buf *bytes)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	cr_assert_eq(espl__file_write(path, bytes->data, bytes->size, &diag), ESPL_OK, "%s",
-		     diag.text);
+	    diag.text);
 	free(path);
 	espl__buf_free(bytes);
 }
@@ -385,8 +408,8 @@ put_file(const char *folder, const char *name, struct espl__buf *bytes)
 static char *
 bars(uint32_t count)
 {
-	char *folder = espl__format("%s/espl-bars-XXXXXX",
-				    getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+	char *folder =
+	    espl__format("%s/espl-bars-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
 	uint8_t sizes[4] = { 0, 0, (uint8_t)(count >> 8), (uint8_t)count };
 	struct espl__buf images = { NULL, 0, 0 }, labels = { NULL, 0, 0 };
 
@@ -399,8 +422,8 @@ bars(uint32_t count)
 	for (uint32_t i = 0; i < count; i++) {
 		espl__put_u8(&labels, (uint8_t)(i % 10));
 		for (uint32_t k = 0; k < 784; k++)
-			espl__put_u8(&images, (uint8_t)(k % 28 / 2 == i % 10 + 1 ? 200 + i % 50 :
-							(k * i) % 60));
+			espl__put_u8(&images,
+			    (uint8_t)(k % 28 / 2 == i % 10 + 1 ? 200 + i % 50 : (k * i) % 60));
 	}
 	put_file(folder, "train-images-idx3-ubyte", &images);
 	put_file(folder, "train-labels-idx1-ubyte", &labels);
@@ -410,9 +433,10 @@ bars(uint32_t count)
 Test(fashion_cnn, is_the_same_to_the_bit_on_any_gang)
 {
 	struct espl_setting set[] = { { "learning_rate", "0.02", 0.02 }, { "width", "4", 4 },
-	                              { "dropout", "0.2", 0.2 }, { "batch_size", "16", 16 },
-	                              { "optimizer", "sgd", NAN } };
-	char *folder = bars(300), *options = espl__format("data = \"%s\"; train = 230; validate = 70;", folder);
+		{ "dropout", "0.2", 0.2 }, { "batch_size", "16", 16 },
+		{ "optimizer", "sgd", NAN } };
+	char *folder = bars(300),
+	     *options = espl__format("data = \"%s\"; train = 230; validate = 70;", folder);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	const struct espl__plugin *plugin;
 	struct espl_error error = ESPL_INIT(struct espl_error);
@@ -434,7 +458,7 @@ Test(fashion_cnn, is_the_same_to_the_bit_on_any_gang)
 	cr_assert_eq(train(&g, 1, 1, 4, &error), ESPL_OK, "%s", error.text);
 	accuracy = g.metrics[0];
 	loss = g.metrics[1];
-	cr_assert_gt(accuracy, 0.9);			/* it learns */
+	cr_assert_gt(accuracy, 0.9); /* it learns */
 	state = g.state;
 	g.state = NULL;
 	/* Three ranks, restored on eight, then on two: nothing differs. */

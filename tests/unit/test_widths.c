@@ -1,8 +1,8 @@
-/* test_widths.c - which widths the allocators grant where speeds were measured: random tables, bumps
- * included, and random limits.
+/* test_widths.c - which widths the allocators grant where speeds were measured: random tables,
+ * bumps included, and random limits.
  *
- * Every allocator: a grant is faster than every narrower one; an item that fits is granted something in
- * the end, while others come and go; no nodes are held beyond what the items can use.
+ * Every allocator: a grant is faster than every narrower one; an item that fits is granted
+ * something in the end, while others come and go; no nodes are held beyond what the items can use.
  */
 #include <string.h>
 #include <espalier/roster.h>
@@ -12,9 +12,10 @@
 #define POINTS 12
 #define TABLES 64
 
-extern const struct espl_plugin allocator_milp_LTX_espalier_plugin, allocator_greedy_LTX_espalier_plugin,
-	allocator_fair_LTX_espalier_plugin, allocator_fifo_LTX_espalier_plugin, allocator_static_LTX_espalier_plugin,
-	allocator_fluid_LTX_espalier_plugin;
+extern const struct espl_plugin allocator_milp_LTX_espalier_plugin,
+    allocator_greedy_LTX_espalier_plugin, allocator_fair_LTX_espalier_plugin,
+    allocator_fifo_LTX_espalier_plugin, allocator_static_LTX_espalier_plugin,
+    allocator_fluid_LTX_espalier_plugin;
 
 static const struct setting {
 	const struct espl_plugin *plugin;
@@ -36,7 +37,7 @@ struct world {
 	struct espl_kit *kit;
 	uint64_t state, live[ITEMS];
 	uint32_t count, per_node, nodes, flags;
-	struct espl_point tables[TABLES][POINTS];	/* of all items, by id */
+	struct espl_point tables[TABLES][POINTS]; /* of all items, by id */
 };
 
 static uint32_t
@@ -50,7 +51,8 @@ below(struct world *w, uint32_t limit)
 static void
 arrive(struct world *w)
 {
-	uint32_t min = 1 + (below(w, 2) ? below(w, 6) : 0), max = below(w, 3) ? 16 : min + below(w, 4), i;
+	uint32_t min = 1 + (below(w, 2) ? below(w, 6) : 0),
+		 max = below(w, 3) ? 16 : min + below(w, 4), i;
 	uint64_t id = espl_kit_item(w->kit, min, max);
 	struct espl_item *item = espl_kit_item_at(w->kit, id);
 	struct espl_point *table = w->tables[id % TABLES];
@@ -62,7 +64,7 @@ arrive(struct world *w)
 		table[i] = (struct espl_point){ i + 1, table[i - 1].y * (0.8 + 0.1 * below(w, 8)) };
 	item->flags |= w->flags;
 	if (espl_least(item, w->per_node) == 0)
-		item->gpus_max = 16;		/* there is a width that it can take */
+		item->gpus_max = 16; /* there is a width that it can take */
 	item->work_s = item->work_total_s = 60.0 * (1 + below(w, 100));
 	item->iterations_left = 100;
 	item->resize_s = item->start_s = 1;
@@ -79,8 +81,9 @@ leave(struct world *w, uint32_t at)
 static int
 legal(const struct world *w, const struct espl_item *item, uint32_t gpus)
 {
-	return gpus >= item->gpus_min && gpus <= item->gpus_max && ((item->flags & ESPL_ITEM_COLOCATE) == 0 ||
-		gpus <= w->per_node || gpus % w->per_node == 0);
+	return gpus >= item->gpus_min && gpus <= item->gpus_max &&
+	    ((item->flags & ESPL_ITEM_COLOCATE) == 0 || gpus <= w->per_node ||
+		gpus % w->per_node == 0);
 }
 
 static void
@@ -94,15 +97,20 @@ look(const struct world *w, const struct setting *how, unsigned seed)
 		uint32_t got = item->granted.gpus;
 
 		for (k = 1; k < got; k++)
-			cr_assert(!legal(w, item, k) || espl_throughput(item, k) < espl_throughput(item, got),
-			    "%s %s seed %u: %u GPUs granted, no faster than %u", how->plugin->name, how->options, seed, got, k);
+			cr_assert(!legal(w, item, k) ||
+				espl_throughput(item, k) < espl_throughput(item, got),
+			    "%s %s seed %u: %u GPUs granted, no faster than %u", how->plugin->name,
+			    how->options, seed, got, k);
 		for (widest = 0, k = 1; k <= item->gpus_max; k++)
-			if (legal(w, item, k) && (widest == 0 || espl_throughput(item, k) > espl_throughput(item, widest)))
+			if (legal(w, item, k) &&
+			    (widest == 0 ||
+				espl_throughput(item, k) > espl_throughput(item, widest)))
 				widest = k;
 		use += widest;
 	}
-	cr_assert(w->per_node > 1 || w->count == 0 || how->plugin == &allocator_static_LTX_espalier_plugin ||
-	    espl_kit_target(w->kit, 0) <= use,
+	cr_assert(w->per_node > 1 || w->count == 0 ||
+		how->plugin == &allocator_static_LTX_espalier_plugin ||
+		espl_kit_target(w->kit, 0) <= use,
 	    "%s %s seed %u: %u nodes held, %u of use", how->plugin->name, how->options, seed,
 	    espl_kit_target(w->kit, 0), (unsigned)use);
 }
@@ -123,7 +131,7 @@ play(const struct setting *how, unsigned seed)
 		espl_kit_set_time(w.kit, round * 300 * ESPL_SECOND);
 		decide(w.kit);
 		look(&w, how, seed);
-		for (i = w.count; i-- > 0; ) {		/* it trains, and ends at some time */
+		for (i = w.count; i-- > 0;) { /* it trains, and ends at some time */
 			struct espl_item *item = espl_kit_item_at(w.kit, w.live[i]);
 
 			if (item->granted.gpus == 0)
@@ -135,14 +143,15 @@ play(const struct setting *how, unsigned seed)
 				leave(&w, i);
 		}
 	}
-	cr_assert_eq(w.count, 0, "%s %s seed %u: %u wait for ever", how->plugin->name, how->options, seed, w.count);
+	cr_assert_eq(w.count, 0, "%s %s seed %u: %u wait for ever", how->plugin->name, how->options,
+	    seed, w.count);
 	espl_kit_free(w.kit);
 }
 
 Test(widths, grants_are_faster_than_all_narrower_ones)
 {
 	unsigned seed;
-	size_t   k;
+	size_t k;
 
 	for (k = 0; k < sizeof settings / sizeof settings[0]; k++)
 		for (seed = 1; seed <= 200; seed++)
@@ -163,8 +172,10 @@ Test(widths, a_least_width_between_powers_of_two_is_granted)
 		item->scaling_count = 3;
 		item->work_s = item->work_total_s = 600;
 		decide(kit);
-		cr_assert_eq(item->granted.gpus, 3, "%s: %u GPUs", settings[k].plugin->name, item->granted.gpus);
-		cr_assert(strcmp(settings[k].plugin->name, "static") == 0 || espl_kit_target(kit, 0) == 3);
+		cr_assert_eq(item->granted.gpus, 3, "%s: %u GPUs", settings[k].plugin->name,
+		    item->granted.gpus);
+		cr_assert(strcmp(settings[k].plugin->name, "static") == 0 ||
+		    espl_kit_target(kit, 0) == 3);
 		espl_kit_free(kit);
 	}
 }
@@ -172,7 +183,8 @@ Test(widths, a_least_width_between_powers_of_two_is_granted)
 /* What one trial of yolov3 was measured to do (Pollux), and a job that only loses. */
 Test(widths, the_fastest_width_is_the_most_useful)
 {
-	static const struct espl_point pollux[] = { { 1, 1 }, { 2, 1.88 }, { 4, 2.28 }, { 8, 0.68 }, { 16, 0.97 } };
+	static const struct espl_point pollux[] = { { 1, 1 }, { 2, 1.88 }, { 4, 2.28 }, { 8, 0.68 },
+		{ 16, 0.97 } };
 	static const struct espl_point falls[] = { { 1, 1 }, { 2, 0.5 }, { 16, 0.1 } };
 	size_t k, i;
 
@@ -186,8 +198,10 @@ Test(widths, the_fastest_width_is_the_most_useful)
 			item->scaling_count = i == 0 ? 5 : 3;
 			item->work_s = item->work_total_s = 600;
 			decide(kit);
-			cr_assert_eq(item->granted.gpus, most, "%s: %u GPUs", settings[k].plugin->name, item->granted.gpus);
-			cr_assert(strcmp(settings[k].plugin->name, "static") == 0 || espl_kit_target(kit, 0) == most);
+			cr_assert_eq(item->granted.gpus, most, "%s: %u GPUs",
+			    settings[k].plugin->name, item->granted.gpus);
+			cr_assert(strcmp(settings[k].plugin->name, "static") == 0 ||
+			    espl_kit_target(kit, 0) == most);
 			espl_kit_free(kit);
 		}
 }

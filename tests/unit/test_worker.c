@@ -6,20 +6,21 @@
 
 #include "agent_peer.h"
 
-#define QUADRATIC .trainable = "quadratic", .options = "noise = 0.5;", .params = "{\"lr\": 0.1}", \
+#define QUADRATIC \
+	.trainable = "quadratic", .options = "noise = 0.5;", .params = "{\"lr\": 0.1}", \
 	.iterations_max = 9
 
 /* "{"iteration": N, "metrics": {"loss": X}}": X, and N must be right. */
 static double
 loss_of(struct peer *p, uint64_t gang, uint64_t iteration)
 {
-	char     text[1000], head[100];
-	double   loss;
+	char text[1000], head[100];
+	double loss;
 
 	expect(p, ESPL__MSG_LINE, gang);
 	espl__get_str(&p->r, text, sizeof text);
-	snprintf(head, sizeof head, "{\"iteration\": %" PRIu64 ", \"metrics\": {\"loss\": ",
-	    iteration);
+	snprintf(head, sizeof head,
+	    "{\"iteration\": %" PRIu64 ", \"metrics\": {\"loss\": ", iteration);
 	cr_assert_eq(strncmp(text, head, strlen(head)), 0, "%s", text);
 	loss = strtod(text + strlen(head), NULL);
 	cr_assert(isfinite(loss));
@@ -44,13 +45,14 @@ runs_through(struct peer *p, uint64_t gang, double *losses)
 Test(worker, pausing_moving_and_killing_change_no_bit)
 {
 	struct peer p;
-	struct end  e;
-	double      whole[10], again[10];
+	struct end e;
+	double whole[10], again[10];
 
 	open_agent(&p, "cpu:4", 0);
 	start(&p, &(struct script){ .gang = 1, .trial = 1, QUADRATIC });
 	runs_through(&p, 1, whole);
-	/* The same in parts: 1..3, warm to 5, pause; three ranks 6..7, SIGTERM; one rank to the end. */
+	/* The same in parts: 1..3, warm to 5, pause; three ranks 6..7, SIGTERM; one rank to the
+	 * end. */
 	start(&p, &(struct script){ .gang = 2, .trial = 2, .budget = 3, QUADRATIC });
 	expect(&p, ESPL__MSG_STARTED, 2);
 	for (uint64_t i = 1; i <= 5; i++) {
@@ -66,25 +68,41 @@ Test(worker, pausing_moving_and_killing_change_no_bit)
 	expect(&p, ESPL__MSG_SAVED, 2);
 	cr_assert_eq(espl__get_v64(&p.r), 5);
 	cr_assert_eq(ended(&p, 2).code[0], 0);
-	start(&p, &(struct script){ .gang = 3, .trial = 2, .world = 3, .source = 2, .checkpoint = 5,
-		.iteration = 5, QUADRATIC });
+	start(&p,
+	    &(struct script){ .gang = 3,
+		.trial = 2,
+		.world = 3,
+		.source = 2,
+		.checkpoint = 5,
+		.iteration = 5,
+		QUADRATIC });
 	expect(&p, ESPL__MSG_STARTED, 3);
 	again[6] = loss_of(&p, 3, 6);
 	reply(&p, 3, "continue");
 	again[7] = loss_of(&p, 3, 7);
-	two(&p, ESPL__MSG_KILL, 3, 60000);	/* no answer comes: pause */
+	two(&p, ESPL__MSG_KILL, 3, 60000); /* no answer comes: pause */
 	expect(&p, ESPL__MSG_SAVED, 3);
 	cr_assert_eq(espl__get_v64(&p.r), 7);
 	e = ended(&p, 3);
 	cr_assert(e.ranks == 3 && e.code[0] == 0 && e.code[1] == 0 && e.code[2] == 0);
-	start(&p, &(struct script){ .gang = 4, .trial = 2, .source = 2, .checkpoint = 7,
-	    .iteration = 7, QUADRATIC });
+	start(&p,
+	    &(struct script){ .gang = 4,
+		.trial = 2,
+		.source = 2,
+		.checkpoint = 7,
+		.iteration = 7,
+		QUADRATIC });
 	expect(&p, ESPL__MSG_STARTED, 4);
 	again[8] = loss_of(&p, 4, 8);
-	two(&p, ESPL__MSG_KILL, 4, 0);		/* killed: the next begins at 7 again */
+	two(&p, ESPL__MSG_KILL, 4, 0); /* killed: the next begins at 7 again */
 	cr_assert_eq(ended(&p, 4).code[0], -SIGKILL);
-	start(&p, &(struct script){ .gang = 5, .trial = 2, .source = 2, .checkpoint = 7,
-	    .iteration = 7, QUADRATIC });
+	start(&p,
+	    &(struct script){ .gang = 5,
+		.trial = 2,
+		.source = 2,
+		.checkpoint = 7,
+		.iteration = 7,
+		QUADRATIC });
 	expect(&p, ESPL__MSG_STARTED, 5);
 	for (uint64_t i = 8; i <= 9; i++) {
 		again[i] = loss_of(&p, 5, i);
@@ -100,7 +118,7 @@ Test(worker, pausing_moving_and_killing_change_no_bit)
 Test(worker, a_gang_spans_nodes)
 {
 	struct peer p[3];
-	double      whole[10], losses[10];
+	double whole[10], losses[10];
 
 	open_agent(&p[0], "cpu:1", 0);
 	open_agent(&p[1], "cpu:1", 0);
@@ -108,9 +126,9 @@ Test(worker, a_gang_spans_nodes)
 	start(&p[0], &(struct script){ .gang = 1, .trial = 1, QUADRATIC });
 	runs_through(&p[0], 1, whole);
 	for (uint64_t gang = 2; gang <= 3; gang++) {
-		struct script    s = { .gang = gang, .trial = 2, .nodes = 3, QUADRATIC };
+		struct script s = { .gang = gang, .trial = 2, .nodes = 3, QUADRATIC };
 		struct espl__buf b = { NULL, 0, 0 };
-		uint64_t         first = gang == 2 ? 1 : 5, last = gang == 2 ? 4 : 9;
+		uint64_t first = gang == 2 ? 1 : 5, last = gang == 2 ? 4 : 9;
 
 		espl__put_v64(&b, gang);
 		say(&p[0], ESPL__MSG_RESERVE, &b);
@@ -145,21 +163,21 @@ Test(worker, a_gang_spans_nodes)
 static pid_t
 rank_2(const struct peer *p)
 {
-	DIR           *proc = opendir("/proc");
+	DIR *proc = opendir("/proc");
 	struct dirent *e;
-	char           wanted[200];
-	pid_t          found = 0;
+	char wanted[200];
+	pid_t found = 0;
 
 	cr_assert(proc != NULL);
 	snprintf(wanted, sizeof wanted, "ESPALIER_SCRATCH=%s/trials/50/scratch-50.2", p->dir);
 	while (found == 0 && (e = readdir(proc)) != NULL) {
 		struct espl__buf b = { NULL, 0, 0 };
-		char             path[300];
+		char path[300];
 
 		snprintf(path, sizeof path, "/proc/%s/environ", e->d_name);
-		if (e->d_name[0] >= '1' && e->d_name[0] <= '9'
-		    && espl__file_read(path, 1 << 20, &b, NULL) == ESPL_OK && b.size > 0
-		    && memmem(b.data, b.size, wanted, strlen(wanted) + 1) != NULL)
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' &&
+		    espl__file_read(path, 1 << 20, &b, NULL) == ESPL_OK && b.size > 0 &&
+		    memmem(b.data, b.size, wanted, strlen(wanted) + 1) != NULL)
 			found = (pid_t)strtol(e->d_name, NULL, 10);
 		espl__buf_free(&b);
 	}
@@ -170,7 +188,10 @@ rank_2(const struct peer *p)
 
 Test(worker, a_failure_is_explained_in_the_log)
 {
-	static const struct { struct script s; const char *why; } cases[] = {
+	static const struct {
+		struct script s;
+		const char *why;
+	} cases[] = {
 		{ { .trainable = "no_such_thing", .options = "" }, "no_such_thing" },
 		{ { .trainable = "quadratic", .options = "nois = 1.0;" }, "trial.options:1" },
 		{ { .trainable = "quadratic", .options = "", .params = "{\"rate\": 1}" }, "lr" },
@@ -182,7 +203,7 @@ Test(worker, a_failure_is_explained_in_the_log)
 	open_agent(&p, "cpu:2", 0);
 	for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
 		struct script s = cases[i].s;
-		char          name[64], *log;
+		char name[64], *log;
 
 		s.gang = s.trial = i + 1;
 		start(&p, &s);
@@ -201,7 +222,7 @@ Test(worker, a_failure_is_explained_in_the_log)
 		struct end e;
 
 		cr_assert_eq(kill(rank_2(&p), SIGKILL), 0);
-		while (hear(&p) != ESPL__MSG_ENDED)	/* rank 0 saves, as it is asked to end */
+		while (hear(&p) != ESPL__MSG_ENDED) /* rank 0 saves, as it is asked to end */
 			cr_assert(p.type == ESPL__MSG_SAVED);
 		cr_assert_eq(espl__get_v64(&p.r), 50);
 		(void)espl__get_u8(&p.r);
@@ -221,7 +242,7 @@ static void
 converse(struct script s, const char *log_begins, const char *first, const char *second)
 {
 	struct peer p;
-	char       *text;
+	char *text;
 
 	open_agent(&p, "cpu:2", 0);
 	s.gang = s.trial = 1;
@@ -263,7 +284,7 @@ converse(struct script s, const char *log_begins, const char *first, const char 
 Test(helpers, a_c_program_is_a_trial)
 {
 	const char *folder = getenv("abs_top_builddir");
-	char        path[4096];
+	char path[4096];
 
 	if (folder == NULL)
 		cr_skip("made for `make check`: abs_top_builddir is not set");
@@ -276,7 +297,7 @@ Test(helpers, a_c_program_is_a_trial)
 static int
 have_python(void)
 {
-	int   status;
+	int status;
 	pid_t pid = fork();
 
 	if (pid == 0) {
@@ -289,7 +310,7 @@ have_python(void)
 Test(helpers, a_python_program_is_a_trial)
 {
 	const char *folder = getenv("abs_top_srcdir");
-	char        text[4096], path[4096];
+	char text[4096], path[4096];
 
 	if (folder == NULL || !have_python())
 		cr_skip("needs python3 and abs_top_srcdir");

@@ -1,4 +1,5 @@
-/* test_workload.c - traces of jobs: what is read, what is refused and how that is said; drawn workloads. */
+/* test_workload.c - traces of jobs: what is read, what is refused and how that is said; drawn
+ * workloads. */
 #include <criterion/criterion.h>
 #include <math.h>
 #include <string.h>
@@ -46,12 +47,15 @@ Test(workload, a_trace_is_read)
 {
 	struct espl__workload w;
 
-	good("# made by hand\n" HEADER "a,0,100,1,8\r\n\"b, c\",2.5,1e3,2,2\nd,2.5,7,4,16\n", 64, &w);
+	good("# made by hand\n" HEADER "a,0,100,1,8\r\n\"b, c\",2.5,1e3,2,2\nd,2.5,7,4,16\n", 64,
+	    &w);
 	cr_assert_eq(w.count, 3);
 	cr_assert_str_eq(w.jobs[1].name, "b, c");
-	cr_assert(w.jobs[1].arrives_s == 2.5 && w.jobs[1].work_s == 1000 && w.jobs[1].nodes_min == 2);
+	cr_assert(
+	    w.jobs[1].arrives_s == 2.5 && w.jobs[1].work_s == 1000 && w.jobs[1].nodes_min == 2);
 	cr_assert(w.jobs[2].nodes_max == 16 && w.jobs[2].nodes_asked == 4 && w.jobs[2].line == 5);
-	cr_assert(w.jobs[0].eta_s == 100 && w.jobs[0].weight == 1 && w.jobs[0].fate == ESPL__FATE_DONE);
+	cr_assert(
+	    w.jobs[0].eta_s == 100 && w.jobs[0].weight == 1 && w.jobs[0].fate == ESPL__FATE_DONE);
 	cr_assert_eq(espl__job_speed(&w.jobs[0], 1, 0.8), 1);
 	cr_assert_float_eq(espl__job_speed(&w.jobs[0], 16, 0.8), 6.5536, 1e-9);
 	espl__workload_free(&w);
@@ -62,19 +66,25 @@ Test(workload, other_columns)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__workload w;
 
-	good("weight,job,arrives_s,scaling,work_s,eta_s,nodes_min,nodes_max,nodes_asked,fate,fate_at_s\n"
-	     "2,a,0,1:1 2:1.9 4:3,100,90,1,8,3,,\n,b,0,,100,,1,8,,bug,60\n1,c,9,,100,0,1,8,,terminated,99\n"
-	     "1,d,9,,100,500,1,8,8,done,\n", 64, &w);
+	good("weight,job,arrives_s,scaling,work_s,eta_s,nodes_min,nodes_max,nodes_asked,fate,fate_"
+	     "at_s\n"
+	     "2,a,0,1:1 2:1.9 "
+	     "4:3,100,90,1,8,3,,\n,b,0,,100,,1,8,,bug,60\n1,c,9,,100,0,1,8,,terminated,99\n"
+	     "1,d,9,,100,500,1,8,8,done,\n",
+	    64, &w);
 	cr_assert(w.jobs[0].weight == 2 && w.jobs[0].eta_s == 90 && w.jobs[0].nodes_asked == 3);
 	cr_assert_float_eq(espl__job_speed(&w.jobs[0], 3, 0.8), 2.45, 1e-12);
 	cr_assert_eq(espl__job_speed(&w.jobs[0], 8, 0.8), 3);
-	cr_assert(isnan(w.jobs[1].eta_s) && w.jobs[1].fate == ESPL__FATE_BUG && w.jobs[1].fate_at_s == 60);
-	cr_assert(w.jobs[2].eta_s == 0 && w.jobs[2].fate == ESPL__FATE_TERMINATED && w.jobs[3].fate == ESPL__FATE_DONE);
+	cr_assert(isnan(w.jobs[1].eta_s) && w.jobs[1].fate == ESPL__FATE_BUG &&
+	    w.jobs[1].fate_at_s == 60);
+	cr_assert(w.jobs[2].eta_s == 0 && w.jobs[2].fate == ESPL__FATE_TERMINATED &&
+	    w.jobs[3].fate == ESPL__FATE_DONE);
 	cr_assert_eq(espl__workload_left(&w, 0, 50, 1), 40);
 	cr_assert_eq(espl__workload_left(&w, 0, 95, 1), 0);
 	cr_assert(isnan(espl__workload_left(&w, 1, 5, 1)));
 	cr_assert_eq(espl__workload_fix(&w, "jobs.csv", 4, &diag), ESPL_E_CONFIG);
-	cr_assert(diag.line == 5 && strstr(diag.text, "asks for 8 nodes") != NULL, "%u: %s", diag.line, diag.text);
+	cr_assert(diag.line == 5 && strstr(diag.text, "asks for 8 nodes") != NULL, "%u: %s",
+	    diag.line, diag.text);
 	cr_assert_eq(espl__workload_fix(&w, "jobs.csv", 8, NULL), ESPL_OK);
 	cr_assert(w.jobs[0].nodes_min == 3 && w.jobs[0].nodes_max == 3 && w.jobs[3].nodes_min == 8);
 	espl__workload_free(&w);
@@ -86,7 +96,8 @@ Test(workload, what_is_refused)
 	bad("\n# nothing\n", 2, "empty", "header: job");
 	bad(HEADER, 1, "no job", NULL);
 	bad("job,arrives_s,work_s,nodes_min\na,0,1,1\n", 1, "no column 'nodes_max'", "header");
-	bad("job,arrives_s,work_s,nodes_min,nodes_max,nodes_askd\n", 1, "'nodes_askd'", "nodes_asked");
+	bad("job,arrives_s,work_s,nodes_min,nodes_max,nodes_askd\n", 1, "'nodes_askd'",
+	    "nodes_asked");
 	bad("job,job,arrives_s,work_s,nodes_min,nodes_max\n", 1, "twice", NULL);
 	bad("job,arrives_s,work_s,nodes_min,nodes_max,fate\n", 1, "only one", NULL);
 	bad(HEADER "a,5,1,1,1\nb,4,1,1,1\n", 3, "before 'a' of line 2 (5 s)", "sort");
@@ -102,7 +113,8 @@ Test(workload, what_is_refused)
 	bad(HEADER "a,5,1,1.5,2\n", 2, "not a whole number", NULL);
 	bad(HEADER "a,5,1,4,2\n", 2, "at least 4 nodes and at most 2", NULL);
 	bad(HEADER "a,5,1,65,100\n", 2, "never more than 64", "wait for ever");
-	bad(HEADER "a,5,1,1,1\nb,5,1,1,1\na,6,1,1,1\n", 4, "twice, first in line 2", "name of its own");
+	bad(HEADER "a,5,1,1,1\nb,5,1,1,1\na,6,1,1,1\n", 4, "twice, first in line 2",
+	    "name of its own");
 	bad(HEADER "a,5,1,1\n", 2, "4 fields", NULL);
 	bad(HEADER ",5,1,1,1\n", 2, "no name", NULL);
 	bad(HEADER "\"a,5,1,1,1\n", 2, "quote", NULL);
@@ -111,23 +123,37 @@ Test(workload, what_is_refused)
 Test(workload, what_is_refused_of_other_columns)
 {
 	static const char *const rows[][2] = {
-		{ "0,,,,", "'nodes_asked' is 0" }, { ",0,,,", "'weight' is 0" }, { ",,-1,,", "'eta_s' is -1" },
-		{ ",,,crash,5", "no such fate" }, { ",,,bug,", "when is it bug" }, { ",,,,5", "'fate' is not" },
-		{ ",,,terminated,100", "done after 100 s" }, { ",,,bug,-1", "'fate_at_s' is -1" },
+		{ "0,,,,", "'nodes_asked' is 0" },
+		{ ",0,,,", "'weight' is 0" },
+		{ ",,-1,,", "'eta_s' is -1" },
+		{ ",,,crash,5", "no such fate" },
+		{ ",,,bug,", "when is it bug" },
+		{ ",,,,5", "'fate' is not" },
+		{ ",,,terminated,100", "done after 100 s" },
+		{ ",,,bug,-1", "'fate_at_s' is -1" },
 	};
 	static const char *const tables[][2] = {
-		{ "2:2", "begin with 1:1" }, { "1:1 2", "NODES:SPEED" }, { "1:1 2:x", "NODES:SPEED" }, { "1:1 1:2", "have to rise" },
-		{ "1:1 2:0", "above 0" }, { "1:2", "begin with 1:1" },
+		{ "2:2", "begin with 1:1" },
+		{ "1:1 2", "NODES:SPEED" },
+		{ "1:1 2:x", "NODES:SPEED" },
+		{ "1:1 1:2", "have to rise" },
+		{ "1:1 2:0", "above 0" },
+		{ "1:2", "begin with 1:1" },
 	};
 	char text[256];
 
 	for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-		(void)snprintf(text, sizeof text, "job,arrives_s,work_s,nodes_min,nodes_max,nodes_asked,weight,eta_s,fate,fate_at_s\n"
-		               "a,0,100,1,8,%s\n", rows[i][0]);
+		(void)snprintf(text, sizeof text,
+		    "job,arrives_s,work_s,nodes_min,nodes_max,nodes_asked,weight,eta_s,fate,fate_"
+		    "at_s\n"
+		    "a,0,100,1,8,%s\n",
+		    rows[i][0]);
 		bad(text, 2, rows[i][1], NULL);
 	}
 	for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
-		(void)snprintf(text, sizeof text, "job,arrives_s,work_s,nodes_min,nodes_max,scaling\na,0,100,1,8,%s\n", tables[i][0]);
+		(void)snprintf(text, sizeof text,
+		    "job,arrives_s,work_s,nodes_min,nodes_max,scaling\na,0,100,1,8,%s\n",
+		    tables[i][0]);
 		bad(text, 2, tables[i][1], NULL);
 	}
 }
@@ -135,19 +161,23 @@ Test(workload, what_is_refused_of_other_columns)
 /* Rows of rubbish are refused or read, and nothing else happens. */
 Test(workload, rubbish)
 {
-	static const char *const bits[] = { "a", ",", ",", ",", "\n", "1", "0", "-", "\"", ":", "1:1 ", "bug", "#", "e9", ".", " ", HEADER };
+	static const char *const bits[] = { "a", ",", ",", ",", "\n", "1", "0", "-", "\"", ":",
+		"1:1 ", "bug", "#", "e9", ".", " ", HEADER };
 	uint64_t state = 7;
-	char     text[2048];
+	char text[2048];
 
 	for (int round = 0; round < 3000; round++) {
 		struct espl__diag diag = ESPL__DIAG_INIT;
 		struct espl__workload w;
-		size_t used = (size_t)snprintf(text, sizeof text, "%s", round % 2 ? HEADER
-		                               : "job,arrives_s,work_s,nodes_min,nodes_max,fate,fate_at_s,scaling\n");
+		size_t used = (size_t)snprintf(text, sizeof text, "%s",
+		    round % 2
+			? HEADER
+			: "job,arrives_s,work_s,nodes_min,nodes_max,fate,fate_at_s,scaling\n");
 
 		for (int i = 0; i < 60 && used < sizeof text - 64; i++) {
 			state = state * UINT64_C(6364136223846793005) + 1;
-			used += (size_t)snprintf(text + used, sizeof text - used, "%s", bits[(state >> 33) % (sizeof bits / sizeof bits[0])]);
+			used += (size_t)snprintf(text + used, sizeof text - used, "%s",
+			    bits[(state >> 33) % (sizeof bits / sizeof bits[0])]);
 		}
 		if (read_text(text, 64, &w, &diag) != ESPL_OK)
 			cr_assert(diag.text[0] != '\0' && diag.status == ESPL_E_CONFIG);
@@ -155,7 +185,7 @@ Test(workload, rubbish)
 	}
 }
 
-/* ---- drawn --------------------------------------------------------------------------------------------- */
+/* ---- drawn -------------------------------------------------------------------------------- */
 
 static void
 draw(const struct espl__workload_draw *d, struct espl__workload *w)
@@ -168,7 +198,7 @@ draw(const struct espl__workload_draw *d, struct espl__workload *w)
 Test(workload, drawn_as_published)
 {
 	struct espl__workload_draw d = ESPL__WORKLOAD_DRAW;
-	double   sum = 0, logs = 0, squares = 0;
+	double sum = 0, logs = 0, squares = 0;
 	uint32_t count = 0, night = 0;
 
 	for (d.seed = 1; d.seed <= 100; d.seed++) {
@@ -179,7 +209,8 @@ Test(workload, drawn_as_published)
 		for (uint32_t i = 0; i < w.count; i++) {
 			const struct espl__job *job = &w.jobs[i];
 
-			cr_assert(job->work_s >= 300 && job->eta_s == job->work_s && job->nodes_max == 16 && job->nodes_min == 1);
+			cr_assert(job->work_s >= 300 && job->eta_s == job->work_s &&
+			    job->nodes_max == 16 && job->nodes_min == 1);
 			cr_assert(i == 0 || job->arrives_s >= w.jobs[i - 1].arrives_s);
 			cr_assert(job->arrives_s >= 0 && job->arrives_s <= d.span_s);
 			sum += job->work_s;
@@ -220,7 +251,7 @@ Test(workload, stratified_draws_are_alike)
 	struct espl__workload_draw d = ESPL__WORKLOAD_DRAW, e;
 	struct espl__workload a, b;
 	uint32_t moved = 0;
-	double   sum = 0;
+	double sum = 0;
 
 	d.stratified = 1;
 	e = d;
@@ -233,13 +264,15 @@ Test(workload, stratified_draws_are_alike)
 	qsort(a.jobs, a.count, sizeof *a.jobs, by_work);
 	qsort(b.jobs, b.count, sizeof *b.jobs, by_work);
 	for (uint32_t i = 0; i + 1 < a.count; i++) {
-		cr_assert(a.jobs[i].work_s <= b.jobs[i + 1].work_s && b.jobs[i].work_s <= a.jobs[i + 1].work_s, "rank %u: %g %g",
-		          i, a.jobs[i].work_s, b.jobs[i].work_s);
+		cr_assert(a.jobs[i].work_s <= b.jobs[i + 1].work_s &&
+			b.jobs[i].work_s <= a.jobs[i + 1].work_s,
+		    "rank %u: %g %g", i, a.jobs[i].work_s, b.jobs[i].work_s);
 		sum += a.jobs[i].work_s;
 	}
 	espl__workload_free(&a);
 	espl__workload_free(&b);
-	cr_assert_float_eq(sum / 446 / 60, 415, 15, "%g", sum / 446 / 60);	/* 465 with the longest */
+	cr_assert_float_eq(sum / 446 / 60, 415, 15, "%g",
+	    sum / 446 / 60); /* 465 with the longest */
 	d.jobs = 0;
 	d.small = 50;
 	draw(&d, &a);
@@ -270,12 +303,16 @@ Test(workload, one_draw_shifts_no_other)
 	draw(&d, &a);
 	draw(&e, &b);
 	for (uint32_t i = 0; i < a.count; i++) {
-		cr_assert(a.jobs[i].work_s == b.jobs[i].work_s && a.jobs[i].arrives_s == b.jobs[i].arrives_s);
-		cr_assert(fabs(b.jobs[i].eta_s / b.jobs[i].work_s - 1) <= 0.1 && b.jobs[i].eta_s != b.jobs[i].work_s);
+		cr_assert(a.jobs[i].work_s == b.jobs[i].work_s &&
+		    a.jobs[i].arrives_s == b.jobs[i].arrives_s);
+		cr_assert(fabs(b.jobs[i].eta_s / b.jobs[i].work_s - 1) <= 0.1 &&
+		    b.jobs[i].eta_s != b.jobs[i].work_s);
 		bugs += b.jobs[i].fate == ESPL__FATE_BUG && b.jobs[i].fate_at_s <= 300;
-		terminated += b.jobs[i].fate == ESPL__FATE_TERMINATED && b.jobs[i].fate_at_s < b.jobs[i].work_s;
+		terminated += b.jobs[i].fate == ESPL__FATE_TERMINATED &&
+		    b.jobs[i].fate_at_s < b.jobs[i].work_s;
 	}
-	cr_assert(bugs > 40 && bugs < 95 && terminated > 25 && terminated < 65, "%u %u", bugs, terminated);
+	cr_assert(bugs > 40 && bugs < 95 && terminated > 25 && terminated < 65, "%u %u", bugs,
+	    terminated);
 	espl__workload_free(&a);
 	espl__workload_free(&b);
 	e.redraw = 1;
@@ -292,7 +329,7 @@ Test(workload, small_jobs_and_batches)
 	struct espl__workload w, again;
 	struct espl__buf text = { NULL, 0, 0 };
 	struct espl__diag diag = ESPL__DIAG_INIT;
-	double   sum = 0;
+	double sum = 0;
 	uint32_t small = 0, close = 0;
 
 	d.small = 805;
@@ -312,15 +349,17 @@ Test(workload, small_jobs_and_batches)
 	cr_assert_eq(small, 805);
 	cr_assert_float_eq(sum / small, 117, 12, "%g", sum / small);
 	cr_assert_gt(close, 500);
-	espl__workload_print(&w, &text);	/* what is written reads back the same */
-	cr_assert_eq(espl__workload_read(&again, "w.csv", &text, ESPL_ANY, &diag), ESPL_OK, "%u: %s", diag.line, diag.text);
+	espl__workload_print(&w, &text); /* what is written reads back the same */
+	cr_assert_eq(espl__workload_read(&again, "w.csv", &text, ESPL_ANY, &diag), ESPL_OK,
+	    "%u: %s", diag.line, diag.text);
 	cr_assert_eq(again.count, w.count);
 	for (uint32_t i = 0; i < w.count; i++) {
 		const struct espl__job *a = &w.jobs[i], *b = &again.jobs[i];
 
-		cr_assert(strcmp(a->name, b->name) == 0 && a->arrives_s == b->arrives_s && a->work_s == b->work_s &&
-		          a->eta_s == b->eta_s && a->fate == b->fate && (a->fate == ESPL__FATE_DONE || a->fate_at_s == b->fate_at_s) &&
-		          a->nodes_max == b->nodes_max && a->nodes_asked == b->nodes_asked);
+		cr_assert(strcmp(a->name, b->name) == 0 && a->arrives_s == b->arrives_s &&
+		    a->work_s == b->work_s && a->eta_s == b->eta_s && a->fate == b->fate &&
+		    (a->fate == ESPL__FATE_DONE || a->fate_at_s == b->fate_at_s) &&
+		    a->nodes_max == b->nodes_max && a->nodes_asked == b->nodes_asked);
 	}
 	espl__buf_free(&text);
 	espl__workload_free(&w);

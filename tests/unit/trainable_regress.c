@@ -1,5 +1,5 @@
-/* trainable_regress.c - data parallel regression for tests: a gang cuts the batch into as many parts as
- * it has ranks, so its sums depend on its size in the last digits, and on nothing else.
+/* trainable_regress.c - data parallel regression for tests: a gang cuts the batch into as many
+ * parts as it has ranks, so its sums depend on its size in the last digits, and on nothing else.
  *
  * REGRESS_PACE_MS in its environment: how long an iteration takes, shared by the gang.
  * With AS_BYTES the state is what save and load carry, else regions.
@@ -10,20 +10,20 @@
 #include <time.h>
 #include <espalier/trainable.h>
 
-#define SIZE  513u
+#define SIZE 513u
 #define BATCH 64u
 #define STATE (2 * SIZE * sizeof(float) + 2 * sizeof(uint64_t))
 
 struct trial {
 	const struct espl_trial_context *context;
-	float    weight[SIZE], speed[SIZE];	/* the state: these, */
-	uint64_t done, random;			/* and these         */
-	float    slope[SIZE], x[SIZE];
+	float weight[SIZE], speed[SIZE]; /* the state: these, */
+	uint64_t done, random;           /* and these */
+	float slope[SIZE], x[SIZE];
 };
 
 static espl_status
 regress_create(const struct espl_host *host, const struct espl_config *config, void **self,
-               struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)host;
 	(void)config;
@@ -56,7 +56,7 @@ uniform(uint64_t *state)
 
 static espl_status
 regress_open(void *self, const struct espl_trial_context *context, void **trial,
-             struct espl_error *error)
+    struct espl_error *error)
 {
 	struct trial *t = calloc(1, sizeof *t);
 
@@ -97,21 +97,21 @@ example(struct trial *t, uint64_t key)
 
 static espl_status
 regress_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
-             struct espl_error *error)
+    struct espl_error *error)
 {
 	static const char *const names[] = { "w0", "w1", "w2", "w3" };
-	struct trial           *t = trial;
+	struct trial *t = trial;
 	const struct espl_comm *c = t->context->comm;
-	uint64_t                key = next(&t->random);
-	const char             *pace = getenv("REGRESS_PACE_MS");
-	double                  loss = 0.0, length = 0.0;
-	espl_status             status;
+	uint64_t key = next(&t->random);
+	const char *pace = getenv("REGRESS_PACE_MS");
+	double loss = 0.0, length = 0.0;
+	espl_status status;
 
 	(void)error;
 	if (iteration != t->done + 1)
 		return ESPL_E_BUG;
 	if (pace != NULL) {
-		int64_t         ns = strtoll(pace, NULL, 10) * 1000000 / c->world;
+		int64_t ns = strtoll(pace, NULL, 10) * 1000000 / c->world;
 		struct timespec span = { (time_t)(ns / 1000000000), (long)(ns % 1000000000) };
 
 		(void)nanosleep(&span, NULL);
@@ -156,7 +156,7 @@ static espl_status
 regress_regions(void *trial, struct espl_region_sink *sink, struct espl_error *error)
 {
 	struct trial *t = trial;
-	espl_status   status = sink->region(sink, "weight", t->weight, sizeof t->weight, ESPL_CPU);
+	espl_status status = sink->region(sink, "weight", t->weight, sizeof t->weight, ESPL_CPU);
 
 	(void)error;
 	if (status == ESPL_OK)
@@ -164,7 +164,8 @@ regress_regions(void *trial, struct espl_region_sink *sink, struct espl_error *e
 	if (status == ESPL_OK)
 		status = sink->region(sink, "done", &t->done, sizeof t->done, ESPL_CPU);
 	return status == ESPL_OK
-	    ? sink->region(sink, "random", &t->random, sizeof t->random, ESPL_CPU) : status;
+	    ? sink->region(sink, "random", &t->random, sizeof t->random, ESPL_CPU)
+	    : status;
 }
 #endif
 
@@ -184,9 +185,9 @@ regress_resized(void *trial, struct espl_error *error)
 	return ESPL_OK;
 }
 
-static const struct espl_trainable_ops ops = {
-	ESPL_TABLE(struct espl_trainable_ops), .open = regress_open, .close = regress_close,
-	.step = regress_step, .resize = regress_resize, .resized = regress_resized,
+static const struct espl_trainable_ops ops = { ESPL_TABLE(struct espl_trainable_ops),
+	.open = regress_open, .close = regress_close, .step = regress_step,
+	.resize = regress_resize, .resized = regress_resized,
 #ifdef AS_BYTES
 	.save = regress_save, .load = regress_load
 #else
@@ -195,12 +196,9 @@ static const struct espl_trainable_ops ops = {
 };
 
 #ifdef AS_BYTES
-ESPL_PLUGIN(trainable, regress_bytes) = {
-	ESPL_HEAD(ESPL_TRAINABLE, "regress_bytes"),
+ESPL_PLUGIN(trainable, regress_bytes) = { ESPL_HEAD(ESPL_TRAINABLE, "regress_bytes"),
 #else
-ESPL_PLUGIN(trainable, regress) = {
-	ESPL_HEAD(ESPL_TRAINABLE, "regress"),
+ESPL_PLUGIN(trainable, regress) = { ESPL_HEAD(ESPL_TRAINABLE, "regress"),
 #endif
 	.version = "0.1", .summary = "data parallel regression, for tests", .ops = &ops.head,
-	.create = regress_create, .destroy = regress_destroy
-};
+	.create = regress_create, .destroy = regress_destroy };

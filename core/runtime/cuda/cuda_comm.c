@@ -1,12 +1,13 @@
 /* cuda_comm.c - NCCL as the communicator of a gang on GPUs.
  *
- * The ranks meet as those on CPUs do, and keep that communicator beside NCCL's: it brings NCCL's id to all,
- * carries what is in host memory, and notices a rank that is gone, which NCCL itself does not within a machine.
- * NCCL never blocks here: what it begins is waited for with a deadline, and given up (ncclCommAbort) when
- * that has passed or a rank is lost.  Nothing is tried any more after that.
+ * The ranks meet as those on CPUs do, and keep that communicator beside NCCL's: it brings NCCL's id
+ * to all, carries what is in host memory, and notices a rank that is gone, which NCCL itself does
+ * not within a machine. NCCL never blocks here: what it begins is waited for with a deadline, and
+ * given up (ncclCommAbort) when that has passed or a rank is lost.  Nothing is tried any more after
+ * that.
  *
- * The SDK's calls have no place for a message: they say on standard error, which is the trial's log, which
- * rank, which GPU and which call it was.
+ * The SDK's calls have no place for a message: they say on standard error, which is the trial's
+ * log, which rank, which GPU and which call it was.
  */
 #include <inttypes.h>
 #include <pthread.h>
@@ -20,17 +21,17 @@
 #include "runtime/cuda/cuda.h"
 
 #define INIT_LIMIT (60 * ESPL_SECOND)
-#define END_LIMIT  (10 * ESPL_SECOND)
-#define LOOK_EVERY INT64_C(20000000)	/* ns between two looks at the other ranks */
-#define UUID_SIZE  48u
+#define END_LIMIT (10 * ESPL_SECOND)
+#define LOOK_EVERY INT64_C(20000000) /* ns between two looks at the other ranks */
+#define UUID_SIZE 48u
 
 struct gpu_comm {
-	struct espl__comm  base;	/* first: what view.ctx is */
+	struct espl__comm base; /* first: what view.ctx is */
 	struct espl__comm *host;
 	struct espl__cuda *cuda;
-	ncclComm_t nccl;		/* NULL: alone, or given up */
-	void      *stage;		/* host memory for sum_shards, grows */
-	size_t     stage_size;
+	ncclComm_t nccl; /* NULL: alone, or given up */
+	void *stage;     /* host memory for sum_shards, grows */
+	size_t stage_size;
 };
 
 static struct gpu_comm *
@@ -42,8 +43,8 @@ of(const struct espl_comm *view)
 static void
 complain(const struct gpu_comm *c, const char *call, const char *why)
 {
-	fprintf(stderr, "espalier: rank %" PRIu32 " of %" PRIu32 ", GPU %d (%s): %s: %s\n", c->base.view.rank,
-	    c->base.view.world, c->cuda->ordinal, c->cuda->uuid, call, why);
+	fprintf(stderr, "espalier: rank %" PRIu32 " of %" PRIu32 ", GPU %d (%s): %s: %s\n",
+	    c->base.view.rank, c->base.view.world, c->cuda->ordinal, c->cuda->uuid, call, why);
 }
 
 static void *
@@ -53,7 +54,8 @@ abort_main(void *nccl)
 	return NULL;
 }
 
-/* In a thread of its own: it waits for what is queued, and for graphs that have captured its calls. */
+/* In a thread of its own: it waits for what is queued, and for graphs that have captured its calls.
+ */
 static void
 abort_nccl(struct gpu_comm *c)
 {
@@ -84,9 +86,13 @@ nccl_failed(struct gpu_comm *c, ncclResult_t result, const char *call)
 {
 	char why[400];
 
-	(void)snprintf(why, sizeof why, "%s: %s", ncclGetErrorString(result), ncclGetLastError(c->nccl));
-	return give_up(c, result == ncclRemoteError ? ESPL_E_PEER : result == ncclInvalidArgument
-	    || result == ncclInvalidUsage ? ESPL_E_BUG : ESPL_E_REMOTE, call, why);
+	(void)snprintf(why, sizeof why, "%s: %s", ncclGetErrorString(result),
+	    ncclGetLastError(c->nccl));
+	return give_up(c,
+	    result == ncclRemoteError                                         ? ESPL_E_PEER
+		: result == ncclInvalidArgument || result == ncclInvalidUsage ? ESPL_E_BUG
+									      : ESPL_E_REMOTE,
+	    call, why);
 }
 
 static espl_status
@@ -98,7 +104,9 @@ cuda_failed(struct gpu_comm *c, cudaError_t error, const char *call)
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
-struct patience { int64_t deadline, look_at, pause; };
+struct patience {
+	int64_t deadline, look_at, pause;
+};
 
 static struct patience
 patience(espl_span limit)
@@ -130,8 +138,8 @@ static espl_status
 settle(struct gpu_comm *c, espl_span limit, const char *call)
 {
 	struct patience p = patience(limit);
-	ncclResult_t    state = ncclInProgress;
-	espl_status     status = ESPL_OK;
+	ncclResult_t state = ncclInProgress;
+	espl_status status = ESPL_OK;
 
 	while (status == ESPL_OK) {
 		ncclResult_t asked = ncclCommGetAsyncError(c->nccl, &state);
@@ -161,18 +169,18 @@ static espl_status
 drain(struct gpu_comm *c)
 {
 	struct patience p = patience(c->base.wait_limit);
-	espl_status     status = c->base.broken;
+	espl_status status = c->base.broken;
 
 	while (status == ESPL_OK) {
-		cudaError_t  error = cudaStreamQuery(c->cuda->stream);
+		cudaError_t error = cudaStreamQuery(c->cuda->stream);
 		ncclResult_t state = ncclSuccess;
 
 		if (error == cudaSuccess)
 			return ESPL_OK;
 		if (error != cudaErrorNotReady)
 			return cuda_failed(c, error, "the work on its stream");
-		if (c->nccl != NULL && ncclCommGetAsyncError(c->nccl, &state) == ncclSuccess
-		    && state != ncclSuccess && state != ncclInProgress)
+		if (c->nccl != NULL && ncclCommGetAsyncError(c->nccl, &state) == ncclSuccess &&
+		    state != ncclSuccess && state != ncclInProgress)
 			return nccl_failed(c, state, "the work on its stream");
 		status = bear(c, &p, "the work on its stream");
 	}
@@ -184,10 +192,17 @@ drain(struct gpu_comm *c)
 static int
 type_of(espl_dtype type, ncclDataType_t *to, size_t *size)
 {
-	static const struct { ncclDataType_t type; size_t size; } known[] = {
-		[ESPL_F32] = { ncclFloat32, 4 }, [ESPL_F64] = { ncclFloat64, 8 },
-		[ESPL_F16] = { ncclFloat16, 2 }, [ESPL_BF16] = { ncclBfloat16, 2 },
-		[ESPL_I32] = { ncclInt32, 4 }, [ESPL_I64] = { ncclInt64, 8 }, [ESPL_U8] = { ncclUint8, 1 },
+	static const struct {
+		ncclDataType_t type;
+		size_t size;
+	} known[] = {
+		[ESPL_F32] = { ncclFloat32, 4 },
+		[ESPL_F64] = { ncclFloat64, 8 },
+		[ESPL_F16] = { ncclFloat16, 2 },
+		[ESPL_BF16] = { ncclBfloat16, 2 },
+		[ESPL_I32] = { ncclInt32, 4 },
+		[ESPL_I64] = { ncclInt64, 8 },
+		[ESPL_U8] = { ncclUint8, 1 },
 	};
 
 	if (type < ESPL_F32 || type > ESPL_U8)
@@ -200,21 +215,23 @@ type_of(espl_dtype type, ncclDataType_t *to, size_t *size)
 static espl_status
 copy(struct gpu_comm *c, void *to, const void *from, size_t bytes, enum cudaMemcpyKind way)
 {
-	cudaError_t error = to == from ? cudaSuccess : cudaMemcpyAsync(to, from, bytes, way, c->cuda->stream);
+	cudaError_t error =
+	    to == from ? cudaSuccess : cudaMemcpyAsync(to, from, bytes, way, c->cuda->stream);
 
 	return error == cudaSuccess ? ESPL_OK : cuda_failed(c, error, "cudaMemcpyAsync");
 }
 
 static espl_status
-gpu_allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t count, espl_dtype type,
-              espl_reduce how)
+gpu_allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t count,
+    espl_dtype type, espl_reduce how)
 {
-	static const ncclRedOp_t known[] = {
-		[ESPL_SUM] = ncclSum, [ESPL_MEAN] = ncclAvg, [ESPL_MIN] = ncclMin, [ESPL_MAX] = ncclMax
-	};
+	static const ncclRedOp_t known[] = { [ESPL_SUM] = ncclSum,
+		[ESPL_MEAN] = ncclAvg,
+		[ESPL_MIN] = ncclMin,
+		[ESPL_MAX] = ncclMax };
 	struct gpu_comm *c = of(view);
-	ncclDataType_t   nccl_type;
-	size_t           size;
+	ncclDataType_t nccl_type;
+	size_t size;
 
 	if (c->base.broken != ESPL_OK)
 		return c->base.broken;
@@ -226,16 +243,18 @@ gpu_allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t 
 		return ESPL_OK;
 	if (view->world == 1)
 		return copy(c, out, in, count * size, cudaMemcpyDeviceToDevice);
-	return begun(c, ncclAllReduce(in, out, count, nccl_type, known[how], c->nccl, c->cuda->stream),
+	return begun(c,
+	    ncclAllReduce(in, out, count, nccl_type, known[how], c->nccl, c->cuda->stream),
 	    "ncclAllReduce");
 }
 
 static espl_status
-gpu_broadcast(const struct espl_comm *view, void *data, uint64_t count, espl_dtype type, uint32_t root)
+gpu_broadcast(const struct espl_comm *view, void *data, uint64_t count, espl_dtype type,
+    uint32_t root)
 {
 	struct gpu_comm *c = of(view);
-	ncclDataType_t   nccl_type;
-	size_t           size;
+	ncclDataType_t nccl_type;
+	size_t size;
 
 	if (c->base.broken != ESPL_OK)
 		return c->base.broken;
@@ -243,16 +262,18 @@ gpu_broadcast(const struct espl_comm *view, void *data, uint64_t count, espl_dty
 		return ESPL_E_BUG;
 	if (view->world == 1 || count == 0)
 		return ESPL_OK;
-	return begun(c, ncclBroadcast(data, data, count, nccl_type, (int)root, c->nccl, c->cuda->stream),
+	return begun(c,
+	    ncclBroadcast(data, data, count, nccl_type, (int)root, c->nccl, c->cuda->stream),
 	    "ncclBroadcast");
 }
 
 static espl_status
-gpu_allgather(const struct espl_comm *view, const void *in, void *out, uint64_t count, espl_dtype type)
+gpu_allgather(const struct espl_comm *view, const void *in, void *out, uint64_t count,
+    espl_dtype type)
 {
 	struct gpu_comm *c = of(view);
-	ncclDataType_t   nccl_type;
-	size_t           size;
+	ncclDataType_t nccl_type;
+	size_t size;
 
 	if (c->base.broken != ESPL_OK)
 		return c->base.broken;
@@ -262,7 +283,8 @@ gpu_allgather(const struct espl_comm *view, const void *in, void *out, uint64_t 
 		return ESPL_OK;
 	if (view->world == 1)
 		return copy(c, out, in, count * size, cudaMemcpyDeviceToDevice);
-	return begun(c, ncclAllGather(in, out, count, nccl_type, c->nccl, c->cuda->stream), "ncclAllGather");
+	return begun(c, ncclAllGather(in, out, count, nccl_type, c->nccl, c->cuda->stream),
+	    "ncclAllGather");
 }
 
 static espl_status
@@ -274,18 +296,21 @@ gpu_wait(const struct espl_comm *view)
 static espl_status
 on_host(struct gpu_comm *c, espl_status status, const char *call)
 {
-	return status == ESPL_OK || status == ESPL_E_BUG || status == ESPL_E_UNSUPPORTED ? status :
-	    give_up(c, status, call, status == ESPL_E_PEER ? "another rank of the gang was lost" :
-	    "it was not done in time");
+	return status == ESPL_OK || status == ESPL_E_BUG || status == ESPL_E_UNSUPPORTED
+	    ? status
+	    : give_up(c, status, call,
+		  status == ESPL_E_PEER ? "another rank of the gang was lost"
+					: "it was not done in time");
 }
 
 static espl_status
 gpu_barrier(const struct espl_comm *view)
 {
 	struct gpu_comm *c = of(view);
-	espl_status      status = drain(c);
+	espl_status status = drain(c);
 
-	return status != ESPL_OK ? status : on_host(c, c->host->view.barrier(&c->host->view), "barrier");
+	return status != ESPL_OK ? status
+				 : on_host(c, c->host->view.barrier(&c->host->view), "barrier");
 }
 
 static espl_status
@@ -295,18 +320,20 @@ gpu_reduce_host(const struct espl_comm *view, double *values, uint32_t count, es
 
 	if (c->base.broken != ESPL_OK)
 		return c->base.broken;
-	return on_host(c, c->host->view.reduce_host(&c->host->view, values, count, how), "reduce_host");
+	return on_host(c, c->host->view.reduce_host(&c->host->view, values, count, how),
+	    "reduce_host");
 }
 
-/* In host memory, where the order of the sum is the same for every world: not fast, but to the bit. */
+/* In host memory, where the order of the sum is the same for every world: not fast, but to the bit.
+ */
 static espl_status
-gpu_sum_shards(const struct espl_comm *view, const void *shards, void *out, uint64_t count, espl_dtype type,
-               uint32_t first, uint32_t mine, uint32_t total)
+gpu_sum_shards(const struct espl_comm *view, const void *shards, void *out, uint64_t count,
+    espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
 {
 	struct gpu_comm *c = of(view);
-	ncclDataType_t   nccl_type;
-	size_t           size, bytes;
-	espl_status      status = c->base.broken;
+	ncclDataType_t nccl_type;
+	size_t size, bytes;
+	espl_status status = c->base.broken;
 
 	if (status != ESPL_OK)
 		return status;
@@ -318,18 +345,21 @@ gpu_sum_shards(const struct espl_comm *view, const void *shards, void *out, uint
 		c->stage = espl__alloc(bytes);
 		c->stage_size = bytes;
 	}
-	status = drain(c);		/* such a copy waits in the driver, where a lost rank is not seen */
+	/* such a copy waits in the driver, where a lost rank is not seen */
+	status = drain(c);
 	if (status == ESPL_OK && mine > 0)
 		status = copy(c, (char *)c->stage + count * size, shards, mine * count * size,
 		    cudaMemcpyDeviceToHost);
 	if (status == ESPL_OK)
 		status = drain(c);
 	if (status == ESPL_OK)
-		status = on_host(c, c->host->view.sum_shards(&c->host->view, (char *)c->stage + count * size,
-		    c->stage, count, type, first, mine, total), "sum_shards");
+		status = on_host(c,
+		    c->host->view.sum_shards(&c->host->view, (char *)c->stage + count * size,
+			c->stage, count, type, first, mine, total),
+		    "sum_shards");
 	if (status == ESPL_OK)
 		status = copy(c, out, c->stage, count * size, cudaMemcpyHostToDevice);
-	return status == ESPL_OK ? drain(c) : status;	/* the stage is used again */
+	return status == ESPL_OK ? drain(c) : status; /* the stage is used again */
 }
 
 static espl_status
@@ -365,13 +395,15 @@ gpu_finish(struct espl__comm *base)
 	free(c);
 }
 
-/* Several ranks of the gang on one GPU: NCCL takes them only if each says that it is a machine of its own
- * (up to 2.30.2), or is told to (from 2.30.3 on); either way their kernels must fit side by side. */
+/* Several ranks of the gang on one GPU: NCCL takes them only if each says that it is a machine of
+ * its own (up to 2.30.2), or is told to (from 2.30.3 on); either way their kernels must fit side by
+ * side. */
 static int
-share_one_gpu(struct gpu_comm *c, const struct espl__comm_setup *setup, struct espl__diag *diag, espl_status *status)
+share_one_gpu(struct gpu_comm *c, const struct espl__comm_setup *setup, struct espl__diag *diag,
+    espl_status *status)
 {
 	char *all = espl__alloc((size_t)setup->world * UUID_SIZE), id[64];
-	int   version = 0, shared = 0;
+	int version = 0, shared = 0;
 
 	*status = c->host->view.allgather(&c->host->view, c->cuda->uuid, all, UUID_SIZE, ESPL_U8);
 	if (*status != ESPL_OK)
@@ -386,8 +418,8 @@ share_one_gpu(struct gpu_comm *c, const struct espl__comm_setup *setup, struct e
 		(void)setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
 	} else {
 		/* NCCL reads it once, and a resize gives this process another rank. */
-		(void)snprintf(id, sizeof id, "espalier-%" PRIx64 "-%ld-%" PRIx64, setup->key, (long)getpid(),
-		    (uint64_t)espl__tick());
+		(void)snprintf(id, sizeof id, "espalier-%" PRIx64 "-%ld-%" PRIx64, setup->key,
+		    (long)getpid(), (uint64_t)espl__tick());
 		(void)setenv("NCCL_HOSTID", id, 0);
 		(void)setenv("NCCL_NET", "Socket", 0);
 		(void)setenv("NCCL_NET_PLUGIN", "none", 0);
@@ -400,7 +432,8 @@ share_one_gpu(struct gpu_comm *c, const struct espl__comm_setup *setup, struct e
 			(void)setenv("NCCL_SOCKET_IFNAME", "=lo", 0);
 	}
 	(void)setenv("NCCL_NVLS_ENABLE", "0", 0);
-	(void)setenv("NCCL_CUMEM_HOST_ENABLE", "0", 0);	/* to try it is fatal in some machines' drivers before 595 */
+	/* to try it is fatal in some machines' drivers before 595 */
+	(void)setenv("NCCL_CUMEM_HOST_ENABLE", "0", 0);
 	return 1;
 }
 
@@ -409,7 +442,7 @@ start_nccl(struct gpu_comm *c, const struct espl__comm_setup *setup, struct espl
 {
 	ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
 	ncclUniqueId id;
-	espl_status  status;
+	espl_status status;
 	ncclResult_t result = ncclSuccess;
 
 	config.blocking = 0;
@@ -421,8 +454,8 @@ start_nccl(struct gpu_comm *c, const struct espl__comm_setup *setup, struct espl
 	if (setup->rank == 0)
 		result = ncclGetUniqueId(&id);
 	if (result != ncclSuccess)
-		return espl__fail(diag, ESPL_E_REMOTE, "rank 0, GPU %d: ncclGetUniqueId: %s: %s", c->cuda->ordinal,
-		    ncclGetErrorString(result), ncclGetLastError(NULL));
+		return espl__fail(diag, ESPL_E_REMOTE, "rank 0, GPU %d: ncclGetUniqueId: %s: %s",
+		    c->cuda->ordinal, ncclGetErrorString(result), ncclGetLastError(NULL));
 	status = espl__comm_tell(c->host, &id, sizeof id, 0);
 	if (status != ESPL_OK)
 		return espl__fail(diag, status, "a rank was lost while the gang came together");
@@ -430,23 +463,27 @@ start_nccl(struct gpu_comm *c, const struct espl__comm_setup *setup, struct espl
 	if (result != ncclSuccess && result != ncclInProgress) {
 		status = nccl_failed(c, result, "ncclCommInitRankConfig");
 	} else {
-		status = settle(c, setup->init_limit > 0 && setup->init_limit < INIT_LIMIT * 10 ? setup->init_limit :
-		    INIT_LIMIT, "ncclCommInitRankConfig");
+		status = settle(c,
+		    setup->init_limit > 0 && setup->init_limit < INIT_LIMIT * 10 ? setup->init_limit
+										 : INIT_LIMIT,
+		    "ncclCommInitRankConfig");
 	}
-	if (status != ESPL_OK)		/* it has been told why */
-		return espl__fail(diag, status, "rank %" PRIu32 ", GPU %d: NCCL's communicator of %" PRIu32
-		    " ranks could not be made", setup->rank, c->cuda->ordinal, setup->world);
+	if (status != ESPL_OK) /* it has been told why */
+		return espl__fail(diag, status,
+		    "rank %" PRIu32 ", GPU %d: NCCL's communicator of %" PRIu32
+		    " ranks could not be made",
+		    setup->rank, c->cuda->ordinal, setup->world);
 	c->base.view.native = c->nccl;
 	return ESPL_OK;
 }
 
 espl_status
-espl__cuda_connect(struct espl__device *d, const struct espl__comm_setup *setup, struct espl__comm **to,
-                   struct espl__diag *diag)
+espl__cuda_connect(struct espl__device *d, const struct espl__comm_setup *setup,
+    struct espl__comm **to, struct espl__diag *diag)
 {
 	struct espl__comm *host;
-	struct gpu_comm   *c;
-	espl_status        status = espl__comm_init(setup, &host, diag);
+	struct gpu_comm *c;
+	espl_status status = espl__comm_init(setup, &host, diag);
 
 	*to = NULL;
 	if (status != ESPL_OK)
@@ -454,7 +491,7 @@ espl__cuda_connect(struct espl__device *d, const struct espl__comm_setup *setup,
 	c = espl__alloc(sizeof *c);
 	c->host = host;
 	c->cuda = d->state;
-	c->base.view = host->view;	/* rank, world, node, generation */
+	c->base.view = host->view; /* rank, world, node, generation */
 	c->base.view.ctx = c;
 	c->base.view.allreduce = gpu_allreduce;
 	c->base.view.broadcast = gpu_broadcast;

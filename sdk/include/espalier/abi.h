@@ -28,182 +28,197 @@ extern "C" {
  *   0.1  first release */
 #define ESPL_ABI_MAJOR 0u
 #define ESPL_ABI_MINOR 2u
-#define ESPL_ABI       ((ESPL_ABI_MAJOR << 16) | ESPL_ABI_MINOR)
-#define ESPL_MAGIC     0x6c707365u	/* "espl" */
+#define ESPL_ABI ((ESPL_ABI_MAJOR << 16) | ESPL_ABI_MINOR)
+#define ESPL_MAGIC 0x6c707365u /* "espl" */
 
 #if defined(__GNUC__)
-# define ESPL_EXPORT       __attribute__((visibility("default")))
-# define ESPL_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define ESPL_EXPORT __attribute__((visibility("default")))
+#define ESPL_PRINTF(f, a) __attribute__((format(printf, f, a)))
 #else
-# define ESPL_EXPORT
-# define ESPL_PRINTF(f, a)
+#define ESPL_EXPORT
+#define ESPL_PRINTF(f, a)
 #endif
 
-typedef int64_t espl_time;	/* instant; 0 = the run began; may be negative (price history) */
-typedef int64_t espl_span;	/* length of time, ns */
-typedef int64_t espl_money;	/* micro-dollars */
-#define ESPL_NEVER  INT64_MAX	/* an instant that does not come, or is not known */
-#define ESPL_NONE   UINT64_MAX	/* no such id */
-#define ESPL_ANY    UINT32_MAX	/* no such number; no limit; whichever: as the field says */
-#define ESPL_SECOND INT64_C(1000000000)	/* espl_span of one second */
-#define ESPL_USD    INT64_C(1000000)	/* espl_money of one dollar */
+typedef int64_t espl_time;   /* instant; 0 = the run began; may be negative (price history) */
+typedef int64_t espl_span;   /* length of time, ns */
+typedef int64_t espl_money;  /* micro-dollars */
+#define ESPL_NEVER INT64_MAX /* an instant that does not come, or is not known */
+#define ESPL_NONE UINT64_MAX /* no such id */
+#define ESPL_ANY UINT32_MAX  /* no such number; no limit; whichever: as the field says */
+#define ESPL_SECOND INT64_C(1000000000) /* espl_span of one second */
+#define ESPL_USD INT64_C(1000000)       /* espl_money of one dollar */
 
-typedef uint32_t espl_kind;	/* what a plugin is; its file is named KIND_NAME.so */
-enum {	ESPL_ALGORITHM = 1, ESPL_ALLOCATOR = 2, ESPL_CLOUD = 3, ESPL_PLACER = 4,
-	ESPL_TRAINABLE = 5 };	/* same descriptor, same loader, loaded by workers */
-
-typedef int32_t espl_status;	/* what most functions return; failures are negative */
+typedef uint32_t espl_kind; /* what a plugin is; its file is named KIND_NAME.so */
 enum {
-	ESPL_OK            =  0,
-	ESPL_E_CONFIG      = -1,	/* an option is unusable; the user can fix it   */
-	ESPL_E_NOMEM       = -2,	/* out of memory                                */
-	ESPL_E_BUSY        = -3,	/* not now: asked again when something changes  */
-	ESPL_E_INFEASIBLE  = -4,	/* nothing satisfies the constraints            */
-	ESPL_E_REMOTE      = -5,	/* something outside this process failed        */
-	ESPL_E_REJECTED    = -6,	/* a sink refused the decision                  */
-	ESPL_E_BUG         = -7,	/* a state the plugin's author had excluded     */
-	ESPL_E_PEER        = -8,	/* a rank of the gang is gone, or aborted       */
-	ESPL_E_LIMIT       = -9,	/* a limit of time, memory or size was reached  */
-	ESPL_E_UNSUPPORTED = -10,	/* this host, device or provider cannot do it   */
-	ESPL_E_UNKNOWN     = -11	/* no such name, id, or not measured            */
+	ESPL_ALGORITHM = 1,
+	ESPL_ALLOCATOR = 2,
+	ESPL_CLOUD = 3,
+	ESPL_PLACER = 4,
+	ESPL_TRAINABLE = 5 /* same descriptor, same loader, loaded by workers */
+};
+
+typedef int32_t espl_status; /* what most functions return; failures are negative */
+enum {
+	ESPL_OK = 0,
+	ESPL_E_CONFIG = -1,       /* an option is unusable; the user can fix it */
+	ESPL_E_NOMEM = -2,        /* out of memory */
+	ESPL_E_BUSY = -3,         /* not now: asked again when something changes */
+	ESPL_E_INFEASIBLE = -4,   /* nothing satisfies the constraints */
+	ESPL_E_REMOTE = -5,       /* something outside this process failed */
+	ESPL_E_REJECTED = -6,     /* a sink refused the decision */
+	ESPL_E_BUG = -7,          /* a state the plugin's author had excluded */
+	ESPL_E_PEER = -8,         /* a rank of the gang is gone, or aborted */
+	ESPL_E_LIMIT = -9,        /* a limit of time, memory or size was reached */
+	ESPL_E_UNSUPPORTED = -10, /* this host, device or provider cannot do it */
+	ESPL_E_UNKNOWN = -11      /* no such name, id, or not measured */
 };
 
 /* Owned by the caller, written by the callee, may be NULL.  First failure wins. */
 struct espl_error {
-	uint32_t    size;
-	espl_status status;	/* ESPL_OK: empty; espl_fail fills it once               */
-	uint32_t    option;	/* index of the option to blame, else ESPL_ANY: gives FILE:LINE */
-	uint32_t    row;	/* of a TABLE option, else ESPL_ANY                              */
-	char        text[240];	/* what is wrong, one line                                      */
-	char        hint[240];	/* what to do about it, may be empty                            */
+	uint32_t size;
+	espl_status status; /* ESPL_OK: empty; espl_fail fills it once */
+	uint32_t option;    /* index of the option to blame, else ESPL_ANY: gives FILE:LINE */
+	uint32_t row;       /* of a TABLE option, else ESPL_ANY */
+	char text[240];     /* what is wrong, one line */
+	char hint[240];     /* what to do about it, may be empty */
 };
 
 /* Capabilities.  Low half: promises, ignorable.  High half: demands, unknown ones refused. */
-#define ESPL_CAP_PURE         (UINT64_C(1) << 0)  /* same views + same random = same answers */
-#define ESPL_CAP_SIMULATED    (UINT64_C(1) << 1)  /* a cloud that costs nothing               */
-#define ESPL_CAP_NEEDS_SAVES  (UINT64_C(1) << 3)  /* an algorithm that can do nothing without checkpoints */
-#define ESPL_CAP_EXAMPLE      (UINT64_C(1) << 2)  /* documented by its example, not in the reference pages */
-#define ESPL_NEED_IO          (UINT64_C(1) << 32) /* http, spawn, timers: clouds only         */
-#define ESPL_NEED_COMPUTE     (UINT64_C(1) << 33) /* child-process computations (host.h)      */
-#define ESPL_NEED_CUDA        (UINT64_C(1) << 34) /* trainables                               */
+#define ESPL_CAP_PURE (UINT64_C(1) << 0)      /* same views + same random = same answers */
+#define ESPL_CAP_SIMULATED (UINT64_C(1) << 1) /* a cloud that costs nothing */
+/* an algorithm that can do nothing without checkpoints */
+#define ESPL_CAP_NEEDS_SAVES (UINT64_C(1) << 3)
+/* documented by its example, not in the reference pages */
+#define ESPL_CAP_EXAMPLE (UINT64_C(1) << 2)
+#define ESPL_NEED_IO (UINT64_C(1) << 32)      /* http, spawn, timers: clouds only */
+#define ESPL_NEED_COMPUTE (UINT64_C(1) << 33) /* child-process computations (host.h) */
+#define ESPL_NEED_CUDA (UINT64_C(1) << 34)    /* trainables */
 
 /* ---- options: the schema by which the host reads the user's libconfig group ---------- */
 
 typedef uint32_t espl_option_type;
 enum {
-	ESPL_OPT_BOOL = 1,	/* true, false; value 1, 0                                 */
-	ESPL_OPT_INT,		/* 64 bits                                                 */
-	ESPL_OPT_REAL,		/* never NaN                                               */
+	ESPL_OPT_BOOL = 1, /* true, false; value 1, 0 */
+	ESPL_OPT_INT,      /* 64 bits */
+	ESPL_OPT_REAL,     /* never NaN */
 	ESPL_OPT_STRING,
-	ESPL_OPT_CHOICE,	/* one of choices; value is its index                      */
-	ESPL_OPT_SPAN,		/* "90s", "1h30m"; a bare number is seconds                */
-	ESPL_OPT_BYTES,		/* "512MiB"; a bare number is bytes                        */
-	ESPL_OPT_MONEY,		/* dollars                                                 */
-	ESPL_OPT_PATH,		/* the host reads the file; bytes through host->file       */
-	ESPL_OPT_LATENCY,	/* "15s" or { dist; mean; sd; }                            */
-	ESPL_OPT_TABLE		/* ( (32, 1), ... ) or ( { name = ...; }, ... ): see columns */
+	ESPL_OPT_CHOICE,  /* one of choices; value is its index */
+	ESPL_OPT_SPAN,    /* "90s", "1h30m"; a bare number is seconds */
+	ESPL_OPT_BYTES,   /* "512MiB"; a bare number is bytes */
+	ESPL_OPT_MONEY,   /* dollars */
+	ESPL_OPT_PATH,    /* the host reads the file; bytes through host->file */
+	ESPL_OPT_LATENCY, /* "15s" or { dist; mean; sd; } */
+	ESPL_OPT_TABLE    /* ( (32, 1), ... ) or ( { name = ...; }, ... ): see columns */
 };
-#define ESPL_OPT_REQUIRED     0x1u	/* the user must give it; fallback is not used  */
-#define ESPL_OPT_SECRET       0x2u	/* never printed, logged or written to run.cfg  */
-#define ESPL_OPT_EXPERIMENTAL 0x4u	/* help says so                                 */
-#define ESPL_OPT_DEPRECATED   0x8u	/* a warning where it is used                   */
+#define ESPL_OPT_REQUIRED 0x1u     /* the user must give it; fallback is not used */
+#define ESPL_OPT_SECRET 0x2u       /* never printed, logged or written to run.cfg */
+#define ESPL_OPT_EXPERIMENTAL 0x4u /* help says so */
+#define ESPL_OPT_DEPRECATED 0x8u   /* a warning where it is used */
 
-struct espl_option {			/* read with the descriptor's option_size as stride */
-	const char      *name;		/* as in the configuration file; unique in the table */
-	const char      *help;		/* one sentence without a full stop                  */
-	const char      *fallback;	/* text, parsed like user input; NULL: absent        */
-	const char      *min, *max;	/* text; NULL: no limit                              */
-	const char      *choices;	/* "first|best", CHOICE only                         */
-	const struct espl_option *columns;	/* TABLE only, same stride; no TABLE inside  */
-	uint32_t         column_count;	/* TABLE only                                        */
+/* read with the descriptor's option_size as stride */
+struct espl_option {
+	const char *name;                  /* as in the configuration file; unique in the table */
+	const char *help;                  /* one sentence without a full stop */
+	const char *fallback;              /* text, parsed like user input; NULL: absent */
+	const char *min, *max;             /* text; NULL: no limit */
+	const char *choices;               /* "first|best", CHOICE only */
+	const struct espl_option *columns; /* TABLE only, same stride; no TABLE inside */
+	uint32_t column_count;             /* TABLE only */
 	espl_option_type type;
-	uint32_t         flags;		/* ESPL_OPT_*                                        */
-	uint32_t         zero;		/* fields of this name are 0: room for later         */
+	uint32_t flags; /* ESPL_OPT_* */
+	uint32_t zero;  /* fields of this name are 0: room for later */
 };
 
-typedef uint32_t espl_distribution;	/* which of the fields below count */
+typedef uint32_t espl_distribution; /* which of the fields below count */
 enum { ESPL_CONSTANT = 1, ESPL_NORMAL, ESPL_LOGNORMAL, ESPL_EMPIRICAL };
 
-struct espl_latency {			/* truncated at 0 */
-	uint32_t          size;
+/* truncated at 0 */
+struct espl_latency {
+	uint32_t size;
 	espl_distribution kind;
-	double            mean_s;	/* of the distribution itself, not of its logarithm  */
-	double            sd_s;		/* NORMAL and LOGNORMAL                              */
-	const double     *samples_s;	/* EMPIRICAL only: drawn from evenly                 */
-	uint32_t          sample_count;	/* EMPIRICAL only                                    */
-	uint32_t          zero;
+	double mean_s;           /* of the distribution itself, not of its logarithm */
+	double sd_s;             /* NORMAL and LOGNORMAL */
+	const double *samples_s; /* EMPIRICAL only: drawn from evenly */
+	uint32_t sample_count;   /* EMPIRICAL only */
+	uint32_t zero;
 };
 
-typedef uint32_t espl_source;		/* where a value came from: nowhere, the fallback, the
-					 * configuration file, --set on the command line     */
+typedef uint32_t espl_source; /* where a value came from: nowhere, the fallback, the
+			       * configuration file, --set on the command line */
 enum { ESPL_UNSET = 0, ESPL_FALLBACK, ESPL_FILE, ESPL_COMMAND };
 
 struct espl_table;
-struct espl_value {			/* frozen, 16 bytes; lives as long as the instance */
+/* frozen, 16 bytes; lives as long as the instance */
+struct espl_value {
 	union {
-		int64_t     i;		/* BOOL INT CHOICE BYTES; SPAN ns; MONEY micro-dollars */
-		double      r;
-		const char *s;		/* STRING; PATH: as the user wrote it                  */
+		int64_t i; /* BOOL INT CHOICE BYTES; SPAN ns; MONEY micro-dollars */
+		double r;
+		const char *s; /* STRING; PATH: as the user wrote it */
 		const struct espl_latency *latency;
-		const struct espl_table   *table;
+		const struct espl_table *table;
 	} as;
-	espl_source source;		/* UNSET: no value, as is all zero */
-	uint32_t    line;		/* of the file; 0 unless source is FILE */
+	espl_source source; /* UNSET: no value, as is all zero */
+	uint32_t line;      /* of the file; 0 unless source is FILE */
 };
 struct espl_table {
 	uint32_t size;
 	uint32_t row_count;
-	uint32_t column_count;		/* equals the option's                                 */
+	uint32_t column_count; /* equals the option's */
 	uint32_t zero;
-	const struct espl_value *cells;		/* row-major */
+	const struct espl_value *cells; /* row-major */
 };
 struct espl_config {
-	uint32_t                 size;
-	uint32_t                 count;		/* equals the descriptor's option_count */
-	const char              *instance;	/* the user's name for this one         */
-	const struct espl_value *values;	/* in the plugin's own order            */
+	uint32_t size;
+	uint32_t count;                  /* equals the descriptor's option_count */
+	const char *instance;            /* the user's name for this one */
+	const struct espl_value *values; /* in the plugin's own order */
 };
 
 /* ---- the one exported object ----------------------------------------------------------- */
 
-struct espl_host;			/* host.h */
-struct espl_ops { uint32_t size; uint32_t zero; };	/* frozen head of every table */
+struct espl_host; /* host.h */
+struct espl_ops {
+	uint32_t size;
+	uint32_t zero;
+}; /* frozen head of every table */
 
 struct espl_plugin {
-	uint32_t    magic, abi, size;	/* frozen up to name: read before anything is believed */
-	espl_kind   kind;		/* the same as in the file's name                      */
-	const char *name;		/* likewise                                            */
-	const char *version;		/* the plugin's own                                    */
-	const char *summary;		/* one line, for lists                                 */
-	uint64_t    caps;		/* ESPL_CAP_*, ESPL_NEED_*                             */
-	const struct espl_option *options;	/* NULL: none                                  */
-	uint32_t    option_count;
-	uint32_t    option_size;	/* stride: sizeof(struct espl_option), also without any */
-	const struct espl_ops *ops;	/* the kind's table: espl_algorithm_ops, ... */
+	uint32_t magic, abi, size;         /* frozen up to name: read before anything is believed */
+	espl_kind kind;                    /* the same as in the file's name */
+	const char *name;                  /* likewise */
+	const char *version;               /* the plugin's own */
+	const char *summary;               /* one line, for lists */
+	uint64_t caps;                     /* ESPL_CAP_*, ESPL_NEED_* */
+	const struct espl_option *options; /* NULL: none */
+	uint32_t option_count;
+	uint32_t option_size;       /* stride: sizeof(struct espl_option), also without any */
+	const struct espl_ops *ops; /* the kind's table: espl_algorithm_ops, ... */
 	/* One instance per experiment (algorithm), run or level of a pool (allocator), run
 	 * (placer), cloud of the configuration, worker process (trainable).  host and config
 	 * stay valid until destroy.  No I/O and no decisions in create.  *self is the plugin's
 	 * own state, handed to every entry; it is not touched when create fails.
 	 * ESPL_E_CONFIG: an option is unusable (espl_blame); ESPL_E_UNSUPPORTED: a service it
 	 * cannot do without is not offered; ESPL_E_NOMEM. */
-	espl_status (*create)(const struct espl_host *, const struct espl_config *,
-	                      void **self, struct espl_error *);
-	void        (*destroy)(void *self);	/* called once for each create that succeeded */
+	espl_status (*create)(const struct espl_host *, const struct espl_config *, void **self,
+	    struct espl_error *);
+	void (*destroy)(void *self); /* called once for each create that succeeded */
 	/* Optional parts by id ("espl.compute/0"); NULL when unknown.  May be NULL itself. */
 	const void *(*extension)(void *self, const char *id);
 };
 
 /* Is this member known to the author of the struct at p, and (for entries) filled in? */
-#define ESPL_KNOWS(type_, p_, member_)                                                   \
+#define ESPL_KNOWS(type_, p_, member_) \
 	((p_)->size >= offsetof(type_, member_) + sizeof((p_)->member_))
-#define ESPL_HAS(type_, ops_, member_)                                                   \
-	((ops_)->head.size >= offsetof(type_, member_) + sizeof((ops_)->member_) &&      \
-	 (ops_)->member_ != NULL)
+#define ESPL_HAS(type_, ops_, member_) \
+	((ops_)->head.size >= offsetof(type_, member_) + sizeof((ops_)->member_) && \
+	    (ops_)->member_ != NULL)
 
-/* A struct with its size set and the rest zero: struct espl_grant grant = ESPL_INIT(struct espl_grant); */
+/* A struct with its size set and the rest zero: struct espl_grant grant = ESPL_INIT(struct
+ * espl_grant); */
 #ifdef __cplusplus
 }
-template <class type_> inline type_
+template <class type_>
+inline type_
 espl_init()
 {
 	type_ value = type_();
@@ -211,29 +226,36 @@ espl_init()
 	value.size = (uint32_t)sizeof value;
 	return value;
 }
-#define ESPL_INIT(type_)  espl_init<type_>()
+#define ESPL_INIT(type_) espl_init<type_>()
 extern "C" {
 #else
-#define ESPL_INIT(type_)  { .size = (uint32_t)sizeof(type_) }
+#define ESPL_INIT(type_) \
+	{ \
+		.size = (uint32_t)sizeof(type_) \
+	}
 #endif
+/* clang-format off */
 #define ESPL_TABLE(type_) .head = { (uint32_t)sizeof(type_), 0u }
+/* clang-format on */
 
 /* ESPL_PLUGIN(allocator, fair) = { ESPL_HEAD(ESPL_ALLOCATOR, "fair"), ... };  in the file that
  * becomes allocator_fair.so.  The infix lets libltdl link the module in. */
 #ifdef __cplusplus
-# define ESPL_EXTERN extern "C"
+#define ESPL_EXTERN extern "C"
 #else
-# define ESPL_EXTERN extern
+#define ESPL_EXTERN extern
 #endif
 #define ESPL_PLUGIN(kind_, name_) ESPL_PLUGIN_(kind_##_##name_##_LTX_espalier_plugin)
-#define ESPL_PLUGIN_(symbol_)                                                            \
-	ESPL_EXTERN ESPL_EXPORT const struct espl_plugin symbol_;                        \
+#define ESPL_PLUGIN_(symbol_) \
+	ESPL_EXTERN ESPL_EXPORT const struct espl_plugin symbol_; \
 	const struct espl_plugin symbol_
-#define ESPL_HEAD(kind_, name_)                                                          \
-	.magic = ESPL_MAGIC, .abi = ESPL_ABI,                                            \
+/* clang-format off */
+#define ESPL_HEAD(kind_, name_) \
+	.magic = ESPL_MAGIC, .abi = ESPL_ABI, \
 	.size = (uint32_t)sizeof(struct espl_plugin), .kind = (kind_), .name = (name_)
-#define ESPL_OPTIONS(table_)                                                             \
-	.options = (table_), .option_size = (uint32_t)sizeof((table_)[0]),               \
+/* clang-format on */
+#define ESPL_OPTIONS(table_) \
+	.options = (table_), .option_size = (uint32_t)sizeof((table_)[0]), \
 	.option_count = (uint32_t)(sizeof(table_) / sizeof((table_)[0]))
 
 #ifdef __cplusplus

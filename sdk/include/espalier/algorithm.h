@@ -17,46 +17,49 @@
 extern "C" {
 #endif
 
-typedef uint32_t espl_trial_state;	/* ENDED and FAILED are for good */
-enum {	ESPL_TRIAL_WAITING = 1,	/* has a budget, no GPUs yet (or lost them)            */
+typedef uint32_t espl_trial_state; /* ENDED and FAILED are for good */
+enum {
+	ESPL_TRIAL_WAITING = 1, /* has a budget, no GPUs yet (or lost them) */
 	ESPL_TRIAL_RUNNING,
-	ESPL_TRIAL_RESTING,	/* at its budget, or paused: a checkpoint and nothing else */
-	ESPL_TRIAL_ENDED,	/* stopped, dropped, or finished by itself             */
-	ESPL_TRIAL_FAILED };	/* after its retries                                   */
+	ESPL_TRIAL_RESTING, /* at its budget, or paused: a checkpoint and nothing else */
+	ESPL_TRIAL_ENDED,   /* stopped, dropped, or finished by itself */
+	ESPL_TRIAL_FAILED   /* after its retries */
+};
 
 struct espl_trial {
-	uint32_t         size;
+	uint32_t size;
 	espl_trial_state state;
-	uint64_t         id;		/* dense from 0 in order of creation, per experiment */
-	uint64_t         tag;		/* the algorithm's own mark, as given last           */
-	uint64_t         group;		/* it was added to last                              */
-	uint64_t         parent;	/* trial it was cloned from, or NONE                 */
-	uint64_t         iteration;	/* done, the parent's included                       */
-	uint64_t         budget;	/* train up to this iteration                        */
-	uint64_t         checkpoint;	/* iteration of the newest complete one; 0 none      */
-	double           loss;		/* last reported; NaN none                           */
-	double           gpu_s;		/* GPU-seconds held so far                           */
-	espl_money       spent;		/* its share of the bill so far                      */
-	const double    *values;	/* its configuration, in the space's order           */
+	uint64_t id;          /* dense from 0 in order of creation, per experiment */
+	uint64_t tag;         /* the algorithm's own mark, as given last */
+	uint64_t group;       /* it was added to last */
+	uint64_t parent;      /* trial it was cloned from, or NONE */
+	uint64_t iteration;   /* done, the parent's included */
+	uint64_t budget;      /* train up to this iteration */
+	uint64_t checkpoint;  /* iteration of the newest complete one; 0 none */
+	double loss;          /* last reported; NaN none */
+	double gpu_s;         /* GPU-seconds held so far */
+	espl_money spent;     /* its share of the bill so far */
+	const double *values; /* its configuration, in the space's order */
 };
 
 /* loss: the objective so turned that less is better; NaN if the trial said NaN.  Each
  * iteration of a trial is delivered once: what a retry repeats is filtered by the host. */
-#define ESPL_OBSERVED_EARLIER 0x1u	/* from an earlier run's results (warm start): the
-					 * objective is its one metric, at is 0, iteration_s NaN */
+#define ESPL_OBSERVED_EARLIER \
+	0x1u /* from an earlier run's results (warm start): the \
+	      * objective is its one metric, at is 0, iteration_s NaN */
 struct espl_observation {
-	uint32_t      size;
-	uint32_t      flags;		/* ESPL_OBSERVED_*                                   */
-	uint64_t      trial;		/* NONE with OBSERVED_EARLIER                        */
-	uint64_t      iteration;	/* from 1; rises from report to report of a trial    */
-	double        loss;		/* the objective, less is better; NaN not a number   */
-	const double *metrics;		/* raw, experiment's order; NaN if not reported      */
-	uint32_t      metric_count;
-	uint32_t      zero;
-	const double *values;		/* the trial's configuration                         */
-	espl_time     at;		/* when it was reported                              */
-	double        iteration_s;	/* measured length of this iteration                 */
-	struct espl_share share;	/* on what it ran */
+	uint32_t size;
+	uint32_t flags;        /* ESPL_OBSERVED_* */
+	uint64_t trial;        /* NONE with OBSERVED_EARLIER */
+	uint64_t iteration;    /* from 1; rises from report to report of a trial */
+	double loss;           /* the objective, less is better; NaN not a number */
+	const double *metrics; /* raw, experiment's order; NaN if not reported */
+	uint32_t metric_count;
+	uint32_t zero;
+	const double *values;    /* the trial's configuration */
+	espl_time at;            /* when it was reported */
+	double iteration_s;      /* measured length of this iteration */
+	struct espl_share share; /* on what it ran */
 };
 
 /* Service ESPL_HISTORY.  Contents grow; pointers valid until the entry returns.  Ask for it in
@@ -64,7 +67,7 @@ struct espl_observation {
  * an earlier run's alone asks if there is one: ESPL_EXPERIMENT_EARLIER. */
 struct espl_history {
 	uint32_t size, zero;
-	void    *ctx;			/* the host's */
+	void *ctx; /* the host's */
 	/* Observations in order of delivery, the earlier run's first; a model keeps a cursor. */
 	uint64_t (*count)(const struct espl_history *);
 	/* NULL from count on. */
@@ -74,7 +77,7 @@ struct espl_history {
 	/* (iteration, raw value) of one metric of a trial, ancestors' part included, iterations
 	 * rising.  Returns how many; *points is valid until the entry returns. */
 	uint32_t (*curve)(const struct espl_history *, uint64_t trial, uint32_t metric,
-	                  const struct espl_point **points);
+	    const struct espl_point **points);
 	/* Configurations to be tried first, as ESPL_FIRST has them; NULL beyond the last. */
 	const double *(*first)(const struct espl_history *, uint32_t index);
 };
@@ -84,46 +87,51 @@ struct espl_history {
  * its memory.  The same points as espl_history's first. */
 struct espl_first {
 	uint32_t size;
-	uint32_t count;			/* how many points there are                         */
-	void    *ctx;			/* the host's                                        */
+	uint32_t count; /* how many points there are */
+	void *ctx;      /* the host's */
 	/* Point `index` as a configuration in the space's order, valid until destroy; NULL from
 	 * `count` on. */
 	const double *(*at)(const struct espl_first *, uint32_t index);
 };
 
-typedef uint32_t espl_how;	/* how a trial starts */
-enum {	ESPL_FRESH = 1,		/* a new trial from nothing                                  */
-	ESPL_CONTINUE,		/* promoted: its own checkpoint, same id and configuration   */
-	ESPL_CLONE };		/* a new trial from another one's checkpoint (PBT's exploit) */
-struct espl_start {
-	uint32_t      size;
-	espl_how      how;
-	uint64_t      trial;		/* CONTINUE: which; CLONE: the source                */
-	uint64_t      checkpoint;	/* CLONE: exactly this iteration's, kept, or where the
-					 * source rests or has just reported: then it saves
-					 * there and the clone waits (E_UNKNOWN: neither).
-					 * 0: the newest, or if there is none the next one.
-					 * Iterations are counted on from there.             */
-	const double *values;		/* FRESH; CLONE: NULL keeps the source's             */
-	uint64_t      budget;		/* train up to this iteration; cumulative, >= 1      */
-	uint64_t      tag;		/* the algorithm's own mark, kept with the trial     */
-	double        weight;		/* hint to the allocator; 0: 1                       */
-	uint32_t      gpus_min, gpus_max;	/* hint, within the trial's; 0: the trial's  */
+typedef uint32_t espl_how; /* how a trial starts */
+enum {
+	ESPL_FRESH = 1, /* a new trial from nothing */
+	ESPL_CONTINUE,  /* promoted: its own checkpoint, same id and configuration */
+	ESPL_CLONE      /* a new trial from another one's checkpoint (PBT's exploit) */
 };
-#define ESPL_GROUP_OPEN 0x1u		/* more trials will be added (Fluid 3.2; async)      */
-struct espl_group {			/* a TrialGroup (Fluid 3.2) */
+struct espl_start {
 	uint32_t size;
-	uint32_t flags;			/* ESPL_GROUP_*                                      */
-	uint32_t bracket, stage;	/* of the spec; ESPL_ANY: none declared              */
-	uint32_t concurrency;		/* trials at once, 0: as many as fit                 */
+	espl_how how;
+	uint64_t trial;              /* CONTINUE: which; CLONE: the source */
+	uint64_t checkpoint;         /* CLONE: exactly this iteration's, kept, or where the
+				      * source rests or has just reported: then it saves
+				      * there and the clone waits (E_UNKNOWN: neither).
+				      * 0: the newest, or if there is none the next one.
+				      * Iterations are counted on from there. */
+	const double *values;        /* FRESH; CLONE: NULL keeps the source's */
+	uint64_t budget;             /* train up to this iteration; cumulative, >= 1 */
+	uint64_t tag;                /* the algorithm's own mark, kept with the trial */
+	double weight;               /* hint to the allocator; 0: 1 */
+	uint32_t gpus_min, gpus_max; /* hint, within the trial's; 0: the trial's */
+};
+#define ESPL_GROUP_OPEN 0x1u /* more trials will be added (Fluid 3.2; async) */
+/* a TrialGroup (Fluid 3.2) */
+struct espl_group {
+	uint32_t size;
+	uint32_t flags;          /* ESPL_GROUP_* */
+	uint32_t bracket, stage; /* of the spec; ESPL_ANY: none declared */
+	uint32_t concurrency;    /* trials at once, 0: as many as fit */
 	uint32_t zero;
 };
 
-typedef uint32_t espl_verdict;		/* taken at the trial's next iteration boundary */
-enum {	ESPL_SAVE = 1,		/* go on, but make a checkpoint (PBT at its interval)        */
-	ESPL_PAUSE,		/* save, free everything: RESTING                            */
-	ESPL_STOP };		/* free everything: ENDED; checkpoints stay until the round's
-				 * next_group has returned, longer if a clone waits for one  */
+typedef uint32_t espl_verdict; /* taken at the trial's next iteration boundary */
+enum {
+	ESPL_SAVE = 1, /* go on, but make a checkpoint (PBT at its interval) */
+	ESPL_PAUSE,    /* save, free everything: RESTING */
+	ESPL_STOP      /* free everything: ENDED; checkpoints stay until the round's next_group has
+			  returned, longer if a clone waits for one */
+};
 
 struct espl_search_sink {
 	uint32_t size, zero;
@@ -135,7 +143,7 @@ struct espl_search_sink {
 	 * configuration is not the space's, the trial to continue does not rest or has reached
 	 * the budget; E_UNKNOWN: the checkpoint to clone is not kept. */
 	espl_status (*add)(struct espl_search_sink *, uint64_t group, const struct espl_start *,
-	                   uint64_t *trial);
+	    uint64_t *trial);
 	/* An open group takes no more: it ends when its trials have. */
 	espl_status (*close)(struct espl_search_sink *, uint64_t group);
 	/* The search is over once everything added has ended; closes open groups.
@@ -148,37 +156,40 @@ struct espl_search_sink {
 	espl_status (*drop)(struct espl_search_sink *, uint64_t trial);
 	/* Weight (>= 0, 1 normal) and limits of GPUs for the allocator; 0: the trial's own. */
 	espl_status (*hint)(struct espl_search_sink *, uint64_t trial, double weight,
-	                    uint32_t gpus_min, uint32_t gpus_max);
+	    uint32_t gpus_min, uint32_t gpus_max);
 	/* Be asked (ESPL_ASK_TIME) at this instant; the earliest one wins, once. */
 	espl_status (*wake_at)(struct espl_search_sink *, espl_time);
 };
 
-#define ESPL_ASK_START    0x01u		/* the first call                                    */
-#define ESPL_ASK_GROUP    0x02u		/* every trial of `group` is RESTING, ENDED, FAILED;
-					 * one call for each group that ended in the round   */
-#define ESPL_ASK_CAPACITY 0x04u		/* `want` trials more could run now                  */
-#define ESPL_ASK_RESULT   0x08u		/* something was reported or ended                   */
-#define ESPL_ASK_TIME     0x10u
-#define ESPL_ASK_OUTCOME  0x20u
+#define ESPL_ASK_START 0x01u /* the first call */
+#define ESPL_ASK_GROUP \
+	0x02u                   /* every trial of `group` is RESTING, ENDED, FAILED; \
+				 * one call for each group that ended in the round */
+#define ESPL_ASK_CAPACITY 0x04u /* `want` trials more could run now */
+#define ESPL_ASK_RESULT 0x08u   /* something was reported or ended */
+#define ESPL_ASK_TIME 0x10u
+#define ESPL_ASK_OUTCOME 0x20u
 struct espl_search_view {
-	uint32_t  size;
-	uint32_t  why;			/* ESPL_ASK_*                                        */
+	uint32_t size;
+	uint32_t why; /* ESPL_ASK_* */
 	espl_time now;
-	uint64_t  group;		/* with ASK_GROUP; else NONE                         */
-	uint64_t  trials;		/* created so far                                    */
-	uint32_t  want;			/* that could be started at once, 0 when full        */
-	uint32_t  running, waiting;	/* trials in these states                            */
-	uint32_t  gpus, gpus_max;	/* held; most the experiment could ever hold         */
-	uint32_t  outcome_count;
-	const struct espl_outcome *const *outcomes;	/* of computations, with ASK_OUTCOME */
+	uint64_t group;            /* with ASK_GROUP; else NONE */
+	uint64_t trials;           /* created so far */
+	uint32_t want;             /* that could be started at once, 0 when full */
+	uint32_t running, waiting; /* trials in these states */
+	uint32_t gpus, gpus_max;   /* held; most the experiment could ever hold */
+	uint32_t outcome_count;
+	const struct espl_outcome *const *outcomes; /* of computations, with ASK_OUTCOME */
 };
 
 typedef uint32_t espl_end;
-enum {	ESPL_END_BUDGET = 1,	/* reached its budget: RESTING, as soon as that is reported */
-	ESPL_END_ITSELF,	/* said it is complete: ENDED                                */
-	ESPL_END_PAUSED,	/* by the verdict: RESTING                                   */
-	ESPL_END_STOPPED,	/* by the verdict, or by the user: ENDED                     */
-	ESPL_END_FAILED };	/* for good, after its retries: FAILED                       */
+enum {
+	ESPL_END_BUDGET = 1, /* reached its budget: RESTING, as soon as that is reported */
+	ESPL_END_ITSELF,     /* said it is complete: ENDED */
+	ESPL_END_PAUSED,     /* by the verdict: RESTING */
+	ESPL_END_STOPPED,    /* by the verdict, or by the user: ENDED */
+	ESPL_END_FAILED      /* for good, after its retries: FAILED */
+};
 
 struct espl_spec_sink {
 	uint32_t size, zero;
@@ -190,15 +201,14 @@ struct espl_algorithm_ops {
 	struct espl_ops head;
 	/* Mandatory.  Not asked any more once the search is finished. */
 	espl_status (*next_group)(void *self, const struct espl_search_view *,
-	                          struct espl_search_sink *, struct espl_error *);
+	    struct espl_search_sink *, struct espl_error *);
 	/* Optional: NULL if nothing is to be learned there.  The trial as it stands after the
 	 * report; verdicts are taken before its next iteration. */
 	espl_status (*on_report)(void *self, const struct espl_trial *,
-	                         const struct espl_observation *, struct espl_search_sink *,
-	                         struct espl_error *);
+	    const struct espl_observation *, struct espl_search_sink *, struct espl_error *);
 	/* Optional.  Once for each start: a continued trial ends again. */
 	espl_status (*on_trial_end)(void *self, const struct espl_trial *, espl_end,
-	                            struct espl_search_sink *, struct espl_error *);
+	    struct espl_search_sink *, struct espl_error *);
 	/* Optional: called once, after create, before anything runs; also by `plan`. */
 	espl_status (*spec)(void *self, struct espl_spec_sink *, struct espl_error *);
 };

@@ -19,11 +19,11 @@ extern "C" {
 
 struct espl_plan_view {
 	uint32_t size;
-	uint32_t gpus_max;		/* of the whole cluster; ESPL_ANY: no limit          */
-	const struct espl_experiment *experiment;	/* spec is not NULL                  */
-	const struct espl_offer *const *offers;		/* [number]                          */
-	uint32_t offer_count;		/* at least 1                                        */
-	uint32_t outcome_count;		/* of computations this instance submitted           */
+	uint32_t gpus_max;                        /* of the whole cluster; ESPL_ANY: no limit */
+	const struct espl_experiment *experiment; /* spec is not NULL */
+	const struct espl_offer *const *offers;   /* [number] */
+	uint32_t offer_count;                     /* at least 1 */
+	uint32_t outcome_count;                   /* of computations this instance submitted */
 	const struct espl_outcome *const *outcomes;
 };
 struct espl_plan_sink {
@@ -37,17 +37,18 @@ struct espl_plan_sink {
 
 /* ---- online ------------------------------------------------------------------------------- */
 
-#define ESPL_ITEM_OPEN       0x001u	/* its group will grow                               */
-#define ESPL_ITEM_RUNNING    0x002u	/* training now; else queued, starting or preempted  */
-#define ESPL_ITEM_CHANGING   0x004u	/* between an old grant and `granted`; may be granted anew,
-					 * and then changes a second time (ESPL_WHY_SETTLED) */
-#define ESPL_ITEM_ALONE      0x008u	/* packed, but nobody else is on its GPU             */
-#define ESPL_ITEM_INPLACE    0x010u	/* resizes without losing its processes              */
-#define ESPL_ITEM_EVICTED    0x020u	/* some of its GPUs are lost or under notice         */
-#define ESPL_ITEM_NO_SAVE    0x040u	/* cannot checkpoint: preempting loses all its work  */
-#define ESPL_ITEM_EXPERIMENT 0x080u	/* stands for a whole experiment (experiment.inner)  */
-#define ESPL_ITEM_COLOCATE   0x100u	/* grants must fit one node, or be whole nodes       */
-#define ESPL_ITEM_OWN_NODES  0x200u	/* holds nodes of its own (ESPL_GRANT_OWN_NODES)     */
+#define ESPL_ITEM_OPEN 0x001u    /* its group will grow */
+#define ESPL_ITEM_RUNNING 0x002u /* training now; else queued, starting or preempted */
+#define ESPL_ITEM_CHANGING \
+	0x004u                      /* between an old grant and `granted`; may be granted anew, \
+				     * and then changes a second time (ESPL_WHY_SETTLED) */
+#define ESPL_ITEM_ALONE 0x008u      /* packed, but nobody else is on its GPU */
+#define ESPL_ITEM_INPLACE 0x010u    /* resizes without losing its processes */
+#define ESPL_ITEM_EVICTED 0x020u    /* some of its GPUs are lost or under notice */
+#define ESPL_ITEM_NO_SAVE 0x040u    /* cannot checkpoint: preempting loses all its work */
+#define ESPL_ITEM_EXPERIMENT 0x080u /* stands for a whole experiment (experiment.inner) */
+#define ESPL_ITEM_COLOCATE 0x100u   /* grants must fit one node, or be whole nodes */
+#define ESPL_ITEM_OWN_NODES 0x200u  /* holds nodes of its own (ESPL_GRANT_OWN_NODES) */
 
 /* Anything with work left: a trial of any experiment, a plain job, an experiment.  An item
  * lives from the trial's start to its budget; a promoted trial comes back as a new item.
@@ -59,90 +60,94 @@ struct espl_plan_sink {
  * is as large as the share (gpus, gpus_limit of the experiment; offers have no nodes_max), targets
  * are its own books, and retire, claim and plan are refused. */
 struct espl_item {
-	uint32_t    size;
-	uint32_t    flags;
-	uint64_t    id;			/* unique in the run, rising by arrival              */
-	uint64_t    experiment;		/* its id; NONE: plain job                           */
-	uint64_t    trial, group;	/* of the experiment; NONE: it is no trial           */
-	uint32_t    bracket, stage;	/* ESPL_ANY: not declared                            */
-	espl_time   arrived;		/* when its trial was started or continued           */
-	espl_time   started;		/* first time on GPUs; NEVER                         */
-	double      elapsed_s;		/* time on GPUs so far (ModelArts' elapsed time)     */
-	double      work_s;		/* left, seconds on `unit` GPUs; NaN unknown         */
-	double      work_total_s;	/* as estimated at arrival; overrun floors need it   */
-	uint64_t    iterations_left;	/* to its budget                                     */
-	uint32_t    gpus_min, gpus_max;	/* of a grant; gpus_max ESPL_ANY: no limit           */
-	uint32_t    unit;		/* grants of whole GPUs come in multiples of it      */
-	uint32_t    packing_max;	/* 1: never shares                                   */
+	uint32_t size;
+	uint32_t flags;
+	uint64_t id;                 /* unique in the run, rising by arrival */
+	uint64_t experiment;         /* its id; NONE: plain job */
+	uint64_t trial, group;       /* of the experiment; NONE: it is no trial */
+	uint32_t bracket, stage;     /* ESPL_ANY: not declared */
+	espl_time arrived;           /* when its trial was started or continued */
+	espl_time started;           /* first time on GPUs; NEVER */
+	double elapsed_s;            /* time on GPUs so far (ModelArts' elapsed time) */
+	double work_s;               /* left, seconds on `unit` GPUs; NaN unknown */
+	double work_total_s;         /* as estimated at arrival; overrun floors need it */
+	uint64_t iterations_left;    /* to its budget */
+	uint32_t gpus_min, gpus_max; /* of a grant; gpus_max ESPL_ANY: no limit */
+	uint32_t unit;               /* grants of whole GPUs come in multiples of it */
+	uint32_t packing_max;        /* 1: never shares */
 	/* On the profile's hardware (elsewhere: model->speed), x from unit / 1 upwards. */
-	const struct espl_point *scaling;	/* x GPUs, y throughput, `unit` GPUs = 1     */
-	const struct espl_point *packing;	/* x trials on a GPU, y total throughput     */
-	uint32_t    scaling_count, packing_count;	/* 0: not measured                   */
-	struct espl_share granted;	/* the grant in force                                */
-	uint32_t    offer;		/* it is bound to, or ANY                            */
-	uint32_t    node_count;
-	const uint64_t *nodes;		/* ids of those it stands on now, [node_count]       */
-	double      weight;		/* user's and algorithm's, multiplied                */
-	double      resize_s;		/* pause of one change, measured                     */
-	double      boundary_s;		/* expected time to its next iteration boundary      */
-	double      start_s;		/* a start elsewhere: save, start, restore           */
-	uint64_t    gpu_memory_bytes;	/* seen in use per GPU; 0 unknown                    */
-	uint32_t    gpu;		/* of nodes[0], if it stands on one GPU or a part of it:
-					 * who has the same two shares it; else ESPL_ANY     */
-	uint32_t    zero;
+	const struct espl_point *scaling;      /* x GPUs, y throughput, `unit` GPUs = 1 */
+	const struct espl_point *packing;      /* x trials on a GPU, y total throughput */
+	uint32_t scaling_count, packing_count; /* 0: not measured */
+	struct espl_share granted;             /* the grant in force */
+	uint32_t offer;                        /* it is bound to, or ANY */
+	uint32_t node_count;
+	const uint64_t *nodes;     /* ids of those it stands on now, [node_count] */
+	double weight;             /* user's and algorithm's, multiplied */
+	double resize_s;           /* pause of one change, measured */
+	double boundary_s;         /* expected time to its next iteration boundary */
+	double start_s;            /* a start elsewhere: save, start, restore */
+	uint64_t gpu_memory_bytes; /* seen in use per GPU; 0 unknown */
+	uint32_t gpu;              /* of nodes[0], if it stands on one GPU or a part of it:
+				    * who has the same two shares it; else ESPL_ANY */
+	uint32_t zero;
 };
 
 struct espl_alloc_view {
-	uint32_t  size;
-	uint32_t  why;			/* all that happened in this round                   */
+	uint32_t size;
+	uint32_t why; /* all that happened in this round */
 	espl_time now;
 	/* Lists have item_count, changed_count, ... elements. */
-	const struct espl_item *const *items;	/* all, by (arrived, id)                     */
-	const struct espl_item *const *changed;	/* new or altered since the last call        */
-	const struct espl_experiment *const *experiments;	/* that run, by id           */
-	const struct espl_offer *const *offers;	/* [number]                                  */
-	const struct espl_node *const *nodes;	/* by id, in whatever state                  */
-	const uint32_t *targets;		/* nodes wanted, [offer number]              */
-	const struct espl_outcome *const *outcomes;	/* with ESPL_WHY_OUTCOME             */
-	uint32_t  item_count, changed_count, experiment_count, offer_count, node_count, outcome_count;
-	uint32_t  gpus;			/* usable: READY and not retiring                    */
-	uint32_t  gpus_idle;		/* of these, whole and free                          */
-	const uint64_t *gone;		/* items that left since the last call: with `changed` an
-					 * allocator can keep its own books in O(changes).  With a plan in
-					 * force an item is told as gone when its GPUs are free, too */
-	uint32_t  gone_count;
-	uint32_t  gpus_granted;		/* GPUs that grants in force take: whole ones, and for
-					 * each packing degree c the number of 1/c / c, rounded up */
-	const uint32_t *gpus_lost;	/* GPUs that nodes counted for the target ought to have and that
-					 * nobody can use: set aside, or never found; [offer number];
-					 * NULL: none */
+	const struct espl_item *const *items;             /* all, by (arrived, id) */
+	const struct espl_item *const *changed;           /* new or altered since the last call */
+	const struct espl_experiment *const *experiments; /* that run, by id */
+	const struct espl_offer *const *offers;           /* [number] */
+	const struct espl_node *const *nodes;             /* by id, in whatever state */
+	const uint32_t *targets;                          /* nodes wanted, [offer number] */
+	const struct espl_outcome *const *outcomes;       /* with ESPL_WHY_OUTCOME */
+	uint32_t item_count, changed_count, experiment_count, offer_count, node_count,
+	    outcome_count;
+	uint32_t gpus;        /* usable: READY and not retiring */
+	uint32_t gpus_idle;   /* of these, whole and free */
+	const uint64_t *gone; /* items that left since the last call: with `changed` an
+			       * allocator can keep its own books in O(changes).  With a plan in
+			       * force an item is told as gone when its GPUs are free, too */
+	uint32_t gone_count;
+	uint32_t gpus_granted;     /* GPUs that grants in force take: whole ones, and for
+				    * each packing degree c the number of 1/c / c, rounded up */
+	const uint32_t *gpus_lost; /* GPUs that nodes counted for the target ought to have and that
+				    * nobody can use: set aside, or never found; [offer number];
+				    * NULL: none */
 };
 
 /* The item's own nodes: leased for it at max_price_hour, released when it leaves them;
  * outside the targets.  SpotTune's one machine per trial. */
 #define ESPL_GRANT_OWN_NODES 0x1u
-#define ESPL_GRANT_RENEW     0x2u	/* own nodes: a fresh lease, even on the same offer  */
-#define ESPL_GRANT_AT_ONCE   0x4u	/* do not wait for the iteration boundary            */
-#define ESPL_GRANT_QUEUED    0x8u	/* for reports: it waits, and this share is meant for
-					 * it.  No grant, and not counted as one             */
-#define ESPL_GRANT_YIELD     0x10u	/* it is to make room: its part of a GPU is to be one of
-					 * another, if there is one (ESPL_GANG_YIELDS)       */
-#define ESPL_GRANT_BRACKET   0x20u	/* on the own nodes of its bracket (claim); else on nobody's */
+#define ESPL_GRANT_RENEW 0x2u   /* own nodes: a fresh lease, even on the same offer */
+#define ESPL_GRANT_AT_ONCE 0x4u /* do not wait for the iteration boundary */
+#define ESPL_GRANT_QUEUED \
+	0x8u /* for reports: it waits, and this share is meant for \
+	      * it.  No grant, and not counted as one */
+#define ESPL_GRANT_YIELD \
+	0x10u /* it is to make room: its part of a GPU is to be one of \
+	       * another, if there is one (ESPL_GANG_YIELDS) */
+/* on the own nodes of its bracket (claim); else on nobody's */
+#define ESPL_GRANT_BRACKET 0x20u
 struct espl_grant {
-	uint32_t   size;
-	uint32_t   flags;		/* ESPL_GRANT_*                                      */
-	uint64_t   item;		/* its id                                            */
-	struct espl_share share;	/* gpus 0: preempt, or keep queued                   */
-	uint32_t   offer;		/* must run on this one; ANY: on whichever           */
-	uint32_t   zero;
-	espl_money max_price_hour;	/* OWN_NODES on a MARKET offer; 0: none              */
+	uint32_t size;
+	uint32_t flags;          /* ESPL_GRANT_* */
+	uint64_t item;           /* its id */
+	struct espl_share share; /* gpus 0: preempt, or keep queued */
+	uint32_t offer;          /* must run on this one; ANY: on whichever */
+	uint32_t zero;
+	espl_money max_price_hour; /* OWN_NODES on a MARKET offer; 0: none */
 };
 struct espl_target {
-	uint32_t   size;
-	uint32_t   offer;		/* its number                                        */
-	uint32_t   nodes;		/* to hold, starting and idle ones included          */
-	uint32_t   zero;
-	espl_money max_price_hour;	/* of nodes yet to be leased; 0: none                */
+	uint32_t size;
+	uint32_t offer; /* its number */
+	uint32_t nodes; /* to hold, starting and idle ones included */
+	uint32_t zero;
+	espl_money max_price_hour; /* of nodes yet to be leased; 0: none */
 };
 struct espl_alloc_sink {
 	uint32_t size, zero;
@@ -156,18 +161,19 @@ struct espl_alloc_sink {
 	/* Drain and release this very node; the placer chooses where a target only shrinks. */
 	espl_status (*retire)(struct espl_alloc_sink *, uint64_t node);
 	/* Replace the plan in force (re-planning; checked like plan's). */
-	espl_status (*plan)(struct espl_alloc_sink *, uint64_t experiment, const struct espl_plan *);
+	espl_status (
+	    *plan)(struct espl_alloc_sink *, uint64_t experiment, const struct espl_plan *);
 	/* Be called (ESPL_WHY_TIME) at this instant; the earliest one wins, once. */
 	espl_status (*wake_at)(struct espl_alloc_sink *, espl_time);
 	/* on 1: be called (ESPL_WHY_PRICE) whenever the offer's price changes; 0: no more. */
 	espl_status (*watch_prices)(struct espl_alloc_sink *, uint32_t offer, uint32_t on);
 	/* For reports: value and proven bound of the policy's own objective, NaN none; status
 	 * is one word ("optimal", "bounded", "heuristic"). */
-	espl_status (*objective)(struct espl_alloc_sink *, double value, double bound,
-	                         const char *status);
+	espl_status (
+	    *objective)(struct espl_alloc_sink *, double value, double bound, const char *status);
 	/* For reports: GPUs a rolling horizon means to give the item, [0] being now. */
 	espl_status (*horizon)(struct espl_alloc_sink *, uint64_t item, const uint32_t *gpus,
-	                       uint32_t steps);
+	    uint32_t steps);
 	/* Makes a node a bracket's own; it counts for the target as before.  Only its grants with
 	 * ESPL_GRANT_BRACKET stand there.  E_REJECTED: no such node, or a gang stands on it. */
 	espl_status (*claim)(struct espl_alloc_sink *, uint64_t node, uint32_t bracket);
@@ -177,12 +183,12 @@ struct espl_allocator_ops {
 	struct espl_ops head;
 	/* Mandatory.  Once a round, if one of ESPL_WHY_* happened. */
 	espl_status (*allocate)(void *self, const struct espl_alloc_view *,
-	                        struct espl_alloc_sink *, struct espl_error *);
+	    struct espl_alloc_sink *, struct espl_error *);
 	/* Optional.  Before the run, for an experiment with a spec.  ESPL_E_INFEASIBLE: nothing
 	 * meets deadline and budget; ESPL_E_BUSY after submitting a computation: called again
 	 * with it. */
 	espl_status (*plan)(void *self, const struct espl_plan_view *, struct espl_plan_sink *,
-	                    struct espl_error *);
+	    struct espl_error *);
 };
 
 #ifdef __cplusplus

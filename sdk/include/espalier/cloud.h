@@ -18,133 +18,141 @@ extern "C" {
  * unless it is cancelled; answers come after the submitting entry has returned. */
 
 struct espl_http {
-	uint32_t    size;
-	uint32_t    header_count;
-	const char *method, *url;	/* "GET"; https:// or http://                        */
-	const char *const *headers;	/* "Name: value"                                     */
-	const void *body;		/* NULL: none                                        */
-	uint64_t    body_size;		/* bytes                                             */
-	espl_span   limit;		/* of the whole exchange; 0: 60 s                    */
+	uint32_t size;
+	uint32_t header_count;
+	const char *method, *url;   /* "GET"; https:// or http:// */
+	const char *const *headers; /* "Name: value" */
+	const void *body;           /* NULL: none */
+	uint64_t body_size;         /* bytes */
+	espl_span limit;            /* of the whole exchange; 0: 60 s */
 	/* Signed by the host, so that secrets stay out of requests: "aws:amz:REGION:SERVICE"
 	 * with these two SECRET options; or "bearer" with the second.  NULL: unsigned. */
 	const char *sign;
-	uint32_t    sign_user, sign_secret;	/* option index, or ESPL_ANY                 */
-	uint64_t    cookie;		/* the plugin's, handed back                         */
+	uint32_t sign_user, sign_secret; /* option index, or ESPL_ANY */
+	uint64_t cookie;                 /* the plugin's, handed back */
 };
 struct espl_http_reply {
-	uint32_t    size;
-	espl_status status;		/* REMOTE: no answer; LIMIT: too late; see text      */
-	uint64_t    cookie;		/* the request's                                     */
-	uint32_t    code;		/* HTTP's, 100 to 599; 0 without an answer           */
-	uint32_t    header_count;
-	const char *const *headers;	/* "Name: value", as received                        */
-	const void *body;		/* followed by a NUL that is not counted             */
-	uint64_t    body_size;		/* bytes                                             */
-	const char *text;		/* of the failure, or ""                             */
+	uint32_t size;
+	espl_status status; /* REMOTE: no answer; LIMIT: too late; see text */
+	uint64_t cookie;    /* the request's */
+	uint32_t code;      /* HTTP's, 100 to 599; 0 without an answer */
+	uint32_t header_count;
+	const char *const *headers; /* "Name: value", as received */
+	const void *body;           /* followed by a NUL that is not counted */
+	uint64_t body_size;         /* bytes */
+	const char *text;           /* of the failure, or "" */
 };
 struct espl_spawn {
-	uint32_t    size;
-	uint32_t    argc;
-	const char *const *argv;	/* argv[0] is looked up in PATH; no shell            */
-	const char *const *env;		/* "NAME=value", added; or NULL                      */
-	uint32_t    env_count;
-	uint32_t    zero;
-	const void *input;		/* its standard input; NULL: empty                   */
-	uint64_t    input_size;		/* bytes                                             */
-	espl_span   limit;		/* then its process group is killed; 0: none         */
-	uint64_t    cookie;		/* the plugin's, handed back                         */
+	uint32_t size;
+	uint32_t argc;
+	const char *const *argv; /* argv[0] is looked up in PATH; no shell */
+	const char *const *env;  /* "NAME=value", added; or NULL */
+	uint32_t env_count;
+	uint32_t zero;
+	const void *input;   /* its standard input; NULL: empty */
+	uint64_t input_size; /* bytes */
+	espl_span limit;     /* then its process group is killed; 0: none */
+	uint64_t cookie;     /* the plugin's, handed back */
 };
-struct espl_child {			/* when it ended */
-	uint32_t    size;
-	espl_status status;		/* LIMIT, REMOTE (could not start), OK               */
-	uint64_t    cookie;		/* the request's                                     */
-	int32_t     exit_code;		/* or -signal                                        */
-	uint32_t    zero;
-	const void *out, *err;		/* NUL after them; at most 1 MiB each is kept        */
-	uint64_t    out_size, err_size;	/* bytes, without that NUL                           */
+/* when it ended */
+struct espl_child {
+	uint32_t size;
+	espl_status status; /* LIMIT, REMOTE (could not start), OK */
+	uint64_t cookie;    /* the request's */
+	int32_t exit_code;  /* or -signal */
+	uint32_t zero;
+	const void *out, *err;       /* NUL after them; at most 1 MiB each is kept */
+	uint64_t out_size, err_size; /* bytes, without that NUL */
 };
 struct espl_io {
 	uint32_t size, zero;
-	void    *ctx;			/* the host's */
+	void *ctx; /* the host's */
 	/* Answered by on_http.  E_CONFIG: no such address or signature; E_LIMIT: too many. */
 	espl_status (*http)(const struct espl_io *, const struct espl_http *, struct espl_error *);
 	/* Answered by on_child. */
-	espl_status (*spawn)(const struct espl_io *, const struct espl_spawn *, struct espl_error *);
+	espl_status (
+	    *spawn)(const struct espl_io *, const struct espl_spawn *, struct espl_error *);
 	/* Answered by on_timer, once, `after` (>= 0) from now. */
 	espl_status (*timer)(const struct espl_io *, espl_span after, uint64_t cookie);
 	/* What was asked with this cookie is not answered any more; unknown ones are ignored. */
-	void        (*cancel)(const struct espl_io *, uint64_t cookie);
-	int64_t     (*utc_ns)(const struct espl_io *);	/* the wall clock, for protocols only */
+	void (*cancel)(const struct espl_io *, uint64_t cookie);
+	int64_t (*utc_ns)(const struct espl_io *); /* the wall clock, for protocols only */
 	/* Credentials that are not options: "env:NAME" or "file:PATH" if the user's file allows
 	 * it.  Valid until the entry returns; must not be kept.  E_UNKNOWN. */
 	espl_status (*secret)(const struct espl_io *, const char *name, const char **value);
 };
 
-/* Service ESPL_RUN: the run that the nodes are for; not in simulations.  As it is now: look again before each use. */
+/* Service ESPL_RUN: the run that the nodes are for; not in simulations.  As it is now: look again
+ * before each use. */
 struct espl_run {
-	uint32_t    size;
-	uint32_t    gpus_min;		/* with fewer in all, one of its trials could never train */
-	const char *folder;		/* absolute                                               */
+	uint32_t size;
+	uint32_t gpus_min;  /* with fewer in all, one of its trials could never train */
+	const char *folder; /* absolute */
 };
 
 /* ---- leases ---------------------------------------------------------------------------------- */
 
 struct espl_acquire {
-	uint32_t    size;
-	uint32_t    zero;
-	uint64_t    lease;		/* the host's number, journaled before this call     */
-	const char *token;		/* idempotency key, <= 64 of [A-Za-z0-9-]; the same at a retry */
-	const char *run;		/* label: tag the machine with run and token         */
-	const char *offer, *market;	/* the offer's name and market                       */
-	espl_money  max_price_hour;	/* 0: none                                           */
+	uint32_t size;
+	uint32_t zero;
+	uint64_t lease; /* the host's number, journaled before this call */
+	/* idempotency key, <= 64 of [A-Za-z0-9-]; the same at a retry */
+	const char *token;
+	const char *run;            /* label: tag the machine with run and token */
+	const char *offer, *market; /* the offer's name and market */
+	espl_money max_price_hour;  /* 0: none */
 };
-struct espl_lease {			/* what the host remembers of one */
-	uint32_t    size;
-	uint32_t    state;		/* espl_node_state as last told                      */
-	uint64_t    lease;
-	const char *token, *offer, *market;	/* as in its espl_acquire                    */
-	const char *provider_id;	/* NULL until told                                   */
-	const char *address;		/* NULL until told                                   */
-	const char *detail;		/* what the plugin told for its own use, or NULL     */
+/* what the host remembers of one */
+struct espl_lease {
+	uint32_t size;
+	uint32_t state; /* espl_node_state as last told */
+	uint64_t lease;
+	const char *token, *offer, *market; /* as in its espl_acquire */
+	const char *provider_id;            /* NULL until told */
+	const char *address;                /* NULL until told */
+	const char *detail;                 /* what the plugin told for its own use, or NULL */
 };
 
-typedef uint32_t espl_reason;	/* why a lease ended */
-enum {	ESPL_BY_USER = 1,	/* release was asked for           */
-	ESPL_BY_PROVIDER,	/* revoked: refund rule applies    */
-	ESPL_BY_FAULT,		/* hardware, health check          */
-	ESPL_BY_CAPACITY,	/* acquire could not be met; try elsewhere or later */
-	ESPL_BY_QUOTA,		/* the account's limit             */
-	ESPL_BY_EXPIRY };	/* its wall-time limit             */
+typedef uint32_t espl_reason; /* why a lease ended */
+enum {
+	ESPL_BY_USER = 1, /* release was asked for */
+	ESPL_BY_PROVIDER, /* revoked: refund rule applies */
+	ESPL_BY_FAULT,    /* hardware, health check */
+	ESPL_BY_CAPACITY, /* acquire could not be met; try elsewhere or later */
+	ESPL_BY_QUOTA,    /* the account's limit */
+	ESPL_BY_EXPIRY    /* its wall-time limit */
+};
 
 struct espl_node_event {
-	uint32_t        size;
-	espl_node_state state;		/* that it has now                                   */
-	uint64_t        lease;		/* NONE: the host finds it by its token, or (answers
-					 * of `owned`) it is none of this run's              */
-	const char     *token;		/* as tagged; NULL if not known                      */
-	const char     *run;		/* as tagged; `owned` only                           */
-	const char     *provider_id, *address, *detail;	/* NULL: unchanged                  */
-	espl_time       at;		/* when it happened, if the provider says; else NEVER */
-	espl_time       ends_at;	/* NOTICE, wall-time limit; else NEVER               */
-	espl_reason     reason;		/* ENDED                                             */
-	uint32_t        gpus;		/* READY: as found; ESPL_ANY as offered              */
-	espl_money      charged;	/* ENDED: the provider's own figure; -1 unknown      */
-	const char     *text;		/* for people, may be NULL                           */
+	uint32_t size;
+	espl_node_state state; /* that it has now */
+	uint64_t lease;        /* NONE: the host finds it by its token, or (answers
+				* of `owned`) it is none of this run's */
+	const char *token;     /* as tagged; NULL if not known */
+	const char *run;       /* as tagged; `owned` only */
+	const char *provider_id, *address, *detail; /* NULL: unchanged */
+	espl_time at;       /* when it happened, if the provider says; else NEVER */
+	espl_time ends_at;  /* NOTICE, wall-time limit; else NEVER */
+	espl_reason reason; /* ENDED */
+	uint32_t gpus;      /* READY: as found; ESPL_ANY as offered */
+	espl_money charged; /* ENDED: the provider's own figure; -1 unknown */
+	const char *text;   /* for people, may be NULL */
 };
 
-struct espl_cloud_events {		/* host-owned, valid from start to destroy */
+/* host-owned, valid from start to destroy */
+struct espl_cloud_events {
 	uint32_t size, zero;
-	void    *ctx;			/* the host's */
+	void *ctx; /* the host's */
 	/* New or changed offer; again with ESPL_OFFER_GONE to withdraw it. */
 	espl_status (*offer)(const struct espl_cloud_events *, const struct espl_offer *);
 	/* Records oldest first, also for the past; they may overlap what is known. */
-	espl_status (*prices)(const struct espl_cloud_events *, const char *offer, const char *market,
-	                      const struct espl_price *, uint32_t count);
+	espl_status (*prices)(const struct espl_cloud_events *, const char *offer,
+	    const char *market, const struct espl_price *, uint32_t count);
 	/* States only advance; a repeated one is ignored. */
 	espl_status (*node)(const struct espl_cloud_events *, const struct espl_node_event *);
 	/* Ends a start, history or owned request: `what` is its request number, 0 for start. */
-	void        (*done)(const struct espl_cloud_events *, uint64_t what, espl_status,
-	                    const char *text);
+	void (
+	    *done)(const struct espl_cloud_events *, uint64_t what, espl_status, const char *text);
 };
 
 struct espl_argv_sink {
@@ -160,24 +168,24 @@ struct espl_cloud_ops {
 	/* Begin; every request ends in READY or ENDED under its lease.  Called again with the
 	 * same token when the driver died in between: must not make a second machine. */
 	espl_status (*acquire)(void *self, const struct espl_acquire *const *, uint32_t count,
-	                       struct espl_error *);
+	    struct espl_error *);
 	/* Begin; repeated by the host until ENDED is told.  Also for leases never READY. */
 	espl_status (*release)(void *self, const struct espl_lease *const *, uint32_t count,
-	                       struct espl_error *);
+	    struct espl_error *);
 	/* After start at resume: watch these again; tell each one's present state (those the
 	 * provider does not know: ENDED). */
 	espl_status (*adopt)(void *self, const struct espl_lease *const *, uint32_t count,
-	                     struct espl_error *);
+	    struct espl_error *);
 	/* All machines tagged by espalier (run NULL) or by one run, through node; then done. */
 	espl_status (*owned)(void *self, const char *run, uint64_t what, struct espl_error *);
 	/* The command that runs another command on this node with its standard streams joined
 	 * (ssh HOST, srun -w NODE, nothing at all); the host appends espalier-agent and its
 	 * arguments.  From the lease alone: no memory needed. */
 	espl_status (*reach)(void *self, const struct espl_lease *, struct espl_argv_sink *,
-	                     struct espl_error *);
+	    struct espl_error *);
 	/* Optional: prices from `from` on, for one offer; then done. */
 	espl_status (*history)(void *self, const char *offer, const char *market, espl_time from,
-	                       uint64_t what, struct espl_error *);
+	    uint64_t what, struct espl_error *);
 	/* Mandatory.  The offers (and prices known beforehand) that the configuration alone tells,
 	 * through events->offer and events->prices, before this returns and without any I/O:
 	 * `plan`, `simulate` and `check` live on it and never call another entry.  A cloud that

@@ -17,23 +17,31 @@
 extern "C" {
 #endif
 
-struct espl_floor_gpu { uint32_t residents, packing, blocked; };	/* one GPU, as in espl_gpu */
-struct espl_stand {			/* one node */
-	const struct espl_node *node;
-	uint32_t cells;			/* index of its first cell; ESPL_ANY: not looked at yet   */
-	uint32_t idle;			/* whole GPUs that are free                               */
-	uint32_t usable;		/* takes gangs: READY, not retiring, not closed by us     */
-	uint32_t prev, next;		/* of the same idle number; ESPL_ANY none                 */
+/* one GPU, as in espl_gpu */
+struct espl_floor_gpu {
+	uint32_t residents, packing, blocked;
 };
-struct espl_step { uint32_t stand, gpu, packing; int32_t sign; };	/* a change, for undoing */
-struct espl_floor {			/* all zero to begin with */
-	struct espl_stand *stands;	/* as the view's nodes, by id                             */
+/* one node */
+struct espl_stand {
+	const struct espl_node *node;
+	uint32_t cells;      /* index of its first cell; ESPL_ANY: not looked at yet */
+	uint32_t idle;       /* whole GPUs that are free */
+	uint32_t usable;     /* takes gangs: READY, not retiring, not closed by us */
+	uint32_t prev, next; /* of the same idle number; ESPL_ANY none */
+};
+struct espl_step {
+	uint32_t stand, gpu, packing;
+	int32_t sign;
+}; /* a change, for undoing */
+/* all zero to begin with */
+struct espl_floor {
+	struct espl_stand *stands; /* as the view's nodes, by id */
 	struct espl_floor_gpu *cells;
-	struct espl_step  *steps;
-	uint32_t *heads;		/* first stand with that many idle GPUs                   */
-	uint32_t  count, stand_room, cell_count, cell_room, step_count, step_room, head_room;
-	uint32_t  widest;		/* most GPUs of one node                                  */
-	uint32_t  failed;		/* 1: out of memory: the working copy is worthless        */
+	struct espl_step *steps;
+	uint32_t *heads; /* first stand with that many idle GPUs */
+	uint32_t count, stand_room, cell_count, cell_room, step_count, step_room, head_room;
+	uint32_t widest; /* most GPUs of one node */
+	uint32_t failed; /* 1: out of memory: the working copy is worthless */
 };
 
 static inline void
@@ -51,7 +59,7 @@ static inline void *
 espl_floor_grow(void *at, uint32_t *room, uint32_t count, size_t size)
 {
 	uint32_t more = *room > 0 ? *room : 16;
-	void    *bigger;
+	void *bigger;
 
 	if (count <= *room)
 		return at;
@@ -93,7 +101,7 @@ static inline espl_status
 espl_floor_load(struct espl_floor *floor, const struct espl_node *const *nodes, uint32_t count)
 {
 	uint32_t i, widest = 0;
-	void    *at;
+	void *at;
 
 	floor->count = floor->cell_count = floor->step_count = floor->failed = 0;
 	for (i = 0; i < count; i++)
@@ -111,13 +119,13 @@ espl_floor_load(struct espl_floor *floor, const struct espl_node *const *nodes, 
 	floor->count = count;
 	for (i = 0; i <= widest; i++)
 		floor->heads[i] = ESPL_ANY;
-	for (i = count; i-- > 0; ) {	/* backwards, so that lists begin with the lowest id */
+	for (i = count; i-- > 0;) { /* backwards, so that lists begin with the lowest id */
 		struct espl_stand *stand = &floor->stands[i];
 
 		stand->node = nodes[i];
 		stand->cells = ESPL_ANY;
-		stand->usable = nodes[i]->state == ESPL_NODE_READY && (nodes[i]->flags &
-			(ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+		stand->usable = nodes[i]->state == ESPL_NODE_READY &&
+		    (nodes[i]->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
 		stand->idle = nodes[i]->gpus_idle <= nodes[i]->gpu_count ? nodes[i]->gpus_idle : 0;
 		espl_floor_link(floor, i);
 	}
@@ -149,8 +157,9 @@ espl_floor_cell(struct espl_floor *floor, uint32_t i, uint32_t gpu)
 	uint32_t k, count = stand->node->gpu_count, idle = 0;
 
 	if (stand->cells == ESPL_ANY) {
-		struct espl_floor_gpu *cells = (struct espl_floor_gpu *)espl_floor_grow(floor->cells,
-			&floor->cell_room, floor->cell_count + count, sizeof *cells);
+		struct espl_floor_gpu *cells =
+		    (struct espl_floor_gpu *)espl_floor_grow(floor->cells, &floor->cell_room,
+			floor->cell_count + count, sizeof *cells);
 
 		if (cells == NULL) {
 			floor->failed = 1;
@@ -201,7 +210,7 @@ static inline void
 espl_floor_do(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t packing, int32_t sign)
 {
 	struct espl_step *steps = (struct espl_step *)espl_floor_grow(floor->steps,
-		&floor->step_room, floor->step_count + 1, sizeof *steps);
+	    &floor->step_room, floor->step_count + 1, sizeof *steps);
 
 	if (steps == NULL) {
 		floor->failed = 1;
@@ -219,7 +228,7 @@ espl_floor_do(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t packi
 /* Takes the slots of a gang away, or puts it back (sign 1); lost nodes are passed over. */
 static inline void
 espl_floor_drop(struct espl_floor *floor, const struct espl_slot *slots, uint32_t count,
-                int32_t sign)
+    int32_t sign)
 {
 	uint32_t k, i = ESPL_ANY;
 
@@ -246,20 +255,20 @@ espl_floor_undo(struct espl_floor *floor, uint32_t mark)
 /* May the gang stand on this node, if there is room?  offer: ESPL_ANY, or only this one's. */
 static inline int
 espl_floor_admits(const struct espl_floor *floor, uint32_t i, const struct espl_gang *gang,
-                  uint32_t offer)
+    uint32_t offer)
 {
 	const struct espl_stand *stand = &floor->stands[i];
 
 	return stand->usable && stand->node->owner == gang->owner &&
-		(gang->offer == ESPL_ANY || gang->offer == stand->node->offer) &&
-		(offer == ESPL_ANY || offer == stand->node->offer);
+	    (gang->offer == ESPL_ANY || gang->offer == stand->node->offer) &&
+	    (offer == ESPL_ANY || offer == stand->node->offer);
 }
 
 /* The node with the fewest idle GPUs that still has `gpus` of them (best fit); `worst`: with the
  * most.  ESPL_ANY: none. */
 static inline uint32_t
 espl_floor_fit(const struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
-               uint32_t gpus, int worst)
+    uint32_t gpus, int worst)
 {
 	uint32_t step, i;
 
@@ -277,7 +286,7 @@ espl_floor_fit(const struct espl_floor *floor, const struct espl_gang *gang, uin
  * must have as many idle ones: returns how many it had. */
 static inline uint32_t
 espl_floor_seat(struct espl_floor *floor, uint32_t i, uint32_t gpus, uint32_t packing,
-                struct espl_slot *slots)
+    struct espl_slot *slots)
 {
 	uint32_t gpu, done = 0;
 
@@ -318,13 +327,13 @@ espl_floor_hole(struct espl_floor *floor, uint32_t i, uint32_t packing)
 /* Puts one worker onto a GPU that is idle, or shared in this degree and with room; 0: neither. */
 static inline uint32_t
 espl_floor_join(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t packing,
-                struct espl_slot *slot)
+    struct espl_slot *slot)
 {
 	const struct espl_floor_gpu *cell = espl_floor_cell(floor, i, gpu);
 
 	if (cell == NULL || cell->blocked != 0 ||
-	    (cell->residents > 0 && (packing == 1 || cell->packing != packing ||
-	                             cell->residents >= packing)))
+	    (cell->residents > 0 &&
+		(packing == 1 || cell->packing != packing || cell->residents >= packing)))
 		return 0;
 	slot->node = floor->stands[i].node->id;
 	slot->gpu = gpu;
@@ -336,7 +345,7 @@ espl_floor_join(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t pac
 /* Seats the gang on whole idle nodes of one offer and size; 0: there are not enough. */
 static inline uint32_t
 espl_floor_seat_nodes(struct espl_floor *floor, const struct espl_gang *gang,
-                      struct espl_slot *slots)
+    struct espl_slot *slots)
 {
 	uint32_t size, first, i, next, done = 0;
 
@@ -349,7 +358,7 @@ espl_floor_seat_nodes(struct espl_floor *floor, const struct espl_gang *gang,
 
 			for (i = first; i != ESPL_ANY; i = floor->stands[i].next)
 				found += espl_floor_admits(floor, i, gang, offer) &&
-					floor->stands[i].node->gpu_count == size;
+				    floor->stands[i].node->gpu_count == size;
 			if (found < gang->share.gpus / size)
 				continue;
 			for (i = first; i != ESPL_ANY && done < gang->share.gpus; i = next) {
@@ -364,11 +373,11 @@ espl_floor_seat_nodes(struct espl_floor *floor, const struct espl_gang *gang,
 	return 0;
 }
 
-/* The rest of a gang's share, on idle GPUs of one offer, beside the `done` slots it has: node by node, the best
- * fit first.  share.gpus; 0: there is no room, and nothing was changed. */
+/* The rest of a gang's share, on idle GPUs of one offer, beside the `done` slots it has: node by
+ * node, the best fit first.  share.gpus; 0: there is no room, and nothing was changed. */
 static inline uint32_t
 espl_floor_seat_more(struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
-                     struct espl_slot *slots, uint32_t done)
+    struct espl_slot *slots, uint32_t done)
 {
 	uint32_t mark = floor->step_count;
 
@@ -397,15 +406,15 @@ espl_floor_seat_more(struct espl_floor *floor, const struct espl_gang *gang, uin
 /* A gang that may straddle nodes, on as few as possible, all of one offer. */
 static inline uint32_t
 espl_floor_seat_over(struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
-                     struct espl_slot *slots)
+    struct espl_slot *slots)
 {
 	return espl_floor_seat_more(floor, gang, offer, slots, 0);
 }
 
 /* The part of espl_floor_stay that adds GPUs: on the same node, or whole nodes to whole nodes. */
 static inline uint32_t
-espl_floor_extend(struct espl_floor *floor, const struct espl_gang *gang, uint32_t i,
-                  uint32_t kept, struct espl_slot *slots)
+espl_floor_extend(struct espl_floor *floor, const struct espl_gang *gang, uint32_t i, uint32_t kept,
+    struct espl_slot *slots)
 {
 	uint32_t size = floor->stands[i].node->gpu_count, done = kept;
 
@@ -452,10 +461,11 @@ espl_slot_order(const void *a, const void *b)
 	return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
 }
 
-/* Gives up the nodes that are too many, as far as they are nobody's own and nobody sits there.  They take no gang
- * any more. */
+/* Gives up the nodes that are too many, as far as they are nobody's own and nobody sits there. They
+ * take no gang any more. */
 static inline void
-espl_floor_give_up(struct espl_floor *floor, const struct espl_place_view *view, struct espl_place_sink *sink)
+espl_floor_give_up(struct espl_floor *floor, const struct espl_place_view *view,
+    struct espl_place_sink *sink)
 {
 	uint32_t i, k, left;
 
@@ -487,16 +497,15 @@ espl_floor_stay(struct espl_floor *floor, const struct espl_gang *gang, struct e
 			i = espl_floor_find(floor, gang->slots[k].node);
 		if (i == ESPL_ANY || !espl_floor_admits(floor, i, gang, ESPL_ANY) ||
 		    gang->slots[k].gpu >= floor->stands[i].node->gpu_count ||
-		    espl_floor_join(floor, i, gang->slots[k].gpu, gang->share.packing,
-		                    &slots[k]) == 0)
+		    espl_floor_join(floor, i, gang->slots[k].gpu, gang->share.packing, &slots[k]) ==
+			0)
 			break;
 	}
 	if (k == keep && k < want)
 		k = espl_floor_extend(floor, gang, i, keep, slots);
 	else if (k == want && (gang->flags & ESPL_GANG_COLOCATE) != 0 &&
-	         slots[0].node != slots[want - 1].node &&
-	         want % floor->stands[i].node->gpu_count != 0)
-		k = 0;			/* would straddle nodes */
+	    slots[0].node != slots[want - 1].node && want % floor->stands[i].node->gpu_count != 0)
+		k = 0; /* would straddle nodes */
 	if (k == want)
 		return want;
 	espl_floor_undo(floor, mark);

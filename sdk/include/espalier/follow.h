@@ -5,7 +5,8 @@
  * nodes are asked for when a stage begins (or ahead of it, planning.acquire_ahead), its trials
  * start when all of them are there, and what the next stage does not need is given back at once,
  * the oldest first.  Nodes that do not come are waited for twice as long as could be expected; then
- * the stage begins on those that are there, and takes in the others.  A call costs O(changes + nodes).
+ * the stage begins on those that are there, and takes in the others.  A call costs O(changes +
+ * nodes).
  *
  * Without a plan (the algorithm declares no stages, or nobody knows how long a trial takes) each
  * trial gets the least it can run on, and the cluster is as large as there are trials.
@@ -23,36 +24,44 @@
 extern "C" {
 #endif
 
-struct espl_followed { uint64_t id; uint32_t gone, granted; };	/* an item of the running stage */
-struct espl_follow_at {			/* a bracket */
-	struct espl_followed *items;	/* of the running stage, in order of arrival            */
-	const struct espl_plan_stage *row;	/* of the running stage; NULL before the first  */
-	uint32_t  count, size;		/* items                                                */
-	uint32_t  next;			/* all before it had a grant                            */
-	uint32_t  busy;			/* with a grant, not gone                               */
-	uint32_t  stage;
-	uint32_t  begun;		/* 1: its trials may start                              */
-	uint32_t  active;		/* 1: its stage has work                                */
-	uint32_t  ahead;		/* nodes held for the stage after it                    */
-	uint32_t  each;			/* GPUs of a trial: the plan's, or fewer                */
-	uint32_t  held, claimed;	/* nodes of its own; of these ready, and new in this call */
-	espl_time lacks_since;		/* nodes that it needs; NEVER: it has them              */
-	espl_time ask_at;		/* when to ask for the next stage's nodes; NEVER        */
-	espl_time wait_until;		/* for the stage's nodes; NEVER: not waiting            */
+struct espl_followed {
+	uint64_t id;
+	uint32_t gone, granted;
+}; /* an item of the running stage */
+/* a bracket */
+struct espl_follow_at {
+	struct espl_followed *items;       /* of the running stage, in order of arrival */
+	const struct espl_plan_stage *row; /* of the running stage; NULL before the first */
+	uint32_t count, size;              /* items */
+	uint32_t next;                     /* all before it had a grant */
+	uint32_t busy;                     /* with a grant, not gone */
+	uint32_t stage;
+	uint32_t begun;         /* 1: its trials may start */
+	uint32_t active;        /* 1: its stage has work */
+	uint32_t ahead;         /* nodes held for the stage after it */
+	uint32_t each;          /* GPUs of a trial: the plan's, or fewer */
+	uint32_t held, claimed; /* nodes of its own; of these ready, and new in this call */
+	espl_time lacks_since;  /* nodes that it needs; NEVER: it has them */
+	espl_time ask_at;       /* when to ask for the next stage's nodes; NEVER */
+	espl_time wait_until;   /* for the stage's nodes; NEVER: not waiting */
 };
-struct espl_follow {			/* all zero to begin with */
-	struct espl_follow_at *at;	/* [count], by bracket */
+/* all zero to begin with */
+struct espl_follow {
+	struct espl_follow_at *at; /* [count], by bracket */
 	uint32_t count;
 	uint32_t zero;
-	uint64_t seen;			/* items below this id are known                        */
-	const struct espl_model *model;	/* for acquire_ahead and espl_follow_strays; may be NULL */
-	const struct espl_plan *plan;	/* that `ends` belongs to                               */
-	double   *ends;			/* [plan->stage_count] seconds from `from`, as predicted; NULL unknown */
-	double   *asks;			/* likewise: from a stage's begin until the next one's nodes are asked for */
-	double    sd_s;			/* of the whole job's time                              */
-	espl_time from;			/* when that plan came in force                         */
-	uint64_t  strays_seen;		/* items below this id were looked at by espl_follow_strays */
-	struct espl_roster roster;	/* without a plan                                       */
+	uint64_t seen;                  /* items below this id are known */
+	const struct espl_model *model; /* for acquire_ahead and espl_follow_strays; may be NULL */
+	const struct espl_plan *plan;   /* that `ends` belongs to */
+	/* [plan->stage_count] seconds from `from`, as predicted; NULL unknown */
+	double *ends;
+	/* likewise: from a stage's begin until the next one's nodes are asked for */
+	double *asks;
+	double sd_s;    /* of the whole job's time */
+	espl_time from; /* when that plan came in force */
+	/* items below this id were looked at by espl_follow_strays */
+	uint64_t strays_seen;
+	struct espl_roster roster; /* without a plan */
 };
 
 static inline void
@@ -68,7 +77,7 @@ espl_follow_free(struct espl_follow *f)
 	memset(f, 0, sizeof *f);
 }
 
-/* ---- items ---------------------------------------------------------------------------------------- */
+/* ---- items -------------------------------------------------------------------------------- */
 
 static inline const struct espl_plan_stage *
 espl_follow_row(const struct espl_plan *plan, uint32_t bracket, uint32_t stage)
@@ -94,7 +103,8 @@ espl_follow_room(struct espl_follow *f, uint32_t brackets)
 	memset(at + f->count, 0, (brackets - f->count) * sizeof *at);
 	f->at = at;
 	for (; f->count < brackets; f->count++) {
-		at[f->count].ask_at = at[f->count].wait_until = at[f->count].lacks_since = ESPL_NEVER;
+		at[f->count].ask_at = at[f->count].wait_until = at[f->count].lacks_since =
+		    ESPL_NEVER;
 		at[f->count].stage = ESPL_ANY;
 	}
 	return ESPL_OK;
@@ -105,7 +115,7 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 {
 	struct espl_follow_at *at = &f->at[item->bracket];
 
-	if (at->stage != item->stage) {	/* a stage begins: the one before is over */
+	if (at->stage != item->stage) { /* a stage begins: the one before is over */
 		at->stage = item->stage;
 		at->count = at->next = at->busy = at->begun = 0;
 		at->row = NULL;
@@ -113,7 +123,8 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 	}
 	if (at->count == at->size) {
 		uint32_t size = at->size > 0 ? at->size * 2 : 64;
-		struct espl_followed *items = (struct espl_followed *)realloc(at->items, size * sizeof *items);
+		struct espl_followed *items =
+		    (struct espl_followed *)realloc(at->items, size * sizeof *items);
 
 		if (items == NULL)
 			return ESPL_E_NOMEM;
@@ -125,7 +136,7 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 	at->items[at->count].granted = item->granted.gpus > 0;
 	at->count++;
 	at->active = 1;
-	at->busy += at->items[at->count - 1].granted;	/* it goes on in its gang */
+	at->busy += at->items[at->count - 1].granted; /* it goes on in its gang */
 	return ESPL_OK;
 }
 
@@ -155,7 +166,8 @@ espl_follow_gone(struct espl_follow *f, uint64_t id)
 }
 
 static inline espl_status
-espl_follow_changes(struct espl_follow *f, const struct espl_alloc_view *view, const struct espl_experiment *e)
+espl_follow_changes(struct espl_follow *f, const struct espl_alloc_view *view,
+    const struct espl_experiment *e)
 {
 	espl_status status = espl_follow_room(f, e->spec->bracket_count);
 	uint64_t seen = f->seen;
@@ -174,9 +186,10 @@ espl_follow_changes(struct espl_follow *f, const struct espl_alloc_view *view, c
 	return status;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------ */
+/* ---- nodes -------------------------------------------------------------------------------- */
 
-/* Brackets side by side have nodes of their own; else there is one row of stages, on nodes that are nobody's. */
+/* Brackets side by side have nodes of their own; else there is one row of stages, on nodes that are
+ * nobody's. */
 static inline int
 espl_follow_beside(const struct espl_experiment *e)
 {
@@ -191,11 +204,12 @@ espl_follow_owner(const struct espl_experiment *e, uint32_t bracket)
 
 /* Ready nodes that the running stage of bracket b can have. */
 static inline uint32_t
-espl_follow_share(const struct espl_follow *f, const struct espl_alloc_view *view, const struct espl_experiment *e,
-                  uint32_t b)
+espl_follow_share(const struct espl_follow *f, const struct espl_alloc_view *view,
+    const struct espl_experiment *e, uint32_t b)
 {
 	const struct espl_plan_stage *row = f->at[b].row;
-	uint32_t ready = espl_hold_ready(view, row->offer, espl_follow_owner(e, b)) + f->at[b].claimed;
+	uint32_t ready =
+	    espl_hold_ready(view, row->offer, espl_follow_owner(e, b)) + f->at[b].claimed;
 
 	return ready < row->nodes ? ready : row->nodes;
 }
@@ -222,11 +236,12 @@ espl_follow_starves(struct espl_follow_at *at, const struct espl_alloc_view *vie
 	return need > at->held && at->lacks_since < view->now;
 }
 
-/* Each bracket makes its own what has been asked for, in order of the leases: it does not matter which come first.  What
- * one does not need goes to those for whom no node comes, or is given back. */
+/* Each bracket makes its own what has been asked for, in order of the leases: it does not matter
+ * which come first.  What one does not need goes to those for whom no node comes, or is given back.
+ */
 static inline espl_status
-espl_follow_divide(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-                   const struct espl_experiment *e, uint32_t offer)
+espl_follow_divide(struct espl_follow *f, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, const struct espl_experiment *e, uint32_t offer)
 {
 	espl_status status = ESPL_OK;
 	uint32_t b, k, next = 0;
@@ -237,43 +252,50 @@ espl_follow_divide(struct espl_follow *f, const struct espl_alloc_view *view, st
 
 		at->held = espl_hold_count(view, offer, espl_follow_owner(e, b));
 		need = need > at->held ? need - at->held : 0;
-		status = espl_hold_claim(view, sink, offer, b, need, &next, &at->held, &at->claimed);
+		status =
+		    espl_hold_claim(view, sink, offer, b, need, &next, &at->held, &at->claimed);
 		(void)espl_follow_starves(at, view, offer);
 	}
 	for (b = 0; b < f->count && status == ESPL_OK; b++) {
-		uint32_t need = espl_follow_need(&f->at[b], offer), spare = f->at[b].held > need ? f->at[b].held - need : 0;
+		uint32_t need = espl_follow_need(&f->at[b], offer),
+			 spare = f->at[b].held > need ? f->at[b].held - need : 0;
 
 		for (k = 0; k < f->count && spare > 0 && status == ESPL_OK; k++) {
-			uint32_t lacks = espl_follow_need(&f->at[k], offer) - f->at[k].held, had = f->at[k].claimed;
+			uint32_t lacks = espl_follow_need(&f->at[k], offer) - f->at[k].held,
+				 had = f->at[k].claimed;
 
 			if (!espl_follow_starves(&f->at[k], view, offer))
 				continue;
-			status = espl_hold_pass_on(view, sink, offer, espl_follow_owner(e, b), k, lacks < spare ? lacks : spare,
-			                           &f->at[k].claimed);
+			status = espl_hold_pass_on(view, sink, offer, espl_follow_owner(e, b), k,
+			    lacks < spare ? lacks : spare, &f->at[k].claimed);
 			f->at[k].held += f->at[k].claimed - had;
 			spare -= f->at[k].claimed - had;
 		}
 		if (status == ESPL_OK && spare > 0)
-			status = espl_hold_retire(view, sink, offer, espl_follow_owner(e, b), spare);
+			status =
+			    espl_hold_retire(view, sink, offer, espl_follow_owner(e, b), spare);
 	}
 	return status;
 }
 
 static inline espl_status
-espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-                    const struct espl_experiment *e)
+espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, const struct espl_experiment *e)
 {
 	espl_status status = ESPL_OK;
 	uint32_t o, b, held;
 
 	for (o = 0; o < view->offer_count && status == ESPL_OK; o++) {
 		struct espl_target target = ESPL_INIT(struct espl_target);
-		uint64_t need = 0, spare = espl_follow_beside(e) ? 0 : espl_hold_spare(view, o), most = view->offers[o]->nodes_max;
+		uint64_t need = 0, spare = espl_follow_beside(e) ? 0 : espl_hold_spare(view, o),
+			 most = view->offers[o]->nodes_max;
 
 		for (b = 0; b < f->count; b++)
 			need += espl_follow_need(&f->at[b], o);
 		target.offer = o;
-		target.nodes = (uint32_t)(need == 0 ? 0 : need + spare < most ? need + spare : most);
+		target.nodes = (uint32_t)(need == 0 ? 0
+			: need + spare < most       ? need + spare
+						    : most);
 		if (target.nodes != view->targets[o])
 			status = sink->target(sink, &target);
 		if (status == ESPL_OK && espl_follow_beside(e)) {
@@ -281,28 +303,30 @@ espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view, s
 		} else if (status == ESPL_OK && target.nodes != view->targets[o]) {
 			held = espl_hold_count(view, o, ESPL_NONE);
 			if (held > target.nodes)
-				status = espl_hold_retire(view, sink, o, ESPL_NONE, held - target.nodes);
+				status =
+				    espl_hold_retire(view, sink, o, ESPL_NONE, held - target.nodes);
 		}
 	}
 	return status;
 }
 
-/* ---- grants ------------------------------------------------------------------------------------------ */
+/* ---- grants ------------------------------------------------------------------------------- */
 
 /* Trials of a stage that train at once on so many of its nodes. */
 static inline uint32_t
-espl_follow_slots(const struct espl_plan_stage *row, uint32_t each, const struct espl_item *item, uint32_t ready,
-                  uint32_t per_node)
+espl_follow_slots(const struct espl_plan_stage *row, uint32_t each, const struct espl_item *item,
+    uint32_t ready, uint32_t per_node)
 {
 	uint64_t slots = row->gpus / each, room;
 
-	room = (item->flags & ESPL_ITEM_COLOCATE) != 0 ? espl_side_by_side(each, ready, per_node) :
-		(uint64_t)ready * per_node / each;
+	room = (item->flags & ESPL_ITEM_COLOCATE) != 0 ? espl_side_by_side(each, ready, per_node)
+						       : (uint64_t)ready * per_node / each;
 	return (uint32_t)(slots < room ? slots : room);
 }
 
 static inline espl_status
-espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_sink *sink, uint32_t flags)
+espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_sink *sink,
+    uint32_t flags)
 {
 	struct espl_grant grant = ESPL_INIT(struct espl_grant);
 
@@ -319,20 +343,23 @@ espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_s
 /* In order of arrival; in a chain, trial k when trial k - slots is gone. */
 static inline espl_status
 espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
-                  struct espl_alloc_sink *sink, const struct espl_experiment *e, uint32_t ready)
+    struct espl_alloc_sink *sink, const struct espl_experiment *e, uint32_t ready)
 {
-	uint32_t chain = e->flags & ESPL_EXPERIMENT_CHAIN, flags = espl_follow_beside(e) ? ESPL_GRANT_BRACKET : 0;
+	uint32_t chain = e->flags & ESPL_EXPERIMENT_CHAIN,
+		 flags = espl_follow_beside(e) ? ESPL_GRANT_BRACKET : 0;
 	const struct espl_offer *offer = view->offers[at->row->offer];
 	espl_status status = ESPL_OK;
 	uint32_t i, slots;
 
 	if (at->next == at->count || view->item_count == 0)
 		return ESPL_OK;
-	slots = espl_follow_slots(at->row, at->each, view->items[view->item_count - 1], ready, offer->gpus);
+	slots = espl_follow_slots(at->row, at->each, view->items[view->item_count - 1], ready,
+	    offer->gpus);
 	for (i = at->next; i < at->count && at->busy < slots && status == ESPL_OK; i++) {
 		if (chain && i >= slots && i - slots >= at->next && !at->items[i - slots].granted)
-			break;			/* nor can anybody after it */
-		if (at->items[i].granted || at->items[i].gone || (chain && i >= slots && !at->items[i - slots].gone))
+			break; /* nor can anybody after it */
+		if (at->items[i].granted || at->items[i].gone ||
+		    (chain && i >= slots && !at->items[i - slots].gone))
 			continue;
 		status = espl_follow_grant(at, i, sink, flags);
 	}
@@ -341,7 +368,7 @@ espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
 	return status;
 }
 
-/* ---- beginning ------------------------------------------------------------------------------------------- */
+/* ---- beginning ---------------------------------------------------------------------------- */
 
 /* A stage's nodes are waited for: until when? */
 static inline void
@@ -353,9 +380,11 @@ espl_follow_await(struct espl_follow_at *at, const struct espl_alloc_view *view)
 	at->wait_until = view->now + (espl_span)((wait > 10 ? wait : 10) * 1e9);
 }
 
-/* GPUs of a trial on the nodes that are there: the plan's, or as many as fit; 0: not even the least. */
+/* GPUs of a trial on the nodes that are there: the plan's, or as many as fit; 0: not even the
+ * least. */
 static inline uint32_t
-espl_follow_each(const struct espl_follow_at *at, const struct espl_alloc_view *view, uint32_t ready)
+espl_follow_each(const struct espl_follow_at *at, const struct espl_alloc_view *view,
+    uint32_t ready)
 {
 	const struct espl_item *item = view->items[view->item_count - 1];
 	uint32_t per_node = view->offers[at->row->offer]->gpus, each = at->row->gpus_per_trial;
@@ -363,7 +392,7 @@ espl_follow_each(const struct espl_follow_at *at, const struct espl_alloc_view *
 	if (each == 0)
 		each = 1;
 	if ((uint64_t)ready * per_node < each) {
-		each = ready * per_node;	/* whole nodes, or one */
+		each = ready * per_node; /* whole nodes, or one */
 		if (each < item->gpus_min)
 			each = 0;
 	}
@@ -388,10 +417,11 @@ espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *vie
 	return 0;
 }
 
-/* May the trials of a stage start on the `ready` nodes it can have?  Else there is a call when to see. */
+/* May the trials of a stage start on the `ready` nodes it can have?  Else there is a call when to
+ * see. */
 static inline espl_status
-espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-                  uint32_t ready)
+espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, uint32_t ready)
 {
 	int late = view->now >= at->wait_until;
 
@@ -401,26 +431,27 @@ espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view,
 		at->wait_until = ESPL_NEVER;
 		return ESPL_OK;
 	}
-	if (late || at->wait_until == ESPL_NEVER)	/* nothing to begin with yet */
+	if (late || at->wait_until == ESPL_NEVER) /* nothing to begin with yet */
 		espl_follow_await(at, view);
 	return sink->wake_at(sink, at->wait_until);
 }
 
-/* ---- ahead of the next stage ---------------------------------------------------------------------------- */
+/* ---- ahead of the next stage -------------------------------------------------------------- */
 
-/* The stage's trials start: when must the next stage's nodes be asked for so that they are there when it
- * ends? */
+/* The stage's trials start: when must the next stage's nodes be asked for so that they are there
+ * when it ends? */
 static inline void
-espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at, const struct espl_alloc_view *view,
-                       const struct espl_experiment *e, uint32_t bracket)
+espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at,
+    const struct espl_alloc_view *view, const struct espl_experiment *e, uint32_t bracket)
 {
 	const struct espl_plan_stage *next = espl_follow_row(e->plan, bracket, at->stage + 1);
-	double   wait;
+	double wait;
 	uint32_t i;
 
 	if (next == NULL && !espl_follow_beside(e))
 		next = espl_follow_row(e->plan, bracket + 1, 0);
-	if (f->asks == NULL || next == NULL || next->offer != at->row->offer || next->nodes <= at->row->nodes)
+	if (f->asks == NULL || next == NULL || next->offer != at->row->offer ||
+	    next->nodes <= at->row->nodes)
 		return;
 	for (i = 0; e->plan->stages[i] != at->row; i++)
 		;
@@ -430,8 +461,8 @@ espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at, const s
 }
 
 static inline espl_status
-espl_follow_ahead(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-                  const struct espl_experiment *e)
+espl_follow_ahead(struct espl_follow *f, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, const struct espl_experiment *e)
 {
 	espl_status status = ESPL_OK;
 	uint32_t b;
@@ -456,11 +487,12 @@ espl_follow_ahead(struct espl_follow *f, const struct espl_alloc_view *view, str
 	return status;
 }
 
-/* ---- leaving the plan -------------------------------------------------------------------------------------- */
+/* ---- leaving the plan --------------------------------------------------------------------- */
 
 /* What the plan in force predicts, once. */
 static inline espl_status
-espl_follow_expect(struct espl_follow *f, const struct espl_alloc_view *view, const struct espl_experiment *e)
+espl_follow_expect(struct espl_follow *f, const struct espl_alloc_view *view,
+    const struct espl_experiment *e)
 {
 	struct espl_prediction result = ESPL_INIT(struct espl_prediction);
 	struct espl_predict how = ESPL_INIT(struct espl_predict);
@@ -487,17 +519,18 @@ espl_follow_expect(struct espl_follow *f, const struct espl_alloc_view *view, co
 	return ESPL_OK;
 }
 
-/* Does a stage begin in this very call, and is it more than 5 % (and three standard deviations) off the
- * time at which it was predicted to?  *bracket: whose. */
+/* Does a stage begin in this very call, and is it more than 5 % (and three standard deviations) off
+ * the time at which it was predicted to?  *bracket: whose. */
 static inline int
 espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view, uint32_t *bracket)
 {
 	const struct espl_experiment *e = view->experiment_count == 1 ? view->experiments[0] : NULL;
 	const struct espl_item *last;
-	double   off, end;
+	double off, end;
 	uint32_t i;
 
-	if (e == NULL || e->plan == NULL || f->plan != e->plan || f->ends == NULL || view->item_count == 0)
+	if (e == NULL || e->plan == NULL || f->plan != e->plan || f->ends == NULL ||
+	    view->item_count == 0)
 		return 0;
 	last = view->items[view->item_count - 1];
 	if (last->id < f->strays_seen || last->bracket >= f->count || last->stage == 0 ||
@@ -505,7 +538,8 @@ espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view, ui
 		return 0;
 	f->strays_seen = last->id + 1;
 	for (i = 0; i < e->plan->stage_count; i++)
-		if (e->plan->stages[i]->bracket == last->bracket && e->plan->stages[i]->stage + 1 == last->stage)
+		if (e->plan->stages[i]->bracket == last->bracket &&
+		    e->plan->stages[i]->stage + 1 == last->stage)
 			break;
 	if (i == e->plan->stage_count)
 		return 0;
@@ -518,18 +552,19 @@ espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view, ui
 
 /* A new plan was given to the sink: it is in force in the next call, which comes at once. */
 static inline espl_status
-espl_follow_again(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink)
+espl_follow_again(struct espl_follow *f, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink)
 {
 	espl_status status = espl_follow_changes(f, view, view->experiments[0]);
 
 	return status == ESPL_OK ? sink->wake_at(sink, view->now) : status;
 }
 
-/* ---- all together ------------------------------------------------------------------------------------------ */
+/* ---- all together ------------------------------------------------------------------------- */
 
 static inline espl_status
-espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-                 const struct espl_experiment *e)
+espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, const struct espl_experiment *e)
 {
 	espl_status status = espl_follow_changes(f, view, e);
 	uint32_t b;
@@ -545,7 +580,8 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view, stru
 		if (!espl_follow_beside(e) && b > 0 && at->count > 0)
 			f->at[b - 1].active = 0;
 		if (espl_follow_beside(e) && b < e->standing_count &&
-		    e->standing[b]->stage == e->spec->brackets[b]->stage_count && at->next == at->count && at->busy == 0)
+		    e->standing[b]->stage == e->spec->brackets[b]->stage_count &&
+		    at->next == at->count && at->busy == 0)
 			at->active = 0;
 		if (!at->begun && at->row != NULL)
 			at->ahead = 0;
@@ -567,7 +603,8 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view, stru
 			if (at->begun && (e->flags & ESPL_EXPERIMENT_AHEAD) != 0) {
 				espl_follow_look_ahead(f, at, view, e, b);
 				if (at->ask_at != ESPL_NEVER)
-					status = sink->wake_at(sink, at->ask_at > view->now ? at->ask_at : view->now);
+					status = sink->wake_at(sink,
+					    at->ask_at > view->now ? at->ask_at : view->now);
 			}
 		}
 		if (at->begun && status == ESPL_OK)
@@ -578,8 +615,8 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view, stru
 
 /* offer: the one to use without a plan. */
 static inline espl_status
-espl_follow(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
-            struct espl_error *error)
+espl_follow(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t offer, struct espl_error *error)
 {
 	const struct espl_experiment *e = view->experiment_count == 1 ? view->experiments[0] : NULL;
 	espl_status status;
@@ -590,8 +627,10 @@ espl_follow(struct espl_follow *f, const struct espl_alloc_view *view, struct es
 		status = espl_hold_least(&f->roster, view, sink, offer);
 	else
 		return ESPL_OK;
-	return status == ESPL_OK ? status : espl_fail(error, status, status == ESPL_E_NOMEM ? "out of memory" :
-	                                              "what the plan says was refused");
+	return status == ESPL_OK
+	    ? status
+	    : espl_fail(error, status,
+		  status == ESPL_E_NOMEM ? "out of memory" : "what the plan says was refused");
 }
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
-/* espalier SDK: hold.h - holding nodes, as static inline functions: which of them are ready, which go first when there
- * are too many, and how many are held where there is no plan.
+/* espalier SDK: hold.h - holding nodes, as static inline functions: which of them are ready, which
+ * go first when there are too many, and how many are held where there is no plan.
  */
 #ifndef ESPALIER_HOLD_H
 #define ESPALIER_HOLD_H
@@ -12,7 +12,8 @@ extern "C" {
 static inline int
 espl_hold_is_ready(const struct espl_node *n)
 {
-	return n->state == ESPL_NODE_READY && (n->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
+	return n->state == ESPL_NODE_READY &&
+	    (n->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
 }
 
 /* An owner's nodes of an offer (ESPL_NONE: those that are nobody's) that can be used now. */
@@ -23,7 +24,7 @@ espl_hold_ready(const struct espl_alloc_view *view, uint32_t offer, uint64_t own
 
 	for (i = 0; i < view->node_count; i++)
 		ready += view->nodes[i]->offer == offer && view->nodes[i]->owner == owner &&
-			espl_hold_is_ready(view->nodes[i]);
+		    espl_hold_is_ready(view->nodes[i]);
 	return ready;
 }
 
@@ -35,7 +36,7 @@ espl_hold_count(const struct espl_alloc_view *view, uint32_t offer, uint64_t own
 
 	for (i = 0; i < view->node_count; i++)
 		held += view->nodes[i]->offer == offer && view->nodes[i]->owner == owner &&
-			(view->nodes[i]->flags & ESPL_NODE_RETIRING) == 0;
+		    (view->nodes[i]->flags & ESPL_NODE_RETIRING) == 0;
 	return held;
 }
 
@@ -43,16 +44,17 @@ espl_hold_count(const struct espl_alloc_view *view, uint32_t offer, uint64_t own
 static inline uint32_t
 espl_hold_spare(const struct espl_alloc_view *view, uint32_t offer)
 {
-	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[offer] : 0, each = view->offers[offer]->gpus;
+	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[offer] : 0,
+		 each = view->offers[offer]->gpus;
 
 	return (uint32_t)((lost + each - 1) / each);
 }
 
-/* Makes up to `count` nodes that are nobody's a bracket's own, from *next of the view on.  Adds to *taken, and those
- * that can be used at once to *ready. */
+/* Makes up to `count` nodes that are nobody's a bracket's own, from *next of the view on.  Adds to
+ * *taken, and those that can be used at once to *ready. */
 static inline espl_status
-espl_hold_claim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer, uint32_t bracket,
-                uint32_t count, uint32_t *next, uint32_t *taken, uint32_t *ready)
+espl_hold_claim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
+    uint32_t bracket, uint32_t count, uint32_t *next, uint32_t *taken, uint32_t *ready)
 {
 	espl_status status = ESPL_OK;
 
@@ -70,10 +72,11 @@ espl_hold_claim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink
 	return status;
 }
 
-/* Hands up to `count` idle nodes over, the youngest first: those of an owner become a bracket's.  Adds to *ready. */
+/* Hands up to `count` idle nodes over, the youngest first: those of an owner become a bracket's.
+ * Adds to *ready. */
 static inline espl_status
-espl_hold_pass_on(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer, uint64_t owner,
-                  uint32_t bracket, uint32_t count, uint32_t *ready)
+espl_hold_pass_on(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
+    uint64_t owner, uint32_t bracket, uint32_t count, uint32_t *ready)
 {
 	espl_status status = ESPL_OK;
 	uint32_t i;
@@ -81,7 +84,8 @@ espl_hold_pass_on(const struct espl_alloc_view *view, struct espl_alloc_sink *si
 	for (i = view->node_count; i > 0 && count > 0 && status == ESPL_OK; i--) {
 		const struct espl_node *n = view->nodes[i - 1];
 
-		if (n->offer != offer || n->owner != owner || !espl_hold_is_ready(n) || n->gpus_idle < n->gpu_count)
+		if (n->offer != offer || n->owner != owner || !espl_hold_is_ready(n) ||
+		    n->gpus_idle < n->gpu_count)
 			continue;
 		status = sink->claim(sink, n->id, bracket);
 		*ready += status == ESPL_OK;
@@ -96,11 +100,11 @@ espl_hold_awaits(const struct espl_node *n)
 	return n->state == ESPL_NODE_REQUESTED || n->state == ESPL_NODE_BOOTING;
 }
 
-/* Of an owner's nodes first those that are not there yet.  Then those whose bill began first, which have
- * paid most of their minimum charge. */
+/* Of an owner's nodes first those that are not there yet.  Then those whose bill began first, which
+ * have paid most of their minimum charge. */
 static inline espl_status
-espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer, uint64_t owner,
-                 uint32_t count)
+espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
+    uint64_t owner, uint32_t count)
 {
 	uint64_t last = 0;
 	espl_time from = INT64_MIN;
@@ -110,7 +114,8 @@ espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sin
 	for (k = view->node_count; k > 0 && count > 0 && status == ESPL_OK; k--) {
 		const struct espl_node *n = view->nodes[k - 1];
 
-		if (n->offer != offer || n->owner != owner || (n->flags & ESPL_NODE_RETIRING) != 0 || !espl_hold_awaits(n))
+		if (n->offer != offer || n->owner != owner ||
+		    (n->flags & ESPL_NODE_RETIRING) != 0 || !espl_hold_awaits(n))
 			continue;
 		status = sink->retire(sink, n->id);
 		count--;
@@ -122,7 +127,8 @@ espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sin
 		for (i = 0; i < view->node_count; i++) {
 			const struct espl_node *n = view->nodes[i];
 
-			if (n->offer != offer || n->owner != owner || (n->flags & ESPL_NODE_RETIRING) != 0 || espl_hold_awaits(n) ||
+			if (n->offer != offer || n->owner != owner ||
+			    (n->flags & ESPL_NODE_RETIRING) != 0 || espl_hold_awaits(n) ||
 			    n->billed_from < from || (n->billed_from == from && n->id <= last))
 				continue;
 			if (oldest == NULL || n->billed_from < oldest->billed_from)
@@ -141,7 +147,7 @@ espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sin
 static inline double
 espl_hold_longest(const struct espl_latency *latency)
 {
-	double   longest = 0.0;
+	double longest = 0.0;
 	uint32_t i;
 
 	if (latency == NULL)
@@ -153,8 +159,8 @@ espl_hold_longest(const struct espl_latency *latency)
 
 /* Without a plan: the least that each trial can run on, in order of arrival. */
 static inline espl_status
-espl_hold_least(struct espl_roster *r, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-                uint32_t number)
+espl_hold_least(struct espl_roster *r, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, uint32_t number)
 {
 	const struct espl_offer *offer = view->offers[number];
 	uint64_t room, limit = 0, gpus;
@@ -177,7 +183,8 @@ espl_hold_least(struct espl_roster *r, const struct espl_alloc_view *view, struc
 		target.nodes = nodes;
 		status = sink->target(sink, &target);
 	}
-	for (i = espl_roster_waiting(r, 0); i < r->count && status == ESPL_OK; i = espl_roster_waiting(r, i + 1)) {
+	for (i = espl_roster_waiting(r, 0); i < r->count && status == ESPL_OK;
+	     i = espl_roster_waiting(r, i + 1)) {
 		struct espl_entry *entry = espl_roster_at(r, i);
 
 		if (entry->least == 0)

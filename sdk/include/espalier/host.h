@@ -14,50 +14,56 @@ extern "C" {
 typedef uint32_t espl_level;
 enum { ESPL_DEBUG = 1, ESPL_INFO, ESPL_WARN, ESPL_ERROR };
 
-typedef uint32_t espl_subject;		/* what a note is about */
-enum { ESPL_ABOUT_RUN = 1, ESPL_ABOUT_TRIAL, ESPL_ABOUT_ITEM, ESPL_ABOUT_GROUP,
-       ESPL_ABOUT_NODE, ESPL_ABOUT_OFFER };
+typedef uint32_t espl_subject; /* what a note is about */
+enum {
+	ESPL_ABOUT_RUN = 1,
+	ESPL_ABOUT_TRIAL,
+	ESPL_ABOUT_ITEM,
+	ESPL_ABOUT_GROUP,
+	ESPL_ABOUT_NODE,
+	ESPL_ABOUT_OFFER
+};
 
 struct espl_host {
 	uint32_t size;
-	uint32_t abi;			/* the host's ESPL_ABI */
-	void    *ctx;			/* the host's */
+	uint32_t abi; /* the host's ESPL_ABI */
+	void *ctx;    /* the host's */
 	/* The instant of the event being handled: constant within one call into the plugin. */
-	espl_time   (*now)(const struct espl_host *);
+	espl_time (*now)(const struct espl_host *);
 	/* 64 uniform bits.  One stream per instance, derived from (seed, instance name), so that
 	 * adding a plugin shifts no other's numbers.  Not available in compute children. */
-	uint64_t    (*random)(const struct espl_host *);
+	uint64_t (*random)(const struct espl_host *);
 	/* One line without its end, for the run's log; from any thread. */
-	void        (*log)(const struct espl_host *, espl_level, const char *text);
+	void (*log)(const struct espl_host *, espl_level, const char *text);
 	/* The reason of a decision, shown by `espalier explain`: of a trial or an item with its
 	 * trial, all others with the run.  Cheap to call: when verbose is 0 the host keeps
 	 * nothing, and a plugin should not even format the text. */
-	void        (*note)(const struct espl_host *, espl_subject, uint64_t id, const char *text);
+	void (*note)(const struct espl_host *, espl_subject, uint64_t id, const char *text);
 	/* Services by id, below.  NULL: not offered to this kind or not by this host.  Ask in
 	 * create; the pointer stays valid, its contents may change between calls. */
 	const void *(*service)(const struct espl_host *, const char *id);
 	/* The bytes of a PATH option (row ESPL_ANY) or of a PATH cell of a TABLE option.  Read
 	 * once before create, digest journaled; valid until destroy.  A changed file is
 	 * refused at resume.  E_UNKNOWN: the option is no PATH, or has no value. */
-	espl_status (*file)(const struct espl_host *, uint32_t option, uint32_t row, uint32_t column,
-	                    const void **bytes, uint64_t *size, struct espl_error *);
+	espl_status (*file)(const struct espl_host *, uint32_t option, uint32_t row,
+	    uint32_t column, const void **bytes, uint64_t *size, struct espl_error *);
 	/* Calendar of the run: UTC second of time 0, journaled; in simulation from the scenario.
 	 * Policies use it for the hour of the day (RevPred's features), never as a clock. */
-	int64_t  utc_start_s;
-	uint32_t verbose;		/* notes are wanted       */
-	uint32_t simulated;		/* 1 in `simulate`; policies must not branch on it */
+	int64_t utc_start_s;
+	uint32_t verbose;   /* notes are wanted */
+	uint32_t simulated; /* 1 in `simulate`; policies must not branch on it */
 };
 
-/* Service              id                    type                    who may ask           */
-#define ESPL_SPACE      "espl.space/0"	   /* espl_space  (space.h)   algorithm             */
-#define ESPL_EXPERIMENT "espl.experiment/0"/* espl_experiment(model.h) algorithm            */
-#define ESPL_HISTORY    "espl.history/0"   /* espl_history (algorithm.h) algorithm          */
-#define ESPL_FIRST      "espl.first/0"	   /* espl_first  (algorithm.h) algorithm           */
-#define ESPL_MODEL      "espl.model/0"	   /* espl_model  (model.h)   algorithm, allocator  */
-#define ESPL_MARKET     "espl.market/0"	   /* espl_market (fleet.h)   allocator             */
-#define ESPL_COMPUTE    "espl.compute/0"   /* espl_compute (below)    algorithm, allocator  */
-#define ESPL_IO         "espl.io/0"	   /* espl_io     (cloud.h)   cloud                 */
-#define ESPL_RUN        "espl.run/0"	   /* espl_run    (cloud.h)   cloud                 */
+/* Service              id                    type                    who may ask */
+#define ESPL_SPACE "espl.space/0"           /* espl_space  (space.h)   algorithm */
+#define ESPL_EXPERIMENT "espl.experiment/0" /* espl_experiment(model.h) algorithm */
+#define ESPL_HISTORY "espl.history/0"       /* espl_history (algorithm.h) algorithm */
+#define ESPL_FIRST "espl.first/0"           /* espl_first  (algorithm.h) algorithm */
+#define ESPL_MODEL "espl.model/0"           /* espl_model  (model.h)   algorithm, allocator */
+#define ESPL_MARKET "espl.market/0"         /* espl_market (fleet.h)   allocator */
+#define ESPL_COMPUTE "espl.compute/0"       /* espl_compute (below)    algorithm, allocator */
+#define ESPL_IO "espl.io/0"                 /* espl_io     (cloud.h)   cloud */
+#define ESPL_RUN "espl.run/0"               /* espl_run    (cloud.h)   cloud */
 
 /* ---- bytes ----------------------------------------------------------------------------- */
 
@@ -70,7 +76,7 @@ struct espl_byte_source {
 	uint32_t size, zero;
 	/* Fills exactly count bytes or fails with ESPL_E_LIMIT. */
 	espl_status (*read)(struct espl_byte_source *, void *bytes, uint64_t count);
-	uint64_t left;			/* bytes not read yet */
+	uint64_t left; /* bytes not read yet */
 };
 
 /* ---- computations outside the pure call ------------------------------------------------ */
@@ -81,32 +87,33 @@ struct espl_byte_source {
  * simulations identical the computation should end by a work limit of its own, not by `limit`. */
 
 struct espl_compute_request {
-	uint32_t    size;
-	uint32_t    zero;
-	const char *what;		/* one word, for logs and errors                     */
-	const void *input;		/* copied, aligned to 16; ids in it, never pointers  */
-	uint64_t    input_size;		/* bytes                                             */
-	espl_span   limit;		/* wall clock; then the child is killed: E_LIMIT     */
-	espl_span   assumed;		/* duration in simulation                            */
-	uint64_t    memory_limit;	/* bytes, 0: the host's default                      */
+	uint32_t size;
+	uint32_t zero;
+	const char *what;      /* one word, for logs and errors */
+	const void *input;     /* copied, aligned to 16; ids in it, never pointers */
+	uint64_t input_size;   /* bytes */
+	espl_span limit;       /* wall clock; then the child is killed: E_LIMIT */
+	espl_span assumed;     /* duration in simulation */
+	uint64_t memory_limit; /* bytes, 0: the host's default */
 };
 struct espl_compute {
 	uint32_t size, zero;
-	void    *ctx;			/* the host's */
+	void *ctx; /* the host's */
 	/* *token names it in the outcome.  E_LIMIT: too many are under way; E_UNSUPPORTED: the
 	 * plugin has no compute half. */
 	espl_status (*submit)(const struct espl_compute *, const struct espl_compute_request *,
-	                      uint64_t *token, struct espl_error *);
+	    uint64_t *token, struct espl_error *);
 	/* The outcome will not be delivered.  Unknown tokens are ignored. */
-	void        (*cancel)(const struct espl_compute *, uint64_t token);
+	void (*cancel)(const struct espl_compute *, uint64_t token);
 };
-struct espl_outcome {			/* in a view */
-	uint32_t    size;
-	espl_status status;		/* LIMIT, REMOTE (child died), or what run returned  */
-	uint64_t    token;		/* as submit gave it                                 */
-	const void *output;		/* what run wrote, aligned to 16; NULL unless OK     */
-	uint64_t    output_size;	/* bytes                                             */
-	espl_span   took;		/* measured, journaled; in simulation: assumed       */
+/* in a view */
+struct espl_outcome {
+	uint32_t size;
+	espl_status status;   /* LIMIT, REMOTE (child died), or what run returned */
+	uint64_t token;       /* as submit gave it */
+	const void *output;   /* what run wrote, aligned to 16; NULL unless OK */
+	uint64_t output_size; /* bytes */
+	espl_span took;       /* measured, journaled; in simulation: assumed */
 };
 
 /* plugin->extension(self, ESPL_COMPUTE): the plugin's half.  run is called in a child process,
@@ -115,7 +122,7 @@ struct espl_outcome {			/* in a view */
 struct espl_compute_ops {
 	struct espl_ops head;
 	espl_status (*run)(void *self, const void *input, uint64_t input_size,
-	                   struct espl_byte_sink *output, struct espl_error *);
+	    struct espl_byte_sink *output, struct espl_error *);
 };
 
 #ifdef __cplusplus

@@ -7,8 +7,8 @@
  * Nothing in this header crosses the boundary between host and plugin.
  *
  * Use: a plugin that is one ladder fills in the table with espl_ladder_alone_*, and writes only a
- * function that lays the rungs, with espl_ladder_rung, and a create that names it.  One that is more:
- * espl_ladder_init in create, espl_ladder_rung for each rung, espl_ladder_begin at
+ * function that lays the rungs, with espl_ladder_rung, and a create that names it.  One that is
+ * more: espl_ladder_init in create, espl_ladder_rung for each rung, espl_ladder_begin at
  * ESPL_ASK_START, espl_ladder_ended in on_trial_end, espl_ladder_climb at ESPL_ASK_GROUP of
  * ladder.group until ladder.over, espl_ladder_free in destroy.
  */
@@ -24,42 +24,44 @@ extern "C" {
 #endif
 
 struct espl_rung {
-	uint64_t until;		/* trials of this rung train up to this iteration (cumulative)  */
-	uint32_t trials;	/* how many enter it                                            */
+	uint64_t until;  /* trials of this rung train up to this iteration (cumulative) */
+	uint32_t trials; /* how many enter it */
 	uint32_t zero;
 };
-struct espl_climber {		/* a trial that is at the end of its rung */
-	struct espl_score score;	/* first: espl_score_order compares these           */
-	uint64_t done;			/* its iterations: fewer than the rung's if it joined late */
+/* a trial that is at the end of its rung */
+struct espl_climber {
+	struct espl_score score; /* first: espl_score_order compares these */
+	/* its iterations: fewer than the rung's if it joined late */
+	uint64_t done;
 };
-struct espl_ladder {		/* the plugin's; fields may be read, the functions write them   */
-	const struct espl_host  *host;
+/* the plugin's; fields may be read, the functions write them */
+struct espl_ladder {
+	const struct espl_host *host;
 	const struct espl_space *space;
-	const struct espl_first *first;	/* the user's points, or NULL                       */
-	struct espl_rung  *rungs;
-	struct espl_climber *scores;	/* trials that wait at the end of the running rung  */
-	struct espl_climber *spares;	/* not promoted into it, best first: the next best takes
-					 * the place of a promoted trial that failed        */
-	double   *unit, *values;	/* room for one configuration                       */
-	uint64_t  group;		/* of the running rung; ESPL_NONE before the first  */
-	uint32_t  rung_count;
-	uint32_t  bracket;		/* its number in the spec; 0 unless set             */
-	uint32_t  stage;		/* the running rung                                 */
-	uint32_t  waiting;		/* scores gathered                                  */
-	uint32_t  begun;		/* trials in the running rung                       */
-	uint32_t  failed;		/* of them, in the group that runs                  */
-	uint32_t  spare_next, spare_count;	/* spares still there: [next, count)        */
-	uint32_t  over;			/* 1: the last rung has ended, or nothing is left   */
-	uint32_t  widest;		/* trials of the widest rung                        */
-	uint32_t  grows;		/* 1, set by the plugin: a rung may be wider than the one before;
-					 * newcomers train that rung's iterations alone, and in later rungs
-					 * as many more as the others                        */
+	const struct espl_first *first; /* the user's points, or NULL */
+	struct espl_rung *rungs;
+	struct espl_climber *scores; /* trials that wait at the end of the running rung */
+	struct espl_climber *spares; /* not promoted into it, best first: the next best takes
+				      * the place of a promoted trial that failed */
+	double *unit, *values;       /* room for one configuration */
+	uint64_t group;              /* of the running rung; ESPL_NONE before the first */
+	uint32_t rung_count;
+	uint32_t bracket;                 /* its number in the spec; 0 unless set */
+	uint32_t stage;                   /* the running rung */
+	uint32_t waiting;                 /* scores gathered */
+	uint32_t begun;                   /* trials in the running rung */
+	uint32_t failed;                  /* of them, in the group that runs */
+	uint32_t spare_next, spare_count; /* spares still there: [next, count) */
+	uint32_t over;                    /* 1: the last rung has ended, or nothing is left */
+	uint32_t widest;                  /* trials of the widest rung */
+	uint32_t grows; /* 1, set by the plugin: a rung may be wider than the one before;
+			 * newcomers train that rung's iterations alone, and in later rungs
+			 * as many more as the others */
 };
 
 /* Asks the host for what it needs.  Call espl_ladder_free also after a failure. */
 static inline espl_status
-espl_ladder_init(struct espl_ladder *ladder, const struct espl_host *host,
-                 struct espl_error *error)
+espl_ladder_init(struct espl_ladder *ladder, const struct espl_host *host, struct espl_error *error)
 {
 	uint64_t room;
 
@@ -94,14 +96,15 @@ espl_ladder_free(struct espl_ladder *ladder)
 /* Appends a rung.  until must rise, trials must not, and both be positive: ESPL_E_BUG else. */
 static inline espl_status
 espl_ladder_rung(struct espl_ladder *ladder, uint32_t trials, uint64_t until,
-                 struct espl_error *error)
+    struct espl_error *error)
 {
 	uint32_t n = ladder->rung_count;
 	struct espl_rung *rungs;
 
 	if (trials == 0 || until == 0 ||
-	    (n > 0 && (until <= ladder->rungs[n - 1].until ||
-	               (trials > ladder->rungs[n - 1].trials && !ladder->grows))))
+	    (n > 0 &&
+		(until <= ladder->rungs[n - 1].until ||
+		    (trials > ladder->rungs[n - 1].trials && !ladder->grows))))
 		return espl_fail(error, ESPL_E_BUG, "rung %u does not follow from the last", n);
 	rungs = (struct espl_rung *)realloc(ladder->rungs, ((size_t)n + 1) * sizeof *rungs);
 	if (rungs == NULL)
@@ -119,12 +122,12 @@ espl_ladder_rung(struct espl_ladder *ladder, uint32_t trials, uint64_t until,
 /* Tells a spec of one bracket: the rungs, with increments in place of cumulative iterations. */
 static inline espl_status
 espl_ladder_spec(const struct espl_ladder *ladder, struct espl_spec_sink *sink,
-                 struct espl_error *error)
+    struct espl_error *error)
 {
 	uint32_t i, n = ladder->rung_count;
 	struct espl_stage *stages = (struct espl_stage *)calloc((size_t)n + 1, sizeof *stages);
 	const struct espl_stage **list =
-		(const struct espl_stage **)calloc((size_t)n + 1, sizeof *list);
+	    (const struct espl_stage **)calloc((size_t)n + 1, sizeof *list);
 	struct espl_bracket bracket;
 	const struct espl_bracket *brackets = &bracket;
 	struct espl_spec spec;
@@ -134,8 +137,8 @@ espl_ladder_spec(const struct espl_ladder *ladder, struct espl_spec_sink *sink,
 		for (i = 0; i < n; i++) {
 			stages[i].size = (uint32_t)sizeof stages[i];
 			stages[i].trials = ladder->rungs[i].trials;
-			stages[i].iterations = ladder->rungs[i].until -
-				(i > 0 ? ladder->rungs[i - 1].until : 0);
+			stages[i].iterations =
+			    ladder->rungs[i].until - (i > 0 ? ladder->rungs[i - 1].until : 0);
 			list[i] = &stages[i];
 		}
 		memset(&bracket, 0, sizeof bracket);
@@ -169,7 +172,7 @@ espl_ladder_group(struct espl_ladder *ladder, struct espl_search_sink *sink)
 
 static inline espl_status
 espl_ladder_start(struct espl_ladder *ladder, struct espl_search_sink *sink, espl_how how,
-                  uint64_t trial, uint64_t done, const double *values)
+    uint64_t trial, uint64_t done, const double *values)
 {
 	uint64_t before = ladder->stage > 0 ? ladder->rungs[ladder->stage - 1].until : 0;
 	struct espl_start start;
@@ -191,7 +194,7 @@ espl_ladder_start(struct espl_ladder *ladder, struct espl_search_sink *sink, esp
 /* The first rung: the user's points, then random ones.  At ESPL_ASK_START. */
 static inline espl_status
 espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
-                  struct espl_error *error)
+    struct espl_error *error)
 {
 	uint32_t i, n = ladder->rungs[0].trials;
 	espl_status status;
@@ -199,7 +202,8 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	ladder->scores = (struct espl_climber *)calloc(ladder->widest, sizeof *ladder->scores);
 	ladder->spares = (struct espl_climber *)calloc(ladder->widest, sizeof *ladder->spares);
 	if (ladder->scores == NULL || ladder->spares == NULL)
-		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials", ladder->widest);
+		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u trials",
+		    ladder->widest);
 	status = espl_ladder_group(ladder, sink);
 	for (i = 0; i < n && status == ESPL_OK; i++) {
 		const double *values = ladder->values;
@@ -207,13 +211,14 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 		if (ladder->first != NULL && i < ladder->first->count)
 			values = ladder->first->at(ladder->first, i);
 		else
-			status = espl_draw(ladder->host, ladder->space, ladder->unit,
-			                   ladder->values);
+			status =
+			    espl_draw(ladder->host, ladder->space, ladder->unit, ladder->values);
 		if (status == ESPL_OK)
 			status = espl_ladder_start(ladder, sink, ESPL_FRESH, ESPL_NONE, 0, values);
 	}
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "the first rung was refused at trial %u", i);
+	return status == ESPL_OK
+	    ? status
+	    : espl_fail(error, status, "the first rung was refused at trial %u", i);
 }
 
 /* In on_trial_end.  Only a trial that reached its budget can go on: one that failed or said it
@@ -242,7 +247,8 @@ espl_ladder_replace(struct espl_ladder *ladder, struct espl_search_sink *sink)
 	for (; left > 0 && ladder->spare_next < ladder->spare_count && status == ESPL_OK; left--) {
 		const struct espl_climber *spare = &ladder->spares[ladder->spare_next++];
 
-		status = espl_ladder_start(ladder, sink, ESPL_CONTINUE, spare->score.trial, spare->done, NULL);
+		status = espl_ladder_start(ladder, sink, ESPL_CONTINUE, spare->score.trial,
+		    spare->done, NULL);
 	}
 	return status;
 }
@@ -260,11 +266,11 @@ espl_ladder_drop_spares(struct espl_ladder *ladder, struct espl_search_sink *sin
 }
 
 /* The running rung's group has ended: the best are promoted.  A promoted trial that failed for good
- * is replaced by the next best first, in a further group of the same stage.  Sets over when this was
- * the last rung or no trial is left to promote; finish is the caller's to call. */
+ * is replaced by the next best first, in a further group of the same stage.  Sets over when this
+ * was the last rung or no trial is left to promote; finish is the caller's to call. */
 static inline espl_status
 espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
-                  struct espl_error *error)
+    struct espl_error *error)
 {
 	uint32_t i, keep, newcomers, count = ladder->waiting;
 	struct espl_climber *scores;
@@ -272,8 +278,9 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
 
 	if (ladder->failed > 0 && ladder->spare_next < ladder->spare_count) {
 		status = espl_ladder_replace(ladder, sink);
-		return status == ESPL_OK ? status :
-			espl_fail(error, status, "rung %u was refused", ladder->stage);
+		return status == ESPL_OK
+		    ? status
+		    : espl_fail(error, status, "rung %u was refused", ladder->stage);
 	}
 	status = espl_ladder_drop_spares(ladder, sink);
 	if (status != ESPL_OK)
@@ -285,15 +292,16 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	ladder->over = 0;
 	ladder->stage++;
 	keep = ladder->rungs[ladder->stage].trials;
-	newcomers = keep > ladder->rungs[ladder->stage - 1].trials ?
-		keep - ladder->rungs[ladder->stage - 1].trials : 0;
+	newcomers = keep > ladder->rungs[ladder->stage - 1].trials
+	    ? keep - ladder->rungs[ladder->stage - 1].trials
+	    : 0;
 	if (keep > count)
-		keep = count;		/* some failed: on with what is left */
+		keep = count; /* some failed: on with what is left */
 	qsort(ladder->scores, count, sizeof *ladder->scores, espl_score_order);
 	status = espl_ladder_group(ladder, sink);
 	for (i = 0; i < keep && status == ESPL_OK; i++)
-		status = espl_ladder_start(ladder, sink, ESPL_CONTINUE, ladder->scores[i].score.trial,
-		                           ladder->scores[i].done, NULL);
+		status = espl_ladder_start(ladder, sink, ESPL_CONTINUE,
+		    ladder->scores[i].score.trial, ladder->scores[i].done, NULL);
 	scores = ladder->scores;
 	ladder->scores = ladder->spares;
 	ladder->spares = scores;
@@ -302,16 +310,17 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	for (i = 0; i < newcomers && status == ESPL_OK; i++) {
 		status = espl_draw(ladder->host, ladder->space, ladder->unit, ladder->values);
 		if (status == ESPL_OK)
-			status = espl_ladder_start(ladder, sink, ESPL_FRESH, ESPL_NONE, 0, ladder->values);
+			status = espl_ladder_start(ladder, sink, ESPL_FRESH, ESPL_NONE, 0,
+			    ladder->values);
 	}
-	return status == ESPL_OK ? status :
-		espl_fail(error, status, "rung %u was refused", ladder->stage);
+	return status == ESPL_OK ? status
+				 : espl_fail(error, status, "rung %u was refused", ladder->stage);
 }
 
-/* ---- a plugin that is one ladder: its instance is a struct espl_ladder ------------------------- */
+/* ---- a plugin that is one ladder: its instance is a struct espl_ladder -------------------- */
 
 typedef espl_status espl_ladder_lay(struct espl_ladder *, const struct espl_config *,
-                                    struct espl_error *);
+    struct espl_error *);
 
 static inline void
 espl_ladder_alone_destroy(void *self)
@@ -322,7 +331,7 @@ espl_ladder_alone_destroy(void *self)
 
 static inline espl_status
 espl_ladder_alone_create(const struct espl_host *host, const struct espl_config *config,
-                         espl_ladder_lay *lay, void **self, struct espl_error *error)
+    espl_ladder_lay *lay, void **self, struct espl_error *error)
 {
 	struct espl_ladder *ladder = (struct espl_ladder *)malloc(sizeof *ladder);
 	espl_status status;
@@ -348,7 +357,7 @@ espl_ladder_alone_spec(void *self, struct espl_spec_sink *sink, struct espl_erro
 
 static inline espl_status
 espl_ladder_alone_on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
-                               struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	(void)sink;
 	(void)error;
@@ -358,7 +367,7 @@ espl_ladder_alone_on_trial_end(void *self, const struct espl_trial *trial, espl_
 
 static inline espl_status
 espl_ladder_alone_next_group(void *self, const struct espl_search_view *view,
-                             struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	struct espl_ladder *ladder = (struct espl_ladder *)self;
 	espl_status status;
@@ -368,7 +377,7 @@ espl_ladder_alone_next_group(void *self, const struct espl_search_view *view,
 	if (ladder->group == ESPL_NONE)
 		return espl_ladder_begin(ladder, sink, error);
 	if ((view->why & ESPL_ASK_GROUP) == 0 || view->group != ladder->group)
-		return ESPL_OK;		/* the rung is not complete */
+		return ESPL_OK; /* the rung is not complete */
 	status = espl_ladder_climb(ladder, sink, error);
 	if (status == ESPL_OK && ladder->over)
 		status = sink->finish(sink);

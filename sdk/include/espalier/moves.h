@@ -14,22 +14,25 @@
 extern "C" {
 #endif
 
-enum {	ESPL_MOVE_OPEN = 1,		/* has no place yet                                  */
-	ESPL_MOVE_STAYS,		/* resized where it is                               */
-	ESPL_MOVE_GOES };		/* has a new place                                   */
+enum {
+	ESPL_MOVE_OPEN = 1, /* has no place yet */
+	ESPL_MOVE_STAYS,    /* resized where it is */
+	ESPL_MOVE_GOES      /* has a new place */
+};
 struct espl_move {
 	const struct espl_gang *gang;
-	uint32_t at, count;		/* its slots: moves->slots[at .. at + count)         */
+	uint32_t at, count; /* its slots: moves->slots[at .. at + count) */
 	uint32_t state, zero;
 };
-struct espl_moves {			/* all zero to begin with */
+/* all zero to begin with */
+struct espl_moves {
 	struct espl_move *list;
 	struct espl_slot *slots;
-	uint64_t *pending;		/* items to look at again in the next call           */
-	uint64_t *work;			/* scratch                                           */
-	uint32_t  count, room, slot_count, slot_room;
-	uint32_t  pending_count, pending_room, work_room;
-	uint32_t  broken;		/* 1: a call failed half way: look at everybody next */
+	uint64_t *pending; /* items to look at again in the next call */
+	uint64_t *work;    /* scratch */
+	uint32_t count, room, slot_count, slot_room;
+	uint32_t pending_count, pending_room, work_room;
+	uint32_t broken; /* 1: a call failed half way: look at everybody next */
 };
 
 static inline void
@@ -85,7 +88,7 @@ static inline espl_status
 espl_moves_wait(struct espl_moves *moves, uint64_t item)
 {
 	uint64_t *pending = (uint64_t *)espl_floor_grow(moves->pending, &moves->pending_room,
-		moves->pending_count + 1, sizeof *pending);
+	    moves->pending_count + 1, sizeof *pending);
 
 	if (pending == NULL)
 		return ESPL_E_NOMEM;
@@ -99,7 +102,7 @@ static inline espl_status
 espl_moves_add(struct espl_moves *moves, struct espl_floor *floor, const struct espl_gang *gang)
 {
 	struct espl_move *list = (struct espl_move *)espl_floor_grow(moves->list, &moves->room,
-		moves->count + 1, sizeof *list);
+	    moves->count + 1, sizeof *list);
 
 	if (list == NULL)
 		return ESPL_E_NOMEM;
@@ -140,7 +143,7 @@ static inline int
 espl_moves_any(const struct espl_moves *moves, const struct espl_place_view *view)
 {
 	return view->changed_count > 0 || view->give_up_count > 0 || moves->pending_count > 0 ||
-		moves->broken;
+	    moves->broken;
 }
 
 /* Begins a call: the floor is loaded, and the gangs that need a place become open moves, largest
@@ -148,16 +151,16 @@ espl_moves_any(const struct espl_moves *moves, const struct espl_place_view *vie
  * ESPL_E_NOMEM. */
 static inline espl_status
 espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor,
-                  const struct espl_place_view *view)
+    const struct espl_place_view *view)
 {
 	const struct espl_gang *const *list = moves->broken ? view->gangs : view->changed;
 	uint32_t i, some = moves->broken ? view->gang_count : view->changed_count;
 	uint32_t all = some + moves->pending_count;
-	uint64_t *work = (uint64_t *)espl_floor_grow(moves->work, &moves->work_room, all + 1,
-	                                             sizeof *work);
+	uint64_t *work =
+	    (uint64_t *)espl_floor_grow(moves->work, &moves->work_room, all + 1, sizeof *work);
 	espl_status status;
 
-	moves->broken = 1;		/* until the sink has been told */
+	moves->broken = 1; /* until the sink has been told */
 	moves->count = 0;
 	if (work == NULL)
 		return ESPL_E_NOMEM;
@@ -170,8 +173,8 @@ espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor,
 	moves->slot_count = moves->pending_count = 0;
 	status = espl_floor_load(floor, view->nodes, view->node_count);
 	for (i = 0; i < all && status == ESPL_OK; i++) {
-		uint32_t at = i > 0 && work[i] == work[i - 1] ? ESPL_ANY :
-			espl_gang_find(view, work[i]);
+		uint32_t at =
+		    i > 0 && work[i] == work[i - 1] ? ESPL_ANY : espl_gang_find(view, work[i]);
 
 		if (at == ESPL_ANY || view->gangs[at]->share.gpus == 0 ||
 		    espl_gang_stands(view->gangs[at]))
@@ -191,7 +194,7 @@ static inline struct espl_slot *
 espl_moves_room(struct espl_moves *moves, const struct espl_gang *gang)
 {
 	struct espl_slot *slots = (struct espl_slot *)espl_floor_grow(moves->slots,
-		&moves->slot_room, moves->slot_count + gang->share.gpus + 1, sizeof *slots);
+	    &moves->slot_room, moves->slot_count + gang->share.gpus + 1, sizeof *slots);
 
 	if (slots == NULL)
 		return NULL;
@@ -234,8 +237,8 @@ espl_moves_stay(struct espl_moves *moves, struct espl_floor *floor)
 	return floor->failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 
-/* After all others: open moves whose gang nobody has taken the old place of keep it, train on there, and
- * are looked at again in the next call. */
+/* After all others: open moves whose gang nobody has taken the old place of keep it, train on
+ * there, and are looked at again in the next call. */
 static inline espl_status
 espl_moves_keep(struct espl_moves *moves, struct espl_floor *floor)
 {
@@ -251,8 +254,9 @@ espl_moves_keep(struct espl_moves *moves, struct espl_floor *floor)
 		    (gang->flags & ESPL_GANG_MUST) == 0)
 			for (; k < gang->slot_count; k++) {
 				i = espl_floor_find(floor, gang->slots[k].node);
-				if (i == ESPL_ANY || espl_floor_join(floor, i, gang->slots[k].gpu,
-				                                     gang->slots[k].packing, &slot) == 0)
+				if (i == ESPL_ANY ||
+				    espl_floor_join(floor, i, gang->slots[k].gpu,
+					gang->slots[k].packing, &slot) == 0)
 					break;
 			}
 		if (k == 0 || k < gang->slot_count) {
@@ -289,12 +293,12 @@ espl_moves_idle(const struct espl_moves *moves, const struct espl_move *move)
 
 static inline espl_status
 espl_moves_tell_one(struct espl_moves *moves, const struct espl_move *move,
-                    struct espl_place_sink *sink)
+    struct espl_place_sink *sink)
 {
-	espl_status status = sink->place(sink, move->gang->item, moves->slots + move->at,
-	                                 move->count);
+	espl_status status =
+	    sink->place(sink, move->gang->item, moves->slots + move->at, move->count);
 
-	return status == ESPL_E_REJECTED ? ESPL_OK : status;	/* it is tried again */
+	return status == ESPL_E_REJECTED ? ESPL_OK : status; /* it is tried again */
 }
 
 /* Tells the sink.  All of them are looked at again in the next call: those without a place, and
@@ -316,11 +320,12 @@ espl_moves_tell(struct espl_moves *moves, struct espl_place_sink *sink)
 		if (status == ESPL_OK)
 			status = espl_moves_wait(moves, move->gang->item);
 	}
-	for (pass = 0; pass < 3; pass++)	/* shrink, grow, come */
+	for (pass = 0; pass < 3; pass++) /* shrink, grow, come */
 		for (i = 0; i < moves->count && status == ESPL_OK; i++) {
 			const struct espl_move *move = &moves->list[i];
-			uint32_t when = move->state == ESPL_MOVE_GOES ? 2 :
-				move->count > move->gang->slot_count ? 1 : 0;
+			uint32_t when = move->state == ESPL_MOVE_GOES ? 2
+			    : move->count > move->gang->slot_count    ? 1
+								      : 0;
 
 			if (move->state != ESPL_MOVE_OPEN && when == pass &&
 			    !espl_moves_idle(moves, move))

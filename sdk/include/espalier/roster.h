@@ -20,35 +20,40 @@
 extern "C" {
 #endif
 
-#define ESPL_ROSTER_PACKING 64u	/* degrees of sharing that are told apart; more count as this */
+#define ESPL_ROSTER_PACKING 64u /* degrees of sharing that are told apart; more count as this */
 
-struct espl_entry {		/* one item, as known at its last change */
-	uint64_t  id;
+/* one item, as known at its last change */
+struct espl_entry {
+	uint64_t id;
 	espl_time arrived;
-	uint32_t  gpus, packing;	/* its grant in force: gpus 0 waits                  */
-	uint32_t  least;		/* smallest legal grant; 0: none is legal, ever      */
-	uint32_t  most;			/* largest useful one; ESPL_ANY no limit             */
-	uint32_t  fixed;		/* 1: a resize would lose its work (ITEM_NO_SAVE)    */
-	uint32_t  want;			/* the plugin's own; 0 at arrival                    */
+	uint32_t gpus, packing; /* its grant in force: gpus 0 waits */
+	uint32_t least;         /* smallest legal grant; 0: none is legal, ever */
+	uint32_t most;          /* largest useful one; ESPL_ANY no limit */
+	uint32_t fixed;         /* 1: a resize would lose its work (ITEM_NO_SAVE) */
+	uint32_t want;          /* the plugin's own; 0 at arrival */
 };
-struct espl_touch { uint64_t id; espl_time arrived; };
-struct espl_roster {		/* all zero to begin with; fields may be read */
+struct espl_touch {
+	uint64_t id;
+	espl_time arrived;
+};
+/* all zero to begin with; fields may be read */
+struct espl_roster {
 	struct espl_entry *room;
-	uint32_t head, count, size;	/* entries are room[head .. head + count)            */
-	uint32_t fresh;			/* entries from this index on arrived in this call   */
-	uint32_t gone;			/* items that left since the last call               */
-	uint32_t cursor;		/* nobody before this index waits                    */
-	uint32_t granted;		/* items with a grant                                */
-	uint32_t wholes;		/* of these, with exactly one whole GPU              */
-	uint32_t packed;		/* of these, with a share of one                     */
-	uint32_t per_node;		/* GPUs a node                                       */
-	uint64_t whole;			/* whole GPUs granted                                */
-	uint64_t excess;		/* of these, beyond `least` of items not fixed       */
-	uint64_t least, most;		/* sums over all items; an unlimited most counts 2^32 */
-	uint32_t sharers[ESPL_ROSTER_PACKING + 1];	/* items granted 1/c, [c]            */
-	struct espl_touch *touched;	/* grants changed in the last call                   */
+	uint32_t head, count, size; /* entries are room[head .. head + count) */
+	uint32_t fresh;             /* entries from this index on arrived in this call */
+	uint32_t gone;              /* items that left since the last call */
+	uint32_t cursor;            /* nobody before this index waits */
+	uint32_t granted;           /* items with a grant */
+	uint32_t wholes;            /* of these, with exactly one whole GPU */
+	uint32_t packed;            /* of these, with a share of one */
+	uint32_t per_node;          /* GPUs a node */
+	uint64_t whole;             /* whole GPUs granted */
+	uint64_t excess;            /* of these, beyond `least` of items not fixed */
+	uint64_t least, most;       /* sums over all items; an unlimited most counts 2^32 */
+	uint32_t sharers[ESPL_ROSTER_PACKING + 1]; /* items granted 1/c, [c] */
+	struct espl_touch *touched;                /* grants changed in the last call */
 	uint32_t touched_count, touched_size;
-	uint32_t broken;		/* 1: the last sync ran out of memory                */
+	uint32_t broken; /* 1: the last sync ran out of memory */
 	uint32_t zero;
 	/* An item's `most`, where not every legal grant is considered; NULL: espl_useful. */
 	uint32_t (*widest)(const struct espl_item *, uint32_t per_node);
@@ -150,7 +155,7 @@ espl_nodes_for(const struct espl_alloc_view *view, uint32_t number, uint64_t lim
 
 	if (nodes > most)
 		nodes = most;
-	if (nodes > offer->nodes_max)		/* ESPL_ANY: none; no target is above it */
+	if (nodes > offer->nodes_max) /* ESPL_ANY: none; no target is above it */
 		nodes = offer->nodes_max;
 	there = nodes * each > lost ? nodes * each - lost : 0;
 	if (*gpus > there)
@@ -178,10 +183,10 @@ espl_find_offer(const struct espl_offer *const *offers, uint32_t count, const ch
  * offers are known from an allocator's first call on. */
 static inline espl_status
 espl_choose_offer(const struct espl_offer *const *offers, uint32_t count, const char *name,
-                  uint32_t option, uint32_t *number, struct espl_error *error)
+    uint32_t option, uint32_t *number, struct espl_error *error)
 {
-	char     text[200], hint[200] = "";
-	size_t   size = 0;
+	char text[200], hint[200] = "";
+	size_t size = 0;
 	uint32_t i;
 
 	*number = espl_find_offer(offers, count, name);
@@ -209,7 +214,7 @@ static inline double
 espl_throughput(const struct espl_item *item, uint32_t gpus)
 {
 	const struct espl_point *p = item->scaling;
-	double   x = gpus;
+	double x = gpus;
 	uint32_t i;
 
 	if (item->scaling_count == 0)
@@ -218,8 +223,8 @@ espl_throughput(const struct espl_item *item, uint32_t gpus)
 		return p[0].y * x / p[0].x;
 	for (i = 1; i < item->scaling_count; i++)
 		if (x <= p[i].x)
-			return p[i - 1].y + (p[i].y - p[i - 1].y) * (x - p[i - 1].x) /
-				(p[i].x - p[i - 1].x);
+			return p[i - 1].y +
+			    (p[i].y - p[i - 1].y) * (x - p[i - 1].x) / (p[i].x - p[i - 1].x);
 	return p[item->scaling_count - 1].y;
 }
 
@@ -230,7 +235,7 @@ espl_useful(const struct espl_item *item, uint32_t per_node, uint32_t most)
 {
 	const struct espl_point *p = item->scaling;
 	uint32_t i, k, widest = espl_fit(item, per_node, most), best = widest;
-	double   speed;
+	double speed;
 
 	if (best == 0 || item->scaling_count == 0)
 		return best;
@@ -238,12 +243,14 @@ espl_useful(const struct espl_item *item, uint32_t per_node, uint32_t most)
 	/* Between two points speed is linear: only next to a point that none behind it exceeds
 	 * can there be a faster grant than the widest. */
 	for (i = 0; i < item->scaling_count; i++) {
-		if (!(p[i].x < (double)widest) || (i + 1 < item->scaling_count && p[i + 1].y > p[i].y))
+		if (!(p[i].x < (double)widest) ||
+		    (i + 1 < item->scaling_count && p[i + 1].y > p[i].y))
 			continue;
 		for (k = 0; k < 2; k++) {
-			uint32_t x = (uint32_t)p[i].x + (k == 1 && (double)(uint32_t)p[i].x < p[i].x);
+			uint32_t x =
+			    (uint32_t)p[i].x + (k == 1 && (double)(uint32_t)p[i].x < p[i].x);
 			uint32_t gpus = k == 0 ? espl_fit(item, per_node, x)
-			                       : espl_least_from(item, per_node, x);
+					       : espl_least_from(item, per_node, x);
 			double then = espl_throughput(item, gpus);
 
 			if (gpus == 0 || gpus > widest || then < speed)
@@ -277,7 +284,7 @@ espl_roster_free(struct espl_roster *roster)
 static inline void
 espl_roster_count(struct espl_roster *roster, const struct espl_entry *entry, int sign)
 {
-	uint32_t one = sign < 0 ? UINT32_MAX : 1;	/* modulo 2^32: adds or subtracts */
+	uint32_t one = sign < 0 ? UINT32_MAX : 1; /* modulo 2^32: adds or subtracts */
 	uint64_t wide = sign < 0 ? UINT64_MAX : 1;
 	uint64_t most = entry->most == ESPL_ANY ? UINT64_C(1) << 32 : entry->most;
 
@@ -289,7 +296,7 @@ espl_roster_count(struct espl_roster *roster, const struct espl_entry *entry, in
 	if (entry->packing > 1) {
 		roster->packed += one;
 		roster->sharers[entry->packing < ESPL_ROSTER_PACKING ? entry->packing
-		                                                     : ESPL_ROSTER_PACKING] += one;
+								     : ESPL_ROSTER_PACKING] += one;
 		return;
 	}
 	roster->whole += wide * entry->gpus;
@@ -301,8 +308,7 @@ espl_roster_count(struct espl_roster *roster, const struct espl_entry *entry, in
 
 /* Reads an item into its entry (whose sums are taken out); `want` stays. */
 static inline void
-espl_roster_read(struct espl_roster *roster, struct espl_entry *entry,
-                 const struct espl_item *item)
+espl_roster_read(struct espl_roster *roster, struct espl_entry *entry, const struct espl_item *item)
 {
 	entry->id = item->id;
 	entry->arrived = item->arrived;
@@ -341,12 +347,12 @@ espl_roster_remove(struct espl_roster *roster, uint32_t index)
 	struct espl_entry *at = espl_roster_at(roster, 0);
 
 	espl_roster_count(roster, &at[index], -1);
-	if (index < roster->count / 2) {	/* the running ones are in front: move those */
+	if (index < roster->count / 2) { /* the running ones are in front: move those */
 		memmove(at + 1, at, (size_t)index * sizeof *at);
 		roster->head++;
 	} else {
 		memmove(at + index, at + index + 1,
-		        (size_t)(roster->count - index - 1) * sizeof *at);
+		    (size_t)(roster->count - index - 1) * sizeof *at);
 	}
 	roster->count--;
 	roster->gone++;
@@ -362,7 +368,7 @@ espl_roster_append(struct espl_roster *roster, const struct espl_item *item)
 	if (roster->head + roster->count == roster->size) {
 		if (roster->head > roster->size / 2) {
 			memmove(roster->room, espl_roster_at(roster, 0),
-			        roster->count * sizeof *roster->room);
+			    roster->count * sizeof *roster->room);
 			roster->head = 0;
 		} else {
 			uint32_t size = roster->size > 0 ? roster->size * 2 : 64;
@@ -385,7 +391,7 @@ espl_roster_append(struct espl_roster *roster, const struct espl_item *item)
 /* First index at which list and view differ, up to the shorter one's end. */
 static inline uint32_t
 espl_roster_differ(const struct espl_roster *roster, const struct espl_alloc_view *view,
-                   uint32_t low)
+    uint32_t low)
 {
 	uint32_t high = roster->count < view->item_count ? roster->count : view->item_count;
 
@@ -403,8 +409,7 @@ espl_roster_differ(const struct espl_roster *roster, const struct espl_alloc_vie
 }
 
 static inline void
-espl_roster_refresh(struct espl_roster *roster, const struct espl_alloc_view *view,
-                    uint32_t index)
+espl_roster_refresh(struct espl_roster *roster, const struct espl_alloc_view *view, uint32_t index)
 {
 	struct espl_entry *entry = espl_roster_at(roster, index);
 
@@ -418,14 +423,13 @@ espl_roster_refresh(struct espl_roster *roster, const struct espl_alloc_view *vi
 /* Brings the roster up to the view.  per_node: GPUs of the nodes that will carry the items.
  * ESPL_E_NOMEM. */
 static inline espl_status
-espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view,
-                 uint32_t per_node)
+espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view, uint32_t per_node)
 {
 	uint32_t i, at = 0;
 	espl_status status = ESPL_OK;
 
 	roster->gone = 0;
-	if (roster->per_node != per_node || roster->broken) {	/* from the beginning */
+	if (roster->per_node != per_node || roster->broken) { /* from the beginning */
 		while (roster->count > 0)
 			espl_roster_remove(roster, roster->count - 1);
 		roster->per_node = per_node;
@@ -460,10 +464,10 @@ espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view,
  * if every item needs more. */
 static inline espl_status
 espl_roster_within(const struct espl_roster *roster, uint32_t most, uint32_t option,
-                   struct espl_error *error)
+    struct espl_error *error)
 {
 	uint32_t i, least = ESPL_ANY;
-	char     text[80];
+	char text[80];
 
 	for (i = 0; i < roster->count && least > most; i++)
 		if (espl_roster_at(roster, i)->least < least)
@@ -471,7 +475,7 @@ espl_roster_within(const struct espl_roster *roster, uint32_t most, uint32_t opt
 	if (most == 0 || least <= most || roster->count == 0)
 		return ESPL_OK;
 	(void)snprintf(text, sizeof text, "it may hold %u GPU%s, and a trial needs %u", most,
-	               most == 1 ? "" : "s", least);
+	    most == 1 ? "" : "s", least);
 	return espl_blame(error, option, text);
 }
 
@@ -489,8 +493,7 @@ espl_roster_used(const struct espl_roster *roster)
 
 /* What espl_roster_used would be, had entry `index` this grant. */
 static inline uint64_t
-espl_roster_used_with(struct espl_roster *roster, uint32_t index, uint32_t gpus,
-                      uint32_t packing)
+espl_roster_used_with(struct espl_roster *roster, uint32_t index, uint32_t gpus, uint32_t packing)
 {
 	struct espl_entry *entry = espl_roster_at(roster, index), was = *entry;
 	uint64_t used;
@@ -511,7 +514,7 @@ static inline uint32_t
 espl_roster_waiting(struct espl_roster *roster, uint32_t from)
 {
 	uint32_t i = from < roster->cursor ? roster->cursor : from;
-	int      all = i == roster->cursor;
+	int all = i == roster->cursor;
 
 	while (i < roster->count && espl_roster_at(roster, i)->gpus > 0)
 		i++;
@@ -523,7 +526,7 @@ espl_roster_waiting(struct espl_roster *roster, uint32_t from)
 /* As espl_roster_grant, with ESPL_GRANT_* flags. */
 static inline espl_status
 espl_roster_grant_as(struct espl_roster *roster, struct espl_alloc_sink *sink, uint32_t index,
-                     uint32_t gpus, uint32_t packing, uint32_t flags)
+    uint32_t gpus, uint32_t packing, uint32_t flags)
 {
 	struct espl_entry *entry = espl_roster_at(roster, index);
 	struct espl_grant grant;
@@ -532,7 +535,7 @@ espl_roster_grant_as(struct espl_roster *roster, struct espl_alloc_sink *sink, u
 	if (roster->touched_count == roster->touched_size) {
 		uint32_t size = roster->touched_size > 0 ? roster->touched_size * 2 : 64;
 		struct espl_touch *more =
-			(struct espl_touch *)realloc(roster->touched, size * sizeof *more);
+		    (struct espl_touch *)realloc(roster->touched, size * sizeof *more);
 
 		if (more == NULL)
 			return ESPL_E_NOMEM;
@@ -565,7 +568,7 @@ espl_roster_grant_as(struct espl_roster *roster, struct espl_alloc_sink *sink, u
  * refused and nothing changed. */
 static inline espl_status
 espl_roster_grant(struct espl_roster *roster, struct espl_alloc_sink *sink, uint32_t index,
-                  uint32_t gpus, uint32_t packing)
+    uint32_t gpus, uint32_t packing)
 {
 	return espl_roster_grant_as(roster, sink, index, gpus, packing, 0);
 }

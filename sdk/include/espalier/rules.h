@@ -1,6 +1,7 @@
-/* espalier SDK: rules.h - what a host takes from an allocator.  espalier, its check-plugin and the testkit all judge answers with
- * these, and a policy may before it answers.  They judge a grant or a target by itself: sums, items granted twice, and whether a
- * COLOCATE item's GPUs can be had on one node are seen when the whole answer is there.  Nothing here crosses the boundary. */
+/* espalier SDK: rules.h - what a host takes from an allocator.  espalier, its check-plugin and the
+ * testkit all judge answers with these, and a policy may before it answers.  They judge a grant or
+ * a target by itself: sums, items granted twice, and whether a COLOCATE item's GPUs can be had on
+ * one node are seen when the whole answer is there.  Nothing here crosses the boundary. */
 #ifndef ESPALIER_RULES_H
 #define ESPALIER_RULES_H
 #include <inttypes.h>
@@ -15,45 +16,63 @@ extern "C" {
 static inline int
 espl_takes(const struct espl_item *item, uint32_t gpus)
 {
-	return gpus >= item->gpus_min && gpus <= item->gpus_max && (item->unit <= 1 || gpus % item->unit == 0);
+	return gpus >= item->gpus_min && gpus <= item->gpus_max &&
+	    (item->unit <= 1 || gpus % item->unit == 0);
 }
 
-/* What is wrong with a grant, written into text; NULL: nothing is.  item: the one that it names, NULL if there is none.
- * That each item has at most one grant in an answer is for the caller to see. */
+/* What is wrong with a grant, written into text; NULL: nothing is.  item: the one that it names,
+ * NULL if there is none. That each item has at most one grant in an answer is for the caller to
+ * see. */
 static inline const char *
-espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item, uint32_t offer_count, char *text, size_t size)
+espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item, uint32_t offer_count,
+    char *text, size_t size)
 {
 	uint32_t gpus = grant->share.gpus, parts = grant->share.packing;
-	char     most[16] = "any number", unit[32] = "";
+	char most[16] = "any number", unit[32] = "";
 	const char *s = gpus == 1 ? "" : "s";
 
 	if (item == NULL) {
-		(void)snprintf(text, size, "%" PRIu32 " GPU%s for item %" PRIu64 ", which does not exist", gpus, s, grant->item);
+		(void)snprintf(text, size,
+		    "%" PRIu32 " GPU%s for item %" PRIu64 ", which does not exist", gpus, s,
+		    grant->item);
 	} else if (grant->size == 0) {
-		(void)snprintf(text, size, "%" PRIu32 " GPU%s for item %" PRIu64 ", whose size is not set: begin with ESPL_INIT", gpus, s,
-		               grant->item);
+		(void)snprintf(text, size,
+		    "%" PRIu32 " GPU%s for item %" PRIu64
+		    ", whose size is not set: begin with ESPL_INIT",
+		    gpus, s, grant->item);
 	} else if (parts == 0 || (parts > 1 && gpus != 1)) {
-		(void)snprintf(text, size, "gpus %" PRIu32 " with packing %" PRIu32 " for item %" PRIu64 ": it is N whole GPUs with "
-		               "packing 1, or 1 GPU divided by its packing", gpus, parts, grant->item);
+		(void)snprintf(text, size,
+		    "gpus %" PRIu32 " with packing %" PRIu32 " for item %" PRIu64
+		    ": it is N whole GPUs with packing 1, or 1 GPU divided by its packing",
+		    gpus, parts, grant->item);
 	} else if (parts > 1 && (parts > item->packing_max || item->gpus_min > 1)) {
-		(void)snprintf(text, size, "1/%" PRIu32 " of a GPU for item %" PRIu64 ", which shares one with at most %" PRIu32
-		               " in all", parts, grant->item, item->gpus_min > 1 ? 1 : item->packing_max);
+		(void)snprintf(text, size,
+		    "1/%" PRIu32 " of a GPU for item %" PRIu64
+		    ", which shares one with at most %" PRIu32 " in all",
+		    parts, grant->item, item->gpus_min > 1 ? 1 : item->packing_max);
 	} else if (parts == 1 && gpus != 0 && !espl_takes(item, gpus)) {
 		if (item->gpus_max != ESPL_ANY)
 			(void)snprintf(most, sizeof most, "%" PRIu32, item->gpus_max);
 		if (item->unit > 1)
 			(void)snprintf(unit, sizeof unit, " in multiples of %" PRIu32, item->unit);
-		(void)snprintf(text, size, "%" PRIu32 " GPU%s for item %" PRIu64 ", which takes %" PRIu32 " to %s%s", gpus, s,
-		               grant->item, item->gpus_min, most, unit);
-	} else if ((item->flags & ESPL_ITEM_EXPERIMENT) != 0 && (grant->flags & ~ESPL_GRANT_QUEUED) != 0) {
-		(void)snprintf(text, size, "%" PRIu32 " GPU%s with flags 0x%" PRIx32 " for item %" PRIu64 ", which is an experiment: "
-		               "they are for trials", gpus, s, (uint32_t)grant->flags, grant->item);
+		(void)snprintf(text, size,
+		    "%" PRIu32 " GPU%s for item %" PRIu64 ", which takes %" PRIu32 " to %s%s", gpus,
+		    s, grant->item, item->gpus_min, most, unit);
+	} else if ((item->flags & ESPL_ITEM_EXPERIMENT) != 0 &&
+	    (grant->flags & ~ESPL_GRANT_QUEUED) != 0) {
+		(void)snprintf(text, size,
+		    "%" PRIu32 " GPU%s with flags 0x%" PRIx32 " for item %" PRIu64
+		    ", which is an experiment: they are for trials",
+		    gpus, s, (uint32_t)grant->flags, grant->item);
 	} else if (grant->offer != ESPL_ANY && grant->offer >= offer_count) {
-		(void)snprintf(text, size, "%" PRIu32 " GPU%s of offer %" PRIu32 ", which does not exist, for item %" PRIu64, gpus, s,
-		               grant->offer, grant->item);
+		(void)snprintf(text, size,
+		    "%" PRIu32 " GPU%s of offer %" PRIu32
+		    ", which does not exist, for item %" PRIu64,
+		    gpus, s, grant->offer, grant->item);
 	} else if ((grant->flags & (ESPL_GRANT_OWN_NODES | ESPL_GRANT_RENEW)) != 0) {
-		(void)snprintf(text, size, "%" PRIu32 " GPU%s on own nodes for item %" PRIu64 ": this version leases none", gpus, s,
-		               grant->item);
+		(void)snprintf(text, size,
+		    "%" PRIu32 " GPU%s on own nodes for item %" PRIu64 ": this version leases none",
+		    gpus, s, grant->item);
 	} else {
 		return NULL;
 	}
@@ -62,18 +81,24 @@ espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item, u
 
 /* The same of a target. */
 static inline const char *
-espl_target_wrong(const struct espl_target *target, const struct espl_offer *const *offers, uint32_t offer_count, char *text,
-                  size_t size)
+espl_target_wrong(const struct espl_target *target, const struct espl_offer *const *offers,
+    uint32_t offer_count, char *text, size_t size)
 {
 	if (target->size == 0)
-		(void)snprintf(text, size, "%" PRIu32 " node%s, whose size is not set: begin with ESPL_INIT", target->nodes,
-		               target->nodes == 1 ? "" : "s");
+		(void)snprintf(text, size,
+		    "%" PRIu32 " node%s, whose size is not set: begin with ESPL_INIT",
+		    target->nodes, target->nodes == 1 ? "" : "s");
 	else if (target->offer >= offer_count)
-		(void)snprintf(text, size, "%" PRIu32 " node%s of offer %" PRIu32 ", which does not exist", target->nodes,
-		               target->nodes == 1 ? "" : "s", target->offer);
-	else if (target->nodes > offers[target->offer]->nodes_max)	/* ESPL_ANY: no number is above it */
-		(void)snprintf(text, size, "%" PRIu32 " node%s of offer %" PRIu32 ", which has at most %" PRIu32 " (nodes_max)",
-		               target->nodes, target->nodes == 1 ? "" : "s", target->offer, offers[target->offer]->nodes_max);
+		(void)snprintf(text, size,
+		    "%" PRIu32 " node%s of offer %" PRIu32 ", which does not exist", target->nodes,
+		    target->nodes == 1 ? "" : "s", target->offer);
+	else if (target->nodes >
+	    offers[target->offer]->nodes_max) /* ESPL_ANY: no number is above it */
+		(void)snprintf(text, size,
+		    "%" PRIu32 " node%s of offer %" PRIu32 ", which has at most %" PRIu32
+		    " (nodes_max)",
+		    target->nodes, target->nodes == 1 ? "" : "s", target->offer,
+		    offers[target->offer]->nodes_max);
 	else
 		return NULL;
 	return text;

@@ -15,20 +15,26 @@
 extern "C" {
 #endif
 
-struct espl_undo { uint32_t index, zero; struct espl_move was; };
-struct espl_mark { uint32_t steps, moves, slots, undos; };	/* a point to go back to */
-struct espl_sitters {			/* all zero to begin with */
-	const struct espl_place_view *view;	/* of the running call                     */
+struct espl_undo {
+	uint32_t index, zero;
+	struct espl_move was;
+};
+struct espl_mark {
+	uint32_t steps, moves, slots, undos;
+}; /* a point to go back to */
+/* all zero to begin with */
+struct espl_sitters {
+	const struct espl_place_view *view; /* of the running call */
 	struct espl_floor *floor;
 	struct espl_moves *moves;
-	struct espl_undo  *undos;
+	struct espl_undo *undos;
 	/* who[from[i] .. from[i + 1]): indices into view->gangs of those on floor node i;
 	 * move_of[gang]: its move, or ESPL_ANY. */
 	uint32_t *from, *who, *move_of;
-	uint32_t  undo_count, undo_room, from_room, who_room, move_of_room;
-	uint32_t  indexed;		/* 0: the index is out of date                       */
-	uint32_t  here_room;
-	uint32_t *here;			/* scratch: gangs on each GPU                        */
+	uint32_t undo_count, undo_room, from_room, who_room, move_of_room;
+	uint32_t indexed; /* 0: the index is out of date */
+	uint32_t here_room;
+	uint32_t *here; /* scratch: gangs on each GPU */
 };
 
 static inline void
@@ -44,7 +50,7 @@ espl_sitters_free(struct espl_sitters *sitters)
 
 static inline void
 espl_sitters_begin(struct espl_sitters *sitters, const struct espl_place_view *view,
-                   struct espl_floor *floor, struct espl_moves *moves)
+    struct espl_floor *floor, struct espl_moves *moves)
 {
 	sitters->view = view;
 	sitters->floor = floor;
@@ -88,7 +94,7 @@ static inline void
 espl_sitters_remember(struct espl_sitters *sitters, uint32_t index)
 {
 	struct espl_undo *undos = (struct espl_undo *)espl_floor_grow(sitters->undos,
-		&sitters->undo_room, sitters->undo_count + 1, sizeof *undos);
+	    &sitters->undo_room, sitters->undo_count + 1, sizeof *undos);
 
 	if (undos == NULL) {
 		sitters->floor->failed = 1;
@@ -114,8 +120,9 @@ espl_sitters_slots(const struct espl_sitters *sitters, uint32_t gang, uint32_t *
 		*count = espl_gang_holds(g) ? g->slot_count : 0;
 		return g->slots;
 	}
-	*count = sitters->moves->list[index].state == ESPL_MOVE_OPEN ? 0 :
-		sitters->moves->list[index].count;
+	*count = sitters->moves->list[index].state == ESPL_MOVE_OPEN
+	    ? 0
+	    : sitters->moves->list[index].count;
 	return sitters->moves->slots + sitters->moves->list[index].at;
 }
 
@@ -146,9 +153,9 @@ static inline int
 espl_sitters_room(struct espl_sitters *sitters, uint32_t nodes, uint32_t gangs)
 {
 	uint32_t *from = (uint32_t *)espl_floor_grow(sitters->from, &sitters->from_room, nodes + 1,
-	                                             sizeof *from);
+	    sizeof *from);
 	uint32_t *move_of = (uint32_t *)espl_floor_grow(sitters->move_of, &sitters->move_of_room,
-	                                                gangs + 1, sizeof *move_of);
+	    gangs + 1, sizeof *move_of);
 
 	if (from != NULL)
 		sitters->from = from;
@@ -189,7 +196,7 @@ espl_sitters_index(struct espl_sitters *sitters)
 		return 0;
 	sitters->who = who;
 	espl_sitters_walk(sitters, 1);
-	for (i = nodes; i > 0; i--)		/* filling moved each start to the next one's */
+	for (i = nodes; i > 0; i--) /* filling moved each start to the next one's */
 		sitters->from[i] = sitters->from[i - 1];
 	sitters->from[0] = 0;
 	sitters->floor->failed = 0;
@@ -213,20 +220,21 @@ espl_sitters_vacate(struct espl_sitters *sitters, uint32_t gang)
 	}
 	espl_sitters_remember(sitters, index);
 	espl_floor_drop(sitters->floor, moves->slots + moves->list[index].at,
-	                moves->list[index].count, -1);
+	    moves->list[index].count, -1);
 	moves->list[index].state = ESPL_MOVE_OPEN;
 }
 
-/* GPUs whose gangs have ended, or have another place already and are about to leave, count as idle on the
- * floor from now on.  To be called before moves are settled.  0: out of memory (the floor's failed is set). */
+/* GPUs whose gangs have ended, or have another place already and are about to leave, count as idle
+ * on the floor from now on.  To be called before moves are settled.  0: out of memory (the floor's
+ * failed is set). */
 static inline int
 espl_sitters_expect(struct espl_sitters *sitters)
 {
 	const struct espl_place_view *view = sitters->view;
 	struct espl_floor *floor = sitters->floor;
 	uint32_t i, k, g, wide = floor->widest;
-	uint32_t *here = (uint32_t *)espl_floor_grow(sitters->here, &sitters->here_room, floor->count * wide + 1,
-	                                             sizeof *here);
+	uint32_t *here = (uint32_t *)espl_floor_grow(sitters->here, &sitters->here_room,
+	    floor->count * wide + 1, sizeof *here);
 
 	if (here == NULL) {
 		floor->failed = 1;
@@ -235,7 +243,8 @@ espl_sitters_expect(struct espl_sitters *sitters)
 	sitters->here = here;
 	memset(here, 0, (size_t)floor->count * wide * sizeof *here);
 	for (g = 0; g < view->gang_count; g++)
-		for (k = 0; espl_gang_holds(view->gangs[g]) && k < view->gangs[g]->slot_count; k++) {
+		for (k = 0; espl_gang_holds(view->gangs[g]) && k < view->gangs[g]->slot_count;
+		     k++) {
 			i = espl_floor_find(floor, view->gangs[g]->slots[k].node);
 			if (i != ESPL_ANY && view->gangs[g]->slots[k].gpu < wide)
 				here[i * wide + view->gangs[g]->slots[k].gpu]++;

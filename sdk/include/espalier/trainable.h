@@ -3,7 +3,8 @@
  * Same descriptor as a policy (kind ESPL_TRAINABLE): its options are trial.options.  The
  * global batch of a trial is constant whatever its gang: the trainable divides it by world
  * (remainders and all) and accumulates, so that resizing changes no learning: only the order of
- * sums with allreduce, not a bit with sum_shards.  `simulate` hosts trainables in process: world 1, CPU, no files, no globals.
+ * sums with allreduce, not a bit with sum_shards.  `simulate` hosts trainables in process: world 1,
+ * CPU, no files, no globals.
  */
 #ifndef ESPALIER_TRAINABLE_H
 #define ESPALIER_TRAINABLE_H
@@ -13,23 +14,23 @@
 extern "C" {
 #endif
 
-typedef uint32_t espl_device_kind;	/* where memory is, and where a rank computes */
+typedef uint32_t espl_device_kind; /* where memory is, and where a rank computes */
 enum { ESPL_CPU = 1, ESPL_CUDA = 2 };
-typedef uint32_t espl_dtype;		/* of elements in collective calls */
+typedef uint32_t espl_dtype; /* of elements in collective calls */
 enum { ESPL_F32 = 1, ESPL_F64, ESPL_F16, ESPL_BF16, ESPL_I32, ESPL_I64, ESPL_U8 };
 typedef uint32_t espl_reduce;
 enum { ESPL_SUM = 1, ESPL_MEAN, ESPL_MIN, ESPL_MAX };
 
 struct espl_device {
-	uint32_t         size;
+	uint32_t size;
 	espl_device_kind kind;
-	uint32_t         ordinal;	/* as the device's own library counts in this process   */
-	uint32_t         packing;	/* 1: exclusive; c: shares it with up to c-1 others     */
-	uint32_t         threads;	/* CPU threads this rank may use                        */
-	uint32_t         zero;
-	void            *stream;	/* cudaStream_t, non-default; NULL on CPU               */
-	uint64_t         memory_limit;	/* bytes of device memory, 0: all                       */
-	const char      *uuid;		/* the vendor's name of the very device; "" none        */
+	uint32_t ordinal; /* as the device's own library counts in this process */
+	uint32_t packing; /* 1: exclusive; c: shares it with up to c-1 others */
+	uint32_t threads; /* CPU threads this rank may use */
+	uint32_t zero;
+	void *stream;          /* cudaStream_t, non-default; NULL on CPU */
+	uint64_t memory_limit; /* bytes of device memory, 0: all */
+	const char *uuid;      /* the vendor's name of the very device; "" none */
 };
 
 /* The communicator of one generation of the gang.  All ranks make the same calls in the same
@@ -38,55 +39,59 @@ struct espl_device {
  * the communicator no more.  Never wait for the stream by any other means than `wait`. */
 struct espl_comm {
 	uint32_t size;
-	uint32_t rank, world;		/* world 1: all calls succeed and do nothing (or copy)  */
-	uint32_t node_rank;		/* rank among those on this node                        */
-	uint32_t node_world;		/* how many those are                                   */
-	uint32_t generation;		/* rises with every resize                              */
-	void    *ctx;			/* the host's                                           */
-	void    *native;		/* ncclComm_t, for CUDA graphs and own kernels; else NULL */
+	uint32_t rank, world; /* world 1: all calls succeed and do nothing (or copy) */
+	uint32_t node_rank;   /* rank among those on this node */
+	uint32_t node_world;  /* how many those are */
+	uint32_t generation;  /* rises with every resize */
+	void *ctx;            /* the host's */
+	void *native;         /* ncclComm_t, for CUDA graphs and own kernels; else NULL */
 	/* Data is in the memory of the device.  in == out allowed.  Bitwise repeatable for a
 	 * given world on CPU.  count elements; MEAN of integers: E_UNSUPPORTED. */
 	espl_status (*allreduce)(const struct espl_comm *, const void *in, void *out,
-	                         uint64_t count, espl_dtype, espl_reduce);
+	    uint64_t count, espl_dtype, espl_reduce);
 	/* data of rank `root` comes to all. */
 	espl_status (*broadcast)(const struct espl_comm *, void *data, uint64_t count, espl_dtype,
-	                         uint32_t root);
+	    uint32_t root);
 	/* out has world * count elements, those of rank 0 first. */
 	espl_status (*allgather)(const struct espl_comm *, const void *in, void *out,
-	                         uint64_t count, espl_dtype);
+	    uint64_t count, espl_dtype);
 	/* Returns when every rank has called it. */
 	espl_status (*barrier)(const struct espl_comm *);
 	/* out = shard 0 + shard 1 + ... in this order, wherever they are: bitwise the same for
 	 * every world.  This rank holds `mine` vectors of count elements from number `first`
 	 * on.  For trainables that cut the batch into fixed micro-shards (slower). */
 	espl_status (*sum_shards)(const struct espl_comm *, const void *shards, void *out,
-	                          uint64_t count, espl_dtype, uint32_t first, uint32_t mine,
-	                          uint32_t total);
+	    uint64_t count, espl_dtype, uint32_t first, uint32_t mine, uint32_t total);
 	/* Until everything on the device's stream is done; sees lost peers and aborts. */
 	espl_status (*wait)(const struct espl_comm *);
 	/* A few numbers in host memory (loss, counts), done on return; after wait. */
-	espl_status (*reduce_host)(const struct espl_comm *, double *values, uint32_t count,
-	                           espl_reduce);
+	espl_status (
+	    *reduce_host)(const struct espl_comm *, double *values, uint32_t count, espl_reduce);
 };
 
-struct espl_setting { const char *name; const char *text; double value; };	/* frozen, 24 bytes:
-	a parameter; text is its label or number as written, value NaN for a label */
+struct espl_setting {
+	const char *name;
+	const char *text;
+	double value;
+}; /* frozen, 24 bytes:
+a parameter; text is its label or number as written, value NaN for a label */
 
-struct espl_trial_context {		/* host-owned, valid from open to close; comm and device
-					 * are replaced at resize, never changed in between */
-	uint32_t    size;
-	uint32_t    setting_count;
-	const struct espl_setting *settings;	/* active parameters and constants              */
-	uint64_t    trial;		/* its id in the experiment                             */
-	uint64_t    seed;		/* the trial's; the same on all ranks and at every start */
-	uint64_t    budget;		/* iteration this start trains up to (may rise)         */
-	uint64_t    iterations_max;	/* the search's last iteration (schedules, fidelity)    */
-	const struct espl_device *device;	/* this rank's                                  */
-	const struct espl_comm   *comm;		/* of the gang, world 1 for one rank            */
-	const char *scratch;		/* folder private to this rank; "" in simulation        */
+struct espl_trial_context { /* host-owned, valid from open to close; comm and device
+			     * are replaced at resize, never changed in between */
+	uint32_t size;
+	uint32_t setting_count;
+	const struct espl_setting *settings; /* active parameters and constants */
+	uint64_t trial;                      /* its id in the experiment */
+	uint64_t seed;           /* the trial's; the same on all ranks and at every start */
+	uint64_t budget;         /* iteration this start trains up to (may rise) */
+	uint64_t iterations_max; /* the search's last iteration (schedules, fidelity) */
+	const struct espl_device *device; /* this rank's */
+	const struct espl_comm *comm;     /* of the gang, world 1 for one rank */
+	const char *scratch;              /* folder private to this rank; "" in simulation */
 };
 
-struct espl_report_sink {		/* heard on rank 0 only, harmless elsewhere */
+/* heard on rank 0 only, harmless elsewhere */
+struct espl_report_sink {
 	uint32_t size, zero;
 	/* One value of this iteration; the experiment's own metric must be among them.  The last
 	 * value of a name counts; names may differ between iterations. */
@@ -101,22 +106,22 @@ struct espl_region_sink {
 	uint32_t size, zero;
 	/* bytes of memory at data, on the host or the device, valid until the next resize or
 	 * close; names are unique, at most 63 bytes. */
-	espl_status (*region)(struct espl_region_sink *, const char *name, void *data, uint64_t bytes,
-	                      espl_device_kind where);
+	espl_status (*region)(struct espl_region_sink *, const char *name, void *data,
+	    uint64_t bytes, espl_device_kind where);
 };
 
 struct espl_trainable_ops {
 	struct espl_ops head;
 	/* A fresh trial on this rank.  The same seed must give the same start on every rank. */
 	espl_status (*open)(void *self, const struct espl_trial_context *, void **trial,
-	                    struct espl_error *);
+	    struct espl_error *);
 	/* Frees everything of open, also after a failed step. */
-	void        (*close)(void *trial);
+	void (*close)(void *trial);
 	/* One iteration (number `iteration`, from 1).  All ranks of the gang are in it together.
 	 * Verdicts, saving and resizing happen between two steps, so a step longer than a
 	 * cloud's notice means that a revocation costs everything since the last checkpoint. */
-	espl_status (*step)(void *trial, uint64_t iteration, struct espl_report_sink *,
-	                    struct espl_error *);
+	espl_status (
+	    *step)(void *trial, uint64_t iteration, struct espl_report_sink *, struct espl_error *);
 	/* State: either regions (same names, order and sizes on every rank and at every world),
 	 * or save and load, or both (save and load then make the files). */
 	espl_status (*regions)(void *trial, struct espl_region_sink *, struct espl_error *);
@@ -129,9 +134,10 @@ struct espl_trainable_ops {
 	 * load, and `resized` is called on all.  NULL: the gang restarts from a checkpoint. */
 	espl_status (*resize)(void *trial, const struct espl_trial_context *, struct espl_error *);
 	espl_status (*resized)(void *trial, struct espl_error *);
-	/* Optional: could a trial with these settings be opened?  Asked in the driver's process before anything
-	 * is started: quick, without I/O.  Of the context only settings and iterations_max (at least 1) are
-	 * filled in; device and comm are NULL.  E_CONFIG: what is missing or wrong, as open would say it. */
+	/* Optional: could a trial with these settings be opened?  Asked in the driver's process
+	 * before anything is started: quick, without I/O.  Of the context only settings and
+	 * iterations_max (at least 1) are filled in; device and comm are NULL.  E_CONFIG: what is
+	 * missing or wrong, as open would say it. */
 	espl_status (*suits)(void *self, const struct espl_trial_context *, struct espl_error *);
 };
 

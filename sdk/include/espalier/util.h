@@ -12,7 +12,7 @@ extern "C" {
 
 /* Fills *error (unless NULL or already filled) and returns status: return espl_fail(...). */
 static inline espl_status ESPL_PRINTF(3, 4)
-espl_fail(struct espl_error *error, espl_status status, const char *format, ...)
+    espl_fail(struct espl_error *error, espl_status status, const char *format, ...)
 {
 	if (error != NULL && error->status == ESPL_OK) {
 		va_list list;
@@ -36,9 +36,10 @@ espl_blame(struct espl_error *error, uint32_t option, const char *text)
 /* Adds what to do about it to the failure just recorded, unless there is a hint already:
  * return espl_hint(error, espl_blame(error, RUNGS, "no rungs"), "raise 'eta'"). */
 static inline espl_status ESPL_PRINTF(3, 4)
-espl_hint(struct espl_error *error, espl_status status, const char *format, ...)
+    espl_hint(struct espl_error *error, espl_status status, const char *format, ...)
 {
-	if (error != NULL && error->status == status && status != ESPL_OK && error->hint[0] == '\0') {
+	if (error != NULL && error->status == status && status != ESPL_OK &&
+	    error->hint[0] == '\0') {
 		va_list list;
 		va_start(list, format);
 		(void)vsnprintf(error->hint, sizeof error->hint, format, list);
@@ -48,9 +49,9 @@ espl_hint(struct espl_error *error, espl_status status, const char *format, ...)
 }
 
 static inline void ESPL_PRINTF(3, 4)
-espl_logf(const struct espl_host *host, espl_level level, const char *format, ...)
+    espl_logf(const struct espl_host *host, espl_level level, const char *format, ...)
 {
-	char    text[512];
+	char text[512];
 	va_list list;
 
 	va_start(list, format);
@@ -70,7 +71,7 @@ espl_uniform(const struct espl_host *host)
  * param_count elements; unit is left holding the draw.  Always takes param_count numbers. */
 static inline espl_status
 espl_draw(const struct espl_host *host, const struct espl_space *space, double *unit,
-          double *values)
+    double *values)
 {
 	uint32_t i;
 
@@ -80,11 +81,12 @@ espl_draw(const struct espl_host *host, const struct espl_space *space, double *
 }
 
 struct espl_score {
-	double   loss;		/* NaN: none, ranks last */
+	double loss; /* NaN: none, ranks last */
 	uint64_t trial;
 };
 
-/* Best first, for qsort: less loss, then NaN, ties by id.  A total order, so arrival plays no part. */
+/* Best first, for qsort: less loss, then NaN, ties by id.  A total order, so arrival plays no part.
+ */
 static inline int
 espl_score_order(const void *a, const void *b)
 {
@@ -102,7 +104,11 @@ espl_score_order(const void *a, const void *b)
 }
 
 /* ns -> seconds, for estimates. */
-static inline double espl_seconds(espl_span span) { return (double)span / 1e9; }
+static inline double
+espl_seconds(espl_span span)
+{
+	return (double)span / 1e9;
+}
 
 #ifdef __cplusplus
 }

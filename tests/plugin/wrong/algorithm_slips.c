@@ -1,16 +1,21 @@
-/* Trains one trial, and speaks its verdict about one that does not exist; its spec declares nothing. */
+/* Trains one trial, and speaks its verdict about one that does not exist; its spec declares
+ * nothing. */
 #include <espalier/algorithm.h>
 #include <espalier/space.h>
 #include <espalier/util.h>
 #include "wrong.h"
 
-struct slips { const struct espl_host *host; const struct espl_space *space; int begun; };
+struct slips {
+	const struct espl_host *host;
+	const struct espl_space *space;
+	int begun;
+};
 static struct slips one[16];
-static int          next;
+static int next;
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	struct slips *s = &one[next++ % 16];
 
@@ -25,13 +30,13 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 static espl_status
 next_group(void *self, const struct espl_search_view *view, struct espl_search_sink *sink,
-           struct espl_error *error)
+    struct espl_error *error)
 {
-	struct slips     *s = self;
+	struct slips *s = self;
 	struct espl_group group = ESPL_INIT(struct espl_group);
 	struct espl_start start = ESPL_INIT(struct espl_start);
-	double            unit[64], values[64];
-	uint64_t          id, trial;
+	double unit[64], values[64];
+	uint64_t id, trial;
 
 	(void)view;
 	(void)error;
@@ -49,7 +54,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 
 static espl_status
 on_report(void *self, const struct espl_trial *trial, const struct espl_observation *seen,
-          struct espl_search_sink *sink, struct espl_error *error)
+    struct espl_search_sink *sink, struct espl_error *error)
 {
 	(void)self;
 	(void)trial;
@@ -68,10 +73,9 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 	return ESPL_OK;
 }
 
-static const struct espl_algorithm_ops ops = {
-	ESPL_TABLE(struct espl_algorithm_ops), .next_group = next_group, .on_report = on_report, .spec = spec };
+static const struct espl_algorithm_ops ops = { ESPL_TABLE(struct espl_algorithm_ops),
+	.next_group = next_group, .on_report = on_report, .spec = spec };
 
-ESPL_PLUGIN(algorithm, slips) = {
-	ESPL_HEAD(ESPL_ALGORITHM, "slips"), .ops = &ops.head, .version = "1",
-	.option_size = sizeof(struct espl_option), .summary = "a broken plugin for the tests",
-	.create = create, .destroy = wrong_destroy };
+ESPL_PLUGIN(algorithm, slips) = { ESPL_HEAD(ESPL_ALGORITHM, "slips"), .ops = &ops.head,
+	.version = "1", .option_size = sizeof(struct espl_option),
+	.summary = "a broken plugin for the tests", .create = create, .destroy = wrong_destroy };

@@ -6,7 +6,9 @@
 #include <unistd.h>
 #include "wrong.h"
 
-struct faulty { uint32_t calls; };
+struct faulty {
+	uint32_t calls;
+};
 
 static int
 runs_over(volatile char *outer)
@@ -21,7 +23,7 @@ static void
 go_wrong(const char *entry)
 {
 	const char *how = getenv("FAULT"), *at = getenv("FAULT_AT");
-	volatile char start[1] = { 64 };	/* an address where nothing is */
+	volatile char start[1] = { 64 }; /* an address where nothing is */
 
 	if (how == NULL || strcmp(at != NULL ? at : "allocate", entry) != 0)
 		return;
@@ -33,7 +35,7 @@ go_wrong(const char *entry)
 		abort();
 	if (strcmp(how, "exit") == 0)
 		exit(0);
-	if (strcmp(how, "outside") == 0) {	/* somebody else sends the signal */
+	if (strcmp(how, "outside") == 0) { /* somebody else sends the signal */
 		pid_t self = getpid();
 
 		if (fork() == 0) {
@@ -69,7 +71,8 @@ gives_up(void)
 }
 
 static espl_status
-create(const struct espl_host *host, const struct espl_config *config, void **self, struct espl_error *error)
+create(const struct espl_host *host, const struct espl_config *config, void **self,
+    struct espl_error *error)
 {
 	(void)host;
 	(void)config;
@@ -86,7 +89,8 @@ destroy(void *self)
 }
 
 static espl_status
-allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink, struct espl_error *error)
+allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    struct espl_error *error)
 {
 	struct faulty *f = self;
 	struct espl_target target = ESPL_INIT(struct espl_target);
@@ -123,7 +127,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 }
 
 static espl_status
-plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink, struct espl_error *error)
+plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
+    struct espl_error *error)
 {
 	(void)self;
 	(void)view;
@@ -132,9 +137,9 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
 	return espl_fail(error, ESPL_E_UNSUPPORTED, "it makes no plans");
 }
 
-static const struct espl_allocator_ops ops = {
-	ESPL_TABLE(struct espl_allocator_ops), .allocate = allocate, .plan = plan };
+static const struct espl_allocator_ops ops = { ESPL_TABLE(struct espl_allocator_ops),
+	.allocate = allocate, .plan = plan };
 
-ESPL_PLUGIN(allocator, faulty) = {
-	ESPL_HEAD(ESPL_ALLOCATOR, "faulty"), .version = "1", .summary = "goes wrong when told to",
-	.ops = &ops.head, .create = create, .destroy = destroy };
+ESPL_PLUGIN(allocator, faulty) = { ESPL_HEAD(ESPL_ALLOCATOR, "faulty"), .version = "1",
+	.summary = "goes wrong when told to", .ops = &ops.head, .create = create,
+	.destroy = destroy };

@@ -3,9 +3,9 @@
 
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         struct espl_error *error)
+    struct espl_error *error)
 {
-	static uint32_t calls;	/* what a plugin must not have */
+	static uint32_t calls; /* what a plugin must not have */
 	struct espl_grant grant = ESPL_INIT(struct espl_grant);
 
 	(void)self;
@@ -22,8 +22,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	return ESPL_OK;
 }
 
-static const struct espl_allocator_ops ops = {
-	ESPL_TABLE(struct espl_allocator_ops), .allocate = allocate };
+static const struct espl_allocator_ops ops = { ESPL_TABLE(struct espl_allocator_ops),
+	.allocate = allocate };
 
-ESPL_PLUGIN(allocator, lies) = {
-	ESPL_HEAD(ESPL_ALLOCATOR, "lies"), .ops = &ops.head, WRONG_REST };
+ESPL_PLUGIN(allocator, lies) = { ESPL_HEAD(ESPL_ALLOCATOR, "lies"), .ops = &ops.head, WRONG_REST };

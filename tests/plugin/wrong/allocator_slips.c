@@ -1,5 +1,6 @@
-/* Grants every item one GPU of two nodes, and makes one mistake a call: the option says which.  Built
- * again as allocator_twice and allocator_elsewhere, whose mistakes are these unless told otherwise. */
+/* Grants every item one GPU of two nodes, and makes one mistake a call: the option says which.
+ * Built again as allocator_twice and allocator_elsewhere, whose mistakes are these unless told
+ * otherwise. */
 #include "wrong.h"
 
 #ifndef NAME
@@ -10,16 +11,21 @@
 
 enum { OVER, UNKNOWN, TWICE, BEYOND, ELSEWHERE, NONE };
 static const struct espl_option options[] = {
-	{ .name = "mistake", .help = "which one", .type = ESPL_OPT_CHOICE, .fallback = MISTAKE,
-	  .choices = "over|unknown|twice|beyond|elsewhere|none" },
+	{ .name = "mistake",
+	    .help = "which one",
+	    .type = ESPL_OPT_CHOICE,
+	    .fallback = MISTAKE,
+	    .choices = "over|unknown|twice|beyond|elsewhere|none" },
 };
-struct slips { int64_t mistake; };
+struct slips {
+	int64_t mistake;
+};
 static struct slips one[8];
-static int          next;
+static int next;
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)host;
 	(void)error;
@@ -42,11 +48,11 @@ grant(struct espl_alloc_sink *sink, uint64_t item, uint32_t gpus)
 
 static espl_status
 allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-         struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct slips *s = self;
-	struct espl_target  t = ESPL_INIT(struct espl_target);
-	uint32_t            used = 0;
+	struct espl_target t = ESPL_INIT(struct espl_target);
+	uint32_t used = 0;
 
 	(void)error;
 	if (view->item_count == 0)
@@ -64,7 +70,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		grant(sink, view->items[0]->id, 1);
 	else if (s->mistake == BEYOND)
 		grant(sink, view->items[view->item_count - 1]->id, view->items[0]->gpus_max);
-	else if (s->mistake == ELSEWHERE) {	/* takes for granted that there are two offers */
+	else if (s->mistake == ELSEWHERE) { /* takes for granted that there are two offers */
 		t.offer = 1;
 		t.nodes = 0;
 		(void)sink->target(sink, &t);
@@ -72,10 +78,10 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	return ESPL_OK;
 }
 
-static const struct espl_allocator_ops ops = {
-	ESPL_TABLE(struct espl_allocator_ops), .allocate = allocate };
+static const struct espl_allocator_ops ops = { ESPL_TABLE(struct espl_allocator_ops),
+	.allocate = allocate };
 
 #define MAKE(name_) ESPL_PLUGIN(allocator, name_)
-MAKE(NAME) = {
-	ESPL_HEAD(ESPL_ALLOCATOR, TEXT), ESPL_OPTIONS(options), .ops = &ops.head, .version = "1",
-	.summary = "a broken plugin for the tests", .create = create, .destroy = wrong_destroy };
+MAKE(NAME) = { ESPL_HEAD(ESPL_ALLOCATOR, TEXT), ESPL_OPTIONS(options), .ops = &ops.head,
+	.version = "1", .summary = "a broken plugin for the tests", .create = create,
+	.destroy = wrong_destroy };

@@ -8,8 +8,11 @@ static const struct espl_option columns[] = {
 	{ .name = "address", .help = "where it is", .type = ESPL_OPT_STRING },
 };
 static const struct espl_option options[] = {
-	{ .name = "providers", .help = "all there are", .type = ESPL_OPT_TABLE, .columns = columns,
-	  .column_count = 1 },
+	{ .name = "providers",
+	    .help = "all there are",
+	    .type = ESPL_OPT_TABLE,
+	    .columns = columns,
+	    .column_count = 1 },
 };
 
 struct far {
@@ -20,13 +23,13 @@ struct far {
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	const struct espl_table *table = config->values[0].as.table;
 	struct far *far;
 
-	if (config->values[0].source == ESPL_UNSET || table->row_count == 0
-	    || table->cells[0].source == ESPL_UNSET)
+	if (config->values[0].source == ESPL_UNSET || table->row_count == 0 ||
+	    table->cells[0].source == ESPL_UNSET)
 		return espl_blame(error, 0, "no provider, or no address");
 	far = calloc(1, sizeof *far);
 	if (far == NULL)
@@ -61,7 +64,7 @@ on_http(void *self, const struct espl_http_reply *reply)
 {
 	struct far *far = self;
 
-	if (far->tries++ < 3)	/* later once more */
+	if (far->tries++ < 3) /* later once more */
 		(void)far->io->timer(far->io, 60 * ESPL_SECOND, 1);
 	else
 		far->events->done(far->events, 0, reply->status, reply->text);
@@ -84,7 +87,8 @@ describe(void *self, const struct espl_cloud_events *events, struct espl_error *
 }
 
 static espl_status
-acquire(void *self, const struct espl_acquire *const *list, uint32_t count, struct espl_error *error)
+acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
+    struct espl_error *error)
 {
 	(void)self;
 	(void)list;
@@ -104,7 +108,8 @@ leases(void *self, const struct espl_lease *const *list, uint32_t count, struct 
 }
 
 static espl_status
-reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink, struct espl_error *error)
+reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
+    struct espl_error *error)
 {
 	(void)self;
 	(void)lease;
@@ -113,11 +118,10 @@ reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink, s
 	abort();
 }
 
-static const struct espl_cloud_ops ops = {
-	ESPL_TABLE(struct espl_cloud_ops), .start = start, .acquire = acquire, .release = leases,
-	.adopt = leases, .reach = reach, .describe = describe, .on_http = on_http,
-	.on_timer = on_timer };
+static const struct espl_cloud_ops ops = { ESPL_TABLE(struct espl_cloud_ops), .start = start,
+	.acquire = acquire, .release = leases, .adopt = leases, .reach = reach,
+	.describe = describe, .on_http = on_http, .on_timer = on_timer };
 
-ESPL_PLUGIN(cloud, far) = {
-	ESPL_HEAD(ESPL_CLOUD, "far"), .version = "1", .summary = "far away", .caps = ESPL_NEED_IO,
-	ESPL_OPTIONS(options), .ops = &ops.head, .create = create, .destroy = free };
+ESPL_PLUGIN(cloud, far) = { ESPL_HEAD(ESPL_CLOUD, "far"), .version = "1", .summary = "far away",
+	.caps = ESPL_NEED_IO, ESPL_OPTIONS(options), .ops = &ops.head, .create = create,
+	.destroy = free };

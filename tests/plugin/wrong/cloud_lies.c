@@ -3,11 +3,13 @@
 #include <espalier/cloud.h>
 #include "wrong.h"
 
-struct lies { const struct espl_cloud_events *events; };
+struct lies {
+	const struct espl_cloud_events *events;
+};
 
 static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
-       struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)host;
 	(void)config;
@@ -43,7 +45,8 @@ start(void *self, const struct espl_cloud_events *events, struct espl_error *err
 }
 
 static espl_status
-acquire(void *self, const struct espl_acquire *const *list, uint32_t count, struct espl_error *error)
+acquire(void *self, const struct espl_acquire *const *list, uint32_t count,
+    struct espl_error *error)
 {
 	static uint32_t machines;
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
@@ -80,7 +83,8 @@ owned(void *self, const char *run, uint64_t what, struct espl_error *error)
 }
 
 static espl_status
-reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink, struct espl_error *error)
+reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
+    struct espl_error *error)
 {
 	(void)self;
 	(void)lease;
@@ -89,10 +93,10 @@ reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink, s
 	return ESPL_OK;
 }
 
-static const struct espl_cloud_ops ops = {
-	ESPL_TABLE(struct espl_cloud_ops), .start = start, .acquire = acquire, .release = forget,
-	.adopt = forget, .owned = owned, .reach = reach, .describe = describe };
+static const struct espl_cloud_ops ops = { ESPL_TABLE(struct espl_cloud_ops), .start = start,
+	.acquire = acquire, .release = forget, .adopt = forget, .owned = owned, .reach = reach,
+	.describe = describe };
 
-ESPL_PLUGIN(cloud, lies) = {
-	ESPL_HEAD(ESPL_CLOUD, "lies"), .version = "1", .summary = "a broken plugin for the tests",
-	.ops = &ops.head, .create = create, .destroy = free };
+ESPL_PLUGIN(cloud, lies) = { ESPL_HEAD(ESPL_CLOUD, "lies"), .version = "1",
+	.summary = "a broken plugin for the tests", .ops = &ops.head, .create = create,
+	.destroy = free };

@@ -6,7 +6,7 @@
 
 static inline espl_status
 wrong_create(const struct espl_host *host, const struct espl_config *config, void **self,
-             struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)host;
 	(void)config;
@@ -23,7 +23,7 @@ wrong_destroy(void *self)
 
 static inline espl_status
 wrong_allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
-               struct espl_error *error)
+    struct espl_error *error)
 {
 	(void)self;
 	(void)view;
@@ -32,7 +32,7 @@ wrong_allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc
 	return ESPL_OK;
 }
 
-#define WRONG_REST                                                                       \
-	.version = "1", .summary = "a broken plugin for the tests", .create = wrong_create,  \
+#define WRONG_REST \
+	.version = "1", .summary = "a broken plugin for the tests", .create = wrong_create, \
 	.destroy = wrong_destroy
 #endif
