@@ -1,5 +1,5 @@
 dnl espl_cuda.m4 - the optional CUDA toolkit and NCCL, each in three states.  With both, the module for GPUs
-dnl is built (core/runtime/cuda).
+dnl is built (node/cuda).
 dnl   auto (default)  looked for quietly; the summary says what was found
 dnl   yes or a path   an error if it is missing
 dnl   no              not looked for

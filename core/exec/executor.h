@@ -12,7 +12,7 @@
 #include "exec/effect.h"
 #include "exec/event.h"
 #include "exec/observer.h"
-#include "model/forecast.h"
+#include "forecast/forecast.h"
 #include "model/profile.h"
 #include "model/space.h"
 #include "plugin/instance.h"

@@ -8,7 +8,7 @@
 #include <espalier/algorithm.h>
 #include "exec/effect.h"
 #include "exec/event.h"
-#include "model/forecast.h"
+#include "forecast/forecast.h"
 
 struct espl__exec;
 struct espl__search_summary; /* executor.h */

@@ -8,7 +8,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/text.h"
-#include "model/csv.h"
+#include "config/csv.h"
 #include "model/space_impl.h"
 
 #define FAIL(c_, ...) espl__fail_at(diag, ESPL_E_CONFIG, (c_)->file, (c_)->line, __VA_ARGS__)

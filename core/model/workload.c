@@ -13,7 +13,7 @@
 #include "base/map.h"
 #include "base/rng.h"
 #include "base/text.h"
-#include "model/csv.h"
+#include "config/csv.h"
 #include "model/workload.h"
 
 #define JOBS_MAX 10000000u

@@ -8,7 +8,7 @@
 #define ESPL__MODEL_SERVICE_H
 #include "config/run.h"
 #include "model/fleet.h"
-#include "model/forecast.h"
+#include "forecast/forecast.h"
 
 /* iterations seen on one kind of share */
 struct espl__model_measure {

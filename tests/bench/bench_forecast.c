@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <time.h>
-#include "model/forecast.h"
+#include "forecast/forecast.h"
 
 #define STAGES 10
 #define GPUS 1024

@@ -6,8 +6,8 @@
  *
  *   clang -g -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=undefined -D_GNU_SOURCE
  * \
- *     -Icore -Isdk/include tests/fuzz/fuzz_journal.c core/exec/event.c core/world/journal.c \
- *     core/policy/ops.c core/world/mend.c core/base/[a-z]*.c -lm -o fuzz_journal
+ *     -Icore -Isdk/include tests/fuzz/fuzz_journal.c core/exec/event.c core/run/journal.c \
+ *     core/policy/ops.c core/run/mend.c core/base/[a-z]*.c -lm -o fuzz_journal
  *   ./fuzz_journal -max_total_time=600 -max_len=4096 tests/fuzz/corpus/journal
  */
 #include <stdio.h>
@@ -18,9 +18,9 @@
 
 #include "base/hash.h"
 #include "exec/event.h"
-#include "world/journal.h"
+#include "run/journal.h"
 #include "policy/ops.h"
-#include "world/mend.h"
+#include "run/mend.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -6,7 +6,7 @@
  *
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
  *     -fno-sanitize-recover=undefined -Icore -Isdk/include tests/fuzz/fuzz_wire.c \
- *     core/runtime/wire.c core/base/[a-z]*.c -lm -o fuzz_wire
+ *     node/wire.c core/base/[a-z]*.c -lm -o fuzz_wire
  *   ./fuzz_wire -max_total_time=600 -max_len=4096 tests/fuzz/corpus/wire
  */
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 #include "base/hash.h"
 #include "base/mem.h"
-#include "runtime/wire.h"
+#include "node/wire.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
  *
  *   clang -g -O1 -std=gnu11 -D_GNU_SOURCE -fsanitize=fuzzer,address,undefined \
  *     -fno-sanitize-recover=undefined -Icore -Isdk/include tests/fuzz/fuzz_workload.c \
- *     core/model/workload.c core/model/csv.c core/base/[a-z]*.c -lm -o fuzz_workload
+ *     core/model/workload.c driver/input/csv.c core/base/[a-z]*.c -lm -o fuzz_workload
  *   ./fuzz_workload -max_total_time=600 -max_len=4096 -dict=tests/fuzz/workload.dict
  * tests/fuzz/corpus/workload
  */

@@ -9,7 +9,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "emulate_stream.h"
-#include "runtime/device.h"
+#include "comm/device.h"
 
 struct gang {
 	struct espl__comm base;

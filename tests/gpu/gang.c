@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #include "base/tick.h"
-#include "runtime/device.h"
+#include "comm/device.h"
 
 #define PHASES 16
 #define RANKS 8

@@ -2,7 +2,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/device.h"
+#include "comm/device.h"
 #include "rig.h"
 
 struct real {

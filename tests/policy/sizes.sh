@@ -5,7 +5,7 @@
 . "$(dirname "$0")/report.sh"
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
 cd "$top" || exit 99
-files=$(find core plugins sdk tests examples \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) | LC_ALL=C sort)
+files=$(find core driver node plugins sdk tests examples \( -name '*.c' -o -name '*.h' -o -name '*.cu' \) | LC_ALL=C sort)
 code=$(echo "$files" | grep -v '^tests/')
 
 echo 1..5

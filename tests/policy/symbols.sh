@@ -1,6 +1,7 @@
 #!/bin/sh
 # TAP: who may name what, and what policy must not reach.
-# - a global symbol of the core begins with espl__
+# - a global symbol of espalier's own begins with espl__
+# - a layer names nothing of a layer above it
 # - a plugin exports its descriptor and nothing else, and shares no global with another
 # - executor, model and policy code call no clock, environment, file, network or random source
 # - a shared object has all of espalier's own that it names
@@ -16,17 +17,41 @@ globals() { "$NM" -g --defined-only "$@" 2>/dev/null | awk 'NF == 3 && $3 !~ /^_
 # Not those made anew for a test program, with calls of the test's in place of the library's.
 objects() { find "$@" -name '*.o' ! -name 'tests_*' 2>/dev/null | LC_ALL=C sort; }
 
-echo 1..7
+echo 1..8
 # shellcheck disable=SC2046
 if globals $(objects core/base) | grep -q '^espl__panic$'; then
 	report 'the objects are here' ''
 else
 	report 'the objects are here' "nothing in $build/core/base, or $NM cannot read it"
 fi
-report 'global symbols of the core begin with espl__' "$(
-	for f in $(objects core); do
+report 'global symbols of the layers begin with espl__' "$(
+	for f in $(objects core driver node sdk/check); do
 		globals "$f" | grep -v -e '^espl__' -e '^main$' | sed "s|^|$f: |"
 	done)"
+
+# layer, folders whose symbols it may name (and its own)
+below() {
+	own=$(globals $(objects "$@") | tr '\n' ' ')
+	"$NM" -A -u $(objects "$1") | own=$own awk '
+		BEGIN { n = split(ENVIRON["own"], list, " "); for (i = 1; i <= n; i++) known[list[i]] = 1 }
+		$NF ~ /^espl__/ && !($NF in known) && $NF != "espl__builtin_plugins" { print $1 " " $NF }'
+}
+# shellcheck disable=SC2046
+report 'a layer names nothing of a layer above it' "$(
+	below core/base
+	below core/config core/base
+	below core/plugin core/config core/base
+	below core core
+	below node/store core/base
+	below node/comm core/base
+	below node/agent node/store node/wire.o node/.libs/wire.o core/base
+	below node node core
+	below sdk/check core
+	below driver/input core/base core/config core/model
+	below driver/sim driver/input driver/compute.o driver/.libs/compute.o core
+	below driver/real driver/compute.o driver/.libs/compute.o node/wire.o node/.libs/wire.o core
+	below driver/report driver/input core
+	below driver driver sdk/check node/wire.o node/.libs/wire.o core)"
 
 loadable=$(find plugins -path '*/.libs/*.so' -type f | LC_ALL=C sort)
 report 'a plugin file exports its descriptor alone' "$(
@@ -38,7 +63,7 @@ report 'a plugin file exports its descriptor alone' "$(
 
 # Nobody offers what is missing there: loading it would fail, on the machine that has the device.
 report 'a shared object lacks nothing of espalier'"'"'s own' "$(
-	for f in $loadable $(find .libs core -path '*.libs/*.so' -type f 2>/dev/null | LC_ALL=C sort); do
+	for f in $loadable $(find .libs node -path '*.libs/*.so' -type f 2>/dev/null | LC_ALL=C sort); do
 		"$NM" -D --undefined-only "$f" | awk '$NF ~ /^espl__/ { print $NF }' | sed "s|^|$f: |"
 	done)"
 
@@ -62,7 +87,6 @@ exec/.*journal	__errno_location|open|read|close|lseek|fstat|ftruncate|fdatasync|
 exec/.*exec_note	espl__log
 policy/.*call	espl__log|espl__quantiles_add(_many)?
 allocators/.*milp_cbc	dlopen|dlsym|dlerror
-model/.*curves	espl__file_read
 model/.*jobs	espl__file_read
 model/.*profile	espl__file_read|espl__tree_load|json_(loadb|delete|[a-z]+_(value|size|get)|object_iter[a-z_]*)'
 # Of the core's own functions: those that touch files, the clock or the terminal.
@@ -89,12 +113,12 @@ reach() {	# folder...
 	done
 }
 report 'executor, model and policies reach nothing outside themselves' "$(
-	reach core/exec core/model core/policy plugins/algorithms plugins/allocators plugins/placers)"
+	reach core/exec core/forecast core/model core/policy plugins/algorithms plugins/allocators plugins/placers)"
 
 # (Sanitizers tell in which file, by its true name.)
 if [ -z "${SANITIZE_FLAGS-}" ] && grep -q 'PATH_CFLAGS.*-ffile-prefix-map' config.status 2>/dev/null; then
 	report 'programs and plugins hold no path of the folders they were made in' "$(
-		grep -l -a -F -e "${abs_top_srcdir:-$build}/core/" -e "$(pwd)/core/" \
+		grep -l -a -F -e "${abs_top_srcdir:-$build}/core/" -e "${abs_top_srcdir:-$build}/driver/" -e "$(pwd)/core/" \
 			espalier espalier-agent espalier-worker $loadable)"
 else
 	number=$((number + 1))

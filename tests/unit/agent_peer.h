@@ -21,7 +21,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "runtime/wire.h"
+#include "node/wire.h"
 
 struct peer {
 	pid_t pid;

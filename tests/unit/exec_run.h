@@ -12,7 +12,7 @@
 
 #include "base/log.h"
 #include "model/jobs.h"
-#include "world/world.h"
+#include "driver/worlds.h"
 
 #define EXEC_RUN_UNUSED __attribute__((unused))
 

@@ -4,8 +4,8 @@
 #ifndef TEST_GPU_RIG_H
 #define TEST_GPU_RIG_H
 #include "agent_peer.h"
-#include "runtime/agent_gpu.h"
-#include "runtime/sweep.h"
+#include "agent/agent_gpu.h"
+#include "agent/sweep.h"
 
 #define MIB (1ull << 20)
 #define AAA "GPU-aaa"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "exec/event.h"
-#include "world/journal.h"
+#include "run/journal.h"
 
 static void
 tell(uint64_t at, const struct espl__event *e)

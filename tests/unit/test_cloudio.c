@@ -15,7 +15,7 @@
 
 #include "base/mem.h"
 #include "config/tree.h"
-#include "world/cloudio.h"
+#include "real/cloudio.h"
 
 /* A plugin that only writes down what it is told. */
 struct seen {

@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #include "base/mem.h"
-#include "runtime/comm.h"
-#include "runtime/comm_private.h"
+#include "comm/comm.h"
+#include "comm/comm_private.h"
 
 #define SHARED (32u << 20)
 

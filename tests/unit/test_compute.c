@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "plugin/registry.h"
-#include "world/compute.h"
+#include "driver/compute.h"
 
 static const struct espl_outcome *
 ask(struct espl__compute **job, const char *what, espl_kind kind, espl_span limit)

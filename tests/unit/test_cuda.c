@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "runtime/device.h"
+#include "comm/device.h"
 
 /* 0, or the test was skipped: no module, or no GPU. */
 static int

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "model/forecast.h"
+#include "forecast/forecast.h"
 
 #define STAGES_MAX 16
 #define OFFERS_MAX 3

@@ -1,5 +1,5 @@
 /* test_forecast_random.c - the execution model under noise: draws, tables, graph, determinism. */
-#include "model/forecast_draw.h"
+#include "forecast/forecast_draw.h"
 #include "test_forecast.h"
 
 /* ---- draws --------------------------------------------------------------------------- */

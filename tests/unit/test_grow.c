@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "exec/state.h"
-#include "world/world.h"
+#include "driver/worlds.h"
 
 #define TRIALS 16u
 

@@ -11,9 +11,9 @@
 
 #include "base/buf.h"
 #include "exec/event.h"
-#include "world/journal.h"
+#include "run/journal.h"
 #include "base/file.h"
-#include "world/mend.h"
+#include "run/mend.h"
 #include "policy/ops.h"
 
 static const struct espl__journal_header header = { ESPL__JOURNAL_FORMAT, "test", 7, 99, 12345,

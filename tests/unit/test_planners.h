@@ -3,7 +3,7 @@
 #ifndef TEST_PLANNERS_H
 #define TEST_PLANNERS_H
 #include <espalier/allocator.h>
-#include "model/forecast.h"
+#include "forecast/forecast.h"
 
 #define PLAN_STAGES 32
 #define PLAN_OFFERS 3

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "config/run.h"
-#include "plugin/check.h"
+#include "check/check.h"
 #include "plugin/help.h"
 #include "plugin/instance.h"
 #include "probe.h"

@@ -15,7 +15,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "plugin/registry.h"
-#include "world/drive.h"
+#include "run/drive.h"
 
 /* Reports x.iteration as its loss, and does what it is told; PACE: seconds an iteration takes. */
 extern const char good_trial[];

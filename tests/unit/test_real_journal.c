@@ -2,7 +2,7 @@
  * holds. */
 #include <sys/resource.h>
 
-#include "world/journal.h"
+#include "run/journal.h"
 #include "test_real.h"
 
 /* Records in the run's journal beside its header, and events of one type in its rounds. */

@@ -1,5 +1,6 @@
 /* test_real_stage.c - sets up, drives and clears away the runs of test_real. */
 #include "test_real.h"
+#include "driver/worlds.h"
 
 const char good_trial[] =
     "it=$ESPALIER_ITERATION; fd=$ESPALIER_REPORT_FD\n"
@@ -62,6 +63,7 @@ load(struct bench *b)
 	b->observer.gang = saw_gang;
 	b->observer.report = saw_report;
 	b->drive.config = b->cfg;
+	b->drive.open_world = espl__world_open;
 	b->drive.space = b->space;
 	b->drive.profile = b->profile;
 	b->drive.dir = b->run;

@@ -3,7 +3,7 @@
  * Each test starts a real agent on two pipes and lets it run real processes (mostly /bin/sh).
  */
 #include "agent_peer.h"
-#include "runtime/agent.h"
+#include "agent/agent.h"
 
 /* ---- wire -------------------------------------------------------------------------------- */
 

@@ -6,7 +6,8 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "plugin/registry.h"
-#include "world/sim_impl.h"
+#include "sim/sim_impl.h"
+#include "driver/worlds.h"
 
 #define S(x_) ((espl_time)llround((x_)*1e9))
 

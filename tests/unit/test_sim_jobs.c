@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 #include "base/mem.h"
-#include "world/sim_impl.h"
+#include "sim/sim_impl.h"
 
 /* 100 s of work on one node in two iterations, on `gpus` GPUs since 0 s; a doubling keeps 0.8. */
 struct bench {

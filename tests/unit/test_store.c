@@ -9,7 +9,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "runtime/store.h"
+#include "store/store.h"
 
 static int syncs, fail_at; /* calls so far; the call that fails, 0: none */
 

@@ -1,0 +1,183 @@
+/* forecast_impl.h - what the parts of the execution model share among themselves.
+ *
+ * A plan becomes a course: one step for each stage still to come, in order of time, with what
+ * happens to the nodes between the steps, which is the same in every sample.  Sampled times of
+ * the steps come from the tables (forecast_time.c) or from the explicit graph (forecast_dag.c);
+ * either way forecast_bill.c makes money of them.
+ */
+#ifndef ESPL__FORECAST_IMPL_H
+#define ESPL__FORECAST_IMPL_H
+#include "base/map.h"
+#include "forecast/forecast.h"
+#include "forecast/forecast_draw.h"
+
+#define ESPL__SAMPLES_MAX (1u << 20)
+#define ESPL__DRAWS_MAX (1u << 20) /* of a stage's trials, or of as many nodes */
+#define ESPL__SAMPLES_MIN 8u       /* however many trials or nodes there are */
+
+/* Samples are powers of two, so that fewer of them can stand for more, evenly: sample s of the
+ * plan is sample s & (count - 1) of a table with `count`. */
+
+/* ---- tables -------------------------------------------------------------------------- */
+
+/* of the first `row` + 1 new nodes together */
+struct espl__boot_row {
+	uint32_t samples, zero;
+	double *from; /* [samples] this node's: request to begin of its bill */
+	/* [samples] the last one's time to ready; sum of their `from` */
+	double *last, *froms;
+	double *ready; /* [samples] `last`, its mean corrected */
+	double mean_ready, mean_froms;
+};
+/* of an offer, in seconds and dollars */
+struct espl__terms {
+	const struct espl_offer *offer;
+	double usd_s;              /* of a node; by function: of a GPU */
+	double data_usd;           /* of a new node */
+	double minimum_s, step_ns; /* 0: none */
+	int function;
+	int stepped; /* a lease may cost more than its time does */
+	struct espl__dist provision, init;
+	int random;             /* readiness differs from node to node */
+	int random_from;        /* and so does the begin of the bill */
+	double ready_s, from_s; /* where they do not */
+	uint64_t key;
+	struct espl__boot_row *rows;
+	const double **froms; /* [row_count] rows[].from */
+	uint32_t row_count, row_cap;
+	struct espl__boot_means *means;
+};
+
+/* of a stage on so many GPUs a trial, with so many slots */
+struct espl__timing {
+	double mean, sd;          /* seconds, with the barrier */
+	double busy;              /* mean GPU-seconds */
+	double *seconds, *busy_s; /* [samples of the stage's table] */
+	double one[2];            /* where these are if there is but one */
+};
+/* trials of a stage that have come equally far */
+struct espl__cohort {
+	uint32_t trials;
+	uint32_t restores;      /* 1: from a checkpoint */
+	double earlier;         /* iterations of each before this stage */
+	struct espl__sum again; /* of them those that it trains again, on one GPU */
+};
+struct espl__stage_table {
+	const struct espl_stage *stage;
+	uint32_t bracket, number; /* of it in the spec */
+	uint64_t key;
+	uint32_t samples;             /* 0: not yet drawn */
+	int random;                   /* its trials differ */
+	struct espl__cohort *cohorts; /* by iterations trained, most first; new trials last */
+	uint32_t cohort_count;        /* 1 unless a stage has more trials than the one before */
+	uint32_t leavers;             /* trials that the next stage does not have */
+	struct espl__sum train;       /* on one GPU: the increment */
+	double *train_s, *again_s, *enter_s, *leave_s; /* [samples][trials] */
+	double *sync_s;                                /* [samples] */
+	struct espl__map timings[4]; /* by GPUs per trial and slots; [warm before, after] */
+};
+#define ESPL__WARM_BEFORE 1u /* trials go on from the stage before */
+#define ESPL__WARM_AFTER 2u  /* ... into the stage after */
+
+/* ---- a plan's course ----------------------------------------------------------------- */
+
+struct espl__step {
+	struct espl__forecast_stage view;
+	uint32_t place;       /* in the plan */
+	uint32_t table;       /* of its stage */
+	uint32_t warm;        /* ESPL__WARM_* */
+	uint32_t first;       /* 1: a bracket, or all, begins with it */
+	uint32_t kept, fresh; /* nodes: from the step before, new */
+	struct espl__terms *terms;
+	const struct espl__timing *timing;
+	uint32_t ahead;                      /* 1: the step before asks for the new nodes */
+	double past_s;                       /* its trials have trained for so long already; 0 */
+	uint32_t sample_mask, sample_turn;   /* of its timing; of its new nodes' rows */
+	double begin_sum, end_sum, cost_sum; /* over samples */
+};
+/* nodes that come and go together */
+struct espl__holding {
+	uint32_t from_step; /* where they are new; ESPL_ANY: held at the beginning */
+	uint32_t from, to;  /* of the step's new nodes, or one of the held */
+	uint32_t last_step; /* they go at its end */
+	const struct espl__terms *terms;
+};
+/* a step in one sample: seconds from the beginning */
+struct espl__moment {
+	double begin, train, end; /* the step before ended; training began; barrier over */
+	double busy;              /* GPU-seconds */
+	/* The bill of new node j begins at base + rows[j][at], or at base where rows is NULL. */
+	const double *const *rows;
+	uint32_t at, zero;
+	double base, froms; /* froms: the sum of these begins */
+};
+
+struct espl__forecast {
+	struct espl__forecast_setup setup;
+	struct espl__dist iteration, sync, start, checkpoint, restore;
+	int exact;
+	uint32_t samples;
+	struct espl__normal *normal; /* NULL if nothing is random */
+	struct espl__terms *terms;   /* [offer_count] */
+	struct espl__stage_table *tables;
+	uint32_t table_count;
+	uint32_t *first_table; /* [bracket] */
+	struct espl__arena timings;
+	size_t timing_bytes;
+	/* scratch of one plan */
+	uint32_t *places; /* [table_count] the plan's entry of this stage */
+	uint8_t *taken;   /* [held_count] */
+	struct espl__step *steps;
+	struct espl__moment *moments;
+	uint32_t step_count;
+	struct espl__holding *holdings; /* [holding_count] that are gone, then those that live */
+	struct espl__holding *living;
+	uint32_t holding_count, living_head, living_tail;
+	double *jct, *cost;         /* [samples] */
+	uint32_t *order;            /* [samples] */
+	double *trials_s, *slots_s; /* of one sample of one stage */
+	uint32_t trials_cap, slots_cap;
+};
+
+/* forecast_boot.c */
+void espl__terms_init(struct espl__forecast *, uint32_t offer);
+void espl__terms_free(struct espl__terms *);
+/* The row of `nodes` > 0 new nodes of a random offer. */
+const struct espl__boot_row *espl__boot_row(struct espl__forecast *, struct espl__terms *,
+    uint32_t nodes);
+
+/* forecast_table.c.  A timing stays where it is until espl__timings_trim. */
+void espl__tables_init(struct espl__forecast *);
+void espl__tables_free(struct espl__forecast *);
+void espl__timings_trim(struct espl__forecast *);
+/* Samples of something that takes so many draws each. */
+uint32_t espl__samples_for(const struct espl__forecast *, uint64_t draws_each);
+const struct espl__timing *espl__timing(struct espl__forecast *, uint32_t table, uint32_t gpus,
+    uint32_t slots, uint32_t warm);
+/* Trials on `slots` slots, in order: what each takes becomes when it ends.  Returns when the last
+ * one does.  heap: room for `slots` + 1 numbers. */
+double espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain, double *heap);
+
+/* forecast_saves.c: mean number of checkpoints of a trial before its last iteration's end. */
+double espl__saves_on_the_way(const struct espl__forecast *, const struct espl__stage_table *,
+    int restores, uint32_t gpus, uint32_t warm);
+
+/* forecast_course.c: how a stage that has begun runs, in the plan in force; NULL: it has not.
+ * *warm: do its trials go on in the gangs of the stage before? */
+const struct espl_plan_stage *espl__begun(const struct espl__forecast *, uint32_t table,
+    double *past_s, int *warm);
+/* ESPL_E_CONFIG, ESPL_E_INFEASIBLE. */
+espl_status espl__course_lay(struct espl__forecast *, const struct espl_plan *,
+    struct espl__diag *);
+
+/* forecast_bill.c: one sample's completion time and cost, from the moments; adds these to the
+ * steps' sums. */
+void espl__bill(struct espl__forecast *, double *jct, double *cost);
+
+/* forecast_time.c: the samples of the tables. */
+void espl__walk(struct espl__forecast *);
+
+/* forecast_dag.c: samples critical paths of the explicit graph of the course. */
+espl_status espl__dag_walk(struct espl__forecast *, uint32_t samples, double *jct, double *cost,
+    uint32_t *nodes, struct espl__diag *);
+#endif

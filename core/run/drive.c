@@ -1,0 +1,363 @@
+/* drive.c - a whole run: folder, lock, journal, and the one loop over a world.
+ *
+ * What happened is in the journal before the executor hears of it, and what was decided before it
+ * is done; what costs money (a machine asked for or given back) waits until it is on the disk.
+ */
+#include "run/drive.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/tick.h"
+#include "config.h"
+#include "run/drive_private.h"
+
+#define SYNC_EVERY \
+	INT64_C(100000000) /* ns: at most so much of a real run is only in the kernel's memory */
+#define SIM_GATHER (256u << 10) /* bytes gathered before a simulation writes */
+
+espl_status
+espl__drive_exec(struct espl__run_state *run, struct espl__diag *diag)
+{
+	struct espl__exec_setup setup;
+
+	memset(&setup, 0, sizeof setup);
+	setup.config = run->drive->config;
+	setup.space = run->drive->space;
+	setup.profile = run->drive->profile;
+	setup.earlier = run->drive->earlier;
+	setup.jobs = run->drive->jobs;
+	setup.entries = run->drive->entries;
+	setup.entry_count = run->drive->entry_count;
+	setup.load = run->drive->load;
+	setup.load_ctx = run->drive->load_ctx;
+	setup.utc_start_s = run->header.utc_start_s;
+	setup.simulated = run->drive->simulated;
+	setup.verbose = run->drive->verbose;
+	setup.observers = run->drive->observers;
+	setup.tick = espl__tick;
+	setup.plan_only = run->drive->plan_only;
+	setup.plan_gpus = run->drive->plan_gpus;
+	setup.plan_gpus_count = run->drive->plan_gpus_count;
+	return espl__exec_new(&setup, &run->exec, diag);
+}
+
+void
+espl__drive_closed(struct espl__run_state *run, espl_time at, int64_t utc_s)
+{
+	if (run->journal == NULL)
+		return;
+	espl__buf_clear(&run->round);
+	espl__put_v64(&run->round, (uint64_t)at);
+	espl__put_z64(&run->round, utc_s);
+	espl__journal_add(run->journal, ESPL__REC_CLOSED, run->round.data, run->round.size);
+}
+
+static espl_status
+random_token(uint64_t *token, struct espl__diag *diag)
+{
+	if (getrandom(token, sizeof *token, 0) != (ssize_t)sizeof *token)
+		return espl__fail_errno(diag, "the system gives no random numbers");
+	return ESPL_OK;
+}
+
+static espl_status
+fresh(struct espl__run_state *run, const char *path, struct espl__diag *diag)
+{
+	espl_status status;
+
+	run->header.format = ESPL__JOURNAL_FORMAT;
+	run->header.seed = run->drive->seed;
+	(void)snprintf(run->header.version, sizeof run->header.version, "%s", PACKAGE_VERSION);
+	run->header.simulated = run->drive->simulated;
+	if (run->drive->simulated) {
+		run->header.token = run->drive->seed;
+	} else {
+		run->header.utc_start_s = (int64_t)time(NULL);
+		status = random_token(&run->header.token, diag);
+		if (status != ESPL_OK)
+			return status;
+	}
+	status = espl__drive_exec(run, diag);
+	if (status != ESPL_OK || path == NULL)
+		return status;
+	run->header.digest = espl__exec_digest(run->exec);
+	if (espl__mend_hollow(path)) {
+		char *kept;
+
+		status = espl__mend_keep(path, 0, &kept, diag);
+		free(kept);
+		if (status == ESPL_OK && unlink(path) != 0)
+			status = espl__fail_errno(diag, "cannot remove '%s'", path);
+		if (status != ESPL_OK)
+			return status;
+	}
+	return espl__journal_create(path, &run->header, &run->journal, diag);
+}
+
+/* ---- one round ---- */
+
+static void
+encode(struct espl__run_state *run, const struct espl__round *round)
+{
+	uint32_t i;
+
+	espl__buf_clear(&run->round);
+	espl__put_v64(&run->round, (uint64_t)(round->now - run->last));
+	espl__put_v64(&run->round, round->count);
+	for (i = 0; i < round->count; i++)
+		espl__event_put(&round->events[i], &run->round);
+}
+
+static int
+costs_money(const struct espl__effect *effects, uint32_t count)
+{
+	uint32_t i;
+
+	for (i = 0; i < count; i++)
+		if (effects[i].type == ESPL__FX_ACQUIRE || effects[i].type == ESPL__FX_RELEASE)
+			return 1;
+	return 0;
+}
+
+static espl_status
+commit(struct espl__run_state *run, int must, struct espl__diag *diag)
+{
+	int64_t tick;
+	espl_status status;
+	int sync;
+
+	if (run->journal == NULL)
+		return ESPL_OK;
+	if (run->drive->simulated)
+		return espl__journal_pending(run->journal) >= SIM_GATHER
+		    ? espl__journal_commit(run->journal, 0, diag)
+		    : ESPL_OK;
+	tick = espl__tick();
+	run->unsynced |= espl__journal_pending(run->journal) > 0;
+	sync = run->unsynced && (must || tick - run->synced >= SYNC_EVERY);
+	status = espl__journal_commit(run->journal, sync, diag);
+	if (sync && status == ESPL_OK) {
+		run->unsynced = 0;
+		run->synced = espl__tick();
+	}
+	return status;
+}
+
+/* What happened is in the file before anything is made of it: whatever becomes of the driver
+ * meanwhile, it can be gone through again. */
+static espl_status
+write_events(struct espl__run_state *run, const struct espl__round *round, struct espl__diag *diag)
+{
+	if (run->journal == NULL)
+		return ESPL_OK;
+	encode(run, round);
+	espl__journal_mark(run->journal);
+	espl__journal_add(run->journal, ESPL__REC_ROUND, run->round.data, run->round.size);
+	if (run->drive->simulated)
+		return ESPL_OK;
+	run->unsynced = 1;
+	return espl__journal_commit(run->journal, 0, diag);
+}
+
+static void
+take_back_events(struct espl__run_state *run)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+
+	if (run->journal != NULL && espl__journal_take_back(run->journal, &diag) != ESPL_OK)
+		espl__log(ESPL_WARN, "%s", diag.text);
+}
+
+static espl_status
+one_round(struct espl__run_state *run, const struct espl__round *round, struct espl__diag *diag)
+{
+	const struct espl__effect *effects;
+	const struct espl__buf *decisions;
+	uint32_t count;
+	espl_status status;
+
+	status = write_events(run, round, diag);
+	if (status != ESPL_OK)
+		return status;
+	status =
+	    espl__exec_round(run->exec, round->now, round->events, round->count, NULL, 0, diag);
+	if (status != ESPL_OK) { /* nothing followed from it: it would only fail again */
+		take_back_events(run);
+		return status;
+	}
+	decisions = espl__exec_decisions(run->exec);
+	if (run->journal != NULL && decisions->size > 0)
+		espl__journal_add(run->journal, ESPL__REC_DECISIONS, decisions->data,
+		    decisions->size);
+	run->last = round->now;
+	effects = espl__exec_effects(run->exec, &count);
+	status = commit(run, costs_money(effects, count), diag);
+	if (status != ESPL_OK)
+		return status;
+	return run->world->ops->apply(run->world, effects, count, diag);
+}
+
+static int
+wish(const struct espl__run_state *run)
+{
+	return run->drive->interrupt != NULL ? *run->drive->interrupt : 0;
+}
+
+static espl_status
+loop(struct espl__run_state *run, struct espl__diag *diag)
+{
+	struct espl__round round;
+	espl_status status;
+	int stopping = 0, rounds = 0;
+
+	/* A run that was stopped has ended for the executor until it hears EV_RESUME. */
+	while (rounds == 0 || !espl__exec_ended(run->exec)) {
+		if (wish(run) >= 2) {
+			(void)espl__fail(diag, ESPL_E_LIMIT,
+			    "interrupted for the second time: everything was ended at once");
+			if (run->journal != NULL)
+				espl__hint(diag, "`espalier resume DIR` goes on with the run");
+			return ESPL_E_LIMIT;
+		}
+		if (wish(run) == 1 && !stopping) {
+			stopping = 1;
+			run->world->ops->stop(run->world);
+		}
+		memset(&round, 0, sizeof round);
+		status = run->world->ops->next(run->world, &round, diag);
+		if (status != ESPL_OK)
+			return status;
+		status = round.count > 0 ? one_round(run, &round, diag) : commit(run, 0, diag);
+		if (status != ESPL_OK)
+			return status;
+		rounds |= round.count > 0;
+		if (run->drive->tick != NULL)
+			run->drive->tick(run->drive->ctx, run->exec);
+	}
+	return ESPL_OK;
+}
+
+/* ---- the whole ---- */
+
+static espl_status
+open_world(struct espl__run_state *run, struct espl__diag *diag)
+{
+	const struct espl__drive *drive = run->drive;
+	espl_status status = drive->open_world(drive, run->header.token, &run->world, diag);
+
+	if (status == ESPL_OK)
+		run->world->exec = run->exec;
+	return status;
+}
+
+/* Where the run's clock resumes; the note from which a later crash is dated. */
+static void
+start_clock(struct espl__run_state *run)
+{
+	int64_t utc_s = run->resumed ? (int64_t)time(NULL) : run->header.utc_start_s;
+
+	if (run->resumed)
+		espl__drive_closed(run, run->begin, utc_s);
+	if (run->journal != NULL)
+		espl__drive_clock_keep(run->drive->dir, run->begin,
+		    utc_s - run->begin / ESPL_SECOND);
+}
+
+static espl_status
+work(struct espl__run_state *run, struct espl__diag *diag)
+{
+	struct espl__exec_summary summary;
+	espl_status status;
+
+	status = open_world(run, diag);
+	if (status != ESPL_OK)
+		return status;
+	if (!run->drive->simulated)
+		start_clock(run);
+	status = commit(run, 1, diag);
+	if (status == ESPL_OK)
+		status = run->world->ops->begin(run->world, run->resumed, run->begin, diag);
+	if (status == ESPL_OK)
+		status = loop(run, diag);
+	if (status == ESPL_OK) {
+		espl__exec_summary(run->exec, &summary);
+		if (summary.how == ESPL__RUN_INTERRUPTED || summary.how == ESPL__RUN_FAILED)
+			espl__drive_closed(run, run->last, 0);
+		if (run->journal != NULL)
+			status = espl__journal_commit(run->journal, !run->drive->simulated, diag);
+	}
+	run->world->ops->close(run->world, status != ESPL_OK);
+	run->world = NULL;
+	return status;
+}
+
+espl_status
+espl__drive_lock(const char *dir, int *lock, struct espl__diag *diag)
+{
+	char *path = espl__format("%s/lock", dir);
+	struct espl__diag own = ESPL__DIAG_INIT;
+	espl_status status = espl__lock(path, lock, &own);
+
+	free(path);
+	if (status == ESPL_E_BUSY) {
+		(void)espl__fail(diag, status, "another espalier is at work in '%s'", dir);
+		espl__hint(diag, "`espalier status %s` shows what it does", dir);
+	} else if (status != ESPL_OK) {
+		(void)espl__fail(diag, status, "%s", own.text);
+		espl__hint(diag, "%s", own.hint);
+	}
+	return status;
+}
+
+espl_status
+espl__drive(const struct espl__drive *drive, struct espl__exec_summary *summary,
+    struct espl__diag *diag)
+{
+	struct espl__run_state run;
+	struct espl__diag lock_diag = ESPL__DIAG_INIT;
+	char *path = NULL;
+	espl_status status = ESPL_OK;
+	int lock = -1;
+
+	memset(&run, 0, sizeof run);
+	memset(summary, 0, sizeof *summary);
+	summary->least_s = summary->least_usd = NAN;
+	run.drive = drive;
+	if (drive->dir != NULL) {
+		if (!drive->locked)
+			status = espl__drive_lock(drive->dir, &lock, &lock_diag);
+		/* A finished run can be read where nothing can be written. */
+		run.look_only = status != ESPL_OK && status != ESPL_E_BUSY && drive->resume;
+		if (status != ESPL_OK && !run.look_only) {
+			if (diag != NULL && diag->status == ESPL_OK)
+				*diag = lock_diag;
+			return status;
+		}
+		path = espl__format("%s/journal", drive->dir);
+	}
+	status = drive->resume && path != NULL ? espl__drive_replay(&run, path, diag)
+					       : fresh(&run, path, diag);
+	if (status == ESPL_OK && run.look_only && !run.finished) {
+		status = lock_diag.status;
+		if (diag != NULL)
+			*diag = lock_diag;
+	} else if (status == ESPL_OK && !run.finished) {
+		status = work(&run, diag);
+	}
+	if (run.exec != NULL)
+		espl__exec_summary(run.exec, summary);
+	if (espl__journal_close(run.journal, NULL) != ESPL_OK && status == ESPL_OK)
+		status = espl__fail(diag, ESPL_E_REMOTE, "the journal's end could not be written");
+	espl__exec_free(run.exec);
+	espl__buf_free(&run.round);
+	free(path);
+	if (lock >= 0)
+		(void)close(lock);
+	return status;
+}

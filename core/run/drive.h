@@ -1,0 +1,57 @@
+/* drive.h - a whole run: folder, lock, journal, replay, the loop over a world. */
+#ifndef ESPL__DRIVE_H
+#define ESPL__DRIVE_H
+#include "run/mend.h"
+#include "run/world.h"
+
+/* caller fills, all borrowed */
+struct espl__drive {
+	const struct espl__run_config *config;
+	const struct espl__space *space;
+	const struct espl__profile *profile;
+	const struct espl__earlier *earlier;      /* of a warm start; NULL none */
+	const struct espl__jobs *jobs;            /* a pool's plain jobs; NULL none */
+	const struct espl__search_setup *entries; /* a pool's experiments */
+	uint32_t entry_count;
+	/* Makes the world of the run (espl__world_open); the core knows none.  token: the run's. */
+	espl_status (*open_world)(const struct espl__drive *, uint64_t token, struct espl__world **,
+	    struct espl__diag *);
+	/* See executor.h: an experiment that was submitted, from the run's folder. */
+	espl_status (
+	    *load)(void *ctx, uint64_t number, struct espl__search_setup *, struct espl__diag *);
+	void *load_ctx;
+	/* run's folder, absolute and existing; NULL: none (simulate) */
+	const char *dir;
+	/* the caller holds espl__drive_lock: else it is taken here */
+	int locked;
+	const char *faults; /* simulate: fault script, NULL none */
+	int simulated;
+	int resume;                /* the folder has a journal: replay it first */
+	int accept;                /* go on from recorded decisions where plugins differ now, and
+				    * without what lies behind damage in the journal */
+	uint64_t seed;             /* of the simulated world and of all instances */
+	int verbose;               /* notes to the observers */
+	int plan_only;             /* simulated, ends when the plan is made; see executor.h */
+	const uint32_t *plan_gpus; /* plan_only: GPUs per stage; NULL: the allocator plans */
+	uint32_t plan_gpus_count;
+	struct espl__observer *observers;
+	/* After every round and at least 10 times a second in the real world. */
+	void (*tick)(void *ctx, struct espl__exec *);
+	/* The journal has been replayed, but for `rest`; `kept`: the file in the run's folder in
+	 * which that is now, NULL none. */
+	void (
+	    *replayed)(void *ctx, struct espl__exec *, const struct espl__rest *, const char *kept);
+	void *ctx;
+	/* Set from a signal handler: 1 stop cleanly, 2 kill. */
+	const volatile int *interrupt;
+};
+/* The lock of a run's folder, to be held before anything in it is changed; closing *lock gives it
+ * back. E_BUSY: another driver has it.  It is a lock of the process (see espl__lock): the holder
+ * must not ask espl__locked() about the same file, which would release it. */
+espl_status espl__drive_lock(const char *dir, int *lock, struct espl__diag *);
+/* Runs to the end.  *summary is filled whenever the executor came to life.  OK: see summary.how;
+ * E_CONFIG: bad configuration or plugin options (exit 2); E_INFEASIBLE (exit 3); other: the run
+ * failed or could not go on (message; resumable when the folder has a journal). */
+espl_status espl__drive(const struct espl__drive *, struct espl__exec_summary *,
+    struct espl__diag *);
+#endif

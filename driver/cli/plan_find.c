@@ -1,0 +1,235 @@
+/* plan_find.c - one planner's answer: the executor is run up to its plan, over a world that only
+ * tells what is sold; and other allocators take the place of the file's. */
+#include <math.h>
+#include <string.h>
+#include <espalier/allocator.h>
+
+#include "cli/plan.h"
+#include "run/drive.h"
+#include "driver/worlds.h"
+
+struct finding {
+	struct espl__plan_answer *answer;
+	struct espl__arena *arena;
+};
+
+static void
+copy_row(const struct finding *f, const struct espl__exec *exec,
+    const struct espl__exec_plan_info *info, uint32_t i)
+{
+	const struct espl__forecast_stage *from = &info->rows[i];
+	const struct espl_stage *stage = info->spec->brackets[from->bracket]->stages[from->stage];
+	const struct espl_offer *offer = espl__exec_offer(exec, from->offer);
+	struct espl__plan_row *row = &f->answer->rows[i];
+
+	row->offer =
+	    espl__arena_strdup(f->arena, offer != NULL && offer->name != NULL ? offer->name : "");
+	if (offer != NULL && (offer->flags & ESPL_OFFER_REVOCABLE) != 0 && offer->hazard_hour > 0) {
+		f->answer->interrupted = row->offer;
+		f->answer->hazard_hour = offer->hazard_hour;
+	}
+	row->bracket = from->bracket;
+	row->stage = from->stage;
+	row->trials = stage->trials;
+	row->iterations = stage->iterations;
+	row->gpus = from->gpus;
+	row->gpus_per_trial = from->gpus_per_trial;
+	row->nodes = from->nodes;
+	row->starts_s = from->starts_s;
+	row->ends_s = from->ends_s;
+	row->cost_usd = from->cost_usd;
+}
+
+/* The executor dies with the drive, so all that is wanted of its plan is copied. */
+static void
+on_tick(void *ctx, struct espl__exec *exec)
+{
+	const struct finding *f = ctx;
+	struct espl__plan_answer *a = f->answer;
+	struct espl__exec_plan_info info;
+
+	espl__exec_plan_info(exec, &info);
+	if (info.plan == NULL || a->rows != NULL)
+		return;
+	a->row_count = info.plan->stage_count;
+	a->rows = espl__arena_alloc(f->arena, (a->row_count + (size_t)1) * sizeof *a->rows);
+	for (uint32_t i = 0; i < a->row_count; i++)
+		copy_row(f, exec, &info, i);
+	a->brackets = info.spec->bracket_count;
+	a->on_cpu = espl__exec_on_cpu(exec);
+	a->meets = info.result->meets;
+	a->optimal = (info.plan->flags & ESPL_PLAN_OPTIMAL) != 0;
+	a->gap = info.plan->gap;
+	a->plans = info.plan->searched;
+	a->effort = info.plan->effort;
+	a->jct_s = info.result->jct_s;
+	a->cost_usd = info.result->cost_usd;
+}
+
+static void
+ask(struct espl__session *s, const struct espl__plan_ask *how, struct espl__arena *arena,
+    struct espl__plan_answer *a)
+{
+	struct finding f = { a, arena };
+	struct espl__exec_summary summary;
+	struct espl__drive drive = { .config = s->config,
+		.open_world = espl__world_open,
+		.space = s->space,
+		.profile = s->profile,
+		.earlier = s->earlier,
+		.simulated = 1,
+		.seed = s->config->seed,
+		.plan_only = 1,
+		.plan_gpus = how->gpus,
+		.plan_gpus_count = how->gpus_count,
+		.tick = on_tick,
+		.ctx = &f };
+
+	a->status = espl__drive(&drive, &summary, &a->diag);
+	a->least_s = summary.least_s;
+	a->least_usd = summary.least_usd;
+	a->elapsed_ms = (double)summary.call_times.max / 1e6;
+	/* A planner that failed for good: the run has ended in good order, but without a plan. */
+	if (a->status == ESPL_OK && a->rows == NULL)
+		a->status = espl__fail(&a->diag, ESPL_E_REJECTED, "%s",
+		    summary.text != NULL && summary.text[0] != '\0' ? summary.text
+								    : "no plan was made");
+}
+
+void
+espl__plan_find(struct espl__session *s, const struct espl__plan_ask *how,
+    struct espl__arena *arena, struct espl__plan_answer *a)
+{
+	struct espl__run_config *c = s->config;
+	struct espl__section allocator = c->allocator;
+	espl_span deadline = c->deadline;
+	espl_money budget = c->budget;
+
+	memset(a, 0, sizeof *a);
+	a->gap = a->least_s = a->least_usd = NAN;
+	a->allocator = how->allocator != NULL ? how->allocator : c->allocator.use;
+	if (how->limits) {
+		c->deadline = how->deadline;
+		c->budget = how->budget;
+	}
+	if (how->allocator != NULL)
+		a->status = espl__plan_allocator(s, how->allocator, arena, &a->diag);
+	if (a->status == ESPL_OK)
+		ask(s, how, arena, a);
+	c->allocator = allocator;
+	c->deadline = deadline;
+	c->budget = budget;
+}
+
+/* ---- other allocators --------------------------------------------------------------------- */
+
+static const struct espl_option *
+option_of(const struct espl__plugin *plugin, const char *name)
+{
+	for (uint32_t i = 0; plugin != NULL && i < plugin->desc->option_count; i++) {
+		const struct espl_option *o =
+		    espl__option_at(plugin->desc->options, plugin->desc->option_size, i);
+
+		if (strcmp(o->name, name) == 0)
+			return o;
+	}
+	return NULL;
+}
+
+/* Does an option mean the same to both? */
+static int
+shared(const struct espl_option *a, const struct espl_option *b)
+{
+	return a != NULL && b != NULL && a->type == b->type &&
+	    (a->type != ESPL_OPT_CHOICE || strcmp(a->choices, b->choices) == 0);
+}
+
+espl_status
+espl__plan_allocator(struct espl__session *s, const char *name, struct espl__arena *arena,
+    struct espl__diag *diag)
+{
+	const struct espl__node *group = s->config->allocator.group;
+	const struct espl__plugin *before, *after;
+	struct espl__node *kept;
+	struct espl__node **children;
+	espl_status status = espl__plugin_find(ESPL_ALLOCATOR, name, &after, diag);
+
+	if (status == ESPL_OK)
+		status = espl__plugin_find(ESPL_ALLOCATOR, s->config->allocator.use, &before, diag);
+	if (status != ESPL_OK)
+		return status;
+	if (group != NULL) {
+		kept = espl__arena_alloc(arena, sizeof *kept);
+		children =
+		    espl__arena_alloc(arena, (group->child_count + (size_t)1) * sizeof *children);
+		*kept = *group;
+		kept->child_count = 0;
+		kept->children = children;
+		for (uint32_t i = 0; i < group->child_count; i++) {
+			const char *option = group->children[i]->name;
+
+			/* Dropped is what the file's allocator alone knows; what neither knows is
+			 * complained of. */
+			if (before == after ||
+			    (strcmp(option, "use") != 0 &&
+				(option_of(before, option) == NULL ||
+				    shared(option_of(before, option), option_of(after, option)))))
+				children[kept->child_count++] = group->children[i];
+		}
+		s->config->allocator.group = kept;
+	}
+	s->config->allocator.use = espl__arena_strdup(arena, after->desc->name);
+	return ESPL_OK;
+}
+
+struct names {
+	struct espl__arena *arena;
+	const char **list;
+	uint32_t count, cap;
+};
+
+static void
+add_planner(void *ctx, const struct espl__plugin *plugin)
+{
+	struct names *names = ctx;
+	const struct espl_allocator_ops *ops;
+
+	if (plugin->desc->kind != ESPL_ALLOCATOR)
+		return;
+	ops = (const struct espl_allocator_ops *)plugin->desc->ops;
+	if (!ESPL_HAS(struct espl_allocator_ops, ops, plan))
+		return;
+	ESPL__GROW(names->list, names->cap, names->count + 1);
+	names->list[names->count++] = espl__arena_strdup(names->arena, plugin->desc->name);
+}
+
+static uint32_t
+rank(const char *name)
+{
+	static const char *const first[] = { "static", "naive-elastic", "elastic-greedy",
+		"elastic-exact" };
+	uint32_t i, count = sizeof first / sizeof first[0];
+
+	for (i = 0; i < count && !espl__plugin_name_equal(first[i], name); i++)
+		;
+	return i;
+}
+
+uint32_t
+espl__plan_allocators(struct espl__arena *arena, const char *const **sorted)
+{
+	struct names names = { arena, NULL, 0, 0 };
+	const char **list;
+	uint32_t i, k;
+
+	espl__plugins_each(add_planner, NULL, &names);
+	list = espl__arena_alloc(arena, (names.count + (size_t)1) * sizeof *list);
+	for (i = 0; i < names.count; i++) {
+		for (k = i; k > 0 && rank(list[k - 1]) > rank(names.list[i]); k--)
+			list[k] = list[k - 1];
+		list[k] = names.list[i];
+	}
+	free(names.list);
+	*sorted = list;
+	return names.count;
+}

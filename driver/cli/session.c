@@ -1,0 +1,461 @@
+/* session.c - loads a configuration and holds it against the plugins that it names. */
+#include "cli/session.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "cli/given.h"
+#include "exec/executor.h"
+#include "input/curves.h"
+#include "model/earlier.h"
+#include "model/jobs.h"
+#include "model/sold.h"
+#include "policy/call.h"
+
+/* What the pool says of an experiment counts, not what its file says. */
+static espl_status
+take_entry(struct espl__session *pool, const struct espl__entry *entry, struct espl__diag *diag)
+{
+	struct espl__session *s = &pool->entries[pool->entry_count];
+	espl_status status = espl__session_load(entry->path, NULL, 0, ESPL__NEED_TRIAL, s, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	pool->entry_count++;
+	if (s->config->pool)
+		return espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
+		    "'%s' is a pool itself", entry->path);
+	if (entry->name != NULL)
+		s->config->name = entry->name;
+	if (entry->weight > 0)
+		s->config->weight = entry->weight;
+	if (entry->gpus_max > 0)
+		s->config->gpus_limit = entry->gpus_max;
+	if (entry->inner >= 0)
+		s->config->inner = entry->inner;
+	for (uint32_t i = 0; i + 1 < pool->entry_count; i++) {
+		if (strcmp(pool->entries[i].config->name, s->config->name) != 0)
+			continue;
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
+		    "two experiments of the pool are called '%s'", s->config->name);
+		espl__hint(diag, "give one of them a name of its own here: name = \"...\"");
+		return ESPL_E_CONFIG;
+	}
+	for (uint32_t i = 0; pool->jobs != NULL && i < pool->jobs->list.count; i++) {
+		if (strcmp(pool->jobs->list.jobs[i].name, s->config->name) != 0)
+			continue;
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
+		    "an experiment and a plain job of the pool are both called '%s'",
+		    s->config->name);
+		espl__hint(diag,
+		    "`espalier cancel` could not tell them apart; give the experiment another name "
+		    "here: name = \"...\"");
+		return ESPL_E_CONFIG;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+load_entries(struct espl__session *s, struct espl__diag *diag)
+{
+	uint32_t count = s->config->entry_count;
+	espl_status status = ESPL_OK;
+
+	s->entries = espl__alloc(count * sizeof *s->entries);
+	s->setups = espl__alloc(count * sizeof *s->setups);
+	for (uint32_t i = 0; i < count && status == ESPL_OK; i++) {
+		status = take_entry(s, &s->config->entries[i], diag);
+		s->setups[i].config = s->entries[i].config;
+		s->setups[i].space = s->entries[i].space;
+		s->setups[i].profile = s->entries[i].profile;
+		s->setups[i].earlier = s->entries[i].earlier;
+		s->setups[i].arrives = s->config->entries[i].arrives;
+	}
+	return status;
+}
+
+espl_status
+espl__session_load(const char *path, const char *const *sets, uint32_t set_count,
+    enum espl__need need, struct espl__session *s, struct espl__diag *diag)
+{
+	espl_status status;
+
+	memset(s, 0, sizeof *s);
+	status = espl__run_load(path, sets, set_count, need, &s->config, diag);
+	if (status == ESPL_OK && s->config->pool)
+		status = espl__jobs_load(s->config, &s->jobs, diag);
+	if (status == ESPL_OK)
+		status = s->jobs != NULL ? espl__jobs_space(s->jobs, &s->space, diag)
+					 : espl__space_parse(s->config->space, &s->space, diag);
+	if (status == ESPL_OK)
+		status = espl__profile_load(s->config->trial.profile, s->config->directory,
+		    &s->profile, diag);
+	if (status == ESPL_OK)
+		status = espl__session_warm(s, diag);
+	if (status == ESPL_OK)
+		status = espl__session_curves(s, diag);
+	if (status == ESPL_OK && s->config->entry_count > 0)
+		status = load_entries(s, diag);
+	/* A file that cannot be read is the user's to mend, whatever the system calls it. */
+	if (status == ESPL_E_REMOTE || status == ESPL_E_LIMIT) {
+		status = ESPL_E_CONFIG;
+		if (diag != NULL)
+			diag->status = status;
+	}
+	if (status != ESPL_OK)
+		espl__session_free(s);
+	return status;
+}
+
+espl_status
+espl__session_next_seed(struct espl__session *s, struct espl__diag *diag)
+{
+	struct espl__jobs *jobs = NULL;
+	espl_status status;
+
+	s->config->seed++;
+	for (uint32_t i = 0; i < s->entry_count; i++)
+		s->entries[i].config->seed++;
+	if (s->jobs == NULL)
+		return ESPL_OK;
+	status = espl__jobs_load(s->config, &jobs, diag);
+	if (status != ESPL_OK)
+		return status;
+	jobs->tree = s->jobs->tree; /* the session's space is made of it */
+	s->jobs->tree = NULL;
+	espl__jobs_free(s->jobs);
+	s->jobs = jobs;
+	return ESPL_OK;
+}
+
+void
+espl__session_free(struct espl__session *s)
+{
+	for (uint32_t i = 0; i < s->entry_count; i++)
+		espl__session_free(&s->entries[i]);
+	for (uint32_t i = 0; i < s->submitted_count; i++) {
+		espl__session_free(s->submitted[i]);
+		free(s->submitted[i]);
+	}
+	free(s->submitted);
+	free(s->dir);
+	free(s->entries);
+	free(s->setups);
+	espl__earlier_free(s->earlier);
+	espl__profile_free(s->profile);
+	espl__space_free(s->space);
+	espl__jobs_free(s->jobs);
+	espl__run_free(s->config);
+	memset(s, 0, sizeof *s);
+}
+
+/* Where a failure names no place, the line that named the plugin is it. */
+static espl_status
+at_use(struct espl__diag *diag, espl_status status, const struct espl__node *group,
+    const char *name)
+{
+	const struct espl__node *node = espl__node_get(group, name);
+
+	if (status != ESPL_OK && diag != NULL && diag->file[0] == '\0' && node != NULL &&
+	    node->file != NULL) {
+		(void)snprintf(diag->file, sizeof diag->file, "%s", node->file);
+		diag->line = node->line;
+	}
+	return status;
+}
+
+static espl_status
+check_trial(const struct espl__session *s, struct espl__diag *diag)
+{
+	struct espl__curves *curves = NULL;
+	espl_status status = ESPL_OK;
+
+	if (s->config->trial.trainable != NULL)
+		status = espl__session_check_trainable(s, diag);
+	if (status == ESPL_OK && s->config->trial.curves != NULL && s->space != NULL) {
+		status = espl__curves_of(&s->config->trial, s->space, &curves, diag);
+		espl__curves_free(curves);
+	}
+	return status;
+}
+
+static void
+add_offer(void *ctx, const struct espl_offer *offer)
+{
+	(void)espl__fleet_offer(ctx, offer);
+}
+
+static const struct espl_item *
+the_item(void *ctx, uint64_t id)
+{
+	const struct espl_item *item = ctx;
+
+	return id == item->id ? item : NULL;
+}
+
+/* A trial that wants to start; in a pool as wide as the widest of all. */
+static void
+make_item(const struct espl__session *s, uint64_t gpus, struct espl_item *item)
+{
+	const struct espl__trial_config *trial = &s->config->trial;
+
+	item->iterations_left = 1;
+	item->work_s = item->work_total_s =
+	    s->profile->guessed ? NAN : espl__latency_mean(&s->profile->iteration);
+	item->started = ESPL_NEVER;
+	item->bracket = item->stage = item->offer = item->gpu = ESPL_ANY;
+	item->weight = s->config->weight;
+	item->granted.packing = 1;
+	item->unit = 1;
+	item->gpus_min = espl__session_least(s);
+	item->gpus_max = trial->gpus_max < gpus ? trial->gpus_max : (uint32_t)gpus;
+	if (item->gpus_max < item->gpus_min) /* others of the pool are wider */
+		item->gpus_max = item->gpus_min;
+	item->packing_max = trial->packing_max;
+	item->scaling = s->profile->scaling;
+	item->scaling_count = s->profile->scaling_count;
+	item->packing = s->profile->packing;
+	item->packing_count = s->profile->packing_count;
+	item->flags = trial->colocate ? ESPL_ITEM_COLOCATE : 0;
+}
+
+/* Is the allocator content with what is sold and with what a trial needs?  It is asked as when the
+ * first trial arrives; whatever else it says then is not yet of interest. */
+static espl_status
+ask_allocator(const struct espl__session *s, struct espl__fleet *fleet, struct espl__diag *diag)
+{
+	static const espl_time zero = 0;
+	struct espl__host_env env = { .seed = s->config->seed,
+		.now = &zero,
+		.directory = s->config->directory };
+	struct espl_alloc_view view = ESPL_INIT(struct espl_alloc_view);
+	struct espl_item item = ESPL_INIT(struct espl_item);
+	struct espl_experiment experiment;
+	const struct espl_item *items[] = { &item };
+	const struct espl_experiment *experiments[] = { &experiment };
+	struct espl__caller caller;
+	struct espl__instance *allocator;
+	struct espl__diag why = ESPL__DIAG_INIT;
+
+	if (espl__instance_create(ESPL_ALLOCATOR, s->config->allocator.use,
+		s->config->allocator.group, &env, &allocator, NULL) != ESPL_OK)
+		return ESPL_OK; /* it wants more than there is here */
+	make_item(s, espl__sold_gpus(fleet, s->config->gpus_limit), &item);
+	espl__given_experiment(s, &experiment);
+	memset(&caller, 0, sizeof caller);
+	caller.fleet = fleet;
+	caller.item = the_item;
+	caller.items_ctx = &item;
+	view.offer_count = fleet->offer_count;
+	view.why = ESPL_WHY_NODES | ESPL_WHY_ARRIVAL;
+	view.items = view.changed = items;
+	view.item_count = view.changed_count = 1;
+	view.experiments = experiments;
+	view.experiment_count = 1;
+	view.offers = (const struct espl_offer *const *)fleet->offers;
+	view.targets = fleet->targets;
+	(void)espl__call_allocate(&caller, allocator, &view, &why);
+	espl__caller_free(&caller);
+	if (why.status != ESPL_E_CONFIG)
+		espl__session_tell_gpus(s, fleet, allocator->values);
+	espl__instance_destroy(allocator);
+	if (why.status != ESPL_E_CONFIG)
+		return ESPL_OK;
+	if (diag != NULL)
+		*diag = why;
+	return ESPL_E_CONFIG;
+}
+
+/* What the cloud sells: can a trial ever run on it? */
+static espl_status
+check_offers(const struct espl__session *s, struct espl__diag *diag)
+{
+	struct espl__fleet fleet;
+	uint32_t count;
+	espl_status status;
+
+	espl__fleet_init(&fleet);
+	status = espl__session_offers(s, add_offer, &fleet, &count, diag);
+	if (status == ESPL_OK && count > 0 && !s->config->pool)
+		status = espl__sold_suits(&fleet, s->config, diag);
+	for (uint32_t i = 0; i < s->entry_count && status == ESPL_OK && count > 0; i++)
+		status = espl__sold_suits(&fleet, s->entries[i].config, diag);
+	if (status == ESPL_OK && count > 0)
+		status = espl__session_jobs_suit(s, &fleet, diag);
+	if (status == ESPL_OK && count > 0)
+		status = ask_allocator(s, &fleet, diag);
+	espl__fleet_free(&fleet);
+	return status;
+}
+
+/* Is there something that a trial of this experiment, or a job, can run? */
+static espl_status
+trains(const struct espl__session *s, struct espl__diag *diag)
+{
+	const struct espl__node *at = espl__node_get(espl__tree_root(s->config->tree), "trial");
+
+	if (s->config->trial.trainable != NULL || s->config->trial.command_count > 0)
+		return ESPL_OK;
+	if (at == NULL)
+		at = s->config->workload;
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, at != NULL ? at->file : s->config->path,
+	    at != NULL ? at->line : 0, "nothing says how a %s is trained",
+	    s->jobs != NULL ? "job" : "trial");
+	espl__hint(diag,
+	    "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
+	return ESPL_E_CONFIG;
+}
+
+espl_status
+espl__session_alone(const struct espl__session *s, struct espl__diag *diag)
+{
+	if (!s->config->pool)
+		return ESPL_OK;
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0,
+	    "this is a pool; only an experiment can be planned and measured");
+	espl__hint(diag,
+	    "give the file of one of its experiments; `espalier simulate %s` tells what the pool "
+	    "comes to",
+	    s->config->path);
+	return ESPL_E_CONFIG;
+}
+
+espl_status
+espl__session_submitted(void *ctx, uint64_t number, struct espl__search_setup *setup,
+    struct espl__diag *diag)
+{
+	struct espl__session *pool = ctx, *s;
+	uint64_t first = (uint64_t)pool->entry_count + 1, at = number - first;
+	espl_status status;
+	char *path;
+
+	if (pool->dir == NULL || number < first || at > pool->submitted_count)
+		return espl__fail(diag, ESPL_E_CONFIG, "the pool has no experiment %llu",
+		    (unsigned long long)number);
+	/* One that was refused has left its number to the next. */
+	path = espl__format("%s/experiments/%llu/run.cfg", pool->dir, (unsigned long long)number);
+	s = espl__alloc(sizeof *s);
+	status = espl__session_load(path, NULL, 0, ESPL__NEED_TRIAL, s, diag);
+	free(path);
+	if (status == ESPL_OK)
+		status = espl__session_check_entry(s, diag);
+	if (status == ESPL_OK)
+		status = espl__session_env(s, diag);
+	if (status != ESPL_OK) {
+		espl__session_free(s);
+		free(s);
+		return status;
+	}
+	if (at < pool->submitted_count) {
+		espl__session_free(pool->submitted[at]);
+		free(pool->submitted[at]);
+		pool->submitted_count = (uint32_t)at;
+	}
+	ESPL__GROW(pool->submitted, pool->submitted_cap, pool->submitted_count + 1);
+	pool->submitted[pool->submitted_count++] = s;
+	setup->config = s->config;
+	setup->space = s->space;
+	setup->profile = s->profile;
+	setup->earlier = s->earlier;
+	return ESPL_OK;
+}
+
+espl_status
+espl__session_check_entry(const struct espl__session *s, struct espl__diag *diag)
+{
+	const struct espl__plugin *plugin;
+	espl_status status;
+
+	if (s->config->pool)
+		return espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0,
+		    "this is a pool itself, not an experiment for one");
+	status = espl__plugin_find(ESPL_ALGORITHM, s->config->algorithm.use, &plugin, diag);
+	(void)at_use(diag, status, s->config->algorithm.group, "use");
+	if (status == ESPL_OK && s->config->inner) {
+		status = espl__plugin_find(ESPL_ALLOCATOR, s->config->allocator.use, &plugin, diag);
+		(void)at_use(diag, status, s->config->allocator.group, "use");
+	}
+	if (status == ESPL_OK)
+		status = trains(s, diag);
+	return status == ESPL_OK ? check_trial(s, diag) : status;
+}
+
+espl_status
+espl__session_check(const struct espl__session *s, int simulated, struct espl__diag *diag)
+{
+	const struct espl__run_config *c = s->config;
+	struct espl__exec_setup setup = { .config = c,
+		.space = s->space,
+		.profile = s->profile,
+		.earlier = s->earlier,
+		.jobs = s->jobs,
+		.entries = s->setups,
+		.entry_count = s->entry_count,
+		.simulated = simulated };
+	const struct espl__section *sections[] = { &c->algorithm, &c->allocator, &c->cloud,
+		&c->placer };
+	struct espl__exec *exec = NULL;
+	struct espl__exec_plan_info info;
+	const struct espl__plugin *plugin;
+	espl_status status = ESPL_OK;
+	espl_kind kind;
+
+	for (kind = c->pool ? ESPL_ALLOCATOR : ESPL_ALGORITHM;
+	     kind <= ESPL_PLACER && status == ESPL_OK; kind++) {
+		const struct espl__section *section = sections[kind - ESPL_ALGORITHM];
+
+		status = espl__plugin_find(kind, section->use, &plugin, diag);
+		(void)at_use(diag, status, section->group, "use");
+	}
+	if (status == ESPL_OK)
+		status = check_trial(s, diag);
+	for (uint32_t i = 0; i < s->entry_count && status == ESPL_OK; i++) {
+		const struct espl__session *e = &s->entries[i];
+
+		status = espl__plugin_find(ESPL_ALGORITHM, e->config->algorithm.use, &plugin, diag);
+		(void)at_use(diag, status, e->config->algorithm.group, "use");
+		if (status == ESPL_OK)
+			status = check_trial(e, diag);
+	}
+	if (status == ESPL_OK)
+		status = espl__session_first(s, diag);
+	if (status == ESPL_OK)
+		status = espl__exec_new(&setup, &exec, diag);
+	if (status == ESPL_OK) {
+		espl__exec_plan_info(exec, &info);
+		status = espl__session_first_fits(s, info.spec, diag);
+		espl__exec_free(exec);
+	}
+	return status == ESPL_OK ? check_offers(s, diag) : status;
+}
+
+espl_status
+espl__session_real(const struct espl__session *s, struct espl__diag *diag)
+{
+	const struct espl__plugin *plugin;
+	espl_status status = espl__plugin_find(ESPL_CLOUD, s->config->cloud.use, &plugin, diag);
+
+	if (status != ESPL_OK)
+		return at_use(diag, status, s->config->cloud.group, "use");
+	for (uint32_t i = 0; i < s->entry_count; i++) {
+		status = trains(&s->entries[i], diag);
+		if (status != ESPL_OK)
+			return status;
+	}
+	if (s->config->workload != NULL && trains(s, diag) != ESPL_OK)
+		return ESPL_E_CONFIG;
+	if (s->config->trial.curves != NULL) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "recorded curves can be simulated, not run");
+		(void)at_use(diag, ESPL_E_CONFIG,
+		    espl__node_get(espl__tree_root(s->config->tree), "trial"), "curves");
+	} else if ((plugin->desc->caps & ESPL_CAP_SIMULATED) != 0) {
+		(void)espl__fail(diag, ESPL_E_CONFIG, "cloud '%s' has no machines to run on",
+		    s->config->cloud.use);
+		(void)at_use(diag, ESPL_E_CONFIG, s->config->cloud.group, "use");
+	} else {
+		return ESPL_OK;
+	}
+	espl__hint(diag, "use `espalier simulate %s`", s->config->path);
+	return ESPL_E_CONFIG;
+}

@@ -1,0 +1,29 @@
+/* show.h - who watches a run: results.db, and the live view, log lines or JSON events. */
+#ifndef ESPL__SHOW_H
+#define ESPL__SHOW_H
+#include "cli/session.h"
+#include "report/json.h"
+#include "report/lines.h"
+#include "report/live.h"
+#include "report/results.h"
+#include "run/drive.h"
+
+enum espl__show_as { ESPL__SHOW_NOTHING = 1, ESPL__SHOW_PROGRESS, ESPL__SHOW_JSON };
+struct espl__show {
+	struct espl__view view;
+	struct espl__results *results; /* NULL: no folder */
+	struct espl__live *live;       /* one of these three, or none */
+	struct espl__lines *lines;
+	struct espl__events *events;
+	const volatile int *interrupt;
+	int told; /* that the run is being interrupted */
+};
+/* dir NULL: nothing is kept.  Hooks the observers and callbacks into *drive. */
+void espl__show_begin(struct espl__show *, const struct espl__session *, enum espl__show_as,
+    struct espl__drive *drive);
+/* The run is over: takes the last numbers into view.totals, closes everything but the view.
+ * `broken` and `why`: how a run ended that could not go on; NULL: as the summary says. */
+void espl__show_end(struct espl__show *, const struct espl__exec_summary *, const char *broken,
+    const char *why);
+void espl__show_free(struct espl__show *);
+#endif

@@ -1,0 +1,430 @@
+/* verb_plugins.c - plugins, check-plugin, check: what is there, and would it work? */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/text.h"
+#include "cli/profile.h"
+#include "cli/session.h"
+#include "exec/executor.h"
+#include "model/jobs.h"
+#include "check/check.h"
+#include "plugin/registry.h"
+
+#include <espalier/model.h>
+
+struct list {
+	struct espl__buf *b;
+	int json;
+	uint32_t count;
+	espl_kind kind;
+};
+
+static void
+json_or_null(struct espl__buf *b, const char *name, const char *text)
+{
+	espl__print(b, ", \"%s\": ", name);
+	if (text == NULL)
+		espl__print(b, "null");
+	else
+		espl__print_json(b, text);
+}
+
+static void
+option_json(const struct espl_option *o, struct espl__buf *b)
+{
+	static const char *const types[] = { "?", "boolean", "integer", "real", "string", "choice",
+		"span", "bytes", "money", "path", "latency", "table" };
+	const char *type = types[o->type < sizeof types / sizeof types[0] ? o->type : 0];
+
+	espl__print(b, "{\"name\": ");
+	espl__print_json(b, o->name);
+	json_or_null(b, "type", type);
+	json_or_null(b, "default", o->fallback);
+	json_or_null(b, "min", o->min);
+	json_or_null(b, "max", o->max);
+	json_or_null(b, "help", o->help);
+	if (o->choices != NULL)
+		json_or_null(b, "choices", o->choices);
+	espl__print(b, ", \"required\": %s}", o->flags & ESPL_OPT_REQUIRED ? "true" : "false");
+}
+
+static void
+plugin_json(const struct espl__plugin *plugin, struct espl__buf *b)
+{
+	const struct espl_plugin *d = plugin->desc;
+	uint32_t i;
+
+	espl__print(b, "{\"kind\": \"%s\"", espl__kind_name(d->kind));
+	json_or_null(b, "name", d->name);
+	json_or_null(b, "version", d->version);
+	json_or_null(b, "summary", d->summary);
+	espl__print(b, ", \"abi\": \"%u.%u\"", d->abi >> 16, d->abi & 0xffff);
+	json_or_null(b, "path", plugin->path);
+	espl__print(b, ", \"options\": [");
+	for (i = 0; i < d->option_count; i++) {
+		espl__print(b, i > 0 ? ", " : "");
+		option_json(espl__option_at(d->options, d->option_size, i), b);
+	}
+	espl__print(b, "]}");
+}
+
+static void
+each(void *ctx, const struct espl__plugin *plugin)
+{
+	struct list *l = ctx;
+
+	if (l->json) {
+		espl__print(l->b, l->count > 0 ? ", " : "");
+		plugin_json(plugin, l->b);
+	} else {
+		espl__print(l->b, "%-11s %-20s %-9s %s\n", espl__kind_name(plugin->desc->kind),
+		    plugin->desc->name, plugin->desc->version, plugin->desc->summary);
+	}
+	l->count++;
+}
+
+static void
+broken(void *ctx, const char *path, const struct espl__diag *diag)
+{
+	(void)ctx;
+	fprintf(stderr, "espalier: warning: %s is passed over: %s\n", path, diag->text);
+}
+
+int
+espl__verb_plugins(const struct espl__args *args)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+	struct list l = { &b, espl__arg(args, "json") != NULL, 0, 0 };
+	int status;
+
+	espl__print(&b, l.json ? "[" : "%-11s %-20s %-9s %s\n", "KIND", "NAME", "VERSION",
+	    "SUMMARY");
+	espl__plugins_each(each, broken, &l);
+	if (l.json)
+		espl__print(&b, "]\n");
+	status = espl__cli_print(&b);
+	espl__buf_free(&b);
+	return status;
+}
+
+/* The report, line by line: to standard error if there is an error in it. */
+static int
+tell_check(const char *file, FILE *report, int bad)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+	char *line = NULL;
+	size_t room = 0;
+	int result = ESPL__EXIT_USAGE;
+
+	rewind(report);
+	while (getline(&line, &room, report) >= 0) {
+		if (strncmp(line, "error ", 6) == 0)
+			espl__print(&b, "%s: error: %s", file, line + 6);
+		else
+			espl__print(&b, "%s", line);
+	}
+	free(line);
+	if (bad)
+		fputs(espl__buf_text(&b), stderr);
+	else
+		result = espl__cli_print(&b);
+	espl__buf_free(&b);
+	return result;
+}
+
+int
+espl__verb_check_plugin(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	FILE *report = tmpfile(); /* written by the process that tries the plugin */
+	int result;
+
+	if (report == NULL) {
+		(void)espl__fail_errno(&diag, "cannot make a temporary file");
+		return espl__cli_fail(&diag);
+	}
+	result = tell_check(args->positional[0], report,
+	    espl__check_plugin(args->positional[0], report));
+	(void)fclose(report);
+	return result;
+}
+
+/* ---- check ----------------------------------------------------------------------------------- */
+
+static void
+say_experiment(const struct espl__run_config *c, struct espl__buf *b)
+{
+	char text[32];
+
+	espl__print(b, "  experiment  %s: %s %s", c->name, c->maximize ? "maximize" : "minimize",
+	    c->metric);
+	if (c->deadline != ESPL_NEVER)
+		espl__print(b, ", deadline %s", espl__format_span(c->deadline, text));
+	if (c->budget != INT64_MAX)
+		espl__print(b, ", budget $%s", espl__format_money(c->budget, text));
+	espl__print(b, "\n");
+}
+
+static void
+say_trial(const struct espl__session *s, int on_cpu, struct espl__buf *b)
+{
+	const struct espl__trial_config *t = &s->config->trial;
+	uint32_t i;
+
+	espl__print(b, "  trial       ");
+	if (t->trainable != NULL)
+		espl__print(b, "trainable %s", t->trainable);
+	else if (t->curves != NULL)
+		espl__print(b, "recorded curves");
+	else if (t->command_count == 0)
+		espl__print(b, "nothing that could train");
+	for (i = 0; i < t->command_count; i++)
+		espl__print(b, "%s%s", i > 0 ? " " : "", t->command[i]);
+	if (t->gpus_max == t->gpus_min)
+		espl__print(b, ", %u %s", t->gpus_min, espl__slots_word(on_cpu, t->gpus_min));
+	else if (t->gpus_max == ESPL_ANY)
+		espl__print(b, ", %u %s or more", t->gpus_min,
+		    espl__slots_word(on_cpu, t->gpus_min));
+	else
+		espl__print(b, ", %u to %u %s", t->gpus_min, t->gpus_max,
+		    espl__slots_word(on_cpu, 0));
+	if (t->packing_max > 1)
+		espl__print(b, ", up to %u on one %s where the allocator packs", t->packing_max,
+		    espl__slots_word(on_cpu, 1));
+	espl__print(b, "\n  profile     ");
+	if (s->profile->guessed)
+		espl__print(b,
+		    "none: 1 s an iteration, no gain from %s (predictions are guesses)\n",
+		    espl__slots_word(on_cpu, 0));
+	else
+		espl__print(b, "%.6g s an iteration on one %s, throughput known up to %.6g %s\n",
+		    espl__latency_mean(&s->profile->iteration), espl__slots_word(on_cpu, 1),
+		    s->profile->scaling[s->profile->scaling_count - 1].x,
+		    espl__slots_word(on_cpu, 0));
+}
+
+/* A program that knows nothing of ranks is trained by each of them in full. */
+static void
+say_ranks(const struct espl__run_config *c, uint64_t slots, int on_cpu, struct espl__buf *b)
+{
+	const char *one = espl__slots_word(on_cpu, 1);
+
+	if (c->trial.command_count > 0 && c->trial.gpus_max == ESPL_ANY && slots > 1 &&
+	    c->gpus_limit > 1)
+		espl__print(b,
+		    "  gpus_max    absent: a trial on N %s is N processes (ranks); set "
+		    "trial.gpus_max = 1\n"
+		    "              for a program that trains on one %s only\n",
+		    espl__slots_word(on_cpu, 0), one);
+}
+
+/* Is there such a file where a trial would look for it? */
+static int
+there(const struct espl__trial_config *t, const char *name, int mode)
+{
+	char *file =
+	    name[0] == '/' ? espl__strdup(name) : espl__format("%s/%s", t->directory, name);
+	int found = access(file, mode) == 0;
+
+	free(file);
+	return found;
+}
+
+/* The argument that is a script: by its ending, or the first one of an interpreter. */
+static const char *
+script_of(const struct espl__trial_config *t)
+{
+	static const char *const endings[] = { ".py", ".sh", ".R", ".jl", ".pl", ".rb", ".js",
+		".lua" };
+	static const char *const interpreters[] = { "python", "sh", "bash", "dash", "zsh", "ksh",
+		"Rscript", "julia", "perl", "ruby", "node", "lua", "luajit" };
+	const char *base = strrchr(t->command[0], '/'), *ending;
+	uint32_t i;
+	size_t k, length;
+
+	for (i = 1; i < t->command_count; i++) {
+		ending = strrchr(t->command[i], '.');
+		for (k = 0; ending != NULL && k < sizeof endings / sizeof endings[0]; k++) {
+			if (t->command[i][0] != '-' && strcmp(ending, endings[k]) == 0)
+				return t->command[i];
+		}
+	}
+	base = base != NULL ? base + 1 : t->command[0];
+	length = strcspn(base, "0123456789."); /* python3.12 */
+	for (k = 0; t->command_count > 1 && k < sizeof interpreters / sizeof interpreters[0]; k++) {
+		if (strlen(interpreters[k]) == length &&
+		    strncmp(base, interpreters[k], length) == 0 && t->command[1][0] != '-')
+			return t->command[1];
+	}
+	return NULL;
+}
+
+/* Not an error: what runs a command is a node, and that need not be this machine. */
+static void
+warn_of_command(const struct espl__trial_config *t)
+{
+	const char *path = getenv("PATH"), *end, *script;
+	char *file = NULL;
+	int found = 0;
+
+	if (t->command_count == 0)
+		return;
+	if (strchr(t->command[0], '/') != NULL)
+		found = there(t, t->command[0], X_OK);
+	for (; !found && path != NULL && strchr(t->command[0], '/') == NULL; path = end) {
+		end = strchr(path, ':');
+		file = espl__format("%.*s/%s", (int)(end != NULL ? end - path : (long)strlen(path)),
+		    path, t->command[0]);
+		found = access(file, X_OK) == 0;
+		free(file);
+		end = end != NULL ? end + 1 : NULL;
+	}
+	if (!found)
+		fprintf(stderr,
+		    "espalier: warning: the program '%s' is not found on this machine%s\n",
+		    t->command[0],
+		    strchr(t->command[0], ' ') != NULL
+			? "; each word of trial.command is an element of its own"
+			: "");
+	script = script_of(t);
+	if (script != NULL && !there(t, script, R_OK))
+		fprintf(stderr,
+		    "espalier: warning: the script '%s' of trial.command is not found in '%s'\n",
+		    script, t->directory);
+}
+
+static void
+say_space(const struct espl__session *s, struct espl__buf *b)
+{
+	const struct espl_space *space = espl__space_view(s->space);
+	uint32_t i;
+
+	espl__print(b, "  space       ");
+	for (i = 0; i < space->param_count; i++)
+		espl__print(b, "%s%s%s", i > 0 ? ", " : "", space->params[i]->name,
+		    space->params[i]->when_count > 0 ? " (conditional)" : "");
+	espl__print(b, space->param_count == 0 ? "constants only\n" : "\n");
+}
+
+static void
+say_spec(const struct espl__session *s, struct espl__buf *b)
+{
+	struct espl__arena arena = { NULL };
+	const struct espl_spec *spec = espl__session_spec(s, &arena);
+	uint32_t i, k;
+
+	espl__print(b, "  algorithm   %s\n", s->config->algorithm.use);
+	for (i = 0; spec != NULL && i < spec->bracket_count; i++) {
+		const struct espl_bracket *bracket = spec->brackets[i];
+
+		espl__print(b, "              ");
+		if (spec->bracket_count > 1)
+			espl__print(b, "bracket %u: ", i);
+		for (k = 0; k < bracket->stage_count; k++)
+			espl__print(b, "%s%u trial%s x %llu", k > 0 ? ", then " : "",
+			    bracket->stages[k]->trials, bracket->stages[k]->trials == 1 ? "" : "s",
+			    (unsigned long long)bracket->stages[k]->iterations);
+		espl__print(b, " iterations\n");
+	}
+	espl__arena_free(&arena);
+}
+
+struct offers {
+	struct espl__buf text;
+	uint32_t count, others; /* others: of GPUs, not of slots of CPUs */
+	uint64_t slots;         /* that there can ever be */
+};
+
+static void
+say_offer(void *ctx, const struct espl_offer *offer)
+{
+	struct offers *o = ctx;
+	struct espl__buf *b = &o->text;
+	char text[32];
+
+	espl__print(b, "              %s", offer->name);
+	if (offer->market != NULL && offer->market[0] != '\0')
+		espl__print(b, " (%s)", offer->market);
+	o->others += offer->gpu_type == NULL || strcmp(offer->gpu_type, "cpu") != 0;
+	o->slots += (uint64_t)offer->gpus * offer->nodes_max;
+	espl__print(b, ": %u %s, $%s an hour", offer->gpus,
+	    espl__slots_word(offer->gpu_type != NULL && strcmp(offer->gpu_type, "cpu") == 0,
+		offer->gpus),
+	    espl__format_money(offer->price_hour, text));
+	if (offer->nodes_max != ESPL_ANY)
+		espl__print(b, ", at most %u node%s", offer->nodes_max,
+		    offer->nodes_max == 1 ? "" : "s");
+	espl__print(b, "\n");
+}
+
+/* Who comes, and when; what tells of one experiment alone is told by `check` of its file. */
+static void
+say_pool(const struct espl__session *s, int on_cpu, struct espl__buf *b)
+{
+	const struct espl__run_config *c = s->config;
+	uint32_t count = s->jobs != NULL ? s->jobs->list.count : 0;
+	char span[32];
+
+	espl__print(b, "  pool        %s", c->name);
+	if (c->deadline != ESPL_NEVER)
+		espl__print(b, ", deadline %s", espl__format_span(c->deadline, span));
+	espl__print(b, "\n");
+	for (uint32_t i = 0; i < s->entry_count; i++) {
+		const struct espl__run_config *e = s->entries[i].config;
+
+		espl__print(b, "  %-11s %u %s: %s %s by %s, comes at %s\n",
+		    i == 0 ? "experiments" : "", i + 1, e->name,
+		    e->maximize ? "maximize" : "minimize", e->metric, e->algorithm.use,
+		    espl__format_span(c->entries[i].arrives, span));
+	}
+	if (count == 0)
+		return;
+	espl__print(b, "  plain jobs  %u, the first comes at %.6g s, the last at %.6g s\n", count,
+	    s->jobs->list.jobs[0].arrives_s, s->jobs->list.jobs[count - 1].arrives_s);
+	say_trial(s, on_cpu, b);
+}
+
+int
+espl__verb_check(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__buf b = { NULL, 0, 0 };
+	struct espl__session s;
+	struct offers offers = { { NULL, 0, 0 }, 0, 0, 0 };
+	const char **sets;
+	uint32_t count = espl__arg_all(args, "set", &sets);
+	int on_cpu;
+	espl_status status = espl__session_check_all(args->positional[0], sets, count, &s, &diag);
+	int result;
+
+	free(sets);
+	if (status == ESPL_OK) {
+		espl__session_warm_tell(&s, 1);
+		warn_of_command(&s.config->trial);
+		status = espl__session_offers(&s, say_offer, &offers, &offers.count, &diag);
+	}
+	if (status == ESPL_OK) {
+		on_cpu = offers.count > 0 && offers.others == 0;
+		espl__print(&b, "%s: ok\n", args->positional[0]);
+		if (s.config->pool) {
+			say_pool(&s, on_cpu, &b);
+		} else {
+			say_experiment(s.config, &b);
+			say_trial(&s, on_cpu, &b);
+			say_ranks(s.config, offers.slots, on_cpu, &b);
+			say_space(&s, &b);
+			say_spec(&s, &b);
+		}
+		espl__print(&b, "  allocator   %s\n  cloud       %s\n", s.config->allocator.use,
+		    s.config->cloud.use);
+		espl__put(&b, offers.text.data, offers.text.size);
+		espl__print(&b, "  placer      %s\n", s.config->placer.use);
+	}
+	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
+	espl__session_free(&s);
+	espl__buf_free(&offers.text);
+	espl__buf_free(&b);
+	return result;
+}

@@ -1,0 +1,564 @@
+/* verb_run.c - run, resume, simulate: loads, makes the folder, drives, says how it ended. */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "cli/folder.h"
+#include "cli/interrupt.h"
+#include "cli/plan.h"
+#include "cli/profile.h"
+#include "cli/show.h"
+#include "plugin/instance.h"
+#include "report/reading.h"
+#include "run/journal.h"
+#include "driver/worlds.h"
+
+/* one run from folder to exit status */
+struct job {
+	const struct espl__args *args;
+	struct espl__session session;
+	struct espl__drive drive;
+	enum espl__show_as as;
+	char *dir;         /* NULL: nothing is kept */
+	const char *shown; /* the folder as the user would write it */
+	int made, json, quiet;
+	int begun; /* what is in the folder was put there by this command */
+	int lock;  /* of the folder; -1 none */
+	int many;  /* --runs: no events, numbers gather in `spread` */
+	struct spread {
+		uint64_t count;
+		double sum, squares, least, most;
+	} spread[3];
+};
+
+/* ---- how it ended --------------------------------------------------------------------------- */
+
+static void
+print_summary(struct job *job, const struct espl__totals *totals)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+
+	if (job->json) {
+		espl__totals_json(totals, "summary", 0, &text);
+		espl__print(&text, "\n");
+	} else {
+		/* Why it failed is said on standard error, and where to look. */
+		espl__totals_text(totals, 0, &text);
+		if (job->dir != NULL && strcmp(totals->status, "failed") != 0)
+			espl__totals_logs_text(totals, job->shown, &text);
+		if (job->dir != NULL)
+			espl__print(&text, "  folder  %s\n", job->shown);
+	}
+	(void)espl__cli_print(&text);
+	espl__buf_free(&text);
+}
+
+/* why: NULL or "" if it was the user. */
+static void
+say_resume(const struct job *job, const char *why)
+{
+	int known = why != NULL && why[0] != '\0';
+	char *command;
+
+	fprintf(stderr, "espalier: interrupted%s%s", known ? ": " : "", known ? why : "");
+	if (job->dir == NULL || job->drive.simulated) {
+		fprintf(stderr, "\n");
+		return;
+	}
+	command = espl__cli_resume(job->args, job->shown);
+	fprintf(stderr, "; go on with: %s\n", command);
+	free(command);
+}
+
+static void
+say_failed(const struct job *job, const struct espl__totals *totals)
+{
+	char *command;
+
+	if (totals->text != NULL)
+		fprintf(stderr, "espalier: error: %s\n", totals->text);
+	if (job->dir == NULL || job->drive.simulated)
+		return;
+	fprintf(stderr, "hint: ");
+	if (espl__folder_has(job->dir, "trials"))
+		fprintf(stderr, "what trials print is in %s/trials/ID/log; ", job->shown);
+	if (totals->over) {
+		fprintf(stderr, "this search is over; when the cause is mended, begin another\n");
+		return;
+	}
+	command = espl__cli_resume(job->args, job->shown);
+	fprintf(stderr, "when the cause is mended, `%s` goes on\n", command);
+	free(command);
+}
+
+/* How a run ends that drive could not go on with; NULL: there was none. */
+static const char *
+broken(const struct job *job, espl_status status)
+{
+	int resumable =
+	    job->dir != NULL && !job->drive.simulated && espl__folder_has(job->dir, "run.cfg");
+
+	if (status == ESPL_OK || espl__cli_exit(status) != ESPL__EXIT_FAILED)
+		return NULL;
+	/* Trouble of the machine's, not of the search: a full disk, a lost file. */
+	if (espl__interrupts > 0 ||
+	    (resumable &&
+		(status == ESPL_E_LIMIT || status == ESPL_E_REMOTE || status == ESPL_E_NOMEM)))
+		return "interrupted";
+	return "failed";
+}
+
+/* Before anything was begun, or instead of it. */
+static int
+fail(const struct job *job, const struct espl__diag *diag, double least_s, double least_usd)
+{
+	struct espl__buf text = { NULL, 0, 0 };
+
+	if (diag->status == ESPL_E_INFEASIBLE && job->json) {
+		espl__infeasible_json(least_s, least_usd, &text);
+		(void)espl__cli_print(&text);
+		espl__buf_free(&text);
+	}
+	return espl__cli_fail(diag);
+}
+
+/* drive could not go on: message and exit status. */
+static int
+report_failure(struct job *job, espl_status status, const struct espl__exec_summary *summary,
+    const struct espl__totals *totals, const struct espl__diag *diag)
+{
+	const char *how = broken(job, status);
+	char *command;
+
+	(void)fail(job, diag, summary->least_s, summary->least_usd);
+	if (job->begun && summary->running == 0 && summary->reports == 0 &&
+	    (status == ESPL_E_CONFIG || status == ESPL_E_INFEASIBLE ||
+		status == ESPL_E_UNSUPPORTED)) {
+		espl__folder_undo(job->dir, job->made); /* nothing was begun */
+		return espl__cli_exit(status);
+	}
+	if (how == NULL)
+		return espl__cli_exit(status);
+	if (job->json)
+		print_summary(job, totals); /* as far as it came */
+	if (strcmp(how, "failed") == 0)
+		return ESPL__EXIT_FAILED;
+	if (espl__interrupts > 0) {
+		say_resume(job, NULL);
+	} else if (diag->hint[0] == '\0') {
+		command = espl__cli_resume(job->args, job->shown);
+		fprintf(stderr, "hint: when that is mended, `%s` goes on\n", command);
+		free(command);
+	}
+	return ESPL__EXIT_INTERRUPTED;
+}
+
+static void
+spread_add(struct spread *s, double value)
+{
+	if (isnan(value))
+		return;
+	s->least = s->count == 0 || value < s->least ? value : s->least;
+	s->most = s->count == 0 || value > s->most ? value : s->most;
+	s->count++;
+	s->sum += value;
+	s->squares += value * value;
+}
+
+/* Drives the job once, shows it, prints its summary.  Returns the exit status. */
+static int
+drive_once(struct job *job)
+{
+	struct espl__exec_summary summary;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__show show;
+	espl_status status;
+	int result = ESPL__EXIT_DONE;
+
+	memset(&summary, 0, sizeof summary);
+	summary.best = ESPL_NONE;
+	job->drive.config = job->session.config;
+	job->drive.open_world = espl__world_open;
+	job->drive.space = job->session.space;
+	job->drive.profile = job->session.profile;
+	job->drive.earlier = job->session.earlier;
+	job->drive.jobs = job->session.jobs;
+	job->drive.entries = job->session.setups;
+	job->drive.entry_count = job->session.entry_count;
+	free(job->session.dir);
+	job->session.dir = espl__strdup(job->dir);
+	job->drive.load = espl__session_submitted;
+	job->drive.load_ctx = &job->session;
+	job->drive.seed = job->session.config->seed;
+	job->drive.dir = job->dir;
+	job->drive.interrupt = &espl__interrupts;
+	espl__show_begin(&show, &job->session, job->as, &job->drive);
+	status = espl__drive(&job->drive, &summary, &diag);
+	if (status == ESPL_E_INFEASIBLE)
+		espl__plan_least(&diag, job->session.config, summary.least_s, summary.least_usd);
+	espl__show_end(&show, &summary, broken(job, status), diag.text);
+	if (status == ESPL_OK && job->session.config->pool && !job->drive.simulated &&
+	    summary.how != 0 && summary.how != ESPL__RUN_INTERRUPTED &&
+	    (summary.how != ESPL__RUN_FAILED || summary.over))
+		espl__spool_close(job->dir);
+	if (status != ESPL_OK) {
+		result = report_failure(job, status, &summary, &show.view.totals, &diag);
+	} else {
+		print_summary(job, &show.view.totals);
+		spread_add(&job->spread[0], show.view.totals.jct_s);
+		spread_add(&job->spread[1], show.view.totals.cost_usd);
+		spread_add(&job->spread[2], show.view.totals.best_metric);
+		if (summary.how == ESPL__RUN_FAILED) {
+			result = ESPL__EXIT_FAILED;
+			say_failed(job, &show.view.totals);
+		} else if (summary.how == ESPL__RUN_INTERRUPTED) {
+			say_resume(job, summary.text);
+			result = ESPL__EXIT_INTERRUPTED;
+		} else if (!job->session.config->pool && summary.best == ESPL_NONE) {
+			/* the deadline or the budget came before any result */
+			result = ESPL__EXIT_FAILED;
+			fprintf(stderr,
+			    "espalier: error: %s before any trial reported a number as its '%s'\n",
+			    summary.how == ESPL__RUN_BUDGET ? "the budget was spent"
+							    : "the deadline was reached",
+			    job->session.config->metric);
+		}
+	}
+	espl__show_free(&show);
+	return result;
+}
+
+/* ---- the verbs ------------------------------------------------------------------------------ */
+
+static int
+job_begin(struct job *job, const struct espl__args *args)
+{
+	memset(job, 0, sizeof *job);
+	job->args = args;
+	job->lock = -1;
+	job->json = espl__arg(args, "json") != NULL;
+	job->quiet = espl__arg(args, "quiet") != NULL;
+	job->as = job->json ? ESPL__SHOW_JSON
+	    : job->quiet    ? ESPL__SHOW_NOTHING
+			    : ESPL__SHOW_PROGRESS;
+	if (job->json && job->quiet)
+		return espl__cli_usage(args, "--quiet and --json exclude each other");
+	if (job->as != ESPL__SHOW_PROGRESS)
+		espl__instance_log_from(ESPL_WARN);
+	return ESPL__EXIT_DONE;
+}
+
+static void
+job_end(struct job *job)
+{
+	espl__session_free(&job->session);
+	free(job->dir);
+	if (job->lock >= 0)
+		(void)close(job->lock);
+}
+
+/* extra_sets: two more --set assignments, each may be NULL. */
+static espl_status
+load(struct job *job, char *const *extra_sets, struct espl__diag *diag)
+{
+	const char **sets;
+	uint32_t count = espl__arg_all(job->args, "set", &sets);
+	espl_status status;
+
+	sets = espl__realloc(sets, (size_t)count + 2, sizeof *sets);
+	for (uint32_t i = 0; extra_sets != NULL && i < 2; i++)
+		if (extra_sets[i] != NULL)
+			sets[count++] = extra_sets[i];
+	status = espl__session_load_auto(job->args->positional[0], sets, count, ESPL__NEED_TRIAL,
+	    job->as == ESPL__SHOW_PROGRESS, &job->session, diag);
+	free(sets);
+	return status;
+}
+
+/* Before anything in the folder is read or changed: two commands for one folder must not mix. */
+static espl_status
+lock_folder(struct job *job, struct espl__diag *diag)
+{
+	espl_status status = espl__drive_lock(job->dir, &job->lock, diag);
+
+	job->drive.locked = status == ESPL_OK;
+	return status;
+}
+
+/* Makes the folder, and tells where it is unless that was said by the user. */
+static espl_status
+make_folder(struct job *job, const char *given, const char *faults, struct espl__diag *diag)
+{
+	espl_status status =
+	    espl__folder_make(&job->session, given, faults, &job->dir, &job->made, diag);
+
+	if (status != ESPL_OK) {
+		/* Nothing was begun: whatever the system says, another --dir mends it. */
+		diag->status = ESPL_E_CONFIG;
+		return ESPL_E_CONFIG;
+	}
+	job->shown = given != NULL ? given : strrchr(job->dir, '/') + 1;
+	status = lock_folder(job, diag);
+	job->begun = status == ESPL_OK; /* a `resume` that was faster has begun, not we */
+	return status;
+}
+
+int
+espl__verb_run(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct job job;
+	espl_status status;
+	int result = job_begin(&job, args);
+
+	if (result != ESPL__EXIT_DONE)
+		return result;
+	status = load(&job, NULL, &diag);
+	if (status == ESPL_OK)
+		status = espl__session_real(&job.session, &diag);
+	if (status == ESPL_OK)
+		status = espl__session_check(&job.session, 0, &diag);
+	if (status == ESPL_OK)
+		status = espl__session_env(&job.session, &diag);
+	if (status == ESPL_OK) {
+		espl__session_env_tell(&job.session);
+		espl__session_warm_tell(&job.session, job.as == ESPL__SHOW_PROGRESS);
+		espl__interrupt_catch(); /* from here on something is left behind */
+		status = make_folder(&job, espl__arg(args, "dir"), NULL, &diag);
+	}
+	if (status == ESPL_OK) {
+		if (job.as == ESPL__SHOW_PROGRESS && !espl__live_possible())
+			printf("espalier: run's folder: %s\n", job.shown);
+		result = drive_once(&job);
+	} else {
+		result = fail(&job, &diag, NAN, NAN);
+	}
+	job_end(&job);
+	return result;
+}
+
+/* What kind of run the folder holds; a driver killed before it wrote a journal left none, or an
+ * empty one. */
+static espl_status
+look_at_journal(struct job *job, struct espl__diag *diag)
+{
+	struct espl__journal_reader *reader = NULL;
+	struct espl__journal_header header;
+	char *path = espl__format("%s/journal", job->dir);
+	espl_status status = ESPL_OK;
+
+	job->drive.resume = espl__folder_has(job->dir, "journal") && !espl__mend_hollow(path);
+	if (job->drive.resume) {
+		status = espl__journal_open(path, &reader, &header, diag);
+		if (status == ESPL_OK) {
+			job->drive.simulated = header.simulated;
+			espl__journal_reader_free(reader);
+		}
+	} else if (espl__folder_has(job->dir, "journal")) {
+		espl__log(ESPL_WARN,
+		    "nothing was written yet in the journal in '%s': the run begins anew",
+		    job->shown);
+	} else if (espl__folder_has(job->dir, "trials")) {
+		espl__log(ESPL_WARN, "the journal in '%s' is gone: the run begins anew",
+		    job->shown);
+	}
+	free(path);
+	return status;
+}
+
+int
+espl__verb_resume(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT, locking = ESPL__DIAG_INIT;
+	struct job job;
+	char *config = NULL, *faults = NULL;
+	espl_status status;
+	int result = job_begin(&job, args);
+
+	if (result != ESPL__EXIT_DONE)
+		return result;
+	job.shown = args->positional[0];
+	job.drive.accept = espl__arg(args, "accept") != NULL;
+	status = espl__folder_find(args->positional[0], &job.dir, &diag);
+	if (status == ESPL_OK)
+		status = espl__folder_check(job.dir, &diag);
+	/* A finished run can be shown without a lock (read-only disk).  Only the driver knows if it
+	 * is finished. */
+	if (status == ESPL_OK && lock_folder(&job, &locking) == ESPL_E_BUSY) {
+		status = ESPL_E_BUSY;
+		diag = locking;
+	}
+	if (status == ESPL_OK)
+		status = look_at_journal(&job, &diag);
+	if (status == ESPL_OK) {
+		config = espl__format("%s/run.cfg", job.dir);
+		status = espl__session_load(config, NULL, 0, ESPL__NEED_TRIAL, &job.session, &diag);
+	}
+	/* Without a journal nothing tells whether it was simulated, but the cloud. */
+	if (status == ESPL_OK && !job.drive.resume)
+		status = espl__session_real(&job.session, &diag);
+	if (status == ESPL_OK && !job.drive.simulated)
+		status = espl__session_env(&job.session, &diag);
+	if (status == ESPL_OK && espl__folder_has(job.dir, "faults"))
+		faults = espl__format("%s/faults", job.dir);
+	job.drive.faults = faults;
+	if (status == ESPL_OK) {
+		espl__interrupt_catch();
+		result = drive_once(&job);
+	} else {
+		result = fail(&job, &diag, NAN, NAN);
+	}
+	free(config);
+	free(faults);
+	job_end(&job);
+	return result;
+}
+
+static void
+put_spread(struct espl__buf *b, const char *name, const struct spread *s)
+{
+	double mean = s->count > 0 ? s->sum / (double)s->count : NAN;
+	double variance = s->count > 1 ? (s->squares - s->sum * mean) / (double)(s->count - 1) : 0;
+
+	espl__print(b, ", \"%s\": {\"mean\": ", name);
+	espl__print_number(b, mean);
+	espl__print(b, ", \"sd\": ");
+	espl__print_number(b, s->count == 0 ? NAN : variance > 0 ? sqrt(variance) : 0);
+	espl__print(b, ", \"min\": ");
+	espl__print_number(b, s->count > 0 ? s->least : NAN);
+	espl__print(b, ", \"max\": ");
+	espl__print_number(b, s->count > 0 ? s->most : NAN);
+	espl__print(b, "}");
+}
+
+static void
+text_spread(struct espl__buf *b, const char *name, const struct spread *s)
+{
+	double mean = s->count > 0 ? s->sum / (double)s->count : NAN;
+	double variance = s->count > 1 ? (s->squares - s->sum * mean) / (double)(s->count - 1) : 0;
+
+	if (s->count > 0)
+		espl__print(b, "  %-12s mean %.6g, sd %.6g, from %.6g to %.6g\n", name, mean,
+		    variance > 0 ? sqrt(variance) : 0, s->least, s->most);
+}
+
+static void
+print_runs(struct job *job, int64_t runs)
+{
+	struct espl__buf b = { NULL, 0, 0 };
+
+	if (job->json) {
+		espl__print(&b, "{\"event\": \"runs\", \"experiment\": ");
+		espl__print_json(&b, job->session.config->name);
+		espl__print(&b, ", \"runs\": %lld", (long long)runs);
+		put_spread(&b, "jct_s", &job->spread[0]);
+		put_spread(&b, "cost_usd", &job->spread[1]);
+		put_spread(&b, "metric", &job->spread[2]);
+		espl__print(&b, "}\n");
+	} else {
+		espl__print(&b, "%lld runs of %s\n", (long long)runs, job->session.config->name);
+		text_spread(&b, "time (s)", &job->spread[0]);
+		text_spread(&b, "cost ($)", &job->spread[1]);
+		text_spread(&b, "best metric", &job->spread[2]);
+	}
+	(void)espl__cli_print(&b);
+	espl__buf_free(&b);
+}
+
+static int
+simulate_runs(struct job *job, int64_t runs)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	int result = ESPL__EXIT_DONE, one;
+	int64_t i;
+
+	if (job->many) {
+		job->as = ESPL__SHOW_NOTHING;
+		espl__instance_log_from(ESPL_WARN);
+	}
+	for (i = 0; i < runs && espl__interrupts == 0; i++) {
+		if (i > 0 && espl__session_next_seed(&job->session, &diag) != ESPL_OK)
+			return fail(job, &diag, NAN, NAN);
+		one = drive_once(job);
+		result = one > result ? one : result;
+		if (one == ESPL__EXIT_USAGE || one == ESPL__EXIT_INFEASIBLE)
+			return one; /* no seed will mend that */
+	}
+	if (job->many && i > 0)
+		print_runs(job, i);
+	return result;
+}
+
+/* --curves-from as a --set of trial.curves, which takes the place of what the file trains. */
+static espl_status
+curves_from(const struct espl__args *args, char **set, struct espl__diag *diag)
+{
+	const char *from = espl__arg(args, "curves-from");
+	struct espl__buf text = { NULL, 0, 0 };
+	char full[PATH_MAX];
+
+	if (from == NULL)
+		return ESPL_OK;
+	if (realpath(from, full) == NULL)
+		return espl__fail(diag, ESPL_E_CONFIG, "--curves-from: cannot open '%s': %s", from,
+		    strerror(errno));
+	espl__print(&text, "trial.curves=");
+	espl__print_quoted(&text, full);
+	*set = espl__strdup(espl__buf_text(&text));
+	espl__buf_free(&text);
+	return ESPL_OK;
+}
+
+int
+espl__verb_simulate(const struct espl__args *args)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct job job;
+	int64_t runs = 1, seed = -1;
+	char *sets[2] = { NULL, NULL };
+	const char *dir = espl__arg(args, "dir");
+	espl_status status;
+	int result = job_begin(&job, args);
+
+	if (result != ESPL__EXIT_DONE)
+		return result;
+	job.many = espl__arg(args, "runs") != NULL;
+	if (job.many && dir != NULL)
+		return espl__cli_usage(args, "--dir keeps one run; it cannot go with --runs");
+	status = espl__arg_number(args, "runs", 1, 1000000, 1, &runs, &diag);
+	if (status == ESPL_OK)
+		status = espl__arg_number(args, "seed", 0, INT64_MAX, -1, &seed, &diag);
+	if (status == ESPL_OK && seed >= 0)
+		sets[0] = espl__format("experiment.seed=%lld%s", (long long)seed,
+		    seed > INT32_MAX ? "L" : "");
+	if (status == ESPL_OK)
+		status = curves_from(args, &sets[1], &diag);
+	if (status == ESPL_OK)
+		status = load(&job, sets, &diag);
+	if (status == ESPL_OK && sets[1] != NULL && job.session.config->pool)
+		status = espl__fail(&diag, ESPL_E_CONFIG,
+		    "--curves-from is for one experiment; in a pool, trial.curves in the "
+		    "experiment's own file names its curves");
+	job.drive.simulated = 1;
+	job.drive.faults = espl__arg(args, "faults");
+	if (status == ESPL_OK)
+		status = espl__session_check(&job.session, 1, &diag);
+	if (status == ESPL_OK && dir != NULL)
+		status = make_folder(&job, dir, job.drive.faults, &diag);
+	if (status == ESPL_OK) {
+		espl__session_warm_tell(&job.session, job.as == ESPL__SHOW_PROGRESS);
+		espl__interrupt_catch();
+		result = simulate_runs(&job, runs);
+	} else {
+		result = fail(&job, &diag, NAN, NAN);
+	}
+	free(sets[0]);
+	free(sets[1]);
+	job_end(&job);
+	return result;
+}

@@ -1,0 +1,467 @@
+/* real.c - the real world: a clock, a libuv loop, and the events that both bring to the executor.
+ *
+ * The pieces: real_cloud.c (plugin and offers), real_leases.c (machines), real_agent.c (one process
+ * per machine), real_gangs.c and real_lines.c (trials), real_compute.c, store.c (files).
+ */
+#include "real/real.h"
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/tick.h"
+#include "model/jobs.h"
+#include "plugin/instance.h"
+#include "driver/worlds.h"
+
+#define TICK_MS 100
+/* between ticks: the process was stopped, or the machine */
+#define STOOD_STILL (2 * ESPL__REAL_SECOND)
+#define HELD_UP (ESPL__REAL_SECOND / 4)     /* later than this is told, for trials waited */
+#define NEXT_LIMIT (100 * INT64_C(1000000)) /* ns that next waits at most */
+
+static struct espl__real *
+real_of(struct espl__world *world)
+{
+	return (struct espl__real *)(void *)world;
+}
+
+struct espl__event *
+espl__real_event(struct espl__real *real, enum espl__event_type type)
+{
+	struct espl__batch *batch = &real->batch[real->filling];
+	struct espl__event *event;
+
+	ESPL__GROW(batch->list, batch->cap, batch->count + 1);
+	event = &batch->list[batch->count++];
+	memset(event, 0, sizeof *event);
+	event->type = type;
+	return event;
+}
+
+struct espl__arena *
+espl__real_arena(struct espl__real *real)
+{
+	return &real->batch[real->filling].arena;
+}
+
+espl_time
+espl__real_clock(const struct espl__real *real)
+{
+	return real->base + (espl__tick() - real->base_tick);
+}
+
+static void
+on_timer(uv_timer_t *timer)
+{
+	struct espl__real *real = timer->data;
+	espl_time left;
+
+	if (real->timer_at == ESPL_NEVER)
+		return;
+	left = real->timer_at - espl__real_clock(real);
+	if (left > 0) { /* uv counts milliseconds of its own: not yet there */
+		(void)uv_timer_start(&real->timer, on_timer, (uint64_t)((left + 999999) / 1000000),
+		    0);
+		return;
+	}
+	real->timer_at = ESPL_NEVER;
+	real->rang = 1;
+	(void)espl__real_event(real, ESPL__EV_TIMER);
+}
+
+static void
+set_timer(struct espl__real *real, espl_time at)
+{
+	espl_time left;
+
+	real->timer_at = at;
+	(void)uv_timer_stop(&real->timer);
+	if (at == ESPL_NEVER)
+		return;
+	left = at - espl__real_clock(real);
+	if (left < 0)
+		left = 0;
+	if (left > INT64_C(3600000) * 1000000) /* looked at once an hour */
+		left = INT64_C(3600000) * 1000000;
+	uv_update_time(&real->loop);
+	(void)uv_timer_start(&real->timer, on_timer, (uint64_t)((left + 999999) / 1000000), 0);
+}
+
+/* Those whose time has come; each is told of once. */
+static void
+tell_arrivals(struct espl__real *real)
+{
+	const struct espl__jobs *jobs = espl__exec_workload(real->world.exec);
+	espl_time now = espl__real_clock(real);
+	double now_s = (double)now / 1e9;
+	const struct espl__search_setup *of;
+
+	for (uint32_t i = 0; (of = espl__exec_search_of(real->world.exec, i)) != NULL; i++) {
+		ESPL__GROW(real->told, real->told_cap, i + 1);
+		if (i == real->told_count)
+			real->told[real->told_count++] =
+			    (uint8_t)espl__exec_has_come(real->world.exec, i);
+		if (real->told[i] || of->arrives > now)
+			continue;
+		real->told[i] = 1;
+		espl__real_event(real, ESPL__EV_EXPERIMENT)->as.experiment.number = i;
+	}
+
+	for (; jobs != NULL && real->job_next < jobs->list.count; real->job_next++) {
+		if (jobs->list.jobs[real->job_next].arrives_s > now_s)
+			break;
+		espl__real_event(real, ESPL__EV_JOB)->as.job.number = real->job_next;
+	}
+}
+
+static void
+on_tick(uv_timer_t *timer)
+{
+	struct espl__real *real = timer->data;
+	int64_t tick = espl__tick();
+
+	real->ticked = 1;
+	if (tick - real->last_tick > STOOD_STILL) {
+		espl__agents_held(real, tick - real->last_tick);
+		espl__real_gangs_held(real, tick - real->last_tick);
+	}
+	real->last_tick = tick;
+	espl__agents_tick(real, tick);
+	espl__real_leases_tick(real, tick);
+	espl__real_gangs_tick(real, tick);
+	espl__real_compute_tick(real, tick);
+	tell_arrivals(real);
+	espl__spool_tick(real, tick);
+}
+
+static void
+on_prepare(uv_prepare_t *prepare)
+{
+	espl__agents_flush(prepare->data);
+}
+
+static espl_status
+real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__diag *diag)
+{
+	struct espl__real *real = real_of(world);
+	espl_status status;
+	uint32_t i;
+
+	real->base = now;
+	real->now = now;
+	real->base_tick = real->last_tick = espl__tick();
+	real->begun = 1;
+	for (i = 0; i < espl__exec_metric_count(world->exec); i++)
+		(void)espl__names_add(&real->metrics, espl__exec_metric_name(world->exec, i));
+	real->job_next = espl__exec_jobs_come(world->exec);
+	(void)espl__real_event(real, resumed ? ESPL__EV_RESUME : ESPL__EV_START);
+	espl__store_clean(real);
+	real->agents_lost = resumed;
+	if (resumed) {
+		status = espl__real_leases_resume(real, diag);
+		if (status != ESPL_OK)
+			return status;
+	}
+	if (uv_timer_start(&real->tick, on_tick, TICK_MS, TICK_MS) != 0 ||
+	    uv_prepare_start(&real->prepare, on_prepare) != 0)
+		return espl__fail(diag, ESPL_E_BUG, "the event loop's timers do not start");
+	return espl__real_cloud_start(real, diag);
+}
+
+/* Puts the batch that has filled into *round and begins to fill the other. */
+static void
+hand_over(struct espl__real *real, struct espl__round *round)
+{
+	struct espl__batch *batch = &real->batch[real->filling], *other;
+	espl_time now = espl__real_clock(real);
+
+	if (now > real->now)
+		real->now = now;
+	round->now = real->now;
+	round->events = batch->list;
+	round->count = batch->count;
+	if (batch->count == 0)
+		return;
+	real->filling ^= 1;
+	other = &real->batch[real->filling];
+	other->count = 0;
+	espl__arena_free(&other->arena);
+	memset(&other->arena, 0, sizeof other->arena);
+}
+
+static espl_status
+real_next(struct espl__world *world, struct espl__round *round, struct espl__diag *diag)
+{
+	struct espl__real *real = real_of(world);
+	int64_t until = espl__tick() + NEXT_LIMIT;
+
+	if (real->stop_wanted && !real->stop_told) {
+		real->stop_told = 1;
+		(void)espl__real_event(real, ESPL__EV_STOP);
+	}
+	/* What came while the executor was at work, then whatever is ready now. */
+	(void)uv_run(&real->loop, UV_RUN_NOWAIT);
+	while (real->batch[real->filling].count == 0 && espl__tick() < until) {
+		real->ticked = 0;
+		(void)uv_run(&real->loop, UV_RUN_ONCE);
+		if (real->ticked && real->batch[real->filling].count == 0)
+			break;
+	}
+	/* We may have stood still (a slow disk, Ctrl-Z): whoever has reported meanwhile was not
+	 * silent. */
+	if (real->rang)
+		(void)uv_run(&real->loop, UV_RUN_NOWAIT);
+	real->rang = 0;
+	if (real->leases_dirty) {
+		struct espl__diag own = ESPL__DIAG_INIT;
+
+		if (espl__store_save(real, &own) == ESPL_OK) {
+			real->leases_dirty = 0;
+		} else if (!real->troubled) { /* else machines are only given back now */
+			*diag = own;
+			return own.status;
+		}
+	}
+	hand_over(real, round);
+	return ESPL_OK;
+}
+
+/* Trials that were replied to now waited for us since the round's instant. */
+static void
+tell_held_up(struct espl__real *real)
+{
+	espl_span late = espl__real_clock(real) - real->now;
+
+	if (late > HELD_UP)
+		espl__real_event(real, ESPL__EV_HELD)->as.held.late = late;
+}
+
+static espl_status
+real_apply(struct espl__world *world, const struct espl__effect *effects, uint32_t count,
+    struct espl__diag *diag)
+{
+	struct espl__real *real = real_of(world);
+	uint32_t i, asked = 0;
+
+	for (i = 0; i < count; i++) {
+		const struct espl__effect *fx = &effects[i];
+		struct espl__rlease *lease;
+
+		switch (fx->type) {
+		case ESPL__FX_ACQUIRE:
+			if (espl__real_lease(real, fx->as.acquire.lease) == NULL) {
+				(void)espl__real_lease_add(real, fx->as.acquire.lease,
+				    fx->as.acquire.offer, fx->as.acquire.max_price_hour);
+				asked = 1;
+			}
+			break;
+		case ESPL__FX_RELEASE:
+			lease = espl__real_lease(real, fx->as.release.lease);
+			if (lease != NULL)
+				espl__real_release(real, lease, 0);
+			break;
+		case ESPL__FX_START:
+			if (espl__real_start(real, fx, diag) != ESPL_OK)
+				return diag != NULL ? diag->status : ESPL_E_CONFIG;
+			break;
+		case ESPL__FX_REPLY: espl__real_reply(real, fx); break;
+		case ESPL__FX_RESIZE: espl__real_resize(real, fx); break;
+		case ESPL__FX_KILL: espl__real_kill(real, fx); break;
+		case ESPL__FX_COLLECT:
+			espl__store_collect(real,
+			    (uint64_t)fx->as.collect.experiment << ESPL__TRIAL_BITS |
+				fx->as.collect.trial,
+			    fx->as.collect.keep);
+			break;
+		case ESPL__FX_TIMER: set_timer(real, fx->as.timer.at); break;
+		case ESPL__FX_COMPUTE: espl__real_compute(real, fx); break;
+		case ESPL__FX_END: break;
+		default:
+			return espl__fail(diag, ESPL_E_BUG,
+			    "effect %d is none that the real world knows", (int)fx->type);
+		}
+	}
+	if (asked)
+		espl__real_leases_ask(real);
+	espl__agents_flush(real);
+	tell_held_up(real);
+	return ESPL_OK;
+}
+
+static void
+real_stop(struct espl__world *world)
+{
+	real_of(world)->stop_wanted = 1;
+}
+
+static int
+agents_left(const struct espl__real *real)
+{
+	uint32_t i;
+
+	for (i = 0; i < real->lease_count; i++)
+		if (real->leases[i]->agent != NULL)
+			return 1;
+	return 0;
+}
+
+/* Turns the loop until nothing is left to wait for; events that come are nobody's any more. */
+static void
+drain(struct espl__real *real, int kill)
+{
+	int64_t begun = espl__tick(), limit = (kill ? 3 : 120) * ESPL__REAL_SECOND;
+	uint32_t i;
+
+	for (;;) {
+		int64_t since = espl__tick() - begun;
+		int busy = agents_left(real) || real->works > 0 || (!kill && real->lease_count > 0);
+
+		if (!busy || since > limit)
+			break;
+		(void)uv_run(&real->loop, UV_RUN_ONCE);
+		real->batch[real->filling].count = 0;
+	}
+	for (i = 0; i < real->lease_count; i++) {
+		if (real->leases[i]->agent != NULL)
+			espl__agent_kill(real->leases[i]->agent);
+		if (!kill)
+			espl__log(ESPL_WARN,
+			    "node %llu (%s) could not be released: see `espalier gc`",
+			    (unsigned long long)real->leases[i]->id,
+			    real->leases[i]->provider_id != NULL ? real->leases[i]->provider_id
+								 : real->leases[i]->token);
+	}
+}
+
+/* The last word: what drain could not wait for is dead now, and its handles close. */
+static void
+drain_killed(struct espl__real *real)
+{
+	int64_t begun = espl__tick();
+
+	while (
+	    (agents_left(real) || real->works > 0) && espl__tick() - begun < 5 * ESPL__REAL_SECOND)
+		(void)uv_run(&real->loop, UV_RUN_ONCE);
+}
+
+static void
+close_handle(uv_handle_t *handle, void *ctx)
+{
+	(void)ctx;
+	if (!uv_is_closing(handle))
+		uv_close(handle, NULL);
+}
+
+static void
+real_free(struct espl__real *real)
+{
+	int i;
+
+	espl__real_cloud_free(real); /* destroy may still cancel: the loop must live */
+	uv_walk(&real->loop, close_handle, NULL);
+	for (i = 0; i < 1000 && uv_loop_close(&real->loop) == UV_EBUSY; i++)
+		(void)uv_run(&real->loop, UV_RUN_NOWAIT);
+	espl__cloudio_free(real->io);
+	espl__real_gangs_free(real);
+	espl__real_leases_free(real);
+	for (i = 0; i < 2; i++) {
+		espl__arena_free(&real->batch[i].arena);
+		free(real->batch[i].list);
+	}
+	espl__names_free(&real->metrics);
+	espl__names_free(&real->spool_left);
+	espl__pids_free(&real->pids);
+	free(real->dir);
+	free(real);
+}
+
+static void
+real_close(struct espl__world *world, int kill)
+{
+	struct espl__real *real = real_of(world);
+	uint32_t i, left = 0;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+
+	real->closing = 1;
+	espl__real_compute_close(real);
+	for (i = 0; i < real->lease_count; i++) {
+		struct espl__rlease *lease = real->leases[i];
+
+		lease->agent_at = 0;
+		if (lease->agent != NULL)
+			espl__agent_close(lease->agent);
+	}
+	/* A machine of a cloud that never came up cannot be given back here. */
+	for (i = real->lease_count; !kill && i-- > 0;)
+		if (real->cloud_up && i < real->lease_count)
+			espl__real_release(real, real->leases[i], 0);
+	if (real->begun) {
+		drain(real, kill || !real->cloud_up);
+		drain_killed(real);
+	}
+	(void)espl__reap_orphans(&real->pids, 5000, &left);
+	if (left > 0)
+		espl__log(ESPL_ERROR, "%u processes of trials would not end", left);
+	if (real->begun && real->leases_dirty && espl__store_save(real, &diag) != ESPL_OK)
+		espl__log(ESPL_WARN, "%s", diag.text);
+	if (real->begun)
+		espl__store_close(real);
+	real_free(real);
+}
+
+static const struct espl__world_ops real_ops = { real_begin, real_next, real_apply, real_stop,
+	real_close };
+
+static espl_status
+init_loop(struct espl__real *real, struct espl__diag *diag)
+{
+	int failed = uv_loop_init(&real->loop);
+
+	if (failed != 0)
+		return espl__fail(diag, ESPL_E_REMOTE, "the event loop does not start: %s",
+		    uv_strerror(failed));
+	(void)uv_timer_init(&real->loop, &real->tick);
+	(void)uv_timer_init(&real->loop, &real->timer);
+	(void)uv_prepare_init(&real->loop, &real->prepare);
+	real->tick.data = real;
+	real->timer.data = real;
+	real->prepare.data = real;
+	return ESPL_OK;
+}
+
+espl_status
+espl__world_real(const struct espl__run_config *config, const struct espl__space *space,
+    const char *dir, uint64_t token, struct espl__world **out, struct espl__diag *diag)
+{
+	struct espl__real *real = espl__alloc(sizeof *real);
+	espl_status status;
+
+	real->world.ops = &real_ops;
+	real->config = config;
+	real->own = (struct espl__search_setup){ .config = config, .space = space };
+	real->dir = espl__strdup(dir);
+	real->token = token;
+	real->timer_at = ESPL_NEVER;
+	(void)snprintf(real->run, sizeof real->run, "%016llx", (unsigned long long)token);
+	status = init_loop(real, diag);
+	if (status != ESPL_OK) {
+		free(real->dir);
+		free(real);
+		return status;
+	}
+	if (espl__reap_init(&real->pids) != 0)
+		status = espl__fail_errno(diag, "cannot become the parent of orphaned processes");
+	(void)signal(SIGPIPE, SIG_IGN);
+	if (status == ESPL_OK)
+		status = espl__real_gangs_new(real, diag);
+	if (status == ESPL_OK)
+		status = espl__real_cloud_new(real, diag);
+	if (status != ESPL_OK) {
+		real_free(real);
+		return status;
+	}
+	*out = &real->world;
+	return ESPL_OK;
+}

@@ -1,0 +1,314 @@
+/* real.h - what the parts of the real world share; only driver/real/real*.c include it.
+ *
+ * One thread, one libuv loop.  Callbacks only queue events and frames; the executor is called by
+ * drive.c between two turns of the loop.  Times called `tick` are monotonic (base/tick.h); times
+ * of type espl_time are on the run's clock.
+ */
+#ifndef ESPL__REAL_H
+#define ESPL__REAL_H
+#include <stdio.h>
+#include <sys/types.h>
+#include <uv.h>
+#include "base/map.h"
+#include "exec/event.h"
+#include "node/wire.h"
+#include "real/cloudio.h"
+#include "real/reap.h"
+#include "run/world.h"
+
+#define ESPL__REAL_SECOND INT64_C(1000000000)
+#define ESPL__REAL_HELLO_LIMIT (60 * ESPL__REAL_SECOND)
+#define ESPL__REAL_CLOSE_LIMIT (10 * ESPL__REAL_SECOND) /* agents that do not go: SIGKILL */
+/* checkpoints are read whole first */
+#define ESPL__REAL_START_LIMIT (3600 * ESPL__REAL_SECOND)
+#define ESPL__REAL_AGENT_TRIES 3
+
+struct espl__real;
+struct espl__ragent;
+
+/* A lease as the world knows it, from FX_ACQUIRE (or resume) to EV_NODE ENDED. */
+struct espl__rlease {
+	uint64_t id;
+	uint32_t offer;
+	espl_money max_price_hour;
+	char *token, *offer_name, *market;
+	char *provider_id, *address, *detail; /* NULL until told */
+	espl_node_state cloud;                /* as the cloud last told; 0: not yet */
+	espl_node_state told;                 /* as the executor last heard from this driver */
+	uint32_t gpus;      /* READY: as the cloud said, else as the agent found */
+	int adopt;          /* comes from an earlier driver */
+	int asked;          /* acquire or adopt was called */
+	int releasing;      /* is to be given back */
+	int64_t release_at; /* tick at which release is called (again) */
+	int releases;       /* how often it was */
+	espl_reason blame;  /* reason told instead of the cloud's BY_USER; 0 none */
+	char *why;          /* in words, why it ends; NULL: we wanted it to */
+	int ended;          /* the cloud said so; told when the agent is gone */
+	espl_reason reason; /* of the end */
+	espl_money charged;
+	int tries;                  /* agents that failed in a row */
+	int64_t agent_at;           /* tick at which the next agent is started; 0 none */
+	struct espl__ragent *agent; /* NULL: none */
+};
+
+/* An agent process and the channel to it.  Freed when all its handles are closed. */
+enum espl__agent_state {
+	ESPL__AGENT_HELLO = 1,
+	ESPL__AGENT_READY,
+	ESPL__AGENT_CLOSING,
+	ESPL__AGENT_GONE
+};
+struct espl__ragent {
+	struct espl__real *real;
+	struct espl__rlease *lease; /* outlives it */
+	enum espl__agent_state state;
+	uv_process_t process;
+	uv_pipe_t to, from, log;
+	uv_write_t request;
+	int handles; /* open ones */
+	int eof, exited, writing;
+	int broken;             /* nothing it says counts any more */
+	int signalled;          /* by us */
+	int kills;              /* times that SIGKILL was sent */
+	int64_t born, deadline; /* ticks; deadline 0: none */
+	int64_t pinged, heard;
+	int here; /* on this machine */
+	uint32_t gpus, cpus;
+	struct espl__buf in, out, flight, text;
+	char why[512];  /* of the failure */
+	char said[300]; /* the last line of its standard error */
+};
+
+struct espl__rank_end {
+	uint32_t rank;
+	int32_t code;
+	uint64_t lease;
+	char *text, *said;
+};
+/* The ranks of a gang that were started on one node together: a gang of its own for the agent. */
+struct espl__part {
+	uint64_t lease, wing; /* wing: its number with the agent */
+	uint32_t first, count;
+	uint32_t live, leaves; /* ranks that have not left; that will in the resize */
+	/* off: it was to join, and is ended in place of that */
+	int started, ended, lost, joins, off;
+	/* tick by which its agent must have started or ended it; 0: none */
+	int64_t answer_by;
+};
+struct espl__rmember {
+	uint32_t part, index;
+	struct espl_slot slot;
+}; /* index: in its part */
+enum espl__rresize { ESPL__STEADY = 0, ESPL__PREPARING, ESPL__CHANGING };
+/* What the trials of one search run. */
+struct espl__rkind {
+	const struct espl__search_setup *of;
+	char *options; /* trial.options as text */
+	char **environment;
+	uint32_t environment_count;
+	uint64_t iterations_max; /* 0: the budget of each start */
+};
+struct espl__rgang {
+	struct espl__rgang *prev, *next;
+	const struct espl__rkind *kind;
+	uint64_t id, trial;
+	struct espl__part *parts;
+	uint32_t part_count, part_cap, started, ended;
+	uint64_t begun;         /* iteration it started from */
+	uint64_t last;          /* iteration last reported (at first: begun) */
+	uint64_t budget, saved; /* saved: newest seen of this gang, 0 none */
+	int waiting;            /* a report is with the executor */
+	int killed, lost, finished, warned;
+	int over;                  /* all processes are gone, but not all lines are read */
+	enum espl__directive told; /* PAUSE or STOP, once said */
+	/* tick at which one that was told to leave is ended; 0 none */
+	int64_t stay_until;
+	char *broken;          /* how it broke the protocol; NULL: it did not */
+	struct espl__buf held; /* lines that came before the reply to the one before */
+	uint32_t held_count;
+	struct espl__rank_end *ends;
+	uint32_t end_count, end_cap;
+	struct espl__rmember *members, *coming; /* by rank; coming: in the resize under way */
+	uint32_t world, coming_world;
+	uint32_t generation, port; /* resizes so far; the door of rank 0 */
+	enum espl__rresize resize;
+	uint32_t expected;    /* ranks that are not ready yet to join */
+	int changed, failing; /* the new ranks go on; a rank has failed */
+	int64_t took;
+	struct espl__start_plan *plan; /* what to start, until it was sent (waits for a port) */
+};
+
+struct espl__batch {
+	struct espl__arena arena;
+	struct espl__event *list;
+	uint32_t count, cap;
+};
+struct espl__compute_job;
+
+struct espl__offer_name {
+	char *name, *market;
+};
+
+struct espl__real {
+	struct espl__world world; /* first */
+	const struct espl__run_config *config;
+	struct espl__search_setup own; /* of an ordinary run */
+	char *dir;
+	uint64_t token;
+	char run[20]; /* token in hex: label of machines */
+	uv_loop_t loop;
+	uv_timer_t tick, timer;
+	uv_prepare_t prepare;
+	int ticked, begun, closing;
+	int rang;                 /* the timer has, in the batch that fills */
+	int troubled;             /* EV_TROUBLE was told */
+	unsigned saved_in_vain;   /* saves that failed, with none between that did not */
+	volatile int stop_wanted; /* set by stop (a signal handler may) */
+	int stop_told;
+	int64_t base_tick; /* clock: base + tick - base_tick */
+	int64_t last_tick; /* of the loop's own timer */
+	espl_time base, now, timer_at;
+	struct espl__batch batch[2];
+	int filling; /* the batch that events go to */
+	/* cloud */
+	struct espl__host_env env;
+	struct espl_run about; /* for the cloud */
+	espl_time env_now;
+	struct espl__instance *cloud;
+	const struct espl_cloud_ops *ops;
+	struct espl__cloudio *io;
+	struct espl_cloud_events events;
+	int cloud_up, cloud_failed;
+	struct espl__offer_name *offers;
+	uint32_t offer_count, offer_cap;
+	int gpus_offered;             /* at least one offer has GPUs */
+	struct espl__rlease **leases; /* by number, rising */
+	uint32_t lease_count, lease_cap;
+	int leases_dirty;
+	uint8_t *told; /* [search]: the executor was told that it has come */
+	uint32_t told_count, told_cap;
+	int64_t spool_at;              /* tick of the next look into the spool */
+	struct espl__names spool_left; /* requests that were answered and cannot be removed */
+	uint64_t job_next;             /* of a workload's jobs, the first that has not come */
+	/* gangs */
+	struct espl__map gang_map;
+	struct espl__rgang *gangs;
+	struct espl__names metrics;
+	struct espl__rkind **kinds; /* by number of the search */
+	uint32_t kind_count, kind_cap;
+	/* store, computations, children */
+	uint32_t works; /* removals under way */
+	uint64_t trash;
+	int agents_lost; /* in this run: they may have left folders */
+	struct espl__compute_job *jobs;
+	struct espl__pids pids;
+};
+
+/* real.c */
+struct espl__event *espl__real_event(struct espl__real *,
+    enum espl__event_type);                                /* valid until the next one */
+struct espl__arena *espl__real_arena(struct espl__real *); /* lives as long as the queued events */
+espl_time espl__real_clock(const struct espl__real *);
+
+/* real_cloud.c: the plugin, its offers and events. */
+espl_status espl__real_cloud_new(struct espl__real *, struct espl__diag *);
+espl_status espl__real_cloud_start(struct espl__real *, struct espl__diag *);
+void espl__real_cloud_free(struct espl__real *);
+void espl__real_enter(struct espl__real *); /* before every call into the plugin */
+
+/* real_leases.c: from FX_ACQUIRE to ENDED. */
+struct espl__rlease *espl__real_lease(const struct espl__real *, uint64_t id);
+struct espl__rlease *espl__real_lease_add(struct espl__real *, uint64_t id, uint32_t offer,
+    espl_money max_price_hour);
+void espl__real_leases_ask(struct espl__real *); /* acquire or adopt what was not yet */
+void espl__real_release(struct espl__real *, struct espl__rlease *, espl_reason blame);
+void espl__real_lease_event(struct espl__real *, const struct espl_node_event *);
+void espl__real_lease_hello(struct espl__real *, struct espl__rlease *); /* its agent answers */
+void espl__real_lease_agent_gone(struct espl__real *, struct espl__rlease *,
+    const struct espl__ragent *);
+void espl__real_leases_tick(struct espl__real *, int64_t tick);
+espl_status espl__real_leases_resume(struct espl__real *, struct espl__diag *);
+void espl__real_lease_view(const struct espl__rlease *, struct espl_lease *);
+void espl__real_leases_free(struct espl__real *);
+
+/* real_agent.c: the process and its channel. */
+void espl__agent_start(struct espl__real *, struct espl__rlease *);
+void espl__agent_send(struct espl__ragent *, enum espl__message, const struct espl__buf *);
+void espl__agent_close(struct espl__ragent *); /* end it: EOF, then SIGKILL */
+void espl__agent_break(struct espl__ragent *, const char *format, ...) ESPL_PRINTF(2, 3);
+void espl__agent_kill(struct espl__ragent *); /* SIGKILL now */
+void espl__agents_flush(struct espl__real *);
+void espl__agents_tick(struct espl__real *, int64_t tick);
+void espl__agents_held(struct espl__real *,
+    int64_t late); /* the driver was suspended this long; agents may have been, too */
+
+/* real_start.c, real_gangs.c, real_lines.c */
+espl_status espl__real_gangs_new(struct espl__real *, struct espl__diag *);
+void espl__real_gangs_free(struct espl__real *);
+void espl__real_kinds_free(struct espl__real *);
+espl_status espl__real_start(struct espl__real *, const struct espl__effect *, struct espl__diag *);
+void espl__real_reply(struct espl__real *, const struct espl__effect *);
+void espl__real_kill(struct espl__real *, const struct espl__effect *);
+void espl__real_gangs_tick(struct espl__real *, int64_t tick);
+void espl__real_gangs_held(struct espl__real *, int64_t late);
+void espl__real_gangs_agent(struct espl__real *); /* a new agent: gangs that wait for it begin */
+/* What all parts of a gang are told, but for who and where; `params` is to live as long. */
+void espl__real_start_fill(struct espl__real *, const struct espl__rgang *,
+    const struct espl__rlease *first, const double *values, struct espl__start *,
+    struct espl__buf *params);
+void espl__real_send_starts(struct espl__real *, struct espl__rgang *, uint32_t port);
+void espl__real_plan_free(struct espl__rgang *);
+struct espl__ragent *espl__real_part_agent(const struct espl__real *,
+    const struct espl__part *); /* NULL: none that works */
+struct espl__rgang *espl__real_gang(const struct espl__real *, uint64_t id);
+/* A message of the agent of `lease`; -1: its payload is bad. */
+int espl__real_gang_message(struct espl__real *, struct espl__rlease *, uint8_t type,
+    struct espl__reader *);
+void espl__real_gangs_lost(struct espl__real *, uint64_t lease); /* all its processes are gone */
+void espl__real_gang_finish(struct espl__real *, struct espl__rgang *); /* EV_ENDED; frees it */
+void espl__real_gang_kill_parts(struct espl__real *, struct espl__rgang *, uint64_t grace_ms);
+void espl__real_leave_soon(struct espl__rgang *);
+void espl__real_gang_break(struct espl__real *, struct espl__rgang *, const char *format, ...)
+    ESPL_PRINTF(3, 4);
+void espl__real_say(struct espl__real *, struct espl__rgang *, enum espl__directive,
+    uint64_t budget);
+void espl__real_tell(struct espl__real *, const struct espl__rgang *, const char *text);
+void espl__real_line(struct espl__real *, struct espl__rgang *, const char *text, size_t);
+void espl__real_lines_held(struct espl__real *,
+    struct espl__rgang *); /* the next of those held back */
+/* real_resize.c: gangs that change while they live. */
+void espl__real_resize(struct espl__real *, const struct espl__effect *);
+int espl__real_resize_now(struct espl__real *, struct espl__rgang *,
+    uint64_t budget); /* 1: in place of CONTINUE */
+void espl__real_resize_off(struct espl__real *,
+    struct espl__rgang *); /* it is told to leave instead */
+int espl__real_resize_line(struct espl__real *, struct espl__rgang *, const char *text,
+    size_t); /* 1: it was one */
+void espl__real_resize_left(struct espl__real *, struct espl__rgang *, struct espl__part *);
+/* real_gpu.c: news of GPUs (-1: its payload is bad); did they end the gang, and must the run stop
+ * for it? */
+int espl__real_gpu_message(struct espl__real *, const struct espl__rlease *, struct espl__reader *);
+int espl__real_gpu_fault(const struct espl__rgang *);
+const char *espl__real_gpu_trouble(const struct espl__rgang *); /* NULL: no */
+/* real_ends.c: how and why a gang ended, in words. */
+void espl__real_gang_verdict(struct espl__real *, const struct espl__rgang *, struct espl__event *);
+/* Tells that the run's folder cannot be written, or that GPUs cannot be shared as wanted, if the
+ * gang ended for that. */
+void espl__real_gang_trouble(struct espl__real *, const struct espl__rgang *);
+
+/* spool.c: what users want of a running pool. */
+void espl__spool_tick(struct espl__real *, int64_t tick);
+
+/* store.c: DIR/leases.json and the removal of checkpoints. */
+espl_status espl__store_save(const struct espl__real *, struct espl__diag *);
+/* Fills the strings of the leases that are known to the world already. */
+espl_status espl__store_load(struct espl__real *, struct espl__diag *);
+void espl__store_collect(struct espl__real *, uint64_t trial, uint64_t keep);
+void espl__store_clean(struct espl__real *); /* what a removal left behind */
+void espl__store_close(struct espl__real *); /* nothing empty is left */
+
+/* real_compute.c: computations of policies in child processes. */
+void espl__real_compute(struct espl__real *, const struct espl__effect *);
+void espl__real_compute_tick(struct espl__real *, int64_t tick);
+void espl__real_compute_close(struct espl__real *);
+#endif

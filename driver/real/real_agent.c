@@ -1,0 +1,554 @@
+/* real_agent.c - one espalier-agent and the channel to it: start, frames, end.
+ *
+ * Whatever goes wrong ends the same way: the channel is closed, the process waited for (and
+ * killed when it does not go), all handles closed; then the lease hears that its agent is gone.
+ */
+#include "real/real.h"
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/tick.h"
+#include "plugin/instance.h"
+
+#define HEARTBEAT_MS 3000u
+#define SILENT_MOST (30 * ESPL__REAL_SECOND)
+#define READ_ROOM 65536u
+/* a second apart; a process that waits for a dead disk does not die */
+#define KILLS_MOST 30
+#define BROKEN_LIMIT (2 * ESPL__REAL_SECOND)
+#define OUTPUT_LIMIT (200 * INT64_C(1000000)) /* after the exit: who still holds the pipe? */
+
+static void
+agent_closed(uv_handle_t *handle)
+{
+	struct espl__ragent *agent = handle->data;
+
+	if (--agent->handles > 0)
+		return;
+	espl__real_lease_agent_gone(agent->real, agent->lease, agent);
+	espl__buf_free(&agent->in);
+	espl__buf_free(&agent->out);
+	espl__buf_free(&agent->flight);
+	espl__buf_free(&agent->text);
+	free(agent);
+}
+
+static void
+close_once(void *handle)
+{
+	uv_handle_t *h = handle;
+
+	if (h->type != UV_UNKNOWN_HANDLE && !uv_is_closing(h))
+		uv_close(h, agent_closed);
+}
+
+static void
+close_all(struct espl__ragent *agent)
+{
+	agent->state = ESPL__AGENT_GONE;
+	agent->deadline = 0;
+	close_once(&agent->to);
+	close_once(&agent->from);
+	close_once(&agent->log);
+	close_once(&agent->process);
+}
+
+static void
+signal_agent(struct espl__ragent *agent, int number)
+{
+	pid_t pid = (pid_t)agent->process.pid;
+
+	if (!agent->exited && pid > 1) {
+		agent->signalled = 1;
+		(void)kill(-pid, number); /* its own group: wrappers like ssh with it */
+		(void)kill(pid, number);
+	}
+}
+
+void
+espl__agent_close(struct espl__ragent *agent)
+{
+	if (agent->state >= ESPL__AGENT_CLOSING)
+		return;
+	espl__agents_flush(agent->real);
+	if (agent->state >= ESPL__AGENT_CLOSING) /* the flush found it broken */
+		return;
+	agent->state = ESPL__AGENT_CLOSING;
+	agent->deadline = espl__tick() + ESPL__REAL_CLOSE_LIMIT;
+	close_once(&agent->to); /* the end of the channel: it ends all and exits */
+	if (agent->exited && agent->eof)
+		close_all(agent);
+}
+
+void
+espl__agent_break(struct espl__ragent *agent, const char *format, ...)
+{
+	va_list list;
+
+	if (agent->broken || agent->state >= ESPL__AGENT_CLOSING)
+		return;
+	va_start(list, format);
+	(void)vsnprintf(agent->why, sizeof agent->why, format, list);
+	va_end(list);
+	agent->broken = 1;
+	espl__buf_clear(&agent->out);
+	espl__agent_close(agent);
+	if (agent->state == ESPL__AGENT_CLOSING)
+		agent->deadline = espl__tick() + BROKEN_LIMIT;
+}
+
+void
+espl__agent_kill(struct espl__ragent *agent)
+{
+	espl__agent_close(agent);
+	if (agent->state == ESPL__AGENT_GONE)
+		return;
+	signal_agent(agent, SIGKILL);
+}
+
+/* ---- what it says ---- */
+
+static int
+hello_back(struct espl__ragent *agent, struct espl__reader *reader)
+{
+	char version[64];
+	uint32_t protocol = espl__get_u32(reader);
+
+	espl__get_str(reader, version, sizeof version);
+	agent->gpus = espl__get_u32(reader);
+	agent->cpus = espl__get_u32(reader);
+	(void)espl__get_v64(reader);
+	if (reader->bad)
+		return -1;
+	if (protocol != ESPL__WIRE_PROTOCOL) {
+		espl__agent_break(agent,
+		    "its espalier-agent (version %s) speaks protocol %u, this program %u", version,
+		    protocol, ESPL__WIRE_PROTOCOL);
+		return 0;
+	}
+	if (agent->state != ESPL__AGENT_HELLO)
+		return 0;
+	agent->state = ESPL__AGENT_READY;
+	agent->deadline = 0;
+	agent->said[0] = '\0'; /* it has nothing to do with what may come */
+	espl__real_lease_hello(agent->real, agent->lease);
+	return 0;
+}
+
+static int
+log_message(struct espl__ragent *agent, struct espl__reader *reader)
+{
+	espl_level level = espl__get_u8(reader);
+	size_t size;
+	const char *text = espl__get_bytes(reader, &size);
+
+	if (reader->bad)
+		return -1;
+	if (level < ESPL_DEBUG || level > ESPL_ERROR)
+		level = ESPL_INFO;
+	espl__log(level, "node %llu: %.*s", (unsigned long long)agent->lease->id,
+	    (int)(size < 2000 ? size : 2000), text != NULL ? text : "");
+	return 0;
+}
+
+static int
+take_frame(struct espl__ragent *agent, uint8_t type, struct espl__reader *reader)
+{
+	if (type == ESPL__MSG_HELLO_BACK)
+		return hello_back(agent, reader);
+	if (agent->state == ESPL__AGENT_HELLO && type != ESPL__MSG_LOG)
+		return -1;
+	switch (type) {
+	case ESPL__MSG_PONG: return 0;
+	case ESPL__MSG_LOG: return log_message(agent, reader);
+	case ESPL__MSG_GPU: return espl__real_gpu_message(agent->real, agent->lease, reader);
+	default: return espl__real_gang_message(agent->real, agent->lease, type, reader);
+	}
+}
+
+static void
+take_frames(struct espl__ragent *agent)
+{
+	size_t from = 0;
+
+	while (!agent->broken) {
+		struct espl__reader reader;
+		uint8_t type;
+		size_t used;
+		int got = espl__frame_get(&agent->in, from, &type, &reader, &used);
+
+		if (got == 0)
+			break;
+		if (got < 0) {
+			espl__agent_break(agent, "what it sent is no message of espalier-agent");
+			break;
+		}
+		if (take_frame(agent, type, &reader) != 0)
+			espl__agent_break(agent, "it sent a message of type %u that cannot be read",
+			    type);
+		from += used;
+	}
+	if (from > 0) {
+		memmove(agent->in.data, agent->in.data + from, agent->in.size - from);
+		agent->in.size -= from;
+	}
+}
+
+static void
+from_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+	struct espl__ragent *agent = handle->data;
+
+	(void)suggested;
+	espl__buf_reserve(&agent->in, READ_ROOM);
+	*buf = uv_buf_init((char *)agent->in.data + agent->in.size, READ_ROOM);
+}
+
+static void
+from_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
+{
+	struct espl__ragent *agent = stream->data;
+
+	(void)buf;
+	if (got > 0) {
+		agent->heard = espl__tick();
+		agent->in.size += (size_t)got;
+		if (agent->broken)
+			espl__buf_clear(&agent->in);
+		else
+			take_frames(agent);
+		return;
+	}
+	if (got == 0)
+		return;
+	agent->eof = 1;
+	(void)uv_read_stop(stream);
+	if (agent->exited)
+		close_all(agent);
+	else
+		espl__agent_break(agent,
+		    agent->state == ESPL__AGENT_HELLO ? "it could not be reached"
+						      : "its channel closed");
+}
+
+static void
+log_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+	struct espl__ragent *agent = handle->data;
+
+	(void)suggested;
+	espl__buf_reserve(&agent->text, 4096);
+	*buf = uv_buf_init((char *)agent->text.data + agent->text.size, 4096);
+}
+
+/* Lines of its standard error: ssh and the loader speak there. */
+static void
+log_read(uv_stream_t *stream, ssize_t got, const uv_buf_t *buf)
+{
+	struct espl__ragent *agent = stream->data;
+	char *line, *end;
+	size_t left;
+
+	(void)buf;
+	if (got < 0) {
+		(void)uv_read_stop(stream);
+		return;
+	}
+	agent->text.size += (size_t)got;
+	line = (char *)agent->text.data;
+	left = agent->text.size;
+	while (left > 0 && ((end = memchr(line, '\n', left)) != NULL || left > 4000)) {
+		size_t length = end != NULL ? (size_t)(end - line) : left;
+
+		espl__log(ESPL_WARN, "node %llu: %.*s", (unsigned long long)agent->lease->id,
+		    (int)length, line);
+		(void)snprintf(agent->said, sizeof agent->said, ": %.*s", (int)length, line);
+		length += end != NULL;
+		line += length;
+		left -= length;
+	}
+	if (left > 0)
+		memmove(agent->text.data, line, left);
+	agent->text.size = left;
+}
+
+static void
+agent_exit(uv_process_t *process, int64_t status, int number)
+{
+	struct espl__ragent *agent = process->data;
+
+	espl__pids_remove(&agent->real->pids, (pid_t)process->pid);
+	agent->exited = 1;
+	if (!agent->signalled &&
+	    (agent->state < ESPL__AGENT_CLOSING || (agent->broken && agent->eof))) {
+		if (number != 0)
+			(void)snprintf(agent->why, sizeof agent->why,
+			    "espalier-agent was killed by signal %d%s", number, agent->said);
+		else if (agent->why[0] == '\0' || status != 0)
+			(void)snprintf(agent->why, sizeof agent->why,
+			    "espalier-agent exited with status %d%s", (int)status, agent->said);
+	}
+	if (agent->state < ESPL__AGENT_CLOSING) {
+		agent->state = ESPL__AGENT_CLOSING;
+		close_once(&agent->to);
+	}
+	agent->deadline = espl__tick() + OUTPUT_LIMIT;
+	if (agent->eof)
+		close_all(agent);
+}
+
+/* ---- what it is told ---- */
+
+void
+espl__agent_send(struct espl__ragent *agent, enum espl__message type,
+    const struct espl__buf *payload)
+{
+	if (agent->state >= ESPL__AGENT_CLOSING)
+		return;
+	espl__frame_put(&agent->out, type, payload != NULL ? payload->data : NULL,
+	    payload != NULL ? payload->size : 0);
+}
+
+static void
+written(uv_write_t *request, int status)
+{
+	struct espl__ragent *agent = request->data;
+
+	agent->writing = 0;
+	espl__buf_clear(&agent->flight);
+	if (status < 0 && status != UV_ECANCELED)
+		espl__agent_break(agent, "its channel broke: %s", uv_strerror(status));
+}
+
+static void
+flush(struct espl__ragent *agent)
+{
+	uv_buf_t buf;
+	struct espl__buf swap;
+	int sent;
+
+	if (agent->out.size == 0 || agent->writing || agent->state >= ESPL__AGENT_CLOSING)
+		return;
+	buf = uv_buf_init((char *)agent->out.data, (unsigned)agent->out.size);
+	sent = uv_try_write((uv_stream_t *)&agent->to, &buf, 1);
+	if (sent < 0 && sent != UV_EAGAIN) {
+		espl__buf_clear(&agent->out);
+		espl__agent_break(agent, "its channel broke: %s", uv_strerror(sent));
+		return;
+	}
+	if (sent == (int)agent->out.size) {
+		espl__buf_clear(&agent->out);
+		return;
+	}
+	swap = agent->flight;
+	agent->flight = agent->out;
+	agent->out = swap;
+	espl__buf_clear(&agent->out);
+	sent = sent < 0 ? 0 : sent;
+	buf = uv_buf_init((char *)agent->flight.data + sent,
+	    (unsigned)(agent->flight.size - (size_t)sent));
+	agent->request.data = agent;
+	agent->writing =
+	    uv_write(&agent->request, (uv_stream_t *)&agent->to, &buf, 1, written) == 0;
+	if (!agent->writing)
+		espl__agent_break(agent, "its channel broke");
+}
+
+void
+espl__agents_flush(struct espl__real *real)
+{
+	uint32_t i;
+
+	for (i = 0; i < real->lease_count; i++)
+		if (real->leases[i]->agent != NULL)
+			flush(real->leases[i]->agent);
+}
+
+static void
+tick_agent(struct espl__ragent *agent, int64_t tick)
+{
+	if (agent->deadline != 0 && tick >= agent->deadline) {
+		if (agent->state == ESPL__AGENT_HELLO) {
+			espl__agent_break(agent, "espalier-agent did not answer within 60 s");
+		} else if (agent->exited) {
+			close_all(agent);
+		} else if (agent->state == ESPL__AGENT_CLOSING && agent->kills++ < KILLS_MOST) {
+			signal_agent(agent, SIGKILL);
+			agent->deadline = tick + ESPL__REAL_SECOND;
+		} else if (agent->state == ESPL__AGENT_CLOSING) {
+			espl__log(ESPL_ERROR,
+			    "node %llu: process %ld cannot be killed (does it wait for a disk?); "
+			    "it is left behind",
+			    (unsigned long long)agent->lease->id, (long)agent->process.pid);
+			close_all(agent);
+		}
+		return;
+	}
+	if (agent->state != ESPL__AGENT_READY)
+		return;
+	if (tick - agent->heard > SILENT_MOST) {
+		espl__agent_break(agent, "no sign of life for %d s",
+		    (int)(SILENT_MOST / ESPL__REAL_SECOND));
+	} else if (tick - agent->pinged >= HEARTBEAT_MS * INT64_C(1000000)) {
+		agent->pinged = tick;
+		espl__agent_send(agent, ESPL__MSG_PING, NULL);
+	}
+}
+
+void
+espl__agents_tick(struct espl__real *real, int64_t tick)
+{
+	uint32_t i;
+
+	for (i = 0; i < real->lease_count; i++)
+		if (real->leases[i]->agent != NULL)
+			tick_agent(real->leases[i]->agent, tick);
+}
+
+void
+espl__agents_held(struct espl__real *real, int64_t late)
+{
+	for (uint32_t i = 0; i < real->lease_count; i++) {
+		struct espl__ragent *agent = real->leases[i]->agent;
+
+		if (agent == NULL)
+			continue;
+		agent->heard += late;
+		agent->pinged += late;
+		if (agent->deadline != 0)
+			agent->deadline += late;
+	}
+}
+
+/* ---- start ---- */
+
+struct argv_copy {
+	struct espl_argv_sink sink;
+	char **argv;
+	uint32_t argc;
+};
+
+static espl_status
+copy_argv(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
+{
+	struct argv_copy *copy = (struct argv_copy *)(void *)sink;
+	uint32_t i;
+
+	if (copy->argv != NULL)
+		return ESPL_E_REJECTED;
+	copy->argv = espl__alloc((argc + 2) * sizeof *copy->argv);
+	for (i = 0; i < argc; i++)
+		copy->argv[i] = espl__strdup(argv[i]);
+	copy->argc = argc;
+	return ESPL_OK;
+}
+
+/* Starts argv with pipes on its three streams; 0 or libuv's error. */
+static int
+spawn(struct espl__ragent *agent, char **argv)
+{
+	uv_process_options_t options;
+	uv_stdio_container_t stdio[3];
+
+	memset(&options, 0, sizeof options);
+	stdio[0].flags = UV_CREATE_PIPE | UV_READABLE_PIPE;
+	stdio[0].data.stream = (uv_stream_t *)&agent->to;
+	stdio[1].flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE;
+	stdio[1].data.stream = (uv_stream_t *)&agent->from;
+	stdio[2].flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE;
+	stdio[2].data.stream = (uv_stream_t *)&agent->log;
+	options.file = argv[0];
+	options.args = argv;
+	options.flags = UV_PROCESS_DETACHED; /* a Ctrl-C at the terminal is the driver's alone */
+	options.stdio_count = 3;
+	options.stdio = stdio;
+	options.exit_cb = agent_exit;
+	agent->handles++;
+	return uv_spawn(&agent->real->loop, &agent->process, &options);
+}
+
+static int
+is_here(const char *address)
+{
+	return address == NULL || address[0] == '\0' || strncmp(address, "127.", 4) == 0 ||
+	    strcmp(address, "localhost") == 0 || strcmp(address, "::1") == 0;
+}
+
+static void
+say_hello(struct espl__ragent *agent)
+{
+	struct espl__buf payload = { NULL, 0, 0 };
+	const char *address = agent->lease->address;
+
+	agent->here = is_here(address);
+	espl__put_u32(&payload, ESPL__WIRE_PROTOCOL);
+	espl__put_str(&payload, agent->real->dir);
+	espl__put_u64(&payload, agent->real->token);
+	espl__put_u64(&payload, agent->lease->id);
+	espl__put_str(&payload, address != NULL && address[0] != '\0' ? address : "127.0.0.1");
+	/* An agent here sees our end at once, and may wait while we are stopped (Ctrl-Z). */
+	espl__put_u32(&payload, agent->here ? 0 : HEARTBEAT_MS);
+	espl__agent_send(agent, ESPL__MSG_HELLO, &payload);
+	espl__buf_free(&payload);
+}
+
+static struct espl__ragent *
+new_agent(struct espl__real *real, struct espl__rlease *lease)
+{
+	struct espl__ragent *agent = espl__alloc(sizeof *agent);
+
+	agent->real = real;
+	agent->lease = lease;
+	agent->state = ESPL__AGENT_HELLO;
+	agent->born = agent->heard = agent->pinged = espl__tick();
+	agent->deadline = agent->born + ESPL__REAL_HELLO_LIMIT;
+	(void)uv_pipe_init(&real->loop, &agent->to, 0);
+	(void)uv_pipe_init(&real->loop, &agent->from, 0);
+	(void)uv_pipe_init(&real->loop, &agent->log, 0);
+	agent->handles = 3;
+	agent->to.data = agent->from.data = agent->log.data = agent->process.data = agent;
+	lease->agent = agent;
+	return agent;
+}
+
+void
+espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
+{
+	struct argv_copy copy = { { (uint32_t)sizeof copy.sink, 0, copy_argv }, NULL, 0 };
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	struct espl_lease view;
+	struct espl__ragent *agent;
+	uint32_t i;
+	espl_status status;
+	int failed = 0;
+
+	if (lease->agent != NULL)
+		return;
+	agent = new_agent(real, lease);
+	espl__real_lease_view(lease, &view);
+	espl__real_enter(real);
+	status = real->ops->reach(real->cloud->self, &view, &copy.sink, &error);
+	if (copy.argv == NULL)
+		copy.argv = espl__alloc(2 * sizeof *copy.argv);
+	copy.argv[copy.argc] = espl__format("%s/espalier-agent", espl__libexec());
+	if (status == ESPL_OK)
+		failed = spawn(agent, copy.argv);
+	if (status != ESPL_OK || failed != 0) {
+		(void)snprintf(agent->why, sizeof agent->why, "cannot start '%s': %s", copy.argv[0],
+		    status != ESPL_OK ? error.text : uv_strerror(failed));
+		agent->exited = agent->eof = agent->broken = 1;
+		close_all(agent);
+	} else {
+		espl__pids_add(&real->pids, (pid_t)agent->process.pid);
+		(void)uv_read_start((uv_stream_t *)&agent->from, from_alloc, from_read);
+		(void)uv_read_start((uv_stream_t *)&agent->log, log_alloc, log_read);
+		say_hello(agent);
+		espl__real_gangs_agent(real);
+		flush(agent);
+	}
+	for (i = 0; i <= copy.argc; i++)
+		free(copy.argv[i]);
+	free(copy.argv);
+}

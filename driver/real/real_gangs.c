@@ -1,0 +1,517 @@
+/* real_gangs.c - gangs on agents: answered, killed, and ended once (real_start.c starts them).
+ *
+ * A gang has ended when its part on every node has: by the agent's word, or because the agent is
+ * gone and whatever it left behind was ended by the driver.
+ */
+#include "real/real.h"
+#include <stdarg.h>
+#include <string.h>
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/tick.h"
+
+/* beyond the grace: for an agent to see the processes gone */
+#define KILL_LIMIT (60 * ESPL__REAL_SECOND)
+
+static void
+free_gang(struct espl__real *real, struct espl__rgang *gang)
+{
+	uint32_t i;
+
+	(void)espl__map_remove(&real->gang_map, gang->id);
+	for (i = 0; i < gang->part_count; i++)
+		(void)espl__map_remove(&real->gang_map, gang->parts[i].wing);
+	if (gang->prev != NULL)
+		gang->prev->next = gang->next;
+	else
+		real->gangs = gang->next;
+	if (gang->next != NULL)
+		gang->next->prev = gang->prev;
+	espl__real_plan_free(gang);
+	for (i = 0; i < gang->end_count; i++) {
+		free(gang->ends[i].text);
+		free(gang->ends[i].said);
+	}
+	free(gang->ends);
+	free(gang->parts);
+	free(gang->members);
+	free(gang->coming);
+	free(gang->broken);
+	espl__buf_free(&gang->held);
+	free(gang);
+}
+
+void
+espl__real_gangs_free(struct espl__real *real)
+{
+	while (real->gangs != NULL)
+		free_gang(real, real->gangs);
+	espl__map_free(&real->gang_map);
+	espl__real_kinds_free(real);
+	free(real->told);
+}
+
+struct espl__rgang *
+espl__real_gang(const struct espl__real *real, uint64_t id)
+{
+	return espl__map_get(&real->gang_map, id);
+}
+
+struct espl__ragent *
+espl__real_part_agent(const struct espl__real *real, const struct espl__part *part)
+{
+	struct espl__rlease *lease = espl__real_lease(real, part->lease);
+
+	if (lease == NULL || lease->agent == NULL || lease->agent->state >= ESPL__AGENT_CLOSING)
+		return NULL;
+	return lease->agent;
+}
+
+/* ---- the end ---- */
+
+void
+espl__real_gang_finish(struct espl__real *real, struct espl__rgang *gang)
+{
+	struct espl__event *event;
+
+	espl__real_gang_trouble(real, gang); /* before the end: nothing starts in between */
+	event = espl__real_event(real, ESPL__EV_ENDED);
+	espl__real_gang_verdict(real, gang, event);
+	free_gang(real, gang);
+}
+
+/* One more part is gone; the rest of a gang without it is ended too.  May free the gang. */
+static void
+part_gone(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part, int failed,
+    uint64_t grace_ms)
+{
+	if (part->ended)
+		return;
+	part->ended = 1;
+	gang->ended++;
+	if (gang->ended == gang->part_count ||
+	    gang->plan != NULL) { /* a plan left: nothing was started */
+		/* Reports that did not wait for their answers come before the end; what was said in
+		 * a change of ranks that did not come to its end is lost with it. */
+		gang->over = gang->held_count > 0 && gang->started == gang->part_count &&
+		    gang->resize != ESPL__CHANGING && !gang->lost && !gang->killed &&
+		    gang->broken == NULL;
+		if (!gang->over)
+			espl__real_gang_finish(real, gang);
+		return;
+	}
+	if (failed)
+		espl__real_gang_kill_parts(real, gang, grace_ms);
+}
+
+void
+espl__real_gangs_lost(struct espl__real *real, uint64_t lease)
+{
+	struct espl__rgang *gang, *next;
+	uint32_t i;
+
+	for (gang = real->gangs; gang != NULL; gang = next) {
+		next = gang->next;
+		for (i = 0; i < gang->part_count; i++) {
+			if (gang->parts[i].lease == lease && !gang->parts[i].ended) {
+				gang->lost = gang->parts[i].lost = 1;
+				part_gone(real, gang, &gang->parts[i], 1, 0);
+				break;
+			}
+		}
+	}
+}
+
+/* ---- orders ---- */
+
+/* A line for rank 0, wherever it is. */
+void
+espl__real_tell(struct espl__real *real, const struct espl__rgang *gang, const char *text)
+{
+	const struct espl__part *part = &gang->parts[gang->members[0].part];
+	struct espl__ragent *agent = espl__real_part_agent(real, part);
+	struct espl__buf payload = { NULL, 0, 0 };
+
+	if (agent == NULL || part->ended)
+		return;
+	espl__put_v64(&payload, part->wing);
+	espl__put_str(&payload, text);
+	espl__agent_send(agent, ESPL__MSG_REPLY, &payload);
+	espl__buf_free(&payload);
+}
+
+void
+espl__real_say(struct espl__real *real, struct espl__rgang *gang, enum espl__directive directive,
+    uint64_t budget)
+{
+	char text[40];
+
+	switch (directive) {
+	case ESPL__CHECKPOINT: (void)snprintf(text, sizeof text, "checkpoint"); break;
+	case ESPL__PAUSE: (void)snprintf(text, sizeof text, "pause"); break;
+	case ESPL__STOP: (void)snprintf(text, sizeof text, "stop"); break;
+	default:
+		if (budget > 0)
+			(void)snprintf(text, sizeof text, "continue %llu",
+			    (unsigned long long)budget);
+		else
+			(void)snprintf(text, sizeof text, "continue");
+		break;
+	}
+	espl__real_tell(real, gang, text);
+}
+
+void
+espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
+{
+	struct espl__rgang *gang = espl__real_gang(real, fx->as.reply.gang);
+
+	if (gang == NULL || gang->killed || gang->broken != NULL)
+		return;
+	gang->waiting = 0;
+	if (fx->as.reply.directive == ESPL__STOP) /* nothing to save */
+		gang->stay_until = espl__tick() + gang->kind->of->config->trial.grace;
+	else if (fx->as.reply.directive == ESPL__PAUSE &&
+	    gang->kind->of->config->trial.save_limit > 0)
+		gang->stay_until = espl__tick() + gang->kind->of->config->trial.save_limit;
+	if (fx->as.reply.directive == ESPL__PAUSE || fx->as.reply.directive == ESPL__STOP)
+		gang->told = fx->as.reply.directive;
+	else if (fx->as.reply.budget > 0)
+		gang->budget = fx->as.reply.budget;
+	if (gang->told != 0)
+		espl__real_resize_off(real, gang);
+	if (fx->as.reply.directive != ESPL__CONTINUE ||
+	    !espl__real_resize_now(real, gang, fx->as.reply.budget))
+		espl__real_say(real, gang, fx->as.reply.directive, fx->as.reply.budget);
+	espl__real_lines_held(real, gang);
+}
+
+void
+espl__real_gang_kill_parts(struct espl__real *real, struct espl__rgang *gang, uint64_t grace_ms)
+{
+	struct espl__buf payload = { NULL, 0, 0 };
+	int64_t by = espl__tick() + (int64_t)grace_ms * 1000000 + KILL_LIMIT;
+	uint32_t p;
+
+	for (p = 0; p < gang->part_count; p++) {
+		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
+
+		if (gang->parts[p].answer_by == 0 || by < gang->parts[p].answer_by)
+			gang->parts[p].answer_by = by;
+		espl__buf_clear(&payload);
+		espl__put_v64(&payload, gang->parts[p].wing);
+		espl__put_v64(&payload, grace_ms);
+		if (!gang->parts[p].ended && agent != NULL)
+			espl__agent_send(agent, ESPL__MSG_KILL, &payload);
+	}
+	espl__buf_free(&payload);
+}
+
+static void
+stay_at_most(struct espl__rgang *gang, espl_span span)
+{
+	int64_t until = espl__tick() + span;
+
+	if (gang->stay_until == 0 || until < gang->stay_until)
+		gang->stay_until = until;
+}
+
+/* The program ignored the order to save and exit: kill it after the grace period. */
+void
+espl__real_leave_soon(struct espl__rgang *gang)
+{
+	stay_at_most(gang, gang->kind->of->config->trial.grace);
+}
+
+void
+espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
+{
+	struct espl__rgang *gang = espl__real_gang(real, fx->as.kill.gang);
+	uint64_t grace = fx->as.kill.grace > 0 ? (uint64_t)(fx->as.kill.grace / 1000000) : 0;
+
+	if (gang == NULL)
+		return;
+	espl__real_resize_off(real, gang);
+	if (gang->told != 0 && grace > 0 && gang->plan == NULL && !gang->over) {
+		/* It may be saving, and would die of a signal: it has the grace to be done. */
+		stay_at_most(gang, fx->as.kill.grace);
+		gang->killed = 1;
+		return;
+	}
+	if (gang->waiting && grace > 0 &&
+	    !gang->killed) { /* it sits in a read: wake it with the same wish */
+		gang->waiting = 0;
+		espl__real_say(real, gang, ESPL__PAUSE, 0);
+	}
+	gang->killed = 1;
+	espl__real_gang_kill_parts(real, gang, grace);
+	if (gang->plan != NULL ||
+	    gang->over) { /* no process was started yet; a late PORT finds nobody */
+		gang->lost |= gang->plan != NULL;
+		espl__real_gang_finish(real, gang);
+	}
+}
+
+/* One that was told to leave is still there. */
+static void
+overstayed(struct espl__real *real, struct espl__rgang *gang)
+{
+	char span[32];
+
+	gang->stay_until = 0;
+	if (gang->told == ESPL__PAUSE && gang->saved < gang->last && !gang->killed) {
+		espl__real_gang_break(real, gang, "no checkpoint within %s of being told to pause",
+		    espl__format_short(gang->kind->of->config->trial.save_limit, span));
+		return;
+	}
+	gang->killed = 1;
+	espl__log(ESPL_WARN, "trial %llu did not exit when told to %s: it is ended",
+	    (unsigned long long)gang->trial, gang->told == ESPL__PAUSE ? "pause" : "stop");
+	espl__real_gang_kill_parts(real, gang, 0);
+}
+
+/* An agent that still answers, but cannot start or end what it was told to: its machine is of no
+ * use. */
+static void
+end_late_agents(struct espl__real *real, struct espl__rgang *gang, int64_t tick)
+{
+	for (uint32_t p = 0; p < gang->part_count; p++) {
+		struct espl__part *part = &gang->parts[p];
+		struct espl__ragent *agent = espl__real_part_agent(real, part);
+
+		if (part->ended || part->answer_by == 0 || tick < part->answer_by || agent == NULL)
+			continue;
+		part->answer_by = 0;
+		espl__agent_break(agent,
+		    part->started ? "it did not end the processes of trial %llu when told to"
+				  : "it did not start trial %llu when told to",
+		    (unsigned long long)gang->trial);
+	}
+}
+
+void
+espl__real_gangs_tick(struct espl__real *real, int64_t tick)
+{
+	struct espl__rgang *gang;
+
+	for (gang = real->gangs; gang != NULL; gang = gang->next) {
+		if (gang->stay_until != 0 && tick >= gang->stay_until)
+			overstayed(real, gang);
+		end_late_agents(real, gang, tick);
+	}
+}
+
+void
+espl__real_gangs_held(struct espl__real *real, int64_t late)
+{
+	for (struct espl__rgang *gang = real->gangs; gang != NULL; gang = gang->next) {
+		if (gang->stay_until != 0)
+			gang->stay_until += late;
+		for (uint32_t p = 0; p < gang->part_count; p++)
+			if (gang->parts[p].answer_by != 0)
+				gang->parts[p].answer_by += late;
+	}
+}
+
+void
+espl__real_gang_break(struct espl__real *real, struct espl__rgang *gang, const char *format, ...)
+{
+	char text[400];
+	va_list list;
+
+	if (gang->broken != NULL)
+		return;
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	gang->broken = espl__strdup(text);
+	espl__real_gang_kill_parts(real, gang, 0);
+}
+
+/* ---- messages of an agent ---- */
+
+static int
+on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part,
+    struct espl__reader *reader)
+{
+	uint8_t clean = espl__get_u8(reader);
+	uint32_t i, count = espl__get_u32(reader), first = gang->end_count;
+	int failed = 0;
+	char text[512];
+
+	if (reader->bad || count > part->count)
+		return -1;
+	for (i = 0; i < count; i++) {
+		struct espl__rank_end *end;
+		size_t size;
+		uint64_t rank = espl__get_v64(reader);
+		int64_t code = espl__get_z64(reader);
+		const char *why = espl__get_bytes(reader, &size);
+
+		if (reader->bad)
+			return -1;
+		if (part->off)
+			continue;
+		(void)snprintf(text, sizeof text, "%.*s", (int)(size < 400 ? size : 400),
+		    why != NULL ? why : "");
+		ESPL__GROW(gang->ends, gang->end_cap, gang->end_count + 1);
+		end = &gang->ends[gang->end_count++];
+		end->rank = (uint32_t)rank;
+		end->code = (int32_t)code;
+		end->lease = part->lease;
+		end->text = espl__strdup(text);
+		end->said = NULL;
+		failed |= code != 0 || text[0] != '\0';
+	}
+	espl__get_str(reader, text, 256);
+	if (reader->bad)
+		return -1;
+	for (i = first; i < gang->end_count; i++)
+		gang->ends[i].said = espl__strdup(text);
+	if (!clean)
+		espl__log(ESPL_WARN,
+		    "trial %llu: a slot of node %llu is not clean after the trial's end",
+		    (unsigned long long)gang->trial, (unsigned long long)part->lease);
+	if (!failed && gang->resize == ESPL__CHANGING && part->leaves > 0)
+		espl__real_resize_left(real, gang, part);
+	part_gone(real, gang, part, failed,
+	    (uint64_t)(gang->kind->of->config->trial.grace / 1000000));
+	return 0;
+}
+
+static void
+on_started(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part,
+    uint32_t port)
+{
+	if (port > 0)
+		gang->port = port;
+	if (part->started)
+		return;
+	part->started = 1;
+	if (!gang->killed && gang->broken == NULL)
+		part->answer_by = 0;
+	if (++gang->started < gang->part_count)
+		return;
+	espl__real_event(real, ESPL__EV_STARTED)->as.started.gang = gang->id;
+	espl__real_lines_held(real, gang);
+}
+
+static void
+on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, uint64_t bytes)
+{
+	struct espl__event *event;
+
+	/* What was never reported cannot be gone on from; held lines may still report it. */
+	if (iteration > gang->last && gang->held_count == 0) {
+		espl__real_gang_break(real, gang,
+		    "rank 0 saved iteration %llu, but reported none after %llu",
+		    (unsigned long long)iteration, (unsigned long long)gang->last);
+		return;
+	}
+	real->saved_in_vain = 0;
+	event = espl__real_event(real, ESPL__EV_SAVED);
+	event->as.saved.gang = gang->id;
+	event->as.saved.iteration = iteration;
+	event->as.saved.bytes = bytes;
+	if (iteration > gang->saved)
+		gang->saved = iteration;
+	if (gang->told == ESPL__PAUSE && gang->saved >= gang->last)
+		stay_at_most(gang, gang->kind->of->config->trial.grace);
+}
+
+static void
+on_port(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
+{
+	if (gang->plan == NULL)
+		return;
+	if (port > 0) {
+		espl__real_send_starts(real, gang, port);
+		return;
+	}
+	gang->broken = espl__strdup("rank 0: no port is free for the gang's rendezvous");
+	espl__real_gang_finish(real, gang); /* nothing was started */
+}
+
+/* Ranks on other nodes may not notice for long. */
+static void
+on_failed(struct espl__real *real, struct espl__rgang *gang)
+{
+	if (!gang->failing)
+		espl__real_gang_kill_parts(real, gang,
+		    (uint64_t)(gang->kind->of->config->trial.grace / 1000000));
+	gang->failing = 1;
+}
+
+int
+espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uint8_t type,
+    struct espl__reader *reader)
+{
+	uint64_t id = espl__get_v64(reader);
+	struct espl__rgang *gang = espl__real_gang(real, id);
+	struct espl__part *part = NULL;
+	const char *text;
+	size_t size;
+	uint64_t a, b;
+	uint32_t p;
+
+	if (reader->bad || type < ESPL__MSG_PORT ||
+	    (type > ESPL__MSG_ENDED && type != ESPL__MSG_LEFT && type != ESPL__MSG_FAILED))
+		return -1;
+	for (p = 0; gang != NULL && p < gang->part_count; p++)
+		if (gang->parts[p].lease == lease->id && gang->parts[p].wing == id &&
+		    !gang->parts[p].ended)
+			part = &gang->parts[p];
+	if (part == NULL) /* about a gang that has ended for us already */
+		return 0;
+	switch (type) {
+	case ESPL__MSG_PORT:
+		a = espl__get_u32(reader);
+		if (!reader->bad)
+			on_port(real, gang, (uint32_t)a);
+		break;
+	case ESPL__MSG_STARTED:
+		a = espl__get_u32(reader);
+		if (!reader->bad)
+			on_started(real, gang, part, (uint32_t)a);
+		break;
+	case ESPL__MSG_LINE:
+	case ESPL__MSG_GARBAGE:
+		text = espl__get_bytes(reader, &size);
+		if (reader->bad)
+			return -1;
+		if (type == ESPL__MSG_LINE && espl__real_resize_line(real, gang, text, size))
+			break;
+		if (type == ESPL__MSG_LINE)
+			espl__real_line(real, gang, text, size);
+		else
+			espl__real_gang_break(real, gang, "rank 0: %.*s",
+			    (int)(size < 200 ? size : 200), text != NULL ? text : "");
+		break;
+	case ESPL__MSG_CLOSED: /* one that has been told to leave need not say more */
+		if (gang->told == 0 && !gang->finished && !gang->killed)
+			espl__real_gang_break(real, gang,
+			    "rank 0 closed its report descriptor at iteration %llu of %llu and "
+			    "went on without it",
+			    (unsigned long long)gang->last, (unsigned long long)gang->budget);
+		break;
+	case ESPL__MSG_SAVED:
+		a = espl__get_v64(reader);
+		b = espl__get_v64(reader);
+		if (!reader->bad)
+			on_saved(real, gang, a, b);
+		break;
+	case ESPL__MSG_LEFT:
+		a = espl__get_v64(reader);
+		if (!reader->bad && a == gang->generation)
+			espl__real_resize_left(real, gang, part);
+		break;
+	case ESPL__MSG_FAILED:
+		(void)espl__get_v64(reader);
+		if (!reader->bad)
+			on_failed(real, gang);
+		break;
+	default: return on_ended(real, gang, part, reader);
+	}
+	return reader->bad ? -1 : 0;
+}

@@ -1,0 +1,63 @@
+/* real_gpu.c - what agents tell of their GPUs, and the ends of gangs that are due to those.
+ *
+ * A gang whose GPU failed it is lost, not failed: its trial goes on from its last checkpoint and
+ * none of its retries is spent.
+ */
+#include "real/real.h"
+#include <string.h>
+#include "base/log.h"
+#include "base/mem.h"
+
+int
+espl__real_gpu_message(struct espl__real *real, const struct espl__rlease *lease,
+    struct espl__reader *reader)
+{
+	uint8_t what = espl__get_u8(reader);
+	uint64_t id = espl__get_v64(reader), number = espl__get_v64(reader);
+	char text[512];
+	struct espl__event *event;
+
+	espl__get_str(reader, text, sizeof text);
+	if (reader->bad || reader->at != reader->end || what < ESPL__GPU_SHARED ||
+	    what > ESPL__GPU_ASIDE)
+		return -1;
+	if (what == ESPL__GPU_SHARED || what == ESPL__GPU_MEMORY) {
+		const struct espl__rgang *gang = espl__real_gang(real, id);
+
+		if (gang == NULL) /* it has just ended */
+			return 0;
+		/* those who joined it later have a number of their own there */
+		id = gang->id;
+	} else {
+		id = lease->id;
+	}
+	event = espl__real_event(real, ESPL__EV_GPU);
+	event->as.gpu.what = (enum espl__gpu_news)what;
+	event->as.gpu.id = id;
+	event->as.gpu.number = number;
+	event->as.gpu.text = espl__arena_strdup(espl__real_arena(real), text);
+	return 0;
+}
+
+static const struct espl__rank_end *
+begins_with(const struct espl__rgang *gang, const char *prefix)
+{
+	for (uint32_t i = 0; i < gang->end_count; i++)
+		if (strncmp(gang->ends[i].text, prefix, strlen(prefix)) == 0)
+			return &gang->ends[i];
+	return NULL;
+}
+
+int
+espl__real_gpu_fault(const struct espl__rgang *gang)
+{
+	return begins_with(gang, "gpu: ") != NULL || begins_with(gang, "sharing: ") != NULL;
+}
+
+const char *
+espl__real_gpu_trouble(const struct espl__rgang *gang)
+{
+	const struct espl__rank_end *end = begins_with(gang, "sharing: ");
+
+	return end != NULL ? end->text + strlen("sharing: ") : NULL;
+}

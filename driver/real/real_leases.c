@@ -1,0 +1,472 @@
+/* real_leases.c - machines from the wish for one to its end: the world's half of a cloud.
+ *
+ * The executor hears READY when the agent on the machine answers, not when the cloud says so; and
+ * ENDED when the agent is gone and all gangs there are accounted for.
+ */
+#include "real/real.h"
+#include <string.h>
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/tick.h"
+#include "model/ledger.h"
+#include "plugin/instance.h"
+
+#define RELEASE_PAUSE_MAX (30 * ESPL__REAL_SECOND)
+/* An agent that lived so long begins a new count of tries. */
+#define AGENT_LIVED (60 * ESPL__REAL_SECOND)
+
+struct espl__rlease *
+espl__real_lease(const struct espl__real *real, uint64_t id)
+{
+	uint32_t low = 0, high = real->lease_count;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (real->leases[mid]->id < id)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < real->lease_count && real->leases[low]->id == id ? real->leases[low] : NULL;
+}
+
+struct espl__rlease *
+espl__real_lease_add(struct espl__real *real, uint64_t id, uint32_t offer,
+    espl_money max_price_hour)
+{
+	struct espl__rlease *lease = espl__alloc(sizeof *lease);
+	const struct espl_offer *terms = espl__exec_offer(real->world.exec, offer);
+	uint32_t at = real->lease_count;
+
+	lease->id = id;
+	lease->offer = offer;
+	lease->max_price_hour = max_price_hour;
+	lease->token = espl__format("espl-%s-%llu", real->run, (unsigned long long)id);
+	lease->offer_name = espl__strdup(terms != NULL ? terms->name : "");
+	lease->market = espl__strdup(terms != NULL && terms->market != NULL ? terms->market : "");
+	lease->gpus = ESPL_ANY;
+	lease->charged = -1;
+	ESPL__GROW(real->leases, real->lease_cap, real->lease_count + 1);
+	while (at > 0 && real->leases[at - 1]->id > id) {
+		real->leases[at] = real->leases[at - 1];
+		at--;
+	}
+	real->leases[at] = lease;
+	real->lease_count++;
+	real->leases_dirty = 1;
+	return lease;
+}
+
+static void
+free_lease(struct espl__rlease *lease)
+{
+	free(lease->token);
+	free(lease->offer_name);
+	free(lease->market);
+	free(lease->provider_id);
+	free(lease->address);
+	free(lease->detail);
+	free(lease->why);
+	free(lease);
+}
+
+void
+espl__real_leases_free(struct espl__real *real)
+{
+	uint32_t i;
+
+	for (i = 0; i < real->lease_count; i++)
+		free_lease(real->leases[i]);
+	free(real->leases);
+	real->leases = NULL;
+	real->lease_count = 0;
+}
+
+void
+espl__real_lease_view(const struct espl__rlease *lease, struct espl_lease *view)
+{
+	memset(view, 0, sizeof *view);
+	view->size = (uint32_t)sizeof *view;
+	view->state = lease->cloud != 0 ? lease->cloud : ESPL_NODE_REQUESTED;
+	view->lease = lease->id;
+	view->token = lease->token;
+	view->offer = lease->offer_name;
+	view->market = lease->market;
+	view->provider_id = lease->provider_id;
+	view->address = lease->address;
+	view->detail = lease->detail;
+}
+
+static void
+replace(char **at, const char *text)
+{
+	if (text == NULL || (*at != NULL && strcmp(*at, text) == 0))
+		return;
+	free(*at);
+	*at = espl__strdup(text);
+}
+
+static void
+tell(struct espl__real *real, struct espl__rlease *lease, espl_node_state state, espl_time ends_at)
+{
+	struct espl__event *event = espl__real_event(real, ESPL__EV_NODE);
+
+	event->as.node.lease = lease->id;
+	event->as.node.state = state;
+	event->as.node.gpus = state == ESPL_NODE_READY ? lease->gpus : ESPL_ANY;
+	event->as.node.ends_at = ends_at;
+	event->as.node.charged = -1;
+	lease->told = state;
+}
+
+/* For `explain`; where the end of the lease follows, its reason. */
+static void
+tell_why(struct espl__real *real, const struct espl__rlease *lease, const char *what,
+    const char *why)
+{
+	struct espl__event *event = espl__real_event(real, ESPL__EV_NODE_WHY);
+	char *text = espl__format("%s%s", what, why);
+
+	event->as.node_why.lease = lease->id;
+	event->as.node_why.text = espl__arena_strdup(espl__real_arena(real), text);
+	free(text);
+}
+
+/* The last word about a lease; it is freed. */
+static void
+finish(struct espl__real *real, struct espl__rlease *lease)
+{
+	struct espl__event *event;
+	uint32_t i;
+
+	espl__real_gangs_lost(real, lease->id); /* those that waited for an agent there */
+	if (lease->why != NULL && lease->why[0] != '\0')
+		tell_why(real, lease, "", lease->why);
+	tell(real, lease, ESPL_NODE_ENDED, ESPL_NEVER);
+	event = &real->batch[real->filling].list[real->batch[real->filling].count - 1];
+	event->as.node.reason =
+	    lease->blame != 0 && lease->reason == ESPL_BY_USER ? lease->blame : lease->reason;
+	event->as.node.charged = lease->charged;
+	for (i = 0; i < real->lease_count; i++) {
+		if (real->leases[i] == lease) {
+			memmove(&real->leases[i], &real->leases[i + 1],
+			    (real->lease_count - i - 1) * sizeof real->leases[0]);
+			real->lease_count--;
+			break;
+		}
+	}
+	real->leases_dirty = 1;
+	free_lease(lease);
+}
+
+static void
+end_lease(struct espl__real *real, struct espl__rlease *lease, espl_reason reason,
+    espl_money charged)
+{
+	lease->ended = 1;
+	lease->cloud = ESPL_NODE_ENDED;
+	lease->reason = reason;
+	lease->charged = charged;
+	lease->agent_at = 0;
+	if (lease->agent == NULL)
+		finish(real, lease);
+	else
+		espl__agent_kill(lease->agent); /* the machine is gone: nothing to wait for there */
+}
+
+static espl_reason
+reason_of(espl_status status)
+{
+	switch (status) {
+	case ESPL_E_LIMIT: return ESPL_BY_QUOTA;
+	case ESPL_E_INFEASIBLE:
+	case ESPL_E_BUSY: return ESPL_BY_CAPACITY;
+	default: return ESPL_BY_FAULT;
+	}
+}
+
+static void
+acquire_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
+{
+	struct espl_acquire *requests = espl__alloc((count + 1) * sizeof *requests);
+	const struct espl_acquire **pointers = espl__alloc((count + 1) * sizeof *pointers);
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	espl_status status;
+	uint64_t *ids = espl__alloc((count + 1) * sizeof *ids);
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		requests[i].size = (uint32_t)sizeof requests[i];
+		requests[i].lease = ids[i] = list[i]->id;
+		requests[i].token = list[i]->token;
+		requests[i].run = real->run;
+		requests[i].offer = list[i]->offer_name;
+		requests[i].market = list[i]->market;
+		requests[i].max_price_hour = list[i]->max_price_hour;
+		pointers[i] = &requests[i];
+		list[i]->asked = 1;
+	}
+	espl__real_enter(real);
+	status = real->ops->acquire(real->cloud->self, pointers, count, &error);
+	if (status != ESPL_OK) {
+		espl__log(ESPL_WARN, "%s: acquiring %u nodes failed: %s", real->cloud->who, count,
+		    error.text);
+		for (i = 0; i < count; i++) { /* those that the plugin has not spoken of itself */
+			struct espl__rlease *lease = espl__real_lease(real, ids[i]);
+
+			if (lease != NULL && lease->cloud == 0) {
+				replace(&lease->why, error.text);
+				end_lease(real, lease, reason_of(status), -1);
+			}
+		}
+	}
+	free(requests);
+	free(pointers);
+	free(ids);
+}
+
+static void
+adopt_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
+{
+	struct espl_lease *views = espl__alloc((count + 1) * sizeof *views);
+	const struct espl_lease **pointers = espl__alloc((count + 1) * sizeof *pointers);
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	uint32_t i;
+
+	for (i = 0; i < count; i++) {
+		list[i]->asked = 1;
+		espl__real_lease_view(list[i], &views[i]);
+		pointers[i] = &views[i];
+	}
+	espl__real_enter(real);
+	if (real->ops->adopt(real->cloud->self, pointers, count, &error) != ESPL_OK)
+		espl__log(ESPL_WARN, "%s: taking back %u nodes failed: %s", real->cloud->who, count,
+		    error.text);
+	free(views);
+	free(pointers);
+}
+
+void
+espl__real_leases_ask(struct espl__real *real)
+{
+	struct espl__rlease **fresh, **old;
+	uint32_t i, fresh_count = 0, old_count = 0;
+
+	if (!real->cloud_up)
+		return;
+	fresh = espl__alloc((real->lease_count + 1) * sizeof(*fresh));
+	old = espl__alloc((real->lease_count + 1) * sizeof(*old));
+	for (i = 0; i < real->lease_count; i++) {
+		struct espl__rlease *lease = real->leases[i];
+
+		if (lease->asked || lease->ended)
+			continue;
+		if (lease->adopt)
+			old[old_count++] = lease;
+		else
+			fresh[fresh_count++] = lease;
+	}
+	if (old_count > 0)
+		adopt_all(real, old, old_count);
+	if (fresh_count > 0)
+		acquire_all(real, fresh, fresh_count);
+	free(fresh);
+	free(old);
+}
+
+static void
+release_now(struct espl__real *real, struct espl__rlease *lease, int64_t tick)
+{
+	struct espl_lease view;
+	const struct espl_lease *pointer = &view;
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	int64_t pause = ESPL__REAL_SECOND << (lease->releases < 5 ? lease->releases : 5);
+	espl_status status;
+
+	lease->releases++;
+	lease->release_at = tick + (pause < RELEASE_PAUSE_MAX ? pause : RELEASE_PAUSE_MAX);
+	espl__real_lease_view(lease, &view);
+	espl__real_enter(real);
+	status =
+	    real->ops->release(real->cloud->self, &pointer, 1, &error); /* may free the lease */
+	if (status != ESPL_OK)
+		espl__log(ESPL_WARN, "%s: releasing a node failed, to be repeated: %s",
+		    real->cloud->who, error.text);
+}
+
+void
+espl__real_release(struct espl__real *real, struct espl__rlease *lease, espl_reason blame)
+{
+	if (lease->blame == 0)
+		lease->blame = blame;
+	if (lease->releasing)
+		return;
+	lease->releasing = 1;
+	lease->agent_at = 0;
+	if (!lease->asked && !lease->adopt) { /* the cloud never heard of it */
+		end_lease(real, lease, ESPL_BY_USER, 0);
+		return;
+	}
+	lease->release_at = espl__tick();
+	if (lease->agent != NULL)
+		espl__agent_close(lease->agent); /* then espl__real_lease_agent_gone */
+	else if (real->cloud_up)
+		release_now(real, lease, lease->release_at);
+}
+
+static struct espl__rlease *
+lease_of_event(const struct espl__real *real, const struct espl_node_event *event)
+{
+	uint32_t i;
+
+	if (event->lease != ESPL_NONE)
+		return espl__real_lease(real, event->lease);
+	for (i = 0; event->token != NULL && i < real->lease_count; i++)
+		if (strcmp(real->leases[i]->token, event->token) == 0)
+			return real->leases[i];
+	return NULL;
+}
+
+void
+espl__real_lease_event(struct espl__real *real, const struct espl_node_event *event)
+{
+	struct espl__rlease *lease = lease_of_event(real, event);
+
+	if (lease == NULL || lease->ended)
+		return;
+	replace(&lease->provider_id, event->provider_id);
+	replace(&lease->address, event->address);
+	replace(&lease->detail, event->detail);
+	real->leases_dirty = 1;
+	if (event->text != NULL && event->text[0] != '\0')
+		espl__log(ESPL_INFO, "node %llu: %s", (unsigned long long)lease->id, event->text);
+	if (event->state <= lease->cloud)
+		return; /* states only advance */
+	lease->cloud = event->state;
+	switch (event->state) {
+	case ESPL_NODE_BOOTING: tell(real, lease, ESPL_NODE_BOOTING, ESPL_NEVER); break;
+	case ESPL_NODE_READY:
+		lease->gpus = event->gpus;
+		if (!lease->releasing && !real->closing)
+			espl__agent_start(real, lease);
+		break;
+	case ESPL_NODE_NOTICE:
+		if (lease->agent == NULL && !lease->releasing && !real->closing)
+			espl__agent_start(real, lease);
+		tell(real, lease, ESPL_NODE_NOTICE, event->ends_at);
+		break;
+	case ESPL_NODE_ENDED:
+		if (event->reason != ESPL_BY_USER)
+			replace(&lease->why, event->text);
+		end_lease(real, lease, event->reason != 0 ? event->reason : ESPL_BY_FAULT,
+		    event->charged);
+		break;
+	default: break;
+	}
+}
+
+void
+espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
+{
+	if (lease->told >= ESPL_NODE_READY || lease->releasing || lease->ended)
+		return;
+	lease->gpus = lease->agent->gpus;
+	tell(real, lease, ESPL_NODE_READY, ESPL_NEVER);
+}
+
+/* Its agent failed too often: the machine is of no use. */
+static void
+give_up(struct espl__real *real, struct espl__rlease *lease, const char *why)
+{
+	if (lease->told == ESPL_NODE_READY) /* nothing new is to be placed there meanwhile */
+		tell(real, lease, ESPL_NODE_NOTICE, espl__real_clock(real));
+	replace(&lease->why, why);
+	espl__real_release(real, lease, ESPL__BY_GIVING_UP);
+}
+
+void
+espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
+    const struct espl__ragent *agent)
+{
+	int64_t tick = espl__tick();
+	uint32_t orphans, left = 0;
+
+	lease->agent = NULL;
+	orphans = espl__reap_orphans(&real->pids, 2000, &left);
+	if (left > 0)
+		espl__log(ESPL_ERROR, "node %llu: %u processes of trials would not end",
+		    (unsigned long long)lease->id, left);
+	else if (orphans > 0)
+		espl__log(ESPL_DEBUG, "node %llu: ended %u processes that its agent left",
+		    (unsigned long long)lease->id, orphans);
+	espl__real_gangs_lost(real, lease->id);
+	if (lease->ended) {
+		finish(real, lease);
+		return;
+	}
+	if (lease->releasing) {
+		if (real->cloud_up)
+			release_now(real, lease, tick);
+		return;
+	}
+	if (real->closing)
+		return;
+	real->agents_lost = 1;
+	if (tick - agent->born > AGENT_LIVED)
+		lease->tries = 0;
+	lease->tries++;
+	espl__log(ESPL_WARN, "node %llu: agent lost: %s", (unsigned long long)lease->id,
+	    agent->why);
+	tell_why(real, lease, "agent lost: ", agent->why);
+	if (lease->tries >= ESPL__REAL_AGENT_TRIES)
+		give_up(real, lease, agent->why);
+	else if (lease->tries == 1)
+		espl__agent_start(real, lease);
+	else
+		lease->agent_at = tick + ESPL__REAL_SECOND;
+}
+
+void
+espl__real_leases_tick(struct espl__real *real, int64_t tick)
+{
+	uint32_t i;
+
+	for (i = real->lease_count; i-- > 0;) { /* backwards: the one at i may be freed */
+		struct espl__rlease *lease;
+
+		if (i >= real->lease_count) /* the plugin ended others meanwhile */
+			continue;
+		lease = real->leases[i];
+		if (lease->agent_at != 0 && tick >= lease->agent_at && !real->closing) {
+			lease->agent_at = 0;
+			espl__agent_start(real, lease);
+		} else if (lease->releasing && lease->agent == NULL && real->cloud_up &&
+		    tick >= lease->release_at) {
+			release_now(real, lease, tick);
+		}
+	}
+}
+
+/* The leases that the journal says are held, with what DIR/leases.json knows of them. */
+espl_status
+espl__real_leases_resume(struct espl__real *real, struct espl__diag *diag)
+{
+	uint32_t i, count = espl__exec_leases(real->world.exec, NULL, 0);
+	struct espl__lease_info *list = espl__alloc((count + 1) * sizeof *list);
+	espl_status status;
+
+	count = espl__exec_leases(real->world.exec, list, count);
+	for (i = 0; i < count; i++)
+		(void)espl__real_lease_add(real, list[i].lease, list[i].offer,
+		    list[i].max_price_hour);
+	status = espl__store_load(real, diag);
+	for (i = 0; i < count; i++) {
+		struct espl__rlease *lease = espl__real_lease(real, list[i].lease);
+
+		/* Asked for, but no answer on record: asked again with the same token. */
+		lease->adopt = lease->provider_id != NULL || list[i].state >= ESPL_NODE_BOOTING;
+	}
+	free(list);
+	return status;
+}

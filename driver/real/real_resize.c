@@ -1,0 +1,364 @@
+/* real_resize.c - a gang changes its ranks while they live: the driver's part.
+ *
+ * Who stays is told at once where it will sit, and who comes is started, while the gang trains.
+ * When all that come are ready, the next "continue" becomes "resize".  It is done when the new rank
+ * 0 says so and everybody who left is gone.  Ranks that come are another part of the gang, even on
+ * a node that has one.
+ */
+#include "real/real.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/mem.h"
+
+static const char *
+address_of(const struct espl__real *real, const struct espl__part *part)
+{
+	const struct espl__rlease *lease = espl__real_lease(real, part->lease);
+
+	return lease != NULL && lease->address != NULL && lease->address[0] != '\0' ? lease->address
+										    : "127.0.0.1";
+}
+
+/* ---- who will be who ---- */
+
+static int
+same_seat(const struct espl_slot *a, const struct espl_slot *b)
+{
+	return a->node == b->node && a->gpu == b->gpu;
+}
+
+static const struct espl__rmember *
+who_sits(const struct espl__rgang *gang, const struct espl_slot *slot)
+{
+	for (uint32_t r = 0; r < gang->world; r++)
+		if (same_seat(&gang->members[r].slot, slot))
+			return &gang->members[r];
+	return NULL;
+}
+
+static uint32_t
+joining_part(struct espl__rgang *gang, uint64_t lease, uint64_t wing)
+{
+	struct espl__part *part;
+
+	for (uint32_t p = 0; p < gang->part_count; p++)
+		if (gang->parts[p].lease == lease && gang->parts[p].wing == wing)
+			return p;
+	ESPL__GROW(gang->parts, gang->part_cap, gang->part_count + 1);
+	part = &gang->parts[gang->part_count];
+	memset(part, 0, sizeof *part);
+	part->lease = lease;
+	part->wing = wing;
+	part->started = part->joins = 1;
+	gang->started++;
+	return gang->part_count++;
+}
+
+/* Rank 0 stays rank 0 if it can, the others are numbered as their slots are. */
+static void
+seat_members(struct espl__rgang *gang, const struct espl__effect *fx)
+{
+	uint32_t count = fx->as.resize.share.gpus, at = 0;
+	uint64_t wing = gang->id | (uint64_t)gang->generation << 40;
+
+	gang->coming_world = count;
+	gang->coming = espl__alloc(count * sizeof *gang->coming);
+	for (uint32_t i = 0; i < count; i++)
+		at |= same_seat(&fx->as.resize.slots[i], &gang->members[0].slot);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct espl_slot *slot = &fx->as.resize.slots[i];
+		const struct espl__rmember *old = who_sits(gang, slot);
+		uint32_t rank = old == &gang->members[0] ? 0 : at++;
+
+		if (old != NULL) {
+			gang->coming[rank] = *old;
+			continue;
+		}
+		gang->coming[rank].slot = *slot;
+		gang->coming[rank].part = joining_part(gang, slot->node, wing);
+	}
+	for (uint32_t r = 0; r < count; r++) { /* those that come, by rank within their part */
+		struct espl__part *part = &gang->parts[gang->coming[r].part];
+
+		if (part->wing != wing)
+			continue;
+		gang->coming[r].index = part->count++;
+		part->live++;
+		gang->expected++;
+	}
+}
+
+/* ---- what the agents are told ---- */
+
+struct change {
+	struct espl__meeting meet;
+	uint64_t *nodes;
+	uint32_t node_count;
+};
+
+static uint32_t
+node_number(const struct change *c, uint64_t lease)
+{
+	for (uint32_t i = 0; i < c->node_count; i++)
+		if (c->nodes[i] == lease)
+			return i;
+	return c->node_count; /* one that is left */
+}
+
+static void
+make_change(const struct espl__real *real, const struct espl__rgang *gang, struct change *c)
+{
+	const struct espl__part *old = &gang->parts[gang->members[0].part];
+	const struct espl__part *first = &gang->parts[gang->coming[0].part];
+
+	c->nodes = espl__alloc((gang->coming_world + 1) * sizeof *c->nodes);
+	c->node_count = 0;
+	for (uint32_t r = 0; r < gang->coming_world; r++)
+		if (node_number(c, gang->coming[r].slot.node) == c->node_count)
+			c->nodes[c->node_count++] = gang->coming[r].slot.node;
+	c->meet = (struct espl__meeting){
+		.generation = gang->generation,
+		.moved = !same_seat(&gang->coming[0].slot, &gang->members[0].slot),
+		.door = address_of(real, old),
+		.port = gang->port,
+		.master = address_of(real, first),
+		.world = gang->coming_world,
+	};
+}
+
+/* How many of the new ranks below `rank` (all: coming_world) are on this node. */
+static uint32_t
+count_on(const struct espl__rgang *gang, uint64_t lease, uint32_t rank)
+{
+	uint32_t n = 0;
+
+	for (uint32_t r = 0; r < rank; r++)
+		n += gang->coming[r].slot.node == lease;
+	return n;
+}
+
+static void
+send_seats(struct espl__real *real, struct espl__rgang *gang, struct change *c, uint32_t p)
+{
+	struct espl__part *part = &gang->parts[p];
+	struct espl__ragent *agent = espl__real_part_agent(real, part);
+	struct espl__start_rank *ranks = espl__alloc((part->live + 1) * sizeof *ranks);
+	struct espl__seating s = { .gang = part->wing, .meet = c->meet, .ranks = ranks };
+	struct espl__buf payload = { NULL, 0, 0 };
+
+	part->leaves = 0;
+	for (uint32_t index = 0; index < part->count; index++)
+		for (uint32_t r = 0; r < gang->world; r++) {
+			const struct espl__rmember *m = &gang->members[r];
+			uint32_t to = 0;
+
+			if (m->part != p || m->index != index)
+				continue;
+			while (
+			    to < gang->coming_world && !same_seat(&gang->coming[to].slot, &m->slot))
+				to++;
+			part->leaves += to == gang->coming_world;
+			ranks[s.count++] = (struct espl__start_rank){ to,
+				count_on(gang, part->lease, to), m->slot.gpu };
+		}
+	s.meet.node = node_number(c, part->lease);
+	s.meet.local_world = count_on(gang, part->lease, gang->coming_world);
+	espl__seating_put(&s, &payload);
+	if (agent != NULL)
+		espl__agent_send(agent, ESPL__MSG_SEAT, &payload);
+	espl__buf_free(&payload);
+	free(ranks);
+}
+
+static void
+send_start(struct espl__real *real, struct espl__rgang *gang, const struct change *c, uint32_t p,
+    const struct espl__effect *fx)
+{
+	struct espl__part *part = &gang->parts[p];
+	struct espl__ragent *agent = espl__real_part_agent(real, part);
+	struct espl__start_rank *ranks = espl__alloc((part->count + 1) * sizeof *ranks);
+	struct espl__start start = { .packing = fx->as.resize.share.packing };
+	struct espl__buf payload = { NULL, 0, 0 }, params = { NULL, 0, 0 };
+
+	espl__real_start_fill(real, gang, espl__real_lease(real, part->lease), fx->as.resize.values,
+	    &start, &params);
+	start.gang = part->wing;
+	start.of = gang->id;
+	start.world = gang->coming_world;
+	start.nodes = c->node_count;
+	start.node_rank = node_number(c, part->lease);
+	start.attempt = fx->as.resize.attempt;
+	start.iteration = gang->last;
+	start.join = c->meet;
+	start.master = c->meet.master;
+	start.join.node = start.node_rank;
+	start.join.local_world = count_on(gang, part->lease, gang->coming_world);
+	start.local_first = start.join.local_world - part->count;
+	for (uint32_t r = 0; r < gang->coming_world; r++)
+		if (gang->coming[r].part == p) {
+			ranks[start.rank_count] = (struct espl__start_rank){ r, start.rank_count,
+				gang->coming[r].slot.gpu };
+			start.rank_count++;
+		}
+	start.ranks = ranks;
+	espl__map_set(&real->gang_map, part->wing, gang);
+	espl__start_put(&start, &payload);
+	if (agent != NULL)
+		espl__agent_send(agent, ESPL__MSG_START, &payload);
+	espl__buf_free(&payload);
+	espl__buf_free(&params);
+	free(ranks);
+}
+
+void
+espl__real_resize(struct espl__real *real, const struct espl__effect *fx)
+{
+	struct espl__rgang *gang = espl__real_gang(real, fx->as.resize.gang);
+	struct change c;
+	int missing = 0;
+
+	if (gang == NULL || gang->killed || gang->broken != NULL || gang->told != 0 ||
+	    gang->resize != ESPL__STEADY)
+		return; /* its end is on the way */
+	gang->generation++;
+	gang->resize = ESPL__PREPARING;
+	gang->expected = 0;
+	gang->changed = 0;
+	seat_members(gang, fx);
+	make_change(real, gang, &c);
+	for (uint32_t p = 0; p < gang->part_count; p++) {
+		struct espl__part *part = &gang->parts[p];
+		int comes = part->wing == (gang->id | (uint64_t)gang->generation << 40);
+
+		if (part->ended)
+			continue;
+		missing |= espl__real_part_agent(real, part) == NULL;
+		if (comes)
+			send_start(real, gang, &c, p, fx);
+		else
+			send_seats(real, gang, &c, p);
+	}
+	free(c.nodes);
+	if (missing) { /* a node went away in this very moment */
+		gang->lost = 1;
+		for (uint32_t p = 0; p < gang->part_count; p++)
+			if (!gang->parts[p].ended &&
+			    espl__real_part_agent(real, &gang->parts[p]) == NULL) {
+				gang->parts[p].ended = 1;
+				gang->ended++;
+			}
+		espl__real_gang_kill_parts(real, gang, 0);
+	}
+}
+
+/* ---- what becomes of it ---- */
+
+int
+espl__real_resize_now(struct espl__real *real, struct espl__rgang *gang, uint64_t budget)
+{
+	char text[64];
+
+	if (gang->resize != ESPL__PREPARING || gang->expected > 0)
+		return 0;
+	gang->resize = ESPL__CHANGING;
+	(void)snprintf(text, sizeof text,
+	    budget > 0 ? "resize %" PRIu32 " %" PRIu64 : "resize %" PRIu32, gang->generation,
+	    budget);
+	espl__real_tell(real, gang, text);
+	return 1;
+}
+
+void
+espl__real_resize_off(struct espl__real *real, struct espl__rgang *gang)
+{
+	struct espl__buf payload = { NULL, 0, 0 };
+
+	if (gang->resize != ESPL__PREPARING)
+		return;
+	gang->resize = ESPL__STEADY;
+	free(gang->coming);
+	gang->coming = NULL;
+	for (uint32_t p = 0; p < gang->part_count; p++) {
+		struct espl__part *part = &gang->parts[p];
+		struct espl__ragent *agent = espl__real_part_agent(real, part);
+		int comes = part->wing == (gang->id | (uint64_t)gang->generation << 40);
+		struct espl__seating none = { .gang = part->wing };
+
+		if (part->ended || agent == NULL)
+			continue;
+		part->leaves = 0;
+		part->off = comes;
+		espl__buf_clear(&payload);
+		if (comes) {
+			espl__put_v64(&payload, part->wing);
+			espl__put_v64(&payload, 0);
+			espl__agent_send(agent, ESPL__MSG_KILL, &payload);
+		} else {
+			espl__seating_put(&none, &payload);
+			espl__agent_send(agent, ESPL__MSG_SEAT, &payload);
+		}
+	}
+	espl__buf_free(&payload);
+}
+
+static void
+done_when_all_left(struct espl__real *real, struct espl__rgang *gang)
+{
+	struct espl__event *event;
+
+	if (!gang->changed)
+		return;
+	for (uint32_t p = 0; p < gang->part_count; p++)
+		if (gang->parts[p].leaves > 0)
+			return;
+	gang->resize = ESPL__STEADY;
+	gang->changed = 0;
+	event = espl__real_event(real, ESPL__EV_RESIZED);
+	event->as.resized.gang = gang->id;
+	event->as.resized.took = gang->took;
+	espl__real_lines_held(real, gang);
+}
+
+void
+espl__real_resize_left(struct espl__real *real, struct espl__rgang *gang, struct espl__part *part)
+{
+	part->live -= part->leaves;
+	part->leaves = 0;
+	done_when_all_left(real, gang);
+}
+
+int
+espl__real_resize_line(struct espl__real *real, struct espl__rgang *gang, const char *text,
+    size_t size)
+{
+	char line[200];
+	uint32_t generation, port;
+	int64_t took;
+
+	if (gang->generation == 0 || size >= sizeof line)
+		return 0;
+	memcpy(line, text, size);
+	line[size] = '\0';
+	if (sscanf(line, "{\"ready\": %" SCNu32 "}", &generation) == 1) {
+		if (generation == gang->generation && gang->resize == ESPL__PREPARING &&
+		    gang->expected > 0)
+			gang->expected--;
+		return 1;
+	}
+	if (sscanf(line, "{\"resized\": %" SCNu32 ", \"port\": %" SCNu32 ", \"took\": %" SCNd64 "}",
+		&generation, &port, &took) != 3)
+		return 0;
+	if (generation != gang->generation || gang->resize != ESPL__CHANGING ||
+	    gang->coming == NULL)
+		return 1;
+	gang->port = port;
+	gang->took = took;
+	gang->changed = 1;
+	free(gang->members);
+	gang->members = gang->coming;
+	gang->coming = NULL;
+	gang->world = gang->coming_world;
+	done_when_all_left(real, gang);
+	return 1;
+}

@@ -1,0 +1,338 @@
+/* real_start.c - starting gangs: what an agent is told, and when.
+ *
+ * A gang of several nodes begins with a port for its rendezvous on rank 0's node; one whose node
+ * has lost its agent waits for the next.
+ */
+#include "real/real.h"
+#include <stdlib.h>
+#include <string.h>
+#include "base/mem.h"
+#include "model/trials.h"
+#include "plugin/registry.h"
+
+struct espl__start_plan {
+	struct espl__start start;       /* what all parts have in common */
+	struct espl__start_rank *ranks; /* of all parts, part after part */
+	struct espl__buf params;
+	int begun; /* a port was asked for */
+};
+
+static int
+set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial,
+    struct espl__diag *diag)
+{
+	const struct espl__node *env = trial->env, *from = trial->env_from;
+	uint32_t given = env != NULL ? env->child_count : 0,
+		 names = from != NULL ? from->child_count : 0, i;
+
+	char *folders = trial->trainable != NULL ? espl__plugins_given() : NULL;
+
+	kind->environment = espl__alloc((size_t)(given + names + 2) * sizeof *kind->environment);
+	if (folders != NULL) /* the worker looks for the trainable where we found it */
+		kind->environment[kind->environment_count++] =
+		    espl__format("ESPALIER_PLUGIN_PATH=%s", folders);
+	free(folders);
+	for (i = 0; i < names; i++) {
+		const char *name = from->children[i]->text, *value = getenv(name);
+
+		if (value != NULL) /* it was there when the run began: see espl__session_env */
+			kind->environment[kind->environment_count++] =
+			    espl__format("%s=%s", name, value);
+	}
+	for (i = 0; i < given; i++) {
+		const struct espl__node *node = env->children[i];
+		const char *text = node->text;
+
+		if (node->type == ESPL__BOOL)
+			text = node->i ? "true" : "false";
+		if (text == NULL) {
+			(void)espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
+			    "trial.env.%s is %s, not a string", node->name, espl__node_kind(node));
+			return -1;
+		}
+		kind->environment[kind->environment_count++] =
+		    espl__format("%s=%s", node->name, text);
+	}
+	return 0;
+}
+
+static espl_status
+fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
+{
+	const struct espl__run_config *config = kind->of->config;
+	const struct espl__trial_config *trial = &config->trial;
+	const struct espl__node *node = espl__node_get(config->algorithm.group, "iterations_max");
+	struct espl__buf text = { NULL, 0, 0 };
+	uint32_t i;
+
+	if (trial->trainable == NULL && trial->command_count == 0) {
+		(void)espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0,
+		    "there is nothing to train");
+		espl__hint(diag,
+		    "trial = { trainable = \"...\"; } or trial = { command = [ \"...\" ]; }");
+		return ESPL_E_CONFIG;
+	}
+	if (node != NULL && node->type == ESPL__INT && node->i > 0)
+		kind->iterations_max = (uint64_t)node->i;
+	for (i = 0; trial->options != NULL && i < trial->options->child_count; i++)
+		espl__node_print(trial->options->children[i], 0, &text);
+	kind->options = espl__strdup(espl__buf_text(&text));
+	espl__buf_free(&text);
+	return set_environment(kind, trial, diag) == 0 ? ESPL_OK : ESPL_E_CONFIG;
+}
+
+static void
+free_kind(struct espl__rkind *kind)
+{
+	if (kind == NULL)
+		return;
+	for (uint32_t i = 0; i < kind->environment_count; i++)
+		free(kind->environment[i]);
+	free(kind->environment);
+	free(kind->options);
+	free(kind);
+}
+
+/* What a search's trials run; made when the first of them starts. */
+static const struct espl__rkind *
+kind_of(struct espl__real *real, uint32_t number, struct espl__diag *diag)
+{
+	struct espl__rkind *kind;
+
+	if (number < real->kind_count && real->kinds[number] != NULL)
+		return real->kinds[number];
+	kind = espl__alloc(sizeof *kind);
+	kind->of = real->config->pool ? espl__exec_search_of(real->world.exec, number) : &real->own;
+	if (kind->of == NULL || fill_kind(kind, diag) != ESPL_OK) {
+		free_kind(kind);
+		return NULL;
+	}
+	ESPL__GROW(real->kinds, real->kind_cap, number + 1);
+	while (real->kind_count <= number)
+		real->kinds[real->kind_count++] = NULL;
+	real->kinds[number] = kind;
+	return kind;
+}
+
+espl_status
+espl__real_gangs_new(struct espl__real *real, struct espl__diag *diag)
+{
+	if (!real->config->pool && kind_of(real, 0, diag) == NULL)
+		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
+	return ESPL_OK;
+}
+
+void
+espl__real_kinds_free(struct espl__real *real)
+{
+	for (uint32_t i = 0; i < real->kind_count; i++)
+		free_kind(real->kinds[i]);
+	free(real->kinds);
+}
+
+void
+espl__real_plan_free(struct espl__rgang *gang)
+{
+	if (gang->plan == NULL)
+		return;
+	espl__buf_free(&gang->plan->params);
+	free(gang->plan->ranks);
+	free(gang->plan);
+	gang->plan = NULL;
+}
+
+/* ---- the start ---- */
+
+static void
+make_parts(struct espl__rgang *gang, struct espl__start_plan *plan, const struct espl__effect *fx)
+{
+	uint32_t i, p, at = 0, count = fx->as.start.share.gpus;
+
+	gang->parts = espl__alloc((count + 1) * sizeof *gang->parts);
+	gang->part_cap = count + 1;
+	gang->members = espl__alloc((count + 1) * sizeof *gang->members);
+	gang->world = count;
+	plan->ranks = espl__alloc((count + 1) * sizeof *plan->ranks);
+	for (i = 0; i < count; i++) {
+		for (p = 0; p < gang->part_count; p++)
+			if (gang->parts[p].lease == fx->as.start.slots[i].node)
+				break;
+		if (p == gang->part_count)
+			gang->parts[gang->part_count++].lease = fx->as.start.slots[i].node;
+		gang->parts[p].count++;
+	}
+	for (p = 0; p < gang->part_count; p++) {
+		uint32_t local = 0;
+
+		gang->parts[p].wing = gang->id;
+		gang->parts[p].live = gang->parts[p].count;
+		gang->parts[p].first = at;
+		for (i = 0; i < count; i++) {
+			if (fx->as.start.slots[i].node != gang->parts[p].lease)
+				continue;
+			gang->members[i] =
+			    (struct espl__rmember){ p, local, fx->as.start.slots[i] };
+			plan->ranks[at].rank = i;
+			plan->ranks[at].local_rank = local++;
+			plan->ranks[at++].gpu = fx->as.start.slots[i].gpu;
+		}
+	}
+}
+
+/* CPU threads for one rank on a node of this offer, and whether its slots are GPUs. */
+static uint32_t
+threads_of(const struct espl__real *real, const struct espl__rlease *lease, uint32_t packing,
+    int *device_gpu)
+{
+	const struct espl_offer *offer = espl__exec_offer(real->world.exec, lease->offer);
+	uint32_t threads = 0;
+
+	*device_gpu = 0;
+	if (offer != NULL) {
+		*device_gpu = offer->gpu_type != NULL && offer->gpu_type[0] != '\0' &&
+		    strcmp(offer->gpu_type, "cpu") != 0;
+		threads = offer->gpus > 0 ? offer->cpus / offer->gpus : 0;
+	}
+	threads /= packing > 0 ? packing : 1;
+	return threads > 0 ? threads : 1;
+}
+
+void
+espl__real_start_fill(struct espl__real *real, const struct espl__rgang *gang,
+    const struct espl__rlease *lease, const double *values, struct espl__start *start,
+    struct espl__buf *params)
+{
+	const struct espl__rkind *kind = gang->kind;
+	const struct espl__run_config *config = kind->of->config;
+	const struct espl__trial_config *trial = &config->trial;
+
+	espl__space_json(kind->of->space, values, params);
+	start->gang = gang->id;
+	start->trial = gang->trial;
+	start->master =
+	    lease->address != NULL && lease->address[0] != '\0' ? lease->address : "127.0.0.1";
+	start->sharing = trial->sharing;
+	start->threads = threads_of(real, lease, start->packing, &start->device_gpu);
+	start->argv = trial->trainable == NULL ? trial->command : NULL;
+	start->argc = trial->trainable == NULL ? trial->command_count : 0;
+	start->trainable = trial->trainable;
+	start->options = kind->options;
+	start->params = espl__buf_text(params);
+	start->directory = trial->directory != NULL ? trial->directory : config->directory;
+	start->env = (const char *const *)kind->environment;
+	start->env_count = kind->environment_count;
+	start->budget = gang->budget;
+	start->iterations_max = kind->iterations_max > 0 ? kind->iterations_max : gang->budget;
+	start->seed = espl__trial_seed(config->seed, gang->trial & ESPL__TRIAL_NUMBER);
+	start->file_max = trial->file_max;
+	start->log_limit = trial->log_limit;
+	start->grace_ms = (uint64_t)(trial->grace / 1000000);
+}
+
+static void
+fill_plan(struct espl__real *real, struct espl__rgang *gang, const struct espl__effect *fx)
+{
+	struct espl__start *start = &gang->plan->start;
+
+	start->packing = fx->as.start.share.packing;
+	espl__real_start_fill(real, gang, espl__real_lease(real, gang->parts[0].lease),
+	    fx->as.start.values, start, &gang->plan->params);
+	start->world = fx->as.start.share.gpus;
+	start->nodes = gang->part_count;
+	start->attempt = fx->as.start.attempt;
+	start->iteration = fx->as.start.iteration;
+	start->source = (uint64_t)fx->as.start.experiment << ESPL__TRIAL_BITS | fx->as.start.source;
+	start->checkpoint = fx->as.start.checkpoint;
+}
+
+void
+espl__real_send_starts(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
+{
+	struct espl__buf payload = { NULL, 0, 0 };
+	uint32_t p;
+
+	for (p = 0; p < gang->part_count; p++) {
+		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
+
+		gang->plan->start.port = port;
+		gang->plan->start.node_rank = p;
+		gang->plan->start.ranks = gang->plan->ranks + gang->parts[p].first;
+		gang->plan->start.rank_count = gang->parts[p].count;
+		espl__buf_clear(&payload);
+		espl__start_put(&gang->plan->start, &payload);
+		gang->parts[p].answer_by = espl__tick() + ESPL__REAL_START_LIMIT;
+		if (agent != NULL) /* else: the end of that agent ends the gang */
+			espl__agent_send(agent, ESPL__MSG_START, &payload);
+	}
+	espl__buf_free(&payload);
+	espl__real_plan_free(gang);
+}
+
+/* Begins if all its nodes have an agent; else it waits for the one that is being started anew. */
+static void
+begin_gang(struct espl__real *real, struct espl__rgang *gang)
+{
+	struct espl__buf payload = { NULL, 0, 0 };
+	uint32_t p;
+
+	for (p = 0; p < gang->part_count; p++)
+		if (espl__real_part_agent(real, &gang->parts[p]) == NULL)
+			return;
+	if (gang->part_count == 1) {
+		espl__real_send_starts(real, gang, 0);
+		return;
+	}
+	if (gang->plan->begun)
+		return;
+	gang->plan->begun = 1;
+	espl__put_v64(&payload, gang->id);
+	espl__agent_send(espl__real_part_agent(real, &gang->parts[0]), ESPL__MSG_RESERVE, &payload);
+	espl__buf_free(&payload);
+}
+
+void
+espl__real_gangs_agent(struct espl__real *real)
+{
+	struct espl__rgang *gang;
+
+	for (gang = real->gangs; gang != NULL; gang = gang->next)
+		if (gang->plan != NULL)
+			begin_gang(real, gang);
+}
+
+espl_status
+espl__real_start(struct espl__real *real, const struct espl__effect *fx, struct espl__diag *diag)
+{
+	const struct espl__rkind *kind = kind_of(real, fx->as.start.experiment, diag);
+	struct espl__rgang *gang;
+	uint32_t p;
+
+	if (kind == NULL)
+		return diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
+	gang = espl__alloc(sizeof *gang);
+	gang->kind = kind;
+	gang->id = fx->as.start.gang;
+	gang->trial = (uint64_t)fx->as.start.experiment << ESPL__TRIAL_BITS | fx->as.start.trial;
+	gang->begun = gang->last = fx->as.start.iteration;
+	gang->budget = fx->as.start.budget;
+	gang->plan = espl__alloc(sizeof *gang->plan);
+	make_parts(gang, gang->plan, fx);
+	gang->next = real->gangs;
+	if (gang->next != NULL)
+		gang->next->prev = gang;
+	real->gangs = gang;
+	espl__map_set(&real->gang_map, gang->id, gang);
+	for (p = 0; p < gang->part_count; p++) {
+		struct espl__rlease *lease = espl__real_lease(real, gang->parts[p].lease);
+
+		gang->lost |= lease == NULL || lease->ended || lease->releasing;
+	}
+	if (gang->lost || gang->part_count == 0) { /* a machine went away in this very moment */
+		gang->lost = 1;
+		espl__real_gang_finish(real, gang);
+		return ESPL_OK;
+	}
+	fill_plan(real, gang, fx);
+	begin_gang(real, gang);
+	return ESPL_OK;
+}

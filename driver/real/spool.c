@@ -1,0 +1,304 @@
+/* spool.c - what users want of a running pool: DIR/spool, into which other processes put requests.
+ *
+ * submit-ID is a folder with an experiment's run.cfg and inputs: it becomes experiments/N.
+ * cancel-ID is a file with a name.  Each is answered in ID.answer beside it, and gone when it is;
+ * who asked holds .ID.asker locked while it waits, and takes the answer away.  A request that comes
+ * while no driver is there waits for the next.  A folder that was taken in, but was not told of
+ * before the driver died, is told of then.  While it is written a submit-ID is the draft
+ * .submit-ID, whose writer has .ID.asker locked from before its first file on: one whose writer was
+ * killed is swept away.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "real/real.h"
+#include "driver/worlds.h"
+
+#define LOOK_EVERY (ESPL__REAL_SECOND / 4)
+#define NAME_LIMIT 4096u
+
+/* Does whoever asked still wait?  Else .ID.asker goes, if it was left behind. */
+static int
+is_waited_for(const char *dir, const char *request)
+{
+	char *path = espl__format("%s/spool/.%s.asker", dir, request);
+	int waited = espl__locked(path);
+
+	if (!waited)
+		(void)unlink(path);
+	free(path);
+	return waited;
+}
+
+/* Whoever asked may have gone meanwhile: what is refused is logged, too, and an answer for nobody
+ * does not stay.  It is written first: who gives up looks for it once more after that. */
+static void
+answer(const char *dir, const char *request, const char *how, const char *text)
+{
+	char *path = espl__format("%s/spool/%s.answer", dir, request),
+	     *line = espl__format("%s\n%s\n", how, text);
+	struct espl__diag diag = ESPL__DIAG_INIT;
+
+	if (strcmp(how, "refused") == 0)
+		espl__log(ESPL_WARN, "the request '%s' is refused: %s", request, text);
+	if (espl__file_write(path, line, strlen(line), &diag) != ESPL_OK)
+		espl__log(ESPL_WARN, "%s", diag.text);
+	else if (!is_waited_for(dir, request))
+		(void)unlink(path);
+	free(path);
+	free(line);
+}
+
+/* Others write there, too: what is not of the right kind is not opened. */
+static int
+is_a(const char *path, mode_t kind)
+{
+	struct stat st;
+
+	return lstat(path, &st) == 0 && (st.st_mode & S_IFMT) == kind;
+}
+
+/* What others wrote would run with our rights.  NULL, or why it is not taken: malloc'd. */
+static char *
+check_experiment(const char *folder)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	char *file = espl__format("%s/run.cfg", folder);
+
+	if (espl__check_owner(folder, &diag) == ESPL_OK)
+		(void)espl__check_owner(file, &diag);
+	free(file);
+	return diag.status == ESPL_OK
+	    ? NULL
+	    : espl__format("%s: a pool takes what its owner or root submits", diag.text);
+}
+
+/* Tells of experiments/NUMBER; NULL, or why it cannot be: malloc'd. */
+static char *
+take_in(struct espl__real *real, uint64_t number, const char **name)
+{
+	struct espl__search_setup setup;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	uint64_t other, trial;
+	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char *why = check_experiment(folder);
+
+	free(folder);
+	if (why != NULL)
+		return why;
+	if (espl__exec_load(real->world.exec, number, &setup, &diag) != ESPL_OK)
+		return espl__strdup(diag.text);
+	if (espl__exec_named(real->world.exec, setup.config->name, &other, &trial))
+		return espl__format("the pool has one called '%s' already", setup.config->name);
+	*name = setup.config->name;
+	(void)espl__names_add(&real->metrics, setup.config->metric);
+	espl__real_event(real, ESPL__EV_EXPERIMENT)->as.experiment.number = number;
+	return NULL;
+}
+
+static void
+submit(struct espl__real *real, const char *request)
+{
+	uint64_t number = espl__exec_searches(real->world.exec);
+	char *from = espl__format("%s/spool/%s", real->dir, request), *why = NULL;
+	char *to = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char *parent = espl__format("%s/experiments", real->dir),
+	     *file = espl__format("%s/run.cfg", from);
+	const char *name = "";
+	int taken = 0;
+
+	if (!is_a(from, S_IFDIR) || !is_a(file, S_IFREG))
+		why = espl__strdup("it is no folder with an experiment");
+	else if ((why = check_experiment(from)) != NULL)
+		/* nor moved: it might hold what cannot be removed from experiments/ */
+		taken = 0;
+	else if (espl__dir_make(parent, NULL) != ESPL_OK || rename(from, to) != 0)
+		why = espl__format("it cannot be taken into '%s': %s", to, strerror(errno));
+	else
+		taken = 1;
+	if (taken)
+		why = take_in(real, number, &name);
+	answer(real->dir, request, why != NULL ? "refused" : "accepted", why != NULL ? why : name);
+	if (taken && why != NULL)
+		(void)espl__tree_remove(to, NULL);
+	free(why);
+	free(from);
+	free(to);
+	free(parent);
+	free(file);
+}
+
+static void
+cancel(struct espl__real *real, const char *request)
+{
+	char *path = espl__format("%s/spool/%s", real->dir, request);
+	struct espl__buf name = { NULL, 0, 0 };
+	uint64_t number, trial;
+	const char *why = "the request cannot be read";
+
+	if (is_a(path, S_IFREG) && espl__check_owner(path, NULL) != ESPL_OK)
+		why = "it is not its owner's or root's";
+	else if (is_a(path, S_IFREG) && espl__file_read(path, NAME_LIMIT, &name, NULL) == ESPL_OK)
+		why = espl__exec_named(real->world.exec, espl__buf_text(&name), &number, &trial)
+		    ? espl__exec_cancels(real->world.exec, number, trial)
+		    : "there is no such experiment or job";
+	if (why == NULL) {
+		struct espl__event *event = espl__real_event(real, ESPL__EV_CANCEL);
+
+		event->as.cancel.number = number;
+		event->as.cancel.trial = trial;
+	}
+	answer(real->dir, request, why == NULL ? "accepted" : "refused",
+	    why == NULL ? espl__buf_text(&name) : why);
+	espl__buf_free(&name);
+	free(path);
+}
+
+/* Requests have names without a dot; one being made begins with one, an answer has one. */
+static int
+is_request(const struct dirent *entry)
+{
+	return strchr(entry->d_name, '.') == NULL &&
+	    (strncmp(entry->d_name, "submit-", 7) == 0 ||
+		strncmp(entry->d_name, "cancel-", 7) == 0);
+}
+
+static int
+is_draft(const struct dirent *entry)
+{
+	return strncmp(entry->d_name, ".submit-", 8) == 0 && strchr(entry->d_name + 1, '.') == NULL;
+}
+
+/* Only who gets the lock itself may be sure that there is no writer: that it cannot be asked for
+ * proves nothing. */
+static void
+sweep_drafts(const char *dir)
+{
+	char *spool = espl__format("%s/spool", dir), *asker, *draft;
+	struct dirent **list = NULL;
+	int lock, count = scandir(spool, &list, is_draft, NULL);
+
+	for (int i = 0; i < count; i++) {
+		draft = espl__format("%s/%s", spool, list[i]->d_name);
+		asker = espl__format("%s.asker", draft);
+		if (espl__lock(asker, &lock, NULL) == ESPL_OK) {
+			(void)espl__tree_remove(draft, NULL);
+			(void)unlink(asker);
+			(void)close(lock);
+		}
+		free(asker);
+		free(draft);
+		free(list[i]);
+	}
+	free(list);
+	free(spool);
+}
+
+/* experiments/NUMBER is there, and the executor has not heard of it: the driver died in between. */
+static void
+look_for_lost(struct espl__real *real)
+{
+	uint64_t number = espl__exec_searches(real->world.exec);
+	char *folder = espl__format("%s/experiments/%llu", real->dir, (unsigned long long)number);
+	char *path = espl__format("%s/run.cfg", folder), *why;
+	const char *name;
+
+	if (access(path, R_OK) == 0) {
+		why = take_in(real, number, &name);
+		if (why != NULL) { /* the next one submitted goes where it lies */
+			espl__log(ESPL_WARN, "the submitted experiment in '%s' is left out: %s",
+			    path, why);
+			(void)espl__tree_remove(folder, NULL);
+		}
+		free(why);
+	}
+	free(path);
+	free(folder);
+}
+
+/* Is the executor still to hear of one?  Then its number is taken. */
+static int
+one_is_told(const struct espl__real *real)
+{
+	const struct espl__batch *batch = &real->batch[real->filling];
+
+	for (uint32_t i = 0; i < batch->count; i++)
+		if (batch->list[i].type == ESPL__EV_EXPERIMENT)
+			return 1;
+	return 0;
+}
+
+/* An answered request goes.  Where it cannot (another user's), it is not looked at again. */
+static void
+take_away(struct espl__real *real, const char *request)
+{
+	char *path = espl__format("%s/spool/%s", real->dir, request);
+	struct stat st;
+
+	if (lstat(path, &st) == 0 && espl__tree_remove(path, NULL) != ESPL_OK) {
+		espl__log(ESPL_WARN, "'%s' cannot be removed, and is left there: %s", path,
+		    strerror(errno));
+		(void)espl__names_add(&real->spool_left, request);
+	}
+	free(path);
+}
+
+/* One request at a time: the next is looked at when the executor has heard of it. */
+void
+espl__spool_tick(struct espl__real *real, int64_t tick)
+{
+	struct dirent **list = NULL;
+	const char *request = NULL;
+	char *path;
+	int count;
+
+	if (!real->config->pool || tick < real->spool_at || one_is_told(real))
+		return;
+	if (real->spool_at == 0)
+		look_for_lost(real);
+	real->spool_at = tick + LOOK_EVERY;
+	sweep_drafts(real->dir);
+	if (one_is_told(real))
+		return;
+	path = espl__format("%s/spool", real->dir);
+	count = scandir(path, &list, is_request, alphasort);
+	for (int i = 0; i < count && request == NULL; i++)
+		if (espl__names_find(&real->spool_left, list[i]->d_name) == ESPL_ANY)
+			request = list[i]->d_name;
+	if (request != NULL) {
+		if (request[0] == 's')
+			submit(real, request);
+		else
+			cancel(real, request);
+		take_away(real, request);
+	}
+	for (int i = 0; i < count; i++)
+		free(list[i]);
+	free(list);
+	free(path);
+}
+
+void
+espl__spool_close(const char *dir)
+{
+	char *path = espl__format("%s/spool", dir), *request;
+	struct dirent **list = NULL;
+	int count = scandir(path, &list, is_request, alphasort);
+
+	sweep_drafts(dir);
+	for (int i = 0; i < count; i++) {
+		request = espl__format("%s/%s", path, list[i]->d_name);
+		answer(dir, list[i]->d_name, "refused", "the pool has ended");
+		(void)espl__tree_remove(request, NULL);
+		free(request);
+		free(list[i]);
+	}
+	free(list);
+	free(path);
+}

@@ -1,0 +1,293 @@
+/* store.c - the world's own files in a run's folder: leases.json, and checkpoints that go.
+ *
+ * leases.json holds what the journal may not: how the provider names and reaches the machines.
+ * A checkpoint to be removed is renamed into DIR/trash at once and unlinked by a thread.
+ */
+#include "real/real.h"
+#include <dirent.h>
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "base/ids.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/text.h"
+
+#define LEASES_MAX (64u << 20)
+
+static void
+put_text(struct espl__buf *out, const char *key, const char *text)
+{
+	if (text == NULL)
+		return;
+	espl__print(out, ", \"%s\": ", key);
+	espl__print_json(out, text);
+}
+
+espl_status
+espl__store_save(const struct espl__real *real, struct espl__diag *diag)
+{
+	struct espl__buf out = { NULL, 0, 0 };
+	char *path = espl__format("%s/leases.json", real->dir);
+	espl_status status;
+	uint32_t i;
+
+	espl__print(&out, "{\"run\": \"%s\", \"leases\": [", real->run);
+	for (i = 0; i < real->lease_count; i++) {
+		const struct espl__rlease *lease = real->leases[i];
+
+		espl__print(&out, "%s\n {\"lease\": %llu, \"state\": %u", i > 0 ? "," : "",
+		    (unsigned long long)lease->id, (unsigned)lease->cloud);
+		put_text(&out, "token", lease->token);
+		put_text(&out, "offer", lease->offer_name);
+		put_text(&out, "market", lease->market);
+		put_text(&out, "provider_id", lease->provider_id);
+		put_text(&out, "address", lease->address);
+		put_text(&out, "detail", lease->detail);
+		espl__print(&out, "}");
+	}
+	espl__print(&out, "\n]}\n");
+	status = espl__file_write(path, out.data, out.size, diag);
+	espl__buf_free(&out);
+	free(path);
+	return status;
+}
+
+static void
+take_text(const json_t *from, const char *key, char **to)
+{
+	const char *text = json_string_value(json_object_get(from, key));
+
+	if (text == NULL)
+		return;
+	free(*to);
+	*to = espl__strdup(text);
+}
+
+espl_status
+espl__store_load(struct espl__real *real, struct espl__diag *diag)
+{
+	struct espl__buf in = { NULL, 0, 0 };
+	char *path = espl__format("%s/leases.json", real->dir);
+	json_t *root, *list, *item;
+	json_error_t error;
+	struct stat st;
+	size_t i;
+	espl_status status = ESPL_OK;
+
+	if (stat(path, &st) != 0 && errno == ENOENT) {
+		free(path);
+		return ESPL_OK;
+	}
+	status = espl__file_read(path, LEASES_MAX, &in, diag);
+	free(path);
+	if (status != ESPL_OK)
+		return status;
+	root = json_loadb((const char *)in.data, in.size, 0, &error);
+	espl__buf_free(&in);
+	list = json_object_get(root, "leases");
+	if (!json_is_array(list))
+		espl__log(ESPL_WARN,
+		    "leases.json is damaged: nodes are looked for by their tokens alone");
+	json_array_foreach (list, i, item) {
+		json_t *id = json_object_get(item, "lease");
+		struct espl__rlease *lease;
+
+		lease = json_is_integer(id)
+		    ? espl__real_lease(real, (uint64_t)json_integer_value(id))
+		    : NULL;
+		if (lease == NULL)
+			continue;
+		take_text(item, "offer", &lease->offer_name);
+		take_text(item, "market", &lease->market);
+		take_text(item, "provider_id", &lease->provider_id);
+		take_text(item, "address", &lease->address);
+		take_text(item, "detail", &lease->detail);
+	}
+	json_decref(root);
+	return ESPL_OK;
+}
+
+/* ---- removal ---- */
+
+struct removal {
+	uv_work_t work;
+	struct espl__real *real;
+	char *path;
+	struct espl__diag diag;
+};
+
+static void
+remove_now(uv_work_t *work)
+{
+	struct removal *removal = work->data;
+
+	(void)espl__tree_remove(removal->path, &removal->diag);
+}
+
+static void
+removed(uv_work_t *work, int status)
+{
+	struct removal *removal = work->data;
+
+	(void)status;
+	removal->real->works--;
+	if (removal->diag.status != ESPL_OK)
+		espl__log(ESPL_WARN, "a checkpoint could not be removed: %s", removal->diag.text);
+	free(removal->path);
+	free(removal);
+}
+
+/* Takes the folder out of sight now; its contents go later. */
+static void
+discard(struct espl__real *real, const char *path)
+{
+	struct removal *removal = espl__alloc(sizeof *removal);
+	char *trash;
+
+	removal->real = real;
+	removal->work.data = removal;
+	removal->path = espl__format("%s/trash/%llu", real->dir, (unsigned long long)real->trash++);
+	if (rename(path, removal->path) != 0 && errno == ENOENT) {
+		trash = espl__format("%s/trash", real->dir);
+		(void)espl__dir_make(trash, NULL);
+		free(trash);
+		(void)rename(path, removal->path);
+	}
+	if (access(path, F_OK) == 0) { /* could not be renamed: then where it is */
+		free(removal->path);
+		removal->path = espl__strdup(path);
+	}
+	if (uv_queue_work(&real->loop, &removal->work, remove_now, removed) == 0) {
+		real->works++;
+		return;
+	}
+	remove_now(&removal->work);
+	real->works++;
+	removed(&removal->work, 0);
+}
+
+/* Number behind a prefix, the whole rest of the name; -1 if it is none. */
+static int64_t
+number_behind(const char *name, const char *prefix)
+{
+	size_t length = strlen(prefix);
+	int64_t number;
+
+	if (strncmp(name, prefix, length) != 0 || espl__parse_int(name + length, &number) != 0 ||
+	    number < 0)
+		return -1;
+	return number;
+}
+
+void
+espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
+{
+	char *folder = espl__trial_folder(real->dir, trial);
+	DIR *dir = espl__dir_open(folder);
+	struct dirent *entry;
+
+	if (dir == NULL) {
+		if (errno != ENOENT)
+			espl__log(ESPL_WARN, "trial %llu: its checkpoints cannot be listed: %s",
+			    (unsigned long long)trial, strerror(errno));
+		free(folder);
+		return;
+	}
+	while ((entry = readdir(dir)) != NULL) {
+		int64_t checkpoint = number_behind(entry->d_name, "checkpoint-");
+		int64_t gang = number_behind(entry->d_name, "saving-");
+		char *path;
+
+		if ((checkpoint < 0 || (uint64_t)checkpoint == keep) &&
+		    (gang < 0 || espl__real_gang(real, (uint64_t)gang) != NULL))
+			continue;
+		path = espl__format("%s/%s", folder, entry->d_name);
+		discard(real, path);
+		free(path);
+	}
+	(void)closedir(dir);
+	free(folder);
+}
+
+/* ---- what lost agents left ---- */
+
+static int
+is_scratch(const char *name)
+{
+	return strncmp(name, "saving-", 7) == 0 || strncmp(name, "scratch-", 8) == 0 ||
+	    strncmp(name, ".gone-", 6) == 0;
+}
+
+static void
+sweep_trials(const char *folder)
+{
+	char *trials = espl__format("%s/trials", folder);
+	DIR *all = espl__dir_open(trials), *one;
+	struct dirent *trial, *entry;
+
+	while (all != NULL && (trial = readdir(all)) != NULL) {
+		char *path = espl__format("%s/%s", trials, trial->d_name);
+
+		one = trial->d_name[0] != '.' ? espl__dir_open(path) : NULL;
+		while (one != NULL && (entry = readdir(one)) != NULL)
+			if (is_scratch(entry->d_name))
+				(void)espl__tree_remove_at(dirfd(one), entry->d_name);
+		if (one != NULL)
+			(void)closedir(one);
+		free(path);
+	}
+	if (all != NULL)
+		(void)closedir(all);
+	free(trials);
+}
+
+/* An agent that ends in good order leaves nothing; when all have ended nothing is in use any more.
+ */
+static void
+sweep(const struct espl__real *real)
+{
+	char *experiments = espl__format("%s/experiments", real->dir), *path;
+	DIR *all = espl__dir_open(experiments);
+	struct dirent *one;
+
+	sweep_trials(real->dir);
+	while (all != NULL && (one = readdir(all)) != NULL) {
+		path = espl__format("%s/%s", experiments, one->d_name);
+		if (one->d_name[0] != '.')
+			sweep_trials(path);
+		free(path);
+	}
+	if (all != NULL)
+		(void)closedir(all);
+	free(experiments);
+}
+
+void
+espl__store_close(struct espl__real *real)
+{
+	char *trash = espl__format("%s/trash", real->dir),
+	     *leases = espl__format("%s/leases.json", real->dir);
+
+	if (real->agents_lost)
+		sweep(real);
+	(void)rmdir(trash); /* stays if something is still in it */
+	if (real->lease_count == 0)
+		(void)unlink(leases);
+	free(trash);
+	free(leases);
+}
+
+void
+espl__store_clean(struct espl__real *real)
+{
+	char *trash = espl__format("%s/trash", real->dir);
+	struct espl__diag diag = ESPL__DIAG_INIT;
+
+	if (espl__tree_remove(trash, &diag) != ESPL_OK)
+		espl__log(ESPL_WARN, "%s", diag.text);
+	free(trash);
+}

@@ -1,0 +1,481 @@
+/* sim.c - the simulated world: a virtual clock, and the same effects as the real one turned into
+ * scheduled events.
+ *
+ * All that is due at one instant makes one round, in order of entry.  What the executor orders
+ * at an instant and takes no time is told in the next round of the same instant.
+ */
+#include <math.h>
+#include <string.h>
+#include "base/assert.h"
+#include "plugin/instance.h"
+#include "sim/sim_impl.h"
+#include "driver/worlds.h"
+
+enum { TURNS_MAX = 4000000 };
+/* a search that has stood so long stands for good */
+#define BARREN_MAX (30 * 86400 * ESPL_SECOND)
+
+/* ---- used by all parts --------------------------------------------------------------- */
+
+struct espl__event *
+espl__sim_tell(struct espl__sim *sim, enum espl__event_type type)
+{
+	struct espl__event *event;
+
+	ESPL__GROW(sim->events, sim->event_cap, sim->event_count + 1);
+	event = &sim->events[sim->event_count++];
+	memset(event, 0, sizeof *event);
+	event->type = type;
+	return event;
+}
+
+const char *
+espl__sim_text(struct espl__sim *sim, const char *text)
+{
+	if (text == NULL || text[0] == '\0')
+		return "";
+	sim->round_used = 1;
+	return espl__arena_strdup(&sim->round, text);
+}
+
+espl_time
+espl__sim_after(const struct espl__sim *sim, double seconds)
+{
+	double ns = seconds * 1e9;
+
+	if (!(ns > 0.0))
+		return sim->now;
+	if (ns >= 9.2e18 - (double)sim->now)
+		return ESPL_NEVER - 1;
+	return sim->now + (espl_time)(ns + 0.5);
+}
+
+static uint64_t
+mix(uint64_t z)
+{
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return z ^ (z >> 31);
+}
+
+void
+espl__sim_stream(struct espl__rng *rng, uint64_t key, uint32_t what, uint64_t n)
+{
+	const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t state = mix(mix(key + golden * (what + 1)) + golden * (n + 1));
+
+	for (int i = 0; i < 4; i++)
+		rng->s[i] = mix(state += golden);
+	rng->s[0] |= 1; /* never the all-zero state */
+}
+
+double
+espl__sim_draw(const struct espl_latency *latency, uint64_t key, uint32_t what, uint64_t n)
+{
+	struct espl__rng rng;
+
+	espl__sim_stream(&rng, key, what, n);
+	return espl__latency_draw(latency, &rng);
+}
+
+uint64_t
+espl__sim_key(uint64_t seed, const char *kind, uint32_t experiment, uint64_t id)
+{
+	struct espl__rng rng;
+	char name[80];
+
+	if (experiment == 0)
+		snprintf(name, sizeof name, "sim/%s/%llu", kind, (unsigned long long)id);
+	else
+		snprintf(name, sizeof name, "sim/%s/%u/%llu", kind, experiment,
+		    (unsigned long long)id);
+	espl__rng_seed(&rng, seed, name);
+	return espl__rng_next(&rng);
+}
+
+/* ---- rounds -------------------------------------------------------------------------- */
+
+static void
+clear_round(struct espl__sim *sim)
+{
+	sim->event_count = 0;
+	sim->metric_count = 0;
+	for (uint32_t i = 0; i < sim->told_count; i++)
+		espl__compute_free(sim->told[i]);
+	sim->told_count = 0;
+	if (sim->round_used)
+		espl__arena_free(&sim->round);
+	sim->round_used = 0;
+}
+
+/* Reports name their metrics by count alone until the array stands still. */
+static void
+give_round(struct espl__sim *sim, struct espl__round *round)
+{
+	uint32_t at = 0;
+
+	for (uint32_t i = 0; i < sim->event_count; i++)
+		if (sim->events[i].type == ESPL__EV_REPORT) {
+			sim->events[i].as.report.metrics = sim->metrics + at;
+			at += sim->events[i].as.report.count;
+		}
+	ESPL__ASSERT(at == sim->metric_count);
+	round->now = sim->now;
+	round->events = sim->events;
+	round->count = sim->event_count;
+}
+
+static void
+outcome_due(struct espl__sim *sim, uint64_t number)
+{
+	struct espl__compute *job = sim->jobs[number];
+
+	espl__sim_tell(sim, ESPL__EV_OUTCOME)->as.outcome.outcome = espl__compute_outcome(job);
+	ESPL__GROW(sim->told, sim->told_cap, sim->told_count + 1);
+	sim->told[sim->told_count++] = job;
+	sim->jobs[number] = NULL;
+}
+
+static void
+lose_gpus(struct espl__sim *sim, const struct espl__sim_fault *fault)
+{
+	uint32_t count = sim->offers[sim->leases[fault->node].offer].terms.gpus;
+	uint32_t from = fault->gpu == ESPL_ANY ? 0 : fault->gpu,
+		 to = fault->gpu == ESPL_ANY ? count : fault->gpu + 1;
+
+	for (uint32_t i = from; i < to && i < count; i++) {
+		struct espl__event *e = espl__sim_tell(sim, ESPL__EV_GPU);
+
+		e->as.gpu.what = ESPL__GPU_ASIDE;
+		e->as.gpu.id = fault->node;
+		e->as.gpu.number = i;
+		e->as.gpu.text = "a fault of the script";
+	}
+}
+
+static void
+fault_due(struct espl__sim *sim, uint64_t number)
+{
+	const struct espl__sim_fault *fault = &sim->faults.list[number];
+	espl_span notice = fault->notice;
+
+	if (fault->kind == ESPL__FAULT_STOP) {
+		sim->stop = 1;
+		return;
+	}
+	if (!espl__sim_alive(sim, fault->node))
+		return; /* it was never leased, or is gone already */
+	if (fault->kind == ESPL__FAULT_NODE_LOST) {
+		espl__sim_lease_end(sim, fault->node, ESPL_BY_FAULT);
+		return;
+	}
+	if (fault->kind == ESPL__FAULT_GPU_LOST) {
+		if (sim->leases[fault->node].state >=
+		    ESPL_NODE_READY) /* booting makes all of them good */
+			lose_gpus(sim, fault);
+		return;
+	}
+	if (notice < 0)
+		notice = sim->offers[sim->leases[fault->node].offer].terms.notice;
+	espl__sim_lease_notice(sim, fault->node, notice, ESPL_BY_PROVIDER);
+}
+
+static void
+handle(struct espl__sim *sim, const struct espl__sim_due *due)
+{
+	switch ((enum espl__sim_due_type)due->type) {
+	case ESPL__DUE_GANG: espl__sim_gang_due(sim, due); break;
+	case ESPL__DUE_BOOT:
+	case ESPL__DUE_READY:
+	case ESPL__DUE_NOTICE:
+	case ESPL__DUE_EXPIRY:
+	case ESPL__DUE_ENDED: espl__sim_lease_due(sim, due); break;
+	case ESPL__DUE_PRICE: espl__sim_price_due(sim, due->ref); break;
+	case ESPL__DUE_FAULT: fault_due(sim, due->ref); break;
+	case ESPL__DUE_OUTCOME: outcome_due(sim, due->ref); break;
+	case ESPL__DUE_JOB: espl__sim_job_due(sim, due->ref); break;
+	case ESPL__DUE_EXPERIMENT:
+		espl__sim_tell(sim, ESPL__EV_EXPERIMENT)->as.experiment.number = due->ref;
+		break;
+	}
+}
+
+static espl_status
+next_instant(struct espl__sim *sim, struct espl__diag *diag)
+{
+	const struct espl__sim_due *top = espl__sim_heap_top(&sim->heap);
+	espl_time at = top != NULL && top->at < sim->timer ? top->at : sim->timer;
+
+	if (at == ESPL_NEVER) {
+		espl__fail(diag, ESPL_E_BUG,
+		    "nothing can happen any more: no trial trains, no node comes and nobody waits "
+		    "for an instant, but the search is not over");
+		espl__hint(diag,
+		    "does the cloud sell enough GPUs for a trial? does a trial hang without "
+		    "trial.report_limit? see what the policies decided with --verbose");
+		return ESPL_E_BUG;
+	}
+	if (top == NULL && at - sim->barren_from > BARREN_MAX) {
+		espl__fail(diag, ESPL_E_BUG,
+		    "no trial has trained and no node has come for %d days",
+		    (int)(BARREN_MAX / ESPL_SECOND / 86400));
+		espl__hint(diag,
+		    "does a fault of the kind no-capacity have no end? is every price above the "
+		    "maximum?");
+		return ESPL_E_BUG;
+	}
+	if (at > sim->now)
+		sim->turns = 0;
+	else if (++sim->turns > TURNS_MAX)
+		return espl__fail(diag, ESPL_E_BUG,
+		    "the virtual clock stands still: %d rounds at one instant (%.9g s)", TURNS_MAX,
+		    (double)sim->now / 1e9);
+	if (at > sim->now)
+		sim->now = at;
+	while ((top = espl__sim_heap_top(&sim->heap)) != NULL && top->at <= sim->now) {
+		struct espl__sim_due due = espl__sim_heap_take(&sim->heap);
+
+		if (due.type != ESPL__DUE_ENDED || due.mark != ESPL_BY_CAPACITY)
+			sim->barren_from = sim->now;
+		handle(sim, &due);
+	}
+	if (sim->timer <= sim->now) {
+		sim->timer = ESPL_NEVER;
+		espl__sim_tell(sim, ESPL__EV_TIMER);
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+sim_next(struct espl__world *world, struct espl__round *round, struct espl__diag *diag)
+{
+	struct espl__sim *sim = (struct espl__sim *)world;
+
+	clear_round(sim);
+	if (sim->opening != 0) {
+		int resumed = sim->opening == 2;
+
+		sim->opening = 0;
+		/* An adopted lease tells its state; put what begins the run before it. */
+		if (resumed) {
+			espl__sim_tell(sim, ESPL__EV_RESUME);
+			espl__sim_tell(sim, ESPL__EV_CLOUD)->as.cloud.text = "";
+			for (uint64_t i = 0; i < sim->adopted_count; i++)
+				espl__sim_adopt(sim, &sim->adopted[i]);
+		} else {
+			espl__sim_tell(sim, ESPL__EV_START);
+			espl__sim_tell_offers(sim);
+		}
+	}
+	while (sim->event_count == 0) {
+		if (sim->stop && !sim->stop_told) {
+			sim->stop_told = 1;
+			espl__sim_tell(sim, ESPL__EV_STOP);
+			break;
+		}
+		if (sim->ended)
+			break; /* only time would pass */
+		if (next_instant(sim, diag) != ESPL_OK)
+			return ESPL_E_BUG;
+	}
+	give_round(sim, round);
+	return ESPL_OK;
+}
+
+/* ---- operations ---------------------------------------------------------------------- */
+
+static void
+remember_leases(struct espl__sim *sim)
+{
+	uint32_t room = 64, count;
+
+	do {
+		room *= 2;
+		sim->adopted = espl__realloc(sim->adopted, room, sizeof *sim->adopted);
+		count = espl__exec_leases(sim->head.exec, sim->adopted, room);
+	} while (count >= room);
+	sim->adopted_count = count;
+}
+
+static espl_status
+sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__diag *diag)
+{
+	struct espl__sim *sim = (struct espl__sim *)world;
+
+	sim->now = sim->barren_from = now;
+	sim->opening = resumed ? 2 : 1;
+	if (sim->head.exec != NULL) {
+		uint32_t known = espl__exec_metric_count(sim->head.exec);
+
+		for (uint32_t i = 0; i < known; i++)
+			espl__names_add(&sim->names, espl__exec_metric_name(sim->head.exec, i));
+		if (resumed)
+			remember_leases(sim);
+	}
+	if (resumed)
+		espl__sim_skip_prices(sim, now);
+	/* An ordinary run's was opened when the world was made; where nothing trains there is none.
+	 */
+	for (uint32_t i = 0; sim->config->pool && sim->own.config != NULL &&
+	     espl__exec_search_of(sim->head.exec, i) != NULL;
+	     i++)
+		if (espl__sim_source(sim, i, diag) == NULL)
+			return diag != NULL && diag->status != ESPL_OK ? diag->status
+								       : ESPL_E_CONFIG;
+	espl__sim_arrivals(sim);
+	for (uint32_t i = 0; i < sim->faults.count; i++) {
+		const struct espl__sim_fault *fault = &sim->faults.list[i];
+
+		if (fault->at != ESPL_NEVER && (fault->at > now || (!resumed && fault->at == now)))
+			espl__sim_heap_add(&sim->heap, fault->at, ESPL__DUE_FAULT, i, 0);
+	}
+	return ESPL_OK;
+}
+
+static void
+compute(struct espl__sim *sim, const struct espl__effect *effect)
+{
+	const struct espl_compute_request *request = effect->as.compute.request;
+	struct espl__compute *job = espl__compute_start(effect->as.compute.config,
+	    effect->as.compute.kind, effect->as.compute.token, request, 1);
+
+	espl__compute_wait(job);
+	espl__compute_assume(job, request->assumed > 0 ? request->assumed : 0);
+	ESPL__GROW(sim->jobs, sim->job_cap, sim->job_count + 1);
+	sim->jobs[sim->job_count] = job;
+	espl__sim_heap_add(&sim->heap, espl__sim_after(sim, (double)request->assumed / 1e9),
+	    ESPL__DUE_OUTCOME, sim->job_count++, 0);
+}
+
+static espl_status
+sim_apply(struct espl__world *world, const struct espl__effect *effects, uint32_t count,
+    struct espl__diag *diag)
+{
+	struct espl__sim *sim = (struct espl__sim *)world;
+	espl_status status = ESPL_OK;
+
+	for (uint32_t i = 0; i < count && status == ESPL_OK; i++) {
+		const struct espl__effect *effect = &effects[i];
+
+		switch (effect->type) {
+		case ESPL__FX_ACQUIRE:
+			espl__sim_acquire(sim, effect->as.acquire.lease, effect->as.acquire.offer,
+			    effect->as.acquire.max_price_hour);
+			break;
+		case ESPL__FX_RELEASE: espl__sim_release(sim, effect->as.release.lease); break;
+		case ESPL__FX_START: status = espl__sim_start(sim, effect, diag); break;
+		case ESPL__FX_REPLY: status = espl__sim_reply(sim, effect, diag); break;
+		case ESPL__FX_RESIZE: espl__sim_resize(sim, effect); break;
+		case ESPL__FX_KILL:
+			espl__sim_kill(sim, effect->as.kill.gang, effect->as.kill.grace);
+			break;
+		case ESPL__FX_COLLECT:
+			espl__sim_collect(sim, effect->as.collect.experiment,
+			    effect->as.collect.trial, effect->as.collect.keep);
+			break;
+		case ESPL__FX_TIMER:
+			sim->timer =
+			    effect->as.timer.at > sim->now ? effect->as.timer.at : sim->now;
+			break;
+		case ESPL__FX_COMPUTE: compute(sim, effect); break;
+		case ESPL__FX_END: sim->ended = 1; break;
+		}
+	}
+	return status;
+}
+
+static void
+sim_stop(struct espl__world *world)
+{
+	((struct espl__sim *)world)->stop = 1;
+}
+
+static void
+sim_close(struct espl__world *world, int at_once)
+{
+	struct espl__sim *sim = (struct espl__sim *)world;
+
+	(void)at_once; /* nothing of it is outside this process */
+	clear_round(sim);
+	espl__arena_free(&sim->round);
+	espl__sim_gangs_free(sim);
+	espl__sim_train_free(sim);
+	espl__sim_cloud_free(sim);
+	espl__sim_faults_free(&sim->faults);
+	for (uint32_t i = 0; i < sim->job_count; i++)
+		espl__compute_free(sim->jobs[i]);
+	free(sim->jobs);
+	free(sim->trained_s);
+	free(sim->told);
+	free(sim->leases);
+	free(sim->adopted);
+	free(sim->heap.list);
+	free(sim->events);
+	free(sim->metrics);
+	espl__names_free(&sim->names);
+	free(sim);
+}
+
+static const struct espl__world_ops sim_ops = { .begin = sim_begin,
+	.next = sim_next,
+	.apply = sim_apply,
+	.stop = sim_stop,
+	.close = sim_close };
+
+static struct espl__sim *
+make(const struct espl__run_config *config, uint64_t seed)
+{
+	struct espl__sim *sim = espl__alloc(sizeof *sim);
+
+	sim->head.ops = &sim_ops;
+	sim->config = config;
+	sim->seed = seed;
+	sim->timer = ESPL_NEVER;
+	sim->free_gang = ESPL_ANY;
+	sim->env = (struct espl__host_env){ .seed = seed,
+		.simulated = 1,
+		.now = &sim->now,
+		.directory = config->directory };
+	if (config->metric[0] != '\0')
+		espl__names_add(&sim->names, config->metric); /* the executor's number 0 */
+	espl__pool_init(&sim->gangs, sizeof(struct espl__sim_gang));
+	return sim;
+}
+
+static espl_status
+made(struct espl__sim *sim, espl_status status, struct espl__world **world)
+{
+	if (status != ESPL_OK)
+		sim_close(&sim->head, 1);
+	else
+		*world = &sim->head;
+	return status;
+}
+
+espl_status
+espl__world_sim(const struct espl__run_config *config, const struct espl__space *space,
+    const struct espl__profile *profile, uint64_t seed, const char *faults,
+    struct espl__world **world, struct espl__diag *diag)
+{
+	struct espl__sim *sim = make(config, seed);
+	espl_status status = ESPL_OK;
+
+	sim->own =
+	    (struct espl__search_setup){ .config = config, .space = space, .profile = profile };
+	if (faults != NULL)
+		status = espl__sim_faults_load(faults, &sim->faults, diag);
+	if (status == ESPL_OK && !config->pool && espl__sim_source(sim, 0, diag) == NULL)
+		status = diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
+	if (status == ESPL_OK)
+		status = espl__sim_describe(sim, diag);
+	return made(sim, status, world);
+}
+
+espl_status
+espl__world_sold(const struct espl__run_config *config, uint64_t seed, struct espl__world **world,
+    struct espl__diag *diag)
+{
+	struct espl__sim *sim = make(config, seed);
+
+	return made(sim, espl__sim_describe(sim, diag), world);
+}

@@ -1,0 +1,279 @@
+/* sim_lease.c - simulated nodes: asked for, booting, ready, wanted back, ended.
+ *
+ * Quotas, sold-out periods, market prices above the maximum price, revocations at random and
+ * wall-time limits are the offer's terms; everything else that happens to a node is the fault
+ * script's.
+ */
+#include <math.h>
+#include <string.h>
+#include "base/assert.h"
+#include "model/ledger.h"
+#include "sim/sim_impl.h"
+
+static struct espl__sim_lease *
+at(struct espl__sim *sim, uint64_t lease)
+{
+	if (lease >= sim->lease_count) {
+		ESPL__GROW(sim->leases, sim->lease_cap, lease + 1);
+		memset(sim->leases + sim->lease_count, 0,
+		    (size_t)(lease + 1 - sim->lease_count) * sizeof *sim->leases);
+		sim->lease_count = lease + 1;
+	}
+	return &sim->leases[lease];
+}
+
+int
+espl__sim_alive(const struct espl__sim *sim, uint64_t lease)
+{
+	return lease < sim->lease_count && sim->leases[lease].state != 0 &&
+	    sim->leases[lease].state != ESPL_NODE_ENDED;
+}
+
+static void
+link_lease(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_money max_price_hour)
+{
+	struct espl__sim_lease *l = at(sim, lease);
+	struct espl__sim_offer *o = &sim->offers[offer];
+
+	ESPL__ASSERT(l->state == 0);
+	*l = (struct espl__sim_lease){ .state = ESPL_NODE_REQUESTED,
+		.offer = offer,
+		.max_price_hour = max_price_hour,
+		.ends_at = ESPL_NEVER,
+		.before = ESPL_NONE,
+		.after = o->first };
+	if (o->first != ESPL_NONE)
+		sim->leases[o->first].before = lease;
+	o->first = lease;
+	o->alive++;
+}
+
+static struct espl__event *
+tell_node(struct espl__sim *sim, uint64_t lease)
+{
+	const struct espl__sim_lease *l = &sim->leases[lease];
+	struct espl__event *event = espl__sim_tell(sim, ESPL__EV_NODE);
+
+	event->as.node.lease = lease;
+	event->as.node.state = l->state;
+	event->as.node.gpus = ESPL_ANY;
+	event->as.node.ends_at = ESPL_NEVER;
+	event->as.node.charged = -1;
+	return event;
+}
+
+/* A provider does not start a machine whose price is above the maximum. */
+static int
+too_dear(const struct espl__sim_offer *o, espl_money max_price_hour)
+{
+	return o->price_count > 0 && max_price_hour > 0 && o->terms.price_hour > max_price_hour;
+}
+
+static void
+request(struct espl__sim *sim, uint64_t lease)
+{
+	const struct espl_offer *terms = &sim->offers[sim->leases[lease].offer].terms;
+	double seconds = espl__sim_draw(terms->provision,
+	    espl__sim_key(sim->seed, "lease", 0, lease), ESPL__SIM_PROVISION, 0);
+
+	seconds *= espl__sim_fault_boot(&sim->faults, terms->name, sim->now);
+	espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_BOOT, lease, 0);
+}
+
+void
+espl__sim_acquire(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_money max_price_hour)
+{
+	struct espl__sim_offer *o;
+
+	ESPL__ASSERT(offer < sim->offer_count);
+	o = &sim->offers[offer];
+	link_lease(sim, lease, offer, max_price_hour);
+	if ((o->terms.nodes_max != ESPL_ANY && o->alive > o->terms.nodes_max) ||
+	    too_dear(o, max_price_hour) ||
+	    espl__sim_fault_sold_out(&sim->faults, o->terms.name, sim->now))
+		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_CAPACITY);
+	else
+		request(sim, lease);
+}
+
+void
+espl__sim_release(struct espl__sim *sim, uint64_t lease)
+{
+	if (espl__sim_alive(sim, lease))
+		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_USER);
+}
+
+/* ---- states -------------------------------------------------------------------------- */
+
+static void
+booted(struct espl__sim *sim, uint64_t lease)
+{
+	struct espl__sim_lease *l = &sim->leases[lease];
+	const struct espl_offer *terms = &sim->offers[l->offer].terms;
+	double seconds = espl__sim_draw(terms->init, espl__sim_key(sim->seed, "lease", 0, lease),
+	    ESPL__SIM_INIT, 0);
+
+	l->state = ESPL_NODE_BOOTING;
+	if (terms->lease_max > 0)
+		l->ends_at = espl__sim_after(sim, (double)terms->lease_max / 1e9);
+	tell_node(sim, lease);
+	seconds *= espl__sim_fault_boot(&sim->faults, terms->name, sim->now);
+	if (espl__sim_fault_no_boot(&sim->faults, terms->name, sim->now))
+		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_ENDED,
+		    lease, ESPL__BY_GIVING_UP);
+	else
+		espl__sim_heap_add(&sim->heap, espl__sim_after(sim, seconds), ESPL__DUE_READY,
+		    lease, 0);
+}
+
+static void
+ready(struct espl__sim *sim, uint64_t lease)
+{
+	struct espl__sim_lease *l = &sim->leases[lease];
+	const struct espl_offer *terms = &sim->offers[l->offer].terms;
+
+	l->state = ESPL_NODE_READY;
+	tell_node(sim, lease)->as.node.ends_at = l->ends_at;
+	if (l->ends_at != ESPL_NEVER) {
+		espl_time notice = l->ends_at - terms->notice;
+
+		espl__sim_heap_add(&sim->heap, notice > sim->now ? notice : sim->now,
+		    ESPL__DUE_EXPIRY, lease, 0);
+	}
+	if ((terms->flags & ESPL_OFFER_REVOCABLE) && terms->hazard_hour > 0.0) {
+		struct espl__rng rng;
+		double u;
+
+		espl__sim_stream(&rng, espl__sim_key(sim->seed, "lease", 0, lease),
+		    ESPL__SIM_HAZARD, 0);
+		u = espl__rng_uniform(&rng);
+		espl__sim_heap_add(&sim->heap,
+		    espl__sim_after(sim, -log1p(-u) / terms->hazard_hour * 3600.0),
+		    ESPL__DUE_NOTICE, lease, 0);
+	}
+}
+
+void
+espl__sim_lease_notice(struct espl__sim *sim, uint64_t lease, espl_span notice, espl_reason reason)
+{
+	struct espl__sim_lease *l = &sim->leases[lease];
+
+	if (l->state == ESPL_NODE_REQUESTED) {
+		espl__sim_lease_end(sim, lease, ESPL_BY_CAPACITY);
+	} else if (l->state == ESPL_NODE_BOOTING || (l->state == ESPL_NODE_READY && notice <= 0)) {
+		espl__sim_lease_end(sim, lease, reason);
+	} else if (l->state == ESPL_NODE_READY) {
+		l->state = ESPL_NODE_NOTICE;
+		l->ends_at = espl__sim_after(sim, (double)notice / 1e9);
+		tell_node(sim, lease)->as.node.ends_at = l->ends_at;
+		espl__sim_heap_add(&sim->heap, l->ends_at, ESPL__DUE_ENDED, lease, reason);
+	}
+}
+
+void
+espl__sim_lease_end(struct espl__sim *sim, uint64_t lease, espl_reason reason)
+{
+	struct espl__sim_lease *l = &sim->leases[lease];
+	struct espl__sim_offer *o = &sim->offers[l->offer];
+
+	if (!espl__sim_alive(sim, lease))
+		return;
+	if (l->gangs > 0)
+		espl__sim_gangs_lost(sim, lease);
+	if (l->before != ESPL_NONE)
+		sim->leases[l->before].after = l->after;
+	else
+		o->first = l->after;
+	if (l->after != ESPL_NONE)
+		sim->leases[l->after].before = l->before;
+	o->alive--;
+	l->state = ESPL_NODE_ENDED;
+	if (reason == ESPL__BY_GIVING_UP) {
+		struct espl__event *why = espl__sim_tell(sim, ESPL__EV_NODE_WHY);
+
+		why->as.node_why.lease = lease;
+		why->as.node_why.text = "fault script: boot-fails";
+	}
+	tell_node(sim, lease)->as.node.reason = reason;
+}
+
+static int
+rising(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void
+espl__sim_outbid(struct espl__sim *sim, uint32_t offer, espl_money usd_hour)
+{
+	const struct espl__sim_offer *o = &sim->offers[offer];
+	uint64_t *list = NULL;
+	uint32_t count = 0, cap = 0;
+
+	if (!(o->terms.flags & ESPL_OFFER_REVOCABLE))
+		return;
+	for (uint64_t lease = o->first; lease != ESPL_NONE; lease = sim->leases[lease].after)
+		if (sim->leases[lease].max_price_hour > 0 &&
+		    sim->leases[lease].max_price_hour < usd_hour) {
+			ESPL__GROW(list, cap, count + 1);
+			list[count++] = lease;
+		}
+	if (count > 1)
+		qsort(list, count, sizeof *list, rising);
+	for (uint32_t i = 0; i < count; i++)
+		espl__sim_lease_notice(sim, list[i], o->terms.notice, ESPL_BY_PROVIDER);
+	free(list);
+}
+
+void
+espl__sim_lease_due(struct espl__sim *sim, const struct espl__sim_due *due)
+{
+	struct espl__sim_lease *l = &sim->leases[due->ref];
+	espl_span notice = sim->offers[l->offer].terms.notice;
+
+	switch ((enum espl__sim_due_type)due->type) {
+	case ESPL__DUE_BOOT:
+		if (l->state == ESPL_NODE_REQUESTED)
+			booted(sim, due->ref);
+		break;
+	case ESPL__DUE_READY:
+		if (l->state == ESPL_NODE_BOOTING)
+			ready(sim, due->ref);
+		break;
+	case ESPL__DUE_NOTICE:
+		if (l->state == ESPL_NODE_READY)
+			espl__sim_lease_notice(sim, due->ref, notice, ESPL_BY_PROVIDER);
+		break;
+	case ESPL__DUE_EXPIRY:
+		if (l->state == ESPL_NODE_READY)
+			espl__sim_lease_notice(sim, due->ref, l->ends_at - sim->now,
+			    ESPL_BY_EXPIRY);
+		break;
+	default: espl__sim_lease_end(sim, due->ref, due->mark); break;
+	}
+}
+
+/* A resumed run's lease goes on from the state that its journal tells. */
+void
+espl__sim_adopt(struct espl__sim *sim, const struct espl__lease_info *info)
+{
+	if (info->state == ESPL_NODE_ENDED || info->offer >= sim->offer_count)
+		return;
+	link_lease(sim, info->lease, info->offer, info->max_price_hour);
+	if (info->state == ESPL_NODE_REQUESTED) {
+		request(sim, info->lease);
+	} else if (info->state == ESPL_NODE_BOOTING) {
+		booted(sim, info->lease);
+	} else {
+		const struct espl_offer *terms = &sim->offers[info->offer].terms;
+
+		if (terms->lease_max > 0)
+			at(sim, info->lease)->ends_at =
+			    espl__sim_after(sim, (double)terms->lease_max / 1e9);
+		ready(sim, info->lease);
+		if (info->state == ESPL_NODE_NOTICE)
+			espl__sim_lease_notice(sim, info->lease, terms->notice, ESPL_BY_PROVIDER);
+	}
+}

@@ -1,0 +1,343 @@
+/* sim_state.c - checkpoints of simulated trainables that have state, in memory until collected.
+ *
+ * A trainable without regions and without save has no state but its iteration: it needs none.
+ * After a resume those of the others are gone, but what a trial does follows from its seed and its
+ * settings: one that is needed is made again, by going through the iterations once more.
+ */
+#include <string.h>
+#include "base/assert.h"
+#include "sim/sim_impl.h"
+
+/* ---- saving and restoring ------------------------------------------------------------ */
+
+static uint64_t
+blob_key(uint32_t experiment, uint64_t trial)
+{
+	return ((uint64_t)experiment << 40) + trial;
+}
+
+struct save_sink {
+	struct espl_byte_sink head;
+	struct espl__buf *to;
+};
+struct load_source {
+	struct espl_byte_source head;
+	const uint8_t *at;
+};
+struct region_sink {
+	struct espl_region_sink head;
+	struct espl__buf *to;
+	struct espl__reader from;
+	int restore;
+};
+
+static espl_status
+write_bytes(struct espl_byte_sink *head, const void *bytes, uint64_t count)
+{
+	espl__put(((struct save_sink *)(void *)head)->to, bytes, (size_t)count);
+	return ESPL_OK;
+}
+
+static espl_status
+read_bytes(struct espl_byte_source *head, void *bytes, uint64_t count)
+{
+	struct load_source *source = (struct load_source *)(void *)head;
+
+	if (count > head->left)
+		return ESPL_E_LIMIT;
+	if (count > 0)
+		memcpy(bytes, source->at, (size_t)count);
+	source->at += count;
+	head->left -= count;
+	return ESPL_OK;
+}
+
+/* Regions one after another, each with its size: enough, as a trial's are always the same. */
+static espl_status
+take_region(struct espl_region_sink *head, const char *name, void *data, uint64_t bytes,
+    espl_device_kind where)
+{
+	struct region_sink *sink = (struct region_sink *)(void *)head;
+	const void *from;
+	size_t size;
+
+	(void)name;
+	if (where != ESPL_CPU)
+		return ESPL_E_UNSUPPORTED;
+	if (!sink->restore) {
+		espl__put_bytes(sink->to, data, (size_t)bytes);
+		return ESPL_OK;
+	}
+	from = espl__get_bytes(&sink->from, &size);
+	if (from == NULL || size != bytes)
+		return ESPL_E_LIMIT;
+	if (size > 0)
+		memcpy(data, from, size);
+	return ESPL_OK;
+}
+
+static int
+saves_itself(const struct espl__sim_gang *gang)
+{
+	return ESPL_HAS(struct espl_trainable_ops, espl__sim_ops(gang), save) &&
+	    ESPL_HAS(struct espl_trainable_ops, espl__sim_ops(gang), load);
+}
+
+/* The body's present state; NULL: it could not be had (text to gang->text). */
+static struct espl__sim_blob *
+snapshot(struct espl__sim *sim, struct espl__sim_gang *gang)
+{
+	struct espl_error error = ESPL__SIM_NO_ERROR;
+	struct espl__sim_blob *blob;
+	espl_status status;
+
+	espl__buf_clear(&sim->scratch);
+	if (saves_itself(gang)) {
+		struct save_sink sink = { { (uint32_t)sizeof sink.head, 0, write_bytes },
+			&sim->scratch };
+
+		status = espl__sim_ops(gang)->save(gang->body, &sink.head, &error);
+	} else {
+		struct region_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, take_region },
+			.to = &sim->scratch };
+
+		status = espl__sim_ops(gang)->regions(gang->body, &sink.head, &error);
+	}
+	if (status != ESPL_OK) {
+		(void)espl__sim_body_broken(gang, "saving", status, &error);
+		return NULL;
+	}
+	blob = espl__alloc(sizeof *blob + sim->scratch.size);
+	blob->iteration = gang->iteration;
+	blob->size = sim->scratch.size;
+	if (blob->size > 0)
+		memcpy(blob->data, sim->scratch.data, sim->scratch.size);
+	return blob;
+}
+
+static void
+put_by(struct espl__sim *sim, uint32_t experiment, uint64_t trial, struct espl__sim_blob *blob)
+{
+	uint64_t key = blob_key(experiment, trial);
+
+	espl__sim_collect_one(sim, experiment, trial, blob->iteration);
+	blob->next = espl__map_get(&sim->blobs, key);
+	espl__map_set(&sim->blobs, key, blob);
+}
+
+int
+espl__sim_body_save(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t *bytes)
+{
+	struct espl__sim_blob *blob;
+
+	*bytes = 0;
+	if (!gang->source->stateful || gang->body == NULL)
+		return 0;
+	blob = snapshot(sim, gang);
+	if (blob == NULL)
+		return -1;
+	*bytes = blob->size;
+	put_by(sim, gang->experiment, gang->trial, blob);
+	return 0;
+}
+
+static int
+restore(struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
+{
+	struct espl_error error = ESPL__SIM_NO_ERROR;
+	espl_status status;
+
+	if (saves_itself(gang)) {
+		struct load_source source = {
+			{ (uint32_t)sizeof source.head, 0, read_bytes, blob->size }, blob->data
+		};
+
+		status = espl__sim_ops(gang)->load(gang->body, &source.head, &error);
+	} else {
+		struct region_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, take_region },
+			.from = espl__reader(blob->data, blob->size),
+			.restore = 1 };
+
+		status = espl__sim_ops(gang)->regions(gang->body, &sink.head, &error);
+	}
+	return status == ESPL_OK ? 0 : espl__sim_body_broken(gang, "restoring", status, &error);
+}
+
+/* others: all checkpoints of the trial but that one go; else that one alone. */
+static void
+remove_blobs(struct espl__sim *sim, uint64_t key, uint64_t iteration, int others)
+{
+	struct espl__sim_blob *blob = espl__map_get(&sim->blobs, key), *kept = NULL, *next;
+
+	if (blob == NULL)
+		return;
+	for (; blob != NULL; blob = next) {
+		next = blob->next;
+		if ((blob->iteration == iteration) == (others != 0)) {
+			blob->next = kept;
+			kept = blob;
+		} else {
+			free(blob);
+		}
+	}
+	if (kept != NULL)
+		espl__map_set(&sim->blobs, key, kept);
+	else
+		espl__map_remove(&sim->blobs, key);
+}
+
+void
+espl__sim_collect(struct espl__sim *sim, uint32_t experiment, uint64_t trial, uint64_t keep)
+{
+	remove_blobs(sim, blob_key(experiment, trial), keep, 1);
+}
+
+void
+espl__sim_collect_one(struct espl__sim *sim, uint32_t experiment, uint64_t trial,
+    uint64_t iteration)
+{
+	remove_blobs(sim, blob_key(experiment, trial), iteration, 0);
+}
+
+/* ---- checkpoints that a resume has lost ---------------------------------------------- */
+
+/* of a lineage */
+struct leg {
+	const struct espl_trial *trial;
+	uint64_t id, until; /* id: in its search, as a gang's */
+};
+
+static espl_status
+unheard(struct espl_report_sink *sink, const char *name, double value)
+{
+	(void)sink, (void)name, (void)value;
+	return ESPL_OK;
+}
+
+static espl_status
+no_matter(struct espl_report_sink *sink)
+{
+	(void)sink;
+	return ESPL_OK;
+}
+
+/* The newest of the trial's checkpoints that is not beyond this iteration. */
+static struct espl__sim_blob *
+nearest(const struct espl__sim *sim, uint32_t experiment, uint64_t trial, uint64_t until)
+{
+	struct espl__sim_blob *best = NULL;
+	struct espl__sim_blob *blob = espl__map_get(&sim->blobs, blob_key(experiment, trial));
+
+	for (; blob != NULL; blob = blob->next)
+		if (blob->iteration <= until && (best == NULL || blob->iteration > best->iteration))
+			best = blob;
+	return best;
+}
+
+/* Trains the gang's body, which is open, up to `until`. */
+static int
+go_through(struct espl__sim_gang *gang, uint64_t until)
+{
+	struct espl_report_sink sink = { (uint32_t)sizeof sink, 0, unheard, no_matter };
+	struct espl_error error = ESPL__SIM_NO_ERROR;
+	espl_status status = ESPL_OK;
+
+	while (status == ESPL_OK && gang->iteration < until)
+		status = espl__sim_ops(gang)->step(gang->body, ++gang->iteration, &sink, &error);
+	return status == ESPL_OK ? 0 : espl__sim_body_broken(gang, "training", status, &error);
+}
+
+/* The state at the leg's end, from what it goes on from (NULL: from the beginning).  NULL: text
+ * says why not. */
+static struct espl__sim_blob *
+go_along(struct espl__sim *sim, const struct espl__sim_gang *like, const struct leg *leg,
+    const struct espl__sim_blob *from, char **text)
+{
+	struct espl__sim_gang again;
+	struct espl__sim_blob *blob = NULL;
+
+	memset(&again, 0, sizeof again);
+	again.source = like->source;
+	again.experiment = like->experiment;
+	again.trial = leg->id;
+	again.budget = leg->trial->budget;
+	again.iteration = from != NULL ? from->iteration : 0;
+	if (espl__sim_body_begin(sim, &again, leg->trial->values) == 0 &&
+	    (from == NULL || restore(&again, from) == 0) && go_through(&again, leg->until) == 0)
+		blob = snapshot(sim, &again);
+	*text = again.text;
+	espl__sim_body_close(&again);
+	return blob;
+}
+
+/* Makes the checkpoint again: back along the lineage to a state that is kept or to the first
+ * trial's beginning, and from there forward.  It is kept as if it had never been gone.  NULL:
+ * text, which is NULL before, says why not. */
+static struct espl__sim_blob *
+make_again(struct espl__sim *sim, const struct espl__sim_gang *like, uint64_t trial,
+    uint64_t checkpoint, char **text)
+{
+	struct espl__sim_blob *kept = NULL, *blob = NULL;
+	struct leg *legs = NULL;
+	uint32_t count = 0, cap = 0;
+	uint64_t at = trial, until = checkpoint,
+		 search = (uint64_t)like->experiment << ESPL__TRIAL_BITS;
+
+	while (sim->head.exec != NULL && kept == NULL && at != ESPL_NONE && until > 0) {
+		const struct espl_trial *t = espl__exec_trial(sim->head.exec, search | at);
+
+		ESPL__ASSERT(t != NULL); /* somebody was cloned from it */
+		ESPL__GROW(legs, cap, count + 1);
+		legs[count++] = (struct leg){ t, at, until };
+		kept = nearest(sim, like->experiment, at, until);
+		until = espl__exec_trial_began(sim->head.exec, search | at);
+		at = t->parent;
+	}
+	while (count-- > 0) {
+		struct espl__sim_blob *next =
+		    go_along(sim, like, &legs[count], blob != NULL ? blob : kept, text);
+
+		free(blob);
+		blob = next;
+		if (blob == NULL)
+			break;
+	}
+	free(legs);
+	if (blob != NULL)
+		put_by(sim, like->experiment, trial, blob);
+	return blob;
+}
+
+int
+espl__sim_state_restore(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t source,
+    uint64_t checkpoint)
+{
+	const struct espl__sim_blob *blob = nearest(sim, gang->experiment, source, checkpoint);
+	char *why = NULL;
+
+	if (blob == NULL || blob->iteration != checkpoint)
+		blob = make_again(sim, gang, source, checkpoint, &why);
+	if (blob == NULL) {
+		gang->text = espl__format("checkpoint %llu of trial %llu cannot be made again: %s",
+		    (unsigned long long)checkpoint, (unsigned long long)source,
+		    why != NULL ? why : "nothing is known of it");
+		free(why);
+		return ESPL__END_NO_CHECKPOINT;
+	}
+	return restore(gang, blob) == 0 ? 0 : ESPL__END_FAILED;
+}
+
+void
+espl__sim_state_free(struct espl__sim *sim)
+{
+	for (size_t i = 0; i < sim->blobs.cap; i++) {
+		struct espl__sim_blob *blob = sim->blobs.used[i] ? sim->blobs.values[i] : NULL,
+				      *next;
+
+		for (; blob != NULL; blob = next) {
+			next = blob->next;
+			free(blob);
+		}
+	}
+	espl__map_free(&sim->blobs);
+}

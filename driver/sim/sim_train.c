@@ -1,0 +1,350 @@
+/* sim_train.c - where simulated trials get their metrics: a C trainable evaluated in this process,
+ * or recorded curves.  Their checkpoints are in sim_state.c.
+ */
+#include <math.h>
+#include <string.h>
+#include "model/trials.h"
+#include "plugin/instance.h"
+#include "sim/sim_impl.h"
+
+enum { METRICS_MAX = 1024, TEXT_ROOM = 320 };
+
+const struct espl_trainable_ops *
+espl__sim_ops(const struct espl__sim_gang *gang)
+{
+	return (const struct espl_trainable_ops *)(const void *)gang->source->trainable->ops;
+}
+
+/* ---- opening and closing the sources ------------------------------------------------- */
+
+static espl_status
+open_curves(struct espl__sim_source *source, struct espl__diag *diag)
+{
+	espl_status status =
+	    espl__curves_of(&source->of->config->trial, source->of->space, &source->curves, diag);
+	uint32_t count;
+
+	if (status != ESPL_OK)
+		return status;
+	count = espl__curves_metric_count(source->curves);
+	source->curve_metrics = espl__realloc(NULL, count + 1, sizeof *source->curve_metrics);
+	for (uint32_t i = 0; i < count; i++)
+		source->curve_metrics[i] = ESPL_ANY;
+	return ESPL_OK;
+}
+
+static espl_status
+open_trainable(struct espl__sim *sim, struct espl__sim_source *source, struct espl__diag *diag)
+{
+	const struct espl__trial_config *trial = &source->of->config->trial;
+	struct espl__host_env env = sim->env;
+	const struct espl__plugin *plugin;
+	const struct espl_trainable_ops *ops;
+	const struct espl__node *last;
+	espl_status status;
+
+	status = espl__plugin_find(ESPL_TRAINABLE, trial->trainable, &plugin, diag);
+	if (status != ESPL_OK)
+		return status;
+	if (plugin->desc->caps & ESPL_NEED_CUDA) {
+		espl__fail(diag, ESPL_E_CONFIG,
+		    "trainable '%s' needs a GPU and cannot be evaluated in a simulation",
+		    trial->trainable);
+		espl__hint(diag, "record its learning curves and give them as trial.curves");
+		return ESPL_E_CONFIG;
+	}
+	env.seed = source->seed;
+	env.directory = source->of->config->directory;
+	status = espl__instance_of(plugin, trial->options, &env, &source->trainable, diag);
+	if (status != ESPL_OK)
+		return status;
+	ops = (const struct espl_trainable_ops *)(const void *)source->trainable->ops;
+	if (!ESPL_HAS(struct espl_trainable_ops, ops, open) ||
+	    !ESPL_HAS(struct espl_trainable_ops, ops, step))
+		return espl__fail(diag, ESPL_E_CONFIG, "trainable '%s' lacks open or step",
+		    trial->trainable);
+	source->stateful = ESPL_HAS(struct espl_trainable_ops, ops, regions) ||
+	    (ESPL_HAS(struct espl_trainable_ops, ops, save) &&
+		ESPL_HAS(struct espl_trainable_ops, ops, load));
+	last = espl__node_get(source->of->config->algorithm.group, "iterations_max");
+	source->iterations_max =
+	    last != NULL && last->type == ESPL__INT && last->i > 0 ? (uint64_t)last->i : 0;
+	sim->device = (struct espl_device){ .size = (uint32_t)sizeof sim->device,
+		.kind = ESPL_CPU,
+		.packing = 1,
+		.threads = 1,
+		.uuid = "" };
+	espl__sim_comm_init(&sim->comm);
+	return ESPL_OK;
+}
+
+static espl_status
+open_source(struct espl__sim *sim, struct espl__sim_source *source, struct espl__diag *diag)
+{
+	const struct espl__run_config *config = source->of->config;
+	const struct espl__trial_config *trial = &config->trial;
+	const struct espl__node *group = espl__node_get(espl__tree_root(config->tree), "trial"),
+				*at = espl__node_get(group, "command");
+
+	if (source->of->jobs != NULL)
+		return ESPL_OK; /* how long jobs take is known; they report nothing */
+	if (trial->curves != NULL)
+		return open_curves(source, diag);
+	if (trial->trainable != NULL)
+		return open_trainable(sim, source, diag);
+	if (at == NULL)
+		at = group;
+	(void)espl__fail_at(diag, ESPL_E_CONFIG, at != NULL ? at->file : config->path,
+	    at != NULL ? at->line : 0, "%s",
+	    trial->command_count > 0
+		? "a command cannot be simulated: what it would report is not known"
+		: "nothing to simulate: neither trial.trainable nor trial.curves is given");
+	espl__hint(diag,
+	    "trial.curves replays a CSV of curves or a run's, trial.trainable trains in process: "
+	    "give one in the file%s",
+	    sim->config->pool ? "" : ", or --curves-from RUN");
+	return ESPL_E_CONFIG;
+}
+
+static void
+close_source(struct espl__sim_source *source)
+{
+	if (source == NULL)
+		return;
+	espl__instance_destroy(source->trainable);
+	espl__curves_free(source->curves);
+	free(source->curve_metrics);
+	free(source);
+}
+
+struct espl__sim_source *
+espl__sim_source(struct espl__sim *sim, uint32_t number, struct espl__diag *diag)
+{
+	struct espl__sim_source *source;
+
+	if (number < sim->source_count && sim->sources[number] != NULL)
+		return sim->sources[number];
+	source = espl__alloc(sizeof *source);
+	source->of = sim->config->pool ? espl__exec_search_of(sim->head.exec, number) : &sim->own;
+	source->seed =
+	    sim->config->pool && source->of != NULL ? source->of->config->seed : sim->seed;
+	if (source->of == NULL || open_source(sim, source, diag) != ESPL_OK) {
+		close_source(source);
+		return NULL;
+	}
+	ESPL__GROW(sim->sources, sim->source_cap, number + 1);
+	while (sim->source_count <= number)
+		sim->sources[sim->source_count++] = NULL;
+	sim->sources[number] = source;
+	return source;
+}
+
+void
+espl__sim_train_free(struct espl__sim *sim)
+{
+	espl__sim_state_free(sim);
+	espl__buf_free(&sim->scratch);
+	for (uint32_t i = 0; i < sim->source_count; i++)
+		close_source(sim->sources[i]);
+	free(sim->sources);
+}
+
+/* ---- failures ------------------------------------------------------------------------ */
+
+int
+espl__sim_body_broken(struct espl__sim_gang *gang, const char *doing, espl_status status,
+    const struct espl_error *error)
+{
+	free(gang->text);
+	gang->text = error->text[0] != '\0'
+	    ? espl__format("%s: %.240s", doing, error->text)
+	    : espl__format("%s: failed with status %d", doing, (int)status);
+	return -1;
+}
+
+/* ---- a trial's body ------------------------------------------------------------------ */
+
+int
+espl__sim_body_begin(struct espl__sim *sim, struct espl__sim_gang *gang, const double *values)
+{
+	struct espl_error error = ESPL__SIM_NO_ERROR;
+	espl_status status;
+	uint64_t seed;
+
+	seed = espl__trial_seed(gang->source->seed, gang->trial);
+	espl__space_settings(gang->source->of->space, values, &gang->settings);
+	gang->context = (struct espl_trial_context){ .size = (uint32_t)sizeof gang->context,
+		.setting_count = gang->settings.count,
+		.settings = gang->settings.list,
+		.trial = gang->trial,
+		.seed = seed,
+		.budget = gang->budget,
+		.iterations_max =
+		    gang->source->iterations_max > 0 ? gang->source->iterations_max : gang->budget,
+		.device = &sim->device,
+		.comm = &sim->comm,
+		.scratch = "" };
+	status = espl__sim_ops(gang)->open(gang->source->trainable->self, &gang->context,
+	    &gang->body, &error);
+	if (status == ESPL_OK)
+		return 0;
+	gang->body = NULL;
+	return espl__sim_body_broken(gang, "cannot begin", status, &error);
+}
+
+int
+espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const double *values,
+    uint64_t source, uint64_t checkpoint)
+{
+	if (checkpoint > 0 &&
+	    espl__sim_fault_gang(&sim->faults, ESPL__FAULT_BAD_CHECKPOINT, gang, checkpoint,
+		sim->now) != NULL) {
+		gang->text = espl__strdup("fault script: bad-checkpoint");
+		return ESPL__END_NO_CHECKPOINT;
+	}
+	if (gang->source->of->jobs != NULL)
+		return 0;
+	if (gang->source->curves != NULL) {
+		gang->row = espl__curves_nearest(gang->source->curves, values);
+		return 0;
+	}
+	if (espl__sim_body_begin(sim, gang, values) != 0)
+		return ESPL__END_FAILED;
+	if (!gang->source->stateful || checkpoint == 0)
+		return 0;
+	return espl__sim_state_restore(sim, gang, source, checkpoint);
+}
+
+void
+espl__sim_body_close(struct espl__sim_gang *gang)
+{
+	if (gang->body != NULL && ESPL_HAS(struct espl_trainable_ops, espl__sim_ops(gang), close))
+		espl__sim_ops(gang)->close(gang->body);
+	gang->body = NULL;
+	if (gang->settings.list != NULL)
+		espl__settings_free(&gang->settings);
+}
+
+/* ---- an iteration -------------------------------------------------------------------- */
+
+struct report_sink {
+	struct espl_report_sink head;
+	struct espl__sim *sim;
+	const struct espl__sim_fault *nan;
+	uint32_t first;
+	int finished;
+};
+
+static uint32_t
+number_of(struct espl__sim *sim, const char *name)
+{
+	uint32_t known = sim->names.count, number = espl__names_add(&sim->names, name);
+
+	if (number == known)
+		espl__sim_tell(sim, ESPL__EV_METRIC)->as.metric.name = sim->names.names[number];
+	return number;
+}
+
+static void
+add_metric(struct espl__sim *sim, uint32_t number, double value, const struct espl__sim_fault *nan)
+{
+	if (nan != NULL &&
+	    (nan->metric == NULL || strcmp(nan->metric, sim->names.names[number]) == 0))
+		value = NAN;
+	ESPL__GROW(sim->metrics, sim->metric_cap, sim->metric_count + 1);
+	sim->metrics[sim->metric_count++] = (struct espl__metric){ number, 0, value };
+}
+
+static espl_status
+on_metric(struct espl_report_sink *head, const char *name, double value)
+{
+	struct report_sink *sink = (struct report_sink *)(void *)head;
+	struct espl__sim *sim = sink->sim;
+	uint32_t number;
+
+	if (name == NULL || name[0] == '\0')
+		return ESPL_E_REJECTED;
+	if (sim->metric_count - sink->first >= METRICS_MAX)
+		return ESPL_E_LIMIT;
+	number = number_of(sim, name);
+	for (uint32_t i = sink->first; i < sim->metric_count; i++)
+		if (sim->metrics[i].metric == number) { /* said twice: the later one counts */
+			if (sink->nan == NULL)
+				sim->metrics[i].value = value;
+			return ESPL_OK;
+		}
+	add_metric(sim, number, value, sink->nan);
+	return ESPL_OK;
+}
+
+static espl_status
+on_finished(struct espl_report_sink *head)
+{
+	((struct report_sink *)(void *)head)->finished = 1;
+	return ESPL_OK;
+}
+
+static void
+step_curves(struct espl__sim *sim, const struct espl__sim_gang *gang,
+    const struct espl__sim_fault *nan)
+{
+	uint32_t count = espl__curves_metric_count(gang->source->curves);
+
+	for (uint32_t i = 0; i < count; i++) {
+		if (gang->source->curve_metrics[i] == ESPL_ANY)
+			gang->source->curve_metrics[i] =
+			    number_of(sim, espl__curves_metric(gang->source->curves, i));
+		add_metric(sim, gang->source->curve_metrics[i],
+		    espl__curves_value(gang->source->curves, gang->row, i, gang->iteration), nan);
+	}
+}
+
+int
+espl__sim_body_step(struct espl__sim *sim, struct espl__sim_gang *gang,
+    const struct espl__sim_fault *nan, uint32_t *count)
+{
+	uint32_t first = sim->metric_count;
+	struct espl_error error = ESPL__SIM_NO_ERROR;
+	espl_status status;
+
+	if (gang->source->curves != NULL) {
+		step_curves(sim, gang, nan);
+	} else if (gang->source->of->jobs == NULL) {
+		struct report_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, on_metric,
+						on_finished },
+			.sim = sim,
+			.nan = nan,
+			.first = first };
+
+		status = espl__sim_ops(gang)->step(gang->body, gang->iteration, &sink.head, &error);
+		gang->finished = (uint8_t)sink.finished;
+		if (status != ESPL_OK) {
+			sim->metric_count = first;
+			return espl__sim_body_broken(gang, "training", status, &error);
+		}
+	}
+	*count = sim->metric_count - first;
+	return 0;
+}
+
+double
+espl__sim_iteration_s(struct espl__sim *sim, const struct espl__sim_gang *gang, uint64_t iteration)
+{
+	if (gang->source->of->jobs != NULL)
+		return espl__sim_job_iteration_s(sim, gang);
+	if (gang->source->curves != NULL) {
+		double seconds = espl__curves_seconds(gang->source->curves, gang->row, iteration);
+
+		if (!isnan(seconds))
+			return seconds;
+	}
+	return espl__sim_draw(&gang->source->of->profile->iteration, gang->key, ESPL__SIM_ITERATION,
+	    iteration);
+}
+
+uint64_t
+espl__sim_last_iteration(const struct espl__sim_gang *gang)
+{
+	return gang->source->curves != NULL ? espl__curves_last(gang->source->curves, gang->row)
+					    : UINT64_MAX;
+}

@@ -1,0 +1,228 @@
+/* agent.h - the parts of espalier-agent and what they share.
+ *
+ *   agent_main.c    the process: descriptors, signals, devices
+ *   agent_loop.c    its loop, its jobs, its end
+ *   agent_channel.c what the driver says, and the frames it is sent
+ *   agent_gang.c    life of a gang on this node: start, exits, end
+ *   agent_launch.c  its ports, programs and processes
+ *   agent_report.c  rank 0's report socket: lines out, replies in, {"saved": n}
+ *   agent_seat.c    a resize in place: who sits where, who leaves, who leads
+ *   agent_said.c    the last line of a trial's log
+ *   agent_files.c   a trial's folder: working files, checkpoints, collecting
+ *   agent_env.c     what a rank finds in its environment
+ *   agent_sup.c     the process above each rank
+ *   agent_gpu.h     the GPUs: shared how, clean or not (files of their own)
+ *
+ * One thread runs all of it; what waits for a disk runs as a job in a thread of its own and is
+ * taken up again by the loop when it is done.
+ */
+#ifndef ESPL__AGENT_H
+#define ESPL__AGENT_H
+#include <sys/types.h>
+
+#include <espalier/host.h>
+#include "base/buf.h"
+#include "base/diag.h"
+#include "base/map.h"
+#include "agent/nvml.h"
+#include "node/wire.h"
+
+struct espl__agent;
+struct espl__agent_gang;
+struct espl__card; /* agent_gpu.h */
+
+/* head of a larger struct */
+struct espl__task {
+	void (*run)(struct espl__task *); /* in its thread: touches nothing but the job */
+	void (*done)(struct espl__agent *, struct espl__task *); /* in the loop; frees it */
+};
+
+struct espl__held {
+	int fd;
+	char *path;
+}; /* a folder locked while it is in use; fd -1 none */
+
+enum espl__rank_state {
+	ESPL__RANK_NONE,
+	ESPL__RANK_STARTING,
+	ESPL__RANK_RUNS,
+	ESPL__RANK_EXITED,
+	ESPL__RANK_GONE
+};
+struct espl__agent_rank {
+	struct espl__agent_gang *gang;
+	uint32_t index;              /* among this node's */
+	enum espl__rank_state state; /* GONE: with all that descended from it */
+	int link;                    /* to its supervisor, -1 none */
+	pid_t sup;
+	int64_t code; /* as in ENDED */
+	int by_us;    /* was asked to end before it exited */
+	char *text;   /* why it could not start, or NULL */
+	struct espl__held scratch;
+	/* a trainable's: our end, -1 none; the leader's is gang->report */
+	int control;
+	struct espl__buf words; /* from there */
+	uint32_t rank, was;     /* its number in the whole gang; before the last SEAT */
+	int leaves;             /* the last SEAT says so */
+	int left;               /* it did, and this was told */
+	int on_gpu;             /* holds its GPU */
+};
+
+struct espl__agent_gang {
+	struct espl__agent *agent;
+	struct espl__start start;
+	void *start_memory;
+	struct espl__agent_rank *ranks; /* start.rank_count of them */
+	char *folder;                   /* DIR/trials/ID */
+	char *params;                   /* path */
+	char *restore;                  /* checkpoint's folder, "" fresh */
+	uint32_t port;
+	uint64_t key;           /* what the ranks' communicator shows at its door */
+	uint32_t running, gone; /* ranks */
+	uint32_t leader;        /* index of the rank behind `report` */
+	uint64_t seating;       /* generation of the last SEAT, 0 none */
+	int started_told;
+	int launched;         /* the ranks have been forked */
+	int ending;           /* SIGTERM was sent (or there was nothing to send it to) */
+	int killing;          /* SIGKILL was sent */
+	int64_t kill_at;      /* ns of espl__tick; 0 none */
+	int64_t linger_until; /* rank 0 is done, the others have until then; 0 none */
+	int64_t give_up_at;   /* what does not die by then is reported */
+	int culprit;          /* index of the rank that failed first, -1 none */
+	int probed;           /* it failed, and its folder was looked at */
+	int lingered;         /* rank 0 was done and others had to be ended */
+	int jobs;             /* threads that work for it */
+	int64_t log_from;     /* where in the trial's log its own part begins */
+	/* its GPUs (agent_gpu.c) */
+	enum espl__sharing sharing; /* how it shares them; AUTO until it holds them */
+	int claiming;               /* waits for them */
+	/* that MPS lives: for its start; after its failure, 0 none */
+	uint64_t proof, check;
+	uint32_t checked_on;        /* of this GPU */
+	int64_t check_at;           /* not asked for before */
+	uint64_t gpu_now, gpu_told; /* bytes in use per GPU: at the last look; as told */
+	/* rank 0 on this node */
+	int leads;
+	int report;      /* our end, -1 none */
+	int64_t mute_at; /* it closed its end; said if it lives then; 0 none */
+	int saving_now;  /* no line is read meanwhile */
+	int spoilt;      /* GARBAGE was said: nothing is read any more */
+	struct espl__buf in, out;
+	struct espl__held saving;
+};
+
+struct espl__reserved {
+	uint64_t gang;
+	int fd;
+	uint32_t port;
+};
+
+struct espl__agent {
+	int in, out;           /* the channel */
+	int signals;           /* signalfd */
+	int jobs_out, jobs_in; /* pipe of finished jobs */
+	uint32_t jobs;
+	struct espl__buf inbox, outbox;
+	size_t inbox_at, outbox_at; /* taken; written */
+	int greeted;                /* HELLO came */
+	int ending;                 /* the agent is on its way out */
+	int exit_code;
+	char *dir, *address; /* of HELLO */
+	int own_dir;         /* dir was made by us and goes with us */
+	uint64_t token, node;
+	int64_t heartbeat_ns, heard_at;
+	struct espl__nvml_gpu *gpus; /* NULL: CPU slots */
+	uint32_t slots;
+	struct espl__card *cards;  /* [slots] if there are gpus */
+	int64_t gpu_limit;         /* for a GPU to come clean */
+	struct espl__map suspects; /* trials that keep away from MPS for now */
+	int swept;                 /* for what dead agents have left */
+	char *libexec;             /* folder of espalier-worker */
+	struct espl__map by_id;
+	struct espl__agent_gang **gangs;
+	uint32_t gang_count, gang_cap;
+	struct espl__reserved *reserved;
+	uint32_t reserved_count, reserved_cap;
+	int folder_told; /* that the run's folder cannot be written */
+	int strays;      /* a supervisor was killed: look for its orphans */
+	int changed;     /* what is to be polled */
+};
+
+#define ESPL__AGENT_OUTBOX (1u << 20)    /* more than this unsent: ranks are not read */
+#define ESPL__AGENT_LINE (64u << 10)     /* longest line of a rank */
+#define ESPL__AGENT_GRACE UINT64_C(1000) /* ms: to leave in, however short trial.grace is */
+
+/* agent_channel.c */
+void espl__agent_hear(struct espl__agent *);  /* reads the channel, acts on frames */
+void espl__agent_flush(struct espl__agent *); /* writes what it can */
+size_t espl__agent_unsent(const struct espl__agent *);
+void espl__agent_log(struct espl__agent *, espl_level, const char *format, ...) ESPL_PRINTF(3, 4);
+/* agent_loop.c */
+void espl__agent_run(struct espl__agent *);                      /* until the end of the channel */
+void espl__agent_end(struct espl__agent *, int code);            /* kill all, then exit */
+void espl__agent_job(struct espl__agent *, struct espl__task *); /* run, later done */
+/* agent_gang.c */
+void espl__gang_start(struct espl__agent *, struct espl__start *, void *memory);
+void espl__gang_kill(struct espl__agent_gang *, uint64_t grace_ms);
+void espl__gang_note(struct espl__agent_rank *); /* its supervisor said something */
+void espl__rank_fail(struct espl__agent_rank *, const char *format, ...) ESPL_PRINTF(2, 3);
+void espl__gang_prepared(struct espl__agent_gang *, const struct espl__diag *);
+void espl__gang_claimed(struct espl__agent_gang *,
+    const char *why_not); /* NULL: its GPUs are its own */
+void espl__gang_excuse(struct espl__agent_gang *,
+    const char *text); /* it ends, and that was not its doing */
+/* Sees to deadlines and takes away what has ended; returns the next deadline (0 none). */
+int64_t espl__gang_tend(struct espl__agent *, int64_t now);
+struct espl__agent_gang *espl__gang_find(const struct espl__agent *, uint64_t id);
+/* agent_launch.c */
+int espl__gang_launch(struct espl__agent_gang *); /* 0, or -1: a rank carries the reason */
+char *espl__find_program(const char *name, const char *folder,
+    const char *path); /* NULL: nowhere */
+void espl__agent_reserve(struct espl__agent *, uint64_t gang);
+void espl__agent_unreserve(struct espl__agent *, uint64_t gang);
+/* agent_report.c */
+void espl__report_read(struct espl__agent_gang *);
+void espl__report_take(struct espl__agent_gang *); /* acts on lines already read */
+void espl__report_reply(struct espl__agent_gang *, const char *line);
+void espl__report_write(struct espl__agent_gang *); /* the socket can take more */
+void espl__report_mute(struct espl__agent_gang *);  /* mute_at has come */
+/* Everything a dead rank 0 had said is forwarded: nothing more can come. */
+int espl__report_drained(struct espl__agent_gang *);
+void espl__report_garbage(struct espl__agent_gang *, const char *format, ...) ESPL_PRINTF(2, 3);
+/* agent_seat.c */
+int espl__gang_seat(struct espl__agent_gang *,
+    const struct espl__seating *); /* -1: not what it has */
+void espl__control_read(struct espl__agent_rank *);
+/* LEFT is said when it is due. */
+void espl__gang_tell_left(struct espl__agent_gang *);
+/* One line, as a rank understands it; `local` among the node's ranks. */
+void espl__seat_line(const struct espl__meeting *, uint32_t rank, uint32_t local,
+    struct espl__buf *);
+/* agent_files.c */
+espl_status espl__files_make(struct espl__agent_gang *, struct espl__diag *);
+int espl__files_log(const struct espl__agent_gang *); /* descriptor, -1 with errno */
+espl_status espl__files_lead(struct espl__agent_gang *,
+    struct espl__diag *);                          /* rank 0 saves here from now on */
+void espl__files_leave(struct espl__agent_gang *); /* removes what is of no more use */
+void espl__files_save(struct espl__agent_gang *, uint64_t iteration);
+void espl__files_verify(struct espl__agent_gang *); /* then espl__gang_prepared */
+/* Can the run's folder be written at all?  If not, that is why the gang failed. */
+void espl__files_probe(struct espl__agent_gang *);
+void espl__files_collect(struct espl__agent *, uint64_t trial, uint64_t keep);
+/* agent_said.c */
+#define ESPL__SAID_MAX 201u
+/* The last line in its log that is not empty, fit to be printed; "" none. */
+void espl__files_said(const struct espl__agent_gang *, char to[ESPL__SAID_MAX]);
+void espl__last_line(const char *text, size_t size, char *to, size_t room); /* text[size] is 0 */
+/* agent_env.c */
+struct espl__strings {
+	char **list;
+	size_t count, cap;
+};
+void espl__env_make(const struct espl__agent_rank *, int reports, int listens,
+    struct espl__strings *);
+const char *espl__env_get(const struct espl__strings *, const char *name); /* NULL absent */
+void espl__strings_free(struct espl__strings *);
+void espl__env_inherit(struct espl__strings *);         /* the agent's own, cleaned */
+void espl__env_set(struct espl__strings *, char *text); /* takes over "NAME=value" */
+#endif

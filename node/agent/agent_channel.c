@@ -1,0 +1,273 @@
+/* agent_channel.c - the agent's side of the channel to its driver.
+ *
+ * Frames gather in the outbox and leave with one write a turn of the loop.  Anything that is not
+ * as wire.h says ends the channel, and with it every process: a driver that cannot be understood
+ * cannot be obeyed.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/tick.h"
+#include "config.h"
+#include "agent/agent.h"
+
+#define READ_STEP ((size_t)256 << 10)
+#define OUT_LIMIT ((size_t)256 << 20) /* a driver that never reads is no driver */
+
+size_t
+espl__agent_unsent(const struct espl__agent *a)
+{
+	return a->outbox.size - a->outbox_at;
+}
+
+void
+espl__agent_log(struct espl__agent *a, espl_level level, const char *format, ...)
+{
+	char text[700];
+	va_list args;
+	size_t mark;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	mark = espl__frame_begin(&a->outbox, ESPL__MSG_LOG);
+	espl__put_u8(&a->outbox, (uint8_t)level);
+	espl__put_str(&a->outbox, text);
+	espl__frame_end(&a->outbox, mark);
+}
+
+void
+espl__agent_flush(struct espl__agent *a)
+{
+	while (espl__agent_unsent(a) > 0) {
+		ssize_t sent = write(a->out, a->outbox.data + a->outbox_at, espl__agent_unsent(a));
+
+		if (sent < 0 && errno == EINTR)
+			continue;
+		if (sent < 0 && errno == EAGAIN)
+			break;
+		if (sent < 0) { /* nobody reads: nobody writes either */
+			a->outbox_at = a->outbox.size;
+			espl__agent_end(a, 1);
+			break;
+		}
+		a->outbox_at += (size_t)sent;
+	}
+	if (espl__agent_unsent(a) == 0) {
+		espl__buf_clear(&a->outbox);
+		a->outbox_at = 0;
+	} else if (a->outbox_at > READ_STEP) {
+		memmove(a->outbox.data, a->outbox.data + a->outbox_at, espl__agent_unsent(a));
+		a->outbox.size -= a->outbox_at;
+		a->outbox_at = 0;
+	}
+	if (espl__agent_unsent(a) > OUT_LIMIT)
+		espl__agent_end(a, 1);
+}
+
+/* ---- frames ------------------------------------------------------------------------------ */
+
+/* A string of a frame as a new one; NULL if it is none. */
+static char *
+get_string(struct espl__reader *r)
+{
+	size_t size;
+	const void *p = espl__get_bytes(r, &size);
+	char *text;
+
+	if (r->bad || (size > 0 && memchr(p, 0, size) != NULL))
+		return NULL;
+	text = espl__alloc(size + 1);
+	if (size > 0)
+		memcpy(text, p, size);
+	return text;
+}
+
+static void
+greet(struct espl__agent *a)
+{
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES);
+	long page = sysconf(_SC_PAGESIZE);
+	size_t mark = espl__frame_begin(&a->outbox, ESPL__MSG_HELLO_BACK);
+
+	espl__put_u32(&a->outbox, ESPL__WIRE_PROTOCOL);
+	espl__put_str(&a->outbox, PACKAGE_VERSION);
+	espl__put_u32(&a->outbox, a->slots);
+	espl__put_u32(&a->outbox, cpus > 0 ? (uint32_t)cpus : 1);
+	espl__put_v64(&a->outbox, pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : 0);
+	espl__frame_end(&a->outbox, mark);
+}
+
+/* Without a run folder there is one of our own, gone when we are. */
+static int
+find_folder(struct espl__agent *a)
+{
+	const char *tmp = getenv("TMPDIR");
+
+	if (a->dir[0] == '/')
+		return 0;
+	if (a->dir[0] != '\0')
+		return -1;
+	free(a->dir);
+	a->dir = espl__format("%s/espalier-XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
+	if (mkdtemp(a->dir) == NULL) {
+		espl__agent_log(a, ESPL_ERROR, "cannot make a folder like '%s': %s", a->dir,
+		    strerror(errno));
+		return -1;
+	}
+	a->own_dir = 1;
+	return 0;
+}
+
+static int
+hello(struct espl__agent *a, struct espl__reader *r)
+{
+	uint32_t protocol = espl__get_u32(r);
+
+	if (a->greeted || r->bad)
+		return -1;
+	if (protocol != ESPL__WIRE_PROTOCOL) {
+		greet(a); /* the driver sees what we speak */
+		return -1;
+	}
+	a->dir = get_string(r);
+	a->token = espl__get_u64(r);
+	a->node = espl__get_u64(r);
+	a->address = get_string(r);
+	a->heartbeat_ns = (int64_t)espl__get_u32(r) * INT64_C(1000000);
+	if (r->bad || r->at != r->end || a->dir == NULL || a->address == NULL ||
+	    find_folder(a) != 0)
+		return -1;
+	a->greeted = 1;
+	greet(a);
+	return 0;
+}
+
+static int
+reply(struct espl__agent *a, struct espl__reader *r)
+{
+	struct espl__agent_gang *g = espl__gang_find(a, espl__get_v64(r));
+	char line[256];
+
+	espl__get_str(r, line, sizeof line);
+	if (r->bad || r->at != r->end || strchr(line, '\n') != NULL)
+		return -1;
+	if (g != NULL) /* else it has just ended, and the driver will hear so */
+		espl__report_reply(g, line);
+	return 0;
+}
+
+static int
+seat(struct espl__agent *a, struct espl__reader *r)
+{
+	struct espl__seating s;
+	struct espl__agent_gang *g;
+	void *memory;
+	int bad;
+
+	if (espl__seating_get(r, &s, &memory) != 0)
+		return -1;
+	g = espl__gang_find(a, s.gang);
+	bad = g != NULL ? espl__gang_seat(g, &s) : 0;
+	free(memory);
+	return bad;
+}
+
+static int
+obey(struct espl__agent *a, uint8_t type, struct espl__reader *r)
+{
+	struct espl__agent_gang *g;
+	struct espl__start start;
+	uint64_t id, n;
+	void *memory;
+
+	if (!a->greeted && type != ESPL__MSG_HELLO)
+		return -1;
+	switch (type) {
+	case ESPL__MSG_HELLO: return hello(a, r);
+	case ESPL__MSG_START:
+		if (espl__start_get(r, &start, &memory) != 0)
+			return -1;
+		espl__gang_start(a, &start, memory);
+		return 0;
+	case ESPL__MSG_REPLY: return reply(a, r);
+	case ESPL__MSG_RESERVE:
+		id = espl__get_v64(r);
+		if (!r->bad && r->at == r->end)
+			espl__agent_reserve(a, id);
+		break;
+	case ESPL__MSG_KILL:
+		id = espl__get_v64(r);
+		n = espl__get_v64(r);
+		if (r->bad || r->at != r->end)
+			return -1;
+		g = espl__gang_find(a, id);
+		if (g != NULL)
+			espl__gang_kill(g, n);
+		else
+			espl__agent_unreserve(a, id);
+		break;
+	case ESPL__MSG_SEAT: return seat(a, r);
+	case ESPL__MSG_COLLECT:
+		id = espl__get_v64(r);
+		n = espl__get_v64(r);
+		if (!r->bad && r->at == r->end)
+			espl__files_collect(a, id, n);
+		break;
+	case ESPL__MSG_PING: espl__frame_put(&a->outbox, ESPL__MSG_PONG, NULL, 0); break;
+	default: /* meant for drivers */ return -1;
+	}
+	return r->bad || r->at != r->end ? -1 : 0;
+}
+
+static void
+act(struct espl__agent *a)
+{
+	struct espl__reader r;
+	uint8_t type;
+	size_t used;
+	int got = 0;
+
+	while (
+	    !a->ending && (got = espl__frame_get(&a->inbox, a->inbox_at, &type, &r, &used)) == 1) {
+		a->inbox_at += used;
+		a->heard_at = espl__tick();
+		if (obey(a, type, &r) != 0) {
+			espl__agent_log(a, ESPL_ERROR,
+			    "a message of type %u from the driver is unusable", (unsigned)type);
+			espl__agent_end(a, 2);
+			return;
+		}
+	}
+	if (got < 0) {
+		espl__agent_log(a, ESPL_ERROR, "what came from the driver is no message");
+		espl__agent_end(a, 2);
+	}
+	if (a->inbox_at > 0) {
+		memmove(a->inbox.data, a->inbox.data + a->inbox_at, a->inbox.size - a->inbox_at);
+		a->inbox.size -= a->inbox_at;
+		a->inbox_at = 0;
+	}
+}
+
+void
+espl__agent_hear(struct espl__agent *a)
+{
+	ssize_t got;
+
+	espl__buf_reserve(&a->inbox, READ_STEP);
+	got = read(a->in, a->inbox.data + a->inbox.size, READ_STEP);
+	if (got > 0) {
+		a->inbox.size += (size_t)got;
+		act(a);
+	} else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
+		espl__agent_end(a, 0);
+	}
+}

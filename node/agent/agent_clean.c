@@ -1,0 +1,347 @@
+/* agent_clean.c - what NVML sees on a GPU: the proof that it is clean, the memory that trials use.
+ *
+ * A GPU is clean when none of our processes is on it and no more memory is in use than before our
+ * first trial came.  Other people's processes may come and go: what they use is told from what was
+ * left behind, as far as the driver says it.  Where NVML does not answer, supervisors alone know
+ * that a trial's processes are gone, and that is said once.
+ */
+#include <dirent.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/text.h"
+#include "base/tick.h"
+#include "agent/agent_gpu.h"
+#include "agent/sweep.h"
+
+#define MS INT64_C(1000000)
+#define AGAIN (50 * MS)
+#define USAGE_GAP (5000 * MS) /* between two looks at who uses how much */
+#define MIB ((uint64_t)1 << 20)
+
+enum purpose { LEVEL, PROOF, USAGE };
+
+struct look {
+	struct espl__task head;
+	uint32_t card;
+	enum purpose purpose;
+	char uuid[ESPL__UUID_ROOM];
+	int bad;
+	const char *why;
+	struct espl__gpu_look seen;
+};
+
+/* ---- judging ------------------------------------------------------------------------------- */
+
+/* Is this the process that NVML means?  In a container it may number them as the host does: then
+ * the number is nobody's here, or that of one with no GPU open. */
+static int
+computes(int64_t pid)
+{
+	const char *given = getenv("ESPALIER_NVML");
+	char path[40], to[64];
+	struct dirent *entry;
+	DIR *dir;
+	int found = 0;
+
+	if (kill((pid_t)pid, 0) != 0)
+		return 0;
+	if (given != NULL && given[0] != '\0') /* a library made for the purpose knows no device */
+		return 1;
+	(void)snprintf(path, sizeof path, "/proc/%" PRId64 "/fd", pid);
+	dir = opendir(path);
+	while (dir != NULL && !found && (entry = readdir(dir)) != NULL) {
+		ssize_t size = readlinkat(dirfd(dir), entry->d_name, to, sizeof to - 1);
+
+		found = size > 0 && (to[size] = '\0', strncmp(to, "/dev/nvidia", 11) == 0);
+	}
+	if (dir != NULL)
+		(void)closedir(dir);
+	return found;
+}
+
+/* The gang to whose ranks on this node a process belongs, or NULL.  One whose supervisor has been
+ * given up counts no more. */
+static struct espl__agent_gang *
+gang_of(const struct espl__agent *a, pid_t pid)
+{
+	for (uint32_t i = 0; i < a->gang_count; i++)
+		for (uint32_t j = 0; j < a->gangs[i]->start.rank_count; j++) {
+			const struct espl__agent_rank *r = &a->gangs[i]->ranks[j];
+
+			if (r->link >= 0 && r->sup > 0 && espl__descends(pid, r->sup))
+				return a->gangs[i];
+		}
+	return NULL;
+}
+
+static void
+name_of(int64_t pid, char to[32])
+{
+	struct espl__buf b = { NULL, 0, 0 };
+	char path[40];
+
+	(void)snprintf(path, sizeof path, "/proc/%" PRId64 "/comm", pid);
+	(void)snprintf(to, 32, "?");
+	if (espl__file_read(path, 4096, &b, NULL) == ESPL_OK) {
+		(void)espl__buf_text(&b);
+		espl__last_line((const char *)b.data, b.size, to, 32);
+	}
+	espl__buf_free(&b);
+}
+
+/* Counts who is there; with `end` those of ours that must not be there are named and ended. */
+static void
+weigh(struct espl__card *c, const struct espl__gpu_look *l, int end, struct espl__seen *s)
+{
+	struct espl__agent *a = c->agent;
+
+	*s = (struct espl__seen){ .used = l->used, .total = l->total };
+	for (uint32_t i = 0; i < l->count; i++) {
+		const struct espl__gpu_user *u = &l->users[i];
+		int mine = espl__descends((pid_t)u->pid, getpid()) && computes(u->pid);
+		const struct espl__agent_gang *g = mine ? gang_of(a, (pid_t)u->pid) : NULL;
+		char name[32];
+
+		if (mine && g == NULL) {
+			s->ours++;
+			if (!end)
+				continue;
+			name_of(u->pid, name);
+			espl__agent_log(a, ESPL_WARN,
+			    "GPU %" PRIu32 ": process %" PRId64
+			    " (%s) is on it though its trial has ended: it is ended",
+			    c->index, u->pid, name);
+			(void)kill((pid_t)u->pid, SIGKILL);
+			continue;
+		}
+		if (u->bytes == ESPL__BYTES_UNKNOWN)
+			s->vague++;
+		else
+			s->strangers += u->bytes;
+		if (c->foreign_told)
+			continue;
+		c->foreign_told = 1;
+		name_of(u->pid, name);
+		if (g != NULL)
+			espl__agent_log(a, ESPL_WARN,
+			    "GPU %" PRIu32 ": process %" PRId64 " (%s) of trial %" PRIu64
+			    ", which has other GPUs, is on it",
+			    c->index, u->pid, name, g->start.trial);
+		else
+			espl__agent_log(a, ESPL_WARN,
+			    "GPU %" PRIu32 ": process %" PRId64
+			    " (%s), which is none of a trial's, uses it, too",
+			    c->index, u->pid, name);
+	}
+}
+
+/* ---- looking ------------------------------------------------------------------------------- */
+
+static void
+look_now(struct espl__task *job)
+{
+	struct look *l = (struct look *)job;
+
+	l->bad = espl__nvml_look(l->uuid, &l->seen, &l->why);
+}
+
+static void
+blind(struct espl__card *c, const char *why)
+{
+	if (!c->blind_told)
+		espl__agent_log(c->agent, ESPL_WARN,
+		    "GPU %" PRIu32 ": it cannot be proven clean between trials: %s", c->index, why);
+	c->blind_told = 1;
+}
+
+static void
+open_again(struct espl__card *c)
+{
+	c->state = ESPL__CARD_OPEN;
+	c->clean_by = 0;
+	c->ended_some = 0;
+	c->agent->changed = 1;
+}
+
+static void
+take_level(struct espl__card *c, const struct look *l)
+{
+	struct espl__seen s;
+
+	weigh(c, &l->seen, 0, &s);
+	c->level = s.used;
+	c->strangers = s.strangers;
+	c->level_known = 1;
+	if (c->agent->gpus[c->index].memory_bytes == 0)
+		c->agent->gpus[c->index].memory_bytes = s.total;
+	open_again(c);
+}
+
+static void
+take_proof(struct espl__card *c, const struct look *l)
+{
+	int64_t now = espl__tick();
+	int late = c->clean_by != 0 && now >= c->clean_by;
+	struct espl__seen s;
+	enum espl__verdict verdict;
+
+	weigh(c, &l->seen, late && !c->ended_some, &s);
+	verdict = espl__seen_judge(&s, c->level, c->strangers);
+	c->look_at = now + AGAIN;
+	if (verdict == ESPL__CLEAN) {
+		if (s.used < c->level)
+			c->level = s.used;
+		if (c->ended_some)
+			espl__agent_log(c->agent, ESPL_INFO, "GPU %" PRIu32 " is clean now",
+			    c->index);
+		open_again(c);
+	} else if (late && !c->ended_some) { /* a second chance, now that they were told */
+		c->ended_some = 1;
+		c->clean_by = now + c->agent->gpu_limit;
+		if (verdict == ESPL__MEMORY_LEFT)
+			espl__agent_log(c->agent, ESPL_WARN,
+			    "GPU %" PRIu32 ": %" PRIu64 " MiB more are in use than before its last "
+			    "trial, and no process of ours is there",
+			    c->index, (s.used - c->level) / MIB);
+	} else if (late && verdict == ESPL__PROCESSES_LEFT) {
+		espl__card_aside(c, "%" PRIu32 " process%s cannot be ended", s.ours,
+		    s.ours == 1 ? "" : "es");
+	} else if (late) {
+		espl__card_aside(c,
+		    "%" PRIu64 " MiB more are in use than before, and no process of ours is there",
+		    (s.used - c->level) / MIB);
+	}
+}
+
+/* An MPS server is told to use what its clients do: whose that is, is known of one client alone. */
+static struct espl__agent_gang *
+only_client(const struct espl__card *c)
+{
+	struct espl__agent_gang *found = NULL;
+
+	for (uint32_t i = 0; i < c->agent->gang_count; i++) {
+		struct espl__agent_gang *g = c->agent->gangs[i];
+
+		for (uint32_t j = 0; j < g->start.rank_count; j++) {
+			if (!g->ranks[j].on_gpu || g->start.ranks[j].gpu != c->index ||
+			    g->sharing != ESPL__SHARE_MPS)
+				continue;
+			if (found != NULL && found != g)
+				return NULL;
+			found = g;
+		}
+	}
+	return found;
+}
+
+static void
+take_usage(struct espl__card *c, const struct look *l)
+{
+	struct espl__agent *a = c->agent;
+
+	for (uint32_t k = 0; k < a->gang_count; k++)
+		a->gangs[k]->gpu_now = 0;
+	for (uint32_t i = 0; i < l->seen.count; i++) {
+		const struct espl__gpu_user *u = &l->seen.users[i];
+		struct espl__agent_gang *g = computes(u->pid) ? gang_of(a, (pid_t)u->pid) : NULL;
+
+		if (g == NULL && u->pid == (int64_t)c->mps.server)
+			g = only_client(c);
+		if (g != NULL && u->bytes != ESPL__BYTES_UNKNOWN)
+			g->gpu_now += u->bytes;
+	}
+	for (uint32_t k = 0; k < a->gang_count; k++) {
+		struct espl__agent_gang *g = a->gangs[k];
+
+		/* Told when it is news: the driver keeps a journal. */
+		if (g->gpu_now <= g->gpu_told + g->gpu_told / 8)
+			continue;
+		g->gpu_told = g->gpu_now;
+		espl__gpus_tell(a, ESPL__GPU_MEMORY, g->start.gang, g->gpu_told, "");
+	}
+}
+
+static void
+look_done(struct espl__agent *a, struct espl__task *job)
+{
+	struct look *l = (struct look *)job;
+	struct espl__card *c = &a->cards[l->card];
+
+	c->looking = 0;
+	if (l->bad != 0) {
+		blind(c, l->why);
+		if (l->purpose != USAGE && c->state != ESPL__CARD_ASIDE)
+			open_again(c);
+	} else if (l->purpose != USAGE && !c->level_known && c->state != ESPL__CARD_ASIDE) {
+		take_level(c, l);
+	} else if (l->purpose == PROOF && c->state == ESPL__CARD_DIRTY) {
+		take_proof(c, l);
+	} else if (l->purpose == USAGE) {
+		take_usage(c, l);
+	}
+	free(l->seen.users);
+	free(l);
+}
+
+static void
+look(struct espl__card *c, enum purpose purpose)
+{
+	struct look *l = espl__alloc(sizeof *l);
+
+	l->head.run = look_now;
+	l->head.done = look_done;
+	l->card = c->index;
+	l->purpose = purpose;
+	l->why = "";
+	memcpy(l->uuid, c->agent->gpus[c->index].uuid, sizeof l->uuid);
+	c->looking = 1;
+	espl__agent_job(c->agent, &l->head);
+}
+
+static void
+earlier(int64_t *next, int64_t at)
+{
+	if (*next == 0 || at < *next)
+		*next = at;
+}
+
+void
+espl__card_clean(struct espl__card *c, int64_t now, int64_t *next)
+{
+	if (c->looking)
+		return;
+	if (c->state == ESPL__CARD_NEW) {
+		look(c, LEVEL);
+		return;
+	}
+	if (c->clean_by == 0) {
+		c->clean_by = now + c->agent->gpu_limit;
+		c->look_at = now;
+	}
+	if (now >= c->look_at)
+		look(c, PROOF);
+	else
+		earlier(next, c->look_at);
+}
+
+void
+espl__card_usage(struct espl__card *c, int64_t now, int64_t *next)
+{
+	if (c->ranks == 0 || c->blind_told || c->looking)
+		return;
+	if (c->usage_at == 0)
+		c->usage_at = now + USAGE_GAP / 5; /* a trial's first second tells little */
+	if (now < c->usage_at) {
+		earlier(next, c->usage_at);
+		return;
+	}
+	c->usage_at = now + USAGE_GAP;
+	look(c, USAGE);
+}

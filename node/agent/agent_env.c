@@ -1,0 +1,204 @@
+/* agent_env.c - the environment of a rank: docs/trial-protocol.md is its description.
+ *
+ * It begins with the agent's own, without what would make a framework believe that it was
+ * started by Slurm, PMI or Open MPI itself; then the protocol's; then the user's trial.env,
+ * which may replace anything but the protocol.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/ids.h"
+#include "base/mem.h"
+#include "agent/agent_gpu.h"
+#include "agent/agent_sup.h"
+
+static const char *const foreign[] = { "SLURM_", "PMI", "OMPI_", "HYDRA_", NULL };
+/* Those of the agent itself, and those that not every rank has. */
+static const char *const dropped[] = { "ESPALIER_AGENT_DEVICES", "ESPALIER_REPORT_FD",
+	"ESPALIER_LISTEN_FD", "ESPALIER_OPTIONS", "ESPALIER_SEAT", NULL };
+
+void
+espl__strings_free(struct espl__strings *s)
+{
+	for (size_t i = 0; i < s->count; i++)
+		free(s->list[i]);
+	free(s->list);
+	memset(s, 0, sizeof *s);
+}
+
+static size_t
+find(const struct espl__strings *s, const char *name, size_t length)
+{
+	for (size_t i = 0; i < s->count; i++)
+		if (strncmp(s->list[i], name, length) == 0 && s->list[i][length] == '=')
+			return i;
+	return SIZE_MAX;
+}
+
+const char *
+espl__env_get(const struct espl__strings *s, const char *name)
+{
+	size_t length = strlen(name), at = find(s, name, length);
+
+	return at == SIZE_MAX ? NULL : s->list[at] + length + 1;
+}
+
+/* Replaces an older one of this name. */
+void
+espl__env_set(struct espl__strings *s, char *text)
+{
+	size_t at = find(s, text, strcspn(text, "="));
+
+	if (at != SIZE_MAX) {
+		free(s->list[at]);
+		s->list[at] = text;
+		return;
+	}
+	ESPL__GROW(s->list, s->cap, s->count + 2);
+	s->list[s->count++] = text;
+	s->list[s->count] = NULL;
+}
+
+#define SET(...) espl__env_set(s, espl__format(__VA_ARGS__))
+
+void
+espl__env_inherit(struct espl__strings *s)
+{
+	for (char **e = environ; e != NULL && *e != NULL; e++) {
+		size_t length = strcspn(*e, "=");
+		int drop = (*e)[length] == '\0' || length == 0;
+
+		for (size_t i = 0; foreign[i] != NULL && !drop; i++)
+			drop = strncmp(*e, foreign[i], strlen(foreign[i])) == 0;
+		for (size_t i = 0; dropped[i] != NULL && !drop; i++)
+			drop = strlen(dropped[i]) == length && strncmp(*e, dropped[i], length) == 0;
+		if (!drop)
+			espl__env_set(s, espl__strdup(*e));
+	}
+}
+
+static void
+own(struct espl__strings *s, const struct espl__agent_rank *rank, int reports, int listens)
+{
+	const struct espl__agent_gang *g = rank->gang;
+	const struct espl__start *t = &g->start;
+
+	SET("ESPALIER_TRIAL=%" PRIu64, t->trial & ESPL__TRIAL_NUMBER);
+	SET("ESPALIER_PARAMS=%s", g->params);
+	SET("ESPALIER_ITERATION=%" PRIu64, t->iteration);
+	SET("ESPALIER_BUDGET=%" PRIu64, t->budget);
+	SET("ESPALIER_ITERATIONS_MAX=%" PRIu64, t->iterations_max);
+	SET("ESPALIER_CHECKPOINT=%s", g->restore);
+	SET("ESPALIER_SAVE=%s/saving-%" PRIu64, g->folder, t->gang);
+	if (t->packing > 1)
+		SET("ESPALIER_SHARE=1/%" PRIu32, t->packing);
+	else
+		SET("ESPALIER_SHARE=%" PRIu32, t->world);
+	SET("ESPALIER_SEED=%" PRIu64, t->seed);
+	SET("ESPALIER_GANG=%" PRIu64, t->join.generation > 0 ? t->of : t->gang);
+	SET("ESPALIER_ATTEMPT=%" PRIu32, t->attempt);
+	SET("ESPALIER_SCRATCH=%s", rank->scratch.path);
+	SET("ESPALIER_THREADS=%" PRIu32, t->threads);
+	SET("ESPALIER_PACKING=%" PRIu32, t->packing);
+	SET("ESPALIER_DEVICE=%s", t->device_gpu && g->agent->gpus != NULL ? "cuda" : "cpu");
+	SET("ESPALIER_KEY=%016" PRIx64, g->key);
+	if (t->trainable != NULL)
+		SET("ESPALIER_OPTIONS=%s", t->options);
+	if (t->join.generation > 0) {
+		struct espl__buf line = { NULL, 0, 0 };
+
+		espl__seat_line(&t->join, rank->rank, t->local_first + rank->index, &line);
+		SET("ESPALIER_SEAT=%s", espl__buf_text(&line));
+		espl__buf_free(&line);
+	}
+	if (reports)
+		SET("ESPALIER_REPORT_FD=%d", ESPL__FD_REPORT);
+	if (listens)
+		SET("ESPALIER_LISTEN_FD=%d", ESPL__FD_LISTEN);
+}
+
+/* What torchrun sets, so that an unmodified script is a gang. */
+static void
+torchrun(struct espl__strings *s, const struct espl__agent_rank *rank)
+{
+	const struct espl__start *t = &rank->gang->start;
+	const struct espl__start_rank *r = &t->ranks[rank->index];
+
+	SET("RANK=%" PRIu32, r->rank);
+	SET("LOCAL_RANK=%" PRIu32, r->local_rank);
+	SET("WORLD_SIZE=%" PRIu32, t->world);
+	SET("LOCAL_WORLD_SIZE=%" PRIu32, t->rank_count);
+	SET("GROUP_RANK=%" PRIu32, t->node_rank);
+	SET("GROUP_WORLD_SIZE=%" PRIu32, t->nodes);
+	SET("ROLE_RANK=%" PRIu32, r->rank);
+	SET("ROLE_WORLD_SIZE=%" PRIu32, t->world);
+	SET("ROLE_NAME=default");
+	SET("MASTER_ADDR=%s", t->nodes == 1 || t->master[0] == '\0' ? "127.0.0.1" : t->master);
+	SET("MASTER_PORT=%" PRIu32, rank->gang->port);
+	SET("TORCHELASTIC_RESTART_COUNT=%" PRIu32, t->attempt);
+	SET("TORCHELASTIC_MAX_RESTARTS=%" PRIu32, t->attempt);
+	SET("TORCHELASTIC_RUN_ID=%" PRIu64 "-%" PRIu64, t->trial, t->gang);
+	SET("TORCHELASTIC_USE_AGENT_STORE=False");
+}
+
+/* The gang's GPUs on this node, the same list for each of its ranks: LOCAL_RANK is the index.
+ * Several ranks on one GPU name it once. */
+static void
+devices(struct espl__strings *s, const struct espl__agent_rank *rank)
+{
+	const struct espl__start *t = &rank->gang->start;
+	const struct espl__agent *a = rank->gang->agent;
+	struct espl__buf list = { NULL, 0, 0 };
+
+	for (uint32_t i = 0; t->device_gpu && a->gpus != NULL && i < t->rank_count; i++) {
+		int again = 0;
+
+		for (uint32_t j = 0; j < i; j++)
+			again |= t->ranks[j].gpu == t->ranks[i].gpu;
+		if (!again)
+			espl__print(&list, "%s%s", list.size > 0 ? "," : "",
+			    a->gpus[t->ranks[i].gpu].uuid);
+	}
+	SET("CUDA_DEVICE_ORDER=PCI_BUS_ID");
+	SET("CUDA_VISIBLE_DEVICES=%s", espl__buf_text(&list));
+	espl__buf_free(&list);
+}
+
+/* Names of trial.env that the protocol keeps for itself. */
+static int
+ours(const char *text)
+{
+	static const char *const names[] = { "RANK=", "LOCAL_RANK=", "WORLD_SIZE=",
+		"LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=", "ESPALIER_TRIAL=",
+		"ESPALIER_PARAMS=", "ESPALIER_ITERATION=", "ESPALIER_BUDGET=",
+		"ESPALIER_CHECKPOINT=", "ESPALIER_SAVE=", "ESPALIER_SCRATCH=",
+		"ESPALIER_REPORT_FD=", "ESPALIER_LISTEN_FD=", "ESPALIER_KEY=", "ESPALIER_GANG=",
+		"ESPALIER_SEAT=", "ESPALIER_SHARING=", NULL };
+
+	for (size_t i = 0; names[i] != NULL; i++)
+		if (strncmp(text, names[i], strlen(names[i])) == 0)
+			return 1;
+	return 0;
+}
+
+void
+espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
+    struct espl__strings *s)
+{
+	const struct espl__start *t = &rank->gang->start;
+
+	espl__env_inherit(s);
+	own(s, rank, reports, listens);
+	torchrun(s, rank);
+	devices(s, rank);
+	espl__gpus_env(rank, s);
+	if (t->threads > 0) {
+		SET("OMP_NUM_THREADS=%" PRIu32, t->threads);
+		SET("OPENBLAS_NUM_THREADS=%" PRIu32, t->threads);
+	}
+	for (uint32_t i = 0; i < t->env_count; i++)
+		if (!ours(t->env[i]))
+			espl__env_set(s, espl__strdup(t->env[i]));
+}

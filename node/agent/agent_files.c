@@ -1,0 +1,432 @@
+/* agent_files.c - a trial's folder on this node: working files, checkpoints, what is left over.
+ *
+ * Several agents may share one run folder (nodes of one machine, a network disk).  So folders
+ * that are in use are held by a lock, and only what nobody holds is ever collected.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/ids.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "agent/agent.h"
+#include "store/store.h"
+
+/* ---- folders in use ---------------------------------------------------------------------- */
+
+/* A file system without locks is no failure: collecting is then the driver's care alone. */
+static int
+lock_folder(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+		close(fd);
+		errno = EWOULDBLOCK;
+		return -1;
+	}
+	return fd;
+}
+
+static void
+let_go(struct espl__held *h)
+{
+	if (h->fd >= 0)
+		close(h->fd);
+	h->fd = -1;
+}
+
+/* A new, empty folder of this name, held. */
+static espl_status
+hold_new(struct espl__held *h, struct espl__diag *diag)
+{
+	if (mkdir(h->path, 0777) != 0) {
+		if (errno != EEXIST)
+			return espl__fail_errno(diag, "cannot make the folder '%s'", h->path);
+		if (espl__tree_remove(h->path, diag) != ESPL_OK)
+			return diag->status;
+		if (mkdir(h->path, 0777) != 0)
+			return espl__fail_errno(diag, "cannot make the folder '%s'", h->path);
+	}
+	h->fd = lock_folder(h->path);
+	if (h->fd < 0)
+		return espl__fail_errno(diag, "cannot open the folder '%s'", h->path);
+	return ESPL_OK;
+}
+
+/* ---- a gang's files ---------------------------------------------------------------------- */
+
+/* Whole or not there, but not synced: it is written anew at every start. */
+static espl_status
+write_params(const struct espl__agent_gang *g, struct espl__diag *diag)
+{
+	char *name =
+	    espl__format("%s.%" PRIu64 "-%" PRIu32, g->params, g->start.gang, g->start.node_rank);
+	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	int bad = fd < 0 || espl__write_all(fd, g->start.params, strlen(g->start.params)) != 0 ||
+	    espl__write_all(fd, "\n", 1) != 0;
+
+	if (bad)
+		(void)espl__fail_errno(diag, "cannot write '%s'", g->params);
+	if (fd >= 0 && close(fd) != 0 && !bad)
+		bad = espl__fail_errno(diag, "cannot write '%s'", g->params) != ESPL_OK;
+	if (!bad && rename(name, g->params) != 0)
+		bad = espl__fail_errno(diag, "cannot write '%s'", g->params) != ESPL_OK;
+	if (bad && fd >= 0)
+		(void)unlink(name);
+	free(name);
+	return bad ? ESPL_E_REMOTE : ESPL_OK;
+}
+
+espl_status
+espl__files_make(struct espl__agent_gang *g, struct espl__diag *diag)
+{
+	espl_status status = espl__dir_make(g->folder, diag);
+
+	if (status == ESPL_OK)
+		status = write_params(g, diag);
+	if (status == ESPL_OK && g->leads)
+		status = hold_new(&g->saving, diag);
+	for (uint32_t i = 0; i < g->start.rank_count && status == ESPL_OK; i++)
+		status = hold_new(&g->ranks[i].scratch, diag);
+	return status;
+}
+
+espl_status
+espl__files_lead(struct espl__agent_gang *g, struct espl__diag *diag)
+{
+	return g->saving.fd >= 0 ? ESPL_OK : hold_new(&g->saving, diag);
+}
+
+int
+espl__files_log(const struct espl__agent_gang *g)
+{
+	char *path = espl__format("%s/log", g->folder);
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666), high, code;
+
+	free(path);
+	if (fd < 0)
+		return -1;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+	code = errno;
+	close(fd);
+	errno = code;
+	return high;
+}
+
+/* ---- removing ---------------------------------------------------------------------------- */
+
+struct removal {
+	struct espl__task head;
+	char **paths;
+	size_t count, cap;
+};
+
+static void
+run_removal(struct espl__task *job)
+{
+	struct removal *r = (struct removal *)job;
+
+	for (size_t i = 0; i < r->count; i++)
+		(void)espl__tree_remove(r->paths[i], NULL); /* a later COLLECT tries again */
+}
+
+static void
+end_removal(struct espl__agent *a, struct espl__task *job)
+{
+	struct removal *r = (struct removal *)job;
+
+	(void)a;
+	for (size_t i = 0; i < r->count; i++)
+		free(r->paths[i]);
+	free(r->paths);
+	free(r);
+}
+
+static void
+remove_later(struct removal **r, char *path)
+{
+	if (*r == NULL) {
+		*r = espl__alloc(sizeof **r);
+		(*r)->head.run = run_removal;
+		(*r)->head.done = end_removal;
+	}
+	ESPL__GROW((*r)->paths, (*r)->cap, (*r)->count + 1);
+	(*r)->paths[(*r)->count++] = path;
+}
+
+static void
+leave_folder(struct espl__held *h, struct removal **r)
+{
+	if (h->fd >= 0 && rmdir(h->path) != 0 && errno != ENOENT)
+		remove_later(r, espl__strdup(h->path));
+	let_go(h);
+}
+
+void
+espl__files_leave(struct espl__agent_gang *g)
+{
+	struct removal *r = NULL;
+
+	leave_folder(&g->saving, &r);
+	for (uint32_t i = 0; i < g->start.rank_count; i++)
+		leave_folder(&g->ranks[i].scratch, &r);
+	if (r != NULL)
+		espl__agent_job(g->agent, &r->head);
+}
+
+/* Is it one of the names that mean "of no use once nobody holds it"?  checkpoint-KEEP stays. */
+static int
+collectable(int folder, const char *name, uint64_t keep)
+{
+	char *end;
+	int fd;
+
+	if (strncmp(name, ".gone-", 6) == 0)
+		return 1;
+	if (strncmp(name, "checkpoint-", 11) == 0) {
+		uint64_t n = strtoull(name + 11, &end, 10);
+
+		return *end == '\0' && end > name + 11 && (keep == 0 || n != keep);
+	}
+	if (strncmp(name, "saving-", 7) != 0 && strncmp(name, "scratch-", 8) != 0)
+		return 0;
+	fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+		close(fd);
+		return 0;
+	}
+	close(fd);
+	return 1;
+}
+
+/* Renamed here, in the order of the driver's wishes; removed in a thread. */
+void
+espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
+{
+	static unsigned number;
+	struct removal *r = NULL;
+	struct dirent *e;
+	char *folder = espl__trial_folder(a->dir, trial);
+	DIR *dir = espl__dir_open(folder);
+
+	if (dir == NULL && errno != ENOENT)
+		espl__agent_log(a, ESPL_WARN, "cannot collect checkpoints in '%s': %s", folder,
+		    strerror(errno));
+	while (dir != NULL && (e = readdir(dir)) != NULL) {
+		char *gone;
+
+		if (!collectable(dirfd(dir), e->d_name, keep))
+			continue;
+		gone = espl__format("%s/.gone-%ld-%u", folder, (long)getpid(), number++);
+		if (renameat(dirfd(dir), e->d_name, dirfd(dir), strrchr(gone, '/') + 1) == 0)
+			remove_later(&r, gone);
+		else
+			free(gone);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	free(folder);
+	if (r != NULL)
+		espl__agent_job(a, &r->head);
+}
+
+/* ---- saving ------------------------------------------------------------------------------ */
+
+struct saving {
+	struct espl__task head;
+	struct espl__agent_gang *gang;
+	char *from, *place;
+	uint64_t iteration, bytes;
+	struct espl__diag diag;
+};
+
+static void
+run_saving(struct espl__task *job)
+{
+	struct saving *s = (struct saving *)job;
+
+	(void)espl__store_keep(s->from, s->place, &s->bytes, &s->diag);
+}
+
+static void
+tell_saved(struct espl__agent_gang *g, const struct saving *s)
+{
+	struct espl__buf *out = &g->agent->outbox;
+	size_t mark = espl__frame_begin(out, ESPL__MSG_SAVED);
+
+	espl__put_v64(out, g->start.gang);
+	espl__put_v64(out, s->iteration);
+	espl__put_v64(out, s->bytes);
+	espl__frame_end(out, mark);
+}
+
+static void
+end_saving(struct espl__agent *a, struct espl__task *job)
+{
+	struct saving *s = (struct saving *)job;
+	struct espl__agent_gang *g = s->gang;
+	struct espl__diag made = ESPL__DIAG_INIT;
+
+	(void)a;
+	g->jobs--;
+	g->saving_now = 0;
+	g->agent->changed = 1;
+	if (s->diag.status == ESPL_OK) {
+		tell_saved(g, s);
+		let_go(&g->saving);
+		if (hold_new(&g->saving, &made) != ESPL_OK)
+			(void)espl__fail(&s->diag, made.status, "no new folder to save into: %s",
+			    espl__reason(&made));
+	}
+	if (espl__store_is_system(s->diag.status)) {
+		char *text = espl__format("saving: %s", s->diag.text);
+
+		espl__gang_excuse(g, text);
+		free(text);
+	} else if (s->diag.status != ESPL_OK) {
+		espl__report_garbage(g, "{\"saved\": %" PRIu64 "}: %s", s->iteration, s->diag.text);
+	} else {
+		espl__report_take(g);
+	}
+	free(s->from);
+	free(s->place);
+	free(s);
+}
+
+void
+espl__files_save(struct espl__agent_gang *g, uint64_t iteration)
+{
+	struct saving *s = espl__alloc(sizeof *s);
+
+	s->head.run = run_saving;
+	s->head.done = end_saving;
+	s->gang = g;
+	s->from = espl__strdup(g->saving.path);
+	s->place = espl__format("%s/checkpoint-%" PRIu64, g->folder, iteration);
+	s->iteration = iteration;
+	g->jobs++;
+	g->saving_now = 1;
+	g->agent->changed = 1;
+	espl__agent_job(g->agent, &s->head);
+}
+
+/* ---- restoring --------------------------------------------------------------------------- */
+
+struct verification {
+	struct espl__task head;
+	struct espl__agent_gang *gang;
+	struct espl__diag diag;
+};
+
+static void
+run_verification(struct espl__task *job)
+{
+	struct verification *v = (struct verification *)job;
+
+	(void)espl__store_check(v->gang->restore, &v->diag); /* never changes while it runs */
+}
+
+static void
+end_verification(struct espl__agent *a, struct espl__task *job)
+{
+	struct verification *v = (struct verification *)job;
+	struct espl__agent_gang *g = v->gang;
+
+	(void)a;
+	g->jobs--;
+	espl__gang_prepared(g, &v->diag);
+	free(v);
+}
+
+void
+espl__files_verify(struct espl__agent_gang *g)
+{
+	struct verification *v = espl__alloc(sizeof *v);
+
+	v->head.run = run_verification;
+	v->head.done = end_verification;
+	v->gang = g;
+	g->jobs++;
+	espl__agent_job(g->agent, &v->head);
+}
+
+/* ---- is it the folder's fault? ----------------------------------------------------------- */
+
+#define PROBE_BYTES ((size_t)1 << 20)
+
+struct probe {
+	struct espl__task head;
+	struct espl__agent_gang *gang;
+	char *folder, *path;
+	struct espl__diag diag;
+};
+
+/* Writes something that nobody will see. */
+static void
+run_probe(struct espl__task *job)
+{
+	static const char block[4096];
+	struct probe *p = (struct probe *)job;
+	int fd, bad = 0;
+
+	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST) { /* not what is above it */
+		(void)espl__fail_errno(&p->diag, "cannot make the folder '%s'", p->folder);
+		return;
+	}
+	fd = open(p->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd >= 0 && unlink(p->path) != 0)
+		bad = 1;
+	for (size_t n = 0; fd >= 0 && !bad && n < PROBE_BYTES; n += sizeof block)
+		bad = espl__write_all(fd, block, sizeof block);
+	if (fd < 0 || bad || fsync(fd) != 0)
+		(void)espl__fail_errno(&p->diag, "cannot write in '%s'", p->folder);
+	if (fd >= 0)
+		close(fd);
+}
+
+static void
+end_probe(struct espl__agent *a, struct espl__task *job)
+{
+	struct probe *p = (struct probe *)job;
+	struct espl__agent_gang *g = p->gang;
+
+	g->jobs--;
+	if (p->diag.status != ESPL_OK) {
+		uint32_t i = g->culprit >= 0 ? (uint32_t)g->culprit : 0;
+
+		free(g->ranks[i].text);
+		g->ranks[i].text = NULL;
+		espl__rank_fail(&g->ranks[i], "run folder: %s", espl__reason(&p->diag));
+		if (!a->folder_told) /* where it is, which the text above must not tell */
+			espl__agent_log(a, ESPL_ERROR, "%s", p->diag.text);
+		a->folder_told = 1;
+	}
+	free(p->folder);
+	free(p->path);
+	free(p);
+}
+
+void
+espl__files_probe(struct espl__agent_gang *g)
+{
+	struct probe *p = espl__alloc(sizeof *p);
+
+	p->head.run = run_probe;
+	p->head.done = end_probe;
+	p->gang = g;
+	p->folder = espl__format("%s/trials", g->agent->dir);
+	p->path = espl__format("%s/.probe-%ld-%" PRIu64, p->folder, (long)getpid(), g->start.gang);
+	g->jobs++;
+	espl__agent_job(g->agent, &p->head);
+}

@@ -1,0 +1,533 @@
+/* agent_gang.c - the life of a gang on this node, from START to ENDED.
+ *
+ * A gang has ended when the supervisors of all its ranks have: that is when every process that
+ * descends from it is gone.  Nothing here waits; espl__gang_tend is called by the loop and sees
+ * to what is due.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/ids.h"
+#include "base/mem.h"
+#include "base/tick.h"
+#include "agent/agent_gpu.h"
+#include "agent/agent_sup.h"
+#include "agent/sweep.h"
+
+#define MS INT64_C(1000000)
+#define GIVE_UP (10000 * MS) /* SIGKILL works at once, unless a disk or driver hangs */
+
+struct espl__agent_gang *
+espl__gang_find(const struct espl__agent *a, uint64_t id)
+{
+	return espl__map_get(&a->by_id, id);
+}
+
+/* ---- start ------------------------------------------------------------------------------- */
+
+static char *
+restored_from(const char *dir, const struct espl__start *start)
+{
+	char *folder = espl__trial_folder(dir, start->source);
+	char *path = espl__format("%s/checkpoint-%" PRIu64, folder, start->checkpoint);
+
+	free(folder);
+	return path;
+}
+
+static struct espl__agent_gang *
+make(struct espl__agent *a, const struct espl__start *start, void *memory)
+{
+	struct espl__agent_gang *g = espl__alloc(sizeof *g);
+
+	g->agent = a;
+	g->start = *start;
+	g->start_memory = memory;
+	g->culprit = -1;
+	g->report = g->saving.fd = -1;
+	g->leads = start->ranks[0].rank == 0;
+	g->folder = espl__trial_folder(a->dir, start->trial);
+	g->params = espl__format("%s/params.json", g->folder);
+	g->saving.path = espl__format("%s/saving-%" PRIu64, g->folder, start->gang);
+	if (start->checkpoint != 0)
+		g->restore = restored_from(a->dir, start);
+	else
+		g->restore = espl__strdup("");
+	g->ranks = espl__alloc(start->rank_count * sizeof *g->ranks);
+	for (uint32_t i = 0; i < start->rank_count; i++) {
+		struct espl__agent_rank *r = &g->ranks[i];
+
+		r->gang = g;
+		r->index = i;
+		r->link = r->scratch.fd = r->control = -1;
+		r->rank = r->was = start->ranks[i].rank;
+		r->scratch.path = espl__format("%s/scratch-%" PRIu64 ".%" PRIu32, g->folder,
+		    start->gang, start->ranks[i].rank);
+	}
+	ESPL__GROW(a->gangs, a->gang_cap, a->gang_count + 1);
+	a->gangs[a->gang_count++] = g;
+	espl__map_set(&a->by_id, start->gang, g);
+	return g;
+}
+
+void
+espl__gang_start(struct espl__agent *a, struct espl__start *start, void *memory)
+{
+	struct espl__agent_gang *g;
+
+	if (espl__gang_find(a, start->gang) != NULL) {
+		espl__agent_log(a, ESPL_ERROR, "gang %" PRIu64 " was started twice", start->gang);
+		free(memory);
+		return;
+	}
+	g = make(a, start, memory);
+	/* A trainable's checkpoint is read by rank 0 alone: other nodes need not have it. */
+	if (g->restore[0] != '\0' && (g->leads || start->argc > 0))
+		espl__files_verify(g);
+	else
+		espl__gang_prepared(g, NULL);
+}
+
+/* What never ran is gone; what runs is killed. */
+static void
+call_off(struct espl__agent_gang *g)
+{
+	for (uint32_t i = 0; i < g->start.rank_count; i++)
+		if (g->ranks[i].state == ESPL__RANK_NONE) {
+			g->ranks[i].state = ESPL__RANK_GONE;
+			g->ranks[i].code = g->culprit == (int)i ? g->ranks[i].code : -SIGKILL;
+			g->gone++;
+			espl__gpus_leave(&g->ranks[i]);
+		}
+	if (g->gone < g->start.rank_count)
+		espl__gang_kill(g, 0);
+}
+
+void
+espl__gang_prepared(struct espl__agent_gang *g, const struct espl__diag *diag)
+{
+	if (g->ending) { /* KILL came first */
+		call_off(g);
+		return;
+	}
+	if (diag != NULL && diag->status != ESPL_OK) {
+		espl__rank_fail(&g->ranks[0], "no checkpoint: %" PRIu64 " of trial %" PRIu64 ": %s",
+		    g->start.checkpoint, g->start.source, diag->text);
+		call_off(g);
+	} else {
+		espl__gpus_claim(g);
+	}
+}
+
+void
+espl__gang_claimed(struct espl__agent_gang *g, const char *why_not)
+{
+	if (why_not != NULL)
+		espl__rank_fail(&g->ranks[0], "%s", why_not);
+	if (g->ending || why_not != NULL || espl__gang_launch(g) != 0)
+		call_off(g);
+}
+
+void
+espl__gang_excuse(struct espl__agent_gang *g, const char *text)
+{
+	struct espl__agent_rank *r = &g->ranks[g->culprit >= 0 ? g->culprit : 0];
+
+	g->culprit = (int)r->index;
+	free(r->text);
+	r->text = espl__strdup(text);
+	espl__gang_kill(g, 0);
+}
+
+void
+espl__rank_fail(struct espl__agent_rank *r, const char *format, ...)
+{
+	char text[600];
+	va_list args;
+
+	va_start(args, format);
+	(void)vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	if (r->text == NULL)
+		r->text = espl__strdup(text);
+	r->code = 127;
+	if (r->gang->culprit < 0)
+		r->gang->culprit = (int)r->index;
+}
+
+/* ---- end --------------------------------------------------------------------------------- */
+
+static void
+order(struct espl__agent_gang *g, char what)
+{
+	for (uint32_t i = 0; i < g->start.rank_count; i++) {
+		struct espl__agent_rank *r = &g->ranks[i];
+
+		if (r->link < 0)
+			continue;
+		if (r->state != ESPL__RANK_EXITED)
+			r->by_us = 1;
+		/* A full socket holds an order already; a broken one ends by itself. */
+		while (send(r->link, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR)
+			;
+	}
+}
+
+/* What a rank that has left its gang leaves behind is ended, the others go on. */
+static void
+sweep_after(const struct espl__agent_rank *r)
+{
+	char what = ESPL__SUP_KILL;
+
+	while (send(r->link, &what, 1, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
+static void
+kill_now(struct espl__agent_gang *g)
+{
+	if (g->killing)
+		return;
+	g->killing = 1;
+	g->kill_at = 0;
+	g->give_up_at = espl__tick() + GIVE_UP;
+	order(g, ESPL__SUP_KILL);
+}
+
+void
+espl__gang_kill(struct espl__agent_gang *g, uint64_t grace_ms)
+{
+	int64_t at;
+
+	if (grace_ms > UINT64_C(86400000))
+		grace_ms = UINT64_C(86400000);
+	at = espl__tick() + (int64_t)grace_ms * MS;
+	if (!g->launched || grace_ms == 0) {
+		g->ending = 1;
+		if (g->launched)
+			kill_now(g);
+		return;
+	}
+	if (!g->ending) {
+		g->ending = 1;
+		order(g, ESPL__SUP_TERM);
+	}
+	if (!g->killing && (g->kill_at == 0 || at < g->kill_at))
+		g->kill_at = at;
+}
+
+static uint32_t
+count_in(const struct espl__agent_gang *g, enum espl__rank_state state)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < g->start.rank_count; i++)
+		n += g->ranks[i].state == state;
+	return n;
+}
+
+static void
+rank_runs(struct espl__agent_rank *r)
+{
+	struct espl__agent_gang *g = r->gang;
+	struct espl__buf *out = &g->agent->outbox;
+	size_t mark;
+
+	r->state = ESPL__RANK_RUNS;
+	if (++g->running < g->start.rank_count || g->started_told)
+		return;
+	g->started_told = 1; /* from now on rank 0 is read */
+	g->agent->changed = 1;
+	mark = espl__frame_begin(out, ESPL__MSG_STARTED);
+	espl__put_v64(out, g->start.gang);
+	espl__put_u32(out, g->leads && g->start.trainable != NULL ? g->port : 0);
+	espl__frame_end(out, mark);
+}
+
+/* Which rank failed first?  One that only missed another is not to blame if a better one comes,
+ * even if that was asked to end in between. */
+static void
+blame(struct espl__agent_rank *r)
+{
+	struct espl__agent_gang *g = r->gang;
+	int missed = g->culprit >= 0 && g->ranks[g->culprit].code == ESPL__EXIT_PEER;
+
+	/* a SIGKILL before we sent any is somebody else's */
+	if (r->code == 0 ||
+	    (r->by_us && (!missed || r->code == -SIGTERM || (r->code == -SIGKILL && g->killing))))
+		return;
+	if (g->culprit < 0 || (missed && r->code != ESPL__EXIT_PEER))
+		g->culprit = (int)r->index;
+}
+
+/* Ranks on other nodes may not notice before they need this one. */
+static void
+tell_failed(const struct espl__agent_rank *r)
+{
+	const struct espl__agent_gang *g = r->gang;
+	struct espl__buf *out = &g->agent->outbox;
+	size_t mark;
+
+	if (g->start.nodes == 1 && g->start.join.generation == 0 && g->seating == 0)
+		return;
+	mark = espl__frame_begin(out, ESPL__MSG_FAILED);
+	espl__put_v64(out, g->start.gang);
+	espl__put_v64(out, r->rank);
+	espl__frame_end(out, mark);
+}
+
+static void
+rank_exited(struct espl__agent_rank *r, int code)
+{
+	struct espl__agent_gang *g = r->gang;
+
+	r->state = ESPL__RANK_EXITED;
+	r->code = code;
+	blame(r);
+	if (code != 0 && !r->by_us) {
+		tell_failed(r);
+		espl__gpus_failed(g);
+	}
+	if (count_in(g, ESPL__RANK_EXITED) + g->gone == g->start.rank_count) {
+		kill_now(g); /* whatever they left behind */
+	} else if (code == 0 && r->leaves) {
+		sweep_after(r);
+	} else if (code != 0 && !r->by_us) {
+		espl__gang_kill(g, g->start.grace_ms);
+	} else if (r->rank == 0 && code == 0 && !g->ending) {
+		g->linger_until = espl__tick() + (int64_t)g->start.grace_ms * MS + 1;
+	}
+}
+
+static void
+rank_gone(struct espl__agent_rank *r)
+{
+	struct espl__agent_gang *g = r->gang;
+	int early = r->state == ESPL__RANK_STARTING || r->state == ESPL__RANK_RUNS;
+
+	close(r->link);
+	r->link = -1;
+	r->state = ESPL__RANK_GONE;
+	g->gone++;
+	g->agent->changed = 1;
+	espl__gpus_leave(r);
+	if (early && r->text == NULL) { /* its supervisor was killed: it dies with it */
+		r->code = -SIGKILL;
+		g->agent->strays = 1;
+		if (!r->by_us && g->culprit < 0)
+			g->culprit = (int)r->index;
+		if (!r->by_us)
+			tell_failed(r);
+	}
+	if (g->culprit == (int)r->index && g->gone < g->start.rank_count)
+		espl__gang_kill(g, r->text != NULL ? 0 : g->start.grace_ms);
+}
+
+/* The text goes into the driver's journal, where no path of this machine belongs: that is said
+ * in a log line. */
+static void
+could_not(struct espl__agent_rank *r, const struct espl__sup_note *note)
+{
+	const struct espl__start *t = &r->gang->start;
+	const char *program = t->trainable != NULL ? "espalier-worker" : t->argv[0];
+
+	switch (note->what) {
+	case ESPL__SUP_NO_EXEC:
+		espl__rank_fail(r, "cannot run '%s': %s", program, strerror(note->value));
+		break;
+	case ESPL__SUP_NO_FOLDER:
+		espl__rank_fail(r, "cannot enter the working folder: %s", strerror(note->value));
+		espl__agent_log(r->gang->agent, ESPL_WARN,
+		    "trial %" PRIu64 ": cannot enter '%s': %s", t->trial, t->directory,
+		    strerror(note->value));
+		break;
+	case ESPL__SUP_NO_LIMIT:
+		espl__rank_fail(r, "cannot limit the size of its files to %" PRId64 " bytes: %s",
+		    t->file_max, strerror(note->value));
+		break;
+	default: espl__rank_fail(r, "cannot make a process: %s", strerror(note->value));
+	}
+}
+
+void
+espl__gang_note(struct espl__agent_rank *r)
+{
+	struct espl__sup_note note;
+	ssize_t got;
+
+	while (r->link >= 0) {
+		do
+			got = recv(r->link, &note, sizeof note, MSG_DONTWAIT);
+		while (got < 0 && errno == EINTR);
+		if (got < 0 && errno == EAGAIN)
+			return;
+		if (got != (ssize_t)sizeof note)
+			rank_gone(r);
+		else if (note.what == ESPL__SUP_RUNS)
+			rank_runs(r);
+		else if (note.what == ESPL__SUP_EXITED)
+			rank_exited(r, note.value);
+		else
+			could_not(r, &note);
+	}
+}
+
+/* ---- what is due ------------------------------------------------------------------------- */
+
+static void
+put_rank(struct espl__buf *out, const struct espl__agent_gang *g, uint32_t i)
+{
+	const struct espl__agent_rank *r = &g->ranks[i];
+	int forgiven = g->lingered && g->culprit < 0 && r->by_us;
+
+	espl__put_v64(out, r->leaves ? r->was : r->rank);
+	espl__put_z64(out, forgiven ? 0 : r->code);
+	espl__put_str(out, r->text);
+}
+
+static void
+tell_ended(struct espl__agent_gang *g, int clean)
+{
+	struct espl__buf *out = &g->agent->outbox;
+	size_t mark = espl__frame_begin(out, ESPL__MSG_ENDED);
+	char said[ESPL__SAID_MAX] = "";
+
+	espl__put_v64(out, g->start.gang);
+	espl__put_u8(out, clean ? 1 : 0);
+	espl__put_u32(out, g->start.rank_count);
+	if (g->culprit >= 0)
+		put_rank(out, g, (uint32_t)g->culprit);
+	for (uint32_t i = 0; i < g->start.rank_count; i++)
+		if ((int)i != g->culprit)
+			put_rank(out, g, i);
+	if (g->launched && (g->culprit >= 0 || !g->ending))
+		espl__files_said(g, said);
+	espl__put_str(out, said);
+	espl__frame_end(out, mark);
+}
+
+static void
+take_away(struct espl__agent *a, uint32_t index, int clean)
+{
+	struct espl__agent_gang *g = a->gangs[index];
+
+	tell_ended(g, clean);
+	espl__gpus_bye(g);
+	espl__files_leave(g);
+	if (g->report >= 0)
+		close(g->report);
+	for (uint32_t i = 0; i < g->start.rank_count; i++) {
+		if (g->ranks[i].link >= 0) /* its supervisor goes on killing by itself */
+			close(g->ranks[i].link);
+		if (g->ranks[i].control >= 0)
+			close(g->ranks[i].control);
+		espl__buf_free(&g->ranks[i].words);
+		free(g->ranks[i].text);
+		free(g->ranks[i].scratch.path);
+	}
+	espl__agent_unreserve(a, g->start.gang);
+	(void)espl__map_remove(&a->by_id, g->start.gang);
+	a->gangs[index] = a->gangs[--a->gang_count];
+	a->changed = 1;
+	espl__buf_free(&g->in);
+	espl__buf_free(&g->out);
+	free(g->saving.path);
+	free(g->folder);
+	free(g->params);
+	free(g->restore);
+	free(g->ranks);
+	free(g->start_memory);
+	free(g);
+}
+
+/* Orphans of supervisors that something killed belong to the agent now. */
+static void
+sweep_strays(struct espl__agent *a)
+{
+	pid_t *spare = NULL, pid;
+	size_t count = 0, cap = 0;
+
+	for (uint32_t i = 0; i < a->gang_count; i++)
+		for (uint32_t j = 0; j < a->gangs[i]->start.rank_count; j++)
+			if (a->gangs[i]->ranks[j].link >= 0) {
+				ESPL__GROW(spare, cap, count + 1);
+				spare[count++] = a->gangs[i]->ranks[j].sup;
+			}
+	for (uint32_t i = 0; (pid = espl__gpus_pid(a, i)) != 0; i++) {
+		ESPL__GROW(spare, cap, count + 1);
+		spare[count++] = pid;
+	}
+	if (espl__sweep(getpid(), spare, count, SIGKILL) == 0)
+		a->strays = 0;
+	free(spare);
+}
+
+static void
+earlier(int64_t *next, int64_t at)
+{
+	if (at != 0 && (*next == 0 || at < *next))
+		*next = at;
+}
+
+/* 1: nothing is left of it. */
+static int
+tend_one(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t *next)
+{
+	if (g->linger_until != 0 && now >= g->linger_until && !g->ending) {
+		espl__agent_log(a, ESPL_WARN,
+		    "trial %" PRIu64 ": rank 0 is done but other ranks go on; they are ended",
+		    g->start.trial);
+		g->lingered = 1;
+		g->linger_until = 0;
+		espl__gang_kill(g,
+		    g->start.grace_ms < ESPL__AGENT_GRACE ? g->start.grace_ms : ESPL__AGENT_GRACE);
+	}
+	if (g->mute_at != 0 && now >= g->mute_at)
+		espl__report_mute(g);
+	if (g->kill_at != 0 && now >= g->kill_at)
+		kill_now(g);
+	espl__gang_tell_left(g);
+	if (g->gone == g->start.rank_count && espl__report_drained(g) && g->jobs == 0 &&
+	    !a->strays && espl__gpus_settled(g)) {
+		if ((g->culprit < 0 && !g->spoilt) || g->probed || a->ending)
+			return 1;
+		g->probed = 1; /* the trial may have failed for want of room */
+		espl__files_probe(g);
+	}
+	if (!g->ending)
+		earlier(next, g->linger_until);
+	earlier(next, g->mute_at);
+	earlier(next, g->kill_at);
+	if (g->gone < g->start.rank_count)
+		earlier(next, g->give_up_at);
+	return 0;
+}
+
+int64_t
+espl__gang_tend(struct espl__agent *a, int64_t now)
+{
+	int64_t next = 0;
+
+	if (a->strays)
+		sweep_strays(a);
+	if (a->strays)
+		earlier(&next, now + 10 * MS);
+	for (uint32_t i = 0; i < a->gang_count;) {
+		struct espl__agent_gang *g = a->gangs[i];
+
+		if (tend_one(a, g, now, &next))
+			take_away(a, i, 1);
+		else if (g->give_up_at != 0 && now >= g->give_up_at && g->jobs == 0 &&
+		    (g->gone < g->start.rank_count || a->strays))
+			take_away(a, i, 0);
+		else
+			i++;
+	}
+	return next;
+}

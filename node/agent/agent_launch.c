@@ -1,0 +1,318 @@
+/* agent_launch.c - makes a gang's processes: ports, programs, descriptors, supervisors. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "agent/agent.h"
+#include "agent/agent_sup.h"
+#include "store/store.h"
+
+/* ---- ports ------------------------------------------------------------------------------- */
+
+static int
+listen_at(const struct sockaddr *address, socklen_t size, uint32_t *port)
+{
+	struct sockaddr_storage got;
+	socklen_t got_size = sizeof got;
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), high,
+	    one = 1;
+
+	if (fd < 0)
+		return -1;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, 10);
+	close(fd);
+	if (high < 0)
+		return -1;
+	if (setsockopt(high, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+	    bind(high, address, size) != 0 || listen(high, 512) != 0 ||
+	    getsockname(high, (struct sockaddr *)&got, &got_size) != 0) {
+		int code = errno;
+
+		close(high);
+		errno = code;
+		return -1;
+	}
+	*port = ntohs(got.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&got)->sin6_port
+						: ((struct sockaddr_in *)&got)->sin_port);
+	return high;
+}
+
+/* Listens on a free port of `host`; where that is no address of this machine (it is known to
+ * others by another one), on all of them. */
+static int
+listen_on(const char *host, uint32_t *port)
+{
+	struct addrinfo want = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE };
+	struct addrinfo *found = NULL;
+	struct sockaddr_in any = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_ANY) } };
+	int fd = -1;
+
+	if (host[0] != '\0' && getaddrinfo(host, "0", &want, &found) == 0) {
+		for (struct addrinfo *a = found; a != NULL && fd < 0; a = a->ai_next)
+			fd = listen_at(a->ai_addr, a->ai_addrlen, port);
+		freeaddrinfo(found);
+	}
+	return fd >= 0 ? fd : listen_at((struct sockaddr *)&any, sizeof any, port);
+}
+
+static struct espl__reserved *
+reserved(struct espl__agent *a, uint64_t gang)
+{
+	for (uint32_t i = 0; i < a->reserved_count; i++)
+		if (a->reserved[i].gang == gang)
+			return &a->reserved[i];
+	return NULL;
+}
+
+static void
+forget(struct espl__agent *a, struct espl__reserved *r)
+{
+	*r = a->reserved[--a->reserved_count];
+}
+
+void
+espl__agent_unreserve(struct espl__agent *a, uint64_t gang)
+{
+	struct espl__reserved *r = reserved(a, gang);
+
+	if (r == NULL)
+		return;
+	close(r->fd);
+	forget(a, r);
+}
+
+void
+espl__agent_reserve(struct espl__agent *a, uint64_t gang)
+{
+	struct espl__reserved *r = reserved(a, gang);
+	size_t mark;
+
+	if (r == NULL) {
+		ESPL__GROW(a->reserved, a->reserved_cap, a->reserved_count + 1);
+		r = &a->reserved[a->reserved_count];
+		r->gang = gang;
+		r->port = 0;
+		r->fd = listen_on(a->address, &r->port);
+		if (r->fd < 0)
+			espl__agent_log(a, ESPL_ERROR, "cannot reserve a port: %s",
+			    strerror(errno));
+		else
+			a->reserved_count++;
+	}
+	mark = espl__frame_begin(&a->outbox, ESPL__MSG_PORT);
+	espl__put_v64(&a->outbox, gang);
+	espl__put_u32(&a->outbox, r->fd < 0 ? 0 : r->port);
+	espl__frame_end(&a->outbox, mark);
+}
+
+/* Finds the gang's port.  *fd: a listening socket for rank 0 of a trainable, else -1. */
+static int
+meeting_point(struct espl__agent_gang *g, int *fd)
+{
+	struct espl__reserved *r = reserved(g->agent, g->start.gang);
+
+	*fd = -1;
+	g->port = g->start.port;
+	if (r != NULL) {
+		*fd = r->fd;
+		forget(g->agent, r);
+	} else if (g->leads && g->start.port == 0 && g->start.join.generation == 0) {
+		/* Those who join a trainable later may come from elsewhere. */
+		*fd = listen_on(g->start.nodes > 1 ? g->agent->address
+			: g->start.argc > 0 || strncmp(g->agent->address, "127.", 4) == 0
+			? "127.0.0.1"
+			: "",
+		    &g->port);
+		if (*fd < 0) {
+			espl__rank_fail(&g->ranks[0], "no port for the gang's rendezvous: %s",
+			    strerror(errno));
+			return -1;
+		}
+	}
+	if (*fd >= 0 && g->start.argc > 0) { /* a command's rank 0 binds it by itself */
+		close(*fd);
+		*fd = -1;
+	}
+	return 0;
+}
+
+/* ---- programs ---------------------------------------------------------------------------- */
+
+static int
+runnable(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
+/* argv[0] with a slash is taken from the working folder on; else PATH is searched.  NULL: it
+ * is nowhere. */
+char *
+espl__find_program(const char *name, const char *folder, const char *path)
+{
+	if (strchr(name, '/') != NULL)
+		return espl__strdup(name);
+	if (path == NULL || path[0] == '\0')
+		path = "/usr/local/bin:/usr/bin:/bin";
+	for (;;) {
+		size_t length = strcspn(path, ":");
+		char *try;
+
+		if (path[0] == '/')
+			try = espl__format("%.*s/%s", (int)length, path, name);
+		else
+			try = espl__format("%s/%.*s/%s", folder, length > 0 ? (int)length : 1,
+			    length > 0 ? path : ".", name);
+		if (runnable(try))
+			return try;
+		free(try);
+		if (path[length] == '\0')
+			return NULL;
+		path += length + 1;
+	}
+}
+
+/* ---- processes --------------------------------------------------------------------------- */
+
+static void
+spawn(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__strings *env)
+{
+	const struct espl__start *t = &r->gang->start;
+	char *worker[3] = { NULL, NULL, NULL }, *path;
+
+	s->env = env->list;
+	if (t->trainable != NULL) {
+		path = worker[0] = espl__format("%s/espalier-worker", r->gang->agent->libexec);
+		worker[1] = espl__strdup(t->trainable);
+		s->argv = worker;
+	} else {
+		path = espl__find_program(t->argv[0], t->directory, espl__env_get(env, "PATH"));
+		/* execve takes but does not change it */
+		s->argv = (char *const *)(uintptr_t)t->argv;
+	}
+	s->path = path;
+	if (path == NULL) {
+		espl__rank_fail(r, "cannot run '%s': it is not found in PATH%s", t->argv[0],
+		    strchr(t->argv[0], ' ') != NULL
+			? " (each word of a command is an element of its own)"
+			: "");
+		return;
+	}
+	r->sup = espl__sup_start(s, &r->link);
+	if (r->sup < 0)
+		espl__rank_fail(r, "cannot make a process: %s", strerror(errno));
+	else
+		r->state = ESPL__RANK_STARTING;
+	if (t->trainable != NULL)
+		free(worker[1]);
+	free(path);
+}
+
+static int
+report_socket(int *ours, int *theirs)
+{
+	int ends[2];
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+		return -1;
+	*theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 10);
+	close(ends[1]);
+	*ours = ends[0];
+	return *theirs < 0 || fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0 ? -1 : 0;
+}
+
+static int
+gpus_exist(struct espl__agent_gang *g)
+{
+	const struct espl__start *t = &g->start;
+
+	for (uint32_t i = 0; i < t->rank_count && t->device_gpu && g->agent->gpus != NULL; i++)
+		if (t->ranks[i].gpu >= g->agent->slots) {
+			espl__rank_fail(&g->ranks[i],
+			    "the node has no GPU %" PRIu32 ": it has %" PRIu32, t->ranks[i].gpu,
+			    g->agent->slots);
+			return 0;
+		}
+	return 1;
+}
+
+static uint64_t
+gang_key(const struct espl__agent_gang *g)
+{
+	uint64_t words[2] = { g->agent->token,
+		g->start.join.generation > 0 ? g->start.of : g->start.gang };
+
+	return espl__digest(g->start.seed, words, sizeof words);
+}
+
+static void
+launch_ranks(struct espl__agent_gang *g, int listen_fd)
+{
+	struct espl__sup s = { .folder = g->start.directory,
+		.report = -1,
+		.listen = -1,
+		.channel = g->agent->in,
+		.file_max = g->start.file_max,
+		.log_limit = g->start.log_limit };
+
+	s.log = espl__files_log(g);
+	if (s.log < 0)
+		espl__rank_fail(&g->ranks[0], "cannot open the trial's log: %s", strerror(errno));
+	else if ((g->log_from = lseek(s.log, 0, SEEK_END)) < 0)
+		g->log_from = 0;
+	for (uint32_t i = 0; i < g->start.rank_count && g->culprit < 0; i++) {
+		struct espl__strings env = { NULL, 0, 0 };
+		int first = g->leads && i == 0;
+
+		s.report = -1;
+		s.listen = first ? listen_fd : -1;
+		/* Any rank of a trainable may come to lead. */
+		if ((first || g->start.trainable != NULL) &&
+		    report_socket(first ? &g->report : &g->ranks[i].control, &s.report) != 0) {
+			espl__rank_fail(&g->ranks[i], "no socket for its reports: %s",
+			    strerror(errno));
+		} else {
+			espl__env_make(&g->ranks[i], s.report >= 0, s.listen >= 0, &env);
+			spawn(&g->ranks[i], &s, &env);
+			espl__strings_free(&env);
+		}
+		if (s.report >= 0)
+			close(s.report);
+	}
+	if (s.log >= 0)
+		close(s.log);
+}
+
+int
+espl__gang_launch(struct espl__agent_gang *g)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	int listen_fd;
+
+	g->launched = 1;
+	g->agent->changed = 1;
+	g->key = gang_key(g);
+	if (!gpus_exist(g) || meeting_point(g, &listen_fd) != 0)
+		return -1;
+	if (espl__files_make(g, &diag) != ESPL_OK) {
+		espl__rank_fail(&g->ranks[0], "cannot make the trial's files: %s",
+		    espl__reason(&diag));
+		espl__agent_log(g->agent, ESPL_ERROR, "trial %" PRIu64 ": %s", g->start.trial,
+		    diag.text);
+	} else {
+		launch_ranks(g, listen_fd);
+	}
+	if (listen_fd >= 0)
+		close(listen_fd);
+	return g->culprit < 0 ? 0 : -1;
+}

@@ -1,0 +1,283 @@
+/* agent_loop.c - one turn after another: wait, listen, act, tell; and the way out.
+ *
+ * What waits for a disk runs as a job in a thread; its pointer comes back through a pipe, so
+ * that everything but the job's own work happens here, in one thread.
+ */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/tick.h"
+#include "agent/agent_gpu.h"
+#include "agent/sweep.h"
+
+#define MS INT64_C(1000000)
+#define LAST_WAIT (15000 * MS) /* for processes and disks at the end */
+
+/* ---- jobs -------------------------------------------------------------------------------- */
+
+struct job_call {
+	struct espl__task *job;
+	int to;
+};
+
+static void
+hand_back(int to, struct espl__task *job)
+{
+	/* A pointer is far below PIPE_BUF: whole or not at all. */
+	while (write(to, &job, sizeof job) < 0 && errno == EINTR)
+		;
+}
+
+static void *
+job_thread(void *p)
+{
+	struct job_call call = *(struct job_call *)p;
+
+	free(p);
+	call.job->run(call.job);
+	hand_back(call.to, call.job);
+	return NULL;
+}
+
+void
+espl__agent_job(struct espl__agent *a, struct espl__task *job)
+{
+	struct job_call *call = espl__alloc(sizeof *call);
+	pthread_attr_t attr;
+	pthread_t thread;
+	int failed;
+
+	*call = (struct job_call){ job, a->jobs_in };
+	a->jobs++;
+	failed = pthread_attr_init(&attr);
+	if (failed == 0) {
+		(void)pthread_attr_setstacksize(&attr, (size_t)512 << 10);
+		(void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+		failed = pthread_create(&thread, &attr, job_thread, call);
+		(void)pthread_attr_destroy(&attr);
+	}
+	if (failed != 0)
+		(void)job_thread(call); /* no thread to be had: here, and everybody waits */
+}
+
+static void
+finish_jobs(struct espl__agent *a)
+{
+	struct espl__task *job;
+
+	while (read(a->jobs_out, &job, sizeof job) == (ssize_t)sizeof job) {
+		a->jobs--;
+		job->done(a, job);
+	}
+}
+
+/* ---- the loop ---------------------------------------------------------------------------- */
+
+#define CONTROL (1u << 30)
+
+struct polled {
+	uint64_t gang;
+	uint32_t rank; /* ESPL_ANY: the report socket; + CONTROL: the rank's own */
+};
+
+struct polls {
+	struct pollfd *fds;
+	struct polled *what;
+	uint32_t count, cap, what_cap;
+	int full; /* built while the outbox was full */
+};
+
+static void
+watch(struct polls *p, int fd, short events, uint64_t gang, uint32_t rank)
+{
+	ESPL__GROW(p->fds, p->cap, p->count + 1);
+	ESPL__GROW(p->what, p->what_cap, p->count + 1);
+	p->fds[p->count] = (struct pollfd){ .fd = fd, .events = events };
+	p->what[p->count].gang = gang;
+	p->what[p->count++].rank = rank;
+}
+
+/* The first four are the agent's own. */
+static void
+rebuild(struct espl__agent *a, struct polls *p)
+{
+	int fd;
+
+	p->count = 0;
+	watch(p, a->ending ? -1 : a->in, POLLIN, 0, 0);
+	watch(p, -1, POLLOUT, 0, 0);
+	watch(p, a->signals, POLLIN, 0, 0);
+	watch(p, a->jobs_out, POLLIN, 0, 0);
+	for (uint32_t i = 0; (fd = espl__gpus_fd(a, i)) >= 0; i++)
+		watch(p, fd, POLLIN, ESPL_NONE, 0);
+	for (uint32_t i = 0; i < a->gang_count; i++) {
+		struct espl__agent_gang *g = a->gangs[i];
+		short events = p->full || g->saving_now || !g->started_told ? 0 : POLLIN;
+
+		if (g->out.size > 0)
+			events |= POLLOUT;
+		if (g->report >= 0 && events != 0)
+			watch(p, g->report, events, g->start.gang, ESPL_ANY);
+		for (uint32_t j = 0; j < g->start.rank_count; j++)
+			if (g->ranks[j].link >= 0)
+				watch(p, g->ranks[j].link, POLLIN, g->start.gang, j);
+		for (uint32_t j = 0; j < g->start.rank_count && !p->full && g->started_told; j++)
+			if (g->ranks[j].control >= 0)
+				watch(p, g->ranks[j].control, POLLIN, g->start.gang, j + CONTROL);
+	}
+}
+
+static void
+look_at_gang(struct espl__agent *a, const struct pollfd *p, uint64_t gang, uint32_t rank)
+{
+	struct espl__agent_gang *g = espl__gang_find(a, gang);
+
+	if (gang == ESPL_NONE)
+		espl__gpus_hear(a, p->fd);
+	if (g == NULL)
+		return;
+	if (rank != ESPL_ANY && rank >= CONTROL) {
+		if (g->ranks[rank - CONTROL].control == p->fd)
+			espl__control_read(&g->ranks[rank - CONTROL]);
+		return;
+	}
+	if (rank != ESPL_ANY) {
+		if (g->ranks[rank].link == p->fd)
+			espl__gang_note(&g->ranks[rank]);
+		return;
+	}
+	if (g->report != p->fd)
+		return;
+	if ((p->revents & POLLOUT) != 0)
+		espl__report_write(g);
+	if ((p->revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+		espl__report_read(g);
+}
+
+static void
+take_signals(struct espl__agent *a)
+{
+	struct signalfd_siginfo info;
+	pid_t pid;
+	int status;
+
+	while (read(a->signals, &info, sizeof info) == (ssize_t)sizeof info)
+		if (info.ssi_signo != SIGCHLD)
+			espl__agent_end(a, 0);
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+		espl__gpus_reaped(a, pid, status);
+}
+
+static int
+wait_ms(const struct espl__agent *a, int64_t next, int64_t now)
+{
+	int64_t until = next;
+
+	if (a->heartbeat_ns > 0 && !a->ending) {
+		int64_t silent = a->heard_at + 10 * a->heartbeat_ns;
+
+		until = until == 0 || silent < until ? silent : until;
+	}
+	if (a->ending && (until == 0 || until > now + 20 * MS))
+		until = now + 20 * MS;
+	if (until == 0)
+		return -1;
+	return until <= now
+	    ? 0
+	    : (int)((until - now) / MS > 60000 ? 60000 : (until - now + MS - 1) / MS);
+}
+
+static void
+turn(struct espl__agent *a, struct polls *p)
+{
+	int64_t now = espl__tick(), next = espl__gpus_tend(a, now), more = espl__gang_tend(a, now);
+	int full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
+
+	next = next == 0 || (more != 0 && more < next) ? more : next;
+	espl__agent_flush(a);
+	if (a->changed || full != p->full) {
+		a->changed = 0;
+		p->full = full;
+		rebuild(a, p);
+	}
+	p->fds[1].fd = espl__agent_unsent(a) > 0 ? a->out : -1;
+	if (poll(p->fds, p->count, wait_ms(a, next, now)) < 0)
+		return; /* EINTR; or no memory for a moment: tried again */
+	if (p->fds[0].revents != 0)
+		espl__agent_hear(a);
+	for (uint32_t i = 4; i < p->count; i++)
+		if (p->fds[i].revents != 0)
+			look_at_gang(a, &p->fds[i], p->what[i].gang, p->what[i].rank);
+	if (p->fds[2].revents != 0)
+		take_signals(a);
+	if (p->fds[3].revents != 0)
+		finish_jobs(a);
+	if (a->heartbeat_ns > 0 && !a->ending &&
+	    espl__tick() - a->heard_at > 10 * a->heartbeat_ns) {
+		espl__agent_log(a, ESPL_ERROR, "the driver has been silent for too long");
+		espl__agent_end(a, 1);
+	}
+}
+
+void
+espl__agent_end(struct espl__agent *a, int code)
+{
+	if (a->ending)
+		return;
+	a->ending = 1;
+	a->exit_code = code;
+	a->changed = 1;
+	for (uint32_t i = 0; i < a->gang_count; i++)
+		espl__gang_kill(a->gangs[i], 0);
+	while (a->reserved_count > 0)
+		espl__agent_unreserve(a, a->reserved[0].gang);
+}
+
+static void
+last_words(struct espl__agent *a)
+{
+	int64_t until = espl__tick() + 2000 * MS;
+
+	while (espl__agent_unsent(a) > 0 && espl__tick() < until) {
+		struct pollfd p = { .fd = a->out, .events = POLLOUT };
+
+		if (poll(&p, 1, 50) < 0 && errno != EINTR)
+			break;
+		espl__agent_flush(a);
+	}
+	for (until = espl__tick() + 3000 * MS; espl__tick() < until; poll(NULL, 0, 2)) {
+		(void)espl__sweep(getpid(), NULL, 0, SIGKILL);
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+		if (waitpid(-1, NULL, WNOHANG) < 0 && errno == ECHILD)
+			break;
+	}
+	if (a->own_dir)
+		(void)espl__tree_remove(a->dir, NULL);
+}
+
+void
+espl__agent_run(struct espl__agent *a)
+{
+	struct polls p = { NULL, NULL, 0, 0, 0, 0 };
+	int64_t until = 0;
+
+	a->changed = 1;
+	while (!a->ending ||
+	    ((a->gang_count > 0 || a->jobs > 0 || !espl__gpus_over(a)) && espl__tick() < until)) {
+		turn(a, &p);
+		if (a->ending && until == 0)
+			until = espl__tick() + LAST_WAIT;
+	}
+	last_words(a);
+	free(p.fds);
+	free(p.what);
+}

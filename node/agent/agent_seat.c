@@ -1,0 +1,188 @@
+/* agent_seat.c - a resize in place, as the agent sees it.
+ *
+ * The driver says (SEAT) where each rank will sit; every rank is told so at once and acts on it
+ * when rank 0 says that the time has come.  Whoever has no seat leaves by itself.  The first line
+ * of a new rank 0 makes it the one whose reports are heard.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "agent/agent.h"
+#include "store/store.h"
+
+#define READ_STEP ((size_t)4 << 10)
+
+void
+espl__seat_line(const struct espl__meeting *m, uint32_t rank, uint32_t local, struct espl__buf *to)
+{
+	espl__print(to,
+	    "seat %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32 " %" PRIu32
+	    " %d %" PRIu32 " %s %s",
+	    m->generation, rank, m->world, local, m->local_world, m->node, m->moved, m->port,
+	    m->door, m->master);
+}
+
+static void
+tell_seat(struct espl__agent_gang *g, struct espl__agent_rank *r, const struct espl__meeting *m,
+    uint32_t local)
+{
+	struct espl__buf line = { NULL, 0, 0 };
+	ssize_t sent;
+
+	espl__seat_line(m, r->rank, local, &line);
+	if (r->index == g->leader && g->report >= 0) {
+		espl__report_reply(g, espl__buf_text(&line));
+	} else if (r->control >= 0) {
+		espl__put_u8(&line, '\n');
+		do
+			sent = send(r->control, line.data, line.size, MSG_DONTWAIT | MSG_NOSIGNAL);
+		while (sent < 0 && errno == EINTR);
+		if (sent != (ssize_t)line.size) {
+			espl__rank_fail(r, "it does not hear where it is to sit");
+			espl__gang_kill(g, 0);
+		}
+	}
+	espl__buf_free(&line);
+}
+
+int
+espl__gang_seat(struct espl__agent_gang *g, const struct espl__seating *s)
+{
+	uint32_t asked = 0;
+
+	for (uint32_t i = 0; i < g->start.rank_count; i++)
+		asked += !g->ranks[i].left;
+	if (s->count > 0 && (s->count != asked || g->start.trainable == NULL))
+		return -1;
+	g->agent->changed = 1;
+	g->seating = s->count > 0 ? s->meet.generation : 0;
+	for (uint32_t i = 0, at = 0; i < g->start.rank_count; i++) {
+		struct espl__agent_rank *r = &g->ranks[i];
+
+		if (r->left)
+			continue;
+		if (s->count == 0) {
+			r->rank = r->was;
+			r->leaves = 0;
+			continue;
+		}
+		r->was = r->rank;
+		r->rank = s->ranks[at].rank;
+		r->leaves = r->rank == s->meet.world;
+		tell_seat(g, r, &s->meet, s->ranks[at++].local_rank);
+	}
+	return 0;
+}
+
+void
+espl__gang_tell_left(struct espl__agent_gang *g)
+{
+	struct espl__buf *out = &g->agent->outbox;
+	uint32_t leave = 0;
+	size_t mark;
+
+	for (uint32_t i = 0; i < g->start.rank_count; i++) {
+		const struct espl__agent_rank *r = &g->ranks[i];
+
+		if (!r->leaves || r->left)
+			continue;
+		if (r->state != ESPL__RANK_GONE || r->code != 0)
+			return;
+		leave++;
+	}
+	if (leave == 0 || g->seating == 0 || g->gone == g->start.rank_count)
+		return; /* all of them: then the gang has ended here */
+	for (uint32_t i = 0; i < g->start.rank_count; i++)
+		g->ranks[i].left |= g->ranks[i].leaves;
+	mark = espl__frame_begin(out, ESPL__MSG_LEFT);
+	espl__put_v64(out, g->start.gang);
+	espl__put_v64(out, g->seating);
+	espl__frame_end(out, mark);
+}
+
+/* ---- what ranks other than the leader say ------------------------------------------------ */
+
+static void
+forward(const struct espl__agent_gang *g, const uint8_t *line, size_t size)
+{
+	struct espl__buf *out = &g->agent->outbox;
+	size_t mark = espl__frame_begin(out, ESPL__MSG_LINE);
+
+	espl__put_v64(out, g->start.gang);
+	espl__put_bytes(out, line, size);
+	espl__frame_end(out, mark);
+}
+
+static void
+shut(struct espl__agent_rank *r)
+{
+	close(r->control);
+	r->control = -1;
+	r->gang->agent->changed = 1;
+}
+
+/* From now on this rank is the one that reports and is answered. */
+static void
+lead(struct espl__agent_rank *r)
+{
+	struct espl__agent_gang *g = r->gang;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+
+	if (g->report >= 0)
+		close(g->report);
+	g->report = r->control;
+	r->control = -1;
+	g->leader = r->index;
+	g->leads = 1;
+	g->mute_at = 0;
+	g->agent->changed = 1;
+	espl__buf_clear(&g->in);
+	espl__buf_clear(&g->out);
+	if (espl__files_lead(g, &diag) != ESPL_OK) {
+		espl__rank_fail(r, "cannot make the trial's files: %s", espl__reason(&diag));
+		espl__gang_kill(g, 0);
+	}
+}
+
+static int
+is_resized(const uint8_t *line, size_t size)
+{
+	return memmem(line, size, "\"resized\"", 9) != NULL;
+}
+
+void
+espl__control_read(struct espl__agent_rank *r)
+{
+	struct espl__agent_gang *g = r->gang;
+	const uint8_t *end;
+	ssize_t got;
+
+	espl__buf_reserve(&r->words, READ_STEP);
+	got = recv(r->control, r->words.data + r->words.size, READ_STEP, MSG_DONTWAIT);
+	if (got < 0 && (errno == EINTR || errno == EAGAIN))
+		return;
+	if (got <= 0) {
+		shut(r);
+		return;
+	}
+	r->words.size += (size_t)got;
+	while (r->words.size > 0 && (end = memchr(r->words.data, '\n', r->words.size)) != NULL) {
+		size_t size = (size_t)(end - r->words.data), rest = r->words.size - size - 1;
+
+		if (is_resized(r->words.data, size) && r->control >= 0)
+			lead(r);
+		forward(g, r->words.data, size);
+		memmove(r->words.data, r->words.data + size + 1, rest);
+		r->words.size = rest;
+	}
+	if (r->words.size > ESPL__AGENT_LINE)
+		espl__report_garbage(g, "rank %" PRIu32 " says more than a line holds", r->rank);
+	if (r->control < 0 && r->words.size > 0) { /* the beginning of its next report */
+		espl__put(&g->in, r->words.data, r->words.size);
+		espl__buf_clear(&r->words);
+	}
+}

@@ -1,0 +1,206 @@
+/* worker_resize.c - a gang changes its ranks while they live, at an iteration boundary.
+ *
+ * Rank 0 as it was makes the meeting: whoever stays and whoever joins comes to its door, and its
+ * state goes from memory to memory.  If it has no seat any more it is there as one rank too many,
+ * before the others, while these form the new gang at the door of the new rank 0; then it leaves.
+ * Each resize has two numbers of the communicator's generations: for the handing over and, if that
+ * differs, for the gang.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/tick.h"
+#include "worker/worker.h"
+
+#define FOREVER (INT64_C(365) * 86400 * ESPL_SECOND) /* the gang's iterations may be long */
+
+int
+espl__worker_seat(struct espl__worker *w, const char *line)
+{
+	struct espl__seat s = { .generation = 0 };
+	int used = 0;
+
+	if (strncmp(line, "seat ", 5) != 0)
+		return 0;
+	if (sscanf(line,
+		"seat %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32
+		" %d %" SCNu32 " %255s %255s%n",
+		&s.generation, &s.rank, &s.world, &s.local_rank, &s.local_world, &s.node, &s.moved,
+		&s.port, s.door, s.master, &used) != 10 ||
+	    line[used] != '\0' || s.generation == 0 || s.world == 0 || s.rank > s.world)
+		return -1;
+	w->seat = s;
+	return 1;
+}
+
+/* What this rank is in the handing over: the old rank 0, who may be one too many, is the first. */
+static espl_status
+meet(struct espl__worker *w, int source, struct espl__comm **comm, struct espl__diag *diag)
+{
+	const struct espl__seat *t = &w->seat;
+	struct espl__comm_setup s = {
+		.rank = source ? 0 : t->rank + (t->moved ? 1 : 0),
+		.world = t->world + (t->moved ? 1 : 0),
+		.node_rank = t->local_rank,
+		.node_world = t->local_world > 0 ? t->local_world : 1,
+		.node = t->node,
+		.generation = 2 * t->generation,
+		.master = t->door,
+		.port = t->port,
+		.listen_fd = source ? w->door : -1,
+		.init_limit = w->comm != NULL ? FOREVER : 0,
+	};
+
+	return espl__worker_connect(w, &s, comm, diag);
+}
+
+/* The new rank 0 opens its door and tells where it is; those that have a seat come there. */
+static espl_status
+gather(struct espl__worker *w, struct espl__comm *first, int member, struct espl__diag *diag)
+{
+	const struct espl__seat *t = &w->seat;
+	struct espl__comm_setup s = {
+		.rank = t->rank,
+		.world = t->world,
+		.node_rank = t->local_rank,
+		.node_world = t->local_world,
+		.node = t->node,
+		.generation = 2 * t->generation + 1,
+		.master = t->master,
+		.listen_fd = -1,
+	};
+	uint64_t port = 0;
+	espl_status status;
+
+	if (t->rank == 0) {
+		if (w->door >= 0)
+			close(w->door);
+		w->door = s.listen_fd = espl__comm_door(t->master, &s.port);
+		if (w->door < 0)
+			return espl__fail_errno(diag, "cannot listen for the others");
+		port = s.port;
+	}
+	status = espl__comm_tell(first, &port, sizeof port, 1);
+	if (status != ESPL_OK)
+		return espl__fail(diag, status, "a rank was lost in a resize");
+	s.port = (uint32_t)port;
+	w->env.port = s.port;
+	return member ? espl__worker_connect(w, &s, &w->comm, diag) : ESPL_OK;
+}
+
+static espl_status
+call(struct espl__worker *w, int resize, struct espl__diag *diag)
+{
+	struct espl_error error = ESPL_INIT(struct espl_error);
+	espl_status status;
+
+	error.option = error.row = ESPL_ANY;
+	if (!ESPL_HAS(struct espl_trainable_ops, w->ops, resize))
+		return espl__fail(diag, ESPL_E_UNSUPPORTED, "%s cannot be resized", w->who);
+	if (resize)
+		status = w->ops->resize(w->trial, &w->context, &error);
+	else if (ESPL_HAS(struct espl_trainable_ops, w->ops, resized))
+		status = w->ops->resized(w->trial, &error);
+	else
+		return ESPL_OK;
+	return status == ESPL_OK ? ESPL_OK : espl__diag_plugin(diag, w->who, status, &error);
+}
+
+static void
+sit_down(struct espl__worker *w)
+{
+	const struct espl__seat *t = &w->seat;
+	struct espl__worker_env *e = &w->env;
+
+	e->rank = t->rank;
+	e->world = t->world;
+	e->node = t->node;
+	w->context.comm = &w->comm->view;
+}
+
+/* The part that all have in common.  `source`: this was rank 0 until now. */
+static espl_status
+change(struct espl__worker *w, int source, struct espl__diag *diag)
+{
+	struct espl__comm *first = NULL, *old = w->comm;
+	int member = w->seat.rank < w->seat.world;
+	espl_status status = meet(w, source, &first, diag);
+
+	w->comm = NULL;
+	espl__comm_finish(old); /* of one that joins: it was alone */
+	if (status == ESPL_OK && w->seat.moved)
+		status = gather(w, first, member, diag);
+	else if (status == ESPL_OK)
+		w->comm = first;
+	if (status == ESPL_OK && member) {
+		sit_down(w);
+		status = call(w, 1, diag);
+	}
+	if (status == ESPL_OK)
+		status = espl__worker_share(w, first, diag);
+	if (first != w->comm)
+		espl__comm_finish(first);
+	if (status == ESPL_OK && member)
+		status = call(w, 0, diag);
+	return status;
+}
+
+/* The new rank 0 tells that the gang goes on. */
+static espl_status
+announce(struct espl__worker *w, struct espl__diag *diag)
+{
+	if (w->env.rank != 0)
+		return ESPL_OK;
+	espl__buf_clear(&w->line);
+	espl__print(&w->line,
+	    "{\"resized\": %" PRIu32 ", \"port\": %" PRIu32 ", \"took\": %" PRId64 "}\n",
+	    w->seat.generation, w->seat.moved ? w->env.port : w->seat.port,
+	    espl__tick() - w->moved_at);
+	return espl__worker_say(w, diag);
+}
+
+espl_status
+espl__worker_move(struct espl__worker *w, uint32_t generation, int *left, struct espl__diag *diag)
+{
+	int source = w->env.rank == 0, heard;
+	char line[1024];
+	espl_status status;
+
+	w->moved_at = espl__tick();
+	while (w->seat.generation != generation) {
+		status = espl__worker_hear(w, line, sizeof line, 0, &heard, diag);
+		if (status != ESPL_OK)
+			return status;
+		if (heard)
+			return espl__fail(diag, ESPL_E_REMOTE, "'%s' is no seat", line);
+	}
+	*left = w->seat.rank == w->seat.world;
+	espl__comm_finish(w->comm);
+	w->comm = NULL;
+	if (*left && !(source && w->seat.moved))
+		return ESPL_OK;
+	status = change(w, source, diag);
+	return status == ESPL_OK && !*left ? announce(w, diag) : status;
+}
+
+/* One that joins has nothing to save: SIGTERM ends it until it belongs. */
+espl_status
+espl__worker_join(struct espl__worker *w, struct espl__diag *diag)
+{
+	struct sigaction plain = { .sa_handler = SIG_DFL }, before;
+	espl_status status;
+
+	espl__buf_clear(&w->line);
+	espl__print(&w->line, "{\"ready\": %" PRIu32 "}\n", w->seat.generation);
+	status = espl__worker_say(w, diag);
+	if (status != ESPL_OK)
+		return status;
+	(void)sigaction(SIGTERM, &plain, &before);
+	status = change(w, 0, diag);
+	(void)sigaction(SIGTERM, &before, NULL);
+	return status == ESPL_OK ? announce(w, diag) : status;
+}

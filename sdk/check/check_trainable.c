@@ -1,0 +1,394 @@
+/* check_trainable.c - check-plugin for trainables: a trial on this machine's CPU, alone: does the
+ * same seed train the same, and does a saved trial go on as if nothing had happened?
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <espalier/trainable.h>
+
+#include "base/file.h"
+#include "base/mem.h"
+#include "check/check_kit.h"
+
+#define STEPS 3u
+
+struct run {
+	struct espl__check *check;
+	struct espl__instance *instance;
+	const struct espl_trainable_ops *ops;
+	void *trial;
+	struct espl_comm comm;
+	struct espl_device device;
+	struct espl_trial_context context;
+	struct espl_report_sink report;
+	struct espl_region_sink region;
+	struct espl_byte_sink writer;
+	struct espl_byte_source reader;
+	struct espl__buf state; /* regions or the saved bytes */
+	size_t at;              /* of reading */
+	int restoring, finished;
+	uint64_t metrics;
+};
+
+/* ---- a gang of one ----------------------------------------------------------------- */
+
+static size_t
+width(espl_dtype type)
+{
+	switch (type) {
+	case ESPL_F64:
+	case ESPL_I64: return 8;
+	case ESPL_F16:
+	case ESPL_BF16: return 2;
+	case ESPL_U8: return 1;
+	default: return 4;
+	}
+}
+
+static espl_status
+comm_allreduce(const struct espl_comm *comm, const void *in, void *out, uint64_t count,
+    espl_dtype type, espl_reduce how)
+{
+	(void)comm;
+	(void)how;
+	if (in != out && count > 0)
+		memmove(out, in, count * width(type));
+	return ESPL_OK;
+}
+
+static espl_status
+comm_broadcast(const struct espl_comm *comm, void *data, uint64_t count, espl_dtype type,
+    uint32_t root)
+{
+	(void)comm;
+	(void)data;
+	(void)count;
+	(void)type;
+	return root == 0 ? ESPL_OK : ESPL_E_REJECTED;
+}
+
+static espl_status
+comm_allgather(const struct espl_comm *comm, const void *in, void *out, uint64_t count,
+    espl_dtype type)
+{
+	return comm_allreduce(comm, in, out, count, type, ESPL_SUM);
+}
+
+static espl_status
+comm_barrier(const struct espl_comm *comm)
+{
+	(void)comm;
+	return ESPL_OK;
+}
+
+static espl_status
+comm_sum_shards(const struct espl_comm *comm, const void *shards, void *out, uint64_t count,
+    espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
+{
+	(void)comm;
+	if (first != 0 || mine != total || mine == 0)
+		return ESPL_E_REJECTED;
+	if (type == ESPL_F64) {
+		const double *from = shards;
+		double *to = out;
+
+		for (uint64_t i = 0; i < count; i++) {
+			double sum = from[i];
+
+			for (uint32_t s = 1; s < mine; s++)
+				sum += from[s * count + i];
+			to[i] = sum;
+		}
+		return ESPL_OK;
+	}
+	if (type != ESPL_F32)
+		return ESPL_E_UNSUPPORTED;
+	for (uint64_t i = 0; i < count; i++) {
+		const float *from = shards;
+		float sum = from[i];
+
+		for (uint32_t s = 1; s < mine; s++)
+			sum += from[s * count + i];
+		((float *)out)[i] = sum;
+	}
+	return ESPL_OK;
+}
+
+static espl_status
+comm_reduce_host(const struct espl_comm *comm, double *values, uint32_t count, espl_reduce how)
+{
+	(void)comm;
+	(void)values;
+	(void)count;
+	(void)how;
+	return ESPL_OK;
+}
+
+/* ---- sinks ------------------------------------------------------------------------- */
+
+#define OF(sink_, member_) ((struct run *)(void *)((char *)(sink_)-offsetof(struct run, member_)))
+
+static espl_status
+report_metric(struct espl_report_sink *sink, const char *name, double value)
+{
+	struct run *run = OF(sink, report);
+
+	run->metrics++;
+	(void)espl__check_call(run->check, name, &value, sizeof value);
+	return ESPL_OK;
+}
+
+static espl_status
+report_finished(struct espl_report_sink *sink)
+{
+	OF(sink, report)->finished = 1;
+	return ESPL_OK;
+}
+
+static espl_status
+region_region(struct espl_region_sink *sink, const char *name, void *data, uint64_t bytes,
+    espl_device_kind where)
+{
+	struct run *run = OF(sink, region);
+
+	(void)name;
+	if (where != ESPL_CPU)
+		return ESPL_E_UNSUPPORTED;
+	if (!run->restoring) {
+		espl__put(&run->state, data, bytes);
+		return ESPL_OK;
+	}
+	if (bytes > run->state.size - run->at)
+		return ESPL_E_LIMIT;
+	memcpy(data, run->state.data + run->at, bytes);
+	run->at += bytes;
+	return ESPL_OK;
+}
+
+static espl_status
+write_bytes(struct espl_byte_sink *sink, const void *bytes, uint64_t count)
+{
+	espl__put(&OF(sink, writer)->state, bytes, count);
+	return ESPL_OK;
+}
+
+static espl_status
+read_bytes(struct espl_byte_source *source, void *bytes, uint64_t count)
+{
+	struct run *run = OF(source, reader);
+
+	if (count > run->state.size - run->at)
+		return ESPL_E_LIMIT;
+	memcpy(bytes, run->state.data + run->at, count);
+	run->at += count;
+	source->left = run->state.size - run->at;
+	return ESPL_OK;
+}
+
+/* ---- a trial ----------------------------------------------------------------------- */
+
+static struct espl_error
+new_error(void)
+{
+	struct espl_error error = ESPL_INIT(struct espl_error);
+
+	error.option = error.row = ESPL_ANY;
+	return error;
+}
+
+/* Names that the trainables of the distribution know, and common ones. */
+static const struct espl_setting settings[] = {
+	{ "lr", "0.05", 0.05 },
+	{ "learning_rate", "0.05", 0.05 },
+	{ "momentum", "0.9", 0.9 },
+	{ "x0", "0.5", 0.5 },
+	{ "x1", "0.5", 0.5 },
+	{ "x2", "0.5", 0.5 },
+	{ "x3", "0.5", 0.5 },
+	{ "x4", "0.5", 0.5 },
+	{ "x5", "0.5", 0.5 },
+	{ "c0", "1", 1 },
+	{ "c1", "0", 0 },
+};
+
+static int
+open_run(struct run *run, struct espl__check *check, const char *scratch, int tell)
+{
+	struct espl_error error = new_error();
+	espl_status status;
+
+	memset(run, 0, sizeof *run);
+	run->check = check;
+	run->ops = (const struct espl_trainable_ops *)(const void *)check->plugin->desc->ops;
+	run->comm = (struct espl_comm){ .size = (uint32_t)sizeof run->comm,
+		.world = 1,
+		.node_world = 1,
+		.ctx = run,
+		.allreduce = comm_allreduce,
+		.broadcast = comm_broadcast,
+		.allgather = comm_allgather,
+		.barrier = comm_barrier,
+		.sum_shards = comm_sum_shards,
+		.wait = comm_barrier,
+		.reduce_host = comm_reduce_host };
+	run->device = (struct espl_device){ .size = (uint32_t)sizeof run->device,
+		.kind = ESPL_CPU,
+		.packing = 1,
+		.threads = 1,
+		.uuid = "" };
+	run->context = (struct espl_trial_context){ .size = (uint32_t)sizeof run->context,
+		.setting_count = (uint32_t)(sizeof settings / sizeof settings[0]),
+		.settings = settings,
+		.seed = 42,
+		.budget = STEPS + 1,
+		.iterations_max = STEPS + 1,
+		.device = &run->device,
+		.comm = &run->comm,
+		.scratch = scratch };
+	run->report = (struct espl_report_sink){ .size = (uint32_t)sizeof run->report,
+		.metric = report_metric,
+		.finished = report_finished };
+	run->region = (struct espl_region_sink){ .size = (uint32_t)sizeof run->region,
+		.region = region_region };
+	run->writer =
+	    (struct espl_byte_sink){ .size = (uint32_t)sizeof run->writer, .write = write_bytes };
+	run->instance = espl__check_create(check, 7);
+	if (run->instance == NULL)
+		return 0;
+	espl__check_step(check, "open");
+	status = run->ops->open(run->instance->self, &run->context, &run->trial, &error);
+	if (status == ESPL_OK)
+		return 1;
+	run->trial = NULL;
+	if (tell)
+		espl__check_ok(check,
+		    "open refuses a made-up trial (%s): step, save and load are not tried",
+		    error.text[0] != '\0' ? error.text : "it does not say why");
+	return 0;
+}
+
+static void
+close_run(struct run *run)
+{
+	espl__check_step(run->check, "close");
+	if (run->trial != NULL)
+		run->ops->close(run->trial);
+	espl__instance_destroy(run->instance);
+	espl__buf_free(&run->state);
+}
+
+static int
+step(struct run *run, uint64_t iteration)
+{
+	struct espl_error error = new_error();
+	espl_status status;
+
+	espl__check_step(run->check, "step %llu", (unsigned long long)iteration);
+	run->metrics = 0;
+	status = run->ops->step(run->trial, iteration, &run->report, &error);
+	if (status != ESPL_OK) {
+		espl__check_error(run->check, "step %llu: %s (status %d)",
+		    (unsigned long long)iteration, error.text, (int)status);
+		return 0;
+	}
+	if (run->metrics == 0)
+		espl__check_error(run->check, "step %llu reports no metric on rank 0",
+		    (unsigned long long)iteration);
+	return 1;
+}
+
+static int
+save_or_load(struct run *run, int load)
+{
+	struct espl_error error = new_error();
+	espl_status status;
+
+	run->restoring = load;
+	run->at = 0;
+	run->reader = (struct espl_byte_source){ .size = (uint32_t)sizeof run->reader,
+		.read = read_bytes,
+		.left = run->state.size };
+	espl__check_step(run->check, load ? "load" : "save");
+	if (ESPL_HAS(struct espl_trainable_ops, run->ops, save) &&
+	    ESPL_HAS(struct espl_trainable_ops, run->ops, load))
+		status = load ? run->ops->load(run->trial, &run->reader, &error)
+			      : run->ops->save(run->trial, &run->writer, &error);
+	else
+		status = run->ops->regions(run->trial, &run->region, &error);
+	if (status == ESPL_OK && load && run->at != run->state.size)
+		espl__check_error(run->check, "load: it read %zu bytes of %zu", run->at,
+		    run->state.size);
+	if (status == ESPL_OK)
+		return 1;
+	espl__check_error(run->check, "%s: %s (status %d)", load ? "load" : "save", error.text,
+	    (int)status);
+	return 0;
+}
+
+/* Trains, saves, trains one step more; digests of both. */
+static int
+first_life(struct espl__check *check, const char *scratch, int tell, uint64_t *trained,
+    uint64_t *last, struct espl__buf *state)
+{
+	struct run run;
+	int good;
+
+	espl__check_begin(check, 0);
+	good = open_run(&run, check, scratch, tell);
+	for (uint64_t i = 1; good && i <= STEPS && !run.finished; i++)
+		good = step(&run, i);
+	*trained = check->digest;
+	if (good)
+		good = save_or_load(&run, 0);
+	if (good && state != NULL)
+		espl__put(state, run.state.data, run.state.size);
+	espl__check_begin(check, 0);
+	if (good && !run.finished)
+		good = step(&run, STEPS + 1);
+	*last = check->digest;
+	close_run(&run);
+	return good;
+}
+
+void
+espl__check_trainable(struct espl__check *check)
+{
+	char scratch[] = "/tmp/espalier-check-XXXXXX";
+	struct espl__buf state = { NULL, 0, 0 };
+	uint64_t one, two, last, again = 0;
+	struct run run;
+
+	if (check->plugin->desc->caps & ESPL_NEED_CUDA) {
+		espl__check_ok(check, "it needs CUDA: trials are not tried");
+		return;
+	}
+	if (mkdtemp(scratch) == NULL) {
+		espl__check_error(check, "no folder could be made in /tmp");
+		return;
+	}
+	if (first_life(check, scratch, 1, &one, &last, &state)) {
+		if (first_life(check, scratch, 0, &two, &again, NULL) && one == two &&
+		    last == again)
+			espl__check_ok(check, "the same seed trains the same");
+		else
+			espl__check_error(check, "the same seed trains differently");
+		espl__check_begin(check, 0);
+		if (open_run(&run, check, scratch, 0)) {
+			espl__put(&run.state, state.data, state.size);
+			if (save_or_load(&run, 1) && step(&run, STEPS + 1)) {
+				if (check->digest == last)
+					espl__check_ok(check,
+					    "a saved trial goes on as if nothing had happened");
+				else
+					espl__check_error(check,
+					    "a saved trial goes on differently: some of its state "
+					    "is not saved");
+			}
+		}
+		close_run(&run);
+	}
+	espl__buf_free(&state);
+	(void)espl__tree_remove(scratch, NULL);
+}
