@@ -17,10 +17,14 @@
 static void
 try_life(struct espl__check *check)
 {
-	struct espl__instance *one = espl__check_create(check, 1), *two;
+	struct espl__instance *one, *two;
 
-	if (one == NULL)
+	espl__check_world(check, 0);
+	one = espl__check_create(check, 1);
+	if (one == NULL) {
+		espl__check_close(check);
 		return;
+	}
 	two = espl__check_create(check, 2);
 	espl__check_step(check, "destroy");
 	espl__instance_destroy(one); /* the elder first: they may share nothing */
@@ -28,6 +32,7 @@ try_life(struct espl__check *check)
 	one = espl__check_create(check, 3);
 	espl__check_step(check, "destroy");
 	espl__instance_destroy(one);
+	espl__check_close(check);
 	if (two != NULL && one != NULL)
 		espl__check_ok(check,
 		    "create and destroy: instances stand beside and after one another");
@@ -42,7 +47,7 @@ try_plugin(struct espl__check *check)
 	    espl__kind_name(desc->kind), desc->name, desc->version, desc->abi >> 16,
 	    desc->abi & 0xffff, desc->option_count);
 	espl__check_symbols(check, check->plugin->path);
-	espl__check_world_init(check);
+	espl__check_init(check);
 	try_life(check);
 	switch (desc->kind) {
 	case ESPL_ALGORITHM: espl__check_search(check); break;

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/log.h"
 
 #define OUTPUT_MAX ((off_t)1 << 20)
@@ -246,26 +245,4 @@ espl__check_leaks(struct espl__check *check, void (*life)(struct espl__check *))
 		    least);
 	else if (heap() > 0)
 		espl__check_ok(check, "nothing stays behind an instance that is destroyed");
-}
-
-/* ---- views ------------------------------------------------------------------------------- */
-
-uint64_t
-espl__parts_digest(const struct espl__extent *parts, size_t count)
-{
-	uint64_t digest = 0;
-
-	for (size_t i = 0; i < count; i++)
-		if (parts[i].size > 0)
-			digest = espl__digest(digest, parts[i].bytes, parts[i].size);
-	return digest;
-}
-
-void
-espl__parts_same(struct espl__check *check, const char *entry, const struct espl__extent *parts,
-    size_t count, uint64_t digest)
-{
-	if (espl__parts_digest(parts, count) != digest)
-		espl__check_error(check,
-		    "%s: it writes into the view that it is given, which is const", entry);
 }

@@ -1,5 +1,4 @@
-/* check_guard.h - bounds for what check-plugin tries: processes, output, memory; leaks and writes
- * into views. */
+/* check_guard.h - bounds for what check-plugin tries: processes, output, memory; leaks. */
 #ifndef ESPL__CHECK_GUARD_H
 #define ESPL__CHECK_GUARD_H
 #include <sys/types.h>
@@ -19,14 +18,4 @@ void espl__guard_close(pid_t child, int output, int show);
 
 /* Runs one life of an instance again and again: does the heap grow each time? */
 void espl__check_leaks(struct espl__check *, void (*life)(struct espl__check *));
-
-/* Bytes that a call must leave as they are. */
-struct espl__extent {
-	const void *bytes;
-	size_t size;
-};
-uint64_t espl__parts_digest(const struct espl__extent *, size_t count);
-/* Error if they have another digest now. */
-void espl__parts_same(struct espl__check *, const char *entry, const struct espl__extent *,
-    size_t count, uint64_t digest);
 #endif

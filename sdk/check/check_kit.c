@@ -75,8 +75,6 @@ espl__check_refuse(struct espl__check *check, const char *format, ...)
 	struct espl__check_finding *refused = &check->shared->refused;
 	va_list list;
 
-	if (check->refuse)
-		return ESPL_E_REJECTED;
 	if (refused->times == 0) {
 		va_start(list, format);
 		vsnprintf(refused->text, sizeof refused->text, format, list);
@@ -92,19 +90,6 @@ espl__check_found(const struct espl__check *check)
 	return (unsigned)check->shared->errors + check->shared->refused.times;
 }
 
-int
-espl__check_struct(struct espl__check *check, const char *what, size_t size, size_t least,
-    uint64_t zero)
-{
-	if (size < least)
-		espl__check_error(check,
-		    "%s: the size of its struct is not set (ESPL_INIT does it)", what);
-	else if (zero != 0)
-		espl__check_error(check,
-		    "%s: the field 'zero' of its struct is not 0 (ESPL_INIT does it)", what);
-	return size >= least && zero == 0;
-}
-
 void
 espl__check_step(struct espl__check *check, const char *format, ...)
 {
@@ -118,11 +103,10 @@ espl__check_step(struct espl__check *check, const char *format, ...)
 /* ---- recording --------------------------------------------------------------------- */
 
 void
-espl__check_begin(struct espl__check *check, int refuse)
+espl__check_begin(struct espl__check *check)
 {
 	check->digest = 0;
 	check->calls = 0;
-	check->refuse = refuse;
 }
 
 espl_status
@@ -134,12 +118,14 @@ espl__check_call(struct espl__check *check, const char *name, const void *data, 
 		/* It will hardly ever return: say so and let go of it with this process. */
 		espl__check_error(check, "%s: it called its sink (%s) more than %u times%s",
 		    check->shared->step, name, ESPL__CHECK_CALLS,
-		    check->refuse ? ", though every call was refused: it loops" : "");
+		    check->kit != NULL && check->kit->refusing
+			? ", though every call was refused: it loops"
+			: "");
 		check->shared->finished = 1;
 		fflush(check->out);
 		_exit(1);
 	}
-	return check->refuse ? ESPL_E_REJECTED : ESPL_OK;
+	return ESPL_OK;
 }
 
 int
@@ -150,13 +136,194 @@ espl__check_returned(struct espl__check *check, const char *what, espl_status st
 
 	if (status == ESPL_OK)
 		return 1;
-	if (status == ESPL_E_BUSY || (status == ESPL_E_INFEASIBLE && strcmp(what, "plan") == 0))
+	if (status == ESPL_E_BUSY || (status == ESPL_E_INFEASIBLE && strcmp(what, "plan") == 0) ||
+	    (status == ESPL_E_UNKNOWN &&
+		(strcmp(what, "spec") == 0 || strcmp(what, "describe") == 0)))
 		return 0;
-	if (check->refuse) /* after a refusal it may fail as it likes */
-		return 0;
+	if (check->kit != NULL && (check->kit->refusing || check->kit->full))
+		return 0; /* after a refusal it may fail as it likes */
 	espl__diag_plugin(&diag, what, status, error);
 	espl__check_error(check, "%s", diag.text);
 	return 0;
+}
+
+/* ---- what the kit says ------------------------------------------------------------- */
+
+static void
+on_heard(void *ctx, const char *call, const void *bytes, size_t size)
+{
+	(void)espl__check_call(ctx, call, bytes, size);
+}
+
+static void
+on_refused(void *ctx, const char *call, enum kit_weight weight, const char *why)
+{
+	if (weight == KIT_REFUSED)
+		(void)espl__check_refuse(ctx, "%s: %s", call, why);
+	else if (weight == KIT_GRAVE)
+		espl__check_error(ctx, "%s: %s", call, why);
+}
+
+static void
+on_wrong(void *ctx, const char *entry, const char *why)
+{
+	espl__check_error(ctx, "%s: %s", entry, why);
+}
+
+static uint64_t
+digest_nodes(uint64_t digest, const struct espl_node *const *nodes, uint32_t count)
+{
+	digest = espl__digest(digest, nodes, count * sizeof(void *));
+	for (uint32_t i = 0; i < count; i++) {
+		digest = espl__digest(digest, nodes[i], sizeof *nodes[i]);
+		for (uint32_t k = 0; k < nodes[i]->gpu_count; k++)
+			digest = espl__digest(digest, nodes[i]->gpus[k], sizeof(struct espl_gpu));
+	}
+	return digest;
+}
+
+/* Of all bytes that the entry must leave as they are. */
+static uint64_t
+digest_view(const struct espl__check *check, const char *entry, const void *view)
+{
+	const struct espl_alloc_view *alloc = view;
+	const struct espl_place_view *place = view;
+	const struct espl_observation *seen = view;
+	uint64_t digest = 0;
+
+	if (strcmp(entry, "allocate") == 0) {
+		digest = espl__digest(digest, alloc, sizeof *alloc);
+		digest = espl__digest(digest, alloc->items, alloc->item_count * sizeof(void *));
+		for (uint32_t i = 0; i < alloc->item_count; i++)
+			digest = espl__digest(digest, alloc->items[i], sizeof *alloc->items[i]);
+		digest = digest_nodes(digest, alloc->nodes, alloc->node_count);
+	} else if (strcmp(entry, "place") == 0) {
+		digest = espl__digest(digest, place, sizeof *place);
+		for (uint32_t i = 0; i < place->gang_count; i++)
+			digest = espl__digest(digest, place->gangs[i], sizeof *place->gangs[i]);
+		digest = digest_nodes(digest, place->nodes, place->node_count);
+	} else if (strcmp(entry, "on_report") == 0) {
+		digest = espl__digest(digest, seen, sizeof *seen);
+		digest = espl__digest(digest, seen->metrics, sizeof *seen->metrics);
+		digest = espl__digest(digest, seen->values,
+		    check->kit->space.param_count * sizeof *seen->values);
+	}
+	return digest;
+}
+
+static void
+on_called(void *ctx, const char *entry, const void *view)
+{
+	struct espl__check *check = ctx;
+
+	check->view_digest = digest_view(check, entry, view);
+}
+
+static void
+on_returned(void *ctx, const char *entry, const void *view, espl_status status,
+    const struct espl_error *error)
+{
+	struct espl__check *check = ctx;
+
+	if (check->view_digest != digest_view(check, entry, view))
+		espl__check_error(check,
+		    "%s: it writes into the view that it is given, which is const", entry);
+	check->counts = espl__check_returned(check, entry, status, error) && !check->kit->refusing;
+}
+
+/* A plan counts if it keeps deadline and budget: then it is the experiment's. */
+static espl_status
+on_plan(void *ctx, const struct espl_plan *plan)
+{
+	struct espl__check *check = ctx;
+	struct espl_kit *kit = check->kit;
+	struct espl_prediction prediction = ESPL_INIT(struct espl_prediction);
+	struct espl_plan *copy;
+	const struct espl_plan_stage **list;
+
+	if (check->model.predict(&check->model, plan, NULL, &prediction, NULL) != ESPL_OK ||
+	    !prediction.meets)
+		return ESPL_E_REJECTED;
+	copy = espl__kit_alloc(kit, sizeof *copy);
+	list = espl__kit_alloc(kit, plan->stage_count * sizeof *list);
+	*copy = *plan;
+	copy->stages = list;
+	for (uint32_t i = 0; i < plan->stage_count; i++) {
+		struct espl_plan_stage *stage = espl__kit_alloc(kit, sizeof *stage);
+
+		*stage = *plan->stages[i];
+		list[i] = stage;
+	}
+	kit->experiment.plan = copy;
+	return ESPL_OK;
+}
+
+static const void *
+find_service(void *ctx, struct espl__instance *instance, const char *id)
+{
+	struct espl__check *check = ctx;
+
+	(void)instance;
+	if (strcmp(id, ESPL_IO) == 0)
+		return check->io;
+	return check->kit != NULL ? check->kit->host.service(&check->kit->host, id) : NULL;
+}
+
+void
+espl__check_init(struct espl__check *check)
+{
+	check->env = (struct espl__host_env){ .utc_start_s = 1700000000,
+		.simulated = 1,
+		.now = &check->now,
+		.directory = "",
+		.ctx = check,
+		.service = find_service };
+	check->watch = (struct kit_watch){ .ctx = check,
+		.heard = on_heard,
+		.refused = on_refused,
+		.wrong = on_wrong,
+		.called = on_called,
+		.returned = on_returned,
+		.plan = on_plan };
+}
+
+int
+espl__check_open(struct espl__check *check)
+{
+	struct espl_kit *kit = check->kit;
+
+	check->env.now = &kit->now;
+	espl__check_begin(check);
+	check->instance = espl__check_create(check, 7);
+	if (check->instance == NULL)
+		return 0;
+	kit->plugin = check->plugin->desc;
+	kit->self = check->instance->self;
+	kit->watch = &check->watch;
+	return 1;
+}
+
+void
+espl__check_close(struct espl__check *check)
+{
+	check->view = NULL;
+	espl__check_step(check, "destroy");
+	espl__instance_destroy(check->instance);
+	check->instance = NULL;
+	check->kit->plugin = NULL; /* it is not the kit's to destroy */
+	espl_kit_free(check->kit);
+	check->kit = NULL;
+	check->env.now = &check->now;
+}
+
+void
+espl__check_clear(struct espl_kit *kit)
+{
+	while (kit->item_count > 0)
+		espl_kit_leave(kit, kit->items[kit->item_count - 1]->pub.id);
+	for (uint32_t i = 0; i < kit->node_count; i++)
+		if (!kit->nodes[i]->gone)
+			espl_kit_node_state(kit, i, ESPL_NODE_ENDED);
 }
 
 /* ---- options and instances --------------------------------------------------------- */

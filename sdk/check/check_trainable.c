@@ -335,7 +335,7 @@ first_life(struct espl__check *check, const char *scratch, int tell, uint64_t *t
 	struct run run;
 	int good;
 
-	espl__check_begin(check, 0);
+	espl__check_begin(check);
 	good = open_run(&run, check, scratch, tell);
 	for (uint64_t i = 1; good && i <= STEPS && !run.finished; i++)
 		good = step(&run, i);
@@ -344,7 +344,7 @@ first_life(struct espl__check *check, const char *scratch, int tell, uint64_t *t
 		good = save_or_load(&run, 0);
 	if (good && state != NULL)
 		espl__put(state, run.state.data, run.state.size);
-	espl__check_begin(check, 0);
+	espl__check_begin(check);
 	if (good && !run.finished)
 		good = step(&run, STEPS + 1);
 	*last = check->digest;
@@ -374,7 +374,7 @@ espl__check_trainable(struct espl__check *check)
 			espl__check_ok(check, "the same seed trains the same");
 		else
 			espl__check_error(check, "the same seed trains differently");
-		espl__check_begin(check, 0);
+		espl__check_begin(check);
 		if (open_run(&run, check, scratch, 0)) {
 			espl__put(&run.state, state.data, state.size);
 			if (save_or_load(&run, 1) && step(&run, STEPS + 1)) {

@@ -83,10 +83,53 @@ espl__kit_say(struct espl_kit *kit, const char *format, ...)
 {
 	va_list list;
 
+	if (kit->watch != NULL)
+		return;
 	va_start(list, format);
 	append_list(kit, format, list);
 	va_end(list);
 	append(kit, "\n", 1);
+}
+
+/* ---- calls of entries and sinks ---------------------------------------------------------- */
+
+const char *
+espl__kit_heard(struct espl_kit *kit, const char *call, const void *bytes, size_t size)
+{
+	kit->call = call;
+	kit->weight = KIT_REFUSED;
+	if (kit->watch != NULL)
+		kit->watch->heard(kit->watch->ctx, call, bytes, size);
+	return kit->refusing ? "every call is refused" : NULL;
+}
+
+const char *
+espl__kit_handed(struct espl_kit *kit, const char *call, const void *bytes, size_t size,
+    size_t least, uint64_t zero)
+{
+	const char *why = espl__kit_heard(kit, call, bytes, size);
+
+	if (why != NULL)
+		return why;
+	if (*(const uint32_t *)bytes < least)
+		return espl__kit_why(kit, KIT_GRAVE,
+		    "the size of its struct is not set (ESPL_INIT does it)");
+	if (zero != 0)
+		return espl__kit_why(kit, KIT_GRAVE,
+		    "the field 'zero' of its struct is not 0 (ESPL_INIT does it)");
+	return NULL;
+}
+
+const char *
+espl__kit_why(struct espl_kit *kit, enum kit_weight weight, const char *format, ...)
+{
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(kit->reason, sizeof kit->reason, format, list);
+	va_end(list);
+	kit->weight = weight;
+	return kit->reason;
 }
 
 espl_status
@@ -96,6 +139,11 @@ espl__kit_told(struct espl_kit *kit, const char *why, const char *format, ...)
 
 	kit->calls++;
 	kit->refused += why != NULL;
+	if (kit->watch != NULL) {
+		if (why != NULL && !kit->refusing)
+			kit->watch->refused(kit->watch->ctx, kit->call, kit->weight, why);
+		return why == NULL ? ESPL_OK : ESPL_E_REJECTED;
+	}
 	if (why != NULL)
 		append(kit, "! ", 2);
 	va_start(list, format);
@@ -107,6 +155,53 @@ espl__kit_told(struct espl_kit *kit, const char *why, const char *format, ...)
 	}
 	append(kit, "\n", 1);
 	return why == NULL ? ESPL_OK : ESPL_E_REJECTED;
+}
+
+void
+espl__kit_wrong(struct espl_kit *kit, const char *format, ...)
+{
+	char text[256];
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	if (!kit->wrong && kit->watch != NULL)
+		kit->watch->wrong(kit->watch->ctx, kit->entry, text);
+	else if (!kit->wrong)
+		espl__kit_say(kit, "!! %s", text);
+	kit->wrong = 1;
+}
+
+const struct espl_ops *
+espl__kit_ops(struct espl_kit *kit, espl_kind kind, struct espl_error *error)
+{
+	if (kit->plugin == NULL || kit->plugin->kind != kind)
+		espl__kit_stop("no plugin of this kind is open");
+	memset(error, 0, sizeof *error);
+	error->size = (uint32_t)sizeof *error;
+	error->option = error->row = ESPL_ANY;
+	return kit->plugin->ops;
+}
+
+void
+espl__kit_call(struct espl_kit *kit, const char *entry, const void *view)
+{
+	kit->entry = entry;
+	kit->wrong = 0;
+	if (kit->watch != NULL)
+		kit->watch->called(kit->watch->ctx, entry, view);
+}
+
+espl_status
+espl__kit_returned(struct espl_kit *kit, const void *view, espl_status status,
+    const struct espl_error *error)
+{
+	if (kit->watch != NULL)
+		kit->watch->returned(kit->watch->ctx, kit->entry, view, status, error);
+	if (status != ESPL_OK)
+		espl__kit_say(kit, "!! status %d: %s", status, error->text);
+	return status;
 }
 
 const char *
@@ -187,6 +282,8 @@ host_service(const struct espl_host *host, const char *id)
 		return &kit->space;
 	if (strcmp(id, ESPL_EXPERIMENT) == 0)
 		return &kit->experiment;
+	if (strcmp(id, ESPL_HISTORY) == 0 && kit->keeps)
+		return &kit->history;
 	return strcmp(id, ESPL_FIRST) == 0 ? &kit->first : NULL;
 }
 
@@ -242,6 +339,9 @@ espl_kit_new(uint64_t seed)
 	kit->experiment.risk = 0.5;
 	kit->experiment.weight = 1.0;
 	kit->experiments[0] = &kit->experiment;
+	kit->trial_limit = kit->group_limit = UINT64_MAX;
+	kit->wake = ESPL_NEVER;
+	kit->round = ESPL_SECOND;
 	espl__kit_space_init(kit);
 	return kit;
 }
@@ -281,6 +381,12 @@ void
 espl_kit_set_verbose(struct espl_kit *kit, int verbose)
 {
 	kit->host.verbose = verbose != 0;
+}
+
+void
+espl_kit_set_refusing(struct espl_kit *kit, int refusing)
+{
+	kit->refusing = refusing != 0;
 }
 
 void

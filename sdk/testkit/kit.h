@@ -1,4 +1,4 @@
-/* kit.h - the inside of a kit, shared by the test kit's own files. */
+/* kit.h - the inside of a kit, shared by the test kit's own files and by check-plugin. */
 #ifndef ESPALIER_KIT_H
 #define ESPALIER_KIT_H
 #include "testkit.h"
@@ -23,11 +23,38 @@ struct kit_trial {
 	int dropped, untold;
 };
 struct kit_group {
-	uint32_t flags, left, told;
+	uint32_t flags, left, told, fresh; /* fresh: begun in the running call */
+};
+struct kit_seen {
+	struct espl_observation pub;
+	double metric;
+};
+
+/* How bad it is that a call is refused: REFUSED the host would refuse it too; GRAVE no host could
+ * make sense of it; QUIET nothing is wrong with it, the kit just does not take it. */
+enum kit_weight { KIT_REFUSED, KIT_GRAVE, KIT_QUIET };
+
+/* A kit that is watched keeps no log: all that is said is passed on while the entry runs. */
+struct kit_watch {
+	void *ctx;
+	/* A sink is called, with these arguments. */
+	void (*heard)(void *ctx, const char *call, const void *bytes, size_t size);
+	/* That call is refused, and why; not when every call is (espl_kit_set_refusing). */
+	void (*refused)(void *ctx, const char *call, enum kit_weight, const char *why);
+	/* The answer of the entry does not fit as a whole. */
+	void (*wrong)(void *ctx, const char *entry, const char *why);
+	/* An entry is called with this view (of espl_kit_report: the observation), or returned. */
+	void (*called)(void *ctx, const char *entry, const void *view);
+	void (*returned)(void *ctx, const char *entry, const void *view, espl_status,
+	    const struct espl_error *);
+	/* A plan is answered; whether it is taken. */
+	espl_status (*plan)(void *ctx, const struct espl_plan *);
 };
 struct kit_node {
 	struct espl_node pub;
 	struct espl_gpu **gpus;
+	uint32_t *taken;  /* [gpu] in 256ths, so that unequal shares of one GPU add up */
+	uint64_t claimed; /* by the running call: the owner to be, or ESPL_NONE */
 	uint32_t sound;   /* GPUs that can be used */
 	int gone, leaves; /* leaves: given up, gone when it is empty */
 };
@@ -55,6 +82,12 @@ struct espl_kit {
 	void *self;
 	struct espl_config config;
 
+	const struct kit_watch *watch; /* NULL: none */
+	const char *entry, *call;      /* that run now */
+	char reason[300];              /* of the last refusal */
+	enum kit_weight weight;        /* of the next refusal */
+	int refusing;
+
 	char *log;
 	size_t log_used, log_room;
 	uint32_t calls, refused;
@@ -68,8 +101,17 @@ struct espl_kit {
 
 	struct kit_trial **trials;
 	struct kit_group *groups;
-	uint64_t trial_count, group_count, trial_room, group_room;
-	int finished, asking; /* asking: next_group runs */
+	uint64_t trial_count, group_count;
+	uint64_t trial_limit, group_limit; /* beyond which calls are refused, and the kit is full */
+	uint32_t brackets;                 /* of the spec */
+	int finished, asking, full;        /* asking: next_group runs */
+	int idle;                          /* rounds in which nothing trained or was to come */
+	espl_time wake;                    /* the earliest asked for, or ESPL_NEVER */
+	espl_span round;                   /* that an iteration of espl_kit_search takes */
+	struct espl_history history;
+	const struct espl_observation **seen;
+	uint64_t seen_count;
+	int keeps; /* observations, for the history */
 
 	struct espl_offer **offers;
 	uint32_t *targets, *new_targets, *lost;
@@ -91,7 +133,15 @@ char *espl__kit_text(struct espl_kit *, const char *, size_t length);
 /* An array with one element more, old ones kept (the kit's memory). */
 void *espl__kit_more(struct espl_kit *, const void *, uint64_t count, size_t size);
 void espl__kit_say(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
-/* A sink call: counts it and writes a line.  why NULL: taken, OK; else refused. */
+/* A sink is called, with these arguments.  Returns NULL, or why it is refused already. */
+const char *espl__kit_heard(struct espl_kit *, const char *call, const void *, size_t);
+/* The same of a sink that is handed a struct: is its size set, and what is reserved 0? */
+const char *espl__kit_handed(struct espl_kit *, const char *call, const void *, size_t size,
+    size_t least, uint64_t zero);
+/* A reason to refuse it, kept until the next one. */
+const char *espl__kit_why(struct espl_kit *, enum kit_weight, const char *format, ...)
+    ESPL_PRINTF(3, 4);
+/* How the call ends: counted and written as a line.  why NULL: taken, OK; else refused. */
 espl_status espl__kit_told(struct espl_kit *, const char *why, const char *format, ...)
     ESPL_PRINTF(3, 4);
 /* The test did something impossible. */
@@ -100,7 +150,14 @@ void espl__kit_space_init(struct espl_kit *);
 struct kit_item *espl__kit_find(const struct espl_kit *, uint64_t item);
 struct kit_node *espl__kit_find_node(const struct espl_kit *, uint64_t node);
 /* The entries of the open plugin, which must be of this kind; `error` is made ready for a call. */
-const struct espl_ops *espl__kit_ops(const struct espl_kit *, espl_kind, struct espl_error *);
+const struct espl_ops *espl__kit_ops(struct espl_kit *, espl_kind, struct espl_error *);
+/* The entry is called with this view now; it returned, with the status that is returned here. */
+void espl__kit_call(struct espl_kit *, const char *entry, const void *view);
+espl_status espl__kit_returned(struct espl_kit *, const void *view, espl_status,
+    const struct espl_error *);
+/* The rounds of espl_kit_search, without the first call. */
+espl_status espl__kit_rounds(struct espl_kit *, uint32_t slots, uint64_t rounds,
+    double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration), void *ctx);
 /* The answer of the running call is not taken, and why. */
 void espl__kit_wrong(struct espl_kit *, const char *format, ...) ESPL_PRINTF(2, 3);
 /* Room for so many pointers, all NULL; the caller frees it. */

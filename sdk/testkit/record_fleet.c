@@ -24,31 +24,6 @@ kit_of(struct espl_alloc_sink *sink)
 	return ((struct alloc_sink *)(void *)sink)->kit;
 }
 
-const struct espl_ops *
-espl__kit_ops(const struct espl_kit *kit, espl_kind kind, struct espl_error *error)
-{
-	if (kit->plugin == NULL || kit->plugin->kind != kind)
-		espl__kit_stop("no plugin of this kind is open");
-	memset(error, 0, sizeof *error);
-	error->size = (uint32_t)sizeof *error;
-	error->option = error->row = ESPL_ANY;
-	return kit->plugin->ops;
-}
-
-void
-espl__kit_wrong(struct espl_kit *kit, const char *format, ...)
-{
-	char text[256];
-	va_list list;
-
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	if (!kit->wrong)
-		espl__kit_say(kit, "!! %s", text);
-	kit->wrong = 1;
-}
-
 /* ---- allocation -------------------------------------------------------------------------- */
 
 static espl_status
@@ -57,12 +32,17 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 	struct espl_kit *kit = kit_of(sink);
 	struct kit_item *item = espl__kit_find(kit, grant->item);
 	char text[200], offer[24] = "";
-	const char *why = espl_grant_wrong(grant, item != NULL ? &item->pub : NULL,
-	    kit->offer_count, text, sizeof text);
+	const char *why =
+	    espl__kit_handed(kit, "grant", grant, sizeof *grant, sizeof *grant, grant->zero);
 
+	if (why == NULL)
+		why = espl_grant_wrong(grant, item != NULL ? &item->pub : NULL, kit->offer_count,
+		    text, sizeof text);
 	if (why == NULL && (grant->flags & ESPL_GRANT_QUEUED) == 0) {
 		if (item->asked)
-			espl__kit_wrong(kit, "item %" PRIu64 " is granted twice in one answer",
+			espl__kit_wrong(kit,
+			    "item %" PRIu64
+			    " is granted twice in one answer, which is refused whole",
 			    grant->item);
 		item->granted = grant->share;
 		item->asked = 1;
@@ -86,9 +66,12 @@ sink_target(struct espl_alloc_sink *sink, const struct espl_target *target)
 {
 	struct espl_kit *kit = kit_of(sink);
 	char text[200];
-	const char *why = espl_target_wrong(target, (const struct espl_offer *const *)kit->offers,
-	    kit->offer_count, text, sizeof text);
+	const char *why =
+	    espl__kit_handed(kit, "target", target, sizeof *target, sizeof *target, target->zero);
 
+	if (why == NULL)
+		why = espl_target_wrong(target, (const struct espl_offer *const *)kit->offers,
+		    kit->offer_count, text, sizeof text);
 	if (why == NULL)
 		kit->new_targets[target->offer] = target->nodes;
 	return espl__kit_told(kit, why, "target offer=%u nodes=%u", target->offer, target->nodes);
@@ -98,10 +81,11 @@ static espl_status
 sink_retire(struct espl_alloc_sink *sink, uint64_t node)
 {
 	struct espl_kit *kit = kit_of(sink);
+	const char *why = espl__kit_heard(kit, "retire", &node, sizeof node);
 
-	return espl__kit_told(kit,
-	    espl__kit_find_node(kit, node) == NULL ? "there is no such node" : NULL,
-	    "retire node=%" PRIu64, node);
+	if (why == NULL && espl__kit_find_node(kit, node) == NULL)
+		why = espl__kit_why(kit, KIT_REFUSED, "there is no node %" PRIu64, node);
+	return espl__kit_told(kit, why, "retire node=%" PRIu64, node);
 }
 
 static espl_status
@@ -109,71 +93,92 @@ sink_claim(struct espl_alloc_sink *sink, uint64_t id, uint32_t bracket)
 {
 	struct espl_kit *kit = kit_of(sink);
 	struct kit_node *node = espl__kit_find_node(kit, id);
-	const char *why = node == NULL                  ? "there is no such node"
-	    : node->pub.gpus_idle < node->pub.gpu_count ? "somebody stands there"
-							: NULL;
+	uint64_t bytes[2] = { id, bracket };
+	const char *why = espl__kit_heard(kit, "claim", bytes, sizeof bytes);
 
+	if (why == NULL && node == NULL)
+		why = espl__kit_why(kit, KIT_REFUSED, "there is no node %" PRIu64, id);
+	else if (why == NULL && node->pub.gpus_idle < node->pub.gpu_count)
+		why = espl__kit_why(kit, KIT_REFUSED, "node %" PRIu64 " is in use", id);
 	if (why == NULL)
-		node->pub.owner = ESPL_OWNER_BRACKET | bracket;
+		node->claimed = ESPL_OWNER_BRACKET | bracket;
 	return espl__kit_told(kit, why, "claim node=%" PRIu64 " bracket=%u", id, bracket);
 }
 
-static void
-log_plan(struct espl_kit *kit, const struct espl_plan *plan)
+static espl_status
+take_plan(struct espl_kit *kit, const struct espl_plan *plan, int judged)
 {
+	const char *why =
+	    espl__kit_heard(kit, "plan", &plan->stage_count, sizeof plan->stage_count);
 	uint32_t i;
 
 	for (i = 0; i < plan->stage_count; i++) {
-		const struct espl_plan_stage *stage = plan->stages[i];
+		const struct espl_plan_stage *s = plan->stages[i];
+		uint32_t bytes[5] = { s->bracket, s->stage, s->offer, s->gpus, s->nodes };
+		const char *wrong = espl__kit_heard(kit, "plan", bytes, sizeof bytes);
 
-		(void)espl__kit_told(kit,
-		    stage->gpus == 0 || stage->offer >= kit->offer_count
-			? "no GPUs, or no such offer"
-			: NULL,
-		    "plan bracket=%u stage=%u offer=%u gpus=%u", stage->bracket, stage->stage,
-		    stage->offer, stage->gpus);
+		if (wrong == NULL && (s->gpus == 0 || s->offer >= kit->offer_count))
+			wrong = why = espl__kit_why(kit, KIT_REFUSED,
+			    "stage %u of bracket %u has no GPUs, or an offer that does not exist",
+			    s->stage, s->bracket);
+		(void)espl__kit_told(kit, wrong, "plan bracket=%u stage=%u offer=%u gpus=%u",
+		    s->bracket, s->stage, s->offer, s->gpus);
 	}
+	if (why != NULL)
+		return ESPL_E_REJECTED;
+	return judged && kit->watch != NULL ? kit->watch->plan(kit->watch->ctx, plan) : ESPL_OK;
 }
 
 static espl_status
 sink_replan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_plan *plan)
 {
 	(void)experiment;
-	log_plan(kit_of(sink), plan);
-	return ESPL_OK;
+	return take_plan(kit_of(sink), plan, 0);
 }
 
 static espl_status
 sink_wake(struct espl_alloc_sink *sink, espl_time at)
 {
-	return espl__kit_told(kit_of(sink), NULL, "wake_at %.9g s", (double)at / 1e9);
+	struct espl_kit *kit = kit_of(sink);
+
+	return espl__kit_told(kit, espl__kit_heard(kit, "wake_at", &at, sizeof at),
+	    "wake_at %.9g s", (double)at / 1e9);
 }
 
 static espl_status
 sink_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 {
 	struct espl_kit *kit = kit_of(sink);
+	uint32_t bytes[2] = { offer, on };
+	const char *why = espl__kit_heard(kit, "watch_prices", bytes, sizeof bytes);
 
-	return espl__kit_told(kit, offer >= kit->offer_count ? "there is no such offer" : NULL,
-	    "watch_prices offer=%u %s", offer, on ? "on" : "off");
+	if (why == NULL && offer >= kit->offer_count)
+		why = espl__kit_why(kit, KIT_REFUSED, "there is no offer %u", offer);
+	return espl__kit_told(kit, why, "watch_prices offer=%u %s", offer, on ? "on" : "off");
 }
 
 static espl_status
 sink_objective(struct espl_alloc_sink *sink, double value, double bound, const char *status)
 {
-	return espl__kit_told(kit_of(sink), NULL, "objective %.9g bound %.9g %s", value, bound,
-	    status);
+	struct espl_kit *kit = kit_of(sink);
+	double bytes[2] = { value, bound };
+
+	return espl__kit_told(kit, espl__kit_heard(kit, "objective", bytes, sizeof bytes),
+	    "objective %.9g bound %.9g %s", value, bound, status);
 }
 
 static espl_status
 sink_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus, uint32_t steps)
 {
 	struct espl_kit *kit = kit_of(sink);
+	int wrong = espl__kit_find(kit, item) == NULL || steps > 10000;
+	const char *why = espl__kit_heard(kit, "horizon", gpus, wrong ? 0 : steps * sizeof *gpus);
 
-	(void)gpus;
-	return espl__kit_told(kit,
-	    espl__kit_find(kit, item) == NULL ? "there is no such item" : NULL,
-	    "horizon item=%" PRIu64 " steps=%u", item, steps);
+	if (why == NULL && wrong)
+		why = espl__kit_why(kit, KIT_REFUSED,
+		    "%u steps for item %" PRIu64 ": there is no such item, or they are too many",
+		    steps, item);
+	return espl__kit_told(kit, why, "horizon item=%" PRIu64 " steps=%u", item, steps);
 }
 
 /* GPUs that all grants take, sharers of a degree packed as close as they go.  next: as answered
@@ -208,7 +213,8 @@ check_allocation(struct espl_kit *kit)
 	for (i = 0; i < kit->offer_count; i++)
 		held += (uint64_t)kit->new_targets[i] * kit->offers[i]->gpus;
 	if (granted > held)
-		espl__kit_wrong(kit, "%" PRIu64 " GPUs granted of %" PRIu64, granted, held);
+		espl__kit_wrong(kit, "%" PRIu64 " GPUs are granted, but the targets hold %" PRIu64,
+		    granted, held);
 	if (kit->experiment.gpus_limit != ESPL_ANY && granted > kit->experiment.gpus_limit)
 		espl__kit_wrong(kit, "%" PRIu64 " GPUs granted, the experiment may hold %u",
 		    granted, kit->experiment.gpus_limit);
@@ -221,6 +227,9 @@ take_allocation(struct espl_kit *kit)
 
 	for (i = 0; i < kit->offer_count; i++)
 		kit->targets[i] = kit->new_targets[i];
+	for (i = 0; i < kit->node_count; i++)
+		if (kit->nodes[i]->claimed != ESPL_NONE)
+			kit->nodes[i]->pub.owner = kit->nodes[i]->claimed;
 	for (i = 0; i < kit->item_count; i++) {
 		struct kit_item *item = kit->items[i];
 
@@ -330,16 +339,17 @@ espl_kit_allocate(struct espl_kit *kit)
 	}
 	for (i = 0; i < kit->offer_count; i++)
 		kit->new_targets[i] = kit->targets[i];
+	for (i = 0; i < kit->node_count; i++)
+		kit->nodes[i]->claimed = ESPL_NONE;
 	kit->why = kit->gone_count = 0;
-	kit->wrong = 0;
-	status = ops->allocate(kit->self, &view, &sink.pub, &error);
+	espl__kit_call(kit, "allocate", &view);
+	status = espl__kit_returned(kit, &view, ops->allocate(kit->self, &view, &sink.pub, &error),
+	    &error);
 	free(lists.items);
 	free(lists.changed);
 	free(lists.nodes);
-	if (status != ESPL_OK) {
-		espl__kit_say(kit, "!! status %d: %s", status, error.text);
+	if (status != ESPL_OK)
 		return status;
-	}
 	check_allocation(kit);
 	if (kit->wrong)
 		return ESPL_E_REJECTED;
@@ -350,14 +360,16 @@ espl_kit_allocate(struct espl_kit *kit)
 static espl_status
 sink_plan(struct espl_plan_sink *sink, const struct espl_plan *plan)
 {
-	log_plan(((struct plan_sink *)(void *)sink)->kit, plan);
-	return ESPL_OK;
+	return take_plan(((struct plan_sink *)(void *)sink)->kit, plan, 1);
 }
 
 static espl_status
 sink_least(struct espl_plan_sink *sink, double deadline_s, double budget_usd)
 {
-	return espl__kit_told(((struct plan_sink *)(void *)sink)->kit, NULL,
+	struct espl_kit *kit = ((struct plan_sink *)(void *)sink)->kit;
+	double bytes[2] = { deadline_s, budget_usd };
+
+	return espl__kit_told(kit, espl__kit_heard(kit, "least", bytes, sizeof bytes),
 	    "least deadline=%.9g budget=%.9g", deadline_s, budget_usd);
 }
 
@@ -369,7 +381,6 @@ espl_kit_plan(struct espl_kit *kit, uint32_t gpus_max)
 	    (const void *)espl__kit_ops(kit, ESPL_ALLOCATOR, &error);
 	struct plan_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_plan, sink_least }, kit };
 	struct espl_plan_view view = ESPL_INIT(struct espl_plan_view);
-	espl_status status;
 
 	if (!ESPL_HAS(struct espl_allocator_ops, ops, plan) || kit->experiment.spec == NULL)
 		espl__kit_stop("the allocator plans nothing, or the experiment has no spec");
@@ -377,8 +388,7 @@ espl_kit_plan(struct espl_kit *kit, uint32_t gpus_max)
 	view.experiment = &kit->experiment;
 	view.offers = (const struct espl_offer *const *)kit->offers;
 	view.offer_count = kit->offer_count;
-	status = ops->plan(kit->self, &view, &sink.pub, &error);
-	if (status != ESPL_OK)
-		espl__kit_say(kit, "!! status %d: %s", status, error.text);
-	return status;
+	espl__kit_call(kit, "plan", &view);
+	return espl__kit_returned(kit, &view, ops->plan(kit->self, &view, &sink.pub, &error),
+	    &error);
 }

@@ -12,25 +12,56 @@ struct place_sink {
 	struct espl_kit *kit;
 };
 
+static const char *
+place_wrong(struct espl_kit *kit, uint64_t id, const struct espl_slot *slots, uint32_t count)
+{
+	const struct kit_item *item = espl__kit_find(kit, id);
+	uint32_t i;
+
+	if (item == NULL || item->pub.granted.gpus == 0)
+		return espl__kit_why(kit, KIT_REFUSED, "there is no gang of item %" PRIu64, id);
+	if ((item->gang.flags & ESPL_GANG_LOCKED) != 0)
+		return espl__kit_why(kit, KIT_REFUSED, "item %" PRIu64 " is locked", id);
+	if (count > 0 && slots == NULL)
+		return espl__kit_why(kit, KIT_REFUSED,
+		    "%u slots for item %" PRIu64 ", but no list of them", count, id);
+	if (count > 0 && count != item->pub.granted.gpus)
+		return espl__kit_why(kit, KIT_REFUSED,
+		    "%u slots for item %" PRIu64 ", whose grant is of %u", count, id,
+		    item->pub.granted.gpus);
+	for (i = 0; i < count; i++) {
+		const struct kit_node *node = espl__kit_find_node(kit, slots[i].node);
+
+		if (node == NULL || slots[i].gpu >= node->pub.gpu_count ||
+		    slots[i].packing != item->pub.granted.packing)
+			return espl__kit_why(kit, KIT_REFUSED,
+			    "item %" PRIu64 " on GPU %u of node %" PRIu64
+			    " with packing %u: there is no such GPU, or it is granted with "
+			    "packing %u",
+			    id, slots[i].gpu, slots[i].node, slots[i].packing,
+			    item->pub.granted.packing);
+	}
+	return NULL;
+}
+
 static espl_status
 sink_place(struct espl_place_sink *sink, uint64_t id, const struct espl_slot *slots, uint32_t count)
 {
 	struct espl_kit *kit = ((struct place_sink *)(void *)sink)->kit;
 	struct kit_item *item = espl__kit_find(kit, id);
-	const char *why = item == NULL || item->pub.granted.gpus == 0 ? "there is no such gang"
-	    : (item->gang.flags & ESPL_GANG_LOCKED) != 0              ? "it is locked"
-	    : count > 0 && count != item->pub.granted.gpus ? "not as many slots as granted"
-							   : NULL;
+	const char *why;
 	char text[512] = " nowhere";
 	size_t used = 0;
 	uint32_t i;
 
-	for (i = 0; i < count && used + 48 < sizeof text; i++)
+	if (count > 0 && slots != NULL)
+		(void)espl__kit_heard(kit, "slots", slots, count * sizeof *slots);
+	why = espl__kit_heard(kit, "place", &id, sizeof id);
+	if (why == NULL)
+		why = place_wrong(kit, id, slots, count);
+	for (i = 0; slots != NULL && i < count && used + 48 < sizeof text; i++)
 		used += (size_t)snprintf(text + used, sizeof text - used, " %" PRIu64 ".%u",
 		    slots[i].node, slots[i].gpu);
-	for (i = 0; i < count && why == NULL; i++)
-		if (slots[i].packing != item->pub.granted.packing)
-			why = "not packed as granted";
 	if (why == NULL) {
 		item->next = espl__kit_alloc(kit, (count + 1) * sizeof *slots);
 		if (count > 0)
@@ -45,9 +76,10 @@ static espl_status
 sink_give_up(struct espl_place_sink *sink, uint64_t node)
 {
 	struct espl_kit *kit = ((struct place_sink *)(void *)sink)->kit;
-	struct kit_node *there = espl__kit_find_node(kit, node);
-	const char *why = there == NULL || there->gone ? "there is no such node" : NULL;
+	const char *why = espl__kit_heard(kit, "give_up", &node, sizeof node);
 
+	if (why == NULL && espl__kit_find_node(kit, node) == NULL)
+		why = espl__kit_why(kit, KIT_REFUSED, "there is no node %" PRIu64, node);
 	if (why == NULL) {
 		kit->given_up =
 		    espl__kit_more(kit, kit->given_up, kit->given_up_count, sizeof *kit->given_up);
@@ -154,12 +186,12 @@ check_placement(struct espl_kit *kit)
 		}
 	espl__kit_count(kit);
 	for (i = 0; i < kit->node_count; i++)
-		for (k = 0; k < kit->nodes[i]->pub.gpu_count && !kit->nodes[i]->gone; k++) {
-			const struct espl_gpu *gpu = kit->nodes[i]->gpus[k];
-
-			if (gpu->residents > (gpu->packing > 1 ? gpu->packing : 1))
-				espl__kit_wrong(kit, "%u trials on %u.%u", gpu->residents, i, k);
-		}
+		for (k = 0; k < kit->nodes[i]->pub.gpu_count && !kit->nodes[i]->gone; k++)
+			if (kit->nodes[i]->taken[k] > 256)
+				espl__kit_wrong(kit,
+				    "a GPU is given to more gangs than it holds: %u on GPU %u of "
+				    "node %u",
+				    kit->nodes[i]->gpus[k]->residents, k, i);
 	if (!kit->wrong)
 		give_up(kit);
 }
@@ -225,17 +257,16 @@ espl_kit_place(struct espl_kit *kit)
 	view.nodes = nodes;
 	view.give_up = kit->surplus;
 	view.give_up_count = kit->surplus_count;
-	kit->wrong = 0;
 	kit->moved = kit->given_up_count = 0;
-	status = ops->place(kit->self, &view, &sink.pub, &error);
+	espl__kit_call(kit, "place", &view);
+	status =
+	    espl__kit_returned(kit, &view, ops->place(kit->self, &view, &sink.pub, &error), &error);
 	kit->surplus_count = 0;
 	free(gangs);
 	free(changed);
 	free(nodes);
-	if (status != ESPL_OK) {
-		espl__kit_say(kit, "!! status %d: %s", status, error.text);
+	if (status != ESPL_OK)
 		return status;
-	}
 	check_placement(kit);
 	return kit->wrong ? ESPL_E_REJECTED : ESPL_OK;
 }

@@ -15,6 +15,33 @@ trains(const struct espl_trial *trial)
 	return trial->state == ESPL_TRIAL_WAITING || trial->state == ESPL_TRIAL_RUNNING;
 }
 
+/* With BUSY nothing is decided, and the search continues; so it does where failures are watched. */
+static espl_status
+passed(const struct espl_kit *kit, espl_status status)
+{
+	return status == ESPL_E_BUSY || kit->watch != NULL ? ESPL_OK : status;
+}
+
+/* Trials that a verdict has stopped or paused: the algorithm is told. */
+static espl_status
+tell_ends(struct espl_kit *kit)
+{
+	espl_status status = ESPL_OK;
+	uint64_t id;
+
+	for (id = 0; id < kit->trial_count && status == ESPL_OK; id++) {
+		const struct kit_trial *trial = kit->trials[id];
+
+		if (trial->untold)
+			status = passed(kit,
+			    espl_kit_end(kit, id,
+				trial->pub.state == ESPL_TRIAL_ENDED ? ESPL_END_STOPPED
+								     : ESPL_END_PAUSED,
+				trial->pub.loss));
+	}
+	return status;
+}
+
 /* One iteration of up to `slots` trials, the earliest first.  Returns how many there were. */
 static uint32_t
 step(struct run *run, espl_status *status)
@@ -32,10 +59,12 @@ step(struct run *run, espl_status *status)
 			continue;
 		busy++;
 		loss = run->loss(run->ctx, trial, next);
-		*status = espl_kit_report(kit, id, next, loss);
+		*status = passed(kit, espl_kit_report(kit, id, next, loss));
 		if (*status == ESPL_OK && trains(trial) && next >= trial->budget)
-			*status = espl_kit_end(kit, id, ESPL_END_BUDGET, loss);
+			*status = passed(kit, espl_kit_end(kit, id, ESPL_END_BUDGET, loss));
 	}
+	if (*status == ESPL_OK)
+		*status = tell_ends(kit);
 	return busy;
 }
 
@@ -65,35 +94,64 @@ ask(struct run *run)
 			continue;
 		kit->groups[group].told = 1;
 		busy = training(kit);
-		status = espl_kit_ask(kit, ESPL_ASK_GROUP | ESPL_ASK_RESULT, group,
-		    busy < run->slots ? run->slots - busy : 0);
+		status = passed(kit,
+		    espl_kit_ask(kit, ESPL_ASK_GROUP | ESPL_ASK_RESULT, group,
+			busy < run->slots ? run->slots - busy : 0));
 		asked = 1;
 	}
 	busy = training(kit);
 	if (status == ESPL_OK && !asked && !kit->finished)
-		status =
+		status = passed(kit,
 		    espl_kit_ask(kit, ESPL_ASK_RESULT | (busy < run->slots ? ESPL_ASK_CAPACITY : 0),
-			ESPL_NONE, busy < run->slots ? run->slots - busy : 0);
+			ESPL_NONE, busy < run->slots ? run->slots - busy : 0));
 	return status;
+}
+
+/* What follows a round in which `busy` trials trained. */
+static espl_status
+go_on(struct run *run, uint32_t busy)
+{
+	struct espl_kit *kit = run->kit;
+
+	kit->now += kit->round;
+	if (kit->wake <= kit->now) {
+		kit->wake = ESPL_NEVER;
+		return passed(kit, espl_kit_ask(kit, ESPL_ASK_TIME, ESPL_NONE, run->slots));
+	}
+	if (busy == 0 && kit->wake != ESPL_NEVER) {
+		kit->now = kit->wake;
+		return ESPL_OK;
+	}
+	return kit->finished ? ESPL_OK : ask(run);
+}
+
+espl_status
+espl__kit_rounds(struct espl_kit *kit, uint32_t slots, uint64_t rounds,
+    double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration), void *ctx)
+{
+	struct run run = { kit, slots, loss, ctx };
+	espl_status status = ESPL_OK;
+
+	kit->idle = 0;
+	for (; status == ESPL_OK && rounds > 0 && kit->idle < 3; rounds--) {
+		uint32_t busy = step(&run, &status);
+
+		if (kit->full || (kit->finished && busy == 0))
+			return status;
+		if (status == ESPL_OK)
+			status = go_on(&run, busy);
+		kit->idle = busy == 0 && kit->wake == ESPL_NEVER ? kit->idle + 1 : 0;
+	}
+	return status != ESPL_OK                  ? status
+	    : kit->finished && training(kit) == 0 ? ESPL_OK
+						  : ESPL_E_LIMIT;
 }
 
 espl_status
 espl_kit_search(struct espl_kit *kit, uint32_t slots, uint64_t rounds,
     double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration), void *ctx)
 {
-	struct run run = { kit, slots, loss, ctx };
-	espl_status status = espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, slots);
+	espl_status status = passed(kit, espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, slots));
 
-	for (; status == ESPL_OK && rounds > 0; rounds--) {
-		uint32_t busy = step(&run, &status);
-
-		if (kit->finished && busy == 0)
-			return status;
-		kit->now += ESPL_SECOND;
-		if (status == ESPL_OK && !kit->finished)
-			status = ask(&run);
-	}
-	return status != ESPL_OK                  ? status
-	    : kit->finished && training(kit) == 0 ? ESPL_OK
-						  : ESPL_E_LIMIT;
+	return status == ESPL_OK ? espl__kit_rounds(kit, slots, rounds, loss, ctx) : status;
 }

@@ -36,6 +36,8 @@ ESPL_EXPORT void espl_kit_free(struct espl_kit *);
 ESPL_EXPORT void espl_kit_set_time(struct espl_kit *, espl_time);
 /* 1: notes are wanted (they appear in the log), 0 (as made): they are not. */
 ESPL_EXPORT void espl_kit_set_verbose(struct espl_kit *, int);
+/* 1: sinks refuse every call from now on; 0 (as made): those that the host would refuse. */
+ESPL_EXPORT void espl_kit_set_refusing(struct espl_kit *, int);
 /* Offers a service of your own, or (NULL) hides one of the kit's: ESPL_SPACE, ESPL_EXPERIMENT,
  * ESPL_FIRST.  Before espl_kit_open. */
 ESPL_EXPORT void espl_kit_set_service(struct espl_kit *, const char *id, const void *service);
@@ -81,6 +83,9 @@ ESPL_EXPORT void espl_kit_when(struct espl_kit *, const char *parent, double val
 /* A configuration to be tried first, as many doubles as there are parameters; copied. */
 ESPL_EXPORT void espl_kit_first(struct espl_kit *, const double *values);
 ESPL_EXPORT const struct espl_space *espl_kit_space(struct espl_kit *);
+/* Keeps all reports from now on, and offers them as ESPL_HISTORY, in which every curve is empty.
+ * Before espl_kit_open. */
+ESPL_EXPORT void espl_kit_keep_history(struct espl_kit *);
 
 /* ---- algorithms -------------------------------------------------------------------------- */
 
@@ -103,7 +108,7 @@ ESPL_EXPORT uint32_t espl_kit_group_left(const struct espl_kit *, uint64_t group
 ESPL_EXPORT int espl_kit_finished(const struct espl_kit *);
 /* A whole search with room for `slots` trials at once, one iteration of everybody a round, until
  * it is finished: loss tells each trial's loss at an iteration.  ESPL_E_LIMIT: after `rounds`
- * rounds it was not. */
+ * rounds it was not, or in three rounds nothing trained and no wake_at was to come. */
 ESPL_EXPORT espl_status espl_kit_search(struct espl_kit *, uint32_t slots, uint64_t rounds,
     double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration), void *ctx);
 

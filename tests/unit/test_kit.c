@@ -117,7 +117,7 @@ Test(kit, an_item_is_granted_once_in_an_answer)
 
 	script = grants_twice;
 	cr_expect_eq(espl_kit_allocate(kit), ESPL_E_REJECTED);
-	SAYS(kit, "!! item 0 is granted twice in one answer\n");
+	SAYS(kit, "!! item 0 is granted twice in one answer, which is refused whole\n");
 	cr_expect_eq(espl_kit_item_at(kit, item)->granted.gpus, 0, "nothing of it counts");
 	cr_expect_eq(espl_kit_target(kit, 0), 0);
 	espl_kit_clear(kit);
@@ -203,7 +203,7 @@ Test(kit, an_occupied_node_that_is_given_up_drains)
 	espl_kit_surplus(kit, 0, 1);
 	script = gives_up_first;
 	cr_expect_eq(espl_kit_place(kit), ESPL_OK, "as the host: %s", espl_kit_log(kit));
-	SAYS(kit, "! give_up node=9: there is no such node\n");
+	SAYS(kit, "! give_up node=9: there is no node 9\n");
 	cr_expect_eq(espl_kit_nodes(kit, 0), 2, "somebody stands there");
 	script = moves_away;
 	cr_expect_eq(espl_kit_place(kit), ESPL_OK, "%s", espl_kit_log(kit));
