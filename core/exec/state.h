@@ -115,6 +115,30 @@ struct espl__tier {
 	uint32_t granted_parts[65]; /* grants of 1/c, by c */
 };
 
+/* An experiment of a pool whose share its own allocator divides. */
+#define ESPL__INNER_POINTS 40u /* of the curve: doublings, and the two ends of each law */
+
+struct espl__inner {
+	struct espl__tier tier; /* of its trials */
+	struct espl__search *search;
+	struct espl__item *item;           /* in the pool's tier; NULL: nothing to train */
+	struct espl_experiment experiment; /* as its allocator sees it: limited to the share */
+	const struct espl_experiment *shown;
+	uint32_t *targets; /* as its allocator asked; the machines are the pool's */
+	uint32_t targets_cap;
+	struct espl_offer *offers; /* the pool's, without nodes_max: the share alone limits */
+	const struct espl_offer **offer_list;
+	uint32_t offers_cap, offer_list_cap;
+	uint64_t most;        /* sum of what the trials can use */
+	uint32_t least;       /* of their least grants */
+	uint32_t least_count; /* trials that have it; 0: it has to be looked up */
+	double work_s;        /* sum of their work */
+	uint64_t unknown;     /* trials of which it is not known */
+	espl_time started;    /* when it was granted anything first; NEVER */
+	uint32_t curve_trials, curve_most, curve_unit; /* that the curve was made for */
+	struct espl_point curve[ESPL__INNER_POINTS];
+};
+
 /* Gangs in a row that ended before they reported anything. */
 struct espl__unstarted {
 	uint32_t count, different; /* of them; different trials */
@@ -329,233 +353,4 @@ espl__item_of_gang(const struct espl_gang *view)
 {
 	return (struct espl__item *)((char *)(uintptr_t)view - offsetof(struct espl__item, view));
 }
-
-/* executor.c */
-struct espl__effect *espl__exec_effect(struct espl__exec *, enum espl__effect_type);
-/* exec_note.c: reasons; those of plugins for the whole run (ctx: executor), and of one experiment's
- * (ctx: search) */
-void espl__exec_note(struct espl__exec *, espl_subject, uint64_t id, const char *format, ...)
-    ESPL_PRINTF(4, 5);
-/* The same, and a warning in the log. */
-void espl__exec_warn(struct espl__exec *, espl_subject, uint64_t id, const char *format, ...)
-    ESPL_PRINTF(4, 5);
-void espl__exec_plugin_note(void *exec, struct espl__instance *, espl_subject, uint64_t id,
-    const char *text);
-void espl__search_plugin_note(void *search, struct espl__instance *, espl_subject, uint64_t id,
-    const char *text);
-/* Ends the run: how, and for RUN_FAILED why (the first reason stands). */
-void espl__exec_wind_up(struct espl__exec *, enum espl__run_end, const char *format, ...)
-    ESPL_PRINTF(3, 4);
-/* Does the algorithm hear of results?  What comes while an interrupted run stops, too: it is
- * resumed. */
-int espl__exec_hears(const struct espl__search *);
-/* Calls of an algorithm are made for its search: from here on until the next one. */
-void espl__exec_turn(struct espl__exec *, struct espl__search *);
-/* Takes the answer of the call just made: compares or replaces it by the recorded one, journals
- * it, and sets the reader.  `search`: the algorithm's, NULL for allocator and placer.  `status` of
- * the call; BUSY and failures leave an empty answer.  Not OK: the run cannot go on. */
-espl_status espl__exec_answer(struct espl__exec *, struct espl__search *, struct espl__instance *,
-    espl_status, struct espl__diag *why, struct espl__reader *, struct espl__diag *);
-int espl__exec_next_op(struct espl__exec *, struct espl__reader *, struct espl__op *);
-
-/* exec_event.c */
-espl_status espl__exec_event(struct espl__exec *, const struct espl__event *, struct espl__diag *);
-/* exec_end.c */
-espl_status espl__gang_ended(struct espl__exec *, const struct espl__event *, struct espl__diag *);
-void espl__gang_lacks_metric(struct espl__exec *, struct espl__gang *,
-    const struct espl__event *report);
-/* exec_search.c */
-espl_status espl__exec_search(struct espl__exec *, struct espl__diag *);
-espl_status espl__exec_apply_search(struct espl__exec *, struct espl__search *,
-    struct espl__reader *, struct espl__diag *);
-/* A computation of the call just made, of the search's algorithm or (search NULL) the tier's
- * allocator. */
-void espl__exec_submit(struct espl__exec *, struct espl__search *, struct espl__tier *,
-    uint64_t token);
-/* search.c */
-void espl__exec_trains(struct espl__search *, const struct espl__trial *);
-espl_status espl__search_add(struct espl__exec *, const struct espl__search_setup *,
-    struct espl__diag *);
-espl_status espl__search_declare(struct espl__search *,
-    struct espl__diag *); /* allocator and placer are there */
-void espl__search_free(struct espl__search *);
-void espl__exec_show_search(const struct espl__search *);
-espl_status espl__search_arrive(struct espl__exec *, uint64_t number, struct espl__diag *);
-void espl__search_cancel(struct espl__exec *, uint64_t number, uint64_t trial);
-/* Ends it: an ordinary run with it, a pool goes on with the others. */
-void espl__search_wind_up(struct espl__search *, enum espl__run_end, const char *format, ...)
-    ESPL_PRINTF(3, 4);
-void espl__search_closed(struct espl__search *); /* nothing of it trains any more */
-int espl__search_came_to_nothing(const struct espl__search *, char *why,
-    size_t room);                              /* 1: why is written */
-void espl__search_alarms(struct espl__exec *); /* deadlines and budgets of a pool's experiments */
-espl_time espl__search_limits_at(const struct espl__exec *); /* when one of them may be due */
-const void *espl__search_service(void *ctx, struct espl__instance *,
-    const char *id); /* of the search's algorithm */
-const void *espl__exec_service(void *ctx, struct espl__instance *,
-    const char *id); /* of the allocator */
-espl_status espl__search_suits(const struct espl__search *,
-    struct espl__diag *);                      /* can its trials ever run? */
-void espl__exec_capacity(struct espl__exec *); /* GPUs came free: algorithms are asked */
-void espl__exec_model_init(struct espl__exec *);
-void espl__exec_compute_init(struct espl__exec *);
-void espl__search_metric(struct espl__search *);    /* the executor knows one more */
-int espl__search_idle(const struct espl__search *); /* finished, and nothing is left to train */
-uint32_t espl__searches_open(const struct espl__exec *); /* those that are not being wound up */
-int espl__exec_to_come(const struct espl__exec *);       /* will somebody arrive? */
-int espl__exec_idle(const struct espl__exec *);          /* all are, and nobody is to come */
-void espl__search_spent(struct espl__exec *);            /* each one's part of what was spent */
-espl_time espl__search_next(const struct espl__exec *);  /* the first alarm of any; NEVER none */
-/* exec_jobs.c: the jobs of a workload */
-espl_status espl__jobs_init(struct espl__search *, const struct espl__jobs *);
-void espl__job_arrive(struct espl__exec *, const struct espl__event *);
-void espl__jobs_skip(
-    struct espl__search *); /* those next that were cancelled come, and have ended */
-void espl__job_item(const struct espl__trial *, struct espl_item *);
-double espl__job_left(const struct espl__trial *,
-    uint64_t iteration); /* work, as allocators are told */
-void espl__job_started(const struct espl__trial *);
-void espl__job_ended(const struct espl__trial *);
-void espl__jobs_sum(const struct espl__exec *, struct espl__jobs_summary *);
-void espl__jobs_look(struct espl__exec *); /* estimates that are drawn anew */
-/* exec_plan.c */
-void espl__exec_plan_init(struct espl__search *);
-void espl__exec_plan_free(struct espl__search *);
-espl_status espl__exec_plan(struct espl__search *, struct espl__diag *);
-void espl__exec_take_plan(struct espl__search *, const struct espl_plan *, int from_now);
-const struct espl__forecast_stage *espl__exec_planned(const struct espl__search *, uint32_t bracket,
-    uint32_t stage); /* NULL none */
-int espl__exec_waits_warm(const struct espl__exec *,
-    const struct espl__trial *); /* in its processes, at the barrier */
-struct espl__trial_group *espl__exec_group_over(struct espl__search *); /* NULL none */
-/* exec_trial.c */
-espl_status espl__exec_trial_over(struct espl__exec *, struct espl__trial *, espl_end,
-    struct espl__diag *);
-espl_status espl__exec_verdict(struct espl__exec *, struct espl__trial *, espl_verdict,
-    int at_boundary, struct espl__diag *);
-void espl__exec_drop(struct espl__exec *, struct espl__trial *);
-void espl__exec_saved(struct espl__exec *, struct espl__trial *, uint64_t iteration);
-void espl__exec_collect_later(struct espl__exec *, struct espl__trial *);
-void espl__exec_collect(struct espl__exec *);
-int espl__exec_unsaved(const struct espl__trial *);
-void espl__exec_mark_unsaved(struct espl__trial *);
-int espl__exec_salvage(struct espl__search *); /* trains lost last checkpoints again: 1 if any */
-void espl__exec_show(struct espl__exec *, struct espl__trial *);
-void espl__search_settle(struct espl__search *);
-const char *espl__exec_unit(const struct espl__exec *, uint64_t count); /* "GPU", "slots", ... */
-const struct espl_trial *espl__exec_shown(const struct espl__trial *,
-    struct espl_trial *room); /* as observers see it */
-void espl__exec_best(struct espl__exec *, struct espl__trial *, uint64_t iteration, double loss);
-void espl__exec_train_again(struct espl__exec *,
-    struct espl__trial *); /* one at rest whose checkpoint was lost */
-/* exec_clone.c */
-void espl__clone_begin(struct espl__exec *, struct espl__trial *, const struct espl_start *);
-void espl__clone_wait(struct espl__exec *, const struct espl__waiter *);
-void espl__clone_gone(const struct espl__trial *);
-int espl__clone_waits(const struct espl__trial *);
-int espl__clone_wants(const struct espl__trial *source, uint64_t iteration); /* saved there? */
-espl_status espl__clones_look(struct espl__search *, struct espl__diag *);
-uint64_t espl__trial_restores(const struct espl__trial *); /* the iteration a start goes on from */
-/* exec_items.c */
-struct espl__item *espl__item_new(struct espl__exec *, struct espl__trial *, double weight,
-    uint32_t gpus_min, uint32_t gpus_max);
-void espl__item_free(struct espl__exec *, struct espl__item *);
-void espl__item_gone(struct espl__tier *, uint64_t id,
-    const struct espl__trial *); /* the allocator is told */
-struct espl__item *espl__item_whole(struct espl__search *,
-    struct espl__inner *); /* to be filled, then added */
-void espl__item_add(struct espl__item *);
-struct espl__item *espl__item_at(const struct espl__tier *, uint64_t id);
-const struct espl_item *espl__item_lookup(void *tier, uint64_t id);
-struct espl__item *espl__item_granted(const struct espl__exec *,
-    uint64_t id); /* NULL: it has no grant */
-const struct espl_item *espl__item_placed(void *exec, uint64_t id);
-void espl__item_changed(struct espl__item *, uint32_t why);
-void espl__item_settled(struct espl__exec *,
-    struct espl__item *); /* it trains on what it was granted */
-void espl__item_progress(struct espl__exec *, struct espl__item *, uint64_t iteration);
-void espl__item_grant(struct espl__exec *, struct espl__item *, struct espl_share, uint32_t offer);
-void espl__item_target(struct espl__exec *, struct espl__item *, const struct espl_slot *,
-    uint32_t count);
-void espl__item_look(struct espl__exec *, struct espl__item *); /* the placer must */
-void espl__item_pending(struct espl__exec *, struct espl__item *);
-uint64_t espl__tier_gpus(const struct espl__tier *); /* that grants in force take */
-void espl__tier_free(struct espl__tier *);           /* lists and allocator */
-/* exec_inner.c: experiments whose share of a pool is divided by an allocator of their own */
-espl_status espl__inner_new(struct espl__search *,
-    struct espl__diag *);                     /* if it is one: then it has a tier of its own */
-void espl__inner_still(struct espl__inner *); /* its allocator ends, before what that was lent */
-void espl__inner_free(struct espl__inner *);
-struct espl__search *espl__inner_search(const struct espl__inner *);
-uint32_t espl__inner_share(const struct espl__inner *); /* GPUs */
-void espl__inner_count(struct espl__item *,
-    int there);                             /* a trial's item came, changed, or (0) goes */
-void espl__inner_look(struct espl__exec *); /* brings the items that stand for them up to date */
-void espl__inner_grant(struct espl__item *,
-    const struct espl_grant *);                /* by the pool's allocator */
-void espl__inner_granted(struct espl__item *); /* its share is another */
-void espl__inner_view(struct espl__inner *,
-    struct espl_alloc_view *); /* of all, cut to the share */
-void espl__inner_target(struct espl__inner *, const struct espl_target *);
-void espl__inner_cut(struct espl__inner *);
-int espl__inner_stuck(
-    struct espl__exec *); /* nothing moves: 1: one that grants nothing of its share was ended */
-/* exec_alloc.c, exec_place.c */
-void espl__exec_why(struct espl__exec *, uint32_t why); /* all allocators are to be asked */
-void espl__tiers_alarm(struct espl__exec *);            /* those that want to be called now */
-espl_time espl__tiers_next(const struct espl__exec *);  /* when the first wants to be; NEVER */
-espl_status espl__exec_allocate(struct espl__exec *, struct espl__diag *);
-espl_status espl__exec_place(struct espl__exec *, struct espl__diag *);
-/* exec_gang.c */
-void espl__exec_settle(struct espl__exec *);
-struct espl__gang *espl__exec_gang(const struct espl__exec *, uint64_t id);
-void espl__gang_heard(struct espl__exec *, struct espl__gang *);
-void espl__exec_kill(struct espl__exec *, struct espl__gang *, espl_span grace, const char *fault);
-void espl__gang_free(struct espl__exec *, struct espl__gang *); /* seats, lists, accounts */
-int espl__gang_matches(const struct espl__gang *, const struct espl__item *);
-void espl__gang_account(struct espl__exec *,
-    struct espl__gang *); /* GPU time since it was done last */
-int espl__seats_clear(const struct espl__exec *,
-    const struct espl__item *); /* is its whole place free for it? */
-/* exec_resize.c */
-int espl__exec_in_place(
-    const struct espl__search *); /* can its gangs be resized while they live? */
-int espl__gang_resize(struct espl__exec *, struct espl__gang *,
-    const struct espl__item *); /* 1: it is asked for */
-void espl__gang_resized(struct espl__exec *, const struct espl__event *);
-void espl__gang_resize_off(struct espl__exec *,
-    struct espl__gang *); /* gives the seats back that it did not come to */
-/* exec_gpu.c */
-void espl__exec_gpu(struct espl__exec *, const struct espl__event *);
-/* exec_stall.c */
-void espl__exec_stall(struct espl__exec *);
-void espl__exec_fails(struct espl__exec *, const char *what); /* the last failure is added */
-/* exec_alarm.c */
-void espl__exec_alarms(struct espl__exec *); /* what is due at x->now */
-void espl__exec_timer(struct espl__exec *);  /* when to be woken next */
-void espl__exec_interrupt(struct espl__exec *, const char *format, ...)
-    ESPL_PRINTF(2, 3); /* not for the search's fault */
-/* exec_lease.c */
-void espl__lease_nodes(struct espl__exec *);
-void espl__lease_ready(struct espl__exec *, const struct espl__machine *);
-int espl__exec_alike(const char *,
-    const char *); /* texts, numbers aside: ports, processes, descriptors */
-void espl__lease_proved(struct espl__exec *,
-    struct espl__machine *); /* a trial reported from there */
-void espl__lease_ended(struct espl__exec *, const struct espl__machine *, espl_reason,
-    const char *why);
-espl_time espl__lease_retry_at(const struct espl__exec *); /* NEVER: no offer pauses */
-void espl__lease_forget_retries(struct espl__exec *);
-void espl__lease_records_reset(struct espl__exec *);
-void espl__lease_records_free(struct espl__exec *);
-/* exec_cluster.c */
-int espl__exec_needs_no_nodes(const struct espl__exec *);
-void espl__exec_cluster(struct espl__exec *);
-void espl__exec_let_go(struct espl__exec *);
-void espl__exec_give_ups(struct espl__exec *);
-void espl__exec_node(struct espl__exec *, const struct espl__event *, struct espl__diag *);
-void espl__exec_resume(struct espl__exec *);
-void espl__exec_gpu_time(struct espl__exec *);            /* accounts up to now */
-uint64_t espl__exec_potential(const struct espl__exec *); /* GPUs that could ever be held */
-void espl__exec_show_node(struct espl__exec *, struct espl__machine *, const char *why);
 #endif

@@ -83,8 +83,7 @@ pure="$pure|sqrt|cbrt|hypot|exp(2|m1)?|log(2|10|1p|b)?|pow|a?(sin|cos|tan)h?|ata
 pure="$pure|_GLOBAL_OFFSET_TABLE_|__([a-z]*san|gcov|sanitizer|sancov|llvm)_.*|__stack_chk_(fail|guard)"
 pure="$pure|__[a-z]+([dt][if]|[sx]f)([dt][if])?[234]?|espl_.*"
 listed='
-exec/.*journal	__errno_location|open|read|close|lseek|fstat|ftruncate|fdatasync|unlink|espl__write_all
-exec/.*exec_note	espl__log
+exec/.*effects	espl__log
 policy/.*call	espl__log|espl__quantiles_add(_many)?
 allocators/.*milp_cbc	dlopen|dlsym|dlerror
 model/.*jobs	espl__file_read

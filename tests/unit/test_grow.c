@@ -8,7 +8,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "exec/state.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
 #include "driver/worlds.h"
 
 #define TRIALS 16u

@@ -1,14 +1,9 @@
-/* exec_lease.c - leasing up to the targets, and what is remembered of offers whose leases come to
- * nothing.
- *
- * A lease that the provider refuses, or that ends before any trial reported from its node, is not
- * asked for again at once: the pause doubles, offer by offer.  After several in a row with the same
- * reason the offer is closed.
+/* cluster_leases.c - leasing nodes up to the targets, and pausing or giving up an offer whose
+ * leases fail.
  */
-#include <string.h>
-
 #include "base/text.h"
-#include "exec/state.h"
+#include "exec/cluster.h"
+#include "exec/effects.h"
 
 #define PAUSE_REFUSED (30 * ESPL_SECOND)
 #define PAUSE_FAILED (5 * ESPL_SECOND)

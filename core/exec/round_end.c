@@ -1,12 +1,142 @@
-/* exec_stall.c - when nothing can happen any more: grants that find no place are made smaller, and
- * if that does not help the run ends, saying why.
- */
+/* round_end.c - the end of the run, and the cluster follows its targets. */
 #include <stdio.h>
 
-#include "exec/state.h"
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
+#include "exec/round.h"
+#include "exec/searches.h"
+#include "exec/searches_trials.h"
 
 /* calls at the instants that policies asked for, with which nothing changed */
 #define IDLE_WAKES_MOST 3u
+
+/* ---- the end ------------------------------------------------------------------------------ */
+
+/* The algorithm has finished and nothing trains any more: did anything come of it? */
+static void
+search_over(struct espl__exec *x)
+{
+	char what[200];
+
+	if (espl__search_came_to_nothing(x->searches[0], what, sizeof what))
+		espl__exec_fails(x, what);
+	else
+		espl__exec_wind_up(x, ESPL__RUN_DONE, "the search is complete");
+}
+
+/* A pool: each search ends by itself, and the pool with the last. */
+static void
+pool_over(struct espl__exec *x)
+{
+	uint32_t over = 0, good = 0;
+
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		struct espl__search *s = x->searches[i];
+
+		if (!s->over && espl__search_idle(s) && s->gang_count == 0 &&
+		    (s->ending != 0 || !espl__exec_salvage(s)))
+			espl__search_closed(s);
+		over += s->over;
+		good += s->over && s->ending != ESPL__RUN_FAILED &&
+		    (s->jobs == NULL || s->failed < s->jobs->list.count);
+	}
+	if (over < x->search_count)
+		return;
+	if (good > 0)
+		espl__exec_wind_up(x, ESPL__RUN_DONE, "all experiments and jobs have ended");
+	else
+		espl__exec_fails(x,
+		    x->searches[0]->jobs != NULL ? "all experiments and jobs have failed"
+						 : "all experiments have failed");
+}
+
+static void
+wind_down(struct espl__exec *x)
+{
+	struct espl__effect *e;
+
+	if (x->ending == 0 && x->config->pool)
+		pool_over(x);
+	else if (x->ending == 0 && x->gang_count == 0 && espl__exec_idle(x) &&
+	    !espl__exec_salvage(x->searches[0]))
+		search_over(x);
+	if (x->ending == 0)
+		return;
+	for (uint32_t i = 0; i < x->gangs_count; i++) {
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
+		if (item->target_count > 0)
+			espl__item_target(x, item, NULL, 0);
+	}
+	/* Those that leave already, too: they might never be done. */
+	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		espl__exec_kill(x, g, g->trial->search->config->trial.grace, NULL);
+	if (x->gang_count > 0 || x->fleet.live_count > 0 || x->ended)
+		return;
+	x->ended = 1;
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (x->ending == ESPL__RUN_DONE || x->ending == ESPL__RUN_DEADLINE ||
+		    x->ending == ESPL__RUN_BUDGET || espl__exec_idle(x))
+			espl__search_settle(x->searches[i]);
+	e = espl__exec_effect(x, ESPL__FX_END);
+	e->as.end.how = x->ending;
+	e->as.end.text = x->end_text;
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->end != NULL)
+			o->end(o->ctx, x->now, x->ending, x->end_text);
+}
+
+void
+espl__exec_cluster(struct espl__exec *x)
+{
+	enum espl__run_end before;
+	uint32_t open;
+	int needed;
+
+	wind_down(x);
+	do {
+		before = x->ending;
+		open = espl__searches_open(x);
+		needed = !espl__exec_needs_no_nodes(x);
+		if (x->cluster_dirty || !needed ||
+		    (x->seats_freed && (x->surplus || x->fleet.retiring > 0)) ||
+		    espl__lease_retry_at(x) <= x->now) {
+			x->cluster_dirty = 0;
+			espl__exec_give_ups(x, needed);
+			espl__exec_let_go(x);
+			espl__cluster_retire(x, needed);
+			espl__cluster_release(x);
+			if (!espl__exec_needs_no_nodes(x))
+				espl__lease_nodes(x);
+			else
+				espl__lease_forget_retries(x);
+		}
+		espl__exec_stall(x);
+		wind_down(x);
+	} while (x->ending != before || (x->ending == 0 && espl__searches_open(x) != open));
+}
+
+int
+espl__inner_stuck(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		struct espl__search *s = x->searches[i];
+		const struct espl__tier *t = s->tier;
+
+		if (t->inner == NULL || t->items_count == 0 || espl__inner_share(t->inner) == 0 ||
+		    espl__tier_gpus(t) > 0)
+			continue;
+		espl__search_wind_up(s, ESPL__RUN_FAILED,
+		    "%llu trial%s and %s grants nothing of its share, %u %s",
+		    (unsigned long long)t->items_count, t->items_count == 1 ? " waits" : "s wait",
+		    t->allocator->who, (unsigned)espl__inner_share(t->inner),
+		    espl__exec_unit(x, espl__inner_share(t->inner)));
+		x->top.wake_at = x->now;
+		return 1;
+	}
+	return 0;
+}
 
 /* Trials that end, nodes that come or go. */
 static int
@@ -70,14 +200,6 @@ narrow_unplaced(struct espl__exec *x)
 		espl__item_changed(item, ESPL_WHY_NODES);
 		item->tier->wake_at = x->now;
 	}
-}
-
-void
-espl__exec_fails(struct espl__exec *x, const char *what)
-{
-	espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s%s%s", what,
-	    x->last_failure != NULL ? "; the last failure: " : "",
-	    x->last_failure != NULL ? x->last_failure : "");
 }
 
 static void

@@ -1,11 +1,21 @@
-/* exec_place.c - asking the placer, and taking its answer as one transaction.
+/* round_place.c - asking the placer, and taking its answer as one transaction.
  *
  * All reservations that the answer replaces are given back first, then the new ones are taken in
  * order; if one does not fit, everything is put back and the answer is refused.
  */
 #include <string.h>
 
-#include "exec/state.h"
+#include "exec/answers.h"
+#include "exec/effects.h"
+#include "exec/items.h"
+#include "exec/round.h"
+
+/* The places that an answer replaces, to put them back if it does not hold. */
+struct undo {
+	struct espl__item *item;
+	struct espl_slot *slots;
+	uint32_t count;
+};
 
 static int
 must_move(const struct espl__exec *x, const struct espl__item *item)
@@ -47,13 +57,6 @@ look_at_movers(struct espl__exec *x)
 			espl__item_look(x, item);
 	}
 }
-
-/* The places that an answer replaces, to put them back if it does not hold. */
-struct undo {
-	struct espl__item *item;
-	struct espl_slot *slots;
-	uint32_t count;
-};
 
 static int
 fits_all(const struct espl__exec *x, const struct espl__item *item, const struct espl_slot *slots,

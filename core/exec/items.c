@@ -1,14 +1,91 @@
-/* exec_items.c - items: what is demanded (by trials), granted (by the allocator) and placed.
- *
- * The lists the policies see are kept up to date change by change; nothing here scans trials.
- * Items are in order of id, which is the order of arrival; most of those that leave stand near
- * the front, so taking one out moves the shorter side.
- */
+/* items.c - items: what stands for a trial before allocators and the placer. */
 #include <math.h>
 #include <string.h>
 
 #include "base/assert.h"
-#include "exec/state.h"
+#include "exec/cluster.h"
+#include "exec/items.h"
+
+uint64_t
+espl__trial_restores(const struct espl__trial *t)
+{
+	return t->pub.checkpoint > 0 ? t->pub.checkpoint
+	    : t->source != ESPL_NONE ? t->source_checkpoint
+				     : 0;
+}
+
+struct espl__search *
+espl__inner_search(const struct espl__inner *inner)
+{
+	return inner->search;
+}
+
+uint32_t
+espl__inner_share(const struct espl__inner *inner)
+{
+	return inner->item != NULL ? inner->item->pub.granted.gpus : 0;
+}
+
+/* ---- sums over its trials ----------------------------------------------------------------- */
+
+static void
+uncount(struct espl__inner *inner, const struct espl__item *item)
+{
+	inner->most -= item->counted_most;
+	if (isnan(item->counted_work))
+		inner->unknown--;
+	else
+		inner->work_s -= item->counted_work;
+	if (item->counted_least == inner->least && inner->least_count > 0)
+		inner->least_count--;
+}
+
+void
+espl__inner_count(struct espl__item *item, int there)
+{
+	struct espl__inner *inner = item->tier->inner;
+	const struct espl_item *i = &item->pub;
+
+	if (inner == NULL || item->trial == NULL)
+		return;
+	if (item->counted && there && i->gpus_max == item->counted_most &&
+	    i->gpus_min == item->counted_least && !isnan(i->work_s) && !isnan(item->counted_work)) {
+		/* it trained: most often that is all */
+		inner->work_s += i->work_s - item->counted_work;
+		item->counted_work = i->work_s;
+		return;
+	}
+	if (item->counted)
+		uncount(inner, item);
+	item->counted = (uint8_t)there;
+	if (!there)
+		return;
+	item->counted_most = i->gpus_max;
+	item->counted_least = i->gpus_min;
+	item->counted_work = i->work_s;
+	inner->most += i->gpus_max;
+	if (isnan(i->work_s))
+		inner->unknown++;
+	else
+		inner->work_s += i->work_s;
+	if (inner->least_count > 0 && i->gpus_min == inner->least) {
+		inner->least_count++;
+	} else if (inner->least_count > 0 && i->gpus_min < inner->least) {
+		inner->least = i->gpus_min;
+		inner->least_count = 1;
+	}
+}
+
+void
+espl__inner_granted(struct espl__item *item)
+{
+	struct espl__inner *inner = item->whole;
+	uint32_t gpus = item->pub.granted.gpus;
+
+	inner->tier.why |= ESPL_WHY_NODES;
+	if (gpus > 0 && inner->started == ESPL_NEVER)
+		inner->started = inner->search->exec->now;
+}
 
 static uint64_t
 find(const struct espl__tier *tier, uint64_t id)

@@ -1,53 +1,13 @@
-/* exec_note.c - what the executor and the plugins say of their decisions, brought to whom it is
+/* plugin_notes.c - what the executor and the plugins say of their decisions, brought to whom it is
  * about.
  *
  * Users know trials and experiments.  Allocators and placers know the items that stand for them,
  * and the algorithm of one of a pool's experiments numbers its trials and groups for itself: here
  * all become what the run's records name.
  */
-#include <stdarg.h>
-#include <stdio.h>
-
-#include "base/log.h"
-#include "exec/state.h"
-
-static void
-spread(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id,
-    const char *text)
-{
-	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
-		if (o->note != NULL)
-			o->note(o->ctx, x->now, who, about, id, text);
-}
-
-void
-espl__exec_note(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
-{
-	char text[400];
-	va_list list;
-
-	if (!x->setup.verbose)
-		return;
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	spread(x, "executor", about, id, text);
-}
-
-void
-espl__exec_warn(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
-{
-	char text[500];
-	va_list list;
-
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	if (x->setup.verbose)
-		spread(x, "executor", about, id, text);
-	if (!x->replaying)
-		espl__log(ESPL_WARN, "%s", text);
-}
+#include "exec/effects.h"
+#include "exec/items.h"
+#include "exec/searches_plan.h"
 
 /* Begins with what it is about: the run's list of reasons holds all sorts. */
 static void
@@ -57,7 +17,7 @@ spread_of(const struct espl__exec *x, const char *who, espl_subject about, uint6
 	struct espl__buf whole = { NULL, 0, 0 };
 
 	espl__print(&whole, "%s '%s': %s", kind, name, text);
-	spread(x, who, about, id, (const char *)whole.data);
+	espl__exec_spread(x, who, about, id, (const char *)whole.data);
 	espl__buf_free(&whole);
 }
 
@@ -83,10 +43,10 @@ spread_item(const struct espl__exec *x, const char *who, const struct espl__tier
 		item = espl__item_granted(x, id);
 	if (item == NULL) {
 		trial = gone_trial(tier, id);
-		spread(x, who, trial != ESPL_NONE ? ESPL_ABOUT_TRIAL : ESPL_ABOUT_ITEM,
+		espl__exec_spread(x, who, trial != ESPL_NONE ? ESPL_ABOUT_TRIAL : ESPL_ABOUT_ITEM,
 		    trial != ESPL_NONE ? trial : id, text);
 	} else if (item->trial != NULL) {
-		spread(x, who, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), text);
+		espl__exec_spread(x, who, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial), text);
 	} else {
 		spread_of(x, who, ESPL_ABOUT_RUN, 0, "experiment",
 		    espl__inner_search(item->whole)->config->name, text);
@@ -104,7 +64,7 @@ espl__exec_plugin_note(void *exec, struct espl__instance *i, espl_subject about,
 	else if (about == ESPL_ABOUT_OFFER && id < x->fleet.offer_count)
 		spread_of(x, i->who, about, id, "offer", x->fleet.offers[id]->name, text);
 	else
-		spread(x, i->who, about, id, text);
+		espl__exec_spread(x, i->who, about, id, text);
 }
 
 void
@@ -119,11 +79,5 @@ espl__search_plugin_note(void *search, struct espl__instance *i, espl_subject ab
 	}
 	if (about == ESPL_ABOUT_TRIAL || about == ESPL_ABOUT_GROUP)
 		id |= (uint64_t)s->number << ESPL__TRIAL_BITS;
-	spread(s->exec, i->who, about, id, text);
-}
-
-const char *
-espl__exec_unit(const struct espl__exec *x, uint64_t count)
-{
-	return espl__slots_word(espl__exec_on_cpu(x), count == 1 ? 1 : 2);
+	espl__exec_spread(s->exec, i->who, about, id, text);
 }

@@ -1,11 +1,16 @@
-/* exec_event.c - what each event does to the run's state; the algorithm hears of it in order. */
+/* round_events.c - what happened, brought to those it concerns. */
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "base/assert.h"
-#include "exec/state.h"
+#include "base/text.h"
+#include "exec/answers.h"
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
+#include "exec/round.h"
+#include "exec/searches.h"
+#include "exec/searches_plan.h"
+#include "exec/searches_trials.h"
 
 static void
 tell_report(struct espl__exec *x, struct espl__trial *t, const struct espl__event *e, double loss,
@@ -233,37 +238,6 @@ on_saved(struct espl__exec *x, const struct espl__event *e)
 		espl__exec_saved(x, g->trial, e->as.saved.iteration);
 }
 
-static void
-on_outcome(struct espl__exec *x, const struct espl__event *e)
-{
-	const struct espl_outcome *in = e->as.outcome.outcome;
-
-	for (uint32_t i = 0; i < x->computing_count; i++) {
-		struct espl__search *s = x->computing[i].search;
-		struct espl__tier *tier = x->computing[i].tier;
-		struct espl__outcomes *to = s != NULL ? &s->outcomes : &tier->outcomes;
-		struct espl_outcome *o;
-
-		if (x->computing[i].token != in->token)
-			continue;
-		x->computing[i] = x->computing[--x->computing_count];
-		o = espl__arena_alloc(&to->arena, sizeof *o);
-		*o = *in;
-		if (in->output_size > 0) {
-			void *copy = espl__arena_alloc(&to->arena, (size_t)in->output_size);
-			memcpy(copy, in->output, (size_t)in->output_size);
-			o->output = copy;
-		}
-		ESPL__GROW(to->list, to->cap, to->count + 1);
-		to->list[to->count++] = o;
-		if (s != NULL)
-			s->why |= ESPL_ASK_OUTCOME;
-		else
-			tier->why |= ESPL_WHY_OUTCOME;
-		return;
-	}
-}
-
 /* The offers are known: can a trial of this search ever run? */
 static espl_status
 on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
@@ -293,20 +267,6 @@ stale(struct espl__exec *x)
 {
 	for (uint32_t i = 0; i < x->search_count; i++)
 		espl__model_service_stale(&x->searches[i]->model, 1);
-}
-
-void
-espl__exec_interrupt(struct espl__exec *x, const char *format, ...)
-{
-	char text[400];
-	va_list list;
-
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	if (x->ending == 0)
-		x->user_stops = 0;
-	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "%s", text);
 }
 
 static void
@@ -390,7 +350,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	case ESPL__EV_CANCEL:
 		espl__search_cancel(x, e->as.cancel.number, e->as.cancel.trial);
 		return ESPL_OK;
-	case ESPL__EV_OUTCOME: on_outcome(x, e); return ESPL_OK;
+	case ESPL__EV_OUTCOME: espl__exec_outcome(x, e); return ESPL_OK;
 	case ESPL__EV_HELD: on_held(x, e); return ESPL_OK;
 	case ESPL__EV_TIMER: x->timer = ESPL_NEVER; return ESPL_OK;
 	case ESPL__EV_STOP: stop_for_user(x); return ESPL_OK;

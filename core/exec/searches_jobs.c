@@ -1,36 +1,12 @@
-/* exec_jobs.c - the plain jobs of a pool: trials that nobody searches with.
- *
- * A job begins when the world says that it has come, trains to the end of its work, and is not
- * continued. What allocators are told of it is its estimate, which may be wrong: a job that
- * outlives its own goes on with no work left, as far as anybody knows.
- */
+/* searches_jobs.c - jobs of a workload arrive, are cancelled and are summed up. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "exec/state.h"
-
-espl_status
-espl__jobs_init(struct espl__search *s, const struct espl__jobs *jobs)
-{
-	s->jobs = jobs;
-	s->planned = 1;
-	s->finished = jobs->list.count == 0;
-	s->job_states = espl__alloc((jobs->list.count + (size_t)1) * sizeof *s->job_states);
-	for (uint32_t i = 0; i < jobs->list.count; i++)
-		s->job_states[i].arrived = s->job_states[i].started = s->job_states[i].ended =
-		    ESPL_NEVER;
-	return ESPL_OK;
-}
-
-static struct espl__search *
-search_of(const struct espl__exec *x)
-{
-	for (uint32_t i = 0; i < x->search_count; i++)
-		if (x->searches[i]->jobs != NULL)
-			return x->searches[i];
-	return NULL;
-}
+#include "exec/effects.h"
+#include "exec/items.h"
+#include "exec/searches.h"
+#include "exec/searches_trials.h"
 
 /* One that was cancelled before it came has nothing to train. */
 static void
@@ -67,7 +43,7 @@ come(struct espl__exec *x, struct espl__search *s, uint64_t number)
 void
 espl__job_arrive(struct espl__exec *x, const struct espl__event *e)
 {
-	struct espl__search *s = search_of(x);
+	struct espl__search *s = espl__jobs_search(x);
 	uint64_t number = e->as.job.number;
 
 	if (s == NULL || number != s->trials.trials.count || number >= s->jobs->list.count ||
@@ -87,44 +63,10 @@ espl__jobs_skip(struct espl__search *s)
 		come(s->exec, s, next);
 }
 
-/* ---- what allocators see ------------------------------------------------------------------ */
-
-double
-espl__job_left(const struct espl__trial *t, uint64_t iteration)
-{
-	const struct espl__search *s = t->search;
-	double served = (double)iteration * espl__jobs_iteration_s(s->jobs, t->pub.id);
-
-	return espl__workload_left(&s->jobs->list, (uint32_t)t->pub.id, served,
-	    s->exec->caller.calls);
-}
-
-void
-espl__job_item(const struct espl__trial *t, struct espl_item *i)
-{
-	const struct espl__jobs *jobs = t->search->jobs;
-	const struct espl__job *job = &jobs->list.jobs[t->pub.id];
-	uint64_t potential = espl__exec_potential(t->search->exec);
-	uint64_t most = (uint64_t)job->nodes_max * jobs->unit;
-
-	if (most > potential)
-		most = potential - potential % jobs->unit;
-	i->flags &= ~ESPL_ITEM_OPEN;
-	i->unit = jobs->unit;
-	i->packing_max = 1;
-	i->gpus_min = job->nodes_min * jobs->unit;
-	i->gpus_max = most > i->gpus_min ? (uint32_t)most : i->gpus_min;
-	i->scaling = jobs->scaling[t->pub.id];
-	i->scaling_count = jobs->scaling_count[t->pub.id];
-	i->packing = NULL;
-	i->packing_count = 0;
-	i->work_total_s = job->eta_s;
-}
-
 void
 espl__jobs_look(struct espl__exec *x)
 {
-	struct espl__search *s = search_of(x);
+	struct espl__search *s = espl__jobs_search(x);
 
 	if (s == NULL || !(s->jobs->list.redraw > 0))
 		return;
@@ -138,23 +80,6 @@ espl__jobs_look(struct espl__exec *x)
 		    t->gang != NULL ? t->gang->iteration : espl__trial_restores(t));
 		espl__item_changed(item, 0);
 	}
-}
-
-/* ---- how long they waited, and took ------------------------------------------------------- */
-
-void
-espl__job_started(const struct espl__trial *t)
-{
-	struct espl__job_state *state = &t->search->job_states[t->pub.id];
-
-	if (state->started == ESPL_NEVER)
-		state->started = t->search->exec->now;
-}
-
-void
-espl__job_ended(const struct espl__trial *t)
-{
-	t->search->job_states[t->pub.id].ended = t->search->exec->now;
 }
 
 static int
@@ -185,7 +110,7 @@ sum_up(double *list, uint32_t count, struct espl__job_times *to)
 void
 espl__jobs_sum(const struct espl__exec *x, struct espl__jobs_summary *to)
 {
-	const struct espl__search *s = search_of(x);
+	const struct espl__search *s = espl__jobs_search(x);
 	uint32_t total = 0, queue = 0;
 	espl_time last = 0;
 	double *list;
@@ -222,7 +147,7 @@ espl__jobs_sum(const struct espl__exec *x, struct espl__jobs_summary *to)
 uint64_t
 espl__exec_jobs_come(const struct espl__exec *x)
 {
-	const struct espl__search *s = search_of(x);
+	const struct espl__search *s = espl__jobs_search(x);
 
 	return s != NULL ? s->trials.trials.count : 0;
 }
@@ -230,7 +155,7 @@ espl__exec_jobs_come(const struct espl__exec *x)
 int
 espl__exec_job_cancelled(const struct espl__exec *x, uint64_t number)
 {
-	const struct espl__search *s = search_of(x);
+	const struct espl__search *s = espl__jobs_search(x);
 
 	return s != NULL && number < s->jobs->list.count && s->job_states[number].cancelled;
 }
@@ -238,7 +163,7 @@ espl__exec_job_cancelled(const struct espl__exec *x, uint64_t number)
 const struct espl__jobs *
 espl__exec_workload(const struct espl__exec *x)
 {
-	const struct espl__search *s = search_of(x);
+	const struct espl__search *s = espl__jobs_search(x);
 
 	return s != NULL ? s->jobs : NULL;
 }

@@ -1,25 +1,13 @@
-/* exec_search.c - asking the algorithm for work, doing what it says, and its services. */
-#include <stdio.h>
+/* searches_decisions.c - carries out what the algorithm decides. */
+#include <math.h>
 #include <string.h>
 
-#include "exec/state.h"
-
-/* calls of next_group in one round: beyond it the algorithm goes in circles */
-#define ASKS_MAX 10000u
-
-/* ---- what was answered -------------------------------------------------------------------- */
-
-/* A trial has got its GPUs: does its stage begin to train with it? */
-void
-espl__exec_trains(struct espl__search *s, const struct espl__trial *t)
-{
-	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
-
-	if (g != NULL && g->bracket < s->experiment.standing_count &&
-	    s->standing[g->bracket].stage == g->stage &&
-	    s->standing[g->bracket].trains_since == ESPL_NEVER)
-		s->standing[g->bracket].trains_since = s->exec->now;
-}
+#include "exec/answers.h"
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
+#include "exec/searches_plan.h"
+#include "exec/searches_trials.h"
 
 /* A promoted trial whose processes still wait for the reply goes on with them (planning.warm). */
 static void
@@ -97,8 +85,8 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 	espl__exec_show(x, t);
 }
 
-static void
-show_group(const struct espl__search *s, const struct espl__trial_group *g, int ended)
+void
+espl__group_show(const struct espl__search *s, const struct espl__trial_group *g, int ended)
 {
 	struct espl__exec *x = s->exec;
 
@@ -120,7 +108,7 @@ apply_begin(struct espl__search *s, const struct espl_group *wanted)
 		standing->trains_since = ESPL_NEVER;
 		standing->trials_left = 0;
 	}
-	show_group(s, g, 0);
+	espl__group_show(s, g, 0);
 }
 
 static void
@@ -149,36 +137,6 @@ apply_hint(struct espl__search *s, const struct espl__op *op)
 		i->gpus_max = op->as.hint.gpus_max;
 	espl__inner_count(t->item, 1);
 	espl__item_changed(t->item, ESPL_WHY_HINT);
-}
-
-void
-espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl__tier *tier,
-    uint64_t token)
-{
-	for (uint32_t i = 0; i < x->caller.submitted_count; i++) {
-		struct espl__submission *s = &x->caller.submitted[i];
-		struct espl_compute_request *copy;
-		struct espl__effect *e;
-		void *input;
-
-		if (s->token != token)
-			continue;
-		ESPL__GROW(x->computing, x->computing_cap, x->computing_count + 1);
-		x->computing[x->computing_count++] =
-		    (struct espl__pending_compute){ token, search, tier };
-		copy = espl__arena_alloc(&x->ops_arena, sizeof *copy);
-		*copy = s->request;
-		input = espl__arena_alloc(&x->ops_arena, (size_t)copy->input_size + 1);
-		memcpy(input, s->request.input, (size_t)copy->input_size);
-		copy->input = input;
-		e = espl__exec_effect(x, ESPL__FX_COMPUTE);
-		e->as.compute.token = token;
-		e->as.compute.request = copy;
-		e->as.compute.config = search != NULL ? search->config
-		    : tier->inner != NULL             ? espl__inner_search(tier->inner)->config
-						      : x->config;
-		e->as.compute.kind = search != NULL ? ESPL_ALGORITHM : ESPL_ALLOCATOR;
-	}
 }
 
 static espl_status
@@ -255,98 +213,129 @@ espl__exec_apply_search(struct espl__exec *x, struct espl__search *s, struct esp
 	return status;
 }
 
-/* ---- asking ------------------------------------------------------------------------------- */
-
-/* Trials that could be started at once beyond those that run or wait. */
-static uint32_t
-want(const struct espl__search *s)
+/* A trial failed for good.  The best of those is remembered: its checkpoint is kept, should no
+ * other trial have a result.  If it was the best of all, which is best now?  O(trials), once for
+ * each such failure. */
+static void
+forget_as_best(struct espl__exec *x, struct espl__trial *t)
 {
-	const struct espl__exec *x = s->exec;
-	uint64_t gpus = 0, places, active = s->trials.running + s->trials.waiting;
-	const struct espl__trial_config *c = &s->config->trial;
+	struct espl__search *s = t->search;
+	struct espl__trial *failed = espl__trial_at(&s->trials, s->best_failed);
+	uint64_t left = t->pub.id == s->best ? s->trials.trials.count : 0;
 
-	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
-		gpus += (uint64_t)x->fleet.targets[i] * x->fleet.offers[i]->gpus;
-	if (gpus == 0)
-		gpus = espl__exec_potential(x);
-	if (x->config->pool && gpus > s->config->gpus_limit)
-		gpus = s->config->gpus_limit;
-	places = c->gpus_min == 1 ? gpus * c->packing_max : gpus / c->gpus_min;
-	if (places <= active)
-		return 0;
-	return places - active > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t)(places - active);
+	if (!isnan(t->pub.loss) &&
+	    (failed == NULL || t->pub.iteration > failed->pub.iteration ||
+		(t->pub.iteration == failed->pub.iteration && t->pub.loss < failed->pub.loss))) {
+		s->best_failed = t->pub.id;
+		if (failed != NULL)
+			espl__exec_collect_later(x, failed);
+	}
+	for (uint64_t i = 0; i < left; i++) {
+		struct espl__trial *other = espl__trial_at(&s->trials, i);
+
+		if (other->pub.iteration > 0)
+			espl__exec_best(x, other, other->pub.iteration, other->pub.loss);
+	}
 }
 
 static espl_status
-ask(struct espl__search *s, uint32_t why, uint64_t group, struct espl__diag *diag)
+tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
 {
-	struct espl__exec *x = s->exec;
-	struct espl_search_view view = ESPL_INIT(struct espl_search_view);
-	struct espl__diag reason = ESPL__DIAG_INIT;
+	struct espl__search *s = t->search;
+	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__reader answer;
 	espl_status status;
-	uint64_t potential = espl__exec_potential(x);
 
-	view.want = want(s);
-	view.why = why | (view.want > 0 ? ESPL_ASK_CAPACITY : 0);
-	view.now = x->now;
-	view.group = group;
-	view.trials = s->trials.trials.count;
-	view.running = (uint32_t)s->trials.running;
-	view.waiting = (uint32_t)s->trials.waiting;
-	view.gpus = x->fleet.gpus_held;
-	view.gpus_max = potential > UINT32_MAX ? UINT32_MAX : (uint32_t)potential;
-	view.outcomes = s->outcomes.list;
-	view.outcome_count = s->outcomes.count;
+	s->why |= ESPL_ASK_RESULT;
+	espl__exec_capacity(x);
+	if (!espl__exec_hears(s) || s->algorithm == NULL)
+		return ESPL_OK;
 	espl__exec_turn(x, s);
-	status = espl__call_next_group(&x->caller, s->algorithm, &view, &reason);
-	s->outcomes.count = 0;
-	status = espl__exec_answer(x, s, s->algorithm, status, &reason, &answer, diag);
-	espl__arena_free(&s->outcomes.arena);
-	return status == ESPL_OK ? espl__exec_apply_search(x, s, &answer, diag) : status;
+	status = espl__call_trial_end(&x->caller, s->algorithm, &t->pub, how, &why);
+	status = espl__exec_answer(x, s, s->algorithm, status, &why, &answer, diag);
+	if (status == ESPL_OK)
+		status = espl__exec_apply_search(x, s, &answer, diag);
+	return status;
 }
 
-static espl_status
-search_on(struct espl__search *s, struct espl__diag *diag)
+/* The trial has no more to train for now: its item goes; the algorithm hears why.  Its gang, if
+ * there is one, is told when the round is settled. */
+espl_status
+espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
+    struct espl__diag *diag)
 {
-	struct espl__exec *x = s->exec;
-	espl_status status = espl__clones_look(s, diag);
-	uint32_t asks = 0;
+	static const char *const words[] = { "", "reached its budget", "says that it is complete",
+		"is paused", "is stopped", "failed for good" };
+	struct espl__search *s = t->search;
+	int silent = t->unsaved; /* it only made its last checkpoint again */
+	int rests = s->algorithm != NULL && (how == ESPL_END_BUDGET || how == ESPL_END_PAUSED);
 
-	while (status == ESPL_OK && x->ending == 0 && !s->finished) {
-		struct espl__trial_group *g = espl__exec_group_over(s);
-		uint32_t why = s->why;
-
-		if (g == NULL && why == 0)
-			break;
-		if (++asks > ASKS_MAX) {
-			espl__search_wind_up(s, ESPL__RUN_FAILED,
-			    "%s begins groups without trials for ever", s->algorithm->who);
-			break;
-		}
-		s->why = 0;
-		if (g != NULL) {
-			g->told = 1;
-			show_group(s, g, 1);
-			why |= ESPL_ASK_GROUP;
-		}
-		status = ask(s, why, g != NULL ? g->id : ESPL_NONE, diag);
-		if (status == ESPL_OK)
-			status = espl__clones_look(s, diag);
+	if (t->item != NULL)
+		espl__item_free(x, t->item);
+	else
+		espl__clone_gone(t);
+	t->item = NULL;
+	t->verdict = 0;
+	if (t->gang != NULL)
+		t->gang->over = 1;
+	t->unsaved = 0;
+	if (t->pub.group != ESPL_NONE && s->experiment.spec != NULL) {
+		const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
+		if (g->bracket < s->experiment.standing_count &&
+		    s->standing[g->bracket].trials_left > 0)
+			s->standing[g->bracket].trials_left--;
 	}
-	return status;
+	t->itself = how == ESPL_END_ITSELF;
+	espl__trial_state(&s->trials, t,
+	    rests                        ? ESPL_TRIAL_RESTING
+		: how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED
+					 : ESPL_TRIAL_ENDED);
+	if (how == ESPL_END_FAILED) {
+		s->failed++;
+		forget_as_best(x, t);
+	}
+	if (s->jobs != NULL)
+		espl__job_ended(t);
+	if ((how == ESPL_END_BUDGET || how == ESPL_END_ITSELF) && s->jobs == NULL)
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+		    "%s at iteration %llu with %s %.9g", words[how],
+		    (unsigned long long)t->pub.iteration, s->config->metric,
+		    s->config->maximize ? -t->pub.loss : t->pub.loss);
+	else
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s at iteration %llu",
+		    words[how], (unsigned long long)t->pub.iteration);
+	espl__exec_collect_later(x, t);
+	espl__exec_show(x, t);
+	return silent ? ESPL_OK : tell_end(x, t, how, diag);
 }
 
 espl_status
-espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
+espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict verdict,
+    int at_boundary, struct espl__diag *diag)
 {
-	espl_status status = ESPL_OK;
+	int awaiting = t->gang != NULL && t->gang->awaiting && t->gang->state != ESPL__GANG_LEAVING;
 
-	if (!x->cloud_ready)
+	if (verdict == ESPL_SAVE) {
+		t->save_asked = 1;
 		return ESPL_OK;
-	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK; i++)
-		if (x->searches[i]->algorithm != NULL && x->searches[i]->planned &&
-		    x->searches[i]->come)
-			status = search_on(x->searches[i], diag);
-	return status;
+	}
+	if (t->pub.state == ESPL_TRIAL_RESTING) {
+		if (verdict == ESPL_STOP) {
+			espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
+			    "is stopped while it rests");
+			espl__exec_collect_later(x, t);
+			espl__exec_show(x, t);
+			return tell_end(x, t, ESPL_END_STOPPED, diag);
+		}
+		return ESPL_OK;
+	}
+	if (t->item == NULL && !espl__clone_waits(t))
+		return ESPL_OK;
+	if (t->gang != NULL && !awaiting && !at_boundary) {
+		t->verdict = (uint8_t)verdict; /* at its next boundary */
+		return ESPL_OK;
+	}
+	return espl__exec_trial_over(x, t,
+	    verdict == ESPL_STOP ? ESPL_END_STOPPED : ESPL_END_PAUSED, diag);
 }

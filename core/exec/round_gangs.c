@@ -1,61 +1,16 @@
-/* exec_gang.c - gangs: starting them on their seats, answering their reports, ending them.
+/* round_gangs.c - starts gangs on their seats and answers their reports.
  *
  * Donors before receivers: a gang whose place changed leaves at its boundary when its new seats
- * are free, or when somebody wants a seat that it gives up; else it goes on training.
+ * are free, or when another trial wants a seat that it gives up; else it continues to train.
  */
 #include <string.h>
 
-#include "base/assert.h"
-#include "exec/state.h"
-
-struct espl__gang *
-espl__exec_gang(const struct espl__exec *x, uint64_t id)
-{
-	return espl__map_get(&x->gang_map, id + 1);
-}
-
-int
-espl__gang_matches(const struct espl__gang *g, const struct espl__item *item)
-{
-	return item->target_count == g->share.gpus &&
-	    memcmp(item->target, g->slots, g->share.gpus * sizeof *g->slots) == 0;
-}
-
-/* ---- who was heard of last ---------------------------------------------------------------- */
-
-static void
-unlink_heard(struct espl__exec *x, struct espl__gang *g)
-{
-	if (g->older != NULL)
-		g->older->newer = g->newer;
-	else
-		x->oldest = g->newer;
-	if (g->newer != NULL)
-		g->newer->older = g->older;
-	else
-		x->newest = g->older;
-	g->older = g->newer = NULL;
-}
-
-static void
-link_heard(struct espl__exec *x, struct espl__gang *g)
-{
-	g->heard = x->now;
-	g->older = x->newest;
-	g->newer = NULL;
-	if (x->newest != NULL)
-		x->newest->newer = g;
-	else
-		x->oldest = g;
-	x->newest = g;
-}
-
-void
-espl__gang_heard(struct espl__exec *x, struct espl__gang *g)
-{
-	unlink_heard(x, g);
-	link_heard(x, g);
-}
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
+#include "exec/round.h"
+#include "exec/searches_plan.h"
+#include "exec/searches_trials.h"
 
 /* ---- coming and going --------------------------------------------------------------------- */
 
@@ -96,7 +51,7 @@ start(struct espl__exec *x, struct espl__item *item)
 	else
 		x->gang_first = g;
 	x->gang_last = g;
-	link_heard(x, g);
+	espl__gang_listen(x, g);
 	x->gang_count++;
 	t->search->gang_count++;
 	x->gpus_busy += g->share.packing == 1 ? g->share.gpus : 1;
@@ -131,93 +86,6 @@ start(struct espl__exec *x, struct espl__item *item)
 		    item->pub.node_count > 1 ? " and others" : "", (unsigned long long)g->iteration,
 		    (unsigned long long)g->budget);
 	show(x, g, "starting", "");
-}
-
-void
-espl__gang_account(struct espl__exec *x, struct espl__gang *g)
-{
-	double gpu_s =
-	    (double)(x->now - g->began) / 1e9 * (double)g->share.gpus / (double)g->share.packing;
-	int64_t each = (x->now - g->began) / g->share.packing;
-
-	g->trial->pub.gpu_s += gpu_s;
-	x->busy_gpu_s += gpu_s;
-	g->trial->search->busy_gpu_s += gpu_s;
-	for (uint32_t i = 0; i < g->share.gpus; i++) {
-		const struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
-		const struct espl_offer *o = x->fleet.offers[n->pub.offer];
-		espl__ledger_busy(x->ledger, g->slots[i].node, each);
-		if (o->gpus > 0)
-			g->trial->pub.spent +=
-			    (espl_money)((double)o->price_hour / o->gpus * ((double)each / 3.6e12));
-	}
-	g->began = x->now;
-}
-
-void
-espl__gang_free(struct espl__exec *x, struct espl__gang *g)
-{
-	ESPL__ASSERT(g->trial->gang == g);
-	espl__exec_gpu_time(x);
-	espl__gang_account(x, g);
-	espl__gang_resize_off(x, g);
-	for (uint32_t i = 0; i < g->share.gpus; i++)
-		espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
-	x->seats_freed = 1;
-	if (g->leaves != ESPL_NONE)
-		espl__item_gone(g->trial->search->tier, g->leaves, g->trial);
-	if (g->awaiting)
-		for (uint32_t i = 0; i < x->awaiting_count; i++)
-			if (x->awaiting[i] == g)
-				x->awaiting[i--] = x->awaiting[--x->awaiting_count];
-	unlink_heard(x, g);
-	if (g->prev != NULL)
-		g->prev->next = g->next;
-	else
-		x->gang_first = g->next;
-	if (g->next != NULL)
-		g->next->prev = g->prev;
-	else
-		x->gang_last = g->prev;
-	(void)espl__map_remove(&x->gang_map, g->id + 1);
-	x->gang_count--;
-	g->trial->search->gang_count--;
-	x->gpus_busy -= g->share.packing == 1 ? g->share.gpus : 1;
-	g->trial->gang = NULL;
-	g->trial->can_save = 0;
-	free(g->slots);
-	free(g->fault);
-	free(g);
-}
-
-void
-espl__exec_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace, const char *fault)
-{
-	struct espl__effect *e;
-
-	if (fault != NULL && g->fault == NULL)
-		g->fault = espl__strdup(fault);
-	if (g->killed)
-		return;
-	g->killed = 1;
-	e = espl__exec_effect(x, ESPL__FX_KILL);
-	e->as.kill.gang = g->id;
-	e->as.kill.grace = grace;
-}
-
-/* ---- answering reports -------------------------------------------------------------------- */
-
-int
-espl__seats_clear(const struct espl__exec *x, const struct espl__item *item)
-{
-	for (uint32_t i = 0; i < item->target_count; i++) {
-		struct espl__machine *n;
-		const struct espl__gpu *gpu = espl__gpu_at(&x->fleet, &item->target[i], &n);
-		if (gpu == NULL || n->pub.state != ESPL_NODE_READY ||
-		    !espl__seat_clear(gpu, item->trial, item->target[i].packing))
-			return 0;
-	}
-	return item->target_count > 0;
 }
 
 static int

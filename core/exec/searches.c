@@ -1,14 +1,164 @@
-/* search.c - a search: one experiment with its algorithm, or the plain jobs of a pool without one.
- *
- * Made when the run begins, or when its experiment arrives; what its algorithm is lent is here.
- */
+/* searches.c - the searches of a run: adding, declaring, arriving, cancelling, freeing them. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "base/assert.h"
-#include "exec/state.h"
+#include "base/text.h"
+#include "exec/answers.h"
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
+#include "exec/items_inner.h"
+#include "exec/searches.h"
+#include "exec/searches_plan.h"
 #include "model/sold.h"
+
+/* ---- coming and going --------------------------------------------------------------------- */
+
+/* One that was submitted.  If its plugins do not want it, it has come and has failed. */
+static espl_status
+submitted(struct espl__exec *x, uint64_t number, struct espl__diag *diag)
+{
+	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__search_setup setup;
+	struct espl__search *s;
+	espl_status status = espl__exec_load(x, number, &setup, diag);
+
+	if (status != ESPL_OK)
+		return status;
+	status = espl__search_add(x, &setup, &why);
+	s = x->searches[number];
+	if (status == ESPL_OK)
+		status = espl__search_declare(s, &why);
+	if (status == ESPL_OK)
+		return ESPL_OK;
+	s->come = s->over = s->finished = 1;
+	s->ending = ESPL__RUN_FAILED;
+	s->end_text = espl__strdup(why.text);
+	s->experiment.arrived = s->ended = x->now;
+	espl__exec_show_search(s);
+	return ESPL_OK;
+}
+
+espl_status
+espl__search_arrive(struct espl__exec *x, uint64_t number, struct espl__diag *given)
+{
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	struct espl__search *s;
+
+	if (x->config->pool && number == x->search_count && submitted(x, number, given) != ESPL_OK)
+		return given != NULL ? given->status : ESPL_E_CONFIG;
+	if (number >= x->search_count || x->searches[number]->come)
+		return ESPL_OK; /* a journal of another pool */
+	s = x->searches[number];
+	s->come = 1;
+	s->why |= ESPL_ASK_START | ESPL_ASK_CAPACITY;
+	s->experiment.arrived = x->now;
+	if (s->config->deadline != ESPL_NEVER)
+		s->experiment.deadline = x->now + s->config->deadline;
+	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' has come", s->config->name);
+	if (x->cloud_ready && espl__search_suits(s, &diag) != ESPL_OK)
+		espl__search_wind_up(s, ESPL__RUN_FAILED, "%s", diag.text);
+	espl__exec_show_search(s);
+	return ESPL_OK;
+}
+
+static void
+cancel_job(struct espl__search *s, uint64_t number)
+{
+	struct espl__trial *t = espl__trial_at(&s->trials, number);
+
+	s->job_states[number].cancelled = 1;
+	s->jobs_cancelled++;
+	espl__exec_note(s->exec, ESPL_ABOUT_TRIAL, number, "job '%s' is cancelled by the user",
+	    s->jobs->list.jobs[number].name);
+	if (t != NULL)
+		espl__trial_stop(s->exec, t);
+	else
+		espl__jobs_skip(s);
+}
+
+void
+espl__search_cancel(struct espl__exec *x, uint64_t number, uint64_t trial)
+{
+	struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
+
+	if (espl__exec_cancels(x, number, trial) != NULL)
+		return; /* it has ended meanwhile */
+	if (trial != ESPL_NONE) {
+		cancel_job(s, trial);
+		return;
+	}
+	if (!s->come)
+		s->experiment.arrived = x->now;
+	s->come = 1;
+	espl__search_wind_up(s, ESPL__RUN_CANCELLED, "cancelled by the user");
+}
+
+/* ---- limits ------------------------------------------------------------------------------- */
+
+/* Everybody pays for what is held by the GPU time that was used. */
+void
+espl__search_spent(struct espl__exec *x)
+{
+	espl_money total = espl__ledger_total(x->ledger, x->now);
+
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		struct espl__search *s = x->searches[i];
+
+		s->experiment.spent = x->search_count == 1 ? total
+		    : x->busy_gpu_s > 0
+		    ? (espl_money)((double)total * (s->busy_gpu_s / x->busy_gpu_s))
+		    : 0;
+	}
+}
+
+espl_status
+espl__exec_load(const struct espl__exec *x, uint64_t number, struct espl__search_setup *setup,
+    struct espl__diag *diag)
+{
+	memset(setup, 0, sizeof *setup);
+	if (x->setup.load == NULL)
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "experiment %llu of the pool cannot be read here", (unsigned long long)number);
+	return x->setup.load(x->setup.load_ctx, number, setup, diag);
+}
+
+int
+espl__exec_named(const struct espl__exec *x, const char *name, uint64_t *number, uint64_t *trial)
+{
+	*trial = ESPL_NONE;
+	for (*number = 0; *number < x->search_count; ++*number) {
+		const struct espl__search *s = x->searches[*number];
+
+		if (s->jobs == NULL && strcmp(s->config->name, name) == 0)
+			return 1;
+		for (uint32_t i = 0; s->jobs != NULL && i < s->jobs->list.count; i++)
+			if (strcmp(s->jobs->list.jobs[i].name, name) == 0) {
+				*trial = i;
+				return 1;
+			}
+	}
+	return 0;
+}
+
+const char *
+espl__exec_cancels(const struct espl__exec *x, uint64_t number, uint64_t trial)
+{
+	const struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
+	const struct espl__trial *t;
+
+	if (!x->config->pool || s == NULL || (trial == ESPL_NONE) != (s->jobs == NULL))
+		return "there is no such experiment or job";
+	if (trial == ESPL_NONE)
+		return s->ending != 0 || s->over ? "it has ended already" : NULL;
+	if (trial >= s->jobs->list.count)
+		return "there is no such experiment or job";
+	if (s->job_states[trial].cancelled)
+		return "it is cancelled already";
+	t = espl__trial_at(&s->trials, trial);
+	return t != NULL && t->item == NULL ? "it has ended already" : NULL;
+}
 
 /* ---- what algorithm and allocator are lent ------------------------------------------------ */
 
@@ -18,83 +168,6 @@ first_at(const struct espl_first *f, uint32_t index)
 	const struct espl__search *s = f->ctx;
 
 	return index < s->first_count ? s->first[index] : NULL;
-}
-
-static espl_status
-submit(const struct espl_compute *c, const struct espl_compute_request *request, uint64_t *token,
-    struct espl_error *error)
-{
-	struct espl__exec *x = c->ctx;
-	struct espl__diag diag = ESPL__DIAG_INIT;
-	espl_status status = espl__caller_submit(&x->caller, request, token, &diag);
-
-	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
-		error->status = status;
-		(void)snprintf(error->text, sizeof error->text, "%.200s", diag.text);
-	}
-	return status;
-}
-
-static void
-cancel(const struct espl_compute *c, uint64_t token)
-{
-	struct espl__exec *x = c->ctx;
-
-	for (uint32_t i = 0; i < x->computing_count; i++)
-		if (x->computing[i].token == token) {
-			x->computing[i] = x->computing[--x->computing_count];
-			return;
-		}
-}
-
-void
-espl__exec_compute_init(struct espl__exec *x)
-{
-	x->compute.size = (uint32_t)sizeof x->compute;
-	x->compute.ctx = x;
-	x->compute.submit = submit;
-	x->compute.cancel = cancel;
-}
-
-const void *
-espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
-{
-	struct espl__exec *x = ctx;
-
-	if (i->plugin->desc->kind != ESPL_ALLOCATOR)
-		return NULL;
-	if (strcmp(id, ESPL_COMPUTE) == 0)
-		return &x->compute;
-	if (strcmp(id, ESPL_MODEL) == 0)
-		return x->config->pool ? &x->model : &x->searches[0]->model.pub;
-	return NULL;
-}
-
-const void *
-espl__search_service(void *ctx, struct espl__instance *i, const char *id)
-{
-	struct espl__search *s = ctx;
-
-	if (strcmp(id, ESPL_COMPUTE) == 0)
-		return &s->exec->compute;
-	if (strcmp(id, ESPL_MODEL) == 0)
-		return &s->model.pub;
-	if (i->plugin->desc->kind != ESPL_ALGORITHM)
-		return NULL;
-	if (strcmp(id, ESPL_SPACE) == 0)
-		return espl__space_view(s->space);
-	if (strcmp(id, ESPL_EXPERIMENT) == 0)
-		return &s->experiment;
-	if (strcmp(id, ESPL_FIRST) == 0)
-		return &s->first_service;
-	if (strcmp(id, ESPL_HISTORY) == 0) {
-		if (s->history == NULL)
-			s->history = espl__history_new(&s->trials, s->earlier);
-		espl__history_first(s->history, s->first, s->first_count);
-		i->wants_history = 1;
-		return espl__history_view(s->history);
-	}
-	return NULL;
 }
 
 /* ---- the user's points -------------------------------------------------------------------- */
@@ -323,13 +396,6 @@ espl__search_suits(const struct espl__search *s, struct espl__diag *diag)
 	return s->jobs != NULL ? espl__sold_suits_jobs(s->jobs, espl__exec_potential(s->exec),
 				     s->exec->config->cloud.use, diag)
 			       : espl__sold_suits(&s->exec->fleet, s->config, diag);
-}
-
-int
-espl__search_idle(const struct espl__search *s)
-{
-	return s->over ||
-	    (s->finished && s->trials.running + s->trials.waiting == 0 && s->waiter_count == 0);
 }
 
 void

@@ -1,5 +1,5 @@
-/* exec_plan.c - the plan of a run: asked for when the offers are known, kept, and held to at the
- * barriers between stages.
+/* searches_plan.c - the plan of a run: asked for when the offers are known, kept, and held to at
+ * the barriers between stages.
  *
  * With a plan in force a stage is over when the last process of its trials is gone and the
  * barrier's latency has passed; so what is simulated, what runs and what the execution model
@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "exec/state.h"
+#include "exec/answers.h"
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "exec/searches_plan.h"
 
 /* ---- where the run stands, for the model -------------------------------------------------- */
 

@@ -1,16 +1,149 @@
-/* exec_resize.c - gangs that go over to other seats while they live: grow, shrink and move in
- * place.
- *
- * From the order to the world's word that it is done a gang holds its old seats and the new ones,
- * and trains on the old ones; what is decided meanwhile comes after.  If anything fails on the way
- * the gang has ended, its trial goes on from its last checkpoint, and is not resized in place
- * again.
- */
+/* gangs.c - gangs: their seats, what they used, and their end. */
+#include <espalier/trainable.h>
 #include <string.h>
 
-#include <espalier/trainable.h>
-#include "exec/state.h"
+#include "base/assert.h"
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
 #include "plugin/registry.h"
+
+struct espl__gang *
+espl__exec_gang(const struct espl__exec *x, uint64_t id)
+{
+	return espl__map_get(&x->gang_map, id + 1);
+}
+
+int
+espl__gang_matches(const struct espl__gang *g, const struct espl__item *item)
+{
+	return item->target_count == g->share.gpus &&
+	    memcmp(item->target, g->slots, g->share.gpus * sizeof *g->slots) == 0;
+}
+
+/* ---- who was heard of last ---------------------------------------------------------------- */
+
+static void
+unlink_heard(struct espl__exec *x, struct espl__gang *g)
+{
+	if (g->older != NULL)
+		g->older->newer = g->newer;
+	else
+		x->oldest = g->newer;
+	if (g->newer != NULL)
+		g->newer->older = g->older;
+	else
+		x->newest = g->older;
+	g->older = g->newer = NULL;
+}
+
+void
+espl__gang_listen(struct espl__exec *x, struct espl__gang *g)
+{
+	g->heard = x->now;
+	g->older = x->newest;
+	g->newer = NULL;
+	if (x->newest != NULL)
+		x->newest->newer = g;
+	else
+		x->oldest = g;
+	x->newest = g;
+}
+
+void
+espl__gang_heard(struct espl__exec *x, struct espl__gang *g)
+{
+	unlink_heard(x, g);
+	espl__gang_listen(x, g);
+}
+
+void
+espl__gang_account(struct espl__exec *x, struct espl__gang *g)
+{
+	double gpu_s =
+	    (double)(x->now - g->began) / 1e9 * (double)g->share.gpus / (double)g->share.packing;
+	int64_t each = (x->now - g->began) / g->share.packing;
+
+	g->trial->pub.gpu_s += gpu_s;
+	x->busy_gpu_s += gpu_s;
+	g->trial->search->busy_gpu_s += gpu_s;
+	for (uint32_t i = 0; i < g->share.gpus; i++) {
+		const struct espl__machine *n = espl__machine_at(&x->fleet, g->slots[i].node);
+		const struct espl_offer *o = x->fleet.offers[n->pub.offer];
+		espl__ledger_busy(x->ledger, g->slots[i].node, each);
+		if (o->gpus > 0)
+			g->trial->pub.spent +=
+			    (espl_money)((double)o->price_hour / o->gpus * ((double)each / 3.6e12));
+	}
+	g->began = x->now;
+}
+
+void
+espl__gang_free(struct espl__exec *x, struct espl__gang *g)
+{
+	ESPL__ASSERT(g->trial->gang == g);
+	espl__exec_gpu_time(x);
+	espl__gang_account(x, g);
+	espl__gang_resize_off(x, g);
+	for (uint32_t i = 0; i < g->share.gpus; i++)
+		espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
+	x->seats_freed = 1;
+	if (g->leaves != ESPL_NONE)
+		espl__item_gone(g->trial->search->tier, g->leaves, g->trial);
+	if (g->awaiting)
+		for (uint32_t i = 0; i < x->awaiting_count; i++)
+			if (x->awaiting[i] == g)
+				x->awaiting[i--] = x->awaiting[--x->awaiting_count];
+	unlink_heard(x, g);
+	if (g->prev != NULL)
+		g->prev->next = g->next;
+	else
+		x->gang_first = g->next;
+	if (g->next != NULL)
+		g->next->prev = g->prev;
+	else
+		x->gang_last = g->prev;
+	(void)espl__map_remove(&x->gang_map, g->id + 1);
+	x->gang_count--;
+	g->trial->search->gang_count--;
+	x->gpus_busy -= g->share.packing == 1 ? g->share.gpus : 1;
+	g->trial->gang = NULL;
+	g->trial->can_save = 0;
+	free(g->slots);
+	free(g->fault);
+	free(g);
+}
+
+void
+espl__exec_kill(struct espl__exec *x, struct espl__gang *g, espl_span grace, const char *fault)
+{
+	struct espl__effect *e;
+
+	if (fault != NULL && g->fault == NULL)
+		g->fault = espl__strdup(fault);
+	if (g->killed)
+		return;
+	g->killed = 1;
+	e = espl__exec_effect(x, ESPL__FX_KILL);
+	e->as.kill.gang = g->id;
+	e->as.kill.grace = grace;
+}
+
+/* ---- answering reports -------------------------------------------------------------------- */
+
+int
+espl__seats_clear(const struct espl__exec *x, const struct espl__item *item)
+{
+	for (uint32_t i = 0; i < item->target_count; i++) {
+		struct espl__machine *n;
+		const struct espl__gpu *gpu = espl__gpu_at(&x->fleet, &item->target[i], &n);
+		if (gpu == NULL || n->pub.state != ESPL_NODE_READY ||
+		    !espl__seat_clear(gpu, item->trial, item->target[i].packing))
+			return 0;
+	}
+	return item->target_count > 0;
+}
 
 /* A simulation knows what it takes from the profile alone. */
 int
@@ -33,8 +166,8 @@ espl__exec_in_place(const struct espl__search *s)
 	return ESPL_HAS(struct espl_trainable_ops, ops, resize);
 }
 
-static int
-holds(const struct espl_slot *slots, uint32_t count, const struct espl_slot *slot)
+int
+espl__gang_holds(const struct espl_slot *slots, uint32_t count, const struct espl_slot *slot)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (memcmp(&slots[i], slot, sizeof *slot) == 0)
@@ -57,7 +190,7 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	g->onto = espl__alloc(g->onto_count * sizeof *g->onto);
 	memcpy(g->onto, item->target, g->onto_count * sizeof *g->onto);
 	for (uint32_t i = 0; i < g->onto_count; i++)
-		if (!holds(g->slots, g->share.gpus, &g->onto[i]))
+		if (!espl__gang_holds(g->slots, g->share.gpus, &g->onto[i]))
 			espl__seat_set(&x->fleet, &g->onto[i], t, 1, 0);
 	t->item->pub.flags |= ESPL_ITEM_CHANGING;
 	t->item->view.flags |= ESPL_GANG_LOCKED;
@@ -80,7 +213,7 @@ void
 espl__gang_resize_off(struct espl__exec *x, struct espl__gang *g)
 {
 	for (uint32_t i = 0; i < g->onto_count; i++)
-		if (!holds(g->slots, g->share.gpus, &g->onto[i]))
+		if (!espl__gang_holds(g->slots, g->share.gpus, &g->onto[i]))
 			espl__seat_unset(&x->fleet, &g->onto[i], g->trial, 1, 0);
 	free(g->onto);
 	g->onto = NULL;
@@ -91,7 +224,7 @@ static void
 take_seats(struct espl__exec *x, struct espl__gang *g)
 {
 	for (uint32_t i = 0; i < g->share.gpus; i++)
-		if (!holds(g->onto, g->onto_count, &g->slots[i]))
+		if (!espl__gang_holds(g->onto, g->onto_count, &g->slots[i]))
 			espl__seat_unset(&x->fleet, &g->slots[i], g->trial, 1, 0);
 	x->seats_freed = 1;
 	if (g->share.packing == 1)

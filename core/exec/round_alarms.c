@@ -1,7 +1,11 @@
-/* exec_alarm.c - what is due at an instant: deadlines, budgets, and trials that have not reported
+/* round_alarms.c - what is due at an instant: deadlines, budgets, and trials that have not reported
  * for long. */
 #include "base/text.h"
-#include "exec/state.h"
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/round.h"
+#include "exec/searches.h"
 
 /* warn after this long without a report, unless iterations are long */
 #define QUIET_LEAST (300 * ESPL_SECOND)

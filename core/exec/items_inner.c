@@ -1,37 +1,11 @@
-/* exec_inner.c - an experiment of a pool that has an allocator of its own (experiment.inner).
- *
- * Before the pool's allocator one item stands for it (ESPL_ITEM_EXPERIMENT); what that is granted
- * is a share of the cluster, in whole GPUs, and the experiment's own allocator divides it among the
- * trials.  The item is made of sums that are kept change by change: nothing here scans trials, but
- * for a new least of their limits.
- */
+/* items_inner.c - experiments of a pool whose share is divided by an allocator of their own. */
 #include <math.h>
 #include <string.h>
 
-#include "exec/state.h"
-
-#define POINTS 40u /* of the curve: doublings, and the two ends of each law */
-
-struct espl__inner {
-	struct espl__tier tier; /* of its trials */
-	struct espl__search *search;
-	struct espl__item *item;           /* in the pool's tier; NULL: nothing to train */
-	struct espl_experiment experiment; /* as its allocator sees it: limited to the share */
-	const struct espl_experiment *shown;
-	uint32_t *targets; /* as its allocator asked; the machines are the pool's */
-	uint32_t targets_cap;
-	struct espl_offer *offers; /* the pool's, without nodes_max: the share alone limits */
-	const struct espl_offer **offer_list;
-	uint32_t offers_cap, offer_list_cap;
-	uint64_t most;        /* sum of what the trials can use */
-	uint32_t least;       /* of their least grants */
-	uint32_t least_count; /* trials that have it; 0: it has to be looked up */
-	double work_s;        /* sum of their work */
-	uint64_t unknown;     /* trials of which it is not known */
-	espl_time started;    /* when it was granted anything first; NEVER */
-	uint32_t curve_trials, curve_most, curve_unit; /* that the curve was made for */
-	struct espl_point curve[POINTS];
-};
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "exec/items.h"
+#include "exec/items_inner.h"
 
 espl_status
 espl__inner_new(struct espl__search *s, struct espl__diag *diag)
@@ -76,68 +50,6 @@ espl__inner_free(struct espl__inner *inner)
 	free(inner->offers);
 	free(inner->offer_list);
 	free(inner);
-}
-
-struct espl__search *
-espl__inner_search(const struct espl__inner *inner)
-{
-	return inner->search;
-}
-
-uint32_t
-espl__inner_share(const struct espl__inner *inner)
-{
-	return inner->item != NULL ? inner->item->pub.granted.gpus : 0;
-}
-
-/* ---- sums over its trials ----------------------------------------------------------------- */
-
-static void
-uncount(struct espl__inner *inner, const struct espl__item *item)
-{
-	inner->most -= item->counted_most;
-	if (isnan(item->counted_work))
-		inner->unknown--;
-	else
-		inner->work_s -= item->counted_work;
-	if (item->counted_least == inner->least && inner->least_count > 0)
-		inner->least_count--;
-}
-
-void
-espl__inner_count(struct espl__item *item, int there)
-{
-	struct espl__inner *inner = item->tier->inner;
-	const struct espl_item *i = &item->pub;
-
-	if (inner == NULL || item->trial == NULL)
-		return;
-	if (item->counted && there && i->gpus_max == item->counted_most &&
-	    i->gpus_min == item->counted_least && !isnan(i->work_s) && !isnan(item->counted_work)) {
-		/* it trained: most often that is all */
-		inner->work_s += i->work_s - item->counted_work;
-		item->counted_work = i->work_s;
-		return;
-	}
-	if (item->counted)
-		uncount(inner, item);
-	item->counted = (uint8_t)there;
-	if (!there)
-		return;
-	item->counted_most = i->gpus_max;
-	item->counted_least = i->gpus_min;
-	item->counted_work = i->work_s;
-	inner->most += i->gpus_max;
-	if (isnan(i->work_s))
-		inner->unknown++;
-	else
-		inner->work_s += i->work_s;
-	if (inner->least_count > 0 && i->gpus_min == inner->least) {
-		inner->least_count++;
-	} else if (inner->least_count > 0 && i->gpus_min < inner->least) {
-		inner->least = i->gpus_min;
-		inner->least_count = 1;
-	}
 }
 
 static void
@@ -215,7 +127,7 @@ draw_curve(struct espl__inner *inner, struct espl_item *i)
 	i->scaling_count = 0;
 	if (inner->search->profile->guessed && i->gpus_max > full)
 		return;
-	for (uint64_t x = i->unit, next; x <= i->gpus_max && n < POINTS; x = next) {
+	for (uint64_t x = i->unit, next; x <= i->gpus_max && n < ESPL__INNER_POINTS; x = next) {
 		inner->curve[n++] =
 		    (struct espl_point){ .x = (double)x, .y = throughput(inner, x) / one };
 		next = 2 * x - (2 * x) % i->unit;
@@ -338,17 +250,6 @@ espl__inner_grant(struct espl__item *item, const struct espl_grant *g)
 		espl__item_grant(x, item, g->share, g->offer);
 }
 
-void
-espl__inner_granted(struct espl__item *item)
-{
-	struct espl__inner *inner = item->whole;
-	uint32_t gpus = item->pub.granted.gpus;
-
-	inner->tier.why |= ESPL_WHY_NODES;
-	if (gpus > 0 && inner->started == ESPL_NEVER)
-		inner->started = inner->search->exec->now;
-}
-
 /* The share may lie on machines of any offer, whichever its allocator counts in. */
 static void
 view_offers(struct espl__inner *inner, struct espl_alloc_view *v)
@@ -427,25 +328,4 @@ espl__inner_cut(struct espl__inner *inner)
 			espl__item_grant(x, item, to, item->pub.offer);
 			espl__item_changed(item, 0);
 		}
-}
-
-int
-espl__inner_stuck(struct espl__exec *x)
-{
-	for (uint32_t i = 0; i < x->search_count; i++) {
-		struct espl__search *s = x->searches[i];
-		const struct espl__tier *t = s->tier;
-
-		if (t->inner == NULL || t->items_count == 0 || espl__inner_share(t->inner) == 0 ||
-		    espl__tier_gpus(t) > 0)
-			continue;
-		espl__search_wind_up(s, ESPL__RUN_FAILED,
-		    "%llu trial%s and %s grants nothing of its share, %u %s",
-		    (unsigned long long)t->items_count, t->items_count == 1 ? " waits" : "s wait",
-		    t->allocator->who, (unsigned)espl__inner_share(t->inner),
-		    espl__exec_unit(x, espl__inner_share(t->inner)));
-		x->top.wake_at = x->now;
-		return 1;
-	}
-	return 0;
 }

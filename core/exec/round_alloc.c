@@ -1,4 +1,4 @@
-/* exec_alloc.c - asking the allocators, and taking each answer as one transaction.
+/* round_alloc.c - asking the allocators, and taking each answer as one transaction.
  *
  * Grants may not exceed what the targets would hold, or what the share is that is divided; an
  * answer that does is refused whole.  The pool's allocator is asked first, then those of
@@ -6,18 +6,14 @@
  */
 #include <string.h>
 
-#include "base/log.h"
-#include "exec/state.h"
-
-/* ---- whom to ask, and when ---------------------------------------------------------------- */
-
-void
-espl__exec_why(struct espl__exec *x, uint32_t why)
-{
-	x->top.why |= why;
-	for (uint32_t i = 0; i < x->search_count; i++)
-		x->searches[i]->tier->why |= why;
-}
+#include "exec/answers.h"
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
+#include "exec/items_inner.h"
+#include "exec/round.h"
+#include "exec/searches.h"
+#include "exec/searches_plan.h"
 
 static void
 alarm(struct espl__tier *tier, espl_time now)

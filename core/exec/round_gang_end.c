@@ -1,17 +1,32 @@
-/* exec_end.c - how a gang ended, what is to blame, and what becomes of its trial.
+/* round_gang_end.c - how a gang ended, what is to blame, and what becomes of its trial.
  *
  * A failure counts against trial.retries; what is certain to happen again is not retried: a report
  * without the metric, and a program that does not start at all.
  */
+#include <math.h>
 #include <string.h>
 
-#include "exec/state.h"
+#include "base/text.h"
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
+#include "exec/round.h"
+#include "exec/searches.h"
+#include "exec/searches_trials.h"
 
 /* nodes in a row that went away under a trial, without a checkpoint in between */
 #define LOST_MOST 5u
 #define ALIKE_MOST 3u /* trials that fail alike: the program is at fault */
 /* trials in a row that end before their first report: the program is at fault */
 #define UNSTARTED_MOST 3u
+/* What is needed of a gang that is gone. */
+struct ended_gang {
+	enum espl__gang_end how;
+	const char *text;
+	int hopeless; /* it would fail again */
+	int over;     /* it had reached its budget: what it reported stands */
+};
 
 /* ---- what is to blame --------------------------------------------------------------------- */
 
@@ -182,16 +197,6 @@ praise_nodes(struct espl__exec *x, const struct espl__gang *g)
 		n->failed_trial = ESPL_NONE;
 	}
 }
-
-/* ---- what becomes of the trial ------------------------------------------------------------ */
-
-/* What is needed of a gang that is gone. */
-struct ended_gang {
-	enum espl__gang_end how;
-	const char *text;
-	int hopeless; /* it would fail again */
-	int over;     /* it had reached its budget: what it reported stands */
-};
 
 static espl_status
 count_failure(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *g,

@@ -1,13 +1,100 @@
-/* exec_trial.c - the ends of trials, verdicts, checkpoints, and which trial is best.
- *
- * A trial's last checkpoint is kept until nobody can need it: the trial is dropped or final, no
- * clone waits for it, and it is not the best so far.
- */
+/* searches_trials.c - trials: their best results, their checkpoints, and what observers see of
+ * them. */
 #include <math.h>
-#include <string.h>
 
 #include "base/assert.h"
-#include "exec/state.h"
+#include "exec/effects.h"
+#include "exec/items.h"
+#include "exec/searches_trials.h"
+
+/* Lets a clone begin from its source's checkpoint, or (0) as one that may wait. */
+void
+espl__clone_let_in(struct espl__exec *x, struct espl__trial *t, uint64_t checkpoint,
+    const struct espl__waiter *w)
+{
+	t->source_checkpoint = t->pub.iteration = t->began = checkpoint;
+	t->item = espl__item_new(x, t, w->weight, w->gpus_min, w->gpus_max);
+}
+
+void
+espl__clone_begin(struct espl__exec *x, struct espl__trial *t, const struct espl_start *s)
+{
+	struct espl__trial *source = espl__trial_at(&t->search->trials, s->trial);
+	struct espl__waiter w = { .trial = t,
+		.wanted = s->checkpoint,
+		.weight = s->weight,
+		.gpus_min = s->gpus_min,
+		.gpus_max = s->gpus_max };
+
+	t->source = source->pub.id;
+	source->clones_waiting++;
+	if (source->pub.checkpoint > 0 && (w.wanted == 0 || w.wanted == source->pub.checkpoint)) {
+		espl__clone_let_in(x, t, source->pub.checkpoint, &w);
+		return;
+	}
+	espl__clone_wait(x, &w);
+}
+
+void
+espl__clone_wait(struct espl__exec *x, const struct espl__waiter *w)
+{
+	struct espl__search *s = w->trial->search;
+
+	w->trial->source_checkpoint = 0;
+	w->trial->pub.iteration = w->wanted;
+	ESPL__GROW(s->waiters, s->waiter_cap, s->waiter_count + 1);
+	s->waiters[s->waiter_count++] = *w;
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w->trial),
+	    "waits until trial %llu has saved", (unsigned long long)w->trial->source);
+}
+
+/* The clone does not wait any more: it was stopped, or cannot begin. */
+void
+espl__clone_gone(const struct espl__trial *t)
+{
+	struct espl__search *s = t->search;
+	uint32_t left = 0;
+
+	for (uint32_t i = 0; i < s->waiter_count; i++)
+		if (s->waiters[i].trial != t)
+			s->waiters[left++] = s->waiters[i];
+	ESPL__ASSERT(left + 1 == s->waiter_count);
+	s->waiter_count = left;
+}
+
+int
+espl__clone_waits(const struct espl__trial *t)
+{
+	return t->source != ESPL_NONE && t->item == NULL && t->pub.state == ESPL_TRIAL_WAITING;
+}
+
+int
+espl__clone_wants(const struct espl__trial *source, uint64_t iteration)
+{
+	const struct espl__search *s = source->search;
+
+	if (source->clones_waiting == 0 || source->pub.checkpoint >= iteration)
+		return 0;
+	for (uint32_t i = 0; i < s->waiter_count; i++)
+		if (s->waiters[i].trial->source == source->pub.id &&
+		    s->waiters[i].wanted <= iteration)
+			return 1;
+	return 0;
+}
+
+/* ---- what was answered -------------------------------------------------------------------- */
+
+/* A trial has got its GPUs: does its stage begin to train with it? */
+void
+espl__exec_trains(struct espl__search *s, const struct espl__trial *t)
+{
+	const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
+
+	if (g != NULL && g->bracket < s->experiment.standing_count &&
+	    s->standing[g->bracket].stage == g->stage &&
+	    s->standing[g->bracket].trains_since == ESPL_NEVER)
+		s->standing[g->bracket].trains_since = s->exec->now;
+}
 
 /* As observers see it: with the ids that it has outside. */
 const struct espl_trial *
@@ -79,133 +166,6 @@ espl__exec_best(struct espl__exec *x, struct espl__trial *t, uint64_t iteration,
 	s->best_loss = loss;
 	if (before != NULL && before != t)
 		espl__exec_collect_later(x, before);
-}
-
-/* A trial failed for good.  The best of those is remembered: its checkpoint is kept, should no
- * other trial have a result.  If it was the best of all, which is best now?  O(trials), once for
- * each such failure. */
-static void
-forget_as_best(struct espl__exec *x, struct espl__trial *t)
-{
-	struct espl__search *s = t->search;
-	struct espl__trial *failed = espl__trial_at(&s->trials, s->best_failed);
-	uint64_t left = t->pub.id == s->best ? s->trials.trials.count : 0;
-
-	if (!isnan(t->pub.loss) &&
-	    (failed == NULL || t->pub.iteration > failed->pub.iteration ||
-		(t->pub.iteration == failed->pub.iteration && t->pub.loss < failed->pub.loss))) {
-		s->best_failed = t->pub.id;
-		if (failed != NULL)
-			espl__exec_collect_later(x, failed);
-	}
-	for (uint64_t i = 0; i < left; i++) {
-		struct espl__trial *other = espl__trial_at(&s->trials, i);
-
-		if (other->pub.iteration > 0)
-			espl__exec_best(x, other, other->pub.iteration, other->pub.loss);
-	}
-}
-
-static espl_status
-tell_end(struct espl__exec *x, struct espl__trial *t, espl_end how, struct espl__diag *diag)
-{
-	struct espl__search *s = t->search;
-	struct espl__diag why = ESPL__DIAG_INIT;
-	struct espl__reader answer;
-	espl_status status;
-
-	s->why |= ESPL_ASK_RESULT;
-	espl__exec_capacity(x);
-	if (!espl__exec_hears(s) || s->algorithm == NULL)
-		return ESPL_OK;
-	espl__exec_turn(x, s);
-	status = espl__call_trial_end(&x->caller, s->algorithm, &t->pub, how, &why);
-	status = espl__exec_answer(x, s, s->algorithm, status, &why, &answer, diag);
-	if (status == ESPL_OK)
-		status = espl__exec_apply_search(x, s, &answer, diag);
-	return status;
-}
-
-/* The trial has no more to train for now: its item goes; the algorithm hears why.  Its gang, if
- * there is one, is told when the round is settled. */
-espl_status
-espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
-    struct espl__diag *diag)
-{
-	static const char *const words[] = { "", "reached its budget", "says that it is complete",
-		"is paused", "is stopped", "failed for good" };
-	struct espl__search *s = t->search;
-	int silent = t->unsaved; /* it only made its last checkpoint again */
-	int rests = s->algorithm != NULL && (how == ESPL_END_BUDGET || how == ESPL_END_PAUSED);
-
-	if (t->item != NULL)
-		espl__item_free(x, t->item);
-	else
-		espl__clone_gone(t);
-	t->item = NULL;
-	t->verdict = 0;
-	if (t->gang != NULL)
-		t->gang->over = 1;
-	t->unsaved = 0;
-	if (t->pub.group != ESPL_NONE && s->experiment.spec != NULL) {
-		const struct espl__trial_group *g = espl__group_at(&s->trials, t->pub.group);
-		if (g->bracket < s->experiment.standing_count &&
-		    s->standing[g->bracket].trials_left > 0)
-			s->standing[g->bracket].trials_left--;
-	}
-	t->itself = how == ESPL_END_ITSELF;
-	espl__trial_state(&s->trials, t,
-	    rests                        ? ESPL_TRIAL_RESTING
-		: how == ESPL_END_FAILED ? ESPL_TRIAL_FAILED
-					 : ESPL_TRIAL_ENDED);
-	if (how == ESPL_END_FAILED) {
-		s->failed++;
-		forget_as_best(x, t);
-	}
-	if (s->jobs != NULL)
-		espl__job_ended(t);
-	if ((how == ESPL_END_BUDGET || how == ESPL_END_ITSELF) && s->jobs == NULL)
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-		    "%s at iteration %llu with %s %.9g", words[how],
-		    (unsigned long long)t->pub.iteration, s->config->metric,
-		    s->config->maximize ? -t->pub.loss : t->pub.loss);
-	else
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "%s at iteration %llu",
-		    words[how], (unsigned long long)t->pub.iteration);
-	espl__exec_collect_later(x, t);
-	espl__exec_show(x, t);
-	return silent ? ESPL_OK : tell_end(x, t, how, diag);
-}
-
-espl_status
-espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict verdict,
-    int at_boundary, struct espl__diag *diag)
-{
-	int awaiting = t->gang != NULL && t->gang->awaiting && t->gang->state != ESPL__GANG_LEAVING;
-
-	if (verdict == ESPL_SAVE) {
-		t->save_asked = 1;
-		return ESPL_OK;
-	}
-	if (t->pub.state == ESPL_TRIAL_RESTING) {
-		if (verdict == ESPL_STOP) {
-			espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
-			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-			    "is stopped while it rests");
-			espl__exec_collect_later(x, t);
-			espl__exec_show(x, t);
-			return tell_end(x, t, ESPL_END_STOPPED, diag);
-		}
-		return ESPL_OK;
-	}
-	if (t->item == NULL && !espl__clone_waits(t))
-		return ESPL_OK;
-	if (t->gang != NULL && !awaiting && !at_boundary) {
-		t->verdict = (uint8_t)verdict; /* at its next boundary */
-		return ESPL_OK;
-	}
-	return espl__exec_trial_over(x, t,
-	    verdict == ESPL_STOP ? ESPL_END_STOPPED : ESPL_END_PAUSED, diag);
 }
 
 /* ---- checkpoints -------------------------------------------------------------------------- */

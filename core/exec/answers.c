@@ -1,0 +1,157 @@
+/* answers.c - the answers of policies: compared with the journal's record while a run is replayed,
+ * and journaled.
+ */
+#include <string.h>
+
+#include "exec/answers.h"
+#include "exec/effects.h"
+#include "exec/searches.h"
+
+void
+espl__exec_turn(struct espl__exec *x, struct espl__search *s)
+{
+	x->caller.params = s->trials.params;
+	x->caller.space = s->algorithm != NULL ? espl__space_view(s->space) : NULL;
+	x->caller.trials = &s->trials;
+	x->caller.no_saves = !s->saves;
+}
+
+/* ---- answers ------------------------------------------------------------------------------ */
+
+void
+espl__answers_next(struct espl__exec *x)
+{
+	x->recorded_seq = UINT64_MAX;
+	if (x->replaying && x->recorded.at < x->recorded.end) {
+		x->recorded_seq = espl__get_v64(&x->recorded);
+		x->recorded_ops = espl__get_bytes(&x->recorded, &x->recorded_size);
+		if (x->recorded.bad)
+			x->recorded_seq = UINT64_MAX;
+	}
+}
+
+static void
+describe_first(struct espl__exec *x, const void *ops, size_t size, struct espl__buf *text)
+{
+	struct espl__reader r = espl__reader(ops, size);
+	struct espl__op op;
+
+	if (size == 0 || espl__op_get(&r, x->caller.params, &x->ops_arena, &op) != 1)
+		espl__print(text, "nothing");
+	else
+		espl__op_print(&op, text);
+}
+
+/* The first op in which two answers differ, told in words. */
+static espl_status
+differs(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
+{
+	const uint8_t *a = x->recorded_seq == x->call_seq ? x->recorded_ops : NULL,
+		      *b = x->caller.ops.data;
+	size_t na = a != NULL ? x->recorded_size : 0, nb = x->caller.ops.size;
+	struct espl__reader ra = espl__reader(a, na), rb = espl__reader(b, nb);
+	struct espl__buf before = { 0 }, after = { 0 };
+	espl_status status;
+
+	for (;;) {
+		struct espl__reader sa = ra, sb = rb;
+		struct espl__op op;
+		if (espl__op_get(&ra, x->caller.params, &x->ops_arena, &op) != 1 ||
+		    espl__op_get(&rb, x->caller.params, &x->ops_arena, &op) != 1 ||
+		    ra.at - sa.at != rb.at - sb.at ||
+		    memcmp(sa.at, sb.at, (size_t)(ra.at - sa.at)) != 0) {
+			describe_first(x, sa.at, (size_t)(sa.end - sa.at), &before);
+			describe_first(x, sb.at, (size_t)(sb.end - sb.at), &after);
+			break;
+		}
+	}
+	status = espl__fail(diag, ESPL_E_BUG,
+	    "%s decides otherwise than the journal says, at %.3f s: then it chose to %s, now to %s",
+	    i->who, (double)x->now / 1e9, espl__buf_text(&before), espl__buf_text(&after));
+	espl__hint(diag,
+	    "the plugin, its options or a library changed since; `espalier resume --accept` goes "
+	    "on from the recorded decisions");
+	espl__buf_free(&before);
+	espl__buf_free(&after);
+	return status;
+}
+
+static int
+failed_for_good(struct espl__exec *x, struct espl__search *s, struct espl__instance *i,
+    espl_status status)
+{
+	uint8_t *failures = i == x->placer ? &x->placer_failures
+	    : i == x->top.allocator        ? &x->top.failures
+	    : i == s->algorithm            ? &s->failures
+					   : &s->tier->failures;
+
+	if (status == ESPL_OK || status == ESPL_E_BUSY) {
+		if (status == ESPL_OK)
+			*failures = 0;
+		return 0;
+	}
+	++*failures;
+	return x->setup.simulated || *failures >= 2 || status == ESPL_E_CONFIG;
+}
+
+espl_status
+espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__instance *i,
+    espl_status status, struct espl__diag *why, struct espl__reader *r, struct espl__diag *diag)
+{
+	int same = 1;
+
+	/* What only the offers show, before anything was begun: the user's to mend, as any option.
+	 */
+	if (status == ESPL_E_CONFIG && !x->replaying && x->fleet.nodes.count == 0) {
+		if (diag != NULL)
+			*diag = *why;
+		return status;
+	}
+	if (failed_for_good(x, s, i, status)) {
+		const char *text = why->text[0] != '\0' ? why->text : i->who;
+
+		if (s != NULL)
+			espl__search_wind_up(s, ESPL__RUN_FAILED, "%s", text);
+		else
+			espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s", text);
+	} else if (status != ESPL_OK && status != ESPL_E_BUSY) {
+		espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
+		    "%s; its answer is thrown away, the last one stands", why->text);
+	}
+	espl__buf_reset(&x->ops);
+	if (x->replaying) {
+		if (x->recorded_seq == x->call_seq)
+			same = x->recorded_size == x->caller.ops.size &&
+			    memcmp(x->recorded_ops, x->caller.ops.data, x->recorded_size) == 0;
+		else
+			same = x->caller.ops.size == 0;
+		if (!same && !x->accept)
+			return differs(x, i, diag);
+		x->diverged |= (uint8_t)!same;
+	}
+	if (same)
+		espl__put(&x->ops, x->caller.ops.data, x->caller.ops.size);
+	else if (x->recorded_seq == x->call_seq)
+		espl__put(&x->ops, x->recorded_ops, x->recorded_size);
+	if (x->replaying && x->recorded_seq == x->call_seq)
+		espl__answers_next(x);
+	if (x->ops.size > 0) {
+		espl__put_v64(&x->decisions, x->call_seq);
+		espl__put_bytes(&x->decisions, x->ops.data, x->ops.size);
+	}
+	x->call_seq++;
+	espl__buf_reset(&x->caller.ops);
+	*r = espl__reader(x->ops.data, x->ops.size);
+	return ESPL_OK;
+}
+
+int
+espl__exec_next_op(struct espl__exec *x, struct espl__reader *r, struct espl__op *op)
+{
+	int got = espl__op_get(r, x->caller.params, &x->ops_arena, op);
+
+	if (got < 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED,
+		    "the journal's record of a decision is damaged");
+	return got == 1;
+}

@@ -1,0 +1,151 @@
+/* cluster.c - the cluster: what is held, what it could hold, and which nodes are above the targets.
+ *
+ * Never hold what nothing needs: a node above target drains and is released as soon as its last
+ * seat is empty.
+ */
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "model/sold.h"
+
+#define UNUSED_MOST 50u /* leases in a row that no trial used: the allocator is broken */
+
+void
+espl__exec_gpu_time(struct espl__exec *x)
+{
+	x->gpu_s += (double)(x->now - x->gpu_since) / 1e9 * x->fleet.gpus_held;
+	x->gpu_since = x->now;
+}
+
+/* GPUs that could ever be held at once. */
+uint64_t
+espl__exec_potential(const struct espl__exec *x)
+{
+	return espl__sold_gpus(&x->fleet, x->config->gpus_limit);
+}
+
+uint32_t
+espl__exec_gpus_min(const struct espl__exec *x)
+{
+	uint64_t least = 1;
+
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		const struct espl__search *s = x->searches[i];
+
+		if (s->over)
+			continue;
+		if (s->jobs == NULL && s->config->trial.gpus_min > least)
+			least = s->config->trial.gpus_min;
+		for (uint32_t k = 0; s->jobs != NULL && k < s->jobs->list.count; k++)
+			if ((uint64_t)s->jobs->list.jobs[k].nodes_min * s->jobs->unit > least)
+				least = (uint64_t)s->jobs->list.jobs[k].nodes_min * s->jobs->unit;
+	}
+	return least < ESPL_ANY ? (uint32_t)least : ESPL_ANY;
+}
+
+void
+espl__exec_show_node(struct espl__exec *x, struct espl__machine *n, const char *why)
+{
+	n->pub.billed_from = espl__ledger_billed_from(x->ledger, n->pub.id);
+	n->pub.charged = espl__ledger_lease(x->ledger, n->pub.id, x->now);
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->node != NULL)
+			o->node(o->ctx, x->now, &n->pub, x->fleet.offers[n->pub.offer],
+			    n->pub.charged, why);
+}
+
+/* Nodes above target, by offer: not yet ready ones are let go first, the placer chooses the rest.
+ */
+void
+espl__exec_give_ups(struct espl__exec *x, int needed)
+{
+	x->give_up_count = 0;
+	for (uint32_t o = 0; o < x->fleet.offer_count; o++) {
+		uint32_t target = needed ? x->fleet.targets[o] : 0;
+		uint32_t held = espl__fleet_nodes(&x->fleet, o, 0);
+
+		for (uint32_t i = x->fleet.live_count; i > 0 && held > target; i--) {
+			struct espl__machine *n =
+			    espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
+			if (n->pub.offer != o || (n->pub.flags & ESPL_NODE_RETIRING) != 0 ||
+			    (n->pub.state != ESPL_NODE_REQUESTED &&
+				n->pub.state != ESPL_NODE_BOOTING) ||
+			    x->cloud_waits)
+				continue;
+			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
+			held--;
+		}
+		if (held <= target)
+			continue;
+		ESPL__GROW(x->give_up, x->give_up_cap, x->give_up_count + 1);
+		x->give_up[x->give_up_count].offer = o;
+		x->give_up[x->give_up_count++].nodes = held - target;
+	}
+}
+
+/* What the placer left: idle nodes above target go without being asked, the others as soon as they
+ * are empty. */
+void
+espl__cluster_retire(struct espl__exec *x, int needed)
+{
+	x->surplus = 0;
+	for (uint32_t k = 0; k < x->give_up_count; k++) {
+		uint32_t left = x->give_up[k].nodes;
+
+		for (uint32_t i = x->fleet.live_count; i > 0 && left > 0; i--) {
+			struct espl__machine *n =
+			    espl__machine_at(&x->fleet, x->fleet.live[i - 1]->id);
+			if (n->pub.offer != x->give_up[k].offer ||
+			    (n->pub.flags & ESPL_NODE_RETIRING) != 0 || n->releasing ||
+			    (n->seats > 0 && needed))
+				continue;
+			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
+			left--;
+		}
+		x->surplus |= left > 0;
+	}
+	x->give_up_count = 0;
+}
+
+void
+espl__cluster_release(struct espl__exec *x)
+{
+	int unused = 0;
+
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		if ((n->pub.flags & ESPL_NODE_RETIRING) == 0 || n->seats > 0 || n->releasing ||
+		    x->cloud_waits)
+			continue;
+		n->releasing = 1;
+		unused |= !n->used;
+		if (n->used)
+			x->unused = 0;
+		espl__exec_effect(x, ESPL__FX_RELEASE)->as.release.lease = n->pub.id;
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is released",
+		    (unsigned long long)n->pub.id);
+	}
+	/* Once for all that go before others are leased: an experiment that is cancelled may leave
+	 * any number that boot. */
+	if (!unused || !x->leased)
+		return;
+	x->leased = 0;
+	if (++x->unused > UNUSED_MOST && x->ending == 0)
+		espl__exec_wind_up(x, ESPL__RUN_FAILED,
+		    "%u times in a row nodes were leased and released before anything ran on them: "
+		    "%s asks for nodes that it gives up",
+		    (unsigned)x->unused, x->top.allocator->who);
+}
+
+/* Quarantined nodes hold money and give nothing: they are let go, and new ones come in their place
+ * (up to the target), unless the cloud has no others to give. */
+void
+espl__exec_let_go(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		uint32_t most = x->fleet.offers[n->pub.offer]->nodes_max;
+		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0 &&
+		    (n->pub.flags & ESPL_NODE_RETIRING) == 0 && most == ESPL_ANY)
+			espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
+	}
+}

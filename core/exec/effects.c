@@ -1,0 +1,140 @@
+/* effects.c - what every part of the executor may say: effects for the world, notes for observers,
+ * marks that a policy must be asked, and that the run ends.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "exec/effects.h"
+
+/* ---- whom to ask, and when ---------------------------------------------------------------- */
+
+void
+espl__exec_why(struct espl__exec *x, uint32_t why)
+{
+	x->top.why |= why;
+	for (uint32_t i = 0; i < x->search_count; i++)
+		x->searches[i]->tier->why |= why;
+}
+
+void
+espl__exec_interrupt(struct espl__exec *x, const char *format, ...)
+{
+	char text[400];
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	if (x->ending == 0)
+		x->user_stops = 0;
+	espl__exec_wind_up(x, ESPL__RUN_INTERRUPTED, "%s", text);
+}
+
+void
+espl__exec_spread(const struct espl__exec *x, const char *who, espl_subject about, uint64_t id,
+    const char *text)
+{
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->note != NULL)
+			o->note(o->ctx, x->now, who, about, id, text);
+}
+
+void
+espl__exec_note(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
+{
+	char text[400];
+	va_list list;
+
+	if (!x->setup.verbose)
+		return;
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	espl__exec_spread(x, "executor", about, id, text);
+}
+
+void
+espl__exec_warn(struct espl__exec *x, espl_subject about, uint64_t id, const char *format, ...)
+{
+	char text[500];
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	if (x->setup.verbose)
+		espl__exec_spread(x, "executor", about, id, text);
+	if (!x->replaying)
+		espl__log(ESPL_WARN, "%s", text);
+}
+
+const char *
+espl__exec_unit(const struct espl__exec *x, uint64_t count)
+{
+	return espl__slots_word(espl__exec_on_cpu(x), count == 1 ? 1 : 2);
+}
+
+void
+espl__exec_fails(struct espl__exec *x, const char *what)
+{
+	espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s%s%s", what,
+	    x->last_failure != NULL ? "; the last failure: " : "",
+	    x->last_failure != NULL ? x->last_failure : "");
+}
+
+struct espl__effect *
+espl__exec_effect(struct espl__exec *x, enum espl__effect_type type)
+{
+	struct espl__effect *e;
+
+	ESPL__GROW(x->effects, x->effect_cap, x->effect_count + 1);
+	e = &x->effects[x->effect_count++];
+	memset(e, 0, sizeof *e);
+	e->type = type;
+	return e;
+}
+
+void
+espl__exec_wind_up(struct espl__exec *x, enum espl__run_end how, const char *format, ...)
+{
+	va_list list;
+	char text[512];
+
+	if (x->ending != 0)
+		return;
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	x->ending = how;
+	free(x->end_text);
+	x->end_text = espl__strdup(text);
+	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the run ends: %s", text);
+}
+
+int
+espl__exec_hears(const struct espl__search *s)
+{
+	return s->ending == 0 && (s->exec->ending == 0 || s->exec->ending == ESPL__RUN_INTERRUPTED);
+}
+
+int
+espl__exec_on_cpu(const struct espl__exec *x)
+{
+	uint32_t cpu = 0;
+
+	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
+		cpu += x->fleet.offers[i]->gpu_type != NULL &&
+		    strcmp(x->fleet.offers[i]->gpu_type, "cpu") == 0;
+	return cpu > 0 && cpu == x->fleet.offer_count;
+}
+
+/* Somebody left, or was resized: whoever waits for GPUs may begin more. */
+void
+espl__exec_capacity(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (!x->searches[i]->finished && x->searches[i]->come)
+			x->searches[i]->why |= ESPL_ASK_CAPACITY;
+}

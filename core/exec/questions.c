@@ -1,0 +1,239 @@
+/* questions.c - what reports and the driver ask about a run. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/text.h"
+#include "exec/items.h"
+#include "exec/searches.h"
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
+static uint64_t
+digest_text(uint64_t d, const char *text)
+{
+	return espl__digest(d, text, strlen(text) + 1);
+}
+
+/* The plugin's identity and its options as resolved, secrets apart. */
+static uint64_t
+digest_instance(uint64_t d, const struct espl__instance *i)
+{
+	struct espl__buf text = { 0 };
+
+	d = digest_text(digest_text(d, i->who),
+	    i->plugin->desc->version != NULL ? i->plugin->desc->version : "");
+	for (uint32_t k = 0; k < i->values->config.count; k++)
+		(void)espl__values_print(i->values, k, &text);
+	d = espl__digest(d, text.data, text.size);
+	espl__buf_free(&text);
+	return espl__digest(d, &i->files_digest, sizeof i->files_digest);
+}
+
+static uint64_t
+digest_search(uint64_t d, const struct espl__search *s)
+{
+	struct espl__buf text = { 0 };
+
+	if (s->config->space != NULL)
+		espl__node_print(s->config->space, 0, &text);
+	espl__print(&text, "%s %d %u %u %u %llu", s->config->metric, s->config->maximize,
+	    (unsigned)s->config->trial.gpus_min, (unsigned)s->config->trial.gpus_max,
+	    (unsigned)s->config->trial.packing_max, (unsigned long long)s->config->seed);
+	if (s->earlier != NULL)
+		espl__print(&text, " %u %llu", (unsigned)s->config->warm_best,
+		    (unsigned long long)espl__earlier_digest(s->earlier));
+	if (s->jobs != NULL)
+		espl__workload_print(&s->jobs->list, &text);
+	d = espl__digest(d, text.data, text.size);
+	espl__buf_free(&text);
+	return d;
+}
+
+uint64_t
+espl__exec_digest(const struct espl__exec *x)
+{
+	const struct espl__search *s = x->searches[0];
+	uint64_t d = s->algorithm != NULL ? digest_instance(0, s->algorithm) : 0;
+
+	d = digest_search(digest_instance(digest_instance(d, x->top.allocator), x->placer), s);
+	for (uint32_t i = 1; i < x->search_count; i++)
+		d = digest_search(digest_instance(d, x->searches[i]->algorithm), x->searches[i]);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (x->searches[i]->tier != &x->top)
+			d = digest_instance(d, x->searches[i]->tier->allocator);
+	return d;
+}
+
+void
+espl__exec_plan_info(const struct espl__exec *x, struct espl__exec_plan_info *info)
+{
+	const struct espl__search *s = x->searches[0];
+
+	info->plan = s->experiment.plan;
+	info->rows = s->plan_rows;
+	info->result = &s->plan_result;
+	info->spec = s->experiment.spec;
+	info->least_s = x->caller.least_s;
+	info->least_usd = x->caller.least_usd;
+}
+
+int
+espl__exec_ended(const struct espl__exec *x)
+{
+	return x->ended;
+}
+
+uint32_t
+espl__exec_metric(const struct espl__exec *x, const char *name)
+{
+	return espl__names_find(&x->metrics, name);
+}
+
+const char *
+espl__exec_metric_name(const struct espl__exec *x, uint32_t metric)
+{
+	return metric < x->metrics.count ? x->metrics.names[metric] : NULL;
+}
+
+uint32_t
+espl__exec_metric_count(const struct espl__exec *x)
+{
+	return x->metrics.count;
+}
+
+uint64_t
+espl__exec_trial_restores(const struct espl__exec *x, uint64_t trial)
+{
+	uint64_t number = trial >> ESPL__TRIAL_BITS;
+	const struct espl__trial *t = number < x->search_count
+	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
+	    : NULL;
+
+	return t != NULL ? espl__trial_restores(t) : 0;
+}
+
+const char *
+espl__exec_trial_word(const struct espl__exec *x, uint64_t trial)
+{
+	uint64_t number = trial >> ESPL__TRIAL_BITS;
+	const struct espl__trial *t = number < x->search_count
+	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
+	    : NULL;
+
+	return t != NULL ? espl__trial_word(&x->searches[number]->trials, t) : NULL;
+}
+
+uint64_t
+espl__exec_trial_began(const struct espl__exec *x, uint64_t trial)
+{
+	uint64_t number = trial >> ESPL__TRIAL_BITS;
+	const struct espl__trial *t = number < x->search_count
+	    ? espl__trial_at(&x->searches[number]->trials,
+		  trial & ((UINT64_C(1) << ESPL__TRIAL_BITS) - 1))
+	    : NULL;
+
+	return t != NULL ? t->began : 0;
+}
+
+static void
+sum_up(const struct espl__search *of, struct espl__exec_summary *s)
+{
+	s->trials += of->trials.trials.count;
+	s->completed += of->trials.finished;
+	s->early += of->trials.early;
+	s->failed += of->failed;
+	s->running += of->trials.running;
+	s->waiting += of->trials.waiting;
+}
+
+static void
+best_of(const struct espl__search *of, struct espl__exec_summary *s)
+{
+	const struct espl__trial *best = espl__trial_at(&of->trials, of->best);
+
+	s->best = of->best;
+	s->best_loss = of->best_loss;
+	s->best_iteration = of->best_iteration;
+	s->best_checkpoint = best != NULL ? best->pub.checkpoint : 0;
+}
+
+void
+espl__exec_summary(const struct espl__exec *x, struct espl__exec_summary *s)
+{
+	memset(s, 0, sizeof *s);
+	s->how = x->ended ? x->ending : 0;
+	if (x->end_text != NULL && !(x->ending == ESPL__RUN_INTERRUPTED && x->user_stops))
+		(void)snprintf(s->text, sizeof s->text, "%s", x->end_text);
+	s->over = espl__exec_idle(x) || x->futile;
+	if (x->last_failure != NULL)
+		(void)snprintf(s->failure, sizeof s->failure, "%s", x->last_failure);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		sum_up(x->searches[i], s);
+	s->best = ESPL_NONE;
+	s->best_loss = NAN;
+	if (!x->config->pool)
+		best_of(x->searches[0], s);
+	s->now = x->now;
+	s->cost = espl__ledger_total(x->ledger, x->now);
+	s->budget = x->config->budget;
+	s->gpu_s = x->gpu_s;
+	s->busy_gpu_s = x->busy_gpu_s;
+	s->resizes = x->resizes;
+	s->nodes = x->fleet.placeable_count;
+	s->nodes_peak = x->nodes_peak;
+	s->nodes_leaked = x->ended ? x->fleet.live_count : 0;
+	s->gpus = x->fleet.gpus_held;
+	s->gpus_busy = x->gpus_busy;
+	s->on_cpu = espl__exec_on_cpu(x);
+	s->reports = x->reports;
+	s->decisions = x->caller.decisions;
+	s->calls = x->caller.calls;
+	s->least_s = x->caller.least_s;
+	s->least_usd = x->caller.least_usd;
+	s->decision_times = x->caller.times;
+	s->call_times = x->caller.call_times;
+	espl__jobs_sum(x, &s->jobs);
+}
+
+/* ---- questions ---------------------------------------------------------------------------- */
+
+espl_time
+espl__exec_now(const struct espl__exec *x)
+{
+	return x->now;
+}
+
+uint32_t
+espl__exec_brackets(const struct espl__exec *x, uint64_t search)
+{
+	const struct espl_spec *spec =
+	    search < x->search_count ? x->searches[search]->experiment.spec : NULL;
+
+	return spec != NULL ? spec->bracket_count : 0;
+}
+
+const struct espl__search_setup *
+espl__exec_search_of(const struct espl__exec *x, uint64_t number)
+{
+	return number < x->search_count ? &x->searches[number]->setup : NULL;
+}
+
+uint64_t
+espl__exec_searches(const struct espl__exec *x)
+{
+	return x->search_count;
+}
+
+int
+espl__exec_pool(const struct espl__exec *x)
+{
+	return x->config->pool;
+}
+
+int
+espl__exec_has_come(const struct espl__exec *x, uint64_t number)
+{
+	return number >= x->search_count || x->searches[number]->come;
+}

@@ -1,0 +1,254 @@
+/* round.c - one round of a run: events, decisions, what follows.
+ *
+ * The order is fixed (see sdk algorithm.h): events, algorithm, allocator, placer, effects.  What
+ * the policies answer is compared with the journal's record while a run is replayed.
+ */
+#include <math.h>
+
+#include "base/assert.h"
+#include "base/text.h"
+#include "exec/answers.h"
+#include "exec/cluster.h"
+#include "exec/items.h"
+#include "exec/items_inner.h"
+#include "exec/round.h"
+#include "exec/searches.h"
+#include "exec/searches_plan.h"
+#include "exec/searches_trials.h"
+
+/* ---- making and freeing --------------------------------------------------------------------- */
+
+static espl_status
+make_instances(struct espl__exec *x, struct espl__diag *diag)
+{
+	const struct espl__run_config *c = x->config;
+	espl_status status;
+
+	status = espl__instance_create(ESPL_ALLOCATOR, c->allocator.use, c->allocator.group,
+	    &x->env, &x->top.allocator, diag);
+	if (status == ESPL_OK)
+		status = espl__instance_create(ESPL_PLACER, c->placer.use, c->placer.group, &x->env,
+		    &x->placer, diag);
+	return status;
+}
+
+espl_status
+espl__exec_new(const struct espl__exec_setup *setup, struct espl__exec **out,
+    struct espl__diag *diag)
+{
+	struct espl__search_setup own = { .config = setup->config,
+		.space = setup->space,
+		.profile = setup->profile,
+		.earlier = setup->earlier,
+		.jobs = setup->jobs };
+	struct espl__exec *x = espl__alloc(sizeof *x);
+	espl_status status;
+
+	x->setup = *setup;
+	x->config = setup->config;
+	x->timer = x->top.wake_at = ESPL_NEVER;
+	x->cloud_waits = 1;
+	espl__fleet_init(&x->fleet);
+	espl__pool_init(&x->items_pool, sizeof(struct espl__item));
+	x->ledger = espl__ledger_new();
+	x->caller.fleet = &x->fleet;
+	x->caller.least_s = x->caller.least_usd = NAN;
+	x->caller.tick = setup->tick;
+	x->env.seed = x->config->seed;
+	x->env.utc_start_s = setup->utc_start_s;
+	x->env.verbose = setup->verbose;
+	x->env.simulated = setup->simulated;
+	x->env.now = &x->now;
+	x->env.directory = x->config->directory;
+	x->env.ctx = x;
+	x->env.service = espl__exec_service;
+	x->env.note = espl__exec_plugin_note;
+	espl__exec_model_init(x);
+	for (struct espl__observer *o = setup->observers; o != NULL; o = o->next)
+		o->exec = x;
+	espl__exec_compute_init(x);
+	status = ESPL_OK;
+	if (!setup->config->pool || setup->jobs != NULL) /* a pool's number 0 are its plain jobs */
+		status = espl__search_add(x, &own, diag);
+	for (uint32_t i = 0; status == ESPL_OK && i < setup->entry_count; i++)
+		status = espl__search_add(x, &setup->entries[i], diag);
+	if (status == ESPL_OK)
+		status = make_instances(x, diag);
+	for (uint32_t i = 0; status == ESPL_OK && i < x->search_count; i++)
+		status = espl__search_declare(x->searches[i], diag);
+	if (status != ESPL_OK) {
+		espl__exec_free(x);
+		return status;
+	}
+	*out = x;
+	return ESPL_OK;
+}
+
+static void
+free_lists(struct espl__exec *x)
+{
+	free(x->items_free);
+	free(x->gangs_view);
+	free(x->place_list);
+	free(x->place_view);
+	free(x->pending);
+	free(x->awaiting);
+	free(x->give_up);
+	free(x->collect);
+	free(x->effects);
+	free(x->computing);
+	free(x->end_text);
+	free(x->last_failure);
+	espl__lease_records_free(x);
+}
+
+void
+espl__exec_free(struct espl__exec *x)
+{
+	if (x == NULL)
+		return;
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		espl__instance_destroy(x->searches[i]->algorithm);
+		x->searches[i]->algorithm = NULL;
+		espl__inner_still(x->searches[i]->tier->inner);
+	}
+	espl__tier_free(&x->top);
+	espl__instance_destroy(x->placer);
+	while (x->gang_first != NULL) {
+		struct espl__gang *g = x->gang_first;
+		x->gang_first = g->next;
+		free(g->slots);
+		free(g->onto);
+		free(g->fault);
+		free(g);
+	}
+	espl__map_free(&x->gang_map);
+	for (uint64_t i = 0; i < x->items_pool.count; i++) {
+		struct espl__item *item = espl__pool_at(&x->items_pool, i);
+		free(item->target);
+		free(item->nodes);
+	}
+	espl__pool_free(&x->items_pool);
+	free_lists(x);
+	for (uint32_t i = 0; i < x->search_count; i++)
+		espl__search_free(x->searches[i]);
+	free(x->searches);
+	free(x->experiments);
+	espl__ledger_free(x->ledger);
+	espl__fleet_free(&x->fleet);
+	espl__names_free(&x->metrics);
+	espl__caller_free(&x->caller);
+	espl__buf_free(&x->decisions);
+	espl__buf_free(&x->ops);
+	espl__arena_free(&x->ops_arena);
+	espl__arena_free(&x->arena);
+	free(x);
+}
+
+/* ---- a round ------------------------------------------------------------------------------ */
+
+static void
+round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorded, int accept)
+{
+	ESPL__ASSERT(now >= x->now);
+	espl__exec_gpu_time(x);
+	x->now = now;
+	espl__exec_gpu_time(x);
+	x->effect_count = 0;
+	espl__buf_reset(&x->decisions);
+	espl__arena_free(&x->ops_arena);
+	x->call_seq = 0;
+	x->seats_freed = 0;
+	x->replaying = recorded != NULL;
+	x->accept = accept != 0;
+	x->recorded = espl__reader(recorded != NULL ? recorded->data : NULL,
+	    recorded != NULL ? recorded->size : 0);
+	espl__answers_next(x);
+	/* Summing all leases in every round would cost more than the round: once a second is
+	 * enough. */
+	if (now - x->spent_at >= ESPL_SECOND || x->cluster_dirty) {
+		espl__search_spent(x);
+		x->spent_at = now;
+	}
+}
+
+espl_status
+espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *events,
+    uint32_t count, const struct espl__buf *recorded, int accept, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	round_begin(x, now, recorded, accept);
+	for (uint32_t i = 0; i < count && status == ESPL_OK; i++)
+		status = espl__exec_event(x, &events[i], diag);
+	espl__exec_alarms(x);
+	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK && x->ending == 0; i++)
+		status = espl__exec_plan(x->searches[i], diag);
+	if (status == ESPL_OK && x->ending == 0)
+		status = espl__exec_search(x, diag);
+	if (x->cluster_dirty)
+		espl__exec_let_go(x); /* who is replaced is not made up for besides */
+	if (status == ESPL_OK && x->ending == 0)
+		status = espl__exec_allocate(x, diag);
+	if (x->cluster_dirty)
+		espl__exec_give_ups(x, !espl__exec_needs_no_nodes(x));
+	if (status == ESPL_OK && x->ending == 0)
+		status = espl__exec_place(x, diag);
+	if (status != ESPL_OK)
+		return status;
+	espl__exec_settle(x);
+	espl__exec_collect(x);
+	espl__exec_cluster(x);
+	espl__exec_timer(x);
+	if (x->replaying && x->recorded_seq != UINT64_MAX && !x->accept)
+		return espl__fail(diag, ESPL_E_BUG,
+		    "the journal holds decisions at %.3f s that nobody makes now",
+		    (double)now / 1e9);
+	return ESPL_OK;
+}
+
+const struct espl__effect *
+espl__exec_effects(const struct espl__exec *x, uint32_t *count)
+{
+	*count = x->effect_count;
+	return x->effects;
+}
+
+const struct espl__buf *
+espl__exec_decisions(const struct espl__exec *x)
+{
+	return &x->decisions;
+}
+
+const struct espl_offer *
+espl__exec_offer(const struct espl__exec *x, uint32_t number)
+{
+	return number < x->fleet.offer_count ? x->fleet.offers[number] : NULL;
+}
+
+uint32_t
+espl__exec_leases(const struct espl__exec *x, struct espl__lease_info *list, uint32_t room)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = 0; i < x->fleet.live_count; i++, n++) {
+		if (n < room) {
+			list[n].lease = x->fleet.live[i]->id;
+			list[n].offer = x->fleet.live[i]->offer;
+			list[n].state = x->fleet.live[i]->state;
+			list[n].max_price_hour = x->fleet.live[i]->max_price_hour;
+		}
+	}
+	return n;
+}
+
+const struct espl_trial *
+espl__exec_trial(const struct espl__exec *x, uint64_t trial)
+{
+	uint64_t number = trial >> ESPL__TRIAL_BITS;
+	const struct espl__trial *t = number < x->search_count
+	    ? espl__trial_at(&x->searches[number]->trials, trial & ESPL__TRIAL_NUMBER)
+	    : NULL;
+
+	return t != NULL ? &t->pub : NULL;
+}

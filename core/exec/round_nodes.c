@@ -1,0 +1,282 @@
+/* round_nodes.c - what becomes of nodes and their GPUs, and of the run when its driver comes back.
+ */
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
+#include "exec/round.h"
+#include "exec/searches_plan.h"
+#include "exec/searches_trials.h"
+
+/* ---- states of nodes ---------------------------------------------------------------------- */
+
+/* Whoever has a place on the node must go elsewhere. */
+static void
+evict(struct espl__exec *x, const struct espl__machine *n, int lost)
+{
+	for (uint32_t i = 0; i < x->gangs_count; i++) {
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
+		uint32_t k;
+
+		for (k = 0; k < item->target_count && item->target[k].node != n->pub.id; k++)
+			;
+		if (k == item->target_count)
+			continue;
+		item->pub.flags |= ESPL_ITEM_EVICTED;
+		espl__item_changed(item, lost ? ESPL_WHY_NODES : ESPL_WHY_NOTICE);
+		if (lost)
+			espl__item_target(x, item, NULL, 0);
+		espl__item_look(x, item);
+	}
+}
+
+static void
+kill_gangs(struct espl__exec *x, const struct espl__machine *n)
+{
+	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next) {
+		int here = 0;
+
+		for (uint32_t i = 0; i < g->share.gpus; i++)
+			here |= g->slots[i].node == n->pub.id;
+		for (uint32_t i = 0; i < g->onto_count; i++)
+			here |= g->onto[i].node == n->pub.id;
+		if (here)
+			espl__exec_kill(x, g, 0, NULL);
+	}
+}
+
+static void
+node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__event *e)
+{
+	static const char *const words[] = { "ended", "released", "revoked by the provider",
+		"failed", "no capacity", "over the quota", "at its time limit" };
+	espl_reason reason =
+	    e->as.node.reason <= ESPL_BY_EXPIRY || e->as.node.reason == ESPL__BY_GIVING_UP
+	    ? e->as.node.reason
+	    : 0;
+	/* else of an agent that was lost */
+	int told =
+	    x->node_why != NULL && x->node_why_lease == n->pub.id && x->node_why_at == x->now;
+	const char *why = told             ? x->node_why
+	    : reason == ESPL__BY_GIVING_UP ? "given up"
+					   : words[reason];
+
+	evict(x, n, 1);
+	kill_gangs(x, n);
+	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
+	espl__machine_state(&x->fleet, n, ESPL_NODE_ENDED, ESPL_ANY);
+	if (reason != ESPL_BY_USER && !told)
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu: %s",
+		    (unsigned long long)n->pub.id, why);
+	espl__exec_show_node(x, n, why);
+	espl__lease_ended(x, n, reason, why);
+}
+
+void
+espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__diag *diag)
+{
+	struct espl__machine *n = espl__machine_at(&x->fleet, e->as.node.lease);
+	espl_node_state state = e->as.node.state;
+
+	(void)diag;
+	if (n == NULL || !n->live || (state < n->pub.state && state != ESPL_NODE_ENDED))
+		return;
+	espl__exec_gpu_time(x);
+	espl__exec_why(x, ESPL_WHY_NODES);
+	x->place_why |= ESPL_WHY_NODES;
+	x->cluster_dirty = 1;
+	if (state == ESPL_NODE_ENDED) {
+		node_ended(x, n, e);
+		return;
+	}
+	if (e->as.node.ends_at != ESPL_NEVER)
+		n->pub.ends_at = e->as.node.ends_at;
+	if (state == n->pub.state)
+		return;
+	espl__ledger_state(x->ledger, n->pub.id, state, x->now);
+	if (state == ESPL_NODE_READY) {
+		n->pub.ready_at = x->now;
+		espl__lease_ready(x, n);
+	}
+	espl__machine_state(&x->fleet, n, state, e->as.node.gpus);
+	if (state == ESPL_NODE_READY)
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu is ready: %u %s",
+		    (unsigned long long)n->pub.id, (unsigned)n->pub.gpu_count,
+		    espl__exec_unit(x, n->pub.gpu_count));
+	if (state == ESPL_NODE_NOTICE) {
+		espl__exec_why(x, ESPL_WHY_NOTICE);
+		x->place_why |= ESPL_WHY_NOTICE;
+		evict(x, n, 0);
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu has notice",
+		    (unsigned long long)n->pub.id);
+	}
+	if (x->fleet.placeable_count > x->nodes_peak)
+		x->nodes_peak = x->fleet.placeable_count;
+	x->seats_freed = 1;
+	espl__exec_show_node(x, n,
+	    state == ESPL_NODE_READY        ? "ready"
+		: state == ESPL_NODE_NOTICE ? "notice"
+					    : "booting");
+}
+
+/* The driver comes back: processes are gone, nodes must be told again. */
+static void
+reset_nodes(struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->fleet.live_count; i++) {
+		struct espl__machine *n = espl__machine_at(&x->fleet, x->fleet.live[i]->id);
+		n->releasing = 0;
+		/* Whoever resumes has looked at what was wrong: every node gets another chance. */
+		n->failures = 0;
+		n->failed_trial = ESPL_NONE;
+		if ((n->pub.flags & ESPL_NODE_QUARANTINED) != 0)
+			espl__machine_flag(&x->fleet, n, 0, ESPL_NODE_QUARANTINED);
+		if (n->pub.state == ESPL_NODE_READY || n->pub.state == ESPL_NODE_NOTICE)
+			espl__machine_state(&x->fleet, n, ESPL_NODE_BOOTING, ESPL_ANY);
+	}
+}
+
+static void
+reset_trial(struct espl__exec *x, struct espl__trial *t)
+{
+	if (t->item == NULL) {
+		espl__exec_mark_unsaved(t);
+		espl__exec_collect_later(x, t);
+		return;
+	}
+	if (t->pub.state == ESPL_TRIAL_RUNNING)
+		espl__trial_state(&t->search->trials, t, ESPL_TRIAL_WAITING);
+	t->item->pub.flags &= ~(ESPL_ITEM_RUNNING | ESPL_ITEM_CHANGING);
+	espl__item_progress(x, t->item, espl__trial_restores(t));
+	espl__item_changed(t->item, ESPL_WHY_NODES);
+	espl__exec_show(x, t);
+}
+
+void
+espl__exec_resume(struct espl__exec *x)
+{
+	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "the driver came back; %u gang%s gone",
+	    (unsigned)x->gang_count, x->gang_count == 1 ? " is" : "s are");
+	x->awaiting_count = 0;
+	for (struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		g->awaiting = 0;
+	for (uint32_t i = x->gangs_count; i > 0; i--) {
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i - 1]);
+		espl__item_target(x, item, NULL, 0);
+	}
+	while (x->gang_first != NULL) {
+		struct espl__gang *g = x->gang_first;
+		struct espl__trial *t = g->trial;
+		for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+			if (o->gang != NULL)
+				o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), "ended",
+				    g->share, g->slots, "lost with the driver");
+		espl__gang_free(x, g);
+		reset_trial(x, t);
+	}
+	reset_nodes(x);
+	for (uint32_t i = 0; i < x->computing_count; i++) {
+		struct espl_outcome lost = ESPL_INIT(struct espl_outcome);
+		struct espl__event e = { .type = ESPL__EV_OUTCOME };
+		lost.status = ESPL_E_REMOTE;
+		lost.token = x->computing[i].token;
+		e.as.outcome.outcome = &lost;
+		espl__exec_outcome(x, &e);
+		i--;
+	}
+	x->timer = ESPL_NEVER;
+	x->cluster_dirty = 1;
+	x->cloud_waits = 1;
+	x->cloud_ready = 0;
+	espl__exec_why(x, ESPL_WHY_NODES);
+	x->place_why |= ESPL_WHY_NODES;
+	espl__exec_capacity(x);
+	/* What made it fail may have been mended; a deadline or a budget stays what it was. */
+	if (x->ending == ESPL__RUN_INTERRUPTED || x->ending == ESPL__RUN_FAILED) {
+		x->ending = 0;
+		x->ended = 0;
+		for (uint32_t i = 0; i < x->search_count; i++)
+			x->searches[i]->failures = x->searches[i]->tier->failures = 0;
+		x->top.failures = x->placer_failures = 0;
+		x->unused = 0;
+		espl__lease_records_reset(x);
+	}
+}
+
+static void
+shared(struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
+{
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial), "shares its GPU by %s%s%s",
+	    e->as.gpu.number == ESPL__SHARE_MPS ? "MPS" : "time slicing",
+	    e->as.gpu.text[0] != '\0' ? ": " : "", e->as.gpu.text);
+}
+
+static void
+memory(struct espl__exec *x, struct espl__trial *t, uint64_t bytes)
+{
+	if (bytes <= t->gpu_memory)
+		return;
+	t->gpu_memory = bytes;
+	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "uses %llu MiB of a GPU's memory",
+	    (unsigned long long)((bytes + (1u << 20) - 1) >> 20));
+	if (t->item == NULL)
+		return;
+	t->item->pub.gpu_memory_bytes = t->item->view.gpu_memory_bytes = bytes;
+	espl__item_changed(t->item, 0);
+}
+
+/* Whoever had a place there must go elsewhere; a node without a GPU left is set aside itself. */
+static void
+aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const char *why)
+{
+	if (gpu >= n->pub.gpu_count || n->gpus[gpu].pub.blocked)
+		return;
+	espl__exec_gpu_time(x);
+	espl__fleet_block(&x->fleet, n, gpu);
+	espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "GPU %u of node %llu is set aside: %s",
+	    (unsigned)gpu, (unsigned long long)n->pub.id, why);
+	for (uint32_t i = 0; i < x->gangs_count; i++) {
+		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
+		uint32_t k;
+
+		for (k = 0; k < item->target_count &&
+		     (item->target[k].node != n->pub.id || item->target[k].gpu != gpu);
+		     k++)
+			;
+		if (k == item->target_count)
+			continue;
+		item->pub.flags |= ESPL_ITEM_EVICTED;
+		espl__item_changed(item, ESPL_WHY_NODES);
+		espl__item_target(x, item, NULL, 0);
+	}
+	for (uint32_t i = 0; i < n->pub.gpu_count; i++)
+		if (!n->gpus[i].pub.blocked)
+			gpu = ESPL_ANY;
+	if (gpu != ESPL_ANY && (n->pub.flags & ESPL_NODE_QUARANTINED) == 0) {
+		espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
+		espl__exec_show_node(x, n, "quarantined");
+	}
+	x->cluster_dirty = 1;
+	espl__exec_why(x, ESPL_WHY_NODES);
+	x->place_why |= ESPL_WHY_NODES;
+}
+
+void
+espl__exec_gpu(struct espl__exec *x, const struct espl__event *e)
+{
+	int about_gang = e->as.gpu.what == ESPL__GPU_SHARED || e->as.gpu.what == ESPL__GPU_MEMORY;
+	struct espl__gang *g = about_gang ? espl__exec_gang(x, e->as.gpu.id) : NULL;
+	struct espl__machine *n = about_gang ? NULL : espl__machine_at(&x->fleet, e->as.gpu.id);
+
+	if (e->as.gpu.what == ESPL__GPU_SHARED && g != NULL)
+		shared(x, g, e);
+	else if (e->as.gpu.what == ESPL__GPU_MEMORY && g != NULL)
+		memory(x, g->trial, e->as.gpu.number);
+	else if (e->as.gpu.what == ESPL__GPU_FAULT && n != NULL)
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
+		    "GPU %llu of node %llu: %s; no trial is to blame",
+		    (unsigned long long)e->as.gpu.number, (unsigned long long)n->pub.id,
+		    e->as.gpu.text);
+	else if (e->as.gpu.what == ESPL__GPU_ASIDE && n != NULL && n->live)
+		aside(x, n, (uint32_t)e->as.gpu.number, e->as.gpu.text);
+}

@@ -1,0 +1,154 @@
+/* round_search.c - asks the algorithms. */
+#include "exec/answers.h"
+#include "exec/cluster.h"
+#include "exec/effects.h"
+#include "exec/round.h"
+#include "exec/searches.h"
+#include "exec/searches_plan.h"
+#include "exec/searches_trials.h"
+
+/* calls of next_group in one round: beyond it the algorithm goes in circles */
+#define ASKS_MAX 10000u
+
+/* Can the source still come by a checkpoint that it has not?  One at rest that lost it trains
+ * again. */
+static int
+will_save(struct espl__exec *x, struct espl__trial *source)
+{
+	if (source->gang != NULL || source->item != NULL || espl__clone_waits(source))
+		return 1;
+	if (!espl__exec_unsaved(source) || source->failures > source->search->config->trial.retries)
+		return 0;
+	espl__exec_train_again(x, source);
+	return 1;
+}
+
+/* What became of the waiting clones' sources: called when trials and checkpoints may have changed.
+ * The end of one that cannot begin is told to the algorithm, which may stop others: so from the
+ * start again after each. */
+espl_status
+espl__clones_look(struct espl__search *s, struct espl__diag *diag)
+{
+	struct espl__exec *x = s->exec;
+	espl_status status = ESPL_OK;
+
+	for (uint32_t i = 0; i < s->waiter_count && status == ESPL_OK && x->ending == 0;) {
+		struct espl__waiter w = s->waiters[i];
+		struct espl__trial *source = espl__trial_at(&s->trials, w.trial->source);
+		uint64_t kept = source->pub.checkpoint;
+
+		if ((kept == 0 || kept < w.wanted) && will_save(x, source)) {
+			i++;
+			continue;
+		}
+		if (kept == 0 || kept >= w.trial->pub.budget) {
+			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w.trial),
+			    "cannot begin: nothing of trial %llu that it could train on from is "
+			    "kept",
+			    (unsigned long long)source->pub.id);
+			status = espl__exec_trial_over(x, w.trial, ESPL_END_FAILED, diag);
+			i = 0;
+			continue;
+		}
+		espl__clone_gone(w.trial);
+		espl__clone_let_in(x, w.trial, kept, &w);
+		espl__exec_show(x, w.trial);
+	}
+	return status;
+}
+
+/* ---- asking ------------------------------------------------------------------------------- */
+
+/* Trials that could be started at once beyond those that run or wait. */
+static uint32_t
+want(const struct espl__search *s)
+{
+	const struct espl__exec *x = s->exec;
+	uint64_t gpus = 0, places, active = s->trials.running + s->trials.waiting;
+	const struct espl__trial_config *c = &s->config->trial;
+
+	for (uint32_t i = 0; i < x->fleet.offer_count; i++)
+		gpus += (uint64_t)x->fleet.targets[i] * x->fleet.offers[i]->gpus;
+	if (gpus == 0)
+		gpus = espl__exec_potential(x);
+	if (x->config->pool && gpus > s->config->gpus_limit)
+		gpus = s->config->gpus_limit;
+	places = c->gpus_min == 1 ? gpus * c->packing_max : gpus / c->gpus_min;
+	if (places <= active)
+		return 0;
+	return places - active > UINT32_MAX - 1 ? UINT32_MAX - 1 : (uint32_t)(places - active);
+}
+
+static espl_status
+ask(struct espl__search *s, uint32_t why, uint64_t group, struct espl__diag *diag)
+{
+	struct espl__exec *x = s->exec;
+	struct espl_search_view view = ESPL_INIT(struct espl_search_view);
+	struct espl__diag reason = ESPL__DIAG_INIT;
+	struct espl__reader answer;
+	espl_status status;
+	uint64_t potential = espl__exec_potential(x);
+
+	view.want = want(s);
+	view.why = why | (view.want > 0 ? ESPL_ASK_CAPACITY : 0);
+	view.now = x->now;
+	view.group = group;
+	view.trials = s->trials.trials.count;
+	view.running = (uint32_t)s->trials.running;
+	view.waiting = (uint32_t)s->trials.waiting;
+	view.gpus = x->fleet.gpus_held;
+	view.gpus_max = potential > UINT32_MAX ? UINT32_MAX : (uint32_t)potential;
+	view.outcomes = s->outcomes.list;
+	view.outcome_count = s->outcomes.count;
+	espl__exec_turn(x, s);
+	status = espl__call_next_group(&x->caller, s->algorithm, &view, &reason);
+	s->outcomes.count = 0;
+	status = espl__exec_answer(x, s, s->algorithm, status, &reason, &answer, diag);
+	espl__arena_free(&s->outcomes.arena);
+	return status == ESPL_OK ? espl__exec_apply_search(x, s, &answer, diag) : status;
+}
+
+static espl_status
+search_on(struct espl__search *s, struct espl__diag *diag)
+{
+	struct espl__exec *x = s->exec;
+	espl_status status = espl__clones_look(s, diag);
+	uint32_t asks = 0;
+
+	while (status == ESPL_OK && x->ending == 0 && !s->finished) {
+		struct espl__trial_group *g = espl__exec_group_over(s);
+		uint32_t why = s->why;
+
+		if (g == NULL && why == 0)
+			break;
+		if (++asks > ASKS_MAX) {
+			espl__search_wind_up(s, ESPL__RUN_FAILED,
+			    "%s begins groups without trials for ever", s->algorithm->who);
+			break;
+		}
+		s->why = 0;
+		if (g != NULL) {
+			g->told = 1;
+			espl__group_show(s, g, 1);
+			why |= ESPL_ASK_GROUP;
+		}
+		status = ask(s, why, g != NULL ? g->id : ESPL_NONE, diag);
+		if (status == ESPL_OK)
+			status = espl__clones_look(s, diag);
+	}
+	return status;
+}
+
+espl_status
+espl__exec_search(struct espl__exec *x, struct espl__diag *diag)
+{
+	espl_status status = ESPL_OK;
+
+	if (!x->cloud_ready)
+		return ESPL_OK;
+	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK; i++)
+		if (x->searches[i]->algorithm != NULL && x->searches[i]->planned &&
+		    x->searches[i]->come)
+			status = search_on(x->searches[i], diag);
+	return status;
+}

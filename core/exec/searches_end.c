@@ -1,0 +1,303 @@
+/* searches_end.c - when a search is over, and winding it up. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/effects.h"
+#include "exec/gangs.h"
+#include "exec/items.h"
+#include "exec/searches.h"
+#include "exec/searches_trials.h"
+
+/* ---- up to the targets, down to the targets ----------------------------------------------- */
+
+int
+espl__exec_needs_no_nodes(const struct espl__exec *x)
+{
+	return x->ending != 0 || espl__exec_idle(x);
+}
+
+/* Its trials stop where they are; their processes may save. */
+void
+espl__trial_stop(struct espl__exec *x, struct espl__trial *t)
+{
+	if (t->item != NULL)
+		espl__item_free(x, t->item);
+	t->item = NULL;
+	t->verdict = 0;
+	if (t->gang != NULL) {
+		t->gang->over = 1;
+		espl__exec_kill(x, t->gang, t->search->config->trial.grace, NULL);
+	}
+	espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
+	if (t->search->jobs != NULL)
+		espl__job_ended(t);
+	espl__exec_collect_later(x, t);
+	espl__exec_show(x, t);
+}
+
+static void
+stop_all(struct espl__search *s)
+{
+	struct espl__exec *x = s->exec;
+	const struct espl__tier *tier = s->tier;
+
+	for (uint32_t i = 0; i < s->waiter_count; i++)
+		espl__trial_stop(x, s->waiters[i].trial);
+	s->waiter_count = 0;
+	for (uint64_t i = tier->items_from + tier->items_count; i > tier->items_from; i--) {
+		struct espl__item *item = (struct espl__item *)(uintptr_t)tier->items[i - 1];
+
+		if (item->trial == NULL || item->trial->search != s)
+			continue;
+		espl__trial_stop(x, item->trial);
+		i = tier->items_from + tier->items_count + 1; /* the list has moved */
+	}
+}
+
+void
+espl__search_wind_up(struct espl__search *s, enum espl__run_end how, const char *format, ...)
+{
+	struct espl__exec *x = s->exec;
+	char text[512];
+	va_list list;
+
+	va_start(list, format);
+	(void)vsnprintf(text, sizeof text, format, list);
+	va_end(list);
+	if (!x->config->pool) {
+		espl__exec_wind_up(x, how, "%s", text);
+		return;
+	}
+	if (s->ending != 0 || s->over)
+		return;
+	s->ending = how;
+	s->end_text = espl__strdup(text);
+	s->finished = 1;
+	s->wake_at = s->barrier_at = ESPL_NEVER;
+	if (how == ESPL__RUN_FAILED)
+		espl__exec_warn(x, ESPL_ABOUT_RUN, 0, "experiment '%s' failed: %s", s->config->name,
+		    text);
+	else
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' ends: %s", s->config->name,
+		    text);
+	stop_all(s);
+	espl__exec_show_search(s);
+}
+
+/* Every trial that was given the largest budget has failed: 1, and that budget. */
+static int
+largest_budget_failed(const struct espl__search *s, uint64_t *budget)
+{
+	int good = 1;
+
+	*budget = 0;
+	for (uint64_t i = 0; i < s->trials.trials.count && s->failed > 0; i++) {
+		const struct espl__trial *t = espl__trial_at(&s->trials, i);
+
+		if (t->pub.budget > *budget)
+			good = 0;
+		if (t->pub.budget >= *budget)
+			good |= t->pub.state != ESPL_TRIAL_FAILED;
+		*budget = t->pub.budget > *budget ? t->pub.budget : *budget;
+	}
+	return !good;
+}
+
+int
+espl__search_came_to_nothing(const struct espl__search *s, char *why, size_t room)
+{
+	uint64_t budget;
+
+	if (s->best == ESPL_NONE)
+		(void)snprintf(why, room, "no trial reported a number as its '%.100s'",
+		    s->config->metric);
+	else if (largest_budget_failed(s, &budget))
+		(void)snprintf(why, room, "every trial that was to train %llu iteration%s failed",
+		    (unsigned long long)budget, budget == 1 ? "" : "s");
+	else
+		return 0;
+	return 1;
+}
+
+void
+espl__search_closed(struct espl__search *s)
+{
+	struct espl__exec *x = s->exec;
+	char why[200];
+
+	s->over = 1;
+	s->ended = x->now;
+	espl__search_settle(s);
+	if (s->ending == 0 && s->jobs == NULL && espl__search_came_to_nothing(s, why, sizeof why)) {
+		s->ending = ESPL__RUN_FAILED;
+		s->end_text = espl__strdup(why);
+	} else if (s->ending == 0) {
+		s->ending = ESPL__RUN_DONE;
+	}
+	if (s->jobs == NULL)
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' is over", s->config->name);
+	espl__exec_show_search(s);
+}
+
+/* ---- all of them -------------------------------------------------------------------------- */
+
+uint32_t
+espl__searches_open(const struct espl__exec *x)
+{
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < x->search_count; i++)
+		open += x->searches[i]->ending == 0;
+	return open;
+}
+
+int
+espl__exec_idle(const struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++)
+		if (!espl__search_idle(x->searches[i]))
+			return 0;
+	return 1;
+}
+
+int
+espl__exec_to_come(const struct espl__exec *x)
+{
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		const struct espl__search *s = x->searches[i];
+
+		if (!s->over && (!s->come || (s->jobs != NULL && !s->finished)))
+			return 1;
+	}
+	return 0;
+}
+
+espl_time
+espl__search_next(const struct espl__exec *x)
+{
+	espl_time at = ESPL_NEVER;
+
+	for (uint32_t i = 0; i < x->search_count; i++) {
+		const struct espl__search *s = x->searches[i];
+
+		at = s->wake_at < at ? s->wake_at : at;
+		at = s->barrier_at < at ? s->barrier_at : at;
+	}
+	return at;
+}
+
+static int
+is_limited(const struct espl__search *s)
+{
+	return s->come && s->algorithm != NULL && s->ending == 0 && !espl__search_idle(s);
+}
+
+void
+espl__search_alarms(struct espl__exec *x)
+{
+	for (uint32_t i = 0; x->config->pool && i < x->search_count; i++) {
+		struct espl__search *s = x->searches[i];
+
+		if (!is_limited(s))
+			continue;
+		if (x->now > s->experiment.deadline)
+			espl__search_wind_up(s, ESPL__RUN_DEADLINE, "its deadline is reached");
+		else if (s->experiment.spent >= s->experiment.budget)
+			espl__search_wind_up(s, ESPL__RUN_BUDGET, "its budget is spent");
+	}
+}
+
+/* Nobody's share can grow faster than what the whole cluster costs. */
+espl_time
+espl__search_limits_at(const struct espl__exec *x)
+{
+	espl_time at = ESPL_NEVER;
+
+	for (uint32_t i = 0; x->config->pool && i < x->search_count; i++) {
+		const struct espl__search *s = x->searches[i];
+		double rate, left;
+
+		if (!is_limited(s) || x->ending != 0)
+			continue;
+		if (s->experiment.deadline != ESPL_NEVER && s->experiment.deadline + 1 < at)
+			at = s->experiment.deadline + 1;
+		rate = s->experiment.budget != INT64_MAX ? espl__ledger_rate(x->ledger) : 0;
+		left = (double)(s->experiment.budget - s->experiment.spent);
+		if (rate > 0 && left / rate < 1e9) {
+			espl_time then =
+			    x->now + ESPL_SECOND + (espl_time)(left > 0 ? left / rate * 1e9 : 0);
+			at = then < at ? then : at;
+		}
+	}
+	return at;
+}
+
+enum espl__run_end
+espl__exec_cut(const struct espl__exec *x)
+{
+	return x->ended && (x->ending == ESPL__RUN_DEADLINE || x->ending == ESPL__RUN_BUDGET)
+	    ? x->ending
+	    : 0;
+}
+
+int
+espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__search_summary *to)
+{
+	const struct espl__search *s = number < x->search_count ? x->searches[number] : NULL;
+	enum espl__run_end cut = espl__exec_cut(x);
+
+	memset(to, 0, sizeof *to);
+	if (s == NULL || s->jobs != NULL)
+		return 0;
+	to->name = s->config->name;
+	to->metric = s->config->metric;
+	to->maximize = s->config->maximize;
+	to->text = s->end_text;
+	to->how = s->over ? s->ending : 0;
+	/* it ended with the pool, if not by its own limits at the same time */
+	if (cut != 0 && !s->over) {
+		to->how = s->ending != 0 ? s->ending : cut;
+		to->text = s->ending != 0       ? s->end_text
+		    : cut == ESPL__RUN_DEADLINE ? "the pool's deadline is reached"
+						: "the pool's budget is spent";
+	}
+	to->come = s->come;
+	to->arrived = s->come ? s->experiment.arrived : ESPL_NEVER;
+	to->ended = cut != 0 && !s->over ? x->now : s->ended;
+	to->trials = s->trials.trials.count;
+	to->completed = s->trials.finished;
+	to->early = s->trials.early;
+	to->failed = s->failed;
+	to->running = s->trials.running;
+	to->waiting = s->trials.waiting;
+	to->best = s->best;
+	to->best_iteration = s->best_iteration;
+	to->best_loss = s->best_loss;
+	to->gpu_s = s->busy_gpu_s;
+	to->spent = s->experiment.spent;
+	for (const struct espl__gang *g = x->gang_first; g != NULL; g = g->next)
+		to->gpus += g->trial->search == s ? g->share.gpus : 0;
+	return 1;
+}
+
+void
+espl__exec_show_search(const struct espl__search *s)
+{
+	struct espl__exec *x = s->exec;
+	struct espl__search_summary sum;
+
+	if (x->setup.observers == NULL || !x->config->pool ||
+	    !espl__exec_search_sum(x, s->number, &sum))
+		return;
+	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
+		if (o->experiment != NULL)
+			o->experiment(o->ctx, x->now, s->number, &sum);
+}
+
+int
+espl__search_idle(const struct espl__search *s)
+{
+	return s->over ||
+	    (s->finished && s->trials.running + s->trials.waiting == 0 && s->waiter_count == 0);
+}

@@ -1,0 +1,203 @@
+/* searches_services.c - what policies may ask of the host: the model, computations, first points.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "exec/effects.h"
+#include "exec/items.h"
+#include "exec/searches_plan.h"
+
+void
+espl__exec_outcome(struct espl__exec *x, const struct espl__event *e)
+{
+	const struct espl_outcome *in = e->as.outcome.outcome;
+
+	for (uint32_t i = 0; i < x->computing_count; i++) {
+		struct espl__search *s = x->computing[i].search;
+		struct espl__tier *tier = x->computing[i].tier;
+		struct espl__outcomes *to = s != NULL ? &s->outcomes : &tier->outcomes;
+		struct espl_outcome *o;
+
+		if (x->computing[i].token != in->token)
+			continue;
+		x->computing[i] = x->computing[--x->computing_count];
+		o = espl__arena_alloc(&to->arena, sizeof *o);
+		*o = *in;
+		if (in->output_size > 0) {
+			void *copy = espl__arena_alloc(&to->arena, (size_t)in->output_size);
+			memcpy(copy, in->output, (size_t)in->output_size);
+			o->output = copy;
+		}
+		ESPL__GROW(to->list, to->cap, to->count + 1);
+		to->list[to->count++] = o;
+		if (s != NULL)
+			s->why |= ESPL_ASK_OUTCOME;
+		else
+			tier->why |= ESPL_WHY_OUTCOME;
+		return;
+	}
+}
+
+void
+espl__exec_submit(struct espl__exec *x, struct espl__search *search, struct espl__tier *tier,
+    uint64_t token)
+{
+	for (uint32_t i = 0; i < x->caller.submitted_count; i++) {
+		struct espl__submission *s = &x->caller.submitted[i];
+		struct espl_compute_request *copy;
+		struct espl__effect *e;
+		void *input;
+
+		if (s->token != token)
+			continue;
+		ESPL__GROW(x->computing, x->computing_cap, x->computing_count + 1);
+		x->computing[x->computing_count++] =
+		    (struct espl__pending_compute){ token, search, tier };
+		copy = espl__arena_alloc(&x->ops_arena, sizeof *copy);
+		*copy = s->request;
+		input = espl__arena_alloc(&x->ops_arena, (size_t)copy->input_size + 1);
+		memcpy(input, s->request.input, (size_t)copy->input_size);
+		copy->input = input;
+		e = espl__exec_effect(x, ESPL__FX_COMPUTE);
+		e->as.compute.token = token;
+		e->as.compute.request = copy;
+		e->as.compute.config = search != NULL ? search->config
+		    : tier->inner != NULL             ? espl__inner_search(tier->inner)->config
+						      : x->config;
+		e->as.compute.kind = search != NULL ? ESPL_ALGORITHM : ESPL_ALLOCATOR;
+	}
+}
+
+/* ---- the execution model, for allocators -------------------------------------------------- */
+
+static const struct espl_model *
+model_of(const struct espl_model *m, uint64_t experiment)
+{
+	const struct espl__exec *x = m->ctx;
+
+	return experiment < x->search_count && x->searches[experiment]->algorithm != NULL
+	    ? &x->searches[experiment]->model.pub
+	    : NULL;
+}
+
+static espl_status
+speed(const struct espl_model *m, const struct espl_speed_query *q, struct espl_speed *out)
+{
+	const struct espl_model *of = model_of(m, q->experiment);
+
+	return of != NULL ? of->speed(of, q, out) : ESPL_E_UNKNOWN;
+}
+
+static espl_status
+overheads(const struct espl_model *m, uint64_t experiment, uint32_t offer,
+    struct espl_overheads *out)
+{
+	const struct espl_model *of = model_of(m, experiment);
+
+	return of != NULL ? of->overheads(of, experiment, offer, out) : ESPL_E_UNKNOWN;
+}
+
+static espl_status
+stage(const struct espl_model *m, const struct espl_stage_query *q, struct espl_cell *cells)
+{
+	const struct espl_model *of = model_of(m, q->experiment);
+
+	return of != NULL ? of->stage(of, q, cells) : ESPL_E_UNKNOWN;
+}
+
+static espl_status
+predict(const struct espl_model *m, const struct espl_plan *plan, const struct espl_predict *how,
+    struct espl_prediction *out, struct espl_error *error)
+{
+	const struct espl_model *of = model_of(m, how->experiment);
+
+	return of != NULL ? of->predict(of, plan, how, out, error) : ESPL_E_UNSUPPORTED;
+}
+
+void
+espl__exec_model_init(struct espl__exec *x)
+{
+	x->model = (struct espl_model){ .size = (uint32_t)sizeof x->model,
+		.ctx = x,
+		.speed = speed,
+		.overheads = overheads,
+		.stage = stage,
+		.predict = predict };
+}
+
+static espl_status
+submit(const struct espl_compute *c, const struct espl_compute_request *request, uint64_t *token,
+    struct espl_error *error)
+{
+	struct espl__exec *x = c->ctx;
+	struct espl__diag diag = ESPL__DIAG_INIT;
+	espl_status status = espl__caller_submit(&x->caller, request, token, &diag);
+
+	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
+		error->status = status;
+		(void)snprintf(error->text, sizeof error->text, "%.200s", diag.text);
+	}
+	return status;
+}
+
+static void
+cancel(const struct espl_compute *c, uint64_t token)
+{
+	struct espl__exec *x = c->ctx;
+
+	for (uint32_t i = 0; i < x->computing_count; i++)
+		if (x->computing[i].token == token) {
+			x->computing[i] = x->computing[--x->computing_count];
+			return;
+		}
+}
+
+void
+espl__exec_compute_init(struct espl__exec *x)
+{
+	x->compute.size = (uint32_t)sizeof x->compute;
+	x->compute.ctx = x;
+	x->compute.submit = submit;
+	x->compute.cancel = cancel;
+}
+
+const void *
+espl__exec_service(void *ctx, struct espl__instance *i, const char *id)
+{
+	struct espl__exec *x = ctx;
+
+	if (i->plugin->desc->kind != ESPL_ALLOCATOR)
+		return NULL;
+	if (strcmp(id, ESPL_COMPUTE) == 0)
+		return &x->compute;
+	if (strcmp(id, ESPL_MODEL) == 0)
+		return x->config->pool ? &x->model : &x->searches[0]->model.pub;
+	return NULL;
+}
+
+const void *
+espl__search_service(void *ctx, struct espl__instance *i, const char *id)
+{
+	struct espl__search *s = ctx;
+
+	if (strcmp(id, ESPL_COMPUTE) == 0)
+		return &s->exec->compute;
+	if (strcmp(id, ESPL_MODEL) == 0)
+		return &s->model.pub;
+	if (i->plugin->desc->kind != ESPL_ALGORITHM)
+		return NULL;
+	if (strcmp(id, ESPL_SPACE) == 0)
+		return espl__space_view(s->space);
+	if (strcmp(id, ESPL_EXPERIMENT) == 0)
+		return &s->experiment;
+	if (strcmp(id, ESPL_FIRST) == 0)
+		return &s->first_service;
+	if (strcmp(id, ESPL_HISTORY) == 0) {
+		if (s->history == NULL)
+			s->history = espl__history_new(&s->trials, s->earlier);
+		espl__history_first(s->history, s->first, s->first_count);
+		i->wants_history = 1;
+		return espl__history_view(s->history);
+	}
+	return NULL;
+}
