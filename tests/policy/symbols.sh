@@ -46,12 +46,12 @@ report 'a layer names nothing of a layer above it' "$(
 	below node/comm core/base
 	below node/agent node/store node/wire.o node/.libs/wire.o core/base
 	below node node core
-	below sdk/check core
+	below sdk/check sdk/testkit core
 	below driver/input core/base core/config core/model
 	below driver/sim driver/input driver/compute.o driver/.libs/compute.o core
 	below driver/real driver/compute.o driver/.libs/compute.o node/wire.o node/.libs/wire.o core
 	below driver/report driver/input core
-	below driver driver sdk/check node/wire.o node/.libs/wire.o core)"
+	below driver sdk/check node/wire.o node/.libs/wire.o core)"
 
 loadable=$(find plugins -path '*/.libs/*.so' -type f | LC_ALL=C sort)
 report 'a plugin file exports its descriptor alone' "$(
