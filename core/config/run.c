@@ -48,14 +48,6 @@ refuse_node(const struct espl__node *node, struct espl__diag *diag, const char *
 	return espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "%s", text);
 }
 
-char *
-espl__run_path(const struct espl__run_config *config, const char *path)
-{
-	if (path[0] == '/')
-		return espl__strdup(path);
-	return espl__format("%s/%s", config->directory, path);
-}
-
 /* ---- the top level ----------------------------------------------------------------- */
 
 static const char *const top_names[] = {
@@ -152,27 +144,6 @@ read_first(struct espl__run_config *config, const struct espl__node *group, stru
 			return refuse_node(first->children[i], diag,
 			    "experiment: each configuration of 'first' must be a group");
 	return ESPL_OK;
-}
-
-espl_status
-espl__run_check_name(const struct espl__values *values, uint32_t option, const char *who,
-    struct espl__diag *diag)
-{
-	const char *name = value_of(values, option)->as.s;
-	espl_status status = ESPL_OK;
-
-	if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL || strlen(name) > 128) {
-		status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
-		    value_of(values, option)->line, "%s: 'name' must be able to name a folder",
-		    who);
-		espl__hint(diag, "at most 128 bytes, no '/', and it does not begin with a dot");
-	}
-	for (const char *c = name; status == ESPL_OK && *c != '\0'; c++)
-		if ((unsigned char)*c < 0x20 || *c == 0x7f)
-			status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
-			    value_of(values, option)->line, "%s: 'name' holds a control character",
-			    who);
-	return status;
 }
 
 static espl_status

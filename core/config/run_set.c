@@ -1,8 +1,11 @@
-/* run_set.c - applies --set, removes values for check, and recognizes files that are not a
- * configuration. */
+/* run_set.c - applies --set, removes values for check, resolves paths and checks names, and
+ * recognizes files that are not a configuration. */
 #include <string.h>
 
+#include "base/mem.h"
+#include "base/text.h"
 #include "config/run.h"
+#include "config/run_groups.h"
 
 /* What is wrong with its first settings may be that it is another kind of file. */
 void
@@ -32,4 +35,33 @@ espl__run_set(struct espl__tree *tree, const char *text, struct espl__diag *diag
 		*dot = '\0';
 	espl__tree_drop(tree, dot != NULL ? group : NULL, dot != NULL ? dot + 1 : group);
 	return ESPL_OK;
+}
+
+char *
+espl__run_path(const struct espl__run_config *config, const char *path)
+{
+	if (path[0] == '/')
+		return espl__strdup(path);
+	return espl__format("%s/%s", config->directory, path);
+}
+
+espl_status
+espl__run_check_name(const struct espl__values *values, uint32_t option, const char *who,
+    struct espl__diag *diag)
+{
+	const char *name = values->config.values[option].as.s;
+	espl_status status = ESPL_OK;
+
+	if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL || strlen(name) > 128) {
+		status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
+		    values->config.values[option].line, "%s: 'name' must be able to name a folder",
+		    who);
+		espl__hint(diag, "at most 128 bytes, no '/', and it does not begin with a dot");
+	}
+	for (const char *c = name; status == ESPL_OK && *c != '\0'; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
+			    values->config.values[option].line,
+			    "%s: 'name' holds a control character", who);
+	return status;
 }

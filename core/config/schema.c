@@ -10,13 +10,6 @@
 #include "base/text.h"
 #include "config/schema_value.h"
 
-const struct espl_option *
-espl__option_at(const struct espl_option *options, uint32_t stride, uint32_t i)
-{
-	return (
-	    const struct espl_option *)(const void *)((const char *)options + (size_t)stride * i);
-}
-
 /* ---- resolving --------------------------------------------------------------------- */
 
 struct resolve {

@@ -541,3 +541,10 @@ espl__value_of_text(const struct espl__value_by *by, const char *text, int limit
 	}
 	return status;
 }
+
+const struct espl_option *
+espl__option_at(const struct espl_option *options, uint32_t stride, uint32_t i)
+{
+	return (
+	    const struct espl_option *)(const void *)((const char *)options + (size_t)stride * i);
+}

@@ -176,3 +176,13 @@ espl__terms_free(struct espl__terms *terms)
 	free(terms->froms);
 	free(terms->means);
 }
+
+uint32_t
+espl__samples_for(const struct espl__forecast *f, uint64_t draws_each)
+{
+	uint32_t samples = f->samples;
+
+	while (samples > ESPL__SAMPLES_MIN && samples * draws_each > ESPL__DRAWS_MAX)
+		samples /= 2;
+	return samples;
+}

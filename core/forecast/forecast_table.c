@@ -10,16 +10,6 @@
 
 enum { TRAIN, AGAIN, START, RESTORE, SAVE, SYNC, PARTS = 64 }; /* streams of a stage */
 
-uint32_t
-espl__samples_for(const struct espl__forecast *f, uint64_t draws_each)
-{
-	uint32_t samples = f->samples;
-
-	while (samples > ESPL__SAMPLES_MIN && samples * draws_each > ESPL__DRAWS_MAX)
-		samples /= 2;
-	return samples;
-}
-
 /* ---- stages -------------------------------------------------------------------------- */
 
 /* Adds draws of `count` trials from `first` on to [samples][trials], made where it is NULL; nothing

@@ -5,7 +5,9 @@
  */
 #include "policy/call.h"
 
+#include <math.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -396,4 +398,42 @@ espl__call_place(struct espl__caller *c, struct espl__instance *i,
 	    view->now / ESPL_SECOND);
 	return espl__call_end(&p.call, began, ops->place(i->self, view, &p.sink, &error), &error,
 	    diag);
+}
+
+static int
+well_formed(const struct espl_plan *plan)
+{
+	if (plan == NULL || plan->stage_count == 0 || plan->stage_count > 1000000 ||
+	    plan->stages == NULL)
+		return 0;
+	for (uint32_t i = 0; i < plan->stage_count; i++)
+		if (plan->stages[i] == NULL || plan->stages[i]->gpus == 0)
+			return 0;
+	return 1;
+}
+
+espl_status
+espl__call_take_plan(struct espl__call *call, uint64_t experiment, const struct espl_plan *plan,
+    int from_now)
+{
+	struct espl__caller *c = call->caller;
+	struct espl__diag why = ESPL__DIAG_INIT;
+	struct espl__op op = { .type = ESPL__OP_PLAN };
+	espl_status status;
+
+	if (!well_formed(plan))
+		return espl__call_refuse(call, "a plan without stages, or a stage without GPUs");
+	status = c->judge != NULL ? c->judge(c->judge_ctx, plan, from_now, &why) : ESPL_OK;
+	if (status != ESPL_OK) {
+		(void)espl__call_refuse(call, "%s", why.text);
+		return ESPL_E_REJECTED;
+	}
+	op.as.plan.experiment = experiment;
+	memcpy(&op.as.plan.plan, plan, offsetof(struct espl_plan, effort));
+	if (plan->size >= sizeof *plan)
+		op.as.plan.plan.effort = plan->effort;
+	else
+		op.as.plan.plan.flags &= ~ESPL_PLAN_EFFORT;
+	espl__call_record(call, &op);
+	return ESPL_OK;
 }

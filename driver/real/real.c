@@ -27,31 +27,6 @@ real_of(struct espl__world *world)
 	return (struct espl__real *)(void *)world;
 }
 
-struct espl__event *
-espl__real_event(struct espl__real *real, enum espl__event_type type)
-{
-	struct espl__batch *batch = &real->batch[real->filling];
-	struct espl__event *event;
-
-	ESPL__GROW(batch->list, batch->cap, batch->count + 1);
-	event = &batch->list[batch->count++];
-	memset(event, 0, sizeof *event);
-	event->type = type;
-	return event;
-}
-
-struct espl__arena *
-espl__real_arena(struct espl__real *real)
-{
-	return &real->batch[real->filling].arena;
-}
-
-espl_time
-espl__real_clock(const struct espl__real *real)
-{
-	return real->base + (espl__tick() - real->base_tick);
-}
-
 static void
 on_timer(uv_timer_t *timer)
 {
@@ -431,6 +406,14 @@ init_loop(struct espl__real *real, struct espl__diag *diag)
 	return ESPL_OK;
 }
 
+static const struct espl__agent_events agent_events = {
+	.started = espl__real_gangs_agent,
+	.hello = espl__real_lease_hello,
+	.gone = espl__real_lease_agent_gone,
+	.gpu = espl__real_gpu_message,
+	.gang = espl__real_gang_message,
+};
+
 espl_status
 espl__world_real(const struct espl__run_config *config, const struct espl__space *space,
     const char *dir, uint64_t token, struct espl__world **out, struct espl__diag *diag)
@@ -439,6 +422,7 @@ espl__world_real(const struct espl__run_config *config, const struct espl__space
 	espl_status status;
 
 	real->world.ops = &real_ops;
+	real->agent_events = &agent_events;
 	real->config = config;
 	real->own = (struct espl__search_setup){ .config = config, .space = space };
 	real->dir = espl__strdup(dir);

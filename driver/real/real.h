@@ -145,12 +145,30 @@ struct espl__batch {
 };
 struct espl__compute_job;
 
+struct espl__start_plan {
+	struct espl__start start;       /* what all parts have in common */
+	struct espl__start_rank *ranks; /* of all parts, part after part */
+	struct espl__buf params;
+	int begun; /* a port was asked for */
+};
+/* What the channel of an agent brings to those above it. */
+struct espl__agent_events {
+	void (*started)(struct espl__real *); /* it runs: gangs that wait for it begin */
+	void (*hello)(struct espl__real *, struct espl__rlease *);
+	void (*gone)(struct espl__real *, struct espl__rlease *, const struct espl__ragent *);
+	/* 0: read; -1: it cannot be */
+	int (*gpu)(struct espl__real *, const struct espl__rlease *, struct espl__reader *);
+	int (
+	    *gang)(struct espl__real *, struct espl__rlease *, uint8_t type, struct espl__reader *);
+};
+
 struct espl__offer_name {
 	char *name, *market;
 };
 
 struct espl__real {
 	struct espl__world world; /* first */
+	const struct espl__agent_events *agent_events;
 	const struct espl__run_config *config;
 	struct espl__search_setup own; /* of an ordinary run */
 	char *dir;
@@ -258,6 +276,7 @@ void espl__real_start_fill(struct espl__real *, const struct espl__rgang *,
     struct espl__buf *params);
 void espl__real_send_starts(struct espl__real *, struct espl__rgang *, uint32_t port);
 void espl__real_plan_free(struct espl__rgang *);
+void espl__real_gang_free(struct espl__real *, struct espl__rgang *);
 struct espl__ragent *espl__real_part_agent(const struct espl__real *,
     const struct espl__part *); /* NULL: none that works */
 struct espl__rgang *espl__real_gang(const struct espl__real *, uint64_t id);
@@ -267,6 +286,8 @@ int espl__real_gang_message(struct espl__real *, struct espl__rlease *, uint8_t 
 void espl__real_gangs_lost(struct espl__real *, uint64_t lease); /* all its processes are gone */
 void espl__real_gang_finish(struct espl__real *, struct espl__rgang *); /* EV_ENDED; frees it */
 void espl__real_gang_kill_parts(struct espl__real *, struct espl__rgang *, uint64_t grace_ms);
+/* The gang is ended unless it leaves within the span. */
+void espl__real_stay_at_most(struct espl__rgang *, espl_span);
 void espl__real_leave_soon(struct espl__rgang *);
 void espl__real_gang_break(struct espl__real *, struct espl__rgang *, const char *format, ...)
     ESPL_PRINTF(3, 4);

@@ -27,7 +27,7 @@ agent_closed(uv_handle_t *handle)
 
 	if (--agent->handles > 0)
 		return;
-	espl__real_lease_agent_gone(agent->real, agent->lease, agent);
+	agent->real->agent_events->gone(agent->real, agent->lease, agent);
 	espl__buf_free(&agent->in);
 	espl__buf_free(&agent->out);
 	espl__buf_free(&agent->flight);
@@ -133,7 +133,7 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 	agent->state = ESPL__AGENT_READY;
 	agent->deadline = 0;
 	agent->said[0] = '\0'; /* it has nothing to do with what may come */
-	espl__real_lease_hello(agent->real, agent->lease);
+	agent->real->agent_events->hello(agent->real, agent->lease);
 	return 0;
 }
 
@@ -163,8 +163,9 @@ take_frame(struct espl__ragent *agent, uint8_t type, struct espl__reader *reader
 	switch (type) {
 	case ESPL__MSG_PONG: return 0;
 	case ESPL__MSG_LOG: return log_message(agent, reader);
-	case ESPL__MSG_GPU: return espl__real_gpu_message(agent->real, agent->lease, reader);
-	default: return espl__real_gang_message(agent->real, agent->lease, type, reader);
+	case ESPL__MSG_GPU:
+		return agent->real->agent_events->gpu(agent->real, agent->lease, reader);
+	default: return agent->real->agent_events->gang(agent->real, agent->lease, type, reader);
 	}
 }
 
@@ -545,7 +546,7 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 		(void)uv_read_start((uv_stream_t *)&agent->from, from_alloc, from_read);
 		(void)uv_read_start((uv_stream_t *)&agent->log, log_alloc, log_read);
 		say_hello(agent);
-		espl__real_gangs_agent(real);
+		real->agent_events->started(real);
 		flush(agent);
 	}
 	for (i = 0; i <= copy.argc; i++)

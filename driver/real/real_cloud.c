@@ -8,14 +8,6 @@
 #include "plugin/instance.h"
 #include "plugin/registry.h"
 
-void
-espl__real_enter(struct espl__real *real)
-{
-	if (real->begun)
-		real->env_now = espl__real_clock(real);
-	real->about.gpus_min = espl__exec_gpus_min(real->world.exec);
-}
-
 static void
 enter(void *ctx)
 {

@@ -204,3 +204,14 @@ espl__real_gang_verdict(struct espl__real *real, const struct espl__rgang *gang,
 		add_said(end, text, sizeof text);
 	fail(event, ESPL__END_FAILED, end->lease, text, arena);
 }
+
+void
+espl__real_gang_finish(struct espl__real *real, struct espl__rgang *gang)
+{
+	struct espl__event *event;
+
+	espl__real_gang_trouble(real, gang); /* before the end: nothing starts in between */
+	event = espl__real_event(real, ESPL__EV_ENDED);
+	espl__real_gang_verdict(real, gang, event);
+	espl__real_gang_free(real, gang);
+}

@@ -11,75 +11,17 @@
 #include "base/text.h"
 #include "base/tick.h"
 
-/* beyond the grace: for an agent to see the processes gone */
-#define KILL_LIMIT (60 * ESPL__REAL_SECOND)
-
-static void
-free_gang(struct espl__real *real, struct espl__rgang *gang)
-{
-	uint32_t i;
-
-	(void)espl__map_remove(&real->gang_map, gang->id);
-	for (i = 0; i < gang->part_count; i++)
-		(void)espl__map_remove(&real->gang_map, gang->parts[i].wing);
-	if (gang->prev != NULL)
-		gang->prev->next = gang->next;
-	else
-		real->gangs = gang->next;
-	if (gang->next != NULL)
-		gang->next->prev = gang->prev;
-	espl__real_plan_free(gang);
-	for (i = 0; i < gang->end_count; i++) {
-		free(gang->ends[i].text);
-		free(gang->ends[i].said);
-	}
-	free(gang->ends);
-	free(gang->parts);
-	free(gang->members);
-	free(gang->coming);
-	free(gang->broken);
-	espl__buf_free(&gang->held);
-	free(gang);
-}
-
 void
 espl__real_gangs_free(struct espl__real *real)
 {
 	while (real->gangs != NULL)
-		free_gang(real, real->gangs);
+		espl__real_gang_free(real, real->gangs);
 	espl__map_free(&real->gang_map);
 	espl__real_kinds_free(real);
 	free(real->told);
 }
 
-struct espl__rgang *
-espl__real_gang(const struct espl__real *real, uint64_t id)
-{
-	return espl__map_get(&real->gang_map, id);
-}
-
-struct espl__ragent *
-espl__real_part_agent(const struct espl__real *real, const struct espl__part *part)
-{
-	struct espl__rlease *lease = espl__real_lease(real, part->lease);
-
-	if (lease == NULL || lease->agent == NULL || lease->agent->state >= ESPL__AGENT_CLOSING)
-		return NULL;
-	return lease->agent;
-}
-
 /* ---- the end ---- */
-
-void
-espl__real_gang_finish(struct espl__real *real, struct espl__rgang *gang)
-{
-	struct espl__event *event;
-
-	espl__real_gang_trouble(real, gang); /* before the end: nothing starts in between */
-	event = espl__real_event(real, ESPL__EV_ENDED);
-	espl__real_gang_verdict(real, gang, event);
-	free_gang(real, gang);
-}
 
 /* One more part is gone; the rest of a gang without it is ended too.  May free the gang. */
 static void
@@ -125,43 +67,6 @@ espl__real_gangs_lost(struct espl__real *real, uint64_t lease)
 
 /* ---- orders ---- */
 
-/* A line for rank 0, wherever it is. */
-void
-espl__real_tell(struct espl__real *real, const struct espl__rgang *gang, const char *text)
-{
-	const struct espl__part *part = &gang->parts[gang->members[0].part];
-	struct espl__ragent *agent = espl__real_part_agent(real, part);
-	struct espl__buf payload = { NULL, 0, 0 };
-
-	if (agent == NULL || part->ended)
-		return;
-	espl__put_v64(&payload, part->wing);
-	espl__put_str(&payload, text);
-	espl__agent_send(agent, ESPL__MSG_REPLY, &payload);
-	espl__buf_free(&payload);
-}
-
-void
-espl__real_say(struct espl__real *real, struct espl__rgang *gang, enum espl__directive directive,
-    uint64_t budget)
-{
-	char text[40];
-
-	switch (directive) {
-	case ESPL__CHECKPOINT: (void)snprintf(text, sizeof text, "checkpoint"); break;
-	case ESPL__PAUSE: (void)snprintf(text, sizeof text, "pause"); break;
-	case ESPL__STOP: (void)snprintf(text, sizeof text, "stop"); break;
-	default:
-		if (budget > 0)
-			(void)snprintf(text, sizeof text, "continue %llu",
-			    (unsigned long long)budget);
-		else
-			(void)snprintf(text, sizeof text, "continue");
-		break;
-	}
-	espl__real_tell(real, gang, text);
-}
-
 void
 espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 {
@@ -188,43 +93,6 @@ espl__real_reply(struct espl__real *real, const struct espl__effect *fx)
 }
 
 void
-espl__real_gang_kill_parts(struct espl__real *real, struct espl__rgang *gang, uint64_t grace_ms)
-{
-	struct espl__buf payload = { NULL, 0, 0 };
-	int64_t by = espl__tick() + (int64_t)grace_ms * 1000000 + KILL_LIMIT;
-	uint32_t p;
-
-	for (p = 0; p < gang->part_count; p++) {
-		struct espl__ragent *agent = espl__real_part_agent(real, &gang->parts[p]);
-
-		if (gang->parts[p].answer_by == 0 || by < gang->parts[p].answer_by)
-			gang->parts[p].answer_by = by;
-		espl__buf_clear(&payload);
-		espl__put_v64(&payload, gang->parts[p].wing);
-		espl__put_v64(&payload, grace_ms);
-		if (!gang->parts[p].ended && agent != NULL)
-			espl__agent_send(agent, ESPL__MSG_KILL, &payload);
-	}
-	espl__buf_free(&payload);
-}
-
-static void
-stay_at_most(struct espl__rgang *gang, espl_span span)
-{
-	int64_t until = espl__tick() + span;
-
-	if (gang->stay_until == 0 || until < gang->stay_until)
-		gang->stay_until = until;
-}
-
-/* The program ignored the order to save and exit: kill it after the grace period. */
-void
-espl__real_leave_soon(struct espl__rgang *gang)
-{
-	stay_at_most(gang, gang->kind->of->config->trial.grace);
-}
-
-void
 espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 {
 	struct espl__rgang *gang = espl__real_gang(real, fx->as.kill.gang);
@@ -235,7 +103,7 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 	espl__real_resize_off(real, gang);
 	if (gang->told != 0 && grace > 0 && gang->plan == NULL && !gang->over) {
 		/* It may be saving, and would die of a signal: it has the grace to be done. */
-		stay_at_most(gang, fx->as.kill.grace);
+		espl__real_stay_at_most(gang, fx->as.kill.grace);
 		gang->killed = 1;
 		return;
 	}
@@ -312,21 +180,6 @@ espl__real_gangs_held(struct espl__real *real, int64_t late)
 			if (gang->parts[p].answer_by != 0)
 				gang->parts[p].answer_by += late;
 	}
-}
-
-void
-espl__real_gang_break(struct espl__real *real, struct espl__rgang *gang, const char *format, ...)
-{
-	char text[400];
-	va_list list;
-
-	if (gang->broken != NULL)
-		return;
-	va_start(list, format);
-	(void)vsnprintf(text, sizeof text, format, list);
-	va_end(list);
-	gang->broken = espl__strdup(text);
-	espl__real_gang_kill_parts(real, gang, 0);
 }
 
 /* ---- messages of an agent ---- */
@@ -417,7 +270,7 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 	if (iteration > gang->saved)
 		gang->saved = iteration;
 	if (gang->told == ESPL__PAUSE && gang->saved >= gang->last)
-		stay_at_most(gang, gang->kind->of->config->trial.grace);
+		espl__real_stay_at_most(gang, gang->kind->of->config->trial.grace);
 }
 
 static void

@@ -16,22 +16,6 @@
 #define AGENT_LIVED (60 * ESPL__REAL_SECOND)
 
 struct espl__rlease *
-espl__real_lease(const struct espl__real *real, uint64_t id)
-{
-	uint32_t low = 0, high = real->lease_count;
-
-	while (low < high) {
-		uint32_t mid = low + (high - low) / 2;
-
-		if (real->leases[mid]->id < id)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low < real->lease_count && real->leases[low]->id == id ? real->leases[low] : NULL;
-}
-
-struct espl__rlease *
 espl__real_lease_add(struct espl__real *real, uint64_t id, uint32_t offer,
     espl_money max_price_hour)
 {
@@ -81,21 +65,6 @@ espl__real_leases_free(struct espl__real *real)
 	free(real->leases);
 	real->leases = NULL;
 	real->lease_count = 0;
-}
-
-void
-espl__real_lease_view(const struct espl__rlease *lease, struct espl_lease *view)
-{
-	memset(view, 0, sizeof *view);
-	view->size = (uint32_t)sizeof *view;
-	view->state = lease->cloud != 0 ? lease->cloud : ESPL_NODE_REQUESTED;
-	view->lease = lease->id;
-	view->token = lease->token;
-	view->offer = lease->offer_name;
-	view->market = lease->market;
-	view->provider_id = lease->provider_id;
-	view->address = lease->address;
-	view->detail = lease->detail;
 }
 
 static void

@@ -10,13 +10,6 @@
 #include "model/trials.h"
 #include "plugin/registry.h"
 
-struct espl__start_plan {
-	struct espl__start start;       /* what all parts have in common */
-	struct espl__start_rank *ranks; /* of all parts, part after part */
-	struct espl__buf params;
-	int begun; /* a port was asked for */
-};
-
 static int
 set_environment(struct espl__rkind *kind, const struct espl__trial_config *trial,
     struct espl__diag *diag)
@@ -128,17 +121,6 @@ espl__real_kinds_free(struct espl__real *real)
 	for (uint32_t i = 0; i < real->kind_count; i++)
 		free_kind(real->kinds[i]);
 	free(real->kinds);
-}
-
-void
-espl__real_plan_free(struct espl__rgang *gang)
-{
-	if (gang->plan == NULL)
-		return;
-	espl__buf_free(&gang->plan->params);
-	free(gang->plan->ranks);
-	free(gang->plan);
-	gang->plan = NULL;
 }
 
 /* ---- the start ---- */

@@ -1,7 +1,7 @@
 /* sim_impl.h - what the files of the simulated world share: its state and the parts' entries.
  *
  * sim.c        the world's operations: rounds, effects, the virtual clock
- * sim_heap.c   what is due and when
+ * sim_agenda.c what is due and when, what the executor is told, draws
  * sim_cloud.c  offers and prices, described by the cloud plugin
  * sim_lease.c  nodes: booting, ready, under notice, ended
  * sim_gang.c   gangs: starting, training, saving, ending
@@ -236,7 +236,7 @@ struct espl__sim {
 	struct espl__buf scratch;
 };
 
-/* sim.c */
+/* sim_agenda.c */
 /* A new event of the round, zeroed; valid until the next one. */
 struct espl__event *espl__sim_tell(struct espl__sim *, enum espl__event_type);
 const char *espl__sim_text(struct espl__sim *, const char *); /* copy that lives for the round */

@@ -22,13 +22,6 @@ at(struct espl__sim *sim, uint64_t lease)
 	return &sim->leases[lease];
 }
 
-int
-espl__sim_alive(const struct espl__sim *sim, uint64_t lease)
-{
-	return lease < sim->lease_count && sim->leases[lease].state != 0 &&
-	    sim->leases[lease].state != ESPL_NODE_ENDED;
-}
-
 static void
 link_lease(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_money max_price_hour)
 {

@@ -341,3 +341,26 @@ espl__sim_state_free(struct espl__sim *sim)
 	}
 	espl__map_free(&sim->blobs);
 }
+
+int
+espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const double *values,
+    uint64_t source, uint64_t checkpoint)
+{
+	if (checkpoint > 0 &&
+	    espl__sim_fault_gang(&sim->faults, ESPL__FAULT_BAD_CHECKPOINT, gang, checkpoint,
+		sim->now) != NULL) {
+		gang->text = espl__strdup("fault script: bad-checkpoint");
+		return ESPL__END_NO_CHECKPOINT;
+	}
+	if (gang->source->of->jobs != NULL)
+		return 0;
+	if (gang->source->curves != NULL) {
+		gang->row = espl__curves_nearest(gang->source->curves, values);
+		return 0;
+	}
+	if (espl__sim_body_begin(sim, gang, values) != 0)
+		return ESPL__END_FAILED;
+	if (!gang->source->stateful || checkpoint == 0)
+		return 0;
+	return espl__sim_state_restore(sim, gang, source, checkpoint);
+}

@@ -142,7 +142,6 @@ espl__sim_source(struct espl__sim *sim, uint32_t number, struct espl__diag *diag
 void
 espl__sim_train_free(struct espl__sim *sim)
 {
-	espl__sim_state_free(sim);
 	espl__buf_free(&sim->scratch);
 	for (uint32_t i = 0; i < sim->source_count; i++)
 		close_source(sim->sources[i]);
@@ -190,29 +189,6 @@ espl__sim_body_begin(struct espl__sim *sim, struct espl__sim_gang *gang, const d
 		return 0;
 	gang->body = NULL;
 	return espl__sim_body_broken(gang, "cannot begin", status, &error);
-}
-
-int
-espl__sim_body_open(struct espl__sim *sim, struct espl__sim_gang *gang, const double *values,
-    uint64_t source, uint64_t checkpoint)
-{
-	if (checkpoint > 0 &&
-	    espl__sim_fault_gang(&sim->faults, ESPL__FAULT_BAD_CHECKPOINT, gang, checkpoint,
-		sim->now) != NULL) {
-		gang->text = espl__strdup("fault script: bad-checkpoint");
-		return ESPL__END_NO_CHECKPOINT;
-	}
-	if (gang->source->of->jobs != NULL)
-		return 0;
-	if (gang->source->curves != NULL) {
-		gang->row = espl__curves_nearest(gang->source->curves, values);
-		return 0;
-	}
-	if (espl__sim_body_begin(sim, gang, values) != 0)
-		return ESPL__END_FAILED;
-	if (!gang->source->stateful || checkpoint == 0)
-		return 0;
-	return espl__sim_state_restore(sim, gang, source, checkpoint);
 }
 
 void

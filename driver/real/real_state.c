@@ -1,0 +1,127 @@
+/* real_state.c - what all parts of the real world share: the events for the executor, the clock,
+ * and the tables of leases and gangs.
+ */
+#include "real/real.h"
+#include <string.h>
+#include "base/mem.h"
+#include "base/tick.h"
+#include "plugin/instance.h"
+
+struct espl__event *
+espl__real_event(struct espl__real *real, enum espl__event_type type)
+{
+	struct espl__batch *batch = &real->batch[real->filling];
+	struct espl__event *event;
+
+	ESPL__GROW(batch->list, batch->cap, batch->count + 1);
+	event = &batch->list[batch->count++];
+	memset(event, 0, sizeof *event);
+	event->type = type;
+	return event;
+}
+
+struct espl__arena *
+espl__real_arena(struct espl__real *real)
+{
+	return &real->batch[real->filling].arena;
+}
+
+espl_time
+espl__real_clock(const struct espl__real *real)
+{
+	return real->base + (espl__tick() - real->base_tick);
+}
+
+void
+espl__real_enter(struct espl__real *real)
+{
+	if (real->begun)
+		real->env_now = espl__real_clock(real);
+	real->about.gpus_min = espl__exec_gpus_min(real->world.exec);
+}
+
+struct espl__rlease *
+espl__real_lease(const struct espl__real *real, uint64_t id)
+{
+	uint32_t low = 0, high = real->lease_count;
+
+	while (low < high) {
+		uint32_t mid = low + (high - low) / 2;
+
+		if (real->leases[mid]->id < id)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < real->lease_count && real->leases[low]->id == id ? real->leases[low] : NULL;
+}
+
+void
+espl__real_lease_view(const struct espl__rlease *lease, struct espl_lease *view)
+{
+	memset(view, 0, sizeof *view);
+	view->size = (uint32_t)sizeof *view;
+	view->state = lease->cloud != 0 ? lease->cloud : ESPL_NODE_REQUESTED;
+	view->lease = lease->id;
+	view->token = lease->token;
+	view->offer = lease->offer_name;
+	view->market = lease->market;
+	view->provider_id = lease->provider_id;
+	view->address = lease->address;
+	view->detail = lease->detail;
+}
+
+struct espl__rgang *
+espl__real_gang(const struct espl__real *real, uint64_t id)
+{
+	return espl__map_get(&real->gang_map, id);
+}
+
+struct espl__ragent *
+espl__real_part_agent(const struct espl__real *real, const struct espl__part *part)
+{
+	struct espl__rlease *lease = espl__real_lease(real, part->lease);
+
+	if (lease == NULL || lease->agent == NULL || lease->agent->state >= ESPL__AGENT_CLOSING)
+		return NULL;
+	return lease->agent;
+}
+
+void
+espl__real_plan_free(struct espl__rgang *gang)
+{
+	if (gang->plan == NULL)
+		return;
+	espl__buf_free(&gang->plan->params);
+	free(gang->plan->ranks);
+	free(gang->plan);
+	gang->plan = NULL;
+}
+
+void
+espl__real_gang_free(struct espl__real *real, struct espl__rgang *gang)
+{
+	uint32_t i;
+
+	(void)espl__map_remove(&real->gang_map, gang->id);
+	for (i = 0; i < gang->part_count; i++)
+		(void)espl__map_remove(&real->gang_map, gang->parts[i].wing);
+	if (gang->prev != NULL)
+		gang->prev->next = gang->next;
+	else
+		real->gangs = gang->next;
+	if (gang->next != NULL)
+		gang->next->prev = gang->prev;
+	espl__real_plan_free(gang);
+	for (i = 0; i < gang->end_count; i++) {
+		free(gang->ends[i].text);
+		free(gang->ends[i].said);
+	}
+	free(gang->ends);
+	free(gang->parts);
+	free(gang->members);
+	free(gang->coming);
+	free(gang->broken);
+	espl__buf_free(&gang->held);
+	free(gang);
+}

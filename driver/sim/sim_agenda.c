@@ -1,0 +1,149 @@
+/* sim_agenda.c - what is due in the simulated world (a binary heap ordered by time and order of
+ * entry), what the executor is told, and random draws.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "base/assert.h"
+#include "sim/sim_impl.h"
+
+static int
+before(const struct espl__sim_due *a, const struct espl__sim_due *b)
+{
+	return a->at != b->at ? a->at < b->at : a->seq < b->seq;
+}
+
+void
+espl__sim_heap_add(struct espl__sim_heap *heap, espl_time at, enum espl__sim_due_type type,
+    uint64_t ref, uint32_t mark)
+{
+	struct espl__sim_due due = { .at = at,
+		.seq = heap->seq++,
+		.ref = ref,
+		.type = type,
+		.mark = mark };
+	size_t i = heap->count++;
+
+	ESPL__GROW(heap->list, heap->cap, heap->count);
+	while (i > 0 && before(&due, &heap->list[(i - 1) / 2])) {
+		heap->list[i] = heap->list[(i - 1) / 2];
+		i = (i - 1) / 2;
+	}
+	heap->list[i] = due;
+}
+
+const struct espl__sim_due *
+espl__sim_heap_top(const struct espl__sim_heap *heap)
+{
+	return heap->count > 0 ? &heap->list[0] : NULL;
+}
+
+struct espl__sim_due
+espl__sim_heap_take(struct espl__sim_heap *heap)
+{
+	struct espl__sim_due top, last;
+	size_t i = 0;
+
+	ESPL__ASSERT(heap->count > 0);
+	top = heap->list[0];
+	last = heap->list[--heap->count];
+	for (;;) {
+		size_t child = 2 * i + 1;
+
+		if (child >= heap->count)
+			break;
+		if (child + 1 < heap->count && before(&heap->list[child + 1], &heap->list[child]))
+			child++;
+		if (!before(&heap->list[child], &last))
+			break;
+		heap->list[i] = heap->list[child];
+		i = child;
+	}
+	if (heap->count > 0)
+		heap->list[i] = last;
+	return top;
+}
+
+struct espl__event *
+espl__sim_tell(struct espl__sim *sim, enum espl__event_type type)
+{
+	struct espl__event *event;
+
+	ESPL__GROW(sim->events, sim->event_cap, sim->event_count + 1);
+	event = &sim->events[sim->event_count++];
+	memset(event, 0, sizeof *event);
+	event->type = type;
+	return event;
+}
+
+const char *
+espl__sim_text(struct espl__sim *sim, const char *text)
+{
+	if (text == NULL || text[0] == '\0')
+		return "";
+	sim->round_used = 1;
+	return espl__arena_strdup(&sim->round, text);
+}
+
+espl_time
+espl__sim_after(const struct espl__sim *sim, double seconds)
+{
+	double ns = seconds * 1e9;
+
+	if (!(ns > 0.0))
+		return sim->now;
+	if (ns >= 9.2e18 - (double)sim->now)
+		return ESPL_NEVER - 1;
+	return sim->now + (espl_time)(ns + 0.5);
+}
+
+static uint64_t
+mix(uint64_t z)
+{
+	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+	return z ^ (z >> 31);
+}
+
+void
+espl__sim_stream(struct espl__rng *rng, uint64_t key, uint32_t what, uint64_t n)
+{
+	const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
+	uint64_t state = mix(mix(key + golden * (what + 1)) + golden * (n + 1));
+
+	for (int i = 0; i < 4; i++)
+		rng->s[i] = mix(state += golden);
+	rng->s[0] |= 1; /* never the all-zero state */
+}
+
+double
+espl__sim_draw(const struct espl_latency *latency, uint64_t key, uint32_t what, uint64_t n)
+{
+	struct espl__rng rng;
+
+	espl__sim_stream(&rng, key, what, n);
+	return espl__latency_draw(latency, &rng);
+}
+
+uint64_t
+espl__sim_key(uint64_t seed, const char *kind, uint32_t experiment, uint64_t id)
+{
+	struct espl__rng rng;
+	char name[80];
+
+	if (experiment == 0)
+		snprintf(name, sizeof name, "sim/%s/%llu", kind, (unsigned long long)id);
+	else
+		snprintf(name, sizeof name, "sim/%s/%u/%llu", kind, experiment,
+		    (unsigned long long)id);
+	espl__rng_seed(&rng, seed, name);
+	return espl__rng_next(&rng);
+}
+
+int
+espl__sim_alive(const struct espl__sim *sim, uint64_t lease)
+{
+	return lease < sim->lease_count && sim->leases[lease].state != 0 &&
+	    sim->leases[lease].state != ESPL_NODE_ENDED;
+}
