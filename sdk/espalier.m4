@@ -24,6 +24,13 @@ AC_DEFUN([ESPALIER_PLUGIN], [
 	AC_SUBST([ESPALIER_LDFLAGS])
 ])
 
+# ESPALIER_CHECK_KIT
+# Sets ESPALIER_KIT_CFLAGS and ESPALIER_KIT_LIBS, for plugins that include <espalier/kit/...>.
+AC_DEFUN([ESPALIER_CHECK_KIT], [
+	AC_REQUIRE([PKG_PROG_PKG_CONFIG])
+	PKG_CHECK_MODULES([ESPALIER_KIT], [espalier-kit])
+])
+
 # ESPALIER_CHECK_TESTKIT([IF-FOUND], [IF-NOT-FOUND])
 # Sets ESPALIER_TESTKIT_CFLAGS and ESPALIER_TESTKIT_LIBS, and the conditional HAVE_TESTKIT.  (No macro
 # may bear the name of the variables' prefix: it would expand within itself without end.)

@@ -1,5 +1,5 @@
 /* forecast_layout.c - how a stage's trials stand on its GPUs.  Shared with the executor. */
-#include <espalier/roster.h>
+#include <espalier/kit/roster.h>
 #include "forecast/forecast.h"
 
 #define NODES_MAX (1u << 20) /* of a stage */

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <espalier/rules.h>
+#include <espalier/kit/rules.h>
 
 #include "base/log.h"
 #include "policy/call_private.h"

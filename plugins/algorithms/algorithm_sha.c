@@ -2,9 +2,9 @@
  *
  * Two readings of the rungs are in use: the textbook's, where rung k ends at r*eta^k iterations,
  * and RubberBand's (EuroSys'21, fig. 6 and table 3), where stage k adds r*eta^k iterations.
- * The walk up the rungs is espalier/ladder.h; here is only the table.
+ * The walk up the rungs is espalier/kit/ladder.h; here is only the table.
  */
-#include <espalier/ladder.h>
+#include <espalier/kit/ladder.h>
 #include "shared.h"
 
 enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA, RUNGS };

@@ -4,7 +4,7 @@
  * them 3 more, and so on (RubberBand's ExperimentSpec, EuroSys'21, fig. 6).  Where a stage is
  * wider than the one before it, new configurations join and train that stage's iterations.
  */
-#include <espalier/ladder.h>
+#include <espalier/kit/ladder.h>
 
 enum { STAGES };
 enum { TRIALS, ITERATIONS, COLUMNS };

@@ -8,6 +8,7 @@
  * O(what changed).
  */
 #include <math.h>
+#include <stdlib.h>
 #include "fair_divide.h"
 #include "pool.h"
 

@@ -6,6 +6,7 @@
  * algorithms, "improved" begins with the first and then sees to it that all end at the same time
  * (fluid_balance.c).  A call costs O(trials on GPUs), however many wait.
  */
+#include <stdlib.h>
 #include "fluid.h"
 #include "pool.h"
 

@@ -5,7 +5,7 @@
  * a trial leaves goes to those that wait.  A call costs O(what changed), however many wait.
  */
 #include <math.h>
-#include <espalier/follow.h>
+#include <espalier/kit/follow.h>
 #include <espalier/util.h>
 #include "planner_draft.h"
 

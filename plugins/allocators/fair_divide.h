@@ -2,7 +2,7 @@
  * take. */
 #ifndef FAIR_DIVIDE_H
 #define FAIR_DIVIDE_H
-#include <espalier/roster.h>
+#include <espalier/kit/roster.h>
 
 /* Is that the same for all of them: weight, least and most?  Then equal shares say it all. */
 int allocator_fair_alike(const struct espl_roster *, const struct espl_alloc_view *);

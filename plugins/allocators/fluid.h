@@ -6,7 +6,7 @@
  */
 #ifndef FLUID_H
 #define FLUID_H
-#include <espalier/roster.h>
+#include <espalier/kit/roster.h>
 #include "fluid_pool.h"
 #include "fluid_probe.h"
 

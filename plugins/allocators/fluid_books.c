@@ -3,6 +3,10 @@
 #include "fluid.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/util.h>
 
 /* ---- lists ------------------------------------------------------------------------------- */
 

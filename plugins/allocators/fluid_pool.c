@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/roster.h>
+#include <espalier/kit/roster.h>
 
 void
 allocator_fluid_pool_free(struct fluid_pool *pool)

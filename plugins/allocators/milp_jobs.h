@@ -4,7 +4,7 @@
  */
 #ifndef MILP_JOBS_H
 #define MILP_JOBS_H
-#include <espalier/roster.h>
+#include <espalier/kit/roster.h>
 #include "milp_problem.h"
 
 /* options; what they mean is said there */

@@ -8,7 +8,7 @@
 #ifndef PLANNER_DRIVE_H
 #define PLANNER_DRIVE_H
 #include <espalier/allocator.h>
-#include <espalier/roster.h>
+#include <espalier/kit/roster.h>
 #include "planner_draft.h"
 #include "planner_value.h"
 

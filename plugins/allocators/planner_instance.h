@@ -2,7 +2,7 @@
  * plan says. */
 #ifndef PLANNER_INSTANCE_H
 #define PLANNER_INSTANCE_H
-#include <espalier/follow.h>
+#include <espalier/kit/follow.h>
 #include "planner_again.h"
 
 /* The first two options of every planner. */

@@ -7,7 +7,7 @@
 #ifndef POOL_H
 #define POOL_H
 #include <math.h>
-#include <espalier/roster.h>
+#include <espalier/kit/roster.h>
 #include <espalier/util.h>
 
 #define POOL_WIDTHS 20u

@@ -7,7 +7,9 @@
  * possible ones that with the fewest moves, then the fewest GPUs.  Without displacement a call
  * costs O(changed + nodes).
  */
-#include <espalier/sitters.h>
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/kit/sitters.h>
 #include <espalier/util.h>
 
 #define DEPTH_MAX 3u    /* a displaced gang may displace in turn, so far */

@@ -10,7 +10,9 @@
  * small gang moves where that makes room.  A gang for which there is no room yet keeps its slots
  * and trains on.
  */
-#include <espalier/sitters.h>
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/kit/sitters.h>
 #include <espalier/util.h>
 
 #define TRIES 16u /* small gangs that may move, looked at for one that has no place */

@@ -4,7 +4,8 @@
  * the emptiest nodes, gangs that need not stay together one worker at a time.  Nobody is ever
  * moved for somebody else; a node is given up when it is empty.
  */
-#include <espalier/moves.h>
+#include <stdlib.h>
+#include <espalier/kit/moves.h>
 #include <espalier/util.h>
 
 struct scatter {

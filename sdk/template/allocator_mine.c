@@ -2,7 +2,7 @@
  *
  * It holds a cluster of a given size and grants each trial its minimum in order of arrival; who
  * finds no GPU waits.  It shows an allocator's whole duty: a target of nodes, and grants whose sum
- * fits it.  The walk over all items in each call is fine for hundreds; espalier/roster.h keeps
+ * fits it.  The walk over all items in each call is fine for hundreds; espalier/kit/roster.h keeps
  * them in step at a cost of what changed, for 100,000.
  *
  *	cc -shared -fPIC $(pkg-config --cflags espalier) -o allocator_mine.so allocator_mine.c

@@ -1,13 +1,14 @@
 /* placer_mine.c - a placer to begin with: the first node that has room.
  *
- * Two helpers of the SDK do most of the work: espalier/moves.h knows who needs a place (also those
- * who found none before) and tells the answer in the right order; espalier/floor.h is the working
- * copy of the nodes' GPUs.
+ * Two parts of the kit do most of the work: espalier/kit/moves.h knows who needs a place (also
+ *those who found none before) and tells the answer in the right order; espalier/kit/floor.h is the
+ * working copy of the nodes' GPUs.
  *
- *	cc -shared -fPIC $(pkg-config --cflags espalier) -o placer_mine.so placer_mine.c
+ *	cc -shared -fPIC $(pkg-config --cflags espalier-kit) -o placer_mine.so placer_mine.c \
+ *		$(pkg-config --libs espalier-kit)
  */
 #include <stdlib.h>
-#include <espalier/moves.h>
+#include <espalier/kit/moves.h>
 #include <espalier/util.h>
 
 struct mine {

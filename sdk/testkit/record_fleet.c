@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/rules.h>
+#include <espalier/kit/rules.h>
 #include "kit.h"
 
 struct alloc_sink {

@@ -8,7 +8,7 @@ cd "$top" || exit 99
 t=$(mktemp -d) || exit 99
 trap 'rm -rf "$t"' EXIT
 CC=${CC:-cc} CXX=${CXX:-c++}
-headers=$(find sdk/include/espalier -name '*.h' | LC_ALL=C sort)
+headers=$(find sdk/include/espalier sdk/kit/include/espalier -name '*.h' | LC_ALL=C sort)
 # Not quoted: a compiler may carry arguments.
 # shellcheck disable=SC2086
 compile() {	# file, compiler and its arguments
@@ -16,12 +16,12 @@ compile() {	# file, compiler and its arguments
 	shift
 	for h in $headers sdk/testkit/testkit.h sdk/c/espalier_trial.h; do
 		printf '#include "%s"\n#include "%s"\n' "$top/$h" "$top/$h" >"$t/$source"
-		"$@" -Wall -Wextra -Werror -D_GNU_SOURCE -Isdk/include -fsyntax-only "$t/$source" 2>&1
+		"$@" -Wall -Wextra -Werror -D_GNU_SOURCE -Isdk/include -Isdk/kit/include -fsyntax-only "$t/$source" 2>&1
 	done
 	for h in $headers sdk/testkit/testkit.h; do
 		printf '#include "%s"\n' "$top/$h"
 	done >"$t/$source"
-	"$@" -Wall -Wextra -Werror -D_GNU_SOURCE -Isdk/include -fsyntax-only "$t/$source" 2>&1
+	"$@" -Wall -Wextra -Werror -D_GNU_SOURCE -Isdk/include -Isdk/kit/include -fsyntax-only "$t/$source" 2>&1
 }
 
 echo 1..4
@@ -42,7 +42,7 @@ report 'each is installed' "$(
 	done)"
 report 'each is told of to authors of plugins' "$(
 	for h in $headers; do
-		name=${h#sdk/include/}
+		name=${h#*include/}
 		grep -q "$name" docs/plugin-authors.md || echo "docs/plugin-authors.md says nothing of $name"
 	done)"
 exit $failed

@@ -1,10 +1,11 @@
 #!/bin/sh
-# TAP: plugins build outside the tree with the installed headers and pkg-config alone, and pass the
-# installed `espalier check-plugin`.  Run by make installcheck, which sets DESTDIR, bindir,
-# pkgconfigdir, CC, CFLAGS and PKG_CONFIG.  Argument: the folder of the templates.
+# TAP: plugins build outside the tree with the installed headers, kit and pkg-config alone, export
+# nothing but their descriptor, and pass the installed `espalier check-plugin`.  Run by
+# make installcheck, which sets DESTDIR, bindir, pkgconfigdir, CC, CFLAGS and PKG_CONFIG.
+# Argument: the folder of the templates.
 from=${1:?usage: outside.sh FOLDER}
 : "${bindir:?}" "${pkgconfigdir:?}"
-DESTDIR=${DESTDIR-} CC=${CC:-cc} PKG_CONFIG=${PKG_CONFIG:-pkg-config}
+DESTDIR=${DESTDIR-} CC=${CC:-cc} NM=${NM:-nm} PKG_CONFIG=${PKG_CONFIG:-pkg-config}
 t=$(mktemp -d) || exit 99
 trap 'rm -rf "$t"' EXIT
 PKG_CONFIG_PATH=$DESTDIR$pkgconfigdir${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
@@ -14,6 +15,7 @@ if [ -n "$DESTDIR" ]; then
 	export PKG_CONFIG_SYSROOT_DIR
 fi
 failed=0
+kits=0
 number=0
 report() {	# status, name, file of the output
 	number=$((number + 1))
@@ -31,18 +33,33 @@ for f in "$from"/*_*.c; do
 	algorithm_* | allocator_* | cloud_* | placer_* | trainable_*) [ -f "$f" ] && set -- "$@" "$f" ;;
 	esac
 done
-echo "1..$((1 + 2 * $#))"
-flags=$("$PKG_CONFIG" --cflags espalier 2>"$t/out")
-report $? 'pkg-config knows espalier' "$t/out"
+echo "1..$((2 + 3 * $#))"
+flags=$("$PKG_CONFIG" --cflags espalier 2>"$t/out") &&
+	kit_flags=$("$PKG_CONFIG" --cflags espalier-kit 2>"$t/out") &&
+	kit_libs=$("$PKG_CONFIG" --libs espalier-kit 2>"$t/out")
+report $? 'pkg-config knows espalier and its kit' "$t/out"
 for f; do
 	name=$(basename "$f" .c)
 	# Not quoted: a compiler may carry arguments, flags are several words.
 	# shellcheck disable=SC2086
-	$CC ${CFLAGS-} -Wall -Wextra -Werror -shared -fPIC $flags -o "$t/$name.so" "$f" >"$t/out" 2>&1
-	report $? "$name builds alone" "$t/out"
+	if grep -q '<espalier/kit/' "$f"; then
+		$CC ${CFLAGS-} -Wall -Wextra -Werror -shared -fPIC $kit_flags \
+			-o "$t/$name.so" "$f" $kit_libs >"$t/out" 2>&1
+		report $? "$name builds with the kit" "$t/out"
+		kits=$((kits + 1))
+	else
+		$CC ${CFLAGS-} -Wall -Wextra -Werror -shared -fPIC $flags -o "$t/$name.so" "$f" >"$t/out" 2>&1
+		report $? "$name builds alone" "$t/out"
+	fi
+	"$NM" -D --defined-only "$t/$name.so" 2>&1 | awk '$3 !~ /^__/ { print $3 }' >"$t/out"
+	[ "$(cat "$t/out")" = "${name}_LTX_espalier_plugin" ]
+	report $? "$name exports its descriptor alone" "$t/out"
 	"$DESTDIR$bindir/espalier" check-plugin "$t/$name.so" >"$t/out" 2>&1
 	report $? "$name passes check-plugin" "$t/out"
 done
+echo "$kits of $# templates" >"$t/out"
+[ "$kits" -gt 0 ]
+report $? 'a template uses the kit' "$t/out"
 if [ $# -eq 0 ]; then
 	echo "# no template in $from"
 	failed=1

@@ -2,14 +2,15 @@
 # TAP: who may name what, and what policy must not reach.
 # - a global symbol of espalier's own begins with espl__
 # - a layer names nothing of a layer above it
-# - a plugin exports its descriptor and nothing else, and shares no global with another
-# - executor, model and policy code call no clock, environment, file, network or random source
+# - a plugin exports its descriptor and nothing else, and shares no global with another or the kit
+# - a global symbol of the kit begins with espl_ and is hidden
+# - executor, model, kit and policy code call no clock, environment, file, network or random source
 # - a shared object has all of espalier's own that it names
 # - what is built does not tell where that was
 # shellcheck source=tests/policy/report.sh
 . "$(dirname "$0")/report.sh"
 build=${abs_top_builddir:-.}
-NM=${NM:-nm}
+NM=${NM:-nm} READELF=${READELF:-readelf}
 cd "$build" || exit 99
 # Compilers and their run-time libraries begin theirs with two underscores.
 globals() { "$NM" -g --defined-only "$@" 2>/dev/null | awk 'NF == 3 && $3 !~ /^__/ { print $3 }' | LC_ALL=C sort -u; }
@@ -17,7 +18,7 @@ globals() { "$NM" -g --defined-only "$@" 2>/dev/null | awk 'NF == 3 && $3 !~ /^_
 # Not those made anew for a test program, with calls of the test's in place of the library's.
 objects() { find "$@" -name '*.o' ! -name 'tests_*' 2>/dev/null | LC_ALL=C sort; }
 
-echo 1..8
+echo 1..9
 # shellcheck disable=SC2046
 if globals $(objects core/base) | grep -q '^espl__panic$'; then
 	report 'the objects are here' ''
@@ -61,6 +62,15 @@ report 'a plugin file exports its descriptor alone' "$(
 		[ "$exported" = "${name}_LTX_espalier_plugin" ] || echo "$f:" $exported
 	done)"
 
+report 'global symbols of the kit begin with espl_ and are hidden' "$(
+	archive=sdk/kit/.libs/libespalier-kit.a
+	"$READELF" -sW "$archive" | awk '
+		$5 == "GLOBAL" && $7 != "UND" && $8 !~ /^__/ {
+			count++
+			if ($8 !~ /^espl_[a-z]/ || $6 != "HIDDEN") print $8 ": " $6
+		}
+		END { if (count < 50) print count + 0 " global symbols in '"$archive"'" }')"
+
 # Nobody offers what is missing there: loading it would fail, on the machine that has the device.
 report 'a shared object lacks nothing of espalier'"'"'s own' "$(
 	for f in $loadable $(find .libs node -path '*.libs/*.so' -type f 2>/dev/null | LC_ALL=C sort); do
@@ -69,8 +79,8 @@ report 'a shared object lacks nothing of espalier'"'"'s own' "$(
 
 # Libtool may have compiled an object twice, in a folder and in its .libs; test programs may have
 # compiled a plugin for themselves: the name tells.
-report 'no global symbol stands in two plugins, so that all can be linked in' "$(
-	for f in $(objects plugins examples | grep '_la-[^/]*$'); do
+report 'no global symbol stands in two plugins or in the kit, so that all can be linked in' "$(
+	for f in $(objects plugins examples sdk/kit | grep '_la-[^/]*$'); do
 		globals "$f" | sed "s|$| $(basename "$f" .o)|"
 	done | LC_ALL=C sort -u | awk '$1 == last { print $1 ": " object " and " $2 } { last = $1; object = $2 }')"
 
@@ -111,8 +121,8 @@ reach() {	# folder...
 			}'
 	done
 }
-report 'executor, model and policies reach nothing outside themselves' "$(
-	reach core/exec core/forecast core/model core/policy plugins/algorithms plugins/allocators plugins/placers)"
+report 'executor, model, kit and policies reach nothing outside themselves' "$(
+	reach core/exec core/forecast core/model core/policy sdk/kit plugins/algorithms plugins/allocators plugins/placers)"
 
 # (Sanitizers tell in which file, by its true name.)
 if [ -z "${SANITIZE_FLAGS-}" ] && grep -q 'PATH_CFLAGS.*-ffile-prefix-map' config.status 2>/dev/null; then

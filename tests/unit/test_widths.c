@@ -5,7 +5,7 @@
  * something in the end, while others come and go; no nodes are held beyond what the items can use.
  */
 #include <string.h>
-#include <espalier/roster.h>
+#include <espalier/kit/roster.h>
 #include "pool_kit.h"
 
 #define ITEMS 12

@@ -1,43 +1,9 @@
-/* espalier SDK: sitters.h - who sits on which node, and taking back what was tried, as static
- * inline functions.
- *
- * For placers that move gangs to make room or to empty nodes: the index is built only when it is
- * asked for, in O(gangs), and a whole attempt (several gangs taken off, others put down) can be
- * undone.  Nothing here crosses the boundary.
- *
- * Use: espl_sitters_begin in each call after espl_moves_gather; espl_sitters_index before the
- * fields from, who and move_of are looked at; espl_sitters_free in destroy.
- */
-#ifndef ESPALIER_SITTERS_H
-#define ESPALIER_SITTERS_H
-#include <espalier/moves.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+/* sitters.c - see espalier/kit/sitters.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/kit/sitters.h>
 
-struct espl_undo {
-	uint32_t index, zero;
-	struct espl_move was;
-};
-struct espl_mark {
-	uint32_t steps, moves, slots, undos;
-}; /* a point to go back to */
-/* all zero to begin with */
-struct espl_sitters {
-	const struct espl_place_view *view; /* of the running call */
-	struct espl_floor *floor;
-	struct espl_moves *moves;
-	struct espl_undo *undos;
-	/* who[from[i] .. from[i + 1]): indices into view->gangs of those on floor node i;
-	 * move_of[gang]: its move, or ESPL_ANY. */
-	uint32_t *from, *who, *move_of;
-	uint32_t undo_count, undo_room, from_room, who_room, move_of_room;
-	uint32_t indexed; /* 0: the index is out of date */
-	uint32_t here_room;
-	uint32_t *here; /* scratch: gangs on each GPU */
-};
-
-static inline void
+void
 espl_sitters_free(struct espl_sitters *sitters)
 {
 	free(sitters->undos);
@@ -48,7 +14,7 @@ espl_sitters_free(struct espl_sitters *sitters)
 	memset(sitters, 0, sizeof *sitters);
 }
 
-static inline void
+void
 espl_sitters_begin(struct espl_sitters *sitters, const struct espl_place_view *view,
     struct espl_floor *floor, struct espl_moves *moves)
 {
@@ -60,7 +26,7 @@ espl_sitters_begin(struct espl_sitters *sitters, const struct espl_place_view *v
 
 /* ---- trying and taking back -------------------------------------------------------------- */
 
-static inline struct espl_mark
+struct espl_mark
 espl_sitters_mark(const struct espl_sitters *sitters)
 {
 	struct espl_mark mark;
@@ -72,8 +38,7 @@ espl_sitters_mark(const struct espl_sitters *sitters)
 	return mark;
 }
 
-/* Floor and moves are as they were at the mark.  The index is out of date then. */
-static inline void
+void
 espl_sitters_back(struct espl_sitters *sitters, struct espl_mark mark)
 {
 	struct espl_moves *moves = sitters->moves;
@@ -89,8 +54,7 @@ espl_sitters_back(struct espl_sitters *sitters, struct espl_mark mark)
 	sitters->indexed = 0;
 }
 
-/* To be called before a move is altered, so that it can be taken back. */
-static inline void
+void
 espl_sitters_remember(struct espl_sitters *sitters, uint32_t index)
 {
 	struct espl_undo *undos = (struct espl_undo *)espl_floor_grow(sitters->undos,
@@ -109,8 +73,7 @@ espl_sitters_remember(struct espl_sitters *sitters, uint32_t index)
 
 /* ---- who sits where ---------------------------------------------------------------------- */
 
-/* Where a gang (index into view->gangs) is in the working copy.  Valid until the next change. */
-static inline const struct espl_slot *
+const struct espl_slot *
 espl_sitters_slots(const struct espl_sitters *sitters, uint32_t gang, uint32_t *count)
 {
 	const struct espl_gang *g = sitters->view->gangs[gang];
@@ -127,7 +90,7 @@ espl_sitters_slots(const struct espl_sitters *sitters, uint32_t gang, uint32_t *
 }
 
 /* Counts each gang once for each node it is on; with `fill` also writes it down. */
-static inline void
+static void
 espl_sitters_walk(struct espl_sitters *sitters, int fill)
 {
 	uint32_t g, k, count, i;
@@ -149,7 +112,7 @@ espl_sitters_walk(struct espl_sitters *sitters, int fill)
 }
 
 /* Room for the index's arrays; 0: out of memory. */
-static inline int
+static int
 espl_sitters_room(struct espl_sitters *sitters, uint32_t nodes, uint32_t gangs)
 {
 	uint32_t *from = (uint32_t *)espl_floor_grow(sitters->from, &sitters->from_room, nodes + 1,
@@ -164,8 +127,7 @@ espl_sitters_room(struct espl_sitters *sitters, uint32_t nodes, uint32_t gangs)
 	return from != NULL && move_of != NULL;
 }
 
-/* Brings the index up to date.  1: it is; 0: out of memory (the floor's failed is set). */
-static inline int
+int
 espl_sitters_index(struct espl_sitters *sitters)
 {
 	uint32_t i, total = 0, nodes = sitters->floor->count, *who;
@@ -204,8 +166,7 @@ espl_sitters_index(struct espl_sitters *sitters)
 	return 1;
 }
 
-/* Takes a gang off the floor; its move becomes open.  from and who keep naming it. */
-static inline void
+void
 espl_sitters_vacate(struct espl_sitters *sitters, uint32_t gang)
 {
 	struct espl_moves *moves = sitters->moves;
@@ -224,10 +185,7 @@ espl_sitters_vacate(struct espl_sitters *sitters, uint32_t gang)
 	moves->list[index].state = ESPL_MOVE_OPEN;
 }
 
-/* GPUs whose gangs have ended, or have another place already and are about to leave, count as idle
- * on the floor from now on.  To be called before moves are settled.  0: out of memory (the floor's
- * failed is set). */
-static inline int
+int
 espl_sitters_expect(struct espl_sitters *sitters)
 {
 	const struct espl_place_view *view = sitters->view;
@@ -258,8 +216,3 @@ espl_sitters_expect(struct espl_sitters *sitters)
 		}
 	return !floor->failed;
 }
-
-#ifdef __cplusplus
-}
-#endif
-#endif

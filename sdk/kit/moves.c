@@ -1,41 +1,9 @@
-/* espalier SDK: moves.h - a placer's answer while it is being made, as static inline functions.
- *
- * Who has to be placed in this call (changed gangs, and those that found no room in earlier
- * ones), where each is to go, and the order in which the sink is told: first who leaves, then
- * who shrinks and grows in place, then who comes.  Nothing here crosses the boundary.
- *
- * Use: espl_moves_gather, then for each open move find slots and espl_moves_settle it, then
- * espl_moves_keep and espl_moves_tell; espl_moves_free in destroy.
- */
-#ifndef ESPALIER_MOVES_H
-#define ESPALIER_MOVES_H
-#include <espalier/floor.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+/* moves.c - see espalier/kit/moves.h. */
+#include <stdlib.h>
+#include <string.h>
+#include <espalier/kit/moves.h>
 
-enum {
-	ESPL_MOVE_OPEN = 1, /* has no place yet */
-	ESPL_MOVE_STAYS,    /* resized where it is */
-	ESPL_MOVE_GOES      /* has a new place */
-};
-struct espl_move {
-	const struct espl_gang *gang;
-	uint32_t at, count; /* its slots: moves->slots[at .. at + count) */
-	uint32_t state, zero;
-};
-/* all zero to begin with */
-struct espl_moves {
-	struct espl_move *list;
-	struct espl_slot *slots;
-	uint64_t *pending; /* items to look at again in the next call */
-	uint64_t *work;    /* scratch */
-	uint32_t count, room, slot_count, slot_room;
-	uint32_t pending_count, pending_room, work_room;
-	uint32_t broken; /* 1: a call failed half way: look at everybody next */
-};
-
-static inline void
+void
 espl_moves_free(struct espl_moves *moves)
 {
 	free(moves->list);
@@ -45,8 +13,7 @@ espl_moves_free(struct espl_moves *moves)
 	memset(moves, 0, sizeof *moves);
 }
 
-/* Index in view->gangs, or ESPL_ANY. */
-static inline uint32_t
+uint32_t
 espl_gang_find(const struct espl_place_view *view, uint64_t item)
 {
 	uint32_t low = 0, high = view->gang_count;
@@ -62,8 +29,7 @@ espl_gang_find(const struct espl_place_view *view, uint64_t item)
 	return low < view->gang_count && view->gangs[low]->item == item ? low : ESPL_ANY;
 }
 
-/* Has it what it was granted, where it may stay? */
-static inline int
+int
 espl_gang_stands(const struct espl_gang *gang)
 {
 	uint32_t i;
@@ -77,14 +43,13 @@ espl_gang_stands(const struct espl_gang *gang)
 	return 1;
 }
 
-/* Does it hold slots now? */
-static inline int
+int
 espl_gang_holds(const struct espl_gang *gang)
 {
 	return (gang->flags & ESPL_GANG_UNPLACED) == 0 && gang->slot_count > 0;
 }
 
-static inline espl_status
+static espl_status
 espl_moves_wait(struct espl_moves *moves, uint64_t item)
 {
 	uint64_t *pending = (uint64_t *)espl_floor_grow(moves->pending, &moves->pending_room,
@@ -97,8 +62,7 @@ espl_moves_wait(struct espl_moves *moves, uint64_t item)
 	return ESPL_OK;
 }
 
-/* Appends an open move and takes the gang's slots off the floor. */
-static inline espl_status
+espl_status
 espl_moves_add(struct espl_moves *moves, struct espl_floor *floor, const struct espl_gang *gang)
 {
 	struct espl_move *list = (struct espl_move *)espl_floor_grow(moves->list, &moves->room,
@@ -116,7 +80,7 @@ espl_moves_add(struct espl_moves *moves, struct espl_floor *floor, const struct 
 	return ESPL_OK;
 }
 
-static inline int
+static int
 espl_moves_by_item(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -124,8 +88,7 @@ espl_moves_by_item(const void *a, const void *b)
 	return x < y ? -1 : x > y ? 1 : 0;
 }
 
-/* Larger gangs first, shares of a GPU last, ties by item (RubberBand, algorithm 3). */
-static inline int
+int
 espl_moves_by_size(const void *a, const void *b)
 {
 	const struct espl_gang *x = ((const struct espl_move *)a)->gang;
@@ -138,18 +101,14 @@ espl_moves_by_size(const void *a, const void *b)
 	return x->item < y->item ? -1 : x->item > y->item ? 1 : 0;
 }
 
-/* Is there anything to do in this call?  If not, nothing need be gathered. */
-static inline int
+int
 espl_moves_any(const struct espl_moves *moves, const struct espl_place_view *view)
 {
 	return view->changed_count > 0 || view->give_up_count > 0 || moves->pending_count > 0 ||
 	    moves->broken;
 }
 
-/* Begins a call: the floor is loaded, and the gangs that need a place become open moves, largest
- * first.  A locked one that does not fit its share is looked at again in later calls.
- * ESPL_E_NOMEM. */
-static inline espl_status
+espl_status
 espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor,
     const struct espl_place_view *view)
 {
@@ -189,8 +148,7 @@ espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor,
 	return status;
 }
 
-/* Room for the slots of a gang, to be filled and then settled; NULL: out of memory. */
-static inline struct espl_slot *
+struct espl_slot *
 espl_moves_room(struct espl_moves *moves, const struct espl_gang *gang)
 {
 	struct espl_slot *slots = (struct espl_slot *)espl_floor_grow(moves->slots,
@@ -202,8 +160,7 @@ espl_moves_room(struct espl_moves *moves, const struct espl_gang *gang)
 	return slots + moves->slot_count;
 }
 
-/* The move takes the `count` slots just filled. */
-static inline void
+void
 espl_moves_settle(struct espl_moves *moves, uint32_t index, uint32_t count, uint32_t state)
 {
 	struct espl_move *move = &moves->list[index];
@@ -214,8 +171,7 @@ espl_moves_settle(struct espl_moves *moves, uint32_t index, uint32_t count, uint
 	moves->slot_count += count;
 }
 
-/* Every open move whose gang can have its share where it is, has it. */
-static inline espl_status
+espl_status
 espl_moves_stay(struct espl_moves *moves, struct espl_floor *floor)
 {
 	uint32_t i;
@@ -237,9 +193,7 @@ espl_moves_stay(struct espl_moves *moves, struct espl_floor *floor)
 	return floor->failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 
-/* After all others: open moves whose gang nobody has taken the old place of keep it, train on
- * there, and are looked at again in the next call. */
-static inline espl_status
+espl_status
 espl_moves_keep(struct espl_moves *moves, struct espl_floor *floor)
 {
 	uint32_t m = 0, k, i;
@@ -272,7 +226,7 @@ espl_moves_keep(struct espl_moves *moves, struct espl_floor *floor)
 }
 
 /* Nothing changed for it after all (displaced, and back again). */
-static inline int
+static int
 espl_moves_idle(const struct espl_moves *moves, const struct espl_move *move)
 {
 	const struct espl_gang *gang = move->gang;
@@ -291,7 +245,7 @@ espl_moves_idle(const struct espl_moves *moves, const struct espl_move *move)
 	return 1;
 }
 
-static inline espl_status
+static espl_status
 espl_moves_tell_one(struct espl_moves *moves, const struct espl_move *move,
     struct espl_place_sink *sink)
 {
@@ -301,9 +255,7 @@ espl_moves_tell_one(struct espl_moves *moves, const struct espl_move *move,
 	return status == ESPL_E_REJECTED ? ESPL_OK : status; /* it is tried again */
 }
 
-/* Tells the sink.  All of them are looked at again in the next call: those without a place, and
- * those whose new one the host may have refused. */
-static inline espl_status
+espl_status
 espl_moves_tell(struct espl_moves *moves, struct espl_place_sink *sink)
 {
 	espl_status status = ESPL_OK;
@@ -335,8 +287,3 @@ espl_moves_tell(struct espl_moves *moves, struct espl_place_sink *sink)
 		moves->broken = 0;
 	return status;
 }
-
-#ifdef __cplusplus
-}
-#endif
-#endif

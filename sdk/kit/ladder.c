@@ -1,66 +1,10 @@
-/* espalier SDK: ladder.h - a synchronous ladder of rungs, as static inline functions.
- *
- * Successive halving, Hyperband's brackets and any other search "train n trials to iteration u,
- * keep the best m, train those to v, ..." differ only in their table of rungs.  The walk is
- * here: closed groups, ranking by (loss, id) whatever the order of arrival, dropping, and replacing
- * promoted trials that fail by the next best.
- * Nothing in this header crosses the boundary between host and plugin.
- *
- * Use: a plugin that is one ladder fills in the table with espl_ladder_alone_*, and writes only a
- * function that lays the rungs, with espl_ladder_rung, and a create that names it.  One that is
- * more: espl_ladder_init in create, espl_ladder_rung for each rung, espl_ladder_begin at
- * ESPL_ASK_START, espl_ladder_ended in on_trial_end, espl_ladder_climb at ESPL_ASK_GROUP of
- * ladder.group until ladder.over, espl_ladder_free in destroy.
- */
-#ifndef ESPALIER_LADDER_H
-#define ESPALIER_LADDER_H
-#include <math.h>
+/* ladder.c - see espalier/kit/ladder.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/algorithm.h>
 #include <espalier/util.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <espalier/kit/ladder.h>
 
-struct espl_rung {
-	uint64_t until;  /* trials of this rung train up to this iteration (cumulative) */
-	uint32_t trials; /* how many enter it */
-	uint32_t zero;
-};
-/* a trial that is at the end of its rung */
-struct espl_climber {
-	struct espl_score score; /* first: espl_score_order compares these */
-	/* its iterations: fewer than the rung's if it joined late */
-	uint64_t done;
-};
-/* the plugin's; fields may be read, the functions write them */
-struct espl_ladder {
-	const struct espl_host *host;
-	const struct espl_space *space;
-	const struct espl_first *first; /* the user's points, or NULL */
-	struct espl_rung *rungs;
-	struct espl_climber *scores; /* trials that wait at the end of the running rung */
-	struct espl_climber *spares; /* not promoted into it, best first: the next best takes
-				      * the place of a promoted trial that failed */
-	double *unit, *values;       /* room for one configuration */
-	uint64_t group;              /* of the running rung; ESPL_NONE before the first */
-	uint32_t rung_count;
-	uint32_t bracket;                 /* its number in the spec; 0 unless set */
-	uint32_t stage;                   /* the running rung */
-	uint32_t waiting;                 /* scores gathered */
-	uint32_t begun;                   /* trials in the running rung */
-	uint32_t failed;                  /* of them, in the group that runs */
-	uint32_t spare_next, spare_count; /* spares still there: [next, count) */
-	uint32_t over;                    /* 1: the last rung has ended, or nothing is left */
-	uint32_t widest;                  /* trials of the widest rung */
-	uint32_t grows; /* 1, set by the plugin: a rung may be wider than the one before;
-			 * newcomers train that rung's iterations alone, and in later rungs
-			 * as many more as the others */
-};
-
-/* Asks the host for what it needs.  Call espl_ladder_free also after a failure. */
-static inline espl_status
+espl_status
 espl_ladder_init(struct espl_ladder *ladder, const struct espl_host *host, struct espl_error *error)
 {
 	uint64_t room;
@@ -80,7 +24,7 @@ espl_ladder_init(struct espl_ladder *ladder, const struct espl_host *host, struc
 	return ESPL_OK;
 }
 
-static inline void
+void
 espl_ladder_free(struct espl_ladder *ladder)
 {
 	free(ladder->rungs);
@@ -93,8 +37,7 @@ espl_ladder_free(struct espl_ladder *ladder)
 	ladder->unit = ladder->values = NULL;
 }
 
-/* Appends a rung.  until must rise, trials must not, and both be positive: ESPL_E_BUG else. */
-static inline espl_status
+espl_status
 espl_ladder_rung(struct espl_ladder *ladder, uint32_t trials, uint64_t until,
     struct espl_error *error)
 {
@@ -119,8 +62,7 @@ espl_ladder_rung(struct espl_ladder *ladder, uint32_t trials, uint64_t until,
 	return ESPL_OK;
 }
 
-/* Tells a spec of one bracket: the rungs, with increments in place of cumulative iterations. */
-static inline espl_status
+espl_status
 espl_ladder_spec(const struct espl_ladder *ladder, struct espl_spec_sink *sink,
     struct espl_error *error)
 {
@@ -157,7 +99,7 @@ espl_ladder_spec(const struct espl_ladder *ladder, struct espl_spec_sink *sink,
 }
 
 /* Opens the group of ladder->stage. */
-static inline espl_status
+static espl_status
 espl_ladder_group(struct espl_ladder *ladder, struct espl_search_sink *sink)
 {
 	struct espl_group group;
@@ -170,7 +112,7 @@ espl_ladder_group(struct espl_ladder *ladder, struct espl_search_sink *sink)
 	return sink->begin(sink, &group, &ladder->group);
 }
 
-static inline espl_status
+static espl_status
 espl_ladder_start(struct espl_ladder *ladder, struct espl_search_sink *sink, espl_how how,
     uint64_t trial, uint64_t done, const double *values)
 {
@@ -191,8 +133,7 @@ espl_ladder_start(struct espl_ladder *ladder, struct espl_search_sink *sink, esp
 	return status;
 }
 
-/* The first rung: the user's points, then random ones.  At ESPL_ASK_START. */
-static inline espl_status
+espl_status
 espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
     struct espl_error *error)
 {
@@ -221,9 +162,7 @@ espl_ladder_begin(struct espl_ladder *ladder, struct espl_search_sink *sink,
 	    : espl_fail(error, status, "the first rung was refused at trial %u", i);
 }
 
-/* In on_trial_end.  Only a trial that reached its budget can go on: one that failed or said it
- * is complete leaves the ladder. */
-static inline void
+void
 espl_ladder_ended(struct espl_ladder *ladder, const struct espl_trial *trial, espl_end how)
 {
 	if (trial->group != ladder->group)
@@ -238,7 +177,7 @@ espl_ladder_ended(struct espl_ladder *ladder, const struct espl_trial *trial, es
 }
 
 /* Promoted trials failed: as many of the next best train in their place. */
-static inline espl_status
+static espl_status
 espl_ladder_replace(struct espl_ladder *ladder, struct espl_search_sink *sink)
 {
 	uint32_t left = ladder->failed;
@@ -254,7 +193,7 @@ espl_ladder_replace(struct espl_ladder *ladder, struct espl_search_sink *sink)
 }
 
 /* Those not promoted are kept until the rung above them is complete. */
-static inline espl_status
+static espl_status
 espl_ladder_drop_spares(struct espl_ladder *ladder, struct espl_search_sink *sink)
 {
 	espl_status status = ESPL_OK;
@@ -265,10 +204,7 @@ espl_ladder_drop_spares(struct espl_ladder *ladder, struct espl_search_sink *sin
 	return status;
 }
 
-/* The running rung's group has ended: the best are promoted.  A promoted trial that failed for good
- * is replaced by the next best first, in a further group of the same stage.  Sets over when this
- * was the last rung or no trial is left to promote; finish is the caller's to call. */
-static inline espl_status
+espl_status
 espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
     struct espl_error *error)
 {
@@ -319,17 +255,14 @@ espl_ladder_climb(struct espl_ladder *ladder, struct espl_search_sink *sink,
 
 /* ---- a plugin that is one ladder: its instance is a struct espl_ladder -------------------- */
 
-typedef espl_status espl_ladder_lay(struct espl_ladder *, const struct espl_config *,
-    struct espl_error *);
-
-static inline void
+void
 espl_ladder_alone_destroy(void *self)
 {
 	espl_ladder_free((struct espl_ladder *)self);
 	free(self);
 }
 
-static inline espl_status
+espl_status
 espl_ladder_alone_create(const struct espl_host *host, const struct espl_config *config,
     espl_ladder_lay *lay, void **self, struct espl_error *error)
 {
@@ -349,13 +282,13 @@ espl_ladder_alone_create(const struct espl_host *host, const struct espl_config 
 	return ESPL_OK;
 }
 
-static inline espl_status
+espl_status
 espl_ladder_alone_spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 {
 	return espl_ladder_spec((const struct espl_ladder *)self, sink, error);
 }
 
-static inline espl_status
+espl_status
 espl_ladder_alone_on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
     struct espl_search_sink *sink, struct espl_error *error)
 {
@@ -365,7 +298,7 @@ espl_ladder_alone_on_trial_end(void *self, const struct espl_trial *trial, espl_
 	return ESPL_OK;
 }
 
-static inline espl_status
+espl_status
 espl_ladder_alone_next_group(void *self, const struct espl_search_view *view,
     struct espl_search_sink *sink, struct espl_error *error)
 {
@@ -383,8 +316,3 @@ espl_ladder_alone_next_group(void *self, const struct espl_search_view *view,
 		status = sink->finish(sink);
 	return status;
 }
-
-#ifdef __cplusplus
-}
-#endif
-#endif

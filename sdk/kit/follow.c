@@ -1,70 +1,10 @@
-/* espalier SDK: follow.h - doing what a plan says, as static inline functions.
- *
- * A planner answers before the run how many GPUs each stage gets; while it runs somebody must
- * hold the nodes and hand out the grants.  This is that somebody, for any plan (RubberBand 4.4):
- * nodes are asked for when a stage begins (or ahead of it, planning.acquire_ahead), its trials
- * start when all of them are there, and what the next stage does not need is given back at once,
- * the oldest first.  Nodes that do not come are waited for twice as long as could be expected; then
- * the stage begins on those that are there, and takes in the others.  A call costs O(changes +
- * nodes).
- *
- * Without a plan (the algorithm declares no stages, or nobody knows how long a trial takes) each
- * trial gets the least it can run on, and the cluster is as large as there are trials.
- *
- * Use: a struct espl_follow, all zero but `model`, in the instance; call espl_follow in allocate,
- * espl_follow_free in destroy.  A planner that plans the rest anew when a run leaves its plan asks
- * espl_follow_strays and espl_follow_waits first, hands a better plan to the sink, and calls
- * espl_follow_again in place of espl_follow.  Nothing here crosses the boundary.
- */
-#ifndef ESPALIER_FOLLOW_H
-#define ESPALIER_FOLLOW_H
-#include <espalier/hold.h>
+/* follow.c - see espalier/kit/follow.h. */
+#include <stdlib.h>
+#include <string.h>
 #include <espalier/util.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <espalier/kit/follow.h>
 
-struct espl_followed {
-	uint64_t id;
-	uint32_t gone, granted;
-}; /* an item of the running stage */
-/* a bracket */
-struct espl_follow_at {
-	struct espl_followed *items;       /* of the running stage, in order of arrival */
-	const struct espl_plan_stage *row; /* of the running stage; NULL before the first */
-	uint32_t count, size;              /* items */
-	uint32_t next;                     /* all before it had a grant */
-	uint32_t busy;                     /* with a grant, not gone */
-	uint32_t stage;
-	uint32_t begun;         /* 1: its trials may start */
-	uint32_t active;        /* 1: its stage has work */
-	uint32_t ahead;         /* nodes held for the stage after it */
-	uint32_t each;          /* GPUs of a trial: the plan's, or fewer */
-	uint32_t held, claimed; /* nodes of its own; of these ready, and new in this call */
-	espl_time lacks_since;  /* nodes that it needs; NEVER: it has them */
-	espl_time ask_at;       /* when to ask for the next stage's nodes; NEVER */
-	espl_time wait_until;   /* for the stage's nodes; NEVER: not waiting */
-};
-/* all zero to begin with */
-struct espl_follow {
-	struct espl_follow_at *at; /* [count], by bracket */
-	uint32_t count;
-	uint32_t zero;
-	uint64_t seen;                  /* items below this id are known */
-	const struct espl_model *model; /* for acquire_ahead and espl_follow_strays; may be NULL */
-	const struct espl_plan *plan;   /* that `ends` belongs to */
-	/* [plan->stage_count] seconds from `from`, as predicted; NULL unknown */
-	double *ends;
-	/* likewise: from a stage's begin until the next one's nodes are asked for */
-	double *asks;
-	double sd_s;    /* of the whole job's time */
-	espl_time from; /* when that plan came in force */
-	/* items below this id were looked at by espl_follow_strays */
-	uint64_t strays_seen;
-	struct espl_roster roster; /* without a plan */
-};
-
-static inline void
+void
 espl_follow_free(struct espl_follow *f)
 {
 	uint32_t i;
@@ -79,7 +19,7 @@ espl_follow_free(struct espl_follow *f)
 
 /* ---- items -------------------------------------------------------------------------------- */
 
-static inline const struct espl_plan_stage *
+static const struct espl_plan_stage *
 espl_follow_row(const struct espl_plan *plan, uint32_t bracket, uint32_t stage)
 {
 	uint32_t i;
@@ -90,7 +30,7 @@ espl_follow_row(const struct espl_plan *plan, uint32_t bracket, uint32_t stage)
 	return NULL;
 }
 
-static inline espl_status
+static espl_status
 espl_follow_room(struct espl_follow *f, uint32_t brackets)
 {
 	struct espl_follow_at *at;
@@ -110,7 +50,7 @@ espl_follow_room(struct espl_follow *f, uint32_t brackets)
 	return ESPL_OK;
 }
 
-static inline espl_status
+static espl_status
 espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 {
 	struct espl_follow_at *at = &f->at[item->bracket];
@@ -140,7 +80,7 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 	return ESPL_OK;
 }
 
-static inline void
+static void
 espl_follow_gone(struct espl_follow *f, uint64_t id)
 {
 	uint32_t b;
@@ -165,7 +105,7 @@ espl_follow_gone(struct espl_follow *f, uint64_t id)
 	}
 }
 
-static inline espl_status
+static espl_status
 espl_follow_changes(struct espl_follow *f, const struct espl_alloc_view *view,
     const struct espl_experiment *e)
 {
@@ -190,20 +130,20 @@ espl_follow_changes(struct espl_follow *f, const struct espl_alloc_view *view,
 
 /* Brackets side by side have nodes of their own; else there is one row of stages, on nodes that are
  * nobody's. */
-static inline int
+static int
 espl_follow_beside(const struct espl_experiment *e)
 {
 	return (e->spec->flags & ESPL_SPEC_PARALLEL) != 0;
 }
 
-static inline uint64_t
+static uint64_t
 espl_follow_owner(const struct espl_experiment *e, uint32_t bracket)
 {
 	return espl_follow_beside(e) ? ESPL_OWNER_BRACKET | bracket : ESPL_NONE;
 }
 
 /* Ready nodes that the running stage of bracket b can have. */
-static inline uint32_t
+static uint32_t
 espl_follow_share(const struct espl_follow *f, const struct espl_alloc_view *view,
     const struct espl_experiment *e, uint32_t b)
 {
@@ -215,7 +155,7 @@ espl_follow_share(const struct espl_follow *f, const struct espl_alloc_view *vie
 }
 
 /* Nodes that the running stage of a bracket needs of an offer, those asked for ahead included. */
-static inline uint32_t
+static uint32_t
 espl_follow_need(const struct espl_follow_at *at, uint32_t offer)
 {
 	if (at->row == NULL || !at->active || at->row->offer != offer)
@@ -224,7 +164,7 @@ espl_follow_need(const struct espl_follow_at *at, uint32_t offer)
 }
 
 /* Has a bracket asked for nodes at an earlier instant, and there are none? */
-static inline int
+static int
 espl_follow_starves(struct espl_follow_at *at, const struct espl_alloc_view *view, uint32_t offer)
 {
 	uint32_t need = espl_follow_need(at, offer);
@@ -239,7 +179,7 @@ espl_follow_starves(struct espl_follow_at *at, const struct espl_alloc_view *vie
 /* Each bracket makes its own what has been asked for, in order of the leases: it does not matter
  * which come first.  What one does not need goes to those for whom no node comes, or is given back.
  */
-static inline espl_status
+static espl_status
 espl_follow_divide(struct espl_follow *f, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, const struct espl_experiment *e, uint32_t offer)
 {
@@ -278,7 +218,7 @@ espl_follow_divide(struct espl_follow *f, const struct espl_alloc_view *view,
 	return status;
 }
 
-static inline espl_status
+static espl_status
 espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, const struct espl_experiment *e)
 {
@@ -313,7 +253,7 @@ espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view,
 /* ---- grants ------------------------------------------------------------------------------- */
 
 /* Trials of a stage that train at once on so many of its nodes. */
-static inline uint32_t
+static uint32_t
 espl_follow_slots(const struct espl_plan_stage *row, uint32_t each, const struct espl_item *item,
     uint32_t ready, uint32_t per_node)
 {
@@ -324,7 +264,7 @@ espl_follow_slots(const struct espl_plan_stage *row, uint32_t each, const struct
 	return (uint32_t)(slots < room ? slots : room);
 }
 
-static inline espl_status
+static espl_status
 espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_sink *sink,
     uint32_t flags)
 {
@@ -341,7 +281,7 @@ espl_follow_grant(struct espl_follow_at *at, uint32_t index, struct espl_alloc_s
 }
 
 /* In order of arrival; in a chain, trial k when trial k - slots is gone. */
-static inline espl_status
+static espl_status
 espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, const struct espl_experiment *e, uint32_t ready)
 {
@@ -371,7 +311,7 @@ espl_follow_serve(struct espl_follow_at *at, const struct espl_alloc_view *view,
 /* ---- beginning ---------------------------------------------------------------------------- */
 
 /* A stage's nodes are waited for: until when? */
-static inline void
+static void
 espl_follow_await(struct espl_follow_at *at, const struct espl_alloc_view *view)
 {
 	const struct espl_offer *offer = view->offers[at->row->offer];
@@ -382,7 +322,7 @@ espl_follow_await(struct espl_follow_at *at, const struct espl_alloc_view *view)
 
 /* GPUs of a trial on the nodes that are there: the plan's, or as many as fit; 0: not even the
  * least. */
-static inline uint32_t
+static uint32_t
 espl_follow_each(const struct espl_follow_at *at, const struct espl_alloc_view *view,
     uint32_t ready)
 {
@@ -399,8 +339,7 @@ espl_follow_each(const struct espl_follow_at *at, const struct espl_alloc_view *
 	return each;
 }
 
-/* Does a stage wait for nodes for longer than could be expected?  *offer: whose. */
-static inline int
+int
 espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *view, uint32_t *offer)
 {
 	const struct espl_experiment *e = view->experiment_count == 1 ? view->experiments[0] : NULL;
@@ -419,7 +358,7 @@ espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *vie
 
 /* May the trials of a stage start on the `ready` nodes it can have?  Else there is a call when to
  * see. */
-static inline espl_status
+static espl_status
 espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, uint32_t ready)
 {
@@ -440,7 +379,7 @@ espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view,
 
 /* The stage's trials start: when must the next stage's nodes be asked for so that they are there
  * when it ends? */
-static inline void
+static void
 espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at,
     const struct espl_alloc_view *view, const struct espl_experiment *e, uint32_t bracket)
 {
@@ -460,7 +399,7 @@ espl_follow_look_ahead(struct espl_follow *f, struct espl_follow_at *at,
 	at->ahead = 0;
 }
 
-static inline espl_status
+static espl_status
 espl_follow_ahead(struct espl_follow *f, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, const struct espl_experiment *e)
 {
@@ -490,7 +429,7 @@ espl_follow_ahead(struct espl_follow *f, const struct espl_alloc_view *view,
 /* ---- leaving the plan --------------------------------------------------------------------- */
 
 /* What the plan in force predicts, once. */
-static inline espl_status
+static espl_status
 espl_follow_expect(struct espl_follow *f, const struct espl_alloc_view *view,
     const struct espl_experiment *e)
 {
@@ -519,9 +458,7 @@ espl_follow_expect(struct espl_follow *f, const struct espl_alloc_view *view,
 	return ESPL_OK;
 }
 
-/* Does a stage begin in this very call, and is it more than 5 % (and three standard deviations) off
- * the time at which it was predicted to?  *bracket: whose. */
-static inline int
+int
 espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view, uint32_t *bracket)
 {
 	const struct espl_experiment *e = view->experiment_count == 1 ? view->experiments[0] : NULL;
@@ -550,8 +487,7 @@ espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view, ui
 	return off > 0.05 * end && off > 3 * f->sd_s;
 }
 
-/* A new plan was given to the sink: it is in force in the next call, which comes at once. */
-static inline espl_status
+espl_status
 espl_follow_again(struct espl_follow *f, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink)
 {
@@ -562,7 +498,7 @@ espl_follow_again(struct espl_follow *f, const struct espl_alloc_view *view,
 
 /* ---- all together ------------------------------------------------------------------------- */
 
-static inline espl_status
+static espl_status
 espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, const struct espl_experiment *e)
 {
@@ -613,8 +549,7 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view,
 	return status;
 }
 
-/* offer: the one to use without a plan. */
-static inline espl_status
+espl_status
 espl_follow(struct espl_follow *f, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t offer, struct espl_error *error)
 {
@@ -632,8 +567,3 @@ espl_follow(struct espl_follow *f, const struct espl_alloc_view *view, struct es
 	    : espl_fail(error, status,
 		  status == ESPL_E_NOMEM ? "out of memory" : "what the plan says was refused");
 }
-
-#ifdef __cplusplus
-}
-#endif
-#endif

@@ -1,23 +1,14 @@
-/* espalier SDK: hold.h - holding nodes, as static inline functions: which of them are ready, which
- * go first when there are too many, and how many are held where there is no plan.
- */
-#ifndef ESPALIER_HOLD_H
-#define ESPALIER_HOLD_H
-#include <espalier/roster.h>
-#include <espalier/util.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+/* hold.c - see espalier/kit/hold.h. */
+#include <espalier/kit/hold.h>
 
-static inline int
+static int
 espl_hold_is_ready(const struct espl_node *n)
 {
 	return n->state == ESPL_NODE_READY &&
 	    (n->flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
 }
 
-/* An owner's nodes of an offer (ESPL_NONE: those that are nobody's) that can be used now. */
-static inline uint32_t
+uint32_t
 espl_hold_ready(const struct espl_alloc_view *view, uint32_t offer, uint64_t owner)
 {
 	uint32_t i, ready = 0;
@@ -28,8 +19,7 @@ espl_hold_ready(const struct espl_alloc_view *view, uint32_t offer, uint64_t own
 	return ready;
 }
 
-/* An owner's nodes of an offer, whether they are there yet or not, but for those that go. */
-static inline uint32_t
+uint32_t
 espl_hold_count(const struct espl_alloc_view *view, uint32_t offer, uint64_t owner)
 {
 	uint32_t i, held = 0;
@@ -40,8 +30,7 @@ espl_hold_count(const struct espl_alloc_view *view, uint32_t offer, uint64_t own
 	return held;
 }
 
-/* Nodes that make up for those GPUs of an offer that nobody can use. */
-static inline uint32_t
+uint32_t
 espl_hold_spare(const struct espl_alloc_view *view, uint32_t offer)
 {
 	uint64_t lost = view->gpus_lost != NULL ? view->gpus_lost[offer] : 0,
@@ -50,9 +39,7 @@ espl_hold_spare(const struct espl_alloc_view *view, uint32_t offer)
 	return (uint32_t)((lost + each - 1) / each);
 }
 
-/* Makes up to `count` nodes that are nobody's a bracket's own, from *next of the view on.  Adds to
- * *taken, and those that can be used at once to *ready. */
-static inline espl_status
+espl_status
 espl_hold_claim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
     uint32_t bracket, uint32_t count, uint32_t *next, uint32_t *taken, uint32_t *ready)
 {
@@ -72,9 +59,7 @@ espl_hold_claim(const struct espl_alloc_view *view, struct espl_alloc_sink *sink
 	return status;
 }
 
-/* Hands up to `count` idle nodes over, the youngest first: those of an owner become a bracket's.
- * Adds to *ready. */
-static inline espl_status
+espl_status
 espl_hold_pass_on(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
     uint64_t owner, uint32_t bracket, uint32_t count, uint32_t *ready)
 {
@@ -94,15 +79,13 @@ espl_hold_pass_on(const struct espl_alloc_view *view, struct espl_alloc_sink *si
 	return status == ESPL_E_REJECTED ? ESPL_OK : status;
 }
 
-static inline int
+static int
 espl_hold_awaits(const struct espl_node *n)
 {
 	return n->state == ESPL_NODE_REQUESTED || n->state == ESPL_NODE_BOOTING;
 }
 
-/* Of an owner's nodes first those that are not there yet.  Then those whose bill began first, which
- * have paid most of their minimum charge. */
-static inline espl_status
+espl_status
 espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
     uint64_t owner, uint32_t count)
 {
@@ -143,8 +126,7 @@ espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sin
 	return status;
 }
 
-/* The longest that a latency can be expected to take. */
-static inline double
+double
 espl_hold_longest(const struct espl_latency *latency)
 {
 	double longest = 0.0;
@@ -157,8 +139,7 @@ espl_hold_longest(const struct espl_latency *latency)
 	return longest > 0 ? longest : latency->mean_s + 4 * latency->sd_s;
 }
 
-/* Without a plan: the least that each trial can run on, in order of arrival. */
-static inline espl_status
+espl_status
 espl_hold_least(struct espl_roster *r, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, uint32_t number)
 {
@@ -195,8 +176,3 @@ espl_hold_least(struct espl_roster *r, const struct espl_alloc_view *view,
 	}
 	return status;
 }
-
-#ifdef __cplusplus
-}
-#endif
-#endif

@@ -1,29 +1,16 @@
-/* espalier SDK: rules.h - what a host takes from an allocator.  espalier, its check-plugin and the
- * testkit all judge answers with these, and a policy may before it answers.  They judge a grant or
- * a target by itself: sums, items granted twice, and whether a COLOCATE item's GPUs can be had on
- * one node are seen when the whole answer is there.  Nothing here crosses the boundary. */
-#ifndef ESPALIER_RULES_H
-#define ESPALIER_RULES_H
+/* rules.c - see espalier/kit/rules.h. */
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
-#include <espalier/allocator.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <espalier/kit/rules.h>
 
-/* Whole GPUs that an item takes: from its least to its most, in its unit. */
-static inline int
+int
 espl_takes(const struct espl_item *item, uint32_t gpus)
 {
 	return gpus >= item->gpus_min && gpus <= item->gpus_max &&
 	    (item->unit <= 1 || gpus % item->unit == 0);
 }
 
-/* What is wrong with a grant, written into text; NULL: nothing is.  item: the one that it names,
- * NULL if there is none. That each item has at most one grant in an answer is for the caller to
- * see. */
-static inline const char *
+const char *
 espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item, uint32_t offer_count,
     char *text, size_t size)
 {
@@ -79,8 +66,7 @@ espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item, u
 	return text;
 }
 
-/* The same of a target. */
-static inline const char *
+const char *
 espl_target_wrong(const struct espl_target *target, const struct espl_offer *const *offers,
     uint32_t offer_count, char *text, size_t size)
 {
@@ -103,7 +89,3 @@ espl_target_wrong(const struct espl_target *target, const struct espl_offer *con
 		return NULL;
 	return text;
 }
-#ifdef __cplusplus
-}
-#endif
-#endif

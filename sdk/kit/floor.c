@@ -1,50 +1,9 @@
-/* espalier SDK: floor.h - the nodes' GPUs as a placer's working copy, as static inline functions.
- *
- * Nodes are kept in lists by their number of idle GPUs, so that the best or the worst fit is
- * found in O(GPUs of a node); the GPUs of a node are looked at when it is first touched; every
- * change can be undone, so that a placer may try.  Nothing here crosses the boundary.
- *
- * Use: espl_floor_load at the beginning of a call; espl_floor_drop the slots of gangs that may
- * move; espl_floor_seat where they go; look at `failed` (out of memory) before telling the
- * sink; espl_floor_free in destroy.
- */
-#ifndef ESPALIER_FLOOR_H
-#define ESPALIER_FLOOR_H
+/* floor.c - see espalier/kit/floor.h. */
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/placer.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
+#include <espalier/kit/floor.h>
 
-/* one GPU, as in espl_gpu */
-struct espl_floor_gpu {
-	uint32_t residents, packing, blocked;
-};
-/* one node */
-struct espl_stand {
-	const struct espl_node *node;
-	uint32_t cells;      /* index of its first cell; ESPL_ANY: not looked at yet */
-	uint32_t idle;       /* whole GPUs that are free */
-	uint32_t usable;     /* takes gangs: READY, not retiring, not closed by us */
-	uint32_t prev, next; /* of the same idle number; ESPL_ANY none */
-};
-struct espl_step {
-	uint32_t stand, gpu, packing;
-	int32_t sign;
-}; /* a change, for undoing */
-/* all zero to begin with */
-struct espl_floor {
-	struct espl_stand *stands; /* as the view's nodes, by id */
-	struct espl_floor_gpu *cells;
-	struct espl_step *steps;
-	uint32_t *heads; /* first stand with that many idle GPUs */
-	uint32_t count, stand_room, cell_count, cell_room, step_count, step_room, head_room;
-	uint32_t widest; /* most GPUs of one node */
-	uint32_t failed; /* 1: out of memory: the working copy is worthless */
-};
-
-static inline void
+void
 espl_floor_free(struct espl_floor *floor)
 {
 	free(floor->stands);
@@ -54,8 +13,7 @@ espl_floor_free(struct espl_floor *floor)
 	memset(floor, 0, sizeof *floor);
 }
 
-/* Makes room for `count` elements of `size` bytes; NULL: out of memory, the old one stands. */
-static inline void *
+void *
 espl_floor_grow(void *at, uint32_t *room, uint32_t count, size_t size)
 {
 	uint32_t more = *room > 0 ? *room : 16;
@@ -71,7 +29,7 @@ espl_floor_grow(void *at, uint32_t *room, uint32_t count, size_t size)
 	return bigger;
 }
 
-static inline void
+static void
 espl_floor_link(struct espl_floor *floor, uint32_t i)
 {
 	struct espl_stand *stand = &floor->stands[i];
@@ -83,7 +41,7 @@ espl_floor_link(struct espl_floor *floor, uint32_t i)
 	floor->heads[stand->idle] = i;
 }
 
-static inline void
+static void
 espl_floor_unlink(struct espl_floor *floor, uint32_t i)
 {
 	struct espl_stand *stand = &floor->stands[i];
@@ -96,8 +54,7 @@ espl_floor_unlink(struct espl_floor *floor, uint32_t i)
 		floor->stands[stand->next].prev = stand->prev;
 }
 
-/* Begins a call: nodes are the view's, by id.  ESPL_E_NOMEM. */
-static inline espl_status
+espl_status
 espl_floor_load(struct espl_floor *floor, const struct espl_node *const *nodes, uint32_t count)
 {
 	uint32_t i, widest = 0;
@@ -132,8 +89,7 @@ espl_floor_load(struct espl_floor *floor, const struct espl_node *const *nodes, 
 	return ESPL_OK;
 }
 
-/* Index of a node, or ESPL_ANY (it is lost). */
-static inline uint32_t
+uint32_t
 espl_floor_find(const struct espl_floor *floor, uint64_t node)
 {
 	uint32_t low = 0, high = floor->count;
@@ -149,8 +105,7 @@ espl_floor_find(const struct espl_floor *floor, uint64_t node)
 	return low < floor->count && floor->stands[low].node->id == node ? low : ESPL_ANY;
 }
 
-/* One GPU; NULL when out of memory (sets failed).  Valid until the next call of it. */
-static inline struct espl_floor_gpu *
+struct espl_floor_gpu *
 espl_floor_cell(struct espl_floor *floor, uint32_t i, uint32_t gpu)
 {
 	struct espl_stand *stand = &floor->stands[i];
@@ -182,7 +137,7 @@ espl_floor_cell(struct espl_floor *floor, uint32_t i, uint32_t gpu)
 }
 
 /* Adds (sign 1) or takes away (-1) one resident.  Not logged: see the two below. */
-static inline void
+static void
 espl_floor_change(struct espl_floor *floor, const struct espl_step *step)
 {
 	struct espl_floor_gpu *cell = espl_floor_cell(floor, step->stand, step->gpu);
@@ -206,7 +161,7 @@ espl_floor_change(struct espl_floor *floor, const struct espl_step *step)
 	}
 }
 
-static inline void
+void
 espl_floor_do(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t packing, int32_t sign)
 {
 	struct espl_step *steps = (struct espl_step *)espl_floor_grow(floor->steps,
@@ -225,8 +180,7 @@ espl_floor_do(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t packi
 	espl_floor_change(floor, steps);
 }
 
-/* Takes the slots of a gang away, or puts it back (sign 1); lost nodes are passed over. */
-static inline void
+void
 espl_floor_drop(struct espl_floor *floor, const struct espl_slot *slots, uint32_t count,
     int32_t sign)
 {
@@ -240,8 +194,7 @@ espl_floor_drop(struct espl_floor *floor, const struct espl_slot *slots, uint32_
 	}
 }
 
-/* Undoes everything since step_count was `mark`. */
-static inline void
+void
 espl_floor_undo(struct espl_floor *floor, uint32_t mark)
 {
 	while (floor->step_count > mark) {
@@ -252,8 +205,7 @@ espl_floor_undo(struct espl_floor *floor, uint32_t mark)
 	}
 }
 
-/* May the gang stand on this node, if there is room?  offer: ESPL_ANY, or only this one's. */
-static inline int
+int
 espl_floor_admits(const struct espl_floor *floor, uint32_t i, const struct espl_gang *gang,
     uint32_t offer)
 {
@@ -264,9 +216,7 @@ espl_floor_admits(const struct espl_floor *floor, uint32_t i, const struct espl_
 	    (offer == ESPL_ANY || offer == stand->node->offer);
 }
 
-/* The node with the fewest idle GPUs that still has `gpus` of them (best fit); `worst`: with the
- * most.  ESPL_ANY: none. */
-static inline uint32_t
+uint32_t
 espl_floor_fit(const struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
     uint32_t gpus, int worst)
 {
@@ -282,9 +232,7 @@ espl_floor_fit(const struct espl_floor *floor, const struct espl_gang *gang, uin
 	return ESPL_ANY;
 }
 
-/* Seats `gpus` workers on idle GPUs of one node, lowest first; slots receives them.  The node
- * must have as many idle ones: returns how many it had. */
-static inline uint32_t
+uint32_t
 espl_floor_seat(struct espl_floor *floor, uint32_t i, uint32_t gpus, uint32_t packing,
     struct espl_slot *slots)
 {
@@ -306,8 +254,7 @@ espl_floor_seat(struct espl_floor *floor, uint32_t i, uint32_t gpus, uint32_t pa
 	return done;
 }
 
-/* A GPU of node i that is shared in this degree and has room, or ESPL_ANY. */
-static inline uint32_t
+uint32_t
 espl_floor_hole(struct espl_floor *floor, uint32_t i, uint32_t packing)
 {
 	uint32_t gpu;
@@ -324,8 +271,7 @@ espl_floor_hole(struct espl_floor *floor, uint32_t i, uint32_t packing)
 	return ESPL_ANY;
 }
 
-/* Puts one worker onto a GPU that is idle, or shared in this degree and with room; 0: neither. */
-static inline uint32_t
+uint32_t
 espl_floor_join(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t packing,
     struct espl_slot *slot)
 {
@@ -342,8 +288,7 @@ espl_floor_join(struct espl_floor *floor, uint32_t i, uint32_t gpu, uint32_t pac
 	return 1;
 }
 
-/* Seats the gang on whole idle nodes of one offer and size; 0: there are not enough. */
-static inline uint32_t
+uint32_t
 espl_floor_seat_nodes(struct espl_floor *floor, const struct espl_gang *gang,
     struct espl_slot *slots)
 {
@@ -373,9 +318,7 @@ espl_floor_seat_nodes(struct espl_floor *floor, const struct espl_gang *gang,
 	return 0;
 }
 
-/* The rest of a gang's share, on idle GPUs of one offer, beside the `done` slots it has: node by
- * node, the best fit first.  share.gpus; 0: there is no room, and nothing was changed. */
-static inline uint32_t
+uint32_t
 espl_floor_seat_more(struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
     struct espl_slot *slots, uint32_t done)
 {
@@ -403,8 +346,7 @@ espl_floor_seat_more(struct espl_floor *floor, const struct espl_gang *gang, uin
 	return done;
 }
 
-/* A gang that may straddle nodes, on as few as possible, all of one offer. */
-static inline uint32_t
+uint32_t
 espl_floor_seat_over(struct espl_floor *floor, const struct espl_gang *gang, uint32_t offer,
     struct espl_slot *slots)
 {
@@ -412,7 +354,7 @@ espl_floor_seat_over(struct espl_floor *floor, const struct espl_gang *gang, uin
 }
 
 /* The part of espl_floor_stay that adds GPUs: on the same node, or whole nodes to whole nodes. */
-static inline uint32_t
+static uint32_t
 espl_floor_extend(struct espl_floor *floor, const struct espl_gang *gang, uint32_t i, uint32_t kept,
     struct espl_slot *slots)
 {
@@ -432,8 +374,7 @@ espl_floor_extend(struct espl_floor *floor, const struct espl_gang *gang, uint32
 	return done;
 }
 
-/* Does nobody sit on this node? */
-static inline int
+int
 espl_floor_empty(struct espl_floor *floor, uint32_t i)
 {
 	uint32_t gpu;
@@ -449,8 +390,7 @@ espl_floor_empty(struct espl_floor *floor, uint32_t i)
 	return 1;
 }
 
-/* By node, then GPU, for qsort. */
-static inline int
+int
 espl_slot_order(const void *a, const void *b)
 {
 	const struct espl_slot *x = (const struct espl_slot *)a;
@@ -461,9 +401,7 @@ espl_slot_order(const void *a, const void *b)
 	return x->gpu < y->gpu ? -1 : x->gpu > y->gpu;
 }
 
-/* Gives up the nodes that are too many, as far as they are nobody's own and nobody sits there. They
- * take no gang any more. */
-static inline void
+void
 espl_floor_give_up(struct espl_floor *floor, const struct espl_place_view *view,
     struct espl_place_sink *sink)
 {
@@ -482,9 +420,7 @@ espl_floor_give_up(struct espl_floor *floor, const struct espl_place_view *view,
 		}
 }
 
-/* Gives a gang whose old slots have been dropped its new share without moving it: a part of what
- * it had, or that and more beside it.  Fills share.gpus slots; 0: it has to move. */
-static inline uint32_t
+uint32_t
 espl_floor_stay(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	uint32_t k, i = ESPL_ANY, mark = floor->step_count, want = gang->share.gpus;
@@ -511,8 +447,3 @@ espl_floor_stay(struct espl_floor *floor, const struct espl_gang *gang, struct e
 	espl_floor_undo(floor, mark);
 	return 0;
 }
-
-#ifdef __cplusplus
-}
-#endif
-#endif

@@ -1,67 +1,13 @@
-/* espalier SDK: roster.h - the items of an allocator's view kept in step, as static inline
- * functions.
- *
- * The roster holds an entry for each item, at the item's own index in the view, and the sums that
- * a decision needs, so that a call costs O(changes) with 100,000 items queued.  Departures are
- * found by comparing the two lists, in O(log items) each.  It also knows which grants are legal
- * for an item.  Nothing here crosses the boundary.
- *
- * Use: espl_roster_sync first thing in allocate; then entry i of the roster is view->items[i];
- * espl_roster_grant to change a grant; espl_roster_free in destroy.
- */
-#ifndef ESPALIER_ROSTER_H
-#define ESPALIER_ROSTER_H
+/* roster.c - see espalier/kit/roster.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <espalier/allocator.h>
 #include <espalier/util.h>
-#ifdef __cplusplus
-extern "C" {
-#endif
-
-#define ESPL_ROSTER_PACKING 64u /* degrees of sharing that are told apart; more count as this */
-
-/* one item, as known at its last change */
-struct espl_entry {
-	uint64_t id;
-	espl_time arrived;
-	uint32_t gpus, packing; /* its grant in force: gpus 0 waits */
-	uint32_t least;         /* smallest legal grant; 0: none is legal, ever */
-	uint32_t most;          /* largest useful one; ESPL_ANY no limit */
-	uint32_t fixed;         /* 1: a resize would lose its work (ITEM_NO_SAVE) */
-	uint32_t want;          /* the plugin's own; 0 at arrival */
-};
-struct espl_touch {
-	uint64_t id;
-	espl_time arrived;
-};
-/* all zero to begin with; fields may be read */
-struct espl_roster {
-	struct espl_entry *room;
-	uint32_t head, count, size; /* entries are room[head .. head + count) */
-	uint32_t fresh;             /* entries from this index on arrived in this call */
-	uint32_t gone;              /* items that left since the last call */
-	uint32_t cursor;            /* nobody before this index waits */
-	uint32_t granted;           /* items with a grant */
-	uint32_t wholes;            /* of these, with exactly one whole GPU */
-	uint32_t packed;            /* of these, with a share of one */
-	uint32_t per_node;          /* GPUs a node */
-	uint64_t whole;             /* whole GPUs granted */
-	uint64_t excess;            /* of these, beyond `least` of items not fixed */
-	uint64_t least, most;       /* sums over all items; an unlimited most counts 2^32 */
-	uint32_t sharers[ESPL_ROSTER_PACKING + 1]; /* items granted 1/c, [c] */
-	struct espl_touch *touched;                /* grants changed in the last call */
-	uint32_t touched_count, touched_size;
-	uint32_t broken; /* 1: the last sync ran out of memory */
-	uint32_t zero;
-	/* An item's `most`, where not every legal grant is considered; NULL: espl_useful. */
-	uint32_t (*widest)(const struct espl_item *, uint32_t per_node);
-};
+#include <espalier/kit/roster.h>
 
 /* ---- which grants are legal -------------------------------------------------------------- */
 
-static inline uint32_t
+static uint32_t
 espl_common_multiple(uint32_t a, uint32_t b)
 {
 	uint32_t x = a, y = b;
@@ -75,10 +21,7 @@ espl_common_multiple(uint32_t a, uint32_t b)
 	return a / x * b;
 }
 
-/* The largest grant of whole GPUs of at most `most` that the item can take on nodes of per_node
- * GPUs: a multiple of its unit, within its limits, on one node or on whole nodes if it is to be
- * colocated.  0: none. */
-static inline uint32_t
+uint32_t
 espl_fit(const struct espl_item *item, uint32_t per_node, uint32_t most)
 {
 	uint32_t unit = item->unit > 0 ? item->unit : 1, fit;
@@ -95,7 +38,7 @@ espl_fit(const struct espl_item *item, uint32_t per_node, uint32_t most)
 }
 
 /* The smallest legal grant of at least `from` GPUs; 0: none. */
-static inline uint32_t
+static uint32_t
 espl_least_from(const struct espl_item *item, uint32_t per_node, uint32_t from)
 {
 	uint32_t unit = item->unit > 0 ? item->unit : 1;
@@ -110,16 +53,13 @@ espl_least_from(const struct espl_item *item, uint32_t per_node, uint32_t from)
 	return least <= item->gpus_max ? (uint32_t)least : 0;
 }
 
-/* The smallest legal grant; 0: none. */
-static inline uint32_t
+uint32_t
 espl_least(const struct espl_item *item, uint32_t per_node)
 {
 	return espl_least_from(item, per_node, 0);
 }
 
-/* How many gangs of `gpus` GPUs stand side by side on so many nodes, each on one node or on
- * whole ones. */
-static inline uint64_t
+uint64_t
 espl_side_by_side(uint32_t gpus, uint32_t nodes, uint32_t per_node)
 {
 	if (gpus == 0 || per_node == 0)
@@ -129,9 +69,7 @@ espl_side_by_side(uint32_t gpus, uint32_t nodes, uint32_t per_node)
 	return nodes / ((gpus + per_node - 1) / per_node);
 }
 
-/* GPUs of whole nodes on which `count` such gangs stand side by side, where a node's rest is too
- * small for one more; `gpus` if they leave no rest. */
-static inline uint64_t
+uint64_t
 espl_room_for(uint32_t count, uint32_t each, uint64_t gpus, uint32_t per_node)
 {
 	uint64_t nodes;
@@ -142,10 +80,7 @@ espl_room_for(uint32_t count, uint32_t each, uint64_t gpus, uint32_t per_node)
 	return nodes * per_node > gpus ? nodes * per_node : gpus;
 }
 
-/* Nodes of an offer to hold so that *gpus GPUs can be used.  Where some are set aside, more nodes
- * make up for them, as far as `limit` GPUs (UINT64_MAX: none) and the cloud's quota allow; *gpus
- * becomes what can be used then. */
-static inline uint32_t
+uint32_t
 espl_nodes_for(const struct espl_alloc_view *view, uint32_t number, uint64_t limit, uint64_t *gpus)
 {
 	const struct espl_offer *offer = view->offers[number];
@@ -163,9 +98,7 @@ espl_nodes_for(const struct espl_alloc_view *view, uint32_t number, uint64_t lim
 	return (uint32_t)nodes;
 }
 
-/* Number of the offer of this name, or of the first one still sold (name NULL or "").
- * ESPL_ANY: there is none. */
-static inline uint32_t
+uint32_t
 espl_find_offer(const struct espl_offer *const *offers, uint32_t count, const char *name)
 {
 	uint32_t i;
@@ -178,10 +111,7 @@ espl_find_offer(const struct espl_offer *const *offers, uint32_t count, const ch
 	return ESPL_ANY;
 }
 
-/* The same, into *number; ESPL_E_CONFIG with the names there are, blaming `option`, if the cloud
- * knows no such offer.  An offer that is sold out is no mistake: *number is then ESPL_ANY.  The
- * offers are known from an allocator's first call on. */
-static inline espl_status
+espl_status
 espl_choose_offer(const struct espl_offer *const *offers, uint32_t count, const char *name,
     uint32_t option, uint32_t *number, struct espl_error *error)
 {
@@ -208,9 +138,7 @@ espl_choose_offer(const struct espl_offer *const *offers, uint32_t count, const 
 	return espl_blame(error, option, text);
 }
 
-/* Throughput on that many whole GPUs, `unit` GPUs being 1: linear between measured points,
- * constant behind the last (RubberBand 4.1); proportional where nothing was measured. */
-static inline double
+double
 espl_throughput(const struct espl_item *item, uint32_t gpus)
 {
 	const struct espl_point *p = item->scaling;
@@ -228,9 +156,7 @@ espl_throughput(const struct espl_item *item, uint32_t gpus)
 	return p[item->scaling_count - 1].y;
 }
 
-/* The fastest grant of whole GPUs of at most `most`, by the item's measured speeds; of equally fast
- * ones the narrowest, so that every narrower grant is slower.  0: none is legal. */
-static inline uint32_t
+uint32_t
 espl_useful(const struct espl_item *item, uint32_t per_node, uint32_t most)
 {
 	const struct espl_point *p = item->scaling;
@@ -266,13 +192,7 @@ espl_useful(const struct espl_item *item, uint32_t per_node, uint32_t most)
 
 /* ---- the list ---------------------------------------------------------------------------- */
 
-static inline struct espl_entry *
-espl_roster_at(const struct espl_roster *roster, uint32_t index)
-{
-	return roster->room + roster->head + index;
-}
-
-static inline void
+void
 espl_roster_free(struct espl_roster *roster)
 {
 	free(roster->room);
@@ -281,7 +201,7 @@ espl_roster_free(struct espl_roster *roster)
 }
 
 /* Adds an entry to the sums, or takes it out (sign -1). */
-static inline void
+static void
 espl_roster_count(struct espl_roster *roster, const struct espl_entry *entry, int sign)
 {
 	uint32_t one = sign < 0 ? UINT32_MAX : 1; /* modulo 2^32: adds or subtracts */
@@ -307,7 +227,7 @@ espl_roster_count(struct espl_roster *roster, const struct espl_entry *entry, in
 }
 
 /* Reads an item into its entry (whose sums are taken out); `want` stays. */
-static inline void
+static void
 espl_roster_read(struct espl_roster *roster, struct espl_entry *entry, const struct espl_item *item)
 {
 	entry->id = item->id;
@@ -323,8 +243,7 @@ espl_roster_read(struct espl_roster *roster, struct espl_entry *entry, const str
 	entry->fixed = (item->flags & ESPL_ITEM_NO_SAVE) != 0 ? 1 : 0;
 }
 
-/* Index of the entry, or ESPL_ANY. */
-static inline uint32_t
+uint32_t
 espl_roster_find(const struct espl_roster *roster, uint64_t id, espl_time arrived)
 {
 	uint32_t low = 0, high = roster->count;
@@ -341,7 +260,7 @@ espl_roster_find(const struct espl_roster *roster, uint64_t id, espl_time arrive
 	return low < roster->count && espl_roster_at(roster, low)->id == id ? low : ESPL_ANY;
 }
 
-static inline void
+static void
 espl_roster_remove(struct espl_roster *roster, uint32_t index)
 {
 	struct espl_entry *at = espl_roster_at(roster, 0);
@@ -360,7 +279,7 @@ espl_roster_remove(struct espl_roster *roster, uint32_t index)
 		roster->cursor--;
 }
 
-static inline espl_status
+static espl_status
 espl_roster_append(struct espl_roster *roster, const struct espl_item *item)
 {
 	struct espl_entry *entry;
@@ -389,7 +308,7 @@ espl_roster_append(struct espl_roster *roster, const struct espl_item *item)
 }
 
 /* First index at which list and view differ, up to the shorter one's end. */
-static inline uint32_t
+static uint32_t
 espl_roster_differ(const struct espl_roster *roster, const struct espl_alloc_view *view,
     uint32_t low)
 {
@@ -408,7 +327,7 @@ espl_roster_differ(const struct espl_roster *roster, const struct espl_alloc_vie
 	return low;
 }
 
-static inline void
+static void
 espl_roster_refresh(struct espl_roster *roster, const struct espl_alloc_view *view, uint32_t index)
 {
 	struct espl_entry *entry = espl_roster_at(roster, index);
@@ -420,9 +339,7 @@ espl_roster_refresh(struct espl_roster *roster, const struct espl_alloc_view *vi
 		roster->cursor = index;
 }
 
-/* Brings the roster up to the view.  per_node: GPUs of the nodes that will carry the items.
- * ESPL_E_NOMEM. */
-static inline espl_status
+espl_status
 espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view, uint32_t per_node)
 {
 	uint32_t i, at = 0;
@@ -460,9 +377,7 @@ espl_roster_sync(struct espl_roster *roster, const struct espl_alloc_view *view,
 	return status;
 }
 
-/* E_CONFIG at the plugin's option of that number, the most GPUs that its user allows (0: no limit),
- * if every item needs more. */
-static inline espl_status
+espl_status
 espl_roster_within(const struct espl_roster *roster, uint32_t most, uint32_t option,
     struct espl_error *error)
 {
@@ -479,8 +394,7 @@ espl_roster_within(const struct espl_roster *roster, uint32_t most, uint32_t opt
 	return espl_blame(error, option, text);
 }
 
-/* Whole GPUs that all grants take together, sharers packed as close as they go. */
-static inline uint64_t
+uint64_t
 espl_roster_used(const struct espl_roster *roster)
 {
 	uint64_t used = roster->whole;
@@ -491,8 +405,7 @@ espl_roster_used(const struct espl_roster *roster)
 	return used;
 }
 
-/* What espl_roster_used would be, had entry `index` this grant. */
-static inline uint64_t
+uint64_t
 espl_roster_used_with(struct espl_roster *roster, uint32_t index, uint32_t gpus, uint32_t packing)
 {
 	struct espl_entry *entry = espl_roster_at(roster, index), was = *entry;
@@ -509,8 +422,7 @@ espl_roster_used_with(struct espl_roster *roster, uint32_t index, uint32_t gpus,
 	return used;
 }
 
-/* Index of the first item at or behind `from` that waits; the roster's count if none does. */
-static inline uint32_t
+uint32_t
 espl_roster_waiting(struct espl_roster *roster, uint32_t from)
 {
 	uint32_t i = from < roster->cursor ? roster->cursor : from;
@@ -523,8 +435,7 @@ espl_roster_waiting(struct espl_roster *roster, uint32_t from)
 	return i;
 }
 
-/* As espl_roster_grant, with ESPL_GRANT_* flags. */
-static inline espl_status
+espl_status
 espl_roster_grant_as(struct espl_roster *roster, struct espl_alloc_sink *sink, uint32_t index,
     uint32_t gpus, uint32_t packing, uint32_t flags)
 {
@@ -564,16 +475,9 @@ espl_roster_grant_as(struct espl_roster *roster, struct espl_alloc_sink *sink, u
 	return ESPL_OK;
 }
 
-/* Grants through the sink and keeps the books.  gpus 0 preempts.  ESPL_E_REJECTED: the host
- * refused and nothing changed. */
-static inline espl_status
+espl_status
 espl_roster_grant(struct espl_roster *roster, struct espl_alloc_sink *sink, uint32_t index,
     uint32_t gpus, uint32_t packing)
 {
 	return espl_roster_grant_as(roster, sink, index, gpus, packing, 0);
 }
-
-#ifdef __cplusplus
-}
-#endif
-#endif

@@ -1,0 +1,85 @@
+/* espalier kit: follow.h - doing what a plan says.
+ *
+ * A planner answers before the run how many GPUs each stage gets; while it runs somebody must
+ * hold the nodes and hand out the grants.  This is that somebody, for any plan (RubberBand 4.4):
+ * nodes are asked for when a stage begins (or ahead of it, planning.acquire_ahead), its trials
+ * start when all of them are there, and what the next stage does not need is given back at once,
+ * the oldest first.  Nodes that do not come are waited for twice as long as could be expected; then
+ * the stage begins on those that are there, and takes in the others.  A call costs O(changes +
+ * nodes).
+ *
+ * Without a plan (the algorithm declares no stages, or nobody knows how long a trial takes) each
+ * trial gets the least it can run on, and the cluster is as large as there are trials.
+ *
+ * Use: a struct espl_follow, all zero but `model`, in the instance; call espl_follow in allocate,
+ * espl_follow_free in destroy.  A planner that plans the rest anew when a run leaves its plan asks
+ * espl_follow_strays and espl_follow_waits first, hands a better plan to the sink, and calls
+ * espl_follow_again in place of espl_follow.
+ */
+#ifndef ESPALIER_KIT_FOLLOW_H
+#define ESPALIER_KIT_FOLLOW_H
+#include <espalier/kit/hold.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct espl_followed {
+	uint64_t id;
+	uint32_t gone, granted;
+}; /* an item of the running stage */
+/* a bracket */
+struct espl_follow_at {
+	struct espl_followed *items;       /* of the running stage, in order of arrival */
+	const struct espl_plan_stage *row; /* of the running stage; NULL before the first */
+	uint32_t count, size;              /* items */
+	uint32_t next;                     /* all before it had a grant */
+	uint32_t busy;                     /* with a grant, not gone */
+	uint32_t stage;
+	uint32_t begun;         /* 1: its trials may start */
+	uint32_t active;        /* 1: its stage has work */
+	uint32_t ahead;         /* nodes held for the stage after it */
+	uint32_t each;          /* GPUs of a trial: the plan's, or fewer */
+	uint32_t held, claimed; /* nodes of its own; of these ready, and new in this call */
+	espl_time lacks_since;  /* nodes that it needs; NEVER: it has them */
+	espl_time ask_at;       /* when to ask for the next stage's nodes; NEVER */
+	espl_time wait_until;   /* for the stage's nodes; NEVER: not waiting */
+};
+/* all zero to begin with */
+struct espl_follow {
+	struct espl_follow_at *at; /* [count], by bracket */
+	uint32_t count;
+	uint32_t zero;
+	uint64_t seen;                  /* items below this id are known */
+	const struct espl_model *model; /* for acquire_ahead and espl_follow_strays; may be NULL */
+	const struct espl_plan *plan;   /* that `ends` belongs to */
+	/* [plan->stage_count] seconds from `from`, as predicted; NULL unknown */
+	double *ends;
+	/* likewise: from a stage's begin until the next one's nodes are asked for */
+	double *asks;
+	double sd_s;    /* of the whole job's time */
+	espl_time from; /* when that plan came in force */
+	/* items below this id were looked at by espl_follow_strays */
+	uint64_t strays_seen;
+	struct espl_roster roster; /* without a plan */
+};
+
+void espl_follow_free(struct espl_follow *f);
+/* In allocate.  offer: the one to use without a plan. */
+espl_status espl_follow(struct espl_follow *f, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, uint32_t offer, struct espl_error *error);
+
+/* Does a stage wait for nodes for longer than could be expected?  *offer: whose. */
+int espl_follow_waits(const struct espl_follow *f, const struct espl_alloc_view *view,
+    uint32_t *offer);
+/* Does a stage begin in this very call, and is it more than 5 % (and three standard deviations) off
+ * the time at which it was predicted to?  *bracket: whose. */
+int espl_follow_strays(struct espl_follow *f, const struct espl_alloc_view *view,
+    uint32_t *bracket);
+/* A new plan was given to the sink: it is in force in the next call, which comes at once. */
+espl_status espl_follow_again(struct espl_follow *f, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

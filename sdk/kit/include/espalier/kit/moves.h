@@ -1,0 +1,73 @@
+/* espalier kit: moves.h - a placer's answer while it is being made.
+ *
+ * Who has to be placed in this call (changed gangs, and those that found no room in earlier
+ * ones), where each is to go, and the order in which the sink is told: first who leaves, then
+ * who shrinks and grows in place, then who comes.
+ *
+ * Use: espl_moves_gather, then for each open move find slots and espl_moves_settle it, then
+ * espl_moves_keep and espl_moves_tell; espl_moves_free in destroy.
+ */
+#ifndef ESPALIER_KIT_MOVES_H
+#define ESPALIER_KIT_MOVES_H
+#include <espalier/kit/floor.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+	ESPL_MOVE_OPEN = 1, /* has no place yet */
+	ESPL_MOVE_STAYS,    /* resized where it is */
+	ESPL_MOVE_GOES      /* has a new place */
+};
+struct espl_move {
+	const struct espl_gang *gang;
+	uint32_t at, count; /* its slots: moves->slots[at .. at + count) */
+	uint32_t state, zero;
+};
+/* all zero to begin with */
+struct espl_moves {
+	struct espl_move *list;
+	struct espl_slot *slots;
+	uint64_t *pending; /* items to look at again in the next call */
+	uint64_t *work;    /* scratch */
+	uint32_t count, room, slot_count, slot_room;
+	uint32_t pending_count, pending_room, work_room;
+	uint32_t broken; /* 1: a call failed half way: look at everybody next */
+};
+
+void espl_moves_free(struct espl_moves *moves);
+/* Index in view->gangs, or ESPL_ANY. */
+uint32_t espl_gang_find(const struct espl_place_view *view, uint64_t item);
+/* Has it what it was granted, where it may stay? */
+int espl_gang_stands(const struct espl_gang *gang);
+/* Does it hold slots now? */
+int espl_gang_holds(const struct espl_gang *gang);
+/* Appends an open move and takes the gang's slots off the floor. */
+espl_status espl_moves_add(struct espl_moves *moves, struct espl_floor *floor,
+    const struct espl_gang *gang);
+/* Larger gangs first, shares of a GPU last, ties by item (RubberBand, algorithm 3). */
+int espl_moves_by_size(const void *a, const void *b);
+/* Is there anything to do in this call?  If not, nothing need be gathered. */
+int espl_moves_any(const struct espl_moves *moves, const struct espl_place_view *view);
+/* Begins a call: the floor is loaded, and the gangs that need a place become open moves, largest
+ * first.  A locked one that does not fit its share is looked at again in later calls.
+ * ESPL_E_NOMEM. */
+espl_status espl_moves_gather(struct espl_moves *moves, struct espl_floor *floor,
+    const struct espl_place_view *view);
+/* Room for the slots of a gang, to be filled and then settled; NULL: out of memory. */
+struct espl_slot *espl_moves_room(struct espl_moves *moves, const struct espl_gang *gang);
+/* The move takes the `count` slots just filled. */
+void espl_moves_settle(struct espl_moves *moves, uint32_t index, uint32_t count, uint32_t state);
+/* Every open move whose gang can have its share where it is, has it. */
+espl_status espl_moves_stay(struct espl_moves *moves, struct espl_floor *floor);
+/* After all others: open moves whose gang nobody has taken the old place of keep it, train on
+ * there, and are looked at again in the next call. */
+espl_status espl_moves_keep(struct espl_moves *moves, struct espl_floor *floor);
+/* Tells the sink.  All of them are looked at again in the next call: those without a place, and
+ * those whose new one the host may have refused. */
+espl_status espl_moves_tell(struct espl_moves *moves, struct espl_place_sink *sink);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
