@@ -8,7 +8,6 @@
  * sim_train.c  where metrics come from: a C trainable in process, or recorded curves
  * sim_state.c  checkpoints of trainables that have state
  * sim_fault.c  the fault script
- * sim_comm.c   the communicator of one rank
  *
  * Nothing is kept for a trial that does not run, except the checkpoints of trainables that have
  * state.  Random numbers are not taken from running streams but made from what they are for
@@ -331,6 +330,4 @@ void espl__sim_job_trained(struct espl__sim *, struct espl__sim_gang *);
 /* Ends the iteration at hand, for now, at the end of the step that the job is in.  Seconds until
  * then; negative: the end of the iteration comes first, and nothing is changed. */
 double espl__sim_job_cut(struct espl__sim *, struct espl__sim_gang *);
-/* sim_comm.c: every call copies or succeeds. */
-void espl__sim_comm_init(struct espl_comm *);
 #endif

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 #include "base/assert.h"
+#include "plugin/lone_trial.h"
 #include "sim/sim_impl.h"
 
 /* ---- saving and restoring ------------------------------------------------------------ */
@@ -14,73 +15,6 @@ static uint64_t
 blob_key(uint32_t experiment, uint64_t trial)
 {
 	return ((uint64_t)experiment << 40) + trial;
-}
-
-struct save_sink {
-	struct espl_byte_sink head;
-	struct espl__buf *to;
-};
-struct load_source {
-	struct espl_byte_source head;
-	const uint8_t *at;
-};
-struct region_sink {
-	struct espl_region_sink head;
-	struct espl__buf *to;
-	struct espl__reader from;
-	int restore;
-};
-
-static espl_status
-write_bytes(struct espl_byte_sink *head, const void *bytes, uint64_t count)
-{
-	espl__put(((struct save_sink *)(void *)head)->to, bytes, (size_t)count);
-	return ESPL_OK;
-}
-
-static espl_status
-read_bytes(struct espl_byte_source *head, void *bytes, uint64_t count)
-{
-	struct load_source *source = (struct load_source *)(void *)head;
-
-	if (count > head->left)
-		return ESPL_E_LIMIT;
-	if (count > 0)
-		memcpy(bytes, source->at, (size_t)count);
-	source->at += count;
-	head->left -= count;
-	return ESPL_OK;
-}
-
-/* Regions one after another, each with its size: enough, as a trial's are always the same. */
-static espl_status
-take_region(struct espl_region_sink *head, const char *name, void *data, uint64_t bytes,
-    espl_device_kind where)
-{
-	struct region_sink *sink = (struct region_sink *)(void *)head;
-	const void *from;
-	size_t size;
-
-	(void)name;
-	if (where != ESPL_CPU)
-		return ESPL_E_UNSUPPORTED;
-	if (!sink->restore) {
-		espl__put_bytes(sink->to, data, (size_t)bytes);
-		return ESPL_OK;
-	}
-	from = espl__get_bytes(&sink->from, &size);
-	if (from == NULL || size != bytes)
-		return ESPL_E_LIMIT;
-	if (size > 0)
-		memcpy(data, from, size);
-	return ESPL_OK;
-}
-
-static int
-saves_itself(const struct espl__sim_gang *gang)
-{
-	return ESPL_HAS(struct espl_trainable_ops, espl__sim_ops(gang), save) &&
-	    ESPL_HAS(struct espl_trainable_ops, espl__sim_ops(gang), load);
 }
 
 /* The body's present state; NULL: it could not be had (text to gang->text). */
@@ -92,17 +26,7 @@ snapshot(struct espl__sim *sim, struct espl__sim_gang *gang)
 	espl_status status;
 
 	espl__buf_clear(&sim->scratch);
-	if (saves_itself(gang)) {
-		struct save_sink sink = { { (uint32_t)sizeof sink.head, 0, write_bytes },
-			&sim->scratch };
-
-		status = espl__sim_ops(gang)->save(gang->body, &sink.head, &error);
-	} else {
-		struct region_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, take_region },
-			.to = &sim->scratch };
-
-		status = espl__sim_ops(gang)->regions(gang->body, &sink.head, &error);
-	}
+	status = espl__lone_save(espl__sim_ops(gang), gang->body, &sim->scratch, &error);
 	if (status != ESPL_OK) {
 		(void)espl__sim_body_broken(gang, "saving", status, &error);
 		return NULL;
@@ -145,21 +69,10 @@ static int
 restore(struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
 {
 	struct espl_error error = ESPL__SIM_NO_ERROR;
-	espl_status status;
+	size_t left;
+	espl_status status =
+	    espl__lone_load(espl__sim_ops(gang), gang->body, blob->data, blob->size, &left, &error);
 
-	if (saves_itself(gang)) {
-		struct load_source source = {
-			{ (uint32_t)sizeof source.head, 0, read_bytes, blob->size }, blob->data
-		};
-
-		status = espl__sim_ops(gang)->load(gang->body, &source.head, &error);
-	} else {
-		struct region_sink sink = { .head = { (uint32_t)sizeof sink.head, 0, take_region },
-			.from = espl__reader(blob->data, blob->size),
-			.restore = 1 };
-
-		status = espl__sim_ops(gang)->regions(gang->body, &sink.head, &error);
-	}
 	return status == ESPL_OK ? 0 : espl__sim_body_broken(gang, "restoring", status, &error);
 }
 

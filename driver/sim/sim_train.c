@@ -5,6 +5,7 @@
 #include <string.h>
 #include "model/trials.h"
 #include "plugin/instance.h"
+#include "plugin/lone_trial.h"
 #include "sim/sim_impl.h"
 
 enum { METRICS_MAX = 1024, TEXT_ROOM = 320 };
@@ -74,7 +75,7 @@ open_trainable(struct espl__sim *sim, struct espl__sim_source *source, struct es
 		.packing = 1,
 		.threads = 1,
 		.uuid = "" };
-	espl__sim_comm_init(&sim->comm);
+	espl__lone_comm_init(&sim->comm);
 	return ESPL_OK;
 }
 

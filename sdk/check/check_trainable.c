@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "check/check_kit.h"
+#include "plugin/lone_trial.h"
 
 #define STEPS 3u
 
@@ -23,108 +24,10 @@ struct run {
 	struct espl_device device;
 	struct espl_trial_context context;
 	struct espl_report_sink report;
-	struct espl_region_sink region;
-	struct espl_byte_sink writer;
-	struct espl_byte_source reader;
-	struct espl__buf state; /* regions or the saved bytes */
-	size_t at;              /* of reading */
-	int restoring, finished;
+	struct espl__buf state;
+	int finished;
 	uint64_t metrics;
 };
-
-/* ---- a gang of one ----------------------------------------------------------------- */
-
-static size_t
-width(espl_dtype type)
-{
-	switch (type) {
-	case ESPL_F64:
-	case ESPL_I64: return 8;
-	case ESPL_F16:
-	case ESPL_BF16: return 2;
-	case ESPL_U8: return 1;
-	default: return 4;
-	}
-}
-
-static espl_status
-comm_allreduce(const struct espl_comm *comm, const void *in, void *out, uint64_t count,
-    espl_dtype type, espl_reduce how)
-{
-	(void)comm;
-	(void)how;
-	if (in != out && count > 0)
-		memmove(out, in, count * width(type));
-	return ESPL_OK;
-}
-
-static espl_status
-comm_broadcast(const struct espl_comm *comm, void *data, uint64_t count, espl_dtype type,
-    uint32_t root)
-{
-	(void)comm;
-	(void)data;
-	(void)count;
-	(void)type;
-	return root == 0 ? ESPL_OK : ESPL_E_REJECTED;
-}
-
-static espl_status
-comm_allgather(const struct espl_comm *comm, const void *in, void *out, uint64_t count,
-    espl_dtype type)
-{
-	return comm_allreduce(comm, in, out, count, type, ESPL_SUM);
-}
-
-static espl_status
-comm_barrier(const struct espl_comm *comm)
-{
-	(void)comm;
-	return ESPL_OK;
-}
-
-static espl_status
-comm_sum_shards(const struct espl_comm *comm, const void *shards, void *out, uint64_t count,
-    espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
-{
-	(void)comm;
-	if (first != 0 || mine != total || mine == 0)
-		return ESPL_E_REJECTED;
-	if (type == ESPL_F64) {
-		const double *from = shards;
-		double *to = out;
-
-		for (uint64_t i = 0; i < count; i++) {
-			double sum = from[i];
-
-			for (uint32_t s = 1; s < mine; s++)
-				sum += from[s * count + i];
-			to[i] = sum;
-		}
-		return ESPL_OK;
-	}
-	if (type != ESPL_F32)
-		return ESPL_E_UNSUPPORTED;
-	for (uint64_t i = 0; i < count; i++) {
-		const float *from = shards;
-		float sum = from[i];
-
-		for (uint32_t s = 1; s < mine; s++)
-			sum += from[s * count + i];
-		((float *)out)[i] = sum;
-	}
-	return ESPL_OK;
-}
-
-static espl_status
-comm_reduce_host(const struct espl_comm *comm, double *values, uint32_t count, espl_reduce how)
-{
-	(void)comm;
-	(void)values;
-	(void)count;
-	(void)how;
-	return ESPL_OK;
-}
 
 /* ---- sinks ------------------------------------------------------------------------- */
 
@@ -144,46 +47,6 @@ static espl_status
 report_finished(struct espl_report_sink *sink)
 {
 	OF(sink, report)->finished = 1;
-	return ESPL_OK;
-}
-
-static espl_status
-region_region(struct espl_region_sink *sink, const char *name, void *data, uint64_t bytes,
-    espl_device_kind where)
-{
-	struct run *run = OF(sink, region);
-
-	(void)name;
-	if (where != ESPL_CPU)
-		return ESPL_E_UNSUPPORTED;
-	if (!run->restoring) {
-		espl__put(&run->state, data, bytes);
-		return ESPL_OK;
-	}
-	if (bytes > run->state.size - run->at)
-		return ESPL_E_LIMIT;
-	memcpy(data, run->state.data + run->at, bytes);
-	run->at += bytes;
-	return ESPL_OK;
-}
-
-static espl_status
-write_bytes(struct espl_byte_sink *sink, const void *bytes, uint64_t count)
-{
-	espl__put(&OF(sink, writer)->state, bytes, count);
-	return ESPL_OK;
-}
-
-static espl_status
-read_bytes(struct espl_byte_source *source, void *bytes, uint64_t count)
-{
-	struct run *run = OF(source, reader);
-
-	if (count > run->state.size - run->at)
-		return ESPL_E_LIMIT;
-	memcpy(bytes, run->state.data + run->at, count);
-	run->at += count;
-	source->left = run->state.size - run->at;
 	return ESPL_OK;
 }
 
@@ -222,17 +85,7 @@ open_run(struct run *run, struct espl__check *check, const char *scratch, int te
 	memset(run, 0, sizeof *run);
 	run->check = check;
 	run->ops = (const struct espl_trainable_ops *)(const void *)check->plugin->desc->ops;
-	run->comm = (struct espl_comm){ .size = (uint32_t)sizeof run->comm,
-		.world = 1,
-		.node_world = 1,
-		.ctx = run,
-		.allreduce = comm_allreduce,
-		.broadcast = comm_broadcast,
-		.allgather = comm_allgather,
-		.barrier = comm_barrier,
-		.sum_shards = comm_sum_shards,
-		.wait = comm_barrier,
-		.reduce_host = comm_reduce_host };
+	espl__lone_comm_init(&run->comm);
 	run->device = (struct espl_device){ .size = (uint32_t)sizeof run->device,
 		.kind = ESPL_CPU,
 		.packing = 1,
@@ -250,10 +103,6 @@ open_run(struct run *run, struct espl__check *check, const char *scratch, int te
 	run->report = (struct espl_report_sink){ .size = (uint32_t)sizeof run->report,
 		.metric = report_metric,
 		.finished = report_finished };
-	run->region = (struct espl_region_sink){ .size = (uint32_t)sizeof run->region,
-		.region = region_region };
-	run->writer =
-	    (struct espl_byte_sink){ .size = (uint32_t)sizeof run->writer, .write = write_bytes };
 	run->instance = espl__check_create(check, 7);
 	if (run->instance == NULL)
 		return 0;
@@ -303,23 +152,16 @@ static int
 save_or_load(struct run *run, int load)
 {
 	struct espl_error error = new_error();
+	size_t left = 0;
 	espl_status status;
 
-	run->restoring = load;
-	run->at = 0;
-	run->reader = (struct espl_byte_source){ .size = (uint32_t)sizeof run->reader,
-		.read = read_bytes,
-		.left = run->state.size };
 	espl__check_step(run->check, load ? "load" : "save");
-	if (ESPL_HAS(struct espl_trainable_ops, run->ops, save) &&
-	    ESPL_HAS(struct espl_trainable_ops, run->ops, load))
-		status = load ? run->ops->load(run->trial, &run->reader, &error)
-			      : run->ops->save(run->trial, &run->writer, &error);
-	else
-		status = run->ops->regions(run->trial, &run->region, &error);
-	if (status == ESPL_OK && load && run->at != run->state.size)
-		espl__check_error(run->check, "load: it read %zu bytes of %zu", run->at,
-		    run->state.size);
+	status = load
+	    ? espl__lone_load(run->ops, run->trial, run->state.data, run->state.size, &left, &error)
+	    : espl__lone_save(run->ops, run->trial, &run->state, &error);
+	if (status == ESPL_OK && left > 0)
+		espl__check_error(run->check, "load: it read %zu bytes of %zu",
+		    run->state.size - left, run->state.size);
 	if (status == ESPL_OK)
 		return 1;
 	espl__check_error(run->check, "%s: %s (status %d)", load ? "load" : "save", error.text,
