@@ -106,7 +106,7 @@ find_devices(struct espl__agent *a)
 		free(a->gpus);
 		a->gpus = NULL;
 		a->slots = cpus > 0 ? (uint32_t)cpus : 1;
-		if (why[0] != '\0')
+		if (why != NULL && why[0] != '\0')
 			espl__agent_log(a, ESPL_WARN, "no GPUs: %s", why);
 	}
 	return 0;

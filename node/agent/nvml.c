@@ -33,6 +33,7 @@ struct nvml {
 	int (*uuid)(nvml_handle, char *, unsigned int);
 	int (*memory)(nvml_handle, struct nvml_memory *);
 	/* may be missing */
+	int (*name)(nvml_handle, char *, unsigned int);
 	int (*pci)(nvml_handle, struct nvml_pci *);
 	int (*by_uuid)(const char *, nvml_handle *);
 	int (*users)(nvml_handle, unsigned int *, struct nvml_user *);
@@ -52,6 +53,7 @@ load(void *library, struct nvml *n)
 		{ "nvmlDeviceGetUUID", &n->uuid },
 		{ "nvmlDeviceGetMemoryInfo", &n->memory },
 	}, extra[] = {
+		{ "nvmlDeviceGetName", &n->name },
 		{ "nvmlDeviceGetPciInfo_v3", &n->pci },
 		{ "nvmlDeviceGetHandleByUUID", &n->by_uuid },
 		{ "nvmlDeviceGetComputeRunningProcesses_v3", &n->users },
@@ -102,6 +104,10 @@ ask(const struct nvml *n, struct found *found, uint32_t count)
 		f->gpu.uuid[sizeof f->gpu.uuid - 1] = '\0';
 		if (f->gpu.uuid[0] == '\0' || strchr(f->gpu.uuid, ',') != NULL)
 			continue;
+		f->gpu.index = i;
+		if (n->name == NULL || n->name(device, f->gpu.type, sizeof f->gpu.type - 1) != 0 ||
+		    f->gpu.type[0] == '\0')
+			memcpy(f->gpu.type, "gpu", sizeof "gpu");
 		if (n->memory(device, &memory) == 0)
 			f->gpu.memory_bytes = memory.total;
 		memset(&pci, 0, sizeof pci);
@@ -126,8 +132,7 @@ start(struct nvml *n, const char **why)
 
 	*why = "";
 	if (library == NULL) {
-		if (given)
-			*why = "the library named by ESPALIER_NVML cannot be opened";
+		*why = given ? "the library that ESPALIER_NVML names cannot be opened" : NULL;
 		return NULL;
 	}
 	if (load(library, n) != 0)
@@ -153,7 +158,7 @@ espl__nvml_list(struct espl__nvml_gpu *gpus, uint32_t room, const char **why)
 		return 0;
 	if (n.count(&count) != 0)
 		*why = "NVIDIA's management library does not count the GPUs";
-	else if (count > 0 && count <= 4096)
+	else if (count > 0 && count <= ESPL__GPUS_MAX)
 		found = calloc(count, sizeof *found);
 	if (found != NULL)
 		good = ask(&n, found, count);
@@ -183,7 +188,7 @@ keep_open(const char **why)
 		kept_library = start(&kept, why);
 	open = kept_library != NULL;
 	(void)pthread_mutex_unlock(&lock);
-	if (!open && (*why)[0] == '\0')
+	if (!open && *why == NULL)
 		*why = "NVIDIA's management library is not there";
 	return open ? 0 : -1;
 }

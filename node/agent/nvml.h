@@ -2,20 +2,23 @@
  *
  * The library is opened at run time (libnvidia-ml.so.1, or what ESPALIER_NVML names) with
  * prototypes of our own, so that nothing of NVIDIA's is needed to build or to run without GPUs.
+ * Compiled into the agent and into cloud local.
  */
 #ifndef ESPL__NVML_H
 #define ESPL__NVML_H
 #include <stdint.h>
 
 #define ESPL__UUID_ROOM 96
-/* memory 0: unknown */
+#define ESPL__GPUS_MAX 4096u
 struct espl__nvml_gpu {
 	char uuid[ESPL__UUID_ROOM];
-	uint64_t memory_bytes;
+	char type[ESPL__UUID_ROOM]; /* "gpu" if it is not told */
+	uint64_t memory_bytes;      /* 0: unknown */
+	uint32_t index;             /* in the library's order, which CUDA_VISIBLE_DEVICES counts */
 };
 
 /* Fills at most `room`, in PCI bus order.  How many there are; 0 with *why (static text, "" if
- * there simply is no library) when there are none or they cannot be listed. */
+ * there simply is none, NULL if there is no library) when they cannot be listed. */
 uint32_t espl__nvml_list(struct espl__nvml_gpu *, uint32_t room, const char **why);
 
 #define ESPL__BYTES_UNKNOWN UINT64_MAX

@@ -82,7 +82,7 @@ struct local {
 	const struct espl_cloud_events *events;
 	uint32_t nodes, gpus; /* gpus: of a node */
 	int found, on_gpus;   /* found: looked for devices already */
-	struct local_gpu *list;
+	struct espl__nvml_gpu *list;
 	uint32_t count, cores;
 	uint64_t *held; /* [nodes] lease on it, or FREE */
 	/* ours, node after node; from READY of the first node to the end of the last */
@@ -175,7 +175,7 @@ tell_offer(const struct local *l, const struct espl_cloud_events *events)
 	offer.zone = "";
 	if (pages > 0 && page > 0)
 		offer.memory_bytes = (uint64_t)pages * (uint64_t)page / l->nodes;
-	offer.gpu_memory_bytes = l->on_gpus ? l->list[0].memory : 0;
+	offer.gpu_memory_bytes = l->on_gpus ? l->list[0].memory_bytes : 0;
 	offer.price_hour = option(l, OPT_PRICE);
 	offer.fixed_price_hour = offer.price_hour;
 	offer.data_gb = option(l, OPT_DATA);
@@ -527,7 +527,7 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	if (node == ESPL_ANY || node >= l->nodes)
 		return espl_fail(error, ESPL_E_UNKNOWN,
 		    "this lease is none of this machine's nodes");
-	room = 64 + (size_t)l->gpus * (LOCAL_UUID_ROOM + 1);
+	room = 64 + (size_t)l->gpus * (ESPL__UUID_ROOM + 1);
 	devices = malloc(room);
 	if (devices == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");

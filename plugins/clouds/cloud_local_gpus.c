@@ -1,5 +1,4 @@
-/* cloud_local_gpus.c - the GPUs of this machine, by NVML's own prototypes, and its cores. */
-#include <dlfcn.h>
+/* cloud_local_gpus.c - the GPUs of this machine that we may use, and its cores. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,64 +7,9 @@
 
 #include "cloud_local_gpus.h"
 
-typedef struct local_nvml_device *nvml_device;
-struct nvml_memory {
-	unsigned long long total, free, used;
-};
-struct nvml {
-	void *module;
-	int (*init)(void);
-	int (*shutdown)(void);
-	int (*count)(unsigned *);
-	int (*handle)(unsigned, nvml_device *);
-	int (*uuid)(nvml_device, char *, unsigned);
-	int (*memory)(nvml_device, struct nvml_memory *);
-	int (*name)(nvml_device, char *, unsigned);
-};
-
-static int
-nvml_symbol(void *library, const char *name, void *to)
-{
-	void *symbol = dlsym(library, name);
-
-	memcpy(to, &symbol, sizeof symbol);
-	return symbol != NULL ? 0 : -1;
-}
-
-/* 0, or -1 with *why. */
-static int
-nvml_open(struct nvml *nvml, const char **why)
-{
-	const char *name = getenv("ESPALIER_NVML");
-	int given = name != NULL && name[0] != '\0';
-
-	nvml->module = dlopen(given ? name : "libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-	if (nvml->module == NULL) {
-		*why = given ? "the library that ESPALIER_NVML names cannot be opened"
-			     : "NVIDIA's driver is not installed";
-		return -1;
-	}
-	if (nvml_symbol(nvml->module, "nvmlInit_v2", &nvml->init) != 0 ||
-	    nvml_symbol(nvml->module, "nvmlShutdown", &nvml->shutdown) != 0 ||
-	    nvml_symbol(nvml->module, "nvmlDeviceGetCount_v2", &nvml->count) != 0 ||
-	    nvml_symbol(nvml->module, "nvmlDeviceGetHandleByIndex_v2", &nvml->handle) != 0 ||
-	    nvml_symbol(nvml->module, "nvmlDeviceGetUUID", &nvml->uuid) != 0)
-		*why = "NVIDIA's management library lacks a function that is needed";
-	else if (nvml->init() != 0)
-		*why = "NVIDIA's management library does not start: is the driver loaded?";
-	else
-		*why = NULL;
-	(void)nvml_symbol(nvml->module, "nvmlDeviceGetMemoryInfo", &nvml->memory);
-	(void)nvml_symbol(nvml->module, "nvmlDeviceGetName", &nvml->name);
-	if (*why == NULL)
-		return 0;
-	(void)dlclose(nvml->module);
-	return -1;
-}
-
 /* CUDA_VISIBLE_DEVICES of the user's shell holds for espalier too: numbers or UUIDs. */
 static int
-visible(const char *uuid, unsigned index)
+is_visible(const char *uuid, unsigned index)
 {
 	const char *list = getenv("CUDA_VISIBLE_DEVICES");
 	char number[16];
@@ -85,40 +29,32 @@ visible(const char *uuid, unsigned index)
 	return 0;
 }
 
-espl_status
-local_gpus(struct local_gpu **list, uint32_t *found, const char **why)
+static int
+by_index(const void *a, const void *b)
 {
-	struct nvml nvml;
-	unsigned i, count = 0;
+	const struct espl__nvml_gpu *x = a, *y = b;
 
-	memset(&nvml, 0, sizeof nvml);
-	if (nvml_open(&nvml, why) != 0)
-		return ESPL_OK;
-	if (nvml.count(&count) != 0 || count > 4096)
-		count = 0;
-	*list = calloc(count + 1, sizeof **list);
-	for (i = 0; i < count && *list != NULL; i++) {
-		struct local_gpu *gpu = &(*list)[*found];
-		struct nvml_memory memory = { 0, 0, 0 };
-		nvml_device device;
+	return x->index < y->index ? -1 : 1;
+}
 
-		memset(gpu, 0, sizeof *gpu);
-		if (nvml.handle(i, &device) != 0 ||
-		    nvml.uuid(device, gpu->uuid, LOCAL_UUID_ROOM - 1) != 0 ||
-		    gpu->uuid[0] == '\0' || strchr(gpu->uuid, ',') != NULL ||
-		    !visible(gpu->uuid, i))
-			continue;
-		if (nvml.memory != NULL && nvml.memory(device, &memory) == 0)
-			gpu->memory = memory.total;
-		if (nvml.name == NULL || nvml.name(device, gpu->type, sizeof gpu->type - 1) != 0 ||
-		    gpu->type[0] == '\0')
-			(void)snprintf(gpu->type, sizeof gpu->type, "gpu");
-		(*found)++;
-	}
-	(void)nvml.shutdown();
-	(void)dlclose(nvml.module);
-	*why = "NVIDIA's management library finds none";
-	return *list != NULL ? ESPL_OK : ESPL_E_NOMEM;
+espl_status
+local_gpus(struct espl__nvml_gpu **list, uint32_t *found, const char **why)
+{
+	struct espl__nvml_gpu *all = calloc(ESPL__GPUS_MAX, sizeof *all);
+	uint32_t count = all != NULL ? espl__nvml_list(all, ESPL__GPUS_MAX, why) : 0;
+
+	*list = all;
+	if (all == NULL)
+		return ESPL_E_NOMEM;
+	if (*why == NULL)
+		*why = "NVIDIA's driver is not installed";
+	else if ((*why)[0] == '\0')
+		*why = "NVIDIA's management library finds none";
+	qsort(all, count, sizeof *all, by_index);
+	for (uint32_t i = 0; i < count; i++)
+		if (is_visible(all[i].uuid, all[i].index))
+			all[(*found)++] = all[i];
+	return ESPL_OK;
 }
 
 uint32_t
