@@ -1,7 +1,9 @@
 /* csv.c - see csv.h. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
+#include "base/text.h"
 #include "config/csv.h"
 
 #define FIELDS_MAX 4096u
@@ -124,4 +126,17 @@ espl__csv_next(struct espl__csv *c, int *more, struct espl__diag *diag)
 		return split(c, line, diag);
 	}
 	return ESPL_OK;
+}
+
+int
+espl__csv_number(const char *field, double *to)
+{
+	static const char *const none[] = { "", "nan", "NaN", "inf", "-inf", "Infinity",
+		"-Infinity" };
+
+	*to = NAN;
+	for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
+		if (strcmp(field, none[i]) == 0)
+			return 0;
+	return espl__parse_real(field, to);
 }

@@ -18,4 +18,6 @@ void espl__csv_open(struct espl__csv *, const char *file, struct espl__buf *text
 /* *more is 0 at the end.  E_CONFIG: an open quote, more than 4096 fields. */
 espl_status espl__csv_next(struct espl__csv *, int *more, struct espl__diag *);
 void espl__csv_close(struct espl__csv *);
+/* A number; NaN where the field is empty, or nan, or infinite.  0, or -1: it is none of these. */
+int espl__csv_number(const char *field, double *);
 #endif

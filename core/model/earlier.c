@@ -207,20 +207,6 @@ read_header(const struct espl__csv *c, const struct espl__earlier *e, struct hea
 	return ESPL_E_CONFIG;
 }
 
-/* A number; what is not one, or not finite, is NaN.  -1: it is none. */
-static int
-number(const char *text, double *to)
-{
-	static const char *const none[] = { "", "nan", "NaN", "inf", "-inf", "Infinity",
-		"-Infinity" };
-
-	*to = NAN;
-	for (size_t i = 0; i < sizeof none / sizeof none[0]; i++)
-		if (strcmp(text, none[i]) == 0)
-			return 0;
-	return espl__parse_real(text, to);
-}
-
 static espl_status
 read_line(const struct espl__csv *c, struct espl__earlier *e, const struct header *h, int maximize,
     struct espl__diag *diag)
@@ -233,7 +219,7 @@ read_line(const struct espl__csv *c, struct espl__earlier *e, const struct heade
 		return FAIL(c, "%u fields, but the header has %u", c->count, h->count);
 	if (espl__parse_int(c->fields[h->iteration], &iteration) != 0 || iteration < 0)
 		return FAIL(c, "'%s' is no iteration", c->fields[h->iteration]);
-	if (number(c->fields[h->metric], &s.raw) != 0)
+	if (espl__csv_number(c->fields[h->metric], &s.raw) != 0)
 		return FAIL(c, "'%s' is no number", c->fields[h->metric]);
 	if (iteration == 0)
 		return ESPL_OK; /* before training began */

@@ -147,26 +147,13 @@ read_header(const struct espl__csv *c, struct espl__curves *t, struct columns *c
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
-/* A number or nan; 0 if it is one. */
-static int
-number(const char *text, double *to)
-{
-	if (text[0] == '\0' || strcmp(text, "nan") == 0 || strcmp(text, "NaN") == 0 ||
-	    strcmp(text, "inf") == 0 || strcmp(text, "-inf") == 0 ||
-	    strcmp(text, "Infinity") == 0 || strcmp(text, "-Infinity") == 0) {
-		*to = NAN;
-		return 0;
-	}
-	return espl__parse_real(text, to);
-}
-
 /* Recorded values may lie outside of the space's bounds, but labels must be known. */
 static espl_status
 param_value(const struct espl__csv *c, const struct espl__param *p, const char *text, double *to,
     struct espl__diag *diag)
 {
 	double v = NAN;
-	int numeric = number(text, &v) == 0;
+	int numeric = espl__csv_number(text, &v) == 0;
 	uint32_t k;
 
 	*to = NAN;
@@ -260,7 +247,7 @@ read_line(const struct espl__csv *c, struct espl__curves *t, const struct column
 	for (uint32_t i = cols->iteration + 1; i < cols->count; i++) {
 		double *at = &to[cols->metric[i]];
 
-		if (number(c->fields[i], at) != 0)
+		if (espl__csv_number(c->fields[i], at) != 0)
 			return FAIL(c, diag, "'%s' is no number", c->fields[i]);
 		if (cols->metric[i] == t->metrics && *at < 0)
 			return FAIL(c, diag, "seconds are negative");
