@@ -115,13 +115,6 @@ struct brackets {
 	int told, finished;
 };
 
-#define brackets_read SHARED(brackets_read)
-#define brackets_init SHARED(brackets_init)
-#define brackets_free SHARED(brackets_free)
-#define brackets_spec SHARED(brackets_spec)
-#define brackets_next SHARED(brackets_next)
-#define brackets_ended SHARED(brackets_ended)
-
 /* values: of BRACKETS_OPTIONS; fills in what they say.  ESPL_E_CONFIG: iterations_min is above
  * iterations_max. */
 espl_status brackets_read(const struct espl_value *values, struct brackets_setup *,

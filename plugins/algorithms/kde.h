@@ -87,14 +87,6 @@ struct kde {
 	double *densities;  /* good's at each of them */
 };
 
-#define kde_read SHARED(kde_read)
-#define kde_init SHARED(kde_init)
-#define kde_free SHARED(kde_free)
-#define kde_earlier SHARED(kde_earlier)
-#define kde_observe SHARED(kde_observe)
-#define kde_fit SHARED(kde_fit)
-#define kde_suggest SHARED(kde_suggest)
-
 /* values: of the first of KDE_OPTIONS. */
 void kde_read(const struct espl_value *values, struct kde_setup *);
 /* Asks the host for what it needs; after a failure kde_free must be called as well. */

@@ -42,14 +42,6 @@ struct kde_density {
 	double factor;
 };
 
-#define kde_density_init SHARED(kde_density_init)
-#define kde_density_free SHARED(kde_density_free)
-#define kde_density_begin SHARED(kde_density_begin)
-#define kde_density_impute SHARED(kde_density_impute)
-#define kde_density_fit SHARED(kde_density_fit)
-#define kde_density_at SHARED(kde_density_at)
-#define kde_density_draw SHARED(kde_density_draw)
-
 /* axes stay the caller's.  ESPL_E_NOMEM: free it all the same. */
 espl_status kde_density_init(struct kde_density *, const struct kde_axis *axes, uint32_t axis_count,
     uint32_t points_max);

@@ -54,17 +54,6 @@ struct pbt {
 	int sync, tournament, finished;
 };
 
-#define pbt_rank SHARED(pbt_rank)
-#define pbt_unrank SHARED(pbt_unrank)
-#define pbt_standing SHARED(pbt_standing)
-#define pbt_source SHARED(pbt_source)
-#define pbt_source_for_failed SHARED(pbt_source_for_failed)
-#define pbt_new SHARED(pbt_new)
-#define pbt_clone SHARED(pbt_clone)
-#define pbt_replace SHARED(pbt_replace)
-#define pbt_go_on SHARED(pbt_go_on)
-#define pbt_over SHARED(pbt_over)
-
 /* ---- pbt_rank.c --------------------------------------------------------------------------- */
 
 /* Ranks all that have a score; must be called before the others of this part. */

@@ -10,8 +10,6 @@ struct pbt_explore {
 	unsigned char *keep; /* [params] 1: it stays as it is; NULL: none does */
 };
 
-#define pbt_explore_near SHARED(pbt_explore_near)
-
 /* Changes `values`, a configuration of the space.  Random numbers are taken from the host in the
  * order of the parameters.  ESPL_E_BUG: the space refuses what came out. */
 espl_status pbt_explore_near(const struct pbt_explore *, const struct espl_host *,

@@ -3,16 +3,13 @@
  */
 #ifndef REPLAY_TABLE_H
 #define REPLAY_TABLE_H
-#include "shared.h"
+#include <espalier/algorithm.h>
 
 struct replay_table {
 	uint64_t *until; /* [rows], rising: row i counts up to this iteration */
 	double *values;  /* [rows][params] */
 	uint32_t rows;
 };
-
-#define replay_read SHARED(replay_read)
-#define replay_free SHARED(replay_free)
 
 /* Each row must begin where the one before it ends, the first at 0, and hold a configuration of the
  * space.  ESPL_E_CONFIG, with file (name: as the user wrote it), line and column in the message.

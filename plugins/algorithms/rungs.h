@@ -40,15 +40,6 @@ struct rungs {
 	uint64_t eta;
 };
 
-#define rungs_init SHARED(rungs_init)
-#define rungs_free SHARED(rungs_free)
-#define rungs_record SHARED(rungs_record)
-#define rungs_peek SHARED(rungs_peek)
-#define rungs_promote SHARED(rungs_promote)
-#define rungs_ended SHARED(rungs_ended)
-#define rungs_rest SHARED(rungs_rest)
-#define rungs_force SHARED(rungs_force)
-
 /* Rungs at first, first * eta, ... below last, and last; 1 <= first <= last, eta >= 2.
  * ESPL_E_NOMEM. Also after a failure rungs_free must be called. */
 espl_status rungs_init(struct rungs *, uint64_t first, uint64_t last, uint64_t eta,

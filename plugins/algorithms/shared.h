@@ -1,9 +1,5 @@
-/* shared.h - names of what several algorithms share, and the making of configurations, which most
- * of them do alike: the user's first, then drawn ones, into one open group, until there are as many
- * as there are to be.
- *
- * Each plugin is made with a copy of its own: SHARED_OF, which the makefile sets to
- * algorithm_<name>, begins every global symbol, so that all plugins can be linked into one program.
+/* shared.h - what several algorithms share: options, and making configurations, the user's first,
+ * then drawn ones, into one open group, until `trials` of them were added.
  *
  * Use: shared_init in create, shared_fill (or, for searches that also promote, shared_values) in
  * next_group, shared_free in destroy.
@@ -11,13 +7,6 @@
 #ifndef ALGORITHMS_SHARED_H
 #define ALGORITHMS_SHARED_H
 #include <espalier/algorithm.h>
-
-#ifndef SHARED_OF
-#define SHARED_OF algorithm
-#endif
-#define SHARED_PASTE_(of_, name_) of_##_##name_
-#define SHARED_PASTE(of_, name_) SHARED_PASTE_(of_, name_)
-#define SHARED(name_) SHARED_PASTE(SHARED_OF, name_)
 
 /* clang-format off */
 #define SHARED_OPTION_TRIALS \
@@ -54,19 +43,6 @@ struct shared {
 };
 /* Adds one trial to the group; `added` is counted for it. */
 typedef espl_status shared_add(void *ctx, struct espl_search_sink *, struct espl_error *);
-
-#define shared_tell_rungs SHARED(shared_tell_rungs)
-#define shared_has_end SHARED(shared_has_end)
-#define shared_endless SHARED(shared_endless)
-#define shared_check_range SHARED(shared_check_range)
-#define shared_init SHARED(shared_init)
-#define shared_free SHARED(shared_free)
-#define shared_first SHARED(shared_first)
-#define shared_values SHARED(shared_values)
-#define shared_spec SHARED(shared_spec)
-#define shared_want SHARED(shared_want)
-#define shared_begin SHARED(shared_begin)
-#define shared_fill SHARED(shared_fill)
 
 /* Logs, where a search begins, where its rungs are: until points to the first, `stride` bytes
  * apart. */

@@ -1,18 +1,9 @@
-/* planner.h - names of what the files of the planner share.
+/* planner.h - constants that the files of the planner share.
  *
- * Several plugins are made with these files, each with a copy of its own: PLANNER_OF, which the
- * makefile sets to <kind>_<name>, begins every global symbol, so that all plugins can be linked
- * into one program.
+ * They make libplanner.la, which the planning allocators link.
  */
 #ifndef PLANNER_H
 #define PLANNER_H
-
-#ifndef PLANNER_OF
-#define PLANNER_OF allocator
-#endif
-#define PLANNER_PASTE_(of_, name_) of_##_##name_
-#define PLANNER_PASTE(of_, name_) PLANNER_PASTE_(of_, name_)
-#define PLANNER(name_) PLANNER_PASTE(PLANNER_OF, name_)
 
 #define PLANNER_NONE UINT32_MAX
 /* Steps of work of a plan by default: less than 2 s.  A re-plan of a live run, whose driver has

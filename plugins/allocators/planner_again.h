@@ -8,9 +8,6 @@
 #define PLANNER_AGAIN_H
 #include "planner_drive.h"
 
-#define planner_again PLANNER(again)
-#define planner_without PLANNER(without)
-
 /* offer: number, or ESPL_ANY for the best of all.  *taken: 1 if the sink has a new plan. */
 espl_status planner_again(const struct espl_host *, const struct espl_alloc_view *,
     struct espl_alloc_sink *, uint32_t offer, uint32_t gpus_max, uint64_t steps, planner_solve,

@@ -28,10 +28,6 @@ struct planner_bound {
 /* Told of each plan that was met on the way. */
 typedef void (*planner_met)(void *ctx, const uint32_t *path);
 
-#define planner_bound_make PLANNER(bound_make)
-#define planner_bound_free PLANNER(bound_free)
-#define planner_bound_limits PLANNER(bound_limits)
-
 /* The fastest plan is met first.  ESPL_E_NOMEM; ESPL_E_INFEASIBLE: not even that ends in time_s. */
 espl_status planner_bound_make(struct planner_bound *, const struct planner_net *, double time_s,
     planner_met, void *ctx);

@@ -19,11 +19,6 @@ struct planner_chains {
 	uint64_t looked;
 };
 
-#define planner_chains_load PLANNER(chains_load)
-#define planner_chains_free PLANNER(chains_free)
-#define planner_chains_solve PLANNER(chains_solve)
-#define planner_chains_soonest PLANNER(chains_soonest)
-
 /* As planner_problem_load. */
 espl_status planner_chains_load(struct planner_chains *, const struct planner_task *,
     uint32_t offer, planner_solve, void *ctx);

@@ -11,12 +11,6 @@ struct planner_draft {
 	uint32_t past, zero; /* rows at the beginning that are over */
 };
 
-#define planner_draft_make PLANNER(draft_make)
-#define planner_draft_free PLANNER(draft_free)
-#define planner_draft_fill PLANNER(draft_fill)
-#define planner_draft_put PLANNER(draft_put)
-#define planner_draft_copy PLANNER(draft_copy)
-
 /* Rows of all brackets from next_stage on (NULL: all), behind those that `plan` (may be NULL) has
  * of the stages before.  ESPL_E_NOMEM. */
 espl_status planner_draft_make(struct planner_draft *, const struct espl_spec *,

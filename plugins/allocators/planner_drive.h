@@ -33,9 +33,6 @@ struct planner_result {
 	uint32_t known, zero; /* 1: the draft is a plan that meets everything */
 };
 
-#define planner_find PLANNER(find)
-#define planner_offline PLANNER(offline)
-
 /* offer: number, or ESPL_ANY for the best of all.  ESPL_E_INFEASIBLE: least_s and least_usd tell;
  * ESPL_E_UNSUPPORTED: there is nothing to predict from.  Free the draft in any case. */
 espl_status planner_find(const struct planner_task *, uint32_t offer, planner_solve, void *ctx,

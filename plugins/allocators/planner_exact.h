@@ -7,8 +7,6 @@ struct planner_exact {
 	uint32_t fair, zero; /* fair: only factors and multiples of a stage's trials */
 };
 
-#define planner_exact_solve PLANNER(exact_solve)
-
 /* A planner_solve; ctx: struct planner_exact. */
 espl_status planner_exact_solve(void *ctx, struct planner_problem *, double deadline_s,
     struct planner_answer *);

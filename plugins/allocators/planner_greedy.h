@@ -16,8 +16,6 @@ struct planner_greedy {
 	uint32_t starts; /* 1: the best size; 2: twice that too; ... */
 };
 
-#define planner_greedy_solve PLANNER(greedy_solve)
-
 /* A planner_solve; ctx: struct planner_greedy. */
 espl_status planner_greedy_solve(void *ctx, struct planner_problem *, double deadline_s,
     struct planner_answer *);

@@ -14,11 +14,6 @@ struct planner_found {
 	uint64_t looked;            /* plans evaluated */
 };
 
-#define planner_found_make PLANNER(found_make)
-#define planner_found_free PLANNER(found_free)
-#define planner_found_try PLANNER(found_try)
-#define planner_improve PLANNER(improve)
-
 espl_status planner_found_make(struct planner_found *, const struct planner_net *);
 void planner_found_free(struct planner_found *);
 /* Takes the path if it ends in time_s and is better than what is known; tells whether. */

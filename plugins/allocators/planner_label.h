@@ -29,10 +29,6 @@ struct planner_labels {
 	size_t most;                                    /* labels, at most */
 };
 
-#define planner_labels_make PLANNER(labels_make)
-#define planner_labels_free PLANNER(labels_free)
-#define planner_labels_best PLANNER(labels_best)
-
 /* Within the limits of the bound.  ESPL_E_NOMEM; ESPL_E_LIMIT: too many, or the effort is spent. */
 espl_status planner_labels_make(struct planner_labels *, const struct planner_net *,
     const struct planner_bound *, size_t most);

@@ -41,10 +41,6 @@ struct planner_net {
 	struct planner_choice start; /* of what is held before the first stage */
 };
 
-#define planner_net_make PLANNER(net_make)
-#define planner_net_free PLANNER(net_free)
-#define planner_net_find PLANNER(net_find)
-
 /* ESPL_E_NOMEM; ESPL_E_INFEASIBLE: a stage has no choice. */
 espl_status planner_net_make(struct planner_net *, struct planner_problem *, int fair);
 void planner_net_free(struct planner_net *);

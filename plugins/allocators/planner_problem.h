@@ -87,11 +87,6 @@ struct planner_problem {
 	struct planner_lease *leases; /* scratch: [stage_count + held_count + 1] */
 };
 
-#define planner_problem_load PLANNER(problem_load)
-#define planner_problem_free PLANNER(problem_free)
-#define planner_problem_probe PLANNER(problem_probe)
-#define planner_ceiling PLANNER(ceiling)
-
 /* Most GPUs that a stage may have of this offer. */
 uint32_t planner_ceiling(const struct planner_task *, const struct espl_offer *);
 /* bracket: one of several side by side; ESPL_ANY: all, in sequence.  limit: from planner_ceiling,

@@ -11,8 +11,6 @@
 #include "planner_improve.h"
 #include "planner_label.h"
 
-#define planner_search PLANNER(search)
-
 /* found: the best plan known, replaced by a better one.  *bound_usd: no plan in time costs less.
  * ESPL_E_LIMIT: more than `most` beginnings, or the effort is spent; *bound_usd is then below
  * found's cost. */

@@ -3,8 +3,6 @@
 #define PLANNER_SIZES_H
 #include "planner_value.h"
 
-#define planner_static_size PLANNER(static_size)
-
 /* Of whole nodes (of GPUs, where these are billed one by one): the cheapest within time_s, the
  * soonest of these.  gpus: scratch, [stage_count].  0: none.  *least_s: of any size; *looked is
  * added to. */

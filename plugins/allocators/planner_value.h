@@ -8,9 +8,6 @@ struct planner_value {
 	double time_s, cost_usd;
 };
 
-#define planner_evaluate PLANNER(evaluate)
-#define planner_release PLANNER(release)
-
 /* gpus: of each stage, 1..limit.  0: a stage cannot be placed. */
 int planner_evaluate(const struct planner_problem *, const uint32_t *gpus, struct planner_value *);
 /* Dollars for giving back the oldest `nodes` of the leases at *first at an instant; those that are
