@@ -22,11 +22,11 @@ span_of(const struct espl__node *node, const char *name, const char *part, int n
 	}
 	if (node->type == ESPL__STRING)
 		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-		    "%s%s: '%s' is not a span of time", name, part, node->text);
+		    "%s%s: '%s' is not a time span", name, part, node->text);
 	else
 		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-		    "%s%s must be a span of time, not %s", name, part, espl__node_kind(node));
-	espl__hint(diag, "spans have a unit: \"250ms\", \"90s\", \"1h30m\"");
+		    "%s%s must be a time span, not %s", name, part, espl__node_kind(node));
+	espl__hint(diag, "write a time span with its unit: \"250ms\", \"90s\", \"1h30m\"");
 	return ESPL_E_CONFIG;
 }
 
@@ -50,7 +50,7 @@ check_members(const struct espl__node *node, const char *name, struct espl__diag
 		if (near != NULL)
 			espl__hint(diag, "did you mean '%s'?", near);
 		else
-			espl__hint(diag, "a latency has dist, mean, sd and samples");
+			espl__hint(diag, "the keys of a latency are dist, mean, sd and samples");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -114,7 +114,8 @@ distribution_of(const struct espl__node *group, const char *name, struct espl_la
 	if (near != NULL)
 		espl__hint(diag, "did you mean \"%s\"?", near);
 	else
-		espl__hint(diag, "one of \"constant\", \"normal\", \"lognormal\", \"empirical\"");
+		espl__hint(diag,
+		    "use one of \"constant\", \"normal\", \"lognormal\", \"empirical\"");
 	return ESPL_E_CONFIG;
 }
 
@@ -135,19 +136,20 @@ check_latency(const struct espl__node *group, const char *name, const struct esp
 			    "%s: an empirical latency needs samples", name);
 		if (extra != NULL)
 			return espl__fail_at(diag, ESPL_E_CONFIG, extra->file, extra->line,
-			    "%s: an empirical latency takes its %s from its samples", name,
-			    extra->name);
+			    "%s: an empirical latency must not have '%s'; it follows from the "
+			    "samples",
+			    name, extra->name);
 		return ESPL_OK;
 	}
 	if (samples != NULL)
 		return espl__fail_at(diag, ESPL_E_CONFIG, samples->file, samples->line,
-		    "%s: samples belong to dist = \"empirical\"", name);
+		    "%s: samples are only valid with dist = \"empirical\"", name);
 	if (mean == NULL)
 		return espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
 		    "%s: this latency needs a mean", name);
 	if (latency->kind == ESPL_CONSTANT && latency->sd_s > 0)
 		return espl__fail_at(diag, ESPL_E_CONFIG, sd->file, sd->line,
-		    "%s: a constant latency has no sd", name);
+		    "%s: a constant latency must not have sd", name);
 	if (latency->kind == ESPL_LOGNORMAL && latency->mean_s <= 0)
 		return espl__fail_at(diag, ESPL_E_CONFIG, mean->file, mean->line,
 		    "%s: a lognormal latency needs a mean above 0", name);

@@ -76,15 +76,15 @@ check_top(const struct espl__node *root, struct espl__diag *diag)
 			;
 		if (k < TOP_COUNT)
 			continue;
-		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-		    "there is no section '%s'", node->name);
+		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "unknown group '%s'",
+		    node->name);
 		near = espl__nearest(node->name, top_names, TOP_COUNT);
 		if (near != NULL)
 			espl__hint(diag, "did you mean '%s'?", near);
 		else
 			espl__hint(diag,
-			    "sections are experiment, trial, space, algorithm, allocator, cloud, "
-			    "placer and planning; of a pool also experiments and workload");
+			    "the groups are experiment, trial, space, algorithm, allocator, cloud, "
+			    "placer and planning; in a pool also experiments and workload");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -101,7 +101,7 @@ find_directory(struct espl__run_config *config, struct espl__diag *diag)
 	else
 		folder = espl__format("%.*s", (int)(slash - config->path) + 1, config->path);
 	if (realpath(folder, full) == NULL) {
-		espl__fail_errno(diag, "cannot resolve the folder '%s'", folder);
+		espl__fail_errno(diag, "cannot resolve directory '%s'", folder);
 		free(folder);
 		return ESPL_E_CONFIG;
 	}
@@ -186,7 +186,7 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 	}
 	if (group == NULL && !config->pool) {
 		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0,
-		    "the section 'experiment' is missing");
+		    "the group 'experiment' is missing");
 		espl__hint(diag,
 		    "experiment = { name = \"...\"; metric = \"...\"; goal = \"minimize\"; };");
 		return ESPL_E_CONFIG;
@@ -227,9 +227,10 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 		    "experiment: the weight must be above 0");
 	if (config->pool && config->gpus_limit != ESPL_ANY) {
 		refuse(values, EXPERIMENT_GPUS_MAX, diag,
-		    "a pool is as large as its cloud: 'gpus_max' is for its experiments");
+		    "a pool has no 'gpus_max'; its size is that of its cloud");
 		espl__hint(diag,
-		    "limit the cloud's nodes, or say gpus_max in the list of experiments");
+		    "limit the cloud's nodes, or set gpus_max for each experiment in the list of "
+		    "experiments");
 		return ESPL_E_CONFIG;
 	}
 	status = read_first(config, group, diag);
@@ -262,7 +263,7 @@ read_command(struct espl__trial_config *trial, const struct espl__node *node,
 		if (node->children[i]->type != ESPL__STRING) {
 			refuse_node(node->children[i], diag,
 			    "trial: every word of 'command' must be a string");
-			espl__hint(diag, "put numbers in quotes too");
+			espl__hint(diag, "write numbers in quotes as well");
 			return ESPL_E_CONFIG;
 		}
 		argv[i] = node->children[i]->text;
@@ -280,8 +281,8 @@ read_nodes(struct espl__trial_config *trial, const struct espl__node *group,
 		return refuse_node(trial->options, diag, "trial: 'options' must be a group");
 	if (trial->options != NULL && trial->trainable == NULL) {
 		refuse_node(trial->options, diag,
-		    "trial: 'options' are for a trainable, but none is named");
-		espl__hint(diag, "a command takes its options as words of its own");
+		    "trial: 'options' is only valid with a trainable");
+		espl__hint(diag, "pass options to a command as words of 'command'");
 		return ESPL_E_CONFIG;
 	}
 	if (trial->profile != NULL && trial->profile->type != ESPL__GROUP &&
@@ -308,15 +309,19 @@ check_file(const char *path, int kind, const char *what, const char *file, uint3
 	if (!there || access(path, folder ? X_OK : R_OK) != 0) {
 		espl__fail_errno(&inner, "%s: '%s'", what, path);
 		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s", inner.text);
-		espl__hint(diag, "relative paths begin at the folder of the configuration%s",
+		espl__hint(diag,
+		    "relative paths start at the directory of the configuration file%s",
 		    kind != EITHER ? ""
-				   : "; recorded curves are made by a script or a run: see the "
-				     "comments of the configuration and docs/curves.md");
+				   : "; recorded curves come from a script or a run, see the "
+				     "comments in the configuration and docs/curves.md");
 		return ESPL_E_CONFIG;
 	}
-	if (folder ? !S_ISDIR(st.st_mode) : S_ISDIR(st.st_mode))
-		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is %s folder", what,
-		    path, folder ? "no" : "a");
+	if (folder && !S_ISDIR(st.st_mode))
+		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is not a directory",
+		    what, path);
+	if (!folder && S_ISDIR(st.st_mode))
+		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is a directory",
+		    what, path);
 	return ESPL_OK;
 }
 
@@ -363,12 +368,14 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, enu
 		refuse_node(group, diag,
 		    "trial: only one of 'trainable', 'command' and 'curves' can be given");
 		espl__hint(diag,
-		    "a trainable is a C plugin, a command any program, curves are recorded ones");
+		    "'trainable' is a C plugin, 'command' any program, 'curves' recorded learning "
+		    "curves");
 		return ESPL_E_CONFIG;
 	}
 	if (kinds == 0 && need == ESPL__NEED_TRIAL && !config->pool) {
 		espl__fail_at(diag, ESPL_E_CONFIG, group != NULL ? group->file : config->path,
-		    group != NULL ? group->line : 0, "nothing says how a trial is trained");
+		    group != NULL ? group->line : 0,
+		    "the configuration does not say how to run a trial");
 		espl__hint(diag,
 		    "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
 		return ESPL_E_CONFIG;
@@ -381,16 +388,16 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, enu
 		    trial->gpus_max);
 	if (trial->sharing == ESPL__SHARE_EXCLUSIVE && trial->packing_max > 1) {
 		refuse(config->trial_values, TRIAL_PACKING_MAX, diag,
-		    "trial: packing_max lets trials share a GPU, sharing = \"exclusive\" forbids "
-		    "it");
-		espl__hint(diag, "leave one of the two out");
+		    "trial: packing_max lets trials share a GPU, but sharing = \"exclusive\" "
+		    "forbids it");
+		espl__hint(diag, "remove one of the two");
 		return ESPL_E_CONFIG;
 	}
 	if (trial->gpus_min > config->gpus_limit) {
 		espl__fail_at(diag, ESPL_E_CONFIG,
 		    config->experiment_values->files[EXPERIMENT_GPUS_MAX],
 		    value_of(config->experiment_values, EXPERIMENT_GPUS_MAX)->line,
-		    "a trial needs %u GPUs, but the experiment may hold %u only", trial->gpus_min,
+		    "a trial needs %u GPUs, but the experiment may use only %u", trial->gpus_min,
 		    config->gpus_limit);
 		espl__hint(diag, "lower trial.gpus_min or raise experiment.gpus_max");
 		return ESPL_E_CONFIG;
@@ -452,8 +459,7 @@ read_space(struct espl__run_config *config, enum espl__need need, struct espl__d
 	if (space == NULL && (need == ESPL__NEED_NOTHING || config->pool))
 		return ESPL_OK;
 	if (space == NULL) {
-		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0,
-		    "the section 'space' is missing");
+		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the group 'space' is missing");
 		espl__hint(diag,
 		    "space = { lr = { type = \"real\"; low = 1e-4; high = 0.1; scale = \"log\"; }; "
 		    "};");
@@ -462,7 +468,8 @@ read_space(struct espl__run_config *config, enum espl__need need, struct espl__d
 	if (space->type != ESPL__GROUP)
 		return refuse_node(space, diag, "'space' must be a group of parameters");
 	if (space->child_count == 0)
-		return refuse_node(space, diag, "the space is empty: there is nothing to search");
+		return refuse_node(space, diag,
+		    "the space is empty, so there is nothing to search");
 	config->space = space;
 	return ESPL_OK;
 }
@@ -484,7 +491,7 @@ read_planning(struct espl__run_config *config, struct espl__diag *diag)
 	config->risk = value_of(values, PLANNING_RISK)->as.r;
 	if (config->risk <= 0 || config->risk >= 1)
 		return refuse(values, PLANNING_RISK, diag,
-		    "planning: 'risk' lies above 0 and below 1");
+		    "planning: 'risk' must be above 0 and below 1");
 	return ESPL_OK;
 }
 
@@ -500,7 +507,7 @@ read_section(struct espl__run_config *config, const char *name, const char *use,
 	if (group == NULL) {
 		if (!required)
 			return ESPL_OK;
-		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the section '%s' is missing",
+		espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0, "the group '%s' is missing",
 		    name);
 		espl__hint(diag, "%s = { use = \"%s\"; ... };", name, use);
 		return ESPL_E_CONFIG;
@@ -516,7 +523,7 @@ read_section(struct espl__run_config *config, const char *name, const char *use,
 		const struct espl__node *at = node != NULL ? node : group;
 
 		espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line,
-		    node == NULL ? "%s: 'use' is missing: which plugin?"
+		    node == NULL ? "%s: 'use' is missing; name a plugin"
 				 : "%s: 'use' must be the name of a plugin",
 		    name);
 		espl__hint(diag, "for example use = \"%s\"; `espalier plugins` lists them", use);

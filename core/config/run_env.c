@@ -40,7 +40,7 @@ read_names(const struct espl__node *names, struct espl__diag *diag)
 		    strchr(names->children[i]->text, '=') == NULL;
 	if (good)
 		return ESPL_OK;
-	refuse(names, diag, "trial: '%s' must be an array of names of environment variables%s",
+	refuse(names, diag, "trial: '%s' must be an array of environment variable names%s",
 	    "env_from", "");
 	espl__hint(diag, "for example env_from = [ \"HF_TOKEN\" ];");
 	return ESPL_E_CONFIG;

@@ -11,186 +11,187 @@ static const struct espl_option experiment_options[] = {
 	[EXPERIMENT_NAME] = { .name = "name",
 	    .type = ESPL_OPT_STRING,
 	    .flags = ESPL_OPT_REQUIRED,
-	    .help = "What the experiment is called, in reports and in the name of its folder." },
+	    .help = "Name of the experiment, used in reports and for its run directory." },
 	[EXPERIMENT_METRIC] = { .name = "metric",
 	    .type = ESPL_OPT_STRING,
 	    .flags = ESPL_OPT_REQUIRED,
-	    .help = "The metric that decides, as the trials report it." },
+	    .help = "Name of the reported metric to optimize." },
 	[EXPERIMENT_GOAL] = { .name = "goal",
 	    .type = ESPL_OPT_CHOICE,
 	    .flags = ESPL_OPT_REQUIRED,
 	    .choices = "minimize|maximize",
-	    .help = "Is less of the metric better, or more?" },
+	    .help = "Whether to minimize or maximize the metric." },
 	[EXPERIMENT_DEADLINE] = { .name = "deadline",
 	    .type = ESPL_OPT_SPAN,
-	    .help = "The experiment is to be done within this time; it ends in good order then. "
-		    "Absent: no deadline." },
+	    .help = "Time limit of the experiment, which ends cleanly when it is reached. Absent: "
+		    "no limit." },
 	[EXPERIMENT_BUDGET] = { .name = "budget",
 	    .type = ESPL_OPT_MONEY,
-	    .help = "US dollars that machines may cost. Absent: no limit." },
+	    .help = "Maximum cost of the machines in US dollars. Absent: no limit." },
 	[EXPERIMENT_SEED] = { .name = "seed",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
-	    .help = "All random numbers follow from it." },
+	    .help = "Seed of all random numbers." },
 	[EXPERIMENT_DATA_GB] = { .name = "data_gb",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",
-	    .help = "Gigabytes that each new node downloads; the offer's data price applies." },
+	    .help = "Gigabytes that each new node downloads, charged at the offer's data price." },
 	[EXPERIMENT_SYNC] = { .name = "sync",
 	    .type = ESPL_OPT_LATENCY,
 	    .fallback = "0s",
-	    .help = "What the barrier at the end of a stage costs in the model." },
+	    .help = "Time that the model assumes for the barrier at the end of a stage." },
 	[EXPERIMENT_WEIGHT] = { .name = "weight",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "1",
-	    .help = "Priority where several experiments share machines; above 0." },
+	    .help = "Priority among experiments that share machines; above 0." },
 	[EXPERIMENT_GPUS_MAX] = { .name = "gpus_max",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "4294967294",
-	    .help = "GPUs the whole experiment may hold at once. Absent: no limit." },
+	    .help = "Maximum number of GPUs of the whole experiment. Absent: no limit." },
 	[EXPERIMENT_INNER] = { .name = "inner",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "false",
-	    .help =
-		"In a pool: the pool's allocator decides about the experiment as a whole, and the "
-		"allocator of its own file divides its share among its trials. See docs/pool.md." },
+	    .help = "In a pool: the pool's allocator treats the experiment as a single item, and "
+		    "the allocator of the experiment's own file divides that share among its "
+		    "trials. See docs/pool.md." },
 };
 static const struct espl__core_member experiment_members[] = {
 	{ "first", "list of groups",
 	    "Configurations to try first, each a group of parameters: ( { learning_rate = 0.1; }, "
-	    "... ). Parameters left out take their default." },
+	    "... ). Parameters that are left out use their default." },
 	{ "warm_start.from", "path",
-	    "What is known before the search begins: the folder of an earlier run, or a CSV of "
-	    "curves. See docs/warm-start.md." },
+	    "Prior results: the directory of an earlier run, or a CSV file of learning curves. See "
+	    "docs/warm-start.md." },
 	{ "warm_start.best", "integer, default 4, from 0 to 1000000",
-	    "So many of the best configurations known there are tried first, after those of "
-	    "`first`." },
+	    "How many of the best known configurations to try first (after `first`)." },
 };
 
 static const struct espl_option trial_options[] = {
 	[TRIAL_TRAINABLE] = { .name = "trainable",
 	    .type = ESPL_OPT_STRING,
-	    .help = "A trainable plugin that trains. One of trainable, command and curves." },
+	    .help =
+		"Trainable plugin that runs the trial. Set one of trainable, command and curves." },
 	[TRIAL_CURVES] = { .name = "curves",
 	    .type = ESPL_OPT_PATH,
-	    .help = "Recorded learning curves in place of training, simulate only: a CSV, or a run "
-		    "directory. See docs/curves.md." },
+	    .help = "Recorded learning curves to use instead of training (simulate only): a CSV "
+		    "file or a run directory. See docs/curves.md." },
 	[TRIAL_DIRECTORY] = { .name = "directory",
 	    .type = ESPL_OPT_PATH,
-	    .help = "Folder in which commands run. Absent: the configuration's own." },
+	    .help =
+		"Working directory of commands. Absent: the directory of the configuration file." },
 	[TRIAL_GPUS_MIN] = { .name = "gpus_min",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
 	    .max = "4294967294",
-	    .help = "Fewest GPUs a trial can run on." },
+	    .help = "Minimum number of GPUs per trial." },
 	[TRIAL_GPUS_MAX] = { .name = "gpus_max",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "4294967294",
-	    .help = "Most GPUs a trial can use. Absent: no limit. A trial on N GPUs is N processes "
-		    "(ranks): set 1 for a program that trains on one GPU or slot only." },
+	    .help = "Maximum number of GPUs per trial. Absent: no limit. A trial on N GPUs runs as "
+		    "N processes (ranks); set 1 if the program can use only one GPU or slot." },
 	[TRIAL_PACKING_MAX] = { .name = "packing_max",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
 	    .max = "64",
-	    .help = "Trials that may share one GPU; 1: none does. Whether they do is the "
-		    "allocator's choice: 'fair' packs only with its option packing." },
+	    .help = "Maximum number of trials per GPU (1: no sharing). The allocator decides "
+		    "whether to share; 'fair' does so only with its option packing." },
 	[TRIAL_SHARING] = { .name = "sharing",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = "auto",
 	    .choices = "auto|mps|timeslice|exclusive",
-	    .help = "How trials share a GPU: auto takes MPS where it works and time slicing where "
-		    "it does not; with mps the run stops where it does not; exclusive: they do not "
-		    "share. See docs/gpu.md." },
+	    .help =
+		"How trials share a GPU: auto uses MPS if it works and time slicing otherwise; mps "
+		"stops the run if MPS does not work; exclusive forbids sharing. See docs/gpu.md." },
 	[TRIAL_CHECKPOINT] = { .name = "checkpoint",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true",
-	    .help = "Can trials save their state and go on from it?" },
+	    .help = "Whether the trial can save and restore a checkpoint." },
 	[TRIAL_CHECKPOINT_EVERY] = { .name = "checkpoint_every",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "60s",
 	    .min = "0s",
-	    .help = "A running trial is asked for a checkpoint when its last one is older; 0s: "
-		    "never." },
+	    .help = "Ask a running trial for a checkpoint when its last one is older than this. "
+		    "0s: never." },
 	[TRIAL_IN_PLACE] = { .name = "in_place",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true",
-	    .help = "A trainable that can be resized grows, shrinks and moves while its processes "
-		    "live; false: it saves and starts anew, as commands do. Simulated where the "
-		    "profile has `resize`." },
+	    .help = "Resize trainables that support it without restarting their processes; false: "
+		    "save and restart, as commands do. Simulated if the profile has `resize`." },
 	[TRIAL_RETRIES] = { .name = "retries",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "2",
 	    .min = "0",
 	    .max = "1000000",
-	    .help = "Failures a trial may have and still go on." },
+	    .help = "How often a failed trial is retried." },
 	[TRIAL_COLOCATE] = { .name = "colocate",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true",
-	    .help = "Grants fit one node or are whole nodes; false: any number of GPUs anywhere." },
+	    .help = "Give a trial GPUs of a single node, or whole nodes; false: any GPUs." },
 	[TRIAL_REPORT_LIMIT] = { .name = "report_limit",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "1h",
 	    .min = "0s",
-	    .help = "A trial that reports nothing for so long has hung and is ended; 0s: never." },
+	    .help = "Kill a trial that has not reported for this long. 0s: never." },
 	[TRIAL_SAVE_LIMIT] = { .name = "save_limit",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "10m",
 	    .min = "0s",
-	    .help = "A trial that was told to pause and has not saved within it is ended, and has "
-		    "failed; 0s: it may take any time." },
+	    .help = "Time limit for saving a checkpoint when paused; on timeout the trial fails. "
+		    "0s: unlimited." },
 	[TRIAL_GRACE] = { .name = "grace",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "10s",
 	    .min = "0s",
-	    .help = "Time between asking a trial to end and killing it. One that was told to pause "
-		    "has it from its checkpoint on." },
+	    .help = "Time between asking a trial to exit and killing it. When pausing, counted "
+		    "from the end of the checkpoint." },
 	[TRIAL_FILE_MAX] = { .name = "file_max",
 	    .type = ESPL_OPT_BYTES,
 	    .fallback = "0",
-	    .help = "Largest file a trial may write; 0: no limit." },
+	    .help = "Maximum size of a file that a trial writes. 0: no limit." },
 	[TRIAL_LOG_LIMIT] = { .name = "log_limit",
 	    .type = ESPL_OPT_BYTES,
 	    .fallback = "64MiB",
-	    .help = "Size of a trial's log. What is printed beyond it is dropped, but for the end "
-		    "of what a failing rank printed; 0: no limit." },
+	    .help = "Maximum size of a trial's log. Further output is dropped, except for the last "
+		    "lines of a failing rank. 0: no limit." },
 };
 static const struct espl__core_member trial_members[] = {
 	{ "command", "array of strings",
-	    "A program in any language that trains: [ \"python3\", \"train.py\" ]. The first is "
-	    "looked up in PATH; no shell is between." },
+	    "Program that runs the trial: [ \"python3\", \"train.py\" ]. The first word is looked "
+	    "up in PATH; no shell is involved." },
 	{ "options", "group", "Options of the trainable." },
 	{ "profile", "string or group",
-	    "What training takes: \"auto\", the default (what `espalier profile` has kept of this "
-	    "trial on this hardware, if it has), a group { iteration; scaling; packing; latency; "
-	    "start; checkpoint; restore; resize; }, or the name of a file that holds these, JSON "
-	    "or libconfig. Nothing kept: measured while it runs; simulate takes 1 s an "
-	    "iteration." },
+	    "Measured performance of the trial: \"auto\" (the default: the profile that `espalier "
+	    "profile` stored for this trial on this hardware), a group { iteration; scaling; "
+	    "packing; latency; start; checkpoint; restore; resize; }, or the name of a JSON or "
+	    "libconfig file with these values. Without a stored profile, run measures while it "
+	    "runs and simulate assumes 1 s per iteration." },
 	{ "env", "group of strings",
-	    "Added to the environment of every rank. The values are kept in the run directory, in "
-	    "a file of their own that only you can read: secrets belong into env_from." },
+	    "Variables added to the environment of every rank. The values are stored in the run "
+	    "directory in a file that only you can read; put secrets into env_from." },
 	{ "env_from", "array of strings",
-	    "Names of variables that every rank gets from the environment of `espalier run`, and "
-	    "of `espalier resume` later: [ \"HF_TOKEN\" ]. Their values are written nowhere." },
+	    "Names of variables that every rank inherits from the environment of `espalier run` or "
+	    "`espalier resume`: [ \"HF_TOKEN\" ]. Their values are not stored." },
 };
 
 static const struct espl__core_member space_members[] = {
 	{ "NAME.type", "\"real\", \"int\", \"choice\" or \"ordinal\"",
-	    "Kind of parameter. A bare value in place of the group is a constant." },
-	{ "NAME.low, NAME.high", "number", "Bounds of a real or int, both included." },
+	    "Type of the parameter. A plain value instead of a group defines a constant." },
+	{ "NAME.low, NAME.high", "number", "Inclusive bounds of a real or int." },
 	{ "NAME.scale", "\"linear\", \"log\" or \"reverse-log\"",
-	    "How it is sampled; default linear." },
-	{ "NAME.quantum", "number", "Values are multiples of it from low on." },
+	    "Scale on which values are sampled; default linear." },
+	{ "NAME.quantum", "number", "Step between values, starting at low." },
 	{ "NAME.values", "array", "Labels of a choice or ordinal." },
-	{ "NAME.default", "value", "Where a configuration of the user's leaves it out." },
+	{ "NAME.default", "value",
+	    "Value used if a user's configuration leaves the parameter out." },
 	{ "NAME.when", "group",
-	    "Active only if other parameters, written before it, have these values: { optimizer = "
-	    "\"sgd\"; } or { layers = [ 2, 3 ]; }." },
+	    "Makes the parameter active only if parameters listed before it have these values: { "
+	    "optimizer = \"sgd\"; } or { layers = [ 2, 3 ]; }." },
 };
 
 static const struct espl_option planning_options[] = {
@@ -198,172 +199,179 @@ static const struct espl_option planning_options[] = {
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "list|chain",
 	    .fallback = "list",
-	    .help = "How queued trials follow: on the GPUs that come free first (list), or "
-		    "serially one after another (chain)." },
+	    .help = "Order of queued trials in the model: on the next free GPUs (list), or in "
+		    "fixed chains (chain)." },
 	[PLANNING_WARM] = { .name = "warm",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "false",
-	    .help = "A trial promoted at its budget goes on in its gang, without a checkpoint." },
+	    .help =
+		"Let a promoted trial continue in its running processes, without a checkpoint." },
 	[PLANNING_ACQUIRE_AHEAD] = { .name = "acquire_ahead",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "false",
-	    .help = "Nodes of the next stage are asked for before it begins." },
+	    .help = "Request the nodes of the next stage before it starts." },
 	[PLANNING_SAMPLES] = { .name = "samples",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "128",
 	    .min = "1",
 	    .max = "1000000",
-	    .help = "Monte Carlo runs of a prediction." },
+	    .help = "Number of Monte Carlo samples per prediction." },
 	[PLANNING_RISK] = { .name = "risk",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.5",
 	    .min = "0",
 	    .max = "1",
-	    .help = "Probability with which deadline and budget must hold; above 0 and below 1." },
+	    .help =
+		"Probability with which deadline and budget must be met; above 0 and below 1." },
 };
 
 static const struct espl_option workload_options[] = {
 	[WORKLOAD_TRACE] = { .name = "trace",
 	    .type = ESPL_OPT_PATH,
-	    .help = "The jobs, a CSV file with the columns job, arrives_s, work_s, nodes_min and "
-		    "nodes_max; docs/pool.md tells of others. Absent: they are drawn, as the "
-		    "options from `jobs` on say." },
+	    .help = "CSV file of jobs with the columns job, arrives_s, work_s, nodes_min and "
+		    "nodes_max; see docs/pool.md for further columns. Absent: random jobs are "
+		    "generated from `jobs` and the options after it." },
 	[WORKLOAD_UNIT] = { .name = "unit",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
 	    .max = "65536",
-	    .help = "GPUs that a node of the trace stands for; grants are multiples of it." },
+	    .help = "Number of GPUs per node of the trace; grants are multiples of it." },
 	[WORKLOAD_ITERATION] = { .name = "iteration",
 	    .type = ESPL_OPT_SPAN,
 	    .min = "0s",
 	    .fallback = "0s",
-	    .help = "Work of an iteration on one node: a job reports, and may be resized, at its "
-		    "end. 0s: a two-hundredth of the job's work, from 1 s to 60 s." },
+	    .help = "Duration of an iteration on one node; a job reports and can be resized at the "
+		    "end of each. 0s: 1/200 of the job's work, between 1 s and 60 s." },
 	[WORKLOAD_STEP] = { .name = "step",
 	    .type = ESPL_OPT_SPAN,
 	    .min = "0s",
 	    .fallback = "0s",
-	    .help = "Work of a step on one node; simulated: a job that is resized in place ends "
-		    "the step that it is in, not the iteration. 0s: the iteration, as for real." },
+	    .help = "Simulation only: duration of a step on one node; a job resized in place "
+		    "finishes the current step instead of the iteration. 0s: a step is an "
+		    "iteration, as in a real run." },
 	[WORKLOAD_DOUBLING] = { .name = "doubling",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.8",
 	    .min = "0.5",
 	    .max = "1",
-	    .help = "What a doubling of a job's nodes keeps of the speed of each; where the trace "
-		    "has no table." },
+	    .help = "Scaling efficiency of a job each time its nodes are doubled; used if the "
+		    "trace has no table." },
 	[WORKLOAD_ELASTIC] = { .name = "elastic",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true",
-	    .help = "false: every job runs on just the nodes its user asked for." },
+	    .help = "Whether jobs may be resized; false: every job runs on exactly the nodes its "
+		    "user requested." },
 	[WORKLOAD_NOISE] = { .name = "noise",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1",
-	    .help = "Estimates of a job's work are off by up to this part of it: in drawn jobs, "
+	    .help = "Maximum relative error of the estimates of a job's work, for generated jobs "
 		    "and with `redraw`." },
 	[WORKLOAD_REDRAW] = { .name = "redraw",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "false",
-	    .help = "The allocator is told the true work left, off by up to `noise`, drawn anew at "
-		    "each decision." },
+	    .help = "At each decision give the allocator the true remaining work with a new random "
+		    "error of up to `noise`." },
 	[WORKLOAD_JOBS] = { .name = "jobs",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "447",
 	    .min = "0",
 	    .max = "1000000",
-	    .help = "Drawn: how many jobs of at least `least`." },
+	    .help = "Generated jobs: number of jobs of at least `least`." },
 	[WORKLOAD_SMALL] = { .name = "small",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1000000",
-	    .help = "Drawn: shorter ones besides." },
+	    .help = "Generated jobs: number of additional shorter jobs." },
 	[WORKLOAD_SPAN] = { .name = "span",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "178896s",
 	    .min = "1s",
-	    .help = "Drawn: they arrive within." },
+	    .help = "Generated jobs: period in which they arrive." },
 	[WORKLOAD_MEAN] = { .name = "mean",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "13956s",
 	    .min = "1s",
-	    .help = "Drawn: mean training time." },
+	    .help = "Generated jobs: mean training time." },
 	[WORKLOAD_M] = { .name = "m",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "2",
 	    .min = "0",
 	    .max = "10000",
-	    .help = "Drawn: nodes it was measured on; the work is so many times as much." },
+	    .help = "Generated jobs: number of nodes that `mean` refers to; the work is that many "
+		    "times larger." },
 	[WORKLOAD_SIGMA] = { .name = "sigma",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "1.5",
 	    .min = "0.05",
 	    .max = "5",
-	    .help = "Drawn: standard deviation of the training time's logarithm." },
+	    .help = "Generated jobs: standard deviation of the logarithm of the training time." },
 	[WORKLOAD_LEAST] = { .name = "least",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "300s",
 	    .min = "1s",
-	    .help = "Drawn: the least work on one node." },
+	    .help = "Generated jobs: minimum work on one node." },
 	[WORKLOAD_STRATIFIED] = { .name = "stratified",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "false",
-	    .help = "Drawn: one job's work out of each of as many equally likely ranges as there "
-		    "are jobs, so that a mean over few seeds is nearer to one over many." },
+	    .help = "Generated jobs: stratified sampling; draw the work of each job from a "
+		    "different quantile range, which reduces the variance between seeds." },
 	[WORKLOAD_ARRIVALS] = { .name = "arrivals",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "uniform|diurnal|batches",
 	    .fallback = "uniform",
-	    .help = "Drawn: evenly, with quiet nights, or four at a time besides." },
+	    .help = "Generated jobs: arrival pattern; uniform, with quiet nights, or additionally "
+		    "in bursts of four." },
 	[WORKLOAD_NODES_MAX] = { .name = "nodes_max",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "16",
 	    .min = "1",
 	    .max = "65536",
-	    .help = "Drawn: most nodes of a job." },
+	    .help = "Generated jobs: maximum number of nodes per job." },
 	[WORKLOAD_BUGS] = { .name = "bugs",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1",
-	    .help = "Drawn: part of the jobs that end within 5 minutes of training; simulated." },
+	    .help = "Generated jobs: fraction that ends within 5 minutes of training (simulation "
+		    "only)." },
 	[WORKLOAD_TERMINATED] = { .name = "terminated",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1",
-	    .help =
-		"Drawn: part of the jobs that are ended by their users at any time; simulated." },
+	    .help = "Generated jobs: fraction that is cancelled by its user at a random time "
+		    "(simulation only)." },
 };
 
 static const struct espl_option entry_options[ENTRY_COUNT] = {
 	[ENTRY_FILE] = { .name = "file",
 	    .type = ESPL_OPT_PATH,
 	    .flags = ESPL_OPT_REQUIRED,
-	    .help = "The experiment, a file that could be run alone." },
+	    .help = "Configuration file of the experiment, which could also be run alone." },
 	[ENTRY_ARRIVES] = { .name = "arrives",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "0s",
 	    .min = "0s",
-	    .help = "When it arrives, after the pool's start." },
+	    .help = "Arrival time of the experiment after the start of the pool." },
 	[ENTRY_NAME] = { .name = "name",
 	    .type = ESPL_OPT_STRING,
-	    .help = "What it is called in the pool. Absent: as its file says." },
+	    .help = "Name of the experiment in the pool. Absent: the name in its file." },
 	[ENTRY_WEIGHT] = { .name = "weight",
 	    .type = ESPL_OPT_REAL,
-	    .help = "Its priority, above 0. Absent: as its file says." },
+	    .help = "Priority of the experiment, above 0. Absent: the weight in its file." },
 	[ENTRY_GPUS_MAX] = { .name = "gpus_max",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "4294967294",
-	    .help = "GPUs it may hold at once. Absent: as its file says." },
+	    .help = "Maximum number of GPUs of the experiment. Absent: gpus_max in its file." },
 	[ENTRY_INNER] = { .name = "inner",
 	    .type = ESPL_OPT_BOOL,
-	    .help = "Is it one item to the pool's allocator, and its share divided by the "
-		    "allocator of its file? Absent: as its file says." },
+	    .help = "Whether the pool's allocator treats the experiment as a single item whose "
+		    "share the allocator of its file divides. Absent: the value in its file." },
 };
 
 #define COUNT(array_) ((uint32_t)(sizeof(array_) / sizeof((array_)[0])))
@@ -372,24 +380,23 @@ const struct espl__core_group *
 espl__core_groups(void)
 {
 	static const struct espl__core_group groups[] = {
-		[GROUP_EXPERIMENT] = { "experiment",
-		    "What is searched for, and within which limits.", experiment_options,
-		    COUNT(experiment_options), COUNT(experiment_members), experiment_members },
-		[GROUP_TRIAL] = { "trial", "How one configuration is trained.", trial_options,
+		[GROUP_EXPERIMENT] = { "experiment", "The objective of the search and its limits.",
+		    experiment_options, COUNT(experiment_options), COUNT(experiment_members),
+		    experiment_members },
+		[GROUP_TRIAL] = { "trial", "How a trial is run.", trial_options,
 		    COUNT(trial_options), COUNT(trial_members), trial_members },
-		[GROUP_SPACE] = { "space", "The parameters; NAME is one of them.", NULL, 0,
-		    COUNT(space_members), space_members },
+		[GROUP_SPACE] = { "space", "The hyperparameters; NAME is the name of one of them.",
+		    NULL, 0, COUNT(space_members), space_members },
 		[GROUP_PLANNING] = { "planning",
-		    "Switches of the execution model; prediction, simulation and run take the "
-		    "same.",
+		    "Options of the execution model, used by plan, simulate and run alike.",
 		    planning_options, COUNT(planning_options), 0, NULL },
 		[GROUP_WORKLOAD] = { "workload",
-		    "Plain training jobs that arrive over time, in place of a search: see "
+		    "Plain training jobs that arrive over time, instead of a search. See "
 		    "docs/pool.md.",
 		    workload_options, COUNT(workload_options), 0, NULL },
 		[GROUP_EXPERIMENTS] = { "experiments",
-		    "A pool's experiments: a list of groups of these, in place of space and "
-		    "algorithm: see docs/pool.md.",
+		    "The experiments of a pool: a list of groups with these options, instead of "
+		    "space and algorithm. See docs/pool.md.",
 		    entry_options, ENTRY_COUNT, 0, NULL },
 		{ NULL, NULL, NULL, 0, 0, NULL },
 	};

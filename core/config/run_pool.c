@@ -20,12 +20,12 @@ look(const char *path, const char *what, const char *file, uint32_t line, struct
 	if (stat(path, &st) != 0 || access(path, R_OK) != 0) {
 		espl__fail_errno(&inner, "%s: '%s'", what, path);
 		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s", inner.text);
-		espl__hint(diag, "relative paths begin at the folder of the configuration");
+		espl__hint(diag, "relative paths start at the directory of the configuration file");
 		return ESPL_E_CONFIG;
 	}
 	if (S_ISDIR(st.st_mode))
-		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is a folder", what,
-		    path);
+		return espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s: '%s' is a directory",
+		    what, path);
 	return ESPL_OK;
 }
 
@@ -48,9 +48,10 @@ refuse_drawn(const struct espl__values *values, struct espl__diag *diag)
 		if (strcmp(espl__buf_text(&is), espl__buf_text(&was)) != 0) {
 			status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[i],
 			    values->config.values[i].line,
-			    "workload: '%s' is of jobs that are drawn, and these come from a trace",
+			    "workload: '%s' applies to generated jobs, but these jobs come from a "
+			    "trace",
 			    core->options[i].name);
-			espl__hint(diag, "leave one of the two out");
+			espl__hint(diag, "remove one of the two");
 		}
 		espl__buf_free(&is);
 		espl__buf_free(&was);
@@ -60,10 +61,10 @@ refuse_drawn(const struct espl__values *values, struct espl__diag *diag)
 	    values->config.values[WORKLOAD_REDRAW].as.i == 0) {
 		status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[WORKLOAD_NOISE],
 		    values->config.values[WORKLOAD_NOISE].line,
-		    "workload: 'noise' says nothing of a trace's estimates, which are its own "
+		    "workload: 'noise' does not apply to a trace, which has its own estimates "
 		    "(eta_s)");
 		espl__hint(diag,
-		    "leave it out, or add redraw = true: estimates are drawn anew all the time");
+		    "remove it, or add redraw = true to draw new estimates at each decision");
 	}
 	return status;
 }
@@ -98,7 +99,7 @@ read_entry(struct espl__run_config *config, const struct espl__node *node,
 	entry->node = node;
 	if (node->type != ESPL__GROUP) {
 		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-		    "experiments: each one must be a group, not %s", espl__node_kind(node));
+		    "experiments: each element must be a group, not %s", espl__node_kind(node));
 		espl__hint(diag, "experiments = ( { file = \"a.cfg\"; arrives = \"0s\"; }, ... );");
 		return ESPL_E_CONFIG;
 	}
@@ -133,7 +134,7 @@ read_entries(struct espl__run_config *config, const struct espl__node *list,
 
 	if (list->type != ESPL__LIST || list->child_count == 0) {
 		espl__fail_at(diag, ESPL_E_CONFIG, list->file, list->line,
-		    "'experiments' must be a list of groups, at least one");
+		    "'experiments' must be a list of one or more groups");
 		espl__hint(diag, "experiments = ( { file = \"a.cfg\"; arrives = \"0s\"; }, ... );");
 		return ESPL_E_CONFIG;
 	}
@@ -159,9 +160,8 @@ espl__run_read_pool(struct espl__run_config *config, struct espl__diag *diag)
 		if (node == NULL)
 			continue;
 		espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-		    "a pool has no '%s' of its own", alone[i]);
-		espl__hint(diag,
-		    "it belongs into the file of an experiment; plain jobs search nothing");
+		    "a pool must not have '%s'", alone[i]);
+		espl__hint(diag, "put it into the file of an experiment; plain jobs do not search");
 		return ESPL_E_CONFIG;
 	}
 	if (config->workload != NULL)
@@ -181,18 +181,18 @@ espl__run_check_pool(const struct espl__run_config *config, struct espl__diag *d
 		uint32_t option;
 		const char *what, *hint;
 	} list[] = {
-		{ config->experiment_values, EXPERIMENT_METRIC, "a pool has no 'metric' of its own",
-		    "it belongs into the file of an experiment; plain jobs are not compared" },
-		{ config->experiment_values, EXPERIMENT_GOAL, "a pool has no 'goal' of its own",
-		    "it belongs into the file of an experiment; plain jobs are not compared" },
+		{ config->experiment_values, EXPERIMENT_METRIC, "a pool must not have 'metric'",
+		    "put it into the file of an experiment; plain jobs are not compared" },
+		{ config->experiment_values, EXPERIMENT_GOAL, "a pool must not have 'goal'",
+		    "put it into the file of an experiment; plain jobs are not compared" },
 		{ config->trial_values, TRIAL_GPUS_MIN,
-		    "a pool's 'trial' says how jobs are trained, and not on how many GPUs",
-		    "jobs: nodes_min and nodes_max of the trace, or workload.nodes_max; trials: "
-		    "trial.gpus_min of the experiment's file" },
+		    "a pool's 'trial' must not set the number of GPUs",
+		    "for jobs use nodes_min and nodes_max of the trace, or workload.nodes_max; for "
+		    "trials trial.gpus_min of the experiment's file" },
 		{ config->trial_values, TRIAL_GPUS_MAX,
-		    "a pool's 'trial' says how jobs are trained, and not on how many GPUs",
-		    "jobs: nodes_min and nodes_max of the trace, or workload.nodes_max; trials: "
-		    "trial.gpus_max of the experiment's file" },
+		    "a pool's 'trial' must not set the number of GPUs",
+		    "for jobs use nodes_min and nodes_max of the trace, or workload.nodes_max; for "
+		    "trials trial.gpus_max of the experiment's file" },
 	};
 
 	for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {

@@ -54,14 +54,14 @@ espl__run_check_name(const struct espl__values *values, uint32_t option, const c
 
 	if (name[0] == '\0' || name[0] == '.' || strchr(name, '/') != NULL || strlen(name) > 128) {
 		status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
-		    values->config.values[option].line, "%s: 'name' must be able to name a folder",
+		    values->config.values[option].line, "%s: 'name' must be a valid directory name",
 		    who);
-		espl__hint(diag, "at most 128 bytes, no '/', and it does not begin with a dot");
+		espl__hint(diag, "use at most 128 bytes, no '/' and no leading dot");
 	}
 	for (const char *c = name; status == ESPL_OK && *c != '\0'; c++)
 		if ((unsigned char)*c < 0x20 || *c == 0x7f)
 			status = espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
 			    values->config.values[option].line,
-			    "%s: 'name' holds a control character", who);
+			    "%s: 'name' contains a control character", who);
 	return status;
 }

@@ -14,13 +14,13 @@ const struct espl_option espl__warm_options[WARM_COUNT] = {
 	[WARM_FROM] = { .name = "from",
 	    .type = ESPL_OPT_PATH,
 	    .flags = ESPL_OPT_REQUIRED,
-	    .help = "Folder of an earlier run, or a CSV of curves: what was observed there." },
+	    .help = "Directory of an earlier run, or a CSV file of learning curves." },
 	[WARM_BEST] = { .name = "best",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "4",
 	    .min = "0",
 	    .max = "1000000",
-	    .help = "So many of the best configurations of it are tried first." },
+	    .help = "How many of its best configurations to try first." },
 };
 
 /* A run's folder or a file, there and readable. */
@@ -34,7 +34,7 @@ look(const struct espl__node *from, const char *path, struct espl__diag *diag)
 		return ESPL_OK;
 	espl__fail_errno(&inner, "experiment.warm_start.from: '%s'", path);
 	espl__fail_at(diag, ESPL_E_CONFIG, from->file, from->line, "%s", inner.text);
-	espl__hint(diag, "relative paths begin at the folder of the configuration");
+	espl__hint(diag, "relative paths start at the directory of the configuration file");
 	return ESPL_E_CONFIG;
 }
 
@@ -51,7 +51,7 @@ espl__run_read_warm(struct espl__run_config *config, const struct espl__node *ex
 	if (group->type != ESPL__GROUP) {
 		espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
 		    "experiment: 'warm_start' must be a group, not %s", espl__node_kind(group));
-		espl__hint(diag, "warm_start = { from = \"FOLDER\"; best = 4; };");
+		espl__hint(diag, "warm_start = { from = \"DIR\"; best = 4; };");
 		return ESPL_E_CONFIG;
 	}
 	status = espl__schema_resolve(espl__warm_options, WARM_COUNT,

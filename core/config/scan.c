@@ -94,22 +94,23 @@ begin_value(struct input *in, const char *what, int string)
 	if (scan->before == BEFORE_NAME) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, scan->before_line,
 		    "'=' is missing after '%s'", scan->word);
-		espl__hint(in->diag, "a setting is written  name = value;");
+		espl__hint(in->diag, "write a setting as  name = value;");
 		return ESPL_E_CONFIG;
 	}
 	if (in_list(scan) && (scan->before == BEFORE_VALUE || scan->before == BEFORE_STRING)) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		    "a comma is missing before %s", what);
+		    "missing comma before %s", what);
 		espl__hint(in->diag,
-		    "the elements of a list ( ) or array [ ] have commas between them");
+		    "separate the elements of a list ( ) or array [ ] with commas");
 		return ESPL_E_CONFIG;
 	}
 	if (!in_list(scan) && scan->before != BEFORE_EQUALS &&
 	    !(string && scan->before == BEFORE_STRING)) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		    "%s stands where a name should", what);
+		    "expected a name, found %s", what);
 		espl__hint(in->diag,
-		    "a group holds settings, each  name = value;  names begin with a letter");
+		    "a group contains settings of the form  name = value;  names begin with a "
+		    "letter");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -153,12 +154,12 @@ scan_number(struct input *in)
 			espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
 			    "the number %.*s is out of range", shown, from);
 			espl__hint(in->diag,
-			    "integers go from -2^63 to 2^63-1, real numbers to 1.8e308");
+			    "the range of integers is -2^63 to 2^63-1, of real numbers up to "
+			    "1.8e308");
 		} else {
 			espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
 			    "'%.*s' is not a number", shown, from);
-			espl__hint(in->diag,
-			    "if it is text, a span of time or a size, put it in quotes: \"%.*s\"",
+			espl__hint(in->diag, "put text, time spans and sizes in quotes: \"%.*s\"",
 			    shown, from);
 		}
 		return ESPL_E_CONFIG;
@@ -200,14 +201,14 @@ scan_word(struct input *in)
 			return status;
 		}
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		    "text needs quotes: %.*s", shown, from);
+		    "missing quotes around %.*s", shown, from);
 		espl__hint(in->diag, "write \"%.*s\"", shown, from);
 		return ESPL_E_CONFIG;
 	}
 	if (scan->before == BEFORE_NAME) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, scan->before_line,
 		    "'=' is missing after '%s'", scan->word);
-		espl__hint(in->diag, "a setting is written  name = value;");
+		espl__hint(in->diag, "write a setting as  name = value;");
 		return ESPL_E_CONFIG;
 	}
 	memcpy(scan->word, from, (size_t)shown);
@@ -243,15 +244,15 @@ scan_string(struct input *in)
 		if ((*in->at == 'x' || *in->at == 'X') && in->end - in->at > 2 &&
 		    in->at[1] == '0' && in->at[2] == '0')
 			return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-			    "a string may not hold the character \\x00");
+			    "a string must not contain the character \\x00");
 	}
 	if (in->at >= in->end) {
 		const char *stop = memchr(from, '\n', (size_t)(in->end - from));
 		size_t size = (size_t)((stop != NULL ? stop : in->end) - from);
 
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line,
-		    "the string %.*s is never closed", size > 40 ? 40 : (int)size, from);
-		espl__hint(in->diag, "a string ends with \", and a \" in it is written \\\"");
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line, "unterminated string %.*s",
+		    size > 40 ? 40 : (int)size, from);
+		espl__hint(in->diag, "a string ends with \"; write a \" inside it as \\\"");
 		return ESPL_E_CONFIG;
 	}
 	in->at++;
@@ -288,17 +289,16 @@ scan_close(struct input *in)
 	char open = close == '}' ? '{' : close == ')' ? '(' : '[';
 
 	if (scan->depth == 0) {
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "'%c' closes nothing",
-		    close);
-		espl__hint(in->diag, "there is one '%c' too many, or a '%c' is missing before",
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "unmatched '%c'", close);
+		espl__hint(in->diag, "remove the extra '%c', or add the missing '%c' before it",
 		    close, open);
 		return ESPL_E_CONFIG;
 	}
 	if (scan->open[scan->depth - 1].what != open) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		    "'%c' of line %u is closed by '%c'", scan->open[scan->depth - 1].what,
+		    "'%c' in line %u is closed by '%c'", scan->open[scan->depth - 1].what,
 		    scan->open[scan->depth - 1].line, close);
-		espl__hint(in->diag, "groups are { }, lists ( ), arrays [ ]");
+		espl__hint(in->diag, "write groups as { }, lists as ( ), arrays as [ ]");
 		return ESPL_E_CONFIG;
 	}
 	if (open == '{' && (scan->before == BEFORE_NAME || scan->before == BEFORE_EQUALS)) {
@@ -307,9 +307,9 @@ scan_close(struct input *in)
 		return ESPL_E_CONFIG;
 	}
 	if (open != '{' && scan->before == BEFORE_COMMA) {
-		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line, "a comma before '%c'",
-		    close);
-		espl__hint(in->diag, "no comma follows the last element");
+		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
+		    "unexpected comma before '%c'", close);
+		espl__hint(in->diag, "remove the comma after the last element");
 		return ESPL_E_CONFIG;
 	}
 	scan->depth--;
@@ -328,7 +328,7 @@ scan_mark(struct input *in)
 	if (c == '=' || c == ':') {
 		if (scan->before != BEFORE_NAME)
 			return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-			    "'%c' stands without a name before it", c);
+			    "'%c' without a name before it", c);
 		after(in, BEFORE_EQUALS);
 		return ESPL_OK;
 	}
@@ -339,15 +339,16 @@ scan_mark(struct input *in)
 		if (c == ';' || (scan->before != BEFORE_VALUE && scan->before != BEFORE_STRING)) {
 			espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
 			    c == ';' ? "';' inside a list or array"
-				     : "a comma without an element before it");
+				     : "unexpected comma without an element before it");
 			espl__hint(in->diag,
-			    "the list or array begun in line %u has one comma between two elements",
+			    "write one comma between two elements of the list or array that starts "
+			    "in line %u",
 			    scan->open[scan->depth - 1].line);
 			return ESPL_E_CONFIG;
 		}
 	} else if (scan->before != BEFORE_VALUE && scan->before != BEFORE_STRING) {
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		    "'%c' stands without a setting before it", c);
+		    "'%c' without a setting before it", c);
 	}
 	after(in, BEFORE_COMMA);
 	return ESPL_OK;
@@ -374,8 +375,8 @@ skip_comment(struct input *in)
 		if (*in->at == '\n')
 			newline(in);
 	}
-	espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line, "this comment is never closed");
-	espl__hint(in->diag, "a comment begun with /* ends with */");
+	espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line, "unterminated comment");
+	espl__hint(in->diag, "a comment that starts with /* ends with */");
 	return ESPL_E_CONFIG;
 }
 
@@ -390,11 +391,11 @@ check_bytes(struct input *in, size_t size)
 		for (const char *c = in->at; c < nul; c++)
 			line += *c == '\n';
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line,
-		    "the file holds a NUL byte: it is not text");
+		    "the file contains a NUL byte, so it is not a text file");
 	}
 	if (size > ESPL__SCAN_LIMIT - in->scan->text.size)
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, 0,
-		    "a configuration of more than 16 MiB is not read");
+		    "the configuration is larger than 16 MiB");
 	return ESPL_OK;
 }
 
@@ -435,7 +436,7 @@ include(struct input *in, const char *name, size_t size)
 
 	if (!in->may_include)
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		    "@include is for files only");
+		    "@include is only allowed in files");
 	if (in->depth + 1 > INCLUDE_DEPTH || ++in->scan->include_count > INCLUDE_COUNT) {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
 		    "too many files are included (%d deep or %d in all)", INCLUDE_DEPTH,
@@ -452,8 +453,8 @@ include(struct input *in, const char *name, size_t size)
 		path =
 		    espl__format("%.*s/%.*s", (int)(slash - in->file), in->file, (int)size, name);
 	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) /* a pipe could block for ever */
-		status =
-		    espl__fail(&inner, ESPL_E_CONFIG, "'%.*s' is no regular file", (int)size, name);
+		status = espl__fail(&inner, ESPL_E_CONFIG, "'%.*s' is not a regular file",
+		    (int)size, name);
 	else
 		status = scan_path(in->scan, path, in->depth + 1, &inner);
 	if (status != ESPL_OK) {
@@ -488,7 +489,7 @@ scan_include(struct input *in)
 		from++;
 	if (name >= in->end || name[-1] != '"' || from >= in->end || *from != '"') {
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
-		    "@include needs a file in quotes");
+		    "@include needs a file name in quotes");
 		espl__hint(in->diag, "write  @include \"file.cfg\"");
 		return ESPL_E_CONFIG;
 	}
@@ -533,7 +534,7 @@ scan_token(struct input *in)
 	if (c == '_')
 		espl__hint(in->diag, "names begin with a letter");
 	else if (c == '\'')
-		espl__hint(in->diag, "text is put in double quotes: \"...\"");
+		espl__hint(in->diag, "put text in double quotes: \"...\"");
 	return ESPL_E_CONFIG;
 }
 
@@ -567,9 +568,9 @@ scan_end(struct espl__scan *scan, struct espl__diag *diag)
 	if (scan->depth > 0) {
 		const struct espl__scan_open *open = &scan->open[scan->depth - 1];
 
-		espl__fail_at(diag, ESPL_E_CONFIG, open->file, open->line,
-		    "this '%c' is never closed", open->what);
-		espl__hint(diag, "groups are { }, lists ( ), arrays [ ]");
+		espl__fail_at(diag, ESPL_E_CONFIG, open->file, open->line, "unclosed '%c'",
+		    open->what);
+		espl__hint(diag, "write groups as { }, lists as ( ), arrays as [ ]");
 		return ESPL_E_CONFIG;
 	}
 	if (scan->before == BEFORE_NAME || scan->before == BEFORE_EQUALS) {

@@ -58,9 +58,9 @@ unknown_key(const struct resolve *r, const struct espl__node *node)
 	if (near != NULL)
 		espl__hint(r->diag, "did you mean '%s'?", near);
 	else if (count > 0)
-		espl__hint(r->diag, "it has: %s", list);
+		espl__hint(r->diag, "its options are: %s", list);
 	else
-		espl__hint(r->diag, "it has no options at all");
+		espl__hint(r->diag, "it has no options");
 	free(names);
 	return ESPL_E_CONFIG;
 }
@@ -74,7 +74,7 @@ check_keys(const struct resolve *r)
 		espl__fail_at(r->diag, ESPL_E_CONFIG, r->group->file, r->group->line,
 		    "'%s' must be a group, not %s",
 		    r->group->name != NULL ? r->group->name : r->who, espl__node_kind(r->group));
-		espl__hint(r->diag, "a group is written { name = value; ... }");
+		espl__hint(r->diag, "write a group as { name = value; ... }");
 		return ESPL_E_CONFIG;
 	}
 	for (uint32_t i = 0; i < r->group->child_count; i++) {
@@ -85,7 +85,7 @@ check_keys(const struct resolve *r)
 		for (uint32_t k = 0; k < i && r->group->child_count < 1000; k++)
 			if (strcmp(r->group->children[k]->name, node->name) == 0)
 				return espl__fail_at(r->diag, ESPL_E_CONFIG, node->file, node->line,
-				    "%s: '%s' is given twice", r->who, node->name);
+				    "%s: '%s' is set twice", r->who, node->name);
 	}
 	return ESPL_OK;
 }

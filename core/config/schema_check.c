@@ -58,19 +58,20 @@ check_name(const struct check *check, uint32_t i)
 	const struct espl_option *option = espl__option_at(check->options, check->stride, i);
 
 	if (option->name == NULL || !name_is_good(option->name)) {
-		espl__fail(check->diag, ESPL_E_CONFIG, "%s: %s number %u has no usable name",
+		espl__fail(check->diag, ESPL_E_CONFIG, "%s: %s number %u has no valid name",
 		    check->who, check->table != NULL ? "column" : "option", i);
 		espl__hint(check->diag,
-		    "a name is a letter, then letters, digits, '-' or '_', at most %u",
+		    "a name starts with a letter, followed by letters, digits, '-' or '_', at most "
+		    "%u characters",
 		    NAME_MAX_LENGTH);
 		return ESPL_E_CONFIG;
 	}
 	if (check->table == NULL && strcmp(option->name, "use") == 0)
-		return bad(check, option, "this name belongs to espalier");
+		return bad(check, option, "this name is reserved by espalier");
 	for (uint32_t k = 0; k < i; k++)
 		if (strcmp(espl__option_at(check->options, check->stride, k)->name, option->name) ==
 		    0)
-			return bad(check, option, "the name is used twice");
+			return bad(check, option, "this name is used twice");
 	return ESPL_OK;
 }
 
@@ -80,36 +81,36 @@ check_type(const struct check *check, const struct espl_option *option)
 	int limited;
 
 	if (option->type == 0 || espl__option_type_name(option->type) == NULL)
-		return bad(check, option, "its type is not known to this version");
+		return bad(check, option, "its type is unknown to this version");
 	if (option->help == NULL || option->help[0] == '\0')
 		return bad(check, option, "it has no help text");
 	if ((option->flags & ~KNOWN_FLAGS) != 0)
-		return bad(check, option, "its flags are not known to this version");
+		return bad(check, option, "its flags are unknown to this version");
 	if (option->zero != 0)
 		return bad(check, option, "its field 'zero' is not 0");
 	if (option->type == ESPL_OPT_CHOICE) {
 		if (option->choices == NULL || option->choices[0] == '\0')
-			return bad(check, option, "a choice without choices");
+			return bad(check, option, "it is a choice but has no choices");
 	} else if (option->choices != NULL) {
-		return bad(check, option, "choices, but it is no choice");
+		return bad(check, option, "it has choices but is not a choice");
 	}
 	if (option->type == ESPL_OPT_TABLE) {
 		if (check->table != NULL)
-			return bad(check, option, "a table inside a table");
+			return bad(check, option, "tables cannot be nested");
 		if (option->columns == NULL || option->column_count == 0 ||
 		    option->column_count > OPTIONS_MAX)
-			return bad(check, option, "a table without columns");
+			return bad(check, option, "it is a table but has no columns");
 	} else if (option->columns != NULL || option->column_count != 0) {
-		return bad(check, option, "columns, but it is no table");
+		return bad(check, option, "it has columns but is not a table");
 	}
 	limited = option->type == ESPL_OPT_INT || option->type == ESPL_OPT_REAL ||
 	    option->type == ESPL_OPT_SPAN || option->type == ESPL_OPT_BYTES ||
 	    option->type == ESPL_OPT_MONEY || option->type == ESPL_OPT_LATENCY ||
 	    option->type == ESPL_OPT_TABLE;
 	if (!limited && (option->min != NULL || option->max != NULL))
-		return bad(check, option, "its type has no limits, but there are some");
+		return bad(check, option, "limits are not allowed for its type");
 	if (check->table != NULL && (option->flags & ESPL_OPT_SECRET))
-		return bad(check, option, "only an option of its own can be secret");
+		return bad(check, option, "a column cannot be secret");
 	return ESPL_OK;
 }
 
@@ -129,7 +130,7 @@ check_choices(const struct check *check, const struct espl_option *option)
 		espl__choice_at(option->choices, i, text, sizeof text);
 		if (text[0] == '\0' || espl__choice_find(option->choices, text) != (int)i)
 			return bad(check, option,
-			    "one of its choices is empty, too long, or there twice");
+			    "one of its choices is empty, too long or repeated");
 	}
 	return ESPL_OK;
 }
@@ -155,7 +156,7 @@ check_limit(struct check *check, const struct espl_option *option, const char *l
 		wrong = espl__value_of_text(&by, limit, 0, &value) != ESPL_OK;
 	if (!wrong)
 		return ESPL_OK;
-	snprintf(text, sizeof text, "its %s '%.100s' is no %s", what, limit,
+	snprintf(text, sizeof text, "its %s '%.100s' is not a valid %s", what, limit,
 	    option->type == ESPL_OPT_TABLE ? "number of rows"
 					   : espl__option_type_name(option->type));
 	return bad(check, option, text);
@@ -185,12 +186,11 @@ check_default(struct check *check, const struct espl_option *option)
 	if (option->fallback == NULL)
 		return ESPL_OK;
 	if (option->flags & ESPL_OPT_REQUIRED)
-		return bad(check, option, "required, but it has a default");
+		return bad(check, option, "a required option cannot have a default");
 	if (espl__value_of_text(&by, option->fallback, 1, &value) == ESPL_OK)
 		return ESPL_OK;
-	espl__fail(check->diag, ESPL_E_CONFIG,
-	    "%s: the default of '%s' is refused by its own rules: %s", check->who, option->name,
-	    inner.text);
+	espl__fail(check->diag, ESPL_E_CONFIG, "%s: the default of '%s' is invalid: %s", check->who,
+	    option->name, inner.text);
 	if (inner.hint[0] != '\0')
 		espl__hint(check->diag, "%s", inner.hint);
 	return ESPL_E_CONFIG;
@@ -253,15 +253,15 @@ espl__schema_check(const struct espl_option *options, uint32_t count, uint32_t s
 		return ESPL_OK;
 	if (options == NULL)
 		return espl__fail(diag, ESPL_E_CONFIG,
-		    "%s: %u options are promised, but there is no table", who, count);
+		    "%s: the descriptor declares %u options but has no table", who, count);
 	if (count > OPTIONS_MAX)
-		return espl__fail(diag, ESPL_E_CONFIG, "%s: %u options are more than %u", who,
+		return espl__fail(diag, ESPL_E_CONFIG, "%s: %u options exceed the limit of %u", who,
 		    count, OPTIONS_MAX);
 	if (stride < sizeof(struct espl_option) || stride > STRIDE_MAX ||
 	    stride % sizeof(void *) != 0) {
-		espl__fail(diag, ESPL_E_CONFIG, "%s: option_size is %u, not at least %zu", who,
+		espl__fail(diag, ESPL_E_CONFIG, "%s: option_size is %u, must be at least %zu", who,
 		    stride, sizeof(struct espl_option));
-		espl__hint(diag, "use ESPL_OPTIONS(table) in the descriptor");
+		espl__hint(diag, "write ESPL_OPTIONS(table) in the descriptor");
 		return ESPL_E_CONFIG;
 	}
 	status = check_options(&check);

@@ -95,7 +95,7 @@ wanted(const struct espl_option *option)
 		"a number",
 		"a string",
 		"a string",
-		"a span of time",
+		"a time span",
 		"a size",
 		"an amount of money",
 		"a path",
@@ -104,7 +104,7 @@ wanted(const struct espl_option *option)
 	};
 
 	return option->type < sizeof texts / sizeof texts[0] ? texts[option->type]
-							     : "of a known type";
+							     : "of a type that this version knows";
 }
 
 static const char *
@@ -115,12 +115,12 @@ example(const struct espl_option *option)
 		"write true or false, without quotes",
 		"write a whole number without quotes",
 		"write a number without quotes",
-		"write it in quotes: \"...\"",
+		"write text in quotes: \"...\"",
 		NULL,
-		"spans are text with a unit: \"250ms\", \"90s\", \"1h30m\"",
-		"sizes are a number of bytes, or text: \"64KiB\", \"1.5GB\"",
+		"write a time span with its unit: \"250ms\", \"90s\", \"1h30m\"",
+		"write a size as a number of bytes, or with a unit: \"64KiB\", \"1.5GB\"",
 		"write dollars without quotes: 12.24",
-		"write the file's name in quotes",
+		"write the file name in quotes",
 		"write a span (\"15s\") or { dist = \"normal\"; mean = \"15s\"; sd = \"2s\"; }",
 		"write ( (1, 2), (3, 4) ) or ( { name = value; ... }, ... )",
 	};
@@ -175,7 +175,7 @@ wrong_choice(const struct espl__value_by *by, const struct espl__node *node)
 	if (near != NULL)
 		espl__hint(by->diag, "did you mean \"%s\"?", near);
 	else
-		espl__hint(by->diag, "one of %s", list);
+		espl__hint(by->diag, "use one of %s", list);
 	return ESPL_E_CONFIG;
 }
 
@@ -199,11 +199,11 @@ out_of_limits(const struct espl__value_by *by, const struct espl__node *node, co
 		    "%s: %s = %.100s is %s %s", by->who, label, node->text,
 		    above ? "above its maximum" : "below its minimum", limit);
 	if (option->min != NULL && option->max != NULL)
-		espl__hint(by->diag, "from %s to %s", option->min, option->max);
+		espl__hint(by->diag, "the range is %s to %s", option->min, option->max);
 	else if (option->min != NULL)
-		espl__hint(by->diag, "%s or more", option->min);
+		espl__hint(by->diag, "the minimum is %s", option->min);
 	else
-		espl__hint(by->diag, "at most %s", option->max);
+		espl__hint(by->diag, "the maximum is %s", option->max);
 	return ESPL_E_CONFIG;
 }
 
@@ -329,7 +329,7 @@ read_row(const struct espl__value_by *by, const struct espl__node *row, struct e
 			status = espl__value_of_text(&cell, cell.option->fallback, 1, &cells[c]);
 		else if (cell.option->flags & ESPL_OPT_REQUIRED)
 			status = espl__fail_at(by->diag, ESPL_E_CONFIG, row->file, row->line,
-			    "%s: this row of '%s' lacks its '%s'", by->who, by->option->name,
+			    "%s: this row of '%s' has no '%s'", by->who, by->option->name,
 			    cell.option->name);
 	}
 	return status;
@@ -440,7 +440,7 @@ read_text(const struct espl__value_by *by, const struct espl__node *node, int lo
 		return wrong_type(by, node);
 	if (by->option->type == ESPL_OPT_PATH && node->text[0] == '\0')
 		return espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
-		    "%s: %s is empty, it should be a path", by->who, espl__option_label(by, label));
+		    "%s: %s must be a path, but is empty", by->who, espl__option_label(by, label));
 	value->as.s = espl__arena_strdup(by->arena, node->text);
 	return ESPL_OK;
 }
@@ -526,7 +526,8 @@ espl__value_of_text(const struct espl__value_by *by, const char *text, int limit
 							       : NULL;
 		if (node == NULL)
 			status = espl__fail(by->diag, ESPL_E_CONFIG,
-			    "%s: the default of '%s' is not one value", by->who, by->option->name);
+			    "%s: the default of '%s' is not a single value", by->who,
+			    by->option->name);
 	}
 	if (status == ESPL_OK)
 		status = read_value(by, node, value);

@@ -148,7 +148,7 @@ copy_setting(struct build *build, config_setting_t *setting, struct espl__node *
 		node->text = espl__arena_strdup(&build->tree->arena, text != NULL ? text : "");
 		if (!is_utf8(node->text))
 			return espl__fail_at(build->diag, ESPL_E_CONFIG, node->file, node->line,
-			    "this string is not valid UTF-8");
+			    "the string is not valid UTF-8");
 		return ESPL_OK;
 	default:
 		return espl__fail_at(build->diag, ESPL_E_BUG, node->file, node->line,
@@ -167,18 +167,18 @@ parse_failed(config_t *config, const struct espl__scan *scan, struct espl__diag 
 	if (text == NULL)
 		text = "syntax error";
 	if (strcmp(text, "duplicate setting name") == 0) {
-		espl__fail_at(diag, ESPL_E_CONFIG, file, line,
-		    "this name is given twice in its group");
-		espl__hint(diag, "keep one of the two settings");
+		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "duplicate name in this group");
+		espl__hint(diag, "remove one of the two settings");
 	} else if (strcmp(text, "mismatched element type in array") == 0) {
 		espl__fail_at(diag, ESPL_E_CONFIG, file, line,
-		    "the elements of this array differ in type");
+		    "the elements of this array have different types");
 		espl__hint(diag,
-		    "an array [ ] holds values of one type; a list ( ) holds anything");
+		    "an array [ ] contains values of one type; a list ( ) may mix types");
 	} else {
 		espl__fail_at(diag, ESPL_E_CONFIG, file, line, "%s", text);
 		espl__hint(diag,
-		    "settings are  name = value;  groups { }, lists ( ), arrays [ ] of one type");
+		    "write settings as  name = value;  groups as { }, lists as ( ), arrays of one "
+		    "type as [ ]");
 	}
 	return ESPL_E_CONFIG;
 }
@@ -361,14 +361,15 @@ find_child(struct espl__node *parent, char *part, uint32_t *at, struct espl__dia
 	}
 	if (parent->type != ESPL__LIST && parent->type != ESPL__ARRAY)
 		return espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s' is looked for in %s, which is no group", part, espl__node_kind(parent));
+		    "cannot look up '%s' in %s, which is not a group", part,
+		    espl__node_kind(parent));
 	if (length > 2 && part[0] == '[' && part[length - 1] == ']') {
 		part[length - 1] = '\0';
 		part++;
 	}
 	if (espl__parse_int(part, &index) != 0 || index < 0 || index > parent->child_count) {
 		espl__fail(diag, ESPL_E_CONFIG, "'%s' is not an element of the list", part);
-		espl__hint(diag, "elements are numbered from 0 to %u", parent->child_count);
+		espl__hint(diag, "the elements are numbered from 0 to %u", parent->child_count);
 		return ESPL_E_CONFIG;
 	}
 	*at = (uint32_t)index;

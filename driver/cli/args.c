@@ -9,8 +9,9 @@
 #include "config/run.h"
 
 /* Every verb has these. */
-const struct espl__flag espl__flags_common[] = { { "help", 'h', NULL, "say what the verb does" },
-	{ "plugins", 'P', "FOLDER", "look for plugins there first" }, { NULL, 0, NULL, NULL } };
+const struct espl__flag espl__flags_common[] = { { "help", 'h', NULL, "show this help" },
+	{ "plugins", 'P', "DIR", "search this directory for plugins first" },
+	{ NULL, 0, NULL, NULL } };
 
 static const struct espl__flag *
 find_in(const struct espl__flag *list, const char *name, size_t length, char letter)
@@ -65,12 +66,12 @@ unknown(const struct espl__verb *verb, const char *word, struct espl__diag *diag
 	    (int)strcspn(word, "="), word);
 	if (strcmp(verb->name, "resume") == 0 && strcmp(name, "set") == 0)
 		espl__hint(diag,
-		    "a run keeps its configuration; to search on from its results, start another "
-		    "one with experiment.warm_start = { from = \"DIR\"; };");
+		    "a run keeps its configuration; to build on its results, start a new run with "
+		    "experiment.warm_start = { from = \"DIR\"; };");
 	else if (near != NULL)
 		espl__hint(diag, "did you mean '--%s'?", near);
 	else if (is_setting(name) && find_in(verb->flags, "set", 3, 0) != NULL)
-		espl__hint(diag, "it is a setting of the configuration: --set experiment.%s=VALUE",
+		espl__hint(diag, "it is a configuration setting: use --set experiment.%s=VALUE",
 		    name);
 	else
 		espl__hint(diag, "see `espalier help %s`", verb->name);
@@ -147,15 +148,18 @@ espl__args_parse(const struct espl__verb *verb, int argc, const char *const *arg
 		} else if (args->count < verb->most) {
 			args->positional[args->count++] = argv[i];
 		} else {
-			(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is one argument too many",
-			    argv[i]);
+			(void)espl__fail(diag, ESPL_E_CONFIG, "unexpected argument '%s'", argv[i]);
 			espl__hint(diag, "usage: espalier %s %s", verb->name, verb->usage);
 			return ESPL_E_CONFIG;
 		}
 	}
 	if (args->count < verb->least && !args->help) {
-		(void)espl__fail(diag, ESPL_E_CONFIG, "`espalier %s` needs %s", verb->name,
-		    verb->least - args->count == 1 ? "one argument more" : "more arguments");
+		const char *missing = verb->usage; /* begins with the positional arguments */
+
+		for (uint32_t k = 0; k < args->count; k++)
+			missing += strcspn(missing, " ") + 1;
+		(void)espl__fail(diag, ESPL_E_CONFIG, "`espalier %s` needs %.*s", verb->name,
+		    (int)strcspn(missing, " "), missing);
 		espl__hint(diag, "usage: espalier %s %s", verb->name, verb->usage);
 		return ESPL_E_CONFIG;
 	}
@@ -206,10 +210,11 @@ espl__arg_number(const struct espl__args *args, const char *name, int64_t least,
 	if (text == NULL)
 		return ESPL_OK;
 	if (espl__parse_int(text, &value) < 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "--%s: '%s' is no whole number", name, text);
+		return espl__fail(diag, ESPL_E_CONFIG, "--%s: '%s' is not a whole number", name,
+		    text);
 	if (value < least || value > most)
-		return espl__fail(diag, ESPL_E_CONFIG, "--%s: %lld is not from %lld to %lld", name,
-		    (long long)value, (long long)least, (long long)most);
+		return espl__fail(diag, ESPL_E_CONFIG, "--%s: %lld is out of range (%lld to %lld)",
+		    name, (long long)value, (long long)least, (long long)most);
 	*to = value;
 	return ESPL_OK;
 }

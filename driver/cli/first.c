@@ -97,8 +97,9 @@ espl__session_first_fits(const struct espl__session *s, const struct espl_spec *
 		return ESPL_OK;
 	at = list->children[trials];
 	espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line,
-	    "experiment.first holds %u configurations, but the search makes %llu in all",
+	    "experiment.first lists %u configurations, but the algorithm runs only %llu trials",
 	    list->child_count, (unsigned long long)trials);
-	espl__hint(diag, "let the algorithm make more, or leave some out");
+	espl__hint(diag,
+	    "increase the algorithm's number of trials, or remove some configurations");
 	return ESPL_E_CONFIG;
 }

@@ -40,9 +40,9 @@ espl__folder_find(const char *given, char **dir, struct espl__diag *diag)
 		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", given,
 		    strerror(errno));
 	if (!espl__folder_has(full, "run.cfg")) {
-		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is no run's folder: it has no run.cfg",
+		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a run directory (no run.cfg)",
 		    given);
-		espl__hint(diag, "give the folder that `espalier run` made");
+		espl__hint(diag, "give the directory that `espalier run` created");
 		return ESPL_E_CONFIG;
 	}
 	*dir = espl__strdup(full);
@@ -57,7 +57,7 @@ check_place(const char *path, struct espl__diag *diag)
 
 	if (lstat(path, &st) == 0 && S_ISLNK(st.st_mode))
 		return espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s' is a link, where a run has a folder of its own", path);
+		    "'%s' is a symbolic link; a run directory must not contain links", path);
 	return espl__check_owner(path, diag);
 }
 
@@ -116,7 +116,7 @@ espl__folder_check(const char *dir, struct espl__diag *diag)
 		status = check_all(experiments, check_experiment, diag);
 	if (diag->hint[0] != '\0') { /* for all at once, not for one of many files */
 		diag->hint[0] = '\0';
-		espl__hint(diag, "if all that is in it is yours: chmod -R go-w '%s'", dir);
+		espl__hint(diag, "if you trust everything in it, run: chmod -R go-w '%s'", dir);
 	}
 	free(experiments);
 	return status;
@@ -276,9 +276,9 @@ write_exclusively(const char *dir, const struct espl__buf *text, struct espl__di
 			rc = rename(temporary, path);
 		if (rc < 0 && errno == EEXIST)
 			status = espl__fail(diag, ESPL_E_BUSY,
-			    "another driver has just begun in '%s'", dir);
+			    "another driver has just started in '%s'", dir);
 		else if (rc < 0)
-			status = espl__fail_errno(diag, "cannot make '%s'", path);
+			status = espl__fail_errno(diag, "cannot create '%s'", path);
 		(void)unlink(temporary);
 	}
 	free(path);
@@ -349,8 +349,8 @@ static const char *const own_names[] = { "run.cfg", "journal", "results.db", "re
 static espl_status
 refuse(const char *dir, struct espl__diag *diag)
 {
-	(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' holds a run already", dir);
-	espl__hint(diag, "`espalier resume %s` goes on with it; or give another --dir", dir);
+	(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' already contains a run", dir);
+	espl__hint(diag, "continue it with `espalier resume %s`, or choose another --dir", dir);
 	return ESPL_E_CONFIG;
 }
 
@@ -365,11 +365,12 @@ make_named(const struct espl__session *s, char **path, struct espl__diag *diag)
 
 	if (localtime_r(&now, &local) == NULL ||
 	    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &local) == 0)
-		return espl__fail(diag, ESPL_E_REMOTE, "the system's clock gives no date");
+		return espl__fail(diag, ESPL_E_REMOTE,
+		    "cannot read the date from the system clock");
 	*path = espl__format("%s-%s", s->config->name, stamp);
 	for (i = 2; mkdir(*path, 0700) < 0; i++) {
 		if (errno != EEXIST || i > 99)
-			return espl__fail(diag, ESPL_E_CONFIG, "cannot make the folder '%s': %s",
+			return espl__fail(diag, ESPL_E_CONFIG, "cannot create directory '%s': %s",
 			    *path, strerror(errno));
 		free(*path);
 		*path = espl__format("%s-%s-%d", s->config->name, stamp, i);
@@ -385,7 +386,7 @@ make_given(const char *given, int *made, struct espl__diag *diag)
 
 	*made = stat(given, &st) < 0;
 	if (!*made && !S_ISDIR(st.st_mode))
-		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is no folder", given);
+		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a directory", given);
 	if (!*made && (espl__folder_has(given, "run.cfg") || espl__folder_has(given, "journal")))
 		return refuse(given, diag);
 	/* Files of these names are somebody else's: neither overwrite nor remove them. */
@@ -393,14 +394,14 @@ make_given(const char *given, int *made, struct espl__diag *diag)
 		if (strcmp(own_names[i], "lock") == 0 || !espl__folder_has(given, own_names[i]))
 			continue;
 		(void)espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s' already has a '%s', which a run would make", given, own_names[i]);
-		espl__hint(diag, "give a new folder");
+		    "'%s' already contains '%s', which a run would create", given, own_names[i]);
+		espl__hint(diag, "choose a new directory");
 		return ESPL_E_CONFIG;
 	}
 	if (*made && espl__dir_make_private(given, diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
 	if (access(given, W_OK | X_OK) < 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "cannot write in '%s': %s", given,
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot write to '%s': %s", given,
 		    strerror(errno));
 	return ESPL_OK;
 }

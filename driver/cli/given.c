@@ -42,7 +42,7 @@ check_names(struct reader *r, const json_t *object, const char *const *names, si
 		if (i < count || r->status != ESPL_OK)
 			continue;
 		near = espl__nearest(name, names, count);
-		refuse(r, name, "is not known here");
+		refuse(r, name, "is not a known key");
 		if (near != NULL)
 			espl__hint(r->diag, "did you mean '%s'?", near);
 	}
@@ -69,7 +69,7 @@ number(struct reader *r, const json_t *object, const char *name, double least, d
 	if (!(n >= least && n <= most)) {
 		char text[96], from[32], to[32];
 
-		(void)snprintf(text, sizeof text, "is not from %s to %s",
+		(void)snprintf(text, sizeof text, "is out of range (%s to %s)",
 		    espl__format_real(least, from), espl__format_real(most, to));
 		refuse(r, name, text);
 		return least;
@@ -104,14 +104,14 @@ read_granted(struct reader *r, const json_t *object, struct espl_item *item)
 	if (granted == NULL || json_is_null(granted))
 		return;
 	if (!json_is_object(granted)) {
-		refuse(r, "granted", "must be an object with gpus and packing");
+		refuse(r, "granted", "must be an object with the keys gpus and packing");
 		return;
 	}
 	check_names(r, granted, names, 2);
 	item->granted.gpus = whole(r, granted, "gpus", 0, 1e6, NAN);
 	item->granted.packing = whole(r, granted, "packing", 1, 64, 1);
 	if (item->granted.packing > 1 && item->granted.gpus != 1)
-		refuse(r, "granted", "is whole GPUs, or one GPU divided by its packing");
+		refuse(r, "granted", "must be a whole number of GPUs, or one GPU with its packing");
 }
 
 static void
@@ -178,7 +178,7 @@ read_items(struct reader *r, const json_t *root, const struct espl__session *s,
 
 	if (!json_is_array(items) || json_array_size(items) > ITEMS_MAX) {
 		refuse(r, "items",
-		    items == NULL ? "is missing" : "must be a list of at most a million");
+		    items == NULL ? "is missing" : "must be a list of at most 1000000 items");
 		return;
 	}
 	count = (uint32_t)json_array_size(items);
@@ -230,7 +230,7 @@ seat_items(struct reader *r, struct espl__given_view *g, uint32_t nodes, uint32_
 		if (item->granted.packing == 1)
 			from = at;
 		if (left > 0)
-			refuse(r, "items", "hold more GPUs than there are");
+			refuse(r, "items", "use more GPUs than the cluster has");
 	}
 }
 
@@ -340,10 +340,11 @@ parse(struct reader *r)
 		    &error);
 		if (root == NULL)
 			r->status = espl__fail_at(r->diag, ESPL_E_CONFIG, r->path,
-			    error.line > 0 ? (uint32_t)error.line : 0, "no JSON: %s", error.text);
+			    error.line > 0 ? (uint32_t)error.line : 0, "not valid JSON: %s",
+			    error.text);
 		else if (!json_is_object(root))
 			r->status = espl__fail_at(r->diag, ESPL_E_CONFIG, r->path, 1,
-			    "must hold an object");
+			    "must contain a JSON object");
 	} else if (r->status != ESPL_E_NOMEM) {
 		r->status = ESPL_E_CONFIG;
 	}
@@ -369,7 +370,7 @@ espl__given_load(const char *path, const struct espl__session *s, struct espl__g
 		read_event(&r, root, g);
 		read_items(&r, root, s, g);
 		if (r.status == ESPL_OK && repeated(g))
-			refuse(&r, "items", "hold the same id twice");
+			refuse(&r, "items", "contain the same id twice");
 	}
 	if (r.status == ESPL_OK) {
 		espl__given_experiment(s, &g->experiment);

@@ -58,8 +58,7 @@ espl__session_tell_gpus(const struct espl__session *s, const struct espl__fleet 
 		return;
 	line = gpus->line > 0 ? espl__format(":%u", (unsigned)gpus->line) : espl__strdup("");
 	espl__log(ESPL_WARN,
-	    "%s%s: allocator '%s' is to have %lld GPUs, but cloud '%s' can never give more than "
-	    "%llu: it does with these",
+	    "%s%s: allocator '%s' is configured for %lld GPUs, but cloud '%s' offers at most %llu",
 	    where != NULL ? where : s->config->path, line, s->config->allocator.use,
 	    (long long)gpus->as.i, s->config->cloud.use, (unsigned long long)most);
 	free(line);
@@ -81,9 +80,9 @@ tell_silent_jobs(const struct espl__session *s)
 		if (!(takes_s >= (double)limit / 1e9) || takes_s > 1e9)
 			continue;
 		espl__log(ESPL_WARN,
-		    "%s: an iteration of job '%s' takes %s on %u node%s, and who reports nothing "
-		    "for %s (trial.report_limit) is taken for hung: shorten workload.iteration, or "
-		    "raise that limit",
+		    "%s: an iteration of job '%s' takes %s on %u node%s, longer than "
+		    "trial.report_limit (%s), so the job would be killed as hung; shorten "
+		    "workload.iteration or raise the limit",
 		    s->config->path, job->name,
 		    espl__format_short((espl_span)(takes_s * 1e9), takes), (unsigned)job->nodes_min,
 		    job->nodes_min == 1 ? "" : "s", espl__format_short(limit, most));

@@ -146,8 +146,7 @@ print_spread(struct espl__buf *b, const char *name, const struct espl__spread *s
 	if (interrupted != NULL)
 		espl__print(b, " without interruptions");
 	else if (s->sd > 0)
-		espl__print(b, " on average, sd %s; 95 %% of runs need at most %s", say(s->sd, sd),
-		    say(s->p95, p95));
+		espl__print(b, " on average, sd %s, p95 %s", say(s->sd, sd), say(s->p95, p95));
 	espl__print(b, "\n");
 }
 
@@ -159,11 +158,11 @@ print_limit(struct espl__buf *b, const char *name, double limit, double mean, do
 	char all[32], off[32];
 
 	espl__print(b, "  %-9s %s, %s %s", name, say(limit, all), say(fabs(limit - mean), off),
-	    mean <= limit ? "to spare" : "too little");
+	    mean <= limit ? "to spare" : "short");
 	if (interrupted != NULL)
 		espl__print(b, " without interruptions");
 	else if (risk > 0 && risk != 0.5)
-		espl__print(b, "; to be kept with a probability of %.4g", risk);
+		espl__print(b, ", required with probability %.4g", risk);
 	espl__print(b, "\n");
 }
 
@@ -171,7 +170,7 @@ static void
 print_proof(struct espl__buf *b, const struct espl__plan_answer *a)
 {
 	static const char among[] =
-	    "            on one kind of node, without GPU sharing and interruptions\n";
+	    "            among plans with one node type, no GPU sharing and no interruptions\n";
 
 	espl__print(b, "  %-9s ", "search");
 	if (a->plans > 0)
@@ -185,11 +184,11 @@ print_proof(struct espl__buf *b, const struct espl__plan_answer *a)
 				      : 0,
 	    a->elapsed_ms);
 	if (a->optimal)
-		espl__print(b, "proven to be the best\n%s", among);
+		espl__print(b, "proven optimal\n%s", among);
 	else if (isfinite(a->gap))
-		espl__print(b, "at most %.3g %% off the best\n%s", a->gap * 100, among);
+		espl__print(b, "within %.3g %% of the optimum\n%s", a->gap * 100, among);
 	else
-		espl__print(b, "not proven to be the best\n");
+		espl__print(b, "not proven optimal\n");
 }
 
 /* What the model leaves out, and how it comes out in simulated runs. */
@@ -203,13 +202,13 @@ print_interruptions(struct espl__buf *b, const struct espl__plan_answer *a,
 
 	espl__print(b, "  %-9s nodes of '", "warning");
 	espl__print_clean(b, a->interrupted);
-	espl__print(b, "' are interrupted %.3g times an hour; the plan does not count that\n",
+	espl__print(b, "' are interrupted %.3g times an hour; the plan ignores interruptions\n",
 	    a->hazard_hour);
 	if (t->runs == 0)
 		return;
 	espl__print(b, "  %-9s ", "simulated");
 	if (limited)
-		espl__print(b, "%u of %u runs kept the %s; ", (unsigned)t->kept, (unsigned)t->runs,
+		espl__print(b, "%u of %u runs met the %s; ", (unsigned)t->kept, (unsigned)t->runs,
 		    c->budget == INT64_MAX          ? "deadline"
 			: c->deadline == ESPL_NEVER ? "budget"
 						    : "limits");
@@ -225,10 +224,10 @@ print_answer(const struct espl__plan_view *v, struct espl__buf *b)
 
 	espl__print_clean(b, c->name);
 	if (v->given)
-		espl__print(b, ": the plan that was given%s\n\n",
-		    a->meets ? "" : ", which does not keep the deadline and the budget");
+		espl__print(b, ": the given plan%s\n\n",
+		    a->meets ? "" : ", which misses the deadline or the budget");
 	else
-		espl__print(b, ": the plan of %s\n\n", a->allocator);
+		espl__print(b, ": plan by allocator %s\n\n", a->allocator);
 	print_stages(a, b);
 	espl__print(b, "\n");
 	print_spread(b, "time", &a->jct_s, a->interrupted, espl__plan_span);
@@ -278,7 +277,7 @@ print_why_not(const struct espl__plan_answer *a, int room, struct espl__buf *b)
 	if (a->status == ESPL_E_INFEASIBLE && (isfinite(a->least_s) || isfinite(a->least_usd))) {
 		espl__print(b, "no plan");
 		if (isfinite(a->least_s))
-			espl__print(b, "; the soonest takes %s", espl__plan_span(a->least_s, time));
+			espl__print(b, "; the fastest takes %s", espl__plan_span(a->least_s, time));
 		if (isfinite(a->least_usd))
 			espl__print(b, "%s cheapest costs %s",
 			    isfinite(a->least_s) ? ", the" : "; the",
@@ -331,7 +330,7 @@ print_compare(const struct espl__plan_view *v, struct espl__buf *b)
 		espl__print(b, "\n");
 	}
 	if (saved)
-		espl__print(b, "  (saving: against static)\n");
+		espl__print(b, "  (saving: compared with static)\n");
 }
 
 /* ---- the frontier ------------------------------------------------------------------------- */
@@ -349,7 +348,7 @@ print_frontier(const struct espl__plan_view *v, struct espl__buf *b)
 		espl__print_clean(b,
 		    f->diag.status != ESPL_OK
 			? f->diag.text
-			: "the allocator does not say how soon the search could be done");
+			: "the allocator does not know the shortest possible time");
 		espl__print(b, "\n");
 		return;
 	}
@@ -375,13 +374,13 @@ print_frontier(const struct espl__plan_view *v, struct espl__buf *b)
 	}
 	if (same)
 		espl__print(b,
-		    "  (asked for up to %s: where there is no row, the plan of the row above stays "
-		    "the best)\n",
+		    "  (computed up to %s; between rows, the plan of the row above remains the "
+		    "best)\n",
 		    espl__plan_span(f->deadline_s[f->count - 1], deadline));
 	espl__buf_free(&rows[0]);
 	espl__buf_free(&rows[1]);
 	if (v->config->budget != INT64_MAX)
-		espl__print(b, "  (whatever it costs: the budget is left aside)\n");
+		espl__print(b, "  (the budget is ignored)\n");
 }
 
 void
@@ -390,7 +389,7 @@ espl__plan_text(const struct espl__plan_view *v, struct espl__buf *b)
 	if (v->answer->status == ESPL_OK)
 		print_answer(v, b);
 	else if (v->answer->status == ESPL_E_UNSUPPORTED)
-		espl__print(b, "%s; those that do:\n", v->answer->diag.text);
+		espl__print(b, "%s; allocators that do:\n", v->answer->diag.text);
 	if (v->compare != NULL)
 		print_compare(v, b);
 	if (v->frontier != NULL)

@@ -83,13 +83,12 @@ espl__plan_least(struct espl__diag *diag, const struct espl__run_config *c, doub
 	if (isfinite(least_s) && isfinite(least_usd) && c->deadline != ESPL_NEVER &&
 	    c->budget != INT64_MAX)
 		espl__hint(diag,
-		    "the soonest plan takes %s (experiment.deadline), the cheapest costs %s "
+		    "the fastest plan takes %s (experiment.deadline), the cheapest costs %s "
 		    "(experiment.budget)",
 		    time, cost);
 	else if (isfinite(least_s) && (c->deadline != ESPL_NEVER || !isfinite(least_usd)))
-		espl__hint(diag,
-		    "the least that would do is a deadline of %s (experiment.deadline)", time);
+		espl__hint(diag, "the shortest feasible deadline is %s (experiment.deadline)",
+		    time);
 	else
-		espl__hint(diag, "the least that would do is a budget of %s (experiment.budget)",
-		    cost);
+		espl__hint(diag, "the smallest feasible budget is %s (experiment.budget)", cost);
 }

@@ -28,9 +28,8 @@ espl__profile_place(const struct espl__subject *subject, char **path, struct esp
 	}
 	if (cache == NULL || cache[0] != '/') {
 		(void)espl__fail(diag, ESPL_E_CONFIG,
-		    "there is no place to keep the profile: neither XDG_CACHE_HOME nor HOME names "
-		    "a folder");
-		espl__hint(diag, "-o PROFILE.json writes it where you want it");
+		    "cannot store the profile: neither XDG_CACHE_HOME nor HOME is set");
+		espl__hint(diag, "choose a file with -o PROFILE.json");
 		return ESPL_E_CONFIG;
 	}
 	*path = espl__format("%s%s/espalier/profiles/%016llx.json", cache, inner, digest);
@@ -60,7 +59,7 @@ look_up(const struct espl__session *s, struct stat *st)
 	node.text = path;
 	if (espl__profile_load(&node, NULL, &profile, &diag) != ESPL_OK) {
 		espl__log(ESPL_WARN,
-		    "the kept profile '%s' cannot be used: %s; going on without one", path,
+		    "cannot use the stored profile '%s': %s; continuing without a profile", path,
 		    diag.text);
 		free(path);
 		return NULL;
@@ -110,21 +109,21 @@ tell_none(const struct espl__session *s, const char *path, int tell, int program
 	if (s->config->trial.curves == NULL) {
 		if (tell && s->config->trial.profile != NULL)
 			espl__log(ESPL_INFO,
-			    "trial.profile = \"auto\": no profile of this trial is kept for this "
-			    "hardware. A run measures while it works; a simulation takes a second "
-			    "for an iteration, on however many GPUs. `espalier profile %s` "
-			    "measures one",
+			    "trial.profile = \"auto\": there is no stored profile of this trial on "
+			    "this hardware. A run measures the trial as it goes; a simulation "
+			    "assumes one second per iteration on any number of GPUs. Measure a "
+			    "profile with `espalier profile %s`",
 			    path);
 	} else if (program) {
 		espl__log(ESPL_WARN,
-		    "no profile of this trial is kept for this hardware, so starts take no time in "
-		    "this simulation: `espalier profile %s` measures them, or --set "
-		    "'trial.profile=\"FILE\"' names a profile",
+		    "there is no stored profile of this trial on this hardware, so starts take no "
+		    "time in this simulation; measure one with `espalier profile %s`, or name one "
+		    "with --set 'trial.profile=\"FILE\"'",
 		    path);
 	} else if (s->config->trial.curves_text != NULL) {
 		espl__log(ESPL_WARN,
-		    "curves without a profile: starts take no time in this simulation; --set "
-		    "'trial.profile=\"FILE\"' names a profile");
+		    "there is no profile for these curves, so starts take no time in this "
+		    "simulation; name one with --set 'trial.profile=\"FILE\"'");
 	}
 }
 
@@ -171,7 +170,7 @@ espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_
 	}
 	status = load_with(profile, path, sets, set_count, need, s, diag);
 	if (status == ESPL_OK && tell)
-		espl__log(ESPL_INFO, "the trial's profile is %s, measured %s ago", profile,
+		espl__log(ESPL_INFO, "using the trial's profile %s, measured %s ago", profile,
 		    espl__format_seconds(difftime(time(NULL), st.st_mtime), age));
 	free(profile);
 	return status;

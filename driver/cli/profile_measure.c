@@ -326,8 +326,8 @@ trial_failed(struct measure *m, struct espl__diag *diag)
 	keep_log(m);
 	return espl__fail(diag, ESPL_E_REMOTE, "the trial failed on %u %s%s: %s", m->ask->gpus,
 	    espl__slots_word(m->ask->subject->on_cpu, m->ask->gpus),
-	    m->ask->packing > 1 ? ", several sharing it" : "",
-	    m->why[0] != '\0' ? m->why : "it left without being told to");
+	    m->ask->packing > 1 ? ", shared by several trials" : "",
+	    m->why[0] != '\0' ? m->why : "it exited without being asked to");
 }
 
 /* With neither time nor money used up it just did not come to one. */
@@ -341,7 +341,7 @@ no_resize(struct measure *m, const struct espl__exec_summary *summary, struct es
 		return espl__fail(diag, ESPL_E_REMOTE,
 		    "the budget was used up before the trial was resized");
 	if (m->late)
-		return espl__fail(diag, ESPL_E_REMOTE, "within %s the trial was not resized",
+		return espl__fail(diag, ESPL_E_REMOTE, "the trial was not resized within %s",
 		    espl__format_short(m->ask->limit, limit));
 	m->to->end = ESPL__MEASURED;
 	return ESPL_OK;
@@ -379,12 +379,12 @@ judge(struct measure *m, espl_status status, const struct espl__exec_summary *su
 	}
 	if (!m->late)
 		return espl__fail(diag, ESPL_E_REMOTE,
-		    "the trial was complete before an iteration could be timed");
+		    "the trial completed before an iteration was timed");
 	to->end = ESPL__MEASURE_LATE;
 	(void)espl__fail(diag, ESPL_E_REMOTE,
-	    "within %s no iteration could be timed beyond the first, which warms up",
+	    "no iteration was timed within %s, apart from the first, which only warms up",
 	    espl__format_short(m->ask->limit, limit));
-	espl__hint(diag, "--time-limit gives it longer");
+	espl__hint(diag, "allow more time with --time-limit");
 	return ESPL_E_REMOTE;
 }
 

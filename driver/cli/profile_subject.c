@@ -39,7 +39,9 @@ find_values(const struct espl__session *s, double *values, struct espl__diag *di
 		unit[i] = 0.5;
 	status = space->from_unit(space, unit, values);
 	free(unit);
-	return status == ESPL_OK ? status : espl__fail(diag, status, "the space has no middle");
+	return status == ESPL_OK
+	    ? status
+	    : espl__fail(diag, status, "cannot find a middle configuration of the space");
 }
 
 /* As a member of experiment.first, in libconfig's syntax. */

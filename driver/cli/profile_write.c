@@ -343,8 +343,8 @@ text_adjusted(const struct espl__profiled *p, struct espl__buf *b)
 
 		if (adjusted(m))
 			espl__print(b,
-			    "  adjusted    %u %s: %.2f times one %s was measured, %.2f goes into "
-			    "the profile, where throughput does not fall\n",
+			    "  adjusted    %u %s: measured %.2f times one %s, recorded as %.2f "
+			    "because throughput in a profile must not fall\n",
 			    i < p->wides ? m->gpus : m->packing,
 			    i < p->wides             ? espl__slots_word(p->subject->on_cpu, 0)
 				: p->subject->on_cpu ? "on a slot"
@@ -387,7 +387,7 @@ espl__profiled_text(const struct espl__profiled *p, struct espl__buf *b)
 		espl__print(b, "  note        %.*s\n", (int)(stop - at), at);
 		at = stop + 1;
 	}
-	espl__print(b, "  this cost   $%.2f: %s, %s of %s time\n", (double)p->cost / 1e6,
+	espl__print(b, "  total cost  $%.2f: %s, %s of %s time\n", (double)p->cost / 1e6,
 	    espl__format_seconds(p->elapsed_s, took), espl__format_seconds(p->gpu_s, gpu),
 	    espl__slots_word(p->subject->on_cpu, 1));
 }

@@ -25,7 +25,7 @@ take_entry(struct espl__session *pool, const struct espl__entry *entry, struct e
 	pool->entry_count++;
 	if (s->config->pool)
 		return espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
-		    "'%s' is a pool itself", entry->path);
+		    "'%s' is itself a pool", entry->path);
 	if (entry->name != NULL)
 		s->config->name = entry->name;
 	if (entry->weight > 0)
@@ -39,7 +39,7 @@ take_entry(struct espl__session *pool, const struct espl__entry *entry, struct e
 			continue;
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, entry->node->file, entry->node->line,
 		    "two experiments of the pool are called '%s'", s->config->name);
-		espl__hint(diag, "give one of them a name of its own here: name = \"...\"");
+		espl__hint(diag, "rename one of them here: name = \"...\"");
 		return ESPL_E_CONFIG;
 	}
 	for (uint32_t i = 0; pool->jobs != NULL && i < pool->jobs->list.count; i++) {
@@ -49,8 +49,8 @@ take_entry(struct espl__session *pool, const struct espl__entry *entry, struct e
 		    "an experiment and a plain job of the pool are both called '%s'",
 		    s->config->name);
 		espl__hint(diag,
-		    "`espalier cancel` could not tell them apart; give the experiment another name "
-		    "here: name = \"...\"");
+		    "`espalier cancel` needs different names; rename the experiment here: name = "
+		    "\"...\"");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -300,7 +300,7 @@ trains(const struct espl__session *s, struct espl__diag *diag)
 	if (at == NULL)
 		at = s->config->workload;
 	(void)espl__fail_at(diag, ESPL_E_CONFIG, at != NULL ? at->file : s->config->path,
-	    at != NULL ? at->line : 0, "nothing says how a %s is trained",
+	    at != NULL ? at->line : 0, "the configuration does not say how to run a %s",
 	    s->jobs != NULL ? "job" : "trial");
 	espl__hint(diag,
 	    "trial = { trainable = \"...\"; }; or trial = { command = [ \"...\" ]; };");
@@ -313,10 +313,10 @@ espl__session_alone(const struct espl__session *s, struct espl__diag *diag)
 	if (!s->config->pool)
 		return ESPL_OK;
 	(void)espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0,
-	    "this is a pool; only an experiment can be planned and measured");
+	    "this is a pool; only a single experiment can be planned or profiled");
 	espl__hint(diag,
-	    "give the file of one of its experiments; `espalier simulate %s` tells what the pool "
-	    "comes to",
+	    "give the file of one of its experiments, or simulate the pool with `espalier simulate "
+	    "%s`",
 	    s->config->path);
 	return ESPL_E_CONFIG;
 }
@@ -369,7 +369,7 @@ espl__session_check_entry(const struct espl__session *s, struct espl__diag *diag
 
 	if (s->config->pool)
 		return espl__fail_at(diag, ESPL_E_CONFIG, s->config->path, 0,
-		    "this is a pool itself, not an experiment for one");
+		    "this file describes a pool, not an experiment");
 	status = espl__plugin_find(ESPL_ALGORITHM, s->config->algorithm.use, &plugin, diag);
 	(void)at_use(diag, status, s->config->algorithm.group, "use");
 	if (status == ESPL_OK && s->config->inner) {

@@ -16,7 +16,7 @@ check_names(const struct espl__node *names, struct espl__diag *diag)
 			continue;
 		espl__fail_at(diag, ESPL_E_CONFIG, name->file, name->line,
 		    "trial.env_from: '%s' is not set in this environment", name->text);
-		espl__hint(diag, "export %s, or take the name out", name->text);
+		espl__hint(diag, "export %s, or remove the name", name->text);
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -69,9 +69,9 @@ espl__session_env_tell(const struct espl__session *s)
 	for (uint32_t i = 0; env != NULL && i < env->child_count; i++)
 		if (looks_secret(env->children[i]))
 			espl__log(ESPL_WARN,
-			    "trial.env.%s looks like a secret, and its value is kept in the run "
-			    "directory; with `env_from = [ \"%s\" ]` it is taken from the "
-			    "environment and written nowhere",
+			    "trial.env.%s looks like a secret, but its value is stored in the run "
+			    "directory; use `env_from = [ \"%s\" ]` to take it from the "
+			    "environment without storing it",
 			    env->children[i]->name, env->children[i]->name);
 	for (uint32_t i = 0; i < s->entry_count; i++)
 		espl__session_env_tell(&s->entries[i]);

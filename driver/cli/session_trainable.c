@@ -50,7 +50,7 @@ try_samples(const struct espl__session *s, struct espl__instance *instance, stru
 	struct espl__rng rng;
 	espl_status status = ESPL_OK;
 
-	espl__rng_seed(&rng, s->config->seed, "does the trainable suit the space?");
+	espl__rng_seed(&rng, s->config->seed, "does the trainable match the space?");
 	for (uint32_t i = 0; i < SAMPLES; i++) {
 		struct espl_error error = ESPL_INIT(struct espl_error);
 

@@ -33,7 +33,7 @@ static void
 on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, const char *kept)
 {
 	struct espl__show *show = ctx;
-	const char *where = kept != NULL ? "; they are kept as " : "";
+	const char *where = kept != NULL ? "; a copy is kept as " : "";
 
 	kept = kept != NULL ? kept : "";
 
@@ -45,13 +45,13 @@ on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, c
 		espl__results_live(show->results, exec);
 	if (rest->damaged)
 		espl__log(ESPL_WARN,
-		    "the journal is damaged at byte %llu: its last %llu bytes are left out, and "
-		    "what they told of is done again%s%s",
+		    "the journal is damaged at byte %llu; discarding its last %llu bytes and "
+		    "repeating the work they recorded%s%s",
 		    (unsigned long long)rest->at, (unsigned long long)rest->size, where, kept);
 	else if (rest->size > 0)
 		espl__log(ESPL_WARN,
-		    "the last %llu bytes of the journal were not written whole and are left "
-		    "out%s%s",
+		    "discarding the last %llu bytes of the journal, which were not written "
+		    "completely%s%s",
 		    (unsigned long long)rest->size, where, kept);
 }
 

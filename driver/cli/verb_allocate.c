@@ -149,8 +149,9 @@ check_sum(const struct decision *d, struct espl__diag *diag)
 	for (c = 2; c <= 64; c++)
 		whole += (parts[c] + c - 1) / c;
 	if (whole > d->given.view.gpus)
-		return espl__fail(diag, ESPL_E_REJECTED, "%s grants %llu GPUs where there are %u",
-		    d->allocator->who, (unsigned long long)whole, d->given.view.gpus);
+		return espl__fail(diag, ESPL_E_REJECTED,
+		    "%s grants %llu GPUs, but there are only %u", d->allocator->who,
+		    (unsigned long long)whole, d->given.view.gpus);
 	return ESPL_OK;
 }
 
@@ -196,8 +197,8 @@ decide(struct decision *d, struct espl__diag *diag)
 		if ((status != ESPL_OK && status != ESPL_E_BUSY) || d->caller.submitted_count == 0)
 			break;
 		if (++rounds > ROUNDS_MAX)
-			return espl__fail(diag, ESPL_E_LIMIT,
-			    "%s asks for computations without end", d->allocator->who);
+			return espl__fail(diag, ESPL_E_LIMIT, "%s keeps requesting computations",
+			    d->allocator->who);
 		if (status == ESPL_E_BUSY && diag != NULL)
 			*diag = (struct espl__diag)ESPL__DIAG_INIT;
 		run_computations(d);

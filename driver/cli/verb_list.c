@@ -117,7 +117,7 @@ espl__verb_list(const struct espl__args *args)
 		espl__reading_free(r);
 	}
 	if (status == ESPL_OK && runs.count == 0 && !json)
-		espl__print(&b, "no runs here\n");
+		espl__print(&b, "no runs found\n");
 	result = status == ESPL_OK ? espl__cli_print(&b) : espl__cli_fail(&diag);
 	for (uint32_t i = 0; i < runs.count; i++)
 		free(runs.names[i]);

@@ -35,10 +35,10 @@ status_text(struct espl__reading *r, const struct espl__args *args, struct espl_
 	status = espl__reading_groups(r, text, diag);
 	command = espl__cli_resume(args, args->positional[0]);
 	if (!r->running && strcmp(r->totals.status, "interrupted") == 0 && !r->totals.simulated)
-		espl__print(text, "\n  go on with: %s\n", command);
+		espl__print(text, "\n  resume with: %s\n", command);
 	if (!r->running && strcmp(r->totals.status, "failed") == 0 && !r->totals.simulated &&
 	    !r->totals.over)
-		espl__print(text, "\n  when the cause is mended, go on with: %s\n", command);
+		espl__print(text, "\n  after fixing the cause, resume with: %s\n", command);
 	free(command);
 	return status;
 }
@@ -153,7 +153,7 @@ best_of_each(struct espl__reading *r, int64_t most, struct espl__buf *b, struct 
 			espl__totals_best_text(&r->totals, 2, b);
 	}
 	if (number == 1)
-		espl__print(b, "best    none: plain jobs are not compared\n");
+		espl__print(b, "best    none (plain jobs are not compared)\n");
 	return status;
 }
 
@@ -234,19 +234,20 @@ no_story(struct espl__reading *r, const struct espl__args *args)
 	sqlite3_stmt *st;
 
 	if (!espl__reading_pool(r))
-		return espl__cli_usage(args, "'%s' is no trial's number", name);
+		return espl__cli_usage(args, "'%s' is not a trial number", name);
 	st = espl__reading_query(r, "SELECT id FROM experiments WHERE name = ?1", -1, -1, NULL);
 	if (st != NULL && sqlite3_bind_text(st, 1, name, -1, SQLITE_STATIC) == SQLITE_OK &&
 	    espl__reading_next(r, st, NULL) == 1) {
 		(void)espl__fail(&diag, ESPL_E_CONFIG,
-		    "'%s' is an experiment: its trials are explained one by one", name);
-		espl__hint(&diag, "they are %lld/0, %lld/1, ...",
+		    "'%s' is an experiment; name one of its trials", name);
+		espl__hint(&diag, "its trials are %lld/0, %lld/1, ...",
 		    (long long)sqlite3_column_int64(st, 0), (long long)sqlite3_column_int64(st, 0));
 	} else {
 		(void)espl__fail(&diag, ESPL_E_CONFIG,
-		    "'%s' is no trial's number, and no plain job that has come", name);
+		    "'%s' is neither a trial number nor a plain job that has arrived", name);
 		espl__hint(&diag,
-		    "trials of experiment 1 are 1/0, 1/1, ...; who is there: `espalier queue %s`",
+		    "the trials of experiment 1 are 1/0, 1/1, ...; `espalier queue %s` lists "
+		    "experiments and jobs",
 		    args->positional[0]);
 	}
 	(void)sqlite3_finalize(st);
@@ -305,7 +306,7 @@ export_to(struct espl__reading *r, const char *format, const char *table, const 
 			status = espl__fail_errno(&diag, "cannot write %s",
 			    out != NULL ? out : "the output");
 		if (status == ESPL_OK && out != NULL && rename(temporary, out) < 0)
-			status = espl__fail_errno(&diag, "cannot make '%s'", out);
+			status = espl__fail_errno(&diag, "cannot create '%s'", out);
 		if (status != ESPL_OK && out != NULL)
 			(void)unlink(temporary);
 	}
@@ -323,11 +324,12 @@ espl__verb_export(const struct espl__args *args)
 	int status;
 
 	if (format == NULL)
-		return espl__cli_usage(args, "--format is missing: csv or json");
+		return espl__cli_usage(args, "--format is missing; use csv or json");
 	if (strcmp(format, "csv") != 0 && strcmp(format, "json") != 0)
-		return espl__cli_usage(args, "there is no format '%s': csv or json", format);
+		return espl__cli_usage(args, "unknown format '%s'; use csv or json", format);
 	if (table != NULL && strcmp(format, "csv") != 0)
-		return espl__cli_usage(args, "--table is for csv; json holds all tables");
+		return espl__cli_usage(args,
+		    "--table applies only to csv; json always contains all tables");
 	if (espl__reading_open(args->positional[0], &r, &diag) != ESPL_OK)
 		return espl__cli_fail(&diag);
 	if (out != NULL && strcmp(out, "-") == 0)

@@ -35,9 +35,10 @@ read_gpus(struct planning *p, const char *text, struct espl__diag *diag)
 		if (espl__parse_int(number, &value) < 0 || value < 1 || value > 1000000 ||
 		    p->gpus_count >= GIVEN_MAX) {
 			(void)espl__fail(diag, ESPL_E_CONFIG,
-			    "--gpus: '%s' is no list of numbers from 1 to 1000000", text);
+			    "--gpus: '%s' is not a list of numbers from 1 to 1000000", text);
 			espl__hint(diag,
-			    "one for each stage, as in --gpus 32,16,8, or one for all");
+			    "give one number per stage, as in --gpus 32,16,8, or one for all "
+			    "stages");
 			return ESPL_E_CONFIG;
 		}
 		p->gpus = espl__realloc(p->gpus, p->gpus_count + (size_t)1, sizeof *p->gpus);
@@ -72,21 +73,22 @@ check(struct planning *p, struct espl__diag *diag)
 		return status;
 	if (espl__session_spec(s, &p->arena) == NULL) {
 		(void)snprintf(text, sizeof text,
-		    "algorithm '%.60s' does not say beforehand which stages its search will have, "
-		    "so there is nothing to plan",
+		    "algorithm '%.60s' does not declare its stages in advance, so there is nothing "
+		    "to plan",
 		    s->config->algorithm.use);
 		status = fail_at(s, "algorithm", "use", text, diag);
 		espl__hint(diag,
-		    "one that does: algorithm = { use = \"sha\"; trials = 27; iterations_max = 27; "
-		    "}; bohb and pbt do with mode = \"sync\", random, sobol and tpe with trials");
+		    "use one that does, for example algorithm = { use = \"sha\"; trials = 27; "
+		    "iterations_max = 27; }; also bohb and pbt with mode = \"sync\", and random, "
+		    "sobol and tpe with trials");
 	} else if (s->profile->guessed) {
 		status = fail_at(s, "trial", "profile",
-		    "how long a trial takes is not known: it has no profile", diag);
+		    "cannot predict how long a trial takes: it has no profile", diag);
 		espl__hint(diag,
-		    "`espalier profile %s` measures it, and `plan` finds the result; or "
-		    "trial.profile = { iteration = { mean = \"4s\"; }; scaling = ( (1, 1.0), (2, "
-		    "1.9), (4, 3.4) ); start = \"2s\"; }; where scaling pairs GPUs with the "
-		    "throughput relative to one",
+		    "measure one with `espalier profile %s`, or set trial.profile = { iteration = "
+		    "{ mean = \"4s\"; }; scaling = ( (1, 1.0), (2, 1.9), (4, 3.4) ); start = "
+		    "\"2s\"; }; where scaling pairs a number of GPUs with the throughput relative "
+		    "to one GPU",
 		    p->args->positional[0]);
 	}
 	return status;
@@ -159,10 +161,11 @@ find(struct planning *p)
 	if (p->gpus == NULL && !makes_plans(p, &list)) {
 		a->allocator = s->config->allocator.use;
 		a->gap = a->least_s = a->least_usd = NAN;
-		(void)snprintf(text, sizeof text, "allocator '%.60s' makes no plans", a->allocator);
+		(void)snprintf(text, sizeof text, "allocator '%.60s' cannot plan", a->allocator);
 		a->status = fail_at(s, "allocator", "use", text, &a->diag);
 		a->status = a->diag.status = ESPL_E_UNSUPPORTED;
-		espl__hint(&a->diag, "those that do: %s (--allocator NAME)", espl__buf_text(&list));
+		espl__hint(&a->diag, "choose one that can with --allocator NAME: %s",
+		    espl__buf_text(&list));
 	} else {
 		espl__plan_find(s, &how, &p->arena, a);
 	}
@@ -219,7 +222,7 @@ espl__verb_plan(const struct espl__args *args)
 	if (espl__arg(args, "gpus") != NULL &&
 	    (espl__arg(args, "allocator") != NULL || espl__arg(args, "frontier") != NULL))
 		return espl__cli_usage(args,
-		    "--gpus gives the plan: nothing is left for --allocator or --frontier");
+		    "--gpus cannot be combined with --allocator or --frontier");
 	p = espl__alloc(sizeof *p);
 	p->args = args;
 	result = load(p, &diag) == ESPL_OK ? answer(p) : espl__cli_fail(&diag);

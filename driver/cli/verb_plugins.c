@@ -89,7 +89,7 @@ static void
 broken(void *ctx, const char *path, const struct espl__diag *diag)
 {
 	(void)ctx;
-	fprintf(stderr, "espalier: warning: %s is passed over: %s\n", path, diag->text);
+	fprintf(stderr, "espalier: warning: skipping plugin %s: %s\n", path, diag->text);
 }
 
 int
@@ -142,7 +142,7 @@ espl__verb_check_plugin(const struct espl__args *args)
 	int result;
 
 	if (report == NULL) {
-		(void)espl__fail_errno(&diag, "cannot make a temporary file");
+		(void)espl__fail_errno(&diag, "cannot create a temporary file");
 		return espl__cli_fail(&diag);
 	}
 	result = tell_check(args->positional[0], report,
@@ -179,7 +179,7 @@ say_trial(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 	else if (t->curves != NULL)
 		espl__print(b, "recorded curves");
 	else if (t->command_count == 0)
-		espl__print(b, "nothing that could train");
+		espl__print(b, "no program to run");
 	for (i = 0; i < t->command_count; i++)
 		espl__print(b, "%s%s", i > 0 ? " " : "", t->command[i]);
 	if (t->gpus_max == t->gpus_min)
@@ -191,15 +191,16 @@ say_trial(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 		espl__print(b, ", %u to %u %s", t->gpus_min, t->gpus_max,
 		    espl__slots_word(on_cpu, 0));
 	if (t->packing_max > 1)
-		espl__print(b, ", up to %u on one %s where the allocator packs", t->packing_max,
+		espl__print(b, ", up to %u per %s if the allocator shares it", t->packing_max,
 		    espl__slots_word(on_cpu, 1));
 	espl__print(b, "\n  profile     ");
 	if (s->profile->guessed)
 		espl__print(b,
-		    "none: 1 s an iteration, no gain from %s (predictions are guesses)\n",
+		    "none; assuming 1 s per iteration and no speedup from more %s (predictions are "
+		    "guesses)\n",
 		    espl__slots_word(on_cpu, 0));
 	else
-		espl__print(b, "%.6g s an iteration on one %s, throughput known up to %.6g %s\n",
+		espl__print(b, "%.6g s per iteration on one %s, throughput known up to %.6g %s\n",
 		    espl__latency_mean(&s->profile->iteration), espl__slots_word(on_cpu, 1),
 		    s->profile->scaling[s->profile->scaling_count - 1].x,
 		    espl__slots_word(on_cpu, 0));
@@ -214,9 +215,9 @@ say_ranks(const struct espl__run_config *c, uint64_t slots, int on_cpu, struct e
 	if (c->trial.command_count > 0 && c->trial.gpus_max == ESPL_ANY && slots > 1 &&
 	    c->gpus_limit > 1)
 		espl__print(b,
-		    "  gpus_max    absent: a trial on N %s is N processes (ranks); set "
+		    "  gpus_max    not set: a trial on N %s runs as N processes (ranks); set "
 		    "trial.gpus_max = 1\n"
-		    "              for a program that trains on one %s only\n",
+		    "              if the program can use only one %s\n",
 		    espl__slots_word(on_cpu, 0), one);
 }
 
@@ -282,17 +283,16 @@ warn_of_command(const struct espl__trial_config *t)
 		end = end != NULL ? end + 1 : NULL;
 	}
 	if (!found)
-		fprintf(stderr,
-		    "espalier: warning: the program '%s' is not found on this machine%s\n",
+		fprintf(stderr, "espalier: warning: program '%s' not found on this machine%s\n",
 		    t->command[0],
 		    strchr(t->command[0], ' ') != NULL
-			? "; each word of trial.command is an element of its own"
+			? "; write each word of trial.command as a separate element"
 			: "");
 	script = script_of(t);
 	if (script != NULL && !there(t, script, R_OK))
 		fprintf(stderr,
-		    "espalier: warning: the script '%s' of trial.command is not found in '%s'\n",
-		    script, t->directory);
+		    "espalier: warning: script '%s' of trial.command not found in '%s'\n", script,
+		    t->directory);
 }
 
 static void
@@ -349,7 +349,7 @@ say_offer(void *ctx, const struct espl_offer *offer)
 		espl__print(b, " (%s)", offer->market);
 	o->others += offer->gpu_type == NULL || strcmp(offer->gpu_type, "cpu") != 0;
 	o->slots += (uint64_t)offer->gpus * offer->nodes_max;
-	espl__print(b, ": %u %s, $%s an hour", offer->gpus,
+	espl__print(b, ": %u %s, $%s per hour", offer->gpus,
 	    espl__slots_word(offer->gpu_type != NULL && strcmp(offer->gpu_type, "cpu") == 0,
 		offer->gpus),
 	    espl__format_money(offer->price_hour, text));
@@ -374,14 +374,14 @@ say_pool(const struct espl__session *s, int on_cpu, struct espl__buf *b)
 	for (uint32_t i = 0; i < s->entry_count; i++) {
 		const struct espl__run_config *e = s->entries[i].config;
 
-		espl__print(b, "  %-11s %u %s: %s %s by %s, comes at %s\n",
+		espl__print(b, "  %-11s %u %s: %s %s by %s, arrives at %s\n",
 		    i == 0 ? "experiments" : "", i + 1, e->name,
 		    e->maximize ? "maximize" : "minimize", e->metric, e->algorithm.use,
 		    espl__format_span(c->entries[i].arrives, span));
 	}
 	if (count == 0)
 		return;
-	espl__print(b, "  plain jobs  %u, the first comes at %.6g s, the last at %.6g s\n", count,
+	espl__print(b, "  plain jobs  %u, the first arrives at %.6g s, the last at %.6g s\n", count,
 	    s->jobs->list.jobs[0].arrives_s, s->jobs->list.jobs[count - 1].arrives_s);
 	say_trial(s, on_cpu, b);
 }

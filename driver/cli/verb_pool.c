@@ -34,7 +34,8 @@ goes_on(const char *given, const char *dir, struct espl__diag *diag)
 	    (strcmp(r->totals.status, "failed") != 0 || r->totals.over)) {
 		status = espl__fail(diag, ESPL_E_CONFIG, "the pool in '%s' has ended: %s", given,
 		    r->totals.status);
-		espl__hint(diag, "a pool ends when all that it knows of have ended; begin another");
+		espl__hint(diag,
+		    "a pool ends when all its experiments and jobs have ended; start another one");
 	}
 	espl__reading_free(r);
 	return status;
@@ -57,14 +58,14 @@ find_pool(const char *given, char **dir, struct espl__diag *diag)
 	status = espl__run_load(path, NULL, 0, ESPL__NEED_TRIAL, &config, diag);
 	if (status == ESPL_OK && !config->pool) {
 		status = espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s' is no pool: it is one experiment's run", given);
-		espl__hint(diag, "a pool's file has a section 'experiments' or 'workload'");
+		    "'%s' is not a pool but the run of a single experiment", given);
+		espl__hint(diag, "a pool's configuration has a group 'experiments' or 'workload'");
 	}
 	if (status == ESPL_OK && espl__journal_open(journal, &reader, &header, NULL) == ESPL_OK)
 		espl__journal_reader_free(reader);
 	if (status == ESPL_OK && header.simulated)
 		status = espl__fail(diag, ESPL_E_CONFIG,
-		    "the pool in '%s' is simulated: it is over already", given);
+		    "the pool in '%s' was simulated and has already ended", given);
 	if (status == ESPL_OK)
 		status = goes_on(given, *dir, diag);
 	espl__run_free(config);
@@ -130,7 +131,7 @@ tell_answer(const char *path, const char *what, const char *name)
 		if (strncmp(espl__buf_text(&text), "accepted", 8) == 0) {
 			printf("%s: %.*s\n", what, (int)strcspn(line, "\n"), line);
 		} else {
-			(void)espl__fail(&diag, ESPL_E_CONFIG, "'%s' is not %s: %.*s", name, what,
+			(void)espl__fail(&diag, ESPL_E_CONFIG, "'%s' was not %s: %.*s", name, what,
 			    (int)strcspn(line, "\n"), line);
 			result = espl__cli_fail(&diag);
 		}
@@ -164,8 +165,8 @@ hear(const char *dir, const char *request, int asker, const char *what, const ch
 		result = espl__cli_fail(&diag);
 	} else {
 		printf("%s: not yet %s; %s\n", name, what,
-		    held ? "the pool's driver has not answered yet"
-			 : "no driver is at work: `espalier resume` answers it");
+		    held ? "the pool's driver has not replied yet"
+			 : "no driver is running; `espalier resume` will process the request");
 	}
 	free(asked);
 	free(path);
@@ -184,7 +185,7 @@ put_experiment(const struct espl__session *s, const char *dir, const char *reque
 	if (status == ESPL_OK)
 		status = espl__folder_write(s, draft, diag);
 	if (status == ESPL_OK && rename(draft, to) != 0)
-		status = espl__fail_errno(diag, "cannot make '%s'", to);
+		status = espl__fail_errno(diag, "cannot create '%s'", to);
 	if (status != ESPL_OK)
 		(void)espl__tree_remove(draft, NULL);
 	free(draft);
@@ -275,9 +276,9 @@ say_nobody(const char *given, struct espl__buf *b)
 	struct dirent **list = NULL;
 	int count = scandir(spool, &list, is_asked, NULL);
 
-	espl__print(b, "\n  no driver is at work: `espalier resume %s` goes on", given);
+	espl__print(b, "\n  no driver is running; continue with `espalier resume %s`", given);
 	if (count > 0)
-		espl__print(b, ", and answers %d request%s that wait%s", count,
+		espl__print(b, ", which will also process %d request%s that wait%s", count,
 		    count == 1 ? "" : "s", count == 1 ? "s" : "");
 	espl__print(b, "\n");
 	for (int i = 0; i < count; i++)

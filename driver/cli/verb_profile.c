@@ -52,9 +52,9 @@ read_flags(struct profiling *p, struct espl__diag *diag)
 	if (status != ESPL_OK || limit == NULL)
 		return status;
 	if (espl__parse_span(limit, &p->ask.limit) < 0) {
-		(void)espl__fail(diag, ESPL_E_CONFIG, "--time-limit: '%s' is no span of time",
+		(void)espl__fail(diag, ESPL_E_CONFIG, "--time-limit: '%s' is not a time span",
 		    limit);
-		espl__hint(diag, "for example --time-limit 20m; 0s sets no limit");
+		espl__hint(diag, "for example --time-limit 20m; 0s means no limit");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -70,9 +70,9 @@ check_real(const struct espl__session *s, struct espl__diag *diag)
 
 	if (s->config->trial.curves != NULL) {
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, trial->file, trial->line,
-		    "recorded curves run nowhere, so there is nothing to measure");
+		    "cannot profile recorded curves; there is no program to run");
 		espl__hint(diag,
-		    "write trial.profile by hand, or give the curves a column of seconds");
+		    "write trial.profile by hand, or add a column of seconds to the curves");
 		return ESPL_E_CONFIG;
 	}
 	if (use != NULL &&
@@ -80,7 +80,9 @@ check_real(const struct espl__session *s, struct espl__diag *diag)
 	    (plugin->desc->caps & ESPL_CAP_SIMULATED) != 0) {
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, use->file, use->line,
 		    "cloud '%s' has no machines to measure on", s->config->cloud.use);
-		espl__hint(diag, "measure where a trial can run: --set 'cloud={ use=\"local\"; }'");
+		espl__hint(diag,
+		    "choose a cloud on which trials can run, for example --set 'cloud={ "
+		    "use=\"local\"; }'");
 		return ESPL_E_CONFIG;
 	}
 	return espl__session_real(s, diag);
@@ -125,7 +127,7 @@ find_places(struct profiling *p, struct espl__diag *diag)
 				       : espl__format("%.*s", (int)(slash - out) + 1, out);
 		if (out[0] == '\0' || access(folder, W_OK | X_OK) != 0)
 			status = espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out,
-			    out[0] == '\0' ? "it has no name" : strerror(errno));
+			    out[0] == '\0' ? "the file name is empty" : strerror(errno));
 		free(folder);
 	}
 	if (status != ESPL_OK)
@@ -135,7 +137,7 @@ find_places(struct profiling *p, struct espl__diag *diag)
 		folder = espl__format("%.*s", (int)(strrchr(p->place, '/') - p->place), p->place);
 		status = espl__dir_make(folder, &own);
 		if (status == ESPL_OK && access(folder, W_OK | X_OK) != 0)
-			status = espl__fail(&own, ESPL_E_CONFIG, "cannot write in '%s': %s", folder,
+			status = espl__fail(&own, ESPL_E_CONFIG, "cannot write to '%s': %s", folder,
 			    strerror(errno));
 		free(folder);
 	}
@@ -144,12 +146,12 @@ find_places(struct profiling *p, struct espl__diag *diag)
 	free(p->place);
 	p->place = NULL;
 	if (out != NULL || espl__arg(p->args, "json") != NULL) {
-		espl__log(ESPL_WARN, "the profile is not kept for profile = \"auto\": %s",
+		espl__log(ESPL_WARN, "the profile was not stored for profile = \"auto\": %s",
 		    own.text);
 		return ESPL_OK;
 	}
 	(void)espl__fail(diag, ESPL_E_CONFIG, "%s", own.text);
-	espl__hint(diag, "-o PROFILE.json writes it where you want it");
+	espl__hint(diag, "choose a file with -o PROFILE.json");
 	return ESPL_E_CONFIG;
 }
 
@@ -160,9 +162,11 @@ make_folder(struct profiling *p, struct espl__diag *diag)
 	p->folder = espl__format("%s-profile-XXXXXX", p->session.config->name);
 	if (mkdtemp(p->folder) != NULL)
 		return ESPL_OK;
-	(void)espl__fail(diag, ESPL_E_CONFIG, "cannot make a folder for the measurements here: %s",
-	    strerror(errno));
-	espl__hint(diag, "call it from where the runs are to be, and where you may write");
+	(void)espl__fail(diag, ESPL_E_CONFIG,
+	    "cannot create a directory for the measurements here: %s", strerror(errno));
+	espl__hint(diag,
+	    "run the command in a directory that you can write to, on the disk where the runs will "
+	    "be");
 	free(p->folder);
 	p->folder = NULL;
 	return ESPL_E_CONFIG;
@@ -197,7 +201,7 @@ tell(const struct profiling *p, const struct espl__measurement *m)
 	if (m->iteration.count > 1)
 		(void)snprintf(spread, sizeof spread, ", sd %s",
 		    espl__format_latency(espl__tally_sd(&m->iteration), sd));
-	espl__log(ESPL_INFO, "%s: %s an iteration%s (%llu timed, %s)", where,
+	espl__log(ESPL_INFO, "%s: %s per iteration%s (%llu timed, %s)", where,
 	    espl__format_latency(m->iteration.mean, mean), spread,
 	    (unsigned long long)m->iteration.count, espl__format_seconds(m->elapsed_s, took));
 }
@@ -248,10 +252,7 @@ widest(struct profiling *p)
 	if (most != ESPL_ANY)
 		return most;
 	most = s->gpus > c->trial.gpus_min ? s->gpus : c->trial.gpus_min;
-	note(p,
-	    "nothing limits the GPUs of a trial: measured up to %u; trial.gpus_max sets another "
-	    "limit",
-	    most);
+	note(p, "trial.gpus_max is not set; measured up to %u", most);
 	return most;
 }
 
@@ -300,7 +301,8 @@ measure_wide(struct profiling *p, struct espl__diag *diag)
 		gpus += node - gpus % node; /* whole nodes it must be */
 	if (gpus > 1)
 		note(p,
-		    "a trial needs %u GPUs: on one it is taken for %u times as slow as on these",
+		    "a trial needs %u GPUs; the profile assumes that one GPU would be %u times "
+		    "slower",
 		    gpus, gpus);
 	for (;;) {
 		espl_status status = measure(p, gpus, 1, &end, &m, diag);
@@ -313,7 +315,8 @@ measure_wide(struct profiling *p, struct espl__diag *diag)
 			return ESPL_OK;
 		}
 		if (end == ESPL__MEASURE_FAILED && p->all.wides > 0)
-			espl__hint(diag, "on %u it trained; trial.gpus_max = %u keeps it there",
+			espl__hint(diag,
+			    "it ran on %u; set trial.gpus_max = %u to stay below the failure",
 			    before, before);
 		if (end == ESPL__MEASURE_FAILED)
 			show_log(&m);
@@ -341,7 +344,7 @@ measure_packed(struct profiling *p, struct espl__diag *diag)
 	struct espl__measurement m;
 
 	if (most > 1 && p->all.list[0].gpus > 1) {
-		note(p, "a trial needs more than one GPU: none is shared");
+		note(p, "a trial needs more than one GPU, so sharing was not measured");
 		return ESPL_OK;
 	}
 	for (packing = 2; packing <= most; packing += packing < 4 ? 1 : packing) {
@@ -351,7 +354,7 @@ measure_packed(struct profiling *p, struct espl__diag *diag)
 			note(p, "%u on a %s: %s", packing, espl__slots_word(p->subject.on_cpu, 1),
 			    diag->text);
 			if (end == ESPL__MEASURE_FAILED)
-				note(p, "trial.packing_max = %u keeps from trying that",
+				note(p, "set trial.packing_max = %u to avoid this",
 				    packing > 4 ? packing / 2 : packing - 1);
 			espl__log(ESPL_WARN, "%u on a %s: %s", packing,
 			    espl__slots_word(p->subject.on_cpu, 1), diag->text);
@@ -419,9 +422,9 @@ measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus
 	}
 	p->ask.resize = ESPL__RESIZE_NONE;
 	if (*status != ESPL_OK && end != 0 && end != ESPL__MEASURE_STOPPED) {
-		note(p, "a resize in place to %u %s: %s", to,
+		note(p, "resizing in place to %u %s: %s", to,
 		    espl__slots_word(p->subject.on_cpu, to), diag->text);
-		espl__log(ESPL_WARN, "a resize in place to %u %s: %s", to,
+		espl__log(ESPL_WARN, "resizing in place to %u %s: %s", to,
 		    espl__slots_word(p->subject.on_cpu, to), diag->text);
 		*diag = (struct espl__diag)ESPL__DIAG_INIT;
 		*status = ESPL_OK;
@@ -431,7 +434,7 @@ measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus
 		return 0;
 	espl__tally_merge(&p->all.resize, &m.resize);
 	if (!p->quiet && m.resize.count > 0)
-		espl__log(ESPL_INFO, "from %u to %u %s in place: nothing trained for %s",
+		espl__log(ESPL_INFO, "resizing in place from %u to %u %s: paused for %s",
 		    gpus + half - to, to, espl__slots_word(p->subject.on_cpu, to),
 		    espl__format_latency(m.resize.mean, mean));
 	return 1;
@@ -476,11 +479,11 @@ kept(const struct profiling *p, struct espl__buf *b)
 	const struct espl__node *node = p->session.config->trial.profile;
 	const char *file = p->args->positional[0];
 
-	espl__print(b, "  kept as     %s\n", p->place);
+	espl__print(b, "  stored as   %s\n", p->place);
 	if (node != NULL && (node->type != ESPL__STRING || strcmp(node->text, "auto") != 0))
 		espl__print(b,
-		    "  next        without trial.profile in it, `espalier plan %s --compare` uses "
-		    "this one\n",
+		    "  next        remove trial.profile, then `espalier plan %s --compare` uses "
+		    "this profile\n",
 		    file);
 	else
 		espl__print(b, "  next        espalier plan %s --compare\n", file);
@@ -509,7 +512,7 @@ write_all(struct profiling *p, struct espl__diag *diag)
 	} else if (p->place != NULL && out == NULL && !json) {
 		status = espl__fail(diag, ESPL_E_REMOTE, "%s", own.text);
 	} else if (p->place != NULL) {
-		espl__log(ESPL_WARN, "the profile is not kept for profile = \"auto\": %s",
+		espl__log(ESPL_WARN, "the profile was not stored for profile = \"auto\": %s",
 		    own.text);
 	}
 	if (status == ESPL_OK && out != NULL && !json)

@@ -43,7 +43,7 @@ look(const char *path, FILE *to)
 		espl__plan_find(&session, &how, &arena, &found);
 		if (found.status == ESPL_E_INFEASIBLE || (found.status == ESPL_OK && !found.meets))
 			(void)snprintf(answer.why_not, sizeof answer.why_not, "%s",
-			    "none keeps the deadline and the budget");
+			    "no static plan meets the deadline and the budget");
 		else if (found.status != ESPL_OK)
 			(void)snprintf(answer.why_not, sizeof answer.why_not, "%s",
 			    found.diag.text);
@@ -67,7 +67,8 @@ read_answer(FILE *from, struct espl__arena *arena, struct espl__report_fixed *to
 {
 	struct answer answer;
 
-	to->why_not = "looking for it took too long (`espalier plan --compare` takes its time)";
+	to->why_not = "the search for a static plan took too long (`espalier plan --compare` has "
+		      "no time limit)";
 	if (fread(&answer, sizeof answer, 1, from) != 1)
 		return;
 	if (answer.why_not[0] != '\0') {
@@ -147,7 +148,7 @@ write_page(struct espl__reading *r, const struct espl__report_fixed *fixed, int 
 	if (to == NULL) {
 		status =
 		    espl__fail(diag, ESPL_E_CONFIG, "cannot write '%s': %s", out, strerror(errno));
-		espl__hint(diag, "-o FILE.html writes elsewhere");
+		espl__hint(diag, "choose another file with -o FILE.html");
 	} else {
 		status = espl__report_html(r, fixed, log_scale, to, diag);
 		broken = fflush(to) != 0 || ferror(to);
@@ -157,7 +158,7 @@ write_page(struct espl__reading *r, const struct espl__report_fixed *fixed, int 
 			status = espl__fail_errno(diag, "cannot write %s",
 			    out != NULL ? out : "the output");
 		if (status == ESPL_OK && out != NULL && rename(temporary, out) < 0)
-			status = espl__fail_errno(diag, "cannot make '%s'", out);
+			status = espl__fail_errno(diag, "cannot create '%s'", out);
 		if (status != ESPL_OK && out != NULL)
 			(void)unlink(temporary);
 	}

@@ -52,7 +52,7 @@ print_summary(struct job *job, const struct espl__totals *totals)
 		if (job->dir != NULL && strcmp(totals->status, "failed") != 0)
 			espl__totals_logs_text(totals, job->shown, &text);
 		if (job->dir != NULL)
-			espl__print(&text, "  folder  %s\n", job->shown);
+			espl__print(&text, "  dir     %s\n", job->shown);
 	}
 	(void)espl__cli_print(&text);
 	espl__buf_free(&text);
@@ -71,7 +71,7 @@ say_resume(const struct job *job, const char *why)
 		return;
 	}
 	command = espl__cli_resume(job->args, job->shown);
-	fprintf(stderr, "; go on with: %s\n", command);
+	fprintf(stderr, "; resume with: %s\n", command);
 	free(command);
 }
 
@@ -86,13 +86,13 @@ say_failed(const struct job *job, const struct espl__totals *totals)
 		return;
 	fprintf(stderr, "hint: ");
 	if (espl__folder_has(job->dir, "trials"))
-		fprintf(stderr, "what trials print is in %s/trials/ID/log; ", job->shown);
+		fprintf(stderr, "see the output of trials in %s/trials/ID/log; ", job->shown);
 	if (totals->over) {
-		fprintf(stderr, "this search is over; when the cause is mended, begin another\n");
+		fprintf(stderr, "this run cannot be resumed; fix the cause and start a new one\n");
 		return;
 	}
 	command = espl__cli_resume(job->args, job->shown);
-	fprintf(stderr, "when the cause is mended, `%s` goes on\n", command);
+	fprintf(stderr, "after fixing the cause, continue with `%s`\n", command);
 	free(command);
 }
 
@@ -152,7 +152,7 @@ report_failure(struct job *job, espl_status status, const struct espl__exec_summ
 		say_resume(job, NULL);
 	} else if (diag->hint[0] == '\0') {
 		command = espl__cli_resume(job->args, job->shown);
-		fprintf(stderr, "hint: when that is mended, `%s` goes on\n", command);
+		fprintf(stderr, "hint: after fixing this, continue with `%s`\n", command);
 		free(command);
 	}
 	return ESPL__EXIT_INTERRUPTED;
@@ -224,7 +224,7 @@ drive_once(struct job *job)
 			result = ESPL__EXIT_FAILED;
 			fprintf(stderr,
 			    "espalier: error: %s before any trial reported a number as its '%s'\n",
-			    summary.how == ESPL__RUN_BUDGET ? "the budget was spent"
+			    summary.how == ESPL__RUN_BUDGET ? "the budget was used up"
 							    : "the deadline was reached",
 			    job->session.config->metric);
 		}
@@ -333,7 +333,7 @@ espl__verb_run(const struct espl__args *args)
 	}
 	if (status == ESPL_OK) {
 		if (job.as == ESPL__SHOW_PROGRESS && !espl__live_possible())
-			printf("espalier: run's folder: %s\n", job.shown);
+			printf("espalier: run directory: %s\n", job.shown);
 		result = drive_once(&job);
 	} else {
 		result = fail(&job, &diag, NAN, NAN);
@@ -360,11 +360,10 @@ look_at_journal(struct job *job, struct espl__diag *diag)
 			espl__journal_reader_free(reader);
 		}
 	} else if (espl__folder_has(job->dir, "journal")) {
-		espl__log(ESPL_WARN,
-		    "nothing was written yet in the journal in '%s': the run begins anew",
+		espl__log(ESPL_WARN, "the journal in '%s' is empty; starting from the beginning",
 		    job->shown);
 	} else if (espl__folder_has(job->dir, "trials")) {
-		espl__log(ESPL_WARN, "the journal in '%s' is gone: the run begins anew",
+		espl__log(ESPL_WARN, "the journal in '%s' is missing; starting from the beginning",
 		    job->shown);
 	}
 	free(path);
@@ -529,7 +528,8 @@ espl__verb_simulate(const struct espl__args *args)
 		return result;
 	job.many = espl__arg(args, "runs") != NULL;
 	if (job.many && dir != NULL)
-		return espl__cli_usage(args, "--dir keeps one run; it cannot go with --runs");
+		return espl__cli_usage(args,
+		    "--dir stores a single run and cannot be combined with --runs");
 	status = espl__arg_number(args, "runs", 1, 1000000, 1, &runs, &diag);
 	if (status == ESPL_OK)
 		status = espl__arg_number(args, "seed", 0, INT64_MAX, -1, &seed, &diag);
@@ -542,8 +542,8 @@ espl__verb_simulate(const struct espl__args *args)
 		status = load(&job, sets, &diag);
 	if (status == ESPL_OK && sets[1] != NULL && job.session.config->pool)
 		status = espl__fail(&diag, ESPL_E_CONFIG,
-		    "--curves-from is for one experiment; in a pool, trial.curves in the "
-		    "experiment's own file names its curves");
+		    "--curves-from works for a single experiment; in a pool, set trial.curves in "
+		    "the experiment's file");
 	job.drive.simulated = 1;
 	job.drive.faults = espl__arg(args, "faults");
 	if (status == ESPL_OK)

@@ -16,15 +16,15 @@
 
 #define SET_FLAG \
 	{ \
-		"set", 's', "PATH=VALUE", "override one value of the file; repeatable" \
+		"set", 's', "PATH=VALUE", "override a value in FILE (repeatable)" \
 	}
 #define JSON_FLAG \
 	{ \
-		"json", 'j', NULL, "print JSON, and nothing else, on standard output" \
+		"json", 'j', NULL, "print only JSON on standard output" \
 	}
 #define QUIET_FLAG \
 	{ \
-		"quiet", 'q', NULL, "no progress, only how it ended" \
+		"quiet", 'q', NULL, "print only the final summary" \
 	}
 #define END_FLAGS \
 	{ \
@@ -32,195 +32,202 @@
 	}
 
 static const struct espl__flag run_flags[] = {
-	{ "dir", 'd', "DIR", "folder of the run; default NAME-YYYYMMDD-HHMMSS here" }, SET_FLAG,
+	{ "dir", 'd', "DIR", "run directory (default: ./NAME-YYYYMMDD-HHMMSS)" }, SET_FLAG,
 	QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
 static const struct espl__flag resume_flags[] = {
 	{ "accept", 0, NULL,
-	    "go on from the recorded decisions where plugins decide otherwise now, and without "
-	    "what lies behind damage in the journal" },
+	    "if plugins now decide differently, keep the recorded decisions; if the journal is "
+	    "damaged, discard everything after the damage" },
 	QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
 static const struct espl__flag simulate_flags[] = {
 	{ "seed", 0, "N",
-	    "seed of everything random, but of a pool's experiments, which have their files'; "
-	    "default experiment.seed" },
-	{ "runs", 'n', "N", "simulate N times, with seeds that count up from the first" },
-	{ "faults", 0, "FILE", "script of faults: lost nodes, failing trials" },
+	    "random seed (default: experiment.seed; a pool's experiments keep their own)" },
+	{ "runs", 'n', "N", "simulate N times, with consecutive seeds" },
+	{ "faults", 0, "FILE", "inject the faults listed in FILE: lost nodes, failing trials" },
 	{ "curves-from", 0, "RUN",
-	    "replay what the trials of this run reported (its folder, or a CSV) in place of "
+	    "replay the learning curves of RUN (a run directory or a CSV file) instead of "
 	    "training" },
-	{ "dir", 'd', "DIR", "keep journal and results there; default: keep nothing" }, SET_FLAG,
-	QUIET_FLAG, JSON_FLAG, END_FLAGS
+	{ "dir", 'd', "DIR", "store journal and results in DIR (default: store nothing)" },
+	SET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS
 };
 static const struct espl__flag plan_flags[] = {
-	{ "allocator", 'a', "NAME", "plan with this allocator in place of the file's" },
-	{ "compare", 'c', NULL, "all allocators that can plan, side by side" },
-	{ "frontier", 'f', NULL, "what each deadline would cost" },
-	{ "gpus", 'g', "N[,N...]", "predict this plan, GPUs per stage or one number for all" },
+	{ "allocator", 'a', "NAME", "plan with this allocator instead of the one in FILE" },
+	{ "compare", 'c', NULL, "compare all allocators that can plan" },
+	{ "frontier", 'f', NULL, "show the cost of different deadlines" },
+	{ "gpus", 'g', "N[,N...]", "predict this plan: GPUs per stage, or one number for all" },
 	SET_FLAG, JSON_FLAG, END_FLAGS
 };
 static const struct espl__flag profile_flags[] = { { "output", 'o', "PROFILE.json",
-						       "write the profile there too" },
+						       "also write the profile to this file" },
 	{ "iterations", 'n', "N",
-	    "time N iterations on each; default 3 to 20, as many as it takes" },
-	{ "time-limit", 't', "SPAN", "train no longer than that on each; default 10m, 0s none" },
+	    "time N iterations per measurement (default: 3 to 20, as needed)" },
+	{ "time-limit", 't', "SPAN", "time limit per measurement (default: 10m; 0s: none)" },
 	SET_FLAG, QUIET_FLAG, JSON_FLAG, END_FLAGS };
 static const struct espl__flag status_flags[] = {
-	{ "watch", 'w', NULL, "print it again every second, until the run ends" },
-	{ "quiet", 'q', NULL, "one line only" }, JSON_FLAG, END_FLAGS
+	{ "watch", 'w', NULL, "print the status every second until the run ends" },
+	{ "quiet", 'q', NULL, "print a single line" }, JSON_FLAG, END_FLAGS
 };
-static const struct espl__flag best_flags[] = {
-	{ "top", 'n', "N", "the best N trials in place of one" }, JSON_FLAG, END_FLAGS
-};
+static const struct espl__flag best_flags[] = { { "top", 'n', "N", "print the best N trials" },
+	JSON_FLAG, END_FLAGS };
 static const struct espl__flag json_flags[] = { JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_json_flags[] = { SET_FLAG, JSON_FLAG, END_FLAGS };
 static const struct espl__flag set_flags[] = { SET_FLAG, END_FLAGS };
-static const struct espl__flag export_flags[] = { { "format", 'f', "csv|json",
-						      "csv: one table; json: everything" },
+static const struct espl__flag export_flags[] = {
+	{ "format", 'f', "csv|json", "output format; csv exports one table, json all of them" },
 	{ "table", 't', "NAME",
-	    "csv: trials (default), reports, gangs, stays, resizes, nodes, charges, groups, "
-	    "predictions, plan, decisions, notes, experiments, jobs, gpu_map or schedule" },
-	{ "output", 'o', "OUT", "write there; default standard output" }, END_FLAGS };
+	    "table to export as csv: trials (default), reports, gangs, stays, resizes, nodes, "
+	    "charges, groups, predictions, plan, decisions, notes, experiments, jobs, gpu_map or "
+	    "schedule" },
+	{ "output", 'o', "OUT", "output file (default: standard output)" }, END_FLAGS
+};
 static const struct espl__flag report_flags[] = {
 	{ "output", 'o', "FILE.html",
-	    "write there; default DIR/report.html; - is standard output" },
-	{ "log", 'l', NULL, "logarithmic axes for the learning curves" }, END_FLAGS
+	    "output file (default: DIR/report.html; -: standard output)" },
+	{ "log", 'l', NULL, "use logarithmic axes for the learning curves" }, END_FLAGS
 };
 static const struct espl__flag help_flags[] = { { "markdown", 0, NULL, "print Markdown" },
 	{ "man", 0, NULL, "print the source of a manual page" },
 	{ "completion", 0, NULL,
-	    "print what completes the command line in bash: source <(espalier help --completion)" },
+	    "print a completion script for bash: source <(espalier help --completion)" },
 	END_FLAGS };
 
 const struct espl__verb espl__verbs[] = {
 	{ "run", "FILE [--dir DIR] [--set PATH=VALUE]... [--quiet|--json]",
-	    "run the experiment of FILE",
-	    "Everything about the run is kept in DIR; a folder that holds a run already is "
-	    "refused.\n"
-	    "On a terminal the run is shown live, elsewhere as log lines.  The first Ctrl-C stops "
-	    "it\n"
-	    "cleanly (then `espalier resume DIR` goes on), a second one ends it at once, a third "
-	    "one even if\n"
-	    "a policy computes and does not come back.\n",
+	    "run the experiment described in FILE",
+	    "All data of the run is stored in DIR, which must not already contain a run.\n"
+	    "On a terminal espalier shows a live view, otherwise it prints log lines.  The first "
+	    "Ctrl-C\n"
+	    "stops the run cleanly (continue it with `espalier resume DIR`), a second stops it at "
+	    "once, a\n"
+	    "third kills espalier even while a plugin is stuck.\n",
 	    run_flags, 1, 1, espl__verb_run },
 	{ "resume", "DIR [--accept] [--quiet|--json]", "continue an interrupted run",
-	    "The journal in DIR is replayed, then the run goes on where it was.  A finished run "
-	    "prints\n"
-	    "its summary.  DIR may have been moved.\n",
+	    "Replays the journal in DIR, then continues the run where it stopped.  For a finished "
+	    "run,\n"
+	    "prints the summary.  DIR may have been moved.\n",
 	    resume_flags, 1, 1, espl__verb_resume },
 	{ "plan",
 	    "FILE [--allocator NAME | --gpus N[,N...]] [--compare] [--frontier] [--set "
 	    "PATH=VALUE]... [--json]",
-	    "what the search will take and cost, before a cent is spent",
-	    "The allocator plans how many GPUs each stage gets, from the algorithm's stages, the "
-	    "trial's\n"
-	    "profile and the cloud's terms; nothing is started, and nothing that trains is needed. "
-	    " It\n"
-	    "takes the cheapest plan that meets the deadline, or the soonest that a budget allows. "
-	    " Exit\n"
-	    "status 3: none does; the least that would do is said.  Another allocator gets those "
-	    "of the\n"
-	    "file's options that it knows too.\n",
+	    "predict time and cost before anything is started",
+	    "The allocator plans the number of GPUs for each stage from the algorithm's stages, "
+	    "the\n"
+	    "trial's profile and the cloud's prices and limits.  Nothing is started; the training "
+	    "program\n"
+	    "need not be installed.  It chooses the cheapest plan that meets the deadline, or the "
+	    "fastest\n"
+	    "within the budget.  Exits with 3 if no plan is feasible and prints the smallest "
+	    "deadline or\n"
+	    "budget that would be.  With --allocator, options that the other allocator does not "
+	    "know are\n"
+	    "ignored.\n",
 	    plan_flags, 1, 1, espl__verb_plan },
 	{ "simulate",
 	    "FILE [--seed N] [--runs N] [--curves-from RUN] [--faults FILE] [--dir DIR] [--set "
 	    "PATH=VALUE]... [--quiet|--json]",
-	    "the same run on a virtual clock",
-	    "The policies and the executor are those of `run`; machines and trials are simulated "
-	    "from\n"
-	    "the cloud's terms, the profile, and a trainable or recorded curves: a CSV, or those "
-	    "of a\n"
-	    "run of any program.\n",
+	    "simulate the run on a virtual clock",
+	    "Uses the same plugins and scheduler as `run`.  Machines are simulated from the "
+	    "cloud's prices\n"
+	    "and limits, trials from the profile and either a trainable or recorded learning "
+	    "curves (a CSV\n"
+	    "file, or a previous run of any program).\n",
 	    simulate_flags, 1, 1, espl__verb_simulate },
 	{ "profile",
 	    "FILE [-o PROFILE.json] [--iterations N] [--time-limit SPAN] [--set PATH=VALUE]... "
 	    "[--quiet|--json]",
-	    "measure the trial: scaling, sharing, start, checkpoint",
-	    "The trial of FILE is run for a few iterations on 1, 2, 4, ... GPUs, up to "
-	    "trial.gpus_max and\n"
-	    "what the cloud has, as long as that brings something, and 2, 3, 4, ... on one GPU, up "
-	    "to\n"
-	    "trial.packing_max.  The result is what trial.profile reads.  It is also kept for this "
-	    "trial\n"
-	    "on this hardware: profile = \"auto\" finds it there.\n",
+	    "measure a trial's scaling, sharing, start and checkpoint times",
+	    "Runs the trial of FILE for a few iterations on 1, 2, 4, ... GPUs, up to "
+	    "trial.gpus_max and the\n"
+	    "limit of the cloud, as long as more GPUs help; then 2, 3, 4, ... trials on one GPU, "
+	    "up to\n"
+	    "trial.packing_max.  The result can be used as trial.profile.  It is also stored for "
+	    "this trial\n"
+	    "and hardware, where profile = \"auto\" finds it.\n",
 	    profile_flags, 1, 1, espl__verb_profile },
-	{ "list", "[FOLDER]... [--json]", "the runs in a folder, and how far each is",
-	    "Without a FOLDER: those in the current one.\n", json_flags, 0, ESPL__POSITIONAL_MAX,
-	    espl__verb_list },
-	{ "status", "DIR [--watch] [--quiet|--json]", "how far a run is, also while it works", "",
-	    status_flags, 1, 1, espl__verb_status },
-	{ "best", "DIR [--top N] [--json]", "the best trial of a run and its parameters",
-	    "The best trial is the one with the best last report among those that trained "
-	    "furthest.\n",
+	{ "list", "[DIR]... [--json]", "list runs and their progress",
+	    "Lists the runs in each DIR (default: the current directory).\n", json_flags, 0,
+	    ESPL__POSITIONAL_MAX, espl__verb_list },
+	{ "status", "DIR [--watch] [--quiet|--json]",
+	    "show the progress of a run, also while it is running", "", status_flags, 1, 1,
+	    espl__verb_status },
+	{ "best", "DIR [--top N] [--json]", "show the best trial of a run and its parameters",
+	    "The best trial is the one with the best last report among the trials that trained "
+	    "longest.\n",
 	    best_flags, 1, 1, espl__verb_best },
-	{ "explain", "DIR [TRIAL]", "what was decided for the run or one trial, when and why",
-	    "TRIAL is a number; of a pool, 1/3 is trial 3 of experiment 1, and a plain job has a "
-	    "name.\n",
+	{ "explain", "DIR [TRIAL]", "show what was decided for a run or a trial, when and why",
+	    "TRIAL is a number.  In a pool, 1/3 is trial 3 of experiment 1; a plain job is given "
+	    "by name.\n",
 	    NULL, 1, 2, espl__verb_explain },
-	{ "export", "DIR --format csv|json [--table NAME] [-o OUT]", "results for other programs",
-	    "DIR/results.db can also be queried directly: it is an SQLite file.  The table "
-	    "`gpu_map` has a\n"
-	    "line for each GPU that a trial sat on, with its node and from when until when.  "
-	    "`schedule` is how\n"
-	    "the best trial came about: its parameters and those of the trials it was cloned from, "
-	    "with the\n"
-	    "iterations they count for.  The algorithm `replay` trains along it.\n",
+	{ "export", "DIR --format csv|json [--table NAME] [-o OUT]",
+	    "export results for other programs",
+	    "DIR/results.db can also be queried directly; it is an SQLite database.  The table "
+	    "`gpu_map` has\n"
+	    "one row for each trial and GPU it used, with the node, the start and the end.  The "
+	    "table\n"
+	    "`schedule` shows how the best trial was obtained: its parameters and those of the "
+	    "trials it was\n"
+	    "cloned from, with the iterations they apply to.  The algorithm `replay` trains along "
+	    "it.\n",
 	    export_flags, 1, 1, espl__verb_export },
-	{ "report", "DIR [-o FILE.html] [--log]", "plan and reality on one page, for a browser",
-	    "Nodes and trials over time beside the plan, GPUs and cost over time, how much each "
-	    "GPU was used,\n"
-	    "what each resize cost and brought, learning curves and tables, also while the run "
-	    "goes on.  The\n"
-	    "page is one file that fetches nothing.\n",
+	{ "report", "DIR [-o FILE.html] [--log]",
+	    "write an HTML report that compares the plan with the run",
+	    "The report shows nodes and trials over time next to the plan, GPUs and cost over "
+	    "time, the use of\n"
+	    "each GPU, the cost and gain of each resize, learning curves and tables.  It can be "
+	    "written while\n"
+	    "the run is in progress.  The page is a single file that loads nothing from the "
+	    "network.\n",
 	    report_flags, 1, 1, espl__verb_report },
 	{ "submit", "POOL_DIR FILE [--set PATH=VALUE]...", "add an experiment to a running pool",
-	    "FILE is an experiment that could be run alone; what it says of allocator, cloud and "
-	    "placer does\n"
-	    "not count.  It is copied into the pool's folder with all that it names.  Where no "
-	    "driver is at\n"
-	    "work it waits for `espalier resume POOL_DIR`.\n",
+	    "FILE is an experiment that could also be run alone; its allocator, cloud and placer "
+	    "are ignored.\n"
+	    "It is copied into the pool's directory with every file it names.  If no driver is "
+	    "running, the\n"
+	    "experiment waits for `espalier resume POOL_DIR`.\n",
 	    set_flags, 2, 2, espl__verb_submit },
-	{ "cancel", "POOL_DIR NAME", "end an experiment, or a plain job, of a pool",
-	    "Its trials may save and are ended; the others get their GPUs.  One that is still to "
-	    "come does not.\n",
+	{ "cancel", "POOL_DIR NAME", "cancel an experiment or a plain job of a pool",
+	    "Its trials are checkpointed and stopped, and their GPUs freed.  An experiment or job "
+	    "that has not\n"
+	    "arrived yet is removed.\n",
 	    NULL, 2, 2, espl__verb_cancel },
-	{ "queue", "POOL_DIR [--json]", "who of a pool waits and why, who trains, on how many GPUs",
-	    "", json_flags, 1, 1, espl__verb_queue },
+	{ "queue", "POOL_DIR [--json]",
+	    "show which experiments and jobs of a pool are running or waiting, and why", "",
+	    json_flags, 1, 1, espl__verb_queue },
 	{ "allocate", "FILE VIEW.json [--set PATH=VALUE]... [--json]",
-	    "one online decision of FILE's allocator on a given view",
-	    "For authors of allocators, and for tests.  VIEW.json holds now_s, event (arrival,\n"
-	    "departure, nodes or period), nodes, gpus_per_node and items; each item has id, "
-	    "work_s\n"
-	    "(what is left, in seconds on one GPU), and where they matter arrived_s, started_s,\n"
-	    "gpus_min, gpus_max, granted and open.\n",
+	    "show one decision of FILE's allocator for a given view",
+	    "For authors of allocators, and for tests.  VIEW.json contains now_s, event (arrival,\n"
+	    "departure, nodes or period), nodes, gpus_per_node and items.  Each item has id and "
+	    "work_s (the\n"
+	    "remaining work in seconds on one GPU) and optionally arrived_s, started_s, gpus_min, "
+	    "gpus_max,\n"
+	    "granted and open.\n",
 	    set_json_flags, 2, 2, espl__verb_allocate },
-	{ "check", "FILE [--set PATH=VALUE]...", "validate a configuration, start nothing",
+	{ "check", "FILE [--set PATH=VALUE]...",
+	    "validate a configuration without starting anything",
 	    "Reads FILE and every file it names, loads the plugins and checks their options.\n",
 	    set_flags, 1, 1, espl__verb_check },
-	{ "plugins", "[--json]", "the plugins that are found", "", json_flags, 0, 0,
+	{ "plugins", "[--json]", "list the installed plugins", "", json_flags, 0, 0,
 	    espl__verb_plugins },
-	{ "help", "[VERB|KIND/PLUGIN|GROUP|config] [--markdown|--man|--completion]",
-	    "about a verb, a plugin's options, or the configuration file",
-	    "KIND is algorithm, allocator, cloud, placer or trainable; GROUP one of the groups "
-	    "that\n"
-	    "belong to espalier itself, such as experiment, trial or planning; config means them "
-	    "all.\n"
-	    "A plugin's name alone will do, and so does the beginning of any name that is "
-	    "unique.\n",
+	{ "help", "[COMMAND|KIND/PLUGIN|GROUP|config] [--markdown|--man|--completion]",
+	    "show help for a command, plugin or configuration group",
+	    "KIND is algorithm, allocator, cloud, placer or trainable.  GROUP is one of espalier's "
+	    "own\n"
+	    "groups, such as experiment, trial or planning; config shows all of them.  The KIND of "
+	    "a plugin\n"
+	    "may be left out, and every name may be abbreviated as long as it is unique.\n",
 	    help_flags, 0, 1, espl__verb_help },
-	{ "check-plugin", "FILE.so", "does this plugin load, and does it keep the rules?",
-	    "Tries it in a process of its own, with views made up for it: what crashes, what does "
-	    "not come\n"
-	    "back within 120 s (of all that is tried), answers that a run would refuse, calls of "
-	    "its sinks\n"
-	    "that are refused, processes that it starts, what it prints, writes into views and "
-	    "memory that\n"
-	    "stays behind are errors, each told once.  It may use 4 GiB and print 1 MiB.  Exit "
-	    "status 2:\n"
-	    "there are some.\n",
+	{ "check-plugin", "FILE.so", "test that a plugin loads and follows the rules of the ABI",
+	    "Calls the plugin in a separate process with generated views.  Reports crashes, hangs "
+	    "(120 s in\n"
+	    "total), invalid answers, rejected sink calls, started processes, output, writes into "
+	    "views and\n"
+	    "memory leaks, each once.  The process may use 4 GiB and print 1 MiB.  Exits with 2 if "
+	    "there are\n"
+	    "errors.\n",
 	    NULL, 1, 1, espl__verb_check_plugin },
-	{ "version", "", "the version of espalier", "", NULL, 0, 0, espl__verb_version },
+	{ "version", "", "print the version of espalier", "", NULL, 0, 0, espl__verb_version },
 	{ NULL, NULL, NULL, NULL, NULL, 0, 0, NULL }
 };
 
@@ -365,12 +372,11 @@ unknown_verb(const char *word)
 	}
 	near = espl__nearest(word, names, count);
 	(void)espl__fail(&diag, ESPL_E_CONFIG,
-	    "there is no verb '%s', and no program 'espalier-%s'", word, word);
+	    "'%s' is not an espalier command, and there is no program 'espalier-%s'", word, word);
 	if (near != NULL)
-		espl__hint(&diag, "did you mean '%s'? (the verbs: %s)", near,
-		    espl__buf_text(&list));
+		espl__hint(&diag, "did you mean '%s'? (commands: %s)", near, espl__buf_text(&list));
 	else
-		espl__hint(&diag, "the verbs: %s", espl__buf_text(&list));
+		espl__hint(&diag, "commands: %s", espl__buf_text(&list));
 	status = espl__cli_fail(&diag);
 	espl__buf_free(&list);
 	return status;

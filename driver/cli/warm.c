@@ -105,18 +105,18 @@ espl__session_warm_tell(const struct espl__session *s, int all)
 	if (all) {
 		uint32_t best = tried_first(s);
 
-		(void)snprintf(first, sizeof first, "; its %u best come first", best);
+		(void)snprintf(first, sizeof first, "; its %u best are tried first", best);
 		espl__log(ESPL_INFO,
 		    "warm start: %llu observation%s of %u configuration%s taken from '%s'%s",
 		    (unsigned long long)seen, seen == 1 ? "" : "s", configs,
 		    configs == 1 ? "" : "s", s->config->warm_from,
 		    best == 0       ? ""
-			: best == 1 ? "; its best one comes first"
+			: best == 1 ? "; its best one is tried first"
 				    : first);
 	}
 	if (skipped > 0)
 		espl__log(ESPL_WARN,
 		    "warm start: %u of the %u configurations in '%s' do not fit the space and are "
-		    "left out; of the first: %s",
+		    "ignored; the first: %s",
 		    skipped, configs + skipped, s->config->warm_from, why);
 }

@@ -63,7 +63,7 @@ end_spell(struct story *s)
 		return;
 	when(s, w->last_s);
 	if (s->job) {
-		espl__print(s->b, "done with iteration %lld\n", (long long)w->to);
+		espl__print(s->b, "completed iteration %lld\n", (long long)w->to);
 	} else if (w->count == 1) {
 		espl__print(s->b, "iteration %lld: ", (long long)w->to);
 		espl__print_clean(s->b, metric);
@@ -117,10 +117,10 @@ rank(struct story *s, int64_t iteration, double at)
 	(void)sqlite3_bind_int64(st, 3, iteration);
 	(void)sqlite3_bind_double(st, 4, at);
 	if (espl__reading_next(s->r, st, NULL) == 1 && (all = sqlite3_column_int64(st, 0)) > 1)
-		espl__print(s->b, "number %lld of the %lld that had reached iteration %lld",
+		espl__print(s->b, "rank %lld of the %lld trials that had reached iteration %lld",
 		    sqlite3_column_int64(st, 1) + 1, (long long)all, (long long)iteration);
 	else
-		espl__print(s->b, "the only one that had reached iteration %lld",
+		espl__print(s->b, "the only trial that had reached iteration %lld",
 		    (long long)iteration);
 	(void)sqlite3_finalize(st);
 }
@@ -147,7 +147,7 @@ tell_decision(struct story *s, sqlite3_stmt *row)
 	when(s, at);
 	if (strcmp(what, "created") == 0) {
 		if (s->job)
-			espl__print(s->b, "comes, to train up to iteration %lld", budget);
+			espl__print(s->b, "arrives, to train up to iteration %lld", budget);
 		else if (espl__reading_pool(s->r))
 			espl__print(s->b, "created in %s, to train up to iteration %lld", group,
 			    budget);
@@ -163,12 +163,12 @@ tell_decision(struct story *s, sqlite3_stmt *row)
 		espl__print(s->b, "promoted to %s, to train up to iteration %lld: ", group, budget);
 		rank(s, iteration, at);
 	} else if (strcmp(what, "budget") == 0) {
-		espl__print(s->b, "may go on up to iteration %lld", budget);
+		espl__print(s->b, "budget raised to iteration %lld", budget);
 	} else if (strcmp(what, "displaced") == 0) {
 		espl__print(s->b, "waits for %s at iteration %lld",
 		    espl__slots_word(s->r->totals.on_cpu, 0), iteration);
 	} else {
-		espl__print(s->b, "is tried again");
+		espl__print(s->b, "is retried");
 	}
 	espl__print(s->b, "\n");
 	(void)sqlite3_finalize(st);
@@ -239,7 +239,7 @@ job_head(struct story *s, sqlite3_stmt *trial)
 		    (const char *)sqlite3_column_text(st, 1), sqlite3_column_int64(trial, 1),
 		    sqlite3_column_int64(trial, 2));
 		if (sqlite3_column_type(st, 2) != SQLITE_NULL)
-			espl__print(s->b, ", began after %s",
+			espl__print(s->b, ", started after %s",
 			    espl__format_seconds(sqlite3_column_double(st, 2), waited));
 	}
 	(void)sqlite3_finalize(st);
@@ -293,14 +293,14 @@ tell_head(struct story *s, struct espl__diag *diag)
 		return ESPL_E_REMOTE;
 	if (espl__reading_next(r, st, diag) != 1) {
 		(void)sqlite3_finalize(st);
-		(void)espl__fail(diag, ESPL_E_UNKNOWN, "the run has no trial %s",
+		(void)espl__fail(diag, ESPL_E_UNKNOWN, "there is no trial %s in this run",
 		    espl__trial_name(s->trial, name));
 		if (espl__reading_pool(r))
 			espl__hint(diag,
-			    "trials of experiment 1 are 1/0, 1/1, ..., plain jobs 0, 1, ...: see "
-			    "`espalier queue`");
+			    "the trials of experiment 1 are 1/0, 1/1, ..., the plain jobs 0, 1, "
+			    "...; see `espalier queue`");
 		else if (r->totals.trials > 0)
-			espl__hint(diag, "there are trials 0 to %lld",
+			espl__hint(diag, "the trials are 0 to %lld",
 			    (long long)r->totals.trials - 1);
 		return ESPL_E_UNKNOWN;
 	}
@@ -368,7 +368,7 @@ espl__explain_run(struct espl__reading *r, struct espl__buf *b)
 
 	espl__print_clean(b, r->totals.experiment);
 	espl__print(b,
-	    ": what was decided for the run; `espalier explain DIR TRIAL` tells of a trial\n\n");
+	    ": decisions about the run (see `espalier explain DIR TRIAL` for a trial)\n\n");
 	while (st != NULL && espl__reading_next(r, st, &diag) == 1) {
 		const char *who = (const char *)sqlite3_column_text(st, 1);
 

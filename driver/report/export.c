@@ -263,8 +263,8 @@ espl__export_csv(struct espl__reading *r, const char *table, FILE *to, struct es
 
 		for (i = 0; i < count; i++)
 			espl__print(&b, "%s%s", i > 0 ? ", " : "", tables[i]);
-		status = espl__fail(diag, ESPL_E_CONFIG, "there is no table '%s'", table);
-		espl__hint(diag, "one of %s, gpu_map, schedule", espl__buf_text(&b));
+		status = espl__fail(diag, ESPL_E_CONFIG, "unknown table '%s'", table);
+		espl__hint(diag, "the tables are %s, gpu_map, schedule", espl__buf_text(&b));
 		espl__buf_free(&b);
 		return status;
 	}

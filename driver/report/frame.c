@@ -462,7 +462,7 @@ draw_best(struct frame *f)
 
 	emit(f);
 	if (t->best < 0) {
-		espl__print(&f->line, DIM "best  none yet" PLAIN);
+		espl__print(&f->line, DIM "best  none so far" PLAIN);
 		emit(f);
 		return;
 	}

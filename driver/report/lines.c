@@ -99,7 +99,7 @@ started(struct espl__lines *l, const struct espl_trial *t)
 		espl__print(&l->line, " on ");
 		put_share(l, g->share);
 		if (g->before > 0 && g->before != g->share.gpus)
-			espl__print(&l->line, " (before: %u)", g->before);
+			espl__print(&l->line, " (previously %u)", g->before);
 	}
 	/* Of a gang that starts, the iteration it restores; a promoted trial may keep its gang. */
 	espl__print(&l->line, " at iteration %llu of %llu",
@@ -153,7 +153,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	who(l, t->id);
 	espl__print(&l->line, " at iteration %llu", (unsigned long long)iteration);
 	metric(l, t->id, loss);
-	espl__print(&l->line, ": the best so far");
+	espl__print(&l->line, ", the best so far");
 	end(l);
 }
 
@@ -188,8 +188,8 @@ static void
 on_node(void *ctx, espl_time now, const struct espl_node *node, const struct espl_offer *offer,
     espl_money charged, const char *why)
 {
-	static const char *const words[] = { NULL, NULL, NULL, "is ready", "is under notice",
-		"ended" };
+	static const char *const words[] = { NULL, NULL, NULL, "is ready",
+		"has an interruption notice", "ended" };
 	struct espl__lines *l = ctx;
 	const char *word = words[node->state <= ESPL_NODE_ENDED ? node->state : 0];
 
@@ -220,7 +220,7 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 	if (g == NULL || !begin(l, now))
 		return;
 	espl__view_group_name(g, name);
-	espl__print(&l->line, "%s %s", name, ended ? "is done" : "begins");
+	espl__print(&l->line, "%s %s", name, ended ? "finished" : "begins");
 	if (ended) {
 		espl__print(&l->line, ": %llu trial%s", (unsigned long long)(g->done + g->failed),
 		    g->done + g->failed == 1 ? "" : "s");
@@ -239,7 +239,7 @@ on_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__sear
 		return;
 	espl__print(&l->line, "experiment %llu (", (unsigned long long)number);
 	espl__print_clean(&l->line, s->name);
-	espl__print(&l->line, s->how == 0 ? ") has come" : ") ended: %s",
+	espl__print(&l->line, s->how == 0 ? ") arrived" : ") ended: %s",
 	    espl__run_end_name(s->how));
 	if (s->how != 0 && s->text != NULL) {
 		espl__print(&l->line, ", ");

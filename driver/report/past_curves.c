@@ -38,14 +38,15 @@ no_metric(struct writer *w, const char *metric, struct espl__names *known)
 {
 	struct espl__buf b = { NULL, 0, 0 };
 
-	(void)espl__fail(w->diag, ESPL_E_CONFIG, "its trials reported no metric '%s'", metric);
+	(void)espl__fail(w->diag, ESPL_E_CONFIG, "its trials did not report the metric '%s'",
+	    metric);
 	for (uint32_t i = 0; i < known->count && i < 12; i++)
 		espl__print(&b, "%s'%s'", i > 0 ? ", " : "", known->names[i]);
 	if (known->count > 0)
 		espl__hint(w->diag, "they reported %s%s", espl__buf_text(&b),
 		    known->count > 12 ? " and others" : "");
 	else
-		espl__hint(w->diag, "nothing was reported there at all");
+		espl__hint(w->diag, "its trials did not report anything");
 	espl__buf_free(&b);
 	return ESPL_E_CONFIG;
 }
@@ -375,8 +376,9 @@ all_curves(struct writer *w, const char *metric)
 
 	if (espl__reading_pool(w->r)) {
 		(void)espl__fail(w->diag, ESPL_E_CONFIG,
-		    "it is a pool, whose trials belong to several experiments");
-		espl__hint(w->diag, "the curves of a run of one experiment can be replayed");
+		    "it is a pool, and its trials belong to several experiments");
+		espl__hint(w->diag,
+		    "only the curves of a run of a single experiment can be replayed");
 		return ESPL_E_CONFIG;
 	}
 	status = take_metrics(w);
@@ -384,7 +386,7 @@ all_curves(struct writer *w, const char *metric)
 		status = take_paces(w);
 	if (status == ESPL_OK && strcmp(metric, "seconds") == 0)
 		status = espl__fail(w->diag, ESPL_E_CONFIG,
-		    "its metric is called 'seconds', which in curves is the length of an "
+		    "its metric is called 'seconds', which in a curves file is the duration of an "
 		    "iteration");
 	if (status != ESPL_OK)
 		return status;
@@ -406,8 +408,8 @@ write_all(struct writer *w, const char *dir, const char *metric)
 		status = each_trial(w, take_names);
 	if (status == ESPL_OK && espl__names_find(&w->names, "iteration") != ESPL_ANY)
 		status = espl__fail(w->diag, ESPL_E_CONFIG,
-		    "it has a parameter called 'iteration', which a file of curves cannot tell "
-		    "from the column of that name");
+		    "it has a parameter called 'iteration', which is also the name of a column in "
+		    "a curves file");
 	if (status == ESPL_OK)
 		status = each_trial(w, take_values);
 	if (status == ESPL_OK && w->profile != NULL) {

@@ -127,8 +127,8 @@ espl__reading_queue(struct espl__reading *r, int json, struct espl__buf *b, stru
 		return status;
 	if (more == 0 && count == 0) {
 		more = espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s' is no pool, or nobody has come to it yet", r->dir);
-		espl__hint(diag, "`espalier status %s` tells of a single experiment", r->dir);
+		    "'%s' is not a pool, or nothing has been submitted to it yet", r->dir);
+		espl__hint(diag, "see a single experiment with `espalier status %s`", r->dir);
 	}
 	if (json)
 		espl__print(b, "]}\n");

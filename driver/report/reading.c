@@ -70,8 +70,8 @@ open_db(struct espl__reading *r, const char *path, struct espl__diag *diag)
 		return ESPL_OK;
 	}
 	free(uri);
-	(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' cannot be read: %s", path, why);
-	espl__hint(diag, "`espalier resume %s` makes it anew from the journal", r->dir);
+	(void)espl__fail(diag, ESPL_E_CONFIG, "cannot read '%s': %s", path, why);
+	espl__hint(diag, "rebuild it from the journal with `espalier resume %s`", r->dir);
 	free(why);
 	return ESPL_E_CONFIG;
 }
@@ -88,7 +88,7 @@ espl__reading_query(struct espl__reading *r, const char *sql, int64_t first, int
 	if (!bad && second >= 0)
 		bad = sqlite3_bind_int64(st, 2, second) != SQLITE_OK;
 	if (bad) {
-		(void)espl__fail(diag, ESPL_E_CONFIG, "results.db cannot be read: %s",
+		(void)espl__fail(diag, ESPL_E_CONFIG, "cannot read results.db: %s",
 		    sqlite3_errmsg(r->db));
 		(void)sqlite3_finalize(st);
 		return NULL;
@@ -105,8 +105,7 @@ espl__reading_next(struct espl__reading *r, sqlite3_stmt *st, struct espl__diag 
 		return 1;
 	if (status == SQLITE_DONE)
 		return 0;
-	(void)espl__fail(diag, ESPL_E_REMOTE, "results.db cannot be read: %s",
-	    sqlite3_errmsg(r->db));
+	(void)espl__fail(diag, ESPL_E_REMOTE, "cannot read results.db: %s", sqlite3_errmsg(r->db));
 	return -1;
 }
 
@@ -150,7 +149,8 @@ set_status(struct espl__reading *r)
 		espl__totals_set(&t->text, NULL);
 	} else if (t->status == NULL || strcmp(t->status, "running") == 0) {
 		espl__totals_set(&t->status, "interrupted");
-		espl__totals_set(&t->text, "its driver is gone: killed, or the machine went down");
+		espl__totals_set(&t->text,
+		    "its driver is no longer running: it was killed, or the machine went down");
 		t->waiting += t->running;
 		t->running = t->gpus_busy = 0;
 	}
@@ -183,16 +183,15 @@ read_totals(struct espl__reading *r, struct espl__diag *diag)
 	version = espl__reading_next(r, st, diag) == 1 ? sqlite3_column_int(st, 0) : 0;
 	(void)sqlite3_finalize(st);
 	if (version == 0) {
-		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s/results.db' was not written whole",
-		    r->dir);
-		espl__hint(diag, "`espalier resume %s` makes it anew from the journal", r->dir);
+		(void)espl__fail(diag, ESPL_E_CONFIG, "'%s/results.db' is incomplete", r->dir);
+		espl__hint(diag, "rebuild it from the journal with `espalier resume %s`", r->dir);
 		return ESPL_E_CONFIG;
 	}
 	if (version != ESPL__RESULTS_VERSION) {
 		(void)espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s/results.db' has format %d, this espalier reads %d", r->dir, version,
-		    ESPL__RESULTS_VERSION);
-		espl__hint(diag, "`espalier resume %s` makes it anew from the journal", r->dir);
+		    "'%s/results.db' has format %d, but this version of espalier reads format %d",
+		    r->dir, version, ESPL__RESULTS_VERSION);
+		espl__hint(diag, "rebuild it from the journal with `espalier resume %s`", r->dir);
 		return ESPL_E_CONFIG;
 	}
 	st = espl__reading_query(r, "SELECT key, value FROM meta", -1, -1, diag);
@@ -229,18 +228,18 @@ espl__reading_open(const char *dir, struct espl__reading **to, struct espl__diag
 		status =
 		    espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", dir, strerror(errno));
 	else if (stat(journal, &st) < 0 && stat(path, &st) < 0) {
-		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is no run's folder", dir);
-		espl__hint(diag, "give the folder that `espalier run` made");
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a run directory", dir);
+		espl__hint(diag, "give the directory that `espalier run` created");
 	} else if (stat(path, &st) < 0) {
 		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' has no results.db", dir);
-		espl__hint(diag, "`espalier resume %s` makes it anew from the journal", dir);
+		espl__hint(diag, "rebuild it from the journal with `espalier resume %s`", dir);
 	}
 	r->running = status == ESPL_OK && espl__run_held(dir);
 	if (status == ESPL_OK)
 		status = open_db(r, path, diag);
 	/* One snapshot for all that is read: the run may go on meanwhile. */
 	if (status == ESPL_OK && sqlite3_exec(r->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK)
-		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' cannot be read: %s", path,
+		status = espl__fail(diag, ESPL_E_CONFIG, "cannot read '%s': %s", path,
 		    sqlite3_errmsg(r->db));
 	if (status == ESPL_OK)
 		status = read_totals(r, diag);

@@ -58,7 +58,7 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 	if (status == ESPL_OK) {
 		espl__print(&h.b,
 		    "<footer>espalier %s, from results.db%s</footer>\n</main>\n</body>\n</html>\n",
-		    PACKAGE_VERSION, r->running ? " while the run goes on" : "");
+		    PACKAGE_VERSION, r->running ? " while the run was in progress" : "");
 		send(&h, to);
 	}
 	espl__html_free(&h);

@@ -88,7 +88,7 @@ read_curve(struct curves *c, sqlite3_stmt *st, uint32_t trial)
 
 	if (sqlite3_reset(st) != SQLITE_OK ||
 	    sqlite3_bind_int64(st, 1, h->trials[trial].id) != SQLITE_OK)
-		return espl__fail(h->diag, ESPL_E_REMOTE, "results.db cannot be read: %s",
+		return espl__fail(h->diag, ESPL_E_REMOTE, "cannot read results.db: %s",
 		    sqlite3_errmsg(h->r->db));
 	while ((more = espl__reading_next(h->r, st, h->diag)) == 1) {
 		struct point p = { sqlite3_column_int64(st, 0), espl__reading_real(st, 1) };
@@ -374,16 +374,17 @@ note(const struct curves *c)
 	struct espl__buf *b = &c->h->b;
 
 	if (c->h->pool)
-		espl__print(b, "<p class=\"note\">Each curve is a trial; dots: a single report.");
+		espl__print(b,
+		    "<p class=\"note\">Each curve is a trial; a dot is a single report.");
 	else
 		espl__print(b,
-		    "<p class=\"note\">Each curve is a trial, in the colour of the last %s it came "
-		    "to; thick: those that came to the last one; dots: a single report.",
+		    "<p class=\"note\">Each curve is a trial, in the color of the last %s that it "
+		    "reached; thick curves reached the last one; a dot is a single report.",
 		    c->h->declared ? "stage" : "rung");
 	if (c->trials > CURVES_MAX)
 		espl__print(b,
-		    " Of %u trials %u are drawn, the %u that came furthest and a sample of %s; %u "
-		    "are left out.",
+		    " Of %u trials, %u are drawn: the %u that trained longest and a sample of %s; "
+		    "%u are omitted.",
 		    (unsigned)c->trials, (unsigned)c->count, BEST,
 		    c->h->pool           ? "the others"
 			: c->h->declared ? "each stage"

@@ -81,8 +81,8 @@ mark_node(struct lanes *l, const struct espl__html_node *n, double top, double b
 
 	if (!isnan(n->notice_s) &&
 	    begin_mark(l, "M-5-4H5L0 4Z", espl__html_at(&l->a, n->notice_s), top, "n")) {
-		espl__print(&l->marks, "node %lld got notice at %s", (long long)n->id,
-		    espl__html_seconds(n->notice_s, t));
+		espl__print(&l->marks, "node %lld got an interruption notice at %s",
+		    (long long)n->id, espl__html_seconds(n->notice_s, t));
 		end_mark(l);
 	}
 	if (isnan(n->ended_s) || n->why[0] == '\0' || strcmp(n->why, "released") == 0 ||
@@ -365,8 +365,7 @@ espl__html_gantt(struct espl__html *h)
 	body = h->b;
 	h->b = before;
 	espl__print(&h->b, "<section><h2>Nodes and trials</h2>\n");
-	espl__html_open(&h->b, y + 18,
-	    "Stages as planned and as they ran, above what ran on each node");
+	espl__html_open(&h->b, y + 18, "Planned and actual stages, above the use of each node");
 	espl__html_time_grid(&h->b, &a, top, y);
 	espl__put(&h->b, body.data, body.size);
 	espl__print(&h->b, "</svg></div>\n");
@@ -374,13 +373,14 @@ espl__html_gantt(struct espl__html *h)
 	legend(h, row == 0);
 	if (row == 0)
 		espl__print(&h->b,
-		    "<p class=\"note\">%u nodes and %u gangs are too many to draw one by one: the "
-		    "colour is that of the stage that most %s worked for, and the paler, the more "
-		    "of the %s that were held stood idle.</p>\n",
+		    "<p class=\"note\">%u nodes and %u gangs are too many to draw individually. "
+		    "The color is that of the stage that used most %s; a paler color means that "
+		    "more of the held %s were idle.</p>\n",
 		    (unsigned)h->node_count, (unsigned)h->gang_count, UNITS(h), UNITS(h));
 	if (left_out > 0)
 		espl__print(&h->b,
-		    "<p class=\"note\">%u stages that ran beside ten others are not drawn.</p>\n",
+		    "<p class=\"note\">%u stages that ran at the same time as ten others are not "
+		    "drawn.</p>\n",
 		    (unsigned)left_out);
 	if (marks > 0)
 		espl__print(&h->b,

@@ -144,23 +144,25 @@ draw_use(struct espl__html *h)
 	body = h->b;
 	h->b = before;
 	espl__html_open(&h->b, TOP + rows * ROW,
-	    h->r->totals.on_cpu ? "The part of its time for which each slot was used"
-				: "The part of its time for which each GPU was used");
+	    h->r->totals.on_cpu ? "Fraction of the time that each slot was in use"
+				: "Fraction of the time that each GPU was in use");
 	espl__put(&h->b, body.data, body.size);
 	espl__print(&h->b,
-	    "</svg></div>\n<p class=\"legend\"><span><i class=\"ah\"></i>held (ready)</span> <span>"
-	    "<i class=\"ab\"></i>used by at least one trial</span></p>\n<p class=\"note\">%.1f %% "
-	    "of the time of all %s was used: %s of %s",
+	    "</svg></div>\n"
+	    "<p class=\"legend\"><span><i class=\"ah\"></i>held (ready)</span> <span><i "
+	    "class=\"ab\"></i>used by at least one trial</span></p>\n"
+	    "<p class=\"note\">%.1f %% of the time of all %s was in use: %s of %s",
 	    100 * part_of(all.used_s, all.held_s), UNITS(h), espl__html_seconds(all.used_s, t[0]),
 	    espl__html_seconds(all.held_s, t[1]));
 	if (all.share_s < all.used_s * (1 - 1e-9))
-		espl__print(&h->b, "; the shares that trials held are %s",
+		espl__print(&h->b, "; the trials' shares sum to %s",
 		    espl__html_seconds(all.share_s, t[2]));
 	espl__print(&h->b,
-	    ". Who sat where and when: espalier export DIR --format csv --table gpu_map</p>\n");
+	    ". Which trial used which slot, and when: espalier export DIR --format csv --table "
+	    "gpu_map</p>\n");
 	if (rows == ROWS_MAX && (h->gpu_count > ROWS_MAX ? h->node_count : h->gpu_count) > ROWS_MAX)
-		espl__print(&h->b, "<p class=\"note\">The first %u of %u nodes.</p>\n", ROWS_MAX,
-		    (unsigned)h->node_count);
+		espl__print(&h->b, "<p class=\"note\">Showing the first %u of %u nodes.</p>\n",
+		    ROWS_MAX, (unsigned)h->node_count);
 	espl__buf_free(&body);
 	free(use);
 }
@@ -265,12 +267,12 @@ tell_sums(struct espl__html *h, const struct sums *s)
 	char t[5][32], moved[64] = "";
 
 	if (s->moved > 0)
-		(void)snprintf(moved, sizeof moved, ", %lld only to other %s", (long long)s->moved,
-		    UNITS(h));
+		(void)snprintf(moved, sizeof moved, ", %lld only moved to other %s",
+		    (long long)s->moved, UNITS(h));
 	espl__print(b,
-	    "<p class=\"note\">%lld resize%s, %lld in place%s: for %s in all the trial that was "
-	    "resized did not train. Those that got more came %s %s than at their former pace, with "
-	    "%s more %s time; those that got less came %s %s and left %s of it to others.</p>\n",
+	    "<p class=\"note\">%lld resize%s, %lld in place%s; the resized trials paused for %s in "
+	    "total. Trials that grew finished %s %s than at their previous pace and used %s more "
+	    "%s time; trials that shrank finished %s %s and freed %s of it for others.</p>\n",
 	    (long long)s->count, s->count == 1 ? "" : "s", (long long)s->in_place, moved,
 	    espl__html_seconds(s->pause_s, t[0]), espl__html_seconds(fabs(s->sooner_s), t[1]),
 	    s->sooner_s < 0 ? "later" : "sooner", espl__html_seconds(s->more_gpu_s, t[2]), UNIT(h),
@@ -278,9 +280,8 @@ tell_sums(struct espl__html *h, const struct sums *s)
 	    espl__html_seconds(s->less_gpu_s, t[4]));
 	if (s->count > RESIZES_MAX)
 		espl__print(b,
-		    "<p class=\"note\">The first %d of them. All: espalier export DIR --format csv "
-		    "--table resizes"
-		    "</p>\n",
+		    "<p class=\"note\">Showing the first %d. For all, use espalier export DIR "
+		    "--format csv --table resizes</p>\n",
 		    RESIZES_MAX);
 }
 

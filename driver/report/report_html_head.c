@@ -37,14 +37,14 @@ beside(struct espl__html *h, const char *name, const char *value, double was, do
 
 	espl__print(&h->b, "<p><b>%s</b> %s", name, value);
 	if (isfinite(off) && predicted > 0 && !h->r->running)
-		espl__print(&h->b, " <em>(it was %+.1f %%)</em>", fabs(off) < 0.05 ? 0 : off);
+		espl__print(&h->b, " <em>(actual %+.1f %%)</em>", fabs(off) < 0.05 ? 0 : off);
 	espl__print(&h->b, "</p>");
 }
 
 static void
 spread(char *to, size_t room, const char *mean, const char *sd, const char *p95)
 {
-	(void)snprintf(to, room, "%s, sd %s, 95 %% within %s", mean, sd, p95);
+	(void)snprintf(to, room, "%s, sd %s, p95 %s", mean, sd, p95);
 }
 
 /* ---- time and money ----------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ count_tiles(struct espl__html *h)
 	espl__print(b, "<p><b>%s time used</b> %s</p>", espl__slots_word(t->on_cpu, 1),
 	    espl__html_seconds(t->busy_gpu_s, text));
 	espl__print(b, "<p><b>held</b> %s</p>", espl__html_seconds(t->gpu_s, text));
-	espl__print(b, "<p><b>nodes at most</b> %lld</p>", (long long)t->nodes_peak);
+	espl__print(b, "<p><b>peak nodes</b> %lld</p>", (long long)t->nodes_peak);
 	if (t->nodes_leaked > 0)
 		espl__print(b, "<p><b>leaked</b> <em class=\"bad\">%lld</em></p>",
 		    (long long)t->nodes_leaked);
@@ -216,10 +216,10 @@ espl__html_head(struct espl__html *h)
 	espl__print(b, "</div>\n");
 	if (h->plan_count > 1)
 		espl__print(b,
-		    "<p class=\"note\">The plan was changed %u time%s while the run went on.</p>\n",
+		    "<p class=\"note\">The plan was changed %u time%s during the run.</p>\n",
 		    (unsigned)h->plan_count - 1, h->plan_count == 2 ? "" : "s");
 	if (h->fixed != NULL && h->fixed->why_not != NULL) {
-		espl__print(b, "<p class=\"note\">No static plan to compare with: ");
+		espl__print(b, "<p class=\"note\">There is no static plan to compare with: ");
 		espl__html_text(b, h->fixed->why_not, 300);
 		espl__print(b, "</p>\n");
 	}

@@ -161,8 +161,7 @@ draw_gpus(struct espl__html *h)
 	espl__print(&h->b, "<section><h2>%s over time</h2>\n",
 	    h->r->totals.on_cpu ? "Slots" : "GPUs");
 	espl__html_open(&h->b, TOP + HEIGHT + 18,
-	    h->r->totals.on_cpu ? "Slots that were held and that were busy, over time"
-				: "GPUs that were held and that were busy, over time");
+	    h->r->totals.on_cpu ? "Held and busy slots over time" : "Held and busy GPUs over time");
 	espl__html_time_grid(&h->b, &x, TOP, TOP + HEIGHT);
 	espl__html_value_grid(&h->b, &y, "GPUs");
 	draw_steps(h, &held, &x, &y, "ah");
@@ -283,7 +282,7 @@ money_legend(struct espl__html *h, const struct parts *parts)
 	struct espl__buf *b = &h->b;
 
 	espl__print(b, "<p class=\"legend\">");
-	key(b, "lr", "as it was");
+	key(b, "lr", "actual");
 	if (parts[0].count > 0)
 		key(b, "lp", h->plan_count > 1 ? "first plan" : "plan");
 	if (parts[1].count > 0)

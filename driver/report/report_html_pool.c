@@ -162,7 +162,7 @@ draw_row(struct espl__html *h, const struct espl__html_axis *a, const struct poo
 	espl__print(&h->b, ", %s&#10;waited %s%s", row->status,
 	    espl__html_seconds(waited(h, row), waits), row->why[0] != '\0' ? ": " : "");
 	espl__html_text(&h->b, row->why, WHY_MAX);
-	espl__print(&h->b, "&#10;on at most %.4g %s</title>", row->most,
+	espl__print(&h->b, "&#10;on up to %.4g %s</title>", row->most,
 	    espl__html_unit(h, row->most > 1 || row->most < 1 ? 2 : 1));
 	espl__html_rect(&h->b, "rq", from, y + 1, espl__html_at(a, end_s) - from, ROW_HEIGHT - 3);
 	for (uint32_t i = 0; i < row->count; i++) {
@@ -188,17 +188,18 @@ draw(struct espl__html *h, const struct pool *p)
 
 	espl__print(&h->b, "<section><h2>Experiments and jobs</h2>\n");
 	espl__html_open(&h->b, bottom + 18,
-	    "When each experiment and job came, and what it had, over time");
+	    "Arrival of each experiment and job, and its resources over time");
 	espl__html_time_grid(&h->b, &a, TOP - 4, bottom);
 	for (uint32_t i = 0; i < p->count; i++)
 		if (isfinite(p->rows[i].arrived_s))
 			draw_row(h, &a, p, &p->rows[i], TOP + i * ROW_HEIGHT);
 	espl__print(&h->b,
-	    "</svg></div>\n<p class=\"axis\">A frame is the time from arrival to end; what is "
-	    "filled, the %s that it had, %.4g being the whole height.",
+	    "</svg></div>\n"
+	    "<p class=\"axis\">A frame spans the time from arrival to end; the filled part shows "
+	    "its %s, with the full height being %.4g.",
 	    UNITS(h), p->most);
 	if (p->left_out > 0)
-		espl__print(&h->b, " %u more are left out.", (unsigned)p->left_out);
+		espl__print(&h->b, " %u more are omitted.", (unsigned)p->left_out);
 	espl__print(&h->b, "</p></section>\n");
 }
 
@@ -232,12 +233,13 @@ list(struct espl__html *h, const struct pool *p, int job)
 	if (!any)
 		return;
 	espl__print(&h->b,
-	    "<section><h2>%s</h2>\n<div class=\"scroll\"><table><thead><tr><th>%s</th>"
-	    "<th class=\"w\">%s</th><th class=\"w\">state</th><th>came</th><th>waited</th><th "
-	    "class=\"w\">why</th>"
-	    "<th>ended</th><th>took</th><th>%s at most</th><th>%s "
-	    "time</th></tr></thead>\n<tbody>\n",
-	    job ? "Plain jobs" : "How long experiments waited", job ? "trial" : "number",
+	    "<section><h2>%s</h2>\n"
+	    "<div class=\"scroll\"><table><thead><tr><th>%s</th><th class=\"w\">%s</th><th "
+	    "class=\"w\">state</th><th>arrived</th><th>waited</th><th "
+	    "class=\"w\">why</th><th>ended</th><th>took</th><th>peak %s</th><th>%s "
+	    "time</th></tr></thead>\n"
+	    "<tbody>\n",
+	    job ? "Plain jobs" : "Waiting times of experiments", job ? "trial" : "number",
 	    job ? "job" : "experiment", UNITS(h), UNIT(h));
 	for (uint32_t i = 0; i < p->count; i++)
 		if (p->rows[i].job == job)
@@ -245,8 +247,8 @@ list(struct espl__html *h, const struct pool *p, int job)
 	espl__print(&h->b, "</tbody></table></div>\n");
 	if (p->left_out > 0)
 		espl__print(&h->b,
-		    "<p class=\"note\">The first. All: espalier export DIR --format csv --table "
-		    "%s</p>\n",
+		    "<p class=\"note\">Only the first are shown. For all, use espalier export DIR "
+		    "--format csv --table %s</p>\n",
 		    job ? "jobs" : "experiments");
 	espl__print(&h->b, "</section>\n");
 }

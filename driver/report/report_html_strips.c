@@ -174,8 +174,7 @@ draw_stage(struct espl__html *h, struct strip *s, const struct espl__html_stage 
 	(void)snprintf(box.labels[1], sizeof box.labels[1], "%s", espl__buf_text(&name));
 	(void)snprintf(box.labels[2], sizeof box.labels[2], "%lld",
 	    (long long)(h->declared ? stage->number : stage->budget));
-	title(&box.title, "as it ran", espl__buf_text(&name), box.from_s, box.to_s,
-	    stage->cost_usd);
+	title(&box.title, "actual", espl__buf_text(&name), box.from_s, box.to_s, stage->cost_usd);
 	espl__print(&box.title, "&#10;%llu trials on %u different nodes",
 	    (unsigned long long)stage->trials, (unsigned)stage->nodes);
 	draw_box(h, s, &box, y);
@@ -198,7 +197,7 @@ draw_stages(struct espl__html *h, double *y)
 		draw_stage(h, &strip, sorted[i], *y);
 	if (strip.rows == 0)
 		return 0;
-	espl__html_label(&h->b, "ln", ESPL__HTML_LEFT - 7, *y + 12, "as it ran");
+	espl__html_label(&h->b, "ln", ESPL__HTML_LEFT - 7, *y + 12, "actual");
 	*y += strip.rows * ROW_HEIGHT + 3;
 	return strip.left_out;
 }
@@ -211,7 +210,7 @@ espl__html_strips(struct espl__html *h, double *y)
 	if (h->plan_count > 0)
 		left_out += draw_plan(h, 0, h->plan_count > 1 ? "first plan" : "plan", y);
 	if (h->plan_count > 1)
-		left_out += draw_plan(h, 1, "planned anew", y);
+		left_out += draw_plan(h, 1, "re-planned", y);
 	left_out += draw_stages(h, y);
 	*y += 6;
 	return left_out;

@@ -108,7 +108,7 @@ stage_lines(struct espl__html *h, uint32_t stage)
 	if (first != NULL)
 		plan_line(h, first, h->plan_count > 1 ? "first plan" : "plan");
 	if (last != NULL)
-		plan_line(h, last, "planned anew");
+		plan_line(h, last, "re-planned");
 }
 
 /* Stages of the plan that did not begin (the run ended before, or goes on). */
@@ -127,9 +127,9 @@ stages_to_come(struct espl__html *h)
 			continue;
 		espl__print(&h->b, "<tr class=\"sg\"><td class=\"w\">");
 		espl__html_row_name(h, r->bracket, r->stage, &h->b);
-		espl__print(&h->b, "</td><td class=\"w\" colspan=\"9\">did not begin%s</td></tr>\n",
+		espl__print(&h->b, "</td><td class=\"w\" colspan=\"9\">did not start%s</td></tr>\n",
 		    h->r->running ? " yet" : "");
-		plan_line(h, r, plan > 0 ? "planned anew" : "plan");
+		plan_line(h, r, plan > 0 ? "re-planned" : "plan");
 	}
 }
 
@@ -143,12 +143,14 @@ espl__html_stages(struct espl__html *h)
 	if (h->stage_count == 0)
 		return;
 	espl__print(b,
-	    "<section><h2>%s</h2>\n<div class=\"scroll\"><table class=\"stages\"><thead><tr>"
-	    "<th class=\"w\">%s</th><th></th><th>trials</th><th>iterations</th><th>%s a trial</th>"
-	    "<th>nodes</th><th>start</th><th>end</th><th>took</th><th>cost</th></tr></"
-	    "thead>\n<tbody>\n",
-	    h->pool                 ? "What each used"
-		: h->plan_count > 0 ? "Stages: the plan and what came of it"
+	    "<section><h2>%s</h2>\n"
+	    "<div class=\"scroll\"><table class=\"stages\"><thead><tr><th "
+	    "class=\"w\">%s</th><th></th><th>trials</th><th>iterations</th><th>%s per "
+	    "trial</th><th>nodes</th><th>start</th><th>end</th><th>took</th><th>cost</th></tr></"
+	    "thead>\n"
+	    "<tbody>\n",
+	    h->pool                 ? "Use by experiment"
+		: h->plan_count > 0 ? "Stages: plan and actual"
 				    : "Stages",
 	    h->pool ? "experiment" : "stage", UNITS(h));
 	for (i = 0; i < h->stage_count && i < STAGES_MAX; i++) {
@@ -159,18 +161,19 @@ espl__html_stages(struct espl__html *h)
 		stages_to_come(h);
 	espl__print(b, "</tbody></table></div>\n");
 	if (h->stage_count > STAGES_MAX)
-		espl__print(b, "<p class=\"note\">The first %u of %u stages.</p>\n", STAGES_MAX,
-		    (unsigned)h->stage_count);
+		espl__print(b, "<p class=\"note\">Showing the first %u of %u stages.</p>\n",
+		    STAGES_MAX, (unsigned)h->stage_count);
 	if (h->plan_count > 0)
 		espl__print(b,
-		    "<p class=\"note\">The actual cost of a stage is its part of the nodes' bills, "
-		    "each spread evenly over the time that the node was held; the plan counts what "
-		    "falls due in each stage. The totals can be compared.</p>\n");
+		    "<p class=\"note\">The actual cost of a stage is its share of the nodes' "
+		    "bills, each spread evenly over the time that the node was held; the planned "
+		    "cost counts charges when they fall due. Only the totals are directly "
+		    "comparable.</p>\n");
 	if (shared)
 		espl__print(b,
-		    "<p class=\"note\">* %sthe cost of all is shared out by the %s time that each "
+		    "<p class=\"note\">* %sthe total cost is shared in proportion to the %s time "
 		    "used.</p>\n",
-		    h->pool ? "" : "Stages ran side by side: ", UNIT(h));
+		    h->pool ? "" : "Stages ran in parallel: ", UNIT(h));
 	espl__print(b, "</section>\n");
 }
 
@@ -184,7 +187,7 @@ trial_line(struct espl__html *h, sqlite3_stmt *st, const struct espl__html_trial
 	int more;
 
 	if (sqlite3_reset(st) != SQLITE_OK || sqlite3_bind_int64(st, 1, t->id) != SQLITE_OK)
-		return espl__fail(h->diag, ESPL_E_REMOTE, "results.db cannot be read: %s",
+		return espl__fail(h->diag, ESPL_E_REMOTE, "cannot read results.db: %s",
 		    sqlite3_errmsg(h->r->db));
 	more = espl__reading_next(h->r, st, h->diag);
 	espl__print(b, "<tr%s><td>%u</td><td>%s</td><td class=\"w\">",
@@ -229,7 +232,7 @@ espl__html_trials(struct espl__html *h)
 	    "<div class=\"scroll\"><table><thead><tr><th></th><th>trial</th>"
 	    "<th class=\"w\">state</th><th class=\"w\">%s</th><th>iterations</th><th>",
 	    h->pool                  ? "of"
-		: h->stage_count > 0 ? "came to"
+		: h->stage_count > 0 ? "reached"
 				     : "");
 	espl__html_text(b, h->r->totals.metric, 40);
 	espl__print(b,
@@ -241,8 +244,8 @@ espl__html_trials(struct espl__html *h)
 	espl__print(b, "</tbody></table></div>\n");
 	if (count > n)
 		espl__print(b,
-		    "<p class=\"note\">The %u that came furthest, and best, of %u. All: espalier "
-		    "export DIR --format csv</p>\n",
+		    "<p class=\"note\">Showing the %u of %u trials that trained longest, the best "
+		    "first. For all, use espalier export DIR --format csv</p>\n",
 		    (unsigned)n, (unsigned)count);
 	espl__print(b, "</section>\n");
 	(void)sqlite3_finalize(st);
@@ -275,10 +278,11 @@ espl__html_trouble(struct espl__html *h)
 	while (st != NULL && (more = espl__reading_next(h->r, st, h->diag)) == 1) {
 		if (count++ == 0)
 			espl__print(b,
-			    "<section><h2>What went wrong</h2>\n<div "
-			    "class=\"scroll\"><table><thead><tr>"
-			    "<th>times</th><th class=\"w\">of a</th><th>first</th><th>last</th>"
-			    "<th class=\"w\">what</th></tr></thead>\n<tbody>\n");
+			    "<section><h2>Failures</h2>\n"
+			    "<div class=\"scroll\"><table><thead><tr><th>times</th><th "
+			    "class=\"w\">kind</th><th>first</th><th>last</th><th "
+			    "class=\"w\">what</th></tr></thead>\n"
+			    "<tbody>\n");
 		if (count > TROUBLE_MAX)
 			continue;
 		espl__print(b, "<tr>");
@@ -293,9 +297,9 @@ espl__html_trouble(struct espl__html *h)
 	(void)sqlite3_finalize(st);
 	if (count > 0)
 		espl__print(b, "</tbody></table></div>\n%s</section>\n",
-		    count > TROUBLE_MAX ? "<p class=\"note\">And more, less often: espalier export "
-					  "DIR --format csv --table gangs"
-					  "</p>\n"
-					: "");
+		    count > TROUBLE_MAX
+			? "<p class=\"note\">Less frequent failures are omitted. For all, use "
+			  "espalier export DIR --format csv --table gangs</p>\n"
+			: "");
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;
 }

@@ -39,8 +39,8 @@ give_up(struct espl__results *r, const char *what)
 	if (r->db == NULL)
 		return;
 	espl__log(ESPL_WARN,
-	    "results.db is no longer written: %s; the run goes on, and `espalier resume` makes it "
-	    "anew",
+	    "results.db is no longer written: %s; the run continues, and `espalier resume` "
+	    "rebuilds it",
 	    what);
 	shut(r);
 }
@@ -573,7 +573,7 @@ espl__results_live(struct espl__results *r, const struct espl__exec *exec)
 	shut(r);
 	remove_beside(r->path, 0);
 	if (rename(r->fresh, r->path) < 0) {
-		espl__log(ESPL_WARN, "results.db cannot be renewed: %s", strerror(errno));
+		espl__log(ESPL_WARN, "cannot rebuild results.db: %s", strerror(errno));
 		(void)unlink(r->fresh);
 	} else if (open_file(r, r->path, 0) < 0) {
 		give_up(r, r->db != NULL ? sqlite3_errmsg(r->db) : "out of memory");

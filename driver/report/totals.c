@@ -474,8 +474,8 @@ espl__totals_best_text(const struct espl__totals *t, int indent, struct espl__bu
 	if (t->best < 0) {
 		espl__print(b, "%*sbest    %s\n", indent, "",
 		    t->over || cut_words(t) != NULL || strcmp(t->status, "failed") == 0
-			? "none: no trial reported a number"
-			: "none yet");
+			? "none (no trial reported a number)"
+			: "none so far");
 		return;
 	}
 	espl__print(b, "%*sbest    trial %s: ", indent, "",
@@ -497,7 +497,7 @@ status_words(const struct espl__totals *t)
 	if (strcmp(t->status, "deadline") == 0)
 		return "ended at the deadline";
 	if (strcmp(t->status, "budget") == 0)
-		return "ended as the budget was spent";
+		return "ended at the budget limit";
 	return t->status;
 }
 
@@ -505,7 +505,7 @@ void
 espl__totals_logs_text(const struct espl__totals *t, const char *dir, struct espl__buf *b)
 {
 	if ((t->failed > 0 || strcmp(t->status, "failed") == 0) && !t->simulated)
-		espl__print(b, "  logs    what trials print is in %s/trials/ID/log\n", dir);
+		espl__print(b, "  logs    %s/trials/ID/log\n", dir);
 }
 
 static void
@@ -524,17 +524,17 @@ jobs_text(const struct espl__totals *t, struct espl__buf *b)
 		espl__print(b, ", %lld %s", (long long)left, cut_words(t));
 	if (t->jobs_to_come > 0)
 		espl__print(b, "; %lld %s", (long long)t->jobs_to_come,
-		    cut_words(t) != NULL ? "never came" : "still to come");
+		    cut_words(t) != NULL ? "never arrived" : "not yet arrived");
 	espl__print(b, "\n");
 	if (isnan(t->queue_mean_s))
 		return;
 	espl__print(b, "  queue   %s on average", espl__format_seconds(t->queue_mean_s, mean));
-	espl__print(b, ", 95 in 100 at most %s\n", espl__format_seconds(t->queue_p95_s, p95));
+	espl__print(b, ", p95 %s\n", espl__format_seconds(t->queue_p95_s, p95));
 	if (isnan(t->total_mean_s))
 		return;
 	espl__print(b, "  time    %s on average from arrival to end",
 	    espl__format_seconds(t->total_mean_s, mean));
-	espl__print(b, ", 95 in 100 at most %s\n", espl__format_seconds(t->total_p95_s, p95));
+	espl__print(b, ", p95 %s\n", espl__format_seconds(t->total_p95_s, p95));
 }
 
 static void

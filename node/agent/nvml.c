@@ -132,13 +132,13 @@ start(struct nvml *n, const char **why)
 
 	*why = "";
 	if (library == NULL) {
-		*why = given ? "the library that ESPALIER_NVML names cannot be opened" : NULL;
+		*why = given ? "cannot open the library named by ESPALIER_NVML" : NULL;
 		return NULL;
 	}
 	if (load(library, n) != 0)
-		*why = "NVIDIA's management library lacks a function that is needed";
+		*why = "the NVIDIA management library lacks a required function";
 	else if (n->init() != 0)
-		*why = "NVIDIA's management library does not start: is the driver loaded?";
+		*why = "cannot initialize the NVIDIA management library (is the driver loaded?)";
 	else
 		return library;
 	(void)dlclose(library);

@@ -27,21 +27,22 @@ static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
 	SHARED_OPTIONS_CUTS("", "3"),
 	{ .name = "brackets",
-	    .help = "ladders side by side, each without the lowest rung of the one before "
-		    "(Hyperband's way to hedge against early losses that mislead)",
+	    .help = "number of brackets; bracket k skips the k lowest rungs (as in Hyperband, a "
+		    "hedge against misleading early losses)",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
 	    .max = "64" },
 	{ .name = "mode",
-	    .help = "promotion: trials rest at a rung until they are among its best (the paper); "
-		    "stopping: they go on unless they are not",
+	    .help =
+		"promotion: a trial pauses at each rung until it is in the rung's top 1/eta (the "
+		"paper); stopping: a trial continues unless it is outside the rung's top 1/eta",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "promotion|stopping",
 	    .fallback = "promotion" },
 	{ .name = "to_end",
-	    .help = "when all 'trials' are made and too few for any to be promoted, the best goes "
-		    "on to iterations_max all the same; false: the search ends there",
+	    .help = "when all 'trials' have been started and no more can be promoted, train the "
+		    "best one to iterations_max; false: end the search",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true" },
 };
@@ -108,8 +109,8 @@ make_brackets(struct asha *asha, const struct espl_config *config, struct espl_e
 	for (; until <= last / eta; until *= eta)
 		all++;
 	if (wanted > all) {
-		(void)snprintf(text, sizeof text, "there are not as many rungs as 'brackets' = %u",
-		    wanted);
+		(void)snprintf(text, sizeof text,
+		    "'brackets' = %u is more than the number of rungs", wanted);
 		return espl_hint(error, espl_blame(error, BRACKETS, text),
 		    "from %llu to %llu iterations there %s %u with eta = %llu",
 		    (unsigned long long)first, (unsigned long long)last, all == 1 ? "is" : "are",
@@ -354,7 +355,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 		status = add_one(asha, sink);
 	}
 	return status == ESPL_OK ? status
-				 : espl_fail(error, status, "trial %llu was refused",
+				 : espl_fail(error, status, "trial %llu was rejected",
 				       (unsigned long long)asha->shared.added);
 }
 

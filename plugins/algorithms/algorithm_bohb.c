@@ -17,9 +17,9 @@ enum { ASYNC, SYNC };
 static const struct espl_option options[] = {
 	BRACKETS_OPTIONS,
 	{ .name = "mode",
-	    .help = "async: a configuration is drawn when it could train at once, and the next "
-		    "bracket begins as soon as GPUs are free; sync: brackets one after the other, "
-		    "drawn when they begin",
+	    .help = "async: draw a configuration when it can start, and begin the next bracket as "
+		    "soon as GPUs are free; sync: run one bracket after the other, and draw its "
+		    "configurations when it begins",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "async|sync",
 	    .fallback = "async" },
@@ -154,7 +154,7 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, bohb) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "bohb"),
 	.version = "0.1",
-	.summary = "BOHB: Hyperband with a model of good and bad configurations",
+	.summary = "BOHB: Hyperband guided by a model of good and bad configurations",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

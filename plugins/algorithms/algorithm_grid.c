@@ -15,21 +15,21 @@ enum { ITERATIONS_MAX, POINTS, LEVELS_MAX };
 
 static const struct espl_option options[] = {
 	{ .name = "iterations_max",
-	    .help = "iterations that each configuration trains",
+	    .help = "number of iterations per configuration",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
 	    .max = "1000000000000" },
 	{ .name = "points",
-	    .help = "values taken of each continuous parameter, evenly on its scale, both ends "
-		    "included",
+	    .help = "number of values per continuous parameter, evenly spaced on its scale, "
+		    "including both ends",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "3",
 	    .min = "1",
 	    .max = "100000" },
 	{ .name = "levels_max",
-	    .help = "of a whole-numbered or stepped parameter with more values than this, take "
-		    "this many, evenly on its scale; 0: take all",
+	    .help = "maximum number of values per integer or quantized parameter, evenly spaced on "
+		    "its scale; 0: use all values",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
@@ -136,7 +136,7 @@ show(struct grid *grid, struct espl_error *error)
 	status = grid->space->snap(grid->space, grid->values, &missing);
 	return status == ESPL_OK
 	    ? status
-	    : espl_fail(error, status, "the space refused a configuration of the grid");
+	    : espl_fail(error, status, "the space rejected a configuration of the grid");
 }
 
 /* Turns to the next combination, the last parameter fastest; sets over behind the last. */
@@ -216,8 +216,8 @@ count_all(struct grid *grid, struct espl_error *error)
 			return espl_hint(error,
 			    espl_fail(error, ESPL_E_CONFIG,
 				"the grid has more than %u configurations", GRID_MAX),
-			    "lower 'points', set 'levels_max', give parameters a quantum, or use "
-			    "'random'");
+			    "lower 'points', set 'levels_max', set a quantum for parameters, or "
+			    "use 'random'");
 		}
 	}
 	grid->begun = grid->over = 0;
@@ -243,7 +243,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	grid->group = ESPL_NONE;
 	if (grid->space == NULL) {
 		destroy(grid);
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+		return espl_fail(error, ESPL_E_UNSUPPORTED,
+		    "this host does not provide the search space");
 	}
 	count = (size_t)grid->space->param_count + 1;
 	grid->axes = calloc(count, sizeof *grid->axes);
@@ -354,7 +355,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	}
 	return status == ESPL_OK
 	    ? status
-	    : espl_fail(error, status, "a configuration of the grid was refused");
+	    : espl_fail(error, status, "a configuration of the grid was rejected");
 }
 
 static const struct espl_algorithm_ops ops = {
@@ -366,7 +367,7 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, grid) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "grid"),
 	.version = "0.1",
-	.summary = "grid search: every combination of the parameters' values, once",
+	.summary = "grid search: try every combination of parameter values once",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

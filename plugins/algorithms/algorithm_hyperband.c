@@ -17,21 +17,20 @@ enum { KINDS = BRACKETS_OPTION_COUNT, ORDER, ROUNDING };
 static const struct espl_option options[] = {
 	BRACKETS_OPTIONS,
 	{ .name = "brackets",
-	    .help = "only the first so many kinds of brackets, those with the most configurations; "
-		    "0: all",
+	    .help = "use only the first N brackets, which have the most configurations; 0: all",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "64" },
 	{ .name = "order",
 	    .help = "sequence: one bracket after the other; side-by-side: all at once; overlap: "
-		    "the next one begins as soon as GPUs are free",
+		    "start the next bracket as soon as GPUs are free",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "sequence|side-by-side|overlap",
 	    .fallback = "sequence" },
 	{ .name = "rounding",
-	    .help = "configurations of bracket s of S: (S+1) eta^s / (s+1), rounded up (paper), or "
-		    "with (S+1) / (s+1) rounded down or up before",
+	    .help = "number of configurations in bracket s of S: (S+1) eta^s / (s+1), rounded up "
+		    "(paper), or with (S+1) / (s+1) rounded down or up first",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "paper|down|up",
 	    .fallback = "paper" },
@@ -115,7 +114,8 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, hyperband) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "hyperband"),
 	.version = "0.1",
-	.summary = "Hyperband: successive halving in brackets, from many and short to few and long",
+	.summary =
+	    "Hyperband: successive halving in brackets, from many short trials to few long ones",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

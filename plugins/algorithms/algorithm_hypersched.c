@@ -27,7 +27,7 @@ enum { TRIALS, ITERATIONS_MIN, ITERATIONS_MAX, ETA };
 
 static const struct espl_option options[] = {
 	{ .name = "trials",
-	    .help = "how many configurations to try at most; 0: as many as there is time for",
+	    .help = "maximum number of configurations; 0: as many as time allows",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
@@ -87,11 +87,12 @@ ask_host(struct hypersched *h, const struct espl_host *host, struct espl_error *
 	h->model = host->service(host, ESPL_MODEL);
 	h->experiment = host->service(host, ESPL_EXPERIMENT);
 	if (h->experiment == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no experiment");
+		return espl_fail(error, ESPL_E_UNSUPPORTED,
+		    "this host does not provide the experiment");
 	if (h->experiment->deadline == ESPL_NEVER)
 		return espl_hint(error,
 		    espl_fail(error, ESPL_E_CONFIG,
-			"hypersched works towards a deadline, and the experiment has none"),
+			"hypersched needs a deadline, but the experiment has none"),
 		    "experiment = { ...; deadline = \"1h\"; };");
 	h->narrow = h->experiment->gpus_min > 0 ? h->experiment->gpus_min : 1;
 	h->wide = h->experiment->gpus_max > h->narrow ? h->experiment->gpus_max : h->narrow;
@@ -160,12 +161,12 @@ check_time(const struct hypersched *h, struct espl_error *error)
 		return ESPL_OK;
 	return espl_hint(error,
 	    espl_fail(error, ESPL_E_INFEASIBLE,
-		"no trial can report before the deadline of %.6g s: a start and %llu iteration%s "
+		"no trial can report before the deadline of %.6g s; a start and %llu iteration%s "
 		"on %u GPU%s take %.6g s",
 		deadline, (unsigned long long)first, first == 1 ? "" : "s", h->narrow,
 		h->narrow == 1 ? "" : "s", need),
-	    "a deadline of %.10g s or more (experiment.deadline)%s", ceil(need * 1e3 - 1e-6) / 1e3,
-	    first > 1 ? ", or a lower iterations_min" : "");
+	    "set experiment.deadline to at least %.10g s%s", ceil(need * 1e3 - 1e-6) / 1e3,
+	    first > 1 ? ", or lower iterations_min" : "");
 }
 
 static espl_status
@@ -539,7 +540,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	if (status == ESPL_OK && h->closed)
 		status = concentrate(h, view, sink);
 	return status == ESPL_OK ? status
-				 : espl_fail(error, status, "trial %llu was refused",
+				 : espl_fail(error, status, "trial %llu was rejected",
 				       (unsigned long long)h->shared.added);
 }
 
@@ -553,7 +554,8 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, hypersched) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "hypersched"),
 	.version = "0.1",
-	.summary = "ASHA with a deadline: stops exploring, and widens the best, as it nears",
+	.summary =
+	    "ASHA with a deadline: as it nears, stop exploring and give the best trials more GPUs",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -23,25 +23,25 @@ enum { TRIALS, ITERATIONS_MAX, TRIALS_MIN, GRACE, INTERVAL };
 static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
 	{ .name = "iterations_max",
-	    .help = "iterations of those that are not stopped",
+	    .help = "number of iterations of trials that are not stopped",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "1000000000000",
 	    .flags = ESPL_OPT_REQUIRED },
 	{ .name = "trials_min",
-	    .help = "completed trials before any is stopped",
+	    .help = "number of completed trials before the first one is stopped",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "5",
 	    .min = "1",
 	    .max = "1000000000" },
 	{ .name = "grace",
-	    .help = "iterations before a trial may be stopped",
+	    .help = "number of iterations before a trial can be stopped",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "0",
 	    .max = "1000000000000" },
 	{ .name = "interval",
-	    .help = "the rule is applied every so many iterations",
+	    .help = "number of iterations between applications of the rule",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
@@ -264,7 +264,7 @@ pass_steps(struct course *course, uint64_t steps, struct espl_error *error)
 		average = INFINITY;
 	if (steps > UINT32_MAX / 2)
 		return espl_fail(error, ESPL_E_LIMIT,
-		    "the rule was applied more than %u times to one trial: raise 'interval'",
+		    "the rule was applied more than %u times to one trial; raise 'interval'",
 		    UINT32_MAX / 2);
 	if (steps > course->room) {
 		uint32_t room = (uint32_t)steps + (uint32_t)steps / 2 + 4;
@@ -403,7 +403,7 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, median) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "median"),
 	.version = "0.1",
-	.summary = "random search that stops trials worse than the median of those before",
+	.summary = "random search that stops trials worse than the median of earlier trials",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -41,58 +41,58 @@ enum { TRUNCATION, TOURNAMENT };
 
 static const struct espl_option options[] = {
 	{ .name = "population",
-	    .help = "members that train side by side",
+	    .help = "number of members in the population",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "10",
 	    .min = "2",
 	    .max = "100000" },
 	{ .name = "populations",
-	    .help = "populations that train one after another, each of new members; 0: as many as "
-		    "the deadline or the budget allows",
+	    .help = "number of populations trained one after another, each with new members; 0: as "
+		    "many as the deadline or the budget allows",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "0",
 	    .max = "1000000" },
 	{ .name = "iterations_max",
-	    .help = "iterations of a member, those of the members it descends from included",
+	    .help = "number of iterations per member, including those of its ancestors",
 	    .type = ESPL_OPT_INT,
 	    .min = "2",
 	    .max = "1000000000000",
 	    .flags = ESPL_OPT_REQUIRED },
 	{ .name = "interval",
-	    .help = "iterations between two looks at a member",
+	    .help = "number of iterations between two evaluations of a member",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "1000000000000",
 	    .flags = ESPL_OPT_REQUIRED },
 	{ .name = "mode",
-	    .help = "each member is looked at when it comes to its interval, or all together when "
-		    "the last has",
+	    .help = "async: evaluate each member when it reaches its interval; sync: evaluate all "
+		    "together when the last one has reached it",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "async|sync",
 	    .fallback = "async" },
 	{ .name = "exploit",
-	    .help =
-		"a member of the worst quantile takes the weights of one of the best; or each "
-		"compares itself with one drawn at random and takes its weights if they are better",
+	    .help = "truncation: a member of the worst quantile copies the weights of one of the "
+		    "best; tournament: each member copies the weights of a random other member if "
+		    "that one is better",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "truncation|tournament",
 	    .fallback = "truncation" },
 	{ .name = "quantile",
-	    .help = "the part of the population that is worst, and best, for truncation; at most "
-		    "one half",
+	    .help = "fraction of the population that counts as worst and as best, for truncation; "
+		    "at most 0.5",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.25",
 	    .min = "0",
 	    .max = "0.5" },
 	{ .name = "resample",
-	    .help = "probability that a parameter is drawn anew rather than perturbed",
+	    .help = "probability that a parameter is resampled instead of perturbed",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.25",
 	    .min = "0",
 	    .max = "1" },
 	{ .name = "perturb_down",
-	    .help = "a perturbed number is multiplied by this, or",
+	    .help = "perturbation multiplies a number by this, or",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.8",
 	    .min = "0.001",
@@ -104,8 +104,8 @@ static const struct espl_option options[] = {
 	    .min = "1",
 	    .max = "1000" },
 	{ .name = "keep",
-	    .help = "parameters that go with the weights and are never changed on the way, as the "
-		    "width of a network: their names, separated by commas",
+	    .help = "names, separated by commas, of parameters that are copied with the weights "
+		    "and never perturbed, such as the width of a network",
 	    .type = ESPL_OPT_STRING,
 	    .fallback = "" },
 };
@@ -134,26 +134,27 @@ check_options(const struct pbt *pbt, uint64_t populations, struct espl_error *er
 	char text[160];
 
 	if (pbt->space == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+		return espl_fail(error, ESPL_E_UNSUPPORTED,
+		    "this host does not provide the search space");
 	if (experiment != NULL && (experiment->flags & ESPL_EXPERIMENT_NO_SAVE) != 0)
 		return espl_hint(error,
 		    espl_fail(error, ESPL_E_CONFIG,
-			"population based training copies checkpoints, and the trials make none "
-			"(trial.checkpoint)"),
-		    "it is true unless the file says otherwise");
+			"population-based training copies checkpoints, but trial.checkpoint is "
+			"false"),
+		    "remove trial.checkpoint = false");
 	if (pbt->interval >= pbt->iterations) {
 		(void)snprintf(text, sizeof text,
 		    "'interval' = %llu must be less than 'iterations_max' = %llu",
 		    (unsigned long long)pbt->interval, (unsigned long long)pbt->iterations);
 		return espl_hint(error, espl_blame(error, INTERVAL, text),
-		    "members are compared after each interval: a tenth or a twentieth of "
-		    "iterations_max is usual");
+		    "members are compared after each interval; 1/10 or 1/20 of iterations_max is "
+		    "usual");
 	}
 	if (pbt->fresh_max > 1000000000)
 		return espl_hint(error,
 		    espl_blame(error, POPULATIONS,
-			"'population' times 'populations' is more than a search may try"),
-		    "at most 1000000000");
+			"'population' times 'populations' exceeds the limit of a search"),
+		    "the maximum is 1000000000");
 	if (populations == 0 && !shared_has_end(pbt->host))
 		return shared_endless(error, POPULATIONS, "'populations'");
 	return ESPL_OK;
@@ -176,7 +177,7 @@ read_keep(struct pbt *pbt, const char *names, struct espl_error *error)
 			(void)snprintf(text, sizeof text, "'keep': the space has no parameter '%s'",
 			    name);
 			return espl_hint(error, espl_blame(error, KEEP, text),
-			    "names of parameters with commas between them: keep = \"width, "
+			    "write the names of parameters separated by commas: keep = \"width, "
 			    "layers\"");
 		}
 		pbt->explore.keep[param] = 1;
@@ -271,7 +272,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 	}
 	free(stages);
 	free(list);
-	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was not taken");
+	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was rejected");
 }
 
 /* ---- asynchronous ------------------------------------------------------------------------- */
@@ -515,8 +516,8 @@ tell_first(const struct pbt *pbt)
 {
 	if (pbt->first != NULL && pbt->fresh_max > 0 && pbt->first->count > pbt->fresh_max)
 		espl_logf(pbt->host, ESPL_WARN,
-		    "of the %u configurations to be tried first, %llu become members",
-		    pbt->first->count, (unsigned long long)pbt->fresh_max);
+		    "of the %u configurations to try first, %llu become members", pbt->first->count,
+		    (unsigned long long)pbt->fresh_max);
 }
 
 static espl_status
@@ -547,7 +548,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 		pbt->finished = 1;
 		status = sink->finish(sink);
 	}
-	return status == ESPL_OK ? status : espl_fail(error, status, "the population was refused");
+	return status == ESPL_OK ? status : espl_fail(error, status, "the population was rejected");
 }
 
 static const struct espl_algorithm_ops ops = {
@@ -561,7 +562,8 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, pbt) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "pbt"),
 	.version = "0.1",
-	.summary = "population based training: the worse go on from the weights of the better",
+	.summary =
+	    "population-based training: worse members continue from the weights of better ones",
 	.caps = ESPL_CAP_PURE | ESPL_CAP_NEEDS_SAVES,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -88,7 +88,7 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, random) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "random"),
 	.version = "0.1",
-	.summary = "random search: uniform draws, each trained to the end",
+	.summary = "random search: configurations drawn uniformly, each trained to the end",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

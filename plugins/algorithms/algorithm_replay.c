@@ -23,8 +23,8 @@ static const struct espl_option options[] = {
 	    .type = ESPL_OPT_PATH,
 	    .flags = ESPL_OPT_REQUIRED },
 	{ .name = "iterations_max",
-	    .help = "what trials are told is the last iteration, for those that ask (a schedule of "
-		    "their own); 0: the end of their line",
+	    .help = "the last iteration reported to trials that ask for it, for example for their "
+		    "own learning rate schedule; 0: the end of the schedule",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
@@ -67,7 +67,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	replay->first = host->service(host, ESPL_FIRST);
 	replay->group = ESPL_NONE;
 	status = replay->space == NULL
-	    ? espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space")
+	    ? espl_fail(error, ESPL_E_UNSUPPORTED, "this host does not provide the search space")
 	    : host->file(host, SCHEDULE, ESPL_ANY, ESPL_ANY, &bytes, &size, error);
 	if (status == ESPL_OK) {
 		status = replay_read(&replay->table, config->values[SCHEDULE].as.s, bytes, size,
@@ -76,21 +76,20 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 			error->option = SCHEDULE;
 		if (status == ESPL_E_CONFIG)
 			(void)espl_hint(error, status,
-			    "`espalier export DIR --format csv --table schedule` writes such a "
-			    "file");
+			    "create it with `espalier export DIR --format csv --table schedule`");
 	}
 	if (status == ESPL_OK && last > 0 && last < replay->table.until[replay->table.rows - 1])
 		status = espl_hint(error,
-		    espl_blame(error, ITERATIONS_MAX, "the schedule goes beyond 'iterations_max'"),
+		    espl_blame(error, ITERATIONS_MAX,
+			"the schedule is longer than 'iterations_max'"),
 		    "it ends at %llu",
 		    (unsigned long long)replay->table.until[replay->table.rows - 1]);
 	if (status == ESPL_OK && replay->table.rows > 1 && experiment != NULL &&
 	    (experiment->flags & ESPL_EXPERIMENT_NO_SAVE) != 0)
 		status = espl_hint(error,
 		    espl_fail(error, ESPL_E_CONFIG,
-			"a schedule goes on from checkpoints, and the trials make none "
-			"(trial.checkpoint)"),
-		    "it is true unless the file says otherwise");
+			"a schedule needs checkpoints, but trial.checkpoint is false"),
+		    "remove trial.checkpoint = false");
 	if (status != ESPL_OK) {
 		destroy(replay);
 		return status;
@@ -157,7 +156,7 @@ spec(void *self, struct espl_spec_sink *sink, struct espl_error *error)
 	}
 	free(stages);
 	free(list);
-	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was not taken");
+	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was rejected");
 }
 
 static espl_status
@@ -190,7 +189,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	if (replay->group == ESPL_NONE) {
 		if (replay->first != NULL && replay->first->count > 0)
 			espl_logf(replay->host, ESPL_WARN,
-			    "the configurations to be tried first play no part: the schedule says "
+			    "ignoring the configurations to try first; the schedule determines "
 			    "what is trained");
 		status = add_line(replay, 0, sink);
 	} else if (replay->line + 1 < replay->table.rows) {
@@ -201,7 +200,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	}
 	return status == ESPL_OK
 	    ? status
-	    : espl_fail(error, status, "line %u of the schedule was refused", replay->line + 2);
+	    : espl_fail(error, status, "line %u of the schedule was rejected", replay->line + 2);
 }
 
 static const struct espl_algorithm_ops ops = {
@@ -214,7 +213,7 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, replay) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "replay"),
 	.version = "0.1",
-	.summary = "one trial along a schedule of parameters, as pbt found it",
+	.summary = "train one trial along a schedule of parameters, such as one found by pbt",
 	.caps = ESPL_CAP_PURE | ESPL_CAP_NEEDS_SAVES,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

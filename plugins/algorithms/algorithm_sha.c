@@ -12,15 +12,15 @@ enum { CUMULATIVE, INCREMENTAL };
 
 static const struct espl_option options[] = {
 	{ .name = "trials",
-	    .help = "configurations that start",
+	    .help = "number of configurations in the first rung",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "1000000",
 	    .flags = ESPL_OPT_REQUIRED },
 	SHARED_OPTIONS_CUTS("", "3"),
 	{ .name = "rungs",
-	    .help = "rung k ends at iterations_min * eta^k (cumulative), or adds that many "
-		    "(incremental, as RubberBand's)",
+	    .help = "cumulative: rung k ends at iterations_min * eta^k; incremental: rung k adds "
+		    "that many iterations (as in RubberBand)",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "cumulative|incremental",
 	    .fallback = "cumulative" },
@@ -91,7 +91,7 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, sha) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "sha"),
 	.version = "0.1",
-	.summary = "successive halving: the best one in eta of each rung trains on",
+	.summary = "successive halving: the best 1/eta of each rung are promoted",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

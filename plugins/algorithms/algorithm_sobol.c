@@ -25,8 +25,8 @@ static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
 	SHARED_OPTION_ITERATIONS,
 	{ .name = "scramble",
-	    .help = "false: the plain sequence, the same for every seed, which begins at the "
-		    "lowest corner",
+	    .help = "randomize the sequence; false: the plain sequence, which is the same for "
+		    "every seed and starts at the lowest corner",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true" },
 };
@@ -132,10 +132,10 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		if (params > SOBOL_DIMENSIONS)
 			status = espl_hint(error,
 			    espl_fail(error, ESPL_E_CONFIG,
-				"the space has %u parameters; Sobol's sequence is known here for "
-				"%u",
+				"the space has %u parameters, but this Sobol sequence supports at "
+				"most %u",
 				params, SOBOL_DIMENSIONS),
-			    "use = \"random\" takes any number of them");
+			    "use = \"random\" supports any number");
 		else if ((sobol->axes = calloc((size_t)params + 1, sizeof *sobol->axes)) == NULL)
 			status = espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}
@@ -228,7 +228,8 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, sobol) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "sobol"),
 	.version = "0.1",
-	.summary = "scrambled Sobol points: spread evenly, each trained to the end",
+	.summary =
+	    "scrambled Sobol sequence: evenly spread configurations, each trained to the end",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

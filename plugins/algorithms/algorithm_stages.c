@@ -11,14 +11,14 @@ enum { TRIALS, ITERATIONS, COLUMNS };
 
 static const struct espl_option columns[] = {
 	{ .name = "trials",
-	    .help =
-		"trials of the stage: the best of the stage before, and new ones if that had fewer",
+	    .help = "number of trials in the stage: the best of the previous stage, and new ones "
+		    "if it had fewer",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "1000000",
 	    .flags = ESPL_OPT_REQUIRED },
 	{ .name = "iterations",
-	    .help = "iterations that each of them trains in this stage",
+	    .help = "number of iterations per trial in this stage",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "1000000000000",
@@ -56,7 +56,7 @@ lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct e
 		const struct espl_value *cells = table->cells + (size_t)row * table->column_count;
 
 		if ((uint64_t)cells[ITERATIONS].as.i > INT64_MAX - done)
-			return blame_row(error, row, "the iterations add up to too many");
+			return blame_row(error, row, "the sum of the iterations is too large");
 		done += (uint64_t)cells[ITERATIONS].as.i;
 		status = espl_ladder_rung(ladder, (uint32_t)cells[TRIALS].as.i, done, error);
 	}
@@ -80,7 +80,7 @@ static const struct espl_algorithm_ops ops = {
 ESPL_PLUGIN(algorithm, stages) = {
 	ESPL_HEAD(ESPL_ALGORITHM, "stages"),
 	.version = "0.1",
-	.summary = "stages spelled out: so many trials, so many iterations, the best go on",
+	.summary = "explicit stages: the number of trials and iterations of each stage",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -17,8 +17,8 @@ static const struct espl_option options[] = {
 	SHARED_OPTION_TRIALS,
 	SHARED_OPTION_ITERATIONS,
 	{ .name = "startup",
-	    .help = "so many configurations before the model is asked, drawn uniformly; those of "
-		    "'first' and an earlier run's count",
+	    .help = "number of configurations drawn uniformly before the model is used, including "
+		    "those of 'first' and of an earlier run",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "10",
 	    .min = "0",

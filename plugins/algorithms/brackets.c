@@ -108,8 +108,8 @@ too_wide(struct espl_error *error)
 {
 	return espl_hint(error,
 	    espl_fail(error, ESPL_E_CONFIG,
-		"a bracket would begin with more than %u configurations", WIDEST),
-	    "raise 'iterations_min' or 'eta', or say with 'trials' how many there are to be");
+		"a bracket would start with more than %u configurations", WIDEST),
+	    "raise 'iterations_min' or 'eta', or set 'trials'");
 }
 
 static espl_status
@@ -217,7 +217,8 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 	b->space = host->service(host, ESPL_SPACE);
 	b->first = host->service(host, ESPL_FIRST);
 	if (b->space == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+		return espl_fail(error, ESPL_E_UNSUPPORTED,
+		    "this host does not provide the search space");
 	count = (size_t)b->space->param_count + 1;
 	b->unit = calloc(count, sizeof *b->unit);
 	b->values = calloc(count, sizeof *b->values);
@@ -230,7 +231,8 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 		return espl_hint(error,
 		    espl_fail(error, ESPL_E_CONFIG, "at most %u brackets can run side by side",
 			DECLARED_MAX),
-		    "order = \"overlap\" takes any number; or fewer 'trials' or 'passes'");
+		    "use order = \"overlap\", which supports any number, or lower 'trials' or "
+		    "'passes'");
 	if (status != ESPL_OK || b->total != UINT64_MAX)
 		return status;
 	return shared_has_end(host) ? ESPL_OK
@@ -308,7 +310,7 @@ brackets_spec(const struct brackets *b, struct espl_spec_sink *sink, struct espl
 	free(stage_list);
 	free(list);
 	free(bracket_list);
-	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was not taken");
+	return status == ESPL_OK ? status : espl_fail(error, status, "the spec was rejected");
 }
 
 /* ---- rungs ----------------------------------------------------------------------------------- */
@@ -556,7 +558,7 @@ tell_rungs(struct brackets *b)
 	shared_tell_rungs(b->host, &kind->rungs[0].until, sizeof kind->rungs[0], kind->rung_count,
 	    kind->rungs[0].until == b->setup.iterations_min
 		? ""
-		: "; iterations_min is less, rungs = \"anchored\" begins with it");
+		: "; use rungs = \"anchored\" to start at iterations_min");
 }
 
 espl_status
@@ -591,5 +593,5 @@ brackets_next(struct brackets *b, const struct espl_search_view *view,
 	}
 	return status == ESPL_OK
 	    ? status
-	    : espl_fail(error, status, "trial %llu was refused", (unsigned long long)b->made);
+	    : espl_fail(error, status, "trial %llu was rejected", (unsigned long long)b->made);
 }

@@ -33,17 +33,16 @@ enum {
 /* The options that such a search begins with. */
 /* clang-format off */
 #define BRACKETS_OPTIONS \
-	{ .name = "trials", .help = "how many configurations to try in all; 0: as many as the " \
-	  "passes take", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" }, \
-	{ .name = "passes", .help = "times through all brackets, unless 'trials' says when to " \
-	  "end; " \
-	  "0: until the deadline or the budget is reached", .type = ESPL_OPT_INT, \
+	{ .name = "trials", .help = "total number of configurations; 0: determined by " \
+	  "'passes'", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" }, \
+	{ .name = "passes", .help = "number of times through all brackets, unless 'trials' is " \
+	  "set; 0: until the deadline or the budget is reached", .type = ESPL_OPT_INT, \
 	  .fallback = "1", .min = "0", .max = "1000000000" }, \
-	SHARED_OPTIONS_CUTS(", at least; see 'rungs'", "3"), \
-	{ .name = "rungs", .help = "where rungs are: scaled: at iterations_max / eta^k (the " \
-	  "paper), so the " \
-	  "first may be later than iterations_min; anchored: at iterations_min * eta^k and at " \
-	  "iterations_max, as those of asha and sha", .type = ESPL_OPT_CHOICE, \
+	SHARED_OPTIONS_CUTS("; see 'rungs'", "3"), \
+	{ .name = "rungs", .help = "position of the rungs; scaled: at iterations_max / eta^k " \
+	  "(the paper), so the first may be later than iterations_min; anchored: at " \
+	  "iterations_min * eta^k and at iterations_max, as in asha and sha", \
+	  .type = ESPL_OPT_CHOICE, \
 	  .choices = "scaled|anchored", .fallback = "scaled" }
 /* clang-format on */
 enum {

@@ -53,7 +53,8 @@ kde_init(struct kde *kde, const struct espl_host *host, const struct kde_setup *
 	kde->setup = *setup;
 	kde->space = host->service(host, ESPL_SPACE);
 	if (kde->space == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+		return espl_fail(error, ESPL_E_UNSUPPORTED,
+		    "this host does not provide the search space");
 	/* The history costs memory for every report: only where something is to be learned from it.
 	 */
 	if (experiment != NULL && (experiment->flags & ESPL_EXPERIMENT_EARLIER) != 0)
@@ -238,7 +239,8 @@ observe(struct kde *kde, uint64_t budget, uint64_t key, double loss, const doubl
 		return ESPL_OK;
 	status = kde->space->to_unit(kde->space, values, kde->unit);
 	if (status != ESPL_OK)
-		return espl_fail(error, status, "a configuration that is none of this space's");
+		return espl_fail(error, status,
+		    "an observed configuration does not belong to this space");
 	b = budget_of(kde, budget);
 	if (b == NULL || !make_room(kde, b))
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory for %u observations",
@@ -279,17 +281,17 @@ tell_earlier(const struct kde *kde, uint64_t others, const uint64_t *budgets, ui
 	}
 	if (kde->learned == 0)
 		espl_logf(kde->host, ESPL_WARN,
-		    "the model learns nothing from the earlier run: none of its %llu observations "
-		    "is of the iterations at which this search compares trials (%llu to %llu)",
+		    "the model cannot use the earlier run: none of its %llu observations is at an "
+		    "iteration at which this search compares trials (%llu to %llu)",
 		    (unsigned long long)others, (unsigned long long)least,
 		    (unsigned long long)most);
 	else
 		espl_logf(kde->host, ESPL_INFO,
-		    "the model begins with %llu observation%s of an earlier run%s",
+		    "the model starts with %llu observation%s of an earlier run%s",
 		    (unsigned long long)kde->learned, kde->learned == 1 ? "" : "s",
-		    others > 0
-			? "; the others are of iterations at which this search compares no trials"
-			: "");
+		    others > 0 ? "; the others are at iterations at which this search does not "
+				 "compare trials"
+			       : "");
 }
 
 espl_status

@@ -16,28 +16,32 @@
 /* The options of a plugin with this model, after its own; defaults of some of them. */
 /* clang-format off */
 #define KDE_OPTIONS(random_, least_, candidates_) \
-	{ .name = "random_fraction", .help = "so many of the configurations are drawn uniformly, " \
-	  "whatever the model says", .type = ESPL_OPT_REAL, .fallback = (random_), .min = "0", \
+	{ .name = "random_fraction", .help = "fraction of configurations drawn uniformly " \
+	  "instead of from the model", .type = ESPL_OPT_REAL, .fallback = (random_), .min = "0", \
 	  .max = "1" }, \
 	{ .name = "top_percent", \
-	  .help = "the best so many percent of the observations count as good", \
+	  .help = "percentage of the observations that count as good", \
 	  .type = ESPL_OPT_INT, .fallback = "15", .min = "1", .max = "99" }, \
 	{ .name = "min_points", \
-	  .help = "observations at one budget before it has a model, and good " \
-	  "ones in it, at least; never less than parameters + 1, which 0 means", \
+	  .help = "minimum number of observations at one budget before a model " \
+	  "is built, and of good ones in it; at least the number of parameters + 1, " \
+	  "which 0 means", \
 	  .type = ESPL_OPT_INT, \
 	  .fallback = (least_), .min = "0", .max = "1000000" }, \
 	{ .name = "candidates", \
-	  .help = "points drawn from the good ones' density, of which the best " \
-	  "becomes a configuration", .type = ESPL_OPT_INT, .fallback = (candidates_), .min = "1", \
+	  .help = "number of points drawn from the density of good " \
+	  "configurations; the best one is used", \
+	  .type = ESPL_OPT_INT, .fallback = (candidates_), .min = "1", \
 	  .max = "100000" }, \
 	{ .name = "bandwidth_factor", \
-	  .help = "candidates are drawn from so many times wider kernels", \
+	  .help = "factor by which the kernels are widened to draw candidates", \
 	  .type = ESPL_OPT_REAL, .fallback = "3", .min = "0.01", .max = "1000" }, \
-	{ .name = "bandwidth_min", .help = "least bandwidth, as part of a parameter's range", \
+	{ .name = "bandwidth_min", .help = "minimum bandwidth as a fraction of a parameter's " \
+	  "range", \
 	  .type = ESPL_OPT_REAL, .fallback = "0.001", .min = "1e-6", .max = "0.5" }, \
-	{ .name = "points", .help = "most observations in a density, of more an even sample over " \
-	  "their ranks: bounds the time of a suggestion", .type = ESPL_OPT_INT, .fallback = "512", \
+	{ .name = "points", .help = "maximum number of observations in a density (of more, an " \
+	  "even sample over their ranks); bounds the time of a suggestion", \
+	  .type = ESPL_OPT_INT, .fallback = "512", \
 	  .min = "16", .max = "100000" }
 /* clang-format on */
 enum {

@@ -60,5 +60,5 @@ pbt_explore_near(const struct pbt_explore *how, const struct espl_host *host,
 		values[missing] = drawn(host, space, missing);
 	return status == ESPL_OK
 	    ? status
-	    : espl_fail(error, ESPL_E_BUG, "the space refused a configuration near another one");
+	    : espl_fail(error, ESPL_E_BUG, "the space rejected a perturbed configuration");
 }

@@ -99,7 +99,7 @@ pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct espl_search_s
 		char text[160];
 
 		(void)snprintf(text, sizeof text,
-		    "takes the weights of trial %" PRIu64 " in the place of trial %" PRIu64,
+		    "copies the weights of trial %" PRIu64 " and replaces trial %" PRIu64,
 		    from->trial, before);
 		pbt->host->note(pbt->host, ESPL_ABOUT_TRIAL, trial, text);
 	}

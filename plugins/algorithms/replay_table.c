@@ -62,11 +62,11 @@ next_cell(struct reading *r)
 			continue;
 		}
 		if (c == '\0' || used + 1 == sizeof r->cell)
-			return wrong(r, "a cell that is too long, or no text");
+			return wrong(r, "the cell is too long or not text");
 		r->cell[used++] = c;
 	}
 	if (quoted)
-		return wrong(r, "a quote is never closed");
+		return wrong(r, "unterminated quote");
 	r->cell[used] = '\0';
 	r->last = r->at >= r->end || *r->at == '\n';
 	r->at += r->at < r->end;
@@ -154,7 +154,7 @@ value_cell(struct reading *r, const struct espl_param *p, double *value)
 	if (!isnan(*value))
 		return ESPL_OK;
 	(void)snprintf(text, sizeof text, "'%.60s' is %s", r->cell,
-	    p->label_count == 0 ? "no number" : "none of the parameter's values");
+	    p->label_count == 0 ? "not a number" : "not a value of the parameter");
 	return wrong(r, text);
 }
 
@@ -178,7 +178,7 @@ check_columns(struct reading *r, const struct espl_space *space, const struct co
 			;
 		if (k < count)
 			continue;
-		(void)snprintf(text, sizeof text, "no column for the parameter '%.60s'",
+		(void)snprintf(text, sizeof text, "there is no column for parameter '%.60s'",
 		    space->params[i]->name);
 		return wrong(r, text);
 	}
@@ -211,10 +211,10 @@ head(struct reading *r, const struct espl_space *space, struct column *columns, 
 		r->column = &columns[*count];
 		for (uint32_t k = 2; i != ESPL_ANY && k < *count; k++)
 			if (columns[k].param == i)
-				return wrong(r, "it is there twice");
+				return wrong(r, "the column is repeated");
 		r->column = NULL;
 	}
-	return *count < 2 ? wrong(r, "it must begin with the columns 'from' and 'until'")
+	return *count < 2 ? wrong(r, "the first columns must be 'from' and 'until'")
 			  : check_columns(r, space, columns, *count);
 }
 
@@ -231,7 +231,7 @@ constant_cell(struct reading *r, struct column *column, int first)
 		column->hash = hash;
 	return hash == column->hash
 	    ? ESPL_OK
-	    : wrong(r, "it changes, and is no parameter of the search space");
+	    : wrong(r, "its value changes, but it is not a parameter of the search space");
 }
 
 /* A valid configuration stays what it is; the space rounds others. */
@@ -250,19 +250,20 @@ check_row(struct reading *r, const struct espl_space *space, const struct column
 			continue;
 		r->column = &columns[k];
 		if (status != ESPL_OK && i == missing)
-			return wrong(r, "the cell is empty, but the parameter is on in this row");
+			return wrong(r,
+			    "the cell is empty, but the parameter is active in this row");
 		if (status == ESPL_OK && isnan(copy[i]) && !isnan(values[i]))
 			return wrong(r,
-			    "the cell must be empty: the others switch the parameter off");
+			    "the cell must be empty, because other parameters make this one "
+			    "inactive");
 		if (status == ESPL_OK && !isnan(copy[i]) &&
 		    !(fabs(copy[i] - values[i]) <= 1e-9 * fabs(values[i])))
 			return wrong(r,
-			    "the value is outside of the parameter's bounds, or none of its "
-			    "levels");
+			    "the value is out of the parameter's bounds or not one of its levels");
 	}
 	r->column = NULL;
 	if (status != ESPL_OK)
-		return wrong(r, "the parameters are no configuration of the search space");
+		return wrong(r, "the parameters are not a configuration of the search space");
 	memcpy(values, copy, space->param_count * sizeof *copy);
 	return ESPL_OK;
 }
@@ -279,7 +280,7 @@ cells(struct reading *r, struct replay_table *table, const struct espl_space *sp
 		r->column = column < count ? &columns[column] : NULL;
 		status = next_cell(r);
 		if (status == ESPL_OK && column >= count)
-			status = wrong(r, "it has more cells than the first line");
+			status = wrong(r, "the line has more cells than the first line");
 		if (status == ESPL_OK)
 			status = column < 2 ? count_cell(r, &bounds[column])
 			    : columns[column].param == ESPL_ANY
@@ -289,7 +290,7 @@ cells(struct reading *r, struct replay_table *table, const struct espl_space *sp
 	}
 	r->column = NULL;
 	return status == ESPL_OK && column != count
-	    ? wrong(r, "it has fewer cells than the first line")
+	    ? wrong(r, "the line has fewer cells than the first line")
 	    : status;
 }
 
@@ -349,7 +350,7 @@ replay_read(struct replay_table *table, const char *name, const char *text, uint
 		status = row(&r, table, space, columns, count, copy);
 	}
 	if (status == ESPL_OK && table->rows == 0)
-		status = wrong(&r, "there is nothing to replay");
+		status = wrong(&r, "the schedule is empty");
 	free(columns);
 	free(copy);
 	return status;

@@ -159,7 +159,7 @@ make_room(struct rungs_rung *rung, struct espl_error *error)
 	uint64_t room = (uint64_t)rung->count + rung->count / 2 + 8;
 
 	if (rung->count >= UINT32_MAX / 4)
-		return espl_fail(error, ESPL_E_LIMIT, "a rung holds %u results at most",
+		return espl_fail(error, ESPL_E_LIMIT, "a rung holds at most %u results",
 		    UINT32_MAX / 4);
 	if (rung->count == rung->room) {
 		results = realloc(rung->results, (size_t)room * sizeof *results);

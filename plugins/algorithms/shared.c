@@ -16,8 +16,8 @@ shared_has_end(const struct espl_host *host)
 espl_status
 shared_endless(struct espl_error *error, uint32_t option, const char *give)
 {
-	return espl_hint(error, espl_blame(error, option, "the search would never end"),
-	    "give %s, or the experiment a deadline or a budget", give);
+	return espl_hint(error, espl_blame(error, option, "the search has no end"),
+	    "set %s, or give the experiment a deadline or a budget", give);
 }
 
 espl_status
@@ -31,7 +31,7 @@ shared_check_range(uint64_t least, uint64_t most, uint32_t option, struct espl_e
 	    "'iterations_min' = %llu is greater than 'iterations_max' = %llu",
 	    (unsigned long long)least, (unsigned long long)most);
 	return espl_hint(error, espl_blame(error, option, text),
-	    "the first cut is after iterations_min, those that survive all train iterations_max");
+	    "the first rung is at iterations_min, the last at iterations_max");
 }
 
 void
@@ -69,7 +69,8 @@ shared_init(struct shared *s, const struct espl_host *host, uint64_t trials, uin
 	s->trials = trials;
 	s->group = ESPL_NONE;
 	if (s->space == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space");
+		return espl_fail(error, ESPL_E_UNSUPPORTED,
+		    "this host does not provide the search space");
 	if (trials == 0 && !shared_has_end(host))
 		return shared_endless(error, option, "'trials'");
 	count = (size_t)s->space->param_count + 1;
@@ -161,5 +162,5 @@ shared_fill(struct shared *s, uint64_t want, int declared, shared_add *add, void
 	}
 	return status == ESPL_OK
 	    ? status
-	    : espl_fail(error, status, "trial %llu was refused", (unsigned long long)s->added);
+	    : espl_fail(error, status, "trial %llu was rejected", (unsigned long long)s->added);
 }

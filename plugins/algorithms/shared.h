@@ -10,24 +10,24 @@
 
 /* clang-format off */
 #define SHARED_OPTION_TRIALS \
-	{ .name = "trials", .help = "how many configurations to try; 0: as many as the deadline " \
+	{ .name = "trials", .help = "number of configurations; 0: as many as the deadline " \
 	  "or the budget allows", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", \
 	  .max = "1000000" }
 /* clang-format on */
 /* clang-format off */
 #define SHARED_OPTION_ITERATIONS \
-	{ .name = "iterations_max", .help = "iterations that each of them trains", \
+	{ .name = "iterations_max", .help = "number of iterations per configuration", \
 	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" }
 /* clang-format on */
 /* Of searches that cut: iterations_min (about_: more words on it), iterations_max, eta. */
 /* clang-format off */
 #define SHARED_OPTIONS_CUTS(about_, eta_) \
-	{ .name = "iterations_min", .help = "iterations before the first cut" about_, \
+	{ .name = "iterations_min", .help = "number of iterations before the first rung" about_, \
 	  .type = ESPL_OPT_INT, .fallback = "1", .min = "1", .max = "1000000000000" }, \
-	{ .name = "iterations_max", .help = "iterations of those that survive every cut", \
+	{ .name = "iterations_max", .help = "number of iterations of trials promoted to the top", \
 	  .type = ESPL_OPT_INT, .min = "1", .max = "1000000000000", \
 	  .flags = ESPL_OPT_REQUIRED }, \
-	{ .name = "eta", .help = "at each cut one in eta goes on", .type = ESPL_OPT_INT, \
+	{ .name = "eta", .help = "at each rung the best 1/eta are promoted", .type = ESPL_OPT_INT, \
 	  .fallback = (eta_), .min = "2", .max = "1000000" }
 /* clang-format on */
 

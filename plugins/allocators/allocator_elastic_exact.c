@@ -15,9 +15,9 @@ static const struct espl_option options[] = {
 	    .fallback = "any",
 	    .choices = "any|fair" },
 	{ .name = "effort",
-	    .help = "steps of work for a plan (100 million: less than 2 s), and 20 times fewer for "
-		    "a re-plan of a live run; where they run out, the plan says how far it may be "
-		    "from the best",
+	    .help = "maximum number of search steps per plan (100 million take less than 2 s), and "
+		    "1/20 of that for re-planning a live run; at the limit, the plan reports its "
+		    "distance from the optimum",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "100000000",
 	    .min = "1000",
@@ -82,7 +82,7 @@ static const struct espl_allocator_ops ops = {
 ESPL_PLUGIN(allocator, elastic_exact) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "elastic-exact"),
 	.version = "0.1",
-	.summary = "the cheapest plan within deadline and budget, proven",
+	.summary = "cheapest plan within deadline and budget, proven optimal",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

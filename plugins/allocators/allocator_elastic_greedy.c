@@ -9,13 +9,14 @@ enum { REPAIRED, LITERAL };
 static const struct espl_option options[] = {
 	PLANNER_OPTIONS,
 	{ .name = "variant",
-	    .help = "repaired: steps that free nodes, nothing too slow, small changes at the end; "
-		    "literal: Algorithm 2 as printed",
+	    .help = "repaired: steps release whole nodes, no stage gets too slow, and small "
+		    "changes refine the result; literal: Algorithm 2 as printed",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = "repaired",
 	    .choices = "repaired|literal" },
 	{ .name = "starts",
-	    .help = "begins with the best static size, twice it, ...; absent: 3, literal 1",
+	    .help = "number of starting points: the best static size, twice that, ...; absent: 3, "
+		    "for literal 1",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "64" },
@@ -82,7 +83,7 @@ static const struct espl_allocator_ops ops = {
 ESPL_PLUGIN(allocator, elastic_greedy) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "elastic-greedy"),
 	.version = "0.1",
-	.summary = "RubberBand's greedy planner: fewer GPUs where they save the most",
+	.summary = "RubberBand's greedy planner: remove GPUs where that saves the most",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -17,23 +17,23 @@ enum { STAGE, ALWAYS };
 
 static const struct espl_option options[] = {
 	{ .name = "gpus",
-	    .help = "most GPUs to hold; 0: all that the cloud sells and the trials can use",
+	    .help = "maximum number of GPUs; 0: as many as the cloud offers and the trials can use",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1000000" },
 	{ .name = "offer",
-	    .help = "name of the cloud's offer to lease; absent: the first",
+	    .help = "name of the cloud offer to lease; absent: the first",
 	    .type = ESPL_OPT_STRING },
 	{ .name = "resize",
-	    .help = "stage: running trials shrink only for waiting ones and grow only into idle "
-		    "GPUs; always: shares are made equal at every change",
+	    .help = "stage: shrink running trials only for waiting ones, and grow them only into "
+		    "idle GPUs; always: make shares equal at every change",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "stage|always",
 	    .fallback = "stage" },
 	{ .name = "packing",
-	    .help = "at most this many trials on one GPU while there are more trials than GPUs and "
-		    "the profile says that it helps; 1: never",
+	    .help = "maximum number of trials per GPU, used while there are more trials than GPUs "
+		    "and the profile predicts a gain; 1: no sharing",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
@@ -404,7 +404,7 @@ static const struct espl_allocator_ops ops = {
 ESPL_PLUGIN(allocator, fair) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "fair"),
 	.version = "0.1",
-	.summary = "equal shares of the GPUs, kept equal as trials come and go",
+	.summary = "equal shares of the GPUs, rebalanced as trials start and end",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -14,45 +14,45 @@ enum { GPUS, OFFER, MODE, RESIZE, PROBE, BENEFIT, GAIN, DEGREE };
 
 static const struct espl_option options[] = {
 	{ .name = "gpus",
-	    .help = "most GPUs to hold; 0: all that the cloud sells and the trials can use",
+	    .help = "maximum number of GPUs; 0: as many as the cloud offers and the trials can use",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1000000" },
 	{ .name = "offer",
-	    .help = "name of the cloud's offer to lease; absent: the first",
+	    .help = "name of the cloud offer to lease; absent: the first",
 	    .type = ESPL_OPT_STRING },
 	{ .name = "mode",
-	    .help = "improved: all trials of a group are to end together; paper: StaticFluid and "
+	    .help = "improved: let all trials of a group end together; paper: StaticFluid and "
 		    "DynamicFluid as published",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "improved|paper",
 	    .fallback = "improved" },
 	{ .name = "resize",
-	    .help = "trials that run get other shares when GPUs come free; false: each keeps what "
-		    "it began with",
+	    .help = "change the shares of running trials when GPUs become free; false: keep the "
+		    "initial shares",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true" },
 	{ .name = "probe",
-	    .help = "where the profile has no table, find out with one trial at a time whether "
-		    "sharing and scaling pay",
+	    .help = "if the profile has no table, test with one trial at a time whether sharing "
+		    "and scaling help",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true" },
 	{ .name = "benefit",
-	    .help = "one trial more on a GPU must save more than this part of its GPU time",
+	    .help = "minimum fraction of its GPU time that sharing with one more trial must save",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.1",
 	    .min = "0",
 	    .max = "1" },
 	{ .name = "gain",
-	    .help = "one GPU more must take more than this part off a trial's time",
+	    .help = "minimum fraction of a trial's time that one more GPU must save",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1" },
 	{ .name = "degree",
-	    .help =
-		"most GPUs of a trial: by the measured table, or by the paper's d < 1 / (beta - 1)",
+	    .help = "limit of the GPUs per trial: from the measured table, or the paper's d < 1 / "
+		    "(beta - 1)",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "table|paper",
 	    .fallback = "table" },
@@ -362,8 +362,8 @@ static const struct espl_allocator_ops ops = {
 ESPL_PLUGIN(allocator, fluid) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "fluid"),
 	.version = "0.1",
-	.summary = "trials share GPUs or spread over several, so that a group ends as early as it "
-		   "can (Fluid)",
+	.summary = "share GPUs or spread over several so that a group of trials ends as early as "
+		   "possible (Fluid)",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

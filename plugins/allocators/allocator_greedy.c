@@ -14,27 +14,28 @@ enum { GPUS, OFFER, PERIOD, HALVINGS, EVENTS };
 
 static const struct espl_option options[] = {
 	{ .name = "gpus",
-	    .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
+	    .help = "maximum number of GPUs; 0: as many as the cloud offers and the jobs can use",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1000000" },
 	{ .name = "offer",
-	    .help = "name of the cloud's offer to lease; absent: the first",
+	    .help = "name of the cloud offer to lease; absent: the first",
 	    .type = ESPL_OPT_STRING },
 	{ .name = "period",
-	    .help = "time between decisions",
+	    .help = "time between two decisions",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "5m",
 	    .min = "1s",
 	    .max = "7d" },
 	{ .name = "halvings",
-	    .help = "for those that wait in a decision: all that it takes, or one",
+	    .help = "how many running jobs to shrink for waiting ones per decision: as many as "
+		    "needed, or one",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "all|one",
 	    .fallback = "all" },
 	{ .name = "events",
-	    .help = "decide again whenever a job arrives or leaves, or nodes do",
+	    .help = "also decide whenever a job or node arrives or leaves",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "false" },
 };
@@ -344,7 +345,8 @@ static const struct espl_allocator_ops ops = {
 ESPL_PLUGIN(allocator, greedy) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "greedy"),
 	.version = "0.1",
-	.summary = "all GPUs at all times: newcomers double, the longest-running halve (ModelArts)",
+	.summary =
+	    "keep all GPUs busy: double new jobs, halve the longest-running ones (ModelArts)",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

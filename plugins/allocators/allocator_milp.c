@@ -46,146 +46,144 @@ enum { EXACT, CBC, MARGINAL, EQUAL };
 
 static const struct espl_option options[] = {
 	{ .name = "gpus",
-	    .help = "most GPUs to hold; 0: all that the cloud sells and the jobs can use",
+	    .help = "maximum number of GPUs; 0: as many as the cloud offers and the jobs can use",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1000000" },
 	{ .name = "offer",
-	    .help = "name of the cloud's offer to lease; absent: the first",
+	    .help = "name of the cloud offer to lease; absent: the first",
 	    .type = ESPL_OPT_STRING },
 	{ .name = "engine",
-	    .help = "exact: the best plan, proven; cbc: by the solver CBC in a child process; "
-		    "marginal: the heuristic; equal: none, but equal shares",
+	    .help = "exact: the optimal plan, proven; cbc: the solver CBC in a child process; "
+		    "marginal: the heuristic; equal: equal shares without a plan",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "exact|cbc|marginal|equal",
 	    .fallback = "exact" },
 	{ .name = "policy",
-	    .help = "paper: as published; improved: with the parts below, as far as they are not "
-		    "set otherwise",
+	    .help = "paper: as published; improved: with the defaults marked below",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "improved|paper",
 	    .fallback = "improved" },
 	{ .name = "period",
-	    .help = "time between decisions",
+	    .help = "time between two decisions",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "5m",
 	    .min = "1s",
 	    .max = "7d" },
 	{ .name = "steps",
-	    .help = "of the horizon",
+	    .help = "number of steps in the horizon",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "5",
 	    .min = "1",
 	    .max = "8" },
 	{ .name = "events",
-	    .help = "decide again whenever a job arrives or leaves, or nodes do; improved: true, "
-		    "paper: false",
+	    .help = "also decide whenever a job or node arrives or leaves; improved: true, paper: "
+		    "false",
 	    .type = ESPL_OPT_BOOL },
 	{ .name = "keep",
-	    .help = "let a job have the width it has where the objective hardly changes; improved: "
+	    .help = "keep the current width of a job if the objective hardly changes; improved: "
 		    "true, paper: false",
 	    .type = ESPL_OPT_BOOL },
 	{ .name = "fill",
-	    .help = "give idle GPUs to those who gain most by them; improved: true, paper: false",
+	    .help = "give idle GPUs to the jobs that gain most; improved: true, paper: false",
 	    .type = ESPL_OPT_BOOL },
 	{ .name = "floor",
-	    .help = "the work left of a job that runs is never taken for less than this part of "
-		    "its estimate; improved: 0.1, paper: 0",
+	    .help = "lower bound of a running job's remaining work, as a fraction of its estimate; "
+		    "improved: 0.1, paper: 0",
 	    .type = ESPL_OPT_REAL,
 	    .min = "0",
 	    .max = "1" },
 	{ .name = "beta",
-	    .help = "progress is served work over demand to this power; improved: 0.5, paper: 1",
+	    .help =
+		"exponent of demand in progress = served work / demand^x; improved: 0.5, paper: 1",
 	    .type = ESPL_OPT_REAL,
 	    .min = "0",
 	    .max = "1" },
 	{ .name = "delay",
-	    .help = "count the pause of a change of width in the first step; improved: true, "
-		    "paper: false",
+	    .help = "include the pause of a resize in the first step; improved: true, paper: false",
 	    .type = ESPL_OPT_BOOL },
 	{ .name = "slowdown",
-	    .help = "jobs that take more than this many times as long as they would alone weigh "
-		    "more by as much; 0: never; improved: 10, paper: 0",
+	    .help = "raise the weight of jobs slowed down by more than this factor in proportion "
+		    "to the slowdown; 0: never; improved: 10, paper: 0",
 	    .type = ESPL_OPT_REAL,
 	    .min = "0",
 	    .max = "1e9" },
 	{ .name = "poor",
-	    .help = "equal shares where more than this part of the jobs has no estimate or "
-		    "outlived it; 0: never; improved: 0.3, paper: 0",
+	    .help = "use equal shares if more than this fraction of the jobs has no estimate or "
+		    "has exceeded it; 0: never; improved: 0.3, paper: 0",
 	    .type = ESPL_OPT_REAL,
 	    .min = "0",
 	    .max = "1" },
 	{ .name = "doubling",
-	    .help = "part of its speed that a GPU keeps when a job's GPUs are doubled, where no "
-		    "profile tells",
+	    .help = "scaling efficiency each time a job's GPUs are doubled, if there is no profile",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.8",
 	    .min = "0.51",
 	    .max = "1" },
 	{ .name = "effort",
-	    .help = "steps of work that the exact engine may take for a decision (a million: less "
-		    "than 0.1 s), and nodes that cbc may branch on; where they run out, the answer "
-		    "says how far it may be from the best",
+	    .help = "maximum number of steps of the exact engine per decision (a million take less "
+		    "than 0.1 s), and of branching nodes of cbc; at the limit, the answer reports "
+		    "its distance from the optimum",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1000000",
 	    .min = "1",
 	    .max = "1000000000" },
 	{ .name = "gap",
-	    .help = "a plan that may be short of the best by this part is good enough",
+	    .help = "relative optimality gap at which the search stops",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1" },
 	{ .name = "limit",
-	    .help = "time for cbc; then the heuristic's plan is taken",
+	    .help = "time limit of cbc; after it, the plan of the heuristic is used",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "2s",
 	    .min = "1ms",
 	    .max = "1h" },
 	{ .name = "assumed",
-	    .help = "time that cbc is taken to need in a simulation",
+	    .help = "time that cbc takes in a simulation",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "400ms",
 	    .min = "0s",
 	    .max = "1h" },
 	{ .name = "formulation",
-	    .help = "for cbc: one binary for each width, or the paper's",
+	    .help = "formulation for cbc: one binary variable per width, or that of the paper",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "binaries|paper",
 	    .fallback = "binaries" },
 	{ .name = "big_m",
-	    .help = "M of the paper's formulation; where the widths need more, that counts",
+	    .help = "M of the paper's formulation; raised if the widths need more",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1e9" },
 	{ .name = "weights",
-	    .help = "rank: a job's progress counts for as many as wait for it; size: for its part "
-		    "of the job's demand; improved: rank, paper: size",
+	    .help = "weight of a job's progress; rank: the number of jobs that wait for it; size: "
+		    "its share of the demand; improved: rank, paper: size",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "rank|size" },
 	{ .name = "level",
-	    .help = "raises all weights by rank, towards equal shares",
+	    .help = "constant added to all weights by rank, for more equal shares",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.4",
 	    .min = "0",
 	    .max = "1e6" },
 	{ .name = "tail",
-	    .help = "least weight by rank of the job that needs longest; others in proportion to "
-		    "the square of what they need",
+	    .help = "minimum weight by rank of the job with the most remaining time; for other "
+		    "jobs in proportion to its square",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.72",
 	    .min = "0",
 	    .max = "1e6" },
 	{ .name = "step",
-	    .help = "length of a step of the horizon; improved: 1m, paper: the period",
+	    .help = "length of a step in the horizon; improved: 1m, paper: the period",
 	    .type = ESPL_OPT_SPAN,
 	    .min = "1s",
 	    .max = "7d" },
 	{ .name = "preempt",
-	    .help = "with more jobs than fit, those with least work left run, and others are "
-		    "preempted for them; improved: true, paper: false",
+	    .help = "if not all jobs fit, run those with the least remaining work and preempt the "
+		    "others; improved: true, paper: false",
 	    .type = ESPL_OPT_BOOL },
 };
 
@@ -244,7 +242,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 			(void)snprintf(error->hint, sizeof error->hint, "%s",
 			    "use engine = \"exact\", or install the solver (Debian: "
 			    "coinor-libcbc-dev) and run configure again");
-		return espl_blame(error, ENGINE, "this espalier was built without the solver CBC");
+		return espl_blame(error, ENGINE, "espalier was built without the solver CBC");
 	}
 	milp = calloc(1, sizeof *milp);
 	if (milp == NULL)
@@ -356,7 +354,7 @@ apply(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_s
 		return status;
 	if (milp->host->verbose && c->dropped_count > 0)
 		milp->host->note(milp->host, ESPL_ABOUT_RUN, 0,
-		    "there are too few GPUs for all: some that run are preempted");
+		    "there are too few GPUs for all jobs; preempting some running ones");
 	(void)sink->objective(sink, plan->value, isinf(plan->bound) ? NAN : plan->bound,
 	    word != NULL ? word : words[plan->status]);
 	return ESPL_OK;
@@ -393,8 +391,8 @@ static void
 tell_failure(struct milp *milp, const char *why)
 {
 	if (milp->failures++ < 5)
-		espl_logf(milp->host, ESPL_WARN, "%s: the heuristic's plan is taken%s", why,
-		    milp->failures == 5 ? "; this is not said again" : "");
+		espl_logf(milp->host, ESPL_WARN, "%s; using the plan of the heuristic%s", why,
+		    milp->failures == 5 ? "; this is logged only once" : "");
 }
 
 /* The case of now and the heuristic's plan for it, bounded. */
@@ -557,7 +555,8 @@ extension(void *self, const char *id)
 ESPL_PLUGIN(allocator, milp) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "milp"),
 	.version = "0.1",
-	.summary = "the most progress of all jobs over a horizon, by a proven plan (Hu et al.)",
+	.summary =
+	    "maximize the progress of all jobs over a horizon, with a proven plan (Hu et al.)",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

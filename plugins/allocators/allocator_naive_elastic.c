@@ -106,7 +106,7 @@ static const struct espl_allocator_ops ops = {
 ESPL_PLUGIN(allocator, naive_elastic) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "naive-elastic"),
 	.version = "0.1",
-	.summary = "the same GPUs for each trial in all stages, all at once",
+	.summary = "the same number of GPUs per trial in all stages, all trials in parallel",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -14,18 +14,18 @@ enum { GPUS, OFFER, MOST };
 
 static const struct espl_option options[] = {
 	{ .name = "gpus",
-	    .help = "GPUs of the cluster; 0: the cheapest size that meets deadline and budget, or "
-		    "what the widest stage can use",
+	    .help = "number of GPUs of the cluster; 0: the cheapest size that meets deadline and "
+		    "budget, or as many as the widest stage can use",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "1000000" },
 	{ .name = "offer",
-	    .help = "name of the cloud's offer to lease; absent: the best, or the first where "
-		    "nothing can be predicted",
+	    .help = "name of the cloud offer to lease; absent: the best, or the first if nothing "
+		    "can be predicted",
 	    .type = ESPL_OPT_STRING },
 	{ .name = "gpus_max",
-	    .help = "most GPUs that the cheapest size may have; 0: no limit but the cloud's",
+	    .help = "maximum number of GPUs of the cheapest size; 0: the limit of the cloud",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
@@ -317,8 +317,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		target.nodes = nodes;
 		status = sink->target(sink, &target);
 		if (status != ESPL_OK)
-			return espl_fail(error, status, "%u nodes of '%s' were refused", nodes,
-			    offer->name);
+			return espl_fail(error, status,
+			    "the request for %u nodes of '%s' was rejected", nodes, offer->name);
 	}
 	if (fixed->roster.fresh < fixed->roster.count) {
 		give_shares(fixed, view, total, nodes);
@@ -512,11 +512,12 @@ keeps_limits(const struct fixed *fixed, struct search *search, struct espl_plan_
 		return status;
 	(void)sink->least(sink, taken_s(search, &result), taken_usd(search, &result));
 	status = espl_fail(error, ESPL_E_INFEASIBLE,
-	    "with %u GPUs the search takes %.6g s and $%.6g: more than the deadline or the budget",
+	    "with %u GPUs the search takes %.6g s and costs $%.6g, which exceeds the deadline or "
+	    "the budget",
 	    search->best, taken_s(search, &result), taken_usd(search, &result));
 	if (error != NULL)
 		(void)snprintf(error->hint, sizeof error->hint,
-		    "without 'gpus' the cheapest size that is enough is chosen");
+		    "remove 'gpus' to use the cheapest sufficient size");
 	return status;
 }
 
@@ -525,23 +526,23 @@ explain(const struct espl_experiment *e, const struct search *search, struct esp
 {
 	if (!isfinite(search->least_s))
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no cluster of one size has room for a trial of each stage");
+		    "no fixed cluster size has room for a trial of each stage");
 	if (e->budget == INT64_MAX)
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no cluster of one size is done in time: the least possible is %.6g s",
+		    "no fixed cluster size meets the deadline; the fastest takes %.6g s",
 		    search->least_s);
 	if (e->deadline == ESPL_NEVER)
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no cluster of one size keeps the budget: the least possible is $%.6g",
+		    "no fixed cluster size meets the budget; the cheapest costs $%.6g",
 		    search->least_usd);
 	if (isfinite(search->in_time_usd))
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no cluster of one size that is done in time keeps the budget: the least "
-		    "possible is $%.6g",
+		    "no fixed cluster size that meets the deadline meets the budget; the cheapest "
+		    "costs $%.6g",
 		    search->in_time_usd);
 	return espl_fail(error, ESPL_E_INFEASIBLE,
-	    "no cluster of one size keeps the deadline and the budget: the least are %.6g s and "
-	    "$%.6g",
+	    "no fixed cluster size meets the deadline and the budget; the fastest takes %.6g s, "
+	    "the cheapest costs $%.6g",
 	    search->least_s, search->least_usd);
 }
 
@@ -566,7 +567,7 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
 		return status;
 	if (number == ESPL_ANY) {
 		(void)sink->least(sink, NAN, NAN);
-		return espl_fail(error, ESPL_E_INFEASIBLE, "the cloud sells nothing that has GPUs");
+		return espl_fail(error, ESPL_E_INFEASIBLE, "the cloud has no offer with GPUs");
 	}
 	search.model = fixed->host->service(fixed->host, ESPL_MODEL);
 	search.soonest = e->deadline == ESPL_NEVER && e->budget != INT64_MAX;
@@ -604,7 +605,7 @@ static const struct espl_allocator_ops ops = {
 ESPL_PLUGIN(allocator, static) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "static"),
 	.version = "0.1",
-	.summary = "one cluster size for the whole run, divided evenly stage by stage",
+	.summary = "a fixed cluster size for the whole run, divided evenly in each stage",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -73,8 +73,8 @@ tell_outcome(const struct fluid *fluid, const struct runner *r, espl_time now)
 
 	if (!fluid->host->verbose || !(foretold > 0))
 		return;
-	(void)snprintf(text, sizeof text, "was to take %.3g s more, took %.3g s (%+.1f %%)",
-	    foretold, took, (took / foretold - 1) * 100);
+	(void)snprintf(text, sizeof text, "predicted %.3g s more, took %.3g s (%+.1f %%)", foretold,
+	    took, (took / foretold - 1) * 100);
 	fluid->host->note(fluid->host, ESPL_ABOUT_ITEM, r->place.id, text);
 }
 

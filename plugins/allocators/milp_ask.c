@@ -83,7 +83,7 @@ allocator_milp_run(void *self, const void *input, uint64_t size, struct espl_byt
 	memset(&reply, 0, sizeof reply);
 	if (size < sizeof *head || head->steps == 0 || head->steps > MILP_STEPS ||
 	    size != sizeof *head + head->job_count * (sizeof *problem.jobs + head->steps))
-		return espl_fail(error, ESPL_E_BUG, "the problem is not whole");
+		return espl_fail(error, ESPL_E_BUG, "the problem is incomplete");
 	problem.total = head->total;
 	problem.steps = head->steps;
 	problem.job_count = head->job_count;
@@ -202,10 +202,10 @@ allocator_milp_take(const struct milp_ask *ask, const struct espl_outcome *outco
 
 	if (outcome->status != ESPL_OK)
 		return espl_fail(error, ESPL_E_REMOTE, "%s",
-		    outcome->status == ESPL_E_LIMIT ? "the solver ran over its limit"
+		    outcome->status == ESPL_E_LIMIT ? "the solver exceeded its time limit"
 						    : "the solver failed");
 	if (outcome->output_size != sizeof *reply + (size_t)ask->job_count * p->steps)
-		return espl_fail(error, ESPL_E_REMOTE, "the solver's answer is not whole");
+		return espl_fail(error, ESPL_E_REMOTE, "the solver's answer is incomplete");
 	known = malloc((ask->job_count + 1u) * sizeof *known);
 	choice = malloc((size_t)p->job_count * p->steps + 1);
 	if (known == NULL || choice == NULL) {
@@ -219,7 +219,7 @@ allocator_milp_take(const struct milp_ask *ask, const struct espl_outcome *outco
 	if (!allocator_milp_used(p, choice, used) || value < plan->value * (1 - MILP_CLOSE)) {
 		free(choice);
 		return espl_fail(error, ESPL_E_REMOTE,
-		    "the solver's plan does not fit, or is worth less than the heuristic's");
+		    "the solver's plan does not fit or is worse than that of the heuristic");
 	}
 	memcpy(plan->choice, choice, (size_t)p->job_count * p->steps);
 	free(choice);

@@ -130,7 +130,7 @@ take(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
 	double value;
 
 	if (columns == NULL || !(fabs(cbc->getObjValue(model)) < 1e40))
-		return espl_fail(error, ESPL_E_REMOTE, "CBC found nothing within its limits");
+		return espl_fail(error, ESPL_E_REMOTE, "CBC found no plan within its limits");
 	choice = malloc(size + 1);
 	if (choice == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -139,7 +139,7 @@ take(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
 	if (!allocator_milp_used(problem, choice, used) || value < plan->value * (1 - MILP_CLOSE)) {
 		free(choice);
 		return espl_fail(error, ESPL_E_REMOTE,
-		    "CBC's plan does not fit, or is worth less than the heuristic's");
+		    "CBC's plan does not fit or is worse than that of the heuristic");
 	}
 	memcpy(plan->choice, choice, size);
 	free(choice);
@@ -185,7 +185,7 @@ try_once(const struct cbc *cbc, const struct milp_form *form, const struct milp_
 	espl_status status;
 
 	if (model == NULL)
-		return espl_fail(error, ESPL_E_NOMEM, "CBC makes no model");
+		return espl_fail(error, ESPL_E_NOMEM, "CBC cannot create a model");
 	set_limits(cbc, model, how);
 	if (plain)
 		cbc->setParameter(model, "preprocess", "off");
@@ -217,7 +217,7 @@ allocator_milp_cbc(const struct milp_problem *problem, const struct milp_cbc *ho
 		status = try_once(&cbc, &form, problem, how, 1, plan, error);
 	if (status == ESPL_E_INFEASIBLE)
 		status =
-		    espl_fail(error, ESPL_E_REMOTE, "CBC takes a feasible problem for infeasible");
+		    espl_fail(error, ESPL_E_REMOTE, "CBC reports a feasible problem as infeasible");
 	allocator_milp_form_free(&form);
 	return status;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include "pool.h"
 
-_Static_assert(POOL_WIDTHS <= MILP_WIDTHS, "a job has room for all widths");
+_Static_assert(POOL_WIDTHS <= MILP_WIDTHS, "a job must have room for all widths");
 
 /* who runs counts as having this part of its work left: a swap has to pay */
 #define STAYS 0.8

@@ -110,15 +110,16 @@ tell(const struct espl_host *host, const struct espl_prediction *now,
 		return;
 	if (taken)
 		(void)snprintf(text, sizeof text,
-		    "the run has left its plan; the rest is planned anew: %.6g s and $%.6g from "
-		    "now on (going on as planned: %.6g s and $%.6g%s)",
+		    "the run has deviated from its plan; new plan: %.6g s and $%.6g from now on "
+		    "(old plan: %.6g s and $%.6g%s)",
 		    now->jct_s, now->cost_usd, then->jct_s, then->cost_usd,
-		    then->meets ? "" : ", too late or too dear");
+		    then->meets ? "" : ", over the deadline or the budget");
 	else
 		(void)snprintf(text, sizeof text,
-		    "the run has left its plan; nothing better was found than going on as planned: "
+		    "the run has deviated from its plan, but no better plan was found; keeping it: "
 		    "%.6g s and $%.6g from now on%s",
-		    then->jct_s, then->cost_usd, then->meets ? "" : ", too late or too dear");
+		    then->jct_s, then->cost_usd,
+		    then->meets ? "" : ", over the deadline or the budget");
 	host->note(host, ESPL_ABOUT_RUN, 0, text);
 }
 
@@ -170,15 +171,17 @@ tell_dry(const struct espl_host *host, const char *name, const struct espl_predi
 		return;
 	if (taken)
 		(void)snprintf(text, sizeof text,
-		    "nodes of '%.100s' do not come; the rest is planned anew without more of them: "
-		    "%.6g s and $%.6g from now on",
+		    "nodes of '%.100s' are not available; new plan without more of them: %.6g s "
+		    "and $%.6g from now on",
 		    name, now->jct_s, now->cost_usd);
 	else
 		(void)snprintf(text, sizeof text,
-		    "nodes of '%.100s' do not come, and no plan without them keeps the limits: %s",
+		    "nodes of '%.100s' are not available, and no plan without them meets the "
+		    "limits: %s",
 		    name,
-		    held > 0 ? "the stage begins on those that are there, and takes in what comes"
-			     : "there is none to begin on, so the stage waits");
+		    held > 0
+			? "the stage starts on the available nodes and adds others when they arrive"
+			: "no node is available, so the stage waits");
 	host->note(host, ESPL_ABOUT_RUN, 0, text);
 }
 

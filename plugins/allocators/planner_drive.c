@@ -274,21 +274,22 @@ explain(const struct drive *d, struct espl_error *error)
 
 	if (d->placeable == 0)
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no offer has room for a trial of each stage: look at gpus_min, gpus_max and "
+		    "no offer has room for a trial of each stage; check gpus_min, gpus_max and "
 		    "quotas");
 	if (!isfinite(r->least_s) && !isfinite(r->least_usd))
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no plan of this kind fits the GPUs that there are");
+		    "no plan of this kind fits the available GPUs");
 	if (isfinite(task->deadline_s) && !(r->least_s <= task->deadline_s))
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no plan is done in %.10g s: the least possible is %.6g s", task->deadline_s,
+		    "no plan finishes within %.10g s; the fastest takes %.6g s", task->deadline_s,
 		    r->least_s);
 	if (isfinite(task->deadline_s) && isfinite(d->least_in_time_usd))
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no plan that is done in %.10g s costs $%.10g or less: the least is $%.6g",
+		    "no plan that finishes within %.10g s costs at most $%.10g; the cheapest costs "
+		    "$%.6g",
 		    task->deadline_s, task->budget_usd, d->least_in_time_usd);
 	return espl_fail(error, ESPL_E_INFEASIBLE,
-	    "no plan costs $%.10g or less: the least possible is $%.6g", task->budget_usd,
+	    "no plan costs at most $%.10g; the cheapest costs $%.6g", task->budget_usd,
 	    r->least_usd);
 }
 
@@ -375,10 +376,9 @@ planner_find(const struct planner_task *task, uint32_t offer, planner_solve solv
 	if (status == ESPL_OK)
 		return explain(&d, error);
 	return espl_fail(error, status,
-	    status == ESPL_E_NOMEM ? "out of memory"
-		: status == ESPL_E_UNSUPPORTED
-		? "there is nothing to plan with: the trial has no profile"
-		: "the model does not answer");
+	    status == ESPL_E_NOMEM             ? "out of memory"
+		: status == ESPL_E_UNSUPPORTED ? "cannot plan because the trial has no profile"
+					       : "the model failed to answer");
 }
 
 espl_status
@@ -401,7 +401,8 @@ planner_offline(const struct espl_host *host, const struct espl_plan_view *view,
 
 	task.model = host->service(host, ESPL_MODEL);
 	if (task.model == NULL || task.model->stage == NULL || task.model->predict == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "there is no model to plan with");
+		return espl_fail(error, ESPL_E_UNSUPPORTED,
+		    "this host does not provide a model to plan with");
 	if (gpus_max > 0 && gpus_max < task.gpus_max)
 		task.gpus_max = gpus_max;
 	if (e->deadline != ESPL_NEVER)
@@ -415,7 +416,7 @@ planner_offline(const struct espl_host *host, const struct espl_plan_view *view,
 		return status;
 	if (offer_name != NULL && offer == ESPL_ANY) {
 		(void)sink->least(sink, NAN, NAN);
-		return espl_fail(error, ESPL_E_INFEASIBLE, "the offer '%.100s' is sold no longer",
+		return espl_fail(error, ESPL_E_INFEASIBLE, "offer '%.100s' is no longer available",
 		    offer_name);
 	}
 	status = planner_find(&task, offer, solve, ctx, &result, error);

@@ -9,9 +9,10 @@
 enum { PLANNER_GPUS_MAX, PLANNER_OFFER, PLANNER_OWN };
 /* clang-format off */
 #define PLANNER_OPTIONS \
-	{ .name = "gpus_max", .help = "most GPUs of the cluster; 0: no limit but the cloud's", \
+	{ .name = "gpus_max", .help = "maximum number of GPUs of the cluster; 0: the limit of " \
+	  "the cloud", \
 	  .type = ESPL_OPT_INT, .fallback = "0", .min = "0", .max = "1000000" }, \
-	{ .name = "offer", .help = "name of the cloud's offer to lease; absent: the best of all", \
+	{ .name = "offer", .help = "name of the cloud offer to lease; absent: the best one", \
 	  .type = ESPL_OPT_STRING }
 /* clang-format on */
 

@@ -24,38 +24,38 @@ enum { DEVICE_AUTO = 0, DEVICE_CPU, DEVICE_GPU };
 
 static const struct espl_option options[] = {
 	[OPT_NODES] = { .name = "nodes",
-	    .help = "nodes that this machine is cut into",
+	    .help = "number of nodes to divide this machine into",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
 	    .max = "4096" },
 	[OPT_GPUS] = { .name = "gpus",
-	    .help = "GPUs (without a GPU: slots, which may exceed the cores) of a node; default: "
-		    "all there are, divided by nodes",
+	    .help = "number of GPUs per node, or without a GPU of slots, which may exceed the "
+		    "cores; default: all of the machine, divided by nodes",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "4096" },
 	[OPT_DEVICE] = { .name = "device",
-	    .help = "what a \"GPU\" is: auto takes GPUs if there are any",
+	    .help = "device behind a \"GPU\": auto uses GPUs if there are any",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = "auto",
 	    .choices = "auto|cpu|gpu" },
 	[OPT_PRICE] = { .name = "price",
-	    .help = "dollars per node-hour",
+	    .help = "price in dollars per node-hour",
 	    .type = ESPL_OPT_MONEY,
 	    .fallback = "0",
 	    .min = "0" },
 	[OPT_MINIMUM] = { .name = "minimum_charge",
-	    .help = "least time charged for a lease",
+	    .help = "minimum time charged per lease",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "0s" },
 	[OPT_DATA] = { .name = "data_price_gb",
-	    .help = "dollars per GB that a new node downloads",
+	    .help = "price in dollars per GB that a new node downloads",
 	    .type = ESPL_OPT_MONEY,
 	    .fallback = "0",
 	    .min = "0" },
 	[OPT_SHARE] = { .name = "share",
-	    .help = "use slots that other runs on this machine hold, too; false: wait until they "
+	    .help = "also use slots that other runs on this machine hold; false: wait until they "
 		    "are free",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "false" },
@@ -128,7 +128,7 @@ discover(struct local *l, struct espl_error *error)
 		(void)snprintf(text, sizeof text, "this machine has no usable GPU: %s", why);
 		if (error != NULL && error->status == ESPL_OK)
 			(void)snprintf(error->hint, sizeof error->hint,
-			    "device = \"cpu\" makes slots of its cores");
+			    "use device = \"cpu\" for slots on its cores");
 		return espl_blame(error, OPT_DEVICE, text);
 	}
 	l->on_gpus = l->count > 0;
@@ -138,12 +138,11 @@ discover(struct local *l, struct espl_error *error)
 		l->gpus = 1;
 	if (l->on_gpus && (l->gpus == 0 || (uint64_t)l->gpus * l->nodes > l->count)) {
 		(void)snprintf(text, sizeof text,
-		    "%u nodes of %u GPUs are more than the %u GPUs of this machine", l->nodes,
+		    "%u nodes with %u GPUs each exceed the %u GPUs of this machine", l->nodes,
 		    l->gpus > 0 ? l->gpus : 1, l->count);
 		if (error != NULL && error->status == ESPL_OK)
 			(void)snprintf(error->hint, sizeof error->hint,
-			    "lower nodes or gpus, or let slots stand for GPUs with device = "
-			    "\"cpu\"");
+			    "lower nodes or gpus, or use CPU slots with device = \"cpu\"");
 		return espl_blame(error, is_set(l, OPT_GPUS) ? OPT_GPUS : OPT_NODES, text);
 	}
 	l->slots = calloc((size_t)l->gpus * l->nodes, sizeof *l->slots);
@@ -233,8 +232,8 @@ tell_waiting(struct local *l, uint32_t wanted, const char *holder)
 		return;
 	(void)snprintf(l->told, sizeof l->told, "%s", holder);
 	(void)snprintf(text, sizeof text,
-	    "%u of the %u slots that this run needs are free on this machine, others are held by "
-	    "%s: the run waits for them (`cloud.share = true` would not)",
+	    "only %u of the %u slots that this run needs are free on this machine, others are held "
+	    "by %s; waiting for them (set cloud.share = true to share them)",
 	    l->taken, wanted, holder);
 	l->host->log(l->host, ESPL_WARN, text);
 }
@@ -245,8 +244,8 @@ tell_fewer(struct local *l, uint32_t wanted, const char *holder)
 	char text[SLOT_HOLDER + 200];
 
 	(void)snprintf(text, sizeof text,
-	    "%u of this machine's %u slots are free and used, the others are held by %s", l->taken,
-	    wanted, holder);
+	    "using %u of this machine's %u slots; the others are held by %s", l->taken, wanted,
+	    holder);
 	l->host->log(l->host, ESPL_WARN, text);
 }
 
@@ -261,7 +260,7 @@ take_slot(struct local *l, const char *slot, char holder[SLOT_HOLDER])
 		return lock;
 	l->warned = 1;
 	(void)snprintf(text, sizeof text,
-	    "slots are used without a lock, other runs may use them too: %s", holder);
+	    "cannot lock slots, so other runs may use them at the same time: %s", holder);
 	l->host->log(l->host, ESPL_WARN, text);
 	return lock;
 }
@@ -526,7 +525,7 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 		return status;
 	if (node == ESPL_ANY || node >= l->nodes)
 		return espl_fail(error, ESPL_E_UNKNOWN,
-		    "this lease is none of this machine's nodes");
+		    "this lease does not belong to this machine");
 	room = 64 + (size_t)l->gpus * (ESPL__UUID_ROOM + 1);
 	devices = malloc(room);
 	if (devices == NULL)
@@ -603,7 +602,7 @@ static const struct espl_cloud_ops ops = {
 ESPL_PLUGIN(cloud, local) = {
 	ESPL_HEAD(ESPL_CLOUD, "local"),
 	.version = "1",
-	.summary = "this machine: its GPUs, or slots made of its cores",
+	.summary = "this machine: its GPUs, or slots on its cores",
 	.caps = ESPL_NEED_IO,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

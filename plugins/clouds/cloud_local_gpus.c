@@ -47,9 +47,9 @@ local_gpus(struct espl__nvml_gpu **list, uint32_t *found, const char **why)
 	if (all == NULL)
 		return ESPL_E_NOMEM;
 	if (*why == NULL)
-		*why = "NVIDIA's driver is not installed";
+		*why = "the NVIDIA driver is not installed";
 	else if ((*why)[0] == '\0')
-		*why = "NVIDIA's management library finds none";
+		*why = "the NVIDIA management library found none";
 	qsort(all, count, sizeof *all, by_index);
 	for (uint32_t i = 0; i < count; i++)
 		if (is_visible(all[i].uuid, all[i].index))

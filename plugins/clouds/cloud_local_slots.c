@@ -100,7 +100,7 @@ local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER])
 	if (fd < 0)
 		return unlocked(fd, path, strerror(errno), holder);
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-		return unlocked(fd, path, "is no file", holder);
+		return unlocked(fd, path, "is not a regular file", holder);
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		if (errno != EWOULDBLOCK)
 			return unlocked(fd, path, strerror(errno), holder);

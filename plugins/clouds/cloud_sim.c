@@ -44,85 +44,86 @@ static const struct espl_option columns[COL_COUNT] = { [COL_NAME] = { .name = "n
 							   .type = ESPL_OPT_STRING,
 							   .flags = ESPL_OPT_REQUIRED },
 	[COL_GPUS] = { .name = "gpus",
-	    .help = "GPUs (or slots) of a node",
+	    .help = "number of GPUs (or slots) per node",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "65536",
 	    .flags = ESPL_OPT_REQUIRED },
 	[COL_CPUS] = { .name = "cpus",
-	    .help = "cores of a node, 0 unknown",
+	    .help = "number of cores per node; 0: unknown",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "65536" },
 	[COL_PRICE] = { .name = "price",
-	    .help = "dollars per node-hour; may be left to `prices`",
+	    .help = "price in dollars per node-hour; may be left to `prices`",
 	    .type = ESPL_OPT_MONEY,
 	    .min = "0" },
 	[COL_MARKET] = { .name = "market",
-	    .help = "on-demand, spot or a name of yours",
+	    .help = "on-demand, spot or any other name",
 	    .type = ESPL_OPT_STRING,
 	    .fallback = "on-demand" },
 	[COL_BILLING] = { .name = "billing",
-	    .help = "by lease, or by busy GPU-second",
+	    .help = "charge by lease or by busy GPU-second",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = "instance",
 	    .choices = "instance|function" },
 	[COL_MINIMUM] = { .name = "minimum_charge",
-	    .help = "least time charged for a lease",
+	    .help = "minimum time charged per lease",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "0s" },
 	[COL_STEP] = { .name = "billing_step",
-	    .help = "a lease is rounded up to it; 0s: not at all",
+	    .help = "round the time of a lease up to a multiple of this; 0s: no rounding",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "0s" },
 	[COL_FROM] = { .name = "billed_from",
-	    .help = "where billing begins; overrides bill_init",
+	    .help = "event at which billing starts; overrides bill_init",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "request|boot|ready" },
 	[COL_BILL_INIT] = { .name = "bill_init",
-	    .help = "the time of init is billed",
+	    .help = "charge for the time of init",
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "true" },
 	[COL_DATA] = { .name = "data_price_gb",
-	    .help = "dollars per GB that a new node downloads",
+	    .help = "price in dollars per GB that a new node downloads",
 	    .type = ESPL_OPT_MONEY,
 	    .fallback = "0",
 	    .min = "0" },
 	[COL_PROVISION] = { .name = "provision",
-	    .help = "from the request to the boot",
+	    .help = "time from the request to the boot",
 	    .type = ESPL_OPT_LATENCY,
 	    .fallback = "0s" },
 	[COL_INIT] = { .name = "init",
-	    .help = "from the boot to ready",
+	    .help = "time from the boot until the node is ready",
 	    .type = ESPL_OPT_LATENCY,
 	    .fallback = "0s" },
 	[COL_NOTICE] = { .name = "notice",
-	    .help = "between the notice of revocation and the end",
+	    .help = "time between the interruption notice and the end of the lease",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "0s" },
 	[COL_REFUND] = { .name = "refund_before",
-	    .help = "revoked earlier, a lease costs nothing",
+	    .help = "a lease interrupted before this time is free",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "0s" },
 	[COL_LEASE_MAX] = { .name = "lease_max",
-	    .help = "wall-time limit of a lease, 0 none",
+	    .help = "maximum duration of a lease; 0: no limit",
 	    .type = ESPL_OPT_SPAN,
 	    .fallback = "0s" },
 	[COL_REVOCABLE] = { .name = "revocable",
-	    .help = "the provider may end a lease; default: the market is spot",
+	    .help =
+		"whether the provider may interrupt a lease; default: true if the market is spot",
 	    .type = ESPL_OPT_BOOL },
 	[COL_HAZARD] = { .name = "hazard_hour",
-	    .help = "revocations per node-hour, at random",
+	    .help = "random interruptions per node-hour",
 	    .type = ESPL_OPT_REAL,
 	    .min = "0" },
 	[COL_FIXED] = { .name = "fixed_price",
-	    .help = "dollars per node-hour on demand; default: that of the on-demand offer of this "
-		    "name",
+	    .help = "on-demand price in dollars per node-hour; default: that of the on-demand "
+		    "offer of this name",
 	    .type = ESPL_OPT_MONEY,
 	    .min = "0" },
 	[COL_GPU_TYPE] = { .name = "gpu_type",
-	    .help = "model of its GPUs",
+	    .help = "GPU model",
 	    .type = ESPL_OPT_STRING,
 	    .fallback = "" },
 	[COL_ZONE] = { .name = "zone",
@@ -130,37 +131,38 @@ static const struct espl_option columns[COL_COUNT] = { [COL_NAME] = { .name = "n
 	    .type = ESPL_OPT_STRING,
 	    .fallback = "" },
 	[COL_MEMORY] = { .name = "memory",
-	    .help = "of a node, 0 unknown",
+	    .help = "memory per node; 0: unknown",
 	    .type = ESPL_OPT_BYTES,
 	    .fallback = "0",
 	    .min = "0" },
 	[COL_GPU_MEMORY] = { .name = "gpu_memory",
-	    .help = "of a GPU, 0 unknown",
+	    .help = "memory per GPU; 0: unknown",
 	    .type = ESPL_OPT_BYTES,
 	    .fallback = "0",
 	    .min = "0" },
 	[COL_NODES_MAX] = { .name = "nodes_max",
-	    .help = "nodes of this offer at once; default: the cloud's",
+	    .help = "maximum number of nodes of this offer; default: nodes_max of the cloud",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "1000000" } };
 static const struct espl_option options[] = { [OPT_OFFERS] = { .name = "offers",
-						  .help = "what is sold: one group each",
+						  .help = "list of offers, one group each",
 						  .type = ESPL_OPT_TABLE,
 						  .columns = columns,
 						  .column_count = COL_COUNT,
 						  .flags = ESPL_OPT_REQUIRED },
 	[OPT_NODES_MAX] = { .name = "nodes_max",
-	    .help = "nodes of each offer at once; absent: no limit",
+	    .help = "maximum number of nodes per offer; absent: no limit",
 	    .type = ESPL_OPT_INT,
 	    .min = "1",
 	    .max = "1000000" },
 	[OPT_PRICES] = { .name = "prices",
-	    .help = "CSV of prices: columns offer, time, price and, where needed, market and zone",
+	    .help = "CSV file of prices with the columns offer, time, price and, if needed, market "
+		    "and zone",
 	    .type = ESPL_OPT_PATH },
 	[OPT_START] = { .name = "start",
-	    .help = "instant of the price file at which the run begins; default: 0, of calendar "
-		    "times the first",
+	    .help = "time in the price file at which the run starts; default: 0, or the first "
+		    "calendar time",
 	    .type = ESPL_OPT_STRING } };
 
 struct cloud {
@@ -236,7 +238,7 @@ check(const struct cloud *cloud, uint32_t row, const struct espl_value *cell,
 	const struct espl_offer *o = &sold->offer;
 
 	if (o->name[0] == '\0')
-		return blame(error, row, "an offer's name is empty%s", "");
+		return blame(error, row, "an offer has an empty name%s", "");
 	if (o->market[0] == '\0')
 		return blame(error, row, "offer '%s' has an empty market", o->name);
 	for (uint32_t i = 0; i < row; i++)
@@ -246,14 +248,13 @@ check(const struct cloud *cloud, uint32_t row, const struct espl_value *cell,
 			    o->name);
 			if (error != NULL && error->hint[0] == '\0')
 				(void)snprintf(error->hint, sizeof error->hint,
-				    "give one of them another name or market");
+				    "change the name or market of one of them");
 			return ESPL_E_CONFIG;
 		}
 	if (o->billing_step < 0)
 		return blame(error, row, "offer '%s': billing_step must not be negative", o->name);
 	if (cell[COL_FROM].source != ESPL_UNSET && cell[COL_BILL_INIT].source > ESPL_FALLBACK)
-		return blame(error, row, "offer '%s' gives both billed_from and bill_init",
-		    o->name);
+		return blame(error, row, "offer '%s' sets both billed_from and bill_init", o->name);
 	if (!isnan(o->hazard_hour) && !(o->flags & ESPL_OFFER_REVOCABLE))
 		return blame(error, row, "offer '%s' has a hazard_hour but is not revocable",
 		    o->name);
@@ -334,7 +335,7 @@ cloud_sim_create(const struct espl_host *host, const struct espl_config *config,
 	espl_status status = ESPL_OK;
 
 	if (table->row_count == 0)
-		return espl_blame(error, OPT_OFFERS, "offers is empty: nothing is sold");
+		return espl_blame(error, OPT_OFFERS, "the list of offers is empty");
 	cloud = calloc(1, sizeof *cloud);
 	if (cloud == NULL)
 		return ESPL_E_NOMEM;
@@ -353,12 +354,12 @@ cloud_sim_create(const struct espl_host *host, const struct espl_config *config,
 	if (status == ESPL_OK && config->values[OPT_PRICES].source != ESPL_UNSET)
 		status = read_prices(host, cloud, config, error);
 	else if (status == ESPL_OK && config->values[OPT_START].source != ESPL_UNSET)
-		status = espl_blame(error, OPT_START, "start means nothing without prices");
+		status = espl_blame(error, OPT_START, "start requires prices");
 	for (uint32_t i = 0; i < cloud->count && status == ESPL_OK; i++) {
 		if (!cloud->list[i].priced && cloud->list[i].price_count == 0)
-			status = blame(error, i,
-			    "offer '%s' has no price: neither price nor a record in prices",
-			    cloud->list[i].offer.name);
+			status =
+			    blame(error, i, "offer '%s' has neither a price nor a record in prices",
+				cloud->list[i].offer.name);
 		present_price(&cloud->list[i]);
 	}
 	if (status != ESPL_OK) {
@@ -383,7 +384,8 @@ cloud_sim_describe(void *self, const struct espl_cloud_events *events, struct es
 			status = events->prices(events, sold->offer.name, sold->offer.market,
 			    sold->prices, sold->price_count);
 		if (status != ESPL_OK)
-			return espl_fail(error, status, "offer '%s' is refused", sold->offer.name);
+			return espl_fail(error, status, "offer '%s' was rejected",
+			    sold->offer.name);
 	}
 	return ESPL_OK;
 }
@@ -434,6 +436,6 @@ static const struct espl_cloud_ops ops = { ESPL_TABLE(struct espl_cloud_ops),
 	.adopt = cloud_sim_leases, .reach = cloud_sim_reach, .describe = cloud_sim_describe };
 
 ESPL_PLUGIN(cloud, sim) = { ESPL_HEAD(ESPL_CLOUD, "sim"), .version = "0.1",
-	.summary = "offers and prices on paper, without machines",
+	.summary = "simulated offers and prices, without machines",
 	.caps = ESPL_CAP_PURE | ESPL_CAP_SIMULATED, ESPL_OPTIONS(options), .ops = &ops.head,
 	.create = cloud_sim_create, .destroy = cloud_sim_destroy };

@@ -124,7 +124,7 @@ read_header(struct csv *csv)
 			if (is(&fields[i], names[n].name))
 				csv->map[i] = names[n].field;
 		if (csv->map[i] < FIELD_COUNT && seen[csv->map[i]]++ > 0)
-			return bad_line(csv, "two columns mean the same");
+			return bad_line(csv, "two columns have the same meaning");
 	}
 	if (!seen[FIELD_OFFER])
 		return bad_line(csv, "the header has no column 'offer' (or 'instance_type')");
@@ -297,17 +297,18 @@ read_records(struct cloud_sim_offer *list, uint32_t offers, struct csv *csv)
 		double usd;
 
 		if (count != csv->fields)
-			return bad_line(csv, "not as many fields as the header");
+			return bad_line(csv, "the number of fields differs from the header");
 		for (uint32_t i = 0; i < count; i++)
 			f[csv->map[i]] = fields[i];
 		if (read_time(&f[FIELD_TIME], &record.from, &calendar) != 0)
 			return bad_line(csv,
-			    "the time is neither seconds nor a date like 2020-03-01T12:00:00Z");
+			    "the time is neither a number of seconds nor a date like "
+			    "2020-03-01T12:00:00Z");
 		if (csv->calendar >= 0 && csv->calendar != calendar)
-			return bad_line(csv, "times in seconds and dates are mixed");
+			return bad_line(csv, "times in seconds and dates must not be mixed");
 		csv->calendar = calendar;
 		if (read_number(&f[FIELD_PRICE], &usd) != 0 || usd < 0.0 || usd > 1e6)
-			return bad_line(csv, "the price is no number of dollars, 0 or more");
+			return bad_line(csv, "the price must be a number of dollars, 0 or more");
 		record.usd_hour = llround(usd * (double)ESPL_USD);
 		for (uint32_t i = 0; i < offers; i++)
 			if (belongs(&list[i], f)) {
@@ -349,8 +350,8 @@ cloud_sim_prices(struct cloud_sim_offer *list, uint32_t count, const void *bytes
 		    (csv.calendar >= 0 && calendar != csv.calendar))
 			return espl_blame(error, start_option,
 			    csv.calendar == 1
-				? "start must be a date, as the price file's times are"
-				: "start must be seconds, as the price file's times are");
+				? "start must be a date, like the times in the price file"
+				: "start must be in seconds, like the times in the price file");
 	}
 	for (uint32_t i = 0; i < count; i++) {
 		for (uint32_t p = 0; p < list[i].price_count; p++)

@@ -584,7 +584,7 @@ static const struct espl_placer_ops ops = {
 ESPL_PLUGIN(placer, colocate) = {
 	ESPL_HEAD(ESPL_PLACER, "colocate"),
 	.version = "0.1",
-	.summary = "a gang stays on one node or on nodes of its own; few are moved",
+	.summary = "keep a gang on one node or on whole nodes, moving few trials",
 	.caps = ESPL_CAP_PURE,
 	.option_size = (uint32_t)sizeof(struct espl_option),
 	.ops = &ops.head,

@@ -22,8 +22,8 @@ enum { SPREAD, FILL };
 
 static const struct espl_option options[] = {
 	{ .name = "shares",
-	    .help = "spread: a share of a GPU goes where the fewest trials are; fill: where the "
-		    "most are that still leave room",
+	    .help = "spread: put a share on the GPU with the fewest trials; fill: on the one with "
+		    "the most trials that still has room",
 	    .type = ESPL_OPT_CHOICE,
 	    .choices = "spread|fill",
 	    .fallback = "spread" },
@@ -620,7 +620,7 @@ static const struct espl_placer_ops ops = {
 ESPL_PLUGIN(placer, pack) = {
 	ESPL_HEAD(ESPL_PLACER, "pack"),
 	.version = "0.1",
-	.summary = "shelves of shared GPUs, the emptiest first, and whole GPUs node by node",
+	.summary = "separate GPUs for sharing, the emptiest first, and whole GPUs node by node",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -149,7 +149,8 @@ static const struct espl_placer_ops ops = {
 ESPL_PLUGIN(placer, scatter) = {
 	ESPL_HEAD(ESPL_PLACER, "scatter"),
 	.version = "0.1",
-	.summary = "gangs go where the most GPUs are idle; nobody is moved (the baseline)",
+	.summary =
+	    "place gangs on the nodes with the most idle GPUs and never move them (the baseline)",
 	.caps = ESPL_CAP_PURE,
 	.option_size = (uint32_t)sizeof(struct espl_option),
 	.ops = &ops.head,

@@ -98,7 +98,7 @@ problem_settings(const struct espl_trial_context *context, const char *const *na
 	}
 	if (at > 0)
 		return espl_fail(error, ESPL_E_CONFIG,
-		    "the search space lacks what this problem needs: %s", missing);
+		    "the search space lacks parameters of this problem: %s", missing);
 	return ESPL_OK;
 }
 
@@ -116,15 +116,15 @@ struct problem {
 	{ .name = "noise", .type = ESPL_OPT_REAL, .fallback = (noise_), .min = "0", \
 	  .help = noise_help_ }, \
 	{ .name = "z_max", .type = ESPL_OPT_INT, .fallback = "0", .min = "0", \
-	  .help = "iteration at which the value is exact; 0: the search's last" }
+	  .help = "iteration at which the value is exact; 0: the last one of the search" }
 /* clang-format on */
 
 /* Behind PROBLEM_OPTIONS, for problems whose least value is known. */
 /* clang-format off */
 #define PROBLEM_REGRET \
 	{ .name = "regret", .type = ESPL_OPT_BOOL, .fallback = "false", \
-	  .help = "report 'regret', too: what the configuration's exact value is above the " \
-	          "least there is (counting_ones: divided by the number of variables)" }
+	  .help = "also report 'regret', the excess of the exact value over the " \
+	          "minimum (counting_ones: divided by the number of variables)" }
 /* clang-format on */
 #define PROBLEM_REGRET_AT 3u
 

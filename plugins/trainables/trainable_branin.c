@@ -4,9 +4,8 @@
 #include "problem.h"
 
 static const struct espl_option options[] = {
-	PROBLEM_OPTIONS("1.0",
-	    "share of the problem's own shift of its coefficients at low iterations", "1.0",
-	    "share of the problem's own noise, sqrt(0.05) at its largest"),
+	PROBLEM_OPTIONS("1.0", "strength of the shift of the coefficients at low iterations", "1.0",
+	    "strength of the noise, at most sqrt(0.05)"),
 	PROBLEM_REGRET
 };
 

@@ -6,15 +6,15 @@
 #include "problem.h"
 
 static const struct espl_option options[] = {
-	PROBLEM_OPTIONS("0.0", "added to the loss at iteration 0, fading to nothing at the last",
-	    "1.0", "share of the coins' deviation from their mean; 0: none"),
+	PROBLEM_OPTIONS("0.0", "bias added to the loss at iteration 0, decreasing to 0 at the last",
+	    "1.0", "strength of the noise of the coins; 0: none"),
 	PROBLEM_REGRET,
 	{ .name = "throws",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
 	    .max = "1000000",
-	    .help = "throws of each coin that an iteration adds" }
+	    .help = "number of throws of each coin per iteration" }
 };
 
 struct counting {
@@ -85,7 +85,8 @@ counting_ones_open(void *self, const struct espl_trial_context *context, void **
 		st = read_series(&o->base, 'x', &reals, error);
 	if (st == ESPL_OK && o->base.count == 0)
 		st = espl_fail(error, ESPL_E_CONFIG,
-		    "the search space lacks what this problem needs: c0, c1, ... or x0, x1, ...");
+		    "the search space lacks parameters of this problem: c0, c1, ... or x0, x1, "
+		    "...");
 	if (st != ESPL_OK) {
 		free(o);
 		return st;

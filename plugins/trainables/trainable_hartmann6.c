@@ -13,8 +13,9 @@ static const double centre[4][6] = { { 1312, 1696, 5569, 124, 8283, 5886 },
 	{ 4047, 8828, 8732, 5743, 1091, 381 } };
 
 static const struct espl_option options[] = {
-	PROBLEM_OPTIONS("2.5", "shift of the peaks' heights at the first iteration (4: terrible)",
-	    "2.0", "size of the noise at the first iteration (5: terrible)"),
+	PROBLEM_OPTIONS("2.5",
+	    "shift of the heights of the peaks at the first iteration (4: severe)", "2.0",
+	    "strength of the noise at the first iteration (5: severe)"),
 	PROBLEM_REGRET
 };
 

@@ -7,8 +7,8 @@
 #define DIMENSION 10
 
 static const struct espl_option options[] = { PROBLEM_OPTIONS("0.0",
-    "added to the loss at iteration 0, fading to nothing at the last", "0.5",
-    "size of the gradient's noise") };
+    "bias added to the loss at iteration 0, decreasing to 0 at the last", "0.5",
+    "strength of the noise of the gradient") };
 
 struct quadratic {
 	struct problem_trial base;
@@ -49,7 +49,7 @@ quadratic_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 
 	if (iteration != t->done + 1)
 		return espl_fail(error, ESPL_E_BUG,
-		    "iteration %llu follows %llu: the state is another's",
+		    "iteration %llu follows %llu; the state belongs to another trial",
 		    (unsigned long long)iteration, (unsigned long long)t->done);
 	for (int i = 0; i < DIMENSION; i++) {
 		double h = 1.0 / (i + 1);
@@ -81,6 +81,7 @@ static const struct espl_trainable_ops ops = { ESPL_TABLE(struct espl_trainable_
 	.suits = quadratic_suits };
 
 ESPL_PLUGIN(trainable, quadratic) = { ESPL_HEAD(ESPL_TRAINABLE, "quadratic"), .version = "0.1",
-	.summary = "test problem: noisy gradient descent with step size lr, a state to be kept",
+	.summary =
+	    "test problem: noisy gradient descent with step size lr and a state to checkpoint",
 	.caps = ESPL_CAP_PURE, ESPL_OPTIONS(options), .ops = &ops.head, .create = problem_create,
 	.destroy = problem_destroy };

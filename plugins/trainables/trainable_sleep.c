@@ -13,13 +13,13 @@ static const struct espl_option options[] = {
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "86400",
-	    .help = "seconds of an iteration on one GPU; a parameter iteration_s goes before it" },
+	    .help = "seconds per iteration on one GPU; overridden by a parameter iteration_s" },
 	{ .name = "open_s",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0",
 	    .min = "0",
 	    .max = "86400",
-	    .help = "seconds that opening a trial takes" }
+	    .help = "seconds to open a trial" }
 };
 
 struct sleeper {
@@ -101,7 +101,7 @@ sleep_step(void *trial, uint64_t iteration, struct espl_report_sink *sink, struc
 
 	if (iteration != n->done + 1)
 		return espl_fail(error, ESPL_E_BUG,
-		    "iteration %llu follows %llu: the state is another's",
+		    "iteration %llu follows %llu; the state belongs to another trial",
 		    (unsigned long long)iteration, (unsigned long long)n->done);
 	st = rest(n->context, n->iteration_s / (world > 0 ? world : 1), error);
 	if (st == ESPL_OK && world > 1)
@@ -144,6 +144,7 @@ static const struct espl_trainable_ops ops = { ESPL_TABLE(struct espl_trainable_
 	.resize = sleep_resize, .resized = problem_resized, .suits = sleep_suits };
 
 ESPL_PLUGIN(trainable, sleep) = { ESPL_HEAD(ESPL_TRAINABLE, "sleep"), .version = "0.1",
-	.summary = "sleeps iteration_s seconds an iteration, shared by its gang; loss from x",
+	.summary =
+	    "sleep iteration_s seconds per iteration, divided by the size of the gang; loss from x",
 	ESPL_OPTIONS(options), .ops = &ops.head, .create = sleep_create,
 	.destroy = problem_destroy };

@@ -108,7 +108,7 @@ measure() {
 	                "end_s": round(ends[s["stage"]], 3)} for s in plan["stages"] if ends.get(s["stage"]) is not None],
 	    "leases_s_usd": leases,
 	    "profile": {part: profile[part] for part in ("iteration", "start", "checkpoint", "restore") if part in profile},
-	    "planned_anew": "planned anew" in open(name + "-explain.txt").read(), "failed_trials": run["failed"],
+	    "planned_anew": "new plan: " in open(name + "-explain.txt").read(), "failed_trials": run["failed"],
 	    "cpus": cpus, "load": [before, after]}))
 	END
 	if [ -n "${KEEP-}" ]; then

@@ -38,7 +38,7 @@ Test(asha, options)
 	refused("iterations_max=9", "never end");
 	refused("trials=9", "'iterations_max' is missing");
 	refused("trials=9 iterations_max=9 iterations_min=10", "iterations_min");
-	refused("trials=9 iterations_max=9 eta=3 brackets=4", "not as many rungs");
+	refused("trials=9 iterations_max=9 eta=3 brackets=4", "more than the number of rungs");
 	espl_kit_free(opened("trials=9 iterations_max=9 eta=3 brackets=3"));
 }
 

@@ -100,14 +100,14 @@ Test(replay, wrong_schedules)
 	espl_kit_free(kit);
 	refused("", "line 1: it must begin with the columns");
 	refused("until,from\n", "line 1: it must begin");
-	refused("from,until,lr,opt\n", "table line 1: no column for the parameter 'momentum'");
-	refused("from,until,lr,opt,beta\n", "no column for the parameter 'momentum'");
+	refused("from,until,lr,opt\n", "table line 1: there is no column for parameter 'momentum'");
+	refused("from,until,lr,opt,beta\n", "there is no column for parameter 'momentum'");
 	refused("from,until,lr,opt,momentum,beta\n0,4,1,sgd,0.5,1\n4,6,1,sgd,0.5,2\n",
 	    "table line 3, column 'beta': it changes");
-	refused("from,until,lr,opt,lr\n", "line 1, column 'lr': it is there twice");
-	refused("from,until,lr,opt,momentum,lr\n", "column 'lr': it is there twice");
+	refused("from,until,lr,opt,lr\n", "line 1, column 'lr': the column is repeated");
+	refused("from,until,lr,opt,momentum,lr\n", "column 'lr': the column is repeated");
 	refused("from\n", "line 1: it must begin");
-	refused(HEAD, "nothing to replay");
+	refused(HEAD, "the schedule is empty");
 	refused(HEAD "0,4,0.5,sgd\n", "line 2: it has fewer cells");
 	refused(HEAD "0,4,0.5,sgd,1,2\n", "more cells");
 	refused(HEAD "1,4,0.5,sgd,1\n", "it goes from 1 until 4; it must begin at 0");
@@ -117,14 +117,13 @@ Test(replay, wrong_schedules)
 	refused(HEAD "0,x,0.5,sgd,1\n",
 	    "line 2, column 'until': it must be a number of iterations");
 	refused(HEAD "0,-3,0.5,sgd,1\n", "number of iterations");
-	refused(HEAD "0,4,0.5,lbfgs,1\n",
-	    "column 'opt': 'lbfgs' is none of the parameter's values");
+	refused(HEAD "0,4,0.5,lbfgs,1\n", "column 'opt': 'lbfgs' is not a value of the parameter");
 	refused(HEAD "0,4,0.5,sgd,1x\n", "column 'lr': '1x' is no number");
 	refused(HEAD "0,4,0.5,sgd,2\n", "column 'lr': the value is outside");
 	refused(HEAD "0,4,,sgd,1\n", "column 'momentum': the cell is empty");
 	refused(HEAD "0,4,0.5,\"adam, \"\"new\"\"\",1\n",
 	    "column 'momentum': the cell must be empty");
-	refused(HEAD "0,4,0.5,\"sgd,1\n", "never closed");
+	refused(HEAD "0,4,0.5,\"sgd,1\n", "unterminated quote");
 }
 
 static void

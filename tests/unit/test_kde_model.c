@@ -305,8 +305,8 @@ Test(kde, earlier)
 	cr_assert_eq(kde_earlier(&kde, budgets, 4, &error), ESPL_OK);
 	cr_assert_eq(kde.learned, 26); /* 2 and 3 of the first 40, three by three */
 	cr_assert_str_eq(stage.heard,
-	    "the model begins with 26 observations of an earlier run; the others are of iterations "
-	    "at which this search compares no trials");
+	    "the model starts with 26 observations of an earlier run; the others are at iterations "
+	    "at which this search does not compare trials");
 	cr_assert_eq(kde.budgets[0].budget, 3); /* seen after the others */
 	cr_assert_eq(kde.budgets[0].count, 13);
 	cr_assert_eq(kde_earlier(&kde, budgets, 4, &error), ESPL_OK);

@@ -103,7 +103,7 @@ Test(planners, worked_out_by_hand)
 			cr_assert_eq(found.status, ESPL_E_INFEASIBLE, "%s", g->name);
 			cr_assert(fabs(found.least_s - 44) < 1e-6);
 			cr_assert_str_eq(found.text,
-			    "no plan is done in 43 s: the least possible is 44 s");
+			    "no plan finishes within 43 s; the fastest takes 44 s");
 		}
 		plan_case_free(&c);
 	}
@@ -258,7 +258,7 @@ Test(planners, a_budget_buys_the_soonest_plan)
 		cr_assert_eq(none.status, ESPL_E_INFEASIBLE);
 		cr_assert(fabs(none.least_usd - cheap.cost_usd) < 1e-6 * cheap.cost_usd,
 		    "%zu: $%g, $%g", i, none.least_usd, cheap.cost_usd);
-		cr_assert(strstr(none.text, "least") != NULL, "%s", none.text);
+		cr_assert(strstr(none.text, "the cheapest costs") != NULL, "%s", none.text);
 		plan_case_free(&c);
 	}
 }
@@ -277,8 +277,8 @@ Test(planners, deadline_and_budget_together)
 	plan_case_limits(&c, 200, found.cost_usd - 1);
 	none = plan_case_plan(&c, EXACT, "");
 	cr_assert_eq(none.status, ESPL_E_INFEASIBLE);
-	cr_assert(strstr(none.text, "that is done in 200 s") != NULL &&
-		strstr(none.text, "the least is $") != NULL,
+	cr_assert(strstr(none.text, "that finishes within 200 s") != NULL &&
+		strstr(none.text, "the cheapest costs $") != NULL,
 	    "%s", none.text);
 	plan_case_free(&c);
 }

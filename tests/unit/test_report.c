@@ -233,7 +233,7 @@ Test(report, results_hold_what_happened)
 	text = espl__buf_text(&b);
 	cr_expect(strstr(text, "created by algorithm 'sha' in stage 0") != NULL, "%s", text);
 	cr_expect(strstr(text,
-		      "promoted to stage 1, to train up to iteration 5: number 1 of the 2") != NULL,
+		      "promoted to stage 1, to train up to iteration 5: rank 1 of the 2") != NULL,
 	    "%s", text);
 	cr_expect(strstr(text, "algorithm 'sha': the best of its rung") != NULL, "%s", text);
 	cr_expect(strstr(text, "iterations 2 to 4: acc from 0.77 to 0.79\n") != NULL, "%s", text);
@@ -242,7 +242,7 @@ Test(report, results_hold_what_happened)
 	cr_expect(strstr(espl__buf_text(&b), "gang 0 ended: rank 0: exit status 3") != NULL);
 	espl__buf_clear(&b);
 	cr_assert_eq(espl__explain(r, 2, &b, &diag), ESPL_E_UNKNOWN);
-	cr_expect_str_eq(diag.hint, "there are trials 0 to 1");
+	cr_expect_str_eq(diag.hint, "the trials are 0 to 1");
 	cr_assert_eq(espl__reading_groups(r, &b, NULL), ESPL_OK);
 	cr_expect(strstr(espl__buf_text(&b),
 		      "stage 0                        1        2        2") != NULL,
@@ -375,8 +375,7 @@ Test(report, the_page_draws_what_happened)
 	cr_expect(strstr(page, "rank 0: exit status 3") != NULL);
 	cr_expect_eq(times_in(page, "<g class=\"cv "), 2);
 	cr_expect(
-	    strstr(page,
-		"<b>first plan</b> 8.0s, sd 1.0s, 95 % within 10s <em>(it was +12.5 %)</em>") !=
+	    strstr(page, "<b>first plan</b> 8.0s, sd 1.0s, p95 10s <em>(actual +12.5 %)</em>") !=
 	    NULL);
 	cr_expect(strstr(page, "<b>last plan</b> 11s") != NULL);
 	cr_expect(strstr(page, "<b>static plan</b> $0.50") != NULL);
@@ -384,7 +383,7 @@ Test(report, the_page_draws_what_happened)
 	free(page);
 	fixed.why_not = "a < b";
 	page = page_of(s.dir, &fixed);
-	cr_expect(strstr(page, "No static plan to compare with: a &lt; b") != NULL);
+	cr_expect(strstr(page, "There is no static plan to compare with: a &lt; b") != NULL);
 	free(page);
 	espl__totals_free(&t);
 	stage_clear(&s, 1);

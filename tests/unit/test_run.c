@@ -131,13 +131,12 @@ Test(run, mistakes_are_told, .init = make_folder, .fini = drop_folder)
 	static const struct {
 		const char *set, *says, *hint;
 	} cases[] = {
-		{ "experimnt.name=x", "there is no section 'experimnt'",
-		    "did you mean 'experiment'" },
-		{ "experiments=( )", "a pool has no 'space' of its own", "file of an experiment" },
-		{ "workload.trace=x", "a pool has no 'space' of its own", "file of an experiment" },
+		{ "experimnt.name=x", "unknown group 'experimnt'", "did you mean 'experiment'" },
+		{ "experiments=( )", "a pool must not have 'space'", "file of an experiment" },
+		{ "workload.trace=x", "a pool must not have 'space'", "file of an experiment" },
 		{ "experiment=5", "must be a group", "" },
 		{ "experiment.goal=maximise", "cannot be", "did you mean \"maximize\"" },
-		{ "experiment.name=a/b", "name a folder", "" },
+		{ "experiment.name=a/b", "valid directory name", "" },
 		{ "experiment.metric=", "'metric' is empty", "" },
 		{ "experiment.deadline=0s", "deadline must be above 0", "" },
 		{ "experiment.budget=0", "budget must be above 0", "" },
@@ -152,11 +151,11 @@ Test(run, mistakes_are_told, .init = make_folder, .fini = drop_folder)
 		{ "trial.command=[ \"\" ]", "'command' is empty", "" },
 		{ "trial.command=train", "array of strings", "" },
 		{ "trial.command=( \"a\", 5 )", "every word", "quotes" },
-		{ "trial.options={ }", "are for a trainable", "" },
+		{ "trial.options={ }", "only valid with a trainable", "" },
 		{ "trial.gpus_min=5", "gpus_min = 5 is more than gpus_max = 4", "" },
 		{ "trial.env={ A = 1; }", "trial.env: 'A'", "quotes" },
 		{ "trial.profile=5", "'profile' must be", "" },
-		{ "trial.grace=10", "must be a span", "unit" },
+		{ "trial.grace=10", "must be a time span", "unit" },
 		{ "space={ }", "the space is empty", "" },
 		{ "space=5", "group of parameters", "" },
 		{ "algorithm={ }", "'use' is missing", "espalier plugins" },
@@ -188,7 +187,7 @@ Test(run, mistakes_are_told, .init = make_folder, .fini = drop_folder)
 	    "experiment = { name = \"e\"; metric = \"m\"; goal = \"maximize\"; };\n"
 	    "space = { x = 1; };\nalgorithm = { use = \"random\"; };\n");
 	cr_assert_neq(load(path, NULL, &config, &diag), ESPL_OK);
-	cr_assert(strstr(diag.text, "nothing says how a trial is trained") != NULL);
+	cr_assert(strstr(diag.text, "the configuration does not say how to run a trial") != NULL);
 	cr_assert_eq(espl__run_load(path, NULL, 0, ESPL__NEED_SEARCH, &config, &diag), ESPL_OK);
 	espl__run_free(config);
 	espl__run_free(NULL);

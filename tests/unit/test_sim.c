@@ -571,7 +571,8 @@ Test(sim, what_cannot_be_simulated_is_refused)
 		{ quadratic, cloud,
 		    "faults = ( { kind = \"no-capacity\"; from = \"2s\"; to = \"1s\"; } );",
 		    "over before" },
-		{ quadratic, "cloud = { use = \"sim\"; offers = ( ); };", NULL, "nothing is sold" },
+		{ quadratic, "cloud = { use = \"sim\"; offers = ( ); };", NULL,
+		    "list of offers is empty" },
 		{ quadratic,
 		    "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = 0; price = 1.0; } "
 		    "); };",
@@ -587,7 +588,7 @@ Test(sim, what_cannot_be_simulated_is_refused)
 		    NULL, "listed twice" },
 		{ quadratic,
 		    "cloud = { use = \"sim\"; offers = ( { name = \"a\"; gpus = 1; } ); };", NULL,
-		    "no price" },
+		    "neither a price" },
 		{ quadratic,
 		    "cloud = { use = \"sim\"; prices = \"bad.csv\"; offers = ( { name = \"a\"; "
 		    "gpus = 1; } ); };",
