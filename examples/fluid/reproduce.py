@@ -143,8 +143,8 @@ def allocated(r, options, items, gpus, c):
 
 
 def figure5(r, out, data, checks):
-    """4, 4, 12 and 30 s on 5 GPUs; nothing costs anything, so n GPUs are n times as fast, and so are two trials on one."""
-    out.append("\n## Figure 5: trials of 4, 4, 12 and 30 s on 5 GPUs\n\n| | shares at the beginning | over after |\n| --- | --- | --- |\n"
+    """4, 4, 12 and 30 s on 5 GPUs; there are no overheads, so n GPUs are n times as fast, and so are two trials on one."""
+    out.append("\n## Figure 5: trials of 4, 4, 12 and 30 s on 5 GPUs\n\n| | shares at the beginning | ends after |\n| --- | --- | --- |\n"
                "| one trial per GPU | 1, 1, 1, 1 | 30.0 s |")
     for name, options, least in (("algorithm 1 (the figure)", 'use="fluid"; mode="paper"; resize=false;', 30 / 12.0), ("paper", POLICIES["paper"][0], 30 / 10.4),
                                  ("improved", POLICIES["improved"][0], 30 / 10.4)):

@@ -3,7 +3,7 @@
 
     tests/bench/bench_sim.sh | tests/bench/frame.py [PAGE.md]
 
-The table between the lines "<!-- bench_sim.sh -->" and "<!-- end -->" is written anew; what stands around it stays.
+Replaces the table between the lines "<!-- bench_sim.sh -->" and "<!-- end -->" and keeps the rest.
 """
 import json
 import os
