@@ -1,0 +1,46 @@
+#!/bin/sh
+# TAP: README stays short; each page says in its third line for whom it is and what it answers; links
+# and the files that pages name exist; phrases that docs/style.md rules out stay out.
+# shellcheck source=tests/policy/report.sh
+. "$(dirname "$0")/report.sh"
+top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
+cd "$top" || exit 99
+pages=$(find README.md CONTRIBUTING.md docs -name '*.md' | LC_ALL=C sort)
+# Not what the program prints.
+written=$(echo "$pages" | grep -v '^docs/config.md$')
+
+echo 1..6
+if [ "$(echo "$pages" | wc -l)" -gt 30 ]; then
+	report 'the pages are here' ''
+else
+	report 'the pages are here' "only: $pages"
+fi
+report 'README has less than 150 lines' "$(awk 'END { if (NR >= 150) print "README.md: " NR " lines" }' README.md)"
+report 'every page says for whom it is' "$(
+	for f in $written; do
+		case $f in
+		README.md) ;;
+		docs/adr/0*) sed -n 3p "$f" | grep -q '^\*Status: ' || echo "$f: its third line is not *Status: ...*" ;;
+		*) sed -n 3p "$f" | grep -q '^\*For ' || echo "$f: its third line does not begin with *For ...*" ;;
+		esac
+	done)"
+report 'links within the tree lead somewhere' "$(
+	for f in $pages; do
+		grep -o '](\([^)#]*\)' "$f" | sed 's/^](//' | grep -v '^[a-z]*:' | sort -u | while read -r to; do
+			[ -z "$to" ] || [ -e "$(dirname "$f")/$to" ] || echo "$f: there is no $to"
+		done
+	done)"
+report 'files that pages for contributors name exist' "$(
+	for f in CONTRIBUTING.md docs/architecture.md docs/style.md docs/adr/*.md; do
+		grep -o '`\(core\|driver\|node\|sdk\|plugins\|tests\|scripts\|examples\|docs\|m4\)/[^` ]*`' "$f" | tr -d '\140' |
+			sort -u | while read -r name; do
+			case $name in *NN* | *NAME* | *'<'*) continue ;; esac
+			# A pattern names at least one file; a configuration may follow a line number.
+			# shellcheck disable=SC2086
+			ls -d ${name%%:*} >/dev/null 2>&1 || echo "$f: there is no $name"
+		done
+	done)"
+report 'words that docs/style.md rules out' "$(
+	# shellcheck disable=SC2086
+	grep -n -i -w -E 'anew|for ever|in good order|whoever|so many|nobody|in vain|besides|(is|are) told|is said|to be had|goes on' $(echo "$written" | grep -v '^docs/style.md$'))"
+exit $failed
