@@ -104,7 +104,7 @@ def measure_ours(options):
 
 
 def table(options, ours, found, out):
-    out.write("Trials a second of one core, ask/tell with a trivial objective: %d trials (random, sha, hyperband, asha: 5 "
+    out.write("Trials per second on one core, ask/tell with a trivial objective: %d trials (random, sha, hyperband, asha: 5 "
               "parameters, R = 81,\neta = 3), %d observations (tpe, bohb: 10 parameters). In brackets: trials done, where "
               "the time ran out.\n\n" % (options.trials, options.observations))
     names = sorted({(r["peer"], r["version"]) for results in found.values() for r in results})

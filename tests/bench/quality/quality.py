@@ -222,12 +222,12 @@ def against_random(results, reference):
             continue
         excess = ours[0] - plain[0], math.hypot(ours[1], plain[1])
         other = others[0][2][0] - theirs[0], math.hypot(others[0][2][1], theirs[1])
-        said = "%s on %s, %s, %d R: worse than random search (%.4g against %.4g), which %s is not" % (
+        said = "%s on %s, %s, %d R: worse than random search (%.4g against %.4g), unlike %s" % (
             method, name, cost, mark, ours[0], plain[0], others[0][0])
         if behind(excess, other) > 2:
             wrong.append(said)
         else:
-            doubtful.append(said + "; its 20 seeds do not tell (%.3g ± %.2g)" % other)
+            doubtful.append(said + "; its 20 seeds are too few (%.3g ± %.2g)" % other)
     return wrong, doubtful
 
 
