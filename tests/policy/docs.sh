@@ -1,6 +1,6 @@
 #!/bin/sh
-# TAP: README stays short; each page says in its third line for whom it is and what it answers; links
-# and the files that pages name exist; phrases that docs/style.md rules out stay out.
+# TAP: README stays short; each page says in its third line for whom it is and what it answers, and is
+# listed; links and the files that pages name exist; phrases that docs/style.md rules out stay out.
 # shellcheck source=tests/policy/report.sh
 . "$(dirname "$0")/report.sh"
 top=${abs_top_srcdir:-$(cd "$(dirname "$0")/../.." && pwd)}
@@ -9,7 +9,7 @@ pages=$(find README.md CONTRIBUTING.md docs -name '*.md' | LC_ALL=C sort)
 # Not what the program prints.
 written=$(echo "$pages" | grep -v '^docs/config.md$')
 
-echo 1..6
+echo 1..7
 if [ "$(echo "$pages" | wc -l)" -gt 30 ]; then
 	report 'the pages are here' ''
 else
@@ -23,6 +23,13 @@ report 'every page says for whom it is' "$(
 		docs/adr/0*) sed -n 3p "$f" | grep -q '^\*Status: ' || echo "$f: its third line is not *Status: ...*" ;;
 		*) sed -n 3p "$f" | grep -q '^\*For ' || echo "$f: its third line does not begin with *For ...*" ;;
 		esac
+	done)"
+report 'docs/README.md and docs/adr/README.md list every page' "$(
+	for f in docs/*.md docs/results/*.md; do
+		[ "$f" = docs/README.md ] || grep -q "(${f#docs/})" docs/README.md || echo "docs/README.md: no link to $f"
+	done
+	for f in docs/adr/0*.md; do
+		grep -q "(${f#docs/adr/})" docs/adr/README.md || echo "docs/adr/README.md: no link to $f"
 	done)"
 report 'links within the tree lead somewhere' "$(
 	for f in $pages; do
