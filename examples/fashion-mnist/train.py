@@ -2,8 +2,8 @@
 """A trial as a program: one hidden layer on Fashion-MNIST, with NumPy alone.
 
 espalier starts it with a configuration, reads a report after every pass over the images, and
-answers each: go on, save, or end.  What it saves it can go on from, on this machine or another.
-Run by hand (python3 train.py) it trains one configuration and prints.
+answers each: continue, save, or end.  The program can continue from what it saved, on this machine
+or another.  Run by hand (python3 train.py) it trains one configuration and prints its reports.
 """
 import gzip
 import os
