@@ -11,6 +11,12 @@
 #define QUIET_LEAST (300 * ESPL_SECOND)
 #define QUIET_TIMES 4.0 /* what an iteration took at most, times this */
 
+static espl_time
+take_earlier(espl_time a, espl_time b)
+{
+	return a < b ? a : b;
+}
+
 /* The instant at which the money runs out at present prices. */
 static espl_time
 broke_at(const struct espl__exec *x)
@@ -87,7 +93,7 @@ quiet_at(const struct espl__exec *x)
 	espl_time at = ESPL_NEVER;
 
 	for (const struct espl__gang *g = x->oldest; g != NULL; g = g->newer) {
-		at = quiet_until(g) < at ? quiet_until(g) : at;
+		at = take_earlier(at, quiet_until(g));
 		if (x->search_count == 1 && !g->quiet_told)
 			break;
 	}
@@ -128,7 +134,7 @@ hung_at(const struct espl__exec *x)
 	espl_time at = ESPL_NEVER;
 
 	for (const struct espl__gang *g = x->oldest; g != NULL; g = g->newer) {
-		at = silent_until(g) < at ? silent_until(g) : at;
+		at = take_earlier(at, silent_until(g));
 		if (x->search_count == 1)
 			break;
 	}
@@ -160,29 +166,17 @@ espl__exec_alarms(struct espl__exec *x)
 void
 espl__exec_timer(struct espl__exec *x)
 {
-	espl_time next = espl__search_next(x), t;
-	t = espl__tiers_next(x);
-	if (t < next)
-		next = t;
-	t = espl__lease_retry_at(x);
-	if (t < next)
-		next = t;
-	t = hung_at(x);
-	if (t < next)
-		next = t;
-	t = quiet_at(x);
-	if (t < next)
-		next = t;
-	t = espl__search_limits_at(x);
-	if (t < next)
-		next = t;
+	espl_time next = take_earlier(espl__search_next(x), espl__tiers_next(x));
+
+	next = take_earlier(next, espl__lease_retry_at(x));
+	next = take_earlier(next, hung_at(x));
+	next = take_earlier(next, quiet_at(x));
+	next = take_earlier(next, espl__search_limits_at(x));
 	if (x->ending == 0 && !espl__exec_needs_no_nodes(x)) {
-		if (x->config->deadline != ESPL_NEVER && x->config->deadline + 1 < next)
+		if (x->config->deadline != ESPL_NEVER)
 			/* finishing exactly at the deadline is in time */
-			next = x->config->deadline + 1;
-		t = broke_at(x);
-		if (t < next)
-			next = t;
+			next = take_earlier(next, x->config->deadline + 1);
+		next = take_earlier(next, broke_at(x));
 	}
 	if (x->ended)
 		next = ESPL_NEVER;
