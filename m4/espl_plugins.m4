@@ -40,7 +40,9 @@ AC_DEFUN([ESPL_PLUGINS], [
 	PLUGIN_DEFS_FLAGS=
 	AS_IF([test "x$SANITIZE_FLAGS" = x], [
 		ESPL_LINK_FLAG([PLUGIN_DEFS_FLAGS], [-Wl,-z,defs])
-		ESPL_LINK_FLAG([PLUGIN_DEFS_FLAGS], [-Wl,-z,now])])
+		ESPL_LINK_FLAG([PLUGIN_DEFS_FLAGS], [-Wl,-z,now])
+		# A plugin keeps no more of a convenience library than it uses.
+		ESPL_LINK_FLAG([PLUGIN_DEFS_FLAGS], [-Wl,--gc-sections])])
 	AC_SUBST([PLUGIN_DEFS_FLAGS])
 	PLUGIN_FLAGS='$(AM_LDFLAGS) $(if $(filter $(@),$(BUILTIN_PLUGINS)),,$(LOADABLE_FLAGS))'
 	AC_SUBST([PLUGIN_FLAGS])

@@ -240,15 +240,9 @@ static espl_status
 alloc_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 {
 	struct alloc_call *a = (struct alloc_call *)sink;
-	struct espl__op op = { .type = ESPL__OP_WATCH };
-
-	if (offer >= a->view->offer_count)
-		return espl__call_refuse(&a->call,
-		    "prices to be watched of offer %u, which does not exist", offer);
-	op.as.watch.offer = offer;
-	op.as.watch.on = on;
-	espl__call_record(&a->call, &op);
-	return ESPL_OK;
+	(void)on;
+	return espl__call_refuse(&a->call,
+	    "watch_prices of offer %u, a draft that this version does not implement", offer);
 }
 
 static espl_status

@@ -47,7 +47,6 @@ struct espl__check {
 	struct espl__instance *instance;
 	struct kit_watch watch;
 	struct espl_model model;
-	struct espl_market market;
 	espl_time now; /* where there is no kit */
 	uint64_t view_digest;
 	int counts; /* the last entry of a policy returned OK */

@@ -46,27 +46,6 @@ add_offers(struct espl_kit *kit, int plain)
 	offer->hazard_hours = 100;
 }
 
-static const struct espl_price prices[] = { { -86400 * ESPL_SECOND, 3 * ESPL_USD } };
-
-static espl_status
-market_history(const struct espl_market *market, uint32_t offer, espl_time from, espl_time to,
-    const struct espl_price **list, uint32_t *count)
-{
-	(void)market;
-	if (offer != 1 || from >= to)
-		return ESPL_E_UNKNOWN;
-	*list = prices;
-	*count = 1;
-	return ESPL_OK;
-}
-
-static double
-market_mean(const struct espl_market *market, uint32_t offer, espl_time from, espl_time to)
-{
-	(void)market;
-	return offer == 1 && from < to ? (double)(3 * ESPL_USD) : NAN;
-}
-
 /* ---- the execution model ----------------------------------------------------------- */
 
 static const struct espl_stage *
@@ -194,9 +173,6 @@ espl__check_world(struct espl__check *check, int plain)
 	kit->experiment.name = "check";
 	kit->experiment.deadline = 36000 * ESPL_SECOND;
 	kit->experiment.budget = 1000 * ESPL_USD;
-	check->market = (struct espl_market){ .size = (uint32_t)sizeof check->market,
-		.history = market_history,
-		.mean = market_mean };
 	check->model = (struct espl_model){ .size = (uint32_t)sizeof check->model,
 		.ctx = kit,
 		.speed = model_speed,
@@ -204,6 +180,5 @@ espl__check_world(struct espl__check *check, int plain)
 		.stage = model_stage,
 		.predict = model_predict };
 	espl_kit_keep_history(kit);
-	espl_kit_set_service(kit, ESPL_MARKET, &check->market);
 	espl_kit_set_service(kit, ESPL_MODEL, &check->model);
 }

@@ -1,6 +1,7 @@
 /* rules.c - see espalier/kit/rules.h. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <espalier/draft/market.h>
 #include <espalier/kit/rules.h>
 
 int
@@ -58,8 +59,11 @@ espl_grant_wrong(const struct espl_grant *grant, const struct espl_item *item, u
 		    gpus, s, grant->offer, grant->item);
 	} else if ((grant->flags & (ESPL_GRANT_OWN_NODES | ESPL_GRANT_RENEW)) != 0) {
 		(void)snprintf(text, size,
-		    "%" PRIu32 " GPU%s on own nodes for item %" PRIu64 ": this version leases none",
-		    gpus, s, grant->item);
+		    "%" PRIu32 " GPU%s for item %" PRIu64
+		    " with %s, a draft that this version does not implement",
+		    gpus, s, grant->item,
+		    (grant->flags & ESPL_GRANT_OWN_NODES) != 0 ? "ESPL_GRANT_OWN_NODES"
+							       : "ESPL_GRANT_RENEW");
 	} else {
 		return NULL;
 	}

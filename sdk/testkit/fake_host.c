@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <espalier/draft/market.h>
 #include "kit.h"
 
 void
@@ -272,12 +273,16 @@ host_note(const struct espl_host *host, espl_subject subject, uint64_t id, const
 static const void *
 host_service(const struct espl_host *host, const char *id)
 {
-	const struct espl_kit *kit = host->ctx;
+	struct espl_kit *kit = host->ctx;
 	const struct kit_service *service;
 
 	for (service = kit->services; service != NULL; service = service->next)
 		if (strcmp(service->id, id) == 0)
 			return service->service;
+	if (strcmp(id, ESPL_MARKET) == 0)
+		(void)espl__kit_told(kit,
+		    espl__kit_why(kit, KIT_REFUSED, "it is a draft that no host implements"),
+		    "service %s", id);
 	if (strcmp(id, ESPL_SPACE) == 0)
 		return &kit->space;
 	if (strcmp(id, ESPL_EXPERIMENT) == 0)

@@ -57,8 +57,8 @@ sink_grant(struct espl_alloc_sink *sink, const struct espl_grant *grant)
 	if (grant->share.packing > 1)
 		return espl__kit_told(kit, why, "grant item=%" PRIu64 " gpus=1/%u%s", grant->item,
 		    grant->share.packing, offer);
-	return espl__kit_told(kit, why, "grant item=%" PRIu64 " gpus=%u%s%s", grant->item,
-	    grant->share.gpus, offer, grant->flags & ESPL_GRANT_OWN_NODES ? " own" : "");
+	return espl__kit_told(kit, why, "grant item=%" PRIu64 " gpus=%u%s", grant->item,
+	    grant->share.gpus, offer);
 }
 
 static espl_status
@@ -152,8 +152,9 @@ sink_watch(struct espl_alloc_sink *sink, uint32_t offer, uint32_t on)
 	uint32_t bytes[2] = { offer, on };
 	const char *why = espl__kit_heard(kit, "watch_prices", bytes, sizeof bytes);
 
-	if (why == NULL && offer >= kit->offer_count)
-		why = espl__kit_why(kit, KIT_REFUSED, "there is no offer %u", offer);
+	if (why == NULL)
+		why = espl__kit_why(kit, KIT_REFUSED,
+		    "watch_prices is a draft that no host implements");
 	return espl__kit_told(kit, why, "watch_prices offer=%u %s", offer, on ? "on" : "off");
 }
 

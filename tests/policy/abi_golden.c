@@ -10,6 +10,7 @@
 #include <espalier/algorithm.h>
 #include <espalier/allocator.h>
 #include <espalier/cloud.h>
+#include <espalier/draft/market.h>
 #include <espalier/placer.h>
 #include <espalier/trainable.h>
 

@@ -2,6 +2,7 @@
  * in the kit's log.  The plugins under test are here and do as they are told. */
 #include <criterion/criterion.h>
 #include <string.h>
+#include <espalier/draft/market.h>
 #include <espalier/util.h>
 #include "testkit.h"
 
@@ -151,6 +152,31 @@ Test(kit, what_there_is_not_is_refused_with_the_reason)
 	SAYS(kit,
 	    "! grant item=0 gpus=1 offer=7: 1 GPU of offer 7, which does not exist, for item 0\n");
 	cr_expect_eq(espl_kit_refused(kit), 2);
+	espl_kit_free(kit);
+}
+
+static void
+uses_drafts(const void *view, void *sink)
+{
+	struct espl_alloc_sink *s = sink;
+
+	(void)view;
+	cr_expect_eq(s->watch_prices(s, 0, 1), ESPL_E_REJECTED);
+	cr_expect_eq(grant(s, 0, 1, ESPL_ANY, ESPL_GRANT_OWN_NODES), ESPL_E_REJECTED);
+	cr_expect_eq(grant(s, 0, 1, ESPL_ANY, ESPL_GRANT_RENEW), ESPL_E_REJECTED);
+}
+
+Test(kit, drafts_are_refused_by_name)
+{
+	struct espl_kit *kit = opened(&allocator);
+
+	(void)espl_kit_item(kit, 1, 4);
+	script = uses_drafts;
+	cr_expect_eq(espl_kit_allocate(kit), ESPL_OK);
+	SAYS(kit, "! watch_prices offer=0 on: watch_prices is a draft that no host implements\n");
+	SAYS(kit, " with ESPL_GRANT_OWN_NODES, a draft that this version does not implement\n");
+	SAYS(kit, " with ESPL_GRANT_RENEW, a draft that this version does not implement\n");
+	cr_expect_eq(espl_kit_refused(kit), 3);
 	espl_kit_free(kit);
 }
 

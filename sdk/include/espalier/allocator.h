@@ -42,13 +42,12 @@ struct espl_plan_sink {
 #define ESPL_ITEM_CHANGING \
 	0x004u                      /* between an old grant and `granted`; may be granted anew, \
 				     * and then changes a second time (ESPL_WHY_SETTLED) */
-#define ESPL_ITEM_ALONE 0x008u      /* packed, but nobody else is on its GPU */
 #define ESPL_ITEM_INPLACE 0x010u    /* resizes without losing its processes */
 #define ESPL_ITEM_EVICTED 0x020u    /* some of its GPUs are lost or under notice */
 #define ESPL_ITEM_NO_SAVE 0x040u    /* cannot checkpoint: preempting loses all its work */
 #define ESPL_ITEM_EXPERIMENT 0x080u /* stands for a whole experiment (experiment.inner) */
 #define ESPL_ITEM_COLOCATE 0x100u   /* grants must fit one node, or be whole nodes */
-#define ESPL_ITEM_OWN_NODES 0x200u  /* holds nodes of its own (ESPL_GRANT_OWN_NODES) */
+/* 0x008u and 0x200u: draft/market.h */
 
 /* Anything with work left: a trial of any experiment, a plain job, an experiment.  An item
  * lives from the trial's start to its budget; a promoted trial comes back as a new item.
@@ -120,10 +119,7 @@ struct espl_alloc_view {
 				    * NULL: none */
 };
 
-/* The item's own nodes: leased for it at max_price_hour, released when it leaves them;
- * outside the targets.  SpotTune's one machine per trial. */
-#define ESPL_GRANT_OWN_NODES 0x1u
-#define ESPL_GRANT_RENEW 0x2u   /* own nodes: a fresh lease, even on the same offer */
+/* 0x1u and 0x2u: draft/market.h */
 #define ESPL_GRANT_AT_ONCE 0x4u /* do not wait for the iteration boundary */
 #define ESPL_GRANT_QUEUED \
 	0x8u /* for reports: it waits, and this share is meant for \
@@ -140,7 +136,7 @@ struct espl_grant {
 	struct espl_share share; /* gpus 0: preempt, or keep queued */
 	uint32_t offer;          /* must run on this one; ANY: on whichever */
 	uint32_t zero;
-	espl_money max_price_hour; /* OWN_NODES on a MARKET offer; 0: none */
+	espl_money max_price_hour; /* draft: with ESPL_GRANT_OWN_NODES alone; 0: none */
 };
 struct espl_target {
 	uint32_t size;
@@ -165,7 +161,8 @@ struct espl_alloc_sink {
 	    *plan)(struct espl_alloc_sink *, uint64_t experiment, const struct espl_plan *);
 	/* Be called (ESPL_WHY_TIME) at this instant; the earliest one wins, once. */
 	espl_status (*wake_at)(struct espl_alloc_sink *, espl_time);
-	/* on 1: be called (ESPL_WHY_PRICE) whenever the offer's price changes; 0: no more. */
+	/* Draft (draft/market.h): refused.  on 1: be called (ESPL_WHY_PRICE) whenever the offer's
+	 * price changes; 0: no more. */
 	espl_status (*watch_prices)(struct espl_alloc_sink *, uint32_t offer, uint32_t on);
 	/* For reports: value and proven bound of the policy's own objective, NaN none; status
 	 * is one word ("optimal", "bounded", "heuristic"). */

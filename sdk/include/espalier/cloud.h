@@ -176,14 +176,16 @@ struct espl_cloud_ops {
 	 * provider does not know: ENDED). */
 	espl_status (*adopt)(void *self, const struct espl_lease *const *, uint32_t count,
 	    struct espl_error *);
-	/* All machines tagged by espalier (run NULL) or by one run, through node; then done. */
+	/* Optional, and a draft: no run calls it, but check-plugin does.
+	 * All machines tagged by espalier (run NULL) or by one run, through node; then done. */
 	espl_status (*owned)(void *self, const char *run, uint64_t what, struct espl_error *);
 	/* The command that runs another command on this node with its standard streams joined
 	 * (ssh HOST, srun -w NODE, nothing at all); the host appends espalier-agent and its
 	 * arguments.  From the lease alone: no memory needed. */
 	espl_status (*reach)(void *self, const struct espl_lease *, struct espl_argv_sink *,
 	    struct espl_error *);
-	/* Optional: prices from `from` on, for one offer; then done. */
+	/* Optional, and a draft: nothing calls it.  Prices from `from` on, for one offer; then
+	 * done. */
 	espl_status (*history)(void *self, const char *offer, const char *market, espl_time from,
 	    uint64_t what, struct espl_error *);
 	/* Mandatory.  The offers (and prices known beforehand) that the configuration alone tells,

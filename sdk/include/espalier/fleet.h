@@ -28,7 +28,7 @@ enum { ESPL_BILL_NODE = 1, ESPL_BILL_FUNCTION }; /* per lease | per busy GPU-sec
 typedef uint32_t espl_bill_start;                /* which instant of a lease its bill begins with */
 enum { ESPL_BILL_FROM_REQUEST = 1, ESPL_BILL_FROM_BOOT, ESPL_BILL_FROM_READY };
 
-#define ESPL_OFFER_MARKET 0x1u    /* price varies, see espl_market; takes a maximum price */
+#define ESPL_OFFER_MARKET 0x1u    /* price varies; takes a maximum price */
 #define ESPL_OFFER_REVOCABLE 0x2u /* the provider may end a lease */
 #define ESPL_OFFER_GONE 0x4u      /* sold no longer; kept so that numbers stay valid */
 
@@ -61,18 +61,6 @@ struct espl_offer {
 	const struct espl_latency *init;      /* boot to ready */
 	double hazard_hour;  /* revocations per node-hour, from logs; NaN unknown */
 	double hazard_hours; /* node-hours that estimate rests on (gamma prior) */
-};
-
-/* Price service (ESPL_MARKET).  In simulation it answers from the trace, never beyond now. */
-struct espl_market {
-	uint32_t size, zero;
-	void *ctx; /* the host's */
-	/* Records covering [from, to), oldest first, the first one in force at `from` if known.
-	 * *prices is valid until the entry returns.  E_UNKNOWN: none. */
-	espl_status (*history)(const struct espl_market *, uint32_t offer, espl_time from,
-	    espl_time to, const struct espl_price **prices, uint32_t *count);
-	/* Time-weighted mean of held prices, micro-dollars per hour; NaN if unknown. */
-	double (*mean)(const struct espl_market *, uint32_t offer, espl_time from, espl_time to);
 };
 
 typedef uint32_t espl_node_state; /* of a lease; they only advance */
@@ -116,10 +104,10 @@ struct espl_node {
 /* Why an allocator or a placer is called: all that happened in the round. */
 #define ESPL_WHY_ARRIVAL 0x001u
 #define ESPL_WHY_DEPARTURE 0x002u
-#define ESPL_WHY_NODES 0x004u   /* ready, lost, released */
-#define ESPL_WHY_NOTICE 0x008u  /* of revocation */
-#define ESPL_WHY_TIME 0x010u    /* wake_at */
-#define ESPL_WHY_PRICE 0x020u   /* only if asked for with watch_prices */
+#define ESPL_WHY_NODES 0x004u  /* ready, lost, released */
+#define ESPL_WHY_NOTICE 0x008u /* of revocation */
+#define ESPL_WHY_TIME 0x010u   /* wake_at */
+/* 0x020u: draft/market.h */
 #define ESPL_WHY_PROFILE 0x040u /* a share was timed that no profile tells of */
 #define ESPL_WHY_OUTCOME 0x080u
 #define ESPL_WHY_HINT 0x100u /* an algorithm changed a weight or a bound */

@@ -1,6 +1,7 @@
 /* Grants every item one GPU of two nodes, and makes one mistake a call: the option says which.
  * Built again as allocator_twice and allocator_elsewhere, whose mistakes are these unless told
  * otherwise. */
+#include <espalier/draft/market.h>
 #include "wrong.h"
 
 #ifndef NAME
@@ -9,13 +10,13 @@
 #define MISTAKE "over"
 #endif
 
-enum { OVER, UNKNOWN, TWICE, BEYOND, ELSEWHERE, NONE };
+enum { OVER, UNKNOWN, TWICE, BEYOND, ELSEWHERE, NONE, WATCH, OWN, MARKET };
 static const struct espl_option options[] = {
 	{ .name = "mistake",
 	    .help = "which one",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = MISTAKE,
-	    .choices = "over|unknown|twice|beyond|elsewhere|none" },
+	    .choices = "over|unknown|twice|beyond|elsewhere|none|watch|own|market" },
 };
 struct slips {
 	int64_t mistake;
@@ -27,18 +28,20 @@ static espl_status
 create(const struct espl_host *host, const struct espl_config *config, void **self,
     struct espl_error *error)
 {
-	(void)host;
 	(void)error;
 	one[next % 8].mistake = config->values[0].as.i;
+	if (one[next % 8].mistake == MARKET)
+		(void)host->service(host, ESPL_MARKET);
 	*self = &one[next++ % 8];
 	return ESPL_OK;
 }
 
 static void
-grant(struct espl_alloc_sink *sink, uint64_t item, uint32_t gpus)
+grant(struct espl_alloc_sink *sink, uint64_t item, uint32_t gpus, uint32_t flags)
 {
 	struct espl_grant g = ESPL_INIT(struct espl_grant);
 
+	g.flags = flags;
 	g.item = item;
 	g.share.gpus = gpus;
 	g.share.packing = 1;
@@ -61,15 +64,19 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	(void)sink->target(sink, &t);
 	for (uint32_t i = 0; i < view->item_count && used < 2 * view->offers[0]->gpus; i++, used++)
 		if (view->items[i]->granted.gpus == 0)
-			grant(sink, view->items[i]->id, 1);
+			grant(sink, view->items[i]->id, 1, 0);
 	if (s->mistake == OVER)
-		grant(sink, view->items[0]->id, 1000);
+		grant(sink, view->items[0]->id, 1000, 0);
 	else if (s->mistake == UNKNOWN)
-		grant(sink, 123456, 1);
+		grant(sink, 123456, 1, 0);
 	else if (s->mistake == TWICE)
-		grant(sink, view->items[0]->id, 1);
+		grant(sink, view->items[0]->id, 1, 0);
 	else if (s->mistake == BEYOND)
-		grant(sink, view->items[view->item_count - 1]->id, view->items[0]->gpus_max);
+		grant(sink, view->items[view->item_count - 1]->id, view->items[0]->gpus_max, 0);
+	else if (s->mistake == WATCH)
+		(void)sink->watch_prices(sink, 0, 1);
+	else if (s->mistake == OWN)
+		grant(sink, view->items[0]->id, 1, ESPL_GRANT_OWN_NODES);
 	else if (s->mistake == ELSEWHERE) { /* takes for granted that there are two offers */
 		t.offer = 1;
 		t.nodes = 0;
