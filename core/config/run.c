@@ -487,6 +487,7 @@ read_planning(struct espl__run_config *config, struct espl__diag *diag)
 	config->queue_chain = value_of(values, PLANNING_QUEUE)->as.i == 1;
 	config->warm = (int)value_of(values, PLANNING_WARM)->as.i;
 	config->acquire_ahead = (int)value_of(values, PLANNING_ACQUIRE_AHEAD)->as.i;
+	config->release_idle = value_of(values, PLANNING_RELEASE)->as.i == 1;
 	config->samples = number_of(values, PLANNING_SAMPLES);
 	config->risk = value_of(values, PLANNING_RISK)->as.r;
 	if (config->risk <= 0 || config->risk >= 1)

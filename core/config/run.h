@@ -82,6 +82,7 @@ struct espl__run_config {
 	/* planning */
 	int queue_chain; /* planning.queue = "chain" */
 	int warm, acquire_ahead;
+	int release_idle; /* planning.release = "idle" */
 	uint32_t samples;
 	double risk;
 	int pool;                    /* several experiments, or plain jobs, on one cluster */

@@ -210,6 +210,12 @@ static const struct espl_option planning_options[] = {
 	    .type = ESPL_OPT_BOOL,
 	    .fallback = "false",
 	    .help = "Request the nodes of the next stage before it starts." },
+	[PLANNING_RELEASE] = { .name = "release",
+	    .type = ESPL_OPT_CHOICE,
+	    .choices = "stage|idle",
+	    .fallback = "stage",
+	    .help = "When to release nodes that the next stage does not need: at the end of the "
+		    "stage, or once they are idle and no trial waits." },
 	[PLANNING_SAMPLES] = { .name = "samples",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "128",

@@ -261,6 +261,7 @@ make_experiment(struct espl__search *s)
 	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) |
 	    (c->warm ? ESPL_EXPERIMENT_WARM : 0) | (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) |
 	    (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
+	    (c->release_idle ? ESPL_EXPERIMENT_IDLE : 0) |
 	    (s->saves ? 0 : ESPL_EXPERIMENT_NO_SAVE) |
 	    (s->earlier != NULL ? ESPL_EXPERIMENT_EARLIER : 0);
 	e->id = s->number;

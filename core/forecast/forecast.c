@@ -153,6 +153,7 @@ espl__forecast_new(const struct espl__forecast_setup *setup, struct espl__foreca
 	f->first_table = espl__alloc(setup->spec->bracket_count * sizeof *f->first_table);
 	f->places = espl__alloc(f->table_count * sizeof *f->places);
 	f->taken = espl__alloc(setup->held_count + 1);
+	f->taker = espl__alloc(((size_t)setup->held_count + 1) * sizeof *f->taker);
 	f->steps = espl__alloc(f->table_count * sizeof *f->steps);
 	f->moments = espl__alloc(f->table_count * sizeof *f->moments);
 	/* A step brings one holding and may cut another in two. */
@@ -181,6 +182,7 @@ espl__forecast_free(struct espl__forecast *f)
 	free(f->first_table);
 	free(f->places);
 	free(f->taken);
+	free(f->taker);
 	free(f->steps);
 	free(f->moments);
 	free(f->holdings);
@@ -189,6 +191,10 @@ espl__forecast_free(struct espl__forecast *f)
 	free(f->order);
 	free(f->trials_s);
 	free(f->slots_s);
+	free(f->leases);
+	free(f->runners);
+	free(f->unit_busy);
+	free(f->unit_ends);
 	free(f);
 }
 

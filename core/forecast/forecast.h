@@ -46,7 +46,8 @@ struct espl__forecast_setup {
 	/* planning.queue = "chain": trial k follows trial k - slots */
 	uint8_t chain;
 	uint8_t warm, ahead; /* planning.warm, planning.acquire_ahead */
-	uint8_t zero[3];
+	uint8_t idle;        /* planning.release = "idle" */
+	uint8_t zero[2];
 	/* A run in progress (re-planning): NULL for one that has yet to begin. */
 	const uint32_t *next_stage; /* [bracket]: the first stage still to come; what is over
 				     * costs nothing, takes no time and may be left out of a

@@ -6,9 +6,8 @@
  */
 #include "forecast/forecast_impl.h"
 
-/* Seconds that are charged for a lease of so many. */
-static double
-charged(const struct espl__terms *terms, double seconds)
+double
+espl__charged(const struct espl__terms *terms, double seconds)
 {
 	double ns, steps, whole;
 
@@ -33,17 +32,17 @@ surcharge(const struct espl__forecast *f, const struct espl__holding *h)
 	if (h->from_step == ESPL_ANY) { /* what was charged so far is spent already */
 		past = f->setup.held[h->from].billed_s;
 		if (past < 0)
-			return charged(h->terms, end) - end;
-		return charged(h->terms, past + end) - charged(h->terms, past) - end;
+			return espl__charged(h->terms, end) - end;
+		return espl__charged(h->terms, past + end) - espl__charged(h->terms, past) - end;
 	}
 	m = &f->moments[h->from_step];
 	if (m->rows == NULL) {
 		length = end - m->base;
-		return (charged(h->terms, length) - length) * (h->to - h->from);
+		return (espl__charged(h->terms, length) - length) * (h->to - h->from);
 	}
 	for (uint32_t j = h->from; j < h->to; j++) {
 		length = end - (m->base + m->rows[j][m->at]);
-		sum += charged(h->terms, length) - length;
+		sum += espl__charged(h->terms, length) - length;
 	}
 	return sum;
 }
@@ -53,6 +52,10 @@ espl__bill(struct espl__forecast *f, double *jct, double *cost)
 {
 	double total = 0.0, last = 0.0;
 
+	if (f->setup.idle) {
+		espl__bill_idle(f, jct, cost);
+		return;
+	}
 	for (uint32_t i = 0; i < f->step_count; i++) {
 		struct espl__step *step = &f->steps[i];
 		const struct espl__moment *m = &f->moments[i];

@@ -214,6 +214,7 @@ take_held(struct espl__forecast *f, struct espl__step *step, uint8_t *taken)
 		if (f->setup.held[i].offer != step->view.offer || taken[i] != 1)
 			continue;
 		taken[i] = 2;
+		f->taker[i] = (uint32_t)(step - f->steps) + 1;
 		n++;
 		f->living[f->living_tail++] = (struct espl__holding){ .from_step = ESPL_ANY,
 			.from = i,
@@ -229,6 +230,7 @@ lay_nodes(struct espl__forecast *f, struct espl__diag *diag)
 
 	f->holding_count = 0;
 	memset(f->taken, 0, f->setup.held_count);
+	memset(f->taker, 0, f->setup.held_count * sizeof *f->taker);
 	for (uint32_t i = 0; i < f->step_count; i++) {
 		struct espl__step *step = &f->steps[i];
 		uint32_t nodes = step->view.nodes;
@@ -244,7 +246,9 @@ lay_nodes(struct espl__forecast *f, struct espl__diag *diag)
 			give_back(f, living - step->kept, i - 1);
 		}
 		step->fresh = nodes - step->kept;
-		living = nodes;
+		if (f->setup.idle && step->past_s > 0) /* what is missing has gone already */
+			step->fresh = 0;
+		living = step->kept + step->fresh;
 		take_fresh(f, i);
 		if (step->fresh > 0 && (step->terms->offer->flags & ESPL_OFFER_GONE) != 0)
 			return espl__fail(diag, ESPL_E_INFEASIBLE,
@@ -302,6 +306,21 @@ mean_lead(struct espl__forecast *f, struct espl__terms *terms, uint32_t nodes)
 	return terms->random ? espl__boot_row(f, terms, nodes)->mean_ready : terms->ready_s;
 }
 
+/* Which nodes stay to the end of a step: as many as the next one has of the same offer. */
+static void
+lay_floors(struct espl__forecast *f)
+{
+	for (uint32_t i = 0; i < f->step_count; i++) {
+		struct espl__step *step = &f->steps[i];
+		const struct espl__step *next = i + 1 < f->step_count ? step + 1 : NULL;
+
+		step->floor = next != NULL && !next->first && next->view.offer == step->view.offer
+		    ? next->view.nodes
+		    : 0;
+		step->releases = (uint32_t)espl__seats_of(f, step, &step->seats);
+	}
+}
+
 static void
 lay_times(struct espl__forecast *f)
 {
@@ -337,6 +356,8 @@ espl__course_lay(struct espl__forecast *f, const struct espl_plan *plan, struct 
 		return status;
 	if (f->setup.warm)
 		lay_gangs(f, plan);
+	if (f->setup.idle)
+		lay_floors(f);
 	lay_times(f);
 	return ESPL_OK;
 }

@@ -40,6 +40,8 @@ struct part {
 	uint32_t ask, first_init, gate, first_train, sync_at; /* ask ESPL_ANY: none */
 	const double **rows; /* [fresh] when the bill of a new node begins */
 	double *busy;        /* [block] */
+	double *until;       /* [block][entries] where nodes go before the step ends; NULL */
+	uint32_t *entry;     /* likewise */
 };
 struct graph {
 	struct espl__forecast *f;
@@ -237,6 +239,13 @@ build(struct graph *g, struct espl__diag *diag)
 	    espl__arena_alloc(&g->arena, (size_t)(count + 1) * g->block * sizeof *g->finish);
 	for (uint32_t i = 0; i < f->step_count; i++) {
 		g->parts[i].busy = espl__arena_alloc(&g->arena, g->block * sizeof(double));
+		if (f->steps[i].releases) {
+			size_t entries = (size_t)g->block * f->steps[i].seats.entries;
+
+			g->parts[i].until = espl__arena_alloc(&g->arena, entries * sizeof(double));
+			g->parts[i].entry =
+			    espl__arena_alloc(&g->arena, entries * sizeof(uint32_t));
+		}
 		lay_down_laws(g, &f->steps[i], &g->parts[i]);
 		add_nodes(g, i);
 		add_trials(g, i);
@@ -301,6 +310,12 @@ add_ready(const struct graph *g, const struct vertex *v, uint32_t samples, doubl
 		out[s] += ready[s];
 }
 
+static double
+finish(const struct graph *g, uint32_t vertex, uint32_t s)
+{
+	return g->finish[(size_t)vertex * g->block + s];
+}
+
 /* Nodes are asked for at the instant that was planned, or when the stage ends before it. */
 static void
 ask(const struct graph *g, const struct vertex *v, uint32_t samples, double *out)
@@ -312,6 +327,34 @@ ask(const struct graph *g, const struct vertex *v, uint32_t samples, double *out
 	for (uint32_t s = 0; s < samples; s++) /* and not before now, if it has begun */
 		out[s] = gate[s] + asks_s < sync[s] ? gate[s] + asks_s < 0 ? 0 : gate[s] + asks_s
 						    : sync[s];
+}
+
+/* When the nodes of a step come free in sample `s`, from the lengths of its trials. */
+static void
+vacate(const struct graph *g, uint32_t step, uint32_t s, const double *lengths)
+{
+	const struct part *part = &g->parts[step];
+	const struct espl__seats *seats = &g->f->steps[step].seats;
+
+	if (part->until != NULL)
+		espl__vacate(g->f, seats, lengths, part->sync_at - part->first_train,
+		    part->until + (size_t)s * seats->entries,
+		    part->entry + (size_t)s * seats->entries);
+}
+
+/* The same of trials that are finished: each began at the gate or when another had ended. */
+static void
+vacate_finished(const struct graph *g, uint32_t step, uint32_t samples)
+{
+	const struct part *part = &g->parts[step];
+
+	ESPL__GROW(g->f->trials_s, g->f->trials_cap, part->sync_at - part->first_train);
+	for (uint32_t s = 0; part->until != NULL && s < samples; s++) {
+		for (uint32_t n = part->first_train; n < part->sync_at; n++)
+			g->f->trials_s[n - part->first_train] =
+			    finish(g, n, s) - finish(g, g->edges[g->vertices[n].edges], s);
+		vacate(g, step, s, g->f->trials_s);
+	}
 }
 
 /* The trials of a step, whose lengths are drawn, take the slots that come free first. */
@@ -326,6 +369,7 @@ list(const struct graph *g, uint32_t step, uint32_t samples)
 	for (uint32_t s = 0; s < samples; s++) {
 		for (uint32_t k = 0; k < trials; k++)
 			g->f->trials_s[k] = row[(size_t)k * g->block + s];
+		vacate(g, step, s, g->f->trials_s);
 		(void)espl__queue(g->f->trials_s, trials, g->f->steps[step].view.slots, 0,
 		    g->f->slots_s);
 		for (uint32_t k = 0; k < trials; k++)
@@ -352,6 +396,8 @@ sample_block(const struct graph *g, uint64_t first, uint32_t samples)
 			add_ready(g, v, samples, out);
 		else if (n + 1 == g->parts[v->step].sync_at)
 			list(g, v->step, samples);
+		if (v->kind == TRAIN && n + 1 == g->parts[v->step].sync_at)
+			vacate_finished(g, v->step, samples);
 		for (uint32_t s = 0; g->f->steps[v->step].past_s > 0 && s < samples; s++) {
 			if (v->kind == GATE) /* it began before now, and ends after it */
 				out[s] = -g->f->steps[v->step].past_s;
@@ -359,12 +405,6 @@ sample_block(const struct graph *g, uint64_t first, uint32_t samples)
 				out[s] = 0;
 		}
 	}
-}
-
-static double
-finish(const struct graph *g, uint32_t vertex, uint32_t s)
-{
-	return g->finish[(size_t)vertex * g->block + s];
 }
 
 /* Sample s of the block as moments of the steps. */
@@ -389,6 +429,11 @@ take_moments(const struct graph *g, uint32_t s)
 		m->base = (part->ask != ESPL_ANY ? finish(g, part->ask, s) : m->begin) +
 		    step->terms->from_s;
 		m->froms = step->fresh * m->base;
+		m->until = NULL;
+		if (part->until != NULL) {
+			m->until = part->until + (size_t)s * step->seats.entries;
+			m->entry = part->entry + (size_t)s * step->seats.entries;
+		}
 		m->rows = NULL;
 		if (!step->terms->random_from || step->fresh == 0)
 			continue;

@@ -75,9 +75,25 @@ struct espl__stage_table {
 	double *train_s, *again_s, *enter_s, *leave_s; /* [samples][trials] */
 	double *sync_s;                                /* [samples] */
 	struct espl__map timings[4]; /* by GPUs per trial and slots; [warm before, after] */
+	struct espl__map vacancies;  /* by GPUs per trial and seats */
 };
 #define ESPL__WARM_BEFORE 1u /* trials go on from the stage before */
 #define ESPL__WARM_AFTER 2u  /* ... into the stage after */
+
+/* How the trials of a stage stand on its nodes (planning.release = "idle"). */
+struct espl__seats {
+	uint32_t nodes, slots;
+	uint32_t each;    /* nodes of a trial; 1: or fewer */
+	uint32_t room;    /* trials of a unit, which is `each` nodes */
+	uint32_t units;   /* in all */
+	uint32_t entries; /* these, and the rest of the nodes if there is one */
+};
+/* when the nodes of a stage come free after its training began */
+struct espl__vacancy {
+	uint32_t entries, zero;
+	double *until;   /* [samples][entries], rising */
+	uint32_t *entry; /* likewise: which one */
+};
 
 /* ---- a plan's course ----------------------------------------------------------------- */
 
@@ -93,6 +109,9 @@ struct espl__step {
 	uint32_t ahead;                      /* 1: the step before asks for the new nodes */
 	double past_s;                       /* its trials have trained for so long already; 0 */
 	uint32_t sample_mask, sample_turn;   /* of its timing; of its new nodes' rows */
+	uint32_t floor, releases;            /* nodes that stay to its end; 1: others go earlier */
+	struct espl__seats seats;            /* where they do */
+	const struct espl__vacancy *vacancy; /* likewise */
 	double begin_sum, end_sum, cost_sum; /* over samples */
 };
 /* nodes that come and go together */
@@ -110,7 +129,17 @@ struct espl__moment {
 	const double *const *rows;
 	uint32_t at, zero;
 	double base, froms; /* froms: the sum of these begins */
+	/* [entries of the step's seats] after `train`; NULL: no node goes before the end */
+	const double *until;
+	const uint32_t *entry;
 };
+/* of a node, in one sample */
+struct espl__lease {
+	double from;    /* its bill began */
+	double surplus; /* seconds beyond its time that are paid already */
+	uint32_t over, zero;
+};
+struct espl__runner;
 
 struct espl__forecast {
 	struct espl__forecast_setup setup;
@@ -127,6 +156,7 @@ struct espl__forecast {
 	/* scratch of one plan */
 	uint32_t *places; /* [table_count] the plan's entry of this stage */
 	uint8_t *taken;   /* [held_count] */
+	uint32_t *taker;  /* [held_count] 1 + the step that took it; 0 */
 	struct espl__step *steps;
 	struct espl__moment *moments;
 	uint32_t step_count;
@@ -137,6 +167,11 @@ struct espl__forecast {
 	uint32_t *order;            /* [samples] */
 	double *trials_s, *slots_s; /* of one sample of one stage */
 	uint32_t trials_cap, slots_cap;
+	struct espl__lease *leases;
+	struct espl__runner *runners;
+	uint32_t *unit_busy;
+	double *unit_ends;
+	uint32_t leases_cap, runners_cap, unit_busy_cap, unit_ends_cap;
 };
 
 /* forecast_boot.c */
@@ -158,6 +193,10 @@ const struct espl__timing *espl__timing(struct espl__forecast *, uint32_t table,
  * one does.  heap: room for `slots` + 1 numbers. */
 double espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain, double *heap);
 
+/* What each trial of a cold stage takes in one sample. */
+void espl__trial_lengths(const struct espl__forecast *, const struct espl__stage_table *,
+    uint32_t gpus, uint32_t sample, double *trials_s);
+
 /* forecast_saves.c: mean number of checkpoints of a trial before its last iteration's end. */
 double espl__saves_on_the_way(const struct espl__forecast *, const struct espl__stage_table *,
     int restores, uint32_t gpus, uint32_t warm);
@@ -173,6 +212,17 @@ espl_status espl__course_lay(struct espl__forecast *, const struct espl_plan *,
 /* forecast_bill.c: one sample's completion time and cost, from the moments; adds these to the
  * steps' sums. */
 void espl__bill(struct espl__forecast *, double *jct, double *cost);
+/* Seconds that are charged for a lease of so many. */
+double espl__charged(const struct espl__terms *, double seconds);
+
+/* forecast_idle.c, for planning.release = "idle".  Do nodes of this step, whose floor is known, go
+ * before its end?  How its trials stand. */
+int espl__seats_of(const struct espl__forecast *, const struct espl__step *, struct espl__seats *);
+/* When the nodes come free, from what each trial takes: [entries], rising. */
+void espl__vacate(struct espl__forecast *, const struct espl__seats *, const double *lengths,
+    uint32_t trials, double *until, uint32_t *entry);
+const struct espl__vacancy *espl__vacancy(struct espl__forecast *, const struct espl__step *);
+void espl__bill_idle(struct espl__forecast *, double *jct, double *cost);
 
 /* forecast_time.c: the samples of the tables. */
 void espl__walk(struct espl__forecast *);

@@ -203,6 +203,16 @@ fill_trials(const struct parts *p, uint32_t sample, uint32_t trials, double *tri
 			trials_s[k] += p->leave[at + k];
 }
 
+void
+espl__trial_lengths(const struct espl__forecast *f, const struct espl__stage_table *t,
+    uint32_t gpus, uint32_t sample, double *trials_s)
+{
+	struct parts p = parts_of(f, t, gpus, 0);
+
+	fill_trials(&p, sample, t->stage->trials, trials_s);
+	add_cohorts(f, t, &p, gpus, 0, trials_s);
+}
+
 static void
 time_samples(struct espl__forecast *f, const struct espl__stage_table *t, const struct parts *p,
     uint32_t gpus, uint32_t slots, uint32_t warm, struct espl__timing *timing)
@@ -286,11 +296,14 @@ espl__timings_trim(struct espl__forecast *f)
 {
 	if (f->timing_bytes <= TIMINGS_MAX)
 		return;
-	for (uint32_t i = 0; i < f->table_count; i++)
+	for (uint32_t i = 0; i < f->table_count; i++) {
 		for (uint32_t warm = 0; warm < 4; warm++) {
 			espl__map_free(&f->tables[i].timings[warm]);
 			memset(&f->tables[i].timings[warm], 0, sizeof f->tables[i].timings[warm]);
 		}
+		espl__map_free(&f->tables[i].vacancies);
+		memset(&f->tables[i].vacancies, 0, sizeof f->tables[i].vacancies);
+	}
 	espl__arena_free(&f->timings);
 	memset(&f->timings, 0, sizeof f->timings);
 	f->timing_bytes = 0;
@@ -374,6 +387,7 @@ espl__tables_free(struct espl__forecast *f)
 
 		for (uint32_t warm = 0; warm < 4; warm++)
 			espl__map_free(&t->timings[warm]);
+		espl__map_free(&t->vacancies);
 		free(t->cohorts);
 		free(t->train_s);
 		free(t->again_s);

@@ -48,6 +48,11 @@ walk_sample(struct espl__forecast *f, uint32_t sample)
 			m->busy *= 1 - fmin(step->past_s / step->timing->seconds[at], 1.0);
 		}
 		m->end = fmax(m->train + step->timing->seconds[at], m->begin);
+		m->until = NULL;
+		if (step->releases) {
+			m->until = step->vacancy->until + (size_t)at * step->seats.entries;
+			m->entry = step->vacancy->entry + (size_t)at * step->seats.entries;
+		}
 	}
 }
 
@@ -57,6 +62,9 @@ espl__walk(struct espl__forecast *f)
 	for (uint32_t i = 0; i < f->step_count; i++)
 		if (f->steps[i].fresh > 0 && f->steps[i].terms->random)
 			(void)espl__boot_row(f, f->steps[i].terms, f->steps[i].fresh);
+	for (uint32_t i = 0; i < f->step_count; i++)
+		if (f->steps[i].releases)
+			f->steps[i].vacancy = espl__vacancy(f, &f->steps[i]);
 	for (uint32_t s = 0; s < f->samples; s++) {
 		walk_sample(f, s);
 		espl__bill(f, &f->jct[s], &f->cost[s]);

@@ -257,6 +257,7 @@ espl__model_service_init(struct espl__model_service *s, const struct espl__run_c
 	s->setup.chain = config->queue_chain != 0;
 	s->setup.warm = config->warm != 0;
 	s->setup.ahead = config->acquire_ahead != 0;
+	s->setup.idle = config->release_idle != 0;
 }
 
 void

@@ -279,7 +279,8 @@ espl__given_experiment(const struct espl__session *s, struct espl_experiment *e)
 	e->size = (uint32_t)sizeof *e;
 	e->flags = (c->maximize ? ESPL_EXPERIMENT_MAXIMIZE : 0) |
 	    (c->warm ? ESPL_EXPERIMENT_WARM : 0) | (c->acquire_ahead ? ESPL_EXPERIMENT_AHEAD : 0) |
-	    (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0);
+	    (c->queue_chain ? ESPL_EXPERIMENT_CHAIN : 0) |
+	    (c->release_idle ? ESPL_EXPERIMENT_IDLE : 0);
 	e->name = c->name;
 	e->metrics = &c->metric;
 	e->metric_count = 1;

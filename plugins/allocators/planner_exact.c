@@ -147,8 +147,8 @@ planner_exact_solve(void *ctx, struct planner_problem *p, double deadline_s,
 		answer->gpus[i] = w.net.rows[i].choices[w.found.path[i]].gpus;
 	answer->value = w.found.value;
 	answer->looked += w.found.looked + w.labels.list.count;
-	if (p->skipped || (!p->constant && (!w.net.linear || p->warm || p->ahead)))
-		/* of what is random the tables know the means alone */
+	if (p->skipped || p->idle || (!p->constant && (!w.net.linear || p->warm || p->ahead)))
+		/* of what is random the tables know the means alone, of idle nodes nothing */
 		answer->bound_usd = NAN;
 	planner_labels_free(&w.labels);
 	planner_found_free(&w.found);

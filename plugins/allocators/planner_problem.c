@@ -155,6 +155,9 @@ load_terms(struct planner_problem *p)
 	p->sold = (offer->flags & ESPL_OFFER_GONE) == 0;
 	p->warm = (p->task->experiment->flags & ESPL_EXPERIMENT_WARM) != 0;
 	p->ahead = (p->task->experiment->flags & ESPL_EXPERIMENT_AHEAD) != 0;
+	p->idle = (p->task->experiment->flags & ESPL_EXPERIMENT_IDLE) != 0 && !p->by_function;
+	if (p->idle)
+		p->constant = 0; /* what goes early is the model's to price */
 	p->node_usd_s = p->by_function ? 0.0 : usd_s;
 	p->gpu_usd_s = p->by_function ? usd_s / offer->gpus : 0.0;
 	if (p->task->experiment->data_gb > 0) /* whole micro-dollars, as the ledger counts */

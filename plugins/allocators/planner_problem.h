@@ -69,7 +69,8 @@ struct planner_problem {
 	uint32_t limit;  /* GPUs of a stage */
 	uint32_t stage_count;
 	uint32_t by_function, warm, ahead;
-	uint32_t constant; /* no latency is random */
+	uint32_t constant; /* no latency is random, and nodes stay to the end of their stage */
+	uint32_t idle;     /* planning.release = "idle" */
 	uint32_t skipped;  /* 1: not all allocations were looked at */
 	uint32_t sold;     /* 0: only what is held can be had */
 	struct planner_stage *stages;

@@ -45,7 +45,7 @@ espl_follow_room(struct espl_follow *f, uint32_t brackets)
 	for (; f->count < brackets; f->count++) {
 		at[f->count].ask_at = at[f->count].wait_until = at[f->count].lacks_since =
 		    ESPL_NEVER;
-		at[f->count].stage = ESPL_ANY;
+		at[f->count].stage = at[f->count].keep = ESPL_ANY;
 	}
 	return ESPL_OK;
 }
@@ -60,6 +60,8 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 		at->count = at->next = at->busy = at->begun = 0;
 		at->row = NULL;
 		at->ask_at = at->wait_until = ESPL_NEVER;
+		at->keep = ESPL_ANY;
+		at->strewn = 0;
 	}
 	if (at->count == at->size) {
 		uint32_t size = at->size > 0 ? at->size * 2 : 64;
@@ -77,6 +79,7 @@ espl_follow_item(struct espl_follow *f, const struct espl_item *item)
 	at->count++;
 	at->active = 1;
 	at->busy += at->items[at->count - 1].granted; /* it goes on in its gang */
+	at->strewn |= at->items[at->count - 1].granted;
 	return ESPL_OK;
 }
 
@@ -160,6 +163,8 @@ espl_follow_need(const struct espl_follow_at *at, uint32_t offer)
 {
 	if (at->row == NULL || !at->active || at->row->offer != offer)
 		return 0;
+	if (at->keep < at->row->nodes)
+		return at->keep;
 	return at->ahead > at->row->nodes ? at->ahead : at->row->nodes;
 }
 
@@ -191,6 +196,7 @@ espl_follow_divide(struct espl_follow *f, const struct espl_alloc_view *view,
 		uint32_t need = espl_follow_need(at, offer);
 
 		at->held = espl_hold_count(view, offer, espl_follow_owner(e, b));
+		at->held -= at->row != NULL && at->row->offer == offer ? at->freed : 0;
 		need = need > at->held ? need - at->held : 0;
 		status =
 		    espl_hold_claim(view, sink, offer, b, need, &next, &at->held, &at->claimed);
@@ -223,15 +229,18 @@ espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, const struct espl_experiment *e)
 {
 	espl_status status = ESPL_OK;
-	uint32_t o, b, held;
+	uint32_t o, b, held, freed;
 
 	for (o = 0; o < view->offer_count && status == ESPL_OK; o++) {
 		struct espl_target target = ESPL_INIT(struct espl_target);
 		uint64_t need = 0, spare = espl_follow_beside(e) ? 0 : espl_hold_spare(view, o),
 			 most = view->offers[o]->nodes_max;
 
-		for (b = 0; b < f->count; b++)
+		for (b = 0, freed = 0; b < f->count; b++) {
 			need += espl_follow_need(&f->at[b], o);
+			freed +=
+			    f->at[b].row != NULL && f->at[b].row->offer == o ? f->at[b].freed : 0;
+		}
 		target.offer = o;
 		target.nodes = (uint32_t)(need == 0 ? 0
 			: need + spare < most       ? need + spare
@@ -241,13 +250,58 @@ espl_follow_targets(struct espl_follow *f, const struct espl_alloc_view *view,
 		if (status == ESPL_OK && espl_follow_beside(e)) {
 			status = espl_follow_divide(f, view, sink, e, o);
 		} else if (status == ESPL_OK && target.nodes != view->targets[o]) {
-			held = espl_hold_count(view, o, ESPL_NONE);
+			held = espl_hold_count(view, o, ESPL_NONE) - freed;
 			if (held > target.nodes)
 				status =
 				    espl_hold_retire(view, sink, o, ESPL_NONE, held - target.nodes);
 		}
 	}
 	return status;
+}
+
+/* Nodes that so many trials of a stage stand on at least. */
+static uint32_t
+espl_follow_nodes(uint32_t trials, uint32_t each, uint32_t per_node)
+{
+	return each > per_node ? trials * (each / per_node)
+			       : (trials + per_node / each - 1) / (per_node / each);
+}
+
+/* planning.release: once the last trial of the stage has its GPUs, empty nodes that the next stage
+ * does not need go; the forecast does the same (docs/model.md).  A trial that comes back for want
+ * of a result gets a node again. */
+static espl_status
+espl_follow_release(const struct espl_follow *f, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink, const struct espl_experiment *e, uint32_t b)
+{
+	struct espl_follow_at *at = &f->at[b];
+	const struct espl_plan_stage *row = at->row,
+				     *next = espl_follow_row(e->plan, b, at->stage + 1);
+	uint64_t owner = espl_follow_owner(e, b);
+	uint32_t i, held, spare, need, gpus = view->offers[row->offer]->gpus, trials = at->busy;
+
+	if (at->strewn || view->offers[row->offer]->billing == ESPL_BILL_FUNCTION)
+		return ESPL_OK;
+	for (i = at->next; i < at->count; i++)
+		trials += !at->items[i].granted && !at->items[i].gone;
+	need = espl_follow_nodes(trials, at->each, gpus);
+	if (at->next < at->count || at->count < e->spec->brackets[b]->stages[at->stage]->trials) {
+		at->keep = at->keep < need ? need : at->keep;
+		return ESPL_OK;
+	}
+	if (next == NULL && !espl_follow_beside(e))
+		next = espl_follow_row(e->plan, b + 1, 0);
+	if (next != NULL && next->offer == row->offer && next->nodes > need)
+		need = next->nodes;
+	held = espl_hold_count(view, row->offer, owner);
+	spare = espl_follow_beside(e) ? 0 : espl_hold_spare(view, row->offer);
+	held = held > spare ? held - spare : 0;
+	if (need < held) {
+		at->freed = espl_hold_empty(view, row->offer, owner);
+		at->freed = at->freed < held - need ? at->freed : held - need;
+	}
+	at->keep = held - at->freed > need ? held - at->freed : need;
+	return espl_hold_retire_empty(view, sink, row->offer, owner, at->freed);
 }
 
 /* ---- grants ------------------------------------------------------------------------------- */
@@ -363,8 +417,13 @@ espl_follow_begin(struct espl_follow_at *at, const struct espl_alloc_view *view,
     struct espl_alloc_sink *sink, uint32_t ready)
 {
 	int late = view->now >= at->wait_until;
+	uint32_t colocate = view->items[view->item_count - 1]->flags & ESPL_ITEM_COLOCATE,
+		 per_node = view->offers[at->row->offer]->gpus;
 
 	at->each = espl_follow_each(at, view, ready);
+	if (at->each > 0)
+		at->strewn |= at->each > per_node ? at->each % per_node > 0
+						  : colocate == 0 && per_node % at->each > 0;
 	if (at->each > 0 && (late || ready == at->row->nodes)) {
 		at->begun = 1;
 		at->wait_until = ESPL_NEVER;
@@ -521,7 +580,10 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view,
 			at->active = 0;
 		if (!at->begun && at->row != NULL)
 			at->ahead = 0;
-		at->claimed = 0;
+		at->claimed = at->freed = 0;
+		if (status == ESPL_OK && (e->flags & ESPL_EXPERIMENT_IDLE) != 0 && at->begun &&
+		    at->row != NULL && at->active)
+			status = espl_follow_release(f, view, sink, e, b);
 	}
 	if (status == ESPL_OK && (e->flags & ESPL_EXPERIMENT_AHEAD) != 0)
 		status = espl_follow_ahead(f, view, sink, e);
@@ -529,7 +591,7 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view,
 		status = espl_follow_targets(f, view, sink, e);
 	for (b = 0; b < f->count && status == ESPL_OK; b++) {
 		struct espl_follow_at *at = &f->at[b];
-		uint32_t ready;
+		uint32_t ready, next;
 
 		if (at->row == NULL || !at->active)
 			continue;
@@ -543,8 +605,12 @@ espl_follow_plan(struct espl_follow *f, const struct espl_alloc_view *view,
 					    at->ask_at > view->now ? at->ask_at : view->now);
 			}
 		}
+		next = at->next;
 		if (at->begun && status == ESPL_OK)
 			status = espl_follow_serve(at, view, sink, e, ready);
+		if (next < at->next && at->next == at->count && status == ESPL_OK &&
+		    (e->flags & ESPL_EXPERIMENT_IDLE) != 0) /* what is idle when all are placed? */
+			status = sink->wake_at(sink, view->now);
 	}
 	return status;
 }

@@ -85,9 +85,28 @@ espl_hold_awaits(const struct espl_node *n)
 	return n->state == ESPL_NODE_REQUESTED || n->state == ESPL_NODE_BOOTING;
 }
 
-espl_status
-espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
-    uint64_t owner, uint32_t count)
+static int
+espl_hold_is_empty(const struct espl_node *n)
+{
+	return (n->flags & ESPL_NODE_RETIRING) == 0 &&
+	    (espl_hold_awaits(n) || (espl_hold_is_ready(n) && n->gpus_idle == n->gpu_count));
+}
+
+uint32_t
+espl_hold_empty(const struct espl_alloc_view *view, uint32_t offer, uint64_t owner)
+{
+	uint32_t i, empty = 0;
+
+	for (i = 0; i < view->node_count; i++)
+		empty += view->nodes[i]->offer == offer && view->nodes[i]->owner == owner &&
+		    espl_hold_is_empty(view->nodes[i]);
+	return empty;
+}
+
+/* empty: only nodes on which no trial stands. */
+static espl_status
+espl_hold_let_go(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
+    uint64_t owner, uint32_t count, int empty)
 {
 	uint64_t last = 0;
 	espl_time from = INT64_MIN;
@@ -112,7 +131,8 @@ espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sin
 
 			if (n->offer != offer || n->owner != owner ||
 			    (n->flags & ESPL_NODE_RETIRING) != 0 || espl_hold_awaits(n) ||
-			    n->billed_from < from || (n->billed_from == from && n->id <= last))
+			    (empty && !espl_hold_is_empty(n)) || n->billed_from < from ||
+			    (n->billed_from == from && n->id <= last))
 				continue;
 			if (oldest == NULL || n->billed_from < oldest->billed_from)
 				oldest = n;
@@ -124,6 +144,20 @@ espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sin
 		status = sink->retire(sink, oldest->id);
 	}
 	return status;
+}
+
+espl_status
+espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink, uint32_t offer,
+    uint64_t owner, uint32_t count)
+{
+	return espl_hold_let_go(view, sink, offer, owner, count, 0);
+}
+
+espl_status
+espl_hold_retire_empty(const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t offer, uint64_t owner, uint32_t count)
+{
+	return espl_hold_let_go(view, sink, offer, owner, count, 1);
 }
 
 double

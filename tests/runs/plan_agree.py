@@ -2,7 +2,7 @@
 """Prediction against simulation: plan_agree.py ESPALIER [CASES [SEED [noise]]]
 
 Makes random searches, asks `ESPALIER plan` what each will take and cost, lets `ESPALIER simulate` run it, and compares,
-for every combination of the switches of `planning`. Without noise time and cost must be within 0.1 %; with noise the mean of
+for every combination of the switches of `planning`; `release` alternates (RELEASE=idle: always that). Without noise time and cost must be within 0.1 %; with noise the mean of
 many simulations must be within 3 standard errors (one case in a few hundred is expected beyond: 4 is what fails).
 A quarter of them (BRACKETS=0.25) has several brackets, one after the other (with ORDER=side-by-side: all at once), and of the
 others a quarter (STAGES=0.25) has stages spelled out, in which trials may join late.
@@ -58,7 +58,7 @@ algorithm = {{ {search} {ladder} }};
 cloud = {{ use = "sim"; offers = ( {{ name = "node"; gpus = {per_node}; price = {round(rng.uniform(0.5, 30), 2)};
   billing = "{billing}"; minimum_charge = "{rng.choice((0, 0, 60))}s"; data_price_gb = {rng.choice((0.0, 0.02))};
   provision = {span(rng.choice((0, 5, 20)), noisy, rng)}; init = {span(rng.choice((0, 0, 15)), noisy, rng)};
-  bill_init = {rng.choice(("true", "false"))}; }} ); }};
+  bill_init = {rng.choice(("true", "false"))}; billing_step = "{rng.choice((0, 0, 0, 60))}s"; }} ); }};
 placer = {{ use = "colocate"; }};
 '''
 
@@ -123,14 +123,15 @@ def main():
             open(file, "w").write(text + f'allocator = {{ use = "static"; gpus = {size}; }};\n')
             status, plan, err = answer([espalier, "plan", file, "--json"])
             fixed = status == 0
-            for queue, warm, ahead in itertools.product(("list", "chain"), ("false", "true"), ("false", "true")):
+            for turn, (queue, warm, ahead) in enumerate(itertools.product(("list", "chain"), ("false", "true"), ("false", "true"))):
+                release = os.environ.get("RELEASE") or ("idle", "stage")[(number + turn + turn // 2 + turn // 4) % 2]
                 limit = ""
                 which = f'allocator = {{ use = "static"; gpus = {size}; }};\n'
                 if fixed and (not noisy or number % 2):
                     limit = plan["predicted"]["jct_s"]["mean"] * slack / 2
                     which = f'allocator = {{ use = "{allocator}"; gpus_max = 64; }};\n'
                 whole = text.replace('goal = "minimize";', 'goal = "minimize"; ' + (f'deadline = "{limit}s";' if limit else ""))
-                whole += which + f'planning = {{ queue = "{queue}"; warm = {warm}; acquire_ahead = {ahead};{" risk = 0.999;" if noisy else ""} }};\n'
+                whole += which + f'planning = {{ queue = "{queue}"; warm = {warm}; acquire_ahead = {ahead}; release = "{release}";{" risk = 0.999;" if noisy else ""} }};\n'
                 open(file, "w").write(whole)
                 try:
                     found, off = compare(espalier, file, seed, noisy)
@@ -143,7 +144,7 @@ def main():
                     agree += 1
                 else:
                     differ += 1
-                    print(f"case {number} ({allocator if limit else 'static'}, queue {queue}, warm {warm}, ahead {ahead}): {found}")
+                    print(f"case {number} ({allocator if limit else 'static'}, queue {queue}, warm {warm}, ahead {ahead}, release {release}): {found}")
                     if os.environ.get("KEEP"):
                         open(os.path.join(os.environ["KEEP"], f"case{number}-{queue}-{warm}-{ahead}.cfg"), "w").write(whole)
     if deviations:

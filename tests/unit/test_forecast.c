@@ -623,3 +623,55 @@ Test(forecast, a_quantile_is_the_least_that_suffices)
 	cr_assert_eq(espl__forecast_plan(f, &c.plan, -0.1, 0, &r, NULL, NULL), ESPL_E_CONFIG);
 	espl__forecast_free(f);
 }
+
+/* Five trials of one GPU on four nodes of one: the last is alone for 10 s, on the oldest node. */
+static void
+idle_case(struct forecast_case *c)
+{
+	case_init(c);
+	c->offers[0].gpus = 1;
+	case_stage(c, 5, 1, 4);
+	case_stage(c, 1, 1, 2);
+	c->entries[1].gpus_per_trial = 1;
+	c->sync = seconds(2);
+}
+
+Test(forecast, idle_nodes_go_when_no_trial_waits)
+{
+	struct espl__forecast_stage stages[2];
+	struct forecast_case c;
+
+	idle_case(&c);
+	near_to(predict(&c, 0, NULL).cost_usd.mean, 4 * 22 + 2 * 12, 1e-9, "to the end of a stage");
+	c.setup.idle = 1;
+	near_to(predict(&c, 0, stages).cost_usd.mean, 4 * 10 + 2 * 12 + 10, 1e-9,
+	    "two stay for the next stage, where one of them is idle");
+	near_to(stages[0].cost_usd, 4 * 10 + 2 * 12, 1e-9, "the first stage");
+	near_to(predict(&c, 9, NULL).cost_usd.mean, 4 * 10 + 2 * 12 + 10, 1e-9, "the graph");
+	c.offers[0].minimum_charge = 15 * ESPL_SECOND;
+	near_to(predict(&c, 0, NULL).cost_usd.mean, 2 * 15 + 2 * 22 + 10, 1e-9, "minimum charge");
+	c.offers[0].minimum_charge = 0;
+	c.offers[0].billing = ESPL_BILL_FUNCTION;
+	near_to(predict(&c, 0, NULL).cost_usd.mean, 6 * 10, 1e-9, "idle time is free");
+}
+
+/* 8 stragglers: each node is paid for as long as its trial takes. */
+Test(forecast, stragglers_alone_are_paid_for)
+{
+	struct espl__forecast_result stage, idle;
+	struct forecast_case c;
+
+	case_init(&c);
+	c.offers[0].gpus = 1;
+	case_stage(&c, 8, 1, 8);
+	case_stage(&c, 1, 1, 1);
+	c.profile.iteration = lognormal(100, 100);
+	c.setup.samples = 4096;
+	stage = predict(&c, 0, NULL);
+	c.setup.idle = 1;
+	idle = predict(&c, 0, NULL);
+	near_to(idle.jct_s.mean, stage.jct_s.mean, 1e-9, "no later");
+	near_to(idle.cost_usd.mean, 900, 9, "%g", idle.cost_usd.mean);
+	cr_assert_gt(stage.cost_usd.mean, 2 * idle.cost_usd.mean);
+	near_to(predict(&c, 200000, NULL).cost_usd.mean, 900, 9, "graph");
+}

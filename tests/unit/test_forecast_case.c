@@ -235,4 +235,5 @@ case_random(struct forecast_case *c, uint64_t seed, int noise)
 				c->next[b] = 0;
 		}
 	}
+	c->setup.idle = (uint8_t)pick(&rng, 0, 1);
 }

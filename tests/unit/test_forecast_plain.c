@@ -99,13 +99,42 @@ struct plain {
 	int first;
 };
 
+/* From node number `from` on, at an instant. */
+static void
+drop_some(struct plain *p, uint32_t from, uint32_t count, double end)
+{
+	for (uint32_t i = from; i < from + count; i++)
+		p->cost += node_cost(&p->c->offers[p->offer], &p->nodes[i], end);
+	memmove(p->nodes + from, p->nodes + from + count,
+	    (p->count - from - count) * sizeof *p->nodes);
+	p->count -= count;
+}
+
 static void
 drop_oldest(struct plain *p, uint32_t count)
 {
-	for (uint32_t i = 0; i < count; i++)
-		p->cost += node_cost(&p->c->offers[p->offer], &p->nodes[i], p->now);
-	memmove(p->nodes, p->nodes + count, (p->count - count) * sizeof *p->nodes);
-	p->count -= count;
+	drop_some(p, 0, count, p->now);
+}
+
+/* Trials are all alike: the last round of them stands on the oldest nodes, the others are idle when
+ * it begins, and all when it ends.  What the next stage needs stays. */
+static void
+drop_idle(struct plain *p, uint32_t trials, const struct laid *l, double each, uint32_t floor)
+{
+	uint32_t per_node = p->c->offers[p->offer].gpus, last = (trials - 1) % l->slots + 1;
+	uint32_t side = per_node / l->share, idle;
+	uint32_t used =
+	    l->share > per_node ? last * (l->share / per_node) : (last + side - 1) / side;
+	double begin = p->train + (double)((trials - 1) / l->slots) * each;
+
+	if (l->share > per_node ? l->share % per_node != 0
+				: !p->c->setup.colocate && per_node % l->share != 0)
+		return;
+	idle = p->count - (used > floor ? used : floor);
+	if (p->count > used && p->count > floor)
+		drop_some(p, used, idle, begin);
+	if (p->count > floor)
+		drop_some(p, 0, p->count - floor, begin + each);
 }
 
 static void
@@ -223,6 +252,22 @@ trial_time(const struct forecast_case *c, uint32_t at, const struct laid *l, int
 	return overhead + iterations * each;
 }
 
+/* Nodes that the stage after this one has of the same offer. */
+static uint32_t
+next_nodes(const struct forecast_case *c, uint32_t at)
+{
+	const struct espl_plan_stage *e = &c->entries[at], *next = e + 1;
+	struct laid l;
+
+	while (next < c->entries + c->stage_count && c->setup.next_stage != NULL &&
+	    next->stage < c->next[next->bracket])
+		next++;
+	if (next == c->entries + c->stage_count || next->offer != e->offer ||
+	    ((c->spec.flags & ESPL_SPEC_PARALLEL) != 0 && next->bracket != e->bracket))
+		return 0;
+	return lay(c, (uint32_t)(next - c->entries), &l) ? l.nodes : 0;
+}
+
 /* 0: the plan cannot be placed. */
 static int
 replay(const struct forecast_case *c, double *jct, double *cost)
@@ -258,6 +303,8 @@ replay(const struct forecast_case *c, double *jct, double *cost)
 		before = e->stage > 0 && same_gangs(c, i - 1, i) && (!p.first || held_all);
 		after = i + 1 < c->stage_count && same_gangs(c, i, i + 1);
 		each = trial_time(c, i, &l, before, after);
+		if (c->setup.idle && !before && !after)
+			drop_idle(&p, trials_of(c, i), &l, each, next_nodes(c, i));
 		p.now = p.train + train_all(trials_of(c, i), l.slots, each) + c->sync.mean_s;
 		*jct = p.now > *jct ? p.now : *jct;
 		if (c->offers[e->offer].billing == ESPL_BILL_FUNCTION)

@@ -77,6 +77,9 @@ struct espl_standing {
 #define ESPL_EXPERIMENT_CHAIN 0x8u    /* planning.queue = "chain": trial k follows k - slots */
 #define ESPL_EXPERIMENT_NO_SAVE 0x10u /* trial.checkpoint = false: no trial can be cloned */
 #define ESPL_EXPERIMENT_EARLIER 0x20u /* ESPL_HISTORY begins with what an earlier run observed */
+/* planning.release = "idle": nodes that neither a trial that waits nor the next stage needs go as
+ * soon as they are empty; since minor 2 */
+#define ESPL_EXPERIMENT_IDLE 0x40u
 struct espl_experiment {
 	uint32_t size;
 	uint32_t flags;               /* ESPL_EXPERIMENT_* */

@@ -4,8 +4,9 @@
  * hold the nodes and hand out the grants.  This is that somebody, for any plan (RubberBand 4.4):
  * nodes are asked for when a stage begins (or ahead of it, planning.acquire_ahead), its trials
  * start when all of them are there, and what the next stage does not need is given back at once,
- * the oldest first.  Nodes that do not come are waited for twice as long as could be expected; then
- * the stage begins on those that are there, and takes in the others.  A call costs O(changes +
+ * the oldest first; with planning.release = "idle" even within the stage, once no trial waits and
+ * the node is empty.  Nodes that do not come are waited for twice as long as could be expected;
+ * then the stage begins on those that are there, and takes in the others.  A call costs O(changes +
  * nodes).
  *
  * Without a plan (the algorithm declares no stages, or nobody knows how long a trial takes) each
@@ -40,9 +41,13 @@ struct espl_follow_at {
 	uint32_t ahead;         /* nodes held for the stage after it */
 	uint32_t each;          /* GPUs of a trial: the plan's, or fewer */
 	uint32_t held, claimed; /* nodes of its own; of these ready, and new in this call */
-	espl_time lacks_since;  /* nodes that it needs; NEVER: it has them */
-	espl_time ask_at;       /* when to ask for the next stage's nodes; NEVER */
-	espl_time wait_until;   /* for the stage's nodes; NEVER: not waiting */
+	uint32_t keep;          /* nodes until the stage ends; ESPL_ANY: the plan's */
+	uint32_t freed;         /* of the others, given back in this call */
+	/* planning.release: 1: trials of the stage stand where nobody planned it, or straddle */
+	uint32_t strewn, zero;
+	espl_time lacks_since; /* nodes that it needs; NEVER: it has them */
+	espl_time ask_at;      /* when to ask for the next stage's nodes; NEVER */
+	espl_time wait_until;  /* for the stage's nodes; NEVER: not waiting */
 };
 /* all zero to begin with */
 struct espl_follow {

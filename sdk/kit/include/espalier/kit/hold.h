@@ -27,6 +27,11 @@ espl_status espl_hold_pass_on(const struct espl_alloc_view *view, struct espl_al
  * have paid most of their minimum charge. */
 espl_status espl_hold_retire(const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t offer, uint64_t owner, uint32_t count);
+/* An owner's nodes of an offer that can go without a trial losing its place. */
+uint32_t espl_hold_empty(const struct espl_alloc_view *view, uint32_t offer, uint64_t owner);
+/* As espl_hold_retire, but of these alone. */
+espl_status espl_hold_retire_empty(const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+    uint32_t offer, uint64_t owner, uint32_t count);
 /* The longest that a latency can be expected to take. */
 double espl_hold_longest(const struct espl_latency *latency);
 /* Without a plan: the least that each trial can run on, in order of arrival. */
