@@ -205,7 +205,7 @@ espl__compute_start(const struct espl__run_config *config, espl_kind kind, uint6
 	job->outcome.token = token;
 	snprintf(job->what, sizeof job->what, "%s", request->what != NULL ? request->what : "");
 	if (kind != ESPL_ALGORITHM && kind != ESPL_ALLOCATOR) {
-		finish(job, ESPL_E_UNSUPPORTED, "only algorithms and allocators may ask for one");
+		finish(job, ESPL_E_UNSUPPORTED, "only algorithms and allocators may request one");
 		return job;
 	}
 	if (pipe2(ends, O_CLOEXEC) != 0) {
@@ -262,10 +262,10 @@ read_frame(struct espl__compute *job)
 		if (!reap_soon(job, &how))
 			snprintf(why, sizeof why, "its process closed its pipe without an answer");
 		else if (WIFSIGNALED(how))
-			snprintf(why, sizeof why, "its process was ended by signal %d",
+			snprintf(why, sizeof why, "its process was killed by signal %d",
 			    WTERMSIG(how));
 		else
-			snprintf(why, sizeof why, "its process ended early with status %d",
+			snprintf(why, sizeof why, "its process exited early with status %d",
 			    WEXITSTATUS(how));
 		finish(job, ESPL_E_REMOTE, why);
 		return;

@@ -70,13 +70,11 @@ hint(struct line *line, const char *path)
 {
 	add(line, "hint: ");
 	if (path[0] == '(') {
-		add(line, "it is part of espalier: please report this");
+		add(line, "this plugin is part of espalier; please report the crash");
 	} else {
 		add(line, "try `espalier check-plugin ");
 		add(line, path);
-		add(line,
-		    "`; once the plugin is mended, `espalier resume` goes on with a run that is on "
-		    "record");
+		add(line, "`; after fixing the plugin, continue the run with `espalier resume`");
 	}
 	say(line);
 }
@@ -87,10 +85,12 @@ static void
 say_aborted(struct line *line)
 {
 	add(line,
-	    "espalier: error: aborted, as a library does where the system refuses a thread, a pipe "
-	    "or memory");
+	    "espalier: error: aborted; a library does this if the system refuses to create a "
+	    "thread or a pipe or to allocate memory");
 	say(line);
-	add(line, "hint: see `ulimit -a`; `espalier resume` continues a run that is on record");
+	add(line,
+	    "hint: check the limits with `ulimit -a`; `espalier resume` continues an interrupted "
+	    "run");
 	say(line);
 }
 
@@ -137,9 +137,9 @@ say_long(const struct espl__calling *now, int seconds)
 
 	add(&line, "espalier: warning: ");
 	add(&line, now->who);
-	add(&line, " has computed for ");
+	add(&line, " has been computing for ");
 	add_number(&line, seconds);
-	add(&line, " s and not returned from ");
+	add(&line, " s without returning from ");
 	add(&line, now->what);
 	for (int i = 0; i < ESPL__ASKED && now->asked[i].name != NULL; i++) {
 		add(&line, i == 0 ? " (" : ", ");
@@ -151,7 +151,7 @@ say_long(const struct espl__calling *now, int seconds)
 							  : (int)now->asked[i].value);
 	}
 	add(&line, now->asked[0].name != NULL ? ")" : "");
-	add(&line, seconds == LONG_S ? "; if it never does, interrupt three times" : "");
+	add(&line, seconds == LONG_S ? "; if it does not return, interrupt three times" : "");
 	say(&line);
 }
 
@@ -208,9 +208,9 @@ on_exit_of_all(void)
 	(void)fflush(NULL);
 	add(&line, "espalier: error: ");
 	add(&line, now.who);
-	add(&line, " ended the program in ");
+	add(&line, " terminated the program in ");
 	add(&line, now.what);
-	add(&line, " (a plugin must return, and never call exit)");
+	add(&line, " (a plugin must return and must not call exit)");
 	say(&line);
 	hint(&line, now.path);
 	_exit(EXITED_STATUS);

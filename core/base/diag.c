@@ -137,14 +137,14 @@ status_text(espl_status status)
 {
 	switch (status) {
 	case ESPL_OK: return "no failure";
-	case ESPL_E_CONFIG: return "an option is unusable";
+	case ESPL_E_CONFIG: return "an option is not valid";
 	case ESPL_E_NOMEM: return "out of memory";
-	case ESPL_E_BUSY: return "not now";
+	case ESPL_E_BUSY: return "not possible now";
 	case ESPL_E_INFEASIBLE: return "nothing satisfies the constraints";
 	case ESPL_E_REMOTE: return "something outside this process failed";
-	case ESPL_E_REJECTED: return "its decision was refused";
-	case ESPL_E_BUG: return "it met a state its author had excluded";
-	case ESPL_E_PEER: return "a rank of the gang is gone";
+	case ESPL_E_REJECTED: return "its decision was rejected";
+	case ESPL_E_BUG: return "it reached a state that should not occur";
+	case ESPL_E_PEER: return "a rank of the gang was lost";
 	case ESPL_E_LIMIT: return "a limit was reached";
 	case ESPL_E_UNSUPPORTED: return "not supported here";
 	case ESPL_E_UNKNOWN: return "unknown name or value";
@@ -157,7 +157,7 @@ espl__diag_plugin(struct espl__diag *diag, const char *who, espl_status status,
     const struct espl_error *error)
 {
 	if (error == NULL || error->text[0] == '\0')
-		return espl__fail(diag, status, "%s: %s (status %d, no reason given)", who,
+		return espl__fail(diag, status, "%s: %s (status %d, without a message)", who,
 		    status_text(status), (int)status);
 	espl__fail(diag, status, "%s: %.*s", who, (int)sizeof error->text, error->text);
 	if (error->hint[0] != '\0')

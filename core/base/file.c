@@ -151,7 +151,7 @@ write_durably(const char *path, mode_t mode, const void *bytes, size_t size,
 	espl_status status = put(AT_FDCWD, path, mode, bytes, size, diag);
 
 	if (status == ESPL_OK && sync_folder(path) != 0)
-		status = espl__fail_errno(diag, "cannot make '%s' durable", path);
+		status = espl__fail_errno(diag, "cannot sync '%s'", path);
 	return status;
 }
 
@@ -173,14 +173,14 @@ espl__check_owner(const char *path, struct espl__diag *diag)
 	struct stat st;
 
 	if (lstat(path, &st) != 0)
-		return espl__fail_errno(diag, "cannot look at '%s'", path);
+		return espl__fail_errno(diag, "cannot stat '%s'", path);
 	if (st.st_uid != geteuid() && st.st_uid != 0)
 		return espl__fail(diag, ESPL_E_CONFIG, "'%s' belongs to another user (number %lu)",
 		    path, (unsigned long)st.st_uid);
 	if (S_ISLNK(st.st_mode) || (st.st_mode & (S_IWGRP | S_IWOTH)) == 0)
 		return ESPL_OK;
 	(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' can be written by other users", path);
-	espl__hint(diag, "if its contents are yours: chmod go-w '%s'", path);
+	espl__hint(diag, "if you trust its contents, run: chmod go-w '%s'", path);
 	return ESPL_E_CONFIG;
 }
 
@@ -207,13 +207,13 @@ espl__dir_make(const char *path, struct espl__diag *diag)
 			if (stat(name, &st) != 0 || !S_ISDIR(st.st_mode)) {
 				errno = code;
 				status =
-				    espl__fail_errno(diag, "cannot make the folder '%s'", name);
+				    espl__fail_errno(diag, "cannot create directory '%s'", name);
 			}
 		} else if (stat(name, &st) != 0) {
-			status = espl__fail_errno(diag, "cannot make the folder '%s'", name);
+			status = espl__fail_errno(diag, "cannot create directory '%s'", name);
 		} else if (!S_ISDIR(st.st_mode)) {
 			errno = ENOTDIR;
-			status = espl__fail_errno(diag, "cannot make the folder '%s'", name);
+			status = espl__fail_errno(diag, "cannot create directory '%s'", name);
 		}
 		*p = end;
 		if (status != ESPL_OK || end == '\0')
@@ -239,7 +239,7 @@ espl__dir_make_private(const char *path, struct espl__diag *diag)
 		status = espl__dir_make(parent, diag);
 	free(parent);
 	if (status == ESPL_OK && mkdir(path, 0700) != 0)
-		status = espl__fail_errno(diag, "cannot make the folder '%s'", path);
+		status = espl__fail_errno(diag, "cannot create directory '%s'", path);
 	return status;
 }
 

@@ -17,9 +17,8 @@ enum {
 static _Noreturn void
 out_of_memory(void)
 {
-	static const char text[] =
-	    "espalier: error: out of memory\n"
-	    "hint: an interrupted run is continued by: espalier resume DIR\n";
+	static const char text[] = "espalier: error: out of memory\n"
+				   "hint: continue an interrupted run with `espalier resume DIR`\n";
 
 	if (write(STDERR_FILENO, text, sizeof text - 1) < 0)
 		_exit(OUT_OF_MEMORY_EXIT);

@@ -89,7 +89,7 @@ split(struct espl__csv *c, char *line, struct espl__diag *diag)
 		field = trim(line);
 		if (field[0] == '"' && unquote(field) == NULL)
 			return espl__fail_at(diag, ESPL_E_CONFIG, c->file, c->line,
-			    "a quote of field %u is not closed", c->count + 1);
+			    "unterminated quote in field %u", c->count + 1);
 		if (c->count == FIELDS_MAX)
 			return espl__fail_at(diag, ESPL_E_CONFIG, c->file, c->line,
 			    "more than %u fields", FIELDS_MAX);
@@ -119,7 +119,7 @@ espl__csv_next(struct espl__csv *c, int *more, struct espl__diag *diag)
 		line[n] = '\0';
 		if (memchr(line, '\0', n) != NULL)
 			return espl__fail_at(diag, ESPL_E_CONFIG, c->file, c->line,
-			    "the line holds a zero byte: this is no text file");
+			    "the line contains a NUL byte, so this is not a text file");
 		if (line[strspn(line, " \t")] == '\0' || line[0] == '#')
 			continue;
 		*more = 1;

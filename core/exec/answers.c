@@ -66,11 +66,11 @@ differs(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
 		}
 	}
 	status = espl__fail(diag, ESPL_E_BUG,
-	    "%s decides otherwise than the journal says, at %.3f s: then it chose to %s, now to %s",
-	    i->who, (double)x->now / 1e9, espl__buf_text(&before), espl__buf_text(&after));
+	    "replay mismatch at %.3f s: the journal says %s chose to %s; now it chose to %s",
+	    (double)x->now / 1e9, i->who, espl__buf_text(&before), espl__buf_text(&after));
 	espl__hint(diag,
-	    "the plugin, its options or a library changed since; `espalier resume --accept` goes "
-	    "on from the recorded decisions");
+	    "the plugin, its options or a library changed; `espalier resume --accept` keeps the "
+	    "recorded decisions");
 	espl__buf_free(&before);
 	espl__buf_free(&after);
 	return status;
@@ -116,7 +116,7 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 			espl__exec_wind_up(x, ESPL__RUN_FAILED, "%s", text);
 	} else if (status != ESPL_OK && status != ESPL_E_BUSY) {
 		espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
-		    "%s; its answer is thrown away, the last one stands", why->text);
+		    "%s; ignoring its answer and keeping the previous one", why->text);
 	}
 	espl__buf_reset(&x->ops);
 	if (x->replaying) {

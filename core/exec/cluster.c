@@ -131,8 +131,8 @@ espl__cluster_release(struct espl__exec *x)
 	x->leased = 0;
 	if (++x->unused > UNUSED_MOST && x->ending == 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED,
-		    "%u times in a row nodes were leased and released before anything ran on them: "
-		    "%s asks for nodes that it gives up",
+		    "nodes were leased and released %u times in a row before anything ran on them; "
+		    "%s requests nodes and then gives them up",
 		    (unsigned)x->unused, x->top.allocator->who);
 }
 

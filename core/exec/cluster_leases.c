@@ -134,13 +134,12 @@ close_offer(struct espl__exec *x, uint32_t offer, struct espl__offer_record *r)
 	espl__exec_why(x, ESPL_WHY_NODES);
 	if (!offers_are_left(x) && x->fleet.live_count == 0)
 		espl__exec_interrupt(x,
-		    "%u nodes of offer '%s' in a row ended before any trial reported from there: "
-		    "%s",
+		    "%u nodes of offer '%s' in a row ended before any trial on them reported: %s",
 		    (unsigned)r->alike, x->fleet.offers[offer]->name, r->reason);
 	else
 		espl__exec_warn(x, ESPL_ABOUT_OFFER, offer,
-		    "offer '%s' is not used any more: %u nodes in a row ended before any trial "
-		    "reported from there: %s",
+		    "offer '%s' is no longer used: %u nodes in a row ended before any trial on "
+		    "them reported: %s",
 		    x->fleet.offers[offer]->name, (unsigned)r->alike, r->reason);
 }
 
@@ -152,7 +151,8 @@ count_refusal(struct espl__exec *x, const struct espl__machine *n, struct espl__
 	r->last_refused = n->pub.id;
 	pause_after(x, r, PAUSE_REFUSED, &r->refused);
 	if (x->fleet.live_count == 0 && x->now - r->refused_since > REFUSED_MOST)
-		espl__exec_interrupt(x, "the cloud has given no node of offer '%s' for %d days",
+		espl__exec_interrupt(x,
+		    "the cloud has not provided a node of offer '%s' for %d days",
 		    x->fleet.offers[n->pub.offer]->name, (int)(REFUSED_MOST / ESPL_SECOND / 86400));
 }
 
@@ -178,8 +178,8 @@ espl__lease_ended(struct espl__exec *x, const struct espl__machine *n, espl_reas
 		close_offer(x, n->pub.offer, r);
 	else
 		espl__exec_warn(x, ESPL_ABOUT_NODE, n->pub.id,
-		    "node %llu of offer '%s' ended before any trial reported from there (%s); the "
-		    "next is leased in %s",
+		    "node %llu of offer '%s' ended before any trial on it reported (%s); leasing "
+		    "the next one in %s",
 		    (unsigned long long)n->pub.id, x->fleet.offers[n->pub.offer]->name, why,
 		    espl__format_short(r->retry_at - x->now, pause));
 }

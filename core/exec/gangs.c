@@ -203,7 +203,7 @@ espl__gang_resize(struct espl__exec *x, struct espl__gang *g, const struct espl_
 	e->as.resize.slots = g->onto;
 	e->as.resize.values = t->pub.values;
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-	    "goes from %u to %u %s in place, after iteration %llu", (unsigned)g->share.gpus,
+	    "resizes in place from %u to %u %s after iteration %llu", (unsigned)g->share.gpus,
 	    (unsigned)g->onto_count, espl__exec_unit(x, g->onto_count),
 	    (unsigned long long)g->iteration);
 	return 1;
@@ -258,7 +258,7 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 	s->resized_s += took_s;
 	espl__exec_capacity(x);
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial),
-	    "is on %u %s now: nothing was trained for %.3f s", (unsigned)g->share.gpus,
+	    "runs on %u %s after a pause of %.3f s", (unsigned)g->share.gpus,
 	    espl__exec_unit(x, g->share.gpus), took_s);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next) {
 		if (o->resized != NULL)

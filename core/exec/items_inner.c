@@ -200,7 +200,7 @@ follow(struct espl__inner *inner)
 	fill(inner);
 	if (has > item->pub.gpus_max) {
 		espl__exec_note(inner->search->exec, ESPL_ABOUT_RUN, 0,
-		    "experiment '%s' can use %u %s of %u, and gives the others back",
+		    "experiment '%s' can use only %u %s of %u and returns the rest",
 		    inner->search->config->name, (unsigned)item->pub.gpus_max,
 		    espl__exec_unit(inner->search->exec, item->pub.gpus_max), (unsigned)has);
 		espl__item_grant(inner->search->exec, item,
@@ -243,7 +243,7 @@ espl__inner_grant(struct espl__item *item, const struct espl_grant *g)
 
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0 && g->share.gpus != item->pub.granted.gpus)
 		espl__exec_note(x, ESPL_ABOUT_RUN, 0,
-		    "experiment '%s' is granted %u %s in place of %u by %s", s->config->name,
+		    "experiment '%s' is granted %u %s instead of %u by %s", s->config->name,
 		    (unsigned)g->share.gpus, espl__exec_unit(x, g->share.gpus),
 		    (unsigned)item->pub.granted.gpus, x->top.allocator->who);
 	if ((g->flags & ESPL_GRANT_QUEUED) == 0)
@@ -323,8 +323,8 @@ espl__inner_cut(struct espl__inner *inner)
 			if (pass == 0)
 				to.gpus = has - least > over ? has - (uint32_t)over : least;
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
-			    "is granted %u %s: its experiment's share is %u", (unsigned)to.gpus,
-			    espl__exec_unit(x, to.gpus), (unsigned)share);
+			    "is granted %u %s: the share of its experiment is %u",
+			    (unsigned)to.gpus, espl__exec_unit(x, to.gpus), (unsigned)share);
 			espl__item_grant(x, item, to, item->pub.offer);
 			espl__item_changed(item, 0);
 		}

@@ -202,7 +202,8 @@ espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *
 	espl__exec_timer(x);
 	if (x->replaying && x->recorded_seq != UINT64_MAX && !x->accept)
 		return espl__fail(diag, ESPL_E_BUG,
-		    "the journal holds decisions at %.3f s that nobody makes now",
+		    "replay mismatch at %.3f s: the journal contains decisions that no plugin "
+		    "makes now",
 		    (double)now / 1e9);
 	return ESPL_OK;
 }

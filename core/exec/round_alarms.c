@@ -146,10 +146,10 @@ espl__exec_alarms(struct espl__exec *x)
 {
 	if (!espl__exec_needs_no_nodes(x) && x->config->deadline != ESPL_NEVER &&
 	    x->now > x->config->deadline)
-		espl__exec_wind_up(x, ESPL__RUN_DEADLINE, "the deadline is reached");
+		espl__exec_wind_up(x, ESPL__RUN_DEADLINE, "the deadline was reached");
 	if (!espl__exec_needs_no_nodes(x) && x->config->budget != INT64_MAX &&
 	    espl__ledger_total(x->ledger, x->now) >= x->config->budget)
-		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget is spent");
+		espl__exec_wind_up(x, ESPL__RUN_BUDGET, "the budget was used up");
 	espl__search_alarms(x);
 	tell_quiet(x);
 	end_hung(x);

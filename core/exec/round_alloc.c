@@ -106,7 +106,8 @@ fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
 {
 	uint64_t whole = tier->granted_whole, asked, capacity = 0, there;
 	const char *who = tier->allocator->who,
-		   *limit = tier->inner != NULL ? "its experiment's share is" : "its targets hold";
+		   *limit = tier->inner != NULL ? "the share of its experiment is"
+						: "the nodes it asked for have";
 	uint32_t parts[65];
 	uint32_t *targets =
 	    espl__arena_alloc(&x->ops_arena, (x->fleet.offer_count + 1) * sizeof *targets);
@@ -153,7 +154,7 @@ fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
 		capacity = espl__tier_gpus(tier);
 	return asked <= capacity
 	    ? ESPL_OK
-	    : espl__fail(why, ESPL_E_REJECTED, "%s grants %llu GPUs where %s %llu", who,
+	    : espl__fail(why, ESPL_E_REJECTED, "%s grants %llu GPUs, but %s %llu", who,
 		  (unsigned long long)asked, limit, (unsigned long long)there);
 }
 
@@ -198,7 +199,7 @@ apply_grant(struct espl__exec *x, struct espl__tier *tier, const struct espl_gra
 		espl__item_changed(item, 0); /* the allocator is to see what it has */
 	if ((g->flags & ESPL_GRANT_QUEUED) != 0) {
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
-		    "waits for %u%s %s, says %s", (unsigned)g->share.gpus,
+		    "waits for %u%s %s, according to %s", (unsigned)g->share.gpus,
 		    g->share.packing > 1 ? " part of one" : "", espl__exec_unit(x, g->share.gpus),
 		    tier->allocator->who);
 		return;

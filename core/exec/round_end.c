@@ -128,7 +128,7 @@ espl__inner_stuck(struct espl__exec *x)
 		    espl__tier_gpus(t) > 0)
 			continue;
 		espl__search_wind_up(s, ESPL__RUN_FAILED,
-		    "%llu trial%s and %s grants nothing of its share, %u %s",
+		    "%llu trial%s, but %s does not grant any of its share of %u %s",
 		    (unsigned long long)t->items_count, t->items_count == 1 ? " waits" : "s wait",
 		    t->allocator->who, (unsigned)espl__inner_share(t->inner),
 		    espl__exec_unit(x, espl__inner_share(t->inner)));
@@ -192,7 +192,7 @@ narrow_unplaced(struct espl__exec *x)
 		    fewer < item->pub.gpus_min || fewer == 0)
 			continue;
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(item->trial),
-		    "is granted %u %s in place of %u, for which %s finds no place", (unsigned)fewer,
+		    "is granted %u %s instead of %u, for which %s finds no place", (unsigned)fewer,
 		    espl__exec_unit(x, fewer), (unsigned)gpus, x->placer->who);
 		item->pub.gpus_max = fewer;
 		espl__inner_count(item, 1);
@@ -210,7 +210,7 @@ find_stuck(struct espl__exec *x)
 
 		if (s->algorithm != NULL && !s->over && !espl__search_idle(s))
 			espl__search_wind_up(s, ESPL__RUN_FAILED,
-			    "%s neither asks for trials nor finishes the search",
+			    "%s neither requests trials nor finishes the search",
 			    s->algorithm->who);
 	}
 }
@@ -230,7 +230,7 @@ end_unplaced(struct espl__exec *x)
 			continue;
 		if (t->search->jobs == NULL) {
 			espl__search_wind_up(t->search, ESPL__RUN_FAILED,
-			    "trial %llu has %u %s granted, and %s finds it no place",
+			    "trial %llu is granted %u %s, but %s finds no place for it",
 			    (unsigned long long)t->pub.id, (unsigned)item->pub.granted.gpus,
 			    espl__exec_unit(x, item->pub.granted.gpus), x->placer->who);
 		} else {
@@ -287,15 +287,16 @@ espl__exec_stall(struct espl__exec *x)
 		espl__exec_fails(x,
 		    gpus == 0 ? "every GPU is set aside"
 			: x->reports == 0
-			? "trials fail before their first report, wherever they run"
+			? "trials fail before their first report on every node"
 			: "every node is set aside because all trials fail there");
 	else if (x->item_count > 0 && x->unplaced == 0)
-		espl__exec_wind_up(x, ESPL__RUN_FAILED, "%llu trial%s%s and %s grants %s nothing",
+		espl__exec_wind_up(x, ESPL__RUN_FAILED,
+		    "%llu trial%s%s, but %s does not grant %s any GPUs",
 		    (unsigned long long)x->item_count, x->item_count == 1 ? " waits" : "s wait",
 		    first, x->top.allocator->who, x->item_count == 1 ? "it" : "them");
 	else if (x->item_count > 0)
 		espl__exec_wind_up(x, ESPL__RUN_FAILED,
-		    "%u trial%s GPUs granted, and %s finds %s no place", x->unplaced,
+		    "%u trial%s been granted GPUs, but %s finds no place for %s", x->unplaced,
 		    x->unplaced == 1 ? " has" : "s have", x->placer->who,
 		    x->unplaced == 1 ? "it" : "them");
 	else

@@ -47,8 +47,8 @@ blame_node(struct espl__exec *x, const struct espl__gang *g, uint64_t lease)
 		return;
 	espl__machine_flag(&x->fleet, n, ESPL_NODE_QUARANTINED, 0);
 	espl__exec_note(x, ESPL_ABOUT_NODE, lease,
-	    "node %llu is set aside: 3 different trials failed there at once, none succeeded "
-	    "between",
+	    "node %llu is set aside: 3 different trials failed there at their start, and none "
+	    "succeeded in between",
 	    (unsigned long long)lease);
 	espl__exec_show_node(x, n, "quarantined");
 	x->cluster_dirty = 1;
@@ -127,7 +127,7 @@ count_unstarted(struct espl__exec *x, const struct espl__gang *g, uint64_t lease
 		return;
 	}
 	espl__search_wind_up(s, ESPL__RUN_FAILED,
-	    "%u attempts in a row ended before their first report, the last of them trial %llu: %s",
+	    "%u attempts in a row ended before their first report; the last was trial %llu: %s",
 	    row->count, (unsigned long long)trial, text);
 }
 
@@ -161,8 +161,8 @@ count_alike(struct espl__exec *x, const struct espl__trial *t, const char *text)
 		if (espl__trial_at(&s->trials, k)->pub.iteration > t->pub.iteration)
 			return;
 	espl__search_wind_up(s, ESPL__RUN_FAILED,
-	    "%u trials failed alike after iteration %llu, and none got further; the last of them "
-	    "trial %llu: %s",
+	    "%u trials failed in the same way after iteration %llu, and none got further; the last "
+	    "was trial %llu: %s",
 	    ALIKE_MOST, (unsigned long long)t->pub.iteration, (unsigned long long)t->pub.id, text);
 }
 
@@ -225,7 +225,7 @@ count_failure(struct espl__exec *x, struct espl__trial *t, const struct ended_ga
 			o->failure(o->ctx, x->now, espl__exec_shown(t, &room));
 	if (g->hopeless)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-		    "failed, and is not retried: %s", text);
+		    "failed and is not retried: %s", text);
 	else if (t->failures > retries)
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 		    "failed (attempt %u of %u, giving up): %s", (unsigned)t->failures,
@@ -281,8 +281,8 @@ stop_saving(struct espl__search *s, const struct espl__trial *t, const char *why
 	if (s->algorithm != NULL &&
 	    (s->algorithm->plugin->desc->caps & ESPL_CAP_NEEDS_SAVES) != 0) {
 		espl__search_wind_up(s, ESPL__RUN_FAILED,
-		    "algorithm '%s' needs checkpoints, and the program saves none: trial %llu was "
-		    "told to pause and ended without one%s%s",
+		    "algorithm '%s' needs checkpoints, but the program does not save any: trial "
+		    "%llu was asked to pause and exited without one%s%s",
 		    s->algorithm->plugin->desc->name, (unsigned long long)t->pub.id, colon, why);
 		x->futile = !x->config->pool;
 		return;
@@ -301,10 +301,10 @@ stop_saving(struct espl__search *s, const struct espl__trial *t, const char *why
 		espl__item_changed(item, ESPL_WHY_HINT);
 	}
 	espl__exec_warn(x, ESPL_ABOUT_RUN, 0,
-	    "%s%s%sthe program saves no checkpoints: trial %llu ended without one when it was told "
-	    "to pause%s%s. From now on trials are not paused or resized, a promoted trial trains "
-	    "again from iteration 0, and no model is kept (trial.checkpoint = false says so from "
-	    "the start)",
+	    "%s%s%sthe program does not save checkpoints: trial %llu was asked to pause and exited "
+	    "without one%s%s. From now on, trials are not paused or resized, promoted trials "
+	    "restart from iteration 0, and no model is stored (set trial.checkpoint = false to "
+	    "declare this)",
 	    x->config->pool ? "experiment '" : "", x->config->pool ? s->config->name : "",
 	    x->config->pool ? "': " : "", (unsigned long long)t->pub.id, colon, why);
 }
@@ -339,7 +339,8 @@ after_end(struct espl__exec *x, struct espl__trial *t, const struct ended_gang *
 		stop_saving(t->search, t, how == ESPL__END_FAILED ? g->text : "");
 	if (how == ESPL__END_NO_CHECKPOINT) {
 		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-		    "its checkpoint of iteration %llu is missing or damaged; it begins anew",
+		    "its checkpoint of iteration %llu is missing or damaged; it restarts from the "
+		    "beginning",
 		    (unsigned long long)t->pub.checkpoint);
 		t->pub.checkpoint = 0;
 		if (t->source != ESPL_NONE && t->item != NULL)
@@ -401,12 +402,12 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 	}
 	text = espl__strdup(g->fault != NULL && how == ESPL__END_FAILED ? g->fault
 		: e->as.ended.text[0] != '\0'                           ? e->as.ended.text
-		: how == ESPL__END_FAILED ? "it left without being told to"
+		: how == ESPL__END_FAILED ? "it exited without being asked to"
 					  : "");
 	if (how == ESPL__END_LOST && e->as.ended.node != ESPL_NONE && lost_too_often(t)) {
 		free(text);
 		how = ESPL__END_FAILED;
-		text = espl__format("%u times in a row its node or agent went away, with no "
+		text = espl__format("its node or agent was lost %u times in a row, without a "
 				    "checkpoint in between",
 		    (unsigned)t->lost);
 	}

@@ -134,7 +134,8 @@ directive(struct espl__exec *x, struct espl__gang *g)
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 			    "leaves its GPUs at iteration %llu: %s",
 			    (unsigned long long)g->iteration,
-			    item->target_count == 0 ? "it has no place now" : "its place changes");
+			    item->target_count == 0 ? "it lost its place"
+						    : "it moves to another place");
 			return leave(g);
 		}
 		item->pub.flags |= ESPL_ITEM_CHANGING;

@@ -48,7 +48,7 @@ kill_gangs(struct espl__exec *x, const struct espl__machine *n)
 static void
 node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__event *e)
 {
-	static const char *const words[] = { "ended", "released", "revoked by the provider",
+	static const char *const words[] = { "ended", "released", "interrupted by the provider",
 		"failed", "no capacity", "over the quota", "at its time limit" };
 	espl_reason reason =
 	    e->as.node.reason <= ESPL_BY_EXPIRY || e->as.node.reason == ESPL__BY_GIVING_UP
@@ -107,8 +107,8 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 		espl__exec_why(x, ESPL_WHY_NOTICE);
 		x->place_why |= ESPL_WHY_NOTICE;
 		evict(x, n, 0);
-		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id, "node %llu has notice",
-		    (unsigned long long)n->pub.id);
+		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
+		    "node %llu has an interruption notice", (unsigned long long)n->pub.id);
 	}
 	if (x->fleet.placeable_count > x->nodes_peak)
 		x->nodes_peak = x->fleet.placeable_count;
@@ -274,7 +274,7 @@ espl__exec_gpu(struct espl__exec *x, const struct espl__event *e)
 		memory(x, g->trial, e->as.gpu.number);
 	else if (e->as.gpu.what == ESPL__GPU_FAULT && n != NULL)
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
-		    "GPU %llu of node %llu: %s; no trial is to blame",
+		    "GPU %llu of node %llu: %s; not counted as a failure of any trial",
 		    (unsigned long long)e->as.gpu.number, (unsigned long long)n->pub.id,
 		    e->as.gpu.text);
 	else if (e->as.gpu.what == ESPL__GPU_ASIDE && n != NULL && n->live)

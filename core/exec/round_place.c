@@ -111,7 +111,7 @@ transact(struct espl__exec *x, struct espl__reader first, struct espl__diag *why
 			espl__item_target(x, item, op.as.place.slots, op.as.place.count);
 		else
 			(void)espl__fail(why, ESPL_E_REJECTED,
-			    "%s places trial %llu where others sit", x->placer->who,
+			    "%s places trial %llu on occupied slots", x->placer->who,
 			    (unsigned long long)espl__trial_uid(item->trial));
 	}
 	for (uint32_t i = 0; !good && i < undo_count; i++)
@@ -138,7 +138,8 @@ apply_give_ups(struct espl__exec *x, struct espl__reader r)
 				espl__machine_flag(&x->fleet, n, ESPL_NODE_RETIRING, 0);
 				x->cluster_dirty = 1;
 				espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
-				    "is given up by %s: above target", x->placer->who);
+				    "is given up by %s because there are more nodes than requested",
+				    x->placer->who);
 			}
 	}
 }

@@ -43,8 +43,7 @@ espl__clones_look(struct espl__search *s, struct espl__diag *diag)
 		}
 		if (kept == 0 || kept >= w.trial->pub.budget) {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(w.trial),
-			    "cannot begin: nothing of trial %llu that it could train on from is "
-			    "kept",
+			    "cannot start: trial %llu has no checkpoint to clone",
 			    (unsigned long long)source->pub.id);
 			status = espl__exec_trial_over(x, w.trial, ESPL_END_FAILED, diag);
 			i = 0;
@@ -122,8 +121,8 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 		if (g == NULL && why == 0)
 			break;
 		if (++asks > ASKS_MAX) {
-			espl__search_wind_up(s, ESPL__RUN_FAILED,
-			    "%s begins groups without trials for ever", s->algorithm->who);
+			espl__search_wind_up(s, ESPL__RUN_FAILED, "%s keeps creating empty groups",
+			    s->algorithm->who);
 			break;
 		}
 		s->why = 0;

@@ -56,7 +56,7 @@ espl__search_arrive(struct espl__exec *x, uint64_t number, struct espl__diag *gi
 	s->experiment.arrived = x->now;
 	if (s->config->deadline != ESPL_NEVER)
 		s->experiment.deadline = x->now + s->config->deadline;
-	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' has come", s->config->name);
+	espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' arrived", s->config->name);
 	if (x->cloud_ready && espl__search_suits(s, &diag) != ESPL_OK)
 		espl__search_wind_up(s, ESPL__RUN_FAILED, "%s", diag.text);
 	espl__exec_show_search(s);
@@ -70,7 +70,7 @@ cancel_job(struct espl__search *s, uint64_t number)
 
 	s->job_states[number].cancelled = 1;
 	s->jobs_cancelled++;
-	espl__exec_note(s->exec, ESPL_ABOUT_TRIAL, number, "job '%s' is cancelled by the user",
+	espl__exec_note(s->exec, ESPL_ABOUT_TRIAL, number, "job '%s' was cancelled by the user",
 	    s->jobs->list.jobs[number].name);
 	if (t != NULL)
 		espl__trial_stop(s->exec, t);
@@ -120,7 +120,7 @@ espl__exec_load(const struct espl__exec *x, uint64_t number, struct espl__search
 	memset(setup, 0, sizeof *setup);
 	if (x->setup.load == NULL)
 		return espl__fail(diag, ESPL_E_CONFIG,
-		    "experiment %llu of the pool cannot be read here", (unsigned long long)number);
+		    "cannot read experiment %llu of the pool here", (unsigned long long)number);
 	return x->setup.load(x->setup.load_ctx, number, setup, diag);
 }
 
@@ -149,15 +149,15 @@ espl__exec_cancels(const struct espl__exec *x, uint64_t number, uint64_t trial)
 	const struct espl__trial *t;
 
 	if (!x->config->pool || s == NULL || (trial == ESPL_NONE) != (s->jobs == NULL))
-		return "there is no such experiment or job";
+		return "no such experiment or job";
 	if (trial == ESPL_NONE)
-		return s->ending != 0 || s->over ? "it has ended already" : NULL;
+		return s->ending != 0 || s->over ? "it has already ended" : NULL;
 	if (trial >= s->jobs->list.count)
-		return "there is no such experiment or job";
+		return "no such experiment or job";
 	if (s->job_states[trial].cancelled)
-		return "it is cancelled already";
+		return "it is already cancelled";
 	t = espl__trial_at(&s->trials, trial);
-	return t != NULL && t->item == NULL ? "it has ended already" : NULL;
+	return t != NULL && t->item == NULL ? "it has already ended" : NULL;
 }
 
 /* ---- what algorithm and allocator are lent ------------------------------------------------ */

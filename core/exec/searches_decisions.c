@@ -78,8 +78,8 @@ apply_add(struct espl__search *search, uint64_t group_id, const struct espl_star
 		keep_warm(x, t);
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
 	    "%s to iteration %llu in group %llu by %s",
-	    s->how == ESPL_FRESH       ? "is made, to train"
-		: s->how == ESPL_CLONE ? "is cloned, to train"
+	    s->how == ESPL_FRESH       ? "is created to train"
+		: s->how == ESPL_CLONE ? "is cloned to train"
 				       : "is continued",
 	    (unsigned long long)s->budget, (unsigned long long)group_id, search->algorithm->who);
 	espl__exec_show(x, t);
@@ -264,8 +264,9 @@ espl_status
 espl__exec_trial_over(struct espl__exec *x, struct espl__trial *t, espl_end how,
     struct espl__diag *diag)
 {
-	static const char *const words[] = { "", "reached its budget", "says that it is complete",
-		"is paused", "is stopped", "failed for good" };
+	static const char *const words[] = { "", "reached its budget",
+		"reported that it is complete", "is paused", "is stopped",
+		"failed, with no retries left" };
 	struct espl__search *s = t->search;
 	int silent = t->unsaved; /* it only made its last checkpoint again */
 	int rests = s->algorithm != NULL && (how == ESPL_END_BUDGET || how == ESPL_END_PAUSED);
@@ -323,7 +324,7 @@ espl__exec_verdict(struct espl__exec *x, struct espl__trial *t, espl_verdict ver
 		if (verdict == ESPL_STOP) {
 			espl__trial_state(&t->search->trials, t, ESPL_TRIAL_ENDED);
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-			    "is stopped while it rests");
+			    "is stopped while paused");
 			espl__exec_collect_later(x, t);
 			espl__exec_show(x, t);
 			return tell_end(x, t, ESPL_END_STOPPED, diag);

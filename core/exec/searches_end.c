@@ -113,7 +113,8 @@ espl__search_came_to_nothing(const struct espl__search *s, char *why, size_t roo
 		(void)snprintf(why, room, "no trial reported a number as its '%.100s'",
 		    s->config->metric);
 	else if (largest_budget_failed(s, &budget))
-		(void)snprintf(why, room, "every trial that was to train %llu iteration%s failed",
+		(void)snprintf(why, room,
+		    "every trial with the largest budget (%llu iteration%s) failed",
 		    (unsigned long long)budget, budget == 1 ? "" : "s");
 	else
 		return 0;
@@ -136,7 +137,7 @@ espl__search_closed(struct espl__search *s)
 		s->ending = ESPL__RUN_DONE;
 	}
 	if (s->jobs == NULL)
-		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' is over", s->config->name);
+		espl__exec_note(x, ESPL_ABOUT_RUN, 0, "experiment '%s' finished", s->config->name);
 	espl__exec_show_search(s);
 }
 
@@ -202,9 +203,9 @@ espl__search_alarms(struct espl__exec *x)
 		if (!is_limited(s))
 			continue;
 		if (x->now > s->experiment.deadline)
-			espl__search_wind_up(s, ESPL__RUN_DEADLINE, "its deadline is reached");
+			espl__search_wind_up(s, ESPL__RUN_DEADLINE, "its deadline was reached");
 		else if (s->experiment.spent >= s->experiment.budget)
-			espl__search_wind_up(s, ESPL__RUN_BUDGET, "its budget is spent");
+			espl__search_wind_up(s, ESPL__RUN_BUDGET, "its budget was used up");
 	}
 }
 
@@ -259,8 +260,8 @@ espl__exec_search_sum(const struct espl__exec *x, uint64_t number, struct espl__
 	if (cut != 0 && !s->over) {
 		to->how = s->ending != 0 ? s->ending : cut;
 		to->text = s->ending != 0       ? s->end_text
-		    : cut == ESPL__RUN_DEADLINE ? "the pool's deadline is reached"
-						: "the pool's budget is spent";
+		    : cut == ESPL__RUN_DEADLINE ? "the pool's deadline was reached"
+						: "the pool's budget was used up";
 	}
 	to->come = s->come;
 	to->arrived = s->come ? s->experiment.arrived : ESPL_NEVER;

@@ -32,7 +32,7 @@ come(struct espl__exec *x, struct espl__search *s, uint64_t number)
 		espl__job_ended(t);
 	} else {
 		t->item = espl__item_new(x, t, s->jobs->list.jobs[number].weight, 0, 0);
-		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "job '%s' has come",
+		espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t), "job '%s' arrived",
 		    s->jobs->list.jobs[number].name);
 	}
 	espl__exec_show(x, t);

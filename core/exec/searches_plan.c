@@ -105,7 +105,7 @@ judge(void *ctx, const struct espl_plan *plan, int from_now, struct espl__diag *
 	    result.jct_s.mean <= before.jct_s.mean)
 		return ESPL_OK;
 	return espl__fail(why, ESPL_E_REJECTED,
-	    "a plan of %.6g s and %.6g dollars, which does not keep the deadline and the budget",
+	    "a plan of %.6g s and %.6g dollars, which misses the deadline or the budget",
 	    result.jct_s.mean, result.cost_usd.mean);
 }
 
@@ -169,7 +169,7 @@ publish(struct espl__search *s, const struct espl_plan *given,
 		stages[i].nodes = rows[i].nodes;
 		list[i] = &stages[i];
 		espl__exec_note(x, ESPL_ABOUT_RUN, 0,
-		    "plan: bracket %u stage %u on %u %s, %u to a trial, on %u node%s of '%s'",
+		    "plan: bracket %u stage %u on %u %s, %u per trial, on %u node%s of '%s'",
 		    (unsigned)rows[i].bracket, (unsigned)rows[i].stage, (unsigned)rows[i].gpus,
 		    espl__exec_unit(x, rows[i].gpus), (unsigned)rows[i].gpus_per_trial,
 		    (unsigned)rows[i].nodes, rows[i].nodes == 1 ? "" : "s",
@@ -272,7 +272,7 @@ given(struct espl__search *s, struct espl__diag *diag)
 		plan.stage_count += spec->brackets[b]->stage_count;
 	if (x->setup.plan_gpus_count != 1 && x->setup.plan_gpus_count != plan.stage_count)
 		return espl__fail(diag, ESPL_E_CONFIG,
-		    "%u numbers of GPUs are given; the search has %u stages",
+		    "%u numbers of GPUs were given, but the search has %u stages",
 		    (unsigned)x->setup.plan_gpus_count, (unsigned)plan.stage_count);
 	stages = espl__arena_alloc(&x->arena, plan.stage_count * sizeof *stages);
 	list = espl__arena_alloc(&x->arena, plan.stage_count * sizeof *list);
@@ -292,8 +292,8 @@ given(struct espl__search *s, struct espl__diag *diag)
 	for (n = 0; n < plan.stage_count; n++)
 		if (stages[n].gpus > s->experiment.gpus_limit)
 			return espl__fail(diag, ESPL_E_INFEASIBLE,
-			    "stage %u of bracket %u cannot have %u GPUs: the experiment may hold "
-			    "%u at once (experiment.gpus_max)",
+			    "stage %u of bracket %u cannot have %u GPUs; the experiment may use at "
+			    "most %u (experiment.gpus_max)",
 			    (unsigned)stages[n].stage, (unsigned)stages[n].bracket,
 			    (unsigned)stages[n].gpus, (unsigned)s->experiment.gpus_limit);
 	status = espl__forecast_plan(f, &plan, 0, 0, &result, NULL, diag);
@@ -354,8 +354,8 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 		return espl__fail(diag, ESPL_E_CONFIG,
 		    s->experiment.spec == NULL
 			? "%s does not declare its stages, so nothing can be planned"
-			: "there is no profile of the trial (trial.profile), so nothing can be "
-			  "planned for %s",
+			: "the trial has no profile (trial.profile), so nothing can be planned for "
+			  "%s",
 		    s->algorithm->who);
 	if (x->setup.plan_gpus_count > 0) {
 		s->planned = 1;
@@ -363,7 +363,7 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 	} else if (!ESPL_HAS(struct espl_allocator_ops, ops, plan)) {
 		s->planned = 1;
 		if (x->setup.plan_only)
-			return espl__fail(diag, ESPL_E_CONFIG, "%s makes no plans",
+			return espl__fail(diag, ESPL_E_CONFIG, "%s cannot plan",
 			    x->top.allocator->who);
 	} else if (!espl__model_service_can(&s->model)) {
 		s->planned = 1;
@@ -373,7 +373,7 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 	/* its tables are large, and seldom asked again */
 	espl__model_service_stale(&s->model, 1);
 	if (status == ESPL_OK && s->planned && x->setup.plan_only)
-		espl__exec_wind_up(x, ESPL__RUN_DONE, "the plan is made");
+		espl__exec_wind_up(x, ESPL__RUN_DONE, "the plan is ready");
 	return status;
 }
 

@@ -237,7 +237,7 @@ espl__exec_drop(struct espl__exec *x, struct espl__trial *t)
 	if (t->pub.state == ESPL_TRIAL_RESTING)
 		espl__exec_show(x, t);
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-	    "is dropped: it will not be continued");
+	    "is stopped early: it will not be promoted");
 	espl__exec_collect_later(x, t);
 }
 
@@ -293,9 +293,9 @@ espl__exec_train_again(struct espl__exec *x, struct espl__trial *t)
 	espl__trial_again(&t->search->trials, t);
 	t->item = espl__item_new(x, t, 1.0, 0, 0);
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-	    t->pub.checkpoint > 0 ? "the checkpoint of its last iteration was lost; it is trained "
-				    "again from iteration %llu"
-				  : "it has no checkpoint; it is trained again from iteration %llu",
+	    t->pub.checkpoint > 0 ? "the checkpoint of its last iteration was lost; training again "
+				    "from iteration %llu"
+				  : "it has no checkpoint; training again from iteration %llu",
 	    (unsigned long long)espl__trial_restores(t));
 }
 
@@ -315,7 +315,7 @@ espl__exec_salvage(struct espl__search *s)
 			continue;
 		if (t->failures > s->config->trial.retries) {
 			espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(t),
-			    "its last checkpoint cannot be made; its result stands");
+			    "its last checkpoint cannot be created; its result remains valid");
 			continue;
 		}
 		espl__exec_train_again(x, t);

@@ -94,9 +94,9 @@ check_setup(const struct espl__forecast_setup *s, struct espl__diag *diag)
 	if (!is_length(s->data_gb))
 		return CONFIG("%g GB of data is not an amount", s->data_gb);
 	if (!(s->risk > 0 && s->risk < 1))
-		return CONFIG("a limit cannot be kept with probability %g", s->risk);
+		return CONFIG("a limit cannot be met with probability %g", s->risk);
 	if (isnan(s->deadline_s) || isnan(s->budget_usd))
-		return CONFIG("the deadline or the budget is no number");
+		return CONFIG("the deadline or the budget is not a number");
 	for (uint32_t i = 0; i < s->held_count; i++)
 		if (!isfinite(s->held[i].billed_s))
 			return CONFIG("held node %u is billed for %g s", i, s->held[i].billed_s);

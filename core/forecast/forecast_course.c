@@ -71,16 +71,16 @@ find_places(struct espl__forecast *f, const struct espl_plan *plan, struct espl_
 
 		if (p->bracket >= spec->bracket_count ||
 		    p->stage >= spec->brackets[p->bracket]->stage_count)
-			return CONFIG("the plan names stage %u of bracket %u, which the search "
+			return CONFIG("the plan contains stage %u of bracket %u, which the search "
 				      "does not have",
 			    p->stage, p->bracket);
 		place = &f->places[f->first_table[p->bracket] + p->stage];
 		if (*place != ESPL_ANY)
-			return CONFIG("the plan has stage %u of bracket %u twice", p->stage,
+			return CONFIG("the plan contains stage %u of bracket %u twice", p->stage,
 			    p->bracket);
 		if (p->offer >= f->setup.offer_count || f->setup.offers[p->offer] == NULL)
-			return CONFIG("the plan puts stage %u of bracket %u on offer %u, which is "
-				      "not there",
+			return CONFIG("the plan puts stage %u of bracket %u on offer %u, which "
+				      "does not exist",
 			    p->stage, p->bracket, p->offer);
 		*place = i;
 	}
@@ -107,8 +107,8 @@ cannot(const struct espl__forecast *f, const struct espl_plan_stage *p,
 
 	if (nodes > offer->nodes_max)
 		return espl__fail(diag, ESPL_E_INFEASIBLE,
-		    "stage %u of bracket %u cannot have %u GPU%s of offer '%s': these are %llu "
-		    "nodes, and there %s %u",
+		    "stage %u of bracket %u cannot have %u GPU%s of offer '%s', which are %llu "
+		    "nodes, because there %s only %u",
 		    t->number, t->bracket, p->gpus, p->gpus == 1 ? "" : "s", name,
 		    (unsigned long long)nodes, offer->nodes_max == 1 ? "is" : "are",
 		    offer->nodes_max);
@@ -117,8 +117,8 @@ cannot(const struct espl__forecast *f, const struct espl_plan_stage *p,
 		less.gpus++;
 	if (less.gpus < most && less.gpus > p->gpus)
 		return espl__fail(diag, ESPL_E_INFEASIBLE,
-		    "stage %u of bracket %u cannot be placed on %u GPU%s of offer '%s': the least "
-		    "that a trial can have is %u",
+		    "stage %u of bracket %u cannot be placed on %u GPU%s of offer '%s'; a trial "
+		    "needs at least %u",
 		    t->number, t->bracket, p->gpus, p->gpus == 1 ? "" : "s", name, less.gpus);
 	return espl__fail(diag, ESPL_E_INFEASIBLE,
 	    "stage %u of bracket %u, %u trial%s, cannot be placed on %u GPU%s of offer '%s'",
@@ -152,8 +152,8 @@ lay_steps(struct espl__forecast *f, const struct espl_plan *plan, struct espl__d
 		begun = espl__begun(f, i, &step->past_s, &warm);
 		if (begun != NULL && (begun->offer != p->offer || begun->gpus != p->gpus))
 			return espl__fail(diag, ESPL_E_INFEASIBLE,
-			    "stage %u of bracket %u has begun on %u GPUs of offer %u and stays "
-			    "there",
+			    "stage %u of bracket %u has started on %u GPUs of offer %u and cannot "
+			    "be moved",
 			    t->number, t->bracket, begun->gpus, begun->offer);
 		step->warm |= begun != NULL && warm ? ESPL__WARM_BEFORE : 0;
 		f->step_count++;
@@ -252,8 +252,8 @@ lay_nodes(struct espl__forecast *f, struct espl__diag *diag)
 		take_fresh(f, i);
 		if (step->fresh > 0 && (step->terms->offer->flags & ESPL_OFFER_GONE) != 0)
 			return espl__fail(diag, ESPL_E_INFEASIBLE,
-			    "stage %u of bracket %u needs %u new node%s of offer '%s', which is "
-			    "sold no longer",
+			    "stage %u of bracket %u needs %u new node%s of offer '%s', which is no "
+			    "longer available",
 			    step->view.stage, step->view.bracket, step->fresh,
 			    step->fresh == 1 ? "" : "s",
 			    step->terms->offer->name != NULL ? step->terms->offer->name : "");

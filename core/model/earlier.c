@@ -110,7 +110,8 @@ read_value(const struct espl__csv *c, const struct espl__param *q, const struct 
 		return espl__param_read(q, n, "parameter", value, diag);
 	label = espl__param_label(q, n->text, n->type == ESPL__REAL ? n->r : NAN);
 	if (label == ESPL_ANY)
-		return FAIL(c, "parameter '%s': '%s' is none of its values", q->pub.name, n->text);
+		return FAIL(c, "parameter '%s': '%s' is not one of its values", q->pub.name,
+		    n->text);
 	*value = label;
 	return ESPL_OK;
 }
@@ -131,14 +132,14 @@ read_config(const struct espl__csv *c, const struct espl__earlier *e, const stru
 		values[p] = NAN;
 		if (!espl__param_active(e->space, p, values)) {
 			if (n.text[0] != '\0')
-				return FAIL(c, "'%s' is not active there in the space",
+				return FAIL(c, "'%s' is inactive in this configuration",
 				    q->pub.name);
 		} else if (n.text[0] != '\0') {
 			status = read_value(c, q, &n, &values[p], diag);
 		} else if (!isnan(q->pub.fallback)) {
 			values[p] = q->pub.fallback;
 		} else {
-			return FAIL(c, "it leaves out '%s', which has no default", q->pub.name);
+			return FAIL(c, "'%s' is missing and has no default", q->pub.name);
 		}
 	}
 	return status;
@@ -200,9 +201,9 @@ read_header(const struct espl__csv *c, const struct espl__earlier *e, struct hea
 		return FAIL(c, "there is no column 'iteration'");
 	if (h->metric > 0)
 		return ESPL_OK;
-	FAIL(c, "there is no column of the metric '%s'", e->metric);
+	FAIL(c, "there is no column for metric '%s'", e->metric);
 	if (h->iteration + 1 < c->count)
-		espl__hint(diag, "columns behind 'iteration' are metrics: '%s'%s",
+		espl__hint(diag, "columns after 'iteration' are metrics: '%s'%s",
 		    c->fields[h->iteration + 1], h->iteration + 2 < c->count ? " and others" : "");
 	return ESPL_E_CONFIG;
 }
@@ -218,9 +219,9 @@ read_line(const struct espl__csv *c, struct espl__earlier *e, const struct heade
 	if (c->count != h->count)
 		return FAIL(c, "%u fields, but the header has %u", c->count, h->count);
 	if (espl__parse_int(c->fields[h->iteration], &iteration) != 0 || iteration < 0)
-		return FAIL(c, "'%s' is no iteration", c->fields[h->iteration]);
+		return FAIL(c, "'%s' is not an iteration number", c->fields[h->iteration]);
 	if (espl__csv_number(c->fields[h->metric], &s.raw) != 0)
-		return FAIL(c, "'%s' is no number", c->fields[h->metric]);
+		return FAIL(c, "'%s' is not a number", c->fields[h->metric]);
 	if (iteration == 0)
 		return ESPL_OK; /* before training began */
 	s.config = find_config(c, e, h);
@@ -247,7 +248,7 @@ read_all(struct espl__csv *c, struct espl__earlier *e, struct header *h, int max
 
 	if (status == ESPL_OK && !more) {
 		c->line = 1;
-		status = FAIL(c, "the file of earlier results is empty");
+		status = FAIL(c, "the file with earlier results is empty");
 	}
 	if (status == ESPL_OK)
 		status = read_header(c, e, h, diag);
@@ -260,11 +261,12 @@ read_all(struct espl__csv *c, struct espl__earlier *e, struct header *h, int max
 	if (status != ESPL_OK)
 		return status;
 	if (e->config_count == 0)
-		return espl__fail_at(diag, ESPL_E_CONFIG, c->file, 0, "nothing was observed");
+		return espl__fail_at(diag, ESPL_E_CONFIG, c->file, 0,
+		    "it contains no observations");
 	if (e->seen_count == 0)
 		return espl__fail_at(diag, ESPL_E_CONFIG, c->file, 0,
-		    "none of the %u configurations fits the space; of the first: %s",
-		    e->config_count, e->why);
+		    "none of the %u configurations fits the space; the first: %s", e->config_count,
+		    e->why);
 	return ESPL_OK;
 }
 

@@ -104,15 +104,14 @@ read_seconds(const struct espl__node *n, const char *name, double *to, struct es
 	else if (n->type == ESPL__STRING && espl__parse_span(n->text, &span) == 0)
 		*to = (double)span / 1e9;
 	else {
-		FAIL(n, "'%s' of the profile is no length of time", name);
-		espl__hint(diag, "a span such as \"1.5s\", or a number of seconds");
+		FAIL(n, "'%s' of the profile is not a time span", name);
+		espl__hint(diag, "write a time span such as \"1.5s\", or a number of seconds");
 		return ESPL_E_CONFIG;
 	}
 	if (!(*to >= 0) || !isfinite(*to))
 		return FAIL(n, "'%s' of the profile must be finite and not negative", name);
 	if (*to > SECONDS_MOST)
-		return FAIL(n,
-		    "'%s' of the profile is longer than can be counted: %g s, and the most is %g s",
+		return FAIL(n, "'%s' of the profile is too long: %g s, but the maximum is %g s",
 		    name, *to, SECONDS_MOST);
 	return ESPL_OK;
 }
@@ -125,7 +124,7 @@ read_points(const struct espl__node *n, int spans, struct espl__arena *arena,
 	int list = n->type == ESPL__LIST || n->type == ESPL__ARRAY;
 
 	if (!list || n->child_count == 0 || n->child_count > POINTS_MAX) {
-		FAIL(n, "'%s' of the profile is no list of points", n->name);
+		FAIL(n, "'%s' of the profile is not a list of points", n->name);
 		espl__hint(diag, "write  %s = ( (1, 1.0), (2, 1.9) );", n->name);
 		return ESPL_E_CONFIG;
 	}
@@ -137,28 +136,28 @@ read_points(const struct espl__node *n, int spans, struct espl__arena *arena,
 
 		if ((c->type != ESPL__LIST && c->type != ESPL__ARRAY) || c->child_count != 2 ||
 		    (c->children[0]->type != ESPL__INT && c->children[0]->type != ESPL__REAL))
-			return FAIL(c, "point %u of '%s' is no pair of numbers", i + 1, n->name);
+			return FAIL(c, "point %u of '%s' is not a pair of numbers", i + 1, n->name);
 		to->x = c->children[0]->r;
 		if (spans)
 			st = read_seconds(c->children[1], n->name, &to->y, diag);
 		else if (c->children[1]->type == ESPL__INT || c->children[1]->type == ESPL__REAL)
 			st = (to->y = c->children[1]->r, ESPL_OK);
 		else
-			st = FAIL(c, "point %u of '%s' is no pair of numbers", i + 1, n->name);
+			st = FAIL(c, "point %u of '%s' is not a pair of numbers", i + 1, n->name);
 		if (st != ESPL_OK)
 			return st;
 		if (!(to->x >= 1 && to->x <= 1e6) || to->x != floor(to->x))
 			return FAIL(c,
-			    "point %u of '%s': the first number must be a whole one from 1", i + 1,
-			    n->name);
+			    "point %u of '%s': the first number must be a positive whole number",
+			    i + 1, n->name);
 		if (i > 0 && to->x <= (*points)[i - 1].x)
-			return FAIL(c, "the points of '%s' must rise: %g follows %g", n->name,
-			    to->x, (*points)[i - 1].x);
+			return FAIL(c, "the points of '%s' must increase, but %g follows %g",
+			    n->name, to->x, (*points)[i - 1].x);
 		if (!(to->y > 0) || !isfinite(to->y))
 			return FAIL(c, "point %u of '%s' must have a value above 0", i + 1,
 			    n->name);
 		if (i == 0 && to->x != 1)
-			return FAIL(c, "the first point of '%s' must be that of 1", n->name);
+			return FAIL(c, "the first point of '%s' must be for 1", n->name);
 	}
 	*count = n->child_count;
 	return ESPL_OK;
@@ -174,7 +173,7 @@ read_speeds(const struct espl__node *n, struct espl__arena *arena, struct espl_p
 	if (st != ESPL_OK)
 		return st;
 	if ((*points)[0].y != 1.0) {
-		FAIL(n->children[0], "'%s' must begin with (1, 1.0)", n->name);
+		FAIL(n->children[0], "'%s' must start with (1, 1.0)", n->name);
 		espl__hint(diag,
 		    packing ? "it pairs trials on one GPU with their total throughput relative to "
 			      "one trial alone"
@@ -186,8 +185,8 @@ read_speeds(const struct espl__node *n, struct espl__arena *arena, struct espl_p
 			FAIL(n->children[i], "the throughput of '%s' falls from %g to %g", n->name,
 			    (*points)[i - 1].y, (*points)[i].y);
 			espl__hint(diag,
-			    packing ? "end the table where more trials bring nothing"
-				    : "end the table where more GPUs bring nothing: it is constant "
+			    packing ? "end the table where more trials do not help"
+				    : "end the table where more GPUs do not help; it is constant "
 				      "after its last point");
 			return ESPL_E_CONFIG;
 		}
@@ -209,7 +208,7 @@ read_table(const struct espl__node *n, struct espl__profile *p, struct espl__dia
 			FAIL(n->children[i], "the latency rises from %g s to %g s with more GPUs",
 			    p->scaling[i - 1].y, p->scaling[i].y);
 			espl__hint(diag,
-			    "end the table where more GPUs bring nothing: it is constant after its "
+			    "end the table where more GPUs do not help; it is constant after its "
 			    "last point");
 			return ESPL_E_CONFIG;
 		}
@@ -247,13 +246,13 @@ read_spread(const struct espl__node *n, struct espl__profile *p, struct espl__di
 
 	if (n->type != ESPL__GROUP || espl__node_get(n, "mean") != NULL) {
 		FAIL(n, "the profile has both 'latency' and a mean of 'iteration'");
-		espl__hint(diag, "beside 'latency' give  iteration = { sd = \"0.1s\"; };  alone");
+		espl__hint(diag, "with 'latency', write only  iteration = { sd = \"0.1s\"; };");
 		return ESPL_E_CONFIG;
 	}
 	for (uint32_t i = 0; i < n->child_count; i++)
 		if (n->children[i] != sd && n->children[i] != dist)
-			return FAIL(n->children[i], "beside 'latency', 'iteration' has no '%s'",
-			    n->children[i]->name);
+			return FAIL(n->children[i],
+			    "with 'latency', 'iteration' must not have '%s'", n->children[i]->name);
 	if (sd == NULL)
 		return ESPL_OK;
 	st = read_seconds(sd, "sd", &p->iteration.sd_s, diag);
@@ -265,7 +264,8 @@ read_spread(const struct espl__node *n, struct espl__profile *p, struct espl__di
 	} else if (dist != NULL &&
 	    (dist->type != ESPL__STRING ||
 		(strcmp(dist->text, "normal") != 0 && strcmp(dist->text, "constant") != 0))) {
-		FAIL(dist, "beside 'latency', 'dist' is \"constant\", \"normal\" or \"lognormal\"");
+		FAIL(dist,
+		    "with 'latency', 'dist' must be \"constant\", \"normal\" or \"lognormal\"");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -283,14 +283,14 @@ check_keys(const struct espl__node *group, struct espl__diag *diag)
 			k++;
 		if (k < KEY_COUNT)
 			continue;
-		FAIL(c, "a profile has no '%s'", c->name);
+		FAIL(c, "unknown key '%s' in a profile", c->name);
 		near = espl__nearest(c->name, keys, KEY_COUNT);
 		if (near != NULL)
 			espl__hint(diag, "did you mean '%s'?", near);
 		else
 			espl__hint(diag,
-			    "keys: iteration, scaling or latency, packing, start, checkpoint, "
-			    "restore, resize");
+			    "the keys are iteration, scaling or latency, packing, start, "
+			    "checkpoint, restore, resize");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -310,8 +310,9 @@ read_group(const struct espl__node *group, struct espl__profile *p, struct espl_
 	if (table != NULL && scaling != NULL)
 		return FAIL(scaling, "the profile has both 'latency' and 'scaling'");
 	if (table == NULL && iteration == NULL) {
-		FAIL(group, "the profile does not tell how long an iteration takes");
-		espl__hint(diag, "iteration = \"4s\";  or  latency = ( (1, 12.0), (2, 8.0) );");
+		FAIL(group, "the profile does not say how long an iteration takes");
+		espl__hint(diag,
+		    "add  iteration = \"4s\";  or  latency = ( (1, 12.0), (2, 8.0) );");
 		return ESPL_E_CONFIG;
 	}
 	if (table != NULL) {
@@ -321,7 +322,7 @@ read_group(const struct espl__node *group, struct espl__profile *p, struct espl_
 	} else {
 		st = read_latency(group, "iteration", p, &p->iteration, diag);
 		if (st == ESPL_OK && !(espl__latency_mean(&p->iteration) > 0)) {
-			FAIL(iteration, "an iteration of the profile takes no time");
+			FAIL(iteration, "the duration of an iteration in the profile is 0");
 			st = ESPL_E_CONFIG;
 		}
 		if (st == ESPL_OK && scaling != NULL)
@@ -354,11 +355,12 @@ read_json(const char *path, struct espl__buf *text, struct espl__profile *p,
 
 	if (root == NULL)
 		return espl__fail_at(diag, ESPL_E_CONFIG, path,
-		    error.line > 0 ? (uint32_t)error.line : 0, "no valid JSON: %s", error.text);
+		    error.line > 0 ? (uint32_t)error.line : 0, "not valid JSON: %s", error.text);
 	n = json_node(p->arena, root, NULL, espl__arena_strdup(p->arena, path), 0);
 	json_decref(root);
 	if (n == NULL || n->type != ESPL__GROUP)
-		return espl__fail_at(diag, ESPL_E_CONFIG, path, 1, "a profile is a JSON object");
+		return espl__fail_at(diag, ESPL_E_CONFIG, path, 1,
+		    "a profile must be a JSON object");
 	st = read_group(n, p, diag);
 	return st;
 }
@@ -419,7 +421,8 @@ espl__profile_load(const struct espl__node *node, const char *directory, struct 
 		free(path);
 	} else {
 		st = FAIL(node, "'profile' is %s", espl__node_kind(node));
-		espl__hint(diag, "\"auto\", the name of a file, or a group { iteration = ...; }");
+		espl__hint(diag,
+		    "write \"auto\", the name of a file, or a group { iteration = ...; }");
 	}
 	if (st != ESPL_OK) {
 		espl__profile_free(p);

@@ -61,11 +61,10 @@ espl__sold_suits(const struct espl__fleet *f, const struct espl__run_config *c,
 
 	if (gpus < t->gpus_min) {
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line,
-		    "a trial needs %u GPUs (trial.gpus_min), but cloud '%s' can never give more "
-		    "than %llu",
+		    "a trial needs %u GPUs (trial.gpus_min), but cloud '%s' offers at most %llu",
 		    (unsigned)t->gpus_min, c->cloud.use, (unsigned long long)gpus);
 		espl__hint(diag,
-		    "lower trial.gpus_min, or let the cloud hold more nodes or larger ones");
+		    "lower trial.gpus_min, or configure the cloud with more or larger nodes");
 		return ESPL_E_CONFIG;
 	}
 	for (i = 0; i < f->offer_count && t->colocate; i++)
@@ -75,15 +74,16 @@ espl__sold_suits(const struct espl__fleet *f, const struct espl__run_config *c,
 		return ESPL_OK;
 	if (t->gpus_min == most)
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line,
-		    "%u GPUs neither fit one node of cloud '%s' nor are whole nodes",
+		    "%u GPUs neither fit on one node of cloud '%s' nor are a multiple of whole "
+		    "nodes",
 		    (unsigned)t->gpus_min, c->cloud.use);
 	else
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line,
-		    "no number of GPUs from %u to %llu fits one node of cloud '%s' or is whole "
-		    "nodes",
+		    "no number of GPUs from %u to %llu fits on one node of cloud '%s' or is a "
+		    "multiple of whole nodes",
 		    (unsigned)t->gpus_min, (unsigned long long)most, c->cloud.use);
 	espl__hint(diag,
-	    "change trial.gpus_min or gpus_max, or let trials lie anywhere: trial.colocate = "
+	    "change trial.gpus_min or gpus_max, or allow any placement with trial.colocate = "
 	    "false");
 	return ESPL_E_CONFIG;
 }
@@ -98,13 +98,13 @@ espl__sold_suits_jobs(const struct espl__jobs *jobs, uint64_t gpus, const char *
 		if ((uint64_t)job->nodes_min * jobs->unit <= gpus)
 			continue;
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, jobs->file, job->line,
-		    "job '%s' needs %u node%s of %u GPU%s, but cloud '%s' can never give more than "
-		    "%llu GPU%s",
+		    "job '%s' needs %u node%s of %u GPU%s, but cloud '%s' offers at most %llu "
+		    "GPU%s",
 		    job->name, (unsigned)job->nodes_min, job->nodes_min == 1 ? "" : "s",
 		    (unsigned)jobs->unit, jobs->unit == 1 ? "" : "s", cloud,
 		    (unsigned long long)gpus, gpus == 1 ? "" : "s");
-		espl__hint(diag, "lower %s, or let the cloud hold more nodes",
-		    jobs->file != NULL ? "its nodes_min (nodes_asked, where jobs are not elastic)"
+		espl__hint(diag, "lower %s, or configure the cloud with more nodes",
+		    jobs->file != NULL ? "its nodes_min (nodes_asked, if jobs are not elastic)"
 				       : "workload.unit");
 		return ESPL_E_CONFIG;
 	}

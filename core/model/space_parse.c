@@ -65,16 +65,16 @@ one_of(struct parse *p, const struct espl__node *n, const char *of, const char *
 	for (size_t i = 0; i < count; i++)
 		if (strcmp(names[i], n->text) == 0)
 			return (int)i;
-	FAIL(p, n, "'%s' is no %s of a parameter", n->text, key);
+	FAIL(p, n, "'%s' is not a valid %s of a parameter", n->text, key);
 	near = elsewhere(names == type_names ? type_words : scale_words, n->text);
 	if (near == NULL)
 		near = espl__nearest(n->text, names, count);
 	if (near != NULL)
 		espl__hint(p->diag, "did you mean '%s'?", near);
 	else if (names == type_names)
-		espl__hint(p->diag, "one of: real, int, choice, ordinal");
+		espl__hint(p->diag, "use real, int, choice or ordinal");
 	else
-		espl__hint(p->diag, "one of: linear, log, reverse-log");
+		espl__hint(p->diag, "use linear, log or reverse-log");
 	return -1;
 }
 
@@ -113,10 +113,10 @@ check_name(struct parse *p, const struct espl__node *n)
 		ok &= (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || *c == '_' ||
 		    (*c >= '0' && *c <= '9');
 	if (!ok || strlen(n->name) > 63) {
-		FAIL(p, n, "'%s' cannot be the name of a parameter", n->name);
+		FAIL(p, n, "'%s' is not a valid parameter name", n->name);
 		espl__hint(p->diag,
-		    "use letters, digits and '_', not a digit first, at most 63: programs read it "
-		    "as a variable");
+		    "use at most 63 letters, digits and '_', and do not start with a digit; "
+		    "programs use the name as a variable");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -145,20 +145,21 @@ check_keys(struct parse *p, const struct espl__node *n, int numeric)
 				espl__hint(p->diag, "did you mean '%s'?", near);
 			else
 				espl__hint(p->diag,
-				    "keys: type, low, high, scale, quantum, values, default, when");
+				    "the keys are type, low, high, scale, quantum, values, "
+				    "default, when");
 			return ESPL_E_CONFIG;
 		}
 		if (numeric && k == 7) {
 			FAIL(p, c, "'values' has no meaning for the %s parameter '%s'",
 			    espl__node_get(n, "type")->text, n->name);
 			espl__hint(p->diag,
-			    "give low and high, or type = \"choice\" or \"ordinal\"");
+			    "set low and high, or use type = \"choice\" or \"ordinal\"");
 			return ESPL_E_CONFIG;
 		}
 		if (!numeric && k >= 3 && k <= 6) {
 			FAIL(p, c, "'%s' has no meaning for the %s parameter '%s'", c->name,
 			    espl__node_get(n, "type")->text, n->name);
-			espl__hint(p->diag, "give its values: values = [ ... ]");
+			espl__hint(p->diag, "list its values: values = [ ... ]");
 			return ESPL_E_CONFIG;
 		}
 	}
@@ -182,7 +183,7 @@ read_bound(struct parse *p, const struct espl__node *n, const char *key, int int
 	if (!isfinite(b->r))
 		return FAIL(p, b, "'%s' of '%s' is not finite", key, n->name);
 	if (integer && b->r != floor(b->r)) {
-		FAIL(p, b, "'%s' of the int parameter '%s' is no whole number", key, n->name);
+		FAIL(p, b, "'%s' of the int parameter '%s' is not a whole number", key, n->name);
 		espl__hint(p->diag, "use type = \"real\" for fractions");
 		return ESPL_E_CONFIG;
 	}
@@ -212,7 +213,7 @@ read_range(struct parse *p, const struct espl__node *n, struct espl__param *q)
 	if (!(q->pub.low < q->pub.high)) {
 		FAIL(p, espl__node_get(n, "low"), "low of '%s' is not below its high", n->name);
 		if (q->pub.low == q->pub.high)
-			espl__hint(p->diag, "a constant is written  %s = %s;", n->name,
+			espl__hint(p->diag, "write a constant as  %s = %s;", n->name,
 			    espl__node_get(n, "low")->text);
 		return ESPL_E_CONFIG;
 	}
@@ -248,12 +249,12 @@ read_quantum(struct parse *p, const struct espl__node *n, struct espl__param *q)
 	if (quantum->r > span)
 		return FAIL(p, quantum, "quantum of '%s' is larger than its range", n->name);
 	if (span / quantum->r > 1e9 && q->pub.type == ESPL_REAL) {
-		FAIL(p, quantum, "quantum of '%s' makes more than 10^9 levels", n->name);
-		espl__hint(p->diag, "leave it out for a continuum");
+		FAIL(p, quantum, "quantum of '%s' results in more than 10^9 levels", n->name);
+		espl__hint(p->diag, "remove it for continuous values");
 		return ESPL_E_CONFIG;
 	}
 	if (q->pub.type == ESPL_INT && quantum->r != floor(quantum->r))
-		return FAIL(p, quantum, "quantum of the int parameter '%s' is no whole number",
+		return FAIL(p, quantum, "quantum of the int parameter '%s' is not a whole number",
 		    n->name);
 	q->pub.quantum = quantum->r;
 	return ESPL_OK;
@@ -273,7 +274,7 @@ read_labels(struct parse *p, const struct espl__node *n, struct espl__param *q)
 	if (v->type != ESPL__LIST && v->type != ESPL__ARRAY) {
 		FAIL(p, v, "'values' of '%s' is %s, not a list", n->name, espl__node_kind(v));
 		espl__hint(p->diag,
-		    "a list is in brackets, each text in quotes: values = [ \"a\", \"b\" ];");
+		    "write a list in brackets and text in quotes: values = [ \"a\", \"b\" ];");
 		return ESPL_E_CONFIG;
 	}
 	if (v->child_count == 0)
@@ -293,7 +294,7 @@ read_labels(struct parse *p, const struct espl__node *n, struct espl__param *q)
 			return FAIL(p, c, "value %u of '%s' is not finite", i + 1, n->name);
 		l = label_of(p->s, c);
 		if (espl__param_label(q, l.text, l.number) != ESPL_ANY)
-			return FAIL(p, c, "value '%s' of '%s' is there twice", l.text, n->name);
+			return FAIL(p, c, "duplicate value '%s' of '%s'", l.text, n->name);
 		q->labels[i] = l;
 		texts[i] = l.text;
 		q->pub.label_count = i + 1;
@@ -310,7 +311,7 @@ read_when_value(struct parse *p, const struct espl__node *n, uint32_t of, struct
 
 	if (q->pub.type == ESPL_REAL) {
 		FAIL(p, n, "a condition cannot depend on the real parameter '%s'", q->pub.name);
-		espl__hint(p->diag, "only on int, choice and ordinal ones");
+		espl__hint(p->diag, "use an int, choice or ordinal parameter");
 		return ESPL_E_CONFIG;
 	}
 	*w = (struct espl_when){ .param = of };
@@ -331,15 +332,17 @@ read_condition(struct parse *p, const struct espl__node *n, const struct espl__n
 	uint32_t value_count = many ? c->child_count : 1;
 
 	if (value_count == 0)
-		return FAIL(p, c, "the condition of '%s' on '%s' names no value", n->name, c->name);
+		return FAIL(p, c, "the condition of '%s' on '%s' has no value", n->name, c->name);
 	if (item == NULL && espl__names_find(&p->off, c->name) != ESPL_ANY) {
 		*never = 1;
 		return ESPL_OK;
 	}
 	if (item == NULL) {
-		FAIL(p, c, "the condition of '%s' names '%s', which is no parameter before it",
+		FAIL(p, c,
+		    "the condition of '%s' refers to '%s', which is not a parameter listed before "
+		    "it",
 		    n->name, c->name);
-		espl__hint(p->diag, "write '%s' above '%s', or look at its spelling", c->name,
+		espl__hint(p->diag, "move '%s' above '%s', or check its spelling", c->name,
 		    n->name);
 		return ESPL_E_CONFIG;
 	}
@@ -403,7 +406,7 @@ read_type(struct parse *p, const struct espl__node *n, espl_param_type *type)
 	}
 	if (t == NULL) {
 		FAIL(p, n, "parameter '%s' has no 'type'", n->name);
-		espl__hint(p->diag, "one of: real, int, choice, ordinal");
+		espl__hint(p->diag, "use real, int, choice or ordinal");
 		return ESPL_E_CONFIG;
 	}
 	k = one_of(p, t, n->name, "type", type_names, 4);

@@ -39,7 +39,7 @@ espl__param_read(const struct espl__param *q, const struct espl__node *n, const 
 			text = espl__format_real(n->r, room);
 		k = espl__param_label(q, text, is_number(n) ? n->r : NAN);
 		if (k == ESPL_ANY) {
-			FAIL(n, "%s '%s': '%s' is none of its values", what, name, text);
+			FAIL(n, "%s '%s': '%s' is not one of its values", what, name, text);
 			text = espl__nearest(text, q->pub.labels, q->pub.label_count);
 			if (text != NULL)
 				espl__hint(diag, "did you mean '%s'?", text);
@@ -54,11 +54,11 @@ espl__param_read(const struct espl__param *q, const struct espl__node *n, const 
 		return FAIL(n, "%s '%s' is %s, not a number", what, name, espl__node_kind(n));
 	espl__format_real(n->r, own);
 	if (!(n->r >= q->pub.low && n->r <= q->pub.high))
-		return FAIL(n, "%s '%s' = %s is outside of its bounds %s to %s", what, name, own,
+		return FAIL(n, "%s '%s' = %s is out of its bounds %s to %s", what, name, own,
 		    espl__format_real(q->pub.low, low), espl__format_real(q->pub.high, high));
 	near = espl__param_snap(q, n->r);
 	if (q->step > 0 && fabs(near - n->r) > 1e-9 * q->step) {
-		FAIL(n, "%s '%s' = %s is none of its levels", what, name, own);
+		FAIL(n, "%s '%s' = %s is not one of its levels", what, name, own);
 		espl__hint(diag, "the nearest is %s", espl__format_real(near, low));
 		return ESPL_E_CONFIG;
 	}
@@ -78,7 +78,7 @@ espl__space_point(const struct espl__space *s, const struct espl__node *group, d
 		const struct espl__setting *item = espl__space_item(s, n->name);
 
 		if (item == NULL) {
-			FAIL(n, "'%s' is no parameter of the space", n->name);
+			FAIL(n, "'%s' is not a parameter of the space", n->name);
 			for (uint32_t k = 0; k < s->item_count; k++)
 				if (espl__nearest(n->name, &s->items[k].name, 1) != NULL)
 					espl__hint(diag, "did you mean '%s'?", s->items[k].name);
@@ -97,8 +97,8 @@ espl__space_point(const struct espl__space *s, const struct espl__node *group, d
 		if (!espl__param_active(s, i, values)) {
 			if (n != NULL)
 				return FAIL(n,
-				    "'%s' is not active in this configuration: its 'when' does not "
-				    "hold",
+				    "'%s' is inactive in this configuration because its 'when' "
+				    "does not match",
 				    n->name);
 			continue;
 		}
@@ -107,8 +107,9 @@ espl__space_point(const struct espl__space *s, const struct espl__node *group, d
 		else if (!isnan(q->pub.fallback))
 			values[i] = q->pub.fallback;
 		else
-			st = FAIL(group, "the configuration leaves out '%s', which has no default",
-			    q->pub.name);
+			st =
+			    FAIL(group, "the configuration does not set '%s', which has no default",
+				q->pub.name);
 		if (st != ESPL_OK)
 			return st;
 	}

@@ -77,7 +77,7 @@ read_header(struct reading *r, struct espl__diag *diag)
 			return ESPL_E_CONFIG;
 		}
 		if (r->at[k] > 0)
-			return FAIL(c, "the column '%s' is there twice", names[k]);
+			return FAIL(c, "duplicate column '%s'", names[k]);
 		r->at[k] = i + 1;
 	}
 	for (uint32_t k = 0; k < MANDATORY; k++)
@@ -88,7 +88,7 @@ read_header(struct reading *r, struct espl__diag *diag)
 			return ESPL_E_CONFIG;
 		}
 	if ((r->at[FATE] > 0) != (r->at[FATE_AT] > 0))
-		return FAIL(c, "of the columns 'fate' and 'fate_at_s' only one is there");
+		return FAIL(c, "the columns 'fate' and 'fate_at_s' must be used together");
 	return ESPL_OK;
 }
 
@@ -117,14 +117,14 @@ read_real(const struct reading *r, uint32_t column, double least, int least_in, 
 		return FAIL(c, "'%s' is empty", names[column]);
 	if (espl__parse_real(text, to) != 0) {
 		FAIL(c, "'%s' is not a number: '%s'", names[column], text);
-		espl__hint(diag, "numbers are written like 90, 0.5 or 1e6, without a unit");
+		espl__hint(diag, "write numbers like 90, 0.5 or 1e6, without a unit");
 		return ESPL_E_CONFIG;
 	}
 	if (*to < least || (*to == least && !least_in))
-		return FAIL(c, "'%s' is %s, and has to be %s %g", names[column], text,
+		return FAIL(c, "'%s' is %s, but must be %s %g", names[column], text,
 		    least_in ? "at least" : "above", least);
 	if (*to > most)
-		return FAIL(c, "'%s' is %s, more than %g", names[column], text, most);
+		return FAIL(c, "'%s' is %s, but must be at most %g", names[column], text, most);
 	return ESPL_OK;
 }
 
@@ -142,7 +142,7 @@ read_nodes(const struct reading *r, uint32_t column, uint32_t *to, struct espl__
 	if (espl__parse_int(text, &number) != 0)
 		return FAIL(c, "'%s' is not a whole number: '%s'", names[column], text);
 	if (number < 1 || number > NODES_MAX)
-		return FAIL(c, "'%s' is %s, and has to be from 1 to %d", names[column], text,
+		return FAIL(c, "'%s' is %s, but must be from 1 to %d", names[column], text,
 		    NODES_MAX);
 	*to = (uint32_t)number;
 	return ESPL_OK;
@@ -161,13 +161,13 @@ read_name(struct reading *r, struct espl__workload *w, struct espl__job *job,
 		return FAIL(c, "the job has no name");
 	for (const char *p = text; *p != '\0'; p++)
 		if ((unsigned char)*p < ' ')
-			return FAIL(c, "the job's name holds a control character");
+			return FAIL(c, "the job's name contains a control character");
 	key = espl__digest(0, text, strlen(text));
 	known = espl__map_get(&r->by_name, key);
 	if (known != NULL && strcmp(w->jobs[(uintptr_t)known - 1].name, text) == 0) {
-		FAIL(c, "job '%s' is there twice, first in line %u", text,
+		FAIL(c, "duplicate job '%s', first used in line %u", text,
 		    w->jobs[(uintptr_t)known - 1].line);
-		espl__hint(diag, "each job needs a name of its own: it is told apart by it");
+		espl__hint(diag, "the names of jobs must be unique");
 		return ESPL_E_CONFIG;
 	}
 	espl__map_set(&r->by_name, key, (void *)((uintptr_t)w->count + 1));
@@ -183,25 +183,25 @@ read_fate(const struct reading *r, struct espl__job *job, struct espl__diag *dia
 	uint32_t k = 0;
 
 	if (text == NULL && field(r, FATE_AT) != NULL)
-		return FAIL(c, "'fate_at_s' is given, and 'fate' is not");
+		return FAIL(c, "'fate_at_s' is set, but 'fate' is not");
 	if (text == NULL)
 		return ESPL_OK;
 	while (k < 3 && strcmp(fates[k], text) != 0)
 		k++;
 	if (k == 3) {
-		FAIL(c, "no such fate: '%s'", text);
-		espl__hint(diag, "a job's fate is done, bug or terminated");
+		FAIL(c, "unknown fate '%s'", text);
+		espl__hint(diag, "use done, bug or terminated");
 		return ESPL_E_CONFIG;
 	}
 	job->fate = (enum espl__fate)k;
 	if (job->fate == ESPL__FATE_DONE)
 		return ESPL_OK;
 	if (field(r, FATE_AT) == NULL)
-		return FAIL(c, "'fate_at_s' is empty: when is it %s?", text);
+		return FAIL(c, "'fate_at_s' is empty, but the fate of the job is %s", text);
 	if (read_real(r, FATE_AT, 0, 1, SECONDS_MAX, &job->fate_at_s, diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
 	if (job->fate == ESPL__FATE_TERMINATED && job->fate_at_s >= job->work_s)
-		return FAIL(c, "it is terminated after %g s of work, and done after %g s",
+		return FAIL(c, "it is terminated after %g s of work, but is done after %g s",
 		    job->fate_at_s, job->work_s);
 	return ESPL_OK;
 }
@@ -226,17 +226,18 @@ read_scaling(struct reading *r, struct espl__workload *w, struct espl__job *job,
 			*colon = '\0';
 		if (colon == NULL || espl__parse_real(p, &point.x) != 0 ||
 		    espl__parse_real(colon + 1, &point.y) != 0) {
-			FAIL(c, "'scaling' is not a list of NODES:SPEED near '%s'", p);
-			espl__hint(diag, "e.g. 1:1 2:1.6 4:2.56, one node being 1");
+			FAIL(c, "'scaling' must be a list of NODES:SPEED, error near '%s'", p);
+			espl__hint(diag, "for example 1:1 2:1.6 4:2.56, relative to one node");
 			return ESPL_E_CONFIG;
 		}
 		if (n == 0 && (point.x != 1 || point.y != 1))
 			return FAIL(c,
-			    "'scaling' has to begin with 1:1, since work is told for one node");
+			    "'scaling' must start with 1:1 because work is given for one node");
 		if ((n > 0 && !(point.x > r->points[n - 1].x)) || !(point.y > 0) ||
 		    point.x > NODES_MAX || point.y > NODES_MAX)
 			return FAIL(c,
-			    "'scaling': nodes have to rise, and speeds to be above 0, at %g:%g",
+			    "'scaling': nodes must increase and speeds must be above 0, error at "
+			    "%g:%g",
 			    point.x, point.y);
 		if (n == POINTS_MAX)
 			return FAIL(c, "'scaling' has more than %u points", POINTS_MAX);
@@ -258,13 +259,15 @@ check_nodes(const struct reading *r, struct espl__job *job, struct espl__diag *d
 	const struct espl__csv *c = &r->csv;
 
 	if (job->nodes_max < job->nodes_min)
-		return FAIL(c, "job '%s' takes at least %u nodes and at most %u", job->name,
+		return FAIL(c, "job '%s' needs at least %u nodes but accepts at most %u", job->name,
 		    job->nodes_min, job->nodes_max);
 	if (r->nodes == ESPL_ANY || job->nodes_min <= r->nodes)
 		return ESPL_OK;
-	FAIL(c, "job '%s' needs at least %u nodes, and there are never more than %u", job->name,
+	FAIL(c, "job '%s' needs at least %u nodes, but there are at most %u", job->name,
 	    job->nodes_min, r->nodes);
-	espl__hint(diag, "let the cloud have more, or lower its nodes_min: it would wait for ever");
+	espl__hint(diag,
+	    "configure the cloud with more nodes, or lower its nodes_min; otherwise the job waits "
+	    "forever");
 	return ESPL_E_CONFIG;
 }
 
@@ -277,11 +280,11 @@ check_order(const struct espl__csv *c, const struct espl__workload *w, const str
 	if (last == NULL || job->arrives_s >= last->arrives_s)
 		return ESPL_OK;
 	FAIL(c,
-	    "job '%s' arrives at %g s, before '%s' of line %u (%g s): rows have to be in order of "
+	    "job '%s' arrives at %g s, before '%s' in line %u (%g s); rows must be in order of "
 	    "arrival",
 	    job->name, job->arrives_s, last->name, last->line, last->arrives_s);
 	espl__hint(diag,
-	    "sort by 'arrives_s': (head -n 1 TRACE; tail -n +2 TRACE | sort -s -t, -k N,Ng) > "
+	    "sort by 'arrives_s' with (head -n 1 TRACE; tail -n +2 TRACE | sort -s -t, -k N,Ng) > "
 	    "SORTED, where it is column N");
 	return ESPL_E_CONFIG;
 }
@@ -293,7 +296,7 @@ read_row(struct reading *r, struct espl__workload *w, struct espl__diag *diag)
 	struct espl__job job = { .weight = 1, .eta_s = NAN, .line = c->line };
 
 	if (c->count != r->header_count)
-		return FAIL(c, "the row has %u fields, and the header %u", c->count,
+		return FAIL(c, "the row has %u fields, but the header has %u", c->count,
 		    r->header_count);
 	if (w->count == JOBS_MAX)
 		return FAIL(c, "more than %u jobs", JOBS_MAX);
@@ -340,7 +343,7 @@ read_all(struct reading *r, struct espl__workload *w, struct espl__diag *diag)
 			break;
 		status = read_row(r, w, diag);
 	}
-	return status == ESPL_OK && w->count == 0 ? FAIL(c, "the trace has a header and no job")
+	return status == ESPL_OK && w->count == 0 ? FAIL(c, "the trace has a header but no jobs")
 						  : status;
 }
 
@@ -421,10 +424,11 @@ espl__workload_fix(struct espl__workload *w, const char *file, uint32_t nodes,
 
 		if (nodes != ESPL_ANY && job->nodes_asked > nodes) {
 			espl__fail_at(diag, ESPL_E_CONFIG, file, job->line,
-			    "job '%s' asks for %u nodes, and there are never more than %u",
-			    job->name, job->nodes_asked, nodes);
+			    "job '%s' requests %u nodes, but there are at most %u", job->name,
+			    job->nodes_asked, nodes);
 			espl__hint(diag,
-			    "let the cloud have more, or let jobs be elastic: they need less then");
+			    "configure the cloud with more nodes, or make jobs elastic so that "
+			    "they need fewer");
 			return ESPL_E_CONFIG;
 		}
 		job->nodes_min = job->nodes_max = job->nodes_asked;

@@ -206,7 +206,7 @@ draw_jobs(struct espl__workload *w, const struct espl__workload_draw *d)
 static espl_status
 out_of_range(struct espl__diag *diag, const char *what)
 {
-	return espl__fail(diag, ESPL_E_CONFIG, "a drawn workload: %s", what);
+	return espl__fail(diag, ESPL_E_CONFIG, "generated workload: %s", what);
 }
 
 espl_status
@@ -218,25 +218,25 @@ espl__workload_draw(struct espl__workload *w, const struct espl__workload_draw *
 
 	memset(w, 0, sizeof *w);
 	if (d->jobs > JOBS_MAX || d->small > JOBS_MAX || count == 0)
-		return out_of_range(diag, "it has from 1 to 1000000 jobs");
+		return out_of_range(diag, "the number of jobs must be from 1 to 1000000");
 	if (!(d->span_s >= 0 && d->span_s <= 1e9) || !(d->least_s > 0 && d->least_s <= 1e8))
-		return out_of_range(diag,
-		    "its span is from 0 to 1e9 s, and no job is shorter than something above 0");
+		return out_of_range(diag, "'span' must be from 0 to 1e9 s, and 'least' above 0");
 	if (!(d->m > 0 && d->m <= 1e4) || !(d->mean_s <= 1e9))
-		return out_of_range(diag, "m is above 0 and at most 10000, the mean at most 1e9 s");
+		return out_of_range(diag,
+		    "'m' must be above 0 and at most 10000, 'mean' at most 1e9 s");
 	if (!(d->mean_s * d->m >= 1.05 * d->least_s))
 		return out_of_range(diag,
-		    "mean work (mean times m) has to be at least 1.05 times the shortest job's "
-		    "(least)");
+		    "mean work ('mean' times 'm') must be at least 1.05 times 'least'");
 	if (!(d->sigma >= 0.05 && d->sigma <= 5))
-		return out_of_range(diag, "sigma is from 0.05 to 5");
+		return out_of_range(diag, "'sigma' must be from 0.05 to 5");
 	if (d->nodes_max == 0 || d->nodes_max > JOBS_MAX)
-		return out_of_range(diag, "nodes_max is from 1 to 1000000");
+		return out_of_range(diag, "'nodes_max' must be from 1 to 1000000");
 	if (!(d->noise >= 0 && d->noise < 1))
-		return out_of_range(diag, "noise is from 0 to below 1");
+		return out_of_range(diag, "'noise' must be at least 0 and below 1");
 	if (!(d->bugs >= 0 && d->terminated >= 0 && d->bugs + d->terminated <= 1))
 		return out_of_range(diag,
-		    "bugs and terminated are parts of all jobs, together at most 1");
+		    "'bugs' and 'terminated' are fractions of all jobs and must not exceed 1 in "
+		    "total");
 	w->jobs = espl__alloc(count * sizeof *w->jobs);
 	w->count = w->cap = count;
 	w->seed = d->seed;

@@ -119,8 +119,8 @@ check_abi(const struct check *check)
 	uint32_t abi = check->plugin->abi;
 
 	if (check->plugin->magic != ESPL_MAGIC)
-		return refuse(check, "begin the descriptor with ESPL_HEAD(kind, name)",
-		    "this is no espalier plugin: its descriptor begins with 0x%08x in place of "
+		return refuse(check, "start the descriptor with ESPL_HEAD(kind, name)",
+		    "this is not an espalier plugin: its descriptor starts with 0x%08x instead of "
 		    "0x%08x",
 		    check->plugin->magic, ESPL_MAGIC);
 	/* Major 0 promises nothing: the minors must be equal.  Later: not a newer minor. */
@@ -129,11 +129,11 @@ check_abi(const struct check *check)
 				 : (abi & 0xffff) <= ESPL_ABI_MINOR))
 		return ESPL_OK;
 	return refuse(check,
-	    abi > ESPL_ABI ? "update espalier, or build the plugin against the headers of this one"
-			   : "build the plugin anew, against the headers of this espalier",
-	    "the plugin is made for a%s espalier: its ABI is %u.%u, this one's is %u.%u",
-	    abi > ESPL_ABI ? " newer" : "n older", abi >> 16, abi & 0xffff, ESPL_ABI_MAJOR,
-	    ESPL_ABI_MINOR);
+	    abi > ESPL_ABI
+		? "update espalier, or rebuild the plugin with the headers of this version"
+		: "rebuild the plugin with the headers of this version of espalier",
+	    "the plugin was built for ABI %u.%u, but this version of espalier has ABI %u.%u",
+	    abi >> 16, abi & 0xffff, ESPL_ABI_MAJOR, ESPL_ABI_MINOR);
 }
 
 /* Lower-case letters, digits, '-' and '_', beginning with a letter. */
@@ -160,25 +160,26 @@ check_head(const struct check *check, espl_kind kind, const char *name)
 	if (status != ESPL_OK)
 		return status;
 	if (plugin->size < sizeof(struct espl_plugin) || plugin->size > SIZE_LIMIT)
-		return refuse(check, "ESPL_HEAD fills in the size",
-		    "the descriptor says it has %u bytes, but ABI %u.%u has %zu", plugin->size,
+		return refuse(check, "use ESPL_HEAD, which sets the size",
+		    "the descriptor declares %u bytes, but ABI %u.%u requires %zu", plugin->size,
 		    ESPL_ABI_MAJOR, ESPL_ABI_MINOR, sizeof(struct espl_plugin));
 	if (plugin->kind == 0 || plugin->kind >= KIND_COUNT)
-		return refuse(check, "kinds are algorithm, allocator, cloud, placer and trainable",
+		return refuse(check,
+		    "the kinds are algorithm, allocator, cloud, placer and trainable",
 		    "the plugin is of an unknown kind (%u)", plugin->kind);
 	if (kind != 0 && plugin->kind != kind)
-		return refuse(check, "the file is named <kind>_<name>.so after what is in it",
-		    "the file promises %s %s, but the plugin in it is %s %s",
+		return refuse(check, "name the file <kind>_<name>.so after the plugin in it",
+		    "the file name says %s %s, but the plugin in it is %s %s",
 		    kind == ESPL_ALGORITHM || kind == ESPL_ALLOCATOR ? "an" : "a",
 		    espl__kind_name(kind),
 		    plugin->kind == ESPL_ALGORITHM || plugin->kind == ESPL_ALLOCATOR ? "an" : "a",
 		    espl__kind_name(plugin->kind));
 	if (plugin->name == NULL || !name_is_good(plugin->name))
-		return refuse(check, "lower-case letters, digits, '-' and '_', at most 63",
-		    "the plugin has no usable name");
+		return refuse(check, "use at most 63 lower-case letters, digits, '-' and '_'",
+		    "the plugin has no valid name");
 	if (name != NULL && !espl__plugin_name_equal(plugin->name, name))
-		return refuse(check, "the file is named <kind>_<name>.so after what is in it",
-		    "the file promises '%s', but the plugin in it calls itself '%s'", name,
+		return refuse(check, "name the file <kind>_<name>.so after the plugin in it",
+		    "the file name says '%s', but the name of the plugin in it is '%s'", name,
 		    plugin->name);
 	return ESPL_OK;
 }
@@ -202,9 +203,10 @@ check_caps(const struct check *check)
 		return refuse(check,
 		    "ESPL_NEED_IO is for clouds, _COMPUTE for algorithms and allocators, _CUDA for "
 		    "trainables",
-		    "the plugin demands what this kind is not given (capability bit %d)", bit);
+		    "the plugin requests a capability that its kind cannot have (bit %d)", bit);
 	return refuse(check, "update espalier",
-	    "the plugin demands something this espalier does not have (capability bit %d)", bit);
+	    "the plugin requests a capability that this version of espalier does not have (bit %d)",
+	    bit);
 }
 
 static espl_status
@@ -216,11 +218,11 @@ check_parts(const struct check *check)
 		return refuse(check, "both are shown by `espalier plugins`", "the plugin has no %s",
 		    plugin->version == NULL ? "version" : "summary");
 	if (plugin->create == NULL || plugin->destroy == NULL)
-		return refuse(check, "every plugin has create and destroy",
+		return refuse(check, "every plugin needs create and destroy",
 		    "the plugin has no '%s'", plugin->create == NULL ? "create" : "destroy");
 	if (plugin->ops == NULL)
-		return refuse(check, "set .ops to the kind's table",
-		    "the plugin has no table of entries");
+		return refuse(check, "set .ops to the table of its kind",
+		    "the plugin has no table of functions");
 	return check_caps(check);
 }
 
@@ -246,8 +248,7 @@ check_state_entries(const struct check *check)
 
 	if (regions > 0 || (save > 0 && load > 0))
 		return ESPL_OK;
-	return refuse(check,
-	    "a trial's state is told by regions, or written and read by save and load",
+	return refuse(check, "implement regions, or both save and load, for the state of a trial",
 	    save > 0 || load > 0 ? "the trainable has '%s' without '%s'"
 				 : "the trainable has no '%s', nor '%s'",
 	    save > 0       ? "save"
@@ -265,24 +266,24 @@ check_ops(const struct check *check)
 
 	if (plugin->ops->size < sizeof(struct espl_ops) || plugin->ops->size > SIZE_LIMIT ||
 	    plugin->ops->size % sizeof(void *) != 0)
-		return refuse(check, "begin the table with ESPL_TABLE(struct espl_..._ops)",
-		    "the table of entries says it has %u bytes", plugin->ops->size);
+		return refuse(check, "start the table with ESPL_TABLE(struct espl_..._ops)",
+		    "the table of functions declares %u bytes", plugin->ops->size);
 	if (plugin->ops->zero != 0)
-		return refuse(check, "begin the table with ESPL_TABLE(struct espl_..._ops)",
-		    "the field 'zero' of the table of entries is %u, not 0", plugin->ops->zero);
+		return refuse(check, "start the table with ESPL_TABLE(struct espl_..._ops)",
+		    "the field 'zero' of the table of functions is %u, not 0", plugin->ops->zero);
 	for (size_t i = 0; i < kinds[plugin->kind].count; i++) {
 		const struct entry *entry = &kinds[plugin->kind].entries[i];
 		int state = entry_state(plugin->ops, entry->offset);
 
 		if (state < 0)
-			return refuse(check, "begin the table with ESPL_TABLE(struct espl_..._ops)",
-			    "the table of entries is too short: %u bytes end before '%s'",
+			return refuse(check, "start the table with ESPL_TABLE(struct espl_..._ops)",
+			    "the table of functions is too short: %u bytes end before '%s'",
 			    plugin->ops->size, entry->name);
 		if (state == 0)
 			return refuse(check,
-			    "every mandatory entry must be there; docs/plugin-authors.md lists "
-			    "them",
-			    "the entry '%s' is NULL, but %ss must have it", entry->name,
+			    "every mandatory function must be set; see the list in "
+			    "docs/plugin-authors.md",
+			    "the function '%s' is NULL, but it is mandatory for %ss", entry->name,
 			    kinds[plugin->kind].name);
 	}
 	return plugin->kind == ESPL_TRAINABLE ? check_state_entries(check) : ESPL_OK;
@@ -297,7 +298,7 @@ espl__abi_check(const struct espl_plugin *plugin, espl_kind kind, const char *na
 	espl_status status;
 
 	if (plugin == NULL)
-		return refuse(&check, NULL, "there is no descriptor");
+		return refuse(&check, NULL, "the file has no descriptor");
 	status = check_head(&check, kind, name);
 	if (status == ESPL_OK)
 		status = check_parts(&check);

@@ -49,13 +49,13 @@ read_file(struct espl__instance *instance, const struct espl_value *value, uint3
 	file->row = row;
 	file->column = column;
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-		status = espl__fail(&inner, ESPL_E_CONFIG, "'%s' is a folder, not a file", path);
+		status = espl__fail(&inner, ESPL_E_CONFIG, "'%s' is a directory, not a file", path);
 	if (status == ESPL_OK)
 		status = espl__file_read(path, FILE_LIMIT, &file->bytes, &inner);
 	if (status != ESPL_OK) {
 		espl__fail_at(diag, ESPL_E_CONFIG, instance->values->files[option], value->line,
 		    "%s: '%s': %s", instance->who, desc->name, inner.text);
-		espl__hint(diag, "relative paths begin at the folder of the configuration");
+		espl__hint(diag, "relative paths start at the directory of the configuration file");
 		free(path);
 		return ESPL_E_CONFIG;
 	}

@@ -113,7 +113,8 @@ host_file(const struct espl_host *host, uint32_t option, uint32_t row, uint32_t 
 	const void *found = espl__files_get(instance, option, row, column, &length);
 
 	if (found == NULL)
-		return espl_fail(error, ESPL_E_UNKNOWN, "option %u names no file", option);
+		return espl_fail(error, ESPL_E_UNKNOWN, "option %u is not the name of a file",
+		    option);
 	*bytes = found;
 	*size = length;
 	return ESPL_OK;

@@ -31,8 +31,8 @@ espl__modules_init(struct espl__diag *diag)
 	if (lt_dlinit() == 0)
 		return ESPL_OK;
 	text = lt_dlerror();
-	return espl__fail(diag, ESPL_E_UNSUPPORTED, "libltdl cannot begin: %s",
-	    text != NULL ? text : "it does not say why");
+	return espl__fail(diag, ESPL_E_UNSUPPORTED, "cannot initialize libltdl: %s",
+	    text != NULL ? text : "unknown error");
 }
 
 void
@@ -72,16 +72,16 @@ check_file(const char *path, struct espl__diag *diag)
 	struct stat st;
 
 	if (stat(path, &st) != 0) {
-		espl__fail_errno(diag, "cannot open the plugin '%s'", path);
+		espl__fail_errno(diag, "cannot open plugin '%s'", path);
 		return ESPL_E_CONFIG;
 	}
 	if (!S_ISREG(st.st_mode))
-		return espl__fail_at(diag, ESPL_E_CONFIG, path, 0, "this is no regular file");
+		return espl__fail_at(diag, ESPL_E_CONFIG, path, 0, "this is not a regular file");
 	/* Its code would run as root though somebody else may have written it. */
 	if (geteuid() == 0 && st.st_uid != 0 && (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
 		espl__fail_at(diag, ESPL_E_CONFIG, path, 0,
-		    "root does not load a plugin that others own and may write");
-		espl__hint(diag, "chown root, or chmod go-w, if you trust it");
+		    "refusing to load a plugin as root that other users own or can write");
+		espl__hint(diag, "if you trust it, use chown root and chmod go-w");
 		return ESPL_E_CONFIG;
 	}
 	return ESPL_OK;
@@ -94,21 +94,21 @@ open_failed(const char *path, struct espl__diag *diag)
 	size_t skip = strlen(path);
 
 	if (text == NULL)
-		text = "the system does not say why";
+		text = "unknown error";
 	else if (strncmp(text, path, skip) == 0 && strncmp(text + skip, ": ", 2) == 0)
 		text += skip + 2;
-	espl__fail_at(diag, ESPL_E_CONFIG, path, 0, "the plugin cannot be loaded: %s", text);
+	espl__fail_at(diag, ESPL_E_CONFIG, path, 0, "cannot load the plugin: %s", text);
 	if (strstr(text, "undefined symbol") != NULL)
 		espl__hint(diag,
-		    "it uses something that no library it is linked with has; link plugins with "
-		    "-Wl,-z,defs to see this when they are built");
+		    "it uses a symbol that none of its libraries defines; link plugins with "
+		    "-Wl,-z,defs to detect this at build time");
 	else if (strstr(text, "cannot open shared object file") != NULL)
 		espl__hint(diag,
-		    "a library that it needs is not installed, or not where the system looks");
+		    "a library that it needs is not installed, or not in the library path");
 	else if (strstr(text, "ELF") != NULL || strstr(text, "too short") != NULL)
 		espl__hint(diag, "it is not a shared object for this machine");
 	else
-		espl__hint(diag, "ldd '%s' may tell more", path);
+		espl__hint(diag, "check it with ldd '%s'", path);
 	return ESPL_E_CONFIG;
 }
 
@@ -157,7 +157,7 @@ find_descriptor(const struct espl__module *module, const char *path,
 		return ESPL_OK;
 	espl__fail_at(diag, ESPL_E_CONFIG, path, 0, "the file exports no '%s'", symbol);
 	espl__hint(diag,
-	    "a plugin is defined by ESPL_PLUGIN(kind, name) = { ... } in the file that becomes "
+	    "define the plugin with ESPL_PLUGIN(kind, name) = { ... } in the source of "
 	    "<kind>_<name>.so");
 	return ESPL_E_CONFIG;
 }
@@ -176,8 +176,8 @@ espl__module_open(const char *path, struct espl__module **to, const struct espl_
 		return status;
 	if (espl__module_name(path, &kind, name, sizeof name) != 0) {
 		espl__fail_at(diag, ESPL_E_CONFIG, path, 0,
-		    "the file's name is not <kind>_<name>.so");
-		espl__hint(diag, "kinds are algorithm, allocator, cloud, placer and trainable");
+		    "the file name is not <kind>_<name>.so");
+		espl__hint(diag, "the kinds are algorithm, allocator, cloud, placer and trainable");
 		return ESPL_E_CONFIG;
 	}
 	status = espl__module_whole(path, diag);

@@ -71,8 +71,8 @@ add_list(const char *list, int strict, struct espl__diag *diag)
 			continue;
 		if (strict && !is_folder(part)) {
 			status = espl__fail(diag, ESPL_E_CONFIG,
-			    "there is no folder '%s' of plugins", part);
-			espl__hint(diag, "-P takes folders, with ':' between them");
+			    "plugin directory '%s' does not exist", part);
+			espl__hint(diag, "-P takes directories separated by ':'");
 		} else {
 			add_folder(part);
 		}
@@ -256,7 +256,7 @@ open_file(const char *path, const struct espl__plugin **plugin, struct espl__dia
 	espl_status status;
 
 	if (stat(path, &st) != 0 || getcwd(here, sizeof here) == NULL) {
-		espl__fail_errno(diag, "cannot open the plugin '%s'", path);
+		espl__fail_errno(diag, "cannot open plugin '%s'", path);
 		return ESPL_E_CONFIG;
 	}
 	for (struct loaded *l = all_loaded; l != NULL; l = l->next)
@@ -461,7 +461,8 @@ not_found(const struct catalogue *c, espl_kind kind, const char *name, struct es
 	if (near != NULL)
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
-		espl__hint(diag, "`espalier plugins` lists what there is; -P FOLDER adds a folder");
+		espl__hint(diag,
+		    "list the plugins with `espalier plugins`; add a directory with -P DIR");
 	free(names);
 	return ESPL_E_CONFIG;
 }

@@ -87,7 +87,7 @@ espl__module_whole(const char *path, struct espl__diag *diag)
 	if (!cut)
 		return ESPL_OK;
 	espl__fail_at(diag, ESPL_E_CONFIG, path, 0,
-	    "the plugin cannot be loaded: the file is cut short, after %lld bytes",
+	    "cannot load the plugin: the file is truncated after %lld bytes",
 	    (long long)st.st_size);
 	espl__hint(diag, "copy or build it again");
 	return ESPL_E_CONFIG;

@@ -41,8 +41,7 @@ espl__call_refuse(struct espl__call *call, const char *format, ...)
 	va_end(list);
 	espl__log(ESPL_WARN, "%s misbehaves: %s", call->instance->who, text);
 	if (call->caller->rejected == REFUSALS_TOLD)
-		espl__log(ESPL_WARN,
-		    "%u calls of plugins were refused: of further ones nothing is said",
+		espl__log(ESPL_WARN, "%u plugin calls rejected; further ones are not logged",
 		    REFUSALS_TOLD);
 	return ESPL_E_REJECTED;
 }
@@ -54,8 +53,8 @@ espl__call_record(struct espl__call *call, const struct espl__op *op)
 		espl__op_put(op, call->caller->params, &call->caller->ops);
 	else if (call->caller->answered == ANSWERS_MAX + 1)
 		espl__log(ESPL_WARN,
-		    "%s has answered %u times in one call and goes on: that call's answer is not "
-		    "taken",
+		    "%s has answered %u times in one call and continues; ignoring the answer of "
+		    "that call",
 		    call->instance->who, ANSWERS_MAX);
 }
 
@@ -118,7 +117,7 @@ espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *r
 	if (request->limit <= 0 || request->assumed < 0 ||
 	    (request->input == NULL && request->input_size > 0))
 		return espl__fail(diag, ESPL_E_REJECTED,
-		    "a computation needs a limit above 0 and its input");
+		    "a computation needs an input and a limit above 0");
 	ESPL__GROW(c->submitted, c->submitted_cap, c->submitted_count + 1);
 	s = &c->submitted[c->submitted_count++];
 	s->token = c->compute_next++;
@@ -138,7 +137,7 @@ espl__caller_submit(struct espl__caller *c, const struct espl_compute_request *r
 /* ---- allocator ---------------------------------------------------------------------------- */
 
 static const char of_others[] =
-    "a node to claim or to retire, where the cluster is not its own to change";
+    "a claim or retirement of a node by an allocator that does not control the cluster";
 
 struct alloc_call {
 	struct espl_alloc_sink sink;
@@ -190,7 +189,7 @@ alloc_retire(struct espl_alloc_sink *sink, uint64_t node)
 	if (a->call.caller->shares)
 		return espl__call_refuse(&a->call, "%s", of_others);
 	if (n == NULL || !n->live)
-		return espl__call_refuse(&a->call, "node %llu to be retired, which does not exist",
+		return espl__call_refuse(&a->call, "retirement of node %llu, which does not exist",
 		    LLU(node));
 	op.as.id = node;
 	espl__call_record(&a->call, &op);
@@ -209,7 +208,7 @@ alloc_claim(struct espl_alloc_sink *sink, uint64_t node, uint32_t bracket)
 		return espl__call_refuse(&a->call, "%s", of_others);
 	if (n == NULL || !n->live || n->seats > 0)
 		return espl__call_refuse(&a->call,
-		    "node %llu to be claimed, which does not exist or is in use", LLU(node));
+		    "claim of node %llu, which does not exist or is in use", LLU(node));
 	op.as.claim.node = node;
 	op.as.claim.bracket = bracket;
 	espl__call_record(&a->call, &op);
@@ -222,7 +221,8 @@ alloc_plan(struct espl_alloc_sink *sink, uint64_t experiment, const struct espl_
 	struct alloc_call *a = (struct alloc_call *)sink;
 
 	return a->call.caller->shares
-	    ? espl__call_refuse(&a->call, "a plan for an experiment that has a share of a cluster")
+	    ? espl__call_refuse(&a->call,
+		  "a plan for an experiment that only has a share of a cluster")
 	    : espl__call_take_plan(&a->call, experiment, plan, 1);
 }
 
@@ -266,8 +266,9 @@ alloc_horizon(struct espl_alloc_sink *sink, uint64_t item, const uint32_t *gpus,
 
 	if (a->call.caller->item(a->call.caller->items_ctx, item) == NULL || steps > 10000)
 		return espl__call_refuse(&a->call,
-		    "a horizon of %u steps for item %llu: no such item, or too long", steps,
-		    LLU(item));
+		    "a horizon of %u steps for item %llu, which does not exist, or a horizon that "
+		    "is too long",
+		    steps, LLU(item));
 	op.as.horizon.item = item;
 	op.as.horizon.steps = steps;
 	op.as.horizon.gpus = gpus;
@@ -339,16 +340,16 @@ place_place(struct espl_place_sink *sink, uint64_t item_id, const struct espl_sl
 	const struct espl_item *item = p->call.caller->item(p->call.caller->items_ctx, item_id);
 
 	if (item == NULL || item->granted.gpus == 0)
-		return espl__call_refuse(&p->call, "a place for item %llu, which has no grant",
+		return espl__call_refuse(&p->call, "a placement of item %llu, which has no grant",
 		    LLU(item_id));
 	if (count != 0 && count != item->granted.gpus)
 		return espl__call_refuse(&p->call,
-		    "a place with %u slots for item %llu, whose grant is of %u", count,
+		    "a placement with %u slots for item %llu, which is granted %u", count,
 		    LLU(item_id), item->granted.gpus);
 	if (!slots_good(p->call.caller->fleet, item, slots, count))
 		return espl__call_refuse(&p->call,
-		    "a place for item %llu on a GPU or node that is not there, twice, or of "
-		    "another packing",
+		    "a placement of item %llu on a GPU or node that does not exist, is listed "
+		    "twice or has another packing",
 		    LLU(item_id));
 	op.as.place.item = item_id;
 	op.as.place.count = count;
@@ -365,7 +366,7 @@ place_give_up(struct espl_place_sink *sink, uint64_t node)
 	const struct espl__machine *n = espl__machine_at(p->call.caller->fleet, node);
 
 	if (n == NULL || !n->live)
-		return espl__call_refuse(&p->call, "node %llu to be given up, which does not exist",
+		return espl__call_refuse(&p->call, "giving up node %llu, which does not exist",
 		    LLU(node));
 	op.as.id = node;
 	espl__call_record(&p->call, &op);

@@ -37,7 +37,7 @@ sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64
 	struct espl__op op = { .type = ESPL__OP_BEGIN };
 
 	if (!s->building || s->finished)
-		return espl__call_refuse(&s->call, "a group begun %s",
+		return espl__call_refuse(&s->call, "a group started %s",
 		    s->finished ? "after finish" : "outside next_group");
 	op.as.group = *group;
 	espl__call_record(&s->call, &op);
@@ -88,14 +88,14 @@ start_wrong(struct search_call *s, const struct espl_start *start)
 	struct espl__trial *t = NULL;
 
 	if (start->how < ESPL_FRESH || start->how > ESPL_CLONE)
-		return "a start that is neither fresh, nor continued, nor cloned";
+		return "a start that is not fresh, continued or cloned";
 	if (start->budget == 0)
 		return "a start with a budget of 0 iterations";
 	if (start->how == ESPL_FRESH && start->values == NULL)
 		return "a fresh start without a configuration";
 	if (start->how != ESPL_CONTINUE && start->values != NULL &&
 	    !values_good(s->call.caller, start->values))
-		return "a configuration outside the space";
+		return "a configuration outside of the space";
 	if (start->how == ESPL_FRESH)
 		return NULL;
 	t = known(s, start->trial);
@@ -103,16 +103,16 @@ start_wrong(struct search_call *s, const struct espl_start *start)
 		return "a start from a trial that does not exist";
 	if (start->how == ESPL_CONTINUE) {
 		if (t->pub.state != ESPL_TRIAL_RESTING)
-			return "a trial continued that is not resting";
+			return "continuing a trial that is not paused";
 		if (t->stamp == s->call.caller->stamp)
-			return "a trial continued twice";
+			return "continuing a trial twice";
 		if (t->dropped)
-			return "a trial continued that was dropped";
+			return "continuing a trial that was dropped";
 		if (start->budget <= t->pub.iteration)
-			return "a trial continued to a budget that it has reached";
+			return "continuing a trial to a budget that it has already reached";
 		t->stamp = s->call.caller->stamp;
 	} else if (s->call.caller->no_saves) {
-		return "a clone, where trials make no checkpoints (trial.checkpoint)";
+		return "a clone although trials do not save checkpoints (trial.checkpoint)";
 	}
 	return NULL;
 }
@@ -145,8 +145,8 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 		return espl__call_refuse(&s->call,
 		    "a trial added to group %llu, which is closed or does not exist", LLU(group));
 	if (start->how != ESPL_CONTINUE && s->trials >= ESPL__TRIALS_MAX)
-		return espl__call_refuse(&s->call,
-		    "a trial more than the %u that an experiment has at most", ESPL__TRIALS_MAX);
+		return espl__call_refuse(&s->call, "a trial beyond the limit of %u per experiment",
+		    ESPL__TRIALS_MAX);
 	wrong = start_wrong(s, start);
 	if (wrong != NULL && start->how == ESPL_FRESH)
 		return espl__call_refuse(&s->call, "%s (in group %llu)", wrong, LLU(group));
@@ -176,7 +176,7 @@ sink_close(struct espl_search_sink *sink, uint64_t group)
 	struct espl__op op = { .type = ESPL__OP_CLOSE, .as.id = group };
 
 	if (!s->building || !group_takes(s, group))
-		return espl__call_refuse(&s->call, "group %llu closed, which is not open",
+		return espl__call_refuse(&s->call, "closing group %llu, which is not open",
 		    LLU(group));
 	espl__call_record(&s->call, &op);
 	return ESPL_OK;
@@ -203,8 +203,7 @@ sink_verdict(struct espl_search_sink *sink, uint64_t trial, espl_verdict verdict
 	struct espl__trial *t = known(s, trial);
 
 	if (verdict < ESPL_SAVE || verdict > ESPL_STOP)
-		return espl__call_refuse(&s->call,
-		    "a verdict %u on trial %llu: there is none of this number", verdict,
+		return espl__call_refuse(&s->call, "an unknown verdict %u on trial %llu", verdict,
 		    LLU(trial));
 	if (t == NULL || is_final(t))
 		return espl__call_refuse(&s->call,
@@ -227,7 +226,7 @@ sink_drop(struct espl_search_sink *sink, uint64_t trial)
 		    LLU(trial));
 	if (t->pub.state == ESPL_TRIAL_WAITING || t->pub.state == ESPL_TRIAL_RUNNING)
 		return espl__call_refuse(&s->call,
-		    "a drop of trial %llu, which still trains (stop it first)", LLU(trial));
+		    "a drop of trial %llu, which is still running (stop it first)", LLU(trial));
 	espl__call_record(&s->call, &op);
 	return ESPL_OK;
 }
@@ -242,9 +241,8 @@ sink_hint(struct espl_search_sink *sink, uint64_t trial, double weight, uint32_t
 	if (trial >= s->trials || !(weight >= 0) || isinf(weight) ||
 	    (gpus_max != 0 && gpus_min > gpus_max))
 		return espl__call_refuse(&s->call,
-		    "a hint for trial %llu with weight %g and %u to %u GPUs: no such trial, or "
-		    "impossible",
-		    LLU(trial), weight, gpus_min, gpus_max);
+		    "an invalid hint for trial %llu with weight %g and %u to %u GPUs", LLU(trial),
+		    weight, gpus_min, gpus_max);
 	op.as.hint.trial = trial;
 	op.as.hint.weight = weight;
 	op.as.hint.gpus_min = gpus_min;

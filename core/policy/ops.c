@@ -351,7 +351,7 @@ espl__op_print(const struct espl__op *op, struct espl__buf *b)
 
 	switch (op->type) {
 	case ESPL__OP_BEGIN:
-		espl__print(b, "begin %s group",
+		espl__print(b, "start %s group",
 		    (op->as.group.flags & ESPL_GROUP_OPEN) ? "an open" : "a closed");
 		break;
 	case ESPL__OP_ADD:
@@ -378,7 +378,7 @@ espl__op_print(const struct espl__op *op, struct espl__buf *b)
 		break;
 	case ESPL__OP_DROP: espl__print(b, "drop trial %llu", (unsigned long long)op->as.id); break;
 	case ESPL__OP_HINT:
-		espl__print(b, "weigh trial %llu", (unsigned long long)op->as.hint.trial);
+		espl__print(b, "weight of trial %llu", (unsigned long long)op->as.hint.trial);
 		break;
 	case ESPL__OP_WAKE: espl__print(b, "wake at %.3f s", (double)op->as.at / 1e9); break;
 	case ESPL__OP_GRANT:
@@ -398,7 +398,7 @@ espl__op_print(const struct espl__op *op, struct espl__buf *b)
 		break;
 	case ESPL__OP_OBJECTIVE: espl__print(b, "objective %.9g", op->as.objective.value); break;
 	case ESPL__OP_CLAIM:
-		espl__print(b, "node %llu is bracket %u's own",
+		espl__print(b, "reserve node %llu for bracket %u",
 		    (unsigned long long)op->as.claim.node, (unsigned)op->as.claim.bracket);
 		break;
 	case ESPL__OP_HORIZON:

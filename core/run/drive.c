@@ -62,7 +62,7 @@ static espl_status
 random_token(uint64_t *token, struct espl__diag *diag)
 {
 	if (getrandom(token, sizeof *token, 0) != (ssize_t)sizeof *token)
-		return espl__fail_errno(diag, "the system gives no random numbers");
+		return espl__fail_errno(diag, "cannot read random numbers from the system");
 	return ESPL_OK;
 }
 
@@ -220,9 +220,9 @@ loop(struct espl__run_state *run, struct espl__diag *diag)
 	while (rounds == 0 || !espl__exec_ended(run->exec)) {
 		if (wish(run) >= 2) {
 			(void)espl__fail(diag, ESPL_E_LIMIT,
-			    "interrupted for the second time: everything was ended at once");
+			    "interrupted for the second time; everything was killed at once");
 			if (run->journal != NULL)
-				espl__hint(diag, "`espalier resume DIR` goes on with the run");
+				espl__hint(diag, "continue the run with `espalier resume DIR`");
 			return ESPL_E_LIMIT;
 		}
 		if (wish(run) == 1 && !stopping) {
@@ -306,8 +306,8 @@ espl__drive_lock(const char *dir, int *lock, struct espl__diag *diag)
 
 	free(path);
 	if (status == ESPL_E_BUSY) {
-		(void)espl__fail(diag, status, "another espalier is at work in '%s'", dir);
-		espl__hint(diag, "`espalier status %s` shows what it does", dir);
+		(void)espl__fail(diag, status, "another espalier process is running in '%s'", dir);
+		espl__hint(diag, "see its progress with `espalier status %s`", dir);
 	} else if (status != ESPL_OK) {
 		(void)espl__fail(diag, status, "%s", own.text);
 		espl__hint(diag, "%s", own.hint);
@@ -353,7 +353,7 @@ espl__drive(const struct espl__drive *drive, struct espl__exec_summary *summary,
 	if (run.exec != NULL)
 		espl__exec_summary(run.exec, summary);
 	if (espl__journal_close(run.journal, NULL) != ESPL_OK && status == ESPL_OK)
-		status = espl__fail(diag, ESPL_E_REMOTE, "the journal's end could not be written");
+		status = espl__fail(diag, ESPL_E_REMOTE, "cannot write the end of the journal");
 	espl__exec_free(run.exec);
 	espl__buf_free(&run.round);
 	free(path);

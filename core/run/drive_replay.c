@@ -38,8 +38,8 @@ damaged(const struct replay *replay, const char *what, struct espl__diag *diag)
 {
 	(void)espl__fail(diag, ESPL_E_CONFIG, "the journal's round %llu %s",
 	    (unsigned long long)replay->rounds, what);
-	espl__hint(diag, "it was written by espalier %s, this is %s", replay->run->header.version,
-	    PACKAGE_VERSION);
+	espl__hint(diag, "it was written by espalier %s, but this is espalier %s",
+	    replay->run->header.version, PACKAGE_VERSION);
 	return ESPL_E_CONFIG;
 }
 
@@ -59,7 +59,7 @@ take_round(struct replay *replay, struct espl__diag *diag)
 		memset(&replay->events[replay->count], 0, sizeof replay->events[0]);
 		if (espl__event_get(&replay->payload, &replay->arena,
 			&replay->events[replay->count]) != 0)
-			return damaged(replay, "holds an event that cannot be read", diag);
+			return damaged(replay, "contains an event that cannot be read", diag);
 		replay->count++;
 	}
 	if (replay->payload.at != replay->payload.end)
@@ -147,9 +147,7 @@ replay_all(struct replay *replay, struct espl__diag *diag)
 			take_closed(replay);
 			got = next_record(replay, diag);
 			break;
-		default:
-			return damaged(replay, "is followed by a record that does not belong there",
-			    diag);
+		default: return damaged(replay, "is followed by an unexpected record", diag);
 		}
 	}
 	if (got == 0)
@@ -169,25 +167,23 @@ check_header(const struct espl__run_state *run, struct espl__diag *diag)
 		    header->simulated ? "simulated" : "real");
 	if (header->seed != run->drive->seed) {
 		(void)espl__fail(diag, ESPL_E_CONFIG,
-		    "the run began with seed %llu, now it is %llu",
+		    "the run started with seed %llu, but the seed is now %llu",
 		    (unsigned long long)header->seed, (unsigned long long)run->drive->seed);
-		espl__hint(diag, "run.cfg in the run's folder must stay as it was written");
+		espl__hint(diag, "do not change run.cfg in the run directory");
 		return ESPL_E_CONFIG;
 	}
 	if (header->digest == espl__exec_digest(run->exec))
 		return ESPL_OK;
 	if (other || run->drive->accept) { /* decisions are compared one by one */
 		espl__log(ESPL_WARN,
-		    "the journal was written by espalier %s with other plugins or options than now "
-		    "(%s)",
+		    "the journal was written by espalier %s with other plugins or options (%s)",
 		    header->version, PACKAGE_VERSION);
 		return ESPL_OK;
 	}
 	(void)espl__fail(diag, ESPL_E_CONFIG,
-	    "the configuration, an input file or a plugin has changed since the run began");
+	    "the configuration, an input file or a plugin has changed since the start of the run");
 	espl__hint(diag,
-	    "undo the change, or use `espalier resume --accept` to go on from the recorded "
-	    "decisions");
+	    "undo the change, or keep the recorded decisions with `espalier resume --accept`");
 	return ESPL_E_CONFIG;
 }
 
@@ -215,8 +211,8 @@ set_clock(struct replay *replay)
 		return;
 	if (since - run->begin > WORTH_TELLING)
 		espl__log(ESPL_WARN,
-		    "by the wall clock, %.1f hours have passed since the run was last at work: "
-		    "they count for its deadline and cost",
+		    "%.1f hours have passed since the run was last active; they count toward its "
+		    "deadline and cost",
 		    (double)(since - run->begin) / 3600e9);
 	run->begin = since;
 }
@@ -236,12 +232,13 @@ look_behind(struct replay *replay, const char *path, struct espl__rest *rest,
 	if (status != ESPL_OK || rest->records == 0 || replay->run->drive->accept)
 		return status;
 	status = espl__fail(diag, ESPL_E_CONFIG,
-	    "the journal is damaged at byte %llu, and %llu record%s behind that can still be read",
+	    "the journal is damaged at byte %llu, but %llu record%s after the damage can still be "
+	    "read",
 	    (unsigned long long)rest->at, (unsigned long long)rest->records,
 	    rest->records == 1 ? "" : "s");
 	espl__hint(diag,
-	    "put a copy of the journal back if there is one; `espalier resume --accept` keeps the "
-	    "rest in another file, and does again what it tells of");
+	    "restore a copy of the journal if you have one; `espalier resume --accept` moves the "
+	    "rest to another file and repeats the work recorded there");
 	return status;
 }
 

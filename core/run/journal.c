@@ -115,7 +115,7 @@ espl__journal_append_to(const char *path, uint64_t valid, uint32_t chain,
 		return status;
 	if (ftruncate((*out)->fd, (off_t)valid) != 0 || lseek((*out)->fd, 0, SEEK_END) < 0) {
 		status = espl__fail_errno(diag,
-		    "cannot cut the journal '%s' to its last whole record", path);
+		    "cannot truncate the journal '%s' to its last complete record", path);
 		(void)close((*out)->fd);
 		free((*out)->path);
 		free(*out);
@@ -151,8 +151,8 @@ espl__journal_take_back(struct espl__journal *j, struct espl__diag *diag)
 	j->gathered.size = 0;
 	if (ftruncate(j->fd, (off_t)j->mark_size) != 0 ||
 	    lseek(j->fd, (off_t)j->mark_size, SEEK_SET) < 0)
-		return espl__fail_errno(diag,
-		    "cannot take the last record of the journal '%s' back", j->path);
+		return espl__fail_errno(diag, "cannot remove the last record of the journal '%s'",
+		    j->path);
 	j->size = j->mark_size;
 	return ESPL_OK;
 }
@@ -166,10 +166,10 @@ espl__journal_commit(struct espl__journal *j, int sync, struct espl__diag *diag)
 			if (ftruncate(j->fd, (off_t)j->size) != 0 ||
 			    lseek(j->fd, (off_t)j->size, SEEK_SET) < 0)
 				espl__hint(diag,
-				    "its tail may be torn; `espalier resume` cuts it off");
+				    "its end may be incomplete; `espalier resume` truncates it");
 			else
 				espl__hint(diag,
-				    "make room on the disk, then go on with `espalier resume`");
+				    "free some disk space, then continue with `espalier resume`");
 			j->gathered.size = 0;
 			return status;
 		}
@@ -177,7 +177,7 @@ espl__journal_commit(struct espl__journal *j, int sync, struct espl__diag *diag)
 		j->gathered.size = 0;
 	}
 	if (sync && fdatasync(j->fd) != 0 && errno != EINVAL && errno != EROFS)
-		return espl__fail_errno(diag, "cannot bring the journal to the disk");
+		return espl__fail_errno(diag, "cannot sync the journal");
 	return ESPL_OK;
 }
 
@@ -282,15 +282,15 @@ read_header(struct espl__journal_reader *r, struct espl__journal_header *h, stru
 	if (got == 0 || type != ESPL__REC_HEADER || p.end - p.at < 17 ||
 	    memcmp(p.at, "espalier journal\n", 17) != 0)
 		return espl__fail(diag, ESPL_E_CONFIG,
-		    "'%s' is no journal of espalier, or its beginning is damaged", r->path);
+		    "'%s' is not an espalier journal, or its header is damaged", r->path);
 	p.at += 17;
 	h->format = espl__get_u32(&p);
 	if (h->format != ESPL__JOURNAL_FORMAT) {
 		(void)espl__fail(diag, ESPL_E_CONFIG,
-		    "the journal '%s' has format %u; this espalier reads format %u", r->path,
-		    (unsigned)h->format, ESPL__JOURNAL_FORMAT);
+		    "the journal '%s' has format %u, but this version of espalier reads format %u",
+		    r->path, (unsigned)h->format, ESPL__JOURNAL_FORMAT);
 		espl__hint(diag,
-		    "it was written by another version of espalier, which can go on with it");
+		    "it was written by another version of espalier; continue it with that version");
 		return ESPL_E_CONFIG;
 	}
 	espl__get_str(&p, h->version, sizeof h->version);
@@ -319,7 +319,7 @@ espl__journal_open(const char *path, struct espl__journal_reader **out,
 		status = espl__fail_errno(diag, "cannot open the journal '%s'", path);
 	} else if (!S_ISREG(st.st_mode)) {
 		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is %s, not a journal", path,
-		    S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+		    S_ISDIR(st.st_mode) ? "a folder" : "not a regular file");
 	} else {
 		r->file_size = (uint64_t)st.st_size;
 		status = read_header(r, header, diag);

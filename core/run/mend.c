@@ -166,7 +166,7 @@ espl__mend_keep(const char *path, uint64_t from, char **kept, struct espl__diag 
 		out = new_file(path, &name);
 		if (out < 0 || copy(in, from, out) != 0) {
 			status = espl__fail_errno(diag,
-			    "cannot keep what is cut off the journal as '%s'", name);
+			    "cannot save the discarded part of the journal as '%s'", name);
 			if (out >= 0)
 				(void)unlink(name);
 		} else {

@@ -63,12 +63,12 @@ param_column(const struct espl__csv *c, const struct espl__curves *t, uint32_t i
 			if (espl__nearest(name, &t->space->items[k].name, 1) != NULL)
 				espl__hint(diag, "did you mean '%s'?", t->space->items[k].name);
 		espl__hint(diag,
-		    "columns before 'iteration' are parameters, those after it metrics");
+		    "columns before 'iteration' are parameters, columns after it are metrics");
 		return ESPL_E_CONFIG;
 	}
 	for (uint32_t k = 0; k < i; k++)
 		if (item->param != ESPL_ANY && cols->param[k] == item->param)
-			return FAIL(c, diag, "the column '%s' is there twice", name);
+			return FAIL(c, diag, "duplicate column '%s'", name);
 	cols->param[i] = item->param; /* ESPL_ANY: a constant, nothing to compare */
 	return ESPL_OK;
 }
@@ -84,12 +84,12 @@ metric_column(const struct espl__csv *c, struct espl__curves *t, uint32_t i, str
 	if (strcmp(name, "seconds") == 0) {
 		for (uint32_t k = 0; k < i; k++)
 			if (cols->metric[k] == UINT32_MAX - 1)
-				return FAIL(c, diag, "the column 'seconds' is there twice");
+				return FAIL(c, diag, "duplicate column 'seconds'");
 		cols->metric[i] = UINT32_MAX - 1;
 		return ESPL_OK;
 	}
 	if (espl__names_find(&t->names, name) != ESPL_ANY)
-		return FAIL(c, diag, "the column '%s' is there twice", name);
+		return FAIL(c, diag, "duplicate column '%s'", name);
 	cols->metric[i] = espl__names_add(&t->names, name);
 	return ESPL_OK;
 }
@@ -125,7 +125,7 @@ read_header(const struct espl__csv *c, struct espl__curves *t, struct columns *c
 		return FAIL(c, diag, "there is no column 'iteration'");
 	t->metrics = t->names.count;
 	if (t->metrics == 0)
-		return FAIL(c, diag, "there is no column of a metric after 'iteration'");
+		return FAIL(c, diag, "there is no metric column after 'iteration'");
 	for (uint32_t i = 0; i < c->count; i++)
 		if (cols->metric[i] == UINT32_MAX - 1)
 			cols->metric[i] = t->metrics;
@@ -135,10 +135,10 @@ read_header(const struct espl__csv *c, struct espl__curves *t, struct columns *c
 		while (i < c->count && cols->param[i] != p)
 			i++;
 		if (i == c->count) {
-			FAIL(c, diag, "there is no column of the parameter '%s'",
+			FAIL(c, diag, "there is no column for parameter '%s'",
 			    t->space->params[p].pub.name);
 			espl__hint(diag,
-			    "every parameter of the space needs one before 'iteration'");
+			    "every parameter of the space needs a column before 'iteration'");
 			return ESPL_E_CONFIG;
 		}
 	}
@@ -161,13 +161,13 @@ param_value(const struct espl__csv *c, const struct espl__param *p, const char *
 		return ESPL_OK; /* inactive */
 	if (p->labels == NULL) {
 		if (!numeric)
-			return FAIL(c, diag, "'%s' is no value of '%s'", text, p->pub.name);
+			return FAIL(c, diag, "'%s' is not a value of '%s'", text, p->pub.name);
 		*to = v;
 		return ESPL_OK;
 	}
 	k = espl__param_label(p, text, numeric ? v : NAN);
 	if (k == ESPL_ANY) {
-		FAIL(c, diag, "'%s' is none of the values of '%s'", text, p->pub.name);
+		FAIL(c, diag, "'%s' is not one of the values of '%s'", text, p->pub.name);
 		text = espl__nearest(text, p->pub.labels, p->pub.label_count);
 		if (text != NULL)
 			espl__hint(diag, "did you mean '%s'?", text);
@@ -206,8 +206,8 @@ find_row(const struct espl__csv *c, struct espl__curves *t, const struct columns
 		for (uint32_t p = 0; p < t->params; p++)
 			if (!same(values[p], t->values[(size_t)*row * t->params + p]))
 				return FAIL(c, diag,
-				    "configuration '%s' has another '%s' than before", c->fields[0],
-				    t->space->params[p].pub.name);
+				    "configuration '%s' has a different '%s' than before",
+				    c->fields[0], t->space->params[p].pub.name);
 		return ESPL_OK;
 	}
 	if (t->row_count == ROWS_MAX)
@@ -233,7 +233,7 @@ read_line(const struct espl__csv *c, struct espl__curves *t, const struct column
 	if (c->count != cols->count)
 		return FAIL(c, diag, "%u fields, but the header has %u", c->count, cols->count);
 	if (espl__parse_int(c->fields[cols->iteration], &iteration) != 0 || iteration < 0)
-		return FAIL(c, diag, "'%s' is no iteration", c->fields[cols->iteration]);
+		return FAIL(c, diag, "'%s' is not an iteration number", c->fields[cols->iteration]);
 	p.iteration = (uint64_t)iteration;
 	st = find_row(c, t, cols, values, &p.row, diag);
 	if (st != ESPL_OK)
@@ -248,7 +248,7 @@ read_line(const struct espl__csv *c, struct espl__curves *t, const struct column
 		double *at = &to[cols->metric[i]];
 
 		if (espl__csv_number(c->fields[i], at) != 0)
-			return FAIL(c, diag, "'%s' is no number", c->fields[i]);
+			return FAIL(c, diag, "'%s' is not a number", c->fields[i]);
 		if (cols->metric[i] == t->metrics && *at < 0)
 			return FAIL(c, diag, "seconds are negative");
 	}
@@ -257,7 +257,7 @@ read_line(const struct espl__csv *c, struct espl__curves *t, const struct column
 		FAIL(c, diag, "iteration %llu of configuration '%s' does not follow %llu",
 		    (unsigned long long)p.iteration, c->fields[0],
 		    (unsigned long long)t->points[t->rows[p.row].first].iteration);
-		espl__hint(diag, "the iterations of a configuration must rise");
+		espl__hint(diag, "the iterations of a configuration must increase");
 		return ESPL_E_CONFIG;
 	}
 	t->rows[p.row].first = t->point_count;
@@ -332,7 +332,7 @@ read_all(struct espl__csv *c, struct espl__curves *t, struct columns *cols, stru
 
 	if (st == ESPL_OK && !more) {
 		c->line = 1;
-		st = FAIL(c, diag, "the file of curves is empty");
+		st = FAIL(c, diag, "the curves file is empty");
 	}
 	if (st == ESPL_OK)
 		st = read_header(c, t, cols, diag);
@@ -343,7 +343,7 @@ read_all(struct espl__csv *c, struct espl__curves *t, struct columns *cols, stru
 		st = read_line(c, t, cols, values, diag);
 	}
 	if (st == ESPL_OK && t->row_count == 0)
-		st = FAIL(c, diag, "the file of curves has a header and no lines");
+		st = FAIL(c, diag, "the curves file has a header but no rows");
 	free(values);
 	return st;
 }

@@ -318,7 +318,7 @@ io_spawn(const struct espl_io *service, const struct espl_spawn *spawn, struct e
 	if (io->dead)
 		return espl_fail(error, ESPL_E_REJECTED, "the run is closing");
 	if (spawn->argc == 0 || spawn->argv == NULL)
-		return espl_fail(error, ESPL_E_BUG, "spawn without a program");
+		return espl_fail(error, ESPL_E_BUG, "a spawn request without a program");
 	child = espl__alloc(sizeof *child);
 	child->owner = io;
 	child->cookie = spawn->cookie;

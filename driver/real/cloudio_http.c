@@ -86,7 +86,7 @@ answer(struct exchange *x, CURLcode result)
 		reply.status = result == CURLE_OPERATION_TIMEDOUT ? ESPL_E_LIMIT : ESPL_E_REMOTE;
 		if (x->too_long) {
 			reply.status = ESPL_E_LIMIT;
-			reply.text = "the answer is longer than 64 MiB";
+			reply.text = "the response is longer than 64 MiB";
 		} else {
 			reply.text = x->why[0] != '\0' ? x->why : curl_easy_strerror(result);
 		}
@@ -250,7 +250,8 @@ add_header(struct exchange *x, const char *line, struct espl_error *error)
 	struct curl_slist *more;
 
 	if (strpbrk(line, "\r\n") != NULL)
-		return espl_fail(error, ESPL_E_BUG, "a header of the request has a line end in it");
+		return espl_fail(error, ESPL_E_BUG,
+		    "a header of the request contains a line break");
 	more = curl_slist_append(x->headers, line);
 	if (more == NULL)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
@@ -270,18 +271,18 @@ sign(struct exchange *x, const struct espl_http *request, struct espl_error *err
 		return ESPL_OK;
 	if (strncmp(request->sign, "aws:", 4) == 0)
 		return espl_fail(error, ESPL_E_UNSUPPORTED,
-		    "this version of espalier does not sign requests for AWS (%s)", request->sign);
+		    "this version of espalier cannot sign requests for AWS (%s)", request->sign);
 	if (strcmp(request->sign, "bearer") != 0)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "requests cannot be signed by '%s'",
+		return espl_fail(error, ESPL_E_UNSUPPORTED, "unknown signature method '%s'",
 		    request->sign);
 	if (x->hub->io->instance == NULL)
-		return espl_fail(error, ESPL_E_BUG, "a request was made before the plugin was");
+		return espl_fail(error, ESPL_E_BUG,
+		    "a request was made before the plugin was created");
 	config = &x->hub->io->instance->values->config;
 	if (request->sign_secret >= config->count ||
 	    config->values[request->sign_secret].source == ESPL_UNSET ||
 	    config->values[request->sign_secret].as.s == NULL)
-		return espl_fail(error, ESPL_E_CONFIG,
-		    "the option that holds the token is not set");
+		return espl_fail(error, ESPL_E_CONFIG, "the option with the token is not set");
 	line = espl__format("Authorization: Bearer %s", config->values[request->sign_secret].as.s);
 	status = add_header(x, line, error);
 	memset(line, 0, strlen(line));
@@ -344,7 +345,7 @@ prepare(struct exchange *x, const struct espl_http *request, struct espl_error *
 	bad |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, on_header);
 	bad |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, x);
 	if (bad != CURLE_OK || set_method(easy, request))
-		return espl_fail(error, ESPL_E_REMOTE, "libcurl does not take the request for %s",
+		return espl_fail(error, ESPL_E_REMOTE, "libcurl rejected the request for %s",
 		    request->url);
 	return ESPL_OK;
 }
@@ -357,7 +358,7 @@ espl__http_submit(struct espl__http_hub *hub, const struct espl_http *request,
 	espl_status status;
 
 	if (request->url == NULL)
-		return espl_fail(error, ESPL_E_BUG, "a request without an address");
+		return espl_fail(error, ESPL_E_BUG, "a request without a URL");
 	x = espl__alloc(sizeof *x);
 	x->hub = hub;
 	x->cookie = request->cookie;
@@ -376,7 +377,7 @@ espl__http_submit(struct espl__http_hub *hub, const struct espl_http *request,
 	if (curl_multi_add_handle(hub->multi, x->easy) != CURLM_OK) {
 		unlink_exchange(x);
 		exchange_free(x);
-		return espl_fail(error, ESPL_E_REMOTE, "libcurl does not take the request for %s",
+		return espl_fail(error, ESPL_E_REMOTE, "libcurl rejected the request for %s",
 		    request->url);
 	}
 	return ESPL_OK;
@@ -438,14 +439,14 @@ espl__http_new(struct espl__cloudio *io, struct espl__http_hub **out, struct esp
 	static int ready;
 
 	if (!ready && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
-		return espl__fail(diag, ESPL_E_REMOTE, "libcurl does not start");
+		return espl__fail(diag, ESPL_E_REMOTE, "cannot initialize libcurl");
 	ready = 1;
 	hub = espl__alloc(sizeof *hub);
 	hub->io = io;
 	hub->multi = curl_multi_init();
 	if (hub->multi == NULL) {
 		free(hub);
-		return espl__fail(diag, ESPL_E_REMOTE, "libcurl does not start");
+		return espl__fail(diag, ESPL_E_REMOTE, "cannot initialize libcurl");
 	}
 	(void)curl_multi_setopt(hub->multi, CURLMOPT_SOCKETFUNCTION, on_socket);
 	(void)curl_multi_setopt(hub->multi, CURLMOPT_SOCKETDATA, hub);

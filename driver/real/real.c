@@ -141,7 +141,7 @@ real_begin(struct espl__world *world, int resumed, espl_time now, struct espl__d
 	}
 	if (uv_timer_start(&real->tick, on_tick, TICK_MS, TICK_MS) != 0 ||
 	    uv_prepare_start(&real->prepare, on_prepare) != 0)
-		return espl__fail(diag, ESPL_E_BUG, "the event loop's timers do not start");
+		return espl__fail(diag, ESPL_E_BUG, "cannot start the timers of the event loop");
 	return espl__real_cloud_start(real, diag);
 }
 
@@ -253,9 +253,7 @@ real_apply(struct espl__world *world, const struct espl__effect *effects, uint32
 		case ESPL__FX_TIMER: set_timer(real, fx->as.timer.at); break;
 		case ESPL__FX_COMPUTE: espl__real_compute(real, fx); break;
 		case ESPL__FX_END: break;
-		default:
-			return espl__fail(diag, ESPL_E_BUG,
-			    "effect %d is none that the real world knows", (int)fx->type);
+		default: return espl__fail(diag, ESPL_E_BUG, "unknown effect %d", (int)fx->type);
 		}
 	}
 	if (asked)
@@ -303,7 +301,7 @@ drain(struct espl__real *real, int kill)
 			espl__agent_kill(real->leases[i]->agent);
 		if (!kill)
 			espl__log(ESPL_WARN,
-			    "node %llu (%s) could not be released: see `espalier gc`",
+			    "node %llu (%s) could not be released; see `espalier gc`",
 			    (unsigned long long)real->leases[i]->id,
 			    real->leases[i]->provider_id != NULL ? real->leases[i]->provider_id
 								 : real->leases[i]->token);
@@ -378,7 +376,7 @@ real_close(struct espl__world *world, int kill)
 	}
 	(void)espl__reap_orphans(&real->pids, 5000, &left);
 	if (left > 0)
-		espl__log(ESPL_ERROR, "%u processes of trials would not end", left);
+		espl__log(ESPL_ERROR, "%u processes of trials could not be killed", left);
 	if (real->begun && real->leases_dirty && espl__store_save(real, &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
 	if (real->begun)
@@ -395,7 +393,7 @@ init_loop(struct espl__real *real, struct espl__diag *diag)
 	int failed = uv_loop_init(&real->loop);
 
 	if (failed != 0)
-		return espl__fail(diag, ESPL_E_REMOTE, "the event loop does not start: %s",
+		return espl__fail(diag, ESPL_E_REMOTE, "cannot start the event loop: %s",
 		    uv_strerror(failed));
 	(void)uv_timer_init(&real->loop, &real->tick);
 	(void)uv_timer_init(&real->loop, &real->timer);

@@ -124,8 +124,9 @@ hello_back(struct espl__ragent *agent, struct espl__reader *reader)
 		return -1;
 	if (protocol != ESPL__WIRE_PROTOCOL) {
 		espl__agent_break(agent,
-		    "its espalier-agent (version %s) speaks protocol %u, this program %u", version,
-		    protocol, ESPL__WIRE_PROTOCOL);
+		    "its espalier-agent (version %s) speaks protocol %u, but this program speaks "
+		    "%u",
+		    version, protocol, ESPL__WIRE_PROTOCOL);
 		return 0;
 	}
 	if (agent->state != ESPL__AGENT_HELLO)
@@ -183,12 +184,12 @@ take_frames(struct espl__ragent *agent)
 		if (got == 0)
 			break;
 		if (got < 0) {
-			espl__agent_break(agent, "what it sent is no message of espalier-agent");
+			espl__agent_break(agent,
+			    "it sent data that is not a message of espalier-agent");
 			break;
 		}
 		if (take_frame(agent, type, &reader) != 0)
-			espl__agent_break(agent, "it sent a message of type %u that cannot be read",
-			    type);
+			espl__agent_break(agent, "it sent an invalid message of type %u", type);
 		from += used;
 	}
 	if (from > 0) {
@@ -380,8 +381,8 @@ tick_agent(struct espl__ragent *agent, int64_t tick)
 			agent->deadline = tick + ESPL__REAL_SECOND;
 		} else if (agent->state == ESPL__AGENT_CLOSING) {
 			espl__log(ESPL_ERROR,
-			    "node %llu: process %ld cannot be killed (does it wait for a disk?); "
-			    "it is left behind",
+			    "node %llu: process %ld cannot be killed (is it waiting for a disk?) "
+			    "and keeps running",
 			    (unsigned long long)agent->lease->id, (long)agent->process.pid);
 			close_all(agent);
 		}
@@ -390,7 +391,7 @@ tick_agent(struct espl__ragent *agent, int64_t tick)
 	if (agent->state != ESPL__AGENT_READY)
 		return;
 	if (tick - agent->heard > SILENT_MOST) {
-		espl__agent_break(agent, "no sign of life for %d s",
+		espl__agent_break(agent, "no response for %d s",
 		    (int)(SILENT_MOST / ESPL__REAL_SECOND));
 	} else if (tick - agent->pinged >= HEARTBEAT_MS * INT64_C(1000000)) {
 		agent->pinged = tick;

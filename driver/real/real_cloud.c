@@ -228,9 +228,10 @@ gpus_wanted(const struct espl__real *real, struct espl__diag *diag)
 	    !(plugin->desc->caps & ESPL_NEED_CUDA))
 		return ESPL_OK;
 	(void)espl__fail_at(diag, ESPL_E_CONFIG, named != NULL ? named->file : NULL,
-	    named != NULL ? named->line : 0, "trainable '%s' needs GPUs, and %s has none",
+	    named != NULL ? named->line : 0, "trainable '%s' needs GPUs, but %s has none",
 	    trial->trainable, real->cloud->who);
-	espl__hint(diag, "is the driver installed (nvidia-smi)? is cloud.device \"cpu\"?");
+	espl__hint(diag,
+	    "check that the driver is installed (nvidia-smi) and that cloud.device is not \"cpu\"");
 	return ESPL_E_CONFIG;
 }
 

@@ -101,11 +101,11 @@ espl__real_gang_trouble(struct espl__real *real, const struct espl__rgang *gang)
 	real->troubled = 1;
 	if (end != NULL)
 		(void)snprintf(text, sizeof text,
-		    "the run's folder cannot be written on node %llu: %s",
+		    "cannot write to the run directory on node %llu: %s",
 		    (unsigned long long)end->lease, end->text + strlen(FOLDER));
 	else if (in_vain)
 		(void)snprintf(text, sizeof text,
-		    "%d checkpoints in a row could not be saved, the last on node %llu: %s",
+		    "%d checkpoints in a row could not be saved; the last was on node %llu: %s",
 		    SAVES_IN_VAIN, (unsigned long long)saving->lease,
 		    saving->text + strlen(SAVING));
 	else
@@ -121,7 +121,8 @@ add_said(const struct espl__rank_end *end, char *text, size_t room)
 	size_t size = strlen(text);
 
 	if (end != NULL && end->said != NULL && end->said[0] != '\0')
-		(void)snprintf(text + size, room - size, "; its log ends: %s", end->said);
+		(void)snprintf(text + size, room - size, "; the last line of its log is: %s",
+		    end->said);
 }
 
 /* Every rank ended with status 0: was it asked to? */
@@ -146,7 +147,7 @@ clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct es
 			    "ended without reporting an iteration (does it call run.report()?)");
 		else
 			(void)snprintf(text, sizeof text,
-			    "ended at iteration %llu of %llu, before it was told to stop",
+			    "exited at iteration %llu of %llu without being asked to stop",
 			    (unsigned long long)gang->last, (unsigned long long)gang->budget);
 		add_said(gang->end_count > 0 ? &gang->ends[0] : NULL, text, sizeof text);
 		fail(event, ESPL__END_FAILED, gang->parts[0].lease, text, arena);
@@ -188,7 +189,7 @@ espl__real_gang_verdict(struct espl__real *real, const struct espl__rgang *gang,
 	if (says_no_checkpoint(end)) { /* its text may name a file */
 		espl__log(ESPL_WARN, "trial %llu: %s", (unsigned long long)gang->trial, end->text);
 		fail(event, ESPL__END_NO_CHECKPOINT, end->lease,
-		    "the checkpoint to begin from is missing or damaged", arena);
+		    "the checkpoint to start from is missing or damaged", arena);
 		return;
 	}
 	if (gang->killed)

@@ -129,12 +129,13 @@ overstayed(struct espl__real *real, struct espl__rgang *gang)
 
 	gang->stay_until = 0;
 	if (gang->told == ESPL__PAUSE && gang->saved < gang->last && !gang->killed) {
-		espl__real_gang_break(real, gang, "no checkpoint within %s of being told to pause",
+		espl__real_gang_break(real, gang,
+		    "no checkpoint within %s after the request to pause",
 		    espl__format_short(gang->kind->of->config->trial.save_limit, span));
 		return;
 	}
 	gang->killed = 1;
-	espl__log(ESPL_WARN, "trial %llu did not exit when told to %s: it is ended",
+	espl__log(ESPL_WARN, "trial %llu did not exit when asked to %s; killing it",
 	    (unsigned long long)gang->trial, gang->told == ESPL__PAUSE ? "pause" : "stop");
 	espl__real_gang_kill_parts(real, gang, 0);
 }
@@ -152,8 +153,8 @@ end_late_agents(struct espl__real *real, struct espl__rgang *gang, int64_t tick)
 			continue;
 		part->answer_by = 0;
 		espl__agent_break(agent,
-		    part->started ? "it did not end the processes of trial %llu when told to"
-				  : "it did not start trial %llu when told to",
+		    part->started ? "it did not end the processes of trial %llu when asked to"
+				  : "it did not start trial %llu when asked to",
 		    (unsigned long long)gang->trial);
 	}
 }
@@ -224,7 +225,7 @@ on_ended(struct espl__real *real, struct espl__rgang *gang, struct espl__part *p
 		gang->ends[i].said = espl__strdup(text);
 	if (!clean)
 		espl__log(ESPL_WARN,
-		    "trial %llu: a slot of node %llu is not clean after the trial's end",
+		    "trial %llu: a slot of node %llu is not clean after the end of the trial",
 		    (unsigned long long)gang->trial, (unsigned long long)part->lease);
 	if (!failed && gang->resize == ESPL__CHANGING && part->leaves > 0)
 		espl__real_resize_left(real, gang, part);
@@ -258,7 +259,7 @@ on_saved(struct espl__real *real, struct espl__rgang *gang, uint64_t iteration, 
 	/* What was never reported cannot be gone on from; held lines may still report it. */
 	if (iteration > gang->last && gang->held_count == 0) {
 		espl__real_gang_break(real, gang,
-		    "rank 0 saved iteration %llu, but reported none after %llu",
+		    "rank 0 saved iteration %llu, but its last report was iteration %llu",
 		    (unsigned long long)iteration, (unsigned long long)gang->last);
 		return;
 	}
@@ -282,7 +283,7 @@ on_port(struct espl__real *real, struct espl__rgang *gang, uint32_t port)
 		espl__real_send_starts(real, gang, port);
 		return;
 	}
-	gang->broken = espl__strdup("rank 0: no port is free for the gang's rendezvous");
+	gang->broken = espl__strdup("rank 0: there is no free port for the gang's rendezvous");
 	espl__real_gang_finish(real, gang); /* nothing was started */
 }
 
@@ -345,7 +346,7 @@ espl__real_gang_message(struct espl__real *real, struct espl__rlease *lease, uin
 		if (gang->told == 0 && !gang->finished && !gang->killed)
 			espl__real_gang_break(real, gang,
 			    "rank 0 closed its report descriptor at iteration %llu of %llu and "
-			    "went on without it",
+			    "continued without it",
 			    (unsigned long long)gang->last, (unsigned long long)gang->budget);
 		break;
 	case ESPL__MSG_SAVED:

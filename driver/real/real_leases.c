@@ -210,7 +210,7 @@ adopt_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 	}
 	espl__real_enter(real);
 	if (real->ops->adopt(real->cloud->self, pointers, count, &error) != ESPL_OK)
-		espl__log(ESPL_WARN, "%s: taking back %u nodes failed: %s", real->cloud->who, count,
+		espl__log(ESPL_WARN, "%s: adopting %u nodes failed: %s", real->cloud->who, count,
 		    error.text);
 	free(views);
 	free(pointers);
@@ -260,8 +260,8 @@ release_now(struct espl__real *real, struct espl__rlease *lease, int64_t tick)
 	status =
 	    real->ops->release(real->cloud->self, &pointer, 1, &error); /* may free the lease */
 	if (status != ESPL_OK)
-		espl__log(ESPL_WARN, "%s: releasing a node failed, to be repeated: %s",
-		    real->cloud->who, error.text);
+		espl__log(ESPL_WARN, "%s: releasing a node failed, retrying: %s", real->cloud->who,
+		    error.text);
 }
 
 void
@@ -364,10 +364,10 @@ espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
 	lease->agent = NULL;
 	orphans = espl__reap_orphans(&real->pids, 2000, &left);
 	if (left > 0)
-		espl__log(ESPL_ERROR, "node %llu: %u processes of trials would not end",
+		espl__log(ESPL_ERROR, "node %llu: %u processes of trials could not be killed",
 		    (unsigned long long)lease->id, left);
 	else if (orphans > 0)
-		espl__log(ESPL_DEBUG, "node %llu: ended %u processes that its agent left",
+		espl__log(ESPL_DEBUG, "node %llu: killed %u processes that its agent left behind",
 		    (unsigned long long)lease->id, orphans);
 	espl__real_gangs_lost(real, lease->id);
 	if (lease->ended) {

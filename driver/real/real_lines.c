@@ -129,12 +129,12 @@ read_metric(struct espl__real *real, const char *name, const json_t *value, stru
 		return wrong(report, "its report has a metric whose name is longer than %u bytes",
 		    NAME_LENGTH);
 	if (number_of(value, &metric->value) != 0)
-		return wrong(report, "its report's metric '%s' is no number", name);
+		return wrong(report, "the metric '%s' in its report is not a number", name);
 	metric->metric = espl__names_find(&real->metrics, name);
 	if (metric->metric == ESPL_ANY) {
 		if (real->metrics.count >= NAMES_MAX)
 			return wrong(report,
-			    "its report has one metric more than the %u that a run may have",
+			    "its report exceeds the limit of %u different metrics per run",
 			    NAMES_MAX);
 		metric->metric = espl__names_add(&real->metrics, name);
 		espl__real_event(real, ESPL__EV_METRIC)->as.metric.name =
@@ -155,20 +155,22 @@ read_report(struct espl__real *real, json_t *root, struct report *report)
 	double number;
 
 	if (!json_is_object(root))
-		return wrong(report, "its report is no JSON object");
+		return wrong(report, "its report is not a JSON object");
 	if (iteration == NULL)
 		return json_object_get(root, "saved") != NULL
 		    ? 0
 		    : wrong(report, "its report has no 'iteration'");
 	number = json_is_number(iteration) ? json_number_value(iteration) : 0.0;
 	if (!(number >= 1.0 && number <= ITERATION_MAX) || floor(number) != number)
-		return wrong(report, "its report's 'iteration' is no whole number from 1 on");
+		return wrong(report,
+		    "the 'iteration' in its report is not a positive whole number");
 	report->iteration = (uint64_t)number;
 	report->finished = json_is_true(json_object_get(root, "finished"));
 	if (metrics == NULL)
 		return 1;
 	if (!json_is_object(metrics))
-		return wrong(report, "its report's 'metrics' are no object of names and numbers");
+		return wrong(report,
+		    "the 'metrics' in its report are not an object of names and numbers");
 	if (json_object_size(metrics) > METRICS_MAX)
 		return wrong(report, "its report has more than %u metrics", METRICS_MAX);
 	report->metrics = espl__arena_alloc(espl__real_arena(real),
@@ -185,7 +187,7 @@ warn_once(struct espl__rgang *gang, const struct report *report, const char *wha
 	if (gang->warned)
 		return;
 	gang->warned = 1;
-	espl__log(ESPL_WARN, "trial %llu reported iteration %llu %s: ignored",
+	espl__log(ESPL_WARN, "trial %llu reported iteration %llu %s; ignoring the report",
 	    (unsigned long long)gang->trial, (unsigned long long)report->iteration, what);
 }
 
@@ -197,15 +199,15 @@ take_report(struct espl__real *real, struct espl__rgang *gang, const struct repo
 	gang->finished |= report->finished;
 	if (report->iteration <= gang->last) {
 		warn_once(gang, report,
-		    report->iteration <= gang->begun ? "that it began from" : "twice");
+		    report->iteration <= gang->begun ? "from which it had started" : "twice");
 		espl__real_say(real, gang,
 		    gang->killed || gang->told ? ESPL__PAUSE : ESPL__CONTINUE, 0);
 		return;
 	}
 	if (gang->told != 0) { /* it was told to exit, and went on */
 		warn_once(gang, report,
-		    "after it was told to exit (leave the loop then: `for i in run.iterations()`, "
-		    "or `if verdict.end: break`)");
+		    "after the request to exit (use `for i in run.iterations()`, or leave the loop "
+		    "with `if verdict.end: break`)");
 		espl__real_leave_soon(gang);
 		espl__real_say(real, gang, gang->told, 0);
 		return;
@@ -232,7 +234,7 @@ static void
 hold(struct espl__real *real, struct espl__rgang *gang, const char *text, size_t size)
 {
 	if (gang->held_count >= HELD_MAX || gang->held.size + size > HELD_BYTES) {
-		espl__real_gang_break(real, gang, "rank 0 reports without waiting for the answers");
+		espl__real_gang_break(real, gang, "rank 0 reports without waiting for the replies");
 		return;
 	}
 	espl__put_bytes(&gang->held, text, size);
@@ -243,11 +245,11 @@ static const char *
 why_not_json(const json_error_t *error)
 {
 	switch (json_error_code(error)) {
-	case json_error_duplicate_key: return "its report has a name twice";
+	case json_error_duplicate_key: return "its report contains a duplicate name";
 	case json_error_numeric_overflow:
-		return "a number in its report is beyond 1.8e308, the largest there is (inf is "
+		return "a number in its report exceeds 1.8e308, the largest possible one (inf is "
 		       "allowed)";
-	default: return "its report is no JSON";
+	default: return "its report is not valid JSON";
 	}
 }
 

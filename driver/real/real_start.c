@@ -60,7 +60,7 @@ fill_kind(struct espl__rkind *kind, struct espl__diag *diag)
 
 	if (trial->trainable == NULL && trial->command_count == 0) {
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, config->path, 0,
-		    "there is nothing to train");
+		    "there is no program to run");
 		espl__hint(diag,
 		    "trial = { trainable = \"...\"; } or trial = { command = [ \"...\" ]; }");
 		return ESPL_E_CONFIG;

@@ -46,7 +46,7 @@ answer(const char *dir, const char *request, const char *how, const char *text)
 	struct espl__diag diag = ESPL__DIAG_INIT;
 
 	if (strcmp(how, "refused") == 0)
-		espl__log(ESPL_WARN, "the request '%s' is refused: %s", request, text);
+		espl__log(ESPL_WARN, "request '%s' was rejected: %s", request, text);
 	if (espl__file_write(path, line, strlen(line), &diag) != ESPL_OK)
 		espl__log(ESPL_WARN, "%s", diag.text);
 	else if (!is_waited_for(dir, request))
@@ -76,7 +76,7 @@ check_experiment(const char *folder)
 	free(file);
 	return diag.status == ESPL_OK
 	    ? NULL
-	    : espl__format("%s: a pool takes what its owner or root submits", diag.text);
+	    : espl__format("%s; only the owner of a pool or root can submit to it", diag.text);
 }
 
 /* Tells of experiments/NUMBER; NULL, or why it cannot be: malloc'd. */
@@ -95,7 +95,8 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 	if (espl__exec_load(real->world.exec, number, &setup, &diag) != ESPL_OK)
 		return espl__strdup(diag.text);
 	if (espl__exec_named(real->world.exec, setup.config->name, &other, &trial))
-		return espl__format("the pool has one called '%s' already", setup.config->name);
+		return espl__format("the pool already has an experiment or job called '%s'",
+		    setup.config->name);
 	*name = setup.config->name;
 	(void)espl__names_add(&real->metrics, setup.config->metric);
 	espl__real_event(real, ESPL__EV_EXPERIMENT)->as.experiment.number = number;
@@ -114,12 +115,12 @@ submit(struct espl__real *real, const char *request)
 	int taken = 0;
 
 	if (!is_a(from, S_IFDIR) || !is_a(file, S_IFREG))
-		why = espl__strdup("it is no folder with an experiment");
+		why = espl__strdup("it is not a directory with an experiment");
 	else if ((why = check_experiment(from)) != NULL)
 		/* nor moved: it might hold what cannot be removed from experiments/ */
 		taken = 0;
 	else if (espl__dir_make(parent, NULL) != ESPL_OK || rename(from, to) != 0)
-		why = espl__format("it cannot be taken into '%s': %s", to, strerror(errno));
+		why = espl__format("cannot move it to '%s': %s", to, strerror(errno));
 	else
 		taken = 1;
 	if (taken)
@@ -143,11 +144,11 @@ cancel(struct espl__real *real, const char *request)
 	const char *why = "the request cannot be read";
 
 	if (is_a(path, S_IFREG) && espl__check_owner(path, NULL) != ESPL_OK)
-		why = "it is not its owner's or root's";
+		why = "it does not belong to the owner of the pool or to root";
 	else if (is_a(path, S_IFREG) && espl__file_read(path, NAME_LIMIT, &name, NULL) == ESPL_OK)
 		why = espl__exec_named(real->world.exec, espl__buf_text(&name), &number, &trial)
 		    ? espl__exec_cancels(real->world.exec, number, trial)
-		    : "there is no such experiment or job";
+		    : "no such experiment or job";
 	if (why == NULL) {
 		struct espl__event *event = espl__real_event(real, ESPL__EV_CANCEL);
 
@@ -212,8 +213,8 @@ look_for_lost(struct espl__real *real)
 	if (access(path, R_OK) == 0) {
 		why = take_in(real, number, &name);
 		if (why != NULL) { /* the next one submitted goes where it lies */
-			espl__log(ESPL_WARN, "the submitted experiment in '%s' is left out: %s",
-			    path, why);
+			espl__log(ESPL_WARN, "skipping the submitted experiment in '%s': %s", path,
+			    why);
 			(void)espl__tree_remove(folder, NULL);
 		}
 		free(why);
@@ -242,8 +243,7 @@ take_away(struct espl__real *real, const char *request)
 	struct stat st;
 
 	if (lstat(path, &st) == 0 && espl__tree_remove(path, NULL) != ESPL_OK) {
-		espl__log(ESPL_WARN, "'%s' cannot be removed, and is left there: %s", path,
-		    strerror(errno));
+		espl__log(ESPL_WARN, "cannot remove '%s', leaving it: %s", path, strerror(errno));
 		(void)espl__names_add(&real->spool_left, request);
 	}
 	free(path);

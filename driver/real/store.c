@@ -91,7 +91,7 @@ espl__store_load(struct espl__real *real, struct espl__diag *diag)
 	list = json_object_get(root, "leases");
 	if (!json_is_array(list))
 		espl__log(ESPL_WARN,
-		    "leases.json is damaged: nodes are looked for by their tokens alone");
+		    "leases.json is damaged; looking for nodes by their tokens only");
 	json_array_foreach (list, i, item) {
 		json_t *id = json_object_get(item, "lease");
 		struct espl__rlease *lease;
@@ -136,7 +136,7 @@ removed(uv_work_t *work, int status)
 	(void)status;
 	removal->real->works--;
 	if (removal->diag.status != ESPL_OK)
-		espl__log(ESPL_WARN, "a checkpoint could not be removed: %s", removal->diag.text);
+		espl__log(ESPL_WARN, "cannot remove a checkpoint: %s", removal->diag.text);
 	free(removal->path);
 	free(removal);
 }
@@ -192,7 +192,7 @@ espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 
 	if (dir == NULL) {
 		if (errno != ENOENT)
-			espl__log(ESPL_WARN, "trial %llu: its checkpoints cannot be listed: %s",
+			espl__log(ESPL_WARN, "trial %llu: cannot list its checkpoints: %s",
 			    (unsigned long long)trial, strerror(errno));
 		free(folder);
 		return;

@@ -73,7 +73,7 @@ lose_gpus(struct espl__sim *sim, const struct espl__sim_fault *fault)
 		e->as.gpu.what = ESPL__GPU_ASIDE;
 		e->as.gpu.id = fault->node;
 		e->as.gpu.number = i;
-		e->as.gpu.text = "a fault of the script";
+		e->as.gpu.text = "a fault in the script";
 	}
 }
 
@@ -132,28 +132,27 @@ next_instant(struct espl__sim *sim, struct espl__diag *diag)
 
 	if (at == ESPL_NEVER) {
 		espl__fail(diag, ESPL_E_BUG,
-		    "nothing can happen any more: no trial trains, no node comes and nobody waits "
-		    "for an instant, but the search is not over");
+		    "the simulation is stuck: no trial is running, no node is starting and no "
+		    "timer is set, but the search has not ended");
 		espl__hint(diag,
-		    "does the cloud sell enough GPUs for a trial? does a trial hang without "
-		    "trial.report_limit? see what the policies decided with --verbose");
+		    "check that the cloud offers enough GPUs for a trial, and that a trial that "
+		    "hangs has a trial.report_limit; --verbose shows what the plugins decided");
 		return ESPL_E_BUG;
 	}
 	if (top == NULL && at - sim->barren_from > BARREN_MAX) {
-		espl__fail(diag, ESPL_E_BUG,
-		    "no trial has trained and no node has come for %d days",
+		espl__fail(diag, ESPL_E_BUG, "no trial has run and no node has started for %d days",
 		    (int)(BARREN_MAX / ESPL_SECOND / 86400));
 		espl__hint(diag,
-		    "does a fault of the kind no-capacity have no end? is every price above the "
-		    "maximum?");
+		    "check for a fault no-capacity without an end, and for prices above the "
+		    "maximum");
 		return ESPL_E_BUG;
 	}
 	if (at > sim->now)
 		sim->turns = 0;
 	else if (++sim->turns > TURNS_MAX)
 		return espl__fail(diag, ESPL_E_BUG,
-		    "the virtual clock stands still: %d rounds at one instant (%.9g s)", TURNS_MAX,
-		    (double)sim->now / 1e9);
+		    "the virtual clock does not advance: %d rounds at the same time (%.9g s)",
+		    TURNS_MAX, (double)sim->now / 1e9);
 	if (at > sim->now)
 		sim->now = at;
 	while ((top = espl__sim_heap_top(&sim->heap)) != NULL && top->at <= sim->now) {

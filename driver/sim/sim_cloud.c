@@ -177,8 +177,9 @@ espl__sim_describe(struct espl__sim *sim, struct espl__diag *diag)
 
 		status = espl__fail_at(diag, ESPL_E_CONFIG, group != NULL ? group->file : NULL,
 		    group != NULL ? group->line : 0,
-		    "cloud '%s' cannot tell its offers without asking the provider", cloud->use);
-		espl__hint(diag, "give a sim cloud: cloud = { use = \"sim\"; offers = ( ... ); };");
+		    "cloud '%s' cannot list its offers without contacting the provider",
+		    cloud->use);
+		espl__hint(diag, "use a sim cloud: cloud = { use = \"sim\"; offers = ( ... ); };");
 	} else if (status != ESPL_OK) {
 		espl__values_blame(instance->values, &error, diag);
 		status = espl__diag_plugin(diag, instance->who, status, &error);

@@ -10,7 +10,7 @@
 #include "sim/sim_impl.h"
 
 /* clang-format off */
-#define AT       { .name = "at", .help = "instant of the run's clock", .type = ESPL_OPT_SPAN, \
+#define AT       { .name = "at", .help = "time on the clock of the run", .type = ESPL_OPT_SPAN, \
                    .flags = ESPL_OPT_REQUIRED }
 /* clang-format on */
 #define NODE \
@@ -23,11 +23,11 @@
 /* clang-format on */
 #define FROM \
 	{ \
-		.name = "from", .help = "begins at this instant", .type = ESPL_OPT_SPAN \
+		.name = "from", .help = "start of the fault", .type = ESPL_OPT_SPAN \
 	}
 #define TO \
 	{ \
-		.name = "to", .help = "is over at this instant", .type = ESPL_OPT_SPAN \
+		.name = "to", .help = "end of the fault", .type = ESPL_OPT_SPAN \
 	}
 /* clang-format off */
 #define OFFER    { .name = "offer", .help = "name of the offer; absent: all", \
@@ -42,18 +42,18 @@
 		.name = "iteration", .help = "absent: any", .min = "1", .type = ESPL_OPT_INT \
 	}
 /* clang-format off */
-#define TIMES(n_) { .name = "times", .help = "how often it strikes; 0: without limit", \
+#define TIMES(n_) { .name = "times", .help = "how many times it occurs; 0: unlimited", \
                     .fallback = (n_), .min = "0", .max = "1000000000", .type = ESPL_OPT_INT }
 /* clang-format on */
 /* clang-format off */
-#define FACTOR   { .name = "factor", .help = "durations are multiplied by it", .min = "0", \
+#define FACTOR   { .name = "factor", .help = "factor on durations", .min = "0", \
                    .max = "1000000", .type = ESPL_OPT_REAL, .flags = ESPL_OPT_REQUIRED }
 /* clang-format on */
 
 static const struct espl_option node_lost[] = { AT, THE_NODE };
 static const struct espl_option notice[] = { AT, THE_NODE,
 	{ .name = "notice",
-	    .help = "time between the notice and the end; absent: the offer's",
+	    .help = "time between the interruption notice and the end; absent: that of the offer",
 	    .type = ESPL_OPT_SPAN } };
 static const struct espl_option gpu_lost[] = { AT, THE_NODE,
 	{ .name = "gpu",
@@ -67,7 +67,7 @@ static const struct espl_option strikes_once[] = { TRIAL, ITERATION, TIMES("1"),
 static const struct espl_option not_a_number[] = { TRIAL, ITERATION, TIMES("0"), FROM, TO,
 	{ .name = "metric", .help = "name of the metric; absent: all", .type = ESPL_OPT_STRING } };
 static const struct espl_option crash_rate[] = { { .name = "probability",
-						     .help = "that an iteration fails",
+						     .help = "probability that an iteration fails",
 						     .min = "0",
 						     .max = "1",
 						     .type = ESPL_OPT_REAL,
@@ -110,7 +110,8 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 
 	if (node == NULL || node->type != ESPL__STRING)
 		return espl__fail_at(diag, ESPL_E_CONFIG, (node != NULL ? node : group)->file,
-		    (node != NULL ? node : group)->line, "a fault needs its kind, a string");
+		    (node != NULL ? node : group)->line,
+		    "a fault needs a 'kind', which is a string");
 	for (uint32_t i = 0; i < KIND_COUNT; i++) {
 		names[i] = kinds[i].name;
 		if (strcmp(node->text, names[i]) == 0) {
@@ -118,15 +119,16 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 			return ESPL_OK;
 		}
 	}
-	espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "there is no fault '%s'",
+	espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line, "unknown fault '%s'",
 	    node->text);
 	near = espl__nearest(node->text, names, KIND_COUNT);
 	if (near != NULL)
 		espl__hint(diag, "did you mean '%s'?", near);
 	else
 		espl__hint(diag,
-		    "there are node-lost, notice, slow-boot, no-capacity, boot-fails, trial-fails, "
-		    "trial-lost, nan, hang, crash-rate, slow, bad-checkpoint, gpu-lost, stop");
+		    "the faults are node-lost, notice, slow-boot, no-capacity, boot-fails, "
+		    "trial-fails, trial-lost, nan, hang, crash-rate, slow, bad-checkpoint, "
+		    "gpu-lost, stop");
 	return ESPL_E_CONFIG;
 }
 
@@ -175,7 +177,8 @@ add_fault(struct espl__sim_faults *faults, const struct espl__node *group, struc
 
 	if (group->type != ESPL__GROUP)
 		return espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
-		    "a fault is a group { kind = \"...\"; ... }, not %s", espl__node_kind(group));
+		    "a fault must be a group { kind = \"...\"; ... }, not %s",
+		    espl__node_kind(group));
 	status = find_kind(group, &kind, diag);
 	if (status != ESPL_OK)
 		return status;
@@ -202,7 +205,7 @@ add_fault(struct espl__sim_faults *faults, const struct espl__node *group, struc
 	espl__values_free(values);
 	if (fault->to <= fault->from)
 		return espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
-		    "%s is over before it begins: 'to' must be later than 'from'", who);
+		    "%s: 'to' must be later than 'from'", who);
 	return ESPL_OK;
 }
 
@@ -221,7 +224,8 @@ espl__sim_faults_load(const char *path, struct espl__sim_faults *faults, struct 
 
 		if (strcmp(node->name, "faults") != 0)
 			status = espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
-			    "a fault script has no '%s', only the list 'faults'", node->name);
+			    "a fault script must not contain '%s', only the list 'faults'",
+			    node->name);
 		else if (node->type != ESPL__LIST)
 			status = espl__fail_at(diag, ESPL_E_CONFIG, node->file, node->line,
 			    "'faults' must be a list ( { kind = ...; }, ... ), not %s",

@@ -200,7 +200,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 	int how = 0;
 
 	if (espl__map_get(&sim->by_id, effect->as.start.gang) != NULL)
-		return espl__fail(diag, ESPL_E_BUG, "gang %llu is started twice",
+		return espl__fail(diag, ESPL_E_BUG, "gang %llu was started twice",
 		    (unsigned long long)effect->as.start.gang);
 	source = espl__sim_source(sim, effect->as.start.experiment, diag);
 	if (source == NULL)
@@ -246,7 +246,7 @@ save(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 	gang->last_save = (uint8_t)last;
 	if (last == 1 && limit > 0 && seconds * 1e9 > (double)limit) {
 		free(gang->text);
-		gang->text = espl__format("no checkpoint within %s of being told to pause",
+		gang->text = espl__format("no checkpoint within %s after the request to pause",
 		    espl__format_short(limit, span));
 		end_later(sim, gang, ESPL__END_FAILED, (double)limit / 1e9);
 		return;
@@ -319,7 +319,7 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 		return ESPL_OK; /* it ended meanwhile, or is being killed */
 	if (gang->phase != ESPL__SIM_WAITING)
 		return espl__fail(diag, ESPL_E_BUG,
-		    "gang %llu gets a reply but has reported nothing",
+		    "gang %llu received a reply but has not reported",
 		    (unsigned long long)gang->id);
 	saves = gang->source->of->config->trial.checkpoint;
 	if (effect->as.reply.budget != 0) {
@@ -498,7 +498,7 @@ espl__sim_gang_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	case ESPL__SIM_SAVING: saved(sim, gang); break;
 	case ESPL__SIM_RESIZING: resized(sim, gang); break;
 	case ESPL__SIM_ENDING: gang_end(sim, gang, gang->how, gang->text); break;
-	default: ESPL__WRONG("a gang that waits for nothing is due");
+	default: ESPL__WRONG("a gang without a pending event is due");
 	}
 }
 
@@ -527,7 +527,7 @@ espl__sim_gangs_lost(struct espl__sim *sim, uint64_t lease)
 				list[count++] = gang;
 	}
 	qsort(list, count, sizeof *list, by_id);
-	snprintf(text, sizeof text, "node %llu went away", (unsigned long long)lease);
+	snprintf(text, sizeof text, "node %llu was lost", (unsigned long long)lease);
 	for (uint32_t i = 0; i < count; i++)
 		gang_end(sim, list[i], ESPL__END_LOST, text);
 	free(list);

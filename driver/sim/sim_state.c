@@ -231,9 +231,9 @@ espl__sim_state_restore(struct espl__sim *sim, struct espl__sim_gang *gang, uint
 	if (blob == NULL || blob->iteration != checkpoint)
 		blob = make_again(sim, gang, source, checkpoint, &why);
 	if (blob == NULL) {
-		gang->text = espl__format("checkpoint %llu of trial %llu cannot be made again: %s",
+		gang->text = espl__format("cannot recreate checkpoint %llu of trial %llu: %s",
 		    (unsigned long long)checkpoint, (unsigned long long)source,
-		    why != NULL ? why : "nothing is known of it");
+		    why != NULL ? why : "it is unknown");
 		free(why);
 		return ESPL__END_NO_CHECKPOINT;
 	}

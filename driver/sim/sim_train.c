@@ -98,12 +98,12 @@ open_source(struct espl__sim *sim, struct espl__sim_source *source, struct espl_
 	(void)espl__fail_at(diag, ESPL_E_CONFIG, at != NULL ? at->file : config->path,
 	    at != NULL ? at->line : 0, "%s",
 	    trial->command_count > 0
-		? "a command cannot be simulated: what it would report is not known"
-		: "nothing to simulate: neither trial.trainable nor trial.curves is given");
+		? "cannot simulate a command because its reports are unknown"
+		: "nothing to simulate: neither trial.trainable nor trial.curves is set");
 	espl__hint(diag,
-	    "trial.curves replays a CSV of curves or a run's, trial.trainable trains in process: "
-	    "give one in the file%s",
-	    sim->config->pool ? "" : ", or --curves-from RUN");
+	    "set trial.curves to replay the learning curves of a CSV file or a run, or "
+	    "trial.trainable to train in the process%s",
+	    sim->config->pool ? "" : ", or use --curves-from RUN");
 	return ESPL_E_CONFIG;
 }
 
@@ -189,7 +189,7 @@ espl__sim_body_begin(struct espl__sim *sim, struct espl__sim_gang *gang, const d
 	if (status == ESPL_OK)
 		return 0;
 	gang->body = NULL;
-	return espl__sim_body_broken(gang, "cannot begin", status, &error);
+	return espl__sim_body_broken(gang, "cannot start", status, &error);
 }
 
 void

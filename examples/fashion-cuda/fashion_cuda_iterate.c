@@ -122,9 +122,10 @@ capture(struct fashion_cuda_trial *t, int what, cudaGraphExec_t *to, struct espl
 		code = cudaGraphInstantiate(to, graph, 0);
 	if (graph != NULL)
 		(void)cudaGraphDestroy(graph);
-	return status != ESPL_OK  ? status
-	    : code == cudaSuccess ? ESPL_OK
-				  : fashion_cuda_failed(t, code, "making a graph of a step", error);
+	return status != ESPL_OK ? status
+	    : code == cudaSuccess
+	    ? ESPL_OK
+	    : fashion_cuda_failed(t, code, "creating a graph of a step", error);
 }
 
 static int
@@ -191,7 +192,7 @@ begin(struct fashion_cuda_trial *t, uint64_t iteration, struct espl_error *error
 	if (code == cudaSuccess)
 		code = cudaGetLastError();
 	return code == cudaSuccess ? ESPL_OK
-				   : fashion_cuda_failed(t, code, "beginning an iteration", error);
+				   : fashion_cuda_failed(t, code, "starting an iteration", error);
 }
 
 static int64_t

@@ -419,7 +419,7 @@ fashion_cuda_task_run(struct fashion_cuda_work *w, struct fashion_cuda_engine *e
 		status = backward(w, engine, t, stream, error);
 	failure = cudaGetLastError();
 	if (status == ESPL_OK && failure != cudaSuccess)
-		status = espl_fail(error, ESPL_E_REMOTE, "a kernel could not be queued: %s",
+		status = espl_fail(error, ESPL_E_REMOTE, "cannot launch a kernel: %s",
 		    cudaGetErrorString(failure));
 	return status;
 }

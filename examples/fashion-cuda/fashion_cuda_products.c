@@ -103,10 +103,10 @@ fashion_cuda_engine_new(enum fashion_cuda_engines which, void *workspace, cudaSt
 	}
 	if (why != NULL && e->strict) {
 		free(e);
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "cuBLASLt does not start: %s", why);
+		return espl_fail(error, ESPL_E_UNSUPPORTED, "cannot initialize cuBLASLt: %s", why);
 	}
 	if (why != NULL)
-		fprintf(stderr, "fashion_cuda: without cuBLASLt (%s): its own kernels multiply\n",
+		fprintf(stderr, "fashion_cuda: cannot use cuBLASLt (%s), using its own kernels\n",
 		    why);
 	*to = e;
 	return ESPL_OK;
@@ -209,10 +209,11 @@ fashion_cuda_product_plan(struct fashion_cuda_engine *e, struct fashion_cuda_pro
 	free_plan(&e->lt, plan);
 	if (e->strict)
 		return espl_fail(error, ESPL_E_UNSUPPORTED,
-		    "cuBLASLt multiplies no %u x %u by %u x %u: %s", p->m, p->k, p->k, p->n,
+		    "cuBLASLt cannot multiply %u x %u by %u x %u: %s", p->m, p->k, p->k, p->n,
 		    e->lt.name(s));
 	fprintf(stderr,
-	    "fashion_cuda: cuBLASLt multiplies no %u x %u by %u x %u (%s): its own kernels do\n",
+	    "fashion_cuda: cuBLASLt cannot multiply %u x %u by %u x %u (%s), using its own "
+	    "kernels\n",
 	    p->m, p->k, p->k, p->n, e->lt.name(s));
 	return ESPL_OK;
 }

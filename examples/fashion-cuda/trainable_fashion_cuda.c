@@ -16,19 +16,19 @@ static const struct espl_option options[] = { FASHION_OPTIONS,
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = "cnn",
 	    .choices = "cnn|mlp",
-	    .help = "cnn: that of fashion_cnn; mlp: `depth` dense layers of `width`, wide enough "
-		    "for several GPUs" },
+	    .help = "network; cnn: that of fashion_cnn; mlp: `depth` dense layers of `width`, "
+		    "large enough for several GPUs" },
 	{ .name = "products",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = "auto",
 	    .choices = "auto|cublaslt|own",
-	    .help = "who multiplies matrices; auto: cuBLASLt where its library is found" },
+	    .help = "implementation of matrix products; auto: cuBLASLt if its library is found" },
 	{ .name = "graph",
 	    .type = ESPL_OPT_CHOICE,
 	    .fallback = "step",
 	    .choices = "step|parts",
-	    .help = "a step with the sum over the gang as one CUDA graph, or as two with the sum "
-		    "between them" } };
+	    .help = "run a step, including the sum over the gang, as one CUDA graph, or as two "
+		    "with the sum in between" } };
 enum { NETWORK = FASHION_OPTION_COUNT, PRODUCTS, GRAPH };
 
 static espl_status
@@ -157,13 +157,13 @@ get_gpu_memory(struct fashion_cuda_trial *t, struct espl_error *error)
 	place(t);
 	if (device->memory_limit > 0 && t->arena.bytes > device->memory_limit)
 		return espl_fail(error, ESPL_E_LIMIT,
-		    "the trial needs %llu MiB of GPU %u, and its share is %llu MiB",
+		    "the trial needs %llu MiB of GPU %u, but its share is %llu MiB",
 		    (unsigned long long)(t->arena.bytes >> 20), device->ordinal,
 		    (unsigned long long)(device->memory_limit >> 20));
 	code = cudaMalloc(&base, t->arena.bytes);
 	if (code == cudaErrorMemoryAllocation && cudaMemGetInfo(&left, &all) == cudaSuccess)
 		return espl_fail(error, ESPL_E_NOMEM,
-		    "the trial needs %llu MiB of GPU %u, where %llu of %llu MiB are free",
+		    "the trial needs %llu MiB of GPU %u, but only %llu of %llu MiB are free",
 		    (unsigned long long)(t->arena.bytes >> 20), device->ordinal,
 		    (unsigned long long)(left >> 20), (unsigned long long)(all >> 20));
 	if (code != cudaSuccess)
@@ -197,7 +197,7 @@ get_memory(struct fashion_cuda_trial *t, struct espl_error *error)
 	if (code == cudaSuccess)
 		code = cudaMallocHost((void **)&t->pinned, sizeof *t->pinned);
 	if (code != cudaSuccess)
-		return fashion_cuda_failed(t, code, "getting memory", error);
+		return fashion_cuda_failed(t, code, "allocating memory", error);
 	return get_gpu_memory(t, error);
 }
 
@@ -259,7 +259,7 @@ fashion_open(void *self, const struct espl_trial_context *context, void **trial,
 	espl_status st;
 
 	if (context->device->kind != ESPL_CUDA || context->device->stream == NULL)
-		return espl_fail(error, ESPL_E_UNSUPPORTED, "fashion_cuda computes on GPUs alone");
+		return espl_fail(error, ESPL_E_UNSUPPORTED, "fashion_cuda runs only on GPUs");
 	st = fashion_load(&f->common, error);
 	if (st != ESPL_OK)
 		return st;
@@ -356,6 +356,6 @@ static const struct espl_trainable_ops ops = { ESPL_TABLE(struct espl_trainable_
 	.suits = fashion_suits };
 
 ESPL_PLUGIN(trainable, fashion_cuda) = { ESPL_HEAD(ESPL_TRAINABLE, "fashion_cuda"),
-	.version = "0.1", .summary = "fashion_cnn's network, or a wide one, on NVIDIA GPUs",
+	.version = "0.1", .summary = "the network of fashion_cnn, or a wide one, on NVIDIA GPUs",
 	.caps = ESPL_CAP_PURE | ESPL_CAP_EXAMPLE | ESPL_NEED_CUDA, ESPL_OPTIONS(options),
 	.ops = &ops.head, .create = fashion_create, .destroy = fashion_destroy };

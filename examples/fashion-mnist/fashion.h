@@ -52,15 +52,16 @@ void fashion_data_free(struct fashion_data *data);
 #define FASHION_OPTIONS \
 	{ .name = "data", .type = ESPL_OPT_STRING, \
 	  .fallback = "/usr/share/datasets/fashion-mnist", \
-	  .help = "folder of train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz" }, \
+	  .help = "directory of train-images-idx3-ubyte.gz and train-labels-idx1-ubyte.gz" }, \
 	{ .name = "train", .type = ESPL_OPT_INT, .fallback = "6000", .min = "8", .max = "59000", \
-	  .help = "images trained on: the first ones of the training set" }, \
+	  .help = "number of images to train on, from the start of the training set" }, \
 	{ .name = "validate", .type = ESPL_OPT_INT, .fallback = "2000", .min = "1", \
 	  .max = "50000", \
-	  .help = "images validated on: the last ones of the training set" }, \
+	  .help = "number of images to validate on, from the end of the training set" }, \
 	{ .name = "schedule", .type = ESPL_OPT_CHOICE, .fallback = "cosine", \
 	  .choices = "constant|cosine", \
-	  .help = "the learning rate over the search's iterations; cosine falls to a fiftieth" }
+	  .help = "schedule of the learning rate over the iterations of the search; " \
+	          "cosine decreases it to 1/50" }
 /* clang-format on */
 enum { FASHION_DATA, FASHION_TRAIN, FASHION_VALIDATE, FASHION_SCHEDULE, FASHION_OPTION_COUNT };
 

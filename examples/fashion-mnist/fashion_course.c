@@ -87,7 +87,8 @@ fashion_course_read(struct fashion_course *course, const struct fashion *f,
 		return status;
 	if (isnan(knobs[FASHION_RATE].value))
 		return espl_fail(error, ESPL_E_CONFIG,
-		    "the search space lacks what %s needs: learning_rate", told->plugin);
+		    "the search space lacks a parameter that %s needs: learning_rate",
+		    told->plugin);
 	course->batch = (uint32_t)knobs[FASHION_BATCH].value;
 	if (course->batch % FASHION_SHARDS != 0 || course->batch > f->train)
 		return espl_fail(error, ESPL_E_CONFIG,
@@ -140,7 +141,8 @@ fashion_next(const struct fashion_counters *counters, uint64_t iteration, struct
 {
 	return iteration == counters->iterations + 1
 	    ? ESPL_OK
-	    : espl_fail(error, ESPL_E_BUG, "iteration %llu follows %llu: the state is another's",
+	    : espl_fail(error, ESPL_E_BUG,
+		  "iteration %llu follows %llu; the state belongs to another trial",
 		  (unsigned long long)iteration, (unsigned long long)counters->iterations);
 }
 

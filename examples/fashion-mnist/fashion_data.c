@@ -14,7 +14,7 @@ open_idx(const char *folder, const char *name, gzFile *file, struct espl_error *
 	int n = snprintf(path, sizeof path, "%s/%s.gz", folder, name);
 
 	if (n < 0 || (size_t)n >= sizeof path)
-		return espl_fail(error, ESPL_E_CONFIG, "the folder's name is too long");
+		return espl_fail(error, ESPL_E_CONFIG, "the name of the directory is too long");
 	*file = gzopen(path, "rb");
 	if (*file == NULL) {
 		path[n - 3] = '\0';
@@ -25,8 +25,8 @@ open_idx(const char *folder, const char *name, gzFile *file, struct espl_error *
 		    espl_fail(error, ESPL_E_CONFIG, "cannot open %s (.gz or plain)", path);
 		if (error != NULL && error->hint[0] == '\0')
 			snprintf(error->hint, sizeof error->hint,
-			    "install dataset-fashion-mnist, or name its folder: trial.options.data "
-			    "= \"...\"");
+			    "install dataset-fashion-mnist, or name its directory with "
+			    "trial.options.data = \"...\"");
 		return st;
 	}
 	(void)gzbuffer(*file, 1u << 17);
@@ -70,7 +70,7 @@ read_header(gzFile file, const char *name, uint32_t magic, uint32_t dimensions, 
 		v = (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 		if (i == 0 && v != magic)
 			return espl_fail(error, ESPL_E_CONFIG,
-			    "%s is no idx file of the kind wanted", name);
+			    "%s is not an idx file of the expected kind", name);
 		if (i > 0)
 			sizes[i - 1] = v;
 	}
@@ -91,11 +91,12 @@ read_ends(const char *folder, const char *name, uint32_t magic, uint32_t dimensi
 	st = read_header(file, name, magic, dimensions, sizes, error);
 	if (st == ESPL_OK && dimensions == 3 &&
 	    (sizes[1] != FASHION_SIDE || sizes[2] != FASHION_SIDE))
-		st = espl_fail(error, ESPL_E_CONFIG, "%s holds images of %u x %u, not 28 x 28",
+		st = espl_fail(error, ESPL_E_CONFIG, "%s contains images of %u x %u, not 28 x 28",
 		    name, sizes[1], sizes[2]);
 	if (st == ESPL_OK && (uint64_t)head + tail > sizes[0])
 		st = espl_fail(error, ESPL_E_CONFIG,
-		    "train %u and validate %u: the set has only %u images", head, tail, sizes[0]);
+		    "cannot train on %u and validate on %u images; the set has only %u", head, tail,
+		    sizes[0]);
 	if (st == ESPL_OK)
 		st = read_bytes(file, to, (size_t)head * each, name, error);
 	if (st == ESPL_OK && tail > 0 &&
@@ -132,8 +133,8 @@ fashion_data_load(const char *folder, uint32_t train, uint32_t validate, struct 
 		    d->labels, error);
 	for (size_t i = 0; st == ESPL_OK && i < count; i++)
 		if (d->labels[i] >= FASHION_LABELS)
-			st = espl_fail(error, ESPL_E_CONFIG, "label %u of an image is beyond 9",
-			    d->labels[i]);
+			st = espl_fail(error, ESPL_E_CONFIG,
+			    "an image has the label %u, which is above 9", d->labels[i]);
 	if (st != ESPL_OK) {
 		fashion_data_free(d);
 		return st;

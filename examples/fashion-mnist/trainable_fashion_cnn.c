@@ -311,6 +311,7 @@ static const struct espl_trainable_ops ops = { ESPL_TABLE(struct espl_trainable_
 	.suits = fashion_suits };
 
 ESPL_PLUGIN(trainable, fashion_cnn) = { ESPL_HEAD(ESPL_TRAINABLE, "fashion_cnn"), .version = "0.1",
-	.summary = "a convolutional network on Fashion-MNIST; the same to the bit on any gang",
+	.summary =
+	    "a convolutional network on Fashion-MNIST, with bit-identical results on any gang",
 	.caps = ESPL_CAP_PURE | ESPL_CAP_EXAMPLE, ESPL_OPTIONS(options), .ops = &ops.head,
 	.create = fashion_create, .destroy = fashion_destroy };

@@ -118,7 +118,7 @@ find_folder(struct espl__agent *a)
 	free(a->dir);
 	a->dir = espl__format("%s/espalier-XXXXXX", tmp != NULL && tmp[0] == '/' ? tmp : "/tmp");
 	if (mkdtemp(a->dir) == NULL) {
-		espl__agent_log(a, ESPL_ERROR, "cannot make a folder like '%s': %s", a->dir,
+		espl__agent_log(a, ESPL_ERROR, "cannot create a directory like '%s': %s", a->dir,
 		    strerror(errno));
 		return -1;
 	}
@@ -241,13 +241,15 @@ act(struct espl__agent *a)
 		a->heard_at = espl__tick();
 		if (obey(a, type, &r) != 0) {
 			espl__agent_log(a, ESPL_ERROR,
-			    "a message of type %u from the driver is unusable", (unsigned)type);
+			    "received an invalid message of type %u from the driver",
+			    (unsigned)type);
 			espl__agent_end(a, 2);
 			return;
 		}
 	}
 	if (got < 0) {
-		espl__agent_log(a, ESPL_ERROR, "what came from the driver is no message");
+		espl__agent_log(a, ESPL_ERROR,
+		    "received data from the driver that is not a message");
 		espl__agent_end(a, 2);
 	}
 	if (a->inbox_at > 0) {

@@ -116,7 +116,7 @@ weigh(struct espl__card *c, const struct espl__gpu_look *l, int end, struct espl
 			name_of(u->pid, name);
 			espl__agent_log(a, ESPL_WARN,
 			    "GPU %" PRIu32 ": process %" PRId64
-			    " (%s) is on it though its trial has ended: it is ended",
+			    " (%s) still uses it after the end of its trial; killing it",
 			    c->index, u->pid, name);
 			(void)kill((pid_t)u->pid, SIGKILL);
 			continue;
@@ -132,12 +132,12 @@ weigh(struct espl__card *c, const struct espl__gpu_look *l, int end, struct espl
 		if (g != NULL)
 			espl__agent_log(a, ESPL_WARN,
 			    "GPU %" PRIu32 ": process %" PRId64 " (%s) of trial %" PRIu64
-			    ", which has other GPUs, is on it",
+			    ", which has other GPUs, uses it",
 			    c->index, u->pid, name, g->start.trial);
 		else
 			espl__agent_log(a, ESPL_WARN,
 			    "GPU %" PRIu32 ": process %" PRId64
-			    " (%s), which is none of a trial's, uses it, too",
+			    " (%s), which does not belong to a trial, also uses it",
 			    c->index, u->pid, name);
 	}
 }
@@ -157,7 +157,8 @@ blind(struct espl__card *c, const char *why)
 {
 	if (!c->blind_told)
 		espl__agent_log(c->agent, ESPL_WARN,
-		    "GPU %" PRIu32 ": it cannot be proven clean between trials: %s", c->index, why);
+		    "GPU %" PRIu32 ": cannot verify that it is clean between trials: %s", c->index,
+		    why);
 	c->blind_told = 1;
 }
 
@@ -208,14 +209,15 @@ take_proof(struct espl__card *c, const struct look *l)
 		if (verdict == ESPL__MEMORY_LEFT)
 			espl__agent_log(c->agent, ESPL_WARN,
 			    "GPU %" PRIu32 ": %" PRIu64 " MiB more are in use than before its last "
-			    "trial, and no process of ours is there",
+			    "trial, but no process of the run uses it",
 			    c->index, (s.used - c->level) / MIB);
 	} else if (late && verdict == ESPL__PROCESSES_LEFT) {
-		espl__card_aside(c, "%" PRIu32 " process%s cannot be ended", s.ours,
+		espl__card_aside(c, "%" PRIu32 " process%s cannot be killed", s.ours,
 		    s.ours == 1 ? "" : "es");
 	} else if (late) {
 		espl__card_aside(c,
-		    "%" PRIu64 " MiB more are in use than before, and no process of ours is there",
+		    "%" PRIu64
+		    " MiB more are in use than before, but no process of the run uses it",
 		    (s.used - c->level) / MIB);
 	}
 }

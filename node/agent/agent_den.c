@@ -80,7 +80,7 @@ espl__den_make(struct espl__den *d, const char **why)
 	for (int i = 0; i < 3; i++)
 		if (try_make(d) == 0)
 			return 0;
-	*why = "no folder can be made for its daemon";
+	*why = "cannot create a directory for its daemon";
 	return -1;
 }
 

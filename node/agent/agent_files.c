@@ -50,15 +50,15 @@ hold_new(struct espl__held *h, struct espl__diag *diag)
 {
 	if (mkdir(h->path, 0777) != 0) {
 		if (errno != EEXIST)
-			return espl__fail_errno(diag, "cannot make the folder '%s'", h->path);
+			return espl__fail_errno(diag, "cannot create directory '%s'", h->path);
 		if (espl__tree_remove(h->path, diag) != ESPL_OK)
 			return diag->status;
 		if (mkdir(h->path, 0777) != 0)
-			return espl__fail_errno(diag, "cannot make the folder '%s'", h->path);
+			return espl__fail_errno(diag, "cannot create directory '%s'", h->path);
 	}
 	h->fd = lock_folder(h->path);
 	if (h->fd < 0)
-		return espl__fail_errno(diag, "cannot open the folder '%s'", h->path);
+		return espl__fail_errno(diag, "cannot open directory '%s'", h->path);
 	return ESPL_OK;
 }
 
@@ -221,7 +221,7 @@ espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
 	DIR *dir = espl__dir_open(folder);
 
 	if (dir == NULL && errno != ENOENT)
-		espl__agent_log(a, ESPL_WARN, "cannot collect checkpoints in '%s': %s", folder,
+		espl__agent_log(a, ESPL_WARN, "cannot remove old checkpoints in '%s': %s", folder,
 		    strerror(errno));
 	while (dir != NULL && (e = readdir(dir)) != NULL) {
 		char *gone;
@@ -286,8 +286,8 @@ end_saving(struct espl__agent *a, struct espl__task *job)
 		tell_saved(g, s);
 		let_go(&g->saving);
 		if (hold_new(&g->saving, &made) != ESPL_OK)
-			(void)espl__fail(&s->diag, made.status, "no new folder to save into: %s",
-			    espl__reason(&made));
+			(void)espl__fail(&s->diag, made.status,
+			    "cannot create a directory to save into: %s", espl__reason(&made));
 	}
 	if (espl__store_is_system(s->diag.status)) {
 		char *text = espl__format("saving: %s", s->diag.text);
@@ -381,7 +381,7 @@ run_probe(struct espl__task *job)
 	int fd, bad = 0;
 
 	if (mkdir(p->folder, 0777) != 0 && errno != EEXIST) { /* not what is above it */
-		(void)espl__fail_errno(&p->diag, "cannot make the folder '%s'", p->folder);
+		(void)espl__fail_errno(&p->diag, "cannot create directory '%s'", p->folder);
 		return;
 	}
 	fd = open(p->path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -390,7 +390,7 @@ run_probe(struct espl__task *job)
 	for (size_t n = 0; fd >= 0 && !bad && n < PROBE_BYTES; n += sizeof block)
 		bad = espl__write_all(fd, block, sizeof block);
 	if (fd < 0 || bad || fsync(fd) != 0)
-		(void)espl__fail_errno(&p->diag, "cannot write in '%s'", p->folder);
+		(void)espl__fail_errno(&p->diag, "cannot write to '%s'", p->folder);
 	if (fd >= 0)
 		close(fd);
 }

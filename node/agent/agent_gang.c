@@ -342,7 +342,7 @@ could_not(struct espl__agent_rank *r, const struct espl__sup_note *note)
 		espl__rank_fail(r, "cannot run '%s': %s", program, strerror(note->value));
 		break;
 	case ESPL__SUP_NO_FOLDER:
-		espl__rank_fail(r, "cannot enter the working folder: %s", strerror(note->value));
+		espl__rank_fail(r, "cannot enter the working directory: %s", strerror(note->value));
 		espl__agent_log(r->gang->agent, ESPL_WARN,
 		    "trial %" PRIu64 ": cannot enter '%s': %s", t->trial, t->directory,
 		    strerror(note->value));
@@ -351,7 +351,7 @@ could_not(struct espl__agent_rank *r, const struct espl__sup_note *note)
 		espl__rank_fail(r, "cannot limit the size of its files to %" PRId64 " bytes: %s",
 		    t->file_max, strerror(note->value));
 		break;
-	default: espl__rank_fail(r, "cannot make a process: %s", strerror(note->value));
+	default: espl__rank_fail(r, "cannot create a process: %s", strerror(note->value));
 	}
 }
 
@@ -481,7 +481,8 @@ tend_one(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t
 {
 	if (g->linger_until != 0 && now >= g->linger_until && !g->ending) {
 		espl__agent_log(a, ESPL_WARN,
-		    "trial %" PRIu64 ": rank 0 is done but other ranks go on; they are ended",
+		    "trial %" PRIu64
+		    ": rank 0 has exited but other ranks are still running; killing them",
 		    g->start.trial);
 		g->lingered = 1;
 		g->linger_until = 0;

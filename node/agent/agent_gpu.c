@@ -44,7 +44,7 @@ espl__gpus_open(struct espl__agent *a)
 		a->gpu_limit = limit;
 	else if (said != NULL)
 		espl__agent_log(a, ESPL_WARN,
-		    "ESPALIER_GPU_LIMIT = '%s' is no span like 10s: 10s is taken", said);
+		    "ESPALIER_GPU_LIMIT = '%s' is not a time span; using 10s", said);
 	a->cards = espl__alloc(a->slots * sizeof *a->cards);
 	for (uint32_t i = 0; i < a->slots; i++) {
 		struct espl__card *c = &a->cards[i];
@@ -203,8 +203,8 @@ espl__card_fault(struct espl__card *c, const char *format, ...)
 	if (c->ranks == 0 && c->state == ESPL__CARD_OPEN)
 		c->state = ESPL__CARD_DIRTY;
 	if (c->faults >= FAULTS_MAX)
-		espl__card_no_mps(c, "it failed %d times with no good end of a trial between",
-		    FAULTS_MAX);
+		espl__card_no_mps(c,
+		    "it failed %d times without a trial that ended well in between", FAULTS_MAX);
 }
 
 /* ---- how a GPU is to be shared ------------------------------------------------------------- */
@@ -230,16 +230,16 @@ wish(const struct espl__agent_gang *g, const char **why)
 	if (shares(g, c->index) == 1)
 		return 0;
 	if (g->start.sharing == ESPL__SHARE_TIMESLICE) {
-		*why = "as trial.sharing says";
+		*why = "set by trial.sharing";
 		return -1;
 	}
 	for (uint32_t i = 0; i < g->start.rank_count; i++)
 		if (g->start.ranks[i].gpu != c->index) {
-			*why = "its ranks share several GPUs";
+			*why = "its ranks share more than one GPU";
 			return -1;
 		}
 	if (espl__map_get(&g->agent->suspects, g->start.trial) != NULL) {
-		*why = "it was there when MPS failed, and has yet to end well without it";
+		*why = "it was running when MPS failed, and has not ended well without MPS yet";
 		return -1;
 	}
 	*why = c->no_mps;
@@ -340,7 +340,7 @@ advance(struct espl__agent_gang *g)
 	    why == c->no_mps) {
 		(void)snprintf(text, sizeof text,
 		    "sharing: trial.sharing is \"mps\", but GPU %" PRIu32
-		    " cannot be shared so: %s",
+		    " cannot be shared by MPS: %s",
 		    c->index, why);
 		done(g, text);
 		return;
@@ -381,7 +381,7 @@ espl__gpus_claim(struct espl__agent_gang *g)
 		a->swept = 1;
 		if (ended > 0)
 			espl__agent_log(a, ESPL_WARN,
-			    "%zu process%s of MPS that a dead agent had left %s ended", ended,
+			    "%zu MPS process%s left by a dead agent %s killed", ended,
 			    ended == 1 ? "" : "es", ended == 1 ? "was" : "were");
 	}
 	g->claiming = 1;

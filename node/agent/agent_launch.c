@@ -133,8 +133,8 @@ meeting_point(struct espl__agent_gang *g, int *fd)
 			: "",
 		    &g->port);
 		if (*fd < 0) {
-			espl__rank_fail(&g->ranks[0], "no port for the gang's rendezvous: %s",
-			    strerror(errno));
+			espl__rank_fail(&g->ranks[0],
+			    "cannot find a port for the gang's rendezvous: %s", strerror(errno));
 			return -1;
 		}
 	}
@@ -202,15 +202,15 @@ spawn(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__string
 	}
 	s->path = path;
 	if (path == NULL) {
-		espl__rank_fail(r, "cannot run '%s': it is not found in PATH%s", t->argv[0],
+		espl__rank_fail(r, "cannot run '%s': not found in PATH%s", t->argv[0],
 		    strchr(t->argv[0], ' ') != NULL
-			? " (each word of a command is an element of its own)"
+			? " (write each word of a command as a separate element)"
 			: "");
 		return;
 	}
 	r->sup = espl__sup_start(s, &r->link);
 	if (r->sup < 0)
-		espl__rank_fail(r, "cannot make a process: %s", strerror(errno));
+		espl__rank_fail(r, "cannot create a process: %s", strerror(errno));
 	else
 		r->state = ESPL__RANK_STARTING;
 	if (t->trainable != NULL)
@@ -239,8 +239,9 @@ gpus_exist(struct espl__agent_gang *g)
 	for (uint32_t i = 0; i < t->rank_count && t->device_gpu && g->agent->gpus != NULL; i++)
 		if (t->ranks[i].gpu >= g->agent->slots) {
 			espl__rank_fail(&g->ranks[i],
-			    "the node has no GPU %" PRIu32 ": it has %" PRIu32, t->ranks[i].gpu,
-			    g->agent->slots);
+			    "the node does not have GPU %" PRIu32
+			    "; its number of GPUs is %" PRIu32,
+			    t->ranks[i].gpu, g->agent->slots);
 			return 0;
 		}
 	return 1;
@@ -279,7 +280,7 @@ launch_ranks(struct espl__agent_gang *g, int listen_fd)
 		/* Any rank of a trainable may come to lead. */
 		if ((first || g->start.trainable != NULL) &&
 		    report_socket(first ? &g->report : &g->ranks[i].control, &s.report) != 0) {
-			espl__rank_fail(&g->ranks[i], "no socket for its reports: %s",
+			espl__rank_fail(&g->ranks[i], "cannot create a socket for its reports: %s",
 			    strerror(errno));
 		} else {
 			espl__env_make(&g->ranks[i], s.report >= 0, s.listen >= 0, &env);
@@ -305,7 +306,7 @@ espl__gang_launch(struct espl__agent_gang *g)
 	if (!gpus_exist(g) || meeting_point(g, &listen_fd) != 0)
 		return -1;
 	if (espl__files_make(g, &diag) != ESPL_OK) {
-		espl__rank_fail(&g->ranks[0], "cannot make the trial's files: %s",
+		espl__rank_fail(&g->ranks[0], "cannot create the trial's files: %s",
 		    espl__reason(&diag));
 		espl__agent_log(g->agent, ESPL_ERROR, "trial %" PRIu64 ": %s", g->start.trial,
 		    diag.text);

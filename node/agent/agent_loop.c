@@ -222,7 +222,7 @@ turn(struct espl__agent *a, struct polls *p)
 		finish_jobs(a);
 	if (a->heartbeat_ns > 0 && !a->ending &&
 	    espl__tick() - a->heard_at > 10 * a->heartbeat_ns) {
-		espl__agent_log(a, ESPL_ERROR, "the driver has been silent for too long");
+		espl__agent_log(a, ESPL_ERROR, "no message from the driver for too long");
 		espl__agent_end(a, 1);
 	}
 }

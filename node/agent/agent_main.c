@@ -168,8 +168,8 @@ main(int argc, char **argv)
 			return 0;
 		}
 		fprintf(stderr,
-		    "espalier-agent: started by espalier; speaks its protocol on standard input "
-		    "and output and takes no arguments\n");
+		    "espalier-agent is started by espalier. It speaks espalier's protocol on "
+		    "standard input and output and has no arguments.\n");
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
 	if (make_private(&a) != 0 || watch_signals(&a) != 0 ||
@@ -181,7 +181,7 @@ main(int argc, char **argv)
 	find_libexec(&a);
 	if (find_devices(&a) != 0) {
 		fprintf(stderr,
-		    "espalier-agent: ESPALIER_AGENT_DEVICES is neither cpu:N nor a list of GPUs\n");
+		    "espalier-agent: ESPALIER_AGENT_DEVICES must be cpu:N or a list of GPUs\n");
 		release(&a);
 		return 2;
 	}

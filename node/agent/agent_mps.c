@@ -134,7 +134,7 @@ make_ready(struct espl__mps *m, const char **why)
 {
 	m->program = espl__find_program(program, "/", getenv("PATH"));
 	if (m->program == NULL) {
-		*why = "nvidia-cuda-mps-control is not found in PATH";
+		*why = "nvidia-cuda-mps-control not found in PATH";
 		return -1;
 	}
 	if (espl__den_make(&m->den, why) != 0)
@@ -157,7 +157,7 @@ start(struct espl__mps *m)
 		.report = -1,
 		.listen = -1,
 		.channel = m->card->agent->in };
-	const char *why = "its daemon cannot be started";
+	const char *why = "cannot start its daemon";
 	char *path;
 	int fd;
 
@@ -180,7 +180,7 @@ start(struct espl__mps *m)
 		close(s.log);
 	if (m->sup < 0) {
 		m->link = -1;
-		espl__card_no_mps(m->card, "its daemon cannot be started: %s", strerror(errno));
+		espl__card_no_mps(m->card, "cannot start its daemon: %s", strerror(errno));
 		off(m);
 		return;
 	}
@@ -214,7 +214,7 @@ proven(struct espl__mps *m)
 {
 	if (m->state == ESPL__MPS_WAKING)
 		espl__agent_log(m->card->agent, ESPL_DEBUG,
-		    "GPU %" PRIu32 ": an MPS daemon serves it", m->card->index);
+		    "GPU %" PRIu32 ": already served by another MPS daemon", m->card->index);
 	m->state = ESPL__MPS_UP;
 	m->until = 0;
 	m->proved = m->begun;
@@ -293,7 +293,7 @@ link_closed(struct espl__mps *m)
 	m->link = -1;
 	m->card->agent->changed = 1;
 	if (m->state == ESPL__MPS_STARTING || m->state == ESPL__MPS_WAKING)
-		fail(m, "its daemon ended at once");
+		fail(m, "its daemon exited immediately");
 	else if (m->state == ESPL__MPS_UP)
 		espl__card_fault(m->card, "its MPS daemon has ended");
 	else
@@ -324,7 +324,7 @@ hear_link(struct espl__mps *m)
 			continue;
 		}
 		if (note.what == ESPL__SUP_EXITED)
-			(void)snprintf(why, sizeof why, "%s -d ends with status %d", program,
+			(void)snprintf(why, sizeof why, "%s -d exited with status %d", program,
 			    (int)note.value);
 		else
 			(void)snprintf(why, sizeof why, "cannot run %s: %s", program,
@@ -353,7 +353,7 @@ too_late(struct espl__mps *m)
 	} else if (!m->killed) {
 		espl__mps_kill(m);
 	} else {
-		espl__card_aside(m->card, "its MPS daemon cannot be ended");
+		espl__card_aside(m->card, "cannot stop its MPS daemon");
 		off(m); /* the supervisor above it goes on trying */
 	}
 }

@@ -93,7 +93,7 @@ take_line(struct espl__agent_gang *g, const uint8_t *line, size_t size)
 		return 0;
 	}
 	if (memchr(line, 0, size) != NULL) {
-		espl__report_garbage(g, "its reports are binary, not lines of JSON");
+		espl__report_garbage(g, "its reports are binary data, not lines of JSON");
 		return 0;
 	}
 	if (size == 0 || (size == 1 && line[0] == '\r'))
@@ -105,7 +105,7 @@ take_line(struct espl__agent_gang *g, const uint8_t *line, size_t size)
 		return 1;
 	}
 	if (saved < 0)
-		espl__report_garbage(g, "'%.*s' should be {\"saved\": n}, n the iteration",
+		espl__report_garbage(g, "'%.*s' should be {\"saved\": N}, where N is the iteration",
 		    (int)(size < 80 ? size : 80), (const char *)line);
 	else
 		espl__files_save(g, (uint64_t)saved);
@@ -231,7 +231,7 @@ espl__report_reply(struct espl__agent_gang *g, const char *line)
 	if (g->report < 0)
 		return;
 	if (g->out.size > REPLY_LIMIT) {
-		espl__report_garbage(g, "it does not read the answers to its reports");
+		espl__report_garbage(g, "it does not read the replies to its reports");
 		return;
 	}
 	espl__put(&g->out, line, strlen(line));

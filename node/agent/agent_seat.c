@@ -42,7 +42,7 @@ tell_seat(struct espl__agent_gang *g, struct espl__agent_rank *r, const struct e
 			sent = send(r->control, line.data, line.size, MSG_DONTWAIT | MSG_NOSIGNAL);
 		while (sent < 0 && errno == EINTR);
 		if (sent != (ssize_t)line.size) {
-			espl__rank_fail(r, "it does not hear where it is to sit");
+			espl__rank_fail(r, "it did not receive its new slots");
 			espl__gang_kill(g, 0);
 		}
 	}
@@ -143,7 +143,7 @@ lead(struct espl__agent_rank *r)
 	espl__buf_clear(&g->in);
 	espl__buf_clear(&g->out);
 	if (espl__files_lead(g, &diag) != ESPL_OK) {
-		espl__rank_fail(r, "cannot make the trial's files: %s", espl__reason(&diag));
+		espl__rank_fail(r, "cannot create the trial's files: %s", espl__reason(&diag));
 		espl__gang_kill(g, 0);
 	}
 }
@@ -180,7 +180,7 @@ espl__control_read(struct espl__agent_rank *r)
 		r->words.size = rest;
 	}
 	if (r->words.size > ESPL__AGENT_LINE)
-		espl__report_garbage(g, "rank %" PRIu32 " says more than a line holds", r->rank);
+		espl__report_garbage(g, "rank %" PRIu32 " sent a line that is too long", r->rank);
 	if (r->control < 0 && r->words.size > 0) { /* the beginning of its next report */
 		espl__put(&g->in, r->words.data, r->words.size);
 		espl__buf_clear(&r->words);

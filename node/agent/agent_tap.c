@@ -14,7 +14,7 @@
 #define TURNS 64 /* of STEP bytes, before the supervisor looks about again */
 
 static const char notice[] =
-    "\nespalier: the log is at its limit (trial.log_limit); what follows is dropped\n";
+    "\nespalier: the log has reached its limit (trial.log_limit); further output is dropped\n";
 
 int
 espl__tap_open(struct espl__tap *t, int log, int64_t limit, int *theirs)
@@ -125,7 +125,8 @@ espl__tap_close(struct espl__tap *t, int failed)
 		if (begin != NULL) /* a whole line first */
 			at = (size_t)(begin + 1 - t->end);
 		(void)snprintf(line, sizeof line,
-		    "espalier: %llu bytes were dropped; the rank failed, and this is their end:\n",
+		    "espalier: %llu bytes were dropped; the rank failed, and these are the last of "
+		    "them:\n",
 		    (unsigned long long)t->dropped);
 		(void)put(t, line, strlen(line));
 		(void)put(t, t->end + at, t->kept - at);

@@ -157,7 +157,7 @@ espl__nvml_list(struct espl__nvml_gpu *gpus, uint32_t room, const char **why)
 	if (library == NULL)
 		return 0;
 	if (n.count(&count) != 0)
-		*why = "NVIDIA's management library does not count the GPUs";
+		*why = "the NVIDIA management library cannot count the GPUs";
 	else if (count > 0 && count <= ESPL__GPUS_MAX)
 		found = calloc(count, sizeof *found);
 	if (found != NULL)
@@ -189,7 +189,7 @@ keep_open(const char **why)
 	open = kept_library != NULL;
 	(void)pthread_mutex_unlock(&lock);
 	if (!open && *why == NULL)
-		*why = "NVIDIA's management library is not there";
+		*why = "the NVIDIA management library is not available";
 	return open ? 0 : -1;
 }
 
@@ -260,11 +260,11 @@ espl__nvml_look(const char *uuid, struct espl__gpu_look *l, const char **why)
 	if (keep_open(why) != 0)
 		return -1;
 	if (find_device(uuid, &device) != 0) {
-		*why = "NVIDIA's management library does not find it";
+		*why = "the NVIDIA management library does not find it";
 		return -1;
 	}
 	if (kept.memory(device, &memory) != 0) {
-		*why = "NVIDIA's management library does not tell what memory is in use";
+		*why = "the NVIDIA management library does not report memory use";
 		return -1;
 	}
 	l->total = memory.total;

@@ -60,9 +60,9 @@ static espl_status
 lost(struct meeting *m, espl_status status, const char *what)
 {
 	if (status == ESPL_E_LIMIT)
-		return espl__fail(m->diag, status, "the gang did not come together in time: %s",
-		    what);
-	return espl__fail(m->diag, ESPL_E_PEER, "the gang did not come together: %s", what);
+		return espl__fail(m->diag, status,
+		    "the ranks of the gang did not connect in time: %s", what);
+	return espl__fail(m->diag, ESPL_E_PEER, "the ranks of the gang did not connect: %s", what);
 }
 
 /* The machine and its process numbers: equal where /proc/PID of one is /proc/PID of the other. */
@@ -252,7 +252,7 @@ agree(struct meeting *m, const struct offer *o)
 	for (uint32_t r = 1; r < m->setup->world && status == ESPL_OK; r++)
 		status = espl__net_send(m->links[r], &verdict, 1, m->deadline);
 	m->met->shm = verdict == VERDICT_SHM;
-	return status == ESPL_OK ? ESPL_OK : lost(m, status, "a rank went away");
+	return status == ESPL_OK ? ESPL_OK : lost(m, status, "a rank was lost");
 }
 
 static espl_status
@@ -272,7 +272,7 @@ host_meeting(struct meeting *m)
 	if (status != ESPL_OK) {
 		char text[64];
 
-		snprintf(text, sizeof text, "%u of %u ranks were there", m->link_count + 1,
+		snprintf(text, sizeof text, "%u of %u ranks connected", m->link_count + 1,
 		    m->setup->world);
 		return lost(m, status, text);
 	}
@@ -294,7 +294,7 @@ knock_at(struct meeting *m)
 	espl_status status;
 
 	if (at == NULL)
-		return espl__fail(m->diag, ESPL_E_PEER, "'%s' is no address of rank 0",
+		return espl__fail(m->diag, ESPL_E_PEER, "'%s' is not a valid address of rank 0",
 		    m->setup->master);
 	status = espl__net_connect(at->ai_addr, at->ai_addrlen, m->deadline, &m->links[0]);
 	freeaddrinfo(at);
@@ -304,7 +304,7 @@ knock_at(struct meeting *m)
 		k = my_knock(m);
 		status = espl__net_send(m->links[0], &k, sizeof k, m->deadline);
 	}
-	return status == ESPL_OK ? ESPL_OK : lost(m, status, "rank 0 is not there");
+	return status == ESPL_OK ? ESPL_OK : lost(m, status, "rank 0 cannot be reached");
 }
 
 static void
@@ -343,7 +343,7 @@ join_meeting(struct meeting *m)
 	status = espl__net_recv(m->links[0], &o, sizeof o, m->deadline);
 	if (status == ESPL_OK && o.magic != MAGIC)
 		return espl__fail(m->diag, ESPL_E_PEER,
-		    "what answered at rank 0's address is no rank");
+		    "the peer at the address of rank 0 is not a rank");
 	if (status == ESPL_OK)
 		status = espl__net_recv(m->links[0], m->table, m->setup->world * sizeof *m->table,
 		    m->deadline);
@@ -355,9 +355,9 @@ join_meeting(struct meeting *m)
 	if (status == ESPL_OK)
 		status = espl__net_recv(m->links[0], &answer, 1, m->deadline);
 	if (status != ESPL_OK)
-		return lost(m, status, "rank 0 went away, or another did");
+		return lost(m, status, "rank 0 or another rank was lost");
 	if (getpeername(m->links[0], (struct sockaddr *)&master, &size) != 0)
-		return espl__fail_errno(m->diag, "rank 0 went away");
+		return espl__fail_errno(m->diag, "rank 0 was lost");
 	port = m->table[0].port;
 	from_sockaddr(&master, port, &m->table[0]);
 	m->met->shm = answer == VERDICT_SHM && m->met->memory != NULL;
@@ -391,7 +391,7 @@ close_ring(struct meeting *m)
 		else
 			close(fd);
 	}
-	return status == ESPL_OK ? ESPL_OK : lost(m, status, "a neighbour in the ring is missing");
+	return status == ESPL_OK ? ESPL_OK : lost(m, status, "a neighbor in the ring is missing");
 }
 
 static void

@@ -64,14 +64,15 @@ load(const char *name, struct espl__diag *diag)
 			why = dlerror();
 	}
 	if (module == NULL) {
-		(void)espl__fail(diag, ESPL_E_UNSUPPORTED, "no device '%s': %s", name, why);
+		(void)espl__fail(diag, ESPL_E_UNSUPPORTED, "cannot load device '%s': %s", name,
+		    why);
 		espl__hint(diag,
-		    "it is built where configure finds CUDA and NCCL, and needs their libraries to "
-		    "run");
+		    "it is only built if configure finds CUDA and NCCL, and needs their libraries "
+		    "at run time");
 	} else if ((found = dlsym(module, "espl__device_module")) == NULL ||
 	    found->version != ESPL__DEVICE_MODULE) {
 		(void)espl__fail(diag, ESPL_E_UNSUPPORTED,
-		    "the module of device '%s' belongs to another espalier", name);
+		    "the module of device '%s' belongs to another version of espalier", name);
 	}
 	free(paths[0]);
 	free(paths[1]);

@@ -123,7 +123,7 @@ bear(struct gpu_comm *c, struct patience *p, const char *call)
 	int64_t now = espl__tick();
 
 	if (p->deadline != 0 && now >= p->deadline)
-		return give_up(c, ESPL_E_LIMIT, call, "it was not done in time");
+		return give_up(c, ESPL_E_LIMIT, call, "it did not finish in time");
 	if (now >= p->look_at) {
 		p->look_at = now + LOOK_EVERY;
 		if (espl__comm_look(c->host) != ESPL_OK)
@@ -300,7 +300,7 @@ on_host(struct gpu_comm *c, espl_status status, const char *call)
 	    ? status
 	    : give_up(c, status, call,
 		  status == ESPL_E_PEER ? "another rank of the gang was lost"
-					: "it was not done in time");
+					: "it did not finish in time");
 }
 
 static espl_status
@@ -407,7 +407,7 @@ share_one_gpu(struct gpu_comm *c, const struct espl__comm_setup *setup, struct e
 
 	*status = c->host->view.allgather(&c->host->view, c->cuda->uuid, all, UUID_SIZE, ESPL_U8);
 	if (*status != ESPL_OK)
-		*status = espl__fail(diag, *status, "a rank was lost while the gang came together");
+		*status = espl__fail(diag, *status, "a rank was lost while the gang connected");
 	for (uint32_t a = 0; a < setup->world && *status == ESPL_OK; a++)
 		for (uint32_t b = 0; b < a; b++)
 			shared |= memcmp(all + a * UUID_SIZE, all + b * UUID_SIZE, UUID_SIZE) == 0;
@@ -458,7 +458,7 @@ start_nccl(struct gpu_comm *c, const struct espl__comm_setup *setup, struct espl
 		    c->cuda->ordinal, ncclGetErrorString(result), ncclGetLastError(NULL));
 	status = espl__comm_tell(c->host, &id, sizeof id, 0);
 	if (status != ESPL_OK)
-		return espl__fail(diag, status, "a rank was lost while the gang came together");
+		return espl__fail(diag, status, "a rank was lost while the gang connected");
 	result = ncclCommInitRankConfig(&c->nccl, (int)setup->world, id, (int)setup->rank, &config);
 	if (result != ncclSuccess && result != ncclInProgress) {
 		status = nccl_failed(c, result, "ncclCommInitRankConfig");
@@ -471,7 +471,7 @@ start_nccl(struct gpu_comm *c, const struct espl__comm_setup *setup, struct espl
 	if (status != ESPL_OK) /* it has been told why */
 		return espl__fail(diag, status,
 		    "rank %" PRIu32 ", GPU %d: NCCL's communicator of %" PRIu32
-		    " ranks could not be made",
+		    " ranks could not be created",
 		    setup->rank, c->cuda->ordinal, setup->world);
 	c->base.view.native = c->nccl;
 	return ESPL_OK;

@@ -49,15 +49,15 @@ choose(const struct espl__device *d, struct espl__cuda *c, struct espl__diag *di
 
 	if (error == cudaErrorInsufficientDriver || error == cudaErrorNoDevice ||
 	    (error == cudaSuccess && count == 0))
-		return espl__fail(diag, ESPL_E_UNSUPPORTED, "this process sees no GPU: %s",
-		    error == cudaSuccess ? "there is none in CUDA_VISIBLE_DEVICES"
+		return espl__fail(diag, ESPL_E_UNSUPPORTED, "no GPU is visible to this process: %s",
+		    error == cudaSuccess ? "CUDA_VISIBLE_DEVICES is empty"
 					 : cudaGetErrorString(error));
 	if (error != cudaSuccess)
 		return failed(diag, d, error, "cudaGetDeviceCount");
 	if (d->view.ordinal >= (uint32_t)count)
 		return espl__fail(diag, ESPL_E_UNSUPPORTED,
-		    "GPU %u of %d that this process sees is wanted", (unsigned)d->view.ordinal,
-		    count);
+		    "GPU %u was requested, but only %d are visible to this process",
+		    (unsigned)d->view.ordinal, count);
 	c->ordinal = (int)d->view.ordinal;
 	error = cudaSetDevice(c->ordinal);
 	if (error != cudaSuccess)

@@ -153,7 +153,7 @@ seal_file(struct seal *s, int folder, const char *name, const char *path)
 		status = espl__fail_errno(s->diag, "cannot read '%s' of the checkpoint", path);
 	} else if ((uint64_t)st.st_size != size) {
 		status = espl__fail(s->diag, ESPL_E_CONFIG,
-		    "'%s' changed after the trial had said that it was saved", path);
+		    "'%s' changed after the trial reported it as saved", path);
 	} else {
 		espl__print(&s->text, "f %08" PRIx32 " %" PRIu64 " ", crc, size);
 		put_name(&s->text, path);
@@ -162,7 +162,7 @@ seal_file(struct seal *s, int folder, const char *name, const char *path)
 		s->files++;
 		if (sync_file(s, folder, name, fd) != 0)
 			status =
-			    espl__fail_errno(s->diag, "cannot keep '%s' of the checkpoint", path);
+			    espl__fail_errno(s->diag, "cannot store '%s' of the checkpoint", path);
 	}
 	close(fd);
 	return status;
@@ -252,10 +252,12 @@ seal_entry(struct seal *s, int folder, const char *name, const char *path, unsig
 		return seal_link(s, folder, name, path);
 	if (!S_ISDIR(st.st_mode))
 		return espl__fail(s->diag, ESPL_E_CONFIG,
-		    "a checkpoint holds files, folders and links: '%s' is something else", path);
+		    "a checkpoint may contain only files, directories and links, but '%s' is "
+		    "something else",
+		    path);
 	if (depth >= DEEPEST)
 		return espl__fail(s->diag, ESPL_E_CONFIG,
-		    "the checkpoint's folders are nested more than %d deep", DEEPEST);
+		    "the checkpoint's directories are nested more than %d deep", DEEPEST);
 	espl__print(&s->text, "d ");
 	put_name(&s->text, path);
 	espl__put_u8(&s->text, '\n');
@@ -275,22 +277,23 @@ seal_folder(struct seal *s, int fd, const char *path, unsigned depth)
 	size_t count;
 
 	if (list_folder(fd, &names, &count) != 0)
-		return espl__fail_errno(s->diag, "cannot list the checkpoint's folder '%s'", path);
+		return espl__fail_errno(s->diag, "cannot list the checkpoint's directory '%s'",
+		    path);
 	for (size_t i = 0; i < count && status == ESPL_OK; i++) {
 		char *inner = path[0] == '\0' ? espl__strdup(names[i])
 					      : espl__format("%s/%s", path, names[i]);
 
 		if (strcmp(inner, ESPL__MANIFEST) == 0)
 			status = espl__fail(s->diag, ESPL_E_CONFIG,
-			    "a checkpoint may hold no file named " ESPL__MANIFEST
-			    ": the name is espalier's");
+			    "a checkpoint must not contain a file named " ESPL__MANIFEST
+			    "; the name is reserved by espalier");
 		else
 			status = seal_entry(s, fd, names[i], inner, depth);
 		free(inner);
 	}
 	free_names(names, count);
 	if (status == ESPL_OK && sync_entry(s, fd) != 0)
-		status = espl__fail_errno(s->diag, "cannot make the checkpoint's folder durable");
+		status = espl__fail_errno(s->diag, "cannot sync the checkpoint's directory");
 	return status;
 }
 
@@ -303,7 +306,7 @@ compare(struct seal *s)
 	if (size > 0 && memcmp(s->seen.data, s->text.data, size) != 0) {
 		s->tries = TRIES;
 		return espl__fail(s->diag, ESPL_E_REMOTE,
-		    "what the trial saved has been lost by the disk");
+		    "the disk has lost the files that the trial saved");
 	}
 	if (s->seen.size < s->text.size) {
 		s->seen.size = 0;
@@ -327,10 +330,10 @@ seal(struct seal *s, int folder)
 	if (status == ESPL_OK)
 		status = same;
 	if (status == ESPL_OK && s->files == 0)
-		status =
-		    espl__fail(diag, ESPL_E_CONFIG, "there is no file in the folder ESPALIER_SAVE");
+		status = espl__fail(diag, ESPL_E_CONFIG,
+		    "the directory ESPALIER_SAVE contains no files");
 	if (status == ESPL_OK && s->entries > SYNCED && syncfs(folder) != 0)
-		status = espl__fail_errno(diag, "cannot make the checkpoint durable");
+		status = espl__fail_errno(diag, "cannot sync the checkpoint");
 	if (status == ESPL_OK) {
 		uint32_t crc = espl__crc32c(0, s->text.data, s->text.size);
 
@@ -342,8 +345,7 @@ seal(struct seal *s, int folder)
 			    "cannot write the checkpoint's " ESPL__MANIFEST ": %s",
 			    espl__reason(&inner));
 		else if (sync_fd(folder) != 0)
-			status =
-			    espl__fail_errno(diag, "cannot make the checkpoint's folder durable");
+			status = espl__fail_errno(diag, "cannot sync the checkpoint's directory");
 		if (status != ESPL_OK)
 			(void)unlinkat(folder, ESPL__MANIFEST, 0);
 	}
@@ -412,12 +414,12 @@ publish(struct publication *p, struct espl__diag *diag)
 	espl_status status = ESPL_OK;
 
 	if (take_place(p) != 0)
-		return espl__fail_errno(diag, "cannot put the checkpoint in its place");
+		return espl__fail_errno(diag, "cannot move the checkpoint into place");
 	if (!is_same(p->parent, p->place, p->folder))
 		status = espl__fail(diag, ESPL_E_CONFIG,
-		    "the folder ESPALIER_SAVE was replaced while it was saved");
+		    "the directory ESPALIER_SAVE was replaced while the checkpoint was saved");
 	else if (sync_fd(p->parent) != 0)
-		status = espl__fail_errno(diag, "cannot make the checkpoint durable");
+		status = espl__fail_errno(diag, "cannot sync the checkpoint");
 	if (status != ESPL_OK)
 		give_back(p);
 	else if (p->exchanged)
@@ -433,15 +435,15 @@ open_saving(struct publication *p, const char *trial, struct espl__diag *diag)
 
 	p->parent = open(trial, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (p->parent < 0)
-		return espl__fail_errno(diag, "cannot open the trial's folder");
+		return espl__fail_errno(diag, "cannot open the trial's directory");
 	p->folder = openat(p->parent, p->saving, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (p->folder >= 0)
 		return ESPL_OK;
 	if (fstatat(p->parent, p->saving, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode))
 		return espl__fail(diag, ESPL_E_CONFIG,
-		    "the folder ESPALIER_SAVE was replaced by a symbolic link: write the files "
-		    "into the folder itself");
-	return espl__fail_errno(diag, "cannot open the folder it was saved into");
+		    "the directory ESPALIER_SAVE was replaced by a symbolic link; write the files "
+		    "into the directory itself");
+	return espl__fail_errno(diag, "cannot open the directory it was saved to");
 }
 
 static espl_status

@@ -67,8 +67,7 @@ check_file(int folder, char *line, uint8_t *block, struct espl__diag *diag)
 		status = espl__fail(diag, ESPL_E_CONFIG,
 		    "'%s' is damaged: %" PRIu64 " bytes, not %" PRIu64, line, size, want_size);
 	else if (crc != want_crc)
-		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged: its check sum is wrong",
-		    line);
+		status = espl__fail(diag, ESPL_E_CONFIG, "'%s' is damaged: wrong checksum", line);
 	close(fd);
 	return status;
 }
@@ -91,7 +90,8 @@ check_other(int folder, char *line, struct espl__diag *diag)
 		return espl__fail(diag, ESPL_E_CONFIG, ESPL__MANIFEST " is damaged");
 	if (want == NULL) {
 		if (fstatat(folder, name, &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(st.st_mode))
-			return espl__fail(diag, ESPL_E_CONFIG, "the folder '%s' is missing", name);
+			return espl__fail(diag, ESPL_E_CONFIG, "the directory '%s' is missing",
+			    name);
 		return ESPL_OK;
 	}
 	size = readlinkat(folder, name, target, sizeof target - 1);
@@ -99,7 +99,8 @@ check_other(int folder, char *line, struct espl__diag *diag)
 		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' is missing", name);
 	target[size] = '\0';
 	if (strcmp(target, want) != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' leads elsewhere", name);
+		return espl__fail(diag, ESPL_E_CONFIG, "the link '%s' has a different target",
+		    name);
 	return ESPL_OK;
 }
 
@@ -163,7 +164,7 @@ espl__store_check(const char *folder, struct espl__diag *diag)
 	int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC), list;
 
 	if (fd < 0)
-		return espl__fail_errno(diag, "its folder cannot be opened");
+		return espl__fail_errno(diag, "its directory cannot be opened");
 	list = openat(fd, ESPL__MANIFEST, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (list < 0) {
 		status = espl__fail_errno(diag, "its " ESPL__MANIFEST " cannot be opened");

@@ -22,8 +22,8 @@ wait_limit(espl_span *limit, struct espl__diag *diag)
 
 	*limit = 600 * ESPL_SECOND;
 	if (text != NULL && espl__parse_span(text, limit) != 0)
-		return espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_COMM_LIMIT is no span: '%s'",
-		    text);
+		return espl__fail(diag, ESPL_E_CONFIG,
+		    "ESPALIER_COMM_LIMIT is not a time span: '%s'", text);
 	return ESPL_OK;
 }
 
@@ -89,9 +89,9 @@ open_device(struct espl__worker *w, struct espl__diag *diag)
 
 	if (gpu && strcmp(w->env.device, "cuda") != 0)
 		return espl__fail(diag, ESPL_E_UNSUPPORTED,
-		    "%s needs a GPU, and this node has none", w->who);
+		    "%s needs a GPU, but this node has none", w->who);
 	if (gpu && !chosen_gpu(&ordinal))
-		return espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_ORDINAL is no number: '%s'",
+		return espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_ORDINAL is not a number: '%s'",
 		    getenv("ESPALIER_ORDINAL"));
 	w->device.view.ordinal = gpu ? ordinal : 0;
 	w->device.view.packing = w->env.packing;
@@ -180,8 +180,7 @@ keep_private(const struct espl__worker_env *e, struct espl__diag *diag)
 		return espl__fail_errno(diag,
 		    "ESPALIER_REPORT_FD or ESPALIER_LISTEN_FD is not open");
 	if ((e->rank == 0 || e->seat[0] != '\0') && e->report_fd < 0)
-		return espl__fail(diag, ESPL_E_CONFIG,
-		    "ESPALIER_REPORT_FD is not in the environment");
+		return espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_REPORT_FD is not set");
 	return ESPL_OK;
 }
 
@@ -199,7 +198,7 @@ espl__worker_run(const char *name, const volatile sig_atomic_t *wish, struct esp
 		status = keep_private(&w.env, diag);
 	if (status == ESPL_OK && w.env.seat[0] != '\0' && espl__worker_seat(&w, w.env.seat) != 1)
 		status =
-		    espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_SEAT is no seat: '%s'", w.env.seat);
+		    espl__fail(diag, ESPL_E_CONFIG, "ESPALIER_SEAT is not valid: '%s'", w.env.seat);
 	w.door = w.env.listen_fd;
 	host = (struct espl__host_env){ .seed = w.env.seed, .now = &now, .directory = "" };
 	if (status == ESPL_OK)

@@ -17,11 +17,11 @@ get_number(const char *name, uint64_t most, uint64_t *to, struct espl__diag *dia
 	char *end;
 
 	if (text == NULL)
-		return espl__fail(diag, ESPL_E_CONFIG, "%s is not in the environment", name);
+		return espl__fail(diag, ESPL_E_CONFIG, "%s is not set", name);
 	errno = 0;
 	*to = strtoull(text, &end, 10);
 	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || *to > most)
-		return espl__fail(diag, ESPL_E_CONFIG, "%s is no number: '%s'", name, text);
+		return espl__fail(diag, ESPL_E_CONFIG, "%s is not a number: '%s'", name, text);
 	return ESPL_OK;
 }
 
@@ -81,7 +81,7 @@ get_numbers(struct espl__worker_env *e, struct espl__diag *diag)
 	if (e->world == 0 || e->rank >= e->world || e->local_world == 0 ||
 	    e->local_rank >= e->local_world)
 		return espl__fail(diag, ESPL_E_CONFIG,
-		    "RANK %" PRIu32 " and WORLD_SIZE %" PRIu32 " do not go together", e->rank,
+		    "RANK %" PRIu32 " and WORLD_SIZE %" PRIu32 " are inconsistent", e->rank,
 		    e->world);
 	return ESPL_OK;
 }
@@ -128,8 +128,8 @@ read_params(struct espl__worker_env *e, struct espl__diag *diag)
 
 	if (!json_is_object(root)) {
 		json_decref(root);
-		return espl__fail(diag, ESPL_E_CONFIG, "the parameters '%s' cannot be read: %s",
-		    e->params, root == NULL ? error.text : "no object");
+		return espl__fail(diag, ESPL_E_CONFIG, "cannot read the parameters '%s': %s",
+		    e->params, root == NULL ? error.text : "not an object");
 	}
 	e->settings = espl__alloc((json_object_size(root) + 1) * sizeof *e->settings);
 	e->texts = espl__alloc((json_object_size(root) + 1) * 2 * sizeof *e->texts);

@@ -85,7 +85,7 @@ espl__worker_say(struct espl__worker *w, struct espl__diag *diag)
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0)
-			return espl__fail_errno(diag, "nobody takes the reports");
+			return espl__fail_errno(diag, "the agent no longer accepts reports");
 		at += sent;
 		left -= (size_t)sent;
 	}
@@ -114,8 +114,8 @@ send_report(struct espl__worker *w, const struct report *r, struct espl__diag *d
 	}
 	espl__print(b, r->finished ? "}, \"finished\": true}\n" : "}}\n");
 	if (b->size > LINE_ROOM)
-		return espl__fail(diag, ESPL_E_LIMIT,
-		    "%s reports more metrics than a line can hold", w->who);
+		return espl__fail(diag, ESPL_E_LIMIT, "%s reports too many metrics for one line",
+		    w->who);
 	return espl__worker_say(w, diag);
 }
 
@@ -196,7 +196,7 @@ parse_reply(const char *line, struct order *o, struct espl__diag *diag)
 		o->what = line[0] == 'c' ? CHECKPOINT : line[0] == 'p' ? PAUSE : STOP;
 		return ESPL_OK;
 	}
-	return espl__fail(diag, ESPL_E_REMOTE, "'%s' is no answer to a report", line);
+	return espl__fail(diag, ESPL_E_REMOTE, "'%s' is not a valid reply to a report", line);
 }
 
 espl_status
@@ -215,7 +215,7 @@ espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int
 
 			if (size >= room)
 				return espl__fail(diag, ESPL_E_REMOTE,
-				    "the answer to a report is too long");
+				    "the reply to a report is too long");
 			memcpy(line, b->data, size);
 			line[size] = '\0';
 			memmove(b->data, end + 1, b->size - size - 1);
@@ -234,8 +234,7 @@ espl__worker_hear(struct espl__worker *w, char *line, size_t room, int heed, int
 		espl__buf_reserve(b, REPLY_ROOM);
 		got = recv(w->env.report_fd, b->data + b->size, REPLY_ROOM, MSG_DONTWAIT);
 		if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN))
-			return espl__fail(diag, ESPL_E_REMOTE,
-			    "the answer to a report did not come");
+			return espl__fail(diag, ESPL_E_REMOTE, "no reply to a report");
 		if (got > 0)
 			b->size += (size_t)got;
 	}

@@ -35,8 +35,8 @@ main(int argc, char **argv)
 	}
 	if (argc != 2 || argv[1][0] == '-' || getenv("ESPALIER_TRIAL") == NULL) {
 		fprintf(stderr,
-		    "usage: espalier-worker NAME, started by espalier-agent: it finds all else in "
-		    "its environment\n");
+		    "usage: espalier-worker NAME (started by espalier-agent, which passes "
+		    "everything else in the environment)\n");
 		return argc == 2 && strcmp(argv[1], "--help") == 0 ? 0 : 2;
 	}
 	memset(&term, 0, sizeof term);

@@ -81,7 +81,7 @@ gather(struct espl__worker *w, struct espl__comm *first, int member, struct espl
 			close(w->door);
 		w->door = s.listen_fd = espl__comm_door(t->master, &s.port);
 		if (w->door < 0)
-			return espl__fail_errno(diag, "cannot listen for the others");
+			return espl__fail_errno(diag, "cannot listen for the other ranks");
 		port = s.port;
 	}
 	status = espl__comm_tell(first, &port, sizeof port, 1);
@@ -176,7 +176,7 @@ espl__worker_move(struct espl__worker *w, uint32_t generation, int *left, struct
 		if (status != ESPL_OK)
 			return status;
 		if (heard)
-			return espl__fail(diag, ESPL_E_REMOTE, "'%s' is no seat", line);
+			return espl__fail(diag, ESPL_E_REMOTE, "'%s' is not a valid slot", line);
 	}
 	*left = w->seat.rank == w->seat.world;
 	espl__comm_finish(w->comm);

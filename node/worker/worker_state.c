@@ -73,7 +73,7 @@ list_regions(struct espl__worker *w, struct regions *r, struct espl__diag *diag)
 		return espl__diag_plugin(diag, w->who, status, &error);
 	if (r->bad)
 		return espl__fail(diag, ESPL_E_BUG,
-		    "%s gave a region without a name or without memory", w->who);
+		    "%s declares a region without a name or without memory", w->who);
 	return ESPL_OK;
 }
 
@@ -115,7 +115,7 @@ get(struct file *f, void *bytes, size_t size)
 	if (ferror(f->f))
 		f->status = espl__fail_errno(f->diag, "cannot read '%s'", f->path);
 	else
-		f->status = espl__fail(f->diag, ESPL_E_CONFIG, "'%s' ends too early", f->path);
+		f->status = espl__fail(f->diag, ESPL_E_CONFIG, "'%s' is truncated", f->path);
 }
 
 static void
@@ -265,7 +265,7 @@ get_region(struct espl__worker *w, struct file *f, const struct region *r)
 	if (f->status == ESPL_OK && (strcmp(name, r->name) != 0 || bytes != r->bytes))
 		f->status = espl__fail(f->diag, ESPL_E_CONFIG,
 		    "the checkpoint has %" PRIu64 " bytes of '%s' where %s has %" PRIu64
-		    " of '%s': was it made with other options?",
+		    " of '%s' (was it created with other options?)",
 		    bytes, name, w->who, r->bytes, r->name);
 	if (f->status != ESPL_OK)
 		return;
@@ -296,7 +296,7 @@ get_head(struct file *f, const char *magic, uint64_t *iteration)
 	get(f, head, sizeof head);
 	if (f->status == ESPL_OK && memcmp(head, magic, sizeof head) != 0)
 		f->status = espl__fail(f->diag, ESPL_E_CONFIG,
-		    "'%s' is no checkpoint of a trainable", f->path);
+		    "'%s' is not a checkpoint of a trainable", f->path);
 	*iteration = get_number(f);
 }
 
@@ -310,7 +310,7 @@ read_regions(struct espl__worker *w, const struct regions *r, uint64_t *iteratio
 		get_head(&f, REGIONS, iteration);
 		if (get_number(&f) != r->count && f.status == ESPL_OK)
 			f.status = espl__fail(diag, ESPL_E_CONFIG,
-			    "'%s' has another number of regions than %s", f.path, w->who);
+			    "'%s' and %s differ in their number of regions", f.path, w->who);
 		for (uint32_t i = 0; i < r->count && f.status == ESPL_OK; i++)
 			get_region(w, &f, &r->list[i]);
 	}
@@ -341,7 +341,7 @@ share_regions(struct espl__worker *w, struct espl__comm *comm, const struct regi
 
 	if (status == ESPL_OK && words[0] != shape_of(r))
 		return espl__fail(diag, ESPL_E_BUG,
-		    "%s gives other regions on rank %" PRIu32 " than on rank 0", w->who,
+		    "%s declares other regions on rank %" PRIu32 " than on rank 0", w->who,
 		    w->env.rank);
 	*iteration = words[1];
 	for (uint32_t i = 0; i < r->count && status == ESPL_OK; i++) {

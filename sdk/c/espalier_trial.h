@@ -164,8 +164,8 @@ espalier_report_fd_(void)
 	    fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0)
 		return (int)fd;
 	fprintf(stderr,
-	    "espalier_trial: ESPALIER_REPORT_FD=%s is no open socket here; does a program between "
-	    "espalier and this one close it?\n",
+	    "espalier_trial: ESPALIER_REPORT_FD=%s is not an open socket (does a program between "
+	    "espalier and this one close it?)\n",
 	    text);
 	return -2;
 }
@@ -331,8 +331,8 @@ espalier_word(const struct espalier_trial *t, const char *name, const char *fall
 		length += at[length] == '\\' && at[length + 1] != '\0' ? 2 : 1;
 	if (length >= size) {
 		fprintf(stderr,
-		    "espalier_trial: '%s' is %zu bytes long, and there is room for %zu\n", name,
-		    length, size > 0 ? size - 1 : 0);
+		    "espalier_trial: '%s' is %zu bytes long, but there is only room for %zu\n",
+		    name, length, size > 0 ? size - 1 : 0);
 		return NULL;
 	}
 	memcpy(room, at, length);
@@ -377,7 +377,7 @@ espalier_verdict_(struct espalier_trial *t, const char *answer)
 	else if (strcmp(answer, "stop") == 0)
 		verdict = ESPALIER_END;
 	else {
-		fprintf(stderr, "espalier_trial: the answer '%s' is unknown\n", answer);
+		fprintf(stderr, "espalier_trial: unknown reply '%s'\n", answer);
 		return -1;
 	}
 	t->ended = t->ended || (verdict & ESPALIER_END) != 0;
@@ -424,7 +424,7 @@ espalier_answer_(struct espalier_trial *t)
 			got = recv(t->fd, t->inbox + t->inbox_size, sizeof t->inbox - t->inbox_size,
 			    0);
 		if (got == 0 || (got < 0 && errno != EINTR)) {
-			fprintf(stderr, "espalier_trial: espalier has gone away\n");
+			fprintf(stderr, "espalier_trial: lost the connection to espalier\n");
 			return -1;
 		}
 		t->inbox_size += got > 0 ? (size_t)got : 0;

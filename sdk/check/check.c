@@ -35,7 +35,7 @@ try_life(struct espl__check *check)
 	espl__check_close(check);
 	if (two != NULL && one != NULL)
 		espl__check_ok(check,
-		    "create and destroy: instances stand beside and after one another");
+		    "create and destroy: several instances can exist at once and in turn");
 }
 
 static void
@@ -103,11 +103,11 @@ tell_findings(const struct espl__check_shared *shared, FILE *out)
 	for (unsigned i = 0; i < shared->finding_count; i++)
 		tell_finding(&shared->findings[i], "", out);
 	if (shared->finding_count == ESPL__CHECK_FINDINGS)
-		fprintf(out, "error more than %u different errors: there may be others\n",
+		fprintf(out, "error more than %u different errors; there may be others\n",
 		    ESPL__CHECK_FINDINGS);
 	if (refused.times > 0) {
 		snprintf(before, sizeof before,
-		    "%u call%s of its sinks %s refused%s: ", refused.times,
+		    "%u call%s of its sinks %s rejected%s: ", refused.times,
 		    refused.times == 1 ? "" : "s", refused.times == 1 ? "is" : "are",
 		    refused.times == 1 ? "" : ", the first");
 		refused.times = 1;
@@ -122,12 +122,12 @@ static void
 tell_end(const struct espl__check_shared *shared, int status, FILE *out)
 {
 	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
-		fprintf(out, "error %s: it did not return within %u s\n", shared->step, LIMIT_S);
+		fprintf(out, "error %s: did not return within %u s\n", shared->step, LIMIT_S);
 	else if (WIFSIGNALED(status))
-		fprintf(out, "error %s: it was killed by signal %d (%s)\n", shared->step,
-		    WTERMSIG(status), strsignal(WTERMSIG(status)));
+		fprintf(out, "error %s: killed by signal %d (%s)\n", shared->step, WTERMSIG(status),
+		    strsignal(WTERMSIG(status)));
 	else
-		fprintf(out, "error %s: it ended the process with status %d\n", shared->step,
+		fprintf(out, "error %s: terminated the process with status %d\n", shared->step,
 		    WEXITSTATUS(status));
 }
 
@@ -141,7 +141,7 @@ espl__check_plugin(const char *path, FILE *out)
 	shared =
 	    mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (shared == MAP_FAILED) {
-		fprintf(out, "error no memory to check in: %s\n", strerror(errno));
+		fprintf(out, "error cannot allocate memory for the check: %s\n", strerror(errno));
 		return 1;
 	}
 	fflush(NULL);
@@ -151,7 +151,7 @@ espl__check_plugin(const char *path, FILE *out)
 	if (child == 0)
 		in_child(path, out, shared, output);
 	if (child < 0) {
-		fprintf(out, "error no process to check in: %s\n", strerror(errno));
+		fprintf(out, "error cannot create a process for the check: %s\n", strerror(errno));
 		(void)munmap(shared, sizeof *shared);
 		if (output >= 0)
 			(void)close(output);

@@ -70,7 +70,7 @@ try_plan(struct espl__check *check)
 	espl__check_step(check, "plan");
 	if (espl_kit_plan(check->kit, 64) == ESPL_OK && check->kit->experiment.plan == NULL &&
 	    !check->kit->refusing)
-		espl__check_error(check, "plan: it returned OK without an acceptable plan");
+		espl__check_error(check, "plan: returned OK without an acceptable plan");
 }
 
 static int
@@ -85,7 +85,7 @@ run_script(struct espl__check *check, uint32_t flags, int refuse, int plain, uin
 	made = espl__check_open(check);
 	if (made) {
 		try_plan(check);
-		decide(check, "nothing there", 0, 0);
+		decide(check, "an empty view", 0, 0);
 		decide(check, "items without nodes", 5, 0);
 		decide(check, "4 items, 2 nodes", 4, 2);
 		decide(check, "40 items, 2 nodes", 40, 2);
@@ -119,16 +119,16 @@ espl__check_alloc(struct espl__check *check)
 	(void)run_script(check, 0, 0, 1, &two);
 	if (espl__check_found(check) == before)
 		espl__check_ok(check,
-		    "allocate: answers fit, for no items, a few and 10000, with every planning "
+		    "allocate: valid answers for no items, a few and 10000, with every planning "
 		    "option, with one offer and several");
 	(void)run_script(check, 0, 0, 0, &two);
 	if (one != two)
 		espl__check_error(check,
-		    "the same seed and the same views led to other decisions: it is not "
-		    "deterministic");
+		    "not deterministic: the same seed and the same views led to different "
+		    "decisions");
 	else
-		espl__check_ok(check, "the same seed leads to the same decisions");
+		espl__check_ok(check, "deterministic: the same seed leads to the same decisions");
 	(void)run_script(check, 0, 1, 0, &two);
-	espl__check_ok(check, "allocate: returns when every call is refused");
+	espl__check_ok(check, "allocate: returns if every sink call is rejected");
 	espl__check_leaks(check, live_once);
 }

@@ -78,7 +78,8 @@ on_prices(const struct espl_cloud_events *events, const char *offer, const char 
 	(void)market;
 	for (uint32_t i = 1; i < count; i++)
 		if (prices[i].from < prices[i - 1].from)
-			espl__check_error(c->check, "%s: prices are not told oldest first",
+			espl__check_error(c->check,
+			    "%s: prices must be reported from oldest to newest",
 			    c->check->shared->step);
 	return espl__check_call(c->check, "prices", prices, count * sizeof *prices);
 }
@@ -96,11 +97,11 @@ on_node(const struct espl_cloud_events *events, const struct espl_node_event *ev
 	struct cloud *c = CLOUD(events);
 
 	if (c->what == ESPL_NONE) {
-		espl__check_error(c->check, "describe: it tells of a machine, but must know none");
+		espl__check_error(c->check, "describe: reported a machine, but must not know any");
 		return ESPL_E_REJECTED;
 	}
 	if (event->state < ESPL_NODE_REQUESTED || event->state > ESPL_NODE_ENDED) {
-		espl__check_error(c->check, "%s: it tells of a state %u, which is none",
+		espl__check_error(c->check, "%s: reported an unknown state %u",
 		    c->check->shared->step, event->state);
 		return ESPL_E_REJECTED;
 	}
@@ -201,7 +202,7 @@ io_secret(const struct espl_io *io, const char *name, const char **value)
 static void
 answer(struct cloud *c)
 {
-	static const char no_network[] = "check-plugin has no network";
+	static const char no_network[] = "check-plugin does not provide a network";
 	struct espl_http_reply reply = { .size = (uint32_t)sizeof reply,
 		.status = ESPL_E_REMOTE,
 		.body = "",
@@ -230,7 +231,7 @@ answer(struct cloud *c)
 	else if (r.what == CHILD && ESPL_HAS(struct espl_cloud_ops, c->ops, on_child))
 		c->ops->on_child(c->instance->self, &child);
 	else
-		espl__check_error(c->check, "%s: it asks for I/O, but has no entry for the answer",
+		espl__check_error(c->check, "%s: requested I/O, but has no function for the answer",
 		    c->check->shared->step);
 }
 
@@ -245,7 +246,7 @@ wait_done(struct cloud *c)
 		answer(c);
 	if (c->done > 1 || c->wrong > 0)
 		espl__check_error(c->check,
-		    "%s: done is said %u times, and %u times of something else",
+		    "%s: reported done %u times, and %u times for another request",
 		    c->check->shared->step, c->done, c->wrong);
 	return c->done > 0;
 }
@@ -317,11 +318,12 @@ start(struct cloud *c, struct espl_error *error)
 		return 0;
 	}
 	if (!wait_done(c)) {
-		espl__check_error(c->check, "start: it never says done, and waits for nothing");
+		espl__check_error(c->check,
+		    "start: never reported done, and is not waiting for anything");
 		return 0;
 	}
 	if (c->done_status == ESPL_OK && c->offers == 0)
-		espl__check_error(c->check, "start: it is done, and sells nothing");
+		espl__check_error(c->check, "start: reported done without any offer");
 	return c->done_status == ESPL_OK && c->offers > 0;
 }
 
@@ -367,8 +369,7 @@ acquire(struct cloud *c)
 	if (!returned(c, "acquire", c->ops->acquire(c->instance->self, list, 1, &error), &error))
 		return 0;
 	if (!wait_state(c, ESPL_NODE_READY, ESPL_NODE_ENDED)) {
-		espl__check_error(c->check,
-		    "acquire: the request ends neither in READY nor in ENDED");
+		espl__check_error(c->check, "acquire: the request reached neither READY nor ENDED");
 		return 0;
 	}
 	return c->state == ESPL_NODE_READY;
@@ -390,7 +391,7 @@ release(struct cloud *c)
 		espl__check_error(c->check, "release: the lease never ends");
 	else
 		espl__check_ok(c->check,
-		    "acquire, release: a lease begins and ends, asked once or twice");
+		    "acquire, release: a lease starts and ends, whether requested once or twice");
 }
 
 struct words {
@@ -426,8 +427,8 @@ reach(const struct cloud *owner)
 	if (returned(&c, "reach, from the lease alone",
 		c.ops->reach(c.instance->self, &lease, &w.sink, &error), &error)) {
 		if (w.calls != 1)
-			espl__check_error(c.check, "reach: a command is told %u times, not once",
-			    w.calls);
+			espl__check_error(c.check,
+			    "reach: reported a command %u times instead of once", w.calls);
 		else
 			espl__check_ok(c.check,
 			    "reach: a command of %u words, from the lease alone", w.words);
@@ -452,10 +453,10 @@ adopt(const struct cloud *owner)
 			&error)) {
 			if (wait_state(&c, ESPL_NODE_READY, ESPL_NODE_ENDED))
 				espl__check_ok(c.check, "adopt: a lease of an earlier driver is %s",
-				    c.state == ESPL_NODE_READY ? "known" : "told to have ended");
+				    c.state == ESPL_NODE_READY ? "known" : "reported as ended");
 			else
 				espl__check_error(c.check,
-				    "adopt: the lease's present state is not told");
+				    "adopt: did not report the current state of the lease");
 		}
 	}
 	end(&c);
@@ -477,7 +478,7 @@ ask_owned(struct cloud *c)
 	if (wait_done(c))
 		espl__check_ok(c->check, "owned: answers");
 	else
-		espl__check_error(c->check, "owned: it never says done");
+		espl__check_error(c->check, "owned: never reported done");
 }
 
 static void
@@ -487,7 +488,7 @@ live(struct cloud *c)
 
 	if (ready && acquire(c) && c->machines > 1) /* as if the answer had been lost */
 		espl__check_error(c->check,
-		    "acquire: asked twice with one token it takes two machines");
+		    "acquire: two requests with the same token leased two machines");
 	if (ready) {
 		const struct espl_io *io = c->check->io;
 
@@ -500,7 +501,7 @@ live(struct cloud *c)
 		release(c);
 	else if (c->state == ESPL_NODE_ENDED)
 		espl__check_ok(c->check,
-		    "acquire: the request is turned down (reason %u): no lease is tried",
+		    "acquire: the request was rejected (reason %u), so leases were not tested",
 		    c->reason);
 	c->state = 0;
 	(void)acquire(c); /* and what it still waits for is taken from it */
@@ -523,7 +524,7 @@ describe(struct espl__check *check, uint64_t *digest, uint64_t *offers)
 	status = c.ops->describe(c.instance->self, &c.events, &error);
 	(void)espl__check_returned(check, "describe", status, &error);
 	if (c.asked[TIMER] + c.asked[HTTP] + c.asked[CHILD] > 0)
-		espl__check_error(check, "describe: it asks for I/O");
+		espl__check_error(check, "describe: requested I/O");
 	*digest = check->digest;
 	*offers = c.offers;
 	end(&c);
@@ -545,20 +546,20 @@ espl__check_cloud(struct espl__check *check)
 		return;
 	}
 	if (one != two)
-		espl__check_error(check, "describe: the same options tell different offers");
+		espl__check_error(check, "describe: the same options led to different offers");
 	else
 		espl__check_ok(check, "describe: %s",
-		    offers > 0 ? "offers are told, the same twice" : "nothing is known beforehand");
+		    offers > 0 ? "the same offers in two calls" : "no offers without a connection");
 	if (!begin(&c, check))
 		return;
 	sells = start(&c, &error);
 	if (sells) {
-		espl__check_ok(check, "start: sells '%s'%s", c.offer,
+		espl__check_ok(check, "start: offers '%s'%s", c.offer,
 		    c.offers > 1 ? " and others" : "");
 		live(&c);
 	} else if (c.done_status != ESPL_OK) {
-		espl__check_ok(check, "start: it says '%s'%s: leases are not tried", c.done_text,
-		    c.asked[HTTP] + c.asked[CHILD] > 0 ? " where it has no network" : "");
+		espl__check_ok(check, "start: failed with '%s'%s, so leases were not tested",
+		    c.done_text, c.asked[HTTP] + c.asked[CHILD] > 0 ? " without a network" : "");
 	}
 	end(&c);
 }

@@ -136,7 +136,7 @@ tell_output(struct espl__check *check, int output)
 		espl__check_ok(check, "it prints: %s", line);
 	else
 		espl__check_error(check,
-		    "it prints to standard output or standard error (%s): host->log is for that",
+		    "it prints to standard output or standard error (%s); use host->log instead",
 		    line);
 }
 
@@ -155,12 +155,12 @@ espl__guard_leave(struct espl__check *check, int output)
 	children |= watched->forks == 0 && (waitpid(-1, NULL, WNOHANG) >= 0);
 	if (watched->forks > 0)
 		espl__check_error(check,
-		    "%s: it forks (%u times): a policy starts no processes, a cloud asks espl_io "
-		    "for them",
+		    "%s: forks (%u times); a policy must not start processes, a cloud must use "
+		    "espl_io",
 		    watched->forked_in, (unsigned)watched->forks);
 	else if (children)
 		espl__check_error(check,
-		    "it starts processes: a policy starts none, a cloud asks espl_io for them");
+		    "it starts processes; a policy must not start any, a cloud must use espl_io");
 }
 
 /* Orphans of the child are ours, since we are their reaper. */
@@ -241,8 +241,8 @@ espl__check_leaks(struct espl__check *check, void (*life)(struct espl__check *))
 	if (least > 0 && least != UINT64_MAX)
 		espl__check_error(check,
 		    "it leaks: %" PRIu64
-		    " bytes stay behind each instance that was made, called and destroyed",
+		    " bytes are not freed per instance that is created, called and destroyed",
 		    least);
 	else if (heap() > 0)
-		espl__check_ok(check, "nothing stays behind an instance that is destroyed");
+		espl__check_ok(check, "destroy frees all memory of an instance");
 }

@@ -116,10 +116,10 @@ espl__check_call(struct espl__check *check, const char *name, const void *data, 
 	check->digest = espl__digest(check->digest, data, size);
 	if (++check->calls > ESPL__CHECK_CALLS) {
 		/* It will hardly ever return: say so and let go of it with this process. */
-		espl__check_error(check, "%s: it called its sink (%s) more than %u times%s",
+		espl__check_error(check, "%s: called its sink (%s) more than %u times%s",
 		    check->shared->step, name, ESPL__CHECK_CALLS,
 		    check->kit != NULL && check->kit->refusing
-			? ", though every call was refused: it loops"
+			? ", although every call was rejected"
 			: "");
 		check->shared->finished = 1;
 		fflush(check->out);
@@ -226,8 +226,7 @@ on_returned(void *ctx, const char *entry, const void *view, espl_status status,
 	struct espl__check *check = ctx;
 
 	if (check->view_digest != digest_view(check, entry, view))
-		espl__check_error(check,
-		    "%s: it writes into the view that it is given, which is const", entry);
+		espl__check_error(check, "%s: writes into its view, which is const", entry);
 	check->counts = espl__check_returned(check, entry, status, error) && !check->kit->refusing;
 }
 
@@ -396,7 +395,7 @@ make_group(struct espl__check *check)
 	if (espl__tree_parse(espl__buf_text(&buf), "(made up)", &check->tree, &diag) == ESPL_OK)
 		check->group = espl__node_get(espl__tree_root(check->tree), "group");
 	else
-		espl__check_error(check, "no values could be made up for the required options: %s",
+		espl__check_error(check, "cannot generate values for the required options: %s",
 		    diag.text);
 	espl__buf_free(&buf);
 }
@@ -435,7 +434,7 @@ espl__check_create(struct espl__check *check, uint64_t seed)
 		espl__check_error(check, "create: %s", diag.text);
 	else if (!check->refused)
 		espl__check_ok(check,
-		    "create refuses the options made up for it (%s): the entries are not tried",
+		    "create rejected the generated options (%s), so the functions were not tested",
 		    diag.text);
 	check->refused = 1;
 	return NULL;

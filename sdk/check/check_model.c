@@ -137,7 +137,7 @@ model_predict(const struct espl_model *model, const struct espl_plan *plan,
 
 		if (stage == NULL || s->offer >= kit->offer_count || s->gpus == 0)
 			return espl_fail(error, ESPL_E_REJECTED,
-			    "stage %u of the plan is none of the spec's", i);
+			    "stage %u of the plan is not in the spec", i);
 		fill_cell(stage, s->gpus, kit->offers[s->offer]->gpus, &cell);
 		jct += cell.mean_s + 30;
 		cost += (double)kit->offers[s->offer]->price_hour / ESPL_USD / 3600 * cell.nodes *

@@ -34,7 +34,7 @@ decide(struct espl__check *check, const char *what, uint32_t gangs, uint32_t nod
 	for (uint32_t i = 0; i < kit->item_count; i++)
 		placed += kit->items[i]->placed && kit->items[i]->next_count > 0;
 	if (check->counts && gangs > 0 && nodes >= gangs && placed == 0)
-		espl__check_error(check, "place: nothing was placed though all is free");
+		espl__check_error(check, "place: placed nothing although everything is free");
 	kit->now += 10 * ESPL_SECOND;
 }
 
@@ -47,7 +47,7 @@ run_script(struct espl__check *check, int refuse, uint64_t *digest)
 	espl_kit_set_refusing(check->kit, refuse);
 	made = espl__check_open(check);
 	if (made) {
-		decide(check, "nothing there", 0, 0);
+		decide(check, "an empty view", 0, 0);
 		decide(check, "gangs without nodes", 5, 0);
 		decide(check, "4 gangs, 4 nodes", 4, 4);
 		decide(check, "12 gangs, 2 nodes", 12, 2);
@@ -75,14 +75,14 @@ espl__check_place(struct espl__check *check)
 	if (!run_script(check, 0, &one))
 		return;
 	if (espl__check_found(check) == before)
-		espl__check_ok(check, "place: answers fit, for no gangs, a few and 1000");
+		espl__check_ok(check, "place: valid answers for no gangs, a few and 1000");
 	(void)run_script(check, 0, &two);
 	if (one != two)
 		espl__check_error(check,
-		    "the same views led to other placements: it is not deterministic");
+		    "not deterministic: the same views led to different placements");
 	else
-		espl__check_ok(check, "the same views lead to the same placements");
+		espl__check_ok(check, "deterministic: the same views lead to the same placements");
 	(void)run_script(check, 1, &two);
-	espl__check_ok(check, "place: returns when every call is refused");
+	espl__check_ok(check, "place: returns if every sink call is rejected");
 	espl__check_leaks(check, live_once);
 }

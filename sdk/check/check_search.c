@@ -47,13 +47,14 @@ run_search(struct espl__check *check, uint64_t *digest)
 		(void)espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, AT_ONCE);
 		if (kit->trial_count == 0 && !kit->finished && kit->wake == ESPL_NEVER)
 			espl__check_error(check,
-			    "next_group: its first answer starts nothing, so nothing ever happens");
-		begin_view(check, "", "a search of made-up trials");
+			    "next_group: the first answer does not start a trial, so the search "
+			    "never begins");
+		begin_view(check, "", "a search with generated trials");
 		(void)espl__kit_rounds(kit, AT_ONCE, ROUNDS_MAX, make_up_loss, NULL);
 		if (kit->idle == 3 && !kit->finished)
 			espl__check_error(check,
-			    "next_group: nothing trains, nothing is asked for, and the search is "
-			    "not finished");
+			    "next_group: no trial is running, none was requested, and the search "
+			    "is not finished");
 	}
 	*digest = check->digest;
 	espl__check_close(check);
@@ -74,13 +75,13 @@ try_spec(struct espl__check *check)
 	brackets = check->kit->brackets;
 	if (status == ESPL_E_UNKNOWN)
 		espl__check_ok(check,
-		    "spec: it says that its shape is not known beforehand: nothing can be planned");
+		    "spec: stages are not known in advance, so nothing can be planned");
 	else if (status == ESPL_OK && brackets > 0)
-		espl__check_ok(check, "spec: a shape is declared, of %u bracket%s", brackets,
+		espl__check_ok(check, "spec: declares %u bracket%s", brackets,
 		    brackets == 1 ? "" : "s");
 	else if (status == ESPL_OK)
 		espl__check_ok(check,
-		    "spec: it returns OK but declares no shape: nothing can be planned");
+		    "spec: returned OK without declaring stages, so nothing can be planned");
 }
 
 static void
@@ -88,24 +89,24 @@ try_edges(struct espl__check *check)
 {
 	if (open_search(check, TRIALS_MAX, 0)) {
 		try_spec(check);
-		begin_view(check, "next_group, with ", "room for nothing");
+		begin_view(check, "next_group, with ", "no room");
 		(void)espl_kit_ask(check->kit, ESPL_ASK_START, ESPL_NONE, 0);
-		espl__check_ok(check, "next_group: returns when there is room for nothing");
+		espl__check_ok(check, "next_group: returns when there is no room");
 	}
 	espl__check_close(check);
 	if (open_search(check, ESPL__CHECK_CALLS / 2, 0)) {
 		begin_view(check, "next_group, with ", "room for 100000 trials");
 		(void)espl_kit_ask(check->kit, ESPL_ASK_START, ESPL_NONE, 100000);
-		espl__check_ok(check, "next_group: returns when there is room for 100000 trials");
+		espl__check_ok(check, "next_group: returns if there is room for 100000 trials");
 	}
 	espl__check_close(check);
 	if (open_search(check, TRIALS_MAX, 1)) {
-		espl__check_step(check, "next_group, every call refused");
+		espl__check_step(check, "next_group, every call rejected");
 		for (int i = 0; i < 10; i++)
 			(void)espl_kit_ask(check->kit,
 			    i == 0 ? ESPL_ASK_START : ESPL_ASK_RESULT | ESPL_ASK_CAPACITY,
 			    ESPL_NONE, AT_ONCE);
-		espl__check_ok(check, "next_group: returns when every call is refused");
+		espl__check_ok(check, "next_group: returns if every sink call is rejected");
 	}
 	espl__check_close(check);
 }
@@ -128,10 +129,10 @@ espl__check_search(struct espl__check *check)
 	(void)run_search(check, &two);
 	if (one != two)
 		espl__check_error(check,
-		    "the same seed and the same results led to other decisions: it is not "
-		    "deterministic");
+		    "not deterministic: the same seed and the same results led to different "
+		    "decisions");
 	else
-		espl__check_ok(check, "the same seed leads to the same decisions");
+		espl__check_ok(check, "deterministic: the same seed leads to the same decisions");
 	try_edges(check);
 	espl__check_leaks(check, live_once);
 }

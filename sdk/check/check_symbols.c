@@ -119,11 +119,12 @@ espl__check_symbols(struct espl__check *check, const char *path)
 		}
 	}
 	if (count < 0)
-		espl__check_ok(check, "symbols: the file's table cannot be read, not checked");
+		espl__check_ok(check, "symbols: cannot read the symbol table, not checked");
 	else if (list[0] != '\0')
 		espl__check_error(check,
-		    "symbols: besides the descriptor the file exports %s; make them static", list);
+		    "symbols: the file exports more than the descriptor: %s; make them static",
+		    list);
 	else
-		espl__check_ok(check, "symbols: the descriptor is the only one");
+		espl__check_ok(check, "symbols: the file exports only the descriptor");
 	espl__buf_free(&buf);
 }

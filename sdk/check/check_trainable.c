@@ -113,8 +113,8 @@ open_run(struct run *run, struct espl__check *check, const char *scratch, int te
 	run->trial = NULL;
 	if (tell)
 		espl__check_ok(check,
-		    "open refuses a made-up trial (%s): step, save and load are not tried",
-		    error.text[0] != '\0' ? error.text : "it does not say why");
+		    "open rejected a generated trial (%s), so step, save and load were not tested",
+		    error.text[0] != '\0' ? error.text : "without a message");
 	return 0;
 }
 
@@ -143,7 +143,7 @@ step(struct run *run, uint64_t iteration)
 		return 0;
 	}
 	if (run->metrics == 0)
-		espl__check_error(run->check, "step %llu reports no metric on rank 0",
+		espl__check_error(run->check, "step %llu did not report a metric on rank 0",
 		    (unsigned long long)iteration);
 	return 1;
 }
@@ -160,8 +160,8 @@ save_or_load(struct run *run, int load)
 	    ? espl__lone_load(run->ops, run->trial, run->state.data, run->state.size, &left, &error)
 	    : espl__lone_save(run->ops, run->trial, &run->state, &error);
 	if (status == ESPL_OK && left > 0)
-		espl__check_error(run->check, "load: it read %zu bytes of %zu",
-		    run->state.size - left, run->state.size);
+		espl__check_error(run->check, "load: read %zu bytes of %zu", run->state.size - left,
+		    run->state.size);
 	if (status == ESPL_OK)
 		return 1;
 	espl__check_error(run->check, "%s: %s (status %d)", load ? "load" : "save", error.text,
@@ -203,30 +203,35 @@ espl__check_trainable(struct espl__check *check)
 	struct run run;
 
 	if (check->plugin->desc->caps & ESPL_NEED_CUDA) {
-		espl__check_ok(check, "it needs CUDA: trials are not tried");
+		espl__check_ok(check, "it needs CUDA, so trials were not tested");
 		return;
 	}
 	if (mkdtemp(scratch) == NULL) {
-		espl__check_error(check, "no folder could be made in /tmp");
+		espl__check_error(check, "cannot create a directory in /tmp");
 		return;
 	}
 	if (first_life(check, scratch, 1, &one, &last, &state)) {
 		if (first_life(check, scratch, 0, &two, &again, NULL) && one == two &&
 		    last == again)
-			espl__check_ok(check, "the same seed trains the same");
+			espl__check_ok(check,
+			    "deterministic: training twice with the same seed gives the same "
+			    "result");
 		else
-			espl__check_error(check, "the same seed trains differently");
+			espl__check_error(check,
+			    "not deterministic: training twice with the same seed gives different "
+			    "results");
 		espl__check_begin(check);
 		if (open_run(&run, check, scratch, 0)) {
 			espl__put(&run.state, state.data, state.size);
 			if (save_or_load(&run, 1) && step(&run, STEPS + 1)) {
 				if (check->digest == last)
 					espl__check_ok(check,
-					    "a saved trial goes on as if nothing had happened");
+					    "a restored trial continues like one that was never "
+					    "stopped");
 				else
 					espl__check_error(check,
-					    "a saved trial goes on differently: some of its state "
-					    "is not saved");
+					    "a restored trial continues differently; some of its "
+					    "state is not saved");
 			}
 		}
 		close_run(&run);

@@ -20,26 +20,26 @@ enum { TRIALS, ITERATIONS_MAX, GRACE, MARGIN };
 
 static const struct espl_option options[] = {
 	{ .name = "trials",
-	    .help = "configurations to try",
+	    .help = "number of configurations",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "20",
 	    .min = "1",
 	    .max = "1000000" },
 	/* `iterations_max` is the name of a search's last iteration in every algorithm. */
 	{ .name = "iterations_max",
-	    .help = "iterations of a trial that is never stopped",
+	    .help = "number of iterations of a trial that is not stopped",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "10",
 	    .min = "1",
 	    .max = "1000000" },
 	{ .name = "grace",
-	    .help = "iterations before a trial can be stopped",
+	    .help = "number of iterations before a trial can be stopped",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "2",
 	    .min = "0",
 	    .max = "1000000" },
 	{ .name = "margin",
-	    .help = "how much worse than the best it may be, as a part of the best's loss",
+	    .help = "maximum excess over the best loss, as a fraction of it",
 	    .type = ESPL_OPT_REAL,
 	    .fallback = "0.5",
 	    .min = "0",
@@ -91,7 +91,8 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	mine->group = ESPL_NONE;
 	if (mine->space == NULL || mine->grace > mine->iterations) {
 		espl_status status = mine->space == NULL
-		    ? espl_fail(error, ESPL_E_UNSUPPORTED, "this host offers no search space")
+		    ? espl_fail(error, ESPL_E_UNSUPPORTED,
+			  "this host does not provide the search space")
 		    : espl_blame(error, GRACE, "'grace' is longer than 'iterations_max'");
 
 		destroy(mine);
@@ -165,7 +166,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	}
 	if (status == ESPL_OK && mine->added == mine->trials)
 		status = sink->finish(sink);
-	return status == ESPL_OK ? status : espl_fail(error, status, "a trial was refused");
+	return status == ESPL_OK ? status : espl_fail(error, status, "a trial was rejected");
 }
 
 /* The loss is always to be made small: espalier has turned what the user maximises. */

@@ -15,7 +15,7 @@ enum { NODES };
 
 static const struct espl_option options[] = {
 	{ .name = "nodes",
-	    .help = "machines to hold",
+	    .help = "number of machines",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
@@ -70,7 +70,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		target.nodes = nodes;
 		status = sink->target(sink, &target);
 		if (status != ESPL_OK)
-			return espl_fail(error, status, "%u nodes were refused", nodes);
+			return espl_fail(error, status, "the request for %u nodes was rejected",
+			    nodes);
 	}
 	for (i = 0; i < view->item_count; i++)
 		used += view->items[i]->granted.gpus;
@@ -104,7 +105,7 @@ static const struct espl_allocator_ops ops = {
 ESPL_PLUGIN(allocator, mine) = {
 	ESPL_HEAD(ESPL_ALLOCATOR, "mine"),
 	.version = "0.1",
-	.summary = "first come, first served, each the least it can run on",
+	.summary = "first come, first served, with the minimum number of GPUs each",
 	.caps = ESPL_CAP_PURE,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -22,11 +22,11 @@ enum { NAME, GPUS, COLUMNS };
 
 static const struct espl_option columns[] = {
 	{ .name = "name",
-	    .help = "what ssh calls the machine",
+	    .help = "name of the machine for ssh",
 	    .type = ESPL_OPT_STRING,
 	    .flags = ESPL_OPT_REQUIRED },
 	{ .name = "gpus",
-	    .help = "its GPUs",
+	    .help = "number of GPUs",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "1",
 	    .min = "1",
@@ -39,7 +39,7 @@ static const struct espl_option options[] = {
 	    .columns = columns,
 	    .column_count = COLUMNS },
 	{ .name = "price",
-	    .help = "what an hour of a machine counts, in dollars",
+	    .help = "price of a machine in dollars per hour",
 	    .type = ESPL_OPT_MONEY,
 	    .fallback = "0",
 	    .min = "0" },
@@ -140,7 +140,7 @@ start(void *self, const struct espl_cloud_events *events, struct espl_error *err
 {
 	struct mine *mine = self;
 	espl_status status = mine->count > 0 ? describe(self, events, error)
-					     : espl_blame(error, HOSTS, "'hosts' names no machine");
+					     : espl_blame(error, HOSTS, "'hosts' is empty");
 
 	mine->events = events;
 	if (status == ESPL_OK)
@@ -283,7 +283,7 @@ reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *sink,
 
 	(void)self;
 	if (lease->address == NULL)
-		return espl_fail(error, ESPL_E_UNKNOWN, "the machine's name is not known");
+		return espl_fail(error, ESPL_E_UNKNOWN, "the name of the machine is unknown");
 	argv[4] = lease->address;
 	return sink->argv(sink, argv, 5);
 }
@@ -302,7 +302,7 @@ static const struct espl_cloud_ops ops = {
 ESPL_PLUGIN(cloud, mine) = {
 	ESPL_HEAD(ESPL_CLOUD, "mine"),
 	.version = "0.1",
-	.summary = "machines of your own, listed by name, reached by ssh",
+	.summary = "your own machines, listed by name and reached over ssh",
 	.caps = 0,
 	ESPL_OPTIONS(options),
 	.ops = &ops.head,

@@ -104,7 +104,7 @@ static const struct espl_placer_ops ops = {
 ESPL_PLUGIN(placer, mine) = {
 	ESPL_HEAD(ESPL_PLACER, "mine"),
 	.version = "0.1",
-	.summary = "the first node that has room",
+	.summary = "first node with room",
 	.caps = ESPL_CAP_PURE,
 	.option_size = (uint32_t)sizeof(struct espl_option), /* no options: only their size */
 	.ops = &ops.head,

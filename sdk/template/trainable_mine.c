@@ -21,7 +21,7 @@ enum { SAMPLES };
 
 static const struct espl_option options[] = {
 	{ .name = "samples",
-	    .help = "rows of the made-up data set",
+	    .help = "number of rows of the generated data set",
 	    .type = ESPL_OPT_INT,
 	    .fallback = "512",
 	    .min = "1",

@@ -463,11 +463,11 @@ descriptor_wrong(const struct espl_plugin *plugin)
 	if (plugin->magic != ESPL_MAGIC)
 		return "magic is not ESPL_MAGIC";
 	if (plugin->abi != ESPL_ABI)
-		return "it was made for another ABI";
+		return "it was built for another ABI";
 	if (plugin->size < sizeof *plugin)
 		return "size is too small";
 	if (plugin->kind < ESPL_ALGORITHM || plugin->kind > ESPL_TRAINABLE)
-		return "there is no such kind";
+		return "unknown kind of plugin";
 	if (plugin->name == NULL || plugin->version == NULL || plugin->summary == NULL)
 		return "name, version or summary is missing";
 	if (plugin->option_count > 0 &&

@@ -200,7 +200,7 @@ read_table(struct espl_kit *kit, const struct espl_option *option, uint32_t stri
 	table->cells = cells;
 	for (at = text; *at != '\0'; at += strspn(at, ",")) {
 		if (*at++ != '(')
-			return bad(error, number, "'%s' is no table: %s", option->name, text);
+			return bad(error, number, "'%s' is not a table: %s", option->name, text);
 		for (column = 0; column < option->column_count; column++) {
 			const struct espl_option *cell = option_at(option->columns, stride, column);
 			size_t length = strcspn(at, ",)");
@@ -272,7 +272,7 @@ espl__kit_options(struct espl_kit *kit, const struct espl_plugin *plugin, const 
 				break;
 		}
 		if (equals == NULL || i == plugin->option_count)
-			return bad(error, ESPL_ANY, "'%s' is no option", word);
+			return bad(error, ESPL_ANY, "'%s' is not an option", word);
 		status = option->type == ESPL_OPT_TABLE
 		    ? read_table(kit, option, plugin->option_size, i, equals + 1, &values[i], error)
 		    : take(kit, option, i, equals + 1, ESPL_FILE, &values[i], error);

@@ -189,8 +189,7 @@ check_placement(struct espl_kit *kit)
 		for (k = 0; k < kit->nodes[i]->pub.gpu_count && !kit->nodes[i]->gone; k++)
 			if (kit->nodes[i]->taken[k] > 256)
 				espl__kit_wrong(kit,
-				    "a GPU is given to more gangs than it holds: %u on GPU %u of "
-				    "node %u",
+				    "too many gangs on a GPU: %u on GPU %u of node %u",
 				    kit->nodes[i]->gpus[k]->residents, k, i);
 	if (!kit->wrong)
 		give_up(kit);

@@ -56,7 +56,7 @@ sink_begin(struct espl_search_sink *sink, const struct espl_group *group, uint64
 	char where[48] = "";
 
 	if (why == NULL && (!kit->asking || kit->finished))
-		why = espl__kit_why(kit, KIT_REFUSED, "a group is begun %s",
+		why = espl__kit_why(kit, KIT_REFUSED, "a group is started %s",
 		    kit->finished ? "after finish" : "outside next_group");
 	if (why == NULL && kit->group_count >= kit->group_limit)
 		why = is_full(kit);
@@ -90,7 +90,7 @@ is_good(const struct espl_kit *kit, const double *values)
 	uint32_t i, missing, count = kit->space.param_count;
 
 	if (count > 256)
-		espl__kit_stop("the kit's space holds 256 parameters at most");
+		espl__kit_stop("the kit supports at most 256 parameters");
 	for (i = 0; i < count; i++)
 		copy[i] = values[i];
 	if (kit->space.snap(&kit->space, copy, &missing) != ESPL_OK)
@@ -112,7 +112,7 @@ continue_wrong(struct espl_kit *kit, const struct espl_start *start)
 		    start->trial,
 		    trial == NULL        ? "does not exist"
 			: trial->dropped ? "was dropped"
-					 : "is not resting");
+					 : "is not paused");
 	if (start->budget <= trial->pub.iteration)
 		return espl__kit_why(kit, KIT_REFUSED,
 		    "trial %" PRIu64 " is continued to a budget of %" PRIu64
@@ -134,8 +134,7 @@ start_wrong(struct espl_kit *kit, uint64_t group, const struct espl_start *start
 		    "to group %" PRIu64 ", which is closed or does not exist", group);
 	if (start->how < ESPL_FRESH || start->how > ESPL_CLONE)
 		return espl__kit_why(kit, KIT_REFUSED,
-		    "a start (how %u) that is neither fresh, nor continued, nor cloned",
-		    start->how);
+		    "a start (how %u) that is not fresh, continued or cloned", start->how);
 	if (start->budget == 0)
 		return espl__kit_why(kit, KIT_REFUSED,
 		    "a budget of 0 iterations, in group %" PRIu64, group);
@@ -145,7 +144,7 @@ start_wrong(struct espl_kit *kit, uint64_t group, const struct espl_start *start
 		return espl__kit_why(kit, KIT_REFUSED,
 		    "trial %" PRIu64 " is cloned, which does not exist", start->trial);
 	if (start->values != NULL ? !is_good(kit, start->values) : start->how == ESPL_FRESH)
-		return espl__kit_why(kit, KIT_GRAVE, "the configuration does not lie in the space");
+		return espl__kit_why(kit, KIT_GRAVE, "the configuration is outside of the space");
 	return kit->trial_count >= kit->trial_limit ? is_full(kit) : NULL;
 }
 
@@ -329,7 +328,7 @@ sink_drop(struct espl_search_sink *sink, uint64_t id)
 		why = espl__kit_why(kit, KIT_REFUSED, "there is no trial %" PRIu64, id);
 	else if (why == NULL && trains(trial))
 		why = espl__kit_why(kit, KIT_REFUSED,
-		    "trial %" PRIu64 " still trains (stop it first)", id);
+		    "trial %" PRIu64 " is still running (stop it first)", id);
 	if (why == NULL)
 		trial->dropped = 1;
 	return espl__kit_told(kit, why, "drop trial=%" PRIu64, id);
@@ -478,7 +477,7 @@ training(struct espl_kit *kit, uint64_t id)
 	struct kit_trial *trial = trial_at(kit, id);
 
 	if (trial == NULL || !trains(trial))
-		espl__kit_stop("the trial does not exist, or does not train");
+		espl__kit_stop("the trial does not exist or is not running");
 	return trial;
 }
 

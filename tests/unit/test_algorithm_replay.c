@@ -118,7 +118,7 @@ Test(replay, wrong_schedules)
 	    "line 2, column 'until': it must be a number of iterations");
 	refused(HEAD "0,-3,0.5,sgd,1\n", "number of iterations");
 	refused(HEAD "0,4,0.5,lbfgs,1\n", "column 'opt': 'lbfgs' is not a value of the parameter");
-	refused(HEAD "0,4,0.5,sgd,1x\n", "column 'lr': '1x' is no number");
+	refused(HEAD "0,4,0.5,sgd,1x\n", "column 'lr': '1x' is not a number");
 	refused(HEAD "0,4,0.5,sgd,2\n", "column 'lr': the value is outside");
 	refused(HEAD "0,4,,sgd,1\n", "column 'momentum': the cell is empty");
 	refused(HEAD "0,4,0.5,\"adam, \"\"new\"\"\",1\n",

@@ -64,7 +64,7 @@ Test(base, diag_first_failure_wins)
 
 	memset(&d, 0, sizeof d);
 	cr_assert_eq(espl__diag_plugin(&d, "algorithm 'sha'", ESPL_E_CONFIG, &e), ESPL_E_CONFIG);
-	cr_assert_not_null(strstr(d.text, "algorithm 'sha': an option is unusable"));
+	cr_assert_not_null(strstr(d.text, "algorithm 'sha': an option is not valid"));
 	memset(&d, 0, sizeof d);
 	snprintf(e.text, sizeof e.text, "eta is 1");
 	snprintf(e.hint, sizeof e.hint, "use 2 or more");

@@ -158,18 +158,19 @@ Test(calling, a_plugin_that_crashes_is_named)
 	cr_assert(died_of(in_child(bus), SIGBUS));
 	cr_assert_str_eq(said,
 	    "espalier: error: placer 'p' crashed in place (signal 7, bus error)\n"
-	    "hint: try `espalier check-plugin /somewhere/placer_p.so`; once the plugin is mended, "
-	    "`espalier resume` goes on with a run that is on record\n");
+	    "hint: try `espalier check-plugin /somewhere/placer_p.so`; after fixing the plugin, "
+	    "continue the run with `espalier resume`\n");
 	cr_assert(died_of(in_child(illegal), SIGILL));
 	cr_assert_not_null(strstr(said, "(signal 4, illegal instruction)"));
 	cr_assert(died_of(in_child(builtin), SIGABRT));
-	cr_assert_not_null(strstr(said, "report this"));
+	cr_assert_not_null(strstr(said, "report the crash"));
 }
 
 Test(calling, one_that_exits_is_an_error)
 {
 	cr_assert(left(in_child(leave), 1));
-	cr_assert_not_null(strstr(said, "espalier: error: placer 'p' ended the program in place"));
+	cr_assert_not_null(
+	    strstr(said, "espalier: error: placer 'p' terminated the program in place"));
 }
 
 Test(calling, nobody_else_is_blamed)

@@ -132,12 +132,12 @@ Test(earlier, what_does_not_fit_is_counted, .init = make, .fini = drop)
 	static const struct {
 		const char *line, *why;
 	} unfit[] = {
-		{ "x,2,sgd,0.9,1,32,1,0,5\n", "'lr' = 2 is outside of its bounds" },
-		{ "x,,sgd,0.9,1,32,1,0,5\n", "leaves out 'lr'" },
+		{ "x,2,sgd,0.9,1,32,1,0,5\n", "'lr' = 2 is out of its bounds" },
+		{ "x,,sgd,0.9,1,32,1,0,5\n", "'lr' is missing and has no default" },
 		{ "x,one,sgd,0.9,1,32,1,0,5\n", "'lr'" },
-		{ "x,0.1,adam,,1,32,1,0,5\n", "'adam' is none of its values" },
-		{ "x,0.1,\"adam, fast\",0.9,1,32,1,0,5\n", "'mom' is not active" },
-		{ "x,0.1,sgd,0.9,3,32,1,0,5\n", "'3' is none of its values" },
+		{ "x,0.1,adam,,1,32,1,0,5\n", "'adam' is not one of its values" },
+		{ "x,0.1,\"adam, fast\",0.9,1,32,1,0,5\n", "'mom' is inactive" },
+		{ "x,0.1,sgd,0.9,3,32,1,0,5\n", "'3' is not one of its values" },
 		{ "x,0.1,sgd,0.9,1,64,1,0,5\n", "'batch' is 64, but 32 in the space" },
 	};
 	char text[512];
@@ -178,12 +178,12 @@ Test(earlier, what_is_wrong_is_said, .init = make, .fini = drop)
 	bad("", 1, "empty");
 	bad("name,lr,iteration,loss\n", 1, "the first column is 'name'");
 	bad("config,lr,loss\n", 1, "no column 'iteration'");
-	bad("config,lr,iteration,accuracy\n", 1, "no column of the metric 'loss'");
-	bad(HEADER, 0, "nothing was observed");
-	bad(HEADER "a,0.1,sgd,0.9,1,32,0,0,5\n", 0, "nothing was observed");
+	bad("config,lr,iteration,accuracy\n", 1, "no column for metric 'loss'");
+	bad(HEADER, 0, "it contains no observations");
+	bad(HEADER "a,0.1,sgd,0.9,1,32,0,0,5\n", 0, "it contains no observations");
 	bad(HEADER "a,0.1,sgd,0.9,1,32,1,0\n", 2, "8 fields");
-	bad(HEADER "a,0.1,sgd,0.9,1,32,x,0,5\n", 2, "'x' is no iteration");
-	bad(HEADER "a,0.1,sgd,0.9,1,32,1,0,five\n", 2, "'five' is no number");
+	bad(HEADER "a,0.1,sgd,0.9,1,32,x,0,5\n", 2, "'x' is not an iteration number");
+	bad(HEADER "a,0.1,sgd,0.9,1,32,1,0,five\n", 2, "'five' is not a number");
 }
 
 Test(earlier, comes_before_the_own_history, .init = make, .fini = drop)

@@ -576,6 +576,6 @@ Test(forecast, plans_that_cannot_be)
 	FAILS(c.entries[1].gpus = 0, ESPL_E_INFEASIBLE,
 	    "stage 1 of bracket 0 cannot be placed on 0 GPUs");
 	FAILS(c.offers[0].nodes_max = 0, ESPL_E_INFEASIBLE, "cannot have 4 GPUs");
-	FAILS(c.offers[0].flags = ESPL_OFFER_GONE, ESPL_E_INFEASIBLE, "sold no longer");
+	FAILS(c.offers[0].flags = ESPL_OFFER_GONE, ESPL_E_INFEASIBLE, "no longer available");
 #undef FAILS
 }

@@ -112,7 +112,7 @@ Test(share, by_time_slicing_if_that_is_wanted)
 		.text = CLIENT });
 	up(&s, 1);
 	cr_assert_str_eq(line_of(&s, "env.1", "ESPALIER_SHARING"), "timeslice");
-	cr_assert(has(news(&s), "1 1 2 as trial.sharing says"), "%s", news(&s));
+	cr_assert(has(news(&s), "1 1 2 set by trial.sharing"), "%s", news(&s));
 	(void)finish(&s, 1, 1);
 	leave(&s);
 }
@@ -184,7 +184,7 @@ fault(const char *how)
 		(void)hear(&s.p);
 	cr_assert_str_eq(line_of(&s, "env.11", "ESPALIER_SHARING"), "timeslice");
 	cr_assert_str_eq(line_of(&s, "env.13", "ESPALIER_SHARING"), "mps");
-	cr_assert(has(news(&s), "1 3 2 it was there when MPS failed"), "%s", news(&s));
+	cr_assert(has(news(&s), "1 3 2 it was running when MPS failed"), "%s", news(&s));
 	cr_assert_eq(finish(&s, 3, 11).code[0], 0);
 	snprintf(path, sizeof path, "%s/end.11", s.p.dir);
 	cr_assert_eq(unlink(path), 0);
@@ -302,7 +302,7 @@ Test(left, what_lost_everybody_is_found_by_the_next)
 	go(&s);
 	share(&s, 1, 1, 2);
 	up(&s, 1);
-	cr_assert(has(logs(&s), "that a dead agent had left"), "%s", logs(&s));
+	cr_assert(has(logs(&s), "left by a dead agent"), "%s", logs(&s));
 	wait_gone(daemon);
 	cr_assert_neq(access(pipe, F_OK), 0);
 	leave(&s);

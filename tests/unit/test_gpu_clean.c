@@ -217,7 +217,7 @@ Test(clean, whose_processes_are_there)
 	(void)finish(&s, 1, 1);
 	alone(&s, 3, 3, 0);
 	up(&s, 3);
-	cr_assert(has(logs(&s), "which is none of a trial's, uses it, too"), "%s", logs(&s));
+	cr_assert(has(logs(&s), "which does not belong to a trial, also uses it"), "%s", logs(&s));
 	snprintf(text, sizeof text, "%sprocess " AAA " %d 100\n", TWO, (int)daemon);
 	set_nvml(&s, text);
 	(void)finish(&s, 3, 3);
@@ -234,7 +234,7 @@ Test(clean, whose_processes_are_there)
 	    logs(&s));
 	wait_gone(daemon);
 	snprintf(text, sizeof text, "GPU 0: process %d (", (int)daemon);
-	cr_assert(has(logs(&s), text) && has(logs(&s), "it is ended") &&
+	cr_assert(has(logs(&s), text) && has(logs(&s), "killing it") &&
 		has(logs(&s), "GPU 0 is clean now"),
 	    "%s", logs(&s));
 	leave(&s);
@@ -252,7 +252,7 @@ Test(clean, without_nvml_it_is_said)
 		up(&s, k);
 		(void)finish(&s, k, k);
 	}
-	cr_assert_eq(count(logs(&s), "cannot be proven clean"), 1, "%s", logs(&s));
+	cr_assert_eq(count(logs(&s), "cannot verify that it is clean"), 1, "%s", logs(&s));
 	leave(&s);
 }
 

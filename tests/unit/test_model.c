@@ -170,13 +170,14 @@ static const struct {
 	uint32_t line;
 	const char *says, *hint;
 } wrong[] = {
-	{ "a = { type = \"float\"; low = 0; high = 1; };", 1, "'float' is no type", "" },
-	{ "\na = { type = \"rael\"; low = 0; high = 1; };", 2, "'rael' is no type", "'real'" },
+	{ "a = { type = \"float\"; low = 0; high = 1; };", 1, "'float' is not a valid type", "" },
+	{ "\na = { type = \"rael\"; low = 0; high = 1; };", 2, "'rael' is not a valid type",
+	    "'real'" },
 	{ "a = { low = 0; high = 1; };", 1, "no 'type'", "real, int" },
 	{ "a = { type = \"real\"; high = 1; };", 1, "no 'low'", "" },
 	{ "a = { type = \"real\"; low = 0;\n hihg = 1; };", 2, "no key 'hihg'", "'high'" },
-	{ "a = { type = \"real\"; low = 0; high = 1; scale = \"lgo\"; };", 1, "'lgo' is no scale",
-	    "'log'" },
+	{ "a = { type = \"real\"; low = 0; high = 1; scale = \"lgo\"; };", 1,
+	    "'lgo' is not a valid scale", "'log'" },
 	{ "a = { type = \"real\";\n low = 2; high = 1; };", 2, "not below", "" },
 	{ "a = { type = \"int\"; low = 3; high = 3; };", 1, "not below", "a = 3;" },
 	{ "a = { type = \"real\";\n low = 0; high = 1; scale = \"log\"; };", 2, "above 0", "" },
@@ -189,26 +190,28 @@ static const struct {
 	{ "a = { type = \"real\"; low = \"0\"; high = 1; };", 1, "not a number", "" },
 	{ "a = { type = \"choice\"; values = [ ]; };", 1, "empty", "" },
 	{ "a = { type = \"choice\"; };", 1, "no 'values'", "" },
-	{ "a = { type = \"choice\"; values = [ \"x\", \"y\", \"x\" ]; };", 1, "twice", "" },
-	{ "a = { type = \"choice\"; values = ( 1, \"1\" ); };", 1, "twice", "" },
+	{ "a = { type = \"choice\"; values = [ \"x\", \"y\", \"x\" ]; };", 1, "duplicate value",
+	    "" },
+	{ "a = { type = \"choice\"; values = ( 1, \"1\" ); };", 1, "duplicate value", "" },
 	{ "a = { type = \"choice\"; values = [ 1 ]; low = 3; };", 1, "no meaning", "" },
 	{ "a = { type = \"real\"; values = [ 1.0 ]; };", 1, "no meaning", "choice" },
-	{ "a-b = { type = \"int\"; low = 0; high = 9; };", 1, "cannot be the name", "letters" },
+	{ "a-b = { type = \"int\"; low = 0; high = 9; };", 1, "not a valid parameter name",
+	    "letters" },
 	{ "a = [ 1, 2 ];", 1, "an array", "choice" },
-	{ "a = { type = \"int\"; low = 0; high = 9; default = 11; };", 1, "outside", "" },
+	{ "a = { type = \"int\"; low = 0; high = 9; default = 11; };", 1, "out of its bounds", "" },
 	{ "a = { type = \"int\"; low = 0; high = 9; quantum = 3; default = 4; };", 1,
-	    "none of its levels", "3" },
+	    "not one of its levels", "3" },
 	{ "a = { type = \"choice\"; values = [ \"adam\", \"sgd\" ]; default = \"adm\"; };", 1,
-	    "none of its values", "'adam'" },
+	    "not one of its values", "'adam'" },
 	{ "a = { type = \"int\"; low = 0; high = 1; when = { b = 1; }; };\n"
 	  "b = { type = \"int\"; low = 0; high = 1; };",
-	    1, "no parameter before it", "above" },
+	    1, "not a parameter listed before it", "above" },
 	{ "b = { type = \"int\"; low = 0; high = 1; };\n"
 	  "a = { type = \"int\"; low = 0; high = 1; when = { b = 2; }; };",
-	    2, "outside", "" },
+	    2, "out of its bounds", "" },
 	{ "b = { type = \"choice\"; values = [ \"x\", \"y\" ]; };\n"
 	  "a = { type = \"int\"; low = 0; high = 1; when = { b = \"z\"; }; };",
-	    2, "none of its values", "" },
+	    2, "not one of its values", "" },
 	{ "b = { type = \"real\"; low = 0; high = 1; };\n"
 	  "a = { type = \"int\"; low = 0; high = 1; when = { b = 1; }; };",
 	    2, "real parameter", "" },
@@ -258,8 +261,9 @@ Test(space, settings_points_and_json)
 		const char *name;
 		uint32_t line;
 		const char *says;
-	} bad[] = { { "q", 3, "not active" }, { "r", 4, "leaves out 'lr'" }, { "v", 5, "outside" },
-		{ "w", 6, "no parameter" }, { "y", 8, "constant" } };
+	} bad[] = { { "q", 3, "is inactive" }, { "r", 4, "does not set 'lr'" },
+		{ "v", 5, "out of its bounds" }, { "w", 6, "not a parameter of the space" },
+		{ "y", 8, "constant" } };
 	const struct espl_space *view = espl__space_view(s);
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__settings set;
@@ -384,17 +388,16 @@ Test(profile, mistakes)
 		{ "profile = { iteration = \"1s\"; scaling = ( (1, 1.0), (2, 0.0) ); };",
 		    "above 0" },
 		{ "profile = { iteration = \"1s\"; scaling = ( (1, 1.0), (1, 2.0) ); };",
-		    "must rise" },
+		    "must increase" },
 		{ "profile = { iteration = \"1s\"; scaling = ( (1, 1.0), (4, 2.0), (2, 2.0) ); };",
-		    "must rise" },
-		{ "profile = { iteration = \"1s\"; scaling = ( (2, 1.0) ); };", "that of 1" },
+		    "must increase" },
+		{ "profile = { iteration = \"1s\"; scaling = ( (2, 1.0) ); };", "must be for 1" },
 		{ "profile = { iteration = \"1s\"; scaling = ( (1, 2.0) ); };", "(1, 1.0)" },
 		{ "profile = { iteration = \"1s\"; scaling = ( 1, 2 ); };", "pair" },
 		{ "profile = { scaling = ( (1, 1.0) ); };", "how long" },
 		{ "profile = { iteration = \"1s\"; latency = ( (1, 1.0) ); };", "both" },
 		{ "profile = { iteration = \"1s\"; sclaing = ( (1, 1.0) ); };", "sclaing" },
-		{ "profile = { iteration = \"0s\"; };", "no time" },
-		{ "profile = 3;", "an integer" },
+		{ "profile = { iteration = \"0s\"; };", "is 0" }, { "profile = 3;", "an integer" },
 		{ "profile = \"/nonexistent/p.json\";", "/nonexistent/p.json" } };
 	struct espl__profile *p = NULL;
 	char *broken = file_of("{\"iteration\":\n }"),

@@ -93,22 +93,22 @@ Test(abi, head_and_parts)
 	cr_assert_str_eq(refusal(&p, 0, NULL), "accepted");
 	SAYS(refusal(NULL, 0, NULL), "no descriptor");
 	SAYS(refusal(&p, ESPL_CLOUD, NULL),
-	    "promises a cloud, but the plugin in it is an allocator");
-	SAYS(refusal(&p, ESPL_ALLOCATOR, "fair"), "promises 'fair'");
+	    "the file name says a cloud, but the plugin in it is an allocator");
+	SAYS(refusal(&p, ESPL_ALLOCATOR, "fair"), "the file name says 'fair'");
 	p.magic = 1;
-	SAYS(refusal(&p, 0, NULL), "no espalier plugin");
+	SAYS(refusal(&p, 0, NULL), "not an espalier plugin");
 	p = good, p.abi = 0;
-	SAYS(refusal(&p, 0, NULL), "an older espalier: its ABI is 0.0");
+	SAYS(refusal(&p, 0, NULL), "built for ABI 0.0, but this version of espalier has ABI");
 	p = good, p.abi = 1u << 16;
-	SAYS(refusal(&p, 0, NULL), "a newer espalier: its ABI is 1.0");
+	SAYS(refusal(&p, 0, NULL), "built for ABI 1.0, but this version of espalier has ABI");
 	p = good, p.size = 16;
-	SAYS(refusal(&p, 0, NULL), "says it has 16 bytes");
+	SAYS(refusal(&p, 0, NULL), "declares 16 bytes");
 	p = good, p.kind = 6;
 	SAYS(refusal(&p, 0, NULL), "unknown kind (6)");
 	p = good, p.name = "Fair";
-	SAYS(refusal(&p, 0, NULL), "no usable name");
+	SAYS(refusal(&p, 0, NULL), "no valid name");
 	p = good, p.name = NULL;
-	SAYS(refusal(&p, 0, NULL), "no usable name");
+	SAYS(refusal(&p, 0, NULL), "no valid name");
 	p = good, p.version = NULL;
 	SAYS(refusal(&p, 0, NULL), "no version");
 	p = good, p.summary = NULL;
@@ -120,17 +120,17 @@ Test(abi, head_and_parts)
 	p = good, p.ops = NULL;
 	SAYS(refusal(&p, 0, NULL), "no table");
 	p = good, p.caps = UINT64_C(1) << 40;
-	SAYS(refusal(&p, 0, NULL), "does not have (capability bit 40)");
+	SAYS(refusal(&p, 0, NULL), "does not have (bit 40)");
 	p = good, p.caps = ESPL_NEED_CUDA;
-	SAYS(refusal(&p, 0, NULL), "this kind is not given (capability bit 34)");
+	SAYS(refusal(&p, 0, NULL), "its kind cannot have (bit 34)");
 	p = good, p.caps = ESPL_NEED_COMPUTE | (UINT64_C(1) << 20);
 	cr_assert_str_eq(refusal(&p, 0, NULL), "accepted", "unknown promises are ignored");
 	table.head.zero = 3;
 	p = good;
-	SAYS(refusal(&p, 0, NULL), "the field 'zero' of the table of entries is 3, not 0");
+	SAYS(refusal(&p, 0, NULL), "the field 'zero' of the table of functions is 3, not 0");
 	table.head.zero = 0;
 	p = good, p.option_count = 1;
-	SAYS(refusal(&p, 0, NULL), "there is no table");
+	SAYS(refusal(&p, 0, NULL), "has no table");
 }
 
 Test(abi, entries_of_each_kind)
@@ -200,17 +200,18 @@ Test(loader, each_broken_plugin_has_its_message)
 	} cases[] = {
 		{ "no_symbol", "exports no 'allocator_no_symbol_LTX_espalier_plugin'",
 		    "ESPL_PLUGIN" },
-		{ "bad_magic", "no espalier plugin: its descriptor begins with 0x12345678",
+		{ "bad_magic", "not an espalier plugin: its descriptor starts with 0x12345678",
 		    "ESPL_HEAD" },
-		{ "newer_minor", "made for a newer espalier: its ABI is 0.3, this one's is 0.2",
+		{ "newer_minor", "built for ABI 0.3, but this version of espalier has ABI 0.2",
 		    "update" },
 		{ "short_table", "too short: 8 bytes end before 'allocate'", "ESPL_TABLE" },
-		{ "null_entry", "'allocate' is NULL, but allocators must have it", "mandatory" },
-		{ "wrong_name", "promises 'wrong_name', but the plugin in it calls itself 'other'",
+		{ "null_entry", "'allocate' is NULL, but it is mandatory for allocators",
+		    "mandatory" },
+		{ "wrong_name", "says 'wrong_name', but the name of the plugin in it is 'other'",
 		    "<kind>_<name>" },
-		{ "wrong_kind", "promises an allocator, but the plugin in it is a placer",
+		{ "wrong_kind", "says an allocator, but the plugin in it is a placer",
 		    "<kind>_<name>" },
-		{ "bad_default", "'period' = 5s is below its minimum 10s", "10s or more" },
+		{ "bad_default", "'period' = 5s is below its minimum 10s", "the minimum is 10s" },
 		{ "undefined_call", "undefined symbol: espalier_function_that_nobody_has",
 		    "-z,defs" },
 	};
@@ -252,13 +253,13 @@ Test(loader, files_that_are_no_plugins)
 	write_file(path, "not code at all", 15);
 	diag = (struct espl__diag)ESPL__DIAG_INIT;
 	cr_assert_eq(espl__plugin_open(path, &plugin, &diag), ESPL_E_CONFIG);
-	SAYS(diag.text, "cannot be loaded");
+	SAYS(diag.text, "cannot load the plugin");
 	SAYS(diag.hint, "not a shared object");
 	cr_assert_eq(unlink(path), 0);
 	cr_assert_eq(mkdir(path, 0700), 0);
 	diag = (struct espl__diag)ESPL__DIAG_INIT;
 	cr_assert_eq(espl__plugin_open(path, &plugin, &diag), ESPL_E_CONFIG);
-	SAYS(diag.text, "no regular file");
+	SAYS(diag.text, "not a regular file");
 	free(path);
 	path = espl__format("%s/gadget_x.so", dir);
 	write_file(path, "x", 1);
@@ -273,7 +274,7 @@ Test(loader, files_that_are_no_plugins)
 		cr_assert_eq(chmod(path, 0666), 0);
 		diag = (struct espl__diag)ESPL__DIAG_INIT;
 		cr_assert_eq(espl__plugin_open(path, &plugin, &diag), ESPL_E_CONFIG);
-		SAYS(diag.text, "root does not load");
+		SAYS(diag.text, "refusing to load a plugin as root");
 	}
 	cr_assert_eq(espl__plugins_init("/nonexistent/folder", &diag), ESPL_E_CONFIG);
 	free(path);
@@ -340,7 +341,7 @@ Test(registry, finds_and_lists)
 	cr_assert_eq(espl__plugin_find(ESPL_CLOUD, "probe", &same, &diag), ESPL_E_CONFIG);
 	diag = (struct espl__diag)ESPL__DIAG_INIT;
 	cr_assert_eq(espl__plugin_find(ESPL_ALLOCATOR, "broken", &same, &diag), ESPL_E_CONFIG);
-	SAYS(diag.text, "cannot be loaded");
+	SAYS(diag.text, "cannot load the plugin");
 	cr_assert_eq(espl__kind_find("placer"), ESPL_PLACER);
 	cr_assert_eq(espl__kind_find("plaser"), 0);
 	cr_assert_str_eq(espl__kind_name(77), "?");
@@ -578,34 +579,36 @@ Test(check, help_and_verdicts)
 		const char *says[6];
 	} cases[] = {
 		{ "allocator_probe", 0,
-		    { "ok loads: allocator 'probe' 1.2", "ok symbols: the descriptor is the only",
-			"same decisions", "ok allocate: answers fit" } },
+		    { "ok loads: allocator 'probe' 1.2",
+			"ok symbols: the file exports only the descriptor", "same decisions",
+			"ok allocate: valid answers" } },
 		{ "wrong/allocator_lies", 1,
 		    { "allocate: 40 GPUs are granted, but the targets hold 0 (first with: items "
 		      "without nodes; ",
-			"not deterministic", "it loops", "" } },
+			"not deterministic", "although every call was rejected", "" } },
 		{ "wrong/allocator_bad_magic", 1,
-		    { "error this is no espalier plugin", "\nhint: ", "", "" } },
+		    { "error this is not an espalier plugin", "\nhint: ", "", "" } },
 		{ "wrong/allocator_slips", 1,
-		    { "error 15 calls of its sinks are refused, the first: grant: 1000 GPUs for "
+		    { "error 15 calls of its sinks are rejected, the first: grant: 1000 GPUs for "
 		      "item 1, which takes 1 to 8 (with: items without nodes)",
 			"same decisions" } },
 		{ "wrong/allocator_twice", 1,
 		    { "error allocate: item 1 is granted twice in one answer, which is refused "
 		      "whole (first with: items without nodes; 15 times)" } },
 		{ "wrong/algorithm_slips", 1,
-		    { "calls of its sinks are refused, the first: verdict: on trial 99, which has "
-		      "ended or does not exist (with: a search of made-up trials)",
-			"ok spec: it returns OK but declares no shape" } },
-		{ "wrong/allocator_create_fails", 0, { "create refuses the options", "", "", "" } },
+		    { "calls of its sinks are rejected, the first: verdict: on trial 99, which has "
+		      "ended or does not exist (with: a search with generated trials)",
+			"ok spec: returned OK without declaring stages" } },
+		{ "wrong/allocator_create_fails", 0,
+		    { "create rejected the generated options", "", "", "" } },
 		{ "wrong/cloud_lies", 1,
-		    { "start: done is said 2 times", "it takes two machines",
-			"reach: a command is told 0 times", "present state is not told",
-			"owned: it never says done", "release: the lease never ends" } },
+		    { "start: reported done 2 times", "leased two machines",
+			"reach: reported a command 0 times", "did not report the current state",
+			"owned: never reported done", "release: the lease never ends" } },
 		{ "wrong/cloud_far", 0,
-		    { "nothing is known beforehand",
-			"start: it says 'check-plugin has no network' where it has no network: "
-			"leases are not tried" } },
+		    { "no offers without a connection",
+			"start: failed with 'check-plugin does not provide a network' without a "
+			"network, so leases were not tested" } },
 	};
 	struct espl__buf buf = { NULL, 0, 0 };
 	const struct espl__plugin *plugin;

@@ -279,7 +279,7 @@ Test(random, adds_what_there_is_room_for)
 	espl_kit_free(kit);
 
 	/* Without an end of its own it takes the experiment's. */
-	refused(&algorithm_random_LTX_espalier_plugin, "", "never end");
+	refused(&algorithm_random_LTX_espalier_plugin, "", "has no end");
 	bare = with_space(1);
 	espl_kit_experiment(bare)->deadline = 60 * ESPL_SECOND;
 	cr_assert_eq(espl_kit_open(bare, &algorithm_random_LTX_espalier_plugin, "", NULL), ESPL_OK);
@@ -371,7 +371,7 @@ Test(kit, refuses_as_the_host_does)
 	kit = with_space(1);
 	cr_assert_eq(espl_kit_open(kit, &algorithm_random_LTX_espalier_plugin, "trails=2", &error),
 	    ESPL_E_CONFIG);
-	cr_assert_str_eq(error.text, "'trails' is no option");
+	cr_assert_str_eq(error.text, "'trails' is not an option");
 	cr_assert_eq(espl_kit_open(kit, &algorithm_random_LTX_espalier_plugin, "trials=two",
 			 &error),
 	    ESPL_E_CONFIG);

@@ -140,11 +140,12 @@ Test(real, a_trial_that_breaks_the_rules_is_ended_with_the_reason)
 	ends_with("kill -SEGV $$", "rank 0: killed by signal 11");
 	ends_with(SAY("{\"iteration\": 1, \"metrics\": {\"loss\": 2}}")
 		      SAY("{\"iteration\": 2, \"metrics\": {\"loss\": 2}}"),
-	    "ended at iteration 2 of 9, before it was told to stop");
+	    "exited at iteration 2 of 9 without being asked to stop");
 	ends_with("printf 'not\\tJSON\\n' >&$ESPALIER_REPORT_FD; sleep 1000",
-	    "rank 0: its report is no JSON: not?JSON");
+	    "rank 0: its report is not valid JSON: not?JSON");
 	ends_with(SAY("{\"iteration\": 1, \"metrics\": {\"loss\": \"high\"}}"),
-	    "rank 0: its report's metric 'loss' is no number: {\"iteration\": 1, \"metrics\": "
+	    "rank 0: the metric 'loss' in its report is not a number: {\"iteration\": 1, "
+	    "\"metrics\": "
 	    "{\"loss\": \"high\"}}");
 }
 

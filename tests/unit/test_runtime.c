@@ -226,7 +226,7 @@ Test(agent, says_why_a_rank_cannot_start)
 	cr_assert(has(e.text[0], "cannot run './env': No such file"), "%s", e.text[0]);
 	start(&p, &(struct script){ .gang = 3, .text = "true", .directory = "/nowhere/at/all" });
 	e = ended(&p, 3);
-	cr_assert(has(e.text[0], "cannot enter the working folder: No such"), "%s", e.text[0]);
+	cr_assert(has(e.text[0], "cannot enter the working directory: No such"), "%s", e.text[0]);
 	start(&p,
 	    &(struct script){ .gang = 4,
 		.trial = 4,
@@ -277,7 +277,7 @@ Test(agent, says_why_a_rank_cannot_start)
  */
 Test(agent, log_is_limited)
 {
-	static const char said[] = "espalier: the log is at its limit (trial.log_limit)";
+	static const char said[] = "espalier: the log has reached its limit (trial.log_limit)";
 	struct peer p;
 	struct script s = { .gang = 1,
 		.trial = 1,
@@ -492,7 +492,7 @@ Test(agent, garbage_ends_its_gang_only)
 	} bad[] = {
 		{ "head -c 70000 /dev/zero | tr '\\0' x >&3", "longer than" },
 		{ "printf 'a\\0b\\n' >&3", "binary" },
-		{ "echo '{\"saved\": 1}' >&3", "no file in the folder" },
+		{ "echo '{\"saved\": 1}' >&3", "contains no files" },
 		{ "echo '{\"saved\": \"x\"}' >&3", "should be" },
 		{ "echo '{\"saved\": 0}' >&3", "should be" },
 		{ "mkfifo $ESPALIER_SAVE/p; echo '{\"saved\": 1}' >&3", "something else" },

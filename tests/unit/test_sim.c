@@ -371,7 +371,7 @@ Test(sim, a_pause_has_its_limit)
 	is_ended(next(&b, 28, 1), 2, ESPL__END_LOST);
 	e = next(&b, 29, 1);
 	is_ended(e, 1, ESPL__END_FAILED);
-	cr_assert_str_eq(e->as.ended.text, "no checkpoint within 3.0s of being told to pause");
+	cr_assert_str_eq(e->as.ended.text, "no checkpoint within 3.0s after the request to pause");
 	finish(&b);
 }
 
@@ -559,18 +559,18 @@ Test(sim, what_cannot_be_simulated_is_refused)
 		const char *trial, *sky, *faults, *says;
 	} bad[] = {
 		{ "trial = { command = [ \"true\" ]; };", cloud, NULL,
-		    "a command cannot be simulated" },
+		    "cannot simulate a command" },
 		{ "", cloud, NULL, "nothing to simulate" },
 		{ quadratic, cloud, "faults = ( { kind = \"hang\"; iteratoin = 1; } );",
 		    "no option 'iteratoin'" },
 		{ quadratic, cloud, "faults = ( { kind = \"node-gone\"; } );",
-		    "no fault 'node-gone'" },
+		    "unknown fault 'node-gone'" },
 		{ quadratic, cloud, "faults = ( { kind = \"node-lost\"; node = 1; } );",
 		    "needs 'at'" },
-		{ quadratic, cloud, "fault = ( );", "no 'fault'" },
+		{ quadratic, cloud, "fault = ( );", "must not contain 'fault'" },
 		{ quadratic, cloud,
 		    "faults = ( { kind = \"no-capacity\"; from = \"2s\"; to = \"1s\"; } );",
-		    "over before" },
+		    "must be later than" },
 		{ quadratic, "cloud = { use = \"sim\"; offers = ( ); };", NULL,
 		    "list of offers is empty" },
 		{ quadratic,

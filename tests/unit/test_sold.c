@@ -50,12 +50,12 @@ Test(sold, a_trial_fits_a_node_or_is_whole_nodes)
 	cr_expect(suits(2, 2, 1, ESPL_ANY, NULL));
 	cr_expect(suits(4, ESPL_ANY, 1, ESPL_ANY, NULL));
 	cr_expect(suits(3, 4, 1, ESPL_ANY, NULL));
-	cr_expect_not(suits(3, 3, 1, ESPL_ANY, "3 GPUs neither fit one node"));
-	cr_expect_not(suits(3, ESPL_ANY, 1, 3, "3 GPUs neither fit one node"));
+	cr_expect_not(suits(3, 3, 1, ESPL_ANY, "3 GPUs neither fit on one node"));
+	cr_expect_not(suits(3, ESPL_ANY, 1, 3, "3 GPUs neither fit on one node"));
 	cr_expect(suits(3, 3, 0, ESPL_ANY, NULL));
-	cr_expect_not(suits(5, 8, 0, ESPL_ANY, "never give more than 4"));
+	cr_expect_not(suits(5, 8, 0, ESPL_ANY, "offers at most 4"));
 	sell("gone", 8, 8, ESPL_OFFER_GONE);
-	cr_expect_not(suits(3, 3, 1, ESPL_ANY, "neither fit one node"));
+	cr_expect_not(suits(3, 3, 1, ESPL_ANY, "neither fit on one node"));
 	sell("large", 4, 3, 0);
 	cr_expect(suits(3, 3, 1, ESPL_ANY, NULL));
 	cr_expect_not(suits(5, 7, 1, ESPL_ANY, "no number of GPUs from 5 to 7"));

@@ -83,7 +83,7 @@ Test(workload, other_columns)
 	cr_assert_eq(espl__workload_left(&w, 0, 95, 1), 0);
 	cr_assert(isnan(espl__workload_left(&w, 1, 5, 1)));
 	cr_assert_eq(espl__workload_fix(&w, "jobs.csv", 4, &diag), ESPL_E_CONFIG);
-	cr_assert(diag.line == 5 && strstr(diag.text, "asks for 8 nodes") != NULL, "%u: %s",
+	cr_assert(diag.line == 5 && strstr(diag.text, "requests 8 nodes") != NULL, "%u: %s",
 	    diag.line, diag.text);
 	cr_assert_eq(espl__workload_fix(&w, "jobs.csv", 8, NULL), ESPL_OK);
 	cr_assert(w.jobs[0].nodes_min == 3 && w.jobs[0].nodes_max == 3 && w.jobs[3].nodes_min == 8);
@@ -98,9 +98,9 @@ Test(workload, what_is_refused)
 	bad("job,arrives_s,work_s,nodes_min\na,0,1,1\n", 1, "no column 'nodes_max'", "header");
 	bad("job,arrives_s,work_s,nodes_min,nodes_max,nodes_askd\n", 1, "'nodes_askd'",
 	    "nodes_asked");
-	bad("job,job,arrives_s,work_s,nodes_min,nodes_max\n", 1, "twice", NULL);
-	bad("job,arrives_s,work_s,nodes_min,nodes_max,fate\n", 1, "only one", NULL);
-	bad(HEADER "a,5,1,1,1\nb,4,1,1,1\n", 3, "before 'a' of line 2 (5 s)", "sort");
+	bad("job,job,arrives_s,work_s,nodes_min,nodes_max\n", 1, "duplicate column", NULL);
+	bad("job,arrives_s,work_s,nodes_min,nodes_max,fate\n", 1, "used together", NULL);
+	bad(HEADER "a,5,1,1,1\nb,4,1,1,1\n", 3, "before 'a' in line 2 (5 s)", "sort");
 	bad(HEADER "a,-5,1,1,1\n", 2, "'arrives_s' is -5", NULL);
 	bad(HEADER "a,5,-1,1,1\n", 2, "'work_s' is -1", NULL);
 	bad(HEADER "a,5,0,1,1\n", 2, "above 0", NULL);
@@ -111,10 +111,10 @@ Test(workload, what_is_refused)
 	bad(HEADER "a,5,1,0,1\n", 2, "from 1 to", NULL);
 	bad(HEADER "a,5,1,-2,1\n", 2, "from 1 to", NULL);
 	bad(HEADER "a,5,1,1.5,2\n", 2, "not a whole number", NULL);
-	bad(HEADER "a,5,1,4,2\n", 2, "at least 4 nodes and at most 2", NULL);
-	bad(HEADER "a,5,1,65,100\n", 2, "never more than 64", "wait for ever");
-	bad(HEADER "a,5,1,1,1\nb,5,1,1,1\na,6,1,1,1\n", 4, "twice, first in line 2",
-	    "name of its own");
+	bad(HEADER "a,5,1,4,2\n", 2, "at least 4 nodes but accepts at most 2", NULL);
+	bad(HEADER "a,5,1,65,100\n", 2, "at most 64", "waits forever");
+	bad(HEADER "a,5,1,1,1\nb,5,1,1,1\na,6,1,1,1\n", 4,
+	    "duplicate job 'a', first used in line 2", "must be unique");
 	bad(HEADER "a,5,1,1\n", 2, "4 fields", NULL);
 	bad(HEADER ",5,1,1,1\n", 2, "no name", NULL);
 	bad(HEADER "\"a,5,1,1,1\n", 2, "quote", NULL);
@@ -126,19 +126,19 @@ Test(workload, what_is_refused_of_other_columns)
 		{ "0,,,,", "'nodes_asked' is 0" },
 		{ ",0,,,", "'weight' is 0" },
 		{ ",,-1,,", "'eta_s' is -1" },
-		{ ",,,crash,5", "no such fate" },
-		{ ",,,bug,", "when is it bug" },
+		{ ",,,crash,5", "unknown fate" },
+		{ ",,,bug,", "the fate of the job is bug" },
 		{ ",,,,5", "'fate' is not" },
 		{ ",,,terminated,100", "done after 100 s" },
 		{ ",,,bug,-1", "'fate_at_s' is -1" },
 	};
 	static const char *const tables[][2] = {
-		{ "2:2", "begin with 1:1" },
+		{ "2:2", "start with 1:1" },
 		{ "1:1 2", "NODES:SPEED" },
 		{ "1:1 2:x", "NODES:SPEED" },
-		{ "1:1 1:2", "have to rise" },
+		{ "1:1 1:2", "must increase" },
 		{ "1:1 2:0", "above 0" },
-		{ "1:2", "begin with 1:1" },
+		{ "1:2", "start with 1:1" },
 	};
 	char text[256];
 
