@@ -106,7 +106,7 @@ Test(workload, what_is_refused)
 	bad(HEADER "a,5,0,1,1\n", 2, "above 0", NULL);
 	bad(HEADER "a,5,nan,1,1\n", 2, "not a number", NULL);
 	bad(HEADER "a,5m,1,1,1\n", 2, "not a number: '5m'", "without a unit");
-	bad(HEADER "a,5,1e99,1,1\n", 2, "more than", NULL);
+	bad(HEADER "a,5,1e99,1,1\n", 2, "must be at most", NULL);
 	bad(HEADER "a,,1,1,1\n", 2, "'arrives_s' is empty", NULL);
 	bad(HEADER "a,5,1,0,1\n", 2, "from 1 to", NULL);
 	bad(HEADER "a,5,1,-2,1\n", 2, "from 1 to", NULL);
