@@ -62,7 +62,7 @@ record() {	# FILE COMMAND...: adds what espalier prints, standard error last, an
 	{ "$ESPALIER" "$@" 2>err; rc=$?; cat err; echo "exit status $rc"; } | mask >>"../out/$file"
 }
 "$ESPALIER" simulate search.cfg --quiet --dir any >/dev/null || exit 2
-tables=$("$ESPALIER" export any --format csv --table none 2>&1 | sed -n 's/^hint: one of //p' | tr -d ,)
+tables=$("$ESPALIER" export any --format csv --table none 2>&1 | grep -oE '[a-z_]+(, [a-z_]+){5,}' | tr -d ,)
 [ -n "$tables" ] || { echo "golden.sh: $ESPALIER does not list its tables" >&2; exit 2; }
 simulate() {	# NAME SEED FILE ARGUMENT...
 	local to=$1/$2 seed=$2 run=run-$2 file=$3
