@@ -264,8 +264,8 @@ espl__gang_resized(struct espl__exec *x, const struct espl__event *e)
 		if (o->resized != NULL)
 			o->resized(o->ctx, x->now, g->id, took_s);
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), "resized",
-			    g->share, g->slots, "");
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial),
+			    ESPL__PHASE_RESIZED, g->share, g->slots, "");
 	}
 	item = g->trial->item;
 	if (item == NULL)

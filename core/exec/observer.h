@@ -10,6 +10,14 @@
 #include "exec/event.h"
 #include "forecast/forecast.h"
 
+/* What became of a gang. */
+enum espl__gang_phase {
+	ESPL__PHASE_STARTING = 1,
+	ESPL__PHASE_RUNNING,
+	ESPL__PHASE_RESIZED, /* in place */
+	ESPL__PHASE_ENDED
+};
+
 struct espl__exec;
 struct espl__search_summary; /* executor.h */
 struct espl__observer {
@@ -20,9 +28,8 @@ struct espl__observer {
 	void (*trial)(void *ctx, espl_time now, const struct espl_trial *);
 	void (*report)(void *ctx, espl_time now, const struct espl_trial *, uint64_t iteration,
 	    double loss, const struct espl__metric *, uint32_t count, struct espl_share);
-	/* A gang came, ran, was resized in place or ended (state: "starting" "running" "resized"
-	 * "ended"), on these slots. */
-	void (*gang)(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+	/* A gang came into this phase, on these slots. */
+	void (*gang)(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase,
 	    struct espl_share, const struct espl_slot *, const char *text);
 	/* It was resized in place: nothing was trained for so long.  Its new slots are told next.
 	 */

@@ -220,8 +220,8 @@ on_started(struct espl__exec *x, const struct espl__event *e)
 	}
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), "running",
-			    g->share, g->slots, "");
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial),
+			    ESPL__PHASE_RUNNING, g->share, g->slots, "");
 }
 
 static void

@@ -421,8 +421,8 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 	}
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), "ended", g->share,
-			    g->slots, text);
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), ESPL__PHASE_ENDED,
+			    g->share, g->slots, text);
 	espl__gang_free(x, g);
 	espl__exec_capacity(x);
 	status = after_end(x, t, &ended, diag);

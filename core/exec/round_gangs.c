@@ -15,11 +15,12 @@
 /* ---- coming and going --------------------------------------------------------------------- */
 
 static void
-show(struct espl__exec *x, const struct espl__gang *g, const char *state, const char *text)
+show(struct espl__exec *x, const struct espl__gang *g, enum espl__gang_phase phase,
+    const char *text)
 {
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->gang != NULL)
-			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), state, g->share,
+			o->gang(o->ctx, x->now, g->id, espl__trial_uid(g->trial), phase, g->share,
 			    g->slots, text);
 }
 
@@ -85,7 +86,7 @@ start(struct espl__exec *x, struct espl__item *item)
 		    espl__exec_unit(x, g->share.gpus), (unsigned long long)g->slots[0].node,
 		    item->pub.node_count > 1 ? " and others" : "", (unsigned long long)g->iteration,
 		    (unsigned long long)g->budget);
-	show(x, g, "starting", "");
+	show(x, g, ESPL__PHASE_STARTING, "");
 }
 
 static int

@@ -169,8 +169,8 @@ espl__exec_resume(struct espl__exec *x)
 		struct espl__trial *t = g->trial;
 		for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 			if (o->gang != NULL)
-				o->gang(o->ctx, x->now, g->id, espl__trial_uid(t), "ended",
-				    g->share, g->slots, "lost with the driver");
+				o->gang(o->ctx, x->now, g->id, espl__trial_uid(t),
+				    ESPL__PHASE_ENDED, g->share, g->slots, "lost with the driver");
 		espl__gang_free(x, g);
 		reset_trial(x, t);
 	}

@@ -105,16 +105,16 @@ gang_ends(struct measure *m, espl_time now, struct watched *g, const char *text)
 }
 
 static void
-on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase phase,
     struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct measure *m = ctx;
 	struct watched *g;
 
 	(void)share, (void)slots;
-	if (strcmp(state, "starting") == 0)
+	if (phase == ESPL__PHASE_STARTING)
 		gang_starts(m, now, gang, trial);
-	else if (strcmp(state, "ended") == 0 && (g = gang_of(m, trial)) != NULL && g->gang == gang)
+	else if (phase == ESPL__PHASE_ENDED && (g = gang_of(m, trial)) != NULL && g->gang == gang)
 		gang_ends(m, now, g, text);
 }
 

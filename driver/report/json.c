@@ -83,16 +83,17 @@ static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__events *e = ctx;
+	const char *state = espl__whose_word(&e->observer, t);
 
-	if (e->view->what == NULL || !begin(e, "trial", now))
+	if (e->view->change == ESPL__CHANGE_NONE || !begin(e, "trial", now))
 		return;
 	trial_of(e, t->id);
-	text(e, "what", e->view->what);
-	text(e, "state", espl__whose_word(&e->observer, t));
+	text(e, "what", espl__change_word(e->view->change, state));
+	text(e, "state", state);
 	number(e, "group", t->group == ESPL_NONE ? ESPL_NONE : t->group & ESPL__TRIAL_NUMBER);
 	number(e, "iteration", t->iteration);
 	number(e, "budget", t->budget);
-	if (strcmp(e->view->what, "created") == 0) {
+	if (e->view->change == ESPL__CHANGE_CREATED) {
 		if (t->parent != ESPL_NONE)
 			number(e, "parent", t->parent & ESPL__TRIAL_NUMBER);
 		espl__print(&e->line, ", \"params\": ");
@@ -130,7 +131,7 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 }
 
 static void
-on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase phase,
     struct espl_share share, const struct espl_slot *slots, const char *why)
 {
 	struct espl__events *e = ctx;
@@ -140,9 +141,9 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 		return;
 	number(e, "gang", gang);
 	trial_of(e, trial);
-	text(e, "state", state);
+	text(e, "state", espl__phase_word(phase));
 	share_of(e, share);
-	if (slots != NULL && (strcmp(state, "starting") == 0 || strcmp(state, "resized") == 0)) {
+	if (slots != NULL && (phase == ESPL__PHASE_STARTING || phase == ESPL__PHASE_RESIZED)) {
 		espl__print(&e->line, ", \"slots\": [");
 		for (i = 0; i < share.gpus; i++)
 			espl__print(&e->line, "%s[%llu, %u]", i > 0 ? ", " : "",

@@ -9,6 +9,7 @@
 
 #include "base/tick.h"
 #include "model/jobs.h"
+#include "report/whose.h"
 
 #define PROGRESS_NS INT64_C(10000000000)
 
@@ -111,29 +112,31 @@ static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__lines *l = ctx;
-	const char *what = l->view->what;
+	enum espl__trial_change change = l->view->change;
+	const char *word;
 	int quiet = l->view->totals.simulated && t->state != ESPL_TRIAL_FAILED;
 
-	if (what == NULL || quiet || strcmp(what, "created") == 0 || strcmp(what, "budget") == 0 ||
-	    strcmp(what, "queued") == 0 || !begin(l, now))
+	if (change == ESPL__CHANGE_NONE || quiet || change == ESPL__CHANGE_CREATED ||
+	    change == ESPL__CHANGE_BUDGET || change == ESPL__CHANGE_QUEUED || !begin(l, now))
 		return;
+	word = espl__change_word(change, espl__whose_word(&l->observer, t));
 	who(l, t->id);
 	espl__print(&l->line, " ");
-	if (strcmp(what, "started") == 0)
+	if (change == ESPL__CHANGE_STARTED)
 		started(l, t);
-	else if (strcmp(what, "promoted") == 0)
+	else if (change == ESPL__CHANGE_PROMOTED)
 		espl__print(&l->line, "promoted, up to iteration %llu",
 		    (unsigned long long)t->budget);
-	else if (strcmp(what, "retried") == 0)
+	else if (change == ESPL__CHANGE_RETRIED)
 		espl__print(&l->line, "is retried from iteration %llu",
 		    (unsigned long long)t->checkpoint);
 	else if (t->iteration == t->budget)
-		espl__print(&l->line, "%s at iteration %llu", what,
+		espl__print(&l->line, "%s at iteration %llu", word,
 		    (unsigned long long)t->iteration);
 	else
-		espl__print(&l->line, "%s at iteration %llu of %llu", what,
+		espl__print(&l->line, "%s at iteration %llu of %llu", word,
 		    (unsigned long long)t->iteration, (unsigned long long)t->budget);
-	if (strcmp(what, "started") != 0 && strcmp(what, "retried") != 0)
+	if (change != ESPL__CHANGE_STARTED && change != ESPL__CHANGE_RETRIED)
 		metric(l, t->id, t->loss);
 	end(l);
 }
@@ -158,13 +161,13 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 }
 
 static void
-on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase phase,
     struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct espl__lines *l = ctx;
 
 	(void)gang, (void)slots;
-	if (strcmp(state, "resized") == 0 && !l->view->totals.simulated && begin(l, now)) {
+	if (phase == ESPL__PHASE_RESIZED && !l->view->totals.simulated && begin(l, now)) {
 		const struct espl__view_gang *g = espl__map_get(&l->view->gangs, trial);
 
 		who(l, trial);
@@ -176,7 +179,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 		end(l);
 		return;
 	}
-	if (strcmp(state, "ended") != 0 || text == NULL || text[0] == '\0' || !begin(l, now))
+	if (phase != ESPL__PHASE_ENDED || text == NULL || text[0] == '\0' || !begin(l, now))
 		return;
 	who(l, trial);
 	espl__print(&l->line, ": ");

@@ -1,4 +1,4 @@
-/* past.h - what changed about a trial since its observer saw it last, in one word. */
+/* past.h - what changed about a trial since its observer saw it last. */
 #ifndef ESPL__PAST_H
 #define ESPL__PAST_H
 #include <stdlib.h>
@@ -6,6 +6,18 @@
 #include <espalier/algorithm.h>
 #include "base/ids.h"
 #include "base/mem.h"
+
+enum espl__trial_change {
+	ESPL__CHANGE_NONE, /* nothing that is worth a line */
+	ESPL__CHANGE_CREATED,
+	ESPL__CHANGE_PROMOTED,
+	ESPL__CHANGE_BUDGET,
+	ESPL__CHANGE_STARTED,
+	ESPL__CHANGE_RETRIED,
+	ESPL__CHANGE_DISPLACED,
+	ESPL__CHANGE_QUEUED,
+	ESPL__CHANGE_STATE /* it paused, ended or failed, as its state says */
+};
 
 struct espl__past {
 	uint64_t group, iteration, budget;
@@ -65,25 +77,24 @@ espl__pasts_free(struct espl__pasts *all)
 	free(all->searches);
 }
 
-/* word: the trial's state (espl__exec_trial_word).  NULL: nothing that is worth telling. */
-static inline const char *
-espl__past_what(const struct espl__past *past, const struct espl_trial *t, const char *word)
+static inline enum espl__trial_change
+espl__past_change(const struct espl__past *past, const struct espl_trial *t)
 {
 	if (past->state == 0)
-		return "created";
+		return ESPL__CHANGE_CREATED;
 	if (t->group != past->group)
-		return "promoted";
+		return ESPL__CHANGE_PROMOTED;
 	if (t->state == past->state)
-		return t->budget != past->budget ? "budget" : NULL;
+		return t->budget != past->budget ? ESPL__CHANGE_BUDGET : ESPL__CHANGE_NONE;
 	switch (t->state) {
-	case ESPL_TRIAL_RUNNING: return "started";
+	case ESPL_TRIAL_RUNNING: return ESPL__CHANGE_STARTED;
 	case ESPL_TRIAL_RESTING:
 	case ESPL_TRIAL_ENDED:
-	case ESPL_TRIAL_FAILED: return word;
+	case ESPL_TRIAL_FAILED: return ESPL__CHANGE_STATE;
 	default:
-		return past->failed                     ? "retried"
-		    : past->state == ESPL_TRIAL_RUNNING ? "displaced"
-							: "queued";
+		return past->failed                     ? ESPL__CHANGE_RETRIED
+		    : past->state == ESPL_TRIAL_RUNNING ? ESPL__CHANGE_DISPLACED
+							: ESPL__CHANGE_QUEUED;
 	}
 }
 

@@ -185,7 +185,8 @@ static void
 on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 {
 	struct espl__results *r = ctx;
-	const char *what, *state = espl__whose_word(&r->observer, t);
+	enum espl__trial_change change;
+	const char *state = espl__whose_word(&r->observer, t);
 	uint64_t checkpoint = t->checkpoint != 0 ? t->checkpoint : ESPL_NONE;
 	double metric = raw(r, t->id, t->loss), cost = (double)t->spent / 1e6;
 	struct espl__past *past;
@@ -194,7 +195,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		return;
 	begin(r);
 	past = espl__past_of(&r->pasts, t->id);
-	what = espl__past_what(past, t, state);
+	change = espl__past_change(past, t);
 	if (past->state == 0) {
 		espl__buf_clear(&r->text);
 		espl__space_json(space_of(r, t->id), t->values, &r->text);
@@ -208,9 +209,10 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	}
 	if (t->state != past->state)
 		espl__results_job(r, now, t, past->state == 0);
-	if (what != NULL)
-		put(r, PUT_DECISION, "rntnii", seconds(now), t->id, what, t->group,
-		    (int64_t)t->iteration, (int64_t)t->budget);
+	if (change != ESPL__CHANGE_NONE)
+		put(r, PUT_DECISION, "rntnii", seconds(now), t->id,
+		    espl__change_word(change, state), t->group, (int64_t)t->iteration,
+		    (int64_t)t->budget);
 	espl__past_set(past, t);
 }
 
@@ -244,7 +246,7 @@ on_failure(void *ctx, espl_time now, const struct espl_trial *t)
 }
 
 static void
-on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase phase,
     struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct espl__results *r = ctx;
@@ -253,26 +255,28 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 	begin(r);
 	if (r->db == NULL)
 		return;
-	if (strcmp(state, "starting") == 0 || strcmp(state, "resized") == 0) {
+	if (phase == ESPL__PHASE_STARTING || phase == ESPL__PHASE_RESIZED) {
 		espl__buf_clear(&r->text);
 		for (i = 0; slots != NULL && i < share.gpus; i++)
 			espl__print(&r->text, "%s[%llu, %u]", i == 0 ? "[" : ", ",
 			    (unsigned long long)slots[i].node, slots[i].gpu);
 		espl__print(&r->text, i == 0 ? "[]" : "]");
-		if (state[0] == 'r')
+		if (phase == ESPL__PHASE_RESIZED)
 			put(r, MOVE_GANG, "niit", gang, (int64_t)share.gpus, (int64_t)share.packing,
 			    espl__buf_text(&r->text));
 		else
 			put(r, PUT_GANG, "nniittr", gang, trial, (int64_t)share.gpus,
-			    (int64_t)share.packing, espl__buf_text(&r->text), state, seconds(now));
+			    (int64_t)share.packing, espl__buf_text(&r->text),
+			    espl__phase_word(phase), seconds(now));
 		return;
 	}
-	if (strcmp(state, "ended") == 0) {
+	if (phase == ESPL__PHASE_ENDED) {
 		ESPL__GROW(r->used, r->used_cap, r->used_count + 1);
 		r->used[r->used_count++] = trial;
 	}
-	put(r, SET_GANG, "ntrrt", gang, state, strcmp(state, "running") == 0 ? seconds(now) : NAN,
-	    strcmp(state, "ended") == 0 ? seconds(now) : NAN,
+	put(r, SET_GANG, "ntrrt", gang, espl__phase_word(phase),
+	    phase == ESPL__PHASE_RUNNING ? seconds(now) : NAN,
+	    phase == ESPL__PHASE_ENDED ? seconds(now) : NAN,
 	    text != NULL && text[0] != '\0' ? text : NULL);
 }
 

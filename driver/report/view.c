@@ -93,7 +93,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	struct espl__view_gang *gang = espl__map_get(&v->gangs, t->id);
 
 	v->now = now;
-	v->what = espl__past_what(past, t, espl__whose_word(&v->observer, t));
+	v->change = espl__past_change(past, t);
 	/* A promoted trial stays counted as done where it came from. */
 	if (past->state != 0 && past->group == t->group)
 		(*counter(g, past->state))--;
@@ -148,7 +148,7 @@ on_failure(void *ctx, espl_time now, const struct espl_trial *t)
 }
 
 static void
-on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase phase,
     struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct espl__view *v = ctx;
@@ -156,7 +156,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 
 	(void)slots, (void)text;
 	v->now = now;
-	if (g == NULL && strcmp(state, "ended") != 0) {
+	if (g == NULL && phase != ESPL__PHASE_ENDED) {
 		g = espl__alloc(sizeof *g);
 		g->trial = trial;
 		/* What it reported in an earlier rung, or before the run was taken up again. */
@@ -167,23 +167,23 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *sta
 		v->gang_count++;
 		espl__map_set(&v->gangs, trial, g);
 	}
-	if (g == NULL || (strcmp(state, "ended") == 0 && g->gang != gang))
+	if (g == NULL || (phase == ESPL__PHASE_ENDED && g->gang != gang))
 		return; /* the end of a gang that another one has followed already */
-	if (strcmp(state, "ended") != 0) {
+	if (phase != ESPL__PHASE_ENDED) {
 		if (g->gang != gang || g->budget == 0) {
 			g->iteration = g->from =
-			    v->observer.exec != NULL && strcmp(state, "starting") == 0
+			    v->observer.exec != NULL && phase == ESPL__PHASE_STARTING
 			    ? espl__exec_trial_restores(v->observer.exec, trial)
 			    : espl__past_of(&v->pasts, trial)->iteration;
 			g->budget = espl__past_of(&v->pasts, trial)->budget;
 		}
 		g->gang = gang;
 		g->share = share;
-		if (strcmp(state, "running") != 0) {
+		if (phase != ESPL__PHASE_RUNNING) {
 			g->before = espl__past_of(&v->pasts, trial)->gpus;
 			espl__past_of(&v->pasts, trial)->gpus = (uint16_t)share.gpus;
 		}
-		g->running = strcmp(state, "starting") != 0;
+		g->running = phase != ESPL__PHASE_STARTING;
 		return;
 	}
 	*(g->previous != NULL ? &g->previous->next : &v->first) = g->next;

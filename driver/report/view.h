@@ -36,9 +36,9 @@ struct espl__view {
 	espl_time now;
 	espl_time round_at; /* the executor's clock, and when it came to that */
 	int64_t round_tick;
-	const char *what; /* of the trial just told; see past.h */
-	int better;       /* the report just told is the best so far */
-	uint64_t best;    /* trial, NONE */
+	enum espl__trial_change change; /* of the trial just told */
+	int better;                     /* the report just told is the best so far */
+	uint64_t best;                  /* trial, NONE */
 	double best_loss;
 	uint64_t best_iteration;
 	char *best_params;

@@ -4,6 +4,7 @@
 #define ESPL__WHOSE_H
 #include "exec/executor.h"
 #include "exec/observer.h"
+#include "report/past.h"
 
 /* The search of the trial; NULL: there is one alone, the configuration's. */
 static inline const struct espl__search_setup *
@@ -23,6 +24,24 @@ espl__whose_word(const struct espl__observer *o, const struct espl_trial *t)
 	const char *word = o->exec != NULL ? espl__exec_trial_word(o->exec, t->id) : NULL;
 
 	return word != NULL ? word : words[t->state <= ESPL_TRIAL_FAILED ? t->state : 0];
+}
+
+/* A change of a trial in a word; state: that of its state. */
+static inline const char *
+espl__change_word(enum espl__trial_change change, const char *state)
+{
+	static const char *const words[] = { "", "created", "promoted", "budget", "started",
+		"retried", "displaced", "queued" };
+
+	return change < ESPL__CHANGE_STATE ? words[change] : state;
+}
+
+static inline const char *
+espl__phase_word(enum espl__gang_phase phase)
+{
+	static const char *const words[] = { "?", "starting", "running", "resized", "ended" };
+
+	return words[phase];
 }
 
 /* A loss as the trial reported it. */

@@ -322,13 +322,13 @@ take_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint6
 }
 
 static void
-take_start(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+take_start(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase phase,
     struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct notes *n = ctx;
 
 	(void)now, (void)trial, (void)text;
-	for (uint32_t i = 0; strcmp(state, "starting") == 0 && i < share.gpus; i++)
+	for (uint32_t i = 0; phase == ESPL__PHASE_STARTING && i < share.gpus; i++)
 		espl__print(&n->text, "gang %llu on %llu.%u\n", (unsigned long long)gang,
 		    (unsigned long long)slots[i].node, slots[i].gpu);
 }

@@ -16,14 +16,14 @@ const char good_trial[] =
     "done\n";
 
 static void
-saw_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, const char *state,
+saw_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang_phase phase,
     struct espl_share share, const struct espl_slot *slots, const char *text)
 {
 	struct bench *b = ctx;
 
 	(void)now, (void)gang, (void)trial, (void)share, (void)slots;
-	b->gangs += strcmp(state, "running") == 0;
-	if (strcmp(state, "ended") == 0 && text[0] != '\0')
+	b->gangs += phase == ESPL__PHASE_RUNNING;
+	if (phase == ESPL__PHASE_ENDED && text[0] != '\0')
 		snprintf(b->ended, sizeof b->ended, "%s", text);
 }
 

@@ -132,13 +132,15 @@ play(struct stage *s)
 		tell(s, 0, i, ESPL_TRIAL_WAITING);
 	EACH(node, ESPL_SECOND, &node, &offer, 500000, "");
 	for (int i = 0; i < 2; i++) {
-		EACH(gang, ESPL_SECOND, (uint64_t)i, (uint64_t)i, "starting", share, slots, "");
-		EACH(gang, ESPL_SECOND, (uint64_t)i, (uint64_t)i, "running", share, slots, "");
+		EACH(gang, ESPL_SECOND, (uint64_t)i, (uint64_t)i, ESPL__PHASE_STARTING, share,
+		    slots, "");
+		EACH(gang, ESPL_SECOND, (uint64_t)i, (uint64_t)i, ESPL__PHASE_RUNNING, share, slots,
+		    "");
 		tell(s, 1, i, ESPL_TRIAL_RUNNING);
 		report(s, 2, i, 1, i == 0 ? -0.5 : -0.75);
 		tell(s, 2, i, ESPL_TRIAL_RESTING);
-		EACH(gang, 2 * ESPL_SECOND, (uint64_t)i, (uint64_t)i, "ended", share, slots,
-		    i == 0 ? "rank 0: exit status 3" : "");
+		EACH(gang, 2 * ESPL_SECOND, (uint64_t)i, (uint64_t)i, ESPL__PHASE_ENDED, share,
+		    slots, i == 0 ? "rank 0: exit status 3" : "");
 	}
 	EACH(group, 2 * ESPL_SECOND, 0, 0, 0, 1);
 	EACH(group, 2 * ESPL_SECOND, 1, 0, 1, 0);
@@ -146,8 +148,8 @@ play(struct stage *s)
 	s->trials[1].budget = 5;
 	tell(s, 2, 1, ESPL_TRIAL_WAITING);
 	EACH(note, 2 * ESPL_SECOND, "algorithm 'sha'", ESPL_ABOUT_TRIAL, 1, "the best of its rung");
-	EACH(gang, 3 * ESPL_SECOND, 2, 1, "starting", share, slots, "");
-	EACH(gang, 3 * ESPL_SECOND, 2, 1, "running", share, slots, "");
+	EACH(gang, 3 * ESPL_SECOND, 2, 1, ESPL__PHASE_STARTING, share, slots, "");
+	EACH(gang, 3 * ESPL_SECOND, 2, 1, ESPL__PHASE_RUNNING, share, slots, "");
 	tell(s, 3, 1, ESPL_TRIAL_RUNNING);
 	for (uint64_t i = 2; i <= 4; i++)
 		report(s, 3 + (double)i, 1, i, i == 3 ? NAN : -0.75 - 0.01 * (double)i);
@@ -512,19 +514,20 @@ play_failures(struct stage *s)
 	struct espl_share share = { 1, 1 };
 	struct espl_slot slots[1] = { { 0, 1, 1 } };
 
-	EACH(gang, 10 * ESPL_SECOND, 2, 1, "ended", share, slots, "rank 0: exit status 1");
+	EACH(gang, 10 * ESPL_SECOND, 2, 1, ESPL__PHASE_ENDED, share, slots,
+	    "rank 0: exit status 1");
 	EACH(failure, 10 * ESPL_SECOND, &s->trials[1]);
 	tell(s, 10, 1, ESPL_TRIAL_WAITING);
-	cr_expect_str_eq(s->view.what, "retried");
-	EACH(gang, 11 * ESPL_SECOND, 3, 1, "starting", share, slots, "");
+	cr_expect_eq(s->view.change, ESPL__CHANGE_RETRIED);
+	EACH(gang, 11 * ESPL_SECOND, 3, 1, ESPL__PHASE_STARTING, share, slots, "");
 	s->trials[0].group = 1;
 	tell(s, 11, 0, ESPL_TRIAL_WAITING);
 	tell(s, 11, 0, ESPL_TRIAL_RUNNING);
 	tell(s, 11, 0, ESPL_TRIAL_WAITING);
-	cr_expect_str_eq(s->view.what, "displaced");
+	cr_expect_eq(s->view.change, ESPL__CHANGE_DISPLACED);
 	EACH(failure, 12 * ESPL_SECOND, &s->trials[0]);
 	tell(s, 12, 0, ESPL_TRIAL_FAILED);
-	cr_expect_str_eq(s->view.what, "failed");
+	cr_expect_eq(s->view.change, ESPL__CHANGE_STATE);
 }
 
 #define SHOWS(part_) \
