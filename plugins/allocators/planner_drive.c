@@ -271,6 +271,10 @@ explain(const struct drive *d, struct espl_error *error)
 {
 	const struct planner_task *task = d->task;
 	const struct planner_result *r = d->result;
+	/* The search does not price nodes that go early: it may have missed a cheaper one. */
+	const char *best = (task->experiment->flags & ESPL_EXPERIMENT_IDLE) != 0
+	    ? "the cheapest that was found"
+	    : "the cheapest";
 
 	if (d->placeable == 0)
 		return espl_fail(error, ESPL_E_INFEASIBLE,
@@ -285,12 +289,11 @@ explain(const struct drive *d, struct espl_error *error)
 		    r->least_s);
 	if (isfinite(task->deadline_s) && isfinite(d->least_in_time_usd))
 		return espl_fail(error, ESPL_E_INFEASIBLE,
-		    "no plan that finishes within %.10g s costs at most $%.10g; the cheapest costs "
+		    "no plan that finishes within %.10g s costs at most $%.10g; %s costs "
 		    "$%.6g",
-		    task->deadline_s, task->budget_usd, d->least_in_time_usd);
-	return espl_fail(error, ESPL_E_INFEASIBLE,
-	    "no plan costs at most $%.10g; the cheapest costs $%.6g", task->budget_usd,
-	    r->least_usd);
+		    task->deadline_s, task->budget_usd, best, d->least_in_time_usd);
+	return espl_fail(error, ESPL_E_INFEASIBLE, "no plan costs at most $%.10g; %s costs $%.6g",
+	    task->budget_usd, best, r->least_usd);
 }
 
 /* Do nodes of this plan go when their provider likes?  Neither bounds nor samples know of that. */

@@ -115,7 +115,9 @@ espl__check_alloc(struct espl__check *check)
 	if (!run_script(check, 0, 0, 0, &one))
 		return;
 	(void)run_script(check,
-	    ESPL_EXPERIMENT_WARM | ESPL_EXPERIMENT_AHEAD | ESPL_EXPERIMENT_CHAIN, 0, 0, &two);
+	    ESPL_EXPERIMENT_WARM | ESPL_EXPERIMENT_AHEAD | ESPL_EXPERIMENT_CHAIN |
+		ESPL_EXPERIMENT_IDLE,
+	    0, 0, &two);
 	(void)run_script(check, 0, 0, 1, &two);
 	if (espl__check_found(check) == before)
 		espl__check_ok(check,
