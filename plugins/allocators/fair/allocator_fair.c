@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include "fair_divide.h"
-#include "pool.h"
+#include "../pool.h"
 
 enum { GPUS, OFFER, RESIZE, PACKING };
 enum { STAGE, ALWAYS };

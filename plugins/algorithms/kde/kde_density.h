@@ -9,7 +9,7 @@
 #define KDE_DENSITY_H
 #include <espalier/algorithm.h>
 #include <espalier/util.h>
-#include "shared.h"
+#include "../shared.h"
 
 /* Points are kept axis by axis, in blocks of so many: what a compiler can do side by side. */
 #define KDE_BLOCK 16u

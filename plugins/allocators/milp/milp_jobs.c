@@ -4,7 +4,7 @@
 #include <string.h>
 #include "milp_queue.h"
 #include "milp_weigh.h"
-#include "pool.h"
+#include "../pool.h"
 
 /* ---- what they become --------------------------------------------------------------------- */
 

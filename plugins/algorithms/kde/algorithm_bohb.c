@@ -8,7 +8,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
-#include "brackets.h"
+#include "../brackets.h"
 #include "kde.h"
 
 enum { MODE = BRACKETS_OPTION_COUNT, KDE };

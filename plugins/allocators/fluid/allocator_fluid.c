@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 #include "fluid.h"
-#include "pool.h"
+#include "../pool.h"
 
 enum { GPUS, OFFER, MODE, RESIZE, PROBE, BENEFIT, GAIN, DEGREE };
 

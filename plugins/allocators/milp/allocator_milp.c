@@ -12,7 +12,7 @@
 #include "milp_ask.h"
 #include "milp_exact.h"
 #include "milp_marginal.h"
-#include "pool.h"
+#include "../pool.h"
 
 enum {
 	GPUS,

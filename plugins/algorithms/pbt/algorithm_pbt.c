@@ -20,7 +20,7 @@
 #include <espalier/algorithm.h>
 #include <espalier/util.h>
 #include "pbt.h"
-#include "shared.h"
+#include "../shared.h"
 
 enum {
 	POPULATION,

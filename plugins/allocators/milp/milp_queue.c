@@ -8,7 +8,7 @@
 #include "milp_queue.h"
 #include <math.h>
 #include <string.h>
-#include "pool.h"
+#include "../pool.h"
 
 _Static_assert(POOL_WIDTHS <= MILP_WIDTHS, "a job must have room for all widths");
 

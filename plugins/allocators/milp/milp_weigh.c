@@ -13,7 +13,7 @@
  */
 #include "milp_weigh.h"
 #include <math.h>
-#include "pool.h"
+#include "../pool.h"
 
 /* of the others' `tail`: with this power of what they need, beside it */
 #define STEEP 2

@@ -2,7 +2,7 @@
  */
 #ifndef PBT_EXPLORE_H
 #define PBT_EXPLORE_H
-#include "shared.h"
+#include "../shared.h"
 
 struct pbt_explore {
 	double resample;     /* probability that a parameter is drawn anew */
