@@ -6,13 +6,14 @@
 #include "base/assert.h"
 #include "base/calling.h"
 
-void (*espl__panic_context)(void *ctx, int fd);
+void (*espl__panic_context)(void *ctx, char *text, size_t room);
 void *espl__panic_context_arg;
 
 _Noreturn void
 espl__panic(const char *file, int line, const char *what)
 {
 	static volatile int panicking;
+	static char more[4096];
 	char text[512];
 	int length;
 
@@ -24,7 +25,9 @@ espl__panic(const char *file, int line, const char *what)
 	if (!panicking) {
 		panicking = 1;
 		if (espl__panic_context != NULL)
-			espl__panic_context(espl__panic_context_arg, STDERR_FILENO);
+			espl__panic_context(espl__panic_context_arg, more, sizeof more);
+		if (write(STDERR_FILENO, more, strlen(more)) < 0)
+			abort();
 	}
 	abort();
 }

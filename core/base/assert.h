@@ -8,8 +8,9 @@
 #include <espalier/abi.h>
 
 _Noreturn void espl__panic(const char *file, int line, const char *what);
-/* Called by espl__panic to tell more; must not allocate.  NULL: nothing. */
-extern void (*espl__panic_context)(void *ctx, int fd);
+/* Called by espl__panic for more text, of at most `room` bytes with the NUL; must not allocate.
+ * NULL: there is none. */
+extern void (*espl__panic_context)(void *ctx, char *text, size_t room);
 extern void *espl__panic_context_arg;
 
 #define ESPL__ASSERT(c_) \

@@ -139,6 +139,10 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 		espl__put_v64(&x->decisions, x->call_seq);
 		espl__put_bytes(&x->decisions, x->ops.data, x->ops.size);
 	}
+	if (x->ops.size > 0)
+		x->last[x->last_count++ % ESPL__LAST_DECISIONS] =
+		    (struct espl__last_decision){ x->now, i->who,
+			    ((const uint8_t *)x->ops.data)[0] };
 	x->call_seq++;
 	espl__buf_reset(&x->caller.ops);
 	*r = espl__reader(x->ops.data, x->ops.size);

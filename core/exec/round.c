@@ -4,6 +4,8 @@
  * the policies answer is compared with the journal's record while a run is replayed.
  */
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/assert.h"
 #include "base/text.h"
@@ -107,6 +109,8 @@ espl__exec_free(struct espl__exec *x)
 {
 	if (x == NULL)
 		return;
+	if (espl__panic_context_arg == x)
+		espl__panic_context = NULL;
 	for (uint32_t i = 0; i < x->search_count; i++) {
 		espl__instance_destroy(x->searches[i]->algorithm);
 		x->searches[i]->algorithm = NULL;
@@ -172,12 +176,35 @@ round_begin(struct espl__exec *x, espl_time now, const struct espl__buf *recorde
 	}
 }
 
+/* For espl__panic: must not allocate. */
+static void
+print_state(void *ctx, char *text, size_t room)
+{
+	const struct espl__exec *x = ctx;
+	uint32_t count =
+	    x->last_count < ESPL__LAST_DECISIONS ? x->last_count : ESPL__LAST_DECISIONS;
+	size_t used = 0;
+
+	(void)snprintf(text, room, "espalier: seed %llu, %.3f s into the run%s; last decisions:\n",
+	    (unsigned long long)x->config->seed, (double)x->now / 1e9,
+	    x->replaying ? " (replayed)" : "");
+	for (uint32_t i = x->last_count - count; i != x->last_count; i++) {
+		const struct espl__last_decision *d = &x->last[i % ESPL__LAST_DECISIONS];
+
+		used = strlen(text);
+		(void)snprintf(text + used, room - used, "espalier: %.3f s, %.100s: %s\n",
+		    (double)d->at / 1e9, d->by, espl__op_word(d->type));
+	}
+}
+
 espl_status
 espl__exec_round(struct espl__exec *x, espl_time now, const struct espl__event *events,
     uint32_t count, const struct espl__buf *recorded, int accept, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 
+	espl__panic_context = print_state;
+	espl__panic_context_arg = x;
 	round_begin(x, now, recorded, accept);
 	for (uint32_t i = 0; i < count && status == ESPL_OK; i++)
 		status = espl__exec_event(x, &events[i], diag);

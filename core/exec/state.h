@@ -246,6 +246,14 @@ struct espl__offer_record {
 	uint8_t closed;
 };
 
+/* What a policy decided last, for a panic. */
+#define ESPL__LAST_DECISIONS 8u
+struct espl__last_decision {
+	espl_time at;
+	const char *by; /* the instance's name; lives as long as the executor */
+	uint8_t type;   /* enum espl__op_type of the first operation */
+};
+
 struct espl__exec {
 	struct espl__exec_setup setup;
 	const struct espl__run_config *config; /* of the run, or of the pool */
@@ -330,6 +338,8 @@ struct espl__exec {
 	const void *recorded_ops;
 	size_t recorded_size;
 	uint64_t call_seq;
+	struct espl__last_decision last[ESPL__LAST_DECISIONS]; /* a ring */
+	uint32_t last_count;                                   /* ever */
 	struct espl__effect *effects;
 	uint32_t effect_count, effect_cap;
 	char *last_failure; /* text of the last failed gang */

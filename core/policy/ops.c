@@ -344,6 +344,33 @@ print_place(const struct espl__op *op, struct espl__buf *b)
 		espl__print(b, " nothing");
 }
 
+const char *
+espl__op_word(uint8_t type)
+{
+	static const char *const words[] = { [ESPL__OP_BEGIN] = "begin a group",
+		[ESPL__OP_ADD] = "add a trial",
+		[ESPL__OP_CLOSE] = "close a group",
+		[ESPL__OP_FINISH] = "finish",
+		[ESPL__OP_VERDICT] = "verdict on a trial",
+		[ESPL__OP_DROP] = "drop a trial",
+		[ESPL__OP_HINT] = "hint",
+		[ESPL__OP_WAKE] = "wake up later",
+		[ESPL__OP_GRANT] = "grant",
+		[ESPL__OP_TARGET] = "target",
+		[ESPL__OP_RETIRE] = "retire a node",
+		[ESPL__OP_PLAN] = "plan",
+		[ESPL__OP_WATCH] = "watch prices",
+		[ESPL__OP_OBJECTIVE] = "objective",
+		[ESPL__OP_HORIZON] = "horizon",
+		[ESPL__OP_CLAIM] = "claim a node",
+		[ESPL__OP_PLACE] = "place",
+		[ESPL__OP_GIVE_UP] = "give up a node",
+		[ESPL__OP_SUBMIT] = "submit a computation",
+		[ESPL__OP_CANCEL] = "cancel a computation" };
+
+	return type < sizeof words / sizeof words[0] && words[type] != NULL ? words[type] : "?";
+}
+
 void
 espl__op_print(const struct espl__op *op, struct espl__buf *b)
 {

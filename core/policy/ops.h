@@ -89,5 +89,7 @@ void espl__op_put(const struct espl__op *, uint32_t params, struct espl__buf *);
 /* 1 an op, 0 the end, -1 not an op.  Pointers live in the arena. */
 int espl__op_get(struct espl__reader *, uint32_t params, struct espl__arena *, struct espl__op *);
 /* For people: "add trial to group 3, budget 9" without its end of line. */
+/* What it is called, for a panic's list of decisions: a constant. */
+const char *espl__op_word(uint8_t type);
 void espl__op_print(const struct espl__op *, struct espl__buf *);
 #endif

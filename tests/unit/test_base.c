@@ -74,9 +74,9 @@ Test(base, diag_first_failure_wins)
 }
 
 static void
-tell_seed(void *ctx, int fd)
+tell_seed(void *ctx, char *text, size_t room)
 {
-	dprintf(fd, "seed %d\n", *(int *)ctx);
+	(void)snprintf(text, room, "seed %d\n", *(int *)ctx);
 }
 
 Test(base, a_failed_assertion_says_where_and_what)
