@@ -113,7 +113,7 @@ limit_memory(uint64_t bytes)
 /* Everything inherited that is not ours to use: signals, descriptors, standard output (which
  * with --json must stay clean). */
 static int
-detach(int fd, pid_t parent)
+detach_child(int fd, pid_t parent)
 {
 	static const int reset[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGCHLD, SIGWINCH,
 		SIGUSR1 };
@@ -138,7 +138,7 @@ detach(int fd, pid_t parent)
 }
 
 static _Noreturn void
-child(const struct espl__run_config *config, espl_kind kind,
+run_child(const struct espl__run_config *config, espl_kind kind,
     const struct espl_compute_request *request, int simulated, int fd, pid_t parent)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
@@ -146,7 +146,7 @@ child(const struct espl__run_config *config, espl_kind kind,
 	espl_status status;
 	size_t text;
 
-	if (detach(fd, parent) != 0)
+	if (detach_child(fd, parent) != 0)
 		_exit(126);
 	espl__log_to(NULL, NULL, ESPL_WARN);
 	limit_memory(request->memory_limit);
@@ -167,7 +167,7 @@ child(const struct espl__run_config *config, espl_kind kind,
 /* ---- the parent ---------------------------------------------------------------------- */
 
 static void
-finish(struct espl__compute *job, espl_status status, const char *text)
+finish_job(struct espl__compute *job, espl_status status, const char *text)
 {
 	if (job->pid > 0) {
 		int how;
@@ -205,23 +205,24 @@ espl__compute_start(const struct espl__run_config *config, espl_kind kind, uint6
 	job->outcome.token = token;
 	snprintf(job->what, sizeof job->what, "%s", request->what != NULL ? request->what : "");
 	if (kind != ESPL_ALGORITHM && kind != ESPL_ALLOCATOR) {
-		finish(job, ESPL_E_UNSUPPORTED, "only algorithms and allocators may request one");
+		finish_job(job, ESPL_E_UNSUPPORTED,
+		    "only algorithms and allocators may request one");
 		return job;
 	}
 	if (pipe2(ends, O_CLOEXEC) != 0) {
-		finish(job, ESPL_E_REMOTE, strerror(errno));
+		finish_job(job, ESPL_E_REMOTE, strerror(errno));
 		return job;
 	}
 	job->fd = ends[0];
 	job->pid = fork();
 	if (job->pid == 0)
-		child(config, kind, request, simulated, ends[1], parent);
+		run_child(config, kind, request, simulated, ends[1], parent);
 	close(ends[1]);
 	if (job->pid < 0) {
 		job->pid = 0;
-		finish(job, ESPL_E_REMOTE, strerror(errno));
+		finish_job(job, ESPL_E_REMOTE, strerror(errno));
 	} else if (fcntl(job->fd, F_SETFL, O_NONBLOCK) != 0) {
-		finish(job, ESPL_E_REMOTE, strerror(errno));
+		finish_job(job, ESPL_E_REMOTE, strerror(errno));
 	}
 	return job;
 }
@@ -267,16 +268,16 @@ read_frame(struct espl__compute *job)
 		else
 			snprintf(why, sizeof why, "its process exited early with status %d",
 			    WEXITSTATUS(how));
-		finish(job, ESPL_E_REMOTE, why);
+		finish_job(job, ESPL_E_REMOTE, why);
 		return;
 	}
 	if (status != ESPL_OK) {
 		snprintf(why, sizeof why, "%.*s", (int)text,
 		    (const char *)job->in.data + FRAME_HEAD);
-		finish(job, status, why);
+		finish_job(job, status, why);
 		return;
 	}
-	finish(job, ESPL_OK, NULL);
+	finish_job(job, ESPL_OK, NULL);
 	job->output = espl__alloc((size_t)size);
 	if (size > 0)
 		memcpy(job->output, job->in.data + FRAME_HEAD + text, (size_t)size);
@@ -295,15 +296,15 @@ espl__compute_step(struct espl__compute *job)
 		if (got > 0) {
 			job->in.size += (size_t)got;
 			if (job->in.size > OUTPUT_MAX + 4096)
-				finish(job, ESPL_E_LIMIT, "its output is too large");
+				finish_job(job, ESPL_E_LIMIT, "its output is too large");
 		} else if (got == 0) {
 			read_frame(job);
 		} else if (errno == EAGAIN || errno == EWOULDBLOCK) {
 			if (espl__tick() < job->deadline)
 				return 0;
-			finish(job, ESPL_E_LIMIT, NULL);
+			finish_job(job, ESPL_E_LIMIT, NULL);
 		} else if (errno != EINTR) {
-			finish(job, ESPL_E_REMOTE, strerror(errno));
+			finish_job(job, ESPL_E_REMOTE, strerror(errno));
 		}
 	}
 	espl__buf_free(&job->in);
@@ -359,7 +360,7 @@ espl__compute_free(struct espl__compute *job)
 	if (job == NULL)
 		return;
 	if (job->fd >= 0 || job->pid > 0)
-		finish(job, ESPL_E_REMOTE, NULL);
+		finish_job(job, ESPL_E_REMOTE, NULL);
 	espl__buf_free(&job->in);
 	free(job->output);
 	free(job);

@@ -56,7 +56,7 @@ espl__frame_put(struct espl__buf *b, enum espl__message type, const void *payloa
 }
 
 static int
-known(uint8_t type)
+is_known_type(uint8_t type)
 {
 	return (type >= ESPL__MSG_HELLO && type <= ESPL__MSG_SEAT) ||
 	    (type >= ESPL__MSG_HELLO_BACK && type <= ESPL__MSG_GPU);
@@ -75,7 +75,7 @@ espl__frame_get(const struct espl__buf *in, size_t from, uint8_t *type,
 		return 0;
 	at = in->data + from;
 	size = get_le32(at);
-	if (size > ESPL__WIRE_MAX || !known(at[4]))
+	if (size > ESPL__WIRE_MAX || !is_known_type(at[4]))
 		return -1;
 	if (in->size - from < (size_t)HEAD + size + TAIL)
 		return 0;
@@ -157,7 +157,7 @@ struct block {
 };
 
 static void *
-take(struct block *k, size_t bytes, size_t align)
+take_block(struct block *k, size_t bytes, size_t align)
 {
 	size_t skip = (align - (uintptr_t)k->at % align) % align;
 	void *p;
@@ -188,7 +188,7 @@ get_text(struct espl__reader *r, struct block *k)
 	char *to;
 
 	if (r->bad || (size > 0 && memchr(p, 0, size) != NULL) ||
-	    (to = take(k, size + 1, 1)) == NULL) {
+	    (to = take_block(k, size + 1, 1)) == NULL) {
 		r->bad = 1;
 		return "";
 	}
@@ -206,7 +206,7 @@ get_list(struct espl__reader *r, struct block *k, uint32_t *count)
 
 	*count = get_small(r, UINT32_MAX);
 	if (r->bad || *count > (size_t)(r->end - r->at) ||
-	    (list = take(k, ((size_t)*count + 1) * sizeof *list, sizeof *list)) == NULL) {
+	    (list = take_block(k, ((size_t)*count + 1) * sizeof *list, sizeof *list)) == NULL) {
 		r->bad = 1;
 		*count = 0;
 		return NULL;
@@ -224,7 +224,7 @@ get_ranks(struct espl__reader *r, struct block *k, struct espl__start *s)
 
 	s->rank_count = get_small(r, s->world);
 	if (r->bad || s->rank_count == 0 || s->rank_count > (size_t)(r->end - r->at) / 3 ||
-	    (ranks = take(k, s->rank_count * sizeof *ranks, 8)) == NULL) {
+	    (ranks = take_block(k, s->rank_count * sizeof *ranks, 8)) == NULL) {
 		r->bad = 1;
 		s->rank_count = 0;
 		return;
@@ -359,7 +359,7 @@ espl__seating_get(struct espl__reader *r, struct espl__seating *s, void **free_m
 	if (!r->bad && s->count > 0 &&
 	    (s->meet.generation == 0 || s->count > (size_t)(r->end - r->at) / 3))
 		r->bad = 1;
-	ranks = r->bad ? NULL : take(&k, (s->count + 1) * sizeof *ranks, 8);
+	ranks = r->bad ? NULL : take_block(&k, (s->count + 1) * sizeof *ranks, 8);
 	if (ranks == NULL)
 		r->bad = 1;
 	for (uint32_t i = 0; !r->bad && i < s->count; i++) {

@@ -42,7 +42,7 @@ espl__put(struct espl__buf *b, const void *bytes, size_t size)
 
 /* Numbers are written with their lowest byte first, which on most machines is how they are kept. */
 static inline uint64_t
-little(uint64_t value)
+to_little_endian(uint64_t value)
 {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 	return value;
@@ -54,7 +54,7 @@ little(uint64_t value)
 static inline void
 to_little(uint8_t *to, uint64_t value, unsigned bytes)
 {
-	value = little(value);
+	value = to_little_endian(value);
 	memcpy(to, &value, bytes);
 }
 
@@ -251,7 +251,7 @@ espl__buf_text(struct espl__buf *b)
 /* ---- reader ---------------------------------------------------------------------------- */
 
 static int
-have(struct espl__reader *r, uint64_t bytes)
+has_bytes(struct espl__reader *r, uint64_t bytes)
 {
 	if (!r->bad && (uint64_t)(r->end - r->at) < bytes)
 		r->bad = 1;
@@ -264,7 +264,7 @@ from_little(const uint8_t *at, unsigned bytes)
 	uint64_t value = 0;
 
 	memcpy(&value, at, bytes);
-	return little(value);
+	return to_little_endian(value);
 }
 
 static inline uint64_t
@@ -272,7 +272,7 @@ get_little(struct espl__reader *r, unsigned bytes)
 {
 	const uint8_t *at = r->at;
 
-	if (!have(r, bytes))
+	if (!has_bytes(r, bytes))
 		return 0;
 	r->at = at + bytes;
 	return from_little(at, bytes);
@@ -339,7 +339,7 @@ espl__get_f64s(struct espl__reader *r, double *values, size_t count)
 {
 	const uint8_t *at = r->at;
 
-	if (count > SIZE_MAX / 8 || !have(r, count * 8)) {
+	if (count > SIZE_MAX / 8 || !has_bytes(r, count * 8)) {
 		r->bad = 1;
 		for (size_t i = 0; i < count; i++)
 			values[i] = 0.0;
@@ -360,7 +360,7 @@ espl__get_bytes(struct espl__reader *r, size_t *size)
 	const void *bytes;
 
 	*size = 0;
-	if (!have(r, length))
+	if (!has_bytes(r, length))
 		return NULL;
 	bytes = r->at;
 	r->at += length;

@@ -33,7 +33,7 @@ struct line {
 };
 
 static void
-add(struct line *line, const char *text)
+append_text(struct line *line, const char *text)
 {
 	while (*text != '\0' && line->size < sizeof line->text - 1)
 		line->text[line->size++] = *text++;
@@ -48,11 +48,11 @@ add_number(struct line *line, int number)
 	do
 		*--at = (char)('0' + number % 10);
 	while ((number /= 10) > 0);
-	add(line, at);
+	append_text(line, at);
 }
 
 static void
-say(struct line *line)
+write_line(struct line *line)
 {
 	const char *from = line->text;
 	ssize_t wrote;
@@ -66,17 +66,18 @@ say(struct line *line)
 }
 
 static void
-hint(struct line *line, const char *path)
+write_hint(struct line *line, const char *path)
 {
-	add(line, "hint: ");
+	append_text(line, "hint: ");
 	if (path[0] == '(') {
-		add(line, "this plugin is part of espalier; please report the crash");
+		append_text(line, "this plugin is part of espalier; please report the crash");
 	} else {
-		add(line, "try `espalier check-plugin ");
-		add(line, path);
-		add(line, "`; after fixing the plugin, continue the run with `espalier resume`");
+		append_text(line, "try `espalier check-plugin ");
+		append_text(line, path);
+		append_text(line,
+		    "`; after fixing the plugin, continue the run with `espalier resume`");
 	}
-	say(line);
+	write_line(line);
 }
 
 /* No plugin's: libuv ends the process where the system gives it no thread or pipe, and says
@@ -84,14 +85,14 @@ hint(struct line *line, const char *path)
 static void
 say_aborted(struct line *line)
 {
-	add(line,
+	append_text(line,
 	    "espalier: error: aborted; a library does this if the system refuses to create a "
 	    "thread or a pipe or to allocate memory");
-	say(line);
-	add(line,
+	write_line(line);
+	append_text(line,
 	    "hint: check the limits with `ulimit -a`; `espalier resume` continues an interrupted "
 	    "run");
-	say(line);
+	write_line(line);
 }
 
 static void
@@ -107,20 +108,20 @@ on_crash(int number, siginfo_t *info, void *context)
 	(void)context;
 	espl__calling_end();
 	if (now.who != NULL && own && getpid() == watched) {
-		add(&line, "espalier: error: ");
-		add(&line, now.who);
-		add(&line, " crashed in ");
-		add(&line, now.what);
-		add(&line, " (signal ");
+		append_text(&line, "espalier: error: ");
+		append_text(&line, now.who);
+		append_text(&line, " crashed in ");
+		append_text(&line, now.what);
+		append_text(&line, " (signal ");
 		add_number(&line, number);
 		for (size_t i = 0; i < sizeof crashes / sizeof crashes[0]; i++)
 			if (crashes[i].number == number) {
-				add(&line, ", ");
-				add(&line, crashes[i].name);
+				append_text(&line, ", ");
+				append_text(&line, crashes[i].name);
 			}
-		add(&line, ")");
-		say(&line);
-		hint(&line, now.path);
+		append_text(&line, ")");
+		write_line(&line);
+		write_hint(&line, now.path);
 	} else if (number == SIGABRT && own && getpid() == watched && !espl__calling_told) {
 		say_aborted(&line);
 	}
@@ -135,24 +136,25 @@ say_long(const struct espl__calling *now, int seconds)
 {
 	struct line line = { .size = 0 };
 
-	add(&line, "espalier: warning: ");
-	add(&line, now->who);
-	add(&line, " has been computing for ");
+	append_text(&line, "espalier: warning: ");
+	append_text(&line, now->who);
+	append_text(&line, " has been computing for ");
 	add_number(&line, seconds);
-	add(&line, " s without returning from ");
-	add(&line, now->what);
+	append_text(&line, " s without returning from ");
+	append_text(&line, now->what);
 	for (int i = 0; i < ESPL__ASKED && now->asked[i].name != NULL; i++) {
-		add(&line, i == 0 ? " (" : ", ");
-		add(&line, now->asked[i].name);
-		add(&line, " ");
+		append_text(&line, i == 0 ? " (" : ", ");
+		append_text(&line, now->asked[i].name);
+		append_text(&line, " ");
 		add_number(&line,
 		    now->asked[i].value < 0               ? 0
 			: now->asked[i].value > INT32_MAX ? INT32_MAX
 							  : (int)now->asked[i].value);
 	}
-	add(&line, now->asked[0].name != NULL ? ")" : "");
-	add(&line, seconds == LONG_S ? "; if it does not return, interrupt three times" : "");
-	say(&line);
+	append_text(&line, now->asked[0].name != NULL ? ")" : "");
+	append_text(&line,
+	    seconds == LONG_S ? "; if it does not return, interrupt three times" : "");
+	write_line(&line);
 }
 
 /* Every LOOK_S of processor time: is the same call still under way? */
@@ -206,13 +208,13 @@ on_exit_of_all(void)
 		return;
 	espl__calling_end();
 	(void)fflush(NULL);
-	add(&line, "espalier: error: ");
-	add(&line, now.who);
-	add(&line, " terminated the program in ");
-	add(&line, now.what);
-	add(&line, " (a plugin must return and must not call exit)");
-	say(&line);
-	hint(&line, now.path);
+	append_text(&line, "espalier: error: ");
+	append_text(&line, now.who);
+	append_text(&line, " terminated the program in ");
+	append_text(&line, now.what);
+	append_text(&line, " (a plugin must return and must not call exit)");
+	write_line(&line);
+	write_hint(&line, now.path);
 	_exit(EXITED_STATUS);
 }
 

@@ -122,7 +122,7 @@ write_new(int folder, const char *name, mode_t mode, const void *bytes, size_t s
 }
 
 static espl_status
-put(int folder, const char *name, mode_t mode, const void *bytes, size_t size,
+replace_file(int folder, const char *name, mode_t mode, const void *bytes, size_t size,
     struct espl__diag *diag)
 {
 	char *draft = espl__format("%s.tmp-%ld", name, (long)getpid());
@@ -141,14 +141,14 @@ espl_status
 espl__file_put(int folder, const char *name, const void *bytes, size_t size,
     struct espl__diag *diag)
 {
-	return put(folder, name, 0666, bytes, size, diag);
+	return replace_file(folder, name, 0666, bytes, size, diag);
 }
 
 static espl_status
 write_durably(const char *path, mode_t mode, const void *bytes, size_t size,
     struct espl__diag *diag)
 {
-	espl_status status = put(AT_FDCWD, path, mode, bytes, size, diag);
+	espl_status status = replace_file(AT_FDCWD, path, mode, bytes, size, diag);
 
 	if (status == ESPL_OK && sync_folder(path) != 0)
 		status = espl__fail_errno(diag, "cannot sync '%s'", path);

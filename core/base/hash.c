@@ -97,7 +97,7 @@ load_little(const uint8_t *p, size_t bytes)
 }
 
 static uint64_t
-mix(uint64_t h)
+mix_bits(uint64_t h)
 {
 	h ^= h >> 33;
 	h *= UINT64_C(0xff51afd7ed558ccd);
@@ -111,7 +111,7 @@ uint64_t
 espl__digest(uint64_t seed, const void *bytes, size_t size)
 {
 	const uint8_t *p = bytes;
-	uint64_t h = mix(seed + UINT64_C(0x9e3779b97f4a7c15)) ^
+	uint64_t h = mix_bits(seed + UINT64_C(0x9e3779b97f4a7c15)) ^
 	    ((uint64_t)size * UINT64_C(0x87c37b91114253d5));
 	size_t left = size;
 
@@ -121,5 +121,5 @@ espl__digest(uint64_t seed, const void *bytes, size_t size)
 		h = h * UINT64_C(0xb492b66fbe98f273) + UINT64_C(0x52dce729);
 	}
 	h ^= load_little(p, left) * UINT64_C(0x4cf5ad432745937f);
-	return mix(h);
+	return mix_bits(h);
 }

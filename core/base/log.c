@@ -24,7 +24,7 @@ espl__log_wants(espl_level level)
 }
 
 static const char *
-prefix(espl_level level)
+level_prefix(espl_level level)
 {
 	switch (level) {
 	case ESPL_DEBUG: return "debug: ";
@@ -48,6 +48,6 @@ espl__log(espl_level level, const char *format, ...)
 	if (log_fn != NULL)
 		log_fn(log_ctx, level, espl__buf_text(&text));
 	else
-		fprintf(stderr, "espalier: %s%s\n", prefix(level), espl__buf_text(&text));
+		fprintf(stderr, "espalier: %s%s\n", level_prefix(level), espl__buf_text(&text));
 	espl__buf_free(&text);
 }

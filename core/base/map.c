@@ -6,7 +6,7 @@
 #include "base/mem.h"
 
 static size_t
-home(const struct espl__map *map, uint64_t key)
+home_index(const struct espl__map *map, uint64_t key)
 {
 	key ^= key >> 30;
 	key *= UINT64_C(0xbf58476d1ce4e5b9);
@@ -20,7 +20,7 @@ home(const struct espl__map *map, uint64_t key)
 static size_t
 slot_of(const struct espl__map *map, uint64_t key)
 {
-	size_t i = home(map, key);
+	size_t i = home_index(map, key);
 
 	while (map->used[i] && map->keys[i] != key)
 		i = (i + 1) & (map->cap - 1);
@@ -28,7 +28,7 @@ slot_of(const struct espl__map *map, uint64_t key)
 }
 
 static void
-grow(struct espl__map *map)
+grow_map(struct espl__map *map)
 {
 	struct espl__map bigger = { .cap = map->cap > 0 ? map->cap * 2 : 8, .count = map->count };
 
@@ -67,7 +67,7 @@ espl__map_set(struct espl__map *map, uint64_t key, void *value)
 
 	ESPL__ASSERT(value != NULL);
 	if (map->count + 1 > map->cap / 4 * 3)
-		grow(map);
+		grow_map(map);
 	i = slot_of(map, key);
 	if (!map->used[i]) {
 		map->used[i] = 1;
@@ -90,7 +90,7 @@ espl__map_remove(struct espl__map *map, uint64_t key)
 		return NULL;
 	value = map->values[hole];
 	for (i = (hole + 1) & mask; map->used[i]; i = (i + 1) & mask) {
-		size_t want = home(map, map->keys[i]);
+		size_t want = home_index(map, map->keys[i]);
 
 		/* Move it back unless its home lies after the hole on its way here. */
 		if (((i - want) & mask) >= ((i - hole) & mask)) {

@@ -5,7 +5,7 @@
 #include "base/rng.h"
 
 static uint64_t
-splitmix(uint64_t *state)
+split_mix(uint64_t *state)
 {
 	uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -20,13 +20,13 @@ espl__rng_seed(struct espl__rng *rng, uint64_t seed, const char *name)
 	uint64_t state = espl__digest(seed, name, strlen(name));
 
 	for (int i = 0; i < 4; i++)
-		rng->s[i] = splitmix(&state);
+		rng->s[i] = split_mix(&state);
 	if ((rng->s[0] | rng->s[1] | rng->s[2] | rng->s[3]) == 0)
 		rng->s[0] = 1; /* the one state it could never leave */
 }
 
 static uint64_t
-rotate(uint64_t x, int by)
+rotate_left(uint64_t x, int by)
 {
 	return (x << by) | (x >> (64 - by));
 }
@@ -35,14 +35,14 @@ uint64_t
 espl__rng_next(struct espl__rng *rng)
 {
 	uint64_t *s = rng->s;
-	uint64_t result = rotate(s[1] * 5, 7) * 9, t = s[1] << 17;
+	uint64_t result = rotate_left(s[1] * 5, 7) * 9, t = s[1] << 17;
 
 	s[2] ^= s[0];
 	s[3] ^= s[1];
 	s[1] ^= s[2];
 	s[0] ^= s[3];
 	s[2] ^= t;
-	s[3] = rotate(s[3], 45);
+	s[3] = rotate_left(s[3], 45);
 	return result;
 }
 

@@ -392,7 +392,7 @@ enum { NEAREST_LONGEST = 63 };
 
 /* Insertions, deletions, substitutions and swaps of neighbours; both at most NEAREST_LONGEST. */
 static size_t
-distance(const char *a, size_t a_length, const char *b, size_t b_length)
+edit_distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
 	size_t rows[3][NEAREST_LONGEST + 1];
 	size_t *two_up = rows[0], *up = rows[1], *row = rows[2], *spare;
@@ -435,7 +435,7 @@ espl__nearest(const char *text, const char *const *names, size_t count)
 
 		if (name_length > NEAREST_LONGEST)
 			continue;
-		d = distance(text, length, names[i], name_length);
+		d = edit_distance(text, length, names[i], name_length);
 		if (d < best_distance) {
 			best_distance = d;
 			best = names[i];

@@ -29,7 +29,7 @@ espl__csv_close(struct espl__csv *c)
 
 /* Takes the quotes off a field in place: "a ""b""" -> a "b".  NULL: it is not closed properly. */
 static char *
-unquote(char *field)
+unquote_field(char *field)
 {
 	char *to = field, *from = field + 1;
 
@@ -50,7 +50,7 @@ unquote(char *field)
 }
 
 static char *
-trim(char *field)
+trim_field(char *field)
 {
 	size_t n;
 
@@ -75,7 +75,7 @@ field_end(char *p)
 }
 
 static espl_status
-split(struct espl__csv *c, char *line, struct espl__diag *diag)
+split_line(struct espl__csv *c, char *line, struct espl__diag *diag)
 {
 	int last;
 
@@ -86,8 +86,8 @@ split(struct espl__csv *c, char *line, struct espl__diag *diag)
 
 		last = *end == '\0';
 		*end = '\0';
-		field = trim(line);
-		if (field[0] == '"' && unquote(field) == NULL)
+		field = trim_field(line);
+		if (field[0] == '"' && unquote_field(field) == NULL)
 			return espl__fail_at(diag, ESPL_E_CONFIG, c->file, c->line,
 			    "unterminated quote in field %u", c->count + 1);
 		if (c->count == FIELDS_MAX)
@@ -123,7 +123,7 @@ espl__csv_next(struct espl__csv *c, int *more, struct espl__diag *diag)
 		if (line[strspn(line, " \t")] == '\0' || line[0] == '#')
 			continue;
 		*more = 1;
-		return split(c, line, diag);
+		return split_line(c, line, diag);
 	}
 	return ESPL_OK;
 }

@@ -35,7 +35,7 @@ number_of(const struct espl__values *values, uint32_t option)
 
 /* A contradiction, told at the place of an option. */
 static espl_status
-refuse(const struct espl__values *values, uint32_t option, struct espl__diag *diag,
+refuse_option(const struct espl__values *values, uint32_t option, struct espl__diag *diag,
     const char *text)
 {
 	return espl__fail_at(diag, ESPL_E_CONFIG, values->files[option],
@@ -154,7 +154,8 @@ check_names(const struct espl__values *values, struct espl__diag *diag)
 		return ESPL_E_CONFIG;
 	if (is_set(values, EXPERIMENT_METRIC) &&
 	    value_of(values, EXPERIMENT_METRIC)->as.s[0] == '\0')
-		return refuse(values, EXPERIMENT_METRIC, diag, "experiment: 'metric' is empty");
+		return refuse_option(values, EXPERIMENT_METRIC, diag,
+		    "experiment: 'metric' is empty");
 	return ESPL_OK;
 }
 
@@ -217,16 +218,16 @@ read_experiment(struct espl__run_config *config, enum espl__need need, struct es
 	if (status != ESPL_OK)
 		return status;
 	if (config->deadline <= 0)
-		return refuse(values, EXPERIMENT_DEADLINE, diag,
+		return refuse_option(values, EXPERIMENT_DEADLINE, diag,
 		    "experiment: the deadline must be above 0");
 	if (config->budget <= 0)
-		return refuse(values, EXPERIMENT_BUDGET, diag,
+		return refuse_option(values, EXPERIMENT_BUDGET, diag,
 		    "experiment: the budget must be above 0");
 	if (!(config->weight > 0))
-		return refuse(values, EXPERIMENT_WEIGHT, diag,
+		return refuse_option(values, EXPERIMENT_WEIGHT, diag,
 		    "experiment: the weight must be above 0");
 	if (config->pool && config->gpus_limit != ESPL_ANY) {
-		refuse(values, EXPERIMENT_GPUS_MAX, diag,
+		refuse_option(values, EXPERIMENT_GPUS_MAX, diag,
 		    "a pool has no 'gpus_max'; its size is that of its cloud");
 		espl__hint(diag,
 		    "limit the cloud's nodes, or set gpus_max for each experiment in the list of "
@@ -387,7 +388,7 @@ check_trial(struct espl__run_config *config, const struct espl__node *group, enu
 		    "trial: gpus_min = %u is more than gpus_max = %u", trial->gpus_min,
 		    trial->gpus_max);
 	if (trial->sharing == ESPL__SHARE_EXCLUSIVE && trial->packing_max > 1) {
-		refuse(config->trial_values, TRIAL_PACKING_MAX, diag,
+		refuse_option(config->trial_values, TRIAL_PACKING_MAX, diag,
 		    "trial: packing_max lets trials share a GPU, but sharing = \"exclusive\" "
 		    "forbids it");
 		espl__hint(diag, "remove one of the two");
@@ -423,7 +424,8 @@ read_trial(struct espl__run_config *config, enum espl__need need, struct espl__d
 	if (is_set(values, TRIAL_TRAINABLE)) {
 		trial->trainable = value_of(values, TRIAL_TRAINABLE)->as.s;
 		if (trial->trainable[0] == '\0')
-			return refuse(values, TRIAL_TRAINABLE, diag, "trial: 'trainable' is empty");
+			return refuse_option(values, TRIAL_TRAINABLE, diag,
+			    "trial: 'trainable' is empty");
 	}
 	trial->gpus_min = number_of(values, TRIAL_GPUS_MIN);
 	trial->gpus_max = number_of(values, TRIAL_GPUS_MAX);
@@ -491,7 +493,7 @@ read_planning(struct espl__run_config *config, struct espl__diag *diag)
 	config->samples = number_of(values, PLANNING_SAMPLES);
 	config->risk = value_of(values, PLANNING_RISK)->as.r;
 	if (config->risk <= 0 || config->risk >= 1)
-		return refuse(values, PLANNING_RISK, diag,
+		return refuse_option(values, PLANNING_RISK, diag,
 		    "planning: 'risk' must be above 0 and below 1");
 	return ESPL_OK;
 }

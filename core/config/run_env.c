@@ -4,8 +4,8 @@
 #include "config/run_groups.h"
 
 static espl_status
-refuse(const struct espl__node *at, struct espl__diag *diag, const char *why, const char *name,
-    const char *kind)
+refuse_variable(const struct espl__node *at, struct espl__diag *diag, const char *why,
+    const char *name, const char *kind)
 {
 	return espl__fail_at(diag, ESPL_E_CONFIG, at->file, at->line, why, name, kind);
 }
@@ -14,15 +14,15 @@ static espl_status
 read_env(const struct espl__node *env, struct espl__diag *diag)
 {
 	if (env->type != ESPL__GROUP)
-		return refuse(env, diag, "trial: '%s' must be a group of strings, not %s", "env",
-		    espl__node_kind(env));
+		return refuse_variable(env, diag, "trial: '%s' must be a group of strings, not %s",
+		    "env", espl__node_kind(env));
 	for (uint32_t i = 0; i < env->child_count; i++) {
 		const struct espl__node *value = env->children[i];
 
 		if (value->type == ESPL__STRING)
 			continue;
-		refuse(value, diag, "trial.env: '%s' must be a string, not %s", value->name,
-		    espl__node_kind(value));
+		refuse_variable(value, diag, "trial.env: '%s' must be a string, not %s",
+		    value->name, espl__node_kind(value));
 		espl__hint(diag, "put the value in quotes");
 		return ESPL_E_CONFIG;
 	}
@@ -40,7 +40,7 @@ read_names(const struct espl__node *names, struct espl__diag *diag)
 		    strchr(names->children[i]->text, '=') == NULL;
 	if (good)
 		return ESPL_OK;
-	refuse(names, diag, "trial: '%s' must be an array of environment variable names%s",
+	refuse_variable(names, diag, "trial: '%s' must be an array of environment variable names%s",
 	    "env_from", "");
 	espl__hint(diag, "for example env_from = [ \"HF_TOKEN\" ];");
 	return ESPL_E_CONFIG;

@@ -423,7 +423,7 @@ espl__pool_experiment(void)
 }
 
 static void
-head(const struct espl__core_group *group, struct espl__buf *buf)
+print_group_head(const struct espl__core_group *group, struct espl__buf *buf)
 {
 	char *text = espl__format("%s: %s", group->name, group->summary);
 
@@ -442,7 +442,7 @@ espl__core_group_help(const struct espl__core_group *group, enum espl__help_form
 	else if (form == ESPL__HELP_MAN)
 		espl__print(buf, ".SS %s\n%s\n", group->name, group->summary);
 	else
-		head(group, buf);
+		print_group_head(group, buf);
 	espl__schema_help(group->options, group->count, (uint32_t)sizeof(struct espl_option), form,
 	    buf);
 	for (uint32_t i = 0; i < group->member_count; i++) {

@@ -12,7 +12,8 @@
 
 /* A file named by the user: it must be there and readable. */
 static espl_status
-look(const char *path, const char *what, const char *file, uint32_t line, struct espl__diag *diag)
+check_file(const char *path, const char *what, const char *file, uint32_t line,
+    struct espl__diag *diag)
 {
 	struct espl__diag inner = ESPL__DIAG_INIT;
 	struct stat st;
@@ -85,7 +86,7 @@ read_workload(struct espl__run_config *config, struct espl__diag *diag)
 	if (refuse_drawn(values, diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
 	config->trace = espl__run_path(config, values->config.values[WORKLOAD_TRACE].as.s);
-	return look(config->trace, "workload.trace", values->files[WORKLOAD_TRACE],
+	return check_file(config->trace, "workload.trace", values->files[WORKLOAD_TRACE],
 	    values->config.values[WORKLOAD_TRACE].line, diag);
 }
 
@@ -123,7 +124,8 @@ read_entry(struct espl__run_config *config, const struct espl__node *node,
 	    values[ENTRY_GPUS_MAX].source != ESPL_UNSET ? (uint32_t)values[ENTRY_GPUS_MAX].as.i : 0;
 	entry->inner =
 	    values[ENTRY_INNER].source != ESPL_UNSET ? values[ENTRY_INNER].as.i != 0 : -1;
-	return look(entry->path, "experiments.file", node->file, values[ENTRY_FILE].line, diag);
+	return check_file(entry->path, "experiments.file", node->file, values[ENTRY_FILE].line,
+	    diag);
 }
 
 static espl_status

@@ -25,7 +25,7 @@ const struct espl_option espl__warm_options[WARM_COUNT] = {
 
 /* A run's folder or a file, there and readable. */
 static espl_status
-look(const struct espl__node *from, const char *path, struct espl__diag *diag)
+check_source(const struct espl__node *from, const char *path, struct espl__diag *diag)
 {
 	struct espl__diag inner = ESPL__DIAG_INIT;
 	struct stat st;
@@ -63,7 +63,7 @@ espl__run_read_warm(struct espl__run_config *config, const struct espl__node *ex
 	config->warm_node = espl__node_get(group, "from");
 	config->warm_best = (uint32_t)values[WARM_BEST].as.i;
 	config->warm_from = espl__run_path(config, values[WARM_FROM].as.s);
-	return look(config->warm_node, config->warm_from, diag);
+	return check_source(config->warm_node, config->warm_from, diag);
 }
 
 void

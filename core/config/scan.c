@@ -70,7 +70,7 @@ begin_part(struct input *in)
 }
 
 static void
-newline(struct input *in)
+put_newline(struct input *in)
 {
 	in->line++;
 	in->scan->flat++;
@@ -117,7 +117,7 @@ begin_value(struct input *in, const char *what, int string)
 }
 
 static void
-after(struct input *in, char before)
+note_before(struct input *in, char before)
 {
 	in->scan->before = before;
 	in->scan->before_line = in->line;
@@ -165,7 +165,7 @@ scan_number(struct input *in)
 		return ESPL_E_CONFIG;
 	}
 	}
-	after(in, BEFORE_VALUE);
+	note_before(in, BEFORE_VALUE);
 	return ESPL_OK;
 }
 
@@ -197,7 +197,7 @@ scan_word(struct input *in)
 		if (word_is(from, size, "true") || word_is(from, size, "false")) {
 			espl_status status = begin_value(in, "true or false", 0);
 
-			after(in, BEFORE_VALUE);
+			note_before(in, BEFORE_VALUE);
 			return status;
 		}
 		espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
@@ -213,7 +213,7 @@ scan_word(struct input *in)
 	}
 	memcpy(scan->word, from, (size_t)shown);
 	scan->word[shown] = '\0';
-	after(in, BEFORE_NAME);
+	note_before(in, BEFORE_NAME);
 	return ESPL_OK;
 }
 
@@ -231,7 +231,7 @@ scan_string(struct input *in)
 		char c = *in->at;
 
 		if (c == '\n') {
-			newline(in);
+			put_newline(in);
 			continue;
 		}
 		espl__put_u8(&in->scan->text, (uint8_t)c);
@@ -256,7 +256,7 @@ scan_string(struct input *in)
 		return ESPL_E_CONFIG;
 	}
 	in->at++;
-	after(in, BEFORE_STRING);
+	note_before(in, BEFORE_STRING);
 	return ESPL_OK;
 }
 
@@ -277,7 +277,7 @@ scan_open(struct input *in)
 	scan->open[scan->depth].file = in->file;
 	scan->depth++;
 	espl__put_u8(&scan->text, (uint8_t)*in->at++);
-	after(in, BEFORE_OPEN);
+	note_before(in, BEFORE_OPEN);
 	return ESPL_OK;
 }
 
@@ -314,7 +314,7 @@ scan_close(struct input *in)
 	}
 	scan->depth--;
 	espl__put_u8(&scan->text, (uint8_t)*in->at++);
-	after(in, BEFORE_VALUE);
+	note_before(in, BEFORE_VALUE);
 	return ESPL_OK;
 }
 
@@ -329,7 +329,7 @@ scan_mark(struct input *in)
 		if (scan->before != BEFORE_NAME)
 			return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
 			    "'%c' without a name before it", c);
-		after(in, BEFORE_EQUALS);
+		note_before(in, BEFORE_EQUALS);
 		return ESPL_OK;
 	}
 	if (scan->before == BEFORE_NAME || scan->before == BEFORE_EQUALS)
@@ -350,7 +350,7 @@ scan_mark(struct input *in)
 		return espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, in->line,
 		    "'%c' without a setting before it", c);
 	}
-	after(in, BEFORE_COMMA);
+	note_before(in, BEFORE_COMMA);
 	return ESPL_OK;
 }
 
@@ -373,7 +373,7 @@ skip_comment(struct input *in)
 			return ESPL_OK;
 		}
 		if (*in->at == '\n')
-			newline(in);
+			put_newline(in);
 	}
 	espl__fail_at(in->diag, ESPL_E_CONFIG, in->file, line, "unterminated comment");
 	espl__hint(in->diag, "a comment that starts with /* ends with */");
@@ -426,7 +426,7 @@ scan_path(struct espl__scan *scan, const char *path, uint32_t depth, struct espl
 }
 
 static espl_status
-include(struct input *in, const char *name, size_t size)
+include_file(struct input *in, const char *name, size_t size)
 {
 	const char *slash = strrchr(in->file, '/');
 	char *path;
@@ -494,7 +494,7 @@ scan_include(struct input *in)
 		return ESPL_E_CONFIG;
 	}
 	in->at = from + 1;
-	status = include(in, name, (size_t)(from - name));
+	status = include_file(in, name, (size_t)(from - name));
 	if (status != ESPL_OK)
 		return status;
 	espl__put_u8(&in->scan->text, '\n'); /* ends the included file's last line */
@@ -550,7 +550,7 @@ scan_input(struct input *in)
 		char c = *in->at;
 
 		if (c == '\n') {
-			newline(in);
+			put_newline(in);
 			in->at++;
 		} else if (c == ' ' || c == '\t' || c == '\r' || c == '\f') {
 			espl__put_u8(&in->scan->text, ' ');

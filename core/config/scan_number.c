@@ -20,7 +20,7 @@ is_hex(char c)
 }
 
 static size_t
-digits(const char *text, size_t size, size_t at)
+skip_digits(const char *text, size_t size, size_t at)
 {
 	while (at < size && is_digit(text[at]))
 		at++;
@@ -83,7 +83,7 @@ espl__scan_number(const char *text, size_t size, int64_t *i, double *r, int *wid
 	if (at < size && (text[at] == '-' || text[at] == '+'))
 		at++;
 	whole = at;
-	at = digits(text, size, at);
+	at = skip_digits(text, size, at);
 	if (at > whole) {
 		size_t mark = at;
 
@@ -96,7 +96,7 @@ espl__scan_number(const char *text, size_t size, int64_t *i, double *r, int *wid
 	if (at < size && text[at] == '.') {
 		size_t point = ++at;
 
-		at = digits(text, size, at);
+		at = skip_digits(text, size, at);
 		whole += at - point;
 	}
 	if (whole == 0)
@@ -106,7 +106,7 @@ espl__scan_number(const char *text, size_t size, int64_t *i, double *r, int *wid
 
 		if (mark < size && (text[mark] == '-' || text[mark] == '+'))
 			mark++;
-		at = digits(text, size, mark);
+		at = skip_digits(text, size, mark);
 		if (at == mark)
 			return 0;
 	}

@@ -91,7 +91,7 @@ check_keys(const struct resolve *r)
 }
 
 static espl_status
-missing(const struct resolve *r, const struct espl_option *option)
+refuse_missing(const struct resolve *r, const struct espl_option *option)
 {
 	espl__fail_at(r->diag, ESPL_E_CONFIG, r->group != NULL ? r->group->file : NULL,
 	    r->group != NULL ? r->group->line : 0, "%s needs '%s'", r->who, option->name);
@@ -123,7 +123,7 @@ resolve_option(const struct resolve *r, struct espl__values *values, uint32_t i,
 	if (option->fallback != NULL)
 		return espl__value_of_text(&by, option->fallback, 1, value);
 	if (option->flags & ESPL_OPT_REQUIRED)
-		return missing(r, option);
+		return refuse_missing(r, option);
 	return ESPL_OK;
 }
 

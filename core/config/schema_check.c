@@ -25,7 +25,7 @@ struct check {
 };
 
 static espl_status
-bad(const struct check *check, const struct espl_option *option, const char *text)
+refuse_option(const struct check *check, const struct espl_option *option, const char *text)
 {
 	espl__fail(check->diag, ESPL_E_CONFIG, "%s: %s '%.64s'%s%s: %s", check->who,
 	    check->table != NULL ? "column" : "option", option->name,
@@ -67,11 +67,11 @@ check_name(const struct check *check, uint32_t i)
 		return ESPL_E_CONFIG;
 	}
 	if (check->table == NULL && strcmp(option->name, "use") == 0)
-		return bad(check, option, "this name is reserved by espalier");
+		return refuse_option(check, option, "this name is reserved by espalier");
 	for (uint32_t k = 0; k < i; k++)
 		if (strcmp(espl__option_at(check->options, check->stride, k)->name, option->name) ==
 		    0)
-			return bad(check, option, "this name is used twice");
+			return refuse_option(check, option, "this name is used twice");
 	return ESPL_OK;
 }
 
@@ -81,36 +81,36 @@ check_type(const struct check *check, const struct espl_option *option)
 	int limited;
 
 	if (option->type == 0 || espl__option_type_name(option->type) == NULL)
-		return bad(check, option, "its type is unknown to this version");
+		return refuse_option(check, option, "its type is unknown to this version");
 	if (option->help == NULL || option->help[0] == '\0')
-		return bad(check, option, "it has no help text");
+		return refuse_option(check, option, "it has no help text");
 	if ((option->flags & ~KNOWN_FLAGS) != 0)
-		return bad(check, option, "its flags are unknown to this version");
+		return refuse_option(check, option, "its flags are unknown to this version");
 	if (option->zero != 0)
-		return bad(check, option, "its field 'zero' is not 0");
+		return refuse_option(check, option, "its field 'zero' is not 0");
 	if (option->type == ESPL_OPT_CHOICE) {
 		if (option->choices == NULL || option->choices[0] == '\0')
-			return bad(check, option, "it is a choice but has no choices");
+			return refuse_option(check, option, "it is a choice but has no choices");
 	} else if (option->choices != NULL) {
-		return bad(check, option, "it has choices but is not a choice");
+		return refuse_option(check, option, "it has choices but is not a choice");
 	}
 	if (option->type == ESPL_OPT_TABLE) {
 		if (check->table != NULL)
-			return bad(check, option, "tables cannot be nested");
+			return refuse_option(check, option, "tables cannot be nested");
 		if (option->columns == NULL || option->column_count == 0 ||
 		    option->column_count > OPTIONS_MAX)
-			return bad(check, option, "it is a table but has no columns");
+			return refuse_option(check, option, "it is a table but has no columns");
 	} else if (option->columns != NULL || option->column_count != 0) {
-		return bad(check, option, "it has columns but is not a table");
+		return refuse_option(check, option, "it has columns but is not a table");
 	}
 	limited = option->type == ESPL_OPT_INT || option->type == ESPL_OPT_REAL ||
 	    option->type == ESPL_OPT_SPAN || option->type == ESPL_OPT_BYTES ||
 	    option->type == ESPL_OPT_MONEY || option->type == ESPL_OPT_LATENCY ||
 	    option->type == ESPL_OPT_TABLE;
 	if (!limited && (option->min != NULL || option->max != NULL))
-		return bad(check, option, "limits are not allowed for its type");
+		return refuse_option(check, option, "limits are not allowed for its type");
 	if (check->table != NULL && (option->flags & ESPL_OPT_SECRET))
-		return bad(check, option, "a column cannot be secret");
+		return refuse_option(check, option, "a column cannot be secret");
 	return ESPL_OK;
 }
 
@@ -124,12 +124,12 @@ check_choices(const struct check *check, const struct espl_option *option)
 	if (option->type != ESPL_OPT_CHOICE)
 		return ESPL_OK;
 	if (strnlen(option->choices, 4096) == 4096)
-		return bad(check, option, "its choices are too long");
+		return refuse_option(check, option, "its choices are too long");
 	count = espl__choice_count(option->choices);
 	for (uint32_t i = 0; i < count; i++) {
 		espl__choice_at(option->choices, i, text, sizeof text);
 		if (text[0] == '\0' || espl__choice_find(option->choices, text) != (int)i)
-			return bad(check, option,
+			return refuse_option(check, option,
 			    "one of its choices is empty, too long or repeated");
 	}
 	return ESPL_OK;
@@ -159,7 +159,7 @@ check_limit(struct check *check, const struct espl_option *option, const char *l
 	snprintf(text, sizeof text, "its %s '%.100s' is not a valid %s", what, limit,
 	    option->type == ESPL_OPT_TABLE ? "number of rows"
 					   : espl__option_type_name(option->type));
-	return bad(check, option, text);
+	return refuse_option(check, option, text);
 }
 
 static espl_status
@@ -180,13 +180,13 @@ check_default(struct check *check, const struct espl_option *option)
 		narrow.max = NULL;
 		by.option = &narrow;
 		if (espl__value_of_text(&by, option->max, 1, &value) != ESPL_OK)
-			return bad(check, option, "its minimum is above its maximum");
+			return refuse_option(check, option, "its minimum is above its maximum");
 		by.option = option;
 	}
 	if (option->fallback == NULL)
 		return ESPL_OK;
 	if (option->flags & ESPL_OPT_REQUIRED)
-		return bad(check, option, "a required option cannot have a default");
+		return refuse_option(check, option, "a required option cannot have a default");
 	if (espl__value_of_text(&by, option->fallback, 1, &value) == ESPL_OK)
 		return ESPL_OK;
 	espl__fail(check->diag, ESPL_E_CONFIG, "%s: the default of '%s' is invalid: %s", check->who,

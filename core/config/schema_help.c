@@ -7,7 +7,7 @@
 
 /* "span, default 60s, from 0s to 1h, required" */
 static void
-describe(const struct espl_option *option, struct espl__buf *buf)
+describe_option(const struct espl_option *option, struct espl__buf *buf)
 {
 	const char *type = espl__option_type_name(option->type);
 
@@ -90,7 +90,7 @@ help_text(const struct espl_option *option, uint32_t stride, int indent, struct 
 {
 	struct espl__buf line = { NULL, 0, 0 };
 
-	describe(option, &line);
+	describe_option(option, &line);
 	espl__help_entry(option->name, espl__buf_text(&line), indent, 18, buf);
 	espl__buf_free(&line);
 	if (option->help != NULL && option->help[0] != '\0')
@@ -101,7 +101,7 @@ help_text(const struct espl_option *option, uint32_t stride, int indent, struct 
 
 /* Text inside a cell of a Markdown table. */
 static void
-markdown(const char *text, struct espl__buf *buf)
+put_markdown(const char *text, struct espl__buf *buf)
 {
 	for (; *text != '\0'; text++) {
 		if (*text == '|' || *text == '<' || *text == '*' || *text == '_')
@@ -118,10 +118,10 @@ help_markdown(const struct espl_option *option, uint32_t stride, const char *par
 
 	espl__print(buf, "| `%s%s%s` | ", parent != NULL ? parent : "", parent != NULL ? "." : "",
 	    option->name);
-	describe(option, &line);
-	markdown(espl__buf_text(&line), buf);
+	describe_option(option, &line);
+	put_markdown(espl__buf_text(&line), buf);
 	espl__print(buf, " | ");
-	markdown(option->help != NULL ? option->help : "", buf);
+	put_markdown(option->help != NULL ? option->help : "", buf);
 	espl__print(buf, " |\n");
 	espl__buf_free(&line);
 	for (uint32_t c = 0; option->columns != NULL && c < option->column_count; c++)
@@ -153,7 +153,7 @@ help_man(const struct espl_option *option, uint32_t stride, struct espl__buf *bu
 	espl__print(buf, ".TP\n.B ");
 	espl__help_groff(option->name, buf);
 	espl__put_u8(buf, '\n');
-	describe(option, &line);
+	describe_option(option, &line);
 	espl__print(buf, "(");
 	espl__help_groff(espl__buf_text(&line), buf);
 	espl__print(buf, ")\n.br\n");

@@ -86,7 +86,7 @@ espl__choice_at(const char *choices, uint32_t index, char *to, size_t room)
 /* ---- messages ---------------------------------------------------------------------- */
 
 static const char *
-wanted(const struct espl_option *option)
+wanted_type(const struct espl_option *option)
 {
 	static const char *const texts[] = {
 		"",
@@ -108,7 +108,7 @@ wanted(const struct espl_option *option)
 }
 
 static const char *
-example(const struct espl_option *option)
+example_hint(const struct espl_option *option)
 {
 	static const char *const texts[] = {
 		NULL,
@@ -136,17 +136,17 @@ wrong_type(const struct espl__value_by *by, const struct espl__node *node)
 	espl__option_label(by, label);
 	if (node->type == ESPL__STRING && !(by->option->flags & ESPL_OPT_SECRET))
 		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
-		    "%s: %s must be %s, not \"%.100s\"", by->who, label, wanted(by->option),
+		    "%s: %s must be %s, not \"%.100s\"", by->who, label, wanted_type(by->option),
 		    node->text);
 	else
 		espl__fail_at(by->diag, ESPL_E_CONFIG, node->file, node->line,
-		    "%s: %s must be %s, not %s", by->who, label, wanted(by->option),
+		    "%s: %s must be %s, not %s", by->who, label, wanted_type(by->option),
 		    espl__node_kind(node));
 	if (by->option->type == ESPL_OPT_SPAN &&
 	    (node->type == ESPL__INT || node->type == ESPL__REAL))
 		espl__hint(by->diag, "write the unit: \"%.9gs\"", node->r);
-	else if (example(by->option) != NULL)
-		espl__hint(by->diag, "%s", example(by->option));
+	else if (example_hint(by->option) != NULL)
+		espl__hint(by->diag, "%s", example_hint(by->option));
 	return ESPL_E_CONFIG;
 }
 
@@ -211,7 +211,7 @@ out_of_limits(const struct espl__value_by *by, const struct espl__node *node, co
 
 /* -1, 0, 1 as the value is below, equal to or above the limit; a bad limit is caught elsewhere. */
 static int
-compare(const struct espl__value_by *by, const struct espl_value *value, const char *limit)
+compare_limit(const struct espl__value_by *by, const struct espl_value *value, const char *limit)
 {
 	struct espl_value other;
 	struct espl__value_by quiet = *by;
@@ -242,9 +242,9 @@ static espl_status
 check_limits(const struct espl__value_by *by, const struct espl__node *node,
     const struct espl_value *value)
 {
-	if (by->option->min != NULL && compare(by, value, by->option->min) < 0)
+	if (by->option->min != NULL && compare_limit(by, value, by->option->min) < 0)
 		return out_of_limits(by, node, by->option->min, 0);
-	if (by->option->max != NULL && compare(by, value, by->option->max) > 0)
+	if (by->option->max != NULL && compare_limit(by, value, by->option->max) > 0)
 		return out_of_limits(by, node, by->option->max, 1);
 	return ESPL_OK;
 }
@@ -287,7 +287,7 @@ check_row(const struct espl__value_by *by, const struct espl__node *row)
 		espl__fail_at(by->diag, ESPL_E_CONFIG, row->file, row->line,
 		    "%s: a row of '%s' must be a list or a group, not %s", by->who,
 		    by->option->name, espl__node_kind(row));
-		espl__hint(by->diag, "%s", example(by->option));
+		espl__hint(by->diag, "%s", example_hint(by->option));
 		return ESPL_E_CONFIG;
 	}
 	names = espl__arena_alloc(by->arena, by->option->column_count * sizeof *names);

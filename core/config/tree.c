@@ -202,7 +202,7 @@ build_nodes(struct espl__tree *tree, struct espl__scan *scan, espl_source source
 }
 
 static espl_status
-finish(espl_status status, const char *name, struct espl__scan *scan, struct espl__tree **to,
+finish_tree(espl_status status, const char *name, struct espl__scan *scan, struct espl__tree **to,
     struct espl__diag *diag)
 {
 	struct espl__tree *tree;
@@ -229,7 +229,7 @@ espl__tree_load(const char *path, struct espl__tree **to, struct espl__diag *dia
 	struct espl__scan scan;
 	espl_status status = espl__scan_file(&scan, path, diag);
 
-	return finish(status, path, &scan, to, diag);
+	return finish_tree(status, path, &scan, to, diag);
 }
 
 espl_status
@@ -239,7 +239,7 @@ espl__tree_parse(const char *text, const char *name, struct espl__tree **to,
 	struct espl__scan scan;
 	espl_status status = espl__scan_text(&scan, text, strlen(text), name, diag);
 
-	return finish(status, name, &scan, to, diag);
+	return finish_tree(status, name, &scan, to, diag);
 }
 
 void

@@ -44,7 +44,7 @@ describe_first(struct espl__exec *x, const void *ops, size_t size, struct espl__
 
 /* The first op in which two answers differ, told in words. */
 static espl_status
-differs(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
+explain_difference(struct espl__exec *x, struct espl__instance *i, struct espl__diag *diag)
 {
 	const uint8_t *a = x->recorded_seq == x->call_seq ? x->recorded_ops : NULL,
 		      *b = x->caller.ops.data;
@@ -126,7 +126,7 @@ espl__exec_answer(struct espl__exec *x, struct espl__search *s, struct espl__ins
 		else
 			same = x->caller.ops.size == 0;
 		if (!same && !x->accept)
-			return differs(x, i, diag);
+			return explain_difference(x, i, diag);
 		x->diverged |= (uint8_t)!same;
 	}
 	if (same)

@@ -29,7 +29,7 @@ espl__inner_share(const struct espl__inner *inner)
 /* ---- sums over its trials ----------------------------------------------------------------- */
 
 static void
-uncount(struct espl__inner *inner, const struct espl__item *item)
+uncount_item(struct espl__inner *inner, const struct espl__item *item)
 {
 	inner->most -= item->counted_most;
 	if (isnan(item->counted_work))
@@ -56,7 +56,7 @@ espl__inner_count(struct espl__item *item, int there)
 		return;
 	}
 	if (item->counted)
-		uncount(inner, item);
+		uncount_item(inner, item);
 	item->counted = (uint8_t)there;
 	if (!there)
 		return;
@@ -88,7 +88,7 @@ espl__inner_granted(struct espl__item *item)
 }
 
 static uint64_t
-find(const struct espl__tier *tier, uint64_t id)
+find_item_index(const struct espl__tier *tier, uint64_t id)
 {
 	uint64_t low = tier->items_from, high = tier->items_from + tier->items_count;
 
@@ -105,7 +105,7 @@ find(const struct espl__tier *tier, uint64_t id)
 struct espl__item *
 espl__item_at(const struct espl__tier *tier, uint64_t id)
 {
-	uint64_t at = find(tier, id);
+	uint64_t at = find_item_index(tier, id);
 
 	if (at == tier->items_from + tier->items_count || tier->items[at]->id != id)
 		return NULL;
@@ -146,7 +146,7 @@ espl__item_placed(void *exec, uint64_t id)
 }
 
 static void
-append(struct espl__tier *tier, struct espl__item *item)
+append_item(struct espl__tier *tier, struct espl__item *item)
 {
 	if (tier->items_from > 0 && tier->items_from + tier->items_count == tier->items_cap) {
 		memmove(tier->items, tier->items + tier->items_from,
@@ -160,7 +160,7 @@ append(struct espl__tier *tier, struct espl__item *item)
 static void
 take_out(struct espl__tier *tier, const struct espl__item *item)
 {
-	uint64_t at = find(tier, item->pub.id), left = at - tier->items_from;
+	uint64_t at = find_item_index(tier, item->pub.id), left = at - tier->items_from;
 	uint64_t right = tier->items_count - left - 1;
 
 	ESPL__ASSERT(tier->items[at] == &item->pub);
@@ -226,7 +226,7 @@ espl__item_pending(struct espl__exec *x, struct espl__item *item)
 }
 
 static void
-forget(void *list, uint32_t *count, const void *what)
+remove_from_list(void *list, uint32_t *count, const void *what)
 {
 	void **at = list;
 	uint32_t to = 0;
@@ -379,7 +379,7 @@ espl__item_whole(struct espl__search *s, struct espl__inner *inner)
 void
 espl__item_add(struct espl__item *item)
 {
-	append(item->tier, item);
+	append_item(item->tier, item);
 	espl__item_changed(item, ESPL_WHY_ARRIVAL);
 }
 
@@ -414,7 +414,7 @@ gangs_remove(struct espl__exec *x, struct espl__item *item)
 	if (!item->in_gangs)
 		return;
 	item->in_gangs = 0;
-	forget(x->gangs_view, &x->gangs_count, &item->view);
+	remove_from_list(x->gangs_view, &x->gangs_count, &item->view);
 }
 
 static void
@@ -455,11 +455,11 @@ espl__item_free(struct espl__exec *x, struct espl__item *item)
 	espl__inner_count(item, 0);
 	take_out(item->tier, item);
 	if (item->alloc_changed)
-		forget(item->tier->changed, &item->tier->changed_count, &item->pub);
+		remove_from_list(item->tier->changed, &item->tier->changed_count, &item->pub);
 	if (item->place_changed)
-		forget(x->place_list, &x->place_count, item);
+		remove_from_list(x->place_list, &x->place_count, item);
 	if (item->pending)
-		forget(x->pending, &x->pending_count, item);
+		remove_from_list(x->pending, &x->pending_count, item);
 	if (item->trial != NULL && item->trial->search->experiment.plan != NULL &&
 	    item->trial->gang != NULL)
 		item->trial->gang->leaves = item->pub.id;

@@ -92,7 +92,7 @@ to_come(const struct espl__search *s)
 /* All its trials together on so many GPUs: as many as have their least, or, with more, all of them
  * evenly. */
 static double
-throughput(const struct espl__inner *inner, uint64_t gpus)
+estimate_throughput(const struct espl__inner *inner, uint64_t gpus)
 {
 	const struct espl__profile *p = inner->search->profile;
 	uint64_t trials = inner->tier.items_count, least = inner->least, each = gpus / trials,
@@ -117,7 +117,7 @@ static void
 draw_curve(struct espl__inner *inner, struct espl_item *i)
 {
 	uint64_t trials = inner->tier.items_count, full = trials * inner->least;
-	double one = throughput(inner, i->unit);
+	double one = estimate_throughput(inner, i->unit);
 	uint32_t n = 0;
 
 	inner->curve_trials = (uint32_t)trials;
@@ -129,7 +129,7 @@ draw_curve(struct espl__inner *inner, struct espl_item *i)
 		return;
 	for (uint64_t x = i->unit, next; x <= i->gpus_max && n < ESPL__INNER_POINTS; x = next) {
 		inner->curve[n++] =
-		    (struct espl_point){ .x = (double)x, .y = throughput(inner, x) / one };
+		    (struct espl_point){ .x = (double)x, .y = estimate_throughput(inner, x) / one };
 		next = 2 * x - (2 * x) % i->unit;
 		if (x < full && next > full)
 			next = full; /* where the law changes */
@@ -140,7 +140,7 @@ draw_curve(struct espl__inner *inner, struct espl_item *i)
 }
 
 static void
-fill(struct espl__inner *inner)
+fill_item(struct espl__inner *inner)
 {
 	const struct espl__search *s = inner->search;
 	struct espl_item *i = &inner->item->pub;
@@ -177,27 +177,27 @@ fill(struct espl__inner *inner)
 /* Made anew when there is something to train again; it may have to wait in line then, as anybody
  * who comes. */
 static void
-begin(struct espl__inner *inner)
+begin_item(struct espl__inner *inner)
 {
 	struct espl__search *s = inner->search;
 
 	inner->item = espl__item_whole(s, inner);
 	inner->item->pub.work_total_s = NAN;
-	fill(inner);
+	fill_item(inner);
 	espl__item_add(inner->item);
 }
 
 /* What it cannot use any more goes back; where that or what it could use changed, the pool's
  * allocator is asked. */
 static void
-follow(struct espl__inner *inner)
+follow_share(struct espl__inner *inner)
 {
 	struct espl__item *item = inner->item;
 	uint32_t most = item->pub.gpus_max, least = item->pub.gpus_min,
 		 has = item->pub.granted.gpus;
 	uint32_t why = inner->tier.why & (ESPL_WHY_PROFILE | ESPL_WHY_HINT);
 
-	fill(inner);
+	fill_item(inner);
 	if (has > item->pub.gpus_max) {
 		espl__exec_note(inner->search->exec, ESPL_ABOUT_RUN, 0,
 		    "experiment '%s' can use only %u %s of %u and returns the rest",
@@ -225,10 +225,10 @@ espl__inner_look(struct espl__exec *x)
 			espl__item_free(x, inner->item);
 			inner->item = NULL;
 		} else if (inner->item == NULL) {
-			begin(inner);
+			begin_item(inner);
 		} else if (inner->tier.why != 0 || inner->tier.changed_count > 0 ||
 		    x->top.why != 0) {
-			follow(inner); /* how much work is left, too */
+			follow_share(inner); /* how much work is left, too */
 		}
 	}
 }

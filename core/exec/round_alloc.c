@@ -16,7 +16,7 @@
 #include "exec/searches_plan.h"
 
 static void
-alarm(struct espl__tier *tier, espl_time now)
+ring_alarm(struct espl__tier *tier, espl_time now)
 {
 	if (tier->wake_at > now)
 		return;
@@ -27,9 +27,9 @@ alarm(struct espl__tier *tier, espl_time now)
 void
 espl__tiers_alarm(struct espl__exec *x)
 {
-	alarm(&x->top, x->now);
+	ring_alarm(&x->top, x->now);
 	for (uint32_t i = 0; i < x->search_count; i++)
-		alarm(x->searches[i]->tier, x->now);
+		ring_alarm(x->searches[i]->tier, x->now);
 }
 
 espl_time
@@ -101,7 +101,7 @@ fill_view(struct espl__exec *x, struct espl__tier *tier, struct espl_alloc_view 
  * give: the answer is good if the first is not above the second.  A share may have become smaller
  * than what is granted of it: then it must not grow. */
 static espl_status
-fits(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
+check_fit(struct espl__exec *x, const struct espl__tier *tier, struct espl__reader r,
     struct espl__diag *why)
 {
 	uint64_t whole = tier->granted_whole, asked, capacity = 0, there;
@@ -240,7 +240,7 @@ apply_target(struct espl__exec *x, const struct espl_target *t)
 }
 
 static void
-apply(struct espl__exec *x, struct espl__tier *tier, struct espl__reader *r)
+apply_answer(struct espl__exec *x, struct espl__tier *tier, struct espl__reader *r)
 {
 	struct espl__op op;
 
@@ -290,7 +290,7 @@ is_asked(const struct espl__tier *tier)
 }
 
 static espl_status
-ask(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
+ask_allocator(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 {
 	struct espl_alloc_view view;
 	struct espl__diag why = ESPL__DIAG_INIT;
@@ -304,7 +304,8 @@ ask(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 	x->caller.shares = tier->inner != NULL;
 	status = espl__call_allocate(&x->caller, tier->allocator, &view, &why);
 	if (status == ESPL_OK) {
-		status = fits(x, tier, espl__reader(x->caller.ops.data, x->caller.ops.size), &why);
+		status =
+		    check_fit(x, tier, espl__reader(x->caller.ops.data, x->caller.ops.size), &why);
 		if (status != ESPL_OK)
 			espl__buf_clear(&x->caller.ops);
 	}
@@ -315,20 +316,20 @@ ask(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 		x->top.wake_at = x->now; /* it failed: its share is for others */
 	espl__arena_free(&tier->outcomes.arena);
 	if (status == ESPL_OK)
-		apply(x, tier, &answer);
+		apply_answer(x, tier, &answer);
 	return status;
 }
 
 /* Without a share there is nothing to divide: what was granted goes back, and what changed is told
  * when there is one. */
 static espl_status
-divide(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
+divide_share(struct espl__exec *x, struct espl__tier *tier, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 
 	if (espl__inner_share(tier->inner) > 0 && is_asked(tier)) {
 		espl__model_service_stale(&espl__inner_search(tier->inner)->model, 0);
-		status = ask(x, tier, diag);
+		status = ask_allocator(x, tier, diag);
 	} else if (espl__inner_share(tier->inner) == 0) {
 		tier->why &= ~(ESPL_WHY_PROFILE | ESPL_WHY_HINT); /* told upwards, once */
 	}
@@ -348,10 +349,10 @@ espl__exec_allocate(struct espl__exec *x, struct espl__diag *diag)
 		for (uint32_t i = 0; i < x->search_count; i++)
 			espl__model_service_stale(&x->searches[i]->model, 0);
 		espl__jobs_look(x);
-		status = ask(x, &x->top, diag);
+		status = ask_allocator(x, &x->top, diag);
 	}
 	for (uint32_t i = 0; i < x->search_count && status == ESPL_OK && x->ending == 0; i++)
 		if (x->searches[i]->tier->inner != NULL && !x->searches[i]->over)
-			status = divide(x, x->searches[i]->tier, diag);
+			status = divide_share(x, x->searches[i]->tier, diag);
 	return status;
 }

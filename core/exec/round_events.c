@@ -44,7 +44,7 @@ measured_share(const struct espl__exec *x, const struct espl__gang *g)
 
 /* How this very trial keeps to the profile: what it has left is estimated by it. */
 static void
-pace(struct espl__trial *t, struct espl_share share, double iteration_s)
+update_pace(struct espl__trial *t, struct espl_share share, double iteration_s)
 {
 	const struct espl__profile *p = t->search->profile;
 	double told;
@@ -67,7 +67,7 @@ number_of(const struct espl__search *s, uint32_t metric)
 
 /* The report as the algorithm sees it; metrics in the experiment's order. */
 static espl_status
-observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
+observe_report(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
     const struct espl__event *e, double loss, uint64_t since, struct espl__diag *diag)
 {
 	struct espl__search *s = t->search;
@@ -100,7 +100,7 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
 	if (g->warmed && g->sharers == share.packing) { /* the first one holds the start, too */
 		if (espl__model_service_measure(&s->model, share, o.iteration_s))
 			s->tier->why |= ESPL_WHY_PROFILE;
-		pace(t, share, o.iteration_s);
+		update_pace(t, share, o.iteration_s);
 	}
 	g->warmed = 1;
 	g->sharers = (uint8_t)share.packing;
@@ -117,7 +117,7 @@ observe(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
 
 /* Nothing is compared among plain jobs: they need not report any metric. */
 static int
-objective(const struct espl__search *s, const struct espl__event *e, double *loss)
+read_objective(const struct espl__search *s, const struct espl__event *e, double *loss)
 {
 	*loss = NAN;
 	for (uint32_t i = 0; i < e->as.report.count && s->algorithm != NULL; i++)
@@ -132,7 +132,8 @@ objective(const struct espl__search *s, const struct espl__event *e, double *los
 /* The trial stands at an iteration boundary: a verdict passed earlier is carried out, then the
  * budget is looked at. */
 static espl_status
-boundary(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g, struct espl__diag *diag)
+reach_boundary(struct espl__exec *x, struct espl__trial *t, struct espl__gang *g,
+    struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 
@@ -165,7 +166,7 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 	since = g->iteration;
 	if (iteration <= since || g->state == ESPL__GANG_LEAVING)
 		return ESPL_OK; /* settled with a plain reply */
-	if (!objective(t->search, e, &loss)) {
+	if (!read_objective(t->search, e, &loss)) {
 		espl__gang_lacks_metric(x, g, e);
 		return ESPL_OK;
 	}
@@ -191,11 +192,11 @@ on_report(struct espl__exec *x, const struct espl__event *e, struct espl__diag *
 		t->search->why |= ESPL_ASK_RESULT;
 		if (t->search->algorithm != NULL && espl__exec_hears(t->search) &&
 		    t->pub.state == ESPL_TRIAL_RUNNING)
-			status = observe(x, t, g, e, loss, since, diag);
+			status = observe_report(x, t, g, e, loss, since, diag);
 	}
 	espl__gang_heard(x, g);
 	if (status == ESPL_OK && espl__exec_hears(t->search))
-		status = boundary(x, t, g, diag);
+		status = reach_boundary(x, t, g, diag);
 	return status;
 }
 
@@ -263,7 +264,7 @@ on_cloud(struct espl__exec *x, const struct espl__event *e, struct espl__diag *d
 }
 
 static void
-stale(struct espl__exec *x)
+mark_models_stale(struct espl__exec *x)
 {
 	for (uint32_t i = 0; i < x->search_count; i++)
 		espl__model_service_stale(&x->searches[i]->model, 1);
@@ -302,7 +303,7 @@ on_price(struct espl__exec *x, const struct espl__event *e)
 	if (e->as.price.offer >= x->fleet.offer_count)
 		return;
 	x->fleet.offers[e->as.price.offer]->price_hour = e->as.price.price.usd_hour;
-	stale(x);
+	mark_models_stale(x);
 	espl__ledger_price(x->ledger, e->as.price.offer, e->as.price.price.from,
 	    e->as.price.price.usd_hour);
 }
@@ -331,7 +332,7 @@ espl__exec_event(struct espl__exec *x, const struct espl__event *e, struct espl_
 	case ESPL__EV_START: on_begun(x); return ESPL_OK;
 	case ESPL__EV_RESUME: espl__exec_resume(x); return ESPL_OK;
 	case ESPL__EV_OFFER:
-		stale(x);
+		mark_models_stale(x);
 		(void)espl__fleet_offer(&x->fleet, e->as.offer.offer);
 		return ESPL_OK;
 	case ESPL__EV_PRICE: on_price(x, e); return ESPL_OK;

@@ -312,7 +312,7 @@ stop_saving(struct espl__search *s, const struct espl__trial *t, const char *why
 /* How the end of a gang is to be read: faults that we found count as failures, unless the node was
  * at fault. */
 static enum espl__gang_end
-reading(const struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
+read_gang_end(const struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
 {
 	if (g->fault != NULL &&
 	    (e->as.ended.how != ESPL__END_LOST || e->as.ended.node == ESPL_NONE))
@@ -395,7 +395,7 @@ espl__gang_ended(struct espl__exec *x, const struct espl__event *e, struct espl_
 	if (g == NULL)
 		return ESPL_OK;
 	t = g->trial;
-	how = reading(x, g, e);
+	how = read_gang_end(x, g, e);
 	if (g->onto != NULL && g->fault == NULL && how == ESPL__END_FAILED) {
 		how = ESPL__END_LOST; /* the change may be at fault: by checkpoint from now on */
 		t->restarts = 1;

@@ -15,7 +15,7 @@
 /* ---- coming and going --------------------------------------------------------------------- */
 
 static void
-show(struct espl__exec *x, const struct espl__gang *g, enum espl__gang_phase phase,
+show_gang(struct espl__exec *x, const struct espl__gang *g, enum espl__gang_phase phase,
     const char *text)
 {
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
@@ -25,7 +25,7 @@ show(struct espl__exec *x, const struct espl__gang *g, enum espl__gang_phase pha
 }
 
 static void
-start(struct espl__exec *x, struct espl__item *item)
+start_gang(struct espl__exec *x, struct espl__item *item)
 {
 	struct espl__trial *t = item->trial;
 	struct espl__gang *g = espl__alloc(sizeof *g);
@@ -86,7 +86,7 @@ start(struct espl__exec *x, struct espl__item *item)
 		    espl__exec_unit(x, g->share.gpus), (unsigned long long)g->slots[0].node,
 		    item->pub.node_count > 1 ? " and others" : "", (unsigned long long)g->iteration,
 		    (unsigned long long)g->budget);
-	show(x, g, ESPL__PHASE_STARTING, "");
+	show_gang(x, g, ESPL__PHASE_STARTING, "");
 }
 
 static int
@@ -102,7 +102,7 @@ gives_up_a_wanted_seat(const struct espl__exec *x, const struct espl__gang *g)
 
 /* A job that is done saves what it came to; an ended trial was not wanted any more. */
 static enum espl__directive
-leave(struct espl__gang *g)
+leave_directive(struct espl__gang *g)
 {
 	const struct espl__trial *t = g->trial;
 
@@ -118,7 +118,7 @@ leave(struct espl__gang *g)
 }
 
 static enum espl__directive
-directive(struct espl__exec *x, struct espl__gang *g)
+choose_directive(struct espl__exec *x, struct espl__gang *g)
 {
 	struct espl__trial *t = g->trial;
 	struct espl__item *item = t->item;
@@ -128,7 +128,7 @@ directive(struct espl__exec *x, struct espl__gang *g)
 	if (x->ending != 0)
 		return t->search->saves ? ESPL__PAUSE : ESPL__STOP;
 	if (item == NULL || g->over)
-		return leave(g);
+		return leave_directive(g);
 	if (!espl__gang_matches(g, item) && g->onto == NULL && !espl__gang_resize(x, g, item)) {
 		if (item->target_count == 0 || espl__seats_clear(x, item) ||
 		    gives_up_a_wanted_seat(x, g)) {
@@ -137,7 +137,7 @@ directive(struct espl__exec *x, struct espl__gang *g)
 			    (unsigned long long)g->iteration,
 			    item->target_count == 0 ? "it lost its place"
 						    : "it moves to another place");
-			return leave(g);
+			return leave_directive(g);
 		}
 		item->pub.flags |= ESPL_ITEM_CHANGING;
 	}
@@ -153,7 +153,7 @@ directive(struct espl__exec *x, struct espl__gang *g)
 }
 
 static void
-reply(struct espl__exec *x, struct espl__gang *g)
+reply_to_gang(struct espl__exec *x, struct espl__gang *g)
 {
 	struct espl__effect *e;
 	enum espl__directive d;
@@ -161,7 +161,8 @@ reply(struct espl__exec *x, struct espl__gang *g)
 	g->awaiting = 0;
 	if (g->fault != NULL)
 		return;
-	d = g->state == ESPL__GANG_LEAVING || g->killed ? leave(g) : directive(x, g);
+	d = g->state == ESPL__GANG_LEAVING || g->killed ? leave_directive(g)
+							: choose_directive(x, g);
 	/* No answer both saves and raises the budget of a gang that stays (docs/trial-protocol.md).
 	 */
 	if (d == ESPL__CHECKPOINT && g->trial->pub.budget != g->budget)
@@ -197,7 +198,7 @@ espl__exec_settle(struct espl__exec *x)
 			/* its reply comes when the barrier has passed */
 			x->awaiting[held++] = g;
 		else if (g->awaiting)
-			reply(x, g);
+			reply_to_gang(x, g);
 	}
 	x->awaiting_count = held;
 	if (x->ending != 0)
@@ -207,7 +208,7 @@ espl__exec_settle(struct espl__exec *x)
 		const struct espl__gang *g = item->trial->gang;
 
 		if (g == NULL && espl__seats_clear(x, item))
-			start(x, item);
+			start_gang(x, item);
 		/* at its next boundary; if that is the last, there is nothing to change for */
 		else if (g != NULL && !espl__gang_matches(g, item) &&
 		    g->iteration + 1 < item->trial->pub.budget)

@@ -12,7 +12,7 @@
 
 /* Whoever has a place on the node must go elsewhere. */
 static void
-evict(struct espl__exec *x, const struct espl__machine *n, int lost)
+evict_node(struct espl__exec *x, const struct espl__machine *n, int lost)
 {
 	for (uint32_t i = 0; i < x->gangs_count; i++) {
 		struct espl__item *item = espl__item_of_gang(x->gangs_view[i]);
@@ -61,7 +61,7 @@ node_ended(struct espl__exec *x, struct espl__machine *n, const struct espl__eve
 	    : reason == ESPL__BY_GIVING_UP ? "given up"
 					   : words[reason];
 
-	evict(x, n, 1);
+	evict_node(x, n, 1);
 	kill_gangs(x, n);
 	espl__ledger_close(x->ledger, n->pub.id, x->now, reason, e->as.node.charged);
 	espl__machine_state(&x->fleet, n, ESPL_NODE_ENDED, ESPL_ANY);
@@ -106,7 +106,7 @@ espl__exec_node(struct espl__exec *x, const struct espl__event *e, struct espl__
 	if (state == ESPL_NODE_NOTICE) {
 		espl__exec_why(x, ESPL_WHY_NOTICE);
 		x->place_why |= ESPL_WHY_NOTICE;
-		evict(x, n, 0);
+		evict_node(x, n, 0);
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
 		    "node %llu has an interruption notice", (unsigned long long)n->pub.id);
 	}
@@ -204,7 +204,7 @@ espl__exec_resume(struct espl__exec *x)
 }
 
 static void
-shared(struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
+note_sharing(struct espl__exec *x, const struct espl__gang *g, const struct espl__event *e)
 {
 	espl__exec_note(x, ESPL_ABOUT_TRIAL, espl__trial_uid(g->trial), "shares its GPU by %s%s%s",
 	    e->as.gpu.number == ESPL__SHARE_MPS ? "MPS" : "time slicing",
@@ -212,7 +212,7 @@ shared(struct espl__exec *x, const struct espl__gang *g, const struct espl__even
 }
 
 static void
-memory(struct espl__exec *x, struct espl__trial *t, uint64_t bytes)
+note_memory(struct espl__exec *x, struct espl__trial *t, uint64_t bytes)
 {
 	if (bytes <= t->gpu_memory)
 		return;
@@ -227,7 +227,7 @@ memory(struct espl__exec *x, struct espl__trial *t, uint64_t bytes)
 
 /* Whoever had a place there must go elsewhere; a node without a GPU left is set aside itself. */
 static void
-aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const char *why)
+set_gpu_aside(struct espl__exec *x, struct espl__machine *n, uint32_t gpu, const char *why)
 {
 	if (gpu >= n->pub.gpu_count || n->gpus[gpu].pub.blocked)
 		return;
@@ -269,14 +269,14 @@ espl__exec_gpu(struct espl__exec *x, const struct espl__event *e)
 	struct espl__machine *n = about_gang ? NULL : espl__machine_at(&x->fleet, e->as.gpu.id);
 
 	if (e->as.gpu.what == ESPL__GPU_SHARED && g != NULL)
-		shared(x, g, e);
+		note_sharing(x, g, e);
 	else if (e->as.gpu.what == ESPL__GPU_MEMORY && g != NULL)
-		memory(x, g->trial, e->as.gpu.number);
+		note_memory(x, g->trial, e->as.gpu.number);
 	else if (e->as.gpu.what == ESPL__GPU_FAULT && n != NULL)
 		espl__exec_note(x, ESPL_ABOUT_NODE, n->pub.id,
 		    "GPU %llu of node %llu: %s; not counted as a failure of any trial",
 		    (unsigned long long)e->as.gpu.number, (unsigned long long)n->pub.id,
 		    e->as.gpu.text);
 	else if (e->as.gpu.what == ESPL__GPU_ASIDE && n != NULL && n->live)
-		aside(x, n, (uint32_t)e->as.gpu.number, e->as.gpu.text);
+		set_gpu_aside(x, n, (uint32_t)e->as.gpu.number, e->as.gpu.text);
 }

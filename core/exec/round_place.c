@@ -73,7 +73,7 @@ fits_all(const struct espl__exec *x, const struct espl__item *item, const struct
 }
 
 static int
-transact(struct espl__exec *x, struct espl__reader first, struct espl__diag *why)
+transact_placement(struct espl__exec *x, struct espl__reader first, struct espl__diag *why)
 {
 	struct espl__reader r = first;
 	struct undo *undo = NULL;
@@ -194,7 +194,7 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 	x->caller.item = espl__item_placed;
 	status = espl__call_place(&x->caller, x->placer, &view, &why);
 	if (status == ESPL_OK && x->caller.ops.size > 0 &&
-	    !transact(x, espl__reader(x->caller.ops.data, x->caller.ops.size), &why)) {
+	    !transact_placement(x, espl__reader(x->caller.ops.data, x->caller.ops.size), &why)) {
 		status = why.status;
 		espl__buf_clear(&x->caller.ops);
 	}
@@ -202,7 +202,7 @@ espl__exec_place(struct espl__exec *x, struct espl__diag *diag)
 	if (status != ESPL_OK)
 		return status;
 	if (x->accept && x->replaying)
-		(void)transact(x, answer, &why);
+		(void)transact_placement(x, answer, &why);
 	apply_give_ups(x, answer);
 	clear_list(x);
 	return ESPL_OK;

@@ -79,7 +79,7 @@ want(const struct espl__search *s)
 }
 
 static espl_status
-ask(struct espl__search *s, uint32_t why, uint64_t group, struct espl__diag *diag)
+ask_algorithm(struct espl__search *s, uint32_t why, uint64_t group, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
 	struct espl_search_view view = ESPL_INIT(struct espl_search_view);
@@ -131,7 +131,7 @@ search_on(struct espl__search *s, struct espl__diag *diag)
 			espl__group_show(s, g, 1);
 			why |= ESPL_ASK_GROUP;
 		}
-		status = ask(s, why, g != NULL ? g->id : ESPL_NONE, diag);
+		status = ask_algorithm(s, why, g != NULL ? g->id : ESPL_NONE, diag);
 		if (status == ESPL_OK)
 			status = espl__clones_look(s, diag);
 	}

@@ -17,7 +17,7 @@
 
 /* One that was submitted.  If its plugins do not want it, it has come and has failed. */
 static espl_status
-submitted(struct espl__exec *x, uint64_t number, struct espl__diag *diag)
+add_submitted(struct espl__exec *x, uint64_t number, struct espl__diag *diag)
 {
 	struct espl__diag why = ESPL__DIAG_INIT;
 	struct espl__search_setup setup;
@@ -46,7 +46,8 @@ espl__search_arrive(struct espl__exec *x, uint64_t number, struct espl__diag *gi
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	struct espl__search *s;
 
-	if (x->config->pool && number == x->search_count && submitted(x, number, given) != ESPL_OK)
+	if (x->config->pool && number == x->search_count &&
+	    add_submitted(x, number, given) != ESPL_OK)
 		return given != NULL ? given->status : ESPL_E_CONFIG;
 	if (number >= x->search_count || x->searches[number]->come)
 		return ESPL_OK; /* a journal of another pool */

@@ -10,7 +10,7 @@
 
 /* One that was cancelled before it came has nothing to train. */
 static void
-come(struct espl__exec *x, struct espl__search *s, uint64_t number)
+add_job(struct espl__exec *x, struct espl__search *s, uint64_t number)
 {
 	const struct espl_group open = { .size = (uint32_t)sizeof open,
 		.flags = ESPL_GROUP_OPEN,
@@ -49,7 +49,7 @@ espl__job_arrive(struct espl__exec *x, const struct espl__event *e)
 	if (s == NULL || number != s->trials.trials.count || number >= s->jobs->list.count ||
 	    s->trials.params != 2)
 		return; /* it has come, or this is a journal of other jobs */
-	come(x, s, number);
+	add_job(x, s, number);
 	espl__jobs_skip(s);
 }
 
@@ -60,7 +60,7 @@ espl__jobs_skip(struct espl__search *s)
 
 	while (
 	    (next = s->trials.trials.count) < s->jobs->list.count && s->job_states[next].cancelled)
-		come(s->exec, s, next);
+		add_job(s->exec, s, next);
 }
 
 void

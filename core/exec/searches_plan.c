@@ -78,7 +78,7 @@ stand(void *ctx, struct espl__forecast_setup *setup)
 
 /* Not by the samples by which the plan was chosen. */
 static uint32_t
-afresh(int from_now)
+afresh_flags(int from_now)
 {
 	return ESPL_AFRESH | (from_now ? ESPL_FROM_NOW : 0);
 }
@@ -90,7 +90,8 @@ judge(void *ctx, const struct espl_plan *plan, int from_now, struct espl__diag *
 {
 	struct espl__search *s = ctx;
 	struct espl__forecast_result result, before;
-	struct espl__forecast *f = espl__model_service_forecast(&s->model, afresh(from_now), why);
+	struct espl__forecast *f =
+	    espl__model_service_forecast(&s->model, afresh_flags(from_now), why);
 	espl_status status;
 
 	if (f == NULL)
@@ -152,7 +153,7 @@ lay_out(struct espl__search *s, const struct espl_plan *plan, struct espl__forec
 
 /* Makes the experiment's plan of the rows: what policies and the barriers go by. */
 static void
-publish(struct espl__search *s, const struct espl_plan *given,
+publish_plan(struct espl__search *s, const struct espl_plan *given,
     const struct espl__forecast_stage *rows)
 {
 	struct espl__exec *x = s->exec;
@@ -208,7 +209,7 @@ espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int f
 	memset(rows, 0, plan->stage_count * sizeof *rows);
 	memset(&s->plan_result, 0, sizeof s->plan_result);
 	s->plan_result.jct_s.mean = s->plan_result.cost_usd.mean = NAN;
-	f = espl__model_service_forecast(&s->model, afresh(from_now), NULL);
+	f = espl__model_service_forecast(&s->model, afresh_flags(from_now), NULL);
 	if (f == NULL || espl__forecast_plan(f, plan, 0, 0, &s->plan_result, rows, NULL) != ESPL_OK)
 		lay_out(s, plan, rows);
 	for (uint32_t i = 0; i < plan->stage_count; i++) { /* what is over stays what it was */
@@ -219,7 +220,7 @@ espl__exec_take_plan(struct espl__search *s, const struct espl_plan *plan, int f
 	}
 	s->plan_rows = rows;
 	s->plan_count = plan->stage_count;
-	publish(s, plan, rows);
+	publish_plan(s, plan, rows);
 	for (struct espl__observer *o = x->setup.observers; o != NULL; o = o->next)
 		if (o->plan != NULL)
 			o->plan(o->ctx, x->now, s->plan_rows, s->plan_count, &s->plan_result,
@@ -255,7 +256,7 @@ chosen_offer(const struct espl__exec *x)
 /* GPUs of each stage as the user gave them (espalier plan --gpus): one number for all, or one each.
  */
 static espl_status
-given(struct espl__search *s, struct espl__diag *diag)
+use_given_plan(struct espl__search *s, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
 	const struct espl_spec *spec = s->experiment.spec;
@@ -264,7 +265,7 @@ given(struct espl__search *s, struct espl__diag *diag)
 	struct espl_plan_stage *stages;
 	const struct espl_plan_stage **list;
 	struct espl__forecast_result result;
-	struct espl__forecast *f = espl__model_service_forecast(&s->model, afresh(0), diag);
+	struct espl__forecast *f = espl__model_service_forecast(&s->model, afresh_flags(0), diag);
 	espl_status status;
 	uint32_t n = 0, offer = chosen_offer(x);
 
@@ -303,7 +304,7 @@ given(struct espl__search *s, struct espl__diag *diag)
 }
 
 static espl_status
-ask(struct espl__search *s, struct espl__diag *diag)
+ask_planner(struct espl__search *s, struct espl__diag *diag)
 {
 	struct espl__exec *x = s->exec;
 	struct espl_plan_view view = ESPL_INIT(struct espl_plan_view);
@@ -359,7 +360,7 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 		    s->algorithm->who);
 	if (x->setup.plan_gpus_count > 0) {
 		s->planned = 1;
-		status = given(s, diag);
+		status = use_given_plan(s, diag);
 	} else if (!ESPL_HAS(struct espl_allocator_ops, ops, plan)) {
 		s->planned = 1;
 		if (x->setup.plan_only)
@@ -368,7 +369,7 @@ espl__exec_plan(struct espl__search *s, struct espl__diag *diag)
 	} else if (!espl__model_service_can(&s->model)) {
 		s->planned = 1;
 	} else {
-		status = ask(s, diag);
+		status = ask_planner(s, diag);
 	}
 	/* its tables are large, and seldom asked again */
 	espl__model_service_stale(&s->model, 1);

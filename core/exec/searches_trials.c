@@ -178,7 +178,7 @@ espl__exec_collect_later(struct espl__exec *x, struct espl__trial *t)
 }
 
 static int
-needed(const struct espl__trial *t)
+is_checkpoint_needed(const struct espl__trial *t)
 {
 	if (t->clones_waiting > 0 || t->gang != NULL || t->item != NULL ||
 	    t->pub.id == t->search->best || t->pub.id == t->search->best_failed)
@@ -216,7 +216,7 @@ espl__exec_collect(struct espl__exec *x)
 		if (t->source != ESPL_NONE && t->item == NULL && t->gang == NULL &&
 		    !espl__clone_waits(t) && (t->pub.state != ESPL_TRIAL_RESTING || t->dropped))
 			release_source(x, t);
-		if (t->pub.checkpoint == 0 || needed(t))
+		if (t->pub.checkpoint == 0 || is_checkpoint_needed(t))
 			continue;
 		struct espl__effect *e = espl__exec_effect(x, ESPL__FX_COLLECT);
 		e->as.collect.experiment = t->search->number;

@@ -358,7 +358,7 @@ espl__forecast_lead_s(struct espl__forecast *f, uint32_t offer, uint32_t nodes, 
 
 /* The k-th smallest of values, which are put in some other order. */
 static double
-smallest(double *values, uint32_t count, uint32_t k)
+select_smallest(double *values, uint32_t count, uint32_t k)
 {
 	uint32_t low = 0, high = count - 1;
 
@@ -392,7 +392,7 @@ quantile_of(double *values, uint32_t count, double part)
 {
 	double at = ceil(part * count - CLOSE) - 1;
 
-	return smallest(values, count, at > 0 ? at < count ? (uint32_t)at : count - 1 : 0);
+	return select_smallest(values, count, at > 0 ? at < count ? (uint32_t)at : count - 1 : 0);
 }
 
 static void
@@ -410,7 +410,7 @@ spread_of(double *values, uint32_t count, struct espl__spread *spread)
 }
 
 static int
-keeps(double value, double limit)
+keeps_limit(double value, double limit)
 {
 	return value <= limit + CLOSE * fabs(limit);
 }
@@ -428,7 +428,8 @@ sum_up(const struct espl__forecast *f, double *jct, double *cost, uint32_t count
 	jct_s = f->setup.risk == 0.5 ? r->jct_s.mean : quantile_of(jct, count, f->setup.risk);
 	cost_usd =
 	    f->setup.risk == 0.5 ? r->cost_usd.mean : quantile_of(cost, count, f->setup.risk);
-	r->meets = keeps(jct_s, f->setup.deadline_s) && keeps(cost_usd, f->setup.budget_usd);
+	r->meets =
+	    keeps_limit(jct_s, f->setup.deadline_s) && keeps_limit(cost_usd, f->setup.budget_usd);
 	for (uint32_t i = 0; i < f->step_count; i++)
 		r->data_usd += f->steps[i].fresh * f->steps[i].terms->data_usd;
 }

@@ -24,7 +24,7 @@ espl__charged(const struct espl__terms *terms, double seconds)
 
 /* Seconds beyond their own for which nodes that are now given back are charged. */
 static double
-surcharge(const struct espl__forecast *f, const struct espl__holding *h)
+surcharge_seconds(const struct espl__forecast *f, const struct espl__holding *h)
 {
 	double end = f->moments[h->last_step].end, length, sum = 0.0, past;
 	const struct espl__moment *m;
@@ -78,7 +78,7 @@ espl__bill(struct espl__forecast *f, double *jct, double *cost)
 
 		if (!h->terms->stepped)
 			continue;
-		usd = h->terms->usd_s * surcharge(f, h);
+		usd = h->terms->usd_s * surcharge_seconds(f, h);
 		f->steps[h->last_step].cost_sum += usd;
 		total += usd;
 	}

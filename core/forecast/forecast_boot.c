@@ -61,7 +61,7 @@ next_mean(struct espl__boot_means *many)
 /* Stretches the row so that its mean is that of the large sample, while that one is the better:
  * it has MANY / nodes independent groups of so many nodes. */
 static void
-correct(struct espl__forecast *f, struct espl__terms *terms, struct espl__boot_row *row,
+correct_row(struct espl__forecast *f, struct espl__terms *terms, struct espl__boot_row *row,
     uint32_t nodes)
 {
 	double factor = 1.0, mean;
@@ -111,7 +111,7 @@ draw_row(struct espl__forecast *f, struct espl__terms *terms, uint32_t number)
 		row->mean_froms += row->froms[s] / n;
 	}
 	terms->froms[number] = row->from;
-	correct(f, terms, row, number + 1);
+	correct_row(f, terms, row, number + 1);
 }
 
 const struct espl__boot_row *

@@ -93,7 +93,7 @@ find_places(struct espl__forecast *f, const struct espl_plan *plan, struct espl_
 
 /* Why a stage cannot be placed, and what would do. */
 static espl_status
-cannot(const struct espl__forecast *f, const struct espl_plan_stage *p,
+refuse_stage(const struct espl__forecast *f, const struct espl_plan_stage *p,
     const struct espl__stage_table *t, struct espl__diag *diag)
 {
 	const struct espl_offer *offer = f->setup.offers[p->offer];
@@ -148,7 +148,7 @@ lay_steps(struct espl__forecast *f, const struct espl_plan *plan, struct espl__d
 		step->first =
 		    f->step_count == 0 || (parallel && step[-1].view.bracket != t->bracket);
 		if (lay_out(f, p, t, &step->view) != 0)
-			return cannot(f, p, t, diag);
+			return refuse_stage(f, p, t, diag);
 		begun = espl__begun(f, i, &step->past_s, &warm);
 		if (begun != NULL && (begun->offer != p->offer || begun->gpus != p->gpus))
 			return espl__fail(diag, ESPL_E_INFEASIBLE,

@@ -216,7 +216,7 @@ add_trials(struct graph *g, uint32_t index)
 }
 
 static espl_status
-build(struct graph *g, struct espl__diag *diag)
+build_graph(struct graph *g, struct espl__diag *diag)
 {
 	struct espl__forecast *f = g->f;
 	uint64_t count = 0;
@@ -311,14 +311,14 @@ add_ready(const struct graph *g, const struct vertex *v, uint32_t samples, doubl
 }
 
 static double
-finish(const struct graph *g, uint32_t vertex, uint32_t s)
+finish_time(const struct graph *g, uint32_t vertex, uint32_t s)
 {
 	return g->finish[(size_t)vertex * g->block + s];
 }
 
 /* Nodes are asked for at the instant that was planned, or when the stage ends before it. */
 static void
-ask(const struct graph *g, const struct vertex *v, uint32_t samples, double *out)
+finish_asks(const struct graph *g, const struct vertex *v, uint32_t samples, double *out)
 {
 	const double *gate = g->finish + (size_t)g->edges[v->edges] * g->block;
 	const double *sync = g->finish + (size_t)g->edges[v->edges + 1] * g->block;
@@ -351,15 +351,15 @@ vacate_finished(const struct graph *g, uint32_t step, uint32_t samples)
 	ESPL__GROW(g->f->trials_s, g->f->trials_cap, part->sync_at - part->first_train);
 	for (uint32_t s = 0; part->until != NULL && s < samples; s++) {
 		for (uint32_t n = part->first_train; n < part->sync_at; n++)
-			g->f->trials_s[n - part->first_train] =
-			    finish(g, n, s) - finish(g, g->edges[g->vertices[n].edges], s);
+			g->f->trials_s[n - part->first_train] = finish_time(g, n, s) -
+			    finish_time(g, g->edges[g->vertices[n].edges], s);
 		vacate(g, step, s, g->f->trials_s);
 	}
 }
 
 /* The trials of a step, whose lengths are drawn, take the slots that come free first. */
 static void
-list(const struct graph *g, uint32_t step, uint32_t samples)
+run_trial_queue(const struct graph *g, uint32_t step, uint32_t samples)
 {
 	const struct part *part = &g->parts[step];
 	uint32_t trials = part->sync_at - part->first_train;
@@ -391,11 +391,11 @@ sample_block(const struct graph *g, uint64_t first, uint32_t samples)
 			for (uint32_t s = 0; s < samples; s++)
 				busy[s] += out[s];
 		if (v->kind == ASK)
-			ask(g, v, samples, out);
+			finish_asks(g, v, samples, out);
 		else if (v->kind != TRAIN_LISTED)
 			add_ready(g, v, samples, out);
 		else if (n + 1 == g->parts[v->step].sync_at)
-			list(g, v->step, samples);
+			run_trial_queue(g, v->step, samples);
 		if (v->kind == TRAIN && n + 1 == g->parts[v->step].sync_at)
 			vacate_finished(g, v->step, samples);
 		for (uint32_t s = 0; g->f->steps[v->step].past_s > 0 && s < samples; s++) {
@@ -417,8 +417,8 @@ take_moments(const struct graph *g, uint32_t s)
 		struct espl__moment *m = &g->f->moments[i];
 
 		m->begin = step->first ? 0.0 : m[-1].end;
-		m->train = finish(g, part->gate, s);
-		m->end = finish(g, part->sync_at, s);
+		m->train = finish_time(g, part->gate, s);
+		m->end = finish_time(g, part->sync_at, s);
 		m->busy = part->busy[s] * step->view.gpus_per_trial;
 		if (step->past_s > 0)
 			m->busy *= m->end / (m->end - m->train);
@@ -426,7 +426,7 @@ take_moments(const struct graph *g, uint32_t s)
 			m->busy = ((m->end - m->train) * (part->sync_at - part->first_train) +
 				      g->f->tables[step->table].leavers * g->f->checkpoint.mean) *
 			    step->view.gpus_per_trial;
-		m->base = (part->ask != ESPL_ANY ? finish(g, part->ask, s) : m->begin) +
+		m->base = (part->ask != ESPL_ANY ? finish_time(g, part->ask, s) : m->begin) +
 		    step->terms->from_s;
 		m->froms = step->fresh * m->base;
 		m->until = NULL;
@@ -450,7 +450,7 @@ espl__dag_walk(struct espl__forecast *f, uint32_t samples, double *jct, double *
     uint32_t *nodes, struct espl__diag *diag)
 {
 	struct graph g = { .f = f };
-	espl_status status = build(&g, diag);
+	espl_status status = build_graph(&g, diag);
 
 	for (uint64_t first = 0; first < samples && status == ESPL_OK; first += g.block) {
 		uint32_t count = samples - first < g.block ? (uint32_t)(samples - first) : g.block;

@@ -8,7 +8,7 @@
 
 /* z with probability p above it, by Newton's method on logarithms from a z somewhat too small. */
 static double
-upper(double p, double z)
+find_upper_quantile(double p, double z)
 {
 	for (int i = 0; i < 8; i++) {
 		double tail = 0.5 * erfc(z * sqrt(0.5));
@@ -20,7 +20,7 @@ upper(double p, double z)
 }
 
 static double
-knot(int i)
+knot_value(int i)
 {
 	return ldexp(1.0 + (double)(i % ESPL__NORMAL_PARTS) / ESPL__NORMAL_PARTS,
 	    i / ESPL__NORMAL_PARTS - ESPL__NORMAL_OCTAVES - 1);
@@ -36,8 +36,9 @@ espl__normal_fill(struct espl__normal *normal)
 
 	memset(normal->c[last], 0, sizeof normal->c[last]); /* p = 1/2 */
 	for (int i = last - 1; i >= 0; i--) {
-		double *c = normal->c[i], width = knot(i + 1) - knot(i);
-		double left = upper(knot(i), right), left_slope = -root * exp(left * left / 2);
+		double *c = normal->c[i], width = knot_value(i + 1) - knot_value(i);
+		double left = find_upper_quantile(knot_value(i), right),
+		       left_slope = -root * exp(left * left / 2);
 		double rise = right - left, a = left_slope * width, b = right_slope * width;
 
 		c[0] = left;
@@ -52,14 +53,14 @@ espl__normal_fill(struct espl__normal *normal)
 /* ---- distributions ------------------------------------------------------------------- */
 
 static void
-constant(struct espl__dist *d, double value)
+set_constant(struct espl__dist *d, double value)
 {
 	*d = (struct espl__dist){ .kind = ESPL_CONSTANT, .mean = value > 0 ? value : 0.0 };
 }
 
 /* What lies above 0 of a normal distribution. */
 static void
-truncated(struct espl__dist *d, double mean, double sd)
+set_truncated(struct espl__dist *d, double mean, double sd)
 {
 	double alpha = -mean / sd, keep = 0.5 * erfc(alpha * sqrt(0.5));
 	double ratio = exp(-alpha * alpha / 2) / sqrt(2 * acos(-1.0)) / keep;
@@ -74,7 +75,7 @@ truncated(struct espl__dist *d, double mean, double sd)
 }
 
 static void
-lognormal(struct espl__dist *d, double mean, double sd)
+set_lognormal(struct espl__dist *d, double mean, double sd)
 {
 	double square = log1p(sd / mean * (sd / mean));
 
@@ -86,7 +87,7 @@ lognormal(struct espl__dist *d, double mean, double sd)
 }
 
 static void
-empirical(struct espl__dist *d, const struct espl_latency *l)
+set_empirical(struct espl__dist *d, const struct espl_latency *l)
 {
 	double sum = 0.0, squares = 0.0, mean;
 	int same = 1;
@@ -96,7 +97,7 @@ empirical(struct espl__dist *d, const struct espl_latency *l)
 		same &= l->samples_s[i] == l->samples_s[0];
 	}
 	if (same) {
-		constant(d, l->samples_s[0]);
+		set_constant(d, l->samples_s[0]);
 		return;
 	}
 	mean = sum / l->sample_count;
@@ -113,15 +114,15 @@ void
 espl__dist_of(const struct espl_latency *l, struct espl__dist *d)
 {
 	if (l == NULL)
-		constant(d, 0.0);
+		set_constant(d, 0.0);
 	else if (l->kind == ESPL_NORMAL && l->sd_s > 0)
-		truncated(d, l->mean_s, l->sd_s);
+		set_truncated(d, l->mean_s, l->sd_s);
 	else if (l->kind == ESPL_LOGNORMAL && l->sd_s > 0 && l->mean_s > 0)
-		lognormal(d, l->mean_s, l->sd_s);
+		set_lognormal(d, l->mean_s, l->sd_s);
 	else if (l->kind == ESPL_EMPIRICAL && l->sample_count > 0)
-		empirical(d, l);
+		set_empirical(d, l);
 	else
-		constant(d, l->mean_s);
+		set_constant(d, l->mean_s);
 }
 
 double
@@ -153,7 +154,7 @@ espl__sum_of(const struct espl__dist *d, double count, struct espl__sum *sum)
 		few = count <= 1; /* their sum is normal */
 	sum->times = 1;
 	if (d->kind == ESPL_CONSTANT || !(count > 0)) {
-		constant(&sum->one, mean);
+		set_constant(&sum->one, mean);
 	} else if (few) {
 		sum->one = *d;
 		sum->times = (uint32_t)count;
@@ -165,7 +166,7 @@ espl__sum_of(const struct espl__dist *d, double count, struct espl__sum *sum)
 			.b = sd,
 			.keep = 1.0 };
 	} else {
-		lognormal(&sum->one, mean, sd);
+		set_lognormal(&sum->one, mean, sd);
 	}
 }
 

@@ -22,7 +22,7 @@ struct ages {
 };
 
 static double
-whole(double seconds)
+round_to_ns(double seconds)
 {
 	return floor(seconds / NS + 0.5) * NS;
 }
@@ -80,7 +80,7 @@ gap_of(const struct ages *a)
 
 /* Mean number of renewals among the first `last` iterations. */
 static double
-renewals(const struct gap *first, const struct gap *next, double last)
+count_renewals(const struct gap *first, const struct gap *next, double last)
 {
 	double sum = 0.0, sure;
 
@@ -123,14 +123,14 @@ espl__saves_on_the_way(const struct espl__forecast *f, const struct espl__stage_
 		return 0.0;
 	a.each_variance = f->iteration.sd * ratio * (f->iteration.sd * ratio);
 	if (f->iteration.kind == ESPL_CONSTANT)
-		a.each = whole(a.each) > 0 ? whole(a.each) : a.each;
+		a.each = round_to_ns(a.each) > 0 ? round_to_ns(a.each) : a.each;
 	next = gap_of(&a);
 	if ((warm & ESPL__WARM_BEFORE) == 0) {
-		a.before = whole(f->start.mean + (restores ? f->restore.mean : 0.0));
+		a.before = round_to_ns(f->start.mean + (restores ? f->restore.mean : 0.0));
 		a.before_variance = f->start.sd * f->start.sd;
 		if (restores)
 			a.before_variance += f->restore.sd * f->restore.sd;
 	}
 	first = gap_of(&a);
-	return renewals(&first, &next, last);
+	return count_renewals(&first, &next, last);
 }

@@ -34,7 +34,8 @@ draw_trials(struct espl__forecast *f, const struct espl__stage_table *t, const s
 
 /* A constant part of a sum of which another part is random. */
 static void
-add(double *into, const struct espl__stage_table *t, uint32_t first, uint32_t count, double value)
+add_constant(double *into, const struct espl__stage_table *t, uint32_t first, uint32_t count,
+    double value)
 {
 	for (uint32_t s = 0; into != NULL && s < t->samples; s++)
 		for (uint32_t k = first; k < first + count; k++)
@@ -62,15 +63,15 @@ draw_stage(struct espl__forecast *f, struct espl__stage_table *t)
 			    draw_trials(f, t, &f->restore, 1, RESTORE, at, c->trials, t->enter_s);
 	}
 	if (f->start.kind == ESPL_CONSTANT)
-		add(t->enter_s, t, 0, trials, f->start.mean);
+		add_constant(t->enter_s, t, 0, trials, f->start.mean);
 	at = 0;
 	for (uint32_t i = 0; i < t->cohort_count; at += t->cohorts[i++].trials) {
 		const struct espl__cohort *c = &t->cohorts[i];
 
 		if (c->again.one.kind == ESPL_CONSTANT)
-			add(t->again_s, t, at, c->trials, espl__sum_mean(&c->again));
+			add_constant(t->again_s, t, at, c->trials, espl__sum_mean(&c->again));
 		if (c->restores && f->restore.kind == ESPL_CONSTANT)
-			add(t->enter_s, t, at, c->trials, f->restore.mean);
+			add_constant(t->enter_s, t, at, c->trials, f->restore.mean);
 	}
 	if (f->sync.kind == ESPL_CONSTANT)
 		return;
@@ -83,7 +84,7 @@ draw_stage(struct espl__forecast *f, struct espl__stage_table *t)
 
 /* The least of a heap has grown: it goes down to where it belongs.  heap[count] is infinite. */
 static void
-sink(double *heap, uint32_t count, uint32_t at)
+sift_down(double *heap, uint32_t count, uint32_t at)
 {
 	double value = heap[at];
 	uint32_t child;
@@ -110,10 +111,10 @@ espl__queue(double *trials_s, uint32_t trials, uint32_t slots, int chain, double
 		memcpy(heap, trials_s, slots * sizeof *heap);
 		heap[slots] = INFINITY;
 		for (uint32_t k = slots / 2; k-- > 0;)
-			sink(heap, slots, k);
+			sift_down(heap, slots, k);
 		for (uint32_t k = slots; k < trials; k++) {
 			heap[0] = trials_s[k] += heap[0];
-			sink(heap, slots, 0);
+			sift_down(heap, slots, 0);
 		}
 	}
 	for (uint32_t k = 0; k < trials; k++)

@@ -3,7 +3,7 @@
 
 /* The new nodes of a step, asked for at `base`: when all are ready. */
 static double
-boot(struct espl__step *step, uint32_t sample, double base, struct espl__moment *m)
+boot_nodes(struct espl__step *step, uint32_t sample, double base, struct espl__moment *m)
 {
 	const struct espl__terms *terms = step->terms;
 	const struct espl__boot_row *row;
@@ -39,7 +39,7 @@ walk_sample(struct espl__forecast *f, uint32_t sample)
 
 			if (step->ahead && m[-1].train + step[-1].view.asks_s < base)
 				base = fmax(m[-1].train + step[-1].view.asks_s, m[-1].begin);
-			ready = boot(step, sample, base, m);
+			ready = boot_nodes(step, sample, base, m);
 			m->train = ready > m->begin ? ready : m->begin;
 		}
 		m->busy = step->timing->busy_s[at];

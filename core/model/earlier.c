@@ -291,7 +291,7 @@ by_rank(const void *a, const void *b)
 }
 
 static void
-rank(struct espl__earlier *e)
+rank_configs(struct espl__earlier *e)
 {
 	const struct espl_space *view = espl__space_view(e->space);
 	struct rank *all = espl__realloc(NULL, e->config_count + (size_t)1, sizeof *all);
@@ -317,7 +317,7 @@ rank(struct espl__earlier *e)
 }
 
 static void
-digest(struct espl__earlier *e)
+digest_seen(struct espl__earlier *e)
 {
 	struct espl__buf b = { NULL, 0, 0 };
 
@@ -358,8 +358,8 @@ espl__earlier_parse(const char *name, struct espl__buf *text, const struct espl_
 		espl__earlier_free(e);
 		return status;
 	}
-	rank(e);
-	digest(e);
+	rank_configs(e);
+	digest_seen(e);
 	*to = e;
 	return ESPL_OK;
 }

@@ -96,13 +96,13 @@ espl__fleet_offer(struct espl__fleet *f, const struct espl_offer *offer)
 }
 
 static int
-placeable(const struct espl__machine *n)
+is_placeable(const struct espl__machine *n)
 {
 	return n->pub.state == ESPL_NODE_READY || n->pub.state == ESPL_NODE_NOTICE;
 }
 
 static int
-usable(const struct espl__machine *n)
+is_usable(const struct espl__machine *n)
 {
 	return n->pub.state == ESPL_NODE_READY &&
 	    (n->pub.flags & (ESPL_NODE_RETIRING | ESPL_NODE_QUARANTINED)) == 0;
@@ -110,7 +110,7 @@ usable(const struct espl__machine *n)
 
 /* Takes the node's part out of the totals (sign -1) or puts it in (+1). */
 static void
-totals(struct espl__fleet *f, struct espl__machine *n, int sign)
+adjust_totals(struct espl__fleet *f, struct espl__machine *n, int sign)
 {
 	uint32_t idle = 0, open = 0, good;
 
@@ -119,12 +119,12 @@ totals(struct espl__fleet *f, struct espl__machine *n, int sign)
 		open += !n->gpus[i].pub.blocked;
 	}
 	good = (n->pub.flags & ESPL_NODE_QUARANTINED) != 0 ? 0 : open;
-	n->pub.gpus_idle = usable(n) ? idle : 0;
-	if (usable(n)) {
+	n->pub.gpus_idle = is_usable(n) ? idle : 0;
+	if (is_usable(n)) {
 		f->gpus += (uint32_t)sign * open;
 		f->gpus_idle += (uint32_t)sign * idle;
 	}
-	if (placeable(n))
+	if (is_placeable(n))
 		f->gpus_held += (uint32_t)sign * n->pub.gpu_count;
 	if (n->live && (n->pub.flags & ESPL_NODE_RETIRING) != 0)
 		f->retiring += (uint32_t)sign;
@@ -142,7 +142,7 @@ list_anew(struct espl__fleet *f)
 		if (!n->live)
 			continue;
 		f->live[live++] = &n->pub;
-		if (placeable(n)) {
+		if (is_placeable(n)) {
 			ESPL__GROW(f->placeable, f->placeable_cap, ready + 1);
 			f->placeable[ready++] = &n->pub;
 		}
@@ -206,7 +206,7 @@ espl__machine_state(struct espl__fleet *f, struct espl__machine *n, espl_node_st
     uint32_t gpus)
 {
 	ESPL__ASSERT(n->live);
-	totals(f, n, -1);
+	adjust_totals(f, n, -1);
 	if (state == ESPL_NODE_READY && gpus != ESPL_ANY && gpus != n->pub.gpu_count) {
 		ESPL__ASSERT(n->seats == 0);
 		make_gpus(n, gpus);
@@ -218,25 +218,25 @@ espl__machine_state(struct espl__fleet *f, struct espl__machine *n, espl_node_st
 	n->pub.state = state;
 	if (state == ESPL_NODE_ENDED)
 		n->live = 0;
-	totals(f, n, 1);
+	adjust_totals(f, n, 1);
 	list_anew(f);
 }
 
 void
 espl__machine_flag(struct espl__fleet *f, struct espl__machine *n, uint32_t set, uint32_t clear)
 {
-	totals(f, n, -1);
+	adjust_totals(f, n, -1);
 	n->pub.flags = (n->pub.flags & ~clear) | set;
-	totals(f, n, 1);
+	adjust_totals(f, n, 1);
 }
 
 void
 espl__fleet_block(struct espl__fleet *f, struct espl__machine *n, uint32_t gpu)
 {
 	ESPL__ASSERT(n->live && gpu < n->pub.gpu_count);
-	totals(f, n, -1);
+	adjust_totals(f, n, -1);
 	n->gpus[gpu].pub.blocked = 1;
-	totals(f, n, 1);
+	adjust_totals(f, n, 1);
 }
 
 uint32_t
@@ -336,7 +336,7 @@ espl__seat_set(struct espl__fleet *f, const struct espl_slot *slot, const void *
 	struct espl__seat *seat = NULL;
 
 	ESPL__ASSERT(g != NULL && n->live);
-	totals(f, n, -1);
+	adjust_totals(f, n, -1);
 	for (uint32_t i = 0; i < g->seat_count; i++)
 		if (g->seats[i].who == who)
 			seat = &g->seats[i];
@@ -355,7 +355,7 @@ espl__seat_set(struct espl__fleet *f, const struct espl_slot *slot, const void *
 	n->used |= seat->held;
 	seat->reserved |= (uint8_t)(reserved != 0);
 	gpu_public(g);
-	totals(f, n, 1);
+	adjust_totals(f, n, 1);
 }
 
 void
@@ -371,7 +371,7 @@ espl__seat_unset(struct espl__fleet *f, const struct espl_slot *slot, const void
 		if (seat->who != who)
 			continue;
 		if (n->live)
-			totals(f, n, -1);
+			adjust_totals(f, n, -1);
 		if (held)
 			seat->held = 0;
 		if (reserved)
@@ -382,7 +382,7 @@ espl__seat_unset(struct espl__fleet *f, const struct espl_slot *slot, const void
 		}
 		gpu_public(g);
 		if (n->live)
-			totals(f, n, 1);
+			adjust_totals(f, n, 1);
 		return;
 	}
 }

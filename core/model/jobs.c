@@ -40,7 +40,7 @@ espl__jobs_speed(const struct espl__jobs *jobs, uint64_t job, uint32_t gpus)
 
 /* Points at the powers of two: what allocators grant, and the law says. */
 static void
-tabulate(struct espl__jobs *jobs, uint32_t number)
+tabulate_scaling(struct espl__jobs *jobs, uint32_t number)
 {
 	const struct espl__job *job = &jobs->list.jobs[number];
 	struct espl_point *points =
@@ -70,7 +70,7 @@ value_of(const struct espl__run_config *c, uint32_t option)
 }
 
 static espl_status
-draw(struct espl__jobs *jobs, const struct espl__run_config *c, struct espl__diag *diag)
+draw_workload(struct espl__jobs *jobs, const struct espl__run_config *c, struct espl__diag *diag)
 {
 	struct espl__workload_draw how = ESPL__WORKLOAD_DRAW;
 	struct espl__diag why = ESPL__DIAG_INIT;
@@ -153,7 +153,7 @@ espl__jobs_load(const struct espl__run_config *c, struct espl__jobs **to, struct
 	jobs->iteration_s = (double)value_of(c, WORKLOAD_ITERATION)->as.i / 1e9;
 	jobs->step_s = (double)value_of(c, WORKLOAD_STEP)->as.i / 1e9;
 	jobs->doubling = value_of(c, WORKLOAD_DOUBLING)->as.r;
-	status = c->trace != NULL ? read_trace(jobs, c, diag) : draw(jobs, c, diag);
+	status = c->trace != NULL ? read_trace(jobs, c, diag) : draw_workload(jobs, c, diag);
 	if (status == ESPL_OK && value_of(c, WORKLOAD_ELASTIC)->as.i == 0)
 		status = espl__workload_fix(&jobs->list, c->trace != NULL ? jobs->file : "workload",
 		    ESPL_ANY, diag);
@@ -166,7 +166,7 @@ espl__jobs_load(const struct espl__run_config *c, struct espl__jobs **to, struct
 	jobs->scaling_count = espl__arena_alloc(&jobs->room,
 	    (jobs->list.count + (size_t)1) * sizeof *jobs->scaling_count);
 	for (uint32_t i = 0; i < jobs->list.count; i++)
-		tabulate(jobs, i);
+		tabulate_scaling(jobs, i);
 	*to = jobs;
 	return ESPL_OK;
 }

@@ -51,21 +51,21 @@ espl__ledger_free(struct espl__ledger *l)
 }
 
 static struct lease *
-find(const struct espl__ledger *l, uint64_t number)
+find_lease(const struct espl__ledger *l, uint64_t number)
 {
 	ESPL__ASSERT(number < l->leases.count);
 	return espl__pool_at(&l->leases, number);
 }
 
 static int64_t
-saturate(wide v)
+saturate_money(wide v)
 {
 	return v > INT64_MAX ? INT64_MAX : v < 0 ? 0 : (int64_t)v;
 }
 
 /* Charges up to `at` at the price in force. */
 static void
-accrue(struct lease *e, espl_time at)
+accrue_charge(struct lease *e, espl_time at)
 {
 	if (e->start == ESPL_NEVER || e->billing == ESPL_BILL_FUNCTION || at <= e->mark)
 		return;
@@ -74,7 +74,7 @@ accrue(struct lease *e, espl_time at)
 }
 
 static void
-begin(struct lease *e, espl_time at)
+begin_billing(struct lease *e, espl_time at)
 {
 	if (e->start != ESPL_NEVER)
 		return;
@@ -108,22 +108,22 @@ espl__ledger_open(struct espl__ledger *l, uint64_t number, const struct espl_off
 	ESPL__GROW(l->open, l->open_cap, l->open_count + 1);
 	l->open[l->open_count++] = number;
 	if (e->billed_from != ESPL_BILL_FROM_BOOT && e->billed_from != ESPL_BILL_FROM_READY)
-		begin(e, requested);
+		begin_billing(e, requested);
 }
 
 void
 espl__ledger_state(struct espl__ledger *l, uint64_t number, espl_node_state state, espl_time at)
 {
-	struct lease *e = find(l, number);
+	struct lease *e = find_lease(l, number);
 
 	if (e->closed)
 		return;
 	/* A cloud may skip states: ready implies booted. */
 	if (state == ESPL_NODE_READY || state == ESPL_NODE_NOTICE) {
-		begin(e, at);
+		begin_billing(e, at);
 		e->ready = 1;
 	} else if (state == ESPL_NODE_BOOTING && e->billed_from == ESPL_BILL_FROM_BOOT) {
-		begin(e, at);
+		begin_billing(e, at);
 	}
 }
 
@@ -131,11 +131,11 @@ void
 espl__ledger_price(struct espl__ledger *l, uint32_t offer, espl_time from, espl_money usd_hour)
 {
 	for (uint64_t i = 0; i < l->open_count; i++) {
-		struct lease *e = find(l, l->open[i]);
+		struct lease *e = find_lease(l, l->open[i]);
 
 		if (e->offer != offer)
 			continue;
-		accrue(e, from);
+		accrue_charge(e, from);
 		e->price = usd_hour;
 	}
 }
@@ -143,7 +143,7 @@ espl__ledger_price(struct espl__ledger *l, uint32_t offer, espl_time from, espl_
 void
 espl__ledger_busy(struct espl__ledger *l, uint64_t number, int64_t gpu_ns)
 {
-	struct lease *e = find(l, number);
+	struct lease *e = find_lease(l, number);
 
 	if (e->closed || e->billing != ESPL_BILL_FUNCTION || gpu_ns <= 0)
 		return;
@@ -152,7 +152,7 @@ espl__ledger_busy(struct espl__ledger *l, uint64_t number, int64_t gpu_ns)
 
 /* What the lease costs if it ends at `at` for this reason. */
 static espl_money
-charge(const struct lease *e, espl_time at, espl_reason reason)
+charge_of_lease(const struct lease *e, espl_time at, espl_reason reason)
 {
 	wide accrued = e->accrued, per;
 	int64_t length;
@@ -180,20 +180,20 @@ charge(const struct lease *e, espl_time at, espl_reason reason)
 			accrued += (wide)e->price * ((wide)e->start + billed - e->mark);
 		per = NS_HOUR;
 	}
-	return saturate((accrued + per / 2) / per + (e->ready ? e->data : 0));
+	return saturate_money((accrued + per / 2) / per + (e->ready ? e->data : 0));
 }
 
 /* The closed total is the sum of the closed leases: looked at whole while they are few, later
  * at every 256th change, so that closing a lease stays cheap. */
 static void
-conserve(const struct espl__ledger *l)
+check_totals(const struct espl__ledger *l)
 {
 	espl_money sum = 0;
 
 	if (l->closed_count > 256 && l->closed_count % 256 != 0)
 		return;
 	for (uint64_t i = 0; i < l->leases.count; i++) {
-		const struct lease *e = find(l, i);
+		const struct lease *e = find_lease(l, i);
 
 		if (e->closed)
 			sum += e->final;
@@ -206,26 +206,26 @@ void
 espl__ledger_close(struct espl__ledger *l, uint64_t number, espl_time at, espl_reason reason,
     espl_money provider_says)
 {
-	struct lease *e = find(l, number);
+	struct lease *e = find_lease(l, number);
 	uint64_t last;
 
 	if (e->closed)
 		return;
-	accrue(e, at);
-	e->final = provider_says >= 0 ? provider_says : charge(e, at, reason);
+	accrue_charge(e, at);
+	e->final = provider_says >= 0 ? provider_says : charge_of_lease(e, at, reason);
 	e->closed = 1;
 	last = l->open[--l->open_count];
 	l->open[e->place] = last;
-	find(l, last)->place = e->place;
+	find_lease(l, last)->place = e->place;
 	l->closed_count++;
 	l->closed_total += e->final;
-	conserve(l);
+	check_totals(l);
 }
 
 espl_money
 espl__ledger_lease(const struct espl__ledger *l, uint64_t number, espl_time now)
 {
-	return charge(find(l, number), now, ESPL_BY_USER);
+	return charge_of_lease(find_lease(l, number), now, ESPL_BY_USER);
 }
 
 espl_money
@@ -234,7 +234,7 @@ espl__ledger_total(const struct espl__ledger *l, espl_time now)
 	espl_money sum = l->closed_total;
 
 	for (uint64_t i = 0; i < l->open_count; i++)
-		sum += charge(find(l, l->open[i]), now, ESPL_BY_USER);
+		sum += charge_of_lease(find_lease(l, l->open[i]), now, ESPL_BY_USER);
 	return sum;
 }
 
@@ -245,7 +245,7 @@ espl__ledger_rate(const struct espl__ledger *l)
 	wide sum = 0;
 
 	for (uint64_t i = 0; i < l->open_count; i++) {
-		const struct lease *e = find(l, l->open[i]);
+		const struct lease *e = find_lease(l, l->open[i]);
 
 		if (e->start != ESPL_NEVER && e->billing != ESPL_BILL_FUNCTION)
 			sum += e->price;
@@ -257,5 +257,5 @@ espl__ledger_rate(const struct espl__ledger *l)
 espl_time
 espl__ledger_billed_from(const struct espl__ledger *l, uint64_t number)
 {
-	return find(l, number)->start;
+	return find_lease(l, number)->start;
 }

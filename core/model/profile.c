@@ -451,7 +451,7 @@ espl__profile_free(struct espl__profile *p)
 
 /* Linear between the points, constant after the last. */
 static double
-between(const struct espl_point *points, uint32_t count, double x)
+interpolate_points(const struct espl_point *points, uint32_t count, double x)
 {
 	uint32_t i = 1;
 
@@ -474,8 +474,10 @@ espl__profile_speed(const struct espl__profile *p, struct espl_share share)
 	if (share.gpus == 0)
 		return 0.0;
 	if (share.packing <= 1)
-		return between(p->scaling, p->scaling_count, share.gpus);
-	each = p->packing_count == 0 ? 1.0 : between(p->packing, p->packing_count, share.packing);
+		return interpolate_points(p->scaling, p->scaling_count, share.gpus);
+	each = p->packing_count == 0
+	    ? 1.0
+	    : interpolate_points(p->packing, p->packing_count, share.packing);
 	return each / share.packing;
 }
 

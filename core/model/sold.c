@@ -21,7 +21,7 @@ espl__sold_gpus(const struct espl__fleet *f, uint64_t limit)
 /* Is there a number of GPUs from `min` to `max` that is part of one of the offer's nodes, or whole
  * nodes of it? */
 static int
-colocates(const struct espl_offer *o, uint64_t min, uint64_t max)
+can_colocate(const struct espl_offer *o, uint64_t min, uint64_t max)
 {
 	uint64_t nodes;
 
@@ -35,7 +35,7 @@ colocates(const struct espl_offer *o, uint64_t min, uint64_t max)
 
 /* Where the user wrote trial.gpus_min. */
 static const char *
-written(const struct espl__run_config *c, uint32_t *line)
+find_gpus_min_line(const struct espl__run_config *c, uint32_t *line)
 {
 	const struct espl__values *v = c->trial_values;
 
@@ -57,7 +57,7 @@ espl__sold_suits(const struct espl__fleet *f, const struct espl__run_config *c,
 	uint64_t gpus = espl__sold_gpus(f, c->gpus_limit);
 	uint64_t most = t->gpus_max < gpus ? t->gpus_max : gpus;
 	uint32_t line, i;
-	const char *file = written(c, &line);
+	const char *file = find_gpus_min_line(c, &line);
 
 	if (gpus < t->gpus_min) {
 		(void)espl__fail_at(diag, ESPL_E_CONFIG, file, line,
@@ -68,7 +68,7 @@ espl__sold_suits(const struct espl__fleet *f, const struct espl__run_config *c,
 		return ESPL_E_CONFIG;
 	}
 	for (i = 0; i < f->offer_count && t->colocate; i++)
-		if (colocates(f->offers[i], t->gpus_min, most))
+		if (can_colocate(f->offers[i], t->gpus_min, most))
 			return ESPL_OK;
 	if (!t->colocate)
 		return ESPL_OK;

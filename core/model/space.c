@@ -18,7 +18,7 @@ static const double tens[] = { 1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9,
 
 /* 10^k for k >= 0, the same on every platform. */
 static double
-power10(int k)
+power_of_ten(int k)
 {
 	double result = 1.0;
 
@@ -29,7 +29,7 @@ power10(int k)
 
 /* floor(v) for |v| < 2^63, without a call. */
 static double
-whole(double v)
+floor_value(double v)
 {
 	double cut = (double)(int64_t)v;
 
@@ -45,30 +45,31 @@ to_grid(double v, int grid)
 	if (grid < -280 || grid > 280)
 		return v;
 	if (grid < 0) {
-		scale = power10(-grid);
+		scale = power_of_ten(-grid);
 		if (fabs(v) * scale > 9e15) /* already finer than a double can be */
 			return v;
-		return whole(v * scale + 0.5) / scale;
+		return floor_value(v * scale + 0.5) / scale;
 	}
-	scale = power10(grid);
+	scale = power_of_ten(grid);
 	return floor(v / scale + 0.5) * scale;
 }
 
 /* Exponent e with 10^e <= v < 10^(e+1); v > 0. */
 static int
-exponent10(double v)
+exponent_of_ten(double v)
 {
 	int e, power;
 
 	(void)frexp(v, &power); /* 2^(power-1) <= v: the estimate is right or one too low */
 	e = (int)floor((power - 1) * 0.30102999566398120);
-	if (e >= 0 ? e < 300 && v >= power10(e + 1) : e > -300 && v * power10(-e - 1) >= 1.0)
+	if (e >= 0 ? e < 300 && v >= power_of_ten(e + 1)
+		   : e > -300 && v * power_of_ten(-e - 1) >= 1.0)
 		e++;
 	return e;
 }
 
 static double
-clamp(double v, double low, double high)
+clamp_value(double v, double low, double high)
 {
 	return v < low ? low : v > high ? high : v;
 }
@@ -87,16 +88,16 @@ espl__param_prepare(struct espl__param *p)
 	p->step = pub->quantum > 0 ? pub->quantum : pub->type == ESPL_INT ? 1.0 : 0.0;
 	p->top = pub->high;
 	/* Decimal digits of the range, but no finer than what doubles hold at its far end. */
-	p->grid = exponent10(span) - (DIGITS - 1);
-	if (p->grid < exponent10(most) - (DIGITS + 1))
-		p->grid = exponent10(most) - (DIGITS + 1);
+	p->grid = exponent_of_ten(span) - (DIGITS - 1);
+	if (p->grid < exponent_of_ten(most) - (DIGITS + 1))
+		p->grid = exponent_of_ten(most) - (DIGITS + 1);
 	if (p->step > 0) {
 		double n = floor(span / p->step + 1e-9);
 
 		pub->levels = (uint64_t)n + 1;
 		p->top = pub->low + n * p->step;
 		if (pub->type == ESPL_REAL)
-			p->top = clamp(to_grid(p->top, p->grid), pub->low, pub->high);
+			p->top = clamp_value(to_grid(p->top, p->grid), pub->low, pub->high);
 	}
 	if (pub->scale == ESPL_LINEAR)
 		return;
@@ -123,28 +124,28 @@ log_value(const struct espl__param *p, double u)
 }
 
 static double
-level(const struct espl__param *p, double k)
+value_of_level(const struct espl__param *p, double k)
 {
 	double v;
 
-	k = clamp(k, 0.0, (double)(p->pub.levels - 1));
+	k = clamp_value(k, 0.0, (double)(p->pub.levels - 1));
 	v = p->pub.low + k * p->step;
 	if (p->pub.type == ESPL_REAL)
-		v = clamp(to_grid(v, p->grid), p->pub.low, p->pub.high);
+		v = clamp_value(to_grid(v, p->grid), p->pub.low, p->pub.high);
 	return v;
 }
 
 /* Rounding of a value that is no level. */
 static double
-rounded(const struct espl__param *p, double v)
+round_value(const struct espl__param *p, double v)
 {
 	int grid = p->grid;
 
 	if (v <= p->pub.low || v >= p->pub.high) /* the user's own digits */
-		return clamp(v, p->pub.low, p->pub.high);
+		return clamp_value(v, p->pub.low, p->pub.high);
 	if (p->pub.scale == ESPL_LOG && v > 0)
-		grid = exponent10(v) - (DIGITS - 1);
-	return clamp(to_grid(v, grid), p->pub.low, p->pub.high);
+		grid = exponent_of_ten(v) - (DIGITS - 1);
+	return clamp_value(to_grid(v, grid), p->pub.low, p->pub.high);
 }
 
 double
@@ -152,25 +153,25 @@ espl__param_value(const struct espl__param *p, double u)
 {
 	double n = (double)p->pub.levels, v;
 
-	u = clamp(u, 0.0, 1.0);
+	u = clamp_value(u, 0.0, 1.0);
 	if (p->pub.type == ESPL_CHOICE || p->pub.type == ESPL_ORDINAL)
 		return fmin(n - 1, floor(u * n));
 	if (p->pub.scale == ESPL_LINEAR) {
 		if (p->step > 0)
-			return level(p, fmin(n - 1, floor(u * n)));
-		return rounded(p, p->pub.low + u * (p->pub.high - p->pub.low));
+			return value_of_level(p, fmin(n - 1, floor(u * n)));
+		return round_value(p, p->pub.low + u * (p->pub.high - p->pub.low));
 	}
 	v = log_value(p, u);
 	if (p->step == 0)
-		return rounded(p, v);
+		return round_value(p, v);
 	if (v >= 1e12) { /* beyond this exp(log(v)) is not sure of the last digits */
-		int grid = exponent10(v) - (DIGITS - 1);
+		int grid = exponent_of_ten(v) - (DIGITS - 1);
 
 		v = to_grid(v, grid);
 		if (v >= to_grid(p->top, grid))
 			return p->top;
 	}
-	return level(p, floor((v - p->pub.low) / p->step + 0.5));
+	return value_of_level(p, floor((v - p->pub.low) / p->step + 0.5));
 }
 
 double
@@ -200,11 +201,11 @@ double
 espl__param_snap(const struct espl__param *p, double v)
 {
 	if (p->pub.type == ESPL_CHOICE || p->pub.type == ESPL_ORDINAL)
-		return clamp(floor(v + 0.5), 0.0, (double)(p->pub.label_count - 1));
-	v = clamp(v, p->pub.low, p->pub.high);
+		return clamp_value(floor(v + 0.5), 0.0, (double)(p->pub.label_count - 1));
+	v = clamp_value(v, p->pub.low, p->pub.high);
 	if (p->step > 0)
-		return level(p, floor((v - p->pub.low) / p->step + 0.5));
-	return rounded(p, v);
+		return value_of_level(p, floor((v - p->pub.low) / p->step + 0.5));
+	return round_value(p, v);
 }
 
 int
@@ -287,7 +288,7 @@ view_to_unit(const struct espl_space *view, const double *values, double *unit)
 		if (isnan(values[i]))
 			unit[i] = NAN;
 		else
-			unit[i] = clamp(espl__param_unit(&s->params[i], values[i]), 0.0, 1.0);
+			unit[i] = clamp_value(espl__param_unit(&s->params[i], values[i]), 0.0, 1.0);
 	}
 	return ESPL_OK;
 }
@@ -403,7 +404,7 @@ item_label(const struct espl__space *s, const struct espl__setting *item, double
 	p = &s->params[item->param];
 	if (p->labels == NULL)
 		return NULL;
-	return &p->labels[(uint32_t)clamp(value, 0.0, (double)(p->pub.label_count - 1))];
+	return &p->labels[(uint32_t)clamp_value(value, 0.0, (double)(p->pub.label_count - 1))];
 }
 
 void

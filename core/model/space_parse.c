@@ -43,7 +43,7 @@ static const struct word key_words[] = { { "choices", "values" }, { "options", "
 	{ "condition", "when" }, { "if", "when" }, { "initial", "default" }, { NULL, NULL } };
 
 static const char *
-elsewhere(const struct word *words, const char *text)
+find_our_word(const struct word *words, const char *text)
 {
 	for (; words->theirs != NULL; words++)
 		if (strcmp(words->theirs, text) == 0)
@@ -66,7 +66,7 @@ one_of(struct parse *p, const struct espl__node *n, const char *of, const char *
 		if (strcmp(names[i], n->text) == 0)
 			return (int)i;
 	FAIL(p, n, "'%s' is not a valid %s of a parameter", n->text, key);
-	near = elsewhere(names == type_names ? type_words : scale_words, n->text);
+	near = find_our_word(names == type_names ? type_words : scale_words, n->text);
 	if (near == NULL)
 		near = espl__nearest(n->text, names, count);
 	if (near != NULL)
@@ -138,7 +138,7 @@ check_keys(struct parse *p, const struct espl__node *n, int numeric)
 			k++;
 		if (k == 8) {
 			FAIL(p, c, "parameter '%s' has no key '%s'", n->name, c->name);
-			near = elsewhere(key_words, c->name);
+			near = find_our_word(key_words, c->name);
 			if (near == NULL)
 				near = espl__nearest(c->name, all, 8);
 			if (near != NULL)

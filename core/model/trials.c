@@ -92,7 +92,7 @@ note_ended(struct espl__trials *t, struct espl__trial_group *g)
 }
 
 static void
-enter(struct espl__trials *t, struct espl__trial *trial, struct espl__trial_group *g)
+enter_group(struct espl__trials *t, struct espl__trial *trial, struct espl__trial_group *g)
 {
 	trial->pub.group = g->id;
 	trial->pub.state = ESPL_TRIAL_WAITING;
@@ -121,7 +121,7 @@ espl__trial_new(struct espl__trials *t, struct espl__trial_group *g, const doubl
 		ESPL__ASSERT(parent != NULL);
 		trial->pub.values = parent->pub.values;
 	}
-	enter(t, trial, g);
+	enter_group(t, trial, g);
 	return trial;
 }
 
@@ -193,7 +193,7 @@ espl__trial_continue(struct espl__trials *t, struct espl__trial *trial, struct e
 {
 	ESPL__ASSERT(trial->pub.state == ESPL_TRIAL_RESTING);
 	t->resting--;
-	enter(t, trial, g);
+	enter_group(t, trial, g);
 	count_finished(t, trial);
 }
 

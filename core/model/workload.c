@@ -96,7 +96,7 @@ read_header(struct reading *r, struct espl__diag *diag)
 
 /* NULL: the column is not there, or the field is empty. */
 static const char *
-field(const struct reading *r, uint32_t column)
+field_at(const struct reading *r, uint32_t column)
 {
 	const char *text = r->at[column] > 0 ? r->csv.fields[r->at[column] - 1] : "";
 
@@ -109,7 +109,7 @@ read_real(const struct reading *r, uint32_t column, double least, int least_in, 
     double *to, struct espl__diag *diag)
 {
 	const struct espl__csv *c = &r->csv;
-	const char *text = field(r, column);
+	const char *text = field_at(r, column);
 
 	if (text == NULL && column >= MANDATORY)
 		return ESPL_OK; /* the default stands */
@@ -132,7 +132,7 @@ static espl_status
 read_nodes(const struct reading *r, uint32_t column, uint32_t *to, struct espl__diag *diag)
 {
 	const struct espl__csv *c = &r->csv;
-	const char *text = field(r, column);
+	const char *text = field_at(r, column);
 	int64_t number;
 
 	if (text == NULL && column >= MANDATORY)
@@ -153,7 +153,7 @@ read_name(struct reading *r, struct espl__workload *w, struct espl__job *job,
     struct espl__diag *diag)
 {
 	const struct espl__csv *c = &r->csv;
-	const char *text = field(r, JOB);
+	const char *text = field_at(r, JOB);
 	uint64_t key;
 	void *known;
 
@@ -179,10 +179,10 @@ static espl_status
 read_fate(const struct reading *r, struct espl__job *job, struct espl__diag *diag)
 {
 	const struct espl__csv *c = &r->csv;
-	const char *text = field(r, FATE);
+	const char *text = field_at(r, FATE);
 	uint32_t k = 0;
 
-	if (text == NULL && field(r, FATE_AT) != NULL)
+	if (text == NULL && field_at(r, FATE_AT) != NULL)
 		return FAIL(c, "'fate_at_s' is set, but 'fate' is not");
 	if (text == NULL)
 		return ESPL_OK;
@@ -196,7 +196,7 @@ read_fate(const struct reading *r, struct espl__job *job, struct espl__diag *dia
 	job->fate = (enum espl__fate)k;
 	if (job->fate == ESPL__FATE_DONE)
 		return ESPL_OK;
-	if (field(r, FATE_AT) == NULL)
+	if (field_at(r, FATE_AT) == NULL)
 		return FAIL(c, "'fate_at_s' is empty, but the fate of the job is %s", text);
 	if (read_real(r, FATE_AT, 0, 1, SECONDS_MAX, &job->fate_at_s, diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
@@ -215,7 +215,7 @@ read_scaling(struct reading *r, struct espl__workload *w, struct espl__job *job,
 	uint32_t n = 0;
 	char *p, *save = NULL;
 
-	if (field(r, SCALING) == NULL)
+	if (field_at(r, SCALING) == NULL)
 		return ESPL_OK;
 	for (p = strtok_r(c->fields[r->at[SCALING] - 1], " \t", &save); p != NULL;
 	     p = strtok_r(NULL, " \t", &save)) {

@@ -32,7 +32,7 @@ by_time(const void *a, const void *b)
 }
 
 static double
-instant(struct espl__rng *rng, const struct espl__workload_draw *d)
+draw_arrival(struct espl__rng *rng, const struct espl__workload_draw *d)
 {
 	for (;;) {
 		double at = d->span_s * espl__rng_uniform(rng);
@@ -55,12 +55,12 @@ draw_instants(const struct espl__workload_draw *d, double *at, uint32_t count)
 	espl__rng_seed(&batches, d->seed, "workload.batches");
 	for (i = 0; i < count; i++) {
 		if (d->arrivals != ESPL__BATCHES) {
-			at[i] = instant(&rng, d);
+			at[i] = draw_arrival(&rng, d);
 			continue;
 		}
 		if (left == 0) {
 			left = 1 + (uint32_t)(espl__rng_next(&batches) % BATCH_MOST);
-			begin = instant(&rng, d);
+			begin = draw_arrival(&rng, d);
 		}
 		left--;
 		at[i] = begin + BATCH_S * espl__rng_uniform(&batches);

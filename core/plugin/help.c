@@ -5,7 +5,7 @@
 
 /* The group that holds the plugin's options in a configuration. */
 static void
-example(const struct espl_plugin *plugin, struct espl__buf *buf)
+print_example(const struct espl_plugin *plugin, struct espl__buf *buf)
 {
 	if (plugin->kind == ESPL_TRAINABLE)
 		espl__print(buf, "trial = { trainable = \"%s\";%s };", plugin->name,
@@ -20,7 +20,7 @@ help_text(const struct espl_plugin *plugin, struct espl__buf *buf)
 {
 	espl__print(buf, "%s '%s' %s\n  %s\n\n  ", espl__kind_name(plugin->kind), plugin->name,
 	    plugin->version, plugin->summary);
-	example(plugin, buf);
+	print_example(plugin, buf);
 	espl__print(buf, plugin->option_count > 0 ? "\n\nOptions:\n" : "\n\nIt has no options.\n");
 	espl__schema_help(plugin->options, plugin->option_count, plugin->option_size,
 	    ESPL__HELP_TEXT, buf);
@@ -31,7 +31,7 @@ help_markdown(const struct espl_plugin *plugin, struct espl__buf *buf)
 {
 	espl__print(buf, "### %s `%s`\n\n%s\n\n`", espl__kind_name(plugin->kind), plugin->name,
 	    plugin->summary);
-	example(plugin, buf);
+	print_example(plugin, buf);
 	espl__print(buf, "`\n\n");
 	if (plugin->option_count == 0) {
 		espl__print(buf, "It has no options.\n\n");
@@ -48,7 +48,7 @@ help_man(const struct espl_plugin *plugin, struct espl__buf *buf)
 {
 	espl__print(buf, ".SS %s %s\n%s\n.PP\n.nf\n", espl__kind_name(plugin->kind), plugin->name,
 	    plugin->summary);
-	example(plugin, buf);
+	print_example(plugin, buf);
 	espl__print(buf, "\n.fi\n");
 	if (plugin->option_count == 0)
 		espl__print(buf, ".PP\nIt has no options.\n");

@@ -146,7 +146,8 @@ make_host(struct espl__instance *instance)
 /* ---- its life ---------------------------------------------------------------------- */
 
 static espl_status
-create(struct espl__instance *instance, const struct espl__node *group, struct espl__diag *diag)
+create_instance(struct espl__instance *instance, const struct espl__node *group,
+    struct espl__diag *diag)
 {
 	const struct espl_plugin *desc = instance->plugin->desc;
 	struct espl_error error = ESPL_INIT(struct espl_error);
@@ -203,7 +204,7 @@ espl__instance_of(const struct espl__plugin *plugin, const struct espl__node *gr
 		status = espl__files_read(instance, diag);
 	if (status == ESPL_OK) {
 		make_host(instance);
-		status = create(instance, group, diag);
+		status = create_instance(instance, group, diag);
 	}
 	if (status != ESPL_OK) {
 		espl__files_free(instance);

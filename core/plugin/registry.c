@@ -229,7 +229,7 @@ espl__libexec(void)
 /* ---- loading ----------------------------------------------------------------------- */
 
 static const struct espl__plugin *
-keep(const struct espl_plugin *desc, const char *path, struct espl__module *module,
+keep_plugin(const struct espl_plugin *desc, const char *path, struct espl__module *module,
     const struct stat *st)
 {
 	struct loaded *l = espl__alloc(sizeof *l);
@@ -267,7 +267,7 @@ open_file(const char *path, const struct espl__plugin **plugin, struct espl__dia
 	full = path[0] == '/' ? espl__strdup(path) : espl__format("%s/%s", here, path);
 	status = espl__module_open(full, &module, &desc, diag);
 	if (status == ESPL_OK)
-		*plugin = keep(desc, full, module, &st);
+		*plugin = keep_plugin(desc, full, module, &st);
 	free(full);
 	return status;
 }
@@ -292,7 +292,7 @@ open_builtin(const struct espl_plugin *desc, const struct espl__plugin **plugin,
 		return ESPL_OK;
 	status = espl__abi_check(desc, 0, NULL, "(builtin)", diag);
 	if (status == ESPL_OK)
-		*plugin = keep(desc, "(builtin)", NULL, NULL);
+		*plugin = keep_plugin(desc, "(builtin)", NULL, NULL);
 	return status;
 }
 
@@ -407,7 +407,7 @@ by_kind_and_name(const void *a, const void *b)
 }
 
 static void
-look(struct catalogue *c)
+look_everywhere(struct catalogue *c)
 {
 	memset(c, 0, sizeof *c);
 	for (const struct espl_plugin *const *b = espl__builtin_plugins; *b != NULL; b++)
@@ -477,7 +477,7 @@ espl__plugin_find(espl_kind kind, const char *name, const struct espl__plugin **
 	*plugin = NULL;
 	if (status != ESPL_OK)
 		return status;
-	look(&c);
+	look_everywhere(&c);
 	status = ESPL_E_UNKNOWN;
 	for (uint32_t i = 0; i < c.count; i++)
 		if (c.list[i].kind == kind && espl__plugin_name_equal(c.list[i].name, name)) {
@@ -498,7 +498,7 @@ espl__plugins_each(void (*each)(void *, const struct espl__plugin *),
 
 	if (need_start(NULL) != ESPL_OK)
 		return;
-	look(&c);
+	look_everywhere(&c);
 	for (uint32_t i = 0; i < c.count; i++) {
 		struct espl__diag diag = ESPL__DIAG_INIT;
 		const struct espl__plugin *plugin = NULL;

@@ -19,7 +19,7 @@ struct search_call {
 };
 
 static struct espl__trial *
-known(struct search_call *s, uint64_t id)
+find_trial(struct search_call *s, uint64_t id)
 {
 	return espl__trial_at(s->call.caller->trials, id);
 }
@@ -98,7 +98,7 @@ start_wrong(struct search_call *s, const struct espl_start *start)
 		return "a configuration outside of the space";
 	if (start->how == ESPL_FRESH)
 		return NULL;
-	t = known(s, start->trial);
+	t = find_trial(s, start->trial);
 	if (t == NULL)
 		return "a start from a trial that does not exist";
 	if (start->how == ESPL_CONTINUE) {
@@ -153,7 +153,7 @@ sink_add(struct espl_search_sink *sink, uint64_t group, const struct espl_start 
 	if (wrong != NULL)
 		return espl__call_refuse(&s->call, "%s (trial %llu, budget %llu)", wrong,
 		    LLU(start->trial), LLU(start->budget));
-	if (start->how == ESPL_CLONE && !can_clone(known(s, start->trial), start->checkpoint))
+	if (start->how == ESPL_CLONE && !can_clone(find_trial(s, start->trial), start->checkpoint))
 		return ESPL_E_UNKNOWN;
 	op.as.add.group = group;
 	op.as.add.start = *start;
@@ -200,7 +200,7 @@ sink_verdict(struct espl_search_sink *sink, uint64_t trial, espl_verdict verdict
 {
 	struct search_call *s = (struct search_call *)sink;
 	struct espl__op op = { .type = ESPL__OP_VERDICT };
-	struct espl__trial *t = known(s, trial);
+	struct espl__trial *t = find_trial(s, trial);
 
 	if (verdict < ESPL_SAVE || verdict > ESPL_STOP)
 		return espl__call_refuse(&s->call, "an unknown verdict %u on trial %llu", verdict,
@@ -219,7 +219,7 @@ sink_drop(struct espl_search_sink *sink, uint64_t trial)
 {
 	struct search_call *s = (struct search_call *)sink;
 	struct espl__op op = { .type = ESPL__OP_DROP, .as.id = trial };
-	struct espl__trial *t = known(s, trial);
+	struct espl__trial *t = find_trial(s, trial);
 
 	if (t == NULL)
 		return espl__call_refuse(&s->call, "a drop of trial %llu, which does not exist",
@@ -262,8 +262,8 @@ sink_wake(struct espl_search_sink *sink, espl_time at)
 }
 
 static int64_t
-begin(struct espl__caller *c, struct espl__instance *i, const char *entry, struct search_call *s,
-    int building)
+begin_call(struct espl__caller *c, struct espl__instance *i, const char *entry,
+    struct search_call *s, int building)
 {
 	int64_t began;
 
@@ -301,7 +301,7 @@ espl__call_next_group(struct espl__caller *c, struct espl__instance *i,
 	const struct espl_algorithm_ops *ops = (const struct espl_algorithm_ops *)i->ops;
 	struct espl_error error;
 	struct search_call s;
-	int64_t began = begin(c, i, "next_group", &s, 1);
+	int64_t began = begin_call(c, i, "next_group", &s, 1);
 
 	espl__calling_asked("trials", (int64_t)view->trials, "wanted", view->want, "second",
 	    view->now / ESPL_SECOND);
@@ -323,7 +323,7 @@ espl__call_report(struct espl__caller *c, struct espl__instance *i, const struct
 		espl__buf_clear(&c->ops);
 		return ESPL_OK;
 	}
-	began = begin(c, i, "on_report", &s, 0);
+	began = begin_call(c, i, "on_report", &s, 0);
 	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration,
 	    NULL, 0);
 	no_error(&error);
@@ -344,7 +344,7 @@ espl__call_trial_end(struct espl__caller *c, struct espl__instance *i,
 		espl__buf_clear(&c->ops);
 		return ESPL_OK;
 	}
-	began = begin(c, i, "on_trial_end", &s, 0);
+	began = begin_call(c, i, "on_trial_end", &s, 0);
 	espl__calling_asked("trial", (int64_t)trial->id, "iteration", (int64_t)trial->iteration,
 	    NULL, 0);
 	no_error(&error);

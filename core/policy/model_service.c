@@ -109,7 +109,7 @@ espl__model_service_stale(struct espl__model_service *s, int offers_too)
 /* ---- the service's entries ---------------------------------------------------------------- */
 
 static espl_status
-pass(espl_status status, const struct espl__diag *diag, struct espl_error *error)
+pass_error(espl_status status, const struct espl__diag *diag, struct espl_error *error)
 {
 	if (status != ESPL_OK && error != NULL && error->status == ESPL_OK) {
 		error->status = status;
@@ -201,12 +201,12 @@ predict(const struct espl_model *model, const struct espl_plan *plan,
 	espl_status status;
 
 	if (!espl__model_service_can(s))
-		return pass(espl__fail(&diag, ESPL_E_UNSUPPORTED,
-				"there is no profile to predict from"),
+		return pass_error(espl__fail(&diag, ESPL_E_UNSUPPORTED,
+				      "there is no profile to predict from"),
 		    &diag, error);
 	f = espl__model_service_forecast(s, how->flags, &diag);
 	if (f == NULL || how->experiment != s->experiment->id)
-		return pass(ESPL_E_UNSUPPORTED, &diag, error);
+		return pass_error(ESPL_E_UNSUPPORTED, &diag, error);
 	if (how->stage_ends_s != NULL || how->stage_asks_s != NULL)
 		rows = espl__alloc((plan->stage_count + (size_t)1) * sizeof *rows);
 	status = espl__forecast_plan(f, plan, how->quantile, how->samples, &result, rows,
@@ -222,7 +222,7 @@ predict(const struct espl_model *model, const struct espl_plan *plan,
 		out->cost_at_quantile_usd = result.cost_at_quantile_usd;
 	}
 	free(rows);
-	return pass(status, &diag, error);
+	return pass_error(status, &diag, error);
 }
 
 void

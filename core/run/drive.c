@@ -67,7 +67,7 @@ random_token(uint64_t *token, struct espl__diag *diag)
 }
 
 static espl_status
-fresh(struct espl__run_state *run, const char *path, struct espl__diag *diag)
+open_new_journal(struct espl__run_state *run, const char *path, struct espl__diag *diag)
 {
 	espl_status status;
 
@@ -103,7 +103,7 @@ fresh(struct espl__run_state *run, const char *path, struct espl__diag *diag)
 /* ---- one round ---- */
 
 static void
-encode(struct espl__run_state *run, const struct espl__round *round)
+encode_round(struct espl__run_state *run, const struct espl__round *round)
 {
 	uint32_t i;
 
@@ -126,7 +126,7 @@ costs_money(const struct espl__effect *effects, uint32_t count)
 }
 
 static espl_status
-commit(struct espl__run_state *run, int must, struct espl__diag *diag)
+commit_journal(struct espl__run_state *run, int must, struct espl__diag *diag)
 {
 	int64_t tick;
 	espl_status status;
@@ -156,7 +156,7 @@ write_events(struct espl__run_state *run, const struct espl__round *round, struc
 {
 	if (run->journal == NULL)
 		return ESPL_OK;
-	encode(run, round);
+	encode_round(run, round);
 	espl__journal_mark(run->journal);
 	espl__journal_add(run->journal, ESPL__REC_ROUND, run->round.data, run->round.size);
 	if (run->drive->simulated)
@@ -197,20 +197,20 @@ one_round(struct espl__run_state *run, const struct espl__round *round, struct e
 		    decisions->size);
 	run->last = round->now;
 	effects = espl__exec_effects(run->exec, &count);
-	status = commit(run, costs_money(effects, count), diag);
+	status = commit_journal(run, costs_money(effects, count), diag);
 	if (status != ESPL_OK)
 		return status;
 	return run->world->ops->apply(run->world, effects, count, diag);
 }
 
 static int
-wish(const struct espl__run_state *run)
+pending_interrupt(const struct espl__run_state *run)
 {
 	return run->drive->interrupt != NULL ? *run->drive->interrupt : 0;
 }
 
 static espl_status
-loop(struct espl__run_state *run, struct espl__diag *diag)
+run_rounds(struct espl__run_state *run, struct espl__diag *diag)
 {
 	struct espl__round round;
 	espl_status status;
@@ -218,14 +218,14 @@ loop(struct espl__run_state *run, struct espl__diag *diag)
 
 	/* A run that was stopped has ended for the executor until it hears EV_RESUME. */
 	while (rounds == 0 || !espl__exec_ended(run->exec)) {
-		if (wish(run) >= 2) {
+		if (pending_interrupt(run) >= 2) {
 			(void)espl__fail(diag, ESPL_E_LIMIT,
 			    "interrupted for the second time; everything was killed at once");
 			if (run->journal != NULL)
 				espl__hint(diag, "continue the run with `espalier resume DIR`");
 			return ESPL_E_LIMIT;
 		}
-		if (wish(run) == 1 && !stopping) {
+		if (pending_interrupt(run) == 1 && !stopping) {
 			stopping = 1;
 			run->world->ops->stop(run->world);
 		}
@@ -233,7 +233,8 @@ loop(struct espl__run_state *run, struct espl__diag *diag)
 		status = run->world->ops->next(run->world, &round, diag);
 		if (status != ESPL_OK)
 			return status;
-		status = round.count > 0 ? one_round(run, &round, diag) : commit(run, 0, diag);
+		status =
+		    round.count > 0 ? one_round(run, &round, diag) : commit_journal(run, 0, diag);
 		if (status != ESPL_OK)
 			return status;
 		rounds |= round.count > 0;
@@ -270,7 +271,7 @@ start_clock(struct espl__run_state *run)
 }
 
 static espl_status
-work(struct espl__run_state *run, struct espl__diag *diag)
+drive_run(struct espl__run_state *run, struct espl__diag *diag)
 {
 	struct espl__exec_summary summary;
 	espl_status status;
@@ -280,11 +281,11 @@ work(struct espl__run_state *run, struct espl__diag *diag)
 		return status;
 	if (!run->drive->simulated)
 		start_clock(run);
-	status = commit(run, 1, diag);
+	status = commit_journal(run, 1, diag);
 	if (status == ESPL_OK)
 		status = run->world->ops->begin(run->world, run->resumed, run->begin, diag);
 	if (status == ESPL_OK)
-		status = loop(run, diag);
+		status = run_rounds(run, diag);
 	if (status == ESPL_OK) {
 		espl__exec_summary(run->exec, &summary);
 		if (summary.how == ESPL__RUN_INTERRUPTED || summary.how == ESPL__RUN_FAILED)
@@ -342,13 +343,13 @@ espl__drive(const struct espl__drive *drive, struct espl__exec_summary *summary,
 		path = espl__format("%s/journal", drive->dir);
 	}
 	status = drive->resume && path != NULL ? espl__drive_replay(&run, path, diag)
-					       : fresh(&run, path, diag);
+					       : open_new_journal(&run, path, diag);
 	if (status == ESPL_OK && run.look_only && !run.finished) {
 		status = lock_diag.status;
 		if (diag != NULL)
 			*diag = lock_diag;
 	} else if (status == ESPL_OK && !run.finished) {
-		status = work(&run, diag);
+		status = drive_run(&run, diag);
 	}
 	if (run.exec != NULL)
 		espl__exec_summary(run.exec, summary);

@@ -34,7 +34,7 @@ struct replay {
 };
 
 static espl_status
-damaged(const struct replay *replay, const char *what, struct espl__diag *diag)
+refuse_damaged(const struct replay *replay, const char *what, struct espl__diag *diag)
 {
 	(void)espl__fail(diag, ESPL_E_CONFIG, "the journal's round %llu %s",
 	    (unsigned long long)replay->rounds, what);
@@ -51,7 +51,7 @@ take_round(struct replay *replay, struct espl__diag *diag)
 
 	if (replay->payload.bad || delta > (uint64_t)(INT64_MAX - replay->run->last) ||
 	    count > UINT32_MAX)
-		return damaged(replay, "cannot be read", diag);
+		return refuse_damaged(replay, "cannot be read", diag);
 	replay->run->last += (espl_time)delta;
 	replay->count = 0;
 	for (i = 0; i < count; i++) {
@@ -59,11 +59,12 @@ take_round(struct replay *replay, struct espl__diag *diag)
 		memset(&replay->events[replay->count], 0, sizeof replay->events[0]);
 		if (espl__event_get(&replay->payload, &replay->arena,
 			&replay->events[replay->count]) != 0)
-			return damaged(replay, "contains an event that cannot be read", diag);
+			return refuse_damaged(replay, "contains an event that cannot be read",
+			    diag);
 		replay->count++;
 	}
 	if (replay->payload.at != replay->payload.end)
-		return damaged(replay, "is longer than its events", diag);
+		return refuse_damaged(replay, "is longer than its events", diag);
 	return ESPL_OK;
 }
 
@@ -147,7 +148,7 @@ replay_all(struct replay *replay, struct espl__diag *diag)
 			take_closed(replay);
 			got = next_record(replay, diag);
 			break;
-		default: return damaged(replay, "is followed by an unexpected record", diag);
+		default: return refuse_damaged(replay, "is followed by an unexpected record", diag);
 		}
 	}
 	if (got == 0)

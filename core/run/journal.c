@@ -41,7 +41,7 @@ struct espl__journal_reader {
 };
 
 static void
-frame(struct espl__buf *b, uint32_t *chain, enum espl__record type, const void *payload,
+frame_record(struct espl__buf *b, uint32_t *chain, enum espl__record type, const void *payload,
     size_t size)
 {
 	size_t start = b->size;
@@ -130,7 +130,7 @@ espl__journal_append_to(const char *path, uint64_t valid, uint32_t chain,
 void
 espl__journal_add(struct espl__journal *j, enum espl__record type, const void *payload, size_t size)
 {
-	frame(&j->gathered, &j->chain, type, payload, size);
+	frame_record(&j->gathered, &j->chain, type, payload, size);
 }
 
 void
@@ -207,7 +207,7 @@ espl__journal_close(struct espl__journal *j, struct espl__diag *diag)
 
 /* At least `need` unread bytes in the window; 0 at the file's end, -1 on an error. */
 static int
-fill(struct espl__journal_reader *r, size_t need, struct espl__diag *diag)
+fill_window(struct espl__journal_reader *r, size_t need, struct espl__diag *diag)
 {
 	if (r->window.size - r->from >= need)
 		return 1;
@@ -243,14 +243,14 @@ espl__journal_next(struct espl__journal_reader *r, enum espl__record *type,
 	int got;
 
 	*lost = r->file_size - r->valid;
-	got = fill(r, HEAD, diag);
+	got = fill_window(r, HEAD, diag);
 	if (got <= 0)
 		return got;
 	head = espl__reader(r->window.data + r->from, HEAD);
 	size = espl__get_u32(&head);
 	if ((uint64_t)size + FRAME > r->file_size - r->valid)
 		return 0;
-	got = fill(r, (size_t)size + FRAME, diag);
+	got = fill_window(r, (size_t)size + FRAME, diag);
 	if (got <= 0)
 		return got;
 	tail = espl__reader(r->window.data + r->from + HEAD + size, 4);

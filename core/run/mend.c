@@ -82,7 +82,7 @@ count_records(int fd, uint8_t *window, struct espl__rest *rest)
 }
 
 static espl_status
-look(int fd, const char *path, struct espl__rest *rest, struct espl__diag *diag)
+inspect_journal(int fd, const char *path, struct espl__rest *rest, struct espl__diag *diag)
 {
 	uint8_t *window = espl__alloc(WINDOW);
 	struct stat st;
@@ -113,7 +113,7 @@ espl__mend_look(const char *path, uint64_t valid, struct espl__rest *rest, struc
 	rest->at = valid;
 	if (fd < 0)
 		return espl__fail_errno(diag, "cannot open the journal '%s'", path);
-	status = look(fd, path, rest, diag);
+	status = inspect_journal(fd, path, rest, diag);
 	(void)close(fd);
 	return status;
 }
@@ -121,7 +121,7 @@ espl__mend_look(const char *path, uint64_t valid, struct espl__rest *rest, struc
 /* ---- what is cut off ---------------------------------------------------------------------- */
 
 static int
-copy(int from, uint64_t at, int to)
+copy_rest(int from, uint64_t at, int to)
 {
 	uint8_t *window = espl__alloc(RECORD_MAX);
 	ssize_t got;
@@ -164,7 +164,7 @@ espl__mend_keep(const char *path, uint64_t from, char **kept, struct espl__diag 
 		status = espl__fail_errno(diag, "cannot open the journal '%s'", path);
 	} else if ((uint64_t)st.st_size > from) {
 		out = new_file(path, &name);
-		if (out < 0 || copy(in, from, out) != 0) {
+		if (out < 0 || copy_rest(in, from, out) != 0) {
 			status = espl__fail_errno(diag,
 			    "cannot save the discarded part of the journal as '%s'", name);
 			if (out >= 0)

@@ -26,7 +26,7 @@ find_in(const struct espl__flag *list, const char *name, size_t length, char let
 }
 
 static const struct espl__flag *
-find(const struct espl__verb *verb, const char *name, size_t length, char letter)
+find_flag(const struct espl__verb *verb, const char *name, size_t length, char letter)
 {
 	const struct espl__flag *flag = find_in(verb->flags, name, length, letter);
 
@@ -48,7 +48,7 @@ is_setting(const char *name)
 }
 
 static espl_status
-unknown(const struct espl__verb *verb, const char *word, struct espl__diag *diag)
+refuse_unknown_flag(const struct espl__verb *verb, const char *word, struct espl__diag *diag)
 {
 	const struct espl__flag *lists[2] = { verb->flags, espl__flags_common }, *flag;
 	const char *names[32], *near;
@@ -79,7 +79,7 @@ unknown(const struct espl__verb *verb, const char *word, struct espl__diag *diag
 }
 
 static void
-keep(struct espl__args *args, const struct espl__flag *flag, const char *value)
+add_flag(struct espl__args *args, const struct espl__flag *flag, const char *value)
 {
 	char *joined;
 
@@ -106,16 +106,16 @@ take_flag(struct espl__args *args, int argc, const char *const *argv, int *at,
 	const struct espl__flag *flag;
 
 	if (word[1] == '-') {
-		flag = find(args->verb, name, strcspn(name, "="), 0);
+		flag = find_flag(args->verb, name, strcspn(name, "="), 0);
 		if (strchr(name, '=') != NULL)
 			value = strchr(name, '=') + 1;
 	} else {
-		flag = find(args->verb, NULL, 0, word[1]);
+		flag = find_flag(args->verb, NULL, 0, word[1]);
 		if (word[2] != '\0')
 			value = word + 2;
 	}
 	if (flag == NULL)
-		return unknown(args->verb, word, diag);
+		return refuse_unknown_flag(args->verb, word, diag);
 	if (flag->value == NULL && value != NULL)
 		return espl__fail(diag, ESPL_E_CONFIG, "option '--%s' takes no value", flag->name);
 	if (flag->value != NULL && value == NULL) {
@@ -125,7 +125,7 @@ take_flag(struct espl__args *args, int argc, const char *const *argv, int *at,
 			    flag->value);
 		value = argv[++*at];
 	}
-	keep(args, flag, value != NULL ? value : "");
+	add_flag(args, flag, value != NULL ? value : "");
 	return ESPL_OK;
 }
 

@@ -30,7 +30,7 @@ lies_at(const struct espl__node *node, const struct espl__diag *diag)
 }
 
 static int
-quoted(const char *word, const struct espl__diag *diag)
+is_quoted(const char *word, const struct espl__diag *diag)
 {
 	char *text = espl__format("'%s'", word);
 	int found = strstr(diag->text, text) != NULL;
@@ -43,22 +43,22 @@ enum how { BY_LINE, BY_NAME, BY_VALUE };
 
 /* Does the message name it, or something in it? */
 static int
-named(const struct espl__node *node, const struct espl__diag *diag, enum how how)
+names_node(const struct espl__node *node, const struct espl__diag *diag, enum how how)
 {
 	const char *word = how == BY_NAME ? node->name
 	    : node->type == ESPL__STRING  ? node->text
 					  : NULL;
-	int found = word != NULL && quoted(word, diag);
+	int found = word != NULL && is_quoted(word, diag);
 
 	for (uint32_t i = 0; i < node->child_count && !found; i++)
-		found = named(node->children[i], diag, how);
+		found = names_node(node->children[i], diag, how);
 	return found;
 }
 
 /* The member of a section, or the section, that the message is about; by the line, and where a line
  * has several by name or by value. */
 static void
-blame(const struct espl__tree *tree, const struct espl__diag *diag, struct blamed *to)
+find_blamed(const struct espl__tree *tree, const struct espl__diag *diag, struct blamed *to)
 {
 	const struct espl__node *root = espl__tree_root(tree);
 
@@ -72,12 +72,12 @@ blame(const struct espl__tree *tree, const struct espl__diag *diag, struct blame
 				const struct espl__node *member = section->children[k];
 
 				if (!lies_at(member, diag) ||
-				    (how != BY_LINE && !named(member, diag, how)))
+				    (how != BY_LINE && !names_node(member, diag, how)))
 					continue;
 				*to = (struct blamed){ section, member, to->count + 1 };
 			}
 			if (to->section != section && section->line == diag->line &&
-			    (!inner || how == BY_NAME) && named(section, diag, BY_NAME))
+			    (!inner || how == BY_NAME) && names_node(section, diag, BY_NAME))
 				*to = (struct blamed){ section, NULL, to->count + 1 };
 		}
 	}
@@ -96,7 +96,7 @@ leave_out(const char *path, const char *const *sets, uint32_t count, const struc
 		return NULL;
 	for (uint32_t i = 0; i < count; i++)
 		(void)espl__run_set(tree, sets[i], NULL);
-	blame(tree, diag, &to);
+	find_blamed(tree, diag, &to);
 	if (to.count == 1 && to.member != NULL && strcmp(to.member->name, "use") == 0)
 		to.member = NULL; /* without its plugin a section means nothing */
 	if (to.count == 1 && strcmp(to.section->name, "space") == 0 && to.section->child_count == 1)
@@ -111,7 +111,7 @@ leave_out(const char *path, const char *const *sets, uint32_t count, const struc
 
 /* Is this no mistake of the user's, but only what was left out?  Which. */
 static const char **
-followed(const char **sets, uint32_t from, uint32_t count, const struct espl__diag *diag)
+find_follow_up(const char **sets, uint32_t from, uint32_t count, const struct espl__diag *diag)
 {
 	const char **found = NULL;
 
@@ -119,7 +119,7 @@ followed(const char **sets, uint32_t from, uint32_t count, const struct espl__di
 		const char *dot = strchr(sets[i], '.');
 
 		if (strncmp(sets[i], ESPL__RUN_WITHOUT, strlen(ESPL__RUN_WITHOUT)) == 0 &&
-		    quoted(dot != NULL ? dot + 1 : sets[i] + strlen(ESPL__RUN_WITHOUT), diag))
+		    is_quoted(dot != NULL ? dot + 1 : sets[i] + strlen(ESPL__RUN_WITHOUT), diag))
 			found = &sets[i];
 	}
 	return found;
@@ -173,7 +173,7 @@ espl__session_check_all(const char *path, const char *const *given, uint32_t giv
 			status = espl__session_offers(s, pass_over, NULL, &offers, diag);
 		if (status == ESPL_OK)
 			break;
-		follows = followed(sets, given_count, count, diag);
+		follows = find_follow_up(sets, given_count, count, diag);
 		if (follows != NULL) {
 			out = put_in(*follows);
 			if (out == NULL)

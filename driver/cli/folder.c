@@ -147,7 +147,7 @@ copy_file(const char *from, const char *to, struct espl__diag *diag)
 }
 
 static int
-taken(const struct inputs *in, const char *name)
+is_name_taken(const struct inputs *in, const char *name)
 {
 	uint32_t i;
 
@@ -212,7 +212,7 @@ write_input(const struct inputs *in, const struct espl__node *node, const char *
 
 /* Takes both over. */
 static void
-add(struct inputs *in, char *source, char *name)
+add_input(struct inputs *in, char *source, char *name)
 {
 	ESPL__GROW(in->sources, in->source_cap, in->count + 1);
 	ESPL__GROW(in->names, in->name_cap, in->count + 1);
@@ -246,7 +246,7 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 		return NULL;
 	base = base != NULL ? base + 1 : absolute;
 	name = espl__format("inputs/%s", base);
-	for (i = 2; taken(in, name); i++) {
+	for (i = 2; is_name_taken(in, name); i++) {
 		free(name);
 		name = espl__format("inputs/%u-%s", i, base);
 	}
@@ -257,7 +257,7 @@ map_input(void *ctx, const struct espl__node *node, const char *absolute)
 	if (in->status == ESPL_OK)
 		in->status = write_input(in, node, absolute, to);
 	free(to);
-	add(in, espl__strdup(warm || env ? "" : absolute), name);
+	add_input(in, espl__strdup(warm || env ? "" : absolute), name);
 	return name;
 }
 
@@ -314,7 +314,7 @@ espl__folder_write(const struct espl__session *s, const char *dir, struct espl__
 	in.dir = dir;
 	in.diag = diag;
 	for (i = 0; i < s->entry_count && status == ESPL_OK; i++) {
-		add(&in, espl__strdup(s->entries[i].config->path),
+		add_input(&in, espl__strdup(s->entries[i].config->path),
 		    espl__format("experiments/%u/run.cfg", (unsigned)(first + i)));
 		status = write_entry(&s->entries[i], dir, first + i, diag);
 	}
@@ -347,7 +347,7 @@ static const char *const own_names[] = { "run.cfg", "journal", "results.db", "re
 #define OWN_NAMES (sizeof own_names / sizeof own_names[0])
 
 static espl_status
-refuse(const char *dir, struct espl__diag *diag)
+refuse_used_dir(const char *dir, struct espl__diag *diag)
 {
 	(void)espl__fail(diag, ESPL_E_CONFIG, "'%s' already contains a run", dir);
 	espl__hint(diag, "continue it with `espalier resume %s`, or choose another --dir", dir);
@@ -388,7 +388,7 @@ make_given(const char *given, int *made, struct espl__diag *diag)
 	if (!*made && !S_ISDIR(st.st_mode))
 		return espl__fail(diag, ESPL_E_CONFIG, "'%s' is not a directory", given);
 	if (!*made && (espl__folder_has(given, "run.cfg") || espl__folder_has(given, "journal")))
-		return refuse(given, diag);
+		return refuse_used_dir(given, diag);
 	/* Files of these names are somebody else's: neither overwrite nor remove them. */
 	for (i = 0; !*made && i < OWN_NAMES; i++) {
 		if (strcmp(own_names[i], "lock") == 0 || !espl__folder_has(given, own_names[i]))

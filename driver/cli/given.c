@@ -22,7 +22,7 @@ struct reader {
 };
 
 static void
-refuse(struct reader *r, const char *name, const char *what)
+refuse_value(struct reader *r, const char *name, const char *what)
 {
 	if (r->status == ESPL_OK)
 		r->status = espl__fail_at(r->diag, ESPL_E_CONFIG, r->path, 0, "%s'%s' %s", r->where,
@@ -42,7 +42,7 @@ check_names(struct reader *r, const json_t *object, const char *const *names, si
 		if (i < count || r->status != ESPL_OK)
 			continue;
 		near = espl__nearest(name, names, count);
-		refuse(r, name, "is not a known key");
+		refuse_value(r, name, "is not a known key");
 		if (near != NULL)
 			espl__hint(r->diag, "did you mean '%s'?", near);
 	}
@@ -50,7 +50,7 @@ check_names(struct reader *r, const json_t *object, const char *const *names, si
 
 /* A number within limits; absent or null: `otherwise` (NaN: it must be there). */
 static double
-number(struct reader *r, const json_t *object, const char *name, double least, double most,
+read_number(struct reader *r, const json_t *object, const char *name, double least, double most,
     double otherwise)
 {
 	const json_t *value = json_object_get(object, name);
@@ -58,11 +58,11 @@ number(struct reader *r, const json_t *object, const char *name, double least, d
 
 	if (value == NULL || json_is_null(value)) {
 		if (isnan(otherwise))
-			refuse(r, name, "is missing");
+			refuse_value(r, name, "is missing");
 		return otherwise;
 	}
 	if (!json_is_number(value)) {
-		refuse(r, name, "must be a number");
+		refuse_value(r, name, "must be a number");
 		return least;
 	}
 	n = json_number_value(value);
@@ -71,25 +71,25 @@ number(struct reader *r, const json_t *object, const char *name, double least, d
 
 		(void)snprintf(text, sizeof text, "is out of range (%s to %s)",
 		    espl__format_real(least, from), espl__format_real(most, to));
-		refuse(r, name, text);
+		refuse_value(r, name, text);
 		return least;
 	}
 	return n;
 }
 
 static uint32_t
-whole(struct reader *r, const json_t *object, const char *name, double least, double most,
+read_whole(struct reader *r, const json_t *object, const char *name, double least, double most,
     double otherwise)
 {
-	double n = number(r, object, name, least, most, otherwise);
+	double n = read_number(r, object, name, least, most, otherwise);
 
 	if (n != floor(n))
-		refuse(r, name, "must be a whole number");
+		refuse_value(r, name, "must be a whole number");
 	return n >= ESPL_ANY ? ESPL_ANY : (uint32_t)n;
 }
 
 static espl_time
-instant(double seconds)
+time_of_seconds(double seconds)
 {
 	return (espl_time)(seconds * 1e9);
 }
@@ -104,14 +104,15 @@ read_granted(struct reader *r, const json_t *object, struct espl_item *item)
 	if (granted == NULL || json_is_null(granted))
 		return;
 	if (!json_is_object(granted)) {
-		refuse(r, "granted", "must be an object with the keys gpus and packing");
+		refuse_value(r, "granted", "must be an object with the keys gpus and packing");
 		return;
 	}
 	check_names(r, granted, names, 2);
-	item->granted.gpus = whole(r, granted, "gpus", 0, 1e6, NAN);
-	item->granted.packing = whole(r, granted, "packing", 1, 64, 1);
+	item->granted.gpus = read_whole(r, granted, "gpus", 0, 1e6, NAN);
+	item->granted.packing = read_whole(r, granted, "packing", 1, 64, 1);
 	if (item->granted.packing > 1 && item->granted.gpus != 1)
-		refuse(r, "granted", "must be a whole number of GPUs, or one GPU with its packing");
+		refuse_value(r, "granted",
+		    "must be a whole number of GPUs, or one GPU with its packing");
 }
 
 static void
@@ -124,20 +125,20 @@ read_item(struct reader *r, const json_t *object, const struct espl__session *s,
 	double gpus_max = trial->gpus_max, started;
 
 	if (!json_is_object(object)) {
-		refuse(r, "items", "must be a list of objects");
+		refuse_value(r, "items", "must be a list of objects");
 		return;
 	}
 	check_names(r, object, names, sizeof names / sizeof names[0]);
 	item->size = (uint32_t)sizeof *item;
-	item->id = (uint64_t)number(r, object, "id", 0, 9e15, NAN);
+	item->id = (uint64_t)read_number(r, object, "id", 0, 9e15, NAN);
 	item->trial = item->id;
 	item->bracket = item->stage = ESPL_ANY;
-	item->work_s = item->work_total_s = number(r, object, "work_s", 0, 1e15, NAN);
-	item->arrived = instant(number(r, object, "arrived_s", -1e9, 9e9, 0));
-	started = number(r, object, "started_s", -1e9, 9e9, 9e9);
-	item->started = started >= 9e9 ? ESPL_NEVER : instant(started);
-	item->gpus_min = whole(r, object, "gpus_min", 1, 1e6, trial->gpus_min);
-	item->gpus_max = whole(r, object, "gpus_max", item->gpus_min, 4294967295.0,
+	item->work_s = item->work_total_s = read_number(r, object, "work_s", 0, 1e15, NAN);
+	item->arrived = time_of_seconds(read_number(r, object, "arrived_s", -1e9, 9e9, 0));
+	started = read_number(r, object, "started_s", -1e9, 9e9, 9e9);
+	item->started = started >= 9e9 ? ESPL_NEVER : time_of_seconds(started);
+	item->gpus_min = read_whole(r, object, "gpus_min", 1, 1e6, trial->gpus_min);
+	item->gpus_max = read_whole(r, object, "gpus_max", item->gpus_min, 4294967295.0,
 	    gpus_max < item->gpus_min ? item->gpus_min : gpus_max);
 	read_granted(r, object, item);
 	item->unit = 1;
@@ -177,7 +178,7 @@ read_items(struct reader *r, const json_t *root, const struct espl__session *s,
 	uint32_t count, i;
 
 	if (!json_is_array(items) || json_array_size(items) > ITEMS_MAX) {
-		refuse(r, "items",
+		refuse_value(r, "items",
 		    items == NULL ? "is missing" : "must be a list of at most 1000000 items");
 		return;
 	}
@@ -230,7 +231,7 @@ seat_items(struct reader *r, struct espl__given_view *g, uint32_t nodes, uint32_
 		if (item->granted.packing == 1)
 			from = at;
 		if (left > 0)
-			refuse(r, "items", "use more GPUs than the cluster has");
+			refuse_value(r, "items", "use more GPUs than the cluster has");
 	}
 }
 
@@ -238,8 +239,8 @@ static void
 make_cluster(struct reader *r, const json_t *root, struct espl__given_view *g)
 {
 	struct espl_offer offer = ESPL_INIT(struct espl_offer);
-	uint32_t nodes = whole(r, root, "nodes", 0, NODES_MAX, NAN);
-	uint32_t gpus = whole(r, root, "gpus_per_node", 1, 1024, NAN), i, number_of;
+	uint32_t nodes = read_whole(r, root, "nodes", 0, NODES_MAX, NAN);
+	uint32_t gpus = read_whole(r, root, "gpus_per_node", 1, 1024, NAN), i, number_of;
 
 	if (r->status != ESPL_OK)
 		return;
@@ -308,11 +309,12 @@ read_event(struct reader *r, const json_t *root, struct espl__given_view *g)
 			g->view.why = events[i].why;
 	}
 	if (g->view.why == 0)
-		refuse(r, "event", "must be \"arrival\", \"departure\", \"nodes\" or \"period\"");
+		refuse_value(r, "event",
+		    "must be \"arrival\", \"departure\", \"nodes\" or \"period\"");
 }
 
 static int
-repeated(const struct espl__given_view *g)
+has_repeated_item(const struct espl__given_view *g)
 {
 	struct espl_item *sorted = espl__realloc(NULL, g->view.item_count + 1, sizeof *sorted);
 	uint32_t i;
@@ -329,7 +331,7 @@ repeated(const struct espl__given_view *g)
 }
 
 static json_t *
-parse(struct reader *r)
+parse_view(struct reader *r)
 {
 	struct espl__buf bytes = { NULL, 0, 0 };
 	json_error_t error;
@@ -364,14 +366,14 @@ espl__given_load(const char *path, const struct espl__session *s, struct espl__g
 	memset(g, 0, sizeof *g);
 	espl__fleet_init(&g->fleet);
 	g->view.size = (uint32_t)sizeof g->view;
-	root = parse(&r);
+	root = parse_view(&r);
 	if (r.status == ESPL_OK) {
 		check_names(&r, root, names, sizeof names / sizeof names[0]);
-		g->view.now = instant(number(&r, root, "now_s", -1e9, 9e9, 0));
+		g->view.now = time_of_seconds(read_number(&r, root, "now_s", -1e9, 9e9, 0));
 		read_event(&r, root, g);
 		read_items(&r, root, s, g);
-		if (r.status == ESPL_OK && repeated(g))
-			refuse(&r, "items", "contain the same id twice");
+		if (r.status == ESPL_OK && has_repeated_item(g))
+			refuse_value(&r, "items", "contain the same id twice");
 	}
 	if (r.status == ESPL_OK) {
 		espl__given_experiment(s, &g->experiment);

@@ -17,7 +17,7 @@
 
 /* The option of this name, if the user wrote it. */
 static const struct espl_value *
-written(const struct espl__values *v, const char *name, const char **file)
+find_written_option(const struct espl__values *v, const char *name, const char **file)
 {
 	for (uint32_t i = 0; i < v->config.count; i++) {
 		if (strcmp(espl__option_at(v->options, v->option_size, i)->name, name) != 0)
@@ -46,8 +46,8 @@ espl__session_tell_gpus(const struct espl__session *s, const struct espl__fleet 
     const struct espl__values *values)
 {
 	const char *file = NULL, *where = NULL;
-	const struct espl_value *gpus = written(values, "gpus", &where),
-				*offer = written(values, "offer", &file);
+	const struct espl_value *gpus = find_written_option(values, "gpus", &where),
+				*offer = find_written_option(values, "offer", &file);
 	uint64_t most;
 	char *line;
 

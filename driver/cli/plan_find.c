@@ -67,8 +67,8 @@ on_tick(void *ctx, struct espl__exec *exec)
 }
 
 static void
-ask(struct espl__session *s, const struct espl__plan_ask *how, struct espl__arena *arena,
-    struct espl__plan_answer *a)
+drive_plan_only(struct espl__session *s, const struct espl__plan_ask *how,
+    struct espl__arena *arena, struct espl__plan_answer *a)
 {
 	struct finding f = { a, arena };
 	struct espl__exec_summary summary;
@@ -115,7 +115,7 @@ espl__plan_find(struct espl__session *s, const struct espl__plan_ask *how,
 	if (how->allocator != NULL)
 		a->status = espl__plan_allocator(s, how->allocator, arena, &a->diag);
 	if (a->status == ESPL_OK)
-		ask(s, how, arena, a);
+		drive_plan_only(s, how, arena, a);
 	c->allocator = allocator;
 	c->deadline = deadline;
 	c->budget = budget;
@@ -138,7 +138,7 @@ option_of(const struct espl__plugin *plugin, const char *name)
 
 /* Does an option mean the same to both? */
 static int
-shared(const struct espl_option *a, const struct espl_option *b)
+is_same_option(const struct espl_option *a, const struct espl_option *b)
 {
 	return a != NULL && b != NULL && a->type == b->type &&
 	    (a->type != ESPL_OPT_CHOICE || strcmp(a->choices, b->choices) == 0);
@@ -173,7 +173,8 @@ espl__plan_allocator(struct espl__session *s, const char *name, struct espl__are
 			if (before == after ||
 			    (strcmp(option, "use") != 0 &&
 				(option_of(before, option) == NULL ||
-				    shared(option_of(before, option), option_of(after, option)))))
+				    is_same_option(option_of(before, option),
+					option_of(after, option)))))
 				children[kept->child_count++] = group->children[i];
 		}
 		s->config->allocator.group = kept;
@@ -204,7 +205,7 @@ add_planner(void *ctx, const struct espl__plugin *plugin)
 }
 
 static uint32_t
-rank(const char *name)
+rank_allocator(const char *name)
 {
 	static const char *const first[] = { "static", "naive-elastic", "elastic-greedy",
 		"elastic-exact" };
@@ -225,7 +226,8 @@ espl__plan_allocators(struct espl__arena *arena, const char *const **sorted)
 	espl__plugins_each(add_planner, NULL, &names);
 	list = espl__arena_alloc(arena, (names.count + (size_t)1) * sizeof *list);
 	for (i = 0; i < names.count; i++) {
-		for (k = i; k > 0 && rank(list[k - 1]) > rank(names.list[i]); k--)
+		for (k = i; k > 0 && rank_allocator(list[k - 1]) > rank_allocator(names.list[i]);
+		     k--)
 			list[k] = list[k - 1];
 		list[k] = names.list[i];
 	}

@@ -9,7 +9,7 @@
 
 /* The soonest, asked for with a deadline that nothing can keep. */
 static double
-soonest(struct espl__session *s, struct espl__plan_ask *how, struct espl__arena *arena,
+find_soonest(struct espl__session *s, struct espl__plan_ask *how, struct espl__arena *arena,
     struct espl__frontier *frontier)
 {
 	struct espl__plan_answer answer;
@@ -32,7 +32,7 @@ espl__plan_frontier(struct espl__session *s, const char *allocator, struct espl_
 	double least;
 
 	memset(frontier, 0, sizeof *frontier);
-	least = soonest(s, &how, arena, frontier);
+	least = find_soonest(s, &how, arena, frontier);
 	/* Beyond this no deadline can be written down. */
 	if (!(least * WIDEST < (double)ESPL_NEVER / 2e9))
 		return;

@@ -4,7 +4,7 @@
 #include "cli/plan.h"
 
 static void
-put(struct espl__buf *b, const char *name, double value)
+put_number(struct espl__buf *b, const char *name, double value)
 {
 	espl__print(b, "%s", name);
 	espl__print_number(b, value);
@@ -14,9 +14,9 @@ static void
 put_spread(struct espl__buf *b, const char *name, const struct espl__spread *s)
 {
 	espl__print(b, "\"%s\": ", name);
-	put(b, "{\"mean\": ", s->mean);
-	put(b, ", \"sd\": ", s->sd);
-	put(b, ", \"p95\": ", s->p95);
+	put_number(b, "{\"mean\": ", s->mean);
+	put_number(b, ", \"sd\": ", s->sd);
+	put_number(b, ", \"p95\": ", s->p95);
 	espl__print(b, "}");
 }
 
@@ -33,9 +33,9 @@ put_stages(struct espl__buf *b, const struct espl__plan_answer *a)
 		    i > 0 ? ", " : "", r->stage, r->bracket, r->trials,
 		    (unsigned long long)r->iterations, r->gpus, r->gpus_per_trial, r->nodes);
 		espl__print_json(b, r->offer);
-		put(b, ", \"starts_s\": ", r->starts_s);
-		put(b, ", \"ends_s\": ", r->ends_s);
-		put(b, ", \"cost_usd\": ", r->cost_usd);
+		put_number(b, ", \"starts_s\": ", r->starts_s);
+		put_number(b, ", \"ends_s\": ", r->ends_s);
+		put_number(b, ", \"cost_usd\": ", r->cost_usd);
 		espl__print(b, "}");
 	}
 	espl__print(b, "]");
@@ -46,9 +46,10 @@ put_least(struct espl__buf *b, const struct espl__plan_answer *a)
 {
 	espl__print(b, ", \"least\": {");
 	if (isfinite(a->least_s))
-		put(b, "\"jct_s\": ", a->least_s);
+		put_number(b, "\"jct_s\": ", a->least_s);
 	if (isfinite(a->least_usd))
-		put(b, isfinite(a->least_s) ? ", \"cost_usd\": " : "\"cost_usd\": ", a->least_usd);
+		put_number(b,
+		    isfinite(a->least_s) ? ", \"cost_usd\": " : "\"cost_usd\": ", a->least_usd);
 	espl__print(b, "}");
 }
 
@@ -68,7 +69,7 @@ put_answer(struct espl__buf *b, const struct espl__plan_answer *a)
 	espl__print(b, "\"feasible\": %s, \"optimal\": %s", a->meets ? "true" : "false",
 	    a->optimal ? "true" : "false");
 	if (!a->optimal && isfinite(a->gap))
-		put(b, ", \"gap\": ", a->gap);
+		put_number(b, ", \"gap\": ", a->gap);
 	put_stages(b, a);
 	espl__print(b, ", \"predicted\": {");
 	put_spread(b, "jct_s", &a->jct_s);
@@ -76,18 +77,18 @@ put_answer(struct espl__buf *b, const struct espl__plan_answer *a)
 	put_spread(b, "cost_usd", &a->cost_usd);
 	espl__print(b, "}, \"search\": {\"plans\": %llu, \"effort\": %llu",
 	    (unsigned long long)a->plans, (unsigned long long)a->effort);
-	put(b, ", \"elapsed_ms\": ", a->elapsed_ms);
+	put_number(b, ", \"elapsed_ms\": ", a->elapsed_ms);
 	espl__print(b, "}");
 	if (a->interrupted == NULL)
 		return;
 	espl__print(b, ", \"interruptions\": {\"offer\": ");
 	espl__print_json(b, a->interrupted);
-	put(b, ", \"hazard_hour\": ", a->hazard_hour);
+	put_number(b, ", \"hazard_hour\": ", a->hazard_hour);
 	espl__print(b, ", \"runs\": %u", (unsigned)a->tries.runs);
 	if (a->tries.runs > 0) {
 		espl__print(b, ", \"kept\": %u", (unsigned)a->tries.kept);
-		put(b, ", \"jct_s\": ", a->tries.jct_s);
-		put(b, ", \"cost_usd\": ", a->tries.cost_usd);
+		put_number(b, ", \"jct_s\": ", a->tries.jct_s);
+		put_number(b, ", \"cost_usd\": ", a->tries.cost_usd);
 	}
 	espl__print(b, "}");
 }
@@ -99,9 +100,10 @@ put_frontier(struct espl__buf *b, const struct espl__frontier *f)
 	for (uint32_t i = 0; i < f->count; i++) {
 		const struct espl__plan_answer *a = &f->answers[i];
 
-		put(b, i > 0 ? ", {\"deadline_s\": " : "{\"deadline_s\": ", f->deadline_s[i]);
-		put(b, ", \"jct_s\": ", a->status == ESPL_OK ? a->jct_s.mean : NAN);
-		put(b, ", \"cost_usd\": ", a->status == ESPL_OK ? a->cost_usd.mean : NAN);
+		put_number(b,
+		    i > 0 ? ", {\"deadline_s\": " : "{\"deadline_s\": ", f->deadline_s[i]);
+		put_number(b, ", \"jct_s\": ", a->status == ESPL_OK ? a->jct_s.mean : NAN);
+		put_number(b, ", \"cost_usd\": ", a->status == ESPL_OK ? a->cost_usd.mean : NAN);
 		espl__print(b, "}");
 	}
 	espl__print(b, "]");

@@ -47,7 +47,7 @@ set_name(char cell[CELL_MAX], const char *name, size_t most)
 
 /* Characters, not bytes. */
 static int
-wide(const char *text)
+text_columns(const char *text)
 {
 	int n = 0;
 
@@ -58,15 +58,16 @@ wide(const char *text)
 
 /* Of each column; all of them with the gaps before them. */
 static int
-measure(const struct table *t, int width[COLUMNS_MAX])
+measure_columns(const struct table *t, int width[COLUMNS_MAX])
 {
 	int all = 0;
 
 	for (uint32_t k = 0; k < t->count; k++) {
-		width[k] = wide(t->titles[k]);
+		width[k] = text_columns(t->titles[k]);
 		for (uint32_t i = 0; i < t->rows; i++)
-			width[k] =
-			    wide(t->cells[i][k]) > width[k] ? wide(t->cells[i][k]) : width[k];
+			width[k] = text_columns(t->cells[i][k]) > width[k]
+			    ? text_columns(t->cells[i][k])
+			    : width[k];
 		all += width[k] + 2;
 	}
 	return all;
@@ -77,11 +78,11 @@ print_table(const struct table *t, struct espl__buf *b)
 {
 	int width[COLUMNS_MAX];
 
-	(void)measure(t, width);
+	(void)measure_columns(t, width);
 	for (uint32_t i = 0; i <= t->rows; i++) {
 		for (uint32_t k = 0; k < t->count; k++) {
 			const char *cell = i == 0 ? t->titles[k] : t->cells[i - 1][k];
-			int pad = width[k] - wide(cell), left = (t->left >> k & 1) != 0;
+			int pad = width[k] - text_columns(cell), left = (t->left >> k & 1) != 0;
 
 			espl__print(b, "  %*s%s", left ? 0 : pad, "", cell);
 			if (left && k + 1 < t->count)
@@ -124,7 +125,7 @@ print_stages(const struct espl__plan_answer *a, struct espl__buf *b)
 		(void)espl__plan_part(r->cost_usd, a->cost_usd.mean / 10, cells[k++]);
 	}
 	/* The names get what the numbers leave. */
-	room = LINE_MAX_ - measure(&t, width) + width[offer];
+	room = LINE_MAX_ - measure_columns(&t, width) + width[offer];
 	room = room < width[offer] ? width[offer] : room > 20 ? 20 : room;
 	for (uint32_t i = 0; i < a->row_count; i++)
 		set_name(t.cells[i][offer], a->rows[i].offer, (size_t)room);

@@ -54,7 +54,7 @@ espl__plan_money(double usd, char to[32])
 
 /* Rounded up, and so that the user can write it down: it must do. */
 static void
-enough(double least_s, double least_usd, char time[32], char cost[32])
+format_least_limits(double least_s, double least_usd, char time[32], char cost[32])
 {
 	double unit = least_s >= 10 ? 1 : 1e-3, part;
 	int digits = 2;
@@ -79,7 +79,8 @@ espl__plan_least(struct espl__diag *diag, const struct espl__run_config *c, doub
 
 	if (!isfinite(least_s) && !isfinite(least_usd))
 		return;
-	enough(isfinite(least_s) ? least_s : 0, isfinite(least_usd) ? least_usd : 0, time, cost);
+	format_least_limits(isfinite(least_s) ? least_s : 0, isfinite(least_usd) ? least_usd : 0,
+	    time, cost);
 	if (isfinite(least_s) && isfinite(least_usd) && c->deadline != ESPL_NEVER &&
 	    c->budget != INT64_MAX)
 		espl__hint(diag,

@@ -69,7 +69,7 @@ look_up(const struct espl__session *s, struct stat *st)
 }
 
 static int
-wanted(const struct espl__session *s)
+is_profile_wanted(const struct espl__session *s)
 {
 	const struct espl__node *node = s->config->trial.profile;
 
@@ -157,7 +157,7 @@ espl__session_load_auto(const char *path, const char *const *sets, uint32_t set_
 	char *profile, age[32];
 	int program = 1;
 
-	if (status != ESPL_OK || !wanted(s))
+	if (status != ESPL_OK || !is_profile_wanted(s))
 		return status;
 	profile = s->config->trial.curves == NULL
 	    ? look_up(s, &st)

@@ -68,7 +68,7 @@ gang_of(struct measure *m, uint64_t trial)
 }
 
 static double
-seconds(espl_time from, espl_time to)
+seconds_between(espl_time from, espl_time to)
 {
 	return (double)(to - from) / 1e9;
 }
@@ -96,7 +96,7 @@ static void
 gang_ends(struct measure *m, espl_time now, struct watched *g, const char *text)
 {
 	if (g->over && m->wish == 0 && m->session.config->trial.checkpoint)
-		espl__tally_add(&m->to->save, seconds(g->last, now));
+		espl__tally_add(&m->to->save, seconds_between(g->last, now));
 	if (g->reports > 0 && !g->over)
 		m->warm--;
 	g->ended = 1;
@@ -156,11 +156,11 @@ on_report(void *ctx, espl_time now, const struct espl_trial *trial, uint64_t ite
 	}
 	if (g->reports++ == 0) {
 		espl__tally_add(g->again ? &m->to->again : &m->to->begin,
-		    seconds(g->starting, now));
+		    seconds_between(g->starting, now));
 		if (++m->warm == ask->packing)
 			m->full = now;
 	} else if (m->warm == ask->packing && g->last >= m->full && share.packing == ask->packing) {
-		espl__tally_add(t, seconds(g->last, now));
+		espl__tally_add(t, seconds_between(g->last, now));
 	}
 	g->last = now;
 	if (iteration >= trial->budget) {
@@ -264,7 +264,7 @@ write_sets(const struct espl__measure_ask *ask, int paused, struct espl__buf *b)
 }
 
 static espl_status
-load(struct measure *m, struct espl__diag *diag)
+load_session(struct measure *m, struct espl__diag *diag)
 {
 	const struct espl__measure_ask *ask = m->ask;
 	struct espl__buf text = { NULL, 0, 0 };
@@ -348,7 +348,7 @@ no_resize(struct measure *m, const struct espl__exec_summary *summary, struct es
 }
 
 static espl_status
-judge(struct measure *m, espl_status status, const struct espl__exec_summary *summary,
+judge_measurement(struct measure *m, espl_status status, const struct espl__exec_summary *summary,
     struct espl__diag *diag)
 {
 	struct espl__measurement *to = m->to;
@@ -389,7 +389,7 @@ judge(struct measure *m, espl_status status, const struct espl__exec_summary *su
 }
 
 static espl_status
-drive(struct measure *m, struct espl__exec_summary *summary, struct espl__diag *diag)
+drive_measurement(struct measure *m, struct espl__exec_summary *summary, struct espl__diag *diag)
 {
 	struct espl__drive drive;
 	char *dir = NULL;
@@ -441,11 +441,12 @@ espl__measure(const struct espl__measure_ask *ask, struct espl__measurement *to,
 	m.to = to;
 	m.failed = ESPL_NONE;
 	m.paused = ask->checkpoint && ask->packing == 1 && ask->resize == ESPL__RESIZE_NONE;
-	status = load(&m, diag);
+	status = load_session(&m, diag);
 	if (status == ESPL_OK)
 		status = espl__session_check(&m.session, 0, diag);
 	if (status == ESPL_OK) {
-		status = judge(&m, drive(&m, &summary, &own), &summary, diag);
+		status =
+		    judge_measurement(&m, drive_measurement(&m, &summary, &own), &summary, diag);
 		if (status != ESPL_OK && diag != NULL && diag->status == ESPL_OK)
 			*diag = own;
 		(void)espl__tree_remove(ask->folder, NULL);

@@ -103,7 +103,7 @@ see_offer(void *ctx, const struct espl_offer *offer)
 }
 
 static void
-processor(struct espl__buf *to)
+print_processor(struct espl__buf *to)
 {
 	static const char name[] = "\nmodel name";
 	struct espl__buf text = { NULL, 0, 0 };
@@ -122,7 +122,7 @@ processor(struct espl__buf *to)
 }
 
 static unsigned
-cores(void)
+count_cores(void)
 {
 	cpu_set_t *set = CPU_ALLOC(4096);
 	size_t size = CPU_ALLOC_SIZE(4096);
@@ -154,15 +154,15 @@ find_hardware(const struct espl__session *s, struct espl__subject *to, struct es
 		    wanted != NULL ? wanted->line : 0, "cloud '%s' has no offer%s%s%s with GPUs",
 		    s->config->cloud.use, seen.wanted != NULL ? " '" : "",
 		    seen.wanted != NULL ? seen.wanted : "", seen.wanted != NULL ? "'" : "");
-	processor(&device);
+	print_processor(&device);
 	espl__print(all, "%s\n%s %s %u %u\n%s %u\n", s->config->cloud.use,
 	    to->offer != NULL ? to->offer : "", seen.gpu_type != NULL ? seen.gpu_type : "",
-	    to->gpus, seen.cpus, espl__buf_text(&device), cores());
+	    to->gpus, seen.cpus, espl__buf_text(&device), count_cores());
 	if (seen.gpu_type != NULL && seen.gpu_type[0] != '\0' &&
 	    strcmp(seen.gpu_type, "cpu") != 0) {
 		to->device = espl__strdup(seen.gpu_type);
 	} else {
-		espl__print(&device, ", %u core%s", cores(), cores() == 1 ? "" : "s");
+		espl__print(&device, ", %u core%s", count_cores(), count_cores() == 1 ? "" : "s");
 		to->device = espl__strdup(espl__buf_text(&device));
 	}
 	espl__buf_free(&device);

@@ -23,7 +23,7 @@ weight_of(const struct espl__measurement *m)
 }
 
 static void
-fit(struct espl__measurement *const *list, uint32_t count)
+fit_speeds(struct espl__measurement *const *list, uint32_t count)
 {
 	double *values = espl__alloc(count * sizeof *values),
 	       *weights = espl__alloc(count * sizeof *weights);
@@ -51,16 +51,16 @@ espl__profiled_fit(struct espl__profiled *p)
 		    (i < p->wides ? base->gpus : p->list[i].packing);
 	for (uint32_t i = 0; i < p->wides; i++)
 		list[i] = &p->list[i];
-	fit(list, p->wides);
+	fit_speeds(list, p->wides);
 	for (uint32_t i = 0; i < p->packs; i++)
 		list[i + 1] = &p->list[p->wides + i];
 	if (p->packs > 0)
-		fit(list, p->packs + 1);
+		fit_speeds(list, p->packs + 1);
 	free(list);
 }
 
 static int
-adjusted(const struct espl__measurement *m)
+is_adjusted(const struct espl__measurement *m)
 {
 	return fabs(m->fitted - m->speed) > 1e-9 * m->speed;
 }
@@ -153,7 +153,7 @@ put_measurement(const struct espl__measurement *m, struct espl__buf *b)
 	put_number(b, "sd_s", espl__tally_sd(&m->iteration));
 	espl__print(b, ", ");
 	put_number(b, "speed", m->speed);
-	espl__print(b, ", \"adjusted\": %s, ", adjusted(m) ? "true" : "false");
+	espl__print(b, ", \"adjusted\": %s, ", is_adjusted(m) ? "true" : "false");
 	put_number(b, "first_report_s", m->begin.count > 0 ? m->begin.mean : NAN);
 	espl__print(b, ", ");
 	put_number(b, "restored_report_s", m->again.count > 0 ? m->again.mean : NAN);
@@ -341,7 +341,7 @@ text_adjusted(const struct espl__profiled *p, struct espl__buf *b)
 	for (uint32_t i = 0; i < p->wides + p->packs; i++) {
 		const struct espl__measurement *m = &p->list[i];
 
-		if (adjusted(m))
+		if (is_adjusted(m))
 			espl__print(b,
 			    "  adjusted    %u %s: measured %.2f times one %s, recorded as %.2f "
 			    "because throughput in a profile must not fall\n",

@@ -291,7 +291,7 @@ check_offers(const struct espl__session *s, struct espl__diag *diag)
 
 /* Is there something that a trial of this experiment, or a job, can run? */
 static espl_status
-trains(const struct espl__session *s, struct espl__diag *diag)
+check_trainable(const struct espl__session *s, struct espl__diag *diag)
 {
 	const struct espl__node *at = espl__node_get(espl__tree_root(s->config->tree), "trial");
 
@@ -377,7 +377,7 @@ espl__session_check_entry(const struct espl__session *s, struct espl__diag *diag
 		(void)at_use(diag, status, s->config->allocator.group, "use");
 	}
 	if (status == ESPL_OK)
-		status = trains(s, diag);
+		status = check_trainable(s, diag);
 	return status == ESPL_OK ? check_trial(s, diag) : status;
 }
 
@@ -439,11 +439,11 @@ espl__session_real(const struct espl__session *s, struct espl__diag *diag)
 	if (status != ESPL_OK)
 		return at_use(diag, status, s->config->cloud.group, "use");
 	for (uint32_t i = 0; i < s->entry_count; i++) {
-		status = trains(&s->entries[i], diag);
+		status = check_trainable(&s->entries[i], diag);
 		if (status != ESPL_OK)
 			return status;
 	}
-	if (s->config->workload != NULL && trains(s, diag) != ESPL_OK)
+	if (s->config->workload != NULL && check_trainable(s, diag) != ESPL_OK)
 		return ESPL_E_CONFIG;
 	if (s->config->trial.curves != NULL) {
 		(void)espl__fail(diag, ESPL_E_CONFIG, "recorded curves can be simulated, not run");

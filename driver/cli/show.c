@@ -56,7 +56,7 @@ on_replayed(void *ctx, struct espl__exec *exec, const struct espl__rest *rest, c
 }
 
 static void
-hook(struct espl__show *show, struct espl__drive *drive)
+hook_observers(struct espl__show *show, struct espl__drive *drive)
 {
 	struct espl__observer **tail = &drive->observers;
 
@@ -98,7 +98,7 @@ espl__show_begin(struct espl__show *show, const struct espl__session *s, enum es
 		show->lines = espl__lines_new(&show->view, stdout);
 	if (drive->resume) /* plugins have said before what they say in a replay */
 		espl__instance_log_from(ESPL_WARN);
-	hook(show, drive);
+	hook_observers(show, drive);
 	drive->verbose = drive->dir != NULL;
 	drive->tick = on_tick;
 	drive->replayed = on_replayed;

@@ -71,7 +71,7 @@ cancel(const struct espl_compute *compute, uint64_t token)
 }
 
 static const void *
-service(void *ctx, struct espl__instance *instance, const char *id)
+find_service(void *ctx, struct espl__instance *instance, const char *id)
 {
 	struct decision *d = ctx;
 
@@ -183,7 +183,7 @@ run_computations(struct decision *d)
 }
 
 static espl_status
-decide(struct decision *d, struct espl__diag *diag)
+run_decision(struct decision *d, struct espl__diag *diag)
 {
 	int64_t began = espl__tick();
 	espl_status status;
@@ -303,7 +303,8 @@ decision_free(struct decision *d)
 }
 
 static espl_status
-prepare(struct decision *d, const char *view, struct espl__host_env *env, struct espl__diag *diag)
+prepare_decision(struct decision *d, const char *view, struct espl__host_env *env,
+    struct espl__diag *diag)
 {
 	const struct espl__section *section = &d->session.config->allocator;
 	espl_status status = espl__given_load(view, &d->session, &d->given, diag);
@@ -324,7 +325,7 @@ prepare(struct decision *d, const char *view, struct espl__host_env *env, struct
 	env->now = &d->given.view.now;
 	env->directory = d->session.config->directory;
 	env->ctx = d;
-	env->service = service;
+	env->service = find_service;
 	return espl__instance_create(ESPL_ALLOCATOR, section->use, section->group, env,
 	    &d->allocator, diag);
 }
@@ -348,9 +349,9 @@ espl__verb_allocate(const struct espl__args *args)
 	    &d.session, &diag);
 	free(sets);
 	if (status == ESPL_OK)
-		status = prepare(&d, args->positional[1], &env, &diag);
+		status = prepare_decision(&d, args->positional[1], &env, &diag);
 	if (status == ESPL_OK) {
-		status = decide(&d, &diag);
+		status = run_decision(&d, &diag);
 		if (status != ESPL_OK && diag.status == ESPL_OK)
 			(void)espl__fail(&diag, ESPL_E_REMOTE, "%s decided nothing",
 			    d.allocator->who);

@@ -282,7 +282,7 @@ struct topics {
 };
 
 static int
-begins(const struct topics *t, const char *name)
+matches_topic(const struct topics *t, const char *name)
 {
 	return t->length > 0 ? strncmp(name, t->word, t->length) == 0
 			     : espl__plugin_name_equal(name, t->word);
@@ -291,7 +291,7 @@ begins(const struct topics *t, const char *name)
 static void
 add_topic(struct topics *t, const char *kind, const char *name)
 {
-	if (!begins(t, name))
+	if (!matches_topic(t, name))
 		return;
 	t->name = name;
 	espl__print(&t->list, "%s%s%s%s", t->count++ > 0 ? ", " : "", kind,

@@ -16,7 +16,7 @@ struct runs {
 };
 
 static void
-keep(struct runs *runs, char *name)
+add_run(struct runs *runs, char *name)
 {
 	if (!espl__folder_has(name, "run.cfg")) {
 		free(name);
@@ -27,14 +27,14 @@ keep(struct runs *runs, char *name)
 }
 
 static int
-compare(const void *a, const void *b)
+compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 /* The folder itself, if it is a run's, or the runs in it. */
 static espl_status
-find(struct runs *runs, const char *folder, struct espl__diag *diag)
+find_runs(struct runs *runs, const char *folder, struct espl__diag *diag)
 {
 	DIR *list = opendir(folder);
 	const struct dirent *entry;
@@ -44,17 +44,18 @@ find(struct runs *runs, const char *folder, struct espl__diag *diag)
 	if (list == NULL)
 		return espl__fail(diag, ESPL_E_CONFIG, "cannot open '%s': %s", folder,
 		    strerror(errno));
-	keep(runs, espl__strdup(folder));
+	add_run(runs, espl__strdup(folder));
 	own = runs->count > before;
 	while (!own && (entry = readdir(list)) != NULL)
 		if (entry->d_name[0] != '.')
-			keep(runs,
+			add_run(runs,
 			    strcmp(folder, ".") == 0
 				? espl__strdup(entry->d_name)
 				: espl__format("%s/%s", folder, entry->d_name));
 	(void)closedir(list);
 	if (runs->count > before)
-		qsort(runs->names + before, runs->count - before, sizeof *runs->names, compare);
+		qsort(runs->names + before, runs->count - before, sizeof *runs->names,
+		    compare_names);
 	return ESPL_OK;
 }
 
@@ -96,7 +97,7 @@ espl__verb_list(const struct espl__args *args)
 	int json = espl__arg(args, "json") != NULL, width = (int)strlen("run"), result;
 
 	for (uint32_t i = 0; status == ESPL_OK && i < (args->count > 0 ? args->count : 1); i++)
-		status = find(&runs, args->count > 0 ? args->positional[i] : ".", &diag);
+		status = find_runs(&runs, args->count > 0 ? args->positional[i] : ".", &diag);
 	for (uint32_t i = 0; i < runs.count; i++)
 		width = (int)strlen(runs.names[i]) > width ? (int)strlen(runs.names[i]) : width;
 	if (status == ESPL_OK && runs.count > 0 && !json)

@@ -11,7 +11,7 @@
 #include "report/reading.h"
 
 static int
-finish(struct espl__reading *r, struct espl__buf *text)
+print_and_close(struct espl__reading *r, struct espl__buf *text)
 {
 	int status = espl__cli_print(text);
 
@@ -61,7 +61,7 @@ status_once(const struct espl__args *args, int clear, int *running)
 	if (espl__arg(args, "json") != NULL) {
 		espl__totals_json(&r->totals, "status", 1, &text);
 		espl__print(&text, "\n");
-		return finish(r, &text);
+		return print_and_close(r, &text);
 	}
 	if (status_text(r, args, &text, &diag) != ESPL_OK) {
 		espl__buf_free(&text);
@@ -71,7 +71,7 @@ status_once(const struct espl__args *args, int clear, int *running)
 	line = strcspn(espl__buf_text(&text), "\n") + 1;
 	if (espl__arg(args, "quiet") != NULL && line < text.size)
 		text.size = line;
-	return finish(r, &text);
+	return print_and_close(r, &text);
 }
 
 int
@@ -185,7 +185,7 @@ espl__verb_best(const struct espl__args *args)
 		espl__totals_best_text(&r->totals, 0, &text);
 	}
 	if (status == ESPL_OK)
-		return finish(r, &text);
+		return print_and_close(r, &text);
 	espl__buf_free(&text);
 	espl__reading_free(r);
 	return espl__cli_fail(&diag);
@@ -274,7 +274,7 @@ espl__verb_explain(const struct espl__args *args)
 	if (trial < 0)
 		espl__explain_run(r, &text);
 	if (trial < 0 || espl__explain(r, (uint64_t)trial, &text, &diag) == ESPL_OK)
-		return finish(r, &text);
+		return print_and_close(r, &text);
 	status = espl__cli_fail(&diag);
 	espl__buf_free(&text);
 	espl__reading_free(r);

@@ -63,7 +63,7 @@ fail_at(const struct espl__session *s, const char *group, const char *name, cons
 
 /* All that is named must be there, and there must be something to plan from. */
 static espl_status
-check(struct planning *p, struct espl__diag *diag)
+check_session(struct planning *p, struct espl__diag *diag)
 {
 	struct espl__session *s = &p->session;
 	espl_status status = espl__session_check(s, 1, diag);
@@ -95,7 +95,7 @@ check(struct planning *p, struct espl__diag *diag)
 }
 
 static espl_status
-load(struct planning *p, struct espl__diag *diag)
+load_session(struct planning *p, struct espl__diag *diag)
 {
 	const char *allocator = espl__arg(p->args, "allocator"), *gpus = espl__arg(p->args, "gpus");
 	const char **sets;
@@ -110,11 +110,11 @@ load(struct planning *p, struct espl__diag *diag)
 		status = espl__plan_allocator(&p->session, allocator, &p->arena, diag);
 	if (status == ESPL_OK && gpus != NULL)
 		status = read_gpus(p, gpus, diag);
-	return status == ESPL_OK ? check(p, diag) : status;
+	return status == ESPL_OK ? check_session(p, diag) : status;
 }
 
 static void
-compare(struct planning *p)
+compare_allocators(struct planning *p)
 {
 	const char *const *names;
 	uint32_t i, count = espl__plan_allocators(&p->arena, &names);
@@ -150,7 +150,7 @@ makes_plans(struct planning *p, struct espl__buf *list)
 
 /* Its plan, or that which was given, or why there is none. */
 static void
-find(struct planning *p)
+find_plan(struct planning *p)
 {
 	struct espl__plan_ask how = { .gpus = p->gpus, .gpus_count = p->gpus_count };
 	struct espl__plan_answer *a = &p->answer;
@@ -181,7 +181,7 @@ find(struct planning *p)
 /* Failures but those of the search for a plan leave nothing to print, unless others are to be set
  * beside it. */
 static int
-answer(struct planning *p)
+print_answer(struct planning *p)
 {
 	struct espl__plan_answer *a = &p->answer;
 	struct espl__buf b = { NULL, 0, 0 };
@@ -189,7 +189,7 @@ answer(struct planning *p)
 	int frontier = espl__arg(p->args, "frontier") != NULL,
 	    side_by_side = espl__arg(p->args, "compare") != NULL;
 
-	find(p);
+	find_plan(p);
 	if (a->status != ESPL_OK &&
 	    !(a->status == ESPL_E_UNSUPPORTED && side_by_side && !frontier)) {
 		result = espl__cli_fail(&a->diag);
@@ -200,7 +200,7 @@ answer(struct planning *p)
 	p->view.answer = a;
 	p->view.given = p->gpus != NULL;
 	if (side_by_side)
-		compare(p);
+		compare_allocators(p);
 	if (frontier) {
 		espl__plan_frontier(&p->session, NULL, &p->arena, &p->frontier);
 		p->view.frontier = &p->frontier;
@@ -225,7 +225,7 @@ espl__verb_plan(const struct espl__args *args)
 		    "--gpus cannot be combined with --allocator or --frontier");
 	p = espl__alloc(sizeof *p);
 	p->args = args;
-	result = load(p, &diag) == ESPL_OK ? answer(p) : espl__cli_fail(&diag);
+	result = load_session(p, &diag) == ESPL_OK ? print_answer(p) : espl__cli_fail(&diag);
 	espl__session_free(&p->session);
 	espl__arena_free(&p->arena);
 	free(p->gpus);

@@ -71,7 +71,7 @@ plugin_json(const struct espl__plugin *plugin, struct espl__buf *b)
 }
 
 static void
-each(void *ctx, const struct espl__plugin *plugin)
+list_plugin(void *ctx, const struct espl__plugin *plugin)
 {
 	struct list *l = ctx;
 
@@ -86,7 +86,7 @@ each(void *ctx, const struct espl__plugin *plugin)
 }
 
 static void
-broken(void *ctx, const char *path, const struct espl__diag *diag)
+warn_broken(void *ctx, const char *path, const struct espl__diag *diag)
 {
 	(void)ctx;
 	fprintf(stderr, "espalier: warning: skipping plugin %s: %s\n", path, diag->text);
@@ -101,7 +101,7 @@ espl__verb_plugins(const struct espl__args *args)
 
 	espl__print(&b, l.json ? "[" : "%-11s %-20s %-9s %s\n", "KIND", "NAME", "VERSION",
 	    "SUMMARY");
-	espl__plugins_each(each, broken, &l);
+	espl__plugins_each(list_plugin, warn_broken, &l);
 	if (l.json)
 		espl__print(&b, "]\n");
 	status = espl__cli_print(&b);
@@ -223,7 +223,7 @@ say_ranks(const struct espl__run_config *c, uint64_t slots, int on_cpu, struct e
 
 /* Is there such a file where a trial would look for it? */
 static int
-there(const struct espl__trial_config *t, const char *name, int mode)
+is_file_there(const struct espl__trial_config *t, const char *name, int mode)
 {
 	char *file =
 	    name[0] == '/' ? espl__strdup(name) : espl__format("%s/%s", t->directory, name);
@@ -273,7 +273,7 @@ warn_of_command(const struct espl__trial_config *t)
 	if (t->command_count == 0)
 		return;
 	if (strchr(t->command[0], '/') != NULL)
-		found = there(t, t->command[0], X_OK);
+		found = is_file_there(t, t->command[0], X_OK);
 	for (; !found && path != NULL && strchr(t->command[0], '/') == NULL; path = end) {
 		end = strchr(path, ':');
 		file = espl__format("%.*s/%s", (int)(end != NULL ? end - path : (long)strlen(path)),
@@ -289,7 +289,7 @@ warn_of_command(const struct espl__trial_config *t)
 			? "; write each word of trial.command as a separate element"
 			: "");
 	script = script_of(t);
-	if (script != NULL && !there(t, script, R_OK))
+	if (script != NULL && !is_file_there(t, script, R_OK))
 		fprintf(stderr,
 		    "espalier: warning: script '%s' of trial.command not found in '%s'\n", script,
 		    t->directory);

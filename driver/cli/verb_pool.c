@@ -143,7 +143,7 @@ tell_answer(const char *path, const char *what, const char *name)
 
 /* Waits for the driver's word, and ends the asking.  Returns the exit status. */
 static int
-hear(const char *dir, const char *request, int asker, const char *what, const char *name)
+wait_for_answer(const char *dir, const char *request, int asker, const char *what, const char *name)
 {
 	char *path = espl__format("%s/spool/%s.answer", dir, request),
 	     *asked = espl__format("%s/spool/%s", dir, request);
@@ -222,7 +222,7 @@ espl__verb_submit(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = put_experiment(&session, dir, request, &diag);
 	if (status == ESPL_OK) {
-		result = hear(dir, request, asker, "submitted", session.config->name);
+		result = wait_for_answer(dir, request, asker, "submitted", session.config->name);
 	} else {
 		end_asking(dir, request, asker);
 		result = espl__cli_fail(&diag);
@@ -250,7 +250,7 @@ espl__verb_cancel(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = espl__file_write_private(path, name, strlen(name), &diag);
 	if (status == ESPL_OK) {
-		result = hear(dir, request, asker, "cancelled", name);
+		result = wait_for_answer(dir, request, asker, "cancelled", name);
 	} else {
 		end_asking(dir, request, asker);
 		result = espl__cli_fail(&diag);

@@ -90,7 +90,7 @@ check_real(const struct espl__session *s, struct espl__diag *diag)
 
 /* The configuration without a profile: the file that it names may be the one to be made. */
 static espl_status
-load(struct profiling *p, struct espl__diag *diag)
+load_session(struct profiling *p, struct espl__diag *diag)
 {
 	uint32_t count = espl__arg_all(p->args, "set", &p->sets);
 	espl_status status;
@@ -175,7 +175,7 @@ make_folder(struct profiling *p, struct espl__diag *diag)
 /* ---- measuring ---------------------------------------------------------------------------- */
 
 static void
-note(struct profiling *p, const char *format, ...)
+add_note(struct profiling *p, const char *format, ...)
 {
 	va_list list;
 
@@ -186,7 +186,7 @@ note(struct profiling *p, const char *format, ...)
 }
 
 static void
-tell(const struct profiling *p, const struct espl__measurement *m)
+tell_measurement(const struct profiling *p, const struct espl__measurement *m)
 {
 	char mean[32], sd[32], took[32], where[48], spread[48] = "";
 
@@ -208,7 +208,7 @@ tell(const struct profiling *p, const struct espl__measurement *m)
 
 /* The next element of the list.  *end says what became of it. */
 static espl_status
-measure(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__measure_end *end,
+measure_next(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__measure_end *end,
     struct espl__measurement *to, struct espl__diag *diag)
 {
 	espl_money budget = p->session.config->budget;
@@ -235,13 +235,13 @@ measure(struct profiling *p, uint32_t gpus, uint32_t packing, enum espl__measure
 		return status;
 	ESPL__GROW(p->all.list, p->all.cap, p->all.wides + p->all.packs + 1);
 	p->all.list[p->all.wides + p->all.packs] = *to;
-	tell(p, to);
+	tell_measurement(p, to);
 	return ESPL_OK;
 }
 
 /* The most GPUs that a trial may be measured on. */
 static uint32_t
-widest(struct profiling *p)
+widest_gpus(struct profiling *p)
 {
 	const struct espl__run_config *c = p->session.config;
 	const struct espl__subject *s = &p->subject;
@@ -252,13 +252,13 @@ widest(struct profiling *p)
 	if (most != ESPL_ANY)
 		return most;
 	most = s->gpus > c->trial.gpus_min ? s->gpus : c->trial.gpus_min;
-	note(p, "trial.gpus_max is not set; measured up to %u", most);
+	add_note(p, "trial.gpus_max is not set; measured up to %u", most);
 	return most;
 }
 
 /* The largest number up to `gpus` on which a trial can be placed. */
 static uint32_t
-placeable(const struct profiling *p, uint32_t gpus)
+placeable_gpus(const struct profiling *p, uint32_t gpus)
 {
 	uint32_t node = p->subject.gpus;
 
@@ -291,25 +291,25 @@ show_log(const struct espl__measurement *m)
 static espl_status
 measure_wide(struct profiling *p, struct espl__diag *diag)
 {
-	uint32_t least = p->session.config->trial.gpus_min, most = widest(p),
+	uint32_t least = p->session.config->trial.gpus_min, most = widest_gpus(p),
 		 node = p->subject.gpus;
 	uint32_t next, gpus = least;
 	enum espl__measure_end end;
 	struct espl__measurement m;
 
-	if (placeable(p, gpus) != gpus)
+	if (placeable_gpus(p, gpus) != gpus)
 		gpus += node - gpus % node; /* whole nodes it must be */
 	if (gpus > 1)
-		note(p,
+		add_note(p,
 		    "a trial needs %u GPUs; the profile assumes that one GPU would be %u times "
 		    "slower",
 		    gpus, gpus);
 	for (;;) {
-		espl_status status = measure(p, gpus, 1, &end, &m, diag);
+		espl_status status = measure_next(p, gpus, 1, &end, &m, diag);
 		uint32_t before = p->all.wides > 0 ? p->all.list[p->all.wides - 1].gpus : 0;
 
 		if ((end == ESPL__MEASURE_BROKE || end == ESPL__MEASURE_LATE) && p->all.wides > 0) {
-			note(p, "%u %s: %s", gpus, espl__slots_word(p->subject.on_cpu, gpus),
+			add_note(p, "%u %s: %s", gpus, espl__slots_word(p->subject.on_cpu, gpus),
 			    diag->text);
 			*diag = (struct espl__diag)ESPL__DIAG_INIT;
 			return ESPL_OK;
@@ -327,7 +327,7 @@ measure_wide(struct profiling *p, struct espl__diag *diag)
 		    p->all.list[p->all.wides - 2].iteration.mean / m.iteration.mean <
 			pow(GAIN, log2((double)gpus / before)))
 			return ESPL_OK; /* more would not bring more */
-		next = placeable(p, gpus <= most / 2 ? gpus * 2 : most);
+		next = placeable_gpus(p, gpus <= most / 2 ? gpus * 2 : most);
 		if (next <= gpus)
 			return ESPL_OK;
 		gpus = next;
@@ -344,17 +344,17 @@ measure_packed(struct profiling *p, struct espl__diag *diag)
 	struct espl__measurement m;
 
 	if (most > 1 && p->all.list[0].gpus > 1) {
-		note(p, "a trial needs more than one GPU, so sharing was not measured");
+		add_note(p, "a trial needs more than one GPU, so sharing was not measured");
 		return ESPL_OK;
 	}
 	for (packing = 2; packing <= most; packing += packing < 4 ? 1 : packing) {
-		espl_status status = measure(p, 1, packing, &end, &m, diag);
+		espl_status status = measure_next(p, 1, packing, &end, &m, diag);
 
 		if (status != ESPL_OK && end != 0 && end != ESPL__MEASURE_STOPPED) {
-			note(p, "%u on a %s: %s", packing, espl__slots_word(p->subject.on_cpu, 1),
-			    diag->text);
+			add_note(p, "%u on a %s: %s", packing,
+			    espl__slots_word(p->subject.on_cpu, 1), diag->text);
 			if (end == ESPL__MEASURE_FAILED)
-				note(p, "set trial.packing_max = %u to avoid this",
+				add_note(p, "set trial.packing_max = %u to avoid this",
 				    packing > 4 ? packing / 2 : packing - 1);
 			espl__log(ESPL_WARN, "%u on a %s: %s", packing,
 			    espl__slots_word(p->subject.on_cpu, 1), diag->text);
@@ -390,14 +390,14 @@ can_resize(const struct espl__trial_config *trial)
 
 /* The numbers of GPUs that were measured, and of which half will do, too; returns how many. */
 static uint32_t
-halves(const struct profiling *p, uint32_t list[32])
+list_halves(const struct profiling *p, uint32_t list[32])
 {
 	uint32_t i, count = 0;
 
 	for (i = 0; i < p->all.wides && count < 32; i++) {
 		uint32_t half = p->all.list[i].gpus / 2;
 
-		if (half >= p->session.config->trial.gpus_min && placeable(p, half) == half)
+		if (half >= p->session.config->trial.gpus_min && placeable_gpus(p, half) == half)
 			list[count++] = p->all.list[i].gpus;
 	}
 	return count;
@@ -416,13 +416,13 @@ measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus
 	/* Which of two is stopped hangs on who comes first: they may go on side by side. */
 	p->ask.resize = how;
 	for (uint32_t tries = 0; tries < TRIES; tries++) {
-		*status = measure(p, gpus, 1, &end, &m, diag);
+		*status = measure_next(p, gpus, 1, &end, &m, diag);
 		if (*status != ESPL_OK || m.resize.count > 0)
 			break;
 	}
 	p->ask.resize = ESPL__RESIZE_NONE;
 	if (*status != ESPL_OK && end != 0 && end != ESPL__MEASURE_STOPPED) {
-		note(p, "resizing in place to %u %s: %s", to,
+		add_note(p, "resizing in place to %u %s: %s", to,
 		    espl__slots_word(p->subject.on_cpu, to), diag->text);
 		espl__log(ESPL_WARN, "resizing in place to %u %s: %s", to,
 		    espl__slots_word(p->subject.on_cpu, to), diag->text);
@@ -445,7 +445,7 @@ measure_resize(struct profiling *p, enum espl__measure_resize how, uint32_t gpus
 static espl_status
 measure_resizes(struct profiling *p, struct espl__diag *diag)
 {
-	uint32_t list[32], count = halves(p, list),
+	uint32_t list[32], count = list_halves(p, list),
 			   least = p->ask.least < LEAST ? p->ask.least : LEAST, i, round;
 	int goes_on = 1;
 	espl_status status = ESPL_OK;
@@ -463,7 +463,7 @@ measure_resizes(struct profiling *p, struct espl__diag *diag)
 /* ---- the result --------------------------------------------------------------------------- */
 
 static espl_status
-keep(const char *path, const struct espl__buf *text, struct espl__diag *diag)
+write_profile(const char *path, const struct espl__buf *text, struct espl__diag *diag)
 {
 	espl_status status = espl__file_write(path, text->data, text->size, diag);
 
@@ -474,7 +474,7 @@ keep(const char *path, const struct espl__buf *text, struct espl__diag *diag)
 
 /* Where the profile is, and the verb that it was measured for. */
 static void
-kept(const struct profiling *p, struct espl__buf *b)
+print_kept_profile(const struct profiling *p, struct espl__buf *b)
 {
 	const struct espl__node *node = p->session.config->trial.profile;
 	const char *file = p->args->positional[0];
@@ -505,10 +505,10 @@ write_all(struct profiling *p, struct espl__diag *diag)
 	else
 		espl__profiled_text(&p->all, &text);
 	if (out != NULL)
-		status = keep(out, &file, diag);
-	if (p->place != NULL && keep(p->place, &file, &own) == ESPL_OK) {
+		status = write_profile(out, &file, diag);
+	if (p->place != NULL && write_profile(p->place, &file, &own) == ESPL_OK) {
 		if (!json)
-			kept(p, &text);
+			print_kept_profile(p, &text);
 	} else if (p->place != NULL && out == NULL && !json) {
 		status = espl__fail(diag, ESPL_E_REMOTE, "%s", own.text);
 	} else if (p->place != NULL) {
@@ -524,14 +524,14 @@ write_all(struct profiling *p, struct espl__diag *diag)
 }
 
 static int
-work(struct profiling *p)
+run_profile(struct profiling *p)
 {
 	struct espl__diag diag = ESPL__DIAG_INIT;
 	espl_status status;
 
 	status = read_flags(p, &diag);
 	if (status == ESPL_OK)
-		status = load(p, &diag);
+		status = load_session(p, &diag);
 	if (status == ESPL_OK)
 		status = find_places(p, &diag);
 	if (status != ESPL_OK)
@@ -565,7 +565,7 @@ espl__verb_profile(const struct espl__args *args)
 		return espl__cli_usage(args, "--quiet and --json exclude each other");
 	p = espl__alloc(sizeof *p);
 	p->args = args;
-	result = work(p);
+	result = run_profile(p);
 	espl__subject_free(&p->subject);
 	espl__session_free(&p->session);
 	espl__buf_free(&p->all.notes);

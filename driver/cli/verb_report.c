@@ -24,7 +24,7 @@ struct answer {
 };
 
 static void
-look(const char *path, FILE *to)
+look_for_plan(const char *path, FILE *to)
 {
 	struct espl__plan_ask how = { .allocator = "static" };
 	struct espl__plan_answer found;
@@ -102,7 +102,7 @@ find_fixed(const char *path, struct espl__arena *arena, struct espl__report_fixe
 	pid = from != NULL && out != NULL ? fork() : -1;
 	if (pid == 0) {
 		if (setrlimit(RLIMIT_CORE, &core) == 0 && setrlimit(RLIMIT_CPU, &time) == 0)
-			look(path, out);
+			look_for_plan(path, out);
 		_exit(1);
 	}
 	if (pid < 0)

@@ -98,7 +98,7 @@ say_failed(const struct job *job, const struct espl__totals *totals)
 
 /* How a run ends that drive could not go on with; NULL: there was none. */
 static const char *
-broken(const struct job *job, espl_status status)
+describe_breakdown(const struct job *job, espl_status status)
 {
 	int resumable =
 	    job->dir != NULL && !job->drive.simulated && espl__folder_has(job->dir, "run.cfg");
@@ -115,7 +115,7 @@ broken(const struct job *job, espl_status status)
 
 /* Before anything was begun, or instead of it. */
 static int
-fail(const struct job *job, const struct espl__diag *diag, double least_s, double least_usd)
+fail_run(const struct job *job, const struct espl__diag *diag, double least_s, double least_usd)
 {
 	struct espl__buf text = { NULL, 0, 0 };
 
@@ -132,10 +132,10 @@ static int
 report_failure(struct job *job, espl_status status, const struct espl__exec_summary *summary,
     const struct espl__totals *totals, const struct espl__diag *diag)
 {
-	const char *how = broken(job, status);
+	const char *how = describe_breakdown(job, status);
 	char *command;
 
-	(void)fail(job, diag, summary->least_s, summary->least_usd);
+	(void)fail_run(job, diag, summary->least_s, summary->least_usd);
 	if (job->begun && summary->running == 0 && summary->reports == 0 &&
 	    (status == ESPL_E_CONFIG || status == ESPL_E_INFEASIBLE ||
 		status == ESPL_E_UNSUPPORTED)) {
@@ -201,7 +201,7 @@ drive_once(struct job *job)
 	status = espl__drive(&job->drive, &summary, &diag);
 	if (status == ESPL_E_INFEASIBLE)
 		espl__plan_least(&diag, job->session.config, summary.least_s, summary.least_usd);
-	espl__show_end(&show, &summary, broken(job, status), diag.text);
+	espl__show_end(&show, &summary, describe_breakdown(job, status), diag.text);
 	if (status == ESPL_OK && job->session.config->pool && !job->drive.simulated &&
 	    summary.how != 0 && summary.how != ESPL__RUN_INTERRUPTED &&
 	    (summary.how != ESPL__RUN_FAILED || summary.over))
@@ -264,7 +264,7 @@ job_end(struct job *job)
 
 /* extra_sets: two more --set assignments, each may be NULL. */
 static espl_status
-load(struct job *job, char *const *extra_sets, struct espl__diag *diag)
+load_session(struct job *job, char *const *extra_sets, struct espl__diag *diag)
 {
 	const char **sets;
 	uint32_t count = espl__arg_all(job->args, "set", &sets);
@@ -318,7 +318,7 @@ espl__verb_run(const struct espl__args *args)
 
 	if (result != ESPL__EXIT_DONE)
 		return result;
-	status = load(&job, NULL, &diag);
+	status = load_session(&job, NULL, &diag);
 	if (status == ESPL_OK)
 		status = espl__session_real(&job.session, &diag);
 	if (status == ESPL_OK)
@@ -336,7 +336,7 @@ espl__verb_run(const struct espl__args *args)
 			printf("espalier: run directory: %s\n", job.shown);
 		result = drive_once(&job);
 	} else {
-		result = fail(&job, &diag, NAN, NAN);
+		result = fail_run(&job, &diag, NAN, NAN);
 	}
 	job_end(&job);
 	return result;
@@ -410,7 +410,7 @@ espl__verb_resume(const struct espl__args *args)
 		espl__interrupt_catch();
 		result = drive_once(&job);
 	} else {
-		result = fail(&job, &diag, NAN, NAN);
+		result = fail_run(&job, &diag, NAN, NAN);
 	}
 	free(config);
 	free(faults);
@@ -482,7 +482,7 @@ simulate_runs(struct job *job, int64_t runs)
 	}
 	for (i = 0; i < runs && espl__interrupts == 0; i++) {
 		if (i > 0 && espl__session_next_seed(&job->session, &diag) != ESPL_OK)
-			return fail(job, &diag, NAN, NAN);
+			return fail_run(job, &diag, NAN, NAN);
 		one = drive_once(job);
 		result = one > result ? one : result;
 		if (one == ESPL__EXIT_USAGE || one == ESPL__EXIT_INFEASIBLE)
@@ -539,7 +539,7 @@ espl__verb_simulate(const struct espl__args *args)
 	if (status == ESPL_OK)
 		status = curves_from(args, &sets[1], &diag);
 	if (status == ESPL_OK)
-		status = load(&job, sets, &diag);
+		status = load_session(&job, sets, &diag);
 	if (status == ESPL_OK && sets[1] != NULL && job.session.config->pool)
 		status = espl__fail(&diag, ESPL_E_CONFIG,
 		    "--curves-from works for a single experiment; in a pool, set trial.curves in "
@@ -555,7 +555,7 @@ espl__verb_simulate(const struct espl__args *args)
 		espl__interrupt_catch();
 		result = simulate_runs(&job, runs);
 	} else {
-		result = fail(&job, &diag, NAN, NAN);
+		result = fail_run(&job, &diag, NAN, NAN);
 	}
 	free(sets[0]);
 	free(sets[1]);

@@ -14,7 +14,7 @@
 
 /* All that is wrong there is the user's to mend, at the line that names it. */
 static espl_status
-blame(const struct espl__node *from, const char *what, const char *path,
+blame_source(const struct espl__node *from, const char *what, const char *path,
     const struct espl__diag *why, struct espl__diag *diag)
 {
 	if (why->file[0] != '\0' && why->line != 0)
@@ -51,7 +51,7 @@ espl__session_warm(struct espl__session *s, struct espl__diag *diag)
 	espl__buf_free(&text);
 	return status == ESPL_OK
 	    ? ESPL_OK
-	    : blame(c->warm_node, "experiment.warm_start", c->warm_from, &why, diag);
+	    : blame_source(c->warm_node, "experiment.warm_start", c->warm_from, &why, diag);
 }
 
 espl_status
@@ -72,8 +72,8 @@ espl__session_curves(struct espl__session *s, struct espl__diag *diag)
 	espl__buf_free(&text);
 	return status == ESPL_OK
 	    ? ESPL_OK
-	    : blame(espl__node_get(espl__node_get(espl__tree_root(s->config->tree), "trial"),
-			"curves"),
+	    : blame_source(espl__node_get(espl__node_get(espl__tree_root(s->config->tree), "trial"),
+			       "curves"),
 		  "trial.curves", trial->curves, &why, diag);
 }
 

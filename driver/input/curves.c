@@ -178,7 +178,7 @@ param_value(const struct espl__csv *c, const struct espl__param *p, const char *
 }
 
 static int
-same(double a, double b)
+is_same_number(double a, double b)
 {
 	return a == b || (isnan(a) && isnan(b));
 }
@@ -204,7 +204,7 @@ find_row(const struct espl__csv *c, struct espl__curves *t, const struct columns
 	if (known != NULL) {
 		*row = (uint32_t)((uintptr_t)known - 1);
 		for (uint32_t p = 0; p < t->params; p++)
-			if (!same(values[p], t->values[(size_t)*row * t->params + p]))
+			if (!is_same_number(values[p], t->values[(size_t)*row * t->params + p]))
 				return FAIL(c, diag,
 				    "configuration '%s' has a different '%s' than before",
 				    c->fields[0], t->space->params[p].pub.name);
@@ -270,7 +270,7 @@ read_line(const struct espl__csv *c, struct espl__curves *t, const struct column
 
 /* Brings the points of a row together, in order. */
 static void
-gather(struct espl__curves *t)
+gather_points(struct espl__curves *t)
 {
 	struct point *points = espl__realloc(NULL, (size_t)t->point_count + 1, sizeof *points);
 	size_t width = t->metrics + 1u;
@@ -369,7 +369,7 @@ espl__curves_parse(const char *name, struct espl__buf *text, const struct espl__
 		espl__curves_free(t);
 		return st;
 	}
-	gather(t);
+	gather_points(t);
 	index_rows(t);
 	*out = t;
 	return ESPL_OK;
@@ -473,7 +473,7 @@ espl__curves_metric(const struct espl__curves *t, uint32_t metric)
 
 /* Number of the row's points at or before the iteration. */
 static uint32_t
-upto(const struct espl__curves *t, const struct row *r, uint64_t iteration)
+count_until(const struct espl__curves *t, const struct row *r, uint64_t iteration)
 {
 	uint32_t low = 0, high = r->count;
 
@@ -492,7 +492,7 @@ double
 espl__curves_value(const struct espl__curves *t, uint32_t row, uint32_t metric, uint64_t iteration)
 {
 	const struct row *r = &t->rows[row];
-	uint32_t n = upto(t, r, iteration);
+	uint32_t n = count_until(t, r, iteration);
 
 	if (n == 0 || metric >= t->metrics)
 		return NAN;
@@ -504,7 +504,7 @@ espl__curves_seconds(const struct espl__curves *t, uint32_t row, uint64_t iterat
 {
 	const struct row *r = &t->rows[row];
 	/* A point tells the length of the iterations that lead to it. */
-	uint32_t n = iteration > 0 ? upto(t, r, iteration - 1) : 0;
+	uint32_t n = iteration > 0 ? count_until(t, r, iteration - 1) : 0;
 
 	if (n >= r->count)
 		n = r->count - 1;

@@ -401,7 +401,7 @@ io_utc_ns(const struct espl_io *service)
 
 /* Does the user's group name this text as a value anywhere? */
 static int
-mentions(const struct espl__node *node, const char *text)
+mentions_text(const struct espl__node *node, const char *text)
 {
 	uint32_t i;
 
@@ -410,7 +410,7 @@ mentions(const struct espl__node *node, const char *text)
 	if (node->type == ESPL__STRING)
 		return strcmp(node->text, text) == 0;
 	for (i = 0; i < node->child_count; i++)
-		if (mentions(node->children[i], text))
+		if (mentions_text(node->children[i], text))
 			return 1;
 	return 0;
 }
@@ -427,7 +427,7 @@ io_secret(const struct espl_io *service, const char *name, const char **value)
 		*value = getenv(name + 4);
 		return *value != NULL ? ESPL_OK : ESPL_E_UNKNOWN;
 	}
-	if (strncmp(name, "file:", 5) != 0 || !mentions(io->setup.group, name))
+	if (strncmp(name, "file:", 5) != 0 || !mentions_text(io->setup.group, name))
 		return ESPL_E_UNKNOWN;
 	espl__buf_clear(&io->secret);
 	if (espl__file_read(name + 5, 65536, &io->secret, NULL) != ESPL_OK)

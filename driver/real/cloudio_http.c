@@ -65,7 +65,7 @@ unlink_exchange(struct exchange *x)
 }
 
 static void
-answer(struct exchange *x, CURLcode result)
+answer_plugin(struct exchange *x, CURLcode result)
 {
 	struct espl__cloudio *io = x->hub->io;
 	struct espl_http_reply reply = ESPL_INIT(struct espl_http_reply);
@@ -113,7 +113,7 @@ collect_done(struct espl__http_hub *hub)
 		(void)curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, (char **)&x);
 		(void)curl_multi_remove_handle(hub->multi, x->easy);
 		unlink_exchange(x);
-		answer(x, result);
+		answer_plugin(x, result);
 		exchange_free(x);
 		if (hub->stopped)
 			return;
@@ -261,7 +261,7 @@ add_header(struct exchange *x, const char *line, struct espl_error *error)
 
 /* Signs as asked for.  Only "bearer" is known to this version. */
 static espl_status
-sign(struct exchange *x, const struct espl_http *request, struct espl_error *error)
+sign_request(struct exchange *x, const struct espl_http *request, struct espl_error *error)
 {
 	const struct espl_config *config;
 	char *line;
@@ -311,7 +311,7 @@ set_method(CURL *easy, const struct espl_http *request)
 }
 
 static espl_status
-prepare(struct exchange *x, const struct espl_http *request, struct espl_error *error)
+prepare_request(struct exchange *x, const struct espl_http *request, struct espl_error *error)
 {
 	espl_span limit = request->limit > 0 ? request->limit : 60 * ESPL_SECOND;
 	CURLcode bad = CURLE_OK;
@@ -324,7 +324,7 @@ prepare(struct exchange *x, const struct espl_http *request, struct espl_error *
 	if (status == ESPL_OK)
 		status = add_header(x, "Expect:", error);
 	if (status == ESPL_OK)
-		status = sign(x, request, error);
+		status = sign_request(x, request, error);
 	if (status != ESPL_OK)
 		return status;
 	bad |= curl_easy_setopt(easy, CURLOPT_URL, request->url);
@@ -367,7 +367,7 @@ espl__http_submit(struct espl__http_hub *hub, const struct espl_http *request,
 		free(x);
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	}
-	status = prepare(x, request, error);
+	status = prepare_request(x, request, error);
 	if (status != ESPL_OK) {
 		exchange_free(x);
 		return status;

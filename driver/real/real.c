@@ -282,7 +282,7 @@ agents_left(const struct espl__real *real)
 
 /* Turns the loop until nothing is left to wait for; events that come are nobody's any more. */
 static void
-drain(struct espl__real *real, int kill)
+drain_loop(struct espl__real *real, int kill)
 {
 	int64_t begun = espl__tick(), limit = (kill ? 3 : 120) * ESPL__REAL_SECOND;
 	uint32_t i;
@@ -371,7 +371,7 @@ real_close(struct espl__world *world, int kill)
 		if (real->cloud_up && i < real->lease_count)
 			espl__real_release(real, real->leases[i], 0);
 	if (real->begun) {
-		drain(real, kill || !real->cloud_up);
+		drain_loop(real, kill || !real->cloud_up);
 		drain_killed(real);
 	}
 	(void)espl__reap_orphans(&real->pids, 5000, &left);

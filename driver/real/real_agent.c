@@ -314,7 +314,7 @@ espl__agent_send(struct espl__ragent *agent, enum espl__message type,
 }
 
 static void
-written(uv_write_t *request, int status)
+on_written(uv_write_t *request, int status)
 {
 	struct espl__ragent *agent = request->data;
 
@@ -325,7 +325,7 @@ written(uv_write_t *request, int status)
 }
 
 static void
-flush(struct espl__ragent *agent)
+flush_output(struct espl__ragent *agent)
 {
 	uv_buf_t buf;
 	struct espl__buf swap;
@@ -353,7 +353,7 @@ flush(struct espl__ragent *agent)
 	    (unsigned)(agent->flight.size - (size_t)sent));
 	agent->request.data = agent;
 	agent->writing =
-	    uv_write(&agent->request, (uv_stream_t *)&agent->to, &buf, 1, written) == 0;
+	    uv_write(&agent->request, (uv_stream_t *)&agent->to, &buf, 1, on_written) == 0;
 	if (!agent->writing)
 		espl__agent_break(agent, "its channel broke");
 }
@@ -365,7 +365,7 @@ espl__agents_flush(struct espl__real *real)
 
 	for (i = 0; i < real->lease_count; i++)
 		if (real->leases[i]->agent != NULL)
-			flush(real->leases[i]->agent);
+			flush_output(real->leases[i]->agent);
 }
 
 static void
@@ -449,7 +449,7 @@ copy_argv(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
 
 /* Starts argv with pipes on its three streams; 0 or libuv's error. */
 static int
-spawn(struct espl__ragent *agent, char **argv)
+spawn_agent(struct espl__ragent *agent, char **argv)
 {
 	uv_process_options_t options;
 	uv_stdio_container_t stdio[3];
@@ -536,7 +536,7 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 		copy.argv = espl__alloc(2 * sizeof *copy.argv);
 	copy.argv[copy.argc] = espl__format("%s/espalier-agent", espl__libexec());
 	if (status == ESPL_OK)
-		failed = spawn(agent, copy.argv);
+		failed = spawn_agent(agent, copy.argv);
 	if (status != ESPL_OK || failed != 0) {
 		(void)snprintf(agent->why, sizeof agent->why, "cannot start '%s': %s", copy.argv[0],
 		    status != ESPL_OK ? error.text : uv_strerror(failed));
@@ -548,7 +548,7 @@ espl__agent_start(struct espl__real *real, struct espl__rlease *lease)
 		(void)uv_read_start((uv_stream_t *)&agent->log, log_alloc, log_read);
 		say_hello(agent);
 		real->agent_events->started(real);
-		flush(agent);
+		flush_output(agent);
 	}
 	for (i = 0; i <= copy.argc; i++)
 		free(copy.argv[i]);

@@ -17,7 +17,7 @@
 /* How likely this rank is the cause: what could not start, then what failed by itself, then what
  * may only have been ended because another one failed. */
 static int
-blame(const struct espl__rank_end *end)
+blame_score(const struct espl__rank_end *end)
 {
 	if (end->text[0] != '\0')
 		return 5;
@@ -31,7 +31,7 @@ blame(const struct espl__rank_end *end)
 }
 
 static const struct espl__rank_end *
-culprit(const struct espl__rgang *gang)
+find_culprit(const struct espl__rgang *gang)
 {
 	const struct espl__rank_end *worst = NULL;
 	uint32_t i;
@@ -39,17 +39,17 @@ culprit(const struct espl__rgang *gang)
 	for (i = 0; i < gang->end_count; i++) {
 		const struct espl__rank_end *end = &gang->ends[i];
 
-		if (blame(end) == 0)
+		if (blame_score(end) == 0)
 			continue;
-		if (worst == NULL || blame(end) > blame(worst) ||
-		    (blame(end) == blame(worst) && end->rank < worst->rank))
+		if (worst == NULL || blame_score(end) > blame_score(worst) ||
+		    (blame_score(end) == blame_score(worst) && end->rank < worst->rank))
 			worst = end;
 	}
 	return worst;
 }
 
 static void
-fail(struct espl__event *event, enum espl__gang_end how, uint64_t node, const char *text,
+fail_event(struct espl__event *event, enum espl__gang_end how, uint64_t node, const char *text,
     struct espl__arena *arena)
 {
 	event->as.ended.how = how;
@@ -137,7 +137,7 @@ clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct es
 		event->as.ended.how = ESPL__END_FINISHED;
 	} else if (gang->told == ESPL__PAUSE) {
 		if (gang->kind->of->config->trial.checkpoint && gang->saved < gang->last)
-			fail(event, ESPL__END_UNSAVED, gang->parts[0].lease,
+			fail_event(event, ESPL__END_UNSAVED, gang->parts[0].lease,
 			    "exited without saving a checkpoint of its last iteration", arena);
 	} else if (gang->told != ESPL__STOP && gang->killed) {
 		event->as.ended.how = ESPL__END_LOST;
@@ -150,7 +150,7 @@ clean_verdict(struct espl__real *real, const struct espl__rgang *gang, struct es
 			    "exited at iteration %llu of %llu without being asked to stop",
 			    (unsigned long long)gang->last, (unsigned long long)gang->budget);
 		add_said(gang->end_count > 0 ? &gang->ends[0] : NULL, text, sizeof text);
-		fail(event, ESPL__END_FAILED, gang->parts[0].lease, text, arena);
+		fail_event(event, ESPL__END_FAILED, gang->parts[0].lease, text, arena);
 	}
 }
 
@@ -158,7 +158,7 @@ void
 espl__real_gang_verdict(struct espl__real *real, const struct espl__rgang *gang,
     struct espl__event *event)
 {
-	const struct espl__rank_end *end = culprit(gang);
+	const struct espl__rank_end *end = find_culprit(gang);
 	struct espl__arena *arena = espl__real_arena(real);
 	char text[500];
 
@@ -179,7 +179,7 @@ espl__real_gang_verdict(struct espl__real *real, const struct espl__rgang *gang,
 		return;
 	}
 	if (gang->broken != NULL) {
-		fail(event, ESPL__END_FAILED, gang->parts[0].lease, gang->broken, arena);
+		fail_event(event, ESPL__END_FAILED, gang->parts[0].lease, gang->broken, arena);
 		return;
 	}
 	if (end == NULL) {
@@ -188,7 +188,7 @@ espl__real_gang_verdict(struct espl__real *real, const struct espl__rgang *gang,
 	}
 	if (says_no_checkpoint(end)) { /* its text may name a file */
 		espl__log(ESPL_WARN, "trial %llu: %s", (unsigned long long)gang->trial, end->text);
-		fail(event, ESPL__END_NO_CHECKPOINT, end->lease,
+		fail_event(event, ESPL__END_NO_CHECKPOINT, end->lease,
 		    "the checkpoint to start from is missing or damaged", arena);
 		return;
 	}
@@ -203,7 +203,7 @@ espl__real_gang_verdict(struct espl__real *real, const struct espl__rgang *gang,
 		    -end->code);
 	if (end->text[0] == '\0')
 		add_said(end, text, sizeof text);
-	fail(event, ESPL__END_FAILED, end->lease, text, arena);
+	fail_event(event, ESPL__END_FAILED, end->lease, text, arena);
 }
 
 void

@@ -123,7 +123,7 @@ espl__real_kill(struct espl__real *real, const struct espl__effect *fx)
 
 /* One that was told to leave is still there. */
 static void
-overstayed(struct espl__real *real, struct espl__rgang *gang)
+end_overstay(struct espl__real *real, struct espl__rgang *gang)
 {
 	char span[32];
 
@@ -166,7 +166,7 @@ espl__real_gangs_tick(struct espl__real *real, int64_t tick)
 
 	for (gang = real->gangs; gang != NULL; gang = gang->next) {
 		if (gang->stay_until != 0 && tick >= gang->stay_until)
-			overstayed(real, gang);
+			end_overstay(real, gang);
 		end_late_agents(real, gang, tick);
 	}
 }

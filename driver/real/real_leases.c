@@ -68,7 +68,7 @@ espl__real_leases_free(struct espl__real *real)
 }
 
 static void
-replace(char **at, const char *text)
+replace_text(char **at, const char *text)
 {
 	if (text == NULL || (*at != NULL && strcmp(*at, text) == 0))
 		return;
@@ -77,7 +77,8 @@ replace(char **at, const char *text)
 }
 
 static void
-tell(struct espl__real *real, struct espl__rlease *lease, espl_node_state state, espl_time ends_at)
+tell_state(struct espl__real *real, struct espl__rlease *lease, espl_node_state state,
+    espl_time ends_at)
 {
 	struct espl__event *event = espl__real_event(real, ESPL__EV_NODE);
 
@@ -104,7 +105,7 @@ tell_why(struct espl__real *real, const struct espl__rlease *lease, const char *
 
 /* The last word about a lease; it is freed. */
 static void
-finish(struct espl__real *real, struct espl__rlease *lease)
+finish_lease(struct espl__real *real, struct espl__rlease *lease)
 {
 	struct espl__event *event;
 	uint32_t i;
@@ -112,7 +113,7 @@ finish(struct espl__real *real, struct espl__rlease *lease)
 	espl__real_gangs_lost(real, lease->id); /* those that waited for an agent there */
 	if (lease->why != NULL && lease->why[0] != '\0')
 		tell_why(real, lease, "", lease->why);
-	tell(real, lease, ESPL_NODE_ENDED, ESPL_NEVER);
+	tell_state(real, lease, ESPL_NODE_ENDED, ESPL_NEVER);
 	event = &real->batch[real->filling].list[real->batch[real->filling].count - 1];
 	event->as.node.reason =
 	    lease->blame != 0 && lease->reason == ESPL_BY_USER ? lease->blame : lease->reason;
@@ -139,7 +140,7 @@ end_lease(struct espl__real *real, struct espl__rlease *lease, espl_reason reaso
 	lease->charged = charged;
 	lease->agent_at = 0;
 	if (lease->agent == NULL)
-		finish(real, lease);
+		finish_lease(real, lease);
 	else
 		espl__agent_kill(lease->agent); /* the machine is gone: nothing to wait for there */
 }
@@ -185,7 +186,7 @@ acquire_all(struct espl__real *real, struct espl__rlease **list, uint32_t count)
 			struct espl__rlease *lease = espl__real_lease(real, ids[i]);
 
 			if (lease != NULL && lease->cloud == 0) {
-				replace(&lease->why, error.text);
+				replace_text(&lease->why, error.text);
 				end_lease(real, lease, reason_of(status), -1);
 			}
 		}
@@ -304,9 +305,9 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 
 	if (lease == NULL || lease->ended)
 		return;
-	replace(&lease->provider_id, event->provider_id);
-	replace(&lease->address, event->address);
-	replace(&lease->detail, event->detail);
+	replace_text(&lease->provider_id, event->provider_id);
+	replace_text(&lease->address, event->address);
+	replace_text(&lease->detail, event->detail);
 	real->leases_dirty = 1;
 	if (event->text != NULL && event->text[0] != '\0')
 		espl__log(ESPL_INFO, "node %llu: %s", (unsigned long long)lease->id, event->text);
@@ -314,7 +315,7 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 		return; /* states only advance */
 	lease->cloud = event->state;
 	switch (event->state) {
-	case ESPL_NODE_BOOTING: tell(real, lease, ESPL_NODE_BOOTING, ESPL_NEVER); break;
+	case ESPL_NODE_BOOTING: tell_state(real, lease, ESPL_NODE_BOOTING, ESPL_NEVER); break;
 	case ESPL_NODE_READY:
 		lease->gpus = event->gpus;
 		if (!lease->releasing && !real->closing)
@@ -323,11 +324,11 @@ espl__real_lease_event(struct espl__real *real, const struct espl_node_event *ev
 	case ESPL_NODE_NOTICE:
 		if (lease->agent == NULL && !lease->releasing && !real->closing)
 			espl__agent_start(real, lease);
-		tell(real, lease, ESPL_NODE_NOTICE, event->ends_at);
+		tell_state(real, lease, ESPL_NODE_NOTICE, event->ends_at);
 		break;
 	case ESPL_NODE_ENDED:
 		if (event->reason != ESPL_BY_USER)
-			replace(&lease->why, event->text);
+			replace_text(&lease->why, event->text);
 		end_lease(real, lease, event->reason != 0 ? event->reason : ESPL_BY_FAULT,
 		    event->charged);
 		break;
@@ -341,7 +342,7 @@ espl__real_lease_hello(struct espl__real *real, struct espl__rlease *lease)
 	if (lease->told >= ESPL_NODE_READY || lease->releasing || lease->ended)
 		return;
 	lease->gpus = lease->agent->gpus;
-	tell(real, lease, ESPL_NODE_READY, ESPL_NEVER);
+	tell_state(real, lease, ESPL_NODE_READY, ESPL_NEVER);
 }
 
 /* Its agent failed too often: the machine is of no use. */
@@ -349,8 +350,8 @@ static void
 give_up(struct espl__real *real, struct espl__rlease *lease, const char *why)
 {
 	if (lease->told == ESPL_NODE_READY) /* nothing new is to be placed there meanwhile */
-		tell(real, lease, ESPL_NODE_NOTICE, espl__real_clock(real));
-	replace(&lease->why, why);
+		tell_state(real, lease, ESPL_NODE_NOTICE, espl__real_clock(real));
+	replace_text(&lease->why, why);
 	espl__real_release(real, lease, ESPL__BY_GIVING_UP);
 }
 
@@ -371,7 +372,7 @@ espl__real_lease_agent_gone(struct espl__real *real, struct espl__rlease *lease,
 		    (unsigned long long)lease->id, orphans);
 	espl__real_gangs_lost(real, lease->id);
 	if (lease->ended) {
-		finish(real, lease);
+		finish_lease(real, lease);
 		return;
 	}
 	if (lease->releasing) {

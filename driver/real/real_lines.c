@@ -21,8 +21,8 @@
 #define ITERATION_MAX 9007199254740992.0
 
 static void
-garbage(struct espl__real *real, struct espl__rgang *gang, const char *reason, const char *text,
-    size_t size)
+refuse_garbage(struct espl__real *real, struct espl__rgang *gang, const char *reason,
+    const char *text, size_t size)
 {
 	char shown[64];
 	uint32_t i, count = 0;
@@ -231,7 +231,7 @@ take_report(struct espl__real *real, struct espl__rgang *gang, const struct repo
 }
 
 static void
-hold(struct espl__real *real, struct espl__rgang *gang, const char *text, size_t size)
+hold_line(struct espl__real *real, struct espl__rgang *gang, const char *text, size_t size)
 {
 	if (gang->held_count >= HELD_MAX || gang->held.size + size > HELD_BYTES) {
 		espl__real_gang_break(real, gang, "rank 0 reports without waiting for the replies");
@@ -269,7 +269,7 @@ parse_line(struct espl__real *real, struct espl__rgang *gang, const char *text, 
 	got =
 	    root != NULL ? read_report(real, root, &report) : wrong(&report, why_not_json(&error));
 	if (got < 0)
-		garbage(real, gang, report.wrong, text, size);
+		refuse_garbage(real, gang, report.wrong, text, size);
 	else if (got > 0)
 		take_report(real, gang, &report);
 	json_decref(root);
@@ -285,7 +285,7 @@ espl__real_line(struct espl__real *real, struct espl__rgang *gang, const char *t
 		return;
 	if (gang->waiting || gang->held_count > 0 || gang->started < gang->part_count ||
 	    gang->resize == ESPL__CHANGING)
-		hold(real, gang, text, size);
+		hold_line(real, gang, text, size);
 	else
 		parse_line(real, gang, text, size);
 }

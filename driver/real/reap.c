@@ -82,7 +82,7 @@ parent_of(const char *pid)
 
 /* Calls each child of this process. */
 static void
-children(void (*each)(void *ctx, pid_t), void *ctx)
+each_child(void (*each)(void *ctx, pid_t), void *ctx)
 {
 	pid_t self = getpid();
 	struct dirent *entry;
@@ -100,7 +100,7 @@ children(void (*each)(void *ctx, pid_t), void *ctx)
 }
 
 static void
-remember(void *ctx, pid_t pid)
+add_pid(void *ctx, pid_t pid)
 {
 	espl__pids_add(ctx, pid);
 }
@@ -108,7 +108,7 @@ remember(void *ctx, pid_t pid)
 int
 espl__reap_init(struct espl__pids *known)
 {
-	children(remember, known);
+	each_child(add_pid, known);
 	return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
@@ -144,7 +144,7 @@ espl__reap_orphans(const struct espl__pids *known, uint32_t limit_ms, uint32_t *
 
 		sweep.found = 0;
 		sweep.ended = 0;
-		children(end_orphan, &sweep);
+		each_child(end_orphan, &sweep);
 		ended += sweep.ended;
 		if (sweep.found == 0 || espl__tick() > until)
 			break;

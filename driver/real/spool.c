@@ -39,7 +39,7 @@ is_waited_for(const char *dir, const char *request)
 /* Whoever asked may have gone meanwhile: what is refused is logged, too, and an answer for nobody
  * does not stay.  It is written first: who gives up looks for it once more after that. */
 static void
-answer(const char *dir, const char *request, const char *how, const char *text)
+write_answer(const char *dir, const char *request, const char *how, const char *text)
 {
 	char *path = espl__format("%s/spool/%s.answer", dir, request),
 	     *line = espl__format("%s\n%s\n", how, text);
@@ -104,7 +104,7 @@ take_in(struct espl__real *real, uint64_t number, const char **name)
 }
 
 static void
-submit(struct espl__real *real, const char *request)
+submit_experiment(struct espl__real *real, const char *request)
 {
 	uint64_t number = espl__exec_searches(real->world.exec);
 	char *from = espl__format("%s/spool/%s", real->dir, request), *why = NULL;
@@ -125,7 +125,8 @@ submit(struct espl__real *real, const char *request)
 		taken = 1;
 	if (taken)
 		why = take_in(real, number, &name);
-	answer(real->dir, request, why != NULL ? "refused" : "accepted", why != NULL ? why : name);
+	write_answer(real->dir, request, why != NULL ? "refused" : "accepted",
+	    why != NULL ? why : name);
 	if (taken && why != NULL)
 		(void)espl__tree_remove(to, NULL);
 	free(why);
@@ -136,7 +137,7 @@ submit(struct espl__real *real, const char *request)
 }
 
 static void
-cancel(struct espl__real *real, const char *request)
+cancel_experiment(struct espl__real *real, const char *request)
 {
 	char *path = espl__format("%s/spool/%s", real->dir, request);
 	struct espl__buf name = { NULL, 0, 0 };
@@ -155,7 +156,7 @@ cancel(struct espl__real *real, const char *request)
 		event->as.cancel.number = number;
 		event->as.cancel.trial = trial;
 	}
-	answer(real->dir, request, why == NULL ? "accepted" : "refused",
+	write_answer(real->dir, request, why == NULL ? "accepted" : "refused",
 	    why == NULL ? espl__buf_text(&name) : why);
 	espl__buf_free(&name);
 	free(path);
@@ -273,9 +274,9 @@ espl__spool_tick(struct espl__real *real, int64_t tick)
 			request = list[i]->d_name;
 	if (request != NULL) {
 		if (request[0] == 's')
-			submit(real, request);
+			submit_experiment(real, request);
 		else
-			cancel(real, request);
+			cancel_experiment(real, request);
 		take_away(real, request);
 	}
 	for (int i = 0; i < count; i++)
@@ -294,7 +295,7 @@ espl__spool_close(const char *dir)
 	sweep_drafts(dir);
 	for (int i = 0; i < count; i++) {
 		request = espl__format("%s/%s", path, list[i]->d_name);
-		answer(dir, list[i]->d_name, "refused", "the pool has ended");
+		write_answer(dir, list[i]->d_name, "refused", "the pool has ended");
 		(void)espl__tree_remove(request, NULL);
 		free(request);
 		free(list[i]);

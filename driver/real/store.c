@@ -129,7 +129,7 @@ remove_now(uv_work_t *work)
 }
 
 static void
-removed(uv_work_t *work, int status)
+on_removed(uv_work_t *work, int status)
 {
 	struct removal *removal = work->data;
 
@@ -143,7 +143,7 @@ removed(uv_work_t *work, int status)
 
 /* Takes the folder out of sight now; its contents go later. */
 static void
-discard(struct espl__real *real, const char *path)
+discard_folder(struct espl__real *real, const char *path)
 {
 	struct removal *removal = espl__alloc(sizeof *removal);
 	char *trash;
@@ -161,13 +161,13 @@ discard(struct espl__real *real, const char *path)
 		free(removal->path);
 		removal->path = espl__strdup(path);
 	}
-	if (uv_queue_work(&real->loop, &removal->work, remove_now, removed) == 0) {
+	if (uv_queue_work(&real->loop, &removal->work, remove_now, on_removed) == 0) {
 		real->works++;
 		return;
 	}
 	remove_now(&removal->work);
 	real->works++;
-	removed(&removal->work, 0);
+	on_removed(&removal->work, 0);
 }
 
 /* Number behind a prefix, the whole rest of the name; -1 if it is none. */
@@ -206,7 +206,7 @@ espl__store_collect(struct espl__real *real, uint64_t trial, uint64_t keep)
 		    (gang < 0 || espl__real_gang(real, (uint64_t)gang) != NULL))
 			continue;
 		path = espl__format("%s/%s", folder, entry->d_name);
-		discard(real, path);
+		discard_folder(real, path);
 		free(path);
 	}
 	(void)closedir(dir);
@@ -248,7 +248,7 @@ sweep_trials(const char *folder)
 /* An agent that ends in good order leaves nothing; when all have ended nothing is in use any more.
  */
 static void
-sweep(const struct espl__real *real)
+sweep_folders(const struct espl__real *real)
 {
 	char *experiments = espl__format("%s/experiments", real->dir), *path;
 	DIR *all = espl__dir_open(experiments);
@@ -273,7 +273,7 @@ espl__store_close(struct espl__real *real)
 	     *leases = espl__format("%s/leases.json", real->dir);
 
 	if (real->agents_lost)
-		sweep(real);
+		sweep_folders(real);
 	(void)rmdir(trash); /* stays if something is still in it */
 	if (real->lease_count == 0)
 		(void)unlink(leases);

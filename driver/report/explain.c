@@ -46,7 +46,7 @@ struct story {
 };
 
 static void
-when(struct story *s, double at)
+print_time(struct story *s, double at)
 {
 	char time[32];
 
@@ -62,7 +62,7 @@ end_spell(struct story *s)
 
 	if (w->count == 0)
 		return;
-	when(s, w->last_s);
+	print_time(s, w->last_s);
 	if (s->job) {
 		espl__print(s->b, "completed iteration %lld\n", (long long)w->to);
 	} else if (w->count == 1) {
@@ -102,7 +102,7 @@ add_report(struct story *s, sqlite3_stmt *st)
 
 /* Where it stands among those that had reached the iteration by then. */
 static void
-rank(struct story *s, int64_t iteration, double at)
+print_rank(struct story *s, int64_t iteration, double at)
 {
 	static const char better_sql[] =
 	    "SELECT count(*), sum(metric IS NOT NULL AND (own IS NULL OR"
@@ -145,7 +145,7 @@ tell_decision(struct story *s, sqlite3_stmt *row)
 	iteration = sqlite3_column_int64(st, 0);
 	budget = sqlite3_column_int64(st, 1);
 	espl__reading_group_name(s->r, sqlite3_column_int64(row, 6), group);
-	when(s, at);
+	print_time(s, at);
 	if (strcmp(what, "created") == 0) {
 		if (s->job)
 			espl__print(s->b, "arrives, to train up to iteration %lld", budget);
@@ -162,7 +162,7 @@ tell_decision(struct story *s, sqlite3_stmt *row)
 			    iteration);
 	} else if (strcmp(what, "promoted") == 0) {
 		espl__print(s->b, "promoted to %s, to train up to iteration %lld: ", group, budget);
-		rank(s, iteration, at);
+		print_rank(s, iteration, at);
 	} else if (strcmp(what, "budget") == 0) {
 		espl__print(s->b, "budget raised to iteration %lld", budget);
 	} else if (strcmp(what, "displaced") == 0) {
@@ -183,7 +183,7 @@ tell_start(struct story *s, sqlite3_stmt *row)
 	int64_t on_cpu = s->r->totals.on_cpu;
 	char time[32];
 
-	when(s, at);
+	print_time(s, at);
 	espl__print(s->b, "starts as gang %lld on ", sqlite3_column_int64(row, 2));
 	if (packing > 1)
 		espl__print(s->b, "1/%d of a %s", packing, espl__slots_word(on_cpu, 1));
@@ -197,7 +197,7 @@ tell_start(struct story *s, sqlite3_stmt *row)
 }
 
 static void
-tell(struct story *s, sqlite3_stmt *st)
+tell_row(struct story *s, sqlite3_stmt *st)
 {
 	const char *who = (const char *)sqlite3_column_text(st, 4);
 	const char *text = (const char *)sqlite3_column_text(st, 5);
@@ -213,7 +213,7 @@ tell(struct story *s, sqlite3_stmt *st)
 	} else if (kind == 4) {
 		tell_start(s, st);
 	} else {
-		when(s, sqlite3_column_double(st, 0));
+		print_time(s, sqlite3_column_double(st, 0));
 		if (kind == 1)
 			espl__print(s->b, "gang %lld ended: ", sqlite3_column_int64(st, 2));
 		else if (who[0] != '\0' && strcmp(who, "executor") != 0)
@@ -324,7 +324,7 @@ tell_head(struct story *s, struct espl__diag *diag)
 	espl__print_params(s->b, (const char *)sqlite3_column_text(st, 4), "  ");
 	espl__print(s->b, "\n  ");
 	if (sqlite3_column_int64(st, 1) > 0 && !s->job) {
-		rank(s, sqlite3_column_int64(st, 1), 1e300);
+		print_rank(s, sqlite3_column_int64(st, 1), 1e300);
 		espl__print(s->b, "\n  ");
 	}
 	espl__print(s->b, "%s of %s time",
@@ -405,7 +405,7 @@ espl__explain(struct espl__reading *r, uint64_t trial, struct espl__buf *b, stru
 	if (st == NULL)
 		return ESPL_E_REMOTE;
 	while ((more = espl__reading_next(r, st, diag)) == 1)
-		tell(&s, st);
+		tell_row(&s, st);
 	end_spell(&s);
 	(void)sqlite3_finalize(st);
 	return more < 0 ? ESPL_E_REMOTE : ESPL_OK;

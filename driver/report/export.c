@@ -92,7 +92,7 @@ csv_value(struct espl__buf *b, const json_t *value, int exact)
 
 /* Sends a line on its way; the caller looks at ferror once at the end. */
 static void
-send(struct espl__buf *b, FILE *to)
+send_line(struct espl__buf *b, FILE *to)
 {
 	espl__print(b, "\n");
 	(void)fwrite(b->data, 1, b->size, to);
@@ -165,7 +165,7 @@ csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to,
 			espl__print(&b, ",");
 			csv_text(&b, names.names[n], "");
 		}
-		send(&b, to);
+		send_line(&b, to);
 		while ((more = espl__reading_next(r, st, diag)) == 1) {
 			for (i = 0; i < last; i++) {
 				espl__print(&b, i > 0 ? "," : "");
@@ -178,7 +178,7 @@ csv_params(struct espl__reading *r, const char *sql, int64_t bound, FILE *to,
 				    sql == schedule_sql);
 			}
 			json_decref(params);
-			send(&b, to);
+			send_line(&b, to);
 		}
 	}
 	(void)sqlite3_finalize(st);
@@ -232,13 +232,13 @@ csv_plain(struct espl__reading *r, const char *sql, FILE *to, struct espl__diag 
 		espl__print(&b, i > 0 ? "," : "");
 		csv_text(&b, sqlite3_column_name(st, i), "");
 	}
-	send(&b, to);
+	send_line(&b, to);
 	while ((more = espl__reading_next(r, st, diag)) == 1) {
 		for (i = 0; i < sqlite3_column_count(st); i++) {
 			espl__print(&b, i > 0 ? "," : "");
 			csv_cell(&b, st, i);
 		}
-		send(&b, to);
+		send_line(&b, to);
 	}
 	(void)sqlite3_finalize(st);
 	espl__buf_free(&b);

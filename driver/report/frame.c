@@ -33,7 +33,7 @@ struct frame {
 
 /* One character of UTF-8: its bytes and columns; broken ones count as one byte. */
 static uint32_t
-character(const unsigned char *p, int *columns)
+read_character(const unsigned char *p, int *columns)
 {
 	uint32_t n = p[0] < 0x80 ? 1 : p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : p[0] >= 0xc2 ? 2 : 0;
 	uint32_t i, code;
@@ -62,7 +62,7 @@ width_of(const char *text)
 	int columns;
 
 	while (*p != 0) {
-		n = *p <= 6 ? 1 : character(p, &columns);
+		n = *p <= 6 ? 1 : read_character(p, &columns);
 		width += *p <= 6 ? 0 : (uint32_t)columns;
 		p += n == 0 ? 1 : n;
 	}
@@ -70,7 +70,7 @@ width_of(const char *text)
 }
 
 static void
-emit(struct frame *f)
+emit_line(struct frame *f)
 {
 	static const char *const marks[] = { "", "\033[1m", "\033[2m", "\033[32m", "\033[33m",
 		"\033[31m", "\033[0m" };
@@ -90,7 +90,7 @@ emit(struct frame *f)
 			p++;
 			continue;
 		}
-		n = character(p, &columns);
+		n = read_character(p, &columns);
 		if (width + (uint32_t)columns > f->style.width)
 			break;
 		if (n == 0 || (n > 1 && !f->style.unicode))
@@ -108,7 +108,7 @@ emit(struct frame *f)
 }
 
 static int
-fits(struct frame *f, const char *gap)
+fits_line(struct frame *f, const char *gap)
 {
 	return width_of(espl__buf_text(&f->line)) + width_of(gap) +
 	    width_of(espl__buf_text(&f->word)) <=
@@ -119,8 +119,8 @@ fits(struct frame *f, const char *gap)
 static void
 put_word(struct frame *f, const char *gap, uint32_t indent)
 {
-	if (f->line.size > indent && !fits(f, gap)) {
-		emit(f);
+	if (f->line.size > indent && !fits_line(f, gap)) {
+		emit_line(f);
 		espl__print(&f->line, "%*s", (int)indent, "");
 	} else if (f->line.size > indent) {
 		espl__print(&f->line, "%s", gap);
@@ -130,7 +130,7 @@ put_word(struct frame *f, const char *gap, uint32_t indent)
 }
 
 static void
-bar(struct frame *f, double part, uint32_t columns)
+draw_bar(struct frame *f, double part, uint32_t columns)
 {
 	uint32_t i, full;
 
@@ -167,7 +167,7 @@ draw_head(struct frame *f)
 		espl__print(&f->word, DIM "simulated" PLAIN);
 		put_word(f, "   ", 0);
 	}
-	emit(f);
+	emit_line(f);
 	espl__print(&f->word, "%lld trial%s   %lld completed", (long long)t->trials,
 	    t->trials == 1 ? "" : "s", (long long)(t->completed - t->early));
 	put_word(f, "   ", 0);
@@ -193,7 +193,7 @@ draw_head(struct frame *f)
 			espl__print(&f->word, " of $%.2f", t->budget_usd);
 		put_word(f, "   ", 0);
 	}
-	emit(f);
+	emit_line(f);
 }
 
 /* ---- the table of groups -------------------------------------------------------------------- */
@@ -207,7 +207,7 @@ struct table {
 }; /* widths; a column of 0 is left out */
 
 static uint64_t
-cell(const struct espl__view_group *g, int column)
+cell_value(const struct espl__view_group *g, int column)
 {
 	switch (column) {
 	case ITERATION: return g->budget;
@@ -231,7 +231,7 @@ table_width(const struct table *t)
 
 /* As narrow as names and numbers allow. */
 static void
-squeeze(struct table *t, const struct espl__view *v, const uint32_t *chosen, uint32_t count)
+squeeze_columns(struct table *t, const struct espl__view *v, const uint32_t *chosen, uint32_t count)
 {
 	char text[48];
 	uint32_t i, width;
@@ -247,7 +247,7 @@ squeeze(struct table *t, const struct espl__view *v, const uint32_t *chosen, uin
 		t->columns[k] = (uint32_t)strlen(column_names[k]);
 		for (i = 0; i < count; i++) {
 			width = (uint32_t)snprintf(text, sizeof text, "%llu",
-			    (unsigned long long)cell(v->groups[chosen[i]], k));
+			    (unsigned long long)cell_value(v->groups[chosen[i]], k));
 			t->columns[k] = width > t->columns[k] ? width : t->columns[k];
 		}
 	}
@@ -265,7 +265,7 @@ lay_out(const struct frame *f, const uint32_t *chosen, uint32_t count)
 			t.columns[FAILED] = 8;
 	}
 	if (table_width(&t) > f->style.width)
-		squeeze(&t, f->view, chosen, count);
+		squeeze_columns(&t, f->view, chosen, count);
 	for (i = 0; i < 4 && table_width(&t) > f->style.width; i++)
 		t.columns[least_wanted[i]] = 0;
 	left = f->style.width > table_width(&t) ? f->style.width - table_width(&t) : 0;
@@ -277,7 +277,7 @@ lay_out(const struct frame *f, const uint32_t *chosen, uint32_t count)
 static void
 draw_group(struct frame *f, const struct espl__view_group *g, const struct table *t)
 {
-	uint64_t all = cell(g, TRIALS);
+	uint64_t all = cell_value(g, TRIALS);
 	char name[48];
 
 	espl__view_group_name(g, name);
@@ -287,14 +287,14 @@ draw_group(struct frame *f, const struct espl__view_group *g, const struct table
 		if (t->columns[k] == 0)
 			continue;
 		espl__print(&f->line, " %s%*llu%s", k == FAILED && g->failed > 0 ? RED : "",
-		    (int)t->columns[k], (unsigned long long)cell(g, k),
+		    (int)t->columns[k], (unsigned long long)cell_value(g, k),
 		    k == FAILED && g->failed > 0 ? PLAIN : "");
 	}
 	if (t->bar > 0) {
 		espl__print(&f->line, "  ");
-		bar(f, all > 0 ? (double)(g->done + g->failed) / (double)all : 0, t->bar);
+		draw_bar(f, all > 0 ? (double)(g->done + g->failed) / (double)all : 0, t->bar);
 	}
-	emit(f);
+	emit_line(f);
 }
 
 /* Those that are open, latest first choice, then the latest ended ones; in their order. */
@@ -324,14 +324,14 @@ draw_groups(struct frame *f, uint32_t room)
 	if (count == 0)
 		return;
 	table = lay_out(f, chosen, count);
-	emit(f);
+	emit_line(f);
 	espl__print(&f->line, DIM "%-*s", (int)table.name, "group");
 	for (int k = 0; k < COLUMNS; k++) {
 		if (table.columns[k] > 0)
 			espl__print(&f->line, " %*s", (int)table.columns[k], column_names[k]);
 	}
 	espl__print(&f->line, PLAIN);
-	emit(f);
+	emit_line(f);
 	for (i = 0; i < count; i++)
 		draw_group(f, v->groups[chosen[i]], &table);
 }
@@ -371,7 +371,7 @@ draw_gang(struct frame *f, const struct espl__view_gang *g, const struct widths 
 	    (unsigned long long)g->budget);
 	espl__print(&f->line, "%*s  ", w->trial, espl__trial_name(g->trial, name));
 	if (w->bar > 0) {
-		bar(f, g->budget > 0 ? (double)g->iteration / (double)g->budget : 0,
+		draw_bar(f, g->budget > 0 ? (double)g->iteration / (double)g->budget : 0,
 		    (uint32_t)w->bar);
 		espl__print(&f->line, " ");
 	}
@@ -380,7 +380,7 @@ draw_gang(struct frame *f, const struct espl__view_gang *g, const struct widths 
 	    !g->running  ? DIM "  starting" PLAIN
 		: trains ? ""
 			 : DIM "  ending" PLAIN);
-	emit(f);
+	emit_line(f);
 }
 
 static void
@@ -391,14 +391,14 @@ draw_gangs(struct frame *f, uint32_t room)
 	struct widths w = gang_widths(f);
 	uint64_t shown = 0, more;
 
-	emit(f);
+	emit_line(f);
 	espl__print(&f->line, DIM "%*s  %-*s%*s  ", w.trial, "trial", w.bar > 0 ? w.bar + 1 : 0, "",
 	    w.progress, "iteration");
 	espl__print_clean(&metric, f->view->config->metric);
 	espl__print(&f->line, "%*.*s  %*s" PLAIN, w.metric, w.metric, espl__buf_text(&metric),
 	    w.gpus, espl__slots_word(f->view->totals.on_cpu, 0));
 	espl__buf_free(&metric);
-	emit(f);
+	emit_line(f);
 	room = f->view->gang_count > room ? room - 1 : room;
 	for (g = f->view->first; g != NULL && shown < room; g = g->next, shown++)
 		draw_gang(f, g, &w);
@@ -406,7 +406,7 @@ draw_gangs(struct frame *f, uint32_t room)
 	if (more > 0) {
 		espl__print(&f->line, DIM "%*s  and %llu more" PLAIN, w.trial, "",
 		    (unsigned long long)more);
-		emit(f);
+		emit_line(f);
 	}
 }
 
@@ -443,14 +443,14 @@ draw_params(struct frame *f)
 	for (at = espl__buf_text(&list); *at != '\0'; at = *end == '\0' ? end : end + 1) {
 		end = at + strcspn(at, "\n");
 		espl__print(&f->word, "%.*s", (int)(end - at), at);
-		if (!fits(f, "  ") && f->line.size > 6 && f->count + 1 >= f->limit) {
+		if (!fits_line(f, "  ") && f->line.size > 6 && f->count + 1 >= f->limit) {
 			espl__buf_clear(&f->word);
 			espl__print(&f->line, " ...");
 			break;
 		}
 		put_word(f, "  ", 6);
 	}
-	emit(f);
+	emit_line(f);
 	espl__buf_free(&list);
 }
 
@@ -460,17 +460,17 @@ draw_best(struct frame *f)
 	const struct espl__totals *t = &f->view->totals;
 	char number[32];
 
-	emit(f);
+	emit_line(f);
 	if (t->best < 0) {
 		espl__print(&f->line, DIM "best  none so far" PLAIN);
-		emit(f);
+		emit_line(f);
 		return;
 	}
 	espl__print(&f->line, BOLD "best" PLAIN "  trial %lld: ", (long long)t->best);
 	espl__print_clean(&f->line, t->metric);
 	espl__print(&f->line, " " GREEN "%s" PLAIN " at iteration %lld",
 	    espl__format_metric(t->best_metric, number), (long long)t->best_iteration);
-	emit(f);
+	emit_line(f);
 	draw_params(f);
 }
 

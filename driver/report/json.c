@@ -19,7 +19,7 @@ struct espl__events {
 #define FULL (1u << 16)
 
 static void
-flush(struct espl__events *e)
+flush_events(struct espl__events *e)
 {
 	if (e->line.size > 0) {
 		(void)fwrite(e->line.data, 1, e->line.size, e->to);
@@ -30,19 +30,19 @@ flush(struct espl__events *e)
 }
 
 static int
-begin(struct espl__events *e, const char *event, espl_time now)
+begin_event(struct espl__events *e, const char *event, espl_time now)
 {
 	if (e->view->replaying)
 		return 0;
 	if (e->line.size > FULL)
-		flush(e);
+		flush_events(e);
 	espl__print(&e->line, "{\"event\": \"%s\", \"at_s\": ", event);
 	espl__print_number(&e->line, (double)now / 1e9);
 	return 1;
 }
 
 static void
-number(struct espl__events *e, const char *name, uint64_t value)
+put_number(struct espl__events *e, const char *name, uint64_t value)
 {
 	if (value == ESPL_NONE)
 		espl__print(&e->line, ", \"%s\": null", name);
@@ -51,14 +51,14 @@ number(struct espl__events *e, const char *name, uint64_t value)
 }
 
 static void
-text(struct espl__events *e, const char *name, const char *value)
+put_text(struct espl__events *e, const char *name, const char *value)
 {
 	espl__print(&e->line, ", \"%s\": ", name);
 	espl__print_json(&e->line, value != NULL ? value : "");
 }
 
 static void
-real(struct espl__events *e, const char *name, double value)
+put_real(struct espl__events *e, const char *name, double value)
 {
 	espl__print(&e->line, ", \"%s\": ", name);
 	espl__print_number(&e->line, value);
@@ -74,9 +74,9 @@ share_of(struct espl__events *e, struct espl_share share)
 static void
 trial_of(struct espl__events *e, uint64_t trial)
 {
-	number(e, "trial", trial & ESPL__TRIAL_NUMBER);
+	put_number(e, "trial", trial & ESPL__TRIAL_NUMBER);
 	if (trial > ESPL__TRIAL_NUMBER)
-		number(e, "experiment", trial >> ESPL__TRIAL_BITS);
+		put_number(e, "experiment", trial >> ESPL__TRIAL_BITS);
 }
 
 static void
@@ -85,17 +85,17 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	struct espl__events *e = ctx;
 	const char *state = espl__whose_word(&e->observer, t);
 
-	if (e->view->change == ESPL__CHANGE_NONE || !begin(e, "trial", now))
+	if (e->view->change == ESPL__CHANGE_NONE || !begin_event(e, "trial", now))
 		return;
 	trial_of(e, t->id);
-	text(e, "what", espl__change_word(e->view->change, state));
-	text(e, "state", state);
-	number(e, "group", t->group == ESPL_NONE ? ESPL_NONE : t->group & ESPL__TRIAL_NUMBER);
-	number(e, "iteration", t->iteration);
-	number(e, "budget", t->budget);
+	put_text(e, "what", espl__change_word(e->view->change, state));
+	put_text(e, "state", state);
+	put_number(e, "group", t->group == ESPL_NONE ? ESPL_NONE : t->group & ESPL__TRIAL_NUMBER);
+	put_number(e, "iteration", t->iteration);
+	put_number(e, "budget", t->budget);
 	if (e->view->change == ESPL__CHANGE_CREATED) {
 		if (t->parent != ESPL_NONE)
-			number(e, "parent", t->parent & ESPL__TRIAL_NUMBER);
+			put_number(e, "parent", t->parent & ESPL__TRIAL_NUMBER);
 		espl__print(&e->line, ", \"params\": ");
 		espl__space_json(espl__view_space(e->view, t->id), t->values, &e->line);
 	}
@@ -110,11 +110,11 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	const char *name;
 	uint32_t i;
 
-	if (!begin(e, "report", now))
+	if (!begin_event(e, "report", now))
 		return;
 	trial_of(e, t->id);
-	number(e, "iteration", iteration);
-	real(e, "metric", espl__view_raw(e->view, t->id, loss));
+	put_number(e, "iteration", iteration);
+	put_real(e, "metric", espl__view_raw(e->view, t->id, loss));
 	espl__print(&e->line, ", \"metrics\": {");
 	for (i = 0; i < count; i++) {
 		name = e->view->exec != NULL
@@ -137,11 +137,11 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 	struct espl__events *e = ctx;
 	uint32_t i;
 
-	if (!begin(e, "gang", now))
+	if (!begin_event(e, "gang", now))
 		return;
-	number(e, "gang", gang);
+	put_number(e, "gang", gang);
 	trial_of(e, trial);
-	text(e, "state", espl__phase_word(phase));
+	put_text(e, "state", espl__phase_word(phase));
 	share_of(e, share);
 	if (slots != NULL && (phase == ESPL__PHASE_STARTING || phase == ESPL__PHASE_RESIZED)) {
 		espl__print(&e->line, ", \"slots\": [");
@@ -151,7 +151,7 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 		espl__print(&e->line, "]");
 	}
 	if (why != NULL && why[0] != '\0')
-		text(e, "text", why);
+		put_text(e, "text", why);
 	espl__print(&e->line, "}\n");
 }
 
@@ -163,18 +163,19 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 		"ended" };
 	struct espl__events *e = ctx;
 
-	if (!begin(e, "node", now))
+	if (!begin_event(e, "node", now))
 		return;
-	number(e, "node", node->id);
-	text(e, "state", names[node->state <= ESPL_NODE_ENDED ? node->state : 0]);
+	put_number(e, "node", node->id);
+	put_text(e, "state", names[node->state <= ESPL_NODE_ENDED ? node->state : 0]);
 	if (offer != NULL) {
-		text(e, "offer", offer->name);
-		text(e, "market", offer->market);
+		put_text(e, "offer", offer->name);
+		put_text(e, "market", offer->market);
 	}
-	number(e, "gpus", node->gpu_count != 0 || offer == NULL ? node->gpu_count : offer->gpus);
-	real(e, "charged_usd", (double)charged / 1e6);
+	put_number(e, "gpus",
+	    node->gpu_count != 0 || offer == NULL ? node->gpu_count : offer->gpus);
+	put_real(e, "charged_usd", (double)charged / 1e6);
 	if (why != NULL && why[0] != '\0')
-		text(e, "text", why);
+		put_text(e, "text", why);
 	espl__print(&e->line, "}\n");
 }
 
@@ -183,13 +184,13 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 {
 	struct espl__events *e = ctx;
 
-	if (!begin(e, "group", now))
+	if (!begin_event(e, "group", now))
 		return;
-	number(e, "group", group & ESPL__TRIAL_NUMBER);
+	put_number(e, "group", group & ESPL__TRIAL_NUMBER);
 	if (group > ESPL__TRIAL_NUMBER)
-		number(e, "experiment", group >> ESPL__TRIAL_BITS);
-	number(e, "bracket", bracket == ESPL_ANY ? ESPL_NONE : bracket);
-	number(e, "stage", stage == ESPL_ANY ? ESPL_NONE : stage);
+		put_number(e, "experiment", group >> ESPL__TRIAL_BITS);
+	put_number(e, "bracket", bracket == ESPL_ANY ? ESPL_NONE : bracket);
+	put_number(e, "stage", stage == ESPL_ANY ? ESPL_NONE : stage);
 	espl__print(&e->line, ", \"ended\": %s}\n", ended ? "true" : "false");
 }
 
@@ -220,7 +221,7 @@ espl__events_tick(struct espl__events *e)
 {
 	if (e->line.size > 0 &&
 	    (e->line.size > FULL || espl__tick() - e->flushed > INT64_C(100000000)))
-		flush(e);
+		flush_events(e);
 }
 
 void
@@ -228,7 +229,7 @@ espl__events_free(struct espl__events *e)
 {
 	if (e == NULL)
 		return;
-	flush(e);
+	flush_events(e);
 	espl__buf_free(&e->line);
 	free(e);
 }

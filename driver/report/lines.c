@@ -24,7 +24,7 @@ struct espl__lines {
 };
 
 static int
-begin(struct espl__lines *l, espl_time now)
+begin_line(struct espl__lines *l, espl_time now)
 {
 	int64_t tenths = now / (ESPL_SECOND / 10);
 
@@ -37,7 +37,7 @@ begin(struct espl__lines *l, espl_time now)
 }
 
 static void
-end(struct espl__lines *l)
+end_line(struct espl__lines *l)
 {
 	espl__print(&l->line, "\n");
 	(void)fwrite(l->line.data, 1, l->line.size, l->to);
@@ -46,7 +46,7 @@ end(struct espl__lines *l)
 
 /* "trial 2/7 "; a plain job of a pool is known by its name. */
 static void
-who(struct espl__lines *l, uint64_t trial)
+put_trial_name(struct espl__lines *l, uint64_t trial)
 {
 	const struct espl__jobs *jobs =
 	    l->observer.exec != NULL ? espl__exec_workload(l->observer.exec) : NULL;
@@ -61,7 +61,7 @@ who(struct espl__lines *l, uint64_t trial)
 }
 
 static void
-metric(struct espl__lines *l, uint64_t trial, double loss)
+put_metric(struct espl__lines *l, uint64_t trial, double loss)
 {
 	char number[32];
 
@@ -91,7 +91,7 @@ put_share(struct espl__lines *l, struct espl_share share)
 
 /* On what, and what differs from before: that a trial was resized is seen here. */
 static void
-started(struct espl__lines *l, const struct espl_trial *t)
+put_start(struct espl__lines *l, const struct espl_trial *t)
 {
 	const struct espl__view_gang *g = espl__map_get(&l->view->gangs, t->id);
 
@@ -117,13 +117,13 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	int quiet = l->view->totals.simulated && t->state != ESPL_TRIAL_FAILED;
 
 	if (change == ESPL__CHANGE_NONE || quiet || change == ESPL__CHANGE_CREATED ||
-	    change == ESPL__CHANGE_BUDGET || change == ESPL__CHANGE_QUEUED || !begin(l, now))
+	    change == ESPL__CHANGE_BUDGET || change == ESPL__CHANGE_QUEUED || !begin_line(l, now))
 		return;
 	word = espl__change_word(change, espl__whose_word(&l->observer, t));
-	who(l, t->id);
+	put_trial_name(l, t->id);
 	espl__print(&l->line, " ");
 	if (change == ESPL__CHANGE_STARTED)
-		started(l, t);
+		put_start(l, t);
 	else if (change == ESPL__CHANGE_PROMOTED)
 		espl__print(&l->line, "promoted, up to iteration %llu",
 		    (unsigned long long)t->budget);
@@ -137,8 +137,8 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 		espl__print(&l->line, "%s at iteration %llu of %llu", word,
 		    (unsigned long long)t->iteration, (unsigned long long)t->budget);
 	if (change != ESPL__CHANGE_STARTED && change != ESPL__CHANGE_RETRIED)
-		metric(l, t->id, t->loss);
-	end(l);
+		put_metric(l, t->id, t->loss);
+	end_line(l);
 }
 
 static void
@@ -149,15 +149,15 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 
 	(void)metrics, (void)count, (void)share;
 	/* The same trial going on is news only where it got better. */
-	if (!l->view->better || (l->best == t->id && !(loss < l->best_loss)) || !begin(l, now))
+	if (!l->view->better || (l->best == t->id && !(loss < l->best_loss)) || !begin_line(l, now))
 		return;
 	l->best = t->id;
 	l->best_loss = loss;
-	who(l, t->id);
+	put_trial_name(l, t->id);
 	espl__print(&l->line, " at iteration %llu", (unsigned long long)iteration);
-	metric(l, t->id, loss);
+	put_metric(l, t->id, loss);
 	espl__print(&l->line, ", the best so far");
-	end(l);
+	end_line(l);
 }
 
 static void
@@ -167,24 +167,24 @@ on_gang(void *ctx, espl_time now, uint64_t gang, uint64_t trial, enum espl__gang
 	struct espl__lines *l = ctx;
 
 	(void)gang, (void)slots;
-	if (phase == ESPL__PHASE_RESIZED && !l->view->totals.simulated && begin(l, now)) {
+	if (phase == ESPL__PHASE_RESIZED && !l->view->totals.simulated && begin_line(l, now)) {
 		const struct espl__view_gang *g = espl__map_get(&l->view->gangs, trial);
 
-		who(l, trial);
+		put_trial_name(l, trial);
 		espl__print(&l->line, " resized");
 		if (g != NULL && g->before > 0)
 			espl__print(&l->line, " from %u", g->before);
 		espl__print(&l->line, " to ");
 		put_share(l, share);
-		end(l);
+		end_line(l);
 		return;
 	}
-	if (phase != ESPL__PHASE_ENDED || text == NULL || text[0] == '\0' || !begin(l, now))
+	if (phase != ESPL__PHASE_ENDED || text == NULL || text[0] == '\0' || !begin_line(l, now))
 		return;
-	who(l, trial);
+	put_trial_name(l, trial);
 	espl__print(&l->line, ": ");
 	espl__print_clean(&l->line, text);
-	end(l);
+	end_line(l);
 }
 
 static void
@@ -196,7 +196,7 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 	struct espl__lines *l = ctx;
 	const char *word = words[node->state <= ESPL_NODE_ENDED ? node->state : 0];
 
-	if (word == NULL || l->view->totals.simulated || !begin(l, now))
+	if (word == NULL || l->view->totals.simulated || !begin_line(l, now))
 		return;
 	espl__print(&l->line, "node %llu (", (unsigned long long)node->id);
 	espl__print_clean(&l->line, offer != NULL ? offer->name : "?");
@@ -209,7 +209,7 @@ on_node(void *ctx, espl_time now, const struct espl_node *node, const struct esp
 		espl__print(&l->line, ": ");
 		espl__print_clean(&l->line, why);
 	}
-	end(l);
+	end_line(l);
 }
 
 static void
@@ -220,7 +220,7 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 	char name[48];
 
 	(void)bracket, (void)stage;
-	if (g == NULL || !begin(l, now))
+	if (g == NULL || !begin_line(l, now))
 		return;
 	espl__view_group_name(g, name);
 	espl__print(&l->line, "%s %s", name, ended ? "finished" : "begins");
@@ -230,7 +230,7 @@ on_group(void *ctx, espl_time now, uint64_t group, uint32_t bracket, uint32_t st
 		if (g->failed > 0)
 			espl__print(&l->line, ", %llu failed", (unsigned long long)g->failed);
 	}
-	end(l);
+	end_line(l);
 }
 
 static void
@@ -238,7 +238,7 @@ on_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__sear
 {
 	struct espl__lines *l = ctx;
 
-	if (!s->come || (s->how != 0 && s->ended == ESPL_NEVER) || !begin(l, now))
+	if (!s->come || (s->how != 0 && s->ended == ESPL_NEVER) || !begin_line(l, now))
 		return;
 	espl__print(&l->line, "experiment %llu (", (unsigned long long)number);
 	espl__print_clean(&l->line, s->name);
@@ -248,7 +248,7 @@ on_experiment(void *ctx, espl_time now, uint64_t number, const struct espl__sear
 		espl__print(&l->line, ", ");
 		espl__print_clean(&l->line, s->text);
 	}
-	end(l);
+	end_line(l);
 }
 
 struct espl__lines *
@@ -284,7 +284,7 @@ espl__lines_tick(struct espl__lines *l, const struct espl__exec *exec)
 	espl__view_clock(l->view, exec);
 	if (espl__tick() - l->told > PROGRESS_NS) {
 		espl__view_refresh(l->view, exec);
-		if (begin(l, l->view->now)) {
+		if (begin_line(l, l->view->now)) {
 			espl__print(&l->line,
 			    "%lld trial%s: %lld running, %lld waiting, %lld paused, %lld completed",
 			    (long long)t->trials, t->trials == 1 ? "" : "s", (long long)t->running,
@@ -295,7 +295,7 @@ espl__lines_tick(struct espl__lines *l, const struct espl__exec *exec)
 			espl__print(&l->line, "; %lld of %lld %s in use, $%.2f",
 			    (long long)t->gpus_busy, (long long)t->gpus,
 			    slots_word(l, (uint32_t)t->gpus), t->cost_usd);
-			end(l);
+			end_line(l);
 		}
 	}
 	if (!t->simulated)

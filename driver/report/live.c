@@ -75,7 +75,7 @@ espl__live_new(struct espl__view *view)
 
 /* Writes all of it; the terminal may have been made non-blocking by somebody else. */
 static void
-show(const struct espl__buf *b)
+write_terminal(const struct espl__buf *b)
 {
 	const uint8_t *p = b->data;
 	size_t left = b->size;
@@ -152,13 +152,13 @@ go_up(struct espl__live *live)
 /* Clears the frame from its first line on.  Not at once: where that is all of the window, some
  * terminals put what was there into their history. */
 static void
-wipe(struct espl__live *live, uint32_t rows)
+wipe_frame(struct espl__live *live, uint32_t rows)
 {
 	espl__print(&live->out, rows > 0 ? "\033[K\033[B\033[J\033[A" : "\033[J");
 }
 
 static void
-measure(struct espl__live *live)
+measure_terminal(struct espl__live *live)
 {
 	struct winsize size;
 
@@ -175,7 +175,7 @@ put_log(struct espl__live *live, uint32_t rows)
 {
 	(void)pthread_mutex_lock(&live->lock);
 	if (live->log.size > 0) {
-		wipe(live, rows);
+		wipe_frame(live, rows);
 		espl__print(&live->out, "%s", espl__buf_text(&live->log));
 		espl__buf_clear(&live->log);
 		live->above_count = 0; /* no longer next to the frame: it stays where it is */
@@ -184,13 +184,13 @@ put_log(struct espl__live *live, uint32_t rows)
 }
 
 static void
-draw(struct espl__live *live)
+draw_frame(struct espl__live *live)
 {
 	struct espl__buf frame = { NULL, 0, 0 };
 	struct espl__frame_style style;
 	const char *at, *end;
 
-	measure(live);
+	measure_terminal(live);
 	espl__buf_clear(&live->out);
 	espl__print(&live->out, "\033[?25l");
 	put_log(live, go_up(live));
@@ -205,7 +205,7 @@ draw(struct espl__live *live)
 		espl__print(&live->out, "\033[K\n");
 	}
 	espl__print(&live->out, "\033[J\033[?25h");
-	show(&live->out);
+	write_terminal(&live->out);
 	espl__buf_free(&frame);
 }
 
@@ -218,7 +218,7 @@ espl__live_tick(struct espl__live *live, const struct espl__exec *exec)
 		return;
 	live->drawn = now;
 	espl__view_refresh(live->view, exec);
-	draw(live);
+	draw_frame(live);
 }
 
 void
@@ -230,12 +230,12 @@ espl__live_free(struct espl__live *live)
 		return;
 	if (live->owns_log)
 		espl__log_to(NULL, NULL, ESPL_INFO);
-	measure(live);
+	measure_terminal(live);
 	espl__buf_clear(&live->out);
 	rows = go_up(live);
-	wipe(live, rows);
+	wipe_frame(live, rows);
 	put_log(live, rows);
-	show(&live->out);
+	write_terminal(&live->out);
 	(void)pthread_mutex_destroy(&live->lock);
 	espl__buf_free(&live->out);
 	espl__buf_free(&live->log);

@@ -422,7 +422,7 @@ write_all(struct writer *w, const char *dir, const char *metric)
 }
 
 static espl_status
-finish(struct writer *w, espl_status status)
+free_writer(struct writer *w, espl_status status)
 {
 	espl__names_free(&w->names);
 	espl__names_free(&w->metrics);
@@ -440,7 +440,7 @@ espl__past_curves(const char *dir, const char *metric, struct espl__buf *to,
 {
 	struct writer w = { .to = to, .diag = diag };
 
-	return finish(&w, write_all(&w, dir, metric));
+	return free_writer(&w, write_all(&w, dir, metric));
 }
 
 espl_status
@@ -449,5 +449,5 @@ espl__past_replay(const char *dir, const char *metric, const struct espl__profil
 {
 	struct writer w = { .to = to, .diag = diag, .profile = profile };
 
-	return finish(&w, write_all(&w, dir, metric));
+	return free_writer(&w, write_all(&w, dir, metric));
 }

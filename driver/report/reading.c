@@ -24,7 +24,7 @@ espl__run_held(const char *dir)
 
 /* file:...?immutable=1 of a path: for a folder where SQLite may not make its helper files. */
 static char *
-immutable(const char *path)
+immutable_uri(const char *path)
 {
 	struct espl__buf b = { NULL, 0, 0 };
 	char *uri;
@@ -43,7 +43,7 @@ immutable(const char *path)
 }
 
 static int
-readable(sqlite3 *db)
+is_readable(sqlite3 *db)
 {
 	return sqlite3_exec(db, "SELECT count(*) FROM meta", NULL, NULL, NULL) == SQLITE_OK;
 }
@@ -56,15 +56,15 @@ open_db(struct espl__reading *r, const char *path, struct espl__diag *diag)
 
 	if (sqlite3_open_v2(path, &r->db, flags, NULL) == SQLITE_OK) {
 		(void)sqlite3_busy_timeout(r->db, 2000);
-		if (readable(r->db))
+		if (is_readable(r->db))
 			return ESPL_OK;
 	}
 	why = espl__strdup(r->db != NULL ? sqlite3_errmsg(r->db) : "out of memory");
 	(void)sqlite3_close(r->db);
 	r->db = NULL;
-	uri = immutable(path);
+	uri = immutable_uri(path);
 	if (sqlite3_open_v2(uri, &r->db, flags | SQLITE_OPEN_URI, NULL) == SQLITE_OK &&
-	    readable(r->db)) {
+	    is_readable(r->db)) {
 		free(uri);
 		free(why);
 		return ESPL_OK;

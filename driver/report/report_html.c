@@ -17,7 +17,7 @@ begin_page(struct espl__html *h)
 }
 
 static void
-send(struct espl__html *h, FILE *to)
+send_html(struct espl__html *h, FILE *to)
 {
 	(void)fwrite(h->b.data, 1, h->b.size, to);
 	espl__buf_clear(&h->b);
@@ -39,12 +39,12 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 		espl__html_head(&h);
 		if (h.node_count > 0 || h.stage_count > 0)
 			espl__html_gantt(&h);
-		send(&h, to);
+		send_html(&h, to);
 		status = espl__html_pool(&h);
 	}
 	if (status == ESPL_OK) {
 		espl__html_lines(&h);
-		send(&h, to);
+		send_html(&h, to);
 		status = espl__html_gpus(&h);
 	}
 	if (status == ESPL_OK)
@@ -59,7 +59,7 @@ espl__report_html(struct espl__reading *r, const struct espl__report_fixed *fixe
 		espl__print(&h.b,
 		    "<footer>espalier %s, from results.db%s</footer>\n</main>\n</body>\n</html>\n",
 		    PACKAGE_VERSION, r->running ? " while the run was in progress" : "");
-		send(&h, to);
+		send_html(&h, to);
 	}
 	espl__html_free(&h);
 	return status;

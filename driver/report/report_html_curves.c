@@ -154,7 +154,7 @@ by_value(const void *a, const void *b)
 }
 
 static double
-quantile(const double *sorted, uint32_t count, double q)
+quantile_of(const double *sorted, uint32_t count, double q)
 {
 	return sorted[(uint32_t)(q * (count - 1) + 0.5)];
 }
@@ -180,8 +180,8 @@ frame_metric(struct curves *c)
 	}
 	qsort(v, c->count, sizeof *v, by_value);
 	high = v[c->count - 1];
-	if (c->count >= 10 && high - low > 3 * (quantile(v, c->count, 0.95) - low))
-		high = quantile(v, c->count, 0.95);
+	if (c->count >= 10 && high - low > 3 * (quantile_of(v, c->count, 0.95) - low))
+		high = quantile_of(v, c->count, 0.95);
 	c->y.low = sign > 0 ? low : -high;
 	c->y.high = sign > 0 ? high : -low;
 	free(v);
@@ -202,7 +202,7 @@ frame_metric(struct curves *c)
 }
 
 static void
-frame(struct curves *c)
+set_axes(struct curves *c)
 {
 	int64_t most = 1;
 	uint32_t i;
@@ -272,7 +272,7 @@ draw_rungs(struct curves *c)
 
 /* Did it come to the last stage of its bracket that there was? */
 static int
-survived(const struct espl__html *h, const struct espl__html_trial *t)
+survived_stages(const struct espl__html *h, const struct espl__html_trial *t)
 {
 	uint32_t i;
 
@@ -350,13 +350,15 @@ draw_all(struct curves *c)
 	uint32_t i, pass, survivors = 0;
 
 	for (i = 0; i < c->count; i++)
-		survivors += survived(h, &h->trials[c->list[i].trial]) != 0;
+		survivors += survived_stages(h, &h->trials[c->list[i].trial]) != 0;
 	espl__print(&h->b, survivors > 20 ? "<g style=\"--w:1\">\n" : "<g>\n");
 	/* From the back to the front: the dropped, the survivors, the best. */
 	for (pass = 0; pass < 3; pass++)
 		for (i = c->count; i > 0; i--) {
 			const struct espl__html_trial *t = &h->trials[c->list[i - 1].trial];
-			uint32_t is = t->id == h->r->totals.best ? 2 : survived(h, t) ? 1 : 0;
+			uint32_t is = t->id == h->r->totals.best ? 2
+			    : survived_stages(h, t)              ? 1
+								 : 0;
 
 			if (is == pass)
 				draw_curve(c, &c->list[i - 1],
@@ -369,7 +371,7 @@ draw_all(struct curves *c)
 }
 
 static void
-note(const struct curves *c)
+write_note(const struct curves *c)
 {
 	struct espl__buf *b = &c->h->b;
 
@@ -407,7 +409,7 @@ espl__html_curves(struct espl__html *h)
 	int64_t rungs[RUNGS_MAX];
 
 	if (status == ESPL_OK && c.count > 0) {
-		frame(&c);
+		set_axes(&c);
 		espl__html_heading(h, "Learning curves");
 		espl__print(&h->b, "<p class=\"axis\">");
 		espl__html_text(&h->b, h->r->totals.metric, 60);
@@ -421,7 +423,7 @@ espl__html_curves(struct espl__html *h)
 		draw_rungs(&c);
 		draw_all(&c);
 		espl__print(&h->b, "</svg></div>\n");
-		note(&c);
+		write_note(&c);
 		espl__print(&h->b, "</section>\n");
 	}
 	free(c.list);

@@ -17,7 +17,8 @@ struct density {
 
 /* Adds gpus * (the seconds of each bin that from..to covers). */
 static void
-cover(const struct espl__html *h, float *bins, uint32_t stride, double from, double to, double gpus)
+cover_bins(const struct espl__html *h, float *bins, uint32_t stride, double from, double to,
+    double gpus)
 {
 	double each = h->end_s / BINS, low, high;
 	uint32_t i, last;
@@ -53,18 +54,18 @@ add_gang(const struct density *d, const struct espl__html_gang *g)
 		stage = g->stage;
 		from = g->starting_s;
 		for (t = g->turn; t != 0; t = h->turns[t].next) {
-			cover(h, busy_of(d, node, stage), ESPL__HTML_COLOURS, from,
+			cover_bins(h, busy_of(d, node, stage), ESPL__HTML_COLOURS, from,
 			    h->turns[t].at_s, gpus);
 			stage = h->turns[t].stage;
 			from = h->turns[t].at_s;
 		}
-		cover(h, busy_of(d, node, stage), ESPL__HTML_COLOURS, from, g->ended_s, gpus);
+		cover_bins(h, busy_of(d, node, stage), ESPL__HTML_COLOURS, from, g->ended_s, gpus);
 	}
 }
 
 /* 0: nothing is held; 1: idle; 2 + colour * LEVELS + level. */
 static uint32_t
-shade(const struct density *d, size_t cell)
+shade_of_cell(const struct density *d, size_t cell)
 {
 	const float *busy = d->busy + cell * ESPL__HTML_COLOURS;
 	float sum = 0, part;
@@ -95,9 +96,9 @@ draw_cells(struct density *d, double top, double height)
 	memset(paths, 0, sizeof paths);
 	for (lane = 0; lane < d->lanes; lane++)
 		for (i = 0; i < BINS; i += run) {
-			which = shade(d, (size_t)lane * BINS + i);
-			for (run = 1;
-			     i + run < BINS && shade(d, (size_t)lane * BINS + i + run) == which;
+			which = shade_of_cell(d, (size_t)lane * BINS + i);
+			for (run = 1; i + run < BINS &&
+			     shade_of_cell(d, (size_t)lane * BINS + i + run) == which;
 			     run++)
 				;
 			if (which == 0)
@@ -165,7 +166,7 @@ espl__html_density(struct espl__html *h, double *y)
 	for (i = 0; i < h->node_count; i++) {
 		const struct espl__html_node *n = &h->nodes[i];
 
-		cover(h, d.held + (size_t)(i / d.each) * BINS, 1, n->requested_s,
+		cover_bins(h, d.held + (size_t)(i / d.each) * BINS, 1, n->requested_s,
 		    isnan(n->ended_s) ? h->now_s : n->ended_s, n->gpus);
 	}
 	for (i = 0; i < h->gang_count; i++)

@@ -312,7 +312,7 @@ draw_lanes(struct espl__html *h, double row, double *y, uint32_t *marks_left_out
 }
 
 static void
-legend(struct espl__html *h, int density)
+write_legend(struct espl__html *h, int density)
 {
 	struct espl__buf *b = &h->b;
 	uint32_t i, seen = 0, colour;
@@ -370,7 +370,7 @@ espl__html_gantt(struct espl__html *h)
 	espl__put(&h->b, body.data, body.size);
 	espl__print(&h->b, "</svg></div>\n");
 	espl__buf_free(&body);
-	legend(h, row == 0);
+	write_legend(h, row == 0);
 	if (row == 0)
 		espl__print(&h->b,
 		    "<p class=\"note\">%u nodes and %u gangs are too many to draw individually. "

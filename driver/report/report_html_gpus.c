@@ -286,7 +286,7 @@ tell_sums(struct espl__html *h, const struct sums *s)
 }
 
 static espl_status
-resizes(struct espl__html *h)
+write_resizes(struct espl__html *h)
 {
 	sqlite3_stmt *st = espl__reading_query(h->r, resizes_sql, -1, -1, h->diag);
 	struct espl__buf *b = &h->b;
@@ -325,5 +325,5 @@ espl__html_gpus(struct espl__html *h)
 	espl__print(&h->b, "<section><h2>Use of each %s</h2>\n", UNIT(h));
 	draw_use(h);
 	espl__print(&h->b, "</section>\n");
-	return resizes(h);
+	return write_resizes(h);
 }

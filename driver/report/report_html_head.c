@@ -9,7 +9,7 @@
 #include "config.h"
 
 static void
-meta(struct espl__html *h, const char *key)
+write_meta(struct espl__html *h, const char *key)
 {
 	sqlite3_stmt *st = espl__reading_query(h->r,
 	    "SELECT value FROM meta WHERE key = ?1 AND value IS NOT NULL", -1, -1, NULL);
@@ -24,14 +24,15 @@ meta(struct espl__html *h, const char *key)
 }
 
 static void
-tile(struct espl__html *h, const char *name, const char *value)
+write_tile(struct espl__html *h, const char *name, const char *value)
 {
 	espl__print(&h->b, "<div class=\"tile\"><h3>%s</h3><p class=\"big\">%s</p>", name, value);
 }
 
 /* "1m30s (+2.1 %)": a prediction and how far reality was from it. */
 static void
-beside(struct espl__html *h, const char *name, const char *value, double was, double predicted)
+write_prediction(struct espl__html *h, const char *name, const char *value, double was,
+    double predicted)
 {
 	double off = (was - predicted) / predicted * 100;
 
@@ -42,7 +43,7 @@ beside(struct espl__html *h, const char *name, const char *value, double was, do
 }
 
 static void
-spread(char *to, size_t room, const char *mean, const char *sd, const char *p95)
+format_spread(char *to, size_t room, const char *mean, const char *sd, const char *p95)
 {
 	(void)snprintf(to, room, "%s, sd %s, p95 %s", mean, sd, p95);
 }
@@ -56,7 +57,8 @@ time_tile(struct espl__html *h)
 	char text[3][32], long_text[128];
 	uint32_t i;
 
-	tile(h, h->r->running ? "Time so far" : "Time", espl__html_seconds(t->jct_s, text[0]));
+	write_tile(h, h->r->running ? "Time so far" : "Time",
+	    espl__html_seconds(t->jct_s, text[0]));
 	for (i = 0; i < h->plan_count; i++) {
 		const struct espl__html_plan *p = &h->plans[i];
 
@@ -65,17 +67,19 @@ time_tile(struct espl__html *h)
 		(void)snprintf(long_text, sizeof long_text, "%s",
 		    espl__html_seconds(p->ends_s, text[0]));
 		if (p->ends_sd_s > 1e-3)
-			spread(long_text, sizeof long_text, espl__html_seconds(p->ends_s, text[0]),
+			format_spread(long_text, sizeof long_text,
+			    espl__html_seconds(p->ends_s, text[0]),
 			    espl__html_seconds(p->ends_sd_s, text[1]),
 			    espl__html_seconds(p->ends_p95_s, text[2]));
-		beside(h,
+		write_prediction(h,
 		    h->plan_count == 1 ? "plan"
 			: i == 0       ? "first plan"
 				       : "last plan",
 		    long_text, t->jct_s, p->ends_s);
 	}
 	if (h->fixed != NULL && h->fixed->why_not == NULL)
-		beside(h, "static plan", espl__html_seconds(h->fixed->jct_s, text[0]), NAN, NAN);
+		write_prediction(h, "static plan", espl__html_seconds(h->fixed->jct_s, text[0]),
+		    NAN, NAN);
 	if (isfinite(t->deadline_s))
 		espl__print(&h->b, "<p><b>deadline</b> %s%s</p>",
 		    espl__html_seconds(t->deadline_s, text[0]),
@@ -93,7 +97,8 @@ money_tile(struct espl__html *h)
 	char text[3][32], long_text[128];
 	uint32_t i;
 
-	tile(h, h->r->running ? "Cost so far" : "Cost", espl__html_money(t->cost_usd, text[0]));
+	write_tile(h, h->r->running ? "Cost so far" : "Cost",
+	    espl__html_money(t->cost_usd, text[0]));
 	for (i = 0; i < h->plan_count; i++) {
 		const struct espl__html_plan *p = &h->plans[i];
 		double before = i > 0 ? espl__html_spent(h, p->at_s) : 0;
@@ -103,18 +108,19 @@ money_tile(struct espl__html *h)
 		(void)snprintf(long_text, sizeof long_text, "%s",
 		    espl__html_money(before + p->cost_usd, text[0]));
 		if (p->cost_sd_usd > 1e-6)
-			spread(long_text, sizeof long_text,
+			format_spread(long_text, sizeof long_text,
 			    espl__html_money(before + p->cost_usd, text[0]),
 			    espl__html_money(p->cost_sd_usd, text[1]),
 			    espl__html_money(before + p->cost_p95_usd, text[2]));
-		beside(h,
+		write_prediction(h,
 		    h->plan_count == 1 ? "plan"
 			: i == 0       ? "first plan"
 				       : "last plan",
 		    long_text, t->cost_usd, before + p->cost_usd);
 	}
 	if (h->fixed != NULL && h->fixed->why_not == NULL)
-		beside(h, "static plan", espl__html_money(h->fixed->cost_usd, text[0]), NAN, NAN);
+		write_prediction(h, "static plan", espl__html_money(h->fixed->cost_usd, text[0]),
+		    NAN, NAN);
 	if (isfinite(t->budget_usd))
 		espl__print(&h->b, "<p><b>budget</b> %s%s</p>",
 		    espl__html_money(t->budget_usd, text[0]),
@@ -135,7 +141,7 @@ count_tiles(struct espl__html *h)
 	char text[32];
 
 	(void)snprintf(text, sizeof text, "%lld", (long long)t->trials);
-	tile(h, "Trials", text);
+	write_tile(h, "Trials", text);
 	espl__print(b, "<p><b>completed</b> %lld</p>", (long long)(t->completed - t->early));
 	if (t->early > 0)
 		espl__print(b, "<p><b>stopped early</b> %lld</p>", (long long)t->early);
@@ -150,7 +156,7 @@ count_tiles(struct espl__html *h)
 	espl__print(b, "<p><b>resizes while training</b> %lld</p></div>\n", (long long)h->resizes);
 	(void)snprintf(text, sizeof text, "%.0f %%",
 	    t->gpu_s > 0 ? 100 * t->busy_gpu_s / t->gpu_s : 0);
-	tile(h, t->on_cpu ? "Slots busy" : "GPUs busy", text);
+	write_tile(h, t->on_cpu ? "Slots busy" : "GPUs busy", text);
 	espl__print(b, "<p><b>%s time used</b> %s</p>", espl__slots_word(t->on_cpu, 1),
 	    espl__html_seconds(t->busy_gpu_s, text));
 	espl__print(b, "<p><b>held</b> %s</p>", espl__html_seconds(t->gpu_s, text));
@@ -168,7 +174,7 @@ best_tile(struct espl__html *h)
 	struct espl__buf *b = &h->b, params = { NULL, 0, 0 };
 	char text[32];
 
-	tile(h, "Best", t->best < 0 ? "none" : espl__format_metric(t->best_metric, text));
+	write_tile(h, "Best", t->best < 0 ? "none" : espl__format_metric(t->best_metric, text));
 	if (t->best >= 0) {
 		espl__print(b, "<p>");
 		espl__html_text(b, t->metric, 60);
@@ -200,7 +206,7 @@ espl__html_head(struct espl__html *h)
 	espl__print(b, "</span>%s\n<p class=\"sub\">",
 	    t->simulated ? "<span class=\"chip mid\">simulated</span>" : "");
 	for (i = 0; i < sizeof keys / sizeof keys[0]; i++)
-		meta(h, keys[i]);
+		write_meta(h, keys[i]);
 	espl__print(b, "</p>\n");
 	if (t->text != NULL && t->text[0] != '\0') {
 		espl__print(b, "<p class=\"why\">");

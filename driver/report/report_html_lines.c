@@ -19,7 +19,7 @@ struct steps {
 };
 
 static void
-step(struct steps *s, double from, double to, double amount)
+add_step(struct steps *s, double from, double to, double amount)
 {
 	if (!(to > from) || !(amount > 0))
 		return;
@@ -40,7 +40,7 @@ by_time(const void *a, const void *b)
 
 /* Turns changes into levels: `delta` becomes what holds from at_s on; one for each time. */
 static void
-level(struct steps *s)
+sum_steps(struct steps *s)
 {
 	double sum = 0;
 	size_t i, n = 0;
@@ -60,7 +60,7 @@ level(struct steps *s)
 
 /* Means over bins, in the place of more steps than can be seen. */
 static void
-thin(struct steps *s, double end)
+thin_steps(struct steps *s, double end)
 {
 	double *mean, each = end / BINS, from, to, high;
 	size_t i;
@@ -114,7 +114,7 @@ draw_steps(struct espl__html *h, const struct steps *s, const struct espl__html_
 }
 
 static void
-key(struct espl__buf *b, const char *classes, const char *text)
+write_key(struct espl__buf *b, const char *classes, const char *text)
 {
 	espl__print(b,
 	    "<span><svg class=\"key\" viewBox=\"0 0 26 10\"><path class=\"%s\" d=\"M1 "
@@ -140,24 +140,24 @@ draw_gpus(struct espl__html *h)
 	uint32_t i;
 
 	for (i = 0; i < h->node_count; i++)
-		step(&held, h->nodes[i].ready_s,
+		add_step(&held, h->nodes[i].ready_s,
 		    isnan(h->nodes[i].ended_s) ? h->now_s : h->nodes[i].ended_s, h->nodes[i].gpus);
 	for (i = 0; i < h->gang_count; i++)
-		step(&busy, h->gangs[i].starting_s, h->gangs[i].ended_s,
+		add_step(&busy, h->gangs[i].starting_s, h->gangs[i].ended_s,
 		    (double)h->gangs[i].gpus / h->gangs[i].packing);
 	for (i = 0; h->plan_count > 0 && i < h->plans[0].row_count; i++) {
 		const struct espl__html_row *r = &h->rows[h->plans[0].row + i];
 
-		step(&plan, r->starts_s, r->ends_s, planned_gpus(r));
+		add_step(&plan, r->starts_s, r->ends_s, planned_gpus(r));
 	}
-	level(&held);
-	level(&busy);
-	level(&plan);
+	sum_steps(&held);
+	sum_steps(&busy);
+	sum_steps(&plan);
 	y.high = held.most > busy.most ? held.most : busy.most;
 	y.high = plan.most > y.high ? plan.most : y.high;
 	y.high = y.high > 0 ? y.high * 1.08 : 1;
-	thin(&held, h->end_s);
-	thin(&busy, h->end_s);
+	thin_steps(&held, h->end_s);
+	thin_steps(&busy, h->end_s);
 	espl__print(&h->b, "<section><h2>%s over time</h2>\n",
 	    h->r->totals.on_cpu ? "Slots" : "GPUs");
 	espl__html_open(&h->b, TOP + HEIGHT + 18,
@@ -171,7 +171,7 @@ draw_gpus(struct espl__html *h)
 	    "</svg></div>\n<p class=\"legend\"><span><i class=\"ah\"></i>held (ready)</span> "
 	    "<span><i class=\"ab\"></i>busy</span> ");
 	if (plan.count > 0)
-		key(&h->b, "lp", h->plan_count > 1 ? "first plan" : "plan");
+		write_key(&h->b, "lp", h->plan_count > 1 ? "first plan" : "plan");
 	espl__print(&h->b, "</p>\n</section>\n");
 	free(held.list);
 	free(busy.list);
@@ -190,7 +190,7 @@ struct parts {
 };
 
 static void
-part(struct parts *p, double from, double to, double usd)
+add_part(struct parts *p, double from, double to, double usd)
 {
 	if (!(to >= from) || !isfinite(usd))
 		return;
@@ -271,7 +271,7 @@ planned_parts(const struct espl__html *h, uint32_t plan)
 	for (i = 0; i < from->row_count; i++) {
 		const struct espl__html_row *r = &h->rows[from->row + i];
 
-		part(&p, r->starts_s, r->ends_s, r->cost_usd);
+		add_part(&p, r->starts_s, r->ends_s, r->cost_usd);
 	}
 	return p;
 }
@@ -282,13 +282,13 @@ money_legend(struct espl__html *h, const struct parts *parts)
 	struct espl__buf *b = &h->b;
 
 	espl__print(b, "<p class=\"legend\">");
-	key(b, "lr", "actual");
+	write_key(b, "lr", "actual");
 	if (parts[0].count > 0)
-		key(b, "lp", h->plan_count > 1 ? "first plan" : "plan");
+		write_key(b, "lp", h->plan_count > 1 ? "first plan" : "plan");
 	if (parts[1].count > 0)
-		key(b, "lq", "last plan");
+		write_key(b, "lq", "last plan");
 	if (parts[2].count > 0)
-		key(b, "lf", "cheapest static plan");
+		write_key(b, "lf", "cheapest static plan");
 	espl__print(b, "</p>\n");
 }
 
@@ -309,7 +309,7 @@ draw_money(struct espl__html *h)
 	if (h->plan_count > 1)
 		parts[1] = planned_parts(h, h->plan_count - 1);
 	for (i = 0; h->fixed != NULL && h->fixed->why_not == NULL && i < h->fixed->stage_count; i++)
-		part(&parts[2], h->fixed->stages[i].starts_s, h->fixed->stages[i].ends_s,
+		add_part(&parts[2], h->fixed->stages[i].starts_s, h->fixed->stages[i].ends_s,
 		    h->fixed->stages[i].cost_usd);
 	for (i = 0; i < 3; i++)
 		most = fmax(most, spent_by(&parts[i], end_of(&parts[i])));

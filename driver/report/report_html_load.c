@@ -11,7 +11,7 @@
 #define NODE_GPUS 1024
 
 static double
-real(sqlite3_stmt *st, int column)
+read_real(sqlite3_stmt *st, int column)
 {
 	double v = espl__reading_real(st, column);
 
@@ -19,7 +19,7 @@ real(sqlite3_stmt *st, int column)
 }
 
 static const char *
-text(struct espl__html *h, sqlite3_stmt *st, int column)
+read_text(struct espl__html *h, sqlite3_stmt *st, int column)
 {
 	const char *t = (const char *)sqlite3_column_text(st, column);
 
@@ -27,7 +27,7 @@ text(struct espl__html *h, sqlite3_stmt *st, int column)
 }
 
 static uint32_t
-limited(int64_t v, int64_t least, int64_t most)
+clamp_value(int64_t v, int64_t least, int64_t most)
 {
 	return (uint32_t)(v < least ? least : v > most ? most : v);
 }
@@ -35,7 +35,7 @@ limited(int64_t v, int64_t least, int64_t most)
 typedef void row_fn(struct espl__html *, sqlite3_stmt *);
 
 static espl_status
-each(struct espl__html *h, const char *sql, row_fn *take)
+read_rows(struct espl__html *h, const char *sql, row_fn *take)
 {
 	sqlite3_stmt *st = espl__reading_query(h->r, sql, -1, -1, h->diag);
 	int more = -1;
@@ -56,21 +56,21 @@ take_node(struct espl__html *h, sqlite3_stmt *st)
 	ESPL__GROW(h->nodes, h->node_cap, h->node_count + 1);
 	n = &h->nodes[h->node_count++];
 	n->id = sqlite3_column_int64(st, 0);
-	n->offer = text(h, st, 1);
-	n->market = text(h, st, 2);
-	n->gpus = limited(sqlite3_column_int64(st, 3), 1, NODE_GPUS);
+	n->offer = read_text(h, st, 1);
+	n->market = read_text(h, st, 2);
+	n->gpus = clamp_value(sqlite3_column_int64(st, 3), 1, NODE_GPUS);
 	n->first_gpu = h->gpu_count;
 	h->gpu_count += n->gpus;
-	n->state = text(h, st, 4);
-	n->requested_s = real(st, 5);
-	n->booting_s = real(st, 6);
-	n->ready_s = real(st, 7);
-	n->notice_s = real(st, 8);
-	n->ended_s = real(st, 9);
-	n->billed_s = real(st, 10);
-	n->price_hour = real(st, 11);
-	n->charged_usd = real(st, 12);
-	n->why = text(h, st, 13);
+	n->state = read_text(h, st, 4);
+	n->requested_s = read_real(st, 5);
+	n->booting_s = read_real(st, 6);
+	n->ready_s = read_real(st, 7);
+	n->notice_s = read_real(st, 8);
+	n->ended_s = read_real(st, 9);
+	n->billed_s = read_real(st, 10);
+	n->price_hour = read_real(st, 11);
+	n->charged_usd = read_real(st, 12);
+	n->why = read_text(h, st, 13);
 }
 
 static void
@@ -84,9 +84,9 @@ take_trial(struct espl__html *h, sqlite3_stmt *st)
 	t->id = sqlite3_column_int64(st, 0);
 	(void)snprintf(t->state, sizeof t->state, "%s", state != NULL ? state : "");
 	t->iteration = sqlite3_column_int64(st, 2);
-	t->metric = real(st, 3);
-	t->gpu_s = real(st, 4);
-	t->cost_usd = real(st, 5);
+	t->metric = read_real(st, 3);
+	t->gpu_s = read_real(st, 4);
+	t->cost_usd = read_real(st, 5);
 	t->stage = ESPL__HTML_NO_STAGE;
 	t->gang = 0;
 }
@@ -116,15 +116,15 @@ take_plan(struct espl__html *h, sqlite3_stmt *st)
 	ESPL__GROW(h->plans, h->plan_cap, h->plan_count + 1);
 	p = &h->plans[h->plan_count++];
 	p->number = sqlite3_column_int64(st, 0);
-	p->at_s = real(st, 1);
-	p->ends_s = real(st, 2);
-	p->ends_sd_s = real(st, 3);
-	p->ends_p95_s = real(st, 4);
-	p->cost_usd = real(st, 5);
-	p->cost_sd_usd = real(st, 6);
-	p->cost_p95_usd = real(st, 7);
+	p->at_s = read_real(st, 1);
+	p->ends_s = read_real(st, 2);
+	p->ends_sd_s = read_real(st, 3);
+	p->ends_p95_s = read_real(st, 4);
+	p->cost_usd = read_real(st, 5);
+	p->cost_sd_usd = read_real(st, 6);
+	p->cost_p95_usd = read_real(st, 7);
 	p->optimal = sqlite3_column_int(st, 8);
-	p->gap = real(st, 9);
+	p->gap = read_real(st, 9);
 	p->row = p->row_count = 0;
 }
 
@@ -168,10 +168,10 @@ take_row(struct espl__html *h, sqlite3_stmt *st)
 	r->gpus = sqlite3_column_int64(st, 5);
 	r->gpus_per_trial = sqlite3_column_int64(st, 6);
 	r->nodes = sqlite3_column_int64(st, 7);
-	r->offer = text(h, st, 8);
-	r->starts_s = real(st, 9);
-	r->ends_s = real(st, 10);
-	r->cost_usd = real(st, 11);
+	r->offer = read_text(h, st, 8);
+	r->starts_s = read_real(st, 9);
+	r->ends_s = read_real(st, 10);
+	r->cost_usd = read_real(st, 11);
 	r->warm = sqlite3_column_int64(st, 12);
 }
 
@@ -203,7 +203,7 @@ static void
 take_group(struct espl__html *h, sqlite3_stmt *st)
 {
 	struct espl__html_stage *s;
-	double begun = real(st, 2), ended = real(st, 3);
+	double begun = read_real(st, 2), ended = read_real(st, 3);
 	uint32_t before = h->stage_count;
 	uint32_t at = stage_of(h, sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1));
 
@@ -234,9 +234,9 @@ take_search(struct espl__html *h, sqlite3_stmt *st)
 	uint32_t at = stage_of(h, sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 0));
 	struct espl__html_stage *s = &h->stages[at];
 
-	s->begun_s = real(st, 1);
-	s->ended_s = real(st, 2);
-	s->name = s->number > 0 ? text(h, st, 3) : NULL;
+	s->begun_s = read_real(st, 1);
+	s->ended_s = read_real(st, 2);
+	s->name = s->number > 0 ? read_text(h, st, 3) : NULL;
 	h->pool = h->declared = 1;
 }
 
@@ -245,7 +245,7 @@ take_search(struct espl__html *h, sqlite3_stmt *st)
 static espl_status
 load_stages(struct espl__html *h)
 {
-	espl_status status = each(h,
+	espl_status status = read_rows(h,
 	    "SELECT id, arrived_s, ended_s, name FROM experiments WHERE arrived_s IS NOT NULL"
 	    " UNION ALL SELECT 0, min(arrived_s), CASE WHEN count(*) = count(ended_s) THEN "
 	    "max(ended_s) END, NULL FROM jobs"
@@ -255,13 +255,13 @@ load_stages(struct espl__html *h)
 	if (status != ESPL_OK || h->pool)
 		return status;
 	h->brackets = espl__reading_brackets(h->r, 0);
-	status = each(h,
+	status = read_rows(h,
 	    "SELECT bracket, stage, begun_s, ended_s FROM groups"
 	    " WHERE bracket IS NOT NULL AND stage IS NOT NULL ORDER BY bracket, stage, id",
 	    take_group);
 
 	if (status == ESPL_OK && !h->declared) {
-		status = each(h,
+		status = read_rows(h,
 		    "SELECT DISTINCT budget FROM decisions WHERE what IN ('created', 'promoted', "
 		    "'budget') AND budget IS NOT NULL ORDER BY 1 LIMIT 13",
 		    take_budget);
@@ -335,7 +335,7 @@ take_slots(struct espl__html *h, struct espl__html_gang *g, const char *json)
 		ESPL__GROW(h->slots, h->slot_cap, h->slot_count + 1);
 		h->slots[h->slot_count].node = low;
 		h->slots[h->slot_count++].gpu =
-		    limited((int64_t)pair[1], 0, h->nodes[low].gpus - 1);
+		    clamp_value((int64_t)pair[1], 0, h->nodes[low].gpus - 1);
 	}
 	g->slot_count = h->slot_count - g->slot;
 }
@@ -350,21 +350,21 @@ take_gang(struct espl__html *h, sqlite3_stmt *st)
 	memset(g, 0, sizeof *g);
 	g->id = sqlite3_column_int64(st, 0);
 	g->trial = sqlite3_column_int64(st, 1);
-	g->gpus = limited(sqlite3_column_int64(st, 2), 1, 1000000);
-	g->packing = limited(sqlite3_column_int64(st, 3), 1, 1024);
+	g->gpus = clamp_value(sqlite3_column_int64(st, 2), 1, 1000000);
+	g->packing = clamp_value(sqlite3_column_int64(st, 3), 1, 1024);
 	take_slots(h, g, (const char *)sqlite3_column_text(st, 4));
-	g->starting_s = real(st, 5);
+	g->starting_s = read_real(st, 5);
 	if (isnan(g->starting_s))
 		g->starting_s = 0;
-	g->running_s = real(st, 6);
-	g->ended_s = real(st, 7);
+	g->running_s = read_real(st, 6);
+	g->ended_s = read_real(st, 7);
 	g->over = !isnan(g->ended_s);
 	if (!g->over)
 		g->ended_s = h->now_s;
 	if (!(g->ended_s >= g->starting_s))
 		g->ended_s = g->starting_s;
-	g->text = sqlite3_column_type(st, 8) == SQLITE_NULL ? NULL : text(h, st, 8);
-	g->number = limited(sqlite3_column_int64(st, 9), 0, UINT32_MAX - 1);
+	g->text = sqlite3_column_type(st, 8) == SQLITE_NULL ? NULL : read_text(h, st, 8);
+	g->number = clamp_value(sqlite3_column_int64(st, 9), 0, UINT32_MAX - 1);
 	g->stage = ESPL__HTML_NO_STAGE;
 }
 
@@ -385,7 +385,7 @@ start_gangs(struct espl__html *h, uint32_t *next, double before)
 
 /* A turn in a trial's life: from now on it is in `stage`. */
 static void
-turn(struct espl__html *h, struct espl__html_trial *t, double at, uint32_t stage)
+add_turn(struct espl__html *h, struct espl__html_trial *t, double at, uint32_t stage)
 {
 	struct espl__html_gang *g = t->gang > 0 ? &h->gangs[t->gang - 1] : NULL;
 	struct espl__html_turn *new;
@@ -439,7 +439,7 @@ walk_decisions(struct espl__html *h)
 	int more = -1;
 
 	while (st != NULL && (more = espl__reading_next(h->r, st, h->diag)) == 1) {
-		double at = real(st, 0);
+		double at = read_real(st, 0);
 
 		stage = stage_at(h, st);
 		t = espl__html_trial(h, sqlite3_column_int64(st, 1));
@@ -448,7 +448,7 @@ walk_decisions(struct espl__html *h)
 			continue;
 		if (h->declared && sqlite3_column_int64(st, 4) > h->stages[stage].budget)
 			h->stages[stage].budget = sqlite3_column_int64(st, 4);
-		turn(h, t, at, stage);
+		add_turn(h, t, at, stage);
 	}
 	(void)sqlite3_finalize(st);
 	start_gangs(h, &next, INFINITY);
@@ -544,21 +544,21 @@ espl__html_load(struct espl__html *h)
 	espl_status status;
 
 	h->now_s = isfinite(h->r->totals.jct_s) && h->r->totals.jct_s > 0 ? h->r->totals.jct_s : 0;
-	status = each(h,
+	status = read_rows(h,
 	    "SELECT id, offer, market, gpus, state, requested_s, booting_s, ready_s, notice_s, "
 	    "ended_s, billed_from_s, price_hour, charged_usd, why FROM nodes ORDER BY id",
 	    take_node);
 	if (status == ESPL_OK)
-		status = each(h,
+		status = read_rows(h,
 		    "SELECT id, state, iteration, metric, gpu_s, cost_usd FROM trials ORDER BY id",
 		    take_trial);
 	if (status == ESPL_OK)
-		status = each(h,
+		status = read_rows(h,
 		    "SELECT plan, at_s, ends_s, ends_sd_s, ends_p95_s, cost_usd, cost_sd_usd, "
 		    "cost_p95_usd, optimal, gap FROM predictions ORDER BY plan",
 		    take_plan);
 	if (status == ESPL_OK)
-		status = each(h,
+		status = read_rows(h,
 		    "SELECT plan, bracket, stage, trials, iterations, gpus, gpus_per_trial, nodes, "
 		    "offer, starts_s, ends_s, cost_usd, warm FROM plan ORDER BY plan, starts_s, "
 		    "bracket, stage",
@@ -566,7 +566,7 @@ espl__html_load(struct espl__html *h)
 	if (status == ESPL_OK)
 		status = load_stages(h);
 	if (status == ESPL_OK)
-		status = each(h,
+		status = read_rows(h,
 		    "SELECT s.gang, s.trial, s.gpus, s.packing, s.slots, s.from_s, CASE WHEN "
 		    "s.number = 0 THEN g.running_s ELSE s.from_s END, s.until_s, CASE WHEN "
 		    "s.until_s = g.ended_s THEN g.text END, s.number"
@@ -574,7 +574,7 @@ espl__html_load(struct espl__html *h)
 		    "s.number",
 		    take_gang);
 	if (status == ESPL_OK)
-		status = each(h, "SELECT count(*) FROM changes", take_resizes);
+		status = read_rows(h, "SELECT count(*) FROM changes", take_resizes);
 	if (status == ESPL_OK)
 		status = walk_decisions(h);
 	if (status != ESPL_OK)

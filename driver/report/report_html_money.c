@@ -16,22 +16,22 @@ struct changes {
 };
 
 static void
-change(struct changes *c, double at, double rate, double jump)
+add_change(struct changes *c, double at, double rate, double jump)
 {
 	ESPL__GROW(c->list, c->cap, c->count + 1);
 	c->list[c->count++] = (struct change){ at, rate, jump };
 }
 
 static void
-spend(struct changes *c, double from, double to, double usd)
+add_spending(struct changes *c, double from, double to, double usd)
 {
 	if (!isfinite(usd) || usd == 0)
 		return;
 	if (to - from > 1e-9 && usd > 0) {
-		change(c, from, usd / (to - from), 0);
-		change(c, to, -usd / (to - from), 0);
+		add_change(c, from, usd / (to - from), 0);
+		add_change(c, to, -usd / (to - from), 0);
 	} else { /* data, the first minute; or what was given back */
-		change(c, to, 0, usd);
+		add_change(c, to, 0, usd);
 	}
 }
 
@@ -81,7 +81,7 @@ sum_up(struct espl__html *h, struct changes *c)
 }
 
 static double
-limit(const struct espl__html *h, double at)
+limit_to_now(const struct espl__html *h, double at)
 {
 	return at > 0 ? at < h->now_s ? at : h->now_s : 0;
 }
@@ -100,10 +100,10 @@ spend_rest(struct espl__html *h, struct changes *c, const double *last, double c
 			weight += (h->now_s - last[i]) * h->nodes[i].price_hour;
 	for (i = 0; i < h->node_count && weight > 0; i++)
 		if (isnan(h->nodes[i].ended_s) && h->nodes[i].price_hour > 0)
-			spend(c, last[i], h->now_s,
+			add_spending(c, last[i], h->now_s,
 			    rest * (h->now_s - last[i]) * h->nodes[i].price_hour / weight);
 	if (!(weight > 0))
-		spend(c, h->now_s, h->now_s, rest);
+		add_spending(c, h->now_s, h->now_s, rest);
 }
 
 static espl_status
@@ -119,22 +119,22 @@ read_charges(struct espl__html *h, struct changes *c)
 	for (i = 0; i < h->node_count; i++) {
 		const struct espl__html_node *n = &h->nodes[i];
 
-		last[i] = limit(h, !isnan(n->billed_s) ? n->billed_s : n->requested_s);
+		last[i] = limit_to_now(h, !isnan(n->billed_s) ? n->billed_s : n->requested_s);
 	}
 	i = 0;
 	while (st != NULL && (more = espl__reading_next(h->r, st, h->diag)) == 1) {
 		while (i < h->node_count && h->nodes[i].id < sqlite3_column_int64(st, 0))
 			i++;
-		at = limit(h, espl__reading_real(st, 1));
+		at = limit_to_now(h, espl__reading_real(st, 1));
 		usd = espl__reading_real(st, 2);
 		if (!isfinite(usd))
 			continue;
 		charged += usd;
 		if (i < h->node_count && h->nodes[i].id == sqlite3_column_int64(st, 0)) {
-			spend(c, last[i], at, usd);
+			add_spending(c, last[i], at, usd);
 			last[i] = at > last[i] ? at : last[i];
 		} else {
-			spend(c, at, at, usd);
+			add_spending(c, at, at, usd);
 		}
 	}
 	(void)sqlite3_finalize(st);
@@ -166,7 +166,7 @@ espl__html_spent(const struct espl__html *h, double at)
 }
 
 static double
-ended(const struct espl__html *h, const struct espl__html_stage *s)
+end_of_stage(const struct espl__html *h, const struct espl__html_stage *s)
 {
 	return isnan(s->ended_s) ? h->now_s : s->ended_s;
 }
@@ -184,15 +184,15 @@ cost_stages(struct espl__html *h)
 
 		busy += s->busy_gpu_s;
 		for (k = 0; k < h->stage_count && !s->shared; k++)
-			s->shared = k != i && h->stages[k].begun_s < ended(h, s) - 1e-9 &&
-			    ended(h, &h->stages[k]) > s->begun_s + 1e-9;
+			s->shared = k != i && h->stages[k].begun_s < end_of_stage(h, s) - 1e-9 &&
+			    end_of_stage(h, &h->stages[k]) > s->begun_s + 1e-9;
 	}
 	for (i = 0; i < h->stage_count; i++) {
 		struct espl__html_stage *s = &h->stages[i];
 
 		if (!s->shared)
-			s->cost_usd =
-			    espl__html_spent(h, ended(h, s)) - espl__html_spent(h, s->begun_s);
+			s->cost_usd = espl__html_spent(h, end_of_stage(h, s)) -
+			    espl__html_spent(h, s->begun_s);
 	}
 	for (i = 0, k = h->pool != 0; i < h->stage_count; i++)
 		k += h->stages[i].shared != 0;

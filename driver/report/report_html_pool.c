@@ -88,7 +88,7 @@ load_steps(struct espl__html *h, struct row *row, int64_t id)
 
 /* So long it waited for its first GPU, or does yet. */
 static double
-waited(const struct espl__html *h, const struct row *row)
+waited_seconds(const struct espl__html *h, const struct row *row)
 {
 	return isfinite(row->queued_s)
 	    ? row->queued_s
@@ -160,7 +160,7 @@ draw_row(struct espl__html *h, const struct espl__html_axis *a, const struct poo
 	    (long long)row->id);
 	espl__html_text(&h->b, row->name, 60);
 	espl__print(&h->b, ", %s&#10;waited %s%s", row->status,
-	    espl__html_seconds(waited(h, row), waits), row->why[0] != '\0' ? ": " : "");
+	    espl__html_seconds(waited_seconds(h, row), waits), row->why[0] != '\0' ? ": " : "");
 	espl__html_text(&h->b, row->why, WHY_MAX);
 	espl__print(&h->b, "&#10;on up to %.4g %s</title>", row->most,
 	    espl__html_unit(h, row->most > 1 || row->most < 1 ? 2 : 1));
@@ -181,7 +181,7 @@ draw_row(struct espl__html *h, const struct espl__html_axis *a, const struct poo
 }
 
 static void
-draw(struct espl__html *h, const struct pool *p)
+draw_timeline(struct espl__html *h, const struct pool *p)
 {
 	struct espl__html_axis a = espl__html_time(h);
 	double bottom = TOP + p->count * ROW_HEIGHT;
@@ -214,7 +214,8 @@ list_row(struct espl__html *h, const struct row *row)
 	espl__print(b, "</td><td class=\"w\">");
 	espl__html_text(b, row->status, 12);
 	espl__print(b, "</td><td>%s</td>", espl__html_seconds(row->arrived_s, t));
-	espl__print(b, "<td>%s</td><td class=\"w\">", espl__html_seconds(waited(h, row), t));
+	espl__print(b, "<td>%s</td><td class=\"w\">",
+	    espl__html_seconds(waited_seconds(h, row), t));
 	espl__html_text(b, row->why, WHY_MAX);
 	espl__print(b, "</td><td>%s</td>", espl__html_seconds(row->ended_s, t));
 	espl__print(b, "<td>%s</td><td>%.4g</td>",
@@ -224,7 +225,7 @@ list_row(struct espl__html *h, const struct row *row)
 
 /* How long each plain job waited and trained; of experiments only where one waited. */
 static void
-list(struct espl__html *h, const struct pool *p, int job)
+write_table(struct espl__html *h, const struct pool *p, int job)
 {
 	int any = 0;
 
@@ -304,10 +305,10 @@ espl__html_pool(struct espl__html *h)
 		load_why(h, waits, &p.rows[i]);
 	espl__waits_free(waits);
 	if (status == ESPL_OK && p.count > 0 && p.most > 0)
-		draw(h, &p);
+		draw_timeline(h, &p);
 	if (status == ESPL_OK) {
-		list(h, &p, 0);
-		list(h, &p, 1);
+		write_table(h, &p, 0);
+		write_table(h, &p, 1);
 	}
 	for (uint32_t i = 0; i < p.count; i++)
 		free(p.rows[i].steps);

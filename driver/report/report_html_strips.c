@@ -65,7 +65,8 @@ draw_box(struct espl__html *h, struct strip *s, struct box *box, double y)
 }
 
 static void
-title(struct espl__buf *b, const char *what, const char *name, double from, double to, double usd)
+write_title(struct espl__buf *b, const char *what, const char *name, double from, double to,
+    double usd)
 {
 	char text[3][32];
 
@@ -97,7 +98,7 @@ draw_row(struct espl__html *h, struct strip *s, const struct espl__html_row *r, 
 	    espl__html_unit(h, r->gpus_per_trial), (long long)r->nodes, r->nodes == 1 ? "" : "s");
 	(void)snprintf(box.labels[1], sizeof box.labels[1], "%s", name);
 	(void)snprintf(box.labels[2], sizeof box.labels[2], "%lld", stage);
-	title(&box.title, what, name, r->starts_s, r->ends_s, r->cost_usd);
+	write_title(&box.title, what, name, r->starts_s, r->ends_s, r->cost_usd);
 	espl__print(&box.title,
 	    "&#10;%lld trials for %lld iterations, %lld %s each, on %lld nodes of ", trials,
 	    (long long)r->iterations, (long long)r->gpus_per_trial,
@@ -174,7 +175,8 @@ draw_stage(struct espl__html *h, struct strip *s, const struct espl__html_stage 
 	(void)snprintf(box.labels[1], sizeof box.labels[1], "%s", espl__buf_text(&name));
 	(void)snprintf(box.labels[2], sizeof box.labels[2], "%lld",
 	    (long long)(h->declared ? stage->number : stage->budget));
-	title(&box.title, "actual", espl__buf_text(&name), box.from_s, box.to_s, stage->cost_usd);
+	write_title(&box.title, "actual", espl__buf_text(&name), box.from_s, box.to_s,
+	    stage->cost_usd);
 	espl__print(&box.title, "&#10;%llu trials on %u different nodes",
 	    (unsigned long long)stage->trials, (unsigned)stage->nodes);
 	draw_box(h, s, &box, y);

@@ -10,7 +10,7 @@
 
 /* One character of UTF-8; *length 1 and U+FFFD for what is none. */
 static uint32_t
-decode(const unsigned char *p, uint32_t *length)
+decode_utf8(const unsigned char *p, uint32_t *length)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
 	uint32_t c = p[0],
@@ -40,7 +40,7 @@ decode(const unsigned char *p, uint32_t *length)
 
 /* May it stand in XML, and does it leave the direction of its neighbours alone? */
 static int
-printable(uint32_t c)
+is_printable(uint32_t c)
 {
 	return c >= 0x20 && (c < 0x7f || c >= 0xa0) && (c < 0x202a || c > 0x202e) &&
 	    (c < 0x2066 || c > 0x2069) && (c & 0xfffe) != 0xfffe && c != 0xfffd;
@@ -53,7 +53,7 @@ espl__html_text(struct espl__buf *b, const char *text, uint32_t most)
 	uint32_t c, length;
 
 	for (; *p != '\0'; p += length) {
-		c = decode(p, &length);
+		c = decode_utf8(p, &length);
 		if (most-- == 0) {
 			espl__print(b, "\xe2\x80\xa6");
 			return;
@@ -68,7 +68,7 @@ espl__html_text(struct espl__buf *b, const char *text, uint32_t most)
 		case '\n':
 		case '\r': espl__print(b, " "); break;
 		default:
-			if (printable(c))
+			if (is_printable(c))
 				espl__put(b, p, length);
 			else
 				espl__print(b, "\xef\xbf\xbd");
@@ -129,7 +129,7 @@ espl__html_number(struct espl__buf *b, double v)
 }
 
 static void
-attribute(struct espl__buf *b, const char *name, double value)
+write_attribute(struct espl__buf *b, const char *name, double value)
 {
 	espl__print(b, " %s=\"", name);
 	espl__html_number(b, value);
@@ -142,10 +142,10 @@ espl__html_rect(struct espl__buf *b, const char *classes, double x, double y, do
 	espl__print(b, "<rect");
 	if (classes != NULL)
 		espl__print(b, " class=\"%s\"", classes);
-	attribute(b, "x", x);
-	attribute(b, "y", y);
-	attribute(b, "width", w > 0.3 ? w : 0.3); /* what was short is still there */
-	attribute(b, "height", h > 0.3 ? h : 0.3);
+	write_attribute(b, "x", x);
+	write_attribute(b, "y", y);
+	write_attribute(b, "width", w > 0.3 ? w : 0.3); /* what was short is still there */
+	write_attribute(b, "height", h > 0.3 ? h : 0.3);
 	espl__print(b, "/>");
 }
 
@@ -154,10 +154,10 @@ espl__html_line(struct espl__buf *b, const char *classes, double x1, double y1, 
     double y2)
 {
 	espl__print(b, "<line class=\"%s\"", classes);
-	attribute(b, "x1", x1);
-	attribute(b, "y1", y1);
-	attribute(b, "x2", x2);
-	attribute(b, "y2", y2);
+	write_attribute(b, "x1", x1);
+	write_attribute(b, "y1", y1);
+	write_attribute(b, "x2", x2);
+	write_attribute(b, "y2", y2);
 	espl__print(b, "/>");
 }
 
@@ -165,8 +165,8 @@ void
 espl__html_label(struct espl__buf *b, const char *classes, double x, double y, const char *text)
 {
 	espl__print(b, "<text class=\"%s\"", classes);
-	attribute(b, "x", x);
-	attribute(b, "y", y);
+	write_attribute(b, "x", x);
+	write_attribute(b, "y", y);
 	espl__print(b, ">%s</text>", text);
 }
 
@@ -183,7 +183,7 @@ espl__html_open(struct espl__buf *b, double height, const char *what)
 /* ---- axes --------------------------------------------------------------------------------- */
 
 static double
-bend(const struct espl__html_axis *a, double value)
+scale_value(const struct espl__html_axis *a, double value)
 {
 	return a->kind != ESPL__HTML_LOG ? value : value > 0 ? log(value) : log(a->low);
 }
@@ -191,7 +191,8 @@ bend(const struct espl__html_axis *a, double value)
 double
 espl__html_at(const struct espl__html_axis *a, double value)
 {
-	double low = bend(a, a->low), part = (bend(a, value) - low) / (bend(a, a->high) - low);
+	double low = scale_value(a, a->low),
+	       part = (scale_value(a, value) - low) / (scale_value(a, a->high) - low);
 
 	if (!(part > 0)) /* what is not a number too */
 		part = 0;
@@ -238,7 +239,7 @@ time_step(double most)
 
 /* "2m" for "2m00s". */
 static const char *
-tick(double at, char to[32])
+format_tick(double at, char to[32])
 {
 	size_t length = strlen(espl__html_seconds(at, to));
 
@@ -259,7 +260,7 @@ espl__html_time_grid(struct espl__buf *b, const struct espl__html_axis *a, doubl
 	for (i = 0; i < 20 && (at = step * i) <= a->high; i++) {
 		x = espl__html_at(a, at);
 		espl__html_line(b, "gd", x, top, x, bottom);
-		espl__html_label(b, "tm", x, bottom + 13, tick(at, text));
+		espl__html_label(b, "tm", x, bottom + 13, format_tick(at, text));
 	}
 }
 

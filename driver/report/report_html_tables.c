@@ -11,7 +11,7 @@
 /* ---- stages ------------------------------------------------------------------------------- */
 
 static void
-cell(struct espl__buf *b, const char *classes, const char *text)
+write_cell(struct espl__buf *b, const char *classes, const char *text)
 {
 	if (classes != NULL)
 		espl__print(b, "<td class=\"%s\">%s</td>", classes, text);
@@ -31,9 +31,9 @@ span_cells(struct espl__buf *b, double from, double to, double usd, int shared)
 {
 	char t[32];
 
-	cell(b, NULL, espl__html_seconds(from, t));
-	cell(b, NULL, espl__html_seconds(to, t));
-	cell(b, NULL, espl__html_seconds(to - from, t));
+	write_cell(b, NULL, espl__html_seconds(from, t));
+	write_cell(b, NULL, espl__html_seconds(to, t));
+	write_cell(b, NULL, espl__html_seconds(to - from, t));
 	espl__print(b, "<td>%s%s</td></tr>\n", espl__html_money(usd, t),
 	    shared && isfinite(usd) ? " *" : "");
 }
@@ -53,7 +53,7 @@ plan_line(struct espl__html *h, const struct espl__html_row *r, const char *what
 
 /* What a trial of this stage trains, beyond the stage before. */
 static int64_t
-iterations(const struct espl__html *h, uint32_t stage)
+stage_iterations(const struct espl__html *h, uint32_t stage)
 {
 	int64_t before = 0;
 	uint32_t i;
@@ -69,7 +69,7 @@ static void
 gpus_cell(struct espl__buf *b, const struct espl__html_stage *s)
 {
 	if (s->gpus_least == 0)
-		cell(b, NULL, "-");
+		write_cell(b, NULL, "-");
 	else if (s->packing > 1 && s->gpus_most == 1)
 		espl__print(b, "<td>1/%u</td>", (unsigned)s->packing);
 	else if (s->gpus_least == s->gpus_most)
@@ -96,7 +96,7 @@ stage_lines(struct espl__html *h, uint32_t stage)
 	espl__print(b, "</td><td class=\"w\">%s</td>",
 	    isnan(s->ended_s) && h->r->running ? "so far" : "actual");
 	count_cell(b, (int64_t)s->trials);
-	count_cell(b, iterations(h, stage));
+	count_cell(b, stage_iterations(h, stage));
 	gpus_cell(b, s);
 	count_cell(b, s->nodes);
 	span_cells(b, s->begun_s, isnan(s->ended_s) ? h->now_s : s->ended_s, s->cost_usd,
@@ -200,9 +200,9 @@ trial_line(struct espl__html *h, sqlite3_stmt *st, const struct espl__html_trial
 	espl__html_stage_name(h, t->stage, b);
 	espl__print(b, "</td>");
 	count_cell(b, t->iteration);
-	cell(b, NULL, espl__format_metric(t->metric, text));
-	cell(b, NULL, espl__html_seconds(t->gpu_s, text));
-	cell(b, NULL, espl__html_money(t->cost_usd, text));
+	write_cell(b, NULL, espl__format_metric(t->metric, text));
+	write_cell(b, NULL, espl__html_seconds(t->gpu_s, text));
+	write_cell(b, NULL, espl__html_money(t->cost_usd, text));
 	espl__print(b, "<td class=\"w pa\">");
 	if (more == 1)
 		espl__print_params(&params, (const char *)sqlite3_column_text(st, 0), ", ");
@@ -287,9 +287,9 @@ espl__html_trouble(struct espl__html *h)
 			continue;
 		espl__print(b, "<tr>");
 		count_cell(b, sqlite3_column_int64(st, 2));
-		cell(b, "w", (const char *)sqlite3_column_text(st, 3));
-		cell(b, NULL, espl__html_seconds(espl__reading_real(st, 0), t));
-		cell(b, NULL, espl__html_seconds(espl__reading_real(st, 1), t));
+		write_cell(b, "w", (const char *)sqlite3_column_text(st, 3));
+		write_cell(b, NULL, espl__html_seconds(espl__reading_real(st, 0), t));
+		write_cell(b, NULL, espl__html_seconds(espl__reading_real(st, 1), t));
 		espl__print(b, "<td class=\"w pa\">");
 		espl__html_text(b, (const char *)sqlite3_column_text(st, 4), 300);
 		espl__print(b, "</td></tr>\n");

@@ -20,7 +20,7 @@
 #define COMMIT_ROWS 10000u
 
 static void
-shut(struct espl__results *r)
+close_database(struct espl__results *r)
 {
 	uint32_t i;
 
@@ -42,7 +42,7 @@ give_up(struct espl__results *r, const char *what)
 	    "results.db is no longer written: %s; the run continues, and `espalier resume` "
 	    "rebuilds it",
 	    what);
-	shut(r);
+	close_database(r);
 }
 
 #define put espl__results_put
@@ -132,7 +132,7 @@ write_clock(struct espl__results *r, int goes_on)
 }
 
 static void
-commit(struct espl__results *r)
+commit_open(struct espl__results *r)
 {
 	if (r->db == NULL || !r->open)
 		return;
@@ -175,7 +175,7 @@ refresh_totals(struct espl__results *r, const struct espl__exec *exec)
 /* ---- what the executor tells ---------------------------------------------------------------- */
 
 static double
-raw(const struct espl__results *r, uint64_t trial, double loss)
+raw_metric(const struct espl__results *r, uint64_t trial, double loss)
 {
 	return espl__whose_metric(espl__whose(&r->observer, r->setup.config, trial),
 	    r->setup.config, loss);
@@ -188,7 +188,7 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	enum espl__trial_change change;
 	const char *state = espl__whose_word(&r->observer, t);
 	uint64_t checkpoint = t->checkpoint != 0 ? t->checkpoint : ESPL_NONE;
-	double metric = raw(r, t->id, t->loss), cost = (double)t->spent / 1e6;
+	double metric = raw_metric(r, t->id, t->loss), cost = (double)t->spent / 1e6;
 	struct espl__past *past;
 
 	if (r->db == NULL)
@@ -226,8 +226,8 @@ on_report(void *ctx, espl_time now, const struct espl_trial *t, uint64_t iterati
 	    objective = of != NULL ? espl__exec_metric(r->observer.exec, of->config->metric) : 0;
 
 	begin(r);
-	put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, seconds(now), raw(r, t->id, loss),
-	    (int64_t)share.gpus, (int64_t)share.packing);
+	put(r, PUT_REPORT, "nirrii", t->id, (int64_t)iteration, seconds(now),
+	    raw_metric(r, t->id, loss), (int64_t)share.gpus, (int64_t)share.packing);
 	for (i = 0; i < count; i++) {
 		if (metrics[i].metric == objective)
 			continue; /* reports.metric */
@@ -381,7 +381,7 @@ on_note(void *ctx, espl_time now, const char *who, espl_subject subject, uint64_
 /* ---- life ----------------------------------------------------------------------------------- */
 
 static int
-prepare(struct espl__results *r)
+prepare_statements(struct espl__results *r)
 {
 	uint32_t i;
 
@@ -394,7 +394,7 @@ prepare(struct espl__results *r)
 }
 
 static int
-execute(struct espl__results *r, const char *sql)
+execute_sql(struct espl__results *r, const char *sql)
 {
 	return sqlite3_exec(r->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : -1;
 }
@@ -408,16 +408,16 @@ open_file(struct espl__results *r, const char *path, int make)
 	if (r->db == NULL)
 		return -1;
 	(void)sqlite3_busy_timeout(r->db, 2000);
-	bad = bad || execute(r, "PRAGMA synchronous = OFF") < 0 ||
-	    execute(r,
+	bad = bad || execute_sql(r, "PRAGMA synchronous = OFF") < 0 ||
+	    execute_sql(r,
 		path == r->fresh ? "PRAGMA journal_mode = OFF" : "PRAGMA journal_mode = WAL") < 0;
 	if (!bad && make) {
 		char *version = espl__format("PRAGMA user_version = %d", ESPL__RESULTS_VERSION);
 
-		bad = execute(r, espl__results_schema) < 0 || execute(r, version) < 0;
+		bad = execute_sql(r, espl__results_schema) < 0 || execute_sql(r, version) < 0;
 		free(version);
 	}
-	return bad || prepare(r) < 0 ? -1 : 0;
+	return bad || prepare_statements(r) < 0 ? -1 : 0;
 }
 
 /* A file of an earlier driver and what SQLite left beside it: a stale log must never meet a
@@ -471,7 +471,7 @@ espl__results_open(const struct espl__results_setup *setup)
 		put(r, PUT_META, "tt", "placer", setup->config->placer.use);
 		put(r, PUT_META, "ti", "seed", (int64_t)setup->config->seed);
 		if (!setup->replaying)
-			commit(r);
+			commit_open(r);
 	}
 	return r;
 }
@@ -553,7 +553,7 @@ espl__results_tick(struct espl__results *r, const struct espl__exec *exec)
 		refresh_totals(r, exec);
 		write_totals(r);
 		write_clock(r, !espl__exec_ended(exec));
-		commit(r);
+		commit_open(r);
 	}
 }
 
@@ -571,10 +571,10 @@ espl__results_live(struct espl__results *r, const struct espl__exec *exec)
 	learn_plan(r, exec);
 	refresh_totals(r, exec);
 	write_totals(r);
-	commit(r);
+	commit_open(r);
 	if (r->db == NULL)
 		return;
-	shut(r);
+	close_database(r);
 	remove_beside(r->path, 0);
 	if (rename(r->fresh, r->path) < 0) {
 		espl__log(ESPL_WARN, "cannot rebuild results.db: %s", strerror(errno));
@@ -591,7 +591,7 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 		return;
 	if (r->setup.replaying && r->db != NULL) {
 		/* The replay failed, or somebody else drives the run: the old file stays. */
-		shut(r);
+		close_database(r);
 		(void)unlink(r->fresh);
 	}
 	if (r->db != NULL && last != NULL) {
@@ -603,12 +603,12 @@ espl__results_close(struct espl__results *r, const struct espl__totals *last)
 		write_clock(r, 0);
 		r->totals = own;
 	}
-	commit(r);
+	commit_open(r);
 	/* One plain file again, which can be read from a read-only place too; refused while
 	 * somebody reads, which does no harm. */
 	if (r->db != NULL)
-		(void)execute(r, "PRAGMA journal_mode = DELETE");
-	shut(r);
+		(void)execute_sql(r, "PRAGMA journal_mode = DELETE");
+	close_database(r);
 	espl__totals_free(&r->totals);
 	espl__buf_free(&r->text);
 	espl__pasts_free(&r->pasts);

@@ -74,7 +74,7 @@ espl__view_group_name(const struct espl__view_group *g, char to[48])
 }
 
 static uint64_t *
-counter(struct espl__view_group *g, espl_trial_state state)
+counter_of_state(struct espl__view_group *g, espl_trial_state state)
 {
 	switch (state) {
 	case ESPL_TRIAL_WAITING: return &g->waiting;
@@ -96,8 +96,8 @@ on_trial(void *ctx, espl_time now, const struct espl_trial *t)
 	v->change = espl__past_change(past, t);
 	/* A promoted trial stays counted as done where it came from. */
 	if (past->state != 0 && past->group == t->group)
-		(*counter(g, past->state))--;
-	(*counter(g, t->state))++;
+		(*counter_of_state(g, past->state))--;
+	(*counter_of_state(g, t->state))++;
 	if (t->budget > g->budget)
 		g->budget = t->budget;
 	if (gang != NULL) {

@@ -62,13 +62,13 @@ struct espl__waits {
 };
 
 static double
-limited(int64_t v, int64_t least, int64_t most)
+clamp_value(int64_t v, int64_t least, int64_t most)
 {
 	return (double)(v < least ? least : v > most ? most : v);
 }
 
 static struct change *
-add(struct espl__waits *w, double at_s, uint32_t holder)
+add_change(struct espl__waits *w, double at_s, uint32_t holder)
 {
 	struct change *c;
 
@@ -83,7 +83,7 @@ add(struct espl__waits *w, double at_s, uint32_t holder)
 typedef void row_fn(struct espl__waits *, sqlite3_stmt *);
 
 static espl_status
-each(struct espl__waits *w, struct espl__reading *r, const char *sql, row_fn *take,
+read_rows(struct espl__waits *w, struct espl__reading *r, const char *sql, row_fn *take,
     struct espl__diag *diag)
 {
 	sqlite3_stmt *st = espl__reading_query(r, sql, -1, -1, diag);
@@ -98,7 +98,7 @@ each(struct espl__waits *w, struct espl__reading *r, const char *sql, row_fn *ta
 static void
 take_unit(struct espl__waits *w, sqlite3_stmt *st)
 {
-	w->unit = limited(sqlite3_column_int64(st, 0), 1, GPUS_MAX);
+	w->unit = clamp_value(sqlite3_column_int64(st, 0), 1, GPUS_MAX);
 }
 
 /* In order of id.  An experiment's needs are known by its stays. */
@@ -118,7 +118,7 @@ take_holder(struct espl__waits *w, sqlite3_stmt *st)
 	h->name = espl__strdup(name != NULL ? name : "");
 	h->needs = sqlite3_column_type(st, 2) == SQLITE_NULL
 	    ? NAN
-	    : limited(sqlite3_column_int64(st, 2), 1, GPUS_MAX) * w->unit;
+	    : clamp_value(sqlite3_column_int64(st, 2), 1, GPUS_MAX) * w->unit;
 }
 
 static uint32_t
@@ -140,7 +140,7 @@ holder_of(const struct espl__waits *w, int64_t id)
 static void
 take_node(struct espl__waits *w, sqlite3_stmt *st)
 {
-	double gpus = limited(sqlite3_column_int64(st, 1), 0, GPUS_MAX),
+	double gpus = clamp_value(sqlite3_column_int64(st, 1), 0, GPUS_MAX),
 	       requested = espl__reading_real(st, 2);
 	double ready = espl__reading_real(st, 3), leaves = INFINITY;
 	struct change *c;
@@ -153,15 +153,15 @@ take_node(struct espl__waits *w, sqlite3_stmt *st)
 	    (struct node){ sqlite3_column_int64(st, 0), gpus, ready, leaves };
 	if (!isfinite(requested))
 		return;
-	add(w, requested, NONE)->coming = gpus;
+	add_change(w, requested, NONE)->coming = gpus;
 	if (ready < leaves) {
-		c = add(w, ready, NONE);
+		c = add_change(w, ready, NONE);
 		c->coming = -gpus;
 		c->free = gpus;
 	}
 	if (!isfinite(leaves))
 		return;
-	c = add(w, leaves, NONE);
+	c = add_change(w, leaves, NONE);
 	if (ready < leaves)
 		c->free = -gpus;
 	else
@@ -207,12 +207,12 @@ take_aside(struct espl__waits *w, sqlite3_stmt *st)
 	gpus = gpus > 0 ? gpus : 0;
 	ESPL__GROW(w->asides, w->aside_cap, w->aside_count + 1);
 	w->asides[w->aside_count++] = a;
-	c = add(w, a.from_s, NONE);
+	c = add_change(w, a.from_s, NONE);
 	c->free = -gpus;
 	c->aside = gpus;
 	if (!isfinite(a.until_s))
 		return;
-	c = add(w, a.until_s, NONE);
+	c = add_change(w, a.until_s, NONE);
 	c->free = gpus;
 	c->aside = -gpus;
 }
@@ -220,7 +220,7 @@ take_aside(struct espl__waits *w, sqlite3_stmt *st)
 /* When a place of a stay that began at from_s goes: at once with its node, or its GPU, if that goes
  * before the stay ends. */
 static double
-goes(const struct espl__waits *w, int64_t node, int64_t gpu, double from_s)
+place_ends_at(const struct espl__waits *w, int64_t node, int64_t gpu, double from_s)
 {
 	const struct node *n = node_of(w, node);
 	double at = n != NULL ? n->leaves_s : INFINITY;
@@ -256,8 +256,8 @@ static void
 take_stay(struct espl__waits *w, sqlite3_stmt *st)
 {
 	int64_t trial = sqlite3_column_int64(st, 0), node, gpu;
-	double packing = limited(sqlite3_column_int64(st, 2), 1, PACKING_MAX), gone = 0;
-	double share = limited(sqlite3_column_int64(st, 1), 1, GPUS_MAX) / packing;
+	double packing = clamp_value(sqlite3_column_int64(st, 2), 1, PACKING_MAX), gone = 0;
+	double share = clamp_value(sqlite3_column_int64(st, 1), 1, GPUS_MAX) / packing;
 	double from = espl__reading_real(st, 3), until = espl__reading_real(st, 4), at;
 	const char *slots = (const char *)sqlite3_column_text(st, 5);
 	uint32_t holder = holder_of(w,
@@ -268,21 +268,21 @@ take_stay(struct espl__waits *w, sqlite3_stmt *st)
 		return;
 	if (isnan(until))
 		until = INFINITY;
-	c = add(w, from, holder);
+	c = add_change(w, from, holder);
 	c->free = -share;
 	c->used = c->held = share;
 	while (slots != NULL && (node = next_number(&slots)) >= 0 &&
 	    (gpu = next_number(&slots)) >= 0) {
-		at = goes(w, node, gpu, from);
+		at = place_ends_at(w, node, gpu, from);
 		if (at < until) {
-			c = add(w, at > from ? at : from, NONE);
+			c = add_change(w, at > from ? at : from, NONE);
 			c->free = 1 / packing;
 			c->used = -1 / packing;
 			gone += 1 / packing;
 		}
 	}
 	if (isfinite(until)) {
-		c = add(w, until, holder);
+		c = add_change(w, until, holder);
 		c->free = share - gone;
 		c->used = gone - share;
 		c->held = -share;
@@ -360,24 +360,24 @@ espl__waits_open(struct espl__reading *r, struct espl__waits **to, struct espl__
 
 	w->on_cpu = r->totals.on_cpu != 0;
 	w->unit = 1;
-	status = each(w, r, "SELECT value FROM meta WHERE key = 'unit'", take_unit, diag);
+	status = read_rows(w, r, "SELECT value FROM meta WHERE key = 'unit'", take_unit, diag);
 	if (status == ESPL_OK)
-		status = each(w, r, "SELECT id, name, nodes_min FROM jobs ORDER BY id", take_holder,
-		    diag);
-	if (status == ESPL_OK)
-		status = each(w, r, "SELECT id << 40, name, NULL FROM experiments ORDER BY id",
+		status = read_rows(w, r, "SELECT id, name, nodes_min FROM jobs ORDER BY id",
 		    take_holder, diag);
 	if (status == ESPL_OK)
-		status = each(w, r,
+		status = read_rows(w, r, "SELECT id << 40, name, NULL FROM experiments ORDER BY id",
+		    take_holder, diag);
+	if (status == ESPL_OK)
+		status = read_rows(w, r,
 		    "SELECT id, gpus, requested_s, ready_s, notice_s, ended_s FROM nodes ORDER BY "
 		    "id",
 		    take_node, diag);
 	if (status == ESPL_OK)
-		status = each(w, r, aside_sql, take_aside, diag);
+		status = read_rows(w, r, aside_sql, take_aside, diag);
 	if (status == ESPL_OK)
-		status =
-		    each(w, r, "SELECT trial, gpus, packing, from_s, until_s, slots FROM stays",
-			take_stay, diag);
+		status = read_rows(w, r,
+		    "SELECT trial, gpus, packing, from_s, until_s, slots FROM stays", take_stay,
+		    diag);
 	if (status == ESPL_OK) {
 		sum_up(w);
 	} else {
@@ -441,7 +441,7 @@ first_after(const struct espl__waits *w, double at_s)
 
 /* GPUs that it holds just before at_s. */
 static double
-holds(const struct espl__waits *w, const struct holder *h, double at_s)
+gpus_held_before(const struct espl__waits *w, const struct holder *h, double at_s)
 {
 	uint32_t low = h->first, high = h->first + h->count, middle;
 
@@ -464,7 +464,7 @@ take_holders(const struct espl__waits *w, double to_s, struct espl__wait *wait)
 	for (uint32_t i = 0; i < w->holder_count; i++) {
 		uint32_t at = wait->holder_count;
 
-		had = holds(w, &w->holders[i], to_s) * in_use - w->sums[i];
+		had = gpus_held_before(w, &w->holders[i], to_s) * in_use - w->sums[i];
 		if (!(had > NEAR * in_use))
 			continue;
 		all += had;
@@ -484,7 +484,7 @@ take_holders(const struct espl__waits *w, double to_s, struct espl__wait *wait)
 }
 
 static void
-divide(const struct espl__waits *w, double needs, double from_s, double to_s,
+divide_wait(const struct espl__waits *w, double needs, double from_s, double to_s,
     struct espl__wait *wait)
 {
 	uint32_t i = first_after(w, from_s);
@@ -518,7 +518,7 @@ espl__waits_first(const struct espl__waits *w, int64_t who, double arrived_s, do
 	memset(wait, 0, sizeof *wait);
 	wait->on_cpu = w->on_cpu;
 	if (h != NULL)
-		divide(w, h->needs, arrived_s, h->count > 0 ? w->levels[h->first].at_s : end_s,
+		divide_wait(w, h->needs, arrived_s, h->count > 0 ? w->levels[h->first].at_s : end_s,
 		    wait);
 }
 
@@ -536,7 +536,7 @@ espl__waits_now(const struct espl__waits *w, int64_t who, double since_s, double
 	if (last != NULL && last->at_s > since_s)
 		since_s = last->at_s;
 	if (h != NULL)
-		divide(w, h->needs, since_s, now_s, wait);
+		divide_wait(w, h->needs, since_s, now_s, wait);
 }
 
 /* ---- in words ----------------------------------------------------------------------------- */

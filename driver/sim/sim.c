@@ -105,7 +105,7 @@ fault_due(struct espl__sim *sim, uint64_t number)
 }
 
 static void
-handle(struct espl__sim *sim, const struct espl__sim_due *due)
+handle_due(struct espl__sim *sim, const struct espl__sim_due *due)
 {
 	switch ((enum espl__sim_due_type)due->type) {
 	case ESPL__DUE_GANG: espl__sim_gang_due(sim, due); break;
@@ -160,7 +160,7 @@ next_instant(struct espl__sim *sim, struct espl__diag *diag)
 
 		if (due.type != ESPL__DUE_ENDED || due.mark != ESPL_BY_CAPACITY)
 			sim->barren_from = sim->now;
-		handle(sim, &due);
+		handle_due(sim, &due);
 	}
 	if (sim->timer <= sim->now) {
 		sim->timer = ESPL_NEVER;
@@ -256,7 +256,7 @@ sim_begin(struct espl__world *world, int resumed, espl_time now, struct espl__di
 }
 
 static void
-compute(struct espl__sim *sim, const struct espl__effect *effect)
+run_compute(struct espl__sim *sim, const struct espl__effect *effect)
 {
 	const struct espl_compute_request *request = effect->as.compute.request;
 	struct espl__compute *job = espl__compute_start(effect->as.compute.config,
@@ -300,7 +300,7 @@ sim_apply(struct espl__world *world, const struct espl__effect *effects, uint32_
 			sim->timer =
 			    effect->as.timer.at > sim->now ? effect->as.timer.at : sim->now;
 			break;
-		case ESPL__FX_COMPUTE: compute(sim, effect); break;
+		case ESPL__FX_COMPUTE: run_compute(sim, effect); break;
 		case ESPL__FX_END: sim->ended = 1; break;
 		}
 	}
@@ -347,7 +347,7 @@ static const struct espl__world_ops sim_ops = { .begin = sim_begin,
 	.close = sim_close };
 
 static struct espl__sim *
-make(const struct espl__run_config *config, uint64_t seed)
+make_sim(const struct espl__run_config *config, uint64_t seed)
 {
 	struct espl__sim *sim = espl__alloc(sizeof *sim);
 
@@ -367,7 +367,7 @@ make(const struct espl__run_config *config, uint64_t seed)
 }
 
 static espl_status
-made(struct espl__sim *sim, espl_status status, struct espl__world **world)
+finish_making(struct espl__sim *sim, espl_status status, struct espl__world **world)
 {
 	if (status != ESPL_OK)
 		sim_close(&sim->head, 1);
@@ -381,7 +381,7 @@ espl__world_sim(const struct espl__run_config *config, const struct espl__space 
     const struct espl__profile *profile, uint64_t seed, const char *faults,
     struct espl__world **world, struct espl__diag *diag)
 {
-	struct espl__sim *sim = make(config, seed);
+	struct espl__sim *sim = make_sim(config, seed);
 	espl_status status = ESPL_OK;
 
 	sim->own =
@@ -392,14 +392,14 @@ espl__world_sim(const struct espl__run_config *config, const struct espl__space 
 		status = diag != NULL && diag->status != ESPL_OK ? diag->status : ESPL_E_CONFIG;
 	if (status == ESPL_OK)
 		status = espl__sim_describe(sim, diag);
-	return made(sim, status, world);
+	return finish_making(sim, status, world);
 }
 
 espl_status
 espl__world_sold(const struct espl__run_config *config, uint64_t seed, struct espl__world **world,
     struct espl__diag *diag)
 {
-	struct espl__sim *sim = make(config, seed);
+	struct espl__sim *sim = make_sim(config, seed);
 
-	return made(sim, espl__sim_describe(sim, diag), world);
+	return finish_making(sim, espl__sim_describe(sim, diag), world);
 }

@@ -9,7 +9,7 @@
 #include "sim/sim_impl.h"
 
 static int
-before(const struct espl__sim_due *a, const struct espl__sim_due *b)
+is_before(const struct espl__sim_due *a, const struct espl__sim_due *b)
 {
 	return a->at != b->at ? a->at < b->at : a->seq < b->seq;
 }
@@ -26,7 +26,7 @@ espl__sim_heap_add(struct espl__sim_heap *heap, espl_time at, enum espl__sim_due
 	size_t i = heap->count++;
 
 	ESPL__GROW(heap->list, heap->cap, heap->count);
-	while (i > 0 && before(&due, &heap->list[(i - 1) / 2])) {
+	while (i > 0 && is_before(&due, &heap->list[(i - 1) / 2])) {
 		heap->list[i] = heap->list[(i - 1) / 2];
 		i = (i - 1) / 2;
 	}
@@ -53,9 +53,10 @@ espl__sim_heap_take(struct espl__sim_heap *heap)
 
 		if (child >= heap->count)
 			break;
-		if (child + 1 < heap->count && before(&heap->list[child + 1], &heap->list[child]))
+		if (child + 1 < heap->count &&
+		    is_before(&heap->list[child + 1], &heap->list[child]))
 			child++;
-		if (!before(&heap->list[child], &last))
+		if (!is_before(&heap->list[child], &last))
 			break;
 		heap->list[i] = heap->list[child];
 		i = child;
@@ -99,7 +100,7 @@ espl__sim_after(const struct espl__sim *sim, double seconds)
 }
 
 static uint64_t
-mix(uint64_t z)
+mix_bits(uint64_t z)
 {
 	z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
 	z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
@@ -110,10 +111,10 @@ void
 espl__sim_stream(struct espl__rng *rng, uint64_t key, uint32_t what, uint64_t n)
 {
 	const uint64_t golden = UINT64_C(0x9e3779b97f4a7c15);
-	uint64_t state = mix(mix(key + golden * (what + 1)) + golden * (n + 1));
+	uint64_t state = mix_bits(mix_bits(key + golden * (what + 1)) + golden * (n + 1));
 
 	for (int i = 0; i < 4; i++)
-		rng->s[i] = mix(state += golden);
+		rng->s[i] = mix_bits(state += golden);
 	rng->s[0] |= 1; /* never the all-zero state */
 }
 

@@ -6,7 +6,7 @@
 #include "sim/sim_impl.h"
 
 static struct espl__sim_offer *
-find(struct espl__sim *sim, const char *name, const char *market)
+find_offer(struct espl__sim *sim, const char *name, const char *market)
 {
 	for (uint32_t i = 0; i < sim->offer_count; i++)
 		if (strcmp(sim->offers[i].terms.name, name) == 0 &&
@@ -56,7 +56,7 @@ on_offer(const struct espl_cloud_events *events, const struct espl_offer *from)
 		terms.market = "on-demand";
 	if (terms.name == NULL || terms.name[0] == '\0' || terms.gpus == 0 || terms.price_hour < 0)
 		return ESPL_E_REJECTED;
-	offer = find(sim, terms.name, terms.market);
+	offer = find_offer(sim, terms.name, terms.market);
 	if (offer == NULL) {
 		if (terms.flags & ESPL_OFFER_GONE)
 			return ESPL_OK;
@@ -83,7 +83,7 @@ on_prices(const struct espl_cloud_events *events, const char *name, const char *
     const struct espl_price *prices, uint32_t count)
 {
 	struct espl__sim *sim = events->ctx;
-	struct espl__sim_offer *offer = find(sim, name, market);
+	struct espl__sim_offer *offer = find_offer(sim, name, market);
 
 	if (offer == NULL)
 		return ESPL_E_UNKNOWN;

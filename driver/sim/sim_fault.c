@@ -133,7 +133,7 @@ find_kind(const struct espl__node *group, uint32_t *kind, struct espl__diag *dia
 }
 
 static void
-set(struct espl__sim_fault *fault, const char *name, const struct espl_value *value)
+set_column(struct espl__sim_fault *fault, const char *name, const struct espl_value *value)
 {
 	if (value->source == ESPL_UNSET)
 		return;
@@ -201,7 +201,7 @@ add_fault(struct espl__sim_faults *faults, const struct espl__node *group, struc
 		.iteration = ESPL_NONE,
 		.factor = 1.0 };
 	for (uint32_t i = 0; i < kinds[kind].count; i++)
-		set(fault, kinds[kind].options[i].name, &values->config.values[i]);
+		set_column(fault, kinds[kind].options[i].name, &values->config.values[i]);
 	espl__values_free(values);
 	if (fault->to <= fault->from)
 		return espl__fail_at(diag, ESPL_E_CONFIG, group->file, group->line,
@@ -262,7 +262,8 @@ in_force(const struct espl__sim_fault *fault, espl_time now)
 }
 
 static int
-falls(const struct espl__sim_fault *fault, const struct espl__sim_gang *gang, uint64_t iteration)
+crash_strikes(const struct espl__sim_fault *fault, const struct espl__sim_gang *gang,
+    uint64_t iteration)
 {
 	struct espl__rng rng;
 
@@ -283,7 +284,7 @@ espl__sim_fault_gang(struct espl__sim_faults *faults, enum espl__sim_fault_kind 
 		if (fault->kind != kind || !in_force(fault, now) ||
 		    (fault->trial != ESPL_NONE && fault->trial != gang->trial) ||
 		    (fault->iteration != ESPL_NONE && fault->iteration != iteration) ||
-		    !falls(fault, gang, iteration))
+		    !crash_strikes(fault, gang, iteration))
 			continue;
 		if (fault->left != ESPL_ANY)
 			fault->left--;

@@ -131,7 +131,7 @@ end_later(struct espl__sim *sim, struct espl__sim_gang *gang, enum espl__gang_en
 
 /* Trains the iteration at hand, or what is left of it, after `delay`. */
 static void
-train(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
+start_training(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 {
 	look_around(sim, gang);
 	gang->ratio *= espl__sim_fault_slow(&sim->faults, gang, sim->now);
@@ -164,7 +164,7 @@ next_iteration(struct espl__sim *sim, struct espl__sim_gang *gang, double delay)
 		return;
 	}
 	gang->done_s = 0.0;
-	train(sim, gang, delay);
+	start_training(sim, gang, delay);
 }
 
 /* ---- what the executor orders -------------------------------------------------------- */
@@ -236,7 +236,7 @@ espl__sim_start(struct espl__sim *sim, const struct espl__effect *effect, struct
 }
 
 static void
-save(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
+start_saving(struct espl__sim *sim, struct espl__sim_gang *gang, int last)
 {
 	double seconds = espl__sim_draw(&gang->source->of->profile->checkpoint, gang->key,
 	    ESPL__SIM_SAVE, gang->iteration);
@@ -289,7 +289,7 @@ espl__sim_resize(struct espl__sim *sim, const struct espl__effect *effect)
 }
 
 static void
-resized(struct espl__sim *sim, struct espl__sim_gang *gang)
+finish_resize(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	struct espl__event *event = espl__sim_tell(sim, ESPL__EV_RESIZED);
 
@@ -304,7 +304,7 @@ resized(struct espl__sim *sim, struct espl__sim_gang *gang)
 	free(gang->next);
 	gang->next = NULL;
 	if (gang->done_s > 0.0)
-		train(sim, gang, 0.0);
+		start_training(sim, gang, 0.0);
 	else
 		next_iteration(sim, gang, 0.0);
 }
@@ -336,13 +336,13 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 		break;
 	case ESPL__CHECKPOINT:
 		if (saves)
-			save(sim, gang, 0);
+			start_saving(sim, gang, 0);
 		else
 			next_iteration(sim, gang, 0.0);
 		break;
 	case ESPL__PAUSE:
 		if (saves)
-			save(sim, gang, 1);
+			start_saving(sim, gang, 1);
 		else
 			end_later(sim, gang, gang->finished ? ESPL__END_FINISHED : ESPL__END_DONE,
 			    0.0);
@@ -354,10 +354,10 @@ espl__sim_reply(struct espl__sim *sim, const struct espl__effect *effect, struct
 
 /* A killed gang has reported, and does not wait for the answer. */
 static void
-leave(struct espl__sim *sim, struct espl__sim_gang *gang)
+leave_gang(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	if (gang->source->of->config->trial.checkpoint)
-		save(sim, gang, 2);
+		start_saving(sim, gang, 2);
 	else
 		end_later(sim, gang, gang->finished ? ESPL__END_FINISHED : ESPL__END_LOST, 0.0);
 }
@@ -374,7 +374,7 @@ espl__sim_kill(struct espl__sim *sim, uint64_t id, espl_span grace)
 	gang->killed = 1;
 	gang->kill_at = grace > 0 ? espl__sim_after(sim, (double)grace / 1e9) : sim->now;
 	if (grace > 0 && gang->phase == ESPL__SIM_WAITING)
-		leave(sim, gang);
+		leave_gang(sim, gang);
 	else if (grace > 0 &&
 	    (gang->phase == ESPL__SIM_TRAINING || gang->phase == ESPL__SIM_SAVING ||
 		gang->phase == ESPL__SIM_ENDING))
@@ -388,7 +388,7 @@ espl__sim_kill(struct espl__sim *sim, uint64_t id, espl_span grace)
 /* ---- what becomes due ---------------------------------------------------------------- */
 
 static void
-started(struct espl__sim *sim, struct espl__sim_gang *gang)
+finish_start(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	uint64_t attempt = gang->attempt;
 	double delay =
@@ -406,7 +406,7 @@ started(struct espl__sim *sim, struct espl__sim_gang *gang)
 
 /* Does a fault end the gang now, in place of the report?  1: it did. */
 static int
-struck(struct espl__sim *sim, struct espl__sim_gang *gang)
+strike_fault(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	const struct espl__sim_fault *fault;
 	char text[96];
@@ -432,7 +432,7 @@ struck(struct espl__sim *sim, struct espl__sim_gang *gang)
 }
 
 static void
-trained(struct espl__sim *sim, struct espl__sim_gang *gang)
+finish_iteration(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	const struct espl__sim_fault *nan;
 	struct espl__event *event;
@@ -442,7 +442,7 @@ trained(struct espl__sim *sim, struct espl__sim_gang *gang)
 	if (gang->source->of->jobs != NULL)
 		espl__sim_job_trained(sim, gang);
 	gang->done_s = 0.0;
-	if (struck(sim, gang))
+	if (strike_fault(sim, gang))
 		return;
 	nan = espl__sim_fault_gang(&sim->faults, ESPL__FAULT_NAN, gang, gang->iteration, sim->now);
 	if (espl__sim_body_step(sim, gang, nan, &count) != 0) {
@@ -454,7 +454,7 @@ trained(struct espl__sim *sim, struct espl__sim_gang *gang)
 	event->as.report.iteration = gang->iteration;
 	event->as.report.count = count;
 	if (gang->killed) {
-		leave(sim, gang);
+		leave_gang(sim, gang);
 		return;
 	}
 	gang->phase = ESPL__SIM_WAITING;
@@ -462,7 +462,7 @@ trained(struct espl__sim *sim, struct espl__sim_gang *gang)
 }
 
 static void
-saved(struct espl__sim *sim, struct espl__sim_gang *gang)
+finish_saving(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	struct espl__event *event;
 	uint64_t bytes;
@@ -493,10 +493,10 @@ espl__sim_gang_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	if (gang->phase == ESPL__SIM_FREE || gang->epoch != due->mark)
 		return; /* killed or lost before it came to that */
 	switch ((enum espl__sim_phase)gang->phase) {
-	case ESPL__SIM_STARTING: started(sim, gang); break;
-	case ESPL__SIM_TRAINING: trained(sim, gang); break;
-	case ESPL__SIM_SAVING: saved(sim, gang); break;
-	case ESPL__SIM_RESIZING: resized(sim, gang); break;
+	case ESPL__SIM_STARTING: finish_start(sim, gang); break;
+	case ESPL__SIM_TRAINING: finish_iteration(sim, gang); break;
+	case ESPL__SIM_SAVING: finish_saving(sim, gang); break;
+	case ESPL__SIM_RESIZING: finish_resize(sim, gang); break;
 	case ESPL__SIM_ENDING: gang_end(sim, gang, gang->how, gang->text); break;
 	default: ESPL__WRONG("a gang without a pending event is due");
 	}

@@ -11,7 +11,8 @@
 
 /* Whoever should have come while nobody was there comes at once. */
 static void
-come(struct espl__sim *sim, enum espl__sim_due_type type, uint64_t number, espl_time when)
+schedule_arrival(struct espl__sim *sim, enum espl__sim_due_type type, uint64_t number,
+    espl_time when)
 {
 	espl__sim_heap_add(&sim->heap, when > sim->now ? when : sim->now, type, number, 0);
 }
@@ -21,7 +22,8 @@ job_comes(struct espl__sim *sim, uint64_t number)
 {
 	double at = sim->workload->list.jobs[number].arrives_s * 1e9;
 
-	come(sim, ESPL__DUE_JOB, number, at < 9.2e18 ? (espl_time)(at + 0.5) : ESPL_NEVER - 1);
+	schedule_arrival(sim, ESPL__DUE_JOB, number,
+	    at < 9.2e18 ? (espl_time)(at + 0.5) : ESPL_NEVER - 1);
 }
 
 void
@@ -34,7 +36,7 @@ espl__sim_arrivals(struct espl__sim *sim)
 		return;
 	for (number = 0; espl__exec_search_of(exec, number) != NULL; number++)
 		if (!espl__exec_has_come(exec, number))
-			come(sim, ESPL__DUE_EXPERIMENT, number,
+			schedule_arrival(sim, ESPL__DUE_EXPERIMENT, number,
 			    espl__exec_search_of(exec, number)->arrives);
 	sim->workload = espl__exec_workload(exec);
 	if (sim->workload == NULL)

@@ -11,7 +11,7 @@
 #include "sim/sim_impl.h"
 
 static struct espl__sim_lease *
-at(struct espl__sim *sim, uint64_t lease)
+lease_at(struct espl__sim *sim, uint64_t lease)
 {
 	if (lease >= sim->lease_count) {
 		ESPL__GROW(sim->leases, sim->lease_cap, lease + 1);
@@ -25,7 +25,7 @@ at(struct espl__sim *sim, uint64_t lease)
 static void
 link_lease(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_money max_price_hour)
 {
-	struct espl__sim_lease *l = at(sim, lease);
+	struct espl__sim_lease *l = lease_at(sim, lease);
 	struct espl__sim_offer *o = &sim->offers[offer];
 
 	ESPL__ASSERT(l->state == 0);
@@ -63,7 +63,7 @@ too_dear(const struct espl__sim_offer *o, espl_money max_price_hour)
 }
 
 static void
-request(struct espl__sim *sim, uint64_t lease)
+request_lease(struct espl__sim *sim, uint64_t lease)
 {
 	const struct espl_offer *terms = &sim->offers[sim->leases[lease].offer].terms;
 	double seconds = espl__sim_draw(terms->provision,
@@ -86,7 +86,7 @@ espl__sim_acquire(struct espl__sim *sim, uint64_t lease, uint32_t offer, espl_mo
 	    espl__sim_fault_sold_out(&sim->faults, o->terms.name, sim->now))
 		espl__sim_heap_add(&sim->heap, sim->now, ESPL__DUE_ENDED, lease, ESPL_BY_CAPACITY);
 	else
-		request(sim, lease);
+		request_lease(sim, lease);
 }
 
 void
@@ -99,7 +99,7 @@ espl__sim_release(struct espl__sim *sim, uint64_t lease)
 /* ---- states -------------------------------------------------------------------------- */
 
 static void
-booted(struct espl__sim *sim, uint64_t lease)
+finish_boot(struct espl__sim *sim, uint64_t lease)
 {
 	struct espl__sim_lease *l = &sim->leases[lease];
 	const struct espl_offer *terms = &sim->offers[l->offer].terms;
@@ -120,7 +120,7 @@ booted(struct espl__sim *sim, uint64_t lease)
 }
 
 static void
-ready(struct espl__sim *sim, uint64_t lease)
+make_ready(struct espl__sim *sim, uint64_t lease)
 {
 	struct espl__sim_lease *l = &sim->leases[lease];
 	const struct espl_offer *terms = &sim->offers[l->offer].terms;
@@ -191,7 +191,7 @@ espl__sim_lease_end(struct espl__sim *sim, uint64_t lease, espl_reason reason)
 }
 
 static int
-rising(const void *a, const void *b)
+compare_numbers(const void *a, const void *b)
 {
 	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
 
@@ -214,7 +214,7 @@ espl__sim_outbid(struct espl__sim *sim, uint32_t offer, espl_money usd_hour)
 			list[count++] = lease;
 		}
 	if (count > 1)
-		qsort(list, count, sizeof *list, rising);
+		qsort(list, count, sizeof *list, compare_numbers);
 	for (uint32_t i = 0; i < count; i++)
 		espl__sim_lease_notice(sim, list[i], o->terms.notice, ESPL_BY_PROVIDER);
 	free(list);
@@ -229,11 +229,11 @@ espl__sim_lease_due(struct espl__sim *sim, const struct espl__sim_due *due)
 	switch ((enum espl__sim_due_type)due->type) {
 	case ESPL__DUE_BOOT:
 		if (l->state == ESPL_NODE_REQUESTED)
-			booted(sim, due->ref);
+			finish_boot(sim, due->ref);
 		break;
 	case ESPL__DUE_READY:
 		if (l->state == ESPL_NODE_BOOTING)
-			ready(sim, due->ref);
+			make_ready(sim, due->ref);
 		break;
 	case ESPL__DUE_NOTICE:
 		if (l->state == ESPL_NODE_READY)
@@ -256,16 +256,16 @@ espl__sim_adopt(struct espl__sim *sim, const struct espl__lease_info *info)
 		return;
 	link_lease(sim, info->lease, info->offer, info->max_price_hour);
 	if (info->state == ESPL_NODE_REQUESTED) {
-		request(sim, info->lease);
+		request_lease(sim, info->lease);
 	} else if (info->state == ESPL_NODE_BOOTING) {
-		booted(sim, info->lease);
+		finish_boot(sim, info->lease);
 	} else {
 		const struct espl_offer *terms = &sim->offers[info->offer].terms;
 
 		if (terms->lease_max > 0)
-			at(sim, info->lease)->ends_at =
+			lease_at(sim, info->lease)->ends_at =
 			    espl__sim_after(sim, (double)terms->lease_max / 1e9);
-		ready(sim, info->lease);
+		make_ready(sim, info->lease);
 		if (info->state == ESPL_NODE_NOTICE)
 			espl__sim_lease_notice(sim, info->lease, terms->notice, ESPL_BY_PROVIDER);
 	}

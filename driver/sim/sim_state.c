@@ -19,7 +19,7 @@ blob_key(uint32_t experiment, uint64_t trial)
 
 /* The body's present state; NULL: it could not be had (text to gang->text). */
 static struct espl__sim_blob *
-snapshot(struct espl__sim *sim, struct espl__sim_gang *gang)
+take_snapshot(struct espl__sim *sim, struct espl__sim_gang *gang)
 {
 	struct espl_error error = ESPL__SIM_NO_ERROR;
 	struct espl__sim_blob *blob;
@@ -57,7 +57,7 @@ espl__sim_body_save(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t
 	*bytes = 0;
 	if (!gang->source->stateful || gang->body == NULL)
 		return 0;
-	blob = snapshot(sim, gang);
+	blob = take_snapshot(sim, gang);
 	if (blob == NULL)
 		return -1;
 	*bytes = blob->size;
@@ -66,7 +66,7 @@ espl__sim_body_save(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t
 }
 
 static int
-restore(struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
+restore_body(struct espl__sim_gang *gang, const struct espl__sim_blob *blob)
 {
 	struct espl_error error = ESPL__SIM_NO_ERROR;
 	size_t left;
@@ -121,7 +121,7 @@ struct leg {
 };
 
 static espl_status
-unheard(struct espl_report_sink *sink, const char *name, double value)
+ignore_report(struct espl_report_sink *sink, const char *name, double value)
 {
 	(void)sink, (void)name, (void)value;
 	return ESPL_OK;
@@ -136,7 +136,7 @@ no_matter(struct espl_report_sink *sink)
 
 /* The newest of the trial's checkpoints that is not beyond this iteration. */
 static struct espl__sim_blob *
-nearest(const struct espl__sim *sim, uint32_t experiment, uint64_t trial, uint64_t until)
+nearest_blob(const struct espl__sim *sim, uint32_t experiment, uint64_t trial, uint64_t until)
 {
 	struct espl__sim_blob *best = NULL;
 	struct espl__sim_blob *blob = espl__map_get(&sim->blobs, blob_key(experiment, trial));
@@ -151,7 +151,7 @@ nearest(const struct espl__sim *sim, uint32_t experiment, uint64_t trial, uint64
 static int
 go_through(struct espl__sim_gang *gang, uint64_t until)
 {
-	struct espl_report_sink sink = { (uint32_t)sizeof sink, 0, unheard, no_matter };
+	struct espl_report_sink sink = { (uint32_t)sizeof sink, 0, ignore_report, no_matter };
 	struct espl_error error = ESPL__SIM_NO_ERROR;
 	espl_status status = ESPL_OK;
 
@@ -176,8 +176,9 @@ go_along(struct espl__sim *sim, const struct espl__sim_gang *like, const struct 
 	again.budget = leg->trial->budget;
 	again.iteration = from != NULL ? from->iteration : 0;
 	if (espl__sim_body_begin(sim, &again, leg->trial->values) == 0 &&
-	    (from == NULL || restore(&again, from) == 0) && go_through(&again, leg->until) == 0)
-		blob = snapshot(sim, &again);
+	    (from == NULL || restore_body(&again, from) == 0) &&
+	    go_through(&again, leg->until) == 0)
+		blob = take_snapshot(sim, &again);
 	*text = again.text;
 	espl__sim_body_close(&again);
 	return blob;
@@ -202,7 +203,7 @@ make_again(struct espl__sim *sim, const struct espl__sim_gang *like, uint64_t tr
 		ESPL__ASSERT(t != NULL); /* somebody was cloned from it */
 		ESPL__GROW(legs, cap, count + 1);
 		legs[count++] = (struct leg){ t, at, until };
-		kept = nearest(sim, like->experiment, at, until);
+		kept = nearest_blob(sim, like->experiment, at, until);
 		until = espl__exec_trial_began(sim->head.exec, search | at);
 		at = t->parent;
 	}
@@ -225,7 +226,7 @@ int
 espl__sim_state_restore(struct espl__sim *sim, struct espl__sim_gang *gang, uint64_t source,
     uint64_t checkpoint)
 {
-	const struct espl__sim_blob *blob = nearest(sim, gang->experiment, source, checkpoint);
+	const struct espl__sim_blob *blob = nearest_blob(sim, gang->experiment, source, checkpoint);
 	char *why = NULL;
 
 	if (blob == NULL || blob->iteration != checkpoint)
@@ -237,7 +238,7 @@ espl__sim_state_restore(struct espl__sim *sim, struct espl__sim_gang *gang, uint
 		free(why);
 		return ESPL__END_NO_CHECKPOINT;
 	}
-	return restore(gang, blob) == 0 ? 0 : ESPL__END_FAILED;
+	return restore_body(gang, blob) == 0 ? 0 : ESPL__END_FAILED;
 }
 
 void

@@ -37,7 +37,7 @@ fashion_cuda_drop_graphs(struct fashion_cuda_trial *t)
 
 /* The work of a step and of a part of the validation, and who multiplies what in it. */
 static espl_status
-plan(struct fashion_cuda_trial *t, struct espl_error *error)
+plan_tasks(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	const struct fashion *f = &t->fashion->common;
 	const struct espl_comm *comm = t->context->comm;
@@ -90,7 +90,7 @@ sum_gradient(struct fashion_cuda_trial *t)
 }
 
 static void
-update(struct fashion_cuda_trial *t)
+update_params(struct fashion_cuda_trial *t)
 {
 	const struct fashion_cuda_update u = { t->params, t->velocity, t->square,
 		fashion_cuda_work_gradient(t->work), t->rates, fashion_cuda_work_weights(t->work),
@@ -102,7 +102,7 @@ update(struct fashion_cuda_trial *t)
 enum { LEARN = 1, SUM = 2, UPDATE = 4 };
 
 static espl_status
-capture(struct fashion_cuda_trial *t, int what, cudaGraphExec_t *to, struct espl_error *error)
+capture_graph(struct fashion_cuda_trial *t, int what, cudaGraphExec_t *to, struct espl_error *error)
 {
 	cudaGraph_t graph = NULL;
 	espl_status status = ESPL_OK;
@@ -116,7 +116,7 @@ capture(struct fashion_cuda_trial *t, int what, cudaGraphExec_t *to, struct espl
 	if (status == ESPL_OK && (what & SUM))
 		status = sum_gradient(t);
 	if (status == ESPL_OK && (what & UPDATE))
-		update(t);
+		update_params(t);
 	code = cudaStreamEndCapture(t->stream, &graph); /* ends it after a failure, too */
 	if (status == ESPL_OK && code == cudaSuccess)
 		code = cudaGraphInstantiate(to, graph, 0);
@@ -142,9 +142,9 @@ capture_step(struct fashion_cuda_trial *t, struct espl_error *error)
 	if (t->graph != NULL)
 		return ESPL_OK;
 	if (!in_parts(t))
-		return capture(t, LEARN | SUM | UPDATE, &t->graph, error);
-	status = capture(t, LEARN, &t->graph, error);
-	return status == ESPL_OK ? capture(t, UPDATE, &t->tail, error) : status;
+		return capture_graph(t, LEARN | SUM | UPDATE, &t->graph, error);
+	status = capture_graph(t, LEARN, &t->graph, error);
+	return status == ESPL_OK ? capture_graph(t, UPDATE, &t->tail, error) : status;
 }
 
 /* NCCL's hold on a graph ends with the graph. */
@@ -158,7 +158,7 @@ let_go(struct fashion_cuda_trial *t)
 /* ---- an iteration ----------------------------------------------------------------------- */
 
 static void
-shuffle(struct fashion_cuda_trial *t, uint64_t iteration)
+shuffle_order(struct fashion_cuda_trial *t, uint64_t iteration)
 {
 	if (t->ordered[iteration % 2] == iteration)
 		return;
@@ -169,12 +169,12 @@ shuffle(struct fashion_cuda_trial *t, uint64_t iteration)
 
 /* Order, rates and state of this iteration to the GPU. */
 static espl_status
-begin(struct fashion_cuda_trial *t, uint64_t iteration, struct espl_error *error)
+begin_iteration(struct fashion_cuda_trial *t, uint64_t iteration, struct espl_error *error)
 {
 	struct fashion_cuda_pinned *p = t->pinned;
 	cudaError_t code;
 
-	shuffle(t, iteration);
+	shuffle_order(t, iteration);
 	for (uint32_t b = 0; b < t->course.batches; b++)
 		t->rates_host[b] = fashion_rate(&t->course, (double)t->context->iterations_max,
 		    iteration, b, t->counters.updates + b + 1u);
@@ -196,7 +196,7 @@ begin(struct fashion_cuda_trial *t, uint64_t iteration, struct espl_error *error
 }
 
 static int64_t
-tick(void)
+read_clock(void)
 {
 	struct timespec now;
 
@@ -211,12 +211,12 @@ catch_up(struct fashion_cuda_trial *t, cudaEvent_t mark, struct espl_error *erro
 {
 	const struct espl_comm *comm = t->context->comm;
 	const struct timespec moment = { 0, 20000 };
-	int64_t from = tick();
+	int64_t from = read_clock();
 	cudaError_t code;
 	espl_status status;
 
 	while ((code = cudaEventQuery(mark)) == cudaErrorNotReady &&
-	    (comm->world == 1 || tick() - from < SLOW))
+	    (comm->world == 1 || read_clock() - from < SLOW))
 		(void)nanosleep(&moment, NULL);
 	if (code == cudaSuccess)
 		return ESPL_OK;
@@ -228,7 +228,7 @@ catch_up(struct fashion_cuda_trial *t, cudaEvent_t mark, struct espl_error *erro
 }
 
 static espl_status
-launch(struct fashion_cuda_trial *t, struct espl_error *error)
+launch_graph(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	cudaError_t code = cudaGraphLaunch(t->graph, t->stream);
 	espl_status status = ESPL_OK;
@@ -244,7 +244,7 @@ launch(struct fashion_cuda_trial *t, struct espl_error *error)
 }
 
 static espl_status
-learn(struct fashion_cuda_trial *t, struct espl_error *error)
+learn_batches(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	const uint32_t ahead = t->context->comm->world > 1 ? AHEAD_IN_GANG : AHEAD;
 	espl_status status = capture_step(t, error);
@@ -261,14 +261,14 @@ learn(struct fashion_cuda_trial *t, struct espl_error *error)
 				status = fashion_cuda_failed(t, code, "cudaEventRecord", error);
 		}
 		if (status == ESPL_OK)
-			status = launch(t, error);
+			status = launch_graph(t, error);
 	}
 	return status;
 }
 
 /* Queues the validation, and what brings the sums to the host. */
 static espl_status
-check(struct fashion_cuda_trial *t, struct espl_error *error)
+check_validation(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	espl_status status = ESPL_OK;
 	cudaError_t code;
@@ -287,16 +287,16 @@ espl_status
 fashion_cuda_iterate(struct fashion_cuda_trial *t, uint64_t iteration, struct espl_error *error)
 {
 	const struct espl_comm *comm = t->context->comm;
-	espl_status status = t->planned ? ESPL_OK : plan(t, error);
+	espl_status status = t->planned ? ESPL_OK : plan_tasks(t, error);
 
 	if (status == ESPL_OK)
-		status = begin(t, iteration, error);
+		status = begin_iteration(t, iteration, error);
 	if (status == ESPL_OK)
-		status = learn(t, error);
+		status = learn_batches(t, error);
 	if (status == ESPL_OK)
-		status = check(t, error);
+		status = check_validation(t, error);
 	if (status == ESPL_OK)
-		shuffle(t, iteration + 1); /* while the GPU is busy */
+		shuffle_order(t, iteration + 1); /* while the GPU is busy */
 	let_go(t);
 	return status == ESPL_OK ? comm->wait(comm) : status;
 }

@@ -27,7 +27,7 @@ struct __align__(16) eight
 }; /* written at once */
 
 static inline unsigned
-blocks(uint64_t threads, unsigned block)
+count_blocks(uint64_t threads, unsigned block)
 {
 	uint64_t n = (threads + block - 1) / block;
 
@@ -35,20 +35,20 @@ blocks(uint64_t threads, unsigned block)
 }
 
 static __device__ __forceinline__ float
-wide(bf16 v)
+to_float(bf16 v)
 {
 	return __uint_as_float((uint32_t)v << 16);
 }
 
 /* To the nearest, ties to even, as the hardware's conversion. */
 static __device__ __forceinline__ bf16
-narrow(float v)
+to_bf16(float v)
 {
 	return __bfloat16_as_ushort(__float2bfloat16_rn(v));
 }
 
 static __device__ __forceinline__ uint64_t
-mix(uint64_t x)
+mix_bits(uint64_t x)
 {
 	x += 0x9e3779b97f4a7c15ull;
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
@@ -66,9 +66,9 @@ place_of_thread(void)
 
 /* Mean and spread of the training set, as on the CPU. */
 static __device__ __forceinline__ bf16
-grey(uint8_t pixel)
+normalize_pixel(uint8_t pixel)
 {
-	return narrow(((float)pixel / 255.0f - 0.2860f) / 0.3530f);
+	return to_bf16(((float)pixel / 255.0f - 0.2860f) / 0.3530f);
 }
 
 static __device__ __forceinline__ uint32_t
@@ -107,9 +107,10 @@ unroll_image(source_t source, const state_t *state, uint32_t rows, uint32_t side
 		uint32_t tap = part * 8u + i;
 
 		if (tap < taps)
-			out.v[i] = grey(from[(y + tap / kernel) * FASHION_SIDE + x + tap % kernel]);
+			out.v[i] = normalize_pixel(
+			    from[(y + tap / kernel) * FASHION_SIDE + x + tap % kernel]);
 		else
-			out.v[i] = narrow(tap == taps ? 1.0f : 0.0f);
+			out.v[i] = to_bf16(tap == taps ? 1.0f : 0.0f);
 	}
 	*(struct eight *)(to + place * columns + part * 8u) = out;
 }
@@ -135,9 +136,9 @@ flat_image(source_t source, const state_t *state, uint32_t rows, uint32_t ins, u
 		uint32_t pixel = part * 8u + i;
 
 		if (pixel < FASHION_PIXELS)
-			out.v[i] = grey(from[pixel]);
+			out.v[i] = normalize_pixel(from[pixel]);
 		else
-			out.v[i] = narrow(pixel == FASHION_PIXELS ? 1.0f : 0.0f);
+			out.v[i] = to_bf16(pixel == FASHION_PIXELS ? 1.0f : 0.0f);
 	}
 	*(struct eight *)(to + row * ins + part * 8u) = out;
 }
@@ -146,8 +147,8 @@ flat_image(source_t source, const state_t *state, uint32_t rows, uint32_t ins, u
 
 /* The input is [row][y][x][ins]; channels beyond `in` are left out. */
 static __global__ void
-unroll(const bf16 *input, uint32_t rows, uint32_t in, uint32_t ins, uint32_t in_side, uint32_t side,
-    uint32_t kernel, uint32_t columns, bf16 *to)
+unroll_input(const bf16 *input, uint32_t rows, uint32_t in, uint32_t ins, uint32_t in_side,
+    uint32_t side, uint32_t kernel, uint32_t columns, bf16 *to)
 {
 	uint32_t at = (uint32_t)place_of_thread();
 	uint32_t parts = columns / 8u, part = at % parts, taps = in * kernel * kernel;
@@ -167,7 +168,7 @@ unroll(const bf16 *input, uint32_t rows, uint32_t in, uint32_t ins, uint32_t in_
 				ins +
 			    c];
 		else
-			out.v[i] = narrow(k == taps ? 1.0f : 0.0f);
+			out.v[i] = to_bf16(k == taps ? 1.0f : 0.0f);
 	}
 	*(struct eight *)(to + place * columns + part * 8u) = out;
 }
@@ -181,7 +182,7 @@ most_of(const bf16 *full, uint32_t row, uint32_t side, uint32_t outs, uint32_t p
 	uint8_t best = 0;
 
 	for (uint32_t k = 0; k < 4u; k++) {
-		float v = wide(
+		float v = to_float(
 		    full[((row * side + 2u * py + k / 2u) * side + 2u * px + k % 2u) * outs + o]);
 
 		if (k == 0 || v > most) {
@@ -194,7 +195,7 @@ most_of(const bf16 *full, uint32_t row, uint32_t side, uint32_t outs, uint32_t p
 }
 
 static __global__ void
-pool(const bf16 *full, uint32_t rows, uint32_t side, uint32_t pooled, uint32_t outs, bf16 *to,
+pool_image(const bf16 *full, uint32_t rows, uint32_t side, uint32_t pooled, uint32_t outs, bf16 *to,
     uint8_t *place)
 {
 	uint32_t at = (uint32_t)place_of_thread(), there = at / outs;
@@ -203,15 +204,15 @@ pool(const bf16 *full, uint32_t rows, uint32_t side, uint32_t pooled, uint32_t o
 
 	if (row >= rows)
 		return;
-	to[at] = narrow(most_of(full, row, side, outs, py, px, o, &place[at]));
+	to[at] = to_bf16(most_of(full, row, side, outs, py, px, o, &place[at]));
 }
 
 /* 0, or 1 / (1 - dropout): as on the CPU. */
 static __device__ __forceinline__ float
 mask_of(uint64_t state_key, uint32_t image, uint32_t feature, float dropout)
 {
-	uint64_t key = mix(state_key ^ image) | 1u;
-	float u = (float)(uint32_t)(mix(key + feature) >> 40) * 0x1.0p-24f;
+	uint64_t key = mix_bits(state_key ^ image) | 1u;
+	float u = (float)(uint32_t)(mix_bits(key + feature) >> 40) * 0x1.0p-24f;
 
 	return u < dropout ? 0.0f : 1.0f / (1.0f - dropout);
 }
@@ -235,11 +236,11 @@ pool_rows(const bf16 *full, uint32_t rows, uint32_t side, uint32_t pooled, uint3
 
 		if (state != NULL && dropout > 0.0f)
 			v *= mask_of(state->key, images[row], feature, dropout);
-		features[row * ins + feature] = narrow(v);
+		features[row * ins + feature] = to_bf16(v);
 	}
 	if (spot == 0 && o == 0)
 		for (uint32_t i = out * area; i < ins; i++)
-			features[row * ins + i] = narrow(i == out * area ? 1.0f : 0.0f);
+			features[row * ins + i] = to_bf16(i == out * area ? 1.0f : 0.0f);
 }
 
 static __global__ void
@@ -258,11 +259,11 @@ unpool_rows(const bf16 *gradient, uint32_t ins, const uint8_t *place, uint32_t r
 	if (o < out && place[(row * pooled * pooled + spot) * outs + o] == (y % 2u) * 2u + x % 2u) {
 		uint32_t feature = o * pooled * pooled + spot;
 
-		v = wide(gradient[row * ins + feature]);
+		v = to_float(gradient[row * ins + feature]);
 		if (dropout > 0.0f)
 			v *= mask_of(state->key, images[row], feature, dropout);
 	}
-	full[at] = narrow(v);
+	full[at] = to_bf16(v);
 }
 
 /* What the layer above has unrolled is added up where it came from, and goes on to the place of the
@@ -287,17 +288,17 @@ roll_unpool(const bf16 *columns, uint32_t width, uint32_t above_side, uint32_t k
 
 			if (py < dy || px < dx || py - dy >= above_side || px - dx >= above_side)
 				continue;
-			sum += wide(
+			sum += to_float(
 			    columns[((row * above_side + py - dy) * above_side + px - dx) * width +
 				tap * out + o]);
 		}
-	full[at] = narrow(sum);
+	full[at] = to_bf16(sum);
 }
 
 /* ---- dense layers ------------------------------------------------------------------------- */
 
 static __global__ void
-relu(const bf16 *full, uint32_t rows, uint32_t out, uint32_t outs, uint32_t ins, bf16 *to)
+apply_relu(const bf16 *full, uint32_t rows, uint32_t out, uint32_t outs, uint32_t ins, bf16 *to)
 {
 	uint32_t at = (uint32_t)place_of_thread(), row = at / ins;
 	uint32_t i = at % ins;
@@ -306,10 +307,10 @@ relu(const bf16 *full, uint32_t rows, uint32_t out, uint32_t outs, uint32_t ins,
 	if (row >= rows)
 		return;
 	if (i < out) {
-		v = wide(full[row * outs + i]);
+		v = to_float(full[row * outs + i]);
 		v = v < 0.0f ? 0.0f : v;
 	}
-	to[at] = narrow(v);
+	to[at] = to_bf16(v);
 }
 
 static __global__ void
@@ -322,7 +323,7 @@ relu_back(const bf16 *gradient, const bf16 *passed, uint32_t rows, uint32_t out,
 
 	if (row >= rows)
 		return;
-	if (i < out && wide(passed[row * ins + i]) > 0.0f)
+	if (i < out && to_float(passed[row * ins + i]) > 0.0f)
 		v = gradient[row * ins + i];
 	full[at] = v;
 }
@@ -350,12 +351,12 @@ judge_row(const float *logits, uint32_t label, float scale, bf16 *gradient, floa
 	}
 	*loss += most - logits[label] + logf(sum);
 	for (uint32_t i = 0; gradient != NULL && i < FASHION_CUDA_LOGITS; i++)
-		gradient[i] = narrow(
+		gradient[i] = to_bf16(
 		    i < FASHION_LABELS ? (e[i] / sum - (i == label ? 1.0f : 0.0f)) * scale : 0.0f);
 }
 
 static __global__ void
-judge(const float *logits, const uint8_t *labels, const uint32_t *images, uint32_t rows,
+judge_rows(const float *logits, const uint8_t *labels, const uint32_t *images, uint32_t rows,
     float scale, bf16 *gradient, float *parts, state_t *state, int adds)
 {
 	__shared__ float losses[BLOCK], rights[BLOCK];
@@ -401,7 +402,7 @@ judge(const float *logits, const uint8_t *labels, const uint32_t *images, uint32
 /* ---- the optimiser ------------------------------------------------------------------------ */
 
 static __global__ void
-step(update_t u, state_t *state)
+update_step(update_t u, state_t *state)
 {
 	float rate = u.rates[state->now];
 
@@ -420,7 +421,7 @@ step(update_t u, state_t *state)
 		}
 		u.velocity[i] = v;
 		u.params[i] = p;
-		u.weights[i] = narrow(p);
+		u.weights[i] = to_bf16(p);
 	}
 	if (place_of_thread() == 0) {
 		double loss = 0.0, right = 0.0;
@@ -438,7 +439,7 @@ static __global__ void
 narrow_all(const float *from, bf16 *to, uint64_t count)
 {
 	for (uint64_t i = place_of_thread(); i < count; i += (uint64_t)gridDim.x * blockDim.x)
-		to[i] = narrow(from[i]);
+		to[i] = to_bf16(from[i]);
 }
 
 /* ---- launches ----------------------------------------------------------------------------- */
@@ -447,7 +448,8 @@ narrow_all(const float *from, bf16 *to, uint64_t count)
 	do { \
 		uint64_t threads__ = (threads_); \
 		if (threads__ > 0) \
-			LAUNCH(kernel_, blocks(threads__, BLOCK), BLOCK, stream_, __VA_ARGS__); \
+			LAUNCH(kernel_, count_blocks(threads__, BLOCK), BLOCK, stream_, \
+			    __VA_ARGS__); \
 	} while (0)
 
 extern "C" void
@@ -472,15 +474,15 @@ extern "C" void
 fashion_cuda_unroll(const struct fashion_cuda_conv *c, const fashion_cuda_bf16 *input, uint32_t ins,
     uint32_t rows, fashion_cuda_bf16 *columns, cudaStream_t stream)
 {
-	LAUNCH_FOR(unroll, (uint64_t)rows * c->side * c->side * (c->columns / 8u), stream, input,
-	    rows, c->in, ins, c->in_side, c->side, c->kernel, c->columns, columns);
+	LAUNCH_FOR(unroll_input, (uint64_t)rows * c->side * c->side * (c->columns / 8u), stream,
+	    input, rows, c->in, ins, c->in_side, c->side, c->kernel, c->columns, columns);
 }
 
 extern "C" void
 fashion_cuda_pool(const struct fashion_cuda_conv *c, const fashion_cuda_bf16 *full, uint32_t rows,
     fashion_cuda_bf16 *pooled, uint8_t *place, cudaStream_t stream)
 {
-	LAUNCH_FOR(pool, (uint64_t)rows * c->pooled * c->pooled * c->outs, stream, full, rows,
+	LAUNCH_FOR(pool_image, (uint64_t)rows * c->pooled * c->pooled * c->outs, stream, full, rows,
 	    c->side, c->pooled, c->outs, pooled, place);
 }
 
@@ -517,7 +519,7 @@ extern "C" void
 fashion_cuda_relu(const struct fashion_cuda_dense *d, const fashion_cuda_bf16 *full, uint32_t rows,
     uint32_t ins, fashion_cuda_bf16 *to, cudaStream_t stream)
 {
-	LAUNCH_FOR(relu, (uint64_t)rows * ins, stream, full, rows, d->out, d->outs, ins, to);
+	LAUNCH_FOR(apply_relu, (uint64_t)rows * ins, stream, full, rows, d->out, d->outs, ins, to);
 }
 
 extern "C" void
@@ -534,23 +536,23 @@ fashion_cuda_judge(const float *logits, const uint8_t *labels, const uint32_t *i
     uint32_t rows, float scale, fashion_cuda_bf16 *gradient, float *parts,
     struct fashion_cuda_state *state, int adds, cudaStream_t stream)
 {
-	LAUNCH(judge, adds ? 1u : FASHION_CUDA_PARTS, BLOCK, stream, logits, labels, images, rows,
-	    scale, gradient, parts, state, adds);
+	LAUNCH(judge_rows, adds ? 1u : FASHION_CUDA_PARTS, BLOCK, stream, logits, labels, images,
+	    rows, scale, gradient, parts, state, adds);
 }
 
 extern "C" void
 fashion_cuda_step(const struct fashion_cuda_update *u, struct fashion_cuda_state *state,
     cudaStream_t stream)
 {
-	unsigned grid = blocks(u->count, BLOCK);
+	unsigned grid = count_blocks(u->count, BLOCK);
 
-	LAUNCH(step, grid < 2048u ? grid : 2048u, BLOCK, stream, *u, state);
+	LAUNCH(update_step, grid < 2048u ? grid : 2048u, BLOCK, stream, *u, state);
 }
 
 extern "C" void
 fashion_cuda_narrow(const float *from, fashion_cuda_bf16 *to, uint64_t count, cudaStream_t stream)
 {
-	unsigned grid = blocks(count, BLOCK);
+	unsigned grid = count_blocks(count, BLOCK);
 
 	LAUNCH(narrow_all, grid < 2048u ? grid : 2048u, BLOCK, stream, from, to, count);
 }

@@ -92,7 +92,7 @@ fashion_cuda_net_mlp(struct fashion_cuda_net *net, uint32_t width, uint32_t dept
 
 /* Calls `each` with the places of one parameter: of fashion_cnn's, and here. */
 static void
-pair(const struct fashion_cuda_net *net, const struct fashion_net *as,
+pair_places(const struct fashion_cuda_net *net, const struct fashion_net *as,
     void (*each)(uint64_t theirs, uint64_t ours, void *context), void *context)
 {
 	uint32_t d = 0;
@@ -154,7 +154,7 @@ fashion_cuda_net_place(const struct fashion_cuda_net *net, const struct fashion_
 	struct ends e = { from, to };
 
 	memset(to, 0, net->count * sizeof *to);
-	pair(net, as, to_ours, &e);
+	pair_places(net, as, to_ours, &e);
 }
 
 void
@@ -163,7 +163,7 @@ fashion_cuda_net_unplace(const struct fashion_cuda_net *net, const struct fashio
 {
 	struct ends e = { from, to };
 
-	pair(net, as, to_theirs, &e);
+	pair_places(net, as, to_theirs, &e);
 }
 
 void
@@ -334,7 +334,7 @@ fashion_cuda_task_free(struct fashion_cuda_engine *engine, struct fashion_cuda_t
 /* ---- the work of a step --------------------------------------------------------------------- */
 
 static espl_status
-multiply(struct fashion_cuda_engine *engine, const struct fashion_cuda_task *t, int what,
+run_product(struct fashion_cuda_engine *engine, const struct fashion_cuda_task *t, int what,
     uint32_t layer, espl_status before, struct espl_error *error)
 {
 	return before != ESPL_OK
@@ -343,7 +343,7 @@ multiply(struct fashion_cuda_engine *engine, const struct fashion_cuda_task *t, 
 }
 
 static espl_status
-forward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
+run_forward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
     const struct fashion_cuda_task *t, cudaStream_t stream, struct espl_error *error)
 {
 	const struct fashion_cuda_net *net = w->net;
@@ -356,17 +356,17 @@ forward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
 	} else {
 		fashion_cuda_unroll_image(one, &t->source, t->state, t->rows, w->images,
 		    w->conv[0].columns, stream);
-		status = multiply(engine, t, OUTPUT, 0, status, error);
+		status = run_product(engine, t, OUTPUT, 0, status, error);
 		fashion_cuda_pool(one, w->conv[0].full, t->rows, w->pooled, w->conv[0].place,
 		    stream);
 		fashion_cuda_unroll(two, w->pooled, one->outs, t->rows, w->conv[1].columns, stream);
-		status = multiply(engine, t, OUTPUT, 1, status, error);
+		status = run_product(engine, t, OUTPUT, 1, status, error);
 		fashion_cuda_pool_rows(two, w->conv[1].full, t->rows, net->dropout,
 		    t->learns ? t->state : NULL, w->images, net->dense[0].ins, w->in[0],
 		    w->conv[1].place, stream);
 	}
 	for (uint32_t d = 0; d < net->dense_count; d++) {
-		status = multiply(engine, t, OUTPUT, 2u + d, status, error);
+		status = run_product(engine, t, OUTPUT, 2u + d, status, error);
 		if (d + 1u < net->dense_count)
 			fashion_cuda_relu(&net->dense[d], w->out[d], t->rows,
 			    net->dense[d + 1u].ins, w->in[d + 1u], stream);
@@ -375,16 +375,16 @@ forward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
 }
 
 static espl_status
-backward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
+run_backward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
     const struct fashion_cuda_task *t, cudaStream_t stream, struct espl_error *error)
 {
 	const struct fashion_cuda_net *net = w->net;
 	espl_status status = ESPL_OK;
 
 	for (uint32_t d = net->dense_count; d-- > 0;) {
-		status = multiply(engine, t, WEIGHTS, 2u + d, status, error);
+		status = run_product(engine, t, WEIGHTS, 2u + d, status, error);
 		if (d > 0 || net->conv_count > 0)
-			status = multiply(engine, t, INPUT, 2u + d, status, error);
+			status = run_product(engine, t, INPUT, 2u + d, status, error);
 		if (d > 0)
 			fashion_cuda_relu_back(&net->dense[d - 1u], w->back, w->in[d], t->rows,
 			    net->dense[d].ins, w->out[d - 1u], stream);
@@ -393,11 +393,11 @@ backward(struct fashion_cuda_work *w, struct fashion_cuda_engine *engine,
 		return status;
 	fashion_cuda_unpool_rows(&net->conv[1], w->back, net->dense[0].ins, w->conv[1].place,
 	    t->rows, net->dropout, t->state, w->images, w->conv[1].full, stream);
-	status = multiply(engine, t, WEIGHTS, 1, status, error);
-	status = multiply(engine, t, INPUT, 1, status, error);
+	status = run_product(engine, t, WEIGHTS, 1, status, error);
+	status = run_product(engine, t, INPUT, 1, status, error);
 	fashion_cuda_roll_unpool(&net->conv[0], &net->conv[1], w->back, w->conv[0].place, t->rows,
 	    w->conv[0].full, stream);
-	return multiply(engine, t, WEIGHTS, 0, status, error);
+	return run_product(engine, t, WEIGHTS, 0, status, error);
 }
 
 espl_status
@@ -409,14 +409,14 @@ fashion_cuda_task_run(struct fashion_cuda_work *w, struct fashion_cuda_engine *e
 	cudaError_t failure;
 
 	if (t->rows > 0)
-		status = forward(w, engine, t, stream, error);
+		status = run_forward(w, engine, t, stream, error);
 	else if (t->learns)
 		(void)cudaMemsetAsync(w->gradient, 0, w->net->count * sizeof *w->gradient, stream);
 	fashion_cuda_judge(w->logits, t->source.labels, w->images, t->rows, t->scale,
 	    t->learns ? w->out[last] : NULL, w->gradient + w->net->count, t->state, !t->learns,
 	    stream);
 	if (t->rows > 0 && t->learns && status == ESPL_OK)
-		status = backward(w, engine, t, stream, error);
+		status = run_backward(w, engine, t, stream, error);
 	failure = cudaGetLastError();
 	if (status == ESPL_OK && failure != cudaSuccess)
 		status = espl_fail(error, ESPL_E_REMOTE, "cannot launch a kernel: %s",

@@ -139,7 +139,7 @@ free_plan(const struct library *lt, struct plan *plan)
 }
 
 static cublasStatus_t
-describe(const struct library *lt, const struct fashion_cuda_product *p, struct plan *plan)
+describe_product(const struct library *lt, const struct fashion_cuda_product *p, struct plan *plan)
 {
 	cublasOperation_t first = p->way == FASHION_CUDA_NT ? CUBLAS_OP_T : CUBLAS_OP_N;
 	cublasOperation_t second = p->way == FASHION_CUDA_TN ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -169,7 +169,7 @@ make_plan(const struct fashion_cuda_engine *e, const struct fashion_cuda_product
 	cublasLtMatmulPreference_t preference = NULL;
 	size_t room = FASHION_CUDA_WORKSPACE;
 	int found = 0;
-	cublasStatus_t s = describe(&e->lt, p, plan);
+	cublasStatus_t s = describe_product(&e->lt, p, plan);
 
 	if (s == CUBLAS_STATUS_SUCCESS)
 		s = e->lt.preference_create(&preference);

@@ -33,7 +33,8 @@ struct operand {
 /* `size` x DEPTH elements from (from, k0) on, zeros beyond the ends; threads go along what lies in
  * order. */
 static __device__ void
-fetch(const struct operand &o, uint32_t size, uint32_t from, uint32_t k0, uint32_t k_end, bf16 *to)
+fetch_tile(const struct operand &o, uint32_t size, uint32_t from, uint32_t k0, uint32_t k_end,
+    bf16 *to)
 {
 	for (uint32_t t = threadIdx.x; t < size * DEPTH; t += WARPS * 32u) {
 		uint32_t i = o.across == 1u ? t / DEPTH : t % size;
@@ -48,8 +49,8 @@ fetch(const struct operand &o, uint32_t size, uint32_t from, uint32_t k0, uint32
 
 template <unsigned N>
 static __global__ void
-product(struct operand a, struct operand b, uint32_t k_all, uint32_t k_part, void *c, int whole,
-    int wide)
+multiply_tiles(struct operand a, struct operand b, uint32_t k_all, uint32_t k_part, void *c,
+    int whole, int wide)
 {
 	using namespace nvcuda;
 	__shared__ __align__(128) bf16 as[ROWS * PITCH];
@@ -64,8 +65,8 @@ product(struct operand a, struct operand b, uint32_t k_all, uint32_t k_part, voi
 	for (unsigned j = 0; j < N / 16u; j++)
 		wmma::fill_fragment(sum[j], 0.0f);
 	for (uint32_t k = k0; k < k_end; k += DEPTH) {
-		fetch(a, ROWS, m0, k, k_end, as);
-		fetch(b, N, n0, k, k_end, bs);
+		fetch_tile(a, ROWS, m0, k, k_end, as);
+		fetch_tile(b, N, n0, k, k_end, bs);
 		__syncthreads();
 		for (uint32_t d = 0; d < DEPTH; d += 16u) {
 			wmma::fragment<wmma::matrix_a, 16, 16, 16, __nv_bfloat16, wmma::row_major>
@@ -147,10 +148,10 @@ fashion_cuda_own_product(const struct fashion_cuda_product *p, void *workspace, 
 		void *to = parts > 1u ? workspace : p->c;
 
 		if (columns == 16u)
-			LAUNCH(product<16>, grid, WARPS * 32u, stream, a, b, p->k, part, to,
+			LAUNCH(multiply_tiles<16>, grid, WARPS * 32u, stream, a, b, p->k, part, to,
 			    parts == 1u, p->wide);
 		else
-			LAUNCH(product<64>, grid, WARPS * 32u, stream, a, b, p->k, part, to,
+			LAUNCH(multiply_tiles<64>, grid, WARPS * 32u, stream, a, b, p->k, part, to,
 			    parts == 1u, p->wide);
 	}
 	if (parts > 1u)

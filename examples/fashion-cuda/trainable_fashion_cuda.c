@@ -128,7 +128,7 @@ fashion_close(void *trial)
 
 /* Everything that steps will need; of a gang of any size. */
 static void
-place(struct fashion_cuda_trial *t)
+place_arrays(struct fashion_cuda_trial *t)
 {
 	const struct fashion *f = &t->fashion->common;
 	uint64_t bytes = t->net.count * sizeof(float), images = (uint64_t)f->train + f->validate;
@@ -154,7 +154,7 @@ get_gpu_memory(struct fashion_cuda_trial *t, struct espl_error *error)
 	cudaError_t code;
 	void *base = NULL;
 
-	place(t);
+	place_arrays(t);
 	if (device->memory_limit > 0 && t->arena.bytes > device->memory_limit)
 		return espl_fail(error, ESPL_E_LIMIT,
 		    "the trial needs %llu MiB of GPU %u, but its share is %llu MiB",
@@ -169,7 +169,7 @@ get_gpu_memory(struct fashion_cuda_trial *t, struct espl_error *error)
 	if (code != cudaSuccess)
 		return fashion_cuda_failed(t, code, "cudaMalloc", error);
 	t->arena.base = base;
-	place(t);
+	place_arrays(t);
 	code = cudaMemsetAsync(base, 0, t->arena.bytes, t->stream);
 	return code == cudaSuccess ? ESPL_OK
 				   : fashion_cuda_failed(t, code, "cudaMemsetAsync", error);
@@ -215,7 +215,7 @@ finish_alone(struct fashion_cuda_trial *t, struct espl_error *error)
 }
 
 static espl_status
-fill(struct fashion_cuda_trial *t, struct espl_error *error)
+fill_arrays(struct fashion_cuda_trial *t, struct espl_error *error)
 {
 	const struct fashion_data *data = t->fashion->common.data;
 	size_t images = (size_t)data->train + data->validate, bytes = t->net.count * sizeof(float);
@@ -276,7 +276,7 @@ fashion_open(void *self, const struct espl_trial_context *context, void **trial,
 		st = fashion_cuda_engine_new((enum fashion_cuda_engines)f->products, t->workspace,
 		    t->stream, &t->engine, error);
 	if (st == ESPL_OK)
-		st = fill(t, error);
+		st = fill_arrays(t, error);
 	if (st != ESPL_OK) {
 		fashion_close(t);
 		return st;

@@ -36,7 +36,7 @@ struct fashion_work {
 };
 
 static uint32_t
-square(uint32_t v)
+square_of(uint32_t v)
 {
 	return v * v;
 }
@@ -67,12 +67,13 @@ fashion_work_new(const struct fashion_net *net, uint32_t images_max)
 	for (int i = 0; good && i < 2; i++) {
 		const struct fashion_conv *c = &net->conv[i];
 		struct layer *l = &w->layer[i];
-		size_t columns = n * c->in * square(c->kernel) * square(c->side);
+		size_t columns = n * c->in * square_of(c->kernel) * square_of(c->side);
 
 		good = (l->columns = malloc(columns * sizeof(float))) != NULL &&
-		    (l->full = malloc(n * c->out * square(c->side) * sizeof(float))) != NULL &&
-		    (l->pooled = malloc(n * c->out * square(c->pooled) * sizeof(float))) != NULL &&
-		    (l->from = malloc(n * c->out * square(c->pooled))) != NULL;
+		    (l->full = malloc(n * c->out * square_of(c->side) * sizeof(float))) != NULL &&
+		    (l->pooled = malloc(n * c->out * square_of(c->pooled) * sizeof(float))) !=
+			NULL &&
+		    (l->from = malloc(n * c->out * square_of(c->pooled))) != NULL;
 		if (good && i == 1)
 			good = (w->grad_columns = malloc(columns * sizeof(float))) != NULL;
 	}
@@ -143,7 +144,7 @@ fashion_work_image(struct fashion_work *w, const struct fashion_data *data, uint
 
 /* First and one past the last output place for which place * stride + shift lies in [0, side). */
 static void
-inside(const struct fashion_conv *c, int shift, int *first, int *last)
+clip_range(const struct fashion_conv *c, int shift, int *first, int *last)
 {
 	int stride = (int)c->stride, side = (int)c->in_side;
 
@@ -157,19 +158,19 @@ inside(const struct fashion_conv *c, int shift, int *first, int *last)
 
 /* Unrolls the input ([channel][image][y][x]) so that the convolution becomes a product. */
 static void
-unroll(const struct fashion_conv *c, const float *input, uint32_t images, float *columns)
+unroll_input(const struct fashion_conv *c, const float *input, uint32_t images, float *columns)
 {
-	uint32_t plane = square(c->in_side), side = c->side;
+	uint32_t plane = square_of(c->in_side), side = c->side;
 	float *to = columns;
 
-	for (uint32_t row = 0; row < c->in * square(c->kernel); row++) {
-		uint32_t channel = row / square(c->kernel);
+	for (uint32_t row = 0; row < c->in * square_of(c->kernel); row++) {
+		uint32_t channel = row / square_of(c->kernel);
 		int dy = (int)(row / c->kernel % c->kernel) - (int)c->pad;
 		int dx = (int)(row % c->kernel) - (int)c->pad, first, last, top, bottom;
 		const float *image = input + (size_t)channel * images * plane;
 
-		inside(c, dx, &first, &last);
-		inside(c, dy, &top, &bottom);
+		clip_range(c, dx, &first, &last);
+		clip_range(c, dy, &top, &bottom);
 		for (uint32_t n = 0; n < images; n++, image += plane) {
 			for (int y = 0; y < (int)side; y++, to += side) {
 				const float *line =
@@ -196,20 +197,20 @@ unroll(const struct fashion_conv *c, const float *input, uint32_t images, float 
 
 /* The reverse: adds every unrolled place back to where it came from. */
 static void
-roll(const struct fashion_conv *c, const float *columns, uint32_t images, float *input)
+roll_gradient(const struct fashion_conv *c, const float *columns, uint32_t images, float *input)
 {
-	uint32_t plane = square(c->in_side), side = c->side;
+	uint32_t plane = square_of(c->in_side), side = c->side;
 	const float *from = columns;
 
 	memset(input, 0, (size_t)c->in * images * plane * sizeof *input);
-	for (uint32_t row = 0; row < c->in * square(c->kernel); row++) {
-		uint32_t channel = row / square(c->kernel);
+	for (uint32_t row = 0; row < c->in * square_of(c->kernel); row++) {
+		uint32_t channel = row / square_of(c->kernel);
 		int dy = (int)(row / c->kernel % c->kernel) - (int)c->pad;
 		int dx = (int)(row % c->kernel) - (int)c->pad, first, last, top, bottom;
 		float *image = input + (size_t)channel * images * plane;
 
-		inside(c, dx, &first, &last);
-		inside(c, dy, &top, &bottom);
+		clip_range(c, dx, &first, &last);
+		clip_range(c, dy, &top, &bottom);
 		for (uint32_t n = 0; n < images; n++, image += plane) {
 			for (int y = 0; y < (int)side; y++, from += side) {
 				float *line =
@@ -226,18 +227,19 @@ roll(const struct fashion_conv *c, const float *columns, uint32_t images, float 
 
 /* Maximum of each pool, then ReLU; `from` remembers the place. */
 static void
-pool(const struct fashion_conv *c, const float *full, uint32_t images, float *pooled, uint8_t *from)
+pool_relu(const struct fashion_conv *c, const float *full, uint32_t images, float *pooled,
+    uint8_t *from)
 {
 	uint32_t planes = c->out * images, side = c->side, to = 0;
 
-	for (uint32_t p = 0; p < planes; p++, full += square(side)) {
+	for (uint32_t p = 0; p < planes; p++, full += square_of(side)) {
 		for (uint32_t y = 0; y < c->pooled; y++) {
 			for (uint32_t x = 0; x < c->pooled; x++, to++) {
 				const float *corner = full + y * c->pool * side + x * c->pool;
 				float most = corner[0];
 				uint8_t best = 0;
 
-				for (uint32_t k = 1; k < square(c->pool); k++) {
+				for (uint32_t k = 1; k < square_of(c->pool); k++) {
 					float v = corner[k / c->pool * side + k % c->pool];
 
 					best = v > most ? (uint8_t)k : best;
@@ -252,13 +254,13 @@ pool(const struct fashion_conv *c, const float *full, uint32_t images, float *po
 
 /* The gradient of the pooled values goes to the place each came from, where ReLU let it pass. */
 static void
-unpool(const struct fashion_conv *c, const float *gradient, const float *pooled,
+unpool_gradient(const struct fashion_conv *c, const float *gradient, const float *pooled,
     const uint8_t *from, uint32_t images, float *full)
 {
 	uint32_t planes = c->out * images, side = c->side, at = 0;
 
-	memset(full, 0, (size_t)planes * square(side) * sizeof *full);
-	for (uint32_t p = 0; p < planes; p++, full += square(side))
+	memset(full, 0, (size_t)planes * square_of(side) * sizeof *full);
+	for (uint32_t p = 0; p < planes; p++, full += square_of(side))
 		for (uint32_t y = 0; y < c->pooled; y++)
 			for (uint32_t x = 0; x < c->pooled; x++, at++) {
 				uint32_t k = from[at];
@@ -272,16 +274,16 @@ static void
 conv_forward(const struct fashion_conv *c, struct layer *l, const float *params, const float *input,
     uint32_t images)
 {
-	uint32_t places = images * square(c->side), in = c->in * square(c->kernel);
+	uint32_t places = images * square_of(c->side), in = c->in * square_of(c->kernel);
 
-	unroll(c, input, images, l->columns);
+	unroll_input(c, input, images, l->columns);
 	for (uint32_t o = 0; o < c->out; o++)
 		for (uint32_t i = 0; i < places; i++)
 			l->full[(size_t)o * places + i] = params[c->bias + o];
 	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (int)c->out, (int)places, (int)in,
 	    1.0f, params + c->weights, (int)in, l->columns, (int)places, 1.0f, l->full,
 	    (int)places);
-	pool(c, l->full, images, l->pooled, l->from);
+	pool_relu(c, l->full, images, l->pooled, l->from);
 }
 
 /* `gradient` is that of the pooled values; input NULL: nobody asks for the input's. */
@@ -289,9 +291,9 @@ static void
 conv_backward(const struct fashion_conv *c, struct layer *l, const float *params,
     const float *gradient, uint32_t images, float *to, float *columns, float *input)
 {
-	uint32_t places = images * square(c->side), in = c->in * square(c->kernel);
+	uint32_t places = images * square_of(c->side), in = c->in * square_of(c->kernel);
 
-	unpool(c, gradient, l->pooled, l->from, images, l->full);
+	unpool_gradient(c, gradient, l->pooled, l->from, images, l->full);
 	cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasTrans, (int)c->out, (int)in, (int)places,
 	    1.0f, l->full, (int)places, l->columns, (int)places, 0.0f, to + c->weights, (int)in);
 	for (uint32_t o = 0; o < c->out; o++) {
@@ -305,7 +307,7 @@ conv_backward(const struct fashion_conv *c, struct layer *l, const float *params
 		return;
 	cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (int)in, (int)places, (int)c->out,
 	    1.0f, params + c->weights, (int)in, l->full, (int)places, 0.0f, columns, (int)places);
-	roll(c, columns, images, input);
+	roll_gradient(c, columns, images, input);
 }
 
 /* ---- dense layers -------------------------------------------------------------------------- */
@@ -340,7 +342,7 @@ dense_backward(const struct fashion_dense *d, const float *params, const float *
 
 /* Softmax and cross entropy; the logits become the gradient of the loss's sum. */
 static void
-judge(float *logits, const uint8_t *labels, uint32_t images, double *loss, double *right)
+judge_logits(float *logits, const uint8_t *labels, uint32_t images, double *loss, double *right)
 {
 	*loss = *right = 0.0;
 	for (uint32_t n = 0; n < images; n++, logits += FASHION_LABELS) {
@@ -372,7 +374,7 @@ mask_features(const struct fashion_work *w, uint32_t images, int into_rows, cons
     float *to)
 {
 	const struct fashion_conv *c = &w->net->conv[1];
-	uint32_t each = square(c->pooled), features = feature_count(w->net);
+	uint32_t each = square_of(c->pooled), features = feature_count(w->net);
 
 	for (uint32_t o = 0; o < c->out; o++)
 		for (uint32_t n = 0; n < images; n++)
@@ -406,7 +408,7 @@ fashion_forward(struct fashion_work *w, const float *params, uint32_t images, do
 		last = w->hidden;
 	}
 	dense_forward(&net->dense[1], params, last, images, w->logits);
-	judge(w->logits, w->labels, images, loss, right);
+	judge_logits(w->logits, w->labels, images, loss, right);
 }
 
 void

@@ -6,7 +6,7 @@
 #include "fashion.h"
 
 static uint32_t
-square(uint32_t v)
+square_of(uint32_t v)
 {
 	return v * v;
 }
@@ -17,7 +17,7 @@ conv_shape(struct fashion_conv *c, uint32_t offset)
 	c->side = (c->in_side + 2 * c->pad - c->kernel) / c->stride + 1;
 	c->pooled = c->side / c->pool;
 	c->weights = offset;
-	c->bias = c->weights + c->out * c->in * square(c->kernel);
+	c->bias = c->weights + c->out * c->in * square_of(c->kernel);
 	return c->bias + c->out;
 }
 
@@ -53,7 +53,7 @@ fashion_net_shape(struct fashion_net *net, uint32_t width, uint32_t hidden, floa
 		.pad = 0,
 		.pool = 2 };
 	offset = conv_shape(&net->conv[1], offset);
-	features = net->conv[1].out * square(net->conv[1].pooled);
+	features = net->conv[1].out * square_of(net->conv[1].pooled);
 	if (hidden > 0)
 		offset = dense_shape(&net->dense[0], features, hidden, offset);
 	net->count =
@@ -62,7 +62,7 @@ fashion_net_shape(struct fashion_net *net, uint32_t width, uint32_t hidden, floa
 
 /* Uniform in +-limit. */
 static void
-scatter(float *to, uint32_t count, uint64_t key, float limit)
+scatter_uniform(float *to, uint32_t count, uint64_t key, float limit)
 {
 	for (uint32_t i = 0; i < count; i++) {
 		double u = (double)(fashion_mix(key + i) >> 11) * 0x1.0p-53;
@@ -79,16 +79,16 @@ fashion_net_start(const struct fashion_net *net, uint64_t seed, float *params)
 	memset(params, 0, net->count * sizeof *params);
 	for (int i = 0; i < 2; i++) {
 		const struct fashion_conv *c = &net->conv[i];
-		uint32_t in = c->in * square(c->kernel);
+		uint32_t in = c->in * square_of(c->kernel);
 
-		scatter(params + c->weights, c->out * in, fashion_mix(key + (uint64_t)i),
+		scatter_uniform(params + c->weights, c->out * in, fashion_mix(key + (uint64_t)i),
 		    sqrtf(6.0f / (float)in));
 	}
 	for (int i = 0; i < 2; i++) {
 		const struct fashion_dense *d = &net->dense[i];
 
 		if (d->out > 0)
-			scatter(params + d->weights, d->out * d->in,
+			scatter_uniform(params + d->weights, d->out * d->in,
 			    fashion_mix(key + 2u + (uint64_t)i),
 			    sqrtf((i == 0 ? 6.0f : 3.0f) / (float)d->in));
 	}

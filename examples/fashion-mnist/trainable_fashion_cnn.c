@@ -193,7 +193,7 @@ fashion_resized(void *trial, struct espl_error *error)
 /* sgd: velocity = momentum * velocity + g.  adam: the same momentum as its first decay, its
  * correction in the rate. */
 static void
-update(struct trial *t, float rate)
+update_params(struct trial *t, float rate)
 {
 	float momentum = t->course.momentum, keep = 0.999f;
 
@@ -216,7 +216,7 @@ update(struct trial *t, float rate)
 
 /* One batch: this rank's shards, their sum over the gang, the update that all ranks make alike. */
 static espl_status
-learn(struct trial *t, uint64_t iteration, uint32_t batch, float rate)
+learn_batch(struct trial *t, uint64_t iteration, uint32_t batch, float rate)
 {
 	const struct espl_comm *comm = t->context->comm;
 	uint64_t key = fashion_mask_key(t->context->seed, iteration);
@@ -241,13 +241,13 @@ learn(struct trial *t, uint64_t iteration, uint32_t batch, float rate)
 	st = comm->sum_shards(comm, t->shards, t->sum, vector, ESPL_F32, first, mine,
 	    FASHION_SHARDS);
 	if (st == ESPL_OK)
-		update(t, rate);
+		update_params(t, rate);
 	return st;
 }
 
 /* Loss and share of right answers on the images held out. */
 static espl_status
-check(struct trial *t, double *loss, double *right)
+check_validation(struct trial *t, double *loss, double *right)
 {
 	const struct espl_comm *comm = t->context->comm;
 	uint32_t total = check_shards(t), first, mine = fashion_share(comm, total, &first);
@@ -283,13 +283,13 @@ fashion_step(void *trial, uint64_t iteration, struct espl_report_sink *sink,
 		return st;
 	fashion_order(t->context->seed, iteration, t->order, t->data->train);
 	for (uint32_t b = 0; b < course->batches && st == ESPL_OK; b++) {
-		st = learn(t, iteration, b,
+		st = learn_batch(t, iteration, b,
 		    fashion_rate(course, (double)t->context->iterations_max, iteration, b,
 			t->counters.updates + 1));
 		train_loss += (double)t->sum[t->net.count];
 	}
 	if (st == ESPL_OK)
-		st = check(t, &loss, &right);
+		st = check_validation(t, &loss, &right);
 	if (st != ESPL_OK)
 		return st;
 	t->counters.iterations = iteration;

@@ -21,7 +21,7 @@
 
 /* In the child, up to its exec: no heap, no lock. */
 static _Noreturn void
-become(const char *path, char *const *env, int in, int out)
+exec_program(const char *path, char *const *env, int in, int out)
 {
 	char *const argv[] = { (char *)(uintptr_t)path, NULL };
 	struct sigaction plain;
@@ -69,7 +69,7 @@ espl__ask_begin(struct espl__ask *q, const char *path, char *const *env, const c
 	if (failed == 0) {
 		q->pid = fork();
 		if (q->pid == 0)
-			become(path, env, in[0], out[1]);
+			exec_program(path, env, in[0], out[1]);
 		failed = q->pid < 0 ? errno : 0;
 	}
 	close_two(in);
@@ -89,7 +89,7 @@ espl__ask_begin(struct espl__ask *q, const char *path, char *const *env, const c
 }
 
 static void
-shut(struct espl__ask *q)
+close_output(struct espl__ask *q)
 {
 	if (q->out >= 0)
 		close(q->out);
@@ -111,7 +111,7 @@ espl__ask_read(struct espl__ask *q)
 		if (got > 0)
 			q->text.size += (size_t)got;
 		if (got <= 0 || q->text.size > ANSWER_MAX)
-			shut(q);
+			close_output(q);
 	}
 }
 
@@ -121,14 +121,14 @@ espl__ask_done(struct espl__ask *q, int64_t now)
 	/* what it wrote is in the pipe, whoever else may hold that open */
 	if (q->gone) {
 		espl__ask_read(q);
-		shut(q);
+		close_output(q);
 		return 1;
 	}
 	if (now < q->until)
 		return 0;
 	(void)kill(q->pid, SIGKILL);
 	q->code = -1;
-	shut(q);
+	close_output(q);
 	return 1;
 }
 
@@ -137,7 +137,7 @@ espl__ask_end(struct espl__ask *q)
 {
 	if (q->pid > 0 && !q->gone)
 		(void)kill(q->pid, SIGKILL);
-	shut(q);
+	close_output(q);
 	espl__buf_free(&q->text);
 	q->pid = 0;
 }

@@ -91,7 +91,7 @@ get_string(struct espl__reader *r)
 }
 
 static void
-greet(struct espl__agent *a)
+send_hello(struct espl__agent *a)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN), pages = sysconf(_SC_PHYS_PAGES);
 	long page = sysconf(_SC_PAGESIZE);
@@ -127,14 +127,14 @@ find_folder(struct espl__agent *a)
 }
 
 static int
-hello(struct espl__agent *a, struct espl__reader *r)
+take_hello(struct espl__agent *a, struct espl__reader *r)
 {
 	uint32_t protocol = espl__get_u32(r);
 
 	if (a->greeted || r->bad)
 		return -1;
 	if (protocol != ESPL__WIRE_PROTOCOL) {
-		greet(a); /* the driver sees what we speak */
+		send_hello(a); /* the driver sees what we speak */
 		return -1;
 	}
 	a->dir = get_string(r);
@@ -146,12 +146,12 @@ hello(struct espl__agent *a, struct espl__reader *r)
 	    find_folder(a) != 0)
 		return -1;
 	a->greeted = 1;
-	greet(a);
+	send_hello(a);
 	return 0;
 }
 
 static int
-reply(struct espl__agent *a, struct espl__reader *r)
+take_reply(struct espl__agent *a, struct espl__reader *r)
 {
 	struct espl__agent_gang *g = espl__gang_find(a, espl__get_v64(r));
 	char line[256];
@@ -165,7 +165,7 @@ reply(struct espl__agent *a, struct espl__reader *r)
 }
 
 static int
-seat(struct espl__agent *a, struct espl__reader *r)
+take_seating(struct espl__agent *a, struct espl__reader *r)
 {
 	struct espl__seating s;
 	struct espl__agent_gang *g;
@@ -181,7 +181,7 @@ seat(struct espl__agent *a, struct espl__reader *r)
 }
 
 static int
-obey(struct espl__agent *a, uint8_t type, struct espl__reader *r)
+obey_message(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 {
 	struct espl__agent_gang *g;
 	struct espl__start start;
@@ -191,13 +191,13 @@ obey(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 	if (!a->greeted && type != ESPL__MSG_HELLO)
 		return -1;
 	switch (type) {
-	case ESPL__MSG_HELLO: return hello(a, r);
+	case ESPL__MSG_HELLO: return take_hello(a, r);
 	case ESPL__MSG_START:
 		if (espl__start_get(r, &start, &memory) != 0)
 			return -1;
 		espl__gang_start(a, &start, memory);
 		return 0;
-	case ESPL__MSG_REPLY: return reply(a, r);
+	case ESPL__MSG_REPLY: return take_reply(a, r);
 	case ESPL__MSG_RESERVE:
 		id = espl__get_v64(r);
 		if (!r->bad && r->at == r->end)
@@ -214,7 +214,7 @@ obey(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 		else
 			espl__agent_unreserve(a, id);
 		break;
-	case ESPL__MSG_SEAT: return seat(a, r);
+	case ESPL__MSG_SEAT: return take_seating(a, r);
 	case ESPL__MSG_COLLECT:
 		id = espl__get_v64(r);
 		n = espl__get_v64(r);
@@ -228,7 +228,7 @@ obey(struct espl__agent *a, uint8_t type, struct espl__reader *r)
 }
 
 static void
-act(struct espl__agent *a)
+act_on_inbox(struct espl__agent *a)
 {
 	struct espl__reader r;
 	uint8_t type;
@@ -239,7 +239,7 @@ act(struct espl__agent *a)
 	    !a->ending && (got = espl__frame_get(&a->inbox, a->inbox_at, &type, &r, &used)) == 1) {
 		a->inbox_at += used;
 		a->heard_at = espl__tick();
-		if (obey(a, type, &r) != 0) {
+		if (obey_message(a, type, &r) != 0) {
 			espl__agent_log(a, ESPL_ERROR,
 			    "received an invalid message of type %u from the driver",
 			    (unsigned)type);
@@ -268,7 +268,7 @@ espl__agent_hear(struct espl__agent *a)
 	got = read(a->in, a->inbox.data + a->inbox.size, READ_STEP);
 	if (got > 0) {
 		a->inbox.size += (size_t)got;
-		act(a);
+		act_on_inbox(a);
 	} else if (got == 0 || (errno != EINTR && errno != EAGAIN)) {
 		espl__agent_end(a, 0);
 	}

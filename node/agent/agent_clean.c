@@ -42,7 +42,7 @@ struct look {
 /* Is this the process that NVML means?  In a container it may number them as the host does: then
  * the number is nobody's here, or that of one with no GPU open. */
 static int
-computes(int64_t pid)
+has_gpu_open(int64_t pid)
 {
 	const char *given = getenv("ESPALIER_NVML");
 	char path[40], to[64];
@@ -98,14 +98,14 @@ name_of(int64_t pid, char to[32])
 
 /* Counts who is there; with `end` those of ours that must not be there are named and ended. */
 static void
-weigh(struct espl__card *c, const struct espl__gpu_look *l, int end, struct espl__seen *s)
+weigh_users(struct espl__card *c, const struct espl__gpu_look *l, int end, struct espl__seen *s)
 {
 	struct espl__agent *a = c->agent;
 
 	*s = (struct espl__seen){ .used = l->used, .total = l->total };
 	for (uint32_t i = 0; i < l->count; i++) {
 		const struct espl__gpu_user *u = &l->users[i];
-		int mine = espl__descends((pid_t)u->pid, getpid()) && computes(u->pid);
+		int mine = espl__descends((pid_t)u->pid, getpid()) && has_gpu_open(u->pid);
 		const struct espl__agent_gang *g = mine ? gang_of(a, (pid_t)u->pid) : NULL;
 		char name[32];
 
@@ -153,7 +153,7 @@ look_now(struct espl__task *job)
 }
 
 static void
-blind(struct espl__card *c, const char *why)
+note_blind(struct espl__card *c, const char *why)
 {
 	if (!c->blind_told)
 		espl__agent_log(c->agent, ESPL_WARN,
@@ -176,7 +176,7 @@ take_level(struct espl__card *c, const struct look *l)
 {
 	struct espl__seen s;
 
-	weigh(c, &l->seen, 0, &s);
+	weigh_users(c, &l->seen, 0, &s);
 	c->level = s.used;
 	c->strangers = s.strangers;
 	c->level_known = 1;
@@ -193,7 +193,7 @@ take_proof(struct espl__card *c, const struct look *l)
 	struct espl__seen s;
 	enum espl__verdict verdict;
 
-	weigh(c, &l->seen, late && !c->ended_some, &s);
+	weigh_users(c, &l->seen, late && !c->ended_some, &s);
 	verdict = espl__seen_judge(&s, c->level, c->strangers);
 	c->look_at = now + AGAIN;
 	if (verdict == ESPL__CLEAN) {
@@ -252,7 +252,8 @@ take_usage(struct espl__card *c, const struct look *l)
 		a->gangs[k]->gpu_now = 0;
 	for (uint32_t i = 0; i < l->seen.count; i++) {
 		const struct espl__gpu_user *u = &l->seen.users[i];
-		struct espl__agent_gang *g = computes(u->pid) ? gang_of(a, (pid_t)u->pid) : NULL;
+		struct espl__agent_gang *g =
+		    has_gpu_open(u->pid) ? gang_of(a, (pid_t)u->pid) : NULL;
 
 		if (g == NULL && u->pid == (int64_t)c->mps.server)
 			g = only_client(c);
@@ -278,7 +279,7 @@ look_done(struct espl__agent *a, struct espl__task *job)
 
 	c->looking = 0;
 	if (l->bad != 0) {
-		blind(c, l->why);
+		note_blind(c, l->why);
 		if (l->purpose != USAGE && c->state != ESPL__CARD_ASIDE)
 			open_again(c);
 	} else if (l->purpose != USAGE && !c->level_known && c->state != ESPL__CARD_ASIDE) {
@@ -293,7 +294,7 @@ look_done(struct espl__agent *a, struct espl__task *job)
 }
 
 static void
-look(struct espl__card *c, enum purpose purpose)
+start_look(struct espl__card *c, enum purpose purpose)
 {
 	struct look *l = espl__alloc(sizeof *l);
 
@@ -308,7 +309,7 @@ look(struct espl__card *c, enum purpose purpose)
 }
 
 static void
-earlier(int64_t *next, int64_t at)
+keep_earlier(int64_t *next, int64_t at)
 {
 	if (*next == 0 || at < *next)
 		*next = at;
@@ -320,7 +321,7 @@ espl__card_clean(struct espl__card *c, int64_t now, int64_t *next)
 	if (c->looking)
 		return;
 	if (c->state == ESPL__CARD_NEW) {
-		look(c, LEVEL);
+		start_look(c, LEVEL);
 		return;
 	}
 	if (c->clean_by == 0) {
@@ -328,9 +329,9 @@ espl__card_clean(struct espl__card *c, int64_t now, int64_t *next)
 		c->look_at = now;
 	}
 	if (now >= c->look_at)
-		look(c, PROOF);
+		start_look(c, PROOF);
 	else
-		earlier(next, c->look_at);
+		keep_earlier(next, c->look_at);
 }
 
 void
@@ -341,9 +342,9 @@ espl__card_usage(struct espl__card *c, int64_t now, int64_t *next)
 	if (c->usage_at == 0)
 		c->usage_at = now + USAGE_GAP / 5; /* a trial's first second tells little */
 	if (now < c->usage_at) {
-		earlier(next, c->usage_at);
+		keep_earlier(next, c->usage_at);
 		return;
 	}
 	c->usage_at = now + USAGE_GAP;
-	look(c, USAGE);
+	start_look(c, USAGE);
 }

@@ -29,7 +29,7 @@ espl__strings_free(struct espl__strings *s)
 }
 
 static size_t
-find(const struct espl__strings *s, const char *name, size_t length)
+find_variable(const struct espl__strings *s, const char *name, size_t length)
 {
 	for (size_t i = 0; i < s->count; i++)
 		if (strncmp(s->list[i], name, length) == 0 && s->list[i][length] == '=')
@@ -40,7 +40,7 @@ find(const struct espl__strings *s, const char *name, size_t length)
 const char *
 espl__env_get(const struct espl__strings *s, const char *name)
 {
-	size_t length = strlen(name), at = find(s, name, length);
+	size_t length = strlen(name), at = find_variable(s, name, length);
 
 	return at == SIZE_MAX ? NULL : s->list[at] + length + 1;
 }
@@ -49,7 +49,7 @@ espl__env_get(const struct espl__strings *s, const char *name)
 void
 espl__env_set(struct espl__strings *s, char *text)
 {
-	size_t at = find(s, text, strcspn(text, "="));
+	size_t at = find_variable(s, text, strcspn(text, "="));
 
 	if (at != SIZE_MAX) {
 		free(s->list[at]);
@@ -80,7 +80,8 @@ espl__env_inherit(struct espl__strings *s)
 }
 
 static void
-own(struct espl__strings *s, const struct espl__agent_rank *rank, int reports, int listens)
+set_own_variables(struct espl__strings *s, const struct espl__agent_rank *rank, int reports,
+    int listens)
 {
 	const struct espl__agent_gang *g = rank->gang;
 	const struct espl__start *t = &g->start;
@@ -121,7 +122,7 @@ own(struct espl__strings *s, const struct espl__agent_rank *rank, int reports, i
 
 /* What torchrun sets, so that an unmodified script is a gang. */
 static void
-torchrun(struct espl__strings *s, const struct espl__agent_rank *rank)
+set_torchrun_variables(struct espl__strings *s, const struct espl__agent_rank *rank)
 {
 	const struct espl__start *t = &rank->gang->start;
 	const struct espl__start_rank *r = &t->ranks[rank->index];
@@ -146,7 +147,7 @@ torchrun(struct espl__strings *s, const struct espl__agent_rank *rank)
 /* The gang's GPUs on this node, the same list for each of its ranks: LOCAL_RANK is the index.
  * Several ranks on one GPU name it once. */
 static void
-devices(struct espl__strings *s, const struct espl__agent_rank *rank)
+set_visible_devices(struct espl__strings *s, const struct espl__agent_rank *rank)
 {
 	const struct espl__start *t = &rank->gang->start;
 	const struct espl__agent *a = rank->gang->agent;
@@ -168,7 +169,7 @@ devices(struct espl__strings *s, const struct espl__agent_rank *rank)
 
 /* Names of trial.env that the protocol keeps for itself. */
 static int
-ours(const char *text)
+is_reserved(const char *text)
 {
 	static const char *const names[] = { "RANK=", "LOCAL_RANK=", "WORLD_SIZE=",
 		"LOCAL_WORLD_SIZE=", "MASTER_ADDR=", "MASTER_PORT=", "ESPALIER_TRIAL=",
@@ -190,15 +191,15 @@ espl__env_make(const struct espl__agent_rank *rank, int reports, int listens,
 	const struct espl__start *t = &rank->gang->start;
 
 	espl__env_inherit(s);
-	own(s, rank, reports, listens);
-	torchrun(s, rank);
-	devices(s, rank);
+	set_own_variables(s, rank, reports, listens);
+	set_torchrun_variables(s, rank);
+	set_visible_devices(s, rank);
 	espl__gpus_env(rank, s);
 	if (t->threads > 0) {
 		SET("OMP_NUM_THREADS=%" PRIu32, t->threads);
 		SET("OPENBLAS_NUM_THREADS=%" PRIu32, t->threads);
 	}
 	for (uint32_t i = 0; i < t->env_count; i++)
-		if (!ours(t->env[i]))
+		if (!is_reserved(t->env[i]))
 			espl__env_set(s, espl__strdup(t->env[i]));
 }

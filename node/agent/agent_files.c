@@ -185,7 +185,7 @@ espl__files_leave(struct espl__agent_gang *g)
 
 /* Is it one of the names that mean "of no use once nobody holds it"?  checkpoint-KEEP stays. */
 static int
-collectable(int folder, const char *name, uint64_t keep)
+is_collectable(int folder, const char *name, uint64_t keep)
 {
 	char *end;
 	int fd;
@@ -226,7 +226,7 @@ espl__files_collect(struct espl__agent *a, uint64_t trial, uint64_t keep)
 	while (dir != NULL && (e = readdir(dir)) != NULL) {
 		char *gone;
 
-		if (!collectable(dirfd(dir), e->d_name, keep))
+		if (!is_collectable(dirfd(dir), e->d_name, keep))
 			continue;
 		gone = espl__format("%s/.gone-%ld-%u", folder, (long)getpid(), number++);
 		if (renameat(dirfd(dir), e->d_name, dirfd(dir), strrchr(gone, '/') + 1) == 0)

@@ -42,7 +42,7 @@ restored_from(const char *dir, const struct espl__start *start)
 }
 
 static struct espl__agent_gang *
-make(struct espl__agent *a, const struct espl__start *start, void *memory)
+make_gang(struct espl__agent *a, const struct espl__start *start, void *memory)
 {
 	struct espl__agent_gang *g = espl__alloc(sizeof *g);
 
@@ -86,7 +86,7 @@ espl__gang_start(struct espl__agent *a, struct espl__start *start, void *memory)
 		free(memory);
 		return;
 	}
-	g = make(a, start, memory);
+	g = make_gang(a, start, memory);
 	/* A trainable's checkpoint is read by rank 0 alone: other nodes need not have it. */
 	if (g->restore[0] != '\0' && (g->leads || start->argc > 0))
 		espl__files_verify(g);
@@ -164,7 +164,7 @@ espl__rank_fail(struct espl__agent_rank *r, const char *format, ...)
 /* ---- end --------------------------------------------------------------------------------- */
 
 static void
-order(struct espl__agent_gang *g, char what)
+order_ranks(struct espl__agent_gang *g, char what)
 {
 	for (uint32_t i = 0; i < g->start.rank_count; i++) {
 		struct espl__agent_rank *r = &g->ranks[i];
@@ -197,7 +197,7 @@ kill_now(struct espl__agent_gang *g)
 	g->killing = 1;
 	g->kill_at = 0;
 	g->give_up_at = espl__tick() + GIVE_UP;
-	order(g, ESPL__SUP_KILL);
+	order_ranks(g, ESPL__SUP_KILL);
 }
 
 void
@@ -216,7 +216,7 @@ espl__gang_kill(struct espl__agent_gang *g, uint64_t grace_ms)
 	}
 	if (!g->ending) {
 		g->ending = 1;
-		order(g, ESPL__SUP_TERM);
+		order_ranks(g, ESPL__SUP_TERM);
 	}
 	if (!g->killing && (g->kill_at == 0 || at < g->kill_at))
 		g->kill_at = at;
@@ -253,7 +253,7 @@ rank_runs(struct espl__agent_rank *r)
 /* Which rank failed first?  One that only missed another is not to blame if a better one comes,
  * even if that was asked to end in between. */
 static void
-blame(struct espl__agent_rank *r)
+blame_rank(struct espl__agent_rank *r)
 {
 	struct espl__agent_gang *g = r->gang;
 	int missed = g->culprit >= 0 && g->ranks[g->culprit].code == ESPL__EXIT_PEER;
@@ -289,7 +289,7 @@ rank_exited(struct espl__agent_rank *r, int code)
 
 	r->state = ESPL__RANK_EXITED;
 	r->code = code;
-	blame(r);
+	blame_rank(r);
 	if (code != 0 && !r->by_us) {
 		tell_failed(r);
 		espl__gpus_failed(g);
@@ -469,7 +469,7 @@ sweep_strays(struct espl__agent *a)
 }
 
 static void
-earlier(int64_t *next, int64_t at)
+keep_earlier(int64_t *next, int64_t at)
 {
 	if (at != 0 && (*next == 0 || at < *next))
 		*next = at;
@@ -502,11 +502,11 @@ tend_one(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t
 		espl__files_probe(g);
 	}
 	if (!g->ending)
-		earlier(next, g->linger_until);
-	earlier(next, g->mute_at);
-	earlier(next, g->kill_at);
+		keep_earlier(next, g->linger_until);
+	keep_earlier(next, g->mute_at);
+	keep_earlier(next, g->kill_at);
 	if (g->gone < g->start.rank_count)
-		earlier(next, g->give_up_at);
+		keep_earlier(next, g->give_up_at);
 	return 0;
 }
 
@@ -518,7 +518,7 @@ espl__gang_tend(struct espl__agent *a, int64_t now)
 	if (a->strays)
 		sweep_strays(a);
 	if (a->strays)
-		earlier(&next, now + 10 * MS);
+		keep_earlier(&next, now + 10 * MS);
 	for (uint32_t i = 0; i < a->gang_count;) {
 		struct espl__agent_gang *g = a->gangs[i];
 

@@ -211,7 +211,7 @@ espl__card_fault(struct espl__card *c, const char *format, ...)
 
 /* Ranks on this GPU when all shares are taken. */
 static uint32_t
-shares(const struct espl__agent_gang *g, uint32_t gpu)
+count_shares(const struct espl__agent_gang *g, uint32_t gpu)
 {
 	uint32_t ranks = 0;
 
@@ -222,12 +222,12 @@ shares(const struct espl__agent_gang *g, uint32_t gpu)
 
 /* MPS is for those who share: 0 they do not, 1 they do and may have it, -1 they do and may not. */
 static int
-wish(const struct espl__agent_gang *g, const char **why)
+wish_for_mps(const struct espl__agent_gang *g, const char **why)
 {
 	const struct espl__card *c = &g->agent->cards[g->start.ranks[0].gpu];
 
 	*why = "";
-	if (shares(g, c->index) == 1)
+	if (count_shares(g, c->index) == 1)
 		return 0;
 	if (g->start.sharing == ESPL__SHARE_TIMESLICE) {
 		*why = "set by trial.sharing";
@@ -274,7 +274,7 @@ tell_sharing(const struct espl__agent_gang *g, const char *why)
 /* ---- claiming ------------------------------------------------------------------------------ */
 
 static void
-hold(struct espl__agent_gang *g, enum espl__sharing how)
+hold_gpus(struct espl__agent_gang *g, enum espl__sharing how)
 {
 	for (uint32_t i = 0; i < g->start.rank_count; i++) {
 		struct espl__card *c = &g->agent->cards[g->start.ranks[i].gpu];
@@ -288,7 +288,7 @@ hold(struct espl__agent_gang *g, enum espl__sharing how)
 }
 
 static void
-done(struct espl__agent_gang *g, const char *why_not)
+finish_claim(struct espl__agent_gang *g, const char *why_not)
 {
 	g->claiming = 0;
 	espl__gang_claimed(g, why_not);
@@ -296,7 +296,7 @@ done(struct espl__agent_gang *g, const char *why_not)
 
 /* Are its GPUs clean?  -1: one is set aside, and the claim is answered. */
 static int
-ready(struct espl__agent_gang *g, int mps)
+check_ready(struct espl__agent_gang *g, int mps)
 {
 	int ok = 1;
 
@@ -307,7 +307,7 @@ ready(struct espl__agent_gang *g, int mps)
 		if (c->state == ESPL__CARD_ASIDE) {
 			(void)snprintf(text, sizeof text,
 			    "gpu: GPU %" PRIu32 " of the node is set aside: %s", c->index, c->why);
-			done(g, text);
+			finish_claim(g, text);
 			return -1;
 		}
 		/* Who is to have it alone, or in turns, finds no idle daemon there. */
@@ -325,15 +325,15 @@ ready(struct espl__agent_gang *g, int mps)
 
 /* One step of a claim. */
 static void
-advance(struct espl__agent_gang *g)
+advance_claim(struct espl__agent_gang *g)
 {
 	struct espl__card *c = &g->agent->cards[g->start.ranks[0].gpu];
 	const char *why;
 	char text[600];
-	int mps = wish(g, &why);
+	int mps = wish_for_mps(g, &why);
 
 	if (g->ending) {
-		done(g, NULL);
+		finish_claim(g, NULL);
 		return;
 	}
 	if (mps < 0 && g->start.sharing == ESPL__SHARE_MPS && c->no_mps != NULL &&
@@ -342,15 +342,15 @@ advance(struct espl__agent_gang *g)
 		    "sharing: trial.sharing is \"mps\", but GPU %" PRIu32
 		    " cannot be shared by MPS: %s",
 		    c->index, why);
-		done(g, text);
+		finish_claim(g, text);
 		return;
 	}
 	if (g->sharing == ESPL__SHARE_MPS && mps <= 0)
 		wait_again(g);
 	if (g->sharing == ESPL__SHARE_AUTO) {
-		if (ready(g, mps) <= 0)
+		if (check_ready(g, mps) <= 0)
 			return;
-		hold(g,
+		hold_gpus(g,
 		    mps > 0       ? ESPL__SHARE_MPS
 			: mps < 0 ? ESPL__SHARE_TIMESLICE
 				  : ESPL__SHARE_EXCLUSIVE);
@@ -360,7 +360,7 @@ advance(struct espl__agent_gang *g)
 	if (mps > 0 && c->mps.proved < g->proof)
 		return;
 	tell_sharing(g, why != NULL ? why : "");
-	done(g, NULL);
+	finish_claim(g, NULL);
 }
 
 void
@@ -386,7 +386,7 @@ espl__gpus_claim(struct espl__agent_gang *g)
 	}
 	g->claiming = 1;
 	a->changed = 1;
-	advance(g);
+	advance_claim(g);
 }
 
 /* ---- leaving ------------------------------------------------------------------------------- */
@@ -431,7 +431,7 @@ espl__gpus_settled(const struct espl__agent_gang *g)
 /* Failures that wait for a verdict: the daemon is asked; if it is well they are what they seem,
  * unless several trials failed at once, who have nothing in common but the GPU. */
 static void
-judge(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t *next)
+judge_failure(struct espl__agent *a, struct espl__agent_gang *g, int64_t now, int64_t *next)
 {
 	struct espl__card *c = &a->cards[g->checked_on];
 	uint32_t failed = 0;
@@ -512,9 +512,9 @@ espl__gpus_tend(struct espl__agent *a, int64_t now)
 			if (a->cards[g->start.ranks[j].gpu].state == ESPL__CARD_NEW)
 				espl__card_clean(&a->cards[g->start.ranks[j].gpu], now, &next);
 		if (g->claiming)
-			advance(g);
+			advance_claim(g);
 		if (g->check != 0 && !a->ending)
-			judge(a, g, now, &next);
+			judge_failure(a, g, now, &next);
 	}
 	for (uint32_t i = 0; i < a->slots; i++)
 		tend_card(&a->cards[i], now, &next);
@@ -607,7 +607,7 @@ espl__gpus_env(const struct espl__agent_rank *r, struct espl__strings *s)
 		espl__env_set(s, espl__strdup("XLA_PYTHON_CLIENT_PREALLOCATE=false"));
 	if (g->sharing != ESPL__SHARE_MPS)
 		return;
-	n = shares(g, gpu);
+	n = count_shares(g, gpu);
 	total = g->agent->gpus[gpu].memory_bytes;
 	each = total / n;
 	espl__env_set(s,

@@ -9,7 +9,7 @@
 
 /* A driver keeps a little of its own, more on larger GPUs. */
 static uint64_t
-slack(uint64_t total)
+memory_slack(uint64_t total)
 {
 	return 64 * MIB + total / 256;
 }
@@ -21,7 +21,7 @@ espl__seen_judge(const struct espl__seen *s, uint64_t level, uint64_t strangers)
 
 	if (s->ours > 0)
 		return ESPL__PROCESSES_LEFT;
-	if (s->used <= level + slack(s->total) + more || s->vague > 0)
+	if (s->used <= level + memory_slack(s->total) + more || s->vague > 0)
 		return ESPL__CLEAN;
 	return ESPL__MEMORY_LEFT;
 }

@@ -65,7 +65,7 @@ listen_on(const char *host, uint32_t *port)
 }
 
 static struct espl__reserved *
-reserved(struct espl__agent *a, uint64_t gang)
+find_reserved(struct espl__agent *a, uint64_t gang)
 {
 	for (uint32_t i = 0; i < a->reserved_count; i++)
 		if (a->reserved[i].gang == gang)
@@ -74,7 +74,7 @@ reserved(struct espl__agent *a, uint64_t gang)
 }
 
 static void
-forget(struct espl__agent *a, struct espl__reserved *r)
+forget_reserved(struct espl__agent *a, struct espl__reserved *r)
 {
 	*r = a->reserved[--a->reserved_count];
 }
@@ -82,18 +82,18 @@ forget(struct espl__agent *a, struct espl__reserved *r)
 void
 espl__agent_unreserve(struct espl__agent *a, uint64_t gang)
 {
-	struct espl__reserved *r = reserved(a, gang);
+	struct espl__reserved *r = find_reserved(a, gang);
 
 	if (r == NULL)
 		return;
 	close(r->fd);
-	forget(a, r);
+	forget_reserved(a, r);
 }
 
 void
 espl__agent_reserve(struct espl__agent *a, uint64_t gang)
 {
-	struct espl__reserved *r = reserved(a, gang);
+	struct espl__reserved *r = find_reserved(a, gang);
 	size_t mark;
 
 	if (r == NULL) {
@@ -118,13 +118,13 @@ espl__agent_reserve(struct espl__agent *a, uint64_t gang)
 static int
 meeting_point(struct espl__agent_gang *g, int *fd)
 {
-	struct espl__reserved *r = reserved(g->agent, g->start.gang);
+	struct espl__reserved *r = find_reserved(g->agent, g->start.gang);
 
 	*fd = -1;
 	g->port = g->start.port;
 	if (r != NULL) {
 		*fd = r->fd;
-		forget(g->agent, r);
+		forget_reserved(g->agent, r);
 	} else if (g->leads && g->start.port == 0 && g->start.join.generation == 0) {
 		/* Those who join a trainable later may come from elsewhere. */
 		*fd = listen_on(g->start.nodes > 1 ? g->agent->address
@@ -148,7 +148,7 @@ meeting_point(struct espl__agent_gang *g, int *fd)
 /* ---- programs ---------------------------------------------------------------------------- */
 
 static int
-runnable(const char *path)
+is_runnable(const char *path)
 {
 	struct stat st;
 
@@ -173,7 +173,7 @@ espl__find_program(const char *name, const char *folder, const char *path)
 		else
 			try = espl__format("%s/%.*s/%s", folder, length > 0 ? (int)length : 1,
 			    length > 0 ? path : ".", name);
-		if (runnable(try))
+		if (is_runnable(try))
 			return try;
 		free(try);
 		if (path[length] == '\0')
@@ -185,7 +185,7 @@ espl__find_program(const char *name, const char *folder, const char *path)
 /* ---- processes --------------------------------------------------------------------------- */
 
 static void
-spawn(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__strings *env)
+spawn_rank(struct espl__agent_rank *r, struct espl__sup *s, const struct espl__strings *env)
 {
 	const struct espl__start *t = &r->gang->start;
 	char *worker[3] = { NULL, NULL, NULL }, *path;
@@ -284,7 +284,7 @@ launch_ranks(struct espl__agent_gang *g, int listen_fd)
 			    strerror(errno));
 		} else {
 			espl__env_make(&g->ranks[i], s.report >= 0, s.listen >= 0, &env);
-			spawn(&g->ranks[i], &s, &env);
+			spawn_rank(&g->ranks[i], &s, &env);
 			espl__strings_free(&env);
 		}
 		if (s.report >= 0)

@@ -96,7 +96,7 @@ struct polls {
 };
 
 static void
-watch(struct polls *p, int fd, short events, uint64_t gang, uint32_t rank)
+watch_fd(struct polls *p, int fd, short events, uint64_t gang, uint32_t rank)
 {
 	ESPL__GROW(p->fds, p->cap, p->count + 1);
 	ESPL__GROW(p->what, p->what_cap, p->count + 1);
@@ -107,17 +107,17 @@ watch(struct polls *p, int fd, short events, uint64_t gang, uint32_t rank)
 
 /* The first four are the agent's own. */
 static void
-rebuild(struct espl__agent *a, struct polls *p)
+rebuild_polls(struct espl__agent *a, struct polls *p)
 {
 	int fd;
 
 	p->count = 0;
-	watch(p, a->ending ? -1 : a->in, POLLIN, 0, 0);
-	watch(p, -1, POLLOUT, 0, 0);
-	watch(p, a->signals, POLLIN, 0, 0);
-	watch(p, a->jobs_out, POLLIN, 0, 0);
+	watch_fd(p, a->ending ? -1 : a->in, POLLIN, 0, 0);
+	watch_fd(p, -1, POLLOUT, 0, 0);
+	watch_fd(p, a->signals, POLLIN, 0, 0);
+	watch_fd(p, a->jobs_out, POLLIN, 0, 0);
 	for (uint32_t i = 0; (fd = espl__gpus_fd(a, i)) >= 0; i++)
-		watch(p, fd, POLLIN, ESPL_NONE, 0);
+		watch_fd(p, fd, POLLIN, ESPL_NONE, 0);
 	for (uint32_t i = 0; i < a->gang_count; i++) {
 		struct espl__agent_gang *g = a->gangs[i];
 		short events = p->full || g->saving_now || !g->started_told ? 0 : POLLIN;
@@ -125,13 +125,14 @@ rebuild(struct espl__agent *a, struct polls *p)
 		if (g->out.size > 0)
 			events |= POLLOUT;
 		if (g->report >= 0 && events != 0)
-			watch(p, g->report, events, g->start.gang, ESPL_ANY);
+			watch_fd(p, g->report, events, g->start.gang, ESPL_ANY);
 		for (uint32_t j = 0; j < g->start.rank_count; j++)
 			if (g->ranks[j].link >= 0)
-				watch(p, g->ranks[j].link, POLLIN, g->start.gang, j);
+				watch_fd(p, g->ranks[j].link, POLLIN, g->start.gang, j);
 		for (uint32_t j = 0; j < g->start.rank_count && !p->full && g->started_told; j++)
 			if (g->ranks[j].control >= 0)
-				watch(p, g->ranks[j].control, POLLIN, g->start.gang, j + CONTROL);
+				watch_fd(p, g->ranks[j].control, POLLIN, g->start.gang,
+				    j + CONTROL);
 	}
 }
 
@@ -196,7 +197,7 @@ wait_ms(const struct espl__agent *a, int64_t next, int64_t now)
 }
 
 static void
-turn(struct espl__agent *a, struct polls *p)
+turn_loop(struct espl__agent *a, struct polls *p)
 {
 	int64_t now = espl__tick(), next = espl__gpus_tend(a, now), more = espl__gang_tend(a, now);
 	int full = espl__agent_unsent(a) > ESPL__AGENT_OUTBOX;
@@ -206,7 +207,7 @@ turn(struct espl__agent *a, struct polls *p)
 	if (a->changed || full != p->full) {
 		a->changed = 0;
 		p->full = full;
-		rebuild(a, p);
+		rebuild_polls(a, p);
 	}
 	p->fds[1].fd = espl__agent_unsent(a) > 0 ? a->out : -1;
 	if (poll(p->fds, p->count, wait_ms(a, next, now)) < 0)
@@ -273,7 +274,7 @@ espl__agent_run(struct espl__agent *a)
 	a->changed = 1;
 	while (!a->ending ||
 	    ((a->gang_count > 0 || a->jobs > 0 || !espl__gpus_over(a)) && espl__tick() < until)) {
-		turn(a, &p);
+		turn_loop(a, &p);
 		if (a->ending && until == 0)
 			until = espl__tick() + LAST_WAIT;
 	}

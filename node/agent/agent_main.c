@@ -142,7 +142,7 @@ log_line(void *ctx, espl_level level, const char *text)
 }
 
 static void
-release(struct espl__agent *a)
+release_agent(struct espl__agent *a)
 {
 	espl__log_to(NULL, NULL, ESPL_INFO);
 	espl__gpus_free(a);
@@ -182,13 +182,13 @@ main(int argc, char **argv)
 	if (find_devices(&a) != 0) {
 		fprintf(stderr,
 		    "espalier-agent: ESPALIER_AGENT_DEVICES must be cpu:N or a list of GPUs\n");
-		release(&a);
+		release_agent(&a);
 		return 2;
 	}
 	espl__gpus_open(&a);
 	espl__agent_run(&a);
 	if (a.jobs > 0) /* a thread hangs in a disk: its memory is not ours to free */
 		_exit(a.exit_code);
-	release(&a);
+	release_agent(&a);
 	return a.exit_code;
 }

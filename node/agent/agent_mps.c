@@ -35,7 +35,7 @@ static const char program[] = "nvidia-cuda-mps-control";
 /* ---- its end ------------------------------------------------------------------------------- */
 
 static void
-off(struct espl__mps *m)
+turn_off(struct espl__mps *m)
 {
 	espl__ask_end(&m->ask);
 	if (m->link >= 0)
@@ -63,7 +63,7 @@ espl__mps_kill(struct espl__mps *m)
 	m->question = NOTHING;
 	m->card->agent->changed = 1;
 	if (m->link < 0) {
-		off(m);
+		turn_off(m);
 		return;
 	}
 	m->state = ESPL__MPS_ENDING;
@@ -115,7 +115,7 @@ last_word(const struct espl__mps *m, const char *name, char said[ESPL__SAID_MAX]
 
 /* It cannot be had: whoever waits for it hears why, of itself, its server or its daemon. */
 static void
-fail(struct espl__mps *m, const char *why)
+fail_mps(struct espl__mps *m, const char *why)
 {
 	static const char *const logs[] = { "start", "server.log", "control.log" };
 	char said[ESPL__SAID_MAX] = "";
@@ -149,7 +149,7 @@ make_ready(struct espl__mps *m, const char **why)
 }
 
 static void
-start(struct espl__mps *m)
+start_daemon(struct espl__mps *m)
 {
 	char *const argv[] = { (char *)(uintptr_t)program, (char *)(uintptr_t) "-d", NULL };
 	struct espl__sup s = { .folder = "/",
@@ -164,7 +164,7 @@ start(struct espl__mps *m)
 	m->begun = m->wanted;
 	if (make_ready(m, &why) != 0) {
 		espl__card_no_mps(m->card, "%s", why);
-		off(m);
+		turn_off(m);
 		return;
 	}
 	path = espl__format("%s/log/start", m->den.path);
@@ -181,7 +181,7 @@ start(struct espl__mps *m)
 	if (m->sup < 0) {
 		m->link = -1;
 		espl__card_no_mps(m->card, "cannot start its daemon: %s", strerror(errno));
-		off(m);
+		turn_off(m);
 		return;
 	}
 	m->state = ESPL__MPS_STARTING;
@@ -210,7 +210,7 @@ ask_for_proof(struct espl__mps *m)
 }
 
 static void
-proven(struct espl__mps *m)
+mark_proven(struct espl__mps *m)
 {
 	if (m->state == ESPL__MPS_WAKING)
 		espl__agent_log(m->card->agent, ESPL_DEBUG,
@@ -235,11 +235,11 @@ take_proof(struct espl__mps *m, const char *text)
 	else if (a.status == ESPL__MPS_FAULT || a.status == ESPL__MPS_COMING)
 		espl__card_fault(m->card, "its MPS server has had a fatal fault");
 	else
-		proven(m);
+		mark_proven(m);
 }
 
 static void
-answered(struct espl__mps *m)
+take_answer(struct espl__mps *m)
 {
 	struct espl__mps_answer a;
 	int question = m->question, code = m->ask.code;
@@ -256,7 +256,7 @@ answered(struct espl__mps *m)
 		if (m->state == ESPL__MPS_UP)
 			espl__card_fault(m->card, "its MPS daemon does not answer");
 		else
-			fail(m, "its daemon does not answer");
+			fail_mps(m, "its daemon does not answer");
 		return;
 	}
 	switch (question) {
@@ -276,7 +276,7 @@ answered(struct espl__mps *m)
 /* ---- the loop ------------------------------------------------------------------------------ */
 
 static void
-daemonised(struct espl__mps *m)
+wake_server(struct espl__mps *m)
 {
 	char text[64];
 
@@ -293,11 +293,11 @@ link_closed(struct espl__mps *m)
 	m->link = -1;
 	m->card->agent->changed = 1;
 	if (m->state == ESPL__MPS_STARTING || m->state == ESPL__MPS_WAKING)
-		fail(m, "its daemon exited immediately");
+		fail_mps(m, "its daemon exited immediately");
 	else if (m->state == ESPL__MPS_UP)
 		espl__card_fault(m->card, "its MPS daemon has ended");
 	else
-		off(m);
+		turn_off(m);
 }
 
 static void
@@ -320,7 +320,7 @@ hear_link(struct espl__mps *m)
 		if (note.what == ESPL__SUP_RUNS || m->state != ESPL__MPS_STARTING)
 			continue;
 		if (note.what == ESPL__SUP_EXITED && note.value == 0) {
-			daemonised(m);
+			wake_server(m);
 			continue;
 		}
 		if (note.what == ESPL__SUP_EXITED)
@@ -329,7 +329,7 @@ hear_link(struct espl__mps *m)
 		else
 			(void)snprintf(why, sizeof why, "cannot run %s: %s", program,
 			    strerror(note.value));
-		fail(m, why);
+		fail_mps(m, why);
 	}
 }
 
@@ -347,19 +347,19 @@ static void
 too_late(struct espl__mps *m)
 {
 	if (m->state != ESPL__MPS_ENDING) {
-		fail(m,
+		fail_mps(m,
 		    m->state == ESPL__MPS_STARTING ? "its daemon does not start"
 						   : "its daemon has no server");
 	} else if (!m->killed) {
 		espl__mps_kill(m);
 	} else {
 		espl__card_aside(m->card, "cannot stop its MPS daemon");
-		off(m); /* the supervisor above it goes on trying */
+		turn_off(m); /* the supervisor above it goes on trying */
 	}
 }
 
 static void
-earlier(int64_t *next, int64_t at)
+keep_earlier(int64_t *next, int64_t at)
 {
 	if (at != 0 && (*next == 0 || at < *next))
 		*next = at;
@@ -372,13 +372,13 @@ espl__mps_tend(struct espl__mps *m, int64_t now, int64_t *next)
 
 	if (m->question != NOTHING && espl__ask_done(&m->ask, now)) {
 		c->agent->changed = 1; /* a descriptor is polled no more */
-		answered(m);
+		take_answer(m);
 	}
 	if (m->state != ESPL__MPS_OFF && m->until != 0 && now >= m->until)
 		too_late(m);
 	if (m->state == ESPL__MPS_OFF && m->wanted > m->begun && c->mps_ranks > 0 &&
 	    c->no_mps == NULL && !c->agent->ending && c->state == ESPL__CARD_OPEN)
-		start(m);
+		start_daemon(m);
 	if (m->question == NOTHING && m->state == ESPL__MPS_UP && m->wanted > m->begun)
 		ask_for_proof(m);
 	if (m->question == NOTHING && m->state == ESPL__MPS_WAKING && m->ask_at != 0 &&
@@ -389,8 +389,8 @@ espl__mps_tend(struct espl__mps *m, int64_t now, int64_t *next)
 			ask_for_proof(m);
 	}
 	if (m->state != ESPL__MPS_OFF)
-		earlier(next, m->until);
-	earlier(next, m->ask_at);
+		keep_earlier(next, m->until);
+	keep_earlier(next, m->ask_at);
 	if (m->question != NOTHING)
-		earlier(next, m->ask.pid < 0 ? now : m->ask.until);
+		keep_earlier(next, m->ask.pid < 0 ? now : m->ask.until);
 }

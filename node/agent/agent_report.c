@@ -51,7 +51,7 @@ espl__report_garbage(struct espl__agent_gang *g, const char *format, ...)
 }
 
 static void
-forward(struct espl__agent_gang *g, const uint8_t *line, size_t size)
+forward_line(struct espl__agent_gang *g, const uint8_t *line, size_t size)
 {
 	struct espl__buf *out = &g->agent->outbox;
 	size_t mark = espl__frame_begin(out, ESPL__MSG_LINE);
@@ -101,7 +101,7 @@ take_line(struct espl__agent_gang *g, const uint8_t *line, size_t size)
 	if (memmem(line, size, "\"saved\"", 7) != NULL)
 		saved = saved_in(line, size);
 	if (saved == 0) {
-		forward(g, line, size);
+		forward_line(g, line, size);
 		return 1;
 	}
 	if (saved < 0)

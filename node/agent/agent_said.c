@@ -16,7 +16,7 @@
 
 /* How many bytes of a terminal's control sequence stand here; 0: none does. */
 static size_t
-sequence(const char *p, const char *end)
+sequence_length(const char *p, const char *end)
 {
 	const char *at = p + 2;
 
@@ -46,13 +46,13 @@ is_control(const char *p)
 
 /* As much of a line as fits, clean and without blanks at its ends; 0: nothing is left of it. */
 static size_t
-clean(const char *p, const char *end, char *to, size_t room)
+clean_line(const char *p, const char *end, char *to, size_t room)
 {
 	size_t size = 0, length, cut;
 	int blank;
 
 	while (p < end) {
-		if ((length = sequence(p, end)) > 0) {
+		if ((length = sequence_length(p, end)) > 0) {
 			p += length;
 			continue;
 		}
@@ -92,7 +92,7 @@ espl__last_line(const char *text, size_t size, char *to, size_t room)
 
 		while (from > text && !is_break(from[-1]))
 			from--;
-		to[clean(from, end, to, room - 1)] = '\0';
+		to[clean_line(from, end, to, room - 1)] = '\0';
 		end = from > text ? from - 1 : text;
 	}
 }

@@ -107,7 +107,7 @@ espl__gang_tell_left(struct espl__agent_gang *g)
 /* ---- what ranks other than the leader say ------------------------------------------------ */
 
 static void
-forward(const struct espl__agent_gang *g, const uint8_t *line, size_t size)
+forward_line(const struct espl__agent_gang *g, const uint8_t *line, size_t size)
 {
 	struct espl__buf *out = &g->agent->outbox;
 	size_t mark = espl__frame_begin(out, ESPL__MSG_LINE);
@@ -118,7 +118,7 @@ forward(const struct espl__agent_gang *g, const uint8_t *line, size_t size)
 }
 
 static void
-shut(struct espl__agent_rank *r)
+close_control(struct espl__agent_rank *r)
 {
 	close(r->control);
 	r->control = -1;
@@ -127,7 +127,7 @@ shut(struct espl__agent_rank *r)
 
 /* From now on this rank is the one that reports and is answered. */
 static void
-lead(struct espl__agent_rank *r)
+lead_gang(struct espl__agent_rank *r)
 {
 	struct espl__agent_gang *g = r->gang;
 	struct espl__diag diag = ESPL__DIAG_INIT;
@@ -166,7 +166,7 @@ espl__control_read(struct espl__agent_rank *r)
 	if (got < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (got <= 0) {
-		shut(r);
+		close_control(r);
 		return;
 	}
 	r->words.size += (size_t)got;
@@ -174,8 +174,8 @@ espl__control_read(struct espl__agent_rank *r)
 		size_t size = (size_t)(end - r->words.data), rest = r->words.size - size - 1;
 
 		if (is_resized(r->words.data, size) && r->control >= 0)
-			lead(r);
-		forward(g, r->words.data, size);
+			lead_gang(r);
+		forward_line(g, r->words.data, size);
 		memmove(r->words.data, r->words.data + size + 1, rest);
 		r->words.size = rest;
 	}

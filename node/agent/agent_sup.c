@@ -34,7 +34,7 @@ on_child(int sig)
 }
 
 static void
-tell(int link, enum espl__sup_what what, int32_t value)
+tell_agent(int link, enum espl__sup_what what, int32_t value)
 {
 	struct espl__sup_note note = { (int32_t)what, value };
 	ssize_t sent;
@@ -70,7 +70,7 @@ plain_signals(void)
 
 /* In the rank's process, up to its exec.  `out`: where it prints. */
 static _Noreturn void
-become(const struct espl__sup *s, pid_t above, int out, int pipe)
+exec_rank(const struct espl__sup *s, pid_t above, int out, int pipe)
 {
 	(void)setsid();
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -140,16 +140,16 @@ start_rank(const struct espl__sup *s, int out, int link)
 	int ends[2], high;
 
 	if (pipe2(ends, O_CLOEXEC) != 0 || (high = fcntl(ends[1], F_DUPFD_CLOEXEC, 10)) < 0) {
-		tell(link, ESPL__SUP_NO_FORK, errno);
+		tell_agent(link, ESPL__SUP_NO_FORK, errno);
 		return -1;
 	}
 	close(ends[1]);
 	rank = fork();
 	if (rank == 0)
-		become(s, self, out, high);
+		exec_rank(s, self, out, high);
 	close(high);
 	if (rank < 0) {
-		tell(link, ESPL__SUP_NO_FORK, errno);
+		tell_agent(link, ESPL__SUP_NO_FORK, errno);
 		return -1;
 	}
 	do
@@ -157,17 +157,17 @@ start_rank(const struct espl__sup *s, int out, int link)
 	while (got < 0 && errno == EINTR);
 	close(ends[0]);
 	if (got == (ssize_t)sizeof failure) {
-		tell(link, (enum espl__sup_what)failure.what, failure.code);
+		tell_agent(link, (enum espl__sup_what)failure.what, failure.code);
 		(void)waitpid(rank, NULL, 0);
 		return -1;
 	}
-	tell(link, ESPL__SUP_RUNS, (int32_t)rank);
+	tell_agent(link, ESPL__SUP_RUNS, (int32_t)rank);
 	return rank;
 }
 
 /* Takes all that have ended.  1: no child is left.  *code: the rank's, once it is gone. */
 static int
-reap(int link, pid_t rank, int *rank_gone, int32_t *code)
+reap_children(int link, pid_t rank, int *rank_gone, int32_t *code)
 {
 	for (;;) {
 		int status;
@@ -181,13 +181,13 @@ reap(int link, pid_t rank, int *rank_gone, int32_t *code)
 			continue;
 		*rank_gone = 1;
 		*code = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
-		tell(link, ESPL__SUP_EXITED, *code);
+		tell_agent(link, ESPL__SUP_EXITED, *code);
 	}
 }
 
 /* 1: everything is to be killed. */
 static int
-heed(int link, pid_t rank, int rank_gone)
+heed_orders(int link, pid_t rank, int rank_gone)
 {
 	for (;;) {
 		char order;
@@ -228,7 +228,7 @@ agent_hangs(int64_t since, pid_t agent)
 
 /* Until nothing is left of the rank and of what descends from it. */
 static void
-watch(struct espl__tap *tap, int link, int channel, pid_t agent, pid_t rank,
+watch_rank(struct espl__tap *tap, int link, int channel, pid_t agent, pid_t rank,
     const sigset_t *waiting, int32_t *code)
 {
 	static const struct timespec second = { 1, 0 };
@@ -236,14 +236,14 @@ watch(struct espl__tap *tap, int link, int channel, pid_t agent, pid_t rank,
 	int64_t alone_since = 0;
 	int rank_gone = 0, killing = 0;
 
-	while (!reap(link, rank, &rank_gone, code)) {
+	while (!reap_children(link, rank, &rank_gone, code)) {
 		struct pollfd p[3] = { { .fd = killing ? -1 : link, .events = POLLIN },
 			{ .fd = tap->from, .events = POLLIN }, { .fd = channel, .events = 0 } };
 		int n = ppoll(p, 3, killing ? &soon : alone_since > 0 ? &second : NULL, waiting);
 
 		if (n > 0 && p[1].revents != 0)
 			espl__tap_read(tap);
-		if (n > 0 && p[0].revents != 0 && heed(link, rank, rank_gone))
+		if (n > 0 && p[0].revents != 0 && heed_orders(link, rank, rank_gone))
 			killing = 1;
 		if (n > 0 && p[2].revents != 0) {
 			channel = -1;
@@ -262,7 +262,7 @@ watch(struct espl__tap *tap, int link, int channel, pid_t agent, pid_t rank,
 }
 
 static _Noreturn void
-supervise(const struct espl__sup *s, int link)
+supervise_rank(const struct espl__sup *s, int link)
 {
 	static struct espl__tap tap; /* not on a stack that may be small */
 	sigset_t waiting;
@@ -279,7 +279,7 @@ supervise(const struct espl__sup *s, int link)
 	keep_only(s, link);
 	tap.from = tap.log = -1;
 	if (s->log_limit > 0 && espl__tap_open(&tap, s->log, s->log_limit, &out) != 0) {
-		tell(link, ESPL__SUP_NO_FORK, errno);
+		tell_agent(link, ESPL__SUP_NO_FORK, errno);
 		_exit(0);
 	}
 	rank = start_rank(s, out, link);
@@ -290,7 +290,7 @@ supervise(const struct espl__sup *s, int link)
 	if (s->listen >= 0)
 		close(s->listen);
 	close(out);
-	watch(&tap, link, s->channel, agent, rank, &waiting, &code);
+	watch_rank(&tap, link, s->channel, agent, rank, &waiting, &code);
 	espl__tap_read(&tap);
 	espl__tap_close(&tap, code != 0);
 	_exit(0);
@@ -313,7 +313,7 @@ espl__sup_start(const struct espl__sup *s, int *link)
 	if (failed == 0) {
 		pid = fork();
 		if (pid == 0)
-			supervise(s, theirs);
+			supervise_rank(s, theirs);
 		failed = pid < 0 ? errno : 0;
 	}
 	if (theirs >= 0)

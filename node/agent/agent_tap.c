@@ -43,7 +43,7 @@ espl__tap_open(struct espl__tap *t, int log, int64_t limit, int *theirs)
 
 /* How much of it went into the log: less than all when the disk is full. */
 static size_t
-put(const struct espl__tap *t, const char *bytes, size_t size)
+write_log(const struct espl__tap *t, const char *bytes, size_t size)
 {
 	size_t done = 0;
 
@@ -60,7 +60,7 @@ put(const struct espl__tap *t, const char *bytes, size_t size)
 }
 
 static void
-drop(struct espl__tap *t, const char *bytes, size_t size)
+drop_bytes(struct espl__tap *t, const char *bytes, size_t size)
 {
 	t->dropped += size;
 	if (size > ESPL__TAP_END) {
@@ -76,7 +76,7 @@ drop(struct espl__tap *t, const char *bytes, size_t size)
 }
 
 static void
-take(struct espl__tap *t, const char *bytes, size_t size)
+take_bytes(struct espl__tap *t, const char *bytes, size_t size)
 {
 	size_t room = size, done = 0;
 	struct stat st;
@@ -84,14 +84,14 @@ take(struct espl__tap *t, const char *bytes, size_t size)
 	if (!t->full && fstat(t->log, &st) == 0 && st.st_size + (int64_t)size > t->limit) {
 		t->full = 1;
 		room = st.st_size < t->limit ? (size_t)(t->limit - st.st_size) : 0;
-		done = put(t, bytes, room);
+		done = write_log(t, bytes, room);
 		if (st.st_size <= t->limit) /* else somebody has said so already */
-			(void)put(t, notice, sizeof notice - 1);
+			(void)write_log(t, notice, sizeof notice - 1);
 	} else if (!t->full) {
-		done = put(t, bytes, size); /* the rest of a full disk's is lost */
+		done = write_log(t, bytes, size); /* the rest of a full disk's is lost */
 	}
 	if (done < size)
-		drop(t, bytes + done, size - done);
+		drop_bytes(t, bytes + done, size - done);
 }
 
 void
@@ -103,7 +103,7 @@ espl__tap_read(struct espl__tap *t)
 		ssize_t n = read(t->from, bytes, sizeof bytes);
 
 		if (n > 0) {
-			take(t, bytes, (size_t)n);
+			take_bytes(t, bytes, (size_t)n);
 		} else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
 			close(t->from);
 			t->from = -1;
@@ -128,8 +128,8 @@ espl__tap_close(struct espl__tap *t, int failed)
 		    "espalier: %llu bytes were dropped; the rank failed, and these are the last of "
 		    "them:\n",
 		    (unsigned long long)t->dropped);
-		(void)put(t, line, strlen(line));
-		(void)put(t, t->end + at, t->kept - at);
+		(void)write_log(t, line, strlen(line));
+		(void)write_log(t, t->end + at, t->kept - at);
 	}
 	if (t->from >= 0)
 		close(t->from);

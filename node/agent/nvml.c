@@ -40,7 +40,7 @@ struct nvml {
 };
 
 static int
-load(void *library, struct nvml *n)
+load_functions(void *library, struct nvml *n)
 {
 	const struct {
 		const char *name;
@@ -87,7 +87,7 @@ by_bus(const void *a, const void *b)
 
 /* Those that answer; a GPU that has fallen off the bus is left out. */
 static uint32_t
-ask(const struct nvml *n, struct found *found, uint32_t count)
+ask_gpus(const struct nvml *n, struct found *found, uint32_t count)
 {
 	uint32_t good = 0;
 
@@ -124,7 +124,7 @@ ask(const struct nvml *n, struct found *found, uint32_t count)
 
 /* The library, started.  NULL with *why. */
 static void *
-start(struct nvml *n, const char **why)
+start_library(struct nvml *n, const char **why)
 {
 	const char *name = getenv("ESPALIER_NVML");
 	int given = name != NULL && name[0] != '\0';
@@ -135,7 +135,7 @@ start(struct nvml *n, const char **why)
 		*why = given ? "cannot open the library named by ESPALIER_NVML" : NULL;
 		return NULL;
 	}
-	if (load(library, n) != 0)
+	if (load_functions(library, n) != 0)
 		*why = "the NVIDIA management library lacks a required function";
 	else if (n->init() != 0)
 		*why = "cannot initialize the NVIDIA management library (is the driver loaded?)";
@@ -152,7 +152,7 @@ espl__nvml_list(struct espl__nvml_gpu *gpus, uint32_t room, const char **why)
 	struct found *found = NULL;
 	unsigned int count = 0;
 	uint32_t good = 0;
-	void *library = start(&n, why);
+	void *library = start_library(&n, why);
 
 	if (library == NULL)
 		return 0;
@@ -161,7 +161,7 @@ espl__nvml_list(struct espl__nvml_gpu *gpus, uint32_t room, const char **why)
 	else if (count > 0 && count <= ESPL__GPUS_MAX)
 		found = calloc(count, sizeof *found);
 	if (found != NULL)
-		good = ask(&n, found, count);
+		good = ask_gpus(&n, found, count);
 	if (good > room)
 		good = room;
 	for (uint32_t i = 0; i < good; i++)
@@ -185,7 +185,7 @@ keep_open(const char **why)
 
 	(void)pthread_mutex_lock(&lock);
 	if (kept_library == NULL)
-		kept_library = start(&kept, why);
+		kept_library = start_library(&kept, why);
 	open = kept_library != NULL;
 	(void)pthread_mutex_unlock(&lock);
 	if (!open && *why == NULL)

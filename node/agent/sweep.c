@@ -79,7 +79,7 @@ read_stat(int proc, const char *name, struct entry *e)
 }
 
 static int
-add(struct table *t, const struct entry *e)
+add_entry(struct table *t, const struct entry *e)
 {
 	if (t->count == t->room) {
 		size_t room = t->room == 0 ? 4096 : t->room * 2;
@@ -100,7 +100,7 @@ add(struct table *t, const struct entry *e)
 }
 
 static void
-snapshot(struct table *t)
+take_snapshot(struct table *t)
 {
 	_Alignas(8) char block[8192];
 	int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -115,14 +115,14 @@ snapshot(struct table *t)
 
 			at += d->size;
 			e.pid = parse_pid(d->name);
-			if (e.pid > 0 && read_stat(proc, d->name, &e) == 0 && add(t, &e) != 0)
+			if (e.pid > 0 && read_stat(proc, d->name, &e) == 0 && add_entry(t, &e) != 0)
 				got = 0;
 		}
 	close(proc);
 }
 
 static int
-among(pid_t pid, const pid_t *list, size_t count)
+is_among(pid_t pid, const pid_t *list, size_t count)
 {
 	for (size_t i = 0; i < count; i++)
 		if (list[i] == pid)
@@ -149,14 +149,14 @@ parent_of(const struct table *t, pid_t pid)
 
 /* The chain of parents is bounded: while it is read, numbers may be given anew. */
 static int
-descends(const struct table *t, const struct entry *e, pid_t root, const pid_t *spare,
+descends_from(const struct table *t, const struct entry *e, pid_t root, const pid_t *spare,
     size_t spares)
 {
 	pid_t at = e->pid;
 	size_t steps = 0;
 
 	do {
-		if (among(at, spare, spares))
+		if (is_among(at, spare, spares))
 			return 0;
 		at = at == e->pid ? e->parent : parent_of(t, at);
 		if (at == root)
@@ -171,10 +171,10 @@ espl__sweep(pid_t root, const pid_t *spare, size_t spares, int sig)
 	struct table t = { NULL, 0, 0 };
 	size_t living = 0;
 
-	snapshot(&t);
+	take_snapshot(&t);
 	for (size_t i = 0; i < t.count; i++) {
 		if (t.list[i].state == 'Z' || t.list[i].state == 'X' ||
-		    !descends(&t, &t.list[i], root, spare, spares))
+		    !descends_from(&t, &t.list[i], root, spare, spares))
 			continue;
 		living++;
 		(void)kill(t.list[i].pid, sig);
@@ -245,7 +245,7 @@ espl__sweep_marked(const char *mark)
 		struct table t = { NULL, 0, 0 };
 		size_t here = 0;
 
-		snapshot(&t);
+		take_snapshot(&t);
 		for (size_t k = 0; k < t.count; k++)
 			if (t.list[k].state != 'Z' && t.list[k].state != 'X' &&
 			    t.list[k].pid != getpid() && is_marked(t.list[k].pid, mark)) {

@@ -10,19 +10,19 @@
 #include "comm/comm_private.h"
 
 static struct espl__comm *
-of(const struct espl_comm *view)
+comm_of_view(const struct espl_comm *view)
 {
 	return view->ctx;
 }
 
 static int
-wrong(espl_dtype type, espl_reduce how)
+is_bad_reduction(espl_dtype type, espl_reduce how)
 {
 	return espl__dtype_size(type) == 0 || how < ESPL_SUM || how > ESPL_MAX;
 }
 
 static void *
-scratch(struct espl__comm *c, size_t bytes)
+get_scratch(struct espl__comm *c, size_t bytes)
 {
 	if (c->scratch_size < bytes) {
 		free(c->scratch);
@@ -47,13 +47,13 @@ static espl_status
 comm_allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t count,
     espl_dtype type, espl_reduce how)
 {
-	struct espl__comm *c = of(view);
+	struct espl__comm *c = comm_of_view(view);
 	espl_status status;
 	float *wide;
 
 	if (c->broken != ESPL_OK)
 		return c->broken;
-	if (wrong(type, how))
+	if (is_bad_reduction(type, how))
 		return ESPL_E_BUG;
 	if (count == 0)
 		return ESPL_OK;
@@ -62,7 +62,7 @@ comm_allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t
 			memmove(out, in, count * espl__dtype_size(type));
 		return view->world == 1 ? ESPL_OK : reduce_wide(c, out, count, type, how);
 	}
-	wide = scratch(c, count * sizeof *wide);
+	wide = get_scratch(c, count * sizeof *wide);
 	espl__widen(wide, in, count, type);
 	status = reduce_wide(c, wide, count, ESPL_F32, how);
 	if (status == ESPL_OK)
@@ -74,7 +74,7 @@ static espl_status
 comm_broadcast(const struct espl_comm *view, void *data, uint64_t count, espl_dtype type,
     uint32_t root)
 {
-	struct espl__comm *c = of(view);
+	struct espl__comm *c = comm_of_view(view);
 
 	if (c->broken != ESPL_OK)
 		return c->broken;
@@ -89,7 +89,7 @@ static espl_status
 comm_allgather(const struct espl_comm *view, const void *in, void *out, uint64_t count,
     espl_dtype type)
 {
-	struct espl__comm *c = of(view);
+	struct espl__comm *c = comm_of_view(view);
 	size_t bytes = count * espl__dtype_size(type);
 
 	if (c->broken != ESPL_OK)
@@ -108,7 +108,7 @@ comm_allgather(const struct espl_comm *view, const void *in, void *out, uint64_t
 static espl_status
 comm_barrier(const struct espl_comm *view)
 {
-	struct espl__comm *c = of(view);
+	struct espl__comm *c = comm_of_view(view);
 
 	if (c->broken != ESPL_OK || view->world == 1)
 		return c->broken;
@@ -136,7 +136,7 @@ static espl_status
 comm_sum_shards(const struct espl_comm *view, const void *shards, void *out, uint64_t count,
     espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
 {
-	struct espl__comm *c = of(view);
+	struct espl__comm *c = comm_of_view(view);
 	espl_status status;
 	float *wide;
 
@@ -148,7 +148,7 @@ comm_sum_shards(const struct espl_comm *view, const void *shards, void *out, uin
 		return ESPL_OK;
 	if (!espl__dtype_half(type))
 		return shards_wide(c, shards, out, count, type, first, mine, total);
-	wide = scratch(c, ((size_t)mine + 1) * count * sizeof *wide);
+	wide = get_scratch(c, ((size_t)mine + 1) * count * sizeof *wide);
 	espl__widen(wide + count, shards, mine * count, type);
 	status = shards_wide(c, wide + count, wide, count, ESPL_F32, first, mine, total);
 	if (status == ESPL_OK)
@@ -160,7 +160,7 @@ comm_sum_shards(const struct espl_comm *view, const void *shards, void *out, uin
 static espl_status
 comm_wait(const struct espl_comm *view)
 {
-	return of(view)->broken;
+	return comm_of_view(view)->broken;
 }
 
 static espl_status

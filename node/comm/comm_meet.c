@@ -57,7 +57,7 @@ struct meeting {
 };
 
 static espl_status
-lost(struct meeting *m, espl_status status, const char *what)
+meeting_failed(struct meeting *m, espl_status status, const char *what)
 {
 	if (status == ESPL_E_LIMIT)
 		return espl__fail(m->diag, status,
@@ -172,7 +172,7 @@ open_door(struct meeting *m)
 }
 
 static int
-welcome(const struct meeting *m, const struct knock *k)
+is_welcome(const struct meeting *m, const struct knock *k)
 {
 	const struct espl__comm_setup *s = m->setup;
 
@@ -196,7 +196,7 @@ receive_one(struct meeting *m, int door, uint64_t host)
 		return status;
 	if (m->deadline != 0 && m->deadline < soon)
 		soon = m->deadline;
-	if (espl__net_recv(fd, &k, sizeof k, soon) != ESPL_OK || !welcome(m, &k) ||
+	if (espl__net_recv(fd, &k, sizeof k, soon) != ESPL_OK || !is_welcome(m, &k) ||
 	    getpeername(fd, (struct sockaddr *)&from, &size) != 0) {
 		close(fd);
 		return ESPL_OK;
@@ -233,7 +233,7 @@ make_memory(struct meeting *m, struct offer *o)
 }
 
 static espl_status
-agree(struct meeting *m, const struct offer *o)
+agree_on_transport(struct meeting *m, const struct offer *o)
 {
 	size_t table = m->setup->world * sizeof *m->table;
 	espl_status status = ESPL_OK;
@@ -252,7 +252,7 @@ agree(struct meeting *m, const struct offer *o)
 	for (uint32_t r = 1; r < m->setup->world && status == ESPL_OK; r++)
 		status = espl__net_send(m->links[r], &verdict, 1, m->deadline);
 	m->met->shm = verdict == VERDICT_SHM;
-	return status == ESPL_OK ? ESPL_OK : lost(m, status, "a rank was lost");
+	return status == ESPL_OK ? ESPL_OK : meeting_failed(m, status, "a rank was lost");
 }
 
 static espl_status
@@ -274,11 +274,11 @@ host_meeting(struct meeting *m)
 
 		snprintf(text, sizeof text, "%u of %u ranks connected", m->link_count + 1,
 		    m->setup->world);
-		return lost(m, status, text);
+		return meeting_failed(m, status, text);
 	}
 	if (m->same && !m->setup->no_shm)
 		memory = o.fd = make_memory(m, &o);
-	status = agree(m, &o);
+	status = agree_on_transport(m, &o);
 	if (memory >= 0)
 		close(memory);
 	return status;
@@ -304,11 +304,11 @@ knock_at(struct meeting *m)
 		k = my_knock(m);
 		status = espl__net_send(m->links[0], &k, sizeof k, m->deadline);
 	}
-	return status == ESPL_OK ? ESPL_OK : lost(m, status, "rank 0 cannot be reached");
+	return status == ESPL_OK ? ESPL_OK : meeting_failed(m, status, "rank 0 cannot be reached");
 }
 
 static void
-attach(struct meeting *m, const struct offer *o)
+attach_memory(struct meeting *m, const struct offer *o)
 {
 	struct stat st;
 	char path[64];
@@ -348,14 +348,14 @@ join_meeting(struct meeting *m)
 		status = espl__net_recv(m->links[0], m->table, m->setup->world * sizeof *m->table,
 		    m->deadline);
 	if (status == ESPL_OK && o.fd >= 0)
-		attach(m, &o);
+		attach_memory(m, &o);
 	answer = m->met->memory != NULL ? VERDICT_SHM : VERDICT_RING;
 	if (status == ESPL_OK)
 		status = espl__net_send(m->links[0], &answer, 1, m->deadline);
 	if (status == ESPL_OK)
 		status = espl__net_recv(m->links[0], &answer, 1, m->deadline);
 	if (status != ESPL_OK)
-		return lost(m, status, "rank 0 or another rank was lost");
+		return meeting_failed(m, status, "rank 0 or another rank was lost");
 	if (getpeername(m->links[0], (struct sockaddr *)&master, &size) != 0)
 		return espl__fail_errno(m->diag, "rank 0 was lost");
 	port = m->table[0].port;
@@ -391,11 +391,12 @@ close_ring(struct meeting *m)
 		else
 			close(fd);
 	}
-	return status == ESPL_OK ? ESPL_OK : lost(m, status, "a neighbor in the ring is missing");
+	return status == ESPL_OK ? ESPL_OK
+				 : meeting_failed(m, status, "a neighbor in the ring is missing");
 }
 
 static void
-leave(struct meeting *m)
+leave_meeting(struct meeting *m)
 {
 	for (uint32_t r = 0; r < m->setup->world; r++)
 		if (m->links[r] >= 0)
@@ -409,7 +410,7 @@ leave(struct meeting *m)
 }
 
 static void
-undo(struct espl__met *met)
+undo_meeting(struct espl__met *met)
 {
 	if (met->memory != NULL)
 		munmap(met->memory, met->size);
@@ -449,9 +450,9 @@ espl__comm_meet(const struct espl__comm_setup *s, struct espl__met *met, struct 
 		met->memory = NULL;
 		status = close_ring(&m);
 	}
-	leave(&m);
+	leave_meeting(&m);
 	if (status != ESPL_OK)
-		undo(met);
+		undo_meeting(met);
 	return status;
 }
 

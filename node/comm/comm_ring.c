@@ -23,7 +23,7 @@ struct ring {
 };
 
 static espl_status
-broken(struct espl__comm *c, espl_status status)
+break_ring(struct espl__comm *c, espl_status status)
 {
 	struct ring *r = c->state;
 
@@ -35,7 +35,7 @@ broken(struct espl__comm *c, espl_status status)
 }
 
 static void *
-room(struct ring *r, uint64_t bytes)
+get_room(struct ring *r, uint64_t bytes)
 {
 	if (r->room_size < bytes) {
 		free(r->room);
@@ -47,7 +47,7 @@ room(struct ring *r, uint64_t bytes)
 
 /* One side moved, or would block (0), or is lost (-1). */
 static ssize_t
-moved(ssize_t n, int receiving)
+moved_bytes(ssize_t n, int receiving)
 {
 	if (n > 0)
 		return n;
@@ -58,7 +58,7 @@ moved(ssize_t n, int receiving)
 
 /* Sends to the next and receives from the one before at the same time. */
 static espl_status
-exchange(struct espl__comm *c, const void *out, uint64_t out_size, void *in, uint64_t in_size)
+exchange_bytes(struct espl__comm *c, const void *out, uint64_t out_size, void *in, uint64_t in_size)
 {
 	struct ring *r = c->state;
 	const uint8_t *from = out;
@@ -71,11 +71,13 @@ exchange(struct espl__comm *c, const void *out, uint64_t out_size, void *in, uin
 		int ms = -1;
 
 		if (out_size > 0)
-			sent = moved(send(r->next, from, out_size, MSG_NOSIGNAL | MSG_DONTWAIT), 0);
+			sent =
+			    moved_bytes(send(r->next, from, out_size, MSG_NOSIGNAL | MSG_DONTWAIT),
+				0);
 		if (in_size > 0)
-			got = moved(recv(r->prev, to, in_size, MSG_DONTWAIT), 1);
+			got = moved_bytes(recv(r->prev, to, in_size, MSG_DONTWAIT), 1);
 		if (sent < 0 || got < 0)
-			return broken(c, ESPL_E_PEER);
+			return break_ring(c, ESPL_E_PEER);
 		/* a side that has nothing to do may have no memory either */
 		if (sent > 0) {
 			from += sent;
@@ -91,14 +93,14 @@ exchange(struct espl__comm *c, const void *out, uint64_t out_size, void *in, uin
 			int64_t left = deadline - espl__tick();
 
 			if (left <= 0)
-				return broken(c, ESPL_E_LIMIT);
+				return break_ring(c, ESPL_E_LIMIT);
 			ms = left > INT64_C(60000000000) ? 60000 : (int)((left + 999999) / 1000000);
 		}
 		/* A side that is done may be closed by a rank that is: it is not looked at. */
 		p[0] = (struct pollfd){ .fd = in_size > 0 ? r->prev : -1, .events = POLLIN };
 		p[1] = (struct pollfd){ .fd = out_size > 0 ? r->next : -1, .events = POLLOUT };
 		if (poll(p, 2, ms) < 0 && errno != EINTR)
-			return broken(c, ESPL_E_PEER);
+			return break_ring(c, ESPL_E_PEER);
 	}
 	return ESPL_OK;
 }
@@ -113,7 +115,7 @@ ring_gather(struct espl__comm *c, const void *in, void *out, uint64_t bytes)
 	if (all + me * bytes != in)
 		memmove(all + me * bytes, in, bytes);
 	for (uint32_t s = 0; s + 1 < n && status == ESPL_OK; s++)
-		status = exchange(c, all + (me + n - s) % n * bytes, bytes,
+		status = exchange_bytes(c, all + (me + n - s) % n * bytes, bytes,
 		    all + (me + n - s - 1) % n * bytes, bytes);
 	return status;
 }
@@ -123,7 +125,7 @@ reduce_short(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, 
 {
 	size_t each = espl__dtype_size(type);
 	uint64_t bytes = count * each;
-	uint8_t *all = room(c->state, bytes * c->view.world);
+	uint8_t *all = get_room(c->state, bytes * c->view.world);
 	espl_status status = ring_gather(c, data, all, bytes);
 
 	for (uint32_t k = 0; k < c->view.world && status == ESPL_OK; k++) {
@@ -146,13 +148,13 @@ ring_reduce(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, e
 
 	if (count * each * n <= SHORT || count < n)
 		return reduce_short(c, data, count, type, how);
-	partial = room(c->state, (count / n + 1) * each);
+	partial = get_room(c->state, (count / n + 1) * each);
 	for (uint32_t s = 0; s + 1 < n && status == ESPL_OK; s++) {
 		uint32_t out = (me + n - s) % n, in = (me + n - s - 1) % n;
 		uint64_t a = espl__chunk(count, n, out), b = espl__chunk(count, n, out + 1);
 		uint64_t lo = espl__chunk(count, n, in), hi = espl__chunk(count, n, in + 1);
 
-		status = exchange(c, v + a * each, (b - a) * each, partial, (hi - lo) * each);
+		status = exchange_bytes(c, v + a * each, (b - a) * each, partial, (hi - lo) * each);
 		if (status != ESPL_OK)
 			break;
 		espl__combine(partial, v + lo * each, hi - lo, type, how);
@@ -163,7 +165,8 @@ ring_reduce(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, e
 		uint64_t a = espl__chunk(count, n, out), b = espl__chunk(count, n, out + 1);
 		uint64_t lo = espl__chunk(count, n, in), hi = espl__chunk(count, n, in + 1);
 
-		status = exchange(c, v + a * each, (b - a) * each, v + lo * each, (hi - lo) * each);
+		status = exchange_bytes(c, v + a * each, (b - a) * each, v + lo * each,
+		    (hi - lo) * each);
 	}
 	return status;
 }
@@ -178,21 +181,21 @@ ring_broadcast(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 	espl_status status = ESPL_OK;
 
 	if (place == 0)
-		return exchange(c, at, bytes, NULL, 0);
+		return exchange_bytes(c, at, bytes, NULL, 0);
 	for (uint64_t got = 0; got < bytes && status == ESPL_OK; got += in) {
 		in = bytes - got < SEGMENT ? bytes - got : SEGMENT;
-		status = exchange(c, at + got - have, place + 1 < n ? have : 0, at + got, in);
+		status = exchange_bytes(c, at + got - have, place + 1 < n ? have : 0, at + got, in);
 		have = in;
 	}
 	if (status == ESPL_OK && place + 1 < n)
-		status = exchange(c, at + bytes - have, have, NULL, 0);
+		status = exchange_bytes(c, at + bytes - have, have, NULL, 0);
 	return status;
 }
 
 static espl_status
 ring_barrier(struct espl__comm *c)
 {
-	uint8_t *all = room(c->state, c->view.world);
+	uint8_t *all = get_room(c->state, c->view.world);
 
 	all[c->view.rank] = 1;
 	return ring_gather(c, all + c->view.rank, all, 1); /* it takes a word from everybody */
@@ -218,8 +221,8 @@ add_own(uint8_t *sum, const uint8_t *shards, uint64_t stride, uint64_t at, uint6
 
 /* The sum grows along the ring, from rank 0 on, piece by piece; the last rank has it all. */
 static espl_status
-chain(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t count, espl_dtype type,
-    uint32_t first, uint32_t mine)
+chain_sum(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t count,
+    espl_dtype type, uint32_t first, uint32_t mine)
 {
 	size_t each = espl__dtype_size(type);
 	uint64_t step = SEGMENT / each, m, have = 0;
@@ -228,7 +231,7 @@ chain(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t count,
 
 	for (uint64_t at = 0; at < count && status == ESPL_OK; at += m) {
 		m = count - at < step ? count - at : step;
-		status = exchange(c, out + (at - have) * each, me + 1 < n ? have * each : 0,
+		status = exchange_bytes(c, out + (at - have) * each, me + 1 < n ? have * each : 0,
 		    out + at * each, me > 0 ? m * each : 0);
 		if (status == ESPL_OK)
 			add_own(out + at * each, shards, count * each, at, m, mine, first > 0,
@@ -236,7 +239,7 @@ chain(struct espl__comm *c, const uint8_t *shards, uint8_t *out, uint64_t count,
 		have = m;
 	}
 	if (status == ESPL_OK && me + 1 < n)
-		status = exchange(c, out + (count - have) * each, have * each, NULL, 0);
+		status = exchange_bytes(c, out + (count - have) * each, have * each, NULL, 0);
 	return status == ESPL_OK ? ring_broadcast(c, out, count * each, n - 1) : status;
 }
 
@@ -274,14 +277,15 @@ ring_shards(struct espl__comm *c, const void *shards, void *out, uint64_t count,
 	int in_order = 1;
 
 	if (status == ESPL_OK && espl__shards_order(spans, n, total, order) != 0)
-		status = broken(c, ESPL_E_BUG);
+		status = break_ring(c, ESPL_E_BUG);
 	for (uint32_t r = 0; r < n; r++) { /* ranks with none pass on what they get */
 		in_order = in_order && (spans[r].mine == 0 ? r > 0 : spans[r].first == next);
 		next += spans[r].mine;
 	}
 	if (status == ESPL_OK)
-		status = in_order ? chain(c, shards, out, count, type, mine == 0 ? 1 : first, mine)
-				  : one_by_one(c, shards, out, count, type, spans, order);
+		status = in_order
+		    ? chain_sum(c, shards, out, count, type, mine == 0 ? 1 : first, mine)
+		    : one_by_one(c, shards, out, count, type, spans, order);
 	free(order);
 	free(spans);
 	return status;
@@ -300,7 +304,7 @@ ring_look(struct espl__comm *c)
 		ssize_t got = recv(fds[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT);
 
 		if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-			return broken(c, ESPL_E_PEER);
+			return break_ring(c, ESPL_E_PEER);
 	}
 	return ESPL_OK;
 }

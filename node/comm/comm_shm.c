@@ -48,7 +48,7 @@ struct shm {
 };
 
 static size_t
-front(uint32_t world)
+front_size(uint32_t world)
 {
 	return (sizeof(struct head) + world * sizeof(struct slot) + 4095) / 4096 * 4096;
 }
@@ -56,7 +56,7 @@ front(uint32_t world)
 size_t
 espl__shm_size(uint32_t world)
 {
-	return front(world) + ((size_t)world + 1) * 2 * HALF;
+	return front_size(world) + ((size_t)world + 1) * 2 * HALF;
 }
 
 void
@@ -71,7 +71,7 @@ espl__shm_format(void *memory, uint32_t world)
 }
 
 static uint8_t *
-area(const struct shm *s, uint32_t rank)
+area_of_rank(const struct shm *s, uint32_t rank)
 {
 	return s->areas + ((uint64_t)rank * 2 + s->half) * HALF;
 }
@@ -113,7 +113,7 @@ all_live(const struct shm *s, uint32_t world, uint32_t me)
 }
 
 static espl_status
-broken(struct espl__comm *c, espl_status status)
+break_shm(struct espl__comm *c, espl_status status)
 {
 	struct shm *s = c->state;
 
@@ -138,27 +138,27 @@ wait_phase(struct espl__comm *c, uint32_t phase)
 		if (atomic_load(&h->phase) != phase)
 			return ESPL_OK;
 		if (atomic_load(&h->gone))
-			return broken(c, ESPL_E_PEER);
+			return break_shm(c, ESPL_E_PEER);
 		futex_wait(&h->phase, phase, nap);
 		if (atomic_load(&h->phase) != phase)
 			return ESPL_OK;
 		if (!all_live(s, c->view.world, c->view.rank) && atomic_load(&h->phase) == phase)
-			return broken(c, ESPL_E_PEER);
+			return break_shm(c, ESPL_E_PEER);
 		if (deadline != 0 && espl__tick() >= deadline)
-			return broken(c, ESPL_E_LIMIT);
+			return break_shm(c, ESPL_E_LIMIT);
 		nap = nap * 2 < MAX_IDLE ? nap * 2 : MAX_IDLE;
 	}
 }
 
 static espl_status
-meet(struct espl__comm *c)
+meet_ranks(struct espl__comm *c)
 {
 	struct shm *s = c->state;
 	struct head *h = s->head;
 	uint32_t phase = atomic_load(&h->phase);
 
 	if (atomic_load(&h->gone)) /* who gave up is still counted as arrived */
-		return broken(c, ESPL_E_PEER);
+		return break_shm(c, ESPL_E_PEER);
 	if (atomic_fetch_add(&h->arrived, 1) + 1 < c->view.world)
 		return wait_phase(c, phase);
 	atomic_store(&h->arrived, 0);
@@ -176,13 +176,13 @@ reduce_short(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, 
 	size_t each = espl__dtype_size(type);
 	espl_status status;
 
-	memcpy(area(s, c->view.rank), data, count * each);
-	status = meet(c);
+	memcpy(area_of_rank(s, c->view.rank), data, count * each);
+	status = meet_ranks(c);
 	for (uint32_t k = 0; k < c->view.world && status == ESPL_OK; k++) {
 		uint64_t lo = espl__chunk(count, c->view.world, k),
 			 hi = espl__chunk(count, c->view.world, k + 1);
 
-		espl__fold((uint8_t *)data + lo * each, area(s, 0) + lo * each, 2 * HALF,
+		espl__fold((uint8_t *)data + lo * each, area_of_rank(s, 0) + lo * each, 2 * HALF,
 		    c->view.world, k, hi - lo, type, how);
 	}
 	next_half(s);
@@ -191,7 +191,8 @@ reduce_short(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, 
 
 /* Elements of chunk k that belong to the step at `done` with `piece` elements a chunk. */
 static uint64_t
-part(uint64_t count, uint32_t world, uint32_t k, uint64_t done, uint64_t piece, uint64_t *lo)
+part_of_chunk(uint64_t count, uint32_t world, uint32_t k, uint64_t done, uint64_t piece,
+    uint64_t *lo)
 {
 	uint64_t size = espl__chunk(count, world, k + 1) - espl__chunk(count, world, k);
 
@@ -215,22 +216,22 @@ shm_reduce(struct espl__comm *c, void *data, uint64_t count, espl_dtype type, es
 	if (count * each <= SHORT)
 		return reduce_short(c, data, count, type, how);
 	if (piece == 0)
-		return broken(c, ESPL_E_LIMIT);
+		return break_shm(c, ESPL_E_LIMIT);
 	for (uint64_t done = 0; done < longest && status == ESPL_OK; done += piece) {
 		for (uint32_t k = 0; k < n; k++) {
-			m = part(count, n, k, done, piece, &lo);
-			memcpy(area(s, me) + k * piece * each, v + lo * each, m * each);
+			m = part_of_chunk(count, n, k, done, piece, &lo);
+			memcpy(area_of_rank(s, me) + k * piece * each, v + lo * each, m * each);
 		}
-		status = meet(c);
+		status = meet_ranks(c);
 		if (status != ESPL_OK)
 			break;
-		m = part(count, n, me, done, piece, &lo);
-		espl__fold(area(s, n) + me * piece * each, area(s, 0) + me * piece * each, 2 * HALF,
-		    n, me, m, type, how);
-		status = meet(c);
+		m = part_of_chunk(count, n, me, done, piece, &lo);
+		espl__fold(area_of_rank(s, n) + me * piece * each,
+		    area_of_rank(s, 0) + me * piece * each, 2 * HALF, n, me, m, type, how);
+		status = meet_ranks(c);
 		for (uint32_t k = 0; k < n && status == ESPL_OK; k++) {
-			m = part(count, n, k, done, piece, &lo);
-			memcpy(v + lo * each, area(s, n) + k * piece * each, m * each);
+			m = part_of_chunk(count, n, k, done, piece, &lo);
+			memcpy(v + lo * each, area_of_rank(s, n) + k * piece * each, m * each);
 		}
 		next_half(s);
 	}
@@ -247,10 +248,10 @@ shm_broadcast(struct espl__comm *c, void *data, uint64_t bytes, uint32_t root)
 	for (uint64_t at = 0, m; at < bytes && status == ESPL_OK; at += m) {
 		m = bytes - at < HALF ? bytes - at : HALF;
 		if (c->view.rank == root)
-			memcpy(area(s, root), v + at, m);
-		status = meet(c);
+			memcpy(area_of_rank(s, root), v + at, m);
+		status = meet_ranks(c);
 		if (status == ESPL_OK && c->view.rank != root)
-			memcpy(v + at, area(s, root), m);
+			memcpy(v + at, area_of_rank(s, root), m);
 		next_half(s);
 	}
 	return status;
@@ -267,11 +268,11 @@ shm_gather(struct espl__comm *c, const void *in, void *out, uint64_t bytes)
 		memmove(v + c->view.rank * bytes, in, bytes);
 	for (uint64_t at = 0, m; at < bytes && status == ESPL_OK; at += m) {
 		m = bytes - at < HALF ? bytes - at : HALF;
-		memcpy(area(s, c->view.rank), v + c->view.rank * bytes + at, m);
-		status = meet(c);
+		memcpy(area_of_rank(s, c->view.rank), v + c->view.rank * bytes + at, m);
+		status = meet_ranks(c);
 		for (uint32_t r = 0; r < c->view.world && status == ESPL_OK; r++)
 			if (r != c->view.rank)
-				memcpy(v + r * bytes + at, area(s, r), m);
+				memcpy(v + r * bytes + at, area_of_rank(s, r), m);
 		next_half(s);
 	}
 	return status;
@@ -294,16 +295,16 @@ make_plan(struct espl__comm *c, struct plan *p, uint32_t first, uint32_t mine, u
 	espl_status status;
 
 	s->slots[c->view.rank].span = (struct espl__span){ first, mine };
-	status = meet(c);
+	status = meet_ranks(c);
 	for (uint32_t r = 0; r < c->view.world && status == ESPL_OK; r++) {
 		p->spans[r] = s->slots[r].span;
 		most = p->spans[r].mine > most ? p->spans[r].mine : most;
 	}
 	if (status == ESPL_OK && espl__shards_order(p->spans, c->view.world, total, p->order) != 0)
-		return broken(c, ESPL_E_BUG);
+		return break_shm(c, ESPL_E_BUG);
 	p->step = HALF / most / each;
 	if (status == ESPL_OK && p->step == 0)
-		return broken(c, ESPL_E_LIMIT);
+		return break_shm(c, ESPL_E_LIMIT);
 	return status;
 }
 
@@ -319,7 +320,7 @@ sum_part(const struct shm *s, const struct plan *p, uint32_t world, uint8_t *out
 		uint32_t r = p->order[k];
 
 		for (uint64_t i = 0; i < p->spans[r].mine; i++, begun = 1) {
-			const uint8_t *shard = area(s, r) + (i * m + lo) * each;
+			const uint8_t *shard = area_of_rank(s, r) + (i * m + lo) * each;
 
 			if (begun)
 				espl__combine(out + lo * each, shard, hi - lo, type, ESPL_SUM);
@@ -339,16 +340,17 @@ shards_step(struct espl__comm *c, const struct plan *p, const uint8_t *shards, u
 	espl_status status;
 
 	for (uint64_t i = 0; i < p->spans[me].mine; i++)
-		memcpy(area(s, me) + i * m * each, shards + (i * count + at) * each, m * each);
-	status = meet(c);
+		memcpy(area_of_rank(s, me) + i * m * each, shards + (i * count + at) * each,
+		    m * each);
+	status = meet_ranks(c);
 	if (status == ESPL_OK && m * each <= SHORT) {
 		sum_part(s, p, n, out + at * each, m, 0, m, type);
 	} else if (status == ESPL_OK) {
-		sum_part(s, p, n, area(s, n), m, espl__chunk(m, n, me), espl__chunk(m, n, me + 1),
-		    type);
-		status = meet(c);
+		sum_part(s, p, n, area_of_rank(s, n), m, espl__chunk(m, n, me),
+		    espl__chunk(m, n, me + 1), type);
+		status = meet_ranks(c);
 		if (status == ESPL_OK)
-			memcpy(out + at * each, area(s, n), m * each);
+			memcpy(out + at * each, area_of_rank(s, n), m * each);
 	}
 	next_half(s);
 	return status;
@@ -377,7 +379,7 @@ shm_look(struct espl__comm *c)
 	const struct shm *s = c->state;
 
 	return atomic_load(&s->head->gone) || !all_live(s, c->view.world, c->view.rank)
-	    ? broken(c, ESPL_E_PEER)
+	    ? break_shm(c, ESPL_E_PEER)
 	    : ESPL_OK;
 }
 
@@ -399,7 +401,7 @@ shm_finish(struct espl__comm *c)
 	free(s);
 }
 
-const struct espl__comm_way espl__comm_shm = { shm_reduce, shm_broadcast, shm_gather, meet,
+const struct espl__comm_way espl__comm_shm = { shm_reduce, shm_broadcast, shm_gather, meet_ranks,
 	shm_shards, shm_look, shm_finish };
 
 espl_status
@@ -411,7 +413,7 @@ espl__shm_open(struct espl__comm *c, const struct espl__met *met)
 	s->head = met->memory;
 	s->size = met->size;
 	s->slots = (struct slot *)(void *)((uint8_t *)met->memory + sizeof(struct head));
-	s->areas = (uint8_t *)met->memory + front(c->view.world);
+	s->areas = (uint8_t *)met->memory + front_size(c->view.world);
 	s->pids = met->pids;
 	s->spin = cpus > 0 && (uint32_t)cpus >= c->view.world ? 2000 : 0;
 	s->watches = espl__alloc(c->view.world * sizeof *s->watches);

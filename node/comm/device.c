@@ -46,7 +46,7 @@ const struct espl__device_ops espl__device_cpu = { "cpu", cpu_open, cpu_close, c
 
 /* The module stays until exit: what it holds of its libraries may not be let go of before. */
 static const struct espl__device_module *
-load(const char *name, struct espl__diag *diag)
+load_module(const char *name, struct espl__diag *diag)
 {
 	const char *libexec = secure_getenv("ESPALIER_LIBEXEC"), *why = NULL;
 	char *paths[2] = { libexec != NULL
@@ -88,7 +88,7 @@ espl__device_open(const char *name, struct espl__device *d, struct espl__diag *d
 	if (strcmp(name, espl__device_cpu.name) == 0) {
 		d->ops = &espl__device_cpu;
 	} else {
-		module = load(name, diag);
+		module = load_module(name, diag);
 		if (module == NULL)
 			return ESPL_E_UNSUPPORTED;
 		d->ops = module->ops;

@@ -35,13 +35,13 @@ struct gpu_comm {
 };
 
 static struct gpu_comm *
-of(const struct espl_comm *view)
+comm_of_view(const struct espl_comm *view)
 {
 	return (struct gpu_comm *)view->ctx;
 }
 
 static void
-complain(const struct gpu_comm *c, const char *call, const char *why)
+print_complaint(const struct gpu_comm *c, const char *call, const char *why)
 {
 	fprintf(stderr, "espalier: rank %" PRIu32 " of %" PRIu32 ", GPU %d (%s): %s: %s\n",
 	    c->base.view.rank, c->base.view.world, c->cuda->ordinal, c->cuda->uuid, call, why);
@@ -72,7 +72,7 @@ give_up(struct gpu_comm *c, espl_status status, const char *call, const char *wh
 {
 	if (c->base.broken != ESPL_OK)
 		return c->base.broken;
-	complain(c, call, why);
+	print_complaint(c, call, why);
 	c->base.broken = status;
 	abort_nccl(c);
 	c->base.view.native = NULL;
@@ -109,7 +109,7 @@ struct patience {
 };
 
 static struct patience
-patience(espl_span limit)
+start_patience(espl_span limit)
 {
 	int64_t now = espl__tick();
 
@@ -118,7 +118,7 @@ patience(espl_span limit)
 
 /* Not done yet: is there reason to go on waiting? */
 static espl_status
-bear(struct gpu_comm *c, struct patience *p, const char *call)
+bear_waiting(struct gpu_comm *c, struct patience *p, const char *call)
 {
 	int64_t now = espl__tick();
 
@@ -135,9 +135,9 @@ bear(struct gpu_comm *c, struct patience *p, const char *call)
 
 /* Until what NCCL has begun is settled. */
 static espl_status
-settle(struct gpu_comm *c, espl_span limit, const char *call)
+settle_nccl(struct gpu_comm *c, espl_span limit, const char *call)
 {
-	struct patience p = patience(limit);
+	struct patience p = start_patience(limit);
 	ncclResult_t state = ncclInProgress;
 	espl_status status = ESPL_OK;
 
@@ -150,25 +150,25 @@ settle(struct gpu_comm *c, espl_span limit, const char *call)
 			return ESPL_OK;
 		if (state != ncclInProgress)
 			return nccl_failed(c, state, call);
-		status = bear(c, &p, call);
+		status = bear_waiting(c, &p, call);
 	}
 	return status;
 }
 
 static espl_status
-begun(struct gpu_comm *c, ncclResult_t result, const char *call)
+settle_begun(struct gpu_comm *c, ncclResult_t result, const char *call)
 {
 	if (result == ncclSuccess)
 		return ESPL_OK;
 	if (result == ncclInProgress)
-		return settle(c, c->base.wait_limit, call);
+		return settle_nccl(c, c->base.wait_limit, call);
 	return nccl_failed(c, result, call);
 }
 
 static espl_status
-drain(struct gpu_comm *c)
+drain_stream(struct gpu_comm *c)
 {
-	struct patience p = patience(c->base.wait_limit);
+	struct patience p = start_patience(c->base.wait_limit);
 	espl_status status = c->base.broken;
 
 	while (status == ESPL_OK) {
@@ -182,7 +182,7 @@ drain(struct gpu_comm *c)
 		if (c->nccl != NULL && ncclCommGetAsyncError(c->nccl, &state) == ncclSuccess &&
 		    state != ncclSuccess && state != ncclInProgress)
 			return nccl_failed(c, state, "the work on its stream");
-		status = bear(c, &p, "the work on its stream");
+		status = bear_waiting(c, &p, "the work on its stream");
 	}
 	return status;
 }
@@ -213,7 +213,7 @@ type_of(espl_dtype type, ncclDataType_t *to, size_t *size)
 }
 
 static espl_status
-copy(struct gpu_comm *c, void *to, const void *from, size_t bytes, enum cudaMemcpyKind way)
+copy_bytes(struct gpu_comm *c, void *to, const void *from, size_t bytes, enum cudaMemcpyKind way)
 {
 	cudaError_t error =
 	    to == from ? cudaSuccess : cudaMemcpyAsync(to, from, bytes, way, c->cuda->stream);
@@ -229,7 +229,7 @@ gpu_allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t 
 		[ESPL_MEAN] = ncclAvg,
 		[ESPL_MIN] = ncclMin,
 		[ESPL_MAX] = ncclMax };
-	struct gpu_comm *c = of(view);
+	struct gpu_comm *c = comm_of_view(view);
 	ncclDataType_t nccl_type;
 	size_t size;
 
@@ -242,8 +242,8 @@ gpu_allreduce(const struct espl_comm *view, const void *in, void *out, uint64_t 
 	if (count == 0)
 		return ESPL_OK;
 	if (view->world == 1)
-		return copy(c, out, in, count * size, cudaMemcpyDeviceToDevice);
-	return begun(c,
+		return copy_bytes(c, out, in, count * size, cudaMemcpyDeviceToDevice);
+	return settle_begun(c,
 	    ncclAllReduce(in, out, count, nccl_type, known[how], c->nccl, c->cuda->stream),
 	    "ncclAllReduce");
 }
@@ -252,7 +252,7 @@ static espl_status
 gpu_broadcast(const struct espl_comm *view, void *data, uint64_t count, espl_dtype type,
     uint32_t root)
 {
-	struct gpu_comm *c = of(view);
+	struct gpu_comm *c = comm_of_view(view);
 	ncclDataType_t nccl_type;
 	size_t size;
 
@@ -262,7 +262,7 @@ gpu_broadcast(const struct espl_comm *view, void *data, uint64_t count, espl_dty
 		return ESPL_E_BUG;
 	if (view->world == 1 || count == 0)
 		return ESPL_OK;
-	return begun(c,
+	return settle_begun(c,
 	    ncclBroadcast(data, data, count, nccl_type, (int)root, c->nccl, c->cuda->stream),
 	    "ncclBroadcast");
 }
@@ -271,7 +271,7 @@ static espl_status
 gpu_allgather(const struct espl_comm *view, const void *in, void *out, uint64_t count,
     espl_dtype type)
 {
-	struct gpu_comm *c = of(view);
+	struct gpu_comm *c = comm_of_view(view);
 	ncclDataType_t nccl_type;
 	size_t size;
 
@@ -282,15 +282,15 @@ gpu_allgather(const struct espl_comm *view, const void *in, void *out, uint64_t 
 	if (count == 0)
 		return ESPL_OK;
 	if (view->world == 1)
-		return copy(c, out, in, count * size, cudaMemcpyDeviceToDevice);
-	return begun(c, ncclAllGather(in, out, count, nccl_type, c->nccl, c->cuda->stream),
+		return copy_bytes(c, out, in, count * size, cudaMemcpyDeviceToDevice);
+	return settle_begun(c, ncclAllGather(in, out, count, nccl_type, c->nccl, c->cuda->stream),
 	    "ncclAllGather");
 }
 
 static espl_status
 gpu_wait(const struct espl_comm *view)
 {
-	return drain(of(view));
+	return drain_stream(comm_of_view(view));
 }
 
 static espl_status
@@ -306,8 +306,8 @@ on_host(struct gpu_comm *c, espl_status status, const char *call)
 static espl_status
 gpu_barrier(const struct espl_comm *view)
 {
-	struct gpu_comm *c = of(view);
-	espl_status status = drain(c);
+	struct gpu_comm *c = comm_of_view(view);
+	espl_status status = drain_stream(c);
 
 	return status != ESPL_OK ? status
 				 : on_host(c, c->host->view.barrier(&c->host->view), "barrier");
@@ -316,7 +316,7 @@ gpu_barrier(const struct espl_comm *view)
 static espl_status
 gpu_reduce_host(const struct espl_comm *view, double *values, uint32_t count, espl_reduce how)
 {
-	struct gpu_comm *c = of(view);
+	struct gpu_comm *c = comm_of_view(view);
 
 	if (c->base.broken != ESPL_OK)
 		return c->base.broken;
@@ -330,7 +330,7 @@ static espl_status
 gpu_sum_shards(const struct espl_comm *view, const void *shards, void *out, uint64_t count,
     espl_dtype type, uint32_t first, uint32_t mine, uint32_t total)
 {
-	struct gpu_comm *c = of(view);
+	struct gpu_comm *c = comm_of_view(view);
 	ncclDataType_t nccl_type;
 	size_t size, bytes;
 	espl_status status = c->base.broken;
@@ -346,20 +346,20 @@ gpu_sum_shards(const struct espl_comm *view, const void *shards, void *out, uint
 		c->stage_size = bytes;
 	}
 	/* such a copy waits in the driver, where a lost rank is not seen */
-	status = drain(c);
+	status = drain_stream(c);
 	if (status == ESPL_OK && mine > 0)
-		status = copy(c, (char *)c->stage + count * size, shards, mine * count * size,
+		status = copy_bytes(c, (char *)c->stage + count * size, shards, mine * count * size,
 		    cudaMemcpyDeviceToHost);
 	if (status == ESPL_OK)
-		status = drain(c);
+		status = drain_stream(c);
 	if (status == ESPL_OK)
 		status = on_host(c,
 		    c->host->view.sum_shards(&c->host->view, (char *)c->stage + count * size,
 			c->stage, count, type, first, mine, total),
 		    "sum_shards");
 	if (status == ESPL_OK)
-		status = copy(c, out, c->stage, count * size, cudaMemcpyHostToDevice);
-	return status == ESPL_OK ? drain(c) : status; /* the stage is used again */
+		status = copy_bytes(c, out, c->stage, count * size, cudaMemcpyHostToDevice);
+	return status == ESPL_OK ? drain_stream(c) : status; /* the stage is used again */
 }
 
 static espl_status
@@ -378,13 +378,13 @@ gpu_finish(struct espl__comm *base)
 	struct gpu_comm *c = (struct gpu_comm *)base;
 
 	/* Who is done early must not look lost to those that still wait for their streams. */
-	if (c->base.broken == ESPL_OK && drain(c) == ESPL_OK && c->host != NULL)
+	if (c->base.broken == ESPL_OK && drain_stream(c) == ESPL_OK && c->host != NULL)
 		(void)c->host->view.barrier(&c->host->view);
 	if (c->nccl != NULL) {
 		ncclResult_t result = ncclCommFinalize(c->nccl);
 
 		if (result == ncclInProgress)
-			(void)settle(c, END_LIMIT, "ncclCommFinalize");
+			(void)settle_nccl(c, END_LIMIT, "ncclCommFinalize");
 		else if (result != ncclSuccess)
 			(void)nccl_failed(c, result, "ncclCommFinalize");
 	}
@@ -463,7 +463,7 @@ start_nccl(struct gpu_comm *c, const struct espl__comm_setup *setup, struct espl
 	if (result != ncclSuccess && result != ncclInProgress) {
 		status = nccl_failed(c, result, "ncclCommInitRankConfig");
 	} else {
-		status = settle(c,
+		status = settle_nccl(c,
 		    setup->init_limit > 0 && setup->init_limit < INIT_LIMIT * 10 ? setup->init_limit
 										 : INIT_LIMIT,
 		    "ncclCommInitRankConfig");

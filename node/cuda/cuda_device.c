@@ -22,7 +22,8 @@ espl__cuda_nap(int64_t *pause)
 }
 
 static espl_status
-failed(struct espl__diag *diag, const struct espl__device *d, cudaError_t error, const char *call)
+fail_cuda(struct espl__diag *diag, const struct espl__device *d, cudaError_t error,
+    const char *call)
 {
 	return espl__fail(diag, error == cudaErrorMemoryAllocation ? ESPL_E_NOMEM : ESPL_E_REMOTE,
 	    "GPU %u: %s: %s (%s)", (unsigned)d->view.ordinal, call, cudaGetErrorString(error),
@@ -41,7 +42,7 @@ format_uuid(const cudaUUID_t *uuid, char to[48])
 }
 
 static espl_status
-choose(const struct espl__device *d, struct espl__cuda *c, struct espl__diag *diag)
+choose_gpu(const struct espl__device *d, struct espl__cuda *c, struct espl__diag *diag)
 {
 	struct cudaDeviceProp about;
 	int count = 0;
@@ -53,7 +54,7 @@ choose(const struct espl__device *d, struct espl__cuda *c, struct espl__diag *di
 		    error == cudaSuccess ? "CUDA_VISIBLE_DEVICES is empty"
 					 : cudaGetErrorString(error));
 	if (error != cudaSuccess)
-		return failed(diag, d, error, "cudaGetDeviceCount");
+		return fail_cuda(diag, d, error, "cudaGetDeviceCount");
 	if (d->view.ordinal >= (uint32_t)count)
 		return espl__fail(diag, ESPL_E_UNSUPPORTED,
 		    "GPU %u was requested, but only %d are visible to this process",
@@ -61,20 +62,21 @@ choose(const struct espl__device *d, struct espl__cuda *c, struct espl__diag *di
 	c->ordinal = (int)d->view.ordinal;
 	error = cudaSetDevice(c->ordinal);
 	if (error != cudaSuccess)
-		return failed(diag, d, error, "cudaSetDevice");
+		return fail_cuda(diag, d, error, "cudaSetDevice");
 	error = cudaGetDeviceProperties(&about, c->ordinal);
 	if (error != cudaSuccess)
-		return failed(diag, d, error, "cudaGetDeviceProperties");
+		return fail_cuda(diag, d, error, "cudaGetDeviceProperties");
 	format_uuid(&about.uuid, c->uuid);
 	error = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
-	return error == cudaSuccess ? ESPL_OK : failed(diag, d, error, "cudaStreamCreateWithFlags");
+	return error == cudaSuccess ? ESPL_OK
+				    : fail_cuda(diag, d, error, "cudaStreamCreateWithFlags");
 }
 
 static espl_status
 cuda_open(struct espl__device *d, struct espl__diag *diag)
 {
 	struct espl__cuda *c = espl__alloc(sizeof *c);
-	espl_status status = choose(d, c, diag);
+	espl_status status = choose_gpu(d, c, diag);
 
 	if (status != ESPL_OK) {
 		free(c);
@@ -103,8 +105,8 @@ cuda_close(struct espl__device *d)
 /* Copies are short, and nothing on the stream waits for other ranks when they are made: so there is
  * no deadline, but the processor is not kept busy either. */
 static espl_status
-copy(struct espl__device *d, void *to, const void *from, uint64_t bytes, espl_device_kind where,
-    enum cudaMemcpyKind way)
+copy_bytes(struct espl__device *d, void *to, const void *from, uint64_t bytes,
+    espl_device_kind where, enum cudaMemcpyKind way)
 {
 	struct espl__cuda *c = d->state;
 	int64_t pause = 0;
@@ -131,14 +133,14 @@ static espl_status
 cuda_to_host(struct espl__device *d, void *to, const void *from, uint64_t bytes,
     espl_device_kind where)
 {
-	return copy(d, to, from, bytes, where, cudaMemcpyDeviceToHost);
+	return copy_bytes(d, to, from, bytes, where, cudaMemcpyDeviceToHost);
 }
 
 static espl_status
 cuda_from_host(struct espl__device *d, void *to, const void *from, uint64_t bytes,
     espl_device_kind where)
 {
-	return copy(d, to, from, bytes, where, cudaMemcpyHostToDevice);
+	return copy_bytes(d, to, from, bytes, where, cudaMemcpyHostToDevice);
 }
 
 static const struct espl__device_ops ops = { "cuda", cuda_open, cuda_close, cuda_to_host,

@@ -299,7 +299,7 @@ seal_folder(struct seal *s, int fd, const char *path, unsigned depth)
 
 /* Is it still what the trial saved?  The disk may have lost what could not be written. */
 static espl_status
-compare(struct seal *s)
+compare_seal(struct seal *s)
 {
 	size_t size = s->seen.size < s->text.size ? s->seen.size : s->text.size;
 
@@ -317,7 +317,7 @@ compare(struct seal *s)
 
 /* After a failure MANIFEST is not there. */
 static espl_status
-seal(struct seal *s, int folder)
+seal_saving(struct seal *s, int folder)
 {
 	struct espl__diag inner = ESPL__DIAG_INIT, *diag = s->diag;
 	espl_status status, same;
@@ -326,7 +326,7 @@ seal(struct seal *s, int folder)
 	s->bytes = s->entries = s->files = 0;
 	espl__print(&s->text, ESPL__STORE_HEADER);
 	status = seal_folder(s, folder, "", 0);
-	same = compare(s);
+	same = compare_seal(s);
 	if (status == ESPL_OK)
 		status = same;
 	if (status == ESPL_OK && s->files == 0)
@@ -409,7 +409,7 @@ give_back(struct publication *p)
 }
 
 static espl_status
-publish(struct publication *p, struct espl__diag *diag)
+publish_checkpoint(struct publication *p, struct espl__diag *diag)
 {
 	espl_status status = ESPL_OK;
 
@@ -447,7 +447,7 @@ open_saving(struct publication *p, const char *trial, struct espl__diag *diag)
 }
 
 static espl_status
-keep(struct seal *s, const char *saving, const char *place)
+keep_checkpoint(struct seal *s, const char *saving, const char *place)
 {
 	struct publication p = { .parent = -1, .folder = -1 };
 	char *trial = espl__strdup(saving), *slash = strrchr(trial, '/');
@@ -459,9 +459,9 @@ keep(struct seal *s, const char *saving, const char *place)
 	p.place = strrchr(place, '/') + 1;
 	status = open_saving(&p, trial, s->diag);
 	if (status == ESPL_OK)
-		status = seal(s, p.folder);
+		status = seal_saving(s, p.folder);
 	if (status == ESPL_OK) {
-		status = publish(&p, s->diag);
+		status = publish_checkpoint(&p, s->diag);
 		if (status != ESPL_OK)
 			(void)unlinkat(p.folder, ESPL__MANIFEST, 0);
 	}
@@ -482,8 +482,8 @@ espl__store_keep(const char *saving, const char *place, uint64_t *bytes, struct 
 	espl_status status;
 
 	s.block = espl__alloc(ESPL__STORE_BLOCK);
-	while ((status = keep(&s, saving, place)) != ESPL_OK && espl__store_is_system(status) &&
-	    ++s.tries < TRIES) {
+	while ((status = keep_checkpoint(&s, saving, place)) != ESPL_OK &&
+	    espl__store_is_system(status) && ++s.tries < TRIES) {
 		long wait_ms = 100L << (2 * (s.tries - 1)); /* 0.1, 0.4, 1.6, 6.4 s */
 		struct timespec pause = { wait_ms / 1000, wait_ms % 1000 * 1000000 };
 

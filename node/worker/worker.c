@@ -100,7 +100,7 @@ open_device(struct espl__worker *w, struct espl__diag *diag)
 }
 
 static espl_status
-load(struct espl__worker *w, const char *name, const struct espl__host_env *host,
+load_trainable(struct espl__worker *w, const char *name, const struct espl__host_env *host,
     struct espl__tree **options, struct espl__diag *diag)
 {
 	espl_status status = espl__plugins_init(NULL, diag);
@@ -149,7 +149,7 @@ leave_at_once(espl_status status, const struct espl__diag *diag)
 }
 
 static espl_status
-train(struct espl__worker *w, struct espl__diag *diag)
+train_trial(struct espl__worker *w, struct espl__diag *diag)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	espl_status status;
@@ -202,13 +202,13 @@ espl__worker_run(const char *name, const volatile sig_atomic_t *wish, struct esp
 	w.door = w.env.listen_fd;
 	host = (struct espl__host_env){ .seed = w.env.seed, .now = &now, .directory = "" };
 	if (status == ESPL_OK)
-		status = load(&w, name, &host, &options, diag);
+		status = load_trainable(&w, name, &host, &options, diag);
 	if (status == ESPL_OK)
 		status = open_device(&w, diag);
 	if (status == ESPL_OK)
 		status = connect_ranks(&w, diag);
 	if (status == ESPL_OK)
-		status = train(&w, diag);
+		status = train_trial(&w, diag);
 	espl__comm_finish(w.comm);
 	espl__device_close(&w.device);
 	espl__instance_destroy(w.instance);

@@ -63,7 +63,7 @@ report_finished(struct espl_report_sink *sink)
 }
 
 static void
-clear(struct report *r)
+clear_report(struct report *r)
 {
 	for (uint32_t i = 0; i < r->count; i++)
 		free(r->list[i].name);
@@ -139,7 +139,7 @@ wait_for_folder(const struct espl__worker *w)
 }
 
 static espl_status
-save(struct espl__worker *w, struct espl__diag *diag)
+save_checkpoint(struct espl__worker *w, struct espl__diag *diag)
 {
 	espl_status status;
 
@@ -256,7 +256,8 @@ read_reply(struct espl__worker *w, struct order *o, struct espl__diag *diag)
 /* ---- the loop ---------------------------------------------------------------------------- */
 
 static espl_status
-consult(struct espl__worker *w, const struct report *r, struct order *o, struct espl__diag *diag)
+consult_driver(struct espl__worker *w, const struct report *r, struct order *o,
+    struct espl__diag *diag)
 {
 	espl_status status = send_report(w, r, diag);
 
@@ -265,18 +266,18 @@ consult(struct espl__worker *w, const struct report *r, struct order *o, struct 
 		status = read_reply(w, o, diag);
 	/* Saved before the others hear of it: they may leave when they have. */
 	if (status == ESPL_OK && (o->what == CHECKPOINT || o->what == PAUSE))
-		status = save(w, diag);
+		status = save_checkpoint(w, diag);
 	return status;
 }
 
 static espl_status
-step(struct espl__worker *w, struct report *r, struct espl__diag *diag)
+run_step(struct espl__worker *w, struct report *r, struct espl__diag *diag)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	espl_status status;
 
 	error.option = error.row = ESPL_ANY;
-	clear(r);
+	clear_report(r);
 	status = w->ops->step(w->trial, w->iteration + 1, &r->sink, &error);
 	if (status == ESPL_E_PEER && error.text[0] == '\0')
 		return espl__fail(diag, status, "another rank of the gang was lost");
@@ -296,9 +297,9 @@ espl__worker_loop(struct espl__worker *w, struct espl__diag *diag)
 
 	while (status == ESPL_OK && w->iteration < w->budget && !o.finished && o.what != PAUSE &&
 	    o.what != STOP && !left) {
-		status = step(w, &r, diag);
+		status = run_step(w, &r, diag);
 		if (status == ESPL_OK && w->env.rank == 0)
-			status = consult(w, &r, &o, diag);
+			status = consult_driver(w, &r, &o, diag);
 		if (status == ESPL_OK) {
 			status = espl__comm_tell(w->comm, &o, sizeof o, 0);
 			if (status != ESPL_OK)
@@ -309,7 +310,7 @@ espl__worker_loop(struct espl__worker *w, struct espl__diag *diag)
 		if (status == ESPL_OK && o.what == RESIZE)
 			status = espl__worker_move(w, (uint32_t)o.generation, &left, diag);
 	}
-	clear(&r);
+	clear_report(&r);
 	free(r.list);
 	return status;
 }

@@ -39,7 +39,8 @@ espl__worker_seat(struct espl__worker *w, const char *line)
 
 /* What this rank is in the handing over: the old rank 0, who may be one too many, is the first. */
 static espl_status
-meet(struct espl__worker *w, int source, struct espl__comm **comm, struct espl__diag *diag)
+meet_for_resize(struct espl__worker *w, int source, struct espl__comm **comm,
+    struct espl__diag *diag)
 {
 	const struct espl__seat *t = &w->seat;
 	struct espl__comm_setup s = {
@@ -60,7 +61,8 @@ meet(struct espl__worker *w, int source, struct espl__comm **comm, struct espl__
 
 /* The new rank 0 opens its door and tells where it is; those that have a seat come there. */
 static espl_status
-gather(struct espl__worker *w, struct espl__comm *first, int member, struct espl__diag *diag)
+gather_new_gang(struct espl__worker *w, struct espl__comm *first, int member,
+    struct espl__diag *diag)
 {
 	const struct espl__seat *t = &w->seat;
 	struct espl__comm_setup s = {
@@ -93,7 +95,7 @@ gather(struct espl__worker *w, struct espl__comm *first, int member, struct espl
 }
 
 static espl_status
-call(struct espl__worker *w, int resize, struct espl__diag *diag)
+call_trainable(struct espl__worker *w, int resize, struct espl__diag *diag)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	espl_status status;
@@ -124,34 +126,34 @@ sit_down(struct espl__worker *w)
 
 /* The part that all have in common.  `source`: this was rank 0 until now. */
 static espl_status
-change(struct espl__worker *w, int source, struct espl__diag *diag)
+change_gang(struct espl__worker *w, int source, struct espl__diag *diag)
 {
 	struct espl__comm *first = NULL, *old = w->comm;
 	int member = w->seat.rank < w->seat.world;
-	espl_status status = meet(w, source, &first, diag);
+	espl_status status = meet_for_resize(w, source, &first, diag);
 
 	w->comm = NULL;
 	espl__comm_finish(old); /* of one that joins: it was alone */
 	if (status == ESPL_OK && w->seat.moved)
-		status = gather(w, first, member, diag);
+		status = gather_new_gang(w, first, member, diag);
 	else if (status == ESPL_OK)
 		w->comm = first;
 	if (status == ESPL_OK && member) {
 		sit_down(w);
-		status = call(w, 1, diag);
+		status = call_trainable(w, 1, diag);
 	}
 	if (status == ESPL_OK)
 		status = espl__worker_share(w, first, diag);
 	if (first != w->comm)
 		espl__comm_finish(first);
 	if (status == ESPL_OK && member)
-		status = call(w, 0, diag);
+		status = call_trainable(w, 0, diag);
 	return status;
 }
 
 /* The new rank 0 tells that the gang goes on. */
 static espl_status
-announce(struct espl__worker *w, struct espl__diag *diag)
+announce_resize(struct espl__worker *w, struct espl__diag *diag)
 {
 	if (w->env.rank != 0)
 		return ESPL_OK;
@@ -183,8 +185,8 @@ espl__worker_move(struct espl__worker *w, uint32_t generation, int *left, struct
 	w->comm = NULL;
 	if (*left && !(source && w->seat.moved))
 		return ESPL_OK;
-	status = change(w, source, diag);
-	return status == ESPL_OK && !*left ? announce(w, diag) : status;
+	status = change_gang(w, source, diag);
+	return status == ESPL_OK && !*left ? announce_resize(w, diag) : status;
 }
 
 /* One that joins has nothing to save: SIGTERM ends it until it belongs. */
@@ -200,7 +202,7 @@ espl__worker_join(struct espl__worker *w, struct espl__diag *diag)
 	if (status != ESPL_OK)
 		return status;
 	(void)sigaction(SIGTERM, &plain, &before);
-	status = change(w, 0, diag);
+	status = change_gang(w, 0, diag);
 	(void)sigaction(SIGTERM, &before, NULL);
-	return status == ESPL_OK ? announce(w, diag) : status;
+	return status == ESPL_OK ? announce_resize(w, diag) : status;
 }

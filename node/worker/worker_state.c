@@ -98,14 +98,14 @@ open_file(struct file *f, const char *folder, const char *name, const char *mode
 }
 
 static void
-put(struct file *f, const void *bytes, size_t size)
+put_bytes(struct file *f, const void *bytes, size_t size)
 {
 	if (f->status == ESPL_OK && size > 0 && fwrite(bytes, 1, size, f->f) != size)
 		f->status = espl__fail_errno(f->diag, "cannot write '%s'", f->path);
 }
 
 static void
-get(struct file *f, void *bytes, size_t size)
+get_bytes(struct file *f, void *bytes, size_t size)
 {
 	if (f->status != ESPL_OK || size == 0)
 		return;
@@ -125,7 +125,7 @@ put_number(struct file *f, uint64_t n)
 
 	for (int i = 0; i < 8; i++)
 		bytes[i] = (uint8_t)(n >> 8 * i);
-	put(f, bytes, sizeof bytes);
+	put_bytes(f, bytes, sizeof bytes);
 }
 
 static uint64_t
@@ -134,7 +134,7 @@ get_number(struct file *f)
 	uint8_t bytes[8] = { 0 };
 	uint64_t n = 0;
 
-	get(f, bytes, sizeof bytes);
+	get_bytes(f, bytes, sizeof bytes);
 	for (int i = 0; i < 8; i++)
 		n |= (uint64_t)bytes[i] << 8 * i;
 	return n;
@@ -158,7 +158,7 @@ put_region(struct espl__worker *w, struct file *f, const struct region *r)
 	uint32_t crc = 0;
 
 	put_number(f, strlen(r->name));
-	put(f, r->name, strlen(r->name));
+	put_bytes(f, r->name, strlen(r->name));
 	put_number(f, r->bytes);
 	if (r->where != ESPL_CPU)
 		block = espl__alloc(BLOCK);
@@ -176,7 +176,7 @@ put_region(struct espl__worker *w, struct file *f, const struct region *r)
 			from = block;
 		}
 		crc = espl__crc32c(crc, from, m);
-		put(f, from, m);
+		put_bytes(f, from, m);
 	}
 	free(block);
 	put_number(f, crc);
@@ -190,7 +190,7 @@ save_regions(struct espl__worker *w, struct espl__diag *diag)
 	espl_status status = list_regions(w, &r, diag);
 
 	if (status == ESPL_OK && open_file(&f, w->env.save, "regions", "wb", diag) == ESPL_OK) {
-		put(&f, REGIONS, 8);
+		put_bytes(&f, REGIONS, 8);
 		put_number(&f, w->iteration);
 		put_number(&f, r.count);
 		for (uint32_t i = 0; i < r.count; i++)
@@ -212,7 +212,7 @@ sink_write(struct espl_byte_sink *sink, const void *bytes, uint64_t count)
 {
 	struct file *f = ((struct file_sink *)sink)->file;
 
-	put(f, bytes, count);
+	put_bytes(f, bytes, count);
 	return f->status;
 }
 
@@ -227,7 +227,7 @@ save_state(struct espl__worker *w, struct espl__diag *diag)
 	if (open_file(&f, w->env.save, "state", "wb", diag) == ESPL_OK) {
 		espl_status status;
 
-		put(&f, STATE, 8);
+		put_bytes(&f, STATE, 8);
 		put_number(&f, w->iteration);
 		status = w->ops->save(w->trial, &s.sink, &error);
 		if (status != ESPL_OK && f.status == ESPL_OK)
@@ -260,7 +260,7 @@ get_region(struct espl__worker *w, struct file *f, const struct region *r)
 	uint32_t crc = 0;
 
 	if (f->status == ESPL_OK && length < NAME_ROOM)
-		get(f, name, length);
+		get_bytes(f, name, length);
 	bytes = f->status == ESPL_OK && length < NAME_ROOM ? get_number(f) : 0;
 	if (f->status == ESPL_OK && (strcmp(name, r->name) != 0 || bytes != r->bytes))
 		f->status = espl__fail(f->diag, ESPL_E_CONFIG,
@@ -274,7 +274,7 @@ get_region(struct espl__worker *w, struct file *f, const struct region *r)
 		espl_status status;
 
 		m = bytes - at < BLOCK ? bytes - at : BLOCK;
-		get(f, block, m);
+		get_bytes(f, block, m);
 		crc = espl__crc32c(crc, block, m);
 		status = w->device.ops->from_host(&w->device, (uint8_t *)r->data + at, block, m,
 		    r->where);
@@ -293,7 +293,7 @@ get_head(struct file *f, const char *magic, uint64_t *iteration)
 {
 	char head[8];
 
-	get(f, head, sizeof head);
+	get_bytes(f, head, sizeof head);
 	if (f->status == ESPL_OK && memcmp(head, magic, sizeof head) != 0)
 		f->status = espl__fail(f->diag, ESPL_E_CONFIG,
 		    "'%s' is not a checkpoint of a trainable", f->path);
@@ -392,7 +392,7 @@ read_state(struct espl__worker *w, uint8_t **bytes, uint64_t words[2], struct es
 		if (f.status == ESPL_OK) {
 			words[1] = (uint64_t)st.st_size - 16;
 			*bytes = espl__alloc(words[1] + 1);
-			get(&f, *bytes, words[1]);
+			get_bytes(&f, *bytes, words[1]);
 		}
 	}
 	return close_file(&f);

@@ -251,7 +251,7 @@ go_on(struct asha *asha, uint32_t bracket, uint64_t trial, uint32_t rung,
 
 /* The best of those that may go on. */
 static espl_status
-promote(struct asha *asha, struct espl_search_sink *sink, int *done)
+promote_best(struct asha *asha, struct espl_search_sink *sink, int *done)
 {
 	uint32_t i, rung;
 	uint64_t trial;
@@ -267,7 +267,7 @@ promote(struct asha *asha, struct espl_search_sink *sink, int *done)
 /* Nobody trains, all are made, nobody is to be promoted: the search is over, unless nobody has come
  * to the last rung yet.  Then the best goes on of those that trained furthest. */
 static espl_status
-end(struct asha *asha, struct espl_search_sink *sink)
+end_search(struct asha *asha, struct espl_search_sink *sink)
 {
 	uint64_t trial, until, furthest = 0;
 	uint32_t i, rung, chosen = 0;
@@ -347,11 +347,11 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	for (; want > 0 && status == ESPL_OK; want--, active++) {
 		int done = 0;
 
-		status = promote(asha, sink, &done);
+		status = promote_best(asha, sink, &done);
 		if (done || status != ESPL_OK)
 			continue;
 		if (asha->shared.trials > 0 && asha->shared.added == asha->shared.trials)
-			return active > 0 ? ESPL_OK : end(asha, sink);
+			return active > 0 ? ESPL_OK : end_search(asha, sink);
 		status = add_one(asha, sink);
 	}
 	return status == ESPL_OK ? status

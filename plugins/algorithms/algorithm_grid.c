@@ -71,7 +71,7 @@ destroy(void *self)
 
 /* Value number `digit` of a parameter. */
 static double
-level(const struct grid *grid, uint32_t param, uint64_t digit)
+value_of_digit(const struct grid *grid, uint32_t param, uint64_t digit)
 {
 	const struct espl_param *p = grid->space->params[param];
 
@@ -84,7 +84,7 @@ level(const struct grid *grid, uint32_t param, uint64_t digit)
 
 /* Picks `points` values evenly on the parameter's scale; coarse ones may fall together. */
 static espl_status
-pick(struct grid *grid, uint32_t param, uint64_t points, struct espl_error *error)
+pick_points(struct grid *grid, uint32_t param, uint64_t points, struct espl_error *error)
 {
 	struct axis *axis = &grid->axes[param];
 	uint64_t i;
@@ -115,9 +115,9 @@ make_axes(struct grid *grid, const struct espl_config *config, struct espl_error
 		int labels = p->type == ESPL_CHOICE || p->type == ESPL_ORDINAL;
 
 		if (p->levels == 0)
-			status = pick(grid, i, points, error);
+			status = pick_points(grid, i, points, error);
 		else if (!labels && most > 0 && p->levels > most)
-			status = pick(grid, i, most, error);
+			status = pick_points(grid, i, most, error);
 		else
 			grid->axes[i].count = p->levels;
 	}
@@ -126,13 +126,13 @@ make_axes(struct grid *grid, const struct espl_config *config, struct espl_error
 
 /* The configuration the odometer shows; what is switched off becomes NaN. */
 static espl_status
-show(struct grid *grid, struct espl_error *error)
+read_odometer(struct grid *grid, struct espl_error *error)
 {
 	uint32_t i, missing = ESPL_ANY;
 	espl_status status;
 
 	for (i = 0; i < grid->space->param_count; i++)
-		grid->values[i] = level(grid, i, grid->axes[i].digit);
+		grid->values[i] = value_of_digit(grid, i, grid->axes[i].digit);
 	status = grid->space->snap(grid->space, grid->values, &missing);
 	return status == ESPL_OK
 	    ? status
@@ -141,20 +141,20 @@ show(struct grid *grid, struct espl_error *error)
 
 /* Turns to the next combination, the last parameter fastest; sets over behind the last. */
 static espl_status
-turn(struct grid *grid, struct espl_error *error)
+turn_odometer(struct grid *grid, struct espl_error *error)
 {
 	uint32_t i = grid->space->param_count;
 
 	if (!grid->begun) {
 		grid->begun = 1;
-		return show(grid, error);
+		return read_odometer(grid, error);
 	}
 	while (i-- > 0) {
 		struct axis *axis = &grid->axes[i];
 
 		if (!isnan(grid->values[i]) && axis->digit + 1 < axis->count) {
 			axis->digit++;
-			return show(grid, error);
+			return read_odometer(grid, error);
 		}
 		axis->digit = 0;
 	}
@@ -206,11 +206,11 @@ note_first(struct grid *grid, struct espl_error *error)
 static espl_status
 count_all(struct grid *grid, struct espl_error *error)
 {
-	espl_status status = turn(grid, error);
+	espl_status status = turn_odometer(grid, error);
 	uint32_t i;
 
 	grid->total = grid->seen_count;
-	for (; status == ESPL_OK && !grid->over; status = turn(grid, error)) {
+	for (; status == ESPL_OK && !grid->over; status = turn_odometer(grid, error)) {
 		grid->total += was_given(grid) ? 0 : 1;
 		if (grid->total > GRID_MAX) {
 			return espl_hint(error,
@@ -300,7 +300,7 @@ is_repeat(const struct grid *grid, uint32_t index)
 
 /* The next configuration, or NULL when all have been given out. */
 static espl_status
-take(struct grid *grid, const double **values, struct espl_error *error)
+take_next(struct grid *grid, const double **values, struct espl_error *error)
 {
 	espl_status status;
 
@@ -314,7 +314,7 @@ take(struct grid *grid, const double **values, struct espl_error *error)
 		}
 	}
 	do {
-		status = turn(grid, error);
+		status = turn_odometer(grid, error);
 	} while (status == ESPL_OK && !grid->over && was_given(grid));
 	if (status == ESPL_OK && !grid->over)
 		*values = grid->values;
@@ -345,7 +345,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 
 		start.how = ESPL_FRESH;
 		start.budget = grid->iterations;
-		status = take(grid, &start.values, error);
+		status = take_next(grid, &start.values, error);
 		if (status == ESPL_OK)
 			status = sink->add(sink, grid->group, &start, &trial);
 		if (status == ESPL_OK && --grid->total == 0) {

@@ -45,7 +45,7 @@ destroy(void *self)
 
 /* Which option is to blame for what brackets_init refused? */
 static void
-blame(const struct brackets_setup *setup, struct espl_error *error)
+blame_option(const struct brackets_setup *setup, struct espl_error *error)
 {
 	if (error == NULL || error->status != ESPL_E_CONFIG || error->option != ESPL_ANY)
 		return;
@@ -73,7 +73,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	status = brackets_init(b, host, &setup, NULL, NULL, error);
 	if (status != ESPL_OK) {
-		blame(&setup, error);
+		blame_option(&setup, error);
 		destroy(b);
 		return status;
 	}

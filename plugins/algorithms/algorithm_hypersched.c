@@ -120,7 +120,7 @@ iteration_s(const struct hypersched *h, uint64_t trial, uint32_t gpus)
 }
 
 static struct espl_overheads
-overheads(const struct hypersched *h)
+read_overheads(const struct hypersched *h)
 {
 	static const struct espl_overheads none = ESPL_INIT(struct espl_overheads);
 	struct espl_overheads o = none;
@@ -146,7 +146,7 @@ time_to(const struct hypersched *h, uint64_t trial, uint64_t from, uint64_t unti
 
 	return isnan(seconds) || until <= from
 	    ? 0.0
-	    : overheads(h).start_s + (double)(until - from) * seconds;
+	    : read_overheads(h).start_s + (double)(until - from) * seconds;
 }
 
 /* Not even the first trial would get to the first rung: nothing is started in vain. */
@@ -205,7 +205,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 /* Room for so many trials more, before any of them is added: half an answer cannot be taken back.
  */
 static espl_status
-reserve(struct hypersched *h, uint64_t more, struct espl_error *error)
+reserve_runners(struct hypersched *h, uint64_t more, struct espl_error *error)
 {
 	uint64_t room = h->runner_count + more;
 	struct runner *runners;
@@ -305,7 +305,8 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 /* ---- work --------------------------------------------------------------------------------- */
 
 static espl_status
-add(struct hypersched *h, struct espl_start *start, uint32_t rung, struct espl_search_sink *sink)
+add_trial(struct hypersched *h, struct espl_start *start, uint32_t rung,
+    struct espl_search_sink *sink)
 {
 	uint64_t trial = ESPL_NONE, from = 0;
 	uint32_t place = take_place(h);
@@ -339,7 +340,7 @@ has_time(const struct hypersched *h, uint64_t trial, double left)
 
 /* ASHA's promotion.  *done: one went on. */
 static espl_status
-promote(struct hypersched *h, double left, struct espl_search_sink *sink, int *done)
+promote_next(struct hypersched *h, double left, struct espl_search_sink *sink, int *done)
 {
 	struct espl_start start = ESPL_INIT(struct espl_start);
 	uint32_t rung;
@@ -347,7 +348,7 @@ promote(struct hypersched *h, double left, struct espl_search_sink *sink, int *d
 	start.how = ESPL_CONTINUE;
 	*done = rungs_peek(&h->rungs, &start.trial, &rung) && has_time(h, start.trial, left) &&
 	    rungs_promote(&h->rungs, &start.trial, &rung);
-	return *done ? add(h, &start, rung + 1, sink) : ESPL_OK;
+	return *done ? add_trial(h, &start, rung + 1, sink) : ESPL_OK;
 }
 
 /* Nobody trains, and nobody is in the best 1/eta: the best of the highest rung goes on, as there is
@@ -369,7 +370,7 @@ force_best(struct hypersched *h, double left, struct espl_search_sink *sink)
 		left)
 		return ESPL_OK;
 	(void)rungs_force(&h->rungs, &start.trial, &rung);
-	return add(h, &start, rung + 1, sink);
+	return add_trial(h, &start, rung + 1, sink);
 }
 
 /* Could a configuration that starts now get as far as anybody has?  Asks to be woken when it no
@@ -397,7 +398,7 @@ add_new(struct hypersched *h, struct espl_search_sink *sink)
 
 	start.how = ESPL_FRESH;
 	if (status == ESPL_OK)
-		status = add(h, &start, 0, sink);
+		status = add_trial(h, &start, 0, sink);
 	if (status == ESPL_OK)
 		h->shared.added++;
 	if (h->shared.trials > 0 && h->shared.added == h->shared.trials)
@@ -412,7 +413,7 @@ add_new(struct hypersched *h, struct espl_search_sink *sink)
 static uint32_t
 best_width(const struct hypersched *h, const struct runner *r, uint32_t room, double left)
 {
-	struct espl_overheads o = overheads(h);
+	struct espl_overheads o = read_overheads(h);
 	double usable = left - o.resize_s - o.boundary_s, most,
 	       now = iteration_s(h, r->trial, r->width);
 	uint32_t width, best = r->width;
@@ -463,7 +464,7 @@ free_for_leader(struct hypersched *h, uint32_t count, uint32_t wanted, uint32_t 
 }
 
 static espl_status
-concentrate(struct hypersched *h, const struct espl_search_view *view,
+concentrate_gpus(struct hypersched *h, const struct espl_search_view *view,
     struct espl_search_sink *sink)
 {
 	double left = left_s(h, view->now);
@@ -517,7 +518,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	/* Something must ask for GPUs, or there will never be any. */
 	if (want == 0 && h->active == 0)
 		want = 1;
-	status = reserve(h, want < MOST_AT_ONCE ? want + 1 : MOST_AT_ONCE, error);
+	status = reserve_runners(h, want < MOST_AT_ONCE ? want + 1 : MOST_AT_ONCE, error);
 	if (want >= MOST_AT_ONCE)
 		want = MOST_AT_ONCE - 1;
 	if (status == ESPL_OK)
@@ -525,7 +526,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	if (status == ESPL_OK)
 		status = look_at_time(h, view, sink);
 	for (; want > 0 && status == ESPL_OK; want--) {
-		status = promote(h, left, sink, &done);
+		status = promote_next(h, left, sink, &done);
 		if (status == ESPL_OK && !done && !h->closed) {
 			status = add_new(h, sink);
 			done = 1;
@@ -538,7 +539,7 @@ next_group(void *self, const struct espl_search_view *view, struct espl_search_s
 	if (status == ESPL_OK && h->closed && h->active == 0)
 		return sink->finish(sink);
 	if (status == ESPL_OK && h->closed)
-		status = concentrate(h, view, sink);
+		status = concentrate_gpus(h, view, sink);
 	return status == ESPL_OK ? status
 				 : espl_fail(error, status, "trial %llu was rejected",
 				       (unsigned long long)h->shared.added);

@@ -112,7 +112,7 @@ take_front(struct half *half, double sign)
 }
 
 static espl_status
-reserve(struct half *half, struct espl_error *error)
+reserve_item(struct half *half, struct espl_error *error)
 {
 	uint32_t room = half->room == 0 ? 4 : half->room + half->room / 2;
 	double *items;
@@ -129,12 +129,12 @@ reserve(struct half *half, struct espl_error *error)
 
 /* The lower half has as many as the upper one, or one more. */
 static espl_status
-insert(struct step *step, double value, struct espl_error *error)
+insert_average(struct step *step, double value, struct espl_error *error)
 {
-	espl_status status = reserve(&step->low, error);
+	espl_status status = reserve_item(&step->low, error);
 
 	if (status == ESPL_OK)
-		status = reserve(&step->high, error);
+		status = reserve_item(&step->high, error);
 	if (status != ESPL_OK)
 		return status;
 	if (step->low.count > step->high.count) {
@@ -311,7 +311,7 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 
 /* A completed trial's averages are from now on what others are held to. */
 static espl_status
-complete(struct median *search, const struct course *course, struct espl_error *error)
+complete_course(struct median *search, const struct course *course, struct espl_error *error)
 {
 	espl_status status = ESPL_OK;
 	uint32_t i;
@@ -328,7 +328,7 @@ complete(struct median *search, const struct course *course, struct espl_error *
 		search->step_count = course->count;
 	}
 	for (i = 0; i < course->count && status == ESPL_OK; i++)
-		status = insert(&search->steps[i], course->averages[i], error);
+		status = insert_average(&search->steps[i], course->averages[i], error);
 	return status;
 }
 
@@ -344,7 +344,7 @@ on_trial_end(void *self, const struct espl_trial *trial, espl_end how,
 	if (course == NULL)
 		return ESPL_OK;
 	if (how == ESPL_END_BUDGET || how == ESPL_END_ITSELF)
-		status = complete(search, course, error);
+		status = complete_course(search, course, error);
 	give_back(search, (uint32_t)trial->tag);
 	return status;
 }

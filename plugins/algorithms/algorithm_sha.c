@@ -28,7 +28,7 @@ static const struct espl_option options[] = {
 
 /* a * b, or `most` if that is less: both at least 1, so no overflow goes unseen. */
 static uint64_t
-times(uint64_t a, uint64_t b, uint64_t most)
+multiply_capped(uint64_t a, uint64_t b, uint64_t most)
 {
 	return a > most / b ? most : a * b;
 }
@@ -57,7 +57,7 @@ lay_rungs(struct espl_ladder *ladder, const struct espl_config *config, struct e
 		if (status != ESPL_OK || until == last)
 			return status;
 		done = until;
-		power = times(power, eta, last);
+		power = multiply_capped(power, eta, last);
 		trials = trials / eta > 1 ? trials / eta : 1;
 	}
 }

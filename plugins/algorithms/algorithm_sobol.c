@@ -91,7 +91,7 @@ odd_bits(uint64_t bits)
 
 /* Every digit becomes itself plus a random choice of the digits before it; then all are shifted. */
 static void
-scramble(const struct espl_host *host, struct axis *axis)
+scramble_axis(const struct espl_host *host, struct axis *axis)
 {
 	uint64_t rows[DIGITS];
 	uint32_t i, k;
@@ -202,7 +202,7 @@ lay_axes(struct sobol *sobol)
 	for (i = 0; i < sobol->shared.space->param_count; i++) {
 		make_axis(&sobol->axes[i], i);
 		if (sobol->scramble)
-			scramble(sobol->shared.host, &sobol->axes[i]);
+			scramble_axis(sobol->shared.host, &sobol->axes[i]);
 	}
 	sobol->begun = 1;
 }

@@ -43,7 +43,7 @@ power_of(uint64_t base, uint32_t power)
 
 /* Configurations that start in bracket s of 0..most; more than WIDEST if there are too many. */
 static uint64_t
-configurations(const struct brackets_setup *setup, uint32_t most, uint32_t s)
+count_configurations(const struct brackets_setup *setup, uint32_t most, uint32_t s)
 {
 	uint64_t power = power_of(setup->eta, s), rungs = (uint64_t)most + 1,
 		 parts = (uint64_t)s + 1;
@@ -125,7 +125,7 @@ make_kinds(struct brackets *b, struct espl_error *error)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	while (b->kind_count < count && status == ESPL_OK) {
 		uint32_t s = most - b->kind_count;
-		uint64_t n = configurations(setup, most, s);
+		uint64_t n = count_configurations(setup, most, s);
 
 		if (n > WIDEST && (setup->trials == 0 || setup->trials > WIDEST))
 			return too_wide(error);
@@ -178,7 +178,7 @@ is_declared(const struct brackets *b)
 /* ---- the instance ---------------------------------------------------------------------------- */
 
 static espl_status
-draw(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
+draw_values(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
 {
 	struct brackets *b = ctx;
 
@@ -212,7 +212,7 @@ brackets_init(struct brackets *b, const struct espl_host *host, const struct bra
 	memset(b, 0, sizeof *b);
 	b->host = host;
 	b->setup = *setup;
-	b->source = source != NULL ? source : draw;
+	b->source = source != NULL ? source : draw_values;
 	b->ctx = source != NULL ? ctx : b;
 	b->space = host->service(host, ESPL_SPACE);
 	b->first = host->service(host, ESPL_FIRST);
@@ -360,7 +360,7 @@ begin_rung(struct brackets *b, uint64_t number, uint32_t flags, struct espl_sear
 }
 
 static espl_status
-add(struct brackets *b, uint64_t number, struct espl_search_sink *sink, espl_how how,
+add_trial(struct brackets *b, uint64_t number, struct espl_search_sink *sink, espl_how how,
     uint64_t trial, const double *values)
 {
 	struct brackets_bracket *bracket = b->live[number];
@@ -393,7 +393,7 @@ add_new(struct brackets *b, struct espl_search_sink *sink, struct espl_error *er
 	else
 		status = b->source(b->ctx, (uint32_t)(b->filled % b->kind_count), &values, error);
 	if (status == ESPL_OK)
-		status = add(b, b->filled, sink, ESPL_FRESH, ESPL_NONE, values);
+		status = add_trial(b, b->filled, sink, ESPL_FRESH, ESPL_NONE, values);
 	if (status != ESPL_OK)
 		return status;
 	b->made++;
@@ -445,7 +445,7 @@ replace_failed(struct brackets *b, uint64_t number, struct espl_search_sink *sin
 	if (status == ESPL_OK)
 		status = begin_rung(b, number, 0, sink);
 	for (; left > 0 && bracket->spare_next < bracket->spare_count && status == ESPL_OK; left--)
-		status = add(b, number, sink, ESPL_CONTINUE,
+		status = add_trial(b, number, sink, ESPL_CONTINUE,
 		    bracket->spares[bracket->spare_next++].trial, NULL);
 	return status;
 }
@@ -453,7 +453,8 @@ replace_failed(struct brackets *b, uint64_t number, struct espl_search_sink *sin
 /* The rung's group has ended: failed trials are replaced, or the best are promoted, or the bracket
  * is over. Those not promoted are kept until the rung above them is complete. */
 static espl_status
-climb(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct espl_error *error)
+climb_rung(struct brackets *b, uint64_t number, struct espl_search_sink *sink,
+    struct espl_error *error)
 {
 	struct brackets_bracket *bracket = b->live[number];
 	struct espl_score *scores = bracket->scores;
@@ -484,7 +485,7 @@ climb(struct brackets *b, uint64_t number, struct espl_search_sink *sink, struct
 	if (status == ESPL_OK)
 		status = begin_rung(b, number, 0, sink);
 	for (i = 0; i < keep && status == ESPL_OK; i++)
-		status = add(b, number, sink, ESPL_CONTINUE, scores[i].trial, NULL);
+		status = add_trial(b, number, sink, ESPL_CONTINUE, scores[i].trial, NULL);
 	bracket->scores = bracket->spares;
 	bracket->spares = scores;
 	bracket->spare_next = keep;
@@ -532,12 +533,12 @@ group_ended(struct brackets *b, uint64_t group, struct espl_search_sink *sink,
 	    b->live[b->homes[low].bracket] == NULL ||
 	    b->live[b->homes[low].bracket]->group != group)
 		return ESPL_OK;
-	return climb(b, b->homes[low].bracket, sink, error);
+	return climb_rung(b, b->homes[low].bracket, sink, error);
 }
 
 /* May another bracket begin now? */
 static int
-begins(const struct brackets *b, uint64_t want)
+may_begin(const struct brackets *b, uint64_t want)
 {
 	if (b->begun == b->total)
 		return 0;
@@ -582,7 +583,7 @@ brackets_next(struct brackets *b, const struct espl_search_view *view,
 
 		if (b->filled < b->begun && b->setup.lazy && left > 0)
 			status = add_new(b, sink, error);
-		else if (begins(b, left))
+		else if (may_begin(b, left))
 			status = begin_bracket(b, sink, error);
 		else
 			break;

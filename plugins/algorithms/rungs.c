@@ -41,7 +41,7 @@ key_of(double loss)
 
 /* Is a ahead of b?  Less loss, then NaN, ties by id. */
 static int
-ahead(const struct rungs_rung *rung, struct rungs_place a, struct rungs_place b)
+is_ahead(const struct rungs_rung *rung, struct rungs_place a, struct rungs_place b)
 {
 	const struct rungs_result *x, *y;
 
@@ -56,17 +56,18 @@ ahead(const struct rungs_rung *rung, struct rungs_place a, struct rungs_place b)
 
 /* Does a come out of the heap before b?  worst: 1 if the worst is to be in front. */
 static int
-before(const struct rungs_rung *rung, int worst, struct rungs_place a, struct rungs_place b)
+comes_before(const struct rungs_rung *rung, int worst, struct rungs_place a, struct rungs_place b)
 {
-	return worst ? ahead(rung, b, a) : ahead(rung, a, b);
+	return worst ? is_ahead(rung, b, a) : is_ahead(rung, a, b);
 }
 
 static void
-push(const struct rungs_rung *rung, struct rungs_heap *heap, int worst, struct rungs_place place)
+push_place(const struct rungs_rung *rung, struct rungs_heap *heap, int worst,
+    struct rungs_place place)
 {
 	uint32_t at = heap->count++;
 
-	while (at > 0 && before(rung, worst, place, heap->places[(at - 1) / 2])) {
+	while (at > 0 && comes_before(rung, worst, place, heap->places[(at - 1) / 2])) {
 		heap->places[at] = heap->places[(at - 1) / 2];
 		at = (at - 1) / 2;
 	}
@@ -74,7 +75,7 @@ push(const struct rungs_rung *rung, struct rungs_heap *heap, int worst, struct r
 }
 
 static struct rungs_place
-pop(const struct rungs_rung *rung, struct rungs_heap *heap, int worst)
+pop_place(const struct rungs_rung *rung, struct rungs_heap *heap, int worst)
 {
 	struct rungs_place first = heap->places[0], last = heap->places[--heap->count];
 	uint32_t at = 0;
@@ -85,9 +86,9 @@ pop(const struct rungs_rung *rung, struct rungs_heap *heap, int worst)
 		if (child >= heap->count)
 			break;
 		if (child + 1 < heap->count &&
-		    before(rung, worst, heap->places[child + 1], heap->places[child]))
+		    comes_before(rung, worst, heap->places[child + 1], heap->places[child]))
 			child++;
-		if (!before(rung, worst, heap->places[child], last))
+		if (!comes_before(rung, worst, heap->places[child], last))
 			break;
 		heap->places[at] = heap->places[child];
 		at = child;
@@ -98,7 +99,7 @@ pop(const struct rungs_rung *rung, struct rungs_heap *heap, int worst)
 
 /* Room for `more` places beyond those there are. */
 static espl_status
-reserve(struct rungs_heap *heap, uint32_t more)
+reserve_places(struct rungs_heap *heap, uint32_t more)
 {
 	uint64_t room = (uint64_t)heap->count + more;
 	struct rungs_place *places;
@@ -168,8 +169,9 @@ make_room(struct rungs_rung *rung, struct espl_error *error)
 		rung->results = results;
 		rung->room = (uint32_t)room;
 	}
-	if (reserve(&rung->top, 1) != ESPL_OK || reserve(&rung->others, 1) != ESPL_OK ||
-	    reserve(&rung->ready, 2) != ESPL_OK)
+	if (reserve_places(&rung->top, 1) != ESPL_OK ||
+	    reserve_places(&rung->others, 1) != ESPL_OK ||
+	    reserve_places(&rung->ready, 2) != ESPL_OK)
 		return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 	return ESPL_OK;
 }
@@ -179,32 +181,32 @@ to_top(struct rungs_rung *rung, struct rungs_place place)
 {
 	struct rungs_result *result = &rung->results[place.item];
 
-	push(rung, &rung->top, 1, place);
+	push_place(rung, &rung->top, 1, place);
 	result->mark |= IN_TOP;
 	if ((result->mark & (SETTLED | IN_READY)) == 0) {
 		result->mark |= IN_READY;
-		push(rung, &rung->ready, 0, place);
+		push_place(rung, &rung->ready, 0, place);
 	}
 }
 
 /* The result just added goes to its side; then the cut moves to where it belongs. */
 static void
-cut(const struct rungs *rungs, struct rungs_rung *rung, struct rungs_place place)
+cut_result(const struct rungs *rungs, struct rungs_rung *rung, struct rungs_place place)
 {
 	uint64_t wanted =
 	    ((uint64_t)rung->count + (rungs->round_up ? rungs->eta - 1 : 0)) / rungs->eta;
 
-	if (rung->top.count > 0 && ahead(rung, place, rung->top.places[0]))
+	if (rung->top.count > 0 && is_ahead(rung, place, rung->top.places[0]))
 		to_top(rung, place);
 	else
-		push(rung, &rung->others, 0, place);
+		push_place(rung, &rung->others, 0, place);
 	if (rung->top.count > wanted) {
-		struct rungs_place worst = pop(rung, &rung->top, 1);
+		struct rungs_place worst = pop_place(rung, &rung->top, 1);
 
 		rung->results[worst.item].mark &= ~IN_TOP;
-		push(rung, &rung->others, 0, worst);
+		push_place(rung, &rung->others, 0, worst);
 	} else if (rung->top.count < wanted) {
-		to_top(rung, pop(rung, &rung->others, 0));
+		to_top(rung, pop_place(rung, &rung->others, 0));
 	}
 }
 
@@ -222,7 +224,7 @@ rungs_record(struct rungs *rungs, uint32_t number, uint64_t trial, double loss, 
 	rung->results[item].loss = loss;
 	rung->results[item].mark = trial << ID_SHIFT | (may_go_on && !isnan(loss) ? 0 : SETTLED);
 	rung->count++;
-	cut(rungs, rung, place);
+	cut_result(rungs, rung, place);
 	if (top != NULL)
 		*top = (rung->results[item].mark & IN_TOP) != 0 && !isnan(loss);
 	return ESPL_OK;
@@ -237,14 +239,14 @@ best_ready(struct rungs_rung *rung)
 
 		if ((rung->results[item].mark & (IN_TOP | SETTLED)) == IN_TOP)
 			return item;
-		(void)pop(rung, &rung->ready, 0);
+		(void)pop_place(rung, &rung->ready, 0);
 		rung->results[item].mark &= ~IN_READY;
 	}
 	return UINT32_MAX;
 }
 
 static struct rungs_result *
-find(struct rungs *rungs, uint64_t *trial, uint32_t *number)
+find_ready(struct rungs *rungs, uint64_t *trial, uint32_t *number)
 {
 	uint32_t i;
 
@@ -263,13 +265,13 @@ find(struct rungs *rungs, uint64_t *trial, uint32_t *number)
 int
 rungs_peek(struct rungs *rungs, uint64_t *trial, uint32_t *number)
 {
-	return find(rungs, trial, number) != NULL;
+	return find_ready(rungs, trial, number) != NULL;
 }
 
 int
 rungs_promote(struct rungs *rungs, uint64_t *trial, uint32_t *number)
 {
-	struct rungs_result *result = find(rungs, trial, number);
+	struct rungs_result *result = find_ready(rungs, trial, number);
 
 	if (result == NULL)
 		return 0;
@@ -305,7 +307,7 @@ find_rest(struct rungs *rungs, uint64_t *trial, uint32_t *number)
 			struct rungs_place place = { key_of(rung->results[k].loss), k };
 
 			if ((rung->results[k].mark & SETTLED) == 0 &&
-			    (best.item == UINT32_MAX || ahead(rung, place, best)))
+			    (best.item == UINT32_MAX || is_ahead(rung, place, best)))
 				best = place;
 		}
 		if (best.item == UINT32_MAX)

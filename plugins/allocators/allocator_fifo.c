@@ -70,7 +70,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* What the item takes on a cluster of `total` GPUs; 0: it cannot run there. */
 static uint32_t
-share(const struct fifo *fifo, const struct espl_item *item, const struct espl_entry *entry,
+share_of_item(const struct fifo *fifo, const struct espl_item *item, const struct espl_entry *entry,
     uint32_t total)
 {
 	uint32_t most = entry->most < total ? entry->most : total, fit;
@@ -83,7 +83,7 @@ share(const struct fifo *fifo, const struct espl_item *item, const struct espl_e
 
 /* Fewer GPUs than are granted (nodes were lost): those that started last go back to the queue. */
 static espl_status
-preempt(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+preempt_latest(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t total)
 {
 	struct espl_roster *roster = &fifo->roster;
@@ -103,7 +103,7 @@ preempt(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc
 }
 
 static espl_status
-serve(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+serve_queue(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t total)
 {
 	struct espl_roster *roster = &fifo->roster;
@@ -113,7 +113,8 @@ serve(struct fifo *fifo, const struct espl_alloc_view *view, struct espl_alloc_s
 	for (i = espl_roster_waiting(roster, 0);
 	     i < roster->count && status != ESPL_E_NOMEM && espl_roster_used(roster) < total;
 	     i = espl_roster_waiting(roster, i + 1)) {
-		uint32_t gpus = share(fifo, view->items[i], espl_roster_at(roster, i), total);
+		uint32_t gpus =
+		    share_of_item(fifo, view->items[i], espl_roster_at(roster, i), total);
 
 		if (gpus == 0)
 			continue; /* it can never run here: it is in nobody's way */
@@ -143,10 +144,10 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 		return status;
 	total = pool_total(view, fifo->offer, aimed);
 	if (espl_roster_used(&fifo->roster) > total) {
-		status = preempt(fifo, view, sink, total);
+		status = preempt_latest(fifo, view, sink, total);
 		(void)sink->wake_at(sink, view->now); /* no item is granted twice in one answer */
 	} else {
-		status = serve(fifo, view, sink, total);
+		status = serve_queue(fifo, view, sink, total);
 	}
 	return status == ESPL_OK ? status : espl_fail(error, status, "out of memory");
 }

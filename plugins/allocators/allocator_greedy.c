@@ -188,7 +188,7 @@ begin_waiting(struct greedy *greedy, const struct espl_alloc_view *view, uint32_
 
 /* Does a train shorter than b?  Ties: the one that arrived first. */
 static int
-shorter(const struct runner *a, const struct runner *b)
+trains_shorter(const struct runner *a, const struct runner *b)
 {
 	return a->started != b->started ? a->started > b->started : a->index < b->index;
 }
@@ -196,7 +196,7 @@ shorter(const struct runner *a, const struct runner *b)
 static int
 by_training(const void *a, const void *b)
 {
-	return shorter(a, b) ? -1 : shorter(b, a);
+	return trains_shorter(a, b) ? -1 : trains_shorter(b, a);
 }
 
 /* 2: the shortest first, each doubled as often as it fits. */
@@ -247,7 +247,7 @@ halve_longest(struct greedy *greedy, const struct espl_alloc_view *view, uint32_
 
 /* Fewer GPUs than are granted: those that started last go back to the queue. */
 static void
-preempt(struct greedy *greedy, uint32_t total)
+preempt_latest(struct greedy *greedy, uint32_t total)
 {
 	while (in_use(greedy) > total) {
 		struct runner *last = NULL;
@@ -265,7 +265,7 @@ preempt(struct greedy *greedy, uint32_t total)
 
 /* full 0: between decisions.  ESPL_E_NOMEM. */
 static espl_status
-decide(struct greedy *greedy, const struct espl_alloc_view *view, uint32_t total, int full)
+decide_grants(struct greedy *greedy, const struct espl_alloc_view *view, uint32_t total, int full)
 {
 	struct espl_roster *roster = &greedy->roster;
 	uint32_t queue = espl_roster_waiting(roster, 0), halved = 0, freed;
@@ -273,7 +273,7 @@ decide(struct greedy *greedy, const struct espl_alloc_view *view, uint32_t total
 
 	if (!list_runners(greedy, view))
 		return ESPL_E_NOMEM;
-	preempt(greedy, total);
+	preempt_latest(greedy, total);
 	idle = total - in_use(greedy);
 	if (!begin_waiting(greedy, view, total, &idle, &queue))
 		return ESPL_E_NOMEM;
@@ -292,7 +292,7 @@ decide(struct greedy *greedy, const struct espl_alloc_view *view, uint32_t total
 }
 
 static espl_status
-tell(struct greedy *greedy, struct espl_alloc_sink *sink)
+tell_grants(struct greedy *greedy, struct espl_alloc_sink *sink)
 {
 	espl_status status = ESPL_OK;
 	uint32_t i;
@@ -329,9 +329,9 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	full = view->now >= greedy->next || (greedy->events && (view->why & changes) != 0);
 	if (view->now >= greedy->next)
 		greedy->next = (view->now / greedy->period + 1) * greedy->period;
-	status = decide(greedy, view, pool_total(view, greedy->offer, aimed), full);
+	status = decide_grants(greedy, view, pool_total(view, greedy->offer, aimed), full);
 	if (status == ESPL_OK)
-		status = tell(greedy, sink);
+		status = tell_grants(greedy, sink);
 	if (status == ESPL_OK && greedy->roster.granted > 0)
 		status = sink->wake_at(sink, greedy->next);
 	return status == ESPL_E_NOMEM ? espl_fail(error, status, "out of memory") : status;

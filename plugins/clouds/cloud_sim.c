@@ -173,7 +173,7 @@ struct cloud {
 /* ---- offers -------------------------------------------------------------------------- */
 
 static espl_status
-blame(struct espl_error *error, uint32_t row, const char *text, const char *name)
+blame_row(struct espl_error *error, uint32_t row, const char *text, const char *name)
 {
 	if (error != NULL && error->status == ESPL_OK) {
 		error->option = OPT_OFFERS;
@@ -183,7 +183,7 @@ blame(struct espl_error *error, uint32_t row, const char *text, const char *name
 }
 
 static void
-fill(struct cloud_sim_offer *sold, const struct espl_value *cell,
+fill_offer(struct cloud_sim_offer *sold, const struct espl_value *cell,
     const struct espl_value *nodes_max)
 {
 	struct espl_offer *o = &sold->offer;
@@ -231,20 +231,20 @@ fill(struct cloud_sim_offer *sold, const struct espl_value *cell,
 }
 
 static espl_status
-check(const struct cloud *cloud, uint32_t row, const struct espl_value *cell,
+check_offer(const struct cloud *cloud, uint32_t row, const struct espl_value *cell,
     struct espl_error *error)
 {
 	const struct cloud_sim_offer *sold = &cloud->list[row];
 	const struct espl_offer *o = &sold->offer;
 
 	if (o->name[0] == '\0')
-		return blame(error, row, "an offer has an empty name%s", "");
+		return blame_row(error, row, "an offer has an empty name%s", "");
 	if (o->market[0] == '\0')
-		return blame(error, row, "offer '%s' has an empty market", o->name);
+		return blame_row(error, row, "offer '%s' has an empty market", o->name);
 	for (uint32_t i = 0; i < row; i++)
 		if (strcmp(cloud->list[i].offer.name, o->name) == 0 &&
 		    strcmp(cloud->list[i].offer.market, o->market) == 0) {
-			blame(error, row, "offer '%s' is listed twice with the same market",
+			blame_row(error, row, "offer '%s' is listed twice with the same market",
 			    o->name);
 			if (error != NULL && error->hint[0] == '\0')
 				(void)snprintf(error->hint, sizeof error->hint,
@@ -252,17 +252,20 @@ check(const struct cloud *cloud, uint32_t row, const struct espl_value *cell,
 			return ESPL_E_CONFIG;
 		}
 	if (o->billing_step < 0)
-		return blame(error, row, "offer '%s': billing_step must not be negative", o->name);
+		return blame_row(error, row, "offer '%s': billing_step must not be negative",
+		    o->name);
 	if (cell[COL_FROM].source != ESPL_UNSET && cell[COL_BILL_INIT].source > ESPL_FALLBACK)
-		return blame(error, row, "offer '%s' sets both billed_from and bill_init", o->name);
+		return blame_row(error, row, "offer '%s' sets both billed_from and bill_init",
+		    o->name);
 	if (!isnan(o->hazard_hour) && !(o->flags & ESPL_OFFER_REVOCABLE))
-		return blame(error, row, "offer '%s' has a hazard_hour but is not revocable",
+		return blame_row(error, row, "offer '%s' has a hazard_hour but is not revocable",
 		    o->name);
 	if (o->refund_before > 0 && !(o->flags & ESPL_OFFER_REVOCABLE))
-		return blame(error, row, "offer '%s' has a refund_before but is not revocable",
+		return blame_row(error, row, "offer '%s' has a refund_before but is not revocable",
 		    o->name);
 	if (o->lease_max > 0 && o->notice > o->lease_max)
-		return blame(error, row, "offer '%s': notice is longer than lease_max", o->name);
+		return blame_row(error, row, "offer '%s': notice is longer than lease_max",
+		    o->name);
 	return ESPL_OK;
 }
 
@@ -347,9 +350,9 @@ cloud_sim_create(const struct espl_host *host, const struct espl_config *config,
 	for (uint32_t row = 0; row < table->row_count && status == ESPL_OK; row++) {
 		const struct espl_value *cell = table->cells + (size_t)row * table->column_count;
 
-		fill(&cloud->list[row], cell, &config->values[OPT_NODES_MAX]);
+		fill_offer(&cloud->list[row], cell, &config->values[OPT_NODES_MAX]);
 		cloud->count = row + 1;
-		status = check(cloud, row, cell, error);
+		status = check_offer(cloud, row, cell, error);
 	}
 	if (status == ESPL_OK && config->values[OPT_PRICES].source != ESPL_UNSET)
 		status = read_prices(host, cloud, config, error);
@@ -357,9 +360,9 @@ cloud_sim_create(const struct espl_host *host, const struct espl_config *config,
 		status = espl_blame(error, OPT_START, "start requires prices");
 	for (uint32_t i = 0; i < cloud->count && status == ESPL_OK; i++) {
 		if (!cloud->list[i].priced && cloud->list[i].price_count == 0)
-			status =
-			    blame(error, i, "offer '%s' has neither a price nor a record in prices",
-				cloud->list[i].offer.name);
+			status = blame_row(error, i,
+			    "offer '%s' has neither a price nor a record in prices",
+			    cloud->list[i].offer.name);
 		present_price(&cloud->list[i]);
 	}
 	if (status != ESPL_OK) {

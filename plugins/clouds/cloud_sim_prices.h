@@ -94,7 +94,7 @@ next_line(struct csv *csv, struct field *fields, uint32_t room)
 }
 
 static int
-is(const struct field *field, const char *text)
+equals_text(const struct field *field, const char *text)
 {
 	return field->length == strlen(text) && memcmp(field->at, text, field->length) == 0;
 }
@@ -121,7 +121,7 @@ read_header(struct csv *csv)
 	for (uint32_t i = 0; i < csv->fields; i++) {
 		csv->map[i] = FIELD_OTHER;
 		for (size_t n = 0; n < sizeof names / sizeof names[0]; n++)
-			if (is(&fields[i], names[n].name))
+			if (equals_text(&fields[i], names[n].name))
 				csv->map[i] = names[n].field;
 		if (csv->map[i] < FIELD_COUNT && seen[csv->map[i]]++ > 0)
 			return bad_line(csv, "two columns have the same meaning");
@@ -151,7 +151,7 @@ read_number(const struct field *field, double *value)
 
 /* Days since 1970-01-01 of a date of the proleptic Gregorian calendar. */
 static int64_t
-days(int64_t year, int64_t month, int64_t day)
+days_since_epoch(int64_t year, int64_t month, int64_t day)
 {
 	int64_t y = month <= 2 ? year - 1 : year, era = (y >= 0 ? y : y - 399) / 400,
 		of_era = y - era * 400;
@@ -161,7 +161,7 @@ days(int64_t year, int64_t month, int64_t day)
 }
 
 static int
-digits(const char **p, const char *end, int count, int64_t *value)
+read_digits(const char **p, const char *end, int count, int64_t *value)
 {
 	*value = 0;
 	for (int i = 0; i < count; i++, (*p)++) {
@@ -180,18 +180,19 @@ read_date(const struct field *field, espl_time *at)
 	int64_t year, month, day, hour = 0, minute = 0, second = 0, fraction = 0, unit = 100000000,
 				  zone = 0;
 
-	if (digits(&p, end, 4, &year) || p == end || *p++ != '-' || digits(&p, end, 2, &month) ||
-	    p == end || *p++ != '-' || digits(&p, end, 2, &day) || month < 1 || month > 12 ||
-	    day < 1 || day > 31 || year < 1700 || year > 2200)
+	if (read_digits(&p, end, 4, &year) || p == end || *p++ != '-' ||
+	    read_digits(&p, end, 2, &month) || p == end || *p++ != '-' ||
+	    read_digits(&p, end, 2, &day) || month < 1 || month > 12 || day < 1 || day > 31 ||
+	    year < 1700 || year > 2200)
 		return -1;
 	if (p < end && (*p == 'T' || *p == ' ')) {
 		p++;
-		if (digits(&p, end, 2, &hour) || p == end || *p++ != ':' ||
-		    digits(&p, end, 2, &minute))
+		if (read_digits(&p, end, 2, &hour) || p == end || *p++ != ':' ||
+		    read_digits(&p, end, 2, &minute))
 			return -1;
 		if (p < end && *p == ':') {
 			p++;
-			if (digits(&p, end, 2, &second))
+			if (read_digits(&p, end, 2, &second))
 				return -1;
 		}
 		if (p < end && *p == '.')
@@ -203,17 +204,17 @@ read_date(const struct field *field, espl_time *at)
 	} else if (p < end && (*p == '+' || *p == '-')) {
 		int64_t hours, minutes = 0, sign = *p++ == '+' ? 1 : -1;
 
-		if (digits(&p, end, 2, &hours))
+		if (read_digits(&p, end, 2, &hours))
 			return -1;
 		if (p < end && *p == ':')
 			p++;
-		if (p < end && digits(&p, end, 2, &minutes))
+		if (p < end && read_digits(&p, end, 2, &minutes))
 			return -1;
 		zone = sign * (hours * 3600 + minutes * 60);
 	}
 	if (p != end || hour > 24 || minute > 59 || second > 60)
 		return -1;
-	second += days(year, month, day) * 86400 + hour * 3600 + minute * 60 - zone;
+	second += days_since_epoch(year, month, day) * 86400 + hour * 3600 + minute * 60 - zone;
 	*at = second * ESPL_SECOND + fraction;
 	return 0;
 }
@@ -271,17 +272,18 @@ keep_record(struct csv *csv, struct cloud_sim_offer *sold, const struct field *z
 }
 
 static int
-belongs(const struct cloud_sim_offer *sold, const struct field *f)
+belongs_to_offer(const struct cloud_sim_offer *sold, const struct field *f)
 {
 	const struct espl_offer *o = &sold->offer;
 
-	if (!is(&f[FIELD_OFFER], o->name))
+	if (!equals_text(&f[FIELD_OFFER], o->name))
 		return 0;
 	/* A trace without markets is one of varying prices: not of the fixed ones. */
-	if (f[FIELD_MARKET].length > 0 ? !is(&f[FIELD_MARKET], o->market)
+	if (f[FIELD_MARKET].length > 0 ? !equals_text(&f[FIELD_MARKET], o->market)
 				       : strcmp(o->market, "on-demand") == 0 && sold->priced)
 		return 0;
-	return o->zone[0] == '\0' || f[FIELD_ZONE].length == 0 || is(&f[FIELD_ZONE], o->zone);
+	return o->zone[0] == '\0' || f[FIELD_ZONE].length == 0 ||
+	    equals_text(&f[FIELD_ZONE], o->zone);
 }
 
 static espl_status
@@ -311,7 +313,7 @@ read_records(struct cloud_sim_offer *list, uint32_t offers, struct csv *csv)
 			return bad_line(csv, "the price must be a number of dollars, 0 or more");
 		record.usd_hour = llround(usd * (double)ESPL_USD);
 		for (uint32_t i = 0; i < offers; i++)
-			if (belongs(&list[i], f)) {
+			if (belongs_to_offer(&list[i], f)) {
 				espl_status status =
 				    keep_record(csv, &list[i], &f[FIELD_ZONE], &record);
 

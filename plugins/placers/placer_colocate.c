@@ -88,7 +88,7 @@ seat_share(struct colocate *colocate, const struct espl_gang *gang, struct espl_
 }
 
 static uint32_t
-seat(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
+seat_gang(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	struct espl_floor *floor = &colocate->floor;
 	uint32_t i, count, gpus = gang->share.gpus, tried = ESPL_ANY;
@@ -115,7 +115,7 @@ seat(struct colocate *colocate, const struct espl_gang *gang, struct espl_slot *
 /* GPUs of its node that become idle if the gang leaves; 0: it may not be moved for one of `below`
  * GPUs.  Only the last sharer of a GPU frees it, and counts as smaller than any whole one. */
 static uint32_t
-movable(struct colocate *colocate, uint32_t gang, uint32_t below)
+movable_gpus(struct colocate *colocate, uint32_t gang, uint32_t below)
 {
 	const struct espl_gang *g = colocate->sitters.view->gangs[gang];
 	uint32_t count, i;
@@ -142,7 +142,7 @@ take_back(struct colocate *colocate, struct espl_mark mark)
 }
 
 static void
-vacate(struct colocate *colocate, uint32_t gang)
+vacate_gang(struct colocate *colocate, uint32_t gang)
 {
 	espl_sitters_vacate(&colocate->sitters, gang);
 	colocate->hole_stand = 0;
@@ -163,14 +163,15 @@ cost_order(const void *a, const void *b)
 /* Chooses gangs of fewer than `below` GPUs that leave node i so that `need` GPUs become idle: the
  * smallest single one that suffices, else the largest and so on.  0: impossible. */
 static uint32_t
-choose(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t below, uint32_t *chosen)
+choose_movers(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t below,
+    uint32_t *chosen)
 {
 	uint32_t sizes[SITTERS_MAX], gangs[SITTERS_MAX];
 	uint32_t k, at, best, n = 0, count = 0;
 
 	for (k = colocate->sitters.from[i]; k < colocate->sitters.from[i + 1]; k++) {
 		uint32_t size =
-		    n == SITTERS_MAX ? 0 : movable(colocate, colocate->sitters.who[k], below);
+		    n == SITTERS_MAX ? 0 : movable_gpus(colocate, colocate->sitters.who[k], below);
 
 		if (size > 0) {
 			sizes[n] = size;
@@ -195,7 +196,7 @@ choose(struct colocate *colocate, uint32_t i, uint32_t need, uint32_t below, uin
 	return count;
 }
 
-static int reseat(struct colocate *, uint32_t index, uint32_t depth);
+static int reseat_gang(struct colocate *, uint32_t index, uint32_t depth);
 
 /* Everybody who was vacated since `mark` sits again? */
 static int
@@ -208,7 +209,7 @@ reseat_since(struct colocate *colocate, uint32_t first, uint32_t depth)
 		    espl_moves_by_size);
 	colocate->sitters.indexed = 0;
 	for (i = first; i < last; i++)
-		if (!reseat(colocate, i, depth))
+		if (!reseat_gang(colocate, i, depth))
 			return 0;
 	return 1;
 }
@@ -224,9 +225,9 @@ try_node(struct colocate *colocate, uint32_t index, uint32_t i, uint32_t depth)
 
 	if (!espl_sitters_index(&colocate->sitters))
 		return 0;
-	count = choose(colocate, i, gpus - colocate->floor.stands[i].idle, gpus, chosen);
+	count = choose_movers(colocate, i, gpus - colocate->floor.stands[i].idle, gpus, chosen);
 	for (k = 0; k < count; k++)
-		vacate(colocate, chosen[k]);
+		vacate_gang(colocate, chosen[k]);
 	slots = espl_moves_room(&colocate->moves, gang);
 	if (slots == NULL)
 		colocate->floor.failed = 1;
@@ -296,7 +297,7 @@ displace_on_one(struct colocate *colocate, uint32_t index, uint32_t depth)
 		if (!espl_floor_admits(floor, i, gang, ESPL_ANY) ||
 		    floor->stands[i].node->gpu_count < gpus)
 			continue;
-		cost.moves = choose(colocate, i, gpus - floor->stands[i].idle, gpus, chosen);
+		cost.moves = choose_movers(colocate, i, gpus - floor->stands[i].idle, gpus, chosen);
 		for (k = 0; k < cost.moves; k++) {
 			(void)espl_sitters_slots(&colocate->sitters, chosen[k], &count);
 			cost.gpus += count;
@@ -365,7 +366,7 @@ displace_nodes(struct colocate *colocate, uint32_t index, uint32_t offer, uint32
 		uint32_t last = colocate->sitters.from[costs[i].stand + 1];
 
 		for (k = colocate->sitters.from[costs[i].stand]; k < last; k++)
-			vacate(colocate, colocate->sitters.who[k]);
+			vacate_gang(colocate, colocate->sitters.who[k]);
 	}
 	slots = espl_moves_room(&colocate->moves, gang);
 	if (slots == NULL)
@@ -384,7 +385,7 @@ displace_nodes(struct colocate *colocate, uint32_t index, uint32_t offer, uint32
 
 /* Fragmentation: GPUs enough are idle, but not together. */
 static int
-displace(struct colocate *colocate, uint32_t index, uint32_t depth)
+displace_for_gang(struct colocate *colocate, uint32_t index, uint32_t depth)
 {
 	struct espl_floor *floor = &colocate->floor;
 	const struct espl_gang *gang = colocate->moves.list[index].gang;
@@ -419,7 +420,7 @@ displace(struct colocate *colocate, uint32_t index, uint32_t depth)
 }
 
 static int
-reseat(struct colocate *colocate, uint32_t index, uint32_t depth)
+reseat_gang(struct colocate *colocate, uint32_t index, uint32_t depth)
 {
 	const struct espl_gang *gang = colocate->moves.list[index].gang;
 	struct espl_slot *slots = espl_moves_room(&colocate->moves, gang);
@@ -429,9 +430,9 @@ reseat(struct colocate *colocate, uint32_t index, uint32_t depth)
 		colocate->floor.failed = 1;
 		return 0;
 	}
-	count = seat(colocate, gang, slots);
+	count = seat_gang(colocate, gang, slots);
 	if (count == 0)
-		return displace(colocate, index, depth);
+		return displace_for_gang(colocate, index, depth);
 	espl_sitters_remember(&colocate->sitters, index);
 	espl_moves_settle(&colocate->moves, index, count, ESPL_MOVE_GOES);
 	colocate->sitters.indexed = 0;
@@ -452,11 +453,11 @@ empty_node(struct colocate *colocate, uint32_t i)
 		return 0;
 	colocate->floor.stands[i].usable = 0;
 	for (k = first; k < last; k++) {
-		vacate(colocate, colocate->sitters.who[k]);
+		vacate_gang(colocate, colocate->sitters.who[k]);
 		open[n++] = colocate->sitters.move_of[colocate->sitters.who[k]];
 	}
 	for (k = 0; k < n && !colocate->floor.failed; k++)
-		if (!reseat(colocate, open[k], DEPTH_MAX))
+		if (!reseat_gang(colocate, open[k], DEPTH_MAX))
 			break;
 	if (k == n && !colocate->floor.failed)
 		return 1;
@@ -506,7 +507,7 @@ choose_nodes(struct colocate *colocate, uint32_t offer, uint32_t want, uint64_t 
 /* ---- the entry --------------------------------------------------------------------------- */
 
 static espl_status
-answer(struct colocate *colocate, struct espl_place_sink *sink)
+answer_gangs(struct colocate *colocate, struct espl_place_sink *sink)
 {
 	const struct espl_place_view *view = colocate->sitters.view;
 	uint64_t *nodes = NULL;
@@ -533,7 +534,7 @@ answer(struct colocate *colocate, struct espl_place_sink *sink)
 
 /* Would the second find no place where the first found none? */
 static int
-alike(const struct espl_gang *a, const struct espl_gang *b)
+is_alike(const struct espl_gang *a, const struct espl_gang *b)
 {
 	return a != NULL && a->share.gpus == b->share.gpus &&
 	    a->share.packing == b->share.packing && a->offer == b->offer && a->owner == b->owner &&
@@ -563,8 +564,8 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	for (i = 0; i < count && status == ESPL_OK; i++) {
 		const struct espl_gang *gang = moves->list[i].gang;
 
-		if (moves->list[i].state == ESPL_MOVE_OPEN && !alike(homeless, gang) &&
-		    !reseat(colocate, i, 0))
+		if (moves->list[i].state == ESPL_MOVE_OPEN && !is_alike(homeless, gang) &&
+		    !reseat_gang(colocate, i, 0))
 			homeless = gang;
 		if (colocate->floor.failed)
 			status = ESPL_E_NOMEM;
@@ -572,7 +573,7 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 	if (status == ESPL_OK)
 		status = espl_moves_keep(moves, &colocate->floor);
 	if (status == ESPL_OK)
-		status = answer(colocate, sink);
+		status = answer_gangs(colocate, sink);
 	return status == ESPL_OK ? status : espl_fail(error, status, "placing failed");
 }
 

@@ -81,7 +81,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* Is this GPU shared in that degree, with a hole?  Its number of residents; 0: no. */
 static uint32_t
-sharers(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t c)
+count_sharers(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t c)
 {
 	const struct espl_floor_gpu *cell = espl_floor_cell(&pack->floor, i, gpu);
 
@@ -92,7 +92,7 @@ sharers(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t c)
 
 /* Does the gang make room on this very GPU? */
 static int
-yields(const struct pack *pack, const struct espl_gang *gang, uint32_t i, uint32_t gpu)
+yields_gpu(const struct pack *pack, const struct espl_gang *gang, uint32_t i, uint32_t gpu)
 {
 	return (gang->flags & ESPL_GANG_YIELDS) != 0 && espl_gang_holds(gang) &&
 	    gang->slots[0].gpu == gpu && gang->slots[0].node == pack->floor.stands[i].node->id;
@@ -101,7 +101,7 @@ yields(const struct pack *pack, const struct espl_gang *gang, uint32_t i, uint32
 /* The shelf for one share more, with the fewest on it, or the most; the last such one, so that what
  * comes in order of length is dealt out and back. */
 static struct gpu
-shelf(struct pack *pack, const struct espl_gang *gang)
+find_shelf(struct pack *pack, const struct espl_gang *gang)
 {
 	struct gpu best = { ESPL_ANY, 0, 0 };
 	uint32_t i, k;
@@ -113,9 +113,9 @@ shelf(struct pack *pack, const struct espl_gang *gang)
 		    !espl_floor_admits(&pack->floor, i, gang, ESPL_ANY))
 			continue;
 		for (k = 0; k < stand->node->gpu_count; k++) {
-			uint32_t n = sharers(pack, i, k, gang->share.packing);
+			uint32_t n = count_sharers(pack, i, k, gang->share.packing);
 
-			if (n > 0 && !yields(pack, gang, i, k) &&
+			if (n > 0 && !yields_gpu(pack, gang, i, k) &&
 			    (best.stand == ESPL_ANY ||
 				(pack->fill ? n >= best.residents : n <= best.residents)))
 				best = (struct gpu){ i, k, n };
@@ -131,13 +131,13 @@ seat_share(struct pack *pack, const struct espl_gang *gang, struct espl_slot *sl
 	struct gpu at = { ESPL_ANY, 0, 0 };
 
 	if (pack->fill || (gang->flags & ESPL_GANG_YIELDS) != 0)
-		at = shelf(pack, gang);
+		at = find_shelf(pack, gang);
 	if (at.stand != ESPL_ANY)
 		return espl_floor_join(&pack->floor, at.stand, at.gpu, c, slots);
 	i = espl_floor_fit(&pack->floor, gang, ESPL_ANY, 1, 0);
 	if (i != ESPL_ANY)
 		return espl_floor_seat(&pack->floor, i, 1, c, slots);
-	at = shelf(pack, gang);
+	at = find_shelf(pack, gang);
 	return at.stand == ESPL_ANY ? 0 : espl_floor_join(&pack->floor, at.stand, at.gpu, c, slots);
 }
 
@@ -155,7 +155,7 @@ add_whole(struct pack *pack, const struct espl_gang *gang, uint32_t offer, struc
 
 /* A gang that may straddle nodes keeps what it has and gets more, wherever that is. */
 static uint32_t
-grow(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
+grow_gang(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	struct espl_floor *floor = &pack->floor;
 	uint32_t mark = floor->step_count, k, i = ESPL_ANY;
@@ -181,7 +181,7 @@ static uint32_t
 seat_whole(struct pack *pack, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	struct espl_floor *floor = &pack->floor;
-	uint32_t count = grow(pack, gang, slots), i, gpus = gang->share.gpus, tried = ESPL_ANY;
+	uint32_t count = grow_gang(pack, gang, slots), i, gpus = gang->share.gpus, tried = ESPL_ANY;
 
 	if (count > 0)
 		return count;
@@ -204,7 +204,7 @@ seat_whole(struct pack *pack, const struct espl_gang *gang, struct espl_slot *sl
 
 /* Gangs on a GPU, that all may move; 0: one may not, or there is none. */
 static uint32_t
-residents(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t *who, uint32_t room)
+list_residents(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t *who, uint32_t room)
 {
 	const struct espl_sitters *sitters = &pack->sitters;
 	uint32_t k, count, n = 0;
@@ -224,7 +224,7 @@ residents(struct pack *pack, uint32_t i, uint32_t gpu, uint32_t *who, uint32_t r
 
 /* Holes on shelves of this degree, apart from one GPU. */
 static uint32_t
-holes(struct pack *pack, uint32_t c, uint32_t stand, uint32_t gpu)
+count_holes(struct pack *pack, uint32_t c, uint32_t stand, uint32_t gpu)
 {
 	uint32_t i, k, found = 0;
 
@@ -232,7 +232,7 @@ holes(struct pack *pack, uint32_t c, uint32_t stand, uint32_t gpu)
 		for (k = 0; k < pack->floor.stands[i].node->gpu_count; k++) {
 			uint32_t n = (i == stand && k == gpu) || !pack->floor.stands[i].usable
 			    ? 0
-			    : sharers(pack, i, k, c);
+			    : count_sharers(pack, i, k, c);
 
 			found += n > 0 ? c - n : 0;
 		}
@@ -279,16 +279,16 @@ clear_one(struct pack *pack, const struct espl_gang *gang, uint32_t *promised)
 
 			if (cell == NULL || cell->packing < 2 || cell->residents == 0 ||
 			    cell->residents >= best.residents ||
-			    residents(pack, i, k, who, 64) != cell->residents)
+			    list_residents(pack, i, k, who, 64) != cell->residents)
 				continue;
 			best = (struct gpu){ i, k, cell->residents };
 			c = cell->packing;
 		}
 	}
 	if (best.stand == ESPL_ANY ||
-	    holes(pack, c, best.stand, best.gpu) < best.residents + *promised)
+	    count_holes(pack, c, best.stand, best.gpu) < best.residents + *promised)
 		return 0;
-	n = residents(pack, best.stand, best.gpu, who, 64);
+	n = list_residents(pack, best.stand, best.gpu, who, 64);
 	for (i = 0; i < n; i++)
 		espl_sitters_vacate(&pack->sitters, who[i]);
 	pack->sitters.indexed = 0;
@@ -363,7 +363,7 @@ is_open(const struct pack *pack, uint32_t i)
 /* Those of list[from .. to) that can have the new share where they are have it, but for those that
  * are to make room. */
 static espl_status
-stay(struct pack *pack, uint32_t from, uint32_t to)
+stay_in_place(struct pack *pack, uint32_t from, uint32_t to)
 {
 	struct espl_moves *moves = &pack->moves;
 	uint32_t i, count;
@@ -453,7 +453,7 @@ seat_all(struct pack *pack, int way)
 	struct espl_moves *moves = &pack->moves;
 	uint32_t i, k, promised = 0, lacking = 0, moved = way != MOVE_ONE;
 
-	if (way == STAY_FIRST && stay(pack, 0, moves->count) != ESPL_OK)
+	if (way == STAY_FIRST && stay_in_place(pack, 0, moves->count) != ESPL_OK)
 		return 0;
 	for (i = 0; i < moves->count && !pack->floor.failed; i = k) {
 		const struct espl_share share = moves->list[i].gang->share;
@@ -461,7 +461,7 @@ seat_all(struct pack *pack, int way)
 		for (k = i + 1; k < moves->count && moves->list[k].gang->share.gpus == share.gpus;
 		     k++)
 			;
-		if (way != STAY_FIRST && stay(pack, i, k) != ESPL_OK)
+		if (way != STAY_FIRST && stay_in_place(pack, i, k) != ESPL_OK)
 			return 0;
 		for (; i < k; i++) {
 			if (!is_open(pack, i) || seat_one(pack, i, &promised) > 0 ||
@@ -523,7 +523,7 @@ find_squeezed(struct pack *pack)
 
 /* The slots of those that keep them: taken (1), or given back to espl_moves_keep (-1). */
 static void
-hold(struct pack *pack, int32_t sign)
+hold_slots(struct pack *pack, int32_t sign)
 {
 	uint32_t i;
 
@@ -576,10 +576,10 @@ seat_round(struct pack *pack)
 	}
 	while (!pack->floor.failed && find_squeezed(pack)) {
 		begin_again(pack, mark);
-		hold(pack, 1);
+		hold_slots(pack, 1);
 		(void)seat_all(pack, best);
 	}
-	hold(pack, -1);
+	hold_slots(pack, -1);
 	return pack->floor.failed ? ESPL_E_NOMEM : ESPL_OK;
 }
 

@@ -88,7 +88,7 @@ seat_apart(struct espl_floor *floor, const struct espl_gang *gang, struct espl_s
 }
 
 static uint32_t
-seat(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+seat_gang(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	uint32_t i;
 
@@ -124,7 +124,7 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 			status = ESPL_E_NOMEM;
 		if (slots == NULL || moves->list[i].state != ESPL_MOVE_OPEN)
 			continue;
-		count = seat(&scatter->floor, gang, slots);
+		count = seat_gang(&scatter->floor, gang, slots);
 		if (count > 0)
 			espl_moves_settle(moves, i, count, ESPL_MOVE_GOES);
 	}

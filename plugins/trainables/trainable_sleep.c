@@ -49,7 +49,7 @@ sleep_create(const struct espl_host *host, const struct espl_config *config, voi
 
 /* Interruptions neither shorten nor lengthen it. */
 static espl_status
-rest(const struct espl_trial_context *context, double seconds, struct espl_error *error)
+rest_seconds(const struct espl_trial_context *context, double seconds, struct espl_error *error)
 {
 	struct timespec left;
 
@@ -83,7 +83,7 @@ sleep_open(void *self, const struct espl_trial_context *context, void **trial,
 		    "parameter 'iteration_s' is '%s', not a number of seconds up to a day",
 		    setting->text);
 	if (st == ESPL_OK)
-		st = rest(context, s->open_s, error);
+		st = rest_seconds(context, s->open_s, error);
 	if (st != ESPL_OK) {
 		free(n);
 		return st;
@@ -103,7 +103,7 @@ sleep_step(void *trial, uint64_t iteration, struct espl_report_sink *sink, struc
 		return espl_fail(error, ESPL_E_BUG,
 		    "iteration %llu follows %llu; the state belongs to another trial",
 		    (unsigned long long)iteration, (unsigned long long)n->done);
-	st = rest(n->context, n->iteration_s / (world > 0 ? world : 1), error);
+	st = rest_seconds(n->context, n->iteration_s / (world > 0 ? world : 1), error);
 	if (st == ESPL_OK && world > 1)
 		st = n->context->comm->barrier(n->context->comm);
 	if (st != ESPL_OK)

@@ -41,7 +41,7 @@ make_item(struct espl_kit *kit, uint32_t i, int plain)
 }
 
 static void
-decide(struct espl__check *check, const char *what, uint32_t items, uint32_t nodes)
+check_decision(struct espl__check *check, const char *what, uint32_t items, uint32_t nodes)
 {
 	struct espl_kit *kit = check->kit;
 	int plain = kit->offer_count == 1; /* and nobody shares a GPU: what most runs have */
@@ -85,13 +85,13 @@ run_script(struct espl__check *check, uint32_t flags, int refuse, int plain, uin
 	made = espl__check_open(check);
 	if (made) {
 		try_plan(check);
-		decide(check, "an empty view", 0, 0);
-		decide(check, "items without nodes", 5, 0);
-		decide(check, "4 items, 2 nodes", 4, 2);
-		decide(check, "40 items, 2 nodes", 40, 2);
-		decide(check, "nodes without items", 0, 3);
+		check_decision(check, "an empty view", 0, 0);
+		check_decision(check, "items without nodes", 5, 0);
+		check_decision(check, "4 items, 2 nodes", 4, 2);
+		check_decision(check, "40 items, 2 nodes", 40, 2);
+		check_decision(check, "nodes without items", 0, 3);
 		if (!refuse && !plain)
-			decide(check, "10000 items, 1000 nodes", 10000, 1000);
+			check_decision(check, "10000 items, 1000 nodes", 10000, 1000);
 	}
 	*digest = check->digest;
 	espl__check_close(check);

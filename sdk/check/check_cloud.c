@@ -85,7 +85,7 @@ on_prices(const struct espl_cloud_events *events, const char *offer, const char 
 }
 
 static void
-keep(char to[200], const char *text)
+copy_text(char to[200], const char *text)
 {
 	if (text != NULL)
 		snprintf(to, 200, "%s", text);
@@ -114,9 +114,9 @@ on_node(const struct espl_cloud_events *events, const struct espl_node_event *ev
 		c->machines++;
 	c->state = event->state;
 	c->reason = event->reason;
-	keep(c->id, event->provider_id);
-	keep(c->address, event->address);
-	keep(c->detail, event->detail);
+	copy_text(c->id, event->provider_id);
+	copy_text(c->address, event->address);
+	copy_text(c->detail, event->detail);
 	return ESPL_OK;
 }
 
@@ -137,7 +137,7 @@ on_done(const struct espl_cloud_events *events, uint64_t what, espl_status statu
 /* ---- what it asks ---------------------------------------------------------------------- */
 
 static espl_status
-ask(const struct espl_io *io, enum asked what, espl_span after, uint64_t cookie)
+queue_request(const struct espl_io *io, enum asked what, espl_span after, uint64_t cookie)
 {
 	struct cloud *c = io->ctx;
 
@@ -153,20 +153,20 @@ static espl_status
 io_http(const struct espl_io *io, const struct espl_http *request, struct espl_error *error)
 {
 	(void)error;
-	return ask(io, HTTP, 0, request->cookie);
+	return queue_request(io, HTTP, 0, request->cookie);
 }
 
 static espl_status
 io_spawn(const struct espl_io *io, const struct espl_spawn *request, struct espl_error *error)
 {
 	(void)error;
-	return ask(io, CHILD, 0, request->cookie);
+	return queue_request(io, CHILD, 0, request->cookie);
 }
 
 static espl_status
 io_timer(const struct espl_io *io, espl_span after, uint64_t cookie)
 {
-	return ask(io, TIMER, after, cookie);
+	return queue_request(io, TIMER, after, cookie);
 }
 
 static void
@@ -200,7 +200,7 @@ io_secret(const struct espl_io *io, const char *name, const char **value)
 
 /* Answers the request that is due first. */
 static void
-answer(struct cloud *c)
+answer_next(struct cloud *c)
 {
 	static const char no_network[] = "check-plugin does not provide a network";
 	struct espl_http_reply reply = { .size = (uint32_t)sizeof reply,
@@ -243,7 +243,7 @@ wait_done(struct cloud *c)
 
 	for (uint32_t n = 0;
 	     c->done == 0 && c->request_count > 0 && n < ANSWERS && c->check->now < until; n++)
-		answer(c);
+		answer_next(c);
 	if (c->done > 1 || c->wrong > 0)
 		espl__check_error(c->check,
 		    "%s: reported done %u times, and %u times for another request",
@@ -259,14 +259,14 @@ wait_state(struct cloud *c, espl_node_state one, espl_node_state other)
 	for (uint32_t n = 0; c->state != one && c->state != other && c->request_count > 0 &&
 	     n < ANSWERS && c->check->now < until;
 	     n++)
-		answer(c);
+		answer_next(c);
 	return c->state == one || c->state == other;
 }
 
 /* ---- an instance ----------------------------------------------------------------------- */
 
 static int
-begin(struct cloud *c, struct espl__check *check)
+begin_cloud(struct cloud *c, struct espl__check *check)
 {
 	memset(c, 0, sizeof *c);
 	c->check = check;
@@ -293,7 +293,7 @@ begin(struct cloud *c, struct espl__check *check)
 
 /* With whatever it still waits for. */
 static void
-end(struct cloud *c)
+end_cloud(struct cloud *c)
 {
 	espl__check_step(c->check, "destroy");
 	espl__instance_destroy(c->instance);
@@ -303,7 +303,7 @@ end(struct cloud *c)
 
 /* 1: it sells something.  Else the reason is in *error, or in done_text. */
 static int
-start(struct cloud *c, struct espl_error *error)
+start_cloud(struct cloud *c, struct espl_error *error)
 {
 	espl_status status;
 
@@ -342,7 +342,7 @@ lease_of(const struct cloud *c)
 }
 
 static int
-returned(struct cloud *c, const char *what, espl_status status, struct espl_error *error)
+check_returned(struct cloud *c, const char *what, espl_status status, struct espl_error *error)
 {
 	int good = espl__check_returned(c->check, what, status, error);
 
@@ -354,7 +354,7 @@ returned(struct cloud *c, const char *what, espl_status status, struct espl_erro
 /* ---- the life of a lease --------------------------------------------------------------- */
 
 static int
-acquire(struct cloud *c)
+check_acquire(struct cloud *c)
 {
 	struct espl_acquire wanted = { .size = (uint32_t)sizeof wanted,
 		.lease = LEASE,
@@ -366,7 +366,8 @@ acquire(struct cloud *c)
 	struct espl_error error = ESPL_INIT(struct espl_error);
 
 	espl__check_step(c->check, "acquire");
-	if (!returned(c, "acquire", c->ops->acquire(c->instance->self, list, 1, &error), &error))
+	if (!check_returned(c, "acquire", c->ops->acquire(c->instance->self, list, 1, &error),
+		&error))
 		return 0;
 	if (!wait_state(c, ESPL_NODE_READY, ESPL_NODE_ENDED)) {
 		espl__check_error(c->check, "acquire: the request reached neither READY nor ENDED");
@@ -376,7 +377,7 @@ acquire(struct cloud *c)
 }
 
 static void
-release(struct cloud *c)
+check_release(struct cloud *c)
 {
 	struct espl_lease lease = lease_of(c);
 	const struct espl_lease *list[] = { &lease };
@@ -384,8 +385,8 @@ release(struct cloud *c)
 
 	espl__check_step(c->check, "release");
 	for (int i = 0; i < 2; i++) /* the host may ask again */
-		if (!returned(c, "release", c->ops->release(c->instance->self, list, 1, &error),
-			&error))
+		if (!check_returned(c, "release",
+			c->ops->release(c->instance->self, list, 1, &error), &error))
 			return;
 	if (!wait_state(c, ESPL_NODE_ENDED, ESPL_NODE_ENDED))
 		espl__check_error(c->check, "release: the lease never ends");
@@ -414,17 +415,17 @@ take_words(struct espl_argv_sink *sink, const char *const *argv, uint32_t argc)
 
 /* By an instance that knows nothing of it. */
 static void
-reach(const struct cloud *owner)
+check_reach(const struct cloud *owner)
 {
 	struct words w = { { (uint32_t)sizeof w.sink, 0, take_words }, 0, 0 };
 	struct espl_lease lease = lease_of(owner);
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct cloud c;
 
-	if (!begin(&c, owner->check))
+	if (!begin_cloud(&c, owner->check))
 		return;
 	espl__check_step(c.check, "reach");
-	if (returned(&c, "reach, from the lease alone",
+	if (check_returned(&c, "reach, from the lease alone",
 		c.ops->reach(c.instance->self, &lease, &w.sink, &error), &error)) {
 		if (w.calls != 1)
 			espl__check_error(c.check,
@@ -433,23 +434,23 @@ reach(const struct cloud *owner)
 			espl__check_ok(c.check,
 			    "reach: a command of %u words, from the lease alone", w.words);
 	}
-	end(&c);
+	end_cloud(&c);
 }
 
 /* By the next driver, after this one crashed. */
 static void
-adopt(const struct cloud *owner)
+check_adopt(const struct cloud *owner)
 {
 	struct espl_lease lease = lease_of(owner);
 	const struct espl_lease *list[] = { &lease };
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct cloud c;
 
-	if (!begin(&c, owner->check))
+	if (!begin_cloud(&c, owner->check))
 		return;
-	if (start(&c, &error)) {
+	if (start_cloud(&c, &error)) {
 		espl__check_step(c.check, "adopt");
-		if (returned(&c, "adopt", c.ops->adopt(c.instance->self, list, 1, &error),
+		if (check_returned(&c, "adopt", c.ops->adopt(c.instance->self, list, 1, &error),
 			&error)) {
 			if (wait_state(&c, ESPL_NODE_READY, ESPL_NODE_ENDED))
 				espl__check_ok(c.check, "adopt: a lease of an earlier driver is %s",
@@ -459,7 +460,7 @@ adopt(const struct cloud *owner)
 				    "adopt: did not report the current state of the lease");
 		}
 	}
-	end(&c);
+	end_cloud(&c);
 }
 
 static void
@@ -472,7 +473,7 @@ ask_owned(struct cloud *c)
 	espl__check_step(c->check, "owned");
 	c->what = REQUEST;
 	c->done = c->wrong = 0;
-	if (!returned(c, "owned", c->ops->owned(c->instance->self, "check", REQUEST, &error),
+	if (!check_returned(c, "owned", c->ops->owned(c->instance->self, "check", REQUEST, &error),
 		&error))
 		return;
 	if (wait_done(c))
@@ -482,41 +483,41 @@ ask_owned(struct cloud *c)
 }
 
 static void
-live(struct cloud *c)
+check_live(struct cloud *c)
 {
-	int ready = acquire(c);
+	int ready = check_acquire(c);
 
-	if (ready && acquire(c) && c->machines > 1) /* as if the answer had been lost */
+	if (ready && check_acquire(c) && c->machines > 1) /* as if the answer had been lost */
 		espl__check_error(c->check,
 		    "acquire: two requests with the same token leased two machines");
 	if (ready) {
 		const struct espl_io *io = c->check->io;
 
-		reach(c);
-		adopt(c);
+		check_reach(c);
+		check_adopt(c);
 		c->check->io = io;
 	}
 	ask_owned(c);
 	if (ready)
-		release(c);
+		check_release(c);
 	else if (c->state == ESPL_NODE_ENDED)
 		espl__check_ok(c->check,
 		    "acquire: the request was rejected (reason %u), so leases were not tested",
 		    c->reason);
 	c->state = 0;
-	(void)acquire(c); /* and what it still waits for is taken from it */
+	(void)check_acquire(c); /* and what it still waits for is taken from it */
 }
 
 /* ---- together -------------------------------------------------------------------------- */
 
 static int
-describe(struct espl__check *check, uint64_t *digest, uint64_t *offers)
+check_describe(struct espl__check *check, uint64_t *digest, uint64_t *offers)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct cloud c;
 	espl_status status;
 
-	if (!begin(&c, check))
+	if (!begin_cloud(&c, check))
 		return 0;
 	error.option = error.row = ESPL_ANY;
 	c.what = ESPL_NONE;
@@ -527,7 +528,7 @@ describe(struct espl__check *check, uint64_t *digest, uint64_t *offers)
 		espl__check_error(check, "describe: requested I/O");
 	*digest = check->digest;
 	*offers = c.offers;
-	end(&c);
+	end_cloud(&c);
 	return 1;
 }
 
@@ -539,7 +540,7 @@ espl__check_cloud(struct espl__check *check)
 	uint64_t one, two, offers;
 	int sells;
 
-	if (!describe(check, &one, &offers) || !describe(check, &two, &offers))
+	if (!check_describe(check, &one, &offers) || !check_describe(check, &two, &offers))
 		return;
 	if (offers == 0 && espl__check_level(check)) { /* perhaps there was too little to go by */
 		espl__check_cloud(check);
@@ -550,16 +551,16 @@ espl__check_cloud(struct espl__check *check)
 	else
 		espl__check_ok(check, "describe: %s",
 		    offers > 0 ? "the same offers in two calls" : "no offers without a connection");
-	if (!begin(&c, check))
+	if (!begin_cloud(&c, check))
 		return;
-	sells = start(&c, &error);
+	sells = start_cloud(&c, &error);
 	if (sells) {
 		espl__check_ok(check, "start: offers '%s'%s", c.offer,
 		    c.offers > 1 ? " and others" : "");
-		live(&c);
+		check_live(&c);
 	} else if (c.done_status != ESPL_OK) {
 		espl__check_ok(check, "start: failed with '%s'%s, so leases were not tested",
 		    c.done_text, c.asked[HTTP] + c.asked[CHILD] > 0 ? " without a network" : "");
 	}
-	end(&c);
+	end_cloud(&c);
 }

@@ -209,7 +209,7 @@ espl__guard_close(pid_t child, int output, int show)
 /* ---- leaks ------------------------------------------------------------------------------- */
 
 static uint64_t
-heap(void)
+heap_bytes(void)
 {
 #if __GLIBC_PREREQ(2, 33)
 	struct mallinfo2 m = mallinfo2();
@@ -230,9 +230,9 @@ espl__check_leaks(struct espl__check *check, void (*life)(struct espl__check *))
 	for (int i = 0; i < LIVES && least > 0; i++) {
 		uint64_t before, now;
 
-		before = heap();
+		before = heap_bytes();
 		life(check);
-		now = heap();
+		now = heap_bytes();
 		if (i >= WARM && now <= before)
 			least = 0;
 		else if (i >= WARM && now - before < least)
@@ -243,6 +243,6 @@ espl__check_leaks(struct espl__check *check, void (*life)(struct espl__check *))
 		    "it leaks: %" PRIu64
 		    " bytes are not freed per instance that is created, called and destroyed",
 		    least);
-	else if (heap() > 0)
+	else if (heap_bytes() > 0)
 		espl__check_ok(check, "destroy frees all memory of an instance");
 }

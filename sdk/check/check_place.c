@@ -22,7 +22,7 @@ make_view(struct espl_kit *kit, uint32_t gangs, uint32_t nodes)
 }
 
 static void
-decide(struct espl__check *check, const char *what, uint32_t gangs, uint32_t nodes)
+check_decision(struct espl__check *check, const char *what, uint32_t gangs, uint32_t nodes)
 {
 	struct espl_kit *kit = check->kit;
 	uint32_t placed = 0;
@@ -47,11 +47,11 @@ run_script(struct espl__check *check, int refuse, uint64_t *digest)
 	espl_kit_set_refusing(check->kit, refuse);
 	made = espl__check_open(check);
 	if (made) {
-		decide(check, "an empty view", 0, 0);
-		decide(check, "gangs without nodes", 5, 0);
-		decide(check, "4 gangs, 4 nodes", 4, 4);
-		decide(check, "12 gangs, 2 nodes", 12, 2);
-		decide(check, "1000 gangs, 1000 nodes", 1000, 1000);
+		check_decision(check, "an empty view", 0, 0);
+		check_decision(check, "gangs without nodes", 5, 0);
+		check_decision(check, "4 gangs, 4 nodes", 4, 4);
+		check_decision(check, "12 gangs, 2 nodes", 12, 2);
+		check_decision(check, "1000 gangs, 1000 nodes", 1000, 1000);
 	}
 	*digest = check->digest;
 	espl__check_close(check);

@@ -129,7 +129,7 @@ close_run(struct run *run)
 }
 
 static int
-step(struct run *run, uint64_t iteration)
+run_step(struct run *run, uint64_t iteration)
 {
 	struct espl_error error = new_error();
 	espl_status status;
@@ -180,7 +180,7 @@ first_life(struct espl__check *check, const char *scratch, int tell, uint64_t *t
 	espl__check_begin(check);
 	good = open_run(&run, check, scratch, tell);
 	for (uint64_t i = 1; good && i <= STEPS && !run.finished; i++)
-		good = step(&run, i);
+		good = run_step(&run, i);
 	*trained = check->digest;
 	if (good)
 		good = save_or_load(&run, 0);
@@ -188,7 +188,7 @@ first_life(struct espl__check *check, const char *scratch, int tell, uint64_t *t
 		espl__put(state, run.state.data, run.state.size);
 	espl__check_begin(check);
 	if (good && !run.finished)
-		good = step(&run, STEPS + 1);
+		good = run_step(&run, STEPS + 1);
 	*last = check->digest;
 	close_run(&run);
 	return good;
@@ -223,7 +223,7 @@ espl__check_trainable(struct espl__check *check)
 		espl__check_begin(check);
 		if (open_run(&run, check, scratch, 0)) {
 			espl__put(&run.state, state.data, state.size);
-			if (save_or_load(&run, 1) && step(&run, STEPS + 1)) {
+			if (save_or_load(&run, 1) && run_step(&run, STEPS + 1)) {
 				if (check->digest == last)
 					espl__check_ok(check,
 					    "a restored trial continues like one that was never "

@@ -150,7 +150,7 @@ start(void *self, const struct espl_cloud_events *events, struct espl_error *err
 
 /* Tells a state of a lease. */
 static void
-tell(const struct mine *mine, uint64_t lease, const char *token, espl_node_state state,
+tell_state(const struct mine *mine, uint64_t lease, const char *token, espl_node_state state,
     espl_reason reason, const char *machine)
 {
 	struct espl_node_event event = ESPL_INIT(struct espl_node_event);
@@ -178,7 +178,7 @@ by_token(struct mine *mine, const char *token)
 }
 
 static void
-take(struct machine *machine, uint64_t lease, const char *token)
+take_machine(struct machine *machine, uint64_t lease, const char *token)
 {
 	machine->used = 1;
 	machine->lease = lease;
@@ -204,12 +204,12 @@ acquire(void *self, const struct espl_acquire *const *wanted, uint32_t count,
 				machine = &mine->machines[k];
 		}
 		if (machine == NULL) {
-			tell(mine, wanted[i]->lease, wanted[i]->token, ESPL_NODE_ENDED,
+			tell_state(mine, wanted[i]->lease, wanted[i]->token, ESPL_NODE_ENDED,
 			    ESPL_BY_CAPACITY, NULL);
 			continue;
 		}
-		take(machine, wanted[i]->lease, wanted[i]->token);
-		tell(mine, machine->lease, machine->token, ESPL_NODE_READY, 0, machine->name);
+		take_machine(machine, wanted[i]->lease, wanted[i]->token);
+		tell_state(mine, machine->lease, machine->token, ESPL_NODE_READY, 0, machine->name);
 	}
 	return ESPL_OK;
 }
@@ -227,7 +227,8 @@ release(void *self, const struct espl_lease *const *leases, uint32_t count,
 
 		if (machine != NULL)
 			machine->used = 0;
-		tell(mine, leases[i]->lease, leases[i]->token, ESPL_NODE_ENDED, ESPL_BY_USER, NULL);
+		tell_state(mine, leases[i]->lease, leases[i]->token, ESPL_NODE_ENDED, ESPL_BY_USER,
+		    NULL);
 	}
 	return ESPL_OK;
 }
@@ -247,12 +248,12 @@ adopt(void *self, const struct espl_lease *const *leases, uint32_t count, struct
 			if (!mine->machines[k].used && strcmp(mine->machines[k].name, id) == 0)
 				break;
 		if (id == NULL || k == mine->count) {
-			tell(mine, leases[i]->lease, leases[i]->token, ESPL_NODE_ENDED,
+			tell_state(mine, leases[i]->lease, leases[i]->token, ESPL_NODE_ENDED,
 			    ESPL_BY_FAULT, NULL);
 			continue;
 		}
-		take(&mine->machines[k], leases[i]->lease, leases[i]->token);
-		tell(mine, leases[i]->lease, leases[i]->token, ESPL_NODE_READY, 0, id);
+		take_machine(&mine->machines[k], leases[i]->lease, leases[i]->token);
+		tell_state(mine, leases[i]->lease, leases[i]->token, ESPL_NODE_READY, 0, id);
 	}
 	return ESPL_OK;
 }
@@ -268,7 +269,7 @@ owned(void *self, const char *run, uint64_t what, struct espl_error *error)
 	(void)error;
 	for (i = 0; i < mine->count; i++)
 		if (mine->machines[i].used)
-			tell(mine, mine->machines[i].lease, mine->machines[i].token,
+			tell_state(mine, mine->machines[i].lease, mine->machines[i].token,
 			    ESPL_NODE_READY, 0, mine->machines[i].name);
 	mine->events->done(mine->events, what, ESPL_OK, "");
 	return ESPL_OK;

@@ -42,7 +42,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* Fills slots, one for each GPU of the gang's share.  0: there is no room. */
 static uint32_t
-seat(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
+seat_gang(struct espl_floor *floor, const struct espl_gang *gang, struct espl_slot *slots)
 {
 	uint32_t i, gpu, gpus = gang->share.gpus, packing = gang->share.packing;
 
@@ -82,7 +82,7 @@ place(void *self, const struct espl_place_view *view, struct espl_place_sink *si
 			return espl_fail(error, ESPL_E_NOMEM, "out of memory");
 		if (mine->moves.list[i].state != ESPL_MOVE_OPEN)
 			continue;
-		count = seat(&mine->floor, gang, slots);
+		count = seat_gang(&mine->floor, gang, slots);
 		if (count > 0)
 			espl_moves_settle(&mine->moves, i, count, ESPL_MOVE_GOES);
 	}

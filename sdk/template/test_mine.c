@@ -10,7 +10,7 @@
 #include <testkit.h>
 
 static const struct espl_plugin *
-load(struct espl_kit *kit, const char *name)
+load_plugin(struct espl_kit *kit, const char *name)
 {
 	const char *folder = getenv("PLUGINS");
 	const struct espl_plugin *plugin;
@@ -26,7 +26,7 @@ load(struct espl_kit *kit, const char *name)
 
 /* Trials with a small x are good ones; the worst come last. */
 static double
-loss(void *ctx, const struct espl_trial *trial, uint64_t iteration)
+trial_loss(void *ctx, const struct espl_trial *trial, uint64_t iteration)
 {
 	(void)ctx;
 	return (1.0 + trial->values[0]) / (double)iteration;
@@ -39,13 +39,13 @@ test_algorithm(void)
 	struct espl_error error;
 
 	espl_kit_real(kit, "x", 0, 10, ESPL_LINEAR, 0);
-	assert(espl_kit_open(kit, load(kit, "algorithm_mine"), "trials=8 grace=20", &error) ==
-	    ESPL_E_CONFIG);
+	assert(espl_kit_open(kit, load_plugin(kit, "algorithm_mine"), "trials=8 grace=20",
+		   &error) == ESPL_E_CONFIG);
 	assert(strstr(error.text, "grace") != NULL);
 
-	assert(espl_kit_open(kit, load(kit, "algorithm_mine"), "trials=8 margin=0.2", &error) ==
-	    ESPL_OK);
-	assert(espl_kit_search(kit, 2, 1000, loss, NULL) == ESPL_OK);
+	assert(espl_kit_open(kit, load_plugin(kit, "algorithm_mine"), "trials=8 margin=0.2",
+		   &error) == ESPL_OK);
+	assert(espl_kit_search(kit, 2, 1000, trial_loss, NULL) == ESPL_OK);
 	assert(espl_kit_refused(kit) == 0);
 	assert(espl_kit_trials(kit) == 8);
 	assert(strstr(espl_kit_log(kit), "stop") != NULL);
@@ -58,7 +58,7 @@ test_allocator(void)
 	struct espl_kit *kit = espl_kit_new(1);
 	uint64_t first;
 
-	assert(espl_kit_open(kit, load(kit, "allocator_mine"), "nodes=2", NULL) == ESPL_OK);
+	assert(espl_kit_open(kit, load_plugin(kit, "allocator_mine"), "nodes=2", NULL) == ESPL_OK);
 	(void)espl_kit_offer(kit, "small", 2, 10, 1.0);
 	first = espl_kit_item(kit, 2, 8);
 	(void)espl_kit_item(kit, 2, 8);
@@ -80,7 +80,7 @@ test_placer(void)
 	struct espl_kit *kit = espl_kit_new(1);
 	uint64_t item;
 
-	assert(espl_kit_open(kit, load(kit, "placer_mine"), "", NULL) == ESPL_OK);
+	assert(espl_kit_open(kit, load_plugin(kit, "placer_mine"), "", NULL) == ESPL_OK);
 	(void)espl_kit_offer(kit, "small", 2, 10, 1.0);
 	item = espl_kit_item(kit, 1, 8);
 	espl_kit_grant(kit, item, 2, 1);

@@ -48,7 +48,7 @@ to_u(const struct espl_param *p, double value)
 
 /* Do its conditions hold?  All that come before are already known in values. */
 static int
-active(const struct espl_param *p, const double *values)
+is_active(const struct espl_param *p, const double *values)
 {
 	uint32_t i, k;
 
@@ -90,7 +90,7 @@ space_from_unit(const struct espl_space *space, const double *unit, double *valu
 		if (!(unit[i] >= 0 && unit[i] <= 1))
 			return ESPL_E_BUG;
 		values[i] =
-		    active(space->params[i], values) ? from_u(space->params[i], unit[i]) : NAN;
+		    is_active(space->params[i], values) ? from_u(space->params[i], unit[i]) : NAN;
 	}
 	return ESPL_OK;
 }
@@ -113,7 +113,7 @@ space_snap(const struct espl_space *space, double *values, uint32_t *missing)
 	for (i = 0; i < space->param_count; i++) {
 		const struct espl_param *p = space->params[i];
 
-		if (!active(p, values)) {
+		if (!is_active(p, values)) {
 			values[i] = NAN;
 		} else if (isnan(values[i])) {
 			if (missing != NULL)
@@ -171,7 +171,7 @@ espl__kit_space_init(struct espl_kit *kit)
 /* ---- making parameters ------------------------------------------------------------------- */
 
 static struct espl_param *
-add(struct espl_kit *kit, const char *name, espl_param_type type)
+add_param(struct espl_kit *kit, const char *name, espl_param_type type)
 {
 	struct espl_param *param = espl__kit_alloc(kit, sizeof *param);
 	uint32_t n = kit->space.param_count;
@@ -194,7 +194,7 @@ void
 espl_kit_real(struct espl_kit *kit, const char *name, double low, double high, espl_scale scale,
     double quantum)
 {
-	struct espl_param *p = add(kit, name, ESPL_REAL);
+	struct espl_param *p = add_param(kit, name, ESPL_REAL);
 
 	p->scale = scale;
 	p->low = low;
@@ -206,7 +206,7 @@ espl_kit_real(struct espl_kit *kit, const char *name, double low, double high, e
 void
 espl_kit_int(struct espl_kit *kit, const char *name, int64_t low, int64_t high, espl_scale scale)
 {
-	struct espl_param *p = add(kit, name, ESPL_INT);
+	struct espl_param *p = add_param(kit, name, ESPL_INT);
 
 	p->scale = scale;
 	p->low = (double)low;
@@ -217,7 +217,7 @@ espl_kit_int(struct espl_kit *kit, const char *name, int64_t low, int64_t high, 
 void
 espl_kit_choice(struct espl_kit *kit, const char *name, const char *labels)
 {
-	struct espl_param *p = add(kit, name, ESPL_CHOICE);
+	struct espl_param *p = add_param(kit, name, ESPL_CHOICE);
 	const char **list = NULL;
 	size_t length;
 

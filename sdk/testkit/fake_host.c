@@ -53,7 +53,7 @@ espl__kit_more(struct espl_kit *kit, const void *at, uint64_t count, size_t size
 /* ---- the log ----------------------------------------------------------------------------- */
 
 static void
-append(struct espl_kit *kit, const char *text, size_t length)
+append_log(struct espl_kit *kit, const char *text, size_t length)
 {
 	if (kit->log_used + length + 1 > kit->log_room) {
 		size_t room = (kit->log_used + length + 1) * 2;
@@ -76,7 +76,7 @@ static void ESPL_PRINTF(2, 0) append_list(struct espl_kit *kit, const char *form
 
 	if (length < 0)
 		espl__kit_stop("a message cannot be formatted");
-	append(kit, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
+	append_log(kit, text, (size_t)length < sizeof text ? (size_t)length : sizeof text - 1);
 }
 
 void
@@ -89,7 +89,7 @@ espl__kit_say(struct espl_kit *kit, const char *format, ...)
 	va_start(list, format);
 	append_list(kit, format, list);
 	va_end(list);
-	append(kit, "\n", 1);
+	append_log(kit, "\n", 1);
 }
 
 /* ---- calls of entries and sinks ---------------------------------------------------------- */
@@ -146,15 +146,15 @@ espl__kit_told(struct espl_kit *kit, const char *why, const char *format, ...)
 		return why == NULL ? ESPL_OK : ESPL_E_REJECTED;
 	}
 	if (why != NULL)
-		append(kit, "! ", 2);
+		append_log(kit, "! ", 2);
 	va_start(list, format);
 	append_list(kit, format, list);
 	va_end(list);
 	if (why != NULL) {
-		append(kit, ": ", 2);
-		append(kit, why, strlen(why));
+		append_log(kit, ": ", 2);
+		append_log(kit, why, strlen(why));
 	}
-	append(kit, "\n", 1);
+	append_log(kit, "\n", 1);
 	return why == NULL ? ESPL_OK : ESPL_E_REJECTED;
 }
 

@@ -147,7 +147,8 @@ read_value(struct espl_kit *kit, const struct espl_option *option, const char *t
 
 /* -1: below the option's minimum, 1: above its maximum, 0: fine, or it has no order. */
 static int
-outside(struct espl_kit *kit, const struct espl_option *option, const struct espl_value *value)
+compare_limits(struct espl_kit *kit, const struct espl_option *option,
+    const struct espl_value *value)
 {
 	struct espl_value limit = { { 0 }, 0, 0 };
 	int real = option->type == ESPL_OPT_REAL;
@@ -166,14 +167,14 @@ outside(struct espl_kit *kit, const struct espl_option *option, const struct esp
 }
 
 static espl_status
-take(struct espl_kit *kit, const struct espl_option *option, uint32_t number, const char *text,
-    espl_source source, struct espl_value *value, struct espl_error *error)
+take_option(struct espl_kit *kit, const struct espl_option *option, uint32_t number,
+    const char *text, espl_source source, struct espl_value *value, struct espl_error *error)
 {
 	int out;
 
 	if (read_value(kit, option, text, value) != 0)
 		return bad(error, number, "'%s' cannot be %s", option->name, text);
-	out = outside(kit, option, value);
+	out = compare_limits(kit, option, value);
 	if (out != 0)
 		return bad(error, number, "'%s' is %s: %s", option->name,
 		    out < 0 ? "below its minimum" : "above its maximum", text);
@@ -208,7 +209,7 @@ read_table(struct espl_kit *kit, const struct espl_option *option, uint32_t stri
 			espl_status status = ESPL_OK;
 
 			if (length > 0)
-				status = take(kit, cell, number, word, ESPL_FILE,
+				status = take_option(kit, cell, number, word, ESPL_FILE,
 				    &cells[table->row_count * option->column_count + column],
 				    error);
 			if (status != ESPL_OK) {
@@ -275,7 +276,7 @@ espl__kit_options(struct espl_kit *kit, const struct espl_plugin *plugin, const 
 			return bad(error, ESPL_ANY, "'%s' is not an option", word);
 		status = option->type == ESPL_OPT_TABLE
 		    ? read_table(kit, option, plugin->option_size, i, equals + 1, &values[i], error)
-		    : take(kit, option, i, equals + 1, ESPL_FILE, &values[i], error);
+		    : take_option(kit, option, i, equals + 1, ESPL_FILE, &values[i], error);
 	}
 	for (i = 0; i < plugin->option_count && status == ESPL_OK; i++) {
 		const struct espl_option *option =
@@ -289,8 +290,8 @@ espl__kit_options(struct espl_kit *kit, const struct espl_plugin *plugin, const 
 			status = read_table(kit, option, plugin->option_size, i, option->fallback,
 			    &values[i], error);
 		else if (option->fallback != NULL)
-			status = take(kit, option, i, option->fallback, ESPL_FALLBACK, &values[i],
-			    error);
+			status = take_option(kit, option, i, option->fallback, ESPL_FALLBACK,
+			    &values[i], error);
 	}
 	memset(&kit->config, 0, sizeof kit->config);
 	kit->config.size = (uint32_t)sizeof kit->config;

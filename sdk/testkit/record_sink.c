@@ -28,7 +28,7 @@ trial_at(const struct espl_kit *kit, uint64_t id)
 }
 
 static int
-trains(const struct kit_trial *trial)
+is_training(const struct kit_trial *trial)
 {
 	return trial->pub.state == ESPL_TRIAL_WAITING || trial->pub.state == ESPL_TRIAL_RUNNING;
 }
@@ -276,7 +276,7 @@ sink_finish(struct espl_search_sink *sink)
 static void
 leave_group(struct espl_kit *kit, struct kit_trial *trial, espl_trial_state state)
 {
-	if (trains(trial))
+	if (is_training(trial))
 		kit->groups[trial->pub.group].left--;
 	trial->pub.state = state;
 }
@@ -287,7 +287,7 @@ pass_verdict(struct espl_kit *kit, struct kit_trial *trial, espl_verdict verdict
 	if (verdict == ESPL_STOP) {
 		leave_group(kit, trial, ESPL_TRIAL_ENDED);
 		trial->untold = 1;
-	} else if (trains(trial)) {
+	} else if (is_training(trial)) {
 		trial->pub.checkpoint = trial->pub.iteration;
 		if (verdict == ESPL_SAVE)
 			return;
@@ -326,7 +326,7 @@ sink_drop(struct espl_search_sink *sink, uint64_t id)
 
 	if (why == NULL && trial == NULL)
 		why = espl__kit_why(kit, KIT_REFUSED, "there is no trial %" PRIu64, id);
-	else if (why == NULL && trains(trial))
+	else if (why == NULL && is_training(trial))
 		why = espl__kit_why(kit, KIT_REFUSED,
 		    "trial %" PRIu64 " is still running (stop it first)", id);
 	if (why == NULL)
@@ -381,7 +381,7 @@ sink_make(struct search_sink *sink, struct espl_kit *kit)
 }
 
 static const struct espl_algorithm_ops *
-algorithm(struct espl_kit *kit, struct espl_error *error)
+open_algorithm(struct espl_kit *kit, struct espl_error *error)
 {
 	return (const void *)espl__kit_ops(kit, ESPL_ALGORITHM, error);
 }
@@ -431,7 +431,7 @@ espl_status
 espl_kit_spec(struct espl_kit *kit)
 {
 	struct espl_error error;
-	const struct espl_algorithm_ops *ops = algorithm(kit, &error);
+	const struct espl_algorithm_ops *ops = open_algorithm(kit, &error);
 	struct spec_sink sink = { { (uint32_t)sizeof sink.pub, 0, sink_spec }, kit };
 
 	if (!ESPL_HAS(struct espl_algorithm_ops, ops, spec))
@@ -446,7 +446,7 @@ espl_kit_ask(struct espl_kit *kit, uint32_t why, uint64_t group, uint32_t want)
 	struct espl_search_view view = ESPL_INIT(struct espl_search_view);
 	struct search_sink sink;
 	struct espl_error error;
-	const struct espl_algorithm_ops *ops = algorithm(kit, &error);
+	const struct espl_algorithm_ops *ops = open_algorithm(kit, &error);
 	espl_status status;
 	uint64_t i;
 
@@ -472,11 +472,11 @@ espl_kit_ask(struct espl_kit *kit, uint32_t why, uint64_t group, uint32_t want)
 }
 
 static struct kit_trial *
-training(struct espl_kit *kit, uint64_t id)
+training_trial(struct espl_kit *kit, uint64_t id)
 {
 	struct kit_trial *trial = trial_at(kit, id);
 
-	if (trial == NULL || !trains(trial))
+	if (trial == NULL || !is_training(trial))
 		espl__kit_stop("the trial does not exist or is not running");
 	return trial;
 }
@@ -484,11 +484,11 @@ training(struct espl_kit *kit, uint64_t id)
 espl_status
 espl_kit_report(struct espl_kit *kit, uint64_t id, uint64_t iteration, double loss)
 {
-	struct kit_trial *trial = training(kit, id);
+	struct kit_trial *trial = training_trial(kit, id);
 	struct kit_seen here = { ESPL_INIT(struct espl_observation), loss }, *seen = &here;
 	struct search_sink sink;
 	struct espl_error error;
-	const struct espl_algorithm_ops *ops = algorithm(kit, &error);
+	const struct espl_algorithm_ops *ops = open_algorithm(kit, &error);
 	espl_status status;
 
 	trial->pub.state = ESPL_TRIAL_RUNNING;
@@ -519,11 +519,11 @@ espl_kit_report(struct espl_kit *kit, uint64_t id, uint64_t iteration, double lo
 
 /* A trial that a verdict has stopped or paused: only the algorithm does not know yet. */
 static struct kit_trial *
-stopped(struct espl_kit *kit, uint64_t id, espl_end how)
+stopped_trial(struct espl_kit *kit, uint64_t id, espl_end how)
 {
 	struct kit_trial *trial = trial_at(kit, id);
 
-	return trial != NULL && trial->untold && !trains(trial) &&
+	return trial != NULL && trial->untold && !is_training(trial) &&
 		how == (trial->pub.state == ESPL_TRIAL_ENDED ? ESPL_END_STOPPED : ESPL_END_PAUSED)
 	    ? trial
 	    : NULL;
@@ -532,11 +532,11 @@ stopped(struct espl_kit *kit, uint64_t id, espl_end how)
 espl_status
 espl_kit_end(struct espl_kit *kit, uint64_t id, espl_end how, double loss)
 {
-	int told = stopped(kit, id, how) != NULL;
-	struct kit_trial *trial = told ? trial_at(kit, id) : training(kit, id);
+	int told = stopped_trial(kit, id, how) != NULL;
+	struct kit_trial *trial = told ? trial_at(kit, id) : training_trial(kit, id);
 	struct search_sink sink;
 	struct espl_error error;
-	const struct espl_algorithm_ops *ops = algorithm(kit, &error);
+	const struct espl_algorithm_ops *ops = open_algorithm(kit, &error);
 
 	trial->untold = 0;
 	trial->pub.loss = loss;

@@ -10,14 +10,14 @@ struct run {
 };
 
 static int
-trains(const struct espl_trial *trial)
+is_training(const struct espl_trial *trial)
 {
 	return trial->state == ESPL_TRIAL_WAITING || trial->state == ESPL_TRIAL_RUNNING;
 }
 
 /* With BUSY nothing is decided, and the search continues; so it does where failures are watched. */
 static espl_status
-passed(const struct espl_kit *kit, espl_status status)
+pass_status(const struct espl_kit *kit, espl_status status)
 {
 	return status == ESPL_E_BUSY || kit->watch != NULL ? ESPL_OK : status;
 }
@@ -33,7 +33,7 @@ tell_ends(struct espl_kit *kit)
 		const struct kit_trial *trial = kit->trials[id];
 
 		if (trial->untold)
-			status = passed(kit,
+			status = pass_status(kit,
 			    espl_kit_end(kit, id,
 				trial->pub.state == ESPL_TRIAL_ENDED ? ESPL_END_STOPPED
 								     : ESPL_END_PAUSED,
@@ -44,7 +44,7 @@ tell_ends(struct espl_kit *kit)
 
 /* One iteration of up to `slots` trials, the earliest first.  Returns how many there were. */
 static uint32_t
-step(struct run *run, espl_status *status)
+run_iteration(struct run *run, espl_status *status)
 {
 	struct espl_kit *kit = run->kit;
 	uint32_t busy = 0;
@@ -55,13 +55,13 @@ step(struct run *run, espl_status *status)
 		uint64_t next = trial->iteration + 1;
 		double loss;
 
-		if (!trains(trial))
+		if (!is_training(trial))
 			continue;
 		busy++;
 		loss = run->loss(run->ctx, trial, next);
-		*status = passed(kit, espl_kit_report(kit, id, next, loss));
-		if (*status == ESPL_OK && trains(trial) && next >= trial->budget)
-			*status = passed(kit, espl_kit_end(kit, id, ESPL_END_BUDGET, loss));
+		*status = pass_status(kit, espl_kit_report(kit, id, next, loss));
+		if (*status == ESPL_OK && is_training(trial) && next >= trial->budget)
+			*status = pass_status(kit, espl_kit_end(kit, id, ESPL_END_BUDGET, loss));
 	}
 	if (*status == ESPL_OK)
 		*status = tell_ends(kit);
@@ -69,19 +69,19 @@ step(struct run *run, espl_status *status)
 }
 
 static uint32_t
-training(const struct espl_kit *kit)
+count_training(const struct espl_kit *kit)
 {
 	uint32_t count = 0;
 	uint64_t id;
 
 	for (id = 0; id < kit->trial_count; id++)
-		count += trains(&kit->trials[id]->pub);
+		count += is_training(&kit->trials[id]->pub);
 	return count;
 }
 
 /* One call for each group that has ended since, or one for the round. */
 static espl_status
-ask(struct run *run)
+ask_algorithm(struct run *run)
 {
 	struct espl_kit *kit = run->kit;
 	espl_status status = ESPL_OK;
@@ -93,15 +93,15 @@ ask(struct run *run)
 		    (kit->groups[group].flags & ESPL_GROUP_OPEN) != 0)
 			continue;
 		kit->groups[group].told = 1;
-		busy = training(kit);
-		status = passed(kit,
+		busy = count_training(kit);
+		status = pass_status(kit,
 		    espl_kit_ask(kit, ESPL_ASK_GROUP | ESPL_ASK_RESULT, group,
 			busy < run->slots ? run->slots - busy : 0));
 		asked = 1;
 	}
-	busy = training(kit);
+	busy = count_training(kit);
 	if (status == ESPL_OK && !asked && !kit->finished)
-		status = passed(kit,
+		status = pass_status(kit,
 		    espl_kit_ask(kit, ESPL_ASK_RESULT | (busy < run->slots ? ESPL_ASK_CAPACITY : 0),
 			ESPL_NONE, busy < run->slots ? run->slots - busy : 0));
 	return status;
@@ -116,13 +116,13 @@ go_on(struct run *run, uint32_t busy)
 	kit->now += kit->round;
 	if (kit->wake <= kit->now) {
 		kit->wake = ESPL_NEVER;
-		return passed(kit, espl_kit_ask(kit, ESPL_ASK_TIME, ESPL_NONE, run->slots));
+		return pass_status(kit, espl_kit_ask(kit, ESPL_ASK_TIME, ESPL_NONE, run->slots));
 	}
 	if (busy == 0 && kit->wake != ESPL_NEVER) {
 		kit->now = kit->wake;
 		return ESPL_OK;
 	}
-	return kit->finished ? ESPL_OK : ask(run);
+	return kit->finished ? ESPL_OK : ask_algorithm(run);
 }
 
 espl_status
@@ -134,7 +134,7 @@ espl__kit_rounds(struct espl_kit *kit, uint32_t slots, uint64_t rounds,
 
 	kit->idle = 0;
 	for (; status == ESPL_OK && rounds > 0 && kit->idle < 3; rounds--) {
-		uint32_t busy = step(&run, &status);
+		uint32_t busy = run_iteration(&run, &status);
 
 		if (kit->full || (kit->finished && busy == 0))
 			return status;
@@ -142,16 +142,16 @@ espl__kit_rounds(struct espl_kit *kit, uint32_t slots, uint64_t rounds,
 			status = go_on(&run, busy);
 		kit->idle = busy == 0 && kit->wake == ESPL_NEVER ? kit->idle + 1 : 0;
 	}
-	return status != ESPL_OK                  ? status
-	    : kit->finished && training(kit) == 0 ? ESPL_OK
-						  : ESPL_E_LIMIT;
+	return status != ESPL_OK                        ? status
+	    : kit->finished && count_training(kit) == 0 ? ESPL_OK
+							: ESPL_E_LIMIT;
 }
 
 espl_status
 espl_kit_search(struct espl_kit *kit, uint32_t slots, uint64_t rounds,
     double (*loss)(void *ctx, const struct espl_trial *, uint64_t iteration), void *ctx)
 {
-	espl_status status = passed(kit, espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, slots));
+	espl_status status = pass_status(kit, espl_kit_ask(kit, ESPL_ASK_START, ESPL_NONE, slots));
 
 	return status == ESPL_OK ? espl__kit_rounds(kit, slots, rounds, loss, ctx) : status;
 }

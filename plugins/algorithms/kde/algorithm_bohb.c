@@ -47,7 +47,7 @@ destroy(void *self)
 }
 
 static espl_status
-source(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
+suggest_values(void *ctx, uint32_t kind, const double **values, struct espl_error *error)
 {
 	struct bohb *bohb = ctx;
 
@@ -97,7 +97,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	kde_read(&values[KDE], &model);
 	status = kde_init(&bohb->kde, host, &model, error);
 	if (status == ESPL_OK)
-		status = brackets_init(&bohb->brackets, host, &setup, source, bohb, error);
+		status = brackets_init(&bohb->brackets, host, &setup, suggest_values, bohb, error);
 	if (status == ESPL_OK)
 		status = list_budgets(bohb, error);
 	if (status == ESPL_E_CONFIG && error != NULL && error->option == ESPL_ANY)

@@ -105,7 +105,8 @@ kde_free(struct kde *kde)
 
 /* How many of them are good, how many bad: the rest but for what rounding leaves, the worst. */
 static void
-split(const struct kde *kde, const struct kde_budget *budget, uint32_t *good, uint32_t *bad)
+split_good_bad(const struct kde *kde, const struct kde_budget *budget, uint32_t *good,
+    uint32_t *bad)
 {
 	uint64_t n = budget->count, percent = kde->setup.top_percent, least = kde->setup.min_points;
 	uint64_t some = percent * n / 100, others = (100 - percent) * n / 100;
@@ -127,7 +128,7 @@ is_enough(const struct kde *kde, const struct kde_budget *budget)
 {
 	uint32_t good, bad;
 
-	split(kde, budget, &good, &bad);
+	split_good_bad(kde, budget, &good, &bad);
 	return budget->count >= kde->setup.min_points && good > kde->axis_count &&
 	    bad > kde->axis_count;
 }
@@ -155,7 +156,7 @@ budget_of(struct kde *kde, uint64_t budget)
 }
 
 static int
-grow(void **array, size_t count, size_t size)
+grow_array(void **array, size_t count, size_t size)
 {
 	void *larger = realloc(*array, count * size);
 
@@ -174,9 +175,10 @@ make_room(const struct kde *kde, struct kde_budget *b)
 
 	if (b->count < b->room)
 		return 1;
-	made = room < UINT32_MAX && grow(&losses, room, sizeof *b->losses) &&
-	    grow(&keys, room, sizeof *b->keys) && grow(&ranking, room, sizeof *b->ranking) &&
-	    grow(&points, room, (kde->axis_count + (size_t)1) * sizeof *b->points);
+	made = room < UINT32_MAX && grow_array(&losses, room, sizeof *b->losses) &&
+	    grow_array(&keys, room, sizeof *b->keys) &&
+	    grow_array(&ranking, room, sizeof *b->ranking) &&
+	    grow_array(&points, room, (kde->axis_count + (size_t)1) * sizeof *b->points);
 	b->points = points;
 	b->losses = losses;
 	b->keys = keys;
@@ -195,7 +197,7 @@ is_before(const struct kde_budget *b, uint32_t row, uint32_t other)
 
 /* Puts the newest row where it belongs in the ranking. */
 static void
-rank(struct kde_budget *b)
+rank_newest(struct kde_budget *b)
 {
 	uint32_t low = 0, high = b->count, row = b->count;
 
@@ -227,7 +229,7 @@ forget_below(struct kde *kde, uint64_t budget)
 }
 
 static espl_status
-observe(struct kde *kde, uint64_t budget, uint64_t key, double loss, const double *values,
+observe_loss(struct kde *kde, uint64_t budget, uint64_t key, double loss, const double *values,
     struct espl_error *error)
 {
 	struct kde_budget *b;
@@ -251,7 +253,7 @@ observe(struct kde *kde, uint64_t budget, uint64_t key, double loss, const doubl
 	b->losses[b->count] = isfinite(loss) ? loss : (double)INFINITY;
 	b->keys[b->count] = key;
 	b->finite += isfinite(loss) ? 1 : 0;
-	rank(b);
+	rank_newest(b);
 	if (is_enough(kde, b)) {
 		forget_below(kde, budget);
 		kde->stale = 1;
@@ -264,7 +266,7 @@ kde_observe(struct kde *kde, uint64_t budget, uint64_t trial, double loss, const
     struct espl_error *error)
 {
 	/* Behind all rows of an earlier run. */
-	return observe(kde, budget, UINT64_C(1) << 63 | trial, loss, values, error);
+	return observe_loss(kde, budget, UINT64_C(1) << 63 | trial, loss, values, error);
 }
 
 /* Only what was observed after as many iterations as this search trains its trials is of use to the
@@ -315,7 +317,7 @@ kde_earlier(struct kde *kde, const uint64_t *budgets, uint32_t count, struct esp
 			others++;
 			continue;
 		}
-		status = observe(kde, o->iteration, at, o->loss, o->values, error);
+		status = observe_loss(kde, o->iteration, at, o->loss, o->values, error);
 		kde->learned++;
 	}
 	if (history != NULL && kde->learned + others > 0)
@@ -327,8 +329,8 @@ kde_earlier(struct kde *kde, const uint64_t *budgets, uint32_t count, struct esp
 
 /* Rows `from` up to `until` of the ranking, or an even sample of them. */
 static void
-fill(const struct kde *kde, const struct kde_budget *b, struct kde_density *density, uint32_t from,
-    uint32_t until)
+fill_density(const struct kde *kde, const struct kde_budget *b, struct kde_density *density,
+    uint32_t from, uint32_t until)
 {
 	uint64_t i, count = until - from, some = count;
 	uint32_t a;
@@ -353,9 +355,9 @@ kde_fit(struct kde *kde)
 	uint32_t good, bad;
 
 	if (kde->modelled && kde->stale) {
-		split(kde, &kde->budgets[0], &good, &bad);
-		fill(kde, &kde->budgets[0], &kde->good, 0, good);
-		fill(kde, &kde->budgets[0], &kde->bad, good, good + bad);
+		split_good_bad(kde, &kde->budgets[0], &good, &bad);
+		fill_density(kde, &kde->budgets[0], &kde->good, 0, good);
+		fill_density(kde, &kde->budgets[0], &kde->bad, good, good + bad);
 		kde->stale = 0;
 	}
 	return (int)kde->modelled;

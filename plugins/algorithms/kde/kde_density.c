@@ -52,7 +52,7 @@ kde_density_begin(struct kde_density *density, uint32_t count)
 
 /* A whole number in 0..limit-1. */
 static uint32_t
-below(const struct espl_host *host, uint32_t limit)
+draw_below(const struct espl_host *host, uint32_t limit)
 {
 	return (uint32_t)(espl_uniform(host) * limit);
 }
@@ -73,11 +73,11 @@ impute_point(struct kde_density *density, const struct espl_host *host, uint32_t
 			continue;
 		if (list[0] == 0) {
 			*value = density->axes[a].labels > 0
-			    ? (double)below(host, density->axes[a].labels)
+			    ? (double)draw_below(host, density->axes[a].labels)
 			    : espl_uniform(host);
 			continue;
 		}
-		donor = list[1 + below(host, list[0])];
+		donor = list[1 + draw_below(host, list[0])];
 		for (b = a; b < density->axis_count; b++)
 			if (isnan(density->points[b * room + i]))
 				density->points[b * room + i] = density->given[b * room + donor];
@@ -109,7 +109,7 @@ kde_density_impute(struct kde_density *density, const struct espl_host *host)
 /* ---- bandwidths ------------------------------------------------------------------------------ */
 
 static double
-deviation(const double *x, uint32_t count)
+standard_deviation(const double *x, uint32_t count)
 {
 	double mean = 0, sum = 0;
 	uint32_t i;
@@ -125,7 +125,7 @@ deviation(const double *x, uint32_t count)
 /* The ratio of neighbouring labels that gives a two-sided geometric kernel (1 - w) w^|k| / 2 this
  * deviation, in labels: w (1 + w) / (1 - w)^2 = deviation^2. */
 static double
-geometric(double rule)
+geometric_ratio(double rule)
 {
 	double square = rule * rule;
 
@@ -144,7 +144,7 @@ set_kernel(const struct kde_axis *axis, struct kde_kernel *kernel, double width_
 	} else if (axis->labels == 1) {
 		kernel->width = width_min; /* nothing to tell apart */
 	} else if (axis->ordered) {
-		kernel->width = h = fmin(fmax(geometric(kernel->rule), width_min), 0.999);
+		kernel->width = h = fmin(fmax(geometric_ratio(kernel->rule), width_min), 0.999);
 		kernel->same = log(1 - h);
 		kernel->other = log((1 - h) / 2);
 		kernel->slope = log(h);
@@ -167,7 +167,7 @@ kde_density_fit(struct kde_density *density, double width_min)
 		struct kde_kernel *kernel = &density->kernels[a];
 
 		kernel->rule = 1.06 * shrink *
-		    deviation(&density->points[(size_t)a * density->room], density->count);
+		    standard_deviation(&density->points[(size_t)a * density->room], density->count);
 		set_kernel(&density->axes[a], kernel, width_min);
 		if (density->axes[a].labels == 0)
 			density->factor /= ROOT_2PI * kernel->width;
@@ -225,7 +225,7 @@ kde_density_at(const struct kde_density *density, const double *x, double enough
 /* ---- draws ----------------------------------------------------------------------------------- */
 
 static double
-polynomial(const double *c, double x)
+evaluate_polynomial(const double *c, double x)
 {
 	double sum = c[7];
 	uint32_t i;
@@ -262,11 +262,12 @@ normal_quantile(double p)
 
 	if (fabs(from_middle) <= 0.425) {
 		r = 0.180625 - from_middle * from_middle;
-		return from_middle * polynomial(near_up, r) / polynomial(near_low, r);
+		return from_middle * evaluate_polynomial(near_up, r) /
+		    evaluate_polynomial(near_low, r);
 	}
 	r = sqrt(-log(from_middle < 0 ? p : 1 - p));
-	r = r <= 5 ? polynomial(mid_up, r - 1.6) / polynomial(mid_low, r - 1.6)
-		   : polynomial(far_up, r - 5) / polynomial(far_low, r - 5);
+	r = r <= 5 ? evaluate_polynomial(mid_up, r - 1.6) / evaluate_polynomial(mid_low, r - 1.6)
+		   : evaluate_polynomial(far_up, r - 5) / evaluate_polynomial(far_low, r - 5);
 	return from_middle < 0 ? -r : r;
 }
 
@@ -309,7 +310,7 @@ void
 kde_density_draw(const struct kde_density *density, const struct espl_host *host, double wider,
     double *x)
 {
-	uint32_t a, i = below(host, density->count);
+	uint32_t a, i = draw_below(host, density->count);
 
 	for (a = 0; a < density->axis_count; a++) {
 		const struct kde_axis *axis = &density->axes[a];
@@ -320,11 +321,11 @@ kde_density_draw(const struct kde_density *density, const struct espl_host *host
 			x[a] = truncated_normal(host, point, wider * kernel->width);
 		else if (axis->ordered)
 			x[a] = geometric_label(host, point,
-			    fmin(fmax(geometric(wider * kernel->rule), kernel->width), 0.999),
+			    fmin(fmax(geometric_ratio(wider * kernel->rule), kernel->width), 0.999),
 			    axis->labels);
 		else if (espl_uniform(host) < 1 - kernel->width)
 			x[a] = point;
 		else
-			x[a] = (double)below(host, axis->labels);
+			x[a] = (double)draw_below(host, axis->labels);
 	}
 }

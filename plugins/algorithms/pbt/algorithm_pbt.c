@@ -449,7 +449,7 @@ member_of(struct pbt *pbt, const struct espl_trial *trial)
 /* Looks at a member up to an iteration: the first after a whole interval, and its share of another.
  */
 static uint64_t
-looks(const struct pbt *pbt, uint64_t member, uint64_t iteration)
+count_looks(const struct pbt *pbt, uint64_t member, uint64_t iteration)
 {
 	uint64_t share =
 	    pbt->interval / pbt->size * member + pbt->interval % pbt->size * member / pbt->size;
@@ -473,7 +473,7 @@ on_report(void *self, const struct espl_trial *trial, const struct espl_observat
 	m->iteration = seen->iteration;
 	m->flags &= (uint16_t)~MEMBER_ASKED;
 	if (!pbt->sync && seen->iteration < pbt->iterations &&
-	    looks(pbt, trial->tag, seen->iteration) > looks(pbt, trial->tag, before)) {
+	    count_looks(pbt, trial->tag, seen->iteration) > count_looks(pbt, trial->tag, before)) {
 		m->loss = seen->loss;
 		m->failures = 0;
 		m->flags |= MEMBER_SCORED | MEMBER_READY;

@@ -10,7 +10,7 @@
 #include "pbt_explore.h"
 
 static double
-perturbed(const struct espl_param *p, double value, double factor)
+perturb_value(const struct espl_param *p, double value, double factor)
 {
 	double step = p->quantum > 0 ? p->quantum : p->type == ESPL_INT ? 1.0 : 0.0, moved;
 
@@ -35,7 +35,7 @@ perturbed(const struct espl_param *p, double value, double factor)
 }
 
 static double
-drawn(const struct espl_host *host, const struct espl_space *space, uint32_t param)
+draw_value(const struct espl_host *host, const struct espl_space *space, uint32_t param)
 {
 	return space->value(space, param, espl_uniform(host));
 }
@@ -51,13 +51,13 @@ pbt_explore_near(const struct pbt_explore *how, const struct espl_host *host,
 		if (isnan(values[i]) || (how->keep != NULL && how->keep[i]))
 			continue;
 		if (espl_uniform(host) < how->resample)
-			values[i] = drawn(host, space, i);
+			values[i] = draw_value(host, space, i);
 		else
-			values[i] = perturbed(space->params[i], values[i],
+			values[i] = perturb_value(space->params[i], values[i],
 			    (host->random(host) >> 63) != 0 ? how->up : how->down);
 	}
 	while ((status = space->snap(space, values, &missing)) == ESPL_E_UNKNOWN && left-- > 0)
-		values[missing] = drawn(host, space, missing);
+		values[missing] = draw_value(host, space, missing);
 	return status == ESPL_OK
 	    ? status
 	    : espl_fail(error, ESPL_E_BUG, "the space rejected a perturbed configuration");

@@ -14,7 +14,8 @@ values_of(const struct pbt *pbt, uint32_t index)
 }
 
 static void
-begun(struct pbt *pbt, uint32_t index, uint64_t trial, uint64_t iteration, const double *values)
+begin_member(struct pbt *pbt, uint32_t index, uint64_t trial, uint64_t iteration,
+    const double *values)
 {
 	struct member *m = &pbt->members[index];
 	size_t size = pbt->space->param_count * sizeof *values;
@@ -40,7 +41,7 @@ add_fresh(struct pbt *pbt, uint32_t index, const double *values, struct espl_sea
 	start.tag = index;
 	status = sink->add(sink, pbt->group, &start, &trial);
 	if (status == ESPL_OK)
-		begun(pbt, index, trial, 0, values);
+		begin_member(pbt, index, trial, 0, values);
 	return status;
 }
 
@@ -94,7 +95,8 @@ pbt_clone(struct pbt *pbt, uint32_t index, uint32_t source, struct espl_search_s
 		return add_fresh(pbt, index, pbt->next, sink);
 	if (status != ESPL_OK)
 		return status;
-	begun(pbt, index, trial, from->saved != 0 ? from->saved : from->iteration, pbt->next);
+	begin_member(pbt, index, trial, from->saved != 0 ? from->saved : from->iteration,
+	    pbt->next);
 	if (pbt->host->verbose) {
 		char text[160];
 

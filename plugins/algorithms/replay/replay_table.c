@@ -32,7 +32,7 @@ struct reading {
 
 /* Of a long path the end tells more. */
 static espl_status
-wrong(const struct reading *r, const char *what)
+refuse_cell(const struct reading *r, const char *what)
 {
 	size_t length = strlen(r->name);
 	const char *tail = length > 60 ? r->name + length - 57 : r->name;
@@ -62,11 +62,11 @@ next_cell(struct reading *r)
 			continue;
 		}
 		if (c == '\0' || used + 1 == sizeof r->cell)
-			return wrong(r, "the cell is too long or not text");
+			return refuse_cell(r, "the cell is too long or not text");
 		r->cell[used++] = c;
 	}
 	if (quoted)
-		return wrong(r, "unterminated quote");
+		return refuse_cell(r, "unterminated quote");
 	r->cell[used] = '\0';
 	r->last = r->at >= r->end || *r->at == '\n';
 	r->at += r->at < r->end;
@@ -81,14 +81,14 @@ count_cell(struct reading *r, uint64_t *value)
 	for (*value = 0; *at >= '0' && *at <= '9' && at - r->cell < 18; at++)
 		*value = *value * 10 + (uint64_t)(*at - '0');
 	if (at == r->cell || *at != '\0')
-		return wrong(r, "it must be a number of iterations");
+		return refuse_cell(r, "it must be a number of iterations");
 	return ESPL_OK;
 }
 
 /* Digits into *value (as many as it holds; the rest counts in *exponent only).  Returns how many
  * there were. */
 static int
-digits(const char **at, uint64_t *value, int *exponent, int fraction)
+read_digits(const char **at, uint64_t *value, int *exponent, int fraction)
 {
 	int count = 0;
 
@@ -105,23 +105,23 @@ digits(const char **at, uint64_t *value, int *exponent, int fraction)
 /* A number as C writes it, whatever the user's locale; NaN: it is none.  Up to 15 digits and 22
  * places are read exactly, which is more than the space keeps. */
 static double
-number(const char *at)
+parse_number(const char *at)
 {
 	int negative = *at == '-', exponent = 0, count, sign;
 	uint64_t value = 0, power = 0;
 	double result, ten = 10;
 
 	at += *at == '-' || *at == '+';
-	count = digits(&at, &value, &exponent, 0);
+	count = read_digits(&at, &value, &exponent, 0);
 	if (*at == '.') {
 		at++;
-		count += digits(&at, &value, &exponent, 1);
+		count += read_digits(&at, &value, &exponent, 1);
 	}
 	if (count > 0 && (*at == 'e' || *at == 'E')) {
 		at++;
 		sign = *at == '-' ? -1 : 1;
 		at += *at == '-' || *at == '+';
-		if (digits(&at, &power, &count, 0) == 0 || power > 400)
+		if (read_digits(&at, &power, &count, 0) == 0 || power > 400)
 			return NAN;
 		exponent += sign * (int)power;
 	}
@@ -150,12 +150,12 @@ value_cell(struct reading *r, const struct espl_param *p, double *value)
 		if (strcmp(p->labels[i], r->cell) == 0)
 			*value = i;
 	if (p->label_count == 0)
-		*value = number(r->cell);
+		*value = parse_number(r->cell);
 	if (!isnan(*value))
 		return ESPL_OK;
 	(void)snprintf(text, sizeof text, "'%.60s' is %s", r->cell,
 	    p->label_count == 0 ? "not a number" : "not a value of the parameter");
-	return wrong(r, text);
+	return refuse_cell(r, text);
 }
 
 static void
@@ -180,14 +180,15 @@ check_columns(struct reading *r, const struct espl_space *space, const struct co
 			continue;
 		(void)snprintf(text, sizeof text, "there is no column for parameter '%.60s'",
 		    space->params[i]->name);
-		return wrong(r, text);
+		return refuse_cell(r, text);
 	}
 	return ESPL_OK;
 }
 
 /* The first line: from, until, and every parameter of the space, with constants among them. */
 static espl_status
-head(struct reading *r, const struct espl_space *space, struct column *columns, uint32_t *count)
+read_head(struct reading *r, const struct espl_space *space, struct column *columns,
+    uint32_t *count)
 {
 	static const char *const must[] = { "from", "until" };
 	espl_status status;
@@ -205,16 +206,16 @@ head(struct reading *r, const struct espl_space *space, struct column *columns, 
 			continue;
 		}
 		if (*count == space->param_count + CONSTANTS_MAX)
-			return wrong(r, "too many columns");
+			return refuse_cell(r, "too many columns");
 		i = space->find(space, r->cell);
 		name_column(&columns[*count], r->cell, i);
 		r->column = &columns[*count];
 		for (uint32_t k = 2; i != ESPL_ANY && k < *count; k++)
 			if (columns[k].param == i)
-				return wrong(r, "the column is repeated");
+				return refuse_cell(r, "the column is repeated");
 		r->column = NULL;
 	}
-	return *count < 2 ? wrong(r, "the first columns must be 'from' and 'until'")
+	return *count < 2 ? refuse_cell(r, "the first columns must be 'from' and 'until'")
 			  : check_columns(r, space, columns, *count);
 }
 
@@ -231,7 +232,7 @@ constant_cell(struct reading *r, struct column *column, int first)
 		column->hash = hash;
 	return hash == column->hash
 	    ? ESPL_OK
-	    : wrong(r, "its value changes, but it is not a parameter of the search space");
+	    : refuse_cell(r, "its value changes, but it is not a parameter of the search space");
 }
 
 /* A valid configuration stays what it is; the space rounds others. */
@@ -250,26 +251,26 @@ check_row(struct reading *r, const struct espl_space *space, const struct column
 			continue;
 		r->column = &columns[k];
 		if (status != ESPL_OK && i == missing)
-			return wrong(r,
+			return refuse_cell(r,
 			    "the cell is empty, but the parameter is active in this row");
 		if (status == ESPL_OK && isnan(copy[i]) && !isnan(values[i]))
-			return wrong(r,
+			return refuse_cell(r,
 			    "the cell must be empty, because other parameters make this one "
 			    "inactive");
 		if (status == ESPL_OK && !isnan(copy[i]) &&
 		    !(fabs(copy[i] - values[i]) <= 1e-9 * fabs(values[i])))
-			return wrong(r,
+			return refuse_cell(r,
 			    "the value is out of the parameter's bounds or not one of its levels");
 	}
 	r->column = NULL;
 	if (status != ESPL_OK)
-		return wrong(r, "the parameters are not a configuration of the search space");
+		return refuse_cell(r, "the parameters are not a configuration of the search space");
 	memcpy(values, copy, space->param_count * sizeof *copy);
 	return ESPL_OK;
 }
 
 static espl_status
-cells(struct reading *r, struct replay_table *table, const struct espl_space *space,
+read_cells(struct reading *r, struct replay_table *table, const struct espl_space *space,
     struct column *columns, uint32_t count, uint64_t bounds[2])
 {
 	double *values = table->values + (size_t)table->rows * space->param_count;
@@ -280,7 +281,7 @@ cells(struct reading *r, struct replay_table *table, const struct espl_space *sp
 		r->column = column < count ? &columns[column] : NULL;
 		status = next_cell(r);
 		if (status == ESPL_OK && column >= count)
-			status = wrong(r, "the line has more cells than the first line");
+			status = refuse_cell(r, "the line has more cells than the first line");
 		if (status == ESPL_OK)
 			status = column < 2 ? count_cell(r, &bounds[column])
 			    : columns[column].param == ESPL_ANY
@@ -290,17 +291,17 @@ cells(struct reading *r, struct replay_table *table, const struct espl_space *sp
 	}
 	r->column = NULL;
 	return status == ESPL_OK && column != count
-	    ? wrong(r, "the line has fewer cells than the first line")
+	    ? refuse_cell(r, "the line has fewer cells than the first line")
 	    : status;
 }
 
 static espl_status
-row(struct reading *r, struct replay_table *table, const struct espl_space *space,
+read_row(struct reading *r, struct replay_table *table, const struct espl_space *space,
     struct column *columns, uint32_t count, double *copy)
 {
 	uint64_t before = table->rows > 0 ? table->until[table->rows - 1] : 0, bounds[2] = { 0, 0 };
 	char text[160];
-	espl_status status = cells(r, table, space, columns, count, bounds);
+	espl_status status = read_cells(r, table, space, columns, count, bounds);
 
 	if (status != ESPL_OK)
 		return status;
@@ -309,7 +310,7 @@ row(struct reading *r, struct replay_table *table, const struct espl_space *spac
 		    "it goes from %" PRIu64 " until %" PRIu64 "; it must begin at %" PRIu64
 		    ", where the line before it ends, and end later",
 		    bounds[0], bounds[1], before);
-		return wrong(r, text);
+		return refuse_cell(r, text);
 	}
 	status = check_row(r, space, columns, count,
 	    table->values + (size_t)table->rows * space->param_count, copy);
@@ -343,14 +344,14 @@ replay_read(struct replay_table *table, const char *name, const char *text, uint
 		status = espl_fail(error, ESPL_E_NOMEM, "out of memory for a schedule of %zu lines",
 		    lines);
 	else
-		status = head(&r, space, columns, &count);
+		status = read_head(&r, space, columns, &count);
 	for (; status == ESPL_OK && r.at < r.end; r.line++) {
 		if (r.line == 1)
 			continue;
-		status = row(&r, table, space, columns, count, copy);
+		status = read_row(&r, table, space, columns, count, copy);
 	}
 	if (status == ESPL_OK && table->rows == 0)
-		status = wrong(&r, "the schedule is empty");
+		status = refuse_cell(&r, "the schedule is empty");
 	free(columns);
 	free(copy);
 	return status;

@@ -85,7 +85,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* GPUs to hold: all that the items can use, within the limit. */
 static uint64_t
-cluster(const struct fair *fair, const struct espl_alloc_view *view, uint64_t limit)
+cluster_size(const struct fair *fair, const struct espl_alloc_view *view, uint64_t limit)
 {
 	const struct espl_roster *roster = &fair->roster;
 	uint64_t use = roster->most;
@@ -102,7 +102,7 @@ cluster(const struct fair *fair, const struct espl_alloc_view *view, uint64_t li
 /* How many may share a GPU, by the profile: as long as each one more adds throughput, at most
  * `most` and no more than it takes to reach `need`. */
 static uint32_t
-worthwhile(const struct espl_item *item, uint32_t most, uint64_t need)
+worthwhile_packing(const struct espl_item *item, uint32_t most, uint64_t need)
 {
 	uint32_t i, best = 1;
 	double last = 1.0;
@@ -157,7 +157,8 @@ open_gpu(struct fair *fair, const struct espl_alloc_view *view, struct espl_allo
 
 		if (entry->gpus == 1 && entry->packing == 1 && entry->least == 1 &&
 		    !is_granted(entry, view->items[*from]) &&
-		    worthwhile(view->items[*from], fair->degree, fair->degree) == fair->degree &&
+		    worthwhile_packing(view->items[*from], fair->degree, fair->degree) ==
+			fair->degree &&
 		    espl_roster_grant(roster, sink, *from, 1, fair->degree) == ESPL_OK)
 			return 1;
 	}
@@ -165,7 +166,7 @@ open_gpu(struct fair *fair, const struct espl_alloc_view *view, struct espl_allo
 }
 
 static espl_status
-queue(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+serve_queue(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint64_t total)
 {
 	struct espl_roster *roster = &fair->roster;
@@ -179,7 +180,7 @@ queue(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_s
 		uint32_t packing = 1;
 
 		if (entry->least == 1 && fair->degree > 1 &&
-		    worthwhile(view->items[i], fair->degree, fair->degree) == fair->degree)
+		    worthwhile_packing(view->items[i], fair->degree, fair->degree) == fair->degree)
 			packing = fair->degree;
 		if (entry->least == 0 || entry->least > total) {
 			i = espl_roster_waiting(roster, i + 1); /* can never run here */
@@ -230,7 +231,7 @@ divide_nodes(uint32_t *shares, uint32_t count, uint64_t total, uint32_t per_node
 
 /* What is due to each item, the earliest getting what does not divide. */
 static espl_status
-divide(struct fair *fair, const struct espl_alloc_view *view, uint64_t total)
+divide_gpus(struct fair *fair, const struct espl_alloc_view *view, uint64_t total)
 {
 	struct espl_roster *roster = &fair->roster;
 	uint32_t i, count = roster->count;
@@ -264,7 +265,7 @@ divide(struct fair *fair, const struct espl_alloc_view *view, uint64_t total)
 
 /* Does growing pay before the trial ends?  Unknown: yes. */
 static int
-pays(const struct espl_item *item, uint32_t gpus, uint32_t more)
+growth_pays(const struct espl_item *item, uint32_t gpus, uint32_t more)
 {
 	double now = espl_throughput(item, gpus), then = espl_throughput(item, more);
 
@@ -277,7 +278,7 @@ pays(const struct espl_item *item, uint32_t gpus, uint32_t more)
 
 /* Takes from those above their due until `need` GPUs are free, the latest first. */
 static espl_status
-shrink(struct fair *fair, struct espl_alloc_sink *sink, uint64_t total, uint64_t need)
+shrink_items(struct fair *fair, struct espl_alloc_sink *sink, uint64_t total, uint64_t need)
 {
 	struct espl_roster *roster = &fair->roster;
 	espl_status status = ESPL_OK;
@@ -295,7 +296,7 @@ shrink(struct fair *fair, struct espl_alloc_sink *sink, uint64_t total, uint64_t
 }
 
 static espl_status
-grow(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+grow_items(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint64_t total)
 {
 	struct espl_roster *roster = &fair->roster;
@@ -316,7 +317,7 @@ grow(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_si
 			continue;
 		while (more > 0 && espl_roster_used_with(roster, i, more, 1) > total)
 			more = espl_useful(item, roster->per_node, more - 1);
-		if (more > entry->gpus ? pays(item, entry->gpus, more)
+		if (more > entry->gpus ? growth_pays(item, entry->gpus, more)
 				       : entry->packing > 1 && more == entry->gpus)
 			status = espl_roster_grant(roster, sink, i, more, 1);
 	}
@@ -324,18 +325,18 @@ grow(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_si
 }
 
 static espl_status
-spread(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+spread_gpus(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint64_t total)
 {
 	struct espl_roster *roster = &fair->roster;
-	espl_status status = divide(fair, view, total);
+	espl_status status = divide_gpus(fair, view, total);
 	uint32_t i, waiting = espl_roster_waiting(roster, 0);
 	uint64_t need = 0;
 
 	for (i = waiting; i < roster->count; i++)
 		need += espl_roster_at(roster, i)->gpus == 0 ? fair->shares[i] : 0;
 	if (status == ESPL_OK && (need > 0 || fair->always || espl_roster_used(roster) > total))
-		status = shrink(fair, sink, total, need);
+		status = shrink_items(fair, sink, total, need);
 	for (i = waiting; i < roster->count && status != ESPL_E_NOMEM;
 	     i = espl_roster_waiting(roster, i + 1)) {
 		uint32_t share = fair->shares[i];
@@ -346,7 +347,7 @@ spread(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_
 			status = espl_roster_grant(roster, sink, i, share, 1);
 	}
 	if (status != ESPL_E_NOMEM && espl_roster_waiting(roster, 0) == roster->count)
-		status = grow(fair, view, sink, total);
+		status = grow_items(fair, view, sink, total);
 	return status == ESPL_E_NOMEM ? status : ESPL_OK;
 }
 
@@ -354,7 +355,7 @@ spread(struct fair *fair, const struct espl_alloc_view *view, struct espl_alloc_
 
 /* Can all items have their least side by side? */
 static int
-enough(const struct fair *fair, const struct espl_alloc_view *view, uint64_t total)
+fits_side_by_side(const struct fair *fair, const struct espl_alloc_view *view, uint64_t total)
 {
 	const struct espl_roster *roster = &fair->roster;
 	uint32_t nodes = (uint32_t)((total + roster->per_node - 1) / roster->per_node);
@@ -377,21 +378,21 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	if (!pool_begin(view, &(struct pool_wish){ fair->offer_name, OFFER, fair->gpus_max, GPUS },
 		&fair->offer, &fair->roster, &limit, &status, error))
 		return status;
-	total = cluster(fair, view, limit);
+	total = cluster_size(fair, view, limit);
 	status = pool_aim(view, sink, fair->offer, limit, &total, error);
 	if (status != ESPL_OK)
 		return status;
-	if (enough(fair, view, total)) {
+	if (fits_side_by_side(fair, view, total)) {
 		fair->degree = 0;
-		status = spread(fair, view, sink, total);
+		status = spread_gpus(fair, view, sink, total);
 	} else {
 		/* Those who share a GPU must agree on the degree: it stays while the crowd does. */
 		if (total > 0 && (fair->degree == 0 || fair->roster.fresh == 0)) {
 			uint64_t crowd = (fair->roster.count + total - 1) / total;
 
-			fair->degree = worthwhile(view->items[0], fair->packing, crowd);
+			fair->degree = worthwhile_packing(view->items[0], fair->packing, crowd);
 		}
-		status = queue(fair, view, sink, total);
+		status = serve_queue(fair, view, sink, total);
 	}
 	return status == ESPL_OK ? status : espl_fail(error, status, "out of memory");
 }

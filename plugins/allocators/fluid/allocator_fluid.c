@@ -107,7 +107,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 /* GPUs there are, and are to come; all that is aimed at before the first node is asked for.  More
  * than anybody can use counts, too: shares are parts of it. */
 static uint32_t
-present(const struct espl_alloc_view *view, uint64_t aimed, uint64_t limit)
+count_present_gpus(const struct espl_alloc_view *view, uint64_t aimed, uint64_t limit)
 {
 	uint64_t gpus = view->gpus;
 	uint32_t i;
@@ -249,7 +249,8 @@ look_again(const struct fluid_pool *pool, const struct espl_alloc_view *view,
 
 /* Everybody has something: GPUs that are idle, or not well used, change hands. */
 static espl_status
-rearrange(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_alloc_sink *sink)
+rearrange_gpus(struct fluid *fluid, const struct espl_alloc_view *view,
+    struct espl_alloc_sink *sink)
 {
 	struct fluid_pool *pool = &fluid->pool;
 	uint32_t coming = view->gpus > 0 && view->gpus < pool->total ? pool->total - view->gpus : 0;
@@ -305,7 +306,7 @@ fill_pool(struct fluid *fluid, const struct espl_alloc_view *view, uint32_t tota
 }
 
 static espl_status
-decide(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+decide_shares(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t total)
 {
 	espl_status status = allocator_fluid_keep_runners(fluid, view->now);
@@ -319,7 +320,7 @@ decide(struct fluid *fluid, const struct espl_alloc_view *view, struct espl_allo
 	if (status == ESPL_OK)
 		status = allocator_fluid_serve(fluid, view);
 	if (status == ESPL_OK && fluid->head == fluid->tail)
-		status = rearrange(fluid, view, sink);
+		status = rearrange_gpus(fluid, view, sink);
 	if (status == ESPL_OK)
 		status = grant_all(fluid, view, sink);
 	return status == ESPL_OK ? allocator_fluid_tell_queue(fluid, view, sink) : status;
@@ -348,7 +349,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	aimed = pool_useful(&fluid->roster, limit);
 	status = pool_aim(view, sink, fluid->offer, limit, &aimed, error);
 	if (status == ESPL_OK) {
-		status = decide(fluid, view, sink, present(view, aimed, limit));
+		status = decide_shares(fluid, view, sink, count_present_gpus(view, aimed, limit));
 		fluid->broken = status != ESPL_OK;
 	}
 	return status == ESPL_OK ? status : espl_fail(error, status, "out of memory");

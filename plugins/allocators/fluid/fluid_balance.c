@@ -37,7 +37,7 @@ pays_below(double end)
 }
 
 static void
-resize(struct fluid_pool *pool, uint32_t i, uint32_t gpus)
+resize_trial(struct fluid_pool *pool, uint32_t i, uint32_t gpus)
 {
 	struct fluid_trial *t = &pool->trials[i];
 	uint32_t shelf = t->shelf, freed = t->gpus;
@@ -66,7 +66,7 @@ end_on(const struct fluid_trial *t, uint32_t gpus)
 
 /* GPUs that the trial gives back when it changes. */
 static uint32_t
-own(const struct fluid_pool *pool, const struct fluid_trial *t)
+own_gpus(const struct fluid_pool *pool, const struct fluid_trial *t)
 {
 	return t->shelf == FLUID_NONE ? t->gpus : pool->shelves[t->shelf].count == 1 ? 1 : 0;
 }
@@ -74,11 +74,11 @@ own(const struct fluid_pool *pool, const struct fluid_trial *t)
 /* The least width with which another one is the last, else the best one, if it takes off the part
  * `margin`. 1: it got it. */
 static int
-widen(struct fluid_pool *pool, uint32_t i, double next, double margin)
+widen_trial(struct fluid_pool *pool, uint32_t i, double next, double margin)
 {
 	const struct fluid_trial *t = &pool->trials[i];
-	uint32_t most = own(pool, t) + pool->idle, best = 0;
-	uint32_t now = t->packing == 1 ? t->gpus : own(pool, t), w;
+	uint32_t most = own_gpus(pool, t) + pool->idle, best = 0;
+	uint32_t now = t->packing == 1 ? t->gpus : own_gpus(pool, t), w;
 	double end = t->end * (1 - margin);
 
 	if (pool->idle == 0 || t->fixed)
@@ -97,7 +97,7 @@ widen(struct fluid_pool *pool, uint32_t i, double next, double margin)
 	if (best == 0 || !allocator_fluid_places_with(pool, i, best, pays_below(t->end)))
 		return 0;
 	allocator_fluid_displace(pool);
-	resize(pool, i, best);
+	resize_trial(pool, i, best);
 	return 1;
 }
 
@@ -136,7 +136,7 @@ seek_donor(struct fluid_pool *pool, uint32_t i, uint32_t wide, uint32_t need, st
 
 /* Where a trial would disturb least: the shelf with the fewest, then the earliest end. */
 static uint32_t
-refuge(const struct fluid_pool *pool, uint32_t trial, uint32_t not_this, uint32_t nor_this)
+find_refuge(const struct fluid_pool *pool, uint32_t trial, uint32_t not_this, uint32_t nor_this)
 {
 	const struct fluid_trial *t = &pool->trials[trial];
 	uint32_t k, best = FLUID_NONE, fewest = t->c - 1; /* who shares leaves room for one */
@@ -189,7 +189,7 @@ move_in(struct fluid_pool *pool, struct moves *moves, uint32_t trial, uint32_t t
 }
 
 static void
-undo(struct fluid_pool *pool, struct moves *moves)
+undo_moves(struct fluid_pool *pool, struct moves *moves)
 {
 	while (moves->count > 0) {
 		const struct leaver *was = &moves->list[--moves->count];
@@ -210,7 +210,7 @@ undo(struct fluid_pool *pool, struct moves *moves)
 
 /* Seconds until the trial's end if from now on it had as many GPUs as it can use. */
 static double
-soonest(const struct fluid_trial *t)
+soonest_end(const struct fluid_trial *t)
 {
 	uint32_t now = t->packing > 1 ? t->least : t->gpus;
 	double gain = allocator_fluid_h(t, now, 1) - allocator_fluid_h(t, t->most, 1) - t->eps;
@@ -221,7 +221,7 @@ soonest(const struct fluid_trial *t)
 /* Latest end of those who moved and of those they moved in with.  Infinite if one of them could
  * then not end before `ceiling` whatever it got: time it loses now it could not make up for. */
 static double
-latest(const struct fluid_pool *pool, const struct moves *moves, double ceiling)
+latest_end(const struct fluid_pool *pool, const struct moves *moves, double ceiling)
 {
 	double end = 0;
 	uint32_t k, i;
@@ -231,7 +231,7 @@ latest(const struct fluid_pool *pool, const struct moves *moves, double ceiling)
 
 		for (i = pool->shelves[shelf].head; i != FLUID_NONE; i = pool->trials[i].next) {
 			end = pool->trials[i].end > end ? pool->trials[i].end : end;
-			if (soonest(&pool->trials[i]) > ceiling)
+			if (soonest_end(&pool->trials[i]) > ceiling)
 				return INFINITY;
 		}
 	}
@@ -241,7 +241,7 @@ latest(const struct fluid_pool *pool, const struct moves *moves, double ceiling)
 /* Everybody on the shelf but `stays` moves in with others (not with the trial `apart`).  The latest
  * end that comes of it; infinite: they cannot, or somebody would end after `limit`. */
 static double
-disperse(struct fluid_pool *pool, struct moves *moves, uint32_t shelf, uint32_t stays,
+disperse_shelf(struct fluid_pool *pool, struct moves *moves, uint32_t shelf, uint32_t stays,
     uint32_t apart, double limit)
 {
 	double end;
@@ -249,28 +249,28 @@ disperse(struct fluid_pool *pool, struct moves *moves, uint32_t shelf, uint32_t 
 
 	moves->count = 0;
 	for (i = pool->shelves[shelf].head; i != FLUID_NONE; i = next) {
-		uint32_t to = i == stays ? FLUID_NONE : refuge(pool, i, shelf, home);
+		uint32_t to = i == stays ? FLUID_NONE : find_refuge(pool, i, shelf, home);
 
 		next = pool->trials[i].next;
 		if (i == stays)
 			continue;
 		if (to == FLUID_NONE || pool->trials[i].fixed ||
 		    moves->count + 2 > FLUID_PACKING_MAX * 2) {
-			undo(pool, moves);
+			undo_moves(pool, moves);
 			return INFINITY;
 		}
 		move_in(pool, moves, i, to);
 	}
-	end = latest(pool, moves, pool->ceiling);
+	end = latest_end(pool, moves, pool->ceiling);
 	if (end < limit)
 		return end;
-	undo(pool, moves);
+	undo_moves(pool, moves);
 	return INFINITY;
 }
 
 /* The shelves that are cheapest to clear: few trials, soon over. */
 static uint32_t
-cheapest(const struct fluid_pool *pool, uint32_t not_this, uint32_t *list)
+cheapest_shelves(const struct fluid_pool *pool, uint32_t not_this, uint32_t *list)
 {
 	uint32_t k, n = 0, at;
 
@@ -296,16 +296,16 @@ cheapest(const struct fluid_pool *pool, uint32_t not_this, uint32_t *list)
 static void
 seek_shelf(struct fluid_pool *pool, uint32_t i, uint32_t wide, struct offer *best)
 {
-	uint32_t list[TRIES], n = cheapest(pool, pool->trials[i].shelf, list), k;
+	uint32_t list[TRIES], n = cheapest_shelves(pool, pool->trials[i].shelf, list), k;
 	struct moves moves;
 
 	for (k = 0; k < n; k++) {
-		double end = disperse(pool, &moves, list[k], FLUID_NONE, i, best->end);
+		double end = disperse_shelf(pool, &moves, list[k], FLUID_NONE, i, best->end);
 
 		if (end < best->end && allocator_fluid_places_with(pool, i, wide, best->end))
 			*best = (struct offer){ CLEAR, list[k], 0, end };
 		if (end < INFINITY)
-			undo(pool, &moves);
+			undo_moves(pool, &moves);
 	}
 }
 
@@ -320,54 +320,55 @@ seek_peace(struct fluid_pool *pool, uint32_t i, struct offer *best)
 
 	if (t->shelf == FLUID_NONE || pool->shelves[t->shelf].count < 2)
 		return;
-	end = disperse(pool, &moves, t->shelf, i, FLUID_NONE, best->end);
+	end = disperse_shelf(pool, &moves, t->shelf, i, FLUID_NONE, best->end);
 	if (end < INFINITY) {
 		end = t->end > end ? t->end : end;
 		if (end < best->end)
 			*best = (struct offer){ ALONE, t->shelf, 0, end };
-		undo(pool, &moves);
+		undo_moves(pool, &moves);
 	}
-	to = t->fixed ? FLUID_NONE : refuge(pool, i, t->shelf, FLUID_NONE);
+	to = t->fixed ? FLUID_NONE : find_refuge(pool, i, t->shelf, FLUID_NONE);
 	if (to == FLUID_NONE || pool->shelves[to].count + 1 >= pool->shelves[t->shelf].count)
 		return;
 	moves.count = 0;
 	move_in(pool, &moves, i, to);
-	end = latest(pool, &moves, pool->ceiling);
+	end = latest_end(pool, &moves, pool->ceiling);
 	if (end < best->end)
 		*best = (struct offer){ MOVE, to, 0, end };
-	undo(pool, &moves);
+	undo_moves(pool, &moves);
 }
 
 static int
-take(struct fluid_pool *pool, uint32_t i, const struct offer *offer, uint32_t wide)
+take_offer(struct fluid_pool *pool, uint32_t i, const struct offer *offer, uint32_t wide)
 {
 	struct moves moves = { .count = 0 };
 
 	switch (offer->how) {
-	case SHRINK: resize(pool, offer->who, offer->gpus); break;
+	case SHRINK: resize_trial(pool, offer->who, offer->gpus); break;
 	case CLEAR:
-		(void)disperse(pool, &moves, offer->who, FLUID_NONE, i, offer->end * 2 + 1);
+		(void)disperse_shelf(pool, &moves, offer->who, FLUID_NONE, i, offer->end * 2 + 1);
 		pool->idle++;
 		break;
 	case ALONE:
-		(void)disperse(pool, &moves, offer->who, i, FLUID_NONE, offer->end * 2 + 1);
+		(void)disperse_shelf(pool, &moves, offer->who, i, FLUID_NONE, offer->end * 2 + 1);
 		return 1;
 	case MOVE: move_in(pool, &moves, i, offer->who); return 1;
 	default: return 0;
 	}
 	if (allocator_fluid_places_with(pool, i, wide, INFINITY))
 		allocator_fluid_displace(pool);
-	resize(pool, i, wide);
+	resize_trial(pool, i, wide);
 	return 1;
 }
 
 /* One more GPU for the trial, or fewer neighbours, at the expense of who can afford it. */
 static int
-collect(struct fluid_pool *pool, uint32_t i)
+collect_gpus(struct fluid_pool *pool, uint32_t i)
 {
 	const struct fluid_trial *t = &pool->trials[i];
-	uint32_t wide = allocator_fluid_wider(t, t->packing == 1 ? t->gpus : own(pool, t));
-	uint32_t need = wide > own(pool, t) + pool->idle ? wide - own(pool, t) - pool->idle : 0;
+	uint32_t wide = allocator_fluid_wider(t, t->packing == 1 ? t->gpus : own_gpus(pool, t));
+	uint32_t need =
+	    wide > own_gpus(pool, t) + pool->idle ? wide - own_gpus(pool, t) - pool->idle : 0;
 	double limit = pays_below(t->end), mine = wide > 0 ? end_on(t, wide) : INFINITY;
 	struct offer best = { NOTHING, 0, 0, limit };
 
@@ -380,14 +381,14 @@ collect(struct fluid_pool *pool, uint32_t i)
 			best.end = mine;
 	}
 	seek_peace(pool, i, &best);
-	return take(pool, i, &best, wide);
+	return take_offer(pool, i, &best, wide);
 }
 
 /* ---- all together ------------------------------------------------------------------------ */
 
 /* The trial that ends last before `below`; *next: the end of the one before it. */
 static uint32_t
-last(const struct fluid_pool *pool, double below, double *next)
+last_to_end(const struct fluid_pool *pool, double below, double *next)
 {
 	uint32_t i, found = FLUID_NONE;
 	double most = -1;
@@ -412,14 +413,14 @@ last(const struct fluid_pool *pool, double below, double *next)
 /* When the whole may be over: no trial can end sooner than this one, or that much there is to do.
  */
 static double
-ceiling(const struct fluid_pool *pool)
+earliest_overall_end(const struct fluid_pool *pool)
 {
 	double sum = 0, longest = 0;
 	uint32_t i;
 
 	for (i = 0; i < pool->count; i++) {
 		const struct fluid_trial *t = &pool->trials[i];
-		double soon = t->gpus > 0 ? soonest(t) : 0;
+		double soon = t->gpus > 0 ? soonest_end(t) : 0;
 
 		sum += t->gpus > 0 ? t->work * t->least : 0;
 		longest = soon > longest ? soon : longest;
@@ -434,15 +435,15 @@ allocator_fluid_balance(struct fluid_pool *pool, int open)
 	uint32_t steps = 4 * (pool->total + pool->count) + 16, i;
 	double below = INFINITY, next;
 
-	pool->ceiling = ceiling(pool);
+	pool->ceiling = earliest_overall_end(pool);
 	for (i = 0; i < pool->count; i++)
 		pool->ends[i] = pool->trials[i].end;
 	while (steps-- > 0) {
-		i = last(pool, below, &next);
+		i = last_to_end(pool, below, &next);
 		if (i == FLUID_NONE || (open && pool->idle == 0))
 			return;
-		if (widen(pool, i, next, open == REST ? SPARE : MARGIN) ||
-		    (!open && collect(pool, i))) {
+		if (widen_trial(pool, i, next, open == REST ? SPARE : MARGIN) ||
+		    (!open && collect_gpus(pool, i))) {
 			below = open == REST ? below : INFINITY;
 			continue;
 		}

@@ -11,7 +11,7 @@
 /* ---- lists ------------------------------------------------------------------------------- */
 
 static void *
-longer(void *list, uint32_t *room, uint32_t count, size_t size)
+grow_list(void *list, uint32_t *room, uint32_t count, size_t size)
 {
 	uint32_t more = *room > 0 ? *room : 32;
 	void *bigger;
@@ -37,7 +37,7 @@ allocator_fluid_enqueue(struct fluid *fluid, struct place place)
 		fluid->tail -= fluid->head;
 		fluid->head = 0;
 	}
-	queue = longer(fluid->queue, &fluid->queue_room, fluid->tail + 1, sizeof *queue);
+	queue = grow_list(fluid->queue, &fluid->queue_room, fluid->tail + 1, sizeof *queue);
 	if (queue == NULL)
 		return ESPL_E_NOMEM;
 	fluid->queue = queue;
@@ -48,8 +48,8 @@ allocator_fluid_enqueue(struct fluid *fluid, struct place place)
 espl_status
 allocator_fluid_add_runner(struct fluid *fluid, struct place place)
 {
-	struct runner *runners =
-	    longer(fluid->runners, &fluid->runner_room, fluid->runner_count + 1, sizeof *runners);
+	struct runner *runners = grow_list(fluid->runners, &fluid->runner_room,
+	    fluid->runner_count + 1, sizeof *runners);
 
 	if (runners == NULL)
 		return ESPL_E_NOMEM;
@@ -162,7 +162,7 @@ pause_s(const struct espl_item *item)
 
 /* It changes already, is in its last iteration, or would lose its work. */
 static int
-immovable(const struct espl_item *item)
+is_immovable(const struct espl_item *item)
 {
 	return (item->flags & ESPL_ITEM_CHANGING) != 0 ||
 	    ((item->flags & ESPL_ITEM_RUNNING) != 0 && item->iterations_left == 1) ||
@@ -218,7 +218,7 @@ allocator_fluid_add_trial(struct fluid *fluid, const struct espl_alloc_view *vie
 		t->c = item->packing_max > 0 ? item->packing_max : 1;
 	t->gpus = t->had_gpus = entry->gpus;
 	t->packing = t->had_packing = entry->packing;
-	t->fixed = (uint32_t)immovable(item);
+	t->fixed = (uint32_t)is_immovable(item);
 	t->shelf = t->next = FLUID_NONE;
 	t->node = item->node_count > 0 ? item->nodes[0] : ESPL_NONE;
 	t->gpu = item->gpu;

@@ -63,14 +63,14 @@ allocator_fluid_floor(struct fluid_pool *pool, const struct espl_alloc_view *vie
 
 /* Is it to stay where it is? */
 static int
-stays(const struct fluid_trial *t)
+stays_home(const struct fluid_trial *t)
 {
 	return t->home != FLUID_NONE && t->gpus == t->had_gpus && t->packing == t->had_packing &&
 	    !t->yields && !t->displaced;
 }
 
 static void
-occupy(struct fluid_pool *pool, uint32_t node, uint32_t gpus)
+occupy_node(struct fluid_pool *pool, uint32_t node, uint32_t gpus)
 {
 	if (node != FLUID_NONE)
 		pool->nodes[node].spare -=
@@ -88,13 +88,13 @@ list_gangs(struct fluid_pool *pool)
 
 		if (t->gpus == 0 || t->shelf != FLUID_NONE)
 			continue;
-		if (!stays(t))
+		if (!stays_home(t))
 			pool->gangs[n++] = (struct fluid_gang){ t->gpus, t->home };
 		else if (t->item->node_count == 1)
-			occupy(pool, t->home, t->gpus);
+			occupy_node(pool, t->home, t->gpus);
 		else
 			for (k = 0; k < t->item->node_count; k++)
-				occupy(pool, allocator_fluid_node(pool, t->item->nodes[k]),
+				occupy_node(pool, allocator_fluid_node(pool, t->item->nodes[k]),
 				    pool->per_node);
 	}
 	return n;
@@ -115,10 +115,10 @@ list_shelves(struct fluid_pool *pool, uint32_t n)
 			sitters++;
 			if (!stay)
 				home = pool->trials[k].home;
-			stay |= stays(&pool->trials[k]);
+			stay |= stays_home(&pool->trials[k]);
 		}
 		if (stay)
-			occupy(pool, home, 1);
+			occupy_node(pool, home, 1);
 		else if (sitters > 0)
 			pool->gangs[n++] = (struct fluid_gang){ 1, home };
 	}
@@ -158,19 +158,19 @@ seat_wide(struct fluid_pool *pool, const struct fluid_gang *gang)
 	if (found < need)
 		return 0;
 	if (gang->home != FLUID_NONE && pool->nodes[gang->home].spare >= pool->per_node) {
-		occupy(pool, gang->home, pool->per_node);
+		occupy_node(pool, gang->home, pool->per_node);
 		need--;
 	}
 	for (i = 0; i < pool->node_count && need > 0; i++)
 		if (pool->nodes[i].spare >= pool->per_node) {
-			occupy(pool, i, pool->per_node);
+			occupy_node(pool, i, pool->per_node);
 			need--;
 		}
 	return 1;
 }
 
 static int
-seat(struct fluid_pool *pool, const struct fluid_gang *gang)
+seat_gang(struct fluid_pool *pool, const struct fluid_gang *gang)
 {
 	uint32_t at = gang->home;
 
@@ -178,7 +178,7 @@ seat(struct fluid_pool *pool, const struct fluid_gang *gang)
 		return seat_wide(pool, gang);
 	if (at == FLUID_NONE || pool->nodes[at].spare < gang->gpus)
 		at = best_fit(pool, gang->gpus, FLUID_NONE);
-	occupy(pool, at, gang->gpus);
+	occupy_node(pool, at, gang->gpus);
 	return at != FLUID_NONE;
 }
 
@@ -186,7 +186,7 @@ seat(struct fluid_pool *pool, const struct fluid_gang *gang)
 static int
 may_move(const struct fluid_pool *pool, const struct fluid_trial *t, uint32_t gpus)
 {
-	return t->gpus > 0 && t->gpus < gpus && t->packing == 1 && !t->fixed && stays(t) &&
+	return t->gpus > 0 && t->gpus < gpus && t->packing == 1 && !t->fixed && stays_home(t) &&
 	    t->item->node_count == 1 &&
 	    (t->shelf == FLUID_NONE || pool->shelves[t->shelf].count == 1);
 }
@@ -213,8 +213,8 @@ seat_by_move(struct fluid_pool *pool, const struct fluid_gang *gang)
 		return 0;
 	pool->mover = best;
 	pool->nodes[pool->trials[best].home].spare += pool->trials[best].gpus;
-	return seat(pool, gang) &&
-	    seat(pool, &(struct fluid_gang){ pool->trials[best].gpus, FLUID_NONE });
+	return seat_gang(pool, gang) &&
+	    seat_gang(pool, &(struct fluid_gang){ pool->trials[best].gpus, FLUID_NONE });
 }
 
 int
@@ -231,7 +231,7 @@ allocator_fluid_places(struct fluid_pool *pool)
 	n = list_shelves(pool, n);
 	qsort(pool->gangs, n, sizeof *pool->gangs, wider_first);
 	for (i = 0; i < n; i++)
-		if (!seat(pool, &pool->gangs[i]) &&
+		if (!seat_gang(pool, &pool->gangs[i]) &&
 		    (pool->displaced || pool->mover != FLUID_NONE ||
 			!seat_by_move(pool, &pool->gangs[i])))
 			return 0;

@@ -13,7 +13,7 @@
 #define NOISE 1e-12
 
 static void
-set(struct fluid_trial *t, uint32_t gpus, uint32_t packing)
+set_share(struct fluid_trial *t, uint32_t gpus, uint32_t packing)
 {
 	t->gpus = gpus;
 	t->packing = packing;
@@ -61,7 +61,7 @@ allocator_fluid_static(struct fluid_pool *pool, const uint32_t *order, uint32_t 
 		struct fluid_trial *t = &pool->trials[order[i]];
 		struct width w = share_of(t, sum, n);
 
-		set(t, w.gpus, w.packing);
+		set_share(t, w.gpus, w.packing);
 	}
 }
 
@@ -75,7 +75,7 @@ size_of(uint32_t gpus, uint32_t packing)
 
 /* Takes the trial off its GPUs; returns how many become idle. */
 static uint32_t
-lift(struct fluid_pool *pool, uint32_t i)
+lift_trial(struct fluid_pool *pool, uint32_t i)
 {
 	struct fluid_trial *t = &pool->trials[i];
 	uint32_t shelf = t->shelf;
@@ -88,7 +88,7 @@ lift(struct fluid_pool *pool, uint32_t i)
 
 /* Would the trial scale up to that width? */
 static int
-grows(const struct fluid_trial *t, uint32_t gpus)
+would_grow(const struct fluid_trial *t, uint32_t gpus)
 {
 	return gpus > 0 && size_of(gpus, 1) > size_of(t->gpus, t->packing) &&
 	    allocator_fluid_h(t, gpus, 1) + t->eps <
@@ -97,7 +97,7 @@ grows(const struct fluid_trial *t, uint32_t gpus)
 
 /* Would it scale down?  In whole GPUs, or to a part of one. */
 static int
-yields(const struct fluid_trial *t, struct width w)
+would_shrink(const struct fluid_trial *t, struct width w)
 {
 	double size = size_of(w.gpus, w.packing);
 
@@ -108,7 +108,7 @@ yields(const struct fluid_trial *t, struct width w)
 
 /* The widest step towards `want` that idle GPUs allow and that pays; 0: none. */
 static uint32_t
-affordable(struct fluid_pool *pool, const struct fluid_trial *t, uint32_t want)
+affordable_width(struct fluid_pool *pool, const struct fluid_trial *t, uint32_t want)
 {
 	uint32_t own = t->packing == 1                                     ? t->gpus
 	    : t->shelf != FLUID_NONE && pool->shelves[t->shelf].count == 1 ? 1
@@ -116,15 +116,15 @@ affordable(struct fluid_pool *pool, const struct fluid_trial *t, uint32_t want)
 	uint32_t most = own + pool->idle < want ? own + pool->idle : want;
 	uint32_t w = allocator_fluid_fit(t, most);
 
-	while (
-	    grows(t, w) && !allocator_fluid_places_with(pool, (uint32_t)(t - pool->trials), w, 0))
+	while (would_grow(t, w) &&
+	    !allocator_fluid_places_with(pool, (uint32_t)(t - pool->trials), w, 0))
 		w = allocator_fluid_fit(t, w - 1);
-	return grows(t, w) ? w : 0;
+	return would_grow(t, w) ? w : 0;
 }
 
 /* A shelf with a hole that is not the trial's own; FLUID_NONE. */
 static uint32_t
-hole(const struct fluid_pool *pool, const struct fluid_trial *t)
+find_hole(const struct fluid_pool *pool, const struct fluid_trial *t)
 {
 	uint32_t i;
 
@@ -140,14 +140,14 @@ hole(const struct fluid_pool *pool, const struct fluid_trial *t)
 
 /* GPUs that those who would scale up lack. */
 static uint32_t
-lacking(const struct fluid_pool *pool, const struct width *want)
+count_lacking(const struct fluid_pool *pool, const struct width *want)
 {
 	uint32_t i, need = 0;
 
 	for (i = 0; i < pool->count; i++) {
 		const struct fluid_trial *t = &pool->trials[i];
 
-		if (!t->fixed && want[i].packing == 1 && grows(t, want[i].gpus))
+		if (!t->fixed && want[i].packing == 1 && would_grow(t, want[i].gpus))
 			need += want[i].gpus - (t->packing == 1 ? t->gpus : 0);
 	}
 	return need > pool->idle ? need - pool->idle : 0;
@@ -163,18 +163,18 @@ step_down(struct fluid_pool *pool, const struct width *want, const uint32_t *ord
 		struct width w = want[order[k]];
 		uint32_t to;
 
-		if (t->fixed || !yields(t, w))
+		if (t->fixed || !would_shrink(t, w))
 			continue;
 		if (w.packing == 1) {
 			pool->idle += t->gpus - w.gpus;
 		} else {
-			to = hole(pool, t);
-			if (to == FLUID_NONE || lacking(pool, want) == 0)
+			to = find_hole(pool, t);
+			if (to == FLUID_NONE || count_lacking(pool, want) == 0)
 				continue; /* nothing would be freed, or nobody takes it */
-			pool->idle += lift(pool, order[k]);
+			pool->idle += lift_trial(pool, order[k]);
 			allocator_fluid_shelf_add(pool, to, order[k]);
 		}
-		set(t, w.gpus, w.packing);
+		set_share(t, w.gpus, w.packing);
 		t->moved = 1;
 	}
 }
@@ -198,14 +198,14 @@ allocator_fluid_dynamic(struct fluid_pool *pool)
 		struct width w = want[order[k]];
 		uint32_t gpus;
 
-		if (t->fixed || t->moved || w.packing > 1 || !grows(t, w.gpus))
+		if (t->fixed || t->moved || w.packing > 1 || !would_grow(t, w.gpus))
 			continue;
-		gpus = affordable(pool, t, w.gpus);
+		gpus = affordable_width(pool, t, w.gpus);
 		if (gpus == 0)
 			continue;
-		pool->idle += lift(pool, order[k]);
+		pool->idle += lift_trial(pool, order[k]);
 		pool->idle -= gpus;
-		set(t, gpus, 1);
+		set_share(t, gpus, 1);
 		t->moved = 1;
 	}
 }
@@ -214,7 +214,7 @@ allocator_fluid_dynamic(struct fluid_pool *pool)
 
 /* Gives back GPUs of one trial down to `gpus`; how many are free now. */
 static uint32_t
-cut(struct fluid_pool *pool, uint32_t i, uint32_t gpus)
+cut_trial(struct fluid_pool *pool, uint32_t i, uint32_t gpus)
 {
 	struct fluid_trial *t = &pool->trials[i];
 	uint32_t freed;
@@ -227,15 +227,15 @@ cut(struct fluid_pool *pool, uint32_t i, uint32_t gpus)
 			allocator_fluid_shelf_add(pool, allocator_fluid_new_shelf(pool, t->c), i);
 		return freed;
 	}
-	freed = lift(pool, i);
-	set(t, gpus, 1);
+	freed = lift_trial(pool, i);
+	set_share(t, gpus, 1);
 	t->moved = 1;
 	return freed;
 }
 
 /* GPUs granted beyond what there is. */
 static uint32_t
-excess(const struct fluid_pool *pool)
+count_excess(const struct fluid_pool *pool)
 {
 	uint64_t granted = allocator_fluid_granted(pool);
 
@@ -246,7 +246,7 @@ excess(const struct fluid_pool *pool)
 static void
 shrink_whole(struct fluid_pool *pool, const struct width *want, int least)
 {
-	uint32_t k, over = excess(pool);
+	uint32_t k, over = count_excess(pool);
 
 	for (k = 0; k < pool->count && over > 0; k++) {
 		uint32_t i = pool->order[k], target, keep, freed;
@@ -256,7 +256,7 @@ shrink_whole(struct fluid_pool *pool, const struct width *want, int least)
 		if (t->packing > 1 || t->gpus <= target)
 			continue;
 		keep = t->gpus > over ? allocator_fluid_fit(t, t->gpus - over) : 0;
-		freed = cut(pool, i, keep > target ? keep : target);
+		freed = cut_trial(pool, i, keep > target ? keep : target);
 		over -= freed < over ? freed : over;
 	}
 }
@@ -267,7 +267,7 @@ static uint32_t
 make_hole(struct fluid_pool *pool, uint32_t i)
 {
 	const struct fluid_trial *t = &pool->trials[i];
-	uint32_t to = t->c > 1 ? hole(pool, t) : FLUID_NONE, k;
+	uint32_t to = t->c > 1 ? find_hole(pool, t) : FLUID_NONE, k;
 
 	for (k = pool->count; k-- > 0 && t->c > 1 && to == FLUID_NONE;) {
 		struct fluid_trial *other = &pool->trials[pool->order[k]];
@@ -276,7 +276,7 @@ make_hole(struct fluid_pool *pool, uint32_t i)
 		    other->c != t->c)
 			continue;
 		to = other->shelf;
-		set(other, 1, other->c);
+		set_share(other, 1, other->c);
 		other->moved = 1;
 	}
 	return to;
@@ -296,16 +296,16 @@ allocator_fluid_shrink(struct fluid_pool *pool)
 		want[i] = share_of(&pool->trials[i], sum, pool->total);
 	shrink_whole(pool, want, 0);
 	shrink_whole(pool, want, 1);
-	for (k = pool->count; k-- > 0 && excess(pool) > 0;) { /* joins a shelf */
+	for (k = pool->count; k-- > 0 && count_excess(pool) > 0;) { /* joins a shelf */
 		i = pool->order[k];
 		to = pool->trials[i].packing == 1 ? make_hole(pool, i) : FLUID_NONE;
 		if (to == FLUID_NONE)
 			continue;
-		(void)cut(pool, i, 0);
+		(void)cut_trial(pool, i, 0);
 		allocator_fluid_shelf_add(pool, to, i);
-		set(&pool->trials[i], 1, pool->trials[i].c);
+		set_share(&pool->trials[i], 1, pool->trials[i].c);
 	}
-	for (k = pool->count; k-- > 0 && excess(pool) > 0;) /* or waits */
+	for (k = pool->count; k-- > 0 && count_excess(pool) > 0;) /* or waits */
 		if (pool->trials[pool->order[k]].gpus > 0)
-			(void)cut(pool, pool->order[k], 0);
+			(void)cut_trial(pool, pool->order[k], 0);
 }

@@ -187,7 +187,7 @@ allocator_fluid_new_shelf(struct fluid_pool *pool, uint32_t cap)
 }
 
 static int
-shares(const struct fluid_trial *t)
+shares_gpu(const struct fluid_trial *t)
 {
 	return t->packing > 1 || (t->gpus == 1 && t->c > 1);
 }
@@ -201,7 +201,7 @@ sit_known(struct fluid_pool *pool)
 	for (i = 0; i < pool->count; i++) {
 		const struct fluid_trial *t = &pool->trials[i];
 
-		if (!shares(t) || t->node == ESPL_NONE || t->gpu == ESPL_ANY)
+		if (!shares_gpu(t) || t->node == ESPL_NONE || t->gpu == ESPL_ANY)
 			continue;
 		pool->keys[n].a = -(double)t->node;
 		pool->keys[n].b = -((double)t->gpu * FLUID_PACKING_MAX + t->packing);
@@ -261,12 +261,12 @@ allocator_fluid_granted(const struct fluid_pool *pool)
 }
 
 static uint32_t
-held(const struct fluid_pool *pool)
+count_held(const struct fluid_pool *pool)
 {
 	uint32_t i, gpus = pool->shelf_count;
 
 	for (i = 0; i < pool->count; i++)
-		if (!shares(&pool->trials[i]))
+		if (!shares_gpu(&pool->trials[i]))
 			gpus += pool->trials[i].gpus;
 	return gpus;
 }
@@ -283,14 +283,14 @@ allocator_fluid_pool_sit(struct fluid_pool *pool)
 	for (i = 0; i < pool->count; i++) {
 		struct fluid_trial *t = &pool->trials[i];
 
-		if (!shares(t) || t->shelf != FLUID_NONE)
+		if (!shares_gpu(t) || t->shelf != FLUID_NONE)
 			continue;
 		if (t->packing == 1)
 			allocator_fluid_shelf_add(pool, allocator_fluid_new_shelf(pool, t->c), i);
 		else
 			pool->order[n++] = i;
 	}
-	used = held(pool);
+	used = count_held(pool);
 	allocator_fluid_sort(pool, pool->order, n, 0);
 	for (i = 0; i < n; i++) {
 		uint32_t trial = pool->order[i], packing = pool->trials[trial].packing;

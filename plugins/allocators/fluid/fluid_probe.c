@@ -5,7 +5,8 @@
 
 /* Seconds of an iteration on that share; 0: not measured (what a profile says does not count). */
 static double
-measured(const struct espl_model *model, uint64_t experiment, uint32_t gpus, uint32_t packing)
+measured_seconds(const struct espl_model *model, uint64_t experiment, uint32_t gpus,
+    uint32_t packing)
 {
 	struct espl_speed_query query = ESPL_INIT(struct espl_speed_query);
 	struct espl_speed speed = ESPL_INIT(struct espl_speed);
@@ -33,7 +34,7 @@ read_scaling(struct fluid_probe *probe, const struct espl_model *model,
 		double t;
 
 		w *= 2;
-		t = measured(model, probe->experiment, w, 1);
+		t = measured_seconds(model, probe->experiment, w, 1);
 		if (!(t > 0)) {
 			probe->try_wide = w;
 			return;
@@ -54,7 +55,7 @@ read_packing(struct fluid_probe *probe, const struct espl_model *model,
 
 	probe->packing[probe->packing_count++] = (struct espl_point){ 1, 1 };
 	for (p = 2; p <= item->packing_max && p <= FLUID_PACKING_MAX; p++) {
-		double t = measured(model, probe->experiment, 1, p);
+		double t = measured_seconds(model, probe->experiment, 1, p);
 
 		if (!(t > 0)) {
 			probe->try_packing = p;
@@ -76,7 +77,7 @@ allocator_fluid_probe_read(struct fluid_probe *probe, const struct espl_model *m
 
 	probe->experiment = experiment;
 	probe->scaling_count = probe->packing_count = probe->try_wide = probe->try_packing = 0;
-	one = model != NULL ? measured(model, experiment, unit, 1) : 0;
+	one = model != NULL ? measured_seconds(model, experiment, unit, 1) : 0;
 	probe->iteration_s = one;
 	if (!(one > 0) || item->gpus_min > unit ||
 	    (item->scaling_count > 0 && item->packing_count > 0))

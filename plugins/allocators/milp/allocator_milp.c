@@ -217,7 +217,7 @@ destroy(void *self)
 
 /* A part of the policy: as given, else by the policy. */
 static double
-part(const struct espl_config *config, uint32_t option, double improved, double paper)
+policy_part(const struct espl_config *config, uint32_t option, double improved, double paper)
 {
 	const struct espl_value *value = &config->values[option];
 
@@ -255,7 +255,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 	milp->offer = ESPL_ANY;
 	milp->roster.widest = pool_widest;
 	milp->engine = (uint32_t)v[ENGINE].as.i;
-	milp->events = part(config, EVENTS, 1, 0) > 0;
+	milp->events = policy_part(config, EVENTS, 1, 0) > 0;
 	milp->effort = (uint32_t)v[EFFORT].as.i;
 	milp->gap = v[GAP].as.r;
 	milp->period = v[PERIOD].as.i;
@@ -269,20 +269,20 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 		    /* what it has by then it still tells */
 		    .limit_s = 0.8 * espl_seconds(milp->limit) };
 	milp->rules = (struct milp_rules){ .period_s = espl_seconds(milp->period),
-		.step_s = part(config, STEP, 60, espl_seconds(milp->period)),
+		.step_s = policy_part(config, STEP, 60, espl_seconds(milp->period)),
 		.steps = (uint32_t)v[STEPS].as.i,
-		.delay = part(config, DELAY, 1, 0) > 0,
-		.keep = part(config, KEEP, 1, 0) > 0,
-		.fill = part(config, FILL, 1, 0) > 0,
-		.preempt = part(config, PREEMPT, 1, 0) > 0,
-		.floor = part(config, FLOOR, 0.1, 0),
-		.rank = part(config, WEIGHTS, 0, 1) < 1,
-		.beta = part(config, BETA, 0.5, 1),
+		.delay = policy_part(config, DELAY, 1, 0) > 0,
+		.keep = policy_part(config, KEEP, 1, 0) > 0,
+		.fill = policy_part(config, FILL, 1, 0) > 0,
+		.preempt = policy_part(config, PREEMPT, 1, 0) > 0,
+		.floor = policy_part(config, FLOOR, 0.1, 0),
+		.rank = policy_part(config, WEIGHTS, 0, 1) < 1,
+		.beta = policy_part(config, BETA, 0.5, 1),
 		.level = v[LEVEL].as.r,
 		.tail = v[TAIL].as.r,
-		.slowdown = part(config, SLOWDOWN, 10, 0),
+		.slowdown = policy_part(config, SLOWDOWN, 10, 0),
 		.doubling = v[DOUBLING].as.r,
-		.poor = part(config, POOR, 0.3, 0) };
+		.poor = policy_part(config, POOR, 0.3, 0) };
 	*self = milp;
 	return ESPL_OK;
 }
@@ -328,7 +328,7 @@ side_by_side(const struct milp_case *c, const struct espl_alloc_view *view)
 }
 
 static espl_status
-apply(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+apply_plan(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     struct milp_plan *plan, const char *word)
 {
 	static const char *const words[] = { "heuristic", "bounded", "optimal" };
@@ -363,7 +363,7 @@ apply(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_s
 /* Between decisions: idle GPUs to those that wait, in order of arrival, as many as they can take.
  */
 static espl_status
-serve(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+serve_queue(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t total)
 {
 	struct espl_roster *roster = &milp->roster;
@@ -397,7 +397,7 @@ tell_failure(struct milp *milp, const char *why)
 
 /* The case of now and the heuristic's plan for it, bounded. */
 static espl_status
-prepare(struct milp *milp, const struct espl_alloc_view *view, uint32_t total,
+prepare_case(struct milp *milp, const struct espl_alloc_view *view, uint32_t total,
     struct milp_plan *plan)
 {
 	espl_status status =
@@ -416,7 +416,7 @@ prepare(struct milp *milp, const struct espl_alloc_view *view, uint32_t total,
 }
 
 static espl_status
-ask(struct milp *milp, const struct espl_alloc_view *view, const struct milp_plan *plan)
+ask_solver(struct milp *milp, const struct espl_alloc_view *view, const struct milp_plan *plan)
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	espl_status status;
@@ -432,12 +432,12 @@ ask(struct milp *milp, const struct espl_alloc_view *view, const struct milp_pla
 
 /* at_once 1: there is no time to ask anybody. */
 static espl_status
-decide(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+decide_plan(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t total, int at_once)
 {
 	const struct milp_case *c = &milp->now;
 	struct milp_plan plan;
-	espl_status status = prepare(milp, view, total, &plan);
+	espl_status status = prepare_case(milp, view, total, &plan);
 	const char *word = NULL;
 
 	if (status == ESPL_OK &&
@@ -451,15 +451,15 @@ decide(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_
 		    : ESPL_E_NOMEM;
 	} else if (status == ESPL_OK && milp->engine == CBC && !at_once &&
 	    c->problem.job_count > 0) {
-		status = ask(milp, view, &plan);
+		status = ask_solver(milp, view, &plan);
 		if (status == ESPL_OK) {
 			allocator_milp_plan_free(&plan);
-			return serve(milp, view, sink, total);
+			return serve_queue(milp, view, sink, total);
 		}
 		status = status == ESPL_E_NOMEM ? status : ESPL_OK;
 	}
 	if (status == ESPL_OK)
-		status = apply(milp, view, sink, &plan, word);
+		status = apply_plan(milp, view, sink, &plan, word);
 	allocator_milp_plan_free(&plan);
 	return status;
 }
@@ -470,7 +470,7 @@ take_outcome(struct milp *milp, const struct espl_alloc_view *view, struct espl_
 {
 	struct espl_error error = ESPL_INIT(struct espl_error);
 	struct milp_plan plan;
-	espl_status status = prepare(milp, view, total, &plan);
+	espl_status status = prepare_case(milp, view, total, &plan);
 
 	if (status == ESPL_OK)
 		status = allocator_milp_take(&milp->ask, outcome, &milp->now, view, &plan, &error);
@@ -480,14 +480,14 @@ take_outcome(struct milp *milp, const struct espl_alloc_view *view, struct espl_
 	}
 	allocator_milp_ask_free(&milp->ask);
 	if (status == ESPL_OK)
-		status = apply(milp, view, sink, &plan, NULL);
+		status = apply_plan(milp, view, sink, &plan, NULL);
 	allocator_milp_plan_free(&plan);
 	return status;
 }
 
 /* What is to be done in this round. */
 static espl_status
-act(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
+act_in_round(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sink *sink,
     uint32_t total)
 {
 	const uint32_t changes =
@@ -500,7 +500,7 @@ act(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sin
 		milp->next = (view->now / milp->period + 1) * milp->period;
 	if (milp->ask.pending && outcome == NULL && !over) {
 		milp->again |= due;
-		return serve(milp, view, sink, total);
+		return serve_queue(milp, view, sink, total);
 	}
 	if (outcome != NULL && !over) {
 		if (milp->again) /* much has happened since it was asked: ask again */
@@ -512,7 +512,8 @@ act(struct milp *milp, const struct espl_alloc_view *view, struct espl_alloc_sin
 		milp->compute->cancel(milp->compute, milp->ask.token);
 	allocator_milp_ask_free(&milp->ask);
 	milp->again = 0;
-	return due ? decide(milp, view, sink, total, over) : serve(milp, view, sink, total);
+	return due ? decide_plan(milp, view, sink, total, over)
+		   : serve_queue(milp, view, sink, total);
 }
 
 static espl_status
@@ -529,7 +530,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	aimed = pool_useful(&milp->roster, limit);
 	status = pool_aim(view, sink, milp->offer, limit, &aimed, error);
 	if (status == ESPL_OK)
-		status = act(milp, view, sink, pool_total(view, milp->offer, aimed));
+		status = act_in_round(milp, view, sink, pool_total(view, milp->offer, aimed));
 	if (status == ESPL_OK && milp->roster.granted > 0)
 		status = sink->wake_at(sink, milp->next);
 	return status == ESPL_E_NOMEM ? espl_fail(error, status, "out of memory") : status;

@@ -8,7 +8,7 @@
 
 /* GPUs that the first step leaves. */
 static uint64_t
-idle(const struct milp_case *c, const struct milp_plan *plan)
+idle_gpus(const struct milp_case *c, const struct milp_plan *plan)
 {
 	uint64_t used = 0;
 	uint32_t i;
@@ -23,7 +23,7 @@ allocator_milp_keep(const struct milp_case *c, struct milp_plan *plan)
 {
 	const struct milp_problem *p = &c->problem;
 	double allowed = HARDLY * fabs(plan->value);
-	uint64_t left = idle(c, plan);
+	uint64_t left = idle_gpus(c, plan);
 	uint32_t i, k, round;
 
 	for (round = 0; round < 2; round++) /* those who take less now make room for more */
@@ -60,7 +60,7 @@ ends_in(const struct milp_case *c, uint32_t i, uint32_t choice)
 
 /* What the next width gains per node; 0: it does not fit, or is no use. */
 static double
-gain(const struct milp_case *c, const struct milp_plan *plan, uint32_t i, uint64_t left)
+gain_per_node(const struct milp_case *c, const struct milp_plan *plan, uint32_t i, uint64_t left)
 {
 	const struct milp_job *job = &c->problem.jobs[i];
 	uint32_t k = plan->choice[(size_t)i * c->problem.steps];
@@ -75,7 +75,7 @@ gain(const struct milp_case *c, const struct milp_plan *plan, uint32_t i, uint64
 void
 allocator_milp_fill(const struct milp_case *c, struct milp_plan *plan)
 {
-	uint64_t left = idle(c, plan);
+	uint64_t left = idle_gpus(c, plan);
 	uint32_t i;
 
 	while (left > 0) {
@@ -85,7 +85,7 @@ allocator_milp_fill(const struct milp_case *c, struct milp_plan *plan)
 		uint8_t *choice;
 
 		for (i = 0; i < c->problem.job_count; i++) {
-			here = gain(c, plan, i, left);
+			here = gain_per_node(c, plan, i, left);
 			if (here > best) {
 				best = here;
 				who = i;
@@ -108,7 +108,7 @@ allocator_milp_equal(const struct milp_case *c, struct milp_plan *plan)
 	uint32_t i;
 
 	memset(plan->choice, 0, (size_t)p->job_count * p->steps);
-	for (left = idle(c, plan); left > 0;) {
+	for (left = idle_gpus(c, plan); left > 0;) {
 		uint32_t who = NOBODY, least = UINT32_MAX, k;
 
 		for (i = 0; i < p->job_count; i++) {

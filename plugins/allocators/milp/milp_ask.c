@@ -140,7 +140,7 @@ by_id(const void *a, const void *b)
 /* The asked job's widths as choices of the job as it is now; the next smaller one where there is
  * none. */
 static void
-translate(const struct milp_job *asked, const uint8_t *from, const struct milp_job *job,
+translate_choices(const struct milp_job *asked, const uint8_t *from, const struct milp_job *job,
     uint8_t *to, uint32_t steps)
 {
 	uint32_t t;
@@ -172,14 +172,14 @@ carry_over(const struct milp_ask *ask, const uint8_t *answer, const struct milp_
 
 		memset(choice + (size_t)i * steps, 0, steps);
 		if (was != NULL)
-			translate(&jobs[was->at], answer + (size_t)was->at * steps,
+			translate_choices(&jobs[was->at], answer + (size_t)was->at * steps,
 			    &c->problem.jobs[i], choice + (size_t)i * steps, steps);
 	}
 }
 
 /* 1: the problem is the very one that was asked. */
 static int
-unchanged(const struct milp_ask *ask, const struct milp_problem *p)
+is_unchanged(const struct milp_ask *ask, const struct milp_problem *p)
 {
 	const struct request *head = ask->input;
 
@@ -225,7 +225,7 @@ allocator_milp_take(const struct milp_ask *ask, const struct espl_outcome *outco
 	free(choice);
 	plan->value = value;
 	plan->status = MILP_BOUNDED;
-	if (unchanged(ask, p) && fabs(value - reply->value) <= MILP_CLOSE * value) {
+	if (is_unchanged(ask, p) && fabs(value - reply->value) <= MILP_CLOSE * value) {
 		if (reply->bound < plan->bound)
 			plan->bound = reply->bound;
 		plan->status = reply->status == MILP_OPTIMAL ? MILP_OPTIMAL : MILP_BOUNDED;

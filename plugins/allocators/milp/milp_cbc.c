@@ -66,7 +66,7 @@ open_library(struct cbc *cbc, struct espl_error *error)
 }
 
 static Cbc_Model *
-load(const struct cbc *cbc, const struct milp_form *form)
+load_model(const struct cbc *cbc, const struct milp_form *form)
 {
 	Cbc_Model *model = cbc->newModel();
 	char name[24];
@@ -119,7 +119,7 @@ set_limits(const struct cbc *cbc, Cbc_Model *model, const struct milp_cbc *how)
 
 /* Takes the solution, if there is one and it is as good as the plan. */
 static espl_status
-take(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
+take_solution(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
     const struct milp_problem *problem, const struct milp_cbc *how, struct milp_plan *plan,
     struct espl_error *error)
 {
@@ -154,7 +154,7 @@ take(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
 
 /* A start from the plan's choices: the variables that are not 0. */
 static espl_status
-start(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
+set_start(const struct cbc *cbc, Cbc_Model *model, const struct milp_form *form,
     const struct milp_problem *problem, const struct milp_plan *plan, struct espl_error *error)
 {
 	double *columns = malloc(((size_t)form->column_count + 1) * sizeof *columns);
@@ -181,7 +181,7 @@ static espl_status
 try_once(const struct cbc *cbc, const struct milp_form *form, const struct milp_problem *problem,
     const struct milp_cbc *how, int plain, struct milp_plan *plan, struct espl_error *error)
 {
-	Cbc_Model *model = load(cbc, form);
+	Cbc_Model *model = load_model(cbc, form);
 	espl_status status;
 
 	if (model == NULL)
@@ -189,12 +189,12 @@ try_once(const struct cbc *cbc, const struct milp_form *form, const struct milp_
 	set_limits(cbc, model, how);
 	if (plain)
 		cbc->setParameter(model, "preprocess", "off");
-	status = start(cbc, model, form, problem, plan, error);
+	status = set_start(cbc, model, form, problem, plan, error);
 	if (status == ESPL_OK) {
 		cbc->solve(model);
 		status = cbc->isProvenInfeasible(model)
 		    ? ESPL_E_INFEASIBLE
-		    : take(cbc, model, form, problem, how, plan, error);
+		    : take_solution(cbc, model, form, problem, how, plan, error);
 	}
 	cbc->deleteModel(model);
 	return status;

@@ -58,7 +58,7 @@ struct search {
 /* ---- the sequences ------------------------------------------------------------------------ */
 
 static double
-take(void *ctx, const uint8_t *choice, double profit, double least)
+take_sequence(void *ctx, const uint8_t *choice, double profit, double least)
 {
 	struct search *s = ctx;
 	struct member *m = &s->members[s->count];
@@ -103,7 +103,7 @@ by_count(const void *a, const void *b)
 }
 
 static void
-limits(const struct search *s, struct member *m)
+find_limits(const struct search *s, struct member *m)
 {
 	const struct milp_job *job = &s->problem->jobs[m->job];
 	uint32_t i, t;
@@ -145,14 +145,14 @@ list_sequences(struct search *s)
 		s->top = best.profit;
 		s->members[s->count].job = i;
 		if (allocator_milp_sequences(problem, job, s->core->price,
-			best.profit - s->core->radius, take, s) > -INFINITY ||
+			best.profit - s->core->radius, take_sequence, s) > -INFINITY ||
 		    missed > best.profit)
 			s->core->cut = 1;
 		if (s->nomem)
 			return 0;
 		qsort(s->members[s->count].options, s->members[s->count].count,
 		    sizeof(struct option), by_loss);
-		limits(s, &s->members[s->count]);
+		find_limits(s, &s->members[s->count]);
 		s->count++;
 	}
 	qsort(s->members, s->count, sizeof *s->members, by_count);
@@ -245,7 +245,7 @@ hash_of(const uint32_t *used, uint32_t steps)
 }
 
 static int
-rehash(struct search *s)
+grow_hash(struct search *s)
 {
 	uint32_t size = s->hash_size > 0 ? 2 * s->hash_size : 1024, i, at;
 	uint32_t *more = realloc(s->hash, size * sizeof *more);
@@ -266,13 +266,13 @@ rehash(struct search *s)
 
 /* Adds a state to the next level, or improves it.  0: out of memory. */
 static int
-reach(struct search *s, const uint32_t *used, double loss, double score, struct origin origin)
+reach_state(struct search *s, const uint32_t *used, double loss, double score, struct origin origin)
 {
 	struct states *next = &s->next;
 	size_t size = s->steps * sizeof *used;
 	uint32_t at, i;
 
-	if (2 * (next->count + 1) > s->hash_size && !rehash(s))
+	if (2 * (next->count + 1) > s->hash_size && !grow_hash(s))
 		return 0;
 	at = hash_of(used, s->steps) & (s->hash_size - 1);
 	while ((i = s->hash[at]) != NO_STATE &&
@@ -302,7 +302,7 @@ by_value(const void *a, const void *b)
 
 /* Drops the worst of too many states.  0: out of memory. */
 static int
-cut(struct search *s)
+cut_states(struct search *s)
 {
 	struct states *next = &s->next;
 	uint32_t i, to = 0, most = s->spent < s->core->effort ? s->core->states : FEW;
@@ -335,7 +335,7 @@ cut(struct search *s)
 
 /* All that a state can become with one more member. */
 static int
-extend(struct search *s, const struct member *m, uint32_t state)
+extend_state(struct search *s, const struct member *m, uint32_t state)
 {
 	const struct milp_job *job = &s->problem->jobs[m->job];
 	uint32_t i, t, used[MILP_STEPS], count = m->count;
@@ -360,7 +360,7 @@ extend(struct search *s, const struct member *m, uint32_t state)
 			continue;
 		score = loss + must_lose(s, used);
 		if (score <= s->core->radius &&
-		    !reach(s, used, loss, score, (struct origin){ state, i }))
+		    !reach_state(s, used, loss, score, (struct origin){ state, i }))
 			return 0;
 	}
 	return 1;
@@ -368,7 +368,7 @@ extend(struct search *s, const struct member *m, uint32_t state)
 
 /* 0: out of memory.  Where nothing is left the last level is empty. */
 static int
-run(struct search *s)
+run_levels(struct search *s)
 {
 	uint32_t level, i;
 	int late;
@@ -387,10 +387,10 @@ run(struct search *s)
 		if (s->hash != NULL)
 			memset(s->hash, 255, s->hash_size * sizeof *s->hash);
 		for (i = 0; i < s->now.count && (late || s->spent < s->core->effort); i++)
-			if (!extend(s, &s->members[level], i))
+			if (!extend_state(s, &s->members[level], i))
 				return 0;
 		s->core->cut |= i < s->now.count;
-		if (!cut(s))
+		if (!cut_states(s))
 			return 0;
 		s->levels[level].origins = malloc((s->next.count + 1u) * sizeof *s->next.origins);
 		if (s->levels[level].origins == NULL)
@@ -406,7 +406,7 @@ run(struct search *s)
 
 /* The best of the last states, written down.  0: there is none within the radius. */
 static int
-choose(struct search *s)
+choose_best(struct search *s)
 {
 	uint32_t i, t, level, best = NO_STATE, left;
 	double least = s->core->radius;
@@ -478,8 +478,8 @@ allocator_milp_core(struct milp_core *core)
 	s.queue = malloc(size * sizeof *s.queue);
 	if (s.window != NULL && s.queue != NULL && list_sequences(&s)) {
 		s.levels = calloc(s.count + 1u, sizeof *s.levels);
-		if (s.levels != NULL && run(&s))
-			result = choose(&s) ? MILP_CORE_FOUND : MILP_CORE_NONE;
+		if (s.levels != NULL && run_levels(&s))
+			result = choose_best(&s) ? MILP_CORE_FOUND : MILP_CORE_NONE;
 	}
 	core->spent = s.spent;
 	search_free(&s);

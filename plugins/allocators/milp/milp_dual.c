@@ -33,7 +33,7 @@ struct master {
 
 /* A column in terms of the small system: what it takes beyond its job's key. */
 static void
-direction(const struct master *m, const struct column *column, double *d)
+column_direction(const struct master *m, const struct column *column, double *d)
 {
 	uint32_t t;
 
@@ -50,20 +50,20 @@ direction(const struct master *m, const struct column *column, double *d)
 }
 
 static double
-advantage(const struct master *m, const struct column *column)
+column_advantage(const struct master *m, const struct column *column)
 {
 	return column->job == NOBODY ? 0 : column->worth - m->worth[column->job];
 }
 
 /* Inverts the basis, and from it the prices and amounts.  0: it is singular. */
 static int
-solve(struct master *m)
+solve_basis(struct master *m)
 {
 	double a[MILP_STEPS][2 * MILP_STEPS] = { { 0 } }, d[MILP_STEPS];
 	uint32_t n = m->steps, i, j, k;
 
 	for (j = 0; j < n; j++) {
-		direction(m, &m->basic[j], d);
+		column_direction(m, &m->basic[j], d);
 		for (i = 0; i < n; i++)
 			a[i][j] = d[i];
 		a[j][n + j] = 1;
@@ -94,7 +94,7 @@ solve(struct master *m)
 	}
 	for (j = 0; j < n; j++)
 		for (i = 0; i < n; i++) {
-			m->price[i] += advantage(m, &m->basic[j]) * m->inverse[j][i];
+			m->price[i] += column_advantage(m, &m->basic[j]) * m->inverse[j][i];
 			m->amount[j] += m->inverse[j][i] * m->room[i];
 		}
 	return 1;
@@ -134,12 +134,12 @@ swap_key(struct master *m, uint32_t job, struct column *at)
 
 /* Lets the column in; who would become negative first goes out.  0: nobody does. */
 static int
-enter(struct master *m, struct column *in)
+enter_column(struct master *m, struct column *in)
 {
 	double d[MILP_STEPS], y[MILP_STEPS] = { 0 }, least = INFINITY, size = 0;
 	uint32_t i, j, out = NOBODY, n = m->steps, key = NOBODY;
 
-	direction(m, in, d);
+	column_direction(m, in, d);
 	for (j = 0; j < n; j++)
 		for (i = 0; i < n; i++)
 			y[j] += m->inverse[j][i] * d[i];
@@ -187,7 +187,7 @@ enter(struct master *m, struct column *in)
 /* One turn: the first job from *from on that has a better sequence, or unused nodes, come in.  0:
  * the prices are optimal. */
 static int
-turn(struct master *m, uint32_t *from)
+improve_basis(struct master *m, uint32_t *from)
 {
 	uint32_t t, k, count = m->problem->job_count;
 	struct column in;
@@ -197,7 +197,7 @@ turn(struct master *m, uint32_t *from)
 		if (m->price[t] < -1e-12) {
 			in.job = NOBODY;
 			in.step = t;
-			return enter(m, &in);
+			return enter_column(m, &in);
 		}
 	for (t = 0; t < m->steps; t++)
 		m->price[t] = m->price[t] > 0 ? m->price[t] : 0;
@@ -214,7 +214,7 @@ turn(struct master *m, uint32_t *from)
 		in.worth = allocator_milp_worth(job, seq.choice, m->steps);
 		memcpy(in.choice, seq.choice, m->steps);
 		*from = *from + 1 < count ? *from + 1 : 0;
-		return enter(m, &in);
+		return enter_column(m, &in);
 	}
 	return 0;
 }
@@ -240,7 +240,7 @@ allocator_milp_dual(const struct milp_problem *problem, const uint8_t *start, do
 		for (i = 0; i < problem->job_count; i++)
 			m.worth[i] = allocator_milp_worth(&problem->jobs[i],
 			    start + (size_t)i * m.steps, m.steps);
-		while (solve(&m) && turns++ < most && turn(&m, &from))
+		while (solve_basis(&m) && turns++ < most && improve_basis(&m, &from))
 			;
 		for (t = 0; t < m.steps; t++)
 			price[t] = m.price[t] > 0 ? m.price[t] : 0;

@@ -17,7 +17,7 @@
 
 /* Widens the search until it is over.  0: out of memory. */
 static int
-search(const struct milp_problem *problem, const double *price, uint32_t effort, double gap,
+search_exact(const struct milp_problem *problem, const double *price, uint32_t effort, double gap,
     uint8_t *choice, struct milp_plan *plan)
 {
 	double lagrange = plan->bound, loss, close = gap > MILP_CLOSE ? gap : MILP_CLOSE;
@@ -75,7 +75,7 @@ allocator_milp_exact(const struct milp_problem *problem, uint32_t effort, double
 	if (effort > 0 &&
 	    plan->bound - plan->value > (gap > MILP_CLOSE ? gap : MILP_CLOSE) * fabs(plan->value)) {
 		choice = malloc(size + 1);
-		done = choice != NULL && search(problem, price, effort, gap, choice, plan);
+		done = choice != NULL && search_exact(problem, price, effort, gap, choice, plan);
 		free(choice);
 	}
 	if (plan->bound - plan->value <= MILP_CLOSE * fabs(plan->value))

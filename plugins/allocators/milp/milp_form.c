@@ -6,7 +6,7 @@
 /* ---- rows and columns --------------------------------------------------------------------- */
 
 static void *
-grow(struct milp_form *form, void *list, uint32_t room, size_t size)
+grow_list(struct milp_form *form, void *list, uint32_t room, size_t size)
 {
 	void *more = realloc(list, room * size);
 
@@ -16,17 +16,17 @@ grow(struct milp_form *form, void *list, uint32_t room, size_t size)
 }
 
 static uint32_t
-column(struct milp_form *form, double low, double high, double gain, int integer)
+add_column(struct milp_form *form, double low, double high, double gain, int integer)
 {
 	uint32_t at = form->column_count;
 
 	if (at == form->column_room) {
 		uint32_t room = at > 0 ? 2 * at : 256;
 
-		form->low = grow(form, form->low, room, sizeof *form->low);
-		form->high = grow(form, form->high, room, sizeof *form->high);
-		form->gain = grow(form, form->gain, room, sizeof *form->gain);
-		form->integer = grow(form, form->integer, room, sizeof *form->integer);
+		form->low = grow_list(form, form->low, room, sizeof *form->low);
+		form->high = grow_list(form, form->high, room, sizeof *form->high);
+		form->gain = grow_list(form, form->gain, room, sizeof *form->gain);
+		form->integer = grow_list(form, form->integer, room, sizeof *form->integer);
 		if (form->failed)
 			return 0;
 		form->column_room = room;
@@ -40,13 +40,13 @@ column(struct milp_form *form, double low, double high, double gain, int integer
 }
 
 static void
-entry(struct milp_form *form, uint32_t at, double factor)
+add_entry(struct milp_form *form, uint32_t at, double factor)
 {
 	if (form->entry_count == form->entry_room) {
 		uint32_t room = form->entry_room > 0 ? 2 * form->entry_room : 1024;
 
-		form->entry = grow(form, form->entry, room, sizeof *form->entry);
-		form->factor = grow(form, form->factor, room, sizeof *form->factor);
+		form->entry = grow_list(form, form->entry, room, sizeof *form->entry);
+		form->factor = grow_list(form, form->factor, room, sizeof *form->factor);
 		if (form->failed)
 			return;
 		form->entry_room = room;
@@ -57,14 +57,14 @@ entry(struct milp_form *form, uint32_t at, double factor)
 
 /* Ends the row whose entries were just given. */
 static void
-row(struct milp_form *form, double low, double high)
+end_row(struct milp_form *form, double low, double high)
 {
 	if (form->row_count + 1 >= form->row_room) {
 		uint32_t room = form->row_room > 0 ? 2 * form->row_room : 256;
 
-		form->row_low = grow(form, form->row_low, room, sizeof *form->row_low);
-		form->row_high = grow(form, form->row_high, room, sizeof *form->row_high);
-		form->row_from = grow(form, form->row_from, room, sizeof *form->row_from);
+		form->row_low = grow_list(form, form->row_low, room, sizeof *form->row_low);
+		form->row_high = grow_list(form, form->row_high, room, sizeof *form->row_high);
+		form->row_from = grow_list(form, form->row_from, room, sizeof *form->row_from);
 		if (form->failed)
 			return;
 		if (form->row_count == 0)
@@ -80,14 +80,14 @@ row(struct milp_form *form, double low, double high)
 
 /* Columns of a job in a step: served, then (paper: the number of nodes, then) binaries. */
 static uint32_t
-block(const struct milp_form *form, const struct milp_job *job)
+block_columns(const struct milp_form *form, const struct milp_job *job)
 {
 	return form->kind == MILP_PAPER ? 2 + 2 * job->count : 1 + job->count;
 }
 
 /* What the choice serves in the step, in steps on the least width. */
 static double
-speed(const struct milp_job *job, uint32_t step, uint32_t choice)
+served_steps(const struct milp_job *job, uint32_t step, uint32_t choice)
 {
 	return milp_gain(job, step, choice) / job->rate[0];
 }
@@ -97,11 +97,11 @@ add_columns(struct milp_form *form, const struct milp_job *job)
 {
 	uint32_t c;
 
-	(void)column(form, 0, 1 / job->rate[0], job->weight * job->rate[0], 0);
+	(void)add_column(form, 0, 1 / job->rate[0], job->weight * job->rate[0], 0);
 	if (form->kind == MILP_PAPER)
-		(void)column(form, job->width[0], job->width[job->count - 1], 0, 1);
+		(void)add_column(form, job->width[0], job->width[job->count - 1], 0, 1);
 	for (c = form->kind == MILP_PAPER ? 0 : job->count; c < 2 * job->count; c++)
-		(void)column(form, 0, 1, 0, 1);
+		(void)add_column(form, 0, 1, 0, 1);
 }
 
 /* One width in each step, by whose speed `served` grows. */
@@ -111,14 +111,14 @@ add_binaries(struct milp_form *form, const struct milp_job *job, uint32_t t, uin
 	uint32_t c;
 
 	for (c = 0; c < job->count; c++)
-		entry(form, at + 1 + c, 1);
-	row(form, 1, 1);
-	entry(form, at, 1);
+		add_entry(form, at + 1 + c, 1);
+	end_row(form, 1, 1);
+	add_entry(form, at, 1);
 	if (t > 0)
-		entry(form, at - block(form, job), -1);
+		add_entry(form, at - block_columns(form, job), -1);
 	for (c = 0; c < job->count; c++)
-		entry(form, at + 1 + c, -speed(job, t, c));
-	row(form, -INFINITY, 0);
+		add_entry(form, at + 1 + c, -served_steps(job, t, c));
+	end_row(form, -INFINITY, 0);
 }
 
 static void
@@ -130,31 +130,31 @@ add_paper(struct milp_form *form, const struct milp_job *job, uint32_t t, uint32
 	for (c = 0; c < job->count; c++) {
 		double k = job->width[c];
 
-		entry(form, nodes, 1); /* (16): below is 1 iff nodes <= k */
-		entry(form, below + c, m);
-		row(form, -INFINITY, k + m);
-		entry(form, nodes, 1);
-		entry(form, below + c, m + 1 / m);
-		row(form, k + 1 / m, INFINITY);
-		entry(form, nodes, -1); /* (17): above is 1 iff nodes >= k */
-		entry(form, above + c, m);
-		row(form, -INFINITY, m - k);
-		entry(form, nodes, -1);
-		entry(form, above + c, m + 1 / m);
-		row(form, 1 / m - k, INFINITY);
+		add_entry(form, nodes, 1); /* (16): below is 1 iff nodes <= k */
+		add_entry(form, below + c, m);
+		end_row(form, -INFINITY, k + m);
+		add_entry(form, nodes, 1);
+		add_entry(form, below + c, m + 1 / m);
+		end_row(form, k + 1 / m, INFINITY);
+		add_entry(form, nodes, -1); /* (17): above is 1 iff nodes >= k */
+		add_entry(form, above + c, m);
+		end_row(form, -INFINITY, m - k);
+		add_entry(form, nodes, -1);
+		add_entry(form, above + c, m + 1 / m);
+		end_row(form, 1 / m - k, INFINITY);
 	}
 	for (c = 0; c < 2 * job->count; c++) /* (18) */
-		entry(form, below + c, 1);
-	row(form, job->count + 1.0, job->count + 1.0);
-	entry(form, at, 1); /* (19), (20) */
+		add_entry(form, below + c, 1);
+	end_row(form, job->count + 1.0, job->count + 1.0);
+	add_entry(form, at, 1); /* (19), (20) */
 	if (t > 0)
-		entry(form, at - block(form, job), -1);
+		add_entry(form, at - block_columns(form, job), -1);
 	for (c = 0; c < job->count; c++) {
-		entry(form, below + c, -speed(job, t, c));
-		entry(form, above + c, -speed(job, t, c));
-		always -= speed(job, t, c);
+		add_entry(form, below + c, -served_steps(job, t, c));
+		add_entry(form, above + c, -served_steps(job, t, c));
+		always -= served_steps(job, t, c);
 	}
-	row(form, -INFINITY, always);
+	end_row(form, -INFINITY, always);
 }
 
 int
@@ -172,7 +172,7 @@ allocator_milp_form(struct milp_form *form, const struct milp_problem *problem,
 		const struct milp_job *job = &problem->jobs[i];
 		double m = (double)job->width[job->count - 1] - job->width[0] + 1;
 
-		for (t = 0; t < problem->steps; t++, at += block(form, job)) {
+		for (t = 0; t < problem->steps; t++, at += block_columns(form, job)) {
 			if (kind == MILP_PAPER)
 				add_paper(form, job, t, at, m < big_m ? big_m : m);
 			else
@@ -182,15 +182,15 @@ allocator_milp_form(struct milp_form *form, const struct milp_problem *problem,
 	for (t = 0; t < problem->steps; t++) {
 		for (i = 0, at = 0; i < problem->job_count; i++) {
 			const struct milp_job *job = &problem->jobs[i];
-			uint32_t here = at + t * block(form, job);
+			uint32_t here = at + t * block_columns(form, job);
 
 			if (kind == MILP_PAPER)
-				entry(form, here + 1, 1);
+				add_entry(form, here + 1, 1);
 			for (c = 0; kind == MILP_BINARIES && c < job->count; c++)
-				entry(form, here + 1 + c, job->width[c]);
-			at += problem->steps * block(form, job);
+				add_entry(form, here + 1 + c, job->width[c]);
+			at += problem->steps * block_columns(form, job);
 		}
-		row(form, -INFINITY, problem->total);
+		end_row(form, -INFINITY, problem->total);
 	}
 	if (form->failed)
 		allocator_milp_form_free(form);
@@ -227,10 +227,10 @@ allocator_milp_form_write(const struct milp_form *form, const struct milp_proble
 		const struct milp_job *job = &problem->jobs[i];
 		double served = 0;
 
-		for (t = 0; t < problem->steps; t++, at += block(form, job)) {
+		for (t = 0; t < problem->steps; t++, at += block_columns(form, job)) {
 			uint32_t mine = choice[(size_t)i * problem->steps + t];
 
-			served += speed(job, t, mine);
+			served += served_steps(job, t, mine);
 			served = served < 1 / job->rate[0] ? served : 1 / job->rate[0];
 			columns[at] = served;
 			if (form->kind == MILP_BINARIES) {
@@ -255,7 +255,7 @@ allocator_milp_form_read(const struct milp_form *form, const struct milp_problem
 	for (i = 0; i < problem->job_count; i++) {
 		const struct milp_job *job = &problem->jobs[i];
 
-		for (t = 0; t < problem->steps; t++, at += block(form, job)) {
+		for (t = 0; t < problem->steps; t++, at += block_columns(form, job)) {
 			uint8_t best = 0;
 
 			for (c = 1; c < job->count; c++) {

@@ -36,7 +36,8 @@ allocator_milp_slowdown(const struct espl_item *item, double left_s, double best
 
 /* Work left of all; of those without an estimate the median. */
 static int
-demands(struct milp_case *c, const struct espl_alloc_view *view, const struct milp_rules *rules)
+fill_demands(struct milp_case *c, const struct espl_alloc_view *view,
+    const struct milp_rules *rules)
 {
 	uint32_t i, known = 0, count = c->problem.job_count;
 	double *all = malloc((count + 1u) * sizeof *all), median = rules->period_s * rules->steps;
@@ -65,7 +66,7 @@ demands(struct milp_case *c, const struct espl_alloc_view *view, const struct mi
 
 /* Widths that are no faster than a smaller one are left out. */
 static void
-rates(struct milp_job *job, struct milp_subject *subject, const struct espl_item *item,
+fill_rates(struct milp_job *job, struct milp_subject *subject, const struct espl_item *item,
     const struct milp_rules *rules)
 {
 	double step = rules->step_s / subject->demand_s, last = 0, share, now = 0;
@@ -107,11 +108,11 @@ allocator_milp_case(struct milp_case *c, const struct espl_alloc_view *view,
 	c->problem.total = total;
 	c->problem.steps = rules->steps;
 	c->without = 0;
-	if (!allocator_milp_gather(c, view, roster, rules, total) || !demands(c, view, rules))
+	if (!allocator_milp_gather(c, view, roster, rules, total) || !fill_demands(c, view, rules))
 		return ESPL_E_NOMEM;
 	c->step_s = rules->step_s;
 	for (i = 0; i < c->problem.job_count; i++)
-		rates(&c->problem.jobs[i], &c->subjects[i], view->items[c->subjects[i].index],
+		fill_rates(&c->problem.jobs[i], &c->subjects[i], view->items[c->subjects[i].index],
 		    rules);
 	return allocator_milp_weigh(c, view, rules) ? ESPL_OK : ESPL_E_NOMEM;
 }

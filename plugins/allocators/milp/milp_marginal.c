@@ -19,7 +19,7 @@ struct heap {
 };
 
 static int
-better(const struct offer *a, const struct offer *b)
+is_better(const struct offer *a, const struct offer *b)
 {
 	return a->gain > b->gain || (a->gain == b->gain && a->job < b->job);
 }
@@ -34,9 +34,9 @@ sink_down(struct heap *heap, uint32_t i)
 
 		if (child >= heap->count)
 			break;
-		if (child + 1 < heap->count && better(&heap->at[child + 1], &heap->at[child]))
+		if (child + 1 < heap->count && is_better(&heap->at[child + 1], &heap->at[child]))
 			child++;
-		if (!better(&heap->at[child], &offer))
+		if (!is_better(&heap->at[child], &offer))
 			break;
 		heap->at[i] = heap->at[child];
 		i = child;
@@ -74,7 +74,7 @@ make_offer(const struct milp_problem *problem, uint8_t *choice, const uint64_t *
 }
 
 static void
-widen(const struct milp_problem *problem, struct heap *heap, uint8_t *choices, uint64_t *used)
+widen_jobs(const struct milp_problem *problem, struct heap *heap, uint8_t *choices, uint64_t *used)
 {
 	while (heap->at[0].gain > 0) {
 		struct offer *offer = &heap->at[0];
@@ -109,7 +109,7 @@ allocator_milp_marginal(const struct milp_problem *problem, struct milp_plan *pl
 	for (i = heap.count / 2; i-- > 0;)
 		sink_down(&heap, i);
 	if (heap.count > 0)
-		widen(problem, &heap, plan->choice, used);
+		widen_jobs(problem, &heap, plan->choice, used);
 	free(heap.at);
 	plan->value = allocator_milp_value(problem, plan->choice);
 	plan->bound = INFINITY;

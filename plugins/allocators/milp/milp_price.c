@@ -17,7 +17,7 @@ struct search {
 };
 
 static void
-descend(struct search *s, uint32_t t, double served, double profit)
+descend_step(struct search *s, uint32_t t, double served, double profit)
 {
 	const struct milp_job *job = s->job;
 	uint32_t c, left = s->steps - t;
@@ -44,7 +44,7 @@ descend(struct search *s, uint32_t t, double served, double profit)
 		} else if (here + open >= s->least) {
 			s->looks--;
 			s->choice[t] = (uint8_t)c;
-			descend(s, t + 1, now, here);
+			descend_step(s, t + 1, now, here);
 		}
 		if (now >= 1)
 			return;
@@ -52,7 +52,7 @@ descend(struct search *s, uint32_t t, double served, double profit)
 }
 
 static void
-prepare(struct search *s, const struct milp_problem *problem, const struct milp_job *job,
+prepare_search(struct search *s, const struct milp_problem *problem, const struct milp_job *job,
     const double *price)
 {
 	uint32_t t, c;
@@ -82,13 +82,13 @@ allocator_milp_sequences(const struct milp_problem *problem, const struct milp_j
 {
 	struct search s;
 
-	prepare(&s, problem, job, price);
+	prepare_search(&s, problem, job, price);
 	s.take = take;
 	s.ctx = ctx;
 	s.least = least;
 	s.missed = -INFINITY;
 	s.looks = MILP_LOOKS;
-	descend(&s, 0, 0, 0);
+	descend_step(&s, 0, 0, 0);
 	return s.missed;
 }
 

@@ -37,7 +37,7 @@ make_room(struct milp_case *c, uint32_t count)
 
 /* May it not give up the GPUs it has? */
 static int
-bound(const struct espl_item *item, const struct espl_entry *entry)
+is_bound(const struct espl_item *item, const struct espl_entry *entry)
 {
 	return entry->gpus > 0 && entry->fixed && (item->flags & ESPL_ITEM_INPLACE) == 0;
 }
@@ -48,7 +48,7 @@ read_widths(const struct espl_item *item, const struct espl_entry *entry, uint32
     uint32_t total, struct milp_job *job)
 {
 	memset(job, 0, sizeof *job);
-	if (!bound(item, entry))
+	if (!is_bound(item, entry))
 		job->count = pool_widths(item, per_node, total, job->width);
 	if (job->count == 0 && entry->gpus > 0) {
 		job->count = 1; /* it may end as it is, or not at all */
@@ -60,7 +60,7 @@ read_widths(const struct espl_item *item, const struct espl_entry *entry, uint32
 /* 0: out of memory.  *least: what all take at least; UINT64_MAX: this one did not fit, and nobody
  * may overtake it. */
 static int
-join(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster,
+join_job(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster *roster,
     uint32_t index, uint32_t total, uint64_t *least, int always)
 {
 	const struct espl_entry *entry = espl_roster_at(roster, index);
@@ -82,7 +82,7 @@ join(struct milp_case *c, const struct espl_alloc_view *view, struct espl_roster
 }
 
 static int
-drop(struct milp_case *c, uint32_t index)
+drop_item(struct milp_case *c, uint32_t index)
 {
 	if (c->dropped_count == c->dropped_room) {
 		uint32_t room = 2 * c->dropped_room + 16;
@@ -110,7 +110,7 @@ drop_last(struct milp_case *c, const struct espl_alloc_view *view, uint64_t *lea
 		if (view->items[c->subjects[i].index]->started >=
 		    view->items[c->subjects[last].index]->started)
 			last = i;
-	if (!drop(c, c->subjects[last].index))
+	if (!drop_item(c, c->subjects[last].index))
 		return 0;
 	*least -= p->jobs[last].width[0];
 	p->job_count--;
@@ -133,14 +133,14 @@ in_turn(struct milp_case *c, const struct espl_alloc_view *view, struct espl_ros
 		if (espl_roster_at(roster, i)->gpus == 0)
 			continue;
 		left--;
-		fine = join(c, view, roster, i, total, &least, 1);
+		fine = join_job(c, view, roster, i, total, &least, 1);
 	}
 	*all = least <= total;
 	while (fine && least > total)
 		fine = drop_last(c, view, &least);
 	for (i = espl_roster_waiting(roster, 0); i < roster->count && fine && least < total;
 	     i = espl_roster_waiting(roster, i + 1))
-		fine = join(c, view, roster, i, total, &least, 0);
+		fine = join_job(c, view, roster, i, total, &least, 0);
 	*all = *all && i >= roster->count && least != UINT64_MAX;
 	return fine;
 }
@@ -175,7 +175,7 @@ by_index(const void *a, const void *b)
 
 /* 0: it cannot run here. */
 static int
-describe(const struct espl_item *item, const struct espl_entry *entry, uint32_t per_node,
+describe_candidate(const struct espl_item *item, const struct espl_entry *entry, uint32_t per_node,
     uint32_t total, const struct milp_rules *rules, espl_time now, struct candidate *to)
 {
 	struct milp_job job;
@@ -189,7 +189,7 @@ describe(const struct espl_item *item, const struct espl_entry *entry, uint32_t 
 	to->left = left / pool_speed(item, job.width[0], rules->doubling) /
 	    (item->weight > 0 ? item->weight : 1);
 	to->first = 0;
-	if (bound(item, entry)) {
+	if (is_bound(item, entry)) {
 		to->first = INFINITY;
 		return 1;
 	}
@@ -213,8 +213,8 @@ by_need(struct milp_case *c, const struct espl_alloc_view *view, struct espl_ros
 
 	for (i = 0; i < roster->count && fine; i++) {
 		all[count] = (struct candidate){ .index = i };
-		count += describe(view->items[i], espl_roster_at(roster, i), roster->per_node,
-			     total, rules, view->now, &all[count]) != 0;
+		count += describe_candidate(view->items[i], espl_roster_at(roster, i),
+			     roster->per_node, total, rules, view->now, &all[count]) != 0;
 	}
 	if (fine)
 		qsort(all, count, sizeof *all, by_turn);
@@ -226,9 +226,9 @@ by_need(struct milp_case *c, const struct espl_alloc_view *view, struct espl_ros
 		qsort(all, count, sizeof *all, by_index);
 	for (i = 0; i < count && fine; i++) {
 		if (all[i].in)
-			fine = join(c, view, roster, all[i].index, total, &least, 1);
+			fine = join_job(c, view, roster, all[i].index, total, &least, 1);
 		else if (espl_roster_at(roster, all[i].index)->gpus > 0)
-			fine = drop(c, all[i].index);
+			fine = drop_item(c, all[i].index);
 	}
 	free(all);
 	return fine;

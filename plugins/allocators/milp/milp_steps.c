@@ -7,7 +7,7 @@
 
 /* The loss of each choice of a job in a step, never done; the least is 0. */
 static void
-losses(const struct milp_problem *problem, const struct milp_job *job, const double *price,
+fill_losses(const struct milp_problem *problem, const struct milp_job *job, const double *price,
     uint32_t t, double *loss)
 {
 	double best = -INFINITY;
@@ -33,7 +33,7 @@ allocator_milp_steps_fits(const struct milp_problem *problem, const struct milp_
 	for (t = 0; t < problem->steps; t++) {
 		double most = 0;
 
-		losses(problem, job, price, t, loss);
+		fill_losses(problem, job, price, t, loss);
 		for (c = 0; c < job->count; c++)
 			if (loss[c] <= radius && milp_gain(job, t, c) > most)
 				most = milp_gain(job, t, c);
@@ -86,7 +86,7 @@ add_member(const struct milp_job *job, const double *loss, double radius, uint32
 }
 
 static void
-fill(struct milp_steps *steps, const struct milp_problem *problem, const double *price,
+fill_step(struct milp_steps *steps, const struct milp_problem *problem, const double *price,
     double radius, uint32_t t, double *old)
 {
 	struct milp_step *step = &steps->step[t];
@@ -98,7 +98,7 @@ fill(struct milp_steps *steps, const struct milp_problem *problem, const double 
 		const struct milp_job *job = &problem->jobs[steps->members[i]];
 		uint32_t within = 0;
 
-		losses(problem, job, price, t, loss);
+		fill_losses(problem, job, price, t, loss);
 		for (c = 0; c < job->count; c++)
 			if (loss[c] <= radius && within++ == 0)
 				step->only[i] = (uint8_t)c;
@@ -118,7 +118,7 @@ fill(struct milp_steps *steps, const struct milp_problem *problem, const double 
 
 		if (step->only[i] != SEVERAL)
 			continue;
-		losses(problem, job, price, t, loss);
+		fill_losses(problem, job, price, t, loss);
 		add_member(job, loss, radius, total, step->table, old,
 		    step->taken + (size_t)i * (total + 1u), &top);
 	}
@@ -167,7 +167,7 @@ allocator_milp_steps_fill(struct milp_steps *steps, const struct milp_problem *p
 		if (step->table == NULL || step->unused == NULL || step->only == NULL ||
 		    step->taken == NULL)
 			break;
-		fill(steps, problem, price, radius, t, old);
+		fill_step(steps, problem, price, radius, t, old);
 	}
 	free(old);
 	return t == problem->steps;

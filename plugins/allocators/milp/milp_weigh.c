@@ -37,7 +37,7 @@ best_speed(const struct milp_job *job, const struct espl_item *item, const struc
 }
 
 static int
-longer(const void *a, const void *b)
+compare_demand(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
 
@@ -48,8 +48,8 @@ longer(const void *a, const void *b)
 
 /* [job], the greatest demand first; the sum of the users' weights, and the longest time. */
 static void
-rank(const struct milp_case *c, const struct espl_alloc_view *view, const struct milp_rules *rules,
-    struct ranked *all, double *sum, double *longest)
+rank_jobs(const struct milp_case *c, const struct espl_alloc_view *view,
+    const struct milp_rules *rules, struct ranked *all, double *sum, double *longest)
 {
 	uint32_t i;
 
@@ -64,7 +64,7 @@ rank(const struct milp_case *c, const struct espl_alloc_view *view, const struct
 		*sum += all[i].weight;
 		*longest = all[i].longest > *longest ? all[i].longest : *longest;
 	}
-	qsort(all, c->problem.job_count, sizeof *all, longer);
+	qsort(all, c->problem.job_count, sizeof *all, compare_demand);
 }
 
 static int
@@ -77,7 +77,7 @@ by_rank(struct milp_case *c, const struct espl_alloc_view *view, const struct mi
 
 	if (all == NULL)
 		return 0;
-	rank(c, view, rules, all, &sum, &longest);
+	rank_jobs(c, view, rules, all, &sum, &longest);
 	for (i = 0; i < c->problem.job_count; i++) {
 		double now = before + all[i].weight / sum, own = pow(all[i].weight, 1 / a);
 		double weight = pow(pow(now, a) - pow(before, a), 1 / a) + rules->level * own;

@@ -36,7 +36,7 @@ create(const struct espl_host *host, const struct espl_config *config, void **se
 
 /* The GPUs of all stages with `each` for a trial.  0: too many; -1: not all trials at once. */
 static int
-lay(const struct planner_problem *p, uint32_t each, uint32_t *gpus)
+lay_out_stages(const struct planner_problem *p, uint32_t each, uint32_t *gpus)
 {
 	uint32_t i;
 	int all = 1;
@@ -55,7 +55,8 @@ lay(const struct planner_problem *p, uint32_t each, uint32_t *gpus)
 }
 
 static espl_status
-solve(void *ctx, struct planner_problem *p, double deadline_s, struct planner_answer *answer)
+solve_problem(void *ctx, struct planner_problem *p, double deadline_s,
+    struct planner_answer *answer)
 {
 	uint32_t each, best = 0;
 	int fits;
@@ -63,7 +64,7 @@ solve(void *ctx, struct planner_problem *p, double deadline_s, struct planner_an
 	(void)ctx;
 	answer->bound_usd = NAN;
 	answer->least_s = INFINITY;
-	for (each = 1; (fits = lay(p, each, answer->gpus)) != 0; each++) {
+	for (each = 1; (fits = lay_out_stages(p, each, answer->gpus)) != 0; each++) {
 		struct planner_value value;
 
 		answer->looked++;
@@ -76,7 +77,7 @@ solve(void *ctx, struct planner_problem *p, double deadline_s, struct planner_an
 			answer->value = value;
 		}
 	}
-	return best > 0 && lay(p, best, answer->gpus) > 0 ? ESPL_OK : ESPL_E_INFEASIBLE;
+	return best > 0 && lay_out_stages(p, best, answer->gpus) > 0 ? ESPL_OK : ESPL_E_INFEASIBLE;
 }
 
 static espl_status
@@ -85,7 +86,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 {
 	struct naive *naive = self;
 
-	return planner_instance_allocate(&naive->common, view, sink, solve, NULL, error);
+	return planner_instance_allocate(&naive->common, view, sink, solve_problem, NULL, error);
 }
 
 static espl_status
@@ -94,7 +95,7 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
 {
 	struct naive *naive = self;
 
-	return planner_instance_plan(&naive->common, view, sink, solve, NULL, error);
+	return planner_instance_plan(&naive->common, view, sink, solve_problem, NULL, error);
 }
 
 static const struct espl_allocator_ops ops = {

@@ -83,7 +83,7 @@ least_of(uint64_t a, uint64_t b)
 
 /* The most that the cloud sells of this offer and the experiments may hold; ESPL_ANY: no limit. */
 static uint32_t
-ceiling(const struct espl_offer *offer, const struct espl_experiment *const *experiments,
+offer_ceiling(const struct espl_offer *offer, const struct espl_experiment *const *experiments,
     uint32_t count)
 {
 	uint64_t limit = 0;
@@ -98,7 +98,7 @@ ceiling(const struct espl_offer *offer, const struct espl_experiment *const *exp
 
 /* Trials of the widest moment of a spec; 0: nothing declared. */
 static uint64_t
-widest(const struct espl_spec *spec)
+widest_moment(const struct espl_spec *spec)
 {
 	uint64_t all = 0, most = 0;
 	uint32_t i, k;
@@ -118,7 +118,7 @@ widest(const struct espl_spec *spec)
 /* Without a price to go by: room for the widest stage, or all there is if it is free or nobody
  * knows how wide the search will be. */
 static uint32_t
-useful(const struct espl_offer *offer, uint64_t trials, uint32_t each, uint32_t limit)
+useful_gpus(const struct espl_offer *offer, uint64_t trials, uint32_t each, uint32_t limit)
 {
 	if (limit != ESPL_ANY && (offer->price_hour == 0 || trials == 0))
 		return ESPL_ANY; /* within the ceiling of each moment */
@@ -130,7 +130,7 @@ useful(const struct espl_offer *offer, uint64_t trials, uint32_t each, uint32_t 
 
 /* GPUs of an accepted plan: the same in all stages; brackets side by side have each their own. */
 static uint64_t
-planned(const struct espl_experiment *experiment)
+planned_gpus(const struct espl_experiment *experiment)
 {
 	const struct espl_plan *plan = experiment->plan;
 	uint64_t gpus = 0;
@@ -150,13 +150,13 @@ static void
 choose_size(struct fixed *fixed, const struct espl_alloc_view *view)
 {
 	const struct espl_offer *offer = view->offers[fixed->offer];
-	uint32_t limit = ceiling(offer, view->experiments, view->experiment_count);
+	uint32_t limit = offer_ceiling(offer, view->experiments, view->experiment_count);
 	uint32_t i, each = espl_roster_at(&fixed->roster, 0)->least;
 	uint64_t trials = 0, plans = 0;
 
 	for (i = 0; i < view->experiment_count; i++) {
-		plans += planned(view->experiments[i]);
-		trials += widest(view->experiments[i]->spec);
+		plans += planned_gpus(view->experiments[i]);
+		trials += widest_moment(view->experiments[i]->spec);
 	}
 	if (trials == 0 && limit == ESPL_ANY)
 		trials = fixed->roster.count;
@@ -165,7 +165,7 @@ choose_size(struct fixed *fixed, const struct espl_alloc_view *view)
 	else if (plans > 0)
 		fixed->gpus = least_of(plans, ESPL_ANY);
 	else
-		fixed->gpus = useful(offer, trials, each > 0 ? each : 1, limit);
+		fixed->gpus = useful_gpus(offer, trials, each > 0 ? each : 1, limit);
 	if (fixed->gpus == 0)
 		fixed->gpus = 1;
 }
@@ -175,7 +175,7 @@ choose_size(struct fixed *fixed, const struct espl_alloc_view *view)
 /* What each of `count` trials like this one gets of `pool` GPUs, so that all stand side by side
  * on the nodes; the least if they cannot. */
 static uint32_t
-divide(const struct fixed *fixed, const struct espl_item *item, uint32_t least, uint64_t pool,
+divide_pool(const struct fixed *fixed, const struct espl_item *item, uint32_t least, uint64_t pool,
     uint32_t count, uint32_t nodes)
 {
 	uint32_t per_node = fixed->roster.per_node;
@@ -211,7 +211,7 @@ give_shares(struct fixed *fixed, const struct espl_alloc_view *view, uint64_t to
 
 		entry->want = entry->least;
 		if ((item->flags & ESPL_ITEM_OPEN) == 0 && entry->least > 0)
-			entry->want = divide(fixed, item, entry->least, pool, count, nodes);
+			entry->want = divide_pool(fixed, item, entry->least, pool, count, nodes);
 	}
 }
 
@@ -256,7 +256,7 @@ fit_in(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
 
 /* The queue, in order of arrival: nobody overtakes. */
 static espl_status
-serve(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
+serve_queue(struct fixed *fixed, struct espl_alloc_sink *sink, uint64_t total)
 {
 	struct espl_roster *roster = &fixed->roster;
 	espl_status status = ESPL_OK;
@@ -308,7 +308,8 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 			return status;
 		choose_size(fixed, view);
 	}
-	total = least_of(fixed->gpus, ceiling(offer, view->experiments, view->experiment_count));
+	total =
+	    least_of(fixed->gpus, offer_ceiling(offer, view->experiments, view->experiment_count));
 	nodes = espl_nodes_for(view, fixed->offer, total, &total);
 	if (view->targets[fixed->offer] != nodes) {
 		struct espl_target target = ESPL_INIT(struct espl_target);
@@ -327,7 +328,7 @@ allocate(void *self, const struct espl_alloc_view *view, struct espl_alloc_sink 
 	if (status == ESPL_OK && espl_roster_used(&fixed->roster) > total)
 		status = fit_in(fixed, sink, total);
 	if (status == ESPL_OK)
-		status = serve(fixed, sink, total);
+		status = serve_queue(fixed, sink, total);
 	return status == ESPL_OK ? status : espl_fail(error, status, "out of memory");
 }
 
@@ -368,7 +369,7 @@ is_better(const struct search *search, const struct espl_prediction *result)
 }
 
 static espl_status
-predict(const struct search *search, uint32_t flags, struct espl_prediction *result,
+predict_draft(const struct search *search, uint32_t flags, struct espl_prediction *result,
     struct espl_error *error)
 {
 	struct espl_predict how = ESPL_INIT(struct espl_predict);
@@ -430,9 +431,9 @@ try_sizes(struct search *search, const struct espl_offer *offer, uint32_t number
 
 		gpus = next_size(gpus, step, fine, most);
 		set_size(search, number, gpus);
-		status = predict(search, 0, &result, NULL);
+		status = predict_draft(search, 0, &result, NULL);
 		if (status == ESPL_OK)
-			status = predict(search, ESPL_AFRESH, &afresh, NULL);
+			status = predict_draft(search, ESPL_AFRESH, &afresh, NULL);
 		if (status == ESPL_E_INFEASIBLE)
 			continue; /* too small for a trial, or more than is sold */
 		if (status != ESPL_OK)
@@ -459,7 +460,7 @@ static uint32_t
 plan_limit(const struct fixed *fixed, const struct espl_plan_view *view, uint32_t number)
 {
 	uint32_t limit =
-	    least_of(view->gpus_max, ceiling(view->offers[number], &view->experiment, 1));
+	    least_of(view->gpus_max, offer_ceiling(view->offers[number], &view->experiment, 1));
 
 	return fixed->gpus_max > 0 ? least_of(fixed->gpus_max, limit) : limit;
 }
@@ -489,7 +490,7 @@ choose_plan(const struct fixed *fixed, const struct espl_plan_view *view, uint32
 	search->offer = first;
 	search->best = fixed->option > 0
 	    ? least_of(fixed->option, limit)
-	    : useful(view->offers[first], widest(view->experiment->spec), 1, limit);
+	    : useful_gpus(view->offers[first], widest_moment(view->experiment->spec), 1, limit);
 	return ESPL_OK;
 }
 
@@ -503,7 +504,7 @@ keeps_limits(const struct fixed *fixed, struct search *search, struct espl_plan_
 
 	if (fixed->option == 0 || search->model == NULL)
 		return ESPL_OK;
-	status = predict(search, ESPL_AFRESH, &result, error);
+	status = predict_draft(search, ESPL_AFRESH, &result, error);
 	if (status == ESPL_E_UNSUPPORTED && error != NULL)
 		error->status = ESPL_OK;
 	if (status == ESPL_E_UNSUPPORTED || (status == ESPL_OK && result.meets))
@@ -522,7 +523,8 @@ keeps_limits(const struct fixed *fixed, struct search *search, struct espl_plan_
 }
 
 static espl_status
-explain(const struct espl_experiment *e, const struct search *search, struct espl_error *error)
+explain_failure(const struct espl_experiment *e, const struct search *search,
+    struct espl_error *error)
 {
 	if (!isfinite(search->least_s))
 		return espl_fail(error, ESPL_E_INFEASIBLE,
@@ -585,7 +587,7 @@ plan(void *self, const struct espl_plan_view *view, struct espl_plan_sink *sink,
 		status = espl_fail(error, status, "out of memory");
 	} else if (search.best == 0) {
 		(void)sink->least(sink, search.least_s, search.least_usd);
-		status = explain(e, &search, error);
+		status = explain_failure(e, &search, error);
 	} else {
 		set_size(&search, search.offer, search.best);
 		status = keeps_limits(fixed, &search, sink, error);

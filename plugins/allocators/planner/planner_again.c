@@ -16,7 +16,7 @@ struct rest {
 
 /* The oldest first: these go first. */
 static int
-older(const void *a, const void *b)
+compare_age(const void *a, const void *b)
 {
 	const struct planner_held *x = a, *y = b;
 
@@ -42,7 +42,7 @@ fill_held(struct rest *rest, const struct espl_alloc_view *view, uint32_t dry)
 			rest->held[n].billed_s = espl_seconds(view->now - node->billed_from);
 		n++;
 	}
-	qsort(rest->held, n, sizeof *rest->held, older);
+	qsort(rest->held, n, sizeof *rest->held, compare_age);
 	rest->task.held = rest->held;
 	rest->task.held_count = n;
 }
@@ -101,7 +101,7 @@ is_better(const struct espl_experiment *e, const struct espl_prediction *now,
 }
 
 static void
-tell(const struct espl_host *host, const struct espl_prediction *now,
+tell_new_plan(const struct espl_host *host, const struct espl_prediction *now,
     const struct espl_prediction *then, int taken)
 {
 	char text[400];
@@ -151,7 +151,7 @@ planner_again(const struct espl_host *host, const struct espl_alloc_view *view,
 			*taken = status == ESPL_OK;
 		}
 		if (status != ESPL_E_NOMEM)
-			tell(host, &result.predicted, &then, (int)*taken);
+			tell_new_plan(host, &result.predicted, &then, (int)*taken);
 		planner_draft_free(&result.draft);
 	}
 	free(rest.next_stage);

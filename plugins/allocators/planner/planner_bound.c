@@ -4,7 +4,7 @@
 #define ROUNDS 12 /* of narrowing in on the right price */
 
 static double
-weigh(const struct planner_price *price, double time_s, double cost_usd)
+weigh_value(const struct planner_price *price, double time_s, double cost_usd)
 {
 	return price->usd * cost_usd + price->per_s * time_s;
 }
@@ -28,8 +28,8 @@ reach_row(const struct planner_bound *b, const struct planner_price *price, uint
 		const struct planner_choice *c = &before->choices[i];
 		double up;
 
-		end[i] = reach[i] + weigh(price, c->time_s, c->cost_usd);
-		up = end[i] + weigh(price, c->wait_s, c->wait_usd);
+		end[i] = reach[i] + weigh_value(price, c->time_s, c->cost_usd);
+		up = end[i] + weigh_value(price, c->wait_s, c->wait_usd);
 		least_up[i + 1] = up < least_up[i] ? up : least_up[i];
 	}
 	for (i = before->count, k = here->count; k-- > 0;) {
@@ -38,12 +38,12 @@ reach_row(const struct planner_bound *b, const struct planner_price *price, uint
 
 		for (; i > c->from; i--)
 			down = end[i - 1] < down ? end[i - 1] : down;
-		up = least_up[c->from] + weigh(price, 0.0, c->come_usd);
+		up = least_up[c->from] + weigh_value(price, 0.0, c->come_usd);
 		out[k] = c->base != k ? INFINITY : up < down ? up : down;
 	}
 	for (i = 0; i < before->count; i++) {
 		const struct planner_choice *c = &before->choices[i];
-		double on = end[i] - weigh(price, c->onward_s, c->onward_usd);
+		double on = end[i] - weigh_value(price, c->onward_s, c->onward_usd);
 
 		if (c->onward != PLANNER_NONE && on < out[c->onward])
 			out[c->onward] = on;
@@ -69,13 +69,13 @@ reach_all(struct planner_bound *b, struct planner_price *price, double usd, doub
 	}
 	for (i = 0; i < row->count; i++)
 		if (i == net->start.onward)
-			price->reach[i] = -weigh(price, 0.0, net->start.onward_usd);
+			price->reach[i] = -weigh_value(price, 0.0, net->start.onward_usd);
 		else if (row->choices[i].base != i)
 			price->reach[i] = INFINITY;
 		else if (i < net->start.above)
 			price->reach[i] = 0.0;
 		else
-			price->reach[i] = weigh(price, net->start.wait_s,
+			price->reach[i] = weigh_value(price, net->start.wait_s,
 			    net->start.wait_usd + row->choices[i].come_usd);
 	for (i = 1; i < net->row_count; i++)
 		reach_row(b, price, i, scratch, scratch + net->widest);
@@ -103,7 +103,7 @@ step_between(const struct planner_choice *a, uint32_t from, const struct planner
 		s.time_s = a->wait_s;
 		s.cost_usd = a->wait_usd + c->come_usd;
 	}
-	s.sum = isinf(s.time_s) ? INFINITY : weigh(price, s.time_s, s.cost_usd);
+	s.sum = isinf(s.time_s) ? INFINITY : weigh_value(price, s.time_s, s.cost_usd);
 	return s;
 }
 
@@ -119,8 +119,8 @@ best_path(struct planner_bound *b, const struct planner_price *price, struct pla
 
 	for (i = 0; i < net->rows[row].count; i++) {
 		c = &net->rows[row].choices[i];
-		if (reach[i] + weigh(price, c->time_s, c->cost_usd) < best) {
-			best = reach[i] + weigh(price, c->time_s, c->cost_usd);
+		if (reach[i] + weigh_value(price, c->time_s, c->cost_usd) < best) {
+			best = reach[i] + weigh_value(price, c->time_s, c->cost_usd);
 			at = i;
 		}
 	}
@@ -141,8 +141,9 @@ best_path(struct planner_bound *b, const struct planner_price *price, struct pla
 			const struct planner_choice *a = &net->rows[row - 1].choices[i];
 			struct step s = step_between(a, i, c, at, price);
 
-			if (reach[i] + weigh(price, a->time_s, a->cost_usd) + s.sum < best) {
-				best = reach[i] + weigh(price, a->time_s, a->cost_usd) + s.sum;
+			if (reach[i] + weigh_value(price, a->time_s, a->cost_usd) + s.sum < best) {
+				best =
+				    reach[i] + weigh_value(price, a->time_s, a->cost_usd) + s.sum;
 				taken = s;
 				from = i;
 			}
@@ -181,7 +182,7 @@ try_price(struct planner_bound *b, double usd, double per_s, struct planner_valu
 /* Between a plan that is too slow and one that is in time: the price at which they are equal finds
  * a third, which takes the place of one of them, until there is none in between. */
 static espl_status
-narrow(struct planner_bound *b, double time_s, struct planner_value cheap,
+narrow_price(struct planner_bound *b, double time_s, struct planner_value cheap,
     struct planner_value fast, planner_met met, void *ctx, double *right)
 {
 	espl_status status = ESPL_OK;
@@ -240,7 +241,7 @@ planner_bound_make(struct planner_bound *b, const struct planner_net *net, doubl
 		return ESPL_E_INFEASIBLE;
 	if (cheap.time_s <= time_s)
 		return ESPL_OK;
-	status = narrow(b, time_s, cheap, fast, met, ctx, &right);
+	status = narrow_price(b, time_s, cheap, fast, met, ctx, &right);
 	for (i = 0; i < sizeof around / sizeof around[0] && status == ESPL_OK && right > 0; i++)
 		status = try_price(b, 1.0, right * around[i], &cheap, met, ctx);
 	return status;

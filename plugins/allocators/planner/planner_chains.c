@@ -72,7 +72,7 @@ solve_one(struct planner_chains *c, uint32_t i, double deadline_s)
 
 /* GPUs of the whole nodes of its largest stage. */
 static uint32_t
-peak(const struct planner_chains *c, uint32_t i)
+peak_gpus(const struct planner_chains *c, uint32_t i)
 {
 	uint32_t k, most = 0, per_node = c->problems[i].offer->gpus;
 
@@ -86,7 +86,7 @@ peak(const struct planner_chains *c, uint32_t i)
 /* One bracket gets by with fewer GPUs: that for which they cost the least.  ESPL_E_INFEASIBLE: none
  * can. */
 static espl_status
-cut(struct planner_chains *c, uint64_t excess, double deadline_s)
+cut_bracket(struct planner_chains *c, uint64_t excess, double deadline_s)
 {
 	uint32_t i, best = PLANNER_NONE, best_limit = 0, step = c->problems[0].offer->gpus;
 	uint64_t size = excess / c->count / step * step;
@@ -98,7 +98,7 @@ cut(struct planner_chains *c, uint64_t excess, double deadline_s)
 	for (i = 0; i < c->count; i++) {
 		struct planner_problem *p = &c->problems[i];
 		double was = c->answers[i].value.cost_usd, more;
-		uint32_t limit = p->limit, most = peak(c, i);
+		uint32_t limit = p->limit, most = peak_gpus(c, i);
 
 		if (most <= size)
 			continue;
@@ -107,7 +107,7 @@ cut(struct planner_chains *c, uint64_t excess, double deadline_s)
 		if (status != ESPL_OK && status != ESPL_E_INFEASIBLE)
 			return status;
 		more = status == ESPL_OK
-		    ? (c->answers[i].value.cost_usd - was) / (double)(most - peak(c, i))
+		    ? (c->answers[i].value.cost_usd - was) / (double)(most - peak_gpus(c, i))
 		    : INFINITY;
 		if (more < least) {
 			least = more;
@@ -120,7 +120,7 @@ cut(struct planner_chains *c, uint64_t excess, double deadline_s)
 			return status;
 	}
 	if (best == PLANNER_NONE)
-		return size > step ? cut(c, (uint64_t)step * c->count, deadline_s)
+		return size > step ? cut_bracket(c, (uint64_t)step * c->count, deadline_s)
 				   : ESPL_E_INFEASIBLE;
 	c->problems[best].limit = best_limit;
 	return solve_one(c, best, deadline_s);
@@ -176,10 +176,10 @@ planner_chains_solve(struct planner_chains *c, double deadline_s)
 		uint64_t all = 0;
 
 		for (i = 0; i < c->count; i++)
-			all += peak(c, i);
+			all += peak_gpus(c, i);
 		if (all <= c->limit)
 			break;
-		status = cut(c, all - c->limit, deadline_s);
+		status = cut_bracket(c, all - c->limit, deadline_s);
 	}
 	if (status == ESPL_OK)
 		sum_up(c);

@@ -34,7 +34,7 @@ taken_usd(const struct drive *d, const struct espl_prediction *p)
 /* The model's word on what the chains have found, as d->draft.  afresh: not by the samples by which
  * it was found. */
 static espl_status
-predict(struct drive *d, uint32_t afresh, struct espl_prediction *prediction)
+predict_chains(struct drive *d, uint32_t afresh, struct espl_prediction *prediction)
 {
 	struct espl_predict how = ESPL_INIT(struct espl_predict);
 	uint32_t i;
@@ -62,7 +62,7 @@ fewer_gpus(const struct planner_draft *a, const struct planner_draft *b)
 
 /* Takes it if it is better than what is known.  searched_usd: what the search took it to cost. */
 static void
-take(struct drive *d, const struct espl_prediction *prediction, double searched_usd)
+take_if_better(struct drive *d, const struct espl_prediction *prediction, double searched_usd)
 {
 	struct planner_result *r = d->result;
 	double a[2] = { prediction->cost_usd, prediction->jct_s },
@@ -106,7 +106,7 @@ struct limits {
 
 /* The next limits, after a plan that held or did not; 0: no more. */
 static int
-adjust(const struct drive *d, const struct espl_prediction *p, struct limits *l)
+adjust_limits(const struct drive *d, const struct espl_prediction *p, struct limits *l)
 {
 	const struct planner_task *task = d->task;
 	double more_s = taken_s(d, p) - d->chains.value.time_s, next;
@@ -197,9 +197,9 @@ search_offer(struct drive *d)
 			status = solve_extreme(d, &l);
 		}
 		if (status == ESPL_OK)
-			status = predict(d, 0, &searched);
+			status = predict_chains(d, 0, &searched);
 		if (status == ESPL_OK)
-			status = predict(d, ESPL_AFRESH, &prediction);
+			status = predict_chains(d, ESPL_AFRESH, &prediction);
 		if (status != ESPL_OK)
 			break;
 		if (tries == 0)
@@ -208,8 +208,8 @@ search_offer(struct drive *d)
 			d->least_in_time_usd =
 			    fmin(d->least_in_time_usd, taken_usd(d, &prediction));
 		if (prediction.meets)
-			take(d, &prediction, searched.cost_usd);
-		if (!adjust(d, &prediction, &l))
+			take_if_better(d, &prediction, searched.cost_usd);
+		if (!adjust_limits(d, &prediction, &l))
 			break;
 	}
 	return status;
@@ -231,13 +231,13 @@ search_least(struct drive *d)
 	status = planner_chains_solve(&d->chains, INFINITY);
 	effort->most = effort->spent < all ? effort->spent : all;
 	if (status == ESPL_OK)
-		status = predict(d, ESPL_AFRESH, &prediction);
+		status = predict_chains(d, ESPL_AFRESH, &prediction);
 	if (status == ESPL_OK) {
 		r->least_usd = fmin(r->least_usd, taken_usd(d, &prediction));
 		status = solve_fastest(&d->chains);
 	}
 	if (status == ESPL_OK)
-		status = predict(d, ESPL_AFRESH, &prediction);
+		status = predict_chains(d, ESPL_AFRESH, &prediction);
 	if (status == ESPL_OK)
 		r->least_s = fmin(r->least_s, taken_s(d, &prediction));
 	effort->most = all;
@@ -267,7 +267,7 @@ try_offer(struct drive *d, uint32_t offer, planner_solve solve, void *ctx)
 /* ---- all offers --------------------------------------------------------------------------- */
 
 static espl_status
-explain(const struct drive *d, struct espl_error *error)
+explain_failure(const struct drive *d, struct espl_error *error)
 {
 	const struct planner_task *task = d->task;
 	const struct planner_result *r = d->result;
@@ -377,7 +377,7 @@ planner_find(const struct planner_task *task, uint32_t offer, planner_solve solv
 	if (isinf(result->least_usd))
 		result->least_usd = NAN;
 	if (status == ESPL_OK)
-		return explain(&d, error);
+		return explain_failure(&d, error);
 	return espl_fail(error, status,
 	    status == ESPL_E_NOMEM             ? "out of memory"
 		: status == ESPL_E_UNSUPPORTED ? "cannot plan because the trial has no profile"

@@ -17,7 +17,7 @@ struct work {
 };
 
 static void
-met(void *ctx, const uint32_t *path)
+on_path_met(void *ctx, const uint32_t *path)
 {
 	struct work *w = ctx;
 
@@ -93,10 +93,10 @@ prepaid_usd(const struct planner_problem *p)
 }
 
 static espl_status
-solve(struct work *w, double *bound_usd, uint32_t *path)
+solve_net(struct work *w, double *bound_usd, uint32_t *path)
 {
 	struct planner_effort *effort = w->net.problem->task->effort;
-	espl_status status = planner_bound_make(&w->bound, &w->net, w->time_s, met, w);
+	espl_status status = planner_bound_make(&w->bound, &w->net, w->time_s, on_path_met, w);
 	double prepaid = prepaid_usd(w->net.problem);
 	uint64_t all = effort->most, left = effort->spent < all ? all - effort->spent : 0;
 	size_t most = (size_t)(left / STEPS);
@@ -141,7 +141,7 @@ planner_exact_solve(void *ctx, struct planner_problem *p, double deadline_s,
 	if (status == ESPL_OK)
 		status = planner_found_make(&w.found, &w.net);
 	if (status == ESPL_OK)
-		status = solve(&w, &answer->bound_usd, path);
+		status = solve_net(&w, &answer->bound_usd, path);
 	answer->least_s = w.least_s;
 	for (i = 0; status == ESPL_OK && i < p->stage_count; i++)
 		answer->gpus[i] = w.net.rows[i].choices[w.found.path[i]].gpus;

@@ -15,7 +15,7 @@ struct greedy {
 /* Dollars saved for a second lost (eq. 1); infinite where no time is lost, the more the more is
  * saved. 0: nothing is saved. */
 static double
-benefit(const struct planner_value *from, const struct planner_value *to)
+benefit_of_step(const struct planner_value *from, const struct planner_value *to)
 {
 	double saved = from->cost_usd - to->cost_usd, lost = to->time_s - from->time_s;
 
@@ -68,8 +68,9 @@ descend_as_printed(struct greedy *g, uint32_t size, struct planner_value *value,
 			g->gpus[i] = fewer;
 			++*looked;
 			if (planner_evaluate(p, g->gpus, &next) &&
-			    is_more(benefit(value, &next), -next.cost_usd, most, -best.cost_usd)) {
-				most = benefit(value, &next);
+			    is_more(benefit_of_step(value, &next), -next.cost_usd, most,
+				-best.cost_usd)) {
+				most = benefit_of_step(value, &next);
 				best = next;
 				stage = i;
 			}
@@ -105,9 +106,9 @@ step_down(struct greedy *g, uint32_t *path)
 			found->looked++;
 			if (planner_evaluate(g->problem, g->gpus, &next) &&
 			    next.time_s <= g->time_s &&
-			    is_more(benefit(&found->value, &next), -next.cost_usd, most,
+			    is_more(benefit_of_step(&found->value, &next), -next.cost_usd, most,
 				-best.cost_usd)) {
-				most = benefit(&found->value, &next);
+				most = benefit_of_step(&found->value, &next);
 				best = next;
 				stage = i;
 				choice = to;

@@ -23,7 +23,7 @@ planner_found_free(struct planner_found *found)
 
 /* The GPUs of a path. */
 static void
-lay(struct planner_found *found, const struct planner_net *net, const uint32_t *path)
+lay_path(struct planner_found *found, const struct planner_net *net, const uint32_t *path)
 {
 	uint32_t i;
 
@@ -45,7 +45,7 @@ int
 planner_found_try(struct planner_found *found, const struct planner_net *net, const uint32_t *path,
     double time_s)
 {
-	lay(found, net, path);
+	lay_path(found, net, path);
 	found->tried.time_s = found->tried.cost_usd = INFINITY;
 	if (!does_better(found, net, time_s, &found->tried))
 		return 0;
@@ -60,7 +60,7 @@ planner_found_try(struct planner_found *found, const struct planner_net *net, co
 /* The n-th choice away from this one: 1 up, 1 down, 2 up, 2 down, 4 up, ...; NONE: there is none
  * there; no more at all when *over. */
 static uint32_t
-move(const struct planner_row *row, uint32_t at, uint32_t n, int *over)
+move_choice(const struct planner_row *row, uint32_t at, uint32_t n, int *over)
 {
 	uint32_t far = 1u << (n / 2), to;
 
@@ -76,7 +76,8 @@ struct change {
 };
 
 static void
-set(struct planner_found *found, const struct planner_net *net, uint32_t row, uint32_t choice)
+set_choice(struct planner_found *found, const struct planner_net *net, uint32_t row,
+    uint32_t choice)
 {
 	found->gpus[row] = net->rows[row].choices[choice].gpus;
 }
@@ -94,11 +95,11 @@ try_pairs(struct planner_found *found, const struct planner_net *net, double tim
 			continue;
 		for (m = 1 - n % 2, over = 0; !over && !planner_is_spent(net->problem); m += 2) {
 			struct planner_value value;
-			uint32_t to = move(&net->rows[k], found->path[k], m, &over);
+			uint32_t to = move_choice(&net->rows[k], found->path[k], m, &over);
 
 			if (to == PLANNER_NONE)
 				continue;
-			set(found, net, k, to);
+			set_choice(found, net, k, to);
 			if (does_better(found, net, time_s, &value) &&
 			    planner_better(&value, best)) {
 				*best = value;
@@ -107,7 +108,7 @@ try_pairs(struct planner_found *found, const struct planner_net *net, double tim
 				better = 1;
 			}
 		}
-		set(found, net, k, found->path[k]);
+		set_choice(found, net, k, found->path[k]);
 	}
 	return better;
 }
@@ -125,10 +126,11 @@ best_change(struct planner_found *found, const struct planner_net *net, double t
 		for (n = 0, over = 0; !over && !planner_is_spent(net->problem); n++) {
 			struct planner_value value;
 
-			change.to = move(&net->rows[change.row], found->path[change.row], n, &over);
+			change.to =
+			    move_choice(&net->rows[change.row], found->path[change.row], n, &over);
 			if (change.to == PLANNER_NONE)
 				continue;
-			set(found, net, change.row, change.to);
+			set_choice(found, net, change.row, change.to);
 			change.other_row = PLANNER_NONE;
 			if (does_better(found, net, time_s, &value) &&
 			    planner_better(&value, &best)) {
@@ -141,7 +143,7 @@ best_change(struct planner_found *found, const struct planner_net *net, double t
 				better = 1;
 			}
 		}
-		set(found, net, change.row, found->path[change.row]);
+		set_choice(found, net, change.row, found->path[change.row]);
 	}
 	if (!better)
 		return 0;
@@ -159,6 +161,6 @@ planner_improve(struct planner_found *found, const struct planner_net *net, doub
 	if (!found->known)
 		return;
 	do
-		lay(found, net, found->path);
+		lay_path(found, net, found->path);
 	while (best_change(found, net, time_s, 0) || (pairs && best_change(found, net, time_s, 1)));
 }

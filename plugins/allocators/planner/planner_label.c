@@ -23,7 +23,7 @@ room_for(struct planner_list *list, size_t count)
 
 /* Appends a label behind the one that is no later, unless that one outdoes it. */
 static void
-append(struct planner_list *list, size_t first, struct planner_label label)
+append_label(struct planner_list *list, size_t first, struct planner_label label)
 {
 	if (list->count > first) {
 		const struct planner_label *last = &list->all[list->count - 1];
@@ -38,8 +38,9 @@ append(struct planner_list *list, size_t first, struct planner_label label)
 
 /* Appends the front of two: what neither outdoes. */
 static espl_status
-merge(const struct planner_labels *l, struct planner_list *out, const struct planner_label *a,
-    size_t a_count, const struct planner_label *b, size_t b_count, struct planner_label shift_b)
+merge_fronts(const struct planner_labels *l, struct planner_list *out,
+    const struct planner_label *a, size_t a_count, const struct planner_label *b, size_t b_count,
+    struct planner_label shift_b)
 {
 	size_t i = 0, k = 0, first = out->count;
 	espl_status status = room_for(out, first + a_count + b_count);
@@ -56,7 +57,7 @@ merge(const struct planner_labels *l, struct planner_list *out, const struct pla
 			next = a[i++];
 		else
 			k++;
-		append(out, first, next);
+		append_label(out, first, next);
 	}
 	return status;
 }
@@ -64,7 +65,7 @@ merge(const struct planner_labels *l, struct planner_list *out, const struct pla
 /* ---- one row ------------------------------------------------------------------------------ */
 
 static void
-swap(struct planner_list *a, struct planner_list *b)
+swap_lists(struct planner_list *a, struct planner_list *b)
 {
 	struct planner_list was = *a;
 
@@ -74,7 +75,7 @@ swap(struct planner_list *a, struct planner_list *b)
 
 /* Adds a front of the next row to those below, or above. */
 static espl_status
-gather(struct planner_labels *l, struct planner_list *sum, uint32_t row, uint32_t choice,
+gather_front(struct planner_labels *l, struct planner_list *sum, uint32_t row, uint32_t choice,
     double come_usd)
 {
 	const struct planner_front *front = &l->fronts[l->bound->first[row] + choice];
@@ -84,15 +85,15 @@ gather(struct planner_labels *l, struct planner_list *sum, uint32_t row, uint32_
 	if (front->count == 0 || l->net->rows[row].choices[choice].base != choice)
 		return ESPL_OK;
 	l->other.count = 0;
-	status =
-	    merge(l, &l->other, sum->all, sum->count, l->list.all + front->at, front->count, shift);
-	swap(sum, &l->other);
+	status = merge_fronts(l, &l->other, sum->all, sum->count, l->list.all + front->at,
+	    front->count, shift);
+	swap_lists(sum, &l->other);
 	return status;
 }
 
 /* Appends to `out` those that a plan within the limits can have behind this choice. */
 static espl_status
-keep(struct planner_labels *l, struct planner_list *out, const struct planner_label *from,
+keep_feasible(struct planner_labels *l, struct planner_list *out, const struct planner_label *from,
     size_t count, struct planner_label shift, uint32_t row, uint32_t choice)
 {
 	const struct planner_price *time = &l->bound->prices[0], *usd = &l->bound->prices[1];
@@ -117,13 +118,13 @@ keep(struct planner_labels *l, struct planner_list *out, const struct planner_la
 			from[i].cost_usd + shift.cost_usd };
 
 		if (planner_bound_keeps(l->bound, row, choice, label.time_s, label.cost_usd))
-			append(out, first, label);
+			append_label(out, first, label);
 	}
 	return status;
 }
 
 static struct planner_label
-shifted(const struct planner_choice *c, double time_s, double cost_usd)
+shift_choice(const struct planner_choice *c, double time_s, double cost_usd)
 {
 	struct planner_label label = { c->time_s + time_s, c->cost_usd + cost_usd };
 
@@ -143,11 +144,11 @@ below_of_row(struct planner_labels *l, uint32_t row)
 		struct planner_front *front = &l->fronts[l->bound->first[row] + i];
 
 		for (; k < here->choices[i].above && status == ESPL_OK; k++)
-			status = gather(l, &l->below, row + 1, k, 0.0);
+			status = gather_front(l, &l->below, row + 1, k, 0.0);
 		front->at = l->parts.count;
 		if (status == ESPL_OK)
-			status = keep(l, &l->parts, l->below.all, l->below.count,
-			    shifted(&here->choices[i], 0.0, 0.0), row, i);
+			status = keep_feasible(l, &l->parts, l->below.all, l->below.count,
+			    shift_choice(&here->choices[i], 0.0, 0.0), row, i);
 		front->count = l->parts.count - front->at;
 	}
 	return status;
@@ -169,27 +170,27 @@ finish_row(struct planner_labels *l, uint32_t row)
 		size_t from = l->parts.count, at;
 
 		for (; k > c->above && status == ESPL_OK; k--)
-			status =
-			    gather(l, &l->above, row + 1, k - 1, next->choices[k - 1].come_usd);
+			status = gather_front(l, &l->above, row + 1, k - 1,
+			    next->choices[k - 1].come_usd);
 		if (status == ESPL_OK)
-			status = keep(l, &l->parts, l->above.all, l->above.count,
-			    shifted(c, c->wait_s, c->wait_usd), row, i);
+			status = keep_feasible(l, &l->parts, l->above.all, l->above.count,
+			    shift_choice(c, c->wait_s, c->wait_usd), row, i);
 		at = l->parts.count;
 		if (status == ESPL_OK && c->onward != PLANNER_NONE) {
 			const struct planner_front *on =
 			    &l->fronts[l->bound->first[row + 1] + c->onward];
 
-			status = keep(l, &l->parts, l->list.all + on->at, on->count,
-			    shifted(c, -c->onward_s, -c->onward_usd), row, i);
+			status = keep_feasible(l, &l->parts, l->list.all + on->at, on->count,
+			    shift_choice(c, -c->onward_s, -c->onward_usd), row, i);
 		}
 		l->other.count = 0;
 		if (status == ESPL_OK)
-			status = merge(l, &l->other, l->parts.all + front->at, front->count,
+			status = merge_fronts(l, &l->other, l->parts.all + front->at, front->count,
 			    l->parts.all + from, at - from, none);
 		front->at = l->list.count;
 		if (status == ESPL_OK)
-			status = merge(l, &l->list, l->other.all, l->other.count, l->parts.all + at,
-			    l->parts.count - at, none);
+			status = merge_fronts(l, &l->list, l->other.all, l->other.count,
+			    l->parts.all + at, l->parts.count - at, none);
 		front->count = l->list.count - front->at;
 		l->parts.count = from;
 		if (status == ESPL_OK && l->list.count > l->most)
@@ -217,8 +218,8 @@ planner_labels_make(struct planner_labels *l, const struct planner_net *net,
 		struct planner_front *front = &l->fronts[bound->first[row] + i];
 
 		front->at = l->list.count;
-		status = keep(l, &l->list, &none, 1, shifted(&net->rows[row].choices[i], 0.0, 0.0),
-		    row, i);
+		status = keep_feasible(l, &l->list, &none, 1,
+		    shift_choice(&net->rows[row].choices[i], 0.0, 0.0), row, i);
 		front->count = l->list.count - front->at;
 	}
 	while (row-- > 0 && status == ESPL_OK) {
@@ -251,7 +252,7 @@ struct best {
 
 /* Is this way better than the best so far?  Takes it then.  rest_s: of it, from the choice on. */
 static void
-consider(struct best *best, uint32_t choice, const struct planner_label *way, double time_s,
+consider_way(struct best *best, uint32_t choice, const struct planner_label *way, double time_s,
     double cost_usd)
 {
 	double noise;
@@ -290,7 +291,7 @@ best_after(const struct planner_labels *l, const struct planner_choice *before, 
 		} else if (here->choices[k].base != k) {
 			continue;
 		}
-		consider(&best, k, planner_labels_find(l, row, k, time_s - wait), wait, usd);
+		consider_way(&best, k, planner_labels_find(l, row, k, time_s - wait), wait, usd);
 	}
 	return best;
 }

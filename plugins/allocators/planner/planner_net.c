@@ -39,7 +39,7 @@ gangs(const struct planner_problem *p, uint32_t stage, const struct espl_cell *c
 
 /* Is there no reason to take `a` where `by` can be had, on as many nodes? */
 static int
-needless(const struct planner_net *net, const struct planner_choice *a,
+is_needless(const struct planner_net *net, const struct planner_choice *a,
     const struct planner_choice *by)
 {
 	return by->time_s <= a->time_s * (1 + PLANNER_NOISE) &&
@@ -76,10 +76,10 @@ add_choice(const struct planner_net *net, struct planner_row *row,
 	while (first > 0 && row->choices[first - 1].nodes == choice->nodes)
 		first--;
 	for (i = first; i < row->count; i++)
-		if (needless(net, choice, &row->choices[i]))
+		if (is_needless(net, choice, &row->choices[i]))
 			return ESPL_OK;
 	for (kept = i = first; i < row->count; i++)
-		if (!needless(net, &row->choices[i], choice))
+		if (!is_needless(net, &row->choices[i], choice))
 			row->choices[kept++] = row->choices[i];
 	row->count = kept;
 	status = room_for(row, kept + 1);
@@ -89,7 +89,7 @@ add_choice(const struct planner_net *net, struct planner_row *row,
 }
 
 static double
-price(const struct planner_problem *p, const struct espl_cell *cell)
+price_of_cell(const struct planner_problem *p, const struct espl_cell *cell)
 {
 	return p->by_function ? p->gpu_usd_s * cell->busy_gpu_s
 			      : p->node_usd_s * cell->nodes * cell->mean_s;
@@ -115,7 +115,7 @@ fill_row(struct planner_net *net, uint32_t stage)
 		choice.gangs = gangs(p, stage, cell);
 		choice.onward = PLANNER_NONE;
 		choice.time_s = cell->mean_s;
-		choice.cost_usd = price(p, cell);
+		choice.cost_usd = price_of_cell(p, cell);
 		status = add_choice(net, row, &choice);
 	}
 	return status == ESPL_OK && row->count == 0 ? ESPL_E_INFEASIBLE : status;
@@ -366,7 +366,7 @@ planner_net_find(const struct planner_net *net, uint32_t stage, uint32_t gpus)
 
 	if ((cell->flags & ESPL_CELL_INVALID) != 0)
 		return row->choices[0].base;
-	usd = price(p, cell);
+	usd = price_of_cell(p, cell);
 	first = first_with(row, cell->nodes);
 	for (n = 0, i = first; n < row->count; n++, i = i + 1 < row->count ? i + 1 : 0)
 		if (row->choices[i].base == i &&

@@ -32,7 +32,7 @@ struct search {
 /* ---- the heap ----------------------------------------------------------------------------- */
 
 static int
-before(const struct search *s, size_t a, size_t b)
+is_before(const struct search *s, size_t a, size_t b)
 {
 	const struct beginning *x = &s->all[a], *y = &s->all[b];
 
@@ -44,24 +44,24 @@ before(const struct search *s, size_t a, size_t b)
 }
 
 static void
-push(struct search *s, size_t which)
+push_heap(struct search *s, size_t which)
 {
 	size_t at = s->heap_count++;
 
-	for (; at > 0 && before(s, which, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
+	for (; at > 0 && is_before(s, which, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
 		s->heap[at] = s->heap[(at - 1) / 2];
 	s->heap[at] = which;
 }
 
 static size_t
-pop(struct search *s)
+pop_heap(struct search *s)
 {
 	size_t top = s->heap[0], last = s->heap[--s->heap_count], at = 0, child;
 
 	for (; (child = 2 * at + 1) < s->heap_count; at = child) {
-		if (child + 1 < s->heap_count && before(s, s->heap[child + 1], s->heap[child]))
+		if (child + 1 < s->heap_count && is_before(s, s->heap[child + 1], s->heap[child]))
 			child++;
-		if (!before(s, s->heap[child], last))
+		if (!is_before(s, s->heap[child], last))
 			break;
 		s->heap[at] = s->heap[child];
 	}
@@ -103,7 +103,7 @@ room_for(struct search *s, uint32_t leases)
 
 /* Is it still of use?  Then it is kept and waits for its turn. */
 static void
-keep(struct search *s, const struct beginning *b, const struct planner_lease *leases)
+keep_beginning(struct search *s, const struct beginning *b, const struct planner_lease *leases)
 {
 	const struct planner_found *found = s->found;
 	struct beginning *kept = &s->all[s->count];
@@ -123,7 +123,7 @@ keep(struct search *s, const struct beginning *b, const struct planner_lease *le
 	if (b->lease_count > 0)
 		memcpy(s->leases + s->lease_count, leases, b->lease_count * sizeof *leases);
 	s->lease_count += b->lease_count;
-	push(s, s->count++);
+	push_heap(s, s->count++);
 }
 
 /* The whole cost is at least what is paid, what the held nodes must cost whatever follows, and what
@@ -187,7 +187,7 @@ go_on(struct search *s, size_t from, double end_s, uint32_t nodes, uint32_t row,
 	b.lease_count = p->by_function ? 0 : count - first;
 	status = room_for(s, b.lease_count);
 	if (status == ESPL_OK && set_bound(s, &b, leases + first))
-		keep(s, &b, leases + first);
+		keep_beginning(s, &b, leases + first);
 	return status;
 }
 
@@ -235,7 +235,7 @@ is_outdone(const struct search *s, const struct beginning *b)
 }
 
 static espl_status
-end(struct search *s, size_t from, double end_s, uint32_t nodes, struct planner_lease *leases,
+end_plan(struct search *s, size_t from, double end_s, uint32_t nodes, struct planner_lease *leases,
     uint32_t count, double paid_usd)
 {
 	struct beginning b = { .before = from,
@@ -250,7 +250,7 @@ end(struct search *s, size_t from, double end_s, uint32_t nodes, struct planner_
 	b.spent_usd = b.bound_usd = b.paid_usd;
 	b.bound_s = end_s;
 	if (status == ESPL_OK && end_s <= s->time_s)
-		keep(s, &b, NULL);
+		keep_beginning(s, &b, NULL);
 	return status;
 }
 
@@ -265,7 +265,7 @@ may_follow(const struct planner_net *net, const struct planner_choice *c, uint32
 }
 
 static espl_status
-prolong(struct search *s, size_t which, struct planner_lease *scratch)
+prolong_beginning(struct search *s, size_t which, struct planner_lease *scratch)
 {
 	const struct beginning b = s->all[which];
 	const struct planner_choice *c = &s->net->rows[b.row].choices[b.choice];
@@ -283,7 +283,7 @@ prolong(struct search *s, size_t which, struct planner_lease *scratch)
 	if (b.row + 1 == s->net->row_count) {
 		if (bytes > 0)
 			memcpy(scratch, s->leases + b.lease_at, bytes);
-		return end(s, which, end_s, c->nodes, scratch, b.lease_count, paid_usd);
+		return end_plan(s, which, end_s, c->nodes, scratch, b.lease_count, paid_usd);
 	}
 	for (k = 0; k < s->net->rows[b.row + 1].count && status == ESPL_OK; k++) {
 		int on = k == c->onward;
@@ -301,7 +301,7 @@ prolong(struct search *s, size_t which, struct planner_lease *scratch)
 }
 
 static espl_status
-begin(struct search *s, struct planner_lease *scratch)
+begin_search(struct search *s, struct planner_lease *scratch)
 {
 	const struct planner_problem *p = s->problem;
 	espl_status status = ESPL_OK;
@@ -326,7 +326,7 @@ begin(struct search *s, struct planner_lease *scratch)
 
 /* The whole plan that was found becomes the best one known. */
 static void
-take(struct search *s, size_t which)
+take_plan(struct search *s, size_t which)
 {
 	size_t at = s->all[which].before;
 
@@ -359,17 +359,17 @@ planner_search(struct planner_found *found, const struct planner_labels *labels,
 	for (i = 0; status == ESPL_OK && i < places; i++)
 		s.last[i] = NO_ONE;
 	if (status == ESPL_OK)
-		status = begin(&s, scratch);
+		status = begin_search(&s, scratch);
 	*bound_usd = found->known ? found->value.cost_usd : INFINITY;
 	while (status == ESPL_OK && s.heap_count > 0) {
-		size_t which = pop(&s);
+		size_t which = pop_heap(&s);
 
 		if (s.all[which].row == net->row_count) {
-			take(&s, which);
+			take_plan(&s, which);
 			*bound_usd = found->value.cost_usd;
 			break;
 		}
-		status = prolong(&s, which, scratch);
+		status = prolong_beginning(&s, which, scratch);
 		if (status == ESPL_E_LIMIT)
 			*bound_usd = fmin(*bound_usd, s.all[which].bound_usd);
 	}

@@ -96,7 +96,7 @@ struct local {
 };
 
 static int64_t
-option(const struct local *l, uint32_t index)
+option_value(const struct local *l, uint32_t index)
 {
 	return l->config->values[index].as.i;
 }
@@ -109,11 +109,11 @@ is_set(const struct local *l, uint32_t index)
 
 /* What this machine has, and what of it one node gets. */
 static espl_status
-discover(struct local *l, struct espl_error *error)
+discover_machine(struct local *l, struct espl_error *error)
 {
 	const char *why = "";
 	char text[240];
-	int64_t device = option(l, OPT_DEVICE);
+	int64_t device = option_value(l, OPT_DEVICE);
 	espl_status status;
 
 	if (l->found)
@@ -132,7 +132,7 @@ discover(struct local *l, struct espl_error *error)
 		return espl_blame(error, OPT_DEVICE, text);
 	}
 	l->on_gpus = l->count > 0;
-	l->gpus = is_set(l, OPT_GPUS) ? (uint32_t)option(l, OPT_GPUS)
+	l->gpus = is_set(l, OPT_GPUS) ? (uint32_t)option_value(l, OPT_GPUS)
 				      : (l->on_gpus ? l->count : l->cores) / l->nodes;
 	if (l->gpus == 0 && !l->on_gpus)
 		l->gpus = 1;
@@ -175,13 +175,13 @@ tell_offer(const struct local *l, const struct espl_cloud_events *events)
 	if (pages > 0 && page > 0)
 		offer.memory_bytes = (uint64_t)pages * (uint64_t)page / l->nodes;
 	offer.gpu_memory_bytes = l->on_gpus ? l->list[0].memory_bytes : 0;
-	offer.price_hour = option(l, OPT_PRICE);
+	offer.price_hour = option_value(l, OPT_PRICE);
 	offer.fixed_price_hour = offer.price_hour;
-	offer.data_gb = option(l, OPT_DATA);
+	offer.data_gb = option_value(l, OPT_DATA);
 	offer.billing = ESPL_BILL_NODE;
 	offer.billed_from = ESPL_BILL_FROM_REQUEST;
 	offer.billing_step = ESPL_SECOND;
-	offer.minimum_charge = option(l, OPT_MINIMUM);
+	offer.minimum_charge = option_value(l, OPT_MINIMUM);
 	offer.provision = &none;
 	offer.init = &init;
 	offer.hazard_hour = 0.0;
@@ -193,7 +193,7 @@ static espl_status
 local_describe(void *self, const struct espl_cloud_events *events, struct espl_error *error)
 {
 	struct local *l = self;
-	espl_status status = discover(l, error);
+	espl_status status = discover_machine(l, error);
 
 	return status == ESPL_OK ? tell_offer(l, events) : status;
 }
@@ -202,7 +202,7 @@ static espl_status
 local_start(void *self, const struct espl_cloud_events *events, struct espl_error *error)
 {
 	struct local *l = self;
-	espl_status status = discover(l, error);
+	espl_status status = discover_machine(l, error);
 
 	l->events = events;
 	if (status == ESPL_OK)
@@ -519,7 +519,7 @@ local_reach(void *self, const struct espl_lease *lease, struct espl_argv_sink *s
 	size_t room, at;
 	const char *argv[2];
 	char *devices;
-	espl_status status = discover(l, error);
+	espl_status status = discover_machine(l, error);
 
 	if (status != ESPL_OK)
 		return status;

@@ -12,7 +12,7 @@
 #include "cloud_local_slots.h"
 
 static const char *
-folder(void)
+slots_folder(void)
 {
 	const char *given = getenv("ESPALIER_SLOTS");
 
@@ -23,7 +23,7 @@ folder(void)
 
 /* What may stand in a message: it comes from a file that other users can write. */
 static void
-clean(char *text)
+clean_text(char *text)
 {
 	for (; *text != '\0'; text++)
 		if (*text < ' ' || *text > '~')
@@ -41,7 +41,7 @@ local_slots_name(char name[SLOT_HOLDER], const char *folder)
 		    snprintf(name + size, SLOT_HOLDER - (size_t)size, " of %.60s", user->pw_name);
 	if (folder != NULL)
 		(void)snprintf(name + size, SLOT_HOLDER - (size_t)size, " (%s)", folder);
-	clean(name);
+	clean_text(name);
 }
 
 static void
@@ -50,7 +50,7 @@ read_name(int fd, char holder[SLOT_HOLDER])
 	ssize_t got = pread(fd, holder, SLOT_HOLDER - 1, 0);
 
 	holder[got > 0 ? got : 0] = '\0';
-	clean(holder);
+	clean_text(holder);
 	if (got <= 0)
 		(void)snprintf(holder, SLOT_HOLDER, "another process");
 }
@@ -74,10 +74,10 @@ open_lock(const char *path)
 
 /* -2, and why. */
 static int
-unlocked(int fd, const char *path, const char *what, char why[SLOT_HOLDER])
+report_unlocked(int fd, const char *path, const char *what, char why[SLOT_HOLDER])
 {
 	(void)snprintf(why, SLOT_HOLDER, "%.180s: %s", path, what);
-	clean(why);
+	clean_text(why);
 	if (fd >= 0)
 		(void)close(fd);
 	return -2;
@@ -86,7 +86,7 @@ unlocked(int fd, const char *path, const char *what, char why[SLOT_HOLDER])
 int
 local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER])
 {
-	const char *in = folder();
+	const char *in = slots_folder();
 	char path[4200];
 	struct stat st;
 	int fd;
@@ -95,15 +95,15 @@ local_slot_take(const char *slot, const char *name, char holder[SLOT_HOLDER])
 	if (in == NULL)
 		return -2;
 	if (snprintf(path, sizeof path, "%s/espalier-slot-%s", in, slot) >= (int)sizeof path)
-		return unlocked(-1, path, "the path is too long", holder);
+		return report_unlocked(-1, path, "the path is too long", holder);
 	fd = open_lock(path);
 	if (fd < 0)
-		return unlocked(fd, path, strerror(errno), holder);
+		return report_unlocked(fd, path, strerror(errno), holder);
 	if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))
-		return unlocked(fd, path, "is not a regular file", holder);
+		return report_unlocked(fd, path, "is not a regular file", holder);
 	if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
 		if (errno != EWOULDBLOCK)
-			return unlocked(fd, path, strerror(errno), holder);
+			return report_unlocked(fd, path, strerror(errno), holder);
 		read_name(fd, holder);
 		(void)close(fd);
 		return -1;
