@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""TAP: no file calls upward between folders, and the files of a folder call each other in no circle
+but those that cycles.txt lists with a reason."""
+import os
+import re
+import sys
+
+TOP = os.environ.get('abs_top_srcdir') or os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+ORDER = ['base', 'config', 'plugin', 'model', 'forecast', 'policy', 'exec', 'run']
+WORD = re.compile(r'\bespl__\w+')
+
+
+def read_sources():
+    """The C files of the program, without comments and strings."""
+    sources = {}
+    for part in ('core', 'node', 'driver'):
+        for folder, _, names in os.walk(os.path.join(TOP, part)):
+            for name in names:
+                if not name.endswith('.c'):
+                    continue
+                path = os.path.join(folder, name)
+                with open(path, encoding='utf-8') as file:
+                    text = re.sub(r'/\*.*?\*/', '', file.read(), flags=re.S)
+                sources[os.path.relpath(path, TOP)] = re.sub(r'"(?:\\.|[^"\\\n])*"', '""', text)
+    return sources
+
+
+def find_calls(sources):
+    """file -> files that define what it names; a definition's name is in the first column."""
+    owner = {}
+    for file, text in sources.items():
+        for match in re.finditer(r'^(espl__\w+)\([^;{]*\)\n\{', text, flags=re.M):
+            owner[match.group(1)] = file
+    return {file: {owner[w] for w in WORD.findall(text) if w in owner} - {file}
+            for file, text in sources.items()}
+
+
+def rank(file):
+    parts = file.split('/')
+    if parts[0] == 'core':
+        return ORDER.index(parts[1]) if parts[1] in ORDER else 0
+    return len(ORDER) + (parts[0] == 'driver')
+
+
+def find_cycles(files, calls):
+    """The strongly connected sets of two files or more (Tarjan)."""
+    index, low, stack, found = {}, {}, [], []
+
+    def visit(v):
+        index[v] = low[v] = len(index)
+        stack.append(v)
+        for w in sorted(calls[v]):
+            if w not in files:
+                continue
+            if w not in index:
+                visit(w)
+                low[v] = min(low[v], low[w])
+            elif w in stack:
+                low[v] = min(low[v], index[w])
+        if low[v] == index[v]:
+            group = []
+            while not group or group[-1] != v:
+                group.append(stack.pop())
+            if len(group) > 1:
+                found.append(sorted(group))
+
+    for v in sorted(files):
+        if v not in index:
+            visit(v)
+    return found
+
+
+def read_listed():
+    """folder -> [files that may call each other in a circle], and lines without a reason."""
+    listed, bad = [], []
+    with open(os.path.join(TOP, 'tests', 'policy', 'cycles.txt'), encoding='utf-8') as file:
+        for line in file:
+            if line.startswith('#') or not line.strip():
+                continue
+            head, colon, reason = line.partition(':')
+            folder, *names = head.split()
+            if not colon or not reason.strip() or len(names) < 2:
+                bad.append(line.strip())
+            listed.append({folder + '/' + name for name in names})
+    return listed, bad
+
+
+def report(number, name, offenders):
+    print('%s %d - %s' % ('not ok' if offenders else 'ok', number, name))
+    for line in offenders[:30]:
+        print('# ' + line)
+    return bool(offenders)
+
+
+def main():
+    sys.setrecursionlimit(10000)
+    sources = read_sources()
+    calls = find_calls(sources)
+    listed, wrong = read_listed()
+    cycles = []
+    for folder in sorted({os.path.dirname(file) for file in sources}):
+        cycles += find_cycles({f for f in sources if os.path.dirname(f) == folder}, calls)
+    if '--list' in sys.argv:
+        for group in cycles:
+            print(os.path.dirname(group[0]), *map(os.path.basename, group))
+        return 0
+    print('1..4')
+    edges = sum(map(len, calls.values()))
+    failed = report(1, 'the sources and their calls are found',
+                    [] if edges > 300 else ['only %d calls between files' % edges])
+    up = ['%s calls %s' % (f, o) for f in sorted(calls) for o in sorted(calls[f]) if rank(o) > rank(f)]
+    failed |= report(2, 'no call goes upward between folders', up)
+    failed |= report(3, 'no circle of calls but those listed',
+                     [' '.join(g) for g in cycles if not any(set(g) <= few for few in listed)])
+    wrong += ['no such circle: ' + ' '.join(sorted(few)) for few in listed
+              if not any(set(g) <= few for g in cycles)]
+    failed |= report(4, 'what is listed has a reason and is there', wrong)
+    return 1 if failed else 0
+
+
+sys.exit(main())
